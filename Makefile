@@ -1,0 +1,50 @@
+# Everything here runs from a fresh clone. `.ci/run` calls the same targets.
+
+GOLANGCI_LINT = go tool -modfile=tools/lint/go.mod golangci-lint
+NPM_DIR = caddymodule/testdata/npm
+FUZZTIME ?= 30s
+
+# A go.work file around the checkout must not change what is built and tested.
+export GOWORK = off
+
+.PHONY: build test lint fmt bench fuzz clean
+
+# ./caddy, with Gatehouse in it.
+build:
+	./xcaddy.sh
+
+# Installs what the tests need and runs all of them. The race detector needs a C
+# compiler; one test drives Gatehouse with a Node client.
+test: $(NPM_DIR)/node_modules/.package-lock.json
+	.ci/need gcc gcc libc6-dev
+	go vet ./...
+	CGO_ENABLED=1 go test -race -count=1 $(TESTFLAGS) ./...
+
+# npm writes this file last, so it stands for a complete install.
+$(NPM_DIR)/node_modules/.package-lock.json: $(NPM_DIR)/package.json $(NPM_DIR)/package-lock.json
+	.ci/need node nodejs
+	.ci/need npm npm
+	cd $(NPM_DIR) && npm ci
+	touch $@
+
+lint:
+	$(GOLANGCI_LINT) run
+
+fmt:
+	$(GOLANGCI_LINT) fmt
+
+# Benchmarks through a real Caddy, for example: make bench ARGS="-h"
+bench:
+	go run ./bench $(ARGS)
+
+# Each fuzz target for FUZZTIME, one after the other.
+fuzz:
+	@set -e; grep -rEo --include='*_test.go' --exclude-dir=node_modules '^func Fuzz[A-Za-z0-9_]*' . | \
+	while IFS=: read -r file target; do \
+		target=$${target#func }; \
+		echo "==> $$target in $$(dirname "$$file")"; \
+		go test -run='^$$' -fuzz="^$$target\$$" -fuzztime=$(FUZZTIME) "$$(dirname "$$file")"; \
+	done
+
+clean:
+	rm -rf caddy bin dist $(NPM_DIR)/node_modules
