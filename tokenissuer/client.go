@@ -1,0 +1,171 @@
+package tokenissuer
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// ClientType says what a client can keep to itself (RFC 6749 §2.1, RFC 8252).
+type ClientType string
+
+const (
+	// ConfidentialClient keeps a secret.
+	ConfidentialClient ClientType = "confidential"
+	// PublicClient cannot keep one: an application in a browser.
+	PublicClient ClientType = "public"
+	// NativeClient is a public client installed on a device: its loopback redirect URIs may vary in the port.
+	NativeClient ClientType = "native"
+)
+
+// Client is an application that may ask for tokens. A Client that the directory has handed out is never changed.
+type Client struct {
+	ID   string
+	Name string
+	Type ClientType
+	// Secrets are the digests of the client's secrets; several may be live during a rotation.
+	Secrets []ClientSecret
+	// Grants are the grant types the client may use.
+	Grants []GrantType
+	// Scopes are the ceiling of what the client can be granted.
+	Scopes Scopes
+	// RedirectURIs are compared byte for byte (RFC 9700 §4.1.3).
+	RedirectURIs []string
+	// FirstParty clients need no consent.
+	FirstParty bool
+	// Lifetimes are the client's own; zero members fall back to the issuer's.
+	Lifetimes Lifetimes
+	// Disabled clients are refused as if they did not exist.
+	Disabled  bool
+	CreatedAt time.Time
+	// Declared clients come from the configuration and cannot be changed at run time.
+	Declared bool
+}
+
+// ClientSecret is what is kept of a client secret.
+type ClientSecret struct {
+	// Digest is the SHA-256 of the secret.
+	Digest    [sha256.Size]byte
+	CreatedAt time.Time
+	// ExpiresAt ends the overlap of a rotation; zero: never.
+	ExpiresAt time.Time
+}
+
+// SetDefaults fills what a registration left out: confidential; the grants that suit the type; scope public; the id as
+// name.
+func (c *Client) SetDefaults() {
+	if c.Type == "" {
+		c.Type = ConfidentialClient
+	}
+	if c.Name == "" {
+		c.Name = c.ID
+	}
+	if len(c.Scopes) == 0 {
+		c.Scopes = Scopes{ScopePublic}
+	}
+	if len(c.Grants) > 0 {
+		return
+	}
+	if c.IsPublic() {
+		c.Grants = []GrantType{AuthorizationCode, RefreshTokenGrant}
+	} else {
+		c.Grants = []GrantType{ClientCredentials}
+	}
+}
+
+// IsPublic tells whether the client can have no secret.
+func (c *Client) IsPublic() bool { return c.Type != ConfidentialClient }
+
+// MayUse tells whether the client is registered for the grant type.
+func (c *Client) MayUse(grant GrantType) bool { return slices.Contains(c.Grants, grant) }
+
+// secretMatches compares a secret's digest with every live secret in constant time.
+func (c *Client) secretMatches(digest [sha256.Size]byte, now time.Time) bool {
+	match := 0
+	for i := range c.Secrets {
+		equal := subtle.ConstantTimeCompare(c.Secrets[i].Digest[:], digest[:])
+		if expires := c.Secrets[i].ExpiresAt; expires.IsZero() || now.Before(expires) {
+			match |= equal
+		}
+	}
+	return match == 1
+}
+
+const maxClientText = 255 // bytes of an id or a name
+
+// Validate says what is wrong with a registration, for the one who registers it.
+func (c *Client) Validate() error {
+	if err := ValidateID(c.ID); err != nil {
+		return fmt.Errorf("client id: %w", err)
+	}
+	if len(c.Name) > maxClientText || strings.ContainsFunc(c.Name, unicode.IsControl) || !utf8.ValidString(c.Name) {
+		return fmt.Errorf("client name: use at most %d bytes of text without control characters", maxClientText)
+	}
+	switch c.Type {
+	case ConfidentialClient:
+		if len(c.Secrets) == 0 {
+			return errors.New("a confidential client needs a secret")
+		}
+	case PublicClient, NativeClient:
+		if len(c.Secrets) > 0 {
+			return fmt.Errorf("a %s client has no secret", c.Type)
+		}
+	default:
+		return fmt.Errorf("unknown client type %q: use confidential, public or native", c.Type)
+	}
+	if len(c.Grants) == 0 {
+		return errors.New("a client needs at least one grant")
+	}
+	for _, grant := range c.Grants {
+		if !grant.known() {
+			return fmt.Errorf("unknown grant %q: use %s", grant, joinGrants(knownGrants))
+		}
+	}
+	for _, uri := range c.RedirectURIs {
+		if err := validateRedirectURI(uri); err != nil {
+			return fmt.Errorf("redirect URI %q: %w", uri, err)
+		}
+	}
+	return c.Lifetimes.Validate()
+}
+
+// ValidateID says whether a client id or user id can be used: 1 to 255 bytes of UTF-8 without control characters.
+func ValidateID(id string) error {
+	if id == "" || len(id) > maxClientText || !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
+		return fmt.Errorf("use 1 to %d bytes of text without control characters", maxClientText)
+	}
+	return nil
+}
+
+// validateRedirectURI refuses what could never be a safe target: relative, with a fragment (RFC 6749 §3.1.2), with
+// credentials, with parameters that the answer itself sets, or of a scheme that runs code.
+func validateRedirectURI(uri string) error {
+	u, err := url.Parse(uri)
+	if err != nil || !u.IsAbs() {
+		return errors.New("use an absolute URI")
+	}
+	if strings.Contains(uri, "#") || u.User != nil || strings.ContainsFunc(uri, unicode.IsControl) || strings.ContainsAny(uri, " \\") {
+		return errors.New("fragments, credentials, spaces, backslashes and control characters are not allowed")
+	}
+	switch strings.ToLower(u.Scheme) {
+	case "javascript", "data", "vbscript", "file", "blob", "about", "urn":
+		return fmt.Errorf("scheme %q is not allowed", u.Scheme)
+	case "http", "https":
+		if u.Host == "" {
+			return errors.New("the host is missing")
+		}
+	}
+	for _, name := range []string{"code", "state", "response", "error", "iss"} {
+		if u.Query().Has(name) {
+			return fmt.Errorf("the query must not hold %q: the answer sets it", name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package tokenissuer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+)
+
+// ClientAuthentication is what a request presents to prove which client it comes from (RFC 6749 §2.3).
+type ClientAuthentication struct {
+	// Readings are the credentials, in the order to try them: an HTTP Basic header can be read in two ways.
+	Readings []ClientCredential
+	// PublicID is the client_id of a request that presents no secret.
+	PublicID string
+	// Address is where the request comes from, for counting failures.
+	Address string
+	// Malformed is what is wrong with the presentation itself; nil: nothing. It is judged where the client is.
+	Malformed error
+}
+
+// ClientCredential is a client id with its secret.
+type ClientCredential struct {
+	ID     string
+	Secret Secret
+}
+
+// clientID is the id that the request claims, for the audit log and for counting.
+func (a *ClientAuthentication) clientID() string {
+	if len(a.Readings) > 0 {
+		return a.Readings[0].ID
+	}
+	return a.PublicID
+}
+
+// AuthenticateClient returns the client that the request proved to come from. Unknown client, wrong secret, disabled
+// client and a public client with a secret are one invalid_client.
+//
+// A client that succeeded is remembered for a second, so that the usual request asks no store. A refusal is never
+// decided from memory: it always asks the directory once, whether the client exists or not, so its time tells nothing,
+// and a secret that another node has just made is honoured at once.
+func (is *Issuer) AuthenticateClient(ctx context.Context, a ClientAuthentication) (*Client, error) {
+	if a.Malformed != nil {
+		return nil, a.Malformed
+	}
+	if len(a.Readings) == 0 && a.PublicID == "" {
+		return nil, NewError(InvalidClient, "client_credentials_missing")
+	}
+	now := is.Now()
+	if err := is.checkAttempts(ctx, a, now); err != nil {
+		return nil, err
+	}
+	client, err := is.provenClient(ctx, a, now)
+	if err != nil || client != nil {
+		return client, err
+	}
+	return nil, is.countFailure(ctx, a, now)
+}
+
+// provenClient tries every reading, first against memory and then against the directory. It returns nil when none is
+// right.
+func (is *Issuer) provenClient(ctx context.Context, a ClientAuthentication, now time.Time) (*Client, error) {
+	for _, r := range a.Readings {
+		if client := is.Authenticated.recall(r.ID, now); client != nil && proves(client, r, now) {
+			return client, nil
+		}
+	}
+	readings := a.Readings
+	if len(readings) == 0 {
+		readings = []ClientCredential{{ID: a.PublicID}}
+	}
+	for _, r := range readings {
+		client, err := is.Directory.Client(ctx, r.ID)
+		if errors.Is(err, ErrNotFound) {
+			client = &nobody
+		} else if err != nil {
+			return nil, Unavailable("directory_unavailable", err)
+		}
+		if proves(client, r, now) {
+			if !client.IsPublic() {
+				is.Authenticated.remember(client, now)
+			}
+			return client, nil
+		}
+	}
+	return nil, nil
+}
+
+// nobody stands in for a client that does not exist, so that the same work is done.
+var nobody = Client{Type: ConfidentialClient, Disabled: true, Secrets: make([]ClientSecret, 1)}
+
+// proves tells whether the credential is the client's. A public client proves nothing and must not present a secret.
+func proves(client *Client, r ClientCredential, now time.Time) bool {
+	matches := client.secretMatches(r.Secret.Digest(), now)
+	if client.Disabled {
+		return false
+	}
+	if client.IsPublic() {
+		return r.Secret.IsEmpty()
+	}
+	return matches && !r.Secret.IsEmpty()
+}
+
+// bucketOf counts per address and client: a service with a stale secret locks out neither its neighbours behind the
+// same address nor the real owner of the id elsewhere.
+func bucketOf(a ClientAuthentication) string { return "client\x00" + a.Address + "\x00" + a.clientID() }
+
+func (is *Issuer) checkAttempts(ctx context.Context, a ClientAuthentication, now time.Time) error {
+	if is.Attempts == nil || is.ClientLimit.Failures == 0 {
+		return nil
+	}
+	if n, until := is.Attempts.Failures(ctx, bucketOf(a), now); n >= is.ClientLimit.Failures {
+		return throttled(until, now)
+	}
+	return nil
+}
+
+// countFailure counts one failure, whatever the number of readings, and returns the refusal.
+func (is *Issuer) countFailure(ctx context.Context, a ClientAuthentication, now time.Time) error {
+	if is.Attempts != nil && is.ClientLimit.Failures > 0 {
+		// Requests that ran side by side passed the check before any was counted; the count decides again.
+		if n, until := is.Attempts.Fail(ctx, bucketOf(a), is.ClientLimit.Window, now); n > is.ClientLimit.Failures {
+			return throttled(until, now)
+		}
+	}
+	return NewError(InvalidClient, "client_authentication_failed").WithCause(fmt.Errorf("client %q", a.clientID()))
+}
+
+func throttled(until, now time.Time) error {
+	e := NewError(RateLimited, "client_throttled")
+	e.RetryAfter = until.Sub(now)
+	return e
+}
+
+// clientMemory is how long a success is remembered: the longest that another node's change to a client goes unseen.
+const (
+	clientMemory    = time.Second
+	maxClientMemory = 8192
+)
+
+// ClientCache remembers clients that have just authenticated. It is bounded, and holds only clients that exist.
+type ClientCache struct {
+	clients *otter.Cache[string, *rememberedClient]
+}
+
+type rememberedClient struct {
+	client *Client
+	until  time.Time
+}
+
+// NewClientCache returns an empty cache.
+func NewClientCache() *ClientCache {
+	return &ClientCache{otter.Must(&otter.Options[string, *rememberedClient]{MaximumSize: maxClientMemory})}
+}
+
+func (c *ClientCache) recall(id string, now time.Time) *Client {
+	if r, ok := c.clients.GetIfPresent(id); ok && now.Before(r.until) {
+		return r.client
+	}
+	return nil
+}
+
+func (c *ClientCache) remember(client *Client, now time.Time) {
+	c.clients.Set(client.ID, &rememberedClient{client: client, until: now.Add(clientMemory)})
+}
+
+// Forget makes the next request of the client ask the directory. Whoever changes a client calls it.
+func (c *ClientCache) Forget(id string) { c.clients.Invalidate(id) }

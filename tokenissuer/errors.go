@@ -1,0 +1,123 @@
+package tokenissuer
+
+import (
+	"errors"
+	"time"
+)
+
+// ErrorCode names a failure in the words of the RFCs (RFC 6749 §5.2, RFC 6750 §3.1, RFC 7009 §2.2.1).
+// The edge maps a code to a status; the core never speaks of status.
+type ErrorCode string
+
+// The codes a client can meet.
+const (
+	InvalidRequest       ErrorCode = "invalid_request"
+	InvalidClient        ErrorCode = "invalid_client"
+	InvalidGrant         ErrorCode = "invalid_grant"
+	UnauthorizedClient   ErrorCode = "unauthorized_client"
+	UnsupportedGrantType ErrorCode = "unsupported_grant_type"
+	InvalidScope         ErrorCode = "invalid_scope"
+	InvalidToken         ErrorCode = "invalid_token"
+	// Unauthorized is a request that needs a token and has none (RFC 6750 §3.1: no error is named to it).
+	Unauthorized ErrorCode = "unauthorized"
+	// AccessDenied is a good token that a rule other than scope turns away.
+	AccessDenied           ErrorCode = "access_denied"
+	InsufficientScope      ErrorCode = "insufficient_scope"
+	ServerError            ErrorCode = "server_error"
+	TemporarilyUnavailable ErrorCode = "temporarily_unavailable"
+	// RateLimited reaches clients as temporarily_unavailable, with another status.
+	RateLimited ErrorCode = "rate_limited"
+	// TokenNotYours reaches clients as unauthorized_client, with another status (RFC 7009 §2.1).
+	TokenNotYours ErrorCode = "token_of_another_client"
+)
+
+// Error is the one error type of Gatehouse. Code and Description go to the client. Reason is the audit line's word
+// for what happened. The cause is for the log and goes no further.
+type Error struct {
+	Code        ErrorCode
+	Description string // a sentence for the client: only %x20-21 / %x23-5B / %x5D-7E (RFC 6749 §5.2)
+	Reason      string // snake_case, stable, for the audit log: "client_throttled", "key_unknown"
+	// RetryAfter tells a client that was throttled or met an outage when to come back; zero: unknown.
+	RetryAfter time.Duration
+	// Scope is what an insufficient_scope found missing.
+	Scope string
+	cause error
+}
+
+// NewError returns an Error with the code's standard sentence. Reason is the audit log's word for the case.
+func NewError(code ErrorCode, reason string) *Error {
+	return &Error{Code: code, Description: descriptions[code], Reason: reason}
+}
+
+// Error returns code, reason and cause: a text for logs, never for clients.
+func (e *Error) Error() string {
+	text := string(e.Code)
+	if e.Reason != "" {
+		text += " (" + e.Reason + ")"
+	}
+	if e.cause != nil {
+		text += ": " + e.cause.Error()
+	}
+	return text
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.cause }
+
+// WithCause returns a copy of e that carries cause for the log.
+func (e *Error) WithCause(cause error) *Error {
+	c := *e
+	c.cause = cause
+	return &c
+}
+
+// WithDescription returns a copy of e with another sentence for the client.
+func (e *Error) WithDescription(sentence string) *Error {
+	c := *e
+	c.Description = sentence
+	return &c
+}
+
+// AsError returns err as an Error. Whatever is not one of ours is a server_error, with err as its cause.
+func AsError(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return NewError(ServerError, "internal_error").WithCause(err)
+}
+
+// MissingParameter is the invalid_request for a required parameter that is absent or empty.
+func MissingParameter(name string) *Error {
+	return NewError(InvalidRequest, "parameter_missing").WithDescription("Missing required parameter: " + name + ".")
+}
+
+// MissingScope is the insufficient_scope for a scope that the token lacks.
+func MissingScope(name string) *Error {
+	e := NewError(InsufficientScope, "scope_missing").WithDescription(`Access to this resource requires scope "` + name + `".`)
+	e.Scope = name
+	return e
+}
+
+// Unavailable is the temporarily_unavailable for a store, key or feed that cannot be asked now.
+func Unavailable(reason string, cause error) *Error {
+	return NewError(TemporarilyUnavailable, reason).WithCause(cause)
+}
+
+// descriptions are the sentences of the wire contract, one a code.
+var descriptions = map[ErrorCode]string{
+	InvalidRequest:         "The request is missing a required parameter, includes an unsupported parameter value, or is otherwise malformed.",
+	InvalidClient:          "Client authentication failed due to unknown client, no client authentication included, or unsupported authentication method.",
+	InvalidGrant:           "The provided authorization grant is invalid, expired, revoked, does not match the redirection URI used in the authorization request, or was issued to another client.",
+	UnauthorizedClient:     "The client is not authorized to perform this request using this method.",
+	UnsupportedGrantType:   "The authorization grant type is not supported by the authorization server.",
+	InvalidScope:           "The requested scope is invalid, unknown, or malformed.",
+	InvalidToken:           "The access token is invalid",
+	Unauthorized:           "Access to this resource requires an access token.",
+	AccessDenied:           "The access token does not allow access to this resource.",
+	InsufficientScope:      "The request requires higher privileges than provided by the access token.",
+	ServerError:            "The authorization server encountered an unexpected condition which prevented it from fulfilling the request.",
+	TemporarilyUnavailable: "The service is temporarily unable to handle the request. Try again later.",
+	RateLimited:            "Too many failed attempts. Try again later.",
+	TokenNotYours:          "You are not authorized to revoke this token",
+}

@@ -1,0 +1,142 @@
+package tokenissuer
+
+import (
+	"crypto/sha256"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// RevocationKind says what a revocation's id names.
+type RevocationKind string
+
+// What can be revoked.
+const (
+	RevokeToken        RevocationKind = "jti"
+	RevokeFamily       RevocationKind = "family"
+	RevokeUser         RevocationKind = "user"
+	RevokeClient       RevocationKind = "client"
+	RevokeOrganisation RevocationKind = "organisation"
+	RevokeKey          RevocationKind = "key"
+)
+
+// Revocation ends access tokens before they expire. It names what they carry, never their bytes: an ECDSA signature
+// has a second valid form, so a token's bytes are not its identity.
+type Revocation struct {
+	Kind RevocationKind
+	ID   string
+	// IssuedUntil limits the revocation to tokens issued up to and in that second; zero: whenever they were issued.
+	IssuedUntil time.Time
+	// ExpiresAt is when the last token that it could hit has expired.
+	ExpiresAt time.Time
+}
+
+// RevocationSet answers on every request whether a token is revoked. It lives in memory and is fed by the store.
+// The zero value is not usable; see NewRevocationSet.
+type RevocationSet struct {
+	mu      sync.RWMutex
+	entries map[revocationKey]revocationEntry
+
+	generation atomic.Uint64
+	freshAt    atomic.Int64 // Unix seconds of the last successful look at the store
+}
+
+// revocationKey is a digest, so that an entry costs the same whatever the id's length.
+type revocationKey [16]byte
+
+// revocationEntry holds Unix seconds. Times before 1970 and after 2106 do not occur.
+type revocationEntry struct{ issuedUntil, expiresAt uint32 }
+
+// NewRevocationSet returns an empty set that has never been fresh.
+func NewRevocationSet() *RevocationSet {
+	s := &RevocationSet{entries: make(map[revocationKey]revocationEntry)}
+	s.freshAt.Store(math.MinInt64)
+	return s
+}
+
+func keyOf(kind RevocationKind, id string) revocationKey {
+	digest := sha256.Sum256([]byte(string(kind) + "\x00" + id))
+	return revocationKey(digest[:16])
+}
+
+// Add puts revocations into the set. Of two for one id the wider wins.
+func (s *RevocationSet) Add(revocations ...Revocation) {
+	if len(revocations) == 0 {
+		return
+	}
+	s.mu.Lock()
+	for _, r := range revocations {
+		entry := revocationEntry{issuedUntil: math.MaxUint32, expiresAt: clampSeconds(r.ExpiresAt)}
+		if !r.IssuedUntil.IsZero() {
+			entry.issuedUntil = clampSeconds(r.IssuedUntil)
+		}
+		key := keyOf(r.Kind, r.ID)
+		old := s.entries[key]
+		s.entries[key] = revocationEntry{max(old.issuedUntil, entry.issuedUntil), max(old.expiresAt, entry.expiresAt)}
+	}
+	s.mu.Unlock()
+	// The generation moves after the entries are in place: who sees the new one sees the entries too.
+	s.generation.Add(1)
+}
+
+func clampSeconds(t time.Time) uint32 {
+	return uint32(min(max(t.Unix(), 0), math.MaxUint32))
+}
+
+// Revoked tells whether the token is revoked by any of its names.
+func (s *RevocationSet) Revoked(t *AccessToken) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if len(s.entries) == 0 {
+		return false
+	}
+	user := ""
+	if !t.IsServerToken() {
+		user = t.Subject
+	}
+	issued := clampSeconds(t.IssuedAt)
+	return s.hits(RevokeToken, t.ID, issued) ||
+		s.hits(RevokeFamily, t.FamilyID, issued) ||
+		s.hits(RevokeUser, user, issued) ||
+		s.hits(RevokeClient, t.ClientID, issued) ||
+		s.hits(RevokeOrganisation, t.Organisation, issued) ||
+		s.hits(RevokeKey, t.KeyID, issued)
+}
+
+func (s *RevocationSet) hits(kind RevocationKind, id string, issued uint32) bool {
+	if id == "" {
+		return false
+	}
+	entry, ok := s.entries[keyOf(kind, id)]
+	return ok && issued <= entry.issuedUntil
+}
+
+// Generation changes whenever something is added. Whoever found a token not revoked at a generation need not ask
+// again while it stands.
+func (s *RevocationSet) Generation() uint64 { return s.generation.Load() }
+
+// MarkFresh records that at that time the set held all that the store had.
+func (s *RevocationSet) MarkFresh(at time.Time) { s.freshAt.Store(at.Unix()) }
+
+// Age is how long ago the set was last known to be complete.
+func (s *RevocationSet) Age(now time.Time) time.Duration {
+	fresh := s.freshAt.Load()
+	if fresh == math.MinInt64 {
+		return math.MaxInt64
+	}
+	return time.Duration(now.Unix()-fresh) * time.Second
+}
+
+// Expire drops entries whose last token has expired, and returns how many are left.
+func (s *RevocationSet) Expire(now time.Time) int {
+	limit := clampSeconds(now)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, entry := range s.entries {
+		if entry.expiresAt < limit {
+			delete(s.entries, key)
+		}
+	}
+	return len(s.entries)
+}

@@ -1,0 +1,218 @@
+package tokenissuer
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// tokenType is the typ of every access token (RFC 9068 §2.1).
+const tokenType = "at+jwt"
+
+// AccessToken is a verified access token (RFC 9068 §2.2). It is shared between requests and never changed.
+type AccessToken struct {
+	Issuer    string
+	Subject   string
+	Audience  []string
+	ClientID  string
+	Scopes    Scopes
+	ID        string // jti
+	IssuedAt  time.Time
+	ExpiresAt time.Time
+	// KeyID is the kid of the key that signed it.
+	KeyID string
+
+	// FamilyID (sid), Organisation (org), Role and AuthTime are set on user tokens only.
+	FamilyID     string
+	Organisation string
+	Role         string
+	AuthTime     time.Time
+
+	// extra holds the other claims, by name, each as its texts. Our own tokens have none.
+	extra map[string][]string
+}
+
+// IsServerToken tells whether the token acts for a client alone. User ids and client ids are never equal, so equality
+// decides, whatever the name looks like.
+func (t *AccessToken) IsServerToken() bool { return t.Subject == t.ClientID }
+
+// HasAudience tells whether the token is meant for one of the audiences.
+func (t *AccessToken) HasAudience(audiences []string) bool {
+	for _, own := range t.Audience {
+		for _, wanted := range audiences {
+			if own == wanted {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Claim returns the texts of a claim by its name on the wire: one for a string, number or boolean, one for each
+// element of an array. Scope gives one text for each scope. It returns nil when the claim is absent, empty or an object.
+func (t *AccessToken) Claim(name string) []string {
+	switch name {
+	case "iss":
+		return text(t.Issuer)
+	case "sub":
+		return text(t.Subject)
+	case "aud":
+		return t.Audience
+	case "client_id":
+		return text(t.ClientID)
+	case "scope":
+		return t.Scopes
+	case "jti":
+		return text(t.ID)
+	case "iat":
+		return text(strconv.FormatInt(t.IssuedAt.Unix(), 10))
+	case "exp":
+		return text(strconv.FormatInt(t.ExpiresAt.Unix(), 10))
+	case "sid":
+		return text(t.FamilyID)
+	case "org":
+		return text(t.Organisation)
+	case "role":
+		return text(t.Role)
+	case "auth_time":
+		if t.AuthTime.IsZero() {
+			return nil
+		}
+		return text(strconv.FormatInt(t.AuthTime.Unix(), 10))
+	}
+	return t.extra[name]
+}
+
+func text(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return []string{s}
+}
+
+// payload is the claims set as it stands in the token (RFC 9068 §2.2). Pointers tell absent from zero.
+type payload struct {
+	Issuer       string   `json:"iss,omitzero"`
+	Subject      string   `json:"sub,omitzero"`
+	Audience     audience `json:"aud,omitzero"`
+	ClientID     string   `json:"client_id,omitzero"`
+	Scope        scope    `json:"scope,omitzero"`
+	IssuedAt     *int64   `json:"iat,omitzero"`
+	ExpiresAt    *int64   `json:"exp,omitzero"`
+	NotBefore    *int64   `json:"nbf,omitzero"`
+	ID           string   `json:"jti,omitzero"`
+	FamilyID     string   `json:"sid,omitzero"`
+	Organisation string   `json:"org,omitzero"`
+	Role         string   `json:"role,omitzero"`
+	AuthTime     *int64   `json:"auth_time,omitzero"`
+
+	Extra jsontext.Value `json:",embed"`
+}
+
+// audience is one string or an array of strings on the wire (RFC 7519 §4.1.3).
+type audience []string
+
+// MarshalJSONTo writes a single audience as a string.
+func (a audience) MarshalJSONTo(e *jsontext.Encoder) error {
+	if len(a) == 1 {
+		return e.WriteToken(jsontext.String(a[0]))
+	}
+	return json.MarshalEncode(e, []string(a))
+}
+
+// UnmarshalJSONFrom reads either form.
+func (a *audience) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if d.PeekKind() == '"' {
+		var one string
+		if err := json.UnmarshalDecode(d, &one); err != nil {
+			return err
+		}
+		*a = audience{one}
+		return nil
+	}
+	return json.UnmarshalDecode(d, (*[]string)(a))
+}
+
+// scope is a string on the wire (RFC 9068 §2.2.3). Anything else grants nothing.
+type scope string
+
+// UnmarshalJSONFrom reads a string and skips every other value.
+func (s *scope) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if d.PeekKind() != '"' {
+		return d.SkipValue()
+	}
+	return json.UnmarshalDecode(d, (*string)(s))
+}
+
+// payloadOf returns the claims that say what the token says.
+func payloadOf(t *AccessToken) *payload {
+	issued, expires := t.IssuedAt.Unix(), t.ExpiresAt.Unix()
+	p := &payload{
+		Issuer: t.Issuer, Subject: t.Subject, Audience: t.Audience, ClientID: t.ClientID, Scope: scope(t.Scopes.String()),
+		IssuedAt: &issued, ExpiresAt: &expires, ID: t.ID,
+		FamilyID: t.FamilyID, Organisation: t.Organisation, Role: t.Role,
+	}
+	if !t.AuthTime.IsZero() {
+		at := t.AuthTime.Unix()
+		p.AuthTime = &at
+	}
+	return p
+}
+
+// registeredClaims are the names that payload has fields for.
+var registeredClaims = []string{
+	"iss", "sub", "aud", "client_id", "scope", "iat", "exp", "nbf", "jti", "sid", "org", "role", "auth_time",
+}
+
+// extraClaims turns the claims we have no field for into texts. Objects, nulls and arrays that hold them are left out:
+// nothing can be required of them or forwarded. A name that differs from one of ours in case alone is an error: there
+// are readers behind us that would take it for ours.
+func extraClaims(raw jsontext.Value) (map[string][]string, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	var members map[string]any
+	if err := json.Unmarshal(raw, &members); err != nil {
+		return nil, err
+	}
+	var claims map[string][]string
+	for name, value := range members {
+		if slices.ContainsFunc(registeredClaims, func(r string) bool { return strings.EqualFold(r, name) }) {
+			return nil, fmt.Errorf("claim %q is spelled in another case", name)
+		}
+		if texts := claimTexts(value); texts != nil {
+			if claims == nil {
+				claims = make(map[string][]string, len(members))
+			}
+			claims[name] = texts
+		}
+	}
+	return claims, nil
+}
+
+func claimTexts(value any) []string {
+	switch v := value.(type) {
+	case string:
+		return text(v)
+	case bool:
+		return []string{strconv.FormatBool(v)}
+	case float64:
+		return []string{strconv.FormatFloat(v, 'f', -1, 64)}
+	case []any:
+		var texts []string
+		for _, element := range v {
+			one := claimTexts(element)
+			if len(one) != 1 {
+				return nil
+			}
+			texts = append(texts, one[0])
+		}
+		return texts
+	}
+	return nil
+}

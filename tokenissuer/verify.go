@@ -1,0 +1,274 @@
+package tokenissuer
+
+import (
+	"crypto/sha256"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+const (
+	// Leeway is how far our own nodes' clocks may be apart.
+	Leeway = 5 * time.Second
+	// futureLeeway is how far in the future a token may claim to be issued.
+	futureLeeway = 60 * time.Second
+)
+
+// Verifier turns a bearer string into an AccessToken of this issuer. Its verdict on signature and claims is cached;
+// expiry, revocation and audience are asked every time.
+type Verifier struct {
+	issuer       string
+	keys         *KeySet
+	revocations  *RevocationSet
+	maxStaleness time.Duration
+	now          func() time.Time
+	cache        *tokenCache
+}
+
+// NewVerifier returns a Verifier of the issuer's own tokens. When the revocations are older than maxStaleness nothing
+// can be said about any token, and Verify fails with temporarily_unavailable.
+func NewVerifier(issuer string, keys *KeySet, revocations *RevocationSet, maxStaleness time.Duration, now func() time.Time) *Verifier {
+	return &Verifier{
+		issuer: issuer, keys: keys, revocations: revocations, maxStaleness: maxStaleness, now: now,
+		cache: newTokenCache(),
+	}
+}
+
+// Verify returns the token if it is ours, meant for one of the audiences, alive and not revoked (RFC 9068 §4). The
+// error is an *Error: invalid_token, or temporarily_unavailable when the question cannot be answered now. A token that
+// was verified before costs a digest and a look-up, and no allocation.
+func (v *Verifier) Verify(token string, audiences []string) (*AccessToken, error) {
+	if len(token) > MaxTokenBytes {
+		return nil, NewError(InvalidToken, "token_too_long")
+	}
+	digest := digestOf(token)
+	known, cached := v.cache.get(digest)
+	if !cached {
+		c := candidate{verifier: v, token: token, audiences: audiences}
+		for _, step := range verification {
+			if err := step.run(&c); err != nil {
+				return nil, err
+			}
+		}
+		known = &cachedToken{token: c.claims}
+	}
+	if err := v.alive(known, audiences); err != nil {
+		if cached && !known.token.ExpiresAt.Add(Leeway).After(v.now()) {
+			v.cache.drop(digest)
+		}
+		return nil, err
+	}
+	if !cached {
+		v.cache.put(digest, known)
+	}
+	return known.token, nil
+}
+
+// Remember puts a token that this process has just signed into the cache, so that its signature is never verified.
+func (v *Verifier) Remember(token string, claims *AccessToken) {
+	v.cache.put(digestOf(token), &cachedToken{token: claims})
+}
+
+// alive asks what may change after a token was verified: the audience of the route, expiry and revocation.
+func (v *Verifier) alive(known *cachedToken, audiences []string) error {
+	now := v.now()
+	if err := checkExpiry(known.token, now); err != nil {
+		return err
+	}
+	if !known.token.HasAudience(audiences) {
+		return NewError(InvalidToken, "audience_wrong")
+	}
+	if err := v.checkFresh(now); err != nil {
+		return err
+	}
+	// The generations are read before the sets are asked: what comes in between is asked again next time.
+	generation := v.revocations.Generation() + v.keys.Generation()
+	if known.generation.Load() == generation {
+		return nil
+	}
+	if err := v.checkRevoked(known.token); err != nil {
+		return err
+	}
+	known.generation.Store(generation)
+	return nil
+}
+
+// checkFresh asks whether anything can be said about revocation now.
+func (v *Verifier) checkFresh(now time.Time) error {
+	if v.revocations.Age(now) > v.maxStaleness {
+		return Unavailable("revocations_stale", nil)
+	}
+	return nil
+}
+
+// checkRevoked asks whether the token was revoked, or its key withdrawn.
+func (v *Verifier) checkRevoked(t *AccessToken) error {
+	if v.revocations.Revoked(t) {
+		return NewError(InvalidToken, "token_revoked").WithDescription("The access token was revoked")
+	}
+	_, err := v.keys.Find(t.KeyID)
+	return err
+}
+
+func checkExpiry(t *AccessToken, now time.Time) error {
+	if now.After(t.ExpiresAt.Add(Leeway)) {
+		return NewError(InvalidToken, "token_expired").WithDescription("The access token expired")
+	}
+	return nil
+}
+
+// candidate is a token on its way through the verification.
+type candidate struct {
+	verifier  *Verifier
+	token     string
+	audiences []string
+
+	jws     *jws
+	key     *VerificationKey
+	payload payload
+	claims  *AccessToken
+}
+
+// step is one check; name and promise are for Explain.
+type step struct {
+	name    string
+	promise string
+	run     func(*candidate) error
+}
+
+// verification lists the checks in order. Everything cheap stands before the signature, so that a flood of bad tokens
+// costs no cryptography; everything that reads a claim for a decision stands after the claims were read strictly.
+var verification = []step{
+	{"form", "three parts of canonical base64url, at most 8 KiB, with a strict JSON header", (*candidate).readForm},
+	{"type", "typ is at+jwt, and the header holds nothing but alg, typ and kid", (*candidate).checkHeader},
+	{"key", "kid names one of this issuer's keys, and alg is that key's", (*candidate).findKey},
+	{"claims", "iss, sub, aud, client_id, iat, exp and jti are present and well formed", (*candidate).readClaims},
+	{"issuer", "iss is this issuer", (*candidate).checkIssuer},
+	{"audience", "aud holds an audience of this route", (*candidate).checkAudience},
+	{"time", "the token is not expired, not from the future and not longer-lived than any we issue", (*candidate).checkTime},
+	{"signature", "the signature was made by that key", (*candidate).checkSignature},
+}
+
+func (c *candidate) readForm() (err error) {
+	c.jws, err = parseJWS(c.token)
+	return err
+}
+
+// checkHeader holds the header to what we write (RFC 9068 §2.1, RFC 8725 §3.11). Our own header has three members; a
+// key or a reference to one (jwk, jku, x5u, …) is refused unread.
+func (c *candidate) checkHeader() error {
+	typ := strings.TrimPrefix(strings.ToLower(c.jws.header.Type), "application/")
+	if typ != tokenType || len(c.jws.header.Others) > 0 {
+		return NewError(InvalidToken, "header_unexpected")
+	}
+	return nil
+}
+
+func (c *candidate) findKey() (err error) {
+	if c.key, err = c.verifier.keys.Find(c.jws.header.KeyID); err != nil {
+		return err
+	}
+	return c.jws.checkAlgorithm(c.key)
+}
+
+func (c *candidate) readClaims() error {
+	if len(c.jws.payload) == 0 || c.jws.payload[0] != '{' || tooDeep(c.jws.payload) {
+		return NewError(InvalidToken, "claims_malformed")
+	}
+	if err := json.Unmarshal(c.jws.payload, &c.payload); err != nil {
+		return NewError(InvalidToken, "claims_malformed").WithCause(err)
+	}
+	claims, err := c.verifier.tokenOf(&c.payload, c.key.ID)
+	c.claims = claims
+	return err
+}
+
+func (c *candidate) checkIssuer() error {
+	if c.claims.Issuer != c.verifier.issuer {
+		return NewError(InvalidToken, "issuer_wrong")
+	}
+	return nil
+}
+
+func (c *candidate) checkAudience() error {
+	if !c.claims.HasAudience(c.audiences) {
+		return NewError(InvalidToken, "audience_wrong")
+	}
+	return nil
+}
+
+func (c *candidate) checkTime() error {
+	now := c.verifier.now()
+	t := c.claims
+	if err := checkExpiry(t, now); err != nil {
+		return err
+	}
+	switch {
+	case c.payload.NotBefore != nil && time.Unix(*c.payload.NotBefore, 0).After(now.Add(Leeway)),
+		t.IssuedAt.After(now.Add(futureLeeway)):
+		return NewError(InvalidToken, "token_from_future")
+	case t.ExpiresAt.Sub(t.IssuedAt) > MaxLifetime:
+		return NewError(InvalidToken, "lifetime_too_long")
+	}
+	return nil
+}
+
+func (c *candidate) checkSignature() error { return c.jws.verify(c.key) }
+
+// maxUnixTime keeps times within what time.Time can add and subtract: the year 9999.
+const maxUnixTime = 253402300799
+
+// tokenOf builds the token from claims that nobody has judged yet. Texts that most tokens share are taken from the
+// issuer, so that the cache holds them once.
+func (v *Verifier) tokenOf(p *payload, kid string) (*AccessToken, error) {
+	malformed := NewError(InvalidToken, "claims_malformed")
+	for _, required := range []string{p.Issuer, p.Subject, p.ClientID, p.ID} {
+		if required == "" || strings.ContainsRune(required, 0) {
+			return nil, malformed
+		}
+	}
+	if p.IssuedAt == nil || p.ExpiresAt == nil {
+		return nil, malformed
+	}
+	for _, at := range []*int64{p.IssuedAt, p.ExpiresAt, p.NotBefore, p.AuthTime} {
+		if at != nil && (*at < 0 || *at > maxUnixTime) {
+			return nil, malformed
+		}
+	}
+	if len(p.Audience) == 0 || slices.Contains(p.Audience, "") {
+		return nil, malformed
+	}
+	scopes, err := ParseScopes(string(p.Scope))
+	if err != nil {
+		return nil, malformed
+	}
+	extra, err := extraClaims(p.Extra)
+	if err != nil {
+		return nil, malformed.WithCause(err)
+	}
+	t := &AccessToken{
+		Issuer: p.Issuer, Subject: p.Subject, Audience: p.Audience, ClientID: p.ClientID, Scopes: scopes, ID: p.ID,
+		IssuedAt: time.Unix(*p.IssuedAt, 0), ExpiresAt: time.Unix(*p.ExpiresAt, 0), KeyID: kid,
+		FamilyID: p.FamilyID, Organisation: p.Organisation, Role: p.Role, extra: extra,
+	}
+	if p.AuthTime != nil {
+		t.AuthTime = time.Unix(*p.AuthTime, 0)
+	}
+	if t.Issuer == v.issuer {
+		t.Issuer = v.issuer
+	}
+	if t.IsServerToken() {
+		t.ClientID = t.Subject
+	}
+	for i, aud := range t.Audience {
+		if aud == v.issuer {
+			t.Audience[i] = v.issuer
+		}
+	}
+	return t, nil
+}
+
+// digestOf is the cache's key: the whole token, so that no two tokens share a verdict.
+func digestOf(token string) [sha256.Size]byte { return sha256.Sum256([]byte(token)) }
