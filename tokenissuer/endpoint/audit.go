@@ -1,0 +1,87 @@
+package endpoint
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// Audit writes one line for each decision, with a reason and without a credential. A flood of refusals is thinned out,
+// so that nobody can fill a disk by being refused; what was left out is counted in a line of its own.
+type Audit struct {
+	accepted *zap.Logger
+	refused  *zap.Logger
+	address  func(*http.Request) string
+}
+
+// Refusals in a second that are all written; of those beyond, one in thinning is.
+const (
+	refusalsInFull = 1000
+	thinning       = 1000
+)
+
+// NewAudit writes to logger. Address says where a request comes from; it is asked because proxies that the operator
+// trusts may speak for clients.
+func NewAudit(logger *zap.Logger, address func(*http.Request) string) *Audit {
+	thin := zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(core, time.Second, refusalsInFull, thinning)
+	})
+	return &Audit{accepted: logger, refused: logger.WithOptions(thin), address: address}
+}
+
+// Address returns where a request comes from.
+func (a *Audit) Address(r *http.Request) string { return a.address(r) }
+
+// Accepted records a decision in the request's favour.
+func (a *Audit) Accepted(r *http.Request, message string, fields ...zap.Field) {
+	if entry := a.accepted.Check(zapcore.InfoLevel, message); entry != nil {
+		entry.Write(append(a.request(r), fields...)...)
+	}
+}
+
+// Passed records at debug level that the gate let a request pass, with its token or, when it is nil, without one. It is
+// the one decision that is not written by default: an access log has these requests already.
+func (a *Audit) Passed(r *http.Request, t *tokenissuer.AccessToken) {
+	entry := a.accepted.Check(zapcore.DebugLevel, "request passed the gate")
+	if entry == nil {
+		return
+	}
+	fields := a.request(r)
+	if t != nil {
+		fields = append(fields, zap.String("subject", t.Subject), zap.String("client_id", t.ClientID), zap.String("jti", t.ID))
+	}
+	entry.Write(fields...)
+}
+
+// Refused records a refusal: a client's mistake at info, a fault of ours at error.
+func (a *Audit) Refused(r *http.Request, message string, err error, fields ...zap.Field) {
+	e := tokenissuer.AsError(err)
+	level := zapcore.InfoLevel
+	if e.Code == tokenissuer.ServerError || e.Code == tokenissuer.TemporarilyUnavailable {
+		level = zapcore.ErrorLevel
+	}
+	entry := a.refused.Check(level, message)
+	if entry == nil {
+		return
+	}
+	fields = append(append(a.request(r), fields...),
+		zap.Int("status", StatusOf(err)), zap.String("error", string(e.Code)), zap.String("reason", e.Reason))
+	var client clientError
+	if errors.As(err, &client) {
+		fields = append(fields, zap.String("client_id", client.clientID))
+	}
+	if cause := e.Unwrap(); cause != nil {
+		fields = append(fields, zap.NamedError("cause", cause))
+	}
+	entry.Write(fields...)
+}
+
+// request says which request it was. The path is written without its query, which may hold a credential.
+func (a *Audit) request(r *http.Request) []zap.Field {
+	return []zap.Field{zap.String("address", a.address(r)), zap.String("method", r.Method), zap.String("path", r.URL.EscapedPath())}
+}

@@ -1,0 +1,138 @@
+package endpoint
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// Challenge is what a protected resource tells a request that it refuses (RFC 6750 §3).
+type Challenge struct {
+	// Realm names the issuer.
+	Realm string
+	// ResourceMetadata is the URL of RFC 9728 §5.1; empty: none.
+	ResourceMetadata string
+	// Scope is what the resource needs; empty: any token of the audience.
+	Scope string
+}
+
+// SetHeaders sets the headers of a refusal and returns its status. A request without a token gets a challenge without
+// an error (RFC 6750 §3.1); only answers about the credential carry a challenge at all.
+func (c Challenge) SetHeaders(w http.ResponseWriter, err error) int {
+	status, e := setStatusHeaders(w, err), tokenissuer.AsError(err)
+	header := w.Header()
+	header["Cache-Control"] = noStore
+	header["Pragma"] = noCache
+	header.Add("Vary", "Accept")
+	if value := c.header(status, e); value != "" {
+		header["Www-Authenticate"] = []string{value}
+	}
+	return status
+}
+
+func (c Challenge) header(status int, e *tokenissuer.Error) string {
+	value := "Bearer realm=" + quote(c.Realm)
+	switch {
+	case e.Code == tokenissuer.Unauthorized:
+	case e.Code == tokenissuer.InvalidToken, e.Code == tokenissuer.InsufficientScope, e.Code == tokenissuer.InvalidRequest && status == http.StatusBadRequest:
+		value += `, error="` + string(e.Code) + `", error_description=` + quote(e.Description)
+	default:
+		return ""
+	}
+	if c.ResourceMetadata != "" {
+		value += ", resource_metadata=" + quote(c.ResourceMetadata)
+	}
+	if scope := c.scopeFor(e); scope != "" {
+		value += ", scope=" + quote(scope)
+	}
+	return value
+}
+
+// scopeFor is the scope parameter: what this refusal found missing, else what the resource needs.
+func (c Challenge) scopeFor(e *tokenissuer.Error) string {
+	if e.Scope != "" {
+		return e.Scope
+	}
+	return c.Scope
+}
+
+// Write answers a refused request, as JSON:API document when the client prefers that, else as OAuth JSON.
+func (c Challenge) Write(w http.ResponseWriter, r *http.Request, err error) {
+	status := c.SetHeaders(w, err)
+	WriteRefusal(w, r, status, err)
+}
+
+// WriteRefusal writes status and body of a refusal.
+func WriteRefusal(w http.ResponseWriter, r *http.Request, status int, err error) {
+	e := tokenissuer.AsError(err)
+	if prefersJSONAPI(r.Header.Values("Accept")) {
+		writeBody(w, status, jsonAPI, jsonAPIDocument{
+			Errors: []jsonAPIError{{
+				ID: tokenissuer.NewID(), Status: strconv.Itoa(status), Code: string(e.Code),
+				Title: http.StatusText(status), Detail: e.Description,
+			}},
+			JSONAPI: jsonAPIVersion{"1.1"},
+		})
+		return
+	}
+	writeBody(w, status, jsonUTF8, oauthError{wireName(e.Code), e.Description})
+}
+
+const jsonAPIMediaType = "application/vnd.api+json"
+
+var jsonAPI = []string{jsonAPIMediaType}
+
+// jsonAPIDocument is a JSON:API 1.1 error document.
+type jsonAPIDocument struct {
+	Errors  []jsonAPIError `json:"errors"`
+	JSONAPI jsonAPIVersion `json:"jsonapi"`
+}
+
+type jsonAPIError struct {
+	ID     string `json:"id"`
+	Status string `json:"status"`
+	Code   string `json:"code"`
+	Title  string `json:"title"`
+	Detail string `json:"detail"`
+}
+
+type jsonAPIVersion struct {
+	Version string `json:"version"`
+}
+
+// prefersJSONAPI tells whether Accept names JSON:API with at least the weight that it gives to JSON (RFC 9110 §12.5.1).
+func prefersJSONAPI(accept []string) bool {
+	document, plain := 0.0, 0.0
+	for _, line := range accept {
+		if !strings.Contains(line, jsonAPIMediaType) && document == 0 {
+			continue
+		}
+		for element := range strings.SplitSeq(line, ",") {
+			media, parameters, _ := strings.Cut(element, ";")
+			switch strings.ToLower(strings.TrimSpace(media)) {
+			case jsonAPIMediaType:
+				document = max(document, weight(parameters))
+			case "application/json":
+				plain = max(plain, weight(parameters))
+			}
+		}
+	}
+	return document > 0 && document >= plain
+}
+
+// weight returns the q parameter, 1 when there is none and 0 when it is malformed.
+func weight(parameters string) float64 {
+	for parameter := range strings.SplitSeq(parameters, ";") {
+		name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")
+		if strings.EqualFold(name, "q") {
+			q, err := strconv.ParseFloat(value, 64)
+			if err != nil || q < 0 || q > 1 {
+				return 0
+			}
+			return q
+		}
+	}
+	return 1
+}

@@ -1,0 +1,159 @@
+package endpoint
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// Codes that only the wire knows.
+const (
+	notFound tokenissuer.ErrorCode = "not_found"
+)
+
+// rendering is how a code looks on the wire: its status, and its name where the wire has another one.
+type rendering struct {
+	status int
+	oauth  string // the error member of OAuth JSON, when it is not the code itself
+}
+
+// renderings is the one table from code to status. A code that is not in it is a 400.
+var renderings = map[tokenissuer.ErrorCode]rendering{
+	tokenissuer.InvalidClient:          {status: http.StatusUnauthorized},
+	tokenissuer.Unauthorized:           {status: http.StatusUnauthorized},
+	tokenissuer.InvalidToken:           {status: http.StatusUnauthorized},
+	tokenissuer.InsufficientScope:      {status: http.StatusForbidden},
+	tokenissuer.AccessDenied:           {status: http.StatusForbidden},
+	tokenissuer.TokenNotYours:          {status: http.StatusForbidden, oauth: "unauthorized_client"},
+	tokenissuer.ServerError:            {status: http.StatusInternalServerError},
+	tokenissuer.TemporarilyUnavailable: {status: http.StatusServiceUnavailable},
+	tokenissuer.RateLimited:            {status: http.StatusTooManyRequests, oauth: "temporarily_unavailable"},
+}
+
+// retryAfter is what a client is told when an outage has no known end.
+const retryAfter = 2 * time.Second
+
+// StatusOf returns the HTTP status of an error.
+func StatusOf(err error) int {
+	var h httpError
+	if errors.As(err, &h) {
+		return h.status
+	}
+	if r, ok := renderings[tokenissuer.AsError(err).Code]; ok {
+		return r.status
+	}
+	return http.StatusBadRequest
+}
+
+// wireName returns the error member of OAuth JSON.
+func wireName(code tokenissuer.ErrorCode) string {
+	if r := renderings[code]; r.oauth != "" {
+		return r.oauth
+	}
+	return string(code)
+}
+
+// bearerError marks an error of a request that authenticates with an access token, on an endpoint whose other errors
+// are about clients.
+type bearerError struct{ err *tokenissuer.Error }
+
+func (e bearerError) Error() string { return e.err.Error() }
+func (e bearerError) Unwrap() error { return e.err }
+
+// clientError tells the audit log which client a refusal concerns.
+type clientError struct {
+	error
+	clientID string
+}
+
+func (e clientError) Unwrap() error { return e.error }
+
+// forClient adds the client, when it is known, to an error.
+func forClient(err error, client *tokenissuer.Client) error {
+	if client == nil {
+		return err
+	}
+	return clientError{err, client.ID}
+}
+
+// writeOAuthError writes an error as OAuth JSON (RFC 6749 §5.2). Only a 401 to a request that used the Authorization
+// header has a challenge: with one on a 400 common clients lose the typed error.
+func writeOAuthError(w http.ResponseWriter, r *http.Request, err error, realm string) {
+	var bearer bearerError
+	if errors.As(err, &bearer) {
+		Challenge{Realm: realm}.Write(w, r, bearer.err)
+		return
+	}
+	e := tokenissuer.AsError(err)
+	if e.Code == tokenissuer.InvalidClient && len(r.Header["Authorization"]) > 0 {
+		w.Header().Set("Www-Authenticate", "Basic realm="+quote(realm))
+	}
+	status := setStatusHeaders(w, err)
+	writeBody(w, status, jsonUTF8, oauthError{wireName(e.Code), e.Description})
+}
+
+type oauthError struct {
+	Error       string `json:"error"`
+	Description string `json:"error_description"`
+}
+
+// setStatusHeaders sets the headers that belong to a status, and returns the status: Allow, and when a client may come
+// back (RFC 9110 §10.2.3), in whole seconds, rounded up.
+func setStatusHeaders(w http.ResponseWriter, err error) int {
+	var h httpError
+	if errors.As(err, &h) && h.allow != "" {
+		w.Header().Set("Allow", h.allow)
+	}
+	status := StatusOf(err)
+	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
+		wait := tokenissuer.AsError(err).RetryAfter
+		if wait <= 0 {
+			wait = retryAfter
+		}
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+	}
+	return status
+}
+
+var jsonUTF8 = []string{"application/json; charset=utf-8"}
+
+// writeJSON writes a success.
+func writeJSON(w http.ResponseWriter, body any) error {
+	writeBody(w, http.StatusOK, jsonUTF8, body)
+	return nil
+}
+
+func writeBody(w http.ResponseWriter, status int, contentType []string, body any) {
+	encoded, err := json.Marshal(body, json.Deterministic(true))
+	if err != nil {
+		status, encoded = http.StatusInternalServerError, []byte(`{"error":"server_error","error_description":"The response could not be encoded."}`)
+	}
+	w.Header()["Content-Type"] = contentType
+	w.WriteHeader(status)
+	_, _ = w.Write(encoded) // the client is gone when this fails
+}
+
+// quote makes text a quoted-string (RFC 9110 §5.6.4) of visible ASCII: what could end or escape the string is dropped
+// or escaped.
+func quote(text string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, c := range []byte(text) {
+		switch {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case c >= 0x20 && c <= 0x7e:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}

@@ -1,0 +1,231 @@
+package endpoint
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+func TestT36BodyLimit(t *testing.T) {
+	for _, media := range encodings {
+		t.Run(media, func(t *testing.T) {
+			contentType, empty := encode(media, [2]string{"p", ""})
+			fits := strings.Repeat("a", maxBody-len(empty))
+			_, body := encode(media, [2]string{"p", fits})
+			if got, err := parse(contentType, body); err != nil || got["p"] != fits {
+				t.Fatalf("%d bytes: %v", len(body), err)
+			}
+			for _, announced := range []int64{int64(maxBody) + 1, -1} {
+				_, body = encode(media, [2]string{"p", fits + "a"})
+				r, w := post(contentType, body), httptest.NewRecorder()
+				r.ContentLength = announced
+				_, err := parseForm(w, r)
+				wantStatus(t, err, http.StatusRequestEntityTooLarge)
+				wantRefusal(t, err, tokenissuer.InvalidRequest, "body_too_large")
+				if w.Header().Get("Connection") != "close" {
+					t.Error("the connection stays open")
+				}
+			}
+		})
+	}
+	t.Run("a limit before us", func(t *testing.T) {
+		r, w := post(mediaURLEncoded, "a=bcdef"), httptest.NewRecorder()
+		r.Body = http.MaxBytesReader(w, r.Body, 3)
+		_, err := parseForm(w, r)
+		wantStatus(t, err, http.StatusRequestEntityTooLarge)
+	})
+	t.Run("ten gigabytes announced", func(t *testing.T) {
+		r := post(mediaURLEncoded, "")
+		r.ContentLength = 10 << 30
+		r.Body = io.NopCloser(readerFunc(func([]byte) (int, error) {
+			t.Error("the body was read")
+			return 0, io.EOF
+		}))
+		_, err := parseForm(httptest.NewRecorder(), r)
+		wantStatus(t, err, http.StatusRequestEntityTooLarge)
+	})
+	t.Run("endless", func(t *testing.T) {
+		r, read := post(mediaURLEncoded, ""), 0
+		r.ContentLength = -1
+		r.Body = io.NopCloser(readerFunc(func(p []byte) (int, error) { read += len(p); return len(p), nil }))
+		_, err := parseForm(httptest.NewRecorder(), r)
+		wantStatus(t, err, http.StatusRequestEntityTooLarge)
+		if read > maxBody+1 {
+			t.Errorf("%d bytes read", read)
+		}
+	})
+	t.Run("on a connection", func(t *testing.T) {
+		for _, head := range []string{"Content-Length: 10000000000", "Transfer-Encoding: chunked"} {
+			synctest.Test(t, func(t *testing.T) {
+				conn := serve(t)
+				go func() { // the peer never stops sending
+					_, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: %s\r\n%s\r\n\r\n", mediaURLEncoded, head)
+					for err == nil {
+						_, err = fmt.Fprintf(conn, "1000\r\n%s\r\n", strings.Repeat("a", 0x1000))
+					}
+				}()
+				response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil || response.StatusCode != http.StatusRequestEntityTooLarge || !response.Close {
+					t.Fatalf("got %v, %v", response, err)
+				}
+				_ = conn.Close()
+			})
+		}
+	})
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestT37ContentEncodingIsNotDecoded(t *testing.T) {
+	for _, encoding := range []string{"gzip", "br", "identity, gzip", "x"} {
+		r, w := post(mediaURLEncoded, "a=b"), httptest.NewRecorder()
+		r.Header.Set("Content-Encoding", encoding)
+		_, err := parseForm(w, r)
+		wantStatus(t, err, http.StatusUnsupportedMediaType)
+		wantRefusal(t, err, tokenissuer.InvalidRequest, "content_encoding_unsupported")
+		if w.Header().Get("Connection") != "close" {
+			t.Error("the connection stays open")
+		}
+	}
+	r := post(mediaURLEncoded, "a=b")
+	r.Header.Set("Content-Encoding", "Identity")
+	if _, err := parseForm(httptest.NewRecorder(), r); err != nil {
+		t.Error(err)
+	}
+}
+
+// serve answers one connection with parseForm behind net/http, in the bubble's own time.
+func serve(t *testing.T) net.Conn {
+	t.Helper()
+	client, peer := net.Pipe()
+	listener := &oneConn{conns: make(chan net.Conn, 1)}
+	listener.conns <- peer
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f, err := parseForm(w, r)
+		var refused httpError
+		switch {
+		case errors.As(err, &refused):
+			w.WriteHeader(refused.status)
+		case err != nil:
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		if wait, err := time.ParseDuration(f.get("wait")); err == nil {
+			select {
+			case <-time.After(wait):
+			case <-r.Context().Done():
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+		}
+		_, _ = io.WriteString(w, tokenissuer.AsError(err).Reason)
+	})}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() {
+		_ = client.Close()
+		_ = server.Close()
+		time.Sleep(bodyTimeout) // whoever lingers over the connection ends too
+	})
+	return client
+}
+
+// oneConn is a listener with what is in its channel.
+type oneConn struct{ conns chan net.Conn }
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	if c, ok := <-l.conns; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (l *oneConn) Close() error { close(l.conns); return nil }
+
+func (l *oneConn) Addr() net.Addr { return &net.UnixAddr{} }
+
+func TestT42SlowBodyIsCut(t *testing.T) {
+	send := func(t *testing.T, head string) net.Conn {
+		conn := serve(t)
+		_, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-www-form-urlencoded\r\n"+head+"\r\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	answer := func(t *testing.T, conn net.Conn) *http.Response {
+		r := bufio.NewReader(conn)
+		response, err := http.ReadResponse(r, nil)
+		if err == nil && response.StatusCode == http.StatusContinue {
+			response, err = http.ReadResponse(r, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response
+	}
+	for name, head := range map[string]string{
+		"never sent":      "Content-Length: 10\r\n",
+		"expect continue": "Expect: 100-continue\r\nContent-Length: 10\r\n",
+		"a byte each 5 s": "Content-Length: 1000\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				conn, start := send(t, head), time.Now()
+				if name == "a byte each 5 s" {
+					go func() {
+						for _, err := conn.Write([]byte("a")); err == nil; _, err = conn.Write([]byte("a")) {
+							time.Sleep(5 * time.Second)
+						}
+					}()
+				}
+				response := answer(t, conn)
+				took := time.Since(start)
+				if response.StatusCode != http.StatusBadRequest || !response.Close || took > bodyTimeout {
+					t.Errorf("status %d, close %t, after %s", response.StatusCode, response.Close, took)
+				}
+				_ = conn.Close()
+			})
+		})
+	}
+	t.Run("refused before reading", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			conn, start := send(t, "Content-Type: text/plain\r\nContent-Length: 10\r\n"), time.Now()
+			response := answer(t, conn)
+			if took := time.Since(start); response.StatusCode != http.StatusBadRequest || took > bodyTimeout {
+				t.Errorf("status %d after %s", response.StatusCode, took)
+			}
+			_ = conn.Close()
+		})
+	})
+	t.Run("the deadline ends with the body", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			conn := send(t, "Content-Length: 8\r\n")
+			_, _ = io.WriteString(conn, "wait=30s")
+			if response := answer(t, conn); response.StatusCode != http.StatusOK || response.Close {
+				t.Errorf("status %d, close %t", response.StatusCode, response.Close)
+			}
+			_ = conn.Close()
+		})
+	})
+	t.Run("cut short", func(t *testing.T) {
+		r := post(mediaURLEncoded, "")
+		r.Body = io.NopCloser(io.MultiReader(strings.NewReader("a=b"), readerFunc(func([]byte) (int, error) {
+			return 0, io.ErrUnexpectedEOF
+		})))
+		_, err := parseForm(httptest.NewRecorder(), r)
+		wantRefusal(t, err, tokenissuer.InvalidRequest, "body_incomplete")
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Error("the cause is lost")
+		}
+	})
+}

@@ -1,0 +1,84 @@
+package endpoint
+
+import (
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// introspect is the introspection endpoint (RFC 7662 §2). The caller proves which client it is, with its secret or
+// with an access token other than the one that it asks about, and learns of that client's tokens only.
+func (h *Handler) introspect(w http.ResponseWriter, r *http.Request) error {
+	f, err := parseForm(w, r)
+	if err != nil {
+		return err
+	}
+	clientID, bearer, err := h.introspectionCaller(r, f)
+	if err != nil {
+		return err
+	}
+	token := f.secret("token")
+	if token.IsEmpty() {
+		return tokenissuer.MissingParameter("token")
+	}
+	t, err := h.issuer.Introspect(clientID, token)
+	if err != nil {
+		return err
+	}
+	if t != nil && bearer != nil && bearer.ID == t.ID {
+		return bearerError{tokenissuer.NewError(tokenissuer.InvalidToken, "token_introspects_itself")}
+	}
+	h.audit.Accepted(r, "token introspected", zap.String("client_id", clientID), zap.Bool("active", t != nil))
+	if t == nil {
+		return writeJSON(w, inactive{})
+	}
+	return writeJSON(w, introspection{
+		Active: true, Scope: t.Scopes.String(), ClientID: t.ClientID, TokenType: "Bearer",
+		ExpiresAt: t.ExpiresAt.Unix(), IssuedAt: t.IssuedAt.Unix(), Subject: t.Subject,
+		Audience: t.Audience, Issuer: t.Issuer, ID: t.ID,
+	})
+}
+
+// introspectionCaller returns the client that asks, and its token when it asked with one. A public client cannot prove
+// itself with its id alone.
+func (h *Handler) introspectionCaller(r *http.Request, f form) (string, *tokenissuer.AccessToken, error) {
+	token, present, err := BearerToken(r)
+	if err != nil {
+		return "", nil, err
+	}
+	if present && f.get("client_id") == "" && f.secret("client_secret").IsEmpty() {
+		t, err := h.issuer.Verifier.Verify(token.Reveal(), h.issuer.Audience)
+		if err != nil {
+			return "", nil, bearerError{tokenissuer.AsError(err)}
+		}
+		return t.ClientID, t, nil
+	}
+	client, err := h.issuer.AuthenticateClient(r.Context(), h.clientAuthentication(r, f))
+	if err != nil {
+		return "", nil, err
+	}
+	if client.IsPublic() {
+		return "", nil, forClient(tokenissuer.NewError(tokenissuer.InvalidClient, "client_is_public"), client)
+	}
+	return client.ID, nil, nil
+}
+
+type inactive struct {
+	Active bool `json:"active"`
+}
+
+// introspection is the answer for an active access token (RFC 7662 §2.2).
+type introspection struct {
+	Active    bool     `json:"active"`
+	Scope     string   `json:"scope"`
+	ClientID  string   `json:"client_id"`
+	TokenType string   `json:"token_type"`
+	ExpiresAt int64    `json:"exp"`
+	IssuedAt  int64    `json:"iat"`
+	Subject   string   `json:"sub"`
+	Audience  []string `json:"aud"`
+	Issuer    string   `json:"iss"`
+	ID        string   `json:"jti"`
+}

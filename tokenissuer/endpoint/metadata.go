@@ -1,0 +1,96 @@
+package endpoint
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// publicMaxAge lets clients keep metadata and keys for five minutes.
+var publicMaxAge = []string{"public, max-age=300"}
+
+// serverMetadata is the authorization server metadata (RFC 8414 §2). Every URL comes from the configuration.
+func serverMetadata(issuer *tokenissuer.Issuer) ([]byte, error) {
+	base := strings.TrimSuffix(issuer.URL, "/")
+	secretMethods := []string{"client_secret_basic", "client_secret_post"}
+	return json.Marshal(struct {
+		Issuer               string                  `json:"issuer"`
+		Token                string                  `json:"token_endpoint"`
+		JWKS                 string                  `json:"jwks_uri"`
+		Revocation           string                  `json:"revocation_endpoint"`
+		Introspection        string                  `json:"introspection_endpoint"`
+		Scopes               []string                `json:"scopes_supported"`
+		ResponseTypes        []string                `json:"response_types_supported"`
+		Grants               []tokenissuer.GrantType `json:"grant_types_supported"`
+		TokenMethods         []string                `json:"token_endpoint_auth_methods_supported"`
+		RevocationMethods    []string                `json:"revocation_endpoint_auth_methods_supported"`
+		IntrospectionMethods []string                `json:"introspection_endpoint_auth_methods_supported"`
+		ChallengeMethods     []string                `json:"code_challenge_methods_supported"`
+		IssInResponse        bool                    `json:"authorization_response_iss_parameter_supported"`
+	}{
+		Issuer:               issuer.URL,
+		Token:                base + "/oauth/token",
+		JWKS:                 base + "/oauth/jwks",
+		Revocation:           base + "/oauth/revoke",
+		Introspection:        base + "/oauth/introspect",
+		Scopes:               issuer.Scopes.Names(),
+		ResponseTypes:        []string{}, // there is no authorization endpoint yet
+		Grants:               tokenissuer.ServedGrants(),
+		TokenMethods:         secretMethods,
+		RevocationMethods:    append(secretMethods, "none"),
+		IntrospectionMethods: secretMethods,
+		ChallengeMethods:     []string{"S256"},
+		IssInResponse:        true,
+	})
+}
+
+// ResourceMetadataURL is where a client that was refused finds the metadata of what it asked for (RFC 9728 §3.1): at
+// the audience when that is a URL, else at the issuer.
+func ResourceMetadataURL(issuer *tokenissuer.Issuer) string {
+	u, err := url.Parse(issuer.Audience[0])
+	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
+		if u, err = url.Parse(issuer.URL); err != nil {
+			return ""
+		}
+	}
+	return u.Scheme + "://" + u.Host + wellKnownResource + strings.TrimSuffix(u.EscapedPath(), "/")
+}
+
+// resourceMetadata is the protected resource metadata (RFC 9728 §2).
+func resourceMetadata(issuer *tokenissuer.Issuer) ([]byte, error) {
+	return json.Marshal(struct {
+		Resource string   `json:"resource"`
+		Servers  []string `json:"authorization_servers"`
+		Scopes   []string `json:"scopes_supported"`
+		Methods  []string `json:"bearer_methods_supported"`
+	}{issuer.Audience[0], []string{issuer.URL}, issuer.Scopes.Names(), []string{"header"}})
+}
+
+func (h *Handler) serveMetadata(w http.ResponseWriter, _ *http.Request) error {
+	return writePublic(w, "application/json", h.metadata)
+}
+
+func (h *Handler) serveResourceMetadata(w http.ResponseWriter, _ *http.Request) error {
+	return writePublic(w, "application/json", h.resource)
+}
+
+// jwks publishes the public keys (RFC 7517 §5).
+func (h *Handler) jwks(w http.ResponseWriter, _ *http.Request) error {
+	keys, err := h.issuer.Keys.JWKS()
+	if err != nil {
+		return err
+	}
+	return writePublic(w, "application/jwk-set+json", keys)
+}
+
+func writePublic(w http.ResponseWriter, mediaType string, body []byte) error {
+	w.Header()["Cache-Control"] = publicMaxAge
+	w.Header().Del("Pragma")
+	w.Header().Set("Content-Type", mediaType)
+	_, _ = w.Write(body) // the client is gone when this fails
+	return nil
+}

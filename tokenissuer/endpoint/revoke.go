@@ -1,0 +1,35 @@
+package endpoint
+
+import (
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// revoke is the revocation endpoint (RFC 7009 §2). A token that is unknown or dead is a success: nothing is left to do.
+func (h *Handler) revoke(w http.ResponseWriter, r *http.Request) error {
+	f, err := parseForm(w, r)
+	if err != nil {
+		return err
+	}
+	client, err := h.issuer.AuthenticateClient(r.Context(), h.clientAuthentication(r, f))
+	if err != nil {
+		return err
+	}
+	token := f.secret("token")
+	if token.IsEmpty() {
+		return forClient(tokenissuer.MissingParameter("token"), client)
+	}
+	revoked, err := h.issuer.RevokeFor(r.Context(), client, token)
+	if err != nil {
+		return forClient(err, client)
+	}
+	fields := []zap.Field{zap.String("client_id", client.ID), zap.Bool("found", revoked != nil)}
+	if revoked != nil {
+		fields = append(fields, zap.String("jti", revoked.ID), zap.String("subject", revoked.Subject))
+	}
+	h.audit.Accepted(r, "token revoked", fields...)
+	return writeJSON(w, struct{}{})
+}

@@ -1,0 +1,42 @@
+package endpoint
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// tokenInfo tells the bearer of a token what it holds.
+func (h *Handler) tokenInfo(w http.ResponseWriter, r *http.Request) error {
+	token, err := Credential(r)
+	if err != nil {
+		return bearerError{tokenissuer.AsError(err)}
+	}
+	t, err := h.issuer.Verifier.Verify(token.Reveal(), h.issuer.Audience)
+	if err != nil {
+		return bearerError{tokenissuer.AsError(err)}
+	}
+	info := tokenInfo{
+		Scope:       t.Scopes,
+		ExpiresIn:   int64(t.ExpiresAt.Sub(h.issuer.Now()) / time.Second),
+		Application: application{t.ClientID},
+		CreatedAt:   t.IssuedAt.Unix(),
+	}
+	if !t.IsServerToken() {
+		info.ResourceOwnerID = &t.Subject
+	}
+	return writeJSON(w, info)
+}
+
+type tokenInfo struct {
+	ResourceOwnerID *string            `json:"resource_owner_id"`
+	Scope           tokenissuer.Scopes `json:"scope"`
+	ExpiresIn       int64              `json:"expires_in"`
+	Application     application        `json:"application"`
+	CreatedAt       int64              `json:"created_at"`
+}
+
+type application struct {
+	UID string `json:"uid"`
+}
