@@ -1,0 +1,174 @@
+package caddymodule
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+)
+
+func init() { caddy.RegisterModule(new(App)) }
+
+// App is the issuer: who it is, which clients it knows, where it keeps its state. The handlers `oauth_server` and
+// `protect` use it.
+type App struct {
+	// Issuer is the issuer identifier (RFC 8414 §2): the URL under which clients reach the `oauth_server`. It must be
+	// https, or http on a loopback host. Required. Changing it invalidates every token.
+	Issuer string `json:"issuer,omitempty"`
+	// Audience is what access tokens are meant for (RFC 9068 §3). Default: the issuer.
+	Audience []string `json:"audience,omitempty"`
+	// Store is where clients, keys and revocations are kept. Default: SQLite in Caddy's data directory.
+	Store *StoreConfig `json:"store,omitempty"`
+	// Keys are the signing keys' settings.
+	Keys *KeysConfig `json:"keys,omitempty"`
+	// Tokens are the lifetimes of access tokens.
+	Tokens *TokensConfig `json:"tokens,omitempty"`
+	// Scopes declares scopes beyond public, trusted and refresh_token, or gives those other words.
+	Scopes []ScopeConfig `json:"scopes,omitempty"`
+	// Clients declares clients. They cannot be changed at run time; those added at run time are in the store.
+	Clients []ClientConfig `json:"clients,omitempty"`
+	// Revocation says how revocations reach the gate.
+	Revocation *RevocationConfig `json:"revocation,omitempty"`
+	// Limits bound failed attempts.
+	Limits *LimitsConfig `json:"limits,omitempty"`
+
+	logger   *zap.Logger
+	audit    *endpoint.Audit
+	settings settings
+	engine   *engine
+
+	issuer   *tokenissuer.Issuer
+	handler  *endpoint.Handler
+	registry *tokenissuer.Registry
+	// started is set once the issuer has its store; until then handlers answer 503.
+	started atomic.Bool
+
+	identityHeaders []string // what any `protect` of this configuration sets beyond the defaults
+	// identityGuard takes all of them from clients. It is made by the first request, when every `protect` is known.
+	identityGuard func() *identityGuard
+}
+
+// CaddyModule returns the module's id.
+func (*App) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "oauth", New: func() caddy.Module { return new(App) }}
+}
+
+// Provision reads the configuration. It works offline: `caddy validate` runs it.
+func (a *App) Provision(ctx caddy.Context) error {
+	a.logger = ctx.Logger()
+	a.audit = endpoint.NewAudit(a.logger.Named("audit"), clientAddress)
+	var err error
+	if a.settings, err = a.read(); err != nil {
+		return fmt.Errorf("oauth: %w", err)
+	}
+	pooled, _, err := engines.LoadOrNew(a.settings.engine, func() (caddy.Destructor, error) {
+		return newEngine(a.settings.engine, a.settings.sealer, a.logger), nil
+	})
+	if err != nil {
+		return err
+	}
+	a.engine = pooled.(*engine)
+	a.identityGuard = sync.OnceValue(func() *identityGuard { return newIdentityGuard(a.identityHeaders) })
+	a.issuer = a.newIssuer()
+	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit); err != nil {
+		return fmt.Errorf("oauth: %w", err)
+	}
+	return nil
+}
+
+// newIssuer puts the configuration and the engine together. The store joins in Start.
+func (a *App) newIssuer() *tokenissuer.Issuer {
+	return &tokenissuer.Issuer{
+		URL:           a.settings.issuer,
+		Audience:      a.settings.audience,
+		Lifetimes:     a.settings.lifetimes,
+		Scopes:        a.settings.scopes,
+		Authenticated: a.engine.authenticated,
+		Keys:          a.engine.keys,
+		Revocations:   a.engine.revocations,
+		Verifier:      a.engine.verifier,
+		Attempts:      a.engine.attempts,
+		ClientLimit:   a.settings.clientLimit,
+		Now:           a.engine.now,
+	}
+}
+
+// Start opens the store, unless the configuration before used the same one, and begins to serve.
+func (a *App) Start() error {
+	store, err := a.engine.open()
+	if err != nil {
+		return fmt.Errorf("oauth: %w", err)
+	}
+	a.issuer.Store = store
+	a.issuer.Directory = tokenissuer.OverlayDirectory{Declared: a.settings.declared, Stored: store}
+	a.registry = &tokenissuer.Registry{Issuer: a.issuer, Declared: a.settings.declared, Stored: store}
+	a.started.Store(true)
+	running.add(a)
+	return nil
+}
+
+// Stop ends the app's place as the running one. Its requests go on: Cleanup lets go of what they need.
+func (a *App) Stop() error {
+	running.remove(a)
+	return nil
+}
+
+// Cleanup lets go of the engine. It accepts an app whose Provision failed half-way.
+func (a *App) Cleanup() error {
+	if a.engine == nil {
+		return nil
+	}
+	_, err := engines.Delete(a.settings.engine)
+	return err
+}
+
+// addIdentityHeader records a header that a `protect` sets. It is called while the configuration is provisioned.
+func (a *App) addIdentityHeader(name string) { a.identityHeaders = append(a.identityHeaders, name) }
+
+// running holds the apps that have started. During a reload there are two; when a new configuration fails to start, the
+// old one stays.
+var running apps
+
+type apps struct {
+	mu   sync.Mutex
+	list []*App
+}
+
+func (r *apps) add(a *App) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = append(r.list, a)
+}
+
+func (r *apps) remove(a *App) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, other := range r.list {
+		if other == a {
+			r.list = append(r.list[:i:i], r.list[i+1:]...)
+			return
+		}
+	}
+}
+
+// newest returns the app that started last, or nil.
+func (r *apps) newest() *App {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.list) == 0 {
+		return nil
+	}
+	return r.list[len(r.list)-1]
+}
+
+// Interface guards.
+var (
+	_ caddy.App          = (*App)(nil)
+	_ caddy.Provisioner  = (*App)(nil)
+	_ caddy.CleanerUpper = (*App)(nil)
+)

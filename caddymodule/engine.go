@@ -1,0 +1,189 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+)
+
+// engines holds what outlives a reload, by all of its settings: a configuration with the same settings goes on with the
+// same database handle, keys, revocations and verified tokens.
+var engines = caddy.NewUsagePool()
+
+// engineSettings decide whether two configurations can share an engine. It is the pool's key.
+type engineSettings struct {
+	store     string // "sqlite" or "memory"
+	path      string
+	issuer    string
+	algorithm tokenissuer.Algorithm
+	sealer    string // the id of the key-encryption key
+	staleness time.Duration
+}
+
+const (
+	openTimeout     = 5 * time.Second
+	feedInterval    = time.Second
+	feedTimeout     = 2 * time.Second
+	expireInterval  = time.Minute
+	maxAttempts     = 65536 // buckets of failed attempts
+	shutdownTimeout = 10 * time.Second
+)
+
+// engine is the part of an issuer that is made of state.
+type engine struct {
+	settings engineSettings
+	keySeal  *tokenissuer.KeySealer
+	logger   *zap.Logger
+	now      func() time.Time
+
+	keys          *tokenissuer.KeySet
+	revocations   *tokenissuer.RevocationSet
+	verifier      *tokenissuer.Verifier
+	authenticated *tokenissuer.ClientCache
+	attempts      *memstore.Attempts
+
+	opening sync.Mutex
+	store   tokenissuer.Store  // set once the engine has opened
+	stop    context.CancelFunc // likewise
+	stopped chan struct{}
+
+	inFlight atomic.Int64
+	closing  atomic.Bool
+}
+
+// newEngine prepares an engine. It opens nothing, because `caddy validate` comes this far.
+func newEngine(settings engineSettings, sealer *tokenissuer.KeySealer, logger *zap.Logger) *engine {
+	e := &engine{
+		settings: settings, keySeal: sealer, logger: logger, now: clock,
+		keys:          new(tokenissuer.KeySet),
+		revocations:   tokenissuer.NewRevocationSet(),
+		authenticated: tokenissuer.NewClientCache(),
+		attempts:      memstore.NewAttempts(maxAttempts),
+	}
+	e.verifier = tokenissuer.NewVerifier(settings.issuer, e.keys, e.revocations, settings.staleness, e.now)
+	return e
+}
+
+// clock is the time source of every engine.
+var clock = time.Now
+
+// open opens the store, loads the keys and starts the revocation feed. An engine that is open already stays as it is.
+func (e *engine) open() (tokenissuer.Store, error) {
+	e.opening.Lock()
+	defer e.opening.Unlock()
+	if e.stop != nil {
+		return e.store, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
+	defer cancel()
+	store, err := e.openStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := tokenissuer.LoadSigningKeys(ctx, store, e.keySeal, e.settings.algorithm, e.now())
+	if err == nil {
+		err = e.keys.Replace(loaded, e.settings.algorithm)
+	}
+	var position int64
+	if err == nil {
+		position, err = e.readRevocations(ctx, store, 0)
+	}
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	e.store = store
+	feed, stop := context.WithCancel(context.Background())
+	e.stop, e.stopped = stop, make(chan struct{})
+	go e.follow(feed, store, position)
+	return store, nil
+}
+
+func (e *engine) openStore(ctx context.Context) (tokenissuer.Store, error) {
+	if e.settings.store == storeMemory {
+		e.logger.Warn("the memory store forgets clients, keys and revocations when the process ends: use it for demos and tests only")
+		return memstore.New(), nil
+	}
+	return sqlstore.OpenSQLite(ctx, e.settings.path, sqlstore.Options{Warn: func(message string) { e.logger.Warn(message) }})
+}
+
+// follow keeps the revocations up to date until the engine is closed.
+func (e *engine) follow(ctx context.Context, store tokenissuer.RevocationStore, position int64) {
+	defer close(e.stopped)
+	poll, expire := time.NewTicker(feedInterval), time.NewTicker(expireInterval)
+	defer poll.Stop()
+	defer expire.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-expire.C:
+			e.revocations.Expire(e.now())
+		case <-poll.C:
+			asked, cancel := context.WithTimeout(ctx, feedTimeout)
+			next, err := e.readRevocations(asked, store, position)
+			cancel()
+			position = next
+			if err != nil && !failing && ctx.Err() == nil {
+				e.logger.Error("reading revocations: tokens are still checked against what is known", zap.Error(err))
+			}
+			failing = err != nil
+		}
+	}
+}
+
+// readRevocations takes what came after position into the set, and returns where to go on.
+func (e *engine) readRevocations(ctx context.Context, store tokenissuer.RevocationStore, position int64) (int64, error) {
+	asked := e.now()
+	revocations, next, err := store.Revocations(ctx, position)
+	if err != nil {
+		return position, err
+	}
+	e.revocations.Add(revocations...)
+	e.revocations.MarkFresh(asked)
+	return next, nil
+}
+
+// enter counts a request that may use the store. It is false once the engine is closing.
+func (e *engine) enter() bool {
+	e.inFlight.Add(1)
+	if e.closing.Load() {
+		e.inFlight.Add(-1)
+		return false
+	}
+	return true
+}
+
+func (e *engine) leave() { e.inFlight.Add(-1) }
+
+// Destruct closes the engine when no configuration uses it any more. Requests of the old configuration may still be
+// under way: the store stays open until they are through, or for ten seconds.
+func (e *engine) Destruct() error {
+	e.closing.Store(true)
+	e.opening.Lock()
+	defer e.opening.Unlock()
+	if e.stop == nil {
+		return nil
+	}
+	e.stop()
+	<-e.stopped
+	store := e.store
+	go func() {
+		for deadline := time.Now().Add(shutdownTimeout); e.inFlight.Load() > 0 && time.Now().Before(deadline); {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if err := store.Close(); err != nil {
+			e.logger.Error("closing the store", zap.Error(err))
+		}
+	}()
+	return nil
+}

@@ -1,0 +1,107 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// ForwardedClaim is a claim that the upstream is told in a header.
+type ForwardedClaim struct {
+	// Header is the header's name. Headers that mean something to HTTP or to a proxy are refused.
+	Header string `json:"header"`
+	// Claim is the claim's name on the wire: sub, client_id, scope, org, role, or any other.
+	Claim string `json:"claim"`
+}
+
+// defaultForward is what an upstream is told unless `forward` says otherwise.
+var defaultForward = []ForwardedClaim{
+	{headerSubject, "sub"}, {headerClient, "client_id"}, {headerScope, "scope"}, {headerOrganisation, "org"}, {headerRole, "role"},
+}
+
+// readForwarding settles what the upstream is told, and has every `protect` take those headers from clients.
+func (p *Protect) readForwarding() error {
+	switch {
+	case p.ForwardOff && len(p.Forward) > 0:
+		return errors.New("forward off stands beside other forward lines")
+	case p.ForwardOff:
+		return nil
+	case len(p.Forward) == 0:
+		p.forward = defaultForward
+		return nil
+	}
+	seen := make(map[string]bool)
+	for _, f := range p.Forward {
+		f.Header = http.CanonicalHeaderKey(f.Header)
+		switch {
+		case forbiddenForward(f.Header):
+			return fmt.Errorf("forward %s: a claim cannot be written into this header", f.Header)
+		case f.Claim == "":
+			return fmt.Errorf("forward %s: the claim is missing", f.Header)
+		case seen[f.Header]:
+			return fmt.Errorf("forward %s is there twice", f.Header)
+		}
+		seen[f.Header] = true
+		p.forward = append(p.forward, f)
+		p.app.addIdentityHeader(f.Header)
+	}
+	return nil
+}
+
+// identityFields says who is calling, each field only when there is a value. A value that would be too long for an
+// upstream refuses the request: to leave it out would say something else than the token.
+func (p *Protect) identityFields(token *tokenissuer.AccessToken) ([]headerField, error) {
+	fields := make([]headerField, 0, len(p.forward))
+	for _, f := range p.forward {
+		value := claimValue(token, f.Claim)
+		if len(value) > maxIdentityBytes {
+			return nil, tokenissuer.NewError(tokenissuer.InvalidToken, "identity_too_long")
+		}
+		if value != "" {
+			fields = append(fields, headerField{f.Header, value})
+		}
+	}
+	return fields, nil
+}
+
+// claimValue encodes a claim for a header. The claims of every request are read without an allocation.
+func claimValue(token *tokenissuer.AccessToken, claim string) string {
+	switch claim {
+	case "sub":
+		return encodeIdentity(token.Subject)
+	case "client_id":
+		return encodeIdentity(token.ClientID)
+	case "org":
+		return encodeIdentity(token.Organisation)
+	case "role":
+		return encodeIdentity(token.Role)
+	}
+	texts := token.Claim(claim)
+	if len(texts) == 1 {
+		return encodeIdentity(texts[0])
+	}
+	return encodeIdentityList(texts)
+}
+
+// placeholderPrefix is where Caddy keeps what it knows of the user.
+const placeholderPrefix = "http.auth.user."
+
+// placeholders gives the rest of Caddy the token: {http.auth.user.id} and {http.auth.user.CLAIM}. Values are claims as
+// they are; nothing in them is ever replaced again.
+func placeholders(token *tokenissuer.AccessToken) caddy.ReplacerFunc {
+	return func(key string) (any, bool) {
+		claim, ok := strings.CutPrefix(key, placeholderPrefix)
+		if !ok {
+			return nil, false
+		}
+		if claim == "id" {
+			claim = "sub"
+		}
+		return strings.Join(token.Claim(claim), " "), true
+	}
+}

@@ -1,0 +1,98 @@
+package caddymodule
+
+import "strings"
+
+// headerNames is a set of header names that finds a name in every spelling which some server takes for it. CGI and
+// everything that descends from it (FastCGI, WSGI, Rack) writes X-Auth-Subject, X_Auth_Subject and x.auth.subject as the
+// one variable HTTP_X_AUTH_SUBJECT. So names are compared lower-cased, with all but letters and digits read as a hyphen.
+type headerNames struct {
+	folded  []string
+	lengths uint64 // bit n: there is a name of n bytes, so that most headers are passed over without a comparison
+}
+
+func newHeaderNames(names ...string) headerNames {
+	var s headerNames
+	for _, name := range names {
+		if !s.has(name) {
+			s.folded = append(s.folded, foldHeaderName(name))
+			s.lengths |= lengthBit(name)
+		}
+	}
+	return s
+}
+
+// has tells whether name is a spelling of a name in the set. It does not allocate.
+func (s headerNames) has(name string) bool {
+	if s.lengths&lengthBit(name) == 0 {
+		return false
+	}
+	for _, folded := range s.folded {
+		if len(folded) == len(name) && isSpelling(name, folded) {
+			return true
+		}
+	}
+	return false
+}
+
+func isSpelling(name, folded string) bool {
+	for i := range len(name) {
+		if foldedByte[name[i]] != folded[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// lengthBit gives names of 63 bytes and more one bit together.
+func lengthBit(name string) uint64 { return 1 << min(len(name), 63) }
+
+func foldHeaderName(name string) string {
+	folded := []byte(name)
+	for i, c := range folded {
+		folded[i] = foldedByte[c]
+	}
+	return string(folded)
+}
+
+var foldedByte = func() (table [256]byte) {
+	for i := range table {
+		switch c := byte(i); {
+		case 'A' <= c && c <= 'Z':
+			table[i] = c + 'a' - 'A'
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9':
+			table[i] = c
+		default:
+			table[i] = '-'
+		}
+	}
+	return table
+}()
+
+// unforwardable are the headers which frame a message, belong to one connection, carry credentials, or tell an upstream
+// where a request came from. A claim in one of them would be a claim that steers the proxy or its upstream.
+var unforwardable = newHeaderNames(
+	"Host", "Connection", "Transfer-Encoding", "TE", "Trailer", "Upgrade", "Keep-Alive", "Expect", "HTTP2-Settings",
+	"Authorization", "Cookie", "Set-Cookie", "Proxy", "Via", "Early-Data", "Max-Forwards", "Alt-Svc",
+	"Origin", "Referer",
+)
+
+// forbiddenForward tells whether `forward` must not write a claim into the header name: into none that means something
+// to HTTP or to a proxy, in any spelling, and into none that is no header name at all (RFC 9110 §5.1).
+func forbiddenForward(name string) bool {
+	if name == "" || strings.ContainsFunc(name, func(c rune) bool { return !isTokenRune(c) }) {
+		return true
+	}
+	folded := foldHeaderName(name)
+	for _, prefix := range [...]string{"proxy-", "x-forwarded-", "content-", "sec-", "access-control-"} {
+		if strings.HasPrefix(folded, prefix) {
+			return true
+		}
+	}
+	return unforwardable.has(name) || forwardingNames.has(name)
+}
+
+// isTokenRune is tchar of RFC 9110 §5.6.2.
+func isTokenRune(c rune) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+		strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+}

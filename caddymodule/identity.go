@@ -1,0 +1,164 @@
+package caddymodule
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// The headers that tell an upstream who is calling, unless `forward` says otherwise.
+const (
+	headerSubject      = "X-Auth-Subject"
+	headerClient       = "X-Auth-Client"
+	headerScope        = "X-Auth-Scope"
+	headerOrganisation = "X-Auth-Organisation"
+	headerRole         = "X-Auth-Role"
+)
+
+// maxIdentityBytes is the longest encoded value of an identity header. A longer one is refused by whoever sets it, for
+// it would be the upstream that chokes on it.
+const maxIdentityBytes = 4096
+
+// headerField is one identity header. Name is in canonical form.
+type headerField struct{ Name, Value string }
+
+// identityGuard takes away what a client must not be able to say. It is immutable after newIdentityGuard.
+type identityGuard struct{ identity headerNames }
+
+// newIdentityGuard builds the guard from all identity headers that any route of the configuration can set. The five
+// default ones are always among them, because an upstream that listens to them does so behind every route.
+func newIdentityGuard(names []string) *identityGuard {
+	// Proxy becomes HTTP_PROXY in a CGI program, which takes it for its own proxy (CVE-2016-5385). HTTP2-Settings belongs
+	// to one connection only (RFC 7540 §3.2.1); once Connection names it no more, reverse_proxy would pass it on.
+	all := []string{headerSubject, headerClient, headerScope, headerOrganisation, headerRole, "Proxy", "HTTP2-Settings"}
+	return &identityGuard{newHeaderNames(append(all, names...)...)}
+}
+
+// clean works in place on the header of the request that the client sent, because Caddy's error routes get that one. It
+// deletes every spelling of every identity header, and reduces Connection to the words that a proxy itself understands:
+// reverse_proxy deletes what Connection names after our handler ran, so a client could delete an identity header.
+func (g *identityGuard) clean(h http.Header) {
+	for key := range h {
+		if g.identity.has(key) {
+			delete(h, key)
+		}
+	}
+	lines, ok := h["Connection"]
+	if !ok || len(lines) == 1 && connectionOption(lines[0]) != "" {
+		return
+	}
+	if options := connectionOptions(lines); options != "" {
+		h["Connection"] = []string{options}
+	} else {
+		delete(h, "Connection")
+	}
+}
+
+// connectionOptions joins what may remain of all Connection lines, each option once.
+func connectionOptions(lines []string) string {
+	var kept []string
+	for _, line := range lines {
+		for word := range strings.SplitSeq(line, ",") {
+			option := connectionOption(strings.Trim(word, " \t"))
+			if option != "" && !slices.Contains(kept, option) {
+				kept = append(kept, option)
+			}
+		}
+	}
+	return strings.Join(kept, ", ")
+}
+
+// connectionOption gives the usual spelling of an option that may stay in Connection, or "".
+func connectionOption(word string) string {
+	for _, option := range [...]string{"keep-alive", "close", "Upgrade", "TE"} {
+		if len(word) == len(option) && strings.EqualFold(word, option) {
+			return option
+		}
+	}
+	return ""
+}
+
+// forwardingNames are the headers by which a proxy tells what the request was before, or by which a client asks an
+// upstream to read another method or path than the one that was checked. reverse_proxy sets X-Forwarded-For, -Proto and
+// -Host itself; these it passes on as they came.
+var forwardingNames = newHeaderNames(
+	"Forwarded", "X-Forwarded-Uri", "X-Forwarded-Prefix", "X-Forwarded-Path", "X-Forwarded-Method", "X-Forwarded-Port",
+	"X-Original-Url", "X-Original-Uri", "X-Rewrite-Url", "X-Real-Ip",
+	"X-Http-Method-Override", "X-Http-Method", "X-Method-Override",
+)
+
+// cleanForwarding deletes every spelling of the forwarding headers, in place. It is for peers that are no trusted proxy.
+func (g *identityGuard) cleanForwarding(h http.Header) {
+	for key := range h {
+		if forwardingNames.has(key) {
+			delete(h, key)
+		}
+	}
+}
+
+// forUpstream gives the request that goes on to the upstream: a copy with its own header map, the identity set, and no
+// trailers, for a client could announce an identity header as a trailer and send it after everything was checked. r and
+// its header stay as they are; the copied map shares its value slices with r, so they are replaced, never written to.
+func forUpstream(r *http.Request, identity []headerField, stripAuthorization bool) *http.Request {
+	copied := new(struct { // one allocation for the request and the values of the default headers
+		http.Request
+		values [5]string
+	})
+	r2 := &copied.Request
+	*r2 = *r
+	r2.Trailer = nil
+	r2.Header = make(http.Header, len(r.Header)+len(identity))
+	for key, values := range r.Header {
+		if key == "Trailer" || key == "Authorization" && stripAuthorization {
+			continue
+		}
+		r2.Header[key] = slices.Clip(values)
+	}
+	values := copied.values[:]
+	if len(identity) > len(values) {
+		values = make([]string, len(identity))
+	}
+	for i, field := range identity {
+		values[i] = field.Value
+		r2.Header[field.Name] = values[i : i+1 : i+1]
+	}
+	return r2
+}
+
+// encodeIdentity writes one claim value for a header: every byte that is not visible ASCII, and `%` and `,`, becomes %XX
+// with upper-case digits (RFC 3986 §2.1), so that a value ends neither its line nor its place in a list, and an upstream
+// gets it back by percent-decoding. Braces stay as they are, since no replacer ever sees the value.
+func encodeIdentity(value string) string {
+	odd := 0
+	for i := range len(value) {
+		if !isIdentityByte(value[i]) {
+			odd++
+		}
+	}
+	if odd == 0 {
+		return value
+	}
+	encoded := make([]byte, 0, len(value)+2*odd)
+	for i := range len(value) {
+		if c := value[i]; isIdentityByte(c) {
+			encoded = append(encoded, c)
+		} else {
+			encoded = append(encoded, '%', hexDigits[c>>4], hexDigits[c&15])
+		}
+	}
+	return string(encoded)
+}
+
+func isIdentityByte(c byte) bool { return '!' <= c && c <= '~' && c != '%' && c != ',' }
+
+// encodeIdentityList writes a claim with several values as a scope is written: encoded, with one space between them.
+// Empty values are left out.
+func encodeIdentityList(values []string) string {
+	encoded := make([]string, 0, len(values))
+	for _, value := range values {
+		if value != "" {
+			encoded = append(encoded, encodeIdentity(value))
+		}
+	}
+	return strings.Join(encoded, " ")
+}

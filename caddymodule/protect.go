@@ -1,0 +1,270 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+)
+
+func init() { caddy.RegisterModule(new(Protect)) }
+
+// Protect lets a request pass only with an access token of our issuer, and tells the next handler who is calling.
+// Without any setting a valid token is required.
+type Protect struct {
+	// Scopes that every token must hold.
+	Scopes []string `json:"scopes,omitempty"`
+	// Audience that tokens must be meant for: one of these. Default: the issuer's.
+	Audience []string `json:"audience,omitempty"`
+	// Require lists further rules; all that concern a request must hold.
+	Require []*Rule `json:"require,omitempty"`
+	// Anonymous requests need no token. Nothing is said of them to the upstream. The path patterns match case-sensitively
+	// here, and never a path that could be read in two ways.
+	Anonymous caddyhttp.RawMatcherSets `json:"anonymous,omitempty" caddy:"namespace=http.matchers"`
+	// Optional lets requests without a token pass; a token that is there must be good.
+	Optional bool `json:"optional,omitempty"`
+	// Forward says which claims the upstream is told in which headers, in place of the default identity headers.
+	Forward []ForwardedClaim `json:"forward,omitempty"`
+	// ForwardOff tells the upstream nothing.
+	ForwardOff bool `json:"forward_off,omitempty"`
+	// UpstreamToken is `relay` (default: the Authorization header goes on) or `strip`.
+	UpstreamToken string `json:"upstream_token,omitempty"`
+	// Paths is `strict` (default: a path that could be read in two ways is answered with 400) or `lenient` (such a path
+	// passes, under every rule and never anonymous). Leave it strict unless the upstream needs such paths.
+	Paths string `json:"paths,omitempty"`
+
+	app       *App
+	logger    *zap.Logger
+	audit     *endpoint.Audit
+	audience  []string
+	anonymous anonymousRule
+	forward   []ForwardedClaim
+	cookies   []string
+	challenge endpoint.Challenge
+	verify    func(token string, audiences []string) (*tokenissuer.AccessToken, error)
+}
+
+// CaddyModule returns the module's id.
+func (*Protect) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.oauth_protect", New: func() caddy.Module { return new(Protect) }}
+}
+
+// Provision finds the issuer and reads the rules.
+func (p *Protect) Provision(ctx caddy.Context) error {
+	p.logger = ctx.Logger()
+	var err error
+	if p.app, err = appOf(ctx, "protect"); err != nil {
+		return err
+	}
+	p.audit = p.app.audit
+	p.verify = p.app.engine.verifier.Verify
+	if err := p.readAudience(); err != nil {
+		return fmt.Errorf("protect: %w", err)
+	}
+	if err := p.readRules(ctx); err != nil {
+		return fmt.Errorf("protect: %w", err)
+	}
+	if err := p.readForwarding(); err != nil {
+		return fmt.Errorf("protect: %w", err)
+	}
+	p.cookies = ownCookies(p.app.settings.loopback)
+	p.challenge = endpoint.Challenge{
+		Realm:            p.app.settings.issuer,
+		ResourceMetadata: endpoint.ResourceMetadataURL(p.app.issuer),
+		Scope:            tokenissuer.Scopes(p.Scopes).String(),
+	}
+	return nil
+}
+
+func (p *Protect) readAudience() error {
+	p.audience = p.app.settings.audience
+	if len(p.Audience) == 0 {
+		return nil
+	}
+	p.audience = nil
+	for _, configured := range p.Audience {
+		audience, err := resolve("audience", configured)
+		if err != nil {
+			return err
+		}
+		p.audience = append(p.audience, audience)
+	}
+	return nil
+}
+
+func (p *Protect) readRules(ctx caddy.Context) error {
+	known := p.app.settings.scopes
+	if err := known.Check(p.Scopes); err != nil {
+		return err
+	}
+	for _, rule := range p.Require {
+		if err := errors.Join(rule.provision(ctx), known.Check(rule.Scopes), known.Check(rule.AnyScope)); err != nil {
+			return err
+		}
+	}
+	if !slices.Contains([]string{"", "strict", lenientPaths}, p.Paths) {
+		return fmt.Errorf("paths %q: use strict or lenient", p.Paths)
+	}
+	if !slices.Contains([]string{"", "relay", stripToken}, p.UpstreamToken) {
+		return fmt.Errorf("upstream_token %q: use relay or strip", p.UpstreamToken)
+	}
+	var err error
+	p.anonymous, err = newAnonymousRule(ctx, p)
+	return err
+}
+
+// ownCookies are the cookies of our own sign-in, which no upstream sees or sets. Browsers send cookies with a __Host-
+// prefix over https only, so on plain-HTTP loopback the session cookie goes without.
+func ownCookies(loopback bool) []string {
+	names := []string{"accessToken", "__Host-session"}
+	if loopback {
+		names = append(names, "session")
+	}
+	return names
+}
+
+// ServeHTTP guards the request, decides, and hands on a copy that says who is calling.
+func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	guard := p.app.identityGuard()
+	guard.clean(r.Header)
+	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); !trusted {
+		guard.cleanForwarding(r.Header)
+	}
+	token, fields, err := p.decide(r)
+	if err != nil {
+		return p.refuse(w, r, err)
+	}
+	p.accept(r, token)
+	upstream := forUpstream(r, fields, p.UpstreamToken == stripToken)
+	withoutCookies(upstream.Header, p.cookies...)
+	if endpoint.QueryCarriesToken(upstream.URL.RawQuery) {
+		location := *upstream.URL
+		location.RawQuery = endpoint.WithoutQueryToken(location.RawQuery)
+		upstream.URL = &location
+	}
+	return next.ServeHTTP(newSetCookieFilter(w, p.cookies), upstream)
+}
+
+// Settings that differ from the default.
+const (
+	stripToken   = "strip"
+	lenientPaths = "lenient"
+)
+
+// decide returns the token of a request that may pass, nil for an anonymous one, with what the upstream is told. A
+// panic on the way is a refusal like any other: whoever cannot be judged does not pass.
+func (p *Protect) decide(r *http.Request) (token *tokenissuer.AccessToken, fields []headerField, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			p.logger.Error("panic while deciding", zap.Any("panic", reason), zap.ByteString("stack", debug.Stack()))
+			err = tokenissuer.NewError(tokenissuer.ServerError, "panic")
+		}
+	}()
+	// 1. The request can be read in one way only.
+	exam := examinePath(r.URL)
+	if err := p.admissible(r, exam); err != nil {
+		return nil, nil, err
+	}
+	// 2. Its token, unless it needs none.
+	if p.anonymous.allows(r, exam) {
+		return nil, nil, nil
+	}
+	credential, err := endpoint.Credential(r)
+	if err != nil {
+		if p.Optional && tokenissuer.AsError(err).Code == tokenissuer.Unauthorized && exam.Canonical {
+			return nil, nil, nil
+		}
+		return nil, nil, err
+	}
+	if token, err = p.verify(credential.Reveal(), p.audience); err != nil {
+		return nil, nil, err
+	}
+	// 3. The rules.
+	if err := p.allowed(r, exam, token); err != nil {
+		return token, nil, err
+	}
+	// 4. What the upstream is told.
+	fields, err = p.identityFields(token)
+	return token, fields, err
+}
+
+// admissible refuses what can be read in two ways, what an attacker can replay, and methods that are none.
+func (p *Protect) admissible(r *http.Request, exam pathExam) error {
+	if !requestMethodAllowed(r) {
+		return endpoint.MethodNotAllowed(allowHeader)
+	}
+	if exam.Ambiguous && p.Paths != lenientPaths {
+		return tokenissuer.NewError(tokenissuer.InvalidRequest, exam.Reason).WithDescription("The path of the request is ambiguous.")
+	}
+	return endpoint.RefuseEarlyData(r)
+}
+
+// allowed asks every rule that concerns the request. A path with an encoded slash is asked about in both readings, and
+// one that is ambiguous falls under every rule.
+func (p *Protect) allowed(r *http.Request, exam pathExam, token *tokenissuer.AccessToken) error {
+	if missing := token.Scopes.Missing(p.Scopes...); missing != "" {
+		return tokenissuer.MissingScope(missing)
+	}
+	if len(p.Require) == 0 {
+		return nil
+	}
+	readings := []*http.Request{r}
+	if exam.EncodedSlash {
+		readings = append(readings, otherReading(r))
+	}
+	for _, rule := range p.Require {
+		if !exam.Ambiguous && !rule.concerns(readings) {
+			continue
+		}
+		if err := rule.check(token); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// accept records the decision and fills the placeholders {http.auth.user.*}.
+func (p *Protect) accept(r *http.Request, token *tokenissuer.AccessToken) {
+	if token != nil {
+		if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+			replacer.Map(placeholders(token))
+		}
+	}
+	p.audit.Passed(r, token)
+}
+
+// refuse answers a refused request, or lets the site's own handle_errors do so.
+func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, err error) error {
+	p.audit.Refused(r, "request refused at the gate", err)
+	status := p.challenge.SetHeaders(w, err)
+	own := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		endpoint.WriteRefusal(w, r, status, err)
+		return nil
+	})
+	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if !ok || server.Errors == nil || len(server.Errors.Routes) == 0 {
+		return own(w, r)
+	}
+	// As Caddy does it: error routes see the request as it came, without rewrites.
+	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
+		r.Method, r.RequestURI = original.Method, original.RequestURI
+		location := *original.URL
+		r.URL = &location
+	}
+	r = server.Errors.WithError(r, caddyhttp.Error(status, err))
+	return server.Errors.Routes.Compile(own).ServeHTTP(w, r)
+}
+
+// Interface guards.
+var (
+	_ caddy.Provisioner           = (*Protect)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Protect)(nil)
+)

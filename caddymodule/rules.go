@@ -1,0 +1,135 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// Rule is one `require`: what a token must have, for the requests that it is for. Exactly one of Scopes, AnyScope and
+// Claim is set.
+type Rule struct {
+	// MatcherSets are the requests the rule is for; none: all.
+	MatcherSets caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
+	// Scopes must all be held.
+	Scopes []string `json:"scopes,omitempty"`
+	// AnyScope: at least one must be held.
+	AnyScope []string `json:"any_scope,omitempty"`
+	// Claim must have one of Values. A claim that is absent has none.
+	Claim string `json:"claim,omitempty"`
+	// Values that Claim may have; texts of a string, a number or a boolean.
+	Values []string `json:"values,omitempty"`
+
+	matchers caddyhttp.MatcherSets
+}
+
+func (r *Rule) provision(ctx caddy.Context) error {
+	kinds := 0
+	for _, set := range []bool{len(r.Scopes) > 0, len(r.AnyScope) > 0, r.Claim != ""} {
+		if set {
+			kinds++
+		}
+	}
+	if kinds != 1 {
+		return errors.New("a rule needs one of scopes, any_scope and claim")
+	}
+	if r.Claim != "" && len(r.Values) == 0 {
+		return fmt.Errorf("require claim %s needs a value", r.Claim)
+	}
+	var err error
+	r.matchers, err = loadMatchers(ctx, r, "MatcherSets", r.MatcherSets)
+	return err
+}
+
+// loadMatchers loads matcher sets from a field of a struct.
+func loadMatchers(ctx caddy.Context, owner any, field string, raw caddyhttp.RawMatcherSets) (caddyhttp.MatcherSets, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	loaded, err := ctx.LoadModule(owner, field)
+	if err != nil {
+		return nil, fmt.Errorf("loading matchers: %w", err)
+	}
+	var sets caddyhttp.MatcherSets
+	return sets, sets.FromInterface(loaded)
+}
+
+// concerns tells whether the rule is for the request, in any of its readings. An error of a matcher counts as yes.
+func (r *Rule) concerns(readings []*http.Request) bool {
+	if len(r.matchers) == 0 {
+		return true
+	}
+	for _, reading := range readings {
+		if match, err := r.matchers.AnyMatchWithError(reading); match || err != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// check holds a token against the rule.
+func (r *Rule) check(t *tokenissuer.AccessToken) error {
+	switch {
+	case len(r.Scopes) > 0:
+		if missing := t.Scopes.Missing(r.Scopes...); missing != "" {
+			return tokenissuer.MissingScope(missing)
+		}
+	case len(r.AnyScope) > 0:
+		if !slices.ContainsFunc(r.AnyScope, t.Scopes.Has) {
+			return tokenissuer.MissingScope(tokenissuer.Scopes(r.AnyScope).String())
+		}
+	default:
+		held := t.Claim(r.Claim)
+		if !slices.ContainsFunc(r.Values, func(v string) bool { return slices.Contains(held, v) }) {
+			return tokenissuer.NewError(tokenissuer.AccessDenied, "claim_missing")
+		}
+	}
+	return nil
+}
+
+// anonymousRule says which requests need no token. Its matchers are Caddy's, which fold case and clean paths; a request
+// passes only when its path is canonical and the patterns match it byte for byte as well.
+type anonymousRule struct {
+	matchers caddyhttp.MatcherSets
+	patterns [][]string // the path patterns of each set as they were written; nil: the set has none
+}
+
+func newAnonymousRule(ctx caddy.Context, p *Protect) (anonymousRule, error) {
+	var rule anonymousRule
+	// The patterns are read before the matchers are loaded, because Caddy folds their case then.
+	for _, set := range p.Anonymous {
+		var patterns []string
+		if raw, ok := set["path"]; ok {
+			if err := json.Unmarshal(raw, &patterns); err != nil {
+				return rule, fmt.Errorf("anonymous: %w", err)
+			}
+		}
+		rule.patterns = append(rule.patterns, patterns)
+	}
+	var err error
+	rule.matchers, err = loadMatchers(ctx, p, "Anonymous", p.Anonymous)
+	return rule, err
+}
+
+// allows tells whether the request needs no token.
+func (a *anonymousRule) allows(r *http.Request, exam pathExam) bool {
+	if !exam.Canonical {
+		return false
+	}
+	for i, set := range a.matchers {
+		if match, err := set.MatchWithError(r); err != nil || !match {
+			continue
+		}
+		if a.patterns[i] == nil || matchesPathExactly(a.patterns[i], r.URL) {
+			return true
+		}
+	}
+	return false
+}
