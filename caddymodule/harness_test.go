@@ -1,0 +1,442 @@
+package caddymodule
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// The tests of this package go through the front door: a whole Caddy on free loopback ports, with a real reverse_proxy
+// in front of a real upstream. Caddy has one configuration a process, so they run one after the other.
+
+// confSecret is the secret of the client conf in every test configuration.
+const confSecret = "conf-9f86d081884c7d659a2feaa0c55ad015a3bf4f1b"
+
+// gatehouse is a running Caddy.
+type gatehouse struct {
+	t        *testing.T
+	url      string // of the one site
+	addr     string // its host:port
+	admin    string // host:port of the admin endpoint
+	upstream *upstream
+	logFile  string
+	vars     *strings.Replacer
+}
+
+// startGatehouse loads a Caddyfile in which these words are replaced: ADDR is the site's host:port, ADMIN the admin
+// endpoint's, UPSTREAM the upstream's, LOG a log file at level DEBUG, DIR a directory of the test, SECRET confSecret.
+func startGatehouse(t *testing.T, caddyfile string) *gatehouse {
+	t.Helper()
+	dir := t.TempDir()
+	g := &gatehouse{
+		t: t, addr: freeAddr(t), admin: freeAddr(t), upstream: startUpstream(t), logFile: filepath.Join(dir, "caddy.log"),
+	}
+	g.url = "http://" + g.addr
+	g.vars = strings.NewReplacer("ADDR", g.addr, "ADMIN", g.admin, "UPSTREAM", g.upstream.addr, "LOG", g.logFile,
+		"DIR", dir, "SECRET", confSecret)
+	t.Setenv("XDG_DATA_HOME", filepath.Join(dir, "data"))
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "config"))
+	g.reload(caddyfile)
+	t.Cleanup(func() {
+		if err := caddy.Stop(); err != nil {
+			t.Errorf("stopping caddy: %v", err)
+		}
+	})
+	return g
+}
+
+// reload loads another Caddyfile into the running Caddy.
+func (g *gatehouse) reload(caddyfile string) {
+	g.t.Helper()
+	if err := g.tryReload(caddyfile); err != nil {
+		g.t.Fatalf("loading the configuration: %v", err)
+	}
+}
+
+func (g *gatehouse) tryReload(caddyfile string) error {
+	config, err := adapt(g.vars.Replace(caddyfile))
+	if err != nil {
+		return err
+	}
+	return caddy.Load(config, true)
+}
+
+// adapt turns a Caddyfile into JSON.
+func adapt(caddyfile string) ([]byte, error) {
+	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), map[string]any{"filename": "Caddyfile"})
+	return config, err
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// logs returns what Caddy has logged so far.
+func (g *gatehouse) logs() string {
+	g.t.Helper()
+	text, err := os.ReadFile(g.logFile)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// auditLines returns the audit lines so far, decoded.
+func (g *gatehouse) auditLines() []map[string]any {
+	g.t.Helper()
+	var lines []map[string]any
+	for line := range strings.SplitSeq(g.logs(), "\n") {
+		var entry map[string]any
+		if json.Unmarshal([]byte(line), &entry) == nil && entry["logger"] == "oauth.audit" {
+			lines = append(lines, entry)
+		}
+	}
+	return lines
+}
+
+// app is the running app, for what no front door shows.
+func (g *gatehouse) app() *App { return running.newest() }
+
+// storedKey returns the signing key as the store keeps it (PKCS #8 in Private), for tests that forge tokens.
+func (g *gatehouse) storedKey() tokenissuer.StoredKey {
+	g.t.Helper()
+	keys, err := g.app().engine.store.SigningKeys(context.Background())
+	if err != nil || len(keys) == 0 {
+		g.t.Fatalf("reading keys: %d, %v", len(keys), err)
+	}
+	return keys[len(keys)-1]
+}
+
+// issue makes a token through the core: for users, whom no grant serves yet, and for other scopes and lifetimes.
+func (g *gatehouse) issue(grant tokenissuer.Grant) string {
+	g.t.Helper()
+	if grant.Client == nil {
+		grant.Client = &tokenissuer.Client{ID: "conf"}
+	}
+	tokens, err := g.app().issuer.Issue(grant)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return tokens.AccessToken.Reveal()
+}
+
+// token gets a server token for conf over the wire.
+func (g *gatehouse) token() string {
+	g.t.Helper()
+	status, _, body := g.post("/oauth/token", url.Values{
+		"grant_type": {"client_credentials"}, "client_id": {"conf"}, "client_secret": {confSecret},
+	})
+	if status != http.StatusOK {
+		g.t.Fatalf("token: %d %s", status, body)
+	}
+	return member(g.t, body, "access_token")
+}
+
+// member returns a string member of a JSON object.
+func member(t *testing.T, body, name string) string {
+	t.Helper()
+	var object map[string]any
+	if err := json.Unmarshal([]byte(body), &object); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	text, _ := object[name].(string)
+	return text
+}
+
+// post sends a form.
+func (g *gatehouse) post(path string, form url.Values) (int, http.Header, string) {
+	g.t.Helper()
+	return g.do(http.MethodPost, path, form.Encode(), "Content-Type", "application/x-www-form-urlencoded")
+}
+
+// get sends a GET with a bearer token, or without when it is empty.
+func (g *gatehouse) get(path, token string) (int, http.Header, string) {
+	g.t.Helper()
+	if token == "" {
+		return g.do(http.MethodGet, path, "")
+	}
+	return g.do(http.MethodGet, path, "", "Authorization", "Bearer "+token)
+}
+
+// do sends a request; headers are name, value, name, value, …
+func (g *gatehouse) do(method, path, body string, headers ...string) (int, http.Header, string) {
+	g.t.Helper()
+	request, err := http.NewRequest(method, g.url+path, strings.NewReader(body))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	for pair := range slices.Chunk(headers, 2) {
+		request.Header.Add(pair[0], pair[1])
+	}
+	response, err := (&http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, //nolint:gosec // a test certificate
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout:       20 * time.Second,
+	}).Do(request)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return response.StatusCode, response.Header, string(text)
+}
+
+// raw writes bytes on a connection of its own and reads one response. Lines end with \n in the text and with \r\n on
+// the wire, unless the text has \r already. An empty response, as for a connection that was closed, has status 0.
+func (g *gatehouse) raw(request string) (int, http.Header, string) {
+	g.t.Helper()
+	if !strings.Contains(request, "\r\n") {
+		request = strings.ReplaceAll(request, "\n", "\r\n")
+	}
+	connection, err := net.Dial("tcp", g.addr)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer func() { _ = connection.Close() }()
+	_ = connection.SetDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.WriteString(connection, request); err != nil {
+		g.t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(connection), nil)
+	if err != nil {
+		return 0, nil, ""
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, _ := io.ReadAll(response.Body)
+	return response.StatusCode, response.Header, string(body)
+}
+
+// upstream is a server that records the bytes it was sent, and answers with JSON of nothing but "ok".
+type upstream struct {
+	addr     string
+	answer   func(net.Conn, *recorded) // nil: 200 ok
+	mu       sync.Mutex
+	requests []*recorded
+}
+
+// recorded is a request as it came over the wire.
+type recorded struct {
+	Target  string
+	Method  string
+	Header  http.Header // spelled as sent, not canonicalised
+	Body    string
+	Trailer http.Header
+	Raw     string // request line and header lines
+}
+
+// startUpstream listens on a free port until the test ends.
+func startUpstream(t *testing.T) *upstream {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &upstream{addr: listener.Addr().String()}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go u.serve(connection)
+		}
+	}()
+	return u
+}
+
+func (u *upstream) serve(connection net.Conn) {
+	defer func() { _ = connection.Close() }()
+	reader := bufio.NewReader(connection)
+	for {
+		head, err := readHead(reader)
+		if err != nil {
+			return
+		}
+		request, err := http.ReadRequest(bufio.NewReader(io.MultiReader(strings.NewReader(head), reader)))
+		if err != nil {
+			return
+		}
+		r := &recorded{Target: request.RequestURI, Method: request.Method, Header: spelled(head), Raw: head}
+		body, _ := io.ReadAll(request.Body)
+		r.Body, r.Trailer = string(body), request.Trailer
+		u.mu.Lock()
+		u.requests = append(u.requests, r)
+		u.mu.Unlock()
+		if u.answer != nil {
+			u.answer(connection, r)
+			return
+		}
+		_, _ = fmt.Fprintf(connection, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+		return
+	}
+}
+
+// readHead reads a request line and header lines, with the empty line that ends them.
+func readHead(reader *bufio.Reader) (string, error) {
+	var head bytes.Buffer
+	for {
+		line, err := reader.ReadString('\n')
+		head.WriteString(line)
+		if err != nil {
+			return "", err
+		}
+		if line == "\r\n" {
+			return head.String(), nil
+		}
+	}
+}
+
+// spelled returns header lines under the names as they were sent.
+func spelled(head string) http.Header {
+	header := make(http.Header)
+	for line := range strings.SplitSeq(head, "\r\n") {
+		if name, value, ok := strings.Cut(line, ": "); ok {
+			header[name] = append(header[name], value)
+		}
+	}
+	return header
+}
+
+// seen returns what the upstream was sent since the last call.
+func (u *upstream) seen() []*recorded {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	requests := u.requests
+	u.requests = nil
+	return requests
+}
+
+// one returns the only request since the last call.
+func (u *upstream) one(t *testing.T) *recorded {
+	t.Helper()
+	requests := u.seen()
+	if len(requests) != 1 {
+		t.Fatalf("the upstream saw %d requests, want 1", len(requests))
+	}
+	return requests[0]
+}
+
+// none fails when the upstream was sent anything since the last call.
+func (u *upstream) none(t *testing.T) {
+	t.Helper()
+	for _, r := range u.seen() {
+		t.Errorf("the upstream saw %s %s", r.Method, r.Target)
+	}
+}
+
+// site is the configuration that most tests run with.
+const site = `{
+	admin ADMIN
+	log {
+		output file LOG
+		level DEBUG
+	}
+	oauth {
+		issuer http://ADDR
+		store memory
+		scope orders.read "Read orders" {
+			server_tokens
+		}
+		client conf SECRET {
+			scopes public trusted orders.read
+			grants client_credentials authorization_code
+		}
+		client other other-SECRET {
+			scopes public
+		}
+		client pub {
+			type public
+			scopes public
+		}
+		client legacy legacy-SECRET {
+			grants authorization_code
+		}
+	}
+}
+
+http://ADDR {
+	log
+	oauth_server
+	handle /api/* {
+		protect trusted
+		reverse_proxy UPSTREAM
+	}
+	handle /any/* {
+		protect
+		reverse_proxy UPSTREAM
+	}
+	handle /mixed/* {
+		protect {
+			anonymous /mixed/pub/*
+			require /mixed/orders/* scope orders.read
+			require /mixed/either/* any_scope trusted orders.read
+			require /mixed/acme/* claim org acme
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /optional/* {
+		protect {
+			optional
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle {
+		respond 404
+	}
+}
+`
+
+// TestTheWholeWalk is the slice in one: a token over the wire, a refused call, an accepted call, and an upstream that
+// learns who called.
+func TestTheWholeWalk(t *testing.T) {
+	g := startGatehouse(t, site)
+	if status, _, body := g.get("/any/x", ""); status != http.StatusUnauthorized {
+		t.Fatalf("without a token: %d %s", status, body)
+	}
+	g.upstream.none(t)
+	status, _, body := g.get("/any/x", g.token())
+	if status != http.StatusOK || body != "ok" {
+		t.Fatalf("with a token: %d %s", status, body)
+	}
+	seen := g.upstream.one(t)
+	for name, want := range map[string]string{"X-Auth-Subject": "conf", "X-Auth-Client": "conf", "X-Auth-Scope": "public"} {
+		if got := seen.Header[name]; len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	for _, absent := range []string{"X-Auth-Organisation", "X-Auth-Role"} {
+		if got := seen.Header[absent]; got != nil {
+			t.Errorf("%s: %q, want none", absent, got)
+		}
+	}
+}
