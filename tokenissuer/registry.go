@@ -149,7 +149,9 @@ func (g *Registry) MintServerToken(ctx context.Context, clientID, scope string, 
 	return g.Issuer.Issue(Grant{Type: ClientCredentials, Client: client, Scopes: scopes, Lifetime: lifetime})
 }
 
-// invalidInput marks an operator's mistake.
+// InvalidInput marks an error as the caller's mistake.
+func InvalidInput(err error) error { return invalidInput{err} }
+
 type invalidInput struct{ error }
 
 func (e invalidInput) Unwrap() error { return e.error }

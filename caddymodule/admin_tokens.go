@@ -1,0 +1,130 @@
+package caddymodule
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+func mintToken(app *App, r *http.Request) (int, any, error) {
+	var request struct {
+		Client   string `json:"client"`
+		Scope    string `json:"scope,omitzero"`
+		Lifetime string `json:"lifetime,omitzero"`
+	}
+	if err := readAdmin(r, &request); err != nil {
+		return 0, nil, err
+	}
+	lifetime, err := optionalDuration(request.Lifetime)
+	if err != nil {
+		return 0, nil, err
+	}
+	tokens, err := app.registry.MintServerToken(r.Context(), request.Client, request.Scope, lifetime)
+	if err != nil {
+		return 0, nil, err
+	}
+	app.logger.Named("audit").Info("token minted", zap.String("client_id", request.Client),
+		zap.String("scope", tokens.Scopes.String()), zap.String("jti", tokens.Claims.ID), zap.String("by", "operator"))
+	return http.StatusCreated, mintedToken{
+		AccessToken: tokens.AccessToken.Reveal(), TokenType: "Bearer", ExpiresIn: int64(tokens.ExpiresIn / time.Second),
+		Scope: tokens.Scopes.String(), ID: tokens.Claims.ID,
+	}, nil
+}
+
+type mintedToken struct {
+	AccessToken string `json:"access_token"`
+	TokenType   string `json:"token_type"`
+	ExpiresIn   int64  `json:"expires_in"`
+	Scope       string `json:"scope"`
+	ID          string `json:"jti"`
+}
+
+// explanation is what `caddy oauth token explain` prints.
+type explanation struct {
+	tokenissuer.Explanation `json:",inline"`
+	Subject                 string    `json:"subject,omitzero"`
+	ClientID                string    `json:"client_id,omitzero"`
+	Scope                   string    `json:"scope,omitzero"`
+	ID                      string    `json:"jti,omitzero"`
+	KeyID                   string    `json:"kid,omitzero"`
+	IssuedAt                time.Time `json:"issued_at,omitzero"`
+	ExpiresAt               time.Time `json:"expires_at,omitzero"`
+}
+
+func explainToken(app *App, r *http.Request) (int, any, error) {
+	var request struct {
+		Token    string   `json:"token"`
+		Audience []string `json:"audience,omitempty"`
+	}
+	if err := readAdmin(r, &request); err != nil {
+		return 0, nil, err
+	}
+	if len(request.Audience) == 0 {
+		request.Audience = app.settings.audience
+	}
+	x := explanation{Explanation: app.issuer.Verifier.Explain(strings.TrimSpace(request.Token), request.Audience)}
+	if t := x.Claims; t != nil {
+		x.Subject, x.ClientID, x.Scope, x.ID, x.KeyID = t.Subject, t.ClientID, t.Scopes.String(), t.ID, t.KeyID
+		x.IssuedAt, x.ExpiresAt = t.IssuedAt, t.ExpiresAt
+	}
+	return http.StatusOK, x, nil
+}
+
+func addRevocation(app *App, r *http.Request) (int, any, error) {
+	var request struct {
+		Token        string `json:"jti,omitzero"`
+		Family       string `json:"family,omitzero"`
+		User         string `json:"user,omitzero"`
+		Client       string `json:"client,omitzero"`
+		Organisation string `json:"organisation,omitzero"`
+	}
+	if err := readAdmin(r, &request); err != nil {
+		return 0, nil, err
+	}
+	named := map[tokenissuer.RevocationKind]string{
+		tokenissuer.RevokeToken: request.Token, tokenissuer.RevokeFamily: request.Family, tokenissuer.RevokeUser: request.User,
+		tokenissuer.RevokeClient: request.Client, tokenissuer.RevokeOrganisation: request.Organisation,
+	}
+	var kind tokenissuer.RevocationKind
+	for k, id := range named {
+		switch {
+		case id != "" && kind != "":
+			return 0, nil, tokenissuer.InvalidInput(errors.New("name one of jti, family, user, client and organisation"))
+		case id != "":
+			kind = k
+		}
+	}
+	if kind == "" {
+		return 0, nil, tokenissuer.InvalidInput(errors.New("name what to revoke: jti, family, user, client or organisation"))
+	}
+	if err := app.issuer.Revoke(r.Context(), app.issuer.RevocationOf(kind, named[kind])); err != nil {
+		return 0, nil, err
+	}
+	app.logger.Named("audit").Info("tokens revoked", zap.String("kind", string(kind)), zap.String("id", named[kind]), zap.String("by", "operator"))
+	return http.StatusNoContent, nil, nil
+}
+
+// keyView is what an operator sees of a signing key.
+type keyView struct {
+	ID        string                `json:"kid"`
+	Algorithm tokenissuer.Algorithm `json:"algorithm"`
+	CreatedAt time.Time             `json:"created_at"`
+	Signing   bool                  `json:"signing"`
+}
+
+func listKeys(app *App, _ *http.Request) (int, any, error) {
+	signing, err := app.engine.keys.Signing()
+	if err != nil {
+		return 0, nil, err
+	}
+	views := make([]keyView, 0)
+	for _, key := range app.engine.keys.List() {
+		views = append(views, keyView{key.ID, key.Algorithm, key.CreatedAt, key.ID == signing.ID})
+	}
+	return http.StatusOK, views, nil
+}

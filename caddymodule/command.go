@@ -1,0 +1,114 @@
+package caddymodule
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+)
+
+func init() {
+	caddycmd.RegisterCommand(caddycmd.Command{
+		Name:  "oauth",
+		Short: "Manages the clients, tokens and keys of the running OAuth issuer",
+		Long: `
+Manages what the OAuth issuer of a running Caddy keeps in its store. It talks to
+the admin endpoint of that Caddy, as ` + "`caddy reload`" + ` does: give --address, or the
+--config from which to learn it.
+
+What the Caddyfile declares is listed as well, with the source "config", and
+cannot be changed from here.`,
+		CobraFunc: func(cmd *cobra.Command) {
+			admin := new(adminClient)
+			flags := cmd.PersistentFlags()
+			flags.StringVar(&admin.address, "address", "", "Address of the admin endpoint, if not the default")
+			flags.StringVarP(&admin.config, "config", "c", "", "Configuration file to learn the address from")
+			flags.StringVarP(&admin.adapter, "adapter", "a", "", "Name of the adapter for that file")
+			cmd.AddCommand(clientCommand(admin), tokenCommand(admin), keysCommand(admin))
+		},
+	})
+}
+
+// adminClient calls the admin endpoint.
+type adminClient struct{ address, config, adapter string }
+
+// call sends a request with a JSON body, or none when it is nil, and decodes the answer into answer unless that is nil.
+func (c *adminClient) call(method, path string, body, answer any) error {
+	address, err := caddycmd.DetermineAdminAPIAddress(c.address, nil, c.config, c.adapter)
+	if err != nil {
+		return fmt.Errorf("finding the admin endpoint: %w", err)
+	}
+	var content io.Reader
+	if method == http.MethodPost {
+		if body == nil {
+			body = struct{}{}
+		}
+		encoded, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		content = bytes.NewReader(encoded)
+	}
+	response, err := caddycmd.AdminAPIRequest(address, method, path, http.Header{}, content)
+	if err != nil {
+		return plainError(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if answer == nil {
+		return nil
+	}
+	if err := json.UnmarshalRead(response.Body, answer); err != nil {
+		return fmt.Errorf("reading the answer: %w", err)
+	}
+	return nil
+}
+
+// plainError takes the sentence out of the JSON in which the endpoint wrapped it.
+func plainError(err error) error {
+	text := err.Error()
+	if start := strings.IndexByte(text, '{'); start >= 0 {
+		var answer struct {
+			Error string `json:"error"`
+		}
+		if json.Unmarshal([]byte(text[start:]), &answer) == nil && answer.Error != "" {
+			return errors.New(answer.Error)
+		}
+	}
+	return err
+}
+
+// runner is what a command does: it writes to out and returns an error for the operator.
+type runner func(args []string, in io.Reader, out io.Writer) error
+
+// command builds a command. A mistake in its use shows the usage; a failure of what it does shows only the failure.
+func command(use, short string, args cobra.PositionalArgs, run runner) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Args: args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cmd.SilenceUsage = true
+			return run(args, cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+}
+
+// printJSON writes what a machine reads.
+func printJSON(out io.Writer, value any) error {
+	if err := json.MarshalWrite(out, value, jsontext.WithIndent("  "), json.Deterministic(true)); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(out)
+	return err
+}
+
+// jsonFlag adds --json to a command that lists or shows.
+func jsonFlag(cmd *cobra.Command, asJSON *bool) *cobra.Command {
+	cmd.Flags().BoolVar(asJSON, "json", false, "Print JSON")
+	return cmd
+}

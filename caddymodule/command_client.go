@@ -1,0 +1,165 @@
+package caddymodule
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+func clientCommand(admin *adminClient) *cobra.Command {
+	cmd := &cobra.Command{Use: "client", Short: "Manages clients"}
+	cmd.AddCommand(
+		clientAdd(admin), clientList(admin), clientShow(admin), clientRotateSecret(admin),
+		clientChange(admin, "disable ID", "Refuses a client, and revokes its tokens", http.MethodPost, "/disable"),
+		clientChange(admin, "enable ID", "Lets a disabled client in again", http.MethodPost, "/enable"),
+		clientChange(admin, "remove ID", "Deletes a client, and revokes its tokens", http.MethodDelete, ""),
+	)
+	return cmd
+}
+
+func clientPath(id string) string { return "/oauth/clients/" + url.PathEscape(id) }
+
+func clientAdd(admin *adminClient) *cobra.Command {
+	var n newClient
+	var kind string
+	var grants []string
+	var asJSON bool
+	cmd := command("add --name NAME", "Registers a client and prints its secret, once", cobra.NoArgs,
+		func(_ []string, _ io.Reader, out io.Writer) error {
+			n.Type = tokenissuer.ClientType(kind)
+			for _, g := range grants {
+				n.Grants = append(n.Grants, tokenissuer.GrantType(g))
+			}
+			var added clientView
+			if err := admin.call(http.MethodPost, "/oauth/clients", n, &added); err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(out, added)
+			}
+			_, _ = fmt.Fprintf(out, "client_id      %s\n", added.ID)
+			if added.Secret == "" {
+				return nil
+			}
+			_, err := fmt.Fprintf(out, "client_secret  %s\n\nThis is the only time that the secret is shown.\n", added.Secret)
+			return err
+		})
+	flags := cmd.Flags()
+	flags.StringVar(&n.Name, "name", "", "Name, as people know the client")
+	flags.StringVar(&n.ID, "id", "", "Client id (default: generated)")
+	flags.StringVar(&kind, "type", "", "confidential (default), public or native")
+	flags.StringArrayVar(&grants, "grant", nil, "Grant the client may use; repeat it for more (default: client_credentials)")
+	flags.StringArrayVar(&n.Scopes, "scope", nil, "Scope the client may hold; repeat it for more (default: public)")
+	flags.StringArrayVar(&n.RedirectURIs, "redirect-uri", nil, "Redirect URI; repeat it for more")
+	flags.BoolVar(&n.FirstParty, "first-party", false, "The client needs no consent")
+	_ = cmd.MarkFlagRequired("name")
+	return jsonFlag(cmd, &asJSON)
+}
+
+func clientList(admin *adminClient) *cobra.Command {
+	var asJSON bool
+	cmd := command("list", "Lists the clients", cobra.NoArgs, func(_ []string, _ io.Reader, out io.Writer) error {
+		var clients []clientView
+		if err := admin.call(http.MethodGet, "/oauth/clients", nil, &clients); err != nil {
+			return err
+		}
+		if asJSON {
+			return printJSON(out, clients)
+		}
+		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		_, _ = fmt.Fprintln(table, "ID\tNAME\tTYPE\tGRANTS\tSCOPES\tSOURCE\tSTATE")
+		for _, c := range clients {
+			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+				c.ID, c.Name, c.Type, joined(c.Grants), strings.Join(c.Scopes, " "), c.Source, c.state())
+		}
+		return table.Flush()
+	})
+	return jsonFlag(cmd, &asJSON)
+}
+
+func (v *clientView) state() string {
+	if v.Disabled {
+		return "disabled"
+	}
+	return "enabled"
+}
+
+func joined(grants []tokenissuer.GrantType) string {
+	names := make([]string, len(grants))
+	for i, g := range grants {
+		names[i] = string(g)
+	}
+	return strings.Join(names, " ")
+}
+
+func clientShow(admin *adminClient) *cobra.Command {
+	var asJSON bool
+	cmd := command("show ID", "Shows a client", cobra.ExactArgs(1), func(args []string, _ io.Reader, out io.Writer) error {
+		var c clientView
+		if err := admin.call(http.MethodGet, clientPath(args[0]), nil, &c); err != nil {
+			return err
+		}
+		if asJSON {
+			return printJSON(out, c)
+		}
+		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		rows := [][2]string{
+			{"id", c.ID}, {"name", c.Name}, {"type", string(c.Type)}, {"grants", joined(c.Grants)},
+			{"scopes", strings.Join(c.Scopes, " ")}, {"redirect URIs", strings.Join(c.RedirectURIs, " ")},
+			{"source", c.Source}, {"state", c.state()}, {"created", moment(c.CreatedAt)},
+		}
+		for _, s := range c.Secrets {
+			rows = append(rows, [2]string{"secret", "made " + moment(s.CreatedAt) + ", ends " + moment(s.ExpiresAt)})
+		}
+		for _, row := range rows {
+			if row[1] != "" {
+				_, _ = fmt.Fprintf(table, "%s\t%s\n", row[0], row[1])
+			}
+		}
+		return table.Flush()
+	})
+	return jsonFlag(cmd, &asJSON)
+}
+
+// moment prints a time, and "never" for none.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func clientRotateSecret(admin *adminClient) *cobra.Command {
+	var overlap string
+	var asJSON bool
+	cmd := command("rotate-secret ID", "Makes a new secret and prints it, once", cobra.ExactArgs(1),
+		func(args []string, _ io.Reader, out io.Writer) error {
+			var rotated clientSecret
+			request := map[string]string{"overlap": overlap}
+			if err := admin.call(http.MethodPost, clientPath(args[0])+"/rotate-secret", request, &rotated); err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(out, rotated)
+			}
+			_, err := fmt.Fprintf(out, "client_secret  %s\n\nThis is the only time that the secret is shown. The old one is good for another %s.\n", rotated.Secret, overlap)
+			return err
+		})
+	cmd.Flags().StringVar(&overlap, "overlap", "24h", "How long the old secret stays good; 0s ends it now")
+	return jsonFlag(cmd, &asJSON)
+}
+
+// clientChange is a command that changes a client and has nothing to show.
+func clientChange(admin *adminClient, use, short, method, below string) *cobra.Command {
+	return command(use, short, cobra.ExactArgs(1), func(args []string, _ io.Reader, _ io.Writer) error {
+		return admin.call(method, clientPath(args[0])+below, nil, nil)
+	})
+}

@@ -1,0 +1,143 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+func tokenCommand(admin *adminClient) *cobra.Command {
+	cmd := &cobra.Command{Use: "token", Short: "Mints, explains and revokes access tokens"}
+	cmd.AddCommand(tokenMint(admin), tokenExplain(admin), tokenRevoke(admin))
+	return cmd
+}
+
+func tokenMint(admin *adminClient) *cobra.Command {
+	var client, lifetime string
+	var scopes []string
+	var asJSON bool
+	cmd := command("mint --client ID", "Issues a server token for a client and prints it", cobra.NoArgs,
+		func(_ []string, _ io.Reader, out io.Writer) error {
+			var minted mintedToken
+			request := map[string]string{"client": client, "scope": strings.Join(scopes, " "), "lifetime": lifetime}
+			if err := admin.call(http.MethodPost, "/oauth/tokens", request, &minted); err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(out, minted)
+			}
+			_, err := fmt.Fprintln(out, minted.AccessToken)
+			return err
+		})
+	flags := cmd.Flags()
+	flags.StringVar(&client, "client", "", "Client the token is for")
+	flags.StringArrayVar(&scopes, "scope", nil, "Scope of the token; repeat it for more (default: public)")
+	flags.StringVar(&lifetime, "lifetime", "", "How long the token lives, as in 15m (default: the client's)")
+	_ = cmd.MarkFlagRequired("client")
+	return jsonFlag(cmd, &asJSON)
+}
+
+func tokenExplain(admin *adminClient) *cobra.Command {
+	var asJSON bool
+	var audience []string
+	cmd := command("explain", "Reads a token from standard input and says which checks it passes", cobra.NoArgs,
+		func(_ []string, in io.Reader, out io.Writer) error {
+			token, err := io.ReadAll(io.LimitReader(in, 4*tokenissuer.MaxTokenBytes))
+			if err != nil {
+				return err
+			}
+			request := map[string]any{"token": strings.TrimSpace(string(token)), "audience": audience}
+			var x explanation
+			if err := admin.call(http.MethodPost, "/oauth/tokens/explain", request, &x); err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(out, x)
+			}
+			return x.print(out)
+		})
+	cmd.Flags().StringArrayVar(&audience, "audience", nil, "Audience of the route in question (default: the issuer's)")
+	return jsonFlag(cmd, &asJSON)
+}
+
+// print says in words how the token fares.
+func (x *explanation) print(out io.Writer) error {
+	verdict := "The gate accepts this token."
+	if !x.Accepted {
+		verdict = "The gate refuses this token."
+	}
+	_, _ = fmt.Fprintf(out, "%s\n\n", verdict)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, f := range x.Findings {
+		outcome := f.Outcome
+		if f.Reason != "" {
+			outcome += " (" + f.Reason + ")"
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\tit must hold that %s\n", f.Check, outcome, f.Promise)
+	}
+	if x.Subject != "" {
+		_, _ = fmt.Fprintf(table, "\t\t\nsubject\t%s\nclient\t%s\nscope\t%s\njti\t%s\nkey\t%s\nissued\t%s\nexpires\t%s\n",
+			x.Subject, x.ClientID, x.Scope, x.ID, x.KeyID, moment(x.IssuedAt), moment(x.ExpiresAt))
+	}
+	return table.Flush()
+}
+
+func tokenRevoke(admin *adminClient) *cobra.Command {
+	kinds := []struct{ name, help string }{
+		{"jti", "Id of one token"},
+		{"family", "Id of a token family (sid)"},
+		{"user", "Id of a user: every token issued until now"},
+		{"client", "Id of a client: every token issued until now"},
+	}
+	values := make([]string, len(kinds))
+	cmd := command("revoke (--jti ID | --family ID | --user ID | --client ID)", "Revokes access tokens", cobra.NoArgs,
+		func(_ []string, _ io.Reader, _ io.Writer) error {
+			request := make(map[string]string)
+			for i, kind := range kinds {
+				if values[i] != "" {
+					request[kind.name] = values[i]
+				}
+			}
+			if len(request) != 1 {
+				return errors.New("name one of --jti, --family, --user and --client")
+			}
+			return admin.call(http.MethodPost, "/oauth/revocations", request, nil)
+		})
+	for i, kind := range kinds {
+		cmd.Flags().StringVar(&values[i], kind.name, "", kind.help)
+	}
+	return cmd
+}
+
+func keysCommand(admin *adminClient) *cobra.Command {
+	var asJSON bool
+	list := command("list", "Lists the signing keys", cobra.NoArgs, func(_ []string, _ io.Reader, out io.Writer) error {
+		var keys []keyView
+		if err := admin.call(http.MethodGet, "/oauth/keys", nil, &keys); err != nil {
+			return err
+		}
+		if asJSON {
+			return printJSON(out, keys)
+		}
+		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		_, _ = fmt.Fprintln(table, "KID\tALGORITHM\tCREATED\tUSE")
+		for _, k := range keys {
+			use := "verifies"
+			if k.Signing {
+				use = "signs"
+			}
+			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", k.ID, k.Algorithm, moment(k.CreatedAt), use)
+		}
+		return table.Flush()
+	})
+	cmd := &cobra.Command{Use: "keys", Short: "Shows the signing keys"}
+	cmd.AddCommand(jsonFlag(list, &asJSON))
+	return cmd
+}
