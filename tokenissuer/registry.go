@@ -103,6 +103,8 @@ func (g *Registry) end(ctx context.Context, id string, step func(context.Context
 		return err
 	}
 	tokens := g.Issuer.RevocationOf(RevokeClient, id)
+	// A node that remembers the client serves it for a moment more. What it issues then is revoked as well.
+	tokens.IssuedUntil = tokens.IssuedUntil.Add(clientMemory + Leeway)
 	err := step(ctx, id, tokens)
 	g.Issuer.Authenticated.Forget(id)
 	if err != nil {
@@ -112,7 +114,8 @@ func (g *Registry) end(ctx context.Context, id string, step func(context.Context
 	return nil
 }
 
-// EnableClient lets a disabled client in again. Tokens that it held before stay revoked.
+// EnableClient lets a disabled client in again. Tokens issued before it was disabled, or within six seconds after, stay
+// revoked.
 func (g *Registry) EnableClient(ctx context.Context, id string) error {
 	if _, err := g.changeable(ctx, id); err != nil {
 		return err

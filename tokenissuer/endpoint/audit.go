@@ -12,7 +12,7 @@ import (
 )
 
 // Audit writes one line for each decision, with a reason and without a credential. A flood of refusals is thinned out,
-// so that nobody can fill a disk by being refused; what was left out is counted in a line of its own.
+// so that nobody can fill a disk by being refused.
 type Audit struct {
 	accepted *zap.Logger
 	refused  *zap.Logger
