@@ -80,8 +80,7 @@ func (e *Error) WithDescription(sentence string) *Error {
 
 // AsError returns err as an Error. Whatever is not one of ours is a server_error, with err as its cause.
 func AsError(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
 	return NewError(ServerError, "internal_error").WithCause(err)

@@ -9,20 +9,36 @@ import (
 
 // Secret is a credential on its way through the program: a client secret, a token, a code. It prints as "[secret]"
 // under every verb and encoder, so that no log line and no error text can carry it. Reveal is the one way out.
-type Secret struct{ value string }
+// Secrets are compared by what they reveal, never with == or reflect.DeepEqual.
+type Secret struct {
+	// The text is held by address: where fmt may not ask our methods (in an unexported field, under %p and %w) it
+	// prints the fields themselves, and of an address only the number.
+	text *string
+	_    [0]func() // no ==, which would compare addresses
+}
 
 // NewSecret wraps a credential.
-func NewSecret(value string) Secret { return Secret{value} }
+func NewSecret(value string) Secret {
+	if value == "" {
+		return Secret{}
+	}
+	return Secret{text: &value}
+}
 
 // Reveal returns the credential itself.
-func (s Secret) Reveal() string { return s.value }
+func (s Secret) Reveal() string {
+	if s.text == nil {
+		return ""
+	}
+	return *s.text
+}
 
 // IsEmpty tells whether there is no credential.
-func (s Secret) IsEmpty() bool { return s.value == "" }
+func (s Secret) IsEmpty() bool { return s.text == nil }
 
 // Digest is the SHA-256 of the credential: all that a store keeps of it. Generated credentials have at least 190
 // bits, so a slow hash would add nothing but a way to exhaust the server.
-func (s Secret) Digest() [sha256.Size]byte { return sha256.Sum256([]byte(s.value)) }
+func (s Secret) Digest() [sha256.Size]byte { return sha256.Sum256([]byte(s.Reveal())) }
 
 // String returns "[secret]".
 func (Secret) String() string { return "[secret]" }
@@ -49,7 +65,7 @@ func NewID() string { return randomText(idLength) }
 
 // NewClientSecret returns a fresh base62 secret of 256 bits. Base62 has the same bytes in every encoding a client
 // may use (RFC 6749 §2.3.1).
-func NewClientSecret() Secret { return Secret{randomText(secretLength)} }
+func NewClientSecret() Secret { return NewSecret(randomText(secretLength)) }
 
 // randomText returns n base62 characters from crypto/rand. Bytes of 248 and above are thrown away, so that all 62
 // characters are equally likely.

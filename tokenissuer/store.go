@@ -23,7 +23,7 @@ type Store interface {
 	RevocationStore
 	// Ping tells whether the store can be asked now.
 	Ping(ctx context.Context) error
-	// Close ends the store. Calls that are under way may fail.
+	// Close ends the store; a second call does nothing. Calls that are under way may fail.
 	Close() error
 }
 
@@ -32,11 +32,12 @@ type ClientStore interface {
 	Directory
 	// Clients lists every stored client, by id.
 	Clients(ctx context.Context) ([]*Client, error)
-	// AddClient registers a client. ErrTaken when the id belongs to a client or a user; of concurrent calls with one
-	// id exactly one succeeds.
+	// AddClient registers a client; Declared is not kept. ErrTaken when the id belongs to a client or a user, or to a
+	// client that was removed, whose tokens may still live. Of concurrent calls with one id exactly one succeeds.
 	AddClient(ctx context.Context, client *Client) error
 	// RotateClientSecret adds a secret and, in the same step, ends every older secret at othersUntil unless it ends
-	// before. Secrets that ended by then are dropped. ErrNotFound when there is no such client.
+	// before; a zero othersUntil leaves them. Secrets that had ended when the new one was made are dropped. ErrNotFound
+	// when there is no such client.
 	RotateClientSecret(ctx context.Context, clientID string, secret ClientSecret, othersUntil time.Time) error
 	// DisableClient marks the client and records the revocation of its tokens, in one step. ErrNotFound when there is
 	// no such client.
@@ -56,7 +57,7 @@ type KeyStore interface {
 	// and returns nil. Callers read SigningKeys afterwards to learn who won.
 	AddFirstSigningKey(ctx context.Context, key StoredKey) error
 	// SealSigningKey replaces the private part of a key that is not sealed yet by its sealed form. A key that is
-	// sealed already stays as it is.
+	// sealed already stays as it is. ErrNotFound when there is no such key.
 	SealSigningKey(ctx context.Context, sealed StoredKey) error
 }
 
@@ -76,7 +77,8 @@ type RevocationStore interface {
 	// Revoke records the revocations. Recording one again widens it, and never narrows it.
 	Revoke(ctx context.Context, revocations ...Revocation) error
 	// Revocations lists what was recorded after position, and the position to ask from next time. Position 0 asks
-	// for everything. Nothing that was acknowledged is ever missed by a caller that goes on from the returned position.
+	// for everything, and so does a position that the store never gave, as after a restore: the position returned may
+	// be a smaller one. Nothing that was acknowledged is ever missed by a caller that goes on from the returned position.
 	Revocations(ctx context.Context, after int64) (revocations []Revocation, position int64, err error)
 }
 

@@ -71,8 +71,7 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 	}
 	fields = append(append(a.request(r), fields...),
 		zap.Int("status", StatusOf(err)), zap.String("error", string(e.Code)), zap.String("reason", e.Reason))
-	var client clientError
-	if errors.As(err, &client) {
+	if client, ok := errors.AsType[clientError](err); ok {
 		fields = append(fields, zap.String("client_id", client.clientID))
 	}
 	if cause := e.Unwrap(); cause != nil {

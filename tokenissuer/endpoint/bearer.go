@@ -36,16 +36,20 @@ func BearerToken(r *http.Request) (token tokenissuer.Secret, present bool, err e
 func isB64Token(text string) bool {
 	text = strings.TrimRight(text, "=")
 	for i := range len(text) {
-		c := text[i]
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		case c == '-', c == '.', c == '_', c == '~', c == '+', c == '/':
-		default:
+		if !b64TokenByte[text[i]] {
 			return false
 		}
 	}
 	return text != ""
 }
+
+// b64TokenByte is a table, because every byte of every token of every request is looked up.
+var b64TokenByte = func() (table [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/") {
+		table[c] = true
+	}
+	return table
+}()
 
 // queryToken is the name of the query parameter that RFC 6750 §2.3 once allowed for a token and OAuth 2.1 forbids.
 const queryToken = "access_token"

@@ -105,13 +105,14 @@ func TestG12OtherSchemesAreNoToken(t *testing.T) {
 	}
 }
 
-func TestBearerTokenDoesNotAllocate(t *testing.T) {
+// TestBearerTokenAllocatesOnlyTheSecret: the address by which a Secret holds its text, and no copy of the text.
+func TestBearerTokenAllocatesOnlyTheSecret(t *testing.T) {
 	r := withAuthorization("Bearer " + strings.Repeat("a.b-c_", 150))
 	if n := testing.AllocsPerRun(100, func() {
 		if _, _, err := BearerToken(r); err != nil {
 			t.Fatal(err)
 		}
-	}); n != 0 {
+	}); n > 1 {
 		t.Errorf("%v allocations", n)
 	}
 }

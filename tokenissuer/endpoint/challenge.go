@@ -25,29 +25,37 @@ func (c Challenge) SetHeaders(w http.ResponseWriter, err error) int {
 	header := w.Header()
 	header["Cache-Control"] = noStore
 	header["Pragma"] = noCache
-	header.Add("Vary", "Accept")
+	if header["Vary"] == nil {
+		header["Vary"] = varyAccept
+	} else {
+		header.Add("Vary", "Accept")
+	}
 	if value := c.header(status, e); value != "" {
 		header["Www-Authenticate"] = []string{value}
 	}
 	return status
 }
 
+var varyAccept = []string{"Accept"}
+
 func (c Challenge) header(status int, e *tokenissuer.Error) string {
-	value := "Bearer realm=" + quote(c.Realm)
+	value := append(make([]byte, 0, 256), "Bearer realm="...)
+	value = appendQuoted(value, c.Realm)
 	switch {
 	case e.Code == tokenissuer.Unauthorized:
 	case e.Code == tokenissuer.InvalidToken, e.Code == tokenissuer.InsufficientScope, e.Code == tokenissuer.InvalidRequest && status == http.StatusBadRequest:
-		value += `, error="` + string(e.Code) + `", error_description=` + quote(e.Description)
+		value = append(append(value, `, error="`...), e.Code...)
+		value = appendQuoted(append(value, `", error_description=`...), e.Description)
 	default:
 		return ""
 	}
 	if c.ResourceMetadata != "" {
-		value += ", resource_metadata=" + quote(c.ResourceMetadata)
+		value = appendQuoted(append(value, ", resource_metadata="...), c.ResourceMetadata)
 	}
 	if scope := c.scopeFor(e); scope != "" {
-		value += ", scope=" + quote(scope)
+		value = appendQuoted(append(value, ", scope="...), scope)
 	}
-	return value
+	return string(value)
 }
 
 // scopeFor is the scope parameter: what this refusal found missing, else what the resource needs.
@@ -67,7 +75,7 @@ func (c Challenge) Write(w http.ResponseWriter, r *http.Request, err error) {
 // WriteRefusal writes status and body of a refusal.
 func WriteRefusal(w http.ResponseWriter, r *http.Request, status int, err error) {
 	e := tokenissuer.AsError(err)
-	if prefersJSONAPI(r.Header.Values("Accept")) {
+	if prefersJSONAPI(r.Header["Accept"]) {
 		writeBody(w, status, jsonAPI, jsonAPIDocument{
 			Errors: []jsonAPIError{{
 				ID: tokenissuer.NewID(), Status: strconv.Itoa(status), Code: string(e.Code),
@@ -77,7 +85,7 @@ func WriteRefusal(w http.ResponseWriter, r *http.Request, status int, err error)
 		})
 		return
 	}
-	writeBody(w, status, jsonUTF8, oauthError{wireName(e.Code), e.Description})
+	writeOAuthJSON(w, status, e)
 }
 
 const jsonAPIMediaType = "application/vnd.api+json"

@@ -5,10 +5,10 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
@@ -42,8 +42,7 @@ const retryAfter = 2 * time.Second
 
 // StatusOf returns the HTTP status of an error.
 func StatusOf(err error) int {
-	var h httpError
-	if errors.As(err, &h) {
+	if h, ok := errors.AsType[httpError](err); ok {
 		return h.status
 	}
 	if r, ok := renderings[tokenissuer.AsError(err).Code]; ok {
@@ -86,8 +85,7 @@ func forClient(err error, client *tokenissuer.Client) error {
 // writeOAuthError writes an error as OAuth JSON (RFC 6749 §5.2). Only a 401 to a request that used the Authorization
 // header has a challenge: with one on a 400 common clients lose the typed error.
 func writeOAuthError(w http.ResponseWriter, r *http.Request, err error, realm string) {
-	var bearer bearerError
-	if errors.As(err, &bearer) {
+	if bearer, ok := errors.AsType[bearerError](err); ok {
 		Challenge{Realm: realm}.Write(w, r, bearer.err)
 		return
 	}
@@ -95,20 +93,30 @@ func writeOAuthError(w http.ResponseWriter, r *http.Request, err error, realm st
 	if e.Code == tokenissuer.InvalidClient && len(r.Header["Authorization"]) > 0 {
 		w.Header().Set("Www-Authenticate", "Basic realm="+quote(realm))
 	}
-	status := setStatusHeaders(w, err)
-	writeBody(w, status, jsonUTF8, oauthError{wireName(e.Code), e.Description})
+	writeOAuthJSON(w, setStatusHeaders(w, err), e)
 }
 
-type oauthError struct {
-	Error       string `json:"error"`
-	Description string `json:"error_description"`
+// writeOAuthJSON writes status and body of an error in the form of RFC 6749 §5.2. The two members are appended by hand,
+// because a flood of refusals is paid for here.
+func writeOAuthJSON(w http.ResponseWriter, status int, e *tokenissuer.Error) {
+	body := make([]byte, 0, 256)
+	body = append(body, `{"error":`...)
+	body, err := jsontext.AppendQuote(body, wireName(e.Code))
+	if err == nil {
+		body = append(body, `,"error_description":`...)
+		body, err = jsontext.AppendQuote(body, e.Description)
+	}
+	if err != nil { // a text that is not UTF-8
+		writeUnencodable(w)
+		return
+	}
+	writeEncoded(w, status, jsonUTF8, append(body, '}'))
 }
 
 // setStatusHeaders sets the headers that belong to a status, and returns the status: Allow, and when a client may come
 // back (RFC 9110 §10.2.3), in whole seconds, rounded up.
 func setStatusHeaders(w http.ResponseWriter, err error) int {
-	var h httpError
-	if errors.As(err, &h) && h.allow != "" {
+	if h, ok := errors.AsType[httpError](err); ok && h.allow != "" {
 		w.Header().Set("Allow", h.allow)
 	}
 	status := StatusOf(err)
@@ -133,27 +141,36 @@ func writeJSON(w http.ResponseWriter, body any) error {
 func writeBody(w http.ResponseWriter, status int, contentType []string, body any) {
 	encoded, err := json.Marshal(body, json.Deterministic(true))
 	if err != nil {
-		status, encoded = http.StatusInternalServerError, []byte(`{"error":"server_error","error_description":"The response could not be encoded."}`)
+		writeUnencodable(w)
+		return
 	}
+	writeEncoded(w, status, contentType, encoded)
+}
+
+func writeUnencodable(w http.ResponseWriter) {
+	const body = `{"error":"server_error","error_description":"The response could not be encoded."}`
+	writeEncoded(w, http.StatusInternalServerError, jsonUTF8, []byte(body))
+}
+
+func writeEncoded(w http.ResponseWriter, status int, contentType []string, body []byte) {
 	w.Header()["Content-Type"] = contentType
 	w.WriteHeader(status)
-	_, _ = w.Write(encoded) // the client is gone when this fails
+	_, _ = w.Write(body) // the client is gone when this fails
 }
 
 // quote makes text a quoted-string (RFC 9110 §5.6.4) of visible ASCII: what could end or escape the string is dropped
 // or escaped.
-func quote(text string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, c := range []byte(text) {
-		switch {
+func quote(text string) string { return string(appendQuoted(nil, text)) }
+
+func appendQuoted(b []byte, text string) []byte {
+	b = append(b, '"')
+	for i := range len(text) {
+		switch c := text[i]; {
 		case c == '"' || c == '\\':
-			b.WriteByte('\\')
-			b.WriteByte(c)
+			b = append(b, '\\', c)
 		case c >= 0x20 && c <= 0x7e:
-			b.WriteByte(c)
+			b = append(b, c)
 		}
 	}
-	b.WriteByte('"')
-	return b.String()
+	return append(b, '"')
 }

@@ -1,0 +1,303 @@
+package tokenissuer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func (a *authority) authenticate(c ClientAuthentication) (*Client, error) {
+	return a.AuthenticateClient(context.Background(), c)
+}
+
+func TestRightSecretsAreAccepted(t *testing.T) {
+	a := newAuthority(t)
+	for _, c := range []ClientAuthentication{
+		withSecret("conf", testSecret),
+		{Readings: []ClientCredential{{ID: "conf", Secret: NewSecret("wrong")}, {ID: "conf", Secret: NewSecret(testSecret)}}},
+		{Readings: []ClientCredential{{ID: "c onf", Secret: NewSecret("x")}, {ID: "conf", Secret: NewSecret(testSecret)}}},
+	} {
+		if client, err := a.authenticate(c); err != nil || client.ID != "conf" {
+			t.Errorf("%v, %v", client, err)
+		}
+	}
+	for _, id := range []string{"pub", "nat"} {
+		if client, err := a.authenticate(ClientAuthentication{PublicID: id}); err != nil || client.ID != id {
+			t.Errorf("%s: %v, %v", id, client, err)
+		}
+	}
+	if a.attempts.counted != 0 {
+		t.Errorf("%d failures counted", a.attempts.counted)
+	}
+}
+
+func (a *authority) refusesClient(t *testing.T, c ClientAuthentication) {
+	t.Helper()
+	client, err := a.authenticate(c)
+	wantCode(t, err, InvalidClient)
+	if text := AsError(err).Description; client != nil || text != descriptions[InvalidClient] {
+		t.Errorf("%v, %q", client, text)
+	}
+}
+
+func TestT12ConfidentialClientsMustProveThemselves(t *testing.T) {
+	a := newAuthority(t)
+	a.refusesClient(t, ClientAuthentication{PublicID: "conf"})
+	a.refusesClient(t, withSecret("conf", ""))
+	a.refusesClient(t, ClientAuthentication{})
+	// T11: an empty secret matches nothing, not even the digest of nothing.
+	a.directory.put(&Client{ID: "hollow", Type: ConfidentialClient, Secrets: digestsOf("")})
+	a.directory.put(&Client{ID: "zero", Type: ConfidentialClient, Secrets: make([]ClientSecret, 1)})
+	a.directory.put(&Client{ID: "none", Type: ConfidentialClient})
+	for _, id := range []string{"hollow", "zero", "none"} {
+		a.refusesClient(t, ClientAuthentication{PublicID: id})
+		a.refusesClient(t, withSecret(id, ""))
+		a.refusesClient(t, withSecret(id, "x"))
+	}
+	a.refusesClient(t, withSecret("", testSecret))
+}
+
+func TestT13PublicClientsMustNotSendASecret(t *testing.T) {
+	a := newAuthority(t)
+	for _, id := range []string{"pub", "nat"} {
+		a.refusesClient(t, withSecret(id, "x"))
+		a.refusesClient(t, withSecret(id, testSecret))
+		a.directory.put(&Client{ID: id, Type: PublicClient, Secrets: digestsOf(testSecret)})
+		a.refusesClient(t, withSecret(id, testSecret))
+	}
+}
+
+func TestT15ClientIDsAreComparedByteForByte(t *testing.T) {
+	a := newAuthority(t)
+	for _, id := range []string{"' OR 1=1--", "%", "_", "con_", "conf ", " conf", "CONF", "Conf", "conf\x00", "co\u0301nf", "ｃonf", strings.Repeat("a", 10<<10)} {
+		a.refusesClient(t, withSecret(id, testSecret))
+	}
+}
+
+func TestT16DisabledClientsAreUnknown(t *testing.T) {
+	a := newAuthority(t)
+	refusal := func(c ClientAuthentication) *Error {
+		_, err := a.authenticate(c)
+		wantCode(t, err, InvalidClient)
+		return AsError(err)
+	}
+	disabled, unknown, wrong := refusal(withSecret("off", testSecret)), refusal(withSecret("gone", testSecret)), refusal(withSecret("conf", "wrong"))
+	for _, e := range []*Error{disabled, unknown} {
+		if e.Code != wrong.Code || e.Description != wrong.Description || e.Reason != wrong.Reason || e.RetryAfter != wrong.RetryAfter {
+			t.Errorf("%+v differs from %+v", e, wrong)
+		}
+	}
+	a.directory.put(&Client{ID: "pub", Type: PublicClient, Disabled: true})
+	a.refusesClient(t, ClientAuthentication{PublicID: "pub"})
+}
+
+// TestT17EveryRefusalAsksTheDirectoryOnce: the work must not tell whether a client exists.
+func TestT17EveryRefusalAsksTheDirectoryOnce(t *testing.T) {
+	a := newAuthority(t)
+	if _, err := a.authenticate(withSecret("conf", testSecret)); err != nil { // conf is remembered now
+		t.Fatal(err)
+	}
+	a.directory.questions()
+	for _, id := range []string{"conf", "gone", "off", "pub", "other"} {
+		a.refusesClient(t, withSecret(id, "wrong"))
+		if n := a.directory.questions(); n != 1 {
+			t.Errorf("%s: the directory was asked %d times", id, n)
+		}
+	}
+}
+
+func TestT18SecretRotation(t *testing.T) {
+	a := newAuthority(t)
+	secrets := digestsOf("old", "new")
+	secrets[0].ExpiresAt = testStart.Add(time.Hour)
+	a.directory.put(&Client{ID: "conf", Type: ConfidentialClient, Secrets: secrets})
+	for _, s := range []string{"old", "new"} {
+		if _, err := a.authenticate(withSecret("conf", s)); err != nil {
+			t.Errorf("%s inside the overlap: %v", s, err)
+		}
+	}
+	// The client is remembered when the overlap ends.
+	a.Set(testStart.Add(time.Hour - time.Millisecond))
+	if _, err := a.authenticate(withSecret("conf", "old")); err != nil {
+		t.Error(err)
+	}
+	a.Set(testStart.Add(time.Hour))
+	a.refusesClient(t, withSecret("conf", "old"))
+	if _, err := a.authenticate(withSecret("conf", "new")); err != nil {
+		t.Errorf("new after the overlap: %v", err)
+	}
+}
+
+func TestT21ManyFailuresThrottleTheirAddressOnly(t *testing.T) {
+	a := newAuthority(t)
+	for i := range 20 {
+		a.refusesClient(t, withSecret("conf", fmt.Sprint("wrong", i)))
+	}
+	a.Add(10 * time.Second)
+	for range 180 {
+		_, err := a.authenticate(withSecret("conf", "wrong"))
+		wantCode(t, err, RateLimited)
+		if after := AsError(err).RetryAfter; after != 50*time.Second {
+			t.Fatalf("retry after %s", after)
+		}
+	}
+	// Not even the right secret gets through from there, so that a guesser cannot tell; from elsewhere it does.
+	_, err := a.authenticate(withSecret("conf", testSecret))
+	wantCode(t, err, RateLimited)
+	elsewhere := withSecret("conf", testSecret)
+	elsewhere.Address = "198.51.100.7"
+	if _, err := a.authenticate(elsewhere); err != nil {
+		t.Errorf("the owner is locked out: %v", err)
+	}
+	if _, err := a.authenticate(withSecret("other", "other-"+testSecret)); err != nil {
+		t.Errorf("a neighbour is locked out: %v", err)
+	}
+	if a.attempts.counted != 20 {
+		t.Errorf("%d failures counted", a.attempts.counted)
+	}
+	a.Add(50 * time.Second)
+	if _, err := a.authenticate(withSecret("conf", testSecret)); err != nil {
+		t.Errorf("still throttled after the window: %v", err)
+	}
+}
+
+func TestT21OneFailureARequest(t *testing.T) {
+	a := newAuthority(t)
+	c := ClientAuthentication{Address: "192.0.2.1", Readings: []ClientCredential{{ID: "conf", Secret: NewSecret("x")}, {ID: "co+nf", Secret: NewSecret("y")}}}
+	a.refusesClient(t, c)
+	if a.attempts.counted != 1 || len(a.attempts.buckets) != 1 {
+		t.Errorf("%d failures in %d buckets", a.attempts.counted, len(a.attempts.buckets))
+	}
+	if _, err := a.authenticate(ClientAuthentication{}); err == nil || a.attempts.counted != 1 {
+		t.Error("a request without credentials was counted")
+	}
+	a.directory.fault = errors.New("down")
+	_, err := a.authenticate(withSecret("other", "wrong"))
+	wantCode(t, err, TemporarilyUnavailable)
+	if a.attempts.counted != 1 {
+		t.Error("an outage was counted as a failure")
+	}
+}
+
+func TestT21ParallelFailuresAreCountedToo(t *testing.T) {
+	a := newAuthority(t)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	codes := make(map[ErrorCode]int)
+	for range 200 {
+		wg.Go(func() {
+			_, err := a.authenticate(withSecret("conf", "wrong"))
+			mu.Lock()
+			codes[AsError(err).Code]++
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	if codes[InvalidClient] != 20 || codes[RateLimited] != 180 {
+		t.Errorf("%v", codes)
+	}
+}
+
+func TestNobodyCountsWithoutALimit(t *testing.T) {
+	a := newAuthority(t)
+	a.ClientLimit = Limit{}
+	for range 100 {
+		a.refusesClient(t, withSecret("conf", "wrong"))
+	}
+	a.Attempts, a.ClientLimit = nil, Limit{Failures: 1, Window: time.Minute}
+	for range 100 {
+		a.refusesClient(t, withSecret("conf", "wrong"))
+	}
+	if a.attempts.counted != 0 {
+		t.Errorf("%d failures counted", a.attempts.counted)
+	}
+}
+
+func TestAuthenticatedClientsAreRememberedForASecond(t *testing.T) {
+	a := newAuthority(t)
+	ask := func(want int) {
+		t.Helper()
+		if _, err := a.authenticate(withSecret("conf", testSecret)); err != nil {
+			t.Fatal(err)
+		}
+		if n := a.directory.questions(); n != want {
+			t.Errorf("the directory was asked %d times, want %d", n, want)
+		}
+	}
+	ask(1)
+	ask(0)
+	a.Add(time.Second - 1)
+	ask(0)
+	a.Add(1)
+	ask(1)
+	a.Authenticated.Forget("conf")
+	ask(1)
+	// Changed behind our back: unseen for a second, and not for longer.
+	changed := *a.client("conf")
+	changed.Disabled = true
+	a.directory.put(&changed)
+	ask(0)
+	a.Add(time.Second)
+	a.refusesClient(t, withSecret("conf", testSecret))
+	// Being refused is not remembered.
+	changed.Disabled = false
+	fresh := changed
+	a.directory.put(&fresh)
+	ask(2) // the refusal's question and this one
+	// A new secret works at once, though the client is remembered with the old one.
+	rotated := fresh
+	rotated.Secrets = append(slices.Clone(fresh.Secrets), digestsOf("brand-new")...)
+	a.directory.put(&rotated)
+	a.directory.questions()
+	if _, err := a.authenticate(withSecret("conf", "brand-new")); err != nil {
+		t.Errorf("a new secret is refused: %v", err)
+	}
+	// Forgetting a client that is disabled refuses it at once.
+	rotated.Disabled = true
+	off := rotated
+	a.directory.put(&off)
+	a.Authenticated.Forget("conf")
+	a.refusesClient(t, withSecret("conf", testSecret))
+}
+
+func TestRememberedClientsStillNeedTheirSecret(t *testing.T) {
+	a := newAuthority(t)
+	if _, err := a.authenticate(withSecret("conf", testSecret)); err != nil {
+		t.Fatal(err)
+	}
+	for _, wrong := range []string{"", "x", testSecret + "x", testSecret[:42], "other-" + testSecret} {
+		a.refusesClient(t, withSecret("conf", wrong))
+	}
+	a.refusesClient(t, withSecret("other", testSecret))
+	a.refusesClient(t, ClientAuthentication{PublicID: "conf"})
+}
+
+func TestADeclaredClientSurvivesAFailingStore(t *testing.T) {
+	a := newAuthority(t)
+	declared, err := NewStaticDirectory(&Client{ID: "decl", Type: ConfidentialClient, Secrets: digestsOf(testSecret), Grants: []GrantType{ClientCredentials}, Scopes: Scopes{ScopePublic}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Directory = OverlayDirectory{Declared: declared, Stored: a.directory}
+	if _, err := a.authenticate(withSecret("conf", testSecret)); err != nil {
+		t.Fatal(err)
+	}
+	a.directory.fault = errors.New("down")
+	if c, err := a.authenticate(withSecret("decl", testSecret)); err != nil || !c.Declared {
+		t.Errorf("%v, %v", c, err)
+	}
+	a.refusesClient(t, withSecret("decl", "wrong"))
+	if _, err := a.authenticate(withSecret("conf", testSecret)); err != nil {
+		t.Errorf("a remembered client fails with the store: %v", err)
+	}
+	a.Add(time.Second)
+	_, err = a.authenticate(withSecret("conf", testSecret))
+	wantCode(t, err, TemporarilyUnavailable)
+	_, err = a.authenticate(withSecret("gone", "x"))
+	wantCode(t, err, TemporarilyUnavailable)
+}

@@ -1,0 +1,167 @@
+package tokenissuer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func (a *authority) exchange(grant GrantType, c ClientAuthentication, scope string) (Tokens, error) {
+	tokens, _, err := a.Exchange(context.Background(), TokenRequest{GrantType: grant, Client: c, Scope: scope})
+	return tokens, err
+}
+
+// TestT99TheOrderOfChecks: each request has two faults, and hears of the one that comes first.
+func TestT99TheOrderOfChecks(t *testing.T) {
+	a := newAuthority(t)
+	a.directory.put(&Client{ID: "nocc", Type: ConfidentialClient, Secrets: digestsOf(testSecret), Scopes: Scopes{ScopePublic}, Grants: []GrantType{AuthorizationCode}})
+	for _, v := range []struct {
+		name   string
+		grant  GrantType
+		client ClientAuthentication
+		scope  string
+		want   ErrorCode
+	}{
+		{"no grant type, wrong secret", "", withSecret("conf", "wrong"), "", InvalidRequest},
+		{"unknown grant type, wrong secret", "foo", withSecret("conf", "wrong"), "", UnsupportedGrantType},
+		{"unknown grant type, no client", "Client_Credentials", ClientAuthentication{}, "", UnsupportedGrantType},
+		{"trailing space", "client_credentials ", withSecret("conf", testSecret), "", UnsupportedGrantType},
+		{"wrong secret, bad scope", ClientCredentials, withSecret("conf", "wrong"), "nonsense", InvalidClient},
+		{"unknown client, bad scope", ClientCredentials, withSecret("gone", "x"), "nonsense", InvalidClient},
+		{"no client, bad scope", ClientCredentials, ClientAuthentication{}, "nonsense", InvalidClient},
+		{"grant not allowed, wrong secret", ClientCredentials, withSecret("nocc", "wrong"), "", InvalidClient},
+		{"grant not allowed, bad scope", ClientCredentials, withSecret("nocc", testSecret), "nonsense", UnauthorizedClient},
+		{"public client, bad scope", ClientCredentials, ClientAuthentication{PublicID: "pub"}, "nonsense", UnauthorizedClient},
+		{"bad scope", ClientCredentials, withSecret("conf", testSecret), "nonsense", InvalidScope},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			tokens, err := a.exchange(v.grant, v.client, v.scope)
+			wantCode(t, err, v.want)
+			if !tokens.AccessToken.IsEmpty() {
+				t.Error("tokens come with the error")
+			}
+		})
+	}
+	_, err := a.exchange("", ClientAuthentication{}, "")
+	if AsError(err).Description != "Missing required parameter: grant_type." {
+		t.Errorf("the client reads %q", AsError(err).Description)
+	}
+}
+
+func TestT66ClientCredentialsScopes(t *testing.T) {
+	a := newAuthority(t)
+	for scope, want := range map[string]Scopes{
+		"": {ScopePublic}, "  ": {ScopePublic}, "public": {ScopePublic}, "reports public": {"reports", ScopePublic}, "reports reports public reports": {"reports", ScopePublic}, "reports": {"reports"},
+	} {
+		tokens, err := a.exchange(ClientCredentials, withSecret("conf", testSecret), scope)
+		if err != nil {
+			t.Fatalf("%q: %v", scope, err)
+		}
+		if !slices.Equal(tokens.Scopes, want) || !tokens.RefreshToken.IsEmpty() || tokens.ExpiresIn != 2*time.Hour || !tokens.CreatedAt.Equal(testStart) {
+			t.Errorf("%q: %+v", scope, tokens)
+		}
+		got := a.accepts(t, tokens.AccessToken.Reveal())
+		if !got.IsServerToken() || !slices.Equal(got.Scopes, want) || got.FamilyID != "" || got.Subject != "conf" {
+			t.Errorf("%q: %+v", scope, got)
+		}
+	}
+	for _, scope := range []string{"trusted", "refresh_token", "offline_access", "public trusted", "unknown", "PUBLIC", "public+reports", "a\tb", `"`, strings.Repeat("a ", 2000)} {
+		_, err := a.exchange(ClientCredentials, withSecret("conf", testSecret), scope)
+		wantCode(t, err, InvalidScope)
+	}
+	_, err := a.exchange(ClientCredentials, withSecret("conf", testSecret), "public+reports")
+	if !strings.Contains(AsError(err).Description, "+") {
+		t.Errorf("the description does not name the +: %q", AsError(err).Description)
+	}
+	for _, c := range AsError(err).Description {
+		if c < 0x20 || c > 0x7e || c == '"' || c == '\\' {
+			t.Errorf("the description holds %q", c)
+		}
+	}
+}
+
+func TestT67PublicClientsGetNoServerTokens(t *testing.T) {
+	a := newAuthority(t)
+	_, err := a.exchange(ClientCredentials, ClientAuthentication{PublicID: "pub"}, "")
+	wantCode(t, err, UnauthorizedClient)
+	_, err = a.exchange(ClientCredentials, ClientAuthentication{PublicID: "nat"}, "")
+	wantCode(t, err, UnauthorizedClient)
+}
+
+func TestT105TheClientsScopesAreTheCeiling(t *testing.T) {
+	a := newAuthority(t)
+	_, err := a.exchange(ClientCredentials, withSecret("other", "other-"+testSecret), "reports")
+	wantCode(t, err, InvalidScope)
+	_, err = a.exchange(ClientCredentials, withSecret("other", "other-"+testSecret), "public reports")
+	wantCode(t, err, InvalidScope)
+	for scope, want := range map[string]Scopes{"": {ScopePublic}, "public": {ScopePublic}} {
+		tokens, err := a.exchange(ClientCredentials, withSecret("other", "other-"+testSecret), scope)
+		if err != nil || !slices.Equal(tokens.Scopes, want) {
+			t.Errorf("%q: %v, %v", scope, tokens.Scopes, err)
+		}
+	}
+	// A client without public does not get it by saying nothing.
+	a.directory.put(&Client{ID: "narrow", Type: ConfidentialClient, Secrets: digestsOf(testSecret), Scopes: Scopes{"reports"}, Grants: []GrantType{ClientCredentials}})
+	_, err = a.exchange(ClientCredentials, withSecret("narrow", testSecret), "")
+	wantCode(t, err, InvalidScope)
+}
+
+func TestLifetimesOfTheClientComeFirst(t *testing.T) {
+	a := newAuthority(t)
+	changed := *a.client("conf")
+	changed.Lifetimes.ClientCredentials = 5 * time.Minute
+	a.directory.put(&changed)
+	tokens, err := a.exchange(ClientCredentials, withSecret("conf", testSecret), "")
+	if err != nil || tokens.ExpiresIn != 5*time.Minute || !tokens.Claims.ExpiresAt.Equal(testStart.Add(5*time.Minute)) {
+		t.Errorf("%+v, %v", tokens, err)
+	}
+	for grant, want := range map[GrantType]time.Duration{AuthorizationCode: 6 * time.Hour, PasswordGrant: 28 * 24 * time.Hour, ClientCredentials: 2 * time.Hour} {
+		if got := DefaultLifetimes.of(grant); got != want {
+			t.Errorf("%s: %s", grant, got)
+		}
+	}
+}
+
+func TestNoKeyNoTokens(t *testing.T) {
+	a := newAuthority(t)
+	if err := a.keys.Replace(nil, ES256); err != nil {
+		t.Fatal(err)
+	}
+	_, err := a.exchange(ClientCredentials, withSecret("conf", testSecret), "")
+	wantCode(t, err, TemporarilyUnavailable)
+	a.directory.fault = errors.New("down")
+	a.Authenticated.Forget("conf")
+	_, err = a.exchange(ClientCredentials, withSecret("conf", testSecret), "")
+	wantCode(t, err, TemporarilyUnavailable)
+}
+
+// TestATokenTooLongIsNotHandedOut: our own gate would refuse it.
+func TestATokenTooLongIsNotHandedOut(t *testing.T) {
+	a := newAuthority(t)
+	a.Audience = []string{testAudience, strings.Repeat("a", 8<<10)}
+	tokens, err := a.exchange(ClientCredentials, withSecret("conf", testSecret), "")
+	wantCode(t, err, ServerError)
+	if !tokens.AccessToken.IsEmpty() {
+		t.Error("handed out")
+	}
+}
+
+func TestT22GeneratedSecretsAreLongAndOneOfAKind(t *testing.T) {
+	seen := make(map[string]bool)
+	for range 1000 {
+		s := NewClientSecret().Reveal()
+		if seen[s] || len(s) != 43 || strings.Trim(s, base62) != "" {
+			t.Fatalf("%q", s)
+		}
+		seen[s] = true
+	}
+}
+
+func TestServedGrants(t *testing.T) {
+	if got := ServedGrants(); !slices.Contains(got, ClientCredentials) || len(got) != len(exchanges) {
+		t.Errorf("served: %v", got)
+	}
+}

@@ -1,0 +1,390 @@
+package tokenissuer
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	testIssuer   = "https://id.example"
+	testAudience = "https://api.example"
+)
+
+// testStart is when every test begins.
+var testStart = time.Unix(1_800_000_000, 0)
+
+var allAlgorithms = []Algorithm{ES256, RS256, EdDSA}
+
+// clock is a clock that only a test moves.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newClock() *clock { return &clock{now: testStart} }
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) Set(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = t
+}
+
+func (c *clock) Add(d time.Duration) { c.Set(c.Now().Add(d)) }
+
+// sharedKeys are made once: RSA keys are slow to make.
+var sharedKeys = sync.OnceValue(func() map[Algorithm]*SigningKey {
+	keys := make(map[Algorithm]*SigningKey)
+	for _, a := range allAlgorithms {
+		key, err := NewSigningKey(a, testStart)
+		if err != nil {
+			panic(err)
+		}
+		keys[a] = key
+	}
+	return keys
+})
+
+// foreignKeys are those of another environment.
+var foreignKeys = sync.OnceValue(func() map[Algorithm]*SigningKey {
+	keys := make(map[Algorithm]*SigningKey)
+	for _, a := range allAlgorithms {
+		key, err := NewSigningKey(a, testStart)
+		if err != nil {
+			panic(err)
+		}
+		keys[a] = key
+	}
+	return keys
+})
+
+// gate is a Verifier with all that it reads, in a test's hands.
+type gate struct {
+	*clock
+	keys        *KeySet
+	revocations *RevocationSet
+	verifier    *Verifier
+	audiences   []string
+	signing     map[Algorithm]*SigningKey
+}
+
+func newGate(tb testing.TB) *gate {
+	tb.Helper()
+	g := &gate{
+		clock: newClock(), keys: new(KeySet), revocations: NewRevocationSet(),
+		audiences: []string{testAudience}, signing: sharedKeys(),
+	}
+	if err := g.keys.Replace([]*SigningKey{g.signing[RS256], g.signing[EdDSA], g.signing[ES256]}, ES256); err != nil {
+		tb.Fatal(err)
+	}
+	g.revocations.MarkFresh(testStart)
+	g.verifier = g.another()
+	return g
+}
+
+// another returns a Verifier of the same keys and revocations that has seen no token yet.
+func (g *gate) another() *Verifier {
+	return NewVerifier(testIssuer, g.keys, g.revocations, 5*time.Minute, g.Now)
+}
+
+// wait lets time pass; the revocations stay fresh.
+func (g *gate) wait(d time.Duration) {
+	g.Add(d)
+	g.revocations.MarkFresh(g.Now())
+}
+
+// judge asks Verify, on a Verifier that does not know the token and again on one that may, and holds Explain against
+// the answer.
+func (g *gate) judge(tb testing.TB, token string) (*AccessToken, error) {
+	tb.Helper()
+	fresh, err := g.another().Verify(token, g.audiences)
+	if x := g.verifier.Explain(token, g.audiences); x.Accepted != (err == nil) {
+		tb.Errorf("Verify says %v, and Explain says %+v", err, x)
+	} else if x.Accepted && x.Claims == nil {
+		tb.Error("Explain accepts a token and has no claims")
+	}
+	if _, again := g.verifier.Verify(token, g.audiences); (again == nil) != (err == nil) {
+		tb.Errorf("a fresh verifier says %v, one that may know the token says %v", err, again)
+	}
+	return fresh, err
+}
+
+func (g *gate) accepts(tb testing.TB, token string) *AccessToken {
+	tb.Helper()
+	t, err := g.judge(tb, token)
+	if err != nil {
+		tb.Fatalf("refused: %v", err)
+	}
+	return t
+}
+
+// refuses wants an invalid_token; of the given reason, unless that is empty.
+func (g *gate) refuses(tb testing.TB, token, reason string) {
+	tb.Helper()
+	t, err := g.judge(tb, token)
+	wantRefusal(tb, t, err, reason)
+}
+
+func wantRefusal(tb testing.TB, t *AccessToken, err error, reason string) {
+	tb.Helper()
+	if err == nil || t != nil {
+		tb.Fatalf("accepted: %+v", t)
+	}
+	var e *Error
+	if !errors.As(err, &e) || e.Code != InvalidToken {
+		tb.Fatalf("got %v, want an invalid_token", err)
+	}
+	if reason != "" && e.Reason != reason {
+		tb.Errorf("the reason is %s, want %s", e.Reason, reason)
+	}
+}
+
+// header is the JOSE header that we write, with members put in place of its own, added, or (value "") left out. Values
+// are raw JSON.
+func header(key *SigningKey, edits ...string) string {
+	return object([]string{
+		"alg", strconv.Quote(string(key.Algorithm)), "typ", `"at+jwt"`, "kid", strconv.Quote(key.ID),
+	}, edits)
+}
+
+// claims is a good user token's claims set, edited like header.
+func (g *gate) claims(edits ...string) string {
+	now := g.Now().Unix()
+	return object([]string{
+		"iss", `"` + testIssuer + `"`, "sub", `"user-1"`, "aud", `"` + testAudience + `"`, "client_id", `"client-1"`,
+		"scope", `"public trusted"`, "iat", strconv.FormatInt(now, 10), "exp", strconv.FormatInt(now+3600, 10),
+		"jti", `"token-1"`, "sid", `"family-1"`, "org", `"org-1"`, "role", `"admin"`,
+	}, edits)
+}
+
+func object(members, edits []string) string {
+	members = slices.Clone(members)
+	for i := 0; i < len(edits); i += 2 {
+		at := slices.Index(members, edits[i])
+		for at >= 0 && at%2 == 1 {
+			next := slices.Index(members[at+1:], edits[i])
+			if next >= 0 {
+				next += at + 1
+			}
+			at = next
+		}
+		switch {
+		case at < 0:
+			members = append(members, edits[i], edits[i+1])
+		case edits[i+1] == "":
+			members = slices.Delete(members, at, at+2)
+		default:
+			members[at+1] = edits[i+1]
+		}
+	}
+	var b strings.Builder
+	for i := 0; i < len(members); i += 2 {
+		if members[i+1] == "" {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Quote(members[i]) + ":" + members[i+1])
+	}
+	return "{" + b.String() + "}"
+}
+
+func encode(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+
+// forge signs any header and payload with a key of ours.
+func forge(key *SigningKey, header, payload string) string {
+	return forgeRaw(key, encode(header)+"."+encode(payload))
+}
+
+// forgeRaw signs any signing input.
+func forgeRaw(key *SigningKey, signingInput string) string {
+	signature, err := key.Algorithm.method().Sign(signingInput, key.private)
+	if err != nil {
+		panic(err)
+	}
+	return signingInput + "." + base64.RawURLEncoding.EncodeToString(signature)
+}
+
+// good is a token of ours with edited claims.
+func (g *gate) good(edits ...string) string {
+	key := g.signing[ES256]
+	return forge(key, header(key), g.claims(edits...))
+}
+
+// blind returns the key with a public half that no signature of it verifies under.
+func blind(key *SigningKey) *SigningKey {
+	other := *key
+	other.public = foreignKeys()[key.Algorithm].public
+	return &other
+}
+
+// fakeDirectory is a Directory that counts the questions and can fail.
+type fakeDirectory struct {
+	mu      sync.Mutex
+	clients map[string]*Client
+	asked   []string
+	fault   error
+}
+
+func newFakeDirectory(clients ...*Client) *fakeDirectory {
+	d := &fakeDirectory{clients: make(map[string]*Client)}
+	for _, c := range clients {
+		d.clients[c.ID] = c
+	}
+	return d
+}
+
+func (d *fakeDirectory) Client(_ context.Context, id string) (*Client, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asked = append(d.asked, id)
+	if d.fault != nil {
+		return nil, d.fault
+	}
+	if c, ok := d.clients[id]; ok {
+		return c, nil
+	}
+	return nil, ErrNotFound
+}
+
+func (d *fakeDirectory) put(c *Client) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.clients[c.ID] = c
+}
+
+// questions returns how often the directory was asked since the last call.
+func (d *fakeDirectory) questions() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := len(d.asked)
+	d.asked = nil
+	return n
+}
+
+// fakeAttempts is an AttemptCounter.
+type fakeAttempts struct {
+	mu      sync.Mutex
+	buckets map[string]fakeBucket
+	counted int
+}
+
+type fakeBucket struct {
+	n     int
+	until time.Time
+}
+
+func newFakeAttempts() *fakeAttempts { return &fakeAttempts{buckets: make(map[string]fakeBucket)} }
+
+func (a *fakeAttempts) Failures(_ context.Context, bucket string, now time.Time) (int, time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if b := a.buckets[bucket]; now.Before(b.until) {
+		return b.n, b.until
+	}
+	return 0, time.Time{}
+}
+
+func (a *fakeAttempts) Fail(_ context.Context, bucket string, window time.Duration, now time.Time) (int, time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b := a.buckets[bucket]
+	if !now.Before(b.until) {
+		b = fakeBucket{until: now.Add(window)}
+	}
+	b.n++
+	a.buckets[bucket] = b
+	a.counted++
+	return b.n, b.until
+}
+
+// fakeRevocations is a RevocationStore that keeps a list.
+type fakeRevocations struct {
+	mu    sync.Mutex
+	list  []Revocation
+	fault error
+}
+
+func (s *fakeRevocations) Revoke(_ context.Context, r ...Revocation) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fault != nil {
+		return s.fault
+	}
+	s.list = append(s.list, r...)
+	return nil
+}
+
+func (s *fakeRevocations) Revocations(_ context.Context, after int64) ([]Revocation, int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.list[after:]), int64(len(s.list)), s.fault
+}
+
+const testSecret = "kP3wq8ZrT1vN6yXbC4mGdJ7sLfHa2uEoRi5tYn0QzWc"
+
+func digestsOf(secrets ...string) []ClientSecret {
+	var list []ClientSecret
+	for _, s := range secrets {
+		list = append(list, ClientSecret{Digest: NewSecret(s).Digest(), CreatedAt: testStart})
+	}
+	return list
+}
+
+// authority is an Issuer with the clients of the catalogue's fixture.
+type authority struct {
+	*gate
+	*Issuer
+	directory *fakeDirectory
+	attempts  *fakeAttempts
+	store     *fakeRevocations
+}
+
+func newAuthority(tb testing.TB) *authority {
+	tb.Helper()
+	a := &authority{
+		gate: newGate(tb), attempts: newFakeAttempts(), store: new(fakeRevocations),
+		directory: newFakeDirectory(
+			&Client{ID: "conf", Type: ConfidentialClient, Secrets: digestsOf(testSecret), Scopes: Scopes{ScopePublic, ScopeTrusted, ScopeRefreshToken, "reports"},
+				Grants: []GrantType{ClientCredentials, AuthorizationCode, RefreshTokenGrant}},
+			&Client{ID: "other", Type: ConfidentialClient, Secrets: digestsOf("other-" + testSecret), Scopes: Scopes{ScopePublic}, Grants: []GrantType{ClientCredentials}},
+			&Client{ID: "pub", Type: PublicClient, Scopes: Scopes{ScopePublic}, Grants: []GrantType{AuthorizationCode, ClientCredentials}},
+			&Client{ID: "nat", Type: NativeClient, Scopes: Scopes{ScopePublic}, Grants: []GrantType{AuthorizationCode}},
+			&Client{ID: "off", Type: ConfidentialClient, Secrets: digestsOf(testSecret), Scopes: Scopes{ScopePublic}, Grants: []GrantType{ClientCredentials}, Disabled: true},
+		),
+	}
+	a.Issuer = &Issuer{
+		URL: testIssuer, Audience: []string{testAudience}, Lifetimes: DefaultLifetimes,
+		Scopes:    NewScopeCatalogue(Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
+		Directory: a.directory, Authenticated: NewClientCache(), Store: a.store, Keys: a.keys, Revocations: a.revocations,
+		Verifier: a.verifier, Attempts: a.attempts, ClientLimit: Limit{Failures: 20, Window: time.Minute}, Now: a.gate.Now,
+	}
+	return a
+}
+
+func (a *authority) client(id string) *Client { return a.directory.clients[id] }
+
+func withSecret(id, secret string) ClientAuthentication {
+	return ClientAuthentication{Readings: []ClientCredential{{ID: id, Secret: NewSecret(secret)}}, Address: "192.0.2.1"}
+}
+
+func wantCode(tb testing.TB, err error, code ErrorCode) {
+	tb.Helper()
+	var e *Error
+	if !errors.As(err, &e) || e.Code != code {
+		tb.Fatalf("got %v, want %s", err, code)
+	}
+}

@@ -1,0 +1,83 @@
+package memstore
+
+import (
+	"context"
+	"crypto/sha256"
+	"sync"
+	"time"
+
+	"github.com/patrickmn/go-cache"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+var _ tokenissuer.AttemptCounter = (*Attempts)(nil)
+
+// Attempts counts failed attempts in memory, in a bounded number of buckets. It holds two generations: when the
+// current one is full it becomes the previous one, and the previous one is forgotten, all at once. A bucket that
+// fails again moves into the current generation, so one that is being attacked is kept, and a flood of other names
+// costs it nothing until half the limit of them have failed since. The zero value is not usable; see NewAttempts.
+type Attempts struct {
+	half int // buckets a generation holds
+
+	mu                sync.Mutex
+	current, previous *cache.Cache
+}
+
+// window is the state of one bucket.
+type window struct {
+	failures int
+	until    time.Time
+}
+
+// NewAttempts returns a counter that never holds more than limit buckets, or two when limit is less.
+func NewAttempts(limit int) *Attempts {
+	return &Attempts{half: max(limit/2, 1), current: newGeneration(), previous: newGeneration()}
+}
+
+// newGeneration lets nothing expire by the wall clock: the callers' now decides which windows are over.
+func newGeneration() *cache.Cache { return cache.New(cache.NoExpiration, 0) }
+
+// Failures returns the failures in the bucket's current window and when that window ends; zero values when there is
+// none. A window is over in the moment that it names as its end.
+func (a *Attempts) Failures(_ context.Context, bucket string, now time.Time) (n int, until time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.open(keyOf(bucket), now)
+	return w.failures, w.until
+}
+
+// Fail counts a failure. The first one opens a window of that length, the later ones do not move its end.
+func (a *Attempts) Fail(_ context.Context, bucket string, length time.Duration, now time.Time) (n int, until time.Time) {
+	key := keyOf(bucket)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.open(key, now)
+	if w.failures == 0 {
+		w.until = now.Add(length)
+	}
+	w.failures++
+	if _, ok := a.current.Get(key); !ok && a.current.ItemCount() >= a.half {
+		a.current, a.previous = newGeneration(), a.current
+	}
+	a.current.Set(key, w, cache.NoExpiration)
+	return w.failures, w.until
+}
+
+// open returns the bucket's window unless it is over. The current generation knows better than the previous one.
+func (a *Attempts) open(key string, now time.Time) window {
+	found, ok := a.current.Get(key)
+	if !ok {
+		found, ok = a.previous.Get(key)
+	}
+	if w, _ := found.(window); ok && now.Before(w.until) {
+		return w
+	}
+	return window{}
+}
+
+// keyOf is a digest, so that a bucket costs the same whatever its name's length.
+func keyOf(bucket string) string {
+	digest := sha256.Sum256([]byte(bucket))
+	return string(digest[:])
+}

@@ -1,0 +1,75 @@
+// Package memstore keeps everything in memory, for demos and tests: what it holds ends with the process. The same
+// package holds Attempts, the bounded counter of failed attempts that every deployment uses.
+//
+// It stands on go-cache, which is safe for concurrent use but has no step of more than one operation: Get and then
+// Delete hands one value to two callers. Every step here that reads and then writes therefore holds the Store's own
+// lock, and values in the caches are never changed, only replaced.
+package memstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/patrickmn/go-cache"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+var _ tokenissuer.Store = (*Store)(nil)
+
+var errClosed = errors.New("the store is closed")
+
+// Store is a tokenissuer.Store in memory. The zero value is not usable; see New.
+type Store struct {
+	closed atomic.Bool
+
+	mu sync.RWMutex
+	// subjects holds every id that was ever given to a client, so that none is given twice.
+	subjects    *cache.Cache
+	clients     *cache.Cache // id -> *tokenissuer.Client, never changed
+	keys        *cache.Cache // id -> tokenissuer.StoredKey, its bytes never changed
+	revocations *cache.Cache // kind and id -> recorded
+	position    int64        // of the last recorded revocation
+	purgeAt     time.Time    // when expired revocations are dropped next
+}
+
+// New returns an empty Store. It starts no goroutine.
+func New() *Store {
+	// No interval: go-cache's janitor would be a goroutine that only the garbage collector ends.
+	return &Store{
+		subjects:    cache.New(cache.NoExpiration, 0),
+		clients:     cache.New(cache.NoExpiration, 0),
+		keys:        cache.New(cache.NoExpiration, 0),
+		revocations: cache.New(cache.NoExpiration, 0),
+	}
+}
+
+// Ping fails when the store is closed.
+func (s *Store) Ping(ctx context.Context) error { return s.usable(ctx) }
+
+// Close ends the store. Closing it again does nothing.
+func (s *Store) Close() error {
+	s.closed.Store(true)
+	return nil
+}
+
+func (s *Store) usable(ctx context.Context) error {
+	if s.closed.Load() {
+		return errClosed
+	}
+	return ctx.Err()
+}
+
+// lock begins a step that writes. Who gets no error must unlock s.mu. A caller that has given up while it waited
+// changes nothing.
+func (s *Store) lock(ctx context.Context) error {
+	s.mu.Lock()
+	err := s.usable(ctx)
+	if err != nil {
+		s.mu.Unlock()
+	}
+	return err
+}

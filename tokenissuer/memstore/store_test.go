@@ -1,0 +1,97 @@
+package memstore
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
+)
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(*testing.T) tokenissuer.Store { return New() })
+}
+
+// TestExpiredRevocationsLeave proves that memory does not grow for ever, and that a revocation stays for as long as
+// it can hit, and for a reader of the feed even if it has expired by this clock already. Time in the bubble is made up.
+func TestExpiredRevocationsLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		revoke := func(id string, expires time.Time) {
+			t.Helper()
+			if err := s.Revoke(t.Context(), tokenissuer.Revocation{Kind: tokenissuer.RevokeToken, ID: id, ExpiresAt: expires}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		listed := func(want int) {
+			t.Helper()
+			if list, _, err := s.Revocations(t.Context(), 0); err != nil || len(list) != want {
+				t.Fatalf("%d revocations are listed, want %d (%v)", len(list), want, err)
+			}
+		}
+		revoke("dead", time.Now().Add(-time.Hour))
+		revoke("live", time.Now().Add(time.Hour))
+		revoke("endless", time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
+		listed(3)
+		time.Sleep(minRetention + 1)
+		listed(2)
+		time.Sleep(time.Hour)
+		listed(1)
+		revoke("another", time.Now().Add(time.Hour))
+		if n := s.revocations.ItemCount(); n != 2 {
+			t.Errorf("%d revocations are held after a purge, want 2", n)
+		}
+		time.Sleep(10 * 365 * 24 * time.Hour)
+		listed(1)
+	})
+}
+
+func TestAttempts(t *testing.T) {
+	storetest.RunAttempts(t, func(*testing.T) tokenissuer.AttemptCounter { return NewAttempts(1000) })
+}
+
+// TestAttemptsAreBounded floods the counter with names. It never holds more than its limit, and a bucket is kept for
+// as long as fewer than half the limit failed after it.
+func TestAttemptsAreBounded(t *testing.T) {
+	for _, limit := range []int{-1, 0, 1, 2, 3, 10, 101, 1000} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			a, now := NewAttempts(limit), time.Unix(1, 0)
+			for i := range 10 * max(limit, 10) {
+				a.Fail(t.Context(), fmt.Sprint(i), time.Hour, now)
+				if held := a.current.ItemCount() + a.previous.ItemCount(); held > max(limit, 2) {
+					t.Fatalf("%d buckets are held", held)
+				}
+				oldest := max(i-a.half+1, 0)
+				if n, _ := a.Failures(t.Context(), fmt.Sprint(oldest), now); n != 1 {
+					t.Fatalf("bucket %d is forgotten after %d others", oldest, i-oldest)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkClient(b *testing.B) {
+	s := New()
+	c := &tokenissuer.Client{ID: "app", Secrets: make([]tokenissuer.ClientSecret, 1)}
+	if err := s.AddClient(b.Context(), c); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := s.Client(b.Context(), "app"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkAttemptsFail(b *testing.B) {
+	a, now := NewAttempts(65536), time.Now()
+	names := make([]string, 100_000)
+	for i := range names {
+		names[i] = fmt.Sprint("bucket ", i)
+	}
+	for i := 0; b.Loop(); i++ {
+		a.Fail(b.Context(), names[i%len(names)], time.Hour, now)
+	}
+}

@@ -1,0 +1,192 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// selectClients reads clients with their secrets in one statement, so that both are of one moment: a row for every
+// secret, or one row without.
+const selectClients = `SELECT c.id, c.name, c.type, c.grants, c.scopes, c.redirect_uris, c.lifetimes,
+	c.first_party, c.disabled, c.created_at, s.digest, s.created_at, s.expires_at
+	FROM clients c LEFT JOIN client_secrets s ON s.client_id = c.id`
+
+// Client returns the client of that id.
+func (s *Store) Client(ctx context.Context, id string) (*tokenissuer.Client, error) {
+	rows, err := s.clientByID.QueryContext(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("reading client: %w", err)
+	}
+	list, err := scanClients(rows)
+	if err != nil {
+		return nil, fmt.Errorf("reading client: %w", err)
+	}
+	if len(list) == 0 {
+		return nil, tokenissuer.ErrNotFound
+	}
+	return list[0], nil
+}
+
+// Clients lists every client, by the bytes of its id. The database's own order would be that of its locale.
+func (s *Store) Clients(ctx context.Context) ([]*tokenissuer.Client, error) {
+	rows, err := s.read.QueryContext(ctx, selectClients+` ORDER BY c.id, s.number`)
+	if err != nil {
+		return nil, fmt.Errorf("listing clients: %w", err)
+	}
+	list, err := scanClients(rows)
+	if err != nil {
+		return nil, fmt.Errorf("listing clients: %w", err)
+	}
+	slices.SortFunc(list, func(a, b *tokenissuer.Client) int { return cmp.Compare(a.ID, b.ID) })
+	return list, nil
+}
+
+// scanClients reads the rows of selectClients. Those of one client follow each other.
+func scanClients(rows *sql.Rows) ([]*tokenissuer.Client, error) {
+	defer func() { _ = rows.Close() }() // rows.Err has told whatever went wrong
+	var list []*tokenissuer.Client
+	for rows.Next() {
+		var c tokenissuer.Client
+		var grants, scopes, uris, lifetimes, digest sql.RawBytes
+		var created, secretCreated, secretExpires sql.Null[int64]
+		err := rows.Scan(&c.ID, &c.Name, &c.Type, &grants, &scopes, &uris, &lifetimes,
+			&c.FirstParty, &c.Disabled, &created, &digest, &secretCreated, &secretExpires)
+		if err != nil {
+			return nil, err
+		}
+		if len(list) == 0 || list[len(list)-1].ID != c.ID {
+			c.CreatedAt = timeOf(created)
+			err := errors.Join(json.Unmarshal(grants, &c.Grants), json.Unmarshal(scopes, &c.Scopes),
+				json.Unmarshal(uris, &c.RedirectURIs), json.Unmarshal(lifetimes, &c.Lifetimes))
+			if err != nil {
+				return nil, fmt.Errorf("client %q is damaged: %w", c.ID, err)
+			}
+			list = append(list, &c)
+		}
+		if digest == nil {
+			continue
+		}
+		if len(digest) != sha256.Size {
+			return nil, fmt.Errorf("client %q is damaged: a digest of %d bytes", c.ID, len(digest))
+		}
+		last := list[len(list)-1]
+		last.Secrets = append(last.Secrets, tokenissuer.ClientSecret{
+			Digest: [sha256.Size]byte(digest), CreatedAt: timeOf(secretCreated), ExpiresAt: timeOf(secretExpires),
+		})
+	}
+	return list, rows.Err()
+}
+
+// AddClient registers a client. The id of a removed client stays taken: whoever got it next would own tokens that
+// were issued to another.
+func (s *Store) AddClient(ctx context.Context, client *tokenissuer.Client) error {
+	var texts [4]string
+	for i, value := range []any{client.Grants, client.Scopes, client.RedirectURIs, client.Lifetimes} {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("adding client: %w", err)
+		}
+		texts[i] = string(text)
+	}
+	return s.step(ctx, "adding client", func(tx *sql.Tx) error {
+		err := mustHit(tx.ExecContext(ctx,
+			`INSERT INTO subjects (id, kind) VALUES ($1, 'client') ON CONFLICT (id) DO NOTHING`, client.ID))
+		if errors.Is(err, tokenissuer.ErrNotFound) {
+			return tokenissuer.ErrTaken
+		}
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO clients (id, name, type, grants, scopes, redirect_uris, lifetimes,
+			first_party, disabled, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+			client.ID, client.Name, string(client.Type), texts[0], texts[1], texts[2], texts[3],
+			client.FirstParty, client.Disabled, micros(client.CreatedAt))
+		if err != nil {
+			return err
+		}
+		for _, secret := range client.Secrets {
+			if err := addSecret(ctx, tx, client.ID, secret); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// addSecret puts a secret behind the client's others. The caller holds the client's row.
+func addSecret(ctx context.Context, tx *sql.Tx, clientID string, secret tokenissuer.ClientSecret) error {
+	var number int64
+	err := tx.QueryRowContext(ctx,
+		`SELECT COALESCE(MAX(number), 0) + 1 FROM client_secrets WHERE client_id = $1`, clientID).Scan(&number)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx,
+		`INSERT INTO client_secrets (client_id, number, digest, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)`,
+		clientID, number, secret.Digest[:], micros(secret.CreatedAt), micros(secret.ExpiresAt))
+	return err
+}
+
+// RotateClientSecret adds a secret and ends the older ones. Those that ended by the time the new one was made are
+// dropped. A zero othersUntil leaves the older ones as they are.
+func (s *Store) RotateClientSecret(ctx context.Context, clientID string, secret tokenissuer.ClientSecret, othersUntil time.Time) error {
+	return s.step(ctx, "rotating client secret", func(tx *sql.Tx) error {
+		// This changes nothing but holds the client's row in every dialect, so that rotations follow each other.
+		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = disabled WHERE id = $1`, clientID)); err != nil {
+			return err
+		}
+		if !othersUntil.IsZero() {
+			_, err := tx.ExecContext(ctx, `UPDATE client_secrets SET expires_at = $1
+				WHERE client_id = $2 AND (expires_at IS NULL OR expires_at > $1)`, micros(othersUntil), clientID)
+			if err != nil {
+				return err
+			}
+		}
+		// The same secret again is a caller that did not hear the first answer.
+		_, err := tx.ExecContext(ctx, `DELETE FROM client_secrets
+			WHERE client_id = $1 AND (digest = $2 OR expires_at <= $3)`, clientID, secret.Digest[:], micros(secret.CreatedAt))
+		if err != nil {
+			return err
+		}
+		return addSecret(ctx, tx, clientID, secret)
+	})
+}
+
+// DisableClient marks the client and revokes its tokens.
+func (s *Store) DisableClient(ctx context.Context, clientID string, tokens tokenissuer.Revocation) error {
+	return s.step(ctx, "disabling client", func(tx *sql.Tx) error {
+		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = $1 WHERE id = $2`, true, clientID)); err != nil {
+			return err
+		}
+		return record(ctx, tx, tokens)
+	})
+}
+
+// EnableClient takes the mark away.
+func (s *Store) EnableClient(ctx context.Context, clientID string) error {
+	return s.step(ctx, "enabling client", func(tx *sql.Tx) error {
+		return mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = $1 WHERE id = $2`, false, clientID))
+	})
+}
+
+// RemoveClient deletes the client with its secrets and revokes its tokens. Its id stays taken.
+func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens tokenissuer.Revocation) error {
+	return s.step(ctx, "removing client", func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM client_secrets WHERE client_id = $1`, clientID); err != nil {
+			return err
+		}
+		if err := mustHit(tx.ExecContext(ctx, `DELETE FROM clients WHERE id = $1`, clientID)); err != nil {
+			return err
+		}
+		return record(ctx, tx, tokens)
+	})
+}

@@ -1,0 +1,15 @@
+//go:build !unix
+
+package sqlstore
+
+import "io/fs"
+
+// permissionsMatter tells whether the mode of a file says who may open it. Here access lists do, which a directory of
+// the user's profile has from the start.
+const permissionsMatter = false
+
+// ownerOf has nobody to name.
+func ownerOf(_ fs.FileInfo, otherwise int) int { return otherwise }
+
+// syncDirectory does nothing: directories cannot be opened for that here.
+func syncDirectory(string) error { return nil }

@@ -1,0 +1,153 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// childName is the environment variable that makes the test binary one of the processes of TestF9ManyProcesses, and
+// childPath the file that they share, seen from the directory in which they are started.
+const (
+	childName = "GATEHOUSE_TEST_SQLITE_CHILD"
+	childPath = "data/gatehouse.db"
+)
+
+const (
+	processes = 4
+	perChild  = 25
+)
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(childName); name != "" {
+		if err := child(name); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// report is what a child tells its parent.
+type report struct {
+	Key  string   // the first key that it read after its own attempt
+	Won  []string // the shared ids that it got
+	Seen int      // the revocations that it saw in the end
+}
+
+// child opens the database at the same time as its siblings and races them through every kind of write.
+func child(name string) (err error) {
+	if _, err := io.ReadAll(os.Stdin); err != nil { // the parent closes it for all at once
+		return err
+	}
+	ctx, now := context.Background(), time.Now()
+	s, err := OpenSQLite(ctx, childPath, Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	key, err := tokenissuer.NewSigningKey(tokenissuer.ES256, now)
+	if err != nil {
+		return err
+	}
+	stored, err := key.Stored(nil)
+	if err != nil {
+		return err
+	}
+	if err := s.AddFirstSigningKey(ctx, stored); err != nil {
+		return err
+	}
+	keys, err := s.SigningKeys(ctx)
+	if err != nil || len(keys) != 1 {
+		return fmt.Errorf("there are %d keys (%w)", len(keys), err)
+	}
+	told := report{Key: keys[0].ID}
+	for i := range perChild {
+		id := fmt.Sprint("shared ", i)
+		switch err := s.AddClient(ctx, newClient(id, tokenissuer.NewClientSecret())); {
+		case err == nil:
+			told.Won = append(told.Won, id)
+		case !errors.Is(err, tokenissuer.ErrTaken):
+			return err
+		}
+		secret := tokenissuer.ClientSecret{Digest: tokenissuer.NewClientSecret().Digest(), CreatedAt: now}
+		if err := s.RotateClientSecret(ctx, id, secret, now.Add(time.Hour)); err != nil {
+			return err
+		}
+		if err := s.Revoke(ctx, revocation(fmt.Sprint(name, " ", i)), revocation("shared")); err != nil {
+			return err
+		}
+	}
+	list, _, err := s.Revocations(ctx, 0)
+	told.Seen = len(list)
+	return errors.Join(err, json.NewEncoder(os.Stdout).Encode(told))
+}
+
+// TestF9ManyProcesses starts four processes on one file that does not exist yet. One of them creates the schema, one
+// key is the first, each id has one owner, no secret and no revocation is lost, and nobody is turned away. What the
+// libraries print would end up in the output and spoil it.
+func TestF9ManyProcesses(t *testing.T) {
+	dir := t.TempDir()
+	program, err := os.Executable()
+	must(t, err)
+	start, gate, err := os.Pipe()
+	must(t, err)
+	var children [processes]*exec.Cmd
+	var stdout, stderr [processes]bytes.Buffer
+	for i := range children {
+		c := exec.CommandContext(t.Context(), program)
+		c.Dir, c.Env = dir, append(os.Environ(), fmt.Sprint(childName, "=process ", i))
+		c.Stdin, c.Stdout, c.Stderr = start, &stdout[i], &stderr[i]
+		must(t, c.Start())
+		children[i] = c
+	}
+	must(t, errors.Join(start.Close(), gate.Close()))
+	owners, keys := make(map[string]int), make(map[string]bool)
+	for i, c := range children {
+		if err := c.Wait(); err != nil || stderr[i].Len() > 0 {
+			t.Fatalf("process %d: %v: %s", i, err, &stderr[i])
+		}
+		var told report
+		if err := json.Unmarshal(stdout[i].Bytes(), &told); err != nil {
+			t.Fatalf("process %d said %q: %v", i, &stdout[i], err)
+		}
+		keys[told.Key] = true
+		for _, id := range told.Won {
+			owners[id]++
+		}
+		if told.Seen < perChild+1 {
+			t.Errorf("process %d saw %d revocations, fewer than it made", i, told.Seen)
+		}
+	}
+	if len(keys) != 1 {
+		t.Errorf("the processes read different first keys: %v", keys)
+	}
+	s := openAt(t, filepath.Join(dir, childPath))
+	for i := range perChild {
+		id := fmt.Sprint("shared ", i)
+		if owners[id] != 1 {
+			t.Errorf("%d processes added %q", owners[id], id)
+		}
+		c, err := s.Client(t.Context(), id)
+		must(t, err)
+		if want := 1 + processes; len(c.Secrets) != want {
+			t.Errorf("%q has %d secrets, want %d", id, len(c.Secrets), want)
+		}
+	}
+	list, position, err := s.Revocations(t.Context(), 0)
+	must(t, err)
+	if len(list) != processes*perChild+1 || position != processes*perChild {
+		t.Errorf("%d revocations at position %d, want %d at %d", len(list), position, processes*perChild+1, processes*perChild)
+	}
+}

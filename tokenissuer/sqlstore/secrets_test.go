@@ -1,0 +1,70 @@
+package sqlstore
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// filesHold tells whether any file of the database holds the bytes.
+func filesHold(t *testing.T, path string, content []byte) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+	must(t, err)
+	found := false
+	for _, file := range files {
+		all, err := os.ReadFile(file)
+		must(t, err)
+		found = found || bytes.Contains(all, content)
+	}
+	return found
+}
+
+// TestT22OnlyDigestsAreStored looks for secrets in every file, with the log still there and without it.
+func TestT22OnlyDigestsAreStored(t *testing.T) {
+	path := newPath(t)
+	s := openAt(t, path)
+	var secrets []tokenissuer.Secret
+	for i := range 20 {
+		id := fmt.Sprint("app ", i)
+		rotated := tokenissuer.NewClientSecret()
+		secrets = append(secrets, addClient(t, s, id), rotated)
+		must(t, s.RotateClientSecret(t.Context(), id,
+			tokenissuer.ClientSecret{Digest: rotated.Digest(), CreatedAt: time.Now()}, time.Now().Add(time.Hour)))
+	}
+	look := func() {
+		t.Helper()
+		for _, secret := range secrets {
+			if filesHold(t, path, []byte(secret.Reveal())) {
+				t.Error("a file holds a secret")
+			}
+			if digest := secret.Digest(); !filesHold(t, path, digest[:]) {
+				t.Error("the search does not find what is there")
+			}
+		}
+	}
+	look()
+	must(t, s.Close())
+	look()
+}
+
+// TestK6UnsealedKeyLeavesTheFiles seals a key that had been stored in the clear. Its old bytes must be gone from the
+// database and from the log.
+func TestK6UnsealedKeyLeavesTheFiles(t *testing.T) {
+	path := newPath(t)
+	s := openAt(t, path)
+	private := []byte(tokenissuer.NewClientSecret().Reveal())
+	must(t, s.AddFirstSigningKey(t.Context(), tokenissuer.StoredKey{ID: "k", Algorithm: tokenissuer.ES256, Private: private}))
+	if !filesHold(t, path, private) {
+		t.Fatal("the search does not find what is there")
+	}
+	must(t, s.SealSigningKey(t.Context(), tokenissuer.StoredKey{ID: "k", Private: []byte("sealed"), SealedWith: "kek"}))
+	if filesHold(t, path, private) {
+		t.Error("the unsealed key is still in the files")
+	}
+}

@@ -1,0 +1,126 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/pressly/goose/v3"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// OpenSQLite opens the SQLite database in the file at path, and creates file and directory when they are missing. It
+// refuses a file that is damaged, of a newer schema, or open to others in a way that it cannot put right.
+//
+// Several processes may have one file open: a write waits up to two seconds for another process's. The file must lie
+// on a local disk, because SQLite's locks do not hold on network file systems.
+func OpenSQLite(ctx context.Context, path string, options Options) (*Store, error) {
+	fail := func(err error) (*Store, error) {
+		return nil, fmt.Errorf("opening SQLite database %s: %w", path, explainSQLite(err))
+	}
+	if path == "" {
+		return fail(errors.New("the path is empty"))
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return fail(err)
+	}
+	if err := prepareFiles(absolute, os.Geteuid(), options); err != nil {
+		return fail(err)
+	}
+	write, err := sql.Open("sqlite", dsn(absolute, "_journal_mode=WAL"))
+	if err != nil {
+		return fail(err)
+	}
+	read, err := sql.Open("sqlite", dsn(absolute, "_query_only=on"))
+	if err != nil {
+		return fail(errors.Join(err, write.Close()))
+	}
+	// SQLite lets one writer in at a time. With one connection the writers of this process queue in memory, first
+	// come, first served; SQLite's own lock, which is polled, is left to other processes.
+	write.SetMaxOpenConns(1)
+	readers := 2 * runtime.GOMAXPROCS(0)
+	read.SetMaxOpenConns(readers)
+	read.SetMaxIdleConns(readers)
+	if err := checkSQLite(ctx, write); err != nil {
+		return fail(errors.Join(err, read.Close(), write.Close()))
+	}
+	s, err := open(ctx, write, read, dialect{goose: goose.DialectSQLite3, erase: truncateLog}, options)
+	if err != nil {
+		return fail(err)
+	}
+	return s, nil
+}
+
+// dsn is the driver's name for the file. Every connection gets these settings:
+//
+//   - mode=rw: SQLite never makes the file itself, so it has the mode that we gave it;
+//   - synchronous FULL: a commit that has been acknowledged survives a power cut;
+//   - immediate transactions: a writer waits for its turn at the beginning, where waiting is possible;
+//   - secure_delete: what is overwritten or deleted is filled with zeros;
+//   - dqs off, defensive, trusted_schema off: a misspelt name fails, a strange file can do less.
+func dsn(path, more string) string {
+	name := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(path), "/")}
+	return name.String() + "?mode=rw&_busy_timeout=2000&_synchronous=FULL&_foreign_keys=on&_txlock=immediate" +
+		"&_pragma=secure_delete(1)&_pragma=trusted_schema(0)&_dqs=0&_defensive=1&_error_rc=1&" + more
+}
+
+// checkSQLite makes sure that the settings took, on which durability rests, and that the file is sound. SQLite keeps
+// another journal without a word where a file system cannot do the one it was asked for.
+func checkSQLite(ctx context.Context, db *sql.DB) error {
+	for _, check := range []struct{ pragma, want, otherwise string }{
+		{"journal_mode", "wal", "the file system does not allow a write-ahead log: use a local disk"},
+		{"synchronous", "2", "commits would not be durable"},
+		{"foreign_keys", "1", "references would not be checked"},
+		{"quick_check(1)", "ok", "the file is damaged: restore a backup"},
+	} {
+		var got string
+		if err := db.QueryRowContext(ctx, "PRAGMA "+check.pragma).Scan(&got); err != nil {
+			return fmt.Errorf("asking for %s: %w", check.pragma, err)
+		}
+		if got != check.want {
+			return fmt.Errorf("%s (%s is %q)", check.otherwise, check.pragma, got)
+		}
+	}
+	return nil
+}
+
+// truncateLog moves the write-ahead log into the database and empties it, so that no older state of a page is left.
+func truncateLog(ctx context.Context, db *sql.DB) error {
+	var busy, logged, moved int
+	if err := db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &logged, &moved); err != nil {
+		return err
+	}
+	if busy != 0 {
+		return errors.New("the write-ahead log is in use")
+	}
+	return nil
+}
+
+// explainSQLite puts what an operator can do before the driver's words.
+func explainSQLite(err error) error {
+	var failure *sqlite.Error
+	if !errors.As(err, &failure) {
+		return err
+	}
+	switch failure.Code() & 0xff { // the primary code; the rest is detail
+	case sqlite3.SQLITE_NOTADB:
+		return fmt.Errorf("the file is not an SQLite database: restore a backup, or name another file: %w", err)
+	case sqlite3.SQLITE_CORRUPT:
+		return fmt.Errorf("the file is damaged: restore a backup: %w", err)
+	case sqlite3.SQLITE_BUSY:
+		return fmt.Errorf("another process keeps the database locked: %w", err)
+	case sqlite3.SQLITE_FULL:
+		return fmt.Errorf("the disk is full: %w", err)
+	case sqlite3.SQLITE_READONLY:
+		return fmt.Errorf("the file or its directory cannot be written: %w", err)
+	}
+	return err
+}

@@ -1,0 +1,206 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
+)
+
+// openAt opens the database at path, with any warning being a failure.
+func openAt(t testing.TB, path string) *Store {
+	t.Helper()
+	s, err := OpenSQLite(t.Context(), path, Options{Warn: func(message string) { t.Errorf("warning: %s", message) }})
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	return s
+}
+
+// newPath names a database in a directory that does not exist yet.
+func newPath(t testing.TB) string { return filepath.Join(t.TempDir(), "data", "gatehouse.db") }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// addClient adds a confidential client and returns its secret.
+func addClient(t testing.TB, s *Store, id string) tokenissuer.Secret {
+	t.Helper()
+	secret := tokenissuer.NewClientSecret()
+	must(t, s.AddClient(context.Background(), newClient(id, secret)))
+	return secret
+}
+
+func newClient(id string, secret tokenissuer.Secret) *tokenissuer.Client {
+	return &tokenissuer.Client{
+		ID: id, Name: "name of " + id, Type: tokenissuer.ConfidentialClient, CreatedAt: time.Now(),
+		Secrets: []tokenissuer.ClientSecret{{Digest: secret.Digest(), CreatedAt: time.Now()}},
+		Grants:  []tokenissuer.GrantType{tokenissuer.ClientCredentials}, Scopes: tokenissuer.Scopes{"public", "read", "write"},
+	}
+}
+
+func revocation(id string) tokenissuer.Revocation {
+	return tokenissuer.Revocation{Kind: tokenissuer.RevokeClient, ID: id, ExpiresAt: time.Now().Add(time.Hour)}
+}
+
+func TestSQLite(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) tokenissuer.Store { return openAt(t, newPath(t)) })
+}
+
+func TestSQLiteDurable(t *testing.T) {
+	storetest.RunDurable(t, func(t *testing.T) func() tokenissuer.Store {
+		path := newPath(t)
+		return func() tokenissuer.Store { return openAt(t, path) }
+	})
+}
+
+// TestSettingsOfEveryConnection proves what durability rests on for each connection of the pools, not for the first.
+func TestSettingsOfEveryConnection(t *testing.T) {
+	s := openAt(t, newPath(t))
+	for _, pool := range []struct {
+		name      string
+		db        *sql.DB
+		queryOnly string
+	}{{"writer", s.write, "0"}, {"reader", s.read, "1"}} {
+		want := map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "2000", "foreign_keys": "1",
+			"secure_delete": "1", "trusted_schema": "0", "query_only": pool.queryOnly}
+		for range pool.db.Stats().MaxOpenConnections {
+			conn, err := pool.db.Conn(t.Context()) // kept until the end, so that the next one is another
+			must(t, err)
+			defer func() { _ = conn.Close() }()
+			for pragma, want := range want {
+				var got string
+				must(t, conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got))
+				if got != want {
+					t.Errorf("a %s has %s %q, want %q", pool.name, pragma, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestPathsAreNames opens files whose names mean something in a URI. A name that was misread would lead elsewhere.
+func TestPathsAreNames(t *testing.T) {
+	for _, name := range []string{"a b.db", "a?mode=memory.db", "a#b.db", "a%41.db", "a&b=c.db", "ä.db", ":memory:", "file:x.db"} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "data", name)
+			addClient(t, openAt(t, path), "app")
+			entries, err := os.ReadDir(filepath.Dir(path))
+			must(t, err)
+			for _, entry := range entries {
+				if !strings.HasPrefix(entry.Name(), name) {
+					t.Errorf("%q appeared beside %q", entry.Name(), name)
+				}
+			}
+			if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+				t.Errorf("the file has not been written (%v)", err)
+			}
+		})
+	}
+	if _, err := OpenSQLite(t.Context(), "", Options{}); err == nil {
+		t.Error("an empty path was opened")
+	}
+}
+
+// TestReadersDoNotWait reads while a writer has a transaction open.
+func TestReadersDoNotWait(t *testing.T) {
+	s := openAt(t, newPath(t))
+	addClient(t, s, "app")
+	tx, err := s.write.BeginTx(t.Context(), nil)
+	must(t, err)
+	_, err = tx.ExecContext(t.Context(), `UPDATE clients SET disabled = $1 WHERE id = $2`, true, "app")
+	must(t, err)
+	c, err := s.Client(t.Context(), "app")
+	must(t, err)
+	if c.Disabled {
+		t.Error("a reader saw what is not committed")
+	}
+	must(t, tx.Commit())
+	c, err = s.Client(t.Context(), "app")
+	must(t, err)
+	if !c.Disabled {
+		t.Error("a reader did not see what is committed")
+	}
+}
+
+// TestForeignWriter lets another handle keep the file locked. The wait ends, and the step has not happened.
+func TestForeignWriter(t *testing.T) {
+	path := newPath(t)
+	s, foreign := openAt(t, path), openAt(t, path)
+	tx, err := foreign.write.BeginTx(t.Context(), nil)
+	must(t, err)
+	if err := s.AddClient(t.Context(), newClient("app", tokenissuer.NewClientSecret())); err == nil {
+		t.Error("a step succeeded under a foreign lock")
+	}
+	must(t, tx.Rollback())
+	addClient(t, s, "app")
+}
+
+// TestManyWriters has 16 writers in each of two handles on one file. None is turned away.
+func TestManyWriters(t *testing.T) {
+	path := newPath(t)
+	stores := []*Store{openAt(t, path), openAt(t, path)}
+	var group sync.WaitGroup
+	for i, s := range stores {
+		for w := range 16 {
+			group.Go(func() {
+				for n := range 10 {
+					id := fmt.Sprint(i, " ", w, " ", n)
+					if err := s.AddClient(t.Context(), newClient(id, tokenissuer.NewClientSecret())); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	group.Wait()
+	list, err := stores[0].Clients(t.Context())
+	must(t, err)
+	if len(list) != 320 {
+		t.Errorf("%d clients are stored, want 320", len(list))
+	}
+}
+
+// TestStepsAreWhole breaks the second half of each step. The first half must not stay.
+func TestStepsAreWhole(t *testing.T) {
+	s := openAt(t, newPath(t))
+	addClient(t, s, "app")
+	before, err := s.Client(t.Context(), "app")
+	must(t, err)
+	for _, statement := range []string{`DROP TABLE counters`, `CREATE TRIGGER no_secrets BEFORE INSERT ON client_secrets
+		BEGIN SELECT RAISE(ABORT, 'broken'); END`} {
+		_, err := s.write.ExecContext(t.Context(), statement)
+		must(t, err)
+	}
+	for name, err := range map[string]error{
+		"DisableClient":      s.DisableClient(t.Context(), "app", revocation("app")),
+		"RemoveClient":       s.RemoveClient(t.Context(), "app", revocation("app")),
+		"RotateClientSecret": s.RotateClientSecret(t.Context(), "app", tokenissuer.ClientSecret{CreatedAt: time.Now()}, time.Now()),
+		"AddClient":          s.AddClient(t.Context(), newClient("other", tokenissuer.NewClientSecret())),
+	} {
+		if err == nil {
+			t.Errorf("%s succeeded on a broken database", name)
+		}
+	}
+	list, err := s.Clients(t.Context())
+	must(t, err)
+	if len(list) != 1 || list[0].Disabled || len(list[0].Secrets) != 1 || list[0].Secrets[0] != before.Secrets[0] {
+		t.Errorf("half of a step stayed: %+v", list)
+	}
+	var subjects int
+	must(t, s.read.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM subjects`).Scan(&subjects))
+	if subjects != 1 {
+		t.Errorf("%d ids are taken, want one", subjects)
+	}
+}

@@ -1,0 +1,149 @@
+//go:build unix
+
+package sqlstore
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+func hasMode(t *testing.T, path string, want fs.FileMode) {
+	t.Helper()
+	info, err := os.Lstat(path)
+	must(t, err)
+	if got := info.Mode().Perm(); got != want {
+		t.Errorf("%s has mode %04o, want %04o", filepath.Base(path), got, want)
+	}
+}
+
+// TestK5ModesWhateverTheUmask creates a database under umasks that would open it or lock us out.
+func TestK5ModesWhateverTheUmask(t *testing.T) {
+	for _, mask := range []int{0, 0o022, 0o077, 0o277} {
+		path := newPath(t)
+		old := syscall.Umask(mask)
+		s, err := OpenSQLite(t.Context(), path, Options{})
+		if err == nil {
+			err = s.AddClient(t.Context(), newClient("app", tokenissuer.NewClientSecret()))
+		}
+		syscall.Umask(old)
+		must(t, err)
+		hasMode(t, filepath.Dir(path), 0o700)
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			hasMode(t, path+suffix, 0o600)
+		}
+		must(t, s.Close())
+	}
+}
+
+// TestK5OpenFilesAreTightened finds files and a directory open to others, and closes them with a warning each.
+func TestK5OpenFilesAreTightened(t *testing.T) {
+	path := newPath(t)
+	s := openAt(t, path)
+	addClient(t, s, "app")
+	names := []string{path, path + "-wal", path + "-shm"}
+	content := make([][]byte, len(names))
+	for i, name := range names {
+		var err error
+		content[i], err = os.ReadFile(name)
+		must(t, err)
+	}
+	must(t, s.Close())
+	for i, name := range names {
+		must(t, os.WriteFile(name, content[i], 0o600))
+		must(t, os.Chmod(name, 0o644))
+	}
+	must(t, os.Chmod(filepath.Dir(path), 0o755))
+
+	var warnings []string
+	s, err := OpenSQLite(t.Context(), path, Options{Warn: func(m string) { warnings = append(warnings, m) }})
+	must(t, err)
+	hasMode(t, filepath.Dir(path), 0o700)
+	for _, name := range names {
+		hasMode(t, name, 0o600)
+	}
+	if len(warnings) != 4 {
+		t.Errorf("there are %d warnings, want 4: %q", len(warnings), warnings)
+	}
+	_, err = s.Client(t.Context(), "app")
+	must(t, err)
+	must(t, s.Close())
+}
+
+// TestK5SharedDirectory: a directory with other things in it is not ours to change. Where others can write it is
+// refused, because they could put a file in the place of ours.
+func TestK5SharedDirectory(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "gatehouse.db")
+	must(t, os.WriteFile(filepath.Join(dir, "other"), nil, 0o600))
+	must(t, os.Chmod(dir, 0o755))
+	var warnings []string
+	s, err := OpenSQLite(t.Context(), path, Options{Warn: func(m string) { warnings = append(warnings, m) }})
+	must(t, err)
+	must(t, s.Close())
+	hasMode(t, dir, 0o755)
+	hasMode(t, path, 0o600)
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "list the directory") {
+		t.Errorf("the warnings are %q", warnings)
+	}
+	for _, mode := range []fs.FileMode{0o775, 0o757, 0o777 | fs.ModeSticky} {
+		must(t, os.Chmod(dir, mode))
+		refused(t, path, "others can write")
+	}
+}
+
+// TestK5LinksAreRefused: who owns a link decides where the keys go.
+func TestK5LinksAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	real := filepath.Join(dir, "real", "gatehouse.db")
+	must(t, openAt(t, real).Close())
+	linkedDir := filepath.Join(dir, "linked")
+	must(t, os.Symlink(filepath.Dir(real), linkedDir))
+	refused(t, filepath.Join(linkedDir, "gatehouse.db"), "symbolic link")
+
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		other := filepath.Join(t.TempDir(), "data", "gatehouse.db")
+		must(t, os.MkdirAll(filepath.Dir(other), 0o700))
+		must(t, os.Symlink(real, other+suffix))
+		refused(t, other, "symbolic link")
+	}
+}
+
+// TestK5NoRegularFile finds other things under the database's name.
+func TestK5NoRegularFile(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.Chmod(dir, 0o700))
+	must(t, os.Mkdir(filepath.Join(dir, "directory"), 0o700))
+	refused(t, filepath.Join(dir, "directory"), "not a regular file")
+	must(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	refused(t, filepath.Join(dir, "pipe"), "not a regular file")
+	must(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
+	refused(t, filepath.Join(dir, "file", "gatehouse.db"), "not a directory")
+}
+
+// TestK5ForeignOwner asks as another user than the one who owns file and directory. Root's directories are trusted,
+// its files are not ours.
+func TestK5ForeignOwner(t *testing.T) {
+	path := newPath(t)
+	must(t, openAt(t, path).Close())
+	stranger := os.Geteuid() + 1
+	if _, err := tightenFile(path, stranger, Options{}); err == nil || !strings.Contains(err.Error(), "belongs to user") {
+		t.Errorf("a stranger's file gave %v", err)
+	}
+	err := prepareDirectory(path, stranger, Options{})
+	if trusted := os.Geteuid() == 0; trusted != (err == nil) {
+		t.Errorf("another user's directory gave %v", err)
+	}
+	if os.Geteuid() == 0 { // only root can give a directory away
+		must(t, os.Chown(filepath.Dir(path), 12345, -1))
+		refused(t, path, "belongs to user 12345")
+		must(t, os.Chown(filepath.Dir(path), 0, -1))
+		must(t, os.Chown(path, 12345, -1))
+		refused(t, path, "belongs to user 12345")
+	}
+}

@@ -1,0 +1,121 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// RunAttempts holds a counter of failed attempts against its contract. Open returns an empty one that has room for a
+// thousand buckets at least.
+func RunAttempts(t *testing.T, open func(t *testing.T) tokenissuer.AttemptCounter) {
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, a tokenissuer.AttemptCounter)
+	}{
+		{"WindowBeginsWithTheFirstFailure", attemptsWindow},
+		{"BucketsAreBytes", attemptsBuckets},
+		{"TimeIsTheCallers", attemptsTime},
+		{"ManyBuckets", attemptsMany},
+		{"CountsInARace", attemptsRace},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.test(t, open(t))
+		})
+	}
+}
+
+// counted ends the test unless the bucket has n failures, and a window until that time when n is not zero.
+func counted(t *testing.T, a tokenissuer.AttemptCounter, bucket string, at time.Time, n int, until time.Time) {
+	t.Helper()
+	got, end := a.Failures(t.Context(), bucket, at)
+	if got != n || (n > 0 && !end.Equal(until)) {
+		t.Fatalf("bucket %q has %d failures until %v, want %d until %v", bucket, got, end, n, until)
+	}
+}
+
+// fail counts a failure and ends the test unless the answer is n and until.
+func fail(t *testing.T, a tokenissuer.AttemptCounter, bucket string, window time.Duration, at time.Time, n int, until time.Time) {
+	t.Helper()
+	got, end := a.Fail(t.Context(), bucket, window, at)
+	if got != n || !end.Equal(until) {
+		t.Fatalf("failing in %q counted %d until %v, want %d until %v", bucket, got, end, n, until)
+	}
+	counted(t, a, bucket, at, n, until)
+}
+
+// attemptsWindow: later failures do not move the end of a window, whatever length they name; at its end it is over.
+func attemptsWindow(t *testing.T, a tokenissuer.AttemptCounter) {
+	end := now.Add(time.Minute)
+	counted(t, a, "b", now, 0, end)
+	fail(t, a, "b", time.Minute, now, 1, end)
+	fail(t, a, "b", time.Minute, now.Add(30*time.Second), 2, end)
+	fail(t, a, "b", time.Hour, end.Add(-1), 3, end)
+	counted(t, a, "b", end.Add(-1), 3, end)
+	counted(t, a, "b", end, 0, end)
+	fail(t, a, "b", time.Hour, end, 1, end.Add(time.Hour))
+}
+
+// attemptsBuckets: a failure counts in the bucket of exactly that name.
+func attemptsBuckets(t *testing.T, a tokenissuer.AttemptCounter) {
+	names := []string{"", "a", "A", "a ", "a\x00", "caf\u00e9", "cafe\u0301", "\xff", fmt.Sprintf("%010000d", 1), fmt.Sprintf("%010000d", 2)}
+	for i, name := range names {
+		for n := range i + 1 {
+			fail(t, a, name, time.Minute, now, n+1, now.Add(time.Minute))
+		}
+	}
+	for i, name := range names {
+		counted(t, a, name, now, i+1, now.Add(time.Minute))
+	}
+}
+
+// attemptsTime: the caller's clock decides, however far it is from the machine's.
+func attemptsTime(t *testing.T, a tokenissuer.AttemptCounter) {
+	for _, at := range []time.Time{time.Unix(1, 0), now.AddDate(-30, 0, 0), now.AddDate(200, 0, 0)} {
+		bucket := at.String()
+		fail(t, a, bucket, time.Hour, at, 1, at.Add(time.Hour))
+		fail(t, a, bucket, time.Hour, at.Add(59*time.Minute), 2, at.Add(time.Hour))
+		counted(t, a, bucket, at.Add(time.Hour), 0, at)
+	}
+}
+
+// attemptsMany: a bucket that has just failed is remembered, however many there were before it.
+func attemptsMany(t *testing.T, a tokenissuer.AttemptCounter) {
+	end := now.Add(time.Minute)
+	fail(t, a, "watched", time.Minute, now, 1, end)
+	for i := range 20_000 {
+		bucket := fmt.Sprint("flood ", i)
+		fail(t, a, bucket, time.Minute, now, 1, end)
+		if i%100 == 0 { // it is attacked on the way, and stays
+			fail(t, a, "watched", time.Minute, now, 2+i/100, end)
+		}
+	}
+}
+
+// attemptsRace: no failure is lost, and each caller is told another number.
+func attemptsRace(t *testing.T, a tokenissuer.AttemptCounter) {
+	const each = 100
+	seen := make([][]int, racers)
+	race(racers, func(i int) error {
+		for range each {
+			n, _ := a.Fail(t.Context(), "b", time.Hour, now)
+			seen[i] = append(seen[i], n)
+			a.Failures(t.Context(), "b", now)
+			a.Fail(t.Context(), fmt.Sprint("other ", i), time.Hour, now)
+		}
+		return nil
+	})
+	counted(t, a, "b", now, racers*each, now.Add(time.Hour))
+	told := make(map[int]bool)
+	for _, numbers := range seen {
+		for _, n := range numbers {
+			told[n] = true
+		}
+	}
+	if len(told) != racers*each {
+		t.Errorf("%d numbers were told, want %d", len(told), racers*each)
+	}
+}

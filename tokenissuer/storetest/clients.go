@@ -1,0 +1,191 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+var clientChecks = []check{
+	{"ClientUnknown", clientUnknown},
+	{"ClientReadsBack", clientReadsBack},
+	{"ClientsListed", clientsListed},
+	{"ClientIDsAreBytes", clientIDsAreBytes},
+	{"ClientIDOutsideTheRules", clientIDOutsideTheRules},
+	{"ClientIDTaken", clientIDTaken},
+	{"ClientIDTakenInARace", clientIDTakenInARace},
+	{"ClientIDTakenAfterRemoval", clientIDTakenAfterRemoval},
+	{"ClientIsNotTheArgument", clientIsNotTheArgument},
+	{"ClientHandedOutStaysAsItWas", clientHandedOutStaysAsItWas},
+}
+
+// clientUnknown: there is nothing behind an id that nobody added, and a step on it leaves nothing behind.
+func clientUnknown(t *testing.T, s tokenissuer.Store) {
+	ctx := t.Context()
+	_, err := s.Client(ctx, "nobody")
+	mustBe(t, err, tokenissuer.ErrNotFound)
+	mustBe(t, s.RotateClientSecret(ctx, "nobody", tokenissuer.ClientSecret{CreatedAt: now}, now), tokenissuer.ErrNotFound)
+	mustBe(t, s.DisableClient(ctx, "nobody", revocation("nobody")), tokenissuer.ErrNotFound)
+	mustBe(t, s.EnableClient(ctx, "nobody"), tokenissuer.ErrNotFound)
+	mustBe(t, s.RemoveClient(ctx, "nobody", revocation("nobody")), tokenissuer.ErrNotFound)
+	if revoked := recorded(t, s); len(revoked) != 0 {
+		t.Errorf("steps that did not happen recorded %v", revoked)
+	}
+	list, err := s.Clients(ctx)
+	must(t, err)
+	if len(list) != 0 {
+		t.Errorf("an empty store lists %d clients", len(list))
+	}
+	must(t, s.AddClient(ctx, client("nobody"))) // the questions did not take the id
+}
+
+// clientReadsBack: every field comes back, times to the millisecond and zero times as zero.
+func clientReadsBack(t *testing.T, s tokenissuer.Store) {
+	full := client("full")
+	bare := &tokenissuer.Client{ID: "bare", Type: tokenissuer.PublicClient, Grants: []tokenissuer.GrantType{tokenissuer.AuthorizationCode}}
+	native := client("native")
+	native.Type, native.Secrets, native.FirstParty, native.Disabled = tokenissuer.NativeClient, nil, false, true
+	epoch := client("epoch") // 1970 is a time like any other, not the zero time
+	epoch.CreatedAt, epoch.Secrets[0].ExpiresAt = time.Unix(0, 0), time.Unix(0, 0)
+	for _, want := range []*tokenissuer.Client{full, bare, native, epoch} {
+		must(t, s.AddClient(t.Context(), want))
+		sameClient(t, read(t, s, want.ID), want)
+	}
+	declared := client("declared")
+	declared.Declared = true
+	must(t, s.AddClient(t.Context(), declared))
+	if read(t, s, "declared").Declared {
+		t.Error("a stored client says that the configuration declares it")
+	}
+}
+
+// clientsListed: the list has every client, disabled ones too, in the order of the ids' bytes, in full.
+func clientsListed(t *testing.T, s tokenissuer.Store) {
+	ids := []string{"b", "a", "É", "B", "_", "a b", "a\U0001f4e6", "aé", "Z", "~"}
+	for _, id := range ids {
+		must(t, s.AddClient(t.Context(), client(id)))
+	}
+	must(t, s.DisableClient(t.Context(), "a", revocation("a")))
+	list, err := s.Clients(t.Context())
+	must(t, err)
+	slices.Sort(ids)
+	if len(list) != len(ids) {
+		t.Fatalf("%d clients are listed, want %d", len(list), len(ids))
+	}
+	for i, got := range list {
+		want := client(ids[i])
+		want.Disabled = want.ID == "a"
+		sameClient(t, got, want)
+	}
+}
+
+// clientIDsAreBytes (T15): an id is what its bytes are. No pattern, no folding, no trimming, no normal form.
+func clientIDsAreBytes(t *testing.T, s tokenissuer.Store) {
+	ids := []string{
+		"app", "App", "APP", "app ", " app", "app  ", "a_p", "a%p", "%", "_", "%%", "*", "?",
+		"' OR 1=1--", `'; DROP TABLE clients; --`, `"`, `\`, "$1", "?1", ":id", "NULL", "null",
+		"caf\u00e9", "cafe\u0301", "CAF\u00c9", "stra\u00dfe", "strasse", "\u212b", "\u00c5", "\u0131", "i", "I",
+		"1", "01", "1.0", "1e0", "0x1", "\u00a0", "\u200b", "\ufeffapp",
+	}
+	unknown := []string{"aPP", "a", "ap", "app\t", "a-p", "' or 1=1--", "Cafe\u0301", "STRASSE", "\u0130", "+1", "1.", " "}
+	for _, id := range append(slices.Clone(unknown), ids...) {
+		_, err := s.Client(t.Context(), id)
+		mustBe(t, err, tokenissuer.ErrNotFound)
+	}
+	for _, id := range ids {
+		if err := s.AddClient(t.Context(), client(id)); err != nil {
+			t.Fatalf("adding %q: %v", id, err)
+		}
+	}
+	for _, id := range ids {
+		sameClient(t, read(t, s, id), client(id))
+	}
+	for _, id := range unknown {
+		if got, err := s.Client(t.Context(), id); err == nil {
+			t.Errorf("asking for %q gave client %q", id, got.ID)
+		}
+	}
+	// A step hits the client that it names and no other.
+	must(t, s.DisableClient(t.Context(), "%", revocation("%")))
+	must(t, s.RemoveClient(t.Context(), "a_p", revocation("a_p")))
+	for _, id := range ids {
+		if id == "a_p" {
+			continue
+		}
+		if got := read(t, s, id); got.Disabled != (id == "%") {
+			t.Errorf("client %q: disabled is %v", id, got.Disabled)
+		}
+	}
+}
+
+// clientIDOutsideTheRules: the core lets no such id pass, but asking for one must not end the program.
+func clientIDOutsideTheRules(t *testing.T, s tokenissuer.Store) {
+	must(t, s.AddClient(t.Context(), client("app")))
+	for _, id := range []string{"", "\x00", "app\x00", "app\x00x", "\xff\xfe", string(make([]byte, 10<<10))} {
+		if got, err := s.Client(t.Context(), id); err == nil {
+			t.Errorf("asking for %.10q gave client %q", id, got.ID)
+		}
+	}
+}
+
+// clientIDTaken: the one who comes second changes nothing.
+func clientIDTaken(t *testing.T, s tokenissuer.Store) {
+	must(t, s.AddClient(t.Context(), client("app")))
+	second := client("app")
+	second.Name, second.Secrets = "another", nil
+	mustBe(t, s.AddClient(t.Context(), second), tokenissuer.ErrTaken)
+	sameClient(t, read(t, s, "app"), client("app"))
+}
+
+// clientIDTakenInARace: of concurrent calls with one id exactly one succeeds, and what it added is there whole.
+func clientIDTakenInARace(t *testing.T, s tokenissuer.Store) {
+	names := make([]*tokenissuer.Client, racers)
+	errs := race(racers, func(i int) error {
+		names[i] = client("app")
+		names[i].Name = fmt.Sprint("racer ", i)
+		names[i].Secrets = []tokenissuer.ClientSecret{{Digest: digest(names[i].Name), CreatedAt: now}}
+		return s.AddClient(t.Context(), names[i])
+	})
+	oneWinner(t, errs, tokenissuer.ErrTaken)
+	sameClient(t, read(t, s, "app"), names[slices.Index(errs, nil)])
+}
+
+// clientIDTakenAfterRemoval: a removed client's id is never given to another, who would own its tokens.
+func clientIDTakenAfterRemoval(t *testing.T, s tokenissuer.Store) {
+	must(t, s.AddClient(t.Context(), client("app")))
+	must(t, s.RemoveClient(t.Context(), "app", revocation("app")))
+	mustBe(t, s.AddClient(t.Context(), client("app")), tokenissuer.ErrTaken)
+	_, err := s.Client(t.Context(), "app")
+	mustBe(t, err, tokenissuer.ErrNotFound)
+}
+
+// clientIsNotTheArgument: what a caller does to its client after AddClient does not reach the store.
+func clientIsNotTheArgument(t *testing.T, s tokenissuer.Store) {
+	mine := client("app")
+	must(t, s.AddClient(t.Context(), mine))
+	scribble(mine)
+	sameClient(t, read(t, s, "app"), client("app"))
+}
+
+func scribble(c *tokenissuer.Client) {
+	c.Name, c.Disabled, c.Declared, c.Lifetimes = "scribble", true, true, tokenissuer.Lifetimes{}
+	c.Grants[0], c.Scopes[0], c.RedirectURIs[0] = "scribble", "scribble", "scribble"
+	c.Secrets[0] = tokenissuer.ClientSecret{}
+}
+
+// clientHandedOutStaysAsItWas: a client that was read is a picture of that moment, shared and never changed.
+func clientHandedOutStaysAsItWas(t *testing.T, s tokenissuer.Store) {
+	must(t, s.AddClient(t.Context(), client("app")))
+	before := read(t, s, "app")
+	list, err := s.Clients(t.Context())
+	must(t, err)
+	secret := tokenissuer.ClientSecret{Digest: digest("new"), CreatedAt: now}
+	must(t, s.RotateClientSecret(t.Context(), "app", secret, now.Add(time.Minute)))
+	must(t, s.DisableClient(t.Context(), "app", revocation("app")))
+	must(t, s.RemoveClient(t.Context(), "app", revocation("app")))
+	sameClient(t, before, client("app"))
+	sameClient(t, list[0], client("app"))
+}

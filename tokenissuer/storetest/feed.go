@@ -1,0 +1,164 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+var feedChecks = []check{
+	{"FeedGoesOn", feedGoesOn},
+	{"FeedRepeatsWhatIsRecordedAgain", feedRepeatsWhatIsRecordedAgain},
+	{"FeedCarriesEveryStep", feedCarriesEveryStep},
+	{"FeedOfAnotherStore", feedOfAnotherStore},
+	{"FeedMissesNothingInARace", feedMissesNothingInARace},
+}
+
+// follow returns the names of what was recorded after position, and the next position.
+func follow(t *testing.T, s tokenissuer.RevocationStore, after int64) (map[string]bool, int64) {
+	t.Helper()
+	list, position, err := s.Revocations(t.Context(), after)
+	must(t, err)
+	if position < after {
+		t.Fatalf("the position went back from %d to %d", after, position)
+	}
+	names := make(map[string]bool, len(list))
+	for _, r := range list {
+		names[name(r)] = true
+	}
+	return names, position
+}
+
+func sameNames(t *testing.T, got map[string]bool, want ...string) {
+	t.Helper()
+	missing := len(got) != len(want)
+	for _, name := range want {
+		missing = missing || !got[name]
+	}
+	if missing {
+		t.Errorf("the feed has %v, want %q", got, want)
+	}
+}
+
+// feedGoesOn: from its position a reader gets what is new and nothing else.
+func feedGoesOn(t *testing.T, s tokenissuer.Store) {
+	got, position := follow(t, s, 0)
+	sameNames(t, got)
+	must(t, s.Revoke(t.Context(), revocation("a"), revocation("b")))
+	got, position = follow(t, s, position)
+	sameNames(t, got, "client a", "client b")
+	got, position = follow(t, s, position)
+	sameNames(t, got)
+	must(t, s.Revoke(t.Context(), revocation("c")))
+	got, position = follow(t, s, position)
+	sameNames(t, got, "client c")
+	got, _ = follow(t, s, 0)
+	sameNames(t, got, "client a", "client b", "client c")
+	got, _ = follow(t, s, position)
+	sameNames(t, got)
+}
+
+// feedRepeatsWhatIsRecordedAgain: a reader that has an entry already gets it again, wider.
+func feedRepeatsWhatIsRecordedAgain(t *testing.T, s tokenissuer.Store) {
+	must(t, s.Revoke(t.Context(), revocation("a")))
+	must(t, s.Revoke(t.Context(), revocation("b")))
+	_, position := follow(t, s, 0)
+	wider := revocation("a")
+	wider.ExpiresAt = wider.ExpiresAt.AddDate(0, 0, 1)
+	must(t, s.Revoke(t.Context(), wider))
+	list, _, err := s.Revocations(t.Context(), position)
+	must(t, err)
+	if len(list) != 1 {
+		t.Fatalf("the feed has %v, want the wider revocation alone", list)
+	}
+	sameRevocation(t, list[0], wider)
+}
+
+// feedCarriesEveryStep: steps that revoke on their way are in the feed like Revoke itself.
+func feedCarriesEveryStep(t *testing.T, s tokenissuer.Store) {
+	must(t, s.AddClient(t.Context(), client("a")))
+	must(t, s.AddClient(t.Context(), client("b")))
+	must(t, s.Revoke(t.Context(), revocation("c")))
+	_, position := follow(t, s, 0)
+	must(t, s.DisableClient(t.Context(), "a", revocation("a")))
+	got, position := follow(t, s, position)
+	sameNames(t, got, "client a")
+	must(t, s.RemoveClient(t.Context(), "b", revocation("b")))
+	got, _ = follow(t, s, position)
+	sameNames(t, got, "client b")
+}
+
+// feedOfAnotherStore: a position that the store has not reached comes from a later state of it, before a backup was
+// put back or a memory was lost. Its reader must not wait there while new revocations pass below.
+func feedOfAnotherStore(t *testing.T, s tokenissuer.Store) {
+	must(t, s.Revoke(t.Context(), revocation("a")))
+	list, position, err := s.Revocations(t.Context(), 1<<40)
+	must(t, err)
+	if len(list) != 1 || position >= 1<<40 {
+		t.Fatalf("a reader from another time got %v and position %d, want everything and the store's own position", list, position)
+	}
+	must(t, s.Revoke(t.Context(), revocation("b")))
+	got, _ := follow(t, s, position)
+	sameNames(t, got, "client b")
+}
+
+// feedMissesNothingInARace: while 16 writers write, new names and one that all of them share, a reader that goes on
+// from its position has in the end everything that was acknowledged, and the last of each name.
+func feedMissesNothingInARace(t *testing.T, s tokenissuer.Store) {
+	const writers, each = 16, 20
+	done := make(chan struct{})
+	seen := make(map[string]tokenissuer.Revocation)
+	errs := race(2, func(i int) error {
+		if i == 0 {
+			defer close(done)
+			return errors.Join(race(writers, func(w int) error {
+				for n := range each {
+					shared := revocation("shared")
+					shared.ExpiresAt = shared.ExpiresAt.AddDate(0, 0, w*each+n)
+					if err := s.Revoke(t.Context(), revocation(fmt.Sprint(w, " ", n)), shared); err != nil {
+						return err
+					}
+				}
+				return nil
+			})...)
+		}
+		position := int64(0)
+		for last := false; ; {
+			list, next, err := s.Revocations(t.Context(), position)
+			if err != nil {
+				return err
+			}
+			if next < position {
+				return fmt.Errorf("the position went back from %d to %d", position, next)
+			}
+			for _, r := range list {
+				if r.ExpiresAt.Before(seen[name(r)].ExpiresAt) {
+					return fmt.Errorf("%s came back narrower", name(r))
+				}
+				seen[name(r)] = r
+			}
+			position = next
+			if last {
+				return nil
+			}
+			select {
+			case <-done: // everything is acknowledged: one more look must bring the rest
+				last = true
+			default:
+			}
+		}
+	})
+	must(t, errors.Join(errs...))
+	for w := range writers {
+		for n := range each {
+			if _, ok := seen["client "+fmt.Sprint(w, " ", n)]; !ok {
+				t.Errorf("the reader missed revocation %d of writer %d", n, w)
+			}
+		}
+	}
+	want := revocation("shared")
+	want.ExpiresAt = want.ExpiresAt.AddDate(0, 0, writers*each-1)
+	sameRevocation(t, seen["client shared"], want)
+}

@@ -1,0 +1,111 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+var revocationChecks = []check{
+	{"RevokeReadsBack", revokeReadsBack},
+	{"RevokeNamesAreBytes", revokeNamesAreBytes},
+	{"RevokeWidens", revokeWidens},
+	{"RevokeWidensInARace", revokeWidensInARace},
+	{"RevokeTwiceInOneCall", revokeTwiceInOneCall},
+}
+
+var kinds = []tokenissuer.RevocationKind{
+	tokenissuer.RevokeToken, tokenissuer.RevokeFamily, tokenissuer.RevokeUser,
+	tokenissuer.RevokeClient, tokenissuer.RevokeOrganisation, tokenissuer.RevokeKey,
+}
+
+// revokeReadsBack: every kind comes back with its times, and one id of two kinds is two revocations.
+func revokeReadsBack(t *testing.T, s tokenissuer.Store) {
+	var want []tokenissuer.Revocation
+	for i, kind := range kinds {
+		r := tokenissuer.Revocation{Kind: kind, ID: "same", ExpiresAt: now.Add(time.Duration(i+1) * time.Hour)}
+		if i%2 == 0 {
+			r.IssuedUntil = now.Add(time.Duration(i) * time.Minute)
+		}
+		want = append(want, r)
+	}
+	must(t, s.Revoke(t.Context(), want[:3]...))
+	must(t, s.Revoke(t.Context(), want[3:]...))
+	must(t, s.Revoke(t.Context()))
+	got := recorded(t, s)
+	if len(got) != len(want) {
+		t.Fatalf("%d revocations are recorded, want %d", len(got), len(want))
+	}
+	for _, w := range want {
+		sameRevocation(t, got[name(w)], w)
+	}
+}
+
+// revokeNamesAreBytes: ids of revocations are as exact as those of clients.
+func revokeNamesAreBytes(t *testing.T, s tokenissuer.Store) {
+	ids := []string{"a", "A", "a ", " a", "%", "_", "' OR 1=1--", "caf\u00e9", "cafe\u0301", "1", "01", "1.0"}
+	for _, id := range ids {
+		must(t, s.Revoke(t.Context(), revocation(id)))
+	}
+	got := recorded(t, s)
+	if len(got) != len(ids) {
+		t.Errorf("%d revocations are recorded, want %d", len(got), len(ids))
+	}
+	for _, id := range ids {
+		sameRevocation(t, got["client "+id], revocation(id))
+	}
+}
+
+// revokeWidens: of two revocations for one id each member takes the wider value, in either order.
+func revokeWidens(t *testing.T, s tokenissuer.Store) {
+	early, late, never := now, now.Add(time.Hour), time.Time{}
+	for _, c := range []struct {
+		name                        string
+		issuedA, issuedB, issued    time.Time
+		expiresA, expiresB, expires time.Time
+	}{
+		{"same", early, early, early, late, late, late},
+		{"later in both", early, late, late, early, late, late},
+		{"later in one, earlier in the other", early, late, late, late, early, late},
+		{"a limit and none", early, never, never, late, early, late},
+		{"a later limit and none", late, never, never, early, late, late},
+		{"no limit at all", never, never, never, early, late, late},
+		{"an end and none", early, early, early, late, never, late},
+	} {
+		a := tokenissuer.Revocation{Kind: tokenissuer.RevokeUser, ID: c.name, IssuedUntil: c.issuedA, ExpiresAt: c.expiresA}
+		b := tokenissuer.Revocation{Kind: tokenissuer.RevokeUser, ID: c.name, IssuedUntil: c.issuedB, ExpiresAt: c.expiresB}
+		want := tokenissuer.Revocation{Kind: tokenissuer.RevokeUser, ID: c.name, IssuedUntil: c.issued, ExpiresAt: c.expires}
+		must(t, s.Revoke(t.Context(), a))
+		must(t, s.Revoke(t.Context(), b))
+		sameRevocation(t, recorded(t, s)[name(want)], want)
+
+		a.Kind, b.Kind, want.Kind = tokenissuer.RevokeFamily, tokenissuer.RevokeFamily, tokenissuer.RevokeFamily
+		must(t, s.Revoke(t.Context(), b))
+		must(t, s.Revoke(t.Context(), a))
+		sameRevocation(t, recorded(t, s)[name(want)], want)
+	}
+}
+
+// revokeWidensInARace: no concurrent caller's width is lost.
+func revokeWidensInARace(t *testing.T, s tokenissuer.Store) {
+	for _, err := range race(racers, func(i int) error {
+		r := revocation("app")
+		r.IssuedUntil = now.Add(time.Duration(i) * time.Second)
+		r.ExpiresAt = now.Add(24*time.Hour - time.Duration(i)*time.Second)
+		return s.Revoke(t.Context(), r)
+	}) {
+		must(t, err)
+	}
+	want := revocation("app")
+	want.IssuedUntil, want.ExpiresAt = now.Add((racers-1)*time.Second), now.Add(24*time.Hour)
+	sameRevocation(t, recorded(t, s)["client app"], want)
+}
+
+// revokeTwiceInOneCall: a call may name one id twice; the wider wins as always.
+func revokeTwiceInOneCall(t *testing.T, s tokenissuer.Store) {
+	narrow, wide := revocation("app"), revocation("app")
+	wide.IssuedUntil = time.Time{}
+	must(t, s.Revoke(t.Context(), narrow, wide, narrow))
+	sameRevocation(t, recorded(t, s)["client app"], wide)
+}

@@ -1,0 +1,123 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+var revokeClientChecks = []check{
+	{"DisableAndEnable", disableAndEnable},
+	{"DisableWidens", disableWidens},
+	{"DisableRevokesInTheSameStep", disableRevokesInTheSameStep},
+	{"Remove", remove},
+	{"RemoveOnce", removeOnce},
+	{"RemoveRevokesInTheSameStep", removeRevokesInTheSameStep},
+}
+
+// disableAndEnable: the mark is there for the next read and goes away again; the tokens stay revoked.
+func disableAndEnable(t *testing.T, s tokenissuer.Store) {
+	must(t, s.AddClient(t.Context(), client("app")))
+	must(t, s.AddClient(t.Context(), client("other")))
+	want := client("app")
+
+	must(t, s.DisableClient(t.Context(), "app", revocation("app")))
+	want.Disabled = true
+	sameClient(t, read(t, s, "app"), want)
+	revoked := recorded(t, s)
+	if len(revoked) != 1 {
+		t.Errorf("revoked is %v, want the client's tokens alone", revoked)
+	}
+	sameRevocation(t, revoked["client app"], revocation("app"))
+	sameClient(t, read(t, s, "other"), client("other"))
+
+	must(t, s.EnableClient(t.Context(), "app"))
+	want.Disabled = false
+	sameClient(t, read(t, s, "app"), want)
+	sameRevocation(t, recorded(t, s)["client app"], revocation("app"))
+	must(t, s.EnableClient(t.Context(), "app")) // enabled already
+}
+
+// disableWidens: disabling again records like Revoke: wider, never narrower.
+func disableWidens(t *testing.T, s tokenissuer.Store) {
+	must(t, s.AddClient(t.Context(), client("app")))
+	first := revocation("app")
+	must(t, s.DisableClient(t.Context(), "app", first))
+	earlier := first
+	earlier.IssuedUntil, earlier.ExpiresAt = first.IssuedUntil.Add(-time.Hour), first.ExpiresAt.Add(-time.Hour)
+	must(t, s.DisableClient(t.Context(), "app", earlier))
+	sameRevocation(t, recorded(t, s)["client app"], first)
+	later := first
+	later.IssuedUntil, later.ExpiresAt = first.IssuedUntil.Add(time.Hour), first.ExpiresAt.Add(time.Hour)
+	must(t, s.RemoveClient(t.Context(), "app", later))
+	sameRevocation(t, recorded(t, s)["client app"], later)
+}
+
+// inTheSameStep watches a client while end runs. Once the client looks ended its revocation must be in the feed:
+// otherwise a crash between the two would leave tokens that outlive their client.
+func inTheSameStep(t *testing.T, s tokenissuer.Store, end func(id string) error, ended func(*tokenissuer.Client, error) bool) {
+	t.Helper()
+	for round := range 8 {
+		id := fmt.Sprint("app ", round)
+		must(t, s.AddClient(t.Context(), client(id)))
+		errs := race(2, func(i int) error {
+			if i == 0 {
+				return end(id)
+			}
+			for !ended(s.Client(t.Context(), id)) {
+				if err := t.Context().Err(); err != nil {
+					return err
+				}
+			}
+			list, _, err := s.Revocations(t.Context(), 0)
+			for _, r := range list {
+				if r.Kind == tokenissuer.RevokeClient && r.ID == id {
+					return nil
+				}
+			}
+			return errors.Join(errors.New("the client has ended and its tokens are not revoked"), err)
+		})
+		must(t, errors.Join(errs...))
+	}
+}
+
+func disableRevokesInTheSameStep(t *testing.T, s tokenissuer.Store) {
+	inTheSameStep(t, s,
+		func(id string) error { return s.DisableClient(t.Context(), id, revocation(id)) },
+		func(c *tokenissuer.Client, err error) bool { return err != nil || c.Disabled })
+}
+
+func removeRevokesInTheSameStep(t *testing.T, s tokenissuer.Store) {
+	inTheSameStep(t, s,
+		func(id string) error { return s.RemoveClient(t.Context(), id, revocation(id)) },
+		func(_ *tokenissuer.Client, err error) bool { return err != nil })
+}
+
+// remove: the client is gone from every read, and its tokens are revoked.
+func remove(t *testing.T, s tokenissuer.Store) {
+	must(t, s.AddClient(t.Context(), client("app")))
+	must(t, s.AddClient(t.Context(), client("other")))
+	must(t, s.RemoveClient(t.Context(), "app", revocation("app")))
+	_, err := s.Client(t.Context(), "app")
+	mustBe(t, err, tokenissuer.ErrNotFound)
+	list, err := s.Clients(t.Context())
+	must(t, err)
+	if len(list) != 1 || list[0].ID != "other" {
+		t.Errorf("%d clients are listed, want the other one alone", len(list))
+	}
+	sameRevocation(t, recorded(t, s)["client app"], revocation("app"))
+	mustBe(t, s.DisableClient(t.Context(), "app", revocation("app")), tokenissuer.ErrNotFound)
+	mustBe(t, s.EnableClient(t.Context(), "app"), tokenissuer.ErrNotFound)
+	mustBe(t, s.RotateClientSecret(t.Context(), "app", secret("s", now), now), tokenissuer.ErrNotFound)
+}
+
+// removeOnce: of concurrent removals one finds the client.
+func removeOnce(t *testing.T, s tokenissuer.Store) {
+	must(t, s.AddClient(t.Context(), client("app")))
+	oneWinner(t, race(racers, func(int) error {
+		return s.RemoveClient(t.Context(), "app", revocation("app"))
+	}), tokenissuer.ErrNotFound)
+}

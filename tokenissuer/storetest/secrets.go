@@ -1,0 +1,120 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+var secretChecks = []check{
+	{"RotateEndsOlderSecrets", rotateEndsOlderSecrets},
+	{"RotateNeverProlongs", rotateNeverProlongs},
+	{"RotateAtOnce", rotateAtOnce},
+	{"RotateWithoutEnd", rotateWithoutEnd},
+	{"RotateOneClientOnly", rotateOneClientOnly},
+	{"RotateInARace", rotateInARace},
+}
+
+// secret returns a secret that was made at that time and never ends.
+func secret(name string, made time.Time) tokenissuer.ClientSecret {
+	return tokenissuer.ClientSecret{Digest: digest(name), CreatedAt: made}
+}
+
+func ending(s tokenissuer.ClientSecret, at time.Time) tokenissuer.ClientSecret {
+	s.ExpiresAt = at
+	return s
+}
+
+// addWithSecrets registers the client "app" with these secrets and no other.
+func addWithSecrets(t *testing.T, s tokenissuer.Store, secrets ...tokenissuer.ClientSecret) {
+	t.Helper()
+	c := client("app")
+	c.Secrets = secrets
+	must(t, s.AddClient(t.Context(), c))
+}
+
+// rotateEndsOlderSecrets: the new secret has no end, every older one ends at othersUntil, and one that had ended by
+// the time the new one was made is gone.
+func rotateEndsOlderSecrets(t *testing.T, s tokenissuer.Store) {
+	a, b, c := secret("a", now), secret("b", now.Add(time.Hour)), secret("c", now.Add(3*time.Hour))
+	addWithSecrets(t, s, a)
+	overlap := now.Add(2 * time.Hour)
+	must(t, s.RotateClientSecret(t.Context(), "app", b, overlap))
+	sameSecrets(t, read(t, s, "app").Secrets, []tokenissuer.ClientSecret{ending(a, overlap), b})
+
+	must(t, s.RotateClientSecret(t.Context(), "app", c, now.Add(4*time.Hour)))
+	sameSecrets(t, read(t, s, "app").Secrets, []tokenissuer.ClientSecret{ending(b, now.Add(4*time.Hour)), c})
+}
+
+// rotateNeverProlongs: an older secret that ends before othersUntil keeps its end, and is not dropped for it.
+func rotateNeverProlongs(t *testing.T, s tokenissuer.Store) {
+	soon, later := ending(secret("soon", now), now.Add(time.Minute)), ending(secret("later", now), now.Add(time.Hour))
+	addWithSecrets(t, s, soon, later)
+	fresh := secret("fresh", now)
+	must(t, s.RotateClientSecret(t.Context(), "app", fresh, now.Add(30*time.Minute)))
+	sameSecrets(t, read(t, s, "app").Secrets,
+		[]tokenissuer.ClientSecret{soon, ending(later, now.Add(30*time.Minute)), fresh})
+}
+
+// rotateAtOnce: without an overlap only the new secret is left.
+func rotateAtOnce(t *testing.T, s tokenissuer.Store) {
+	addWithSecrets(t, s, secret("a", now.Add(-time.Hour)), secret("b", now.Add(-time.Hour)))
+	fresh := secret("fresh", now)
+	must(t, s.RotateClientSecret(t.Context(), "app", fresh, now))
+	sameSecrets(t, read(t, s, "app").Secrets, []tokenissuer.ClientSecret{fresh})
+}
+
+// rotateWithoutEnd: a zero time is no end, here as in ClientSecret.ExpiresAt.
+func rotateWithoutEnd(t *testing.T, s tokenissuer.Store) {
+	a, b := secret("a", now), ending(secret("b", now), now.Add(time.Hour))
+	addWithSecrets(t, s, a, b)
+	fresh := secret("fresh", now)
+	must(t, s.RotateClientSecret(t.Context(), "app", fresh, time.Time{}))
+	sameSecrets(t, read(t, s, "app").Secrets, []tokenissuer.ClientSecret{a, b, fresh})
+}
+
+// rotateOneClientOnly: a rotation changes the secrets of the client it names and nothing else.
+func rotateOneClientOnly(t *testing.T, s tokenissuer.Store) {
+	must(t, s.AddClient(t.Context(), client("app")))
+	must(t, s.AddClient(t.Context(), client("App")))
+	must(t, s.RotateClientSecret(t.Context(), "app", secret("fresh", now), now))
+	sameClient(t, read(t, s, "App"), client("App"))
+	want := client("app")
+	want.Secrets = []tokenissuer.ClientSecret{secret("fresh", now)}
+	sameClient(t, read(t, s, "app"), want)
+}
+
+// rotateInARace: rotations follow each other. None loses another's secret, and only the last one's has no end.
+func rotateInARace(t *testing.T, s tokenissuer.Store) {
+	addWithSecrets(t, s, secret("0", now))
+	overlap := now.Add(time.Hour)
+	errs := race(racers, func(i int) error {
+		return s.RotateClientSecret(t.Context(), "app", secret(fmt.Sprint(i+1), now), overlap)
+	})
+	for _, err := range errs {
+		must(t, err)
+	}
+	secrets := read(t, s, "app").Secrets
+	if len(secrets) != racers+1 {
+		t.Fatalf("%d secrets are left, want %d", len(secrets), racers+1)
+	}
+	for i := range racers + 1 {
+		if !slices.ContainsFunc(secrets, func(s tokenissuer.ClientSecret) bool { return s.Digest == digest(fmt.Sprint(i)) }) {
+			t.Errorf("secret %d is lost", i)
+		}
+	}
+	endless := 0
+	for _, s := range secrets {
+		if s.ExpiresAt.IsZero() {
+			endless++
+		} else if !sameTime(s.ExpiresAt, overlap) {
+			t.Errorf("a secret ends at %v, want %v", s.ExpiresAt, overlap)
+		}
+	}
+	if endless != 1 {
+		t.Errorf("%d secrets have no end, want one: that of the last rotation", endless)
+	}
+}

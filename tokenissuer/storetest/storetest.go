@@ -1,0 +1,191 @@
+// Package storetest is the contract of tokenissuer.Store as a suite of tests. A backend proves itself in one line:
+//
+//	func TestStore(t *testing.T) { storetest.Run(t, func(t *testing.T) tokenissuer.Store { return New() }) }
+//
+// Run it with -race: half of the contract is about callers that meet.
+package storetest
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// racers is how many callers meet where the contract names a winner.
+const racers = 32
+
+// Run holds a store against the contract. Each test asks open for an empty store of its own, and closes it.
+func Run(t *testing.T, open func(t *testing.T) tokenissuer.Store) {
+	for _, part := range [][]check{clientChecks, secretChecks, revokeClientChecks, keyChecks, revocationChecks, feedChecks, lifeChecks} {
+		for _, c := range part {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				s := open(t)
+				// A second Close, after a test of the first, may say what it likes.
+				t.Cleanup(func() { _ = s.Close() })
+				c.test(t, s)
+			})
+		}
+	}
+}
+
+// check is one test of the suite on an empty store.
+type check struct {
+	name string
+	test func(t *testing.T, s tokenissuer.Store)
+}
+
+// now has parts below a millisecond, to see what a store makes of them, and is near the wall clock, so that no store
+// takes what the tests record for long expired.
+var now = time.Now().UTC().Truncate(time.Hour).Add(12*time.Minute + 34*time.Second + 567891*time.Microsecond)
+
+// client returns a registration in which every field has a value of its own.
+func client(id string) *tokenissuer.Client {
+	return &tokenissuer.Client{
+		ID:   id,
+		Name: "Étude “" + id + "” 📦",
+		Type: tokenissuer.ConfidentialClient,
+		Secrets: []tokenissuer.ClientSecret{
+			{Digest: digest(id + " first"), CreatedAt: now.Add(-time.Hour), ExpiresAt: now.Add(time.Hour)},
+			{Digest: digest(id + " second"), CreatedAt: now},
+		},
+		Grants:       []tokenissuer.GrantType{tokenissuer.ClientCredentials, tokenissuer.AuthorizationCode},
+		Scopes:       tokenissuer.Scopes{"public", "read:<things>'&"},
+		RedirectURIs: []string{"https://app.example/callback?a=1&b=<2>", "com.example.app:/back"},
+		FirstParty:   true,
+		Lifetimes: tokenissuer.Lifetimes{
+			AuthorizationCode: 90 * time.Minute, ClientCredentials: time.Second, Password: 24 * time.Hour, AdminCreated: time.Hour,
+		},
+		CreatedAt: now.Add(-2 * time.Hour),
+	}
+}
+
+func digest(secret string) [sha256.Size]byte { return tokenissuer.NewSecret(secret).Digest() }
+
+// revocation ends every token of a client that was issued until now.
+func revocation(clientID string) tokenissuer.Revocation {
+	return tokenissuer.Revocation{
+		Kind: tokenissuer.RevokeClient, ID: clientID, IssuedUntil: now, ExpiresAt: now.Add(24 * time.Hour),
+	}
+}
+
+// must ends the test at an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mustBe ends the test unless err is the sentinel.
+func mustBe(t *testing.T, err, sentinel error) {
+	t.Helper()
+	if !errors.Is(err, sentinel) {
+		t.Fatalf("got error %v, want %v", err, sentinel)
+	}
+}
+
+// read returns a client that must be there.
+func read(t *testing.T, s tokenissuer.Directory, id string) *tokenissuer.Client {
+	t.Helper()
+	c, err := s.Client(t.Context(), id)
+	if err != nil {
+		t.Fatalf("reading client %q: %v", id, err)
+	}
+	return c
+}
+
+// race calls f in n goroutines at once and returns their errors.
+func race(n int, f func(i int) error) []error {
+	errs := make([]error, n)
+	start := make(chan struct{})
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() {
+			<-start
+			errs[i] = f(i)
+		})
+	}
+	close(start)
+	group.Wait()
+	return errs
+}
+
+// oneWinner ends the test unless exactly one error is nil and every other is the sentinel.
+func oneWinner(t *testing.T, errs []error, sentinel error) {
+	t.Helper()
+	winners := 0
+	for _, err := range errs {
+		if err == nil {
+			winners++
+		} else if !errors.Is(err, sentinel) {
+			t.Errorf("a loser got %v, want %v", err, sentinel)
+		}
+	}
+	if winners != 1 {
+		t.Fatalf("%d of %d callers won, want exactly one", winners, len(errs))
+	}
+}
+
+// sameClient compares two clients, times to the millisecond, empty and missing lists alike.
+func sameClient(t *testing.T, got, want *tokenissuer.Client) {
+	t.Helper()
+	if got.ID != want.ID || got.Name != want.Name || got.Type != want.Type || got.FirstParty != want.FirstParty ||
+		got.Lifetimes != want.Lifetimes || got.Disabled != want.Disabled || got.Declared != want.Declared ||
+		!slices.Equal(got.Grants, want.Grants) || !slices.Equal(got.Scopes, want.Scopes) ||
+		!slices.Equal(got.RedirectURIs, want.RedirectURIs) || !sameTime(got.CreatedAt, want.CreatedAt) {
+		t.Errorf("client is\n%+v, want\n%+v", got, want)
+	}
+	sameSecrets(t, got.Secrets, want.Secrets)
+}
+
+// sameSecrets compares secrets in their order.
+func sameSecrets(t *testing.T, got, want []tokenissuer.ClientSecret) {
+	t.Helper()
+	if !slices.EqualFunc(got, want, func(a, b tokenissuer.ClientSecret) bool {
+		return a.Digest == b.Digest && sameTime(a.CreatedAt, b.CreatedAt) && sameTime(a.ExpiresAt, b.ExpiresAt)
+	}) {
+		t.Errorf("secrets are\n%s\nwant\n%s", describe(got), describe(want))
+	}
+}
+
+func describe(secrets []tokenissuer.ClientSecret) (text string) {
+	for _, s := range secrets {
+		text += fmt.Sprintf("  %x made %v ends %v\n", s.Digest[:4], s.CreatedAt, s.ExpiresAt)
+	}
+	return text
+}
+
+func sameTime(a, b time.Time) bool {
+	return a.IsZero() == b.IsZero() && a.Sub(b).Abs() < time.Millisecond
+}
+
+// recorded returns all that was revoked, by kind and id.
+func recorded(t *testing.T, s tokenissuer.RevocationStore) map[string]tokenissuer.Revocation {
+	t.Helper()
+	list, _, err := s.Revocations(t.Context(), 0)
+	must(t, err)
+	byName := make(map[string]tokenissuer.Revocation, len(list))
+	for _, r := range list {
+		if _, twice := byName[name(r)]; twice {
+			t.Errorf("%s is listed twice", name(r))
+		}
+		byName[name(r)] = r
+	}
+	return byName
+}
+
+func name(r tokenissuer.Revocation) string { return string(r.Kind) + " " + r.ID }
+
+func sameRevocation(t *testing.T, got, want tokenissuer.Revocation) {
+	t.Helper()
+	if name(got) != name(want) || !sameTime(got.IssuedUntil, want.IssuedUntil) || !sameTime(got.ExpiresAt, want.ExpiresAt) {
+		t.Errorf("revocation is\n%+v, want\n%+v", got, want)
+	}
+}
