@@ -43,7 +43,7 @@ fuzz:
 	while IFS=: read -r file target; do \
 		target=$${target#func }; \
 		echo "==> $$target in $$(dirname "$$file")"; \
-		go test -run='^$$' -fuzz="^$$target\$$" -fuzztime=$(FUZZTIME) "$$(dirname "$$file")"; \
+		go test -run='^$$' -fuzz="^$$target\$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x "$$(dirname "$$file")"; \
 	done
 
 clean:

@@ -32,7 +32,7 @@ const (
 type KeysConfig struct {
 	// Algorithm signs new tokens: ES256 (default), RS256 or EdDSA. Tokens signed before with another one stay good.
 	Algorithm string `json:"algorithm,omitempty"`
-	// EncryptWith is the key-encryption key: 32 bytes, as base64 or hex, under which signing keys are stored. Give it as
+	// EncryptWith is the key-encryption key: 32 bytes as base64 or hex, under which signing keys are stored. Give it as
 	// {env.NAME} or {file./path}; Caddy stores what stands here. Without it the store holds signing keys in the clear.
 	EncryptWith string `json:"encrypt_with,omitempty"`
 }

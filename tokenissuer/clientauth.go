@@ -103,32 +103,49 @@ func proves(client *Client, r ClientCredential, now time.Time) bool {
 	return matches && !r.Secret.IsEmpty()
 }
 
-// bucketOf counts per address and client: a service with a stale secret locks out neither its neighbours behind the
-// same address nor the real owner of the id elsewhere.
-func bucketOf(a ClientAuthentication) string { return "client\x00" + a.Address + "\x00" + a.clientID() }
+// addressFactor is how many times a client's failures an address may have in all.
+const addressFactor = 10
 
-func (is *Issuer) checkAttempts(ctx context.Context, a ClientAuthentication, now time.Time) error {
+// buckets are what a failure is counted in, with the failures that each allows. The first is of the address and the
+// client id: a service with a stale secret locks out neither its neighbours behind the same address nor the owner of the
+// id elsewhere. The second is of the address alone, and wider, so that trying many ids is bounded too.
+func (is *Issuer) buckets(a ClientAuthentication) []bucket {
 	if is.Attempts == nil || is.ClientLimit.Failures == 0 {
 		return nil
 	}
-	if n, until := is.Attempts.Failures(ctx, bucketOf(a), now); n >= is.ClientLimit.Failures {
-		return throttled(until, now)
+	return []bucket{
+		{"client\x00" + a.Address + "\x00" + a.clientID(), is.ClientLimit.Failures},
+		{"address\x00" + a.Address, is.ClientLimit.Failures * addressFactor},
+	}
+}
+
+type bucket struct {
+	name  string
+	limit int
+}
+
+func (is *Issuer) checkAttempts(ctx context.Context, a ClientAuthentication, now time.Time) error {
+	for _, b := range is.buckets(a) {
+		if n, until := is.Attempts.Failures(ctx, b.name, now); n >= b.limit {
+			return throttled(until, now)
+		}
 	}
 	return nil
 }
 
 // countFailure counts one failure, whatever the number of readings, and returns the refusal.
 func (is *Issuer) countFailure(ctx context.Context, a ClientAuthentication, now time.Time) error {
-	if is.Attempts != nil && is.ClientLimit.Failures > 0 {
+	refusal := NewError(InvalidClient, "client_authentication_failed").WithCause(fmt.Errorf("client %q", a.clientID()))
+	for _, b := range is.buckets(a) {
 		// Requests that ran side by side passed the check before any was counted; the count decides again.
-		if n, until := is.Attempts.Fail(ctx, bucketOf(a), is.ClientLimit.Window, now); n > is.ClientLimit.Failures {
-			return throttled(until, now)
+		if n, until := is.Attempts.Fail(ctx, b.name, is.ClientLimit.Window, now); n > b.limit {
+			refusal = throttled(until, now)
 		}
 	}
-	return NewError(InvalidClient, "client_authentication_failed").WithCause(fmt.Errorf("client %q", a.clientID()))
+	return refusal
 }
 
-func throttled(until, now time.Time) error {
+func throttled(until, now time.Time) *Error {
 	e := NewError(RateLimited, "client_throttled")
 	e.RetryAfter = until.Sub(now)
 	return e

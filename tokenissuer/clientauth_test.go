@@ -157,7 +157,7 @@ func TestT21ManyFailuresThrottleTheirAddressOnly(t *testing.T) {
 	if _, err := a.authenticate(withSecret("other", "other-"+testSecret)); err != nil {
 		t.Errorf("a neighbour is locked out: %v", err)
 	}
-	if a.attempts.counted != 20 {
+	if a.attempts.counted != 2*20 { // for the client at its address, and for the address
 		t.Errorf("%d failures counted", a.attempts.counted)
 	}
 	a.Add(50 * time.Second)
@@ -166,20 +166,36 @@ func TestT21ManyFailuresThrottleTheirAddressOnly(t *testing.T) {
 	}
 }
 
+// TestT21TryingManyIDsIsBounded: an address has ten times the failures of one client, whatever ids it tries.
+func TestT21TryingManyIDsIsBounded(t *testing.T) {
+	a := newAuthority(t)
+	for i := range 200 {
+		a.refusesClient(t, withSecret(fmt.Sprint("guess", i), "x"))
+	}
+	_, err := a.authenticate(withSecret("one more", "x"))
+	wantCode(t, err, RateLimited)
+	elsewhere := withSecret("conf", testSecret)
+	elsewhere.Address = "198.51.100.7"
+	if _, err := a.authenticate(elsewhere); err != nil {
+		t.Errorf("another address is locked out: %v", err)
+	}
+}
+
 func TestT21OneFailureARequest(t *testing.T) {
 	a := newAuthority(t)
 	c := ClientAuthentication{Address: "192.0.2.1", Readings: []ClientCredential{{ID: "conf", Secret: NewSecret("x")}, {ID: "co+nf", Secret: NewSecret("y")}}}
 	a.refusesClient(t, c)
-	if a.attempts.counted != 1 || len(a.attempts.buckets) != 1 {
+	const counts = 2 // for the client at its address, and for the address
+	if a.attempts.counted != counts || len(a.attempts.buckets) != counts {
 		t.Errorf("%d failures in %d buckets", a.attempts.counted, len(a.attempts.buckets))
 	}
-	if _, err := a.authenticate(ClientAuthentication{}); err == nil || a.attempts.counted != 1 {
+	if _, err := a.authenticate(ClientAuthentication{}); err == nil || a.attempts.counted != counts {
 		t.Error("a request without credentials was counted")
 	}
 	a.directory.fault = errors.New("down")
 	_, err := a.authenticate(withSecret("other", "wrong"))
 	wantCode(t, err, TemporarilyUnavailable)
-	if a.attempts.counted != 1 {
+	if a.attempts.counted != counts {
 		t.Error("an outage was counted as a failure")
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 const (
 	minRSABits     = 2048  // RFC 7518 §3.3
+	maxRSABits     = 8192  // a larger key is a way to make us slow
 	minRSAExponent = 65537 // small exponents invite padding forgeries
 )
 
@@ -63,8 +64,9 @@ func ParseJWK(data []byte) (*VerificationKey, error) {
 	return &VerificationKey{ID: k.KeyID, Algorithm: algorithm, public: public}, nil
 }
 
-// ParseJWKS reads a JWK Set (RFC 7517 §5). Symmetric keys and kids that occur twice refuse the whole set: there is no
-// telling which key was meant. Other keys that cannot be used are left out, as §5 asks.
+// ParseJWKS reads a JWK Set (RFC 7517 §5). A symmetric key, a kid that occurs twice, and a key that is listed twice, as
+// for two algorithms, refuse the whole set: there is no telling what was meant. Other keys that cannot be used are left
+// out, as §5 asks.
 func ParseJWKS(data []byte) ([]*VerificationKey, error) {
 	var set struct {
 		Keys []jsontext.Value `json:"keys"`
@@ -73,7 +75,7 @@ func ParseJWKS(data []byte) ([]*VerificationKey, error) {
 		return nil, fmt.Errorf("not a JWK Set: %w", err)
 	}
 	var list []*VerificationKey
-	seen := make(map[string]bool)
+	kids, keys := make(map[string]bool), make(map[string]bool)
 	for _, raw := range set.Keys {
 		var k jwk
 		if err := json.Unmarshal(raw, &k); err != nil {
@@ -82,10 +84,20 @@ func ParseJWKS(data []byte) ([]*VerificationKey, error) {
 		if k.KeyType == "oct" {
 			return nil, errors.New("the set holds a symmetric key")
 		}
-		if k.KeyID != "" && seen[k.KeyID] {
+		if k.KeyID != "" && kids[k.KeyID] {
 			return nil, fmt.Errorf("the set holds kid %q twice", k.KeyID)
 		}
-		seen[k.KeyID] = true
+		kids[k.KeyID] = true
+		if public, _, err := k.publicKey(); err == nil {
+			id, err := thumbprint(public)
+			if err != nil {
+				return nil, err
+			}
+			if keys[id] {
+				return nil, fmt.Errorf("the set lists the key of kid %q twice", k.KeyID)
+			}
+			keys[id] = true
+		}
 		if key, err := ParseJWK(raw); err == nil {
 			list = append(list, key)
 		}
@@ -112,8 +124,8 @@ func (k *jwk) publicKey() (crypto.PublicKey, Algorithm, error) {
 		x, err := coordinate(k.X, ed25519.PublicKeySize)
 		return ed25519.PublicKey(x), EdDSA, err
 	case k.KeyType == "RSA":
-		n, err1 := base64.RawURLEncoding.Strict().DecodeString(k.N)
-		e, err2 := base64.RawURLEncoding.Strict().DecodeString(k.E)
+		n, err1 := decodePart(k.N)
+		e, err2 := decodePart(k.E)
 		if err := errors.Join(err1, err2); err != nil {
 			return nil, "", err
 		}
@@ -127,7 +139,7 @@ func (k *jwk) publicKey() (crypto.PublicKey, Algorithm, error) {
 }
 
 func coordinate(text string, size int) ([]byte, error) {
-	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	b, err := decodePart(text)
 	if err == nil && len(b) != size {
 		err = fmt.Errorf("a coordinate has %d bytes, not %d", len(b), size)
 	}
@@ -148,6 +160,9 @@ func checkKey(public crypto.PublicKey, algorithm Algorithm) error {
 	case *rsa.PublicKey:
 		if algorithm != RS256 {
 			break
+		}
+		if key.N.BitLen() > maxRSABits {
+			return fmt.Errorf("an RSA key has at most %d bits", maxRSABits)
 		}
 		if key.N.BitLen() < minRSABits || key.E < minRSAExponent || key.E%2 == 0 || key.N.Bit(0) == 0 {
 			return fmt.Errorf("an RSA key needs at least %d bits and an odd exponent of at least %d", minRSABits, minRSAExponent)

@@ -22,7 +22,8 @@ type KeySealer struct {
 	aead cipher.AEAD
 }
 
-// NewKeySealer takes a key-encryption key of 32 bytes: raw, or as base64 or hex text.
+// NewKeySealer takes a key-encryption key of 32 bytes, as base64 or hex text. Raw bytes are not taken: a passphrase of 32
+// characters would pass for a key.
 func NewKeySealer(secret Secret) (*KeySealer, error) {
 	key, err := decodeKeyEncryptionKey(secret.Reveal())
 	if err != nil {
@@ -41,9 +42,6 @@ func NewKeySealer(secret Secret) (*KeySealer, error) {
 }
 
 func decodeKeyEncryptionKey(text string) ([]byte, error) {
-	if len(text) == keyEncryptionKeyBytes {
-		return []byte(text), nil
-	}
 	text = strings.TrimSpace(text)
 	for _, decode := range []func(string) ([]byte, error){
 		hex.DecodeString, base64.StdEncoding.DecodeString, base64.RawStdEncoding.DecodeString,

@@ -114,7 +114,7 @@ func TestK6AKEKConfiguredLaterSealsWhatIsThere(t *testing.T) {
 
 func TestKEKForms(t *testing.T) {
 	raw := append([]byte{0xfb, 0xff}, bytes.Repeat([]byte{9}, 30)...)
-	want := sealer(t, string(raw)).ID
+	want := sealer(t, hex.EncodeToString(raw)).ID
 	for name, text := range map[string]string{
 		"hex": hex.EncodeToString(raw), "HEX": strings.ToUpper(hex.EncodeToString(raw)), "base64": base64.StdEncoding.EncodeToString(raw), "no padding": base64.RawStdEncoding.EncodeToString(raw),
 		"url": base64.URLEncoding.EncodeToString(raw), "url, no padding": base64.RawURLEncoding.EncodeToString(raw), "newline": base64.StdEncoding.EncodeToString(raw) + "\n",
@@ -123,7 +123,7 @@ func TestKEKForms(t *testing.T) {
 			t.Errorf("%s gives another key", name)
 		}
 	}
-	for _, bad := range []string{"", "x", strings.Repeat("x", 31), strings.Repeat("x", 33), hex.EncodeToString(raw[:31]), base64.StdEncoding.EncodeToString(raw[:31]), base64.StdEncoding.EncodeToString(append(raw, 1)), "{env.KEK}"} {
+	for _, bad := range []string{"", "x", strings.Repeat("x", 31), strings.Repeat("x", 32), strings.Repeat("x", 33), string(raw), hex.EncodeToString(raw[:16]), hex.EncodeToString(raw[:31]), base64.StdEncoding.EncodeToString(raw[:31]), base64.StdEncoding.EncodeToString(append(raw, 1)), "{env.KEK}"} {
 		if s, err := NewKeySealer(NewSecret(bad)); err == nil {
 			t.Errorf("%q is the KEK %s", bad, s.ID)
 		}

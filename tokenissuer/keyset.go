@@ -1,6 +1,7 @@
 package tokenissuer
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -315,6 +316,8 @@ func (s *KeySet) List() []*SigningKey {
 	for _, key := range k.byID {
 		list = append(list, key)
 	}
-	slices.SortFunc(list, func(a, b *SigningKey) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	slices.SortFunc(list, func(a, b *SigningKey) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
 	return list
 }

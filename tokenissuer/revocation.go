@@ -119,13 +119,15 @@ func (s *RevocationSet) Generation() uint64 { return s.generation.Load() }
 // MarkFresh records that at that time the set held all that the store had.
 func (s *RevocationSet) MarkFresh(at time.Time) { s.freshAt.Store(at.Unix()) }
 
-// Age is how long ago the set was last known to be complete.
+// Age is how long ago the set was last known to be complete. A time in the future, as after a clock was set back, says
+// nothing, and counts as never.
 func (s *RevocationSet) Age(now time.Time) time.Duration {
 	fresh := s.freshAt.Load()
-	if fresh == math.MinInt64 {
+	age := time.Duration(now.Unix()-fresh) * time.Second
+	if fresh == math.MinInt64 || age < -Leeway {
 		return math.MaxInt64
 	}
-	return time.Duration(now.Unix()-fresh) * time.Second
+	return age
 }
 
 // Expire drops entries whose last token has expired, and returns how many are left.

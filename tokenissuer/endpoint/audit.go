@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -58,11 +59,13 @@ func (a *Audit) Passed(r *http.Request, t *tokenissuer.AccessToken) {
 	entry.Write(fields...)
 }
 
-// Refused records a refusal: a client's mistake at info, a fault of ours at error.
+// Refused records a refusal: a client's mistake at info, a fault of ours at error. That a client left while we worked
+// is no fault of ours, or anybody could raise alarms.
 func (a *Audit) Refused(r *http.Request, message string, err error, fields ...zap.Field) {
 	e := tokenissuer.AsError(err)
 	level := zapcore.InfoLevel
-	if e.Code == tokenissuer.ServerError || e.Code == tokenissuer.TemporarilyUnavailable {
+	fault := e.Code == tokenissuer.ServerError || e.Code == tokenissuer.TemporarilyUnavailable
+	if fault && !errors.Is(err, context.Canceled) {
 		level = zapcore.ErrorLevel
 	}
 	entry := a.refused.Check(level, message)

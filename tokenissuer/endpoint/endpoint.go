@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
@@ -82,9 +83,26 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header()["Cache-Control"] = noStore
 	w.Header()["Pragma"] = noCache
 	w.Header()["X-Content-Type-Options"] = noSniff
+	boundBody(w, r)
 	if err := h.serve(w, r); err != nil {
 		h.Refuse(w, r, err)
 	}
+}
+
+// boundBody bounds what a body can do to its connection. It has to come within bodyTimeout even when nobody reads it,
+// because the server waits for it before it answers. A chunked one is the last thing on its connection: beside a
+// Content-Length it must be (RFC 9112 §6.1), and net/http hides whether there was one.
+func boundBody(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		_ = setBodyDeadline(w, time.Now().Add(bodyTimeout)) // ErrNotSupported: then the server's own limits hold
+	}
+	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+		w.Header().Set("Connection", "close")
+	}
+}
+
+func setBodyDeadline(w http.ResponseWriter, at time.Time) error {
+	return http.NewResponseController(w).SetReadDeadline(at)
 }
 
 var (
@@ -117,13 +135,13 @@ func (h *Handler) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	writeOAuthError(w, r, err, h.issuer.URL)
 }
 
-// RefuseEarlyData is the error for a request in TLS early data, which an attacker can replay (RFC 8470 §5.1). GET and
-// HEAD change nothing and pass.
+// RefuseEarlyData is the error for a request in TLS early data, which an attacker can replay. Whatever the Early-Data
+// header says, it is there (RFC 8470 §5.1: several and invalid ones count as 1). GET and HEAD change nothing and pass.
 func RefuseEarlyData(r *http.Request) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return nil
 	}
-	if (r.TLS != nil && !r.TLS.HandshakeComplete) || r.Header.Get("Early-Data") == "1" {
+	if (r.TLS != nil && !r.TLS.HandshakeComplete) || r.Header["Early-Data"] != nil {
 		return httpError{status: http.StatusTooEarly, err: tokenissuer.NewError(tokenissuer.InvalidRequest, "early_data")}
 	}
 	return nil

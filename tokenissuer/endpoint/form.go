@@ -122,10 +122,6 @@ func storable(text string) bool {
 // only reader of the body, reads it once and never looks at the query. One fault refuses the whole request. After a
 // refusal that leaves bytes of the body unread the connection is closed.
 func parseForm(w http.ResponseWriter, r *http.Request) (form, error) {
-	// The deadline comes first, since the server drains what a refusal leaves unread.
-	deadline := http.NewResponseController(w)
-	_ = deadline.SetReadDeadline(time.Now().Add(bodyTimeout)) // ErrNotSupported: then the server's own limits hold
-
 	if r.ContentLength > maxBody {
 		return form{}, tooLarge(w)
 	}
@@ -144,7 +140,7 @@ func parseForm(w http.ResponseWriter, r *http.Request) (form, error) {
 	if err != nil {
 		return form{}, err
 	}
-	_ = deadline.SetReadDeadline(time.Time{})
+	_ = setBodyDeadline(w, time.Time{}) // see boundBody
 
 	switch media {
 	case mediaMultipart:

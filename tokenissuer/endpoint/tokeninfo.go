@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
@@ -26,6 +28,8 @@ func (h *Handler) tokenInfo(w http.ResponseWriter, r *http.Request) error {
 	if !t.IsServerToken() {
 		info.ResourceOwnerID = &t.Subject
 	}
+	h.audit.Accepted(r, "token info told",
+		zap.String("client_id", t.ClientID), zap.String("subject", t.Subject), zap.String("jti", t.ID))
 	return writeJSON(w, info)
 }
 
