@@ -3,8 +3,6 @@ package tokenissuer
 import (
 	"errors"
 	"time"
-
-	"github.com/go-json-experiment/json"
 )
 
 // Issuer is the authorization server (RFC 6749 §1.1). Its fields are set once, before use.
@@ -78,7 +76,7 @@ func (is *Issuer) Issue(g Grant) (Tokens, error) {
 		t.Subject, t.Organisation, t.Role = g.User.ID, g.User.Organisation, g.User.Role
 		t.FamilyID, t.AuthTime = g.FamilyID, g.AuthTime
 	}
-	claims, err := json.Marshal(payloadOf(t))
+	claims, err := appendClaims(make([]byte, 0, 512), t)
 	if err != nil {
 		return Tokens{}, AsError(err)
 	}

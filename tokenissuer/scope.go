@@ -98,9 +98,7 @@ var builtinScopes = []Scope{
 func NewScopeCatalogue(declared ...Scope) ScopeCatalogue {
 	c := ScopeCatalogue{declared: make(map[string]Scope, len(declared))}
 	for _, s := range declared {
-		if s.Name == ScopePublic {
-			s.ServerTokens = true
-		}
+		s.ServerTokens = s.Name == ScopePublic || s.ServerTokens && !ActsForUser(s.Name)
 		c.declared[s.Name] = s
 	}
 	return c
@@ -133,6 +131,11 @@ func (c ScopeCatalogue) Names() []string {
 	}
 	slices.Sort(names[own:])
 	return names
+}
+
+// ActsForUser tells whether a scope makes sense only with a user, so that no server token can ever hold it.
+func ActsForUser(name string) bool {
+	return name == ScopeTrusted || name == ScopeRefreshToken || name == ScopeOfflineAccess
 }
 
 // Check refuses scopes that nobody declared.

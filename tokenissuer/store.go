@@ -21,6 +21,7 @@ type Store interface {
 	ClientStore
 	KeyStore
 	RevocationStore
+	Housekeeper
 	// Ping tells whether the store can be asked now.
 	Ping(ctx context.Context) error
 	// Close ends the store; a second call does nothing. Calls that are under way may fail.
@@ -80,6 +81,12 @@ type RevocationStore interface {
 	// for everything, and so does a position that the store never gave, as after a restore: the position returned may
 	// be a smaller one. Nothing that was acknowledged is ever missed by a caller that goes on from the returned position.
 	Revocations(ctx context.Context, after int64) (revocations []Revocation, position int64, err error)
+}
+
+// Housekeeper takes out what no rule asks for any more.
+type Housekeeper interface {
+	// DropRevocations deletes those that expired before then. A store may have dropped them already.
+	DropRevocations(ctx context.Context, expiredBefore time.Time) error
 }
 
 // AttemptCounter counts failed attempts in buckets, each over a window that begins with the first failure. What it

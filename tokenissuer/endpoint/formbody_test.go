@@ -106,13 +106,14 @@ func TestT37ContentEncodingIsNotDecoded(t *testing.T) {
 	}
 }
 
-// serve answers one connection with parseForm behind net/http, in the bubble's own time.
+// serve answers one connection with boundBody and parseForm behind net/http, in the bubble's own time.
 func serve(t *testing.T) net.Conn {
 	t.Helper()
 	client, peer := net.Pipe()
 	listener := &oneConn{conns: make(chan net.Conn, 1)}
 	listener.conns <- peer
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		boundBody(w, r)
 		f, err := parseForm(w, r)
 		var refused httpError
 		switch {

@@ -37,7 +37,7 @@ func (h *Handler) introspect(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, introspection{
 		Active: true, Scope: t.Scopes.String(), ClientID: t.ClientID, TokenType: "Bearer",
 		ExpiresAt: t.ExpiresAt.Unix(), IssuedAt: t.IssuedAt.Unix(), Subject: t.Subject,
-		Audience: t.Audience, Issuer: t.Issuer, ID: t.ID,
+		Audience: oneOrMany(t.Audience), Issuer: t.Issuer, ID: t.ID,
 	})
 }
 
@@ -71,14 +71,22 @@ type inactive struct {
 
 // introspection is the answer for an active access token (RFC 7662 §2.2).
 type introspection struct {
-	Active    bool     `json:"active"`
-	Scope     string   `json:"scope"`
-	ClientID  string   `json:"client_id"`
-	TokenType string   `json:"token_type"`
-	ExpiresAt int64    `json:"exp"`
-	IssuedAt  int64    `json:"iat"`
-	Subject   string   `json:"sub"`
-	Audience  []string `json:"aud"`
-	Issuer    string   `json:"iss"`
-	ID        string   `json:"jti"`
+	Active    bool   `json:"active"`
+	Scope     string `json:"scope"`
+	ClientID  string `json:"client_id"`
+	TokenType string `json:"token_type"`
+	ExpiresAt int64  `json:"exp"`
+	IssuedAt  int64  `json:"iat"`
+	Subject   string `json:"sub"`
+	Audience  any    `json:"aud"`
+	Issuer    string `json:"iss"`
+	ID        string `json:"jti"`
+}
+
+// oneOrMany writes a single audience as a string, as the token itself does (RFC 7519 §4.1.3).
+func oneOrMany(audience []string) any {
+	if len(audience) == 1 {
+		return audience[0]
+	}
+	return audience
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
@@ -96,4 +97,12 @@ func (s *Store) revocations(ctx context.Context, after int64) ([]tokenissuer.Rev
 		position = max(position, at)
 	}
 	return list, position, rows.Err()
+}
+
+// DropRevocations deletes what can hit no token any more.
+func (s *Store) DropRevocations(ctx context.Context, expiredBefore time.Time) error {
+	return s.step(ctx, "dropping revocations", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `DELETE FROM revocations WHERE expires_at IS NULL OR expires_at < $1`, micros(expiredBefore))
+		return err
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
@@ -41,6 +42,7 @@ func calls(s tokenissuer.Store) []call {
 		{"SealSigningKey", func(ctx context.Context) error { return s.SealSigningKey(ctx, sealed) }},
 		{"Revoke", func(ctx context.Context) error { return s.Revoke(ctx, revocation("revoked")) }},
 		{"Revocations", func(ctx context.Context) error { _, _, err := s.Revocations(ctx, 0); return err }},
+		{"DropRevocations", func(ctx context.Context) error { return s.DropRevocations(ctx, now.Add(48*time.Hour)) }},
 	}
 }
 

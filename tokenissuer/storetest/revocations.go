@@ -13,6 +13,7 @@ var revocationChecks = []check{
 	{"RevokeWidens", revokeWidens},
 	{"RevokeWidensInARace", revokeWidensInARace},
 	{"RevokeTwiceInOneCall", revokeTwiceInOneCall},
+	{"DropRevocations", dropRevocations},
 }
 
 var kinds = []tokenissuer.RevocationKind{
@@ -108,4 +109,25 @@ func revokeTwiceInOneCall(t *testing.T, s tokenissuer.Store) {
 	wide.IssuedUntil = time.Time{}
 	must(t, s.Revoke(t.Context(), narrow, wide, narrow))
 	sameRevocation(t, recorded(t, s)["client app"], wide)
+}
+
+// dropRevocations: what expired before the time is gone, what did not stays, and readers go on from where they were.
+func dropRevocations(t *testing.T, s tokenissuer.Store) {
+	early, late := revocation("early"), revocation("late")
+	early.ExpiresAt = now.Add(time.Hour)
+	must(t, s.Revoke(t.Context(), early, late))
+	_, position, err := s.Revocations(t.Context(), 0)
+	must(t, err)
+	must(t, s.DropRevocations(t.Context(), now.Add(2*time.Hour)))
+	got := recorded(t, s)
+	if len(got) != 1 {
+		t.Fatalf("%d revocations are left, want 1", len(got))
+	}
+	sameRevocation(t, got[name(late)], late)
+	must(t, s.Revoke(t.Context(), revocation("new")))
+	list, _, err := s.Revocations(t.Context(), position)
+	must(t, err)
+	if len(list) != 1 || list[0].ID != "new" {
+		t.Errorf("after the position there is %+v, want the new one", list)
+	}
 }

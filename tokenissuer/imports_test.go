@@ -1,0 +1,153 @@
+package tokenissuer
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const house = "github.com/gatehouse-auth/gatehouse/"
+
+// room says what a package of the house may import.
+type room struct {
+	// own are the packages of the house, others the modules and packages beyond it and the standard library, that files
+	// of the package may name.
+	own, others []string
+	// without may not be in the binary of whoever imports the package: not even by way of somebody else.
+	without []string
+}
+
+// wire is HTTP in every package that speaks it, and what comes with it.
+var wire = []string{
+	"net/http", "net/http/cgi", "net/http/cookiejar", "net/http/fcgi", "net/http/httptest", "net/http/httptrace",
+	"net/http/httputil", "net/http/pprof", "html/template", "github.com/caddyserver/caddy/v2", "go.uber.org/zap",
+}
+
+var database = []string{"database/sql", "database/sql/driver", "modernc.org/sqlite", "github.com/pressly/goose/v3"}
+
+// rooms are the packages that have a rule; a package that is not listed fails the test, so that a new one gets one.
+var rooms = map[string]room{
+	"tokenissuer": {
+		others:  []string{"github.com/golang-jwt/jwt/v5", "github.com/go-json-experiment/json", "github.com/maypok86/otter/v2"},
+		without: slices.Concat(wire, database, []string{"github.com/patrickmn/go-cache"}),
+	},
+	"tokenissuer/memstore": {
+		own: []string{"tokenissuer"}, others: []string{"github.com/patrickmn/go-cache"},
+		without: slices.Concat(wire, database),
+	},
+	"tokenissuer/sqlstore": {
+		own: []string{"tokenissuer"}, others: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
+		without: slices.Concat(wire, []string{"github.com/patrickmn/go-cache"}),
+	},
+	"tokenissuer/storetest": {
+		own: []string{"tokenissuer"}, without: slices.Concat(wire, database),
+	},
+	"tokenissuer/endpoint": {
+		own: []string{"tokenissuer"}, others: []string{"github.com/go-json-experiment/json", "go.uber.org/zap"},
+		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache"}),
+	},
+	"caddymodule": {
+		own: []string{"tokenissuer", "tokenissuer/endpoint", "tokenissuer/memstore", "tokenissuer/sqlstore"},
+		others: []string{
+			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/spf13/cobra", "go.uber.org/zap",
+		},
+	},
+	"bench": {},
+}
+
+// listed is what `go list` says of a package. Imports are those of its files that are no tests.
+type listed struct {
+	ImportPath string
+	Standard   bool
+	Imports    []string
+	Deps       []string
+}
+
+// TestWhoMayImportWhom holds every package to its rule. Nobody imports math/rand; libraries may, for what is no secret.
+// Only the standard library and what the rule lists may be named in a file, and what is kept out of a package is kept
+// out of all that it imports too: a JSON library that brought net/http along would be a violation.
+func TestWhoMayImportWhom(t *testing.T) {
+	packages := goList(t)
+	for path, p := range packages {
+		name, ours := strings.CutPrefix(path, house)
+		if !ours {
+			continue
+		}
+		rule, ok := rooms[name]
+		if !ok {
+			t.Errorf("package %s has no rule", name)
+		}
+		for _, imported := range p.Imports {
+			if !rule.allows(imported, packages[imported].Standard) {
+				t.Errorf("%s imports %s", name, imported)
+			}
+		}
+		for _, dependency := range p.Deps {
+			if slices.Contains(rule.without, dependency) {
+				t.Errorf("%s depends on %s", name, dependency)
+			}
+		}
+	}
+	for name := range rooms {
+		if _, ok := packages[house+name]; !ok {
+			t.Errorf("there is no package %s", name)
+		}
+	}
+}
+
+// allows tells whether a file of the package may name another package.
+func (r room) allows(imported string, standard bool) bool {
+	if name, ours := strings.CutPrefix(imported, house); ours {
+		return slices.Contains(r.own, name)
+	}
+	if standard {
+		return imported != "math/rand" && imported != "math/rand/v2"
+	}
+	return slices.ContainsFunc(r.others, func(module string) bool {
+		return imported == module || strings.HasPrefix(imported, module+"/")
+	})
+}
+
+// goList asks the go command for the packages of this module and all that they depend on.
+func goList(t *testing.T) map[string]listed {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Standard,Imports,Deps", "./...")
+	command.Dir = ".."
+	output, err := command.Output()
+	if err != nil {
+		var failed *exec.ExitError
+		if errors.As(err, &failed) {
+			t.Fatalf("go list: %v: %s", err, failed.Stderr)
+		}
+		t.Fatal(err)
+	}
+	packages := make(map[string]listed)
+	for decoder := json.NewDecoder(strings.NewReader(string(output))); ; {
+		var p listed
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages[p.ImportPath] = p
+	}
+}
+
+// TestTheCoreHasNoLogger: the edge logs, once. A library of the core may know log/slog for options that we leave alone.
+func TestTheCoreHasNoLogger(t *testing.T) {
+	for path, p := range goList(t) {
+		name, ours := strings.CutPrefix(path, house)
+		if !ours || !strings.HasPrefix(name, "tokenissuer") || name == "tokenissuer/endpoint" {
+			continue
+		}
+		for _, logger := range []string{"log", "log/slog", "log/syslog"} {
+			if slices.Contains(p.Imports, logger) {
+				t.Errorf("%s imports %s", name, logger)
+			}
+		}
+	}
+}
