@@ -4,7 +4,7 @@
 //
 // The walk of a token request is exchange.go, its steps numbered: clientauth.go proves the client, each grant has the
 // file of its name (grant_clientcredentials.go), issuer.go makes the tokens. The walk of a protected request is
-// verify.go: jws.go takes the token apart, keyset.go finds the key, revocation.go says whether it was revoked,
+// verify.go: jws.go takes the token apart, keyset.go finds the key (signingkey.go), revocation.go says whether it was revoked,
 // tokencache.go remembers the verdict, explain.go tells it in words.
 //
 // client.go, scope.go, grant.go and token.go hold the things themselves; secret.go what must not be printed; jwk.go keys

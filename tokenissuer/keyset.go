@@ -3,246 +3,10 @@ package tokenissuer
 import (
 	"cmp"
 	"context"
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
-	"encoding/base64"
-	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
-
-	"github.com/golang-jwt/jwt/v5"
 )
-
-// Algorithm is a signature algorithm (RFC 7518 §3.1, RFC 8037 §3.1). These three and no other are ever accepted.
-type Algorithm string
-
-// The algorithms.
-const (
-	ES256 Algorithm = "ES256"
-	RS256 Algorithm = "RS256"
-	EdDSA Algorithm = "EdDSA"
-)
-
-// rsaBits is the size of RSA keys that we generate.
-const rsaBits = 2048
-
-// ParseAlgorithm refuses everything but ES256, RS256 and EdDSA: symmetric algorithms would make every verifier an
-// issuer, and "none" everybody.
-func ParseAlgorithm(name string) (Algorithm, error) {
-	switch a := Algorithm(name); a {
-	case ES256, RS256, EdDSA:
-		return a, nil
-	}
-	return "", fmt.Errorf("algorithm %q is not supported: use ES256, RS256 or EdDSA", name)
-}
-
-// method is golang-jwt's implementation of the algorithm.
-func (a Algorithm) method() jwt.SigningMethod {
-	switch a {
-	case ES256:
-		return jwt.SigningMethodES256
-	case RS256:
-		return jwt.SigningMethodRS256
-	case EdDSA:
-		return jwt.SigningMethodEdDSA
-	}
-	return nil
-}
-
-// VerificationKey is a public key that is bound to one algorithm. The token's alg is compared with it and selects
-// nothing (RFC 8725 §3.1).
-type VerificationKey struct {
-	// ID is the kid.
-	ID        string
-	Algorithm Algorithm
-	public    crypto.PublicKey
-}
-
-// verifySignature checks a signature over the signing input of a JWS (RFC 7515 §5.2).
-func (k *VerificationKey) verifySignature(signingInput string, signature []byte) error {
-	return k.Algorithm.method().Verify(signingInput, signature, k.public)
-}
-
-// SigningKey is a private key of the issuer with its public half.
-type SigningKey struct {
-	VerificationKey
-	CreatedAt time.Time
-
-	private crypto.Signer
-	header  string // the constant JOSE header, base64url, with its dot
-}
-
-// NewSigningKey generates a key.
-func NewSigningKey(algorithm Algorithm, now time.Time) (*SigningKey, error) {
-	var private crypto.Signer
-	var err error
-	switch algorithm {
-	case ES256:
-		private, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	case RS256:
-		private, err = rsa.GenerateKey(rand.Reader, rsaBits)
-	case EdDSA:
-		_, private, err = ed25519.GenerateKey(rand.Reader)
-	default:
-		err = fmt.Errorf("algorithm %q is not supported", algorithm)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("generating a signing key: %w", err)
-	}
-	return signingKeyOf(private, algorithm, now)
-}
-
-// signingKeyOf binds a private key to its algorithm and derives kid and header.
-func signingKeyOf(private crypto.Signer, algorithm Algorithm, created time.Time) (*SigningKey, error) {
-	if err := checkKey(private.Public(), algorithm); err != nil {
-		return nil, err
-	}
-	id, err := thumbprint(private.Public())
-	if err != nil {
-		return nil, err
-	}
-	header := `{"alg":"` + string(algorithm) + `","typ":"` + tokenType + `","kid":"` + id + `"}`
-	return &SigningKey{
-		VerificationKey: VerificationKey{ID: id, Algorithm: algorithm, public: private.Public()},
-		CreatedAt:       created,
-		private:         private,
-		header:          base64.RawURLEncoding.EncodeToString([]byte(header)) + ".",
-	}, nil
-}
-
-// sign returns the compact serialisation of a token with these claims (RFC 7515 §3.1).
-func (k *SigningKey) sign(claims []byte) (string, error) {
-	encoding := base64.RawURLEncoding
-	token := make([]byte, 0, len(k.header)+encoding.EncodedLen(len(claims))+1+encoding.EncodedLen(256))
-	token = append(token, k.header...)
-	token = encoding.AppendEncode(token, claims)
-	signature, err := k.Algorithm.method().Sign(string(token), k.private)
-	if err != nil {
-		return "", fmt.Errorf("signing with key %s: %w", k.ID, err)
-	}
-	token = append(token, '.')
-	return string(encoding.AppendEncode(token, signature)), nil
-}
-
-// Stored returns the key as a store keeps it, sealed when there is a sealer.
-func (k *SigningKey) Stored(sealer *KeySealer) (StoredKey, error) {
-	der, err := x509.MarshalPKCS8PrivateKey(k.private)
-	if err != nil {
-		return StoredKey{}, fmt.Errorf("encoding key %s: %w", k.ID, err)
-	}
-	stored := StoredKey{ID: k.ID, Algorithm: k.Algorithm, Private: der, CreatedAt: k.CreatedAt}
-	if sealer != nil {
-		stored.Private, stored.SealedWith = sealer.seal(k.ID, der), sealer.ID
-	}
-	return stored, nil
-}
-
-// LoadSigningKey opens a stored key. It fails for a key that is sealed under another key-encryption key, damaged, or
-// not what its id and algorithm say.
-func LoadSigningKey(stored StoredKey, sealer *KeySealer) (*SigningKey, error) {
-	fail := func(err error) (*SigningKey, error) {
-		return nil, fmt.Errorf("loading signing key %s: %w", stored.ID, err)
-	}
-	der := stored.Private
-	if stored.SealedWith != "" {
-		var err error
-		if der, err = sealer.open(stored); err != nil {
-			return fail(err)
-		}
-	}
-	parsed, err := x509.ParsePKCS8PrivateKey(der)
-	if err != nil {
-		return fail(err)
-	}
-	private, ok := parsed.(crypto.Signer)
-	if !ok {
-		return fail(errors.New("not a signing key"))
-	}
-	key, err := signingKeyOf(private, stored.Algorithm, stored.CreatedAt)
-	if err != nil {
-		return fail(err)
-	}
-	if key.ID != stored.ID {
-		return fail(errors.New("the key does not belong to its id"))
-	}
-	return key, nil
-}
-
-// LoadSigningKeys returns every key of the store, and creates the first one of the algorithm when the store has read
-// well and holds none. One key that cannot be opened fails them all: a fresh key in its place would orphan every token
-// and hide the fault.
-func LoadSigningKeys(ctx context.Context, store KeyStore, sealer *KeySealer, algorithm Algorithm, now time.Time) ([]*SigningKey, error) {
-	keys, err := openSigningKeys(ctx, store, sealer)
-	if err != nil {
-		return nil, err
-	}
-	if slices.ContainsFunc(keys, func(k *SigningKey) bool { return k.Algorithm == algorithm }) {
-		return keys, nil
-	}
-	// Only now, with every stored key opened, is it known that the key is missing and not merely damaged.
-	if err := addFirstKey(ctx, store, sealer, algorithm, now); err != nil {
-		return nil, err
-	}
-	return openSigningKeys(ctx, store, sealer)
-}
-
-// openSigningKeys returns every key of the store, and seals those that are not sealed yet.
-func openSigningKeys(ctx context.Context, store KeyStore, sealer *KeySealer) ([]*SigningKey, error) {
-	stored, err := store.SigningKeys(ctx)
-	if err != nil {
-		return nil, Unavailable("keys_unreadable", err)
-	}
-	keys := make([]*SigningKey, 0, len(stored))
-	for _, s := range stored {
-		key, err := LoadSigningKey(s, sealer)
-		if err != nil {
-			return nil, err
-		}
-		keys = append(keys, key)
-	}
-	for i, s := range stored {
-		if sealer != nil && s.SealedWith == "" {
-			if err := sealKey(ctx, store, sealer, keys[i]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return keys, nil
-}
-
-// sealKey seals a key that was stored before a key-encryption key was configured.
-func sealKey(ctx context.Context, store KeyStore, sealer *KeySealer, key *SigningKey) error {
-	sealed, err := key.Stored(sealer)
-	if err != nil {
-		return err
-	}
-	if err := store.SealSigningKey(ctx, sealed); err != nil {
-		return Unavailable("keys_unwritable", err)
-	}
-	return nil
-}
-
-func addFirstKey(ctx context.Context, store KeyStore, sealer *KeySealer, algorithm Algorithm, now time.Time) error {
-	key, err := NewSigningKey(algorithm, now)
-	if err != nil {
-		return err
-	}
-	stored, err := key.Stored(sealer)
-	if err != nil {
-		return err
-	}
-	if err := store.AddFirstSigningKey(ctx, stored); err != nil {
-		return Unavailable("keys_unwritable", err)
-	}
-	return nil
-}
 
 // KeySet holds the issuer's keys: one signs, all verify. The zero value holds none. It may be replaced while in use.
 type KeySet struct {
@@ -320,4 +84,73 @@ func (s *KeySet) List() []*SigningKey {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
 	})
 	return list
+}
+
+// LoadSigningKeys returns every key of the store, and creates the first one of the algorithm when the store has read
+// well and holds none. One key that cannot be opened fails them all: a fresh key in its place would orphan every token
+// and hide the fault.
+func LoadSigningKeys(ctx context.Context, store KeyStore, sealer *KeySealer, algorithm Algorithm, now time.Time) ([]*SigningKey, error) {
+	keys, err := openSigningKeys(ctx, store, sealer)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(keys, func(k *SigningKey) bool { return k.Algorithm == algorithm }) {
+		return keys, nil
+	}
+	// Only now, with every stored key opened, is it known that the key is missing and not merely damaged.
+	if err := addFirstKey(ctx, store, sealer, algorithm, now); err != nil {
+		return nil, err
+	}
+	return openSigningKeys(ctx, store, sealer)
+}
+
+// openSigningKeys returns every key of the store, and seals those that are not sealed yet.
+func openSigningKeys(ctx context.Context, store KeyStore, sealer *KeySealer) ([]*SigningKey, error) {
+	stored, err := store.SigningKeys(ctx)
+	if err != nil {
+		return nil, Unavailable("keys_unreadable", err)
+	}
+	keys := make([]*SigningKey, 0, len(stored))
+	for _, s := range stored {
+		key, err := LoadSigningKey(s, sealer)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, key)
+	}
+	for i, s := range stored {
+		if sealer != nil && s.SealedWith == "" {
+			if err := sealKey(ctx, store, sealer, keys[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return keys, nil
+}
+
+// sealKey seals a key that was stored before a key-encryption key was configured.
+func sealKey(ctx context.Context, store KeyStore, sealer *KeySealer, key *SigningKey) error {
+	sealed, err := key.Stored(sealer)
+	if err != nil {
+		return err
+	}
+	if err := store.SealSigningKey(ctx, sealed); err != nil {
+		return Unavailable("keys_unwritable", err)
+	}
+	return nil
+}
+
+func addFirstKey(ctx context.Context, store KeyStore, sealer *KeySealer, algorithm Algorithm, now time.Time) error {
+	key, err := NewSigningKey(algorithm, now)
+	if err != nil {
+		return err
+	}
+	stored, err := key.Stored(sealer)
+	if err != nil {
+		return err
+	}
+	if err := store.AddFirstSigningKey(ctx, stored); err != nil {
+		return Unavailable("keys_unwritable", err)
+	}
+	return nil
 }
