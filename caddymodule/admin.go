@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -46,10 +47,24 @@ func newAdminAPI() *adminAPI {
 	} {
 		a.mux.HandleFunc(pattern, serveOperation(op))
 	}
-	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeAdminError(w, http.StatusNotFound, fmt.Errorf("there is nothing to %s at %s", r.Method, r.URL.Path))
-	})
+	a.mux.HandleFunc("/", a.refuse)
 	return a
+}
+
+// refuse answers what is none of the operations: a method that the path does not have, or a path that nobody has.
+func (a *adminAPI) refuse(w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+		if _, pattern := a.mux.Handler(&http.Request{Method: method, URL: r.URL, Host: r.Host}); pattern != "/" {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) == 0 {
+		writeAdminError(w, http.StatusNotFound, fmt.Errorf("there is nothing at %s", r.URL.Path))
+		return
+	}
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	writeAdminError(w, http.StatusMethodNotAllowed, fmt.Errorf("%s takes %s", r.URL.Path, strings.Join(allowed, " and ")))
 }
 
 // Routes returns the one route; the paths below it are ours.
@@ -82,7 +97,7 @@ func serveOperation(op operation) http.HandlerFunc {
 		defer app.engine.leave()
 		status, answer, err := op(app, r)
 		if err != nil {
-			writeAdminError(w, adminStatus(err), err)
+			writeAdminError(w, adminStatus(err), inWords(err))
 			return
 		}
 		writeAdmin(w, status, answer)
@@ -92,7 +107,10 @@ func serveOperation(op operation) http.HandlerFunc {
 // adminStatus maps an error of the core to a status.
 func adminStatus(err error) int {
 	var own *tokenissuer.Error
+	var tooLong *http.MaxBytesError
 	switch {
+	case errors.As(err, &tooLong):
+		return http.StatusRequestEntityTooLarge
 	case errors.Is(err, tokenissuer.ErrNotFound):
 		return http.StatusNotFound
 	case errors.Is(err, tokenissuer.ErrTaken), errors.Is(err, tokenissuer.ErrDeclared):
@@ -105,6 +123,18 @@ func adminStatus(err error) int {
 		return http.StatusInternalServerError
 	}
 	return http.StatusServiceUnavailable
+}
+
+// inWords puts an error that is the operator's to mend into a sentence.
+func inWords(err error) error {
+	var own *tokenissuer.Error
+	switch {
+	case errors.Is(err, tokenissuer.ErrNotFound):
+		return errors.New("there is no such client")
+	case errors.As(err, &own) && adminStatus(err) == http.StatusBadRequest:
+		return fmt.Errorf("%s (%s)", own.Description, own.Reason)
+	}
+	return err
 }
 
 func writeAdminError(w http.ResponseWriter, status int, err error) {

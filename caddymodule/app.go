@@ -78,6 +78,11 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
+	// Apps start in no order, so the new configuration's listeners may be open before Start has run. When the one that
+	// runs now has opened the engine, nothing is left to wait for.
+	if store := a.engine.opened(); store != nil {
+		a.serve(store)
+	}
 	return nil
 }
 
@@ -104,12 +109,20 @@ func (a *App) Start() error {
 	if err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
+	a.serve(store)
+	running.add(a)
+	return nil
+}
+
+// serve lets requests in. It may be called again with the same store.
+func (a *App) serve(store tokenissuer.Store) {
+	if a.started.Load() {
+		return
+	}
 	a.issuer.Store = store
 	a.issuer.Directory = tokenissuer.OverlayDirectory{Declared: a.settings.declared, Stored: store}
 	a.registry = &tokenissuer.Registry{Issuer: a.issuer, Declared: a.settings.declared, Stored: store}
 	a.started.Store(true)
-	running.add(a)
-	return nil
 }
 
 // Stop ends the app's place as the running one. Its requests go on: Cleanup lets go of what they need.

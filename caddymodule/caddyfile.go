@@ -1,6 +1,8 @@
 package caddymodule
 
 import (
+	"strings"
+
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
@@ -44,6 +46,9 @@ func parseServer(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	h.Next() // the name of the directive
 	p := &Protect{Scopes: h.RemainingArgs()}
+	if err := refuseMatchers(h, p.Scopes); err != nil {
+		return nil, err
+	}
 	for h.NextBlock(0) {
 		if err := p.parseOption(h); err != nil {
 			return nil, err
@@ -55,16 +60,7 @@ func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 func (p *Protect) parseOption(h httpcaddyfile.Helper) error {
 	switch option := h.Val(); option {
 	case "audience":
-		args := h.RemainingArgs()
-		if len(args) == 0 {
-			return h.ArgErr()
-		}
-		for _, audience := range args {
-			if err := refuseRequest(h.Dispenser, audience); err != nil {
-				return err
-			}
-		}
-		p.Audience = append(p.Audience, args...)
+		return parseAudience(h.Dispenser, &p.Audience)
 	case "require":
 		return p.parseRule(h)
 	case "anonymous":
@@ -109,7 +105,7 @@ func parseMatcher(h httpcaddyfile.Helper) (caddyhttp.RawMatcherSets, bool, error
 	}
 	set, found, err := h.MatcherToken()
 	if err != nil {
-		return nil, false, err
+		return nil, false, h.WrapErr(err)
 	}
 	if !found {
 		h.Prev()
@@ -119,6 +115,17 @@ func parseMatcher(h httpcaddyfile.Helper) (caddyhttp.RawMatcherSets, bool, error
 		return nil, true, nil
 	}
 	return caddyhttp.RawMatcherSets{set}, true, nil
+}
+
+// refuseMatchers refuses a matcher among scopes. It would be taken for the name of one, and the scopes before it would
+// be asked of every request.
+func refuseMatchers(h httpcaddyfile.Helper, scopes []string) error {
+	for _, name := range scopes {
+		if name == "*" || strings.HasPrefix(name, "@") || strings.HasPrefix(name, "/") {
+			return h.Errf("%s stands among scopes: a matcher comes first", name)
+		}
+	}
+	return nil
 }
 
 func (p *Protect) parseRule(h httpcaddyfile.Helper) error {
@@ -133,18 +140,34 @@ func (p *Protect) parseRule(h httpcaddyfile.Helper) error {
 	}
 	switch kind, values := args[0], args[1:]; kind {
 	case "scope":
-		rule.Scopes = values
+		rule.Scopes, err = values, refuseMatchers(h, values)
 	case "any_scope":
-		rule.AnyScope = values
+		rule.AnyScope, err = values, refuseMatchers(h, values)
 	case "claim":
 		if len(values) < 2 {
 			return h.Errf("require claim %s needs a value", values[0])
 		}
 		rule.Claim, rule.Values = values[0], values[1:]
+		err = refusePlaceholders(h, values)
 	default:
 		return h.Errf("unknown rule %q: use scope, any_scope or claim", kind)
 	}
+	if err != nil {
+		return err
+	}
 	p.Require = append(p.Require, rule)
+	return nil
+}
+
+// refusePlaceholders refuses placeholders where nothing replaces them: what they name would never be compared.
+func refusePlaceholders(h httpcaddyfile.Helper, values []string) error {
+	for _, value := range values {
+		for _, prefix := range []string{"{http.", "{env.", "{file."} {
+			if strings.Contains(value, prefix) {
+				return h.Errf("%s: a rule compares with text and replaces no placeholder", value)
+			}
+		}
+	}
 	return nil
 }
 

@@ -105,8 +105,20 @@ func once(d *caddyfile.Dispenser, name string, isSet bool) error {
 	return nil
 }
 
+// text reads a setting that is one text.
+func text(d *caddyfile.Dispenser, value *string) (err error) {
+	if err := once(d, d.Val(), *value != ""); err != nil {
+		return err
+	}
+	*value, err = oneArg(d)
+	return err
+}
+
 // refuseRequest refuses placeholders that a request would fill.
 func refuseRequest(d *caddyfile.Dispenser, value string) error {
+	if strings.Contains(value, "{http.request.uri.path.file.") { // what Caddy makes of it
+		return d.Errf("in a site block {file.NAME} is a part of the request's path: use {env.NAME} or {file./path}")
+	}
 	if strings.Contains(value, "{http.") {
 		return d.Errf("%s comes from the request: use {env.NAME} or {file./path}", value)
 	}
@@ -116,6 +128,11 @@ func refuseRequest(d *caddyfile.Dispenser, value string) error {
 // isPlaceholder tells whether a value is known only when the server starts.
 func isPlaceholder(value string) bool {
 	return strings.Contains(value, "{") && strings.Contains(value, "}")
+}
+
+// isReference tells whether a value is a placeholder and nothing beside it, so that no part of a secret is written out.
+func isReference(value string) bool {
+	return strings.HasPrefix(value, "{") && strings.HasSuffix(value, "}")
 }
 
 func (a *App) parseIssuer(d *caddyfile.Dispenser) error {
@@ -138,7 +155,9 @@ func (a *App) parseIssuer(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-func (a *App) parseAudience(d *caddyfile.Dispenser) error {
+func (a *App) parseAudience(d *caddyfile.Dispenser) error { return parseAudience(d, &a.Audience) }
+
+func parseAudience(d *caddyfile.Dispenser, audience *[]string) error {
 	values := d.RemainingArgs()
 	if len(values) == 0 {
 		return d.ArgErr()
@@ -151,7 +170,7 @@ func (a *App) parseAudience(d *caddyfile.Dispenser) error {
 			return err
 		}
 	}
-	a.Audience = append(a.Audience, values...)
+	*audience = append(*audience, values...)
 	return nil
 }
 
@@ -177,7 +196,9 @@ func (a *App) parseStore(d *caddyfile.Dispenser) error {
 	}
 	a.Store = &StoreConfig{Type: args[0]}
 	if len(args) == 2 {
-		a.Store.Path = args[1]
+		if a.Store.Path = args[1]; args[1] == "" {
+			return d.Errf("the store's path is empty; is a variable unset?")
+		}
 		return refuseRequest(d, args[1])
 	}
 	return nil
@@ -191,27 +212,26 @@ func (a *App) parseKeys(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		option := d.Val()
-		value, err := oneArg(d)
+		var err error
+		switch d.Val() {
+		case "algorithm":
+			if err = text(d, &a.Keys.Algorithm); err == nil {
+				if _, unknown := tokenissuer.ParseAlgorithm(a.Keys.Algorithm); unknown != nil {
+					err = d.Errf("%v", unknown)
+				}
+			}
+		case "encrypt_with":
+			if err = text(d, &a.Keys.EncryptWith); err == nil {
+				err = refuseRequest(d, a.Keys.EncryptWith)
+			}
+			if err == nil && !isReference(a.Keys.EncryptWith) {
+				err = d.Errf("encrypt_with must not stand in the configuration: use {env.NAME} or {file./path}")
+			}
+		default:
+			err = d.Errf("unknown keys option %q", d.Val())
+		}
 		if err != nil {
 			return err
-		}
-		switch option {
-		case "algorithm":
-			if _, err := tokenissuer.ParseAlgorithm(value); err != nil {
-				return d.Errf("%v", err)
-			}
-			a.Keys.Algorithm = value
-		case "encrypt_with":
-			if err := refuseRequest(d, value); err != nil {
-				return err
-			}
-			if !isPlaceholder(value) {
-				return d.Errf("encrypt_with must not stand in the configuration: use {env.NAME} or {file./path}")
-			}
-			a.Keys.EncryptWith = value
-		default:
-			return d.Errf("unknown keys option %q", option)
 		}
 	}
 	return nil
@@ -232,6 +252,9 @@ func parseTokens(d *caddyfile.Dispenser, tokens **TokensConfig) error {
 		lifetime, ok := lifetimes[d.Val()]
 		if !ok {
 			return d.Errf("unknown token lifetime %q", d.Val())
+		}
+		if err := once(d, d.Val(), *lifetime != 0); err != nil {
+			return err
 		}
 		duration, err := parseDuration(d)
 		if err != nil {
@@ -281,6 +304,9 @@ func (a *App) parseScope(d *caddyfile.Dispenser) error {
 		if d.NextArg() {
 			return d.ArgErr()
 		}
+		if tokenissuer.ActsForUser(scope.Name) {
+			return d.Errf("scope %q acts for a user: a server token cannot hold it", scope.Name)
+		}
 		scope.ServerTokens = true
 	}
 	a.Scopes = append(a.Scopes, scope)
@@ -297,6 +323,9 @@ func (a *App) parseRevocation(d *caddyfile.Dispenser) error {
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		if d.Val() != "max_staleness" {
 			return d.Errf("unknown revocation option %q", d.Val())
+		}
+		if err := once(d, "max_staleness", a.Revocation.MaxStaleness != 0); err != nil {
+			return err
 		}
 		duration, err := parseDuration(d)
 		if err != nil {
@@ -321,6 +350,9 @@ func (a *App) parseLimits(d *caddyfile.Dispenser) error {
 		if d.Val() != "client" {
 			return d.Errf("unknown limit %q", d.Val())
 		}
+		if err := once(d, "limits client", a.Limits.Client != nil); err != nil {
+			return err
+		}
 		limit, err := parseLimit(d)
 		if err != nil {
 			return err
@@ -336,7 +368,7 @@ func parseLimit(d *caddyfile.Dispenser) (*LimitConfig, error) {
 	if len(args) == 1 && args[0] == "off" {
 		return new(LimitConfig), nil
 	}
-	if len(args) != 3 || args[1] != "per" || args[2] != "ip" {
+	if len(args) != 3 || !strings.Contains(args[0], "/") || args[1] != "per" || args[2] != "ip" {
 		return nil, d.Errf("write a limit as `client 20/1m per ip`, or as `client off`")
 	}
 	count, window, _ := strings.Cut(args[0], "/")
@@ -357,7 +389,7 @@ func (a *App) parseClient(d *caddyfile.Dispenser) error {
 	if len(args) == 0 || len(args) > 2 {
 		return d.ArgErr()
 	}
-	client := ClientConfig{ID: args[0]}
+	client, first := ClientConfig{ID: args[0]}, *d
 	for _, other := range a.Clients {
 		if err := once(d, "client "+client.ID, other.ID == client.ID); err != nil {
 			return err
@@ -381,8 +413,8 @@ func (a *App) parseClient(d *caddyfile.Dispenser) error {
 	if err == nil {
 		err = c.Validate()
 	}
-	if err != nil {
-		return d.Errf("client %s: %v", client.ID, err)
+	if err != nil { // of the client as a whole: the line is its first
+		return first.Errf("client %s: %v", client.ID, err)
 	}
 	a.Clients = append(a.Clients, client)
 	return nil
@@ -400,16 +432,19 @@ func (c *ClientConfig) parseSecret(d *caddyfile.Dispenser, secret string) error 
 	if err := refuseRequest(d, secret); err != nil {
 		return err
 	}
-	if isPlaceholder(secret) {
+	if isReference(secret) {
 		c.Secret = secret
 		return nil
+	}
+	if strings.Contains(secret, "{env.") || strings.Contains(secret, "{file.") {
+		return d.Errf("client %s: a placeholder must be the whole secret", c.ID)
 	}
 	digest := tokenissuer.NewSecret(secret).Digest()
 	c.SecretSHA256 = hex.EncodeToString(digest[:])
 	return nil
 }
 
-func (c *ClientConfig) parseOption(d *caddyfile.Dispenser) (err error) {
+func (c *ClientConfig) parseOption(d *caddyfile.Dispenser) error {
 	list := func(values *[]string) error {
 		args := d.RemainingArgs()
 		if len(args) == 0 {
@@ -420,9 +455,9 @@ func (c *ClientConfig) parseOption(d *caddyfile.Dispenser) (err error) {
 	}
 	switch d.Val() {
 	case "name":
-		c.Name, err = oneArg(d)
+		return text(d, &c.Name)
 	case "type":
-		c.Type, err = oneArg(d)
+		return text(d, &c.Type)
 	case "grants":
 		return list(&c.Grants)
 	case "scopes":
@@ -439,7 +474,7 @@ func (c *ClientConfig) parseOption(d *caddyfile.Dispenser) (err error) {
 	default:
 		return d.Errf("unknown client option %q", d.Val())
 	}
-	return err
+	return nil
 }
 
 // Interface guard.

@@ -31,6 +31,7 @@ cannot be changed from here.`,
 			flags.StringVar(&admin.address, "address", "", "Address of the admin endpoint, if not the default")
 			flags.StringVarP(&admin.config, "config", "c", "", "Configuration file to learn the address from")
 			flags.StringVarP(&admin.adapter, "adapter", "a", "", "Name of the adapter for that file")
+			cmd.Args, cmd.RunE = cobra.NoArgs, showHelp
 			cmd.AddCommand(clientCommand(admin), tokenCommand(admin), keysCommand(admin))
 		},
 	})
@@ -97,6 +98,16 @@ func command(use, short string, args cobra.PositionalArgs, run runner) *cobra.Co
 		},
 	}
 }
+
+// group builds a command that only holds others. A word that is none of them is an error, and not a call for help: a
+// script must not take a misspelled command for one that worked.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: showHelp}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
 // printJSON writes what a machine reads.
 func printJSON(out io.Writer, value any) error {

@@ -9,23 +9,29 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
 func clientCommand(admin *adminClient) *cobra.Command {
-	cmd := &cobra.Command{Use: "client", Short: "Manages clients"}
-	cmd.AddCommand(
+	return group("client", "Manages clients",
 		clientAdd(admin), clientList(admin), clientShow(admin), clientRotateSecret(admin),
 		clientChange(admin, "disable ID", "Refuses a client, and revokes its tokens", http.MethodPost, "/disable"),
 		clientChange(admin, "enable ID", "Lets a disabled client in again", http.MethodPost, "/enable"),
 		clientChange(admin, "remove ID", "Deletes a client, and revokes its tokens", http.MethodDelete, ""),
 	)
-	return cmd
 }
 
-func clientPath(id string) string { return "/oauth/clients/" + url.PathEscape(id) }
+// clientPath keeps an id that is only dots from being taken for a way up.
+func clientPath(id string) string {
+	escaped := url.PathEscape(id)
+	if strings.Trim(id, ".") == "" {
+		escaped = strings.ReplaceAll(id, ".", "%2E")
+	}
+	return "/oauth/clients/" + escaped
+}
 
 func clientAdd(admin *adminClient) *cobra.Command {
 	var n newClient
@@ -150,7 +156,11 @@ func clientRotateSecret(admin *adminClient) *cobra.Command {
 			if asJSON {
 				return printJSON(out, rotated)
 			}
-			_, err := fmt.Fprintf(out, "client_secret  %s\n\nThis is the only time that the secret is shown. The old one is good for another %s.\n", rotated.Secret, overlap)
+			old := "is good for another " + overlap
+			if d, err := caddy.ParseDuration(overlap); err == nil && d == 0 {
+				old = "has ended"
+			}
+			_, err := fmt.Fprintf(out, "client_secret  %s\n\nThis is the only time that the secret is shown. The old one %s.\n", rotated.Secret, old)
 			return err
 		})
 	cmd.Flags().StringVar(&overlap, "overlap", "24h", "How long the old secret stays good; 0s ends it now")

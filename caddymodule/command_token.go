@@ -14,9 +14,7 @@ import (
 )
 
 func tokenCommand(admin *adminClient) *cobra.Command {
-	cmd := &cobra.Command{Use: "token", Short: "Mints, explains and revokes access tokens"}
-	cmd.AddCommand(tokenMint(admin), tokenExplain(admin), tokenRevoke(admin))
-	return cmd
+	return group("token", "Mints, explains and revokes access tokens", tokenMint(admin), tokenExplain(admin), tokenRevoke(admin))
 }
 
 func tokenMint(admin *adminClient) *cobra.Command {
@@ -76,11 +74,11 @@ func (x *explanation) print(out io.Writer) error {
 	_, _ = fmt.Fprintf(out, "%s\n\n", verdict)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, f := range x.Findings {
-		outcome := f.Outcome
+		promise := f.Promise
 		if f.Reason != "" {
-			outcome += " (" + f.Reason + ")"
+			promise = "it does not hold that " + promise + " (" + f.Reason + ")"
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\tit must hold that %s\n", f.Check, outcome, f.Promise)
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", f.Check, f.Outcome, promise)
 	}
 	if x.Subject != "" {
 		_, _ = fmt.Fprintf(table, "\t\t\nsubject\t%s\nclient\t%s\nscope\t%s\njti\t%s\nkey\t%s\nissued\t%s\nexpires\t%s\n",
@@ -137,7 +135,5 @@ func keysCommand(admin *adminClient) *cobra.Command {
 		}
 		return table.Flush()
 	})
-	cmd := &cobra.Command{Use: "keys", Short: "Shows the signing keys"}
-	cmd.AddCommand(jsonFlag(list, &asJSON))
-	return cmd
+	return group("keys", "Shows the signing keys", jsonFlag(list, &asJSON))
 }

@@ -270,6 +270,9 @@ func (a *App) readScopes(s *settings) error {
 		if seen[c.Name] {
 			return fmt.Errorf("scope %q is declared twice", c.Name)
 		}
+		if c.ServerTokens && tokenissuer.ActsForUser(c.Name) {
+			return fmt.Errorf("scope %q acts for a user: a server token cannot hold it", c.Name)
+		}
 		seen[c.Name] = true
 		declared = append(declared, tokenissuer.Scope{Name: c.Name, Words: c.Words, ServerTokens: c.ServerTokens})
 	}

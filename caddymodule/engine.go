@@ -107,6 +107,13 @@ func (e *engine) open() (tokenissuer.Store, error) {
 	return store, nil
 }
 
+// opened returns the store of an engine that is open, and nil for any other.
+func (e *engine) opened() tokenissuer.Store {
+	e.opening.Lock()
+	defer e.opening.Unlock()
+	return e.store
+}
+
 func (e *engine) openStore(ctx context.Context) (tokenissuer.Store, error) {
 	if e.settings.store == storeMemory {
 		e.logger.Warn("the memory store forgets clients, keys and revocations when the process ends: use it for demos and tests only")
@@ -116,7 +123,7 @@ func (e *engine) openStore(ctx context.Context) (tokenissuer.Store, error) {
 }
 
 // follow keeps the revocations up to date until the engine is closed.
-func (e *engine) follow(ctx context.Context, store tokenissuer.RevocationStore, position int64) {
+func (e *engine) follow(ctx context.Context, store tokenissuer.Store, position int64) {
 	defer close(e.stopped)
 	poll, expire := time.NewTicker(feedInterval), time.NewTicker(expireInterval)
 	defer poll.Stop()
@@ -127,7 +134,7 @@ func (e *engine) follow(ctx context.Context, store tokenissuer.RevocationStore, 
 		case <-ctx.Done():
 			return
 		case <-expire.C:
-			e.revocations.Expire(e.now())
+			e.expire(ctx, store)
 		case <-poll.C:
 			asked, cancel := context.WithTimeout(ctx, feedTimeout)
 			next, err := e.readRevocations(asked, store, position)
@@ -138,6 +145,17 @@ func (e *engine) follow(ctx context.Context, store tokenissuer.RevocationStore, 
 			}
 			failing = err != nil
 		}
+	}
+}
+
+// expire drops revocations that can hit no token any more, a little late, since nodes' clocks differ.
+func (e *engine) expire(ctx context.Context, store tokenissuer.Housekeeper) {
+	before := e.now().Add(-tokenissuer.Leeway)
+	e.revocations.Expire(before)
+	asked, cancel := context.WithTimeout(ctx, feedTimeout)
+	defer cancel()
+	if err := store.DropRevocations(asked, before); err != nil && ctx.Err() == nil {
+		e.logger.Warn("dropping expired revocations: trying again in a minute", zap.Error(err))
 	}
 }
 
@@ -176,12 +194,14 @@ func (e *engine) Destruct() error {
 	}
 	e.stop()
 	<-e.stopped
-	store := e.store
+	if e.inFlight.Load() == 0 {
+		return e.store.Close()
+	}
 	go func() {
 		for deadline := time.Now().Add(shutdownTimeout); e.inFlight.Load() > 0 && time.Now().Before(deadline); {
 			time.Sleep(10 * time.Millisecond)
 		}
-		if err := store.Close(); err != nil {
+		if err := e.store.Close(); err != nil {
 			e.logger.Error("closing the store", zap.Error(err))
 		}
 	}()

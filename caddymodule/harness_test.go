@@ -56,6 +56,9 @@ func startGatehouse(t *testing.T, caddyfile string) *gatehouse {
 		"DIR", dir, "SECRET", confSecret)
 	t.Setenv("XDG_DATA_HOME", filepath.Join(dir, "data"))
 	t.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "config"))
+	autosave := caddy.ConfigAutosavePath // fixed when the process began
+	caddy.ConfigAutosavePath = filepath.Join(dir, "config", "autosave.json")
+	t.Cleanup(func() { caddy.ConfigAutosavePath = autosave })
 	g.reload(caddyfile)
 	t.Cleanup(func() {
 		if err := caddy.Stop(); err != nil {
@@ -70,6 +73,20 @@ func (g *gatehouse) reload(caddyfile string) {
 	g.t.Helper()
 	if err := g.tryReload(caddyfile); err != nil {
 		g.t.Fatalf("loading the configuration: %v", err)
+	}
+	g.awaitOneListener()
+}
+
+// awaitOneListener waits until the listeners of other configurations are closed. Caddy closes them after Load has
+// returned, and a connection that the kernel gives to one of them just then is reset.
+func (g *gatehouse) awaitOneListener() {
+	var port int
+	_, _ = fmt.Sscanf(g.addr, "127.0.0.1:%d", &port)
+	one := fmt.Sprintf(" 0100007F:%04X 00000000:0000 0A ", port)
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if sockets, err := os.ReadFile("/proc/net/tcp"); err != nil || strings.Count(string(sockets), one) <= 1 {
+			return
+		}
 	}
 }
 

@@ -1,0 +1,386 @@
+package caddymodule
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+)
+
+// run runs `caddy oauth …` against the running Caddy. An error is what Caddy ends with code 1 for.
+func (g *gatehouse) run(stdin string, args ...string) (string, error) {
+	return runCommand(stdin, append([]string{"--address", g.admin}, args...)...)
+}
+
+func runCommand(stdin string, args ...string) (string, error) {
+	oauth := &cobra.Command{Use: "oauth"}
+	caddycmd.Commands()["oauth"].CobraFunc(oauth)
+	root := &cobra.Command{Use: "caddy", SilenceUsage: true, SilenceErrors: true} // as Caddy's own, but for the printing
+	root.AddCommand(oauth)
+	var out, errors bytes.Buffer
+	root.SetArgs(append([]string{"oauth"}, args...))
+	root.SetIn(strings.NewReader(stdin))
+	root.SetOut(&out)
+	root.SetErr(&errors)
+	err := root.Execute()
+	return out.String(), err
+}
+
+// ok is run of a command that must work.
+func (g *gatehouse) ok(args ...string) string {
+	g.t.Helper()
+	out, err := g.run("", args...)
+	if err != nil {
+		g.t.Fatalf("caddy oauth %s: %v", strings.Join(args, " "), err)
+	}
+	return out
+}
+
+// printed returns what stands behind a word at the start of a line.
+func printed(t *testing.T, out, word string) string {
+	t.Helper()
+	for line := range strings.Lines(out) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == word {
+			return strings.Join(fields[1:], " ")
+		}
+	}
+	t.Fatalf("there is no %s in\n%s", word, out)
+	return ""
+}
+
+// decoded reads what --json printed.
+func decoded[T any](t *testing.T, out string) (value T) {
+	t.Helper()
+	decoder := json.NewDecoder(strings.NewReader(out))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&value); err != nil {
+		t.Fatalf("%v in\n%s", err, out)
+	}
+	return value
+}
+
+// TestCommandClient walks a client through `caddy oauth client`.
+func TestCommandClient(t *testing.T) {
+	clock := setClock(t)
+	g := startGatehouse(t, durableSite)
+	out := g.ok("client", "add", "--name", "Partner portal", "--id", "a/b c%2F?", "--grant", "client_credentials",
+		"--grant", "authorization_code", "--scope", "public", "--scope", "trusted", "--redirect-uri", "https://p.example/cb", "--first-party")
+	id, secret := printed(t, out, "client_id"), printed(t, out, "client_secret")
+	if id != "a/b c%2F?" || !strings.Contains(out, "This is the only time that the secret is shown.") {
+		t.Errorf("add printed\n%s", out)
+	}
+	shown := g.ok("client", "show", id)
+	for _, want := range []string{
+		"Partner portal", "confidential", "client_credentials authorization_code", "public trusted", "https://p.example/cb", "store", "enabled", "ends never",
+	} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("show lacks %q in\n%s", want, shown)
+		}
+	}
+	list := g.ok("client", "list")
+	if strings.Count(list, "\n") != 6 || !strings.HasPrefix(list, "ID") || !strings.Contains(list, "config") || !strings.Contains(list, "Partner portal") {
+		t.Errorf("list printed\n%s", list)
+	}
+	if strings.Contains(shown+list, secret) {
+		t.Error("the secret is shown again")
+	}
+
+	rotated := g.ok("client", "rotate-secret", id)
+	second := printed(t, rotated, "client_secret")
+	if !strings.Contains(rotated, "The old one is good for another 24h.") {
+		t.Errorf("rotate-secret printed\n%s", rotated)
+	}
+	for _, s := range []string{secret, second} {
+		if status, _ := g.tokenFor(id, s); status != http.StatusOK {
+			t.Errorf("within the overlap: %d", status)
+		}
+	}
+	if shown := g.ok("client", "show", id); strings.Count(shown, "\nsecret ") != 2 {
+		t.Errorf("show printed\n%s", shown)
+	}
+	rotated = g.ok("client", "rotate-secret", id, "--overlap", "0s")
+	third := printed(t, rotated, "client_secret")
+	if !strings.Contains(rotated, "The old one has ended.") {
+		t.Errorf("rotate-secret printed\n%s", rotated)
+	}
+	for s, want := range map[string]int{secret: 401, second: 401, third: 200} {
+		if status, _ := g.tokenFor(id, s); status != want {
+			t.Errorf("after the rotation without overlap: %d, want %d", status, want)
+		}
+	}
+
+	_, token := g.tokenFor(id, third)
+	if out := g.ok("client", "disable", id); out != "" || g.gate(token) != 401 {
+		t.Errorf("disable printed %q, and the gate answers %d", out, g.gate(token))
+	}
+	if status, _ := g.tokenFor(id, third); status != 401 || !strings.Contains(g.ok("client", "show", id), "disabled") {
+		t.Errorf("a disabled client: %d", status)
+	}
+	g.ok("client", "enable", id)
+	clock.advance(10 * time.Second)
+	status, token := g.tokenFor(id, third)
+	if status != 200 || g.gate(token) != 200 {
+		t.Errorf("an enabled client: %d", status)
+	}
+	g.ok("client", "remove", id)
+	if g.gate(token) != 401 || strings.Contains(g.ok("client", "list"), id) {
+		t.Error("a removed client is there")
+	}
+}
+
+// TestCommandClientJSON: --json prints what a machine reads, at every command that prints anything.
+func TestCommandClientJSON(t *testing.T) {
+	g := startGatehouse(t, site)
+	added := decoded[clientView](t, g.ok("client", "add", "--name", "Acme", "--json"))
+	if added.ID == "" || len(added.Secret) < 32 || added.Source != "store" || added.CreatedAt.IsZero() {
+		t.Errorf("added %+v", added)
+	}
+	shown := decoded[clientView](t, g.ok("client", "show", added.ID, "--json"))
+	if shown.Secret != "" || len(shown.Secrets) != 1 || shown.ID != added.ID {
+		t.Errorf("shown %+v", shown)
+	}
+	if list := decoded[[]clientView](t, g.ok("client", "list", "--json")); len(list) != 5 {
+		t.Errorf("listed %+v", list)
+	}
+	if rotated := decoded[clientSecret](t, g.ok("client", "rotate-secret", added.ID, "--json")); rotated.ID != added.ID || rotated.Secret == added.Secret {
+		t.Errorf("rotated %+v", rotated)
+	}
+	public := decoded[clientView](t, g.ok("client", "add", "--name", "App", "--type", "public", "--json"))
+	if public.Secret != "" || len(public.Secrets) != 0 || len(public.Grants) != 2 {
+		t.Errorf("added %+v", public)
+	}
+	if out := g.ok("client", "add", "--name", "Phone", "--type", "native"); strings.Contains(out, "secret") {
+		t.Errorf("a native client got a secret:\n%s", out)
+	}
+	minted := decoded[mintedToken](t, g.ok("token", "mint", "--client", added.ID, "--lifetime", "15m", "--json"))
+	if minted.ExpiresIn != 900 || minted.TokenType != "Bearer" || minted.Scope != "public" || g.gate(minted.AccessToken) != 200 {
+		t.Errorf("minted %+v", minted)
+	}
+	if keys := decoded[[]keyView](t, g.ok("keys", "list", "--json")); len(keys) != 1 || !keys[0].Signing || keys[0].Algorithm != "ES256" {
+		t.Errorf("keys %+v", keys)
+	}
+	out, err := g.run(minted.AccessToken, "token", "explain", "--json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := decoded[explanation](t, out); !x.Accepted || x.ID != minted.ID || len(x.Findings) < 8 || x.Subject != added.ID {
+		t.Errorf("explained %+v", x)
+	}
+}
+
+// TestCommandTokenExplain: good, expired, revoked, forged, foreign and no token, in plain words.
+func TestCommandTokenExplain(t *testing.T) {
+	clock := setClock(t)
+	g := startGatehouse(t, site)
+	mint := func(args ...string) string {
+		return strings.TrimSpace(g.ok(append([]string{"token", "mint", "--client", "conf"}, args...)...))
+	}
+	expired := mint("--lifetime", "1s")
+	clock.advance(time.Minute)
+	good, revoked, scoped := mint(), mint(), mint("--scope", "public", "--scope", "orders.read")
+	g.ok("token", "revoke", "--jti", decodedID(t, g, revoked))
+	parts := strings.Split(good, ".")
+	forged := parts[0] + "." + parts[1] + "." + strings.Split(scoped, ".")[2]
+	unsigned := b64([]byte(`{"alg":"none","typ":"at+jwt"}`)) + "." + parts[1] + "."
+
+	const accepts, refuses = "The gate accepts this token.\n", "The gate refuses this token.\n"
+	for _, test := range []struct {
+		name, token, verdict string
+		lines                []string
+	}{
+		{"good", good, accepts, []string{"signature passed", "time passed", "revocation passed", "subject conf", "scope public"}},
+		{"with a line end", good + "\n", accepts, []string{"form passed"}},
+		{"scoped", scoped, accepts, []string{"scope public orders.read"}},
+		{"expired", expired, refuses, []string{"time failed token_expired", "signature passed", "subject conf"}},
+		{"revoked", revoked, refuses, []string{"signature passed", "revocation failed token_revoked", "subject conf"}},
+		{"forged", forged, refuses, []string{"signature failed", "revocation passed", "time passed"}},
+		{"unsigned", unsigned, refuses, []string{"form failed"}},
+		{"garbage", "garbage", refuses, []string{"form failed", "key not reached", "signature not reached", "revocation not reached"}},
+		{"nothing", "", refuses, []string{"form failed"}},
+		{"too long", strings.Repeat("a", 9000), refuses, []string{"form failed"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			out, err := g.run(test.token, "token", "explain")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasPrefix(out, test.verdict) {
+				t.Errorf("it says\n%s", out)
+			}
+			for _, want := range test.lines {
+				if !hasLine(out, strings.Fields(want)) {
+					t.Errorf("it lacks %q:\n%s", want, out)
+				}
+			}
+			if test.verdict == refuses && g.gateOf(test.token) == http.StatusOK {
+				t.Error("and yet the gate accepts it")
+			}
+			for _, claim := range []string{"subject", "scope "} {
+				if (test.name == "forged" || test.name == "unsigned") && strings.Contains(out, "\n"+claim) {
+					t.Errorf("it shows claims that nobody signed:\n%s", out)
+				}
+			}
+		})
+	}
+	out, err := g.run(good, "token", "explain", "--audience", "https://other.example")
+	if err != nil || !strings.Contains(out, "(audience_wrong)") {
+		t.Errorf("for another audience: %v\n%s", err, out)
+	}
+}
+
+// hasLine tells whether a line begins with the first word and has the others.
+func hasLine(out string, words []string) bool {
+	for line := range strings.Lines(out) {
+		missing := func(word string) bool { return !strings.Contains(line, word) }
+		if strings.HasPrefix(line, words[0]+" ") && !slices.ContainsFunc(words, missing) {
+			return true
+		}
+	}
+	return false
+}
+
+// gateOf is gate for what may be no token at all.
+func (g *gatehouse) gateOf(token string) int {
+	token = strings.TrimSpace(token)
+	if token == "" {
+		return 0
+	}
+	return g.gate(token)
+}
+
+// decodedID returns the jti of a token, by way of explain.
+func decodedID(t *testing.T, g *gatehouse, token string) string {
+	t.Helper()
+	out, err := g.run(token, "token", "explain", "--json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decoded[explanation](t, out).ID
+}
+
+// TestCommandTokenRevoke revokes by each of the names; TestG99Revocations proves what each hits.
+func TestCommandTokenRevoke(t *testing.T) {
+	g := startGatehouse(t, site)
+	for _, kind := range []string{"--jti", "--family", "--user", "--client"} {
+		token := g.token()
+		id := "nothing"
+		switch kind {
+		case "--jti":
+			id = decodedID(t, g, token)
+		case "--client":
+			id = "conf"
+		}
+		if out := g.ok("token", "revoke", kind, id); out != "" {
+			t.Errorf("revoke %s printed %q", kind, out)
+		}
+		want := http.StatusOK
+		if id != "nothing" {
+			want = http.StatusUnauthorized
+		}
+		if got := g.gate(token); got != want {
+			t.Errorf("after revoke %s %s the gate answers %d, want %d", kind, id, got, want)
+		}
+	}
+}
+
+func TestCommandKeysList(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	g.reload(strings.Replace(durableSite, "issuer http", "keys {\n\t\t\talgorithm EdDSA\n\t\t}\n\t\tissuer http", 1))
+	out := g.ok("keys", "list")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) != 3 || !strings.HasPrefix(lines[0], "KID") ||
+		!strings.Contains(lines[1], "ES256") || !strings.HasSuffix(lines[1], "verifies") ||
+		!strings.Contains(lines[2], "EdDSA") || !strings.HasSuffix(lines[2], "signs") {
+		t.Errorf("it printed\n%s", out)
+	}
+}
+
+// TestCommandErrors: a mistake ends with code 1 and one readable sentence.
+func TestCommandErrors(t *testing.T) {
+	g := startGatehouse(t, site)
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"client", "show", "nobody"}, "there is no such client"},
+		{[]string{"client", "show", ".."}, "there is no such client"},
+		{[]string{"client", "show", "."}, "there is no such client"},
+		{[]string{"client", "remove", "nobody"}, "there is no such client"},
+		{[]string{"client", "disable", "nobody"}, "there is no such client"},
+		{[]string{"client", "enable", "nobody"}, "there is no such client"},
+		{[]string{"client", "rotate-secret", "nobody"}, "there is no such client"},
+		{[]string{"client", "remove", "conf"}, "it is declared in the configuration: change it there"},
+		{[]string{"client", "disable", "conf"}, "it is declared in the configuration: change it there"},
+		{[]string{"client", "rotate-secret", "conf"}, "it is declared in the configuration: change it there"},
+		{[]string{"client", "rotate-secret", "conf", "--overlap", "soon"}, `"soon" is no duration: write it as 90s, 15m, 2h or 28d`},
+		{[]string{"client", "add"}, `required flag(s) "name" not set`},
+		{[]string{"client", "add", "--name", "x", "--id", "conf"}, "the id is already taken"},
+		{[]string{"client", "add", "--name", "x", "--type", "wide"}, `unknown client type "wide": use confidential, public or native`},
+		{[]string{"client", "add", "--name", "x", "--grant", "implicit"}, `unknown grant "implicit": use client_credentials, authorization_code, refresh_token, password`},
+		{[]string{"client", "add", "--name", "x", "--scope", "nothing"}, `unknown scope "nothing": declare it first`},
+		{[]string{"client", "add", "--name", "x", "--secret", "mine"}, "unknown flag: --secret"},
+		{[]string{"client", "show"}, "accepts 1 arg(s), received 0"},
+		{[]string{"client", "remov", "conf"}, `unknown command "remov" for "caddy oauth client"`},
+		{[]string{"clients"}, `unknown command "clients" for "caddy oauth"`},
+		{[]string{"token", "mint"}, `required flag(s) "client" not set`},
+		{[]string{"token", "mint", "--client", "nobody"}, "there is no such client"},
+		{[]string{"token", "mint", "--client", "conf", "--scope", "trusted"}, "The requested scope is invalid, unknown, or malformed. (scope_not_allowed)"},
+		{[]string{"token", "mint", "--client", "conf", "--lifetime", "36d"}, "token lifetime 864h0m0s: use 1s to 840h0m0s"},
+		{[]string{"token", "revoke"}, "name one of --jti, --family, --user and --client"},
+		{[]string{"token", "revoke", "--jti", "a", "--client", "b"}, "name one of --jti, --family, --user and --client"},
+		{[]string{"token", "explain", "eyJ"}, `unknown command "eyJ" for "caddy oauth token explain"`},
+		{[]string{"keys", "rotate"}, `unknown command "rotate" for "caddy oauth keys"`},
+	} {
+		out, err := g.run("", test.args...)
+		if err == nil || err.Error() != test.want {
+			t.Errorf("caddy oauth %q: %v, want %s", test.args, err, test.want)
+		}
+		if out != "" {
+			t.Errorf("caddy oauth %q printed %s", test.args, out)
+		}
+	}
+	_, err := runCommand("", "--address", freeAddr(t), "client", "list")
+	if err == nil || !strings.Contains(err.Error(), "connection refused") || unicode.IsUpper([]rune(err.Error())[0]) {
+		t.Errorf("nobody listens: %v", err)
+	}
+	if out, err := runCommand(""); err != nil || !strings.Contains(out, "Available Commands") {
+		t.Errorf("caddy oauth: %v\n%s", err, out)
+	}
+}
+
+// TestCommandFindsTheEndpoint: the address comes from the configuration file, as for `caddy reload`.
+func TestCommandFindsTheEndpoint(t *testing.T) {
+	g := startGatehouse(t, site)
+	path := filepath.Join(t.TempDir(), "Caddyfile")
+	if err := os.WriteFile(path, []byte(g.vars.Replace(site)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := runCommand("", "--config", path, "client", "list")
+	if err != nil || !strings.Contains(out, "legacy") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestCommandOverAUnixSocket: where the admin endpoint is a socket, its file's mode says who may administer.
+func TestCommandOverAUnixSocket(t *testing.T) {
+	directory, err := os.MkdirTemp("", "gatehouse") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(directory) })
+	address := "unix/" + filepath.Join(directory, "admin.sock")
+	startGatehouse(t, strings.Replace(site, "admin ADMIN", "admin "+address, 1))
+	out, err := runCommand("", "--address", address, "client", "list")
+	if err != nil || !strings.Contains(out, "legacy") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

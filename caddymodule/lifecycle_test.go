@@ -1,0 +1,662 @@
+package caddymodule
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"database/sql"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// stop ends the running Caddy; reload starts it again.
+func (g *gatehouse) stop() {
+	g.t.Helper()
+	if err := caddy.Stop(); err != nil {
+		g.t.Fatalf("stopping caddy: %v", err)
+	}
+	g.eventually("the store is closed", func() bool {
+		_, err := os.Stat(g.database() + "-wal")
+		return os.IsNotExist(err)
+	})
+}
+
+// database is the file of durableSite.
+func (g *gatehouse) database() string { return g.vars.Replace("DIR/state/oauth.db") }
+
+// kids lists the published keys.
+func (g *gatehouse) kids() string {
+	g.t.Helper()
+	_, _, body := g.get("/oauth/jwks", "")
+	var set struct {
+		Keys []struct{ Kid string } `json:"keys"`
+	}
+	if err := json.Unmarshal([]byte(body), &set); err != nil || len(set.Keys) == 0 {
+		g.t.Fatalf("%v in %s", err, body)
+	}
+	return fmt.Sprint(set.Keys)
+}
+
+// withKEK is durableSite with a key-encryption key from DIR/name.
+func withKEK(name string) string {
+	return strings.Replace(durableSite, "issuer http", "keys {\n\t\t\tencrypt_with {file.DIR/"+name+"}\n\t\t}\n\t\tissuer http", 1)
+}
+
+func (g *gatehouse) writeKEK(name, key string) {
+	g.t.Helper()
+	if err := os.WriteFile(g.vars.Replace("DIR/"+name), []byte(key+"\n"), 0o600); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// TestRestartKeepsEverything: keys, clients, secrets, marks and revocations are those from before.
+func TestRestartKeepsEverything(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	add := func(id string) string {
+		return member(t, g.must(201, "POST", "/oauth/clients", `{"id":"`+id+`","name":"`+id+`"}`), "client_secret")
+	}
+	secret, disabled, removed := add("acme"), add("disabled"), add("removed")
+	second := member(t, g.must(200, "POST", "/oauth/clients/acme/rotate-secret", `{"overlap":"1h"}`), "client_secret")
+	token, revoked := g.token(), g.token()
+	g.must(204, "POST", "/oauth/revocations", `{"jti":"`+decodedID(t, g, revoked)+`"}`)
+	g.must(204, "POST", "/oauth/clients/disabled/disable", `{}`)
+	g.must(204, "DELETE", "/oauth/clients/removed", ``)
+	kids, clients := g.kids(), g.must(200, "GET", "/oauth/clients", ``)
+
+	g.stop()
+	g.reload(durableSite)
+	if got := g.kids(); got != kids {
+		t.Errorf("the keys are %s, were %s", got, kids)
+	}
+	if got := g.must(200, "GET", "/oauth/clients", ``); got != clients {
+		t.Errorf("the clients are\n%s, were\n%s", got, clients)
+	}
+	if got := g.gate(token); got != 200 {
+		t.Errorf("an old token: %d", got)
+	}
+	if got := g.gate(revoked); got != 401 {
+		t.Errorf("a token that was revoked: %d", got)
+	}
+	for _, c := range []struct {
+		id, secret string
+		want       int
+	}{{"acme", secret, 200}, {"acme", second, 200}, {"disabled", disabled, 401}, {"removed", removed, 401}} {
+		if got, _ := g.tokenFor(c.id, c.secret); got != c.want {
+			t.Errorf("client %s: %d, want %d", c.id, got, c.want)
+		}
+	}
+	g.must(409, "POST", "/oauth/clients", `{"id":"removed","name":"again"}`)
+}
+
+// TestF18Reloads: a hundred reloads lose nothing, and leave no goroutine, file or engine behind. Every tenth changes
+// what engines are told apart by, so that a new one takes over the file from the old one.
+func TestF18Reloads(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	secret := member(t, g.must(201, "POST", "/oauth/clients", `{"id":"acme","name":"Acme"}`), "client_secret")
+	token, revoked := g.token(), g.token()
+	g.must(204, "POST", "/oauth/revocations", `{"jti":"`+decodedID(t, g, revoked)+`"}`)
+	kids := g.kids()
+	check := func() {
+		t.Helper()
+		if got := g.kids(); got != kids {
+			t.Fatalf("the keys are %s, were %s", got, kids)
+		}
+		if a, b := g.gate(token), g.gate(revoked); a != 200 || b != 401 {
+			t.Fatalf("the gate answers %d to a good and %d to a revoked token", a, b)
+		}
+		if got, fresh := g.tokenFor("acme", secret); got != 200 || g.gate(fresh) != 200 {
+			t.Fatalf("the client gets %d", got)
+		}
+	}
+	other := strings.Replace(durableSite, "issuer http", "revocation {\n\t\t\tmax_staleness 3m\n\t\t}\n\t\tissuer http", 1)
+	for range 3 { // whatever Caddy makes once
+		g.reload(other)
+		g.reload(durableSite)
+	}
+	check()
+	engine := g.app().engine
+	goroutines, files := g.settled()
+	for i := range 100 {
+		if i%10 == 9 {
+			g.reload(other)
+			check()
+		}
+		g.reload(durableSite)
+		if i%10 == 0 {
+			check()
+		}
+		if i == 8 && g.app().engine != engine {
+			t.Error("the same settings got another engine")
+		}
+	}
+	check()
+	g.eventually("goroutines and files are as before", func() bool {
+		return runtime.NumGoroutine() <= goroutines && openFiles(t) <= files
+	})
+	if len(running.list) != 1 {
+		t.Errorf("%d apps are running", len(running.list))
+	}
+	if pooled := pooledEngines(); pooled != 1 {
+		t.Errorf("%d engines are in the pool", pooled)
+	}
+}
+
+// settled returns how many goroutines and open files there are once their numbers stand still.
+func (g *gatehouse) settled() (goroutines, files int) {
+	still := 0
+	g.eventually("goroutines and files stand still", func() bool {
+		n, f := runtime.NumGoroutine(), openFiles(g.t)
+		if n != goroutines || f != files {
+			goroutines, files, still = n, f, 0
+		}
+		still++
+		return still > 50
+	})
+	return goroutines, files
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip("counting open files takes a /proc")
+	}
+	return len(entries)
+}
+
+// TestF19InvalidReloads: the old configuration serves on, through a hundred of them.
+func TestF19InvalidReloads(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	token := g.token()
+	broken := []string{
+		strings.Replace(durableSite, "issuer http://ADDR", "issuer http://ADDR/", 1),                           // does not adapt
+		strings.Replace(durableSite, "protect trusted", "protect nothing", 1),                                  // does not provision
+		strings.Replace(durableSite, "state/oauth.db", "caddy.log/oauth.db", 1),                                // does not start
+		strings.Replace(durableSite, "client conf SECRET", "client conf {env.GATEHOUSE_TEST_UNSET}", 1),        // lacks a secret
+		strings.Replace(durableSite, "issuer http", "keys {\nencrypt_with {file.DIR/none}\n}\nissuer http", 1), // lacks a key
+	}
+	for i := range 100 {
+		if err := g.tryReload(broken[i%len(broken)]); err == nil {
+			t.Fatalf("broken configuration %d was loaded", i%len(broken))
+		}
+		g.awaitOneListener()
+		if i%10 == 0 {
+			if a, b := g.gate(token), g.gate(g.token()); a != 200 || b != 200 {
+				t.Fatalf("after %d the gate answers %d and %d", i, a, b)
+			}
+		}
+	}
+	if len(running.list) != 1 {
+		t.Errorf("%d apps are running", len(running.list))
+	}
+	if pooled := pooledEngines(); pooled != 1 {
+		t.Errorf("%d engines are in the pool", pooled)
+	}
+}
+
+// TestF20Switching: tokens live as long as their issuer and the key that signed them.
+func TestF20Switching(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	first := g.token()
+	g.reload(site) // another store has other keys
+	if got := g.gate(first); got != 401 {
+		t.Errorf("a token of another store: %d", got)
+	}
+	inMemory := g.token()
+	g.reload(durableSite)
+	if a, b := g.gate(first), g.gate(inMemory); a != 200 || b != 401 {
+		t.Errorf("back again: %d and %d", a, b)
+	}
+	g.reload(strings.Replace(durableSite, "issuer http", "keys {\n\t\t\talgorithm RS256\n\t\t}\n\t\tissuer http", 1))
+	second := g.token()
+	if a, b := g.gate(first), g.gate(second); a != 200 || b != 200 {
+		t.Errorf("another algorithm: %d and %d", a, b)
+	}
+	if !strings.HasPrefix(second, b64([]byte(`{"alg":"RS256"`))[:18]) {
+		t.Errorf("the new token is %s", second)
+	}
+	g.reload(durableSite)
+	if a, b := g.gate(first), g.gate(second); a != 200 || b != 200 {
+		t.Errorf("the first algorithm again: %d and %d", a, b)
+	}
+	g.reload(strings.Replace(durableSite, "issuer http://ADDR", "issuer http://localhost:1", 1))
+	third := g.token()
+	if a, b, c := g.gate(first), g.gate(second), g.gate(third); a != 401 || b != 401 || c != 200 {
+		t.Errorf("another issuer: %d, %d and %d", a, b, c)
+	}
+}
+
+// TestF27BeforeStart: what is provisioned and not started answers 503 to whatever needs the issuer.
+func TestF27BeforeStart(t *testing.T) {
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	ask := provisioned(t, "127.0.0.1:1", strings.NewReplacer("ADDR", "127.0.0.1:1", "SECRET", confSecret,
+		"UPSTREAM", "127.0.0.1:2", "output file LOG", "output discard").Replace(site))
+	key, err := tokenissuer.NewSigningKey(tokenissuer.ES256, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wellFormed := b64([]byte(`{"alg":"ES256","typ":"at+jwt","kid":"`+key.ID+`"}`)) + "." + b64([]byte(`{}`)) + "." + b64(make([]byte, 64))
+	for _, test := range []struct {
+		name     string
+		response *httptest.ResponseRecorder
+	}{
+		{"token", ask("POST", "/oauth/token", "grant_type=client_credentials&client_id=conf&client_secret="+confSecret, form)},
+		{"jwks", ask("GET", "/oauth/jwks", "", nil)},
+		{"metadata", ask("GET", "/.well-known/oauth-authorization-server", "", nil)},
+		{"revoke", ask("POST", "/oauth/revoke", "token=x", form)},
+		{"gate", ask("GET", "/any/x", "", map[string]string{"Authorization": "Bearer " + wellFormed})},
+	} {
+		if got := test.response; got.Code != 503 || got.Header().Get("Retry-After") == "" {
+			t.Errorf("%s: %d %v %s, want 503 with Retry-After", test.name, got.Code, got.Header(), got.Body)
+		}
+	}
+	if got := ask("GET", "/any/x", "", nil); got.Code != 401 {
+		t.Errorf("the gate without a token: %d", got.Code)
+	}
+	if got := ask("GET", "/other", "", nil); got.Code != 404 {
+		t.Errorf("what needs no issuer: %d", got.Code)
+	}
+}
+
+// TestF27ReloadBeforeStart: apps start in no order, so requests may reach a new configuration whose issuer has not
+// started. With the engine of the old one it serves them.
+func TestF27ReloadBeforeStart(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	token := g.token()
+	ask := provisioned(t, g.addr, g.vars.Replace(durableSite))
+	if got := ask("POST", "/oauth/token", "grant_type=client_credentials&client_id=conf&client_secret="+confSecret, form); got.Code != 200 {
+		t.Errorf("token: %d %s", got.Code, got.Body)
+	}
+	if got := ask("GET", "/optional/x", "", map[string]string{"Authorization": "Bearer " + token}); got.Code != 200 {
+		t.Errorf("gate: %d %s", got.Code, got.Body)
+	}
+}
+
+var form = map[string]string{"Content-Type": "application/x-www-form-urlencoded"}
+
+// provisioned returns a way to ask the one site of a configuration that is provisioned and never started.
+func provisioned(t *testing.T, addr, caddyfile string) func(method, path, body string, headers map[string]string) *httptest.ResponseRecorder {
+	t.Helper()
+	config, err := adapt(caddyfile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parsed *caddy.Config
+	if err := json.Unmarshal(config, &parsed); err != nil {
+		t.Fatal(err)
+	}
+	ctx, err := caddy.ProvisionContext(parsed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, err := ctx.App("oauth")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = app.(*App).Cleanup() })
+	httpApp, err := ctx.App("http")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var server *caddyhttp.Server
+	for _, server = range httpApp.(*caddyhttp.App).Servers {
+	}
+	return func(method, path, body string, headers map[string]string) *httptest.ResponseRecorder {
+		request := httptest.NewRequest(method, "http://"+addr+path, strings.NewReader(body))
+		for name, value := range headers {
+			request.Header.Set(name, value)
+		}
+		response := httptest.NewRecorder()
+		server.ServeHTTP(response, request)
+		return response
+	}
+}
+
+// TestK4DamagedKeyRefusesToStart: a fresh key in place of one that cannot be read would orphan every token and hide the
+// fault.
+func TestK4DamagedKeyRefusesToStart(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	token, stored := g.token(), g.storedKey()
+	g.stop()
+	edit := func(statement string, arguments ...any) {
+		t.Helper()
+		db, err := sql.Open("sqlite", g.database())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Exec(statement, arguments...); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flipped := bytes.Clone(stored.Private)
+	flipped[50] ^= 1 // within the private scalar
+	other, err := tokenissuer.NewSigningKey(tokenissuer.ES256, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	another, err := other.Stored(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, private := range map[string][]byte{
+		"empty": {}, "truncated": stored.Private[:40], "garbage": []byte("garbage"), "flipped": flipped, "another key": another.Private,
+	} {
+		edit("UPDATE signing_keys SET private = ?", private)
+		before := sum(t, g.database())
+		err := g.tryReload(durableSite)
+		if err == nil || !strings.Contains(err.Error(), "loading signing key "+stored.ID+": ") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if after := sum(t, g.database()); after != before {
+			t.Errorf("%s: the file was changed", name)
+		}
+	}
+	edit("UPDATE signing_keys SET private = ?", stored.Private)
+	g.reload(durableSite)
+	if got := g.gate(token); got != 200 {
+		t.Errorf("with the key put right the gate answers %d", got)
+	}
+}
+
+func sum(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(content))
+}
+
+// TestK5Modes: the store's directory and files are nobody else's.
+func TestK5Modes(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	g.must(201, "POST", "/oauth/clients", `{"name":"Acme"}`)
+	g.checkModes(filepath.Dir(g.database()), 3)
+	// The default place, too.
+	g.reload(strings.Replace(site, "store memory", "store sqlite", 1))
+	g.must(201, "POST", "/oauth/clients", `{"name":"Acme"}`)
+	g.checkModes(filepath.Join(caddy.AppDataDir(), "oauth"), 3)
+}
+
+// checkModes holds a directory with at least so many files to 0700 and 0600.
+func (g *gatehouse) checkModes(directory string, atLeast int) {
+	g.t.Helper()
+	files := 0
+	err := filepath.WalkDir(directory, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		want := fs.FileMode(0o600)
+		if entry.IsDir() {
+			want = 0o700
+		} else {
+			files++
+		}
+		if got := info.Mode().Perm(); got != want {
+			g.t.Errorf("%s has mode %o, want %o", path, got, want)
+		}
+		return nil
+	})
+	if err != nil || files < atLeast {
+		g.t.Errorf("%d files in %s, %v", files, directory, err)
+	}
+}
+
+// TestK6KeyEncryptionKey: with the wrong one, or without, nothing starts and nothing is changed.
+func TestK6KeyEncryptionKey(t *testing.T) {
+	g := startGatehouse(t, "{\n\tadmin ADMIN\n}\n")
+	g.writeKEK("right", strings.Repeat("a1", 32))
+	g.writeKEK("wrong", strings.Repeat("b2", 32))
+	g.reload(withKEK("right"))
+	token, kids, stored := g.token(), g.kids(), g.storedKey()
+	if stored.SealedWith == "" {
+		t.Error("the key is not sealed")
+	}
+	g.stop()
+	before := sum(t, g.database())
+	for caddyfile, want := range map[string]string{
+		withKEK("wrong"): "sealed under key-encryption key " + stored.SealedWith + ", and the configured one is ",
+		durableSite:      "sealed under key-encryption key " + stored.SealedWith + ", and none is configured: set encrypt_with",
+	} {
+		if err := g.tryReload(caddyfile); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		if sum(t, g.database()) != before {
+			t.Error("the file was changed")
+		}
+	}
+	g.reload(withKEK("right"))
+	if got := g.kids(); got != kids || g.gate(token) != 200 {
+		t.Errorf("with the right key: %s, were %s", got, kids)
+	}
+}
+
+// TestK6SealedLater: a key that was stored in the clear is sealed by the first start that can, and what it was is in no
+// file any more, the write-ahead log included.
+func TestK6SealedLater(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	g.writeKEK("kek", strings.Repeat("a1", 32))
+	token, clear := g.token(), g.storedKey()
+	scalar := privateScalar(t, clear.Private)
+	g.reload(withKEK("kek"))
+	sealed := g.storedKey()
+	if sealed.ID != clear.ID || sealed.SealedWith == "" || bytes.Contains(sealed.Private, scalar) {
+		t.Errorf("the stored key is %+v", sealed)
+	}
+	if got := g.gate(token); got != 200 {
+		t.Errorf("an old token: %d", got)
+	}
+	search := func(when string) {
+		for _, path := range []string{g.database(), g.database() + "-wal", g.database() + "-journal"} {
+			content, err := os.ReadFile(path)
+			if err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+			if bytes.Contains(content, scalar) || bytes.Contains(content, clear.Private) {
+				t.Errorf("%s %s holds the private key", when, path)
+			}
+		}
+	}
+	search("while it runs")
+	g.stop()
+	search("when it is closed")
+	g.reload(withKEK("kek"))
+	if got := g.gate(token); got != 200 {
+		t.Errorf("after a restart: %d", got)
+	}
+}
+
+// privateScalar is the secret of an ES256 key.
+func privateScalar(t *testing.T, pkcs8 []byte) []byte {
+	t.Helper()
+	key, err := x509.ParsePKCS8PrivateKey(pkcs8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scalar, err := key.(*ecdsa.PrivateKey).Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scalar
+}
+
+// TestK7NoSecretOutside searches whatever this process shows or writes for the private key and every client secret.
+func TestK7NoSecretOutside(t *testing.T) {
+	t.Setenv("GATEHOUSE_TEST_CREDENTIAL", "from-the-environment-0123456789")
+	g := startGatehouse(t, "{\n\tadmin ADMIN\n}\n")
+	kek := strings.Repeat("a1", 32)
+	g.writeKEK("kek", kek)
+	g.reload(strings.Replace(withKEK("kek"), "client pub", "client env {env.GATEHOUSE_TEST_CREDENTIAL}\n\t\tclient pub", 1))
+	added := member(t, g.must(201, "POST", "/oauth/clients", `{"id":"acme","name":"Acme"}`), "client_secret")
+	for id, secret := range map[string]string{"conf": confSecret, "other": "other-" + confSecret, "env": "from-the-environment-0123456789", "acme": added} {
+		if status, token := g.tokenFor(id, secret); status != 200 || g.gate(token) != 200 {
+			t.Fatalf("client %s: %d", id, status)
+		}
+	}
+	g.tokenFor("conf", "legacy-"+confSecret) // a failure is logged as well
+
+	_, _, jwks := g.get("/oauth/jwks", "")
+	_, _, config := g.operate("GET", "/config/", ``)
+	autosaved, err := os.ReadFile(caddy.ConfigAutosavePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := map[string]string{"jwks": jwks, "/config/": config, "autosave.json": string(autosaved), "logs": g.logs()}
+	for place, want := range map[string]string{"jwks": `"kid"`, "/config/": `"secret_sha256"`, "autosave.json": `"secret_sha256"`, "logs": "oauth.audit"} {
+		if !strings.Contains(places[place], want) {
+			t.Errorf("%s lacks %s, so this test looks in the wrong place:\n%s", place, want, places[place])
+		}
+	}
+	for _, member := range []string{`"d"`, `"p"`, `"q"`, `"dp"`, `"dq"`, `"qi"`, `"k"`, `"oct"`} {
+		if strings.Contains(jwks, member) {
+			t.Errorf("the JWKS holds %s", member)
+		}
+	}
+	signing, err := g.app().engine.keys.Signing()
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear, err := signing.Stored(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scalar := privateScalar(t, clear.Private)
+	secrets := []string{
+		confSecret, added, "from-the-environment-0123456789", kek, "PRIVATE KEY", hex.EncodeToString(scalar), new(big.Int).SetBytes(scalar).String(),
+		base64.StdEncoding.EncodeToString(scalar)[:40], base64.RawURLEncoding.EncodeToString(scalar), string(scalar),
+		base64.StdEncoding.EncodeToString(clear.Private)[:60],
+	}
+	for place, content := range places {
+		for i, secret := range secrets {
+			if strings.Contains(content, secret) {
+				t.Errorf("%s holds secret %d", place, i)
+			}
+		}
+	}
+}
+
+// TestF9TwoEnginesOnOneFile stands for two processes: they agree on one first key, and what one revokes the other
+// refuses within the feed's interval.
+func TestF9TwoEnginesOnOneFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state", "oauth.db")
+	var both [2]*engine
+	var opened sync.WaitGroup
+	for i := range both {
+		both[i] = newEngine(engineSettings{
+			store: storeSQLite, path: path, issuer: "https://a.example", algorithm: tokenissuer.ES256,
+			staleness: time.Duration(i+1) * time.Minute,
+		}, nil, zap.NewNop())
+		t.Cleanup(func() { _ = both[i].Destruct() })
+		opened.Go(func() {
+			if _, err := both[i].open(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	opened.Wait()
+	if t.Failed() {
+		return
+	}
+	var kids [2]string
+	for i, e := range both {
+		key, err := e.keys.Signing()
+		if err != nil {
+			t.Fatal(err)
+		}
+		kids[i] = key.ID
+	}
+	if kids[0] != kids[1] {
+		t.Errorf("they sign with %s and %s", kids[0], kids[1])
+	}
+	issuer := (&App{engine: both[0], settings: settings{
+		issuer: "https://a.example", audience: []string{"https://a.example"}, lifetimes: tokenissuer.DefaultLifetimes,
+	}}).newIssuer()
+	issuer.Store = both[0].store
+	tokens, err := issuer.Issue(tokenissuer.Grant{Client: &tokenissuer.Client{ID: "conf"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	verify := func() error {
+		_, err := both[1].verifier.Verify(tokens.AccessToken.Reveal(), []string{"https://a.example"})
+		return err
+	}
+	if err := verify(); err != nil {
+		t.Fatalf("the other refuses the token: %v", err)
+	}
+	if err := issuer.Revoke(context.Background(), issuer.RevocationOf(tokenissuer.RevokeToken, tokens.Claims.ID)); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for verify() == nil {
+		if time.Since(began) > 5*feedInterval {
+			t.Fatal("the other still accepts the token")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if took := time.Since(began); took > 2*feedInterval {
+		t.Errorf("the revocation took %s to arrive", took)
+	}
+	if reason := tokenissuer.AsError(verify()).Reason; reason != "token_revoked" {
+		t.Errorf("the other refuses it as %s", reason)
+	}
+}
+
+// TestS22CleanupWaitsForRequests: the store stays open for the requests of the old configuration, and lets no new ones
+// in.
+func TestS22CleanupWaitsForRequests(t *testing.T) {
+	e := newEngine(engineSettings{
+		store: storeSQLite, path: filepath.Join(t.TempDir(), "oauth.db"), issuer: "https://a.example",
+		algorithm: tokenissuer.ES256, staleness: time.Minute,
+	}, nil, zap.NewNop())
+	if _, err := e.open(); err != nil {
+		t.Fatal(err)
+	}
+	if !e.enter() {
+		t.Fatal("an open engine lets nobody in")
+	}
+	if err := e.Destruct(); err != nil {
+		t.Fatal(err)
+	}
+	if e.enter() {
+		t.Error("a closing engine lets somebody in")
+	}
+	if _, err := e.store.Clients(t.Context()); err != nil {
+		t.Errorf("the store is closed under a request: %v", err)
+	}
+	e.leave()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := e.store.Clients(t.Context()); err != nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the store stays open")
+		}
+	}
+}
