@@ -1,0 +1,416 @@
+package caddymodule
+
+import (
+	"encoding/base64"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// Client authentication at the token endpoint: rows T1 to T22.
+
+func TestT01BasicAuthentication(t *testing.T) {
+	d := openDoor(t, patient)
+	a := d.ask(t, "/oauth/token", ccGrant+"&scope=public", basic("conf:"+confSecret)...)
+	d.hold(t, a, granted())
+	token, scope := issued(t, a)
+	if scope != "public" {
+		t.Errorf("scope %q", scope)
+	}
+	if !d.passes(t, token) {
+		t.Error("the gate refuses the token")
+	}
+}
+
+func TestT02CredentialsInTheBody(t *testing.T) {
+	d := openDoor(t, patient)
+	for _, e := range encodings {
+		body, contentType := e.body(confFields()...)
+		d.run(t, []tokenCase{{e.name, body, []string{"Content-Type", contentType}, granted()}})
+	}
+}
+
+func TestT03To05TwoMechanisms(t *testing.T) {
+	d := openDoor(t, patient)
+	conf := basic("conf:" + confSecret)
+	d.run(t, []tokenCase{
+		{"T3 the same secret", ccGrant + "&" + asConf, conf, twoMechanisms()},
+		{"T3 another secret", ccGrant + "&client_id=conf&client_secret=wrong", conf, twoMechanisms()},
+		{"T3 another client", ccGrant + "&client_id=other&client_secret=other-" + confSecret, conf, twoMechanisms()},
+		{"T3 a secret alone", ccGrant + "&client_secret=" + confSecret, conf, twoMechanisms()},
+		{"T3 broken Basic", ccGrant + "&" + asConf, []string{"Authorization", "Basic"}, twoMechanisms()},
+		{"T4 another client_id", ccGrant + "&client_id=other", conf, badBasic("client_id_mismatch")},
+		{"T4 another spelling", ccGrant + "&client_id=CONF", conf, badBasic("client_id_mismatch")},
+		{"T5 the same client_id", ccGrant + "&client_id=conf", conf, granted()},
+		{"T5 an empty secret is absent", ccGrant + "&client_id=conf&client_secret=", conf, granted()},
+	})
+}
+
+// TestT06T07TheQueryIsNeverRead sends credentials where servers, proxies and browsers keep them for years.
+func TestT06T07TheQueryIsNeverRead(t *testing.T) {
+	d := openDoor(t, patient)
+	ask := func(query, body string, want outcome) {
+		t.Helper()
+		d.decisions(t)
+		a := d.ask(t, "/oauth/token?"+query, body)
+		d.hold(t, a, want)
+	}
+	ask(asConf, ccGrant, badClient("client_credentials_missing"))
+	ask(asConf+"&"+ccGrant, "", outcome{status: 400, code: "invalid_request", reason: "content_type_missing"})
+	ask(ccGrant, asConf, missing("grant_type"))
+	ask("code=query-code-1", "grant_type=authorization_code&"+asConf, outcome{status: 400, code: "unsupported_grant_type"})
+	ask("refresh_token=query-refresh-1", "grant_type=refresh_token&"+asConf, outcome{status: 400, code: "unsupported_grant_type"})
+	ask("client_secret=query-secret-2&code=query-code-2&refresh_token=query-refresh-2&password=query-password-2&scope=trusted&client_id=other&grant_type=password",
+		ccGrant+"&"+asConf, granted())
+	ask("%zz;=&&scope[]", ccGrant+"&"+asConf, granted())
+	if logs := d.logs(); strings.Contains(logs, "query-") || strings.Contains(logs, confSecret) {
+		t.Error("the log holds a value from the query")
+	}
+}
+
+// TestT08BasicInEitherHabit: RFC 6749 has id and secret form-encoded before they are joined, and half of all clients
+// do not do it.
+func TestT08BasicInEitherHabit(t *testing.T) {
+	d := openDoor(t, patient)
+	const colonID, colonSecret = "co:lon %+&é id", "se:cret %+&é 50% ="
+	everyByte := func(text string) string {
+		const digits = "0123456789ABCDEF"
+		var b strings.Builder
+		for _, c := range []byte(text) {
+			b.WriteString("%" + string(digits[c>>4]) + string(digits[c&15]))
+		}
+		return b.String()
+	}
+	percentSpace := func(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
+	failed := badBasic("client_authentication_failed")
+	d.run(t, []tokenCase{
+		{"form-encoded", ccGrant, basic(url.QueryEscape(colonID) + ":" + url.QueryEscape(colonSecret)), granted()},
+		{"form-encoded, space as %20", ccGrant, basic(percentSpace(colonID) + ":" + percentSpace(colonSecret)), granted()},
+		{"form-encoded, every byte", ccGrant, basic(everyByte(colonID) + ":" + everyByte(colonSecret)), granted()},
+		{"form-encoded, with the client_id beside it", ccGrant + "&client_id=" + url.QueryEscape(colonID),
+			basic(url.QueryEscape(colonID) + ":" + url.QueryEscape(colonSecret)), granted()},
+		{"unreserved, as they are", ccGrant, basic("plain-_.!~*'():word-_.!~*'()"), granted()},
+		{"unreserved, encoded all the same", ccGrant, basic(everyByte("plain-_.!~*'()") + ":" + everyByte("word-_.!~*'()")), granted()},
+		{"raw, split at the first colon, malformed %", ccGrant, basic("raw +&é id:raw:secret %+&é 50%zz"), granted()},
+		{"in the body", ccGrant + "&client_id=" + url.QueryEscape(colonID) + "&client_secret=" + url.QueryEscape(colonSecret), nil, granted()},
+		{"raw, when the id has a colon", ccGrant, basic(colonID + ":" + colonSecret), failed},
+		{"wrong both ways", ccGrant, basic("conf:a%2Bb"), failed},
+		{"wrong both ways, malformed %", ccGrant, basic("conf:%zz"), failed},
+		{"encoded twice", ccGrant, basic(url.QueryEscape(url.QueryEscape(colonID)) + ":" + url.QueryEscape(url.QueryEscape(colonSecret))), failed},
+		{"only the secret is right", ccGrant, basic("co%3Alon:" + url.QueryEscape(colonSecret)), failed},
+	})
+}
+
+// TestT08OneFailureForTwoReadings: both readings of a Basic header are one guess.
+func TestT08OneFailureForTwoReadings(t *testing.T) {
+	d := openDoor(t, strings.Replace(site, "store memory", "store memory\n\t\tlimits {\n\t\t\tclient 3/1m per ip\n\t\t}", 1))
+	for i := range 3 {
+		a := d.ask(t, "/oauth/token", ccGrant, basic("conf:a%2Bb")...)
+		if a.status != http.StatusUnauthorized {
+			t.Fatalf("guess %d: %d %s", i, a.status, a.body)
+		}
+	}
+	a := d.ask(t, "/oauth/token", ccGrant, basic("conf:a%2Bb")...)
+	d.holdUnaudited(t, a, outcome{status: 429, code: "temporarily_unavailable"})
+}
+
+func TestT09T10TheShapeOfBasic(t *testing.T) {
+	d := openDoor(t, patient)
+	right := base64.StdEncoding.EncodeToString([]byte("conf:" + confSecret))
+	bad := func(name, value string) tokenCase {
+		return tokenCase{name, ccGrant, []string{"Authorization", value}, badBasic("basic_malformed")}
+	}
+	d.run(t, []tokenCase{
+		bad("no colon", "Basic "+base64.StdEncoding.EncodeToString([]byte("conf"))),
+		bad("not base64", "Basic conf:"+confSecret),
+		bad("alone", "Basic"),
+		bad("two spaces", "Basic  "+right),
+		bad("tab", "Basic\t"+right),
+		bad("space within", "Basic "+right[:8]+" "+right[8:]),
+		bad("parameters behind", "Basic "+right+", realm=x"),
+		bad("url-safe alphabet", "Basic "+base64.URLEncoding.EncodeToString([]byte("conf:\xff\xfe\xfd~~~?>>"))),
+		bad("non-canonical tail", "Basic YTpjZh=="),
+		bad("no padding", "Basic "+base64.RawStdEncoding.EncodeToString([]byte("a:cf"))),
+		bad("padding twice", "Basic "+right+"===="),
+		{"another scheme", ccGrant, []string{"Authorization", "Basically " + right}, badBasic("authorization_scheme_unsupported")},
+		{"Digest", ccGrant, []string{"Authorization", "Digest username=conf"}, badBasic("authorization_scheme_unsupported")},
+		{"Bearer", ccGrant, []string{"Authorization", "Bearer x"}, badBasic("authorization_scheme_unsupported")},
+		{"empty header", ccGrant, []string{"Authorization", ""}, badBasic("authorization_scheme_unsupported")},
+		{"T10 basic", ccGrant, []string{"Authorization", "basic " + right}, granted()},
+		{"T10 BASIC", ccGrant, []string{"Authorization", "BASIC " + right}, granted()},
+	})
+}
+
+func TestT11To15WhoIsNobody(t *testing.T) {
+	d := openDoor(t, onDisk)
+	secret := d.register(t, tokenissuer.Client{ID: "caf\u00e9"})
+	d.register(t, tokenissuer.Client{ID: "native", Type: tokenissuer.NativeClient})
+	failed, failedBasic := badClient("client_authentication_failed"), badBasic("client_authentication_failed")
+	odd := badClient("client_credentials_malformed")
+	body := func(id, secret string) string {
+		return ccGrant + "&" + urlEncodedBody("client_id", id, "client_secret", secret)
+	}
+	d.run(t, []tokenCase{
+		{"T11 no id", ccGrant, basic(":" + confSecret), badBasic("basic_malformed")},
+		{"T11 no secret", ccGrant, basic("conf:"), badBasic("basic_malformed")},
+		{"T11 neither", ccGrant, basic(":"), badBasic("basic_malformed")},
+		{"T11 no secret, public client", ccGrant, basic("pub:"), badBasic("basic_malformed")},
+		{"T11 a secret that decodes to nothing", ccGrant, basic("%00:%00"), failedBasic},
+		{"T11 no id in the body", ccGrant + "&client_secret=" + confSecret, nil, badClient("client_id_missing")},
+		{"T12 client_id only", ccGrant + "&client_id=conf", nil, failed},
+		{"T12 empty secret", ccGrant + "&client_id=conf&client_secret=", nil, failed},
+		{"T12 stored client", ccGrant + "&client_id=caf%C3%A9", nil, failed},
+		{"T13 public client in the body", body("pub", "x"), nil, failed},
+		{"T13 public client by Basic", ccGrant, basic("pub:x"), failedBasic},
+		{"T13 stored native client", body("native", "x"), nil, failed},
+		{"T14 NUL", body("conf\x00", confSecret), nil, odd},
+		{"T14 NUL in the secret", body("conf", confSecret+"\x00"), nil, odd},
+		{"T14 %ff", body("conf\xff", "x"), nil, odd},
+		{"T14 overlong", body("conf\xc0\xaf", "x\xe0\x80\xaf"), nil, odd},
+		{"T14 NUL by Basic", ccGrant, basic("conf\x00:" + confSecret), badBasic("basic_malformed")},
+		{"T14 %00 by Basic", ccGrant, basic("conf%00:" + confSecret), failedBasic},
+		{"T14 %ff by Basic", ccGrant, basic("conf:%ff%fe"), failedBasic},
+		{"T14 bytes by Basic", ccGrant, basic("\xc0\xaf:\xff"), badBasic("basic_malformed")},
+		{"T15 SQL", body("' OR 1=1--", "x"), nil, failed},
+		{"T15 SQL by Basic", ccGrant, basic("' OR 1=1--:x"), failedBasic},
+		{"T15 %", body("%", secret), nil, failed},
+		{"T15 _", body("caf_", secret), nil, failed},
+		{"T15 glob", body("*", secret), nil, failed},
+		{"T15 10 KiB", body(strings.Repeat("A", 10<<10), "x"), nil, failed},
+		{"T15 trailing space", body("conf ", confSecret), nil, failed},
+		{"T15 leading space", body(" conf", confSecret), nil, failed},
+		{"T15 other case", body("Conf", confSecret), nil, failed},
+		{"T15 other case, stored", body("CAF\u00c9", secret), nil, failed},
+		{"T15 NFD", body("cafe\u0301", secret), nil, failed},
+		{"T15 secret's other case", body("caf\u00e9", strings.ToUpper(secret)), nil, failed},
+		{"T15 secret cut short", body("caf\u00e9", secret[:42]), nil, failed},
+		{"T15 the right bytes", body("caf\u00e9", secret), nil, granted()},
+		{"T15 the right bytes by Basic", ccGrant, basic("caf\u00e9:" + secret), granted()},
+	})
+}
+
+// TestT16T17NobodyLearnsWhichClientsExist compares whole answers.
+func TestT16T17NobodyLearnsWhichClientsExist(t *testing.T) {
+	d := openDoor(t, onDisk)
+	disabled := d.register(t, tokenissuer.Client{ID: "disabled"})
+	removed := d.register(t, tokenissuer.Client{ID: "removed"})
+	public := tokenissuer.Client{ID: "pubgone", Type: tokenissuer.PublicClient}
+	d.register(t, public)
+	for id, secret := range map[string]string{"disabled": disabled, "removed": removed} {
+		if a := d.ask(t, "/oauth/token", ccGrant, basic(id+":"+secret)...); a.status != http.StatusOK {
+			t.Fatalf("%s: %d %s", id, a.status, a.body)
+		}
+	}
+	registry := d.app().registry
+	if err := registry.DisableClient(t.Context(), "disabled"); err != nil {
+		t.Fatal(err)
+	}
+	if err := registry.RemoveClient(t.Context(), "removed"); err != nil {
+		t.Fatal(err)
+	}
+	if err := registry.DisableClient(t.Context(), "pubgone"); err != nil {
+		t.Fatal(err)
+	}
+	d.decisions(t)
+	ask := func(id, secret string, inBody bool) answer {
+		t.Helper()
+		var a answer
+		if inBody {
+			a = d.ask(t, "/oauth/token", ccGrant+"&"+urlEncodedBody("client_id", id, "client_secret", secret))
+			d.hold(t, a, badClient("client_authentication_failed"))
+		} else {
+			a = d.ask(t, "/oauth/token", ccGrant, basic(id+":"+secret)...)
+			d.hold(t, a, badBasic("client_authentication_failed"))
+		}
+		a.header.Del("Date")
+		return a
+	}
+	for _, inBody := range []bool{false, true} {
+		unknown := ask("nobody", "x", inBody)
+		for name, a := range map[string]answer{
+			"T16 disabled": ask("disabled", disabled, inBody), "T16 removed": ask("removed", removed, inBody),
+			"T16 disabled, wrong secret": ask("disabled", "x", inBody), "T17 wrong secret": ask("conf", "x", inBody),
+			"T17 public": ask("pub", "x", inBody), "T17 grant not allowed, wrong secret": ask("legacy", "x", inBody),
+		} {
+			if !reflect.DeepEqual(a, unknown) {
+				t.Errorf("%s: %v\nunknown: %v", name, a, unknown)
+			}
+		}
+	}
+	unknown := ask("nobody", "", true)
+	if a := ask("pubgone", "", true); !reflect.DeepEqual(a, unknown) {
+		t.Errorf("T16 disabled public client: %v\nunknown: %v", a, unknown)
+	}
+}
+
+func TestT18SecretsRotateWithAnOverlap(t *testing.T) {
+	move := movedClock(t)
+	d := openDoor(t, onDisk)
+	before := d.register(t, tokenissuer.Client{ID: "app"})
+	rotated, err := d.app().registry.RotateSecret(t.Context(), "app", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := rotated.Reveal()
+	ask := func(secret string, want outcome) {
+		t.Helper()
+		d.decisions(t)
+		d.hold(t, d.ask(t, "/oauth/token", ccGrant, basic("app:"+secret)...), want)
+	}
+	ask(before, granted())
+	ask(after, granted())
+	move(time.Hour - 2*time.Second)
+	ask(before, granted())
+	move(2 * time.Second)
+	ask(before, badBasic("client_authentication_failed"))
+	ask(after, granted())
+
+	// Without an overlap the old one ends at once, although it has just been used.
+	rotated, err = d.app().registry.RotateSecret(t.Context(), "app", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask(after, badBasic("client_authentication_failed"))
+	ask(rotated.Reveal(), granted())
+}
+
+func TestT19T20OneAuthorizationHeader(t *testing.T) {
+	d := openDoor(t, patient)
+	conf := basic("conf:" + confSecret)
+	d.run(t, []tokenCase{
+		{"T19 the same twice", ccGrant, append(basic("conf:"+confSecret), conf...), malformed("authorization_header_duplicate")},
+		{"T19 right and wrong", ccGrant, append(basic("conf:"+confSecret), basic("conf:x")...), malformed("authorization_header_duplicate")},
+		{"T19 Basic and Bearer", ccGrant, append(basic("conf:"+confSecret), "Authorization", "Bearer x"), malformed("authorization_header_duplicate")},
+		{"T20 Bearer and body credentials", ccGrant + "&" + asConf, []string{"Authorization", "Bearer x"}, twoMechanisms()},
+		{"T20 Bearer and client_id", ccGrant + "&client_id=pub", []string{"Authorization", "Bearer x"}, twoMechanisms()},
+		{"T20 empty header and body credentials", ccGrant + "&" + asConf, []string{"Authorization", ""}, twoMechanisms()},
+	})
+}
+
+func TestT21GuessesAreThrottledWhereTheyComeFrom(t *testing.T) {
+	move := movedClock(t)
+	d := openDoor(t, site)
+	d.decisions(t)
+	for i := range 200 {
+		want := badBasic("client_authentication_failed")
+		if i >= 20 {
+			want = outcome{status: 429, code: "temporarily_unavailable", reason: "client_throttled"}
+		}
+		// T74: whoever is no trusted proxy cannot choose the bucket.
+		forged := []string{"X-Forwarded-For", "198.51.100." + string(rune('0'+i%10)), "X-Real-Ip", "198.51.100.7"}
+		d.hold(t, d.ask(t, "/oauth/token", ccGrant, append(basic("conf:wrong"), forged...)...), want)
+		if t.Failed() {
+			t.Fatalf("guess %d", i)
+		}
+	}
+	throttled := outcome{status: 429, code: "temporarily_unavailable", reason: "client_throttled"}
+	right := func(d *door, id, secret string, want outcome) {
+		t.Helper()
+		d.decisions(t)
+		d.hold(t, d.ask(t, "/oauth/token", ccGrant, basic(id+":"+secret)...), want)
+	}
+	right(d, "conf", confSecret, throttled)
+	right(d.from("127.0.0.2"), "conf", confSecret, granted()) // no lock-out from afar
+	right(d, "other", "other-"+confSecret, granted())         // nor of the neighbours behind one address
+	d.decisions(t)
+	d.hold(t, d.ask(t, "/oauth/token", ccGrant+"&"+asConf), throttled)
+	for _, path := range []string{"/oauth/revoke", "/oauth/introspect"} { // one bucket, whatever the endpoint
+		d.hold(t, d.ask(t, path, "token=x&client_id=conf&client_secret=guess"), throttled)
+	}
+	move(time.Minute)
+	right(d, "conf", confSecret, granted())
+
+	// Success does not reset the count for the rest of a guesser's window.
+	for range 19 {
+		d.ask(t, "/oauth/token", ccGrant, basic("conf:wrong")...)
+	}
+	right(d, "conf", confSecret, granted())
+	if a := d.ask(t, "/oauth/token", ccGrant, basic("conf:wrong")...); a.status != http.StatusUnauthorized {
+		t.Errorf("guess 20: %d", a.status)
+	}
+	if a := d.ask(t, "/oauth/token", ccGrant, basic("conf:wrong")...); a.status != http.StatusTooManyRequests {
+		t.Errorf("guess 21: %d", a.status)
+	}
+}
+
+// TestT22NoSecretIsStored looks for secrets and signing keys wherever the server keeps or shows something.
+func TestT22NoSecretIsStored(t *testing.T) {
+	d := openDoor(t, onDisk)
+	secret := d.register(t, tokenissuer.Client{ID: "app"})
+	rotated, err := d.app().registry.RotateSecret(t.Context(), "app", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{secret, rotated.Reveal()} {
+		if !regexp.MustCompile(`^[0-9A-Za-z]{32,}$`).MatchString(s) {
+			t.Errorf("secret %q is not base62 of at least 190 bits", s)
+		}
+		if a := d.ask(t, "/oauth/token", ccGrant, basic("app:"+s)...); a.status != http.StatusOK {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+	admin := func(path string) string {
+		response, err := http.Get("http://" + d.admin + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = response.Body.Close() }()
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	autosaved, err := os.ReadFile(caddy.ConfigAutosavePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := map[string]string{
+		"/config/": admin("/config/"), "/metrics": admin("/metrics"), "log": d.logs(), "autosave.json": string(autosaved),
+	}
+	dir := d.vars.Replace("DIR")
+	err = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			places[strings.TrimPrefix(path, dir)] = string(text)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(places["/x.db"]) == 0 {
+		t.Fatalf("no database among %d files", len(places))
+	}
+	if !strings.Contains(places["/config/"], "conf") {
+		t.Fatal("no configuration")
+	}
+	for place, text := range places {
+		for name, s := range map[string]string{
+			"generated secret": secret, "rotated secret": rotated.Reveal(), "declared secret": confSecret,
+		} {
+			for _, form := range []string{s, base64.StdEncoding.EncodeToString([]byte(s))} {
+				if strings.Contains(text, form) {
+					t.Errorf("%s is in %s", name, place)
+				}
+			}
+		}
+		if key := string(d.storedKey().Private); !strings.HasPrefix(place, "/x.db") && strings.Contains(text, key) {
+			t.Errorf("the signing key is in %s", place)
+		}
+	}
+}

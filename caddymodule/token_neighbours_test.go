@@ -1,0 +1,551 @@
+package caddymodule
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// The neighbours of the token endpoint: revocation, introspection, token info, metadata, keys, and what is not there.
+// Rows T95, T106, T107, T108 and K8.
+
+// revoked holds an answer of the revocation endpoint to its success.
+func (d *door) revoked(t *testing.T, a answer, found bool) {
+	t.Helper()
+	d.holdUnaudited(t, a, granted())
+	if strings.TrimSpace(a.body) != "{}" {
+		t.Errorf("body %q", a.body)
+	}
+	lines := d.decisions(t)
+	if len(lines) != 1 || lines[0]["msg"] != "token revoked" || lines[0]["found"] != found {
+		t.Errorf("audited %v, want found %t", lines, found)
+	}
+}
+
+// gateSays holds the gate to its answer for a dead token.
+func (d *door) gateSays(t *testing.T, token, sentence string) {
+	t.Helper()
+	a := d.send(t, http.MethodGet, "/any/x", "", "Authorization", "Bearer "+token)
+	challenge := a.header.Get("Www-Authenticate")
+	if a.status != 401 || !strings.Contains(challenge, `error="invalid_token", error_description="`+sentence+`"`) {
+		t.Errorf("the gate: %d %s", a.status, challenge)
+	}
+	d.upstream.none(t)
+}
+
+func TestT95RevocationIsAtOnce(t *testing.T) {
+	d := openDoor(t, onDisk)
+	other := "client_id=other&client_secret=other-" + confSecret
+	pub := func() string {
+		return d.issue(tokenissuer.Grant{Client: &tokenissuer.Client{ID: "pub"}, Scopes: tokenissuer.Scopes{"public"}})
+	}
+	user := func(family string) string {
+		return d.issue(tokenissuer.Grant{
+			Type: tokenissuer.AuthorizationCode, User: &tokenissuer.User{ID: "u-ada"}, FamilyID: family,
+			Scopes: tokenissuer.Scopes{"public"},
+		})
+	}
+	fresh := func() string { d.decisions(t); return d.token() }
+	revoke := func(t *testing.T, form string, headers ...string) answer {
+		t.Helper()
+		d.decisions(t)
+		return d.ask(t, "/oauth/revoke", form, headers...)
+	}
+
+	t.Run("own token, which the gate knows", func(t *testing.T) {
+		token, neighbour := fresh(), fresh()
+		for range 2 {
+			if !d.passes(t, token) {
+				t.Fatal("a fresh token is refused")
+			}
+		}
+		d.revoked(t, revoke(t, "token="+token, basic("conf:"+confSecret)...), true)
+		d.gateSays(t, token, "The access token was revoked")
+		if !d.passes(t, neighbour) {
+			t.Error("another token of the client died too")
+		}
+		d.revoked(t, revoke(t, "token="+token+"&"+asConf), false) // again: nothing is left to do
+	})
+	t.Run("each encoding", func(t *testing.T) {
+		for _, e := range encodings {
+			token := fresh()
+			body, contentType := e.body("token", token, "client_id", "conf", "client_secret", confSecret)
+			d.revoked(t, revoke(t, body, "Content-Type", contentType), true)
+			d.gateSays(t, token, "The access token was revoked")
+		}
+	})
+	t.Run("wrong hint", func(t *testing.T) {
+		for _, hint := range []string{"refresh_token", "access_token", "nonsense", ""} {
+			token := fresh()
+			d.revoked(t, revoke(t, "token_type_hint="+hint+"&token="+token+"&"+asConf), true)
+			d.gateSays(t, token, "The access token was revoked")
+		}
+	})
+	t.Run("unknown", func(t *testing.T) {
+		token := fresh()
+		for _, unknown := range []string{
+			"x", "nonsense.of.three", token[:len(token)-4], token + "x", strings.Repeat("x", 20<<10), "%20" + token,
+			"eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0In0." + strings.Split(token, ".")[1] + ".",
+		} {
+			d.revoked(t, revoke(t, "token="+unknown+"&"+asConf), false)
+		}
+		if !d.passes(t, token) {
+			t.Error("a token was revoked by a likeness")
+		}
+	})
+	t.Run("wrong client credentials", func(t *testing.T) {
+		token := fresh()
+		d.hold(t, revoke(t, "token="+token+"&client_id=conf&client_secret=wrong"), badClient("client_authentication_failed"))
+		d.hold(t, revoke(t, "token="+token, basic("conf:wrong")...), badBasic("client_authentication_failed"))
+		d.hold(t, revoke(t, "token="+token), badClient("client_credentials_missing"))
+		d.hold(t, revoke(t, "token="+token+"&client_id=conf"), badClient("client_authentication_failed"))
+		d.hold(t, revoke(t, "token="+token, "Authorization", "Bearer "+token), badBasic("authorization_scheme_unsupported"))
+		d.hold(t, d.ask(t, "/oauth/revoke?token="+token, asConf), missing("token"))
+		d.decisions(t)
+		d.hold(t, d.ask(t, "/oauth/revoke", "token="+token+"&token="+token+"&"+asConf), malformed("parameter_duplicate"))
+		d.hold(t, d.ask(t, "/oauth/revoke", "token="+token+"%00&"+asConf), malformed("parameter_value_invalid"))
+		if !d.passes(t, token) {
+			t.Error("the token died")
+		}
+	})
+	t.Run("another client's token", func(t *testing.T) {
+		token, theirs := fresh(), pub()
+		notYours := outcome{403, "unauthorized_client", "token_of_another_client", "You are not authorized to revoke this token", false}
+		d.hold(t, revoke(t, "token="+token+"&"+other), notYours)
+		d.hold(t, revoke(t, "token="+token, basic("other:other-"+confSecret)...), notYours)
+		d.hold(t, revoke(t, "token="+token+"&client_id=pub"), notYours)
+		d.hold(t, revoke(t, "token="+theirs+"&"+asConf), notYours)
+		d.hold(t, revoke(t, "token="+user("f-0")+"&"+other), notYours)
+		if !d.passes(t, token) || !d.passes(t, theirs) {
+			t.Error("the token died")
+		}
+	})
+	t.Run("a public client's own token", func(t *testing.T) {
+		token := pub()
+		if !d.passes(t, token) {
+			t.Fatal("a fresh token is refused")
+		}
+		d.revoked(t, revoke(t, "token="+token+"&client_id=pub"), true)
+		d.gateSays(t, token, "The access token was revoked")
+		d.hold(t, revoke(t, "token="+pub()+"&client_id=pub&client_secret=x"), badClient("client_authentication_failed"))
+	})
+	t.Run("a family dies together", func(t *testing.T) {
+		first, second, stranger := user("f-1"), user("f-1"), user("f-2")
+		if !d.passes(t, second) {
+			t.Fatal("a fresh token is refused")
+		}
+		d.revoked(t, revoke(t, "token="+first+"&"+asConf), true)
+		d.gateSays(t, first, "The access token was revoked")
+		d.gateSays(t, second, "The access token was revoked")
+		if !d.passes(t, stranger) {
+			t.Error("another family died")
+		}
+	})
+	t.Run("after a reload", func(t *testing.T) {
+		token, alive := fresh(), fresh()
+		d.revoked(t, revoke(t, "token="+token+"&"+asConf), true)
+		d.reload(onDisk + "\n# another configuration\n")
+		d.gateSays(t, token, "The access token was revoked")
+		if !d.passes(t, alive) {
+			t.Error("a reload ended a token")
+		}
+	})
+	t.Run("store down", func(t *testing.T) {
+		token := fresh()
+		if err := d.app().engine.store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		down := outcome{status: 503, code: "temporarily_unavailable", reason: "store_unavailable"}
+		d.holdSentence(t, revoke(t, "token="+token+"&"+asConf), down)
+		d.holdSentence(t, revoke(t, "token="+token, basic("conf:"+confSecret)...), down)
+		down.reason = "directory_unavailable" // nobody knows whether this client exists
+		d.holdSentence(t, revoke(t, "token="+token+"&client_id=stored&client_secret=x"), down)
+		d.holdSentence(t, d.ask(t, "/oauth/token", ccGrant, basic("stored:x")...), down)
+		// What was never revoked is not dead, and clients of the configuration go on.
+		if !d.passes(t, token) {
+			t.Error("the gate refuses what was not revoked")
+		}
+		d.decisions(t)
+		d.hold(t, d.ask(t, "/oauth/token", ccGrant+"&"+asConf), granted())
+	})
+}
+
+// holdSentence is hold for temporarily_unavailable, whose sentence is free.
+func (d *door) holdSentence(t *testing.T, a answer, want outcome) {
+	t.Helper()
+	var body struct {
+		Description string `json:"error_description"`
+	}
+	_ = json.Unmarshal([]byte(a.body), &body)
+	if !strings.HasSuffix(body.Description, ".") {
+		t.Errorf("no sentence: %q", body.Description)
+	}
+	want.text = body.Description
+	d.hold(t, a, want)
+}
+
+func TestT106Introspection(t *testing.T) {
+	move := movedClock(t)
+	d := openDoor(t, strings.Replace(onDisk, "scope orders.read", "revocation {\n\t\t\tmax_staleness 2s\n\t\t}\n\t\tscope orders.read", 1))
+	stored := d.register(t, tokenissuer.Client{ID: "stored"})
+	ask := func(form string, headers ...string) answer {
+		d.decisions(t)
+		return d.ask(t, "/oauth/introspect", form, headers...)
+	}
+	inactive := func(t *testing.T, a answer) {
+		t.Helper()
+		d.hold(t, a, granted())
+		if strings.TrimSpace(a.body) != `{"active":false}` {
+			t.Errorf("body %s", a.body)
+		}
+	}
+	active := func(t *testing.T, a answer, token string) map[string]any {
+		t.Helper()
+		d.hold(t, a, granted())
+		var body map[string]any
+		if err := json.Unmarshal([]byte(a.body), &body); err != nil {
+			t.Fatal(err)
+		}
+		if body["active"] != true || body["token_type"] != "Bearer" {
+			t.Errorf("body %s", a.body)
+		}
+		claim := claims(t, token)
+		for _, name := range []string{"scope", "client_id", "exp", "iat", "sub", "iss", "jti"} {
+			if body[name] == nil || body[name] != claim[name] {
+				t.Errorf("%s: %v, want %v", name, body[name], claim[name])
+			}
+		}
+		if aud := body["aud"]; !reflect.DeepEqual(aud, claim["aud"]) && !reflect.DeepEqual(aud, []any{claim["aud"]}) {
+			t.Errorf("aud: %v, want %v", aud, claim["aud"])
+		}
+		return body
+	}
+
+	token, bearer := d.token(), d.token()
+	t.Run("own token", func(t *testing.T) {
+		body := active(t, ask("token="+token+"&"+asConf), token)
+		want := []string{"active", "aud", "client_id", "exp", "iat", "iss", "jti", "scope", "sub", "token_type"}
+		if names := slices.Sorted(maps.Keys(body)); !slices.Equal(names, want) {
+			t.Errorf("members %v, want %v", names, want)
+		}
+		active(t, ask("token="+token, basic("conf:"+confSecret)...), token)
+		for _, e := range encodings {
+			form, contentType := e.body("token", token, "client_id", "conf", "client_secret", confSecret)
+			active(t, ask(form, "Content-Type", contentType), token)
+		}
+	})
+	t.Run("wrong hint", func(t *testing.T) {
+		for _, hint := range []string{"refresh_token", "access_token", "nonsense"} {
+			active(t, ask("token_type_hint="+hint+"&token="+token+"&"+asConf), token)
+		}
+	})
+	t.Run("a user's token", func(t *testing.T) {
+		users := d.issue(tokenissuer.Grant{
+			Type: tokenissuer.AuthorizationCode, User: &tokenissuer.User{ID: "u-ada", Organisation: "acme", Role: "admin"},
+			FamilyID: "f-1", Scopes: tokenissuer.Scopes{"trusted", "public"},
+		})
+		if body := active(t, ask("token="+users+"&"+asConf), users); body["sub"] != "u-ada" {
+			t.Errorf("sub %v", body["sub"])
+		}
+	})
+	t.Run("inactive, whatever the reason", func(t *testing.T) {
+		short := d.issue(tokenissuer.Grant{Scopes: tokenissuer.Scopes{"public"}, Lifetime: time.Second})
+		theirs := d.issue(tokenissuer.Grant{Client: &tokenissuer.Client{ID: "other"}, Scopes: tokenissuer.Scopes{"public"}})
+		revoked := d.token()
+		if a := d.ask(t, "/oauth/revoke", "token="+revoked+"&"+asConf); a.status != 200 {
+			t.Fatal(a.status)
+		}
+		parts := strings.Split(token, ".")
+		for name, dead := range map[string]string{
+			"unknown": "x", "another client's": theirs, "revoked": revoked, "too long": strings.Repeat("x", 20<<10),
+			"alg none": "eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0In0." + parts[1] + ".", "cut": token[:len(token)-4],
+			"another payload": parts[0] + "." + strings.Split(bearer, ".")[1] + "." + parts[2],
+		} {
+			t.Run(name, func(t *testing.T) { inactive(t, ask("token="+dead+"&"+asConf)) })
+		}
+		active(t, ask("token="+short+"&"+asConf), short)
+		move(7 * time.Second)
+		time.Sleep(1200 * time.Millisecond) // the feed reads again, so that only the token is stale
+		inactive(t, ask("token="+short+"&"+asConf))
+	})
+	t.Run("who may not ask", func(t *testing.T) {
+		d.hold(t, ask("token="+token), badClient("client_credentials_missing"))
+		d.hold(t, ask("token="+token+"&client_id=conf"), badClient("client_authentication_failed"))
+		d.hold(t, ask("token="+token+"&client_id=conf&client_secret=wrong"), badClient("client_authentication_failed"))
+		d.hold(t, ask("token="+token, basic("conf:wrong")...), badBasic("client_authentication_failed"))
+		d.hold(t, ask("token="+token+"&client_id=pub"), badClient("client_is_public"))
+		d.hold(t, ask("token="+token+"&client_id=conf&client_secret="+confSecret, "Authorization", "Bearer "+bearer), twoMechanisms())
+		d.hold(t, ask(asConf), missing("token"))
+		d.decisions(t)
+		d.hold(t, d.ask(t, "/oauth/introspect?token="+token+"&"+asConf, "x=y"), badClient("client_credentials_missing"))
+	})
+	t.Run("by bearer", func(t *testing.T) {
+		active(t, ask("token="+token, "Authorization", "Bearer "+bearer), token)
+		for name, headers := range map[string][]string{
+			"itself": {"Authorization", "Bearer " + token}, "no token of ours": {"Authorization", "Bearer x"},
+		} {
+			a := ask("token="+token, headers...)
+			challenge := a.header.Get("Www-Authenticate")
+			if a.status != 401 || !strings.HasPrefix(challenge, `Bearer realm="`+d.url+`", error="invalid_token"`) {
+				t.Errorf("%s: %d %s", name, a.status, challenge)
+			}
+			holdHeaders(t, a)
+			holdError(t, a, "invalid_token", "The access token is invalid")
+			if lines := d.decisions(t); len(lines) != 1 {
+				t.Errorf("%s: audited %v", name, lines)
+			}
+		}
+		theirs := d.issue(tokenissuer.Grant{Client: &tokenissuer.Client{ID: "other"}, Scopes: tokenissuer.Scopes{"public"}})
+		inactive(t, ask("token="+token, "Authorization", "Bearer "+theirs))
+		a := ask("token="+token, "Authorization", "Bearer "+bearer, "Authorization", "Bearer "+bearer)
+		d.hold(t, a, malformed("authorization_header_duplicate"))
+		a = ask("token="+token, "Authorization", "Bearer  "+bearer)
+		d.hold(t, a, outcome{status: 400, code: "invalid_request", reason: "bearer_malformed"})
+	})
+	t.Run("store down", func(t *testing.T) {
+		if err := d.app().engine.store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		d.app().issuer.Authenticated.Forget("stored")
+		d.holdSentence(t, ask("token="+token+"&client_id=stored&client_secret="+stored),
+			outcome{status: 503, code: "temporarily_unavailable", reason: "directory_unavailable"})
+		move(3 * time.Second) // what is known of revocations is now too old to say anything
+		d.holdSentence(t, ask("token="+token+"&"+asConf),
+			outcome{status: 503, code: "temporarily_unavailable", reason: "revocations_stale"})
+		a := d.send(t, http.MethodGet, "/any/x", "", "Authorization", "Bearer "+token)
+		if a.status != 503 || a.header.Get("Retry-After") == "" || a.header.Get("Www-Authenticate") != "" {
+			t.Errorf("the gate: %d %v", a.status, a.header)
+		}
+		d.upstream.none(t)
+	})
+}
+
+func TestT107TokenInfo(t *testing.T) {
+	d := openDoor(t, patient)
+	info := func(path string, headers ...string) answer {
+		d.decisions(t)
+		return d.send(t, http.MethodGet, path, "", headers...)
+	}
+	token := d.token()
+	users := d.issue(tokenissuer.Grant{
+		Type: tokenissuer.AuthorizationCode, User: &tokenissuer.User{ID: "u-ada", Organisation: "acme", Role: "admin"},
+		FamilyID: "f-1", Scopes: tokenissuer.Scopes{"trusted", "public"},
+	})
+	for name, test := range map[string]struct{ token, scheme, want string }{
+		"server token": {token, "Bearer", `{"resource_owner_id":null,"scope":["public"],"expires_in":%d,"application":{"uid":"conf"},"created_at":%d}`},
+		"user token":   {users, "Bearer", `{"resource_owner_id":"u-ada","scope":["trusted","public"],"expires_in":%d,"application":{"uid":"conf"},"created_at":%d}`},
+		"other case":   {token, "bEARER", `{"resource_owner_id":null,"scope":["public"],"expires_in":%d,"application":{"uid":"conf"},"created_at":%d}`},
+	} {
+		a := info("/oauth/token/info", "Authorization", test.scheme+" "+test.token)
+		d.hold(t, a, granted())
+		var body struct {
+			ExpiresIn int   `json:"expires_in"`
+			CreatedAt int64 `json:"created_at"`
+		}
+		_ = json.Unmarshal([]byte(a.body), &body)
+		claim := claims(t, test.token)
+		left := claim["exp"].(float64) - float64(time.Now().Unix())
+		if float64(body.ExpiresIn) > left+2 || float64(body.ExpiresIn) < left-2 || float64(body.CreatedAt) != claim["iat"] {
+			t.Errorf("%s: %s", name, a.body)
+		}
+		if want := fmt.Sprintf(test.want, body.ExpiresIn, body.CreatedAt); strings.TrimSpace(a.body) != want {
+			t.Errorf("%s: %s, want %s", name, a.body, want)
+		}
+	}
+
+	realm := `Bearer realm="` + d.url + `"`
+	refused := func(name string, a answer, status int, code, challenge string) {
+		t.Helper()
+		if a.status != status || a.header.Get("Www-Authenticate") != challenge {
+			t.Errorf("%s: %d %q, want %d %q", name, a.status, a.header.Get("Www-Authenticate"), status, challenge)
+		}
+		holdHeaders(t, a)
+		holdError(t, a, code, "")
+		if lines := d.decisions(t); len(lines) != 1 || lines[0]["reason"] == nil {
+			t.Errorf("%s: audited %v", name, lines)
+		}
+	}
+	invalid := realm + `, error="invalid_token", error_description="The access token is invalid"`
+	twice := realm + `, error="invalid_request", error_description="` + contract["invalid_request"] + `"`
+	refused("no token", info("/oauth/token/info"), 401, "unauthorized", realm)
+	refused("in the query", info("/oauth/token/info?access_token="+token), 401, "unauthorized", realm)
+	refused("in a cookie", info("/oauth/token/info", "Cookie", "accessToken="+token), 401, "unauthorized", realm)
+	refused("Basic", info("/oauth/token/info", basic("conf:"+confSecret)...), 401, "unauthorized", realm)
+	refused("no token of ours", info("/oauth/token/info", "Authorization", "Bearer x"), 401, "invalid_token", invalid)
+	refused("cut", info("/oauth/token/info", "Authorization", "Bearer "+token[:len(token)-2]), 401, "invalid_token", invalid)
+	refused("header and query", info("/oauth/token/info?access_token="+token, "Authorization", "Bearer "+token), 400, "invalid_request", twice)
+	refused("two headers", info("/oauth/token/info", "Authorization", "Bearer "+token, "Authorization", "Bearer "+token), 400, "invalid_request", twice)
+	if a := d.ask(t, "/oauth/revoke", "token="+token+"&"+asConf); a.status != 200 {
+		t.Fatal(a.status)
+	}
+	refused("revoked", info("/oauth/token/info", "Authorization", "Bearer "+token), 401, "invalid_token",
+		realm+`, error="invalid_token", error_description="The access token was revoked"`)
+}
+
+// TestT108MetadataComesFromTheConfiguration asks with hosts that are not ours.
+func TestT108MetadataComesFromTheConfiguration(t *testing.T) {
+	open := freeAddr(t)
+	_, port, err := net.SplitHostPort(open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The site serves every host, as one behind a proxy may.
+	d := openDoor(t, strings.Replace(patient, "http://ADDR {\n", "http://:"+port+" {\n\tbind 127.0.0.1\n", 1))
+	issuer := d.url
+	d.addr, d.url = open, "http://"+open
+	server := fmt.Sprintf(`{"issuer":%q,"token_endpoint":%q,"jwks_uri":%q,"revocation_endpoint":%q,"introspection_endpoint":%q,`+
+		`"scopes_supported":["public","trusted","refresh_token","offline_access","orders.read"],"response_types_supported":[],`+
+		`"grant_types_supported":["client_credentials"],`+
+		`"token_endpoint_auth_methods_supported":["client_secret_basic","client_secret_post"],`+
+		`"revocation_endpoint_auth_methods_supported":["client_secret_basic","client_secret_post","none"],`+
+		`"introspection_endpoint_auth_methods_supported":["client_secret_basic","client_secret_post"],`+
+		`"code_challenge_methods_supported":["S256"],"authorization_response_iss_parameter_supported":true}`,
+		issuer, issuer+"/oauth/token", issuer+"/oauth/jwks", issuer+"/oauth/revoke", issuer+"/oauth/introspect")
+	resource := fmt.Sprintf(`{"resource":%q,"authorization_servers":[%q],"scopes_supported":["public","trusted","refresh_token","offline_access","orders.read"],"bearer_methods_supported":["header"]}`, issuer, issuer)
+	for path, want := range map[string]string{
+		"/.well-known/oauth-authorization-server": server, "/.well-known/oauth-protected-resource": resource,
+	} {
+		for _, host := range []string{open, "evil.example", "evil.example:443", "127.0.0.1:1"} {
+			for _, more := range []string{"", "X-Forwarded-Host: evil.example\nX-Forwarded-Proto: https\nForwarded: host=evil.example\nX-Original-URL: //evil.example\n"} {
+				status, header, body := d.raw("GET " + path + " HTTP/1.1\nHost: " + host + "\n" + more + "\n")
+				if status != 200 || body != want {
+					t.Errorf("%s for %s: %d %s\nwant %s", path, host, status, body, want)
+				}
+				if header.Get("Content-Type") != "application/json" || header.Get("Access-Control-Allow-Origin") == "null" {
+					t.Errorf("%s: %v", path, header)
+				}
+			}
+		}
+		if status, _, body := d.raw("GET " + path + "?issuer=evil HTTP/1.1\nHost: " + open + "\n\n"); status != 200 || body != want {
+			t.Errorf("with a query: %d %s", status, body)
+		}
+	}
+	// Nor does anything else that we say: tokens, challenges.
+	form := ccGrant + "&" + asConf
+	_, _, body := d.raw(fmt.Sprintf("POST /oauth/token HTTP/1.1\nHost: evil.example\nX-Forwarded-Host: evil.example\nContent-Type: %s\nContent-Length: %d\n\n%s", urlEncoded, len(form), form))
+	if claim := claims(t, member(t, body, "access_token")); claim["iss"] != issuer || claim["aud"] != issuer {
+		t.Errorf("iss %v, aud %v", claim["iss"], claim["aud"])
+	}
+	for _, path := range []string{"/any/x", "/oauth/token/info"} {
+		_, header, body := d.raw("GET " + path + " HTTP/1.1\nHost: evil.example\nX-Forwarded-Host: evil.example\n\n")
+		if challenge := header.Get("Www-Authenticate"); !strings.Contains(challenge, issuer) || strings.Contains(challenge+body, "evil") {
+			t.Errorf("%s: %s %s", path, challenge, body)
+		}
+	}
+}
+
+// TestNothingUnderOurPathsFallsThrough: an upstream behind the same site never sees them.
+func TestNothingUnderOurPathsFallsThrough(t *testing.T) {
+	d := openDoor(t, strings.Replace(patient, "respond 404", "reverse_proxy UPSTREAM", 1))
+	d.decisions(t)
+	token := d.token()
+	d.decisions(t)
+	notFound := outcome{404, "not_found", "path_unknown", "There is nothing at this path.", false}
+	for _, path := range []string{
+		"/oauth", "/oauth/", "/oauth/none", "/oauth/authorize", "/oauth/login", "/oauth/token/", "/oauth/token/info/", "/oauth/TOKEN",
+		"/oauth/token;x", "/oauth/token%2finfo", "/oauth/%74oken", "/oauth//token", "/oauth/./token", "/oauth/../oauth/token",
+		"/oauth/clients", "/oauth/token.json", "/oauth/token%00", "/oauth/jwks.json",
+		"/api/v1/organisations/me/users/u-1/access_tokens", "/api/v1/organisations/me/users/a%2fb/access_tokens",
+	} {
+		for _, method := range []string{"GET", "POST", "DELETE", "OPTIONS"} {
+			status, header, body := d.raw(method + " " + path + " HTTP/1.1\nHost: " + d.addr + "\nAuthorization: Bearer " + token + "\nContent-Length: 0\n\n")
+			if a := (answer{status, header, body}); a.status != 404 {
+				t.Errorf("%s %s: %d %s", method, path, status, body)
+			} else {
+				d.hold(t, a, notFound)
+			}
+		}
+		if status, _, _ := d.raw("HEAD " + path + " HTTP/1.1\nHost: " + d.addr + "\nConnection: close\n\n"); status != 404 {
+			t.Errorf("HEAD %s: %d", path, status)
+		}
+		d.decisions(t)
+	}
+	for path, allow := range map[string]string{
+		"/oauth/token": "POST", "/oauth/revoke": "POST", "/oauth/introspect": "POST", "/oauth/token/info": "GET, HEAD",
+		"/oauth/jwks": "GET, HEAD", "/.well-known/oauth-authorization-server": "GET, HEAD", "/.well-known/oauth-protected-resource": "GET, HEAD",
+	} {
+		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "get", "post"} {
+			if strings.Contains(allow, method) {
+				continue
+			}
+			a := d.send(t, method, path, "x=y")
+			d.hold(t, a, outcome{status: 405, code: "invalid_request", reason: "method_not_allowed"})
+			if a.header.Get("Allow") != allow {
+				t.Errorf("%s %s: Allow %q, want %q", method, path, a.header.Get("Allow"), allow)
+			}
+		}
+	}
+	d.upstream.none(t)
+	// The others do reach it.
+	if a := d.send(t, http.MethodGet, "/oauthx", ""); a.status != 200 {
+		t.Errorf("a path that is not ours: %d", a.status)
+	}
+	d.upstream.one(t)
+}
+
+// TestK8PublishedKeys holds the key set to its public half.
+func TestK8PublishedKeys(t *testing.T) {
+	for algorithm, kind := range map[string]struct{ kty, members, thumbprint string }{
+		"ES256": {"EC", "alg crv kid kty use x y", `{"crv":%q,"kty":%q,"x":%q,"y":%q}`},
+		"RS256": {"RSA", "alg e kid kty n use", `{"e":%q,"kty":%q,"n":%q}`},
+		"EdDSA": {"OKP", "alg crv kid kty use x", `{"crv":%q,"kty":%q,"x":%q}`},
+	} {
+		t.Run(algorithm, func(t *testing.T) {
+			d := openDoor(t, strings.Replace(patient, "scope orders.read", "keys {\n\t\t\talgorithm "+algorithm+"\n\t\t}\n\t\tscope orders.read", 1))
+			a := d.send(t, http.MethodGet, "/oauth/jwks", "")
+			if a.status != 200 || a.header.Get("Content-Type") != "application/jwk-set+json" || a.header.Get("Pragma") != "" {
+				t.Fatalf("%d %v", a.status, a.header)
+			}
+			public, age, _ := strings.Cut(a.header.Get("Cache-Control"), ", max-age=")
+			if seconds, err := strconv.Atoi(age); public != "public" || err != nil || seconds < 1 || seconds > 3600 {
+				t.Errorf("Cache-Control %q", a.header.Get("Cache-Control"))
+			}
+			var set map[string][]map[string]string
+			if err := json.Unmarshal([]byte(a.body), &set); err != nil {
+				t.Fatalf("%v in %s", err, a.body)
+			}
+			if len(set) != 1 || len(set["keys"]) != 1 {
+				t.Fatalf("keys %s", a.body)
+			}
+			key := set["keys"][0]
+			if names := strings.Join(slices.Sorted(maps.Keys(key)), " "); names != kind.members {
+				t.Errorf("members %s, want %s", names, kind.members)
+			}
+			if key["kty"] != kind.kty || key["use"] != "sig" || key["alg"] != algorithm {
+				t.Errorf("key %v", key)
+			}
+			var text string // RFC 7638 §3.2
+			switch algorithm {
+			case "ES256":
+				text = fmt.Sprintf(kind.thumbprint, key["crv"], key["kty"], key["x"], key["y"])
+			case "RS256":
+				text = fmt.Sprintf(kind.thumbprint, key["e"], key["kty"], key["n"])
+			default:
+				text = fmt.Sprintf(kind.thumbprint, key["crv"], key["kty"], key["x"])
+			}
+			digest := sha256.Sum256([]byte(text))
+			if kid := base64.RawURLEncoding.EncodeToString(digest[:]); key["kid"] != kid {
+				t.Errorf("kid %s, want %s", key["kid"], kid)
+			}
+			head, err := base64.RawURLEncoding.DecodeString(strings.Split(d.token(), ".")[0])
+			if want := `{"alg":"` + algorithm + `","typ":"at+jwt","kid":"` + key["kid"] + `"}`; err != nil || string(head) != want {
+				t.Errorf("header %s, want %s", head, want)
+			}
+			if status, header, body := d.do(http.MethodHead, "/oauth/jwks", ""); status != 200 || body != "" || header.Get("Content-Type") != "application/jwk-set+json" {
+				t.Errorf("HEAD: %d %v", status, header)
+			}
+		})
+	}
+}
