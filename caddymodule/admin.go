@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"mime"
@@ -265,14 +266,17 @@ func (a *App) changeClient(r *http.Request, what string, err error) (int, any, e
 	return http.StatusNoContent, nil, err
 }
 
+// defaultOverlap is how long an old secret stays good unless the operator says otherwise.
+const defaultOverlap = "24h"
+
 func rotateSecret(app *App, r *http.Request) (int, any, error) {
 	var request struct {
-		Overlap string `json:"overlap,omitzero"` // a duration: "24h"
+		Overlap string `json:"overlap,omitzero"`
 	}
 	if err := readAdmin(r, &request); err != nil {
 		return 0, nil, err
 	}
-	overlap, err := optionalDuration(request.Overlap)
+	overlap, err := optionalDuration(cmp.Or(request.Overlap, defaultOverlap))
 	if err != nil {
 		return 0, nil, err
 	}

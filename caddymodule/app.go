@@ -96,6 +96,7 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 		Authenticated: a.engine.authenticated,
 		Keys:          a.engine.keys,
 		Revocations:   a.engine.revocations,
+		Refresh:       a.engine.refresh,
 		Verifier:      a.engine.verifier,
 		Attempts:      a.engine.attempts,
 		ClientLimit:   a.settings.clientLimit,

@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -83,56 +82,6 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		}
 	}
 	return nil
-}
-
-// oneArg returns the only argument of a line.
-func oneArg(d *caddyfile.Dispenser) (string, error) {
-	var value string
-	if !d.AllArgs(&value) {
-		return "", d.ArgErr()
-	}
-	if value == "" {
-		return "", d.Errf("the value is empty; is a variable unset?")
-	}
-	return value, nil
-}
-
-// once refuses a setting that is there already.
-func once(d *caddyfile.Dispenser, name string, isSet bool) error {
-	if isSet {
-		return d.Errf("%s is set twice", name)
-	}
-	return nil
-}
-
-// text reads a setting that is one text.
-func text(d *caddyfile.Dispenser, value *string) (err error) {
-	if err := once(d, d.Val(), *value != ""); err != nil {
-		return err
-	}
-	*value, err = oneArg(d)
-	return err
-}
-
-// refuseRequest refuses placeholders that a request would fill.
-func refuseRequest(d *caddyfile.Dispenser, value string) error {
-	if strings.Contains(value, "{http.request.uri.path.file.") { // what Caddy makes of it
-		return d.Errf("in a site block {file.NAME} is a part of the request's path: use {env.NAME} or {file./path}")
-	}
-	if strings.Contains(value, "{http.") {
-		return d.Errf("%s comes from the request: use {env.NAME} or {file./path}", value)
-	}
-	return nil
-}
-
-// isPlaceholder tells whether a value is known only when the server starts.
-func isPlaceholder(value string) bool {
-	return strings.Contains(value, "{") && strings.Contains(value, "}")
-}
-
-// isReference tells whether a value is a placeholder and nothing beside it, so that no part of a secret is written out.
-func isReference(value string) bool {
-	return strings.HasPrefix(value, "{") && strings.HasSuffix(value, "}")
 }
 
 func (a *App) parseIssuer(d *caddyfile.Dispenser) error {
@@ -268,18 +217,6 @@ func parseTokens(d *caddyfile.Dispenser, tokens **TokensConfig) error {
 	return nil
 }
 
-func parseDuration(d *caddyfile.Dispenser) (time.Duration, error) {
-	value, err := oneArg(d)
-	if err != nil {
-		return 0, err
-	}
-	duration, err := caddy.ParseDuration(value)
-	if err != nil {
-		return 0, d.Errf("%q is no duration: write it as 90s, 15m, 2h or 28d", value)
-	}
-	return duration, nil
-}
-
 func (a *App) parseScope(d *caddyfile.Dispenser) error {
 	args := d.RemainingArgs()
 	if len(args) == 0 || len(args) > 2 {
@@ -381,100 +318,6 @@ func parseLimit(d *caddyfile.Dispenser) (*LimitConfig, error) {
 		return nil, d.Errf("%q is no window: write it as 30s, 1m or 1h", window)
 	}
 	return &LimitConfig{Failures: failures, Window: caddy.Duration(duration)}, nil
-}
-
-// parseClient reads a client; what can be said of it without starting the server is said here, with its line.
-func (a *App) parseClient(d *caddyfile.Dispenser) error {
-	args := d.RemainingArgs()
-	if len(args) == 0 || len(args) > 2 {
-		return d.ArgErr()
-	}
-	client, first := ClientConfig{ID: args[0]}, *d
-	for _, other := range a.Clients {
-		if err := once(d, "client "+client.ID, other.ID == client.ID); err != nil {
-			return err
-		}
-	}
-	if len(args) == 2 {
-		if err := client.parseSecret(d, args[1]); err != nil {
-			return err
-		}
-	}
-	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		if err := client.parseOption(d); err != nil {
-			return err
-		}
-	}
-	read := client
-	if read.Secret != "" { // known only when the server starts; any digest will do for the check
-		read.Secret, read.SecretSHA256 = "", strings.Repeat("0", 64)
-	}
-	c, err := read.read()
-	if err == nil {
-		err = c.Validate()
-	}
-	if err != nil { // of the client as a whole: the line is its first
-		return first.Errf("client %s: %v", client.ID, err)
-	}
-	a.Clients = append(a.Clients, client)
-	return nil
-}
-
-// parseSecret keeps a placeholder as it is, for Provision to resolve. A secret that is written out is kept as its
-// SHA-256: Caddy shows its configuration to its administrators and saves it to disk.
-func (c *ClientConfig) parseSecret(d *caddyfile.Dispenser, secret string) error {
-	if secret == "" {
-		return d.Errf("client %s: the secret is empty; is a variable unset?", c.ID)
-	}
-	if strings.Contains(secret, "-----BEGIN") {
-		return d.Errf("client %s: this is a PEM file, not a client secret", c.ID)
-	}
-	if err := refuseRequest(d, secret); err != nil {
-		return err
-	}
-	if isReference(secret) {
-		c.Secret = secret
-		return nil
-	}
-	if strings.Contains(secret, "{env.") || strings.Contains(secret, "{file.") {
-		return d.Errf("client %s: a placeholder must be the whole secret", c.ID)
-	}
-	digest := tokenissuer.NewSecret(secret).Digest()
-	c.SecretSHA256 = hex.EncodeToString(digest[:])
-	return nil
-}
-
-func (c *ClientConfig) parseOption(d *caddyfile.Dispenser) error {
-	list := func(values *[]string) error {
-		args := d.RemainingArgs()
-		if len(args) == 0 {
-			return d.ArgErr()
-		}
-		*values = append(*values, args...)
-		return nil
-	}
-	switch d.Val() {
-	case "name":
-		return text(d, &c.Name)
-	case "type":
-		return text(d, &c.Type)
-	case "grants":
-		return list(&c.Grants)
-	case "scopes":
-		return list(&c.Scopes)
-	case "redirect_uris":
-		return list(&c.RedirectURIs)
-	case "first_party":
-		if d.NextArg() {
-			return d.ArgErr()
-		}
-		c.FirstParty = true
-	case "tokens":
-		return parseTokens(d, &c.Tokens)
-	default:
-		return d.Errf("unknown client option %q", d.Val())
-	}
-	return nil
 }
 
 // Interface guard.

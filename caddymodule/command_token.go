@@ -76,7 +76,7 @@ func (x *explanation) print(out io.Writer) error {
 	for _, f := range x.Findings {
 		promise := f.Promise
 		if f.Reason != "" {
-			promise = "it does not hold that " + promise + " (" + f.Reason + ")"
+			promise = f.Reason + "; needed: " + promise
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", f.Check, f.Outcome, promise)
 	}

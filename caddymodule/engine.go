@@ -53,6 +53,7 @@ type engine struct {
 
 	opening sync.Mutex
 	store   tokenissuer.Store  // set once the engine has opened
+	feed    revocationFeed     // likewise
 	stop    context.CancelFunc // likewise
 	stopped chan struct{}
 
@@ -93,17 +94,17 @@ func (e *engine) open() (tokenissuer.Store, error) {
 	if err == nil {
 		err = e.keys.Replace(loaded, e.settings.algorithm)
 	}
-	var position int64
 	if err == nil {
-		position, err = e.readRevocations(ctx, store, 0)
+		e.feed.store = store
+		err = e.refresh(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	e.store = store
-	feed, stop := context.WithCancel(context.Background())
+	following, stop := context.WithCancel(context.Background())
 	e.stop, e.stopped = stop, make(chan struct{})
-	go e.follow(feed, store, position)
+	go e.follow(following)
 	return store, nil
 }
 
@@ -123,7 +124,7 @@ func (e *engine) openStore(ctx context.Context) (tokenissuer.Store, error) {
 }
 
 // follow keeps the revocations up to date until the engine is closed.
-func (e *engine) follow(ctx context.Context, store tokenissuer.Store, position int64) {
+func (e *engine) follow(ctx context.Context) {
 	defer close(e.stopped)
 	poll, expire := time.NewTicker(feedInterval), time.NewTicker(expireInterval)
 	defer poll.Stop()
@@ -134,12 +135,9 @@ func (e *engine) follow(ctx context.Context, store tokenissuer.Store, position i
 		case <-ctx.Done():
 			return
 		case <-expire.C:
-			e.expire(ctx, store)
+			e.expire(ctx)
 		case <-poll.C:
-			asked, cancel := context.WithTimeout(ctx, feedTimeout)
-			next, err := e.readRevocations(asked, store, position)
-			cancel()
-			position = next
+			err := e.refresh(ctx)
 			if err != nil && !failing && ctx.Err() == nil {
 				e.logger.Error("reading revocations: tokens are still checked against what is known", zap.Error(err))
 			}
@@ -149,26 +147,39 @@ func (e *engine) follow(ctx context.Context, store tokenissuer.Store, position i
 }
 
 // expire drops revocations that can hit no token any more, a little late, since nodes' clocks differ.
-func (e *engine) expire(ctx context.Context, store tokenissuer.Housekeeper) {
+func (e *engine) expire(ctx context.Context) {
 	before := e.now().Add(-tokenissuer.Leeway)
 	e.revocations.Expire(before)
 	asked, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
-	if err := store.DropRevocations(asked, before); err != nil && ctx.Err() == nil {
+	if err := e.store.DropRevocations(asked, before); err != nil && ctx.Err() == nil {
 		e.logger.Warn("dropping expired revocations: trying again in a minute", zap.Error(err))
 	}
 }
 
-// readRevocations takes what came after position into the set, and returns where to go on.
-func (e *engine) readRevocations(ctx context.Context, store tokenissuer.RevocationStore, position int64) (int64, error) {
+// revocationFeed is where the engine stands in the store's feed.
+type revocationFeed struct {
+	mu       sync.Mutex
+	store    tokenissuer.RevocationStore
+	position int64
+}
+
+// refresh takes what the store has recorded since the last time into the set. When it returns nil, the set holds every
+// revocation that was acknowledged before the call, on whatever node.
+func (e *engine) refresh(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
+	defer cancel()
+	e.feed.mu.Lock()
+	defer e.feed.mu.Unlock()
 	asked := e.now()
-	revocations, next, err := store.Revocations(ctx, position)
+	revocations, next, err := e.feed.store.Revocations(ctx, e.feed.position)
 	if err != nil {
-		return position, err
+		return err
 	}
 	e.revocations.Add(revocations...)
 	e.revocations.MarkFresh(asked)
-	return next, nil
+	e.feed.position = next
+	return nil
 }
 
 // enter counts a request that may use the store. It is false once the engine is closing.

@@ -135,7 +135,7 @@ func (is *Issuer) checkAttempts(ctx context.Context, a ClientAuthentication, now
 
 // countFailure counts one failure, whatever the number of readings, and returns the refusal.
 func (is *Issuer) countFailure(ctx context.Context, a ClientAuthentication, now time.Time) error {
-	refusal := NewError(InvalidClient, "client_authentication_failed").WithCause(fmt.Errorf("client %q", a.clientID()))
+	refusal := NewError(InvalidClient, "client_authentication_failed").WithCause(fmt.Errorf("client %.64q", a.clientID()))
 	for _, b := range is.buckets(a) {
 		// Requests that ran side by side passed the check before any was counted; the count decides again.
 		if n, until := is.Attempts.Fail(ctx, b.name, is.ClientLimit.Window, now); n > b.limit {

@@ -1,6 +1,7 @@
 package tokenissuer
 
 import (
+	"context"
 	"errors"
 	"time"
 )
@@ -25,6 +26,8 @@ type Issuer struct {
 	Keys *KeySet
 	// Revocations learn at once what this process revokes.
 	Revocations *RevocationSet
+	// Refresh brings Revocations up to what the store holds now; nil: they always are.
+	Refresh func(context.Context) error
 	// Verifier reads our own tokens; it is told of every token from its birth.
 	Verifier *Verifier
 	// Attempts count failed client authentications; nil: nobody counts.

@@ -56,8 +56,14 @@ func (is *Issuer) Revoke(ctx context.Context, r Revocation) error {
 }
 
 // Introspect looks at a token for a client (RFC 7662 §2.2). It returns nil for a token that is inactive, whatever the
-// reason, another client's included.
-func (is *Issuer) Introspect(clientID string, token Secret) (*AccessToken, error) {
+// reason, another client's included. Unlike the gate, which goes on for a while with what it knows, it answers from the
+// store's state of this moment, and is temporarily_unavailable without it.
+func (is *Issuer) Introspect(ctx context.Context, clientID string, token Secret) (*AccessToken, error) {
+	if is.Refresh != nil {
+		if err := is.Refresh(ctx); err != nil {
+			return nil, Unavailable("store_unavailable", err)
+		}
+	}
 	t, err := is.Verifier.Verify(token.Reveal(), is.Audience)
 	if err != nil {
 		if AsError(err).Code == InvalidToken {

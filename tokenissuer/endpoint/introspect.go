@@ -23,7 +23,7 @@ func (h *Handler) introspect(w http.ResponseWriter, r *http.Request) error {
 	if token.IsEmpty() {
 		return tokenissuer.MissingParameter("token")
 	}
-	t, err := h.issuer.Introspect(clientID, token)
+	t, err := h.issuer.Introspect(r.Context(), clientID, token)
 	if err != nil {
 		return err
 	}

@@ -32,8 +32,8 @@ func sound(t *testing.T, path string) []byte {
 	for _, statement := range []string{
 		`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400)
 			INSERT INTO subjects SELECT 'client ' || i, 'client' FROM n`,
-		`INSERT INTO clients SELECT id, id, 'public', '[]', '[]', '[]', '{}', 0, 0, 0 FROM subjects`,
-		`INSERT INTO client_secrets SELECT id, 1, zeroblob(32), 0, 0 FROM clients`,
+		`INSERT INTO clients SELECT id, id, 'public', '[]', '[]', '[]', '{}', 0, 0, 0 FROM subjects WHERE id LIKE 'client %'`,
+		`INSERT INTO client_secrets SELECT id, 1, zeroblob(32), 0, 0 FROM clients WHERE id LIKE 'client %'`,
 	} {
 		_, err := s.write.ExecContext(t.Context(), statement)
 		must(t, err)

@@ -199,8 +199,22 @@ func TestStepsAreWhole(t *testing.T) {
 		t.Errorf("half of a step stayed: %+v", list)
 	}
 	var subjects int
-	must(t, s.read.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM subjects`).Scan(&subjects))
+	must(t, s.read.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM subjects WHERE id <> $1`, standIn).Scan(&subjects))
 	if subjects != 1 {
 		t.Errorf("%d ids are taken, want one", subjects)
+	}
+}
+
+// TestTM1StandInIsNobody: the row that is read for unknown clients is itself no client.
+func TestTM1StandInIsNobody(t *testing.T) {
+	s := openAt(t, newPath(t))
+	if c, err := s.Client(t.Context(), standIn); err != tokenissuer.ErrNotFound {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	if list, err := s.Clients(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("listed %+v, %v", list, err)
+	}
+	if err := tokenissuer.ValidateID(standIn); err == nil {
+		t.Error("a client could have its id")
 	}
 }

@@ -55,7 +55,10 @@ func open(ctx context.Context, write, read *sql.DB, d dialect, options Options) 
 	s := &Store{dialect: d, options: options, write: write, read: read}
 	err := s.migrate(ctx)
 	if err == nil {
-		s.clientByID, err = read.PrepareContext(ctx, selectClients+` WHERE c.id = $1 ORDER BY s.number`)
+		err = s.addStandIn(ctx)
+	}
+	if err == nil {
+		s.clientByID, err = read.PrepareContext(ctx, selectClients+whereClient)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())

@@ -1,0 +1,104 @@
+package caddymodule
+
+import (
+	"encoding/hex"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// parseClient reads a client; what can be said of it without starting the server is said here, with its line.
+func (a *App) parseClient(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	if len(args) == 0 || len(args) > 2 {
+		return d.ArgErr()
+	}
+	client, first := ClientConfig{ID: args[0]}, *d
+	for _, other := range a.Clients {
+		if err := once(d, "client "+client.ID, other.ID == client.ID); err != nil {
+			return err
+		}
+	}
+	if len(args) == 2 {
+		if err := client.parseSecret(d, args[1]); err != nil {
+			return err
+		}
+	}
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		if err := client.parseOption(d); err != nil {
+			return err
+		}
+	}
+	read := client
+	if read.Secret != "" { // known only when the server starts; any digest will do for the check
+		read.Secret, read.SecretSHA256 = "", strings.Repeat("0", 64)
+	}
+	c, err := read.read()
+	if err == nil {
+		err = c.Validate()
+	}
+	if err != nil { // of the client as a whole: the line is its first
+		return first.Errf("client %s: %v", client.ID, err)
+	}
+	a.Clients = append(a.Clients, client)
+	return nil
+}
+
+// parseSecret keeps a placeholder as it is, for Provision to resolve. A secret that is written out is kept as its
+// SHA-256: Caddy shows its configuration to its administrators and saves it to disk.
+func (c *ClientConfig) parseSecret(d *caddyfile.Dispenser, secret string) error {
+	if secret == "" {
+		return d.Errf("client %s: the secret is empty; is a variable unset?", c.ID)
+	}
+	if strings.Contains(secret, "-----BEGIN") {
+		return d.Errf("client %s: this is a PEM file, not a client secret", c.ID)
+	}
+	if err := refuseRequest(d, secret); err != nil {
+		return err
+	}
+	if isReference(secret) {
+		c.Secret = secret
+		return nil
+	}
+	if strings.Contains(secret, "{env.") || strings.Contains(secret, "{file.") {
+		return d.Errf("client %s: a placeholder must be the whole secret", c.ID)
+	}
+	digest := tokenissuer.NewSecret(secret).Digest()
+	c.SecretSHA256 = hex.EncodeToString(digest[:])
+	return nil
+}
+
+func (c *ClientConfig) parseOption(d *caddyfile.Dispenser) error {
+	list := func(values *[]string) error {
+		args := d.RemainingArgs()
+		if len(args) == 0 {
+			return d.ArgErr()
+		}
+		*values = append(*values, args...)
+		return nil
+	}
+	switch d.Val() {
+	case "name":
+		return text(d, &c.Name)
+	case "type":
+		return text(d, &c.Type)
+	case "grants":
+		return list(&c.Grants)
+	case "scopes":
+		return list(&c.Scopes)
+	case "redirect_uris":
+		return list(&c.RedirectURIs)
+	case "first_party":
+		if d.NextArg() {
+			return d.ArgErr()
+		}
+		c.FirstParty = true
+	case "tokens":
+		return parseTokens(d, &c.Tokens)
+	default:
+		return d.Errf("unknown client option %q", d.Val())
+	}
+	return nil
+}

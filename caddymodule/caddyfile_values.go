@@ -1,0 +1,71 @@
+package caddymodule
+
+import (
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
+
+// oneArg returns the only argument of a line.
+func oneArg(d *caddyfile.Dispenser) (string, error) {
+	var value string
+	if !d.AllArgs(&value) {
+		return "", d.ArgErr()
+	}
+	if value == "" {
+		return "", d.Errf("the value is empty; is a variable unset?")
+	}
+	return value, nil
+}
+
+// once refuses a setting that is there already.
+func once(d *caddyfile.Dispenser, name string, isSet bool) error {
+	if isSet {
+		return d.Errf("%s is set twice", name)
+	}
+	return nil
+}
+
+// text reads a setting that is one text.
+func text(d *caddyfile.Dispenser, value *string) (err error) {
+	if err := once(d, d.Val(), *value != ""); err != nil {
+		return err
+	}
+	*value, err = oneArg(d)
+	return err
+}
+
+// refuseRequest refuses placeholders that a request would fill.
+func refuseRequest(d *caddyfile.Dispenser, value string) error {
+	if strings.Contains(value, "{http.request.uri.path.file.") { // what Caddy makes of it
+		return d.Errf("in a site block {file.NAME} is a part of the request's path: use {env.NAME} or {file./path}")
+	}
+	if strings.Contains(value, "{http.") {
+		return d.Errf("%s comes from the request: use {env.NAME} or {file./path}", value)
+	}
+	return nil
+}
+
+// isPlaceholder tells whether a value is known only when the server starts.
+func isPlaceholder(value string) bool {
+	return strings.Contains(value, "{") && strings.Contains(value, "}")
+}
+
+// isReference tells whether a value is a placeholder and nothing beside it, so that no part of a secret is written out.
+func isReference(value string) bool {
+	return strings.HasPrefix(value, "{") && strings.HasSuffix(value, "}")
+}
+
+func parseDuration(d *caddyfile.Dispenser) (time.Duration, error) {
+	value, err := oneArg(d)
+	if err != nil {
+		return 0, err
+	}
+	duration, err := caddy.ParseDuration(value)
+	if err != nil {
+		return 0, d.Errf("%q is no duration: write it as 90s, 15m, 2h or 28d", value)
+	}
+	return duration, nil
+}
