@@ -232,7 +232,7 @@ func TestCommandTokenExplain(t *testing.T) {
 		})
 	}
 	out, err := g.run(good, "token", "explain", "--audience", "https://other.example")
-	if err != nil || !strings.Contains(out, "(audience_wrong)") {
+	if err != nil || !strings.Contains(out, "audience_wrong;") {
 		t.Errorf("for another audience: %v\n%s", err, out)
 	}
 }

@@ -64,14 +64,14 @@ func cookieName(pair string) string {
 // setCookieFilter keeps an upstream from setting our cookies: it drops their Set-Cookie lines from every response head,
 // informational ones too, and keeps everything else. Hijacking and deadlines reach the writer below through Unwrap.
 type setCookieFilter struct {
-	*caddyhttp.ResponseWriterWrapper
+	caddyhttp.ResponseWriterWrapper
 	names       []string
 	wroteHeader bool
 }
 
 // newSetCookieFilter wraps w for an upstream that must not set cookies of these names.
 func newSetCookieFilter(w http.ResponseWriter, names []string) *setCookieFilter {
-	return &setCookieFilter{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, names: names}
+	return &setCookieFilter{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, names: names}
 }
 
 // filter cleans the header just before it is sent. After that the map may be read by the server at the same time.
