@@ -91,13 +91,23 @@ func claimValue(token *tokenissuer.AccessToken, claim string) string {
 // placeholderPrefix is where Caddy keeps what it knows of the user.
 const placeholderPrefix = "http.auth.user."
 
+func fillPlaceholders(r *http.Request, token *tokenissuer.AccessToken) {
+	if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		replacer.Map(placeholders(token))
+	}
+}
+
 // placeholders gives the rest of Caddy the token: {http.auth.user.id} and {http.auth.user.CLAIM}. Values are claims as
-// they are; nothing in them is ever replaced again.
+// they are; nothing in them is ever replaced again. Without a token they are empty: an unknown placeholder would reach
+// an upstream as it is written, and look like a name.
 func placeholders(token *tokenissuer.AccessToken) caddy.ReplacerFunc {
 	return func(key string) (any, bool) {
 		claim, ok := strings.CutPrefix(key, placeholderPrefix)
 		if !ok {
 			return nil, false
+		}
+		if token == nil {
+			return "", true
 		}
 		if claim == "id" {
 			claim = "sub"

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -77,9 +78,12 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	}
 	p.cookies = ownCookies(p.app.settings.loopback)
 	p.challenge = endpoint.Challenge{
-		Realm:            p.app.settings.issuer,
-		ResourceMetadata: endpoint.ResourceMetadataURL(p.app.issuer),
-		Scope:            tokenissuer.Scopes(p.Scopes).String(),
+		Realm: p.app.settings.issuer,
+		Scope: tokenissuer.Scopes(p.Scopes).String(),
+	}
+	// The metadata that we serve is that of the issuer's audience; for another one it would mislead (RFC 9728 §3.3).
+	if len(p.Audience) == 0 {
+		p.challenge.ResourceMetadata = endpoint.ResourceMetadataURL(p.app.issuer)
 	}
 	return nil
 }
@@ -135,22 +139,37 @@ func ownCookies(loopback bool) []string {
 func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	guard := p.app.identityGuard()
 	guard.clean(r.Header)
+	r.Trailer = nil // likewise: an error route would pass on an identity header that is announced as a trailer
 	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); !trusted {
 		guard.cleanForwarding(r.Header)
+	}
+	if endpoint.QueryCarriesToken(r.URL.RawQuery) { // access logs hold the query; the audit line does not
+		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 	}
 	token, fields, err := p.decide(r)
 	if err != nil {
 		return p.refuse(w, r, err)
 	}
 	p.accept(r, token)
-	upstream := forUpstream(r, fields, p.UpstreamToken == stripToken)
+	return next.ServeHTTP(newSetCookieFilter(w, p.cookies), p.handOn(r, token, fields))
+}
+
+// handOn returns the copy of a request that goes on. No credential of ours is in it but the verified token. A bearer
+// token that nobody has verified, as anonymous requests may carry, stays behind: an upstream may take one that comes
+// through the gate for good.
+func (p *Protect) handOn(r *http.Request, token *tokenissuer.AccessToken, fields []headerField) *http.Request {
+	strip := p.UpstreamToken == stripToken
+	if token == nil && !strip {
+		_, strip, _ = endpoint.BearerToken(r)
+	}
+	upstream := forUpstream(r, fields, strip)
 	withoutCookies(upstream.Header, p.cookies...)
 	if endpoint.QueryCarriesToken(upstream.URL.RawQuery) {
 		location := *upstream.URL
 		location.RawQuery = endpoint.WithoutQueryToken(location.RawQuery)
-		upstream.URL = &location
+		upstream.URL, upstream.RequestURI = &location, location.RequestURI() // the latter is what reverse_proxy logs
 	}
-	return next.ServeHTTP(newSetCookieFilter(w, p.cookies), upstream)
+	return upstream
 }
 
 // Settings that differ from the default.
@@ -207,8 +226,8 @@ func (p *Protect) admissible(r *http.Request, exam pathExam) error {
 	return endpoint.RefuseEarlyData(r)
 }
 
-// allowed asks every rule that concerns the request. A path with an encoded slash is asked about in both readings, and
-// one that is ambiguous falls under every rule.
+// allowed asks every rule that concerns the request in any of its readings. One with an ambiguous path falls under every
+// rule.
 func (p *Protect) allowed(r *http.Request, exam pathExam, token *tokenissuer.AccessToken) error {
 	if missing := token.Scopes.Missing(p.Scopes...); missing != "" {
 		return tokenissuer.MissingScope(missing)
@@ -216,10 +235,7 @@ func (p *Protect) allowed(r *http.Request, exam pathExam, token *tokenissuer.Acc
 	if len(p.Require) == 0 {
 		return nil
 	}
-	readings := []*http.Request{r}
-	if exam.EncodedSlash {
-		readings = append(readings, otherReading(r))
-	}
+	readings := readingsOf(r, exam)
 	for _, rule := range p.Require {
 		if !exam.Ambiguous && !rule.concerns(readings) {
 			continue
@@ -233,10 +249,10 @@ func (p *Protect) allowed(r *http.Request, exam pathExam, token *tokenissuer.Acc
 
 // accept records the decision and fills the placeholders {http.auth.user.*}.
 func (p *Protect) accept(r *http.Request, token *tokenissuer.AccessToken) {
-	if token != nil {
-		if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-			replacer.Map(placeholders(token))
-		}
+	fillPlaceholders(r, token)
+	if endpoint.QueryCarriesToken(r.URL.RawQuery) { // anonymous, and no access log has it
+		p.audit.Accepted(r, "request passed the gate")
+		return
 	}
 	p.audit.Passed(r, token)
 }
@@ -245,6 +261,9 @@ func (p *Protect) accept(r *http.Request, token *tokenissuer.AccessToken) {
 func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, err error) error {
 	p.audit.Refused(r, "request refused at the gate", err)
 	status := p.challenge.SetHeaders(w, err)
+	if bodyOutstanding(r) {
+		w.Header().Set("Connection", "close")
+	}
 	own := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		endpoint.WriteRefusal(w, r, status, err)
 		return nil
@@ -259,8 +278,26 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, err error) erro
 		location := *original.URL
 		r.URL = &location
 	}
-	r = server.Errors.WithError(r, caddyhttp.Error(status, err))
-	return server.Errors.Routes.Compile(own).ServeHTTP(w, r)
+	fillPlaceholders(r, nil)
+	r = server.Errors.WithError(p.handOn(r, nil, nil), caddyhttp.Error(status, err))
+	// Routes that match the host and then nothing else end in an answer without a body, and that is where ours belongs.
+	answer := caddyhttp.NewResponseRecorder(w, new(bytes.Buffer), func(s int, _ http.Header) bool { return s == status })
+	switch err := server.Errors.Routes.Compile(own).ServeHTTP(answer, r); {
+	case err != nil:
+		return err
+	case answer.Buffered() && answer.Size() == 0:
+		w.Header().Del("Content-Length")
+		return own(w, r)
+	default:
+		return answer.WriteResponse()
+	}
+}
+
+// bodyOutstanding tells whether a refused request has a body that net/http would read a part of before it sends the
+// answer, in the hope of another request on the connection. Who is refused waits for no body, and we read none.
+func bodyOutstanding(r *http.Request) bool {
+	const small = 64 << 10
+	return r.ProtoMajor == 1 && (r.ContentLength < 0 || r.ContentLength > small || r.ContentLength > 0 && r.Header["Expect"] != nil)
 }
 
 // Interface guards.

@@ -61,6 +61,23 @@ func loadMatchers(ctx caddy.Context, owner any, field string, raw caddyhttp.RawM
 	return sets, sets.FromInterface(loaded)
 }
 
+// readingsOf lists what an upstream may take a request for: a path with an encoded slash has two readings, and HEAD is
+// answered as GET is, so that rules for GET are for HEAD too.
+func readingsOf(r *http.Request, exam pathExam) []*http.Request {
+	readings := []*http.Request{r}
+	if exam.EncodedSlash {
+		readings = append(readings, otherReading(r))
+	}
+	if r.Method == http.MethodHead {
+		for _, reading := range slices.Clone(readings) {
+			get := *reading
+			get.Method = http.MethodGet
+			readings = append(readings, &get)
+		}
+	}
+	return readings
+}
+
 // concerns tells whether the rule is for the request, in any of its readings. An error of a matcher counts as yes.
 func (r *Rule) concerns(readings []*http.Request) bool {
 	if len(r.matchers) == 0 {

@@ -1,0 +1,399 @@
+package caddymodule
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// How a token comes in, and what is answered when none or a bad one does.
+
+func TestG01NoToken(t *testing.T) {
+	g := startGate(t, site)
+	header, body := g.refused(t, g.request("GET", "/any/x"), 401)
+	challenge := parameters(t, header)
+	if challenge["realm"] != g.url || !strings.HasPrefix(challenge["resource_metadata"], g.url+"/.well-known/oauth-protected-resource") {
+		t.Errorf("challenge %v", challenge)
+	}
+	for _, absent := range []string{"error", "error_description", "scope"} {
+		if value, ok := challenge[absent]; ok {
+			t.Errorf("the challenge has %s=%q", absent, value)
+		}
+	}
+	if member(t, body, "error") == "" || header.Get("Cache-Control") != "no-store" {
+		t.Errorf("answer %v %s", header, body)
+	}
+	header, _ = g.refused(t, g.request("GET", "/api/x"), 401)
+	if challenge := parameters(t, header); challenge["scope"] != "trusted" || challenge["error"] != "" {
+		t.Errorf("challenge of a route that needs a scope: %v", challenge)
+	}
+	g.passed(t, g.request("GET", "/any/x", bearer(g.watched(g.token()))))
+}
+
+func TestG02SchemeInAnyCase(t *testing.T) {
+	g := startGate(t, site)
+	token := g.server("public")
+	for _, scheme := range []string{"Bearer", "bearer", "BEARER", "bEaReR"} {
+		g.passed(t, g.request("GET", "/any/x", "Authorization: "+scheme+" "+token))
+		g.passed(t, g.request("GET", "/any/x", "AUTHORIZATION: "+scheme+" "+token))
+	}
+}
+
+func TestG03NothingIsTrimmed(t *testing.T) {
+	g := startGate(t, siteWith("\t\tprotocols h1 h2c", "\tprotect\n\treverse_proxy UPSTREAM"))
+	token := g.server("public")
+	for name, value := range map[string]string{
+		"two spaces":          "Bearer  " + token,
+		"tab":                 "Bearer\t" + token,
+		"space and tab":       "Bearer \t" + token,
+		"no-break space":      "Bearer\u00a0" + token,
+		"em space":            "Bearer\u2003" + token,
+		"em space inside":     "Bearer \u2003" + token,
+		"byte order mark":     "Bearer \ufeff" + token,
+		"mark before scheme":  "\ufeffBearer " + token,
+		"tab before the dot":  "Bearer " + strings.Replace(token, ".", "\t.", 1),
+		"trailing em space":   "Bearer " + token + "\u2003",
+		"trailing vertical":   "Bearer " + token + "\u0085",
+		"full-width letters":  "\uff22earer " + token,
+		"trailing equal sign": "Bearer " + token + "=",
+	} {
+		t.Run(name, func(t *testing.T) { g.refused(t, g.request("GET", "/any/x", "Authorization: "+value), 400, 401) })
+	}
+	// White space around a field's value is no part of it (RFC 9110 §5.5), and net/http takes it away over HTTP/1.1. Over
+	// HTTP/2 it belongs to the value, and there it shows that we trim nothing.
+	g.passed(t, g.request("GET", "/any/x", bearer(token)+" "))
+	for _, value := range []string{"Bearer " + token + " ", " Bearer " + token, "Bearer  " + token} {
+		g.audited()
+		status, _, body := g.h2(t, g.fields("GET", "/any/x", "authorization", value))
+		if status == 0 { // refused as malformed, before anybody could look
+			g.upstream.none(t)
+			continue
+		}
+		g.checkRefused(t, status, body, 400, 401)
+	}
+	if status, _, _ := g.h2(t, g.fields("GET", "/any/x", "authorization", "Bearer "+token)); status != 200 {
+		t.Errorf("over HTTP/2: %d", status)
+	}
+}
+
+func TestG04SchemeAlone(t *testing.T) {
+	g := startGate(t, site)
+	for _, value := range []string{"Bearer", "Bearer ", "bearer", "", "Bearer =", "Bearer ."} {
+		g.refused(t, g.request("GET", "/any/x", "Authorization: "+value), 400, 401)
+	}
+}
+
+func TestG05OneTokenInOneHeader(t *testing.T) {
+	g := startGate(t, site)
+	token := g.server("public")
+	header, payload, _ := strings.Cut(token, ".")
+	for name, value := range map[string]string{
+		"two words":      "Bearer a b",
+		"split token":    "Bearer " + header + " ." + payload,
+		"trailing word":  "Bearer " + token + " x",
+		"comma list":     "Bearer " + token + ", Bearer " + token,
+		"comma":          "Bearer " + token + ",",
+		"comma no space": "Bearer " + token + ",Bearer " + token,
+		"quoted":         `Bearer "` + token + `"`,
+		"single quotes":  "Bearer '" + token + "'",
+		"equals":         "Bearer=" + token,
+		"colon":          "Bearer:" + token,
+		"parameter":      "Bearer token=" + token,
+		"semicolon":      "Bearer " + token + ";",
+		"two schemes":    "Bearer Bearer " + token,
+		"after Basic":    "Bearer Basic " + token,
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer, _ := g.refused(t, g.request("GET", "/any/x", "Authorization: "+value), 400)
+			if challenge := parameters(t, answer); challenge["error"] != "invalid_request" {
+				t.Errorf("challenge %v", challenge)
+			}
+		})
+	}
+	g.passed(t, g.request("GET", "/any/x", bearer(token)))
+}
+
+func TestG06TwoAuthorizationHeaders(t *testing.T) {
+	g := startGate(t, siteWith("\t\tprotocols h1 h2c", "\tprotect\n\treverse_proxy UPSTREAM"))
+	token := g.server("public")
+	good, other := bearer(token), g.server("public")
+	for name, lines := range map[string][]string{
+		"the same twice":     {good, good},
+		"two good ones":      {good, bearer(other)},
+		"good, bad":          {good, "Authorization: Bearer bad"},
+		"bad, good":          {"Authorization: Bearer bad", good},
+		"Basic, Bearer":      {"Authorization: Basic Y29uZjp4", good},
+		"Bearer, Basic":      {good, "Authorization: Basic Y29uZjp4"},
+		"empty, Bearer":      {"Authorization:", good},
+		"Bearer, empty":      {good, "Authorization:"},
+		"spelled in capital": {"AUTHORIZATION: Basic x", "authorization: Bearer " + token},
+		"far apart":          {good, "Accept: */*", "X-Y: z", good},
+	} {
+		t.Run(name, func(t *testing.T) {
+			header, _ := g.refused(t, g.request("GET", "/any/x", lines...), 400)
+			if challenge := parameters(t, header); challenge["error"] != "invalid_request" {
+				t.Errorf("challenge %v", challenge)
+			}
+		})
+	}
+	g.audited()
+	status, _, body := g.h2(t, g.fields("GET", "/any/x", "authorization", "Bearer "+token, "authorization", "Bearer "+token))
+	g.checkRefused(t, status, body, 400)
+}
+
+func TestG07FoldedAuthorization(t *testing.T) {
+	g := startGate(t, site)
+	token := g.server("public")
+	head, rest, _ := strings.Cut(token, ".")
+	for name, value := range map[string]string{
+		"before the token": "Authorization: Bearer\r\n " + token,
+		"inside":           "Authorization: Bearer " + head + ".\r\n\t" + rest,
+		"after":            "Authorization: Bearer " + token + "\r\n x",
+		"another header":   "Authorization: Bearer bad\r\n Authorization: Bearer " + token,
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, _, body := g.raw(g.request("GET", "/any/x", value))
+			// `Bearer` CRLF SP token is joined to `Bearer token`: the one fold that is not told from a space.
+			if name == "before the token" && status == 200 {
+				if got := g.upstream.one(t).Header["Authorization"]; len(got) != 1 || got[0] != "Bearer "+token {
+					t.Errorf("forwarded %q", got)
+				}
+				return
+			}
+			if status != 400 && status != 401 {
+				t.Errorf("%d %s", status, body)
+			}
+			g.upstream.none(t)
+		})
+	}
+}
+
+func TestG08BytesOutsideASCII(t *testing.T) {
+	g := startGate(t, site)
+	token := g.server("public")
+	for name, value := range map[string]string{
+		"high byte":        token + "\x80",
+		"high byte inside": strings.Replace(token, ".", "\xff.", 1),
+		"utf-8":            token + "é",
+		"delete":           token + "\x7f",
+		"invalid utf-8":    "\xc3\x28" + token,
+	} {
+		// net/http refuses the delete character itself, in some versions.
+		t.Run(name, func(t *testing.T) { g.turnedAway(t, g.request("GET", "/any/x", bearer(value)), 400, 401) })
+	}
+	g.refused(t, g.request("GET", "/any/x", bearer(token+"\x80")), 401)
+	if logs := g.logs(); strings.Contains(logs, "\x80") {
+		t.Error("the byte is in the log")
+	}
+}
+
+func TestG09TokenInTheQuery(t *testing.T) {
+	g := startGate(t, site)
+	token := g.server("public")
+	for _, query := range []string{
+		"access_token=" + token, "a=b&access_token=" + token, "a=b;access_token=" + token, "access%5ftoken=" + token,
+		"%61ccess_token=" + token,
+	} {
+		header, _ := g.refused(t, g.request("GET", "/any/x?"+query), 401)
+		if challenge := parameters(t, header); challenge["error"] != "" {
+			t.Errorf("challenge %v", challenge)
+		}
+		g.refused(t, g.request("GET", "/any/x?"+query, bearer(token)), 400)
+		// Where no token is needed one in the query is taken away.
+		seen := g.passed(t, g.request("GET", "/mixed/pub/x?keep=1&"+query))
+		if strings.Contains(seen.Target, token) || !strings.HasPrefix(seen.Target, "/mixed/pub/x?keep=1") {
+			t.Errorf("forwarded target %s", seen.Target)
+		}
+		seen = g.passed(t, g.request("GET", "/optional/x?"+query+"&keep=1"))
+		if strings.Contains(seen.Target, token) || !strings.Contains(seen.Target, "keep=1") {
+			t.Errorf("forwarded target %s", seen.Target)
+		}
+	}
+	// A name that only resembles it is the upstream's.
+	if seen := g.passed(t, g.request("GET", "/any/x?my_access_token=1", bearer(token))); seen.Target != "/any/x?my_access_token=1" {
+		t.Errorf("forwarded target %s", seen.Target)
+	}
+}
+
+func TestG10TokenElsewhere(t *testing.T) {
+	g := startGate(t, site)
+	token := g.server("public")
+	form := "access_token=" + token
+	header, _ := g.refused(t, g.requestWith(form, "POST", "/any/x",
+		"Content-Type: application/x-www-form-urlencoded", "Content-Length: "+itoa(len(form))), 401)
+	if challenge := parameters(t, header); challenge["error"] != "" {
+		t.Errorf("challenge %v", challenge)
+	}
+	g.refused(t, g.request("GET", "/any/x", "Proxy-Authorization: Bearer "+token), 401)
+	g.refused(t, g.request("GET", "/any/x", "Sec-WebSocket-Protocol: bearer, "+token[:20]), 401)
+	g.tokens = nil // Caddy's access log holds any header that it does not know to be a credential
+	g.refused(t, g.request("GET", "/any/x", "X-Access-Token: "+token), 401)
+	g.refused(t, g.request("GET", "/any/x", "X-Authorization: Bearer "+token), 401)
+	g.refused(t, g.request("GET", "/any/x", "Authorization-: Bearer "+token), 401)
+	g.refused(t, g.request("GET", "/any/x", "X-Forwarded-Authorization: Bearer "+token), 401)
+}
+
+func TestG11TokenInACookie(t *testing.T) {
+	g := startGate(t, site)
+	token := g.server("public")
+	for _, cookie := range []string{"accessToken=" + token, "a=b; accessToken=" + token, "__Host-session=" + token, "Authorization=Bearer " + token} {
+		g.refused(t, g.request("GET", "/any/x", "Cookie: "+cookie), 401)
+	}
+	g.passed(t, g.request("GET", "/any/x", "Cookie: accessToken=other", bearer(token)))
+}
+
+func TestG12OtherSchemes(t *testing.T) {
+	g := startGate(t, site)
+	token := g.server("public")
+	for _, scheme := range []string{"Basic", "Token", "Digest", "Negotiate", "DPoP", "dpop", "Bearer-", "Bear", "GNAP", "JWT", "OAuth"} {
+		header, _ := g.refused(t, g.request("GET", "/any/x", "Authorization: "+scheme+" "+token), 401, 400)
+		if strings.Contains(header.Get("Www-Authenticate"), "Basic") {
+			t.Errorf("%s: challenge %q", scheme, header.Get("Www-Authenticate"))
+		}
+	}
+	g.refused(t, g.request("GET", "/any/x", "Authorization: "+token), 401)
+	g.refused(t, g.request("GET", "/any/x", "Authorization: Basic "+strings.Repeat("A", 10)), 401)
+	// Where no token is needed, a bearer token that nobody has verified does not reach the upstream. Other schemes are for
+	// whoever stands behind us.
+	for _, value := range []string{"Bearer bad", "bearer bad", "Bearer", "Bearer " + token} {
+		g.passed(t, g.request("GET", "/mixed/pub/x", "Authorization: "+value)).has(t, "Authorization")
+	}
+	g.passed(t, g.request("GET", "/mixed/pub/x", bearer("a"), "Authorization: Basic x")).has(t, "Authorization")
+	g.passed(t, g.request("GET", "/mixed/pub/x", "Authorization: Basic Y29uZjp4")).has(t, "Authorization", "Basic Y29uZjp4")
+	g.passed(t, g.request("GET", "/optional/x", "Authorization: Basic Y29uZjp4")).has(t, "Authorization", "Basic Y29uZjp4")
+	g.refused(t, g.request("GET", "/optional/x", "Authorization: Bearer bad"), 401)
+	g.passed(t, g.request("GET", "/optional/x", bearer(token))).has(t, "Authorization", "Bearer "+token)
+}
+
+func TestG84Answers(t *testing.T) {
+	now := setClock(t)
+	g := startGate(t, site)
+	good := g.server("public")
+	short := g.watched(g.issue(tokenissuer.Grant{Type: tokenissuer.ClientCredentials, Scopes: tokenissuer.Scopes{"public"}, Lifetime: time.Second}))
+	revoked := g.server("public")
+	g.revoke(t, g.claims(t, revoked), tokenissuer.RevokeToken)
+	now.advance(10 * time.Second)
+
+	for _, c := range []struct {
+		name, target, token         string
+		status                      int
+		code, description, scope    string
+		apiCode                     string
+		quotesInHeader, noChallenge bool
+	}{
+		{name: "unknown", target: "/any/x", token: "abc", status: 401, code: "invalid_token", description: "The access token is invalid"},
+		{name: "malformed", target: "/any/x", token: "a.b.c", status: 401, code: "invalid_token", description: "The access token is invalid"},
+		{name: "bad signature", target: "/any/x", token: good[:len(good)-4] + "AAAA", status: 401, code: "invalid_token", description: "The access token is invalid"},
+		{name: "expired", target: "/any/x", token: short, status: 401, code: "invalid_token", description: "The access token expired"},
+		{name: "revoked", target: "/any/x", token: revoked, status: 401, code: "invalid_token", description: "The access token was revoked"},
+		{name: "scope missing", target: "/api/x", token: good, status: 403, code: "insufficient_scope", description: `Access to this resource requires scope "trusted".`, scope: "trusted"},
+		{name: "scope of a rule missing", target: "/mixed/orders/1", token: good, status: 403, code: "insufficient_scope", description: `Access to this resource requires scope "orders.read".`, scope: "orders.read"},
+		{name: "claim missing", target: "/mixed/acme/1", token: good, status: 403, code: "access_denied", description: "The access token does not allow access to this resource.", noChallenge: true},
+		{name: "malformed header", target: "/any/x", token: "a b", status: 400, code: "invalid_request", description: "The request is missing a required parameter, includes an unsupported parameter value, or is otherwise malformed."},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			header, body := g.refused(t, g.request("GET", c.target, bearer(c.token)), c.status)
+			if got := header.Get("Content-Type"); got != "application/json; charset=utf-8" {
+				t.Errorf("content type %q", got)
+			}
+			if member(t, body, "error") != c.code || member(t, body, "error_description") != c.description {
+				t.Errorf("body %s", body)
+			}
+			if header.Get("Cache-Control") != "no-store" || header.Get("Pragma") != "no-cache" {
+				t.Errorf("caching: %v", header)
+			}
+			if c.noChallenge {
+				if got := header.Get("Www-Authenticate"); got != "" {
+					t.Errorf("challenge %q", got)
+				}
+			} else {
+				challenge := parameters(t, header)
+				if challenge["error"] != c.code || challenge["error_description"] != c.description || challenge["scope"] != c.scope && c.scope != "" {
+					t.Errorf("challenge %v", challenge)
+				}
+			}
+			header, body = g.refused(t, g.request("GET", c.target, bearer(c.token), "Accept: application/vnd.api+json"), c.status)
+			if got := header.Get("Content-Type"); got != "application/vnd.api+json" {
+				t.Errorf("content type %q", got)
+			}
+			for _, want := range []string{`"code":"` + c.code + `"`, `"status":"` + itoa(c.status) + `"`, `"errors":[`} {
+				if !strings.Contains(body, want) {
+					t.Errorf("no %s in %s", want, body)
+				}
+			}
+			if !c.noChallenge && len(header.Values("Www-Authenticate")) != 1 {
+				t.Error("no challenge beside the JSON:API document")
+			}
+		})
+	}
+	header, _ := g.refused(t, g.request("GET", "/any/x", "Accept: application/json, application/vnd.api+json;q=0.5"), 401)
+	if header.Get("Content-Type") != "application/json; charset=utf-8" || header.Get("Vary") != "Accept" {
+		t.Errorf("a client that prefers JSON: %v", header)
+	}
+	if status, header, _ := g.raw(g.request("HEAD", "/any/x", "Connection: close")); status != 401 || header.Get("Www-Authenticate") == "" {
+		t.Errorf("HEAD: %d %v", status, header)
+	}
+}
+
+// A site's handle_errors replaces the body. The challenge stays, and a site without handle_errors keeps our body although
+// it shares the server.
+func TestG84HandleErrors(t *testing.T) {
+	g := startGate(t, site)
+	_, port, _ := strings.Cut(g.addr, ":")
+	g.reload(siteWith("", `	protect trusted
+	reverse_proxy UPSTREAM
+	handle_errors 401 {
+		respond "sorry {err.status_code}"
+	}
+	handle_errors 403 {
+		header X-Seen-By errors
+		rewrite * /errors
+		reverse_proxy UPSTREAM
+	}`) + "\nhttp://other.test:" + port + " {\n\tprotect trusted\n\treverse_proxy UPSTREAM\n}\n")
+	public := g.server("public")
+
+	status, header, body := g.raw(g.request("GET", "/x"))
+	if status != 401 || body != "sorry 401" || parameters(t, header)["scope"] != "trusted" {
+		t.Errorf("%d %v %s", status, header, body)
+	}
+	g.upstream.none(t)
+	status, header, _ = g.raw(g.request("GET", "/x", bearer(public)))
+	if header.Get("X-Seen-By") != "errors" || parameters(t, header)["error"] != "insufficient_scope" {
+		t.Errorf("%d %v", status, header)
+	}
+	if seen := g.upstream.one(t); seen.Target != "/errors" {
+		t.Errorf("error route went to %s", seen.Target)
+	}
+	status, _, body = g.raw(g.request("GET", "/a;b", bearer(public)))
+	if status != 400 || member(t, body, "error") != "invalid_request" {
+		t.Errorf("a status without an error route: %d %s", status, body)
+	}
+	other := strings.Replace(g.request("GET", "/x"), g.addr, "other.test:"+port, 1)
+	status, header, body = g.raw(other)
+	if status != 401 || member(t, body, "error") == "" || parameters(t, header)["scope"] != "trusted" {
+		t.Errorf("the other site: %d %v %s", status, header, body)
+	}
+}
+
+func TestG86EarlyData(t *testing.T) {
+	g := startGate(t, site)
+	token := g.server("public")
+	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
+		g.refused(t, g.request(method, "/any/x", bearer(token), "Early-Data: 1", "Content-Length: 0"), 425)
+		g.passed(t, g.request(method, "/any/x", bearer(token), "Content-Length: 0"))
+	}
+	g.refused(t, g.request("POST", "/mixed/pub/x", "Early-Data: 1", "Content-Length: 0"), 425)
+	// RFC 8470 §5.1: several or invalid ones count as 1.
+	for _, lines := range [][]string{{"Early-Data: 0", "Early-Data: 1"}, {"Early-Data: 1, 1"}, {"Early-Data: yes"}} {
+		g.refused(t, g.request("POST", "/any/x", append(lines, bearer(token), "Content-Length: 0")...), 425)
+	}
+	g.refused(t, g.request("POST", "/any/x", bearer(token), "early-data:1", "Content-Length: 0"), 425)
+	g.passed(t, g.request("GET", "/any/x", bearer(token), "Early-Data: 1"))
+	if status, _, _ := g.raw(g.request("HEAD", "/any/x", bearer(token), "Early-Data: 1", "Connection: close")); status != http.StatusOK {
+		t.Errorf("HEAD: %d", status)
+	}
+	g.upstream.one(t)
+}

@@ -1,0 +1,611 @@
+package caddymodule
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// What the upstream is told, and what a client cannot tell it. Everything here goes over raw sockets and through a real
+// reverse_proxy, because it is what these two make of a request that counts.
+
+var identityNames = []string{headerSubject, headerClient, headerScope, headerOrganisation, headerRole}
+
+// ours checks that the upstream heard of a user what we say, and nothing else.
+func (r *recorded) ours(t *testing.T, subject string) {
+	t.Helper()
+	r.has(t, headerSubject, subject)
+	r.has(t, headerClient, "conf")
+	r.has(t, headerScope, "public")
+	r.has(t, headerOrganisation)
+	r.has(t, headerRole)
+	for name := range r.Trailer {
+		t.Errorf("trailer %s reached the upstream", name)
+	}
+}
+
+func (r *recorded) anonymous(t *testing.T) {
+	t.Helper()
+	for _, name := range identityNames {
+		r.has(t, name)
+	}
+	for name := range r.Trailer {
+		t.Errorf("trailer %s reached the upstream", name)
+	}
+}
+
+// spoofs are lines by which a client claims to be somebody.
+var spoofs = []string{
+	"X-Auth-Subject: admin", "x-auth-subject: admin", "X-AUTH-SUBJECT: admin", "X-Auth-subject:admin", "X-Auth-Subject: admin, root",
+	"X-Auth-Client: admin", "X-Auth-Scope: trusted", "X-Auth-Organisation: acme", "X-Auth-Role: admin",
+	"X_Auth_Subject: admin", "X.Auth.Subject: admin", "X-Auth_Subject: admin", "x.auth.subject: admin", "x_auth-subject: admin",
+	"X_Auth.Subject: admin", "X_AUTH_ROLE: admin", "X.Auth-Organisation: acme", "x-auth_scope: trusted", "X~Auth~Subject: admin",
+	"X-Auth!Subject: admin", "X+Auth+Role: admin", "X'Auth|Role: admin",
+}
+
+func TestG47ClientNamesItself(t *testing.T) {
+	g := startGate(t, siteWith("\t\tprotocols h1 h2c", "\tprotect\n\treverse_proxy UPSTREAM"))
+	token := g.server("public")
+	for _, spoof := range spoofs {
+		g.passed(t, g.request("GET", "/any/x", bearer(token), spoof)).ours(t, "conf")
+		g.passed(t, g.request("GET", "/any/x", spoof, bearer(token), spoof, spoof)).ours(t, "conf")
+	}
+	g.passed(t, g.request("GET", "/any/x", append([]string{bearer(token)}, spoofs...)...)).ours(t, "conf")
+	g.passed(t, g.request("GET", "/any/x", append(spoofs[:len(spoofs):len(spoofs)], bearer(token))...)).ours(t, "conf")
+	g.refused(t, g.request("GET", "/any/x", spoofs...), 401)
+	for _, spoof := range spoofs {
+		name, value, _ := strings.Cut(strings.ToLower(spoof), ":")
+		status, _, _ := g.h2(t, g.fields("GET", "/any/x", "authorization", "Bearer "+token, name, strings.TrimSpace(value)))
+		if status != 200 {
+			t.Fatalf("%s over HTTP/2: %d", spoof, status)
+		}
+		g.upstream.one(t).ours(t, "conf")
+	}
+}
+
+// TestG48SpellingsThatCaddyLetsThrough: Caddy drops header names with underscores and dots unless the operator expects
+// them. When he expects these, it is we who drop them.
+func TestG48SpellingsThatCaddyLetsThrough(t *testing.T) {
+	g := startGate(t, siteWith(`		expected_underscore_headers X_Auth_Subject X-Auth_Subject X_auth_role X_Auth.Subject X_Other X_*
+		expected_dot_headers X.Auth.Subject X.auth-Role X.Other X.*`, `	handle /own/* {
+		protect {
+			forward X-Who sub
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /pub/* {
+		protect {
+			anonymous /pub/*
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle {
+		protect
+		reverse_proxy UPSTREAM
+	}`))
+	token := g.server("public")
+	seen := g.passed(t, g.request("GET", "/x", bearer(token), "X_Other: kept", "X.Other: kept"))
+	seen.has(t, "X-Other", "kept", "kept") // so they do come through
+	for _, spoof := range spoofs {
+		g.passed(t, g.request("GET", "/x", bearer(token), spoof)).ours(t, "conf")
+		g.passed(t, g.request("GET", "/pub/x", spoof)).anonymous(t)
+	}
+	for _, spoof := range []string{"X_Who: admin", "X.Who: admin", "x_who: admin", "X-Who: admin"} {
+		g.passed(t, g.request("GET", "/own/x", bearer(token), spoof)).has(t, "X-Who", "conf")
+		g.passed(t, g.request("GET", "/x", bearer(token), spoof)).has(t, "X-Who") // what one route forwards is taken from clients of all
+		g.passed(t, g.request("GET", "/pub/x", spoof)).has(t, "X-Who")
+	}
+}
+
+// connectionTricks are Connection lines that have reverse_proxy delete what they name, after our handler ran.
+var connectionTricks = [][]string{
+	{"Connection: close, X-Auth-Subject"},
+	{"Connection: X-Auth-Subject"},
+	{"connection: x-auth-subject,X-AUTH-CLIENT , x-auth-scope"},
+	{"Connection: close", "Connection: X-Auth-Subject"},
+	{"Connection: X-Auth-Subject", "Connection: X-Auth-Client", "Connection: keep-alive"},
+	{"Connection: keep-alive, X-Auth-Scope, close"},
+	{"Connection: Authorization, X-Auth-Subject"},
+	{"Connection:\tX-Auth-Subject\t,\tclose"},
+	{"Connection: ,,X-Auth-Subject,,"},
+	{"Connection: \"X-Auth-Subject\""},
+	{"Connection: close;X-Auth-Subject"},
+	{"Connection: Upgrade, X-Auth-Subject"},
+	{"Connection: TE, X-Auth-Subject", "TE: trailers"},
+	{"Connection: Connection, X-Auth-Subject"},
+	{"Connection: Host, Via, X-Forwarded-For, X-Auth-Subject"},
+	{"Proxy-Connection: X-Auth-Subject"},
+	{"Keep-Alive: X-Auth-Subject", "Connection: Keep-Alive"},
+}
+
+func TestG49ConnectionNamesIdentity(t *testing.T) {
+	g := startGate(t, siteWith("\t\tprotocols h1 h2c", "\tprotect\n\treverse_proxy UPSTREAM"))
+	token := g.server("public")
+	for _, trick := range connectionTricks {
+		t.Run(strings.Join(trick, " / "), func(t *testing.T) {
+			seen := g.passed(t, g.request("GET", "/any/x", append([]string{bearer(token)}, trick...)...))
+			seen.ours(t, "conf")
+			seen.has(t, "Authorization", "Bearer "+token)
+			seen.has(t, "X-Forwarded-For", "127.0.0.1")
+			for _, line := range seen.Header["Connection"] {
+				for word := range strings.SplitSeq(line, ",") {
+					if connectionOption(strings.TrimSpace(word)) == "" {
+						t.Errorf("Connection: %q", line)
+					}
+				}
+			}
+			old := strings.Replace(g.request("GET", "/any/x", append([]string{bearer(token)}, trick...)...), "HTTP/1.1", "HTTP/1.0", 1)
+			g.passed(t, old).ours(t, "conf")
+		})
+	}
+	// HTTP/2 has no Connection header: who sends one is refused or not listened to.
+	for _, name := range []string{"connection", "proxy-connection", "keep-alive"} {
+		status, _, _ := g.h2(t, g.fields("GET", "/any/x", "authorization", "Bearer "+token, name, "x-auth-subject"))
+		if status == 200 {
+			g.upstream.one(t).ours(t, "conf")
+		}
+		g.upstream.none(t)
+	}
+}
+
+func TestG50UpgradeWithIdentity(t *testing.T) {
+	g := startGate(t, site)
+	token := g.server("public")
+	g.upstream.answer = websocketUpstream
+	for name, lines := range map[string][]string{
+		"websocket":           {"Connection: Upgrade", "Upgrade: websocket"},
+		"lower case":          {"connection: upgrade", "upgrade: websocket"},
+		"naming identity":     {"Connection: Upgrade, X-Auth-Subject", "Upgrade: websocket"},
+		"naming it first":     {"Connection: X-Auth-Subject, keep-alive, Upgrade", "Upgrade: websocket"},
+		"on two lines":        {"Connection: X-Auth-Subject", "Connection: Upgrade", "Upgrade: websocket"},
+		"naming credentials":  {"Connection: Authorization, Upgrade, X-Auth-Client", "Upgrade: websocket"},
+		"with spoofed header": {"Connection: Upgrade", "Upgrade: websocket", "X-Auth-Subject: admin", "x_auth_role: admin"},
+		"h2c":                 {"Connection: Upgrade, HTTP2-Settings, X-Auth-Subject", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lines = append(lines, bearer(token), "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")
+			connection, err := net.Dial("tcp", g.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = connection.Close() }()
+			_ = connection.SetDeadline(time.Now().Add(5 * time.Second))
+			_, _ = io.WriteString(connection, g.request("GET", "/any/socket", lines...))
+			reader := bufio.NewReader(connection)
+			response, err := http.ReadResponse(reader, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+			if response.StatusCode != 101 {
+				t.Fatalf("status %d", response.StatusCode)
+			}
+			_, _ = io.WriteString(connection, "ping")
+			echo := make([]byte, 4)
+			if _, err := io.ReadFull(reader, echo); err != nil || string(echo) != "ping" {
+				t.Errorf("%q %v", echo, err)
+			}
+			seen := g.upstream.one(t)
+			seen.ours(t, "conf")
+			seen.has(t, "Authorization", "Bearer "+token)
+			seen.has(t, "Connection", "Upgrade")
+			seen.has(t, "HTTP2-Settings") // without it no server may switch to HTTP/2, in which nobody would ask us
+		})
+	}
+	for _, lines := range [][]string{{}, {"Authorization: Bearer bad"}, {"Sec-WebSocket-Protocol: bearer, " + token}, {"Cookie: accessToken=" + token}} {
+		g.tokens = nil
+		g.refused(t, g.request("GET", "/any/socket", append(lines, "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")...), 401)
+	}
+}
+
+func TestG51Trailers(t *testing.T) {
+	g := startGate(t, siteWith("\t\tprotocols h1 h2c", `	handle /errors/* {
+		protect trusted
+		reverse_proxy UPSTREAM
+	}
+	handle /down/* {
+		protect
+		reverse_proxy 127.0.0.1:1
+	}
+	handle {
+		protect {
+			anonymous /pub/*
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle_errors {
+		reverse_proxy UPSTREAM {
+			header_up X-User {http.auth.user.id}
+		}
+	}`))
+	token := g.server("public")
+	chunked := func(target, trailers string, lines ...string) string {
+		return g.requestWith("5\r\nhello\r\n0\r\n"+trailers+"\r\n", "POST", target, append(lines, "Transfer-Encoding: chunked")...)
+	}
+	for name, c := range map[string]struct {
+		trailers string
+		lines    []string
+	}{
+		"announced":               {"X-Auth-Subject: admin\r\n", []string{"Trailer: X-Auth-Subject"}},
+		"announced in odd case":   {"x-AUTH-subject: admin\r\n", []string{"tRAILER: x-auth-SUBJECT"}},
+		"on two lines":            {"X-Auth-Subject: admin\r\nFoo: x\r\n", []string{"Trailer: Foo", "Trailer: X-Auth-Subject"}},
+		"Foo announced":           {"X-Auth-Subject: admin\r\nFoo: x\r\n", []string{"Trailer: Foo"}},
+		"not announced":           {"X-Auth-Subject: admin\r\n", nil},
+		"underscores":             {"X_Auth_Subject: admin\r\n", []string{"Trailer: X_Auth_Subject"}},
+		"dots":                    {"X.Auth.Subject: admin\r\n", []string{"Trailer: X.Auth.Subject"}},
+		"announced by Connection": {"X-Auth-Subject: admin\r\n", []string{"Trailer: X-Auth-Subject", "Connection: Trailer, TE", "TE: trailers"}},
+		"credentials":             {"Authorization: Bearer x\r\nCookie: a=b\r\n", []string{"Trailer: Authorization, Cookie"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := g.passed(t, chunked("/x", c.trailers, append(c.lines, bearer(token))...))
+			seen.ours(t, "conf")
+			seen.has(t, "Trailer")
+			if seen.Body != "hello" {
+				t.Errorf("body %q", seen.Body)
+			}
+			g.passed(t, chunked("/pub/x", c.trailers, c.lines...)).anonymous(t)
+			// Error routes that proxy get none either, whoever made the error.
+			for _, target := range []string{"/errors/x", "/down/x", "/a;b"} {
+				_, _, _ = g.raw(chunked(target, c.trailers, append(c.lines, bearer(token), "X-Auth-Role: admin")...))
+				seen := g.upstream.one(t)
+				seen.anonymous(t)
+				seen.has(t, "Trailer")
+				if target != "/down/x" {
+					seen.has(t, "X-User", "")
+				}
+			}
+		})
+	}
+	for _, name := range []string{"x-auth-subject", "x_auth_subject", "x-auth-role"} {
+		for _, announced := range []string{"x-auth-subject", "x-auth-role, foo", "foo"} {
+			status, _, _ := g.h2(t, g.fields("POST", "/x", "authorization", "Bearer "+token, "trailer", announced), "hello", "trailer "+name+": admin")
+			if status != 200 {
+				t.Errorf("HTTP/2: %d", status)
+			}
+			g.upstream.one(t).ours(t, "conf")
+		}
+	}
+}
+
+func TestG52ClaimThatIsNotThere(t *testing.T) {
+	g := startGate(t, site)
+	spoofed := []string{"X-Auth-Organisation: acme", "X-Auth-Role: admin", "X-Auth-Scope: trusted"}
+	seen := g.passed(t, g.request("GET", "/any/x", append(spoofed, bearer(g.user("u-1", "", "", "public")))...))
+	seen.ours(t, "u-1")
+	seen = g.passed(t, g.request("GET", "/any/x", append(spoofed, bearer(g.user("u-1", "acme", "member")))...))
+	seen.has(t, headerScope)
+	seen.has(t, headerOrganisation, "acme")
+	seen.has(t, headerRole, "member")
+	f := g.forger()
+	empty := g.watched(f.claiming(map[string]any{"org": "", "role": "", "scope": ""}))
+	seen = g.passed(t, g.request("GET", "/any/x", append(spoofed, bearer(empty))...))
+	seen.has(t, headerSubject, "conf")
+	seen.has(t, headerOrganisation)
+	seen.has(t, headerRole)
+	seen.has(t, headerScope)
+}
+
+func TestG53StrippedOnEveryPath(t *testing.T) {
+	g := startGate(t, siteWith("", `	handle /mixed/* {
+		protect {
+			anonymous /mixed/pub/*
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /optional/* {
+		protect {
+			optional
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /off/* {
+		protect {
+			forward off
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /lenient/* {
+		protect {
+			paths lenient
+			anonymous /lenient/pub/*
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /down/* {
+		protect
+		reverse_proxy 127.0.0.1:1
+	}
+	handle {
+		protect trusted
+		reverse_proxy UPSTREAM
+	}
+	handle_errors {
+		reverse_proxy UPSTREAM
+	}`))
+	token := g.server("public")
+	for _, spoof := range spoofs {
+		for _, trick := range connectionTricks[:7] {
+			lines := append([]string{spoof}, trick...)
+			for _, target := range []string{"/mixed/pub/x", "/optional/x", "/lenient/pub/x"} {
+				g.passed(t, g.request("GET", target, lines...)).anonymous(t)
+			}
+			g.passed(t, g.request("GET", "/off/x", append(lines, bearer(token))...)).anonymous(t)
+		}
+		for target, lines := range map[string][]string{
+			"/x":         {bearer(token)}, // 403
+			"/mixed/x":   nil,             // 401
+			"/a;b":       {bearer(token)}, // 400
+			"/down/x":    {bearer(token)}, // 502, from behind us
+			"/mixed/y":   {"Early-Data: 1"},
+			"/off/%2e/x": {},
+		} {
+			_, _, _ = g.raw(g.request("GET", target, append(lines, spoof, "Connection: x-auth-subject", "Cookie: accessToken=x; a=1")...))
+			seen := g.upstream.one(t)
+			seen.anonymous(t)
+			if target != "/down/x" { // from behind us Caddy gives its error routes the credentials that it was sent
+				seen.has(t, "Authorization")
+				seen.has(t, "Cookie", "a=1")
+			}
+		}
+		seen := g.passed(t, g.request("OPTIONS", "/mixed/x", spoof, bearer(token), "Origin: https://evil.test"))
+		seen.ours(t, "conf")
+		g.passed(t, g.request("OPTIONS", "/mixed/pub/x", spoof)).anonymous(t)
+		g.passed(t, g.request("GET", "/optional/x", spoof, bearer(token))).ours(t, "conf")
+	}
+}
+
+func TestG54ClaimsThatWouldSplitAHeader(t *testing.T) {
+	g := startGate(t, siteWith("", `	handle /own/* {
+		protect {
+			forward X-Org org
+			forward X-Aud aud
+			forward X-List list
+			forward X-Object object
+			forward X-Number number
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle {
+		protect
+		reverse_proxy UPSTREAM
+	}`))
+	for value, want := range map[string]string{
+		"acme\r\nX-Auth-Role: admin":    "acme%0D%0AX-Auth-Role:%20admin",
+		"acme\nX-Auth-Role: admin":      "acme%0AX-Auth-Role:%20admin",
+		"a\x00b":                        "a%00b",
+		"Müller":                        "M%C3%BCller",
+		"a, admin":                      "a%2C%20admin",
+		" a\t":                          "%20a%09",
+		"100%":                          "100%25",
+		"%0d%0a":                        "%250d%250a",
+		"\u2028x":                       "%E2%80%A8x",
+		"\x7f":                          "%7F",
+		strings.Repeat("a", 4096):       strings.Repeat("a", 4096),
+		`"quoted"; a=b`:                 `"quoted";%20a=b`,
+		"acme\r\n\r\nGET /admin HTTP/1": "acme%0D%0A%0D%0AGET%20/admin%20HTTP/1",
+	} {
+		token := g.user("u-1", value, value[:min(len(value), 100)], "public")
+		seen := g.passed(t, g.request("GET", "/x", bearer(token)))
+		seen.has(t, headerOrganisation, want)
+		if len(value) <= 100 {
+			seen.has(t, headerRole, want)
+		}
+		g.passed(t, g.request("GET", "/own/x", bearer(token))).has(t, "X-Org", want)
+		if len(value) < 100 {
+			g.passed(t, g.request("GET", "/x", bearer(g.user(value, "", "", "public")))).has(t, headerSubject, want)
+		}
+	}
+	// Longer than an upstream would take.
+	for _, value := range []string{strings.Repeat("a", 4097), strings.Repeat("ü", 1000), strings.Repeat("a", 5000)} {
+		g.refused(t, g.request("GET", "/x", bearer(g.user("u-1", value, "", "public"))), 401)
+	}
+	if _, err := g.app().issuer.Issue(tokenissuer.Grant{
+		Client: &tokenissuer.Client{ID: "conf"}, User: &tokenissuer.User{ID: "u-1", Organisation: strings.Repeat("a", 8192)},
+	}); err == nil {
+		t.Error("a token with a claim of 8 KiB was issued")
+	}
+	f := g.forger()
+	seen := g.passed(t, g.request("GET", "/own/x", bearer(g.watched(f.claiming(map[string]any{
+		"aud": []string{f.issuer, "a, b\r\nc"}, "list": []any{"x y", 1, true}, "object": map[string]any{"a": 1}, "number": 12.5,
+	})))))
+	seen.has(t, "X-Aud", f.issuer+" a%2C%20b%0D%0Ac")
+	seen.has(t, "X-List", "x%20y 1 true")
+	seen.has(t, "X-Object")
+	seen.has(t, "X-Number", "12.5")
+}
+
+// TestG55PlaceholdersAreText: what a user may choose is never replaced, neither by us nor by what stands behind us.
+func TestG55PlaceholdersAreText(t *testing.T) {
+	t.Setenv("GATE_TEST_SECRET", "s3cret-of-the-environment")
+	g := startGate(t, siteWith("", `	protect {
+		anonymous /pub/*
+	}
+	respond /say "{http.auth.user.id} of {http.auth.user.org}"
+	reverse_proxy UPSTREAM {
+		header_up X-User {http.auth.user.id}
+		header_up X-Org {http.auth.user.org}
+		header_up X-None {http.auth.user.nothing}
+	}`))
+	for _, value := range []string{
+		"{env.GATE_TEST_SECRET}", "{http.request.header.X-Secret}", "{file./etc/passwd}", "{http.auth.user.id}", "{{env.GATE_TEST_SECRET}}",
+		"{http.auth.user.org}", `\{env.HOME}`, "{$HOME}", "${GATE_TEST_SECRET}",
+	} {
+		token := g.user(value, value, value, "public")
+		seen := g.passed(t, g.request("GET", "/x", bearer(token), "X-Secret: s3cret-of-the-header"))
+		for _, name := range []string{headerSubject, headerOrganisation, headerRole} {
+			seen.has(t, name, value)
+		}
+		seen.has(t, "X-User", value)
+		seen.has(t, "X-Org", value)
+		seen.has(t, "X-None", "")
+		if _, _, body := g.raw(g.request("GET", "/say", bearer(token), "X-Secret: s")); body != value+" of "+value {
+			t.Errorf("said %q, want %q twice", body, value)
+		}
+	}
+	if strings.Contains(g.logs(), "s3cret-of-the-environment") {
+		t.Error("a placeholder was replaced on its way to the log")
+	}
+}
+
+// TestPlaceholdersOfTheUser: the rest of Caddy learns who is calling, and that nobody is.
+func TestPlaceholdersOfTheUser(t *testing.T) {
+	g := startGate(t, siteWith("", `	protect {
+		anonymous /pub/*
+	}
+	reverse_proxy UPSTREAM {
+		header_up X-User {http.auth.user.id}
+		header_up X-Org {http.auth.user.org}
+		header_up X-Client {http.auth.user.client_id}
+		header_up X-Scope "{http.auth.user.scope}"
+	}`))
+	spoofed := []string{"X-User: admin", "X-Org: admin", "X-Client: admin"}
+	seen := g.passed(t, g.request("GET", "/x", append(spoofed, bearer(g.user("u-1", "acme", "member", "public", "trusted")))...))
+	seen.has(t, "X-User", "u-1")
+	seen.has(t, "X-Org", "acme")
+	seen.has(t, "X-Client", "conf")
+	seen.has(t, "X-Scope", "public trusted")
+	seen = g.passed(t, g.request("GET", "/pub/x", spoofed...))
+	for _, name := range []string{"X-User", "X-Org", "X-Client", "X-Scope"} {
+		seen.has(t, name, "")
+	}
+}
+
+// forwardingLines are what a proxy in front of us would write, and what a client writes that takes itself for one.
+var forwardingLines = []string{
+	"X-Forwarded-Uri: /pub/x", "X-Forwarded-Prefix: /pub", "X-Forwarded-Method: GET", "X-Forwarded-Port: 443",
+	"Forwarded: for=10.0.0.1;host=evil.test", "X-Original-URL: /pub/x", "X-Rewrite-URL: /pub/x", "X-Real-IP: 10.0.0.1",
+	"X-HTTP-Method-Override: DELETE", "X-HTTP-Method: DELETE", "X-Method-Override: DELETE",
+}
+
+func TestG56ForwardingFromAnybody(t *testing.T) {
+	g := startGate(t, siteWith("\t\texpected_underscore_headers X_Original_URL X_Forwarded_Uri", `	protect {
+		anonymous /pub/*
+		require /x/* scope trusted
+	}
+	reverse_proxy UPSTREAM`))
+	token := g.server("public")
+	all := append([]string{"X-Forwarded-For: 10.0.0.1", "X-Forwarded-Proto: https", "X-Forwarded-Host: evil.test", "X_Original_URL: /pub/x", "X_Forwarded_Uri: /pub/x"}, forwardingLines...)
+	g.refused(t, g.request("GET", "/other", all...), 401)
+	g.refused(t, g.request("GET", "/x/y", append(all, bearer(token))...), 403)
+	for _, request := range []string{g.request("GET", "/other", append(all, bearer(token))...), g.request("GET", "/pub/x", all...)} {
+		seen := g.passed(t, request)
+		for _, line := range forwardingLines {
+			name, _, _ := strings.Cut(line, ":")
+			seen.has(t, name)
+		}
+		seen.has(t, "X-Forwarded-For", "127.0.0.1")
+		seen.has(t, "X-Forwarded-Proto", "http")
+		seen.has(t, "X-Forwarded-Host", g.addr)
+	}
+}
+
+func TestG56ForwardingFromATrustedProxy(t *testing.T) {
+	g := startGate(t, siteWith("\t\ttrusted_proxies static 127.0.0.0/8", `	protect {
+		anonymous /pub/*
+		require /x/* scope trusted
+	}
+	reverse_proxy UPSTREAM`))
+	token := g.server("public")
+	all := append([]string{"X-Forwarded-For: 10.0.0.1", "X-Forwarded-Proto: https", "X-Forwarded-Host: shop.test"}, forwardingLines...)
+	// Even from there none of it says what we decide about.
+	g.refused(t, g.request("GET", "/other", all...), 401)
+	g.refused(t, g.request("GET", "/x/y", append(all, bearer(token))...), 403)
+	g.refused(t, g.request("GET", "/x/y", append(all, bearer(token), "X-Auth-Scope: trusted")...), 403)
+	seen := g.passed(t, g.request("GET", "/other", append(all, bearer(token), "X-Auth-Subject: admin", "Connection: x-auth-subject")...))
+	seen.ours(t, "conf")
+	for _, line := range forwardingLines {
+		name, value, _ := strings.Cut(line, ": ")
+		seen.has(t, name, value)
+	}
+	seen.has(t, "X-Forwarded-For", "10.0.0.1, 127.0.0.1")
+	seen.has(t, "X-Forwarded-Proto", "https")
+	seen.has(t, "X-Forwarded-Host", "shop.test")
+}
+
+func TestG57CredentialsTowardsTheUpstream(t *testing.T) {
+	g := startGate(t, siteWith("", `	handle /strip/* {
+		protect {
+			upstream_token strip
+			anonymous /strip/pub/*
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle {
+		protect {
+			anonymous /pub/*
+		}
+		reverse_proxy UPSTREAM
+	}`))
+	token := g.server("public")
+	g.passed(t, g.request("GET", "/x", bearer(token))).has(t, "Authorization", "Bearer "+token)
+	seen := g.passed(t, g.request("GET", "/strip/x", bearer(token)))
+	seen.has(t, "Authorization")
+	seen.has(t, headerSubject, "conf")
+	g.passed(t, g.request("GET", "/strip/pub/x", bearer(token))).has(t, "Authorization")
+	g.passed(t, g.request("GET", "/strip/x", bearer(token), "Connection: Authorization")).has(t, "Authorization")
+
+	for cookie, want := range map[string][]string{
+		"accessToken=x":                       nil,
+		"a=1; accessToken=x; b=2":             {"a=1; b=2"},
+		"accessToken=x;a=1":                   {"a=1"},
+		"__Host-session=s; theme=dark":        {"theme=dark"},
+		"session=s; theme=dark":               {"theme=dark"}, // ours on plain loopback
+		"a=1;  accessToken =x":                {"a=1"},
+		"a=accessToken":                       {"a=accessToken"},
+		"my_accessToken=x":                    {"my_accessToken=x"},
+		"accessToken=x; accessToken=y; z=1":   {"z=1"},
+		"=accessToken=x; z=1":                 {"z=1"},
+		"a=1; accessToken":                    {"a=1"},
+		"accesstoken=x":                       {"accesstoken=x"},
+		"a=1; b=2;c=3":                        {"a=1; b=2;c=3"},
+		"__Host-session=s; accessToken=x; s=": {"s="},
+	} {
+		g.passed(t, g.request("GET", "/x", bearer(token), "Cookie: "+cookie)).has(t, "Cookie", want...)
+		g.passed(t, g.request("GET", "/pub/x", "Cookie: "+cookie)).has(t, "Cookie", want...)
+	}
+	seen = g.passed(t, g.request("GET", "/x", bearer(token), "Cookie: a=1", "Cookie: accessToken=x", "Cookie: b=2; accessToken=y"))
+	seen.has(t, "Cookie", "a=1", "b=2")
+	seen = g.passed(t, g.request("GET", "/pub/x?a=1&access_token="+token+"&b=%20"))
+	if seen.Target != "/pub/x?a=1&b=%20" {
+		t.Errorf("target %s", seen.Target)
+	}
+}
+
+func TestG58UpstreamSetsOurCookies(t *testing.T) {
+	g := startGate(t, site)
+	token := g.server("public")
+	g.upstream.answer = func(connection net.Conn, r *recorded) {
+		_, _ = io.WriteString(connection, "HTTP/1.1 103 Early Hints\r\nSet-Cookie: accessToken=early\r\nLink: </x>\r\n\r\n")
+		_, _ = fmt.Fprint(connection, "HTTP/1.1 200 OK\r\nSet-Cookie: accessToken=evil; Path=/\r\nset-cookie: theme=dark\r\nSet-Cookie: __Host-session=evil; Secure\r\n"+
+			"Set-Cookie: session=evil\r\nSet-Cookie: =accessToken=evil\r\nSet-Cookie:  accessToken = evil\r\nSet-Cookie: mine=1; HttpOnly\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+	}
+	for _, request := range []string{g.request("GET", "/any/x", bearer(token)), g.request("GET", "/mixed/pub/x"), g.request("GET", "/optional/x")} {
+		connection, err := net.Dial("tcp", g.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(connection, strings.Replace(request, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1))
+		_ = connection.SetDeadline(time.Now().Add(5 * time.Second))
+		text, _ := io.ReadAll(connection)
+		_ = connection.Close()
+		if strings.Contains(string(text), "evil") || strings.Contains(string(text), "early") ||
+			!strings.Contains(string(text), "theme=dark") || !strings.Contains(string(text), "mine=1; HttpOnly") {
+			t.Errorf("answer:\n%s", text)
+		}
+		g.upstream.one(t)
+	}
+}
+
+func TestG95ProxyHeader(t *testing.T) {
+	g := startGate(t, site)
+	token := g.server("public")
+	g.passed(t, g.request("GET", "/any/x", bearer(token), "Proxy: http://evil.test:8080")).has(t, "Proxy")
+	g.passed(t, g.request("GET", "/mixed/pub/x", "pROXY: http://evil.test:8080")).has(t, "Proxy")
+}

@@ -1,0 +1,486 @@
+package caddymodule
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Paths, methods and hosts in every spelling. A path that could be read in two ways is refused; what is left is judged as
+// the upstream will see it.
+
+// everythingDenied needs a scope for whatever there is.
+var everythingDenied = siteWith("", `	route {
+		protect trusted
+		reverse_proxy UPSTREAM
+	}`)
+
+// publicAside is wide open to whoever finds a path that we take for public and the upstream does not: the rules and the
+// upstream have nothing but the path to go by.
+var publicAside = siteWith("", `	route {
+		protect {
+			anonymous /public/*
+			require /api/* scope trusted
+		}
+		reverse_proxy UPSTREAM
+	}`)
+
+// lenientAside is the same for an upstream that needs odd paths.
+var lenientAside = strings.Replace(publicAside, "anonymous /public/*", "anonymous /public/*\n\t\t\tpaths lenient", 1)
+
+var (
+	g59to61 = []string{
+		"/public/../api/x", "/public/%2e%2e/api/x", "/public/..%2fapi/x", "/public/%2E%2E/api/x", "/public/.%2e/api/x",
+		"/api/%2e%2e/public", "/api/./x", "//api/x", "/api//x", "/./api/x", "/api/..", "/api/.", "/../api/x", "/api/x/..", "///",
+		"/public/../../api/x", "/public//../api/x", "/public/%2e/x", "/public/x%2f..%2f..%2fapi",
+		"/api;a/x", "/public/..;/api/x", "/api;/x", "/public/x;y", "/public;/x", "/api/x;jsessionid=1", "/api/x;",
+	}
+	g63 = []string{
+		"/api%5cx", `/api\x`, "/api/x%00", "/api/%c0%ae%c0%ae/x", "/public/%c0%ae%c0%ae/api/x", "/public/%252e%252e/api/x", "/api/%252fx",
+		"/public/%EF%BC%8E%EF%BC%8E/api/x", "/public/..%EF%BC%8Fapi/x", "/api/x%0a", "/api/x%0d%0aX:y", "/api/%01", "/api/x%7f", "/api/%ff",
+		"/public/%25%32%65%25%32%65/api/x", "/public/%e2%80%a5/api/x", "/api%3bx/y", "/public/%c2%a0..%c2%a0/x",
+		"/public/..%5c..%5capi", "/public/%ed%a0%80", "/public/.%e2%80%8b./api", "/public/%25255c",
+	}
+	g98 = []string{
+		"/..;/api/s", "/x/..;/api/s", "/;a/api/s", "/api;a=b/s", `/\api/s`, `/x\..\api/s`, "/x/%252e%252e/api/s", "/.%00/api/s", "/api%00/s",
+		"/public/..;/api/s", "/public/%252e%252e/api/s", "/public/..%5capi/s", "/public/%2e%2e;x/api/s", "/public/.%00./api/s",
+		"/api/s%2f..%2f..%2fpublic%2fa", "/api/s/..%2f..%2fpublic/a",
+	}
+)
+
+// ambiguous refuses every path on every site, whoever asks.
+func ambiguous(t *testing.T, paths []string) {
+	for name, configuration := range map[string]string{"everything denied": everythingDenied, "public aside": publicAside} {
+		t.Run(name, func(t *testing.T) {
+			g := startGate(t, configuration)
+			public, trusted := g.server("public"), g.user("u-1", "", "", "trusted", "public")
+			for _, path := range paths {
+				for _, lines := range [][]string{nil, {bearer(public)}, {bearer(trusted)}} {
+					g.refused(t, g.request("GET", path, lines...), 400)
+				}
+				g.refused(t, g.request("POST", "http://"+g.addr+path, bearer(trusted)), 400)
+			}
+			g.passed(t, g.request("GET", "/api/x", bearer(trusted)))
+		})
+	}
+	t.Run("lenient", func(t *testing.T) {
+		g := startGate(t, lenientAside)
+		public, trusted := g.server("public"), g.user("u-1", "", "", "trusted", "public")
+		for _, path := range paths {
+			g.refused(t, g.request("GET", path), 401)
+			g.refused(t, g.request("GET", path, bearer(public)), 403)
+			g.passed(t, g.request("GET", path, bearer(trusted)))
+		}
+		g.passed(t, g.request("GET", "/public/x"))
+		g.passed(t, g.request("GET", "/other", bearer(public)))
+	})
+}
+
+func TestG59To61DotSegmentsAndParameters(t *testing.T) { ambiguous(t, g59to61) }
+func TestG63BackslashesAndEncodings(t *testing.T)      { ambiguous(t, g63) }
+func TestG98PathsThatCaddyMatchesInItsOwnWay(t *testing.T) {
+	ambiguous(t, g98)
+	t.Run("/api itself", func(t *testing.T) {
+		for _, configuration := range []string{everythingDenied, publicAside, lenientAside} {
+			g := startGate(t, configuration)
+			g.refused(t, g.request("GET", "/api"), 401)
+			g.passed(t, g.request("GET", "/api", bearer(g.user("u-1", "", "", "trusted"))))
+		}
+	})
+}
+
+func TestG62OtherSpellingsOfThePath(t *testing.T) {
+	g := startGate(t, publicAside)
+	public, trusted := g.server("public"), g.user("u-1", "", "", "trusted")
+	for _, path := range []string{
+		"/api/x", "/%61pi/x", "/ap%69/x", "/API/x", "/Api/x", "/%41PI/x", "/api%2fx", "/api%2Fx", "/API%2fx", "/api/x%2fy", "/api/", "/api/x?/public/",
+		"/api/x?a=/public/x", "/api%2f", "/api/%2f", "/api/~x", "/api/%7ex", "/api/a%20b", "/api/%C3%BC",
+	} {
+		if path == "/api/%2f" { // an empty segment in one of its readings
+			g.refused(t, g.request("GET", path, bearer(trusted)), 400)
+			continue
+		}
+		g.refused(t, g.request("GET", path), 401)
+		g.refused(t, g.request("GET", path, bearer(public)), 403)
+		if seen := g.passed(t, g.request("GET", path, bearer(trusted))); seen.Target != path {
+			t.Errorf("%s was forwarded as %s", path, seen.Target)
+		}
+	}
+	for _, path := range []string{
+		"/%70ublic/x", "/PUBLIC/x", "/Public/x", "/public%2fx", "/public%2Fx", "/public/x%2fy", "/public", "/publicx", "/public%2f", "/public/%70",
+		"/public/x%3fy", "/public/x%23y", "/publi%63/x", "/public%20/x", "/x?/public/x", "/?/public/", "/%2fpublic/x",
+	} {
+		if path == "/%2fpublic/x" {
+			g.refused(t, g.request("GET", path), 400)
+			continue
+		}
+		g.refused(t, g.request("GET", path), 401)
+		g.passed(t, g.request("GET", path, bearer(public)))
+	}
+	for _, path := range []string{"/public/x", "/public/", "/public/a.b/c-d_e~f", "/public/x?/api", "/public/x?../api", "/public/a%20b", "/public/%C3%BC", "/public/x+y", "/public/a:b@c,d"} {
+		if seen := g.passed(t, g.request("GET", path)); seen.Target != path {
+			t.Errorf("%s was forwarded as %s", path, seen.Target)
+		}
+	}
+}
+
+// TestG62RulesOfBothReadings: a rule holds if it concerns either of the two paths that an upstream may see.
+func TestG62RulesOfBothReadings(t *testing.T) {
+	g := startGate(t, siteWith("", `	route {
+		protect {
+			optional
+			require /api/* scope trusted
+			require /*/meta scope orders.read
+		}
+		reverse_proxy UPSTREAM
+	}`))
+	public, trusted, reader := g.server("public"), g.user("u-1", "", "", "trusted"), g.server("orders.read")
+	for path, wants := range map[string][3]int{ // public, trusted, reader
+		"/api/x": {403, 200, 403}, "/api%2fx": {403, 200, 403}, "/x%2fapi/y": {200, 200, 200},
+		"/a/meta": {403, 403, 200}, "/a/b/meta": {200, 200, 200}, "/a%2fb/meta": {403, 403, 200}, "/api%2Fb/meta": {403, 403, 403},
+	} {
+		for i, token := range []string{public, trusted, reader} {
+			if wants[i] == 200 {
+				g.passed(t, g.request("GET", path, bearer(token)))
+			} else {
+				g.refused(t, g.request("GET", path, bearer(token)), wants[i])
+			}
+		}
+		if strings.Contains(path, "%") { // nor is the token optional for such a path
+			g.refused(t, g.request("GET", path), 401)
+		}
+	}
+	for _, path := range []string{"/%78", "/x%2fy", "/x%3fy"} {
+		g.refused(t, g.request("GET", path), 401)
+	}
+	g.passed(t, g.request("GET", "/x")).anonymous(t)
+}
+
+func TestG64SegmentBoundary(t *testing.T) {
+	g := startGate(t, siteWith("", `	route {
+		protect {
+			anonymous /api/*
+			anonymous /exact
+			anonymous /enc%2foded/*
+		}
+		reverse_proxy UPSTREAM
+	}`))
+	for _, path := range []string{"/api", "/apix", "/apix/x", "/api.x", "/ap", "/API/x", "/exact/", "/exactx", "/exact/x", "/Exact", "/enc%2foded/x", "/enc/oded/x"} {
+		g.refused(t, g.request("GET", path), 401)
+	}
+	for _, path := range []string{"/api/", "/api/x", "/exact", "/exact?x=/y"} {
+		g.passed(t, g.request("GET", path))
+	}
+}
+
+func TestG65QueryAndFragment(t *testing.T) {
+	g := startGate(t, publicAside)
+	public := g.server("public")
+	for _, target := range []string{"/public/x#/api", "/public/x%23/api", "/public/x%3f/../api", "/api?/public/", "/api#/public/x", "/?x=/public/x", "/x?/public/../api"} {
+		status, _, body := g.raw(g.request("GET", target))
+		if status != 401 && status != 400 {
+			t.Errorf("%s: %d %s", target, status, body)
+		}
+		g.upstream.none(t)
+	}
+	// The query may hold what it likes.
+	if seen := g.passed(t, g.request("GET", "/public/x?/../api;a=%2e%2e\\")); seen.Target != "/public/x?/../api;a=%2e%2e\\" {
+		t.Errorf("forwarded %s", seen.Target)
+	}
+	g.refused(t, g.request("GET", "/api/x?/public/x", bearer(public)), 403)
+	// A fragment in the request target is forwarded as what it is for the path: an encoded number sign.
+	if seen := g.passed(t, g.request("GET", "/public/x#/api", bearer(public))); seen.Target != "/public/x%23/api" {
+		t.Errorf("forwarded %s", seen.Target)
+	}
+}
+
+func TestG66Hosts(t *testing.T) {
+	g := startGate(t, site)
+	_, port, _ := strings.Cut(g.addr, ":")
+	var hosts strings.Builder
+	for i := range 120 {
+		hosts.WriteString("http://h" + itoa(i) + ".example:" + port + " ")
+	}
+	g.reload(publicAside + "\n" + hosts.String() + "{\n\troute {\n\t\tprotect {\n\t\t\tanonymous /public/*\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}\n}\n")
+	token := g.server("public")
+	with := func(target, host string, lines ...string) string {
+		return "GET " + target + " HTTP/1.1\r\nHost: " + host + "\r\n" + strings.Join(append(lines, ""), "\r\n") + "\r\n"
+	}
+	for _, host := range []string{"h5.example:" + port, "H5.EXAMPLE:" + port, "h119.example", "H119.Example:" + port, "h7.example:1"} {
+		g.refused(t, with("/x", host), 401)
+		g.refused(t, with("/x", host, "X-Forwarded-Host: "+g.addr), 401)
+		if status, _, _ := g.raw(with("/x", host, bearer(token))); status != 200 {
+			t.Errorf("%s: %d", host, status)
+		}
+		g.upstream.one(t)
+	}
+	// The absolute form names the host; the header next to it is ignored (RFC 9112 §3.2.2).
+	g.refused(t, with("http://h5.example:"+port+"/x", g.addr), 401)
+	g.refused(t, with("http://H5.example:"+port+"/x", "evil.test"), 401)
+	g.refused(t, with("http://"+g.addr+"/api/x", "h5.example:"+port, bearer(token)), 403) // the rule of the site in the target
+	g.refused(t, with("http://user:pass@"+g.addr+"/api/x", "evil.test", bearer(token)), 403)
+	g.refused(t, with("http://"+g.addr, g.addr), 401)
+	g.refused(t, with("http://"+g.addr+"?/public/x", g.addr), 401)
+	// Somebody else's host is nobody's: no site, no proxy.
+	for _, request := range []string{
+		with("/x", "evil.test", bearer(token)), with("/public/x", "evil.test"), with("http://evil.test/public/x", g.addr), with("/public/x", ""),
+		with("/public/x", g.addr+"\r\nHost: h5.example"), with("/public/x", g.addr+", h5.example"), with("/public/x", "h5.example@evil.test"),
+		with("/public/x", "h5.example:"+port+"/"), with("//evil.test/public/x", "evil.test"), with("https://evil.test/public/x", "evil.test"),
+		with("/public/x", "..."), with("/public/x", "h5.example\x00"), with("/public/x", "h120.example"), with("/public/x", "xh5.example"),
+	} {
+		status, _, body := g.raw(request)
+		if body == "ok" {
+			t.Errorf("%q was proxied: %d", request, status)
+		}
+		g.upstream.none(t)
+	}
+	// A trailing dot names the same host in DNS; here it is decided alike or not at all.
+	if status, _, _ := g.raw(with("/x", "h5.example.:"+port)); status != 401 && status != 200 && status != 400 {
+		t.Errorf("trailing dot: %d", status)
+	}
+	g.upstream.none(t)
+}
+
+func TestG66Authority(t *testing.T) {
+	g := startGate(t, siteWith("\t\tprotocols h1 h2c", "\tprotect trusted\n\treverse_proxy UPSTREAM"))
+	public, trusted := g.server("public"), g.user("u-1", "", "", "trusted")
+	for name, fields := range map[string][][2]string{
+		"authority and host":   {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}, {"host", "evil.test"}},
+		"evil authority":       {{":method", "GET"}, {":scheme", "http"}, {":authority", "evil.test"}, {":path", "/x"}, {"host", g.addr}},
+		"host alone":           {{":method", "GET"}, {":scheme", "http"}, {":path", "/x"}, {"host", g.addr}},
+		"two paths":            {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}, {":path", "/y"}},
+		"two authorities":      {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":authority", "evil.test"}, {":path", "/x"}},
+		"path without slash":   {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "x"}},
+		"absolute path":        {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "http://evil.test/x"}},
+		"empty path":           {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", ""}},
+		"asterisk":             {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "*"}},
+		"options asterisk":     {{":method", "OPTIONS"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "*"}},
+		"another scheme":       {{":method", "GET"}, {":scheme", "https"}, {":authority", g.addr}, {":path", "/x"}},
+		"late pseudo header":   {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {"x", "y"}, {":path", "/x"}},
+		"unknown pseudo":       {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}, {":x-auth-subject", "admin"}},
+		"upper-case name":      {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}, {"X-Auth-Subject", "admin"}},
+		"line in a value":      {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}, {"x", "y\r\nX-Auth-Subject: admin"}},
+		"line in the path":     {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x HTTP/1.1\r\nX-Auth-Subject: admin\r\n\r\n"}},
+		"line in the method":   {{":method", "GET /y HTTP/1.1\r\nx: y\r\n\r\nGET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}},
+		"lower-case method":    {{":method", "get"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}},
+		"transfer encoding":    {{":method", "POST"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}, {"transfer-encoding", "chunked"}},
+		"websocket by CONNECT": {{":method", "CONNECT"}, {":protocol", "websocket"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}},
+		"another protocol":     {{":method", "CONNECT"}, {":protocol", "connect-udp"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}},
+		"plain CONNECT":        {{":method", "CONNECT"}, {":authority", g.addr}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, token := range []string{"", public} {
+				sent := fields
+				if token != "" {
+					sent = append(fields[:len(fields):len(fields)], [2]string{"authorization", "Bearer " + token})
+				}
+				status, _, body := g.h2(t, sent)
+				if body == "ok" {
+					t.Errorf("%d %s", status, body)
+				}
+				g.upstream.none(t)
+			}
+		})
+	}
+	if status, _, _ := g.h2(t, g.fields("GET", "/x", "authorization", "Bearer "+trusted)); status != 200 {
+		t.Errorf("a good request: %d", status)
+	}
+	g.upstream.one(t)
+}
+
+func TestG67MethodsThatAreNone(t *testing.T) {
+	g := startGate(t, publicAside)
+	trusted := g.user("u-1", "", "", "trusted", "public")
+	for _, method := range []string{"get", "Get", "FOO", "TRACE", "TRACK", "DEBUG", "post", "options", "head", "PRI", "G-ET", "GET1", "CONNECT"} {
+		for _, target := range []string{"/api/x", "/public/x"} {
+			header, _ := g.refused(t, g.request(method, target, bearer(trusted)), 405)
+			if !strings.HasPrefix(header.Get("Allow"), "GET, HEAD") || header.Get("Www-Authenticate") != "" {
+				t.Errorf("%s: %v", method, header)
+			}
+			g.refused(t, g.request(method, target), 405)
+		}
+	}
+	g.turnedAway(t, g.request("CONNECT", g.addr, bearer(trusted)), 405)
+	g.turnedAway(t, g.request("CONNECT", "upstream.test:443", bearer(trusted)), 405, 400, 200)
+	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "QUERY"} {
+		g.passed(t, g.request(method, "/api/x", bearer(trusted), "Content-Length: 0"))
+	}
+	for _, target := range []string{"*", "/api/x"} { // OPTIONS * is for the server itself, which answers it
+		_, _, body := g.raw(g.request("OPTIONS", target))
+		if body == "ok" {
+			t.Errorf("OPTIONS %s was proxied", target)
+		}
+		g.upstream.none(t)
+	}
+}
+
+// A rule for GET is for HEAD too, which an upstream answers from the same resource.
+func TestG67HeadIsJudgedAsGet(t *testing.T) {
+	g := startGate(t, siteWith("", `	@reads method GET
+	@open {
+		method GET HEAD
+		path /public/*
+	}
+	route {
+		protect {
+			anonymous @open
+			require @reads scope orders.read
+		}
+		reverse_proxy UPSTREAM
+	}`))
+	public, reader := g.server("public"), g.server("public", "orders.read")
+	head := func(path string, lines ...string) int {
+		status, _, _ := g.raw(g.request("HEAD", path, append(lines, "Connection: close")...))
+		return status
+	}
+	for _, path := range []string{"/x", "/x%2fy"} {
+		g.refused(t, g.request("GET", path, bearer(public)), 403)
+		if status := head(path, bearer(public)); status != 403 {
+			t.Errorf("HEAD %s without the scope of GET: %d", path, status)
+		}
+		g.upstream.none(t)
+		if status := head(path, bearer(reader)); status != 200 {
+			t.Errorf("HEAD %s with it: %d", path, status)
+		}
+		if seen := g.upstream.one(t); seen.Method != "HEAD" {
+			t.Errorf("forwarded as %s", seen.Method)
+		}
+		g.passed(t, g.request("POST", path, bearer(public), "Content-Length: 0"))
+	}
+	if status := head("/x"); status != 401 {
+		t.Errorf("HEAD without a token: %d", status)
+	}
+	g.upstream.none(t)
+	if status := head("/public/x"); status != 200 {
+		t.Errorf("anonymous HEAD: %d", status)
+	}
+	g.upstream.one(t)
+}
+
+func TestG68Preflights(t *testing.T) {
+	g := startGate(t, siteWith("", `	@preflight {
+		method OPTIONS
+		header Origin *
+		header Access-Control-Request-Method *
+	}
+	handle /cors/* {
+		protect trusted {
+			anonymous @preflight
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle {
+		protect trusted
+		reverse_proxy UPSTREAM
+	}`))
+	preflight := []string{"Origin: https://app.test", "Access-Control-Request-Method: PUT"}
+	for _, lines := range [][]string{nil, preflight, preflight[:1]} {
+		g.refused(t, g.request("OPTIONS", "/x", lines...), 401)
+	}
+	g.passed(t, g.request("OPTIONS", "/cors/x", preflight...))
+	g.passed(t, g.request("OPTIONS", "/cors/x", append(preflight, "X-Auth-Subject: admin")...)).anonymous(t)
+	for _, lines := range [][]string{nil, preflight[:1], preflight[1:]} {
+		g.refused(t, g.request("OPTIONS", "/cors/x", lines...), 401)
+	}
+	g.refused(t, g.request("GET", "/cors/x", preflight...), 401)
+	g.refused(t, g.request("PUT", "/cors/x", append(preflight, "X-HTTP-Method-Override: OPTIONS", "Content-Length: 0")...), 401)
+	g.refused(t, g.request("OPTIONS", "/cors/a;b", preflight...), 400)
+	g.refused(t, g.request("OPTIONS", "/cors/x%2fy", preflight...), 401)
+}
+
+func TestG69Probes(t *testing.T) {
+	g := startGate(t, siteWith("", `	route {
+		protect {
+			anonymous /healthz
+		}
+		reverse_proxy UPSTREAM
+	}`))
+	for _, agent := range []string{"GoogleHC/1.0", "kube-probe/1.30", "ELB-HealthChecker/2.0", "curl"} {
+		g.refused(t, g.request("GET", "/x", "User-Agent: "+agent), 401)
+		g.refused(t, g.request("GET", "/", "User-Agent: "+agent), 401)
+		g.passed(t, g.request("GET", "/healthz", "User-Agent: "+agent))
+	}
+	for _, path := range []string{"/healthz/x", "/healthz/", "/healthzx", "/x/healthz", "/x?/healthz", "/HEALTHZ", "/healthz%2fx", "/healthz%2f"} {
+		g.refused(t, g.request("GET", path), 401)
+	}
+	for _, path := range []string{"/healthz/../x", "/x/..;/healthz", "/healthz;x", "//healthz"} {
+		g.refused(t, g.request("GET", path), 400)
+	}
+}
+
+func TestG97OwnEndpoints(t *testing.T) {
+	g := startGate(t, siteWith("", "\troute {\n\t\toauth_server\n\t\tprotect {\n\t\t\tanonymous /public/*\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}"))
+	token := g.server("public")
+	for _, path := range []string{"/oauth/token/", "/oauth/%74oken", "/oauth/x", "/oauth/", "/oauth", "/oauth/token%2f", "/oauth/../public/x", "/oauth/token;x", "/oauth//token"} {
+		for _, lines := range [][]string{nil, {bearer(token)}} {
+			status, _, body := g.raw(g.request("POST", path, append(lines, "Content-Length: 0")...))
+			if status != 404 || member(t, body, "error") == "" {
+				t.Errorf("%s: %d %s", path, status, body)
+			}
+			g.upstream.none(t)
+		}
+	}
+	// What is not ours by its bytes goes through the gate like anything else.
+	for path, status := range map[string]int{
+		"//oauth/token": 400, "/./oauth/token": 400, "/x/../oauth/token": 400, "/OAUTH/TOKEN": 401, "/%6fauth/token": 401, "/oauth%2ftoken": 401, "/oauthx": 401,
+	} {
+		g.refused(t, g.request("POST", path, "Content-Length: 0"), status)
+	}
+	g.passed(t, g.request("GET", "/OAUTH/TOKEN", bearer(token)))
+	if status, _, _ := g.get("/oauth/jwks", ""); status != 200 {
+		t.Errorf("jwks: %d", status)
+	}
+}
+
+// TestOpaqueAndOtherTargets: request targets that are neither a path nor a URL.
+func TestG65TargetsThatAreNoPath(t *testing.T) {
+	g := startGate(t, publicAside)
+	public := g.server("public")
+	for _, target := range []string{"x:api/s", "http:api/s", "mailto:public/x", "*", "public/x", "?/public/x", "/public/\tx", "/%", "/%zz", "/public/%u002e%u002e/api/x", "/public/%", "http://[::1/x"} {
+		for _, lines := range [][]string{nil, {bearer(public)}} {
+			status, _, body := g.raw(g.request("GET", target, lines...))
+			seen := g.upstream.seen()
+			if lines == nil && (len(seen) > 0 || body == "ok") {
+				t.Errorf("GET %s: %d %s", target, status, body)
+			}
+			for _, r := range seen {
+				if strings.Contains(r.Target, "api") || strings.Contains(r.Target, "public") {
+					t.Errorf("GET %s was forwarded as %s", target, r.Target)
+				}
+			}
+		}
+	}
+}
+
+// answered is one of several answers on a connection.
+type answered struct {
+	status int
+	body   string
+}
+
+// exchange writes everything on one connection, and reads answers until the server ends it.
+func (g *gate) exchange(t *testing.T, text string) []answered {
+	t.Helper()
+	connection, err := net.Dial("tcp", g.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = connection.Close() }()
+	_ = connection.SetDeadline(time.Now().Add(700 * time.Millisecond))
+	_, _ = io.WriteString(connection, text)
+	reader := bufio.NewReader(connection)
+	var answers []answered
+	for {
+		answer, err := http.ReadResponse(reader, nil)
+		if err != nil {
+			return answers
+		}
+		body, _ := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		answers = append(answers, answered{answer.StatusCode, string(body)})
+	}
+}

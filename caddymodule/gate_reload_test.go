@@ -1,0 +1,221 @@
+package caddymodule
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Reloads: what outlives them, what must not, and what a client may notice.
+
+// trickle sends requests on connections of their own, each with its token and its wanted status, until the returned
+// function is called. That one gives the failures. A connection that is reset before the answer begins is tried again:
+// at every reload Caddy, with any configuration, resets what stands in the queue of the listener that it closes.
+func (g *gate) trickle(requests map[string]int) (stop func() []string) {
+	done, failures := make(chan struct{}), []string(nil)
+	var mu sync.Mutex
+	var running sync.WaitGroup
+	for request, want := range requests {
+		running.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				case <-time.After(5 * time.Millisecond):
+				}
+				status, err := attempt(g.addr, request)
+				for retries := 0; err != nil && retries < 3; retries++ {
+					status, err = attempt(g.addr, request)
+				}
+				if err != nil || status != want {
+					mu.Lock()
+					failures = append(failures, fmt.Sprintf("%d %v, want %d", status, err, want))
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	return func() []string {
+		close(done)
+		running.Wait()
+		return failures
+	}
+}
+
+func attempt(address, request string) (status int, err error) {
+	connection, err := net.Dial("tcp", address)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = connection.Close() }()
+	_ = connection.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.WriteString(connection, request); err != nil {
+		return 0, err
+	}
+	response, err := http.ReadResponse(bufio.NewReader(connection), nil)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	_, err = io.Copy(io.Discard, response.Body)
+	return response.StatusCode, err
+}
+
+func TestF18ReloadsUnderLoad(t *testing.T) {
+	for name, store := range map[string]string{"memory": "store memory", "sqlite": "store sqlite DIR/gatehouse.db"} {
+		t.Run(name, func(t *testing.T) {
+			configuration := strings.Replace(site, "store memory", store, 1)
+			g := startGate(t, configuration)
+			token, revoked := g.server("public"), g.server("public")
+			g.do("POST", "/oauth/revoke", "token="+revoked+"&client_id=conf&client_secret="+confSecret, "Content-Type", "application/x-www-form-urlencoded")
+			key := g.storedKey().ID
+			g.reload(configuration)
+			_ = g.token()
+			before := settled(runtime.NumGoroutine())
+			form := "grant_type=client_credentials&client_id=conf&client_secret=" + confSecret
+			last := "Connection: close"
+			stop := g.trickle(map[string]int{
+				g.request("GET", "/any/x", bearer(token), last):   200,
+				g.request("GET", "/any/y", bearer(revoked), last): 401,
+				g.request("GET", "/api/x", bearer(token), last):   403,
+				g.request("GET", "/any/z", last):                  401,
+				g.requestWith(form, "POST", "/oauth/token", last, "Content-Type: application/x-www-form-urlencoded", "Content-Length: "+itoa(len(form))): 200,
+			})
+			const reloads = 25 // lifecycle_test.go has a hundred, with requests between them
+			for i := range reloads {
+				g.reload(strings.Replace(configuration, "respond 404", fmt.Sprintf("respond 404 # %d\n\t\theader X-Reload %d", i, i), 1))
+			}
+			for _, failure := range stop() {
+				t.Error(failure)
+			}
+			if g.storedKey().ID != key {
+				t.Error("another key signs")
+			}
+			g.upstream.seen()
+			g.passed(t, g.request("GET", "/any/x", bearer(token)))
+			g.refused(t, g.request("GET", "/any/x", bearer(revoked)), 401)
+			g.passed(t, g.request("GET", "/any/x", bearer(g.watched(g.token()))))
+			if _, header, _ := g.raw(g.request("GET", "/nowhere", "Connection: close")); header.Get("X-Reload") != itoa(reloads-1) {
+				t.Errorf("the last configuration does not serve: %v", header)
+			}
+			if after := settled(before + 10); after > before+10 {
+				stacks := make([]byte, 1<<20)
+				t.Errorf("%d goroutines before, %d after\n%s", before, after, stacks[:runtime.Stack(stacks, true)])
+			}
+		})
+	}
+}
+
+// TestF19ReloadsThatFail is about configurations that are wrong. One that is right and cannot start, because its store
+// cannot be opened, is another matter: Caddy starts apps in no order, so its routes may be asked before that is known.
+func TestF19ReloadsThatFail(t *testing.T) {
+	configuration := strings.Replace(site, "store memory", "store sqlite DIR/gatehouse.db", 1)
+	g := startGate(t, configuration)
+	token := g.server("public")
+	key := g.storedKey().ID
+	before := settled(runtime.NumGoroutine())
+	stop := g.trickle(map[string]int{
+		g.request("GET", "/any/x", bearer(token), "Connection: close"): 200,
+		g.request("GET", "/any/z", "Connection: close"):                401,
+	})
+	invalid := []string{
+		strings.Replace(configuration, "issuer http://ADDR", "issuer http://example.com", 1),
+		strings.Replace(configuration, "protect trusted", "protect unknown", 1),
+		strings.Replace(configuration, "client conf SECRET", "client conf {env.NOBODY_HAS_SET_THIS}", 1),
+		strings.Replace(configuration, "oauth {", "oauth {\n\t\tnonsense", 1),
+	}
+	for i := range 20 {
+		if err := g.tryReload(invalid[i%len(invalid)]); err == nil {
+			t.Errorf("configuration %d was loaded", i%len(invalid))
+		}
+	}
+	for _, failure := range stop() {
+		t.Error(failure)
+	}
+	g.upstream.seen()
+	if g.storedKey().ID != key {
+		t.Error("another key signs")
+	}
+	g.passed(t, g.request("GET", "/any/x", bearer(token)))
+	g.passed(t, g.request("GET", "/any/x", bearer(g.watched(g.token()))))
+	if after := settled(before + 5); after > before+5 {
+		t.Errorf("%d goroutines before, %d after", before, after)
+	}
+}
+
+// TestF20AnotherIssuer: tokens of the issuer that was are refused, at once and for good, and those of the issuer that is
+// are accepted. There is no moment at which both are.
+func TestF20AnotherIssuer(t *testing.T) {
+	for name, store := range map[string]string{"memory": "store memory", "sqlite": "store sqlite DIR/gatehouse.db"} {
+		t.Run(name, func(t *testing.T) {
+			first := strings.Replace(site, "store memory", store, 1)
+			second := strings.Replace(first, "issuer http://ADDR", "issuer http://ADDR/second", 1)
+			g := startGate(t, first)
+			old := g.server("public")
+			g.passed(t, g.request("GET", "/any/x", bearer(old)))
+			g.reload(second)
+			g.refused(t, g.request("GET", "/any/x", bearer(old)), 401)
+			fresh := g.server("public")
+			g.passed(t, g.request("GET", "/any/x", bearer(fresh)))
+			if got := g.claimsOf(t, fresh); got != g.url+"/second" {
+				t.Errorf("iss %q", got)
+			}
+			status, _, body := g.do("POST", "/second/oauth/token", "grant_type=client_credentials&client_id=conf&client_secret="+confSecret, "Content-Type", "application/x-www-form-urlencoded")
+			if status != 200 {
+				t.Fatalf("token of the second issuer: %d %s", status, body)
+			}
+			g.passed(t, g.request("GET", "/any/x", bearer(g.watched(member(t, body, "access_token")))))
+			g.reload(first)
+			g.refused(t, g.request("GET", "/any/x", bearer(fresh)), 401)
+			if name == "sqlite" { // the keys are still there, and so is the issuer
+				g.passed(t, g.request("GET", "/any/x", bearer(old)))
+			} else {
+				g.refused(t, g.request("GET", "/any/x", bearer(old)), 401)
+			}
+			header, _ := g.refused(t, g.request("GET", "/any/x", bearer(fresh)), 401)
+			if parameters(t, header)["realm"] != g.url {
+				t.Errorf("challenge %v", header)
+			}
+		})
+	}
+}
+
+func (g *gate) claimsOf(t *testing.T, token string) string {
+	t.Helper()
+	claims, err := g.app().engine.verifier.Verify(token, []string{g.url, g.url + "/second"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return claims.Issuer
+}
+
+// Requests on a connection that was there before keep the identity guard and the gate of the configuration they meet.
+func TestF18ProtectAppearsWithAReload(t *testing.T) {
+	open := siteWith("", "\treverse_proxy UPSTREAM")
+	g := startGate(t, open)
+	client := &http.Client{Transport: &http.Transport{}}
+	ask := func() int {
+		response, err := client.Get(g.url + "/x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		return response.StatusCode
+	}
+	if status := ask(); status != 200 {
+		t.Fatalf("open: %d", status)
+	}
+	g.upstream.one(t)
+	g.reload(siteWith("", "\tprotect\n\treverse_proxy UPSTREAM"))
+	if status := ask(); status != 401 {
+		t.Errorf("protected: %d", status)
+	}
+	g.upstream.none(t)
+}

@@ -1,0 +1,303 @@
+package caddymodule
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// gate is a running Caddy whose decisions are watched: every refusal must leave the upstream alone and one line in the
+// audit log, and no token may be in any log.
+type gate struct {
+	*gatehouse
+	read   int64 // how far the log has been read
+	tokens []string
+}
+
+func startGate(t *testing.T, caddyfile string) *gate {
+	t.Helper()
+	g := &gate{gatehouse: startGatehouse(t, caddyfile)}
+	t.Cleanup(func() {
+		logs := g.logs()
+		for _, token := range g.tokens {
+			if strings.Contains(logs, token) {
+				i := strings.Index(logs, token)
+				start, end := strings.LastIndexByte(logs[:i], '\n')+1, strings.IndexByte(logs[i:], '\n')
+				t.Errorf("a token is in the logs: %s", logs[start:i+end])
+			}
+		}
+	})
+	return g
+}
+
+// siteWith is the configuration `site` with other routes and with options for Caddy's servers.
+func siteWith(servers, routes string) string {
+	globals, _, _ := strings.Cut(site, "\nhttp://ADDR {")
+	if servers != "" {
+		globals = strings.Replace(globals, "\tadmin ADMIN\n", "\tadmin ADMIN\n\tservers {\n"+servers+"\n\t}\n", 1)
+	}
+	return globals + "\nhttp://ADDR {\n\tlog\n\toauth_server\n" + routes + "\n}\n"
+}
+
+// user issues a token that acts for a user.
+func (g *gate) user(id, organisation, role string, scopes ...string) string {
+	g.t.Helper()
+	return g.watched(g.issue(tokenissuer.Grant{
+		Type: tokenissuer.AuthorizationCode, User: &tokenissuer.User{ID: id, Organisation: organisation, Role: role},
+		Scopes: scopes, FamilyID: "family-of-" + id, AuthTime: clock(),
+	}))
+}
+
+// server issues a token that acts for the client conf alone.
+func (g *gate) server(scopes ...string) string {
+	g.t.Helper()
+	return g.watched(g.issue(tokenissuer.Grant{Type: tokenissuer.ClientCredentials, Scopes: scopes}))
+}
+
+func (g *gate) watched(token string) string {
+	g.tokens = append(g.tokens, token)
+	return token
+}
+
+// request writes a request without a body. Lines are name: value.
+func (g *gate) request(method, target string, lines ...string) string {
+	return g.requestWith("", method, target, lines...)
+}
+
+// requestWith writes a request with a body, for which the caller gives the framing.
+func (g *gate) requestWith(body, method, target string, lines ...string) string {
+	head := append([]string{method + " " + target + " HTTP/1.1", "Host: " + g.addr}, lines...)
+	return strings.Join(head, "\r\n") + "\r\n\r\n" + body
+}
+
+func bearer(token string) string { return "Authorization: Bearer " + token }
+
+// audited returns the gate's audit lines since the last call.
+func (g *gate) audited() []map[string]any {
+	g.t.Helper()
+	file, err := os.Open(g.logFile)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	if _, err := file.Seek(g.read, io.SeekStart); err != nil {
+		g.t.Fatal(err)
+	}
+	text, err := io.ReadAll(file)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	text = text[:bytes.LastIndexByte(text, '\n')+1]
+	g.read += int64(len(text))
+	var lines []map[string]any
+	for line := range strings.SplitSeq(string(text), "\n") {
+		var entry map[string]any
+		if strings.Contains(line, "oauth.audit") && json.Unmarshal([]byte(line), &entry) == nil && entry["logger"] == "oauth.audit" {
+			lines = append(lines, entry)
+		}
+	}
+	return lines
+}
+
+// refused sends a request that the gate must refuse with one of the statuses: the upstream is left alone, and one audit
+// line tells of it.
+func (g *gate) refused(t *testing.T, request string, statuses ...int) (http.Header, string) {
+	t.Helper()
+	g.audited()
+	status, header, body := g.raw(request)
+	g.checkRefused(t, status, body, statuses...)
+	return header, body
+}
+
+func (g *gate) checkRefused(t *testing.T, status int, body string, statuses ...int) {
+	t.Helper()
+	if !slices.Contains(statuses, status) {
+		t.Errorf("status %d %s, want %v", status, body, statuses)
+	}
+	g.upstream.none(t)
+	lines := g.audited()
+	if len(lines) != 1 || lines[0]["status"] != float64(status) || lines[0]["reason"] == "" {
+		t.Errorf("audit lines for a %d: %v", status, lines)
+	}
+}
+
+// turnedAway sends a request that somebody must refuse, if not the gate then Caddy before it: the upstream is left alone.
+func (g *gate) turnedAway(t *testing.T, request string, statuses ...int) {
+	t.Helper()
+	status, _, body := g.raw(request)
+	if !slices.Contains(statuses, status) {
+		t.Errorf("status %d %s, want %v", status, body, statuses)
+	}
+	g.upstream.none(t)
+}
+
+// passed sends a request that must pass, and returns what the upstream was sent.
+func (g *gate) passed(t *testing.T, request string) *recorded {
+	t.Helper()
+	g.audited()
+	status, _, body := g.raw(request)
+	if status != http.StatusOK || body != "ok" {
+		g.upstream.seen()
+		t.Fatalf("status %d %s, want 200", status, body)
+	}
+	if lines := g.audited(); len(lines) != 1 || lines[0]["msg"] != "request passed the gate" {
+		t.Errorf("audit lines: %v", lines)
+	}
+	return g.upstream.one(t)
+}
+
+// has fails unless the request has exactly these values under a name; no value means that the header is absent in every
+// spelling.
+func (r *recorded) has(t *testing.T, name string, values ...string) {
+	t.Helper()
+	var got []string
+	for spelling, found := range r.Header {
+		if foldHeaderName(spelling) == foldHeaderName(name) {
+			got = append(got, found...)
+		}
+	}
+	if !slices.Equal(got, values) {
+		t.Errorf("%s: %q, want %q, in:\n%s", name, got, values, r.Raw)
+	}
+}
+
+// h2 sends one request over HTTP/2 with prior knowledge, for which the server must speak h2c. Fields go out as they are
+// and in their order; each data is a frame, and a last one `trailer name: value` is that. A stream that is reset has status 0.
+func (g *gate) h2(t *testing.T, fields [][2]string, data ...string) (int, http.Header, string) {
+	t.Helper()
+	connection, err := net.Dial("tcp", g.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = connection.Close() }()
+	_ = connection.SetDeadline(time.Now().Add(5 * time.Second))
+	var block bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	for _, field := range fields {
+		_ = encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]})
+	}
+	_, _ = io.WriteString(connection, http2.ClientPreface)
+	framer := http2.NewFramer(connection, connection)
+	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	_ = framer.WriteSettings()
+	_ = framer.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: len(data) == 0,
+	})
+	for i, text := range data {
+		if name, value, ok := strings.Cut(strings.TrimPrefix(text, "trailer "), ": "); ok && strings.HasPrefix(text, "trailer ") {
+			block.Reset()
+			_ = encoder.WriteField(hpack.HeaderField{Name: name, Value: value})
+			_ = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true})
+			continue
+		}
+		_ = framer.WriteData(1, i == len(data)-1, []byte(text))
+	}
+	return readStream(framer)
+}
+
+func readStream(framer *http2.Framer) (status int, header http.Header, body string) {
+	header = make(http.Header)
+	for {
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			return status, header, body
+		}
+		switch f := frame.(type) {
+		case *http2.SettingsFrame:
+			if !f.IsAck() {
+				_ = framer.WriteSettingsAck()
+			}
+		case *http2.MetaHeadersFrame:
+			for _, field := range f.Fields {
+				if field.Name == ":status" {
+					status, _ = strconv.Atoi(field.Value)
+				}
+				header.Add(field.Name, field.Value)
+			}
+			if f.StreamEnded() {
+				return status, header, body
+			}
+		case *http2.DataFrame:
+			body += string(f.Data())
+			if f.StreamEnded() {
+				return status, header, body
+			}
+		case *http2.RSTStreamFrame, *http2.GoAwayFrame:
+			return status, header, body
+		}
+	}
+}
+
+// fields are those of a request over HTTP/2, with further ones as name, value, ….
+func (g *gate) fields(method, path string, further ...string) [][2]string {
+	list := [][2]string{{":method", method}, {":scheme", "http"}, {":authority", g.addr}, {":path", path}}
+	for pair := range slices.Chunk(further, 2) {
+		list = append(list, [2]string{pair[0], pair[1]})
+	}
+	return list
+}
+
+// setClock gives every engine that is made from now on a clock that the test moves.
+func setClock(t *testing.T) *testClock {
+	t.Helper()
+	c := new(testClock)
+	before := clock
+	clock = func() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
+	t.Cleanup(func() { clock = before })
+	return c
+}
+
+type testClock struct{ offset atomic.Int64 }
+
+func (c *testClock) advance(d time.Duration) { c.offset.Add(int64(d)) }
+
+// parameters reads the auth-params of a Bearer challenge.
+func parameters(t *testing.T, header http.Header) map[string]string {
+	t.Helper()
+	challenges := header.Values("Www-Authenticate")
+	if len(challenges) != 1 {
+		t.Fatalf("WWW-Authenticate: %q, want one", challenges)
+	}
+	rest, ok := strings.CutPrefix(challenges[0], "Bearer ")
+	if !ok {
+		t.Fatalf("WWW-Authenticate: %q", challenges[0])
+	}
+	found := make(map[string]string)
+	for rest != "" {
+		name, after, ok := strings.Cut(rest, "=")
+		quoted, err := strconv.QuotedPrefix(after)
+		if !ok || err != nil {
+			t.Fatalf("WWW-Authenticate: %q at %q", challenges[0], rest)
+		}
+		value, _ := strconv.Unquote(quoted)
+		found[strings.TrimPrefix(name, ", ")] = value
+		rest = after[len(quoted):]
+	}
+	return found
+}
+
+// websocketUpstream answers upgrades with 101 and sends back what it gets.
+func websocketUpstream(connection net.Conn, r *recorded) {
+	protocol := r.Header.Get("Upgrade")
+	if protocol == "" {
+		_, _ = io.WriteString(connection, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+		return
+	}
+	_, _ = fmt.Fprintf(connection, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", protocol)
+	_, _ = io.Copy(connection, connection)
+}
