@@ -1,9 +1,10 @@
 package caddymodule
 
 import (
+	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
@@ -45,8 +46,9 @@ type App struct {
 	issuer   *tokenissuer.Issuer
 	handler  *endpoint.Handler
 	registry *tokenissuer.Registry
-	// started is set once the issuer has its store; until then handlers answer 503.
-	started atomic.Bool
+	// started is closed once the issuer has its store.
+	started chan struct{}
+	serving sync.Once
 
 	identityHeaders []string // what any `protect` of this configuration sets beyond the defaults
 	// identityGuard takes all of them from clients. It is made by the first request, when every `protect` is known.
@@ -73,6 +75,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	a.engine = pooled.(*engine)
+	a.started = make(chan struct{})
 	a.identityGuard = sync.OnceValue(func() *identityGuard { return newIdentityGuard(a.identityHeaders) })
 	a.issuer = a.newIssuer()
 	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit); err != nil {
@@ -117,13 +120,33 @@ func (a *App) Start() error {
 
 // serve lets requests in. It may be called again with the same store.
 func (a *App) serve(store tokenissuer.Store) {
-	if a.started.Load() {
-		return
+	a.serving.Do(func() {
+		a.issuer.Store = store
+		a.issuer.Directory = tokenissuer.OverlayDirectory{Declared: a.settings.declared, Stored: store}
+		a.registry = &tokenissuer.Registry{Issuer: a.issuer, Declared: a.settings.declared, Stored: store}
+		close(a.started)
+	})
+}
+
+// startPatience is how long a request waits for Start. Caddy starts apps in no order, so during a reload requests may
+// arrive before the store is open, which takes milliseconds.
+const startPatience = 2 * time.Second
+
+// isServing tells whether the issuer has its store, and waits a moment for it when it has not. False is a 503.
+func (a *App) isServing(ctx context.Context) bool {
+	select {
+	case <-a.started:
+		return true
+	default:
 	}
-	a.issuer.Store = store
-	a.issuer.Directory = tokenissuer.OverlayDirectory{Declared: a.settings.declared, Stored: store}
-	a.registry = &tokenissuer.Registry{Issuer: a.issuer, Declared: a.settings.declared, Stored: store}
-	a.started.Store(true)
+	patience, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	select {
+	case <-a.started:
+		return true
+	case <-patience.Done():
+		return false
+	}
 }
 
 // Stop ends the app's place as the running one. Its requests go on: Cleanup lets go of what they need.

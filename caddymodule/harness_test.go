@@ -124,19 +124,6 @@ func (g *gatehouse) logs() string {
 	return string(text)
 }
 
-// auditLines returns the audit lines so far, decoded.
-func (g *gatehouse) auditLines() []map[string]any {
-	g.t.Helper()
-	var lines []map[string]any
-	for line := range strings.SplitSeq(g.logs(), "\n") {
-		var entry map[string]any
-		if json.Unmarshal([]byte(line), &entry) == nil && entry["logger"] == "oauth.audit" {
-			lines = append(lines, entry)
-		}
-	}
-	return lines
-}
-
 // app is the running app, for what no front door shows.
 func (g *gatehouse) app() *App { return running.newest() }
 
@@ -212,7 +199,7 @@ func (g *gatehouse) do(method, path, body string, headers ...string) (int, http.
 		request.Header.Add(pair[0], pair[1])
 	}
 	response, err := (&http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, //nolint:gosec // a test certificate
+		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       20 * time.Second,
 	}).Do(request)
@@ -294,28 +281,25 @@ func startUpstream(t *testing.T) *upstream {
 func (u *upstream) serve(connection net.Conn) {
 	defer func() { _ = connection.Close() }()
 	reader := bufio.NewReader(connection)
-	for {
-		head, err := readHead(reader)
-		if err != nil {
-			return
-		}
-		request, err := http.ReadRequest(bufio.NewReader(io.MultiReader(strings.NewReader(head), reader)))
-		if err != nil {
-			return
-		}
-		r := &recorded{Target: request.RequestURI, Method: request.Method, Header: spelled(head), Raw: head}
-		body, _ := io.ReadAll(request.Body)
-		r.Body, r.Trailer = string(body), request.Trailer
-		u.mu.Lock()
-		u.requests = append(u.requests, r)
-		u.mu.Unlock()
-		if u.answer != nil {
-			u.answer(connection, r)
-			return
-		}
-		_, _ = fmt.Fprintf(connection, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+	head, err := readHead(reader)
+	if err != nil {
 		return
 	}
+	request, err := http.ReadRequest(bufio.NewReader(io.MultiReader(strings.NewReader(head), reader)))
+	if err != nil {
+		return
+	}
+	r := &recorded{Target: request.RequestURI, Method: request.Method, Header: spelled(head), Raw: head}
+	body, _ := io.ReadAll(request.Body)
+	r.Body, r.Trailer = string(body), request.Trailer
+	u.mu.Lock()
+	u.requests = append(u.requests, r)
+	u.mu.Unlock()
+	if u.answer != nil {
+		u.answer(connection, r)
+		return
+	}
+	_, _ = fmt.Fprintf(connection, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
 }
 
 // readHead reads a request line and header lines, with the empty line that ends them.

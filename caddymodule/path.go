@@ -90,21 +90,24 @@ func escapedByte(s string) (byte, bool) {
 	if len(s) < 3 || s[0] != '%' {
 		return 0, false
 	}
-	high, low := strings.IndexByte(hexDigits, s[1]), strings.IndexByte(hexDigits, s[2])
-	if high < 0 || low < 0 {
-		return 0, false
-	}
-	return hexValue(high)<<4 | hexValue(low), true
+	high, isHigh := hexValue(s[1])
+	low, isLow := hexValue(s[2])
+	return high<<4 | low, isHigh && isLow
 }
 
-const hexDigits = "0123456789ABCDEFabcdef"
+const hexDigits = "0123456789ABCDEF"
 
-// hexValue is the value of a digit by its position in hexDigits, whose last six are the first six letters once more.
-func hexValue(position int) byte {
-	if position > 15 {
-		position -= 6
+// hexValue is the value of a hexadecimal digit in either case.
+func hexValue(c byte) (byte, bool) {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0', true
+	case 'a' <= c && c <= 'f':
+		return c - 'a' + 10, true
+	case 'A' <= c && c <= 'F':
+		return c - 'A' + 10, true
 	}
-	return byte(position)
+	return 0, false
 }
 
 // pathFault gives the reason for which a path is ambiguous, or "". It looks at the decoded path, where %2F is a slash:
@@ -180,7 +183,7 @@ func decodedFault(p string, again bool) string {
 
 // isUnicodeEscape recognises what follows the percent sign in the %uXXXX escapes of old Windows servers.
 func isUnicodeEscape(s string) bool {
-	return len(s) >= 5 && (s[0] == 'u' || s[0] == 'U') && strings.Trim(s[1:5], hexDigits) == ""
+	return len(s) >= 5 && (s[0] == 'u' || s[0] == 'U') && strings.Trim(s[1:5], "0123456789abcdefABCDEF") == ""
 }
 
 // decodeAgain decodes the escapes in a path that has been decoded once, and leaves a stray percent sign alone.

@@ -203,6 +203,9 @@ func (p *Protect) decide(r *http.Request) (token *tokenissuer.AccessToken, field
 		}
 		return nil, nil, err
 	}
+	if !p.app.isServing(r.Context()) {
+		return nil, nil, tokenissuer.Unavailable("not_started", nil)
+	}
 	if token, err = p.verify(credential.Reveal(), p.audience); err != nil {
 		return nil, nil, err
 	}

@@ -55,7 +55,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhtt
 		return nil
 	}
 	defer s.app.engine.leave()
-	if !s.app.started.Load() {
+	if !s.app.isServing(r.Context()) {
 		s.app.handler.Refuse(w, r, tokenissuer.Unavailable("not_started", nil))
 		return nil
 	}

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -208,7 +209,7 @@ func TestStepsAreWhole(t *testing.T) {
 // TestTM1StandInIsNobody: the row that is read for unknown clients is itself no client.
 func TestTM1StandInIsNobody(t *testing.T) {
 	s := openAt(t, newPath(t))
-	if c, err := s.Client(t.Context(), standIn); err != tokenissuer.ErrNotFound {
+	if c, err := s.Client(t.Context(), standIn); !errors.Is(err, tokenissuer.ErrNotFound) {
 		t.Errorf("got %+v, %v", c, err)
 	}
 	if list, err := s.Clients(t.Context()); err != nil || len(list) != 0 {
