@@ -96,7 +96,7 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 		Audience:      a.settings.audience,
 		Lifetimes:     a.settings.lifetimes,
 		Scopes:        a.settings.scopes,
-		Authenticated: a.engine.authenticated,
+		Authenticated: tokenissuer.NewClientCache(), // of this configuration: it may declare clients
 		Keys:          a.engine.keys,
 		Revocations:   a.engine.revocations,
 		Refresh:       a.engine.refresh,

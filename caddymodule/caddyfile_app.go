@@ -174,7 +174,7 @@ func (a *App) parseKeys(d *caddyfile.Dispenser) error {
 				err = refuseRequest(d, a.Keys.EncryptWith)
 			}
 			if err == nil && !isReference(a.Keys.EncryptWith) {
-				err = d.Errf("encrypt_with must not stand in the configuration: use {env.NAME} or {file./path}")
+				err = d.Errf("%v", errLiteralKey)
 			}
 		default:
 			err = d.Errf("unknown keys option %q", d.Val())
@@ -303,7 +303,7 @@ func (a *App) parseLimits(d *caddyfile.Dispenser) error {
 func parseLimit(d *caddyfile.Dispenser) (*LimitConfig, error) {
 	args := d.RemainingArgs()
 	if len(args) == 1 && args[0] == "off" {
-		return new(LimitConfig), nil
+		return &LimitConfig{Off: true}, nil
 	}
 	if len(args) != 3 || !strings.Contains(args[0], "/") || args[1] != "per" || args[2] != "ip" {
 		return nil, d.Errf("write a limit as `client 20/1m per ip`, or as `client off`")

@@ -55,7 +55,7 @@ func isPlaceholder(value string) bool {
 
 // isReference tells whether a value is a placeholder and nothing beside it, so that no part of a secret is written out.
 func isReference(value string) bool {
-	return strings.HasPrefix(value, "{") && strings.HasSuffix(value, "}")
+	return strings.HasPrefix(value, "{") && strings.HasSuffix(value, "}") && strings.Count(value, "{") == 1
 }
 
 func parseDuration(d *caddyfile.Dispenser) (time.Duration, error) {

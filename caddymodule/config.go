@@ -117,10 +117,12 @@ type LimitsConfig struct {
 
 // LimitConfig is a number of failures in a time.
 type LimitConfig struct {
-	// Failures in a window before requests are answered with 429; 0 sets no limit.
-	Failures int `json:"failures"`
+	// Off sets no limit.
+	Off bool `json:"off,omitempty"`
+	// Failures in a window before requests are answered with 429.
+	Failures int `json:"failures,omitempty"`
 	// Window begins with the first failure.
-	Window caddy.Duration `json:"window"`
+	Window caddy.Duration `json:"window,omitempty"`
 }
 
 var defaultClientLimit = tokenissuer.Limit{Failures: 20, Window: time.Minute}
@@ -225,6 +227,9 @@ func (a *App) readStore(s *settings) error {
 	return fmt.Errorf("unknown store %q: use sqlite or memory", s.engine.store)
 }
 
+// errLiteralKey: Caddy shows its configuration to its administrators and saves it to disk.
+var errLiteralKey = errors.New("encrypt_with must not stand in the configuration: use {env.NAME} or {file./path}")
+
 func (a *App) readKeys(s *settings) error {
 	keys := a.Keys
 	if keys == nil {
@@ -239,6 +244,9 @@ func (a *App) readKeys(s *settings) error {
 	}
 	if keys.EncryptWith == "" {
 		return nil
+	}
+	if !isReference(keys.EncryptWith) {
+		return errLiteralKey
 	}
 	secret, err := resolve("encrypt_with", keys.EncryptWith)
 	if err != nil {
@@ -353,8 +361,12 @@ func (a *App) readLimits(s *settings) error {
 		return nil
 	}
 	limit := a.Limits.Client
-	if limit.Failures < 0 || (limit.Failures > 0 && limit.Window < caddy.Duration(time.Second)) {
-		return errors.New("limits client: use a number of failures and a window of at least 1s, as in 20/1m")
+	if limit.Off {
+		s.clientLimit = tokenissuer.Limit{}
+		return nil
+	}
+	if limit.Failures < 1 || limit.Window < caddy.Duration(time.Second) {
+		return errors.New("limits client: use a number of failures and a window of at least 1s, as in 20/1m, or off")
 	}
 	s.clientLimit = tokenissuer.Limit{Failures: limit.Failures, Window: time.Duration(limit.Window)}
 	return nil

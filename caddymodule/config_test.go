@@ -158,6 +158,8 @@ func TestProvisionRefusesJSON(t *testing.T) {
 		{protect(`"require":[{"claim":"org"}]`), "require claim org needs a value"},
 		{protect(`"require":[{"match":[{"nonsense":{}}],"scopes":["public"]}]`), "unknown module: http.matchers.nonsense"},
 		{protect(`"anonymous":[{"path":"/x"}]`), "anonymous: "},
+		{protect(`"anonymous":[{}]`), "matches every request"},
+		{protect(`"anonymous":[{"path":["/a","/*"]}]`), "matches every request"},
 		{protect(`"anonymos":[]`), `unknown field "anonymos"`},
 	} {
 		t.Run(test.config, func(t *testing.T) {

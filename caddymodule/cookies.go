@@ -9,8 +9,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// withoutCookies removes the cookies of these names from the Cookie lines of a header made by forUpstream, and keeps
-// every other byte. The lines are replaced and not written to, because the client's request shares them.
+// withoutCookies removes the cookies of these names from the Cookie lines of a header, and keeps every other byte. The
+// lines are replaced and not written to, because copies of the request share them.
 func withoutCookies(h http.Header, names ...string) {
 	lines := h["Cookie"]
 	if !slices.ContainsFunc(lines, func(line string) bool { return mentionsCookie(line, names) }) {

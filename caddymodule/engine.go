@@ -45,11 +45,10 @@ type engine struct {
 	logger   *zap.Logger
 	now      func() time.Time
 
-	keys          *tokenissuer.KeySet
-	revocations   *tokenissuer.RevocationSet
-	verifier      *tokenissuer.Verifier
-	authenticated *tokenissuer.ClientCache
-	attempts      *memstore.Attempts
+	keys        *tokenissuer.KeySet
+	revocations *tokenissuer.RevocationSet
+	verifier    *tokenissuer.Verifier
+	attempts    *memstore.Attempts
 
 	opening sync.Mutex
 	store   tokenissuer.Store  // set once the engine has opened
@@ -65,10 +64,9 @@ type engine struct {
 func newEngine(settings engineSettings, sealer *tokenissuer.KeySealer, logger *zap.Logger) *engine {
 	e := &engine{
 		settings: settings, keySeal: sealer, logger: logger, now: clock,
-		keys:          new(tokenissuer.KeySet),
-		revocations:   tokenissuer.NewRevocationSet(),
-		authenticated: tokenissuer.NewClientCache(),
-		attempts:      memstore.NewAttempts(maxAttempts),
+		keys:        new(tokenissuer.KeySet),
+		revocations: tokenissuer.NewRevocationSet(),
+		attempts:    memstore.NewAttempts(maxAttempts),
 	}
 	e.verifier = tokenissuer.NewVerifier(settings.issuer, e.keys, e.revocations, settings.staleness, e.now)
 	return e
@@ -146,9 +144,13 @@ func (e *engine) follow(ctx context.Context) {
 	}
 }
 
-// expire drops revocations that can hit no token any more, a little late, since nodes' clocks differ.
+// clockMargin is how long a revocation is kept after its last token has expired. A clock that jumped ahead and comes back
+// must find it still there.
+const clockMargin = 24 * time.Hour
+
+// expire drops revocations that can hit no token any more.
 func (e *engine) expire(ctx context.Context) {
-	before := e.now().Add(-tokenissuer.Leeway)
+	before := e.now().Add(-clockMargin)
 	e.revocations.Expire(before)
 	asked, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()

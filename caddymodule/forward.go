@@ -69,18 +69,8 @@ func (p *Protect) identityFields(token *tokenissuer.AccessToken) ([]headerField,
 	return fields, nil
 }
 
-// claimValue encodes a claim for a header. The claims of every request are read without an allocation.
+// claimValue encodes a claim for a header.
 func claimValue(token *tokenissuer.AccessToken, claim string) string {
-	switch claim {
-	case "sub":
-		return encodeIdentity(token.Subject)
-	case "client_id":
-		return encodeIdentity(token.ClientID)
-	case "org":
-		return encodeIdentity(token.Organisation)
-	case "role":
-		return encodeIdentity(token.Role)
-	}
 	texts := token.Claim(claim)
 	if len(texts) == 1 {
 		return encodeIdentity(texts[0])

@@ -99,7 +99,7 @@ func (g *identityGuard) cleanForwarding(h http.Header) {
 // forUpstream gives the request that goes on to the upstream: a copy with its own header map, the identity set, and no
 // trailers, for a client could announce an identity header as a trailer and send it after everything was checked. r and
 // its header stay as they are; the copied map shares its value slices with r, so they are replaced, never written to.
-func forUpstream(r *http.Request, identity []headerField, stripAuthorization bool) *http.Request {
+func forUpstream(r *http.Request, identity []headerField) *http.Request {
 	copied := new(struct { // one allocation for the request and the values of the default headers
 		http.Request
 		values [5]string
@@ -109,7 +109,7 @@ func forUpstream(r *http.Request, identity []headerField, stripAuthorization boo
 	r2.Trailer = nil
 	r2.Header = make(http.Header, len(r.Header)+len(identity))
 	for key, values := range r.Header {
-		if key == "Trailer" || key == "Authorization" && stripAuthorization {
+		if key == "Trailer" {
 			continue
 		}
 		r2.Header[key] = slices.Clip(values)

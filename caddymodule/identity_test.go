@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
 // readRequest parses a whole request as the server does.
@@ -28,7 +30,7 @@ func TestG47InboundIdentityIsReplacedByOurs(t *testing.T) {
 	if want := (http.Header{"X-Request-Id": {"7"}}); !reflect.DeepEqual(r.Header, want) {
 		t.Errorf("left %v, want %v", r.Header, want)
 	}
-	r2 := forUpstream(r, []headerField{{headerSubject, "u-ada"}, {headerRole, "member"}}, false)
+	r2 := forUpstream(r, []headerField{{headerSubject, "u-ada"}, {headerRole, "member"}})
 	want := http.Header{"X-Request-Id": {"7"}, headerSubject: {"u-ada"}, headerRole: {"member"}}
 	if !reflect.DeepEqual(r2.Header, want) {
 		t.Errorf("sent %v, want %v", r2.Header, want)
@@ -67,7 +69,7 @@ func TestG50NoHeaderOfOursCanBeDisconnected(t *testing.T) {
 	r := readRequest(t, "GET /ws HTTP/1.1", "Host: h", "Connection: Authorization, X-Auth-Subject", "Connection: Upgrade, HTTP2-Settings",
 		"Upgrade: websocket", "Authorization: Bearer t", "HTTP2-Settings: AAMAAABk")
 	newIdentityGuard(nil).clean(r.Header)
-	r2 := forUpstream(r, []headerField{{headerSubject, "u-ada"}}, false)
+	r2 := forUpstream(r, []headerField{{headerSubject, "u-ada"}})
 	// This is what reverse_proxy does next.
 	for _, line := range r2.Header["Connection"] {
 		for name := range strings.SplitSeq(line, ",") {
@@ -92,7 +94,7 @@ func TestG51TrailersNeverReachTheUpstream(t *testing.T) {
 		r := readRequest(t, "POST / HTTP/1.1", "Host: h", "Transfer-Encoding: chunked", "Trailer: "+announced, "",
 			"1", "a", "0", "Foo: bar", "X-Auth-Subject: mallory")
 		r.Header.Set("Trailer", announced)
-		r2 := forUpstream(r, []headerField{{headerSubject, "u-ada"}}, false)
+		r2 := forUpstream(r, []headerField{{headerSubject, "u-ada"}})
 		if body, err := io.ReadAll(r2.Body); err != nil || string(body) != "a" {
 			t.Fatalf("body %q, %v", body, err)
 		}
@@ -168,13 +170,16 @@ func TestG57TheTokenIsRelayedOrStripped(t *testing.T) {
 	r := readRequest(t, "GET / HTTP/1.1", "Host: h", "Authorization: Bearer t", "Accept: a", "Accept: b")
 	r = r.WithContext(context.WithValue(r.Context(), key{}, "kept"))
 	before := r.Header.Clone()
-	if got := forUpstream(r, nil, false).Header.Get("Authorization"); got != "Bearer t" {
+	(&Protect{}).keepBack(r, &tokenissuer.AccessToken{})
+	if got := forUpstream(r, nil).Header.Get("Authorization"); got != "Bearer t" {
 		t.Errorf("relayed %q", got)
 	}
-	r2 := forUpstream(r, nil, true)
-	if want := (http.Header{"Accept": {"a", "b"}}); !reflect.DeepEqual(r2.Header, want) {
-		t.Errorf("stripped to %v, want %v", r2.Header, want)
+	stripped := readRequest(t, "GET / HTTP/1.1", "Host: h", "Authorization: Bearer t", "Accept: a", "Accept: b")
+	(&Protect{UpstreamToken: stripToken}).keepBack(stripped, &tokenissuer.AccessToken{})
+	if want := (http.Header{"Accept": {"a", "b"}}); !reflect.DeepEqual(forUpstream(stripped, nil).Header, want) {
+		t.Errorf("stripped to %v, want %v", stripped.Header, want)
 	}
+	r2 := forUpstream(r, nil)
 	r2.Header.Add("Accept", "c")
 	r2.Header.Set("X", "y")
 	r.Header.Add("Accept", "d")
@@ -193,7 +198,7 @@ func TestForUpstreamWithManyIdentityHeaders(t *testing.T) {
 		identity = append(identity, headerField{name, strings.ToLower(name)})
 		want[name] = []string{strings.ToLower(name)}
 	}
-	r2 := forUpstream(&http.Request{Header: http.Header{"A": {"mallory", "eve"}}}, identity, false)
+	r2 := forUpstream(&http.Request{Header: http.Header{"A": {"mallory", "eve"}}}, identity)
 	if !reflect.DeepEqual(r2.Header, want) {
 		t.Errorf("sent %v, want %v", r2.Header, want)
 	}
@@ -242,6 +247,6 @@ func BenchmarkCleanAndForUpstream(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		guard.clean(r.Header)
-		forUpstream(r, identityOfAda, false)
+		forUpstream(r, identityOfAda)
 	}
 }

@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -143,27 +142,52 @@ func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); !trusted {
 		guard.cleanForwarding(r.Header)
 	}
-	if endpoint.QueryCarriesToken(r.URL.RawQuery) { // access logs hold the query; the audit line does not
+	queryToken := endpoint.QueryCarriesToken(r.URL.RawQuery)
+	if queryToken { // access logs hold the query; the audit line does not
 		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 	}
+	r = withPath(r)
 	token, fields, err := p.decide(r)
 	if err != nil {
 		return p.refuse(w, r, err)
 	}
 	p.accept(r, token)
-	return next.ServeHTTP(newSetCookieFilter(w, p.cookies), p.handOn(r, token, fields))
+	p.keepBack(r, token)
+	err = next.ServeHTTP(newSetCookieFilter(w, p.cookies), p.handOn(r, fields))
+	if err != nil && queryToken { // Caddy's error log would hold the query as well
+		return p.serveError(w, r, err)
+	}
+	return err
 }
 
-// handOn returns the copy of a request that goes on. No credential of ours is in it but the verified token. A bearer
-// token that nobody has verified, as anonymous requests may carry, stays behind: an upstream may take one that comes
-// through the gate for good.
-func (p *Protect) handOn(r *http.Request, token *tokenissuer.AccessToken, fields []headerField) *http.Request {
+// withPath gives a request without a path, as an absolute-form target can be, the path that an upstream will read: "/".
+func withPath(r *http.Request) *http.Request {
+	if r.URL.Path != "" || r.URL.Opaque != "" {
+		return r
+	}
+	withPath, location := *r, *r.URL
+	location.Path = "/"
+	withPath.URL = &location
+	return &withPath
+}
+
+// keepBack takes from the client's request, in place, the credentials that nothing behind us may see: our own cookies,
+// the token when it is to be stripped, and a bearer token that nobody has verified, as anonymous requests may carry: an
+// upstream may take one that comes through the gate for good. In place, because error routes get this request.
+func (p *Protect) keepBack(r *http.Request, token *tokenissuer.AccessToken) {
 	strip := p.UpstreamToken == stripToken
 	if token == nil && !strip {
 		_, strip, _ = endpoint.BearerToken(r)
 	}
-	upstream := forUpstream(r, fields, strip)
-	withoutCookies(upstream.Header, p.cookies...)
+	if strip {
+		r.Header.Del("Authorization")
+	}
+	withoutCookies(r.Header, p.cookies...)
+}
+
+// handOn returns the copy of a request that goes on: with the identity, and without a token in the query.
+func (p *Protect) handOn(r *http.Request, fields []headerField) *http.Request {
+	upstream := forUpstream(r, fields)
 	if endpoint.QueryCarriesToken(upstream.URL.RawQuery) {
 		location := *upstream.URL
 		location.RawQuery = endpoint.WithoutQueryToken(location.RawQuery)
@@ -258,49 +282,6 @@ func (p *Protect) accept(r *http.Request, token *tokenissuer.AccessToken) {
 		return
 	}
 	p.audit.Passed(r, token)
-}
-
-// refuse answers a refused request, or lets the site's own handle_errors do so.
-func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, err error) error {
-	p.audit.Refused(r, "request refused at the gate", err)
-	status := p.challenge.SetHeaders(w, err)
-	if bodyOutstanding(r) {
-		w.Header().Set("Connection", "close")
-	}
-	own := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-		endpoint.WriteRefusal(w, r, status, err)
-		return nil
-	})
-	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	if !ok || server.Errors == nil || len(server.Errors.Routes) == 0 {
-		return own(w, r)
-	}
-	// As Caddy does it: error routes see the request as it came, without rewrites.
-	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
-		r.Method, r.RequestURI = original.Method, original.RequestURI
-		location := *original.URL
-		r.URL = &location
-	}
-	fillPlaceholders(r, nil)
-	r = server.Errors.WithError(p.handOn(r, nil, nil), caddyhttp.Error(status, err))
-	// Routes that match the host and then nothing else end in an answer without a body, and that is where ours belongs.
-	answer := caddyhttp.NewResponseRecorder(w, new(bytes.Buffer), func(s int, _ http.Header) bool { return s == status })
-	switch err := server.Errors.Routes.Compile(own).ServeHTTP(answer, r); {
-	case err != nil:
-		return err
-	case answer.Buffered() && answer.Size() == 0:
-		w.Header().Del("Content-Length")
-		return own(w, r)
-	default:
-		return answer.WriteResponse()
-	}
-}
-
-// bodyOutstanding tells whether a refused request has a body that net/http would read a part of before it sends the
-// answer, in the hope of another request on the connection. Who is refused waits for no body, and we read none.
-func bodyOutstanding(r *http.Request) bool {
-	const small = 64 << 10
-	return r.ProtoMajor == 1 && (r.ContentLength < 0 || r.ContentLength > small || r.ContentLength > 0 && r.Header["Expect"] != nil)
 }
 
 // Interface guards.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -27,7 +29,8 @@ type Rule struct {
 	// Values that Claim may have; texts of a string, a number or a boolean.
 	Values []string `json:"values,omitempty"`
 
-	matchers caddyhttp.MatcherSets
+	matchers  caddyhttp.MatcherSets
+	readQuery bool // some matcher may read the query
 }
 
 func (r *Rule) provision(ctx caddy.Context) error {
@@ -43,9 +46,32 @@ func (r *Rule) provision(ctx caddy.Context) error {
 	if r.Claim != "" && len(r.Values) == 0 {
 		return fmt.Errorf("require claim %s needs a value", r.Claim)
 	}
+	r.readQuery = slices.ContainsFunc(r.MatcherSets, mayReadQuery)
 	var err error
 	r.matchers, err = loadMatchers(ctx, r, "MatcherSets", r.MatcherSets)
 	return err
+}
+
+// mayReadQuery tells whether a matcher of the set may look at the query: all but those that are known not to.
+func mayReadQuery(set caddy.ModuleMap) bool {
+	for name := range set {
+		switch name {
+		case "path", "path_regexp", "method", "host", "header", "header_regexp", "protocol", "remote_ip", "client_ip", "tls":
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// isQueryMalformed tells whether Caddy's matchers cannot read a query. They take it for one that does not match, while
+// an upstream may read it well enough.
+func isQueryMalformed(query string) bool {
+	if query == "" {
+		return false
+	}
+	_, err := url.ParseQuery(query)
+	return err != nil
 }
 
 // loadMatchers loads matcher sets from a field of a struct.
@@ -61,26 +87,56 @@ func loadMatchers(ctx caddy.Context, owner any, field string, raw caddyhttp.RawM
 	return sets, sets.FromInterface(loaded)
 }
 
-// readingsOf lists what an upstream may take a request for: a path with an encoded slash has two readings, and HEAD is
-// answered as GET is, so that rules for GET are for HEAD too.
+// readingsOf lists what an upstream may take a request for: with an encoded slash a path has two readings; many servers
+// take a path with and without a slash at its end for the same; HEAD is answered as GET is, so that rules for GET are
+// for HEAD too; and a WebSocket over HTTP/2 or 3 reaches the upstream as a GET.
 func readingsOf(r *http.Request, exam pathExam) []*http.Request {
 	readings := []*http.Request{r}
+	more := func(change func(*http.Request)) {
+		for _, reading := range slices.Clone(readings) {
+			other := *reading
+			change(&other)
+			readings = append(readings, &other)
+		}
+	}
 	if exam.EncodedSlash {
 		readings = append(readings, otherReading(r))
 	}
-	if r.Method == http.MethodHead {
-		for _, reading := range slices.Clone(readings) {
-			get := *reading
-			get.Method = http.MethodGet
-			readings = append(readings, &get)
-		}
+	if r.URL.Path != "/" {
+		more(toggleSlash)
+	}
+	switch {
+	case r.Method == http.MethodHead:
+		more(func(other *http.Request) { other.Method = http.MethodGet })
+	case isWebSocketConnect(r):
+		more(func(other *http.Request) {
+			other.Method = http.MethodGet
+			other.Header = other.Header.Clone()
+			other.Header.Set("Connection", "Upgrade")
+			other.Header.Set("Upgrade", "websocket")
+		})
 	}
 	return readings
 }
 
-// concerns tells whether the rule is for the request, in any of its readings. An error of a matcher counts as yes.
+// toggleSlash adds a slash at the end of a request's path, or takes it away.
+func toggleSlash(r *http.Request) {
+	location := *r.URL
+	if path, ok := strings.CutSuffix(location.Path, "/"); ok {
+		location.Path, location.RawPath = path, strings.TrimSuffix(location.RawPath, "/")
+	} else {
+		location.Path += "/"
+		if location.RawPath != "" {
+			location.RawPath += "/"
+		}
+	}
+	r.URL = &location
+}
+
+// concerns tells whether the rule is for the request, in any of its readings. An error of a matcher counts as yes, and
+// so does a query that a matcher cannot read.
 func (r *Rule) concerns(readings []*http.Request) bool {
-	if len(r.matchers) == 0 {
+	if len(r.matchers) == 0 || r.readQuery && isQueryMalformed(readings[0].URL.RawQuery) {
 		return true
 	}
 	for _, reading := range readings {
@@ -116,6 +172,8 @@ func (r *Rule) check(t *tokenissuer.AccessToken) error {
 type anonymousRule struct {
 	matchers caddyhttp.MatcherSets
 	patterns [][]string // the path patterns of each set as they were written; nil: the set has none
+	// readQuery says of each set whether some matcher may read the query.
+	readQuery []bool
 }
 
 func newAnonymousRule(ctx caddy.Context, p *Protect) (anonymousRule, error) {
@@ -128,7 +186,11 @@ func newAnonymousRule(ctx caddy.Context, p *Protect) (anonymousRule, error) {
 				return rule, fmt.Errorf("anonymous: %w", err)
 			}
 		}
+		if len(set) == 0 || len(set) == 1 && (slices.Contains(patterns, "*") || slices.Contains(patterns, "/*")) {
+			return rule, errors.New("an anonymous that matches every request would protect nothing")
+		}
 		rule.patterns = append(rule.patterns, patterns)
+		rule.readQuery = append(rule.readQuery, mayReadQuery(set))
 	}
 	var err error
 	rule.matchers, err = loadMatchers(ctx, p, "Anonymous", p.Anonymous)
@@ -141,6 +203,9 @@ func (a *anonymousRule) allows(r *http.Request, exam pathExam) bool {
 		return false
 	}
 	for i, set := range a.matchers {
+		if a.readQuery[i] && isQueryMalformed(r.URL.RawQuery) {
+			continue
+		}
 		if match, err := set.MatchWithError(r); err != nil || !match {
 			continue
 		}

@@ -22,7 +22,7 @@ type Explanation struct {
 // Explain runs the checks of Verify on a token, past the cache, and says which pass and which fail. Checks that need
 // something that an earlier one could not provide are not reached; the others run, so that one look shows every fault.
 func (v *Verifier) Explain(token string, audiences []string) Explanation {
-	c := &candidate{verifier: v, token: token, audiences: audiences}
+	c := &candidate{verifier: v, token: token, audience: audience{wanted: audiences}}
 	x := Explanation{Accepted: true}
 	record := func(s step, reachable bool) bool {
 		f := Finding{Check: s.name, Promise: s.promise, Outcome: "not reached"}

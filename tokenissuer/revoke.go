@@ -13,7 +13,7 @@ const revocationMargin = time.Minute
 // error: nothing is left to do. Another client's token is refused and stays as it is. A token with a family takes the
 // family with it.
 func (is *Issuer) RevokeFor(ctx context.Context, client *Client, token Secret) (*AccessToken, error) {
-	t, err := is.Verifier.Verify(token.Reveal(), is.Audience)
+	t, err := is.Verifier.VerifyForIssuer(token.Reveal())
 	if err != nil {
 		if AsError(err).Code == InvalidToken {
 			return nil, nil
@@ -64,7 +64,7 @@ func (is *Issuer) Introspect(ctx context.Context, clientID string, token Secret)
 			return nil, Unavailable("store_unavailable", err)
 		}
 	}
-	t, err := is.Verifier.Verify(token.Reveal(), is.Audience)
+	t, err := is.Verifier.VerifyForIssuer(token.Reveal())
 	if err != nil {
 		if AsError(err).Code == InvalidToken {
 			return nil, nil

@@ -97,34 +97,34 @@ func text(s string) []string {
 
 // payload is the claims set as it stands in the token (RFC 9068 §2.2). Pointers tell absent from zero.
 type payload struct {
-	Issuer       string   `json:"iss,omitzero"`
-	Subject      string   `json:"sub,omitzero"`
-	Audience     audience `json:"aud,omitzero"`
-	ClientID     string   `json:"client_id,omitzero"`
-	Scope        scope    `json:"scope,omitzero"`
-	IssuedAt     *int64   `json:"iat,omitzero"`
-	ExpiresAt    *int64   `json:"exp,omitzero"`
-	NotBefore    *int64   `json:"nbf,omitzero"`
-	ID           string   `json:"jti,omitzero"`
-	FamilyID     string   `json:"sid,omitzero"`
-	Organisation string   `json:"org,omitzero"`
-	Role         string   `json:"role,omitzero"`
-	AuthTime     *int64   `json:"auth_time,omitzero"`
+	Issuer       string        `json:"iss,omitzero"`
+	Subject      string        `json:"sub,omitzero"`
+	Audience     audienceClaim `json:"aud,omitzero"`
+	ClientID     string        `json:"client_id,omitzero"`
+	Scope        scope         `json:"scope,omitzero"`
+	IssuedAt     *int64        `json:"iat,omitzero"`
+	ExpiresAt    *int64        `json:"exp,omitzero"`
+	NotBefore    *int64        `json:"nbf,omitzero"`
+	ID           string        `json:"jti,omitzero"`
+	FamilyID     string        `json:"sid,omitzero"`
+	Organisation string        `json:"org,omitzero"`
+	Role         string        `json:"role,omitzero"`
+	AuthTime     *int64        `json:"auth_time,omitzero"`
 
 	Extra jsontext.Value `json:",embed"`
 }
 
-// audience is one string or an array of strings on the wire (RFC 7519 §4.1.3).
-type audience []string
+// audienceClaim is one string or an array of strings on the wire (RFC 7519 §4.1.3).
+type audienceClaim []string
 
 // UnmarshalJSONFrom reads either form.
-func (a *audience) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+func (a *audienceClaim) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	if d.PeekKind() == '"' {
 		var one string
 		if err := json.UnmarshalDecode(d, &one); err != nil {
 			return err
 		}
-		*a = audience{one}
+		*a = audienceClaim{one}
 		return nil
 	}
 	return json.UnmarshalDecode(d, (*[]string)(a))

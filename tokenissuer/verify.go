@@ -41,13 +41,36 @@ func NewVerifier(issuer string, keys *KeySet, revocations *RevocationSet, maxSta
 // error is an *Error: invalid_token, or temporarily_unavailable when the question cannot be answered now. A token that
 // was verified before costs a digest and a look-up, and no allocation.
 func (v *Verifier) Verify(token string, audiences []string) (*AccessToken, error) {
+	return v.verify(token, audience{wanted: audiences})
+}
+
+// VerifyForIssuer is Verify for a question of the issuer's own, where it does not matter for whom the token is meant:
+// whether it lives, and to end it.
+func (v *Verifier) VerifyForIssuer(token string) (*AccessToken, error) {
+	return v.verify(token, audience{any: true})
+}
+
+// audience is for whom a token must be meant. The zero value is for nobody.
+type audience struct {
+	wanted []string
+	any    bool
+}
+
+func (a audience) check(t *AccessToken) error {
+	if a.any || t.HasAudience(a.wanted) {
+		return nil
+	}
+	return NewError(InvalidToken, "audience_wrong")
+}
+
+func (v *Verifier) verify(token string, audience audience) (*AccessToken, error) {
 	if len(token) > MaxTokenBytes {
 		return nil, NewError(InvalidToken, "token_too_long")
 	}
 	digest := digestOf(token)
 	known, cached := v.cache.get(digest)
 	if !cached {
-		c := candidate{verifier: v, token: token, audiences: audiences}
+		c := candidate{verifier: v, token: token, audience: audience}
 		for _, step := range verification {
 			if err := step.run(&c); err != nil {
 				return nil, err
@@ -55,7 +78,7 @@ func (v *Verifier) Verify(token string, audiences []string) (*AccessToken, error
 		}
 		known = &cachedToken{token: c.claims}
 	}
-	if err := v.alive(known, audiences); err != nil {
+	if err := v.alive(known, audience); err != nil {
 		if cached && !known.token.ExpiresAt.Add(Leeway).After(v.now()) {
 			v.cache.drop(digest)
 		}
@@ -73,13 +96,13 @@ func (v *Verifier) Remember(token string, claims *AccessToken) {
 }
 
 // alive asks what may change after a token was verified: the audience of the route, expiry and revocation.
-func (v *Verifier) alive(known *cachedToken, audiences []string) error {
+func (v *Verifier) alive(known *cachedToken, audience audience) error {
 	now := v.now()
 	if err := checkExpiry(known.token, now); err != nil {
 		return err
 	}
-	if !known.token.HasAudience(audiences) {
-		return NewError(InvalidToken, "audience_wrong")
+	if err := audience.check(known.token); err != nil {
+		return err
 	}
 	if err := v.checkFresh(now); err != nil {
 		return err
@@ -122,9 +145,9 @@ func checkExpiry(t *AccessToken, now time.Time) error {
 
 // candidate is a token on its way through the verification.
 type candidate struct {
-	verifier  *Verifier
-	token     string
-	audiences []string
+	verifier *Verifier
+	token    string
+	audience audience
 
 	jws     *jws
 	key     *VerificationKey
@@ -194,10 +217,7 @@ func (c *candidate) checkIssuer() error {
 }
 
 func (c *candidate) checkAudience() error {
-	if !c.claims.HasAudience(c.audiences) {
-		return NewError(InvalidToken, "audience_wrong")
-	}
-	return nil
+	return c.audience.check(c.claims)
 }
 
 func (c *candidate) checkTime() error {

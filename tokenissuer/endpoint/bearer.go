@@ -18,7 +18,12 @@ func BearerToken(r *http.Request) (token tokenissuer.Secret, present bool, err e
 	switch {
 	case len(headers) > 1:
 		return tokenissuer.Secret{}, true, invalidRequest("authorization_header_duplicate")
-	case len(headers) == 0 || !hasScheme(headers[0], "Bearer"):
+	case len(headers) == 0 || headers[0] == "":
+		return tokenissuer.Secret{}, false, nil
+	case !isTokenChar(headers[0][0]):
+		// HTTP/2 keeps leading white space, and a hop that does not would make a credential of what was none here.
+		return tokenissuer.Secret{}, true, invalidRequest("bearer_malformed")
+	case !hasScheme(headers[0], "Bearer"):
 		return tokenissuer.Secret{}, false, nil
 	}
 	rest := headers[0][len("Bearer"):]

@@ -54,6 +54,9 @@ func TestMalformedBearerIsRefused(t *testing.T) {
 		{"G3 NBSP after the space", "Bearer \u00a0good", token},
 		{"G3 em space", "Bearer \u2003good", token},
 		{"G3 BOM", "Bearer \ufeffgood", token},
+		{"G3 leading space", " Bearer good", request},
+		{"G3 leading tab", "\tBearer good", request},
+		{"G3 leading BOM", "\ufeffBearer good", request},
 		{"G4 scheme alone", "Bearer", request},
 		{"G4 scheme and a space", "Bearer ", request},
 		{"G5 two words", "Bearer a b", request},
@@ -97,7 +100,7 @@ func TestG6TwoAuthorizationHeadersAreRefused(t *testing.T) {
 
 func TestG12OtherSchemesAreNoToken(t *testing.T) {
 	for _, header := range []string{
-		"Basic YTpi", "Token x", "Digest x", "Negotiate x", "DPoP x", "Bearerx y", "Bearer-x y", "Bear er", "", "x", "\ufeffBearer x", " Bearer x",
+		"Basic YTpi", "Token x", "Digest x", "Negotiate x", "DPoP x", "Bearerx y", "Bearer-x y", "Bear er", "", "x",
 	} {
 		if token, present, err := BearerToken(withAuthorization(header)); !token.IsEmpty() || present || err != nil {
 			t.Errorf("%q: got %t, %v", header, present, err)

@@ -1,0 +1,76 @@
+package caddymodule
+
+import (
+	"bytes"
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+)
+
+// refuse answers a refused request, or lets the site's own handle_errors do so.
+func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, err error) error {
+	p.audit.Refused(r, "request refused at the gate", err)
+	status := p.challenge.SetHeaders(w, err)
+	if bodyOutstanding(r) {
+		w.Header().Set("Connection", "close")
+	}
+	p.keepBack(r, nil)
+	return p.errorRoutes(w, r, caddyhttp.Error(status, err), func(w http.ResponseWriter, r *http.Request) error {
+		endpoint.WriteRefusal(w, r, status, err)
+		return nil
+	})
+}
+
+// serveError answers for what failed behind us, where Caddy itself must not, because its log would hold a token.
+func (p *Protect) serveError(w http.ResponseWriter, r *http.Request, err error) error {
+	failure, ok := err.(caddyhttp.HandlerError) //nolint:errorlint // Caddy asks the same way
+	if !ok {
+		failure = caddyhttp.Error(http.StatusInternalServerError, err)
+	}
+	p.logger.Error("request failed behind the gate", zap.String("path", r.URL.EscapedPath()), zap.Int("status", failure.StatusCode))
+	return p.errorRoutes(w, r, failure, func(w http.ResponseWriter, _ *http.Request) error {
+		w.WriteHeader(failure.StatusCode)
+		return nil
+	})
+}
+
+// errorRoutes runs the site's error routes as Caddy does, and own where they give no answer. A request that is on an
+// error route already gets own at once: routes that fail on their way would lead back here without end.
+func (p *Protect) errorRoutes(w http.ResponseWriter, r *http.Request, failure caddyhttp.HandlerError, own caddyhttp.HandlerFunc) error {
+	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	onErrorRoute := r.Context().Value(caddyhttp.ErrorCtxKey) != nil
+	if !ok || onErrorRoute || server.Errors == nil || len(server.Errors.Routes) == 0 {
+		return own(w, r)
+	}
+	// As Caddy does it: error routes see the request as it came, without rewrites.
+	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
+		r.Method, r.RequestURI = original.Method, original.RequestURI
+		location := *original.URL
+		r.URL = &location
+	}
+	fillPlaceholders(r, nil)
+	r = server.Errors.WithError(p.handOn(r, nil), failure)
+	// Routes that match the host and then nothing else end in an answer without a body, and that is where ours belongs.
+	answer := caddyhttp.NewResponseRecorder(w, new(bytes.Buffer), func(status int, _ http.Header) bool {
+		return status == failure.StatusCode
+	})
+	switch err := server.Errors.Routes.Compile(own).ServeHTTP(answer, r); {
+	case err != nil:
+		return err
+	case answer.Buffered() && answer.Size() == 0:
+		w.Header().Del("Content-Length")
+		return own(w, r)
+	default:
+		return answer.WriteResponse()
+	}
+}
+
+// bodyOutstanding tells whether a refused request has a body that net/http would read a part of before it sends the
+// answer, in the hope of another request on the connection. Who is refused waits for no body, and we read none.
+func bodyOutstanding(r *http.Request) bool {
+	const small = 64 << 10
+	return r.ProtoMajor == 1 && (r.ContentLength < 0 || r.ContentLength > small || r.ContentLength > 0 && r.Header["Expect"] != nil)
+}
