@@ -69,7 +69,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("oauth: %w", err)
 	}
 	pooled, _, err := engines.LoadOrNew(a.settings.engine, func() (caddy.Destructor, error) {
-		return newEngine(a.settings.engine, a.settings.sealer, a.logger), nil
+		return newEngine(a.settings.engine, a.settings.sealer), nil
 	})
 	if err != nil {
 		return err

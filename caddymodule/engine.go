@@ -42,7 +42,6 @@ const (
 type engine struct {
 	settings engineSettings
 	keySeal  *tokenissuer.KeySealer
-	logger   *zap.Logger
 	now      func() time.Time
 
 	keys        *tokenissuer.KeySet
@@ -61,9 +60,9 @@ type engine struct {
 }
 
 // newEngine prepares an engine. It opens nothing, because `caddy validate` comes this far.
-func newEngine(settings engineSettings, sealer *tokenissuer.KeySealer, logger *zap.Logger) *engine {
+func newEngine(settings engineSettings, sealer *tokenissuer.KeySealer) *engine {
 	e := &engine{
-		settings: settings, keySeal: sealer, logger: logger, now: clock,
+		settings: settings, keySeal: sealer, now: clock,
 		keys:        new(tokenissuer.KeySet),
 		revocations: tokenissuer.NewRevocationSet(),
 		attempts:    memstore.NewAttempts(maxAttempts),
@@ -71,6 +70,10 @@ func newEngine(settings engineSettings, sealer *tokenissuer.KeySealer, logger *z
 	e.verifier = tokenissuer.NewVerifier(settings.issuer, e.keys, e.revocations, settings.staleness, e.now)
 	return e
 }
+
+// log returns the logger of the configuration that runs now: the engine outlives the one that made it, and with that one
+// its log file is closed.
+func (*engine) log() *zap.Logger { return caddy.Log().Named("oauth") }
 
 // clock is the time source of every engine.
 var clock = time.Now
@@ -115,10 +118,10 @@ func (e *engine) opened() tokenissuer.Store {
 
 func (e *engine) openStore(ctx context.Context) (tokenissuer.Store, error) {
 	if e.settings.store == storeMemory {
-		e.logger.Warn("the memory store forgets clients, keys and revocations when the process ends: use it for demos and tests only")
+		e.log().Warn("the memory store forgets clients, keys and revocations when the process ends: use it for demos and tests only")
 		return memstore.New(), nil
 	}
-	return sqlstore.OpenSQLite(ctx, e.settings.path, sqlstore.Options{Warn: func(message string) { e.logger.Warn(message) }})
+	return sqlstore.OpenSQLite(ctx, e.settings.path, sqlstore.Options{Warn: func(message string) { e.log().Warn(message) }})
 }
 
 // follow keeps the revocations up to date until the engine is closed.
@@ -137,7 +140,7 @@ func (e *engine) follow(ctx context.Context) {
 		case <-poll.C:
 			err := e.refresh(ctx)
 			if err != nil && !failing && ctx.Err() == nil {
-				e.logger.Error("reading revocations: tokens are still checked against what is known", zap.Error(err))
+				e.log().Error("reading revocations: tokens are still checked against what is known", zap.Error(err))
 			}
 			failing = err != nil
 		}
@@ -155,7 +158,7 @@ func (e *engine) expire(ctx context.Context) {
 	asked, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
 	if err := e.store.DropRevocations(asked, before); err != nil && ctx.Err() == nil {
-		e.logger.Warn("dropping expired revocations: trying again in a minute", zap.Error(err))
+		e.log().Warn("dropping expired revocations: trying again in a minute", zap.Error(err))
 	}
 }
 
@@ -215,7 +218,7 @@ func (e *engine) Destruct() error {
 			time.Sleep(10 * time.Millisecond)
 		}
 		if err := e.store.Close(); err != nil {
-			e.logger.Error("closing the store", zap.Error(err))
+			e.log().Error("closing the store", zap.Error(err))
 		}
 	}()
 	return nil

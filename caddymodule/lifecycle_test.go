@@ -24,7 +24,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
@@ -572,7 +571,7 @@ func TestF9TwoEnginesOnOneFile(t *testing.T) {
 		both[i] = newEngine(engineSettings{
 			store: storeSQLite, path: path, issuer: "https://a.example", algorithm: tokenissuer.ES256,
 			staleness: time.Duration(i+1) * time.Minute,
-		}, nil, zap.NewNop())
+		}, nil)
 		t.Cleanup(func() { _ = both[i].Destruct() })
 		opened.Go(func() {
 			if _, err := both[i].open(); err != nil {
@@ -634,7 +633,7 @@ func TestS22CleanupWaitsForRequests(t *testing.T) {
 	e := newEngine(engineSettings{
 		store: storeSQLite, path: filepath.Join(t.TempDir(), "oauth.db"), issuer: "https://a.example",
 		algorithm: tokenissuer.ES256, staleness: time.Minute,
-	}, nil, zap.NewNop())
+	}, nil)
 	if _, err := e.open(); err != nil {
 		t.Fatal(err)
 	}
