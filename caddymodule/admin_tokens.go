@@ -21,6 +21,9 @@ func mintToken(app *App, r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	lifetime, err := optionalDuration(request.Lifetime)
+	if err == nil && request.Lifetime != "" && lifetime == 0 {
+		err = tokenissuer.InvalidInput(errors.New("token lifetime 0s: use 1s to 35d"))
+	}
 	if err != nil {
 		return 0, nil, err
 	}

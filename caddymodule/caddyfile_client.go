@@ -55,6 +55,9 @@ func (c *ClientConfig) parseSecret(d *caddyfile.Dispenser, secret string) error 
 	if strings.Contains(secret, "-----BEGIN") {
 		return d.Errf("client %s: this is a PEM file, not a client secret", c.ID)
 	}
+	if strings.HasPrefix(secret, "env.") || strings.HasPrefix(secret, "file.") || strings.HasPrefix(secret, "$") {
+		return d.Errf("client %s: %q looks like a placeholder without its braces: write {%s}", c.ID, secret, secret)
+	}
 	if err := refuseRequest(d, secret); err != nil {
 		return err
 	}

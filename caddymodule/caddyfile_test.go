@@ -143,6 +143,7 @@ var refusedOAuth = []refusal{
 	{`client a ""`, `client a: the secret is empty; is a variable unset?, at Caddyfile:3`},
 	{`client a {$UNSET_X}`, `client a: a confidential client needs a secret, at Caddyfile:3`},
 	{`client a "-----BEGIN PRIVATE KEY-----"`, `client a: this is a PEM file, not a client secret, at Caddyfile:3`},
+	{`client a env.SECRET`, `client a: "env.SECRET" looks like a placeholder without its braces: write {env.SECRET}, at Caddyfile:3`},
 	{`client a {http.request.header.x}`, `{http.request.header.x} comes from the request: use {env.NAME} or {file./path}, at Caddyfile:3`},
 	{"client a {file.x} {\ntype wide\n}", `client a: unknown client type "wide": use confidential, public or native, at Caddyfile:3`},
 	{"client a s {\ntype public\n}", `client a: a public client has no secret, at Caddyfile:3`},

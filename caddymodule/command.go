@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"syscall"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/go-json-experiment/json"
@@ -58,7 +59,10 @@ func (c *adminClient) call(method, path string, body, answer any) error {
 		content = bytes.NewReader(encoded)
 	}
 	response, err := caddycmd.AdminAPIRequest(address, method, path, http.Header{}, content)
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED) || err != nil && strings.Contains(err.Error(), "connection refused"):
+		return fmt.Errorf("nothing answers at %s: is Caddy running? If it is, give its admin endpoint with --address", address)
+	case err != nil:
 		return plainError(err)
 	}
 	defer func() { _ = response.Body.Close() }()

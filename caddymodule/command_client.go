@@ -123,7 +123,7 @@ func clientShow(admin *adminClient) *cobra.Command {
 			{"source", c.Source}, {"state", c.state()}, {"created", moment(c.CreatedAt)},
 		}
 		for _, s := range c.Secrets {
-			rows = append(rows, [2]string{"secret", "made " + moment(s.CreatedAt) + ", ends " + moment(s.ExpiresAt)})
+			rows = append(rows, [2]string{"secret", s.life()})
 		}
 		for _, row := range rows {
 			if row[1] != "" {
@@ -135,10 +135,22 @@ func clientShow(admin *adminClient) *cobra.Command {
 	return jsonFlag(cmd, &asJSON)
 }
 
-// moment prints a time, and "never" for none.
+// life says since when and until when a secret is good.
+func (s secretView) life() string {
+	switch {
+	case s.CreatedAt.IsZero():
+		return "from the configuration"
+	case s.ExpiresAt.IsZero():
+		return "made " + moment(s.CreatedAt)
+	default:
+		return "made " + moment(s.CreatedAt) + ", good until " + moment(s.ExpiresAt)
+	}
+}
+
+// moment prints a time, and nothing for none.
 func moment(t time.Time) string {
 	if t.IsZero() {
-		return "never"
+		return ""
 	}
 	return t.UTC().Format(time.RFC3339)
 }

@@ -80,10 +80,12 @@ func (x *explanation) print(out io.Writer) error {
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", f.Check, f.Outcome, promise)
 	}
-	if x.Subject != "" {
-		_, _ = fmt.Fprintf(table, "\t\t\nsubject\t%s\nclient\t%s\nscope\t%s\njti\t%s\nkey\t%s\nissued\t%s\nexpires\t%s\n",
-			x.Subject, x.ClientID, x.Scope, x.ID, x.KeyID, moment(x.IssuedAt), moment(x.ExpiresAt))
+	if err := table.Flush(); err != nil || x.Subject == "" {
+		return err
 	}
+	_, _ = fmt.Fprintln(out)
+	_, _ = fmt.Fprintf(table, "subject\t%s\nclient\t%s\nscope\t%s\njti\t%s\nkey\t%s\nissued\t%s\nexpires\t%s\n",
+		x.Subject, x.ClientID, x.Scope, x.ID, x.KeyID, moment(x.IssuedAt), moment(x.ExpiresAt))
 	return table.Flush()
 }
 

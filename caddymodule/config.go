@@ -156,6 +156,9 @@ func (a *App) read() (settings, error) {
 }
 
 func (a *App) readIssuer(s *settings) error {
+	if a.Issuer == "" {
+		return errors.New("issuer is missing: add `issuer https://…` to the oauth block")
+	}
 	var err error
 	if s.issuer, err = resolve("issuer", a.Issuer); err != nil {
 		return err

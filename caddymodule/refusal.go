@@ -17,7 +17,6 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, err error) erro
 	if bodyOutstanding(r) {
 		w.Header().Set("Connection", "close")
 	}
-	p.keepBack(r, nil)
 	return p.errorRoutes(w, r, caddyhttp.Error(status, err), func(w http.ResponseWriter, r *http.Request) error {
 		endpoint.WriteRefusal(w, r, status, err)
 		return nil
@@ -51,6 +50,7 @@ func (p *Protect) errorRoutes(w http.ResponseWriter, r *http.Request, failure ca
 		location := *original.URL
 		r.URL = &location
 	}
+	p.keepBack(r, nil)
 	fillPlaceholders(r, nil)
 	r = server.Errors.WithError(p.handOn(r, nil), failure)
 	// Routes that match the host and then nothing else end in an answer without a body, and that is where ours belongs.

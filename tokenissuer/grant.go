@@ -92,7 +92,7 @@ func (l Lifetimes) Or(defaults Lifetimes) Lifetimes {
 func (l Lifetimes) Validate() error {
 	for _, d := range []time.Duration{l.AuthorizationCode, l.ClientCredentials, l.Password, l.AdminCreated} {
 		if d != 0 && (d < time.Second || d > MaxLifetime) {
-			return fmt.Errorf("token lifetime %s: use 1s to %s", d, MaxLifetime)
+			return fmt.Errorf("token lifetime %s: use 1s to %dd", d, MaxLifetime/(24*time.Hour))
 		}
 	}
 	return nil
