@@ -39,7 +39,7 @@ for (const [name, method] of [
   const tokens = await client.clientCredentialsGrant(config, { scope: 'public' })
   assert.equal(tokens.token_type, 'bearer') // the library's lower case
   assert.equal(tokens.scope, 'public')
-  assert.equal(tokens.expiresIn(), 7200)
+  assert.equal(tokens.expires_in, 7200)
   assert.equal(tokens.refresh_token, undefined)
 
   const answer = await call(config, tokens.access_token)
