@@ -284,11 +284,8 @@ func TestHotTokensSurviveAFloodOfOthers(t *testing.T) {
 }
 
 func TestACachedTokenIsSmall(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector has its own memory")
-	}
 	g := newGate(t)
-	tokens := g.manyGood(20_000)
+	tokens := g.manyGood(5_000)
 	heap := func() uint64 {
 		runtime.GC()
 		runtime.GC()
