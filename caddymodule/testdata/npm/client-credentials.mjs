@@ -3,6 +3,8 @@
 //
 //	node client-credentials.mjs ISSUER CLIENT_ID CLIENT_SECRET PROTECTED_URL
 
+import './webcrypto.mjs'
+
 import assert from 'node:assert/strict'
 import * as client from 'openid-client'
 
