@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
 // The tests of this file each tell of a hole that a review found, and hold it shut.
@@ -107,6 +109,62 @@ func TestG64RulesOnPathsWithAndWithoutASlash(t *testing.T) {
 			t.Errorf("%s: %d %s, want 200", target, status, body)
 		}
 	}
+}
+
+// TestG64ATargetWithoutAPathIsTheRoot: what needs no token at "/" needs none without a path either, and what needs one
+// does.
+func TestG64ATargetWithoutAPathIsTheRoot(t *testing.T) {
+	g := startGate(t, siteWith("", `
+	handle {
+		protect {
+			anonymous /
+		}
+		reverse_proxy UPSTREAM
+	}
+`))
+	for target, want := range map[string]int{"/": 200, "http://" + g.addr: 200, "http://" + g.addr + "?x": 200, "/x": 401} {
+		if status, _, body := g.raw(g.request("GET", target)); status != want {
+			t.Errorf("%s: %d %s, want %d", target, status, body, want)
+		}
+	}
+	g.upstream.seen()
+}
+
+// TestT16TokensOfTheMomentAfterDisabling: another node remembers a client for a second after it was disabled, and what
+// it issues then must not live on for hours.
+func TestT16TokensOfTheMomentAfterDisabling(t *testing.T) {
+	c := setClock(t)
+	g := startGate(t, siteWith("", `
+	handle {
+		protect
+		reverse_proxy UPSTREAM
+	}
+`))
+	registry := g.app().registry
+	client, _, err := registry.AddClient(t.Context(), tokenissuer.Client{ID: "late"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	issue := func() string { return g.issue(tokenissuer.Grant{Client: client, Scopes: tokenissuer.Scopes{"public"}}) }
+	if err := registry.DisableClient(t.Context(), client.ID); err != nil {
+		t.Fatal(err)
+	}
+	c.advance(2 * time.Second)
+	if status, _, body := g.raw(g.request("GET", "/x", bearer(issue()))); status != http.StatusUnauthorized {
+		t.Errorf("issued two seconds later: %d %s", status, body)
+	}
+	g.upstream.none(t)
+	if err := registry.EnableClient(t.Context(), client.ID); err != nil {
+		t.Fatal(err)
+	}
+	c.advance(10 * time.Second)
+	if err := g.app().engine.refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, body := g.raw(g.request("GET", "/x", bearer(issue()))); status != http.StatusOK {
+		t.Errorf("issued after it was enabled: %d %s", status, body)
+	}
+	g.upstream.seen()
 }
 
 // TestG57CredentialsKeptBackFromErrorRoutes: when the upstream of an anonymous request fails, error routes got the

@@ -1089,3 +1089,16 @@ func TestExplainShowsEveryFaultAndNoClaimsOfAForgery(t *testing.T) {
 		})
 	}
 }
+
+// TestF17ATimeInTheFutureIsNotFresh: after a clock was set back, a dead feed would otherwise pass for fresh until the
+// clock has caught up.
+func TestF17ATimeInTheFutureIsNotFresh(t *testing.T) {
+	set := NewRevocationSet()
+	set.MarkFresh(testStart)
+	if age := set.Age(testStart.Add(time.Minute)); age != time.Minute {
+		t.Errorf("a minute later it is %s old", age)
+	}
+	if age := set.Age(testStart.Add(-time.Hour)); age < 24*time.Hour {
+		t.Errorf("an hour before it is %s old", age)
+	}
+}
