@@ -1,0 +1,92 @@
+package pages
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	"golang.org/x/text/language"
+)
+
+// What a reader may ask for: more languages than anybody reads, and the longest tag of RFC 5646 §4.4.1 with room for a
+// weight. What lies beyond is not looked at.
+const (
+	maxTags = 20
+	maxTag  = 64
+)
+
+// Languages lists the languages that there are texts in, the default first (RFC 8414 §2, ui_locales_supported).
+func (p *Pages) Languages() []string {
+	names := make([]string, len(p.languages))
+	for i, lang := range p.languages {
+		names[i] = string(lang)
+	}
+	return names
+}
+
+// Language returns the language to answer in: the first one that there is of the parameter ui_locales (OpenID Connect
+// Core §3.1.2.1), which the application sends, then of the Accept-Language header (RFC 9110 §12.5.4), which the browser
+// sends, then the default one. It never fails: a part that cannot be read is passed over.
+func (p *Pages) Language(uiLocales string, acceptLanguage []string) Language {
+	for _, tag := range slices.Concat(parseLocales(uiLocales), parseAccept(acceptLanguage)) {
+		if _, i, confidence := p.matcher.Match(tag); confidence >= language.High {
+			return p.languages[i]
+		}
+	}
+	return p.languages[0]
+}
+
+// parseLocales reads tags that are separated by spaces, the preferred one first.
+func parseLocales(list string) []language.Tag {
+	var tags []language.Tag
+	for item := range items(list, " ") {
+		if tag, err := language.Parse(item); err == nil {
+			tags = append(tags, tag)
+		}
+	}
+	return tags
+}
+
+// parseAccept reads tags and their weights item by item, since the library gives up the whole header for one bad item.
+func parseAccept(values []string) []language.Tag {
+	type weighted struct {
+		tag    language.Tag
+		weight float32
+	}
+	var accepted []weighted
+	for item := range items(strings.Join(values, ","), ",") {
+		tags, weights, err := language.ParseAcceptLanguage(item)
+		if err == nil && len(tags) == 1 {
+			accepted = append(accepted, weighted{tags[0], weights[0]})
+		}
+	}
+	slices.SortStableFunc(accepted, func(a, b weighted) int {
+		switch {
+		case a.weight > b.weight:
+			return -1
+		case a.weight < b.weight:
+			return 1
+		}
+		return 0
+	})
+	tags := make([]language.Tag, len(accepted))
+	for i, a := range accepted {
+		tags[i] = a.tag
+	}
+	return tags
+}
+
+// items are the first parts of a list but for those that are too long.
+func items(list, separator string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		seen := 0
+		for item := range strings.SplitSeq(list, separator) {
+			if seen++; seen > maxTags {
+				return
+			}
+			if len(item) <= maxTag && !yield(item) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package pages
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestLanguageIsTheReaders(t *testing.T) {
+	p := open(t, Brand{})
+	for _, test := range []struct {
+		name, locales string
+		accept        []string
+		want          Language
+	}{
+		{"nothing", "", nil, "en"},
+		{"header", "", []string{"de"}, "de"},
+		{"region", "", []string{"de-AT,de;q=0.9,en;q=0.8"}, "de"},
+		{"close enough", "gsw", nil, "de"},
+		{"weights", "", []string{"de;q=0.5, en;q=0.7"}, "en"},
+		{"weights out of order", "", []string{"en;q=0.5, de;q=0.7"}, "de"},
+		{"not at any price", "", []string{"de;q=0"}, "en"},
+		{"first one that there is", "", []string{"fr, pl;q=0.9, de;q=0.8, en;q=0.7"}, "de"},
+		{"two headers", "", []string{"fr", "de;q=0.5"}, "de"},
+		{"anything", "", []string{"*"}, "en"},
+		{"none that there is", "fr-CA pl", []string{"da"}, "en"},
+		{"the application first", "de en", []string{"en"}, "de"},
+		{"the application in order", "fr en de", []string{"de"}, "en"},
+		{"the browser when the application has none", "fr", []string{"de"}, "de"},
+		{"case", "DE-de", nil, "de"},
+		{"underscore", "de_CH", nil, "de"},
+		{"one bad item", "", []string{"???, xx-yyyyy;q=1, de;q=0.3"}, "de"},
+		{"one bad locale", "\x00 -- de", nil, "de"},
+		{"bad weight", "", []string{"de;q=much"}, "en"},
+		{"markup", `"><script>`, []string{"<de>"}, "en"},
+		{"too many", strings.Repeat("fr ", maxTags) + "de", nil, "en"},
+		{"just enough", strings.Repeat("fr ", maxTags-1) + "de", nil, "de"},
+		{"long", "de-x" + strings.Repeat("-abcdefg", 7), nil, "de"},
+		{"too long", "de-x" + strings.Repeat("-abcdefg", 8), nil, "en"},
+		{"megabytes", strings.Repeat("de-", 1<<20), []string{strings.Repeat("-", 1<<20) + ",de"}, "de"},
+		{"many headers", "", slices.Repeat([]string{"a-" + strings.Repeat("b-", 1<<16)}, 50), "en"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := p.Language(test.locales, test.accept); got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestLanguagesBeginWithTheDefault(t *testing.T) {
+	if got := open(t, Brand{}).Languages(); !slices.Equal(got, []string{"en", "de"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// FuzzLanguage holds: whatever is asked for, the answer is one of the languages that there are.
+func FuzzLanguage(f *testing.F) {
+	f.Add("de-AT fr", "en;q=0.5,de")
+	f.Add("x-a-b i-klingon", "*;q=0,und-u-co-phonebk-x-y")
+	p := open(f, Brand{})
+	f.Fuzz(func(t *testing.T, locales, accept string) {
+		if got := p.Language(locales, []string{accept}); !slices.Contains(p.languages, got) {
+			t.Errorf("%q", got)
+		}
+	})
+}

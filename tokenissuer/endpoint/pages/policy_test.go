@@ -1,0 +1,155 @@
+package pages
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var svg = []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><path d="M0 0h1v1z"/></svg>`)
+
+// directives are a policy by name.
+func directives(policy string) map[string]string {
+	parts := make(map[string]string)
+	for directive := range strings.SplitSeq(policy, "; ") {
+		name, value, _ := strings.Cut(directive, " ")
+		parts[name] = value
+	}
+	return parts
+}
+
+func TestA68NobodyMayFrameThePages(t *testing.T) {
+	policy := open(t, Brand{}).ContentSecurityPolicy("https://app.example")
+	if got := directives(policy)["frame-ancestors"]; got != "'none'" {
+		t.Errorf("frame-ancestors %s", got)
+	}
+}
+
+// TestA69PolicyKnowsTheStyleAndAllowsNothingElse: what a page has inside is what its policy lets through.
+func TestA69PolicyKnowsTheStyleAndAllowsNothingElse(t *testing.T) {
+	for name, b := range map[string]Brand{"plain": {}, "logo": {Logo: &Logo{MediaType: "image/svg+xml", Data: svg}}} {
+		t.Run(name, func(t *testing.T) {
+			p := open(t, b)
+			policy := directives(p.ContentSecurityPolicy())
+			want := map[string]string{
+				"default-src": "'none'", "base-uri": "'none'", "frame-ancestors": "'none'", "form-action": "'self'",
+				"style-src": policy["style-src"],
+			}
+			if b.Logo != nil {
+				want["img-src"] = "data:"
+			}
+			for directive, value := range want {
+				if policy[directive] != value {
+					t.Errorf("%s is %q, want %q", directive, policy[directive], value)
+				}
+			}
+			if len(policy) != len(want) {
+				t.Errorf("policy %q", policy)
+			}
+			for name, page := range samples(harmless) {
+				d := parse(t, render(t, p, "de", page))
+				style := d.all("style")[0].FirstChild.Data
+				digest := sha256.Sum256([]byte(style))
+				if policy["style-src"] != "'sha256-"+base64.StdEncoding.EncodeToString(digest[:])+"'" {
+					t.Errorf("%s: the style is not the one of the policy", name)
+				}
+				holdsNoCode(t, name, d)
+			}
+		})
+	}
+}
+
+// holdsNoCode fails for what the policy would refuse: scripts, event handlers and styles in attributes.
+func holdsNoCode(t *testing.T, name string, d document) {
+	t.Helper()
+	for _, n := range d.elements {
+		if n.Data == "script" {
+			t.Errorf("%s has a script", name)
+		}
+		for _, a := range n.Attr {
+			if a.Key == "style" || strings.HasPrefix(a.Key, "on") {
+				t.Errorf("%s: <%s> has an attribute %s", name, n.Data, a.Key)
+			}
+		}
+	}
+}
+
+func TestA69FormTargets(t *testing.T) {
+	p := open(t, Brand{})
+	for _, test := range []struct{ name, target, want string }{
+		{"origin", "https://app.example.com", " https://app.example.com"},
+		{"port", "https://app.example.com:8443", " https://app.example.com:8443"},
+		{"upper case", "HTTPS://App.Example.com", " https://app.example.com"},
+		{"loopback", "http://127.0.0.1:53127", " http://127.0.0.1:53127"},
+		{"localhost", "http://localhost:3000", " http://localhost:3000"},
+		{"ipv6 has no expression of its own", "http://[::1]:53127", " http:"},
+		{"private scheme", "com.example.app:", " com.example.app:"},
+		{"empty", "", ""},
+		{"path", "https://app.example.com/callback", ""},
+		{"query", "https://app.example.com?x", ""},
+		{"user", "https://user@app.example.com", ""},
+		{"directive", "https://app.example.com; script-src *", ""},
+		{"second source", "https://app.example.com https://evil.example", ""},
+		{"comma", "https://app.example.com,default-src", ""},
+		{"comma in the host", "https://a,b.example", ""},
+		{"line break", "https://app.example.com\r\nSet-Cookie: a=b", ""},
+		{"line break at the end", "https://app.example.com\n", ""},
+		{"nul", "https://app\x00.example.com", ""},
+		{"keyword", "'unsafe-inline'", ""},
+		{"wildcard", "*", ""},
+		{"wildcard host", "https://*.example.com", ""},
+		{"wildcard port", "https://app.example.com:*", ""},
+		{"no port", "https://app.example.com:", ""},
+		{"no host", "https://", ""},
+		{"any web site", "https:", ""},
+		{"any web site without TLS", "HTTP:", ""},
+		{"javascript", "javascript:", ""},
+		{"data", "data:", ""},
+		{"blob", "blob:", ""},
+		{"scheme with a path", "com.example.app:/callback", ""},
+		{"scheme with a directive", "com.example.app:; script-src *", ""},
+		{"two schemes", "com.example.app:\nevil:", ""},
+		{"other scheme with a host", "ftp://app.example.com", ""},
+		{"not ASCII", "https://bücher.example", ""},
+		{"not UTF-8", "https://\xff.example", ""},
+		{"Kelvin sign", "https://\u212Aelvin.example", " https://kelvin.example"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			want := p.policy + test.want
+			if got := p.ContentSecurityPolicy(test.target); got != want {
+				t.Errorf("%q", strings.TrimPrefix(got, p.policy))
+			}
+		})
+	}
+	got := p.ContentSecurityPolicy("https://a.example", "no target", "b.example:")
+	if got != p.policy+" https://a.example b.example:" {
+		t.Errorf("several: %q", got)
+	}
+}
+
+// TestA90NothingIsLoaded: a page is complete, and tells nobody that it was opened.
+func TestA90NothingIsLoaded(t *testing.T) {
+	p := open(t, Brand{Name: "Acme", Logo: &Logo{MediaType: "image/svg+xml", Data: svg}})
+	loads := []string{"link", "script", "iframe", "frame", "object", "embed", "audio", "video", "source", "base", "svg", "picture"}
+	for name, page := range samples(harmless) {
+		d := parse(t, render(t, p, "en", page))
+		for _, n := range d.elements {
+			if slices.Contains(loads, n.Data) {
+				t.Errorf("%s has a <%s>", name, n.Data)
+			}
+			for _, a := range n.Attr {
+				if a.Key == "srcset" || a.Key == "background" || a.Key == "ping" || a.Key == "src" && !strings.HasPrefix(a.Val, "data:") {
+					t.Errorf("%s: <%s> loads %s", name, n.Data, a.Val)
+				}
+			}
+		}
+		if style := d.all("style")[0].FirstChild.Data; strings.Contains(style, "url(") || strings.Contains(style, "@import") {
+			t.Errorf("%s: the style loads something", name)
+		}
+		if policy, _ := attr(d.find(t, "name", "referrer"), "content"); policy != "no-referrer" {
+			t.Errorf("%s: referrer %q", name, policy)
+		}
+	}
+}

@@ -1,0 +1,313 @@
+package pages
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+)
+
+// everyPage calls with every page in every state and language.
+func everyPage(t *testing.T, check func(t *testing.T, page Page, out string)) {
+	p := open(t, Brand{})
+	for _, lang := range p.languages {
+		for name, page := range states(harmless) {
+			t.Run(string(lang)+" "+name, func(t *testing.T) { check(t, page, render(t, p, lang, page)) })
+		}
+	}
+}
+
+func TestPagesAreWellFormed(t *testing.T) {
+	everyPage(t, func(t *testing.T, page Page, out string) {
+		if tag := unbalanced(out); tag != "" {
+			t.Errorf("<%s> has no counterpart", tag)
+		}
+		d := parse(t, out)
+		for _, once := range []string{"title", "h1", "main", "header", "style"} {
+			if n := len(d.all(once)); n != 1 {
+				t.Errorf("%d elements %s", n, once)
+			}
+		}
+		ids := make(map[string]bool)
+		for _, n := range d.elements {
+			if id, has := attr(n, "id"); has && ids[id] {
+				t.Errorf("two elements have the id %q", id)
+			} else if has {
+				ids[id] = true
+			}
+		}
+		for _, n := range d.elements {
+			for _, reference := range []string{"for", "aria-describedby", "aria-labelledby"} {
+				value, _ := attr(n, reference)
+				for id := range strings.FieldsSeq(value) {
+					if !ids[id] {
+						t.Errorf("%s of <%s> points at %q, which is not there", reference, n.Data, id)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestHeadingsFollowEachOther(t *testing.T) {
+	everyPage(t, func(t *testing.T, _ Page, out string) {
+		last := 0
+		for _, n := range parse(t, out).elements {
+			if len(n.Data) != 2 || n.Data[0] != 'h' || n.Data[1] < '1' || n.Data[1] > '6' {
+				continue
+			}
+			level := int(n.Data[1] - '0')
+			if level > last+1 || text(n) == "" {
+				t.Errorf("<%s>%s follows h%d", n.Data, text(n), last)
+			}
+			last = level
+		}
+	})
+}
+
+func TestFormsCarryWhatTheyMust(t *testing.T) {
+	everyPage(t, func(t *testing.T, _ Page, out string) {
+		for _, form := range parse(t, out).all("form") {
+			if method, _ := attr(form, "method"); method != "post" || inside(form, "form") {
+				t.Errorf("a form with the method %q", method)
+			}
+			hidden := make(map[string]string)
+			buttons := 0
+			for n := range form.Descendants() {
+				if kind, _ := attr(n, "type"); n.Data == "input" && kind == "hidden" {
+					name, _ := attr(n, "name")
+					hidden[name], _ = attr(n, "value")
+				}
+				if n.Data == "button" && text(n) != "" {
+					buttons++
+				}
+			}
+			if len(hidden) != 2 || hidden["form_token"] != harmless("token") || hidden["pending"] != harmless("pending") {
+				t.Errorf("hidden fields %q", hidden)
+			}
+			if buttons == 0 {
+				t.Error("a form without a button")
+			}
+		}
+	})
+	out := render(t, open(t, Brand{}), "en", SignIn{Form: Form{Token: "x"}})
+	if parse(t, out).with("name", "pending") != nil {
+		t.Error("a field for no pending request")
+	}
+}
+
+func TestInputsHaveLabels(t *testing.T) {
+	everyPage(t, func(t *testing.T, _ Page, out string) {
+		d := parse(t, out)
+		for _, n := range d.all("input") {
+			if kind, _ := attr(n, "type"); kind == "hidden" {
+				continue
+			}
+			id, _ := attr(n, "id")
+			if label := d.with("for", id); id == "" || label == nil || text(label) == "" {
+				t.Errorf("the input %q has no label", id)
+			}
+		}
+	})
+}
+
+func TestPageNamesItsLanguageAndBrand(t *testing.T) {
+	for _, test := range []struct {
+		name, title, lang string
+		brand             Brand
+		ask               Language
+		page              Page
+	}{
+		{"default", "Sign in – Gatehouse", "en", Brand{}, "", SignIn{}},
+		{"unknown language", "Sign in – Gatehouse", "en", Brand{}, "xx", SignIn{}},
+		{"german", "Zugriff erlauben? – Acme <&> Söhne", "de", Brand{Name: "Acme <&> Söhne"}, "de", Consent{}},
+		{"after an error", "Fehler: Anmelden – Gatehouse", "de", Brand{}, "de", SignIn{Notice: WrongCredentials}},
+		{"asked again is no error", "Anmelden – Gatehouse", "de", Brand{}, "de", SignIn{Notice: SignInAgain}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := parse(t, render(t, open(t, test.brand), test.ask, test.page))
+			if got := text(d.all("title")[0]); got != test.title {
+				t.Errorf("title %q, want %q", got, test.title)
+			}
+			if got, _ := attr(d.all("html")[0], "lang"); got != test.lang {
+				t.Errorf("lang %q, want %q", got, test.lang)
+			}
+			want := test.brand.Name
+			if want == "" {
+				want = defaultName
+			}
+			if got := text(d.all("header")[0]); got != want {
+				t.Errorf("header %q, want %q", got, want)
+			}
+			if own := d.with("class", "mark") != nil; own != (test.brand.Name == "") {
+				t.Errorf("our own mark is shown: %t", own)
+			}
+		})
+	}
+}
+
+func TestConsentShowsWhatIsDecided(t *testing.T) {
+	scopes := []Scope{{Name: "public"}, {Name: "orders", Words: "See your orders"}, {Name: "acme:raw"}, {Name: "trusted"}}
+	d := parse(t, render(t, open(t, Brand{}), "de", Consent{
+		ClientName: "Portal", ClientID: "portal-1", Host: "portal.example:8443", Scopes: scopes, User: "Ada", Email: "ada@acme.example",
+		SwitchURL: "/oauth/login?switch=1",
+	}))
+	for id, want := range map[string]string{
+		"scope_0": "Öffentliche Daten lesen", "scope_1": "See your orders", "scope_2": "acme:raw", "scope_3": "In Ihrem Namen handeln",
+	} {
+		box := d.find(t, "name", id)
+		if _, ticked := attr(box, "checked"); !ticked {
+			t.Errorf("%s is not ticked", id)
+		}
+		if got := text(d.find(t, "for", id)); got != want {
+			t.Errorf("%s says %q, want %q", id, got, want)
+		}
+	}
+	if d.with("name", "scope_4") != nil {
+		t.Error("a scope too many")
+	}
+	for _, words := range []string{
+		"Portal möchte auf Ihr Konto zugreifen.", "Ihre Antwort geht an portal.example:8443.", "Angemeldet als Ada ada@acme.example",
+	} {
+		if !strings.Contains(d.body(), words) {
+			t.Errorf("%q is missing in %q", words, d.body())
+		}
+	}
+	var decisions []string
+	for _, n := range d.all("button") {
+		name, _ := attr(n, "name")
+		value, _ := attr(n, "value")
+		decisions = append(decisions, name+"="+value+" "+text(n))
+	}
+	if want := []string{"decision=allow Erlauben", "decision=deny Ablehnen"}; !slices.Equal(decisions, want) {
+		t.Errorf("buttons %q, want %q", decisions, want)
+	}
+	if link := d.find(t, "href", "/oauth/login?switch=1"); text(link) != "Anderes Konto verwenden" {
+		t.Errorf("the way to another account is called %q", text(link))
+	}
+}
+
+func TestConsentNamesANamelessClientByItsID(t *testing.T) {
+	d := parse(t, render(t, open(t, Brand{}), "en", Consent{ClientID: "portal-1", User: "a@b.example", Email: "a@b.example"}))
+	if !strings.Contains(d.body(), "portal-1 would like to access your account.") {
+		t.Error(d.body())
+	}
+	if strings.Count(d.body(), "a@b.example") != 1 {
+		t.Error("who has no name is shown twice")
+	}
+}
+
+func TestAccountEndsWhatItLists(t *testing.T) {
+	d := parse(t, render(t, open(t, Brand{}), "de", samples(harmless)["account"]))
+	var fields []string
+	for _, n := range d.all("button") {
+		name, _ := attr(n, "name")
+		value, _ := attr(n, "value")
+		fields = append(fields, name+"="+value)
+	}
+	// The browser that asks has no button of its own: the way out of it is the sign-out page.
+	want := []string{"application=Some id", "application=new", "session=Some id", "everywhere=yes"}
+	if !slices.Equal(fields, want) {
+		t.Errorf("buttons %q, want %q", fields, want)
+	}
+	if label, _ := attr(d.find(t, "id", "revoke-1"), "aria-labelledby"); label != "revoke-1 application-1" {
+		t.Errorf("what a button ends is told by %q", label)
+	}
+	badge := d.find(t, "class", "badge")
+	if text(badge) != "Dieser Browser" || text(badge.Parent) != "Some note Dieser Browser" {
+		t.Errorf("this browser is %q", text(badge.Parent))
+	}
+	for _, words := range []string{
+		"Erlaubt am 3. März 2026", "Zuletzt verwendet am 13. Juni 2026", "Zuletzt aktiv am 3. März 2026 um 10:05 Uhr (UTC)",
+		"Unbekannter Browser",
+	} {
+		if !strings.Contains(d.body(), words) {
+			t.Errorf("%q is missing in %q", words, d.body())
+		}
+	}
+	if got, _ := attr(d.all("time")[0], "datetime"); got != "2026-03-03T09:05:00Z" {
+		t.Errorf("datetime %q", got)
+	}
+	if strings.Count(d.body(), "Zuletzt verwendet") != 1 {
+		t.Error("an application that was never used was used")
+	}
+}
+
+func TestAccountSaysWhenThereIsNothing(t *testing.T) {
+	d := parse(t, render(t, open(t, Brand{}), "en", Account{User: "Ada", Email: "ada@acme.example"}))
+	for _, words := range []string{"No application may act for you now.", "You are not signed in with any browser."} {
+		if !strings.Contains(d.body(), words) {
+			t.Errorf("%q is missing", words)
+		}
+	}
+	if strings.Contains(d.body(), "Organisation") || strings.Contains(d.body(), "Role") {
+		t.Error("a label without a value")
+	}
+}
+
+func TestSignOutAsksAndSaysThatItIsDone(t *testing.T) {
+	p := open(t, Brand{})
+	asks := parse(t, render(t, p, "de", SignOut{Email: "ada@acme.example", Form: Form{Action: "/oauth/logout"}}))
+	if !strings.Contains(asks.body(), "Sie sind als ada@acme.example angemeldet.") || len(asks.all("form")) != 1 {
+		t.Error(asks.body())
+	}
+	done := parse(t, render(t, p, "de", SignOut{Done: true, SignInURL: "/oauth/login"}))
+	if len(done.all("form")) != 0 || text(done.find(t, "href", "/oauth/login")) != "Wieder anmelden" {
+		t.Error(done.body())
+	}
+}
+
+// TestEachProblemHasItsOwnWords: and its own title, in every language.
+func TestEachProblemHasItsOwnWords(t *testing.T) {
+	p := open(t, Brand{})
+	for _, lang := range p.languages {
+		seen := make(map[string]bool)
+		for _, code := range problemCodes {
+			d := parse(t, render(t, p, lang, Problem{Code: code}))
+			title, words := text(d.all("h1")[0]), text(d.all("p")[0])
+			if title == "" || words == "" || seen[title] || seen[words] {
+				t.Errorf("%s in %s: %q, %q", code, lang, title, words)
+			}
+			seen[title], seen[words] = true, true
+		}
+	}
+	if _, err := p.Render("en", Problem{Code: "made_up"}); err == nil {
+		t.Error("a problem without words is rendered")
+	}
+}
+
+func TestProblemTellsWhenToTryAgainAndTheDetail(t *testing.T) {
+	p := open(t, Brand{})
+	for _, test := range []struct {
+		name string
+		page Problem
+		want string
+	}{
+		{"throttled", Problem{Code: Throttled, RetryAfter: 90 * time.Second}, "wait. Try again in 2 minutes."},
+		{"no time known", Problem{Code: Unavailable}, "nothing wrong. Try again in a moment."},
+		{"another one that passes", Problem{Code: Internal, RetryAfter: time.Minute}, "this service. Try again in 1 minute."},
+		{"does not pass", Problem{Code: NotFound}, "where you came from."},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := parse(t, render(t, p, "en", test.page))
+			if got := text(d.all("main")[0]); !strings.HasSuffix(got, test.want) {
+				t.Errorf("%q does not end with %q", got, test.want)
+			}
+		})
+	}
+	detail := parse(t, render(t, p, "de", Problem{Code: BadClient, Detail: "The redirect URI is unknown."})).all("code")
+	if len(detail) != 1 || text(detail[0]) != "The redirect URI is unknown." {
+		t.Fatalf("%d details", len(detail))
+	}
+	if lang := english(detail[0]); !lang {
+		t.Error("a German voice reads an English sentence")
+	}
+}
+
+// english tells whether an element is marked as English.
+func english(n *html.Node) bool {
+	lang, _ := attr(n.Parent, "lang")
+	return lang == "en"
+}

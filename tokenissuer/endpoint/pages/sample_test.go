@@ -1,0 +1,88 @@
+package pages
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// samples are the pages, with and without whatever can be left out, each field filled with what fill makes of its name.
+func samples(fill func(field string) string) map[string]Page {
+	form := Form{Action: fill("action"), Token: fill("token"), Pending: fill("pending")}
+	since := time.Date(2026, time.March, 3, 9, 5, 0, 0, time.UTC)
+	scopes := []Scope{
+		{Name: "public"}, {Name: "trusted"}, {Name: "refresh_token"}, {Name: "offline_access"}, {Name: fill("scope")},
+		{Name: "orders", Words: fill("words")},
+	}
+	return map[string]Page{
+		"signin":       SignIn{Form: form, ClientName: fill("client")},
+		"signin known": SignIn{Form: form, Email: fill("email"), Notice: WrongCredentials},
+		"consent": Consent{
+			Form: form, ClientName: fill("client"), ClientID: fill("client id"), Host: fill("host"), Scopes: scopes,
+			User: fill("user"), Email: fill("email"), SwitchURL: fill("switch"),
+		},
+		"consent nameless": Consent{
+			Form: form, ClientID: fill("client id"), Host: fill("host"), User: fill("email"), Email: fill("email"),
+			SwitchURL: fill("switch"),
+		},
+		"account": Account{
+			Form: form, User: fill("user"), Email: fill("email"), Organisation: fill("organisation"), Role: fill("role"),
+			SignOutURL: fill("sign out"),
+			Applications: []Application{
+				{ID: fill("id"), Name: fill("application"), Scopes: scopes, Since: since, LastUsed: since.AddDate(0, 3, 10)},
+				{ID: "new", Name: "New", Since: since},
+			},
+			Sessions: []Session{
+				{ID: fill("id"), Note: fill("note"), Since: since, LastSeen: since.Add(time.Hour), Current: true},
+				{ID: fill("id"), Since: since, LastSeen: since.Add(time.Hour)},
+			},
+		},
+		"account empty": Account{Form: form, User: fill("user"), Email: fill("email"), SignOutURL: fill("sign out")},
+		"signout":       SignOut{Form: form, Email: fill("email")},
+		"signout done":  SignOut{Done: true, SignInURL: fill("sign in")},
+		"problem":       Problem{Code: BadClient, Detail: fill("detail")},
+	}
+}
+
+// states are the samples and whatever else a page can say.
+func states(fill func(field string) string) map[string]Page {
+	all := samples(fill)
+	form := Form{Action: fill("action"), Token: fill("token"), Pending: fill("pending")}
+	for _, role := range []string{"admin", "group_manager", "business_manager", "member"} {
+		all["account "+role] = Account{Form: form, User: fill("user"), Email: fill("email"), Role: role}
+	}
+	for _, n := range notices {
+		all["signin "+string(n)] = SignIn{Form: form, Notice: n, RetryAfter: 2 * time.Minute, Email: fill("email")}
+	}
+	for _, c := range problemCodes {
+		all["problem "+string(c)] = Problem{Code: c, Detail: fill("detail")}
+	}
+	return all
+}
+
+var notices = []Notice{WrongCredentials, TooManyAttempts, Busy, SignInAgain}
+
+var problemCodes = []ProblemCode{
+	BadClient, BadRequest, Expired, Forged, Decided, NotFound, NotAllowed, Throttled, Unavailable, Internal,
+}
+
+// harmless fills fields with words.
+func harmless(field string) string { return "Some " + strings.ReplaceAll(field, " ", "-") }
+
+func open(t testing.TB, b Brand) *Pages {
+	t.Helper()
+	p, err := New(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func render(t testing.TB, p *Pages, lang Language, page Page) string {
+	t.Helper()
+	out, err := p.Render(lang, page)
+	if err != nil {
+		t.Fatalf("%#v: %v", page, err)
+	}
+	return string(out)
+}
