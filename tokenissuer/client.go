@@ -169,3 +169,9 @@ func validateRedirectURI(uri string) error {
 	}
 	return nil
 }
+
+// mayRefresh tells whether the client can use refresh tokens: it is registered for the grant, or for a scope that asks
+// for them.
+func (c *Client) mayRefresh() bool {
+	return c.MayUse(RefreshTokenGrant) || slices.ContainsFunc(c.Scopes, asksForRefresh)
+}

@@ -117,14 +117,14 @@ func TestClientsThatCannotBeRegistered(t *testing.T) {
 
 func TestDirectories(t *testing.T) {
 	declared := &Client{ID: "a", Type: PublicClient, Grants: []GrantType{AuthorizationCode}}
-	static, err := NewStaticDirectory(declared)
+	static, err := NewStaticDirectory(Declarations{Clients: []*Client{declared}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewStaticDirectory(declared, declared); err == nil {
+	if _, err := NewStaticDirectory(Declarations{Clients: []*Client{declared, declared}}); err == nil {
 		t.Error("one client was declared twice")
 	}
-	if _, err := NewStaticDirectory(&Client{ID: "b"}); err == nil {
+	if _, err := NewStaticDirectory(Declarations{Clients: []*Client{{ID: "b"}}}); err == nil {
 		t.Error("a client that cannot be was declared")
 	}
 	store := newFakeDirectory(&Client{ID: "a", Type: ConfidentialClient}, &Client{ID: "b", Type: ConfidentialClient})

@@ -35,6 +35,9 @@ func (a *ClientAuthentication) clientID() string {
 	return a.PublicID
 }
 
+// errNoClient is the invalid_client for a request that names no client at all.
+var errNoClient error = NewError(InvalidClient, "client_credentials_missing")
+
 // AuthenticateClient returns the client that the request proved to come from. Unknown client, wrong secret, disabled
 // client and a public client with a secret are one invalid_client.
 //
@@ -46,7 +49,7 @@ func (is *Issuer) AuthenticateClient(ctx context.Context, a ClientAuthentication
 		return nil, a.Malformed
 	}
 	if len(a.Readings) == 0 && a.PublicID == "" {
-		return nil, NewError(InvalidClient, "client_credentials_missing")
+		return nil, errNoClient
 	}
 	now := is.Now()
 	if err := is.checkAttempts(ctx, a, now); err != nil {
@@ -110,24 +113,18 @@ const addressFactor = 10
 // client id: a service with a stale secret locks out neither its neighbours behind the same address nor the owner of the
 // id elsewhere. The second is of the address alone, and wider, so that trying many ids is bounded too.
 func (is *Issuer) buckets(a ClientAuthentication) []bucket {
-	if is.Attempts == nil || is.ClientLimit.Failures == 0 {
-		return nil
-	}
-	return []bucket{
-		{"client\x00" + a.Address + "\x00" + a.clientID(), is.ClientLimit.Failures},
-		{"address\x00" + a.Address, is.ClientLimit.Failures * addressFactor},
-	}
-}
-
-type bucket struct {
-	name  string
-	limit int
+	wide := is.ClientLimit
+	wide.Failures *= addressFactor
+	return is.limited(
+		bucket{"client\x00" + a.Address + "\x00" + a.clientID(), is.ClientLimit},
+		bucket{"address\x00" + a.Address, wide},
+	)
 }
 
 func (is *Issuer) checkAttempts(ctx context.Context, a ClientAuthentication, now time.Time) error {
 	for _, b := range is.buckets(a) {
-		if n, until := is.Attempts.Failures(ctx, b.name, now); n >= b.limit {
-			return throttled(until, now)
+		if n, until := is.Attempts.Failures(ctx, b.name, now); n >= b.limit.Failures {
+			return throttled("client_throttled", until, now)
 		}
 	}
 	return nil
@@ -138,15 +135,15 @@ func (is *Issuer) countFailure(ctx context.Context, a ClientAuthentication, now 
 	refusal := NewError(InvalidClient, "client_authentication_failed").WithCause(fmt.Errorf("client %.64q", a.clientID()))
 	for _, b := range is.buckets(a) {
 		// Requests that ran side by side passed the check before any was counted; the count decides again.
-		if n, until := is.Attempts.Fail(ctx, b.name, is.ClientLimit.Window, now); n > b.limit {
-			refusal = throttled(until, now)
+		if n, until := is.Attempts.Fail(ctx, b.name, b.limit.Window, now); n > b.limit.Failures {
+			refusal = throttled("client_throttled", until, now)
 		}
 	}
 	return refusal
 }
 
-func throttled(until, now time.Time) *Error {
-	e := NewError(RateLimited, "client_throttled")
+func throttled(reason string, until, now time.Time) *Error {
+	e := NewError(RateLimited, reason)
 	e.RetryAfter = until.Sub(now)
 	return e
 }

@@ -295,7 +295,7 @@ func TestRememberedClientsStillNeedTheirSecret(t *testing.T) {
 
 func TestADeclaredClientSurvivesAFailingStore(t *testing.T) {
 	a := newAuthority(t)
-	declared, err := NewStaticDirectory(&Client{ID: "decl", Type: ConfidentialClient, Secrets: digestsOf(testSecret), Grants: []GrantType{ClientCredentials}, Scopes: Scopes{ScopePublic}})
+	declared, err := NewStaticDirectory(Declarations{Clients: []*Client{{ID: "decl", Type: ConfidentialClient, Secrets: digestsOf(testSecret), Grants: []GrantType{ClientCredentials}, Scopes: Scopes{ScopePublic}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,8 +27,31 @@ const (
 	TemporarilyUnavailable ErrorCode = "temporarily_unavailable"
 	// RateLimited reaches clients as temporarily_unavailable, with another status.
 	RateLimited ErrorCode = "rate_limited"
+	// Denied is a user's no (RFC 6749 §4.1.2.1). It reaches clients as access_denied.
+	Denied ErrorCode = "denied_by_user"
+	// The errors of an authorization request (RFC 6749 §4.1.2.1, OpenID Connect Core §3.1.2.6).
+	UnsupportedResponseType ErrorCode = "unsupported_response_type"
+	LoginRequired           ErrorCode = "login_required"
+	ConsentRequired         ErrorCode = "consent_required"
+	RequestNotSupported     ErrorCode = "request_not_supported"
+	RequestURINotSupported  ErrorCode = "request_uri_not_supported"
+	// The refusals of the operation by which an organisation's admin obtains tokens.
+	UserContextRequired  ErrorCode = "user_context_required"
+	AdminRequired        ErrorCode = "admin_required"
+	UserNotFound         ErrorCode = "user_not_found"
+	TargetRoleNotAllowed ErrorCode = "target_role_not_allowed"
+	UserInactive         ErrorCode = "user_inactive"
 	// TokenNotYours reaches clients as unauthorized_client, with another status (RFC 7009 §2.1).
 	TokenNotYours ErrorCode = "token_of_another_client"
+)
+
+// Reasons that somebody beyond the log looks for.
+const (
+	// ReasonCodeReplayed and ReasonRefreshReused mean that a credential was used twice and its family has ended.
+	ReasonCodeReplayed  = "code_replayed"
+	ReasonRefreshReused = "refresh_token_reused"
+	// ReasonDecided: the authorization request was answered before.
+	ReasonDecided = "request_decided"
 )
 
 // Error is the one error type of Gatehouse. Code and Description go to the client. Reason is the audit line's word
@@ -119,4 +142,17 @@ var descriptions = map[ErrorCode]string{
 	TemporarilyUnavailable: "The service is temporarily unable to handle the request. Try again later.",
 	RateLimited:            "Too many failed attempts. Try again later.",
 	TokenNotYours:          "You are not authorized to revoke this token",
+
+	Denied:                  "The resource owner or authorization server denied the request.",
+	UnsupportedResponseType: "The authorization server does not support this response type.",
+	LoginRequired:           "The authorization server requires end-user authentication.",
+	ConsentRequired:         "The authorization server requires end-user consent.",
+	RequestNotSupported:     "The request parameter is not supported.",
+	RequestURINotSupported:  "The request_uri parameter is not supported.",
+
+	UserContextRequired:  "This operation needs an access token that acts for a user.",
+	AdminRequired:        "Only an admin of the organisation may do this.",
+	UserNotFound:         "The organisation has no such user.",
+	TargetRoleNotAllowed: "Tokens can be created for group managers and business managers only.",
+	UserInactive:         "The user is not active.",
 }

@@ -160,8 +160,14 @@ func TestT22GeneratedSecretsAreLongAndOneOfAKind(t *testing.T) {
 	}
 }
 
-func TestServedGrants(t *testing.T) {
-	if got := ServedGrants(); !slices.Contains(got, ClientCredentials) || len(got) != len(exchanges) {
+// TestT104ServedGrants: the password grant is off without its rules.
+func TestT104ServedGrants(t *testing.T) {
+	a := newAuthority(t)
+	if got := a.ServedGrants(); !slices.Equal(got, []GrantType{ClientCredentials, AuthorizationCode, RefreshTokenGrant}) {
+		t.Errorf("served: %v", got)
+	}
+	a.PasswordGrant = new(PasswordRules)
+	if got := a.ServedGrants(); len(got) != len(exchanges) || !slices.Contains(got, PasswordGrant) {
 		t.Errorf("served: %v", got)
 	}
 }

@@ -1,7 +1,7 @@
 package tokenissuer
 
 import (
-	"context"
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"slices"
@@ -231,107 +231,14 @@ func blind(key *SigningKey) *SigningKey {
 	return &other
 }
 
-// fakeDirectory is a Directory that counts the questions and can fail.
-type fakeDirectory struct {
-	mu      sync.Mutex
-	clients map[string]*Client
-	asked   []string
-	fault   error
-}
-
-func newFakeDirectory(clients ...*Client) *fakeDirectory {
-	d := &fakeDirectory{clients: make(map[string]*Client)}
-	for _, c := range clients {
-		d.clients[c.ID] = c
+// testMaster is the master key of every test, so that what a fuzzer finds another process can repeat.
+func testMaster(tb testing.TB) *MasterKey {
+	tb.Helper()
+	master, err := newMasterKey(bytes.Repeat([]byte{7}, masterKeyBytes))
+	if err != nil {
+		tb.Fatal(err)
 	}
-	return d
-}
-
-func (d *fakeDirectory) Client(_ context.Context, id string) (*Client, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.asked = append(d.asked, id)
-	if d.fault != nil {
-		return nil, d.fault
-	}
-	if c, ok := d.clients[id]; ok {
-		return c, nil
-	}
-	return nil, ErrNotFound
-}
-
-func (d *fakeDirectory) put(c *Client) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.clients[c.ID] = c
-}
-
-// questions returns how often the directory was asked since the last call.
-func (d *fakeDirectory) questions() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	n := len(d.asked)
-	d.asked = nil
-	return n
-}
-
-// fakeAttempts is an AttemptCounter.
-type fakeAttempts struct {
-	mu      sync.Mutex
-	buckets map[string]fakeBucket
-	counted int
-}
-
-type fakeBucket struct {
-	n     int
-	until time.Time
-}
-
-func newFakeAttempts() *fakeAttempts { return &fakeAttempts{buckets: make(map[string]fakeBucket)} }
-
-func (a *fakeAttempts) Failures(_ context.Context, bucket string, now time.Time) (int, time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if b := a.buckets[bucket]; now.Before(b.until) {
-		return b.n, b.until
-	}
-	return 0, time.Time{}
-}
-
-func (a *fakeAttempts) Fail(_ context.Context, bucket string, window time.Duration, now time.Time) (int, time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	b := a.buckets[bucket]
-	if !now.Before(b.until) {
-		b = fakeBucket{until: now.Add(window)}
-	}
-	b.n++
-	a.buckets[bucket] = b
-	a.counted++
-	return b.n, b.until
-}
-
-// fakeRevocations is a RevocationStore that keeps a list.
-type fakeRevocations struct {
-	mu    sync.Mutex
-	list  []Revocation
-	fault error
-}
-
-func (s *fakeRevocations) Revoke(_ context.Context, r ...Revocation) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.fault != nil {
-		return s.fault
-	}
-	s.list = append(s.list, r...)
-	return nil
-}
-
-func (s *fakeRevocations) Revocations(_ context.Context, after int64) ([]Revocation, int64, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.list[after:]), int64(len(s.list)), s.fault
+	return master
 }
 
 const testSecret = "kP3wq8ZrT1vN6yXbC4mGdJ7sLfHa2uEoRi5tYn0QzWc"
@@ -350,13 +257,13 @@ type authority struct {
 	*Issuer
 	directory *fakeDirectory
 	attempts  *fakeAttempts
-	store     *fakeRevocations
+	store     *fakeStore
 }
 
 func newAuthority(tb testing.TB) *authority {
 	tb.Helper()
 	a := &authority{
-		gate: newGate(tb), attempts: newFakeAttempts(), store: new(fakeRevocations),
+		gate: newGate(tb), attempts: newFakeAttempts(), store: newFakeStore(),
 		directory: newFakeDirectory(
 			&Client{ID: "conf", Type: ConfidentialClient, Secrets: digestsOf(testSecret), Scopes: Scopes{ScopePublic, ScopeTrusted, ScopeRefreshToken, "reports"},
 				Grants: []GrantType{ClientCredentials, AuthorizationCode, RefreshTokenGrant}},
@@ -369,7 +276,7 @@ func newAuthority(tb testing.TB) *authority {
 	a.Issuer = &Issuer{
 		URL: testIssuer, Audience: []string{testAudience}, Lifetimes: DefaultLifetimes,
 		Scopes:    NewScopeCatalogue(Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
-		Directory: a.directory, Authenticated: NewClientCache(), Store: a.store, Keys: a.keys, Revocations: a.revocations,
+		Directory: a.directory, Authenticated: NewClientCache(), Store: a.store, Keys: a.keys, Master: testMaster(tb), Passwords: NewPasswords(), Revocations: a.revocations,
 		Verifier: a.verifier, Attempts: a.attempts, ClientLimit: Limit{Failures: 20, Window: time.Minute}, Now: a.gate.Now,
 	}
 	return a

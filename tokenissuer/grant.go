@@ -39,26 +39,41 @@ type Grant struct {
 	Scopes Scopes
 	// FamilyID names the token family; empty on a server token.
 	FamilyID string
+	// Generation numbers the refresh token that goes with the access token; 0: none does.
+	Generation int64
+	// Repeated: the refresh token was used before, and gives its successor again.
+	Repeated bool
+	// Actor is who obtained the token for the user, when it was somebody else.
+	Actor Actor
 	// AuthTime is when the user last proved a password; zero on a server token.
 	AuthTime time.Time
 	// Lifetime overrides the lifetime of the grant type; zero keeps it.
 	Lifetime time.Duration
+
+	// consume is the durable step on which the tokens depend; nil: none. It runs while they are signed, and nobody sees
+	// them unless it succeeds.
+	consume func() error
 }
 
-// User is the person a token acts for.
-type User struct {
-	ID           string
-	Organisation string
-	Role         string
-}
-
-// Lifetimes are how long access tokens live, by the grant that they came from. A zero member means "not set".
+// Lifetimes are how long tokens live: access tokens by the grant that they came from, and what they are refreshed or
+// exchanged with. A zero member means "not set".
 type Lifetimes struct {
 	AuthorizationCode time.Duration `json:"authorization_code,omitempty"`
 	ClientCredentials time.Duration `json:"client_credentials,omitempty"`
 	Password          time.Duration `json:"password,omitempty"`
 	AdminCreated      time.Duration `json:"admin_created,omitempty"`
+	// Refresh is how long a family can be refreshed in all, however often it is.
+	Refresh time.Duration `json:"refresh,omitempty"`
+	// RefreshIdle is how long it may rest between two refreshes.
+	RefreshIdle time.Duration `json:"refresh_idle,omitempty"`
+	// RefreshGrace is how long after its use a refresh token gives its successor again. NoGrace turns that off.
+	RefreshGrace time.Duration `json:"refresh_grace,omitempty"`
+	// Code is how long an authorization code can be redeemed.
+	Code time.Duration `json:"code,omitempty"`
 }
+
+// NoGrace as Lifetimes.RefreshGrace makes every second use of a refresh token a reuse.
+const NoGrace = time.Duration(-1)
 
 // DefaultLifetimes are those of the wire contract.
 var DefaultLifetimes = Lifetimes{
@@ -66,46 +81,80 @@ var DefaultLifetimes = Lifetimes{
 	ClientCredentials: 2 * time.Hour,
 	Password:          28 * 24 * time.Hour,
 	AdminCreated:      28 * 24 * time.Hour,
+	Refresh:           90 * 24 * time.Hour,
+	RefreshIdle:       30 * 24 * time.Hour,
+	RefreshGrace:      30 * time.Second,
+	Code:              time.Minute,
 }
 
 // MaxLifetime is the longest life of an access token. The gate refuses any that claims more, so that a leaked signing
 // key cannot be used to mint tokens for years.
 const MaxLifetime = 35 * 24 * time.Hour
 
-// Or fills the members that are not set from defaults.
-func (l Lifetimes) Or(defaults Lifetimes) Lifetimes {
-	fill := func(d, fallback time.Duration) time.Duration {
-		if d == 0 {
-			return fallback
-		}
-		return d
-	}
-	return Lifetimes{
-		AuthorizationCode: fill(l.AuthorizationCode, defaults.AuthorizationCode),
-		ClientCredentials: fill(l.ClientCredentials, defaults.ClientCredentials),
-		Password:          fill(l.Password, defaults.Password),
-		AdminCreated:      fill(l.AdminCreated, defaults.AdminCreated),
-	}
+const day = 24 * time.Hour
+
+// maxFamilyLifetime is the longest time in which a family can be refreshed.
+const maxFamilyLifetime = 400 * day
+
+// lifetimeBounds are the least and the most of each lifetime.
+var lifetimeBounds = []struct {
+	name        string
+	of          func(*Lifetimes) *time.Duration
+	least, most time.Duration
+}{
+	{"authorization_code", func(l *Lifetimes) *time.Duration { return &l.AuthorizationCode }, time.Second, MaxLifetime},
+	{"client_credentials", func(l *Lifetimes) *time.Duration { return &l.ClientCredentials }, time.Second, MaxLifetime},
+	{"password", func(l *Lifetimes) *time.Duration { return &l.Password }, time.Second, MaxLifetime},
+	{"admin_created", func(l *Lifetimes) *time.Duration { return &l.AdminCreated }, time.Second, MaxLifetime},
+	{"refresh", func(l *Lifetimes) *time.Duration { return &l.Refresh }, time.Second, maxFamilyLifetime},
+	{"refresh_idle", func(l *Lifetimes) *time.Duration { return &l.RefreshIdle }, time.Second, maxFamilyLifetime},
+	{"refresh_grace", func(l *Lifetimes) *time.Duration { return &l.RefreshGrace }, NoGrace, 5 * time.Minute},
+	{"code", func(l *Lifetimes) *time.Duration { return &l.Code }, time.Second, 10 * time.Minute},
 }
 
-// Validate refuses lifetimes that are set and not between one second and MaxLifetime.
+// Or fills the members that are not set from defaults.
+func (l Lifetimes) Or(defaults Lifetimes) Lifetimes {
+	for _, bound := range lifetimeBounds {
+		if d := bound.of(&l); *d == 0 {
+			*d = *bound.of(&defaults)
+		}
+	}
+	return l
+}
+
+// Validate refuses lifetimes that are set and out of bounds.
 func (l Lifetimes) Validate() error {
-	for _, d := range []time.Duration{l.AuthorizationCode, l.ClientCredentials, l.Password, l.AdminCreated} {
-		if d != 0 && (d < time.Second || d > MaxLifetime) {
-			return fmt.Errorf("token lifetime %s: use 1s to %dd", d, MaxLifetime/(24*time.Hour))
+	for _, bound := range lifetimeBounds {
+		if d := *bound.of(&l); d != 0 && (d < bound.least || d > bound.most) {
+			return fmt.Errorf("token lifetime %s %s: use %s to %s", bound.name, d, inWords(bound.least), inWords(bound.most))
 		}
 	}
 	return nil
+}
+
+// inWords writes a bound as a configuration would.
+func inWords(d time.Duration) string {
+	switch {
+	case d == NoGrace:
+		return "0"
+	case d >= day:
+		return fmt.Sprintf("%dd", d/day)
+	case d >= time.Minute:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	}
+	return d.String()
 }
 
 // of returns the lifetime of access tokens that come from the grant type. A refreshed token asks with the grant that
 // its family came from.
 func (l Lifetimes) of(grant GrantType) time.Duration {
 	switch grant {
-	case AuthorizationCode:
+	case AuthorizationCode, BrowserSession:
 		return l.AuthorizationCode
 	case PasswordGrant:
 		return l.Password
+	case AdminCreated:
+		return l.AdminCreated
 	default:
 		return l.ClientCredentials
 	}

@@ -20,22 +20,49 @@ type Issuer struct {
 	Directory Directory
 	// Authenticated remembers for a moment which clients have proved who they are; see AuthenticateClient.
 	Authenticated *ClientCache
-	// Store takes the revocations.
-	Store RevocationStore
+	// Store keeps the token families and takes the revocations.
+	Store IssuerStore
 	// Keys sign.
 	Keys *KeySet
+	// Master makes codes, refresh tokens and cookies.
+	Master *MasterKey
+	// Passwords verify.
+	Passwords *Passwords
+	// DeclaredSchemes are the PasswordSchemes of users that no store keeps.
+	DeclaredSchemes []string
+	// PasswordGrant is how the password grant works; nil: it is off.
+	PasswordGrant *PasswordRules
 	// Revocations learn at once what this process revokes.
 	Revocations *RevocationSet
 	// Refresh brings Revocations up to what the store holds now; nil: they always are.
 	Refresh func(context.Context) error
 	// Verifier reads our own tokens; it is told of every token from its birth.
 	Verifier *Verifier
-	// Attempts count failed client authentications; nil: nobody counts.
+	// Attempts count failed client authentications and sign-ins; nil: nobody counts.
 	Attempts AttemptCounter
-	// ClientLimit bounds them.
+	// ClientLimit bounds failed client authentications.
 	ClientLimit Limit
+	// AccountLimit bounds failed sign-ins to one account, AddressLimit those from one address.
+	AccountLimit, AddressLimit Limit
 	// Now is the clock.
 	Now func() time.Time
+
+	schemes schemesInUse
+}
+
+// IssuerStore is what an issuer asks of a store.
+type IssuerStore interface {
+	RevocationStore
+	FamilyStore
+	// RehashPassword and PasswordSchemes are those of UserStore.
+	RehashPassword(ctx context.Context, userID string, old, hash Secret) error
+	PasswordSchemes(ctx context.Context) ([]string, error)
+}
+
+// PasswordRules are the settings of the password grant.
+type PasswordRules struct {
+	// Refresh gives refresh tokens to clients that may use them.
+	Refresh bool
 }
 
 // Limit allows so many failures in a window. The zero value sets no limit.
@@ -54,31 +81,37 @@ type Tokens struct {
 	CreatedAt    time.Time
 	// Claims are those of the access token, for the audit log.
 	Claims *AccessToken
+	// Repeated: the refresh token had been used, and its successor was given again.
+	Repeated bool
 }
 
-// Issue makes the tokens of a grant (RFC 9068 §2). It is the only place where tokens are made. It fails when no key
-// can sign, and for a user whose id is the client's: that token would pass for a server token.
+// Issue makes the tokens of a grant (RFC 9068 §2). It is the only place where tokens are made. The durable step on which
+// a grant depends runs beside the signature, and nothing is returned before both are done. It fails when no key can
+// sign, and for a user whose id is the client's: that token would pass for a server token.
 func (is *Issuer) Issue(g Grant) (Tokens, error) {
+	if g.consume == nil {
+		return is.sign(g)
+	}
+	consumed := make(chan error, 1)
+	go func() { consumed <- g.consume() }()
+	tokens, err := is.sign(g)
+	if stepErr := <-consumed; stepErr != nil {
+		return Tokens{}, AsError(stepErr)
+	}
+	return tokens, err
+}
+
+// sign makes the tokens of a grant whose step is taken care of.
+func (is *Issuer) sign(g Grant) (Tokens, error) {
 	key, err := is.Keys.Signing()
 	if err != nil {
 		return Tokens{}, err
 	}
-	lifetime := g.Lifetime
-	if lifetime == 0 {
-		lifetime = g.Client.Lifetimes.Or(is.Lifetimes).of(g.Type)
+	t, err := is.claimsOf(g)
+	if err != nil {
+		return Tokens{}, err
 	}
-	now := is.Now().Truncate(time.Second)
-	t := &AccessToken{
-		Issuer: is.URL, Subject: g.Client.ID, Audience: is.Audience, ClientID: g.Client.ID, Scopes: g.Scopes, ID: NewID(),
-		IssuedAt: now, ExpiresAt: now.Add(lifetime), KeyID: key.ID,
-	}
-	if g.User != nil {
-		if g.User.ID == g.Client.ID {
-			return Tokens{}, NewError(ServerError, "user_is_client").WithCause(errors.New("user id equals client id"))
-		}
-		t.Subject, t.Organisation, t.Role = g.User.ID, g.User.Organisation, g.User.Role
-		t.FamilyID, t.AuthTime = g.FamilyID, g.AuthTime
-	}
+	t.KeyID = key.ID
 	claims, err := appendClaims(make([]byte, 0, 512), t)
 	if err != nil {
 		return Tokens{}, AsError(err)
@@ -91,7 +124,36 @@ func (is *Issuer) Issue(g Grant) (Tokens, error) {
 		return Tokens{}, NewError(ServerError, "token_too_long").WithCause(errors.New("the claims do not fit a token of 8 KiB"))
 	}
 	is.Verifier.Remember(signed, t)
-	return Tokens{
-		AccessToken: NewSecret(signed), ExpiresIn: lifetime, Scopes: g.Scopes, CreatedAt: now, Claims: t,
-	}, nil
+	tokens := Tokens{
+		AccessToken: NewSecret(signed), ExpiresIn: t.ExpiresAt.Sub(t.IssuedAt), Scopes: g.Scopes, CreatedAt: t.IssuedAt, Claims: t,
+		Repeated: g.Repeated,
+	}
+	if g.Generation > 0 {
+		tokens.RefreshToken = is.Master.refreshToken(g.FamilyID, g.Generation)
+	}
+	return tokens, nil
 }
+
+func (is *Issuer) claimsOf(g Grant) (*AccessToken, error) {
+	lifetime := g.Lifetime
+	if lifetime == 0 {
+		lifetime = is.lifetimes(g.Client).of(g.Type)
+	}
+	now := is.Now().Truncate(time.Second)
+	t := &AccessToken{
+		Issuer: is.URL, Subject: g.Client.ID, Audience: is.Audience, ClientID: g.Client.ID, Scopes: g.Scopes, ID: NewID(),
+		IssuedAt: now, ExpiresAt: now.Add(lifetime),
+	}
+	if g.User == nil {
+		return t, nil
+	}
+	if g.User.ID == g.Client.ID {
+		return nil, NewError(ServerError, "user_is_client").WithCause(errors.New("user id equals client id"))
+	}
+	t.Subject, t.Organisation, t.Role = g.User.ID, g.User.Organisation, string(g.User.Role)
+	t.FamilyID, t.AuthTime, t.Actor = g.FamilyID, g.AuthTime, g.Actor
+	return t, nil
+}
+
+// lifetimes are the client's own, and the issuer's where it has none.
+func (is *Issuer) lifetimes(c *Client) Lifetimes { return c.Lifetimes.Or(is.Lifetimes) }

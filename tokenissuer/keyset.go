@@ -110,6 +110,7 @@ func openSigningKeys(ctx context.Context, store KeyStore, sealer *KeySealer) ([]
 	if err != nil {
 		return nil, Unavailable("keys_unreadable", err)
 	}
+	stored = slices.DeleteFunc(stored, func(s StoredKey) bool { return s.Algorithm == masterAlgorithm })
 	keys := make([]*SigningKey, 0, len(stored))
 	for _, s := range stored {
 		key, err := LoadSigningKey(s, sealer)

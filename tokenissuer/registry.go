@@ -12,11 +12,18 @@ import (
 // ErrDeclared is returned for a change to what the configuration declares.
 var ErrDeclared = errors.New("it is declared in the configuration: change it there")
 
-// Registry changes at run time which clients exist. What the configuration declares it lists and leaves alone.
+// Registry changes at run time which clients, users and organisations exist. What the configuration declares it lists and
+// leaves alone.
 type Registry struct {
 	Issuer   *Issuer
 	Declared StaticDirectory
-	Stored   ClientStore
+	Stored   RegistryStore
+}
+
+// RegistryStore is what a registry asks of a store.
+type RegistryStore interface {
+	ClientStore
+	UserStore
 }
 
 // Clients lists every client, by id.
@@ -47,7 +54,7 @@ func (g *Registry) AddClient(ctx context.Context, c Client) (*Client, Secret, er
 		c.ID = NewID()
 	}
 	c.SetDefaults()
-	if _, err := g.Declared.Client(ctx, c.ID); err == nil {
+	if g.isDeclared(c.ID) {
 		return nil, Secret{}, ErrTaken
 	}
 	c.CreatedAt = g.Issuer.Now()
@@ -64,6 +71,11 @@ func (g *Registry) AddClient(ctx context.Context, c Client) (*Client, Secret, er
 	}
 	g.Issuer.Authenticated.Forget(c.ID)
 	return &c, secret, nil
+}
+
+// isDeclared tells whether an id is a declared client's or user's, or our own.
+func (g *Registry) isDeclared(id string) bool {
+	return g.Declared.clients[id] != nil || g.Declared.users[id] != nil || id == OwnClientID
 }
 
 // RotateSecret gives a client a further secret. The older ones stay good for overlap; 0 ends them now.
@@ -135,21 +147,51 @@ func (g *Registry) changeable(ctx context.Context, id string) (*Client, error) {
 // MintServerToken issues a token for a client without asking it, for the operator's own use. The scopes are held to the
 // same rules as at the token endpoint. A lifetime of 0 is the client's own.
 func (g *Registry) MintServerToken(ctx context.Context, clientID, scope string, lifetime time.Duration) (Tokens, error) {
-	client, err := g.Client(ctx, clientID)
-	if err != nil {
-		return Tokens{}, err
-	}
-	if client.Disabled {
-		return Tokens{}, invalidInput{errors.New("the client is disabled")}
-	}
-	if err := (Lifetimes{ClientCredentials: lifetime}).Validate(); err != nil {
-		return Tokens{}, invalidInput{err}
-	}
-	scopes, err := g.Issuer.Scopes.grantable(scope, client, func(s Scope) bool { return s.ServerTokens })
+	client, scopes, err := g.mintable(ctx, clientID, scope, lifetime, func(s Scope) bool { return s.ServerTokens })
 	if err != nil {
 		return Tokens{}, err
 	}
 	return g.Issuer.Issue(Grant{Type: ClientCredentials, Client: client, Scopes: scopes, Lifetime: lifetime})
+}
+
+// MintUserToken is MintServerToken for a token that acts for a user. There is no refresh token.
+func (g *Registry) MintUserToken(ctx context.Context, clientID, userID, scope string, lifetime time.Duration) (Tokens, error) {
+	client, scopes, err := g.mintable(ctx, clientID, scope, lifetime, anyScope)
+	if err != nil {
+		return Tokens{}, err
+	}
+	user, err := g.User(ctx, userID)
+	if errors.Is(err, ErrNotFound) {
+		return Tokens{}, invalidInput{fmt.Errorf("there is no user %q", userID)}
+	}
+	if err != nil {
+		return Tokens{}, err
+	}
+	if !user.IsActive() {
+		return Tokens{}, invalidInput{errors.New("the user is not active, or has no password yet")}
+	}
+	is := g.Issuer
+	f := is.newFamily(user, client, AuthorizationCode, time.Time{})
+	f.Scopes, f.ExpiresAt = scopes, is.Now().Add(max(lifetime, is.lifetimes(client).AuthorizationCode))
+	grant := is.grantOf(f, client, user, func() error { return is.addFamily(ctx, f) })
+	grant.Lifetime = lifetime
+	return is.Issue(grant)
+}
+
+// mintable checks what an operator asks a token for.
+func (g *Registry) mintable(ctx context.Context, clientID, scope string, lifetime time.Duration, allowed func(Scope) bool) (*Client, Scopes, error) {
+	client, err := g.Client(ctx, clientID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if client.Disabled {
+		return nil, nil, invalidInput{errors.New("the client is disabled")}
+	}
+	if err := (Lifetimes{ClientCredentials: lifetime}).Validate(); err != nil {
+		return nil, nil, invalidInput{err}
+	}
+	scopes, err := g.Issuer.Scopes.grantable(scope, client, allowed)
+	return client, scopes, err
 }
 
 // InvalidInput marks an error as the caller's mistake.

@@ -104,6 +104,15 @@ func (s *RevocationSet) Revoked(t *AccessToken) bool {
 		s.hits(RevokeKey, t.KeyID, issued)
 }
 
+// RevokedFamily tells whether a family of tokens is revoked, with its user, its client or the user's organisation.
+func (s *RevocationSet) RevokedFamily(f *TokenFamily, organisation string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	born := clampSeconds(f.CreatedAt)
+	return s.hits(RevokeFamily, f.ID, born) || s.hits(RevokeUser, f.UserID, born) ||
+		s.hits(RevokeClient, f.ClientID, born) || s.hits(RevokeOrganisation, organisation, born)
+}
+
 func (s *RevocationSet) hits(kind RevocationKind, id string, issued uint32) bool {
 	if id == "" {
 		return false

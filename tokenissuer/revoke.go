@@ -9,25 +9,47 @@ import (
 // revocationMargin keeps a revocation a little longer than any token that it hits can be accepted.
 const revocationMargin = time.Minute
 
-// RevokeFor ends a token at its client's request (RFC 7009 §2). A token that is not ours, unknown or dead already is no
-// error: nothing is left to do. Another client's token is refused and stays as it is. A token with a family takes the
-// family with it.
+// RevokeFor ends a token, access or refresh, at its client's request (RFC 7009 §2). A token that is not ours, unknown or
+// dead already is no error: nothing is left to do. Another client's token is refused and stays as it is. A token with a
+// family takes the family with it. The result says what was found, for the audit log; nil: nothing.
 func (is *Issuer) RevokeFor(ctx context.Context, client *Client, token Secret) (*AccessToken, error) {
-	t, err := is.Verifier.VerifyForIssuer(token.Reveal())
-	if err != nil {
-		if AsError(err).Code == InvalidToken {
-			return nil, nil
-		}
+	t, err := is.revocable(ctx, token)
+	if t == nil || err != nil {
 		return nil, err
 	}
 	if t.ClientID != client.ID {
 		return nil, NewError(TokenNotYours, "token_of_another_client")
 	}
-	r := Revocation{Kind: RevokeToken, ID: t.ID, ExpiresAt: t.ExpiresAt.Add(revocationMargin)}
 	if t.FamilyID != "" {
-		r = is.RevocationOf(RevokeFamily, t.FamilyID)
+		return t, is.endFamilies(ctx, FamilyFilter{ID: t.FamilyID})
 	}
-	return t, is.Revoke(ctx, r)
+	return t, is.Revoke(ctx, Revocation{Kind: RevokeToken, ID: t.ID, ExpiresAt: t.ExpiresAt.Add(revocationMargin)})
+}
+
+// revocable returns what a token, access or refresh, is; nil when there is nothing to revoke. Of a refresh token only
+// client, subject and family are known.
+func (is *Issuer) revocable(ctx context.Context, token Secret) (*AccessToken, error) {
+	f, err := is.refreshable(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	if f != nil {
+		return &AccessToken{ClientID: f.ClientID, Subject: f.UserID, FamilyID: f.ID}, nil
+	}
+	t, err := is.Verifier.VerifyForIssuer(token.Reveal())
+	if err != nil && AsError(err).Code == InvalidToken {
+		return nil, nil
+	}
+	return t, err
+}
+
+// refreshable returns the family of a refresh token that was issued and whose family has not ended; nil for any other.
+func (is *Issuer) refreshable(ctx context.Context, token Secret) (*TokenFamily, error) {
+	id, _, genuine := is.Master.readRefreshToken(token)
+	if !genuine {
+		return nil, nil
+	}
+	return is.family(ctx, id)
 }
 
 // RevocationOf returns a revocation that hits every token of that id issued until now. A token, a family or a key is
@@ -37,7 +59,8 @@ func (is *Issuer) RevocationOf(kind RevocationKind, id string) Revocation {
 	r := Revocation{Kind: kind, ID: id, ExpiresAt: now.Add(MaxLifetime + revocationMargin)}
 	switch kind {
 	case RevokeUser, RevokeClient, RevokeOrganisation:
-		r.IssuedUntil = now
+		// Families that were born before are refused for as long as they could be refreshed.
+		r.IssuedUntil, r.ExpiresAt = now, now.Add(maxFamilyLifetime+revocationMargin)
 	}
 	return r
 }
@@ -55,14 +78,32 @@ func (is *Issuer) Revoke(ctx context.Context, r Revocation) error {
 	return nil
 }
 
-// Introspect looks at a token for a client (RFC 7662 §2.2). It returns nil for a token that is inactive, whatever the
-// reason, another client's included. Unlike the gate, which goes on for a while with what it knows, it answers from the
-// store's state of this moment, and is temporarily_unavailable without it.
-func (is *Issuer) Introspect(ctx context.Context, clientID string, token Secret) (*AccessToken, error) {
+// Introspection is what an active token is (RFC 7662 §2.2).
+type Introspection struct {
+	// Access is the access token; nil: the token is a refresh token.
+	Access *AccessToken
+	// Family and ExpiresAt are those of a refresh token.
+	Family    *TokenFamily
+	ExpiresAt time.Time
+	// Username is the e-mail address of the user, empty on a server token.
+	Username string
+}
+
+// Introspect looks at a token, access or refresh, for a client (RFC 7662 §2.2). It returns nil for a token that is
+// inactive, whatever the reason, another client's included. Unlike the gate, which goes on for a while with what it
+// knows, it answers from the store's state of this moment, and is temporarily_unavailable without it.
+func (is *Issuer) Introspect(ctx context.Context, clientID string, token Secret) (*Introspection, error) {
 	if is.Refresh != nil {
 		if err := is.Refresh(ctx); err != nil {
 			return nil, Unavailable("store_unavailable", err)
 		}
+	}
+	f, err := is.refreshable(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	if f != nil {
+		return is.introspectRefresh(ctx, clientID, f, token)
 	}
 	t, err := is.Verifier.VerifyForIssuer(token.Reveal())
 	if err != nil {
@@ -74,5 +115,37 @@ func (is *Issuer) Introspect(ctx context.Context, clientID string, token Secret)
 	if t.ClientID != clientID {
 		return nil, nil
 	}
-	return t, nil
+	result := &Introspection{Access: t}
+	if !t.IsServerToken() {
+		user, err := is.Directory.User(ctx, t.Subject)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return nil, Unavailable("directory_unavailable", err)
+		}
+		if err == nil {
+			result.Username = user.Email
+		}
+	}
+	return result, nil
+}
+
+// introspectRefresh looks at a refresh token of a family that has not ended. Only the newest is active.
+func (is *Issuer) introspectRefresh(ctx context.Context, clientID string, f *TokenFamily, token Secret) (*Introspection, error) {
+	_, generation, _ := is.Master.readRefreshToken(token)
+	now := is.Now()
+	client, err := is.client(ctx, f.ClientID)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, Unavailable("directory_unavailable", err)
+	}
+	if err != nil || f.ClientID != clientID || generation != f.Generation {
+		return nil, nil
+	}
+	expires := f.RotatedAt.Add(is.lifetimes(client).RefreshIdle)
+	if f.ExpiresAt.Before(expires) {
+		expires = f.ExpiresAt
+	}
+	user, err := is.livingUser(ctx, f)
+	if user == nil || err != nil || !now.Before(expires) {
+		return nil, err
+	}
+	return &Introspection{Family: f, ExpiresAt: expires, Username: user.Email}, nil
 }

@@ -172,3 +172,13 @@ func (c ScopeCatalogue) grantable(text string, client *Client, allowed func(Scop
 	}
 	return scopes, nil
 }
+
+// asksForRefresh tells whether a scope asks for a refresh token.
+func asksForRefresh(name string) bool { return name == ScopeRefreshToken || name == ScopeOfflineAccess }
+
+// anyScope accepts every scope, as tokens that act for a user do.
+func anyScope(Scope) bool { return true }
+
+// DeclaredWords are the words that a declaration gives a scope; empty where it gives none, and for a scope that is
+// known from the start and not declared.
+func (c ScopeCatalogue) DeclaredWords(name string) string { return c.declared[name].Words }

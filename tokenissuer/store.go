@@ -9,8 +9,14 @@ import (
 var (
 	// ErrNotFound is returned when there is no record of that key.
 	ErrNotFound = errors.New("not found")
-	// ErrTaken is returned when an id is already in use, by a client or by a user.
+	// ErrTaken is returned when an id is already in use, by a client or by a user, or an e-mail address by another user.
 	ErrTaken = errors.New("the id is already taken")
+	// ErrSpent is returned when a single-use step has been taken by somebody else, or its record was ended before.
+	ErrSpent = errors.New("already spent")
+	// ErrStale is returned when the user is not in the state any more in which it was read.
+	ErrStale = errors.New("the user has changed")
+	// ErrInUse is returned for removing an organisation that has users.
+	ErrInUse = errors.New("it still has users")
 )
 
 // Store is what happens: the protocol's steps, each atomic and durable when it returns nil. An error other than the
@@ -19,6 +25,8 @@ var (
 // The package storetest proves the contract of every store.
 type Store interface {
 	ClientStore
+	UserStore
+	FamilyStore
 	KeyStore
 	RevocationStore
 	Housekeeper
@@ -30,7 +38,7 @@ type Store interface {
 
 // ClientStore keeps the clients that are registered at run time.
 type ClientStore interface {
-	Directory
+	ClientDirectory
 	// Clients lists every stored client, by id.
 	Clients(ctx context.Context) ([]*Client, error)
 	// AddClient registers a client; Declared is not kept. ErrTaken when the id belongs to a client or a user, or to a
@@ -50,7 +58,95 @@ type ClientStore interface {
 	RemoveClient(ctx context.Context, clientID string, tokens Revocation) error
 }
 
-// KeyStore keeps the signing keys.
+// UserStore keeps the users and organisations that are registered at run time.
+type UserStore interface {
+	UserDirectory
+	// Users lists the stored users, by id; of one organisation, unless its id is empty.
+	Users(ctx context.Context, organisation string) ([]*User, error)
+	// AddUser registers a user; Declared and Version are not kept. ErrTaken when the id belongs or belonged to a client or
+	// a user, or the address to a user. ErrNotFound when the organisation is not stored, unless organisationDeclared.
+	AddUser(ctx context.Context, user *User, organisationDeclared bool) error
+	// ChangeUser makes the change, moves the user's version on and ends every family of the user, in one step. It returns
+	// the revocations that it recorded. ErrNotFound when there is no such user.
+	ChangeUser(ctx context.Context, userID string, change UserChange, end Ending) ([]Revocation, error)
+	// RehashPassword replaces a hash by another one of the same password, unless it has changed since: then nothing
+	// happens and the result is nil. The version stays.
+	RehashPassword(ctx context.Context, userID string, old, hash Secret) error
+	// RemoveUser deletes the user with its consents and ends every family, in one step. The id stays taken. It returns the
+	// revocations that it recorded. ErrNotFound when there is no such user.
+	RemoveUser(ctx context.Context, userID string, end Ending) ([]Revocation, error)
+	// PasswordSchemes lists the distinct schemes of the stored hashes, as PasswordScheme names them, in no order.
+	PasswordSchemes(ctx context.Context) ([]string, error)
+	// Organisations lists the stored organisations, by id.
+	Organisations(ctx context.Context) ([]*Organisation, error)
+	// AddOrganisation registers an organisation; Declared is not kept. ErrTaken when there is one of that id.
+	AddOrganisation(ctx context.Context, organisation *Organisation) error
+	// RemoveOrganisation deletes an organisation without users. ErrInUse when it has some, ErrNotFound when there is none.
+	RemoveOrganisation(ctx context.Context, id string) error
+}
+
+// UserChange is what ChangeUser changes: the members that are not nil.
+type UserChange struct {
+	Password *Secret // the new hash
+	Role     *Role
+	Status   *UserStatus
+}
+
+// Ending is when families end, and until when their revocations are kept: longer than the last access token of them
+// can live.
+type Ending struct {
+	At    time.Time
+	Until time.Time
+}
+
+// FamilyStore keeps the token families: codes, refresh tokens and sessions are their states.
+type FamilyStore interface {
+	// AddFamily stores a family. ErrStale, and nothing is stored, unless the user is declared or is stored, active and of
+	// the family's UserVersion: who ends a user may rely on it that nothing is born afterwards. ErrSpent when
+	// Code.RequestID is not empty and was decided before.
+	AddFamily(ctx context.Context, family *TokenFamily) error
+	// Family returns a family, whatever its state, as it was after some step that was acknowledged before the call or
+	// runs beside it. ErrNotFound when there is none. It does the same work either way.
+	Family(ctx context.Context, id string) (*TokenFamily, error)
+	// RedeemCode spends the family's code: it sets Code.SpentAt and RotatedAt to at, Generation to generation and ExpiresAt to
+	// expires. Of concurrent calls exactly one succeeds; the others, and any call for a family that was revoked, never had a
+	// code or has had maxFailures wrong verifiers, get ErrSpent and change nothing.
+	RedeemCode(ctx context.Context, id string, generation int64, at, expires time.Time, maxFailures int) error
+	// CountCodeFailure adds one to Code.Failures. Nothing happens when there is no such family.
+	CountCodeFailure(ctx context.Context, id string) error
+	// RotateRefreshToken moves Generation from generation to the next and sets RotatedAt. Of concurrent calls with one
+	// generation exactly one succeeds; the others, and any call for a family that was revoked, get ErrSpent and change
+	// nothing.
+	RotateRefreshToken(ctx context.Context, id string, generation int64, at time.Time) error
+	// TouchFamily sets RotatedAt of a family that was not revoked, and never moves it back.
+	TouchFamily(ctx context.Context, id string, at time.Time) error
+	// EndFamilies revokes the families that match and records a revocation of each, in one step, and returns those
+	// revocations. Families that were revoked before keep their time and are not among them, except that of which.ID: its
+	// revocation is recorded and returned whatever its state, and also when there is no such family.
+	EndFamilies(ctx context.Context, which FamilyFilter, end Ending) ([]Revocation, error)
+	// FamiliesOf lists the user's families that are not revoked and expire after that time, newest first.
+	FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) ([]*TokenFamily, error)
+	// DecideRequest records that an authorization request was decided. ErrSpent when it was before.
+	DecideRequest(ctx context.Context, requestID string, expires time.Time) error
+	// Consent returns what a user has allowed a client; ErrNotFound when nothing.
+	Consent(ctx context.Context, userID, clientID string) (Scopes, error)
+	// PutConsent replaces what a user has allowed a client.
+	PutConsent(ctx context.Context, userID, clientID string, scopes Scopes, at time.Time) error
+	// DropConsent forgets what a user has allowed a client.
+	DropConsent(ctx context.Context, userID, clientID string) error
+}
+
+// FamilyFilter says which families are meant: those that match every member that is set. Without ID, UserID and ClientID
+// none match, so that a forgotten id ends nobody's families.
+type FamilyFilter struct {
+	ID       string
+	UserID   string
+	ClientID string
+	// Origins, when there are some, are the only ones meant.
+	Origins []GrantType
+}
+
+// KeyStore keeps the signing keys, and beside them the issuer's master key, whose algorithm is none that signs.
 type KeyStore interface {
 	// SigningKeys lists every key, oldest first.
 	SigningKeys(ctx context.Context) ([]StoredKey, error)
@@ -87,6 +183,9 @@ type RevocationStore interface {
 type Housekeeper interface {
 	// DropRevocations deletes those that expired before then. A store may have dropped them already.
 	DropRevocations(ctx context.Context, expiredBefore time.Time) error
+	// DropFamilies deletes families that expired before then, and decided requests that did, a bounded number at a time,
+	// and tells whether there may be more.
+	DropFamilies(ctx context.Context, expiredBefore time.Time) (more bool, err error)
 }
 
 // AttemptCounter counts failed attempts in buckets, each over a window that begins with the first failure. What it
@@ -96,4 +195,6 @@ type AttemptCounter interface {
 	Failures(ctx context.Context, bucket string, now time.Time) (n int, until time.Time)
 	// Fail counts a failure and returns the same, the failure included.
 	Fail(ctx context.Context, bucket string, window time.Duration, now time.Time) (n int, until time.Time)
+	// Forgive takes back one failure of the bucket's current window: the attempt that was counted beforehand went well.
+	Forgive(ctx context.Context, bucket string, now time.Time)
 }

@@ -32,6 +32,8 @@ type AccessToken struct {
 	Organisation string
 	Role         string
 	AuthTime     time.Time
+	// Actor (act) is the admin who obtained the token for the user (RFC 8693 §4.1).
+	Actor Actor
 
 	// extra holds the other claims, by name, each as its texts. Our own tokens have none.
 	extra map[string][]string
@@ -54,7 +56,8 @@ func (t *AccessToken) HasAudience(audiences []string) bool {
 }
 
 // Claim returns the texts of a claim by its name on the wire: one for a string, number or boolean, one for each
-// element of an array. Scope gives one text for each scope. It returns nil when the claim is absent, empty or an object.
+// element of an array. Scope gives one text for each scope, and act the sub of the actor. It returns nil when the claim is
+// absent, empty or another object.
 func (t *AccessToken) Claim(name string) []string {
 	switch name {
 	case "iss":
@@ -84,6 +87,8 @@ func (t *AccessToken) Claim(name string) []string {
 			return nil
 		}
 		return text(strconv.FormatInt(t.AuthTime.Unix(), 10))
+	case "act":
+		return text(t.Actor.Subject)
 	}
 	return t.extra[name]
 }
@@ -110,8 +115,15 @@ type payload struct {
 	Organisation string        `json:"org,omitzero"`
 	Role         string        `json:"role,omitzero"`
 	AuthTime     *int64        `json:"auth_time,omitzero"`
+	Actor        *actorClaim   `json:"act,omitzero"`
 
 	Extra jsontext.Value `json:",embed"`
+}
+
+// actorClaim is act on the wire (RFC 8693 §4.1).
+type actorClaim struct {
+	Subject  string `json:"sub"`
+	ClientID string `json:"client_id"`
 }
 
 // audienceClaim is one string or an array of strings on the wire (RFC 7519 §4.1.3).
@@ -183,6 +195,14 @@ func appendClaims(b []byte, t *AccessToken) ([]byte, error) {
 	if !t.AuthTime.IsZero() {
 		seconds("auth_time", t.AuthTime)
 	}
+	if !t.Actor.IsZero() {
+		open := len(b) + len(`,"act":`)
+		b = append(b, `,"act":`...)
+		member("sub", t.Actor.Subject)
+		member("client_id", t.Actor.ClientID)
+		b[open] = '{' // likewise
+		b = append(b, '}')
+	}
 	if failed != nil {
 		return nil, fmt.Errorf("writing claims: %w", failed)
 	}
@@ -192,7 +212,7 @@ func appendClaims(b []byte, t *AccessToken) ([]byte, error) {
 
 // registeredClaims are the names that payload has fields for.
 var registeredClaims = []string{
-	"iss", "sub", "aud", "client_id", "scope", "iat", "exp", "nbf", "jti", "sid", "org", "role", "auth_time",
+	"iss", "sub", "aud", "client_id", "scope", "iat", "exp", "nbf", "jti", "sid", "org", "role", "auth_time", "act",
 }
 
 // extraClaims turns the claims we have no field for into texts. Objects, nulls and arrays that hold them are left out:

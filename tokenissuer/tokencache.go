@@ -45,7 +45,8 @@ func (c *tokenCache) drop(digest [sha256.Size]byte) { c.tokens.Invalidate(digest
 // size estimates the token's bytes in memory: a fixed part for the structures and the cache's own, and every text.
 func (t *AccessToken) size() uint32 {
 	const fixed, header = 512, 16
-	n := fixed + len(t.Issuer) + len(t.Subject) + len(t.ClientID) + len(t.ID) + len(t.FamilyID) + len(t.Organisation) + len(t.Role)
+	n := fixed + len(t.Issuer) + len(t.Subject) + len(t.ClientID) + len(t.ID) + len(t.FamilyID) + len(t.Organisation) + len(t.Role) +
+		len(t.Actor.Subject) + len(t.Actor.ClientID)
 	for _, list := range [][]string{t.Audience, t.Scopes} {
 		for _, s := range list {
 			n += header + len(s)

@@ -277,6 +277,9 @@ func (v *Verifier) tokenOf(p *payload, kid string) (*AccessToken, error) {
 	if p.AuthTime != nil {
 		t.AuthTime = time.Unix(*p.AuthTime, 0)
 	}
+	if p.Actor != nil {
+		t.Actor = Actor{Subject: p.Actor.Subject, ClientID: p.Actor.ClientID}
+	}
 	if t.Issuer == v.issuer {
 		t.Issuer = v.issuer
 	}

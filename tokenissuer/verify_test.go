@@ -1046,7 +1046,7 @@ func TestT95RevokeForItsClientOnly(t *testing.T) {
 	if got, err := a.Introspect(t.Context(), "other", three); got != nil || err != nil {
 		t.Errorf("another client sees %+v, %v", got, err)
 	}
-	if got, err := a.Introspect(t.Context(), "conf", three); got == nil || got.ID != claims.ID || err != nil {
+	if got, err := a.Introspect(t.Context(), "conf", three); got == nil || got.Access.ID != claims.ID || err != nil {
 		t.Errorf("its client sees %+v, %v", got, err)
 	}
 	if got, err := a.Introspect(t.Context(), "conf", one); got != nil || err != nil {

@@ -24,7 +24,7 @@ type Attempts struct {
 	current, previous *cache.Cache
 }
 
-// window is the state of one bucket.
+// window is the state of one bucket. Nothing expires by the wall clock: the callers' now decides which windows are over.
 type window struct {
 	failures int
 	until    time.Time
@@ -32,11 +32,8 @@ type window struct {
 
 // NewAttempts returns a counter that never holds more than limit buckets, or two when limit is less.
 func NewAttempts(limit int) *Attempts {
-	return &Attempts{half: max(limit/2, 1), current: newGeneration(), previous: newGeneration()}
+	return &Attempts{half: max(limit/2, 1), current: newCache(), previous: newCache()}
 }
-
-// newGeneration lets nothing expire by the wall clock: the callers' now decides which windows are over.
-func newGeneration() *cache.Cache { return cache.New(cache.NoExpiration, 0) }
 
 // Failures returns the failures in the bucket's current window and when that window ends; zero values when there is
 // none. A window is over in the moment that it names as its end.
@@ -58,10 +55,31 @@ func (a *Attempts) Fail(_ context.Context, bucket string, length time.Duration, 
 	}
 	w.failures++
 	if _, ok := a.current.Get(key); !ok && a.current.ItemCount() >= a.half {
-		a.current, a.previous = newGeneration(), a.current
+		a.current, a.previous = newCache(), a.current
 	}
 	a.current.Set(key, w, cache.NoExpiration)
 	return w.failures, w.until
+}
+
+// Forgive takes back one failure of the bucket's current window, and with the last one the window. The bucket stays in
+// its generation: who gets in is not under attack, and pushes nobody out.
+func (a *Attempts) Forgive(_ context.Context, bucket string, now time.Time) {
+	key := keyOf(bucket)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.open(key, now)
+	if w.failures <= 1 {
+		// Both: a bucket that has moved into the current generation has left an older state in the previous one.
+		a.current.Delete(key)
+		a.previous.Delete(key)
+		return
+	}
+	w.failures--
+	holder := a.previous
+	if _, ok := a.current.Get(key); ok {
+		holder = a.current
+	}
+	holder.Set(key, w, cache.NoExpiration)
 }
 
 // open returns the bucket's window unless it is over. The current generation knows better than the previous one.

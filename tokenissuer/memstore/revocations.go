@@ -32,14 +32,15 @@ func (s *Store) Revoke(ctx context.Context, revocations ...tokenissuer.Revocatio
 		return fmt.Errorf("revoking: %w", err)
 	}
 	defer s.mu.Unlock()
-	if len(revocations) > 0 {
-		s.record(revocations...)
-	}
+	s.record(revocations...)
 	return nil
 }
 
 // record puts revocations into the feed, all at one position. The caller holds the lock.
 func (s *Store) record(revocations ...tokenissuer.Revocation) {
+	if len(revocations) == 0 {
+		return
+	}
 	s.position++
 	for _, r := range revocations {
 		key := string(r.Kind) + "\x00" + r.ID

@@ -27,25 +27,46 @@ type Store struct {
 	closed atomic.Bool
 
 	mu sync.RWMutex
-	// subjects holds every id that was ever given to a client, so that none is given twice.
-	subjects    *cache.Cache
-	clients     *cache.Cache // id -> *tokenissuer.Client, never changed
-	keys        *cache.Cache // id -> tokenissuer.StoredKey, its bytes never changed
-	revocations *cache.Cache // kind and id -> recorded
-	position    int64        // of the last recorded revocation
-	purgeAt     time.Time    // when expired revocations are dropped next
+	// subjects holds every id that was ever given to a client or a user, so that none is given twice.
+	subjects      *cache.Cache
+	clients       *cache.Cache // id -> *tokenissuer.Client, never changed
+	users         *cache.Cache // id -> account, its user never changed
+	emails        *cache.Cache // address -> the same *tokenissuer.User
+	organisations *cache.Cache // id -> *tokenissuer.Organisation, never changed
+	families      *cache.Cache // id -> tokenissuer.TokenFamily, its scopes never changed
+	decided       *cache.Cache // ids of authorization requests -> nothing
+	consents      *cache.Cache // user id -> consents, never changed
+	keys          *cache.Cache // id -> tokenissuer.StoredKey, its bytes never changed
+	revocations   *cache.Cache // kind and id -> recorded
+	position      int64        // of the last recorded revocation
+	purgeAt       time.Time    // when expired revocations are dropped next
+
+	// live finds families by user without a look at all others: user id -> ids of those that are not revoked.
+	live map[string]map[string]struct{}
+	// expiries finds what DropFamilies drops in the same way.
+	expiries expiryHeap
 }
 
 // New returns an empty Store. It starts no goroutine.
 func New() *Store {
-	// No interval: go-cache's janitor would be a goroutine that only the garbage collector ends.
 	return &Store{
-		subjects:    cache.New(cache.NoExpiration, 0),
-		clients:     cache.New(cache.NoExpiration, 0),
-		keys:        cache.New(cache.NoExpiration, 0),
-		revocations: cache.New(cache.NoExpiration, 0),
+		subjects:      newCache(),
+		clients:       newCache(),
+		users:         newCache(),
+		emails:        newCache(),
+		organisations: newCache(),
+		families:      newCache(),
+		decided:       newCache(),
+		consents:      newCache(),
+		keys:          newCache(),
+		revocations:   newCache(),
+		live:          make(map[string]map[string]struct{}),
 	}
 }
+
+// newCache has no interval: go-cache's janitor would be a goroutine that only the garbage collector ends. What expires
+// on its own says so with its entry.
+func newCache() *cache.Cache { return cache.New(cache.NoExpiration, 0) }
 
 // Ping fails when the store is closed.
 func (s *Store) Ping(ctx context.Context) error { return s.usable(ctx) }

@@ -1,7 +1,6 @@
 package memstore
 
 import (
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,30 +47,6 @@ func TestExpiredRevocationsLeave(t *testing.T) {
 	})
 }
 
-func TestAttempts(t *testing.T) {
-	storetest.RunAttempts(t, func(*testing.T) tokenissuer.AttemptCounter { return NewAttempts(1000) })
-}
-
-// TestAttemptsAreBounded floods the counter with names. It never holds more than its limit, and a bucket is kept for
-// as long as fewer than half the limit failed after it.
-func TestAttemptsAreBounded(t *testing.T) {
-	for _, limit := range []int{-1, 0, 1, 2, 3, 10, 101, 1000} {
-		t.Run(fmt.Sprint(limit), func(t *testing.T) {
-			a, now := NewAttempts(limit), time.Unix(1, 0)
-			for i := range 10 * max(limit, 10) {
-				a.Fail(t.Context(), fmt.Sprint(i), time.Hour, now)
-				if held := a.current.ItemCount() + a.previous.ItemCount(); held > max(limit, 2) {
-					t.Fatalf("%d buckets are held", held)
-				}
-				oldest := max(i-a.half+1, 0)
-				if n, _ := a.Failures(t.Context(), fmt.Sprint(oldest), now); n != 1 {
-					t.Fatalf("bucket %d is forgotten after %d others", oldest, i-oldest)
-				}
-			}
-		})
-	}
-}
-
 func BenchmarkClient(b *testing.B) {
 	s := New()
 	c := &tokenissuer.Client{ID: "app", Secrets: make([]tokenissuer.ClientSecret, 1)}
@@ -82,16 +57,5 @@ func BenchmarkClient(b *testing.B) {
 		if _, err := s.Client(b.Context(), "app"); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-func BenchmarkAttemptsFail(b *testing.B) {
-	a, now := NewAttempts(65536), time.Now()
-	names := make([]string, 100_000)
-	for i := range names {
-		names[i] = fmt.Sprint("bucket ", i)
-	}
-	for i := 0; b.Loop(); i++ {
-		a.Fail(b.Context(), names[i%len(names)], time.Hour, now)
 	}
 }

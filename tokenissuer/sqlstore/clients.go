@@ -117,24 +117,20 @@ func (s *Store) AddClient(ctx context.Context, client *tokenissuer.Client) error
 		}
 		texts[i] = string(text)
 	}
-	return s.step(ctx, "adding client", func(tx *sql.Tx) error {
-		err := mustHit(tx.ExecContext(ctx,
-			`INSERT INTO subjects (id, kind) VALUES ($1, 'client') ON CONFLICT (id) DO NOTHING`, client.ID))
-		if errors.Is(err, tokenissuer.ErrNotFound) {
-			return tokenissuer.ErrTaken
-		}
-		if err != nil {
+	c, secrets := *client, slices.Clone(client.Secrets)
+	return s.step(ctx, "adding client", func(ctx context.Context, tx *sql.Tx) error {
+		if err := takeSubject(ctx, tx, c.ID, "client"); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO clients (id, name, type, grants, scopes, redirect_uris, lifetimes,
+		_, err := tx.ExecContext(ctx, `INSERT INTO clients (id, name, type, grants, scopes, redirect_uris, lifetimes,
 			first_party, disabled, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-			client.ID, client.Name, string(client.Type), texts[0], texts[1], texts[2], texts[3],
-			client.FirstParty, client.Disabled, micros(client.CreatedAt))
+			c.ID, c.Name, string(c.Type), texts[0], texts[1], texts[2], texts[3],
+			c.FirstParty, c.Disabled, micros(c.CreatedAt))
 		if err != nil {
 			return err
 		}
-		for _, secret := range client.Secrets {
-			if err := addSecret(ctx, tx, client.ID, secret); err != nil {
+		for _, secret := range secrets {
+			if err := addSecret(ctx, tx, c.ID, secret); err != nil {
 				return err
 			}
 		}
@@ -159,7 +155,7 @@ func addSecret(ctx context.Context, tx *sql.Tx, clientID string, secret tokeniss
 // RotateClientSecret adds a secret and ends the older ones. Those that ended by the time the new one was made are
 // dropped. A zero othersUntil leaves the older ones as they are.
 func (s *Store) RotateClientSecret(ctx context.Context, clientID string, secret tokenissuer.ClientSecret, othersUntil time.Time) error {
-	return s.step(ctx, "rotating client secret", func(tx *sql.Tx) error {
+	return s.step(ctx, "rotating client secret", func(ctx context.Context, tx *sql.Tx) error {
 		// This changes nothing but holds the client's row in every dialect, so that rotations follow each other.
 		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = disabled WHERE id = $1`, clientID)); err != nil {
 			return err
@@ -183,7 +179,7 @@ func (s *Store) RotateClientSecret(ctx context.Context, clientID string, secret 
 
 // DisableClient marks the client and revokes its tokens.
 func (s *Store) DisableClient(ctx context.Context, clientID string, tokens tokenissuer.Revocation) error {
-	return s.step(ctx, "disabling client", func(tx *sql.Tx) error {
+	return s.step(ctx, "disabling client", func(ctx context.Context, tx *sql.Tx) error {
 		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = $1 WHERE id = $2`, true, clientID)); err != nil {
 			return err
 		}
@@ -193,14 +189,14 @@ func (s *Store) DisableClient(ctx context.Context, clientID string, tokens token
 
 // EnableClient takes the mark away.
 func (s *Store) EnableClient(ctx context.Context, clientID string) error {
-	return s.step(ctx, "enabling client", func(tx *sql.Tx) error {
+	return s.step(ctx, "enabling client", func(ctx context.Context, tx *sql.Tx) error {
 		return mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = $1 WHERE id = $2`, false, clientID))
 	})
 }
 
 // RemoveClient deletes the client with its secrets and revokes its tokens. Its id stays taken.
 func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens tokenissuer.Revocation) error {
-	return s.step(ctx, "removing client", func(tx *sql.Tx) error {
+	return s.step(ctx, "removing client", func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM client_secrets WHERE client_id = $1`, clientID); err != nil {
 			return err
 		}

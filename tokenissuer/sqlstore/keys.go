@@ -44,7 +44,8 @@ func (s *Store) signingKeys(ctx context.Context) ([]tokenissuer.StoredKey, error
 
 // AddFirstSigningKey stores the key unless there is one of its algorithm.
 func (s *Store) AddFirstSigningKey(ctx context.Context, key tokenissuer.StoredKey) error {
-	return s.step(ctx, "adding first signing key", func(tx *sql.Tx) error {
+	key.Private = slices.Clone(key.Private)
+	return s.step(ctx, "adding first signing key", func(ctx context.Context, tx *sql.Tx) error {
 		// Who holds the counter is alone here: nobody else's first key can come between the question and the insert.
 		if _, err := advance(ctx, tx, "signing_keys"); err != nil {
 			return err
@@ -68,8 +69,9 @@ func (s *Store) SealSigningKey(ctx context.Context, sealed tokenissuer.StoredKey
 	if sealed.SealedWith == "" {
 		return errors.New("sealing signing key: the replacement is not sealed")
 	}
+	sealed.Private = slices.Clone(sealed.Private)
 	replaced := false
-	err := s.step(ctx, "sealing signing key", func(tx *sql.Tx) error {
+	err := s.step(ctx, "sealing signing key", func(ctx context.Context, tx *sql.Tx) error {
 		err := mustHit(tx.ExecContext(ctx, `UPDATE signing_keys SET private = $1, sealed_with = $2
 			WHERE id = $3 AND sealed_with = ''`, sealed.Private, sealed.SealedWith, sealed.ID))
 		if !errors.Is(err, tokenissuer.ErrNotFound) {

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 // report is what a child tells its parent.
 type report struct {
 	Key  string   // the first key that it read after its own attempt
-	Won  []string // the shared ids that it got
+	Won  []string // the shared ids that it got, and the requests that it decided
 	Seen int      // the revocations that it saw in the end
 }
 
@@ -81,6 +81,13 @@ func child(name string) (err error) {
 		case !errors.Is(err, tokenissuer.ErrTaken):
 			return err
 		}
+		request := fmt.Sprint("request ", i)
+		switch err := s.DecideRequest(ctx, request, now.Add(time.Hour)); {
+		case err == nil:
+			told.Won = append(told.Won, request)
+		case !errors.Is(err, tokenissuer.ErrSpent):
+			return err
+		}
 		secret := tokenissuer.ClientSecret{Digest: tokenissuer.NewClientSecret().Digest(), CreatedAt: now}
 		if err := s.RotateClientSecret(ctx, id, secret, now.Add(time.Hour)); err != nil {
 			return err
@@ -95,7 +102,7 @@ func child(name string) (err error) {
 }
 
 // TestF9ManyProcesses starts four processes on one file that does not exist yet. One of them creates the schema, one
-// key is the first, each id has one owner, no secret and no revocation is lost, and nobody is turned away. What the
+// key is the first, each id has one owner, each request is decided once, no secret and no revocation is lost, and nobody is turned away. What the
 // libraries print would end up in the output and spoil it.
 func TestF9ManyProcesses(t *testing.T) {
 	dir := t.TempDir()
@@ -138,6 +145,9 @@ func TestF9ManyProcesses(t *testing.T) {
 		id := fmt.Sprint("shared ", i)
 		if owners[id] != 1 {
 			t.Errorf("%d processes added %q", owners[id], id)
+		}
+		if request := fmt.Sprint("request ", i); owners[request] != 1 {
+			t.Errorf("%d processes decided %q", owners[request], request)
 		}
 		c, err := s.Client(t.Context(), id)
 		must(t, err)

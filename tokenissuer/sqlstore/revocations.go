@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
@@ -14,7 +15,8 @@ func (s *Store) Revoke(ctx context.Context, revocations ...tokenissuer.Revocatio
 	if len(revocations) == 0 {
 		return nil
 	}
-	return s.step(ctx, "revoking", func(tx *sql.Tx) error { return record(ctx, tx, revocations...) })
+	revocations = slices.Clone(revocations)
+	return s.step(ctx, "revoking", func(ctx context.Context, tx *sql.Tx) error { return record(ctx, tx, revocations...) })
 }
 
 // record puts revocations into the feed, all at one position.
@@ -101,7 +103,7 @@ func (s *Store) revocations(ctx context.Context, after int64) ([]tokenissuer.Rev
 
 // DropRevocations deletes what can hit no token any more.
 func (s *Store) DropRevocations(ctx context.Context, expiredBefore time.Time) error {
-	return s.step(ctx, "dropping revocations", func(tx *sql.Tx) error {
+	return s.step(ctx, "dropping revocations", func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM revocations WHERE expires_at IS NULL OR expires_at < $1`, micros(expiredBefore))
 		return err
 	})

@@ -2,9 +2,11 @@ package sqlstore
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,5 +68,37 @@ func TestK6UnsealedKeyLeavesTheFiles(t *testing.T) {
 	must(t, s.SealSigningKey(t.Context(), tokenissuer.StoredKey{ID: "k", Private: []byte("sealed"), SealedWith: "kek"}))
 	if filesHold(t, path, private) {
 		t.Error("the unsealed key is still in the files")
+	}
+}
+
+// TestT22NoCredentialOfPeopleIsStored takes a person through every table: the password's hash is there by design; the
+// family's columns are held against a list, so that nobody adds one for a credential in passing.
+func TestT22NoCredentialOfPeopleIsStored(t *testing.T) {
+	path := newPath(t)
+	s := openAt(t, path)
+	password := tokenissuer.NewSecret("correct horse battery staple")
+	hash, err := tokenissuer.NewPasswords().Hash(t.Context(), password)
+	must(t, err)
+	ada := newUser("ada")
+	ada.PasswordHash = hash
+	must(t, s.AddUser(t.Context(), ada, true))
+	must(t, s.AddFamily(t.Context(), newFamily("family", "ada")))
+	must(t, s.RedeemCode(t.Context(), "family", 1, time.Now(), time.Now().Add(time.Hour), 3))
+	must(t, s.RotateRefreshToken(t.Context(), "family", 1, time.Now()))
+	if filesHold(t, path, []byte(password.Reveal())) {
+		t.Error("a file holds the password")
+	}
+	if !filesHold(t, path, []byte(hash.Reveal())) {
+		t.Error("the search does not find what is there")
+	}
+	rows, err := s.read.QueryContext(t.Context(), `SELECT * FROM families`)
+	must(t, err)
+	columns, err := rows.Columns()
+	must(t, errors.Join(err, rows.Close()))
+	const known = "id user_id user_version user_declared client_id origin scopes actor_subject actor_client_id note " +
+		"auth_time created_at expires_at revoked_at has_code code_request_id code_redirect_uri code_redirect_sent " +
+		"code_challenge code_refreshable code_expires_at code_spent_at code_failures generation rotated_at"
+	if got := strings.Join(columns, " "); got != known {
+		t.Errorf("the columns of families are\n%s, want\n%s", got, known)
 	}
 }

@@ -52,7 +52,8 @@ func OpenSQLite(ctx context.Context, path string, options Options) (*Store, erro
 	if err := checkSQLite(ctx, write); err != nil {
 		return fail(errors.Join(err, read.Close(), write.Close()))
 	}
-	s, err := open(ctx, write, read, dialect{goose: goose.DialectSQLite3, erase: truncateLog}, options)
+	steps := newGroupCommit(write, options)
+	s, err := open(ctx, write, read, dialect{steps: steps, goose: goose.DialectSQLite3, erase: truncateLog}, options)
 	if err != nil {
 		return fail(err)
 	}

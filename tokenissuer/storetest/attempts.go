@@ -20,6 +20,9 @@ func RunAttempts(t *testing.T, open func(t *testing.T) tokenissuer.AttemptCounte
 		{"TimeIsTheCallers", attemptsTime},
 		{"ManyBuckets", attemptsMany},
 		{"CountsInARace", attemptsRace},
+		{"ForgivesOne", attemptsForgiven},
+		{"ForgivesAmongMany", attemptsForgivenAmongMany},
+		{"ForgivesInARace", attemptsForgivenInARace},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -118,4 +121,75 @@ func attemptsRace(t *testing.T, a tokenissuer.AttemptCounter) {
 	if len(told) != racers*each {
 		t.Errorf("%d numbers were told, want %d", len(told), racers*each)
 	}
+}
+
+// attemptsForgiven: one failure of the current window of exactly that bucket is taken back, and the window stays as
+// long as it is while failures are left. There is nothing to take back of a window that is over, nor below nothing.
+func attemptsForgiven(t *testing.T, a tokenissuer.AttemptCounter) {
+	end := now.Add(time.Minute)
+	a.Forgive(t.Context(), "b", now)
+	counted(t, a, "b", now, 0, end)
+	fail(t, a, "b", time.Minute, now, 1, end)
+	fail(t, a, "B", time.Minute, now, 1, end)
+	fail(t, a, "b", time.Minute, now.Add(time.Second), 2, end)
+	fail(t, a, "b", time.Minute, now.Add(time.Second), 3, end)
+	a.Forgive(t.Context(), "b", now.Add(30*time.Second))
+	counted(t, a, "b", now.Add(30*time.Second), 2, end)
+	fail(t, a, "b", time.Minute, now.Add(31*time.Second), 3, end)
+	for left := 2; left >= -2; left-- {
+		a.Forgive(t.Context(), "b", end.Add(-1))
+		counted(t, a, "b", end.Add(-1), max(left, 0), end)
+	}
+	counted(t, a, "B", end.Add(-1), 1, end)
+	a.Forgive(t.Context(), "B", end)
+	counted(t, a, "B", end, 0, end)
+	fail(t, a, "b", time.Minute, end, 1, end.Add(time.Minute))
+	fail(t, a, "B", time.Minute, end, 1, end.Add(time.Minute))
+}
+
+// attemptsForgivenAmongMany: what is forgiven is forgiven, and what is not is remembered, while others fail: those who
+// guess do not make a counter forget or bring back what an honest user's sign-ins leave.
+func attemptsForgivenAmongMany(t *testing.T, a tokenissuer.AttemptCounter) {
+	end, others := now.Add(time.Hour), 0
+	flood := func(n int) {
+		for range n {
+			others++
+			a.Fail(t.Context(), fmt.Sprint("flood ", others), time.Hour, now)
+		}
+	}
+	forgive := func(left int) {
+		t.Helper()
+		a.Forgive(t.Context(), "watched", now)
+		counted(t, a, "watched", now, left, end)
+	}
+	for range 30 {
+		fail(t, a, "watched", time.Hour, now, 1, end)
+		flood(110)
+		fail(t, a, "watched", time.Hour, now, 2, end)
+		flood(130)
+		forgive(1)
+		flood(70)
+		fail(t, a, "watched", time.Hour, now, 2, end)
+		flood(90)
+		fail(t, a, "watched", time.Hour, now, 3, end)
+		forgive(2)
+		forgive(1)
+		forgive(0)
+		flood(150)
+		forgive(0)
+	}
+}
+
+// attemptsForgivenInARace: neither a failure nor a forgiveness is lost.
+func attemptsForgivenInARace(t *testing.T, a tokenissuer.AttemptCounter) {
+	const each = 100
+	race(racers, func(int) error {
+		for range each {
+			a.Fail(t.Context(), "b", time.Hour, now)
+			a.Fail(t.Context(), "b", time.Hour, now)
+			a.Forgive(t.Context(), "b", now)
+		}
+		return nil
+	})
+	counted(t, a, "b", now, racers*each, now.Add(time.Hour))
 }

@@ -22,6 +22,20 @@ var clientChecks = []check{
 	{"ClientHandedOutStaysAsItWas", clientHandedOutStaysAsItWas},
 }
 
+// oddIDs are ids that one pattern, folding, trimming or normal form or another would take for each other.
+var oddIDs = []string{
+	"app", "App", "APP", "app ", " app", "app  ", "a_p", "a%p", "%", "_", "%%", "*", "?",
+	"' OR 1=1--", `'; DROP TABLE clients; --`, `"`, `\`, "$1", "?1", ":id", "NULL", "null",
+	"caf\u00e9", "cafe\u0301", "CAF\u00c9", "stra\u00dfe", "strasse", "\u212b", "\u00c5", "\u0131", "i", "I",
+	"1", "01", "1.0", "1e0", "0x1", "\u00a0", "\u200b", "\ufeffapp",
+}
+
+// strangers are ids that are none of oddIDs, and look as if.
+var strangers = []string{"aPP", "a", "ap", "app\t", "a-p", "' or 1=1--", "Cafe\u0301", "STRASSE", "\u0130", "+1", "1.", " "}
+
+// outsideTheRules are ids that the core lets nobody have.
+var outsideTheRules = []string{"", "\x00", "app\x00", "app\x00x", "\xff\xfe", string(make([]byte, 10<<10))}
+
 // clientUnknown: there is nothing behind an id that nobody added, and a step on it leaves nothing behind.
 func clientUnknown(t *testing.T, s tokenissuer.Store) {
 	ctx := t.Context()
@@ -84,26 +98,19 @@ func clientsListed(t *testing.T, s tokenissuer.Store) {
 
 // clientIDsAreBytes (T15): an id is what its bytes are. No pattern, no folding, no trimming, no normal form.
 func clientIDsAreBytes(t *testing.T, s tokenissuer.Store) {
-	ids := []string{
-		"app", "App", "APP", "app ", " app", "app  ", "a_p", "a%p", "%", "_", "%%", "*", "?",
-		"' OR 1=1--", `'; DROP TABLE clients; --`, `"`, `\`, "$1", "?1", ":id", "NULL", "null",
-		"caf\u00e9", "cafe\u0301", "CAF\u00c9", "stra\u00dfe", "strasse", "\u212b", "\u00c5", "\u0131", "i", "I",
-		"1", "01", "1.0", "1e0", "0x1", "\u00a0", "\u200b", "\ufeffapp",
-	}
-	unknown := []string{"aPP", "a", "ap", "app\t", "a-p", "' or 1=1--", "Cafe\u0301", "STRASSE", "\u0130", "+1", "1.", " "}
-	for _, id := range append(slices.Clone(unknown), ids...) {
+	for _, id := range append(slices.Clone(strangers), oddIDs...) {
 		_, err := s.Client(t.Context(), id)
 		mustBe(t, err, tokenissuer.ErrNotFound)
 	}
-	for _, id := range ids {
+	for _, id := range oddIDs {
 		if err := s.AddClient(t.Context(), client(id)); err != nil {
 			t.Fatalf("adding %q: %v", id, err)
 		}
 	}
-	for _, id := range ids {
+	for _, id := range oddIDs {
 		sameClient(t, read(t, s, id), client(id))
 	}
-	for _, id := range unknown {
+	for _, id := range strangers {
 		if got, err := s.Client(t.Context(), id); err == nil {
 			t.Errorf("asking for %q gave client %q", id, got.ID)
 		}
@@ -111,7 +118,7 @@ func clientIDsAreBytes(t *testing.T, s tokenissuer.Store) {
 	// A step hits the client that it names and no other.
 	must(t, s.DisableClient(t.Context(), "%", revocation("%")))
 	must(t, s.RemoveClient(t.Context(), "a_p", revocation("a_p")))
-	for _, id := range ids {
+	for _, id := range oddIDs {
 		if id == "a_p" {
 			continue
 		}
@@ -124,7 +131,7 @@ func clientIDsAreBytes(t *testing.T, s tokenissuer.Store) {
 // clientIDOutsideTheRules: the core lets no such id pass, but asking for one must not end the program.
 func clientIDOutsideTheRules(t *testing.T, s tokenissuer.Store) {
 	must(t, s.AddClient(t.Context(), client("app")))
-	for _, id := range []string{"", "\x00", "app\x00", "app\x00x", "\xff\xfe", string(make([]byte, 10<<10))} {
+	for _, id := range outsideTheRules {
 		if got, err := s.Client(t.Context(), id); err == nil {
 			t.Errorf("asking for %.10q gave client %q", id, got.ID)
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,72 +14,252 @@ import (
 
 var lifeChecks = []check{
 	{"Ping", func(t *testing.T, s tokenissuer.Store) { must(t, s.Ping(t.Context())) }},
-	{"CancelledCallsDoNothing", cancelledCallsDoNothing},
+	{"T64CancelledCallsDoNothing", cancelledCallsDoNothing},
+	{"T64CancelledCallersBesideOthers", cancelledCallersBesideOthers},
 	{"ClosedStoreFails", closedStoreFails},
 	{"EverythingAtOnce", everythingAtOnce},
 }
 
-// call is one method of the store with valid arguments, on a store that holds the client "app".
+// sentinels are the errors that are answers.
+var sentinels = []error{
+	tokenissuer.ErrNotFound, tokenissuer.ErrTaken, tokenissuer.ErrSpent, tokenissuer.ErrStale, tokenissuer.ErrInUse,
+}
+
+// isAnswer tells whether an error is one of the sentinels.
+func isAnswer(err error) bool {
+	return slices.ContainsFunc(sentinels, func(sentinel error) bool { return errors.Is(err, sentinel) })
+}
+
+// populated is what populate has put into a store, as it was read back.
+type populated struct {
+	client              *tokenissuer.Client
+	user                *tokenissuer.User
+	organisation, empty *tokenissuer.Organisation
+	coded, refreshed    *tokenissuer.TokenFamily
+	key                 tokenissuer.StoredKey
+	consent             tokenissuer.Scopes
+}
+
+// populate gives an empty store one of everything on which calls works.
+func populate(t *testing.T, s tokenissuer.Store) populated {
+	t.Helper()
+	p := populated{
+		client: client("app"), organisation: organisation("acme"), empty: organisation("empty"),
+		key: key("k", tokenissuer.ES256, now), consent: tokenissuer.Scopes{"public", "trusted"},
+	}
+	must(t, s.AddClient(t.Context(), p.client))
+	must(t, s.AddOrganisation(t.Context(), p.organisation))
+	must(t, s.AddOrganisation(t.Context(), p.empty))
+	must(t, s.AddUser(t.Context(), user("ada"), false))
+	p.user = readUser(t, s, "ada")
+	p.coded, p.refreshed = familyOf(p.user, "coded"), refreshed("refreshed")
+	addFamilies(t, s, p.coded, p.refreshed)
+	must(t, s.PutConsent(t.Context(), "ada", "app", p.consent, now))
+	must(t, s.AddFirstSigningKey(t.Context(), p.key))
+	return p
+}
+
+// stands ends the test unless the store holds exactly what populate put into it.
+func (p populated) stands(t *testing.T, s tokenissuer.Store) {
+	t.Helper()
+	clients, err := s.Clients(t.Context())
+	must(t, err)
+	users := listUsers(t, s, "")
+	if len(clients) != 1 || len(users) != 1 {
+		t.Fatalf("%d clients and %d users are stored, want one of each", len(clients), len(users))
+	}
+	sameClient(t, clients[0], p.client)
+	sameUser(t, users[0], p.user)
+	if users[0].Version != p.user.Version {
+		t.Errorf("the user's version moved from %q to %q", p.user.Version, users[0].Version)
+	}
+	sameOrganisations(t, s, p.organisation, p.empty)
+	sameFamily(t, readFamily(t, s, "coded"), p.coded)
+	sameFamily(t, readFamily(t, s, "refreshed"), p.refreshed)
+	families, err := s.FamiliesOf(t.Context(), "ada", time.Time{})
+	must(t, err)
+	if len(families) != 2 {
+		t.Errorf("%d families are listed, want two", len(families))
+	}
+	sameConsent(t, s, "ada", "app", p.consent...)
+	sameConsent(t, s, "ada", "new")
+	sameKeys(t, storedKeys(t, s), p.key)
+	if revoked := recorded(t, s); len(revoked) != 0 {
+		t.Errorf("revoked is %v, want nothing", revoked)
+	}
+}
+
+// call is one method of the store with valid arguments, on a store that is populated.
 type call struct {
 	name string
 	do   func(ctx context.Context) error
 }
 
-func calls(s tokenissuer.Store) []call {
-	sealed := key("k", tokenissuer.ES256, now)
-	sealed.SealedWith = "kek"
-	return []call{
+// calls returns every method, each with what would change a store that populate has filled, where it changes anything.
+func (p populated) calls(s tokenissuer.Store) []call {
+	return slices.Concat(p.clientCalls(s), p.userCalls(s), p.familyCalls(s), []call{
 		{"Ping", s.Ping},
-		{"Client", func(ctx context.Context) error { _, err := s.Client(ctx, "app"); return err }},
-		{"Clients", func(ctx context.Context) error { _, err := s.Clients(ctx); return err }},
-		{"AddClient", func(ctx context.Context) error { return s.AddClient(ctx, client("new")) }},
-		{"RotateClientSecret", func(ctx context.Context) error { return s.RotateClientSecret(ctx, "app", secret("new", now), now) }},
-		{"DisableClient", func(ctx context.Context) error { return s.DisableClient(ctx, "app", revocation("app")) }},
-		{"EnableClient", func(ctx context.Context) error { return s.EnableClient(ctx, "app") }},
-		{"RemoveClient", func(ctx context.Context) error { return s.RemoveClient(ctx, "app", revocation("app")) }},
 		{"SigningKeys", func(ctx context.Context) error { _, err := s.SigningKeys(ctx); return err }},
 		{"AddFirstSigningKey", func(ctx context.Context) error {
 			return s.AddFirstSigningKey(ctx, key("rs", tokenissuer.RS256, now))
 		}},
-		{"SealSigningKey", func(ctx context.Context) error { return s.SealSigningKey(ctx, sealed) }},
+		{"SealSigningKey", func(ctx context.Context) error {
+			sealed := p.key
+			sealed.SealedWith = "kek"
+			return s.SealSigningKey(ctx, sealed)
+		}},
 		{"Revoke", func(ctx context.Context) error { return s.Revoke(ctx, revocation("revoked")) }},
 		{"Revocations", func(ctx context.Context) error { _, _, err := s.Revocations(ctx, 0); return err }},
-		{"DropRevocations", func(ctx context.Context) error { return s.DropRevocations(ctx, now.Add(48*time.Hour)) }},
+		{"DropRevocations", func(ctx context.Context) error { return s.DropRevocations(ctx, now.AddDate(0, 0, 2)) }},
+	})
+}
+
+func (p populated) clientCalls(s tokenissuer.Store) []call {
+	return []call{
+		{"Client", func(ctx context.Context) error { _, err := s.Client(ctx, "app"); return err }},
+		{"Clients", func(ctx context.Context) error { _, err := s.Clients(ctx); return err }},
+		{"AddClient", func(ctx context.Context) error { return s.AddClient(ctx, client("new client")) }},
+		{"RotateClientSecret", func(ctx context.Context) error { return s.RotateClientSecret(ctx, "app", secret("new", now), now) }},
+		{"DisableClient", func(ctx context.Context) error { return s.DisableClient(ctx, "app", revocation("app")) }},
+		{"EnableClient", func(ctx context.Context) error { return s.EnableClient(ctx, "app") }},
+		{"RemoveClient", func(ctx context.Context) error { return s.RemoveClient(ctx, "app", revocation("app")) }},
 	}
 }
 
-// cancelledCallsDoNothing: a caller that has given up gets an error that says so, and nothing has happened.
+func (p populated) userCalls(s tokenissuer.Store) []call {
+	role := tokenissuer.RoleAdmin
+	return []call{
+		{"User", func(ctx context.Context) error { _, err := s.User(ctx, "ada"); return err }},
+		{"UserByEmail", func(ctx context.Context) error { _, err := s.UserByEmail(ctx, "ada@example.com"); return err }},
+		{"Users", func(ctx context.Context) error { _, err := s.Users(ctx, "acme"); return err }},
+		{"AddUser", func(ctx context.Context) error { return s.AddUser(ctx, user("new user"), false) }},
+		{"ChangeUser", func(ctx context.Context) error {
+			_, err := s.ChangeUser(ctx, "ada", tokenissuer.UserChange{Role: &role}, theEnd)
+			return err
+		}},
+		{"RehashPassword", func(ctx context.Context) error {
+			return s.RehashPassword(ctx, "ada", p.user.PasswordHash, hash("m=8,t=1,p=1", "new"))
+		}},
+		{"RemoveUser", func(ctx context.Context) error { _, err := s.RemoveUser(ctx, "ada", theEnd); return err }},
+		{"PasswordSchemes", func(ctx context.Context) error { _, err := s.PasswordSchemes(ctx); return err }},
+		{"Organisation", func(ctx context.Context) error { _, err := s.Organisation(ctx, "acme"); return err }},
+		{"Organisations", func(ctx context.Context) error { _, err := s.Organisations(ctx); return err }},
+		{"AddOrganisation", func(ctx context.Context) error { return s.AddOrganisation(ctx, organisation("new organisation")) }},
+		{"RemoveOrganisation", func(ctx context.Context) error { return s.RemoveOrganisation(ctx, "empty") }},
+	}
+}
+
+// approved returns a family that was not stored before, of a request that is the same for all.
+func (p populated) approved() *tokenissuer.TokenFamily {
+	f := familyOf(p.user, tokenissuer.NewID())
+	f.Code.RequestID = "approved"
+	return f
+}
+
+func (p populated) familyCalls(s tokenissuer.Store) []call {
+	return []call{
+		{"AddFamily", func(ctx context.Context) error { return s.AddFamily(ctx, p.approved()) }},
+		{"Family", func(ctx context.Context) error { _, err := s.Family(ctx, "coded"); return err }},
+		{"RedeemCode", func(ctx context.Context) error {
+			return s.RedeemCode(ctx, "coded", 1, now, now.AddDate(0, 1, 0), maxFailures)
+		}},
+		{"CountCodeFailure", func(ctx context.Context) error { return s.CountCodeFailure(ctx, "coded") }},
+		{"RotateRefreshToken", func(ctx context.Context) error { return s.RotateRefreshToken(ctx, "refreshed", 1, now) }},
+		{"TouchFamily", func(ctx context.Context) error { return s.TouchFamily(ctx, "refreshed", now) }},
+		{"EndFamilies", func(ctx context.Context) error {
+			_, err := s.EndFamilies(ctx, tokenissuer.FamilyFilter{ClientID: "app"}, theEnd)
+			return err
+		}},
+		{"FamiliesOf", func(ctx context.Context) error { _, err := s.FamiliesOf(ctx, "ada", now); return err }},
+		{"DecideRequest", func(ctx context.Context) error { return s.DecideRequest(ctx, "refused", now.AddDate(0, 0, 1)) }},
+		{"Consent", func(ctx context.Context) error { _, err := s.Consent(ctx, "ada", "app"); return err }},
+		{"PutConsent", func(ctx context.Context) error {
+			return errors.Join(s.PutConsent(ctx, "ada", "app", nil, now), s.PutConsent(ctx, "ada", "new", p.consent, now))
+		}},
+		{"DropConsent", func(ctx context.Context) error { return s.DropConsent(ctx, "ada", "app") }},
+		{"DropFamilies", func(ctx context.Context) error { _, err := s.DropFamilies(ctx, now.AddDate(1, 0, 0)); return err }},
+	}
+}
+
+// cancelledCallsDoNothing (T64): a caller that has given up gets an error that says so, and nothing has happened: a
+// code can still be redeemed, a request still be decided.
 func cancelledCallsDoNothing(t *testing.T, s tokenissuer.Store) {
-	plain := key("k", tokenissuer.ES256, now)
-	must(t, s.AddClient(t.Context(), client("app")))
-	must(t, s.AddFirstSigningKey(t.Context(), plain))
+	p := populate(t, s)
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, c := range calls(s) {
-		if err := c.do(cancelled); !errors.Is(err, context.Canceled) {
+	for _, c := range p.calls(s) {
+		if err := c.do(cancelled); !errors.Is(err, context.Canceled) || isAnswer(err) {
 			t.Errorf("%s returned %v, want the context's error", c.name, err)
 		}
 	}
-	list, err := s.Clients(t.Context())
-	must(t, err)
-	if len(list) != 1 {
-		t.Fatalf("%d clients are stored, want one", len(list))
+	p.stands(t, s)
+	// The cancelled calls took no id, no address, no request, and no code.
+	must(t, s.AddClient(t.Context(), client("new client")))
+	must(t, s.AddUser(t.Context(), user("new user"), false))
+	must(t, s.AddOrganisation(t.Context(), organisation("new organisation")))
+	must(t, s.DecideRequest(t.Context(), "refused", now.AddDate(0, 0, 1)))
+	addFamilies(t, s, p.approved())
+	must(t, redeem(t, s, "coded", 1))
+	must(t, s.RotateRefreshToken(t.Context(), "refreshed", 1, now))
+}
+
+// cancelledCallersBesideOthers (T64): callers that give up in the middle take nothing from those who do not, and what
+// they were told failed has happened whole or not at all.
+func cancelledCallersBesideOthers(t *testing.T, s tokenissuer.Store) {
+	for round := range 20 {
+		id := fmt.Sprint("f", round)
+		addFamilies(t, s, family(id))
+		ctx, cancel := context.WithCancel(t.Context())
+		given := func(i int) context.Context {
+			if i%2 == 0 {
+				return ctx
+			}
+			return t.Context()
+		}
+		errs := race(racers, func(i int) error {
+			switch {
+			case i == racers/2:
+				cancel()
+				return nil
+			case i%4 < 2:
+				return s.CountCodeFailure(given(i), id)
+			default:
+				return s.AddFamily(given(i), family(fmt.Sprint(id, " ", i)))
+			}
+		})
+		cancel()
+		counted, uncertain := 0, 0
+		for i, err := range errs {
+			if err != nil && (i%2 != 0 || !errors.Is(err, context.Canceled)) {
+				t.Fatalf("round %d: caller %d got %v", round, i, err)
+			}
+			switch {
+			case i == racers/2:
+			case i%4 < 2 && err == nil:
+				counted++
+			case i%4 < 2:
+				uncertain++
+			default:
+				f, readErr := s.Family(t.Context(), fmt.Sprint(id, " ", i))
+				if readErr == nil {
+					sameFamily(t, f, family(f.ID))
+				} else if err == nil || !errors.Is(readErr, tokenissuer.ErrNotFound) {
+					t.Fatalf("round %d: the family of caller %d, who got %v, is there with %v", round, i, err, readErr)
+				}
+			}
+		}
+		if n := readFamily(t, s, id).Code.Failures; n < counted || n > counted+uncertain {
+			t.Fatalf("round %d: %d failures are counted, want %d, or %d more", round, n, counted, uncertain)
+		}
 	}
-	sameClient(t, list[0], client("app"))
-	sameKeys(t, storedKeys(t, s), plain)
-	if revoked := recorded(t, s); len(revoked) != 0 {
-		t.Errorf("revoked is %v, want nothing", revoked)
-	}
-	must(t, s.AddClient(t.Context(), client("new"))) // the cancelled call did not take the id
 }
 
 // closedStoreFails: after Close every call returns an error. A sentinel would be an answer, and there is none.
 func closedStoreFails(t *testing.T, s tokenissuer.Store) {
-	must(t, s.AddClient(t.Context(), client("app")))
+	p := populate(t, s)
 	must(t, s.Close())
-	for _, c := range calls(s) {
-		err := c.do(t.Context())
-		if err == nil || errors.Is(err, tokenissuer.ErrNotFound) || errors.Is(err, tokenissuer.ErrTaken) {
+	for _, c := range p.calls(s) {
+		if err := c.do(t.Context()); err == nil || isAnswer(err) {
 			t.Errorf("%s on a closed store returned %v", c.name, err)
 		}
 	}
@@ -89,27 +271,30 @@ func everythingAtOnce(t *testing.T, s tokenissuer.Store) {
 	for i := range each {
 		must(t, s.AddClient(t.Context(), client(fmt.Sprint("app ", i))))
 	}
-	methods := calls(s)
+	methods := populate(t, s).calls(s)
+	for method := range reflect.TypeFor[tokenissuer.Store]().Methods() {
+		if method.Name != "Close" && !slices.ContainsFunc(methods, func(c call) bool { return c.name == method.Name }) {
+			t.Errorf("%s is not among the calls of this test", method.Name)
+		}
+	}
 	errs := race(each*len(methods), func(i int) error {
 		c, id := methods[i%len(methods)], fmt.Sprint("app ", i%each)
+		if err := c.do(t.Context()); err != nil && !isAnswer(err) {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
 		err := errors.Join(
-			c.do(t.Context()),
 			s.RotateClientSecret(t.Context(), id, secret(fmt.Sprint(i), now), now),
 			s.DisableClient(t.Context(), id, revocation(id)),
 			s.EnableClient(t.Context(), id),
 		)
-		got, readErr := s.Client(t.Context(), id)
-		if readErr != nil {
-			return readErr
+		if err != nil {
+			return err
 		}
-		if len(got.Secrets) != 1 {
+		got, err := s.Client(t.Context(), id)
+		if err == nil && len(got.Secrets) != 1 {
 			return fmt.Errorf("client %q was seen in the middle of a rotation, with %d secrets", id, len(got.Secrets))
 		}
 		return err
 	})
-	for _, err := range errs {
-		if err != nil && !errors.Is(err, tokenissuer.ErrNotFound) && !errors.Is(err, tokenissuer.ErrTaken) {
-			t.Error(err)
-		}
-	}
+	must(t, errors.Join(errs...))
 }

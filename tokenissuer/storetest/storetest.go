@@ -22,7 +22,11 @@ const racers = 32
 
 // Run holds a store against the contract. Each test asks open for an empty store of its own, and closes it.
 func Run(t *testing.T, open func(t *testing.T) tokenissuer.Store) {
-	for _, part := range [][]check{clientChecks, secretChecks, revokeClientChecks, keyChecks, revocationChecks, feedChecks, lifeChecks} {
+	for _, part := range [][]check{
+		clientChecks, secretChecks, revokeClientChecks, userChecks, userChangeChecks, organisationChecks,
+		familyChecks, familyUserChecks, codeChecks, refreshChecks, endingChecks, familyRaceChecks, dropChecks,
+		keyChecks, revocationChecks, feedChecks, lifeChecks,
+	} {
 		for _, c := range part {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
@@ -92,7 +96,7 @@ func mustBe(t *testing.T, err, sentinel error) {
 }
 
 // read returns a client that must be there.
-func read(t *testing.T, s tokenissuer.Directory, id string) *tokenissuer.Client {
+func read(t *testing.T, s tokenissuer.ClientDirectory, id string) *tokenissuer.Client {
 	t.Helper()
 	c, err := s.Client(t.Context(), id)
 	if err != nil {

@@ -1,0 +1,106 @@
+package tokenissuer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Application is a client that may act for a user, with what it may do.
+type Application struct {
+	Client *Client
+	Scopes Scopes
+	// Since is when the first family that still lives was made, LastUsed when one was refreshed last.
+	Since, LastUsed time.Time
+}
+
+// Account is what a user sees of what they have allowed.
+type Account struct {
+	Applications []Application
+	Sessions     []*TokenFamily
+}
+
+// AccountOf lists the applications that may act for a user, by name, and the browsers in which the user is signed in,
+// the newest first.
+func (is *Issuer) AccountOf(ctx context.Context, user *User) (Account, error) {
+	now := is.Now()
+	families, err := is.Store.FamiliesOf(ctx, user.ID, now)
+	if err != nil {
+		return Account{}, Unavailable("store_unavailable", err)
+	}
+	var account Account
+	byClient := make(map[string]*Application)
+	for _, f := range families {
+		switch {
+		case f.UserVersion != user.Version || is.Revocations.RevokedFamily(f, user.Organisation):
+		case f.Origin == BrowserSession:
+			if now.Before(f.RotatedAt.Add(sessionIdle)) {
+				account.Sessions = append(account.Sessions, f)
+			}
+		default:
+			byClient[f.ClientID] = byClient[f.ClientID].with(f)
+		}
+	}
+	for id, application := range byClient {
+		application.Client, err = is.client(ctx, id)
+		if errors.Is(err, ErrNotFound) {
+			continue // a client that was removed can do nothing any more
+		}
+		if err != nil {
+			return Account{}, Unavailable("directory_unavailable", err)
+		}
+		account.Applications = append(account.Applications, *application)
+	}
+	slices.SortFunc(account.Applications, func(a, b Application) int {
+		return strings.Compare(a.Client.Name+"\x00"+a.Client.ID, b.Client.Name+"\x00"+b.Client.ID)
+	})
+	return account, nil
+}
+
+// with adds a family to an application, which may be nil.
+func (a *Application) with(f *TokenFamily) *Application {
+	if a == nil {
+		a = &Application{Since: f.CreatedAt}
+	}
+	for _, name := range f.Scopes {
+		if !a.Scopes.Has(name) {
+			a.Scopes = append(a.Scopes, name)
+		}
+	}
+	if f.CreatedAt.Before(a.Since) {
+		a.Since = f.CreatedAt
+	}
+	if f.RotatedAt.After(a.LastUsed) {
+		a.LastUsed = f.RotatedAt
+	}
+	return a
+}
+
+// RevokeApplication takes back what a user has allowed a client: its tokens, its codes, and the consent.
+func (is *Issuer) RevokeApplication(ctx context.Context, user *User, clientID string) error {
+	if clientID == "" {
+		return MissingParameter("application")
+	}
+	if err := is.Store.DropConsent(ctx, user.ID, clientID); err != nil {
+		return Unavailable("store_unavailable", err)
+	}
+	return is.endFamilies(ctx, FamilyFilter{
+		UserID: user.ID, ClientID: clientID, Origins: []GrantType{AuthorizationCode, PasswordGrant, AdminCreated},
+	})
+}
+
+// EndSessionOf ends one of a user's sessions. Another user's is left alone, as if it did not exist.
+func (is *Issuer) EndSessionOf(ctx context.Context, user *User, sessionID string) error {
+	f, err := is.family(ctx, sessionID)
+	if err != nil || f == nil || f.UserID != user.ID || f.Origin != BrowserSession {
+		return err
+	}
+	return is.endFamilies(ctx, FamilyFilter{ID: f.ID})
+}
+
+// SignOutEverywhere ends everything that acts for the user.
+func (is *Issuer) SignOutEverywhere(ctx context.Context, user *User) error {
+	return is.endFamilies(ctx, FamilyFilter{UserID: user.ID})
+}

@@ -1,0 +1,44 @@
+package tokenissuer
+
+import (
+	"context"
+	"time"
+)
+
+// bucket is what attempts are counted in.
+type bucket struct {
+	name  string
+	limit Limit
+}
+
+// reserve counts an attempt in every bucket before it is judged, so that of attempts that run side by side no more are
+// judged than the limit allows. The attempt is refused, and not counted, when a bucket is full. Who succeeds forgives.
+func (is *Issuer) reserve(ctx context.Context, buckets []bucket, reason string, now time.Time) error {
+	for i, b := range buckets {
+		if n, until := is.Attempts.Fail(ctx, b.name, b.limit.Window, now); n > b.limit.Failures {
+			is.forgive(ctx, buckets[:i+1], now)
+			return throttled(reason, until, now)
+		}
+	}
+	return nil
+}
+
+func (is *Issuer) forgive(ctx context.Context, buckets []bucket, now time.Time) {
+	for _, b := range buckets {
+		is.Attempts.Forgive(ctx, b.name, now)
+	}
+}
+
+// limited leaves out the buckets that have no limit.
+func (is *Issuer) limited(buckets ...bucket) []bucket {
+	if is.Attempts == nil {
+		return nil
+	}
+	kept := buckets[:0]
+	for _, b := range buckets {
+		if b.limit.Failures > 0 {
+			kept = append(kept, b)
+		}
+	}
+	return kept
+}

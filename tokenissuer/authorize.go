@@ -1,0 +1,225 @@
+package tokenissuer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// AuthorizationParameters are what an authorization request says (RFC 6749 §4.1.1), read once at the door.
+type AuthorizationParameters struct {
+	ResponseType        string
+	ResponseMode        string
+	Scope               string
+	State               string
+	CodeChallenge       string
+	CodeChallengeMethod string
+	Prompt              string
+	LoginHint           string
+	UILocales           string
+	// RedirectURI is as it was sent, perhaps not at all.
+	RedirectURI string
+	// HasRequest and HasRequestURI: the request came in a JWT or by reference (RFC 9101), which is not supported.
+	HasRequest, HasRequestURI bool
+	// Malformed is what is wrong with the parameters as such, as one sent twice; nil: nothing.
+	Malformed error
+}
+
+// AuthorizationRequest is a request that may be granted: what the user will be asked about. It travels sealed through
+// the browser while the user signs in.
+type AuthorizationRequest struct {
+	ID           string `json:"id"`
+	ClientID     string `json:"client_id"`
+	RedirectURI  string `json:"redirect_uri"` // where the answer goes
+	RedirectSent bool   `json:"redirect_sent,omitzero"`
+	State        string `json:"state,omitzero"`
+	Scopes       Scopes `json:"scopes"`
+	Challenge    string `json:"challenge,omitzero"`
+	// Prompt and the two after it are those of OpenID Connect Core §3.1.2.1.
+	Prompt    Scopes `json:"prompt,omitempty"`
+	LoginHint string `json:"login_hint,omitzero"`
+	UILocales string `json:"ui_locales,omitzero"`
+	// At is when the request came: a password that was proved before does not count when it asks for a new one.
+	At time.Time `json:"at"`
+}
+
+const (
+	promptNone          = "none"
+	promptLogin         = "login"
+	promptConsent       = "consent"
+	promptSelectAccount = "select_account"
+
+	maxState = 8 << 10
+	maxHint  = 512
+)
+
+// ReadAuthorization holds a request against the rules, in the order of RFC 6749 §4.1.2.1. Its errors go to the target.
+func (is *Issuer) ReadAuthorization(client *Client, target RedirectTarget, p AuthorizationParameters) (AuthorizationRequest, error) {
+	r := AuthorizationRequest{
+		ID: NewID(), ClientID: client.ID, RedirectURI: target.uri, RedirectSent: p.RedirectURI != "", State: p.State,
+		Challenge: p.CodeChallenge, LoginHint: p.LoginHint, UILocales: p.UILocales, At: is.Now(),
+	}
+	switch {
+	case p.Malformed != nil:
+		return r, p.Malformed
+	case p.HasRequest:
+		return r, NewError(RequestNotSupported, "request_object")
+	case p.HasRequestURI:
+		return r, NewError(RequestURINotSupported, "request_uri")
+	case p.ResponseType == "":
+		return r, MissingParameter("response_type")
+	case p.ResponseType != "code":
+		return r, NewError(UnsupportedResponseType, "response_type_unknown")
+	case p.ResponseMode != "" && p.ResponseMode != "query":
+		return r, NewError(InvalidRequest, "response_mode_unknown")
+	case !client.MayUse(AuthorizationCode):
+		return r, NewError(UnauthorizedClient, "grant_not_allowed")
+	case len(p.State) > maxState || len(p.LoginHint) > maxHint || len(p.UILocales) > maxHint:
+		return r, NewError(InvalidRequest, "parameter_too_long")
+	case !utf8.ValidString(p.LoginHint) || !utf8.ValidString(p.UILocales):
+		return r, NewError(InvalidRequest, "parameter_value_invalid")
+	}
+	if err := checkChallenge(client, p); err != nil {
+		return r, err
+	}
+	var err error
+	if r.Scopes, err = is.Scopes.grantable(p.Scope, client, anyScope); err != nil {
+		return r, err
+	}
+	r.Prompt, err = parsePrompt(p.Prompt)
+	return r, err
+}
+
+// checkChallenge holds the request to S256, which a client without a secret must use (RFC 9700 §2.1.1).
+func checkChallenge(client *Client, p AuthorizationParameters) error {
+	switch {
+	case p.CodeChallenge == "" && p.CodeChallengeMethod != "":
+		return MissingParameter("code_challenge")
+	case p.CodeChallenge == "" && client.IsPublic():
+		return NewError(InvalidRequest, "code_challenge_missing").WithDescription("Missing required parameter: code_challenge.")
+	case p.CodeChallenge == "":
+		return nil
+	case p.CodeChallengeMethod != challengeMethod:
+		return NewError(InvalidRequest, "code_challenge_method_unknown").WithDescription("The code_challenge_method must be S256.")
+	case !validChallenge(p.CodeChallenge):
+		return NewError(InvalidRequest, "code_challenge_malformed")
+	}
+	return nil
+}
+
+func parsePrompt(text string) (Scopes, error) {
+	if text == "" {
+		return nil, nil
+	}
+	prompts := Scopes(slices.Compact(strings.Fields(text)))
+	for _, p := range prompts {
+		if !slices.Contains([]string{promptNone, promptLogin, promptConsent, promptSelectAccount}, p) {
+			return nil, NewError(InvalidRequest, "prompt_unknown")
+		}
+	}
+	if prompts.Has(promptNone) && len(prompts) > 1 {
+		return nil, NewError(InvalidRequest, "prompt_contradictory")
+	}
+	return prompts, nil
+}
+
+// Step is what an authorization request needs next.
+type Step int
+
+// The steps, in their order.
+const (
+	// AskSignIn shows the sign-in page.
+	AskSignIn Step = iota
+	// AskConsent shows the consent page.
+	AskConsent
+	// GrantNow asks nobody any more: Approve can follow.
+	GrantNow
+)
+
+// NextStep is the one dispatcher of the authorization endpoint, to which every page returns: it looks at the request and
+// at who is signed in, and says what comes next. For a request that wants no page shown, what would need one is an error
+// for the target.
+func (is *Issuer) NextStep(ctx context.Context, r *AuthorizationRequest, client *Client, s *Session) (Step, error) {
+	silent := r.Prompt.Has(promptNone)
+	if s == nil || s.User.ID == client.ID || r.asksForSignIn() && s.Family.AuthTime.Before(r.At) {
+		if silent {
+			return AskSignIn, NewError(LoginRequired, "login_required")
+		}
+		return AskSignIn, nil
+	}
+	consented, err := is.hasConsent(ctx, r, client, s.User)
+	if err != nil {
+		return AskConsent, err
+	}
+	if consented && !r.Prompt.Has(promptConsent) {
+		return GrantNow, nil
+	}
+	if silent {
+		return AskConsent, NewError(ConsentRequired, "consent_required")
+	}
+	return AskConsent, nil
+}
+
+// asksForSignIn tells whether the request wants the password even of somebody who is signed in.
+func (r *AuthorizationRequest) asksForSignIn() bool {
+	return r.Prompt.Has(promptLogin) || r.Prompt.Has(promptSelectAccount)
+}
+
+// hasConsent tells whether the user need not be asked: the client is the operator's own, or a confidential one that was
+// allowed as much before. A client without a secret is always asked about, because anybody can use its id.
+func (is *Issuer) hasConsent(ctx context.Context, r *AuthorizationRequest, client *Client, user *User) (bool, error) {
+	if client.FirstParty {
+		return true, nil
+	}
+	if client.IsPublic() {
+		return false, nil
+	}
+	allowed, err := is.Store.Consent(ctx, user.ID, client.ID)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, Unavailable("store_unavailable", err)
+	}
+	return allowed.Missing(r.Scopes...) == "", nil
+}
+
+// Approve grants a request and returns the code. Scopes are those that the user allowed; names beyond the request's are
+// ignored. With none of them the request is denied. A request is decided once.
+func (is *Issuer) Approve(ctx context.Context, r *AuthorizationRequest, client *Client, s *Session, allowed Scopes) (Secret, error) {
+	scopes := slices.DeleteFunc(slices.Clone(r.Scopes), func(name string) bool { return !allowed.Has(name) })
+	if len(scopes) == 0 {
+		return Secret{}, is.Deny(ctx, r)
+	}
+	now := is.Now()
+	f := is.newFamily(s.User, client, AuthorizationCode, s.Family.AuthTime)
+	f.Scopes = scopes
+	f.ExpiresAt = now.Add(is.lifetimes(client).Code)
+	f.Code = CodeBinding{
+		RequestID: r.ID, RedirectURI: r.RedirectURI, RedirectSent: r.RedirectSent, Challenge: r.Challenge,
+		Refreshable: client.mayRefresh() || slices.ContainsFunc(scopes, asksForRefresh), ExpiresAt: f.ExpiresAt,
+	}
+	if err := is.addFamily(ctx, f); err != nil {
+		return Secret{}, err
+	}
+	if !client.IsPublic() && !client.FirstParty {
+		if err := is.Store.PutConsent(ctx, s.User.ID, client.ID, scopes, now); err != nil {
+			return Secret{}, Unavailable("store_unavailable", err)
+		}
+	}
+	return is.Master.code(f.ID), nil
+}
+
+// Deny records that the user said no. The error is what the client is told: access_denied.
+func (is *Issuer) Deny(ctx context.Context, r *AuthorizationRequest) error {
+	switch err := is.Store.DecideRequest(ctx, r.ID, is.Now().Add(2*sealLifetime)); {
+	case errors.Is(err, ErrSpent):
+		return NewError(InvalidRequest, ReasonDecided)
+	case err != nil:
+		return Unavailable("store_unavailable", err)
+	}
+	return NewError(Denied, "denied_by_user")
+}

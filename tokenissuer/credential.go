@@ -1,0 +1,106 @@
+package tokenissuer
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"strings"
+)
+
+// The credentials of a token family are made of its id, for refresh tokens the generation, and a MAC over both. Nothing
+// of them is stored, nobody can make one up, and every one that was ever issued is recognised, so that its second use is.
+// All are base62, so that no encoding changes them.
+const (
+	generationLength = 6  // 62^6 refreshes of one family
+	macLength        = 43 // 256 bits
+
+	codeLength    = idLength + macLength
+	sessionLength = idLength + macLength
+	refreshLength = idLength + generationLength + macLength
+)
+
+// code returns the authorization code of a family (RFC 6749 §4.1.2).
+func (k *MasterKey) code(familyID string) Secret {
+	return NewSecret(familyID + mac(k.codes, familyID))
+}
+
+// readCode returns the family that a code claims to be of, and whether it is its code.
+func (k *MasterKey) readCode(code Secret) (familyID string, genuine bool) {
+	return readMAC(k.codes, code.Reveal(), codeLength, idLength)
+}
+
+// session returns the cookie of a session.
+func (k *MasterKey) session(familyID string) Secret {
+	return NewSecret(familyID + mac(k.sessions, familyID))
+}
+
+func (k *MasterKey) readSession(cookie Secret) (familyID string, genuine bool) {
+	return readMAC(k.sessions, cookie.Reveal(), sessionLength, idLength)
+}
+
+// refreshToken returns a family's refresh token of that generation.
+func (k *MasterKey) refreshToken(familyID string, generation int64) Secret {
+	named := familyID + base62Number(uint64(generation), generationLength) //nolint:gosec // generations are positive
+	return NewSecret(named + mac(k.refresh, named))
+}
+
+// readRefreshToken returns the family and generation that a refresh token claims to be of, and whether it is theirs.
+func (k *MasterKey) readRefreshToken(token Secret) (familyID string, generation int64, genuine bool) {
+	named, genuine := readMAC(k.refresh, token.Reveal(), refreshLength, idLength+generationLength)
+	if !genuine {
+		return named[:min(len(named), idLength)], 0, false
+	}
+	for _, c := range []byte(named[idLength:]) {
+		generation = generation*62 + int64(strings.IndexByte(base62, c))
+	}
+	return named[:idLength], generation, true
+}
+
+// readMAC takes a credential apart into what it names and the MAC of that, and compares in constant time. A text of
+// another length names nothing.
+func readMAC(key []byte, text string, length, namedLength int) (named string, genuine bool) {
+	if len(text) != length {
+		return "", false
+	}
+	named = text[:namedLength]
+	return named, hmac.Equal([]byte(mac(key, named)), []byte(text[namedLength:]))
+}
+
+// mac returns the HMAC-SHA256 of a text in base62.
+func mac(key []byte, text string) string {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(text))
+	return base62Bytes(h.Sum(nil))
+}
+
+// base62Bytes writes 32 bytes as one number of 43 digits.
+func base62Bytes(sum []byte) string {
+	var words [4]uint64
+	for i := range words {
+		words[i] = binary.BigEndian.Uint64(sum[8*i:])
+	}
+	var digits [macLength]byte
+	for i := macLength - 1; i >= 0; i-- {
+		digits[i] = base62[divide62(&words)]
+	}
+	return string(digits[:])
+}
+
+// divide62 divides a number of four words by 62 and returns the remainder.
+func divide62(words *[4]uint64) (remainder uint64) {
+	for i, word := range words {
+		high := remainder<<32 | word>>32
+		low := high%62<<32 | word&0xffffffff
+		words[i], remainder = high/62<<32|low/62, low%62
+	}
+	return remainder
+}
+
+func base62Number(n uint64, length int) string {
+	digits := make([]byte, length)
+	for i := length - 1; i >= 0; i-- {
+		digits[i] = base62[n%62]
+		n /= 62
+	}
+	return string(digits)
+}

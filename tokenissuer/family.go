@@ -1,0 +1,77 @@
+package tokenissuer
+
+import "time"
+
+// TokenFamily is everything that descends from one act of authorization: the code, each access token, each refresh
+// token. It is born with the code, so that one step ends all of it. A browser's session is a family too; its cookie
+// stands where others have a refresh token.
+//
+// A family is one record. None of its credentials is in it: code, refresh tokens and cookie are made of the family's
+// id and a MAC under the issuer's master key (see credential.go), so that any one that was ever issued is recognised
+// for as long as the record lives, and using one up changes the record in one conditional step.
+type TokenFamily struct {
+	ID string
+	// UserID and UserVersion are for whom it was made, and in which state the user was then.
+	UserID      string
+	UserVersion string
+	// UserDeclared: the user stands in the configuration, and no stored user is held against UserVersion.
+	UserDeclared bool
+	ClientID     string
+	// Origin is the grant that made it; the lifetime of its access tokens follows from it.
+	Origin GrantType
+	Scopes Scopes
+	// Actor is the admin who created it, when it was one.
+	Actor Actor
+	// Note is what a person may recognise it by on the account page: the browser of a session.
+	Note      string
+	AuthTime  time.Time
+	CreatedAt time.Time
+	// ExpiresAt is when nothing more can come of it. Access tokens issued before may live longer.
+	ExpiresAt time.Time
+	// RevokedAt is when it was ended; zero: it was not.
+	RevokedAt time.Time
+
+	// Code is what its authorization code is bound to; the zero value: it never had one.
+	Code CodeBinding
+
+	// Generation counts refresh tokens: the newest one's number, 0 when there is none.
+	Generation int64
+	// RotatedAt is when the newest refresh token came to be, or when a session was last seen.
+	RotatedAt time.Time
+}
+
+// CodeBinding is what an authorization code is bound to (RFC 6749 §4.1.3, RFC 7636 §4.4).
+type CodeBinding struct {
+	// RequestID names the authorization request that was approved, or the form that opened a session. One request is
+	// decided once.
+	RequestID   string
+	RedirectURI string
+	// RedirectSent: the request named the redirect URI, so the exchange must repeat it.
+	RedirectSent bool
+	// Challenge is the S256 code_challenge; empty: none was sent.
+	Challenge string
+	// Refreshable: the exchange gives a refresh token.
+	Refreshable bool
+	ExpiresAt   time.Time
+	// SpentAt is when the code was redeemed; zero: it was not.
+	SpentAt time.Time
+	// Failures counts wrong code verifiers.
+	Failures int
+}
+
+// Actor is who acts for a user whom they are not (RFC 8693 §4.1). The zero value is nobody.
+type Actor struct {
+	Subject  string
+	ClientID string
+}
+
+// IsZero tells whether there is no actor.
+func (a Actor) IsZero() bool { return a == Actor{} }
+
+// The origins of families beside the grant types of the token endpoint.
+const (
+	// AdminCreated is an organisation's admin obtaining a token for a member.
+	AdminCreated GrantType = "admin_created"
+	// BrowserSession is a sign-in with a browser.
+	BrowserSession GrantType = "session"
+)

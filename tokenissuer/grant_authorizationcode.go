@@ -1,0 +1,119 @@
+package tokenissuer
+
+import (
+	"context"
+	"errors"
+)
+
+// maxCodeFailures is how many wrong code verifiers a code survives.
+const maxCodeFailures = 5
+
+// exchangeAuthorizationCode redeems an authorization code (RFC 6749 §4.1.3, RFC 7636 §4.6). The order is a safeguard:
+// nothing is said to another client, and a replay is a replay whatever else the request says.
+func (is *Issuer) exchangeAuthorizationCode(ctx context.Context, client *Client, r TokenRequest) (Grant, error) {
+	if r.Code.IsEmpty() {
+		return Grant{}, MissingParameter("code")
+	}
+	// 1. The code is ours, and this client's. The store is asked whether it is or not.
+	id, genuine := is.Master.readCode(r.Code)
+	f, err := is.Store.Family(ctx, id)
+	switch {
+	case err != nil && !errors.Is(err, ErrNotFound):
+		return Grant{}, Unavailable("store_unavailable", err)
+	case err != nil || !genuine || f.Code.ExpiresAt.IsZero():
+		return Grant{}, NewError(InvalidGrant, "code_unknown")
+	case f.ClientID != client.ID:
+		return Grant{}, NewError(InvalidGrant, "code_of_another_client")
+	}
+	// 2. It was not used before. If it was, somebody has stolen it, or what it gave.
+	if !f.Code.SpentAt.IsZero() {
+		return Grant{}, is.replayed(ctx, f)
+	}
+	// 3. It is alive.
+	now := is.Now()
+	if !f.RevokedAt.IsZero() || now.After(f.Code.ExpiresAt) {
+		return Grant{}, NewError(InvalidGrant, "code_expired")
+	}
+	// 4. It comes back from where it was sent, by whom it was asked for.
+	if err := is.checkBinding(ctx, f, r); err != nil {
+		return Grant{}, err
+	}
+	// 5. Its user still is who they were.
+	user, err := is.livingUser(ctx, f)
+	if err != nil {
+		return Grant{}, err
+	}
+	if user == nil {
+		return Grant{}, NewError(InvalidGrant, "user_changed")
+	}
+	return is.redemption(ctx, f, client, user), nil
+}
+
+// redemption is the grant of a code that may be redeemed.
+func (is *Issuer) redemption(ctx context.Context, f *TokenFamily, client *Client, user *User) Grant {
+	now := is.Now()
+	lifetimes := is.lifetimes(client)
+	redeemed := *f
+	redeemed.ExpiresAt = now.Add(lifetimes.AuthorizationCode)
+	if f.Code.Refreshable {
+		redeemed.Generation, redeemed.ExpiresAt = 1, f.CreatedAt.Add(lifetimes.Refresh)
+	}
+	return is.grantOf(&redeemed, client, user, func() error {
+		err := is.Store.RedeemCode(ctx, f.ID, redeemed.Generation, now, redeemed.ExpiresAt, maxCodeFailures)
+		if errors.Is(err, ErrSpent) {
+			return is.lostCode(ctx, f.ID)
+		}
+		if err != nil {
+			return Unavailable("store_unavailable", err)
+		}
+		return nil
+	})
+}
+
+// lostCode says why a code could not be redeemed: a request beside this one did it, which is a replay as well, or it was
+// ended.
+func (is *Issuer) lostCode(ctx context.Context, id string) error {
+	f, err := is.family(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case f != nil && !f.Code.SpentAt.IsZero():
+		return is.replayed(ctx, f)
+	}
+	return NewError(InvalidGrant, "code_expired")
+}
+
+// replayed ends the family of a code that was used twice (RFC 6749 §4.1.2).
+func (is *Issuer) replayed(ctx context.Context, f *TokenFamily) error {
+	if f.RevokedAt.IsZero() {
+		if err := is.endFamilies(ctx, FamilyFilter{ID: f.ID}); err != nil {
+			return err
+		}
+	}
+	return NewError(InvalidGrant, ReasonCodeReplayed)
+}
+
+// checkBinding holds the request against what the code is bound to: the redirect URI byte for byte, and the code
+// challenge.
+func (is *Issuer) checkBinding(ctx context.Context, f *TokenFamily, r TokenRequest) error {
+	bound := f.Code
+	switch {
+	case r.RedirectURI == "" && bound.Challenge == "" && bound.RedirectSent:
+		return MissingParameter("redirect_uri")
+	case r.RedirectURI != "" && r.RedirectURI != bound.RedirectURI:
+		return NewError(InvalidGrant, "redirect_uri_wrong")
+	case bound.Challenge == "" && !r.CodeVerifier.IsEmpty():
+		return NewError(InvalidGrant, "code_verifier_unasked")
+	case bound.Challenge == "":
+		return nil
+	case r.CodeVerifier.IsEmpty():
+		return MissingParameter("code_verifier")
+	}
+	if bound.Failures < maxCodeFailures && verifierMatches(r.CodeVerifier, bound.Challenge) {
+		return nil
+	}
+	if err := is.Store.CountCodeFailure(ctx, f.ID); err != nil {
+		return Unavailable("store_unavailable", err)
+	}
+	return NewError(InvalidGrant, "code_verifier_wrong")
+}

@@ -1,0 +1,115 @@
+package tokenissuer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// exchangeRefreshToken gives a fresh access token and the successor of a refresh token (RFC 6749 §6, RFC 9700 §4.14).
+//
+// Each refresh token has exactly one successor. The same token again within the grace, and before the successor was
+// used, gives the same successor again, so that a lost answer or two racing tabs lose nothing. Later it is a reuse: one of
+// two holders has stolen it, nobody knows which, and the family ends.
+func (is *Issuer) exchangeRefreshToken(ctx context.Context, client *Client, r TokenRequest) (Grant, error) {
+	if r.RefreshToken.IsEmpty() {
+		return Grant{}, MissingParameter("refresh_token")
+	}
+	// 1. The token is ours, and this client's. The store is asked whether it is or not.
+	id, generation, genuine := is.Master.readRefreshToken(r.RefreshToken)
+	f, err := is.Store.Family(ctx, id)
+	switch {
+	case err != nil && !errors.Is(err, ErrNotFound):
+		return Grant{}, Unavailable("store_unavailable", err)
+	case err != nil || !genuine || generation > f.Generation:
+		return Grant{}, NewError(InvalidGrant, "refresh_token_unknown")
+	case f.ClientID != client.ID:
+		return Grant{}, NewError(InvalidGrant, "refresh_token_of_another_client")
+	}
+	// 2. The family lives.
+	now := is.Now()
+	lifetimes := is.lifetimes(client)
+	if !f.RevokedAt.IsZero() {
+		return Grant{}, NewError(InvalidGrant, "refresh_token_revoked")
+	}
+	if !now.Before(f.ExpiresAt) || now.After(f.RotatedAt.Add(lifetimes.RefreshIdle)) {
+		return Grant{}, NewError(InvalidGrant, "refresh_token_expired")
+	}
+	// 3. The token is the newest, or the one before it within the grace.
+	again := generation < f.Generation
+	if again && !repeatable(f, generation, lifetimes.RefreshGrace, now) {
+		return Grant{}, is.reused(ctx, f)
+	}
+	// 4. Its user still is who they were.
+	user, err := is.livingUser(ctx, f)
+	if err != nil {
+		return Grant{}, err
+	}
+	if user == nil {
+		return Grant{}, NewError(InvalidGrant, "user_changed")
+	}
+	// 5. The scope is no wider.
+	scopes, err := narrowed(f.Scopes, client, r.Scope)
+	if err != nil {
+		return Grant{}, err
+	}
+	grant := is.grantOf(f, client, user, nil)
+	grant.Scopes, grant.Generation, grant.Repeated = scopes, generation+1, again
+	if !again {
+		grant.consume = func() error { return is.rotate(ctx, f.ID, generation, lifetimes.RefreshGrace) }
+	}
+	return grant, nil
+}
+
+// rotate uses a refresh token up. When another request has done so at the same time, both get the same successor.
+func (is *Issuer) rotate(ctx context.Context, id string, generation int64, grace time.Duration) error {
+	err := is.Store.RotateRefreshToken(ctx, id, generation, is.Now())
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, ErrSpent) {
+		return Unavailable("store_unavailable", err)
+	}
+	f, err := is.family(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case f == nil:
+		return NewError(InvalidGrant, "refresh_token_revoked")
+	case !repeatable(f, generation, grace, is.Now()):
+		return is.reused(ctx, f)
+	}
+	return nil
+}
+
+// repeatable tells whether a token that was used gives its successor once more.
+func repeatable(f *TokenFamily, generation int64, grace time.Duration, now time.Time) bool {
+	return generation == f.Generation-1 && grace > 0 && !now.After(f.RotatedAt.Add(grace))
+}
+
+// reused ends the family of a refresh token that was used twice.
+func (is *Issuer) reused(ctx context.Context, f *TokenFamily) error {
+	if err := is.endFamilies(ctx, FamilyFilter{ID: f.ID}); err != nil {
+		return err
+	}
+	return NewError(InvalidGrant, ReasonRefreshReused)
+}
+
+// narrowed returns the scopes of the access token: those asked for, when the family has them all, else all of the
+// family's. A scope that the client may not have any more is left out.
+func narrowed(held Scopes, client *Client, asked string) (Scopes, error) {
+	allowed := slices.DeleteFunc(slices.Clone(held), func(name string) bool { return !client.Scopes.Has(name) })
+	scopes, err := ParseScopes(asked)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(allowed) == 0:
+		return nil, NewError(InvalidGrant, "scopes_withdrawn")
+	case len(scopes) == 0:
+		return allowed, nil
+	case allowed.Missing(scopes...) != "":
+		return nil, NewError(InvalidScope, "scope_wider_than_granted")
+	}
+	return scopes, nil
+}

@@ -1,0 +1,120 @@
+package tokenissuer
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// masterAlgorithm marks the master key among the stored keys. Nothing is ever signed with it.
+const masterAlgorithm Algorithm = "HKDF-SHA256"
+
+const masterKeyBytes = 32
+
+// MasterKey is the issuer's symmetric secret, the same on every node. It signs and seals nothing itself: each purpose has
+// a key of its own, derived from it (RFC 5869), so that no value made for one purpose passes for another's.
+type MasterKey struct {
+	codes    []byte
+	refresh  []byte
+	sessions []byte
+	forms    []byte
+	requests cipher.AEAD
+	returns  cipher.AEAD
+	devices  cipher.AEAD
+}
+
+func newMasterKey(secret []byte) (*MasterKey, error) {
+	if len(secret) != masterKeyBytes {
+		return nil, fmt.Errorf("the master key has %d bytes and not %d", len(secret), masterKeyBytes)
+	}
+	k := new(MasterKey)
+	for _, mac := range []struct {
+		key   *[]byte
+		label string
+	}{
+		{&k.codes, "authorization code"}, {&k.refresh, "refresh token"}, {&k.sessions, "session"}, {&k.forms, "form"},
+	} {
+		var err error
+		if *mac.key, err = hkdf.Key(sha256.New, secret, nil, mac.label, sha256.Size); err != nil {
+			return nil, err
+		}
+	}
+	for _, seal := range []struct {
+		key   *cipher.AEAD
+		label string
+	}{
+		{&k.requests, "authorization request"}, {&k.returns, "return"}, {&k.devices, "device"},
+	} {
+		derived, err := hkdf.Key(sha256.New, secret, nil, seal.label, masterKeyBytes)
+		if err != nil {
+			return nil, err
+		}
+		block, err := aes.NewCipher(derived)
+		if err != nil {
+			return nil, err
+		}
+		if *seal.key, err = cipher.NewGCMWithRandomNonce(block); err != nil {
+			return nil, err
+		}
+	}
+	return k, nil
+}
+
+// LoadMasterKey returns the issuer's master key, and makes it when the store has read well and holds none. As with
+// signing keys, one that cannot be opened is an error and never replaced: every session and refresh token hangs on it.
+func LoadMasterKey(ctx context.Context, store KeyStore, sealer *KeySealer, now time.Time) (*MasterKey, error) {
+	stored, err := storedMasterKey(ctx, store)
+	if errors.Is(err, ErrNotFound) {
+		if err = addMasterKey(ctx, store, sealer, now); err != nil {
+			return nil, err
+		}
+		stored, err = storedMasterKey(ctx, store)
+	}
+	if err != nil {
+		return nil, err
+	}
+	secret := stored.Private
+	if stored.SealedWith != "" {
+		if secret, err = sealer.open(stored); err != nil {
+			return nil, fmt.Errorf("opening the master key: %w", err)
+		}
+	} else if sealer != nil {
+		stored.Private, stored.SealedWith = sealer.seal(stored.ID, secret), sealer.ID
+		if err := store.SealSigningKey(ctx, stored); err != nil {
+			return nil, Unavailable("keys_unwritable", err)
+		}
+	}
+	return newMasterKey(secret)
+}
+
+func storedMasterKey(ctx context.Context, store KeyStore) (StoredKey, error) {
+	all, err := store.SigningKeys(ctx)
+	if err != nil {
+		return StoredKey{}, Unavailable("keys_unreadable", err)
+	}
+	for _, stored := range all {
+		if stored.Algorithm == masterAlgorithm {
+			return stored, nil
+		}
+	}
+	return StoredKey{}, ErrNotFound
+}
+
+func addMasterKey(ctx context.Context, store KeyStore, sealer *KeySealer, now time.Time) error {
+	secret := make([]byte, masterKeyBytes)
+	_, _ = rand.Read(secret) // never fails
+	stored := StoredKey{ID: NewID(), Algorithm: masterAlgorithm, Private: secret, CreatedAt: now}
+	if sealer != nil {
+		stored.Private, stored.SealedWith = sealer.seal(stored.ID, secret), sealer.ID
+	}
+	if err := store.AddFirstSigningKey(ctx, stored); err != nil {
+		return Unavailable("keys_unwritable", err)
+	}
+	return nil
+}

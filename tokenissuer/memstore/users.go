@@ -1,0 +1,172 @@
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/patrickmn/go-cache"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// account is a user with the number that its version spells.
+type account struct {
+	user    *tokenissuer.User
+	version int64
+}
+
+// User returns the user of that id.
+func (s *Store) User(ctx context.Context, id string) (*tokenissuer.User, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if err := s.usable(ctx); err != nil {
+		return nil, fmt.Errorf("reading user: %w", err)
+	}
+	found, err := s.account(id)
+	return found.user, err
+}
+
+func (s *Store) account(id string) (account, error) {
+	if found, ok := s.users.Get(id); ok {
+		return found.(account), nil
+	}
+	return account{}, tokenissuer.ErrNotFound
+}
+
+// UserByEmail returns the user of that canonical address, in one look-up whether there is one or not.
+func (s *Store) UserByEmail(ctx context.Context, email string) (*tokenissuer.User, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if err := s.usable(ctx); err != nil {
+		return nil, fmt.Errorf("reading user by e-mail address: %w", err)
+	}
+	if found, ok := s.emails.Get(email); ok {
+		return found.(*tokenissuer.User), nil
+	}
+	return nil, tokenissuer.ErrNotFound
+}
+
+// Users lists the users, of one organisation unless its id is empty, by the bytes of their ids.
+func (s *Store) Users(ctx context.Context, organisation string) ([]*tokenissuer.User, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if err := s.usable(ctx); err != nil {
+		return nil, fmt.Errorf("listing users: %w", err)
+	}
+	var list []*tokenissuer.User
+	for _, item := range s.users.Items() {
+		if u := item.Object.(account).user; organisation == "" || u.Organisation == organisation {
+			list = append(list, u)
+		}
+	}
+	slices.SortFunc(list, func(a, b *tokenissuer.User) int { return cmp.Compare(a.ID, b.ID) })
+	return list, nil
+}
+
+// AddUser registers a user. The id of a removed user stays taken, like that of a removed client; the address does not.
+func (s *Store) AddUser(ctx context.Context, user *tokenissuer.User, organisationDeclared bool) error {
+	fail := func(err error) error { return fmt.Errorf("adding user: %w", err) }
+	if err := s.lock(ctx); err != nil {
+		return fail(err)
+	}
+	defer s.mu.Unlock()
+	if _, stored := s.organisations.Get(user.Organisation); !stored && !organisationDeclared {
+		return fail(fmt.Errorf("organisation %q: %w", user.Organisation, tokenissuer.ErrNotFound))
+	}
+	if _, taken := s.emails.Get(user.Email); taken {
+		return fail(tokenissuer.ErrTaken)
+	}
+	// The id comes last: a call that fails does not take it.
+	if err := s.subjects.Add(user.ID, nil, cache.NoExpiration); err != nil {
+		return fail(tokenissuer.ErrTaken)
+	}
+	added := *user
+	added.Declared = false // only the configuration declares
+	s.putUser(added, 1)
+	return nil
+}
+
+// ChangeUser makes the change and ends every family of the user: what was granted before it is worth nothing after it.
+func (s *Store) ChangeUser(ctx context.Context, userID string, change tokenissuer.UserChange, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
+	fail := func(err error) ([]tokenissuer.Revocation, error) { return nil, fmt.Errorf("changing user: %w", err) }
+	if err := s.lock(ctx); err != nil {
+		return fail(err)
+	}
+	defer s.mu.Unlock()
+	old, err := s.account(userID)
+	if err != nil {
+		return fail(err)
+	}
+	changed := *old.user
+	if change.Password != nil {
+		changed.PasswordHash = *change.Password
+	}
+	if change.Role != nil {
+		changed.Role = *change.Role
+	}
+	if change.Status != nil {
+		changed.Status = *change.Status
+	}
+	s.putUser(changed, old.version+1)
+	return s.endFamilies(tokenissuer.FamilyFilter{UserID: userID}, end), nil
+}
+
+// RehashPassword replaces the hash old. A user that is gone has it no more than one whose password was changed.
+func (s *Store) RehashPassword(ctx context.Context, userID string, old, hash tokenissuer.Secret) error {
+	if err := s.lock(ctx); err != nil {
+		return fmt.Errorf("rehashing password: %w", err)
+	}
+	defer s.mu.Unlock()
+	found, err := s.account(userID)
+	if err != nil || found.user.PasswordHash.Reveal() != old.Reveal() {
+		return nil
+	}
+	rehashed := *found.user
+	rehashed.PasswordHash = hash
+	s.putUser(rehashed, found.version)
+	return nil
+}
+
+// RemoveUser deletes the user with its consents and ends every family. Its id stays taken.
+func (s *Store) RemoveUser(ctx context.Context, userID string, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
+	fail := func(err error) ([]tokenissuer.Revocation, error) { return nil, fmt.Errorf("removing user: %w", err) }
+	if err := s.lock(ctx); err != nil {
+		return fail(err)
+	}
+	defer s.mu.Unlock()
+	removed, err := s.account(userID)
+	if err != nil {
+		return fail(err)
+	}
+	s.users.Delete(userID)
+	s.emails.Delete(removed.user.Email)
+	s.consents.Delete(userID)
+	return s.endFamilies(tokenissuer.FamilyFilter{UserID: userID}, end), nil
+}
+
+// PasswordSchemes lists the distinct schemes of the stored hashes.
+func (s *Store) PasswordSchemes(ctx context.Context) ([]string, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if err := s.usable(ctx); err != nil {
+		return nil, fmt.Errorf("listing password schemes: %w", err)
+	}
+	var schemes []string
+	for _, item := range s.users.Items() {
+		hash := item.Object.(account).user.PasswordHash
+		if scheme := tokenissuer.PasswordScheme(hash); !hash.IsEmpty() && !slices.Contains(schemes, scheme) {
+			schemes = append(schemes, scheme)
+		}
+	}
+	return schemes, nil
+}
+
+// putUser stores a user of its own, under its id and its address. The caller holds the lock.
+func (s *Store) putUser(u tokenissuer.User, version int64) {
+	u.Version = strconv.FormatInt(version, 10)
+	s.users.Set(u.ID, account{&u, version}, cache.NoExpiration)
+	s.emails.Set(u.Email, &u, cache.NoExpiration)
+}

@@ -1,0 +1,218 @@
+package tokenissuer
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/argon2"
+	"golang.org/x/crypto/bcrypt"
+)
+
+// argon2Params are the costs of a hash: memory in KiB, passes, lanes (RFC 9106 §3.1).
+type argon2Params struct {
+	memory, time uint32
+	threads      uint8
+}
+
+// currentArgon2 is what new hashes cost: the second choice of OWASP's password storage advice, 19 MiB and about 20 ms.
+var currentArgon2 = argon2Params{memory: 19456, time: 2, threads: 1}
+
+const (
+	argon2SaltBytes = 16
+	argon2KeyBytes  = 32
+	// maxBcryptBytes is what bcrypt reads of a password.
+	maxBcryptBytes = 72
+	// MaxPasswordBytes is the longest password that is looked at.
+	MaxPasswordBytes = 1024
+	// hashPatience is how long a sign-in waits for its turn to hash.
+	hashPatience = 100 * time.Millisecond
+)
+
+// Passwords hashes and verifies passwords, no more of them at once than it has slots, because each takes 20 MiB and
+// 20 ms. The zero value is not usable; see NewPasswords.
+type Passwords struct {
+	slots chan struct{}
+}
+
+// NewPasswords returns a Passwords with as many slots as Go uses processors.
+func NewPasswords() *Passwords {
+	return &Passwords{slots: make(chan struct{}, runtime.GOMAXPROCS(0))}
+}
+
+// enter takes a slot, and waits for one for a tenth of a second. Who gets no error must call leave.
+func (p *Passwords) enter(ctx context.Context) error {
+	select {
+	case p.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	patience, cancel := context.WithTimeout(ctx, hashPatience)
+	defer cancel()
+	select {
+	case p.slots <- struct{}{}:
+		return nil
+	case <-patience.Done():
+		return Unavailable("password_hashing_busy", context.Cause(patience))
+	}
+}
+
+func (p *Passwords) leave() { <-p.slots }
+
+// Hash returns the argon2id hash of a new password in the PHC form. It refuses passwords that cannot be used.
+func (p *Passwords) Hash(ctx context.Context, password Secret) (Secret, error) {
+	if err := ValidatePassword(password); err != nil {
+		return Secret{}, err
+	}
+	if err := p.enter(ctx); err != nil {
+		return Secret{}, err
+	}
+	defer p.leave()
+	return hashPassword(password), nil
+}
+
+// ValidatePassword refuses passwords that are shorter than 8 bytes or cannot be typed again.
+func ValidatePassword(password Secret) error {
+	if n := len(password.Reveal()); n < 8 || n > MaxPasswordBytes || strings.ContainsRune(password.Reveal(), 0) {
+		return fmt.Errorf("use a password of 8 to %d bytes without NUL", MaxPasswordBytes)
+	}
+	return nil
+}
+
+func hashPassword(password Secret) Secret {
+	salt := make([]byte, argon2SaltBytes)
+	_, _ = rand.Read(salt) // never fails
+	key := currentArgon2.key(password, salt, argon2KeyBytes)
+	encode := base64.RawStdEncoding.EncodeToString
+	return NewSecret(currentArgon2.scheme() + "$" + encode(salt) + "$" + encode(key))
+}
+
+func (a argon2Params) key(password Secret, salt []byte, length uint32) []byte {
+	return argon2.IDKey([]byte(password.Reveal()), salt, a.time, a.memory, a.threads, length)
+}
+
+func (a argon2Params) scheme() string {
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d", argon2.Version, a.memory, a.time, a.threads)
+}
+
+// PasswordScheme names how a hash was made, with its costs: what stands before the salt. Two hashes of one scheme take
+// the same time.
+func PasswordScheme(hash Secret) string {
+	text := hash.Reveal()
+	if isBcrypt(text) {
+		return text[:len("$2b$12")]
+	}
+	if parts := strings.Split(text, "$"); len(parts) == 6 {
+		return strings.Join(parts[:4], "$")
+	}
+	return ""
+}
+
+func isBcrypt(hash string) bool {
+	return len(hash) == 60 && (strings.HasPrefix(hash, "$2a$") || strings.HasPrefix(hash, "$2b$") || strings.HasPrefix(hash, "$2y$"))
+}
+
+// The costs that a hash made elsewhere may have, so that one sign-in cannot exhaust the server.
+const (
+	maxArgon2Memory = 256 << 10 // KiB
+	maxArgon2Time   = 16
+	maxBcryptCost   = 16
+)
+
+// ValidatePasswordHash says whether a hash that was made elsewhere can be used.
+func ValidatePasswordHash(hash Secret) error {
+	text := hash.Reveal()
+	if isBcrypt(text) {
+		cost, err := bcrypt.Cost([]byte(text))
+		if err != nil || cost > maxBcryptCost {
+			return fmt.Errorf("the bcrypt hash is malformed, or its cost above %d", maxBcryptCost)
+		}
+		return nil
+	}
+	_, err := parseArgon2(text)
+	return err
+}
+
+// argon2Hash is a hash taken apart.
+type argon2Hash struct {
+	params argon2Params
+	salt   []byte
+	key    []byte
+}
+
+func parseArgon2(text string) (argon2Hash, error) {
+	var h argon2Hash
+	malformed := errors.New("use a password hash as `caddy hash-password` prints it: bcrypt or argon2id")
+	parts := strings.Split(text, "$")
+	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != "v="+strconv.Itoa(argon2.Version) {
+		return h, malformed
+	}
+	var err error
+	if h.params, err = parseArgon2Params(parts[3]); err != nil {
+		return h, err
+	}
+	decode := base64.RawStdEncoding.Strict().DecodeString
+	salt, saltErr := decode(parts[4])
+	key, keyErr := decode(parts[5])
+	if saltErr != nil || keyErr != nil || len(salt) < 8 || len(key) < 16 || len(salt) > 64 || len(key) > 64 {
+		return h, malformed
+	}
+	h.salt, h.key = salt, key
+	return h, nil
+}
+
+func parseArgon2Params(text string) (argon2Params, error) {
+	var values [3]uint64
+	fields := strings.Split(text, ",")
+	for i, name := range []string{"m=", "t=", "p="} {
+		if i >= len(fields) || !strings.HasPrefix(fields[i], name) {
+			return argon2Params{}, errors.New("the argon2id hash has other parameters than m, t and p")
+		}
+		var err error
+		if values[i], err = strconv.ParseUint(fields[i][len(name):], 10, 32); err != nil || values[i] == 0 {
+			return argon2Params{}, errors.New("the argon2id hash has malformed parameters")
+		}
+	}
+	if len(fields) != 3 || values[0] > maxArgon2Memory || values[1] > maxArgon2Time || values[2] > math.MaxUint8 {
+		return argon2Params{}, fmt.Errorf("the argon2id hash costs too much: use at most m=%d and t=%d", maxArgon2Memory, maxArgon2Time)
+	}
+	return argon2Params{memory: uint32(values[0]), time: uint32(values[1]), threads: uint8(values[2])}, nil
+}
+
+// verify compares a password with a hash of whatever scheme. It does all of the hash's work for every password.
+func verifyPassword(password, hash Secret) bool {
+	text := hash.Reveal()
+	if isBcrypt(text) {
+		given := []byte(password.Reveal())
+		// What bcrypt would not read does not count as equal.
+		whole := len(given) <= maxBcryptBytes
+		return bcrypt.CompareHashAndPassword([]byte(text), given[:min(len(given), maxBcryptBytes)]) == nil && whole
+	}
+	h, err := parseArgon2(text)
+	if err != nil {
+		return false
+	}
+	key := h.params.key(password, h.salt, uint32(len(h.key))) //nolint:gosec // at most 64
+	return subtle.ConstantTimeCompare(key, h.key) == 1
+}
+
+// spendPassword does the work of verifying a password under a scheme, for nobody.
+func spendPassword(password Secret, scheme string) {
+	if len(scheme) == len("$2b$12") && strings.HasPrefix(scheme, "$2") {
+		verifyPassword(password, NewSecret(scheme+"$"+strings.Repeat("a", 53)))
+		return
+	}
+	if parts := strings.Split(scheme, "$"); len(parts) == 4 {
+		if params, err := parseArgon2Params(parts[3]); err == nil {
+			params.key(password, make([]byte, argon2SaltBytes), argon2KeyBytes)
+		}
+	}
+}

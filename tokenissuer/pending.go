@@ -1,0 +1,61 @@
+package tokenissuer
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"strings"
+)
+
+// SealRequest wraps a request for its way through the browser that owns the secret. It can be opened for ten minutes, on
+// every node.
+func (is *Issuer) SealRequest(r *AuthorizationRequest, browser Secret) (Secret, error) {
+	return seal(is.Master.requests, browser.Reveal(), *r, is.Now())
+}
+
+// OpenRequest is the reverse of SealRequest. The client and its redirect URI are looked at again: they may have gone
+// meanwhile. A value that is not ours, not this browser's or too old is an error for a page.
+func (is *Issuer) OpenRequest(ctx context.Context, pending, browser Secret) (AuthorizationRequest, *Client, RedirectTarget, error) {
+	r, err := unseal[AuthorizationRequest](is.Master.requests, browser.Reveal(), pending, is.Now(), sealLifetime)
+	if err != nil || browser.IsEmpty() {
+		return r, nil, RedirectTarget{}, errSealed
+	}
+	client, target, err := is.ResolveRedirect(ctx, r.ClientID, r.RedirectURI)
+	return r, client, target.WithState(r.State), err
+}
+
+// SealReturn wraps the path of a page that a browser comes back to after signing in.
+func (is *Issuer) SealReturn(path string) (Secret, error) {
+	return seal(is.Master.returns, "", path, is.Now())
+}
+
+// OpenReturn is the reverse of SealReturn.
+func (is *Issuer) OpenReturn(pending Secret) (string, error) {
+	return unseal[string](is.Master.returns, "", pending, is.Now(), sealLifetime)
+}
+
+// FormToken proves that a form was made by us, for this browser and what the names say: the page, the user, the pending
+// request. It is not guessable, and worth nothing in another browser (RFC 9700 §4.7). No two are the same.
+func (is *Issuer) FormToken(browser Secret, names ...string) Secret {
+	nonce := NewID()
+	return NewSecret(nonce + is.formMAC(nonce, browser, names))
+}
+
+func (is *Issuer) formMAC(nonce string, browser Secret, names []string) string {
+	digest := sha256.Sum256([]byte(strings.Join(names, "\x00")))
+	return mac(is.Master.forms, nonce+"\x00"+browser.Reveal()+"\x00"+string(digest[:]))
+}
+
+// OpenFormToken returns what tells the form from every other, and whether the token is genuine. It compares in constant
+// time.
+func (is *Issuer) OpenFormToken(token, browser Secret, names ...string) (nonce string, genuine bool) {
+	text := token.Reveal()
+	if browser.IsEmpty() || len(text) != idLength+macLength {
+		return "", false
+	}
+	nonce = text[:idLength]
+	return nonce, hmac.Equal([]byte(is.formMAC(nonce, browser, names)), []byte(text[idLength:]))
+}
+
+// NewBrowser returns the secret by which a browser is recognised before anybody has signed in.
+func NewBrowser() Secret { return NewSecret(NewID()) }

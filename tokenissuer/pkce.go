@@ -1,0 +1,38 @@
+package tokenissuer
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"strings"
+)
+
+// Lengths of RFC 7636 §4.1 and §4.2.
+const (
+	minVerifier     = 43
+	maxVerifier     = 128
+	challengeLength = 43
+)
+
+// challengeMethod is the only one: plain would send the verifier itself (RFC 9700 §2.1.1).
+const challengeMethod = "S256"
+
+// verifierMatches tells whether the verifier's SHA-256 is the challenge (RFC 7636 §4.6).
+func verifierMatches(verifier Secret, challenge string) bool {
+	text := verifier.Reveal()
+	if len(text) < minVerifier || len(text) > maxVerifier || strings.ContainsFunc(text, isNoVerifierRune) {
+		return false
+	}
+	digest := sha256.Sum256([]byte(text))
+	return subtle.ConstantTimeCompare([]byte(base64.RawURLEncoding.EncodeToString(digest[:])), []byte(challenge)) == 1
+}
+
+func isNoVerifierRune(r rune) bool {
+	return (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune("-._~", r)
+}
+
+// validChallenge tells whether text is the base64url form of a SHA-256.
+func validChallenge(text string) bool {
+	_, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	return err == nil && len(text) == challengeLength
+}

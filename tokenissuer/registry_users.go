@@ -1,0 +1,176 @@
+package tokenissuer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Users lists every user, by id; of one organisation, unless its id is empty.
+func (g *Registry) Users(ctx context.Context, organisation string) ([]*User, error) {
+	list, err := g.Stored.Users(ctx, organisation)
+	if err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(slices.Clone(list), func(u *User) bool { return g.Declared.users[u.ID] != nil })
+	for _, u := range g.Declared.Users() {
+		if organisation == "" || u.Organisation == organisation {
+			list = append(list, u)
+		}
+	}
+	slices.SortFunc(list, func(a, b *User) int { return strings.Compare(a.ID, b.ID) })
+	return list, nil
+}
+
+// User returns one user, or ErrNotFound.
+func (g *Registry) User(ctx context.Context, id string) (*User, error) {
+	return g.Issuer.Directory.User(ctx, id)
+}
+
+// AddUser registers a user with a password, a hash of one in user.PasswordHash, or neither: then the user can sign in
+// once a password is set. An empty id is generated. ErrTaken when the id or the address is in use.
+func (g *Registry) AddUser(ctx context.Context, u User, password Secret) (*User, error) {
+	if u.ID == "" {
+		u.ID = NewID()
+	}
+	var err error
+	if u.Email, err = CanonicalEmail(u.Email); err != nil {
+		return nil, invalidInput{err}
+	}
+	u.SetDefaults()
+	u.CreatedAt = g.Issuer.Now()
+	if err := u.Validate(); err != nil {
+		return nil, invalidInput{err}
+	}
+	if g.isDeclared(u.ID) || g.Declared.byEmail[u.Email] != nil {
+		return nil, ErrTaken
+	}
+	if !password.IsEmpty() {
+		if u.PasswordHash, err = g.hash(ctx, password); err != nil {
+			return nil, err
+		}
+	}
+	err = g.Stored.AddUser(ctx, &u, g.Declared.organisations[u.Organisation] != nil)
+	if errors.Is(err, ErrNotFound) {
+		return nil, invalidInput{fmt.Errorf("there is no organisation %q: add it first", u.Organisation)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &u, nil
+}
+
+func (g *Registry) hash(ctx context.Context, password Secret) (Secret, error) {
+	if err := ValidatePassword(password); err != nil {
+		return Secret{}, invalidInput{err}
+	}
+	return g.Issuer.Passwords.Hash(ctx, password)
+}
+
+// SetPassword gives a user another password and ends every token and session of the user.
+func (g *Registry) SetPassword(ctx context.Context, id string, password Secret) error {
+	hash, err := g.hash(ctx, password)
+	if err != nil {
+		return err
+	}
+	return g.changeUser(ctx, id, UserChange{Password: &hash})
+}
+
+// SetPasswordHash is SetPassword with the hash of the password, as `caddy hash-password` prints it.
+func (g *Registry) SetPasswordHash(ctx context.Context, id string, hash Secret) error {
+	if err := ValidatePasswordHash(hash); err != nil {
+		return invalidInput{err}
+	}
+	return g.changeUser(ctx, id, UserChange{Password: &hash})
+}
+
+// SetRole gives a user another role and ends every token and session of the user.
+func (g *Registry) SetRole(ctx context.Context, id string, role Role) error {
+	if _, err := ParseRole(string(role)); err != nil {
+		return invalidInput{err}
+	}
+	return g.changeUser(ctx, id, UserChange{Role: &role})
+}
+
+// SetUserStatus disables, locks or enables a user. Every token and session of the user ends.
+func (g *Registry) SetUserStatus(ctx context.Context, id string, status UserStatus) error {
+	if _, err := ParseUserStatus(string(status)); err != nil {
+		return invalidInput{err}
+	}
+	return g.changeUser(ctx, id, UserChange{Status: &status})
+}
+
+func (g *Registry) changeUser(ctx context.Context, id string, change UserChange) error {
+	return g.endUser(ctx, id, func(end Ending) ([]Revocation, error) { return g.Stored.ChangeUser(ctx, id, change, end) })
+}
+
+// RemoveUser deletes a user and ends every token and session. The id is never given to anybody else.
+func (g *Registry) RemoveUser(ctx context.Context, id string) error {
+	return g.endUser(ctx, id, func(end Ending) ([]Revocation, error) { return g.Stored.RemoveUser(ctx, id, end) })
+}
+
+func (g *Registry) endUser(ctx context.Context, id string, step func(Ending) ([]Revocation, error)) error {
+	if g.Declared.users[id] != nil {
+		return ErrDeclared
+	}
+	ended, err := step(g.Issuer.ending())
+	if err != nil {
+		return err
+	}
+	g.Issuer.Revocations.Add(ended...)
+	return nil
+}
+
+// Organisations lists every organisation, by id.
+func (g *Registry) Organisations(ctx context.Context) ([]*Organisation, error) {
+	list, err := g.Stored.Organisations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(slices.Clone(list), func(o *Organisation) bool { return g.Declared.organisations[o.ID] != nil })
+	list = append(list, g.Declared.Organisations()...)
+	slices.SortFunc(list, func(a, b *Organisation) int { return strings.Compare(a.ID, b.ID) })
+	return list, nil
+}
+
+// AddOrganisation registers an organisation. Its name is its id, unless it has one. ErrTaken when the id is in use.
+func (g *Registry) AddOrganisation(ctx context.Context, o Organisation) (*Organisation, error) {
+	if o.Name == "" {
+		o.Name = o.ID
+	}
+	o.CreatedAt = g.Issuer.Now()
+	if err := o.Validate(); err != nil {
+		return nil, invalidInput{err}
+	}
+	if g.Declared.organisations[o.ID] != nil {
+		return nil, ErrTaken
+	}
+	if err := g.Stored.AddOrganisation(ctx, &o); err != nil {
+		return nil, err
+	}
+	return &o, nil
+}
+
+// RemoveOrganisation deletes an organisation that has no users. ErrInUse when it has some.
+func (g *Registry) RemoveOrganisation(ctx context.Context, id string) error {
+	if g.Declared.organisations[id] != nil {
+		return ErrDeclared
+	}
+	return g.Stored.RemoveOrganisation(ctx, id)
+}
+
+// RevokeUser ends every token and session of a user: those of its families, and any other access token that was issued
+// up to and in this second.
+func (g *Registry) RevokeUser(ctx context.Context, id string) error {
+	if err := g.Issuer.endFamilies(ctx, FamilyFilter{UserID: id}); err != nil {
+		return err
+	}
+	return g.Issuer.Revoke(ctx, g.Issuer.RevocationOf(RevokeUser, id))
+}
+
+// RevokeFamily ends a token family.
+func (g *Registry) RevokeFamily(ctx context.Context, id string) error {
+	return g.Issuer.endFamilies(ctx, FamilyFilter{ID: id})
+}

@@ -1,0 +1,52 @@
+package tokenissuer
+
+import (
+	"crypto/cipher"
+	"encoding/base64"
+	"errors"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// sealLifetime is how long a sealed value can be opened.
+const sealLifetime = 10 * time.Minute
+
+// errSealed is all that is said of a value that does not open: damaged, expired, another browser's or made up.
+var errSealed = NewError(InvalidRequest, "seal_broken")
+
+// sealed is what a seal holds: the value, and when it was made.
+type sealed[T any] struct {
+	At    int64 `json:"at"` // Unix seconds
+	Value T     `json:"value"`
+}
+
+// seal encrypts a value for the road through a browser (AES-256-GCM), so that the server keeps nothing for a visitor who
+// never comes back. Only somebody who names the same owner can open it.
+func seal[T any](key cipher.AEAD, owner string, value T, now time.Time) (Secret, error) {
+	plain, err := json.Marshal(sealed[T]{now.Unix(), value})
+	if err != nil {
+		return Secret{}, AsError(err)
+	}
+	return NewSecret(base64.RawURLEncoding.EncodeToString(key.Seal(nil, nil, plain, []byte(owner)))), nil
+}
+
+// unseal is the reverse of seal. A lifetime of 0 is for ever.
+func unseal[T any](key cipher.AEAD, owner string, text Secret, now time.Time, lifetime time.Duration) (T, error) {
+	var s sealed[T]
+	ciphertext, err := base64.RawURLEncoding.Strict().DecodeString(text.Reveal())
+	if err != nil {
+		return s.Value, errSealed
+	}
+	plain, err := key.Open(nil, nil, ciphertext, []byte(owner))
+	if err != nil {
+		return s.Value, errSealed
+	}
+	if err := json.Unmarshal(plain, &s); err != nil {
+		return s.Value, errSealed.WithCause(errors.New("the sealed value does not parse"))
+	}
+	if age := now.Sub(time.Unix(s.At, 0)); lifetime > 0 && (age > lifetime || age < -Leeway) {
+		return s.Value, NewError(InvalidRequest, "seal_expired")
+	}
+	return s.Value, nil
+}

@@ -1,0 +1,155 @@
+package tokenissuer
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// How long a browser stays signed in: in all, and without coming back.
+const (
+	sessionLifetime = 30 * day
+	sessionIdle     = 7 * day
+	// sessionTouch is how exactly it is known when a session was last seen.
+	sessionTouch = time.Hour
+)
+
+// Session is a browser in which a user is signed in.
+type Session struct {
+	Family *TokenFamily
+	User   *User
+}
+
+// OpenSession begins a session of a user who has just proved a password, and returns its cookie. Note is the browser in
+// words. Form names the form that was sent: it opens one session only. Every session has a new id, whatever cookie the
+// browser came with.
+func (is *Issuer) OpenSession(ctx context.Context, user *User, note, form string) (*Session, Secret, error) {
+	now := is.Now()
+	f := is.newFamily(user, is.ownClient(), BrowserSession, now)
+	f.Note, f.ExpiresAt = note, now.Add(sessionLifetime)
+	f.Scopes = is.ownClient().Scopes
+	f.Code.RequestID = form
+	if err := is.addFamily(ctx, f); err != nil {
+		return nil, Secret{}, err
+	}
+	return &Session{Family: f, User: user}, is.Master.session(f.ID), nil
+}
+
+// newFamily returns a family that is born now with a proved password.
+func (is *Issuer) newFamily(user *User, client *Client, origin GrantType, authTime time.Time) *TokenFamily {
+	now := is.Now()
+	return &TokenFamily{
+		ID: NewID(), UserID: user.ID, UserVersion: user.Version, UserDeclared: user.Declared, ClientID: client.ID,
+		Origin: origin, AuthTime: authTime, CreatedAt: now, RotatedAt: now,
+	}
+}
+
+// addFamily stores a family. That the user has changed meanwhile is an invalid_grant, and that the request was decided
+// before an invalid_request.
+func (is *Issuer) addFamily(ctx context.Context, f *TokenFamily) error {
+	switch err := is.Store.AddFamily(ctx, f); {
+	case errors.Is(err, ErrStale):
+		return NewError(InvalidGrant, "user_changed")
+	case errors.Is(err, ErrSpent):
+		return NewError(InvalidRequest, ReasonDecided)
+	case err != nil:
+		return Unavailable("store_unavailable", err)
+	}
+	return nil
+}
+
+// Session returns the session of a cookie; nil when there is none any more, whatever the reason. The error is
+// temporarily_unavailable.
+func (is *Issuer) Session(ctx context.Context, cookie Secret) (*Session, error) {
+	id, genuine := is.Master.readSession(cookie)
+	if !genuine {
+		return nil, nil
+	}
+	f, err := is.family(ctx, id)
+	if f == nil || err != nil {
+		return nil, err
+	}
+	now := is.Now()
+	if f.Origin != BrowserSession || !now.Before(f.ExpiresAt) || !now.Before(f.RotatedAt.Add(sessionIdle)) {
+		return nil, nil
+	}
+	user, err := is.livingUser(ctx, f)
+	if user == nil || err != nil {
+		return nil, err
+	}
+	if now.Sub(f.RotatedAt) > sessionTouch {
+		if err := is.Store.TouchFamily(ctx, f.ID, now); err != nil {
+			return nil, Unavailable("store_unavailable", err)
+		}
+	}
+	return &Session{Family: f, User: user}, nil
+}
+
+// SessionToken returns a user token of the session, for the gate of this issuer and for testing.
+func (is *Issuer) SessionToken(s *Session) (Tokens, error) {
+	return is.Issue(Grant{
+		Type: BrowserSession, Client: is.ownClient(), User: s.User, Scopes: s.Family.Scopes, FamilyID: s.Family.ID,
+		AuthTime: s.Family.AuthTime,
+	})
+}
+
+// SignOut ends the session and, with it, every application's access to the user: all families but other browsers'
+// sessions and tokens that an admin has created.
+func (is *Issuer) SignOut(ctx context.Context, s *Session) error {
+	if err := is.endFamilies(ctx, FamilyFilter{ID: s.Family.ID}); err != nil {
+		return err
+	}
+	return is.endFamilies(ctx, FamilyFilter{UserID: s.User.ID, Origins: []GrantType{AuthorizationCode, PasswordGrant}})
+}
+
+// EndSession ends a session alone, as a new sign-in in the same browser does with the one before.
+func (is *Issuer) EndSession(ctx context.Context, s *Session) error {
+	return is.endFamilies(ctx, FamilyFilter{ID: s.Family.ID})
+}
+
+// endFamilies ends families durably, and then here at once.
+func (is *Issuer) endFamilies(ctx context.Context, which FamilyFilter) error {
+	ended, err := is.Store.EndFamilies(ctx, which, is.ending())
+	if err != nil {
+		return Unavailable("store_unavailable", err)
+	}
+	is.Revocations.Add(ended...)
+	return nil
+}
+
+// ending is now, with revocations kept as long as any access token can live.
+func (is *Issuer) ending() Ending {
+	now := is.Now()
+	return Ending{At: now, Until: now.Add(MaxLifetime + revocationMargin)}
+}
+
+// family returns a family that has not been ended; nil when there is none.
+func (is *Issuer) family(ctx context.Context, id string) (*TokenFamily, error) {
+	f, err := is.Store.Family(ctx, id)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, Unavailable("store_unavailable", err)
+	case !f.RevokedAt.IsZero():
+		return nil, nil
+	}
+	return f, nil
+}
+
+// livingUser returns the family's user if tokens may still act for them: active, in the same state as when the family
+// was born, and with nothing revoked meanwhile. Otherwise it is nil.
+func (is *Issuer) livingUser(ctx context.Context, f *TokenFamily) (*User, error) {
+	user, err := is.Directory.User(ctx, f.UserID)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, Unavailable("directory_unavailable", err)
+	case !user.IsActive(), user.Version != f.UserVersion, user.Declared != f.UserDeclared:
+		return nil, nil
+	case is.Revocations.RevokedFamily(f, user.Organisation):
+		return nil, nil
+	}
+	return user, nil
+}

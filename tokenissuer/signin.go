@@ -1,0 +1,154 @@
+package tokenissuer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// SignInAttempt is what somebody presents to prove that they are a user, on the sign-in page or with the password grant.
+type SignInAttempt struct {
+	Email    string
+	Password Secret
+	// Address is where the attempt comes from.
+	Address string
+	// Device is the cookie that an earlier sign-in left in this browser; empty: none.
+	Device Secret
+}
+
+// SignIn returns the user whose address and password were presented. Unknown, disabled, locked and invited users and a
+// wrong password are one invalid_grant after the same work; too many failures are rate_limited; when all hashing slots
+// are taken it is temporarily_unavailable.
+//
+// Failures are counted per account and per address, whether the account exists or not. A browser that has signed in to
+// the account before has a count of its own, so that somebody else's failures do not lock it out.
+func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (*User, error) {
+	if n := len(a.Password.Reveal()); n > MaxPasswordBytes || strings.ContainsRune(a.Password.Reveal(), 0) {
+		return nil, NewError(InvalidRequest, "password_unusable")
+	}
+	now := is.Now()
+	email, addressErr := CanonicalEmail(a.Email)
+	buckets := is.signInBuckets(a, email, now)
+	if err := is.reserve(ctx, buckets, "sign_in_throttled", now); err != nil {
+		return nil, err
+	}
+	user, err := is.Directory.UserByEmail(ctx, email)
+	if errors.Is(err, ErrNotFound) || addressErr != nil {
+		user, err = new(User), nil
+	}
+	if err == nil {
+		err = is.provePassword(ctx, user, a.Password)
+	} else {
+		err = Unavailable("directory_unavailable", err)
+	}
+	// An attempt that failed for a reason of ours is none.
+	if err == nil || AsError(err).Code != InvalidGrant {
+		is.forgive(ctx, buckets, now)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return user, nil
+}
+
+// provePassword compares the password with the user's. A user that does not exist costs the same: under every scheme
+// that is in use one hash is made, for the user where it is the user's own and for nobody elsewhere.
+func (is *Issuer) provePassword(ctx context.Context, user *User, password Secret) error {
+	schemes, err := is.schemes.list(ctx, is)
+	if err != nil {
+		return err
+	}
+	if err := is.Passwords.enter(ctx); err != nil {
+		return err
+	}
+	defer is.Passwords.leave()
+	own := PasswordScheme(user.PasswordHash)
+	matches := own != "" && verifyPassword(password, user.PasswordHash)
+	if matches && user.IsActive() {
+		is.rehash(ctx, user, password, own)
+		return nil
+	}
+	for _, scheme := range schemes {
+		if scheme != own {
+			spendPassword(password, scheme)
+		}
+	}
+	return NewError(InvalidGrant, "sign_in_failed")
+}
+
+// rehash brings a stored hash of an older scheme up to date, now that the password is known. When it cannot be stored,
+// the next sign-in tries again.
+func (is *Issuer) rehash(ctx context.Context, user *User, password Secret, scheme string) {
+	if user.Declared || scheme == currentArgon2.scheme() {
+		return
+	}
+	_ = is.Store.RehashPassword(ctx, user.ID, user.PasswordHash, hashPassword(password)) // see above
+}
+
+// signInBuckets are what the attempt is counted in.
+func (is *Issuer) signInBuckets(a SignInAttempt, email string, now time.Time) []bucket {
+	account := "account\x00" + email
+	if device := is.deviceOf(a.Device, email, now); device != "" {
+		account += "\x00" + device
+	}
+	if email == "" {
+		return is.limited(bucket{"sign-in\x00" + a.Address, is.AddressLimit})
+	}
+	return is.limited(bucket{account, is.AccountLimit}, bucket{"sign-in\x00" + a.Address, is.AddressLimit})
+}
+
+// device is what the cookie of a known device holds.
+type device struct {
+	ID    string `json:"id"`
+	Email string `json:"email"`
+}
+
+// Device returns the cookie for a browser in which the user has just signed in. It is no credential: it gives the
+// browser a count of failures of its own.
+func (is *Issuer) Device(user *User) (Secret, error) {
+	return seal(is.Master.devices, "", device{NewID(), user.Email}, is.Now())
+}
+
+// deviceOf returns the id of a device that is known to the account; "" for any other.
+func (is *Issuer) deviceOf(cookie Secret, email string, now time.Time) string {
+	if cookie.IsEmpty() {
+		return ""
+	}
+	d, err := unseal[device](is.Master.devices, "", cookie, now, 0)
+	if err != nil || d.Email != email {
+		return ""
+	}
+	return d.ID
+}
+
+// schemesMemory is how long the list of schemes in use is remembered.
+const schemesMemory = time.Minute
+
+// schemesInUse remembers under which schemes passwords are stored.
+type schemesInUse struct {
+	mu    sync.Mutex
+	known []string
+	until time.Time
+}
+
+// list returns the schemes in use, the current one among them.
+func (s *schemesInUse) list(ctx context.Context, is *Issuer) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := is.Now()
+	if s.known != nil && now.Before(s.until) {
+		return s.known, nil
+	}
+	stored, err := is.Store.PasswordSchemes(ctx)
+	if err != nil {
+		return nil, Unavailable("directory_unavailable", err)
+	}
+	all := append(slices.Clone(stored), is.DeclaredSchemes...)
+	all = append(all, currentArgon2.scheme())
+	slices.Sort(all)
+	s.known, s.until = slices.Compact(all), now.Add(schemesMemory)
+	return s.known, nil
+}

@@ -1,0 +1,53 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// Consent returns what the user has allowed the client.
+func (s *Store) Consent(ctx context.Context, userID, clientID string) (tokenissuer.Scopes, error) {
+	var text string
+	err := s.read.QueryRowContext(ctx,
+		`SELECT scopes FROM consents WHERE user_id = $1 AND client_id = $2`, userID, clientID).Scan(&text)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, tokenissuer.ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading consent: %w", err)
+	}
+	var scopes tokenissuer.Scopes
+	if err := json.Unmarshal([]byte(text), &scopes); err != nil {
+		return nil, fmt.Errorf("the consent of user %q for client %q is damaged: %w", userID, clientID, err)
+	}
+	return scopes, nil
+}
+
+// PutConsent replaces what the user has allowed the client.
+func (s *Store) PutConsent(ctx context.Context, userID, clientID string, scopes tokenissuer.Scopes, at time.Time) error {
+	text, err := json.Marshal(scopes)
+	if err != nil {
+		return fmt.Errorf("storing consent: %w", err)
+	}
+	return s.step(ctx, "storing consent", func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO consents (user_id, client_id, scopes, decided_at)
+			VALUES ($1, $2, $3, $4) ON CONFLICT (user_id, client_id)
+			DO UPDATE SET scopes = excluded.scopes, decided_at = excluded.decided_at`,
+			userID, clientID, string(text), micros(at))
+		return err
+	})
+}
+
+// DropConsent forgets what the user has allowed the client.
+func (s *Store) DropConsent(ctx context.Context, userID, clientID string) error {
+	return s.step(ctx, "dropping consent", func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `DELETE FROM consents WHERE user_id = $1 AND client_id = $2`, userID, clientID)
+		return err
+	})
+}

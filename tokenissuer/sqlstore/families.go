@@ -1,0 +1,187 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// requestMemory is how much longer than its family a decided request is remembered.
+const requestMemory = time.Hour
+
+// familyColumns are in the order of familyValues and scanFamily.
+const familyColumns = `id, user_id, user_version, user_declared, client_id, origin, scopes, actor_subject,
+	actor_client_id, note, auth_time, created_at, expires_at, revoked_at, code_request_id, code_redirect_uri,
+	code_redirect_sent, code_challenge, code_refreshable, code_expires_at, code_spent_at, code_failures, generation,
+	rotated_at, has_code`
+
+// selectFamily reads the family $1, or the stand-in $2 when there is none, with the same work.
+const selectFamily = `SELECT ` + familyColumns + ` FROM families
+	WHERE id = COALESCE((SELECT id FROM families WHERE id = $1), $2)`
+
+// insertFamily stores a family if its user is declared, or stored, active and of the version $3. The %s is the lock on
+// the user's row: in PostgreSQL, where steps run beside each other, it must be held until the commit, so that nobody
+// changes the user between the question and the insert without seeing the family.
+const insertFamily = `INSERT INTO families (` + familyColumns + `)
+	SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25
+	WHERE $4 OR EXISTS (SELECT 1 FROM users WHERE id = $2 AND CAST(version AS TEXT) = $3
+		AND status = 'active' AND password_hash <> ''%s)`
+
+// The single-use steps, and the one that counts against them.
+const (
+	redeemCode = `UPDATE families SET code_spent_at = $1, rotated_at = $1, generation = $2, expires_at = $3
+		WHERE id = $4 AND has_code AND code_spent_at IS NULL AND revoked_at IS NULL AND code_failures < $5`
+	rotateRefreshToken = `UPDATE families SET generation = generation + 1, rotated_at = $1
+		WHERE id = $2 AND generation = $3 AND revoked_at IS NULL`
+	decideRequest = `INSERT INTO decided_requests (id, expires_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`
+)
+
+// addStandInFamily writes the row that is read in place of a family that does not exist, once. It has what most families
+// have, but no end, so that it is never dropped, and it is revoked, so that no step and no filter ever hits it.
+func (s *Store) addStandInFamily(ctx context.Context) error {
+	long := time.Unix(0, 0)
+	values, err := familyValues(&tokenissuer.TokenFamily{
+		ID: standIn, UserID: standIn, UserVersion: "1", UserDeclared: true, ClientID: standIn,
+		Origin: tokenissuer.AuthorizationCode, Scopes: tokenissuer.Scopes{tokenissuer.ScopePublic},
+		AuthTime: long, CreatedAt: long, RevokedAt: long, RotatedAt: long,
+		Code: tokenissuer.CodeBinding{
+			RedirectURI: "https://stands-in.example/callback", Challenge: strings.Repeat("-", 43), ExpiresAt: long, SpentAt: long,
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("adding the stand-in family: %w", err)
+	}
+	return s.step(ctx, "adding the stand-in family", func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, fmt.Sprintf(insertFamily, s.dialect.shareLock)+` ON CONFLICT (id) DO NOTHING`, values...)
+		return err
+	})
+}
+
+// AddFamily stores a family and decides the request that it comes from.
+func (s *Store) AddFamily(ctx context.Context, family *tokenissuer.TokenFamily) error {
+	values, err := familyValues(family)
+	if err != nil {
+		return fmt.Errorf("adding family: %w", err)
+	}
+	request, remember := family.Code.RequestID, micros(family.ExpiresAt.Add(requestMemory))
+	return s.step(ctx, "adding family", func(ctx context.Context, tx *sql.Tx) error {
+		err := mustStand(tx.StmtContext(ctx, s.addFamily).ExecContext(ctx, values...))
+		if err != nil || request == "" {
+			return err
+		}
+		return mustBeFirst(tx.StmtContext(ctx, s.decideRequest).ExecContext(ctx, request, remember))
+	})
+}
+
+func familyValues(f *tokenissuer.TokenFamily) ([]any, error) {
+	scopes, err := json.Marshal(f.Scopes)
+	if err != nil {
+		return nil, err
+	}
+	return []any{
+		f.ID, f.UserID, f.UserVersion, f.UserDeclared, f.ClientID, string(f.Origin), string(scopes), f.Actor.Subject,
+		f.Actor.ClientID, f.Note, micros(f.AuthTime), micros(f.CreatedAt), micros(f.ExpiresAt), micros(f.RevokedAt),
+		f.Code.RequestID, f.Code.RedirectURI, f.Code.RedirectSent, f.Code.Challenge, f.Code.Refreshable,
+		micros(f.Code.ExpiresAt), micros(f.Code.SpentAt), f.Code.Failures, f.Generation, micros(f.RotatedAt), hasCode(f),
+	}, nil
+}
+
+// hasCode tells whether the family has a code. A failure that was counted makes none.
+func hasCode(f *tokenissuer.TokenFamily) bool {
+	code := f.Code
+	code.Failures = 0
+	return code != tokenissuer.CodeBinding{}
+}
+
+// scanFamily reads a row of familyColumns.
+func scanFamily(row scanner) (*tokenissuer.TokenFamily, error) {
+	var f tokenissuer.TokenFamily
+	var scopes string
+	var auth, created, expires, revoked, codeExpires, spent, rotated sql.Null[int64]
+	var hasCode bool // all that it says is in the other columns too
+	err := row.Scan(&f.ID, &f.UserID, &f.UserVersion, &f.UserDeclared, &f.ClientID, &f.Origin, &scopes, &f.Actor.Subject,
+		&f.Actor.ClientID, &f.Note, &auth, &created, &expires, &revoked, &f.Code.RequestID, &f.Code.RedirectURI,
+		&f.Code.RedirectSent, &f.Code.Challenge, &f.Code.Refreshable, &codeExpires, &spent, &f.Code.Failures, &f.Generation,
+		&rotated, &hasCode)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal([]byte(scopes), &f.Scopes); err != nil {
+		return nil, fmt.Errorf("family %q is damaged: %w", f.ID, err)
+	}
+	f.AuthTime, f.CreatedAt, f.ExpiresAt, f.RevokedAt = timeOf(auth), timeOf(created), timeOf(expires), timeOf(revoked)
+	f.Code.ExpiresAt, f.Code.SpentAt, f.RotatedAt = timeOf(codeExpires), timeOf(spent), timeOf(rotated)
+	return &f, nil
+}
+
+// Family returns the family of that id.
+func (s *Store) Family(ctx context.Context, id string) (*tokenissuer.TokenFamily, error) {
+	f, err := scanFamily(s.familyByID.QueryRowContext(ctx, id, standIn))
+	if err != nil {
+		return nil, fmt.Errorf("reading family: %w", err)
+	}
+	if f.ID == standIn {
+		return nil, tokenissuer.ErrNotFound
+	}
+	return f, nil
+}
+
+// FamiliesOf lists the user's families that are not revoked and expire after that time, newest first.
+func (s *Store) FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) ([]*tokenissuer.TokenFamily, error) {
+	rows, err := s.read.QueryContext(ctx, `SELECT `+familyColumns+` FROM families
+		WHERE user_id = $1 AND revoked_at IS NULL AND expires_at > $2`, userID, expireAfter.UnixMicro())
+	list, err := scanAll(rows, err, scanFamily)
+	if err != nil {
+		return nil, fmt.Errorf("listing families: %w", err)
+	}
+	slices.SortFunc(list, func(a, b *tokenissuer.TokenFamily) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return list, nil
+}
+
+// RedeemCode spends the family's code.
+func (s *Store) RedeemCode(ctx context.Context, id string, generation int64, at, expires time.Time, maxFailures int) error {
+	return s.spend(ctx, "redeeming code", s.redeemCode, micros(at), generation, micros(expires), id, maxFailures)
+}
+
+// RotateRefreshToken makes the next generation the newest.
+func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation int64, at time.Time) error {
+	return s.spend(ctx, "rotating refresh token", s.rotateRefreshToken, micros(at), id, generation)
+}
+
+// DecideRequest records that an authorization request was decided.
+func (s *Store) DecideRequest(ctx context.Context, requestID string, expires time.Time) error {
+	return s.spend(ctx, "deciding request", s.decideRequest, requestID, micros(expires))
+}
+
+// spend runs the one conditional statement of a single-use step. Who hits no row was not the first.
+func (s *Store) spend(ctx context.Context, name string, statement *sql.Stmt, args ...any) error {
+	return s.statement(ctx, name, func(ctx context.Context, tx *sql.Tx) error {
+		return mustBeFirst(tx.StmtContext(ctx, statement).ExecContext(ctx, args...))
+	})
+}
+
+// CountCodeFailure counts a wrong verifier.
+func (s *Store) CountCodeFailure(ctx context.Context, id string) error {
+	return s.statement(ctx, "counting code failure", func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE families SET code_failures = code_failures + 1 WHERE id = $1`, id)
+		return err
+	})
+}
+
+// TouchFamily notes when a session was last seen.
+func (s *Store) TouchFamily(ctx context.Context, id string, at time.Time) error {
+	return s.statement(ctx, "touching family", func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE families SET rotated_at = $1
+			WHERE id = $2 AND revoked_at IS NULL AND (rotated_at IS NULL OR rotated_at < $1)`, micros(at), id)
+		return err
+	})
+}

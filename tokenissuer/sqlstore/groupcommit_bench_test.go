@@ -1,0 +1,114 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// oneByOne is the runner that groupCommit is held against: a transaction for each step.
+type oneByOne struct{ *groupCommit }
+
+func (o oneByOne) run(ctx context.Context, j job) error {
+	tx, err := o.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := j.do(ctx, tx); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
+
+// BenchmarkDurableRotation measures rotations of refresh tokens with callers that each wait for the last one, beside
+// what the disk can do at the same hour: /fsync is how many rotations there are for each time that 4 KiB could be
+// written and synced one after the other, and /alone is against one caller and a transaction for each step.
+func BenchmarkDurableRotation(b *testing.B) {
+	dir := filepath.Join(b.TempDir(), "data")
+	s := openAt(b, filepath.Join(dir, "gatehouse.db"))
+	grouped, _ := s.dialect.steps.(*groupCommit)
+	generations := manyFamilies(b, s)
+	var synced, alone float64 // a second
+	b.Run("fsync", func(b *testing.B) { synced = benchmarkSync(b, dir) })
+	for _, c := range []struct {
+		name   string
+		runner runner
+	}{{"one by one", oneByOne{grouped}}, {"grouped", grouped}} {
+		for _, callers := range []int{1, 16, 64} {
+			b.Run(fmt.Sprintf("%s/%d callers", c.name, callers), func(b *testing.B) {
+				s.dialect.steps = c.runner
+				rate := benchmarkRotation(b, s, generations, callers)
+				if callers == 1 && c.runner != runner(grouped) {
+					alone = rate
+				}
+				b.ReportMetric(rate, "rotations/s")
+				b.ReportMetric(rate/synced, "/fsync")
+				b.ReportMetric(rate/alone, "/alone")
+			})
+		}
+	}
+}
+
+func benchmarkSync(b *testing.B, dir string) (rate float64) {
+	file, err := os.Create(filepath.Join(dir, "sync"))
+	must(b, err)
+	page := make([]byte, 4096)
+	b.ResetTimer()
+	for b.Loop() {
+		if _, err := file.Write(page); err != nil {
+			b.Fatal(err)
+		}
+		must(b, file.Sync())
+	}
+	rate = float64(b.N) / b.Elapsed().Seconds()
+	must(b, errors.Join(file.Close(), os.Remove(file.Name())))
+	b.ReportMetric(rate, "fsyncs/s")
+	return rate
+}
+
+// manyFamilies stores so many that rotations seldom meet on a page, and returns the generation of each.
+func manyFamilies(b *testing.B, s *Store) []int64 {
+	generations := make([]int64, 64*320)
+	var group sync.WaitGroup
+	for first := range 64 {
+		group.Go(func() {
+			for i := first; i < len(generations); i += 64 {
+				f := newFamily(fmt.Sprint("family ", i), "declared")
+				f.UserDeclared, f.Generation = true, 0
+				if err := s.AddFamily(b.Context(), f); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	return generations
+}
+
+// benchmarkRotation returns how many rotations there are a second. Each caller has families of its own, and takes them
+// in turn, each time on another page.
+func benchmarkRotation(b *testing.B, s *Store, generations []int64, callers int) (rate float64) {
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	var group sync.WaitGroup
+	b.ResetTimer()
+	for first := range callers {
+		group.Go(func() {
+			for i := first; left.Add(-1) >= 0; i = (i + callers*97) % len(generations) {
+				if err := s.RotateRefreshToken(b.Context(), fmt.Sprint("family ", i), generations[i], time.Now()); err != nil {
+					b.Error(err)
+					return
+				}
+				generations[i]++
+			}
+		})
+	}
+	group.Wait()
+	return float64(b.N) / b.Elapsed().Seconds()
+}

@@ -1,0 +1,371 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// group is a store's writer with a table to leave marks in. Marks below 100 are accepted; 666 takes the whole
+// transaction back, as a full disk does.
+type group struct {
+	*groupCommit
+	store    *Store
+	warnings []string
+}
+
+func newGroup(t *testing.T) *group {
+	t.Helper()
+	g := &group{}
+	s, err := OpenSQLite(t.Context(), newPath(t), Options{Warn: func(m string) { g.warnings = append(g.warnings, m) }})
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	for _, statement := range []string{
+		`CREATE TABLE marks (n BIGINT NOT NULL CHECK (n < 100 OR n = 666))`,
+		`CREATE TRIGGER lost BEFORE INSERT ON marks WHEN NEW.n = 666 BEGIN SELECT RAISE(ROLLBACK, 'lost'); END`,
+	} {
+		_, err := s.write.ExecContext(t.Context(), statement)
+		must(t, err)
+	}
+	g.store = s
+	g.groupCommit = s.dialect.steps.(*groupCommit)
+	return g
+}
+
+// mark is work that leaves a mark and ends with the error.
+func mark(n int, err error) work {
+	return func(ctx context.Context, tx *sql.Tx) error {
+		_, failed := tx.ExecContext(ctx, `INSERT INTO marks (n) VALUES ($1)`, n)
+		return errors.Join(failed, err)
+	}
+}
+
+// marks are those that were committed, in their order.
+func (g *group) marks(t *testing.T) []int {
+	t.Helper()
+	rows, err := g.store.read.QueryContext(t.Context(), `SELECT n FROM marks ORDER BY rowid`)
+	list, err := scanAll(rows, err, func(row scanner) (n int, err error) {
+		err = row.Scan(&n)
+		return n, err
+	})
+	must(t, err)
+	return list
+}
+
+// sameMarks fails the test unless exactly those marks were committed, in that order.
+func (g *group) sameMarks(t *testing.T, want ...int) {
+	t.Helper()
+	if got := g.marks(t); !slices.Equal(got, want) {
+		t.Errorf("the marks %v were committed, want %v", got, want)
+	}
+}
+
+// start hands the job to the writer and returns where its result will be.
+func (g *group) start(ctx context.Context, j job) <-chan error {
+	result := make(chan error, 1)
+	go func() { result <- g.run(ctx, j) }()
+	return result
+}
+
+// hold has the writer begin a step that leaves the mark 0 and lasts until release is called.
+func (g *group) hold(ctx context.Context) (result <-chan error, release func()) {
+	begun, gate := make(chan struct{}), make(chan struct{})
+	result = g.start(ctx, job{do: func(ctx context.Context, tx *sql.Tx) error {
+		close(begun)
+		<-gate
+		return mark(0, nil)(ctx, tx)
+	}})
+	<-begun
+	return result, func() { close(gate) }
+}
+
+// line lets the jobs queue behind a step that is held, in their order.
+func (g *group) line(ctx context.Context, jobs ...job) []<-chan error {
+	results := make([]<-chan error, len(jobs))
+	for i, j := range jobs {
+		before := len(g.queue)
+		results[i] = g.start(ctx, j)
+		g.await(before + 1)
+	}
+	return results
+}
+
+// await returns when that many wait.
+func (g *group) await(waiting int) {
+	for len(g.queue) != waiting {
+		runtime.Gosched()
+	}
+}
+
+// TestGroupCommitNeighbours has steps of every fate share a transaction. What failed leaves no trace, what did not is
+// there, in the order of the callers.
+func TestGroupCommitNeighbours(t *testing.T) {
+	g := newGroup(t)
+	refused := errors.New("refused")
+	held, release := g.hold(t.Context())
+	panicking := func(ctx context.Context, tx *sql.Tx) error {
+		must(t, mark(4, nil)(ctx, tx))
+		panic("at the disco")
+	}
+	results := g.line(t.Context(),
+		job{do: mark(1, nil)},
+		job{do: mark(2, refused)},
+		job{do: mark(100, nil), single: true},
+		job{do: mark(3, nil), single: true},
+		job{do: panicking},
+		job{do: func(context.Context, *sql.Tx) error { return tokenissuer.ErrSpent }, single: true},
+		job{do: mark(100, nil)},
+		job{do: mark(5, nil)},
+	)
+	release()
+	must(t, <-held)
+	for i, want := range []error{nil, refused, nil, nil, errPanicked, tokenissuer.ErrSpent, nil, nil} {
+		err := <-results[i]
+		if constraint := i == 2 || i == 6; constraint && (err == nil || !strings.Contains(err.Error(), "CHECK")) || !constraint && !errors.Is(err, want) {
+			t.Errorf("step %d returned %v, want %v", i, err, want)
+		}
+	}
+	g.sameMarks(t, 0, 1, 3, 5)
+	if len(g.warnings) != 1 || !strings.Contains(g.warnings[0], "at the disco") {
+		t.Errorf("the warnings are %q", g.warnings)
+	}
+}
+
+// TestGroupCommitFailedCommit breaks a commit. Every step has failed, also the one that found somebody else's mark.
+func TestGroupCommitFailedCommit(t *testing.T) {
+	g := newGroup(t)
+	held, release := g.hold(t.Context())
+	orphan := func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `PRAGMA defer_foreign_keys = on`)
+		must(t, err)
+		return addSecret(ctx, tx, "nobody", tokenissuer.ClientSecret{})
+	}
+	results := g.line(t.Context(), job{do: mark(1, nil)}, job{do: orphan}, job{do: mark(2, tokenissuer.ErrSpent)}, job{do: mark(3, nil), single: true})
+	release()
+	for i, result := range append(results, held) {
+		if err := <-result; err == nil || errors.Is(err, tokenissuer.ErrSpent) || !strings.Contains(err.Error(), "committing") {
+			t.Errorf("step %d returned %v", i, err)
+		}
+	}
+	g.sameMarks(t)
+	must(t, g.run(t.Context(), job{do: mark(4, nil)}))
+	g.sameMarks(t, 4)
+}
+
+// TestGroupCommitLostTransaction has the database take a transaction back in the middle, in a step with a savepoint and
+// in one without. Those before it have failed with it; those behind it are not committed one statement at a time, but in
+// a transaction of their own.
+func TestGroupCommitLostTransaction(t *testing.T) {
+	for _, single := range []bool{false, true} {
+		t.Run(fmt.Sprintf("single is %v", single), func(t *testing.T) {
+			g := newGroup(t)
+			held, release := g.hold(t.Context())
+			results := g.line(t.Context(), job{do: mark(1, nil)}, job{do: mark(666, nil), single: single}, job{do: mark(2, nil)}, job{do: mark(3, nil), single: true})
+			release()
+			for i, result := range []<-chan error{held, results[0], results[1]} {
+				if err := <-result; !errors.Is(err, errLost) {
+					t.Errorf("step %d returned %v", i, err)
+				}
+			}
+			must(t, errors.Join(<-results[2], <-results[3]))
+			g.sameMarks(t, 2, 3)
+		})
+	}
+}
+
+// TestGroupCommitPanickingStatement: without a savepoint nobody can take back one step alone.
+func TestGroupCommitPanickingStatement(t *testing.T) {
+	g := newGroup(t)
+	held, release := g.hold(t.Context())
+	results := g.line(t.Context(), job{single: true, do: func(ctx context.Context, tx *sql.Tx) error {
+		must(t, mark(1, nil)(ctx, tx))
+		panic("after the statement")
+	}}, job{do: mark(2, nil)})
+	release()
+	if first, second := <-held, <-results[0]; !errors.Is(first, errPanicked) || !errors.Is(second, errPanicked) {
+		t.Errorf("the steps returned %v and %v", first, second)
+	}
+	must(t, <-results[1])
+	g.sameMarks(t, 2)
+}
+
+// TestGroupCommitFailedBegin closes the handle while the writer waits for its connection. Whoever queued fails at once.
+func TestGroupCommitFailedBegin(t *testing.T) {
+	g := newGroup(t)
+	conn, err := g.db.Conn(t.Context())
+	must(t, err)
+	results := []<-chan error{g.start(t.Context(), job{do: mark(1, nil)})}
+	for g.db.Stats().WaitCount == 0 { // until the writer asks for the connection
+		runtime.Gosched()
+	}
+	results = append(results, g.line(t.Context(), job{do: mark(2, nil)}, job{do: mark(3, nil)})...)
+	must(t, g.db.Close())
+	must(t, conn.Close())
+	first := <-results[0]
+	if first == nil || !strings.Contains(first.Error(), "beginning") {
+		t.Errorf("the first step returned %v", first)
+	}
+	for _, result := range results[1:] {
+		if err := <-result; !errors.Is(err, first) { // not one that took an attempt of its own
+			t.Errorf("a step behind the first returned %v", err)
+		}
+	}
+	g.sameMarks(t)
+}
+
+// TestGroupCommitContextEnds tells the two ways apart in which a caller can give up.
+func TestGroupCommitContextEnds(t *testing.T) {
+	g := newGroup(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	begun, release := g.hold(ctx)
+	queued := g.line(ctx, job{do: mark(1, nil)})[0]
+	behind := g.line(t.Context(), job{do: mark(2, nil)})[0]
+	cancel()
+	if err := <-begun; !errors.Is(err, errUnknown) || !errors.Is(err, context.Canceled) {
+		t.Errorf("the caller of a step that had begun got %v", err)
+	}
+	if err := <-queued; !errors.Is(err, context.Canceled) || errors.Is(err, errUnknown) {
+		t.Errorf("the caller of a step that had not begun got %v", err)
+	}
+	if err := g.run(ctx, job{do: mark(3, nil)}); !errors.Is(err, context.Canceled) || errors.Is(err, errUnknown) {
+		t.Errorf("a caller that came too late got %v", err)
+	}
+	release()
+	must(t, <-behind)
+	g.sameMarks(t, 0, 2) // an interrupted statement would have cost the neighbour its step
+}
+
+// TestGroupCommitIsBounded fills the queue. Who comes then waits outside, and a transaction takes no more than its share.
+func TestGroupCommitIsBounded(t *testing.T) {
+	g := newGroup(t)
+	held, release := g.hold(t.Context())
+	var mu sync.Mutex
+	sizes := make(map[*sql.Tx]int)
+	results := make([]<-chan error, maxQueued)
+	for i := range results {
+		results[i] = g.start(t.Context(), job{do: func(_ context.Context, tx *sql.Tx) error {
+			mu.Lock()
+			defer mu.Unlock()
+			sizes[tx]++
+			return nil
+		}})
+	}
+	g.await(maxQueued)
+	ctx, cancel := context.WithCancel(t.Context())
+	outside := g.start(ctx, job{do: mark(1, nil)})
+	cancel()
+	if err := <-outside; !errors.Is(err, context.Canceled) {
+		t.Errorf("the caller who found no place got %v", err)
+	}
+	release()
+	must(t, <-held)
+	for _, result := range results {
+		must(t, <-result)
+	}
+	g.sameMarks(t, 0)
+	largest := 0
+	for _, size := range sizes {
+		largest = max(largest, size)
+	}
+	if largest != maxBatch {
+		t.Errorf("the largest transaction has %d steps, want %d", largest, maxBatch)
+	}
+}
+
+// TestGroupCommitClose: what has begun is committed and acknowledged, who waits is told, and nobody hangs.
+func TestGroupCommitClose(t *testing.T) {
+	g := newGroup(t)
+	held, release := g.hold(t.Context())
+	results := g.line(t.Context(), job{do: mark(1, nil)}, job{do: mark(2, nil), single: true})
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		g.close()
+	}()
+	<-g.closing
+	release()
+	must(t, <-held)
+	<-closed
+	for i, result := range append(results, g.start(t.Context(), job{do: mark(3, nil)})) {
+		if err := <-result; !errors.Is(err, errClosed) {
+			t.Errorf("step %d returned %v", i, err)
+		}
+	}
+	g.close()
+	g.sameMarks(t, 0)
+}
+
+// TestGroupCommitStoppedWriter ends the goroutine from inside of a step, as a test's own t.Fatal would. Everybody is
+// told.
+func TestGroupCommitStoppedWriter(t *testing.T) {
+	g := newGroup(t)
+	held, release := g.hold(t.Context())
+	results := g.line(t.Context(), job{do: func(context.Context, *sql.Tx) error {
+		runtime.Goexit()
+		return nil
+	}}, job{do: mark(1, nil)})
+	release()
+	for i, c := range []struct {
+		result <-chan error
+		want   error
+	}{{held, errStopped}, {results[0], errStopped}, {results[1], errClosed}} {
+		if err := <-c.result; !errors.Is(err, c.want) {
+			t.Errorf("step %d returned %v, want %v", i, err, c.want)
+		}
+	}
+	g.sameMarks(t)
+}
+
+// TestGroupCommitCrowd has callers of every kind meet. Each mark that was acknowledged is there once, none that was
+// refused is.
+func TestGroupCommitCrowd(t *testing.T) {
+	g := newGroup(t)
+	const callers, each = 48, 20
+	refused := errors.New("refused")
+	var acknowledged, unknown [100]int
+	var crowd sync.WaitGroup
+	for n := range callers {
+		crowd.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(n), 1))
+			for range each {
+				ctx, cancel := context.WithCancel(t.Context())
+				j := job{do: mark(n, nil), single: random.IntN(2) == 0}
+				if random.IntN(3) == 0 {
+					j = job{do: mark(n, refused)}
+				}
+				if random.IntN(4) == 0 {
+					go cancel()
+				}
+				switch err := g.run(ctx, j); {
+				case err == nil:
+					acknowledged[n]++
+				case errors.Is(err, errUnknown):
+					unknown[n]++
+				case !errors.Is(err, refused) && !errors.Is(err, context.Canceled):
+					t.Error(err)
+				}
+				cancel()
+			}
+		})
+	}
+	crowd.Wait()
+	must(t, g.run(t.Context(), job{do: mark(99, nil)})) // whatever has begun is committed before this
+	var found [100]int
+	for _, n := range g.marks(t) {
+		found[n]++
+	}
+	for n := range callers {
+		if found[n] < acknowledged[n] || found[n] > acknowledged[n]+unknown[n] {
+			t.Errorf("caller %d has %d marks, with %d acknowledged and %d unknown", n, found[n], acknowledged[n], unknown[n])
+		}
+	}
+}

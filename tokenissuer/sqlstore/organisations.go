@@ -1,0 +1,78 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// Organisation returns the organisation of that id.
+func (s *Store) Organisation(ctx context.Context, id string) (*tokenissuer.Organisation, error) {
+	o := tokenissuer.Organisation{ID: id}
+	var created sql.Null[int64]
+	err := s.read.QueryRowContext(ctx, `SELECT name, created_at FROM organisations WHERE id = $1`, id).Scan(&o.Name, &created)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, tokenissuer.ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading organisation: %w", err)
+	}
+	o.CreatedAt = timeOf(created)
+	return &o, nil
+}
+
+// Organisations lists every organisation, by the bytes of its id.
+func (s *Store) Organisations(ctx context.Context) ([]*tokenissuer.Organisation, error) {
+	rows, err := s.read.QueryContext(ctx, `SELECT id, name, created_at FROM organisations`)
+	list, err := scanAll(rows, err, func(row scanner) (*tokenissuer.Organisation, error) {
+		var o tokenissuer.Organisation
+		var created sql.Null[int64]
+		err := row.Scan(&o.ID, &o.Name, &created)
+		o.CreatedAt = timeOf(created)
+		return &o, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing organisations: %w", err)
+	}
+	slices.SortFunc(list, func(a, b *tokenissuer.Organisation) int { return cmp.Compare(a.ID, b.ID) })
+	return list, nil
+}
+
+// AddOrganisation registers an organisation.
+func (s *Store) AddOrganisation(ctx context.Context, organisation *tokenissuer.Organisation) error {
+	id, name, created := organisation.ID, organisation.Name, micros(organisation.CreatedAt)
+	return s.step(ctx, "adding organisation", func(ctx context.Context, tx *sql.Tx) error {
+		return mustAdd(tx.ExecContext(ctx, `INSERT INTO organisations (id, name, created_at) VALUES ($1, $2, $3)
+			ON CONFLICT (id) DO NOTHING`, id, name, created))
+	})
+}
+
+// RemoveOrganisation deletes an organisation that has no users.
+func (s *Store) RemoveOrganisation(ctx context.Context, id string) error {
+	return s.step(ctx, "removing organisation", func(ctx context.Context, tx *sql.Tx) error {
+		if err := holdOrganisation(ctx, tx, id); err != nil {
+			return err
+		}
+		var users int
+		err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM users WHERE organisation = $1`, id).Scan(&users)
+		if err != nil {
+			return err
+		}
+		if users > 0 {
+			return tokenissuer.ErrInUse
+		}
+		_, err = tx.ExecContext(ctx, `DELETE FROM organisations WHERE id = $1`, id)
+		return err
+	})
+}
+
+// holdOrganisation changes nothing but holds the organisation's row in every dialect, so that nobody joins what
+// somebody else removes. ErrNotFound when there is none.
+func holdOrganisation(ctx context.Context, tx *sql.Tx, id string) error {
+	return mustHit(tx.ExecContext(ctx, `UPDATE organisations SET name = name WHERE id = $1`, id))
+}

@@ -1,0 +1,181 @@
+package sqlstore
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// passwordHash is of the scheme that new hashes have.
+const passwordHash = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE"
+
+func newUser(id string) *tokenissuer.User {
+	return &tokenissuer.User{
+		ID: id, Email: id + "@example.com", Name: "name of " + id, Organisation: "acme", Role: tokenissuer.RoleMember,
+		Status: tokenissuer.UserActive, PasswordHash: tokenissuer.NewSecret(passwordHash), CreatedAt: time.Now(),
+	}
+}
+
+// newFamily is a family with a code and a refresh token, of a user as AddUser leaves it.
+func newFamily(id, userID string) *tokenissuer.TokenFamily {
+	now := time.Now()
+	return &tokenissuer.TokenFamily{
+		ID: id, UserID: userID, UserVersion: "1", ClientID: "app", Origin: tokenissuer.AuthorizationCode,
+		Scopes: tokenissuer.Scopes{"public", "read"}, CreatedAt: now, ExpiresAt: now.Add(time.Hour),
+		Code:       tokenissuer.CodeBinding{RequestID: "request of " + id, RedirectURI: "https://app.example/", ExpiresAt: now.Add(time.Minute)},
+		Generation: 1, RotatedAt: now,
+	}
+}
+
+func ending() tokenissuer.Ending {
+	return tokenissuer.Ending{At: time.Now(), Until: time.Now().Add(time.Hour)}
+}
+
+// TestPeopleStepsAreWhole breaks the last part of each step. What came before must not stay.
+func TestPeopleStepsAreWhole(t *testing.T) {
+	s := openAt(t, newPath(t))
+	must(t, s.AddUser(t.Context(), newUser("ada"), true))
+	must(t, s.AddFamily(t.Context(), newFamily("family", "ada")))
+	must(t, s.PutConsent(t.Context(), "ada", "app", tokenissuer.Scopes{"read"}, time.Now()))
+	for _, statement := range []string{
+		`DROP TABLE counters`,
+		`CREATE TRIGGER no_users BEFORE INSERT ON users BEGIN SELECT RAISE(ABORT, 'broken'); END`,
+		`CREATE TRIGGER no_requests BEFORE INSERT ON decided_requests BEGIN SELECT RAISE(ABORT, 'broken'); END`,
+	} {
+		_, err := s.write.ExecContext(t.Context(), statement)
+		must(t, err)
+	}
+	locked := tokenissuer.UserLocked
+	for name, step := range map[string]func() error{
+		"AddUser":   func() error { return s.AddUser(t.Context(), newUser("eve"), true) },
+		"AddFamily": func() error { return s.AddFamily(t.Context(), newFamily("other", "ada")) },
+		"ChangeUser": func() error {
+			_, err := s.ChangeUser(t.Context(), "ada", tokenissuer.UserChange{Status: &locked}, ending())
+			return err
+		},
+		"RemoveUser": func() error { _, err := s.RemoveUser(t.Context(), "ada", ending()); return err },
+		"EndFamilies": func() error {
+			_, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{UserID: "ada"}, ending())
+			return err
+		},
+	} {
+		if err := step(); err == nil {
+			t.Errorf("%s succeeded on a broken database", name)
+		}
+	}
+	if list, err := s.Users(t.Context(), ""); err != nil || len(list) != 1 || list[0].Version != "1" || list[0].Status != tokenissuer.UserActive {
+		t.Errorf("half of a step stayed: users %+v (%v)", list, err)
+	}
+	if list, err := s.FamiliesOf(t.Context(), "ada", time.Now()); err != nil || len(list) != 1 || list[0].ID != "family" {
+		t.Errorf("half of a step stayed: families %+v (%v)", list, err)
+	}
+	if _, err := s.Consent(t.Context(), "ada", "app"); err != nil {
+		t.Errorf("half of a step stayed: the consent gave %v", err)
+	}
+	var subjects int
+	must(t, s.read.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM subjects WHERE id NOT LIKE $1`, standIn+"%").Scan(&subjects))
+	if subjects != 1 {
+		t.Errorf("%d ids are taken, want one", subjects)
+	}
+}
+
+// TestTM1StandInsOfPeopleAreNobody: the rows that are read for unknown users and families are found, listed, ended and
+// dropped by nobody.
+func TestTM1StandInsOfPeopleAreNobody(t *testing.T) {
+	s := openAt(t, newPath(t))
+	notFound := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, tokenissuer.ErrNotFound) {
+			t.Errorf("%s gave %v", what, err)
+		}
+	}
+	_, err := s.User(t.Context(), standInUser)
+	notFound("the stand-in's id", err)
+	_, err = s.UserByEmail(t.Context(), standInUser)
+	notFound("the stand-in's address", err)
+	_, err = s.Family(t.Context(), standIn)
+	notFound("the stand-in's family", err)
+	if list, err := s.Users(t.Context(), ""); err != nil || len(list) != 0 {
+		t.Errorf("listed %+v, %v", list, err)
+	}
+	if schemes, err := s.PasswordSchemes(t.Context()); err != nil || len(schemes) != 0 {
+		t.Errorf("listed the schemes %q, %v", schemes, err)
+	}
+	origins := []tokenissuer.GrantType{tokenissuer.AuthorizationCode, tokenissuer.BrowserSession, tokenissuer.AdminCreated}
+	if ended, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{Origins: origins}, ending()); err != nil || len(ended) != 0 {
+		t.Errorf("ended %+v, %v", ended, err)
+	}
+	if _, err := s.DropFamilies(t.Context(), time.Now().AddDate(5000, 0, 0)); err != nil {
+		t.Error(err)
+	}
+	_, err = s.Family(t.Context(), "unknown") // a stand-in that was dropped would be another error
+	notFound("an unknown family", err)
+	if err := tokenissuer.ValidateID(standInUser); err == nil {
+		t.Error("a user could have the stand-in's id")
+	}
+	if _, err := tokenissuer.CanonicalEmail(standInUser); err == nil {
+		t.Error("a user could have the stand-in's address")
+	}
+}
+
+// TestRotationTouchesNoIndex looks into the program that SQLite makes of the hottest step: it writes into one b-tree,
+// the table.
+func TestRotationTouchesNoIndex(t *testing.T) {
+	s := openAt(t, newPath(t))
+	for _, c := range []struct {
+		name, statement string
+		args            []any
+		writes          int
+	}{
+		{"rotation", rotateRefreshToken, []any{1, "id", 1}, 1},
+		{"redemption moves the expiry", redeemCode, []any{1, 1, 1, "id", 1}, 2},
+	} {
+		rows, err := s.read.QueryContext(t.Context(), "EXPLAIN "+c.statement, c.args...)
+		opcodes, err := scanAll(rows, err, func(row scanner) (opcode string, err error) {
+			var ignored [7]any
+			err = row.Scan(&ignored[0], &opcode, &ignored[1], &ignored[2], &ignored[3], &ignored[4], &ignored[5], &ignored[6])
+			return opcode, err
+		})
+		must(t, err)
+		writes := 0
+		for _, opcode := range opcodes {
+			if opcode == "Insert" || opcode == "IdxInsert" {
+				writes++
+			}
+		}
+		if writes != c.writes {
+			t.Errorf("the %s writes into %d b-trees, want %d: %q", c.name, writes, c.writes, opcodes)
+		}
+	}
+}
+
+// TestNoScanOnHotPaths asks SQLite how it would answer. A table that is read from end to end grows slow unnoticed.
+func TestNoScanOnHotPaths(t *testing.T) {
+	s := openAt(t, newPath(t))
+	const drop = `DELETE FROM families WHERE id IN (SELECT id FROM families WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`
+	for name, statement := range map[string]string{
+		"User": selectUsers + whereUser, "UserByEmail": selectUsers + whereEmail, "Family": selectFamily,
+		"AddFamily": fmt.Sprintf(insertFamily, ""), "RedeemCode": redeemCode, "RotateRefreshToken": rotateRefreshToken,
+		"DropFamilies": drop,
+	} {
+		args := slices.Repeat([]any{0}, strings.Count(statement, "$"))
+		rows, err := s.read.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+statement, args...)
+		plan, err := scanAll(rows, err, func(row scanner) (detail string, err error) {
+			var ignored sql.RawBytes
+			err = row.(*sql.Rows).Scan(&ignored, &ignored, &ignored, &detail)
+			return detail, err
+		})
+		must(t, err)
+		for _, detail := range plan {
+			if strings.HasPrefix(detail, "SCAN") && detail != "SCAN CONSTANT ROW" || strings.Contains(detail, "TEMP B-TREE") {
+				t.Errorf("%s would %s", name, detail)
+			}
+		}
+	}
+}

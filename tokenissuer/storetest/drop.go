@@ -1,0 +1,164 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+var dropChecks = []check{
+	{"DropFamilies", dropFamilies},
+	{"DropFamiliesKeepsRevocations", dropFamiliesKeepsRevocations},
+	{"A63DropFamiliesForgetsRequests", dropFamiliesForgetsRequests},
+	{"DropFamiliesBitByBit", dropFamiliesBitByBit},
+	{"DropFamiliesBesideOthers", dropFamiliesBesideOthers},
+}
+
+// drop deletes all that expired before then, and returns in how many calls. It ends the test when the store says for
+// more calls than there are records that there may be more.
+func drop(t *testing.T, s tokenissuer.Housekeeper, expiredBefore time.Time, records int) (calls int) {
+	t.Helper()
+	for calls = 1; ; calls++ {
+		more, err := s.DropFamilies(t.Context(), expiredBefore)
+		must(t, err)
+		if !more {
+			return calls
+		}
+		if calls > records {
+			t.Fatalf("after %d calls there may still be more than %d records", calls, records)
+		}
+	}
+}
+
+// dropFamilies: what expired before then is gone, whatever its state. What did not stays and is as it was: that is how
+// a spent code and a reused refresh token are recognised.
+func dropFamilies(t *testing.T, s tokenissuer.Store) {
+	limit := now.Add(30 * time.Minute).Truncate(time.Millisecond)
+	of := func(id string, expires time.Time) *tokenissuer.TokenFamily {
+		f := refreshed(id)
+		f.ExpiresAt = expires
+		return f
+	}
+	early, edge, late, endedLate := of("early", limit.Add(-time.Millisecond)), of("edge", limit), of("late", limit.Add(time.Hour)), of("ended late", limit.Add(time.Hour))
+	spent, failed := family("spent"), family("failed")
+	addFamilies(t, s, early, edge, late, endedLate, of("ended early", now.Add(-time.Hour)), of("long gone", now.AddDate(-1, 0, 0)), spent, failed)
+	must(t, redeem(t, s, "spent", 1))
+	must(t, s.CountCodeFailure(t.Context(), "failed"))
+	end(t, s, tokenissuer.FamilyFilter{ID: "ended early"})
+	end(t, s, tokenissuer.FamilyFilter{ID: "ended late"})
+	drop(t, s, limit, 10)
+	for _, id := range []string{"early", "ended early", "long gone"} {
+		noFamily(t, s, id)
+	}
+	redeemed(spent, 1)
+	endedLate.RevokedAt, failed.Code.Failures = theEnd.At, 1
+	for _, want := range []*tokenissuer.TokenFamily{edge, late, endedLate, spent, failed} {
+		sameFamily(t, readFamily(t, s, want.ID), want)
+	}
+	mustBe(t, redeem(t, s, "spent", 2), tokenissuer.ErrSpent)
+	mustBe(t, s.RotateRefreshToken(t.Context(), "ended late", 1, now), tokenissuer.ErrSpent)
+	must(t, s.RotateRefreshToken(t.Context(), "late", 1, now))
+	list, err := s.FamiliesOf(t.Context(), "ada", time.Time{})
+	must(t, err)
+	if len(list) != 4 {
+		t.Errorf("%d families are listed, want the four that live", len(list))
+	}
+}
+
+// dropFamiliesKeepsRevocations: access tokens outlive their family's record, so its revocation does too; and the end of
+// a family that was dropped is recorded.
+func dropFamiliesKeepsRevocations(t *testing.T, s tokenissuer.Store) {
+	addFamilies(t, s, family("ended"), family("not ended"))
+	end(t, s, tokenissuer.FamilyFilter{ID: "ended"})
+	drop(t, s, now.AddDate(0, 1, 0), 10)
+	noFamily(t, s, "ended")
+	sameRevocation(t, recorded(t, s)["family ended"], endOf("ended", theEnd.Until))
+	sameRevocations(t, s, end(t, s, tokenissuer.FamilyFilter{ID: "not ended"}), "not ended")
+	noFamily(t, s, "not ended")
+}
+
+// dropFamiliesForgetsRequests (A63): a decided request stays decided until it has expired, however it was decided, and
+// is forgotten some time after: one that was approved is remembered at least for as long as the family with its code.
+func dropFamiliesForgetsRequests(t *testing.T, s tokenissuer.Store) {
+	early, late := now.Add(time.Hour), now.Add(100*time.Hour)
+	approve := func(id string, expires time.Time) error {
+		f := family(id + tokenissuer.NewID())
+		f.Code.RequestID, f.Code.ExpiresAt, f.ExpiresAt = id, expires, expires
+		return s.AddFamily(t.Context(), f)
+	}
+	refuse := func(id string, expires time.Time) error { return s.DecideRequest(t.Context(), id, expires) }
+	must(t, approve("approved early", early))
+	must(t, approve("approved late", late))
+	must(t, refuse("refused early", early))
+	must(t, refuse("refused late", late))
+	drop(t, s, early, 10) // not before it
+	for _, id := range []string{"approved early", "approved late", "refused early", "refused late"} {
+		mustBe(t, refuse(id, late), tokenissuer.ErrSpent)
+	}
+	drop(t, s, now.Add(50*time.Hour), 10)
+	for _, id := range []string{"approved late", "refused late"} {
+		mustBe(t, refuse(id, late), tokenissuer.ErrSpent)
+		mustBe(t, approve(id, late), tokenissuer.ErrSpent)
+	}
+	must(t, refuse("approved early", late))
+	must(t, approve("refused early", late))
+	mustBe(t, approve("approved early", late), tokenissuer.ErrSpent)
+	mustBe(t, refuse("refused early", late), tokenissuer.ErrSpent)
+}
+
+// dropFamiliesBitByBit: a caller that goes on for as long as there may be more has it all in the end, and what lives is
+// not touched on the way.
+func dropFamiliesBitByBit(t *testing.T, s tokenissuer.Store) {
+	const families, kept = 2400, 800
+	must(t, errors.Join(race(racers, func(i int) error {
+		for n := i; n < families; n += racers {
+			f := refreshed(fmt.Sprint("f", n))
+			if f.ExpiresAt = now; n%3 == 0 {
+				f.ExpiresAt = now.Add(time.Hour)
+			}
+			if err := s.AddFamily(t.Context(), f); err != nil {
+				return err
+			}
+		}
+		return nil
+	})...))
+	calls := drop(t, s, now.Add(30*time.Minute), families)
+	list, err := s.FamiliesOf(t.Context(), "ada", time.Time{})
+	must(t, err)
+	if len(list) != kept {
+		t.Errorf("after %d calls %d families are left, want %d", calls, len(list), kept)
+	}
+	for _, f := range list {
+		if !sameTime(f.ExpiresAt, now.Add(time.Hour)) {
+			t.Errorf("family %q is left, which expired at %v", f.ID, f.ExpiresAt)
+		}
+	}
+	if calls := drop(t, s, now.Add(30*time.Minute), 0); calls != 1 {
+		t.Errorf("there was nothing left, and it took %d calls", calls)
+	}
+}
+
+// dropFamiliesBesideOthers: a family that is given a later end while others are dropped is there or not, but never
+// redeemed and gone.
+func dropFamiliesBesideOthers(t *testing.T, s tokenissuer.Store) {
+	for round := range 100 {
+		want := family(fmt.Sprint("f", round))
+		addFamilies(t, s, want)
+		errs := race(2, func(i int) error {
+			if i == 0 {
+				_, err := s.DropFamilies(t.Context(), now.Add(2*time.Hour)) // the code's end, before the refresh tokens'
+				return err
+			}
+			return redeem(t, s, want.ID, 1)
+		})
+		must(t, errs[0])
+		if errs[1] == nil {
+			sameFamily(t, readFamily(t, s, want.ID), redeemed(want, 1))
+		} else {
+			noFamily(t, s, want.ID)
+		}
+	}
+}

@@ -1,0 +1,294 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+var endingChecks = []check{
+	{"EndFamiliesThatMatch", endFamiliesThatMatch},
+	{"EndFamiliesOfNobody", endFamiliesOfNobody},
+	{"EndFamiliesWhateverTheirState", endFamiliesWhateverTheirState},
+	{"EndFamilyByID", endFamilyByID},
+	{"EndFamilyByIDThatIsUnknown", endFamilyByIDThatIsUnknown},
+	{"EndFamilyByIDOfSomebodyElse", endFamilyByIDOfSomebodyElse},
+	{"EndFamiliesWidens", endFamiliesWidens},
+	{"EndFamiliesIsInTheFeed", endFamiliesIsInTheFeed},
+	{"EndFamiliesIsOneStep", endFamiliesIsOneStep},
+}
+
+// theEnd is when families end in these tests. Until lies beyond every family's own end.
+var theEnd = tokenissuer.Ending{At: now.Add(5*time.Minute + 123456*time.Microsecond), Until: now.AddDate(0, 2, 0)}
+
+// endOf is the revocation that comes of a family's end: of its tokens whenever they were issued.
+func endOf(id string, until time.Time) tokenissuer.Revocation {
+	return tokenissuer.Revocation{Kind: tokenissuer.RevokeFamily, ID: id, ExpiresAt: until}
+}
+
+// end ends families at theEnd and returns the revocations.
+func end(t *testing.T, s tokenissuer.FamilyStore, which tokenissuer.FamilyFilter) []tokenissuer.Revocation {
+	t.Helper()
+	ended, err := s.EndFamilies(t.Context(), which, theEnd)
+	if err != nil {
+		t.Fatalf("ending %+v: %v", which, err)
+	}
+	return ended
+}
+
+// sameEndings ends the test unless the revocations are those of exactly these families, each once, all are in the feed,
+// and each of the families has ended at theEnd.
+func sameEndings(t *testing.T, s tokenissuer.Store, ended []tokenissuer.Revocation, ids ...string) {
+	t.Helper()
+	sameRevocations(t, s, ended, ids...)
+	for _, id := range ids {
+		if at := readFamily(t, s, id).RevokedAt; !sameTime(at, theEnd.At) {
+			t.Errorf("family %q has ended at %v, want %v", id, at, theEnd.At)
+		}
+	}
+}
+
+// sameRevocations is sameEndings but for the families themselves.
+func sameRevocations(t *testing.T, s tokenissuer.Store, ended []tokenissuer.Revocation, ids ...string) {
+	t.Helper()
+	var got []string
+	feed := recorded(t, s)
+	for _, r := range ended {
+		got = append(got, r.ID)
+		sameRevocation(t, r, endOf(r.ID, theEnd.Until))
+		sameRevocation(t, feed[name(r)], endOf(r.ID, theEnd.Until))
+	}
+	slices.Sort(got)
+	if want := slices.Sorted(slices.Values(ids)); !slices.Equal(got, want) {
+		t.Fatalf("the revocations returned are those of %q, want %q", got, want)
+	}
+}
+
+// endFamiliesThatMatch: each combination of members ends the families that match all of them, and no other. It is put
+// to as many families as there are combinations of values, which differ in nothing else.
+func endFamiliesThatMatch(t *testing.T, s tokenissuer.Store) {
+	origins := []tokenissuer.GrantType{tokenissuer.AuthorizationCode, tokenissuer.BrowserSession, tokenissuer.AdminCreated}
+	families := func(round string) (list []*tokenissuer.TokenFamily) {
+		for _, user := range []string{"ada", "bob"} {
+			for _, client := range []string{"app", "web"} {
+				for _, origin := range origins {
+					f := refreshed(fmt.Sprint(round, " ", user, " ", client, " ", origin))
+					f.UserID, f.ClientID, f.Origin = round+user, round+client, origin
+					list = append(list, f)
+				}
+			}
+		}
+		return list
+	}
+	matches := func(f *tokenissuer.TokenFamily, which tokenissuer.FamilyFilter) bool {
+		return (which.ID == "" || which.ID == f.ID) && (which.UserID == "" || which.UserID == f.UserID) &&
+			(which.ClientID == "" || which.ClientID == f.ClientID) &&
+			(len(which.Origins) == 0 || slices.Contains(which.Origins, f.Origin))
+	}
+	for combination := 1; combination < 32; combination++ {
+		round := fmt.Sprint("round ", combination, " ")
+		all := families(round)
+		addFamilies(t, s, all...)
+		var which tokenissuer.FamilyFilter
+		if combination&1 != 0 {
+			which.ID = all[0].ID
+		}
+		if combination&2 != 0 {
+			which.UserID = all[0].UserID
+		}
+		if combination&4 != 0 {
+			which.ClientID = all[0].ClientID
+		}
+		if combination&8 != 0 {
+			which.Origins = append(which.Origins, origins[0])
+		}
+		if combination&16 != 0 {
+			which.Origins = append(which.Origins, origins[2])
+		}
+		var want []string
+		for _, f := range all {
+			if matches(f, which) {
+				want = append(want, f.ID)
+			}
+		}
+		sameEndings(t, s, end(t, s, which), want...)
+		for _, f := range all {
+			if !matches(f, which) {
+				sameFamily(t, readFamily(t, s, f.ID), f)
+			}
+		}
+		// What this round left must not be among the next one's.
+		end(t, s, tokenissuer.FamilyFilter{Origins: origins})
+	}
+}
+
+// endFamiliesOfNobody: the zero filter matches nothing, however it is written, and a filter that nothing matches ends
+// nothing.
+func endFamiliesOfNobody(t *testing.T, s tokenissuer.Store) {
+	bare := &tokenissuer.TokenFamily{ID: "bare", UserDeclared: true, ExpiresAt: now.Add(time.Hour)}
+	addFamilies(t, s, family("f"), bare)
+	for _, which := range []tokenissuer.FamilyFilter{
+		{}, {Origins: []tokenissuer.GrantType{}}, {UserID: "nobody"}, {ClientID: "nobody"},
+		{Origins: []tokenissuer.GrantType{tokenissuer.BrowserSession, "code"}}, {UserID: "ada", ClientID: "nobody"},
+		{UserID: "nobody", ClientID: "app"}, {UserID: "app"}, {ClientID: "ada"}, {UserID: "f"},
+		{UserID: "ada", Origins: []tokenissuer.GrantType{tokenissuer.PasswordGrant}},
+	} {
+		sameEndings(t, s, end(t, s, which))
+		sameFamily(t, readFamily(t, s, "f"), family("f"))
+		sameFamily(t, readFamily(t, s, "bare"), bare)
+	}
+	if revoked := recorded(t, s); len(revoked) != 0 {
+		t.Errorf("revoked is %v, want nothing", revoked)
+	}
+}
+
+// endFamiliesWhateverTheirState: unspent, spent, rotated and expired ones end, because access tokens of each may live;
+// what else is in the record stays. Those that had ended keep their time and are not among the ended.
+func endFamiliesWhateverTheirState(t *testing.T, s tokenissuer.Store) {
+	expired := refreshed("expired")
+	expired.ExpiresAt = now.Add(-48 * time.Hour)
+	failed := family("failed")
+	addFamilies(t, s, family("unspent"), family("spent"), refreshed("rotated"), expired, failed, family("before"))
+	must(t, redeem(t, s, "spent", 1))
+	must(t, s.RotateRefreshToken(t.Context(), "rotated", 1, now))
+	must(t, s.CountCodeFailure(t.Context(), "failed"))
+	earlier := tokenissuer.Ending{At: now.Add(-time.Hour), Until: now.Add(time.Hour)}
+	ended, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: "before"}, earlier)
+	must(t, err)
+	if len(ended) != 1 {
+		t.Fatalf("the first end returned %v", ended)
+	}
+	sameRevocation(t, ended[0], endOf("before", earlier.Until))
+
+	sameEndings(t, s, end(t, s, tokenissuer.FamilyFilter{UserID: "ada"}), "unspent", "spent", "rotated", "expired", "failed")
+	rotated := refreshed("rotated")
+	rotated.Generation, rotated.RotatedAt = 2, now
+	failed.Code.Failures = 1
+	for _, want := range []*tokenissuer.TokenFamily{family("unspent"), redeemed(family("spent"), 1), rotated, expired, failed} {
+		want.RevokedAt = theEnd.At
+		sameFamily(t, readFamily(t, s, want.ID), want)
+	}
+	want := family("before")
+	want.RevokedAt = earlier.At
+	sameFamily(t, readFamily(t, s, "before"), want)
+	sameRevocation(t, recorded(t, s)["family before"], endOf("before", earlier.Until))
+
+	sameEndings(t, s, end(t, s, tokenissuer.FamilyFilter{UserID: "ada"})) // nothing is left to end
+}
+
+// endFamilyByID: the family that was named itself is revoked for longer, also when it had ended; it keeps the time of
+// its end.
+func endFamilyByID(t *testing.T, s tokenissuer.Store) {
+	addFamilies(t, s, family("f"), family("other"))
+	first := tokenissuer.Ending{At: now, Until: now.Add(time.Hour)}
+	for _, until := range []tokenissuer.Ending{first, theEnd} {
+		ended, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: "f"}, until)
+		must(t, err)
+		if len(ended) != 1 {
+			t.Fatalf("the end of one family returned %v", ended)
+		}
+		sameRevocation(t, ended[0], endOf("f", until.Until))
+		sameRevocation(t, recorded(t, s)["family f"], endOf("f", until.Until))
+		want := family("f")
+		want.RevokedAt = first.At
+		sameFamily(t, readFamily(t, s, "f"), want)
+	}
+	// It matches the other members, too, and is the one exception among those that do.
+	which := tokenissuer.FamilyFilter{ID: "f", UserID: "ada", ClientID: "app", Origins: []tokenissuer.GrantType{tokenissuer.AuthorizationCode}}
+	sameRevocations(t, s, end(t, s, which), "f")
+	sameFamily(t, readFamily(t, s, "other"), family("other"))
+}
+
+// endFamilyByIDThatIsUnknown: a revocation is recorded also of a family that was dropped, or never was: a token of it
+// may be around, and the one who asks for its end shall have it.
+func endFamilyByIDThatIsUnknown(t *testing.T, s tokenissuer.Store) {
+	sameRevocations(t, s, end(t, s, tokenissuer.FamilyFilter{ID: "nothing"}), "nothing")
+	sameRevocations(t, s, end(t, s, tokenissuer.FamilyFilter{ID: "nothing"}), "nothing")
+	noFamily(t, s, "nothing")
+	if revoked := recorded(t, s); len(revoked) != 1 {
+		t.Errorf("revoked is %v, want the one", revoked)
+	}
+}
+
+// endFamilyByIDOfSomebodyElse: a family that does not match the other members stays, and so do its tokens: a user who
+// names another's family ends nothing.
+func endFamilyByIDOfSomebodyElse(t *testing.T, s tokenissuer.Store) {
+	addFamilies(t, s, family("f"))
+	for _, which := range []tokenissuer.FamilyFilter{
+		{ID: "f", UserID: "bob"}, {ID: "f", ClientID: "web"}, {ID: "f", UserID: "bob", ClientID: "app"},
+		{ID: "f", UserID: "ada", Origins: []tokenissuer.GrantType{tokenissuer.BrowserSession}},
+	} {
+		sameRevocations(t, s, end(t, s, which))
+		sameFamily(t, readFamily(t, s, "f"), family("f"))
+	}
+	if revoked := recorded(t, s); len(revoked) != 0 {
+		t.Errorf("revoked is %v, want nothing", revoked)
+	}
+}
+
+// endFamiliesWidens: a revocation that was recorded before, as by a client that revoked a token, is widened and never
+// narrowed.
+func endFamiliesWidens(t *testing.T, s tokenissuer.Store) {
+	longer := theEnd.Until.AddDate(0, 1, 0)
+	narrow := endOf("narrow", now.Add(time.Hour))
+	narrow.IssuedUntil = now
+	must(t, s.Revoke(t.Context(), narrow, endOf("wide", longer)))
+	addFamilies(t, s, family("narrow"), family("wide"))
+	if ended := end(t, s, tokenissuer.FamilyFilter{UserID: "ada"}); len(ended) != 2 {
+		t.Errorf("the end of two families returned %v", ended)
+	}
+	feed := recorded(t, s)
+	sameRevocation(t, feed["family narrow"], endOf("narrow", theEnd.Until))
+	sameRevocation(t, feed["family wide"], endOf("wide", longer))
+}
+
+// endFamiliesIsInTheFeed: a reader of the feed gets what every step that ends families recorded, and nothing where
+// nothing ended.
+func endFamiliesIsInTheFeed(t *testing.T, s tokenissuer.Store) {
+	u, gone := addUser(t, s, user("changed")), addUser(t, s, user("removed"))
+	addFamilies(t, s, family("a"), family("b"), familyOf(u, "c"), familyOf(gone, "d"))
+	_, position := follow(t, s, 0)
+	var got map[string]bool
+	next := func(want ...string) {
+		t.Helper()
+		got, position = follow(t, s, position)
+		sameNames(t, got, want...)
+	}
+	end(t, s, tokenissuer.FamilyFilter{ID: "a"})
+	next("family a")
+	end(t, s, tokenissuer.FamilyFilter{UserID: "ada"})
+	next("family b")
+	end(t, s, tokenissuer.FamilyFilter{UserID: "ada"})
+	next()
+	end(t, s, tokenissuer.FamilyFilter{ID: "unknown"})
+	next("family unknown")
+	_, err := s.ChangeUser(t.Context(), "changed", tokenissuer.UserChange{}, theEnd)
+	must(t, err)
+	next("family c")
+	_, err = s.RemoveUser(t.Context(), "removed", theEnd)
+	must(t, err)
+	next("family d")
+}
+
+// endFamiliesIsOneStep: once one of the families looks ended, all that match have, and their revocations are in the
+// feed: otherwise a crash between would leave tokens that outlive their family.
+func endFamiliesIsOneStep(t *testing.T, s tokenissuer.Store) {
+	const families = 3
+	for round := range 8 {
+		user := fmt.Sprint("user ", round)
+		for i := range families {
+			f := family(fmt.Sprint(user, " family ", i))
+			f.UserID = user
+			addFamilies(t, s, f)
+		}
+		watched := watch(t, s, user, families, func() error {
+			_, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{UserID: user}, theEnd)
+			return err
+		}, func() bool { return false })
+		must(t, errors.Join(watched...))
+	}
+}

@@ -1,0 +1,283 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+var familyChecks = []check{
+	{"FamilyUnknown", familyUnknown},
+	{"FamilyReadsBack", familyReadsBack},
+	{"FamilyIDsAreBytes", familyIDsAreBytes},
+	{"FamilyAddedOnce", familyAddedOnce},
+	{"FamilyIsNotTheArgument", familyIsNotTheArgument},
+	{"FamilyHandedOutStaysAsItWas", familyHandedOutStaysAsItWas},
+	{"FamilyIsReadAfterItsLastStep", familyIsReadAfterItsLastStep},
+}
+
+// family returns a family of the declared user "ada" with an authorization code, in which every field has a value of
+// its own but those that only later steps set.
+func family(id string) *tokenissuer.TokenFamily {
+	return &tokenissuer.TokenFamily{
+		ID: id, UserID: "ada", UserVersion: "version of ada", UserDeclared: true, ClientID: "app",
+		Origin: tokenissuer.AuthorizationCode, Scopes: tokenissuer.Scopes{"trusted", "read:<things>'&"},
+		Actor:    tokenissuer.Actor{Subject: "boß 🧑‍💼", ClientID: `"back" office`},
+		Note:     "Firefox auf Ünix '\"\\ 🌍",
+		AuthTime: now.Add(-time.Hour), CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(time.Hour),
+		Code: tokenissuer.CodeBinding{
+			RequestID: "request of " + id, RedirectURI: "https://app.example/cb?a='1'&b=%22é\"", RedirectSent: true,
+			Challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM", Refreshable: true, ExpiresAt: now.Add(2 * time.Minute),
+		},
+	}
+}
+
+// familyOf returns a family of a stored user, in the state in which it was read.
+func familyOf(u *tokenissuer.User, id string) *tokenissuer.TokenFamily {
+	f := family(id)
+	f.UserID, f.UserVersion, f.UserDeclared = u.ID, u.Version, false
+	return f
+}
+
+// refreshed returns a family without a code whose newest refresh token is the first.
+func refreshed(id string) *tokenissuer.TokenFamily {
+	f := family(id)
+	f.Origin, f.Code = tokenissuer.PasswordGrant, tokenissuer.CodeBinding{}
+	f.Generation, f.RotatedAt = 1, now.Add(-time.Minute)
+	return f
+}
+
+// addFamilies stores families that nothing stands against.
+func addFamilies(t *testing.T, s tokenissuer.FamilyStore, families ...*tokenissuer.TokenFamily) {
+	t.Helper()
+	for _, f := range families {
+		if err := s.AddFamily(t.Context(), f); err != nil {
+			t.Fatalf("adding family %q: %v", f.ID, err)
+		}
+	}
+}
+
+// readFamily returns a family that must be there.
+func readFamily(t *testing.T, s tokenissuer.FamilyStore, id string) *tokenissuer.TokenFamily {
+	t.Helper()
+	f, err := s.Family(t.Context(), id)
+	if err != nil {
+		t.Fatalf("reading family %q: %v", id, err)
+	}
+	return f
+}
+
+// noFamily ends the test when there is a family of that id.
+func noFamily(t *testing.T, s tokenissuer.FamilyStore, id string) {
+	t.Helper()
+	_, err := s.Family(t.Context(), id)
+	mustBe(t, err, tokenissuer.ErrNotFound)
+}
+
+// sameFamily compares all that two families have, times to the millisecond, empty and missing lists alike.
+func sameFamily(t *testing.T, got, want *tokenissuer.TokenFamily) {
+	t.Helper()
+	g, w := *got, *want
+	if len(g.Scopes) == 0 && len(w.Scopes) == 0 {
+		g.Scopes = w.Scopes
+	}
+	for _, times := range [][2]*time.Time{
+		{&g.AuthTime, &w.AuthTime}, {&g.CreatedAt, &w.CreatedAt}, {&g.ExpiresAt, &w.ExpiresAt}, {&g.RevokedAt, &w.RevokedAt},
+		{&g.RotatedAt, &w.RotatedAt}, {&g.Code.ExpiresAt, &w.Code.ExpiresAt}, {&g.Code.SpentAt, &w.Code.SpentAt},
+	} {
+		if sameTime(*times[0], *times[1]) {
+			*times[0] = *times[1]
+		}
+	}
+	if !reflect.DeepEqual(g, w) {
+		t.Errorf("family is\n%+v, want\n%+v", g, w)
+	}
+}
+
+// sameFamilies compares families in their order.
+func sameFamilies(t *testing.T, got []*tokenissuer.TokenFamily, want ...*tokenissuer.TokenFamily) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("there are %d families, want %d", len(got), len(want))
+	}
+	for i := range want {
+		sameFamily(t, got[i], want[i])
+	}
+}
+
+// familyUnknown: there is nothing behind an id that nobody added, and a step on it leaves nothing behind.
+func familyUnknown(t *testing.T, s tokenissuer.Store) {
+	noFamily(t, s, "f")
+	mustBeUnknown := func(err error) {
+		t.Helper()
+		if !errors.Is(err, tokenissuer.ErrSpent) && !errors.Is(err, tokenissuer.ErrNotFound) {
+			t.Errorf("got error %v, want that there is no such family", err)
+		}
+	}
+	mustBeUnknown(s.RedeemCode(t.Context(), "f", 1, now, now.Add(time.Hour), 5))
+	mustBeUnknown(s.RotateRefreshToken(t.Context(), "f", 0, now))
+	must(t, s.CountCodeFailure(t.Context(), "f"))
+	must(t, s.TouchFamily(t.Context(), "f", now))
+	list, err := s.FamiliesOf(t.Context(), "ada", time.Time{})
+	must(t, err)
+	sameFamilies(t, list)
+	noFamily(t, s, "f")
+	addFamilies(t, s, family("f"))
+	sameFamily(t, readFamily(t, s, "f"), family("f"))
+}
+
+// familyReadsBack: every field comes back, times to the millisecond and zero times as zero.
+func familyReadsBack(t *testing.T, s tokenissuer.Store) {
+	u := addUser(t, s, user("user Ω"))
+	bare := &tokenissuer.TokenFamily{ID: "bare", UserID: "ada", UserDeclared: true, ExpiresAt: now.Add(time.Hour)}
+	session := refreshed("session")
+	session.Origin, session.ClientID, session.Generation, session.Actor = tokenissuer.BrowserSession, "", 0, tokenissuer.Actor{}
+	old := refreshed("old")
+	old.Origin, old.Generation, old.Code.Refreshable = tokenissuer.AdminCreated, 1<<40, false
+	epoch := family("epoch") // 1970 is a time like any other, not the zero time
+	epoch.AuthTime, epoch.CreatedAt, epoch.Code.ExpiresAt = time.Unix(0, 0), time.Unix(0, 0), time.Unix(0, 0)
+	plain := family("plain")
+	plain.Code = tokenissuer.CodeBinding{RedirectURI: "com.example.app:/back", ExpiresAt: now}
+	for _, want := range []*tokenissuer.TokenFamily{family("full"), familyOf(u, "of a stored user"), bare, session, old, epoch, plain} {
+		addFamilies(t, s, want)
+		sameFamily(t, readFamily(t, s, want.ID), want)
+	}
+}
+
+// familyIDsAreBytes (T15): ids of families, users and clients are what their bytes are.
+func familyIDsAreBytes(t *testing.T, s tokenissuer.Store) {
+	of := func(id string) *tokenissuer.TokenFamily {
+		f := family(id)
+		f.UserID, f.ClientID = id, id
+		return f
+	}
+	for _, id := range oddIDs {
+		addFamilies(t, s, of(id))
+	}
+	for _, id := range oddIDs {
+		sameFamily(t, readFamily(t, s, id), of(id))
+		list, err := s.FamiliesOf(t.Context(), id, now)
+		must(t, err)
+		sameFamilies(t, list, of(id))
+	}
+	for _, id := range append(slices.Clone(strangers), outsideTheRules...) {
+		if f, err := s.Family(t.Context(), id); err == nil {
+			t.Errorf("asking for %.10q gave family %q", id, f.ID)
+		}
+	}
+	// A step hits the family that it names and no other.
+	must(t, s.RedeemCode(t.Context(), "%", 1, now, now.Add(time.Hour), 5))
+	must(t, s.CountCodeFailure(t.Context(), "_"))
+	for _, id := range []string{"app", "caf\u00e9", "strasse", "1", "a_p"} {
+		for _, which := range []tokenissuer.FamilyFilter{{ID: id}, {UserID: id}, {ClientID: id}} {
+			_, err := s.EndFamilies(t.Context(), which, theEnd)
+			must(t, err)
+		}
+	}
+	var revoked, spent, failed []string
+	for _, id := range oddIDs {
+		f := readFamily(t, s, id)
+		if !f.RevokedAt.IsZero() {
+			revoked = append(revoked, id)
+		}
+		if !f.Code.SpentAt.IsZero() {
+			spent = append(spent, id)
+		}
+		if f.Code.Failures > 0 {
+			failed = append(failed, id)
+		}
+	}
+	if want := []string{"app", "a_p", "caf\u00e9", "strasse", "1"}; !slices.Equal(revoked, want) {
+		t.Errorf("families %q were revoked, want %q", revoked, want)
+	}
+	if !slices.Equal(spent, []string{"%"}) || !slices.Equal(failed, []string{"_"}) {
+		t.Errorf("codes %q were spent and %q failed, want %% and _", spent, failed)
+	}
+}
+
+// familyAddedOnce: a second family of an id is refused. It would bring a revoked one back to life.
+func familyAddedOnce(t *testing.T, s tokenissuer.Store) {
+	addFamilies(t, s, family("f"))
+	_, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: "f"}, theEnd)
+	must(t, err)
+	second := refreshed("f")
+	if err := s.AddFamily(t.Context(), second); err == nil {
+		t.Error("a second family of the id was added")
+	}
+	want := family("f")
+	want.RevokedAt = theEnd.At
+	sameFamily(t, readFamily(t, s, "f"), want)
+}
+
+// familyIsNotTheArgument: what a caller does to its family after AddFamily does not reach the store.
+func familyIsNotTheArgument(t *testing.T, s tokenissuer.Store) {
+	mine := family("f")
+	addFamilies(t, s, mine)
+	mine.Scopes[0], mine.Note, mine.Code.SpentAt, mine.Generation = "scribble", "scribble", now, 7
+	sameFamily(t, readFamily(t, s, "f"), family("f"))
+}
+
+// familyHandedOutStaysAsItWas: a family that was read is a picture of that moment.
+func familyHandedOutStaysAsItWas(t *testing.T, s tokenissuer.Store) {
+	addFamilies(t, s, family("f"))
+	before := readFamily(t, s, "f")
+	list, err := s.FamiliesOf(t.Context(), "ada", now)
+	must(t, err)
+	must(t, s.CountCodeFailure(t.Context(), "f"))
+	must(t, s.RedeemCode(t.Context(), "f", 1, now, now.Add(time.Hour), 5))
+	must(t, s.RotateRefreshToken(t.Context(), "f", 1, now.Add(time.Second)))
+	must(t, s.TouchFamily(t.Context(), "f", now.Add(time.Minute)))
+	_, err = s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{UserID: "ada"}, theEnd)
+	must(t, err)
+	sameFamily(t, before, family("f"))
+	sameFamilies(t, list, family("f"))
+}
+
+// familyIsReadAfterItsLastStep: a reader sees the last step that was acknowledged before it asked, or a later one, and
+// never the middle of one.
+func familyIsReadAfterItsLastStep(t *testing.T, s tokenissuer.Store) {
+	const steps = 50
+	at := func(generation int64) time.Time { return now.Add(time.Duration(generation) * time.Second) }
+	after := func(generation int64) *tokenissuer.TokenFamily {
+		f := family("f")
+		if generation > 0 {
+			f.Code.SpentAt, f.ExpiresAt = at(1), now.AddDate(0, 1, 0)
+			f.Generation, f.RotatedAt = generation, at(generation)
+		}
+		return f
+	}
+	addFamilies(t, s, family("f"))
+	var acknowledged atomic.Int64
+	var over atomic.Bool
+	errs := race(4, func(i int) error {
+		if i == 0 {
+			defer over.Store(true)
+			err := s.RedeemCode(t.Context(), "f", 1, at(1), after(1).ExpiresAt, 5)
+			for generation := int64(1); err == nil && generation < steps; generation++ {
+				acknowledged.Store(generation)
+				err = s.RotateRefreshToken(t.Context(), "f", generation, at(generation+1))
+			}
+			return err
+		}
+		for !over.Load() {
+			least := acknowledged.Load()
+			f, err := s.Family(t.Context(), "f")
+			if err != nil {
+				return err
+			}
+			if f.Generation < least {
+				return fmt.Errorf("after generation %d was acknowledged there is %d", least, f.Generation)
+			}
+			sameFamily(t, f, after(f.Generation))
+		}
+		return nil
+	})
+	must(t, errors.Join(errs...))
+	sameFamily(t, readFamily(t, s, "f"), after(steps))
+}

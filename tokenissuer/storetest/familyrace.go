@@ -1,0 +1,207 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+var familyRaceChecks = []check{
+	{"M28FamilyBornBesideAChange", func(t *testing.T, s tokenissuer.Store) { familyBornBesideAChange(t, s, s, raceRounds) }},
+	{"M28FamilyBornBesideARemoval", func(t *testing.T, s tokenissuer.Store) { familyBornBesideARemoval(t, s, s, raceRounds/2) }},
+	{"T89RotationBesideTheEnd", func(t *testing.T, s tokenissuer.Store) { rotationBesideTheEnd(t, s, s, raceRounds) }},
+	{"T89RedemptionBesideTheEnd", redemptionBesideTheEnd},
+}
+
+// raceRounds is how often a race is run that a store with two steps in place of one loses rarely.
+const raceRounds = 1000
+
+// watch runs end, which ends all of a user's families at once, beside readers. As soon as one of them sees that it has
+// begun, by a family that is missing in the list or by what begun says, everything must be over: no family lives, and
+// the revocation of each is in the feed. The families are named for the user.
+func watch(t *testing.T, s tokenissuer.Store, user string, families int, end func() error, begun func() bool) []error {
+	t.Helper()
+	living := func() (int, error) {
+		list, err := s.FamiliesOf(t.Context(), user, time.Time{})
+		return len(list), err
+	}
+	mustBeOver := func() error {
+		if n, err := living(); err != nil || n != 0 {
+			return fmt.Errorf("the end has begun, and %d families of %q live (%w)", n, user, err)
+		}
+		revoked, _, err := s.Revocations(t.Context(), 0)
+		for i := range families {
+			id := fmt.Sprint(user, " family ", i)
+			if !slices.ContainsFunc(revoked, func(r tokenissuer.Revocation) bool { return name(r) == "family "+id }) {
+				return fmt.Errorf("the end has begun, and %q is not in the feed (%w)", id, err)
+			}
+		}
+		return nil
+	}
+	var over atomic.Bool
+	return race(3, func(i int) error {
+		if i == 0 {
+			defer over.Store(true)
+			return end()
+		}
+		for !over.Load() && !begun() {
+			n, err := living()
+			if err != nil {
+				return err
+			}
+			if n < families {
+				break
+			}
+		}
+		return mustBeOver()
+	})
+}
+
+// bornBeside races the end of a user with the birth of families of it. Each is either refused, and then nothing is
+// there, or has ended with the user; once the end is acknowledged none lives. Stores are two on one place, or one twice.
+func bornBeside(t *testing.T, ending, adding tokenissuer.Store, u *tokenissuer.User, round string, end func() ([]tokenissuer.Revocation, error)) {
+	t.Helper()
+	const births = 8
+	noneLives := func() error {
+		list, err := ending.FamiliesOf(t.Context(), u.ID, time.Time{})
+		if len(list) != 0 {
+			return fmt.Errorf("round %s: family %q lives after the end of its user", round, list[0].ID)
+		}
+		return err
+	}
+	var ended []tokenissuer.Revocation
+	errs := race(1+births, func(i int) (err error) {
+		if i < births {
+			return adding.AddFamily(t.Context(), familyOf(u, fmt.Sprint(round, " ", i)))
+		}
+		if ended, err = end(); err != nil {
+			return err
+		}
+		return noneLives()
+	})
+	must(t, errs[births])
+	must(t, noneLives())
+	var born []string
+	for i, err := range errs[:births] {
+		id := fmt.Sprint(round, " ", i)
+		if err != nil {
+			mustBe(t, err, tokenissuer.ErrStale)
+			noFamily(t, ending, id)
+			continue
+		}
+		born = append(born, id)
+		if at := readFamily(t, ending, id).RevokedAt; !sameTime(at, theEnd.At) {
+			t.Fatalf("family %q has ended at %v, want %v", id, at, theEnd.At)
+		}
+	}
+	var revoked []string
+	for _, r := range ended {
+		revoked = append(revoked, r.ID)
+	}
+	if slices.Sort(revoked); !slices.Equal(revoked, born) {
+		t.Fatalf("families %q were born, and %q ended", born, revoked)
+	}
+}
+
+// familyBornBesideAChange (M28): what is born of a user's old version beside a change of it does not outlive the change.
+func familyBornBesideAChange(t *testing.T, ending, adding tokenissuer.Store, rounds int) {
+	t.Helper()
+	roles := tokenissuer.Roles()
+	var u *tokenissuer.User
+	for round := range rounds {
+		if round%25 == 0 { // before so many families have ended that reading them takes longer than the race
+			u = addUser(t, ending, user(fmt.Sprint("user ", round)))
+		}
+		bornBeside(t, ending, adding, u, fmt.Sprint(round), func() ([]tokenissuer.Revocation, error) {
+			return ending.ChangeUser(t.Context(), u.ID, tokenissuer.UserChange{Role: &roles[round%len(roles)]}, theEnd)
+		})
+		u = readUser(t, ending, u.ID)
+	}
+}
+
+// familyBornBesideARemoval (M28): and nothing is born of a user that is gone.
+func familyBornBesideARemoval(t *testing.T, ending, adding tokenissuer.Store, rounds int) {
+	t.Helper()
+	for round := range rounds {
+		u := addUser(t, ending, user(fmt.Sprint("user ", round)))
+		bornBeside(t, ending, adding, u, fmt.Sprint(round), func() ([]tokenissuer.Revocation, error) {
+			return ending.RemoveUser(t.Context(), u.ID, theEnd)
+		})
+	}
+}
+
+// rotationBesideTheEnd (T89): a family is rotated as fast as it can be while it is ended. Once the end is acknowledged
+// no rotation succeeds, and the record is that of the last one that did. Stores are two on one place, or one twice.
+func rotationBesideTheEnd(t *testing.T, ending, rotating tokenissuer.Store, rounds int) {
+	t.Helper()
+	filters := []func(id string) tokenissuer.FamilyFilter{
+		func(id string) tokenissuer.FamilyFilter { return tokenissuer.FamilyFilter{ID: id} },
+		func(id string) tokenissuer.FamilyFilter { return tokenissuer.FamilyFilter{UserID: "user of " + id} },
+	}
+	for round := range rounds {
+		want := refreshed(fmt.Sprint("f", round))
+		want.UserID = "user of " + want.ID
+		addFamilies(t, ending, want)
+		var acknowledged atomic.Bool
+		errs := race(2, func(i int) error {
+			if i == 0 {
+				_, err := ending.EndFamilies(t.Context(), filters[round%len(filters)](want.ID), theEnd)
+				acknowledged.Store(true)
+				return err
+			}
+			for {
+				late := acknowledged.Load()
+				at := now.Add(time.Duration(want.Generation) * time.Second)
+				if err := rotating.RotateRefreshToken(t.Context(), want.ID, want.Generation, at); err != nil {
+					return err
+				}
+				if late {
+					return errors.New("a family was rotated after its end was acknowledged")
+				}
+				want.Generation, want.RotatedAt = want.Generation+1, at
+			}
+		})
+		must(t, errs[0])
+		mustBe(t, errs[1], tokenissuer.ErrSpent)
+		want.RevokedAt = theEnd.At
+		for _, s := range []tokenissuer.Store{ending, rotating} {
+			sameFamily(t, readFamily(t, s, want.ID), want)
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// redemptionBesideTheEnd (T89): a code is redeemed while its family is ended. Whoever comes first, it has ended after,
+// and nothing more comes of it.
+func redemptionBesideTheEnd(t *testing.T, s tokenissuer.Store) {
+	for round := range raceRounds / 4 {
+		want := family(fmt.Sprint("f", round))
+		addFamilies(t, s, want)
+		errs := race(2, func(i int) error {
+			if i == 0 {
+				_, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: want.ID}, theEnd)
+				return err
+			}
+			return redeem(t, s, want.ID, 1)
+		})
+		must(t, errs[0])
+		if errs[1] == nil {
+			redeemed(want, 1)
+		} else {
+			mustBe(t, errs[1], tokenissuer.ErrSpent)
+		}
+		want.RevokedAt = theEnd.At
+		sameFamily(t, readFamily(t, s, want.ID), want)
+		mustBe(t, s.RotateRefreshToken(t.Context(), want.ID, 1, now), tokenissuer.ErrSpent)
+		if t.Failed() {
+			return
+		}
+	}
+}

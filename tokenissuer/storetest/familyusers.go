@@ -1,0 +1,231 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+var familyUserChecks = []check{
+	{"T61FamilyOfAStaleUser", familyOfAStaleUser},
+	{"FamilyOfADeclaredUser", familyOfADeclaredUser},
+	{"FamiliesListed", familiesListed},
+	{"ConsentReadsBack", consentReadsBack},
+	{"ConsentNamesAreBytes", consentNamesAreBytes},
+	{"ConsentIsNotTheArgument", consentIsNotTheArgument},
+	{"ConsentEndsWithTheUser", consentEndsWithTheUser},
+}
+
+// familyOfAStaleUser (T61): whoever ends a user may rely on it that nothing is born afterwards. What is refused leaves
+// nothing behind, and does not decide the request that it came from.
+func familyOfAStaleUser(t *testing.T, s tokenissuer.Store) {
+	change := func(c tokenissuer.UserChange) func(id string) error {
+		return func(id string) error {
+			_, err := s.ChangeUser(t.Context(), id, c, theEnd)
+			return err
+		}
+	}
+	disabled, locked, active := tokenissuer.UserDisabled, tokenissuer.UserLocked, tokenissuer.UserActive
+	role, password, none := tokenissuer.RoleAdmin, hash("m=8,t=1,p=1", "new"), tokenissuer.Secret{}
+	for _, c := range []struct {
+		name  string
+		fresh bool // the user is read again after the step
+		step  func(id string) error
+	}{
+		{"disabled since", false, change(tokenissuer.UserChange{Status: &disabled})},
+		{"disabled", true, change(tokenissuer.UserChange{Status: &disabled})},
+		{"locked since", false, change(tokenissuer.UserChange{Status: &locked})},
+		{"locked", true, change(tokenissuer.UserChange{Status: &locked})},
+		{"password changed", false, change(tokenissuer.UserChange{Password: &password})},
+		{"password taken", false, change(tokenissuer.UserChange{Password: &none})},
+		{"without password", true, change(tokenissuer.UserChange{Password: &none})},
+		{"demoted", false, change(tokenissuer.UserChange{Role: &role})},
+		{"set to what it was", false, change(tokenissuer.UserChange{Status: &active})},
+		{"disabled and active again", false, func(id string) error {
+			if err := change(tokenissuer.UserChange{Status: &disabled})(id); err != nil {
+				return err
+			}
+			return change(tokenissuer.UserChange{Status: &active})(id)
+		}},
+		{"removed", false, func(id string) error { _, err := s.RemoveUser(t.Context(), id, theEnd); return err }},
+	} {
+		u := addUser(t, s, user(c.name))
+		addFamilies(t, s, familyOf(u, c.name+" before"))
+		must(t, c.step(u.ID))
+		if c.fresh {
+			u = readUser(t, s, u.ID)
+		}
+		refusedAsStale(t, s, c.name, familyOf(u, c.name))
+	}
+	u := addUser(t, s, user("ada"))
+	for _, version := range []string{"", u.Version + " ", "x" + u.Version, "another"} {
+		f := familyOf(u, "version "+version)
+		f.UserVersion = version
+		refusedAsStale(t, s, "version "+version, f)
+	}
+	unknown := familyOf(u, "of nobody")
+	unknown.UserID = "nobody"
+	refusedAsStale(t, s, "unknown", unknown)
+	unknown.UserVersion = ""
+	refusedAsStale(t, s, "unknown, without a version", unknown)
+	disabledFromBirth := user("born disabled")
+	disabledFromBirth.Status = disabled
+	refusedAsStale(t, s, "born disabled", familyOf(addUser(t, s, disabledFromBirth), "born disabled"))
+	invited := user("invited")
+	invited.PasswordHash = none
+	refusedAsStale(t, s, "invited", familyOf(addUser(t, s, invited), "invited"))
+
+	addFamilies(t, s, familyOf(u, "good")) // and of a user as it is now there is one
+	must(t, change(tokenissuer.UserChange{Status: &active})(u.ID))
+	addFamilies(t, s, familyOf(readUser(t, s, u.ID), "good again"))
+}
+
+// refusedAsStale ends the test unless the family is refused and nothing of it stays.
+func refusedAsStale(t *testing.T, s tokenissuer.Store, name string, f *tokenissuer.TokenFamily) {
+	t.Helper()
+	f.Code.RequestID = "of " + name
+	if err := s.AddFamily(t.Context(), f); err == nil {
+		t.Fatalf("%s: a family was born", name)
+	} else {
+		mustBe(t, err, tokenissuer.ErrStale)
+	}
+	noFamily(t, s, f.ID)
+	if err := s.DecideRequest(t.Context(), f.Code.RequestID, now.Add(time.Hour)); err != nil {
+		t.Fatalf("%s: the request is decided: %v", name, err)
+	}
+}
+
+// familyOfADeclaredUser: a declared user needs no stored one, and a stored one of that id, whatever its state, is not
+// the one that is meant.
+func familyOfADeclaredUser(t *testing.T, s tokenissuer.Store) {
+	addFamilies(t, s, family("before"))
+	shadow := user("ada")
+	shadow.Status = tokenissuer.UserDisabled
+	addUser(t, s, shadow)
+	addFamilies(t, s, family("beside"))
+	withoutVersion := family("without version")
+	withoutVersion.UserVersion = ""
+	addFamilies(t, s, withoutVersion)
+	_, err := s.RemoveUser(t.Context(), "ada", theEnd)
+	must(t, err)
+	addFamilies(t, s, family("after"))
+	sameFamily(t, readFamily(t, s, "after"), family("after"))
+}
+
+// familiesListed: the list has the user's families that are not revoked and expire after that time, newest first, in
+// full, whether they have an unspent code, a spent one or none.
+func familiesListed(t *testing.T, s tokenissuer.Store) {
+	made := func(f *tokenissuer.TokenFamily, minutes int) *tokenissuer.TokenFamily {
+		f.CreatedAt = now.Add(time.Duration(minutes) * time.Minute)
+		return f
+	}
+	newest, spent, coded, oldest := made(refreshed("a"), 3), made(family("c"), 2), made(family("d"), 1), made(refreshed("b"), 0)
+	revoked, foreign, edge, late := refreshed("revoked"), refreshed("foreign"), refreshed("edge"), refreshed("late")
+	foreign.UserID = "Ada"
+	limit := now.Add(30 * time.Minute).Truncate(time.Millisecond)
+	edge.ExpiresAt, late.ExpiresAt = limit, limit.Add(-time.Millisecond)
+	addFamilies(t, s, coded, newest, revoked, foreign, edge, oldest, spent, late)
+	spent.Code.SpentAt, spent.RotatedAt, spent.Generation, spent.ExpiresAt = now, now, 1, limit.Add(time.Millisecond)
+	must(t, s.RedeemCode(t.Context(), "c", 1, now, spent.ExpiresAt, 5))
+	_, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: "revoked"}, theEnd)
+	must(t, err)
+	list, err := s.FamiliesOf(t.Context(), "ada", limit)
+	must(t, err)
+	sameFamilies(t, list, newest, spent, coded, oldest)
+	for _, none := range []string{"", "nobody", "ad", "ada "} {
+		list, err := s.FamiliesOf(t.Context(), none, limit)
+		must(t, err)
+		sameFamilies(t, list)
+	}
+	list, err = s.FamiliesOf(t.Context(), "ada", now.AddDate(1, 0, 0))
+	must(t, err)
+	sameFamilies(t, list)
+}
+
+// sameConsent ends the test unless exactly these scopes are allowed; none: ErrNotFound.
+func sameConsent(t *testing.T, s tokenissuer.FamilyStore, userID, clientID string, want ...string) {
+	t.Helper()
+	got, err := s.Consent(t.Context(), userID, clientID)
+	if len(want) == 0 {
+		mustBe(t, err, tokenissuer.ErrNotFound)
+		return
+	}
+	must(t, err)
+	if !slices.Equal(got, want) {
+		t.Errorf("user %q allows client %q %s, want %s", userID, clientID, got, tokenissuer.Scopes(want))
+	}
+}
+
+// consentReadsBack: what is put replaces what was there, and what is dropped is gone. Neither user nor client need be
+// stored.
+func consentReadsBack(t *testing.T, s tokenissuer.Store) {
+	ctx := t.Context()
+	sameConsent(t, s, "ada", "app")
+	must(t, s.DropConsent(ctx, "ada", "app"))
+	must(t, s.PutConsent(ctx, "ada", "app", tokenissuer.Scopes{"public", "trusted", "read:<things>'&"}, now))
+	must(t, s.PutConsent(ctx, "bob", "app", tokenissuer.Scopes{"public"}, now))
+	sameConsent(t, s, "ada", "app", "public", "trusted", "read:<things>'&")
+	must(t, s.PutConsent(ctx, "ada", "app", tokenissuer.Scopes{"trusted"}, now.Add(-time.Hour)))
+	sameConsent(t, s, "ada", "app", "trusted")
+	must(t, s.DropConsent(ctx, "ada", "app"))
+	sameConsent(t, s, "ada", "app")
+	sameConsent(t, s, "bob", "app", "public")
+	must(t, s.PutConsent(ctx, "ada", "app", tokenissuer.Scopes{"public"}, now))
+	sameConsent(t, s, "ada", "app", "public")
+}
+
+// consentNamesAreBytes (T15): a consent is that of exactly this user and exactly this client, however their ids could
+// be read together.
+func consentNamesAreBytes(t *testing.T, s tokenissuer.Store) {
+	pairs := [][2]string{{"a", "bc"}, {"ab", "c"}, {"a b", "c"}, {"a", "b c"}, {"a:b", "c"}, {"a", "b:c"}, {"a|b", "c"}, {"a", "b|c"},
+		{"a/b", "c"}, {"a", "b/c"}, {"a,b", "c"}, {"a", "b,c"}, {"bc", "a"}, {"A", "bc"}, {"a ", "bc"}, {"%", "%"}, {"_", "bc"}}
+	for i, p := range pairs {
+		must(t, s.PutConsent(t.Context(), p[0], p[1], tokenissuer.Scopes{fmt.Sprint("scope", i)}, now))
+	}
+	must(t, s.DropConsent(t.Context(), "%", "%"))
+	for i, p := range pairs {
+		if p[0] != "%" {
+			sameConsent(t, s, p[0], p[1], fmt.Sprint("scope", i))
+		}
+	}
+	sameConsent(t, s, "%", "%")
+	sameConsent(t, s, "a", "c")
+}
+
+// consentIsNotTheArgument: what a caller does to its scopes afterwards does not reach the store.
+func consentIsNotTheArgument(t *testing.T, s tokenissuer.Store) {
+	mine := tokenissuer.Scopes{"public", "trusted"}
+	must(t, s.PutConsent(t.Context(), "ada", "app", mine, now))
+	mine[0] = "scribble"
+	sameConsent(t, s, "ada", "app", "public", "trusted")
+	before, err := s.Consent(t.Context(), "ada", "app")
+	must(t, err)
+	must(t, s.PutConsent(t.Context(), "ada", "app", tokenissuer.Scopes{"public"}, now))
+	if before.String() != "public trusted" {
+		t.Errorf("the scopes that were read became %q", before)
+	}
+}
+
+// consentEndsWithTheUser: a user takes its consents along when it is removed, and nobody else's. A change of the user
+// leaves them.
+func consentEndsWithTheUser(t *testing.T, s tokenissuer.Store) {
+	for _, id := range []string{"ada", "Ada", "bob"} {
+		addUser(t, s, user(id))
+		must(t, s.PutConsent(t.Context(), id, "app", tokenissuer.Scopes{"public"}, now))
+		must(t, s.PutConsent(t.Context(), id, "App", tokenissuer.Scopes{"trusted"}, now))
+	}
+	locked := tokenissuer.UserLocked
+	_, err := s.ChangeUser(t.Context(), "bob", tokenissuer.UserChange{Status: &locked}, theEnd)
+	must(t, err)
+	_, err = s.RemoveUser(t.Context(), "ada", theEnd)
+	must(t, err)
+	sameConsent(t, s, "ada", "app")
+	sameConsent(t, s, "ada", "App")
+	for _, id := range []string{"Ada", "bob"} {
+		sameConsent(t, s, id, "app", "public")
+		sameConsent(t, s, id, "App", "trusted")
+	}
+}

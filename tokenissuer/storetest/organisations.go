@@ -1,0 +1,222 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+var organisationChecks = []check{
+	{"OrganisationUnknown", organisationUnknown},
+	{"OrganisationReadsBack", organisationReadsBack},
+	{"OrganisationsListed", organisationsListed},
+	{"OrganisationIDsAreBytes", organisationIDsAreBytes},
+	{"OrganisationIDTaken", organisationIDTaken},
+	{"OrganisationIDTakenInARace", organisationIDTakenInARace},
+	{"OrganisationHasNoUsersToRemove", organisationInUse},
+	{"OrganisationDeclared", organisationDeclared},
+	{"OrganisationKeepsItsUsersInARace", organisationKeepsItsUsersInARace},
+}
+
+// organisation returns one in which every field has a value of its own.
+func organisation(id string) *tokenissuer.Organisation {
+	return &tokenissuer.Organisation{ID: id, Name: "Größe “" + id + "” & Söhne 🏢", CreatedAt: now.Add(-time.Hour)}
+}
+
+// readOrganisation returns an organisation that must be there.
+func readOrganisation(t *testing.T, s tokenissuer.UserDirectory, id string) *tokenissuer.Organisation {
+	t.Helper()
+	o, err := s.Organisation(t.Context(), id)
+	if err != nil {
+		t.Fatalf("reading organisation %q: %v", id, err)
+	}
+	return o
+}
+
+// sameOrganisations holds the whole list against these.
+func sameOrganisations(t *testing.T, s tokenissuer.UserStore, want ...*tokenissuer.Organisation) {
+	t.Helper()
+	got, err := s.Organisations(t.Context())
+	must(t, err)
+	if len(got) != len(want) {
+		t.Fatalf("%d organisations are listed, want %d", len(got), len(want))
+	}
+	for i := range want {
+		sameOrganisation(t, got[i], want[i])
+	}
+}
+
+func sameOrganisation(t *testing.T, got, want *tokenissuer.Organisation) {
+	t.Helper()
+	if got.ID != want.ID || got.Name != want.Name || got.Declared != want.Declared || !sameTime(got.CreatedAt, want.CreatedAt) {
+		t.Errorf("organisation is\n%+v, want\n%+v", got, want)
+	}
+}
+
+// organisationUnknown: there is nothing behind an id that nobody added, and a user of it leaves nothing behind.
+func organisationUnknown(t *testing.T, s tokenissuer.Store) {
+	_, err := s.Organisation(t.Context(), "acme")
+	mustBe(t, err, tokenissuer.ErrNotFound)
+	mustBe(t, s.RemoveOrganisation(t.Context(), "acme"), tokenissuer.ErrNotFound)
+	sameOrganisations(t, s)
+
+	mustBe(t, s.AddUser(t.Context(), user("ada"), false), tokenissuer.ErrNotFound)
+	_, err = s.User(t.Context(), "ada")
+	mustBe(t, err, tokenissuer.ErrNotFound)
+	must(t, s.AddOrganisation(t.Context(), organisation("acme")))
+	must(t, s.AddUser(t.Context(), user("ada"), false)) // the attempt took neither id nor address
+	sameUser(t, readUser(t, s, "ada"), user("ada"))
+}
+
+// organisationReadsBack: every field comes back, and only the configuration declares. What a caller does to its own
+// copy afterwards does not reach the store.
+func organisationReadsBack(t *testing.T, s tokenissuer.Store) {
+	bare, epoch, quoted := &tokenissuer.Organisation{ID: "bare"}, organisation("epoch"), organisation(`'"\`)
+	epoch.CreatedAt = time.Unix(0, 0)
+	for _, want := range []*tokenissuer.Organisation{organisation("full"), bare, epoch, quoted} {
+		must(t, s.AddOrganisation(t.Context(), want))
+		sameOrganisation(t, readOrganisation(t, s, want.ID), want)
+	}
+	declared := organisation("declared")
+	declared.Declared = true
+	must(t, s.AddOrganisation(t.Context(), declared))
+	declared.Name = "scribble"
+	sameOrganisation(t, readOrganisation(t, s, "declared"), organisation("declared"))
+}
+
+// organisationsListed: the list has every organisation in the order of the ids' bytes, in full.
+func organisationsListed(t *testing.T, s tokenissuer.Store) {
+	ids := []string{"b", "a", "É", "B", "_", "a b", "a\U0001f4e6", "aé", "Z", "~"}
+	for _, id := range ids {
+		must(t, s.AddOrganisation(t.Context(), organisation(id)))
+	}
+	slices.Sort(ids)
+	var want []*tokenissuer.Organisation
+	for _, id := range ids {
+		want = append(want, organisation(id))
+	}
+	sameOrganisations(t, s, want...)
+}
+
+// organisationIDsAreBytes (T15): an id is what its bytes are, also where a user names its organisation.
+func organisationIDsAreBytes(t *testing.T, s tokenissuer.Store) {
+	for _, id := range oddIDs {
+		must(t, s.AddOrganisation(t.Context(), organisation(id)))
+	}
+	for _, id := range oddIDs {
+		sameOrganisation(t, readOrganisation(t, s, id), organisation(id))
+	}
+	u := user("ada")
+	for _, id := range strangers {
+		_, err := s.Organisation(t.Context(), id)
+		mustBe(t, err, tokenissuer.ErrNotFound)
+		u.Organisation = id
+		mustBe(t, s.AddUser(t.Context(), u, false), tokenissuer.ErrNotFound)
+	}
+	u.Organisation = "a_p"
+	must(t, s.AddUser(t.Context(), u, false))
+	mustBe(t, s.RemoveOrganisation(t.Context(), "a_p"), tokenissuer.ErrInUse)
+	must(t, s.RemoveOrganisation(t.Context(), "app"))
+	must(t, s.RemoveOrganisation(t.Context(), "%"))
+	list, err := s.Organisations(t.Context())
+	must(t, err)
+	if len(list) != len(oddIDs)-2 {
+		t.Errorf("%d organisations are left, want %d", len(list), len(oddIDs)-2)
+	}
+}
+
+// organisationIDTaken: the one who comes second changes nothing. Clients and users have ids of their own, and that of
+// a removed organisation is free.
+func organisationIDTaken(t *testing.T, s tokenissuer.Store) {
+	must(t, s.AddClient(t.Context(), client("app")))
+	addUser(t, s, user("ada"))
+	for _, id := range []string{"acme", "app", "ada"} {
+		must(t, s.AddOrganisation(t.Context(), organisation(id)))
+	}
+	second := organisation("app")
+	second.Name = "another"
+	mustBe(t, s.AddOrganisation(t.Context(), second), tokenissuer.ErrTaken)
+	sameOrganisations(t, s, organisation("acme"), organisation("ada"), organisation("app"))
+
+	must(t, s.RemoveOrganisation(t.Context(), "app"))
+	mustBe(t, s.RemoveOrganisation(t.Context(), "app"), tokenissuer.ErrNotFound)
+	must(t, s.AddOrganisation(t.Context(), second))
+	sameOrganisation(t, readOrganisation(t, s, "app"), second)
+}
+
+// organisationIDTakenInARace: of concurrent calls with one id exactly one succeeds, and what it added is there.
+func organisationIDTakenInARace(t *testing.T, s tokenissuer.Store) {
+	mine := func(i int) *tokenissuer.Organisation {
+		o := organisation("acme")
+		o.Name = fmt.Sprint("racer ", i)
+		return o
+	}
+	errs := race(racers, func(i int) error { return s.AddOrganisation(t.Context(), mine(i)) })
+	oneWinner(t, errs, tokenissuer.ErrTaken)
+	sameOrganisations(t, s, mine(slices.Index(errs, nil)))
+	oneWinner(t, race(racers, func(int) error { return s.RemoveOrganisation(t.Context(), "acme") }), tokenissuer.ErrNotFound)
+}
+
+// organisationInUse: an organisation with users stays, whatever their status, until the last of them is removed.
+func organisationInUse(t *testing.T, s tokenissuer.Store) {
+	must(t, s.AddOrganisation(t.Context(), organisation("acme")))
+	must(t, s.AddOrganisation(t.Context(), organisation("empty")))
+	for _, status := range []tokenissuer.UserStatus{tokenissuer.UserActive, tokenissuer.UserDisabled, tokenissuer.UserLocked} {
+		u := user(string(status))
+		u.Status = status
+		must(t, s.AddUser(t.Context(), u, false))
+		mustBe(t, s.RemoveOrganisation(t.Context(), "acme"), tokenissuer.ErrInUse)
+		sameOrganisation(t, readOrganisation(t, s, "acme"), organisation("acme"))
+		sameUser(t, readUser(t, s, u.ID), u)
+		_, err := s.RemoveUser(t.Context(), u.ID, theEnd)
+		must(t, err)
+	}
+	must(t, s.RemoveOrganisation(t.Context(), "acme"))
+	_, err := s.Organisation(t.Context(), "acme")
+	mustBe(t, err, tokenissuer.ErrNotFound)
+	mustBe(t, s.AddUser(t.Context(), user("late"), false), tokenissuer.ErrNotFound)
+	sameOrganisations(t, s, organisation("empty"))
+}
+
+// organisationDeclared: users of a declared organisation need no stored one, and do not make one. A stored one of that
+// id, added later, has them as users.
+func organisationDeclared(t *testing.T, s tokenissuer.Store) {
+	must(t, s.AddUser(t.Context(), user("ada"), true))
+	sameUser(t, readUser(t, s, "ada"), user("ada"))
+	_, err := s.Organisation(t.Context(), "acme")
+	mustBe(t, err, tokenissuer.ErrNotFound)
+	sameOrganisations(t, s)
+	must(t, s.AddOrganisation(t.Context(), organisation("acme")))
+	mustBe(t, s.RemoveOrganisation(t.Context(), "acme"), tokenissuer.ErrInUse)
+	must(t, s.AddUser(t.Context(), user("bob"), true)) // declared and stored
+	if list := listUsers(t, s, "acme"); len(list) != 2 {
+		t.Errorf("%d users are listed, want two", len(list))
+	}
+}
+
+// organisationKeepsItsUsersInARace: a user and the removal of its organisation never both succeed.
+func organisationKeepsItsUsersInARace(t *testing.T, s tokenissuer.Store) {
+	for round := range 100 {
+		id := fmt.Sprint("org ", round)
+		must(t, s.AddOrganisation(t.Context(), organisation(id)))
+		u := user(fmt.Sprint("user ", round))
+		u.Organisation = id
+		errs := race(2, func(i int) error {
+			if i == 0 {
+				return s.RemoveOrganisation(t.Context(), id)
+			}
+			return s.AddUser(t.Context(), u, false)
+		})
+		_, err := s.User(t.Context(), u.ID)
+		switch removed := errs[0] == nil; {
+		case removed && (!errors.Is(errs[1], tokenissuer.ErrNotFound) || !errors.Is(err, tokenissuer.ErrNotFound)):
+			t.Fatalf("the organisation was removed, and its user was added: %v, %v", errs[1], err)
+		case !removed && (!errors.Is(errs[0], tokenissuer.ErrInUse) || errs[1] != nil || err != nil):
+			t.Fatalf("the organisation stayed for %v, and its user was not added: %v, %v", errs[0], errs[1], err)
+		}
+	}
+}

@@ -1,0 +1,334 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+var userChangeChecks = []check{
+	{"ChangeUserChangesWhatIsSet", changeUserChangesWhatIsSet},
+	{"T61ChangeUserEndsFamilies", changeUserEndsFamilies},
+	{"M25ChangeUserIsOneStep", changeUserIsOneStep},
+	{"ChangeUserInARace", changeUserInARace},
+	{"RehashPassword", rehashPassword},
+	{"RehashPasswordLosesToAChange", rehashPasswordLosesToAChange},
+	{"RemoveUser", removeUser},
+	{"M28RemoveUserIsOneStep", removeUserIsOneStep},
+	{"RemoveUserOnce", removeUserOnce},
+	{"PasswordSchemes", passwordSchemes},
+}
+
+// signIn returns the user, who must be the same by id and by address.
+func signIn(t *testing.T, s tokenissuer.UserDirectory, want *tokenissuer.User) *tokenissuer.User {
+	t.Helper()
+	byID := readUser(t, s, want.ID)
+	sameUser(t, byID, want)
+	byEmail, err := s.UserByEmail(t.Context(), want.Email)
+	must(t, err)
+	sameUser(t, byEmail, want)
+	if byID.Version != byEmail.Version {
+		t.Errorf("user %q has version %q by id and %q by address", want.ID, byID.Version, byEmail.Version)
+	}
+	return byID
+}
+
+// changeUserChangesWhatIsSet: the members that are not nil change, and no other. Each change moves the version to one
+// that the user never had before, also when the user is what it was.
+func changeUserChangesWhatIsSet(t *testing.T, s tokenissuer.Store) {
+	addUser(t, s, user("bob"))
+	versions := []string{addUser(t, s, user("ada")).Version}
+	bob := readUser(t, s, "bob").Version
+	want := user("ada")
+	password, none := hash("m=8,t=1,p=1", "new"), tokenissuer.Secret{}
+	admin, locked, active := tokenissuer.RoleAdmin, tokenissuer.UserLocked, tokenissuer.UserActive
+	for _, c := range []struct {
+		name   string
+		change tokenissuer.UserChange
+	}{
+		{"role", tokenissuer.UserChange{Role: &admin}},
+		{"the same role", tokenissuer.UserChange{Role: &admin}},
+		{"status", tokenissuer.UserChange{Status: &locked}},
+		{"password", tokenissuer.UserChange{Password: &password}},
+		{"the same password", tokenissuer.UserChange{Password: &password}},
+		{"status back", tokenissuer.UserChange{Status: &active}},
+		{"no password", tokenissuer.UserChange{Password: &none}},
+		{"all", tokenissuer.UserChange{Password: &password, Role: &admin, Status: &active}},
+		{"nothing", tokenissuer.UserChange{}},
+	} {
+		ended, err := s.ChangeUser(t.Context(), "ada", c.change, theEnd)
+		must(t, err)
+		if len(ended) != 0 {
+			t.Errorf("%s: a user without families ended %v", c.name, ended)
+		}
+		if c.change.Password != nil {
+			want.PasswordHash = *c.change.Password
+		}
+		if c.change.Role != nil {
+			want.Role = *c.change.Role
+		}
+		if c.change.Status != nil {
+			want.Status = *c.change.Status
+		}
+		got := signIn(t, s, want)
+		if slices.Contains(versions, got.Version) {
+			t.Errorf("%s: the version is %q, which it was before: %q", c.name, got.Version, versions)
+		}
+		versions = append(versions, got.Version)
+	}
+	got := readUser(t, s, "bob")
+	sameUser(t, got, user("bob"))
+	if got.Version != bob {
+		t.Errorf("the version of another user moved from %q to %q", bob, got.Version)
+	}
+}
+
+// bequeath gives the user families in every state and others beside them, and returns the ids of those that a change
+// of the user ends. One was ended before it, and one has expired: its access tokens may still live.
+func bequeath(t *testing.T, s tokenissuer.Store, u *tokenissuer.User) (living []string) {
+	t.Helper()
+	of := func(name string) *tokenissuer.TokenFamily { return familyOf(u, u.ID+" "+name) }
+	expired, other, session := of("expired"), of("of another client"), of("session")
+	expired.ExpiresAt = now.Add(-48 * time.Hour)
+	other.ClientID = "other"
+	session.Origin, session.Code = tokenissuer.BrowserSession, tokenissuer.CodeBinding{}
+	spent, unspent := of("spent"), of("unspent")
+	addFamilies(t, s, spent, unspent, expired, other, session, of("ended before"))
+	must(t, s.RedeemCode(t.Context(), spent.ID, 1, now, now.Add(time.Hour), 5))
+	_, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: u.ID + " ended before"},
+		tokenissuer.Ending{At: now.Add(-time.Hour), Until: theEnd.Until})
+	must(t, err)
+	stranger := family("of another user than " + u.ID)
+	stranger.UserID = u.ID + " "
+	addFamilies(t, s, stranger)
+	return []string{spent.ID, unspent.ID, expired.ID, other.ID, session.ID}
+}
+
+// sameBequest holds what bequeath left against a step that ended the user's families.
+func sameBequest(t *testing.T, s tokenissuer.Store, u *tokenissuer.User, ended []tokenissuer.Revocation, living []string) {
+	t.Helper()
+	sameEndings(t, s, slices.DeleteFunc(slices.Clone(ended), func(r tokenissuer.Revocation) bool {
+		return r.ID == u.ID+" ended before" // the contract leaves open whether it is recorded again
+	}), living...)
+	if at := readFamily(t, s, u.ID+" ended before").RevokedAt; !sameTime(at, now.Add(-time.Hour)) {
+		t.Errorf("a family that had ended before has ended at %v", at)
+	}
+	if at := readFamily(t, s, "of another user than "+u.ID).RevokedAt; !at.IsZero() {
+		t.Errorf("another user's family has ended at %v", at)
+	}
+}
+
+// changeUserEndsFamilies (T61): each change, whatever it is, ends every family of the user.
+func changeUserEndsFamilies(t *testing.T, s tokenissuer.Store) {
+	password, role, status := hash("m=8,t=1,p=1", "new"), tokenissuer.RoleMember, tokenissuer.UserDisabled
+	for _, c := range []struct {
+		name   string
+		change tokenissuer.UserChange
+	}{
+		{"password", tokenissuer.UserChange{Password: &password}},
+		{"role", tokenissuer.UserChange{Role: &role}},
+		{"status", tokenissuer.UserChange{Status: &status}},
+		{"nothing", tokenissuer.UserChange{}},
+	} {
+		u := addUser(t, s, user(c.name))
+		living := bequeath(t, s, u)
+		ended, err := s.ChangeUser(t.Context(), u.ID, c.change, theEnd)
+		must(t, err)
+		sameBequest(t, s, u, ended, living)
+	}
+}
+
+// changeUserIsOneStep (M25): who sees the new version sees no living family of the old one, and finds the revocations
+// in the feed; and all families end together.
+func changeUserIsOneStep(t *testing.T, s tokenissuer.Store) {
+	role := tokenissuer.RoleMember
+	endedWithTheUser(t, s,
+		func(id string) error {
+			_, err := s.ChangeUser(t.Context(), id, tokenissuer.UserChange{Role: &role}, theEnd)
+			return err
+		},
+		func(before, now *tokenissuer.User, err error) bool {
+			return err != nil || now.Version != before.Version
+		})
+}
+
+// removeUserIsOneStep (M28): the same of a user that is gone.
+func removeUserIsOneStep(t *testing.T, s tokenissuer.Store) {
+	endedWithTheUser(t, s,
+		func(id string) error { _, err := s.RemoveUser(t.Context(), id, theEnd); return err },
+		func(_, _ *tokenissuer.User, err error) bool { return err != nil })
+}
+
+// endedWithTheUser watches a user and its families while end runs: once the user looks ended, its families must be.
+func endedWithTheUser(t *testing.T, s tokenissuer.Store, end func(id string) error, ended func(before, now *tokenissuer.User, err error) bool) {
+	t.Helper()
+	const families = 3
+	for round := range 8 {
+		before := addUser(t, s, user(fmt.Sprint("user ", round)))
+		for i := range families {
+			addFamilies(t, s, familyOf(before, fmt.Sprint(before.ID, " family ", i)))
+		}
+		watched := watch(t, s, before.ID, families, func() error { return end(before.ID) }, func() bool {
+			now, err := s.User(t.Context(), before.ID)
+			return ended(before, now, err)
+		})
+		must(t, errors.Join(watched...))
+	}
+}
+
+// changeUserInARace: of concurrent changes of different members none is lost, and each moves the version.
+func changeUserInARace(t *testing.T, s tokenissuer.Store) {
+	addUser(t, s, user("ada"))
+	password, role, status := hash("m=8,t=1,p=1", "new"), tokenissuer.RoleMember, tokenissuer.UserLocked
+	changes := []tokenissuer.UserChange{{Password: &password}, {Role: &role}, {Status: &status}}
+	var versions [racers]string
+	errs := race(racers, func(i int) error {
+		_, err := s.ChangeUser(t.Context(), "ada", changes[i%len(changes)], theEnd)
+		if err != nil {
+			return err
+		}
+		u, err := s.User(t.Context(), "ada")
+		if err != nil {
+			return err
+		}
+		versions[i] = u.Version
+		return nil
+	})
+	must(t, errors.Join(errs...))
+	want := user("ada")
+	want.PasswordHash, want.Role, want.Status = password, role, status
+	got := readUser(t, s, "ada")
+	sameUser(t, got, want)
+	if !slices.Contains(versions[:], got.Version) {
+		t.Errorf("the version is %q, which nobody saw after the change that made it", got.Version)
+	}
+}
+
+// rehashPassword: a hash is replaced by another of the same password. Neither the version nor the families change.
+func rehashPassword(t *testing.T, s tokenissuer.Store) {
+	u := addUser(t, s, user("ada"))
+	addUser(t, s, user("bob"))
+	addFamilies(t, s, familyOf(u, "f"))
+	fresh := hash("m=65536,t=3,p=2", "ada")
+	must(t, s.RehashPassword(t.Context(), "ada", u.PasswordHash, fresh))
+	want := user("ada")
+	want.PasswordHash = fresh
+	got := signIn(t, s, want)
+	if got.Version != u.Version {
+		t.Errorf("the version moved from %q to %q", u.Version, got.Version)
+	}
+	sameFamily(t, readFamily(t, s, "f"), familyOf(u, "f"))
+	addFamilies(t, s, familyOf(u, "later"))
+	if revoked := recorded(t, s); len(revoked) != 0 {
+		t.Errorf("revoked is %v, want nothing", revoked)
+	}
+	sameUser(t, readUser(t, s, "bob"), user("bob"))
+}
+
+// rehashPasswordLosesToAChange: a hash that is not the one that was verified stays, and that is no error: a sign-in
+// with the old password must not undo the change of it.
+func rehashPasswordLosesToAChange(t *testing.T, s tokenissuer.Store) {
+	old, changed := user("ada").PasswordHash, hash("m=8,t=1,p=1", "changed")
+	addUser(t, s, user("ada"))
+	_, err := s.ChangeUser(t.Context(), "ada", tokenissuer.UserChange{Password: &changed}, theEnd)
+	must(t, err)
+	version := readUser(t, s, "ada").Version
+	must(t, s.RehashPassword(t.Context(), "ada", old, hash("m=8,t=1,p=1", "rehashed")))
+	want := user("ada")
+	want.PasswordHash = changed
+	got := signIn(t, s, want)
+	if got.Version != version {
+		t.Errorf("the version moved from %q to %q", version, got.Version)
+	}
+	for round := range 50 { // whoever comes first, the new password stands in the end
+		u := addUser(t, s, user(fmt.Sprint("user ", round)))
+		must(t, errors.Join(race(2, func(i int) error {
+			if i == 0 {
+				return s.RehashPassword(t.Context(), u.ID, u.PasswordHash, hash("m=8,t=1,p=1", "rehashed"))
+			}
+			_, err := s.ChangeUser(t.Context(), u.ID, tokenissuer.UserChange{Password: &changed}, theEnd)
+			return err
+		})...))
+		if got := readUser(t, s, u.ID).PasswordHash.Reveal(); got != changed.Reveal() {
+			t.Fatalf("round %d: the hash is %q, want the changed one", round, got)
+		}
+	}
+}
+
+// removeUser: the user is gone from every read, its families have ended and can still be read.
+func removeUser(t *testing.T, s tokenissuer.Store) {
+	u := addUser(t, s, user("ada"))
+	addUser(t, s, user("bob"))
+	living := bequeath(t, s, u)
+	ended, err := s.RemoveUser(t.Context(), "ada", theEnd)
+	must(t, err)
+	sameBequest(t, s, u, ended, living)
+	_, err = s.User(t.Context(), "ada")
+	mustBe(t, err, tokenissuer.ErrNotFound)
+	_, err = s.UserByEmail(t.Context(), "ada@example.com")
+	mustBe(t, err, tokenissuer.ErrNotFound)
+	for _, organisation := range []string{"", "acme"} {
+		list := listUsers(t, s, organisation)
+		if len(list) != 1 {
+			t.Fatalf("%d users are listed, want the other one alone", len(list))
+		}
+		sameUser(t, list[0], user("bob"))
+	}
+	_, err = s.ChangeUser(t.Context(), "ada", tokenissuer.UserChange{}, theEnd)
+	mustBe(t, err, tokenissuer.ErrNotFound)
+	must(t, s.RehashPassword(t.Context(), "ada", user("ada").PasswordHash, hash("m=8,t=1,p=1", "new")))
+	_, err = s.User(t.Context(), "ada")
+	mustBe(t, err, tokenissuer.ErrNotFound)
+}
+
+// removeUserOnce: of concurrent removals one finds the user, and its families end in that one.
+func removeUserOnce(t *testing.T, s tokenissuer.Store) {
+	u := addUser(t, s, user("ada"))
+	addFamilies(t, s, familyOf(u, "f"))
+	ended := make([][]tokenissuer.Revocation, racers)
+	errs := race(racers, func(i int) (err error) {
+		ended[i], err = s.RemoveUser(t.Context(), "ada", theEnd)
+		return err
+	})
+	oneWinner(t, errs, tokenissuer.ErrNotFound)
+	sameEndings(t, s, slices.Concat(ended...), "f")
+}
+
+// sameSchemes holds the schemes of the stored hashes against these, in whatever order.
+func sameSchemes(t *testing.T, s tokenissuer.UserStore, want ...string) {
+	t.Helper()
+	got, err := s.PasswordSchemes(t.Context())
+	must(t, err)
+	if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+		t.Errorf("the schemes are %q, want %q", got, want)
+	}
+}
+
+// passwordSchemes: every scheme that a stored hash has now is named once, as PasswordScheme names it. Who has no
+// password has no scheme.
+func passwordSchemes(t *testing.T, s tokenissuer.Store) {
+	const weak, strong, bcrypt = "$argon2id$v=19$m=8,t=1,p=1", "$argon2id$v=19$m=19456,t=2,p=1", "$2b$12"
+	for id, password := range map[string]tokenissuer.Secret{
+		"a": hash("m=8,t=1,p=1", "a"), "b": hash("m=19456,t=2,p=1", "b"), "c": hash("m=19456,t=2,p=1", "c"), "d": {},
+		"e": tokenissuer.NewSecret("$2b$12$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZ01234"),
+	} {
+		u := user(id)
+		u.PasswordHash = password
+		addUser(t, s, u)
+	}
+	sameSchemes(t, s, weak, strong, bcrypt)
+	must(t, s.RehashPassword(t.Context(), "a", hash("m=8,t=1,p=1", "a"), hash("m=19456,t=2,p=1", "a")))
+	sameSchemes(t, s, strong, bcrypt)
+	_, err := s.RemoveUser(t.Context(), "e", theEnd)
+	must(t, err)
+	sameSchemes(t, s, strong)
+	password := hash("m=8,t=1,p=1", "d")
+	disabled := tokenissuer.UserDisabled
+	_, err = s.ChangeUser(t.Context(), "d", tokenissuer.UserChange{Password: &password, Status: &disabled}, theEnd)
+	must(t, err)
+	sameSchemes(t, s, weak, strong)
+}

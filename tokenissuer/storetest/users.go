@@ -1,0 +1,359 @@
+package storetest
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+var userChecks = []check{
+	{"UserUnknown", userUnknown},
+	{"UserReadsBack", userReadsBack},
+	{"UsersListed", usersListed},
+	{"UserIDsAreBytes", userIDsAreBytes},
+	{"UserAddressesAreBytes", userAddressesAreBytes},
+	{"UserOutsideTheRules", userOutsideTheRules},
+	{"UserAddressTaken", userAddressTaken},
+	{"UserAddressTakenInARace", userAddressTakenInARace},
+	{"T68IDGivenOnce", idGivenOnce},
+	{"T68IDGivenOnceInARace", idGivenOnceInARace},
+	{"UserIsNotTheArgument", userIsNotTheArgument},
+	{"UserHandedOutStaysAsItWas", userHandedOutStaysAsItWas},
+}
+
+// user returns a registration in which every field has a value of its own.
+func user(id string) *tokenissuer.User {
+	return &tokenissuer.User{
+		ID: id, Email: id + "@example.com", Name: "Zoë “" + id + "” O'Hara 🦊", Organisation: "acme",
+		Role: tokenissuer.RoleGroupManager, Status: tokenissuer.UserActive,
+		PasswordHash: hash("m=19456,t=2,p=1", id), CreatedAt: now.Add(-3 * time.Hour),
+	}
+}
+
+// hash returns what has the form of an argon2id hash with these costs. It is nobody's: no store looks inside.
+func hash(costs, text string) tokenissuer.Secret {
+	key := digest(text)
+	encode := base64.RawStdEncoding.EncodeToString
+	return tokenissuer.NewSecret("$argon2id$v=19$" + costs + "$" + encode(key[:16]) + "$" + encode(key[:]))
+}
+
+// addUser registers a user of a declared organisation and returns it as the store has it.
+func addUser(t *testing.T, s tokenissuer.Store, u *tokenissuer.User) *tokenissuer.User {
+	t.Helper()
+	if err := s.AddUser(t.Context(), u, true); err != nil {
+		t.Fatalf("adding user %q: %v", u.ID, err)
+	}
+	return readUser(t, s, u.ID)
+}
+
+// readUser returns a user that must be there.
+func readUser(t *testing.T, s tokenissuer.UserDirectory, id string) *tokenissuer.User {
+	t.Helper()
+	u, err := s.User(t.Context(), id)
+	if err != nil {
+		t.Fatalf("reading user %q: %v", id, err)
+	}
+	return u
+}
+
+// listUsers returns the users of an organisation, or of all.
+func listUsers(t *testing.T, s tokenissuer.UserStore, organisation string) []*tokenissuer.User {
+	t.Helper()
+	list, err := s.Users(t.Context(), organisation)
+	must(t, err)
+	return list
+}
+
+// sameUser compares two users but for the version, which is the store's own: it must be there.
+func sameUser(t *testing.T, got, want *tokenissuer.User) {
+	t.Helper()
+	if got.ID != want.ID || got.Email != want.Email || got.Name != want.Name || got.Organisation != want.Organisation ||
+		got.Role != want.Role || got.Status != want.Status || got.Declared != want.Declared ||
+		got.PasswordHash.Reveal() != want.PasswordHash.Reveal() || !sameTime(got.CreatedAt, want.CreatedAt) {
+		t.Errorf("user is\n%+v (%s), want\n%+v (%s)", got, got.PasswordHash.Reveal(), want, want.PasswordHash.Reveal())
+	}
+	if got.Version == "" {
+		t.Errorf("user %q has no version", got.ID)
+	}
+}
+
+// userUnknown: there is nobody behind an id and an address that nobody added, and a step on it leaves nothing behind.
+func userUnknown(t *testing.T, s tokenissuer.Store) {
+	ctx := t.Context()
+	must(t, s.AddFamily(ctx, family("f"))) // "ada" is declared: no stored user
+	_, err := s.User(ctx, "ada")
+	mustBe(t, err, tokenissuer.ErrNotFound)
+	_, err = s.UserByEmail(ctx, "ada@example.com")
+	mustBe(t, err, tokenissuer.ErrNotFound)
+	_, err = s.ChangeUser(ctx, "ada", tokenissuer.UserChange{}, theEnd)
+	mustBe(t, err, tokenissuer.ErrNotFound)
+	_, err = s.RemoveUser(ctx, "ada", theEnd)
+	mustBe(t, err, tokenissuer.ErrNotFound)
+	must(t, s.RehashPassword(ctx, "ada", hash("m=8,t=1,p=1", "old"), hash("m=8,t=1,p=1", "new")))
+	if revoked := recorded(t, s); len(revoked) != 0 {
+		t.Errorf("steps that did not happen recorded %v", revoked)
+	}
+	sameFamily(t, readFamily(t, s, "f"), family("f"))
+	if list := listUsers(t, s, ""); len(list) != 0 {
+		t.Errorf("an empty store lists %d users", len(list))
+	}
+	sameSchemes(t, s)
+	addUser(t, s, user("ada")) // the questions took neither id nor address
+}
+
+// userReadsBack: every field comes back by id and by address, times to the millisecond and zero times as zero. The
+// version is the store's, and only the configuration declares.
+func userReadsBack(t *testing.T, s tokenissuer.Store) {
+	full := user("full")
+	bare := &tokenissuer.User{
+		ID: "bare", Email: "bare@example.com", Organisation: "acme",
+		Role: tokenissuer.RoleMember, Status: tokenissuer.UserActive, // invited: no password
+	}
+	bcrypt := user("bcrypt")
+	bcrypt.PasswordHash = tokenissuer.NewSecret("$2b$12$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZ01234")
+	bcrypt.Role, bcrypt.Status = tokenissuer.RoleAdmin, tokenissuer.UserDisabled
+	odd := user("odd")
+	odd.Email, odd.Name = "o'hara+%_\"`🦊`\"@exämple.com", `'; DROP TABLE users; -- \ "\u0301`
+	odd.Role, odd.Status, odd.CreatedAt = tokenissuer.RoleBusinessManager, tokenissuer.UserLocked, time.Unix(0, 0)
+	for _, want := range []*tokenissuer.User{full, bare, bcrypt, odd} {
+		must(t, s.AddUser(t.Context(), want, true))
+		signIn(t, s, want)
+	}
+	declared := user("declared")
+	declared.Declared, declared.Version = true, "of my own"
+	if got := addUser(t, s, declared); got.Declared || got.Version == "of my own" {
+		t.Errorf("a stored user is declared (%v) or has the caller's version %q", got.Declared, got.Version)
+	}
+}
+
+// usersListed: the list has every user, whatever its status, in the order of the ids' bytes, in full; or those of one
+// organisation of exactly that id.
+func usersListed(t *testing.T, s tokenissuer.Store) {
+	ids := []string{"b", "a", "É", "B", "_", "a b", "a\U0001f4e6", "aé", "Z", "~"}
+	statuses := []tokenissuer.UserStatus{tokenissuer.UserActive, tokenissuer.UserDisabled, tokenissuer.UserLocked}
+	organisations := []string{"acme", "Acme", "acme "}
+	make := func(id string) *tokenissuer.User {
+		i := slices.Index(ids, id)
+		u := user(id)
+		u.Status, u.Organisation = statuses[i%3], organisations[i%len(organisations)]
+		return u
+	}
+	for _, id := range ids {
+		addUser(t, s, make(id))
+	}
+	sorted := slices.Sorted(slices.Values(ids))
+	for _, organisation := range append(organisations, "", "nobody's") {
+		var want []*tokenissuer.User
+		for _, id := range sorted {
+			if u := make(id); organisation == "" || u.Organisation == organisation {
+				want = append(want, u)
+			}
+		}
+		got := listUsers(t, s, organisation)
+		if len(got) != len(want) {
+			t.Fatalf("%d users are listed of %q, want %d", len(got), organisation, len(want))
+		}
+		for i := range want {
+			sameUser(t, got[i], want[i])
+		}
+	}
+}
+
+// userIDsAreBytes (T15): an id is what its bytes are. No pattern, no folding, no trimming, no normal form.
+func userIDsAreBytes(t *testing.T, s tokenissuer.Store) {
+	for _, id := range append(slices.Clone(strangers), oddIDs...) {
+		_, err := s.User(t.Context(), id)
+		mustBe(t, err, tokenissuer.ErrNotFound)
+	}
+	for _, id := range oddIDs {
+		addUser(t, s, user(id))
+	}
+	// A step hits the user that it names and no other.
+	locked := tokenissuer.UserLocked
+	_, err := s.ChangeUser(t.Context(), "%", tokenissuer.UserChange{Status: &locked}, theEnd)
+	must(t, err)
+	_, err = s.RemoveUser(t.Context(), "a_p", theEnd)
+	must(t, err)
+	for _, id := range oddIDs {
+		if id == "a_p" {
+			continue
+		}
+		want := user(id)
+		if id == "%" {
+			want.Status = locked
+		}
+		sameUser(t, readUser(t, s, id), want)
+	}
+	for _, id := range append(slices.Clone(strangers), "a_p") {
+		if got, err := s.User(t.Context(), id); err == nil {
+			t.Errorf("asking for %q gave user %q", id, got.ID)
+		}
+	}
+}
+
+// userAddressesAreBytes (T71): the core has made addresses canonical, and the store compares what it gets, byte for
+// byte: a second idea of equality would be a second account or a second bucket.
+func userAddressesAreBytes(t *testing.T, s tokenissuer.Store) {
+	for i, id := range oddIDs {
+		u := user(fmt.Sprint("user ", i))
+		u.Email = id + "@example.com"
+		addUser(t, s, u)
+	}
+	for i, id := range oddIDs {
+		got, err := s.UserByEmail(t.Context(), id+"@example.com")
+		must(t, err)
+		if want := fmt.Sprint("user ", i); got.ID != want {
+			t.Errorf("the address %q is that of %q, want %q", id, got.ID, want)
+		}
+	}
+	for _, id := range strangers {
+		if got, err := s.UserByEmail(t.Context(), id+"@example.com"); err == nil {
+			t.Errorf("asking for the address %q gave %q", id, got.Email)
+		}
+	}
+}
+
+// userOutsideTheRules: the core lets no such id or address pass, but asking for one must not end the program.
+func userOutsideTheRules(t *testing.T, s tokenissuer.Store) {
+	addUser(t, s, user("app"))
+	for _, id := range outsideTheRules {
+		if got, err := s.User(t.Context(), id); err == nil {
+			t.Errorf("asking for %.10q gave user %q", id, got.ID)
+		}
+		if got, err := s.UserByEmail(t.Context(), id); err == nil {
+			t.Errorf("asking for the address %.10q gave user %q", id, got.ID)
+		}
+		if got, err := s.Organisation(t.Context(), id); err == nil {
+			t.Errorf("asking for organisation %.10q gave %q", id, got.ID)
+		}
+	}
+}
+
+// userAddressTaken: the one who comes second with an address changes nothing and has not used up its id. Whoever is
+// removed leaves the address to others.
+func userAddressTaken(t *testing.T, s tokenissuer.Store) {
+	addUser(t, s, user("ada"))
+	second := user("bob")
+	second.Email = "ada@example.com"
+	mustBe(t, s.AddUser(t.Context(), second, true), tokenissuer.ErrTaken)
+	sameUser(t, readUser(t, s, "ada"), user("ada"))
+	_, err := s.User(t.Context(), "bob")
+	mustBe(t, err, tokenissuer.ErrNotFound)
+	must(t, s.AddClient(t.Context(), client("bob")))
+
+	_, err = s.RemoveUser(t.Context(), "ada", theEnd)
+	must(t, err)
+	second.ID = "cyd"
+	addUser(t, s, second)
+	got, err := s.UserByEmail(t.Context(), "ada@example.com")
+	must(t, err)
+	sameUser(t, got, second)
+}
+
+// userAddressTakenInARace: of concurrent users with one address exactly one is added, and it is there whole.
+func userAddressTakenInARace(t *testing.T, s tokenissuer.Store) {
+	mine := func(i int) *tokenissuer.User {
+		u := user(fmt.Sprint("racer ", i))
+		u.Email = "ada@example.com"
+		return u
+	}
+	errs := race(racers, func(i int) error { return s.AddUser(t.Context(), mine(i), true) })
+	oneWinner(t, errs, tokenissuer.ErrTaken)
+	winner := mine(slices.Index(errs, nil))
+	got, err := s.UserByEmail(t.Context(), "ada@example.com")
+	must(t, err)
+	sameUser(t, got, winner)
+	if list := listUsers(t, s, ""); len(list) != 1 {
+		t.Errorf("%d users are stored, want the winner alone", len(list))
+	}
+}
+
+// idGivenOnce (T68): an id that was given to a client or a user is given to nobody again, also when its owner was
+// removed: tokens of the first would pass for tokens of the second.
+func idGivenOnce(t *testing.T, s tokenissuer.Store) {
+	owners := []struct {
+		name        string
+		add, remove func(id string) error
+	}{
+		{"client", func(id string) error { return s.AddClient(t.Context(), client(id)) },
+			func(id string) error { return s.RemoveClient(t.Context(), id, revocation(id)) }},
+		{"user", func(id string) error {
+			u := user(id)
+			u.Email = tokenissuer.NewID() + "@example.com" // the address is not what is taken
+			return s.AddUser(t.Context(), u, true)
+		}, func(id string) error { _, err := s.RemoveUser(t.Context(), id, theEnd); return err }},
+	}
+	for _, first := range owners {
+		for _, second := range owners {
+			living, removed := first.name+" then "+second.name, "removed "+first.name+" then "+second.name
+			must(t, first.add(living))
+			mustBe(t, second.add(living), tokenissuer.ErrTaken)
+			must(t, first.add(removed))
+			must(t, first.remove(removed))
+			mustBe(t, second.add(removed), tokenissuer.ErrTaken)
+			mustBe(t, second.remove(removed), tokenissuer.ErrNotFound)
+		}
+	}
+	clients, err := s.Clients(t.Context())
+	must(t, err)
+	if users := listUsers(t, s, ""); len(clients) != len(owners) || len(users) != len(owners) {
+		t.Errorf("%d clients and %d users are stored, want %d of each", len(clients), len(users), len(owners))
+	}
+}
+
+// idGivenOnceInARace (T68): of concurrent clients and users with one id exactly one is added.
+func idGivenOnceInARace(t *testing.T, s tokenissuer.Store) {
+	for round := range 8 {
+		id := fmt.Sprint("both ", round)
+		oneWinner(t, race(racers, func(i int) error {
+			if i%2 == 0 {
+				return s.AddClient(t.Context(), client(id))
+			}
+			u := user(id)
+			u.Email = fmt.Sprint(id, i, "@example.com")
+			return s.AddUser(t.Context(), u, true)
+		}), tokenissuer.ErrTaken)
+		_, noClient := s.Client(t.Context(), id)
+		_, noUser := s.User(t.Context(), id)
+		oneWinner(t, []error{noClient, noUser}, tokenissuer.ErrNotFound)
+	}
+}
+
+// userIsNotTheArgument: what a caller does to its user after AddUser does not reach the store.
+func userIsNotTheArgument(t *testing.T, s tokenissuer.Store) {
+	mine := user("ada")
+	must(t, s.AddUser(t.Context(), mine, true))
+	*mine = tokenissuer.User{ID: "scribble", Email: "scribble"}
+	role, password := tokenissuer.RoleAdmin, hash("m=8,t=1,p=1", "new")
+	_, err := s.ChangeUser(t.Context(), "ada", tokenissuer.UserChange{Role: &role, Password: &password}, theEnd)
+	must(t, err)
+	want := user("ada")
+	want.Role, want.PasswordHash = role, password
+	role, password = "scribble", tokenissuer.Secret{}
+	sameUser(t, readUser(t, s, "ada"), want)
+}
+
+// userHandedOutStaysAsItWas: a user that was read is a picture of that moment, shared and never changed.
+func userHandedOutStaysAsItWas(t *testing.T, s tokenissuer.Store) {
+	before := addUser(t, s, user("ada"))
+	version := before.Version
+	list := listUsers(t, s, "")
+	byEmail, err := s.UserByEmail(t.Context(), "ada@example.com")
+	must(t, err)
+	locked := tokenissuer.UserLocked
+	_, err = s.ChangeUser(t.Context(), "ada", tokenissuer.UserChange{Status: &locked}, theEnd)
+	must(t, err)
+	must(t, s.RehashPassword(t.Context(), "ada", user("ada").PasswordHash, hash("m=8,t=1,p=1", "new")))
+	_, err = s.RemoveUser(t.Context(), "ada", theEnd)
+	must(t, err)
+	for _, u := range []*tokenissuer.User{before, list[0], byEmail} {
+		sameUser(t, u, user("ada"))
+		if u.Version != version {
+			t.Errorf("the version became %q, want %q", u.Version, version)
+		}
+	}
+}

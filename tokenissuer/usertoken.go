@@ -1,0 +1,67 @@
+package tokenissuer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// mintLimit bounds how many tokens an admin may create.
+var mintLimit = Limit{Failures: 60, Window: time.Minute}
+
+// OrganisationAdmin returns the admin for whom the token acts. Role and status are read from the directory, whatever the
+// token says: an admin who was one when the token was issued may be none any more.
+func (is *Issuer) OrganisationAdmin(ctx context.Context, t *AccessToken) (*User, error) {
+	if t.IsServerToken() {
+		return nil, NewError(UserContextRequired, "server_token")
+	}
+	if !t.Scopes.Has(ScopeTrusted) {
+		return nil, MissingScope(ScopeTrusted)
+	}
+	admin, err := is.Directory.User(ctx, t.Subject)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, Unavailable("directory_unavailable", err)
+	}
+	// Who acts for somebody else must not act for them once more.
+	if err != nil || !admin.IsActive() || admin.Role != RoleAdmin || !t.Actor.IsZero() {
+		return nil, NewError(AdminRequired, "caller_is_no_admin")
+	}
+	return admin, nil
+}
+
+// IssueForUser gives an organisation's admin a token that acts for one of its group managers or business managers. A
+// user of another organisation is as unknown as one that does not exist.
+func (is *Issuer) IssueForUser(ctx context.Context, admin *User, t *AccessToken, userID string) (Tokens, error) {
+	target, err := is.Directory.User(ctx, userID)
+	switch {
+	case err != nil && !errors.Is(err, ErrNotFound):
+		return Tokens{}, Unavailable("directory_unavailable", err)
+	case err != nil || target.Organisation != admin.Organisation:
+		return Tokens{}, NewError(UserNotFound, "target_unknown")
+	case target.Role != RoleGroupManager && target.Role != RoleBusinessManager:
+		return Tokens{}, NewError(TargetRoleNotAllowed, "target_role")
+	case !target.IsActive():
+		return Tokens{}, NewError(UserInactive, "target_inactive")
+	}
+	client, err := is.client(ctx, t.ClientID)
+	if err != nil || client.Disabled {
+		return Tokens{}, NewError(InvalidToken, "client_gone")
+	}
+	now := is.Now()
+	if err := is.reserve(ctx, is.limited(bucket{"mint\x00" + admin.ID, mintLimit}), "mint_throttled", now); err != nil {
+		return Tokens{}, err
+	}
+	f := is.newFamily(target, client, AdminCreated, now)
+	f.AuthTime = time.Time{} // the target has proved nothing
+	f.Scopes = slices.DeleteFunc(Scopes{ScopeTrusted, ScopePublic}, func(name string) bool { return !t.Scopes.Has(name) })
+	f.Actor = Actor{Subject: admin.ID, ClientID: t.ClientID}
+	f.Generation, f.ExpiresAt = 1, now.Add(is.lifetimes(client).Refresh)
+	return is.Issue(is.grantOf(f, client, target, func() error {
+		err := is.addFamily(ctx, f)
+		if err != nil && AsError(err).Code == InvalidGrant { // the target has changed since it was read
+			return NewError(UserInactive, "user_changed")
+		}
+		return err
+	}))
+}
