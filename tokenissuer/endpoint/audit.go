@@ -59,14 +59,17 @@ func (a *Audit) Passed(r *http.Request, t *tokenissuer.AccessToken) {
 	entry.Write(fields...)
 }
 
-// Refused records a refusal: a client's mistake at info, a fault of ours at error. That a client left while we worked
+// Refused records a refusal: a client's mistake at info, a stolen credential at warn, a fault of ours at error. That a client left while we worked
 // is no fault of ours, or anybody could raise alarms.
 func (a *Audit) Refused(r *http.Request, message string, err error, fields ...zap.Field) {
 	e := tokenissuer.AsError(err)
 	level := zapcore.InfoLevel
 	fault := e.Code == tokenissuer.ServerError || e.Code == tokenissuer.TemporarilyUnavailable
-	if fault && !errors.Is(err, context.Canceled) {
+	switch {
+	case fault && !errors.Is(err, context.Canceled):
 		level = zapcore.ErrorLevel
+	case e.Reason == tokenissuer.ReasonCodeReplayed, e.Reason == tokenissuer.ReasonRefreshReused:
+		level = zapcore.WarnLevel // somebody has stolen a credential
 	}
 	entry := a.refused.Check(level, message)
 	if entry == nil {
@@ -76,6 +79,12 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 		zap.Int("status", StatusOf(err)), zap.String("error", string(e.Code)), zap.String("reason", e.Reason))
 	if client, ok := errors.AsType[clientError](err); ok {
 		fields = append(fields, zap.String("client_id", client.clientID))
+	}
+	if account, ok := errors.AsType[accountError](err); ok {
+		fields = append(fields, zap.String("account", account.account))
+	}
+	if mint, ok := errors.AsType[mintError](err); ok {
+		fields = append(fields, zap.String("admin", mint.admin), zap.String("target", mint.target))
 	}
 	if cause := e.Unwrap(); cause != nil {
 		fields = append(fields, zap.NamedError("cause", cause))

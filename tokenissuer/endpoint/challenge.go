@@ -76,38 +76,10 @@ func (c Challenge) Write(w http.ResponseWriter, r *http.Request, err error) {
 func WriteRefusal(w http.ResponseWriter, r *http.Request, status int, err error) {
 	e := tokenissuer.AsError(err)
 	if prefersJSONAPI(r.Header["Accept"]) {
-		writeBody(w, status, jsonAPI, jsonAPIDocument{
-			Errors: []jsonAPIError{{
-				ID: tokenissuer.NewID(), Status: strconv.Itoa(status), Code: string(e.Code),
-				Title: http.StatusText(status), Detail: e.Description,
-			}},
-			JSONAPI: jsonAPIVersion{"1.1"},
-		})
+		writeJSONAPIError(w, status, e, nil)
 		return
 	}
 	writeOAuthJSON(w, status, e)
-}
-
-const jsonAPIMediaType = "application/vnd.api+json"
-
-var jsonAPI = []string{jsonAPIMediaType}
-
-// jsonAPIDocument is a JSON:API 1.1 error document.
-type jsonAPIDocument struct {
-	Errors  []jsonAPIError `json:"errors"`
-	JSONAPI jsonAPIVersion `json:"jsonapi"`
-}
-
-type jsonAPIError struct {
-	ID     string `json:"id"`
-	Status string `json:"status"`
-	Code   string `json:"code"`
-	Title  string `json:"title"`
-	Detail string `json:"detail"`
-}
-
-type jsonAPIVersion struct {
-	Version string `json:"version"`
 }
 
 // prefersJSONAPI tells whether Accept names JSON:API with at least the weight that it gives to JSON (RFC 9110 §12.5.1).

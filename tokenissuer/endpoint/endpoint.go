@@ -3,10 +3,12 @@ package endpoint
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 )
 
 // Handler serves the issuer's endpoints. Paths are compared exactly, on the path as the client sent it.
@@ -15,46 +17,74 @@ type Handler struct {
 	audit    *Audit
 	routes   map[string]route
 	prefix   string // the issuer's own path, usually ""
+	origin   string
+	cookies  cookies
+	pages    *pages.Pages
 	metadata []byte
 	resource []byte
 }
 
 // route is what a path answers to.
 type route struct {
-	method string // POST, or GET, which includes HEAD
-	serve  func(*Handler, http.ResponseWriter, *http.Request) error
+	methods string // as Allow lists them; GET includes HEAD
+	serve   func(*Handler, http.ResponseWriter, *http.Request) error
+	refuse  func(*Handler, http.ResponseWriter, *http.Request, error)
 }
 
 const (
 	wellKnownServer   = "/.well-known/oauth-authorization-server" // RFC 8414 §3
 	wellKnownResource = "/.well-known/oauth-protected-resource"   // RFC 9728 §3
+
+	authorizePath = "/oauth/authorize"
+	loginPath     = "/oauth/login"
+	consentPath   = "/oauth/consent"
+	logoutPath    = "/oauth/logout"
+	accountPath   = "/oauth/account"
 )
 
-// NewHandler returns the endpoints of an issuer. It fails when the issuer's URL is none.
-func NewHandler(issuer *tokenissuer.Issuer, audit *Audit) (*Handler, error) {
+const (
+	methodsPost = "POST"
+	methodsGet  = "GET, HEAD"
+	methodsPage = "GET, HEAD, POST"
+)
+
+// NewHandler returns the endpoints of an issuer, with pages that show the brand. It fails when the issuer's URL is none.
+func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, brand pages.Brand) (*Handler, error) {
 	u, err := url.Parse(issuer.URL)
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{issuer: issuer, audit: audit, prefix: strings.TrimSuffix(u.EscapedPath(), "/")}
-	if h.metadata, err = serverMetadata(issuer); err != nil {
+	h := &Handler{
+		issuer: issuer, audit: audit, prefix: strings.TrimSuffix(u.EscapedPath(), "/"), origin: originOf(u),
+		cookies: newCookies(issuer.URL),
+	}
+	if h.pages, err = pages.New(brand); err != nil {
+		return nil, err
+	}
+	if h.metadata, err = serverMetadata(issuer, h.pages.Languages()); err != nil {
 		return nil, err
 	}
 	if h.resource, err = resourceMetadata(issuer); err != nil {
 		return nil, err
 	}
-	metadata := route{http.MethodGet, (*Handler).serveMetadata}
+	json, page := (*Handler).Refuse, (*Handler).refusePage
+	metadata := route{methodsGet, (*Handler).serveMetadata, json}
 	h.routes = map[string]route{
-		h.prefix + "/oauth/token":      {http.MethodPost, (*Handler).token},
-		h.prefix + "/oauth/revoke":     {http.MethodPost, (*Handler).revoke},
-		h.prefix + "/oauth/introspect": {http.MethodPost, (*Handler).introspect},
-		h.prefix + "/oauth/token/info": {http.MethodGet, (*Handler).tokenInfo},
-		h.prefix + "/oauth/jwks":       {http.MethodGet, (*Handler).jwks},
+		h.prefix + "/oauth/token":      {methodsPost, (*Handler).token, json},
+		h.prefix + "/oauth/revoke":     {methodsPost, (*Handler).revoke, json},
+		h.prefix + "/oauth/introspect": {methodsPost, (*Handler).introspect, json},
+		h.prefix + "/oauth/token/info": {methodsGet, (*Handler).tokenInfo, json},
+		h.prefix + "/oauth/jwks":       {methodsGet, (*Handler).jwks, json},
+		h.prefix + authorizePath:       {methodsPage, (*Handler).authorize, page},
+		h.prefix + loginPath:           {methodsPage, (*Handler).login, page},
+		h.prefix + consentPath:         {methodsPage, (*Handler).consent, page},
+		h.prefix + logoutPath:          {methodsPage, (*Handler).logout, page},
+		h.prefix + accountPath:         {methodsPage, (*Handler).account, page},
 		wellKnownServer:                metadata,
 		wellKnownServer + h.prefix:     metadata, // RFC 8414 §3.1: the issuer's path stands behind
 		h.prefix + wellKnownServer:     metadata,
 	}
-	resource := route{http.MethodGet, (*Handler).serveResourceMetadata}
+	resource := route{methodsGet, (*Handler).serveResourceMetadata, json}
 	h.routes[wellKnownResource] = resource
 	if location, err := url.Parse(ResourceMetadataURL(issuer)); err == nil {
 		h.routes[location.EscapedPath()] = resource
@@ -62,20 +92,26 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit) (*Handler, error) {
 	return h, nil
 }
 
+// routeOf returns what the path of a request answers to.
+func (h *Handler) routeOf(r *http.Request) (route, bool) {
+	path := r.URL.EscapedPath()
+	if found, ok := h.routes[path]; ok {
+		return found, true
+	}
+	if own, ok := strings.CutPrefix(path, h.prefix); ok && isAdminOperation(own) {
+		return route{methodsPost, (*Handler).userToken, (*Handler).refuseJSONAPI}, true
+	}
+	return route{refuse: (*Handler).Refuse}, false
+}
+
 // Owns tells whether the request is for the issuer: its endpoints, and everything else under its paths, so that no
 // part of them ever reaches an upstream. The query and the host do not matter.
 func (h *Handler) Owns(r *http.Request) bool {
-	path := r.URL.EscapedPath()
-	if _, ok := h.routes[path]; ok {
+	if _, ok := h.routeOf(r); ok {
 		return true
 	}
-	own, ok := strings.CutPrefix(path, h.prefix)
-	return ok && (own == "/oauth" || strings.HasPrefix(own, "/oauth/") || isAdminOperation(own))
-}
-
-// isAdminOperation tells whether a path is of the operation by which an organisation's admin obtains tokens.
-func isAdminOperation(path string) bool {
-	return strings.HasPrefix(path, "/api/v1/organisations/me/users/") && strings.HasSuffix(path, "/access_tokens")
+	own, ok := strings.CutPrefix(r.URL.EscapedPath(), h.prefix)
+	return ok && (own == "/oauth" || strings.HasPrefix(own, "/oauth/"))
 }
 
 // ServeHTTP answers a request that the handler owns.
@@ -84,7 +120,20 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header()["Pragma"] = noCache
 	w.Header()["X-Content-Type-Options"] = noSniff
 	boundBody(w, r)
-	if err := h.serve(w, r); err != nil {
+	found, known := h.routeOf(r)
+	if err := h.serve(w, r, found, known); err != nil {
+		found.refuse(h, w, r, err)
+	}
+}
+
+// ServeTokenAlias answers at a second path of the token endpoint, which is for the refresh exchange and the password
+// grant alone.
+func (h *Handler) ServeTokenAlias(w http.ResponseWriter, r *http.Request) {
+	w.Header()["Cache-Control"] = noStore
+	w.Header()["Pragma"] = noCache
+	w.Header()["X-Content-Type-Options"] = noSniff
+	boundBody(w, r)
+	if err := h.serve(w, r, route{methodsPost, (*Handler).tokenAlias, (*Handler).Refuse}, true); err != nil {
 		h.Refuse(w, r, err)
 	}
 }
@@ -111,22 +160,17 @@ var (
 	noSniff = []string{"nosniff"}
 )
 
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
-	route, ok := h.routes[r.URL.EscapedPath()]
-	if !ok {
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, found route, known bool) error {
+	if !known {
 		return httpError{status: http.StatusNotFound, err: tokenissuer.NewError(notFound, "path_unknown").WithDescription("There is nothing at this path.")}
 	}
-	if r.Method != route.method && (route.method != http.MethodGet || r.Method != http.MethodHead) {
-		allow := route.method
-		if allow == http.MethodGet {
-			allow = "GET, HEAD"
-		}
-		return MethodNotAllowed(allow)
+	if !slices.Contains(strings.Split(found.methods, ", "), r.Method) {
+		return MethodNotAllowed(found.methods)
 	}
 	if err := RefuseEarlyData(r); err != nil {
 		return err
 	}
-	return route.serve(h, w, r)
+	return found.serve(h, w, r)
 }
 
 // Refuse answers with an error: once to the client and once to the log.

@@ -34,6 +34,12 @@ var renderings = map[tokenissuer.ErrorCode]rendering{
 	tokenissuer.TokenNotYours:          {status: http.StatusForbidden, oauth: "unauthorized_client"},
 	tokenissuer.ServerError:            {status: http.StatusInternalServerError},
 	tokenissuer.TemporarilyUnavailable: {status: http.StatusServiceUnavailable},
+	tokenissuer.Denied:                 {status: http.StatusForbidden, oauth: "access_denied"},
+	tokenissuer.UserContextRequired:    {status: http.StatusForbidden},
+	tokenissuer.AdminRequired:          {status: http.StatusForbidden},
+	tokenissuer.TargetRoleNotAllowed:   {status: http.StatusForbidden},
+	tokenissuer.UserNotFound:           {status: http.StatusNotFound},
+	tokenissuer.UserInactive:           {status: http.StatusUnprocessableEntity},
 	tokenissuer.RateLimited:            {status: http.StatusTooManyRequests, oauth: "temporarily_unavailable"},
 }
 

@@ -23,22 +23,36 @@ func (h *Handler) introspect(w http.ResponseWriter, r *http.Request) error {
 	if token.IsEmpty() {
 		return tokenissuer.MissingParameter("token")
 	}
-	t, err := h.issuer.Introspect(r.Context(), clientID, token)
+	found, err := h.issuer.Introspect(r.Context(), clientID, token)
 	if err != nil {
 		return err
 	}
-	if t != nil && bearer != nil && bearer.ID == t.ID {
+	if found != nil && bearer != nil && found.Access != nil && bearer.ID == found.Access.ID {
 		return bearerError{tokenissuer.NewError(tokenissuer.InvalidToken, "token_introspects_itself")}
 	}
-	h.audit.Accepted(r, "token introspected", zap.String("client_id", clientID), zap.Bool("active", t != nil))
-	if t == nil {
+	h.audit.Accepted(r, "token introspected", zap.String("client_id", clientID), zap.Bool("active", found != nil))
+	switch {
+	case found == nil:
 		return writeJSON(w, inactive{})
+	case found.Access == nil:
+		return writeJSON(w, h.introspectionOfRefresh(found))
 	}
+	t := found.Access
 	return writeJSON(w, introspection{
 		Active: true, Scope: t.Scopes.String(), ClientID: t.ClientID, TokenType: "Bearer",
 		ExpiresAt: t.ExpiresAt.Unix(), IssuedAt: t.IssuedAt.Unix(), Subject: t.Subject,
-		Audience: oneOrMany(t.Audience), Issuer: t.Issuer, ID: t.ID,
+		Audience: oneOrMany(t.Audience), Issuer: t.Issuer, ID: t.ID, Username: found.Username,
 	})
+}
+
+// introspectionOfRefresh is the answer for an active refresh token. It has no token type, since it opens nothing
+// (RFC 7662 §2.2), and no expiry: using it moves that.
+func (h *Handler) introspectionOfRefresh(found *tokenissuer.Introspection) introspection {
+	f := found.Family
+	return introspection{
+		Active: true, Scope: f.Scopes.String(), ClientID: f.ClientID, IssuedAt: f.RotatedAt.Unix(),
+		Subject: f.UserID, Issuer: h.issuer.URL, Username: found.Username,
+	}
 }
 
 // introspectionCaller returns the client that asks, and its token when it asked with one. A public client cannot prove
@@ -74,13 +88,14 @@ type introspection struct {
 	Active    bool   `json:"active"`
 	Scope     string `json:"scope"`
 	ClientID  string `json:"client_id"`
-	TokenType string `json:"token_type"`
-	ExpiresAt int64  `json:"exp"`
+	TokenType string `json:"token_type,omitzero"`
+	ExpiresAt int64  `json:"exp,omitzero"`
 	IssuedAt  int64  `json:"iat"`
 	Subject   string `json:"sub"`
-	Audience  any    `json:"aud"`
+	Audience  any    `json:"aud,omitzero"`
 	Issuer    string `json:"iss"`
-	ID        string `json:"jti"`
+	ID        string `json:"jti,omitzero"`
+	Username  string `json:"username,omitzero"`
 }
 
 // oneOrMany writes a single audience as a string, as the token itself does (RFC 7519 §4.1.3).

@@ -1,0 +1,135 @@
+package endpoint
+
+import (
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+)
+
+// account shows a user which applications may act for them and where they are signed in, and ends what they choose.
+func (h *Handler) account(w http.ResponseWriter, r *http.Request) error {
+	v, err := h.visitOf(w, r)
+	if err != nil {
+		return err
+	}
+	if v.session == nil {
+		pending, err := h.issuer.SealReturn(h.prefix + accountPath)
+		if err != nil {
+			return err
+		}
+		seeOther(w, h.url(loginPath, pending))
+		return nil
+	}
+	if r.Method != http.MethodPost {
+		return h.showAccount(w, r, v)
+	}
+	f, err := parseForm(w, r)
+	if err != nil {
+		return err
+	}
+	if _, err := h.checkForm(r, v, f, accountPath); err != nil {
+		return err
+	}
+	return h.changeAccount(w, r, v, f)
+}
+
+// changeAccount ends one application's access, one session, or everything.
+func (h *Handler) changeAccount(w http.ResponseWriter, r *http.Request, v visit, f form) error {
+	user := v.session.User
+	next := accountPath
+	var err error
+	var what zap.Field
+	switch {
+	case f.get("application") != "":
+		what = zap.String("application", f.get("application"))
+		err = h.issuer.RevokeApplication(r.Context(), user, f.get("application"))
+	case f.get("session") != "":
+		what = zap.String("session", f.get("session"))
+		err = h.issuer.EndSessionOf(r.Context(), user, f.get("session"))
+	case f.get("everywhere") != "":
+		what = zap.Bool("everywhere", true)
+		if err = h.issuer.SignOutEverywhere(r.Context(), user); err == nil {
+			h.cookies.end(w)
+			next = logoutPath
+		}
+	default:
+		return invalidRequest("account_change_unknown")
+	}
+	if err != nil {
+		return err
+	}
+	h.audit.Accepted(r, "account access ended", zap.String("subject", user.ID), what)
+	seeOther(w, h.prefix+next)
+	return nil
+}
+
+func (h *Handler) showAccount(w http.ResponseWriter, r *http.Request, v visit) error {
+	user := v.session.User
+	account, err := h.issuer.AccountOf(r.Context(), user)
+	if err != nil {
+		return err
+	}
+	page := pages.Account{
+		Form: h.form(v, accountPath, tokenissuer.Secret{}), User: user.Name, Email: user.Email,
+		Organisation: h.organisationName(r, user), Role: string(user.Role), SignOutURL: h.prefix + logoutPath,
+	}
+	for _, a := range account.Applications {
+		page.Applications = append(page.Applications, pages.Application{
+			ID: a.Client.ID, Name: a.Client.Name, Scopes: h.scopesInWords(a.Scopes), Since: a.Since, LastUsed: a.LastUsed,
+		})
+	}
+	for _, s := range account.Sessions {
+		page.Sessions = append(page.Sessions, pages.Session{
+			ID: s.ID, Note: s.Note, Since: s.CreatedAt, LastSeen: s.RotatedAt, Current: s.ID == v.session.Family.ID,
+		})
+	}
+	return h.show(w, r, http.StatusOK, "", page)
+}
+
+// organisationName is the name of a user's organisation, or its id when the name cannot be told now.
+func (h *Handler) organisationName(r *http.Request, user *tokenissuer.User) string {
+	organisation, err := h.issuer.Directory.Organisation(r.Context(), user.Organisation)
+	if err != nil {
+		return user.Organisation
+	}
+	return organisation.Name
+}
+
+// logout is the sign-out page, and where its form goes. A link alone signs nobody out: anybody can place one.
+func (h *Handler) logout(w http.ResponseWriter, r *http.Request) error {
+	v, err := h.visitOf(w, r)
+	if err != nil {
+		return err
+	}
+	if r.Method != http.MethodPost {
+		page := pages.SignOut{Form: h.form(v, logoutPath, tokenissuer.Secret{}), SignInURL: h.prefix + loginPath}
+		if v.session == nil {
+			page.Done = true
+			h.cookies.end(w)
+		} else {
+			page.Email = v.session.User.Email
+		}
+		return h.show(w, r, http.StatusOK, "", page)
+	}
+	f, err := parseForm(w, r)
+	if err != nil {
+		return err
+	}
+	if v.session == nil {
+		seeOther(w, h.prefix+logoutPath)
+		return nil
+	}
+	if _, err := h.checkForm(r, v, f, logoutPath); err != nil {
+		return err
+	}
+	if err := h.issuer.SignOut(r.Context(), v.session); err != nil {
+		return err
+	}
+	h.audit.Accepted(r, "signed out", zap.String("subject", v.session.User.ID), zap.String("session", v.session.Family.ID))
+	h.cookies.end(w)
+	seeOther(w, h.prefix+logoutPath)
+	return nil
+}

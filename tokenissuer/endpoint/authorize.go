@@ -1,0 +1,201 @@
+package endpoint
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// maxQuery bounds the parameters of an authorization request, so that the sealed request fits an address.
+const maxQuery = 8 << 10
+
+// authorize is the authorization endpoint (RFC 6749 §3.1).
+func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) error {
+	text, err := h.authorizationText(w, r)
+	if err != nil {
+		return err
+	}
+	p, err := readParameters(text)
+	if err != nil {
+		return err
+	}
+	// 1. Who asks, and where the answer may go. Until both are known, every error is a page.
+	if p.repeated("client_id") || p.repeated("redirect_uri") {
+		return invalidRequest("parameter_duplicate")
+	}
+	client, target, err := h.issuer.ResolveRedirect(r.Context(), p.get("client_id"), p.get("redirect_uri"))
+	if err != nil {
+		return forClient(err, client)
+	}
+	if !p.repeated("state") && storable(p.get("state")) {
+		target = target.WithState(p.get("state"))
+	}
+	// 2. The request itself. From here on errors go back to the client.
+	request, err := h.issuer.ReadAuthorization(client, target, p.authorization())
+	if err != nil {
+		return h.redirectError(w, r, client, target, err)
+	}
+	// A form of the client's sent the browser here with POST, so that it kept its cookies back. Coming again with GET, it
+	// sends them.
+	if r.Method == http.MethodPost && r.Header.Get("Sec-Fetch-Site") == "cross-site" && len(r.Header["Cookie"]) == 0 {
+		seeOther(w, h.prefix+authorizePath+"?"+text)
+		return nil
+	}
+	// 3. What it needs.
+	v, err := h.visitOf(w, r)
+	if err != nil {
+		return h.redirectError(w, r, client, target, err)
+	}
+	return h.advance(w, r, walk{visit: v, request: &request, client: client, target: target})
+}
+
+// authorizationText returns the parameters as they were sent: those of the query or, of a POST, those of the body alone.
+func (h *Handler) authorizationText(w http.ResponseWriter, r *http.Request) (string, error) {
+	text := r.URL.RawQuery
+	if r.Method == http.MethodPost {
+		media, _, err := mediaType(r.Header["Content-Type"])
+		if err != nil {
+			return "", err
+		}
+		if media != mediaURLEncoded {
+			return "", invalidRequest("media_type_unsupported")
+		}
+		body, err := readBody(w, r)
+		if err != nil {
+			return "", err
+		}
+		text = string(body)
+	}
+	if len(text) > maxQuery {
+		return "", invalidRequest("parameters_too_long")
+	}
+	return text, nil
+}
+
+// parameters are those of an authorization request. Unlike a form they may hold a name twice: where an error goes
+// depends on which.
+type parameters map[string][]string
+
+func readParameters(text string) (parameters, error) {
+	if strings.Contains(text, ";") || strings.Count(text, "&") >= 2*maxParameters {
+		return nil, invalidRequest("form_malformed")
+	}
+	values, err := url.ParseQuery(text)
+	if err != nil {
+		return nil, invalidRequest("form_malformed")
+	}
+	return parameters(values), nil
+}
+
+// get returns a parameter, or "" when it is absent, empty or there twice.
+func (p parameters) get(name string) string {
+	if len(p[name]) != 1 {
+		return ""
+	}
+	return p[name][0]
+}
+
+func (p parameters) repeated(name string) bool { return len(p[name]) > 1 }
+
+// authorization reads what is known. Every parameter that is known may be there once, and holds text.
+func (p parameters) authorization() tokenissuer.AuthorizationParameters {
+	a := tokenissuer.AuthorizationParameters{
+		ResponseType: p.get("response_type"), ResponseMode: p.get("response_mode"), Scope: p.get("scope"),
+		State: p.get("state"), CodeChallenge: p.get("code_challenge"), CodeChallengeMethod: p.get("code_challenge_method"),
+		Prompt: p.get("prompt"), LoginHint: p.get("login_hint"), UILocales: p.get("ui_locales"),
+		RedirectURI: p.get("redirect_uri"),
+		HasRequest:  p.get("request") != "", HasRequestURI: p.get("request_uri") != "",
+	}
+	for _, name := range []string{
+		"response_type", "response_mode", "scope", "state", "code_challenge", "code_challenge_method", "prompt",
+		"login_hint", "ui_locales", "request", "request_uri",
+	} {
+		switch {
+		case p.repeated(name):
+			a.Malformed = invalidRequest("parameter_duplicate")
+		case name == "state" && !storable(p.get(name)), !utf8.ValidString(p.get(name)):
+			a.Malformed = invalidRequest("parameter_value_invalid")
+		}
+	}
+	return a
+}
+
+// walk is an authorization request on its way: who asks, who is there, and where the answer goes.
+type walk struct {
+	visit   visit
+	request *tokenissuer.AuthorizationRequest
+	client  *tokenissuer.Client
+	target  tokenissuer.RedirectTarget
+}
+
+// advance is the one place from which every page of the flow goes on: to the sign-in page, to the consent page, or back
+// to the client.
+func (h *Handler) advance(w http.ResponseWriter, r *http.Request, k walk) error {
+	step, err := h.issuer.NextStep(r.Context(), k.request, k.client, k.visit.session)
+	if err != nil {
+		return h.redirectError(w, r, k.client, k.target, err)
+	}
+	if step == tokenissuer.GrantNow {
+		// Browsers fetch pages ahead of their user, and HEAD is no visit: neither is a wish to sign in somewhere.
+		if r.Method == http.MethodHead || strings.Contains(r.Header.Get("Sec-Purpose"), "prefetch") {
+			return httpError{status: http.StatusForbidden, err: invalidRequest("not_a_visit")}
+		}
+		return h.approve(w, r, k, k.request.Scopes)
+	}
+	pending, err := h.issuer.SealRequest(k.request, k.visit.browser)
+	if err != nil {
+		return h.redirectError(w, r, k.client, k.target, err)
+	}
+	path, show := loginPath, h.showSignIn
+	if step == tokenissuer.AskConsent {
+		path, show = consentPath, h.showConsent
+	}
+	if r.Method == http.MethodPost && r.URL.EscapedPath() != h.prefix+authorizePath {
+		seeOther(w, h.url(path, pending)) // so that going back or reloading sends no form again
+		return nil
+	}
+	return show(w, r, k, pending)
+}
+
+// approve sends the browser back with a code.
+func (h *Handler) approve(w http.ResponseWriter, r *http.Request, k walk, allowed tokenissuer.Scopes) error {
+	code, err := h.issuer.Approve(r.Context(), k.request, k.client, k.visit.session, allowed)
+	if err != nil {
+		e := tokenissuer.AsError(err)
+		switch {
+		case e.Reason == tokenissuer.ReasonDecided:
+			return decided
+		case e.Code == tokenissuer.InvalidGrant: // the user has changed: whoever it is now must sign in
+			k.visit.session = nil
+			return h.advance(w, r, k)
+		}
+		return h.redirectError(w, r, k.client, k.target, err)
+	}
+	h.audit.Accepted(r, "authorization granted",
+		zap.String("client_id", k.client.ID), zap.String("subject", k.visit.session.User.ID),
+		zap.String("scope", k.request.Scopes.String()))
+	seeOther(w, k.target.Code(code))
+	return nil
+}
+
+var decided = httpError{status: http.StatusForbidden, err: tokenissuer.NewError(tokenissuer.InvalidRequest, tokenissuer.ReasonDecided)}
+
+// redirectError sends an error to the client (RFC 6749 §4.1.2.1).
+func (h *Handler) redirectError(w http.ResponseWriter, r *http.Request, client *tokenissuer.Client, target tokenissuer.RedirectTarget, err error) error {
+	e := tokenissuer.AsError(err)
+	h.audit.Refused(r, "authorization request refused", forClient(err, client))
+	seeOther(w, target.Error(wireName(e.Code), e.Description))
+	return nil
+}
+
+// seeOther sends a browser on with GET, whatever brought it here (RFC 9700 §4.12).
+func seeOther(w http.ResponseWriter, location string) {
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	w.Header().Set("Location", location)
+	w.WriteHeader(http.StatusSeeOther)
+}

@@ -1,0 +1,100 @@
+package endpoint
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+)
+
+// consent is the consent page, and where its form goes.
+func (h *Handler) consent(w http.ResponseWriter, r *http.Request) error {
+	v, err := h.visitOf(w, r)
+	if err != nil {
+		return err
+	}
+	if r.Method != http.MethodPost {
+		p, err := h.pendingOf(r, v, pendingInQuery(r))
+		if err != nil {
+			return err
+		}
+		if p.request == nil {
+			return errPendingMissing
+		}
+		return h.advance(w, r, p.walk(v))
+	}
+	f, err := parseForm(w, r)
+	if err != nil {
+		return err
+	}
+	p, err := h.pendingOf(r, v, f.secret("pending"))
+	switch {
+	case err != nil:
+		return err
+	case p.request == nil:
+		return errPendingMissing
+	case v.session == nil: // it has ended while the page was open: nothing is decided
+		return h.advance(w, r, p.walk(v))
+	}
+	if _, err := h.checkForm(r, v, f, consentPath); err != nil {
+		return err
+	}
+	return h.decide(w, r, p.walk(v), f)
+}
+
+var errPendingMissing = invalidRequest("pending_missing")
+
+// decide carries out what the user has chosen.
+func (h *Handler) decide(w http.ResponseWriter, r *http.Request, k walk, f form) error {
+	switch f.get("decision") {
+	case "allow":
+		step, err := h.issuer.NextStep(r.Context(), k.request, k.client, k.visit.session)
+		if err != nil {
+			return h.redirectError(w, r, k.client, k.target, err)
+		}
+		if step == tokenissuer.AskSignIn {
+			return h.advance(w, r, k)
+		}
+		return h.approve(w, r, k, ticked(k.request.Scopes, f))
+	case "deny":
+		err := h.issuer.Deny(r.Context(), k.request)
+		if tokenissuer.AsError(err).Reason == tokenissuer.ReasonDecided {
+			return decided
+		}
+		return h.redirectError(w, r, k.client, k.target, err)
+	}
+	return invalidRequest("decision_unknown")
+}
+
+// ticked returns the scopes whose boxes are ticked.
+func ticked(scopes tokenissuer.Scopes, f form) tokenissuer.Scopes {
+	var allowed tokenissuer.Scopes
+	for i, name := range scopes {
+		if f.get("scope_"+strconv.Itoa(i)) != "" {
+			allowed = append(allowed, name)
+		}
+	}
+	return allowed
+}
+
+// showConsent asks the user.
+func (h *Handler) showConsent(w http.ResponseWriter, r *http.Request, k walk, pending tokenissuer.Secret) error {
+	user := k.visit.session.User
+	page := pages.Consent{
+		Form:       h.form(k.visit, consentPath, pending),
+		ClientName: k.client.Name, ClientID: k.client.ID, Host: k.target.Host(),
+		Scopes: h.scopesInWords(k.request.Scopes), User: user.Name, Email: user.Email,
+		SwitchURL: h.url(loginPath, pending) + "&" + switchAccount + "=1",
+	}
+	return h.show(w, r, http.StatusOK, k.request.UILocales, page, k.target.Origin())
+}
+
+// scopesInWords leaves the built-in words to the pages, which have them in every language.
+func (h *Handler) scopesInWords(scopes tokenissuer.Scopes) []pages.Scope {
+	list := make([]pages.Scope, len(scopes))
+	for i, name := range scopes {
+		list[i] = pages.Scope{Name: name, Words: h.issuer.Scopes.DeclaredWords(name)}
+	}
+	return list
+}

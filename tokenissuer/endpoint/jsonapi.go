@@ -1,0 +1,97 @@
+package endpoint
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+const jsonAPIMediaType = "application/vnd.api+json"
+
+var jsonAPI = []string{jsonAPIMediaType}
+
+// jsonAPIDocument is a JSON:API 1.1 error document.
+type jsonAPIDocument struct {
+	Errors  []jsonAPIError `json:"errors"`
+	JSONAPI jsonAPIVersion `json:"jsonapi"`
+}
+
+type jsonAPIError struct {
+	ID     string         `json:"id"`
+	Status string         `json:"status"`
+	Code   string         `json:"code"`
+	Title  string         `json:"title"`
+	Detail string         `json:"detail"`
+	Source *jsonAPISource `json:"source,omitzero"`
+}
+
+// jsonAPISource says where in the request the fault is: at a value that exists (RFC 6901).
+type jsonAPISource struct {
+	Pointer string `json:"pointer"`
+}
+
+type jsonAPIVersion struct {
+	Version string `json:"version"`
+}
+
+func writeJSONAPIError(w http.ResponseWriter, status int, e *tokenissuer.Error, source *jsonAPISource) {
+	writeBody(w, status, jsonAPI, jsonAPIDocument{
+		Errors: []jsonAPIError{{
+			ID: tokenissuer.NewID(), Status: strconv.Itoa(status), Code: string(e.Code),
+			Title: http.StatusText(status), Detail: e.Description, Source: source,
+		}},
+		JSONAPI: jsonAPIVersion{"1.1"},
+	})
+}
+
+// pointedError is an error with the place of the value that caused it.
+type pointedError struct {
+	error
+	pointer string
+}
+
+func (e pointedError) Unwrap() error { return e.error }
+
+// documentError is a fault of a JSON:API document.
+func documentError(status int, code tokenissuer.ErrorCode, pointer, description string) error {
+	err := tokenissuer.NewError(code, string(code)).WithDescription(description)
+	return pointedError{httpError{status: status, err: err}, pointer}
+}
+
+func missingMember(name, parent string) error {
+	return documentError(http.StatusBadRequest, "missing_member", parent, "The member "+name+" is missing.")
+}
+
+func invalidMember(name, pointer string) error {
+	kind := "a string that is not empty"
+	if name == "data" {
+		kind = "an object"
+	}
+	return documentError(http.StatusBadRequest, "invalid_member", pointer, "The member "+name+" must be "+kind+".")
+}
+
+// refuseJSONAPI answers with a JSON:API document, whatever Accept says, and with a challenge where the credential is at
+// fault (RFC 6750 §3).
+func (h *Handler) refuseJSONAPI(w http.ResponseWriter, r *http.Request, err error) {
+	h.audit.Refused(r, "token for a member refused", err)
+	e := tokenissuer.AsError(err)
+	status := Challenge{Realm: h.issuer.URL}.SetHeaders(w, err)
+	w.Header()["Vary"] = varyAccept
+	switch status {
+	case http.StatusBadRequest, http.StatusMethodNotAllowed:
+		// A fault of the request's form says nothing about the credential.
+		if e.Reason != "authorization_header_duplicate" && e.Reason != "token_twice" && e.Reason != "bearer_malformed" {
+			w.Header().Del("Www-Authenticate")
+		}
+	}
+	if status == http.StatusMethodNotAllowed {
+		e = tokenissuer.NewError("method_not_allowed", e.Reason).WithDescription("Send the request with POST.")
+	}
+	var source *jsonAPISource
+	if pointed, ok := errors.AsType[pointedError](err); ok {
+		source = &jsonAPISource{pointed.pointer}
+	}
+	writeJSONAPIError(w, status, e, source)
+}

@@ -1,0 +1,233 @@
+package endpoint
+
+import (
+	"net/http"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+)
+
+// login is the sign-in page, and where its form goes.
+func (h *Handler) login(w http.ResponseWriter, r *http.Request) error {
+	v, err := h.visitOf(w, r)
+	if err != nil {
+		return err
+	}
+	if r.Method != http.MethodPost {
+		pending, err := h.pendingOf(r, v, pendingInQuery(r))
+		if err != nil {
+			return err
+		}
+		if pending.sealed.IsEmpty() && v.session != nil {
+			seeOther(w, h.prefix+accountPath)
+			return nil
+		}
+		return h.showSignIn(w, r, pending.walk(v), pending.sealed)
+	}
+	f, err := parseForm(w, r)
+	if err != nil {
+		return err
+	}
+	nonce, err := h.checkForm(r, v, f, loginPath)
+	if err != nil {
+		return err
+	}
+	pending, err := h.pendingOf(r, v, f.secret("pending"))
+	if err != nil {
+		return err
+	}
+	return h.signIn(w, r, v, pending, f, nonce)
+}
+
+// pending is what a browser is about to do once it has signed in: an authorization request, a page of this site, or
+// nothing.
+type pending struct {
+	sealed   tokenissuer.Secret
+	request  *tokenissuer.AuthorizationRequest // nil: none
+	client   *tokenissuer.Client
+	target   tokenissuer.RedirectTarget
+	returnTo string // the path of the page
+}
+
+func (p pending) walk(v visit) walk {
+	return walk{visit: v, request: p.request, client: p.client, target: p.target}
+}
+
+// pendingInQuery returns the sealed request of a page's address.
+func pendingInQuery(r *http.Request) tokenissuer.Secret {
+	p, err := readParameters(r.URL.RawQuery)
+	if err != nil {
+		return tokenissuer.NewSecret("malformed")
+	}
+	return tokenissuer.NewSecret(strings.Join(p["pending"], " ")) // two open as little as a broken one
+}
+
+// pendingOf opens what a browser has brought along.
+func (h *Handler) pendingOf(r *http.Request, v visit, sealed tokenissuer.Secret) (pending, error) {
+	p := pending{sealed: sealed}
+	if sealed.IsEmpty() {
+		return p, nil
+	}
+	returnTo, err := h.issuer.OpenReturn(sealed)
+	if err == nil {
+		p.returnTo = returnTo
+		return p, nil
+	}
+	request, client, target, err := h.issuer.OpenRequest(r.Context(), sealed, v.browser)
+	p.request, p.client, p.target = &request, client, target
+	return p, err
+}
+
+// signIn proves the password and goes on with what was pending.
+func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, v visit, p pending, f form, nonce string) error {
+	user, err := h.issuer.SignIn(r.Context(), tokenissuer.SignInAttempt{
+		Email: f.get("email"), Password: f.secret("password"), Address: h.audit.Address(r),
+		Device: readCookie(r, h.cookies.device),
+	})
+	if err != nil {
+		return h.signInFailed(w, r, p.walk(v), p.sealed, f.get("email"), err)
+	}
+	if v.session, err = h.openSession(w, r, v, user, nonce); err != nil {
+		return err
+	}
+	h.audit.Accepted(r, "signed in", zap.String("subject", user.ID), zap.String("session", v.session.Family.ID))
+	switch {
+	case p.request != nil:
+		return h.advance(w, r, p.walk(v))
+	case p.returnTo != "":
+		seeOther(w, h.origin+p.returnTo)
+	default:
+		seeOther(w, h.prefix+accountPath)
+	}
+	return nil
+}
+
+// openSession signs the browser in. The session that it had before ends; nothing of its cookie goes on.
+func (h *Handler) openSession(w http.ResponseWriter, r *http.Request, v visit, user *tokenissuer.User, nonce string) (*tokenissuer.Session, error) {
+	session, cookie, err := h.issuer.OpenSession(r.Context(), user, browserName(r.UserAgent()), nonce)
+	if err != nil {
+		if tokenissuer.AsError(err).Reason == tokenissuer.ReasonDecided {
+			return nil, decided
+		}
+		return nil, err
+	}
+	if v.session != nil {
+		if err := h.issuer.EndSession(r.Context(), v.session); err != nil {
+			return nil, err
+		}
+	}
+	tokens, err := h.issuer.SessionToken(session)
+	if err != nil {
+		return nil, err
+	}
+	device, err := h.issuer.Device(user)
+	if err != nil {
+		return nil, err
+	}
+	h.cookies.set(w, h.cookies.session, cookie, 0)
+	h.cookies.set(w, accessTokenCookie, tokens.AccessToken, tokens.ExpiresIn)
+	h.cookies.set(w, h.cookies.device, device, deviceMaxAge)
+	return session, nil
+}
+
+// signInFailed shows the page again, with the request kept and a word about the attempt.
+func (h *Handler) signInFailed(w http.ResponseWriter, r *http.Request, k walk, sealed tokenissuer.Secret, email string, err error) error {
+	e := tokenissuer.AsError(err)
+	notice := map[tokenissuer.ErrorCode]pages.Notice{
+		tokenissuer.InvalidGrant: pages.WrongCredentials, tokenissuer.RateLimited: pages.TooManyAttempts,
+		tokenissuer.TemporarilyUnavailable: pages.Busy,
+	}[e.Code]
+	if notice == pages.NoNotice {
+		return err
+	}
+	h.audit.Refused(r, "sign-in refused", forAccount(err, email))
+	status := http.StatusOK // a page, and no failure of HTTP's
+	if e.Code != tokenissuer.InvalidGrant {
+		status = setStatusHeaders(w, err)
+	}
+	page := h.signInPage(k, sealed)
+	page.Notice, page.RetryAfter, page.Email = notice, e.RetryAfter, email
+	return h.show(w, r, status, k.locales(), page, k.formTargets()...)
+}
+
+// switchAccount in the address of the sign-in page says that somebody wants to sign in as somebody else.
+const switchAccount = "switch"
+
+func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request, k walk, sealed tokenissuer.Secret) error {
+	page := h.signInPage(k, sealed)
+	if k.request != nil {
+		switching := r.Method != http.MethodPost && strings.Contains(r.URL.RawQuery, "&"+switchAccount+"=")
+		if !switching {
+			page.Email = k.request.LoginHint
+		}
+		if !switching && k.visit.session != nil {
+			page.Notice = pages.SignInAgain
+		}
+	}
+	return h.show(w, r, http.StatusOK, k.locales(), page, k.formTargets()...)
+}
+
+func (h *Handler) signInPage(k walk, sealed tokenissuer.Secret) pages.SignIn {
+	page := pages.SignIn{Form: h.form(k.visit, loginPath, sealed)}
+	if k.client != nil {
+		page.ClientName = k.client.Name
+	}
+	return page
+}
+
+// locales are the languages that the client asked for.
+func (k walk) locales() string {
+	if k.request == nil {
+		return ""
+	}
+	return k.request.UILocales
+}
+
+// formTargets are where a form on the page may lead in the end, beside our own pages: browsers hold redirects to it too.
+func (k walk) formTargets() []string {
+	if k.request == nil {
+		return nil
+	}
+	return []string{k.target.Origin()}
+}
+
+// accountError tells the audit log which account a refusal concerns, by what was typed. It is cut short: people type
+// passwords into this field.
+type accountError struct {
+	error
+	account string
+}
+
+func (e accountError) Unwrap() error { return e.error }
+
+func forAccount(err error, typed string) error {
+	canonical, addressErr := tokenissuer.CanonicalEmail(typed)
+	if addressErr != nil {
+		return err
+	}
+	return accountError{err, canonical}
+}
+
+// browserName tells a person which browser a session is in.
+func browserName(userAgent string) string {
+	name := firstIn(userAgent, [][2]string{
+		{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"}, {"curl/", "curl"},
+	})
+	system := firstIn(userAgent, [][2]string{
+		{"Android", "Android"}, {"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Windows", "Windows"}, {"Mac OS X", "macOS"}, {"Linux", "Linux"},
+	})
+	return strings.TrimPrefix(strings.TrimSuffix(name+" · "+system, " · "), " · ")
+}
+
+// firstIn returns the name of the first mark that stands in text.
+func firstIn(text string, marks [][2]string) string {
+	for _, mark := range marks {
+		if strings.Contains(text, mark[0]) {
+			return mark[1]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,90 @@
+package endpoint
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+)
+
+var htmlUTF8 = []string{"text/html; charset=utf-8"}
+
+// form is what every form of a page carries.
+func (h *Handler) form(v visit, path string, pending tokenissuer.Secret) pages.Form {
+	return pages.Form{Action: h.prefix + path, Token: h.formToken(v, path, pending), Pending: pending.Reveal()}
+}
+
+// show writes a page. Form targets are where its forms may lead beside our own pages.
+func (h *Handler) show(w http.ResponseWriter, r *http.Request, status int, locales string, page pages.Page, formTargets ...string) error {
+	language := h.pages.Language(locales, r.Header["Accept-Language"])
+	body, err := h.pages.Render(language, page)
+	if err != nil {
+		return tokenissuer.AsError(err)
+	}
+	header := w.Header()
+	header["Content-Type"] = htmlUTF8
+	header.Set("Content-Security-Policy", h.pages.ContentSecurityPolicy(formTargets...))
+	header.Set("X-Frame-Options", "DENY")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Content-Language", string(language))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the browser is gone when this fails
+	return nil
+}
+
+// refusePage answers a request to a page with an error: a page of its own, or JSON for somebody who asks for that.
+func (h *Handler) refusePage(w http.ResponseWriter, r *http.Request, err error) {
+	w.Header().Set("Vary", "Accept")
+	if prefersJSON(r.Header["Accept"]) {
+		h.Refuse(w, r, err)
+		return
+	}
+	h.audit.Refused(r, "endpoint request refused", err)
+	e := tokenissuer.AsError(err)
+	status := setStatusHeaders(w, err)
+	problem := pages.Problem{Code: problemOf(err, status), RetryAfter: e.RetryAfter}
+	if e.Code == tokenissuer.InvalidRequest && e.Reason != "form_forged" {
+		problem.Detail = e.Description
+	}
+	if err := h.show(w, r, status, "", problem); err != nil {
+		writeOAuthError(w, r, err, h.issuer.URL)
+	}
+}
+
+// problems are the reasons that have words of their own.
+var problems = map[string]pages.ProblemCode{
+	"client_id_missing":         pages.BadClient,
+	"client_unknown":            pages.BadClient,
+	"redirect_uri_missing":      pages.BadClient,
+	"redirect_uri_unregistered": pages.BadClient,
+	"seal_broken":               pages.Expired,
+	"seal_expired":              pages.Expired,
+	"form_forged":               pages.Forged,
+	tokenissuer.ReasonDecided:   pages.Decided,
+}
+
+func problemOf(err error, status int) pages.ProblemCode {
+	if code, ok := problems[tokenissuer.AsError(err).Reason]; ok {
+		return code
+	}
+	switch {
+	case status == http.StatusNotFound:
+		return pages.NotFound
+	case status == http.StatusMethodNotAllowed:
+		return pages.NotAllowed
+	case status == http.StatusTooManyRequests:
+		return pages.Throttled
+	case status == http.StatusServiceUnavailable:
+		return pages.Unavailable
+	case status >= http.StatusInternalServerError:
+		return pages.Internal
+	}
+	return pages.BadRequest
+}
+
+// prefersJSON tells whether Accept names JSON and not HTML.
+func prefersJSON(accept []string) bool {
+	all := strings.ToLower(strings.Join(accept, ","))
+	return strings.Contains(all, "json") && !strings.Contains(all, "html")
+}

@@ -1,0 +1,224 @@
+package endpoint
+
+import (
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// The operation by which an organisation's admin obtains a token for a member has the version of the API in its path.
+const (
+	adminPrefix = "/api/v1/organisations/"
+	adminUsers  = adminPrefix + "me/users/"
+	adminSuffix = "/access_tokens"
+	// maxDocument is the longest body: it holds two short members.
+	maxDocument = 16 << 10
+)
+
+// isAdminOperation tells whether a path is of that operation, or so near to it that no upstream may see it.
+func isAdminOperation(path string) bool {
+	rest, ok := strings.CutPrefix(path, adminPrefix)
+	return ok && strings.Contains(rest, "/users/") && strings.Contains(rest, adminSuffix)
+}
+
+// userToken gives an organisation's admin a token for a member. The order of checks is part of the contract: nothing is
+// said about a user to somebody who is no admin.
+func (h *Handler) userToken(w http.ResponseWriter, r *http.Request) error {
+	w.Header()["Vary"] = varyAccept
+	// 1. Who asks: an admin, by the directory of this moment.
+	token, err := Credential(r)
+	if err != nil {
+		return err
+	}
+	t, err := h.issuer.Verifier.Verify(token.Reveal(), h.issuer.Audience)
+	if err != nil {
+		return err
+	}
+	admin, err := h.issuer.OrganisationAdmin(r.Context(), t)
+	if err != nil {
+		return forClient(err, &tokenissuer.Client{ID: t.ClientID})
+	}
+	// 2. In which form.
+	if err := checkMedia(r); err != nil {
+		return err
+	}
+	// 3. For whom: body and path say the same.
+	id, err := h.targetOf(w, r)
+	if err != nil {
+		return err
+	}
+	// 4. The token.
+	tokens, err := h.issuer.IssueForUser(r.Context(), admin, t, id)
+	if err != nil {
+		return forMint(err, t, admin, id)
+	}
+	h.audit.Accepted(r, "token created by an admin", append(issued(tokens),
+		zap.String("admin", admin.ID), zap.String("organisation", admin.Organisation))...)
+	writeBody(w, http.StatusCreated, jsonAPI, responseOf(tokens))
+	return nil
+}
+
+// mintError tells the audit log who wanted a token for whom.
+type mintError struct {
+	error
+	admin, target string
+}
+
+func (e mintError) Unwrap() error { return e.error }
+
+func forMint(err error, t *tokenissuer.AccessToken, admin *tokenissuer.User, target string) error {
+	return mintError{forClient(err, &tokenissuer.Client{ID: t.ClientID}), admin.ID, target}
+}
+
+// targetOf returns the id that path and body agree on.
+func (h *Handler) targetOf(w http.ResponseWriter, r *http.Request) (string, error) {
+	body, err := readDocument(w, r)
+	if err != nil {
+		return "", err
+	}
+	inBody, err := parseUserReference(body)
+	if err != nil {
+		return "", err
+	}
+	path := strings.TrimPrefix(r.URL.EscapedPath(), h.prefix)
+	raw := strings.TrimSuffix(strings.TrimPrefix(path, adminUsers), adminSuffix)
+	id, err := url.PathUnescape(raw)
+	if err != nil || adminUsers+raw+adminSuffix != path || raw == "" || strings.Contains(raw, "/") {
+		return "", tokenissuer.NewError(tokenissuer.UserNotFound, "path_unknown")
+	}
+	// One id has one spelling in a path: what needs no encoding is not encoded.
+	if url.PathEscape(id) != raw {
+		return "", tokenissuer.NewError(tokenissuer.UserNotFound, "path_not_canonical")
+	}
+	if id != inBody {
+		return "", documentError(http.StatusConflict, "id_conflict", "/data/id", "The id in the body is not the one in the path.")
+	}
+	return id, nil
+}
+
+// checkMedia holds the request to JSON:API 1.1 §5: its media type without parameters but profile; and an answer of that
+// type must be acceptable. That a charset is named is tolerated.
+func checkMedia(r *http.Request) error {
+	lines := r.Header["Content-Type"]
+	if len(lines) != 1 || !isDocumentType(lines[0]) {
+		return httpError{status: http.StatusUnsupportedMediaType, err: tokenissuer.NewError("unsupported_media_type", "media_type_unsupported").
+			WithDescription("Send the request as application/vnd.api+json without parameters.")}
+	}
+	if !acceptsDocument(r.Header["Accept"]) {
+		return httpError{status: http.StatusNotAcceptable, err: tokenissuer.NewError("not_acceptable", "not_acceptable").
+			WithDescription("The answer is application/vnd.api+json.")}
+	}
+	return nil
+}
+
+func isDocumentType(contentType string) bool {
+	media, parameters, err := mime.ParseMediaType(contentType)
+	if err != nil || media != jsonAPIMediaType {
+		return false
+	}
+	for name, value := range parameters {
+		if name != "profile" && (name != "charset" || !strings.EqualFold(value, "utf-8")) {
+			return false
+		}
+	}
+	return true
+}
+
+// acceptsDocument tells whether some element of Accept allows a document: a wildcard, or its type without parameters
+// that we do not support.
+func acceptsDocument(accept []string) bool {
+	all := strings.Join(accept, ",")
+	if strings.TrimSpace(all) == "" {
+		return true
+	}
+	for element := range strings.SplitSeq(all, ",") {
+		media, parameters, err := mime.ParseMediaType(element)
+		if err != nil || weight(strings.TrimPrefix(element, media)) == 0 {
+			continue
+		}
+		delete(parameters, "q")
+		delete(parameters, "profile")
+		switch media {
+		case "*/*", "application/*":
+			return true
+		case jsonAPIMediaType:
+			if len(parameters) == 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func readDocument(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxDocument)
+	return readBody(w, r)
+}
+
+// parseUserReference reads {"data":{"id":…,"type":"users"}} strictly: no name twice, none that differs from ours in case
+// alone, nothing behind it. Further members are not looked at.
+func parseUserReference(body []byte) (id string, err error) {
+	malformed := documentError(http.StatusBadRequest, "invalid_json", "", "The body is no JSON object, or names a member twice.")
+	var top map[string]jsontext.Value
+	if tooDeep(body) || json.Unmarshal(body, &top) != nil || top == nil || hasVariant(top, "data") {
+		return "", malformed
+	}
+	data, ok := top["data"]
+	if !ok {
+		return "", missingMember("data", "")
+	}
+	if data.Kind() != '{' {
+		return "", invalidMember("data", "/data")
+	}
+	var members map[string]jsontext.Value
+	if json.Unmarshal(data, &members) != nil || hasVariant(members, "id") || hasVariant(members, "type") {
+		return "", malformed
+	}
+	values := make(map[string]string)
+	for _, name := range []string{"type", "id"} {
+		raw, ok := members[name]
+		if !ok {
+			return "", missingMember(name, "/data")
+		}
+		var text string
+		if raw.Kind() != '"' || json.Unmarshal(raw, &text) != nil || text == "" || !storable(text) {
+			return "", invalidMember(name, "/data/"+name)
+		}
+		values[name] = text
+	}
+	if values["type"] != "users" {
+		return "", documentError(http.StatusConflict, "type_conflict", "/data/type", "The type must be users.")
+	}
+	return values["id"], nil
+}
+
+// hasVariant tells whether an object has a member whose name differs from name in case alone, which a laxer reader
+// would take for it.
+func hasVariant(members map[string]jsontext.Value, name string) bool {
+	for other := range members {
+		if other != name && strings.EqualFold(other, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// tooDeep bounds the nesting of a document before it is parsed.
+func tooDeep(body []byte) bool {
+	d := jsontext.NewDecoder(strings.NewReader(string(body)))
+	for {
+		if _, err := d.ReadToken(); err != nil {
+			return false // the parser will find it
+		}
+		if d.StackDepth() > 32 {
+			return true
+		}
+	}
+}
