@@ -79,7 +79,7 @@ func (is *Issuer) ReadAuthorization(client *Client, target RedirectTarget, p Aut
 		return r, NewError(UnauthorizedClient, "grant_not_allowed")
 	case len(p.State) > maxState || len(p.LoginHint) > maxHint || len(p.UILocales) > maxHint:
 		return r, NewError(InvalidRequest, "parameter_too_long")
-	case !utf8.ValidString(p.LoginHint) || !utf8.ValidString(p.UILocales):
+	case !utf8.ValidString(p.State) || !utf8.ValidString(p.LoginHint) || !utf8.ValidString(p.UILocales):
 		return r, NewError(InvalidRequest, "parameter_value_invalid")
 	}
 	if err := checkChallenge(client, p); err != nil {
@@ -200,17 +200,29 @@ func (is *Issuer) Approve(ctx context.Context, r *AuthorizationRequest, client *
 	f.ExpiresAt = now.Add(is.lifetimes(client).Code)
 	f.Code = CodeBinding{
 		RequestID: r.ID, RedirectURI: r.RedirectURI, RedirectSent: r.RedirectSent, Challenge: r.Challenge,
-		Refreshable: client.mayRefresh() || slices.ContainsFunc(scopes, asksForRefresh), ExpiresAt: f.ExpiresAt,
+		Refreshable: client.getsRefresh(scopes), ExpiresAt: f.ExpiresAt,
 	}
 	if err := is.addFamily(ctx, f); err != nil {
 		return Secret{}, err
 	}
 	if !client.IsPublic() && !client.FirstParty {
-		if err := is.Store.PutConsent(ctx, s.User.ID, client.ID, scopes, now); err != nil {
-			return Secret{}, Unavailable("store_unavailable", err)
-		}
+		// The request is decided, and cannot be decided again. When this is not remembered, the next one asks.
+		_ = is.remember(ctx, s.User, client, r.Scopes, scopes, now)
 	}
 	return is.Master.code(f.ID), nil
+}
+
+// remember keeps what the user has said of the scopes that were asked about. What was said of others before stays.
+func (is *Issuer) remember(ctx context.Context, user *User, client *Client, asked, allowed Scopes, now time.Time) error {
+	before, err := is.Store.Consent(ctx, user.ID, client.ID)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if before.Missing(allowed...) == "" && len(asked) == len(allowed) {
+		return nil // as when nobody was asked
+	}
+	others := slices.DeleteFunc(slices.Clone(before), asked.Has)
+	return is.Store.PutConsent(ctx, user.ID, client.ID, append(others, allowed...), now)
 }
 
 // Deny records that the user said no. The error is what the client is told: access_denied.

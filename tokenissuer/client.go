@@ -170,6 +170,12 @@ func validateRedirectURI(uri string) error {
 	return nil
 }
 
+// getsRefresh tells whether a refresh token goes with a grant of the scopes: the client is registered for the grant, or
+// a scope asks for one.
+func (c *Client) getsRefresh(granted Scopes) bool {
+	return c.MayUse(RefreshTokenGrant) || slices.ContainsFunc(granted, asksForRefresh)
+}
+
 // mayRefresh tells whether the client can use refresh tokens: it is registered for the grant, or for a scope that asks
 // for them.
 func (c *Client) mayRefresh() bool {

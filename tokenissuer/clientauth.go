@@ -97,7 +97,7 @@ var nobody = Client{Type: ConfidentialClient, Disabled: true, Secrets: make([]Cl
 // proves tells whether the credential is the client's. A public client proves nothing and must not present a secret.
 func proves(client *Client, r ClientCredential, now time.Time) bool {
 	matches := client.secretMatches(r.Secret.Digest(), now)
-	if client.Disabled {
+	if client.Disabled || client.ID == OwnClientID {
 		return false
 	}
 	if client.IsPublic() {

@@ -29,7 +29,7 @@ func (is *Issuer) exchangePassword(ctx context.Context, client *Client, r TokenR
 	lifetimes := is.lifetimes(client)
 	f := is.newFamily(user, client, PasswordGrant, now)
 	f.Scopes, f.ExpiresAt = scopes, now.Add(lifetimes.Password)
-	if is.PasswordGrant.Refresh && (client.mayRefresh() || client.ID == OwnClientID) {
+	if is.PasswordGrant.Refresh && (client.getsRefresh(scopes) || client.ID == OwnClientID) {
 		f.Generation, f.ExpiresAt = 1, now.Add(lifetimes.Refresh)
 	}
 	return is.grantOf(f, client, user, func() error { return is.addFamily(ctx, f) }), nil

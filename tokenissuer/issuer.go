@@ -85,24 +85,11 @@ type Tokens struct {
 	Repeated bool
 }
 
-// Issue makes the tokens of a grant (RFC 9068 §2). It is the only place where tokens are made. The durable step on which
-// a grant depends runs beside the signature, and nothing is returned before both are done. It fails when no key can
-// sign, and for a user whose id is the client's: that token would pass for a server token.
+// Issue makes the tokens of a grant (RFC 9068 §2). It is the only place where tokens are made. It fails when no key can
+// sign, and for a user whose id is the client's: that token would pass for a server token. The durable step on which
+// a grant depends runs beside the signature, and nothing is returned before both are done. Whatever can be known
+// before it fails before it: a code that was spent for nothing could not be presented again.
 func (is *Issuer) Issue(g Grant) (Tokens, error) {
-	if g.consume == nil {
-		return is.sign(g)
-	}
-	consumed := make(chan error, 1)
-	go func() { consumed <- g.consume() }()
-	tokens, err := is.sign(g)
-	if stepErr := <-consumed; stepErr != nil {
-		return Tokens{}, AsError(stepErr)
-	}
-	return tokens, err
-}
-
-// sign makes the tokens of a grant whose step is taken care of.
-func (is *Issuer) sign(g Grant) (Tokens, error) {
 	key, err := is.Keys.Signing()
 	if err != nil {
 		return Tokens{}, err
@@ -116,6 +103,20 @@ func (is *Issuer) sign(g Grant) (Tokens, error) {
 	if err != nil {
 		return Tokens{}, AsError(err)
 	}
+	if g.consume == nil {
+		return is.sign(g, key, t, claims)
+	}
+	consumed := make(chan error, 1)
+	go func() { consumed <- g.consume() }()
+	tokens, err := is.sign(g, key, t, claims)
+	if stepErr := <-consumed; stepErr != nil {
+		return Tokens{}, AsError(stepErr)
+	}
+	return tokens, err
+}
+
+// sign makes the tokens of a grant whose step is taken care of.
+func (is *Issuer) sign(g Grant, key *SigningKey, t *AccessToken, claims []byte) (Tokens, error) {
 	signed, err := key.sign(claims)
 	if err != nil {
 		return Tokens{}, AsError(err)

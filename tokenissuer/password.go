@@ -116,8 +116,17 @@ func PasswordScheme(hash Secret) string {
 	return ""
 }
 
+const bcryptAlphabet = "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
 func isBcrypt(hash string) bool {
 	return len(hash) == 60 && (strings.HasPrefix(hash, "$2a$") || strings.HasPrefix(hash, "$2b$") || strings.HasPrefix(hash, "$2y$"))
+}
+
+// isOutdated tells whether a hash is cheaper to guess than a new one. One that an operator has made dearer stays.
+func isOutdated(hash Secret) bool {
+	h, err := parseArgon2(hash.Reveal())
+	work := func(a argon2Params) uint64 { return uint64(a.memory) * uint64(a.time) }
+	return err != nil || h.params.memory < currentArgon2.memory || work(h.params) < work(currentArgon2)
 }
 
 // The costs that a hash made elsewhere may have, so that one sign-in cannot exhaust the server.
@@ -132,7 +141,7 @@ func ValidatePasswordHash(hash Secret) error {
 	text := hash.Reveal()
 	if isBcrypt(text) {
 		cost, err := bcrypt.Cost([]byte(text))
-		if err != nil || cost > maxBcryptCost {
+		if err != nil || cost > maxBcryptCost || strings.Trim(text[len("$2b$12$"):], bcryptAlphabet) != "" {
 			return fmt.Errorf("the bcrypt hash is malformed, or its cost above %d", maxBcryptCost)
 		}
 		return nil
@@ -187,7 +196,7 @@ func parseArgon2Params(text string) (argon2Params, error) {
 	return argon2Params{memory: uint32(values[0]), time: uint32(values[1]), threads: uint8(values[2])}, nil
 }
 
-// verify compares a password with a hash of whatever scheme. It does all of the hash's work for every password.
+// verifyPassword compares a password with a hash of whatever scheme. It does all of the hash's work for every password.
 func verifyPassword(password, hash Secret) bool {
 	text := hash.Reveal()
 	if isBcrypt(text) {

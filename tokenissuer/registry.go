@@ -24,6 +24,7 @@ type Registry struct {
 type RegistryStore interface {
 	ClientStore
 	UserStore
+	DeclarationStore
 }
 
 // Clients lists every client, by id.

@@ -94,12 +94,14 @@ func (is *Issuer) SessionToken(s *Session) (Tokens, error) {
 }
 
 // SignOut ends the session and, with it, every application's access to the user: all families but other browsers'
-// sessions and tokens that an admin has created.
+// sessions and tokens that an admin has created. The session ends last: while it lives, a sign-out that failed can be
+// repeated.
 func (is *Issuer) SignOut(ctx context.Context, s *Session) error {
-	if err := is.endFamilies(ctx, FamilyFilter{ID: s.Family.ID}); err != nil {
+	applications := FamilyFilter{UserID: s.User.ID, Origins: []GrantType{AuthorizationCode, PasswordGrant}}
+	if err := is.endFamilies(ctx, applications); err != nil {
 		return err
 	}
-	return is.endFamilies(ctx, FamilyFilter{UserID: s.User.ID, Origins: []GrantType{AuthorizationCode, PasswordGrant}})
+	return is.EndSession(ctx, s)
 }
 
 // EndSession ends a session alone, as a new sign-in in the same browser does with the one before.

@@ -68,7 +68,7 @@ func (is *Issuer) provePassword(ctx context.Context, user *User, password Secret
 	own := PasswordScheme(user.PasswordHash)
 	matches := own != "" && verifyPassword(password, user.PasswordHash)
 	if matches && user.IsActive() {
-		is.rehash(ctx, user, password, own)
+		is.rehash(ctx, user, password)
 		return nil
 	}
 	for _, scheme := range schemes {
@@ -79,10 +79,10 @@ func (is *Issuer) provePassword(ctx context.Context, user *User, password Secret
 	return NewError(InvalidGrant, "sign_in_failed")
 }
 
-// rehash brings a stored hash of an older scheme up to date, now that the password is known. When it cannot be stored,
-// the next sign-in tries again.
-func (is *Issuer) rehash(ctx context.Context, user *User, password Secret, scheme string) {
-	if user.Declared || scheme == currentArgon2.scheme() {
+// rehash brings a stored hash that is cheaper than new ones up to date, now that the password is known. When it cannot
+// be stored, the next sign-in tries again.
+func (is *Issuer) rehash(ctx context.Context, user *User, password Secret) {
+	if user.Declared || !isOutdated(user.PasswordHash) {
 		return
 	}
 	_ = is.Store.RehashPassword(ctx, user.ID, user.PasswordHash, hashPassword(password)) // see above

@@ -29,6 +29,7 @@ type Store interface {
 	FamilyStore
 	KeyStore
 	RevocationStore
+	DeclarationStore
 	Housekeeper
 	// Ping tells whether the store can be asked now.
 	Ping(ctx context.Context) error
@@ -177,6 +178,22 @@ type RevocationStore interface {
 	// for everything, and so does a position that the store never gave, as after a restore: the position returned may
 	// be a smaller one. Nothing that was acknowledged is ever missed by a caller that goes on from the returned position.
 	Revocations(ctx context.Context, after int64) (revocations []Revocation, position int64, err error)
+}
+
+// DeclarationStore remembers what the configuration declared, so that what it declares no more can be ended.
+type DeclarationStore interface {
+	// Declarations lists what was put last, in no order.
+	Declarations(ctx context.Context) ([]Declaration, error)
+	// PutDeclarations replaces the list.
+	PutDeclarations(ctx context.Context, declared []Declaration) error
+}
+
+// Declaration is a client or a user of a configuration. Two are the same when every member is.
+type Declaration struct {
+	Kind RevocationKind // RevokeClient or RevokeUser
+	ID   string
+	// Version is the user's.
+	Version string
 }
 
 // Housekeeper takes out what no rule asks for any more.

@@ -195,7 +195,7 @@ func appendClaims(b []byte, t *AccessToken) ([]byte, error) {
 	if !t.AuthTime.IsZero() {
 		seconds("auth_time", t.AuthTime)
 	}
-	if !t.Actor.IsZero() {
+	if !t.Actor.IsZero() && failed == nil {
 		open := len(b) + len(`,"act":`)
 		b = append(b, `,"act":`...)
 		member("sub", t.Actor.Subject)

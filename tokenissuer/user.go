@@ -163,8 +163,8 @@ const maxEmail = 254 // bytes; RFC 5321 §4.5.3.1.3
 // another account or another bucket: without white space around it and dots behind it, in Unicode's compatibility form
 // (NFKC), in lower case. What stands before the @ is otherwise kept, a +tag too. It refuses what is no address.
 func CanonicalEmail(address string) (string, error) {
-	canonical := strings.TrimRight(strings.TrimSpace(address), ". \t")
-	canonical = strings.ToLower(norm.NFKC.String(canonical))
+	canonical := norm.NFKC.String(strings.ToLower(norm.NFKC.String(address)))
+	canonical = strings.TrimRight(strings.TrimSpace(canonical), ". \t") // last: NFKC makes dots and spaces of others
 	local, domain, found := strings.Cut(canonical, "@")
 	switch {
 	case !utf8.ValidString(address), len(canonical) > maxEmail, !found, local == "", domain == "",

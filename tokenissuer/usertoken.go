@@ -45,7 +45,10 @@ func (is *Issuer) IssueForUser(ctx context.Context, admin *User, t *AccessToken,
 		return Tokens{}, NewError(UserInactive, "target_inactive")
 	}
 	client, err := is.client(ctx, t.ClientID)
-	if err != nil || client.Disabled {
+	switch {
+	case err != nil && !errors.Is(err, ErrNotFound):
+		return Tokens{}, Unavailable("directory_unavailable", err)
+	case err != nil || client.Disabled:
 		return Tokens{}, NewError(InvalidToken, "client_gone")
 	}
 	now := is.Now()

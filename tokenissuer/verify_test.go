@@ -29,12 +29,12 @@ import (
 func TestAGoodTokenOfEachAlgorithmIsAccepted(t *testing.T) {
 	g := newGate(t)
 	for _, key := range g.signing {
-		got := g.accepts(t, forge(key, header(key), g.claims("auth_time", "1799999000", "level", `"gold"`, "act", `{"sub":"admin"}`)))
+		got := g.accepts(t, forge(key, header(key), g.claims("auth_time", "1799999000", "level", `"gold"`, "act", `{"sub":"admin","client_id":"portal"}`)))
 		want := &AccessToken{
 			Issuer: testIssuer, Subject: "user-1", Audience: []string{testAudience}, ClientID: "client-1",
 			Scopes: Scopes{"public", "trusted"}, ID: "token-1", IssuedAt: testStart, ExpiresAt: testStart.Add(time.Hour),
 			KeyID: key.ID, FamilyID: "family-1", Organisation: "org-1", Role: "admin", AuthTime: time.Unix(1799999000, 0),
-			extra: map[string][]string{"level": {"gold"}},
+			Actor: Actor{Subject: "admin", ClientID: "portal"}, extra: map[string][]string{"level": {"gold"}},
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %+v\nwant %+v", key.Algorithm, got, want)

@@ -45,6 +45,8 @@ type Store struct {
 	live map[string]map[string]struct{}
 	// expiries finds what DropFamilies drops in the same way.
 	expiries expiryHeap
+
+	declarations []tokenissuer.Declaration
 }
 
 // New returns an empty Store. It starts no goroutine.

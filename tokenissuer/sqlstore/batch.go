@@ -45,7 +45,10 @@ func (b *batch) answer(outcome error) {
 // commit runs the steps and commits them. An error means that nothing has happened, or that nobody knows; with either,
 // no transaction is left.
 func (g *groupCommit) commit(b *batch, first *call) (err error) {
-	b.tx, err = g.db.BeginTx(context.Background(), nil)
+	err = awaitLock(g.closing, func() (err error) {
+		b.tx, err = g.db.BeginTx(context.Background(), nil)
+		return err
+	})
 	if err != nil {
 		// Those behind the first would wait as long for the same.
 		for c := first; c != nil; c = g.next(b) {

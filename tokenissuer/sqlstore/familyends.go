@@ -40,10 +40,10 @@ func (s *Store) endingStep(ctx context.Context, name string,
 
 // endFamilies revokes the families that match and records the revocations that it returns.
 func endFamilies(ctx context.Context, tx *sql.Tx, which tokenissuer.FamilyFilter, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
-	conditions, args := familyConditions(which)
-	if len(args) == 0 {
+	if which.ID == "" && which.UserID == "" && which.ClientID == "" {
 		return nil, nil
 	}
+	conditions, args := familyConditions(which)
 	args = append(args, micros(end.At))
 	rows, err := tx.QueryContext(ctx, fmt.Sprintf(`UPDATE families SET revoked_at = $%d
 		WHERE revoked_at IS NULL AND %s RETURNING id`, len(args), conditions), args...)

@@ -51,13 +51,17 @@ type call struct {
 }
 
 // newGroupCommit starts the writer. The handle has one connection, and may be used beside the writer.
-func newGroupCommit(db *sql.DB, options Options) *groupCommit {
+func newGroupCommit(ctx context.Context, db *sql.DB, options Options) (runner, error) {
+	// From here on it is awaitLock that waits for other processes.
+	if _, err := db.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {
+		return nil, fmt.Errorf("starting the writer: %w", err)
+	}
 	g := &groupCommit{
 		db: db, options: options,
 		queue: make(chan *call, maxQueued), closing: make(chan struct{}), ended: make(chan struct{}),
 	}
 	go g.write()
-	return g
+	return g, nil
 }
 
 // close lets the transaction that is under way end. Those who still wait then get errClosed.

@@ -32,7 +32,7 @@ func (o oneByOne) run(ctx context.Context, j job) error {
 func BenchmarkDurableRotation(b *testing.B) {
 	dir := filepath.Join(b.TempDir(), "data")
 	s := openAt(b, filepath.Join(dir, "gatehouse.db"))
-	grouped, _ := s.dialect.steps.(*groupCommit)
+	grouped, _ := s.steps.(*groupCommit)
 	generations := manyFamilies(b, s)
 	var synced, alone float64 // a second
 	b.Run("fsync", func(b *testing.B) { synced = benchmarkSync(b, dir) })
@@ -42,7 +42,7 @@ func BenchmarkDurableRotation(b *testing.B) {
 	}{{"one by one", oneByOne{grouped}}, {"grouped", grouped}} {
 		for _, callers := range []int{1, 16, 64} {
 			b.Run(fmt.Sprintf("%s/%d callers", c.name, callers), func(b *testing.B) {
-				s.dialect.steps = c.runner
+				s.steps = c.runner
 				rate := benchmarkRotation(b, s, generations, callers)
 				if callers == 1 && c.runner != runner(grouped) {
 					alone = rate

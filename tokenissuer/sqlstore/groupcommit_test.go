@@ -37,7 +37,7 @@ func newGroup(t *testing.T) *group {
 		must(t, err)
 	}
 	g.store = s
-	g.groupCommit = s.dialect.steps.(*groupCommit)
+	g.groupCommit = s.steps.(*groupCommit)
 	return g
 }
 

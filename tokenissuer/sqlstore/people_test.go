@@ -107,9 +107,18 @@ func TestTM1StandInsOfPeopleAreNobody(t *testing.T) {
 	if schemes, err := s.PasswordSchemes(t.Context()); err != nil || len(schemes) != 0 {
 		t.Errorf("listed the schemes %q, %v", schemes, err)
 	}
-	origins := []tokenissuer.GrantType{tokenissuer.AuthorizationCode, tokenissuer.BrowserSession, tokenissuer.AdminCreated}
-	if ended, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{Origins: origins}, ending()); err != nil || len(ended) != 0 {
-		t.Errorf("ended %+v, %v", ended, err)
+	for _, which := range []tokenissuer.FamilyFilter{{UserID: standIn}, {ClientID: standIn}} {
+		if ended, err := s.EndFamilies(t.Context(), which, ending()); err != nil || len(ended) != 0 {
+			t.Errorf("ended %+v, %v", ended, err)
+		}
+	}
+	for name, err := range map[string]error{
+		"redeemed": s.RedeemCode(t.Context(), standIn, 1, time.Now(), time.Now(), 3),
+		"rotated":  s.RotateRefreshToken(t.Context(), standIn, 0, time.Now()),
+	} {
+		if !errors.Is(err, tokenissuer.ErrSpent) {
+			t.Errorf("the stand-in was %s: %v", name, err)
+		}
 	}
 	if _, err := s.DropFamilies(t.Context(), time.Now().AddDate(5000, 0, 0)); err != nil {
 		t.Error(err)

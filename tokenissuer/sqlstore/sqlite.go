@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/pressly/goose/v3"
 	"modernc.org/sqlite"
@@ -52,8 +53,9 @@ func OpenSQLite(ctx context.Context, path string, options Options) (*Store, erro
 	if err := checkSQLite(ctx, write); err != nil {
 		return fail(errors.Join(err, read.Close(), write.Close()))
 	}
-	steps := newGroupCommit(write, options)
-	s, err := open(ctx, write, read, dialect{steps: steps, goose: goose.DialectSQLite3, erase: truncateLog}, options)
+	s, err := open(ctx, write, read, dialect{
+		goose: goose.DialectSQLite3, erase: truncateLog, newRunner: newGroupCommit,
+	}, options)
 	if err != nil {
 		return fail(err)
 	}
@@ -96,13 +98,44 @@ func checkSQLite(ctx context.Context, db *sql.DB) error {
 // truncateLog moves the write-ahead log into the database and empties it, so that no older state of a page is left.
 func truncateLog(ctx context.Context, db *sql.DB) error {
 	var busy, logged, moved int
-	if err := db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &logged, &moved); err != nil {
+	return awaitLock(ctx.Done(), func() error {
+		err := db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &logged, &moved)
+		if err == nil && busy != 0 {
+			err = errLogInUse
+		}
 		return err
+	})
+}
+
+// errLogInUse: somebody reads an older state, or writes.
+var errLogInUse = errors.New("the write-ahead log is in use")
+
+const (
+	// lockPatience is how long a step waits for another process's.
+	lockPatience = 2 * time.Second
+	// lockPoll is how often it asks. SQLite's own waiting sleeps a tenth of a second between two questions in the end,
+	// and a process that commits without a pause is hardly ever met in that way.
+	lockPoll = time.Millisecond
+)
+
+// awaitLock tries something until no other process is in its way, patience or stop ends it.
+func awaitLock(stop <-chan struct{}, try func() error) error {
+	for end := time.Now().Add(lockPatience); ; {
+		err := try()
+		if !isBusy(err) || !time.Now().Before(end) {
+			return err
+		}
+		select {
+		case <-stop:
+			return err
+		case <-time.After(lockPoll):
+		}
 	}
-	if busy != 0 {
-		return errors.New("the write-ahead log is in use")
-	}
-	return nil
+}
+
+func isBusy(err error) bool {
+	var failure *sqlite.Error
+	return errors.Is(err, errLogInUse) || errors.As(err, &failure) && failure.Code()&0xff == sqlite3.SQLITE_BUSY
 }
 
 // explainSQLite puts what an operator can do before the driver's words.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
@@ -73,8 +74,9 @@ func TestSettingsOfEveryConnection(t *testing.T) {
 		name      string
 		db        *sql.DB
 		queryOnly string
-	}{{"writer", s.write, "0"}, {"reader", s.read, "1"}} {
-		want := map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "2000", "foreign_keys": "1",
+		timeout   string
+	}{{"writer", s.write, "0", "0"}, {"reader", s.read, "1", "2000"}} {
+		want := map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": pool.timeout, "foreign_keys": "1",
 			"secure_delete": "1", "trusted_schema": "0", "query_only": pool.queryOnly}
 		for range pool.db.Stats().MaxOpenConnections {
 			conn, err := pool.db.Conn(t.Context()) // kept until the end, so that the next one is another
@@ -171,6 +173,38 @@ func TestManyWriters(t *testing.T) {
 	if len(list) != 320 {
 		t.Errorf("%d clients are stored, want 320", len(list))
 	}
+}
+
+// TestAwaitLockAsksOften: another process that commits without a pause lets go for some microseconds between two
+// commits, which SQLite's own way of waiting, ten questions a second, seldom meets.
+func TestAwaitLockAsksOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries, start := 0, time.Now()
+		locked := func() error { tries++; return errLogInUse }
+		if err := awaitLock(nil, locked); !errors.Is(err, errLogInUse) || tries < 1000 || time.Since(start) != lockPatience {
+			t.Errorf("after %d tries in %v got %v", tries, time.Since(start), err)
+		}
+		tries = 0
+		if err := awaitLock(nil, func() error {
+			if tries == 3 {
+				return nil
+			}
+			return locked()
+		}); err != nil || tries != 3 {
+			t.Errorf("after %d tries got %v", tries, err)
+		}
+		tries = 0
+		stop := make(chan struct{})
+		close(stop)
+		if err := awaitLock(stop, locked); !errors.Is(err, errLogInUse) || tries != 1 {
+			t.Errorf("stopped, after %d tries got %v", tries, err)
+		}
+		tries = 0
+		broken := errors.New("broken")
+		if err := awaitLock(nil, func() error { tries++; return broken }); !errors.Is(err, broken) || tries != 1 {
+			t.Errorf("another failure was tried %d times and gave %v", tries, err)
+		}
+	})
 }
 
 // TestStepsAreWhole breaks the second half of each step. The first half must not stay.

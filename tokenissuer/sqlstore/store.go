@@ -21,7 +21,7 @@ var _ tokenissuer.Store = (*Store)(nil)
 
 // Options are what an opening may be told. The zero value works.
 type Options struct {
-	// Warn is told what was found wrong and put right, at the opening and later, one call at a time; nil: nobody is.
+	// Warn is told what was found wrong and put right, at the opening and later, by any goroutine; nil: nobody is.
 	Warn func(message string)
 }
 
@@ -37,6 +37,7 @@ type Store struct {
 	options Options
 	write   *sql.DB
 	read    *sql.DB
+	steps   runner // nil until the schema is there
 
 	statements
 }
@@ -66,8 +67,6 @@ type runner interface {
 
 // dialect is all that differs between databases once they are open.
 type dialect struct {
-	// steps runs the steps. The Store closes it.
-	steps runner
 	// goose is the dialect's name in the migration library.
 	goose goose.Dialect
 	// erase makes what has been overwritten or deleted leave the database's files.
@@ -75,22 +74,28 @@ type dialect struct {
 	// shareLock is what stands behind a SELECT whose answer must hold until the commit; empty where steps run one
 	// after the other.
 	shareLock string
+	// newRunner starts what runs the steps once the schema is there. The Store closes it.
+	newRunner func(ctx context.Context, write *sql.DB, options Options) (runner, error)
 }
 
 // open brings the schema up to date and prepares the statements of the hot path. The Store owns both handles, also
 // when open fails.
 func open(ctx context.Context, write, read *sql.DB, d dialect, options Options) (*Store, error) {
 	s := &Store{dialect: d, options: options, write: write, read: read}
-	err := s.migrate(ctx)
-	for _, next := range []func(context.Context) error{s.addStandIn, s.addStandInUser, s.addStandInFamily, s.prepare} {
-		if err == nil {
-			err = next(ctx)
+	for _, next := range []func(context.Context) error{
+		s.migrate, s.start, s.addStandIn, s.addStandInUser, s.addStandInFamily, s.prepare,
+	} {
+		if err := next(ctx); err != nil {
+			return nil, errors.Join(err, s.Close())
 		}
 	}
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
 	return s, nil
+}
+
+// start lets steps begin.
+func (s *Store) start(ctx context.Context) (err error) {
+	s.steps, err = s.dialect.newRunner(ctx, s.write, s.options)
+	return err
 }
 
 // prepare fills statements.
@@ -128,7 +133,9 @@ func (s *Store) Ping(ctx context.Context) error {
 
 // Close ends the store. Closing it again does nothing.
 func (s *Store) Close() error {
-	s.dialect.steps.close()
+	if s.steps != nil {
+		s.steps.close()
+	}
 	// The handles close the statements with their connections. Readers go first: the last connection to leave an SQLite
 	// file clears its log, and must be able to write.
 	if err := errors.Join(s.read.Close(), s.write.Close()); err != nil {
@@ -152,7 +159,7 @@ func (s *Store) statement(ctx context.Context, name string, do work) error {
 }
 
 func (s *Store) run(ctx context.Context, name string, j job) error {
-	if err := s.dialect.steps.run(ctx, j); err != nil {
+	if err := s.steps.run(ctx, j); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -62,11 +63,12 @@ func watch(t *testing.T, s tokenissuer.Store, user string, families int, end fun
 	})
 }
 
-// bornBeside races the end of a user with the birth of families of it. Each is either refused, and then nothing is
-// there, or has ended with the user; once the end is acknowledged none lives. Stores are two on one place, or one twice.
+// bornBeside lets families of a user be born one after the other, by several callers, until they are told that the user
+// is not any more what it was, while the user is ended. What was refused is not there, what was not has ended with the
+// user, and once the end is acknowledged none lives. Stores are two on one place, or one twice.
 func bornBeside(t *testing.T, ending, adding tokenissuer.Store, u *tokenissuer.User, round string, end func() ([]tokenissuer.Revocation, error)) {
 	t.Helper()
-	const births = 8
+	const callers = 3
 	noneLives := func() error {
 		list, err := ending.FamiliesOf(t.Context(), u.ID, time.Time{})
 		if len(list) != 0 {
@@ -75,36 +77,45 @@ func bornBeside(t *testing.T, ending, adding tokenissuer.Store, u *tokenissuer.U
 		return err
 	}
 	var ended []tokenissuer.Revocation
-	errs := race(1+births, func(i int) (err error) {
-		if i < births {
-			return adding.AddFamily(t.Context(), familyOf(u, fmt.Sprint(round, " ", i)))
+	var births [callers][]string
+	var refused [callers]string
+	errs := race(callers+1, func(i int) (err error) {
+		if i == callers {
+			if ended, err = end(); err != nil {
+				return err
+			}
+			return noneLives()
 		}
-		if ended, err = end(); err != nil {
-			return err
+		for {
+			id := fmt.Sprint(round, " ", i, " ", len(births[i]))
+			if err := adding.AddFamily(t.Context(), familyOf(u, id)); err != nil {
+				refused[i] = id
+				return err
+			}
+			births[i] = append(births[i], id)
+			if len(births[i])%8 == 0 {
+				runtime.Gosched() // so that the end gets its turn on one processor, too
+			}
 		}
-		return noneLives()
 	})
-	must(t, errs[births])
+	must(t, errs[callers])
 	must(t, noneLives())
-	var born []string
-	for i, err := range errs[:births] {
-		id := fmt.Sprint(round, " ", i)
-		if err != nil {
-			mustBe(t, err, tokenissuer.ErrStale)
-			noFamily(t, ending, id)
-			continue
-		}
-		born = append(born, id)
-		if at := readFamily(t, ending, id).RevokedAt; !sameTime(at, theEnd.At) {
-			t.Fatalf("family %q has ended at %v, want %v", id, at, theEnd.At)
-		}
+	for i, err := range errs[:callers] {
+		mustBe(t, err, tokenissuer.ErrStale)
+		noFamily(t, ending, refused[i])
 	}
-	var revoked []string
+	born, revoked := slices.Concat(births[:]...), make([]string, 0, len(ended))
 	for _, r := range ended {
 		revoked = append(revoked, r.ID)
 	}
+	slices.Sort(born)
 	if slices.Sort(revoked); !slices.Equal(revoked, born) {
-		t.Fatalf("families %q were born, and %q ended", born, revoked)
+		t.Fatalf("round %s: families %q were born, and %q ended", round, born, revoked)
+	}
+	for _, id := range born {
+		if at := readFamily(t, ending, id).RevokedAt; !sameTime(at, theEnd.At) {
+			t.Fatalf("family %q has ended at %v, want %v", id, at, theEnd.At)
+		}
 	}
 }
 
@@ -164,6 +175,7 @@ func rotationBesideTheEnd(t *testing.T, ending, rotating tokenissuer.Store, roun
 					return errors.New("a family was rotated after its end was acknowledged")
 				}
 				want.Generation, want.RotatedAt = want.Generation+1, at
+				runtime.Gosched() // so that the end gets its turn on one processor, too
 			}
 		})
 		must(t, errs[0])

@@ -25,7 +25,7 @@ func Run(t *testing.T, open func(t *testing.T) tokenissuer.Store) {
 	for _, part := range [][]check{
 		clientChecks, secretChecks, revokeClientChecks, userChecks, userChangeChecks, organisationChecks,
 		familyChecks, familyUserChecks, codeChecks, refreshChecks, endingChecks, familyRaceChecks, dropChecks,
-		keyChecks, revocationChecks, feedChecks, lifeChecks,
+		keyChecks, revocationChecks, feedChecks, declarationChecks, lifeChecks,
 	} {
 		for _, c := range part {
 			t.Run(c.name, func(t *testing.T) {

@@ -73,3 +73,11 @@ CREATE TABLE consents (
     decided_at BIGINT,
     PRIMARY KEY (user_id, client_id)
 );
+
+-- What the configuration declared when it was loaded last.
+CREATE TABLE declarations (
+    kind    TEXT NOT NULL,
+    id      TEXT NOT NULL,
+    version TEXT NOT NULL,
+    PRIMARY KEY (kind, id)
+);

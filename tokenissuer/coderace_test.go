@@ -1,0 +1,185 @@
+package tokenissuer_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer" //nolint:revive // these tests read as those of the package do
+)
+
+const racers = 64
+
+// TestT51CodeRedeemedOnceInARace: the 63 that come too late are replays, so what the winner got dies too.
+func TestT51CodeRedeemedOnceInARace(t *testing.T) {
+	f := newFlow(t)
+	for range 10 {
+		code := f.code("conf", parameters("refresh_token"))
+		all := make([]Tokens, racers)
+		errs := together(racers, func(i int) (err error) {
+			all[i], err = f.redeem("conf", code)
+			return err
+		})
+		if n := wins(t, errs, InvalidGrant); n != 1 {
+			t.Fatalf("%d redemptions of one code", n)
+		}
+		for i, err := range errs {
+			if err != nil {
+				if !all[i].AccessToken.IsEmpty() || !all[i].RefreshToken.IsEmpty() {
+					t.Error("tokens come with the error")
+				}
+				continue
+			}
+			f.dead(all[i])
+			_, err := f.refresh("conf", all[i].RefreshToken)
+			wantCode(t, err, InvalidGrant)
+		}
+	}
+}
+
+// TestT51RedemptionRacesTheRightAndAWrongClient: the wrong one neither wins nor spoils it.
+func TestT51RedemptionRacesTheRightAndAWrongClient(t *testing.T) {
+	f := newFlow(t)
+	code := f.code("conf", parameters(""))
+	tokens := make([]Tokens, racers)
+	errs := together(racers, func(i int) (err error) {
+		client := "other"
+		if i == 0 {
+			client = "conf"
+		}
+		tokens[i], err = f.redeem(client, code)
+		return err
+	})
+	if wins(t, errs, InvalidGrant) != 1 || errs[0] != nil {
+		t.Fatalf("%v", errs[0])
+	}
+	f.alive(tokens[0])
+}
+
+// TestT64AFaultOfTheStoreSpendsNothing: whatever step fails, there is no token, and the code is still good.
+func TestT64AFaultOfTheStoreSpendsNothing(t *testing.T) {
+	for _, step := range []string{"Family", "User", "RedeemCode"} {
+		t.Run(step, func(t *testing.T) {
+			f := newFlow(t)
+			code := f.code("conf", parameters("refresh_token"))
+			f.store.fail(step, false)
+			tokens, err := f.redeem("conf", code)
+			wantCode(t, err, TemporarilyUnavailable)
+			if !tokens.AccessToken.IsEmpty() || !tokens.RefreshToken.IsEmpty() {
+				t.Error("tokens come with the error")
+			}
+			f.store.fail("", false)
+			tokens, err = f.redeem("conf", code)
+			f.must(err)
+			f.alive(tokens)
+		})
+	}
+}
+
+// TestT64NoKeySpendsNothing: a code that was spent while nothing could be signed could not be presented again.
+func TestT64NoKeySpendsNothing(t *testing.T) {
+	f := newFlow(t)
+	first := f.tokens("conf", "refresh_token")
+	code := f.code("conf", parameters(""))
+	f.must(f.Keys.Replace(nil, EdDSA))
+	_, err := f.redeem("conf", code)
+	wantCode(t, err, TemporarilyUnavailable)
+	_, err = f.refresh("conf", first.RefreshToken)
+	wantCode(t, err, TemporarilyUnavailable)
+	f.must(f.Keys.Replace([]*SigningKey{flowKey()}, EdDSA))
+	_, err = f.redeem("conf", code)
+	f.must(err)
+	again, err := f.refresh("conf", first.RefreshToken)
+	f.must(err)
+	if again.Repeated {
+		t.Error("the refresh token had been used up")
+	}
+}
+
+// TestT64AReplayThatCannotBeRecordedIsNoSuccess: the family may still live, and the client must come again.
+func TestT64AReplayThatCannotBeRecordedIsNoSuccess(t *testing.T) {
+	f := newFlow(t)
+	code := f.code("conf", parameters(""))
+	tokens, err := f.redeem("conf", code)
+	f.must(err)
+	f.store.fail("EndFamilies", false)
+	_, err = f.redeem("conf", code)
+	wantCode(t, err, TemporarilyUnavailable)
+	f.alive(tokens)
+	f.store.fail("", false)
+	_, err = f.redeem("conf", code)
+	wantReason(t, err, InvalidGrant, ReasonCodeReplayed)
+	f.dead(tokens)
+	f.store.fail("CountCodeFailure", false)
+	r := f.redemption("conf", f.code("conf", parameters("")))
+	r.CodeVerifier = NewSecret(strings.Repeat("a", 43))
+	_, err = f.exchange(r)
+	wantCode(t, err, TemporarilyUnavailable)
+}
+
+// TestF12TheAnswerOfTheStoreIsLost: the step was done, nobody knows. The code is spent, and the retry is a replay; a
+// refresh token gives the same successor.
+func TestF12TheAnswerOfTheStoreIsLost(t *testing.T) {
+	f := newFlow(t)
+	code := f.code("conf", parameters("refresh_token"))
+	f.store.fail("RedeemCode", true)
+	_, err := f.redeem("conf", code)
+	wantCode(t, err, TemporarilyUnavailable)
+	f.store.fail("", false)
+	_, err = f.redeem("conf", code)
+	wantReason(t, err, InvalidGrant, ReasonCodeReplayed)
+
+	first := f.tokens("conf", "refresh_token")
+	f.store.fail("RotateRefreshToken", true)
+	_, err = f.refresh("conf", first.RefreshToken)
+	wantCode(t, err, TemporarilyUnavailable)
+	f.store.fail("", false)
+	second, err := f.refresh("conf", first.RefreshToken)
+	f.must(err)
+	if !second.Repeated {
+		t.Error("the repetition is not marked")
+	}
+	_, err = f.refresh("conf", second.RefreshToken)
+	f.must(err)
+}
+
+// TestTM5ACodeOfAnotherClientCostsWhatAnUnknownOneDoes: both ask the store once, and nothing else.
+func TestTM5ACodeOfAnotherClientCostsWhatAnUnknownOneDoes(t *testing.T) {
+	f := newFlow(t)
+	code, tokens := f.code("conf", parameters("")), f.tokens("conf", "refresh_token")
+	if _, err := f.refresh("other", tokens.RefreshToken); err == nil { // other is remembered now
+		t.Fatal("refreshed")
+	}
+	unknown := func(s Secret) Secret { return NewSecret("0000000000000000000000" + s.Reveal()[22:]) }
+	for name, attempt := range map[string]func() error{
+		"code of another client":          func() error { _, err := f.redeem("other", code); return err },
+		"unknown code":                    func() error { _, err := f.redeem("other", unknown(code)); return err },
+		"refresh token of another client": func() error { _, err := f.refresh("other", tokens.RefreshToken); return err },
+		"unknown refresh token":           func() error { _, err := f.refresh("other", unknown(tokens.RefreshToken)); return err },
+	} {
+		f.store.asked()
+		err := attempt()
+		wantCode(t, err, InvalidGrant)
+		if AsError(err).Description != NewError(InvalidGrant, "").Description {
+			t.Errorf("%s: %s", name, AsError(err).Description)
+		}
+		if asked := f.store.asked(); len(asked) != 1 || asked[0] != "Family" {
+			t.Errorf("%s: the store was asked for %v", name, asked)
+		}
+	}
+}
+
+// TestT46ACallerThatHasGoneLosesNothing: the request is cancelled before the step, and is not done.
+func TestT46ACallerThatHasGoneLosesNothing(t *testing.T) {
+	f := newFlow(t)
+	code := f.code("conf", parameters(""))
+	gone := canceled()
+	tokens, _, err := f.Exchange(gone, f.redemption("conf", code))
+	wantCode(t, err, TemporarilyUnavailable)
+	if !tokens.AccessToken.IsEmpty() {
+		t.Error("tokens come with the error")
+	}
+	f.wait(time.Second)
+	_, err = f.redeem("conf", code)
+	f.must(err)
+}

@@ -1,0 +1,154 @@
+package tokenissuer_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer" //nolint:revive // these tests read as those of the package do
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
+)
+
+// faultyStore is a store of which one step can fail, before it is done or after.
+type faultyStore struct {
+	*memstore.Store
+
+	mu    sync.Mutex
+	step  string
+	after bool
+	log   []string
+}
+
+// fail makes a step fail; none, when it has no name. After: it is done, and the answer is lost.
+func (s *faultyStore) fail(step string, after bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.step, s.after = step, after
+}
+
+func (s *faultyStore) run(step string, do func() error) error {
+	s.mu.Lock()
+	fails, after := s.step == step, s.after
+	s.log = append(s.log, step)
+	s.mu.Unlock()
+	if fails && !after {
+		return fmt.Errorf("%s: the disk is full", step)
+	}
+	err := do()
+	if fails && err == nil {
+		return fmt.Errorf("%s: the connection was cut", step)
+	}
+	return err
+}
+
+// asked returns the steps since the last call.
+func (s *faultyStore) asked() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	log := s.log
+	s.log = nil
+	return log
+}
+
+// canceled is the context of a caller that has gone.
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// The steps of a store that can fail, each under its own name.
+
+func (s *faultyStore) AddFamily(ctx context.Context, f *TokenFamily) error {
+	return s.run("AddFamily", func() error { return s.Store.AddFamily(ctx, f) })
+}
+
+func (s *faultyStore) Family(ctx context.Context, id string) (f *TokenFamily, err error) {
+	err = s.run("Family", func() error { f, err = s.Store.Family(ctx, id); return err })
+	return f, err
+}
+
+func (s *faultyStore) RedeemCode(ctx context.Context, id string, generation int64, at, expires time.Time, maxFailures int) error {
+	return s.run("RedeemCode", func() error { return s.Store.RedeemCode(ctx, id, generation, at, expires, maxFailures) })
+}
+
+func (s *faultyStore) CountCodeFailure(ctx context.Context, id string) error {
+	return s.run("CountCodeFailure", func() error { return s.Store.CountCodeFailure(ctx, id) })
+}
+
+func (s *faultyStore) RotateRefreshToken(ctx context.Context, id string, generation int64, at time.Time) error {
+	return s.run("RotateRefreshToken", func() error { return s.Store.RotateRefreshToken(ctx, id, generation, at) })
+}
+
+func (s *faultyStore) TouchFamily(ctx context.Context, id string, at time.Time) error {
+	return s.run("TouchFamily", func() error { return s.Store.TouchFamily(ctx, id, at) })
+}
+
+func (s *faultyStore) EndFamilies(ctx context.Context, which FamilyFilter, end Ending) (ended []Revocation, err error) {
+	err = s.run("EndFamilies", func() error { ended, err = s.Store.EndFamilies(ctx, which, end); return err })
+	return ended, err
+}
+
+func (s *faultyStore) FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) (list []*TokenFamily, err error) {
+	err = s.run("FamiliesOf", func() error { list, err = s.Store.FamiliesOf(ctx, userID, expireAfter); return err })
+	return list, err
+}
+
+func (s *faultyStore) DecideRequest(ctx context.Context, id string, expires time.Time) error {
+	return s.run("DecideRequest", func() error { return s.Store.DecideRequest(ctx, id, expires) })
+}
+
+func (s *faultyStore) Consent(ctx context.Context, userID, clientID string) (scopes Scopes, err error) {
+	err = s.run("Consent", func() error { scopes, err = s.Store.Consent(ctx, userID, clientID); return err })
+	return scopes, err
+}
+
+func (s *faultyStore) PutConsent(ctx context.Context, userID, clientID string, scopes Scopes, at time.Time) error {
+	return s.run("PutConsent", func() error { return s.Store.PutConsent(ctx, userID, clientID, scopes, at) })
+}
+
+func (s *faultyStore) DropConsent(ctx context.Context, userID, clientID string) error {
+	return s.run("DropConsent", func() error { return s.Store.DropConsent(ctx, userID, clientID) })
+}
+
+func (s *faultyStore) Revoke(ctx context.Context, r ...Revocation) error {
+	return s.run("Revoke", func() error { return s.Store.Revoke(ctx, r...) })
+}
+
+func (s *faultyStore) Client(ctx context.Context, id string) (c *Client, err error) {
+	err = s.run("Client", func() error { c, err = s.Store.Client(ctx, id); return err })
+	return c, err
+}
+
+func (s *faultyStore) User(ctx context.Context, id string) (u *User, err error) {
+	err = s.run("User", func() error { u, err = s.Store.User(ctx, id); return err })
+	return u, err
+}
+
+func (s *faultyStore) UserByEmail(ctx context.Context, email string) (u *User, err error) {
+	err = s.run("UserByEmail", func() error { u, err = s.Store.UserByEmail(ctx, email); return err })
+	return u, err
+}
+
+func (s *faultyStore) RehashPassword(ctx context.Context, id string, old, hash Secret) error {
+	return s.run("RehashPassword", func() error { return s.Store.RehashPassword(ctx, id, old, hash) })
+}
+
+func (s *faultyStore) PasswordSchemes(ctx context.Context) (schemes []string, err error) {
+	err = s.run("PasswordSchemes", func() error { schemes, err = s.Store.PasswordSchemes(ctx); return err })
+	return schemes, err
+}
+
+func (s *faultyStore) AddFirstSigningKey(ctx context.Context, key StoredKey) error {
+	return s.run("AddFirstSigningKey", func() error { return s.Store.AddFirstSigningKey(ctx, key) })
+}
+
+func (s *faultyStore) SealSigningKey(ctx context.Context, key StoredKey) error {
+	return s.run("SealSigningKey", func() error { return s.Store.SealSigningKey(ctx, key) })
+}
+
+func (s *faultyStore) SigningKeys(ctx context.Context) (keys []StoredKey, err error) {
+	err = s.run("SigningKeys", func() error { keys, err = s.Store.SigningKeys(ctx); return err })
+	return keys, err
+}

@@ -1,0 +1,335 @@
+package tokenissuer_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/argon2"
+
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer" //nolint:revive // these tests read as those of the package do
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
+)
+
+const (
+	flowIssuer   = "https://id.example"
+	callback     = "https://client.example/cb?x=1"
+	userPassword = "correct horse battery staple"
+
+	// verifier and challenge are those of RFC 7636 appendix B.
+	verifier  = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+	challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+)
+
+var flowStart = time.Unix(1_800_000_000, 0)
+
+// flowKey is made once.
+var flowKey = sync.OnceValue(func() *SigningKey {
+	key, err := NewSigningKey(EdDSA, flowStart)
+	if err != nil {
+		panic(err)
+	}
+	return key
+})
+
+// cheapHash is a hash that costs next to nothing, so that a test pays for a dear one only where it signs in.
+var cheapHash = sync.OnceValue(func() Secret {
+	salt := []byte("0123456789abcdef")
+	encode := base64.RawStdEncoding.EncodeToString
+	return NewSecret("$argon2id$v=19$m=64,t=1,p=1$" + encode(salt) + "$" + encode(argon2.IDKey([]byte(userPassword), salt, 1, 64, 1, 32)))
+})
+
+// flow is an Issuer on a store in memory, with the clients of the catalogue's fixture, two organisations and their users.
+type flow struct {
+	*Issuer
+	tb       testing.TB
+	store    *faultyStore
+	registry *Registry
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newFlow(tb testing.TB) *flow {
+	tb.Helper()
+	f := &flow{tb: tb, now: flowStart, store: &faultyStore{Store: memstore.New()}}
+	f.Issuer = f.node()
+	f.registry = &Registry{Issuer: f.Issuer, Stored: f.store}
+	f.populate()
+	return f
+}
+
+// node is an Issuer that has just started: it knows what the store holds.
+func (f *flow) node() *Issuer {
+	f.tb.Helper()
+	keys := new(KeySet)
+	f.must(keys.Replace([]*SigningKey{flowKey()}, EdDSA))
+	master, err := LoadMasterKey(f.tb.Context(), f.store, nil, f.clock())
+	f.must(err)
+	known, _, err := f.store.Revocations(f.tb.Context(), 0)
+	f.must(err)
+	revocations := NewRevocationSet()
+	revocations.Add(known...)
+	revocations.MarkFresh(f.clock())
+	return &Issuer{
+		URL: flowIssuer, Audience: []string{flowIssuer}, Lifetimes: DefaultLifetimes,
+		Scopes:    NewScopeCatalogue(Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
+		Directory: f.store, Authenticated: NewClientCache(), Store: f.store, Keys: keys, Master: master, Passwords: NewPasswords(),
+		PasswordGrant: new(PasswordRules), Revocations: revocations, Attempts: memstore.NewAttempts(1000),
+		AccountLimit: Limit{Failures: 10, Window: time.Minute}, AddressLimit: Limit{Failures: 30, Window: time.Minute},
+		Now: f.clock, Verifier: NewVerifier(flowIssuer, keys, revocations, 5*time.Minute, f.clock),
+	}
+}
+
+func (f *flow) populate() {
+	for _, id := range []string{"acme", "rival"} {
+		_, err := f.registry.AddOrganisation(f.tb.Context(), Organisation{ID: id})
+		f.must(err)
+	}
+	for id, is := range map[string]struct {
+		organisation string
+		role         Role
+	}{
+		"ada": {"acme", RoleAdmin}, "eve": {"acme", RoleAdmin}, "grace": {"acme", RoleGroupManager},
+		"bob": {"acme", RoleBusinessManager}, "mia": {"acme", RoleMember}, "rex": {"rival", RoleGroupManager},
+	} {
+		_, err := f.registry.AddUser(f.tb.Context(), User{
+			ID: "u-" + id, Email: id + "@acme.example", Organisation: is.organisation, Role: is.role, PasswordHash: cheapHash(),
+		}, Secret{})
+		f.must(err)
+	}
+	all := Scopes{ScopePublic, ScopeTrusted, ScopeRefreshToken, ScopeOfflineAccess}
+	code := []GrantType{AuthorizationCode, ClientCredentials}
+	for _, c := range []*Client{
+		{ID: "conf", Grants: append(code, RefreshTokenGrant, PasswordGrant), Scopes: all},
+		{ID: "other", Grants: append(code, RefreshTokenGrant), Scopes: all},
+		{ID: "legacy", Grants: code, Scopes: Scopes{ScopePublic, ScopeTrusted}},
+		{ID: "first", Grants: code, Scopes: all, FirstParty: true},
+		{ID: "pub", Type: PublicClient, Grants: []GrantType{AuthorizationCode, RefreshTokenGrant}, Scopes: all},
+		{ID: "nat", Type: NativeClient, Grants: []GrantType{AuthorizationCode, RefreshTokenGrant}, Scopes: all,
+			RedirectURIs: []string{"http://127.0.0.1/cb", "http://[::1]/cb", "com.example.app:/cb"}},
+	} {
+		f.addClient(c)
+	}
+}
+
+// addClient stores a client, confidential unless it says otherwise.
+func (f *flow) addClient(c *Client) {
+	f.tb.Helper()
+	c.SetDefaults()
+	if !c.IsPublic() {
+		c.Secrets = []ClientSecret{{Digest: NewSecret("secret of " + c.ID).Digest(), CreatedAt: flowStart}}
+	}
+	if c.RedirectURIs == nil {
+		c.RedirectURIs = []string{callback}
+	}
+	f.must(c.Validate())
+	f.must(f.store.AddClient(f.tb.Context(), c))
+}
+
+func (f *flow) must(err error) {
+	f.tb.Helper()
+	if err != nil {
+		f.tb.Fatal(err)
+	}
+}
+
+func (f *flow) clock() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}
+
+// wait lets time pass; the revocations stay fresh.
+func (f *flow) wait(d time.Duration) {
+	f.mu.Lock()
+	f.now = f.now.Add(d)
+	f.mu.Unlock()
+	f.Revocations.MarkFresh(f.clock())
+}
+
+func (f *flow) client(id string) *Client {
+	f.tb.Helper()
+	c, err := f.Directory.Client(f.tb.Context(), id)
+	f.must(err)
+	return c
+}
+
+func (f *flow) user(name string) *User {
+	f.tb.Helper()
+	u, err := f.Directory.User(f.tb.Context(), "u-"+name)
+	f.must(err)
+	return u
+}
+
+// session signs a user in who has just proved a password.
+func (f *flow) session(name string) *Session {
+	f.tb.Helper()
+	s, _, err := f.OpenSession(f.tb.Context(), f.user(name), "a browser", "")
+	f.must(err)
+	return s
+}
+
+// parameters are those of a good request, with a challenge.
+func parameters(scope string) AuthorizationParameters {
+	return AuthorizationParameters{
+		ResponseType: "code", Scope: scope, State: "a state", CodeChallenge: challenge, CodeChallengeMethod: "S256", RedirectURI: callback,
+	}
+}
+
+// read holds a request against the rules.
+func (f *flow) read(clientID string, p AuthorizationParameters) (AuthorizationRequest, error) {
+	f.tb.Helper()
+	client, target, err := f.ResolveRedirect(f.tb.Context(), clientID, p.RedirectURI)
+	f.must(err)
+	return f.ReadAuthorization(client, target, p)
+}
+
+// code is a code for ada, approved as the parameters say.
+func (f *flow) code(clientID string, p AuthorizationParameters) Secret {
+	f.tb.Helper()
+	return f.codeOf("ada", clientID, p)
+}
+
+func (f *flow) codeOf(name, clientID string, p AuthorizationParameters) Secret {
+	f.tb.Helper()
+	r, err := f.read(clientID, p)
+	f.must(err)
+	code, err := f.Approve(f.tb.Context(), &r, f.client(clientID), f.session(name), r.Scopes)
+	f.must(err)
+	return code
+}
+
+// credentials are those of a client: its secret, or its id alone.
+func (f *flow) credentials(clientID string) ClientAuthentication {
+	if c, err := f.store.Store.Client(context.Background(), clientID); err == nil && c.IsPublic() {
+		return ClientAuthentication{PublicID: clientID, Address: "192.0.2.1"}
+	}
+	return ClientAuthentication{Address: "192.0.2.1", Readings: []ClientCredential{{ID: clientID, Secret: NewSecret("secret of " + clientID)}}}
+}
+
+func (f *flow) exchange(r TokenRequest) (Tokens, error) {
+	tokens, _, err := f.Exchange(f.tb.Context(), r)
+	return tokens, err
+}
+
+// redemption is a good request for the code of parameters.
+func (f *flow) redemption(clientID string, code Secret) TokenRequest {
+	return TokenRequest{
+		GrantType: AuthorizationCode, Client: f.credentials(clientID), Code: code, RedirectURI: callback, CodeVerifier: NewSecret(verifier),
+	}
+}
+
+func (f *flow) redeem(clientID string, code Secret) (Tokens, error) {
+	return f.exchange(f.redemption(clientID, code))
+}
+
+func (f *flow) refresh(clientID string, token Secret) (Tokens, error) {
+	return f.narrow(clientID, token, "")
+}
+
+func (f *flow) narrow(clientID string, token Secret, scope string) (Tokens, error) {
+	return f.exchange(TokenRequest{GrantType: RefreshTokenGrant, Client: f.credentials(clientID), RefreshToken: token, Scope: scope})
+}
+
+// tokens are those that ada gave a client.
+func (f *flow) tokens(clientID, scope string) Tokens {
+	f.tb.Helper()
+	tokens, err := f.redeem(clientID, f.code(clientID, parameters(scope)))
+	f.must(err)
+	return tokens
+}
+
+// alive wants the access token to be accepted, dead the reverse.
+func (f *flow) alive(t Tokens) {
+	f.tb.Helper()
+	if _, err := f.Verifier.Verify(t.AccessToken.Reveal(), f.Audience); err != nil {
+		f.tb.Errorf("the access token is refused: %v", err)
+	}
+}
+
+func (f *flow) dead(t Tokens) {
+	f.tb.Helper()
+	if _, err := f.Verifier.Verify(t.AccessToken.Reveal(), f.Audience); err == nil {
+		f.tb.Error("the access token is accepted")
+	}
+}
+
+func wantCode(tb testing.TB, err error, code ErrorCode) {
+	tb.Helper()
+	var e *Error
+	if !errors.As(err, &e) || e.Code != code {
+		tb.Fatalf("got %v, want %s", err, code)
+	}
+}
+
+// wantReason is wantCode for one of several causes of a code.
+func wantReason(tb testing.TB, err error, code ErrorCode, reason string) {
+	tb.Helper()
+	wantCode(tb, err, code)
+	if got := AsError(err).Reason; got != reason {
+		tb.Fatalf("the reason is %s, want %s", got, reason)
+	}
+}
+
+func sameScopes(tb testing.TB, got Scopes, want ...string) {
+	tb.Helper()
+	if !slices.Equal(got, want) {
+		tb.Errorf("scopes %v, want %v", got, want)
+	}
+}
+
+// together runs n calls at once and returns their errors.
+func together(n int, call func(i int) error) []error {
+	var ready, done sync.WaitGroup
+	begin := make(chan struct{})
+	errs := make([]error, n)
+	ready.Add(n)
+	for i := range n {
+		done.Go(func() {
+			ready.Done()
+			<-begin
+			errs[i] = call(i)
+		})
+	}
+	ready.Wait()
+	close(begin)
+	done.Wait()
+	return errs
+}
+
+// wins counts the calls that had no error; the others must have failed with the code.
+func wins(tb testing.TB, errs []error, code ErrorCode) (n int) {
+	tb.Helper()
+	for _, err := range errs {
+		if err == nil {
+			n++
+			continue
+		}
+		wantCode(tb, err, code)
+	}
+	return n
+}
+
+// mint is the token that ada, with conf, creates for a user of her organisation.
+func (f *flow) mint(name string) (Tokens, error) {
+	f.tb.Helper()
+	admin, token := f.admin("ada", "trusted public")
+	return f.IssueForUser(f.tb.Context(), admin, token, "u-"+name)
+}
+
+// admin is an admin with an access token of the scope for conf.
+func (f *flow) admin(name, scope string) (*User, *AccessToken) {
+	f.tb.Helper()
+	tokens, err := f.redeem("conf", f.codeOf(name, "conf", parameters(scope)))
+	f.must(err)
+	token, err := f.Verifier.Verify(tokens.AccessToken.Reveal(), f.Audience)
+	f.must(err)
+	admin, err := f.OrganisationAdmin(f.tb.Context(), token)
+	f.must(err)
+	return admin, token
+}

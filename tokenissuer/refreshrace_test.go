@@ -1,0 +1,140 @@
+package tokenissuer_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer" //nolint:revive // these tests read as those of the package do
+)
+
+// TestT87ParallelRefreshesHaveOneSuccessor: tabs that race all keep their user signed in.
+func TestT87ParallelRefreshesHaveOneSuccessor(t *testing.T) {
+	f := newFlow(t)
+	next := f.tokens("conf", "refresh_token")
+	family := next.Claims.FamilyID
+	for round := range 10 {
+		all := make([]Tokens, racers)
+		errs := together(racers, func(i int) (err error) {
+			all[i], err = f.refresh("conf", next.RefreshToken)
+			return err
+		})
+		if n := wins(t, errs, InvalidGrant); n != racers {
+			t.Fatalf("%d of %d were served", n, racers)
+		}
+		for _, tokens := range all {
+			if tokens.RefreshToken.Reveal() != all[0].RefreshToken.Reveal() {
+				t.Fatal("two successors of one token")
+			}
+			f.alive(tokens)
+		}
+		stored, err := f.store.Family(t.Context(), family)
+		f.must(err)
+		if stored.Generation != int64(round+2) {
+			t.Fatalf("generation %d in round %d", stored.Generation, round)
+		}
+		next = all[0]
+	}
+}
+
+// TestT87WithoutGraceOneWins, and the others are a reuse.
+func TestT87WithoutGraceOneWins(t *testing.T) {
+	f := newFlow(t)
+	f.Lifetimes.RefreshGrace = NoGrace
+	first := f.tokens("conf", "refresh_token")
+	errs := together(racers, func(int) error { _, err := f.refresh("conf", first.RefreshToken); return err })
+	if n := wins(t, errs, InvalidGrant); n != 1 {
+		t.Errorf("%d were served", n)
+	}
+	f.dead(first)
+}
+
+func TestT88ARevokedFamilyStaysRevoked(t *testing.T) {
+	f := newFlow(t)
+	first := f.tokens("conf", "refresh_token")
+	f.must(f.registry.RevokeFamily(t.Context(), first.Claims.FamilyID))
+	_, err := f.refresh("conf", first.RefreshToken)
+	wantCode(t, err, InvalidGrant)
+	f.Issuer = f.node()
+	_, err = f.refresh("conf", first.RefreshToken)
+	wantCode(t, err, InvalidGrant)
+	f.dead(first)
+}
+
+// TestT89RevocationRacesRefresh: once the revocation is acknowledged no access token of the family is accepted, however
+// late it was made.
+func TestT89RevocationRacesRefresh(t *testing.T) {
+	f := newFlow(t)
+	for range 200 {
+		first := f.tokens("conf", "refresh_token")
+		var next Tokens
+		errs := together(2, func(i int) (err error) {
+			if i == 0 {
+				return f.registry.RevokeFamily(t.Context(), first.Claims.FamilyID)
+			}
+			next, err = f.refresh("conf", first.RefreshToken)
+			return err
+		})
+		f.must(errs[0])
+		f.dead(first)
+		if errs[1] == nil {
+			f.dead(next)
+		}
+		_, err := f.refresh("conf", first.RefreshToken)
+		wantCode(t, err, InvalidGrant)
+	}
+}
+
+func TestT89RevocationRacesRedemption(t *testing.T) {
+	f := newFlow(t)
+	for range 100 {
+		code := f.code("conf", parameters("refresh_token"))
+		var tokens Tokens
+		errs := together(2, func(i int) (err error) {
+			if i == 0 {
+				return f.RevokeApplication(t.Context(), f.user("ada"), "conf")
+			}
+			tokens, err = f.redeem("conf", code)
+			return err
+		})
+		f.must(errs[0])
+		if errs[1] == nil {
+			f.dead(tokens)
+			_, err := f.refresh("conf", tokens.RefreshToken)
+			wantCode(t, err, InvalidGrant)
+		}
+	}
+}
+
+func TestAFaultOfTheStoreUsesNoRefreshTokenUp(t *testing.T) {
+	for _, step := range []string{"Family", "User", "RotateRefreshToken"} {
+		t.Run(step, func(t *testing.T) {
+			f := newFlow(t)
+			first := f.tokens("conf", "refresh_token")
+			f.store.fail(step, false)
+			tokens, err := f.refresh("conf", first.RefreshToken)
+			wantCode(t, err, TemporarilyUnavailable)
+			if !tokens.AccessToken.IsEmpty() || !tokens.RefreshToken.IsEmpty() {
+				t.Error("tokens come with the error")
+			}
+			f.store.fail("", false)
+			f.wait(time.Hour)
+			next, err := f.refresh("conf", first.RefreshToken)
+			if f.must(err); next.Repeated {
+				t.Error("it had been used up")
+			}
+		})
+	}
+	t.Run("EndFamilies", func(t *testing.T) {
+		f := newFlow(t)
+		first := f.tokens("conf", "refresh_token")
+		_, err := f.refresh("conf", first.RefreshToken)
+		f.must(err)
+		f.wait(time.Minute)
+		f.store.fail("EndFamilies", false)
+		_, err = f.refresh("conf", first.RefreshToken)
+		wantCode(t, err, TemporarilyUnavailable)
+		f.store.fail("", false)
+		_, err = f.refresh("conf", first.RefreshToken)
+		wantReason(t, err, InvalidGrant, ReasonRefreshReused)
+	})
+}
