@@ -40,20 +40,24 @@ func TestExampleValidates(t *testing.T) {
 // demoClient is the client of the example with its secret.
 var demoClient = regexp.MustCompile(`(?m)^\s*client (\S+) (\S+) \{$`)
 
-// TestExampleServes sends what the README sends: a token request, a call without a token, a call with one. The example
-// runs as it is, but for its ports.
+// startExample runs the example as it is, but for its ports.
+func startExample(t *testing.T) *gatehouse {
+	t.Helper()
+	site, upstream := freeAddr(t), freeAddr(t)
+	port := func(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
+	text := strings.NewReplacer("8080", port(site), "8081", port(upstream)).Replace(readExample(t))
+	g := startGatehouse(t, strings.Replace(text, "{\n", "{\n\tadmin ADMIN\n", 1))
+	g.url = "http://localhost:" + port(site)
+	return g
+}
+
+// TestExampleServes sends what the README sends: a token request, a call without a token, a call with one.
 func TestExampleServes(t *testing.T) {
-	text := readExample(t)
-	client := demoClient.FindStringSubmatch(text)
+	client := demoClient.FindStringSubmatch(readExample(t))
 	if client == nil {
 		t.Fatal("the example declares no client")
 	}
-	site, upstream := freeAddr(t), freeAddr(t)
-	port := func(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
-	text = strings.NewReplacer("8080", port(site), "8081", port(upstream)).Replace(text)
-	g := startGatehouse(t, strings.Replace(text, "{\n", "{\n\tadmin ADMIN\n", 1))
-	g.url = "http://localhost:" + port(site)
-
+	g := startExample(t)
 	if status, _, body := g.get("/orders/1", ""); status != http.StatusUnauthorized {
 		t.Errorf("without a token: %d %s", status, body)
 	}
@@ -64,16 +68,71 @@ func TestExampleServes(t *testing.T) {
 		t.Fatalf("token: %d %s", status, body)
 	}
 	status, _, body = g.get("/orders/1", member(t, body, "access_token"))
-	if want := "GET /orders/1 from subject=demo client=demo scope=public\n"; status != http.StatusOK || body != want {
+	if want := "GET /orders/1 from subject=demo client=demo role= scope=public\n"; status != http.StatusOK || body != want {
 		t.Errorf("with a token: %d %q, want %q", status, body, want)
 	}
 	status, _, body = g.do(http.MethodGet, "/status", "", "X-Auth-Subject", "admin")
-	if want := "GET /status from subject= client= scope=\n"; status != http.StatusOK || body != want {
+	if want := "GET /status from subject= client= role= scope=\n"; status != http.StatusOK || body != want {
 		t.Errorf("the open route: %d %q, want %q", status, body, want)
 	}
 	for path, want := range map[string]int{"/": 404, "/other": 404, "/oauth/nothing": 404, "/.well-known/oauth-authorization-server": 200} {
 		if status, _, body := g.get(path, ""); status != want {
 			t.Errorf("%s: %d %s, want %d", path, status, body, want)
 		}
+	}
+}
+
+// examplePassword is what the example says of its people.
+var examplePassword = regexp.MustCompile(`The password of each is ([a-z-]+);`)
+
+// TestExampleSignsPeopleIn clicks through what a newcomer sees: a page that needs a person, the browser application with
+// its consent, and an admin who obtains a token for a manager.
+func TestExampleSignsPeopleIn(t *testing.T) {
+	found := examplePassword.FindStringSubmatch(readExample(t))
+	if found == nil {
+		t.Fatal("the example does not say the password")
+	}
+	password := found[1]
+	g := startExample(t)
+
+	b := g.browser()
+	p := b.fetch(http.MethodGet, "/portal", "", "Accept", "text/html", "Sec-Fetch-Mode", "navigate")
+	if p.status != http.StatusSeeOther {
+		t.Fatalf("the portal: %d %s", p.status, p.body)
+	}
+	p = b.signIn(b.open(p.header.Get("Location")), "grace@acme.example", password)
+	if want := g.url + "/portal"; p.header.Get("Location") != want {
+		t.Fatalf("after signing in: %d %q, want %q", p.status, p.header.Get("Location"), want)
+	}
+	p = b.open("/portal")
+	if want := "GET /portal from subject=u-grace client=gatehouse role=group_manager scope="; !strings.HasPrefix(p.body, want) {
+		t.Errorf("the portal says %d %q, want %q…", p.status, p.body, want)
+	}
+
+	if app := b.open("/app"); app.status != http.StatusOK || !strings.Contains(app.body, "Connect your Acme account") {
+		t.Errorf("the application: %d %s", app.status, app.body)
+	}
+	r := request{clientID: "notes", redirectURI: g.url + "/app", scope: "trusted public", state: "s", verifier: strings.Repeat("v", 43)}
+	p = b.open(r.path())
+	if !strings.Contains(p.body, "Acme Notes") || !strings.Contains(p.body, "grace@acme.example") {
+		t.Fatalf("the consent page: %d %s", p.status, p.body)
+	}
+	got := g.obtain(r.exchange(b.decide(p, "allow").location().Query().Get("code")))
+	_, _, body := g.get("/orders/17", got.AccessToken)
+	if want := "GET /orders/17 from subject=u-grace client=notes role=group_manager scope=trusted public\n"; body != want {
+		t.Errorf("the application's call: %q, want %q", body, want)
+	}
+
+	admin := g.obtain(url.Values{
+		"grant_type": {"password"}, "email": {"ada@acme.example"}, "password": {password}, "scope": {"trusted"},
+	})
+	status, _, body := g.do(http.MethodPost, "/api/v1/organisations/me/users/u-ben/access_tokens",
+		`{"data":{"id":"u-ben","type":"users"}}`, "Content-Type", "application/vnd.api+json", "Authorization", "Bearer "+admin.AccessToken)
+	if status != http.StatusCreated {
+		t.Fatalf("a token for a member: %d %s", status, body)
+	}
+	minted := member(t, body, "access_token")
+	if status, _, body = g.get("/portal", minted); status != http.StatusOK || !strings.Contains(body, "subject=u-ben") {
+		t.Errorf("the member's token at the portal: %d %s", status, body)
 	}
 }
