@@ -32,8 +32,20 @@ const caddyfile = `{
 	oauth {
 		issuer http://ISSUER
 		client CLIENT SECRET {
-			grants client_credentials
+			grants client_credentials password refresh_token
 			scopes public
+		}
+		password_grant {
+			refresh_tokens
+		}
+		limits {
+			login off
+		}
+		organisation acme
+		user u-ada {
+			email EMAIL
+			password HASH
+			organisation acme
 		}
 	}
 }
@@ -95,6 +107,7 @@ func build(ctx context.Context) error {
 // gateway is a running Caddy with its sites' addresses.
 type gateway struct {
 	process
+	dir                                                                           string // of its files
 	issuer, bare, bareAgain, protected, silent, respond, respondAgain, sameAnswer string
 }
 
@@ -107,11 +120,11 @@ func startGateway(ctx context.Context, o options, gogc int, upstream string) (*g
 			return nil, err
 		}
 	}
-	g := new(gateway)
+	g := &gateway{dir: dir}
 	if temporary {
 		g.remove = dir
 	}
-	replacements := []string{"CLIENT", clientID, "SECRET", clientSecret, "UPSTREAM", upstream}
+	replacements := []string{"CLIENT", clientID, "SECRET", clientSecret, "EMAIL", userEmail, "HASH", userHash, "UPSTREAM", upstream}
 	for _, site := range []struct {
 		word string
 		addr *string

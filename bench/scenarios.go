@@ -23,6 +23,8 @@ type scenario struct {
 var scenarios = []scenario{
 	{"proxy", "What `protect` adds to `reverse_proxy`", 100, (*bench).proxy},
 	{"issue", "Tokens: `client_credentials`, ES256", 100, (*bench).issue},
+	{"refresh", "Refreshes, each of them durable: SQLite, synchronous=FULL", 100, (*bench).refresh},
+	{"signin", "The gate while passwords are guessed: argon2id, 19 MiB, 2 passes", 100, (*bench).signIns},
 	{"refuse", "Refusals beside Caddy's own `respond 401`, which gets the same bytes", 100, (*bench).refuse},
 	{"flood", "Memory under a flood of distinct bad tokens", 100, (*bench).floodMemory},
 	{"memory", "Memory per cached token (GOGC=10)", 10, (*bench).tokenMemory},

@@ -162,8 +162,12 @@ func validateRedirectURI(uri string) error {
 			return errors.New("the host is missing")
 		}
 	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil { // at a semicolon, where some readers see another parameter
+		return errors.New("the query must be pairs that & separates, percent-encoded")
+	}
 	for _, name := range []string{"code", "state", "response", "error", "iss"} {
-		if u.Query().Has(name) {
+		if query.Has(name) {
 			return fmt.Errorf("the query must not hold %q: the answer sets it", name)
 		}
 	}

@@ -128,9 +128,11 @@ func (a *fakeAttempts) Forgive(_ context.Context, bucket string, now time.Time) 
 type fakeStore struct {
 	FamilyStore
 
-	mu    sync.Mutex
-	list  []Revocation
-	fault error
+	mu          sync.Mutex
+	list        []Revocation
+	schemes     []string
+	schemesRead int
+	fault       error
 }
 
 func newFakeStore() *fakeStore { return new(fakeStore) }
@@ -162,4 +164,9 @@ func (s *fakeStore) EndFamilies(ctx context.Context, which FamilyFilter, end End
 
 func (s *fakeStore) RehashPassword(context.Context, string, Secret, Secret) error { return s.fault }
 
-func (s *fakeStore) PasswordSchemes(context.Context) ([]string, error) { return nil, s.fault }
+func (s *fakeStore) PasswordSchemes(context.Context) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.schemesRead++
+	return s.schemes, s.fault
+}

@@ -152,3 +152,16 @@ func (s *faultyStore) SigningKeys(ctx context.Context) (keys []StoredKey, err er
 	err = s.run("SigningKeys", func() error { keys, err = s.Store.SigningKeys(ctx); return err })
 	return keys, err
 }
+
+// faultyDirectory has one user more than the other directory, who could not be registered.
+type faultyDirectory struct {
+	Directory
+	user *User
+}
+
+func (d *faultyDirectory) User(ctx context.Context, id string) (*User, error) {
+	if id == d.user.ID {
+		return d.user, nil
+	}
+	return d.Directory.User(ctx, id)
+}

@@ -43,9 +43,10 @@ type Passwords struct {
 	slots chan struct{}
 }
 
-// NewPasswords returns a Passwords with as many slots as Go uses processors.
+// NewPasswords returns a Passwords with half as many slots as Go uses processors: while somebody guesses passwords, the
+// other half serves everybody else.
 func NewPasswords() *Passwords {
-	return &Passwords{slots: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	return &Passwords{slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
 }
 
 // enter takes a slot, and waits for one for a tenth of a second. Who gets no error must call leave.

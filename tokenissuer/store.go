@@ -104,26 +104,28 @@ type Ending struct {
 type FamilyStore interface {
 	// AddFamily stores a family. ErrStale, and nothing is stored, unless the user is declared or is stored, active and of
 	// the family's UserVersion: who ends a user may rely on it that nothing is born afterwards. ErrSpent when
-	// Code.RequestID is not empty and was decided before.
+	// Code.RequestID is not empty and was decided before; else it is decided now, and stays so for an hour beyond the
+	// family's ExpiresAt.
 	AddFamily(ctx context.Context, family *TokenFamily) error
 	// Family returns a family, whatever its state, as it was after some step that was acknowledged before the call or
 	// runs beside it. ErrNotFound when there is none. It does the same work either way.
 	Family(ctx context.Context, id string) (*TokenFamily, error)
 	// RedeemCode spends the family's code: it sets Code.SpentAt and RotatedAt to at, Generation to generation and ExpiresAt to
-	// expires. Of concurrent calls exactly one succeeds; the others, and any call for a family that was revoked, never had a
-	// code or has had maxFailures wrong verifiers, get ErrSpent and change nothing.
+	// expires. Of concurrent calls exactly one succeeds; the others, and any call for a family that does not exist, was
+	// revoked, never had a code or has had maxFailures wrong verifiers, get ErrSpent and change nothing.
 	RedeemCode(ctx context.Context, id string, generation int64, at, expires time.Time, maxFailures int) error
 	// CountCodeFailure adds one to Code.Failures. Nothing happens when there is no such family.
 	CountCodeFailure(ctx context.Context, id string) error
 	// RotateRefreshToken moves Generation from generation to the next and sets RotatedAt. Of concurrent calls with one
-	// generation exactly one succeeds; the others, and any call for a family that was revoked, get ErrSpent and change
-	// nothing.
+	// generation exactly one succeeds; the others, and any call for a family that does not exist or was revoked, get ErrSpent
+	// and change nothing.
 	RotateRefreshToken(ctx context.Context, id string, generation int64, at time.Time) error
 	// TouchFamily sets RotatedAt of a family that was not revoked, and never moves it back.
 	TouchFamily(ctx context.Context, id string, at time.Time) error
 	// EndFamilies revokes the families that match and records a revocation of each, in one step, and returns those
 	// revocations. Families that were revoked before keep their time and are not among them, except that of which.ID: its
-	// revocation is recorded and returned whatever its state, and also when there is no such family.
+	// revocation is recorded and returned whatever its state, and also when there is no such family. A family of that id
+	// which does not match the other members is left alone.
 	EndFamilies(ctx context.Context, which FamilyFilter, end Ending) ([]Revocation, error)
 	// FamiliesOf lists the user's families that are not revoked and expire after that time, newest first.
 	FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) ([]*TokenFamily, error)

@@ -53,7 +53,7 @@ func (is *Issuer) IssueForUser(ctx context.Context, admin *User, t *AccessToken,
 	}
 	now := is.Now()
 	if err := is.reserve(ctx, is.limited(bucket{"mint\x00" + admin.ID, mintLimit}), "mint_throttled", now); err != nil {
-		return Tokens{}, err
+		return Tokens{}, AsError(err).WithDescription("Too many tokens were created. Try again later.")
 	}
 	f := is.newFamily(target, client, AdminCreated, now)
 	f.AuthTime = time.Time{} // the target has proved nothing

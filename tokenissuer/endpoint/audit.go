@@ -84,7 +84,10 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 		fields = append(fields, zap.String("account", account.account))
 	}
 	if mint, ok := errors.AsType[mintError](err); ok {
-		fields = append(fields, zap.String("admin", mint.admin), zap.String("target", mint.target))
+		fields = append(fields, zap.String("admin", mint.admin))
+		if mint.target != "" {
+			fields = append(fields, zap.String("target", mint.target))
+		}
 	}
 	if cause := e.Unwrap(); cause != nil {
 		fields = append(fields, zap.NamedError("cause", cause))

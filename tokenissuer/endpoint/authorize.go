@@ -41,9 +41,9 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) error {
 		return h.redirectError(w, r, client, target, err)
 	}
 	// A form of the client's sent the browser here with POST, so that it kept its cookies back. Coming again with GET, it
-	// sends them.
+	// sends them. The parameters are written anew: a body may hold bytes that no address can.
 	if r.Method == http.MethodPost && r.Header.Get("Sec-Fetch-Site") == "cross-site" && len(r.Header["Cookie"]) == 0 {
-		seeOther(w, h.prefix+authorizePath+"?"+text)
+		seeOther(w, h.prefix+authorizePath+"?"+url.Values(p).Encode())
 		return nil
 	}
 	// 3. What it needs.

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -63,7 +64,11 @@ func (h *Handler) SessionToken(w http.ResponseWriter, r *http.Request) (tokeniss
 // SignInURL is where a browser goes to sign in, and from where it comes back to the page that it asked for. Only the
 // path and the query are taken from the request: whatever its Host, the browser comes back to the issuer's.
 func (h *Handler) SignInURL(r *http.Request) (string, error) {
-	pending, err := h.issuer.SealReturn(r.URL.RequestURI())
+	path := r.URL.RequestURI()
+	if !strings.HasPrefix(path, "/") { // behind the origin, the target `http:@evil.example/` would name another host
+		return "", errors.New("the request has no path to come back to")
+	}
+	pending, err := h.issuer.SealReturn(path)
 	if err != nil {
 		return "", err
 	}

@@ -98,7 +98,7 @@ func (h *Handler) routeOf(r *http.Request) (route, bool) {
 	if found, ok := h.routes[path]; ok {
 		return found, true
 	}
-	if own, ok := strings.CutPrefix(path, h.prefix); ok && isAdminOperation(own) {
+	if h.isAdminOperation(r.URL) {
 		return route{methodsPost, (*Handler).userToken, (*Handler).refuseJSONAPI}, true
 	}
 	return route{refuse: (*Handler).Refuse}, false

@@ -4,6 +4,8 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"path"
+	"regexp"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -22,11 +24,26 @@ const (
 	maxDocument = 16 << 10
 )
 
-// isAdminOperation tells whether a path is of that operation, or so near to it that no upstream may see it.
-func isAdminOperation(path string) bool {
-	rest, ok := strings.CutPrefix(path, adminPrefix)
+// isAdminOperation tells whether a path is of that operation, or so near to it that no upstream may see it: written
+// so, or read so by an upstream that decodes, that ignores case, empty segments or the parameters of a segment, or that
+// resolves dots.
+func (h *Handler) isAdminOperation(u *url.URL) bool {
+	near := strings.ToLower(u.Path)
+	if !strings.Contains(near, adminSuffix[1:]) { // nearly every path there is
+		return false
+	}
+	near = path.Clean(segmentParameters.ReplaceAllString(strings.ReplaceAll(near, `\`, "/"), ""))
+	prefix, _ := url.PathUnescape(h.prefix) // it was escaped by us
+	return isUsersTokens(u.EscapedPath(), h.prefix) || isUsersTokens(near, strings.ToLower(prefix))
+}
+
+func isUsersTokens(spelling, prefix string) bool {
+	rest, ok := strings.CutPrefix(spelling, prefix+adminPrefix)
 	return ok && strings.Contains(rest, "/users/") && strings.Contains(rest, adminSuffix)
 }
+
+// segmentParameters are what some readers cut off a segment (RFC 3986 §3.3).
+var segmentParameters = regexp.MustCompile(`;[^/]*`)
 
 // userToken gives an organisation's admin a token for a member. The order of checks is part of the contract: nothing is
 // said about a user to somebody who is no admin.
@@ -43,21 +60,21 @@ func (h *Handler) userToken(w http.ResponseWriter, r *http.Request) error {
 	}
 	admin, err := h.issuer.OrganisationAdmin(r.Context(), t)
 	if err != nil {
-		return forClient(err, &tokenissuer.Client{ID: t.ClientID})
+		return forMint(err, t, "")
 	}
 	// 2. In which form.
 	if err := checkMedia(r); err != nil {
-		return err
+		return forMint(err, t, "")
 	}
 	// 3. For whom: body and path say the same.
 	id, err := h.targetOf(w, r)
 	if err != nil {
-		return err
+		return forMint(err, t, "")
 	}
 	// 4. The token.
 	tokens, err := h.issuer.IssueForUser(r.Context(), admin, t, id)
 	if err != nil {
-		return forMint(err, t, admin, id)
+		return forMint(err, t, id)
 	}
 	h.audit.Accepted(r, "token created by an admin", append(issued(tokens),
 		zap.String("admin", admin.ID), zap.String("organisation", admin.Organisation))...)
@@ -65,7 +82,8 @@ func (h *Handler) userToken(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// mintError tells the audit log who wanted a token for whom.
+// mintError tells the audit log who wanted a token for whom. Admin is who asked as one; target is empty where the
+// request was refused before it named somebody.
 type mintError struct {
 	error
 	admin, target string
@@ -73,8 +91,8 @@ type mintError struct {
 
 func (e mintError) Unwrap() error { return e.error }
 
-func forMint(err error, t *tokenissuer.AccessToken, admin *tokenissuer.User, target string) error {
-	return mintError{forClient(err, &tokenissuer.Client{ID: t.ClientID}), admin.ID, target}
+func forMint(err error, t *tokenissuer.AccessToken, target string) error {
+	return mintError{forClient(err, &tokenissuer.Client{ID: t.ClientID}), t.Subject, target}
 }
 
 // targetOf returns the id that path and body agree on.
@@ -87,14 +105,14 @@ func (h *Handler) targetOf(w http.ResponseWriter, r *http.Request) (string, erro
 	if err != nil {
 		return "", err
 	}
-	path := strings.TrimPrefix(r.URL.EscapedPath(), h.prefix)
-	raw := strings.TrimSuffix(strings.TrimPrefix(path, adminUsers), adminSuffix)
+	own := strings.TrimPrefix(r.URL.EscapedPath(), h.prefix)
+	raw := strings.TrimSuffix(strings.TrimPrefix(own, adminUsers), adminSuffix)
 	id, err := url.PathUnescape(raw)
-	if err != nil || adminUsers+raw+adminSuffix != path || raw == "" || strings.Contains(raw, "/") {
+	if err != nil || adminUsers+raw+adminSuffix != own || raw == "" || strings.Contains(raw, "/") || !storable(id) {
 		return "", tokenissuer.NewError(tokenissuer.UserNotFound, "path_unknown")
 	}
-	// One id has one spelling in a path: what needs no encoding is not encoded.
-	if url.PathEscape(id) != raw {
+	// What needs no encoding is not encoded, so that an id is spelled as it is read. Beyond that encoders differ.
+	if needlessEscape.MatchString(raw) {
 		return "", tokenissuer.NewError(tokenissuer.UserNotFound, "path_not_canonical")
 	}
 	if id != inBody {
@@ -102,6 +120,9 @@ func (h *Handler) targetOf(w http.ResponseWriter, r *http.Request) (string, erro
 	}
 	return id, nil
 }
+
+// needlessEscape is an escaped unreserved character (RFC 3986 §2.3).
+var needlessEscape = regexp.MustCompile(`(?i)%(2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AE])`)
 
 // checkMedia holds the request to JSON:API 1.1 §5: its media type without parameters but profile; and an answer of that
 // type must be acceptable. That a charset is named is tolerated.
@@ -165,7 +186,9 @@ func readDocument(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 // parseUserReference reads {"data":{"id":…,"type":"users"}} strictly: no name twice, none that differs from ours in case
 // alone, nothing behind it. Further members are not looked at.
 func parseUserReference(body []byte) (id string, err error) {
-	malformed := documentError(http.StatusBadRequest, "invalid_json", "", "The body is no JSON object, or names a member twice.")
+	// It points at nothing: there may be no value in what is no document.
+	malformed := httpError{status: http.StatusBadRequest, err: tokenissuer.NewError("invalid_json", "invalid_json").
+		WithDescription("The body is no JSON object, or names a member twice.")}
 	var top map[string]jsontext.Value
 	if tooDeep(body) || json.Unmarshal(body, &top) != nil || top == nil || hasVariant(top, "data") {
 		return "", malformed

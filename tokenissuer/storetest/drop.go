@@ -109,36 +109,46 @@ func dropFamiliesForgetsRequests(t *testing.T, s tokenissuer.Store) {
 	mustBe(t, refuse("refused early", late), tokenissuer.ErrSpent)
 }
 
-// dropFamiliesBitByBit: a caller that goes on for as long as there may be more has it all in the end, and what lives is
-// not touched on the way.
+// dropFamiliesBitByBit: a caller that goes on for as long as there may be more has it all in the end, families and
+// requests, and what lives is not touched on the way.
 func dropFamiliesBitByBit(t *testing.T, s tokenissuer.Store) {
 	const families, kept = 2400, 800
-	must(t, errors.Join(race(racers, func(i int) error {
-		for n := i; n < families; n += racers {
-			f := refreshed(fmt.Sprint("f", n))
-			if f.ExpiresAt = now; n%3 == 0 {
-				f.ExpiresAt = now.Add(time.Hour)
+	lives := func(n int) bool { return n%3 == 0 }
+	each := func(step func(n int) error) {
+		t.Helper()
+		must(t, errors.Join(race(racers, func(i int) error {
+			for n := i; n < families; n += racers {
+				if err := step(n); err != nil {
+					return fmt.Errorf("family %d: %w", n, err)
+				}
 			}
-			if err := s.AddFamily(t.Context(), f); err != nil {
-				return err
-			}
+			return nil
+		})...))
+	}
+	each(func(n int) error {
+		f := family(fmt.Sprint("f", n))
+		if f.ExpiresAt = now; lives(n) {
+			f.ExpiresAt = now.Add(100 * time.Hour)
 		}
-		return nil
-	})...))
-	calls := drop(t, s, now.Add(30*time.Minute), families)
+		return s.AddFamily(t.Context(), f)
+	})
+	calls := drop(t, s, now.Add(50*time.Hour), 2*families)
 	list, err := s.FamiliesOf(t.Context(), "ada", time.Time{})
 	must(t, err)
 	if len(list) != kept {
 		t.Errorf("after %d calls %d families are left, want %d", calls, len(list), kept)
 	}
-	for _, f := range list {
-		if !sameTime(f.ExpiresAt, now.Add(time.Hour)) {
-			t.Errorf("family %q is left, which expired at %v", f.ID, f.ExpiresAt)
+	each(func(n int) error {
+		err := s.DecideRequest(t.Context(), fmt.Sprint("request of f", n), now)
+		if !lives(n) {
+			return err
 		}
-	}
-	if calls := drop(t, s, now.Add(30*time.Minute), 0); calls != 1 {
-		t.Errorf("there was nothing left, and it took %d calls", calls)
-	}
+		if !errors.Is(err, tokenissuer.ErrSpent) {
+			return errors.New("its request was forgotten")
+		}
+		_, err = s.Family(t.Context(), fmt.Sprint("f", n))
+		return err
+	})
 }
 
 // dropFamiliesBesideOthers: a family that is given a later end while others are dropped is there or not, but never

@@ -14,7 +14,7 @@ import (
 
 var familyRaceChecks = []check{
 	{"M28FamilyBornBesideAChange", func(t *testing.T, s tokenissuer.Store) { familyBornBesideAChange(t, s, s, raceRounds) }},
-	{"M28FamilyBornBesideARemoval", func(t *testing.T, s tokenissuer.Store) { familyBornBesideARemoval(t, s, s, raceRounds/2) }},
+	{"M28FamilyBornBesideARemoval", func(t *testing.T, s tokenissuer.Store) { familyBornBesideARemoval(t, s, s, raceRounds/3) }},
 	{"T89RotationBesideTheEnd", func(t *testing.T, s tokenissuer.Store) { rotationBesideTheEnd(t, s, s, raceRounds) }},
 	{"T89RedemptionBesideTheEnd", redemptionBesideTheEnd},
 }

@@ -1,0 +1,206 @@
+package tokenissuer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+const knownPassword = "correct horse battery staple"
+
+// Hashes of knownPassword. The first two are as `caddy hash-password` of Caddy 2.11.9 prints them, the third is with
+// dearer parameters than ours.
+const (
+	caddyBcrypt = "$2a$14$IkavRRL/IGJveEyPpsR56u5QWQtN6M1eFOk/AT9YtkYqI35xHe5sW"
+	caddyArgon2 = "$argon2id$v=19$m=47104,t=1,p=1$rS51gu8k9ZHoydZkk5AwbQ$7u01gMnO6GSbQDbZg1PBzf6Z5hWxAEwjVZ84MrIiYVk"
+	dearArgon2  = "$argon2id$v=19$m=65536,t=3,p=4$pyD2WV/LHV/RwGzYo86ApQ$vhHeoEsoSLNl4T0z74OxNF3CziL1bD08l6QUETw7SjM"
+	cheapBcrypt = "$2a$04$961kt94u6AK/SFXnFA1rJeIxUbTrr1rxLSesrR7XbLR7Imw/6D9x2"
+	// longBcrypt is the hash of 72 times "a".
+	longBcrypt = "$2a$04$D3ZOOqDXzjGLLtc00cxroOiDmykK8GbzToSCfp4W8KJ4vima.Chem"
+	// weakArgon2 is that of 64 KiB and one pass.
+	weakArgon2 = "$argon2id$v=19$m=64,t=1,p=1$"
+)
+
+func TestS19HashesOfEveryKindVerify(t *testing.T) {
+	own := hashPassword(NewSecret(knownPassword))
+	for name, hash := range map[string]string{
+		"caddy bcrypt": caddyBcrypt, "caddy argon2id": caddyArgon2, "dear argon2id": dearArgon2, "bcrypt 2a": cheapBcrypt,
+		"bcrypt 2b": "$2b$" + cheapBcrypt[4:], "bcrypt 2y": "$2y$" + cheapBcrypt[4:], "ours": own.Reveal(),
+	} {
+		if err := ValidatePasswordHash(NewSecret(hash)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !verifyPassword(NewSecret(knownPassword), NewSecret(hash)) {
+			t.Errorf("%s: the password is refused", name)
+		}
+		if name == "caddy bcrypt" { // a second for each
+			continue
+		}
+		for _, wrong := range []string{"", knownPassword + "r", knownPassword[1:], strings.ToUpper(knownPassword), hash} {
+			if verifyPassword(NewSecret(wrong), NewSecret(hash)) {
+				t.Errorf("%s: %q is accepted", name, wrong)
+			}
+		}
+	}
+	if again := hashPassword(NewSecret(knownPassword)); again.Reveal() == own.Reveal() {
+		t.Error("two hashes have one salt")
+	}
+	if PasswordScheme(own) != "$argon2id$v=19$m=19456,t=2,p=1" {
+		t.Errorf("new hashes are %s", PasswordScheme(own))
+	}
+}
+
+// TestT77BcryptReadsSeventyTwoBytes: what it does not read is no part of an equal password.
+func TestT77BcryptReadsSeventyTwoBytes(t *testing.T) {
+	for n, want := range map[int]bool{71: false, 72: true, 73: false, 200: false, 1024: false} {
+		if got := verifyPassword(NewSecret(strings.Repeat("a", n)), NewSecret(longBcrypt)); got != want {
+			t.Errorf("%d bytes: %v", n, got)
+		}
+	}
+}
+
+func TestHashesThatAreRefused(t *testing.T) {
+	salt, key := "$rS51gu8k9ZHoydZkk5AwbQ", "$7u01gMnO6GSbQDbZg1PBzf6Z5hWxAEwjVZ84MrIiYVk"
+	argon2id := func(parameters string) string { return "$argon2id$v=19$" + parameters + salt + key }
+	for name, hash := range map[string]string{
+		"plain text": knownPassword, "empty": "", "argon2i": "$argon2i$v=19$m=64,t=1,p=1" + salt + key, "another version": "$argon2id$v=16$m=64,t=1,p=1" + salt + key, "no version": "$argon2id$m=64,t=1,p=1" + salt + key,
+		"memory above 256 MiB": argon2id("m=262145,t=1,p=1"), "huge memory": argon2id("m=4294967296,t=1,p=1"), "passes above 16": argon2id("m=64,t=17,p=1"), "lanes above 255": argon2id("m=64,t=1,p=256"),
+		"no memory": argon2id("m=0,t=1,p=1"), "no passes": argon2id("m=64,t=0,p=1"), "no lanes": argon2id("m=64,t=1,p=0"), "negative": argon2id("m=-64,t=1,p=1"), "signed": argon2id("m=+64,t=1,p=1"), "a parameter less": argon2id("m=64,t=1"),
+		"a parameter more": argon2id("m=64,t=1,p=1,keyid=x"), "another order": argon2id("t=1,m=64,p=1"), "short salt": "$argon2id$v=19$m=64,t=1,p=1$AAAA" + key, "long salt": "$argon2id$v=19$m=64,t=1,p=1$" + strings.Repeat("A", 88) + key,
+		"short key": "$argon2id$v=19$m=64,t=1,p=1" + salt + "$AAAA", "long key": "$argon2id$v=19$m=64,t=1,p=1" + salt + "$" + strings.Repeat("A", 88), "stray bits": "$argon2id$v=19$m=64,t=1,p=1" + salt + key[:43] + "l",
+		"padded": argon2id("m=64,t=1,p=1") + "=", "trailing part": argon2id("m=64,t=1,p=1") + "$", "bcrypt of cost 17": "$2a$17" + cheapBcrypt[6:], "bcrypt of cost 3": "$2a$03" + cheapBcrypt[6:], "bcrypt of no cost": "$2a$xx" + cheapBcrypt[6:],
+		"bcrypt 2x": "$2x$" + cheapBcrypt[4:], "bcrypt cut": cheapBcrypt[:59], "bcrypt longer": cheapBcrypt + "x", "bcrypt of another alphabet": cheapBcrypt[:59] + "=", "SHA-512": "$6$salt$" + strings.Repeat("a", 86),
+	} {
+		if ValidatePasswordHash(NewSecret(hash)) == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+	for _, parameters := range []string{"m=262144,t=1,p=1", "m=64,t=16,p=255"} { // just within
+		if err := ValidatePasswordHash(NewSecret(argon2id(parameters))); err != nil {
+			t.Errorf("%s: %v", parameters, err)
+		}
+	}
+}
+
+// TestT79WhatIsOutdated: cheaper than new hashes. What an operator has made dearer is not made cheaper.
+func TestT79WhatIsOutdated(t *testing.T) {
+	rest := "$rS51gu8k9ZHoydZkk5AwbQ$7u01gMnO6GSbQDbZg1PBzf6Z5hWxAEwjVZ84MrIiYVk"
+	for hash, want := range map[string]bool{
+		caddyBcrypt: true, cheapBcrypt: true, weakArgon2 + rest[1:]: true, "$argon2id$v=19$m=19456,t=1,p=1" + rest: true, "$argon2id$v=19$m=4096,t=16,p=1" + rest: true,
+		hashPassword(NewSecret(knownPassword)).Reveal(): false, caddyArgon2: false, dearArgon2: false,
+	} {
+		if got := isOutdated(NewSecret(hash)); got != want {
+			t.Errorf("%s: %v", hash, got)
+		}
+	}
+}
+
+// TestTM2SpendingCostsWhatVerifyingDoes: the stand-in must be one that the libraries work through.
+func TestTM2SpendingCostsWhatVerifyingDoes(t *testing.T) {
+	for _, hash := range []string{cheapBcrypt, caddyBcrypt, "$2b$12$" + strings.Repeat("a", 53)} {
+		scheme := PasswordScheme(NewSecret(hash))
+		standIn := scheme + "$" + strings.Repeat("a", 53)
+		if scheme != hash[:6] || !isBcrypt(standIn) || ValidatePasswordHash(NewSecret(standIn)) != nil {
+			t.Errorf("%s: the stand-in is %s", scheme, standIn)
+		}
+	}
+	// A malformed hash would be refused before any work.
+	err := bcrypt.CompareHashAndPassword([]byte("$2a$04$"+strings.Repeat("a", 53)), []byte(knownPassword))
+	if !errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
+		t.Errorf("the stand-in fails with %v", err)
+	}
+	for _, hash := range []string{caddyArgon2, dearArgon2, hashPassword(NewSecret(knownPassword)).Reveal()} {
+		scheme := PasswordScheme(NewSecret(hash))
+		parts := strings.Split(scheme, "$")
+		if !strings.HasPrefix(hash, scheme+"$") || len(parts) != 4 {
+			t.Errorf("the scheme of %s is %s", hash, scheme)
+			continue
+		}
+		if params, err := parseArgon2Params(parts[3]); err != nil || params.scheme() != scheme {
+			t.Errorf("%s: %+v, %v", scheme, params, err)
+		}
+	}
+	for _, none := range []string{"", "plain", "$a$b", "$2a$"} {
+		if got := PasswordScheme(NewSecret(none)); got != "" {
+			t.Errorf("%q has the scheme %q", none, got)
+		}
+		spendPassword(NewSecret("x"), none)
+	}
+}
+
+// TestT70AMissCostsAHashOfEveryScheme is told by what is asked: the list is read once a minute, and holds what is
+// declared and what new hashes are.
+func TestT70AMissCostsAHashOfEveryScheme(t *testing.T) {
+	a := newAuthority(t)
+	a.store.schemes = []string{"$2a$04", "$argon2id$v=19$m=64,t=1,p=1"}
+	a.DeclaredSchemes = []string{"$2b$05", "$2a$04"}
+	want := []string{"$2a$04", "$2b$05", currentArgon2.scheme(), "$argon2id$v=19$m=64,t=1,p=1"}
+	for range 3 {
+		got, err := a.schemes.list(t.Context(), a.Issuer)
+		if err != nil || !slices.Equal(got, want) {
+			t.Fatalf("%v, %v", got, err)
+		}
+	}
+	if a.store.schemesRead != 1 {
+		t.Errorf("read %d times", a.store.schemesRead)
+	}
+	a.Add(time.Minute)
+	a.store.fault = errors.New("down")
+	_, err := a.schemes.list(t.Context(), a.Issuer)
+	wantCode(t, err, TemporarilyUnavailable)
+}
+
+// TestT78NoMoreHashesAtOnceThanSlots: who waits for a tenth of a second in vain is sent away.
+func TestT78NoMoreHashesAtOnceThanSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &Passwords{slots: make(chan struct{}, 2)}
+		ctx := context.Background()
+		for range 2 {
+			if err := p.enter(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		began := time.Now()
+		wantCode(t, p.enter(ctx), TemporarilyUnavailable)
+		if waited := time.Since(began); waited != hashPatience {
+			t.Errorf("waited %s", waited)
+		}
+		gone, cancel := context.WithCancel(ctx)
+		cancel()
+		began = time.Now()
+		if wantCode(t, p.enter(gone), TemporarilyUnavailable); time.Since(began) != 0 {
+			t.Error("a caller that has gone waits")
+		}
+		if _, err := p.Hash(ctx, NewSecret(knownPassword)); err == nil {
+			t.Error("a third hash at once")
+		}
+		time.AfterFunc(hashPatience/2, p.leave)
+		if err := p.enter(ctx); err != nil {
+			t.Errorf("a slot was free in time: %v", err)
+		}
+		p.leave()
+		p.leave()
+		if hash, err := p.Hash(ctx, NewSecret(knownPassword)); err != nil || len(p.slots) != 0 || hash.IsEmpty() {
+			t.Errorf("%v, %d slots taken", err, len(p.slots))
+		}
+	})
+	if n := cap(NewPasswords().slots); n < 1 {
+		t.Errorf("%d slots", n)
+	}
+}
+
+func TestPasswordsThatCannotBeSet(t *testing.T) {
+	for password, want := range map[string]bool{
+		"1234567": false, "12345678": true, "ééé": false, "éééé": true, strings.Repeat("a", 1024): true, strings.Repeat("a", 1025): false, "12345678\x00": false, "": false,
+	} {
+		if err := ValidatePassword(NewSecret(password)); (err == nil) != want {
+			t.Errorf("%d bytes: %v", len(password), err)
+		}
+	}
+}

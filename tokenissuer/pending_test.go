@@ -1,0 +1,187 @@
+package tokenissuer_test
+
+import (
+	"encoding/base64"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer" //nolint:revive // these tests read as those of the package do
+)
+
+// pendingRequest is a request with every member, sealed for a browser.
+func (f *flow) pendingRequest() (r AuthorizationRequest, pending, browser Secret) {
+	f.tb.Helper()
+	p := parameters("public trusted")
+	p.Prompt, p.LoginHint, p.UILocales, p.State = "login consent", "ada@acme.example", "de en", "\x00🚪\r\n"
+	r, err := f.read("conf", p)
+	f.must(err)
+	browser = NewBrowser()
+	pending, err = f.SealRequest(&r, browser)
+	f.must(err)
+	return r, pending, browser
+}
+
+func (f *flow) opens(pending, browser Secret) error {
+	_, _, _, err := f.OpenRequest(f.tb.Context(), pending, browser)
+	return err
+}
+
+func TestA64A89ASealedRequestComesBackAsItWas(t *testing.T) {
+	f := newFlow(t)
+	want, pending, browser := f.pendingRequest()
+	f.wait(10 * time.Minute)
+	for name, node := range map[string]*Issuer{"same node": f.Issuer, "another node": f.node()} {
+		got, client, target, err := node.OpenRequest(t.Context(), pending, browser)
+		f.must(err)
+		if !got.At.Equal(want.At) {
+			t.Errorf("%s: at %s, was %s", name, got.At, want.At)
+		}
+		got.At = want.At
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v\nwas %+v", name, got, want)
+		}
+		if client.ID != "conf" || !strings.HasPrefix(target.Code(NewSecret("c")), callback+"&code=c&state=%00") {
+			t.Errorf("%s: %v, %v", name, client.ID, target.Code(NewSecret("c")))
+		}
+	}
+}
+
+// TestA48A89OnlyWhatWeHaveSealedOpens, for the browser that it was made for and for ten minutes.
+func TestA48A89OnlyWhatWeHaveSealedOpens(t *testing.T) {
+	f := newFlow(t)
+	_, pending, browser := f.pendingRequest()
+	f.must(f.opens(pending, browser))
+	text := pending.Reveal()
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	f.must(err)
+	for i := range raw {
+		flipped := append([]byte(nil), raw...)
+		flipped[i] ^= 1
+		if f.opens(NewSecret(base64.RawURLEncoding.EncodeToString(flipped)), browser) == nil {
+			t.Errorf("byte %d changed: it opens", i)
+		}
+	}
+	_, other, _ := f.pendingRequest()
+	elsewhere := newFlow(t) // another installation, with another master key
+	_, foreign, _ := elsewhere.pendingRequest()
+	asReturn, err := f.SealReturn("/oauth/account")
+	f.must(err)
+	device, err := f.Device(f.user("ada"))
+	f.must(err)
+	for name, v := range map[string]struct{ pending, browser Secret }{
+		"another browser": {pending, NewBrowser()}, "no browser": {pending, Secret{}}, "another browser's": {other, browser}, "another installation's": {foreign, browser},
+		"empty": {Secret{}, browser}, "truncated": {NewSecret(text[:len(text)-4]), browser}, "longer": {NewSecret(text + "AAAA"), browser}, "padded": {NewSecret(text + "="), browser},
+		"a line break": {NewSecret(text[:8] + "\n" + text[8:]), browser}, "not base64": {NewSecret("{}"), browser}, "plain": {NewSecret(base64.RawURLEncoding.EncodeToString([]byte(`{"at":1800000000,"value":{}}`))), browser},
+		"sealed for a return": {asReturn, browser}, "sealed for a device": {device, browser}, "sealed for a device, no browser": {device, Secret{}}, "long": {NewSecret(strings.Repeat("A", 1<<16)), browser},
+	} {
+		if err := f.opens(v.pending, v.browser); err == nil || AsError(err).Code != InvalidRequest {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	f.wait(10*time.Minute + time.Second)
+	wantCode(t, f.opens(pending, browser), InvalidRequest)
+}
+
+func TestASealFromTheFutureDoesNotOpen(t *testing.T) {
+	f := newFlow(t)
+	_, pending, browser := f.pendingRequest()
+	f.wait(-5 * time.Second) // as far as our nodes' clocks may be apart
+	f.must(f.opens(pending, browser))
+	f.wait(-time.Second)
+	wantCode(t, f.opens(pending, browser), InvalidRequest)
+}
+
+// TestA83TheClientHasGoneMeanwhile: the client and its redirect URI are looked at again.
+func TestA83TheClientHasGoneMeanwhile(t *testing.T) {
+	f := newFlow(t)
+	_, pending, browser := f.pendingRequest()
+	f.store.fail("Client", false)
+	wantCode(t, f.opens(pending, browser), TemporarilyUnavailable)
+	f.store.fail("", false)
+	f.must(f.registry.DisableClient(t.Context(), "conf"))
+	wantReason(t, f.opens(pending, browser), InvalidRequest, "client_unknown")
+	f.must(f.registry.EnableClient(t.Context(), "conf"))
+	f.must(f.opens(pending, browser))
+	f.must(f.registry.RemoveClient(t.Context(), "conf"))
+	wantReason(t, f.opens(pending, browser), InvalidRequest, "client_unknown")
+}
+
+func TestA83TheUserHasGoneMeanwhile(t *testing.T) {
+	f := newFlow(t)
+	s := f.session("ada")
+	r, err := f.read("conf", parameters("public"))
+	f.must(err)
+	f.must(f.registry.SetUserStatus(t.Context(), "u-ada", UserDisabled))
+	_, err = f.Approve(t.Context(), &r, f.client("conf"), s, r.Scopes)
+	wantReason(t, err, InvalidGrant, "user_changed")
+	if _, err := f.store.Consent(t.Context(), "u-ada", "conf"); err == nil {
+		t.Error("what was not granted is remembered as consent")
+	}
+	// It was not decided either: whoever it is now may still answer.
+	_, err = f.Approve(t.Context(), &r, f.client("conf"), f.session("eve"), r.Scopes)
+	f.must(err)
+}
+
+func TestA60A63FormTokensBelongToABrowserAndAForm(t *testing.T) {
+	f := newFlow(t)
+	browser := NewBrowser()
+	names := []string{"/oauth/consent", "session", "pending"}
+	token := f.FormToken(browser, names...)
+	form, genuine := f.OpenFormToken(token, browser, names...)
+	if again, also := f.node().OpenFormToken(token, browser, names...); !genuine || !also || form == "" || again != form {
+		t.Fatal("a good token is refused, or names another form on another node")
+	}
+	if other, _ := f.OpenFormToken(f.FormToken(browser, names...), browser, names...); other == form {
+		t.Error("two forms have one name")
+	}
+	text := token.Reveal()
+	for name, v := range map[string]struct {
+		token, browser Secret
+		names          []string
+	}{
+		"another browser": {token, NewBrowser(), names}, "no browser": {f.FormToken(Secret{}, "x"), Secret{}, []string{"x"}},
+		"another page": {token, browser, []string{"/oauth/login", "session", "pending"}}, "another session": {token, browser, []string{"/oauth/consent", "other", "pending"}},
+		"another request": {token, browser, []string{"/oauth/consent", "session", "other"}}, "names run together": {token, browser, []string{"/oauth/consent", "sessionpending"}},
+		"one name less": {token, browser, names[:2]}, "empty": {Secret{}, browser, names}, "cut": {NewSecret(text[:64]), browser, names}, "longer": {NewSecret(text + "0"), browser, names},
+		"another nonce": {NewSecret(f.FormToken(browser, names...).Reveal()[:22] + text[22:]), browser, names}, "browser as token": {browser, browser, names},
+	} {
+		if _, genuine := f.OpenFormToken(v.token, v.browser, v.names...); genuine {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// TestA60AFormOpensOneSession: what the same form brings a second time is a replay.
+func TestA60AFormOpensOneSession(t *testing.T) {
+	f := newFlow(t)
+	browser := NewBrowser()
+	form, genuine := f.OpenFormToken(f.FormToken(browser, "x"), browser, "x")
+	if !genuine {
+		t.Fatal("a good token is refused")
+	}
+	errs := together(racers, func(int) error { _, _, err := f.OpenSession(t.Context(), f.user("ada"), "", form); return err })
+	if n := wins(t, errs, InvalidRequest); n != 1 {
+		t.Errorf("%d sessions of one form", n)
+	}
+}
+
+func TestAReturnIsOursForTenMinutes(t *testing.T) {
+	f := newFlow(t)
+	sealed, err := f.SealReturn("/oauth/account?x=1")
+	f.must(err)
+	if path, err := f.OpenReturn(sealed); err != nil || path != "/oauth/account?x=1" {
+		t.Errorf("%q, %v", path, err)
+	}
+	_, pending, _ := f.pendingRequest()
+	for name, wrong := range map[string]Secret{"path": NewSecret("/oauth/account"), "request": pending, "empty": {}} {
+		if path, err := f.OpenReturn(wrong); err == nil {
+			t.Errorf("%s: %q", name, path)
+		}
+	}
+	f.wait(10*time.Minute + time.Second)
+	if _, err := f.OpenReturn(sealed); err == nil {
+		t.Error("it opens after ten minutes")
+	}
+}

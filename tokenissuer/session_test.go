@@ -1,0 +1,254 @@
+package tokenissuer_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer" //nolint:revive // these tests read as those of the package do
+)
+
+// open signs a user in and returns the session with its cookie.
+func (f *flow) open(name string) (*Session, Secret) {
+	f.tb.Helper()
+	s, cookie, err := f.OpenSession(f.tb.Context(), f.user(name), "a browser", "")
+	f.must(err)
+	return s, cookie
+}
+
+// signedIn tells whether the cookie still is a session.
+func (f *flow) signedIn(cookie Secret) bool {
+	f.tb.Helper()
+	s, err := f.Session(f.tb.Context(), cookie)
+	f.must(err)
+	return s != nil
+}
+
+func TestA70A87EverySignInHasASessionOfItsOwn(t *testing.T) {
+	f := newFlow(t)
+	seen := make(map[string]bool)
+	for range 20 {
+		s, cookie := f.open("ada")
+		if seen[cookie.Reveal()] || seen[s.Family.ID] || len(cookie.Reveal()) != 65 {
+			t.Fatal("a session id came twice, or is short")
+		}
+		seen[cookie.Reveal()], seen[s.Family.ID] = true, true
+	}
+	s, cookie := f.open("ada")
+	got, err := f.Session(t.Context(), cookie)
+	if err != nil || got.User.ID != "u-ada" || got.Family.ID != s.Family.ID || got.Family.Note != "a browser" || !got.Family.AuthTime.Equal(flowStart) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	f.must(f.EndSession(t.Context(), s))
+	if f.signedIn(cookie) {
+		t.Error("a session that was ended lives")
+	}
+}
+
+func TestA73WhatIsNoSession(t *testing.T) {
+	f := newFlow(t)
+	_, cookie := f.open("ada")
+	text := cookie.Reveal()
+	tokens := f.tokens("conf", "refresh_token")
+	code := f.code("conf", parameters(""))
+	_, foreign := newFlow(t).open("ada")
+	for name, wrong := range map[string]Secret{
+		"none": {}, "garbage": NewSecret("garbage"), "cut": NewSecret(text[:64]), "longer": NewSecret(text + "0"), "code": code, "refresh token": tokens.RefreshToken, "access token": tokens.AccessToken,
+		"a code's id with a session's MAC": NewSecret(code.Reveal()[:22] + text[22:]), "another installation's": foreign, "family": NewSecret(tokens.Claims.FamilyID),
+	} {
+		if f.signedIn(wrong) {
+			t.Errorf("%s is a session", name)
+		}
+	}
+}
+
+func TestSessionsEndByThemselves(t *testing.T) {
+	f := newFlow(t)
+	_, idle := f.open("ada")
+	_, used := f.open("ada")
+	for range 6 {
+		f.wait(day)
+		if !f.signedIn(used) {
+			t.Fatal("a session that is used ends")
+		}
+	}
+	f.wait(day)
+	if f.signedIn(idle) {
+		t.Error("a session that rests for 7 days lives")
+	}
+	for range 22 {
+		if !f.signedIn(used) {
+			t.Fatal("a session that is used ends")
+		}
+		f.wait(day)
+	}
+	f.wait(day)
+	if f.signedIn(used) {
+		t.Error("a session lives for longer than 30 days")
+	}
+}
+
+// TestASessionIsSeenOnceAnHour, so that a browser costs no write a page.
+func TestASessionIsSeenOnceAnHour(t *testing.T) {
+	f := newFlow(t)
+	_, cookie := f.open("ada")
+	writes := func() (n int) {
+		f.store.asked()
+		if !f.signedIn(cookie) {
+			t.Fatal("signed out")
+		}
+		for _, step := range f.store.asked() {
+			if step == "TouchFamily" {
+				n++
+			}
+		}
+		return n
+	}
+	f.wait(time.Hour)
+	if n := writes(); n != 0 {
+		t.Errorf("%d writes within the hour", n)
+	}
+	f.wait(time.Second)
+	if n := writes(); n != 1 {
+		t.Errorf("%d writes after it", n)
+	}
+	if n := writes(); n != 0 {
+		t.Errorf("%d writes beside it", n)
+	}
+	for _, step := range []string{"Family", "User"} {
+		f.store.fail(step, false)
+		if s, err := f.Session(t.Context(), cookie); s != nil || AsError(err).Code != TemporarilyUnavailable {
+			t.Errorf("%s fails: %v, %v", step, s, err)
+		}
+	}
+}
+
+// TestT96A71SigningOutEndsTheSessionAndWhatApplicationsHold.
+func TestT96A71SigningOutEndsTheSessionAndWhatApplicationsHold(t *testing.T) {
+	f := newFlow(t)
+	s, cookie := f.open("ada")
+	own, err := f.SessionToken(s)
+	f.must(err)
+	f.alive(own)
+	application, code := f.tokens("conf", "refresh_token"), f.code("other", parameters(""))
+	password, err := f.signInFor("conf", "ada@acme.example", userPassword)
+	f.must(err)
+	_, neighbour := f.open("eve")
+	f.must(f.SignOut(t.Context(), s))
+	if f.signedIn(cookie) {
+		t.Error("the session lives")
+	}
+	for _, dead := range []Tokens{own, application, password} {
+		f.dead(dead)
+	}
+	_, err = f.refresh("conf", application.RefreshToken)
+	wantCode(t, err, InvalidGrant)
+	_, err = f.redeem("other", code)
+	wantCode(t, err, InvalidGrant)
+	if !f.signedIn(neighbour) {
+		t.Error("another user was signed out")
+	}
+}
+
+// TestT96ASignOutThatFailedCanBeRepeated: the session is the last to end.
+func TestT96ASignOutThatFailedCanBeRepeated(t *testing.T) {
+	f := newFlow(t)
+	s, cookie := f.open("ada")
+	application := f.tokens("conf", "refresh_token")
+	f.store.fail("EndFamilies", false)
+	wantCode(t, f.SignOut(t.Context(), s), TemporarilyUnavailable)
+	f.store.fail("", false)
+	if !f.signedIn(cookie) {
+		t.Fatal("the session has ended, and the application's tokens live")
+	}
+	f.must(f.SignOut(t.Context(), s))
+	f.dead(application)
+}
+
+func TestTheTokenOfASession(t *testing.T) {
+	f := newFlow(t)
+	s, _ := f.open("grace")
+	tokens, err := f.SessionToken(s)
+	f.must(err)
+	got := tokens.Claims
+	if got.Subject != "u-grace" || got.ClientID != OwnClientID || got.FamilyID != s.Family.ID || got.Role != "group_manager" || tokens.ExpiresIn != 6*time.Hour || !tokens.RefreshToken.IsEmpty() {
+		t.Errorf("%+v, %+v", tokens, got)
+	}
+	if !got.Scopes.Has(ScopeTrusted) || got.Scopes.Has(ScopeRefreshToken) || got.Scopes.Has(ScopeOfflineAccess) {
+		t.Errorf("scopes %v", got.Scopes)
+	}
+	if got.IsServerToken() {
+		t.Error("it passes for a server token")
+	}
+}
+
+// TestNobodyAuthenticatesAsOurOwnClient, not even with a registration of that name that a store may hold.
+func TestNobodyAuthenticatesAsOurOwnClient(t *testing.T) {
+	f := newFlow(t)
+	if _, _, err := f.registry.AddClient(t.Context(), Client{ID: OwnClientID}); err == nil {
+		t.Error("it was registered")
+	}
+	if _, err := f.registry.AddUser(t.Context(), User{ID: OwnClientID, Email: "x@acme.example", Organisation: "acme"}, Secret{}); err == nil {
+		t.Error("a user of that id was registered")
+	}
+	for name, all := range map[string]Declarations{
+		"client": {Clients: []*Client{{ID: OwnClientID, Type: PublicClient, Grants: []GrantType{AuthorizationCode}}}},
+		"user":   {Users: []*User{{ID: OwnClientID, Email: "x@acme.example", Organisation: "acme", Role: RoleMember, Status: UserActive}}},
+	} {
+		if _, err := NewStaticDirectory(all); err == nil {
+			t.Errorf("a %s of that id was declared", name)
+		}
+	}
+	f.addClient(&Client{ID: OwnClientID, Type: PublicClient})
+	for _, a := range []ClientAuthentication{{PublicID: OwnClientID}, f.credentials(OwnClientID)} {
+		for _, g := range []GrantType{PasswordGrant, RefreshTokenGrant, AuthorizationCode, ClientCredentials} {
+			_, err := f.exchange(TokenRequest{GrantType: g, Client: a, Email: "ada@acme.example", Password: NewSecret(userPassword)})
+			wantCode(t, err, InvalidClient)
+		}
+	}
+}
+
+func TestAccountListsWhatMayActForAUser(t *testing.T) {
+	f := newFlow(t)
+	ctx := context.Background()
+	s, _ := f.open("ada")
+	f.tokens("conf", "public")
+	f.wait(time.Minute)
+	next := f.tokens("conf", "trusted")
+	f.tokens("pub", "public")
+	f.must(f.registry.RevokeFamily(ctx, f.tokens("other", "public").Claims.FamilyID))
+	f.wait(time.Minute)
+	_, err := f.refresh("conf", next.RefreshToken)
+	f.must(err)
+	account, err := f.AccountOf(ctx, f.user("ada"))
+	f.must(err)
+	if len(account.Applications) != 2 || account.Applications[0].Client.ID != "conf" || account.Applications[1].Client.ID != "pub" {
+		t.Fatalf("%+v", account.Applications)
+	}
+	conf := account.Applications[0]
+	if conf.Scopes.Missing(ScopePublic, ScopeTrusted) != "" || !conf.Since.Equal(flowStart) || !conf.LastUsed.Equal(f.clock()) {
+		t.Errorf("%+v", conf)
+	}
+	sessions := len(account.Sessions)
+	if sessions < 1 {
+		t.Fatal("no session")
+	}
+	f.must(f.RevokeApplication(ctx, f.user("ada"), "conf"))
+	f.must(f.EndSessionOf(ctx, f.user("eve"), s.Family.ID)) // not hers
+	account, err = f.AccountOf(ctx, f.user("ada"))
+	if f.must(err); len(account.Applications) != 1 || len(account.Sessions) != sessions {
+		t.Errorf("%d applications, %d sessions", len(account.Applications), len(account.Sessions))
+	}
+	f.dead(next)
+	f.must(f.EndSessionOf(ctx, f.user("ada"), s.Family.ID))
+	account, err = f.AccountOf(ctx, f.user("ada"))
+	if f.must(err); len(account.Sessions) != sessions-1 {
+		t.Errorf("%d sessions", len(account.Sessions))
+	}
+	f.must(f.SignOutEverywhere(ctx, f.user("ada")))
+	account, err = f.AccountOf(ctx, f.user("ada"))
+	if f.must(err); len(account.Applications)+len(account.Sessions) != 0 {
+		t.Errorf("%+v", account)
+	}
+	wantCode(t, f.RevokeApplication(ctx, f.user("ada"), ""), InvalidRequest)
+}

@@ -1,0 +1,274 @@
+package tokenissuer_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer" //nolint:revive // these tests read as those of the package do
+)
+
+// signInFor is the password grant.
+func (f *flow) signInFor(clientID, email, password string) (Tokens, error) {
+	r := TokenRequest{GrantType: PasswordGrant, Email: email, Password: NewSecret(password), Client: ClientAuthentication{Address: "192.0.2.1"}}
+	if clientID != "" {
+		r.Client = f.credentials(clientID)
+	}
+	return f.exchange(r)
+}
+
+func TestT69ThePasswordGrant(t *testing.T) {
+	f := newFlow(t)
+	for _, client := range []string{"conf", ""} {
+		tokens, err := f.signInFor(client, "ada@acme.example", userPassword)
+		f.must(err)
+		f.alive(tokens)
+		sameScopes(t, tokens.Scopes, ScopePublic)
+		if tokens.ExpiresIn != 2419200*time.Second || !tokens.RefreshToken.IsEmpty() || tokens.Claims.Subject != "u-ada" || tokens.Claims.IsServerToken() || !tokens.Claims.AuthTime.Equal(flowStart) {
+			t.Errorf("%q: %+v, %+v", client, tokens, tokens.Claims)
+		}
+	}
+	tokens, err := f.exchange(TokenRequest{GrantType: PasswordGrant, Username: "ada@acme.example", Password: NewSecret(userPassword), Scope: "trusted public"})
+	f.must(err)
+	sameScopes(t, tokens.Scopes, ScopeTrusted, ScopePublic)
+}
+
+// TestT70OneAnswerForEveryFailure, after the same work: a hash under every scheme in use.
+func TestT70OneAnswerForEveryFailure(t *testing.T) {
+	f := newFlow(t)
+	f.must(f.registry.SetUserStatus(t.Context(), "u-bob", UserDisabled))
+	f.must(f.registry.SetUserStatus(t.Context(), "u-mia", UserLocked))
+	_, err := f.registry.AddUser(t.Context(), User{ID: "u-new", Email: "new@acme.example", Organisation: "acme"}, Secret{})
+	f.must(err)
+	refusal := func(email, password string) *Error {
+		f.store.asked()
+		_, err := f.signInFor("conf", email, password)
+		wantCode(t, err, InvalidGrant)
+		for _, step := range f.store.asked() {
+			if step == "RehashPassword" || step == "AddFamily" {
+				t.Errorf("%s: the store was asked for %s", email, step)
+			}
+		}
+		return AsError(err)
+	}
+	want := refusal("ada@acme.example", "wrong password")
+	for name, got := range map[string]*Error{
+		"unknown": refusal("nobody@acme.example", userPassword), "disabled": refusal("bob@acme.example", userPassword), "locked": refusal("mia@acme.example", userPassword),
+		"invited": refusal("new@acme.example", userPassword), "no address": refusal("not an address", userPassword), "an id": refusal("u-ada", userPassword),
+	} {
+		if got.Code != want.Code || got.Reason != want.Reason || got.Description != want.Description || got.RetryAfter != want.RetryAfter {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+// TestT71OneAccountHasOneSpelling, for finding the user and for counting.
+func TestT71OneAccountHasOneSpelling(t *testing.T) {
+	f := newFlow(t)
+	_, err := f.registry.AddUser(t.Context(), User{ID: "u-kim", Email: "kim.é+tag@acme.example", Organisation: "acme", PasswordHash: cheapHash()}, Secret{})
+	f.must(err)
+	spellings := []string{
+		"kim.é+tag@acme.example", "KIM.É+TAG@ACME.EXAMPLE", "kim.e\u0301+tag@acme.example", "\u212aim.é+tag@acme.example", " kim.é+tag@acme.example ", "kim.é+tag@acme.example.", "kim.é+tag@acme.example. .",
+		"kim.é+tag@acme.exampl\uff45", "kim.é+tag@acme.example\u2024", "kim.é+tag@acme.example\u00a0",
+	}
+	for _, spelling := range spellings {
+		if _, err := f.signInFor("", spelling, userPassword); err != nil {
+			t.Errorf("%q: %v", spelling, err)
+		}
+	}
+	for i := range 10 {
+		_, err := f.signInFor("", spellings[i%len(spellings)], "wrong password")
+		wantCode(t, err, InvalidGrant)
+	}
+	for _, spelling := range spellings {
+		_, err := f.signInFor("", spelling, userPassword)
+		wantCode(t, err, RateLimited)
+	}
+	for _, another := range []string{"k\u0131m.é+tag@acme.example", "kim.é@acme.example", "kimé+tag@acme.example", "kim.é+tag@acme.example@acme.example"} {
+		if _, err := f.signInFor("", another, userPassword); AsError(err).Code != InvalidGrant {
+			t.Errorf("%q: %v", another, err)
+		}
+	}
+}
+
+// TestT72OneBucketForAllDoors: the page and the grant count together, for accounts that do not exist too.
+func TestT72OneBucketForAllDoors(t *testing.T) {
+	for _, email := range []string{"ada@acme.example", "nobody@acme.example"} {
+		f := newFlow(t)
+		page := SignInAttempt{Email: strings.ToUpper(email), Password: NewSecret("wrong password"), Address: "198.51.100.7"}
+		for i := range 10 {
+			var err error
+			if i%2 == 0 {
+				_, err = f.SignIn(t.Context(), page)
+			} else {
+				_, err = f.signInFor("conf", email, "wrong password")
+			}
+			wantCode(t, err, InvalidGrant)
+		}
+		f.wait(20 * time.Second)
+		for range 3 {
+			_, err := f.signInFor("", email, userPassword)
+			wantCode(t, err, RateLimited)
+			_, err = f.SignIn(t.Context(), page)
+			wantCode(t, err, RateLimited)
+			if after := AsError(err).RetryAfter; after != 40*time.Second {
+				t.Errorf("retry after %s", after)
+			}
+		}
+		f.wait(40 * time.Second)
+		_, err := f.SignIn(t.Context(), page)
+		wantCode(t, err, InvalidGrant)
+	}
+}
+
+func TestT73ParallelGuessesAreBounded(t *testing.T) {
+	f := newFlow(t)
+	f.AddressLimit = Limit{}
+	errs := together(200, func(int) error { _, err := f.signInFor("", "ada@acme.example", "wrong password"); return err })
+	judged := 0
+	for _, err := range errs {
+		if AsError(err).Code == InvalidGrant {
+			judged++
+		}
+	}
+	if judged > 10 {
+		t.Errorf("%d guesses were judged", judged)
+	}
+}
+
+// TestT75OnePasswordForManyAccounts: the address is throttled, and no account is.
+func TestT75OnePasswordForManyAccounts(t *testing.T) {
+	f := newFlow(t)
+	spray := func(i int) error {
+		_, err := f.signInFor("", strings.Repeat("x", i+1)+"@acme.example", "Spring2027!")
+		return err
+	}
+	for i := range 29 {
+		wantCode(t, spray(i), InvalidGrant)
+	}
+	_, err := f.signInFor("", "ada@acme.example", "Spring2027!")
+	wantCode(t, err, InvalidGrant)
+	wantCode(t, spray(30), RateLimited)
+	_, err = f.SignIn(t.Context(), SignInAttempt{Email: "ada@acme.example", Password: NewSecret(userPassword), Address: "198.51.100.7"})
+	f.must(err)
+}
+
+// TestT76AKnownDeviceIsNotLockedOutByOthers, and its cookie is good for its own account alone.
+func TestT76AKnownDeviceIsNotLockedOutByOthers(t *testing.T) {
+	f := newFlow(t)
+	device, err := f.Device(f.user("ada"))
+	f.must(err)
+	attempt := func(email, password string, device Secret) error {
+		_, err := f.SignIn(t.Context(), SignInAttempt{Email: email, Password: NewSecret(password), Address: "198.51.100.7", Device: device})
+		return err
+	}
+	for range 10 {
+		_, err := f.signInFor("", "ada@acme.example", "wrong password")
+		wantCode(t, err, InvalidGrant)
+	}
+	wantCode(t, attempt("ada@acme.example", userPassword, Secret{}), RateLimited)
+	f.must(attempt("ada@acme.example", userPassword, device))
+	for name, other := range map[string]Secret{"made up": NewSecret("x"), "another installation's": func() Secret { g := newFlow(t); d, _ := g.Device(g.user("ada")); return d }()} {
+		if err := attempt("ada@acme.example", userPassword, other); AsError(err).Code != RateLimited {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	eves, err := f.Device(f.user("eve"))
+	f.must(err)
+	wantCode(t, attempt("ada@acme.example", userPassword, eves), RateLimited)
+	// The device has a limit as well.
+	f.AddressLimit = Limit{}
+	for range 10 {
+		wantCode(t, attempt("ada@acme.example", "wrong password", device), InvalidGrant)
+	}
+	wantCode(t, attempt("ada@acme.example", userPassword, device), RateLimited)
+	f.wait(time.Minute)
+	f.must(attempt("ada@acme.example", userPassword, Secret{}))
+}
+
+// TestSuccessIsNotCounted: who signs in often is not throttled, and does not make others' failures forgotten.
+func TestSuccessIsNotCounted(t *testing.T) {
+	f := newFlow(t)
+	for range 9 {
+		_, err := f.signInFor("", "ada@acme.example", "wrong password")
+		wantCode(t, err, InvalidGrant)
+	}
+	for range 15 {
+		_, err := f.signInFor("", "ada@acme.example", userPassword)
+		f.must(err)
+	}
+	_, err := f.signInFor("", "ada@acme.example", "wrong password")
+	wantCode(t, err, InvalidGrant)
+	_, err = f.signInFor("", "ada@acme.example", userPassword)
+	wantCode(t, err, RateLimited)
+}
+
+func TestAnOutageIsNoFailedAttempt(t *testing.T) {
+	f := newFlow(t)
+	for _, step := range []string{"UserByEmail", "PasswordSchemes"} {
+		f.store.fail(step, false)
+		for range 15 {
+			_, err := f.signInFor("", "ada@acme.example", "wrong password")
+			wantCode(t, err, TemporarilyUnavailable)
+		}
+	}
+	f.store.fail("AddFamily", false)
+	_, err := f.signInFor("", "ada@acme.example", userPassword)
+	wantCode(t, err, TemporarilyUnavailable)
+	f.store.fail("RehashPassword", false)
+	_, err = f.signInFor("", "ada@acme.example", userPassword)
+	f.must(err)
+}
+
+func TestT77PasswordsThatAreNotHashed(t *testing.T) {
+	f := newFlow(t)
+	for name, password := range map[string]string{"long": strings.Repeat("a", 1025), "very long": strings.Repeat("a", 1<<20), "NUL": userPassword + "\x00"} {
+		f.store.asked()
+		_, err := f.signInFor("", "ada@acme.example", password)
+		if AsError(err).Code != InvalidRequest || len(f.store.asked()) != 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, err := f.signInFor("", "ada@acme.example", strings.Repeat("a", 1024))
+	wantCode(t, err, InvalidGrant)
+}
+
+func TestT104ThePasswordGrantsLimits(t *testing.T) {
+	f := newFlow(t)
+	ask := func(edit func(*TokenRequest)) error {
+		r := TokenRequest{GrantType: PasswordGrant, Email: "ada@acme.example", Password: NewSecret(userPassword), Client: f.credentials("conf")}
+		edit(&r)
+		_, err := f.exchange(r)
+		return err
+	}
+	for name, v := range map[string]struct {
+		edit func(*TokenRequest)
+		want ErrorCode
+	}{
+		"client not allowed": {func(r *TokenRequest) { r.Client = f.credentials("other") }, UnauthorizedClient}, "wrong client": {func(r *TokenRequest) { r.Client.Readings[0].Secret = NewSecret("x") }, InvalidClient},
+		"unknown client": {func(r *TokenRequest) { r.Client = ClientAuthentication{PublicID: "x"} }, InvalidClient}, "email is not username": {func(r *TokenRequest) { r.Username = "eve@acme.example" }, InvalidRequest},
+		"no address": {func(r *TokenRequest) { r.Email = "" }, InvalidRequest}, "no password": {func(r *TokenRequest) { r.Password = Secret{} }, InvalidRequest}, "scope": {func(r *TokenRequest) { r.Scope = "reports" }, InvalidScope},
+	} {
+		if err := ask(v.edit); AsError(err).Code != v.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	f.must(ask(func(r *TokenRequest) { r.Username = r.Email }))
+	f.PasswordGrant.Refresh = true
+	for _, client := range []string{"conf", ""} {
+		tokens, err := f.signInFor(client, "ada@acme.example", userPassword)
+		f.must(err)
+		r := TokenRequest{GrantType: RefreshTokenGrant, RefreshToken: tokens.RefreshToken}
+		if client != "" {
+			r.Client = f.credentials(client)
+		}
+		next, err := f.exchange(r)
+		if err != nil || next.ExpiresIn != 28*day {
+			t.Errorf("%q: %v, %v", client, next.ExpiresIn, err)
+		}
+		_, err = f.refresh("other", next.RefreshToken)
+		wantCode(t, err, InvalidGrant)
+	}
+	f.PasswordGrant = nil
+	wantCode(t, ask(func(*TokenRequest) {}), UnsupportedGrantType)
+}

@@ -1,0 +1,201 @@
+package tokenissuer_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer" //nolint:revive // these tests read as those of the package do
+)
+
+// userChanges are what happens to a user after which nothing that was granted before is worth anything.
+var userChanges = map[string]func(f *flow, ctx context.Context) error{
+	"disabled": func(f *flow, ctx context.Context) error {
+		return f.registry.SetUserStatus(ctx, "u-grace", UserDisabled)
+	},
+	"locked":              func(f *flow, ctx context.Context) error { return f.registry.SetUserStatus(ctx, "u-grace", UserLocked) },
+	"disabled and active": disabledAndActive,
+	"deleted":             func(f *flow, ctx context.Context) error { return f.registry.RemoveUser(ctx, "u-grace") },
+	"password changed": func(f *flow, ctx context.Context) error {
+		return f.registry.SetPassword(ctx, "u-grace", NewSecret("another long password"))
+	},
+	"password set again": func(f *flow, ctx context.Context) error {
+		return f.registry.SetPasswordHash(ctx, "u-grace", cheapHash())
+	},
+	"role changed":          func(f *flow, ctx context.Context) error { return f.registry.SetRole(ctx, "u-grace", RoleMember) },
+	"role set again":        func(f *flow, ctx context.Context) error { return f.registry.SetRole(ctx, "u-grace", RoleGroupManager) },
+	"revoked by an admin":   func(f *flow, ctx context.Context) error { return f.registry.RevokeUser(ctx, "u-grace") },
+	"signed out everywhere": func(f *flow, ctx context.Context) error { return f.SignOutEverywhere(ctx, f.user("grace")) },
+	"declared elsewhere": func(f *flow, _ context.Context) error {
+		return f.declare(User{ID: "u-grace", Email: "grace@acme.example", Organisation: "rival", Role: RoleGroupManager, PasswordHash: cheapHash()})
+	},
+}
+
+func disabledAndActive(f *flow, ctx context.Context) error {
+	if err := f.registry.SetUserStatus(ctx, "u-grace", UserDisabled); err != nil {
+		return err
+	}
+	return f.registry.SetUserStatus(ctx, "u-grace", UserActive)
+}
+
+// declare lays a configuration with one user over the store.
+func (f *flow) declare(u User) error {
+	u.SetDefaults()
+	declared, err := NewStaticDirectory(Declarations{Users: []*User{&u}})
+	f.registry.Declared = declared
+	f.Directory = OverlayDirectory{Declared: declared, Stored: f.store}
+	return err
+}
+
+// TestT61T91T96M25NothingOutlivesItsUsersState: codes, refresh tokens, sessions and access tokens, those that an admin
+// has created included.
+func TestT61T91T96M25NothingOutlivesItsUsersState(t *testing.T) {
+	for name, change := range userChanges {
+		t.Run(name, func(t *testing.T) {
+			f := newFlow(t)
+			tokens, err := f.redeem("conf", f.codeOf("grace", "conf", parameters("refresh_token")))
+			f.must(err)
+			minted, err := f.mint("grace")
+			f.must(err)
+			code := f.codeOf("grace", "conf", parameters(""))
+			s, cookie := f.open("grace")
+			before := f.user("grace")
+			neighbour := f.tokens("conf", "refresh_token")
+
+			f.must(change(f, t.Context()))
+
+			_, err = f.redeem("conf", code)
+			wantCode(t, err, InvalidGrant)
+			for _, held := range []Tokens{tokens, minted} {
+				_, err = f.refresh("conf", held.RefreshToken)
+				wantCode(t, err, InvalidGrant)
+			}
+			if f.signedIn(cookie) {
+				t.Error("the session lives")
+			}
+			if name != "declared elsewhere" { // the families have ended with the change; Settle ends what a configuration changes
+				f.dead(tokens)
+				f.dead(minted)
+			}
+			// What was read before the change makes nothing any more.
+			if name != "revoked by an admin" && name != "signed out everywhere" && name != "declared elsewhere" {
+				r, err := f.read("conf", parameters(""))
+				f.must(err)
+				_, err = f.Approve(t.Context(), &r, f.client("conf"), s, r.Scopes)
+				wantCode(t, err, InvalidGrant)
+				_, _, err = f.OpenSession(t.Context(), before, "", "")
+				wantCode(t, err, InvalidGrant)
+			}
+			f.alive(neighbour)
+			_, err = f.refresh("conf", neighbour.RefreshToken)
+			f.must(err)
+		})
+	}
+}
+
+// TestT91AChangeRacesARefresh: whatever comes first, after the change is acknowledged nothing lives.
+func TestT91AChangeRacesARefresh(t *testing.T) {
+	f := newFlow(t)
+	for i := range 100 {
+		tokens, err := f.redeem("conf", f.codeOf("grace", "conf", parameters("refresh_token")))
+		f.must(err)
+		role := []Role{RoleGroupManager, RoleMember}[i%2]
+		var next Tokens
+		errs := together(2, func(i int) (err error) {
+			if i == 0 {
+				return f.registry.SetRole(t.Context(), "u-grace", role)
+			}
+			next, err = f.refresh("conf", tokens.RefreshToken)
+			return err
+		})
+		f.must(errs[0])
+		f.dead(tokens)
+		if errs[1] == nil {
+			f.dead(next)
+			_, err = f.refresh("conf", next.RefreshToken)
+			wantCode(t, err, InvalidGrant)
+		}
+	}
+}
+
+// TestT96AChangeRacesASignIn: a session that was opened beside the change is of the user before or after it, and of the
+// one before nothing lives.
+func TestT96AChangeRacesASignIn(t *testing.T) {
+	f := newFlow(t)
+	for range 100 {
+		before := f.user("grace")
+		var cookie Secret
+		errs := together(2, func(i int) (err error) {
+			if i == 0 {
+				return f.registry.SetPasswordHash(t.Context(), "u-grace", cheapHash())
+			}
+			_, cookie, err = f.OpenSession(t.Context(), before, "", "")
+			return err
+		})
+		f.must(errs[0])
+		if errs[1] == nil && f.signedIn(cookie) {
+			t.Fatal("a session outlives the password that opened it")
+		}
+	}
+}
+
+// TestT61ADeclaredUserIsHeldAgainstTheConfiguration.
+func TestT61ADeclaredUserIsHeldAgainstTheConfiguration(t *testing.T) {
+	base := User{ID: "u-decl", Email: "decl@acme.example", Organisation: "acme", Role: RoleGroupManager, PasswordHash: cheapHash()}
+	for name, v := range map[string]struct {
+		edit  func(*User)
+		lives bool
+	}{
+		"nothing": {func(*User) {}, true}, "name": {func(u *User) { u.Name = "Another" }, true}, "role": {func(u *User) { u.Role = RoleAdmin }, false}, "organisation": {func(u *User) { u.Organisation = "rival" }, false},
+		"status": {func(u *User) { u.Status = UserDisabled }, false}, "password taken away": {func(u *User) { u.PasswordHash = Secret{} }, false},
+		"password": {func(u *User) {
+			u.PasswordHash = NewSecret("$2a$04$xuJPAaEElfM/5KMM.ZXTpuhUTkENPz1Cf9lvNmGnwSnhdlMBpHmvK")
+		}, false},
+		"gone": {func(u *User) { u.ID, u.Email = "u-other", "other@acme.example" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFlow(t)
+			f.must(f.declare(base))
+			tokens, err := f.redeem("conf", f.codeOf("decl", "conf", parameters("refresh_token")))
+			f.must(err)
+			code := f.codeOf("decl", "conf", parameters(""))
+			_, cookie := f.open("decl")
+			changed := base
+			v.edit(&changed)
+			f.must(f.declare(changed))
+			if f.signedIn(cookie) != v.lives {
+				t.Errorf("the session lives: %v", !v.lives)
+			}
+			if _, err := f.redeem("conf", code); (err == nil) != v.lives {
+				t.Errorf("code: %v", err)
+			}
+			if _, err := f.refresh("conf", tokens.RefreshToken); (err == nil) != v.lives {
+				t.Errorf("refresh: %v", err)
+			}
+		})
+	}
+}
+
+func TestWhatTheConfigurationDeclaresIsLeftAlone(t *testing.T) {
+	f := newFlow(t)
+	f.must(f.declare(User{ID: "u-decl", Email: "decl@acme.example", Organisation: "acme", PasswordHash: cheapHash()}))
+	ctx := t.Context()
+	for name, err := range map[string]error{
+		"password": f.registry.SetPassword(ctx, "u-decl", NewSecret("another long password")), "hash": f.registry.SetPasswordHash(ctx, "u-decl", cheapHash()),
+		"role": f.registry.SetRole(ctx, "u-decl", RoleAdmin), "status": f.registry.SetUserStatus(ctx, "u-decl", UserDisabled), "remove": f.registry.RemoveUser(ctx, "u-decl"),
+	} {
+		if !errors.Is(err, ErrDeclared) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// A sign-in does not rehash what no store keeps.
+	f.store.asked()
+	_, err := f.signInFor("", "decl@acme.example", userPassword)
+	f.must(err)
+	for _, step := range f.store.asked() {
+		if step == "RehashPassword" {
+			t.Error("a declared user's hash was replaced")
+		}
+	}
+	f.must(f.registry.RevokeUser(ctx, "u-decl"))
+}
