@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"mime"
@@ -33,20 +32,15 @@ type operation func(*App, *http.Request) (status int, answer any, err error)
 // newAdminAPI lists what an operator can do. GET shows no secret and no hash.
 func newAdminAPI() *adminAPI {
 	a := &adminAPI{mux: http.NewServeMux()}
-	for pattern, op := range map[string]operation{
-		"GET /oauth/clients":                     listClients,
-		"POST /oauth/clients":                    addClient,
-		"GET /oauth/clients/{id}":                showClient,
-		"DELETE /oauth/clients/{id}":             removeClient,
-		"POST /oauth/clients/{id}/rotate-secret": rotateSecret,
-		"POST /oauth/clients/{id}/disable":       disableClient,
-		"POST /oauth/clients/{id}/enable":        enableClient,
-		"POST /oauth/tokens":                     mintToken,
-		"POST /oauth/tokens/explain":             explainToken,
-		"POST /oauth/revocations":                addRevocation,
-		"GET /oauth/keys":                        listKeys,
+	for _, kind := range []struct {
+		what       string // there may be none of
+		operations map[string]operation
+	}{
+		{"client", clientOperations}, {"organisation", organisationOperations}, {"user", userOperations}, {"client", tokenOperations},
 	} {
-		a.mux.HandleFunc(pattern, serveOperation(op))
+		for pattern, op := range kind.operations {
+			a.mux.HandleFunc(pattern, serveOperation(kind.what, op))
+		}
 	}
 	a.mux.HandleFunc("/", a.refuse)
 	return a
@@ -77,8 +71,8 @@ func (a *adminAPI) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{{Pattern: "/oauth/", Handler: handler}}
 }
 
-// serveOperation runs an operation on the running app.
-func serveOperation(op operation) http.HandlerFunc {
+// serveOperation runs an operation on the running app. What is the kind of thing that it is about.
+func serveOperation(what string, op operation) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		app := running.newest()
 		if app == nil {
@@ -98,7 +92,7 @@ func serveOperation(op operation) http.HandlerFunc {
 		defer app.engine.leave()
 		status, answer, err := op(app, r)
 		if err != nil {
-			writeAdminError(w, adminStatus(err), inWords(err))
+			writeAdminError(w, adminStatus(err), inWords(what, err))
 			return
 		}
 		writeAdmin(w, status, answer)
@@ -114,7 +108,7 @@ func adminStatus(err error) int {
 		return http.StatusRequestEntityTooLarge
 	case errors.Is(err, tokenissuer.ErrNotFound):
 		return http.StatusNotFound
-	case errors.Is(err, tokenissuer.ErrTaken), errors.Is(err, tokenissuer.ErrDeclared):
+	case errors.Is(err, tokenissuer.ErrTaken), errors.Is(err, tokenissuer.ErrDeclared), errors.Is(err, tokenissuer.ErrInUse):
 		return http.StatusConflict
 	case tokenissuer.IsInvalidInput(err):
 		return http.StatusBadRequest
@@ -127,11 +121,13 @@ func adminStatus(err error) int {
 }
 
 // inWords puts an error that is the operator's to mend into a sentence.
-func inWords(err error) error {
+func inWords(what string, err error) error {
 	var own *tokenissuer.Error
 	switch {
 	case errors.Is(err, tokenissuer.ErrNotFound):
-		return errors.New("there is no such client")
+		return fmt.Errorf("there is no such %s", what)
+	case errors.Is(err, tokenissuer.ErrInUse):
+		return fmt.Errorf("the %s still has users: remove them first", what)
 	case errors.As(err, &own) && adminStatus(err) == http.StatusBadRequest:
 		return fmt.Errorf("%s (%s)", own.Description, own.Reason)
 	}
@@ -164,134 +160,12 @@ func readAdmin(r *http.Request, into any) error {
 	return nil
 }
 
-// clientView is what an operator sees of a client.
-type clientView struct {
-	ID           string                  `json:"id"`
-	Name         string                  `json:"name"`
-	Type         tokenissuer.ClientType  `json:"type"`
-	Grants       []tokenissuer.GrantType `json:"grants"`
-	Scopes       []string                `json:"scopes"`
-	RedirectURIs []string                `json:"redirect_uris,omitempty"`
-	FirstParty   bool                    `json:"first_party,omitzero"`
-	Disabled     bool                    `json:"disabled"`
-	Source       string                  `json:"source"`
-	CreatedAt    time.Time               `json:"created_at,omitzero"`
-	Secrets      []secretView            `json:"secrets,omitempty"`
-	// Secret is there once: in the answer to the request that made it.
-	Secret string `json:"client_secret,omitzero"`
-}
-
-type secretView struct {
-	CreatedAt time.Time `json:"created_at,omitzero"`
-	ExpiresAt time.Time `json:"expires_at,omitzero"`
-}
-
-func viewOf(c *tokenissuer.Client) clientView {
-	view := clientView{
-		ID: c.ID, Name: c.Name, Type: c.Type, Grants: c.Grants, Scopes: c.Scopes, RedirectURIs: c.RedirectURIs,
-		FirstParty: c.FirstParty, Disabled: c.Disabled, Source: "store", CreatedAt: c.CreatedAt,
+// source says where something comes from, and whether it can be changed here.
+func source(declared bool) string {
+	if declared {
+		return "config"
 	}
-	if c.Declared {
-		view.Source = "config"
-	}
-	for _, s := range c.Secrets {
-		view.Secrets = append(view.Secrets, secretView{s.CreatedAt, s.ExpiresAt})
-	}
-	return view
-}
-
-func listClients(app *App, r *http.Request) (int, any, error) {
-	clients, err := app.registry.Clients(r.Context())
-	views := make([]clientView, 0, len(clients))
-	for _, c := range clients {
-		views = append(views, viewOf(c))
-	}
-	return http.StatusOK, views, err
-}
-
-func showClient(app *App, r *http.Request) (int, any, error) {
-	client, err := app.registry.Client(r.Context(), r.PathValue("id"))
-	if err != nil {
-		return 0, nil, err
-	}
-	return http.StatusOK, viewOf(client), nil
-}
-
-// newClient is the request to add a client.
-type newClient struct {
-	ID           string                  `json:"id,omitzero"`
-	Name         string                  `json:"name,omitzero"`
-	Type         tokenissuer.ClientType  `json:"type,omitzero"`
-	Grants       []tokenissuer.GrantType `json:"grants,omitempty"`
-	Scopes       []string                `json:"scopes,omitempty"`
-	RedirectURIs []string                `json:"redirect_uris,omitempty"`
-	FirstParty   bool                    `json:"first_party,omitzero"`
-}
-
-func addClient(app *App, r *http.Request) (int, any, error) {
-	var n newClient
-	if err := readAdmin(r, &n); err != nil {
-		return 0, nil, err
-	}
-	client, secret, err := app.registry.AddClient(r.Context(), tokenissuer.Client{
-		ID: n.ID, Name: n.Name, Type: n.Type, Grants: n.Grants, Scopes: n.Scopes,
-		RedirectURIs: n.RedirectURIs, FirstParty: n.FirstParty,
-	})
-	if err != nil {
-		return 0, nil, err
-	}
-	app.record("client added", client.ID)
-	view := viewOf(client)
-	view.Secret = secret.Reveal()
-	return http.StatusCreated, view, nil
-}
-
-func removeClient(app *App, r *http.Request) (int, any, error) {
-	return app.changeClient(r, "client removed", app.registry.RemoveClient(r.Context(), r.PathValue("id")))
-}
-
-func disableClient(app *App, r *http.Request) (int, any, error) {
-	return app.changeClient(r, "client disabled", app.registry.DisableClient(r.Context(), r.PathValue("id")))
-}
-
-func enableClient(app *App, r *http.Request) (int, any, error) {
-	return app.changeClient(r, "client enabled", app.registry.EnableClient(r.Context(), r.PathValue("id")))
-}
-
-// changeClient records a change that went well.
-func (a *App) changeClient(r *http.Request, what string, err error) (int, any, error) {
-	if err == nil {
-		a.record(what, r.PathValue("id"))
-	}
-	return http.StatusNoContent, nil, err
-}
-
-// defaultOverlap is how long an old secret stays good unless the operator says otherwise.
-const defaultOverlap = "24h"
-
-func rotateSecret(app *App, r *http.Request) (int, any, error) {
-	var request struct {
-		Overlap string `json:"overlap,omitzero"`
-	}
-	if err := readAdmin(r, &request); err != nil {
-		return 0, nil, err
-	}
-	overlap, err := optionalDuration(cmp.Or(request.Overlap, defaultOverlap))
-	if err != nil {
-		return 0, nil, err
-	}
-	id := r.PathValue("id")
-	secret, err := app.registry.RotateSecret(r.Context(), id, overlap)
-	if err != nil {
-		return 0, nil, err
-	}
-	app.record("client secret rotated", id)
-	return http.StatusOK, clientSecret{id, secret.Reveal()}, nil
-}
-
-type clientSecret struct {
-	ID     string `json:"id"`
-	Secret string `json:"client_secret"`
+	return "store"
 }
 
 func optionalDuration(text string) (time.Duration, error) {
@@ -306,6 +180,6 @@ func optionalDuration(text string) (time.Duration, error) {
 }
 
 // record writes the audit line of an operator's change.
-func (a *App) record(what, id string) {
-	a.logger.Named("audit").Info(what, zap.String("client_id", id), zap.String("by", "operator"))
+func (a *App) record(what string, about ...zap.Field) {
+	a.logger.Named("audit").Info(what, append(about, zap.String("by", "operator"))...)
 }

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -11,11 +12,19 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
+var tokenOperations = map[string]operation{
+	"POST /oauth/tokens":         mintToken,
+	"POST /oauth/tokens/explain": explainToken,
+	"POST /oauth/revocations":    addRevocation,
+	"GET /oauth/keys":            listKeys,
+}
+
 func mintToken(app *App, r *http.Request) (int, any, error) {
 	var request struct {
-		Client   string `json:"client"`
-		Scope    string `json:"scope,omitzero"`
-		Lifetime string `json:"lifetime,omitzero"`
+		Client   string  `json:"client"`
+		User     *string `json:"user,omitzero"` // none: a server token
+		Scope    string  `json:"scope,omitzero"`
+		Lifetime string  `json:"lifetime,omitzero"`
 	}
 	if err := readAdmin(r, &request); err != nil {
 		return 0, nil, err
@@ -27,12 +36,17 @@ func mintToken(app *App, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	tokens, err := app.registry.MintServerToken(r.Context(), request.Client, request.Scope, lifetime)
+	var tokens tokenissuer.Tokens
+	if request.User == nil {
+		tokens, err = app.registry.MintServerToken(r.Context(), request.Client, request.Scope, lifetime)
+	} else {
+		tokens, err = app.registry.MintUserToken(r.Context(), request.Client, *request.User, request.Scope, lifetime)
+	}
 	if err != nil {
 		return 0, nil, err
 	}
-	app.logger.Named("audit").Info("token minted", zap.String("client_id", request.Client),
-		zap.String("scope", tokens.Scopes.String()), zap.String("jti", tokens.Claims.ID), zap.String("by", "operator"))
+	app.record("token minted", zap.String("client_id", request.Client), zap.String("subject", tokens.Claims.Subject),
+		zap.String("scope", tokens.Scopes.String()), zap.String("jti", tokens.Claims.ID))
 	return http.StatusCreated, mintedToken{
 		AccessToken: tokens.AccessToken.Reveal(), TokenType: "Bearer", ExpiresIn: int64(tokens.ExpiresIn / time.Second),
 		Scope: tokens.Scopes.String(), ID: tokens.Claims.ID,
@@ -54,6 +68,8 @@ type explanation struct {
 	ClientID                string    `json:"client_id,omitzero"`
 	Scope                   string    `json:"scope,omitzero"`
 	ID                      string    `json:"jti,omitzero"`
+	Family                  string    `json:"family,omitzero"`
+	Actor                   string    `json:"actor,omitzero"` // who obtained it for the subject
 	KeyID                   string    `json:"kid,omitzero"`
 	IssuedAt                time.Time `json:"issued_at,omitzero"`
 	ExpiresAt               time.Time `json:"expires_at,omitzero"`
@@ -73,6 +89,7 @@ func explainToken(app *App, r *http.Request) (int, any, error) {
 	x := explanation{Explanation: app.issuer.Verifier.Explain(strings.TrimSpace(request.Token), request.Audience)}
 	if t := x.Claims; t != nil {
 		x.Subject, x.ClientID, x.Scope, x.ID, x.KeyID = t.Subject, t.ClientID, t.Scopes.String(), t.ID, t.KeyID
+		x.Family, x.Actor = t.FamilyID, t.Actor.Subject
 		x.IssuedAt, x.ExpiresAt = t.IssuedAt, t.ExpiresAt
 	}
 	return http.StatusOK, x, nil
@@ -105,11 +122,22 @@ func addRevocation(app *App, r *http.Request) (int, any, error) {
 	if kind == "" {
 		return 0, nil, tokenissuer.InvalidInput(errors.New("name what to revoke: jti, family, user, client or organisation"))
 	}
-	if err := app.issuer.Revoke(r.Context(), app.issuer.RevocationOf(kind, named[kind])); err != nil {
+	if err := app.revoke(r.Context(), kind, named[kind]); err != nil {
 		return 0, nil, err
 	}
-	app.logger.Named("audit").Info("tokens revoked", zap.String("kind", string(kind)), zap.String("id", named[kind]), zap.String("by", "operator"))
+	app.record("tokens revoked", zap.String("kind", string(kind)), zap.String("id", named[kind]))
 	return http.StatusNoContent, nil, nil
+}
+
+// revoke ends the tokens that are named, and with those of a user or a family what else descends from their sign-ins.
+func (a *App) revoke(ctx context.Context, kind tokenissuer.RevocationKind, id string) error {
+	switch kind {
+	case tokenissuer.RevokeUser:
+		return a.registry.RevokeUser(ctx, id)
+	case tokenissuer.RevokeFamily:
+		return a.registry.RevokeFamily(ctx, id)
+	}
+	return a.issuer.Revoke(ctx, a.issuer.RevocationOf(kind, id))
 }
 
 // keyView is what an operator sees of a signing key.

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -15,7 +16,7 @@ import (
 
 func init() { caddy.RegisterModule(new(App)) }
 
-// App is the issuer: who it is, which clients it knows, where it keeps its state. The handlers `oauth_server` and
+// App is the issuer: who it is, which clients and people it knows, where it keeps its state. The handlers `oauth_server` and
 // `protect` use it.
 type App struct {
 	// Issuer is the issuer identifier (RFC 8414 §2): the URL under which clients reach the `oauth_server`. It must be
@@ -27,16 +28,24 @@ type App struct {
 	Store *StoreConfig `json:"store,omitempty"`
 	// Keys are the signing keys' settings.
 	Keys *KeysConfig `json:"keys,omitempty"`
-	// Tokens are the lifetimes of access tokens.
+	// Tokens are the lifetimes of tokens and codes.
 	Tokens *TokensConfig `json:"tokens,omitempty"`
+	// PasswordGrant turns the password grant on. Default: it is off.
+	PasswordGrant *PasswordGrantConfig `json:"password_grant,omitempty"`
 	// Scopes declares scopes beyond public, trusted and refresh_token, or gives those other words.
 	Scopes []ScopeConfig `json:"scopes,omitempty"`
 	// Clients declares clients. They cannot be changed at run time; those added at run time are in the store.
 	Clients []ClientConfig `json:"clients,omitempty"`
+	// Organisations declares organisations, likewise.
+	Organisations []OrganisationConfig `json:"organisations,omitempty"`
+	// Users declares users, likewise.
+	Users []UserConfig `json:"users,omitempty"`
 	// Revocation says how revocations reach the gate.
 	Revocation *RevocationConfig `json:"revocation,omitempty"`
 	// Limits bound failed attempts.
 	Limits *LimitsConfig `json:"limits,omitempty"`
+	// Brand is whose name the pages show.
+	Brand *BrandConfig `json:"brand,omitempty"`
 
 	logger   *zap.Logger
 	audit    *endpoint.Audit
@@ -78,50 +87,85 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.started = make(chan struct{})
 	a.identityGuard = sync.OnceValue(func() *identityGuard { return newIdentityGuard(a.identityHeaders) })
 	a.issuer = a.newIssuer()
-	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit); err != nil {
+	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit, a.settings.brand); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
 	// Apps start in no order, so the new configuration's listeners may be open before Start has run. When the one that
 	// runs now has opened the engine, nothing is left to wait for.
-	if store := a.engine.opened(); store != nil {
+	if store := a.engine.opened(); store != nil && a.checkStored(store) == nil { // else Start says what is wrong
 		a.serve(store)
 	}
 	return nil
 }
 
-// newIssuer puts the configuration and the engine together. The store joins in Start.
+// newIssuer puts the configuration and the engine together. Store and master key join in Start.
 func (a *App) newIssuer() *tokenissuer.Issuer {
 	return &tokenissuer.Issuer{
-		URL:           a.settings.issuer,
-		Audience:      a.settings.audience,
-		Lifetimes:     a.settings.lifetimes,
-		Scopes:        a.settings.scopes,
-		Authenticated: tokenissuer.NewClientCache(), // of this configuration: it may declare clients
-		Keys:          a.engine.keys,
-		Revocations:   a.engine.revocations,
-		Refresh:       a.engine.refresh,
-		Verifier:      a.engine.verifier,
-		Attempts:      a.engine.attempts,
-		ClientLimit:   a.settings.clientLimit,
-		Now:           a.engine.now,
+		URL:             a.settings.issuer,
+		Audience:        a.settings.audience,
+		Lifetimes:       a.settings.lifetimes,
+		Scopes:          a.settings.scopes,
+		Authenticated:   tokenissuer.NewClientCache(), // of this configuration: it may declare clients
+		Keys:            a.engine.keys,
+		Passwords:       a.engine.passwords,
+		DeclaredSchemes: a.settings.schemes,
+		PasswordGrant:   a.settings.passwordGrant,
+		Revocations:     a.engine.revocations,
+		Refresh:         a.engine.refresh,
+		Verifier:        a.engine.verifier,
+		Attempts:        a.engine.attempts,
+		ClientLimit:     a.settings.clientLimit,
+		AccountLimit:    a.settings.accountLimit,
+		AddressLimit:    a.settings.addressLimit,
+		Now:             a.engine.now,
 	}
 }
 
 // Start opens the store, unless the configuration before used the same one, and begins to serve.
 func (a *App) Start() error {
 	store, err := a.engine.open()
+	if err == nil {
+		err = a.checkStored(store)
+	}
 	if err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
 	a.serve(store)
+	settling, cancel := context.WithTimeout(context.Background(), openTimeout)
+	defer cancel()
+	if err := a.registry.Settle(settling); err != nil {
+		return fmt.Errorf("oauth: ending what is declared no more: %w", err)
+	}
 	running.add(a)
+	return nil
+}
+
+// checkStored refuses a declaration that gives a stored client's id to a user, or a stored user's to a client: tokens of
+// the one would pass for tokens of the other.
+func (a *App) checkStored(store tokenissuer.Store) error {
+	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
+	defer cancel()
+	for _, u := range a.settings.declared.Users() {
+		if _, err := store.Client(ctx, u.ID); err == nil {
+			return fmt.Errorf("user %q: a client in the store has this id", u.ID)
+		} else if !errors.Is(err, tokenissuer.ErrNotFound) {
+			return err
+		}
+	}
+	for _, c := range a.settings.declared.Clients() {
+		if _, err := store.User(ctx, c.ID); err == nil {
+			return fmt.Errorf("client %q: a user in the store has this id", c.ID)
+		} else if !errors.Is(err, tokenissuer.ErrNotFound) {
+			return err
+		}
+	}
 	return nil
 }
 
 // serve lets requests in. It may be called again with the same store.
 func (a *App) serve(store tokenissuer.Store) {
 	a.serving.Do(func() {
-		a.issuer.Store = store
+		a.issuer.Store, a.issuer.Master = store, a.engine.master
 		a.issuer.Directory = tokenissuer.OverlayDirectory{Declared: a.settings.declared, Stored: store}
 		a.registry = &tokenissuer.Registry{Issuer: a.issuer, Declared: a.settings.declared, Stored: store}
 		close(a.started)

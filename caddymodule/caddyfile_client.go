@@ -16,10 +16,8 @@ func (a *App) parseClient(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	client, first := ClientConfig{ID: args[0]}, *d
-	for _, other := range a.Clients {
-		if err := once(d, "client "+client.ID, other.ID == client.ID); err != nil {
-			return err
-		}
+	if err := a.refuseTaken(d, "client", client.ID); err != nil {
+		return err
 	}
 	if len(args) == 2 {
 		if err := client.parseSecret(d, args[1]); err != nil {
@@ -49,24 +47,20 @@ func (a *App) parseClient(d *caddyfile.Dispenser) error {
 // parseSecret keeps a placeholder as it is, for Provision to resolve. A secret that is written out is kept as its
 // SHA-256: Caddy shows its configuration to its administrators and saves it to disk.
 func (c *ClientConfig) parseSecret(d *caddyfile.Dispenser, secret string) error {
-	if secret == "" {
-		return d.Errf("client %s: the secret is empty; is a variable unset?", c.ID)
-	}
+	owner := "client " + c.ID
 	if strings.Contains(secret, "-----BEGIN") {
-		return d.Errf("client %s: this is a PEM file, not a client secret", c.ID)
+		return d.Errf("%s: this is a PEM file, not a client secret", owner)
 	}
-	if strings.HasPrefix(secret, "env.") || strings.HasPrefix(secret, "file.") || strings.HasPrefix(secret, "$") {
-		return d.Errf("client %s: %q looks like a placeholder without its braces: write {%s}", c.ID, secret, secret)
+	if strings.HasPrefix(secret, "$") {
+		return looksLikePlaceholder(d, owner, secret)
 	}
-	if err := refuseRequest(d, secret); err != nil {
+	resolved, err := parseReference(d, owner, "secret", secret)
+	if err != nil {
 		return err
 	}
-	if isReference(secret) {
+	if resolved {
 		c.Secret = secret
 		return nil
-	}
-	if strings.Contains(secret, "{env.") || strings.Contains(secret, "{file.") {
-		return d.Errf("client %s: a placeholder must be the whole secret", c.ID)
 	}
 	digest := tokenissuer.NewSecret(secret).Digest()
 	c.SecretSHA256 = hex.EncodeToString(digest[:])

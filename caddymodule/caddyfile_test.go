@@ -123,10 +123,10 @@ var refusedOAuth = []refusal{
 	{"tokens {\nclient_credentials\n}", `wrong argument count or unexpected line ending after 'client_credentials', at Caddyfile:4`},
 	{"tokens {\nclient_credentials soon\n}", `"soon" is no duration: write it as 90s, 15m, 2h or 28d, at Caddyfile:4`},
 	{"tokens {\nclient_credentials 1h 2h\n}", `wrong argument count or unexpected line ending after '1h', at Caddyfile:4`},
-	{"tokens {\nclient_credentials 36d\n}", `token lifetime 864h0m0s: use 1s to 35d, at Caddyfile:4`},
-	{"tokens {\nclient_credentials 0s\n}", `token lifetime 0s: use 1s to 35d, at Caddyfile:4`},
-	{"tokens {\nclient_credentials -1h\n}", `token lifetime -1h0m0s: use 1s to 35d, at Caddyfile:4`},
-	{"tokens {\nclient_credentials 500ms\n}", `token lifetime 500ms: use 1s to 35d, at Caddyfile:4`},
+	{"tokens {\nclient_credentials 36d\n}", `token lifetime client_credentials 864h0m0s: use 1s to 35d, at Caddyfile:4`},
+	{"tokens {\nclient_credentials 0s\n}", `token lifetime client_credentials 0s: use at least 1s, at Caddyfile:4`},
+	{"tokens {\nclient_credentials -1h\n}", `token lifetime client_credentials -1h0m0s: use 1s to 35d, at Caddyfile:4`},
+	{"tokens {\nclient_credentials 500ms\n}", `token lifetime client_credentials 500ms: use 1s to 35d, at Caddyfile:4`},
 	{"tokens {\nclient_credentials 1h\nclient_credentials 2h\n}", `client_credentials is set twice, at Caddyfile:5`},
 	{"tokens {\nnonsense 2h\n}", `unknown token lifetime "nonsense", at Caddyfile:4`},
 	{`scope`, `wrong argument count or unexpected line ending after 'scope', at Caddyfile:3`},
@@ -136,7 +136,6 @@ var refusedOAuth = []refusal{
 	{"scope s\nscope s", `scope s is set twice, at Caddyfile:4`},
 	{"scope s {\nnonsense\n}", `unknown scope option "nonsense", at Caddyfile:4`},
 	{"scope s {\nserver_tokens yes\n}", `wrong argument count or unexpected line ending after 'yes', at Caddyfile:4`},
-	{`password_grant`, `unknown oauth option "password_grant", at Caddyfile:3`},
 	{`client`, `wrong argument count or unexpected line ending after 'client', at Caddyfile:3`},
 	{`client a b c`, `wrong argument count or unexpected line ending after 'c', at Caddyfile:3`},
 	{`client a`, `client a: a confidential client needs a secret, at Caddyfile:3`},
@@ -165,7 +164,7 @@ var refusedOAuth = []refusal{
 	{"client a s {\nredirect_uris https:///x\n}", `client a: redirect URI "https:///x": the host is missing, at Caddyfile:3`},
 	{"client a s {\nfirst_party yes\n}", `wrong argument count or unexpected line ending after 'yes', at Caddyfile:4`},
 	{"client a s {\nsecret x\n}", `unknown client option "secret", at Caddyfile:4`},
-	{"client a s {\ntokens {\nclient_credentials 36d\n}\n}", `token lifetime 864h0m0s: use 1s to 35d, at Caddyfile:5`},
+	{"client a s {\ntokens {\nclient_credentials 36d\n}\n}", `token lifetime client_credentials 864h0m0s: use 1s to 35d, at Caddyfile:5`},
 	{"client a s {\ntokens {\nnonsense 1h\n}\n}", `unknown token lifetime "nonsense", at Caddyfile:5`},
 	{"client a s\nclient a t", `client a is set twice, at Caddyfile:4`},
 	{`client a x{env.A}`, `client a: a placeholder must be the whole secret, at Caddyfile:3`},
@@ -186,7 +185,7 @@ var refusedOAuth = []refusal{
 	{"limits {\nclient 20 per ip\n}", "write a limit as `client 20/1m per ip`, or as `client off`, at Caddyfile:4"},
 	{"limits {\nclient on\n}", "write a limit as `client 20/1m per ip`, or as `client off`, at Caddyfile:4"},
 	{"limits {\nclient off\nclient 20/1m per ip\n}", `limits client is set twice, at Caddyfile:5`},
-	{"limits {\nlogin 10/1m per account\n}", `unknown limit "login", at Caddyfile:4`},
+	{"limits {\nnonsense 10/1m per account\n}", `unknown limit "nonsense", at Caddyfile:4`},
 	{"keys {\nencrypt_with half{env.KEK}\n}", `encrypt_with must not stand in the configuration: use {env.NAME} or {file./path}, at Caddyfile:4`},
 	{"client a s {\nnonsense\n}", `unknown client option "nonsense", at Caddyfile:4`},
 	{`client "" s`, `client : client id: use 1 to 255 bytes of text without control characters, at Caddyfile:3`},
@@ -212,19 +211,19 @@ var refusedProtect = []refusal{
 	{"{\naudience {file.x}\n}", `in a site block {file.NAME} is a part of the request's path: use {env.NAME} or {file./path}, at Caddyfile:3`},
 	{"{\naudience {header.X-Aud}\n}", `{http.request.header.X-Aud} comes from the request: use {env.NAME} or {file./path}, at Caddyfile:3`},
 	{"{\nrequire\n}", `wrong argument count or unexpected line ending after 'require', at Caddyfile:3`},
-	{"{\nrequire scope\n}", "write a rule as `require [<matcher>] scope|any_scope <name>...` or `require [<matcher>] claim <name> <value>...`, at Caddyfile:3"},
+	{"{\nrequire scope\n}", "write a rule as `require [<matcher>] scope|any_scope|role <name>...` or `require [<matcher>] claim <name> <value>...`, at Caddyfile:3"},
 	{"{\nrequire @typo scope a\n}", `unrecognized matcher name: @typo, at Caddyfile:3`},
-	{"{\nrequire /x/*\n}", "write a rule as `require [<matcher>] scope|any_scope <name>...` or `require [<matcher>] claim <name> <value>...`, at Caddyfile:3"},
-	{"{\nrequire /x/* scope\n}", "write a rule as `require [<matcher>] scope|any_scope <name>...` or `require [<matcher>] claim <name> <value>...`, at Caddyfile:3"},
-	{"{\nrequire role admin\n}", `unknown rule "role": use scope, any_scope or claim, at Caddyfile:3`},
-	{"{\nrequire expression \"true\"\n}", `unknown rule "expression": use scope, any_scope or claim, at Caddyfile:3`},
-	{"{\nrequire nonsense a\n}", `unknown rule "nonsense": use scope, any_scope or claim, at Caddyfile:3`},
+	{"{\nrequire /x/*\n}", "write a rule as `require [<matcher>] scope|any_scope|role <name>...` or `require [<matcher>] claim <name> <value>...`, at Caddyfile:3"},
+	{"{\nrequire /x/* scope\n}", "write a rule as `require [<matcher>] scope|any_scope|role <name>...` or `require [<matcher>] claim <name> <value>...`, at Caddyfile:3"},
+	{"{\nrequire role boss\n}", `unknown role "boss": use admin, group_manager, business_manager or member, at Caddyfile:3`},
+	{"{\nrequire expression \"true\"\n}", `unknown rule "expression": use scope, any_scope, role or claim, at Caddyfile:3`},
+	{"{\nrequire nonsense a\n}", `unknown rule "nonsense": use scope, any_scope, role or claim, at Caddyfile:3`},
 	{"{\nrequire claim org\n}", `require claim org needs a value, at Caddyfile:3`},
 	{"{\nrequire scope @m a\n}", `@m stands among scopes: a matcher comes first, at Caddyfile:3`},
 	{"{\nrequire scope /x/* a\n}", `/x/* stands among scopes: a matcher comes first, at Caddyfile:3`},
 	{"{\nrequire claim org {header.X-Org}\n}", `{http.request.header.X-Org}: a rule compares with text and replaces no placeholder, at Caddyfile:3`},
 	{"{\nrequire claim org {env.ORG}\n}", `{env.ORG}: a rule compares with text and replaces no placeholder, at Caddyfile:3`},
-	{"{\nrequire any_scope\n}", "write a rule as `require [<matcher>] scope|any_scope <name>...` or `require [<matcher>] claim <name> <value>...`, at Caddyfile:3"},
+	{"{\nrequire any_scope\n}", "write a rule as `require [<matcher>] scope|any_scope|role <name>...` or `require [<matcher>] claim <name> <value>...`, at Caddyfile:3"},
 	{"{\nanonymous\n}", `wrong argument count or unexpected line ending after 'anonymous', at Caddyfile:3`},
 	{"{\nanonymous *\n}", `anonymous * would protect nothing: leave protect away, or name the paths, at Caddyfile:3`},
 	{"{\nanonymous @typo\n}", `unrecognized matcher name: @typo, at Caddyfile:3`},
@@ -245,9 +244,10 @@ var refusedProtect = []refusal{
 	{"{\npaths loose\n}", `paths "loose": use strict or lenient, at Caddyfile:3`},
 	{"{\npaths strict lenient\n}", `wrong argument count or unexpected line ending after 'strict', at Caddyfile:3`},
 	{"{\npaths strict\npaths strict\n}", `paths is set twice, at Caddyfile:4`},
-	{"{\ntoken_from cookie\n}", `unknown protect option "token_from", at Caddyfile:3`},
-	{"{\nchallenge browser\n}", `unknown protect option "challenge", at Caddyfile:3`},
-	{"{\nstreams keep\n}", `unknown protect option "streams", at Caddyfile:3`},
+	{"{\ntoken_from cookie\n}", "write it as `token_from header` or `token_from cookie <name>`, at Caddyfile:3"},
+	{"{\nchallenge browser\n}", "challenge browser needs `token_from cookie accessToken`: a browser that has signed in brings no other token, at Caddyfile:4"},
+	{"{\nchallenge page\n}", `challenge "page": use api or browser, at Caddyfile:3`},
+	{"{\nstreams open\n}", `streams "open": use close or keep, at Caddyfile:3`},
 	{"{\nforward Connection sub\n}", `forward Connection: a claim cannot be written into this header, at Caddyfile:3`},
 	{"{\nforward Transfer-Encoding sub\n}", `forward Transfer-Encoding: a claim cannot be written into this header, at Caddyfile:3`},
 	{"{\nforward Content-Length sub\n}", `forward Content-Length: a claim cannot be written into this header, at Caddyfile:3`},
@@ -265,7 +265,7 @@ var refusedProtect = []refusal{
 }
 
 func TestAdaptRefusesWithFileAndLine(t *testing.T) {
-	for _, r := range refusedOAuth {
+	for _, r := range slices.Concat(refusedOAuth, refusedLifetimes, refusedPeople, refusedLogins, refusedBrand) {
 		t.Run(r.option, func(t *testing.T) {
 			_, err := adapt("{\n\toauth {\n" + r.option + "\nissuer https://a.example\n\t}\n}\n")
 			checkRefusal(t, err, "parsing caddyfile tokens for 'oauth': "+r.want)
@@ -276,18 +276,6 @@ func TestAdaptRefusesWithFileAndLine(t *testing.T) {
 			_, err := adapt("http://a.example {\n\tprotect " + r.option + "\n}\n")
 			checkRefusal(t, err, "parsing caddyfile tokens for 'protect': "+r.want)
 		})
-	}
-}
-
-func TestAdaptRefusesOptionsOfTheServer(t *testing.T) {
-	for directive, want := range map[string]string{
-		"oauth_server trusted":                    "wrong argument count or unexpected line ending after 'trusted', at Caddyfile:2",
-		"oauth_server /x trusted":                 "wrong argument count or unexpected line ending after 'trusted', at Caddyfile:2",
-		"oauth_server @typo":                      "unrecognized matcher name: @typo",
-		"oauth_server {\n\ttoken_alias /token\n}": `unknown oauth_server option "token_alias", at Caddyfile:3`,
-	} {
-		_, err := adapt("http://a.example {\n" + directive + "\n}\n")
-		checkRefusal(t, err, "parsing caddyfile tokens for 'oauth_server': "+want)
 	}
 }
 
@@ -317,7 +305,7 @@ func FuzzCaddyfile(f *testing.F) {
 		caddyfile, _ := readGolden(f, path)
 		f.Add(caddyfile)
 	}
-	for _, r := range refusedOAuth {
+	for _, r := range slices.Concat(refusedOAuth, refusedLifetimes, refusedPeople, refusedLogins, refusedBrand) {
 		f.Add("{\n\toauth {\n" + r.option + "\n\t}\n}\n")
 	}
 	for _, r := range refusedProtect {

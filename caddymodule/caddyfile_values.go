@@ -58,6 +58,31 @@ func isReference(value string) bool {
 	return strings.HasPrefix(value, "{") && strings.HasSuffix(value, "}") && strings.Count(value, "{") == 1
 }
 
+// parseReference tells whether a secret of an owner is a reference, which is kept as it is for Provision to resolve. It
+// refuses one that is nearly a reference, or that a request would fill.
+func parseReference(d *caddyfile.Dispenser, owner, what, value string) (bool, error) {
+	if value == "" {
+		return false, d.Errf("%s: the %s is empty; is a variable unset?", owner, what)
+	}
+	if strings.HasPrefix(value, "env.") || strings.HasPrefix(value, "file.") {
+		return false, looksLikePlaceholder(d, owner, value)
+	}
+	if err := refuseRequest(d, value); err != nil {
+		return false, err
+	}
+	if isReference(value) {
+		return true, nil
+	}
+	if strings.Contains(value, "{env.") || strings.Contains(value, "{file.") {
+		return false, d.Errf("%s: a placeholder must be the whole %s", owner, what)
+	}
+	return false, nil
+}
+
+func looksLikePlaceholder(d *caddyfile.Dispenser, owner, value string) error {
+	return d.Errf("%s: %q looks like a placeholder without its braces: write {%s}", owner, value, value)
+}
+
 func parseDuration(d *caddyfile.Dispenser) (time.Duration, error) {
 	value, err := oneArg(d)
 	if err != nil {

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"syscall"
+	"text/tabwriter"
+	"time"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/go-json-experiment/json"
@@ -18,7 +21,7 @@ import (
 func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:  "oauth",
-		Short: "Manages the clients, tokens and keys of the running OAuth issuer",
+		Short: "Manages the clients, users, tokens and keys of the running OAuth issuer",
 		Long: `
 Manages what the OAuth issuer of a running Caddy keeps in its store. It talks to
 the admin endpoint of that Caddy, as ` + "`caddy reload`" + ` does: give --address, or the
@@ -33,7 +36,7 @@ cannot be changed from here.`,
 			flags.StringVarP(&admin.config, "config", "c", "", "Configuration file to learn the address from")
 			flags.StringVarP(&admin.adapter, "adapter", "a", "", "Name of the adapter for that file")
 			cmd.Args, cmd.RunE = cobra.NoArgs, showHelp
-			cmd.AddCommand(clientCommand(admin), tokenCommand(admin), keysCommand(admin))
+			cmd.AddCommand(clientCommand(admin), organisationCommand(admin), userCommand(admin), tokenCommand(admin), keysCommand(admin))
 		},
 	})
 }
@@ -112,6 +115,42 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 }
 
 func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+
+// adminPath is where the endpoint has a thing of that kind and id. It keeps an id that is only dots from being taken for
+// a way up.
+func adminPath(kind, id string) string {
+	escaped := url.PathEscape(id)
+	if strings.Trim(id, ".") == "" {
+		escaped = strings.ReplaceAll(id, ".", "%2E")
+	}
+	return "/oauth/" + kind + "/" + escaped
+}
+
+// change is a command that changes one thing and has nothing to show.
+func change(admin *adminClient, use, short, method, kind, below string) *cobra.Command {
+	return command(use, short, cobra.ExactArgs(1), func(args []string, _ io.Reader, _ io.Writer) error {
+		return admin.call(method, adminPath(kind, args[0])+below, nil, nil)
+	})
+}
+
+// printRows writes names and values, but for values that are empty.
+func printRows(out io.Writer, rows [][2]string) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		if row[1] != "" {
+			_, _ = fmt.Fprintf(table, "%s\t%s\n", row[0], row[1])
+		}
+	}
+	return table.Flush()
+}
+
+// moment prints a time, and nothing for none.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
 
 // printJSON writes what a machine reads.
 func printJSON(out io.Writer, value any) error {

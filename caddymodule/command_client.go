@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/spf13/cobra"
@@ -18,19 +16,10 @@ import (
 func clientCommand(admin *adminClient) *cobra.Command {
 	return group("client", "Manages clients",
 		clientAdd(admin), clientList(admin), clientShow(admin), clientRotateSecret(admin),
-		clientChange(admin, "disable ID", "Refuses a client, and revokes its tokens", http.MethodPost, "/disable"),
-		clientChange(admin, "enable ID", "Lets a disabled client in again", http.MethodPost, "/enable"),
-		clientChange(admin, "remove ID", "Deletes a client, and revokes its tokens", http.MethodDelete, ""),
+		change(admin, "disable ID", "Refuses a client, and revokes its tokens", http.MethodPost, "clients", "/disable"),
+		change(admin, "enable ID", "Lets a disabled client in again", http.MethodPost, "clients", "/enable"),
+		change(admin, "remove ID", "Deletes a client, and revokes its tokens", http.MethodDelete, "clients", ""),
 	)
-}
-
-// clientPath keeps an id that is only dots from being taken for a way up.
-func clientPath(id string) string {
-	escaped := url.PathEscape(id)
-	if strings.Trim(id, ".") == "" {
-		escaped = strings.ReplaceAll(id, ".", "%2E")
-	}
-	return "/oauth/clients/" + escaped
 }
 
 func clientAdd(admin *adminClient) *cobra.Command {
@@ -110,13 +99,12 @@ func clientShow(admin *adminClient) *cobra.Command {
 	var asJSON bool
 	cmd := command("show ID", "Shows a client", cobra.ExactArgs(1), func(args []string, _ io.Reader, out io.Writer) error {
 		var c clientView
-		if err := admin.call(http.MethodGet, clientPath(args[0]), nil, &c); err != nil {
+		if err := admin.call(http.MethodGet, adminPath("clients", args[0]), nil, &c); err != nil {
 			return err
 		}
 		if asJSON {
 			return printJSON(out, c)
 		}
-		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		rows := [][2]string{
 			{"id", c.ID}, {"name", c.Name}, {"type", string(c.Type)}, {"grants", joined(c.Grants)},
 			{"scopes", strings.Join(c.Scopes, " ")}, {"redirect URIs", strings.Join(c.RedirectURIs, " ")},
@@ -125,12 +113,7 @@ func clientShow(admin *adminClient) *cobra.Command {
 		for _, s := range c.Secrets {
 			rows = append(rows, [2]string{"secret", s.life()})
 		}
-		for _, row := range rows {
-			if row[1] != "" {
-				_, _ = fmt.Fprintf(table, "%s\t%s\n", row[0], row[1])
-			}
-		}
-		return table.Flush()
+		return printRows(out, rows)
 	})
 	return jsonFlag(cmd, &asJSON)
 }
@@ -147,14 +130,6 @@ func (s secretView) life() string {
 	}
 }
 
-// moment prints a time, and nothing for none.
-func moment(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339)
-}
-
 func clientRotateSecret(admin *adminClient) *cobra.Command {
 	var overlap string
 	var asJSON bool
@@ -162,7 +137,7 @@ func clientRotateSecret(admin *adminClient) *cobra.Command {
 		func(args []string, _ io.Reader, out io.Writer) error {
 			var rotated clientSecret
 			request := map[string]string{"overlap": overlap}
-			if err := admin.call(http.MethodPost, clientPath(args[0])+"/rotate-secret", request, &rotated); err != nil {
+			if err := admin.call(http.MethodPost, adminPath("clients", args[0])+"/rotate-secret", request, &rotated); err != nil {
 				return err
 			}
 			if asJSON {
@@ -177,11 +152,4 @@ func clientRotateSecret(admin *adminClient) *cobra.Command {
 		})
 	cmd.Flags().StringVar(&overlap, "overlap", defaultOverlap, "How long the old secret stays good; 0s ends it now")
 	return jsonFlag(cmd, &asJSON)
-}
-
-// clientChange is a command that changes a client and has nothing to show.
-func clientChange(admin *adminClient, use, short, method, below string) *cobra.Command {
-	return command(use, short, cobra.ExactArgs(1), func(args []string, _ io.Reader, _ io.Writer) error {
-		return admin.call(method, clientPath(args[0])+below, nil, nil)
-	})
 }

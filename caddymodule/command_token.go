@@ -18,13 +18,17 @@ func tokenCommand(admin *adminClient) *cobra.Command {
 }
 
 func tokenMint(admin *adminClient) *cobra.Command {
-	var client, lifetime string
+	var client, user, lifetime string
 	var scopes []string
 	var asJSON bool
-	cmd := command("mint --client ID", "Issues a server token for a client and prints it", cobra.NoArgs,
+	var cmd *cobra.Command
+	cmd = command("mint --client ID [--user ID]", "Issues a token for a client, a server token unless it is to act for a user, and prints it", cobra.NoArgs,
 		func(_ []string, _ io.Reader, out io.Writer) error {
 			var minted mintedToken
 			request := map[string]string{"client": client, "scope": strings.Join(scopes, " "), "lifetime": lifetime}
+			if cmd.Flags().Changed("user") { // an empty one is refused: it would make a server token
+				request["user"] = user
+			}
 			if err := admin.call(http.MethodPost, "/oauth/tokens", request, &minted); err != nil {
 				return err
 			}
@@ -36,6 +40,7 @@ func tokenMint(admin *adminClient) *cobra.Command {
 		})
 	flags := cmd.Flags()
 	flags.StringVar(&client, "client", "", "Client the token is for")
+	flags.StringVar(&user, "user", "", "User the token acts for (default: none)")
 	flags.StringArrayVar(&scopes, "scope", nil, "Scope of the token; repeat it for more (default: public)")
 	flags.StringVar(&lifetime, "lifetime", "", "How long the token lives, as in 15m (default: the client's)")
 	_ = cmd.MarkFlagRequired("client")
@@ -84,16 +89,17 @@ func (x *explanation) print(out io.Writer) error {
 		return err
 	}
 	_, _ = fmt.Fprintln(out)
-	_, _ = fmt.Fprintf(table, "subject\t%s\nclient\t%s\nscope\t%s\njti\t%s\nkey\t%s\nissued\t%s\nexpires\t%s\n",
-		x.Subject, x.ClientID, x.Scope, x.ID, x.KeyID, moment(x.IssuedAt), moment(x.ExpiresAt))
-	return table.Flush()
+	return printRows(out, [][2]string{
+		{"subject", x.Subject}, {"actor", x.Actor}, {"client", x.ClientID}, {"scope", x.Scope}, {"jti", x.ID}, {"family", x.Family},
+		{"key", x.KeyID}, {"issued", moment(x.IssuedAt)}, {"expires", moment(x.ExpiresAt)},
+	})
 }
 
 func tokenRevoke(admin *adminClient) *cobra.Command {
 	kinds := []struct{ name, help string }{
 		{"jti", "Id of one token"},
-		{"family", "Id of a token family (sid)"},
-		{"user", "Id of a user: every token issued until now"},
+		{"family", "Id of a token family (sid): everything that descends from one sign-in"},
+		{"user", "Id of a user: every token issued until now, and every session"},
 		{"client", "Id of a client: every token issued until now"},
 	}
 	values := make([]string, len(kinds))

@@ -63,11 +63,19 @@ func wrapped(option, handler string) string {
 	return "{\n\tadmin off\n\toauth {\n\t\tissuer http://localhost:1\n" + option + "\n\t}\n}\nhttp://localhost:1 {\n" + handler + "\n}\n"
 }
 
+// withPassword is the user u-ada and its organisation.
+func withPassword(hash string) string {
+	return "organisation acme\n" + strings.Replace(aUser(""), adaHash, hash, 1)
+}
+
 // TestProvisionRefuses runs `caddy validate` over what adapts but cannot be served. Errors name what is wrong.
 func TestProvisionRefuses(t *testing.T) {
 	emptyHome(t)
 	dir := t.TempDir()
-	for name, content := range map[string]string{"empty": "", "short": "tooshort", "pem": "-----BEGIN PRIVATE KEY-----\nMC4CAQ=="} {
+	for name, content := range map[string]string{
+		"empty": "", "short": "tooshort", "pem": "-----BEGIN PRIVATE KEY-----\nMC4CAQ==", "plain": "correct-horse\n",
+		"text.png": "no image", "page.svg": "<html/>", "large.svg": "<svg>" + strings.Repeat(" ", maxLogo) + "</svg>",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -75,6 +83,11 @@ func TestProvisionRefuses(t *testing.T) {
 	t.Setenv("GATEHOUSE_TEST_EMPTY", "")
 	t.Setenv("GATEHOUSE_TEST_PEM", "-----BEGIN PRIVATE KEY-----")
 	t.Setenv("GATEHOUSE_TEST_HTTP", "http://api.example.com")
+	directory := filepath.Join(dir, "directory.png")
+	if err := os.Mkdir(directory, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GATEHOUSE_TEST_DIR", directory)
 	for _, test := range []struct{ name, caddyfile, want string }{
 		{"issuer missing", "{\n\tadmin off\n\toauth {\n\t}\n}\n", "oauth: issuer is missing"},
 		{"issuer unset", "{\n\toauth {\n\t\tissuer {env.GATEHOUSE_TEST_UNSET}\n\t}\n}\n", "oauth: issuer: "},
@@ -100,6 +113,19 @@ func TestProvisionRefuses(t *testing.T) {
 		{"audience of protect unset", wrapped("", "protect {\naudience {env.GATEHOUSE_TEST_UNSET}\n}"), "protect: audience: "},
 		{"forward twice", wrapped("", "protect {\nforward X-User sub\nforward x-user client_id\n}"), "forward X-User is there twice"},
 		{"forward nothing", wrapped("", "protect {\nforward X-User \"\"\n}"), "forward X-User: the claim is missing"},
+		{"password unset", wrapped(withPassword("{env.GATEHOUSE_TEST_UNSET}"), ""), `user "u-ada": password: `},
+		{"password file missing", wrapped(withPassword("{file."+dir+"/missing}"), ""), `user "u-ada": password: `},
+		{"password file empty", wrapped(withPassword("{file."+dir+"/empty}"), ""), `user "u-ada": password: `},
+		{"password file is a plain password", wrapped(withPassword("{file."+dir+"/plain}"), ""), `user "u-ada": password: use a password hash as`},
+		{"organisation not declared", wrapped(aUser(""), ""), `user "u-ada": organisation "acme" is not declared: add ` + "`organisation acme`"},
+		{"logo missing", wrapped("brand {\nlogo "+dir+"/missing.png\n}", ""), "logo: stat "},
+		{"logo is a directory", wrapped("brand {\nlogo {env.GATEHOUSE_TEST_DIR}\n}", ""), "this is no regular file"},
+		{"logo is no image", wrapped("brand {\nlogo "+dir+"/text.png\n}", ""), "logo: the file is no image/png"},
+		{"logo is another document", wrapped("brand {\nlogo "+dir+"/page.svg\n}", ""), "logo: the file is no image/svg+xml"},
+		{"logo too large", wrapped("brand {\nlogo "+dir+"/large.svg\n}", ""), "it has more than 65536 bytes"},
+		{"logo of another kind", wrapped("brand {\nlogo {env.GATEHOUSE_TEST_HTTP}\n}", ""), "use a file that ends in .svg, .png, .jpg or .webp"},
+		{"logo unset", wrapped("brand {\nlogo {env.GATEHOUSE_TEST_UNSET}\n}", ""), "logo: "},
+		{"alias taken", wrapped("", "oauth_server {\ntoken_alias /.well-known/oauth-authorization-server\n}"), "the issuer answers there already"},
 		{"protect without issuer", "{\n\tadmin off\n}\nhttp://localhost:1 {\n\tprotect\n}\n", "protect needs an issuer: add an oauth block to the global options"},
 		{"oauth_server without issuer", "{\n\tadmin off\n}\nhttp://localhost:1 {\n\toauth_server\n}\n", "oauth_server needs an issuer: add an oauth block to the global options"},
 	} {
@@ -108,7 +134,7 @@ func TestProvisionRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
-			if err != nil && strings.Contains(err.Error(), "PRIVATE KEY") {
+			if err != nil && (strings.Contains(err.Error(), "PRIVATE KEY") || strings.Contains(err.Error(), "correct-horse")) {
 				t.Errorf("the error tells the secret: %v", err)
 			}
 		})
@@ -123,6 +149,12 @@ func TestProvisionRefusesJSON(t *testing.T) {
 	protect := func(members string) string {
 		return `{"admin":{"disabled":true},"apps":{"oauth":{` + good + `},"http":{"servers":{"s":{"listen":[":1"],"routes":[{"handle":[{"handler":"oauth_protect",` + members + `}]}]}}}}}`
 	}
+	server := func(members string) string {
+		return strings.Replace(protect(members), "oauth_protect", "oauth_server", 1)
+	}
+	user := func(members string) string {
+		return app(good + `,"clients":[{"id":"app","secret":"x"}],"organisations":[{"id":"acme"}],"users":[{"id":"u-ada","email":"ada@acme.example",` + members + `}]`)
+	}
 	for _, test := range []struct{ config, want string }{
 		{app(`"issuer":"http://a.example"`), "must be https"},
 		{app(`"issuer":"{http.request.host}"`), "issuer: {http.request.host} comes from the request"},
@@ -134,8 +166,35 @@ func TestProvisionRefusesJSON(t *testing.T) {
 		{app(good + `,"keys":{"algorithm":"PS256"}`), `algorithm "PS256" is not supported`},
 		{app(good + `,"keys":{"algorithm":"none"}`), `algorithm "none" is not supported`},
 		{app(good + `,"keys":{"algorithm":"es256"}`), `algorithm "es256" is not supported`},
-		{app(good + `,"tokens":{"password":"36d"}`), "token lifetime 864h0m0s: use 1s to"},
-		{app(good + `,"tokens":{"password":-1}`), "token lifetime -1ns: use 1s to"},
+		{app(good + `,"tokens":{"password":"36d"}`), "token lifetime password 864h0m0s: use 1s to 35d"},
+		{app(good + `,"tokens":{"password":-1}`), "token lifetime password -1ns: use 1s to 35d"},
+		{app(good + `,"tokens":{"refresh_grace":-1}`), "token lifetime refresh_grace: use 0 to 5m"},
+		{app(good + `,"tokens":{"refresh_grace":"6m"}`), "token lifetime refresh_grace 6m0s: use 0 to 5m"},
+		{app(good + `,"clients":[{"id":"a","secret":"x","tokens":{"refresh_grace":-1}}]`), `client "a": token lifetime refresh_grace: use 0 to 5m`},
+		{app(good + `,"clients":[{"id":"a","secret":"x","tokens":{"code":"11m"}}]`), `client "a": token lifetime code 11m0s: use 1s to 10m`},
+		{app(good + `,"password_grant":{"refresh":true}`), `unknown field "refresh"`},
+		{app(good + `,"organisations":[{"id":""}]`), `organisation "": organisation id: use 1 to 255 bytes`},
+		{app(good + `,"organisations":[{"id":"acme"},{"id":"acme"}]`), `organisation "acme" is declared twice`},
+		{user(`"password_hash":"` + adaHash + `"`), `user "u-ada": a user needs an organisation`},
+		{user(`"organisation":"other","password_hash":"` + adaHash + `"`), `user "u-ada": organisation "other" is not declared: add ` + "`organisation other`"},
+		{user(`"organisation":"acme"`), `user "u-ada": a declared user needs a password`},
+		{user(`"organisation":"acme","password_hash":"correct-horse"`), `user "u-ada": password: use a password hash as`},
+		{user(`"organisation":"acme","password_hash":"{env.GATEHOUSE_TEST_UNSET}"`), `user "u-ada": password: `},
+		{user(`"organisation":"acme","password_hash":"{http.request.header.x}"`), "comes from the request"},
+		{user(`"organisation":"acme","password":"correct-horse"`), `unknown field "password"`},
+		{user(`"organisation":"acme","role":"boss","password_hash":"` + adaHash + `"`), `user "u-ada": unknown role "boss"`},
+		{user(`"organisation":"acme","password_hash":"` + adaHash + `"},{"id":"u-ada","email":"b@acme.example","organisation":"acme","password_hash":"` + adaHash + `"`), `user "u-ada": it is declared twice`},
+		{user(`"organisation":"acme","password_hash":"` + adaHash + `"},{"id":"u-bob","email":"ada@acme.example","organisation":"acme","password_hash":"` + adaHash + `"`), `user "u-bob": user "u-ada" has the same e-mail address`},
+		{user(`"organisation":"acme","password_hash":"` + adaHash + `"},{"id":"app","email":"b@acme.example","organisation":"acme","password_hash":"` + adaHash + `"`), `user "app": a client has this id`},
+		{app(good + `,"limits":{"login_account":{"failures":-1}}`), "limits login_account: use a number of failures"},
+		{app(good + `,"limits":{"login_ip":{"failures":1,"window":"10ms"}}`), "limits login_ip: use a number of failures"},
+		{app(good + `,"brand":{"logo":"/nowhere/logo.gif"}`), "logo /nowhere/logo.gif: use a file that ends in"},
+		{app(good + `,"brand":{"logo":"/nowhere/logo.png"}`), "logo: stat /nowhere/logo.png: no such file"},
+		{app(good + `,"brand":{"logo":"{http.request.uri.path}"}`), "comes from the request"},
+		{server(`"token_alias":"token"`), `token_alias "token": use one exact path`},
+		{server(`"token_alias":"/oauth/token2"`), "token_alias /oauth/token2: paths below /oauth/ are the issuer's own"},
+		{server(`"token_alias":"/.well-known/oauth-authorization-server"`), "token_alias /.well-known/oauth-authorization-server: the issuer answers there already"},
+		{server(`"token_alias":"/api/v1/organisations/me/users/1/access_tokens"`), "the issuer answers there already"},
 		{app(good + `,"scopes":[{"name":"a b"}]`), `scope "a b": use one name`},
 		{app(good + `,"scopes":[{"name":"a"},{"name":"a"}]`), `scope "a" is declared twice`},
 		{app(good + `,"scopes":[{"name":"trusted","server_tokens":true}]`), `scope "trusted" acts for a user: a server token cannot hold it`},
@@ -153,8 +212,8 @@ func TestProvisionRefusesJSON(t *testing.T) {
 		{protect(`"upstream_token":"drop"`), `upstream_token "drop": use relay or strip`},
 		{protect(`"forward":[{"header":"X-A","claim":"sub"}],"forward_off":true`), "forward off stands beside other forward lines"},
 		{protect(`"forward":[{"header":"Host","claim":"sub"}]`), "forward Host: a claim cannot be written into this header"},
-		{protect(`"require":[{}]`), "a rule needs one of scopes, any_scope and claim"},
-		{protect(`"require":[{"scopes":["public"],"claim":"org","values":["x"]}]`), "a rule needs one of scopes, any_scope and claim"},
+		{protect(`"require":[{}]`), "a rule needs one of scopes, any_scope, roles and claim"},
+		{protect(`"require":[{"scopes":["public"],"claim":"org","values":["x"]}]`), "a rule needs one of scopes, any_scope, roles and claim"},
 		{protect(`"require":[{"claim":"org"}]`), "require claim org needs a value"},
 		{protect(`"require":[{"match":[{"nonsense":{}}],"scopes":["public"]}]`), "unknown module: http.matchers.nonsense"},
 		{protect(`"anonymous":[{"path":"/x"}]`), "anonymous: "},
@@ -165,6 +224,8 @@ func TestProvisionRefusesJSON(t *testing.T) {
 		t.Run(test.config, func(t *testing.T) {
 			if err := validateJSON(t, []byte(test.config)); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %s", err, test.want)
+			} else if strings.Contains(err.Error(), "correct-horse") {
+				t.Errorf("the error tells the password: %v", err)
 			}
 		})
 	}
@@ -178,7 +239,7 @@ func TestProvisionIsOffline(t *testing.T) {
 	t.Setenv("GATEHOUSE_TEST_KEK", strings.Repeat("ab", 32))
 	addr := freeAddr(t)
 	for _, store := range []string{"", "store sqlite " + state + "/oauth.db\n", "store memory\n"} {
-		caddyfile := strings.ReplaceAll(wrapped(store+"keys {\nencrypt_with {env.GATEHOUSE_TEST_KEK}\n}\nclient a s",
+		caddyfile := strings.ReplaceAll(wrapped(store+"keys {\nencrypt_with {env.GATEHOUSE_TEST_KEK}\n}\nclient a s\n"+withPassword(adaHash),
 			"oauth_server\nprotect public {\nanonymous /x\n}\nreverse_proxy 127.0.0.1:2"), "localhost:1", addr)
 		if err := validate(t, caddyfile); err != nil {
 			t.Error(err)

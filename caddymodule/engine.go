@@ -16,7 +16,7 @@ import (
 )
 
 // engines holds what outlives a reload, by all of its settings: a configuration with the same settings goes on with the
-// same database handle, keys, revocations and verified tokens.
+// same database handle, keys, sessions, revocations and verified tokens.
 var engines = caddy.NewUsagePool()
 
 // engineSettings decide whether two configurations can share an engine. It is the pool's key.
@@ -33,7 +33,6 @@ const (
 	openTimeout     = 5 * time.Second
 	feedInterval    = time.Second
 	feedTimeout     = 2 * time.Second
-	expireInterval  = time.Minute
 	maxAttempts     = 65536 // buckets of failed attempts
 	shutdownTimeout = 10 * time.Second
 )
@@ -48,11 +47,13 @@ type engine struct {
 	revocations *tokenissuer.RevocationSet
 	verifier    *tokenissuer.Verifier
 	attempts    *memstore.Attempts
+	passwords   *tokenissuer.Passwords
 
 	opening sync.Mutex
-	store   tokenissuer.Store  // set once the engine has opened
-	feed    revocationFeed     // likewise
-	stop    context.CancelFunc // likewise
+	store   tokenissuer.Store      // set once the engine has opened
+	master  *tokenissuer.MasterKey // likewise
+	feed    revocationFeed         // likewise
+	stop    context.CancelFunc     // likewise
 	stopped chan struct{}
 
 	inFlight atomic.Int64
@@ -66,6 +67,7 @@ func newEngine(settings engineSettings, sealer *tokenissuer.KeySealer) *engine {
 		keys:        new(tokenissuer.KeySet),
 		revocations: tokenissuer.NewRevocationSet(),
 		attempts:    memstore.NewAttempts(maxAttempts),
+		passwords:   tokenissuer.NewPasswords(),
 	}
 	e.verifier = tokenissuer.NewVerifier(settings.issuer, e.keys, e.revocations, settings.staleness, e.now)
 	return e
@@ -78,7 +80,7 @@ func (*engine) log() *zap.Logger { return caddy.Log().Named("oauth") }
 // clock is the time source of every engine.
 var clock = time.Now
 
-// open opens the store, loads the keys and starts the revocation feed. An engine that is open already stays as it is.
+// open opens the store, loads the keys, and starts the revocation feed and the housekeeping. An engine that is open already stays as it is.
 func (e *engine) open() (tokenissuer.Store, error) {
 	e.opening.Lock()
 	defer e.opening.Unlock()
@@ -96,6 +98,9 @@ func (e *engine) open() (tokenissuer.Store, error) {
 		err = e.keys.Replace(loaded, e.settings.algorithm)
 	}
 	if err == nil {
+		e.master, err = tokenissuer.LoadMasterKey(ctx, store, e.keySeal, e.now())
+	}
+	if err == nil {
 		e.feed.store = store
 		err = e.refresh(ctx)
 	}
@@ -105,7 +110,7 @@ func (e *engine) open() (tokenissuer.Store, error) {
 	e.store = store
 	following, stop := context.WithCancel(context.Background())
 	e.stop, e.stopped = stop, make(chan struct{})
-	go e.follow(following)
+	go e.work(following)
 	return store, nil
 }
 
@@ -118,25 +123,31 @@ func (e *engine) opened() tokenissuer.Store {
 
 func (e *engine) openStore(ctx context.Context) (tokenissuer.Store, error) {
 	if e.settings.store == storeMemory {
-		e.log().Warn("the memory store forgets clients, keys and revocations when the process ends: use it for demos and tests only")
+		e.log().Warn("the memory store forgets clients, users, keys, sessions and revocations when the process ends: use it for demos and tests only")
 		return memstore.New(), nil
 	}
 	return sqlstore.OpenSQLite(ctx, e.settings.path, sqlstore.Options{Warn: func(message string) { e.log().Warn(message) }})
 }
 
+// work does what an open engine does by itself, until it is closed. Following has a goroutine of its own: revocations
+// come in while the housekeeping waits for the store.
+func (e *engine) work(ctx context.Context) {
+	defer close(e.stopped)
+	var following sync.WaitGroup
+	following.Go(func() { e.follow(ctx) })
+	e.housekeep(ctx)
+	following.Wait()
+}
+
 // follow keeps the revocations up to date until the engine is closed.
 func (e *engine) follow(ctx context.Context) {
-	defer close(e.stopped)
-	poll, expire := time.NewTicker(feedInterval), time.NewTicker(expireInterval)
+	poll := time.NewTicker(feedInterval)
 	defer poll.Stop()
-	defer expire.Stop()
 	failing := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-expire.C:
-			e.expire(ctx)
 		case <-poll.C:
 			err := e.refresh(ctx)
 			if err != nil && !failing && ctx.Err() == nil {
@@ -144,21 +155,6 @@ func (e *engine) follow(ctx context.Context) {
 			}
 			failing = err != nil
 		}
-	}
-}
-
-// clockMargin is how long a revocation is kept after its last token has expired. A clock that jumped ahead and comes back
-// must find it still there.
-const clockMargin = 24 * time.Hour
-
-// expire drops revocations that can hit no token any more.
-func (e *engine) expire(ctx context.Context) {
-	before := e.now().Add(-clockMargin)
-	e.revocations.Expire(before)
-	asked, cancel := context.WithTimeout(ctx, feedTimeout)
-	defer cancel()
-	if err := e.store.DropRevocations(asked, before); err != nil && ctx.Err() == nil {
-		e.log().Warn("dropping expired revocations: trying again in a minute", zap.Error(err))
 	}
 }
 

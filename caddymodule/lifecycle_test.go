@@ -363,7 +363,7 @@ func TestK4DamagedKeyRefusesToStart(t *testing.T) {
 	for name, private := range map[string][]byte{
 		"empty": {}, "truncated": stored.Private[:40], "garbage": []byte("garbage"), "flipped": flipped, "another key": another.Private,
 	} {
-		edit("UPDATE signing_keys SET private = ?", private)
+		edit("UPDATE signing_keys SET private = ? WHERE id = ?", private, stored.ID)
 		before := sum(t, g.database())
 		err := g.tryReload(durableSite)
 		if err == nil || !strings.Contains(err.Error(), "loading signing key "+stored.ID+": ") {
@@ -373,7 +373,7 @@ func TestK4DamagedKeyRefusesToStart(t *testing.T) {
 			t.Errorf("%s: the file was changed", name)
 		}
 	}
-	edit("UPDATE signing_keys SET private = ?", stored.Private)
+	edit("UPDATE signing_keys SET private = ? WHERE id = ?", stored.Private, stored.ID)
 	g.reload(durableSite)
 	if got := g.gate(token); got != 200 {
 		t.Errorf("with the key put right the gate answers %d", got)

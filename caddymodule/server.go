@@ -6,17 +6,22 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
 func init() { caddy.RegisterModule(new(Server)) }
 
 // Server serves the issuer's endpoints and hands every other request on.
 type Server struct {
+	// TokenAlias is a second path of the token endpoint, for clients that were built for another server: it takes the
+	// refresh exchange and the password grant, and nothing else. It is compared with the path as the client sent it, byte
+	// for byte. Default: there is none.
+	TokenAlias string `json:"token_alias,omitempty"`
+
 	app *App
 }
 
@@ -28,8 +33,28 @@ func (*Server) CaddyModule() caddy.ModuleInfo {
 // Provision finds the issuer.
 func (s *Server) Provision(ctx caddy.Context) error {
 	var err error
-	s.app, err = appOf(ctx, "oauth_server")
-	return err
+	if s.app, err = appOf(ctx, "oauth_server"); err != nil || s.TokenAlias == "" {
+		return err
+	}
+	if err := checkAlias(s.TokenAlias); err != nil {
+		return err
+	}
+	if alias, err := url.Parse(s.TokenAlias); err != nil || s.app.handler.Owns(&http.Request{URL: alias}) {
+		return fmt.Errorf("token_alias %s: the issuer answers there already", s.TokenAlias)
+	}
+	return nil
+}
+
+// checkAlias refuses a path that no request could have, and one below /oauth/, which is ours whatever is there.
+func checkAlias(path string) error {
+	u, err := url.Parse(path)
+	switch {
+	case !strings.HasPrefix(path, "/"), strings.ContainsAny(path, "?#*{}"), err != nil, u.Host != "", u.EscapedPath() != path:
+		return fmt.Errorf("token_alias %q: use one exact path that starts with a slash, as clients send it", path)
+	case path == "/oauth", strings.HasPrefix(path, "/oauth/"):
+		return fmt.Errorf("token_alias %s: paths below /oauth/ are the issuer's own", path)
+	}
+	return nil
 }
 
 // appOf returns the configuration's issuer, for the directive that needs it.
@@ -46,20 +71,23 @@ func appOf(ctx caddy.Context, directive string) (*App, error) {
 
 // ServeHTTP answers what is ours. Access logs skip it: a query may hold a credential, and the audit log has a line.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if !s.app.handler.Owns(r) {
+	serve := s.app.handler.ServeHTTP
+	if s.TokenAlias != "" && r.URL.EscapedPath() == s.TokenAlias {
+		serve = s.app.handler.ServeTokenAlias
+	} else if !s.app.handler.Owns(r) {
 		return next.ServeHTTP(w, r)
 	}
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 	if !s.app.engine.enter() {
-		s.app.handler.Refuse(w, r, tokenissuer.Unavailable("shutting_down", nil))
+		s.app.handler.ServeUnavailable(w, r, "shutting_down")
 		return nil
 	}
 	defer s.app.engine.leave()
 	if !s.app.isServing(r.Context()) {
-		s.app.handler.Refuse(w, r, tokenissuer.Unavailable("not_started", nil))
+		s.app.handler.ServeUnavailable(w, r, "not_started")
 		return nil
 	}
-	s.app.handler.ServeHTTP(w, r)
+	serve(w, r)
 	return nil
 }
 

@@ -69,8 +69,8 @@ func TestT06T07TheQueryIsNeverRead(t *testing.T) {
 	ask(asConf, ccGrant, badClient("client_credentials_missing"))
 	ask(asConf+"&"+ccGrant, "", outcome{status: 400, code: "invalid_request", reason: "content_type_missing"})
 	ask(ccGrant, asConf, missing("grant_type"))
-	ask("code=query-code-1", "grant_type=authorization_code&"+asConf, outcome{status: 400, code: "unsupported_grant_type"})
-	ask("refresh_token=query-refresh-1", "grant_type=refresh_token&"+asConf, outcome{status: 400, code: "unsupported_grant_type"})
+	ask("code=query-code-1", "grant_type=authorization_code&"+asConf, missing("code"))
+	ask("refresh_token=query-refresh-1", "grant_type=refresh_token&"+asConf, missing("refresh_token"))
 	ask("client_secret=query-secret-2&code=query-code-2&refresh_token=query-refresh-2&password=query-password-2&scope=trusted&client_id=other&grant_type=password",
 		ccGrant+"&"+asConf, granted())
 	ask("%zz;=&&scope[]", ccGrant+"&"+asConf, granted())

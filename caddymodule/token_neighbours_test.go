@@ -409,14 +409,15 @@ func TestT108MetadataComesFromTheConfiguration(t *testing.T) {
 	d := openDoor(t, strings.Replace(patient, "http://ADDR {\n", "http://:"+port+" {\n\tbind 127.0.0.1\n", 1))
 	issuer := d.url
 	d.addr, d.url = open, "http://"+open
-	server := fmt.Sprintf(`{"issuer":%q,"token_endpoint":%q,"jwks_uri":%q,"revocation_endpoint":%q,"introspection_endpoint":%q,`+
-		`"scopes_supported":["public","trusted","refresh_token","offline_access","orders.read"],"response_types_supported":[],`+
-		`"grant_types_supported":["client_credentials"],`+
-		`"token_endpoint_auth_methods_supported":["client_secret_basic","client_secret_post"],`+
+	server := fmt.Sprintf(`{"issuer":%q,"authorization_endpoint":%q,"token_endpoint":%q,"jwks_uri":%q,"revocation_endpoint":%q,"introspection_endpoint":%q,`+
+		`"scopes_supported":["public","trusted","refresh_token","offline_access","orders.read"],"response_types_supported":["code"],`+
+		`"response_modes_supported":["query"],"grant_types_supported":["client_credentials","authorization_code","refresh_token"],`+
+		`"token_endpoint_auth_methods_supported":["client_secret_basic","client_secret_post","none"],`+
 		`"revocation_endpoint_auth_methods_supported":["client_secret_basic","client_secret_post","none"],`+
 		`"introspection_endpoint_auth_methods_supported":["client_secret_basic","client_secret_post"],`+
-		`"code_challenge_methods_supported":["S256"],"authorization_response_iss_parameter_supported":true}`,
-		issuer, issuer+"/oauth/token", issuer+"/oauth/jwks", issuer+"/oauth/revoke", issuer+"/oauth/introspect")
+		`"code_challenge_methods_supported":["S256"],"authorization_response_iss_parameter_supported":true,`+
+		`"ui_locales_supported":["en","de"]}`,
+		issuer, issuer+"/oauth/authorize", issuer+"/oauth/token", issuer+"/oauth/jwks", issuer+"/oauth/revoke", issuer+"/oauth/introspect")
 	resource := fmt.Sprintf(`{"resource":%q,"authorization_servers":[%q],"scopes_supported":["public","trusted","refresh_token","offline_access","orders.read"],"bearer_methods_supported":["header"]}`, issuer, issuer)
 	for path, want := range map[string]string{
 		"/.well-known/oauth-authorization-server": server, "/.well-known/oauth-protected-resource": resource,
@@ -458,10 +459,9 @@ func TestNothingUnderOurPathsFallsThrough(t *testing.T) {
 	d.decisions(t)
 	notFound := outcome{404, "not_found", "path_unknown", "There is nothing at this path.", false}
 	for _, path := range []string{
-		"/oauth", "/oauth/", "/oauth/none", "/oauth/authorize", "/oauth/login", "/oauth/token/", "/oauth/token/info/", "/oauth/TOKEN",
+		"/oauth", "/oauth/", "/oauth/none", "/oauth/authorize/", "/oauth/login/", "/oauth/Login", "/oauth/token/", "/oauth/token/info/", "/oauth/TOKEN",
 		"/oauth/token;x", "/oauth/token%2finfo", "/oauth/%74oken", "/oauth//token", "/oauth/./token", "/oauth/../oauth/token",
 		"/oauth/clients", "/oauth/token.json", "/oauth/token%00", "/oauth/jwks.json",
-		"/api/v1/organisations/me/users/u-1/access_tokens", "/api/v1/organisations/me/users/a%2fb/access_tokens",
 	} {
 		for _, method := range []string{"GET", "POST", "DELETE", "OPTIONS"} {
 			status, header, body := d.raw(method + " " + path + " HTTP/1.1\nHost: " + d.addr + "\nAuthorization: Bearer " + token + "\nContent-Length: 0\n\n")

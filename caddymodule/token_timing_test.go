@@ -18,10 +18,10 @@ func BenchmarkTM1ClientRefusals(b *testing.B) {
 	}
 	defer func() { _ = store.Close() }()
 	secret := tokenissuer.NewSecret("declared")
-	declared, err := tokenissuer.NewStaticDirectory(&tokenissuer.Client{
+	declared, err := tokenissuer.NewStaticDirectory(tokenissuer.Declarations{Clients: []*tokenissuer.Client{{
 		ID: "declared", Type: tokenissuer.ConfidentialClient, Grants: []tokenissuer.GrantType{tokenissuer.ClientCredentials},
 		Secrets: []tokenissuer.ClientSecret{{Digest: secret.Digest()}},
-	})
+	}}})
 	if err != nil {
 		b.Fatal(err)
 	}

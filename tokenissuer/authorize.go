@@ -188,9 +188,10 @@ func (is *Issuer) hasConsent(ctx context.Context, r *AuthorizationRequest, clien
 }
 
 // Approve grants a request and returns the code. Scopes are those that the user allowed; names beyond the request's are
-// ignored. With none of them the request is denied. A request is decided once.
+// ignored, and so are those that the client has lost since it asked. With none of them the request is denied. A request
+// is decided once.
 func (is *Issuer) Approve(ctx context.Context, r *AuthorizationRequest, client *Client, s *Session, allowed Scopes) (Secret, error) {
-	scopes := slices.DeleteFunc(slices.Clone(r.Scopes), func(name string) bool { return !allowed.Has(name) })
+	scopes := slices.DeleteFunc(slices.Clone(r.Scopes), func(name string) bool { return !allowed.Has(name) || !client.Scopes.Has(name) })
 	if len(scopes) == 0 {
 		return Secret{}, is.Deny(ctx, r)
 	}

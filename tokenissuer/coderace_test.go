@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/gatehouse-auth/gatehouse/tokenissuer" //nolint:revive // these tests read as those of the package do
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
 const racers = 64
@@ -35,6 +35,32 @@ func TestT51CodeRedeemedOnceInARace(t *testing.T) {
 			wantCode(t, err, InvalidGrant)
 		}
 	}
+}
+
+// TestT51WhoComesTooLateIsAReplay, though the code was not spent yet when the request was looked at.
+func TestT51WhoComesTooLateIsAReplay(t *testing.T) {
+	f := newFlow(t)
+	code := f.code("conf", parameters("refresh_token"))
+	var winner Tokens
+	f.store.meanwhile("RedeemCode", func() {
+		var err error
+		winner, err = f.redeem("conf", code)
+		f.must(err)
+	})
+	_, err := f.redeem("conf", code)
+	wantReason(t, err, InvalidGrant, ReasonCodeReplayed)
+	f.dead(winner)
+	_, err = f.refresh("conf", winner.RefreshToken)
+	wantCode(t, err, InvalidGrant)
+}
+
+// TestT51TheCodeEndsMeanwhile, without having been used: that is no replay.
+func TestT51TheCodeEndsMeanwhile(t *testing.T) {
+	f := newFlow(t)
+	code := f.code("conf", parameters(""))
+	f.store.meanwhile("RedeemCode", func() { f.must(f.RevokeApplication(t.Context(), f.user("ada"), "conf")) })
+	_, err := f.redeem("conf", code)
+	wantReason(t, err, InvalidGrant, "code_expired")
 }
 
 // TestT51RedemptionRacesTheRightAndAWrongClient: the wrong one neither wins nor spoils it.

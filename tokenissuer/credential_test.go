@@ -199,7 +199,10 @@ func TestT71CanonicalEmailIsItsOwn(t *testing.T) {
 			t.Errorf("%q: %q", address, got)
 		}
 	}
-	for r := rune(0); r < 0x30000; r++ {
+	for r := rune(0); r < 0x20000; r++ {
+		if r == 0x10000 {
+			r = 0x1d400 // the letters of mathematics, and what else there is in compatibility
+		}
 		for _, address := range []string{"a" + string(r) + "b@x.example", string(r) + "a@x.example", "a@x.example" + string(r), "a" + string(r) + "\u0301@x.example"} {
 			if got, err := CanonicalEmail(address); err == nil {
 				if again, err := CanonicalEmail(got); err != nil || again != got {

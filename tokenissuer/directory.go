@@ -68,8 +68,11 @@ func NewStaticDirectory(all Declarations) (StaticDirectory, error) {
 		if err := c.Validate(); err != nil {
 			return d, fmt.Errorf("client %q: %w", c.ID, err)
 		}
-		if _, twice := d.clients[c.ID]; twice || c.ID == OwnClientID {
+		if _, twice := d.clients[c.ID]; twice {
 			return d, fmt.Errorf("client %q is declared twice", c.ID)
+		}
+		if c.ID == OwnClientID {
+			return d, fmt.Errorf("client %q: the id is reserved for tokens that belong to no application", c.ID)
 		}
 		declared := *c
 		declared.Declared = true

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	. "github.com/gatehouse-auth/gatehouse/tokenissuer" //nolint:revive // these tests read as those of the package do
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 )
 
@@ -18,6 +18,15 @@ type faultyStore struct {
 	step  string
 	after bool
 	log   []string
+	first func()
+	at    string
+}
+
+// meanwhile lets something happen just before a step, once: after the caller has looked, and before it acts.
+func (s *faultyStore) meanwhile(step string, something func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at, s.first = step, something
 }
 
 // fail makes a step fail; none, when it has no name. After: it is done, and the answer is lost.
@@ -31,7 +40,14 @@ func (s *faultyStore) run(step string, do func() error) error {
 	s.mu.Lock()
 	fails, after := s.step == step, s.after
 	s.log = append(s.log, step)
+	var first func()
+	if s.at == step {
+		first, s.first, s.at = s.first, nil, ""
+	}
 	s.mu.Unlock()
+	if first != nil {
+		first()
+	}
 	if fails && !after {
 		return fmt.Errorf("%s: the disk is full", step)
 	}

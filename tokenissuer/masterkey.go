@@ -90,7 +90,11 @@ func LoadMasterKey(ctx context.Context, store KeyStore, sealer *KeySealer, now t
 			return nil, Unavailable("keys_unwritable", err)
 		}
 	}
-	return newMasterKey(secret)
+	key, err := newMasterKey(secret)
+	if err != nil {
+		return nil, fmt.Errorf("opening stored key %s: %w", stored.ID, err)
+	}
+	return key, nil
 }
 
 func storedMasterKey(ctx context.Context, store KeyStore) (StoredKey, error) {

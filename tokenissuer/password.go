@@ -194,7 +194,7 @@ func parseArgon2Params(text string) (argon2Params, error) {
 	if len(fields) != 3 || values[0] > maxArgon2Memory || values[1] > maxArgon2Time || values[2] > math.MaxUint8 {
 		return argon2Params{}, fmt.Errorf("the argon2id hash costs too much: use at most m=%d and t=%d", maxArgon2Memory, maxArgon2Time)
 	}
-	return argon2Params{memory: uint32(values[0]), time: uint32(values[1]), threads: uint8(values[2])}, nil
+	return argon2Params{memory: uint32(values[0]), time: uint32(values[1]), threads: uint8(values[2])}, nil //nolint:gosec // bounded above
 }
 
 // verifyPassword compares a password with a hash of whatever scheme. It does all of the hash's work for every password.

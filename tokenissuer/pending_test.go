@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/gatehouse-auth/gatehouse/tokenissuer" //nolint:revive // these tests read as those of the package do
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
 // pendingRequest is a request with every member, sealed for a browser.

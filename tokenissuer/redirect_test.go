@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	. "github.com/gatehouse-auth/gatehouse/tokenissuer" //nolint:revive // these tests read as those of the package do
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
 // TestA6ToA41RedirectURIsThatAreNotTheClients: every spelling that is not the registered one, byte for byte, is refused,

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/gatehouse-auth/gatehouse/tokenissuer" //nolint:revive // these tests read as those of the package do
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
 const day = 24 * time.Hour

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/gatehouse-auth/gatehouse/tokenissuer" //nolint:revive // these tests read as those of the package do
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
 // TestT87ParallelRefreshesHaveOneSuccessor: tabs that race all keep their user signed in.
@@ -46,6 +46,32 @@ func TestT87WithoutGraceOneWins(t *testing.T) {
 		t.Errorf("%d were served", n)
 	}
 	f.dead(first)
+}
+
+// TestT87WhoComesSecondGetsTheSameSuccessor, though the token was the newest when the request was looked at; unless the
+// successor was used meanwhile, or the family ended.
+func TestT87WhoComesSecondGetsTheSameSuccessor(t *testing.T) {
+	f := newFlow(t)
+	ahead := func(token Secret) (next Tokens) {
+		next, err := f.refresh("conf", token)
+		f.must(err)
+		return next
+	}
+	first := f.tokens("conf", "refresh_token")
+	var winner Tokens
+	f.store.meanwhile("RotateRefreshToken", func() { winner = ahead(first.RefreshToken) })
+	if second := ahead(first.RefreshToken); second.RefreshToken.Reveal() != winner.RefreshToken.Reveal() {
+		t.Error("two successors of one token")
+	}
+	f.store.meanwhile("RotateRefreshToken", func() { ahead(ahead(winner.RefreshToken).RefreshToken) })
+	_, err := f.refresh("conf", winner.RefreshToken)
+	wantReason(t, err, InvalidGrant, ReasonRefreshReused)
+	f.dead(winner)
+
+	first = f.tokens("conf", "refresh_token")
+	f.store.meanwhile("RotateRefreshToken", func() { f.must(f.registry.RevokeFamily(t.Context(), first.Claims.FamilyID)) })
+	_, err = f.refresh("conf", first.RefreshToken)
+	wantReason(t, err, InvalidGrant, "refresh_token_revoked")
 }
 
 func TestT88ARevokedFamilyStaysRevoked(t *testing.T) {

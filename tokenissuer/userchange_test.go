@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	. "github.com/gatehouse-auth/gatehouse/tokenissuer" //nolint:revive // these tests read as those of the package do
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
 // userChanges are what happens to a user after which nothing that was granted before is worth anything.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	. "github.com/gatehouse-auth/gatehouse/tokenissuer" //nolint:revive // these tests read as those of the package do
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
 // TestT68NoIDIsAClientsAndAUsers, whichever was there first, also after it was removed, in the store and in the

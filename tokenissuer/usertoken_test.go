@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/gatehouse-auth/gatehouse/tokenissuer" //nolint:revive // these tests read as those of the package do
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
 func TestM1M22M23AnAdminCreatesATokenForAManager(t *testing.T) {
@@ -205,6 +205,18 @@ func TestM28TheTargetIsDeletedMeanwhile(t *testing.T) {
 		} else if code := AsError(errs[1]).Code; code != UserNotFound && code != UserInactive {
 			t.Fatalf("%v", errs[1])
 		}
+	}
+}
+
+// TestM28TheTargetChangesBeforeTheTokenIsMade, after it was looked at.
+func TestM28TheTargetChangesBeforeTheTokenIsMade(t *testing.T) {
+	f := newFlow(t)
+	admin, token := f.admin("ada", "trusted")
+	f.store.meanwhile("AddFamily", func() { f.must(f.registry.SetRole(t.Context(), "u-grace", RoleMember)) })
+	tokens, err := f.IssueForUser(t.Context(), admin, token, "u-grace")
+	wantReason(t, err, UserInactive, "user_changed")
+	if !tokens.AccessToken.IsEmpty() {
+		t.Error("a token comes with the error")
 	}
 }
 

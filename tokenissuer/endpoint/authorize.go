@@ -178,7 +178,7 @@ func (h *Handler) approve(w http.ResponseWriter, r *http.Request, k walk, allowe
 	}
 	h.audit.Accepted(r, "authorization granted",
 		zap.String("client_id", k.client.ID), zap.String("subject", k.visit.session.User.ID),
-		zap.String("scope", k.request.Scopes.String()))
+		zap.String("scope", allowed.String()))
 	seeOther(w, k.target.Code(code))
 	return nil
 }

@@ -116,10 +116,7 @@ func (h *Handler) Owns(r *http.Request) bool {
 
 // ServeHTTP answers a request that the handler owns.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header()["Cache-Control"] = noStore
-	w.Header()["Pragma"] = noCache
-	w.Header()["X-Content-Type-Options"] = noSniff
-	boundBody(w, r)
+	begin(w, r)
 	found, known := h.routeOf(r)
 	if err := h.serve(w, r, found, known); err != nil {
 		found.refuse(h, w, r, err)
@@ -129,13 +126,26 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // ServeTokenAlias answers at a second path of the token endpoint, which is for the refresh exchange and the password
 // grant alone.
 func (h *Handler) ServeTokenAlias(w http.ResponseWriter, r *http.Request) {
+	begin(w, r)
+	if err := h.serve(w, r, route{methodsPost, (*Handler).tokenAlias, (*Handler).Refuse}, true); err != nil {
+		h.Refuse(w, r, err)
+	}
+}
+
+// ServeUnavailable answers a request that the handler owns, or one for its alias, while nothing can be asked: with the
+// form of the endpoint's refusals, for a client that reads nothing else.
+func (h *Handler) ServeUnavailable(w http.ResponseWriter, r *http.Request, reason string) {
+	begin(w, r)
+	found, _ := h.routeOf(r)
+	found.refuse(h, w, r, tokenissuer.Unavailable(reason, nil))
+}
+
+// begin sets what every answer has, and bounds the request's body.
+func begin(w http.ResponseWriter, r *http.Request) {
 	w.Header()["Cache-Control"] = noStore
 	w.Header()["Pragma"] = noCache
 	w.Header()["X-Content-Type-Options"] = noSniff
 	boundBody(w, r)
-	if err := h.serve(w, r, route{methodsPost, (*Handler).tokenAlias, (*Handler).Refuse}, true); err != nil {
-		h.Refuse(w, r, err)
-	}
 }
 
 // boundBody bounds what a body can do to its connection. It has to come within bodyTimeout even when nobody reads it,

@@ -179,6 +179,9 @@ func acceptsDocument(accept []string) bool {
 }
 
 func readDocument(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength > maxDocument {
+		return nil, tooLarge(w)
+	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxDocument)
 	return readBody(w, r)
 }

@@ -1,0 +1,148 @@
+package caddymodule
+
+import (
+	"cmp"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+var clientOperations = map[string]operation{
+	"GET /oauth/clients":                     listClients,
+	"POST /oauth/clients":                    addClient,
+	"GET /oauth/clients/{id}":                showClient,
+	"DELETE /oauth/clients/{id}":             removeClient,
+	"POST /oauth/clients/{id}/rotate-secret": rotateSecret,
+	"POST /oauth/clients/{id}/disable":       disableClient,
+	"POST /oauth/clients/{id}/enable":        enableClient,
+}
+
+// clientView is what an operator sees of a client.
+type clientView struct {
+	ID           string                  `json:"id"`
+	Name         string                  `json:"name"`
+	Type         tokenissuer.ClientType  `json:"type"`
+	Grants       []tokenissuer.GrantType `json:"grants"`
+	Scopes       []string                `json:"scopes"`
+	RedirectURIs []string                `json:"redirect_uris,omitempty"`
+	FirstParty   bool                    `json:"first_party,omitzero"`
+	Disabled     bool                    `json:"disabled"`
+	Source       string                  `json:"source"`
+	CreatedAt    time.Time               `json:"created_at,omitzero"`
+	Secrets      []secretView            `json:"secrets,omitempty"`
+	// Secret is there once: in the answer to the request that made it.
+	Secret string `json:"client_secret,omitzero"`
+}
+
+type secretView struct {
+	CreatedAt time.Time `json:"created_at,omitzero"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+}
+
+func viewOf(c *tokenissuer.Client) clientView {
+	view := clientView{
+		ID: c.ID, Name: c.Name, Type: c.Type, Grants: c.Grants, Scopes: c.Scopes, RedirectURIs: c.RedirectURIs,
+		FirstParty: c.FirstParty, Disabled: c.Disabled, Source: source(c.Declared), CreatedAt: c.CreatedAt,
+	}
+	for _, s := range c.Secrets {
+		view.Secrets = append(view.Secrets, secretView{s.CreatedAt, s.ExpiresAt})
+	}
+	return view
+}
+
+func listClients(app *App, r *http.Request) (int, any, error) {
+	clients, err := app.registry.Clients(r.Context())
+	views := make([]clientView, 0, len(clients))
+	for _, c := range clients {
+		views = append(views, viewOf(c))
+	}
+	return http.StatusOK, views, err
+}
+
+func showClient(app *App, r *http.Request) (int, any, error) {
+	client, err := app.registry.Client(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return 0, nil, err
+	}
+	return http.StatusOK, viewOf(client), nil
+}
+
+// newClient is the request to add a client.
+type newClient struct {
+	ID           string                  `json:"id,omitzero"`
+	Name         string                  `json:"name,omitzero"`
+	Type         tokenissuer.ClientType  `json:"type,omitzero"`
+	Grants       []tokenissuer.GrantType `json:"grants,omitempty"`
+	Scopes       []string                `json:"scopes,omitempty"`
+	RedirectURIs []string                `json:"redirect_uris,omitempty"`
+	FirstParty   bool                    `json:"first_party,omitzero"`
+}
+
+func addClient(app *App, r *http.Request) (int, any, error) {
+	var n newClient
+	if err := readAdmin(r, &n); err != nil {
+		return 0, nil, err
+	}
+	client, secret, err := app.registry.AddClient(r.Context(), tokenissuer.Client{
+		ID: n.ID, Name: n.Name, Type: n.Type, Grants: n.Grants, Scopes: n.Scopes,
+		RedirectURIs: n.RedirectURIs, FirstParty: n.FirstParty,
+	})
+	if err != nil {
+		return 0, nil, err
+	}
+	app.record("client added", zap.String("client_id", client.ID))
+	view := viewOf(client)
+	view.Secret = secret.Reveal()
+	return http.StatusCreated, view, nil
+}
+
+func removeClient(app *App, r *http.Request) (int, any, error) {
+	return app.changeClient(r, "client removed", app.registry.RemoveClient(r.Context(), r.PathValue("id")))
+}
+
+func disableClient(app *App, r *http.Request) (int, any, error) {
+	return app.changeClient(r, "client disabled", app.registry.DisableClient(r.Context(), r.PathValue("id")))
+}
+
+func enableClient(app *App, r *http.Request) (int, any, error) {
+	return app.changeClient(r, "client enabled", app.registry.EnableClient(r.Context(), r.PathValue("id")))
+}
+
+// changeClient records a change that went well.
+func (a *App) changeClient(r *http.Request, what string, err error) (int, any, error) {
+	if err == nil {
+		a.record(what, zap.String("client_id", r.PathValue("id")))
+	}
+	return http.StatusNoContent, nil, err
+}
+
+// defaultOverlap is how long an old secret stays good unless the operator says otherwise.
+const defaultOverlap = "24h"
+
+func rotateSecret(app *App, r *http.Request) (int, any, error) {
+	var request struct {
+		Overlap string `json:"overlap,omitzero"`
+	}
+	if err := readAdmin(r, &request); err != nil {
+		return 0, nil, err
+	}
+	overlap, err := optionalDuration(cmp.Or(request.Overlap, defaultOverlap))
+	if err != nil {
+		return 0, nil, err
+	}
+	id := r.PathValue("id")
+	secret, err := app.registry.RotateSecret(r.Context(), id, overlap)
+	if err != nil {
+		return 0, nil, err
+	}
+	app.record("client secret rotated", zap.String("client_id", id))
+	return http.StatusOK, clientSecret{id, secret.Reveal()}, nil
+}
+
+type clientSecret struct {
+	ID     string `json:"id"`
+	Secret string `json:"client_secret"`
+}

@@ -1,0 +1,65 @@
+package caddymodule
+
+import (
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+var organisationOperations = map[string]operation{
+	"GET /oauth/organisations":         listOrganisations,
+	"POST /oauth/organisations":        addOrganisation,
+	"DELETE /oauth/organisations/{id}": removeOrganisation,
+}
+
+// organisationView is what an operator sees of an organisation.
+type organisationView struct {
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	Source    string    `json:"source"`
+	CreatedAt time.Time `json:"created_at,omitzero"`
+}
+
+func viewOfOrganisation(o *tokenissuer.Organisation) organisationView {
+	return organisationView{ID: o.ID, Name: o.Name, Source: source(o.Declared), CreatedAt: o.CreatedAt}
+}
+
+func listOrganisations(app *App, r *http.Request) (int, any, error) {
+	organisations, err := app.registry.Organisations(r.Context())
+	views := make([]organisationView, 0, len(organisations))
+	for _, o := range organisations {
+		views = append(views, viewOfOrganisation(o))
+	}
+	return http.StatusOK, views, err
+}
+
+// newOrganisation is the request to add an organisation.
+type newOrganisation struct {
+	ID   string `json:"id"`
+	Name string `json:"name,omitzero"`
+}
+
+func addOrganisation(app *App, r *http.Request) (int, any, error) {
+	var n newOrganisation
+	if err := readAdmin(r, &n); err != nil {
+		return 0, nil, err
+	}
+	organisation, err := app.registry.AddOrganisation(r.Context(), tokenissuer.Organisation{ID: n.ID, Name: n.Name})
+	if err != nil {
+		return 0, nil, err
+	}
+	app.record("organisation added", zap.String("organisation", organisation.ID))
+	return http.StatusCreated, viewOfOrganisation(organisation), nil
+}
+
+func removeOrganisation(app *App, r *http.Request) (int, any, error) {
+	id := r.PathValue("id")
+	if err := app.registry.RemoveOrganisation(r.Context(), id); err != nil {
+		return 0, nil, err
+	}
+	app.record("organisation removed", zap.String("organisation", id))
+	return http.StatusNoContent, nil, nil
+}

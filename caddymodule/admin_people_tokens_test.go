@@ -1,0 +1,253 @@
+package caddymodule
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// TestK7NoHashIsShown: neither a password nor its hash is in any answer, log or file of Caddy's. A hash that is written
+// out in the configuration is in the configuration alone; one that is referred to is not even there.
+func TestK7NoHashIsShown(t *testing.T) {
+	t.Setenv("GATEHOUSE_TEST_HASH", adaHash)
+	for name, test := range map[string]struct {
+		caddyfile string
+		inConfig  bool
+	}{
+		"written out": {durableStaffed, true},
+		"referred to": {strings.Replace(durableStaffed, adaHash, "{env.GATEHOUSE_TEST_HASH}", 1), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := startGatehouse(t, test.caddyfile)
+			const second = "$2a$04$aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+			shown := g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob","email":"bob@acme.example","organisation":"acme","password":"bobs-first-password"}`)
+			shown += g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-carol","email":"carol@acme.example","organisation":"acme","password_hash":"`+second+`"}`)
+			access, refresh := g.staffTokens("ada@acme.example", adaPassword)
+			g.staffSignIn("bob@acme.example", "bobs-wrong-password")
+			g.must(http.StatusNoContent, "POST", "/oauth/users/u-bob/password", `{"password":"bobs-second-password"}`)
+			minted := g.must(http.StatusCreated, "POST", "/oauth/tokens", `{"client":"conf","user":"u-ada"}`)
+			bob, err := g.app().engine.store.User(t.Context(), "u-bob")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, path := range []string{"/oauth/users", "/oauth/users/u-ada", "/oauth/users/u-bob", "/oauth/users/u-carol", "/oauth/organisations", "/oauth/clients", "/oauth/keys"} {
+				shown += g.must(http.StatusOK, "GET", path, ``)
+			}
+			config := g.must(http.StatusOK, "GET", "/config/", ``)
+			saved, err := os.ReadFile(caddy.ConfigAutosavePath)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, secret := range []string{
+				adaPassword, "bobs-first-password", "bobs-second-password", "bobs-wrong-password", second, bob.PasswordHash.Reveal(),
+				access, refresh, member(t, minted, "access_token"),
+			} {
+				for where, text := range map[string]string{"an answer": shown, "the log": g.logs(), "the configuration": config, "the saved configuration": string(saved)} {
+					if strings.Contains(text, secret) {
+						t.Errorf("%s shows %s", where, secret)
+					}
+				}
+			}
+			if strings.Contains(shown+g.logs(), adaHash) {
+				t.Error("the declared hash is shown")
+			}
+			if strings.Contains(config, adaHash) != test.inConfig || strings.Contains(string(saved), adaHash) != test.inConfig {
+				t.Errorf("the configuration has the declared hash: %t", !test.inConfig)
+			}
+			if dump := storeDump(t, g); strings.Contains(dump, "bobs-") || strings.Contains(dump, refresh) || strings.Contains(dump, adaPassword) {
+				t.Error("the store holds a credential")
+			}
+		})
+	}
+}
+
+// storeDump is every byte of the store's files.
+func storeDump(t *testing.T, g *gatehouse) string {
+	t.Helper()
+	files, err := filepath.Glob(g.vars.Replace("DIR/state/*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("the store has %d files, %v", len(files), err)
+	}
+	var dump strings.Builder
+	for _, path := range files {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dump.Write(content)
+	}
+	return dump.String()
+}
+
+// TestT68OneIDForAClientOrAUser: whichever comes first, by the API or by the configuration, the second is refused.
+func TestT68OneIDForAClientOrAUser(t *testing.T) {
+	for name, caddyfile := range map[string]string{"memory": staffed, "sqlite": durableStaffed} {
+		t.Run(name, func(t *testing.T) {
+			g := startGatehouse(t, caddyfile)
+			client := func(id string) string { return fmt.Sprintf(`{"id":%q,"name":"x"}`, id) }
+			user := func(id string) string {
+				return fmt.Sprintf(`{"id":%q,"email":"%s@acme.example","organisation":"acme"}`, id, id)
+			}
+			for _, ids := range [][2]string{{"one", "two"}, {"admin", "member"}} {
+				g.must(http.StatusCreated, "POST", "/oauth/clients", client(ids[0]))
+				g.must(http.StatusConflict, "POST", "/oauth/users", user(ids[0]))
+				g.must(http.StatusCreated, "POST", "/oauth/users", user(ids[1]))
+				g.must(http.StatusConflict, "POST", "/oauth/clients", client(ids[1]))
+			}
+			g.must(http.StatusConflict, "POST", "/oauth/users", user("conf"))
+			g.must(http.StatusConflict, "POST", "/oauth/clients", client("u-ada"))
+			g.must(http.StatusNoContent, "DELETE", "/oauth/clients/one", ``) // an id that is gone stays taken
+			g.must(http.StatusNoContent, "DELETE", "/oauth/users/two", ``)
+			g.must(http.StatusConflict, "POST", "/oauth/users", user("one"))
+			g.must(http.StatusConflict, "POST", "/oauth/clients", client("two"))
+			g.must(http.StatusConflict, "POST", "/oauth/users", user("gatehouse"))
+			g.must(http.StatusConflict, "POST", "/oauth/clients", client("gatehouse"))
+
+			app := g.app()
+			for declared, want := range map[string]string{
+				strings.Replace(caddyfile, "user u-ada", "user admin", 1):     `user "admin": a client in the store has this id`,
+				strings.Replace(caddyfile, "client conf", "client member", 1): `client "member": a user in the store has this id`,
+			} {
+				if err := g.tryReload(declared); err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("declaring a taken id: %v, want %s", err, want)
+				}
+			}
+			if g.app() != app {
+				t.Error("another app is the running one")
+			}
+		})
+	}
+}
+
+// TestT68ServerTokenWhateverItsName: the token of a client that is called like a role or a user's e-mail address acts for
+// nobody.
+func TestT68ServerTokenWhateverItsName(t *testing.T) {
+	g := startGatehouse(t, staffed)
+	for _, id := range []string{"admin", "ada@acme.example"} {
+		added := g.must(http.StatusCreated, "POST", "/oauth/clients", fmt.Sprintf(`{"id":%q,"name":"x"}`, id))
+		_, token := g.tokenFor(id, member(t, added, "client_secret"))
+		if g.gate(token) != http.StatusOK {
+			t.Fatal("the gate refuses it")
+		}
+		seen := g.upstream.one(t)
+		if got := seen.Header["X-Auth-Subject"]; !slices.Equal(got, []string{id}) {
+			t.Errorf("the subject is %q", got)
+		}
+		for _, name := range []string{"X-Auth-Role", "X-Auth-Organisation"} {
+			if got, there := seen.Header[name]; there {
+				t.Errorf("%s: %q", name, got)
+			}
+		}
+		if status, _, body := g.get("/oauth/token/info", token); status != http.StatusOK || !strings.Contains(body, `"resource_owner_id":null`) {
+			t.Errorf("token info: %d %s", status, body)
+		}
+	}
+}
+
+// TestG99MintForAUser: an operator's token acts for the user whom it names, and never for nobody by mistake.
+func TestG99MintForAUser(t *testing.T) {
+	g := startGatehouse(t, staffed)
+	minted := g.must(http.StatusCreated, "POST", "/oauth/tokens", `{"client":"conf","user":"u-ada","scope":"public trusted","lifetime":"15m"}`)
+	token := member(t, minted, "access_token")
+	if g.gate(token) != http.StatusOK {
+		t.Fatalf("the gate refuses %s", minted)
+	}
+	seen := g.upstream.one(t)
+	for name, want := range map[string]string{"X-Auth-Subject": "u-ada", "X-Auth-Client": "conf", "X-Auth-Role": "admin", "X-Auth-Organisation": "acme"} {
+		if got := seen.Header[name]; !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: %q, want %s", name, got, want)
+		}
+	}
+	g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob","email":"bob@acme.example","organisation":"acme","password":"bobs-password"}`)
+	bob := member(t, g.must(http.StatusCreated, "POST", "/oauth/tokens", `{"client":"conf","user":"u-bob"}`), "access_token")
+	g.must(http.StatusNoContent, "POST", "/oauth/users/u-bob/disable", `{}`)
+	if g.gate(bob) != http.StatusUnauthorized {
+		t.Error("a disabled user's token is accepted")
+	}
+	for body, want := range map[string]string{
+		`{"client":"conf","user":""}`:                            `there is no user ""`,
+		`{"client":"conf","user":"nobody"}`:                      `there is no user "nobody"`,
+		`{"client":"conf","user":"u-bob"}`:                       "the user is not active, or has no password yet",
+		`{"client":"conf","user":"u-ada","scope":"orders"}`:      "invalid, unknown, or malformed",
+		`{"client":"conf","user":"u-ada","lifetime":"36d"}`:      "use 1s to 35d",
+		`{"client":"conf","user":"u-ada","organisation":"acme"}`: "organisation",
+	} {
+		if answer := g.must(http.StatusBadRequest, "POST", "/oauth/tokens", body); !strings.Contains(answer, want) && !strings.Contains(member(t, answer, "error"), want) {
+			t.Errorf("%s: %s, want %s", body, answer, want)
+		}
+	}
+	if answer := g.must(http.StatusNotFound, "POST", "/oauth/tokens", `{"client":"nobody","user":"u-ada"}`); answer != `{"error":"there is no such client"}` {
+		t.Error(answer)
+	}
+}
+
+// TestG99RevokingAUserOrAFamily ends refresh tokens too, of those who are named and of nobody else.
+func TestG99RevokingAUserOrAFamily(t *testing.T) {
+	for name, caddyfile := range map[string]string{"memory": staffed, "sqlite": durableStaffed} {
+		t.Run(name, func(t *testing.T) {
+			g := startGatehouse(t, caddyfile)
+			g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob","email":"bob@acme.example","organisation":"acme","password":"bobs-password"}`)
+			first, firstRefresh := g.staffTokens("bob@acme.example", "bobs-password")
+			second, secondRefresh := g.staffTokens("bob@acme.example", "bobs-password")
+			ada, adaRefresh := g.staffTokens("ada@acme.example", adaPassword)
+			alive := func(access, refresh string, want bool) {
+				t.Helper()
+				if got := g.gate(access) == http.StatusOK; got != want {
+					t.Errorf("the access token is accepted: %t", got)
+				}
+				if status, _ := g.staffRefresh(refresh); (status == http.StatusOK) != want {
+					t.Errorf("the refresh token: %d", status)
+				}
+			}
+			explained := g.must(http.StatusOK, "POST", "/oauth/tokens/explain", fmt.Sprintf(`{"token":%q}`, first))
+			g.must(http.StatusNoContent, "POST", "/oauth/revocations", fmt.Sprintf(`{"family":%q}`, member(t, explained, "family")))
+			alive(first, firstRefresh, false)
+			alive(second, secondRefresh, true)
+			g.must(http.StatusNoContent, "POST", "/oauth/revocations", `{"user":"u-bob"}`)
+			_, third := g.staffRefresh(secondRefresh)
+			alive(second, secondRefresh, false)
+			if member(t, third, "access_token") != "" {
+				t.Error("a revoked user's refresh token gave a token")
+			}
+			alive(ada, adaRefresh, true)
+		})
+	}
+}
+
+// TestG99AuditOfPeople: every change has its line, with who was changed and by whom.
+func TestG99AuditOfPeople(t *testing.T) {
+	g := startGatehouse(t, staffed)
+	g.must(http.StatusCreated, "POST", "/oauth/organisations", `{"id":"globex"}`)
+	g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob","email":"bob@globex.example","organisation":"globex","role":"member","password":"bobs-password"}`)
+	g.must(http.StatusCreated, "POST", "/oauth/tokens", `{"client":"conf","user":"u-bob"}`)
+	for _, change := range [][2]string{{"password", `{"password":"another-password"}`}, {"role", `{"role":"admin"}`}, {"disable", `{}`}, {"lock", `{}`}, {"enable", `{}`}} {
+		g.must(http.StatusNoContent, "POST", "/oauth/users/u-bob/"+change[0], change[1])
+	}
+	g.must(http.StatusNoContent, "POST", "/oauth/revocations", `{"user":"u-bob"}`)
+	g.must(http.StatusNoContent, "DELETE", "/oauth/users/u-bob", ``)
+	g.must(http.StatusNoContent, "DELETE", "/oauth/organisations/globex", ``)
+	logs := g.logs()
+	for _, want := range []string{
+		`"msg":"organisation added","organisation":"globex","by":"operator"`,
+		`"msg":"user added","user_id":"u-bob","organisation":"globex","role":"member","by":"operator"`,
+		`"msg":"token minted","client_id":"conf","subject":"u-bob","scope":"public","jti":"`,
+		`"msg":"user password set","user_id":"u-bob","by":"operator"`,
+		`"msg":"user role set","user_id":"u-bob","role":"admin","by":"operator"`,
+		`"msg":"user disabled","user_id":"u-bob","by":"operator"`,
+		`"msg":"user locked","user_id":"u-bob","by":"operator"`,
+		`"msg":"user enabled","user_id":"u-bob","by":"operator"`,
+		`"msg":"tokens revoked","kind":"user","id":"u-bob","by":"operator"`,
+		`"msg":"user removed","user_id":"u-bob","by":"operator"`,
+		`"msg":"organisation removed","organisation":"globex","by":"operator"`,
+	} {
+		if strings.Count(logs, `"logger":"oauth.audit",`+want) != 1 {
+			t.Errorf("there is not one line with %s", want)
+		}
+	}
+}

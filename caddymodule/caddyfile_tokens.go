@@ -1,0 +1,107 @@
+package caddymodule
+
+import (
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// parseTokens reads lifetimes, the issuer's or a client's.
+func parseTokens(d *caddyfile.Dispenser, tokens **TokensConfig) error {
+	if *tokens == nil {
+		*tokens = new(TokensConfig)
+	}
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		if err := (*tokens).parseLifetime(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *TokensConfig) parseLifetime(d *caddyfile.Dispenser) error {
+	name := d.Val()
+	lifetime, known := map[string]*caddy.Duration{
+		"authorization_code": &c.AuthorizationCode, "client_credentials": &c.ClientCredentials, "password": &c.Password,
+		"admin_created": &c.AdminCreated, "refresh": &c.Refresh, "refresh_idle": &c.RefreshIdle, "code": &c.Code,
+		"refresh_grace": c.RefreshGrace,
+	}[name]
+	if !known {
+		return d.Errf("unknown token lifetime %q", name)
+	}
+	if err := once(d, name, lifetime != nil && (*lifetime != 0 || name == "refresh_grace")); err != nil {
+		return err
+	}
+	duration, err := parseDuration(d)
+	if err != nil {
+		return err
+	}
+	if name == "refresh_grace" { // 0 says something here
+		lifetime = new(caddy.Duration)
+		c.RefreshGrace = lifetime
+	} else if duration == 0 {
+		return d.Errf("token lifetime %s 0s: use at least 1s", name)
+	}
+	*lifetime = caddy.Duration(duration)
+	if _, err := c.lifetimes(); err != nil {
+		return d.Errf("%v", err)
+	}
+	return nil
+}
+
+func (a *App) parsePasswordGrant(d *caddyfile.Dispenser) error {
+	if err := once(d, "password_grant", a.PasswordGrant != nil); err != nil {
+		return err
+	}
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	a.PasswordGrant = new(PasswordGrantConfig)
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		if d.Val() != "refresh_tokens" {
+			return d.Errf("unknown password_grant option %q", d.Val())
+		}
+		if d.NextArg() {
+			return d.ArgErr()
+		}
+		a.PasswordGrant.RefreshTokens = true
+	}
+	return nil
+}
+
+func (a *App) parseScope(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	if len(args) == 0 || len(args) > 2 {
+		return d.ArgErr()
+	}
+	scope := ScopeConfig{Name: args[0]}
+	if names, err := tokenissuer.ParseScopes(scope.Name); err != nil || len(names) != 1 {
+		return d.Errf("scope %q: use one name of visible ASCII without quotes and backslashes", scope.Name)
+	}
+	for _, other := range a.Scopes {
+		if err := once(d, "scope "+scope.Name, other.Name == scope.Name); err != nil {
+			return err
+		}
+	}
+	if len(args) == 2 {
+		scope.Words = args[1]
+	}
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		if d.Val() != "server_tokens" {
+			return d.Errf("unknown scope option %q", d.Val())
+		}
+		if d.NextArg() {
+			return d.ArgErr()
+		}
+		if tokenissuer.ActsForUser(scope.Name) {
+			return d.Errf("scope %q acts for a user: a server token cannot hold it", scope.Name)
+		}
+		scope.ServerTokens = true
+	}
+	a.Scopes = append(a.Scopes, scope)
+	return nil
+}

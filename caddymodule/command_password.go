@@ -1,0 +1,46 @@
+package caddymodule
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// passwordFlag adds --password-stdin. A password is never a flag: other users of the machine can read those, and the
+// shell remembers them.
+func passwordFlag(cmd *cobra.Command, fromInput *bool) {
+	cmd.Flags().BoolVar(fromInput, "password-stdin", false, "Read the password from the first line of standard input")
+}
+
+// readPassword reads one line and returns it without its end. At a terminal it says what it waits for, and shows nothing
+// of what is typed.
+func readPassword(in io.Reader, prompt io.Writer) (string, error) {
+	var line string
+	var err error
+	if terminal, ok := in.(*os.File); ok && term.IsTerminal(int(terminal.Fd())) {
+		_, _ = fmt.Fprint(prompt, "Password: ")
+		var typed []byte
+		typed, err = term.ReadPassword(int(terminal.Fd()))
+		_, _ = fmt.Fprintln(prompt)
+		line = string(typed)
+	} else {
+		// What is longer than any password is cut, and still too long to be one.
+		line, err = bufio.NewReader(io.LimitReader(in, 2*tokenissuer.MaxPasswordBytes)).ReadString('\n')
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("reading the password: %w", err)
+	}
+	line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
+	if line == "" {
+		return "", errors.New("the first line of standard input holds no password")
+	}
+	return line, nil
+}

@@ -1,0 +1,50 @@
+package caddymodule
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestCommandPasswordAtATerminal: whoever sits at a terminal is told that a password is awaited, and one line of it is read.
+func TestCommandPasswordAtATerminal(t *testing.T) {
+	keyboard, terminal := openTerminal(t)
+	if _, err := io.WriteString(keyboard, "typed secret\nnot this\n"); err != nil {
+		t.Fatal(err)
+	}
+	var prompt bytes.Buffer
+	password, err := readPassword(terminal, &prompt)
+	if err != nil || password != "typed secret" {
+		t.Errorf("read %q, %v", password, err)
+	}
+	if got := prompt.String(); got != "Password: \n" {
+		t.Errorf("it asked %q", got)
+	}
+}
+
+// openTerminal returns both ends of a pseudo-terminal.
+func openTerminal(t *testing.T) (keyboard, terminal *os.File) {
+	t.Helper()
+	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = keyboard.Close() })
+	if err := unix.IoctlSetPointerInt(int(keyboard.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(int(keyboard.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = terminal.Close() })
+	return keyboard, terminal
+}

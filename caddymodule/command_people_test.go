@@ -1,0 +1,224 @@
+package caddymodule
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// TestCommandOrganisation walks an organisation through `caddy oauth org`.
+func TestCommandOrganisation(t *testing.T) {
+	g := startGatehouse(t, durableStaffed)
+	if out := g.ok("org", "add", "a/b c", "--name", "Globex Corp"); out != "organisation  a/b c\n" {
+		t.Errorf("add printed %q", out)
+	}
+	out := g.ok("org", "list")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) != 3 || !strings.HasPrefix(lines[0], "ID") || !hasLine(out, []string{"acme", "Acme Ltd", "config"}) || !hasLine(out, []string{"a/b", "Globex Corp", "store"}) {
+		t.Errorf("list printed\n%s", out)
+	}
+	added := decoded[organisationView](t, g.ok("org", "add", "third", "--name", "Third", "--json"))
+	if added.ID != "third" || added.Name != "Third" || added.Source != "store" || added.CreatedAt.IsZero() {
+		t.Errorf("added %+v", added)
+	}
+	if out := g.ok("org", "remove", "a/b c"); out != "" {
+		t.Errorf("remove printed %q", out)
+	}
+	if all := decoded[[]organisationView](t, g.ok("org", "list", "--json")); len(all) != 2 || all[0].ID != "acme" || all[1].ID != "third" {
+		t.Errorf("listed %+v", all)
+	}
+}
+
+// TestCommandUser walks a user through `caddy oauth user`.
+func TestCommandUser(t *testing.T) {
+	g := startGatehouse(t, durableStaffed)
+	const email = "bob@acme.example"
+	input := func(stdin string, args ...string) string {
+		t.Helper()
+		out, err := g.run(stdin, args...)
+		if err != nil {
+			t.Fatalf("caddy oauth %s: %v", strings.Join(args, " "), err)
+		}
+		return out
+	}
+	out := input("first password \r\nsecond line", "user", "add", "--email", "Bob@Acme.example", "--org", "acme", "--role", "group_manager",
+		"--id", "u/b o", "--name", "Bob Builder", "--password-stdin")
+	if out != "user  u/b o\n" {
+		t.Errorf("add printed %q", out)
+	}
+	access, _ := g.staffTokens(email, "first password ") // the line end is no part of it, the space is
+	shown := g.ok("user", "show", "u/b o")
+	for word, want := range map[string]string{
+		"id": "u/b o", "e-mail": email, "name": "Bob Builder", "organisation": "acme", "role": "group_manager", "source": "store", "state": "active",
+	} {
+		if got := printed(t, shown, word); got != want {
+			t.Errorf("show says %s %q, want %q", word, got, want)
+		}
+	}
+	if out := g.ok("user", "set-role", "u/b o", "member"); out != "" || g.gate(access) != http.StatusUnauthorized {
+		t.Errorf("set-role printed %q, and the gate answers %d", out, g.gate(access))
+	}
+	if out := input("another password\n", "user", "set-password", "u/b o", "--password-stdin"); out != "" {
+		t.Errorf("set-password printed %q", out)
+	}
+	if status, _ := g.staffSignIn(email, "first password "); status != http.StatusBadRequest {
+		t.Errorf("the old password: %d", status)
+	}
+	for _, change := range []struct{ command, state string }{{"disable", "disabled"}, {"enable", "active"}, {"lock", "locked"}, {"enable", "active"}} {
+		if out := g.ok("user", change.command, "u/b o"); out != "" {
+			t.Errorf("%s printed %q", change.command, out)
+		}
+		if got := printed(t, g.ok("user", "show", "u/b o"), "state"); got != change.state {
+			t.Errorf("after %s the state is %s", change.command, got)
+		}
+	}
+	g.staffTokens(email, "another password")
+	g.ok("user", "remove", "u/b o")
+	if out := g.ok("user", "list"); strings.Contains(out, "u/b o") || !hasLine(out, []string{"u-ada", "ada@acme.example", "admin", "config", "active"}) {
+		t.Errorf("list printed\n%s", out)
+	}
+}
+
+// TestCommandUserJSON: --json prints what a machine reads, and never a hash.
+func TestCommandUserJSON(t *testing.T) {
+	g := startGatehouse(t, staffed)
+	g.ok("org", "add", "globex", "--name", "Globex")
+	added := decoded[userView](t, g.ok("user", "add", "--email", "bob@globex.example", "--org", "globex", "--role", "member", "--json"))
+	if added.ID == "" || added.Name != "bob@globex.example" || added.HasPassword || added.Status != tokenissuer.UserActive || added.Source != "store" {
+		t.Errorf("added %+v", added)
+	}
+	hashed := decoded[userView](t, g.ok("user", "add", "--email", "carol@globex.example", "--org", "globex", "--role", "admin", "--password-hash", adaHash, "--json"))
+	if !hashed.HasPassword {
+		t.Errorf("added %+v", hashed)
+	}
+	g.staffTokens("carol@globex.example", adaPassword)
+	out := g.ok("user", "list", "--json")
+	if all := decoded[[]userView](t, out); len(all) != 3 || strings.Contains(out, "$") {
+		t.Errorf("listed %s", out)
+	}
+	of := decoded[[]userView](t, g.ok("user", "list", "--org", "acme", "--json"))
+	if len(of) != 1 || of[0].ID != "u-ada" || of[0].Source != "config" {
+		t.Errorf("of acme %+v", of)
+	}
+	if shown := decoded[userView](t, g.ok("user", "show", added.ID, "--json")); shown != added {
+		t.Errorf("shown %+v, added %+v", shown, added)
+	}
+}
+
+// TestCommandUserWithoutPassword says what is missing, until it is there.
+func TestCommandUserWithoutPassword(t *testing.T) {
+	g := startGatehouse(t, staffed)
+	out := g.ok("user", "add", "--email", "bob@acme.example", "--org", "acme", "--role", "member", "--id", "u-bob")
+	if !strings.Contains(out, "caddy oauth user set-password u-bob --password-stdin") {
+		t.Errorf("add printed\n%s", out)
+	}
+	if state := printed(t, g.ok("user", "show", "u-bob"), "state"); state != "no password" {
+		t.Errorf("the state is %q", state)
+	}
+}
+
+// TestCommandPasswordInput: one line is the password, and nothing of the rest is read as one.
+func TestCommandPasswordInput(t *testing.T) {
+	const nothing = "the first line of standard input holds no password"
+	long := strings.Repeat("x", tokenissuer.MaxPasswordBytes)
+	for _, test := range []struct{ name, input, want, err string }{
+		{"a line", "secret\n", "secret", ""},
+		{"without an end", "secret", "secret", ""},
+		{"a DOS line", "secret\r\n", "secret", ""},
+		{"two lines", "secret\nsecond\n", "secret", ""},
+		{"spaces", "  se cret \n", "  se cret ", ""},
+		{"the longest", long + "\n", long, ""},
+		{"nothing", "", "", nothing},
+		{"an empty line", "\nsecret\n", "", nothing},
+	} {
+		var prompt bytes.Buffer
+		got, err := readPassword(strings.NewReader(test.input), &prompt)
+		if got != test.want || (err == nil) != (test.err == "") || err != nil && err.Error() != test.err {
+			t.Errorf("%s: %q, %v", test.name, got, err)
+		}
+		if prompt.Len() > 0 {
+			t.Errorf("%s: it asks a pipe for %q", test.name, &prompt)
+		}
+	}
+	if cut, err := readPassword(strings.NewReader(strings.Repeat("x", 1<<20)), new(bytes.Buffer)); err != nil || len(cut) <= tokenissuer.MaxPasswordBytes {
+		t.Errorf("of a mebibyte %d bytes are left, which could pass for a password; %v", len(cut), err)
+	}
+}
+
+// TestCommandErrorsAboutPeople: a mistake ends with code 1 and one readable sentence, and a password is never a flag.
+func TestCommandErrorsAboutPeople(t *testing.T) {
+	g := startGatehouse(t, staffed)
+	add := []string{"user", "add", "--email", "bob@acme.example", "--org", "acme", "--role", "member"}
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"org", "add"}, "accepts 1 arg(s), received 0"},
+		{[]string{"org", "add", "x"}, `required flag(s) "name" not set`},
+		{[]string{"org", "add", "acme", "--name", "x"}, "the id is already taken"},
+		{[]string{"org", "remove", "acme"}, "it is declared in the configuration: change it there"},
+		{[]string{"org", "remove", ".."}, "there is no such organisation"},
+		{[]string{"org", "show", "acme"}, `unknown command "show" for "caddy oauth org"`},
+		{[]string{"user", "add"}, `required flag(s) "email", "org", "role" not set`},
+		{append(slices.Clone(add), "--password", "x"), "unknown flag: --password"},
+		{append(slices.Clone(add), "--password-stdin"), "the first line of standard input holds no password"},
+		{append(slices.Clone(add), "--password-stdin", "--password-hash", adaHash), "if any flags in the group [password-stdin password-hash] are set none of the others can be; [password-hash password-stdin] were all set"},
+		{append(slices.Clone(add), "--password-hash", "plain"), "use a password hash as `caddy hash-password` prints it: bcrypt or argon2id"},
+		{append(slices.Clone(add), "--id", "u-ada"), "the id is already taken, or the e-mail address is"},
+		{append(slices.Clone(add), "--id", "conf"), "the id is already taken, or the e-mail address is"},
+		{append(slices.Clone(add), "--role", "boss"), `unknown role "boss": use admin, group_manager, business_manager or member`},
+		{append(slices.Clone(add), "--org", "nobody"), `there is no organisation "nobody": add it first`},
+		{[]string{"user", "list", "--org", ""}, "the list takes one filter: ?organisation=ID"},
+		{[]string{"user", "show", "nobody"}, "there is no such user"},
+		{[]string{"user", "show", ".."}, "there is no such user"},
+		{[]string{"user", "set-password", "u-ada"}, `required flag(s) "password-stdin" not set`},
+		{[]string{"user", "set-password", "u-ada", "a-new-password"}, "accepts 1 arg(s), received 2"},
+		{[]string{"user", "set-role", "u-ada"}, "accepts 2 arg(s), received 1"},
+		{[]string{"user", "set-role", "u-ada", "member"}, "it is declared in the configuration: change it there"},
+		{[]string{"user", "set-role", "nobody", "member"}, "there is no such user"},
+		{[]string{"user", "lock", "u-ada"}, "it is declared in the configuration: change it there"},
+		{[]string{"user", "disable", "nobody"}, "there is no such user"},
+		{[]string{"user", "remove", "nobody"}, "there is no such user"},
+		{[]string{"token", "mint", "--client", "conf", "--user", "nobody"}, `there is no user "nobody"`},
+		{[]string{"token", "mint", "--client", "conf", "--user", ""}, `there is no user ""`},
+	} {
+		out, err := g.run("", test.args...)
+		if err == nil || err.Error() != test.want {
+			t.Errorf("caddy oauth %q: %v, want %s", test.args, err, test.want)
+		}
+		if out != "" {
+			t.Errorf("caddy oauth %q printed %s", test.args, out)
+		}
+	}
+}
+
+// TestCommandMintAndRevokeForAUser mints for a user, explains and revokes by the family that the explanation names.
+func TestCommandMintAndRevokeForAUser(t *testing.T) {
+	g := startGatehouse(t, staffed)
+	token := strings.TrimSpace(g.ok("token", "mint", "--client", "conf", "--user", "u-ada", "--scope", "trusted"))
+	other := strings.TrimSpace(g.ok("token", "mint", "--client", "conf", "--user", "u-ada"))
+	server := strings.TrimSpace(g.ok("token", "mint", "--client", "conf"))
+	out, err := g.run(token, "token", "explain")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if printed(t, out, "subject") != "u-ada" || printed(t, out, "client") != "conf" || printed(t, out, "scope") != "trusted" {
+		t.Errorf("explain printed\n%s", out)
+	}
+	g.ok("token", "revoke", "--family", printed(t, out, "family"))
+	for i, want := range []int{http.StatusUnauthorized, http.StatusOK, http.StatusOK} {
+		if got := g.gate([]string{token, other, server}[i]); got != want {
+			t.Errorf("token %d after revoking the family of the first: %d, want %d", i, got, want)
+		}
+	}
+	g.ok("token", "revoke", "--user", "u-ada")
+	for i, want := range []int{http.StatusUnauthorized, http.StatusUnauthorized, http.StatusOK} {
+		if got := g.gate([]string{token, other, server}[i]); got != want {
+			t.Errorf("token %d after revoking the user: %d, want %d", i, got, want)
+		}
+	}
+}

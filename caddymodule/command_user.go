@@ -1,0 +1,141 @@
+package caddymodule
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+func userCommand(admin *adminClient) *cobra.Command {
+	return group("user", "Manages users",
+		userAdd(admin), userList(admin), userShow(admin), userSetPassword(admin), userSetRole(admin),
+		change(admin, "disable ID", "Refuses a user, and ends every token and session", http.MethodPost, "users", "/disable"),
+		change(admin, "enable ID", "Lets a disabled or locked user in again", http.MethodPost, "users", "/enable"),
+		change(admin, "lock ID", "Refuses a user whose account somebody else may use, and ends every token and session",
+			http.MethodPost, "users", "/lock"),
+		change(admin, "remove ID", "Deletes a user, and ends every token and session", http.MethodDelete, "users", ""),
+	)
+}
+
+func userAdd(admin *adminClient) *cobra.Command {
+	var n newUser
+	var role string
+	var fromInput, asJSON bool
+	var cmd *cobra.Command
+	cmd = command("add --email ADDRESS --org ID --role ROLE", "Registers a user", cobra.NoArgs,
+		func(_ []string, in io.Reader, out io.Writer) (err error) {
+			n.Role = tokenissuer.Role(role)
+			if fromInput {
+				if n.Password, err = readPassword(in, cmd.ErrOrStderr()); err != nil {
+					return err
+				}
+			}
+			var added userView
+			if err := admin.call(http.MethodPost, "/oauth/users", n, &added); err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(out, added)
+			}
+			_, err = fmt.Fprintf(out, "user  %s\n", added.ID)
+			if err == nil && !added.HasPassword {
+				_, err = fmt.Fprintf(out, "\nThe user cannot sign in before a password is set: caddy oauth user set-password %s --password-stdin\n", added.ID)
+			}
+			return err
+		})
+	flags := cmd.Flags()
+	flags.StringVar(&n.Email, "email", "", "E-mail address to sign in with")
+	flags.StringVar(&n.Organisation, "org", "", "Organisation the user belongs to")
+	flags.StringVar(&role, "role", "", "admin, group_manager, business_manager or member")
+	flags.StringVar(&n.ID, "id", "", "User id (default: generated)")
+	flags.StringVar(&n.Name, "name", "", "Name, as people know the user (default: the address)")
+	flags.StringVar(&n.Hash, "password-hash", "", "Hash of the password, as printed by caddy hash-password")
+	passwordFlag(cmd, &fromInput)
+	for _, required := range []string{"email", "org", "role"} {
+		_ = cmd.MarkFlagRequired(required)
+	}
+	cmd.MarkFlagsMutuallyExclusive("password-stdin", "password-hash")
+	return jsonFlag(cmd, &asJSON)
+}
+
+func userList(admin *adminClient) *cobra.Command {
+	var organisation string
+	var asJSON bool
+	var cmd *cobra.Command
+	cmd = command("list", "Lists the users", cobra.NoArgs, func(_ []string, _ io.Reader, out io.Writer) error {
+		path := "/oauth/users"
+		if cmd.Flags().Changed("org") { // an empty one is refused: it would list everybody
+			path += "?" + url.Values{"organisation": {organisation}}.Encode()
+		}
+		var users []userView
+		if err := admin.call(http.MethodGet, path, nil, &users); err != nil {
+			return err
+		}
+		if asJSON {
+			return printJSON(out, users)
+		}
+		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		_, _ = fmt.Fprintln(table, "ID\tEMAIL\tNAME\tORGANISATION\tROLE\tSOURCE\tSTATE")
+		for _, u := range users {
+			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", u.ID, u.Email, u.Name, u.Organisation, u.Role, u.Source, u.state())
+		}
+		return table.Flush()
+	})
+	cmd.Flags().StringVar(&organisation, "org", "", "Organisation whose users to list (default: all)")
+	return jsonFlag(cmd, &asJSON)
+}
+
+// state says whether the user can sign in, and if not, why.
+func (v *userView) state() string {
+	if v.Status == tokenissuer.UserActive && !v.HasPassword {
+		return "no password"
+	}
+	return string(v.Status)
+}
+
+func userShow(admin *adminClient) *cobra.Command {
+	var asJSON bool
+	cmd := command("show ID", "Shows a user", cobra.ExactArgs(1), func(args []string, _ io.Reader, out io.Writer) error {
+		var u userView
+		if err := admin.call(http.MethodGet, adminPath("users", args[0]), nil, &u); err != nil {
+			return err
+		}
+		if asJSON {
+			return printJSON(out, u)
+		}
+		return printRows(out, [][2]string{
+			{"id", u.ID}, {"e-mail", u.Email}, {"name", u.Name}, {"organisation", u.Organisation}, {"role", string(u.Role)},
+			{"source", u.Source}, {"state", u.state()}, {"created", moment(u.CreatedAt)},
+		})
+	})
+	return jsonFlag(cmd, &asJSON)
+}
+
+func userSetPassword(admin *adminClient) *cobra.Command {
+	var fromInput bool
+	var cmd *cobra.Command
+	cmd = command("set-password ID --password-stdin", "Gives a user another password, and ends every token and session",
+		cobra.ExactArgs(1), func(args []string, in io.Reader, _ io.Writer) error {
+			password, err := readPassword(in, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return admin.call(http.MethodPost, adminPath("users", args[0])+"/password", newPassword{Password: password}, nil)
+		})
+	passwordFlag(cmd, &fromInput)
+	_ = cmd.MarkFlagRequired("password-stdin")
+	return cmd
+}
+
+func userSetRole(admin *adminClient) *cobra.Command {
+	return command("set-role ID ROLE", "Gives a user another role, and ends every token and session", cobra.ExactArgs(2),
+		func(args []string, _ io.Reader, _ io.Writer) error {
+			return admin.call(http.MethodPost, adminPath("users", args[0])+"/role", map[string]string{"role": args[1]}, nil)
+		})
+}

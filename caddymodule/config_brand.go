@@ -1,0 +1,80 @@
+package caddymodule
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+)
+
+// BrandConfig is how the pages that people see name whose they are.
+type BrandConfig struct {
+	// Name stands at the top of each page. Default: Gatehouse.
+	Name string `json:"name,omitempty"`
+	// Logo is an image file: .svg, .png, .jpg or .webp, of at most 64 KiB. It is read when the configuration is loaded, so
+	// another image takes a reload.
+	Logo string `json:"logo,omitempty"`
+}
+
+// maxLogo is how large a logo may be, in bytes: every page carries it.
+const maxLogo = 64 << 10
+
+// logoTypes are the media types of logos, by the file's suffix.
+var logoTypes = map[string]string{
+	".svg": "image/svg+xml", ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp",
+}
+
+// logoType returns the media type of a logo.
+func logoType(path string) (string, error) {
+	media, known := logoTypes[strings.ToLower(filepath.Ext(path))]
+	if !known {
+		return "", fmt.Errorf("logo %s: use a file that ends in .svg, .png, .jpg or .webp", path)
+	}
+	return media, nil
+}
+
+func (a *App) readBrand(s *settings) error {
+	if a.Brand == nil {
+		return nil
+	}
+	s.brand.Name = a.Brand.Name
+	if a.Brand.Logo == "" {
+		return nil
+	}
+	path, err := resolve("logo", a.Brand.Logo)
+	if err != nil {
+		return err
+	}
+	s.brand.Logo, err = readLogo(path)
+	return err
+}
+
+// readLogo reads the file, and no more of it than a logo may have.
+func readLogo(path string) (*pages.Logo, error) {
+	media, err := logoType(path)
+	if err != nil {
+		return nil, err
+	}
+	// A pipe or a device could keep the server from starting.
+	if info, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("logo: %w", err)
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("logo %s: this is no regular file", path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("logo: %w", err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxLogo+1))
+	if err != nil {
+		return nil, fmt.Errorf("logo: %w", err)
+	}
+	if len(data) > maxLogo {
+		return nil, fmt.Errorf("logo %s: it has more than %d bytes, and every page carries it", path, maxLogo)
+	}
+	return &pages.Logo{MediaType: media, Data: data}, nil
+}

@@ -1,0 +1,95 @@
+package caddymodule
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// ClientConfig declares a client.
+type ClientConfig struct {
+	// ID is the client_id.
+	ID string `json:"id"`
+	// Secret is the client secret as {env.NAME} or {file./path}: Caddy stores what stands here.
+	Secret string `json:"secret,omitempty"`
+	// SecretSHA256 is the hex SHA-256 of the secret, in place of Secret. A secret that is written out in a Caddyfile
+	// arrives here, so that the running configuration does not hold it.
+	SecretSHA256 string `json:"secret_sha256,omitempty"`
+	// Name is shown to people. Default: the id.
+	Name string `json:"name,omitempty"`
+	// Type is confidential (default), public or native.
+	Type string `json:"type,omitempty"`
+	// Grants the client may use. Default: client_credentials for a confidential client, authorization_code and
+	// refresh_token for others.
+	Grants []string `json:"grants,omitempty"`
+	// Scopes are the most that the client can be granted. Default: public.
+	Scopes []string `json:"scopes,omitempty"`
+	// RedirectURIs are where answers of the authorization endpoint may go, byte for byte.
+	RedirectURIs []string `json:"redirect_uris,omitempty"`
+	// FirstParty clients need no consent.
+	FirstParty bool `json:"first_party,omitempty"`
+	// Tokens are the client's own lifetimes.
+	Tokens *TokensConfig `json:"tokens,omitempty"`
+}
+
+func (a *App) readClients(scopes tokenissuer.ScopeCatalogue) ([]*tokenissuer.Client, error) {
+	clients := make([]*tokenissuer.Client, 0, len(a.Clients))
+	for _, c := range a.Clients {
+		client, err := c.read()
+		if err == nil {
+			err = scopes.Check(client.Scopes)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("client %q: %w", c.ID, err)
+		}
+		clients = append(clients, client)
+	}
+	return clients, nil
+}
+
+func (c *ClientConfig) read() (*tokenissuer.Client, error) {
+	client := &tokenissuer.Client{
+		ID: c.ID, Name: c.Name, Type: tokenissuer.ClientType(c.Type), Scopes: c.Scopes,
+		RedirectURIs: c.RedirectURIs, FirstParty: c.FirstParty,
+	}
+	for _, grant := range c.Grants {
+		client.Grants = append(client.Grants, tokenissuer.GrantType(grant))
+	}
+	client.SetDefaults()
+	var err error
+	if client.Lifetimes, err = c.Tokens.lifetimes(); err != nil {
+		return nil, err
+	}
+	client.Secrets, err = c.secret()
+	return client, err
+}
+
+// secret reads the one secret of a declared client.
+func (c *ClientConfig) secret() ([]tokenissuer.ClientSecret, error) {
+	var declared tokenissuer.ClientSecret
+	switch {
+	case c.Secret != "" && c.SecretSHA256 != "":
+		return nil, errors.New("set secret or secret_sha256, not both")
+	case c.Secret != "":
+		text, err := resolve("secret", c.Secret)
+		if err != nil {
+			return nil, err
+		}
+		if strings.Contains(text, "-----BEGIN") {
+			return nil, errors.New("secret: this is a PEM file, not a client secret")
+		}
+		declared.Digest = tokenissuer.NewSecret(text).Digest()
+	case c.SecretSHA256 != "":
+		digest, err := hex.DecodeString(c.SecretSHA256)
+		if err != nil || len(digest) != len(declared.Digest) {
+			return nil, errors.New("secret_sha256: use 64 hex digits")
+		}
+		declared.Digest = [32]byte(digest)
+	default:
+		return nil, nil
+	}
+	return []tokenissuer.ClientSecret{declared}, nil
+}

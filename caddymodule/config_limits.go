@@ -1,0 +1,93 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// RevocationConfig says how revocations reach the gate.
+type RevocationConfig struct {
+	// MaxStaleness is how old the gate's knowledge of revocations may become, when the store cannot be read, before it
+	// answers 503. Default 5m.
+	MaxStaleness caddy.Duration `json:"max_staleness,omitempty"`
+}
+
+const (
+	defaultStaleness = 5 * time.Minute
+	leastStaleness   = 2 * time.Second
+)
+
+// LimitsConfig bounds failed attempts.
+type LimitsConfig struct {
+	// Client bounds failed client authentications from one address as one client. Default 20 a minute.
+	Client *LimitConfig `json:"client,omitempty"`
+	// LoginAccount bounds failed sign-ins to one account, on the sign-in page and with the password grant together.
+	// Default 10 a minute. A browser that has signed in to the account before has a count of its own.
+	LoginAccount *LimitConfig `json:"login_account,omitempty"`
+	// LoginAddress bounds failed sign-ins from one address, whatever the accounts. Default 30 a minute.
+	LoginAddress *LimitConfig `json:"login_ip,omitempty"`
+}
+
+// LimitConfig is a number of failures in a time.
+type LimitConfig struct {
+	// Off sets no limit.
+	Off bool `json:"off,omitempty"`
+	// Failures in a window before requests are answered with 429.
+	Failures int `json:"failures,omitempty"`
+	// Window begins with the first failure.
+	Window caddy.Duration `json:"window,omitempty"`
+}
+
+// The limits that hold unless the configuration says otherwise.
+var (
+	defaultClientLimit  = tokenissuer.Limit{Failures: 20, Window: time.Minute}
+	defaultAccountLimit = tokenissuer.Limit{Failures: 10, Window: time.Minute}
+	defaultAddressLimit = tokenissuer.Limit{Failures: 30, Window: time.Minute}
+)
+
+func (a *App) readLimits(s *settings) error {
+	s.engine.staleness = defaultStaleness
+	if a.Revocation != nil && a.Revocation.MaxStaleness != 0 {
+		s.engine.staleness = time.Duration(a.Revocation.MaxStaleness)
+		if s.engine.staleness < leastStaleness {
+			return fmt.Errorf("max_staleness: use at least %s, for the store is read once a second", leastStaleness)
+		}
+	}
+	limits := a.Limits
+	if limits == nil {
+		limits = new(LimitsConfig)
+	}
+	for _, l := range []struct {
+		name       string
+		configured *LimitConfig
+		otherwise  tokenissuer.Limit
+		limit      *tokenissuer.Limit
+	}{
+		{"client", limits.Client, defaultClientLimit, &s.clientLimit},
+		{"login_account", limits.LoginAccount, defaultAccountLimit, &s.accountLimit},
+		{"login_ip", limits.LoginAddress, defaultAddressLimit, &s.addressLimit},
+	} {
+		var err error
+		if *l.limit, err = l.configured.read(l.otherwise); err != nil {
+			return fmt.Errorf("limits %s: %w", l.name, err)
+		}
+	}
+	return nil
+}
+
+func (c *LimitConfig) read(otherwise tokenissuer.Limit) (tokenissuer.Limit, error) {
+	switch {
+	case c == nil:
+		return otherwise, nil
+	case c.Off:
+		return tokenissuer.Limit{}, nil
+	case c.Failures < 1 || c.Window < caddy.Duration(time.Second):
+		return otherwise, errors.New("use a number of failures and a window of at least 1s, as in 20/1m, or off")
+	}
+	return tokenissuer.Limit{Failures: c.Failures, Window: time.Duration(c.Window)}, nil
+}

@@ -1,0 +1,153 @@
+package caddymodule
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// aliased is staffed with a second path for the token endpoint, in front of an upstream that has the rest.
+var aliased = strings.NewReplacer("\toauth_server\n", "\toauth_server {\n\t\ttoken_alias /api/v1/tokens\n\t}\n",
+	"respond 404", "reverse_proxy UPSTREAM").Replace(staffed)
+
+// TestTokenAlias: the second path takes the password grant and the refresh exchange, as its owner's clients send them.
+func TestTokenAlias(t *testing.T) {
+	g := startGatehouse(t, aliased)
+	credentials := url.Values{"client_id": {"conf"}, "client_secret": {confSecret}}
+	with := func(pairs ...string) url.Values {
+		form := url.Values{}
+		for name, values := range credentials {
+			form[name] = values
+		}
+		for i := 0; i < len(pairs); i += 2 {
+			form.Set(pairs[i], pairs[i+1])
+		}
+		return form
+	}
+	password := with("grant_type", "password", "email", "ada@acme.example", "password", adaPassword, "scope", "public refresh_token")
+	status, header, body := g.post("/api/v1/tokens", password)
+	refresh := member(t, body, "refresh_token")
+	if status != http.StatusOK || refresh == "" || header.Get("Cache-Control") != "no-store" {
+		t.Fatalf("the password grant: %d %v %s", status, header, body)
+	}
+	status, _, body = g.post("/api/v1/tokens?x=1", with("grant_type", "refresh_token", "refresh_token", refresh))
+	if status != http.StatusOK || g.gate(member(t, body, "access_token")) != http.StatusOK {
+		t.Errorf("the refresh exchange: %d %s", status, body)
+	}
+	g.upstream.seen()
+	for _, grant := range []string{"client_credentials", "authorization_code"} {
+		status, _, body = g.post("/api/v1/tokens", with("grant_type", grant))
+		if status != http.StatusBadRequest || member(t, body, "error") != "unsupported_grant_type" {
+			t.Errorf("%s: %d %s", grant, status, body)
+		}
+	}
+	for _, method := range []string{"GET", "PUT", "DELETE", "OPTIONS"} {
+		status, header, _ := g.do(method, "/api/v1/tokens", "")
+		if status != http.StatusMethodNotAllowed || header.Get("Allow") != "POST" {
+			t.Errorf("%s: %d %v", method, status, header)
+		}
+	}
+	g.upstream.none(t)
+	g.gate("last") // has a line in the access log
+	g.eventually("the access log has the last request", func() bool { return strings.Contains(g.logs(), `"uri":"/any/x"`) })
+	for line := range strings.Lines(g.logs()) {
+		if strings.Contains(line, `"logger":"http.log.access`) && strings.Contains(line, "/api/v1/tokens") {
+			t.Errorf("the access log has %s", line)
+		}
+	}
+}
+
+// TestTokenAliasIsExact: any other path goes on to whatever follows, however an upstream may read it.
+func TestTokenAliasIsExact(t *testing.T) {
+	g := startGatehouse(t, aliased)
+	for _, path := range []string{
+		"/api/v1/tokens/", "/api/v1/token", "/api/v1/tokens/x", "/API/v1/tokens", "/api/v1/%74okens", "/api//v1/tokens",
+		"/api/v1/./tokens", "/api/v1/x/../tokens", "/api/v1/tokens;x", "/api/v1/tokens%2f",
+	} {
+		status, _, body := g.post(path, url.Values{"grant_type": {"password"}})
+		if status != http.StatusOK || body != "ok" {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+		g.upstream.one(t)
+	}
+}
+
+// TestLoginLimits: the configured numbers are those that hold.
+func TestLoginLimits(t *testing.T) {
+	for name, test := range map[string]struct {
+		limits   string
+		accounts []string // who fails to sign in, one after the other
+		want     []int
+	}{
+		"per account": {"login 2/1m per account", []string{"ada", "ada", "ada", "bob"}, []int{400, 400, 429, 400}},
+		"per address": {"login 2/1m per ip", []string{"ada", "bob", "carol"}, []int{400, 400, 429}},
+		"off":         {"login off", []string{"ada", "ada", "ada", "ada", "ada", "ada", "ada", "ada", "ada", "ada", "ada"}, []int{400, 400, 400, 400, 400, 400, 400, 400, 400, 400, 400}},
+		"default":     {"", []string{"ada", "ada", "ada", "ada", "ada", "ada", "ada", "ada", "ada", "ada", "ada"}, []int{400, 400, 400, 400, 400, 400, 400, 400, 400, 400, 429}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := startGatehouse(t, strings.Replace(staffed, "login off", test.limits, 1))
+			for i, account := range test.accounts {
+				if status, body := g.staffSignIn(account+"@acme.example", "wrong-password"); status != test.want[i] {
+					t.Errorf("failure %d, as %s: %d %s, want %d", i+1, account, status, body, test.want[i])
+				}
+			}
+		})
+	}
+}
+
+// TestPasswordGrantIsOffByItself: without its line nobody's password is looked at.
+func TestPasswordGrantIsOffByItself(t *testing.T) {
+	for name, test := range map[string]struct {
+		grant   string
+		status  int
+		refresh bool
+	}{
+		"without the line":       {"", http.StatusBadRequest, false},
+		"with it":                {"password_grant", http.StatusOK, false},
+		"and its refresh tokens": {"password_grant {\n\t\t\trefresh_tokens\n\t\t}", http.StatusOK, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := startGatehouse(t, strings.Replace(staffed, "password_grant {\n\t\t\trefresh_tokens\n\t\t}", test.grant, 1))
+			status, body := g.staffSignIn("ada@acme.example", adaPassword)
+			if status != test.status || strings.Contains(body, `"refresh_token":"`) != test.refresh {
+				t.Errorf("%d %s", status, body)
+			}
+			if status != http.StatusOK && member(t, body, "error") != "unsupported_grant_type" {
+				t.Errorf("%s", body)
+			}
+		})
+	}
+}
+
+// TestNoGraceByConfiguration: with refresh_grace 0 the second use of a refresh token is a reuse, and the family dies.
+func TestNoGraceByConfiguration(t *testing.T) {
+	for grace, want := range map[string]int{"30s": http.StatusOK, "0": http.StatusBadRequest} {
+		t.Run(grace, func(t *testing.T) {
+			g := startGatehouse(t, strings.Replace(staffed, "limits {", "tokens {\n\t\t\trefresh_grace "+grace+"\n\t\t}\n\t\tlimits {", 1))
+			access, refresh := g.staffTokens("ada@acme.example", adaPassword)
+			if status, body := g.staffRefresh(refresh); status != http.StatusOK {
+				t.Fatalf("the first use: %d %s", status, body)
+			}
+			if status, body := g.staffRefresh(refresh); status != want {
+				t.Errorf("the second use: %d %s, want %d", status, body, want)
+			}
+			if accepted := g.gate(access) == http.StatusOK; accepted != (want == http.StatusOK) {
+				t.Errorf("the family's access token is accepted: %t", accepted)
+			}
+		})
+	}
+}
+
+// TestBrandIsShown: the sign-in page carries the operator's name and logo.
+func TestBrandIsShown(t *testing.T) {
+	g := startGatehouse(t, staffed)
+	logo := g.logoFile()
+	g.reload(strings.Replace(staffed, "limits {", "brand \"Acme & Sons\" {\n\t\t\tlogo "+logo+"\n\t\t}\n\t\tlimits {", 1))
+	_, _, page := g.get("/oauth/login", "")
+	for _, want := range []string{"Acme &amp; Sons", "data:image/svg"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s:\n%s", want, page)
+		}
+	}
+}

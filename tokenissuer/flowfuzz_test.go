@@ -1,0 +1,193 @@
+package tokenissuer
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// FuzzRedirectURIMatch: what is accepted is registered, byte for byte, or is but for one port on a loopback literal of a
+// native client.
+func FuzzRedirectURIMatch(f *testing.F) {
+	registered := []string{"https://client.example/cb?x=1", "http://127.0.0.1/cb", "http://[::1]/cb", "com.example.app:/cb", "http://localhost:8080/cb", "http://127.0.0.1:9000/fixed", "http://127.0.0.1"}
+	for _, uri := range append(slices.Clone(registered),
+		"http://127.0.0.1:53123/cb", "http://[::1]:53123/cb", "http://127.0.0.1:/cb", "http://127.0.0.1:080/cb", "http://127.0.0.1:65536/cb", "http://127.0.0.1:1@evil.tld/cb", "http://127.0.0.1.evil.tld/cb",
+		"http://u@127.0.0.1:1/cb", "https://client.example:443/cb?x=1", "http://localhost:1/cb", "http://127.0.0.1:9001/fixed", "http://127.0.0.1:1", "http://127.0.0.1:1?a", "http://127.0.0.1:1#", `http://127.0.0.1\@evil.tld/cb`, "//evil.tld", "",
+	) {
+		f.Add(uri, true)
+		f.Add(uri, false)
+	}
+	f.Fuzz(func(t *testing.T, uri string, native bool) {
+		c := &Client{Type: PublicClient, RedirectURIs: registered}
+		if native {
+			c.Type = NativeClient
+		}
+		if !c.hasRedirectURI(uri) || slices.Contains(registered, uri) {
+			return
+		}
+		if !native {
+			t.Fatalf("%q is accepted for a client that is not native", uri)
+		}
+		if !slices.ContainsFunc(registered, func(r string) bool { return withoutLoopbackPort(t, r) == withoutLoopbackPort(t, uri) }) {
+			t.Fatalf("%q is accepted", uri)
+		}
+	})
+}
+
+// withoutLoopbackPort takes the port out of a URI with net/url, and fails for one that is not on a loopback literal.
+// What is registered elsewhere stays as it is, and equals nothing.
+func withoutLoopbackPort(t *testing.T, uri string) string {
+	t.Helper()
+	u, err := url.Parse(uri)
+	if err != nil {
+		t.Fatalf("%q is accepted, and is no URI: %v", uri, err)
+	}
+	if u.Scheme != "http" || u.Hostname() != "127.0.0.1" && u.Hostname() != "::1" || u.User != nil {
+		return "elsewhere " + uri
+	}
+	host, port := u.Host, u.Port()
+	if port == "" {
+		return uri
+	}
+	return strings.Replace(uri, host, strings.TrimSuffix(host, ":"+port), 1)
+}
+
+// FuzzStateRoundTrip: the state that comes out after one decoding is the one that went in, whatever the URI is, and
+// nothing else in the answer depends on it.
+func FuzzStateRoundTrip(f *testing.F) {
+	for _, state := range []string{"", "a", "a b+c%20&code=evil#f", "\r\nSet-Cookie: x", "\x00", "🚪", "\xff\xfe", strings.Repeat("=", 100), "iss=https://evil.tld", "<script>"} {
+		f.Add(state, "the-code", "https://client.example/cb?x=1")
+		f.Add(state, "c", "https://client.example/cb")
+		f.Add(state, "c", "com.example.app:/cb?")
+	}
+	f.Fuzz(func(t *testing.T, state, code, uri string) {
+		if validateRedirectURI(uri) != nil || code == "" {
+			return
+		}
+		_, before, _ := strings.Cut(uri, "?")
+		location := RedirectTarget{uri: uri, issuer: testIssuer}.WithState(state).Code(NewSecret(code))
+		added, kept := strings.CutPrefix(location, uri)
+		if !kept || strings.ContainsFunc(added, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"<>\^{|}#`, r) }) {
+			t.Fatalf("%q", location)
+		}
+		query, err := url.ParseQuery(strings.TrimLeft(added, "?&"))
+		if err != nil {
+			t.Fatalf("%q: %v", location, err)
+		}
+		wanted := 2
+		if state != "" {
+			wanted = 3
+		}
+		if len(query) != wanted || query.Get("state") != state || query.Get("code") != code || query.Get("iss") != testIssuer || len(query["code"]) != 1 || len(query["iss"]) != 1 {
+			t.Fatalf("%q holds %v", location, query)
+		}
+		// What the URI's own query was, it still is.
+		if _, after, _ := strings.Cut(location, "?"); !strings.HasPrefix(after, before) {
+			t.Fatalf("%q was %q", after, before)
+		}
+	})
+}
+
+// sealedRequest is a request that was sealed at testStart under testMaster for the browser "browser". No two seals are the
+// same, and a fuzzer's processes must agree on this one.
+const sealedRequest = "ceh03hlQOKRI1-8IEV74W1uLTnToR5C0VXf2Qg1ECvfRoIKNL49piRHLcBHTTO_0qCabi03fJ7X5jXtJOmP7ii8km8kUhwzCH5gb" +
+	"7MJcXYkpGwookKMZwoXaMx4eP93STQgdiDhhNcJRkjjviXKZnaCeL8yuaVG5V3XDbtm4pemyJCqtniKO1F-ClnlkEiLg-diWCt2N" +
+	"Eoanq_UwF5bHOmoBvng6iaNyT5EhvLp9-R_hQba5dGRg85IZ"
+
+// FuzzSealedRequest: only what we have sealed, for this browser, opens; and what goes in comes out.
+func FuzzSealedRequest(f *testing.F) {
+	a := newAuthority(f)
+	client := *a.client("conf")
+	client.RedirectURIs = []string{"https://client.example/cb"}
+	a.directory.put(&client)
+	request := AuthorizationRequest{ID: "r", ClientID: "conf", RedirectURI: client.RedirectURIs[0], State: "s", Scopes: Scopes{ScopePublic}, At: testStart}
+	back, err := a.SealReturn("/oauth/account")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, text := range []string{sealedRequest, back.Reveal(), sealedRequest + "=", sealedRequest[:20], "", "AAAA", strings.Repeat("A", 200), "{}", sealedRequest + "\n"} {
+		for _, browser := range []string{"browser", "another", ""} {
+			f.Add(text, browser, "state")
+		}
+	}
+	f.Fuzz(func(t *testing.T, text, browser, state string) {
+		ctx := context.Background()
+		got, _, _, err := a.OpenRequest(ctx, NewSecret(text), NewSecret(browser))
+		if (err == nil) != (text == sealedRequest && browser == "browser") {
+			t.Fatalf("%q for %q: %+v, %v", text, browser, got, err)
+		}
+		if err != nil && AsError(err).Code != InvalidRequest {
+			t.Fatalf("%v", err)
+		}
+		changed := request
+		changed.State = state
+		sealed, err := a.SealRequest(&changed, NewSecret(browser))
+		if err != nil { // a state that is not UTF-8 is refused before
+			return
+		}
+		opened, _, _, err := a.OpenRequest(ctx, sealed, NewSecret(browser))
+		if browser == "" {
+			if err == nil {
+				t.Fatal("it opens for no browser")
+			}
+			return
+		}
+		if err != nil || opened.State != state || opened.ID != "r" || !slices.Equal(opened.Scopes, request.Scopes) {
+			t.Fatalf("%+v, %v", opened, err)
+		}
+		if _, _, _, err := a.OpenRequest(ctx, sealed, NewSecret(browser+"x")); err == nil {
+			t.Fatal("it opens for another browser")
+		}
+	})
+}
+
+// FuzzRefreshToken: only a text that we would have written is taken, and it names what we wrote.
+func FuzzRefreshToken(f *testing.F) {
+	m := testMaster(f)
+	id := strings.Repeat("f", idLength)
+	for _, generation := range []int64{1, 2, 61, 62, 1 << 33} {
+		good := m.refreshToken(id, generation).Reveal()
+		for _, text := range []string{good, good[1:], good + "0", strings.ToLower(good), strings.Repeat("0", refreshLength), m.code(id).Reveal()} {
+			f.Add(text, generation)
+		}
+	}
+	f.Add("", int64(0))
+	f.Add(strings.Repeat("\xff", refreshLength), int64(-1))
+	f.Fuzz(func(t *testing.T, text string, generation int64) {
+		named, got, genuine := m.readRefreshToken(NewSecret(text))
+		if genuine && m.refreshToken(named, got).Reveal() != text {
+			t.Fatalf("%q is taken for generation %d of %q", text, got, named)
+		}
+		if len(named) > idLength || got < 0 || !genuine && got != 0 {
+			t.Fatalf("%q names %q, %d", text, named, got)
+		}
+		if generation < 0 || generation >= 62*62*62*62*62*62 {
+			return
+		}
+		again, back, genuine := m.readRefreshToken(m.refreshToken(id, generation))
+		if again != id || back != generation || !genuine {
+			t.Fatalf("generation %d reads back as %d of %q, %v", generation, back, again, genuine)
+		}
+	})
+}
+
+// FuzzCode: likewise for codes and session cookies, and the one never passes for the other.
+func FuzzCode(f *testing.F) {
+	m := testMaster(f)
+	id := strings.Repeat("f", idLength)
+	for _, text := range []string{m.code(id).Reveal(), m.session(id).Reveal(), m.refreshToken(id, 1).Reveal(), m.code(id).Reveal() + "0", "", strings.Repeat("0", codeLength), strings.Repeat("\x00", codeLength)} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		code, isCode := m.readCode(NewSecret(text))
+		session, isSession := m.readSession(NewSecret(text))
+		if isCode && (m.code(code).Reveal() != text || isSession) || isSession && m.session(session).Reveal() != text {
+			t.Fatalf("%q is taken", text)
+		}
+		if len(code) > idLength || len(session) > idLength {
+			t.Fatalf("%q names %q and %q", text, code, session)
+		}
+	})
+}
