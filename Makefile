@@ -7,16 +7,17 @@ FUZZTIME ?= 30s
 # A go.work file around the checkout must not change what is built and tested.
 export GOWORK = off
 
-.PHONY: build test lint fmt bench fuzz clean
+.PHONY: build test screenshots lint fmt bench fuzz clean
 
 # ./caddy, with Gatehouse in it.
 build:
 	./xcaddy.sh
 
 # Installs what the tests need and runs all of them. The race detector needs a C
-# compiler; one test drives Gatehouse with a Node client.
+# compiler; some tests drive Gatehouse with Node clients and with Chromium.
 test: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need gcc gcc libc6-dev
+	.ci/need chromium chromium
 	go vet ./...
 	CGO_ENABLED=1 go test -race -count=1 $(TESTFLAGS) ./...
 
@@ -26,6 +27,13 @@ $(NPM_DIR)/node_modules/.package-lock.json: $(NPM_DIR)/package.json $(NPM_DIR)/p
 	.ci/need npm npm
 	cd $(NPM_DIR) && npm ci
 	touch $@
+
+# Pictures of every page in dist/screenshots, and of two in docs/images for the README.
+screenshots: $(NPM_DIR)/node_modules/.package-lock.json
+	.ci/need chromium chromium
+	GATEHOUSE_SCREENSHOTS=$(CURDIR)/dist/screenshots go test -count=1 -run '^TestBrowserLooks$$' ./caddymodule
+	mkdir -p docs/images
+	cp dist/screenshots/readme/*.png docs/images/
 
 lint:
 	$(GOLANGCI_LINT) run

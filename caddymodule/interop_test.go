@@ -1,13 +1,8 @@
 package caddymodule
 
 import (
-	"context"
 	"errors"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -75,35 +70,4 @@ func TestInteropGoOAuth2(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestInteropNodeOpenIDClient(t *testing.T) {
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Fatal("this test needs Node.js: ", err)
-	}
-	const packages = "testdata/npm"
-	if _, err := os.Stat(filepath.Join(packages, "node_modules", "openid-client")); err != nil {
-		install := exec.Command("npm", "ci")
-		install.Dir = packages
-		if text, err := install.CombinedOutput(); err != nil {
-			t.Fatalf("npm ci: %v\n%s", err, text)
-		}
-	}
-	d := openDoor(t, patient)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	script := exec.CommandContext(ctx, node, "client-credentials.mjs", d.url, "conf", confSecret, d.url+"/any/x")
-	script.Dir = packages
-	text, err := script.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	if !strings.HasSuffix(strings.TrimSpace(string(text)), "all done") {
-		t.Errorf("the script did not come to its end:\n%s", text)
-	}
-	if seen := d.upstream.seen(); len(seen) != 2 {
-		t.Errorf("the upstream saw %d requests, want 2", len(seen))
-	}
-	t.Logf("%s", text)
 }

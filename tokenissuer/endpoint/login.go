@@ -150,7 +150,7 @@ func (h *Handler) signInFailed(w http.ResponseWriter, r *http.Request, k walk, s
 	}
 	page := h.signInPage(k, sealed)
 	page.Notice, page.RetryAfter, page.Email = notice, e.RetryAfter, email
-	return h.show(w, r, status, k.locales(), page, k.formTargets()...)
+	return h.show(w, r, status, k.locales(), page, h.formTargets(k, sealed)...)
 }
 
 // switchAccount in the address of the sign-in page says that somebody wants to sign in as somebody else.
@@ -167,7 +167,7 @@ func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request, k walk, sea
 			page.Notice = pages.SignInAgain
 		}
 	}
-	return h.show(w, r, http.StatusOK, k.locales(), page, k.formTargets()...)
+	return h.show(w, r, http.StatusOK, k.locales(), page, h.formTargets(k, sealed)...)
 }
 
 func (h *Handler) signInPage(k walk, sealed tokenissuer.Secret) pages.SignIn {
@@ -187,11 +187,14 @@ func (k walk) locales() string {
 }
 
 // formTargets are where a form on the page may lead in the end, beside our own pages: browsers hold redirects to it too.
-func (k walk) formTargets() []string {
-	if k.request == nil {
-		return nil
+func (h *Handler) formTargets(k walk, sealed tokenissuer.Secret) []string {
+	switch {
+	case k.request != nil:
+		return []string{k.target.Origin()}
+	case !sealed.IsEmpty():
+		return []string{h.origin} // a page behind the gate, which may lead anywhere
 	}
-	return []string{k.target.Origin()}
+	return nil
 }
 
 // accountError tells the audit log which account a refusal concerns, by what was typed. It is cut short: people type

@@ -44,7 +44,7 @@ func (h *Handler) refusePage(w http.ResponseWriter, r *http.Request, err error) 
 	e := tokenissuer.AsError(err)
 	status := setStatusHeaders(w, err)
 	problem := pages.Problem{Code: problemOf(err, status), RetryAfter: e.RetryAfter}
-	if e.Code == tokenissuer.InvalidRequest && e.Reason != "form_forged" {
+	if e.Code == tokenissuer.InvalidRequest && (problem.Code == pages.BadClient || problem.Code == pages.BadRequest) {
 		problem.Detail = e.Description
 	}
 	if err := h.show(w, r, status, "", problem); err != nil {

@@ -26,7 +26,8 @@ func policy(style []byte, logo bool) string {
 // ContentSecurityPolicy returns the value of the header of that name. Browsers hold not only a form's action against
 // form-action but every redirect that follows, so a page whose form ends at an application needs the application's
 // origin, such as https://app.example.com, or its private scheme, such as com.example.app:, as a target. Whatever is
-// neither is left out.
+// neither is left out. An application may send the browser on, from its callback to where its pages are, and that is
+// held against the policy as well: beside an origin stands every other one of its scheme.
 func (p *Pages) ContentSecurityPolicy(formTargets ...string) string {
 	value := p.policy
 	for _, target := range formTargets {
@@ -59,10 +60,10 @@ func formSource(target string) string {
 		return ""
 	}
 	if strings.HasPrefix(u.Host, "[") {
-		return u.Scheme + ":" // a source expression cannot name an IPv6 address, and a browser skips one that does
+		return u.Scheme + ":" // alone: a source expression cannot name an IPv6 address, and a browser skips one that does
 	}
 	if !namedHost.MatchString(u.Host) {
 		return ""
 	}
-	return target
+	return target + " " + u.Scheme + ":"
 }

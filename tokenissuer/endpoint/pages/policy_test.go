@@ -79,11 +79,11 @@ func holdsNoCode(t *testing.T, name string, d document) {
 func TestA69FormTargets(t *testing.T) {
 	p := open(t, Brand{})
 	for _, test := range []struct{ name, target, want string }{
-		{"origin", "https://app.example.com", " https://app.example.com"},
-		{"port", "https://app.example.com:8443", " https://app.example.com:8443"},
-		{"upper case", "HTTPS://App.Example.com", " https://app.example.com"},
-		{"loopback", "http://127.0.0.1:53127", " http://127.0.0.1:53127"},
-		{"localhost", "http://localhost:3000", " http://localhost:3000"},
+		{"origin", "https://app.example.com", " https://app.example.com https:"},
+		{"port", "https://app.example.com:8443", " https://app.example.com:8443 https:"},
+		{"upper case", "HTTPS://App.Example.com", " https://app.example.com https:"},
+		{"loopback", "http://127.0.0.1:53127", " http://127.0.0.1:53127 http:"},
+		{"localhost", "http://localhost:3000", " http://localhost:3000 http:"},
 		{"ipv6 has no expression of its own", "http://[::1]:53127", " http:"},
 		{"private scheme", "com.example.app:", " com.example.app:"},
 		{"empty", "", ""},
@@ -114,7 +114,7 @@ func TestA69FormTargets(t *testing.T) {
 		{"other scheme with a host", "ftp://app.example.com", ""},
 		{"not ASCII", "https://bücher.example", ""},
 		{"not UTF-8", "https://\xff.example", ""},
-		{"Kelvin sign", "https://\u212Aelvin.example", " https://kelvin.example"},
+		{"Kelvin sign", "https://\u212Aelvin.example", " https://kelvin.example https:"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			want := p.policy + test.want
@@ -124,7 +124,7 @@ func TestA69FormTargets(t *testing.T) {
 		})
 	}
 	got := p.ContentSecurityPolicy("https://a.example", "no target", "b.example:")
-	if got != p.policy+" https://a.example b.example:" {
+	if got != p.policy+" https://a.example https: b.example:" {
 		t.Errorf("several: %q", got)
 	}
 }

@@ -1,0 +1,25 @@
+package caddymodule
+
+import "testing"
+
+// Clients for Node.js that others wrote. The scripts in testdata/npm hold the checks.
+
+func TestInteropNodeOpenIDClient(t *testing.T) {
+	_, given := startInterop(t, interopSite)
+	runScript(t, "openid-client.mjs", given)
+}
+
+func TestInteropNodeOAuth4WebAPI(t *testing.T) {
+	_, given := startInterop(t, interopSite)
+	runScript(t, "oauth4webapi.mjs", given)
+}
+
+func TestInteropNodeSimpleOAuth2(t *testing.T) {
+	_, given := startInterop(t, interopSite)
+	runScript(t, "simple-oauth2.mjs", given)
+}
+
+func TestInteropNodePassportOAuth2(t *testing.T) {
+	_, given := startInterop(t, interopSite)
+	runScript(t, "passport-oauth2.mjs", given)
+}

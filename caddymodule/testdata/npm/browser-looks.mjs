@@ -1,0 +1,145 @@
+// Every state of every page, in English in light and dark, and in German, wide and narrow: axe-core finds nothing, nothing
+// has to be scrolled sideways, and a picture is kept.
+
+import assert from 'node:assert/strict'
+import axe from 'axe-core'
+import { join } from 'node:path'
+
+import { arrive, ask, close, redeem, visit } from './browser.mjs'
+import { check, given, runChecks } from './checks.mjs'
+
+const { issuer, screenshots, ada, bob } = given
+const { conf, spa, portal, long } = given.clients
+const phone = 'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 Version/18.5 Mobile/15E148 Safari/604.1'
+const refusals = /status of 4\d\d/ // what the console says of the pages that are errors
+
+// The pages have the same ids in every language.
+async function signIn(page, { email, password }) {
+  await page.fill('#email', email)
+  await page.fill('#password', password)
+  await page.click('button.primary')
+}
+
+async function allowed(page, client, person) {
+  const request = ask(client, { prompt: 'consent' })
+  await page.goto(request.url)
+  if (person) await signIn(page, person)
+  await page.click('button[value=allow]')
+  return redeem(request, await arrive(page, request))
+}
+
+// Each state is a way to it. They run in order, in one browser.
+const states = {
+  'sign-in': (page) => page.goto(ask(portal).url),
+  'sign-in-wrong-password': (page) => signIn(page, { email: ada.email, password: 'not the password' }),
+  'sign-in-too-many-attempts': async (page) => {
+    for (let i = 0; i < 4; i++) await signIn(page, { email: 'eve@acme.example', password: 'not the password' })
+  },
+  'sign-in-alone': (page) => page.goto(`${issuer}/oauth/login`),
+  'account-empty': (page) => signIn(page, bob),
+  'sign-in-again': (page) => page.goto(ask(portal, { prompt: 'login', login_hint: ada.email }).url),
+  consent: async (page) => {
+    await page.goto(ask(portal, { scope: 'public trusted orders.read refresh_token', prompt: 'login' }).url)
+    await signIn(page, ada)
+  },
+  'consent-long': (page) => page.goto(ask(long, { scope: 'public' }).url),
+  account: async (page) => {
+    await visit((other) => allowed(other, conf, ada), { userAgent: phone })
+    await allowed(page, spa)
+    await page.goto(`${issuer}/oauth/account`)
+  },
+  'sign-out': (page) => page.goto(`${issuer}/oauth/logout`),
+  'signed-out': (page) => page.click('button.primary'),
+  'problem-client': (page) => page.goto(`${issuer}/oauth/authorize?client_id=nobody`),
+  'problem-request': (page) => page.goto(`${issuer}/oauth/consent`),
+  'problem-expired': (page) => page.goto(`${issuer}/oauth/login?pending=broken`),
+  'problem-form': async (page) => {
+    await page.goto(`${issuer}/oauth/login`)
+    await page.evaluate(() => { document.querySelector('[name=form_token]').value = 'forged' })
+    await signIn(page, ada)
+  },
+  'problem-decided': async (page) => {
+    await allowed(page, spa, ada)
+    await page.goBack()
+    await page.click('button[value=allow]')
+    await page.waitForSelector('body.problem')
+  },
+}
+
+for (const [language, locale, schemes] of [['en', 'en-GB', ['light', 'dark']], ['de', 'de-DE', ['light']]]) {
+  check(`${language}: every state of every page`, () => visit(async (page) => {
+    for (const [state, go] of Object.entries(states)) {
+      await dress(page, 'light', 1280)
+      await go(page)
+      assert.equal(await page.locator('html').getAttribute('lang'), language, state)
+      await page.evaluate(axe.source)
+      for (const scheme of schemes) {
+        for (const width of [1280, 360]) {
+          await dress(page, scheme, width)
+          const where = `${state}-${language}-${scheme}-${width}`
+          await page.screenshot({ path: join(screenshots, `${where}.png`), fullPage: true })
+          nothing(await findings(page), where)
+        }
+      }
+      for (const width of [640, 360, 320]) { // 640 and 320 are 1280 at a zoom of 200 % and 400 % (WCAG 2.2, 1.4.4 and 1.4.10)
+        await dress(page, 'light', width)
+        nothing(await sideways(page), `${state} in ${language} at ${width}`)
+      }
+    }
+  }, { locale, expected: refusals }))
+}
+
+async function dress(page, colorScheme, width) {
+  await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
+  await page.setViewportSize({ width, height: 800 })
+}
+
+const rules = { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'], resultTypes: ['violations'] }
+
+// findings are what axe-core finds: the rule, how bad it is, and where.
+async function findings(page) {
+  const { violations, passes } = await page.evaluate((options) => globalThis.axe.run(options), rules)
+  assert.ok(passes.length > 5, 'axe-core looked at nothing')
+  return violations.map(({ id, impact, nodes }) => `${impact} ${id}: ${nodes.map((n) => n.html).join(' ')}`)
+}
+
+const nothing = (found, where) => assert.equal(found.length, 0, `${where}: ${found.join(', ')}`)
+
+// sideways are the elements that stick out of the window.
+function sideways(page) {
+  return page.evaluate(() => {
+    const { scrollWidth, clientWidth } = document.documentElement
+    const out = [...document.querySelectorAll('body *')].filter((e) => e.getBoundingClientRect().right > clientWidth + 0.5)
+    return [...(scrollWidth > clientWidth ? [`scrolls to ${scrollWidth}`] : []), ...out.map((e) => e.outerHTML.slice(0, 80))]
+  })
+}
+
+check('a zoom of 200 % keeps everything in reach', () => visit(async (page) => {
+  await page.goto(ask(portal, { scope: 'public trusted orders.read' }).url)
+  await page.screenshot({ path: join(screenshots, 'zoom-sign-in.png'), fullPage: true })
+  await signIn(page, ada)
+  await page.screenshot({ path: join(screenshots, 'zoom-consent.png'), fullPage: true })
+  for (const button of ['allow', 'deny']) {
+    await page.locator(`button[value=${button}]`).scrollIntoViewIfNeeded()
+    const { x, y, width, height } = await page.locator(`button[value=${button}]`).boundingBox()
+    assert.ok(x >= 0 && y >= 0 && x + width <= 640 && y + height <= 400, button)
+  }
+}, { viewport: { width: 640, height: 400 }, deviceScaleFactor: 2 }))
+
+check('the pictures of the README', () => visit(async (page) => {
+  const keep = async (name) => {
+    await page.mouse.move(0, 0)
+    await page.evaluate(() => document.activeElement.blur())
+    const picture = await page.screenshot({ path: join(screenshots, 'readme', `${name}.png`) })
+    assert.ok(picture.length < 100_000, `${name} has ${picture.length} bytes`)
+  }
+  await page.emulateMedia({ reducedMotion: 'reduce' })
+  await page.goto(ask(portal, { login_hint: ada.email }).url)
+  await keep('sign-in')
+  await page.goto(ask(portal, { scope: 'public trusted orders.read', prompt: 'login' }).url)
+  await signIn(page, ada)
+  await page.waitForSelector('body.consent')
+  await keep('consent')
+}, { viewport: { width: 500, height: 840 }, deviceScaleFactor: 1.25 }))
+
+await runChecks(close)
