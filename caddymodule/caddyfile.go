@@ -18,16 +18,27 @@ func init() {
 
 // parseServer reads the directive `oauth_server`.
 //
-//	oauth_server [<matcher>]
+//	oauth_server [<matcher>] {
+//		token_alias <path>
+//	}
 func parseServer(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	h.Next() // the name of the directive
 	if h.NextArg() {
 		return nil, h.ArgErr()
 	}
-	if h.NextBlock(0) {
-		return nil, h.Errf("unknown oauth_server option %q", h.Val())
+	s := new(Server)
+	for h.NextBlock(0) {
+		if h.Val() != "token_alias" {
+			return nil, h.Errf("unknown oauth_server option %q", h.Val())
+		}
+		if err := text(h.Dispenser, &s.TokenAlias); err != nil {
+			return nil, err
+		}
+		if err := checkAlias(s.TokenAlias); err != nil {
+			return nil, h.Errf("%v", err)
+		}
 	}
-	return new(Server), nil
+	return s, nil
 }
 
 // parseProtect reads the directive `protect`.
@@ -36,11 +47,15 @@ func parseServer(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 //		audience       <audience>...
 //		require        [<matcher>] scope <name>...
 //		require        [<matcher>] any_scope <name>...
+//		require        [<matcher>] role <name>...
 //		require        [<matcher>] claim <name> <value>...
 //		anonymous      <matcher>
 //		optional
+//		token_from     header | cookie <name>
 //		forward        <Header> <claim> | off
 //		upstream_token relay | strip
+//		challenge      api | browser
+//		streams        close | keep
 //		paths          strict | lenient
 //	}
 func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
@@ -53,6 +68,9 @@ func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 		if err := p.parseOption(h); err != nil {
 			return nil, err
 		}
+	}
+	if err := p.checkBrowser(); err != nil {
+		return nil, h.Errf("%v", err)
 	}
 	return p, nil
 }
@@ -70,10 +88,16 @@ func (p *Protect) parseOption(h httpcaddyfile.Helper) error {
 			return h.ArgErr()
 		}
 		p.Optional = true
+	case "token_from":
+		return p.parseTokenFrom(h)
 	case "forward":
 		return p.parseForward(h)
 	case "upstream_token":
 		return parseChoice(h, &p.UpstreamToken, "relay", stripToken)
+	case "challenge":
+		return parseChoice(h, &p.Challenge, "api", challengeBrowser)
+	case "streams":
+		return parseChoice(h, &p.Streams, "close", keepStreams)
 	case "paths":
 		return parseChoice(h, &p.Paths, "strict", lenientPaths)
 	default:
@@ -136,13 +160,18 @@ func (p *Protect) parseRule(h httpcaddyfile.Helper) error {
 	rule := &Rule{MatcherSets: matchers}
 	args := h.RemainingArgs()
 	if len(args) < 2 {
-		return h.Errf("write a rule as `require [<matcher>] scope|any_scope <name>...` or `require [<matcher>] claim <name> <value>...`")
+		return h.Errf("write a rule as `require [<matcher>] scope|any_scope|role <name>...` or `require [<matcher>] claim <name> <value>...`")
 	}
 	switch kind, values := args[0], args[1:]; kind {
 	case "scope":
 		rule.Scopes, err = values, refuseMatchers(h, values)
 	case "any_scope":
 		rule.AnyScope, err = values, refuseMatchers(h, values)
+	case "role":
+		rule.Roles = values
+		if unknown := checkRoles(values); unknown != nil {
+			err = h.Errf("%v", unknown)
+		}
 	case "claim":
 		if len(values) < 2 {
 			return h.Errf("require claim %s needs a value", values[0])
@@ -150,7 +179,7 @@ func (p *Protect) parseRule(h httpcaddyfile.Helper) error {
 		rule.Claim, rule.Values = values[0], values[1:]
 		err = refusePlaceholders(h, values)
 	default:
-		return h.Errf("unknown rule %q: use scope, any_scope or claim", kind)
+		return h.Errf("unknown rule %q: use scope, any_scope, role or claim", kind)
 	}
 	if err != nil {
 		return err
@@ -183,6 +212,25 @@ func (p *Protect) parseAnonymous(h httpcaddyfile.Helper) error {
 		return h.Errf("anonymous * would protect nothing: leave protect away, or name the paths")
 	}
 	p.Anonymous = append(p.Anonymous, matchers...)
+	return nil
+}
+
+// parseTokenFrom reads where a token is taken from. The header is always one place.
+func (p *Protect) parseTokenFrom(h httpcaddyfile.Helper) error {
+	args := h.RemainingArgs()
+	switch {
+	case len(args) == 1 && args[0] == "header":
+		return nil
+	case len(args) != 2 || args[0] != "cookie":
+		return h.Errf("write it as `token_from header` or `token_from cookie <name>`")
+	}
+	if err := once(h.Dispenser, "token_from cookie", p.TokenCookie != ""); err != nil {
+		return err
+	}
+	p.TokenCookie = args[1]
+	if err := checkTokenCookie(p.TokenCookie); err != nil {
+		return h.Errf("%v", err)
+	}
 	return nil
 }
 

@@ -56,16 +56,40 @@ func withoutCookiesInLine(line string, names []string) string {
 // as what it comes back as.
 func cookieName(pair string) string {
 	pair, _, _ = strings.Cut(pair, ";")
-	pair = strings.TrimLeft(pair, "= \t")
-	name, _, _ := strings.Cut(pair, "=")
-	return strings.TrimRight(name, " \t")
+	name, _ := splitCookie(pair)
+	return name
+}
+
+func splitCookie(pair string) (name, value string) {
+	name, value, _ = strings.Cut(strings.TrimLeft(pair, "= \t"), "=")
+	return strings.TrimRight(name, " \t"), strings.Trim(value, " \t")
+}
+
+// cookieValues returns the values of all cookies of a name, under which any reader could find them.
+func cookieValues(h http.Header, name string) []string {
+	var values []string
+	for _, line := range h["Cookie"] {
+		if !strings.Contains(line, name) {
+			continue
+		}
+		for pair := range strings.SplitSeq(line, ";") {
+			if found, value := splitCookie(pair); found == name {
+				values = append(values, value)
+			}
+		}
+	}
+	return values
 }
 
 // setCookieFilter keeps an upstream from setting our cookies: it drops their Set-Cookie lines from every response head,
 // informational ones too, and keeps everything else. Hijacking and deadlines reach the writer below through Unwrap.
 type setCookieFilter struct {
 	caddyhttp.ResponseWriterWrapper
-	names       []string
+	names []string
+	// renewed are Set-Cookie lines of ours, which go with the final head.
+	renewed []string
+	// private: the answer is for whom a cookie stands, and for no shared cache.
+	private     bool
 	wroteHeader bool
 }
 
@@ -94,8 +118,11 @@ func (f *setCookieFilter) filter() {
 // WriteHeader filters every head. Only a final one ends the filtering: 1xx may come any number of times before it, but
 // for 101, after which there is no HTTP any more.
 func (f *setCookieFilter) WriteHeader(status int) {
-	f.filter()
-	f.wroteHeader = f.wroteHeader || status >= 200 || status == http.StatusSwitchingProtocols
+	if status >= 200 || status == http.StatusSwitchingProtocols {
+		f.begin()
+	} else {
+		f.filter()
+	}
 	f.ResponseWriterWrapper.WriteHeader(status)
 }
 
@@ -118,10 +145,48 @@ func (f *setCookieFilter) FlushError() error {
 	return http.NewResponseController(f.ResponseWriter).Flush()
 }
 
-// begin is for everything that sends the final head without calling WriteHeader.
+// begin is for everything that sends the final head.
 func (f *setCookieFilter) begin() {
 	f.filter()
+	if f.wroteHeader {
+		return
+	}
 	f.wroteHeader = true
+	if f.private {
+		keepPrivate(f.Header())
+	}
+	setCookies(f.Header(), f.renewed)
+}
+
+// setCookies adds Set-Cookie lines of ours to an answer, which no cache may keep then. Some caches listen to headers of
+// their own instead of Cache-Control (RFC 9213).
+func setCookies(h http.Header, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	h["Set-Cookie"] = append(slices.Clip(h["Set-Cookie"]), lines...)
+	h["Cache-Control"] = []string{"no-store"}
+	for name := range h {
+		if strings.HasSuffix(name, "-Cache-Control") || name == "Surrogate-Control" {
+			delete(h, name)
+		}
+	}
+}
+
+// keepPrivate keeps shared caches from an answer to a token in a cookie, as RFC 9111 §3.5 does for one in the Authorization
+// header: unless the upstream has allowed it in words that hold there too.
+func keepPrivate(h http.Header) {
+	lines := h["Cache-Control"]
+	for _, line := range lines {
+		for directive := range strings.SplitSeq(line, ",") {
+			name, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(directive)), "=")
+			switch name {
+			case "private", "no-store", "public", "s-maxage", "must-revalidate":
+				return
+			}
+		}
+	}
+	h["Cache-Control"] = append(slices.Clip(lines), "private")
 }
 
 var (

@@ -87,8 +87,8 @@ func fillPlaceholders(r *http.Request, token *tokenissuer.AccessToken) {
 	}
 }
 
-// placeholders gives the rest of Caddy the token: {http.auth.user.id} and {http.auth.user.CLAIM}. Values are claims as
-// they are; nothing in them is ever replaced again. Without a token they are empty: an unknown placeholder would reach
+// placeholders gives the rest of Caddy the token: {http.auth.user.id}, {http.auth.user.organisation} and
+// {http.auth.user.CLAIM}, as role, client_id and scope. Values are claims as they are; nothing in them is ever replaced again. Without a token they are empty: an unknown placeholder would reach
 // an upstream as it is written, and look like a name.
 func placeholders(token *tokenissuer.AccessToken) caddy.ReplacerFunc {
 	return func(key string) (any, bool) {
@@ -99,8 +99,11 @@ func placeholders(token *tokenissuer.AccessToken) caddy.ReplacerFunc {
 		if token == nil {
 			return "", true
 		}
-		if claim == "id" {
+		switch claim {
+		case "id":
 			claim = "sub"
+		case "organisation":
+			claim = "org"
 		}
 		return strings.Join(token.Claim(claim), " "), true
 	}

@@ -552,20 +552,20 @@ func TestG57CredentialsTowardsTheUpstream(t *testing.T) {
 	g.passed(t, g.request("GET", "/strip/x", bearer(token), "Connection: Authorization")).has(t, "Authorization")
 
 	for cookie, want := range map[string][]string{
-		"accessToken=x":                       nil,
-		"a=1; accessToken=x; b=2":             {"a=1; b=2"},
-		"accessToken=x;a=1":                   {"a=1"},
-		"__Host-session=s; theme=dark":        {"theme=dark"},
-		"session=s; theme=dark":               {"theme=dark"}, // ours on plain loopback
-		"a=1;  accessToken =x":                {"a=1"},
-		"a=accessToken":                       {"a=accessToken"},
-		"my_accessToken=x":                    {"my_accessToken=x"},
-		"accessToken=x; accessToken=y; z=1":   {"z=1"},
-		"=accessToken=x; z=1":                 {"z=1"},
-		"a=1; accessToken":                    {"a=1"},
-		"accesstoken=x":                       {"accesstoken=x"},
-		"a=1; b=2;c=3":                        {"a=1; b=2;c=3"},
-		"__Host-session=s; accessToken=x; s=": {"s="},
+		"accessToken=x":                         nil,
+		"a=1; accessToken=x; b=2":               {"a=1; b=2"},
+		"accessToken=x;a=1":                     {"a=1"},
+		"gatehouse_browser=s; theme=dark":       {"theme=dark"},
+		"session=s; theme=dark":                 {"theme=dark"}, // ours on plain loopback
+		"a=1;  accessToken =x":                  {"a=1"},
+		"a=accessToken":                         {"a=accessToken"},
+		"my_accessToken=x":                      {"my_accessToken=x"},
+		"accessToken=x; accessToken=y; z=1":     {"z=1"},
+		"=accessToken=x; z=1":                   {"z=1"},
+		"a=1; accessToken":                      {"a=1"},
+		"accesstoken=x":                         {"accesstoken=x"},
+		"a=1; b=2;c=3":                          {"a=1; b=2;c=3"},
+		"gatehouse_device=s; accessToken=x; s=": {"s="},
 	} {
 		g.passed(t, g.request("GET", "/x", bearer(token), "Cookie: "+cookie)).has(t, "Cookie", want...)
 		g.passed(t, g.request("GET", "/pub/x", "Cookie: "+cookie)).has(t, "Cookie", want...)
@@ -583,7 +583,7 @@ func TestG58UpstreamSetsOurCookies(t *testing.T) {
 	token := g.server("public")
 	g.upstream.answer = func(connection net.Conn, r *recorded) {
 		_, _ = io.WriteString(connection, "HTTP/1.1 103 Early Hints\r\nSet-Cookie: accessToken=early\r\nLink: </x>\r\n\r\n")
-		_, _ = fmt.Fprint(connection, "HTTP/1.1 200 OK\r\nSet-Cookie: accessToken=evil; Path=/\r\nset-cookie: theme=dark\r\nSet-Cookie: __Host-session=evil; Secure\r\n"+
+		_, _ = fmt.Fprint(connection, "HTTP/1.1 200 OK\r\nSet-Cookie: accessToken=evil; Path=/\r\nset-cookie: theme=dark\r\nSet-Cookie: gatehouse_browser=evil\r\nSet-Cookie: gatehouse_device=evil\r\n"+
 			"Set-Cookie: session=evil\r\nSet-Cookie: =accessToken=evil\r\nSet-Cookie:  accessToken = evil\r\nSet-Cookie: mine=1; HttpOnly\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
 	}
 	for _, request := range []string{g.request("GET", "/any/x", bearer(token)), g.request("GET", "/mixed/pub/x"), g.request("GET", "/optional/x")} {

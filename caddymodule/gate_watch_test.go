@@ -58,7 +58,7 @@ func siteWith(servers, routes string) string {
 func (g *gate) user(id, organisation, role string, scopes ...string) string {
 	g.t.Helper()
 	return g.watched(g.issue(tokenissuer.Grant{
-		Type: tokenissuer.AuthorizationCode, User: &tokenissuer.User{ID: id, Organisation: organisation, Role: role},
+		Type: tokenissuer.AuthorizationCode, User: &tokenissuer.User{ID: id, Organisation: organisation, Role: tokenissuer.Role(role)},
 		Scopes: scopes, FamilyID: "family-of-" + id, AuthTime: clock(),
 	}))
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"slices"
+	"sync"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -31,12 +32,23 @@ type Protect struct {
 	Anonymous caddyhttp.RawMatcherSets `json:"anonymous,omitempty" caddy:"namespace=http.matchers"`
 	// Optional lets requests without a token pass; a token that is there must be good.
 	Optional bool `json:"optional,omitempty"`
+	// TokenCookie is the name of a cookie whose value is taken for an access token too. It needs no such cookie: the
+	// Authorization header is always looked at. `accessToken` is the cookie of the issuer's own sign-in; with it, browsers
+	// that are signed in are given a fresh token whenever theirs is used up. Requests that change something or open a
+	// WebSocket must then come from a page of the same origin. Default: no cookie is a credential.
+	TokenCookie string `json:"token_cookie,omitempty"`
 	// Forward says which claims the upstream is told in which headers, in place of the default identity headers.
 	Forward []ForwardedClaim `json:"forward,omitempty"`
 	// ForwardOff tells the upstream nothing.
 	ForwardOff bool `json:"forward_off,omitempty"`
 	// UpstreamToken is `relay` (default: the Authorization header goes on) or `strip`.
 	UpstreamToken string `json:"upstream_token,omitempty"`
+	// Challenge is `api` (default: whoever brings no good token gets a 401) or `browser` (who would look at a page is sent to
+	// the sign-in page, and comes back). It needs the TokenCookie `accessToken`, and works on the issuer's host alone.
+	Challenge string `json:"challenge,omitempty"`
+	// Streams is `close` (default: a WebSocket, an event stream or another long answer ends when its token expires or is
+	// revoked) or `keep` (who was let in once stays as long as the connection does).
+	Streams string `json:"streams,omitempty"`
 	// Paths is `strict` (default: a path that could be read in two ways is answered with 400) or `lenient` (such a path
 	// passes, under every rule and never anonymous). Leave it strict unless the upstream needs such paths.
 	Paths string `json:"paths,omitempty"`
@@ -47,8 +59,10 @@ type Protect struct {
 	audience  []string
 	anonymous anonymousRule
 	forward   []ForwardedClaim
-	cookies   []string
-	challenge endpoint.Challenge
+	origin    ownOrigin
+	warnHost  sync.Once
+	cookies   ownCookies
+	refusal   endpoint.Challenge
 	verify    func(token string, audiences []string) (*tokenissuer.AccessToken, error)
 }
 
@@ -75,14 +89,16 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	if err := p.readForwarding(); err != nil {
 		return fmt.Errorf("protect: %w", err)
 	}
-	p.cookies = ownCookies(p.app.settings.loopback)
-	p.challenge = endpoint.Challenge{
+	if err := p.readBrowsers(); err != nil {
+		return fmt.Errorf("protect: %w", err)
+	}
+	p.refusal = endpoint.Challenge{
 		Realm: p.app.settings.issuer,
 		Scope: tokenissuer.Scopes(p.Scopes).String(),
 	}
 	// The metadata that we serve is that of the issuer's audience; for another one it would mislead (RFC 9728 §3.3).
 	if len(p.Audience) == 0 {
-		p.challenge.ResourceMetadata = endpoint.ResourceMetadataURL(p.app.issuer)
+		p.refusal.ResourceMetadata = endpoint.ResourceMetadataURL(p.app.issuer)
 	}
 	return nil
 }
@@ -113,25 +129,42 @@ func (p *Protect) readRules(ctx caddy.Context) error {
 			return err
 		}
 	}
-	if !slices.Contains([]string{"", "strict", lenientPaths}, p.Paths) {
-		return fmt.Errorf("paths %q: use strict or lenient", p.Paths)
-	}
-	if !slices.Contains([]string{"", "relay", stripToken}, p.UpstreamToken) {
-		return fmt.Errorf("upstream_token %q: use relay or strip", p.UpstreamToken)
+	for _, choice := range []struct{ name, value, usual, other string }{
+		{"paths", p.Paths, "strict", lenientPaths}, {"upstream_token", p.UpstreamToken, "relay", stripToken},
+		{"challenge", p.Challenge, "api", challengeBrowser}, {"streams", p.Streams, "close", keepStreams},
+	} {
+		if !slices.Contains([]string{"", choice.usual, choice.other}, choice.value) {
+			return fmt.Errorf("%s %q: use %s or %s", choice.name, choice.value, choice.usual, choice.other)
+		}
 	}
 	var err error
 	p.anonymous, err = newAnonymousRule(ctx, p)
 	return err
 }
 
-// ownCookies are the cookies of our own sign-in, which no upstream sees or sets. Browsers send cookies with a __Host-
-// prefix over https only, so on plain-HTTP loopback the session cookie goes without.
-func ownCookies(loopback bool) []string {
-	names := []string{"accessToken", "__Host-session"}
-	if loopback {
-		names = append(names, "session")
+// ownCookies are the names of cookies that are kept between the browser and us.
+type ownCookies struct {
+	// issuer has those of our own sign-in, which no upstream sees or sets.
+	issuer []string
+	// hidden has those and the one that may carry a token. An upstream does not see it; who else but one should set it?
+	hidden []string
+}
+
+// readBrowsers settles what concerns browsers alone.
+func (p *Protect) readBrowsers() (err error) {
+	p.cookies.issuer = endpoint.CookieNames(p.app.settings.issuer)
+	p.cookies.hidden = p.cookies.issuer
+	if p.TokenCookie != "" {
+		p.cookies.hidden = append(slices.Clip(p.cookies.issuer), p.TokenCookie)
+		if err := checkTokenCookie(p.TokenCookie); err != nil {
+			return err
+		}
 	}
-	return names
+	if err := errors.Join(p.checkBrowser(), p.checkSessions()); err != nil {
+		return err
+	}
+	p.origin, err = newOwnOrigin(p.app.settings.issuer)
+	return err
 }
 
 // ServeHTTP guards the request, decides, and hands on a copy that says who is calling.
@@ -147,13 +180,13 @@ func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 	}
 	r = withPath(r)
-	token, fields, err := p.decide(r)
+	d, err := p.decide(w, r)
 	if err != nil {
-		return p.refuse(w, r, err)
+		return p.refuse(w, r, d, err)
 	}
-	p.accept(r, token)
-	p.keepBack(r, token)
-	err = next.ServeHTTP(newSetCookieFilter(w, p.cookies), p.handOn(r, fields))
+	p.accept(r, d.token)
+	p.keepBack(r, d.token)
+	err = p.pass(w, r, d, next)
 	if err != nil && queryToken { // Caddy's error log would hold the query as well
 		return p.serveError(w, r, err)
 	}
@@ -182,7 +215,7 @@ func (p *Protect) keepBack(r *http.Request, token *tokenissuer.AccessToken) {
 	if strip {
 		r.Header.Del("Authorization")
 	}
-	withoutCookies(r.Header, p.cookies...)
+	withoutCookies(r.Header, p.cookies.hidden...)
 }
 
 // handOn returns the copy of a request that goes on: with the identity, and without a token in the query.
@@ -198,13 +231,28 @@ func (p *Protect) handOn(r *http.Request, fields []headerField) *http.Request {
 
 // Settings that differ from the default.
 const (
-	stripToken   = "strip"
-	lenientPaths = "lenient"
+	stripToken       = "strip"
+	lenientPaths     = "lenient"
+	challengeBrowser = "browser"
+	keepStreams      = "keep"
 )
 
-// decide returns the token of a request that may pass, nil for an anonymous one, with what the upstream is told. A
-// panic on the way is a refusal like any other: whoever cannot be judged does not pass.
-func (p *Protect) decide(r *http.Request) (token *tokenissuer.AccessToken, fields []headerField, err error) {
+// decision is what was found out about a request.
+type decision struct {
+	token  *tokenissuer.AccessToken // nil: an anonymous request, or one that was refused before there was one
+	fields []headerField            // what the upstream is told
+	// shown is the token as it stands for itself.
+	shown tokenissuer.Secret
+	// cookie: the token came in a cookie, or from a browser's session.
+	cookie bool
+	// signedIn: the browser's session was asked for a fresh token and gave one. Renewed are the Set-Cookie lines for it.
+	signedIn bool
+	renewed  []string
+}
+
+// decide tells whether a request may pass, and what is to be known about it then. A panic on the way is a refusal like
+// any other: whoever cannot be judged does not pass.
+func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			p.logger.Error("panic while deciding", zap.Any("panic", reason), zap.ByteString("stack", debug.Stack()))
@@ -214,32 +262,25 @@ func (p *Protect) decide(r *http.Request) (token *tokenissuer.AccessToken, field
 	// 1. The request can be read in one way only.
 	exam := examinePath(r.URL)
 	if err := p.admissible(r, exam); err != nil {
-		return nil, nil, err
+		return d, err
 	}
 	// 2. Its token, unless it needs none.
 	if p.anonymous.allows(r, exam) {
-		return nil, nil, nil
+		return d, nil
 	}
-	credential, err := endpoint.Credential(r)
-	if err != nil {
-		if p.Optional && tokenissuer.AsError(err).Code == tokenissuer.Unauthorized && exam.Canonical {
-			return nil, nil, nil
+	if err := p.authenticate(w, r, &d); err != nil {
+		if p.Optional && errorCode(err) == tokenissuer.Unauthorized && exam.Canonical {
+			return d, nil
 		}
-		return nil, nil, err
-	}
-	if !p.app.isServing(r.Context()) {
-		return nil, nil, tokenissuer.Unavailable("not_started", nil)
-	}
-	if token, err = p.verify(credential.Reveal(), p.audience); err != nil {
-		return nil, nil, err
+		return d, err
 	}
 	// 3. The rules.
-	if err := p.allowed(r, exam, token); err != nil {
-		return token, nil, err
+	if err := p.allowed(r, exam, d.token); err != nil {
+		return d, err
 	}
 	// 4. What the upstream is told.
-	fields, err = p.identityFields(token)
-	return token, fields, err
+	d.fields, err = p.identityFields(d.token)
+	return d, err
 }
 
 // admissible refuses what can be read in two ways, what an attacker can replay, and methods that are none.

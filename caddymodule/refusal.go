@@ -11,13 +11,20 @@ import (
 )
 
 // refuse answers a refused request, or lets the site's own handle_errors do so.
-func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, err error) error {
-	p.audit.Refused(r, "request refused at the gate", err)
-	status := p.challenge.SetHeaders(w, err)
-	if bodyOutstanding(r) {
-		w.Header().Set("Connection", "close")
+func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err error) error {
+	if p.signIn(w, r, &d, err) {
+		return nil
 	}
-	return p.errorRoutes(w, r, caddyhttp.Error(status, err), func(w http.ResponseWriter, r *http.Request) error {
+	answer := newSetCookieFilter(w, p.cookies.issuer) // error routes may have an upstream too
+	if d.token != nil {
+		answer.renewed = d.renewed
+	}
+	p.audit.Refused(r, "request refused at the gate", err)
+	status := p.refusal.SetHeaders(answer, err)
+	if bodyOutstanding(r) {
+		answer.Header().Set("Connection", "close")
+	}
+	return p.errorRoutes(answer, r, caddyhttp.Error(status, err), func(w http.ResponseWriter, r *http.Request) error {
 		endpoint.WriteRefusal(w, r, status, err)
 		return nil
 	})
@@ -30,7 +37,7 @@ func (p *Protect) serveError(w http.ResponseWriter, r *http.Request, err error) 
 		failure = caddyhttp.Error(http.StatusInternalServerError, err)
 	}
 	p.logger.Error("request failed behind the gate", zap.String("path", r.URL.EscapedPath()), zap.Int("status", failure.StatusCode))
-	return p.errorRoutes(w, r, failure, func(w http.ResponseWriter, _ *http.Request) error {
+	return p.errorRoutes(newSetCookieFilter(w, p.cookies.issuer), r, failure, func(w http.ResponseWriter, _ *http.Request) error {
 		w.WriteHeader(failure.StatusCode)
 		return nil
 	})

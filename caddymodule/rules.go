@@ -15,8 +15,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
-// Rule is one `require`: what a token must have, for the requests that it is for. Exactly one of Scopes, AnyScope and
-// Claim is set.
+// Rule is one `require`: what a token must have, for the requests that it is for. Exactly one of Scopes, AnyScope, Roles
+// and Claim is set.
 type Rule struct {
 	// MatcherSets are the requests the rule is for; none: all.
 	MatcherSets caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
@@ -24,6 +24,8 @@ type Rule struct {
 	Scopes []string `json:"scopes,omitempty"`
 	// AnyScope: at least one must be held.
 	AnyScope []string `json:"any_scope,omitempty"`
+	// Roles: the user must have one of them in the organisation. A server token acts for no user and has none.
+	Roles []string `json:"roles,omitempty"`
 	// Claim must have one of Values. A claim that is absent has none.
 	Claim string `json:"claim,omitempty"`
 	// Values that Claim may have; texts of a string, a number or a boolean.
@@ -35,21 +37,34 @@ type Rule struct {
 
 func (r *Rule) provision(ctx caddy.Context) error {
 	kinds := 0
-	for _, set := range []bool{len(r.Scopes) > 0, len(r.AnyScope) > 0, r.Claim != ""} {
+	for _, set := range []bool{len(r.Scopes) > 0, len(r.AnyScope) > 0, len(r.Roles) > 0, r.Claim != ""} {
 		if set {
 			kinds++
 		}
 	}
 	if kinds != 1 {
-		return errors.New("a rule needs one of scopes, any_scope and claim")
+		return errors.New("a rule needs one of scopes, any_scope, roles and claim")
 	}
 	if r.Claim != "" && len(r.Values) == 0 {
 		return fmt.Errorf("require claim %s needs a value", r.Claim)
+	}
+	if err := checkRoles(r.Roles); err != nil {
+		return err
 	}
 	r.readQuery = slices.ContainsFunc(r.MatcherSets, mayReadQuery)
 	var err error
 	r.matchers, err = loadMatchers(ctx, r, "MatcherSets", r.MatcherSets)
 	return err
+}
+
+// checkRoles refuses names that no role has: nobody could ever pass.
+func checkRoles(names []string) error {
+	for _, name := range names {
+		if _, err := tokenissuer.ParseRole(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mayReadQuery tells whether a matcher of the set may look at the query: all but those that are known not to.
@@ -157,6 +172,10 @@ func (r *Rule) check(t *tokenissuer.AccessToken) error {
 	case len(r.AnyScope) > 0:
 		if !slices.ContainsFunc(r.AnyScope, t.Scopes.Has) {
 			return tokenissuer.MissingScope(tokenissuer.Scopes(r.AnyScope).String())
+		}
+	case len(r.Roles) > 0:
+		if t.IsServerToken() || !slices.Contains(r.Roles, t.Role) {
+			return tokenissuer.NewError(tokenissuer.AccessDenied, "role_missing")
 		}
 	default:
 		held := t.Claim(r.Claim)

@@ -20,8 +20,6 @@ type AuthorizationParameters struct {
 	Prompt              string
 	LoginHint           string
 	UILocales           string
-	// RedirectURI is as it was sent, perhaps not at all.
-	RedirectURI string
 	// HasRequest and HasRequestURI: the request came in a JWT or by reference (RFC 9101), which is not supported.
 	HasRequest, HasRequestURI bool
 	// Malformed is what is wrong with the parameters as such, as one sent twice; nil: nothing.
@@ -31,13 +29,12 @@ type AuthorizationParameters struct {
 // AuthorizationRequest is a request that may be granted: what the user will be asked about. It travels sealed through
 // the browser while the user signs in.
 type AuthorizationRequest struct {
-	ID           string `json:"id"`
-	ClientID     string `json:"client_id"`
-	RedirectURI  string `json:"redirect_uri"` // where the answer goes
-	RedirectSent bool   `json:"redirect_sent,omitzero"`
-	State        string `json:"state,omitzero"`
-	Scopes       Scopes `json:"scopes"`
-	Challenge    string `json:"challenge,omitzero"`
+	ID          string `json:"id"`
+	ClientID    string `json:"client_id"`
+	RedirectURI string `json:"redirect_uri"` // where the answer goes
+	State       string `json:"state,omitzero"`
+	Scopes      Scopes `json:"scopes"`
+	Challenge   string `json:"challenge,omitzero"`
 	// Prompt and the two after it are those of OpenID Connect Core §3.1.2.1.
 	Prompt    Scopes `json:"prompt,omitempty"`
 	LoginHint string `json:"login_hint,omitzero"`
@@ -59,7 +56,7 @@ const (
 // ReadAuthorization holds a request against the rules, in the order of RFC 6749 §4.1.2.1. Its errors go to the target.
 func (is *Issuer) ReadAuthorization(client *Client, target RedirectTarget, p AuthorizationParameters) (AuthorizationRequest, error) {
 	r := AuthorizationRequest{
-		ID: NewID(), ClientID: client.ID, RedirectURI: target.uri, RedirectSent: p.RedirectURI != "", State: p.State,
+		ID: NewID(), ClientID: client.ID, RedirectURI: target.uri, State: p.State,
 		Challenge: p.CodeChallenge, LoginHint: p.LoginHint, UILocales: p.UILocales, At: is.Now(),
 	}
 	switch {
@@ -200,7 +197,7 @@ func (is *Issuer) Approve(ctx context.Context, r *AuthorizationRequest, client *
 	f.Scopes = scopes
 	f.ExpiresAt = now.Add(is.lifetimes(client).Code)
 	f.Code = CodeBinding{
-		RequestID: r.ID, RedirectURI: r.RedirectURI, RedirectSent: r.RedirectSent, Challenge: r.Challenge,
+		RequestID: r.ID, RedirectURI: r.RedirectURI, Challenge: r.Challenge,
 		Refreshable: client.getsRefresh(scopes), ExpiresAt: f.ExpiresAt,
 	}
 	if err := is.addFamily(ctx, f); err != nil {

@@ -70,7 +70,6 @@ func TestA47ToA54RequestsThatAreTaken(t *testing.T) {
 		"as it is": func(*AuthorizationParameters) {}, "A49 response_mode query": func(p *AuthorizationParameters) { p.ResponseMode = "query" },
 		"A54 no state": func(p *AuthorizationParameters) { p.State = "" }, "A52 odd state": func(p *AuthorizationParameters) { p.State = "\r\n\x00🚪&=" },
 		"A50 no scope": func(p *AuthorizationParameters) { p.Scope = "" }, "prompt": func(p *AuthorizationParameters) { p.Prompt = "login consent" },
-		"no redirect URI": func(p *AuthorizationParameters) { p.RedirectURI = "" },
 	} {
 		p := parameters("public")
 		edit(&p)
@@ -80,7 +79,7 @@ func TestA47ToA54RequestsThatAreTaken(t *testing.T) {
 			continue
 		}
 		sameScopes(t, r.Scopes, ScopePublic)
-		if r.ID == "" || r.State != p.State || r.RedirectURI != callback || r.RedirectSent != (p.RedirectURI != "") || r.Challenge != challenge || !r.At.Equal(flowStart) {
+		if r.ID == "" || r.State != p.State || r.RedirectURI != callback || r.Challenge != challenge || !r.At.Equal(flowStart) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
@@ -151,16 +150,17 @@ func TestA76APublicClientIsAlwaysAskedAbout(t *testing.T) {
 	s := f.session("ada")
 	f.addClient(&Client{ID: "own-app", Type: PublicClient, FirstParty: true})
 	f.code("pub", parameters("public"))
+	f.must(f.store.PutConsent(t.Context(), "u-ada", "pub", Scopes{ScopePublic}, flowStart)) // as from when it had a secret
 	if got := f.wants(t, "pub", parameters("public"), s); got != AskConsent {
 		t.Errorf("public: %v", got)
 	}
-	native := parameters("public")
-	for _, native.RedirectURI = range []string{"http://127.0.0.1:5000/cb", "http://127.0.0.1:5001/cb"} {
-		f.code("nat", native)
-		if got := f.wants(t, "nat", native, s); got != AskConsent {
-			t.Errorf("native: %v", got)
+	for _, f.redirectURI = range []string{"http://127.0.0.1:5000/cb", "http://127.0.0.1:5001/cb"} {
+		f.code("nat", parameters("public"))
+		if got := f.wants(t, "nat", parameters("public"), s); got != AskConsent {
+			t.Errorf("native at %s: %v", f.redirectURI, got)
 		}
 	}
+	f.redirectURI = callback
 	for _, client := range []string{"own-app", "first"} {
 		if got := f.wants(t, client, parameters("public"), s); got != GrantNow {
 			t.Errorf("%s: %v", client, got)

@@ -102,7 +102,7 @@ func TestT53ACodeOfAnotherClientIsNotUsedUp(t *testing.T) {
 
 func TestT54TheRedirectURIOfTheExchange(t *testing.T) {
 	second := "https://client.example/second"
-	bare := AuthorizationParameters{ResponseType: "code", RedirectURI: callback}
+	bare := AuthorizationParameters{ResponseType: "code"}
 	for _, v := range []struct {
 		name string
 		uri  string
@@ -164,14 +164,14 @@ func TestT55AWrongVerifierRedeemsNothing(t *testing.T) {
 
 func TestT56AVerifierThatNobodyAskedFor(t *testing.T) {
 	f := newFlow(t)
-	code := f.code("legacy", AuthorizationParameters{ResponseType: "code", RedirectURI: callback})
+	code := f.code("legacy", AuthorizationParameters{ResponseType: "code"})
 	_, err := f.redeem("legacy", code)
 	wantReason(t, err, InvalidGrant, "code_verifier_unasked")
 }
 
 func TestT57ALegacyClientNeedsNoChallenge(t *testing.T) {
 	f := newFlow(t)
-	r := f.redemption("legacy", f.code("legacy", AuthorizationParameters{ResponseType: "code", RedirectURI: callback}))
+	r := f.redemption("legacy", f.code("legacy", AuthorizationParameters{ResponseType: "code"}))
 	r.CodeVerifier = Secret{}
 	_, err := f.exchange(r)
 	f.must(err)

@@ -46,8 +46,6 @@ type CodeBinding struct {
 	// decided once.
 	RequestID   string
 	RedirectURI string
-	// RedirectSent: the request named the redirect URI, so the exchange must repeat it.
-	RedirectSent bool
 	// Challenge is the S256 code_challenge; empty: none was sent.
 	Challenge string
 	// Refreshable: the exchange gives a refresh token.

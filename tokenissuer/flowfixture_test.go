@@ -49,6 +49,8 @@ type flow struct {
 	tb       testing.TB
 	store    *faultyStore
 	registry *Registry
+	// redirectURI is what authorization requests name.
+	redirectURI string
 
 	mu  sync.Mutex
 	now time.Time
@@ -56,7 +58,7 @@ type flow struct {
 
 func newFlow(tb testing.TB) *flow {
 	tb.Helper()
-	f := &flow{tb: tb, now: flowStart, store: &faultyStore{Store: memstore.New()}}
+	f := &flow{tb: tb, now: flowStart, redirectURI: callback, store: &faultyStore{Store: memstore.New()}}
 	f.Issuer = f.node()
 	f.registry = &Registry{Issuer: f.Issuer, Stored: f.store}
 	f.populate()
@@ -177,14 +179,14 @@ func (f *flow) session(name string) *Session {
 // parameters are those of a good request, with a challenge.
 func parameters(scope string) AuthorizationParameters {
 	return AuthorizationParameters{
-		ResponseType: "code", Scope: scope, State: "a state", CodeChallenge: challenge, CodeChallengeMethod: "S256", RedirectURI: callback,
+		ResponseType: "code", Scope: scope, State: "a state", CodeChallenge: challenge, CodeChallengeMethod: "S256",
 	}
 }
 
 // read holds a request against the rules.
 func (f *flow) read(clientID string, p AuthorizationParameters) (AuthorizationRequest, error) {
 	f.tb.Helper()
-	client, target, err := f.ResolveRedirect(f.tb.Context(), clientID, p.RedirectURI)
+	client, target, err := f.ResolveRedirect(f.tb.Context(), clientID, f.redirectURI)
 	f.must(err)
 	return f.ReadAuthorization(client, target, p)
 }

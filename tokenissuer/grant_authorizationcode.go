@@ -98,7 +98,7 @@ func (is *Issuer) replayed(ctx context.Context, f *TokenFamily) error {
 func (is *Issuer) checkBinding(ctx context.Context, f *TokenFamily, r TokenRequest) error {
 	bound := f.Code
 	switch {
-	case r.RedirectURI == "" && bound.Challenge == "" && bound.RedirectSent:
+	case r.RedirectURI == "" && bound.Challenge == "":
 		return MissingParameter("redirect_uri")
 	case r.RedirectURI != "" && r.RedirectURI != bound.RedirectURI:
 		return NewError(InvalidGrant, "redirect_uri_wrong")

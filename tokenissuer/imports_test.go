@@ -63,6 +63,7 @@ var rooms = map[string]room{
 		},
 		others: []string{
 			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/spf13/cobra", "go.uber.org/zap",
+			"golang.org/x/net", "golang.org/x/term",
 		},
 	},
 	"bench": {},

@@ -24,8 +24,12 @@ func (is *Issuer) OpenRequest(ctx context.Context, pending, browser Secret) (Aut
 	return r, client, target.WithState(r.State), err
 }
 
-// SealReturn wraps the path of a page that a browser comes back to after signing in.
+// SealReturn wraps the path of a page that a browser comes back to after signing in. It is absolute, so that nothing but
+// a path can come of it.
 func (is *Issuer) SealReturn(path string) (Secret, error) {
+	if !strings.HasPrefix(path, "/") {
+		return Secret{}, NewError(InvalidRequest, "return_path_relative")
+	}
 	return seal(is.Master.returns, "", path, is.Now())
 }
 

@@ -70,8 +70,13 @@ func TestA48A89OnlyWhatWeHaveSealedOpens(t *testing.T) {
 	f.must(err)
 	device, err := f.Device(f.user("ada"))
 	f.must(err)
+	r, err := f.read("conf", parameters(""))
+	f.must(err)
+	nobodys, err := f.SealRequest(&r, Secret{})
+	f.must(err)
 	for name, v := range map[string]struct{ pending, browser Secret }{
-		"another browser": {pending, NewBrowser()}, "no browser": {pending, Secret{}}, "another browser's": {other, browser}, "another installation's": {foreign, browser},
+		"sealed for no browser": {nobodys, Secret{}},
+		"another browser":       {pending, NewBrowser()}, "no browser": {pending, Secret{}}, "another browser's": {other, browser}, "another installation's": {foreign, browser},
 		"empty": {Secret{}, browser}, "truncated": {NewSecret(text[:len(text)-4]), browser}, "longer": {NewSecret(text + "AAAA"), browser}, "padded": {NewSecret(text + "="), browser},
 		"a line break": {NewSecret(text[:8] + "\n" + text[8:]), browser}, "not base64": {NewSecret("{}"), browser}, "plain": {NewSecret(base64.RawURLEncoding.EncodeToString([]byte(`{"at":1800000000,"value":{}}`))), browser},
 		"sealed for a return": {asReturn, browser}, "sealed for a device": {device, browser}, "sealed for a device, no browser": {device, Secret{}}, "long": {NewSecret(strings.Repeat("A", 1<<16)), browser},

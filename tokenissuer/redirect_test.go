@@ -16,6 +16,7 @@ func TestA6ToA41RedirectURIsThatAreNotTheClients(t *testing.T) {
 	f.addClient(&Client{ID: "local", Type: NativeClient, Grants: []GrantType{AuthorizationCode}, RedirectURIs: []string{
 		"http://localhost:8080/cb", "http://localhost/cb", "https://127.0.0.1/tls", "http://127.0.0.1:9000/fixed",
 	}})
+	f.addClient(&Client{ID: "web", Type: PublicClient, RedirectURIs: []string{"http://127.0.0.1/cb", "http://[::1]/cb"}})
 	f.addClient(&Client{ID: "second", Grants: []GrantType{AuthorizationCode}, RedirectURIs: []string{"https://second.example/cb"}})
 	for _, v := range []struct {
 		row, client string
@@ -43,8 +44,8 @@ func TestA6ToA41RedirectURIsThatAreNotTheClients(t *testing.T) {
 		{"A25", "conf", []string{"https://client.example.evil.tld/cb?x=1", "https://evilclient.example/cb?x=1", "https://sub.client.example/cb?x=1"}},
 		{"A26", "conf", []string{"//client.example/cb?x=1", "/cb?x=1", "cb", "https:client.example/cb?x=1", "https:///client.example/cb?x=1"}},
 		{"A27", "conf", []string{"javascript:alert(1)", "data:text/html,x", "vbscript:x", "file:///cb", "blob:https://client.example/x"}},
-		{"A28", "pub", []string{"http://127.0.0.1:53123/cb"}},
-		{"A29", "pub", []string{"http://[::1]:53123/cb"}},
+		{"A28", "web", []string{"http://127.0.0.1:53123/cb"}},
+		{"A29", "web", []string{"http://[::1]:53123/cb"}},
 		{"A30", "nat", []string{"http://127.0.0.1:99999/cb", "http://127.0.0.1:0/cb", "http://127.0.0.1:abc/cb", "http://127.0.0.1:-1/cb", "http://127.0.0.1:080/cb", "http://127.0.0.1:/cb", "http://127.0.0.1:+80/cb", "http://127.0.0.1:65536/cb", "http://127.0.0.1:80:80/cb", "http://[::1]:/cb", "http://127.0.0.1:８０/cb"}},
 		{"A31", "local", []string{"http://localhost:1/cb", "http://localhost:8081/cb", "https://localhost:8080/cb", "http://LOCALHOST/cb"}},
 		{"A31", "nat", []string{"http://localhost/cb", "http://localhost:1/cb"}},

@@ -31,19 +31,18 @@ func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (*User, error) {
 	}
 	now := is.Now()
 	email, addressErr := CanonicalEmail(a.Email)
-	buckets := is.signInBuckets(a, email, now)
-	if err := is.reserve(ctx, buckets, "sign_in_throttled", now); err != nil {
-		return nil, err
-	}
 	user, err := is.Directory.UserByEmail(ctx, email)
 	if errors.Is(err, ErrNotFound) || addressErr != nil {
 		user, err = new(User), nil
 	}
-	if err == nil {
-		err = is.provePassword(ctx, user, a.Password)
-	} else {
-		err = Unavailable("directory_unavailable", err)
+	if err != nil {
+		return nil, Unavailable("directory_unavailable", err)
 	}
+	buckets := is.signInBuckets(a, email, user, now)
+	if err := is.reserve(ctx, buckets, "sign_in_throttled", now); err != nil {
+		return nil, err
+	}
+	err = is.provePassword(ctx, user, a.Password)
 	// An attempt that failed for a reason of ours is none.
 	if err == nil || AsError(err).Code != InvalidGrant {
 		is.forgive(ctx, buckets, now)
@@ -89,9 +88,9 @@ func (is *Issuer) rehash(ctx context.Context, user *User, password Secret) {
 }
 
 // signInBuckets are what the attempt is counted in.
-func (is *Issuer) signInBuckets(a SignInAttempt, email string, now time.Time) []bucket {
+func (is *Issuer) signInBuckets(a SignInAttempt, email string, user *User, now time.Time) []bucket {
 	account := "account\x00" + email
-	if device := is.deviceOf(a.Device, email, now); device != "" {
+	if device := is.deviceOf(a.Device, user, now); device != "" {
 		account += "\x00" + device
 	}
 	if email == "" {
@@ -102,23 +101,24 @@ func (is *Issuer) signInBuckets(a SignInAttempt, email string, now time.Time) []
 
 // device is what the cookie of a known device holds.
 type device struct {
-	ID    string `json:"id"`
-	Email string `json:"email"`
+	ID      string `json:"id"`
+	UserID  string `json:"user"`
+	Version string `json:"version"`
 }
 
 // Device returns the cookie for a browser in which the user has just signed in. It is no credential: it gives the
-// browser a count of failures of its own.
+// browser a count of failures of its own, until the user has another password, role or status.
 func (is *Issuer) Device(user *User) (Secret, error) {
-	return seal(is.Master.devices, "", device{NewID(), user.Email}, is.Now())
+	return seal(is.Master.devices, "", device{NewID(), user.ID, user.Version}, is.Now())
 }
 
-// deviceOf returns the id of a device that is known to the account; "" for any other.
-func (is *Issuer) deviceOf(cookie Secret, email string, now time.Time) string {
-	if cookie.IsEmpty() {
+// deviceOf returns the id of a device that is known to the user; "" for any other, and when nobody is the user.
+func (is *Issuer) deviceOf(cookie Secret, user *User, now time.Time) string {
+	if cookie.IsEmpty() || user.ID == "" {
 		return ""
 	}
 	d, err := unseal[device](is.Master.devices, "", cookie, now, 0)
-	if err != nil || d.Email != email {
+	if err != nil || d.UserID != user.ID || d.Version != user.Version {
 		return ""
 	}
 	return d.ID

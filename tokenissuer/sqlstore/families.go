@@ -19,7 +19,7 @@ const requestMemory = time.Hour
 // familyColumns are in the order of familyValues and scanFamily.
 const familyColumns = `id, user_id, user_version, user_declared, client_id, origin, scopes, actor_subject,
 	actor_client_id, note, auth_time, created_at, expires_at, revoked_at, code_request_id, code_redirect_uri,
-	code_redirect_sent, code_challenge, code_refreshable, code_expires_at, code_spent_at, code_failures, generation,
+	code_challenge, code_refreshable, code_expires_at, code_spent_at, code_failures, generation,
 	rotated_at, has_code`
 
 // selectFamily reads the family $1, or the stand-in $2 when there is none, with the same work.
@@ -30,7 +30,7 @@ const selectFamily = `SELECT ` + familyColumns + ` FROM families
 // the user's row: in PostgreSQL, where steps run beside each other, it must be held until the commit, so that nobody
 // changes the user between the question and the insert without seeing the family.
 const insertFamily = `INSERT INTO families (` + familyColumns + `)
-	SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25
+	SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24
 	WHERE $4 OR EXISTS (SELECT 1 FROM users WHERE id = $2 AND CAST(version AS TEXT) = $3
 		AND status = 'active' AND password_hash <> ''%s)`
 
@@ -88,7 +88,7 @@ func familyValues(f *tokenissuer.TokenFamily) ([]any, error) {
 	return []any{
 		f.ID, f.UserID, f.UserVersion, f.UserDeclared, f.ClientID, string(f.Origin), string(scopes), f.Actor.Subject,
 		f.Actor.ClientID, f.Note, micros(f.AuthTime), micros(f.CreatedAt), micros(f.ExpiresAt), micros(f.RevokedAt),
-		f.Code.RequestID, f.Code.RedirectURI, f.Code.RedirectSent, f.Code.Challenge, f.Code.Refreshable,
+		f.Code.RequestID, f.Code.RedirectURI, f.Code.Challenge, f.Code.Refreshable,
 		micros(f.Code.ExpiresAt), micros(f.Code.SpentAt), f.Code.Failures, f.Generation, micros(f.RotatedAt), hasCode(f),
 	}, nil
 }
@@ -108,7 +108,7 @@ func scanFamily(row scanner) (*tokenissuer.TokenFamily, error) {
 	var hasCode bool // all that it says is in the other columns too
 	err := row.Scan(&f.ID, &f.UserID, &f.UserVersion, &f.UserDeclared, &f.ClientID, &f.Origin, &scopes, &f.Actor.Subject,
 		&f.Actor.ClientID, &f.Note, &auth, &created, &expires, &revoked, &f.Code.RequestID, &f.Code.RedirectURI,
-		&f.Code.RedirectSent, &f.Code.Challenge, &f.Code.Refreshable, &codeExpires, &spent, &f.Code.Failures, &f.Generation,
+		&f.Code.Challenge, &f.Code.Refreshable, &codeExpires, &spent, &f.Code.Failures, &f.Generation,
 		&rotated, &hasCode)
 	if err != nil {
 		return nil, err

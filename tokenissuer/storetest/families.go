@@ -32,7 +32,7 @@ func family(id string) *tokenissuer.TokenFamily {
 		Note:     "Firefox auf Ünix '\"\\ 🌍",
 		AuthTime: now.Add(-time.Hour), CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(time.Hour),
 		Code: tokenissuer.CodeBinding{
-			RequestID: "request of " + id, RedirectURI: "https://app.example/cb?a='1'&b=%22é\"", RedirectSent: true,
+			RequestID: "request of " + id, RedirectURI: "https://app.example/cb?a='1'&b=%22é\"",
 			Challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM", Refreshable: true, ExpiresAt: now.Add(2 * time.Minute),
 		},
 	}

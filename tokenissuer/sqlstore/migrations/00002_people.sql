@@ -47,7 +47,6 @@ CREATE TABLE families (
     has_code           BOOLEAN NOT NULL,
     code_request_id    TEXT    NOT NULL,
     code_redirect_uri  TEXT    NOT NULL,
-    code_redirect_sent BOOLEAN NOT NULL,
     code_challenge     TEXT    NOT NULL,
     code_refreshable   BOOLEAN NOT NULL,
     code_expires_at    BIGINT,

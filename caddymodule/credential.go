@@ -1,0 +1,141 @@
+package caddymodule
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+)
+
+// credential is the one token that a request shows.
+type credential struct {
+	token tokenissuer.Secret
+	// cookie: it came in a cookie, which browsers send along whoever made them send the request.
+	cookie bool
+}
+
+// checkTokenCookie refuses names that no cookie can have, or that mean something else.
+func checkTokenCookie(name string) error {
+	switch {
+	case !httpguts.ValidHeaderFieldName(name): // both are a token of RFC 9110 §5.6.2
+		return fmt.Errorf("token_from cookie %q: a cookie cannot have this name", name)
+	case slices.Contains(append(endpoint.CookieNames("https://"), endpoint.CookieNames("http://")...), name) && name != sessionTokenCookie:
+		return fmt.Errorf("token_from cookie %s: this cookie of the issuer's holds no access token: use %s", name, sessionTokenCookie)
+	}
+	return nil
+}
+
+// credential returns the token of a request: that of the Authorization header or, where the route takes one, of the
+// cookie. Without either it is unauthorized. Two tokens are an invalid_request, and so are two cookies of the name: one of
+// them may come from another host of the same site, and nobody knows which. A cookie without a value is none.
+func (p *Protect) credential(r *http.Request) (credential, error) {
+	if p.TokenCookie == "" {
+		token, err := endpoint.Credential(r)
+		return credential{token: token}, err
+	}
+	header, present, err := endpoint.BearerToken(r)
+	if err != nil {
+		return credential{}, err
+	}
+	cookies := cookieValues(r.Header, p.TokenCookie)
+	if len(cookies) == 1 && cookies[0] == "" {
+		cookies = nil
+	}
+	switch {
+	case len(cookies) > 1:
+		return credential{}, tokenissuer.NewError(tokenissuer.InvalidRequest, "cookie_twice")
+	case present && len(cookies) == 1 && cookies[0] != header.Reveal():
+		return credential{}, tokenTwice
+	case !present && len(cookies) == 0:
+		return credential{}, tokenMissing
+	case endpoint.QueryCarriesToken(r.URL.RawQuery):
+		return credential{}, tokenTwice
+	case present: // whoever can set the header needs no cookie to be believed
+		return credential{token: header}, nil
+	}
+	return credential{token: tokenissuer.NewSecret(cookies[0]), cookie: true}, nil
+}
+
+var (
+	tokenTwice   = tokenissuer.NewError(tokenissuer.InvalidRequest, "token_twice")
+	tokenMissing = tokenissuer.NewError(tokenissuer.Unauthorized, "token_missing")
+)
+
+// checkOrigin refuses a token in a cookie where another site could have made the browser send it along and gain from it:
+// with a method that changes something, and with an upgrade, whose answer no same-origin policy keeps from that site.
+// SameSite=Lax is not enough, because every host of the same domain is the same site.
+func (p *Protect) checkOrigin(r *http.Request, shown credential) error {
+	if !shown.cookie || isSafe(r) || p.isOwnPage(r) {
+		return nil
+	}
+	return tokenissuer.NewError(tokenissuer.AccessDenied, "origin_unproven").
+		WithDescription("With an access token in a cookie, this request must come from a page of the same origin.")
+}
+
+// isSafe tells whether a request changes nothing (RFC 9110 §9.2.1) and opens no connection that outlives it.
+func isSafe(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return !isUpgrade(r)
+	}
+	return false
+}
+
+// isUpgrade tells whether a request asks for another protocol, in any version of HTTP.
+func isUpgrade(r *http.Request) bool {
+	return len(r.Header["Upgrade"]) > 0 || r.Method == http.MethodConnect
+}
+
+// isOwnPage tells whether the browser says that a page of this origin made it send the request. A page of another site
+// cannot change what browsers say. Silence proves nothing, and of two statements that contradict each other neither does.
+// The origin of a page with the policy no-referrer is null, for which Sec-Fetch-Site has to speak.
+func (p *Protect) isOwnPage(r *http.Request) bool {
+	site, origin := r.Header["Sec-Fetch-Site"], r.Header["Origin"]
+	if len(site) > 1 || len(origin) > 1 {
+		return false
+	}
+	sameOrigin := len(site) == 1 && site[0] == "same-origin"
+	switch {
+	case len(site) == 1 && !sameOrigin:
+		return false
+	case len(origin) == 0 || origin[0] == "null":
+		return sameOrigin
+	}
+	return p.origin.includes(r.Host, origin[0])
+}
+
+// ownOrigin is where the issuer's own pages are.
+type ownOrigin struct {
+	scheme, host string
+}
+
+func newOwnOrigin(issuer string) (ownOrigin, error) {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return ownOrigin{}, err
+	}
+	return ownOrigin{u.Scheme, withoutDefaultPort(u.Scheme, u.Host)}, nil
+}
+
+// withoutDefaultPort writes a host as it stands in an origin (RFC 6454 §6.2).
+func withoutDefaultPort(scheme, host string) string {
+	return strings.TrimSuffix(strings.ToLower(host), map[string]string{"https": ":443", "http": ":80"}[scheme])
+}
+
+// includes tells whether an origin is the issuer's or that of a request's own host. Plain HTTP is an origin of ours on
+// loopback alone.
+func (o ownOrigin) includes(host, origin string) bool {
+	if origin == o.scheme+"://"+o.host || origin == "https://"+withoutDefaultPort("https", host) {
+		return true
+	}
+	return o.scheme == "http" && origin == "http://"+withoutDefaultPort("http", host)
+}
+
+// isHost tells whether a request's host is the issuer's.
+func (o ownOrigin) isHost(host string) bool { return withoutDefaultPort(o.scheme, host) == o.host }

@@ -1,0 +1,55 @@
+package caddymodule
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+)
+
+// benchmarkedGate is a gate that takes every token, so that what is measured is what it does around the verdict.
+func benchmarkedGate(token *tokenissuer.AccessToken) *Protect {
+	app := &App{started: make(chan struct{}), audit: endpoint.NewAudit(zap.NewNop(), clientAddress)}
+	close(app.started)
+	app.identityGuard = func() *identityGuard { return newIdentityGuard(nil) }
+	guard := newIdentityGuard(nil)
+	app.identityGuard = func() *identityGuard { return guard }
+	return &Protect{
+		app: app, audit: app.audit, logger: zap.NewNop(), forward: defaultForward, cookies: ownCookies{issuer: []string{"accessToken", "session"}, hidden: []string{"accessToken", "session"}},
+		verify: func(string, []string) (*tokenissuer.AccessToken, error) { return token, nil },
+	}
+}
+
+// discard is a response nobody reads.
+type discard struct{ header http.Header }
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discard) WriteHeader(int)             {}
+
+// BenchmarkOrdinaryRequest is a request with a short answer, as the gate's own share of it.
+func BenchmarkOrdinaryRequest(b *testing.B) {
+	p := benchmarkedGate(&tokenissuer.AccessToken{Subject: "u-ada", ClientID: "portal", ExpiresAt: time.Now().Add(time.Hour)})
+	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		_, cancel := context.WithCancel(r.Context()) // as http.Transport does
+		cancel()
+		w.WriteHeader(http.StatusOK)
+		_, err := w.Write([]byte("ok"))
+		return err
+	})
+	w, body := &discard{make(http.Header)}, ordinaryRequest(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		ctx, cancel := context.WithCancel(b.Context()) // as http.Server does
+		if err := p.ServeHTTP(w, body.WithContext(ctx), next); err != nil {
+			b.Fatal(err)
+		}
+		cancel()
+	}
+}

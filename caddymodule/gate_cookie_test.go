@@ -1,0 +1,357 @@
+package caddymodule
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// The token in a cookie: when it is one, what it needs beside it, and where it ends.
+
+const cookieRoutes = `	handle /strip/* {
+		protect {
+			token_from cookie app_token
+			upstream_token strip
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /optional/* {
+		protect {
+			token_from cookie app_token
+			optional
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /header/* {
+		protect {
+			token_from header
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle {
+		protect {
+			token_from cookie app_token
+			anonymous /pub/*
+			require /orders/* scope orders.read
+		}
+		reverse_proxy UPSTREAM
+	}`
+
+func TestG85TokenInACookie(t *testing.T) {
+	c := setClock(t)
+	g := startGate(t, siteWith("", cookieRoutes))
+	token, other := g.server("public"), g.server("public")
+	expired := g.issuedFor(time.Minute)
+	cookie := "Cookie: theme=dark; app_token=" + token
+	c.advance(2 * time.Minute)
+	for name, test := range map[string]struct {
+		method, target string
+		lines          []string
+		want           int
+	}{
+		"GET":                            {"GET", "/x", []string{cookie}, 200},
+		"HEAD":                           {"HEAD", "/x", []string{cookie}, 200},
+		"OPTIONS":                        {"OPTIONS", "/x", []string{cookie}, 200},
+		"GET, whatever the origin":       {"GET", "/x", []string{cookie, "Origin: https://evil.test", "Sec-Fetch-Site: cross-site"}, 200},
+		"on a line of its own":           {"GET", "/x", []string{"Cookie: theme=dark", "Cookie: app_token=" + token}, 200},
+		"with spaces around":             {"GET", "/x", []string{"Cookie: a=b;  app_token = " + token + " ; c=d"}, 200},
+		"header alone":                   {"POST", "/x", []string{bearer(token)}, 200},
+		"header of a foreign page":       {"POST", "/x", []string{bearer(token), "Origin: https://evil.test", "Sec-Fetch-Site: cross-site"}, 200},
+		"the same in header and cookie":  {"POST", "/x", []string{cookie, bearer(token)}, 200},
+		"another scheme beside":          {"GET", "/x", []string{cookie, "Authorization: Basic YTpi"}, 200},
+		"empty beside the header":        {"GET", "/x", []string{"Cookie: app_token=", bearer(token)}, 200},
+		"optional":                       {"GET", "/optional/x", []string{cookie}, 200},
+		"a route that takes the header":  {"GET", "/header/x", []string{cookie}, 401},
+		"scope missing":                  {"GET", "/orders/x", []string{cookie}, 403},
+		"POST from this origin":          {"POST", "/x", []string{cookie, "Origin: http://ADDR"}, 200},
+		"POST with https":                {"POST", "/x", []string{cookie, "Origin: https://ADDR"}, 200},
+		"POST by Sec-Fetch-Site":         {"POST", "/x", []string{cookie, "Sec-Fetch-Site: same-origin"}, 200},
+		"POST by both":                   {"POST", "/x", []string{cookie, "Sec-Fetch-Site: same-origin", "Origin: http://ADDR"}, 200},
+		"POST of a page without referer": {"POST", "/x", []string{cookie, "Sec-Fetch-Site: same-origin", "Origin: null"}, 200},
+		"POST without proof":             {"POST", "/x", []string{cookie}, 403},
+		"PUT without proof":              {"PUT", "/x", []string{cookie}, 403},
+		"DELETE without proof":           {"DELETE", "/x", []string{cookie}, 403},
+		"QUERY without proof":            {"QUERY", "/x", []string{cookie}, 403},
+		"optional without proof":         {"POST", "/optional/x", []string{cookie}, 403},
+		"POST from evil":                 {"POST", "/x", []string{cookie, "Origin: https://evil.test"}, 403},
+		"POST from null":                 {"POST", "/x", []string{cookie, "Origin: null"}, 403},
+		"POST from an empty origin":      {"POST", "/x", []string{cookie, "Origin:"}, 403},
+		"POST cross-site":                {"POST", "/x", []string{cookie, "Sec-Fetch-Site: cross-site"}, 403},
+		"POST same-site":                 {"POST", "/x", []string{cookie, "Sec-Fetch-Site: same-site"}, 403},
+		"POST by the user":               {"POST", "/x", []string{cookie, "Sec-Fetch-Site: none"}, 403},
+		"POST another port":              {"POST", "/x", []string{cookie, "Origin: http://ADDR0"}, 403},
+		"POST host as a prefix":          {"POST", "/x", []string{cookie, "Origin: http://ADDR.evil.test"}, 403},
+		"POST another scheme":            {"POST", "/x", []string{cookie, "Origin: ftp://ADDR"}, 403},
+		"POST an origin with a path":     {"POST", "/x", []string{cookie, "Origin: http://ADDR/"}, 403},
+		"POST in contradiction":          {"POST", "/x", []string{cookie, "Origin: http://ADDR", "Sec-Fetch-Site: cross-site"}, 403},
+		"POST in another contradiction":  {"POST", "/x", []string{cookie, "Origin: https://evil.test", "Sec-Fetch-Site: same-origin"}, 403},
+		"POST two origins":               {"POST", "/x", []string{cookie, "Origin: http://ADDR", "Origin: https://evil.test"}, 403},
+		"POST two sites":                 {"POST", "/x", []string{cookie, "Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: cross-site"}, 403},
+		"POST forwarded host":            {"POST", "/x", []string{cookie, "Origin: https://evil.test", "X-Forwarded-Host: evil.test"}, 403},
+		"another token in the header":    {"GET", "/x", []string{cookie, bearer(other)}, 400},
+		"a dead token in the cookie":     {"GET", "/x", []string{"Cookie: app_token=" + expired, bearer(other)}, 400},
+		"two cookies":                    {"GET", "/x", []string{cookie + "; app_token=" + other}, 400},
+		"two cookies, one token":         {"GET", "/x", []string{cookie + "; app_token=" + token}, 400},
+		"two cookies on two lines":       {"GET", "/x", []string{cookie, "Cookie: app_token=" + other}, 400},
+		"two cookies, one empty":         {"GET", "/x", []string{cookie + "; app_token="}, 400},
+		"a second one without a name":    {"GET", "/x", []string{cookie + "; =app_token=" + other}, 400},
+		"two cookies and the header":     {"GET", "/x", []string{cookie + "; app_token=" + token, bearer(token)}, 400},
+		"another token in the query":     {"GET", "/x?access_token=" + other, []string{cookie}, 400},
+		"a header out of shape":          {"GET", "/x", []string{cookie, "Authorization: Bearer  " + token}, 400},
+		"no cookie":                      {"GET", "/x", nil, 401},
+		"an empty cookie":                {"GET", "/x", []string{"Cookie: app_token="}, 401},
+		"another cookie":                 {"GET", "/x", []string{"Cookie: accessToken=" + token}, 401},
+		"another case":                   {"GET", "/x", []string{"Cookie: App_Token=" + token}, 401},
+		"quoted":                         {"GET", "/x", []string{`Cookie: app_token="` + token + `"`}, 401},
+		"cut short":                      {"GET", "/x", []string{"Cookie: app_token=" + token[:len(token)-3]}, 401},
+		"expired":                        {"GET", "/x", []string{"Cookie: app_token=" + expired}, 401},
+		"with the scheme":                {"GET", "/x", []string{"Cookie: app_token=Bearer " + token}, 401},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lines := append([]string{"Connection: close"}, test.lines...)
+			for i := range lines {
+				lines[i] = strings.ReplaceAll(lines[i], "ADDR", g.addr)
+			}
+			if test.want == http.StatusOK {
+				status, _, body := g.raw(g.request(test.method, test.target, lines...))
+				if status != http.StatusOK {
+					t.Fatalf("status %d %s", status, body)
+				}
+				g.upstream.one(t).has(t, headerSubject, "conf")
+				return
+			}
+			_, body := g.refused(t, g.request(test.method, test.target, lines...), test.want)
+			code := map[int]string{400: "invalid_request", 403: "access_denied"}[test.want]
+			if name == "scope missing" {
+				code = "insufficient_scope"
+			}
+			if code != "" && member(t, body, "error") != code {
+				t.Errorf("body %s, want %s", body, code)
+			}
+		})
+	}
+}
+
+// issuedFor issues a server token with another lifetime.
+func (g *gate) issuedFor(lifetime time.Duration) string {
+	g.t.Helper()
+	client := &tokenissuer.Client{ID: "conf", Lifetimes: tokenissuer.Lifetimes{ClientCredentials: lifetime}}
+	return g.watched(g.issue(tokenissuer.Grant{Type: tokenissuer.ClientCredentials, Client: client, Scopes: []string{"public"}}))
+}
+
+// answering answers every request with these lines and "ok".
+func answering(lines ...string) func(net.Conn, *recorded) {
+	return func(connection net.Conn, _ *recorded) {
+		_, _ = fmt.Fprintf(connection, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n%s\r\n\r\nok", strings.Join(lines, "\r\n"))
+	}
+}
+
+func TestG57ATokenInACookieStopsHere(t *testing.T) {
+	g := startGate(t, siteWith("", cookieRoutes))
+	token := g.server("public")
+	cookie := "Cookie: a=1; app_token=" + token + "; session=s; b=2"
+	seen := g.passed(t, g.request("GET", "/x", cookie))
+	seen.has(t, "Cookie", "a=1; b=2")
+	seen.has(t, "Authorization")
+	seen.has(t, headerSubject, "conf")
+	seen = g.passed(t, g.request("GET", "/x", cookie, bearer(token)))
+	seen.has(t, "Cookie", "a=1; b=2")
+	seen.has(t, "Authorization", "Bearer "+token)
+	seen = g.passed(t, g.request("GET", "/x", cookie, "Authorization: Basic YTpi"))
+	seen.has(t, "Authorization", "Basic YTpi")
+	seen = g.passed(t, g.request("GET", "/strip/x", cookie, bearer(token)))
+	seen.has(t, "Cookie", "a=1; b=2")
+	seen.has(t, "Authorization")
+	g.passed(t, g.request("GET", "/pub/x", cookie)).has(t, "Cookie", "a=1; b=2")
+}
+
+// TestG58AnApplicationMaySetItsOwnTokenCookie: only the issuer's own names are kept from upstreams.
+func TestG58AnApplicationMaySetItsOwnTokenCookie(t *testing.T) {
+	g := startGate(t, siteWith("", cookieRoutes))
+	token := g.server("public")
+	g.upstream.answer = answering("Set-Cookie: app_token=fresh; HttpOnly", "Set-Cookie: accessToken=evil", "Set-Cookie: session=evil")
+	_, header, _ := g.raw(g.request("GET", "/x", bearer(token)))
+	if got := header.Values("Set-Cookie"); len(got) != 1 || got[0] != "app_token=fresh; HttpOnly" {
+		t.Errorf("Set-Cookie: %q", got)
+	}
+}
+
+// TestG58AnErrorRouteCannotSetOurCookies: its upstream is one as well.
+func TestG58AnErrorRouteCannotSetOurCookies(t *testing.T) {
+	g := startGate(t, siteWith("", "	handle {\n\t\tprotect\n\t\treverse_proxy 127.0.0.1:1\n\t}\n\thandle_errors {\n\t\treverse_proxy UPSTREAM\n\t}"))
+	g.upstream.answer = answering("Set-Cookie: accessToken=evil", "Set-Cookie: session=evil", "Set-Cookie: theme=dark")
+	status, header, _ := g.raw(g.request("GET", "/x"))
+	if got := header.Values("Set-Cookie"); status != http.StatusOK || len(got) != 1 || got[0] != "theme=dark" {
+		t.Errorf("%d, Set-Cookie: %q", status, got)
+	}
+	g.upstream.one(t)
+}
+
+// TestG85AnAnswerToACookieIsPrivate: of an answer to the Authorization header shared caches know that it is for one
+// person (RFC 9111 §3.5), of one to a cookie they do not.
+func TestG85AnAnswerToACookieIsPrivate(t *testing.T) {
+	g := startGate(t, siteWith("", cookieRoutes))
+	token := g.server("public")
+	for name, test := range map[string]struct{ line, header, cookie string }{
+		"silent":          {"X-A: b", "", "private"},
+		"for a while":     {"Cache-Control: max-age=60", "max-age=60", "max-age=60, private"},
+		"private":         {"Cache-Control: max-age=60, Private", "max-age=60, Private", "max-age=60, Private"},
+		"no-store":        {"Cache-Control: no-store", "no-store", "no-store"},
+		"public":          {"Cache-Control: PUBLIC, max-age=60", "PUBLIC, max-age=60", "PUBLIC, max-age=60"},
+		"for proxies":     {"Cache-Control: s-maxage=60", "s-maxage=60", "s-maxage=60"},
+		"to be validated": {"Cache-Control: must-revalidate", "must-revalidate", "must-revalidate"},
+	} {
+		g.upstream.answer = answering(test.line)
+		for credential, want := range map[string]string{bearer(token): test.header, "Cookie: app_token=" + token: test.cookie} {
+			_, header, _ := g.raw(g.request("GET", "/x", credential))
+			if got := strings.Join(header.Values("Cache-Control"), ", "); got != want {
+				t.Errorf("%s, %.12s: Cache-Control %q, want %q", name, credential, got, want)
+			}
+		}
+	}
+}
+
+// TestG91AnInvalidCookieIsNoProof: nowhere does it help that something is there.
+func TestG91AnInvalidCookieIsNoProof(t *testing.T) {
+	g := startGate(t, siteWith("", cookieRoutes))
+	token := g.server("public")
+	for name, cookie := range map[string]string{
+		"junk": "app_token=junk", "none": "app_token=" + noneToken(), "signature": "app_token=" + token[:len(token)-4] + "AAAA",
+	} {
+		for _, target := range []string{"/x", "/optional/x", "/orders/x"} {
+			t.Run(name+target, func(t *testing.T) {
+				g.refused(t, g.request("GET", target, "Cookie: "+cookie), 401)
+				g.refused(t, g.request("GET", target, "Cookie: "+cookie, "Accept: text/event-stream"), 401)
+				g.refused(t, g.request("GET", target, append(webSocket, "Cookie: "+cookie, "Origin: http://"+g.addr)...), 401)
+			})
+		}
+	}
+}
+
+func noneToken() string { return "eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0In0.eyJzdWIiOiJ4In0." }
+
+// webSocket are the lines of a WebSocket's handshake.
+var webSocket = []string{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="}
+
+func TestG96WebSocketCredentials(t *testing.T) {
+	g := startGate(t, siteWith("", cookieRoutes))
+	g.upstream.answer = websocketUpstream
+	token := g.server("public")
+	cookie := "Cookie: app_token=" + token
+	for name, test := range map[string]struct {
+		lines []string
+		want  int
+	}{
+		"no token":                     {nil, 401},
+		"bad token":                    {[]string{"Authorization: Bearer bad"}, 401},
+		"bad cookie":                   {[]string{"Cookie: app_token=bad", "Origin: http://ADDR"}, 401},
+		"token in the subprotocol":     {[]string{"Sec-WebSocket-Protocol: bearer, " + token[:30]}, 401},
+		"cookie alone":                 {[]string{cookie}, 403},
+		"cookie, foreign origin":       {[]string{cookie, "Origin: https://evil.test"}, 403},
+		"cookie, null":                 {[]string{cookie, "Origin: null"}, 403},
+		"cookie, same-site":            {[]string{cookie, "Origin: http://ADDR", "Sec-Fetch-Site: same-site"}, 403},
+		"cookie, own origin":           {[]string{cookie, "Origin: http://ADDR"}, 101},
+		"cookie, same-origin":          {[]string{cookie, "Origin: http://ADDR", "Sec-Fetch-Site: same-origin"}, 101},
+		"header":                       {[]string{bearer(token)}, 101},
+		"header, foreign origin":       {[]string{bearer(token), "Origin: https://evil.test"}, 101},
+		"header and the same cookie":   {[]string{bearer(token), cookie, "Origin: https://evil.test"}, 101},
+		"bad cookie, foreign, no word": {[]string{"Cookie: app_token=bad", "Origin: https://evil.test"}, 403},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lines := append([]string(nil), webSocket...)
+			for _, line := range test.lines {
+				lines = append(lines, strings.ReplaceAll(line, "ADDR", g.addr))
+			}
+			if test.want != http.StatusSwitchingProtocols {
+				g.refused(t, g.request("GET", "/socket", lines...), test.want)
+				return
+			}
+			w := g.dial(t, g.request("GET", "/socket", lines...))
+			if w.status != http.StatusSwitchingProtocols {
+				t.Fatalf("status %d", w.status)
+			}
+			w.echoes(t)
+			seen := g.upstream.one(t)
+			seen.has(t, headerSubject, "conf")
+			seen.has(t, "Cookie")
+		})
+	}
+	for _, protocol := range []string{"h2c", "anything"} {
+		g.refused(t, g.request("GET", "/socket", cookie, "Connection: Upgrade", "Upgrade: "+protocol), 403)
+	}
+}
+
+func TestG42RoleOfARoute(t *testing.T) {
+	g := startGate(t, siteWith("", `	handle {
+		protect {
+			require role admin group_manager
+			require /admins/* role admin
+		}
+		reverse_proxy UPSTREAM
+	}`))
+	for role, want := range map[string][2]int{
+		"admin": {200, 200}, "group_manager": {200, 403}, "business_manager": {403, 403}, "member": {403, 403},
+		"Admin": {403, 403}, "admin ": {403, 403}, "admin group_manager": {403, 403},
+	} {
+		token := g.user("u-1", "acme", role, "public", "trusted")
+		for i, target := range []string{"/x", "/admins/x"} {
+			if want[i] == http.StatusOK {
+				g.passed(t, g.request("GET", target, bearer(token))).has(t, headerRole, role)
+				continue
+			}
+			header, body := g.refused(t, g.request("GET", target, bearer(token)), 403)
+			if member(t, body, "error") != "access_denied" || header.Get("Www-Authenticate") != "" {
+				t.Errorf("%s at %s: %s %v", role, target, body, header)
+			}
+		}
+	}
+	_, body := g.refused(t, g.request("GET", "/x", bearer(g.server("public", "trusted"))), 403)
+	if member(t, body, "error") != "access_denied" {
+		t.Errorf("a server token: %s", body)
+	}
+	g.refused(t, g.request("GET", "/x"), 401)
+}
+
+// TestG78GateSettingsThatCannotWork are refused with the line on which they stand.
+func TestG78GateSettingsThatCannotWork(t *testing.T) {
+	for option, want := range map[string]struct {
+		line int
+		text string
+	}{
+		"require role boss":                          {3, `unknown role "boss"`},
+		"require role admin Admin":                   {3, `unknown role "Admin"`},
+		"require role":                               {3, "write a rule as"},
+		"token_from":                                 {3, "write it as `token_from header`"},
+		"token_from cookie":                          {3, "write it as `token_from header`"},
+		"token_from query access_token":              {3, "write it as `token_from header`"},
+		"token_from header X-Token":                  {3, "write it as `token_from header`"},
+		"token_from cookie a b":                      {3, "write it as `token_from header`"},
+		`token_from cookie "a b"`:                    {3, `token_from cookie "a b": a cookie cannot have this name`},
+		"token_from cookie a=b":                      {3, `token_from cookie "a=b": a cookie cannot have this name`},
+		"token_from cookie session":                  {3, "token_from cookie session: this cookie"},
+		"token_from cookie __Host-session":           {3, "token_from cookie __Host-session: this cookie"},
+		"token_from cookie gatehouse_browser":        {3, "token_from cookie gatehouse_browser: this cookie"},
+		"token_from cookie a\n\ttoken_from cookie b": {4, "token_from cookie is set twice"},
+		"challenge page":                             {3, `challenge "page": use api or browser`},
+		"challenge browser":                          {4, "challenge browser needs `token_from cookie accessToken`"},
+		"challenge browser\n\ttoken_from cookie a":   {5, "challenge browser needs `token_from cookie accessToken`"},
+		"streams":     {3, "wrong argument count"},
+		"streams cut": {3, `streams "cut": use close or keep`},
+	} {
+		_, err := adapt(":80 {\n protect {\n\t" + option + "\n }\n}\n")
+		if err == nil || !strings.Contains(err.Error(), want.text) || !strings.Contains(err.Error(), "at Caddyfile:"+itoa(want.line)) {
+			t.Errorf("%s: %v, want %q in line %d", option, err, want.text, want.line)
+		}
+	}
+	g := &gatehouse{t: t, vars: strings.NewReplacer("ADDR", freeAddr(t), "ADMIN", freeAddr(t), "UPSTREAM", "127.0.0.1:1",
+		"LOG", t.TempDir()+"/log", "SECRET", confSecret)}
+	err := g.tryReload(siteWith("", "	protect {\n\t\taudience https://other.example\n\t\ttoken_from cookie accessToken\n\t}\n\treverse_proxy UPSTREAM"))
+	if err == nil || !strings.Contains(err.Error(), "for no audience of this route") {
+		t.Errorf("a route that no session could open: %v", err)
+	}
+}

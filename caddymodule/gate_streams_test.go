@@ -1,0 +1,623 @@
+package caddymodule
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// Streams: they end with their token, on both sides of the gate, and nothing else does.
+
+const streamRoutes = `	handle /keep/* {
+		protect {
+			streams keep
+		}
+		reverse_proxy UPSTREAM {
+			flush_interval -1
+			stream_close_delay 1h
+		}
+	}
+	handle {
+		protect {
+			token_from cookie app_token
+			anonymous /pub/*
+		}
+		reverse_proxy UPSTREAM {
+			flush_interval -1
+			stream_close_delay 1h
+		}
+	}`
+
+// wire is a connection on which an answer goes on and on.
+type wire struct {
+	net.Conn
+	reader *bufio.Reader
+	status int
+	header http.Header
+}
+
+// patience is how long a test waits for what must come.
+const patience = 20 * time.Second
+
+// dial sends a request on a connection of its own, and reads the head of the answer.
+func (g *gate) dial(t *testing.T, request string) *wire {
+	t.Helper()
+	connection, err := net.Dial("tcp", g.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	_ = connection.SetDeadline(time.Now().Add(patience))
+	_, _ = io.WriteString(connection, request)
+	w := &wire{Conn: connection, reader: bufio.NewReader(connection)}
+	head, err := readHead(w.reader)
+	if err != nil {
+		t.Fatalf("%v after %q", err, head)
+	}
+	_, _ = fmt.Sscanf(head, "HTTP/1.1 %d", &w.status)
+	w.header = spelled(head)
+	return w
+}
+
+// echoes fails unless what is sent comes back.
+func (w *wire) echoes(t *testing.T) {
+	t.Helper()
+	_, _ = io.WriteString(w, "ping")
+	echo := make([]byte, 4)
+	if _, err := io.ReadFull(w.reader, echo); err != nil || string(echo) != "ping" {
+		t.Fatalf("%q %v", echo, err)
+	}
+}
+
+// reads fails unless the next bytes hold text.
+func (w *wire) reads(t *testing.T, text string) {
+	t.Helper()
+	var got strings.Builder
+	for !strings.Contains(got.String(), text) {
+		b, err := w.reader.ReadByte()
+		if err != nil {
+			t.Fatalf("%v after %q, want %q", err, got.String(), text)
+		}
+		got.WriteByte(b)
+	}
+}
+
+// closed fails unless the other side ends the connection, and returns what came before.
+func (w *wire) closed(t *testing.T) string {
+	t.Helper()
+	rest, err := io.ReadAll(w.reader)
+	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
+		t.Fatal("the stream is still open")
+	}
+	return string(rest)
+}
+
+// streamUpstream answers upgrades with an echo, and anything else with events: one at once, and then none. What it is
+// told on Ended is a request whose connection was closed.
+type streamUpstream struct{ ended chan string }
+
+func (u *streamUpstream) answer(connection net.Conn, r *recorded) {
+	defer func() { u.ended <- r.Target }()
+	if r.Header.Get("Upgrade") != "" {
+		websocketUpstream(connection, r)
+		return
+	}
+	_, _ = io.WriteString(connection, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: first\n\n")
+	_, _ = io.Copy(io.Discard, connection)
+}
+
+// gone waits until the upstream's connection for a target is closed.
+func (u *streamUpstream) gone(t *testing.T, target string) {
+	t.Helper()
+	select {
+	case ended := <-u.ended:
+		if ended != target {
+			t.Errorf("%s ended, want %s", ended, target)
+		}
+	case <-time.After(patience):
+		t.Fatalf("the upstream still serves %s", target)
+	}
+}
+
+func (g *gate) streams() *streamUpstream {
+	u := &streamUpstream{ended: make(chan string, 16)}
+	g.upstream.answer = u.answer
+	return u
+}
+
+// streamKinds are the streams that there are over HTTP/1.1: how they are asked for, and how one is seen to run.
+var streamKinds = map[string]struct {
+	lines []string
+	runs  func(*wire, *testing.T)
+}{
+	"websocket":         {webSocket, (*wire).echoes},
+	"events":            {[]string{"Accept: text/event-stream"}, func(w *wire, t *testing.T) { w.reads(t, "data: first") }},
+	"an endless answer": {nil, func(w *wire, t *testing.T) { w.reads(t, "data: first") }},
+}
+
+// kill revokes a token.
+func (g *gate) kill(t *testing.T, token string) {
+	t.Helper()
+	g.revoke(t, g.claims(t, token), tokenissuer.RevokeToken)
+}
+
+func TestG71StreamsEndWithTheirToken(t *testing.T) {
+	for kind, stream := range streamKinds {
+		for name, end := range map[string]struct {
+			reason string
+			how    func(g *gate, c *testClock, token string)
+		}{
+			"expired": {"token_expired", func(_ *gate, c *testClock, _ string) { c.advance(time.Minute + tokenissuer.Leeway + 2*time.Second) }},
+			"revoked": {"token_revoked", func(g *gate, _ *testClock, token string) { g.kill(t, token) }},
+			"its key is": {"token_revoked", func(g *gate, _ *testClock, token string) {
+				g.revoke(t, g.claims(t, token), tokenissuer.RevokeKey)
+			}},
+			"on another node": {"token_revoked", func(g *gate, _ *testClock, _ string) { // the feed is what tells us
+				revocation := g.app().issuer.RevocationOf(tokenissuer.RevokeClient, "conf")
+				if err := g.app().engine.store.Revoke(t.Context(), revocation); err != nil {
+					t.Fatal(err)
+				}
+			}},
+		} {
+			t.Run(kind+", "+name, func(t *testing.T) {
+				c := setClock(t)
+				g := startGate(t, siteWith("", streamRoutes))
+				u := g.streams()
+				dies, lives := g.issuedFor(time.Minute), g.user("u-1", "acme", "member", "public")
+				w := g.dial(t, g.request("GET", "/dies", append([]string{bearer(dies)}, stream.lines...)...))
+				kept := g.dial(t, g.request("GET", "/keep/x", append([]string{bearer(dies)}, stream.lines...)...))
+				stream.runs(w, t)
+				stream.runs(kept, t)
+				g.audited()
+				end.how(g, c, dies)
+				if rest := w.closed(t); strings.HasSuffix(rest, "0\r\n\r\n") {
+					t.Error("the answer looks complete")
+				}
+				u.gone(t, "/dies")
+				line := g.awaitAudit(t, "stream closed at the gate")
+				if line["reason"] != end.reason || line["path"] != "/dies" {
+					t.Errorf("audit line: %v", line)
+				}
+				if kind == "websocket" {
+					kept.echoes(t) // `streams keep` does
+				}
+				if name != "expired" && name != "revoked" {
+					return
+				}
+				other := g.dial(t, g.request("GET", "/lives", append([]string{bearer(lives)}, stream.lines...)...))
+				stream.runs(other, t)
+				g.raw(g.request("GET", "/dies", bearer(dies), "Connection: close")) // and who comes back is refused
+				if lines := g.audited(); len(lines) == 0 || lines[len(lines)-1]["reason"] != end.reason {
+					t.Errorf("audit lines: %v", lines)
+				}
+			})
+		}
+	}
+}
+
+// awaitAudit waits for an audit line.
+func (g *gate) awaitAudit(t *testing.T, message string) map[string]any {
+	t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		for _, line := range g.audited() {
+			if line["msg"] == message {
+				return line
+			}
+		}
+	}
+	t.Fatalf("no audit line says %q", message)
+	return nil
+}
+
+// TestG71AClientThatDoesNotRead: who is waiting for it cannot see that the request has ended.
+func TestG71AClientThatDoesNotRead(t *testing.T) {
+	for name, head := range map[string]string{
+		"events":    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n",
+		"download":  "HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n",
+		"websocket": "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := startGate(t, siteWith("", strings.ReplaceAll(streamRoutes, "flush_interval -1", "")))
+			token := g.server("public")
+			full, ended := make(chan struct{}), make(chan struct{})
+			g.upstream.answer = func(connection net.Conn, _ *recorded) {
+				defer close(ended)
+				_, _ = io.WriteString(connection, head)
+				for chunk := bytes.Repeat([]byte("data: x\n\n"), 8192); ; {
+					_ = connection.SetWriteDeadline(time.Now().Add(time.Second))
+					_, err := connection.Write(chunk)
+					if errors.Is(err, os.ErrDeadlineExceeded) { // every buffer on the way is full
+						_ = connection.SetWriteDeadline(time.Time{})
+						close(full)
+						_, err = connection.Write(chunk)
+					}
+					if err != nil {
+						return
+					}
+				}
+			}
+			lines := []string{bearer(token)}
+			if name == "websocket" {
+				lines = append(lines, webSocket...)
+			}
+			g.dial(t, g.request("GET", "/x", lines...))
+			await(t, full, "the buffers to fill")
+			g.kill(t, token)
+			await(t, ended, "the upstream's connection to be closed")
+			awaitNoSweep(t) // nobody waits for the client any more, though it has not read a byte
+		})
+	}
+}
+
+func await(t *testing.T, c <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatalf("waited in vain for %s", what)
+	}
+}
+
+// TestG71AStreamThatHasNotBegun is refused like any other request, once its token is no longer good.
+func TestG71AStreamThatHasNotBegun(t *testing.T) {
+	for kind, lines := range map[string][]string{"websocket": webSocket, "events": {"Accept: text/event-stream"}} {
+		t.Run(kind, func(t *testing.T) {
+			g := startGate(t, siteWith("", streamRoutes))
+			token := g.server("public")
+			asked, ended := make(chan struct{}), make(chan struct{})
+			g.upstream.answer = func(connection net.Conn, _ *recorded) {
+				close(asked)
+				_, _ = io.Copy(io.Discard, connection)
+				close(ended)
+			}
+			go func() {
+				<-asked
+				g.kill(t, token)
+			}()
+			w := g.dial(t, g.request("GET", "/x", append(lines, bearer(token))...))
+			if w.status != http.StatusUnauthorized || !strings.Contains(w.header.Get("Www-Authenticate"), "The access token was revoked") {
+				t.Errorf("%d %v", w.status, w.header)
+			}
+			await(t, ended, "the upstream's connection to be closed")
+		})
+	}
+}
+
+// TestG71AnOrdinaryAnswerIsNotCut: an application that signs its user out by revoking the token has to get its answer
+// through, however slow it is, and so has one that was asked while the token was good.
+func TestG71AnOrdinaryAnswerIsNotCut(t *testing.T) {
+	g := startGate(t, siteWith("", streamRoutes))
+	token, witness := g.server("public"), g.server("public")
+	u := g.streams()
+	stream := g.dial(t, g.request("GET", "/witness", append([]string{bearer(witness)}, webSocket...)...))
+	stream.echoes(t)
+	asked, goOn := make(chan struct{}), make(chan struct{})
+	g.upstream.answer = func(connection net.Conn, _ *recorded) {
+		close(asked)
+		<-goOn
+		_, _ = io.WriteString(connection, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\nConnection: close\r\n\r\nsigned out")
+	}
+	go func() {
+		<-asked
+		g.kill(t, token)
+		g.kill(t, witness)
+		stream.closed(t) // by then a sweep has seen both revocations
+		close(goOn)
+	}()
+	status, _, body := g.raw(g.request("POST", "/sign-out", bearer(token), "Content-Length: 0"))
+	if status != http.StatusOK || body != "signed out" {
+		t.Errorf("%d %q", status, body)
+	}
+	u.gone(t, "/witness")
+}
+
+// TestG71StreamsSurviveAReload, and end with their token all the same.
+func TestG71StreamsSurviveAReload(t *testing.T) {
+	for kind, stream := range streamKinds {
+		t.Run(kind, func(t *testing.T) {
+			configuration := siteWith("", streamRoutes)
+			g := startGate(t, configuration)
+			u := g.streams()
+			token := g.server("public")
+			w := g.dial(t, g.request("GET", "/x", append([]string{bearer(token)}, stream.lines...)...))
+			stream.runs(w, t)
+			for i := range 3 {
+				if err := g.tryReload(strings.Replace(configuration, "stream_close_delay 1h", "stream_close_delay "+itoa(i+1)+"h", 1)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if kind == "websocket" {
+				w.echoes(t)
+			}
+			g.kill(t, token)
+			w.closed(t)
+			u.gone(t, "/x")
+		})
+	}
+}
+
+// TestG71StreamsEndWithTheirIssuer: after a reload to another issuer nobody learns of revocations for the old one's.
+func TestG71StreamsEndWithTheirIssuer(t *testing.T) {
+	configuration := siteWith("", streamRoutes)
+	g := startGate(t, configuration)
+	u := g.streams()
+	w := g.dial(t, g.request("GET", "/x", append([]string{bearer(g.server("public"))}, webSocket...)...))
+	w.echoes(t)
+	if err := g.tryReload(strings.Replace(configuration, "oauth {\n", "oauth {\n\t\trevocation {\n\t\t\tmax_staleness 1m\n\t\t}\n", 1)); err != nil {
+		t.Fatal(err)
+	}
+	w.closed(t)
+	u.gone(t, "/x")
+}
+
+// TestG79StreamsEndWhenRevocationsAreTooOld: what can be said of no new request can be said of no old one.
+func TestG79StreamsEndWhenRevocationsAreTooOld(t *testing.T) {
+	c := setClock(t)
+	g := startGate(t, siteWith("", streamRoutes))
+	g.streams()
+	token := g.server("public")
+	w := g.dial(t, g.request("GET", "/x", append([]string{bearer(token)}, webSocket...)...))
+	w.echoes(t)
+	engine := g.app().engine
+	engine.feed.mu.Lock() // the store does not answer
+	c.advance(engine.settings.staleness + 2*time.Second)
+	w.closed(t)
+	engine.feed.mu.Unlock()
+	if line := g.awaitAudit(t, "stream closed at the gate"); line["reason"] != "revocations_stale" {
+		t.Errorf("audit line: %v", line)
+	}
+}
+
+// TestG71NothingRunsWithoutStreams: the sweep ends with the last of them, and a short answer never starts it.
+func TestG71NothingRunsWithoutStreams(t *testing.T) {
+	awaitNoSweep(t) // of another test's streams
+	g := startGate(t, siteWith("", strings.ReplaceAll(streamRoutes, "flush_interval -1", "")))
+	token := g.server("public")
+	for range 3 {
+		g.passed(t, g.request("GET", "/x", bearer(token), "Connection: close"))
+	}
+	if isSweeping() {
+		t.Error("a short answer was watched")
+	}
+	u := g.streams()
+	w := g.dial(t, g.request("GET", "/x", append([]string{bearer(token)}, webSocket...)...))
+	w.echoes(t)
+	if n := openStreamCount(); n != 1 {
+		t.Errorf("%d streams, want 1", n)
+	}
+	_ = w.Close()
+	u.gone(t, "/x")
+	awaitNoSweep(t)
+}
+
+func awaitNoSweep(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); isSweeping(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the sweep goes on")
+		}
+	}
+}
+
+// TestG71AStreamIsLeftAloneForOneSweep, so that a short answer which is flushed gets through after a sign-out.
+func TestG71AStreamIsLeftAloneForOneSweep(t *testing.T) {
+	o, s := openStreams{sweeping: true}, &stream{cancel: func() {}}
+	o.enter(s)
+	if due, more := o.due(); len(due) != 0 || !more {
+		t.Errorf("at first: %d due, more %v", len(due), more)
+	}
+	if due, more := o.due(); len(due) != 1 || !more {
+		t.Errorf("then: %d due, more %v", len(due), more)
+	}
+	if err := o.leave(s); err != nil {
+		t.Error(err)
+	}
+	if due, more := o.due(); len(due) != 0 || more {
+		t.Errorf("in the end: %d due, more %v", len(due), more)
+	}
+	o.enter(s)
+	if late := (&stream{cancel: func() {}}); o.leave(late) != nil || late.entered.Load() == false {
+		t.Error("a stream can be entered when its handler is through")
+	}
+	if len(o.open) != 0 {
+		t.Error("a stream that has left is watched")
+	}
+}
+
+// TestG71AHandlerThatGoesOn: one that looks at no context and no error cannot make an answer look complete.
+func TestG71AHandlerThatGoesOn(t *testing.T) {
+	var dead atomic.Bool
+	p := benchmarkedGate(&tokenissuer.AccessToken{ExpiresAt: time.Now().Add(time.Hour)})
+	p.app.engine = newEngine(engineSettings{}, nil)
+	good := p.verify
+	p.verify = func(token string, audiences []string) (*tokenissuer.AccessToken, error) {
+		if dead.Load() {
+			return nil, tokenissuer.NewError(tokenissuer.InvalidToken, "token_revoked")
+		}
+		return good(token, audiences)
+	}
+	written := make(chan error, 1)
+	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		_, _ = io.WriteString(w, "first")
+		_ = http.NewResponseController(w).Flush()
+		dead.Store(true)
+		<-r.Context().Done()
+		_, err := io.WriteString(w, "more")
+		written <- err
+		return nil
+	})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := p.ServeHTTP(w, caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, new(caddyhttp.Server)), next); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer server.Close()
+	r, _ := http.NewRequest(http.MethodGet, server.URL, nil)
+	r.Header.Set("Authorization", "Bearer t")
+	response, err := server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if body, err := io.ReadAll(response.Body); string(body) != "first" || err == nil {
+		t.Errorf("%q, %v, want an answer that is cut off", body, err)
+	}
+	if err := <-written; !errors.Is(err, errStreamEnded) {
+		t.Errorf("writing on: %v", err)
+	}
+	// Without a connection to cut, the server is told.
+	defer func() {
+		if reason := recover(); reason != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+			t.Errorf("panic %v, want %v", reason, http.ErrAbortHandler)
+		}
+	}()
+	dead.Store(false)
+	w := httptest.NewRecorder()
+	_ = p.ServeHTTP(w, caddyhttp.PrepareRequest(r.Clone(t.Context()), caddy.NewReplacer(), w, new(caddyhttp.Server)), next)
+	t.Error("the answer was ended as if it were complete")
+}
+
+func openStreamCount() int {
+	streams.mu.Lock()
+	defer streams.mu.Unlock()
+	return len(streams.open)
+}
+
+func isSweeping() bool {
+	streams.mu.Lock()
+	defer streams.mu.Unlock()
+	return streams.sweeping
+}
+
+// TestG71ExtendedConnect is a WebSocket over HTTP/2 (RFC 8441). Go's server speaks that with a setting which is read
+// when a process begins, so this one starts another.
+func TestG71ExtendedConnect(t *testing.T) {
+	const setting = "http2xconnect=1"
+	if !strings.Contains(os.Getenv("GODEBUG"), setting) {
+		again := exec.Command(os.Args[0], "-test.run=^TestG71ExtendedConnect$", "-test.v")
+		again.Env = append(os.Environ(), "GODEBUG="+setting)
+		if out, err := again.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestG71ExtendedConnect") {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	g := startGate(t, siteWith("\t\tprotocols h1 h2c", streamRoutes))
+	u := g.streams()
+	token := g.server("public")
+	cookie := "app_token=" + token
+	for name, test := range map[string]struct {
+		fields []string
+		want   string
+	}{
+		"no token":               {nil, "401"},
+		"bad token":              {[]string{"authorization", "Bearer bad"}, "401"},
+		"cookie alone":           {[]string{"cookie", cookie}, "403"},
+		"cookie, foreign origin": {[]string{"cookie", cookie, "origin", "https://evil.test"}, "403"},
+		"cookie, own origin":     {[]string{"cookie", cookie, "origin", "http://" + g.addr}, "200"},
+		"header":                 {[]string{"authorization", "Bearer " + token}, "200"},
+	} {
+		s := g.connectH2(t, test.fields...)
+		if s.status != test.want {
+			t.Errorf("%s: %s", name, s.status)
+		}
+		if _ = s.Close(); test.want == "200" {
+			u.gone(t, "/socket")
+		}
+	}
+	s := g.connectH2(t, "authorization", "Bearer "+token)
+	_ = s.framer.WriteData(1, false, []byte("ping"))
+	if f, ok := s.next(t).(*http2.DataFrame); !ok || string(f.Data()) != "ping" {
+		t.Fatalf("no echo: %v", f)
+	}
+	g.kill(t, token)
+	switch f := s.next(t).(type) {
+	case *http2.RSTStreamFrame:
+	case *http2.DataFrame:
+		if !f.StreamEnded() {
+			t.Errorf("data: %q", f.Data())
+		}
+	default:
+		t.Errorf("%v", f)
+	}
+	u.gone(t, "/socket")
+}
+
+// h2Stream is one stream on a connection of its own.
+type h2Stream struct {
+	net.Conn
+	framer *http2.Framer
+	status string
+}
+
+// connectH2 asks for a WebSocket over HTTP/2 and reads the head of the answer.
+func (g *gate) connectH2(t *testing.T, fields ...string) *h2Stream {
+	t.Helper()
+	connection, err := net.Dial("tcp", g.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	_ = connection.SetDeadline(time.Now().Add(patience))
+	s := &h2Stream{Conn: connection, framer: http2.NewFramer(connection, connection)}
+	s.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	_, _ = io.WriteString(connection, http2.ClientPreface)
+	_ = s.framer.WriteSettings()
+	if _, ok := s.frame(t).(*http2.SettingsFrame); !ok { // not before the server has said that it speaks RFC 8441
+		t.Fatal("no settings")
+	}
+	var block bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	for _, field := range g.fields("CONNECT", "/socket", append([]string{":protocol", "websocket", "sec-websocket-version", "13"}, fields...)...) {
+		_ = encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]})
+	}
+	_ = s.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true})
+	head, ok := s.next(t).(*http2.MetaHeadersFrame)
+	if !ok {
+		t.Fatal("no head")
+	}
+	s.status = head.PseudoValue("status")
+	return s
+}
+
+func (s *h2Stream) frame(t *testing.T) http2.Frame {
+	t.Helper()
+	frame, err := s.framer.ReadFrame()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return frame
+}
+
+// next returns the next frame that is the stream's own.
+func (s *h2Stream) next(t *testing.T) http2.Frame {
+	t.Helper()
+	for {
+		switch f := s.frame(t).(type) {
+		case *http2.SettingsFrame:
+			if !f.IsAck() {
+				_ = s.framer.WriteSettingsAck()
+			}
+		case *http2.WindowUpdateFrame, *http2.PingFrame:
+		default:
+			return f
+		}
+	}
+}

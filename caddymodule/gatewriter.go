@@ -1,0 +1,120 @@
+package caddymodule
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// pass hands a request on and watches over its answer.
+func (p *Protect) pass(w http.ResponseWriter, r *http.Request, d decision, next caddyhttp.Handler) error {
+	g := &gateWriter{setCookieFilter: setCookieFilter{
+		ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, names: p.cookies.issuer,
+		renewed: d.renewed, private: d.cookie,
+	}}
+	upstream := p.handOn(r, d.fields)
+	if d.token == nil || p.Streams == keepStreams {
+		return next.ServeHTTP(g, upstream)
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	g.stream = stream{gate: p, token: d.token, shown: d.shown, writer: w, cancel: cancel}
+	g.watched = true
+	if isStreamRequest(r) {
+		streams.enter(&g.stream)
+	}
+	defer func() {
+		if reason := streams.leave(&g.stream); reason != nil && g.wroteHeader {
+			p.audit.Refused(r, "stream closed at the gate", reason)
+		}
+	}()
+	*upstream = *upstream.WithContext(ctx) // without another copy on the heap
+	err := next.ServeHTTP(g, upstream)
+	switch reason := g.stream.reason(); {
+	case reason == nil:
+		return err
+	case !g.wroteHeader:
+		clear(w.Header()) // of what the upstream wanted to say
+		return p.refuse(w, r, d, reason)
+	case g.hijacked:
+		return nil
+	}
+	panic(http.ErrAbortHandler) // the client learns that the answer is not complete
+}
+
+// gateWriter is what goes from the next handler to the client. It is where an ordinary answer is told from a stream: one that
+// is flushed, that comes in more than one piece, or that is no HTTP any more.
+type gateWriter struct {
+	setCookieFilter
+	stream   stream
+	watched  bool
+	pieces   int
+	hijacked bool
+}
+
+// errStreamEnded is for handlers that go on writing when their request has ended.
+var errStreamEnded = errors.New("the access token of this stream is no longer good")
+
+// flows says that the answer is a stream, and that its head is on its way.
+func (g *gateWriter) flows() {
+	if g.watched {
+		g.stream.begun.Store(true)
+		streams.enter(&g.stream)
+	}
+}
+
+// WriteHeader keeps back the head of a stream that has ended before: reverse_proxy answers 499, as if the client had left.
+func (g *gateWriter) WriteHeader(status int) {
+	if g.stream.reason() == nil {
+		g.setCookieFilter.WriteHeader(status)
+	}
+}
+
+// Write is part of a stream from the second time on.
+func (g *gateWriter) Write(p []byte) (int, error) {
+	if g.pieces++; g.pieces > 1 {
+		g.flows()
+	}
+	if g.stream.reason() != nil {
+		return 0, errStreamEnded
+	}
+	return g.setCookieFilter.Write(p)
+}
+
+// ReadFrom may take as long as it likes.
+func (g *gateWriter) ReadFrom(r io.Reader) (int64, error) {
+	if g.flows(); g.stream.reason() != nil {
+		return 0, errStreamEnded
+	}
+	return g.setCookieFilter.ReadFrom(r)
+}
+
+// FlushError shows a stream: who writes an answer at once need not flush it.
+func (g *gateWriter) FlushError() error {
+	if g.flows(); g.stream.reason() != nil {
+		return errStreamEnded
+	}
+	return g.setCookieFilter.FlushError()
+}
+
+// Hijack gives the connection away, but for the right to close it.
+func (g *gateWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(g.ResponseWriter).Hijack()
+	if err == nil {
+		g.hijacked = true
+		g.stream.closes(conn)
+		g.flows()
+	}
+	return conn, buffered, err
+}
+
+// Interface guards.
+var (
+	_ http.ResponseWriter = (*gateWriter)(nil)
+	_ http.Hijacker       = (*gateWriter)(nil)
+	_ io.ReaderFrom       = (*gateWriter)(nil)
+)

@@ -1,0 +1,209 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+)
+
+// sessionTokenCookie is the cookie in which a browser that has signed in at the issuer holds its access token.
+const sessionTokenCookie = "accessToken"
+
+// takesSessions tells whether browsers that are signed in at the issuer may come without a good token.
+func (p *Protect) takesSessions() bool { return p.TokenCookie == sessionTokenCookie }
+
+// checkBrowser refuses a setting under which people would sign in again and again: nothing but the issuer's cookie comes
+// with a navigation after they have signed in.
+func (p *Protect) checkBrowser() error {
+	if p.Challenge == challengeBrowser && !p.takesSessions() {
+		return fmt.Errorf("challenge browser needs `token_from cookie %s`: a browser that has signed in brings no other token", sessionTokenCookie)
+	}
+	return nil
+}
+
+// checkSessions refuses a route to which nobody's session could lead.
+func (p *Protect) checkSessions() error {
+	issued := p.app.settings.audience
+	if p.takesSessions() && !slices.ContainsFunc(p.audience, func(wanted string) bool { return slices.Contains(issued, wanted) }) {
+		return fmt.Errorf("token_from cookie %s: its tokens are meant for %s, and so for no audience of this route",
+			sessionTokenCookie, strings.Join(issued, " "))
+	}
+	return nil
+}
+
+// authenticate finds out on whose behalf a request comes. It fills in the decision as far as it gets.
+func (p *Protect) authenticate(w http.ResponseWriter, r *http.Request, d *decision) error {
+	shown, err := p.credential(r)
+	if err != nil && (errorCode(err) != tokenissuer.Unauthorized || !p.takesSessions()) {
+		return err
+	}
+	absent := err != nil
+	switch serving := p.app.isServing(r.Context()); {
+	case !serving && absent && p.Optional:
+		return tokenMissing
+	case !serving:
+		return tokenissuer.Unavailable("not_started", nil)
+	case absent:
+		if shown, err = p.sessionCredential(w, r, d); err != nil {
+			return err
+		}
+	}
+	if err := p.checkOrigin(r, shown); err != nil {
+		return err
+	}
+	d.cookie = shown.cookie
+	d.shown = shown.token
+	d.token, err = p.verify(shown.token.Reveal(), p.audience)
+	if shown.cookie && p.takesSessions() && !d.signedIn {
+		err = p.renew(w, r, d, err)
+	}
+	return err
+}
+
+func errorCode(err error) tokenissuer.ErrorCode { return tokenissuer.AsError(err).Code }
+
+// sessionCredential is the credential of a request that shows none: a fresh token, when the browser is signed in.
+func (p *Protect) sessionCredential(w http.ResponseWriter, r *http.Request, d *decision) (credential, error) {
+	token, err := p.sessionToken(w, r, d)
+	switch {
+	case err != nil && !p.Optional:
+		return credential{}, err
+	case err != nil, token.IsEmpty():
+		return credential{}, tokenMissing
+	case endpoint.QueryCarriesToken(r.URL.RawQuery):
+		return credential{}, tokenTwice
+	}
+	return credential{token: token, cookie: true}, nil
+}
+
+// renew replaces a token in a browser's cookie that is no good any more, or is about to be, by a fresh one of the
+// browser's session. The session alone decides: it ends with the sign-out and with the user. A token that is still good
+// passes whatever becomes of that, so that the requests of one page which are under way at the same time all do.
+func (p *Protect) renew(w http.ResponseWriter, r *http.Request, d *decision, verdict error) error {
+	if verdict != nil && errorCode(verdict) != tokenissuer.InvalidToken {
+		return verdict
+	}
+	if verdict == nil && !p.isNearEnd(d.token) {
+		return nil
+	}
+	fresh, err := p.sessionToken(w, r, d)
+	if err != nil && verdict != nil {
+		return err
+	}
+	if fresh.IsEmpty() {
+		return verdict
+	}
+	token, err := p.verify(fresh.Reveal(), p.audience)
+	if err != nil && verdict == nil {
+		d.renewed = nil
+		return nil
+	}
+	d.token, d.shown = token, fresh
+	return err
+}
+
+// isNearEnd tells whether a token is in the last tenth of its life.
+func (p *Protect) isNearEnd(t *tokenissuer.AccessToken) bool {
+	return p.app.engine.now().After(t.ExpiresAt.Add(-t.ExpiresAt.Sub(t.IssuedAt) / 10))
+}
+
+// sessionToken returns a fresh token of the browser's session; empty: it has none. The cookie for it is kept in the
+// decision: it must not meet what an upstream may set.
+func (p *Protect) sessionToken(w http.ResponseWriter, r *http.Request, d *decision) (tokenissuer.Secret, error) {
+	engine := p.app.engine
+	if !engine.enter() {
+		return tokenissuer.Secret{}, tokenissuer.Unavailable("shutting_down", nil)
+	}
+	defer engine.leave()
+	scratch := scratchWriter{w, make(http.Header)}
+	token, err := p.app.handler.SessionToken(scratch, r)
+	if err != nil || token.IsEmpty() {
+		return tokenissuer.Secret{}, err
+	}
+	d.signedIn, d.renewed = true, scratch.header["Set-Cookie"]
+	return token, nil
+}
+
+// scratchWriter takes the header lines of an answer that is not written yet.
+type scratchWriter struct {
+	http.ResponseWriter
+	header http.Header
+}
+
+func (s scratchWriter) Header() http.Header { return s.header }
+
+// signIn sends a browser that wants to show a page to the sign-in page, and tells whether it did. Who is signed in or has a
+// good token is not sent there, nor who brings a token in the header: it would change nothing, and they would come back
+// and be sent again.
+func (p *Protect) signIn(w http.ResponseWriter, r *http.Request, d *decision, refusal error) bool {
+	byHeader := !d.shown.IsEmpty() && !d.cookie
+	if p.Challenge != challengeBrowser || d.signedIn || d.token != nil || byHeader || endpoint.StatusOf(refusal) != http.StatusUnauthorized || !isNavigation(r) {
+		return false
+	}
+	if !p.origin.isHost(r.Host) {
+		p.warnHost.Do(func() {
+			p.logger.Warn("a browser cannot sign in for this host, because the cookie would never reach it: use `challenge browser` on the issuer's host only",
+				zap.String("host", r.Host), zap.String("issuer", p.app.settings.issuer))
+		})
+		return false
+	}
+	location, err := p.signInURL(r)
+	if err != nil {
+		p.logger.Error("sealing the way back from the sign-in page", zap.Error(err))
+		return false
+	}
+	p.audit.Refused(r, "browser sent to the sign-in page", refusal)
+	header := w.Header()
+	header.Set("Location", location)
+	header.Set("Cache-Control", "no-store")
+	header.Set("Pragma", "no-cache")
+	header.Add("Vary", "Accept, Cookie, Sec-Fetch-Mode, Sec-Fetch-Dest")
+	w.WriteHeader(http.StatusSeeOther)
+	return true
+}
+
+// signInURL is where the browser signs in and comes back from: to the address that it asked for, without the rewrites of
+// routes before us and without a token in the query.
+func (p *Protect) signInURL(r *http.Request) (string, error) {
+	address := *r.URL
+	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
+		address = *withPath(&original).URL
+	}
+	address.RawQuery = endpoint.WithoutQueryToken(address.RawQuery)
+	if !strings.HasPrefix(address.RequestURI(), "/") {
+		return "", errors.New("the request has no path to come back to")
+	}
+	return p.app.handler.SignInURL(&http.Request{URL: &address})
+}
+
+// isNavigation tells whether a browser sends the request in order to show a page: by what current ones say of it, and
+// for those that say nothing by the media types that they would like. A page in a frame is none: it could not sign in there.
+func isNavigation(r *http.Request) bool {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead || isUpgrade(r) {
+		return false
+	}
+	mode, destination := r.Header["Sec-Fetch-Mode"], r.Header["Sec-Fetch-Dest"]
+	if len(mode)+len(destination)+len(r.Header["Sec-Fetch-Site"]) == 0 {
+		return slices.ContainsFunc(r.Header["Accept"], namesHTML)
+	}
+	return slices.Equal(mode, []string{"navigate"}) && (len(destination) == 0 || slices.Equal(destination, []string{"document"}))
+}
+
+// namesHTML tells whether a line of Accept names text/html itself. Programs ask for anything, or for what they read.
+func namesHTML(line string) bool {
+	for element := range strings.SplitSeq(line, ",") {
+		media, _, _ := strings.Cut(element, ";")
+		if strings.EqualFold(strings.TrimSpace(media), "text/html") {
+			return true
+		}
+	}
+	return false
+}
