@@ -175,7 +175,7 @@ func TestG99MintForAUser(t *testing.T) {
 		`{"client":"conf","user":"nobody"}`:                      `there is no user "nobody"`,
 		`{"client":"conf","user":"u-bob"}`:                       "the user is not active, or has no password yet",
 		`{"client":"conf","user":"u-ada","scope":"orders"}`:      "invalid, unknown, or malformed",
-		`{"client":"conf","user":"u-ada","lifetime":"36d"}`:      "use 1s to 35d",
+		`{"client":"conf","user":"u-ada","lifetime":"36d"}`:      "a token can live from 1s to 35d",
 		`{"client":"conf","user":"u-ada","organisation":"acme"}`: "organisation",
 	} {
 		if answer := g.must(http.StatusBadRequest, "POST", "/oauth/tokens", body); !strings.Contains(answer, want) && !strings.Contains(member(t, answer, "error"), want) {

@@ -112,7 +112,7 @@ func (a *App) parseIssuer(d *caddyfile.Dispenser) error {
 		return err
 	}
 	if !isPlaceholder(value) {
-		if _, err := checkIssuer(value); err != nil {
+		if err := checkIssuer(value); err != nil {
 			return d.Errf("%v", err)
 		}
 	}

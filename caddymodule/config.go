@@ -27,8 +27,6 @@ type settings struct {
 	brand         pages.Brand
 
 	clientLimit, accountLimit, addressLimit tokenissuer.Limit
-	// loopback: the issuer is plain HTTP on a loopback host, where cookies have no prefix.
-	loopback bool
 }
 
 // read turns the configuration into values, and says what is wrong with it.
@@ -53,7 +51,7 @@ func (a *App) readIssuer(s *settings) error {
 	if s.issuer, err = resolve("issuer", a.Issuer); err != nil {
 		return err
 	}
-	if s.loopback, err = checkIssuer(s.issuer); err != nil {
+	if err = checkIssuer(s.issuer); err != nil {
 		return err
 	}
 	s.engine.issuer = s.issuer
@@ -70,26 +68,25 @@ func (a *App) readIssuer(s *settings) error {
 	return nil
 }
 
-// checkIssuer holds the issuer to RFC 8414 §2: https, no query, no fragment. Plain http is for loopback only, and the
-// result says so.
-func checkIssuer(issuer string) (loopback bool, err error) {
+// checkIssuer holds the issuer to RFC 8414 §2: https, no query, no fragment. Plain http is for loopback only.
+func checkIssuer(issuer string) error {
 	u, err := url.Parse(issuer)
 	if err != nil || u.Host == "" || u.Opaque != "" {
-		return false, fmt.Errorf("issuer %q is no URL: write it as https://api.example.com", issuer)
+		return fmt.Errorf("issuer %q is no URL: write it as https://api.example.com", issuer)
 	}
 	if strings.ContainsAny(issuer, "?#") || u.User != nil || strings.HasSuffix(issuer, "/") {
-		return false, fmt.Errorf("issuer %q must have no query, no fragment, no credentials and no trailing slash", issuer)
+		return fmt.Errorf("issuer %q must have no query, no fragment, no credentials and no trailing slash", issuer)
 	}
 	switch u.Scheme {
 	case "https":
-		return false, nil
+		return nil
 	case "http":
 		ip := net.ParseIP(u.Hostname())
 		if u.Hostname() == "localhost" || (ip != nil && ip.IsLoopback()) {
-			return true, nil
+			return nil
 		}
 	}
-	return false, fmt.Errorf("issuer %q must be https: plain http is for loopback hosts only", issuer)
+	return fmt.Errorf("issuer %q must be https: plain http is for loopback hosts only", issuer)
 }
 
 // resolve replaces {env.*}, {file.*} and the like in a setting. Nothing, and a placeholder that gives nothing, is an

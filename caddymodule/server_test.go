@@ -65,7 +65,8 @@ func TestTokenAliasIsExact(t *testing.T) {
 		"/api/v1/tokens/", "/api/v1/token", "/api/v1/tokens/x", "/API/v1/tokens", "/api/v1/%74okens", "/api//v1/tokens",
 		"/api/v1/./tokens", "/api/v1/x/../tokens", "/api/v1/tokens;x", "/api/v1/tokens%2f",
 	} {
-		status, _, body := g.post(path, url.Values{"grant_type": {"password"}})
+		// Without a body: Caddy's access log reads its length while reverse_proxy may still be copying it.
+		status, _, body := g.do(http.MethodPost, path, "")
 		if status != http.StatusOK || body != "ok" {
 			t.Errorf("%s: %d %s", path, status, body)
 		}

@@ -39,21 +39,20 @@ func (h *Handler) account(w http.ResponseWriter, r *http.Request) error {
 // changeAccount ends one application's access, one session, or everything.
 func (h *Handler) changeAccount(w http.ResponseWriter, r *http.Request, v visit, f form) error {
 	user := v.session.User
-	next := accountPath
+	var next string
 	var err error
 	var what zap.Field
 	switch {
 	case f.get("application") != "":
-		what = zap.String("application", f.get("application"))
+		what, next = zap.String("application", f.get("application")), doneURL(pages.ApplicationRemoved)
 		err = h.issuer.RevokeApplication(r.Context(), user, f.get("application"))
 	case f.get("session") != "":
-		what = zap.String("session", f.get("session"))
+		what, next = zap.String("session", f.get("session")), doneURL(pages.SessionEnded)
 		err = h.issuer.EndSessionOf(r.Context(), user, f.get("session"))
 	case f.get("everywhere") != "":
-		what = zap.Bool("everywhere", true)
+		what, next = zap.Bool("everywhere", true), logoutPath
 		if err = h.issuer.SignOutEverywhere(r.Context(), user); err == nil {
 			h.cookies.end(w)
-			next = logoutPath
 		}
 	default:
 		return invalidRequest("account_change_unknown")
@@ -66,6 +65,21 @@ func (h *Handler) changeAccount(w http.ResponseWriter, r *http.Request, v visit,
 	return nil
 }
 
+// doneQuery in the address of the account page says what the form before has done.
+const doneQuery = "done="
+
+func doneURL(d pages.Done) string { return accountPath + "?" + doneQuery + string(d) }
+
+// doneBefore is what the page says in a notice: one of the sentences there are, whatever a link says.
+func doneBefore(r *http.Request) pages.Done {
+	for _, d := range []pages.Done{pages.ApplicationRemoved, pages.SessionEnded} {
+		if r.URL.RawQuery == doneQuery+string(d) {
+			return d
+		}
+	}
+	return pages.NothingDone
+}
+
 func (h *Handler) showAccount(w http.ResponseWriter, r *http.Request, v visit) error {
 	user := v.session.User
 	account, err := h.issuer.AccountOf(r.Context(), user)
@@ -73,7 +87,7 @@ func (h *Handler) showAccount(w http.ResponseWriter, r *http.Request, v visit) e
 		return err
 	}
 	page := pages.Account{
-		Form: h.form(v, accountPath, tokenissuer.Secret{}), User: user.Name, Email: user.Email,
+		Form: h.form(v, accountPath, tokenissuer.Secret{}), Done: doneBefore(r), User: user.Name, Email: user.Email,
 		Organisation: h.organisationName(r, user), Role: string(user.Role), SignOutURL: h.prefix + logoutPath,
 	}
 	for _, a := range account.Applications {

@@ -85,7 +85,7 @@ func (h *Handler) showConsent(w http.ResponseWriter, r *http.Request, k walk, pe
 		Form:       h.form(k.visit, consentPath, pending),
 		ClientName: k.client.Name, ClientID: k.client.ID, Host: k.target.Host(),
 		Scopes: h.scopesInWords(k.request.Scopes), User: user.Name, Email: user.Email,
-		SwitchURL: h.url(loginPath, pending) + "&" + switchAccount + "=1",
+		SwitchURL: h.url(loginPath, pending) + "&" + switchAccount + "=1", AccountURL: h.prefix + accountPath,
 	}
 	return h.show(w, r, http.StatusOK, k.request.UILocales, page, k.target.Origin())
 }

@@ -61,7 +61,7 @@ func readCookie(r *http.Request, name string) tokenissuer.Secret {
 
 // setCookie sets one of our cookies. A maxAge of 0 ends with the browser, a negative one at once.
 func (c cookies) set(w http.ResponseWriter, name string, value tokenissuer.Secret, maxAge time.Duration) {
-	cookie := http.Cookie{
+	cookie := http.Cookie{ //nolint:gosec // Secure but with a plain-HTTP issuer, which is on loopback
 		Name: name, Value: value.Reveal(), Path: "/", MaxAge: int(maxAge / time.Second),
 		HttpOnly: true, Secure: c.secure, SameSite: http.SameSiteLaxMode,
 	}

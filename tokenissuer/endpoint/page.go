@@ -29,7 +29,7 @@ func (h *Handler) show(w http.ResponseWriter, r *http.Request, status int, local
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Content-Language", string(language))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the browser is gone when this fails
+	_, _ = w.Write(body) //nolint:gosec // html/template has escaped it; the browser is gone when this fails
 	return nil
 }
 
@@ -43,7 +43,7 @@ func (h *Handler) refusePage(w http.ResponseWriter, r *http.Request, err error) 
 	h.audit.Refused(r, "endpoint request refused", err)
 	e := tokenissuer.AsError(err)
 	status := setStatusHeaders(w, err)
-	problem := pages.Problem{Code: problemOf(err, status), RetryAfter: e.RetryAfter}
+	problem := pages.Problem{Code: problemOf(err, status), RetryAfter: e.RetryAfter, AccountURL: h.prefix + accountPath}
 	if e.Code == tokenissuer.InvalidRequest && (problem.Code == pages.BadClient || problem.Code == pages.BadRequest) {
 		problem.Detail = e.Description
 	}

@@ -93,7 +93,7 @@ func inside(n *html.Node, name string) bool {
 // unbalanced returns the first tag of a page that is not closed where it should be, or "". A parser mends such a page,
 // so a parsed one does not show it.
 func unbalanced(page string) string {
-	void := []string{"meta", "input", "img"}
+	void := []string{"meta", "link", "input", "img"}
 	var open []string
 	for z := html.NewTokenizer(strings.NewReader(page)); ; {
 		switch z.Next() {

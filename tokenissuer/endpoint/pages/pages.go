@@ -69,15 +69,30 @@ type Consent struct {
 	User, Email string
 	// SwitchURL leads to the sign-in page for another account.
 	SwitchURL string
+	// AccountURL leads to the account page, where access can be taken back.
+	AccountURL string
 }
 
 // Scope is a scope and what it allows, in words. Without words the page says the built-in ones, or the name.
 type Scope struct{ Name, Words string }
 
+// Done is what the account page says about the change before.
+type Done string
+
+// What can have been done.
+const (
+	NothingDone Done = ""
+	// ApplicationRemoved says that an application may act for the user no more.
+	ApplicationRemoved Done = "application"
+	// SessionEnded says that the user is signed out of another browser.
+	SessionEnded Done = "session"
+)
+
 // Account shows a person's applications and sessions. Each can be ended by a form with a field `application` or
 // `session` that holds its id, and all by one with `everywhere`.
 type Account struct {
 	Form         Form
+	Done         Done
 	User, Email  string
 	Organisation string
 	Role         string
@@ -125,6 +140,8 @@ type Problem struct {
 	Detail string
 	// RetryAfter goes with what passes.
 	RetryAfter time.Duration
+	// AccountURL leads to the account page, for whom nothing else is left to do here.
+	AccountURL string
 }
 
 // ProblemCode names what went wrong.

@@ -10,17 +10,17 @@ import (
 )
 
 // policy returns the Content-Security-Policy (CSP Level 3) up to the targets of forms: nothing is loaded and nothing
-// runs, the one style sheet is known by its digest, nobody may frame the page.
-func policy(style []byte, logo bool) string {
+// runs, the one style sheet is known by its digest, images are those that the page brings along, nobody may frame it.
+func policy(style []byte) string {
 	digest := sha256.Sum256(style)
-	directives := []string{
+	return strings.Join([]string{
 		"default-src 'none'",
 		"style-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'",
-	}
-	if logo {
-		directives = append(directives, "img-src data:")
-	}
-	return strings.Join(append(directives, "base-uri 'none'", "frame-ancestors 'none'", "form-action 'self'"), "; ")
+		"img-src data:",
+		"base-uri 'none'",
+		"frame-ancestors 'none'",
+		"form-action 'self'",
+	}, "; ")
 }
 
 // ContentSecurityPolicy returns the value of the header of that name. Browsers hold not only a form's action against

@@ -3,6 +3,7 @@ package pages
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -35,10 +36,7 @@ func TestA69PolicyKnowsTheStyleAndAllowsNothingElse(t *testing.T) {
 			policy := directives(p.ContentSecurityPolicy())
 			want := map[string]string{
 				"default-src": "'none'", "base-uri": "'none'", "frame-ancestors": "'none'", "form-action": "'self'",
-				"style-src": policy["style-src"],
-			}
-			if b.Logo != nil {
-				want["img-src"] = "data:"
+				"img-src": "data:", "style-src": policy["style-src"],
 			}
 			for directive, value := range want {
 				if policy[directive] != value {
@@ -129,15 +127,41 @@ func TestA69FormTargets(t *testing.T) {
 	}
 }
 
+// TestPagesBringTheirIcon: a browser that finds none asks the site for /favicon.ico, and a protected site refuses that.
+func TestPagesBringTheirIcon(t *testing.T) {
+	for _, test := range []struct {
+		name, icon string
+		brand      Brand
+	}{
+		{"our mark", "data:image/svg+xml,", Brand{}},
+		{"an operator's brand", "data:,", Brand{Name: "Acme"}},
+		{"an operator's logo", "data:,", Brand{Logo: &Logo{MediaType: "image/svg+xml", Data: svg}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			icon, _ := attr(parse(t, render(t, open(t, test.brand), "en", SignIn{})).find(t, "rel", "icon"), "href")
+			kind, drawing, _ := strings.Cut(icon, ",")
+			if kind+"," != test.icon {
+				t.Fatalf("icon %q, want %s…", icon, test.icon)
+			}
+			if drawing, err := url.PathUnescape(drawing); err != nil || drawing != "" && !isSVG([]byte(drawing)) {
+				t.Errorf("drawing %q: %v", drawing, err)
+			}
+		})
+	}
+}
+
 // TestA90NothingIsLoaded: a page is complete, and tells nobody that it was opened.
 func TestA90NothingIsLoaded(t *testing.T) {
 	p := open(t, Brand{Name: "Acme", Logo: &Logo{MediaType: "image/svg+xml", Data: svg}})
-	loads := []string{"link", "script", "iframe", "frame", "object", "embed", "audio", "video", "source", "base", "svg", "picture"}
+	loads := []string{"script", "iframe", "frame", "object", "embed", "audio", "video", "source", "base", "svg", "picture"}
 	for name, page := range samples(harmless) {
 		d := parse(t, render(t, p, "en", page))
 		for _, n := range d.elements {
 			if slices.Contains(loads, n.Data) {
 				t.Errorf("%s has a <%s>", name, n.Data)
+			}
+			if href, _ := attr(n, "href"); n.Data == "link" && !strings.HasPrefix(href, "data:") {
+				t.Errorf("%s: a <link> loads %s", name, href)
 			}
 			for _, a := range n.Attr {
 				if a.Key == "srcset" || a.Key == "background" || a.Key == "ping" || a.Key == "src" && !strings.HasPrefix(a.Val, "data:") {

@@ -91,7 +91,7 @@ func New(b Brand) (*Pages, error) {
 		return nil, err
 	}
 	p.style = template.CSS(style) //nolint:gosec // it is our own file, and the policy needs it byte for byte
-	p.policy = policy(style, b.Logo != nil)
+	p.policy = policy(style)
 	if err := p.loadTexts(); err != nil {
 		return nil, err
 	}
@@ -112,8 +112,8 @@ func (p *Pages) parseTemplates() error {
 	return nil
 }
 
-// Render returns the HTML of a page in a language; one that there is not is the default one. It fails for a Notice or a
-// ProblemCode that this package does not name.
+// Render returns the HTML of a page in a language; one that there is not is the default one. It fails for a Notice, a
+// Done or a ProblemCode that this package does not name.
 func (p *Pages) Render(lang Language, page Page) ([]byte, error) {
 	if _, known := p.texts[lang]; !known {
 		lang = p.languages[0]
@@ -175,6 +175,16 @@ func (n Notice) Waits() bool { return n == TooManyAttempts || n == Busy }
 
 // Waits tells whether a problem passes by itself, so that the page says when to try again.
 func (c ProblemCode) Waits() bool { return c == Throttled || c == Unavailable }
+
+// WayOn is the address of the account page for problems that end a visit: what the page itself advises happens elsewhere,
+// at the application or in the browser's history. Empty: none.
+func (p Problem) WayOn() string {
+	switch p.Code {
+	case Expired, Forged, Decided, NotFound:
+		return p.AccountURL
+	}
+	return ""
+}
 
 // Day is a date.
 func (v view) Day(t time.Time) moment { return v.date("date.day", t) }

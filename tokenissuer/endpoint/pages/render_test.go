@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/net/html"
 )
 
 // everyPage calls with every page in every state and language.
@@ -152,7 +150,7 @@ func TestConsentShowsWhatIsDecided(t *testing.T) {
 	scopes := []Scope{{Name: "public"}, {Name: "orders", Words: "See your orders"}, {Name: "acme:raw"}, {Name: "trusted"}}
 	d := parse(t, render(t, open(t, Brand{}), "de", Consent{
 		ClientName: "Portal", ClientID: "portal-1", Host: "portal.example:8443", Scopes: scopes, User: "Ada", Email: "ada@acme.example",
-		SwitchURL: "/oauth/login?switch=1",
+		SwitchURL: "/oauth/login?switch=1", AccountURL: "/oauth/account",
 	}))
 	for id, want := range map[string]string{
 		"scope_0": "Öffentliche Daten lesen", "scope_1": "See your orders", "scope_2": "acme:raw", "scope_3": "In Ihrem Namen handeln",
@@ -175,6 +173,9 @@ func TestConsentShowsWhatIsDecided(t *testing.T) {
 			t.Errorf("%q is missing in %q", words, d.body())
 		}
 	}
+	if link := d.find(t, "href", "/oauth/account"); text(link) != "Ihrer Kontoseite" || !strings.Contains(text(link.Parent), "auf Ihrer Kontoseite wieder") {
+		t.Errorf("the account page is in %q", text(link.Parent))
+	}
 	var decisions []string
 	for _, n := range d.all("button") {
 		name, _ := attr(n, "name")
@@ -186,6 +187,21 @@ func TestConsentShowsWhatIsDecided(t *testing.T) {
 	}
 	if link := d.find(t, "href", "/oauth/login?switch=1"); text(link) != "Anderes Konto verwenden" {
 		t.Errorf("the way to another account is called %q", text(link))
+	}
+}
+
+// TestConsentSpeaksOfAChoiceWhereThereIsOne: who unticks the only scope means “Deny”.
+func TestConsentSpeaksOfAChoiceWhereThereIsOne(t *testing.T) {
+	for name, want := range map[string]bool{"public": false, "public trusted": true} {
+		var scopes []Scope
+		for scope := range strings.FieldsSeq(name) {
+			scopes = append(scopes, Scope{Name: scope})
+		}
+		d := parse(t, render(t, open(t, Brand{}), "en", Consent{Scopes: scopes}))
+		_, described := attr(d.all("fieldset")[0], "aria-describedby")
+		if hint := strings.Contains(d.body(), "Untick"); hint != want || described != want {
+			t.Errorf("%s: a hint: %t, which describes: %t", name, hint, described)
+		}
 	}
 }
 
@@ -232,6 +248,22 @@ func TestAccountEndsWhatItLists(t *testing.T) {
 	}
 	if strings.Count(d.body(), "Zuletzt verwendet") != 1 {
 		t.Error("an application that was never used was used")
+	}
+}
+
+func TestAccountSaysWhatWasDone(t *testing.T) {
+	p := open(t, Brand{})
+	for done, want := range map[Done]string{NothingDone: "", ApplicationRemoved: "Access removed.", SessionEnded: "Session ended."} {
+		said := ""
+		if notice := parse(t, render(t, p, "en", Account{Done: done})).with("role", "status"); notice != nil {
+			said = text(notice)
+		}
+		if said != want {
+			t.Errorf("%q says %q, want %q", done, said, want)
+		}
+	}
+	if _, err := p.Render("en", Account{Done: "made_up"}); err == nil {
+		t.Error("a word without a sentence is rendered")
 	}
 }
 
@@ -297,17 +329,20 @@ func TestProblemTellsWhenToTryAgainAndTheDetail(t *testing.T) {
 			}
 		})
 	}
-	detail := parse(t, render(t, p, "de", Problem{Code: BadClient, Detail: "The redirect URI is unknown."})).all("code")
-	if len(detail) != 1 || text(detail[0]) != "The redirect URI is unknown." {
-		t.Fatalf("%d details", len(detail))
-	}
-	if lang := english(detail[0]); !lang {
-		t.Error("a German voice reads an English sentence")
+	detail := parse(t, render(t, p, "de", Problem{Code: BadClient, Detail: "The redirect URI is unknown."})).all("bdi")[1]
+	if lang, _ := attr(detail, "lang"); text(detail) != "The redirect URI is unknown." || lang != "en" {
+		t.Errorf("the detail %q, which a voice reads in %q", text(detail), lang)
 	}
 }
 
-// english tells whether an element is marked as English.
-func english(n *html.Node) bool {
-	lang, _ := attr(n.Parent, "lang")
-	return lang == "en"
+// TestProblemsThatEndAVisitLeadOn: where the page cannot be tried again, there is a way to one that can be used.
+func TestProblemsThatEndAVisitLeadOn(t *testing.T) {
+	p := open(t, Brand{})
+	for _, code := range problemCodes {
+		link := parse(t, render(t, p, "de", Problem{Code: code, AccountURL: "/oauth/account"})).with("href", "/oauth/account")
+		want := slices.Contains([]ProblemCode{Expired, Forged, Decided, NotFound}, code)
+		if got := link != nil && text(link) == "Ihr Konto"; got != want {
+			t.Errorf("%s has a way on: %t", code, got)
+		}
+	}
 }

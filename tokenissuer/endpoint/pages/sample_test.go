@@ -19,11 +19,11 @@ func samples(fill func(field string) string) map[string]Page {
 		"signin known": SignIn{Form: form, Email: fill("email"), Notice: WrongCredentials},
 		"consent": Consent{
 			Form: form, ClientName: fill("client"), ClientID: fill("client id"), Host: fill("host"), Scopes: scopes,
-			User: fill("user"), Email: fill("email"), SwitchURL: fill("switch"),
+			User: fill("user"), Email: fill("email"), SwitchURL: fill("switch"), AccountURL: fill("account"),
 		},
 		"consent nameless": Consent{
 			Form: form, ClientID: fill("client id"), Host: fill("host"), User: fill("email"), Email: fill("email"),
-			SwitchURL: fill("switch"),
+			SwitchURL: fill("switch"), AccountURL: fill("account"),
 		},
 		"account": Account{
 			Form: form, User: fill("user"), Email: fill("email"), Organisation: fill("organisation"), Role: fill("role"),
@@ -40,7 +40,8 @@ func samples(fill func(field string) string) map[string]Page {
 		"account empty": Account{Form: form, User: fill("user"), Email: fill("email"), SignOutURL: fill("sign out")},
 		"signout":       SignOut{Form: form, Email: fill("email")},
 		"signout done":  SignOut{Done: true, SignInURL: fill("sign in")},
-		"problem":       Problem{Code: BadClient, Detail: fill("detail")},
+		"problem":       Problem{Code: BadClient, Detail: fill("detail"), AccountURL: fill("account")},
+		"problem ends":  Problem{Code: Decided, AccountURL: fill("account")},
 	}
 }
 
@@ -51,11 +52,14 @@ func states(fill func(field string) string) map[string]Page {
 	for _, role := range []string{"admin", "group_manager", "business_manager", "member"} {
 		all["account "+role] = Account{Form: form, User: fill("user"), Email: fill("email"), Role: role}
 	}
+	for _, d := range []Done{ApplicationRemoved, SessionEnded} {
+		all["account done "+string(d)] = Account{Form: form, Done: d, User: fill("user"), Email: fill("email")}
+	}
 	for _, n := range notices {
 		all["signin "+string(n)] = SignIn{Form: form, Notice: n, RetryAfter: 2 * time.Minute, Email: fill("email")}
 	}
 	for _, c := range problemCodes {
-		all["problem "+string(c)] = Problem{Code: c, Detail: fill("detail")}
+		all["problem "+string(c)] = Problem{Code: c, Detail: fill("detail"), AccountURL: fill("account")}
 	}
 	return all
 }

@@ -1,0 +1,307 @@
+package caddymodule
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// behind serves people under another issuer. Path is the issuer's own.
+func behind(t *testing.T, scheme, path string) *gatehouse {
+	t.Helper()
+	changes := []string{"issuer http://ADDR", "issuer " + scheme + "://ADDR" + path}
+	if scheme == "https" {
+		certificate, key := selfSigned(t)
+		changes = append(changes, "http://ADDR {\n", "https://ADDR {\n\ttls "+certificate+" "+key+"\n",
+			"admin ADMIN\n", "admin ADMIN\n\tauto_https off\n")
+	}
+	g := startPeople(t, changes...)
+	g.url = scheme + "://" + g.addr
+	return g
+}
+
+// selfSigned makes a certificate for 127.0.0.1. Caddy's own, of `tls internal`, come from a goroutine that races with its
+// start, which the race detector sees.
+func selfSigned(t *testing.T) (certificate, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	certificate, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for path, block := range map[string]*pem.Block{
+		certificate: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: encoded},
+	} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certificate, key
+}
+
+// trusting is a browser that takes any certificate.
+func (g *gatehouse) trusting() *browser {
+	b := g.browser()
+	b.client.Transport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+	return b
+}
+
+// walk goes through sign-in and consent under an issuer with the path, holds every address on the way to it, and returns
+// the answer to the client.
+func (b *browser) walk(t *testing.T, r request, path, email string) page {
+	t.Helper()
+	p := b.open(path + r.path())
+	for range 6 {
+		holdNoStore(t, p)
+		location := p.header.Get("Location")
+		switch {
+		case p.status >= 400:
+			t.Fatalf("%d %.300s", p.status, p.body)
+		case strings.HasPrefix(location, "/"):
+			if !strings.HasPrefix(location, path+"/oauth/") {
+				t.Errorf("%s leads away from %s", location, path)
+			}
+			p = b.open(location)
+			continue
+		case location != "":
+			return p
+		}
+		holdPage(t, p, http.StatusOK)
+		if action, _ := formIn(t, p); !strings.HasPrefix(action, path+"/oauth/") {
+			t.Errorf("the form goes to %s", action)
+		}
+		if strings.Contains(p.body, `name="password"`) {
+			p = b.signIn(p, email, peoplePassword)
+		} else {
+			if link := hrefIn(t, p, "switch="); !strings.HasPrefix(link, path+"/oauth/login?") {
+				t.Errorf("the link to another account: %s", link)
+			}
+			p = b.decide(p, "allow")
+		}
+	}
+	t.Fatalf("the flow does not end: %d", p.status)
+	return p
+}
+
+// holdCookies holds what a sign-in sets to the flags of the row.
+func holdCookies(t *testing.T, set map[string]*http.Cookie, secure bool, names map[string]int) {
+	t.Helper()
+	for name, maxAge := range names {
+		c := set[name]
+		if c == nil {
+			t.Errorf("no cookie %s in %v", name, set)
+			continue
+		}
+		if c.Secure != secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" || c.MaxAge != maxAge || !c.Expires.IsZero() {
+			t.Errorf("%s", c.Raw)
+		}
+	}
+	for name := range set {
+		if _, known := names[name]; !known {
+			t.Errorf("another cookie: %s", name)
+		}
+	}
+}
+
+const deviceSeconds = int(400 * 24 * time.Hour / time.Second)
+
+// TestA72CookiesUnderHTTPS: names that no neighbour can set, and flags that keep them in the browser. It also holds the
+// origin of forms under https.
+func TestA72CookiesUnderHTTPS(t *testing.T) {
+	g := behind(t, "https", "")
+	b := g.trusting()
+	r := requestOf("conf")
+	page := b.open(r.path())
+	holdPage(t, page, http.StatusOK)
+	holdCookies(t, cookiesIn(page), true, map[string]int{"__Host-gatehouse-browser": 0})
+	answer := b.signIn(page, "ada@acme.example", peoplePassword)
+	signedIn := cookiesIn(answer)
+	holdCookies(t, signedIn, true, map[string]int{"__Host-session": 0, "accessToken": 21600, "__Host-gatehouse-device": deviceSeconds})
+	for name, c := range signedIn {
+		if lower := strings.ToLower(c.Raw); !strings.Contains(lower, "; secure") || !strings.Contains(lower, "; httponly") || strings.Contains(lower, "domain") {
+			t.Errorf("%s: %s", name, c.Raw)
+		}
+	}
+	got := g.obtain(r.exchange(b.codeToClient(t, b.walk(t, r, "", "ada@acme.example"), r)))
+	if !g.alive(got.AccessToken) || !g.alive(signedIn["accessToken"].Value) {
+		t.Error("the gate does not take the tokens")
+	}
+	if claimed := claims(t, signedIn["accessToken"].Value); int(claimed["exp"].(float64)-claimed["iat"].(float64)) != 21600 || claimed["sub"] != "u-ada" {
+		t.Errorf("accessToken: %v", claimed)
+	}
+	session := signedIn["__Host-session"].Value
+	t.Run("names of plain http count for nothing", func(t *testing.T) {
+		for _, name := range []string{"session", "__Secure-session", "__host-session", "Host-session"} {
+			if status, _, _ := g.do(http.MethodGet, "/oauth/account", "", "Cookie", name+"="+session); status != http.StatusSeeOther {
+				t.Errorf("%s: %d", name, status)
+			}
+		}
+		status, _, _ := g.do(http.MethodGet, "/oauth/account", "", "Cookie", "session=evil; __Host-session="+session+"; gatehouse_browser=evil")
+		if status != http.StatusOK {
+			t.Errorf("the real one beside tossed ones: %d", status)
+		}
+	})
+	t.Run("origins", func(t *testing.T) {
+		for origin, ours := range map[string]bool{
+			g.url: true, "http://" + g.addr: false, "https://" + strings.ToUpper("localhost"): false, "https://evil.tld": false, "null": false,
+		} {
+			_, fields := formIn(t, b.open("/oauth/account"))
+			fields.Set("session", "unknown")
+			p := b.post("/oauth/account", fields, "Origin", origin)
+			if ours != (p.status == http.StatusSeeOther) || !ours && p.status != http.StatusForbidden {
+				t.Errorf("%s: %d", origin, p.status)
+			}
+		}
+	})
+	t.Run("signing out", func(t *testing.T) {
+		action, fields := formIn(t, b.open("/oauth/logout"))
+		p := b.send(action, fields)
+		holdCookies(t, cookiesIn(p), true, map[string]int{"__Host-session": -1, "accessToken": -1})
+		if status, _, _ := g.do(http.MethodGet, "/oauth/account", "", "Cookie", "__Host-session="+session); status != http.StatusSeeOther {
+			t.Errorf("replayed: %d", status)
+		}
+	})
+	g.notLogged(t, session, signedIn["accessToken"].Value, signedIn["__Host-gatehouse-device"].Value, got.AccessToken, got.RefreshToken, peoplePassword)
+}
+
+// TestA72CookiesOnLoopback: without the prefix and the flag that only https allows, and otherwise the same.
+func TestA72CookiesOnLoopback(t *testing.T) {
+	g := startPeople(t)
+	b := g.browser()
+	page := b.open(requestOf("conf").path())
+	holdCookies(t, cookiesIn(page), false, map[string]int{"gatehouse_browser": 0})
+	if p := b.open("/oauth/login"); len(cookiesIn(p)) != 0 {
+		t.Errorf("a browser that is known gets cookies: %v", cookiesIn(p))
+	}
+	signedIn := cookiesIn(b.signIn(page, "ada@acme.example", peoplePassword))
+	holdCookies(t, signedIn, false, map[string]int{"session": 0, "accessToken": 21600, "gatehouse_device": deviceSeconds})
+	if p := b.open("/oauth/account"); len(cookiesIn(p)) != 0 {
+		t.Errorf("the account page sets cookies: %v", cookiesIn(p))
+	}
+	// S14: the token in the cookie is no credential by itself.
+	if status, _, _ := g.do(http.MethodGet, "/api/x", "", "Cookie", "accessToken="+signedIn["accessToken"].Value); status != http.StatusUnauthorized {
+		t.Errorf("the gate takes the cookie: %d", status)
+	}
+	g.upstream.none(t)
+	failed := g.browser()
+	p := failed.signIn(failed.open("/oauth/login"), "ada@acme.example", "wrong")
+	if set := cookiesIn(p); len(set) != 0 {
+		t.Errorf("a wrong password sets cookies: %v", set)
+	}
+}
+
+// TestIssuerWithAPath: everything of it stands below its path, and nothing of it beside.
+func TestIssuerWithAPath(t *testing.T) {
+	const path = "/tenant/a%20b"
+	g := behind(t, "http", path)
+	b := g.browser()
+	r := requestOf("conf")
+	code := b.codeToClient(t, b.walk(t, r, path, "ada@acme.example"), r)
+	status, _, body := g.post(path+"/oauth/token", r.exchange(code))
+	if status != http.StatusOK {
+		t.Fatalf("token: %d %s", status, body)
+	}
+	token := member(t, body, "access_token")
+	if claims(t, token)["iss"] != g.url+path || !g.alive(token) {
+		t.Errorf("iss %v", claims(t, token)["iss"])
+	}
+	site, _ := url.Parse(g.url)
+	for _, c := range b.jar.Cookies(site) {
+		if c.Name == "session" {
+			return
+		}
+	}
+	t.Error("no session cookie for the whole host")
+}
+
+// TestIssuerWithAPathAccount goes on with what a person does there.
+func TestIssuerWithAPathAccount(t *testing.T) {
+	const path = "/tenant"
+	g := behind(t, "http", path)
+	b := g.browser()
+	r := requestOf("conf")
+	b.codeToClient(t, b.walk(t, r, path, "ada@acme.example"), r)
+	page := b.open(path + "/oauth/account")
+	holdPage(t, page, http.StatusOK)
+	if link := hrefIn(t, page, "logout"); link != path+"/oauth/logout" {
+		t.Errorf("the link to sign out: %s", link)
+	}
+	action, fields := formIn(t, page)
+	fields.Set("application", "conf")
+	holdChanged(t, b.send(action, fields), path+"/oauth/account")
+	for _, c := range []struct{ asked, want string }{{"/oauth/login", path + "/oauth/account"}} {
+		if p := b.open(path + c.asked); p.header.Get("Location") != c.want {
+			t.Errorf("%s leads to %q", c.asked, p.header.Get("Location"))
+		}
+	}
+	action, fields = formIn(t, b.open(path+"/oauth/logout"))
+	if action != path+"/oauth/logout" {
+		t.Errorf("the sign-out form goes to %s", action)
+	}
+	holdChanged(t, b.send(action, fields), path+"/oauth/logout")
+	if link := hrefIn(t, b.open(path+"/oauth/logout"), "login"); link != path+"/oauth/login" {
+		t.Errorf("the link to sign in again: %s", link)
+	}
+	p := b.open(path + "/oauth/account")
+	if p.location().Path != path+"/oauth/login" {
+		t.Fatalf("signed out: %d %q", p.status, p.header.Get("Location"))
+	}
+	p = b.signIn(b.open(p.header.Get("Location")), "ada@acme.example", peoplePassword)
+	if p.header.Get("Location") != g.url+path+"/oauth/account" {
+		t.Errorf("back to %q", p.header.Get("Location"))
+	}
+	t.Run("consent after the session has gone", func(t *testing.T) {
+		site, _ := url.Parse(g.url)
+		asking := b.open(path + "/oauth/authorize?" + r.with("prompt", "consent").Encode())
+		b.jar.SetCookies(site, []*http.Cookie{{Name: "session", MaxAge: -1, Path: "/"}})
+		if p := b.decide(asking, "allow"); p.status != http.StatusSeeOther || p.location().Path != path+"/oauth/login" {
+			t.Errorf("%d %q", p.status, p.header.Get("Location"))
+		}
+	})
+	t.Run("a POST from another site", func(t *testing.T) {
+		p := g.browser().fetch(http.MethodPost, path+"/oauth/authorize", r.values().Encode(), "Content-Type", urlEncoded, "Sec-Fetch-Site", "cross-site")
+		if p.status != http.StatusSeeOther || p.location().Path != path+"/oauth/authorize" {
+			t.Errorf("%d %q", p.status, p.header.Get("Location"))
+		}
+	})
+	t.Run("nothing beside it", func(t *testing.T) {
+		for _, outside := range []string{"/oauth/login", "/oauth/authorize", "/tenant2/oauth/login", "/TENANT/oauth/login", "/tenant//oauth/login", "/tenant/../oauth/login", "/tenant/x/oauth/login"} {
+			status, header, body := g.raw(fmt.Sprintf("GET %s HTTP/1.1\nHost: %s\nConnection: close\n\n", outside, g.addr))
+			if status == http.StatusOK || strings.Contains(body, "password") || header.Get("Set-Cookie") != "" {
+				t.Errorf("%s: %d", outside, status)
+			}
+		}
+	})
+	t.Run("metadata names the pages below it", func(t *testing.T) {
+		_, _, body := g.get("/.well-known/oauth-authorization-server"+path, "")
+		if got := member(t, body, "authorization_endpoint"); got != g.url+path+"/oauth/authorize" {
+			t.Errorf("authorization_endpoint %s", got)
+		}
+	})
+}

@@ -1,0 +1,379 @@
+package caddymodule
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// hostileURIs are the redirect URIs of rows A6 to A37 that conf and first must be refused with. What is registered for
+// conf is https://client.example/cb?x=1 and https://client.example/other.
+var hostileURIs = map[string][]string{
+	"A06TrailingSlash": {"https://client.example/cb/?x=1", "https://client.example/cb?x=1/", "https://client.example/other/"},
+	"A07LongerPath":    {"https://client.example/cb/extra?x=1", "https://client.example/cbX?x=1", "https://client.example/cb", "https://client.example/"},
+	"A08CaseAndEncoding": {
+		"https://client.example/CB?x=1", "https://client.example/%63b?x=1", "https://client.example/c%62?x=1", "https://client.example/cb?%78=1",
+	},
+	"A09HostCase":   {"https://CLIENT.example/cb?x=1", "https://client.EXAMPLE/cb?x=1", "HTTPS://client.example/cb?x=1"},
+	"A10PlainHTTP":  {"http://client.example/cb?x=1", "http://client.example/other"},
+	"A11Port":       {"https://client.example:443/cb?x=1", "https://client.example:8443/cb?x=1", "https://client.example:/cb?x=1"},
+	"A12UserInfo":   {"https://client.example@evil.tld/cb?x=1", "https://client.example:pw@evil.tld/cb?x=1", "https://client.example%40evil.tld/cb?x=1"},
+	"A13OwnUser":    {"https://evil@client.example/cb?x=1", "https://evil:pw@client.example/cb?x=1", "https://@client.example/cb?x=1"},
+	"A14Backslash":  {`https://client.example\@evil.tld/cb`, `https:\\client.example\cb?x=1`, `https://client.example\cb?x=1`, `https://evil.tld\client.example/cb?x=1`},
+	"A15Fragment":   {"https://client.example/cb?x=1#frag", "https://client.example/cb?x=1#", "https://client.example/cb?x=1%23", "https://client.example/other#x"},
+	"A16DotSegment": {"https://client.example/cb/../evil", "https://client.example/x/../cb?x=1", "https://client.example/./cb?x=1", "https://client.example/cb/.?x=1", "https://client.example//cb?x=1"},
+	"A17EncodedDots": {
+		"https://client.example/cb/%2e%2e/?x=1", "https://client.example/cb%2f?x=1", "https://client.example/cb%252f?x=1",
+		"https://client.example/%2e/cb?x=1", "https://client.example/cb%00?x=1",
+	},
+	"A18PathParameter": {"https://client.example/cb;p=1?x=1", "https://client.example/cb;?x=1", "https://client.example;/cb?x=1"},
+	"A19Query": {
+		"https://client.example/cb?x=1&y=2", "https://client.example/cb?x=2", "https://client.example/cb?", "https://client.example/cb?y=2&x=1",
+		"https://client.example/cb?x=1&", "https://client.example/cb?&x=1", "https://client.example/cb??x=1", "https://client.example/other?",
+	},
+	"A20AnswerInQuery": {"https://client.example/cb?x=1&code=AAA&state=BBB", "https://client.example/cb?x=1&iss=evil"},
+	"A21Controls": {
+		"https://client.example/cb?x=1\t", "https://client.example/\tcb?x=1", "https://client.example/cb?x=1\n", "https://client.example/cb?x=1\r",
+		"https://client.example/cb?x=1\r\nSet-Cookie: session=evil", "https://client.example/cb?x=1%0d%0aSet-Cookie:%20session=evil",
+		"https://client.example/cb?x=1\x00", "https://client.example/cb\x00?x=1", "\x01https://client.example/cb?x=1", "java\tscript:alert(1)",
+	},
+	"A22Space":       {" https://client.example/cb?x=1", "https://client.example/cb?x=1 ", "https://client.example /cb?x=1", "https://client.example/cb?x=1+", "\u00a0https://client.example/cb?x=1", "\ufeffhttps://client.example/cb?x=1"},
+	"A23TrailingDot": {"https://client.example./cb?x=1", "https://client.example../cb?x=1"},
+	"A24Homographs": {
+		"https://сlient.example/cb?x=1", "https://xn--lient-zze.example/cb?x=1", "https://client。example/cb?x=1", "https://client.ｅxample/cb?x=1",
+		"https://clıent.example/cb?x=1", "https://client.example\u200b/cb?x=1", "https://cl\u00adient.example/cb?x=1", "https://client․example/cb?x=1",
+	},
+	"A25Lookalikes": {
+		"https://client.example.evil.tld/cb?x=1", "https://evilclient.example/cb?x=1", "https://sub.client.example/cb?x=1",
+		"https://evil.tld/client.example/cb?x=1", "https://evil.tld/?https://client.example/cb?x=1", "https://evil.tld/#https://client.example/cb?x=1",
+	},
+	"A26Relative": {
+		"//client.example/cb?x=1", "/cb?x=1", "cb?x=1", "https:client.example/cb?x=1", "https:///client.example/cb?x=1",
+		"https:/client.example/cb?x=1", "://client.example/cb?x=1", "///evil.tld", "?x=1", "https:", "https://",
+	},
+	"A27Schemes": {
+		"javascript:alert(1)", "JaVaScRiPt:alert(1)", "javascript://client.example/cb?x=1%0aalert(1)", "data:text/html,<script>alert(1)</script>",
+		"data:text/html;base64,PHNjcmlwdD4=", "vbscript:msgbox(1)", "file:///etc/passwd", "blob:https://client.example/1", "about:blank",
+		"view-source:https://client.example/cb?x=1", "feed:https://client.example/cb?x=1", "mailto:a@client.example",
+	},
+	"A28LoopbackOfNobody": {"http://127.0.0.1:53123/cb", "http://127.0.0.1/cb"},
+	"A29LoopbackV6":       {"http://[::1]:53123/cb", "http://[::1]/cb"},
+	"A37OutOfBand":        {"urn:ietf:wg:oauth:2.0:oob", "urn:ietf:wg:oauth:2.0:oob:auto"},
+	"A40OfAnother":        {"https://other.example/cb", "https://pub.example/cb", "https://first.example/cb", "com.example.app:/cb"},
+}
+
+// hostileNativeURIs are those of rows A30 to A36, for nat: an application that may choose a port and nothing else.
+var hostileNativeURIs = map[string][]string{
+	"A30Port": {
+		"http://127.0.0.1:99999/cb", "http://127.0.0.1:65536/cb", "http://127.0.0.1:0/cb", "http://127.0.0.1:abc/cb", "http://127.0.0.1:-1/cb",
+		"http://127.0.0.1:080/cb", "http://127.0.0.1:/cb", "http://127.0.0.1:+80/cb", "http://127.0.0.1: 80/cb", "http://127.0.0.1:80:80/cb",
+		"http://127.0.0.1:0x50/cb", "http://127.0.0.1:8e1/cb", "http://127.0.0.1:٨٠/cb", "http://[::1]:0/cb", "http://[::1]:99999/cb",
+		"http://127.0.0.1:18446744073709551696/cb",
+	},
+	"A31Localhost": {"http://localhost:1/cb", "http://localhost/cb", "http://localhost:80800/cb", "http://LOCALHOST:8080/cb", "http://localhost.:8080/cb", "http://localhost:8080/cb/"},
+	"A32Spellings": {
+		"http://127.1/cb", "http://127.1:80/cb", "http://0x7f.1/cb", "http://0x7f.0.0.1/cb", "http://2130706433/cb", "http://127.000.000.001/cb",
+		"http://[::ffff:127.0.0.1]/cb", "http://[0:0:0:0:0:0:0:1]/cb", "http://[::1%25lo]/cb", "http://127.0.0.2/cb", "http://0.0.0.0/cb",
+		"http://[::]/cb", "http://127。0。0。1/cb", "http://127.0.0.1./cb", "http://[0::1]:80/cb", "http://０127.0.0.1/cb",
+	},
+	"A33UserInfo": {
+		"http://u@127.0.0.1:1/cb", "http://u:p@127.0.0.1/cb", "http://127.0.0.1:80@evil.tld/cb", "http://127.0.0.1@evil.tld/cb", "http://127.0.0.1:80@evil.tld:80/cb",
+		"http://127.0.0.1.evil.tld/cb", "http://127.0.0.1:80.evil.tld/cb", "http://127.0.0.1:1\\@evil.tld/cb", "http://[::1]@evil.tld/cb",
+		"http://[::1].evil.tld/cb", "http://[::1]:80@evil.tld/cb", "http://127.0.0.1#@evil.tld/cb", "http://127.0.0.1?@evil.tld/cb",
+	},
+	"A34Path": {
+		"http://127.0.0.1:1/Cb", "http://127.0.0.1:1/cb?z=1", "http://127.0.0.1:1/x/../cb", "http://127.0.0.1:1/cb/", "http://127.0.0.1:1//cb",
+		"http://127.0.0.1:1/cb#", "http://127.0.0.1:1", "http://127.0.0.1:1/", "http://127.0.0.1:1/%63b", "http://127.0.0.1:1cb", "http://127.0.0.1:1?/cb",
+	},
+	"A35HTTPS": {"https://127.0.0.1/cb", "https://127.0.0.1:53123/cb", "https://[::1]:1/cb", "HTTP://127.0.0.1:1/cb"},
+	"A36PrivateScheme": {
+		"COM.example.app:/cb", "com.example.app://cb", "com.example.app:/cb/", "com.example.app:cb", "com.example.app:/CB", "com.example.app:/cb?x=1",
+		"com.example.app:80/cb", "com.example.app2:/cb", "xcom.example.app:/cb", "com.example.app:///cb",
+	},
+	"A37OutOfBand": {"urn:ietf:wg:oauth:2.0:oob"},
+	"A40OfAnother": {"https://pub.example/cb", "https://client.example/cb?x=1"},
+}
+
+// refuseEverywhere asks with a redirect URI in every way that one can be sent: in the query, in a form, in a form with
+// the bytes as they are, and encoded once more than needed.
+func (b *browser) refuseEverywhere(t *testing.T, clientID, uri string) {
+	t.Helper()
+	asked := requestOf(clientID).with("redirect_uri", uri)
+	holdRefusal(t, b.ask(asked))
+	holdRefusal(t, b.send("/oauth/authorize", asked))
+	holdRefusal(t, b.ask(requestOf(clientID).with("redirect_uri", url.QueryEscape(uri))))
+	if strings.ContainsAny(uri, "%&+") { // as they are they say something else
+		return
+	}
+	asked.Del("redirect_uri")
+	raw := asked.Encode() + "&redirect_uri=" + uri
+	holdRefusal(t, b.fetch(http.MethodPost, "/oauth/authorize", raw, "Content-Type", urlEncoded, "Sec-Fetch-Site", "same-origin"))
+}
+
+// accepted tells whether the request was taken: the client gets a code at once, or the user is asked for consent.
+func accepted(p page) bool {
+	return p.status == http.StatusSeeOther && p.location().Query().Has("code") ||
+		p.status == http.StatusOK && strings.Contains(p.body, `name="decision"`)
+}
+
+// TestA05ToA40RedirectURIsThatAreNotTheClients asks from a browser that is signed in and needs no consent, so that one
+// wrong answer is a stolen code.
+func TestA05ToA40RedirectURIsThatAreNotTheClients(t *testing.T) {
+	g := startPeople(t)
+	b := g.consented("ada@acme.example")
+	for _, uri := range []string{"https://client.example/cb?x=1", "https://client.example/other"} {
+		r := requestOf("conf")
+		r.redirectURI = uri
+		b.codeToClient(t, b.open(r.path()), r)
+	}
+	for row, uris := range hostileURIs {
+		t.Run(row, func(t *testing.T) {
+			for _, uri := range uris {
+				b.refuseEverywhere(t, "conf", uri)
+			}
+		})
+	}
+	for _, uri := range []string{
+		"http://127.0.0.1:53123/cb", "http://127.0.0.1/cb", "http://127.0.0.1:1/cb", "http://127.0.0.1:65535/cb",
+		"http://[::1]:53123/cb", "http://[::1]/cb", "com.example.app:/cb", "http://localhost:8080/cb",
+	} {
+		if p := b.ask(requestOf("nat").with("redirect_uri", uri)); !accepted(p) {
+			t.Errorf("%s: %d %s", uri, p.status, p.body)
+		}
+	}
+	for row, uris := range hostileNativeURIs {
+		t.Run("native"+row, func(t *testing.T) {
+			for _, uri := range uris {
+				b.refuseEverywhere(t, "nat", uri)
+			}
+		})
+	}
+	t.Run("A05Twice", func(t *testing.T) {
+		const good = "https://client.example/cb?x=1"
+		for _, pair := range [][]string{{good, "https://evil.tld/"}, {"https://evil.tld/", good}, {good, good}, {good, ""}} {
+			asked := requestOf("conf").values()
+			asked["redirect_uri"] = pair
+			holdRefusal(t, b.ask(asked))
+			holdRefusal(t, b.send("/oauth/authorize", asked))
+		}
+	})
+	t.Run("A38LongAndMalformed", func(t *testing.T) {
+		base := requestOf("conf").with("redirect_uri", "-").Encode() + "&redirect_uri="
+		for name, uri := range map[string]string{
+			"8 KiB": "https://client.example/" + strings.Repeat("a", 8<<10), "7 KiB": "https://client.example/" + strings.Repeat("a", 7<<10),
+			"not UTF-8": "https://client.example/cb%ff?x=1", "overlong": "https://client.example/%c0%afcb", "bad escape": "https://client.example/%zz",
+			"twice encoded":   url.QueryEscape(url.QueryEscape(good())),
+			"escaped scheme":  "https%253A%252F%252Fclient.example%252Fcb%253Fx%253D1",
+			"surrogate bytes": "https://client.example/cb?x=1%ed%a0%80",
+		} {
+			if p := b.open("/oauth/authorize?" + base + uri); p.status != http.StatusBadRequest && p.status != http.StatusRequestURITooLong {
+				t.Errorf("%s: %d %s", name, p.status, p.header.Get("Location"))
+			} else {
+				holdRefusal(t, p)
+			}
+		}
+	})
+	if !b.isSignedIn() {
+		t.Error("a refused request has ended the session")
+	}
+}
+
+func good() string { return requestOf("conf").redirectURI }
+
+// TestA01ToA04ClientsThatAreNone also holds A41 and A3: what is wrong with the client is said on a page.
+func TestA01ToA04ClientsThatAreNone(t *testing.T) {
+	g := startPeople(t, "client first first-SECRET", "client bare bare-SECRET {\n\t\t\tgrants authorization_code\n\t\t}\n\t\tclient first first-SECRET")
+	b := g.consented("ada@acme.example")
+	registered, _, err := g.app().registry.AddClient(t.Context(), tokenissuer.Client{
+		ID: "gone", Type: tokenissuer.PublicClient, RedirectURIs: []string{"https://gone.example/cb"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ofGone := requestOf("pub")
+	ofGone.clientID, ofGone.redirectURI, ofGone.scope = registered.ID, "https://gone.example/cb", ""
+	if p := b.open(ofGone.path()); !accepted(p) {
+		t.Fatalf("before it is disabled: %d %s", p.status, p.body)
+	}
+	if err := g.app().registry.DisableClient(t.Context(), registered.ID); err != nil {
+		t.Fatal(err)
+	}
+	conf := requestOf("conf")
+	twice := conf.values()
+	twice["client_id"] = []string{"conf", "other"}
+	for name, asked := range map[string]url.Values{
+		"A01 missing": conf.with("client_id", "-"), "A01 empty": conf.with("client_id", ""),
+		"A02 unknown": conf.with("client_id", "nobody"), "A02 case": conf.with("client_id", "CONF"), "A02 space": conf.with("client_id", "conf "),
+		"A02 NUL": conf.with("client_id", "conf\x00"), "A02 not UTF-8": conf.with("client_id", "conf\xff"), "A02 long": conf.with("client_id", strings.Repeat("c", 7<<10)),
+		"A02 SQL": conf.with("client_id", "' OR 1=1--"), "A02 like": conf.with("client_id", "con%"), "A02 our own": conf.with("client_id", tokenissuer.OwnClientID),
+		"A02 a user's id": conf.with("client_id", "u-ada"), "A51 twice": twice,
+		"A03 disabled": ofGone.values(), "A04 several registered": conf.with("redirect_uri", "-"), "A04 empty": conf.with("redirect_uri", ""),
+		"A41 none registered": conf.with("client_id", "bare"), "A41 none registered, none sent": func() url.Values {
+			v := conf.with("client_id", "bare")
+			v.Del("redirect_uri")
+			return v
+		}(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			holdRefusal(t, b.ask(asked))
+			holdRefusal(t, b.send("/oauth/authorize", asked))
+		})
+	}
+	t.Run("A04 one registered", func(t *testing.T) {
+		first := requestOf("first")
+		b.codeToClient(t, b.ask(first.with("redirect_uri", "-")), first)
+	})
+	t.Run("enabled again", func(t *testing.T) {
+		if err := g.app().registry.EnableClient(t.Context(), registered.ID); err != nil {
+			t.Fatal(err)
+		}
+		if p := b.open(ofGone.path()); !accepted(p) {
+			t.Errorf("%d %s", p.status, p.body)
+		}
+	})
+}
+
+// TestA20A27RegistrationRefusesWhatNoAnswerShouldGoTo: what is not registered cannot be matched.
+func TestA20A27RegistrationRefusesWhatNoAnswerShouldGoTo(t *testing.T) {
+	g := startPeople(t)
+	register := func(uri string) error {
+		_, _, err := g.app().registry.AddClient(t.Context(), tokenissuer.Client{
+			Type: tokenissuer.PublicClient, RedirectURIs: []string{uri},
+		})
+		return err
+	}
+	for _, uri := range []string{
+		"https://c.example/cb?code=1", "https://c.example/cb?state=fixed", "https://c.example/cb?x=1&error=e", "https://c.example/cb?iss=x",
+		"https://c.example/cb?response=x", "https://c.example/cb?%63ode=1", "https://c.example/cb?;&code=1", "https://c.example/cb?x=1;code=2",
+		"javascript:alert(1)", "JAVASCRIPT:alert(1)", "data:text/html,x", "vbscript:x", "file:///etc/passwd", "blob:https://c.example/1", "about:blank",
+		"urn:ietf:wg:oauth:2.0:oob", "https://c.example/cb#f", "https://c.example/cb#", "https://u@c.example/cb", "/cb", "//c.example/cb", "cb", "https:///cb",
+		"https://c.example/ cb", "https://c.example/\tcb", "https://c.example\\cb", "", "https://", "http:cb",
+	} {
+		if err := register(uri); err == nil {
+			t.Errorf("%q is registered", uri)
+		}
+	}
+	for _, uri := range []string{"https://c.example/cb", "https://c.example/cb?codes=1", "http://127.0.0.1/cb", "com.example.app:/cb"} {
+		if err := register(uri); err != nil {
+			t.Errorf("%q: %v", uri, err)
+		}
+	}
+}
+
+// TestA39OpenRedirectStrings feeds what open redirects are found with to a browser that would be sent on at once.
+func TestA39OpenRedirectStrings(t *testing.T) {
+	g := startPeople(t)
+	b := g.consented("ada@acme.example")
+	lines := openRedirects("client.example")
+	if len(lines) < 200 {
+		t.Fatalf("%d lines", len(lines))
+	}
+	for _, line := range lines {
+		for _, clientID := range []string{"conf", "first"} {
+			asked := requestOf(clientID)
+			holdRefusal(t, b.ask(asked.with("redirect_uri", line)))
+			if !strings.Contains(line, "&") { // which would end the parameter
+				raw := asked.with("redirect_uri", "-").Encode() + "&redirect_uri=" + line
+				holdRefusal(t, b.fetch(http.MethodPost, "/oauth/authorize", raw, "Content-Type", urlEncoded))
+			}
+			if t.Failed() {
+				t.Fatalf("%s: %q", clientID, line)
+			}
+		}
+	}
+	r := requestOf("conf")
+	b.codeToClient(t, b.open(r.path()), r)
+}
+
+// openRedirects are strings by which some reader of URLs takes another host for the trusted one.
+func openRedirects(trusted string) []string {
+	var lines []string
+	for _, shape := range []string{
+		"//EVIL", "///EVIL", "////EVIL", "/////EVIL", `/\EVIL`, `\/EVIL`, `\\EVIL`, `/\/EVIL`, `\/\/EVIL/`, `/.EVIL`, "/%09/EVIL", "/%5cEVIL", "/%2f%2fEVIL",
+		"/%2fEVIL", "//%5cEVIL", "/%0d/EVIL", "/%0a/EVIL", "//EVIL/%2e%2e", "///EVIL/%2f..", "//EVIL/%2f%2e%2e", "/EVIL/%2f..", "//TRUSTED@EVIL", "//TRUSTED%40EVIL",
+		"https:EVIL", "https:/EVIL", "https:///EVIL", `https:\EVIL`, `https:\\EVIL`, `https:/\EVIL`, "http:EVIL", "hTTps://EVIL", "https://EVIL/TRUSTED",
+		"https://TRUSTED.EVIL/", "https://EVIL?TRUSTED", "https://EVIL#TRUSTED", `https://EVIL\TRUSTED`, "https://TRUSTED@EVIL/", "https://TRUSTED:443@EVIL/",
+		"https://TRUSTED%2eEVIL/", "https://TRUSTED%00.EVIL/", "https://TRUSTED%0a.EVIL/", "https://TRUSTED%23.EVIL/", "https://TRUSTED%3f.EVIL/", "https://TRUSTED%5c@EVIL/",
+		"https://TRUSTED%2f@EVIL/", "https://TRUSTED;@EVIL/", "https://TRUSTED&EVIL/", `https://EVIL\@TRUSTED/cb?x=1`, "https://EVIL%5c@TRUSTED/cb?x=1",
+		"https://EVIL%2523@TRUSTED/cb?x=1", "https://EVIL:80#@TRUSTED/cb?x=1", "https://EVIL:80?@TRUSTED/cb?x=1", "https://[TRUSTED@EVIL", "https://[::EVIL]/",
+		"https://TRUSTED/cb?x=1@EVIL", "https://TRUSTED/cb?x=1&redirect=https://EVIL", "https://TRUSTED/cb?x=1%26next=//EVIL", "https://TRUSTED/cb?x=1%0d%0aLocation:%20https://EVIL",
+		"https://TRUSTED/cb?x=1%E5%98%8A%E5%98%8DLocation:EVIL", "https://TRUSTED//EVIL/cb?x=1", "https://TRUSTED/\\EVIL", "https://TRUSTED/..//EVIL", "https://TRUSTED/%2e%2e%2fEVIL",
+		"%68ttps://EVIL", "https%3a//EVIL", "https%3a%2f%2fEVIL", "%2f%2fEVIL", "%5c%5cEVIL", "@EVIL", ".EVIL", ":EVIL", ";//EVIL", "?//EVIL", "#//EVIL", "x:EVIL", "0://EVIL",
+		"〱EVIL", "〵EVIL", "ゝEVIL", "ーEVIL", "ｰEVIL", "/〱EVIL", "/ゝEVIL", "https://TRUSTED／EVIL", "https://TRUSTED＠EVIL", "https://TRUSTED？EVIL", "https://TRUSTED＃EVIL", "https:／／EVIL",
+	} {
+		for _, evil := range []string{"evil.tld", "evil。tld", "3221225985"} {
+			lines = append(lines, strings.NewReplacer("EVIL", evil, "TRUSTED", trusted).Replace(shape))
+		}
+	}
+	return append(lines,
+		"javascript:alert(1)", "javascript://%0aalert(1)", "javascript://TRUSTED/%0aalert(1)", "jaVAscript:alert(1)", "java%0ascript:alert(1)", "java%09script:alert(1)",
+		"\x01javascript:alert(1)", "%01javascript:alert(1)", `\j\av\a\s\cr\i\pt\:\a\l\ert\(1\)`, "javascript&colon;alert(1)", "data:text/html,<script>alert(1)</script>", "data:,evil",
+		"https://"+trusted+"/cb?x=1\u2028", "https://"+trusted+"/cb?x=1\u2029", "https://"+trusted+"/cb?x=1\u200d", "https://"+trusted+"/cb?x=１", "https://"+trusted+"/ｃb?x=1",
+	)
+}
+
+// TestA42HostAndForwardedHeadersChangeNothing: addresses come from the configuration, whatever the request says of
+// where it went.
+func TestA42HostAndForwardedHeadersChangeNothing(t *testing.T) {
+	g := startPeople(t)
+	_, port, _ := strings.Cut(g.addr, ":")
+	everyHost := strings.Replace(people, "http://ADDR {\n", "http://:"+port+" {\n\tbind 127.0.0.1\n", 1)
+	g.reload(strings.ReplaceAll(everyHost, "HASH", peopleHash()))
+	b := g.consented("ada@acme.example")
+	hostile := func(method, target, body, host string, headers ...string) page {
+		request, err := http.NewRequest(method, g.url+target, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = host
+		for i := 0; i+1 < len(headers); i += 2 {
+			request.Header.Add(headers[i], headers[i+1])
+		}
+		for _, c := range b.jar.Cookies(request.URL) {
+			request.AddCookie(c)
+		}
+		response, err := (&http.Client{CheckRedirect: b.client.CheckRedirect}).Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		return page{response.StatusCode, response.Header, string(text)}
+	}
+	forwarded := []string{
+		"X-Forwarded-Host", "evil.tld", "X-Forwarded-Proto", "https", "X-Forwarded-Port", "666", "X-Forwarded-Prefix", "/evil",
+		"Forwarded", "host=evil.tld;proto=https", "X-Original-URL", "/evil", "X-Rewrite-URL", "/evil", "X-HTTP-Method-Override", "POST",
+	}
+	for _, host := range []string{g.addr, "evil.tld:" + port} {
+		r := requestOf("conf")
+		b.codeToClient(t, hostile(http.MethodGet, r.path(), "", host, forwarded...), r)
+		for _, target := range []string{"/oauth/login", "/oauth/account", "/oauth/logout", requestOf("pub").path(), "/oauth/authorize"} {
+			p := hostile(http.MethodGet, target, "", host, forwarded...)
+			for name, values := range p.header {
+				if strings.Contains(strings.Join(values, " "), "evil") {
+					t.Errorf("%s: %s %q", target, name, values)
+				}
+			}
+			if strings.Contains(p.body, "evil") {
+				t.Errorf("%s: %s", target, p.body)
+			}
+			for _, c := range cookiesIn(p) {
+				if c.Domain != "" || c.Path != "/" {
+					t.Errorf("%s: cookie %s of %q %q", target, c.Name, c.Domain, c.Path)
+				}
+			}
+		}
+	}
+	t.Run("a form from there is another origin's", func(t *testing.T) {
+		action, fields := formIn(t, b.open("/oauth/logout"))
+		p := hostile(http.MethodPost, action, fields.Encode(), "evil.tld:"+port, "Content-Type", urlEncoded, "Origin", "http://evil.tld:"+port)
+		holdForbidden(t, p)
+		if !b.isSignedIn() {
+			t.Error("signed out")
+		}
+	})
+}

@@ -1,0 +1,168 @@
+package caddymodule
+
+import (
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestA48A89SealedRequestsAreNotTamperedWith: the request that waits for a user in the browser is opened as it was
+// sealed, by the browser that it belongs to, for ten minutes, and not at all otherwise.
+func TestA48A89SealedRequestsAreNotTamperedWith(t *testing.T) {
+	now := setClock(t)
+	g := startPeople(t)
+	conf := requestOf("conf")
+	start := func() (*browser, string) {
+		b := g.browser()
+		_, fields := formIn(t, b.open(conf.path()))
+		return b, fields.Get("pending")
+	}
+	// refused holds that a value opens on no page, by address or by form, for somebody signed in or not.
+	refused := func(t *testing.T, b *browser, pending string) {
+		t.Helper()
+		for _, path := range []string{"/oauth/login", "/oauth/consent"} {
+			holdPage(t, b.open(path+"?pending="+url.QueryEscape(pending)), http.StatusBadRequest)
+		}
+	}
+	opens := func(b *browser, pending string) bool {
+		p := b.open("/oauth/login?pending=" + url.QueryEscape(pending))
+		return p.status == http.StatusOK && strings.Contains(p.body, "Confidential app")
+	}
+	t.Run("every bit counts", func(t *testing.T) {
+		b, pending := start()
+		bytes, err := base64.RawURLEncoding.DecodeString(pending)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range bytes {
+			bytes[i] ^= 1 << (i % 8)
+			p := b.open("/oauth/login?pending=" + base64.RawURLEncoding.EncodeToString(bytes))
+			if p.status != http.StatusBadRequest {
+				t.Fatalf("byte %d: %d", i, p.status)
+			}
+			bytes[i] ^= 1 << (i % 8)
+		}
+		if !opens(b, pending) {
+			t.Error("the genuine one does not open")
+		}
+	})
+	t.Run("other shapes", func(t *testing.T) {
+		b, pending := start()
+		twice := url.QueryEscape(pending)
+		for name, value := range map[string]string{
+			"cut": pending[:len(pending)-1], "halved": pending[:len(pending)/2], "longer": pending + "A", "padded": pending + "=", "doubled": pending + pending, "a space": pending + " ",
+			"a line": pending + "\n", "standard alphabet": strings.ReplaceAll(strings.ReplaceAll(pending, "-", "+"), "_", "/") + "=", "NUL": "\x00", "garbage": "%%%", "short": "A", "none": "alg:none",
+			"JSON":      base64.RawURLEncoding.EncodeToString([]byte(`{"at":1,"value":{"client_id":"conf","redirect_uri":"https://evil.tld/","response_type":"token"}}`)),
+			"a JWT":     "eyJhbGciOiJub25lIn0.eyJjbGllbnRfaWQiOiJjb25mIn0.",
+			"very long": strings.Repeat("A", 7<<10),
+		} {
+			t.Run(name, func(t *testing.T) { refused(t, b, value) })
+		}
+		holdPage(t, b.open("/oauth/login?pending="+twice+"&pending="+twice), http.StatusBadRequest)
+		holdPage(t, b.open("/oauth/consent?pending="), http.StatusBadRequest)
+		if !opens(b, pending) {
+			t.Error("the genuine one does not open")
+		}
+	})
+	t.Run("another browser", func(t *testing.T) {
+		_, pending := start()
+		refused(t, g.browser(), pending)
+		refused(t, g.consented("ada@acme.example"), pending)
+		b := g.consented("grace@acme.example")
+		_, fields := formIn(t, b.consentFor(t, conf))
+		fields.Set("pending", pending)
+		fields.Set("decision", "allow")
+		if p := b.send("/oauth/consent", fields); p.status != http.StatusBadRequest {
+			t.Errorf("in a form: %d %q", p.status, p.header.Get("Location"))
+		}
+	})
+	t.Run("another purpose", func(t *testing.T) {
+		// What is ours and sealed or signed for something else.
+		b := g.consented("ada@acme.example")
+		location, err := g.app().handler.SignInURL(&http.Request{URL: &url.URL{Path: "/api/x"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		way, _ := url.Parse(location)
+		code := b.codeToClient(t, b.open(conf.path()), conf)
+		_, account := formIn(t, b.open("/oauth/account"))
+		for name, value := range map[string]string{
+			"the known browser": b.cookie("gatehouse_device"), "the session": b.cookie("session"), "the token": b.cookie("accessToken"),
+			"the browser": b.cookie("gatehouse_browser"), "a code": code, "a form token": account.Get("form_token"),
+		} {
+			t.Run(name, func(t *testing.T) { refused(t, b, value) })
+		}
+		holdPage(t, b.open("/oauth/consent?pending="+url.QueryEscape(way.Query().Get("pending"))), http.StatusBadRequest)
+	})
+	t.Run("ten minutes", func(t *testing.T) {
+		b, pending := start()
+		action, fields := formIn(t, b.open(conf.path()))
+		now.advance(10*time.Minute - time.Second)
+		if !opens(b, pending) {
+			t.Error("it does not open in time")
+		}
+		now.advance(2 * time.Second)
+		refused(t, b, pending)
+		fields.Set("email", "ada@acme.example")
+		fields.Set("password", peoplePassword)
+		holdPage(t, b.send(action, fields), http.StatusBadRequest)
+		if b.isSignedIn() {
+			t.Error("an expired form signs in")
+		}
+	})
+	t.Run("ten minutes on the consent page", func(t *testing.T) {
+		b := g.consented("max@acme.example")
+		early, late := b.consentFor(t, conf), b.consentFor(t, conf)
+		now.advance(10*time.Minute - time.Second)
+		b.codeToClient(t, b.decide(early, "allow"), conf)
+		now.advance(2 * time.Second)
+		holdPage(t, b.decide(late, "allow"), http.StatusBadRequest)
+		b.codeToClient(t, b.decide(b.consentFor(t, conf), "allow"), conf)
+	})
+	t.Run("from a time that has not come", func(t *testing.T) {
+		now.advance(time.Hour)
+		b, pending := start()
+		now.advance(-time.Hour)
+		refused(t, b, pending)
+		now.advance(time.Hour)
+		if !opens(b, pending) {
+			t.Error("it does not open when its time has come")
+		}
+	})
+	t.Run("over a reload", func(t *testing.T) {
+		b := g.browser()
+		p := b.open(conf.path())
+		changed := strings.Replace(people, `name "Confidential app"`, `name "Renamed app"`, 1)
+		g.reload(strings.ReplaceAll(changed, "HASH", peopleHash()))
+		p = b.signIn(p, "rita@rival.example", peoplePassword)
+		p = b.open(p.header.Get("Location"))
+		if !strings.Contains(p.body, "Renamed app") {
+			t.Errorf("the consent page: %.300s", p.body)
+		}
+		b.codeToClient(t, b.decide(p, "allow"), conf)
+	})
+	t.Run("over a reload that takes the redirect URI away", func(t *testing.T) {
+		b := g.consented("rita@rival.example")
+		page := b.consentFor(t, conf)
+		changed := strings.Replace(people, "https://client.example/cb?x=1 ", "", 1)
+		g.reload(strings.ReplaceAll(changed, "HASH", peopleHash()))
+		holdPage(t, b.decide(page, "allow"), http.StatusBadRequest)
+		holdPage(t, b.decide(page, "deny"), http.StatusBadRequest)
+	})
+	t.Run("over a reload that takes a scope away", func(t *testing.T) {
+		g.reload(strings.ReplaceAll(people, "HASH", peopleHash()))
+		wide := conf
+		wide.scope = "public orders.read"
+		b := g.consented("rita@rival.example")
+		page := b.consentFor(t, wide)
+		changed := strings.Replace(people, "scopes public trusted refresh_token offline_access orders.read", "scopes public trusted", 1)
+		g.reload(strings.ReplaceAll(changed, "HASH", peopleHash()))
+		code := b.codeToClient(t, b.decide(page, "allow"), wide)
+		if got := g.obtain(wide.exchange(code)).Scope; got != "public" {
+			t.Errorf("scope %q", got)
+		}
+	})
+}

@@ -1,0 +1,222 @@
+package caddymodule
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+)
+
+// buttons are the values of a page's buttons of that name.
+func buttons(t *testing.T, p page, name string) []string {
+	t.Helper()
+	root, err := html.Parse(strings.NewReader(p.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values []string
+	for n := range root.Descendants() {
+		attributes := make(map[string]string)
+		for _, a := range n.Attr {
+			attributes[a.Key] = a.Val
+		}
+		if n.Data == "button" && attributes["name"] == name {
+			values = append(values, attributes["value"])
+		}
+	}
+	return values
+}
+
+// change sends the account page's form with one button.
+func (b *browser) change(name, value string) page {
+	b.t.Helper()
+	action, fields := formIn(b.t, b.open("/oauth/account"))
+	fields.Set(name, value)
+	return b.send(action, fields)
+}
+
+// holdChanged holds the answer to a form of the account page.
+func holdChanged(t *testing.T, p page, next string) {
+	t.Helper()
+	if p.status != http.StatusSeeOther || p.header.Get("Location") != next {
+		t.Errorf("%d %q, want 303 to %s", p.status, p.header.Get("Location"), next)
+	}
+	holdNoStore(t, p)
+}
+
+// TestT62AccountRemovesAnApplication: its tokens, its codes and its consent, and nobody else's.
+func TestT62AccountRemovesAnApplication(t *testing.T) {
+	g := startPeople(t)
+	b := g.consented("ada@acme.example")
+	conf, other, pub := requestOf("conf"), requestOf("other"), requestOf("pub")
+	mine, hers := g.userTokens(conf, "ada@acme.example"), g.userTokens(conf, "grace@acme.example")
+	beside, public := g.userTokens(other, "ada@acme.example"), g.userTokens(pub, "ada@acme.example")
+	password := g.obtain(url.Values{
+		"grant_type": {"password"}, "email": {"ada@acme.example"}, "password": {peoplePassword}, "scope": {"trusted"}, "client_id": {"conf"}, "client_secret": {confSecret},
+	})
+	waiting := b.codeToClient(t, b.open(conf.path()), conf)
+	undecided := b.consentFor(t, conf)
+	server := g.token()
+	page := b.open("/oauth/account")
+	if got := strings.Join(buttons(t, page, "application"), " "); got != "conf pub other" {
+		t.Errorf("applications %q", got)
+	}
+	for _, text := range []string{"Confidential app", "Public app", "Ada Admin", "ada@acme.example", "Acme Ltd", "Administrator"} {
+		if !strings.Contains(page.body, text) {
+			t.Errorf("the page does not say %q", text)
+		}
+	}
+	holdChanged(t, b.change("application", "conf"), "/oauth/account")
+	for name, token := range map[string]string{"the code grant's": mine.AccessToken, "the password grant's": password.AccessToken} {
+		if g.alive(token) {
+			t.Errorf("%s token lives on", name)
+		}
+	}
+	g.refused(conf.refresh(mine.RefreshToken), http.StatusBadRequest, "invalid_grant")
+	g.refused(conf.exchange(waiting), http.StatusBadRequest, "invalid_grant")
+	for name, token := range map[string]string{
+		"another user's": hers.AccessToken, "another client's": beside.AccessToken, "a public client's": public.AccessToken, "the session's": b.cookie("accessToken"),
+	} {
+		if !g.alive(token) {
+			t.Errorf("%s token has died", name)
+		}
+	}
+	g.obtain(conf.refresh(hers.RefreshToken))
+	if status, _, body := g.do(http.MethodPost, "/oauth/introspect", url.Values{"token": {server}, "client_id": {"conf"}, "client_secret": {confSecret}}.Encode(), "Content-Type", urlEncoded); status != http.StatusOK || !strings.Contains(body, `"active":true`) {
+		t.Errorf("the client's own token: %d %s", status, body)
+	}
+	b.errorToClient(t, b.ask(conf.with("prompt", "none")), conf, "consent_required", "")
+	if got := strings.Join(buttons(t, b.open("/oauth/account"), "application"), " "); got != "pub other" {
+		t.Errorf("applications left: %q", got)
+	}
+	b.codeToClient(t, b.decide(undecided, "allow"), conf) // a page that asks may be answered still
+	if !strings.Contains(g.logs(), `"application":"conf"`) {
+		t.Error("no audit line")
+	}
+}
+
+// TestAccountEndsSessions: one, or everything.
+func TestAccountEndsSessions(t *testing.T) {
+	g := startPeople(t)
+	one, two, three := g.consented("ada@acme.example"), g.consented("ada@acme.example"), g.consented("ada@acme.example")
+	grace := g.consented("grace@acme.example")
+	conf := requestOf("conf")
+	mine, hers := g.userTokens(conf, "ada@acme.example"), g.userTokens(conf, "grace@acme.example")
+	ids := func(b *browser) []string { return buttons(t, b.open("/oauth/account"), "session") }
+	// userTokens signed in once more.
+	if got := len(ids(one)); got != 3 {
+		t.Fatalf("%d other sessions, want 3", got)
+	}
+	t.Run("one other", func(t *testing.T) {
+		of := func(b *browser) string { // the session that only the other two show
+			own := strings.Join(ids(b), " ")
+			for _, id := range ids(one) {
+				if !strings.Contains(own, id) {
+					return id
+				}
+			}
+			t.Fatal("not found")
+			return ""
+		}
+		token := two.cookie("accessToken")
+		holdChanged(t, one.change("session", of(two)), "/oauth/account")
+		if two.isSignedIn() || g.alive(token) {
+			t.Error("the session lives on")
+		}
+		if !one.isSignedIn() || !three.isSignedIn() || !g.alive(mine.AccessToken) || !g.alive(three.cookie("accessToken")) {
+			t.Error("more has ended than that")
+		}
+		holdChanged(t, one.change("session", of(three)), "/oauth/account")
+		if three.isSignedIn() {
+			t.Error("the session lives on")
+		}
+	})
+	t.Run("somebody else's are left alone", func(t *testing.T) {
+		elsewhere := g.consented("grace@acme.example")
+		foreign := ids(elsewhere) // grace's two others
+		if len(foreign) != 2 {
+			t.Fatalf("%d sessions", len(foreign))
+		}
+		family, _ := claims(t, mine.AccessToken)["sid"].(string)
+		herFamily, _ := claims(t, hers.AccessToken)["sid"].(string)
+		for _, id := range append(foreign, family, herFamily, "unknown", "' OR 1=1--", strings.Repeat("x", 5000), grace.cookie("session"), "*", "%") {
+			holdChanged(t, one.change("session", id), "/oauth/account")
+		}
+		for _, id := range []string{"unknown", "other", "gatehouse", "u-grace", "*", "%", "' OR 1=1--"} {
+			holdChanged(t, one.change("application", id), "/oauth/account")
+		}
+		if !grace.isSignedIn() || !elsewhere.isSignedIn() || !one.isSignedIn() || !g.alive(mine.AccessToken) || !g.alive(hers.AccessToken) {
+			t.Error("something has ended")
+		}
+	})
+	t.Run("what is no choice", func(t *testing.T) {
+		for _, name := range []string{"x", "Everywhere", "user", "subject"} {
+			holdPage(t, one.change(name, "yes"), http.StatusBadRequest)
+		}
+		holdPage(t, one.change("session", ""), http.StatusBadRequest)
+		_, fields := formIn(t, one.open("/oauth/account"))
+		fields.Set("user", "u-grace")
+		fields.Set("sub", "u-grace")
+		fields.Set("session", "unknown")
+		holdChanged(t, one.send("/oauth/account", fields), "/oauth/account")
+		if !one.isSignedIn() || !grace.isSignedIn() {
+			t.Error("something has ended")
+		}
+	})
+	t.Run("forms of other origins", func(t *testing.T) {
+		for _, origin := range origins {
+			if origin.ours {
+				continue
+			}
+			_, fields := formIn(t, one.open("/oauth/account"))
+			fields.Set("everywhere", "yes")
+			holdForbidden(t, one.post("/oauth/account", fields, g.filled(origin.headers)...))
+		}
+		_, foreign := formIn(t, grace.open("/oauth/account"))
+		holdForbidden(t, one.send("/oauth/account", url.Values{"everywhere": {"yes"}, "form_token": foreign["form_token"]}))
+		holdForbidden(t, one.send("/oauth/account", url.Values{"everywhere": {"yes"}}))
+		if p := g.browser().send("/oauth/account", url.Values{"everywhere": {"yes"}}); p.location().Path != "/oauth/login" {
+			t.Errorf("a stranger: %d %q", p.status, p.header.Get("Location"))
+		}
+		if !one.isSignedIn() || !g.alive(mine.AccessToken) {
+			t.Error("something has ended")
+		}
+	})
+	t.Run("everything", func(t *testing.T) {
+		again := g.consented("ada@acme.example")
+		waiting := again.codeToClient(t, again.open(conf.path()), conf)
+		token, session := one.cookie("accessToken"), one.cookie("session")
+		p := one.change("everywhere", "yes")
+		holdChanged(t, p, "/oauth/logout")
+		if one.cookie("session") != "" || one.cookie("accessToken") != "" {
+			t.Error("the browser keeps its cookies")
+		}
+		if p := one.open("/oauth/logout"); !strings.Contains(p.body, "signed out") {
+			t.Errorf("%d", p.status)
+		}
+		if again.isSignedIn() || g.alive(token) || g.alive(mine.AccessToken) {
+			t.Error("something lives on")
+		}
+		if status, _, _ := g.do(http.MethodGet, "/oauth/account", "", "Cookie", "session="+session); status != http.StatusSeeOther {
+			t.Errorf("the cookie replayed: %d", status)
+		}
+		g.refused(conf.refresh(mine.RefreshToken), http.StatusBadRequest, "invalid_grant")
+		g.refused(conf.exchange(waiting), http.StatusBadRequest, "invalid_grant")
+		if !grace.isSignedIn() || !g.alive(hers.AccessToken) {
+			t.Error("grace is signed out too")
+		}
+	})
+	t.Run("back to the account page", func(t *testing.T) {
+		b := g.browser()
+		p := b.open("/oauth/account")
+		if p.status != http.StatusSeeOther || p.location().Path != "/oauth/login" {
+			t.Fatalf("%d %q", p.status, p.header.Get("Location"))
+		}
+		p = b.signIn(b.open(p.header.Get("Location")), "ada@acme.example", peoplePassword)
+		if p.status != http.StatusSeeOther || p.header.Get("Location") != g.url+"/oauth/account" {
+			t.Errorf("%d %q", p.status, p.header.Get("Location"))
+		}
+	})
+}

@@ -1,0 +1,332 @@
+package caddymodule
+
+import (
+	"bytes"
+	"database/sql"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// TestA70A71SessionsBeginAndEndOnTheServer: whatever cookie a browser comes with, signing in makes another session, and
+// one that was ended is dead wherever its cookie is replayed.
+func TestA70A71SessionsBeginAndEndOnTheServer(t *testing.T) {
+	now := setClock(t)
+	g := startPeople(t)
+	site, _ := url.Parse(g.url)
+	carrying := func(cookie string) *browser { // another browser, with somebody's session cookie
+		b := g.browser()
+		b.jar.SetCookies(site, []*http.Cookie{{Name: "session", Value: cookie}})
+		return b
+	}
+	signOut := func(b *browser) {
+		action, fields := formIn(t, b.open("/oauth/logout"))
+		b.send(action, fields)
+	}
+	t.Run("A70 a cookie that an attacker has set", func(t *testing.T) {
+		attacker := g.consented("max@acme.example")
+		planted := attacker.cookie("session")
+		for name, value := range map[string]string{"the attacker's own": planted, "made up": strings.Repeat("a", len(planted)), "empty": "", "short": "1"} {
+			victim := carrying(value)
+			p := victim.signIn(victim.ask(requestOf("conf").with("prompt", "login")), "ada@acme.example", peoplePassword)
+			if p.status != http.StatusSeeOther {
+				t.Fatalf("%s: %d", name, p.status)
+			}
+			fresh := victim.cookie("session")
+			if fresh == value || !strings.Contains(victim.open("/oauth/account").body, "ada@acme.example") {
+				t.Errorf("%s: the session was not made anew", name)
+			}
+			if name == "the attacker's own" && carrying(planted).isSignedIn() {
+				t.Error("the planted session lives on")
+			}
+		}
+	})
+	t.Run("a second sign-in ends the session before", func(t *testing.T) {
+		b := g.consented("ada@acme.example")
+		before, token := b.cookie("session"), b.cookie("accessToken")
+		if !g.alive(token) {
+			t.Fatal("the session's token does not pass")
+		}
+		b.signIn(b.ask(requestOf("conf").with("prompt", "login")), "ada@acme.example", peoplePassword)
+		if carrying(before).isSignedIn() || g.alive(token) {
+			t.Error("the session before lives on")
+		}
+		if !b.isSignedIn() || !g.alive(b.cookie("accessToken")) {
+			t.Error("the new one does not")
+		}
+	})
+	t.Run("A71 after signing out", func(t *testing.T) {
+		b, elsewhere := g.consented("ada@acme.example"), g.consented("ada@acme.example")
+		session, token := b.cookie("session"), b.cookie("accessToken")
+		page := b.consentFor(t, requestOf("conf"))
+		signOut(b)
+		if b.cookie("session") != "" || b.cookie("accessToken") != "" {
+			t.Error("the browser keeps its cookies")
+		}
+		replaying := carrying(session)
+		if replaying.isSignedIn() || g.alive(token) {
+			t.Error("the session is replayed")
+		}
+		replaying.errorToClient(t, replaying.ask(requestOf("conf").with("prompt", "none")), requestOf("conf"), "login_required", "")
+		if p := b.decide(page, "allow"); p.location().Query().Has("code") {
+			t.Error("A82: the page from before decides")
+		}
+		if !elsewhere.isSignedIn() {
+			t.Error("the other browser is signed out")
+		}
+	})
+	t.Run("A71 after a new password", func(t *testing.T) {
+		id := g.addUser("changing@acme.example", "acme", tokenissuer.RoleMember)
+		b := g.consented("changing@acme.example")
+		got := g.userTokens(requestOf("conf"), "changing@acme.example")
+		session, token := b.cookie("session"), b.cookie("accessToken")
+		if !g.alive(token) || !g.alive(got.AccessToken) {
+			t.Fatal("not alive before")
+		}
+		if err := g.app().registry.SetPassword(t.Context(), id, tokenissuer.NewSecret("another password entirely")); err != nil {
+			t.Fatal(err)
+		}
+		if carrying(session).isSignedIn() || b.isSignedIn() || g.alive(token) || g.alive(got.AccessToken) {
+			t.Error("something lives on")
+		}
+		if p := b.signIn(b.open("/oauth/login"), "changing@acme.example", peoplePassword); p.status != http.StatusOK {
+			t.Errorf("the old password: %d", p.status)
+		}
+		if p := b.signIn(b.open("/oauth/login"), "changing@acme.example", "another password entirely"); p.status != http.StatusSeeOther {
+			t.Errorf("the new one: %d", p.status)
+		}
+	})
+	t.Run("idle and old", func(t *testing.T) {
+		b := g.consented("ada@acme.example")
+		for range 4 { // seen every six days
+			now.advance(6 * 24 * time.Hour)
+			if !b.isSignedIn() {
+				t.Fatal("a session in use has ended")
+			}
+		}
+		now.advance(6*24*time.Hour + time.Minute)
+		if b.isSignedIn() {
+			t.Error("30 days old and still there")
+		}
+		idle := g.consented("ada@acme.example")
+		now.advance(7*24*time.Hour + time.Minute)
+		if idle.isSignedIn() {
+			t.Error("7 days idle and still there")
+		}
+		idle.errorToClient(t, idle.ask(requestOf("conf").with("prompt", "none")), requestOf("conf"), "login_required", "")
+	})
+	t.Run("signing out is a form of ours", func(t *testing.T) {
+		b := g.consented("ada@acme.example")
+		for _, origin := range origins {
+			_, fields := formIn(t, b.open("/oauth/logout"))
+			if origin.ours {
+				continue
+			}
+			holdForbidden(t, b.post("/oauth/logout", fields, g.filled(origin.headers)...))
+		}
+		holdForbidden(t, b.send("/oauth/logout", url.Values{}))
+		b.open("/oauth/logout?x=1")
+		if !b.isSignedIn() {
+			t.Error("signed out")
+		}
+	})
+}
+
+// TestA73CookiesThatAreNone: what is no session of ours is none, and no fault.
+func TestA73CookiesThatAreNone(t *testing.T) {
+	g := startPeople(t)
+	b := g.consented("ada@acme.example")
+	session, token := b.cookie("session"), b.cookie("accessToken")
+	refresh := g.userTokens(requestOf("conf"), "ada@acme.example").RefreshToken
+	code := b.codeToClient(t, b.open(requestOf("conf").path()), requestOf("conf"))
+	get := func(cookie string) int {
+		status, header, body := g.do(http.MethodGet, "/oauth/account", "", "Cookie", cookie)
+		if status == http.StatusOK && !strings.Contains(body, "ada@acme.example") || status >= 500 {
+			t.Errorf("%d %v", status, header)
+		}
+		return status
+	}
+	for name, cookie := range map[string]string{
+		"ours": "session=" + session, "among others": "a=b; session=" + session + "; c=d", "quoted": `session="` + session + `"`,
+		"beside a longer name": "xsession=evil; session=" + session + "; sessionx=evil; Session=evil",
+	} {
+		if got := get(cookie); got != http.StatusOK {
+			t.Errorf("%s: %d", name, got)
+		}
+	}
+	flipped := []byte(session)
+	flipped[len(flipped)-1] ^= 1
+	for name, cookie := range map[string]string{
+		"twice": "session=" + session + "; session=" + session, "ours first": "session=" + session + "; session=evil", "ours last": "session=evil; session=" + session,
+		"empty one beside": "session=; session=" + session, "8 KiB": "session=" + strings.Repeat("a", 8<<10), "8 KiB behind": "session=" + session + strings.Repeat("a", 8<<10),
+		"garbage": "session=\xff\xfe", "no value": "session", "nothing": "=; =;;; ;", "cut": "session=" + session[:len(session)-1], "longer": "session=" + session + "a",
+		"a letter changed": "session=" + string(flipped), "other case": "session=" + strings.ToUpper(session), "its id alone": "session=" + session[:22], "encoded": "session=%" + fmt.Sprintf("%x", session[0]) + session[1:],
+		"the token": "session=" + token, "a refresh token": "session=" + refresh, "a code": "session=" + code, "the browser's": "session=" + b.cookie("gatehouse_browser"),
+		"the token's cookie alone": "accessToken=" + token, "the https name": "__Host-session=" + session, "SQL": "session=' OR 1=1--", "a path": "$Version=1; session=" + session[1:] + "; $Path=/",
+	} {
+		if got := get(cookie); got != http.StatusSeeOther {
+			t.Errorf("%s: %d", name, got)
+		}
+	}
+	t.Run("two lines", func(t *testing.T) {
+		status, _, _ := g.do(http.MethodGet, "/oauth/account", "", "Cookie", "session="+session, "Cookie", "session=evil")
+		if status != http.StatusSeeOther {
+			t.Errorf("%d", status)
+		}
+	})
+	t.Run("too much for the server", func(t *testing.T) {
+		if status, _, _ := g.do(http.MethodGet, "/oauth/account", "", "Cookie", "session="+strings.Repeat("a", 32<<10)); status != http.StatusRequestHeaderFieldsTooLarge {
+			t.Errorf("%d", status)
+		}
+	})
+	t.Run("the browser's own cookie", func(t *testing.T) {
+		// A tossed second one takes the pending request away, and gives nobody's to anybody.
+		c := g.browser()
+		_, fields := formIn(t, c.open(requestOf("conf").path()))
+		own := c.cookie("gatehouse_browser")
+		for name, cookie := range map[string]string{
+			"twice": "gatehouse_browser=" + own + "; gatehouse_browser=evil", "long": "gatehouse_browser=" + strings.Repeat("a", 5000), "short": "gatehouse_browser=a", "none": "x=y",
+			"another": "gatehouse_browser=" + strings.Repeat("a", len(own)),
+		} {
+			status, _, _ := g.do(http.MethodGet, "/oauth/login?pending="+url.QueryEscape(fields.Get("pending")), "", "Cookie", cookie)
+			if status != http.StatusBadRequest {
+				t.Errorf("%s: %d", name, status)
+			}
+		}
+	})
+	if !b.isSignedIn() {
+		t.Error("the real one is signed out")
+	}
+}
+
+// TestA74PlainHTTPIsForLoopback: on any other host the cookies would cross the network in the clear.
+func TestA74PlainHTTPIsForLoopback(t *testing.T) {
+	g := startPeople(t)
+	for _, issuer := range []string{
+		"http://api.example.com", "http://10.0.0.1", "http://192.168.1.1:8080", "http://0.0.0.0", "http://localhost.evil.tld", "http://127.0.0.1.evil.tld", "http://[::]",
+		"http://[fe80::1]", "http://localhost@evil.tld", "HTTP://api.example.com", "ftp://127.0.0.1", "http://",
+	} {
+		if err := g.tryReload(strings.ReplaceAll(strings.Replace(people, "issuer http://ADDR", "issuer "+issuer, 1), "HASH", peopleHash())); err == nil {
+			t.Errorf("%s is accepted", issuer)
+		}
+	}
+	if status, _, _ := g.get("/oauth/login", ""); status != http.StatusOK {
+		t.Errorf("the configuration before: %d", status)
+	}
+	for _, issuer := range []string{"http://localhost:1", "http://127.0.0.1:1", "http://[::1]:1", "https://api.example.com"} {
+		if err := checkIssuer(issuer); err != nil {
+			t.Errorf("%s: %v", issuer, err)
+		}
+	}
+}
+
+// TestA84A87NothingIsKeptOfVisitors: requests of people who never sign in leave no row behind, and of those who do the
+// store holds nothing that a thief of it could present.
+func TestA84A87NothingIsKeptOfVisitors(t *testing.T) {
+	g := startPeople(t, "store memory", "store sqlite DIR/x.db")
+	database := g.vars.Replace("DIR/x.db")
+	rows := func() map[string]int {
+		db, err := sql.Open("sqlite", database)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = db.Close() }()
+		tables, err := db.Query("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for tables.Next() {
+			var name string
+			if err := tables.Scan(&name); err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, name)
+		}
+		if err := tables.Err(); err != nil {
+			t.Fatal(err)
+		}
+		_ = tables.Close()
+		counts := make(map[string]int)
+		for _, name := range names {
+			var n int
+			if err := db.QueryRow("SELECT count(*) FROM \"" + name + "\"").Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			counts[name] = n
+		}
+		return counts
+	}
+	before := rows()
+	for range 300 {
+		b := g.browser()
+		p := b.open(requestOf("conf").path())
+		_, fields := formIn(t, p)
+		b.open("/oauth/login?pending=" + url.QueryEscape(fields.Get("pending")))
+		b.ask(requestOf("conf").with("prompt", "none"))
+	}
+	if after := rows(); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("A84: rows %v, before %v", after, before)
+	}
+	var secrets []string
+	ids := make(map[string]bool)
+	for range 4 {
+		b := g.browser()
+		p := b.open(requestOf("conf").path())
+		_, signIn := formIn(t, p)
+		p = b.signIn(p, "ada@acme.example", peoplePassword)
+		secrets = append(secrets, signIn.Get("form_token"), signIn.Get("pending"), b.cookie("session"), b.cookie("accessToken"),
+			b.cookie("gatehouse_browser"), b.cookie("gatehouse_device"))
+		if p.location().Path == "/oauth/consent" {
+			p = b.open(p.header.Get("Location"))
+			_, consent := formIn(t, p)
+			secrets = append(secrets, consent.Get("form_token"), consent.Get("pending"))
+			p = b.decide(p, "allow")
+		}
+		code := b.codeToClient(t, p, requestOf("conf"))
+		got := g.obtain(requestOf("conf").exchange(code))
+		secrets = append(secrets, code, got.AccessToken, got.RefreshToken)
+		ids[b.cookie("session")] = true
+		if !regexp.MustCompile(`^[0-9A-Za-z]{60,}$`).MatchString(b.cookie("session")) {
+			t.Errorf("A87: the session cookie %q", b.cookie("session"))
+		}
+	}
+	if len(ids) != 4 {
+		t.Errorf("A87: %d session ids of 4", len(ids))
+	}
+	if after := rows(); fmt.Sprint(after) == fmt.Sprint(before) {
+		t.Error("the rows do not grow with sessions: the count counts nothing")
+	}
+	files, err := filepath.Glob(database + "*")
+	if err != nil || len(files) < 2 {
+		t.Fatalf("files %v, %v", files, err)
+	}
+	secrets = append(secrets, peoplePassword, confSecret)
+	for _, name := range files {
+		file, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(file)
+		_ = file.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, secret := range secrets {
+			if bytes.Contains(content, []byte(secret)) {
+				t.Errorf("A87: %.12s… is in %s", secret, filepath.Base(name))
+			}
+		}
+	}
+	g.notLogged(t, slices.DeleteFunc(secrets, func(s string) bool { return s == confSecret })...)
+}

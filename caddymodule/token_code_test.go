@@ -1,0 +1,373 @@
+package caddymodule
+
+import (
+	"crypto/rand"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// The authorization code grant, row by row, through sign-in, consent and the wire.
+
+const (
+	ada   = "ada@acme.example"
+	maxim = "max@acme.example"
+)
+
+func TestT47CodeGivesTokens(t *testing.T) {
+	stoppedClock(t)
+	u := openUsers(t)
+	offline := requestOf("conf")
+	offline.scope = "offline_access public trusted"
+	legacy := requestOf("legacy")
+	native := requestOf("nat")
+	native.scope = "public trusted"
+	for name, test := range map[string]struct {
+		r       request
+		refresh bool
+	}{
+		"confidential": {requestOf("conf"), true}, "public": {requestOf("pub"), true}, "native, order of scopes": {native, true},
+		"first party": {requestOf("first"), true}, "legacy": {legacy, false}, "offline access": {offline, true},
+	} {
+		u.sub(name, func(u *userDoor) {
+			got := u.userTokens(test.r, ada)
+			if got.ExpiresIn != 21600 || got.Scope != test.r.scope || got.CreatedAt != clock().Unix() {
+				u.t.Errorf("expires_in %d, scope %q, created_at %d", got.ExpiresIn, got.Scope, got.CreatedAt)
+			}
+			if (got.RefreshToken != "") != test.refresh {
+				u.t.Errorf("a refresh token: %t, want %t", got.RefreshToken != "", test.refresh)
+			}
+			claim := claims(u.t, got.AccessToken)
+			for member, want := range map[string]any{
+				"iss": u.url, "sub": "u-ada", "aud": u.url, "client_id": test.r.clientID, "org": "acme", "role": "admin", "act": nil,
+			} {
+				if claim[member] != want {
+					u.t.Errorf("%s: %v, want %v", member, claim[member], want)
+				}
+			}
+			if claim["auth_time"] == nil || !u.alive(got.AccessToken) {
+				u.t.Errorf("auth_time %v, or the gate refuses the token", claim["auth_time"])
+			}
+		})
+	}
+	// The exchange in each encoding, and with the client in the header.
+	r := requestOf("conf")
+	for _, e := range encodings {
+		u.sub(e.name, func(u *userDoor) {
+			body, contentType := e.body("grant_type", "authorization_code", "code", u.code(r, ada), "redirect_uri", r.redirectURI,
+				"client_id", "conf", "client_secret", confSecret, "code_verifier", r.verifier)
+			u.tokensIn(u.ask(u.t, "/oauth/token", body, "Content-Type", contentType))
+		})
+	}
+	form := with(r.exchange(u.code(r, ada)), "client_id", "", "client_secret", "")
+	u.tokensIn(u.ask(t, "/oauth/token", form.Encode(), basic("conf:"+confSecret)...))
+	u.denied(with(r.exchange(""), "code", ""), missing("code"))
+}
+
+func TestT48CodeLivesForAMinute(t *testing.T) {
+	now := stoppedClock(t)
+	u := openUsers(t, "redirect_uris https://other.example/cb", "redirect_uris https://other.example/cb\n\t\t\ttokens {\n\t\t\t\tcode 10s\n\t\t\t}")
+	for name, test := range map[string]struct {
+		client string
+		age    time.Duration
+		alive  bool
+	}{
+		"young": {"conf", 59 * time.Second, true}, "old": {"conf", 61 * time.Second, false},
+		"young, with a lifetime of its client": {"other", 9 * time.Second, true},
+		"old, with a lifetime of its client":   {"other", 11 * time.Second, false},
+	} {
+		u.sub(name, func(u *userDoor) {
+			r := requestOf(test.client)
+			code := u.code(r, ada)
+			u.wait(now, test.age)
+			if test.alive {
+				u.gives(r.exchange(code))
+			} else {
+				u.denied(r.exchange(code), badGrant("code_expired"))
+			}
+		})
+	}
+}
+
+// TestT54RedirectURIIsComparedByteForByte: a wrong one uses nothing up, so one code sees all of them.
+func TestT54RedirectURIIsComparedByteForByte(t *testing.T) {
+	u := openUsers(t)
+	for name, verifier := range map[string]string{"with a challenge": requestOf("conf").verifier, "without a challenge": ""} {
+		u.sub(name, func(u *userDoor) {
+			r := requestOf("conf")
+			r.verifier = verifier
+			form := r.exchange(u.code(r, ada))
+			for _, wrong := range []string{
+				"https://client.example/cb/?x=1", "https://client.example/CB?x=1", "https://CLIENT.example/cb?x=1",
+				"https://client.example:443/cb?x=1", "https://client.example/cb?x=1&y=2", "https://client.example/%63b?x=1",
+				"https://client.example/cb?x=1#f", "https://client.example/other", "https://client.example/cb", "x",
+				"https://client.example/cb?x=1 ", "https://evil.example/cb?x=1",
+			} {
+				u.denied(with(form, "redirect_uri", wrong), badGrant("redirect_uri_wrong"))
+			}
+			if verifier == "" {
+				u.denied(with(form, "redirect_uri", ""), missing("redirect_uri"))
+			}
+			u.gives(form)
+		})
+	}
+	r := requestOf("conf")
+	u.gives(with(r.exchange(u.code(r, ada)), "redirect_uri", "")) // the challenge stands for it
+	// The request left it out because the client has only one: then there is nothing to repeat.
+	legacy := requestOf("legacy")
+	legacy.more = url.Values{"redirect_uri": nil}
+	u.gives(with(legacy.exchange(u.code(legacy, ada)), "redirect_uri", ""))
+	u.gives(legacy.exchange(u.code(legacy, ada)))
+}
+
+func TestT55VerifierIsChecked(t *testing.T) {
+	u := openUsers(t)
+	for _, id := range []string{"conf", "pub"} {
+		r := requestOf(id)
+		for name, wrong := range map[string]string{
+			"42 characters": r.verifier[:42], "129 characters": strings.Repeat("v", 129), "bad alphabet": strings.Repeat("v", 42) + "+",
+			"the challenge itself": challengeOf(r.verifier), "well-formed": strings.Repeat("w", 43), "one less": r.verifier[:len(r.verifier)-1],
+			"other case": strings.ToUpper(r.verifier),
+		} {
+			u.sub(id+", "+name, func(u *userDoor) {
+				form := r.exchange(u.code(r, ada))
+				u.denied(with(form, "code_verifier", ""), missing("code_verifier"))
+				u.denied(with(form, "code_verifier", wrong), badGrant("code_verifier_wrong"))
+				u.gives(form)
+			})
+		}
+	}
+}
+
+func TestT56VerifierThatNobodyAskedFor(t *testing.T) {
+	u := openUsers(t)
+	r := requestOf("legacy")
+	form := r.exchange(u.code(r, ada))
+	u.denied(with(form, "code_verifier", strings.Repeat("v", 43)), badGrant("code_verifier_unasked"))
+	u.gives(form)
+}
+
+func TestT57AndT58ChallengeOfTheRequest(t *testing.T) {
+	u := openUsers(t)
+	valid := challengeOf(requestOf("conf").verifier)
+	for name, test := range map[string]struct {
+		client            string
+		challenge, method []string
+	}{
+		"T57 stripped, public": {"pub", nil, nil}, "T57 stripped, native": {"nat", nil, nil},
+		"plain": {"conf", []string{valid}, []string{"plain"}}, "lower case": {"conf", []string{valid}, []string{"s256"}},
+		"unknown": {"conf", []string{valid}, []string{"S512"}}, "garbage": {"conf", []string{valid}, []string{"plain\ngarbage"}},
+		"method alone": {"conf", nil, []string{"S256"}}, "challenge alone": {"conf", []string{valid}, nil},
+		"empty method": {"conf", []string{valid}, []string{""}}, "42 characters": {"conf", []string{valid[:42]}, []string{"S256"}},
+		"44 characters": {"conf", []string{valid + "A"}, []string{"S256"}}, "bad alphabet": {"conf", []string{valid[:42] + "+"}, []string{"S256"}},
+		"plain, public": {"pub", []string{valid}, []string{"plain"}}, "plain, legacy": {"legacy", []string{valid}, []string{"plain"}},
+	} {
+		u.sub(name, func(u *userDoor) {
+			r := requestOf(test.client)
+			r.verifier = ""
+			r.more = url.Values{"code_challenge": test.challenge, "code_challenge_method": test.method}
+			p := u.browserOf(ada).open(r.path())
+			query := p.location().Query()
+			if p.status != http.StatusSeeOther || !strings.HasPrefix(p.header.Get("Location"), r.redirectURI) ||
+				query.Get("error") != "invalid_request" || query.Get("state") != r.state || query.Get("iss") != u.url || query.Has("code") {
+				u.t.Errorf("%d %s", p.status, p.header.Get("Location"))
+			}
+		})
+	}
+	u.userTokens(requestOf("legacy"), ada)
+	u.userTokens(requestOf("nat"), ada)
+}
+
+func TestT59AndT60WhatTheExchangeIgnores(t *testing.T) {
+	u := openUsers(t)
+	r := requestOf("conf")
+	for name, parameter := range map[string][]string{
+		"T59 method": {"code_challenge_method", "plain"}, "T59 challenge": {"code_challenge", "x"},
+		"T60 narrower scope": {"scope", "public"}, "T60 wider scope": {"scope", "trusted public orders.read"},
+		"T60 unknown scope": {"scope", "nonsense"}, "state": {"state", "x"}, "response type": {"response_type", "token"},
+	} {
+		u.sub(name, func(u *userDoor) {
+			if got := u.gives(with(r.exchange(u.code(r, ada)), parameter...)); got.Scope != r.scope {
+				u.t.Errorf("scope %q", got.Scope)
+			}
+		})
+	}
+}
+
+// TestT61UserHasChangedSinceTheConsent: what a user allowed is worth nothing once the user is somebody else.
+func TestT61UserHasChangedSinceTheConsent(t *testing.T) {
+	u := openUsers(t)
+	r := requestOf("conf")
+	registry := u.app().registry
+	for name, test := range map[string]struct {
+		reason string
+		change func(id string) error
+	}{
+		"nothing": {"", func(string) error { return nil }},
+		"disabled": {"code_expired", func(id string) error {
+			return registry.SetUserStatus(t.Context(), id, tokenissuer.UserDisabled)
+		}},
+		"locked": {"code_expired", func(id string) error {
+			return registry.SetUserStatus(t.Context(), id, tokenissuer.UserLocked)
+		}},
+		"deleted": {"code_expired", func(id string) error { return registry.RemoveUser(t.Context(), id) }},
+		"another password": {"code_expired", func(id string) error {
+			return registry.SetPasswordHash(t.Context(), id, tokenissuer.NewSecret(peopleHash()))
+		}},
+		"another role": {"code_expired", func(id string) error {
+			return registry.SetRole(t.Context(), id, tokenissuer.RoleAdmin)
+		}},
+		"revoked": {"code_expired", func(id string) error { return registry.RevokeUser(t.Context(), id) }},
+	} {
+		u.sub(name, func(u *userDoor) {
+			email := strings.ReplaceAll(name, " ", "-") + "@acme.example"
+			id := u.addUser(email, "acme", tokenissuer.RoleMember)
+			code := u.code(r, email)
+			if err := test.change(id); err != nil {
+				u.t.Fatal(err)
+			}
+			if test.reason == "" {
+				u.gives(r.exchange(code))
+				return
+			}
+			u.denied(r.exchange(code), badGrant(test.reason))
+		})
+	}
+	u.sub("moved to another organisation", func(u *userDoor) {
+		code, stays := u.code(r, maxim), u.code(r, ada)
+		u.reload(peopleSite("organisation acme\n\t\t\trole member", "organisation rival\n\t\t\trole member"))
+		u.denied(r.exchange(code), badGrant(""))
+		u.gives(r.exchange(stays))
+	})
+}
+
+func TestT62ClientOrConsentIsGone(t *testing.T) {
+	u := openUsers(t)
+	registry := u.app().registry
+	for name, end := range map[string]func(id string) error{
+		"disabled": func(id string) error { return registry.DisableClient(t.Context(), id) },
+		"removed":  func(id string) error { return registry.RemoveClient(t.Context(), id) },
+		"neither":  nil,
+	} {
+		u.sub("client "+name, func(u *userDoor) {
+			r := requestOf("conf")
+			r.clientID = "client-" + name
+			r.secret = u.register(u.t, tokenissuer.Client{
+				ID: r.clientID, Grants: []tokenissuer.GrantType{tokenissuer.AuthorizationCode},
+				Scopes: tokenissuer.Scopes{"public", "trusted"}, RedirectURIs: []string{r.redirectURI},
+			})
+			code := u.code(r, ada)
+			if end == nil {
+				u.gives(r.exchange(code))
+				return
+			}
+			if err := end(r.clientID); err != nil {
+				u.t.Fatal(err)
+			}
+			u.denied(r.exchange(code), badClient("client_authentication_failed"))
+		})
+	}
+	u.sub("consent withdrawn", func(u *userDoor) {
+		r, other := requestOf("conf"), requestOf("other")
+		tokens, code, stays := u.userTokens(r, ada), u.code(r, ada), u.code(other, ada)
+		b := u.browserOf(ada)
+		action, fields := formIn(u.t, b.open("/oauth/account"))
+		fields.Del("session")
+		fields.Set("application", "conf")
+		if p := b.send(action, fields); p.status != http.StatusSeeOther {
+			u.t.Fatalf("%d %s", p.status, p.body)
+		}
+		u.denied(r.exchange(code), badGrant("code_expired"))
+		u.gone(tokens.AccessToken)
+		u.gives(other.exchange(stays))
+	})
+}
+
+func TestT63OnlyTheCodeItselfIsOne(t *testing.T) {
+	u := openUsers(t)
+	r := requestOf("conf")
+	code := u.code(r, ada)
+	if !regexp.MustCompile(`^[0-9A-Za-z]{43,}$`).MatchString(code) {
+		t.Errorf("the code has another form, or fewer than 256 bits: %d characters", len(code))
+	}
+	near := []string{code[:len(code)-1], code[1:], code + "A", "A" + code, code + "=", code + "==", " " + code, code + " ", code[:22], code + code}
+	for i := range code {
+		if other := swapCase(code[i]); other != code[i] {
+			near = append(near, code[:i]+string(other)+code[i+1:])
+		}
+		near = append(near, code[:i]+"_"+code[i+1:])
+	}
+	for range 200 {
+		guess := make([]byte, len(code))
+		_, _ = rand.Read(guess)
+		for i := range guess {
+			guess[i] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"[guess[i]%62]
+		}
+		near = append(near, string(guess), code[:22]+string(guess[22:]))
+	}
+	for _, wrong := range near {
+		u.denied(with(r.exchange(wrong), "code", wrong), badGrant("code_unknown"))
+	}
+	if other := u.code(r, ada); other == code {
+		t.Error("two codes are the same")
+	}
+	u.gives(r.exchange(code))
+}
+
+func swapCase(c byte) byte {
+	if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' {
+		return c ^ 0x20
+	}
+	return c
+}
+
+func TestT65OtherCredentialsAreNoCodes(t *testing.T) {
+	u := openUsers(t)
+	r := requestOf("conf")
+	got := u.userTokens(r, ada)
+	b := u.browser()
+	page := b.open(r.path())
+	_, form := formIn(t, page)
+	for name, wrong := range map[string]string{
+		"access token": got.AccessToken, "refresh token": got.RefreshToken, "state": r.state, "form token": form.Get("form_token"),
+		"pending request": form.Get("pending"), "session cookie": u.browserOf(ada).cookie("session"), "family": u.familyOf(got.AccessToken).ID,
+		"browser cookie": b.cookie("gatehouse_browser"), "device cookie": u.browserOf(ada).cookie("gatehouse_device"),
+	} {
+		u.sub(name, func(u *userDoor) {
+			if wrong == "" {
+				u.t.Fatal("there is none")
+			}
+			u.denied(r.exchange(wrong), badGrant("code_unknown"))
+		})
+	}
+	if !u.alive(got.AccessToken) {
+		t.Error("the tokens died")
+	}
+	u.gives(r.refresh(got.RefreshToken))
+}
+
+func TestT103WrongVerifiersAreCounted(t *testing.T) {
+	u := openUsers(t)
+	r := requestOf("pub")
+	for name, test := range map[string]struct {
+		failures int
+		redeems  bool
+	}{"four": {4, true}, "five": {5, false}} {
+		u.sub(name, func(u *userDoor) {
+			form := r.exchange(u.code(r, ada))
+			for range test.failures {
+				u.denied(with(form, "code_verifier", strings.Repeat("w", 43)), badGrant("code_verifier_wrong"))
+			}
+			if test.redeems {
+				u.gives(form)
+			} else {
+				u.denied(form, badGrant("code_verifier_wrong"))
+			}
+		})
+	}
+}

@@ -1,0 +1,276 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// What ends a user's tokens, and what the neighbours of the token endpoint say of them.
+
+// revoke asks for the end of a token.
+func (u *userDoor) revoke(r request, token string, more ...string) answer {
+	u.t.Helper()
+	u.decisions(u.t)
+	return u.ask(u.t, "/oauth/revoke", with(r.refresh(""), append([]string{"token", token, "grant_type", "", "refresh_token", ""}, more...)...).Encode())
+}
+
+func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
+	u := openUsers(t, append(onDiskPeople, passwordRefresh...)...)
+	r, pub := requestOf("conf"), requestOf("pub")
+	for name, test := range map[string]struct {
+		r    request
+		pick func(first, second tokens) string
+		more []string
+	}{
+		"access token":         {r, func(_, second tokens) string { return second.AccessToken }, nil},
+		"the one before":       {r, func(first, _ tokens) string { return first.AccessToken }, nil},
+		"refresh token":        {r, func(_, second tokens) string { return second.RefreshToken }, nil},
+		"a used refresh token": {r, func(first, _ tokens) string { return first.RefreshToken }, nil},
+		"wrong hint": {r, func(_, second tokens) string { return second.RefreshToken },
+			[]string{"token_type_hint", "access_token"}},
+		"wrong hint, access token": {r, func(_, second tokens) string { return second.AccessToken },
+			[]string{"token_type_hint", "refresh_token"}},
+		"unknown hint":                  {r, func(_, second tokens) string { return second.RefreshToken }, []string{"token_type_hint", "x"}},
+		"public client, access token":   {pub, func(_, second tokens) string { return second.AccessToken }, nil},
+		"public client's refresh token": {pub, func(_, second tokens) string { return second.RefreshToken }, nil},
+	} {
+		u.sub(name, func(u *userDoor) {
+			first, bystander := u.userTokens(test.r, ada), u.userTokens(test.r, ada)
+			second := u.gives(test.r.refresh(first.RefreshToken))
+			if !u.alive(second.AccessToken) {
+				u.t.Fatal("a fresh token is dead")
+			}
+			u.revoked(u.t, u.revoke(test.r, test.pick(first, second), test.more...), true)
+			u.gone(first.AccessToken, second.AccessToken)
+			u.denied(test.r.refresh(second.RefreshToken), badGrant("refresh_token_revoked"))
+			u.revoked(u.t, u.revoke(test.r, second.AccessToken), false)
+			u.revoked(u.t, u.revoke(test.r, second.RefreshToken), false)
+			if !u.alive(bystander.AccessToken) {
+				u.t.Error("another family died")
+			}
+		})
+	}
+	got := u.userTokens(r, ada)
+	byPassword := u.gives(nobodysClient.asPassword(ada, peoplePassword))
+	notYours := outcome{403, "unauthorized_client", "token_of_another_client", "You are not authorized to revoke this token", false}
+	for name, token := range map[string]string{
+		"access token": got.AccessToken, "refresh token": got.RefreshToken,
+		"access token without a client": byPassword.AccessToken, "refresh token without a client": byPassword.RefreshToken,
+	} {
+		u.sub("another client's "+name, func(u *userDoor) {
+			u.hold(u.t, u.revoke(requestOf("other"), token), notYours)
+			u.hold(u.t, u.revoke(pub, token), notYours)
+			u.hold(u.t, u.revoke(r, token, "client_secret", "wrong"), badClient("client_authentication_failed"))
+			u.hold(u.t, u.revoke(r, token, "client_secret", "", "client_id", ""), badClient("client_credentials_missing"))
+		})
+	}
+	u.sub("unknown", func(u *userDoor) {
+		code := u.code(r, ada)
+		for _, token := range []string{"x", code, got.RefreshToken[1:], got.RefreshToken + "x", strings.ToLower(got.RefreshToken), u.browserOf(ada).cookie("session")} {
+			u.revoked(u.t, u.revoke(r, token), false)
+		}
+		u.gives(r.exchange(code))
+	})
+	if !u.alive(got.AccessToken) || !u.alive(byPassword.AccessToken) {
+		t.Error("a token died")
+	}
+	u.sub("store down", func(u *userDoor) {
+		if err := u.app().engine.store.Close(); err != nil {
+			u.t.Fatal(err)
+		}
+		for _, token := range []string{got.AccessToken, got.RefreshToken} {
+			u.hold(u.t, u.revoke(r, token), unavailable("store_unavailable"))
+		}
+	})
+}
+
+// TestT96WhatEndsEverythingOfAUser: signing out, a new password, an operator's word. Sign-out leaves other browsers and
+// what an admin has created; the rest leaves nothing.
+func TestT96WhatEndsEverythingOfAUser(t *testing.T) {
+	u := openUsers(t, append(onDiskPeople, passwordRefresh...)...)
+	r := requestOf("conf")
+	admin := u.userTokens(r, ada).AccessToken
+	page := func(path, field string) func(*userDoor, *browser, string) {
+		return func(u *userDoor, b *browser, _ string) {
+			action, fields := formIn(u.t, b.open(path))
+			fields.Del("application")
+			fields.Del("session")
+			if field != "" {
+				fields.Set(field, "1")
+			}
+			if p := b.send(action, fields); p.status != http.StatusSeeOther {
+				u.t.Fatalf("%d %s", p.status, p.body)
+			}
+		}
+	}
+	for name, test := range map[string]struct {
+		end          func(u *userDoor, b *browser, id string)
+		othersRemain bool // other browsers' sessions, and what an admin created
+	}{
+		"sign-out":            {page("/oauth/logout", ""), true},
+		"sign out everywhere": {page("/oauth/account", "everywhere"), false},
+		"password": {func(u *userDoor, _ *browser, id string) {
+			if err := u.app().registry.SetPassword(u.t.Context(), id, tokenissuer.NewSecret("another "+peoplePassword)); err != nil {
+				u.t.Fatal(err)
+			}
+		}, false},
+		"operator": {func(u *userDoor, _ *browser, id string) {
+			u.must(http.StatusNoContent, "POST", "/oauth/revocations", `{"user":"`+id+`"}`)
+		}, false},
+	} {
+		u.sub(name, func(u *userDoor) {
+			email := strings.ReplaceAll(name, " ", "-") + "@acme.example"
+			id := u.addUser(email, "acme", tokenissuer.RoleGroupManager)
+			b, elsewhere := u.browser(), u.browser()
+			b.gatehouse, elsewhere.gatehouse = u.gatehouse, u.gatehouse
+			code := b.authorize(r, email).location().Query().Get("code")
+			elsewhere.authorize(r, email)
+			byCode, other := u.gives(r.exchange(code)), u.userTokens(requestOf("other"), email)
+			byPassword, byAdmin := u.gives(nobodysClient.asPassword(email, peoplePassword)), u.createdByAdmin(admin, id)
+			unused := u.code(r, email)
+			session := b.cookie("accessToken")
+			cookie := b.cookie("session")
+			u.remember("session cookie", cookie, elsewhere.cookie("session"))
+			u.remember("access token", session, elsewhere.cookie("accessToken"))
+
+			test.end(u, b, id)
+
+			u.gone(byCode.AccessToken, other.AccessToken, byPassword.AccessToken, session)
+			u.denied(r.refresh(byCode.RefreshToken), badGrant("refresh_token_revoked"))
+			u.denied(requestOf("other").refresh(other.RefreshToken), badGrant("refresh_token_revoked"))
+			u.denied(nobodysClient.refreshAlone(byPassword.RefreshToken), badGrant("refresh_token_revoked"))
+			u.denied(r.exchange(unused), badGrant("code_expired"))
+			// The old cookie opens nothing, even if the browser kept it.
+			if a := u.send(u.t, "GET", "/oauth/account", "", "Cookie", "session="+cookie); a.status != http.StatusSeeOther {
+				u.t.Errorf("the account page with the old cookie: %d", a.status)
+			}
+			if p := elsewhere.open("/oauth/account"); (p.status == http.StatusOK) != test.othersRemain {
+				u.t.Errorf("another browser: %d", p.status)
+			}
+			if u.alive(byAdmin.AccessToken) != test.othersRemain {
+				u.t.Errorf("what an admin created is alive: %t", !test.othersRemain)
+			}
+			if test.othersRemain {
+				u.gives(r.refresh(byAdmin.RefreshToken))
+			} else {
+				u.denied(r.refresh(byAdmin.RefreshToken), badGrant("refresh_token_revoked"))
+			}
+		})
+	}
+	if !u.alive(admin) {
+		t.Error("another user's token died")
+	}
+}
+
+func TestT106IntrospectionOfUserTokens(t *testing.T) {
+	now := stoppedClock(t)
+	u := openUsers(t)
+	r, other := requestOf("conf"), requestOf("other")
+	ask := func(u *userDoor, r request, token string, more ...string) map[string]any {
+		u.t.Helper()
+		u.decisions(u.t)
+		a := u.ask(u.t, "/oauth/introspect", with(r.refresh(""), append([]string{"token", token, "grant_type", "", "refresh_token", ""}, more...)...).Encode())
+		u.hold(u.t, a, granted())
+		var body map[string]any
+		if err := json.Unmarshal([]byte(a.body), &body); err != nil {
+			u.t.Fatal(err)
+		}
+		return body
+	}
+	inactive := func(u *userDoor, r request, tokens ...string) {
+		u.t.Helper()
+		for _, token := range tokens {
+			if body := ask(u, r, token); len(body) != 1 || body["active"] != false {
+				u.t.Errorf("%v, want inactive", body)
+			}
+		}
+	}
+	u.sub("active", func(u *userDoor) {
+		got := u.userTokens(r, ada)
+		claim := claims(u.t, got.AccessToken)
+		for _, hint := range []string{"", "access_token", "refresh_token", "x"} {
+			body := ask(u, r, got.AccessToken, "token_type_hint", hint)
+			want := maps.Clone(claim)
+			for _, absent := range []string{"sid", "org", "role", "auth_time"} {
+				delete(want, absent)
+			}
+			want["active"], want["token_type"], want["username"] = true, "Bearer", ada
+			if !maps.Equal(body, want) {
+				u.t.Errorf("access token, hint %q: %v, want %v", hint, body, want)
+			}
+			body = ask(u, r, got.RefreshToken, "token_type_hint", hint)
+			want = map[string]any{
+				"active": true, "scope": got.Scope, "client_id": "conf", "iat": float64(got.CreatedAt), "sub": "u-ada", "iss": u.url, "username": ada,
+			}
+			if !maps.Equal(body, want) {
+				u.t.Errorf("refresh token, hint %q: %v, want %v", hint, body, want)
+			}
+		}
+		if names := slices.Sorted(maps.Keys(ask(u, r, u.createdByAdmin(got.AccessToken, "u-grace").AccessToken))); len(names) != 11 {
+			u.t.Errorf("of a token created by an admin: %v", names)
+		}
+		inactive(u, other, got.AccessToken, got.RefreshToken)
+		bearer := u.ask(u.t, "/oauth/introspect", "token="+got.RefreshToken, "Authorization", "Bearer "+got.AccessToken)
+		if bearer.status != http.StatusOK || !strings.Contains(bearer.body, `"active":true`) {
+			u.t.Errorf("asked with the access token: %d %s", bearer.status, bearer.body)
+		}
+		self := u.ask(u.t, "/oauth/introspect", "token="+got.AccessToken, "Authorization", "Bearer "+got.AccessToken)
+		if self.status != http.StatusUnauthorized || !strings.Contains(self.header.Get("Www-Authenticate"), `error="invalid_token"`) {
+			u.t.Errorf("a token about itself: %d %s", self.status, self.body)
+		}
+		refresh := u.ask(u.t, "/oauth/introspect", "token="+got.AccessToken, "Authorization", "Bearer "+got.RefreshToken)
+		if refresh.status != http.StatusUnauthorized {
+			u.t.Errorf("asked with a refresh token: %d %s", refresh.status, refresh.body)
+		}
+	})
+	u.sub("a refresh token that was used", func(u *userDoor) {
+		first := u.userTokens(r, ada)
+		second := u.gives(r.refresh(first.RefreshToken))
+		inactive(u, r, first.RefreshToken)
+		if ask(u, r, second.RefreshToken)["active"] != true {
+			u.t.Error("the successor is inactive")
+		}
+	})
+	u.sub("unknown", func(u *userDoor) {
+		got, code := u.userTokens(r, ada), u.code(r, ada)
+		inactive(u, r, "x", code, got.RefreshToken[1:], got.AccessToken+"x", u.browserOf(ada).cookie("session"))
+		u.gives(r.exchange(code))
+	})
+	u.sub("revoked", func(u *userDoor) {
+		got := u.userTokens(r, ada)
+		u.revoked(u.t, u.revoke(r, got.AccessToken), true)
+		inactive(u, r, got.AccessToken, got.RefreshToken)
+	})
+	u.sub("of a user who was disabled", func(u *userDoor) {
+		id := u.addUser("disabled@acme.example", "acme", tokenissuer.RoleMember)
+		got := u.userTokens(r, "disabled@acme.example")
+		if err := u.app().registry.SetUserStatus(u.t.Context(), id, tokenissuer.UserDisabled); err != nil {
+			u.t.Fatal(err)
+		}
+		inactive(u, r, got.AccessToken, got.RefreshToken)
+	})
+	u.sub("expired", func(u *userDoor) {
+		got := u.userTokens(r, ada)
+		u.wait(now, 6*time.Hour+time.Minute)
+		inactive(u, r, got.AccessToken)
+		if ask(u, r, got.RefreshToken)["active"] != true {
+			u.t.Error("the refresh token is inactive")
+		}
+		u.wait(now, 30*24*time.Hour)
+		inactive(u, r, got.RefreshToken)
+	})
+	u.sub("public client", func(u *userDoor) {
+		pub := requestOf("pub")
+		got := u.userTokens(pub, ada)
+		u.decisions(u.t)
+		a := u.ask(u.t, "/oauth/introspect", with(pub.refresh(""), "token", got.AccessToken).Encode())
+		u.hold(u.t, a, badClient("client_is_public"))
+	})
+}

@@ -1,0 +1,214 @@
+package caddymodule
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Which grants give which tokens, at which paths, and what of them is stored.
+
+func TestT92WhoGetsARefreshToken(t *testing.T) {
+	plain := "client plain plain-SECRET {\n\t\t\tgrants authorization_code password client_credentials\n\t\t\tscopes public trusted refresh_token offline_access\n\t\t\tredirect_uris https://plain.example/cb\n\t\t}\n\t\tclient legacy"
+	u := openUsers(t, append(passwordRefresh, "client legacy", plain)...)
+	withScope := func(id, scope string) request {
+		r := requestOf(id)
+		r.scope = scope
+		if id == "plain" {
+			r.redirectURI, r.secret = "https://plain.example/cb", "plain-"+confSecret
+		}
+		return r
+	}
+	admin := u.userTokens(requestOf("legacy"), ada).AccessToken
+	byCode := func(id, scope string) func(*userDoor) tokens {
+		return func(u *userDoor) tokens { return u.userTokens(withScope(id, scope), ada) }
+	}
+	byPassword := func(id, scope string) func(*userDoor) tokens {
+		return func(u *userDoor) tokens { return u.gives(withScope(id, scope).asPassword(ada, peoplePassword)) }
+	}
+	for name, test := range map[string]struct {
+		obtain  func(*userDoor) tokens
+		refresh bool
+	}{
+		"code, the client may use one":                    {byCode("conf", "public"), true},
+		"code, public client":                             {byCode("pub", "public"), true},
+		"code, the scope asks":                            {byCode("plain", "public refresh_token"), true},
+		"code, the scope asks by its alias":               {byCode("plain", "offline_access public"), true},
+		"code, neither":                                   {byCode("plain", "public trusted"), false},
+		"code, legacy":                                    {byCode("legacy", "public"), false},
+		"password switched on, the client may use one":    {byPassword("conf", "public"), true},
+		"password switched on, the scope asks":            {byPassword("plain", "public refresh_token"), true},
+		"password switched on, neither":                   {byPassword("plain", "public"), false},
+		"password switched on, no client":                 {func(u *userDoor) tokens { return u.gives(nobodysClient.asPassword(ada, peoplePassword)) }, true},
+		"created by an admin, whatever the client may do": {func(u *userDoor) tokens { return u.createdByAdmin(admin, "u-grace") }, true},
+	} {
+		u.sub(name, func(u *userDoor) {
+			if got := test.obtain(u); (got.RefreshToken != "") != test.refresh {
+				u.t.Errorf("a refresh token: %t, want %t", got.RefreshToken != "", test.refresh)
+			}
+		})
+	}
+	// One that the scope asked for can be used, though the client is not registered for the grant.
+	r := withScope("plain", "public refresh_token")
+	u.gives(r.refresh(u.userTokens(r, ada).RefreshToken))
+	for _, scope := range []string{"", "public"} {
+		a := u.ask(t, "/oauth/token", with(r.refresh(""), "grant_type", "client_credentials", "scope", scope).Encode())
+		issued(t, a) // with exactly the members of a server token
+	}
+}
+
+// TestT101SuccessBodyOfEveryGrant: tokensIn holds each to the order of its members and to its claims.
+func TestT101SuccessBodyOfEveryGrant(t *testing.T) {
+	stoppedClock(t)
+	u := openUsers(t, passwordRefresh...)
+	r := requestOf("conf")
+	byCode := u.userTokens(r, ada)
+	for name, test := range map[string]struct {
+		form     url.Values
+		lifetime int
+	}{
+		"authorization_code": {r.exchange(u.code(r, ada)), 21600}, "refresh_token": {r.refresh(byCode.RefreshToken), 21600},
+		"password": {r.asPassword(ada, peoplePassword), 2419200},
+	} {
+		u.sub(name, func(u *userDoor) {
+			want := `","token_type":"Bearer","expires_in":` + strconv.Itoa(test.lifetime) + `,"refresh_token":"`
+			end := `","scope":"trusted public","created_at":` + strconv.FormatInt(clock().Unix(), 10) + "}"
+			a := u.ask(u.t, "/oauth/token", test.form.Encode())
+			u.holdUnaudited(u.t, a, granted())
+			u.tokensIn(a)
+			if !strings.Contains(a.body, want) || !strings.HasSuffix(strings.TrimSpace(a.body), end) {
+				u.t.Errorf("the body lacks %s or %s", want, end)
+			}
+		})
+	}
+}
+
+// TestT102RefusalsOfUserGrants: denied holds each body to its two members and the contract's texts.
+func TestT102RefusalsOfUserGrants(t *testing.T) {
+	u := openUsers(t)
+	r := requestOf("conf")
+	for name, grant := range map[string]url.Values{
+		"authorization_code": with(r.exchange("x"), "state", "s"), "refresh_token": with(r.refresh("x"), "state", "s"),
+		"password": with(r.asPassword("x@acme.example", wrongPassword), "state", "s"),
+	} {
+		u.sub(name, func(u *userDoor) {
+			u.denied(grant, badGrant(""))
+			u.denied(with(grant, "client_secret", "wrong"), badClient("client_authentication_failed"))
+			for _, parameter := range []string{"code", "refresh_token", "password"} {
+				if grant.Has(parameter) {
+					u.denied(with(grant, parameter, ""), missing(parameter))
+				}
+			}
+			u.decisions(u.t)
+			a := u.ask(u.t, "/oauth/token", with(grant, "client_id", "", "client_secret", "").Encode(), basic("conf:wrong")...)
+			u.hold(u.t, a, badBasic("client_authentication_failed"))
+		})
+	}
+}
+
+// TestTokenAliasServesTwoGrants: the second path is the same endpoint, but for the grants that it leaves out; those use
+// nothing up.
+func TestTokenAliasServesTwoGrants(t *testing.T) {
+	const alias = "/legacy/token"
+	u := openUsers(t, append(passwordRefresh, "\toauth_server\n", "\toauth_server {\n\t\ttoken_alias "+alias+"\n\t}\n")...)
+	r := requestOf("conf")
+	got := u.gives(r.asPassword(ada, peoplePassword), alias)
+	got = u.gives(r.refresh(got.RefreshToken), alias)
+	u.gives(r.refresh(got.RefreshToken))
+	u.gives(nobodysClient.refreshAlone(u.gives(nobodysClient.asPassword(ada, peoplePassword), alias).RefreshToken), alias)
+
+	code := u.code(r, ada)
+	elsewhere := outcome{status: 400, code: "unsupported_grant_type", reason: "grant_type_not_at_alias"}
+	u.denied(r.exchange(code), elsewhere, alias)
+	u.denied(with(r.refresh(""), "grant_type", "client_credentials"), elsewhere, alias)
+	u.denied(with(r.refresh("x"), "grant_type", "nonsense"), outcome{status: 400, code: "unsupported_grant_type"}, alias)
+	u.denied(with(r.refresh("x"), "grant_type", ""), missing("grant_type"), alias)
+	u.denied(r.refresh("x"), badGrant("refresh_token_unknown"), alias)
+	u.denied(r.asPassword(ada, wrongPassword), badGrant("sign_in_failed"), alias)
+	u.denied(with(r.refresh("x"), "client_secret", "wrong"), badClient("client_authentication_failed"), alias)
+	u.gives(r.exchange(code))
+}
+
+// TestT94NoCredentialIsStored runs every flow on a store in a file, and then looks for every credential in all that the
+// process wrote: database, write-ahead log, Caddy's own files, log.
+func TestT94NoCredentialIsStored(t *testing.T) {
+	u := openUsers(t, append(onDiskPeople, passwordRefresh...)...)
+	for _, id := range []string{"conf", "pub", "nat", "legacy", "first"} {
+		r := requestOf(id)
+		form := r.exchange(u.code(r, ada))
+		got := u.gives(form)
+		if got.RefreshToken != "" {
+			got = u.gives(r.refresh(got.RefreshToken))
+			u.gives(r.refresh(got.RefreshToken))
+		}
+		u.code(r, ada) // and one that nobody redeems
+		u.remember("code verifier", r.verifier)
+		u.remember("client secret", r.secret)
+		if id == "conf" || id == "pub" {
+			u.revoked(t, u.revoke(r, got.AccessToken), true)
+			u.denied(form, badGrant("code_replayed"))
+		}
+	}
+	conf := requestOf("conf")
+	member := u.addUser("member@acme.example", "acme", "member")
+	u.userTokens(conf, "member@acme.example")
+	u.gives(conf.asPassword(ada, peoplePassword))
+	u.gives(nobodysClient.asPassword(ada, peoplePassword))
+	u.denied(conf.asPassword(ada, wrongPassword), badGrant("sign_in_failed"))
+	u.remember("wrong password", wrongPassword)
+	created := u.createdByAdmin(u.userTokens(conf, ada).AccessToken, "u-grace")
+	u.gives(conf.refresh(created.RefreshToken))
+	const another = "another password of the member"
+	u.remember("new password", another)
+	u.must(http.StatusNoContent, "POST", "/oauth/users/"+member+"/password", `{"password":"`+another+`"}`)
+	for _, b := range u.browsers {
+		for _, name := range []string{"session", "accessToken", "gatehouse_browser", "gatehouse_device"} {
+			u.remember("cookie "+name, b.cookie(name))
+		}
+	}
+
+	searched := 0
+	err := filepath.WalkDir(filepath.Dir(u.logFile), func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		searched++
+		// The autosaved configuration holds what the test's Caddyfile says in plain text instead of naming a file.
+		if filepath.Base(path) != "autosave.json" {
+			u.noneIn(path, string(text))
+			u.noneEncodedIn(path, string(text))
+		}
+		return nil
+	})
+	if err != nil || searched < 4 {
+		t.Errorf("%d files, %v", searched, err)
+	}
+	if wal, err := os.ReadFile(u.database() + "-wal"); err != nil || !strings.Contains(string(wal), "u-ada") {
+		t.Errorf("the search would find nothing: %d bytes, %v", len(wal), err)
+	}
+}
+
+// noneEncodedIn looks for credentials in forms that a store may give them.
+func (u *userDoor) noneEncodedIn(place, text string) {
+	u.t.Helper()
+	for credential, what := range u.credentials {
+		for _, form := range []string{
+			hex.EncodeToString([]byte(credential)), base64.RawStdEncoding.EncodeToString([]byte(credential)),
+			base64.RawURLEncoding.EncodeToString([]byte(credential)), strings.ToLower(credential),
+		} {
+			if strings.Contains(text, form) {
+				u.t.Errorf("%s holds a credential, encoded: a %s", place, what)
+			}
+		}
+	}
+}

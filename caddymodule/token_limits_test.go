@@ -1,0 +1,206 @@
+package caddymodule
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// How often a password can be guessed: per account and per address, on the page and at the token endpoint together.
+
+// loginLimits makes people count failed sign-ins.
+func loginLimits(lines string) []string { return []string{"\t\t\tlogin off\n", lines} }
+
+// throttled is the answer to one guess too many.
+func throttled() outcome {
+	return outcome{
+		status: http.StatusTooManyRequests, code: "temporarily_unavailable", reason: "sign_in_throttled",
+		text: "Too many failed attempts. Try again later.",
+	}
+}
+
+const wrongPassword = "wrong horse battery staple"
+
+// from is the door as another loopback address enters it.
+func (u *userDoor) from(address string) *userDoor { return &userDoor{u.door.from(address), u.wallet} }
+
+// signInPage is the answer of the sign-in page to a guess.
+func (b *browser) signInPage(email, password string) page {
+	b.t.Helper()
+	r := requestOf("conf")
+	r.more = url.Values{"prompt": {"login"}}
+	p := b.open(r.path())
+	for p.header.Get("Location") != "" {
+		p = b.open(p.header.Get("Location"))
+	}
+	return b.signIn(p, email, password)
+}
+
+func TestT72OneCountForPageAndGrant(t *testing.T) {
+	now := stoppedClock(t)
+	u := openUsers(t, loginLimits("")...)
+	r := requestOf("conf")
+	guess := func(u *userDoor, email, password string, want outcome) {
+		u.t.Helper()
+		u.denied(r.asPassword(email, password), want)
+	}
+	u.sub("by the grant, then on the page", func(u *userDoor) {
+		for i := range 10 {
+			guess(u.from(fmt.Sprintf("127.0.0.%d", 2+i/5)), []string{ada, "ADA@acme.example", " ada@acme.example."}[i%3], wrongPassword, badGrant("sign_in_failed"))
+		}
+		guess(u, ada, peoplePassword, throttled())
+		guess(u.from("127.0.0.9"), "ADA@ACME.example.", peoplePassword, throttled())
+		for _, password := range []string{peoplePassword, wrongPassword} {
+			p := u.browserAt("127.0.0.8").signInPage("Ada@acme.example", password)
+			if p.status != http.StatusTooManyRequests || p.header.Get("Retry-After") == "" || !strings.Contains(p.body, `name="password"`) || len(p.header.Values("Set-Cookie")) > 0 {
+				u.t.Errorf("the page: %d %s", p.status, p.header)
+			}
+		}
+		u.gives(r.asPassword(maxim, peoplePassword)) // another account from the same address
+		u.wait(now, 61*time.Second)
+		u.gives(r.asPassword(ada, peoplePassword))
+	})
+	// The same with a smaller limit, so that it takes fewer hashes.
+	u.reload(peopleSite(loginLimits("\t\t\tlogin 3/1m per account\n")...))
+	u.sub("on the page, then by the grant", func(u *userDoor) {
+		b := u.browserAt("127.0.0.7")
+		for range 3 {
+			if p := b.signInPage("grace@acme.example", wrongPassword); p.status != http.StatusOK || p.header.Get("Location") != "" {
+				u.t.Fatalf("the page: %d %s", p.status, p.body)
+			}
+		}
+		guess(u, "grace@acme.example", peoplePassword, throttled())
+		u.wait(now, 61*time.Second)
+		u.userTokens(r, "grace@acme.example")
+	})
+	u.sub("success is no failure", func(u *userDoor) {
+		for range 2 {
+			guess(u, "ben@acme.example", wrongPassword, badGrant("sign_in_failed"))
+		}
+		for range 3 {
+			u.gives(r.asPassword("ben@acme.example", peoplePassword))
+		}
+		guess(u, "ben@acme.example", wrongPassword, badGrant("sign_in_failed"))
+		guess(u, "ben@acme.example", peoplePassword, throttled())
+	})
+	u.sub("an account that does not exist, and a reload", func(u *userDoor) {
+		for range 3 {
+			guess(u, "nobody@acme.example", wrongPassword, badGrant("sign_in_failed"))
+		}
+		guess(u, "nobody@acme.example", wrongPassword, throttled())
+		u.reload(peopleSite(loginLimits("\t\t\tlogin 3/1m per account\n")...) + "\n# another configuration\n")
+		guess(u, "nobody@acme.example", peoplePassword, throttled())
+	})
+}
+
+// TestT73GuessesAtOnce: an attempt is counted before it is judged, so a race lets no more through.
+func TestT73GuessesAtOnce(t *testing.T) {
+	u := openUsers(t, loginLimits("")...)
+	r := requestOf("conf")
+	admitted, throttles := 0, 0
+	for _, a := range u.atOnce(200, r.asPassword(ada, wrongPassword)) {
+		switch a.status {
+		case http.StatusBadRequest:
+			u.holdUnaudited(t, a, badGrant(""))
+			admitted++
+		case http.StatusTooManyRequests:
+			u.holdUnaudited(t, a, throttled())
+			throttles++
+		default: // no slot to hash in: it was not judged, and is not counted
+			u.holdUnaudited(t, a, outcome{status: http.StatusServiceUnavailable, code: "temporarily_unavailable", text: busy})
+		}
+	}
+	if admitted > 10 || throttles == 0 {
+		t.Errorf("%d guesses were judged, limit 10; %d were throttled", admitted, throttles)
+	}
+}
+
+// TestT74AndT75OneAddressManyAccounts: whoever tries one password on every account is stopped by the address, which no
+// header changes, and locks nobody out.
+func TestT74AndT75OneAddressManyAccounts(t *testing.T) {
+	u := openUsers(t, loginLimits("\t\t\tlogin 10/1m per account\n\t\t\tlogin 12/1m per ip\n")...)
+	r := requestOf("conf")
+	guess := func(i int, email string) answer {
+		forged := fmt.Sprintf("198.51.100.%d", i)
+		return u.ask(t, "/oauth/token", r.asPassword(email, wrongPassword).Encode(), "X-Forwarded-For", forged, "X-Real-IP", forged,
+			"Forwarded", "for="+forged, "True-Client-IP", forged)
+	}
+	accounts := []string{ada, maxim, "grace@acme.example", "ben@acme.example", "rita@rival.example", "nobody@acme.example"}
+	for i := range 12 {
+		u.decisions(t)
+		u.holdUnaudited(t, guess(i, accounts[i%len(accounts)]), badGrant(""))
+		if line := u.audited(); line["address"] != "127.0.0.1" {
+			t.Errorf("audited address %v", line["address"])
+		}
+	}
+	for i := range 6 {
+		u.decisions(t)
+		u.hold(t, guess(100+i, accounts[i]), throttled())
+	}
+	if p := u.browser().signInPage(ada, peoplePassword); p.status != http.StatusTooManyRequests {
+		t.Errorf("the page, from the same address: %d", p.status)
+	}
+	for _, email := range accounts[:5] {
+		u.from("127.0.0.2").gives(r.asPassword(email, peoplePassword))
+	}
+}
+
+// TestT76KnownDeviceIsNotLockedOut: somebody else's guesses lock an account for a while, but not the browser in which its
+// owner has signed in before. From outside a locked account gives no answer at all.
+func TestT76KnownDeviceIsNotLockedOut(t *testing.T) {
+	now := setClock(t)
+	u := openUsers(t, loginLimits("\t\t\tlogin 3/1m per account\n\t\t\tlogin 1000/1m per ip\n")...)
+	r := requestOf("conf")
+	known := u.browser()
+	known.authorize(r, ada)
+	other := u.browser()
+	other.authorize(r, maxim) // a device, but of another account
+	for range 3 {
+		u.from("127.0.0.9").denied(r.asPassword(ada, wrongPassword), badGrant("sign_in_failed"))
+	}
+	right, wrong := u.ask(t, "/oauth/token", r.asPassword(ada, peoplePassword).Encode()), u.ask(t, "/oauth/token", r.asPassword(ada, wrongPassword).Encode())
+	u.decisions(t)
+	u.holdUnaudited(t, right, throttled())
+	if right.status != wrong.status || right.body != wrong.body || right.header.Get("Retry-After") != wrong.header.Get("Retry-After") {
+		t.Errorf("the right password: %d %s, a wrong one: %d %s", right.status, right.body, wrong.status, wrong.body)
+	}
+	for name, b := range map[string]*browser{"a new one": u.browser(), "another account's": other} {
+		if p := b.signInPage(ada, peoplePassword); p.status != http.StatusTooManyRequests {
+			t.Errorf("device %s: %d", name, p.status)
+		}
+	}
+	if p := known.signInPage(ada, peoplePassword); p.header.Get("Location") == "" {
+		t.Errorf("the known device: %d %s", p.status, p.body)
+	}
+	// Its own count ends as well.
+	for range 3 {
+		if p := known.signInPage(ada, wrongPassword); p.status != http.StatusOK {
+			t.Errorf("the known device's guess: %d", p.status)
+		}
+	}
+	if p := known.signInPage(ada, peoplePassword); p.status != http.StatusTooManyRequests {
+		t.Errorf("after its own guesses the known device: %d", p.status)
+	}
+	// A device cookie that was made up is none.
+	stranger := u.browser()
+	stranger.authorize(r, "ben@acme.example")
+	site, _ := url.Parse(u.url)
+	device := known.cookie("gatehouse_device")
+	stranger.jar.SetCookies(site, []*http.Cookie{{Name: "gatehouse_device", Value: device[:len(device)-1], Path: "/"}})
+	if p := stranger.signInPage(ada, peoplePassword); p.status != http.StatusTooManyRequests {
+		t.Errorf("a forged device: %d", p.status)
+	}
+	// It is a delay, and an operator's lock is not.
+	u.wait(now, 61*time.Second)
+	u.gives(r.asPassword(ada, peoplePassword))
+	id := u.addUser("locked@acme.example", "acme", tokenissuer.RoleMember)
+	if err := u.app().registry.SetUserStatus(t.Context(), id, tokenissuer.UserLocked); err != nil {
+		t.Fatal(err)
+	}
+	u.denied(r.asPassword("locked@acme.example", peoplePassword), badGrant("sign_in_failed"))
+}

@@ -1,0 +1,342 @@
+package caddymodule
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/crypto/argon2"
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// The password grant, row by row. Its limits stand in token_limits_test.go.
+
+// nobodysClient is the request of a password grant without a client.
+var nobodysClient = request{scope: "trusted public"}
+
+func TestT69PasswordGivesATokenForFourWeeks(t *testing.T) {
+	u := openUsers(t)
+	r := requestOf("conf")
+	for _, e := range encodings {
+		for _, name := range []string{"email", "username"} {
+			u.sub(e.name+", "+name, func(u *userDoor) {
+				body, contentType := e.body("grant_type", "password", name, ada, "password", peoplePassword, "scope", "trusted public",
+					"client_id", "conf", "client_secret", confSecret)
+				u.decisions(u.t)
+				a := u.ask(u.t, "/oauth/token", body, "Content-Type", contentType)
+				u.hold(u.t, a, granted())
+				got := u.tokensIn(a)
+				if got.ExpiresIn != 2419200 || got.RefreshToken != "" || got.Scope != "trusted public" || !u.alive(got.AccessToken) {
+					u.t.Errorf("expires_in %d, a refresh token: %t, scope %q", got.ExpiresIn, got.RefreshToken != "", got.Scope)
+				}
+				if claim := claims(u.t, got.AccessToken); claim["sub"] != "u-ada" || claim["client_id"] != "conf" || claim["auth_time"] == nil {
+					u.t.Errorf("claims %v", claim)
+				}
+			})
+		}
+	}
+	both := with(r.asPassword(ada, peoplePassword), "username", ada)
+	u.gives(both)
+	got := u.gives(nobodysClient.asPassword(ada, peoplePassword))
+	if claim := claims(t, got.AccessToken); claim["client_id"] != tokenissuer.OwnClientID || claim["sub"] != "u-ada" || !u.alive(got.AccessToken) {
+		t.Errorf("without a client: %v", claim)
+	}
+}
+
+// TestT70EveryRefusedSignInLooksTheSame: status, body and headers say nothing about the account.
+func TestT70EveryRefusedSignInLooksTheSame(t *testing.T) {
+	u := openUsers(t)
+	registry := u.app().registry
+	for email, status := range map[string]tokenissuer.UserStatus{"disabled@acme.example": tokenissuer.UserDisabled, "locked@acme.example": tokenissuer.UserLocked} {
+		if err := registry.SetUserStatus(t.Context(), u.addUser(email, "acme", tokenissuer.RoleMember), status); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := registry.AddUser(t.Context(), tokenissuer.User{Email: "invited@acme.example", Organisation: "acme"}, tokenissuer.Secret{}); err != nil {
+		t.Fatal(err)
+	}
+	removed := u.addUser("removed@acme.example", "acme", tokenissuer.RoleMember)
+	if err := registry.RemoveUser(t.Context(), removed); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []request{requestOf("conf"), nobodysClient} {
+		var first answer
+		for _, test := range []struct{ name, email, password string }{
+			{"wrong password", ada, "wrong horse battery staple"}, {"unknown", "nobody@acme.example", peoplePassword},
+			{"disabled", "disabled@acme.example", peoplePassword}, {"locked", "locked@acme.example", peoplePassword},
+			{"invited", "invited@acme.example", peoplePassword}, {"invited, short password", "invited@acme.example", "x"},
+			{"removed", "removed@acme.example", peoplePassword}, {"no address", "nobody", peoplePassword},
+			{"several @", "ada@acme.example@acme.example", peoplePassword}, {"user id", "u-ada", peoplePassword},
+			{"other case of the password", ada, strings.ToUpper(peoplePassword)}, {"space behind the password", ada, peoplePassword + " "},
+		} {
+			u.sub(test.name, func(u *userDoor) {
+				u.decisions(u.t)
+				a := u.ask(u.t, "/oauth/token", r.asPassword(test.email, test.password).Encode())
+				u.hold(u.t, a, badGrant("sign_in_failed"))
+				a.header.Del("Date")
+				if first.status == 0 {
+					first = a
+				}
+				if a.body != first.body || len(a.header) != len(first.header) {
+					u.t.Errorf("answered %s %v, and another %s %v", a.body, a.header, first.body, first.header)
+				}
+				for name := range first.header {
+					if a.header.Get(name) != first.header.Get(name) {
+						u.t.Errorf("%s: %q, and another %q", name, a.header.Get(name), first.header.Get(name))
+					}
+				}
+			})
+		}
+	}
+	u.gives(requestOf("conf").asPassword(ada, peoplePassword))
+}
+
+func TestT71AddressHasOneCanonicalForm(t *testing.T) {
+	u := openUsers(t)
+	for _, email := range []string{"kim@acme.example", "zo\u00eb@acme.example", "ivy+tag@acme.example"} {
+		u.addUser(email, "acme", tokenissuer.RoleMember)
+	}
+	r := requestOf("conf")
+	for name, test := range map[string]struct {
+		typed string
+		same  bool
+	}{
+		"upper case": {"KIM@ACME.EXAMPLE", true}, "trailing dot": {"kim@acme.example.", true}, "spaces": {" kim@acme.example ", true},
+		"Kelvin sign": {"\u212aim@acme.example", true}, "NFD": {"zoe\u0308@acme.example", true}, "NFC": {"zo\u00eb@acme.example", true},
+		"full width": {"\uff4bim@acme.example", true}, "tag": {"ivy+tag@acme.example", true},
+		"dotless i": {"k\u0131m@acme.example", false}, "without the tag": {"ivy@acme.example", false}, "another tag": {"kim+tag@acme.example", false},
+		"without the diaeresis": {"zoe@acme.example", false}, "zero width": {"kim\u200b@acme.example", false},
+	} {
+		u.sub(name, func(u *userDoor) {
+			if form := r.asPassword(test.typed, peoplePassword); test.same {
+				u.gives(form)
+			} else {
+				u.denied(form, badGrant("sign_in_failed"))
+			}
+		})
+	}
+}
+
+func TestT77PasswordsThatAreNotHashed(t *testing.T) {
+	u := openUsers(t)
+	r := requestOf("conf")
+	long := strings.Repeat("p", 72)
+	hash, err := bcrypt.GenerateFromPassword([]byte(long), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.remember("password", long)
+	id := u.addUser("long@acme.example", "acme", tokenissuer.RoleMember)
+	if err := u.app().registry.SetPasswordHash(t.Context(), id, tokenissuer.NewSecret(string(hash))); err != nil {
+		t.Fatal(err)
+	}
+	u.sub("1 MiB", func(u *userDoor) {
+		a := u.ask(u.t, "/oauth/token", r.asPassword(ada, strings.Repeat("p", 1<<20)).Encode())
+		if a.status != http.StatusRequestEntityTooLarge {
+			u.t.Errorf("status %d", a.status)
+		}
+	})
+	u.denied(r.asPassword(ada, strings.Repeat("p", 1025)), malformed("password_unusable"))
+	u.denied(r.asPassword(ada, strings.Repeat("p", 1024)), badGrant("sign_in_failed"))
+	u.denied(r.asPassword(ada, "pass\x00word"), malformed("parameter_value_invalid"))
+	u.denied(r.asPassword(ada, peoplePassword+"\x00"), malformed("parameter_value_invalid"))
+	u.denied(with(r.asPassword(ada, "x"), "password", ""), missing("password"))
+	u.denied(with(r.asPassword(ada, "x"), "email", ""), missing("email"))
+	// bcrypt reads 72 bytes: what is longer is another password all the same.
+	u.denied(r.asPassword("long@acme.example", long+"p"), badGrant("sign_in_failed"))
+	u.denied(r.asPassword("long@acme.example", long[:71]), badGrant("sign_in_failed"))
+	u.gives(r.asPassword("long@acme.example", long))
+}
+
+// TestT78SignInsAtOnce: hashing takes 20 MiB and a processor, so only so many run beside each other. The others wait a
+// moment and are told to come back; the gate goes on.
+func TestT78SignInsAtOnce(t *testing.T) {
+	before := runtime.GOMAXPROCS(2) // and no more slots than that
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+	slow, err := bcrypt.GenerateFromPassword([]byte(peoplePassword), 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := openUsers(t, "user u-max {\n\t\t\temail max@acme.example\n\t\t\tpassword HASH", "user u-max {\n\t\t\temail max@acme.example\n\t\t\tpassword "+string(slow))
+	r := requestOf("conf")
+	token := u.userTokens(r, ada).AccessToken
+	flood, done := context.WithCancel(t.Context())
+	var gate sync.WaitGroup
+	gate.Go(func() {
+		for passed := 0; flood.Err() == nil || passed == 0; passed++ {
+			if a := u.send(t, "GET", "/api/x", "", "Authorization", "Bearer "+token); a.status != http.StatusOK {
+				t.Errorf("the gate: %d", a.status)
+				return
+			}
+		}
+	})
+	kinds := make(map[int]int)
+	for _, a := range u.atOnce(120, r.asPassword(maxim, peoplePassword)) {
+		kinds[a.status]++
+		switch a.status {
+		case http.StatusOK:
+			u.tokensIn(a)
+		default:
+			u.holdUnaudited(t, a, outcome{status: http.StatusServiceUnavailable, code: "temporarily_unavailable", text: busy})
+		}
+	}
+	done()
+	gate.Wait()
+	u.upstream.seen()
+	if kinds[http.StatusOK] == 0 || kinds[http.StatusServiceUnavailable] == 0 {
+		t.Errorf("answers by status: %v", kinds)
+	}
+	u.gives(r.asPassword(maxim, peoplePassword)) // a moment later
+}
+
+const busy = "The service is temporarily unable to handle the request. Try again later."
+
+// TestT79CheapHashesAreReplaced: what a password is stored under becomes current when it is next proved. Nothing else of
+// the user changes.
+func TestT79CheapHashesAreReplaced(t *testing.T) {
+	u := openUsers(t, passwordRefresh...)
+	r := requestOf("conf")
+	current := tokenissuer.PasswordScheme(tokenissuer.NewSecret(peopleHash()))
+	old, err := bcrypt.GenerateFromPassword([]byte(peoplePassword), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, hash := range map[string]string{"bcrypt": string(old), "weak argon2id": weakHash()} {
+		u.sub(name, func(u *userDoor) {
+			email := strings.ReplaceAll(name, " ", "-") + "@acme.example"
+			id := u.addUser(email, "acme", tokenissuer.RoleMember)
+			stored := func() *tokenissuer.User {
+				user, err := u.app().registry.User(u.t.Context(), id)
+				if err != nil {
+					u.t.Fatal(err)
+				}
+				return user
+			}
+			if err := u.app().registry.SetPasswordHash(u.t.Context(), id, tokenissuer.NewSecret(hash)); err != nil {
+				u.t.Fatal(err)
+			}
+			u.denied(r.asPassword(email, "wrong horse battery staple"), badGrant("sign_in_failed"))
+			if stored().PasswordHash.Reveal() != hash {
+				u.t.Error("a wrong password replaced the hash")
+			}
+			version := stored().Version
+			first := u.gives(r.asPassword(email, peoplePassword))
+			if user := stored(); tokenissuer.PasswordScheme(user.PasswordHash) != current || user.Version != version {
+				u.t.Errorf("scheme %s, version %s, was %s", tokenissuer.PasswordScheme(user.PasswordHash), user.Version, version)
+			}
+			replaced := stored().PasswordHash
+			u.gives(r.asPassword(email, peoplePassword))
+			if stored().PasswordHash.Reveal() != replaced.Reveal() {
+				u.t.Error("a current hash was replaced")
+			}
+			if !u.alive(first.AccessToken) {
+				u.t.Error("the new hash ended a token")
+			}
+			u.gives(r.refresh(first.RefreshToken))
+		})
+	}
+	// The sign-in page does as much.
+	id := u.addUser("page@acme.example", "acme", tokenissuer.RoleMember)
+	if err := u.app().registry.SetPasswordHash(t.Context(), id, tokenissuer.NewSecret(string(old))); err != nil {
+		t.Fatal(err)
+	}
+	u.userTokens(r, "page@acme.example")
+	if user, err := u.app().registry.User(t.Context(), id); err != nil || tokenissuer.PasswordScheme(user.PasswordHash) != current {
+		t.Errorf("after signing in on the page: %v", err)
+	}
+}
+
+// weakHash is an argon2id hash of peoplePassword that costs next to nothing.
+func weakHash() string {
+	salt := []byte("0123456789abcdef")
+	encode := base64.RawStdEncoding.EncodeToString
+	return "$argon2id$v=19$m=64,t=1,p=1$" + encode(salt) + "$" + encode(argon2.IDKey([]byte(peoplePassword), salt, 1, 64, 1, 32))
+}
+
+func TestT104WhoMayUseThePasswordGrant(t *testing.T) {
+	u := openUsers(t)
+	r := requestOf("conf")
+	good := r.asPassword(ada, peoplePassword)
+	if got := u.gives(good); got.RefreshToken != "" {
+		t.Error("a refresh token, though they are not switched on")
+	}
+	if got := u.gives(with(good, "scope", "trusted refresh_token")); got.RefreshToken != "" {
+		t.Error("a refresh token, because the scope asks for one")
+	}
+	u.denied(requestOf("legacy").asPassword(ada, peoplePassword), outcome{status: 400, code: "unauthorized_client", reason: "grant_not_allowed"})
+	u.denied(requestOf("pub").asPassword(ada, peoplePassword), outcome{status: 400, code: "unauthorized_client", reason: "grant_not_allowed"})
+	u.denied(with(good, "username", maxim), malformed("email_is_not_username"))
+	u.denied(with(good, "client_secret", "wrong"), badClient("client_authentication_failed"))
+	u.denied(with(good, "client_id", "nobody"), badClient("client_authentication_failed"))
+	u.denied(with(good, "client_secret", ""), badClient("client_authentication_failed"))
+	u.denied(with(good, "client_id", ""), badClient(""))
+	u.denied(with(good, "client_id", tokenissuer.OwnClientID, "client_secret", ""), badClient("client_authentication_failed"))
+	u.denied(with(good, "client_id", tokenissuer.OwnClientID), badClient("client_authentication_failed"))
+	// The client proves itself before the password is looked at.
+	u.denied(with(good, "client_secret", "wrong", "password", "wrong"), badClient("client_authentication_failed"))
+	u.reload(peopleSite("\t\tpassword_grant\n", ""))
+	off := outcome{status: 400, code: "unsupported_grant_type", reason: "grant_type_unknown"}
+	u.denied(good, off)
+	u.denied(nobodysClient.asPassword(ada, peoplePassword), off)
+	u.denied(with(good, "client_secret", "wrong"), off)
+}
+
+func TestT105ScopesOfThePasswordGrant(t *testing.T) {
+	u := openUsers(t)
+	for name, test := range map[string]struct {
+		r            request
+		asked, scope string // no scope: refused
+	}{
+		"absent": {requestOf("conf"), "", "public"}, "blank": {requestOf("conf"), " ", "public"},
+		"all":            {requestOf("conf"), "orders.read trusted public", "orders.read trusted public"},
+		"duplicates":     {requestOf("conf"), "public trusted public", "public trusted"},
+		"unknown":        {requestOf("conf"), "public nonsense", ""},
+		"beyond":         {requestOf("other"), "orders.read", ""},
+		"beyond, mixed":  {requestOf("other"), "public orders.read", ""},
+		"no client":      {nobodysClient, "", "public"},
+		"no client, all": {nobodysClient, "trusted orders.read", "trusted orders.read"},
+		"no client, a scope that only clients have": {nobodysClient, "refresh_token", ""},
+	} {
+		u.sub(name, func(u *userDoor) {
+			test.r.scope = test.asked
+			form := test.r.asPassword(ada, peoplePassword)
+			if test.scope == "" {
+				u.denied(form, badScope())
+				return
+			}
+			if got := u.gives(form); got.Scope != test.scope {
+				u.t.Errorf("scope %q, want %q", got.Scope, test.scope)
+			}
+		})
+	}
+	u.gives(with(requestOf("conf").asPassword(ada, peoplePassword), "scope", ""))
+}
+
+// TestT92WithoutAClient: who signs in without a client refreshes without one, and nobody else refreshes that.
+func TestT92WithoutAClient(t *testing.T) {
+	u := openUsers(t, passwordRefresh...)
+	first := u.gives(nobodysClient.asPassword(ada, peoplePassword))
+	second := u.gives(nobodysClient.refreshAlone(first.RefreshToken))
+	if second.ExpiresIn != 2419200 || claims(t, second.AccessToken)["client_id"] != tokenissuer.OwnClientID {
+		t.Errorf("expires_in %d, claims %v", second.ExpiresIn, claims(t, second.AccessToken))
+	}
+	for _, id := range []string{"conf", "other", "pub"} {
+		u.denied(requestOf(id).refresh(second.RefreshToken), badGrant("refresh_token_of_another_client"))
+	}
+	u.denied(with(requestOf("conf").refresh(second.RefreshToken), "client_secret", "wrong"), badClient("client_authentication_failed"))
+	u.denied(with(nobodysClient.refreshAlone(second.RefreshToken), "client_id", tokenissuer.OwnClientID), badClient("client_authentication_failed"))
+	u.denied(nobodysClient.refreshAlone(u.userTokens(requestOf("conf"), ada).RefreshToken), badClient("client_credentials_missing"))
+	u.denied(nobodysClient.refreshAlone(u.userTokens(requestOf("pub"), ada).RefreshToken), badClient("client_credentials_missing"))
+	u.denied(nobodysClient.refreshAlone(second.RefreshToken[1:]), badClient("client_credentials_missing"))
+	u.denied(nobodysClient.refreshAlone(""), badClient("client_credentials_missing"))
+	third := u.gives(nobodysClient.refreshAlone(second.RefreshToken))
+	u.denied(nobodysClient.refreshAlone(first.RefreshToken), badGrant("refresh_token_reused"))
+	u.gone(first.AccessToken, second.AccessToken, third.AccessToken)
+	u.denied(nobodysClient.refreshAlone(third.RefreshToken), badGrant("refresh_token_revoked"))
+}

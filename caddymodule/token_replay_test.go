@@ -1,0 +1,290 @@
+package caddymodule
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// Credentials that are used twice: by a thief, by a race, by a client whose answer was lost, after a restart.
+
+// atOnce returns the answers to a form that is sent so many times at the same time.
+func (u *userDoor) atOnce(times int, form url.Values) []answer {
+	u.t.Helper()
+	answers := make([]answer, times)
+	var sending sync.WaitGroup
+	begin := make(chan struct{})
+	for i := range answers {
+		sending.Go(func() {
+			<-begin
+			answers[i] = u.ask(u.t, "/oauth/token", form.Encode())
+		})
+	}
+	close(begin)
+	sending.Wait()
+	return answers
+}
+
+func TestT49SecondRedemptionEndsTheFamily(t *testing.T) {
+	now := stoppedClock(t)
+	u := openUsers(t)
+	r := requestOf("conf")
+	for name, test := range map[string]struct {
+		later  time.Duration
+		change []string
+	}{
+		"at once": {}, "after 1 s": {later: time.Second}, "after 30 s": {later: 30 * time.Second},
+		"after 1 day":          {later: 24 * time.Hour},
+		"wrong verifier":       {change: []string{"code_verifier", strings.Repeat("w", 43)}},
+		"no verifier":          {change: []string{"code_verifier", ""}},
+		"wrong redirect URI":   {later: time.Second, change: []string{"redirect_uri", "https://client.example/other"}},
+		"neither of the two":   {change: []string{"redirect_uri", "", "code_verifier", ""}},
+		"after the code's end": {later: 61 * time.Second},
+	} {
+		u.sub(name, func(u *userDoor) {
+			form := r.exchange(u.code(r, ada))
+			got, bystander := u.gives(form), u.userTokens(r, ada)
+			refreshed := u.gives(r.refresh(got.RefreshToken))
+			u.wait(now, test.later)
+			u.denied(with(form, test.change...), badGrant("code_replayed"))
+			if test.later < 6*time.Hour { // the access tokens' own life
+				u.gone(got.AccessToken, refreshed.AccessToken)
+				if !u.alive(bystander.AccessToken) {
+					u.t.Error("another family of the same client and user died")
+				}
+			}
+			u.denied(r.refresh(refreshed.RefreshToken), badGrant("refresh_token_revoked"))
+			u.denied(form, badGrant("code_replayed")) // and once more
+			u.gives(r.refresh(bystander.RefreshToken))
+		})
+	}
+	// Somebody has stolen something: the log says so louder than of a mistake.
+	form := r.exchange(u.code(r, ada))
+	u.gives(form)
+	u.decisions(t)
+	u.ask(t, "/oauth/token", form.Encode())
+	if line := u.audited(); line["level"] != "warn" || line["client_id"] != "conf" {
+		t.Errorf("audited %v", line)
+	}
+}
+
+func TestT50AndT53CodeOfAnotherClientHarmsNobody(t *testing.T) {
+	u := openUsers(t)
+	r, other := requestOf("conf"), requestOf("other")
+	form := r.exchange(u.code(r, ada))
+	theirs := with(form, "client_id", "other", "client_secret", other.secret)
+	public := with(form, "client_id", "pub", "client_secret", "")
+	unproved := with(form, "client_secret", "wrong")
+
+	// T53: before it is used.
+	u.denied(theirs, badGrant("code_of_another_client"))
+	u.denied(public, badGrant("code_of_another_client"))
+	u.denied(unproved, badClient("client_authentication_failed"))
+	got := u.gives(form)
+	// T50: after.
+	u.denied(theirs, badGrant("code_of_another_client"))
+	u.denied(public, badGrant("code_of_another_client"))
+	u.denied(unproved, badClient("client_authentication_failed"))
+	u.denied(with(form, "client_secret", ""), badClient("client_authentication_failed"))
+	if !u.alive(got.AccessToken) {
+		t.Error("the owner's token died")
+	}
+	u.gives(r.refresh(got.RefreshToken))
+}
+
+// TestT51CodeRedeemedOnceInARace: the losers are replays, and take with them what the winner got.
+func TestT51CodeRedeemedOnceInARace(t *testing.T) {
+	for name, changes := range map[string][]string{"memory": nil, "SQLite": onDiskPeople} {
+		t.Run(name, func(t *testing.T) {
+			u := openUsers(t, changes...)
+			for _, r := range []request{requestOf("conf"), requestOf("pub")} {
+				var won []tokens
+				for _, a := range u.atOnce(64, r.exchange(u.code(r, ada))) {
+					if a.status == http.StatusOK {
+						won = append(won, u.tokensIn(a))
+						continue
+					}
+					u.holdUnaudited(t, a, badGrant(""))
+				}
+				if len(won) != 1 {
+					t.Fatalf("%s: %d redemptions, want 1", r.clientID, len(won))
+				}
+				u.gone(won[0].AccessToken)
+				u.denied(r.refresh(won[0].RefreshToken), badGrant("refresh_token_revoked"))
+			}
+		})
+	}
+}
+
+// TestT87RefreshInARaceGivesOneSuccessor: racing tabs lose nothing, and gain no second token.
+func TestT87RefreshInARaceGivesOneSuccessor(t *testing.T) {
+	for name, changes := range map[string][]string{"memory": nil, "SQLite": onDiskPeople} {
+		t.Run(name, func(t *testing.T) {
+			u := openUsers(t, changes...)
+			r := requestOf("conf")
+			first := u.userTokens(r, ada)
+			successors := make(map[string]bool)
+			for _, a := range u.atOnce(64, r.refresh(first.RefreshToken)) {
+				u.holdUnaudited(t, a, granted())
+				got := u.tokensIn(a)
+				successors[got.RefreshToken] = true
+				if !u.alive(got.AccessToken) {
+					t.Error("an access token is dead")
+				}
+			}
+			if len(successors) != 1 || successors[first.RefreshToken] {
+				t.Errorf("%d successors, want 1", len(successors))
+			}
+			if f := u.familyOf(first.AccessToken); f.Generation != 2 {
+				t.Errorf("generation %d, want 2", f.Generation)
+			}
+			for successor := range successors {
+				u.gives(r.refresh(successor))
+			}
+		})
+	}
+}
+
+// TestT87RefreshInARaceWithoutGrace: where every second use is a reuse, a race has one winner, who loses too.
+func TestT87RefreshInARaceWithoutGrace(t *testing.T) {
+	u := openUsers(t, "limits {\n", "tokens {\n\t\t\trefresh_grace 0\n\t\t}\n\t\tlimits {\n")
+	r := requestOf("conf")
+	first := u.userTokens(r, ada)
+	var won []tokens
+	for _, a := range u.atOnce(32, r.refresh(first.RefreshToken)) {
+		if a.status == http.StatusOK {
+			won = append(won, u.tokensIn(a))
+			continue
+		}
+		u.holdUnaudited(t, a, badGrant(""))
+	}
+	if len(won) != 1 {
+		t.Fatalf("%d refreshes, want 1", len(won))
+	}
+	u.gone(first.AccessToken, won[0].AccessToken)
+	u.denied(r.refresh(won[0].RefreshToken), badGrant("refresh_token_revoked"))
+}
+
+// TestT88WhatEndedStaysEndedAfterARestart: nothing that was revoked, replayed or reused lives again because a process
+// has forgotten it. What lived goes on.
+func TestT88WhatEndedStaysEndedAfterARestart(t *testing.T) {
+	changes := append([]string{"limits {\n", "password_grant {\n\t\t\trefresh_tokens\n\t\t}\n\t\tlimits {\n", "\t\tpassword_grant\n", ""}, onDiskPeople...)
+	u := openUsers(t, changes...)
+	r := requestOf("conf")
+	restart := func() {
+		t.Helper()
+		u.stop()
+		u.reload(peopleSite(changes...))
+	}
+
+	revoked, reused, alive := u.userTokens(r, ada), u.userTokens(r, ada), u.userTokens(r, ada)
+	byPassword, byAdmin := u.gives(r.asPassword(ada, peoplePassword)), u.createdByAdmin(alive.AccessToken, "u-grace")
+	replayedForm, unusedCode := r.exchange(u.code(r, ada)), u.code(r, ada)
+	replayed := u.gives(replayedForm)
+	member := u.addUser("m@acme.example", "acme", tokenissuer.RoleMember)
+	ofMember := u.userTokens(r, "m@acme.example")
+
+	u.revoked(t, u.ask(t, "/oauth/revoke", "token="+revoked.RefreshToken+"&"+asConf), true)
+	u.denied(replayedForm, badGrant("code_replayed"))
+	second := u.gives(r.refresh(reused.RefreshToken))
+	third := u.gives(r.refresh(second.RefreshToken))
+	u.denied(r.refresh(reused.RefreshToken), badGrant("refresh_token_reused"))
+	u.must(http.StatusNoContent, "DELETE", "/oauth/users/"+member, "")
+	session := u.browserOf(ada).cookie("session")
+	out := u.browser()
+	out.authorize(r, "ben@acme.example")
+	signedOut := out.cookie("session")
+	action, fields := formIn(t, out.open("/oauth/logout"))
+	out.send(action, fields)
+
+	for range 2 {
+		restart()
+		u.gone(revoked.AccessToken, replayed.AccessToken, reused.AccessToken, second.AccessToken, third.AccessToken, ofMember.AccessToken)
+		for _, token := range []string{
+			revoked.RefreshToken, replayed.RefreshToken, reused.RefreshToken, second.RefreshToken, third.RefreshToken, ofMember.RefreshToken,
+		} {
+			u.denied(r.refresh(token), badGrant("refresh_token_revoked"))
+		}
+		u.denied(replayedForm, badGrant("code_replayed"))
+		for cookie, want := range map[string]int{session: http.StatusOK, signedOut: http.StatusSeeOther} {
+			if a := u.send(t, "GET", "/oauth/account", "", "Cookie", "session="+cookie); a.status != want {
+				t.Errorf("the account page of a session: %d, want %d", a.status, want)
+			}
+		}
+		for name, got := range map[string]*tokens{"code": &alive, "password": &byPassword, "admin": &byAdmin} {
+			if !u.alive(got.AccessToken) {
+				t.Errorf("%s: the access token died", name)
+			}
+			*got = u.gives(r.refresh(got.RefreshToken))
+		}
+	}
+	u.gives(r.exchange(unusedCode))
+}
+
+// TestT86LostAnswerAndRestart: a client whose answer was lost asks again, whoever answers it.
+func TestT86LostAnswerAndRestart(t *testing.T) {
+	now := stoppedClock(t)
+	u := openUsers(t, onDiskPeople...)
+	r := requestOf("conf")
+	first := u.userTokens(r, ada)
+	lost := u.gives(r.refresh(first.RefreshToken))
+	for _, restart := range []bool{false, true, true} {
+		if restart {
+			u.stop()
+			u.reload(peopleSite(onDiskPeople...))
+		}
+		u.wait(now, 29*time.Second/3)
+		u.decisions(t)
+		got := u.tokensIn(u.ask(t, "/oauth/token", r.refresh(first.RefreshToken).Encode()))
+		if line := u.audited(); line["repeated"] != true || line["family"] != u.familyOf(first.AccessToken).ID {
+			t.Errorf("audited %v", line)
+		}
+		if got.RefreshToken != lost.RefreshToken {
+			t.Error("another successor")
+		}
+		if f := u.familyOf(first.AccessToken); f.Generation != 2 {
+			t.Errorf("generation %d, want 2", f.Generation)
+		}
+		if !u.alive(got.AccessToken) || !u.alive(lost.AccessToken) {
+			t.Error("an access token is dead")
+		}
+	}
+	last := u.gives(r.refresh(lost.RefreshToken))
+	u.denied(r.refresh(first.RefreshToken), badGrant("refresh_token_reused"))
+	u.denied(r.refresh(last.RefreshToken), badGrant("refresh_token_revoked"))
+}
+
+// TestT89RevocationWinsOverARefreshBesideIt: whatever the refresh got, nothing of it is good once the revocation was
+// acknowledged.
+func TestT89RevocationWinsOverARefreshBesideIt(t *testing.T) {
+	u := openUsers(t, onDiskPeople...)
+	r := requestOf("conf")
+	refreshed := 0
+	for round := range 60 {
+		first := u.userTokens(r, ada)
+		form := "token=" + []string{first.AccessToken, first.RefreshToken}[round%2] + "&" + asConf
+		var beside answer
+		var racing sync.WaitGroup
+		racing.Go(func() { beside = u.ask(t, "/oauth/token", r.refresh(first.RefreshToken).Encode()) })
+		if a := u.ask(t, "/oauth/revoke", form); a.status != http.StatusOK {
+			t.Fatalf("revocation: %d %s", a.status, a.body)
+		}
+		u.gone(first.AccessToken)
+		racing.Wait()
+		if beside.status == http.StatusOK {
+			refreshed++
+			got := u.tokensIn(beside)
+			u.gone(got.AccessToken)
+			u.denied(r.refresh(got.RefreshToken), badGrant("refresh_token_revoked"))
+		} else {
+			u.holdUnaudited(t, beside, badGrant(""))
+		}
+		u.denied(r.refresh(first.RefreshToken), badGrant("refresh_token_revoked"))
+	}
+	t.Logf("the refresh came first in %d of 60 rounds", refreshed)
+}

@@ -1,0 +1,220 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// In which form a request comes: rows M18, M19, M30, M31, M34, M36 and M37.
+
+func TestM18ContentType(t *testing.T) {
+	d := openAdmin(t)
+	unsupported := plainRefusal(415, "unsupported_media_type", "media_type_unsupported")
+	for _, refused := range []string{
+		"", "application/json", "text/plain", urlEncoded, "multipart/form-data; boundary=x", "application/*", "*/*", "vnd.api+json",
+		documentMedia + `; ext="https://jsonapi.org/ext/atomic"`, documentMedia + "; x=1", documentMedia + "; charset=utf-16",
+		documentMedia + "; charset=iso-8859-1", documentMedia + "; q=1", documentMedia + "; profile=a; x=1", documentMedia + ", application/json",
+		documentMedia + ";charset=utf-8;charset=utf-16", documentMedia + "x", documentMedia + "; =", "application/vnd.api+json application/json",
+	} {
+		d.sub(refused, func(d *adminDoor) {
+			d.refused(d.admin, mintRequest{id: "u-grace", headers: map[string]string{"Content-Type": refused}}, unsupported)
+		})
+	}
+	for name, lines := range map[string]string{
+		"absent": "", "twice": "Content-Type: " + documentMedia + "\nContent-Type: " + documentMedia + "\n",
+		"another one too": "Content-Type: " + documentMedia + "\nContent-Type: application/json\n",
+	} {
+		d.sub(name, func(d *adminDoor) {
+			d.decisions(d.t)
+			d.holdRefused(d.rawMint("POST", mintPath+"u-grace"+mintPathEnd, lines, reference("u-grace")), reference("u-grace"), unsupported)
+		})
+	}
+	for _, accepted := range []string{
+		documentMedia, documentMedia + "; charset=utf-8", documentMedia + ";charset=UTF-8", documentMedia + `; charset="utf-8"`,
+		"Application/Vnd.API+JSON", "APPLICATION/VND.API+JSON; CHARSET=UTF-8", documentMedia + `;profile="https://example.com/a https://example.com/b,c"`,
+		documentMedia + " ", documentMedia + ";",
+	} {
+		d.created(d.admin, mintRequest{id: "u-grace", headers: map[string]string{"Content-Type": accepted}})
+	}
+}
+
+// rawMint writes a request to a socket; lines are header lines beside those of the token, the host and the length.
+func (d *adminDoor) rawMint(method, target, lines, body string) answer {
+	d.t.Helper()
+	head := fmt.Sprintf("%s %s HTTP/1.1\nHost: %s\nAuthorization: Bearer %s\nContent-Length: %d\nConnection: close\n%s\n", method, target, d.addr, d.admin, len(body), lines)
+	status, header, text := d.raw(crlf(head) + body)
+	return answer{status, header, text}
+}
+
+func TestM19Accept(t *testing.T) {
+	d := openAdmin(t)
+	notAcceptable := plainRefusal(406, "not_acceptable", "not_acceptable")
+	for _, refused := range []string{
+		documentMedia + "; x=1", documentMedia + `; ext="a"`, documentMedia + "; charset=utf-8", documentMedia + "; x=1, application/json",
+		"application/json", "text/html,application/xhtml+xml,application/xml;q=0.9", "text/*", "image/png", documentMedia + ";q=0",
+		"*/*;q=0", "application/*;q=0.0", "application/vnd.api", "*", "application/vnd.api+json; x=1; q=1", "nonsense", documentMedia + ";q=2",
+	} {
+		d.refused(d.admin, mintRequest{id: "u-grace", headers: map[string]string{"Accept": refused}}, notAcceptable)
+	}
+	for _, accepted := range []string{
+		"-", "", "*/*", "application/*", documentMedia, "Application/VND.api+JSON", documentMedia + "; q=0.1", documentMedia + ` ; profile="https://example.com/a"`,
+		"text/html, */*;q=0.1", documentMedia + "; x=1, " + documentMedia, "application/json, application/*;q=0.2", documentMedia + "; x=1, */*",
+	} {
+		d.created(d.admin, mintRequest{id: "u-grace", headers: map[string]string{"Accept": accepted}})
+	}
+}
+
+// TestM30OnlyTheHeaderIsACredential: not the cookie that a browser sends along, also where a route takes it, and not the
+// query.
+func TestM30OnlyTheHeaderIsACredential(t *testing.T) {
+	d := openAdmin(t, "protect trusted", "protect trusted {\n\t\t\ttoken_from cookie accessToken\n\t\t}")
+	b := d.browser()
+	b.authorize(requestOf("conf"), "ada@acme.example")
+	cookie := b.cookie("accessToken")
+	d.remember("cookie", cookie, b.cookie("session"))
+	if cookie == "" {
+		t.Fatal("there is no cookie accessToken")
+	}
+	cookies := "accessToken=" + cookie + "; session=" + b.cookie("session")
+	if a := d.send(t, http.MethodGet, "/api/x", "", "Cookie", cookies); a.status != http.StatusOK {
+		t.Fatalf("the route takes the cookie: %d", a.status)
+	}
+	d.upstream.seen()
+	unauthorized := tokenRefusal(401, "unauthorized", "")
+	for name, r := range map[string]mintRequest{
+		"cookie":        {headers: map[string]string{"Cookie": cookies}},
+		"cookie, same":  {headers: map[string]string{"Cookie": cookies, "Sec-Fetch-Site": "same-origin", "Origin": d.url}},
+		"query":         {query: "?access_token=" + d.admin},
+		"query, encded": {query: "?access%5Ftoken=" + d.admin},
+		"body":          {body: `{"access_token":"` + d.admin + `","data":{"id":"u-grace","type":"users"}}`},
+		"other headers": {headers: map[string]string{"X-Access-Token": d.admin, "X-Auth-Subject": "u-ada", "Proxy-Authorization": "Bearer " + d.admin}},
+	} {
+		d.sub(name, func(d *adminDoor) {
+			r.id = "u-grace"
+			d.refused("", r, unauthorized)
+		})
+	}
+	// The same token in the header is one.
+	d.created(cookie, mintRequest{id: "u-grace"})
+}
+
+func TestM31OnlyPost(t *testing.T) {
+	d := openAdmin(t)
+	notAllowed := plainRefusal(405, "method_not_allowed", "method_not_allowed")
+	for _, method := range []string{"GET", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY", "post", "Post"} {
+		d.sub(method, func(d *adminDoor) {
+			for name, value := range map[string]string{"X-HTTP-Method-Override": "POST", "X-HTTP-Method": "POST", "X-Method-Override": "POST", "Accept": "*/*"} {
+				d.decisions(d.t)
+				a := d.rawMint(method, mintPath+"u-grace"+mintPathEnd+"?_method=POST", "Content-Type: "+documentMedia+"\n"+name+": "+value+"\n", reference("u-grace"))
+				d.holdRefused(a, reference("u-grace"), notAllowed)
+			}
+		})
+	}
+	if a := d.rawMint("HEAD", mintPath+"u-grace"+mintPathEnd, "", ""); a.status != 405 || a.header.Get("Allow") != "POST" || a.body != "" {
+		t.Errorf("HEAD: %d %s", a.status, a.body)
+	}
+	d.created(d.admin, mintRequest{id: "u-grace", headers: map[string]string{"X-HTTP-Method-Override": "DELETE"}})
+}
+
+func TestM34EarlyData(t *testing.T) {
+	d := openAdmin(t)
+	for _, value := range []string{"1", "0", "true"} {
+		d.refused(d.admin, mintRequest{id: "u-grace", headers: map[string]string{"Early-Data": value}}, plainRefusal(425, "invalid_request", "early_data"))
+	}
+	d.mintFor("u-grace")
+}
+
+// TestM36NoCrossOriginAccess: no web page of another origin reads an answer, nor may it ask.
+func TestM36NoCrossOriginAccess(t *testing.T) {
+	d := openAdmin(t)
+	for _, origin := range []string{"https://evil.example", "null", "https://client.example", d.url} {
+		a := d.mint("", mintRequest{id: "u-grace", method: http.MethodOptions, headers: map[string]string{
+			"Origin": origin, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization, content-type",
+		}})
+		if a.status != http.StatusMethodNotAllowed {
+			t.Errorf("preflight: %d", a.status)
+		}
+		d.holdAdminHeaders(a)
+		d.refused("", mintRequest{id: "u-grace", headers: map[string]string{"Origin": origin}}, tokenRefusal(401, "unauthorized", ""))
+		d.created(d.admin, mintRequest{id: "u-grace", headers: map[string]string{"Origin": origin, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}})
+	}
+}
+
+// TestM37EveryErrorIsADocument goes through the codes of the contract, and in its order: of two faults the earlier row
+// of the walk decides.
+func TestM37EveryErrorIsADocument(t *testing.T) {
+	d := openAdmin(t)
+	d.stored(tokenissuer.User{ID: "u-off", Organisation: "acme", Role: tokenissuer.RoleGroupManager, Status: tokenissuer.UserDisabled})
+	server, member, public := d.token(), d.operatorToken("conf", "u-max", "trusted"), d.operatorToken("conf", "u-ada", "public")
+	d.remember("access token", server)
+	wrongMedia, wrongAccept := map[string]string{"Content-Type": "text/plain", "Accept": "text/html"}, map[string]string{"Accept": "text/html"}
+	for _, step := range []struct {
+		name  string
+		token string
+		r     mintRequest
+		want  mintRefusal
+	}{
+		{"early data", "", mintRequest{id: "u", body: "{", headers: map[string]string{"Early-Data": "1", "Content-Type": "text/plain"}}, plainRefusal(425, "invalid_request", "early_data")},
+		{"no token", "", mintRequest{id: "u", body: "{", headers: wrongMedia}, tokenRefusal(401, "unauthorized", "")},
+		{"bad token", "x", mintRequest{id: "u", body: "{", headers: wrongMedia}, invalidToken},
+		{"server token", server, mintRequest{id: "u", body: "{", headers: wrongMedia}, plainRefusal(403, "user_context_required", "")},
+		{"no trusted", public, mintRequest{id: "u", body: "{", headers: wrongMedia}, tokenRefusal(403, "insufficient_scope",
+			`, error="insufficient_scope", error_description="Access to this resource requires scope \"trusted\".", scope="trusted"`)},
+		{"no admin", member, mintRequest{id: "u", body: "{", headers: wrongMedia}, adminRequired},
+		{"media type", d.admin, mintRequest{id: "u", body: "{", headers: wrongMedia}, plainRefusal(415, "unsupported_media_type", "")},
+		{"accept", d.admin, mintRequest{id: "u", body: "{", headers: wrongAccept}, plainRefusal(406, "not_acceptable", "")},
+		{"too large", d.admin, mintRequest{id: "u", body: strings.Repeat("{", 20_000)}, bodyTooLarge},
+		{"JSON", d.admin, mintRequest{path: mintPath + "x/y" + mintPathEnd, body: "{"}, malformedDocument},
+		{"member", d.admin, mintRequest{path: mintPath + "x/y" + mintPathEnd, body: `{"data":{}}`}, bodyRefusal(400, "missing_member", "/data")},
+		{"type", d.admin, mintRequest{path: mintPath + "x/y" + mintPathEnd, body: `{"data":{"id":"u","type":"x"}}`}, bodyRefusal(409, "type_conflict", "/data/type")},
+		{"path", d.admin, mintRequest{path: mintPath + "x/y" + mintPathEnd, body: reference("u")}, plainRefusal(404, "user_not_found", "path_unknown")},
+		{"id", d.admin, mintRequest{id: "u-off", body: reference("u")}, bodyRefusal(409, "id_conflict", "/data/id")},
+		{"unknown", d.admin, mintRequest{id: "u"}, userNotFound},
+		{"role", d.admin, mintRequest{id: "u-max"}, roleNotAllowed},
+		{"inactive", d.admin, mintRequest{id: "u-off"}, userInactive},
+	} {
+		d.sub(step.name, func(d *adminDoor) { d.refused(step.token, step.r, step.want) })
+	}
+	d.sub("identifiers differ", func(d *adminDoor) {
+		var ids []string
+		for range 20 {
+			var document errorDocument
+			if err := json.Unmarshal([]byte(d.mint(d.admin, mintRequest{id: "u"}).body), &document); err != nil {
+				d.t.Fatal(err)
+			}
+			ids = append(ids, document.Errors[0].ID)
+		}
+		if slices.Sort(ids); len(slices.Compact(ids)) != 20 {
+			d.t.Errorf("identifiers %v", ids)
+		}
+	})
+	d.sub("unavailable", func(d *adminDoor) {
+		// The feed may bring the knowledge of revocations up to date again at any time.
+		var a answer
+		for range 100 {
+			d.decisions(d.t)
+			d.app().engine.revocations.MarkFresh(time.Unix(1, 0))
+			if a = d.mint(d.admin, mintRequest{id: "u-grace"}); a.status != http.StatusCreated {
+				break
+			}
+		}
+		d.holdRefused(a, "{}", plainRefusal(503, "temporarily_unavailable", "revocations_stale"))
+		d.app().engine.revocations.MarkFresh(clock())
+	})
+	d.sub("shutting down", func(d *adminDoor) {
+		d.app().engine.closing.Store(true)
+		defer d.app().engine.closing.Store(false)
+		d.refused(d.admin, mintRequest{id: "u-grace"}, plainRefusal(503, "temporarily_unavailable", "shutting_down"))
+		d.hold(d.t, d.ask(d.t, "/oauth/token", "grant_type=x"), outcome{
+			status: 503, code: "temporarily_unavailable", text: "The service is temporarily unable to handle the request. Try again later.",
+		})
+	})
+	d.mintFor("u-grace")
+}

@@ -1,0 +1,352 @@
+package caddymodule
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// What a created token is, and what ends it: rows M21 to M23, M25 to M27, M32, M33 and M35.
+
+// TestM21ACreatedTokenIsItsTargetsOnly: it makes nobody an admin, and whoever acts for somebody else does not act for them
+// once more, not even for an admin.
+func TestM21ACreatedTokenIsItsTargetsOnly(t *testing.T) {
+	d := openAdmin(t)
+	minted := d.mintFor("u-grace")
+	d.refused(minted.AccessToken, mintRequest{id: "u-grace"}, adminRequired)
+	d.refused(minted.AccessToken, mintRequest{id: "u-ben"}, adminRequired)
+	refreshed := d.gives(requestOf("conf").refresh(minted.RefreshToken))
+	d.refused(refreshed.AccessToken, mintRequest{id: "u-ben"}, adminRequired)
+	actor := d.issue(tokenissuer.Grant{
+		Type: tokenissuer.AdminCreated, User: &tokenissuer.User{ID: "u-ada", Organisation: "acme", Role: tokenissuer.RoleAdmin},
+		Scopes: tokenissuer.Scopes{"trusted", "public"}, FamilyID: "none", Actor: tokenissuer.Actor{Subject: "u-adam", ClientID: "conf"},
+	})
+	d.remember("access token", actor)
+	d.refused(actor, mintRequest{id: "u-grace"}, adminRequired)
+
+	if status, _, _ := d.get("/api/x", minted.AccessToken); status != http.StatusOK {
+		t.Fatalf("the gate: %d", status)
+	}
+	seen := d.upstream.one(t)
+	for name, want := range map[string]string{
+		"X-Auth-Subject": "u-grace", "X-Auth-Client": "conf", "X-Auth-Organisation": "acme", "X-Auth-Role": "group_manager", "X-Auth-Scope": "trusted public",
+	} {
+		if got := seen.Header.Values(name); len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if _, _, body := d.get("/oauth/token/info", minted.AccessToken); member(t, body, "resource_owner_id") != "u-grace" {
+		t.Errorf("token info: %s", body)
+	}
+	// A target that becomes an admin gets an admin's tokens by signing in, not by what was created before.
+	d.manager("u-climber")
+	early := d.mintFor("u-climber")
+	if err := d.app().registry.SetRole(t.Context(), "u-climber", tokenissuer.RoleAdmin); err != nil {
+		t.Fatal(err)
+	}
+	d.refused(early.AccessToken, mintRequest{id: "u-grace"}, revokedToken)
+}
+
+func TestM22Scopes(t *testing.T) {
+	d := openAdmin(t)
+	for held, want := range map[string]string{
+		"trusted": "trusted", "trusted public": "trusted public", "public trusted": "trusted public",
+		"orders.read trusted": "trusted", "refresh_token offline_access public trusted orders.read": "trusted public",
+	} {
+		d.sub(held, func(d *adminDoor) {
+			got := d.created(d.operatorToken("conf", "u-ada", held), mintRequest{id: "u-grace"})
+			if got.Scope != want || claims(d.t, got.AccessToken)["scope"] != want {
+				d.t.Errorf("scope %q, want %q", got.Scope, want)
+			}
+			for _, wider := range []string{want + " orders.read", "refresh_token", "trusted public orders.read"} {
+				d.denied(with(requestOf("conf").refresh(got.RefreshToken), "scope", wider), badScope())
+			}
+			if again := d.gives(requestOf("conf").refresh(got.RefreshToken)); again.Scope != want {
+				d.t.Errorf("refreshed: scope %q, want %q", again.Scope, want)
+			}
+		})
+	}
+}
+
+func TestM23Claims(t *testing.T) {
+	d := openAdmin(t)
+	own := claims(t, d.admin)
+	first, second := d.mintFor("u-ben"), d.mintFor("u-ben")
+	claim := claims(t, first.AccessToken)
+	for name, want := range map[string]any{
+		"iss": d.url, "aud": d.url, "sub": "u-ben", "client_id": "conf", "scope": "trusted public", "org": "acme", "role": "business_manager",
+	} {
+		if claim[name] != want {
+			t.Errorf("%s: %v, want %v", name, claim[name], want)
+		}
+	}
+	if _, proved := claim["auth_time"]; proved {
+		t.Error("auth_time of a user who proved nothing")
+	}
+	if act, _ := json.Marshal(claim["act"]); string(act) != `{"client_id":"conf","sub":"u-ada"}` {
+		t.Errorf("act %s", act)
+	}
+	for _, name := range []string{"jti", "sid"} {
+		if claim[name] == nil || claim[name] == own[name] || claim[name] == claims(t, second.AccessToken)[name] {
+			t.Errorf("%s %v is not the token's own", name, claim[name])
+		}
+	}
+	header, _, _ := strings.Cut(first.AccessToken, ".")
+	if text, err := base64.RawURLEncoding.DecodeString(header); err != nil || member(t, string(text), "typ") != "at+jwt" || member(t, string(text), "alg") != "ES256" {
+		t.Errorf("header %s, %v", text, err)
+	}
+	refreshed := d.gives(requestOf("conf").refresh(first.RefreshToken))
+	again := claims(t, refreshed.AccessToken)
+	if act, _ := json.Marshal(again["act"]); string(act) != `{"client_id":"conf","sub":"u-ada"}` || again["sid"] != claim["sid"] || again["jti"] == claim["jti"] {
+		t.Errorf("refreshed: %v", again)
+	}
+	if f := d.familyOf(first.AccessToken); f.Origin != tokenissuer.AdminCreated || f.UserID != "u-ben" || f.Actor.Subject != "u-ada" {
+		t.Errorf("family %+v", f)
+	}
+}
+
+// TestM25WhatEndsACreatedToken: every change to the target does, at once; so does a reload that declares it otherwise.
+func TestM25WhatEndsACreatedToken(t *testing.T) {
+	d := openAdmin(t)
+	registry, ctx := d.app().registry, t.Context()
+	for name, change := range map[string]func(id string) error{
+		"demoted":          func(id string) error { return registry.SetRole(ctx, id, tokenissuer.RoleMember) },
+		"promoted":         func(id string) error { return registry.SetRole(ctx, id, tokenissuer.RoleAdmin) },
+		"disabled":         func(id string) error { return registry.SetUserStatus(ctx, id, tokenissuer.UserDisabled) },
+		"locked":           func(id string) error { return registry.SetUserStatus(ctx, id, tokenissuer.UserLocked) },
+		"another password": func(id string) error { return registry.SetPasswordHash(ctx, id, tokenissuer.NewSecret(peopleHash())) },
+		"deleted":          func(id string) error { return registry.RemoveUser(ctx, id) },
+	} {
+		d.sub(name, func(d *adminDoor) {
+			id := "u-" + strings.ReplaceAll(name, " ", "-")
+			d.manager(id)
+			minted := d.mintFor(id)
+			rotated := d.gives(requestOf("conf").refresh(d.mintFor(id).RefreshToken))
+			if !d.alive(minted.AccessToken) || !d.alive(rotated.AccessToken) {
+				d.t.Fatal("dead before the change")
+			}
+			if err := change(id); err != nil {
+				d.t.Fatal(err)
+			}
+			d.gone(minted.AccessToken, rotated.AccessToken)
+			for _, token := range []string{minted.RefreshToken, rotated.RefreshToken} {
+				d.denied(requestOf("conf").refresh(token), badGrant(""))
+			}
+		})
+	}
+	d.sub("declared otherwise", func(d *adminDoor) {
+		stays, moved, demoted := d.mintFor("u-grace"), d.mintFor("u-ben"), d.mintFor("u-grace")
+		text := strings.ReplaceAll(people, "HASH", peopleHash())
+		text = strings.Replace(text, "organisation acme\n\t\t\trole business_manager", "organisation rival\n\t\t\trole business_manager", 1)
+		d.reload(text)
+		d.gone(moved.AccessToken)
+		d.denied(requestOf("conf").refresh(moved.RefreshToken), badGrant(""))
+		if !d.alive(stays.AccessToken) {
+			d.t.Error("the token of a user who stays is dead")
+		}
+		d.refused(d.admin, mintRequest{id: "u-ben"}, userNotFound)
+		d.reload(strings.Replace(text, "role group_manager", "role member", 1))
+		d.gone(demoted.AccessToken, stays.AccessToken)
+		d.denied(requestOf("conf").refresh(demoted.RefreshToken), badGrant(""))
+		d.refused(d.admin, mintRequest{id: "u-grace"}, roleNotAllowed)
+	})
+}
+
+// TestM26TheRefreshTokenIsTheAdminsClients: nobody else's, and presenting it does the family no harm.
+func TestM26TheRefreshTokenIsTheAdminsClients(t *testing.T) {
+	d := openAdmin(t)
+	for name, admin := range map[string]string{
+		"conf": d.admin, "pub": d.operatorToken("pub", "u-ada", "trusted"),
+		"": d.gives(request{scope: "trusted"}.asPassword("ada@acme.example", peoplePassword)).AccessToken,
+	} {
+		d.sub("client "+name, func(d *adminDoor) {
+			minted := d.created(admin, mintRequest{id: "u-grace"})
+			for _, other := range []string{"conf", "other", "pub"} {
+				if other != name {
+					d.denied(requestOf(other).refresh(minted.RefreshToken), badGrant("refresh_token_of_another_client"))
+				}
+			}
+			own := requestOf(name).refresh(minted.RefreshToken)
+			if name == "" {
+				d.denied(with(own, "client_id", tokenissuer.OwnClientID), badClient(""))
+				own.Del("client_id")
+			} else {
+				nobody := with(own, "client_id", "", "client_secret", "")
+				d.denied(nobody, badClient(""))
+			}
+			again := d.gives(own)
+			if claims(d.t, again.AccessToken)["sub"] != "u-grace" || !d.alive(again.AccessToken) {
+				d.t.Error("the refreshed token is not the target's, or dead")
+			}
+		})
+	}
+}
+
+// TestM27EndingsAreIndependent: the target's own sign-ins and what an admin created end apart, and "revoke all" ends both.
+func TestM27EndingsAreIndependent(t *testing.T) {
+	d := openAdmin(t)
+	r := requestOf("conf")
+	own, minted := d.userTokens(r, "grace@acme.example"), d.mintFor("u-grace")
+	revoke := func(d *adminDoor, token string) {
+		d.t.Helper()
+		if status, _, body := d.post("/oauth/revoke", url.Values{"token": {token}, "client_id": {"conf"}, "client_secret": {confSecret}}); status != 200 {
+			d.t.Fatal(status, body)
+		}
+	}
+	d.sub("the target signs out", func(d *adminDoor) {
+		b := d.browserOf("grace@acme.example")
+		action, fields := formIn(d.t, b.open("/oauth/logout"))
+		b.send(action, fields)
+		d.gone(own.AccessToken)
+		if !d.alive(minted.AccessToken) {
+			d.t.Error("the created token ended with the target's own")
+		}
+		minted = d.gives(r.refresh(minted.RefreshToken))
+	})
+	d.sub("the admin's own end", func(d *adminDoor) {
+		token := d.operatorToken("conf", "u-ada", "trusted")
+		created := d.created(token, mintRequest{id: "u-grace"})
+		revoke(d, token)
+		d.gone(token)
+		if !d.alive(created.AccessToken) || !d.alive(minted.AccessToken) {
+			d.t.Error("a created token ended with the admin's own")
+		}
+	})
+	d.sub("the created family", func(d *adminDoor) {
+		own = d.userTokens(r, "grace@acme.example")
+		another := d.mintFor("u-grace")
+		revoke(d, minted.RefreshToken)
+		d.gone(minted.AccessToken)
+		d.denied(r.refresh(minted.RefreshToken), badGrant("refresh_token_revoked"))
+		if !d.alive(own.AccessToken) || !d.alive(another.AccessToken) || !d.alive(d.admin) {
+			d.t.Error("other tokens ended with one created family")
+		}
+		minted = another
+	})
+	d.sub("another client revokes", func(d *adminDoor) {
+		form := url.Values{"token": {minted.AccessToken}, "client_id": {"other"}, "client_secret": {"other-" + confSecret}}
+		if status, _, _ := d.post("/oauth/revoke", form); status != http.StatusForbidden || !d.alive(minted.AccessToken) {
+			d.t.Errorf("status %d, alive %t", status, d.alive(minted.AccessToken))
+		}
+	})
+	d.sub("all of the user", func(d *adminDoor) {
+		if err := d.app().registry.RevokeUser(d.t.Context(), "u-grace"); err != nil {
+			d.t.Fatal(err)
+		}
+		d.gone(own.AccessToken, minted.AccessToken)
+		d.denied(r.refresh(own.RefreshToken), badGrant(""))
+		d.denied(r.refresh(minted.RefreshToken), badGrant(""))
+		if !d.alive(d.admin) {
+			d.t.Error("the admin's token ended with the target's")
+		}
+	})
+}
+
+// TestM32SixtyAMinute: the limit is each admin's own, counts tokens and not refusals, and does not outlast its minute.
+func TestM32SixtyAMinute(t *testing.T) {
+	c := stoppedClock(t)
+	d := openAdmin(t)
+	d.stored(tokenissuer.User{ID: "u-adam", Organisation: "acme", Role: tokenissuer.RoleAdmin, PasswordHash: tokenissuer.NewSecret(peopleHash())})
+	for range 70 {
+		d.mint(d.admin, mintRequest{id: "u-nobody"})
+	}
+	for i := range 60 {
+		d.mintFor([]string{"u-grace", "u-ben"}[i%2])
+	}
+	throttled := plainRefusal(429, "rate_limited", "mint_throttled")
+	a := d.refused(d.admin, mintRequest{id: "u-grace"}, throttled)
+	if seconds, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || seconds != 60 {
+		t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
+	}
+	if strings.Contains(a.body, "failed") {
+		t.Errorf("nothing has failed: %s", a.body)
+	}
+	// Another token of the same admin is no way round.
+	d.refused(d.operatorToken("other", "u-ada", "trusted"), mintRequest{id: "u-ben"}, throttled)
+	d.refused(d.admin, mintRequest{id: "u-nobody"}, userNotFound)
+	d.created(d.operatorToken("conf", "u-adam", "trusted"), mintRequest{id: "u-grace"})
+	c.advance(59 * time.Second)
+	d.refused(d.admin, mintRequest{id: "u-grace"}, throttled)
+	c.advance(2 * time.Second)
+	d.mintFor("u-grace")
+}
+
+// TestM33Audit: one line says who got a token for whom, through which client, from where; or who did not, and why.
+func TestM33Audit(t *testing.T) {
+	d := openAdmin(t)
+	has := func(d *adminDoor, line map[string]any, want map[string]any) {
+		d.t.Helper()
+		for name, value := range want {
+			if line[name] != value {
+				d.t.Errorf("%s: %v, want %v, in %v", name, line[name], value, line)
+			}
+		}
+	}
+	d.decisions(t)
+	a := d.mint(d.admin, mintRequest{id: "u-grace", query: "?x=hunter2"})
+	line, claim := d.audited(), claims(t, d.tokensIn(a).AccessToken)
+	has(d, line, map[string]any{
+		"msg": "token created by an admin", "level": "info", "admin": "u-ada", "subject": "u-grace", "organisation": "acme", "client_id": "conf",
+		"address": "127.0.0.1", "jti": claim["jti"], "family": claim["sid"], "scope": "trusted public", "method": "POST",
+		"path": "/api/v1/organisations/me/users/u-grace/access_tokens",
+	})
+	for name, c := range map[string]struct {
+		token string
+		r     mintRequest
+		want  map[string]any
+	}{
+		"no token":    {"", mintRequest{id: "u-grace"}, map[string]any{"status": 401.0, "error": "unauthorized", "reason": "token_missing", "admin": nil}},
+		"bad token":   {d.admin + "x", mintRequest{id: "u-grace"}, map[string]any{"status": 401.0, "error": "invalid_token", "admin": nil}},
+		"no admin":    {d.operatorToken("other", "u-max", "trusted"), mintRequest{id: "u-grace"}, map[string]any{"status": 403.0, "reason": "caller_is_no_admin", "admin": "u-max", "client_id": "other"}},
+		"media type":  {d.admin, mintRequest{id: "u-grace", headers: map[string]string{"Content-Type": "text/plain"}}, map[string]any{"status": 415.0, "admin": "u-ada", "client_id": "conf"}},
+		"document":    {d.admin, mintRequest{id: "u-grace", body: "{"}, map[string]any{"status": 400.0, "error": "invalid_json", "admin": "u-ada", "client_id": "conf"}},
+		"two ids":     {d.admin, mintRequest{id: "u-grace", body: reference("u-ben")}, map[string]any{"status": 409.0, "error": "id_conflict", "admin": "u-ada"}},
+		"unknown":     {d.admin, mintRequest{id: "u-nobody"}, map[string]any{"status": 404.0, "reason": "target_unknown", "admin": "u-ada", "target": "u-nobody", "client_id": "conf"}},
+		"foreign":     {d.admin, mintRequest{id: "u-rita"}, map[string]any{"status": 404.0, "reason": "target_unknown", "admin": "u-ada", "target": "u-rita"}},
+		"wrong role":  {d.admin, mintRequest{id: "u-max"}, map[string]any{"status": 403.0, "reason": "target_role", "admin": "u-ada", "target": "u-max"}},
+		"wrong place": {d.admin, mintRequest{id: "u-max", path: "/api/v1/organisations/rival/users/u-rita/access_tokens", body: reference("u-rita")}, map[string]any{"status": 404.0, "reason": "path_unknown", "admin": "u-ada"}},
+	} {
+		d.sub(name, func(d *adminDoor) {
+			d.decisions(d.t)
+			d.mint(c.token, c.r)
+			line := d.audited()
+			has(d, line, c.want)
+			has(d, line, map[string]any{"msg": "token for a member refused", "level": "info", "address": "127.0.0.1", "method": "POST"})
+		})
+	}
+	d.sub("a body in the log", func(d *adminDoor) {
+		d.mint(d.admin, mintRequest{id: "u-grace", body: `{"data":{"id":"hunter2","type":"hunter2"}}`})
+		d.mint(d.admin, mintRequest{id: "u-grace", body: `{"hunter2":1,"hunter2":2}`})
+		if strings.Contains(d.logs(), "hunter2") {
+			d.t.Error("the log holds what a body or a query said")
+		}
+	})
+}
+
+// TestM35ALostAnswer: who asks again gets another token; both are in the log, and the one that was lost can be ended by
+// its jti alone.
+func TestM35ALostAnswer(t *testing.T) {
+	d := openAdmin(t)
+	d.decisions(t)
+	d.mint(d.admin, mintRequest{id: "u-grace"})
+	lost, _ := d.audited()["jti"].(string)
+	kept := d.mintFor("u-grace")
+	if lost == "" || lost == claims(t, kept.AccessToken)["jti"] {
+		t.Fatalf("jti %q is not the first token's own", lost)
+	}
+	other := d.mintFor("u-grace")
+	if err := d.app().revoke(t.Context(), tokenissuer.RevokeToken, claims(t, other.AccessToken)["jti"].(string)); err != nil {
+		t.Fatal(err)
+	}
+	d.gone(other.AccessToken)
+	if !d.alive(kept.AccessToken) || !d.alive(d.admin) {
+		t.Error("more than the one token was revoked")
+	}
+}

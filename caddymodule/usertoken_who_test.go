@@ -1,0 +1,350 @@
+package caddymodule
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// Who may ask, and for whom: rows M1 to M10, M24 and M29.
+
+var (
+	adminRequired  = plainRefusal(403, "admin_required", "caller_is_no_admin")
+	userNotFound   = plainRefusal(404, "user_not_found", "target_unknown")
+	roleNotAllowed = plainRefusal(403, "target_role_not_allowed", "target_role")
+	userInactive   = plainRefusal(422, "user_inactive", "target_inactive")
+	invalidToken   = tokenRefusal(401, "invalid_token", invalidTokenChallenge)
+	revokedToken   = tokenRefusal(401, "invalid_token", `, error="invalid_token", error_description="The access token was revoked"`)
+)
+
+// TestM1AdminObtainsATokenForAMember: however the admin came to the token, both roles can be acted for, and the refresh
+// token works for the admin's client.
+func TestM1AdminObtainsATokenForAMember(t *testing.T) {
+	d := openAdmin(t)
+	ownClient := request{scope: "trusted public"}
+	for name, of := range map[string]struct {
+		client request
+		admin  func(*adminDoor) string
+	}{
+		"code flow, confidential client": {requestOf("conf"), func(d *adminDoor) string {
+			return d.userTokens(requestOf("conf"), "ada@acme.example").AccessToken
+		}},
+		"code flow, public client": {requestOf("pub"), func(d *adminDoor) string {
+			return d.userTokens(requestOf("pub"), "ada@acme.example").AccessToken
+		}},
+		"password grant, client": {requestOf("conf"), func(d *adminDoor) string {
+			return d.gives(requestOf("conf").asPassword("ada@acme.example", peoplePassword)).AccessToken
+		}},
+		"password grant, no client": {ownClient, func(d *adminDoor) string {
+			return d.gives(ownClient.asPassword("ada@acme.example", peoplePassword)).AccessToken
+		}},
+		"refreshed": {requestOf("conf"), func(d *adminDoor) string {
+			first := d.userTokens(requestOf("conf"), "ada@acme.example")
+			return d.gives(requestOf("conf").refresh(first.RefreshToken)).AccessToken
+		}},
+		"operator": {requestOf("other"), func(d *adminDoor) string { return d.operatorToken("other", "u-ada", "trusted public") }},
+	} {
+		d.sub(name, func(d *adminDoor) {
+			token := of.admin(d)
+			for _, id := range []string{"u-grace", "u-ben"} {
+				got := d.created(token, mintRequest{id: id})
+				if got.ExpiresIn != 2419200 || got.Scope != "trusted public" || !d.alive(got.AccessToken) {
+					d.t.Errorf("%d s, scope %q, alive %t", got.ExpiresIn, got.Scope, d.alive(got.AccessToken))
+				}
+				form := of.client.refresh(got.RefreshToken)
+				if of.client.clientID == "" {
+					form.Del("client_id")
+				}
+				again := d.gives(form)
+				if again.ExpiresIn != 2419200 || again.Scope != "trusted public" || claims(d.t, again.AccessToken)["sub"] != id || !d.alive(again.AccessToken) {
+					d.t.Errorf("refreshed: %+v", claims(d.t, again.AccessToken))
+				}
+			}
+		})
+	}
+	d.sub("a client that may not refresh", func(d *adminDoor) {
+		got := d.created(d.operatorToken("legacy", "u-ada", "trusted"), mintRequest{id: "u-grace"})
+		d.denied(requestOf("legacy").refresh(got.RefreshToken), outcome{status: 400, code: "unauthorized_client"})
+	})
+}
+
+func TestM2NoToken(t *testing.T) {
+	d := openAdmin(t)
+	unauthorized := tokenRefusal(401, "unauthorized", "")
+	d.refused("", mintRequest{id: "u-grace"}, unauthorized)
+	d.refused("", mintRequest{id: "u-grace", headers: map[string]string{"Authorization": "Basic Y29uZjp4"}}, unauthorized)
+	// Whoever shows no token learns nothing about the rest of the request.
+	d.refused("", mintRequest{id: "u-nobody", body: "{", headers: map[string]string{"Accept": "text/html"}}, unauthorized)
+	d.mintFor("u-grace")
+}
+
+func TestM3BadTokens(t *testing.T) {
+	c := setClock(t)
+	d := openAdmin(t)
+	for name, bad := range map[string]string{
+		"garbage": "x", "three parts": "a.b.c", "bad signature": d.admin[:len(d.admin)-8] + "AAAAAAAA",
+		"a client's secret": confSecret, "a refresh token": d.mintFor("u-grace").RefreshToken,
+	} {
+		d.sub(name, func(d *adminDoor) { d.refused(bad, mintRequest{id: "u-grace"}, invalidToken) })
+	}
+	d.sub("revoked", func(d *adminDoor) {
+		token := d.operatorToken("conf", "u-ada", "trusted")
+		d.created(token, mintRequest{id: "u-grace"})
+		if status, _, body := d.post("/oauth/revoke", url.Values{"token": {token}, "client_id": {"conf"}, "client_secret": {confSecret}}); status != 200 {
+			d.t.Fatal(status, body)
+		}
+		d.refused(token, mintRequest{id: "u-grace"}, revokedToken)
+	})
+	d.sub("two tokens", func(d *adminDoor) {
+		malformed := `, error="invalid_request", error_description="` + contract["invalid_request"] + `"`
+		d.refused(d.admin, mintRequest{id: "u-grace", query: "?access_token=" + d.admin}, tokenRefusal(400, "invalid_request", malformed))
+		d.refused("", mintRequest{id: "u-grace", headers: map[string]string{"Authorization": "Bearer  x"}}, tokenRefusal(400, "invalid_request", malformed))
+	})
+	d.sub("expired", func(d *adminDoor) {
+		d.mintFor("u-grace")
+		c.advance(6*time.Hour + 10*time.Second)
+		d.app().engine.revocations.MarkFresh(clock())
+		d.refused(d.admin, mintRequest{id: "u-grace"},
+			tokenRefusal(401, "invalid_token", `, error="invalid_token", error_description="The access token expired"`))
+	})
+}
+
+func TestM4ServerToken(t *testing.T) {
+	d := openAdmin(t)
+	token := d.token()
+	d.remember("access token", token)
+	d.refused(token, mintRequest{id: "u-grace"}, plainRefusal(403, "user_context_required", "server_token"))
+}
+
+// TestM5OnlyAnAdmin: whoever is no admin learns nothing about anybody, not even that the request is malformed.
+func TestM5OnlyAnAdmin(t *testing.T) {
+	d := openAdmin(t)
+	d.stored(tokenissuer.User{ID: "u-none", Organisation: "acme", PasswordHash: tokenissuer.NewSecret(peopleHash())})
+	d.stored(tokenissuer.User{ID: "u-owner", Organisation: "acme", Role: "owner", PasswordHash: tokenissuer.NewSecret(peopleHash())})
+	d.stored(tokenissuer.User{ID: "u-Admin", Organisation: "acme", Role: "Admin", PasswordHash: tokenissuer.NewSecret(peopleHash())})
+	for _, caller := range []string{"u-none", "u-owner", "u-Admin", "u-grace", "u-ben", "u-max", "u-rita"} {
+		d.sub(caller, func(d *adminDoor) {
+			token := d.operatorToken("conf", caller, "trusted public")
+			for _, target := range []string{"u-grace", "u-nobody", "u-rita", caller} {
+				d.refused(token, mintRequest{id: target}, adminRequired)
+			}
+			d.refused(token, mintRequest{id: "u-grace", body: "{", headers: map[string]string{"Content-Type": "text/plain"}}, adminRequired)
+		})
+	}
+	d.sub("nobody", func(d *adminDoor) {
+		token := d.issue(tokenissuer.Grant{
+			Type: tokenissuer.AuthorizationCode, User: &tokenissuer.User{ID: "u-nobody", Organisation: "acme", Role: tokenissuer.RoleAdmin},
+			Scopes: tokenissuer.Scopes{"trusted"}, FamilyID: "none",
+		})
+		d.refused(token, mintRequest{id: "u-grace"}, adminRequired)
+	})
+	d.mintFor("u-grace")
+}
+
+func TestM6TrustedIsNeeded(t *testing.T) {
+	d := openAdmin(t)
+	const challenge = `, error="insufficient_scope", error_description="Access to this resource requires scope \"trusted\".", scope="trusted"`
+	for _, scope := range []string{"public", "public orders.read", "refresh_token"} {
+		d.refused(d.operatorToken("conf", "u-ada", scope), mintRequest{id: "u-grace"}, tokenRefusal(403, "insufficient_scope", challenge))
+	}
+	d.created(d.operatorToken("conf", "u-ada", "trusted"), mintRequest{id: "u-grace"})
+}
+
+// TestM7ForeignUsersAreUnknown: to the admin of one organisation, those of another do not exist, whatever their role and
+// state, and whichever way the admin looks.
+func TestM7ForeignUsersAreUnknown(t *testing.T) {
+	d := openAdmin(t)
+	d.stored(tokenissuer.User{ID: "u-rick", Organisation: "rival", Role: tokenissuer.RoleAdmin, PasswordHash: tokenissuer.NewSecret(peopleHash())})
+	d.stored(tokenissuer.User{ID: "u-off1", Organisation: "acme", Role: tokenissuer.RoleGroupManager, Status: tokenissuer.UserDisabled})
+	d.manager("u-live")
+	rick := d.operatorToken("conf", "u-rick", "trusted public")
+	anonymous := func(a answer) string {
+		id, _, _ := strings.Cut(strings.SplitN(a.body, `"id":"`, 2)[1], `"`)
+		a.header.Del("Date")
+		return strings.ReplaceAll(a.body, id, "ID") + " " + url.Values(a.header).Encode()
+	}
+	unknown := anonymous(d.refused(rick, mintRequest{id: "u-zero"}, userNotFound))
+	for _, id := range []string{"u-ada", "u-grace", "u-ben", "u-max", "u-live", "u-off1", "U-RITA", "conf", "gatehouse", "acme", "me"} {
+		if got := anonymous(d.refused(rick, mintRequest{id: id}, userNotFound)); got != unknown {
+			t.Errorf("%s: %s\nan unknown user: %s", id, got, unknown)
+		}
+	}
+	if got := anonymous(d.refused(d.admin, mintRequest{id: "u-rita"}, userNotFound)); got != unknown {
+		t.Errorf("u-rita: %s\nan unknown user: %s", got, unknown)
+	}
+	if org := claims(t, d.created(rick, mintRequest{id: "u-rita"}).AccessToken)["org"]; org != "rival" {
+		t.Errorf("org %v", org)
+	}
+	d.mintFor("u-live")
+}
+
+func TestM8RolesThatNobodyActsFor(t *testing.T) {
+	d := openAdmin(t)
+	d.stored(tokenissuer.User{ID: "u-adam", Organisation: "acme", Role: tokenissuer.RoleAdmin, PasswordHash: tokenissuer.NewSecret(peopleHash())})
+	d.stored(tokenissuer.User{ID: "u-owner", Organisation: "acme", Role: "owner", PasswordHash: tokenissuer.NewSecret(peopleHash())})
+	for _, id := range []string{"u-ada", "u-adam", "u-max", "u-owner"} {
+		d.refused(d.admin, mintRequest{id: id}, roleNotAllowed)
+	}
+	d.mintFor("u-ben")
+}
+
+func TestM9RolesAreExact(t *testing.T) {
+	d := openAdmin(t)
+	for _, role := range []tokenissuer.Role{
+		"Group_Manager", "GROUP_MANAGER", " group_manager", "group_manager ", "group_manager\n", "group-manager", "groupmanager",
+		"group_mаnager", "group_manager\u200b", "business_managers", "group_manager,business_manager", "",
+	} {
+		id := tokenissuer.NewID()
+		d.stored(tokenissuer.User{ID: id, Organisation: "acme", Role: role, PasswordHash: tokenissuer.NewSecret(peopleHash())})
+		d.refused(d.admin, mintRequest{id: id}, roleNotAllowed)
+	}
+}
+
+func TestM10InactiveUsers(t *testing.T) {
+	d := openAdmin(t)
+	registry := d.app().registry
+	for name, status := range map[string]tokenissuer.UserStatus{"disabled": tokenissuer.UserDisabled, "locked": tokenissuer.UserLocked} {
+		d.sub(name, func(d *adminDoor) {
+			d.manager("u-" + name)
+			d.mintFor("u-" + name)
+			if err := registry.SetUserStatus(d.t.Context(), "u-"+name, status); err != nil {
+				d.t.Fatal(err)
+			}
+			d.refused(d.admin, mintRequest{id: "u-" + name}, userInactive)
+			if err := registry.SetUserStatus(d.t.Context(), "u-"+name, tokenissuer.UserActive); err != nil {
+				d.t.Fatal(err)
+			}
+			d.mintFor("u-" + name)
+		})
+	}
+	d.sub("invited only", func(d *adminDoor) {
+		d.stored(tokenissuer.User{ID: "u-invited", Organisation: "acme", Role: tokenissuer.RoleBusinessManager})
+		d.refused(d.admin, mintRequest{id: "u-invited"}, userInactive)
+	})
+	d.sub("deleted", func(d *adminDoor) {
+		d.manager("u-gone")
+		if err := registry.RemoveUser(d.t.Context(), "u-gone"); err != nil {
+			d.t.Fatal(err)
+		}
+		d.refused(d.admin, mintRequest{id: "u-gone"}, userNotFound)
+	})
+}
+
+// TestM24AdminsOfThisMoment: who is no admin any more gets nothing more, whatever the token says. A change made here ends
+// the admin's tokens as well, so that the answer is that of a revoked token; one that another node has just made is seen in
+// the directory first.
+func TestM24AdminsOfThisMoment(t *testing.T) {
+	d := openAdmin(t)
+	registry := d.app().registry
+	admin := func(id string) string {
+		d.t.Helper()
+		d.stored(tokenissuer.User{ID: id, Organisation: "acme", Role: tokenissuer.RoleAdmin, PasswordHash: tokenissuer.NewSecret(peopleHash())})
+		return d.operatorToken("conf", id, "trusted public")
+	}
+	// unrevoked is a token that no revocation of the user's families hits.
+	unrevoked := func(id, organisation string) string {
+		return d.issue(tokenissuer.Grant{
+			Type: tokenissuer.AuthorizationCode, User: &tokenissuer.User{ID: id, Organisation: organisation, Role: tokenissuer.RoleAdmin},
+			Scopes: tokenissuer.Scopes{"trusted", "public"}, FamilyID: "none of the user's",
+		})
+	}
+	ctx := t.Context()
+	for name, change := range map[string]func(id string) error{
+		"demoted":  func(id string) error { return registry.SetRole(ctx, id, tokenissuer.RoleGroupManager) },
+		"disabled": func(id string) error { return registry.SetUserStatus(ctx, id, tokenissuer.UserDisabled) },
+		"locked":   func(id string) error { return registry.SetUserStatus(ctx, id, tokenissuer.UserLocked) },
+		"deleted":  func(id string) error { return registry.RemoveUser(ctx, id) },
+	} {
+		d.sub(name, func(d *adminDoor) {
+			token := admin("u-" + name)
+			d.created(token, mintRequest{id: "u-grace"})
+			d.created(unrevoked("u-"+name, "acme"), mintRequest{id: "u-grace"})
+			if err := change("u-" + name); err != nil {
+				d.t.Fatal(err)
+			}
+			d.refused(token, mintRequest{id: "u-grace"}, revokedToken)
+			d.refused(unrevoked("u-"+name, "acme"), mintRequest{id: "u-grace"}, adminRequired)
+		})
+	}
+	d.sub("the token says another organisation", func(d *adminDoor) {
+		token := unrevoked("u-ada", "rival")
+		d.refused(token, mintRequest{id: "u-rita"}, userNotFound)
+		d.created(token, mintRequest{id: "u-grace"})
+	})
+	d.sub("the client was disabled", func(d *adminDoor) {
+		d.register(d.t, tokenissuer.Client{
+			ID: "app", Scopes: tokenissuer.Scopes{"trusted", "public"}, Grants: []tokenissuer.GrantType{tokenissuer.AuthorizationCode},
+		})
+		token := d.operatorToken("app", "u-ada", "trusted")
+		minted := d.created(token, mintRequest{id: "u-grace"})
+		if err := registry.DisableClient(d.t.Context(), "app"); err != nil {
+			d.t.Fatal(err)
+		}
+		d.refused(token, mintRequest{id: "u-grace"}, revokedToken)
+		d.gone(minted.AccessToken)
+	})
+	d.sub("the organisation was removed", func(d *adminDoor) {
+		if _, err := registry.AddOrganisation(d.t.Context(), tokenissuer.Organisation{ID: "brief"}); err != nil {
+			d.t.Fatal(err)
+		}
+		for id, role := range map[string]tokenissuer.Role{"u-boss": tokenissuer.RoleAdmin, "u-aide": tokenissuer.RoleGroupManager} {
+			d.stored(tokenissuer.User{ID: id, Organisation: "brief", Role: role, PasswordHash: tokenissuer.NewSecret(peopleHash())})
+		}
+		token := d.operatorToken("conf", "u-boss", "trusted")
+		minted := d.created(token, mintRequest{id: "u-aide"})
+		for _, id := range []string{"u-aide", "u-boss"} {
+			if err := registry.RemoveUser(d.t.Context(), id); err != nil {
+				d.t.Fatal(err)
+			}
+		}
+		if err := registry.RemoveOrganisation(d.t.Context(), "brief"); err != nil {
+			d.t.Fatal(err)
+		}
+		d.refused(token, mintRequest{id: "u-aide"}, revokedToken)
+		d.refused(unrevoked("u-boss", "brief"), mintRequest{id: "u-aide"}, adminRequired)
+		d.gone(minted.AccessToken)
+	})
+	d.sub("an operator moves the admin by a reload", func(d *adminDoor) {
+		d.mintFor("u-grace")
+		moved := strings.Replace(people, "organisation acme\n\t\t\trole admin", "organisation rival\n\t\t\trole admin", 1)
+		if moved == people {
+			d.t.Fatal("the configuration has another shape")
+		}
+		d.reload(strings.ReplaceAll(moved, "HASH", peopleHash()))
+		d.refused(d.admin, mintRequest{id: "u-grace"}, revokedToken)
+		token := d.operatorToken("conf", "u-ada", "trusted")
+		d.refused(token, mintRequest{id: "u-grace"}, userNotFound)
+		d.created(token, mintRequest{id: "u-rita"})
+	})
+}
+
+// TestM29OneOrganisationAUser: a user is in one organisation, so that no admin of another comes by the token that is
+// good there.
+func TestM29OneOrganisationAUser(t *testing.T) {
+	d := openAdmin(t)
+	id := d.addUser("two@acme.example", "acme", tokenissuer.RoleGroupManager)
+	for name, u := range map[string]tokenissuer.User{
+		"the same id": {ID: id, Email: "else@rival.example"}, "the same address": {ID: "u-two", Email: "TWO@acme.example"},
+		"a declared id": {ID: "u-grace", Email: "g@rival.example"}, "a declared address": {ID: "u-g", Email: "Grace@Acme.example."},
+	} {
+		u.Organisation, u.Role = "rival", tokenissuer.RoleGroupManager
+		if _, err := d.app().registry.AddUser(t.Context(), u, tokenissuer.Secret{}); err == nil {
+			t.Errorf("%s: in a second organisation", name)
+		}
+	}
+	if got := claims(t, d.mintFor(id).AccessToken); got["org"] != "acme" || got["role"] != "group_manager" {
+		t.Errorf("claims %v", got)
+	}
+	d.stored(tokenissuer.User{ID: "u-rick", Organisation: "rival", Role: tokenissuer.RoleAdmin, PasswordHash: tokenissuer.NewSecret(peopleHash())})
+	d.refused(d.operatorToken("conf", "u-rick", "trusted"), mintRequest{id: id}, userNotFound)
+	if status, _, _ := d.get("/api/x", d.mintFor("u-grace").AccessToken); status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+	if seen := d.upstream.one(t); seen.Header.Get("X-Auth-Organisation") != "acme" {
+		t.Errorf("organisation %q", seen.Header.Get("X-Auth-Organisation"))
+	}
+}
