@@ -254,7 +254,7 @@ func TestIssuerWithAPathAccount(t *testing.T) {
 	}
 	action, fields := formIn(t, page)
 	fields.Set("application", "conf")
-	holdChanged(t, b.send(action, fields), path+"/oauth/account")
+	holdChanged(t, b.send(action, fields), path+"/oauth/account?done=application")
 	for _, c := range []struct{ asked, want string }{{"/oauth/login", path + "/oauth/account"}} {
 		if p := b.open(path + c.asked); p.header.Get("Location") != c.want {
 			t.Errorf("%s leads to %q", c.asked, p.header.Get("Location"))

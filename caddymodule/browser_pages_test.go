@@ -12,21 +12,35 @@ import (
 // A real browser walks through the pages. The scripts in testdata/npm hold the checks.
 
 // startBrowser is startInterop with a Chromium for the script.
-func startBrowser(t *testing.T, site string) map[string]any {
+func startBrowser(t *testing.T, site string) (*gatehouse, map[string]any) {
 	t.Helper()
-	_, given := startInterop(t, site)
+	g, given := startInterop(t, site)
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
 			given["chromium"] = path
-			return given
+			return g, given
 		}
 	}
 	t.Fatal("this test needs Chromium: on Debian, the package chromium")
-	return nil
+	return nil, nil
 }
 
+// flowSite has pages behind the gate that have moved to the application.
+var flowSite = strings.Replace(interopSite, "\thandle {\n", `	handle /moved/* {
+		route {
+			protect {
+				token_from cookie accessToken
+				challenge browser
+			}
+			redir CALLBACK?state=hop
+		}
+	}
+	handle {
+`, 1)
+
 func TestBrowserFlow(t *testing.T) {
-	runScript(t, "browser-flow.mjs", startBrowser(t, interopSite))
+	_, given := startBrowser(t, flowSite)
+	runScript(t, "browser-flow.mjs", given)
 }
 
 // looksSite asks for patience after three failures, and has an application with long names.
@@ -37,10 +51,11 @@ var looksSite = strings.NewReplacer("login off", "login 3/1m per account", "clie
 		}
 		client house {`).Replace(interopSite)
 
-// TestBrowserLooks leaves its pictures in the directory that GATEHOUSE_SCREENSHOTS names.
+// TestBrowserLooks leaves its pictures in the directory that GATEHOUSE_SCREENSHOTS names. It shows nothing but our own
+// pages on the site.
 func TestBrowserLooks(t *testing.T) {
 	const long = "https://customer-relationship-management.eu-central-1.department-of-navigation.example.com/callback"
-	given := startBrowser(t, strings.ReplaceAll(looksSite, "LONGREDIRECT", long))
+	g, given := startBrowser(t, strings.ReplaceAll(looksSite, "LONGREDIRECT", long))
 	given["clients"].(map[string]map[string]string)["long"] = map[string]string{"id": "long", "redirectURI": long}
 	pictures, err := filepath.Abs(cmp.Or(os.Getenv("GATEHOUSE_SCREENSHOTS"), t.TempDir()))
 	if err != nil {
@@ -48,4 +63,7 @@ func TestBrowserLooks(t *testing.T) {
 	}
 	given["screenshots"] = pictures
 	runScript(t, "browser-looks.mjs", given)
+	if strings.Contains(g.logs(), "/favicon.ico") {
+		t.Error("a page made the browser ask the site for an icon")
+	}
 }

@@ -334,7 +334,7 @@ func TestCommandErrors(t *testing.T) {
 		{[]string{"token", "mint"}, `required flag(s) "client" not set`},
 		{[]string{"token", "mint", "--client", "nobody"}, "there is no such client"},
 		{[]string{"token", "mint", "--client", "conf", "--scope", "trusted"}, "The requested scope is invalid, unknown, or malformed. (scope_not_allowed)"},
-		{[]string{"token", "mint", "--client", "conf", "--lifetime", "36d"}, "token lifetime client_credentials 864h0m0s: use 1s to 35d"},
+		{[]string{"token", "mint", "--client", "conf", "--lifetime", "36d"}, "a token can live from 1s to 35d"},
 		{[]string{"token", "mint", "--client", "conf", "--lifetime", "0s"}, "token lifetime 0s: use 1s to 35d"},
 		{[]string{"token", "revoke"}, "name one of --jti, --family, --user and --client"},
 		{[]string{"token", "revoke", "--jti", "a", "--client", "b"}, "name one of --jti, --family, --user and --client"},

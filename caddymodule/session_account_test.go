@@ -68,7 +68,7 @@ func TestT62AccountRemovesAnApplication(t *testing.T) {
 			t.Errorf("the page does not say %q", text)
 		}
 	}
-	holdChanged(t, b.change("application", "conf"), "/oauth/account")
+	holdChanged(t, b.change("application", "conf"), "/oauth/account?done=application")
 	for name, token := range map[string]string{"the code grant's": mine.AccessToken, "the password grant's": password.AccessToken} {
 		if g.alive(token) {
 			t.Errorf("%s token lives on", name)
@@ -121,14 +121,14 @@ func TestAccountEndsSessions(t *testing.T) {
 			return ""
 		}
 		token := two.cookie("accessToken")
-		holdChanged(t, one.change("session", of(two)), "/oauth/account")
+		holdChanged(t, one.change("session", of(two)), "/oauth/account?done=session")
 		if two.isSignedIn() || g.alive(token) {
 			t.Error("the session lives on")
 		}
 		if !one.isSignedIn() || !three.isSignedIn() || !g.alive(mine.AccessToken) || !g.alive(three.cookie("accessToken")) {
 			t.Error("more has ended than that")
 		}
-		holdChanged(t, one.change("session", of(three)), "/oauth/account")
+		holdChanged(t, one.change("session", of(three)), "/oauth/account?done=session")
 		if three.isSignedIn() {
 			t.Error("the session lives on")
 		}
@@ -142,10 +142,10 @@ func TestAccountEndsSessions(t *testing.T) {
 		family, _ := claims(t, mine.AccessToken)["sid"].(string)
 		herFamily, _ := claims(t, hers.AccessToken)["sid"].(string)
 		for _, id := range append(foreign, family, herFamily, "unknown", "' OR 1=1--", strings.Repeat("x", 5000), grace.cookie("session"), "*", "%") {
-			holdChanged(t, one.change("session", id), "/oauth/account")
+			holdChanged(t, one.change("session", id), "/oauth/account?done=session")
 		}
 		for _, id := range []string{"unknown", "other", "gatehouse", "u-grace", "*", "%", "' OR 1=1--"} {
-			holdChanged(t, one.change("application", id), "/oauth/account")
+			holdChanged(t, one.change("application", id), "/oauth/account?done=application")
 		}
 		if !grace.isSignedIn() || !elsewhere.isSignedIn() || !one.isSignedIn() || !g.alive(mine.AccessToken) || !g.alive(hers.AccessToken) {
 			t.Error("something has ended")
@@ -160,7 +160,7 @@ func TestAccountEndsSessions(t *testing.T) {
 		fields.Set("user", "u-grace")
 		fields.Set("sub", "u-grace")
 		fields.Set("session", "unknown")
-		holdChanged(t, one.send("/oauth/account", fields), "/oauth/account")
+		holdChanged(t, one.send("/oauth/account", fields), "/oauth/account?done=session")
 		if !one.isSignedIn() || !grace.isSignedIn() {
 			t.Error("something has ended")
 		}

@@ -33,13 +33,13 @@ func TestPeopleAreAuditedOnce(t *testing.T) {
 			map[string]any{"msg": "authorization granted", "subject": "u-ada", "client_id": "conf", "scope": "trusted public"}},
 		{"the same again", func() page { return b.decide(consent, "allow") }, map[string]any{"reason": "request_decided"}},
 		{"a denial", func() page { return b.decide(b.consentFor(t, conf), "deny") }, map[string]any{"reason": "denied_by_user", "client_id": "conf"}},
+		{"no consent page", func() page { return b.open(conf.path()) }, map[string]any{"msg": "authorization granted", "subject": "u-ada"}},
 		{"a decision about less", func() page {
 			action, fields := formIn(t, b.consentFor(t, conf))
 			fields.Del("scope_0")
 			fields.Set("decision", "allow")
 			return b.send(action, fields)
 		}, map[string]any{"msg": "authorization granted", "scope": "public"}},
-		{"no consent page", func() page { return b.open(conf.path()) }, map[string]any{"msg": "authorization granted", "subject": "u-ada"}},
 		{"an error for the client", func() page { return b.ask(conf.with("response_type", "token")) },
 			map[string]any{"reason": "response_type_unknown", "client_id": "conf"}},
 		{"an error for a page", func() page { return b.ask(conf.with("redirect_uri", "https://evil.tld/")) },

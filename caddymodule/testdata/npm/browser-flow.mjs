@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 
-import { allow, arrive, ask, close, deny, isAt, loopback, redeem, refresh, signIn, subject, visit } from './browser.mjs'
+import { allow, arrive, ask, close, deny, home, isAt, loopback, redeem, refresh, signIn, subject, visit } from './browser.mjs'
 import { check, given, runChecks } from './checks.mjs'
 
 const { issuer, callback, ada, bob } = given
@@ -193,6 +193,31 @@ check('A69 the answer leaves the sign-in page, when nothing else is asked', () =
   await arrive(page, request)
 }))
 
+// Chromium holds each redirect behind a form against the policy of the form's page, also those of the application.
+for (const [name, client, answer] of [
+  ['allowed', spa, allow],
+  ['denied', spa, deny],
+  ['signed in, when nothing else is asked', house, async () => {}],
+]) {
+  check(`A69 the application sends the answer on to another origin: ${name}`, () => visit(async (page) => {
+    const request = ask(client, { scope: 'public', state: 'hop' })
+    await page.goto(request.url)
+    await signIn(page, ada)
+    await answer(page)
+    const told = await arrive(page, request, home)
+    assert.equal(told.get('error'), answer === deny ? 'access_denied' : null)
+    if (answer !== deny) assert.equal((await redeem(request, told)).status, 200)
+  }))
+}
+
+check('A69 a page behind the gate sends the browser on to another origin, and that to another', () => visit(async (page) => {
+  await page.goto(`${issuer}/moved/orders`)
+  await isAt(page, 'Sign in')
+  await signIn(page, ada)
+  await page.waitForURL(`${home}?state=hop`)
+  await page.getByText('Back at the application').waitFor()
+}))
+
 check('A69 the answer leaves for an application on the device', () => visit(async (page) => {
   await page.goto(ask(phone, { redirect_uri: 'com.example.pocket:/callback' }).url)
   await signIn(page, ada)
@@ -218,8 +243,11 @@ check('keyboard alone', () => visit(async (page) => {
   assert.equal(await page.getByLabel('Read your orders').isChecked(), false)
   await tab(page, 'Allow')
   await tab(page, 'Deny')
-  await page.keyboard.press('Shift+Tab')
-  await focused(page, 'Allow')
+  await tab(page, 'your account page')
+  for (const back of ['Deny', 'Allow']) {
+    await page.keyboard.press('Shift+Tab')
+    await focused(page, back)
+  }
   await page.keyboard.press('Enter')
   assert.equal((await redeem(request, await arrive(page, request))).scope, 'public trusted')
 }))
@@ -273,7 +301,8 @@ check('the account page takes an application its access', () => visit(async (pag
   const tokens = await redeem(request, await arrive(page, request))
   await page.goto(`${issuer}/oauth/account`)
   await page.getByRole('button', { name: 'Remove access Shop window' }).click()
-  await page.getByRole('button', { name: 'Remove access Shop window' }).waitFor({ state: 'detached' })
+  await page.getByRole('status').getByText('Access removed.').waitFor()
+  assert.equal(await page.getByRole('button', { name: 'Remove access Shop window' }).count(), 0)
   assert.equal((await refresh(spa, tokens.refresh_token)).error, 'invalid_grant')
   assert.equal((await page.request.get(given.route, { headers: { authorization: `Bearer ${tokens.access_token}` } })).status(), 401)
 }))
@@ -284,8 +313,8 @@ check('the account page ends another session, then all', () => visit((one) => vi
     await signIn(page, bob)
     await isAt(page, 'Your account')
   }
-  await two.getByRole('button', { name: /^Sign out .*Chrome/ }).first().click()
-  await two.getByText('This browser').waitFor()
+  await two.getByRole('button', { name: /^End session .*Chrome/ }).first().click()
+  await two.getByRole('status').getByText('Session ended.').waitFor()
   await one.reload()
   await isAt(one, 'Sign in')
   await signIn(one, bob)
@@ -295,6 +324,25 @@ check('the account page ends another session, then all', () => visit((one) => vi
   await two.reload()
   await isAt(two, 'Sign in')
 })))
+
+check('the account page by keyboard, and what its links say is one of its own sentences', () => visit(async (page) => {
+  await page.goto(`${issuer}/oauth/account`)
+  await signIn(page, ada)
+  await isAt(page, 'Your account')
+  await tab(page, 'Sign out')
+  for (const word of ['nothing', 'session&x', '%3Cb%3E', '']) {
+    await page.goto(`${issuer}/oauth/account?done=${word}`)
+    assert.equal(await page.getByRole('status').count(), 0, word)
+  }
+}))
+
+check('a problem leads on to the account page', () => visit(async (page) => {
+  await page.goto(`${issuer}/oauth/login?pending=broken`)
+  await page.getByRole('link', { name: 'Your account' }).click()
+  await isAt(page, 'Sign in')
+  await signIn(page, ada)
+  await isAt(page, 'Your account')
+}, { expected: /status of 400/ }))
 
 check('a page behind the gate sends a browser to sign in, and gets it back', () => visit(async (page) => {
   const desk = `${issuer}/desk/orders?page=2&sort=%C3%A4`

@@ -48,6 +48,10 @@ const states = {
     await allowed(page, spa)
     await page.goto(`${issuer}/oauth/account`)
   },
+  'account-done': async (page) => {
+    await page.click('button[name=application]')
+    await page.waitForSelector('[role=status]')
+  },
   'sign-out': (page) => page.goto(`${issuer}/oauth/logout`),
   'signed-out': (page) => page.click('button.primary'),
   'problem-client': (page) => page.goto(`${issuer}/oauth/authorize?client_id=nobody`),
@@ -126,6 +130,23 @@ check('a zoom of 200 % keeps everything in reach', () => visit(async (page) => {
   }
 }, { viewport: { width: 640, height: 400 }, deviceScaleFactor: 2 }))
 
+check('every card begins at one height, and on a phone the buttons of the account page have one width', () => visit(async (page) => {
+  const heights = new Set()
+  const measure = async () => heights.add((await page.locator('main').boundingBox()).y)
+  await page.goto(ask(portal, { prompt: 'consent' }).url)
+  await measure()
+  await signIn(page, ada)
+  await page.waitForSelector('body.consent')
+  await measure()
+  await allowed(page, conf)
+  await page.goto(`${issuer}/oauth/account`)
+  await measure()
+  assert.equal(heights.size, 1, [...heights].join(', '))
+  await dress(page, 'light', 360)
+  const widths = await page.locator('button').evaluateAll((all) => all.map((b) => b.getBoundingClientRect().width))
+  assert.ok(widths.length > 2 && new Set(widths).size === 1, widths.join(', '))
+}))
+
 check('the pictures of the README', () => visit(async (page) => {
   const keep = async (name) => {
     await page.mouse.move(0, 0)
@@ -140,6 +161,6 @@ check('the pictures of the README', () => visit(async (page) => {
   await signIn(page, ada)
   await page.waitForSelector('body.consent')
   await keep('consent')
-}, { viewport: { width: 500, height: 840 }, deviceScaleFactor: 1.25 }))
+}, { viewport: { width: 500, height: 870 }, deviceScaleFactor: 1.25 }))
 
 await runChecks(close)

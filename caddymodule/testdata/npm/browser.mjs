@@ -38,9 +38,17 @@ function listen(server, port) {
   })
 }
 
-// The application shows what it was told, and frames what it is asked to.
+// home is where the application's pages are, at another origin than its callback.
+export const home = new URL('/home', loopback).href
+
+// The application shows what it was told, and frames what it is asked to. With the state `hop` its callback sends the
+// browser on to its home first.
 function application(req, res) {
   const url = new URL(req.url, callback)
+  if (url.pathname === '/callback' && url.searchParams.get('state') === 'hop') {
+    res.writeHead(302, { location: home + url.search }).end()
+    return
+  }
   const frame = url.searchParams.get('frame')
   const body = frame ? `<iframe src="${frame.replaceAll('&', '&amp;')}"></iframe>` : '<h1>Back at the application</h1>'
   res.setHeader('content-type', 'text/html')
@@ -51,7 +59,7 @@ function application(req, res) {
 export function ask(client, parameters = {}) {
   const verifier = randomBytes(32).toString('base64url')
   const redirectURI = parameters.redirect_uri ?? client.redirectURI ?? callback
-  const state = randomBytes(8).toString('hex')
+  const state = parameters.state ?? randomBytes(8).toString('hex')
   const query = new URLSearchParams({
     client_id: client.id, redirect_uri: redirectURI, response_type: 'code', scope: 'public trusted', state,
     code_challenge: createHash('sha256').update(verifier).digest('base64url'), code_challenge_method: 'S256', ...parameters,
@@ -60,8 +68,8 @@ export function ask(client, parameters = {}) {
 }
 
 // arrive waits until a page is back at the application, and returns what the application was told.
-export async function arrive(page, request) {
-  await page.waitForURL((url) => url.href.startsWith(`${request.redirectURI}?`))
+export async function arrive(page, request, at = request.redirectURI) {
+  await page.waitForURL((url) => url.href.startsWith(`${at}?`))
   await page.getByText('Back at the application').waitFor()
   const answer = new URL(page.url()).searchParams
   assert.equal(answer.get('state'), request.state)
