@@ -32,6 +32,9 @@ type App struct {
 	Tokens *TokensConfig `json:"tokens,omitempty"`
 	// PasswordGrant turns the password grant on. Default: it is off.
 	PasswordGrant *PasswordGrantConfig `json:"password_grant,omitempty"`
+	// SessionScopes are held by the tokens of browser sessions, and of the password grant without a client, beside trusted
+	// and public. Default: none.
+	SessionScopes []string `json:"session_scopes,omitempty"`
 	// Scopes declares scopes beyond public, trusted and refresh_token, or gives those other words.
 	Scopes []ScopeConfig `json:"scopes,omitempty"`
 	// Clients declares clients. They cannot be changed at run time; those added at run time are in the store.
@@ -109,6 +112,7 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 		Keys:            a.engine.keys,
 		Passwords:       a.engine.passwords,
 		DeclaredSchemes: a.settings.schemes,
+		SessionScopes:   a.SessionScopes,
 		PasswordGrant:   a.settings.passwordGrant,
 		Revocations:     a.engine.revocations,
 		Refresh:         a.engine.refresh,

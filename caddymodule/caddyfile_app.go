@@ -27,6 +27,7 @@ func init() { httpcaddyfile.RegisterGlobalOption("oauth", parseGlobalOption) }
 //			refresh | refresh_idle | code <duration>
 //			refresh_grace <duration> | 0
 //		}
+//		session_scopes <scope>...
 //		password_grant {
 //			refresh_tokens
 //		}
@@ -84,7 +85,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	options := map[string]func(*caddyfile.Dispenser) error{
 		"issuer": a.parseIssuer, "audience": a.parseAudience, "store": a.parseStore, "keys": a.parseKeys,
 		"tokens":         func(d *caddyfile.Dispenser) error { return parseTokens(d, &a.Tokens) },
-		"password_grant": a.parsePasswordGrant, "scope": a.parseScope, "client": a.parseClient,
+		"password_grant": a.parsePasswordGrant, "session_scopes": a.parseSessionScopes, "scope": a.parseScope, "client": a.parseClient,
 		"organisation": a.parseOrganisation, "user": a.parseUser,
 		"revocation": a.parseRevocation, "limits": a.parseLimits, "brand": a.parseBrand,
 	}

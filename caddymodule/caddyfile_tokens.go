@@ -105,3 +105,13 @@ func (a *App) parseScope(d *caddyfile.Dispenser) error {
 	a.Scopes = append(a.Scopes, scope)
 	return nil
 }
+
+// parseSessionScopes reads what the tokens of sessions hold.
+func (a *App) parseSessionScopes(d *caddyfile.Dispenser) error {
+	names := d.RemainingArgs()
+	if len(names) == 0 {
+		return d.ArgErr()
+	}
+	a.SessionScopes = append(a.SessionScopes, names...)
+	return nil
+}

@@ -105,5 +105,13 @@ func (a *App) readScopes(s *settings) error {
 		declared = append(declared, tokenissuer.Scope{Name: c.Name, Words: c.Words, ServerTokens: c.ServerTokens})
 	}
 	s.scopes = tokenissuer.NewScopeCatalogue(declared...)
+	for _, name := range a.SessionScopes {
+		if name == tokenissuer.ScopeRefreshToken || name == tokenissuer.ScopeOfflineAccess {
+			return fmt.Errorf("session_scopes %s: a session needs no refresh token", name)
+		}
+	}
+	if err := s.scopes.Check(a.SessionScopes); err != nil {
+		return fmt.Errorf("session_scopes: %w", err)
+	}
 	return nil
 }

@@ -63,10 +63,22 @@ func (p *Protect) authenticate(w http.ResponseWriter, r *http.Request, d *decisi
 	d.shown = shown.token
 	d.token, err = p.verify(shown.token.Reveal(), p.audience)
 	if shown.cookie && p.takesSessions() && !d.signedIn {
+		if err == nil && p.isForeign(r, d.token) {
+			err = tokenForeign
+		}
 		err = p.renew(w, r, d, err)
 	}
 	return err
 }
+
+// isForeign tells whether a token in the issuer's cookie is not of the session that the browser has. The name of that cookie
+// has no prefix which keeps it to this host: any host of the same domain can place a token of somebody else's in it.
+func (p *Protect) isForeign(r *http.Request, t *tokenissuer.AccessToken) bool {
+	id := p.app.handler.SessionID(r)
+	return id != "" && t.FamilyID != id
+}
+
+var tokenForeign = tokenissuer.NewError(tokenissuer.InvalidToken, "token_of_another_session")
 
 func errorCode(err error) tokenissuer.ErrorCode { return tokenissuer.AsError(err).Code }
 

@@ -137,9 +137,10 @@ func TestT77PasswordsThatAreNotHashed(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.sub("1 MiB", func(u *userDoor) {
-		a := u.ask(u.t, "/oauth/token", r.asPassword(ada, strings.Repeat("p", 1<<20)).Encode())
-		if a.status != http.StatusRequestEntityTooLarge {
-			u.t.Errorf("status %d", a.status)
+		// The announcement is enough. A client that goes on sending is cut off, and may not see the answer.
+		head := "POST /oauth/token HTTP/1.1\nHost: " + u.addr + "\nContent-Type: " + urlEncoded + "\nContent-Length: 1048576\n\n"
+		if status, _, body := u.raw(head); status != http.StatusRequestEntityTooLarge {
+			u.t.Errorf("status %d %s", status, body)
 		}
 	})
 	u.denied(r.asPassword(ada, strings.Repeat("p", 1025)), malformed("password_unusable"))

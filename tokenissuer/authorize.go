@@ -195,10 +195,11 @@ func (is *Issuer) Approve(ctx context.Context, r *AuthorizationRequest, client *
 	now := is.Now()
 	f := is.newFamily(s.User, client, AuthorizationCode, s.Family.AuthTime)
 	f.Scopes = scopes
+	f.Standing.SessionID = s.Family.ID
 	f.ExpiresAt = now.Add(is.lifetimes(client).Code)
 	f.Code = CodeBinding{
 		RequestID: r.ID, RedirectURI: r.RedirectURI, Challenge: r.Challenge,
-		Refreshable: client.getsRefresh(scopes), ExpiresAt: f.ExpiresAt,
+		Refreshable: client.getsRefresh(scopes) && !refreshDeclined(r.Scopes, scopes), ExpiresAt: f.ExpiresAt,
 	}
 	if err := is.addFamily(ctx, f); err != nil {
 		return Secret{}, err
@@ -208,6 +209,11 @@ func (is *Issuer) Approve(ctx context.Context, r *AuthorizationRequest, client *
 		_ = is.remember(ctx, s.User, client, r.Scopes, scopes, now)
 	}
 	return is.Master.code(f.ID), nil
+}
+
+// refreshDeclined tells whether a request asked for a refresh token and the user has taken that out.
+func refreshDeclined(asked, allowed Scopes) bool {
+	return slices.ContainsFunc(asked, asksForRefresh) && !slices.ContainsFunc(allowed, asksForRefresh)
 }
 
 // remember keeps what the user has said of the scopes that were asked about. What was said of others before stays.

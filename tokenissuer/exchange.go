@@ -97,7 +97,7 @@ func (is *Issuer) exchangingClient(ctx context.Context, r TokenRequest) (*Client
 		if storeErr != nil && !errors.Is(storeErr, ErrNotFound) {
 			return nil, Unavailable("store_unavailable", storeErr)
 		}
-		if storeErr == nil && f.ClientID == OwnClientID {
+		if storeErr == nil && f.ClientID == OwnClientID && (f.Origin != PasswordGrant || is.PasswordGrant != nil) {
 			return is.ownClient(), nil
 		}
 	}

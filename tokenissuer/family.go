@@ -31,6 +31,9 @@ type TokenFamily struct {
 	// RevokedAt is when it was ended; zero: it was not.
 	RevokedAt time.Time
 
+	// Standing is what must hold at the moment in which the family is stored. Stores ask about it and do not keep it.
+	Standing Standing
+
 	// Code is what its authorization code is bound to; the zero value: it never had one.
 	Code CodeBinding
 
@@ -55,6 +58,15 @@ type CodeBinding struct {
 	SpentAt time.Time
 	// Failures counts wrong code verifiers.
 	Failures int
+}
+
+// Standing names those in whose name a family is born, beside its user. They were looked at before, and may have been
+// ended since.
+type Standing struct {
+	// SessionID is the session in which it was approved; empty: there was none.
+	SessionID string
+	// ActorVersion is the version of Actor.Subject, when that is a stored user.
+	ActorVersion string
 }
 
 // Actor is who acts for a user whom they are not (RFC 8693 §4.1). The zero value is nobody.

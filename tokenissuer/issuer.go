@@ -3,6 +3,7 @@ package tokenissuer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -28,6 +29,9 @@ type Issuer struct {
 	Master *MasterKey
 	// Passwords verify.
 	Passwords *Passwords
+	// SessionScopes are held by the tokens of sessions, and of the password grant without a client, beside trusted and
+	// public.
+	SessionScopes Scopes
 	// DeclaredSchemes are the PasswordSchemes of users that no store keeps.
 	DeclaredSchemes []string
 	// PasswordGrant is how the password grant works; nil: it is off.
@@ -107,7 +111,14 @@ func (is *Issuer) Issue(g Grant) (Tokens, error) {
 		return is.sign(g, key, t, claims)
 	}
 	consumed := make(chan error, 1)
-	go func() { consumed <- g.consume() }()
+	go func() {
+		defer func() {
+			if reason := recover(); reason != nil { // else it would end the process
+				consumed <- NewError(ServerError, "panic").WithCause(fmt.Errorf("panic in the step of a grant: %v", reason))
+			}
+		}()
+		consumed <- g.consume()
+	}()
 	tokens, err := is.sign(g, key, t, claims)
 	if stepErr := <-consumed; stepErr != nil {
 		return Tokens{}, AsError(stepErr)

@@ -1,17 +1,19 @@
 package tokenissuer
 
-import (
-	"context"
-	"slices"
-)
+import "context"
 
 // OwnClientID is the client of tokens that belong to no application: those of a browser's session, and those of the
 // password grant without a client. No other client and no user can have it, and nobody can authenticate as it.
 const OwnClientID = "gatehouse"
 
-// ownClient may hold every scope but those that ask for a refresh token.
+// ownClient may hold what acts for a user and what the operator adds. Other scopes are for the clients that have them.
 func (is *Issuer) ownClient() *Client {
-	scopes := Scopes(slices.DeleteFunc(is.Scopes.Names(), asksForRefresh))
+	scopes := Scopes{ScopeTrusted, ScopePublic}
+	for _, name := range is.SessionScopes {
+		if !scopes.Has(name) && !asksForRefresh(name) {
+			scopes = append(scopes, name)
+		}
+	}
 	return &Client{ID: OwnClientID, Name: "Gatehouse", Type: PublicClient, Scopes: scopes, Declared: true}
 }
 

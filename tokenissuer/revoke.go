@@ -26,6 +26,23 @@ func (is *Issuer) RevokeFor(ctx context.Context, client *Client, token Secret) (
 	return t, is.Revoke(ctx, Revocation{Kind: RevokeToken, ID: t.ID, ExpiresAt: t.ExpiresAt.Add(revocationMargin)})
 }
 
+// RevokingClient returns the client at whose request a token is to end. A token that belongs to no application can be
+// ended by whoever holds it; for every other one the client proves who it is.
+func (is *Issuer) RevokingClient(ctx context.Context, a ClientAuthentication, token Secret) (*Client, error) {
+	client, err := is.AuthenticateClient(ctx, a)
+	if !errors.Is(err, errNoClient) {
+		return client, err
+	}
+	t, tokenErr := is.revocable(ctx, token)
+	if tokenErr != nil {
+		return nil, tokenErr
+	}
+	if t == nil || t.ClientID != OwnClientID {
+		return nil, err
+	}
+	return is.ownClient(), nil
+}
+
 // revocable returns what a token, access or refresh, is; nil when there is nothing to revoke. Of a refresh token only
 // client, subject and family are known.
 func (is *Issuer) revocable(ctx context.Context, token Secret) (*AccessToken, error) {

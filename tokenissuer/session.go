@@ -85,6 +85,15 @@ func (is *Issuer) Session(ctx context.Context, cookie Secret) (*Session, error) 
 	return &Session{Family: f, User: user}, nil
 }
 
+// SessionID returns the id of the session that a cookie is of, whether it lives or not; "" when the cookie is not ours.
+func (is *Issuer) SessionID(cookie Secret) string {
+	id, genuine := is.Master.readSession(cookie)
+	if !genuine {
+		return ""
+	}
+	return id
+}
+
 // SessionToken returns a user token of the session, for the gate of this issuer and for testing.
 func (is *Issuer) SessionToken(s *Session) (Tokens, error) {
 	return is.Issue(Grant{

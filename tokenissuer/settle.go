@@ -35,6 +35,9 @@ func (g *Registry) Settle(ctx context.Context) error {
 
 func (g *Registry) endDeclared(ctx context.Context, d Declaration) error {
 	if d.Kind == RevokeUser {
+		if err := g.Issuer.endFamilies(ctx, FamilyFilter{ActorID: d.ID}); err != nil {
+			return err
+		}
 		return g.Issuer.endFamilies(ctx, FamilyFilter{UserID: d.ID})
 	}
 	return g.Issuer.Revoke(ctx, g.Issuer.RevocationOf(d.Kind, d.ID))

@@ -50,7 +50,18 @@ func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (*User, error) {
 	if err != nil {
 		return nil, err
 	}
-	return user, nil
+	return user, is.countProof(ctx, user, now)
+}
+
+// provedLimit bounds how often one account can prove its password, so that nobody keeps all hashing slots to themselves
+// with a password that is right.
+var provedLimit = Limit{Failures: 600, Window: time.Minute}
+
+func (is *Issuer) countProof(ctx context.Context, user *User, now time.Time) error {
+	if is.AccountLimit.Failures == 0 {
+		return nil
+	}
+	return is.reserve(ctx, is.limited(bucket{"proved\x00" + user.ID, provedLimit}), "sign_in_throttled", now)
 }
 
 // provePassword compares the password with the user's. A user that does not exist costs the same: under every scheme

@@ -67,13 +67,14 @@ type UserStore interface {
 	// AddUser registers a user; Declared and Version are not kept. ErrTaken when the id belongs or belonged to a client or
 	// a user, or the address to a user. ErrNotFound when the organisation is not stored, unless organisationDeclared.
 	AddUser(ctx context.Context, user *User, organisationDeclared bool) error
-	// ChangeUser makes the change, moves the user's version on and ends every family of the user, in one step. It returns
+	// ChangeUser makes the change, moves the user's version on and ends every family of the user, and every one of which
+	// the user is the actor, in one step. It returns
 	// the revocations that it recorded. ErrNotFound when there is no such user.
 	ChangeUser(ctx context.Context, userID string, change UserChange, end Ending) ([]Revocation, error)
 	// RehashPassword replaces a hash by another one of the same password, unless it has changed since: then nothing
 	// happens and the result is nil. The version stays.
 	RehashPassword(ctx context.Context, userID string, old, hash Secret) error
-	// RemoveUser deletes the user with its consents and ends every family, in one step. The id stays taken. It returns the
+	// RemoveUser deletes the user with its consents and ends the same families as ChangeUser, in one step. The id stays taken. It returns the
 	// revocations that it recorded. ErrNotFound when there is no such user.
 	RemoveUser(ctx context.Context, userID string, end Ending) ([]Revocation, error)
 	// PasswordSchemes lists the distinct schemes of the stored hashes, as PasswordScheme names them, in no order.
@@ -103,7 +104,8 @@ type Ending struct {
 // FamilyStore keeps the token families: codes, refresh tokens and sessions are their states.
 type FamilyStore interface {
 	// AddFamily stores a family. ErrStale, and nothing is stored, unless the user is declared or is stored, active and of
-	// the family's UserVersion: who ends a user may rely on it that nothing is born afterwards. ErrSpent when
+	// the family's UserVersion; nor when Standing names a session that was revoked, or an actor who is not active and of
+	// that version any more. Who ends a user, a session or an admin may rely on it that nothing is born afterwards. ErrSpent when
 	// Code.RequestID is not empty and was decided before; else it is decided now, and stays so for an hour beyond the
 	// family's ExpiresAt.
 	AddFamily(ctx context.Context, family *TokenFamily) error
@@ -139,12 +141,14 @@ type FamilyStore interface {
 	DropConsent(ctx context.Context, userID, clientID string) error
 }
 
-// FamilyFilter says which families are meant: those that match every member that is set. Without ID, UserID and ClientID
-// none match, so that a forgotten id ends nobody's families.
+// FamilyFilter says which families are meant: those that match every member that is set. Without ID, UserID, ClientID and
+// ActorID none match, so that a forgotten id ends nobody's families.
 type FamilyFilter struct {
 	ID       string
 	UserID   string
 	ClientID string
+	// ActorID is the Subject of the family's Actor.
+	ActorID string
 	// Origins, when there are some, are the only ones meant.
 	Origins []GrantType
 }

@@ -60,6 +60,9 @@ func (is *Issuer) IssueForUser(ctx context.Context, admin *User, t *AccessToken,
 	f.Scopes = slices.DeleteFunc(Scopes{ScopeTrusted, ScopePublic}, func(name string) bool { return !t.Scopes.Has(name) })
 	f.Actor = Actor{Subject: admin.ID, ClientID: t.ClientID}
 	f.Generation, f.ExpiresAt = 1, now.Add(is.lifetimes(client).Refresh)
+	if !admin.Declared {
+		f.Standing.ActorVersion = admin.Version
+	}
 	return is.Issue(is.grantOf(f, client, target, func() error {
 		err := is.addFamily(ctx, f)
 		if err != nil && AsError(err).Code == InvalidGrant { // the target has changed since it was read

@@ -46,6 +46,11 @@ func (h *Handler) session(r *http.Request) (*tokenissuer.Session, error) {
 	return h.issuer.Session(r.Context(), cookie)
 }
 
+// SessionID returns the id of the session whose cookie a request has; "" when it has none of ours.
+func (h *Handler) SessionID(r *http.Request) string {
+	return h.issuer.SessionID(readCookie(r, h.cookies.session))
+}
+
 // SessionToken returns a fresh access token for a browser that is signed in, and sets it as its accessToken cookie. The
 // token is empty when nobody is signed in.
 func (h *Handler) SessionToken(w http.ResponseWriter, r *http.Request) (tokenissuer.Secret, error) {

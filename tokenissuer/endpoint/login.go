@@ -143,7 +143,7 @@ func (h *Handler) signInFailed(w http.ResponseWriter, r *http.Request, k walk, s
 	if notice == pages.NoNotice {
 		return err
 	}
-	h.audit.Refused(r, "sign-in refused", forAccount(err, email))
+	h.audit.Refused(r, "sign-in refused", h.forAccount(r, err, email))
 	status := http.StatusOK // a page, and no failure of HTTP's
 	if e.Code != tokenissuer.InvalidGrant {
 		status = setStatusHeaders(w, err)
@@ -197,8 +197,7 @@ func (h *Handler) formTargets(k walk, sealed tokenissuer.Secret) []string {
 	return nil
 }
 
-// accountError tells the audit log which account a refusal concerns, by what was typed. It is cut short: people type
-// passwords into this field.
+// accountError tells the audit log which account a refusal concerns.
 type accountError struct {
 	error
 	account string
@@ -206,12 +205,16 @@ type accountError struct {
 
 func (e accountError) Unwrap() error { return e.error }
 
-func forAccount(err error, typed string) error {
-	canonical, addressErr := tokenissuer.CanonicalEmail(typed)
+// forAccount adds the account to an error, when there is one: people type their passwords into the field for the address.
+func (h *Handler) forAccount(r *http.Request, err error, typed string) error {
+	email, addressErr := tokenissuer.CanonicalEmail(typed)
 	if addressErr != nil {
 		return err
 	}
-	return accountError{err, canonical}
+	if _, unknown := h.issuer.Directory.UserByEmail(r.Context(), email); unknown != nil {
+		return err
+	}
+	return accountError{err, email}
 }
 
 // browserName tells a person which browser a session is in.

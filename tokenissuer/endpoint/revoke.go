@@ -14,11 +14,11 @@ func (h *Handler) revoke(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	client, err := h.issuer.AuthenticateClient(r.Context(), h.clientAuthentication(r, f))
+	token := f.secret("token")
+	client, err := h.issuer.RevokingClient(r.Context(), h.clientAuthentication(r, f), token)
 	if err != nil {
 		return err
 	}
-	token := f.secret("token")
 	if token.IsEmpty() {
 		return forClient(tokenissuer.MissingParameter("token"), client)
 	}

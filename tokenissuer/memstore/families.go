@@ -23,7 +23,7 @@ func (s *Store) AddFamily(ctx context.Context, family *tokenissuer.TokenFamily) 
 		return fail(err)
 	}
 	defer s.mu.Unlock()
-	if !s.userStands(family) {
+	if !s.userStands(family) || !s.othersStand(family) {
 		return fail(tokenissuer.ErrStale)
 	}
 	if _, exists := s.families.Get(family.ID); exists {
@@ -34,7 +34,9 @@ func (s *Store) AddFamily(ctx context.Context, family *tokenissuer.TokenFamily) 
 			return fail(err)
 		}
 	}
-	s.putFamily(cloneFamily(*family))
+	kept := cloneFamily(*family)
+	kept.Standing = tokenissuer.Standing{}
+	s.putFamily(kept)
 	s.expiries.add(expiry{at: family.ExpiresAt, id: family.ID})
 	return nil
 }
@@ -46,6 +48,20 @@ func (s *Store) userStands(f *tokenissuer.TokenFamily) bool {
 	}
 	found, err := s.account(f.UserID)
 	return err == nil && found.user.IsActive() && found.user.Version == f.UserVersion
+}
+
+// othersStand tells whether the session and the actor, where there are some, have not ended.
+func (s *Store) othersStand(f *tokenissuer.TokenFamily) bool {
+	if id := f.Standing.SessionID; id != "" {
+		if session, known := s.family(id); !known || !session.RevokedAt.IsZero() {
+			return false
+		}
+	}
+	if f.Standing.ActorVersion == "" {
+		return true
+	}
+	actor, err := s.account(f.Actor.Subject)
+	return err == nil && actor.user.IsActive() && actor.user.Version == f.Standing.ActorVersion
 }
 
 // Family returns the family of that id. It copies an empty one when there is none.

@@ -36,6 +36,12 @@ func (s *Store) endFamilies(which tokenissuer.FamilyFilter, end tokenissuer.Endi
 	return ended
 }
 
+// endFamiliesOf revokes the families of a user, and those that the user has created for others.
+func (s *Store) endFamiliesOf(userID string, end tokenissuer.Ending) []tokenissuer.Revocation {
+	own := s.endFamilies(tokenissuer.FamilyFilter{UserID: userID}, end)
+	return append(own, s.endFamilies(tokenissuer.FamilyFilter{ActorID: userID}, end)...)
+}
+
 // toEnd returns the ids of the families to revoke: the one that is named, though it were revoked or dropped, or those
 // that match and are not revoked. A named family that is another's than the filter says is not meant, and origins alone mean
 // nobody: a filter whose user was forgotten must not end everybody.
@@ -48,7 +54,7 @@ func (s *Store) toEnd(which tokenissuer.FamilyFilter) []string {
 		return []string{which.ID}
 	case which.UserID != "":
 		return s.matching(which, s.live[which.UserID], nil)
-	case which.ClientID != "":
+	case which.ClientID != "", which.ActorID != "":
 		var ids []string
 		for _, listed := range s.live {
 			ids = s.matching(which, listed, ids)
@@ -72,6 +78,7 @@ func (s *Store) matching(which tokenissuer.FamilyFilter, listed map[string]struc
 func matches(f tokenissuer.TokenFamily, which tokenissuer.FamilyFilter) bool {
 	return (which.UserID == "" || which.UserID == f.UserID) &&
 		(which.ClientID == "" || which.ClientID == f.ClientID) &&
+		(which.ActorID == "" || which.ActorID == f.Actor.Subject) &&
 		(len(which.Origins) == 0 || slices.Contains(which.Origins, f.Origin))
 }
 

@@ -111,7 +111,7 @@ func (s *Store) ChangeUser(ctx context.Context, userID string, change tokenissue
 		changed.Status = *change.Status
 	}
 	s.putUser(changed, old.version+1)
-	return s.endFamilies(tokenissuer.FamilyFilter{UserID: userID}, end), nil
+	return s.endFamiliesOf(userID, end), nil
 }
 
 // RehashPassword replaces the hash old. A user that is gone has it no more than one whose password was changed.
@@ -144,7 +144,7 @@ func (s *Store) RemoveUser(ctx context.Context, userID string, end tokenissuer.E
 	s.users.Delete(userID)
 	s.emails.Delete(removed.user.Email)
 	s.consents.Delete(userID)
-	return s.endFamilies(tokenissuer.FamilyFilter{UserID: userID}, end), nil
+	return s.endFamiliesOf(userID, end), nil
 }
 
 // PasswordSchemes lists the distinct schemes of the stored hashes.

@@ -26,13 +26,17 @@ const familyColumns = `id, user_id, user_version, user_declared, client_id, orig
 const selectFamily = `SELECT ` + familyColumns + ` FROM families
 	WHERE id = COALESCE((SELECT id FROM families WHERE id = $1), $2)`
 
-// insertFamily stores a family if its user is declared, or stored, active and of the version $3. The %s is the lock on
-// the user's row: in PostgreSQL, where steps run beside each other, it must be held until the commit, so that nobody
+// insertFamily stores a family if its user is declared, or stored, active and of the version $3, and if the session $25
+// and the stored actor of the version $26, where there are some, have not ended. The %s is the lock on the rows that are
+// asked about: in PostgreSQL, where steps run beside each other, it must be held until the commit, so that nobody
 // changes the user between the question and the insert without seeing the family.
 const insertFamily = `INSERT INTO families (` + familyColumns + `)
 	SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24
-	WHERE $4 OR EXISTS (SELECT 1 FROM users WHERE id = $2 AND CAST(version AS TEXT) = $3
-		AND status = 'active' AND password_hash <> ''%s)`
+	WHERE ($4 OR EXISTS (SELECT 1 FROM users WHERE id = $2 AND CAST(version AS TEXT) = $3
+		AND status = 'active' AND password_hash <> ''%[1]s))
+	AND ($25 = '' OR EXISTS (SELECT 1 FROM families WHERE id = $25 AND revoked_at IS NULL%[1]s))
+	AND ($26 = '' OR EXISTS (SELECT 1 FROM users WHERE id = $8 AND CAST(version AS TEXT) = $26
+		AND status = 'active' AND password_hash <> ''%[1]s))`
 
 // The single-use steps, and the one that counts against them.
 const (
@@ -90,6 +94,7 @@ func familyValues(f *tokenissuer.TokenFamily) ([]any, error) {
 		f.Actor.ClientID, f.Note, micros(f.AuthTime), micros(f.CreatedAt), micros(f.ExpiresAt), micros(f.RevokedAt),
 		f.Code.RequestID, f.Code.RedirectURI, f.Code.Challenge, f.Code.Refreshable,
 		micros(f.Code.ExpiresAt), micros(f.Code.SpentAt), f.Code.Failures, f.Generation, micros(f.RotatedAt), hasCode(f),
+		f.Standing.SessionID, f.Standing.ActorVersion,
 	}, nil
 }
 

@@ -40,7 +40,7 @@ func (s *Store) endingStep(ctx context.Context, name string,
 
 // endFamilies revokes the families that match and records the revocations that it returns.
 func endFamilies(ctx context.Context, tx *sql.Tx, which tokenissuer.FamilyFilter, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
-	if which.ID == "" && which.UserID == "" && which.ClientID == "" {
+	if which.ID == "" && which.UserID == "" && which.ClientID == "" && which.ActorID == "" {
 		return nil, nil
 	}
 	conditions, args := familyConditions(which)
@@ -71,6 +71,16 @@ func endFamilies(ctx context.Context, tx *sql.Tx, which tokenissuer.FamilyFilter
 	return ended, record(ctx, tx, ended...)
 }
 
+// endFamiliesOf revokes the families of a user, and those that the user has created for others.
+func endFamiliesOf(ctx context.Context, tx *sql.Tx, userID string, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
+	own, err := endFamilies(ctx, tx, tokenissuer.FamilyFilter{UserID: userID}, end)
+	if err != nil {
+		return nil, err
+	}
+	created, err := endFamilies(ctx, tx, tokenissuer.FamilyFilter{ActorID: userID}, end)
+	return append(own, created...), err
+}
+
 // isMeant tells whether the filter means the family that it names, though that was revoked or dropped before: always,
 // unless there is one and it is another's than the filter says.
 func isMeant(ctx context.Context, tx *sql.Tx, which tokenissuer.FamilyFilter) (bool, error) {
@@ -87,7 +97,7 @@ func isMeant(ctx context.Context, tx *sql.Tx, which tokenissuer.FamilyFilter) (b
 func familyConditions(which tokenissuer.FamilyFilter) (conditions string, args []any) {
 	var all []string
 	for _, member := range []struct{ column, value string }{
-		{"id", which.ID}, {"user_id", which.UserID}, {"client_id", which.ClientID},
+		{"id", which.ID}, {"user_id", which.UserID}, {"client_id", which.ClientID}, {"actor_subject", which.ActorID},
 	} {
 		if member.value != "" {
 			args = append(args, member.value)

@@ -132,7 +132,7 @@ func (s *Store) ChangeUser(ctx context.Context, userID string, change tokenissue
 		if err != nil {
 			return nil, err
 		}
-		return endFamilies(ctx, tx, tokenissuer.FamilyFilter{UserID: userID}, end)
+		return endFamiliesOf(ctx, tx, userID, end)
 	})
 }
 
@@ -155,7 +155,7 @@ func (s *Store) RemoveUser(ctx context.Context, userID string, end tokenissuer.E
 		if _, err := tx.ExecContext(ctx, `DELETE FROM consents WHERE user_id = $1`, userID); err != nil {
 			return nil, err
 		}
-		return endFamilies(ctx, tx, tokenissuer.FamilyFilter{UserID: userID}, end)
+		return endFamiliesOf(ctx, tx, userID, end)
 	})
 }
 

@@ -24,7 +24,7 @@ const racers = 32
 func Run(t *testing.T, open func(t *testing.T) tokenissuer.Store) {
 	for _, part := range [][]check{
 		clientChecks, secretChecks, revokeClientChecks, userChecks, userChangeChecks, organisationChecks,
-		familyChecks, familyUserChecks, codeChecks, refreshChecks, endingChecks, familyRaceChecks, dropChecks,
+		familyChecks, familyUserChecks, standingChecks, codeChecks, refreshChecks, endingChecks, familyRaceChecks, dropChecks,
 		keyChecks, revocationChecks, feedChecks, declarationChecks, lifeChecks,
 	} {
 		for _, c := range part {

@@ -56,6 +56,7 @@ CREATE TABLE families (
     rotated_at         BIGINT
 );
 CREATE INDEX families_by_user ON families (user_id) WHERE revoked_at IS NULL;
+CREATE INDEX families_by_actor ON families (actor_subject) WHERE revoked_at IS NULL AND actor_subject <> '';
 CREATE INDEX families_by_expiry ON families (expires_at);
 
 -- Authorization requests that were answered, until nobody can hold one any more.

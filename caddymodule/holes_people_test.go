@@ -1,0 +1,332 @@
+package caddymodule
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// The tests of this file each tell of a hole that a review of sign-in, consent and user tokens found, and hold it shut.
+
+// withhold starts a POST whose last byte is kept back, and returns when the server waits for the body: it has looked at
+// the credential then. What it returns sends the byte and reads the answer.
+func (b *browser) withhold(target, body string, headers ...string) (finish func() page) {
+	b.t.Helper()
+	connection, err := net.Dial("tcp", b.addr)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = connection.Close() })
+	_ = connection.SetDeadline(time.Now().Add(20 * time.Second))
+	request, err := http.NewRequest(http.MethodPost, b.url+target, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, c := range b.jar.Cookies(request.URL) {
+		request.AddCookie(c)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		request.Header.Add(headers[i], headers[i+1])
+	}
+	var head strings.Builder
+	_ = request.Header.Write(&head)
+	reader := bufio.NewReader(connection)
+	_, err = fmt.Fprintf(connection, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\nExpect: 100-continue\r\n%s\r\n",
+		target, b.addr, len(body), &head)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if line, err := readHead(reader); err != nil || !strings.HasPrefix(line, "HTTP/1.1 100 ") {
+		b.t.Fatalf("the server does not wait for the body: %v %s", err, line)
+	}
+	if _, err := io.WriteString(connection, body[:len(body)-1]); err != nil {
+		b.t.Fatal(err)
+	}
+	return func() page {
+		b.t.Helper()
+		if _, err := io.WriteString(connection, body[len(body)-1:]); err != nil {
+			b.t.Fatal(err)
+		}
+		response, err := http.ReadResponse(reader, request)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		defer func() { _ = response.Body.Close() }()
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		return page{response.StatusCode, response.Header, string(text)}
+	}
+}
+
+// withholdForm is withhold as a browser sends a form of ours.
+func (b *browser) withholdForm(action string, fields url.Values) (finish func() page) {
+	b.t.Helper()
+	return b.withhold(action, fields.Encode(), "Content-Type", urlEncoded, "Origin", "null", "Sec-Fetch-Site", "same-origin")
+}
+
+// signedIn is a browser in which somebody has signed in.
+func (g *gatehouse) signedIn(email string) *browser {
+	g.t.Helper()
+	b := g.browser()
+	if p := b.signIn(b.open("/oauth/login"), email, peoplePassword); p.status != http.StatusSeeOther {
+		g.t.Fatalf("sign-in: %d %s", p.status, p.body)
+	}
+	return b
+}
+
+// TestT96AConsentThatIsUnderWayWhenTheSessionEnds: somebody at a stolen browser sent the consent form but for its last
+// byte. The user signed out everywhere, the byte was sent, and the thief got a code whose tokens no sign-out had ended.
+func TestT96AConsentThatIsUnderWayWhenTheSessionEnds(t *testing.T) {
+	g := startPeople(t)
+	registry, ctx := g.app().registry, t.Context()
+	r := requestOf("pub")
+	for name, c := range map[string]struct {
+		end   func(t *testing.T, thief *browser, id, email string)
+		given bool
+	}{
+		"nothing ends": {func(*testing.T, *browser, string, string) {}, true},
+		"signed out everywhere": {func(t *testing.T, _ *browser, _, email string) {
+			holdChanged(t, g.signedIn(email).change("everywhere", "yes"), "/oauth/login")
+		}, false},
+		"signed out": {func(t *testing.T, thief *browser, _, _ string) {
+			action, fields := formIn(t, thief.open("/oauth/logout"))
+			if p := thief.send(action, fields); p.status != http.StatusSeeOther {
+				t.Fatalf("sign-out: %d %s", p.status, p.body)
+			}
+		}, false},
+		"revoked by the operator": {func(t *testing.T, _ *browser, id, _ string) {
+			if err := registry.RevokeUser(ctx, id); err != nil {
+				t.Fatal(err)
+			}
+		}, false},
+		"disabled": {func(t *testing.T, _ *browser, id, _ string) {
+			if err := registry.SetUserStatus(ctx, id, tokenissuer.UserDisabled); err != nil {
+				t.Fatal(err)
+			}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			email := strings.ReplaceAll(name, " ", "-") + "@acme.example"
+			id := g.addUser(email, "acme", tokenissuer.RoleMember)
+			thief := g.signedIn(email)
+			action, fields := formIn(t, thief.consentFor(t, r))
+			fields.Set("decision", "allow")
+			finish := thief.withholdForm(action, fields)
+			c.end(t, thief, id, email)
+			if thief.isSignedIn() != c.given {
+				t.Fatal("the session has not ended")
+			}
+			p := finish()
+			if c.given {
+				g.obtain(r.exchange(thief.codeToClient(t, p, r)))
+				return
+			}
+			if p.status >= http.StatusInternalServerError || p.location().Query().Has("code") || strings.Contains(p.body, "code=") {
+				t.Errorf("the consent of an ended session: %d %q", p.status, p.header.Get("Location"))
+			}
+			families, err := g.app().engine.store.FamiliesOf(ctx, id, time.Time{})
+			if err != nil || len(families) != 0 {
+				t.Errorf("%d families live, %v", len(families), err)
+			}
+		})
+	}
+}
+
+// createFor has a user create tokens for u-grace, with the token of theirs, and returns the answer.
+func (b *browser) createFor(token string) page {
+	b.t.Helper()
+	return b.fetch(http.MethodPost, mintPath+"u-grace"+mintPathEnd, reference("u-grace"), "Content-Type", documentMedia, "Authorization", "Bearer "+token)
+}
+
+// created are the tokens that createFor gave.
+func (b *browser) created(token string) tokens {
+	b.t.Helper()
+	p := b.createFor(token)
+	if p.status != http.StatusCreated {
+		b.t.Fatalf("creating a token: %d %s", p.status, p.body)
+	}
+	return tokens{AccessToken: member(b.t, p.body, "access_token"), RefreshToken: member(b.t, p.body, "refresh_token")}
+}
+
+// TestM24WhatAnAdminCreatedEndsWithTheAdmin: an admin created tokens for others and was dismissed. Their own sessions had
+// ended, but the tokens for others lived on, and could be refreshed for weeks without any client.
+func TestM24WhatAnAdminCreatedEndsWithTheAdmin(t *testing.T) {
+	g := startPeople(t)
+	registry, ctx := g.app().registry, t.Context()
+	r := requestOf("conf")
+	remaining := g.signedIn("ada@acme.example")
+	stays := remaining.created(remaining.cookie("accessToken"))
+	own := g.userTokens(r, "grace@acme.example")
+	for name, dismiss := range map[string]func(id string) error{
+		"disabled": func(id string) error { return registry.SetUserStatus(ctx, id, tokenissuer.UserDisabled) },
+		"demoted":  func(id string) error { return registry.SetRole(ctx, id, tokenissuer.RoleMember) },
+		"removed":  func(id string) error { return registry.RemoveUser(ctx, id) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			email := name + "@acme.example"
+			id := g.addUser(email, "acme", tokenissuer.RoleAdmin)
+			b := g.signedIn(email)
+			inSession := b.created(b.cookie("accessToken"))
+			inClient := b.created(g.userTokens(r, email).AccessToken)
+			again, againInClient := g.obtain(nobodysClient.refreshAlone(inSession.RefreshToken)), g.obtain(r.refresh(inClient.RefreshToken))
+			living := []string{inSession.AccessToken, inClient.AccessToken, again.AccessToken, againInClient.AccessToken}
+			for _, token := range living {
+				if !g.alive(token) {
+					t.Fatal("dead before the admin is")
+				}
+			}
+			if err := dismiss(id); err != nil {
+				t.Fatal(err)
+			}
+			for i, token := range living {
+				if status, _, body := g.get("/api/x", token); status != http.StatusUnauthorized {
+					t.Errorf("token %d: %d %s", i, status, body)
+				}
+			}
+			g.refused(nobodysClient.refreshAlone(again.RefreshToken), http.StatusBadRequest, "invalid_grant")
+			g.refused(r.refresh(againInClient.RefreshToken), http.StatusBadRequest, "invalid_grant")
+		})
+	}
+	for i, token := range []string{stays.AccessToken, g.obtain(nobodysClient.refreshAlone(stays.RefreshToken)).AccessToken, own.AccessToken, g.obtain(r.refresh(own.RefreshToken)).AccessToken} {
+		if !g.alive(token) {
+			t.Errorf("token %d of those that had nothing to do with it is dead", i)
+		}
+	}
+}
+
+// TestM28AnAdminWhoIsDismissedWhileCreating: an admin sent the request but for its last byte and was removed. The byte
+// was sent, and there were tokens in the name of one who was no admin any more.
+func TestM28AnAdminWhoIsDismissedWhileCreating(t *testing.T) {
+	g := startPeople(t)
+	registry, ctx := g.app().registry, t.Context()
+	ofGrace := func(t *testing.T) int {
+		t.Helper()
+		families, err := g.app().engine.store.FamiliesOf(ctx, "u-grace", time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(families)
+	}
+	for name, c := range map[string]struct {
+		dismiss func(id string) error
+		born    int
+	}{
+		"stays":    {func(string) error { return nil }, 1},
+		"removed":  {func(id string) error { return registry.RemoveUser(ctx, id) }, 0},
+		"disabled": {func(id string) error { return registry.SetUserStatus(ctx, id, tokenissuer.UserDisabled) }, 0},
+		"demoted":  {func(id string) error { return registry.SetRole(ctx, id, tokenissuer.RoleMember) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			email := name + "@acme.example"
+			id := g.addUser(email, "acme", tokenissuer.RoleAdmin)
+			b, before := g.signedIn(email), ofGrace(t)
+			finish := b.withhold(mintPath+"u-grace"+mintPathEnd, reference("u-grace"), "Content-Type", documentMedia,
+				"Authorization", "Bearer "+b.cookie("accessToken"))
+			if err := c.dismiss(id); err != nil {
+				t.Fatal(err)
+			}
+			p := finish()
+			if born := ofGrace(t) - before; born != c.born {
+				t.Errorf("%d families were born, want %d", born, c.born)
+			}
+			if c.born == 1 {
+				if p.status != http.StatusCreated || !g.alive(member(t, p.body, "access_token")) {
+					t.Errorf("%d %s", p.status, p.body)
+				}
+				return
+			}
+			if p.status < 400 || p.status >= 500 || jwtInText.MatchString(p.body) {
+				t.Errorf("%d %s", p.status, p.body)
+			}
+		})
+	}
+}
+
+// machineScope is people with a scope that no user's client holds, and a route for it.
+func machineScope(sessionScopes string) string {
+	return peopleSite("scope orders.read \"Read orders\" {", sessionScopes+"scope internal.batch \"Machines only\" {\n\t\t\tserver_tokens\n\t\t}\n\t\tscope orders.read \"Read orders\" {",
+		"handle /pub/* {", "handle /batch/* {\n\t\tprotect internal.batch\n\t\treverse_proxy UPSTREAM\n\t}\n\thandle /pub/* {")
+}
+
+// TestT105SessionsHoldNoScopeOfMachines: every scope that the configuration declared was in the token of every session,
+// and anybody could ask for it with their password and no client, though no client had been given it.
+func TestT105SessionsHoldNoScopeOfMachines(t *testing.T) {
+	g := startGatehouse(t, machineScope(""))
+	asking := func(scope string) url.Values {
+		r := nobodysClient
+		r.scope = scope
+		return r.asPassword("max@acme.example", peoplePassword)
+	}
+	passes := func(token string) int {
+		t.Helper()
+		status, _, _ := g.get("/batch/x", token)
+		return status
+	}
+	token := g.signedIn("max@acme.example").cookie("accessToken")
+	if status := passes(token); status != http.StatusForbidden || !g.alive(token) {
+		t.Errorf("a session's token: %d", status)
+	}
+	g.refused(asking("trusted internal.batch"), http.StatusBadRequest, "invalid_scope")
+	got := g.obtain(asking("trusted public"))
+	if status := passes(got.AccessToken); status != http.StatusForbidden || got.Scope != "trusted public" || !g.alive(got.AccessToken) {
+		t.Errorf("a token of the password grant: %d, scope %q", status, got.Scope)
+	}
+
+	g.reload(machineScope("session_scopes internal.batch\n\t\t"))
+	if status := passes(g.signedIn("max@acme.example").cookie("accessToken")); status != http.StatusOK {
+		t.Errorf("a session's token, when the operator says so: %d", status)
+	}
+	if got := g.obtain(asking("trusted internal.batch")); passes(got.AccessToken) != http.StatusOK {
+		t.Errorf("a token of the password grant, when the operator says so: scope %q", got.Scope)
+	}
+	g.refused(asking("orders.read"), http.StatusBadRequest, "invalid_scope") // that one was not named
+}
+
+// TestA67StaySignedInUnticked: a user took out the scope that asks for a refresh token, and the client got one all the
+// same.
+func TestA67StaySignedInUnticked(t *testing.T) {
+	g := startPeople(t)
+	b, r := g.signedIn("max@acme.example"), requestOf("conf")
+	for name, c := range map[string]struct {
+		scope    string
+		unticked []string
+		granted  string
+		refresh  bool
+	}{
+		"offline_access unticked":           {"public trusted offline_access", []string{"scope_2"}, "public trusted", false},
+		"refresh_token unticked":            {"public trusted refresh_token", []string{"scope_2"}, "public trusted", false},
+		"both unticked":                     {"offline_access trusted refresh_token", []string{"scope_0", "scope_2"}, "trusted", false},
+		"one of two unticked":               {"offline_access trusted refresh_token", []string{"scope_0"}, "trusted refresh_token", true},
+		"ticked":                            {"public trusted offline_access", nil, "public trusted offline_access", true},
+		"another one unticked":              {"public trusted offline_access", []string{"scope_0"}, "trusted offline_access", true},
+		"never asked for":                   {"public trusted", nil, "public trusted", true},
+		"never asked for, another unticked": {"public trusted", []string{"scope_0"}, "trusted", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := r
+			r.scope = c.scope
+			action, fields := formIn(t, b.consentFor(t, r))
+			fields.Set("decision", "allow")
+			for _, box := range c.unticked {
+				if !fields.Has(box) {
+					t.Fatalf("there is no box %s", box)
+				}
+				fields.Del(box)
+			}
+			got := g.obtain(r.exchange(b.codeToClient(t, b.send(action, fields), r)))
+			if got.Scope != c.granted || (got.RefreshToken != "") != c.refresh {
+				t.Errorf("scope %q, refresh token %t; want %q, %t", got.Scope, got.RefreshToken != "", c.granted, c.refresh)
+			}
+		})
+	}
+}

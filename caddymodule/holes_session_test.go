@@ -1,0 +1,77 @@
+package caddymodule
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// TestG91ATossedCookieDoesNotSwapTheSession: the name accessToken has no prefix that keeps it to one host, so another host of
+// the domain can place its own user's token in it. Who is signed in here stays who they are.
+func TestG91ATossedCookieDoesNotSwapTheSession(t *testing.T) {
+	g := startPeople(t, "protect trusted", "protect trusted {\n\t\t\ttoken_from cookie accessToken\n\t\t}")
+	ada, max := g.browser(), g.browser()
+	for b, email := range map[*browser]string{ada: "ada@acme.example", max: "max@acme.example"} {
+		b.signIn(b.open("/oauth/login"), email, peoplePassword)
+	}
+	tossed := "session=" + ada.cookie("session") + "; accessToken=" + max.cookie("accessToken")
+	status, header, body := g.do(http.MethodGet, "/api/x", "", "Cookie", tossed)
+	if status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	if subject := g.upstream.one(t).Header["X-Auth-Subject"]; len(subject) != 1 || subject[0] != "u-ada" {
+		t.Errorf("the upstream is told %q", subject)
+	}
+	if !strings.Contains(strings.Join(header["Set-Cookie"], "\n"), "accessToken=") {
+		t.Error("the browser keeps the other token")
+	}
+	// A token of one's own session passes as it is, and so does one of a program that has no session.
+	for name, cookies := range map[string]string{
+		"own":        "session=" + max.cookie("session") + "; accessToken=" + max.cookie("accessToken"),
+		"no session": "accessToken=" + max.cookie("accessToken"),
+	} {
+		if status, header, body := g.do(http.MethodGet, "/api/x", "", "Cookie", cookies); status != http.StatusOK || header["Set-Cookie"] != nil {
+			t.Errorf("%s: %d %v %s", name, status, header["Set-Cookie"], body)
+		}
+	}
+}
+
+// TestT95TokensWithoutAClientAreRevokedByTheirHolder: nobody can authenticate as their client.
+func TestT95TokensWithoutAClientAreRevokedByTheirHolder(t *testing.T) {
+	g := startPeople(t, "password_grant", "password_grant {\n\t\t\trefresh_tokens\n\t\t}")
+	grant := url.Values{"grant_type": {"password"}, "email": {"ada@acme.example"}, "password": {peoplePassword}, "scope": {"trusted"}}
+	for name, token := range map[string]func(tokens) string{
+		"access": func(got tokens) string { return got.AccessToken }, "refresh": func(got tokens) string { return got.RefreshToken },
+	} {
+		got := g.obtain(grant)
+		if status, _, body := g.post("/oauth/revoke", url.Values{"token": {token(got)}}); status != http.StatusOK {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+		if g.alive(got.AccessToken) {
+			t.Errorf("%s: the token lives on", name)
+		}
+		g.refused(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {got.RefreshToken}}, http.StatusBadRequest, "invalid_grant")
+	}
+	// A client's token still needs the client.
+	theirs := g.userTokens(requestOf("conf"), "ada@acme.example")
+	for _, token := range []string{theirs.AccessToken, theirs.RefreshToken, "nonsense"} {
+		if status, _, body := g.post("/oauth/revoke", url.Values{"token": {token}}); status != http.StatusUnauthorized || member(t, body, "error") != "invalid_client" {
+			t.Errorf("without its client: %d %s", status, body)
+		}
+	}
+	if !g.alive(theirs.AccessToken) {
+		t.Error("somebody else's token is dead")
+	}
+}
+
+// TestF31APasswordInTheAddressFieldIsNotLogged: people type it there, and some passwords look like addresses.
+func TestF31APasswordInTheAddressFieldIsNotLogged(t *testing.T) {
+	g := startPeople(t)
+	b := g.browser()
+	p := b.signIn(b.open("/oauth/login"), "Hunter2@Summer-2026!", "x")
+	b.signIn(p, "ada@acme.example", "wrong")
+	if logs := strings.ToLower(g.logs()); strings.Contains(logs, "hunter2") || !strings.Contains(logs, `"account":"ada@acme.example"`) {
+		t.Error("the log holds what was typed, or lacks the account that exists")
+	}
+}
