@@ -24,7 +24,7 @@ type App struct {
 	Issuer string `json:"issuer,omitempty"`
 	// Audience is what access tokens are meant for (RFC 9068 §3). Default: the issuer.
 	Audience []string `json:"audience,omitempty"`
-	// Store is where clients, keys and revocations are kept. Default: SQLite in Caddy's data directory.
+	// Store is where clients, people, sign-ins, keys and revocations are kept. Default: SQLite in Caddy's data directory.
 	Store *StoreConfig `json:"store,omitempty"`
 	// Keys are the signing keys' settings.
 	Keys *KeysConfig `json:"keys,omitempty"`

@@ -96,7 +96,7 @@ func TestT96AConsentThatIsUnderWayWhenTheSessionEnds(t *testing.T) {
 	}{
 		"nothing ends": {func(*testing.T, *browser, string, string) {}, true},
 		"signed out everywhere": {func(t *testing.T, _ *browser, _, email string) {
-			holdChanged(t, g.signedIn(email).change("everywhere", "yes"), "/oauth/login")
+			holdChanged(t, g.signedIn(email).change("everywhere", "yes"), "/oauth/logout")
 		}, false},
 		"signed out": {func(t *testing.T, thief *browser, _, _ string) {
 			action, fields := formIn(t, thief.open("/oauth/logout"))

@@ -96,8 +96,13 @@ func (is *Issuer) SessionID(cookie Secret) string {
 
 // SessionToken returns a user token of the session, for the gate of this issuer and for testing.
 func (is *Issuer) SessionToken(s *Session) (Tokens, error) {
+	own := is.ownClient()
+	scopes, err := narrowed(s.Family.Scopes, own, "") // the operator may have taken some away
+	if err != nil {
+		return Tokens{}, err
+	}
 	return is.Issue(Grant{
-		Type: BrowserSession, Client: is.ownClient(), User: s.User, Scopes: s.Family.Scopes, FamilyID: s.Family.ID,
+		Type: BrowserSession, Client: own, User: s.User, Scopes: scopes, FamilyID: s.Family.ID,
 		AuthTime: s.Family.AuthTime,
 	})
 }

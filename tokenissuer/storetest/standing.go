@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -253,16 +254,21 @@ func bornBesideTheEnd(t *testing.T, s tokenissuer.Store, round string, next func
 	const callers = 3
 	var births [callers][]string
 	var refused [callers]string
+	var over atomic.Bool
 	errs := race(callers+1, func(i int) error {
 		if i == callers {
+			defer over.Store(true)
 			_, err := end()
 			return err
 		}
 		for {
-			id := fmt.Sprint(round, " ", i, " ", len(births[i]))
+			id, late := fmt.Sprint(round, " ", i, " ", len(births[i])), over.Load()
 			if err := s.AddFamily(t.Context(), next(id)); err != nil {
 				refused[i] = id
 				return err
+			}
+			if late {
+				return errors.New("a family was born after the end was acknowledged")
 			}
 			births[i] = append(births[i], id)
 		}
