@@ -295,13 +295,14 @@ func TestT105ScopesOfThePasswordGrant(t *testing.T) {
 		asked, scope string // no scope: refused
 	}{
 		"absent": {requestOf("conf"), "", "public"}, "blank": {requestOf("conf"), " ", "public"},
-		"all":            {requestOf("conf"), "orders.read trusted public", "orders.read trusted public"},
-		"duplicates":     {requestOf("conf"), "public trusted public", "public trusted"},
-		"unknown":        {requestOf("conf"), "public nonsense", ""},
-		"beyond":         {requestOf("other"), "orders.read", ""},
-		"beyond, mixed":  {requestOf("other"), "public orders.read", ""},
-		"no client":      {nobodysClient, "", "public"},
-		"no client, all": {nobodysClient, "trusted orders.read", "trusted orders.read"},
+		"all":                         {requestOf("conf"), "orders.read trusted public", "orders.read trusted public"},
+		"duplicates":                  {requestOf("conf"), "public trusted public", "public trusted"},
+		"unknown":                     {requestOf("conf"), "public nonsense", ""},
+		"beyond":                      {requestOf("other"), "orders.read", ""},
+		"beyond, mixed":               {requestOf("other"), "public orders.read", ""},
+		"no client":                   {nobodysClient, "", "public"},
+		"no client, all":              {nobodysClient, "trusted public", "trusted public"},
+		"no client, a client's scope": {nobodysClient, "orders.read", ""},
 		"no client, a scope that only clients have": {nobodysClient, "refresh_token", ""},
 	} {
 		u.sub(name, func(u *userDoor) {

@@ -74,8 +74,8 @@ type UserStore interface {
 	// RehashPassword replaces a hash by another one of the same password, unless it has changed since: then nothing
 	// happens and the result is nil. The version stays.
 	RehashPassword(ctx context.Context, userID string, old, hash Secret) error
-	// RemoveUser deletes the user with its consents and ends the same families as ChangeUser, in one step. The id stays taken. It returns the
-	// revocations that it recorded. ErrNotFound when there is no such user.
+	// RemoveUser deletes the user with its consents and ends the same families as ChangeUser, in one step. The id stays
+	// taken. It returns the revocations that it recorded. ErrNotFound when there is no such user.
 	RemoveUser(ctx context.Context, userID string, end Ending) ([]Revocation, error)
 	// PasswordSchemes lists the distinct schemes of the stored hashes, as PasswordScheme names them, in no order.
 	PasswordSchemes(ctx context.Context) ([]string, error)

@@ -217,7 +217,7 @@ func endFamiliesByActor(t *testing.T, s tokenissuer.Store) {
 }
 
 // standingRounds is how often an end is raced against births that stand on what it ends.
-const standingRounds = 100
+const standingRounds = 50
 
 // familyBornBesideTheEndOfItsSession (T96): an approval that meets the end of its session is refused, or was before it
 // and is ended by it.
