@@ -68,8 +68,8 @@ type UserStore interface {
 	// a user, or the address to a user. ErrNotFound when the organisation is not stored, unless organisationDeclared.
 	AddUser(ctx context.Context, user *User, organisationDeclared bool) error
 	// ChangeUser makes the change, moves the user's version on and ends every family of the user, and every one of which
-	// the user is the actor, in one step. It returns
-	// the revocations that it recorded. ErrNotFound when there is no such user.
+	// the user is the actor, in one step. It returns the revocations that it recorded. ErrNotFound when there is no such
+	// user.
 	ChangeUser(ctx context.Context, userID string, change UserChange, end Ending) ([]Revocation, error)
 	// RehashPassword replaces a hash by another one of the same password, unless it has changed since: then nothing
 	// happens and the result is nil. The version stays.
