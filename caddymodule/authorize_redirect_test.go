@@ -123,7 +123,12 @@ func accepted(p page) bool {
 // TestA05ToA40RedirectURIsThatAreNotTheClients asks from a browser that is signed in and needs no consent, so that one
 // wrong answer is a stolen code.
 func TestA05ToA40RedirectURIsThatAreNotTheClients(t *testing.T) {
-	g := startPeople(t)
+	g := startPeople(t, "client first first-SECRET", `client local {
+			type public
+			scopes public trusted
+			redirect_uris http://127.0.0.1/cb http://[::1]:8080/cb
+		}
+		client first first-SECRET`)
 	b := g.consented("ada@acme.example")
 	for _, uri := range []string{"https://client.example/cb?x=1", "https://client.example/other"} {
 		r := requestOf("conf")
@@ -145,6 +150,18 @@ func TestA05ToA40RedirectURIsThatAreNotTheClients(t *testing.T) {
 			t.Errorf("%s: %d %s", uri, p.status, p.body)
 		}
 	}
+	t.Run("A28A29PortsAreForNativeClients", func(t *testing.T) {
+		asked := requestOf("pub")
+		asked.clientID = "local"
+		for _, uri := range []string{"http://127.0.0.1/cb", "http://[::1]:8080/cb"} {
+			if p := b.ask(asked.with("redirect_uri", uri)); !accepted(p) {
+				t.Errorf("%s: %d %s", uri, p.status, p.body)
+			}
+		}
+		for _, uri := range []string{"http://127.0.0.1:53123/cb", "http://[::1]:53123/cb", "http://[::1]/cb", "http://127.0.0.1:80/cb"} {
+			holdRefusal(t, b.ask(asked.with("redirect_uri", uri)))
+		}
+	})
 	for row, uris := range hostileNativeURIs {
 		t.Run("native"+row, func(t *testing.T) {
 			for _, uri := range uris {
@@ -159,6 +176,9 @@ func TestA05ToA40RedirectURIsThatAreNotTheClients(t *testing.T) {
 			asked["redirect_uri"] = pair
 			holdRefusal(t, b.ask(asked))
 			holdRefusal(t, b.send("/oauth/authorize", asked))
+			asked = requestOf("first").values() // which need not name its one URI
+			asked["redirect_uri"] = pair
+			holdRefusal(t, b.ask(asked))
 		}
 	})
 	t.Run("A38LongAndMalformed", func(t *testing.T) {

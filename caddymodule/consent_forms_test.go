@@ -354,6 +354,17 @@ func TestA75A76ConsentIsRemembered(t *testing.T) {
 	t.Run("first party", func(t *testing.T) {
 		b.codeToClient(t, b.open(requestOf("first").path()), requestOf("first"))
 	})
+	t.Run("A76 a client that has lost its secret", func(t *testing.T) {
+		served := strings.ReplaceAll(people, "HASH", peopleHash())
+		g.reload(strings.Replace(served, "client conf SECRET {", "client conf {\n\t\t\ttype public", 1))
+		if !asks("public") {
+			t.Error("what was allowed to a client with a secret is granted to anybody who knows its name")
+		}
+		g.reload(served)
+		if asks("public") {
+			t.Error("consent is gone")
+		}
+	})
 	t.Run("taken back", func(t *testing.T) {
 		_, fields := formIn(t, b.open("/oauth/account"))
 		fields.Set("application", "conf")

@@ -428,7 +428,7 @@ func TestPlaceholdersOfAPerson(t *testing.T) {
 		respond "{http.auth.user.id} {http.auth.user.organisation} {http.auth.user.org} {http.auth.user.role} {http.auth.user.client_id} {http.auth.user.scope}"
 	}`)
 	b := g.visitor(t, "grace@acme.example")
-	if p := b.open("/x"); p.body != "u-grace acme acme group_manager gatehouse public trusted orders.read" {
+	if p := b.open("/x"); p.body != "u-grace acme acme group_manager gatehouse trusted public" {
 		t.Errorf("%d %q", p.status, p.body)
 	}
 }

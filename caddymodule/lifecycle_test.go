@@ -150,7 +150,8 @@ func TestF18Reloads(t *testing.T) {
 	}
 	check()
 	g.eventually("goroutines and files are as before", func() bool {
-		return runtime.NumGoroutine() <= goroutines && openFiles(t) <= files
+		// What a reload or an engine leaves behind is there a hundred or ten times. A few come and go by themselves.
+		return runtime.NumGoroutine() <= goroutines+5 && openFiles(t) <= files+5
 	})
 	if len(running.list) != 1 {
 		t.Errorf("%d apps are running", len(running.list))

@@ -39,8 +39,9 @@ type AuthorizationRequest struct {
 	Prompt    Scopes `json:"prompt,omitempty"`
 	LoginHint string `json:"login_hint,omitzero"`
 	UILocales string `json:"ui_locales,omitzero"`
-	// At is when the request came: a password that was proved before does not count when it asks for a new one.
-	At time.Time `json:"at"`
+	// At is when the request came, in whole microseconds: a password that was proved before does not count when it asks
+	// for a new one.
+	At time.Time `json:"-"`
 }
 
 const (
@@ -57,7 +58,7 @@ const (
 func (is *Issuer) ReadAuthorization(client *Client, target RedirectTarget, p AuthorizationParameters) (AuthorizationRequest, error) {
 	r := AuthorizationRequest{
 		ID: NewID(), ClientID: client.ID, RedirectURI: target.uri, State: p.State,
-		Challenge: p.CodeChallenge, LoginHint: p.LoginHint, UILocales: p.UILocales, At: is.Now(),
+		Challenge: p.CodeChallenge, LoginHint: p.LoginHint, UILocales: p.UILocales, At: is.Now().Truncate(time.Microsecond),
 	}
 	switch {
 	case p.Malformed != nil:

@@ -5,18 +5,27 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"strings"
+	"time"
 )
+
+// requestUnderSeal is a request with its time as a number, so that the length of what is sealed tells nothing.
+type requestUnderSeal struct {
+	AuthorizationRequest
+	AtMicros int64 `json:"at"`
+}
 
 // SealRequest wraps a request for its way through the browser that owns the secret. It can be opened for ten minutes, on
 // every node.
 func (is *Issuer) SealRequest(r *AuthorizationRequest, browser Secret) (Secret, error) {
-	return seal(is.Master.requests, browser.Reveal(), *r, is.Now())
+	return seal(is.Master.requests, browser.Reveal(), requestUnderSeal{*r, r.At.UnixMicro()}, is.Now())
 }
 
 // OpenRequest is the reverse of SealRequest. The client and its redirect URI are looked at again: they may have gone
 // meanwhile. A value that is not ours, not this browser's or too old is an error for a page.
 func (is *Issuer) OpenRequest(ctx context.Context, pending, browser Secret) (AuthorizationRequest, *Client, RedirectTarget, error) {
-	r, err := unseal[AuthorizationRequest](is.Master.requests, browser.Reveal(), pending, is.Now(), sealLifetime)
+	s, err := unseal[requestUnderSeal](is.Master.requests, browser.Reveal(), pending, is.Now(), sealLifetime)
+	r := s.AuthorizationRequest
+	r.At = time.UnixMicro(s.AtMicros)
 	if err != nil || browser.IsEmpty() {
 		return r, nil, RedirectTarget{}, errSealed
 	}
