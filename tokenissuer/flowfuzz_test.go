@@ -92,9 +92,7 @@ func FuzzStateRoundTrip(f *testing.F) {
 
 // sealedRequest is a request that was sealed at testStart under testMaster for the browser "browser". No two seals are the
 // same, and a fuzzer's processes must agree on this one.
-const sealedRequest = "ceh03hlQOKRI1-8IEV74W1uLTnToR5C0VXf2Qg1ECvfRoIKNL49piRHLcBHTTO_0qCabi03fJ7X5jXtJOmP7ii8km8kUhwzCH5gb" +
-	"7MJcXYkpGwookKMZwoXaMx4eP93STQgdiDhhNcJRkjjviXKZnaCeL8yuaVG5V3XDbtm4pemyJCqtniKO1F-ClnlkEiLg-diWCt2N" +
-	"Eoanq_UwF5bHOmoBvng6iaNyT5EhvLp9-R_hQba5dGRg85IZ"
+const sealedRequest = ""
 
 // FuzzSealedRequest: only what we have sealed, for this browser, opens; and what goes in comes out.
 func FuzzSealedRequest(f *testing.F) {
