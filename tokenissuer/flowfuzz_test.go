@@ -92,7 +92,9 @@ func FuzzStateRoundTrip(f *testing.F) {
 
 // sealedRequest is a request that was sealed at testStart under testMaster for the browser "browser". No two seals are the
 // same, and a fuzzer's processes must agree on this one.
-const sealedRequest = ""
+const sealedRequest = "U3VcYlwMXUxDq5NxcWeyOXZDiSVCq8v14jMJLsdFC9YinW5ZuZ7c4tiy--U-TBlx0ELcfw170MKXCiewKF6xq2kfzExWUerhK2AE" +
+	"vhtarUPsAgAZJEBNRtqZFQlVcIs4Sm9iKWrYnFTaM_P8vsLF3-HcOHP3kJLBZ7zulr9e4CQC_H7PIZDiiinWTfsXX95E_fmZqbeB" +
+	"aSeCizIqsGrvr26j7J9cprKRgJLy3EZ2SYdgY6Qo"
 
 // FuzzSealedRequest: only what we have sealed, for this browser, opens; and what goes in comes out.
 func FuzzSealedRequest(f *testing.F) {
