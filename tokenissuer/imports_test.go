@@ -67,6 +67,10 @@ var rooms = map[string]room{
 		},
 	},
 	"bench": {},
+	// What only tests use is in nobody's own list above: no package of the product may import it.
+	"internal/loopback":   {without: slices.Concat(wire, database)},
+	"internal/faultproxy": {own: []string{"internal/loopback"}, without: database},
+	"internal/pgtest":     {own: []string{"internal/loopback"}, others: []string{"github.com/jackc/pgx/v5"}},
 }
 
 // listed is what `go list` says of a package. Imports are those of its files that are no tests.

@@ -141,5 +141,5 @@ func (g *groupCommit) protect(tx *sql.Tx, c *call) (err error) {
 			err = fmt.Errorf("%w: %v", errPanicked, v)
 		}
 	}()
-	return c.do(c.ctx, tx)
+	return c.do(c.ctx, session{tx, tx})
 }

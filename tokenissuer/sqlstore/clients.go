@@ -42,11 +42,7 @@ func (s *Store) addStandIn(ctx context.Context) error {
 
 // Client returns the client of that id.
 func (s *Store) Client(ctx context.Context, id string) (*tokenissuer.Client, error) {
-	rows, err := s.clientByID.QueryContext(ctx, id, standIn)
-	if err != nil {
-		return nil, fmt.Errorf("reading client: %w", err)
-	}
-	list, err := scanClients(rows)
+	list, err := askClients(ctx, s.clientByID, id, standIn)
 	if err != nil {
 		return nil, fmt.Errorf("reading client: %w", err)
 	}
@@ -58,11 +54,7 @@ func (s *Store) Client(ctx context.Context, id string) (*tokenissuer.Client, err
 
 // Clients lists every client, by the bytes of its id. The database's own order would be that of its locale.
 func (s *Store) Clients(ctx context.Context) ([]*tokenissuer.Client, error) {
-	rows, err := s.read.QueryContext(ctx, selectClients+` WHERE c.id <> $1 ORDER BY c.id, s.number`, standIn)
-	if err != nil {
-		return nil, fmt.Errorf("listing clients: %w", err)
-	}
-	list, err := scanClients(rows)
+	list, err := askClients(ctx, s.text(selectClients+` WHERE c.id <> $1 ORDER BY c.id, s.number`), standIn)
 	if err != nil {
 		return nil, fmt.Errorf("listing clients: %w", err)
 	}
@@ -70,9 +62,17 @@ func (s *Store) Clients(ctx context.Context) ([]*tokenissuer.Client, error) {
 	return list, nil
 }
 
+// askClients asks a question that begins with selectClients.
+func askClients(ctx context.Context, q question, args ...any) (list []*tokenissuer.Client, err error) {
+	err = ask(ctx, q, args, func(rows *sql.Rows) error {
+		list, err = scanClients(rows)
+		return err
+	})
+	return list, err
+}
+
 // scanClients reads the rows of selectClients. Those of one client follow each other.
 func scanClients(rows *sql.Rows) ([]*tokenissuer.Client, error) {
-	defer func() { _ = rows.Close() }() // rows.Err has told whatever went wrong
 	var list []*tokenissuer.Client
 	for rows.Next() {
 		var c tokenissuer.Client
@@ -118,7 +118,7 @@ func (s *Store) AddClient(ctx context.Context, client *tokenissuer.Client) error
 		texts[i] = string(text)
 	}
 	c, secrets := *client, slices.Clone(client.Secrets)
-	return s.step(ctx, "adding client", func(ctx context.Context, tx *sql.Tx) error {
+	return s.step(ctx, "adding client", func(ctx context.Context, tx session) error {
 		if err := takeSubject(ctx, tx, c.ID, "client"); err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func (s *Store) AddClient(ctx context.Context, client *tokenissuer.Client) error
 }
 
 // addSecret puts a secret behind the client's others. The caller holds the client's row.
-func addSecret(ctx context.Context, tx *sql.Tx, clientID string, secret tokenissuer.ClientSecret) error {
+func addSecret(ctx context.Context, tx session, clientID string, secret tokenissuer.ClientSecret) error {
 	var number int64
 	err := tx.QueryRowContext(ctx,
 		`SELECT COALESCE(MAX(number), 0) + 1 FROM client_secrets WHERE client_id = $1`, clientID).Scan(&number)
@@ -155,7 +155,7 @@ func addSecret(ctx context.Context, tx *sql.Tx, clientID string, secret tokeniss
 // RotateClientSecret adds a secret and ends the older ones. Those that ended by the time the new one was made are
 // dropped. A zero othersUntil leaves the older ones as they are.
 func (s *Store) RotateClientSecret(ctx context.Context, clientID string, secret tokenissuer.ClientSecret, othersUntil time.Time) error {
-	return s.step(ctx, "rotating client secret", func(ctx context.Context, tx *sql.Tx) error {
+	return s.step(ctx, "rotating client secret", func(ctx context.Context, tx session) error {
 		// This changes nothing but holds the client's row in every dialect, so that rotations follow each other.
 		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = disabled WHERE id = $1`, clientID)); err != nil {
 			return err
@@ -179,7 +179,7 @@ func (s *Store) RotateClientSecret(ctx context.Context, clientID string, secret 
 
 // DisableClient marks the client and revokes its tokens.
 func (s *Store) DisableClient(ctx context.Context, clientID string, tokens tokenissuer.Revocation) error {
-	return s.step(ctx, "disabling client", func(ctx context.Context, tx *sql.Tx) error {
+	return s.announcedStep(ctx, "disabling client", func(ctx context.Context, tx session) error {
 		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = $1 WHERE id = $2`, true, clientID)); err != nil {
 			return err
 		}
@@ -189,14 +189,14 @@ func (s *Store) DisableClient(ctx context.Context, clientID string, tokens token
 
 // EnableClient takes the mark away.
 func (s *Store) EnableClient(ctx context.Context, clientID string) error {
-	return s.step(ctx, "enabling client", func(ctx context.Context, tx *sql.Tx) error {
+	return s.step(ctx, "enabling client", func(ctx context.Context, tx session) error {
 		return mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = $1 WHERE id = $2`, false, clientID))
 	})
 }
 
 // RemoveClient deletes the client with its secrets and revokes its tokens. Its id stays taken.
 func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens tokenissuer.Revocation) error {
-	return s.step(ctx, "removing client", func(ctx context.Context, tx *sql.Tx) error {
+	return s.announcedStep(ctx, "removing client", func(ctx context.Context, tx session) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM client_secrets WHERE client_id = $1`, clientID); err != nil {
 			return err
 		}

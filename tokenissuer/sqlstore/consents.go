@@ -14,8 +14,8 @@ import (
 // Consent returns what the user has allowed the client.
 func (s *Store) Consent(ctx context.Context, userID, clientID string) (tokenissuer.Scopes, error) {
 	var text string
-	err := s.read.QueryRowContext(ctx,
-		`SELECT scopes FROM consents WHERE user_id = $1 AND client_id = $2`, userID, clientID).Scan(&text)
+	err := askOne(ctx, s.text(`SELECT scopes FROM consents WHERE user_id = $1 AND client_id = $2`),
+		[]any{userID, clientID}, &text)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, tokenissuer.ErrNotFound
 	}
@@ -35,7 +35,7 @@ func (s *Store) PutConsent(ctx context.Context, userID, clientID string, scopes 
 	if err != nil {
 		return fmt.Errorf("storing consent: %w", err)
 	}
-	return s.step(ctx, "storing consent", func(ctx context.Context, tx *sql.Tx) error {
+	return s.step(ctx, "storing consent", func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO consents (user_id, client_id, scopes, decided_at)
 			VALUES ($1, $2, $3, $4) ON CONFLICT (user_id, client_id)
 			DO UPDATE SET scopes = excluded.scopes, decided_at = excluded.decided_at`,
@@ -46,7 +46,7 @@ func (s *Store) PutConsent(ctx context.Context, userID, clientID string, scopes 
 
 // DropConsent forgets what the user has allowed the client.
 func (s *Store) DropConsent(ctx context.Context, userID, clientID string) error {
-	return s.step(ctx, "dropping consent", func(ctx context.Context, tx *sql.Tx) error {
+	return s.step(ctx, "dropping consent", func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM consents WHERE user_id = $1 AND client_id = $2`, userID, clientID)
 		return err
 	})

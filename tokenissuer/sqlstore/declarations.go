@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 
@@ -11,8 +10,7 @@ import (
 
 // Declarations lists what the configuration declared when it was loaded last.
 func (s *Store) Declarations(ctx context.Context) ([]tokenissuer.Declaration, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT kind, id, version FROM declarations`)
-	list, err := scanAll(rows, err, func(row scanner) (d tokenissuer.Declaration, err error) {
+	list, err := askAll(ctx, s.text(`SELECT kind, id, version FROM declarations`), nil, func(row scanner) (d tokenissuer.Declaration, err error) {
 		err = row.Scan(&d.Kind, &d.ID, &d.Version)
 		return d, err
 	})
@@ -25,7 +23,11 @@ func (s *Store) Declarations(ctx context.Context) ([]tokenissuer.Declaration, er
 // PutDeclarations replaces the list.
 func (s *Store) PutDeclarations(ctx context.Context, declared []tokenissuer.Declaration) error {
 	declared = slices.Clone(declared)
-	return s.step(ctx, "storing declarations", func(ctx context.Context, tx *sql.Tx) error {
+	return s.step(ctx, "storing declarations", func(ctx context.Context, tx session) error {
+		// Who holds the counter is alone here, so that two nodes do not mix their lists.
+		if _, err := advance(ctx, tx, "declarations"); err != nil {
+			return err
+		}
 		if _, err := tx.ExecContext(ctx, `DELETE FROM declarations`); err != nil {
 			return err
 		}

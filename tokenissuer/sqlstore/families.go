@@ -62,7 +62,7 @@ func (s *Store) addStandInFamily(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("adding the stand-in family: %w", err)
 	}
-	return s.step(ctx, "adding the stand-in family", func(ctx context.Context, tx *sql.Tx) error {
+	return s.step(ctx, "adding the stand-in family", func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, fmt.Sprintf(insertFamily, s.dialect.shareLock)+` ON CONFLICT (id) DO NOTHING`, values...)
 		return err
 	})
@@ -75,12 +75,12 @@ func (s *Store) AddFamily(ctx context.Context, family *tokenissuer.TokenFamily) 
 		return fmt.Errorf("adding family: %w", err)
 	}
 	request, remember := family.Code.RequestID, micros(family.ExpiresAt.Add(requestMemory))
-	return s.step(ctx, "adding family", func(ctx context.Context, tx *sql.Tx) error {
-		err := mustStand(tx.StmtContext(ctx, s.addFamily).ExecContext(ctx, values...))
+	return s.step(ctx, "adding family", func(ctx context.Context, tx session) error {
+		err := mustStand(tx.prepared(ctx, s.addFamily).ExecContext(ctx, values...))
 		if err != nil || request == "" {
 			return err
 		}
-		return mustBeFirst(tx.StmtContext(ctx, s.decideRequest).ExecContext(ctx, request, remember))
+		return mustBeFirst(tx.prepared(ctx, s.decideRequest).ExecContext(ctx, request, remember))
 	})
 }
 
@@ -128,7 +128,7 @@ func scanFamily(row scanner) (*tokenissuer.TokenFamily, error) {
 
 // Family returns the family of that id.
 func (s *Store) Family(ctx context.Context, id string) (*tokenissuer.TokenFamily, error) {
-	f, err := scanFamily(s.familyByID.QueryRowContext(ctx, id, standIn))
+	f, err := askFor(ctx, s.familyByID, []any{id, standIn}, scanFamily)
 	if err != nil {
 		return nil, fmt.Errorf("reading family: %w", err)
 	}
@@ -140,9 +140,8 @@ func (s *Store) Family(ctx context.Context, id string) (*tokenissuer.TokenFamily
 
 // FamiliesOf lists the user's families that are not revoked and expire after that time, newest first.
 func (s *Store) FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) ([]*tokenissuer.TokenFamily, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT `+familyColumns+` FROM families
-		WHERE user_id = $1 AND revoked_at IS NULL AND expires_at > $2`, userID, expireAfter.UnixMicro())
-	list, err := scanAll(rows, err, scanFamily)
+	list, err := askAll(ctx, s.text(`SELECT `+familyColumns+` FROM families
+		WHERE user_id = $1 AND revoked_at IS NULL AND expires_at > $2`), []any{userID, expireAfter.UnixMicro()}, scanFamily)
 	if err != nil {
 		return nil, fmt.Errorf("listing families: %w", err)
 	}
@@ -169,14 +168,14 @@ func (s *Store) DecideRequest(ctx context.Context, requestID string, expires tim
 
 // spend runs the one conditional statement of a single-use step. Who hits no row was not the first.
 func (s *Store) spend(ctx context.Context, name string, statement *sql.Stmt, args ...any) error {
-	return s.statement(ctx, name, func(ctx context.Context, tx *sql.Tx) error {
-		return mustBeFirst(tx.StmtContext(ctx, statement).ExecContext(ctx, args...))
+	return s.statement(ctx, name, func(ctx context.Context, tx session) error {
+		return mustBeFirst(tx.prepared(ctx, statement).ExecContext(ctx, args...))
 	})
 }
 
 // CountCodeFailure counts a wrong verifier.
 func (s *Store) CountCodeFailure(ctx context.Context, id string) error {
-	return s.statement(ctx, "counting code failure", func(ctx context.Context, tx *sql.Tx) error {
+	return s.statement(ctx, "counting code failure", func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `UPDATE families SET code_failures = code_failures + 1 WHERE id = $1`, id)
 		return err
 	})
@@ -184,7 +183,7 @@ func (s *Store) CountCodeFailure(ctx context.Context, id string) error {
 
 // TouchFamily notes when a session was last seen.
 func (s *Store) TouchFamily(ctx context.Context, id string, at time.Time) error {
-	return s.statement(ctx, "touching family", func(ctx context.Context, tx *sql.Tx) error {
+	return s.statement(ctx, "touching family", func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `UPDATE families SET rotated_at = $1
 			WHERE id = $2 AND revoked_at IS NULL AND (rotated_at IS NULL OR rotated_at < $1)`, micros(at), id)
 		return err

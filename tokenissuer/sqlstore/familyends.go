@@ -18,17 +18,17 @@ const maxDropped = 1000
 // EndFamilies revokes the families that match.
 func (s *Store) EndFamilies(ctx context.Context, which tokenissuer.FamilyFilter, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
 	which.Origins = slices.Clone(which.Origins)
-	return s.endingStep(ctx, "ending families", func(ctx context.Context, tx *sql.Tx) ([]tokenissuer.Revocation, error) {
-		return endFamilies(ctx, tx, which, end)
+	return s.endingStep(ctx, "ending families", func(ctx context.Context, tx session) ([]tokenissuer.Revocation, error) {
+		return s.endFamilies(ctx, tx, which, end)
 	})
 }
 
 // endingStep is step for what returns revocations. They are returned when it is certain that they were recorded.
 func (s *Store) endingStep(ctx context.Context, name string,
-	do func(context.Context, *sql.Tx) ([]tokenissuer.Revocation, error),
+	do func(context.Context, session) ([]tokenissuer.Revocation, error),
 ) ([]tokenissuer.Revocation, error) {
 	var ended []tokenissuer.Revocation
-	err := s.step(ctx, name, func(ctx context.Context, tx *sql.Tx) (err error) {
+	err := s.announcedStep(ctx, name, func(ctx context.Context, tx session) (err error) {
 		ended, err = do(ctx, tx)
 		return err
 	})
@@ -39,20 +39,22 @@ func (s *Store) endingStep(ctx context.Context, name string,
 }
 
 // endFamilies revokes the families that match and records the revocations that it returns.
-func endFamilies(ctx context.Context, tx *sql.Tx, which tokenissuer.FamilyFilter, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
+func (s *Store) endFamilies(ctx context.Context, tx session, which tokenissuer.FamilyFilter, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
 	if which.ID == "" && which.UserID == "" && which.ClientID == "" && which.ActorID == "" {
 		return nil, nil
 	}
-	conditions, args := familyConditions(which)
-	args = append(args, micros(end.At))
-	rows, err := tx.QueryContext(ctx, fmt.Sprintf(`UPDATE families SET revoked_at = $%d
-		WHERE revoked_at IS NULL AND %s RETURNING id`, len(args), conditions), args...)
-	ids, err := scanAll(rows, err, func(row scanner) (id string, err error) {
-		err = row.Scan(&id)
-		return id, err
-	})
+	ids, err := markRevoked(ctx, tx, which, end.At)
 	if err != nil {
 		return nil, err
+	}
+	if s.dialect.concurrent && len(ids) > 0 {
+		// A family may have been added beside the statement, which does not see it. Whoever adds one holds the row of the
+		// session that it comes from, and that row is ours now: so a second look sees all that there will ever be.
+		more, err := markRevoked(ctx, tx, which, end.At)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, more...)
 	}
 	if which.ID != "" && len(ids) == 0 {
 		meant, err := isMeant(ctx, tx, which)
@@ -71,19 +73,35 @@ func endFamilies(ctx context.Context, tx *sql.Tx, which tokenissuer.FamilyFilter
 	return ended, record(ctx, tx, ended...)
 }
 
-// endFamiliesOf revokes the families of a user, and those that the user has created for others.
-func endFamiliesOf(ctx context.Context, tx *sql.Tx, userID string, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
-	own, err := endFamilies(ctx, tx, tokenissuer.FamilyFilter{UserID: userID}, end)
+// markRevoked marks the families that match and returns their ids.
+func markRevoked(ctx context.Context, tx session, which tokenissuer.FamilyFilter, at time.Time) ([]string, error) {
+	conditions, args := familyConditions(which)
+	args = append(args, micros(at))
+	rows, err := tx.QueryContext(ctx, fmt.Sprintf(`UPDATE families SET revoked_at = $%d
+		WHERE revoked_at IS NULL AND %s RETURNING id`, len(args), conditions), args...)
 	if err != nil {
 		return nil, err
 	}
-	created, err := endFamilies(ctx, tx, tokenissuer.FamilyFilter{ActorID: userID}, end)
+	defer func() { _ = rows.Close() }() // rows.Err has told whatever went wrong
+	return scanAll(rows, func(row scanner) (id string, err error) {
+		err = row.Scan(&id)
+		return id, err
+	})
+}
+
+// endFamiliesOf revokes the families of a user, and those that the user has created for others.
+func (s *Store) endFamiliesOf(ctx context.Context, tx session, userID string, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
+	own, err := s.endFamilies(ctx, tx, tokenissuer.FamilyFilter{UserID: userID}, end)
+	if err != nil {
+		return nil, err
+	}
+	created, err := s.endFamilies(ctx, tx, tokenissuer.FamilyFilter{ActorID: userID}, end)
 	return append(own, created...), err
 }
 
 // isMeant tells whether the filter means the family that it names, though that was revoked or dropped before: always,
 // unless there is one and it is another's than the filter says.
-func isMeant(ctx context.Context, tx *sql.Tx, which tokenissuer.FamilyFilter) (bool, error) {
+func isMeant(ctx context.Context, tx session, which tokenissuer.FamilyFilter) (bool, error) {
 	conditions, args := familyConditions(which)
 	var matches bool
 	err := tx.QueryRowContext(ctx, fmt.Sprintf(`SELECT %s FROM families WHERE id = $1`, conditions), args...).Scan(&matches)
@@ -118,10 +136,12 @@ func familyConditions(which tokenissuer.FamilyFilter) (conditions string, args [
 // DropFamilies deletes what expired before then, families first, the longest expired of them first.
 func (s *Store) DropFamilies(ctx context.Context, expiredBefore time.Time) (more bool, err error) {
 	var dropped int64
-	err = s.step(ctx, "dropping families", func(ctx context.Context, tx *sql.Tx) error {
+	err = s.step(ctx, "dropping families", func(ctx context.Context, tx session) error {
+		dropped = 0
 		for _, table := range []string{"families", "decided_requests"} {
-			result, err := tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM %[1]s WHERE id IN (SELECT id FROM %[1]s
-				WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, table),
+			// The condition stands twice, because a row may get a later end between the choice and its deletion.
+			result, err := tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM %[1]s WHERE expires_at < $1 AND id IN (
+				SELECT id FROM %[1]s WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, table),
 				expiredBefore.UnixMicro(), maxDropped-dropped)
 			if err != nil {
 				return err

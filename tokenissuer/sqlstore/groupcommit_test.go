@@ -43,7 +43,7 @@ func newGroup(t *testing.T) *group {
 
 // mark is work that leaves a mark and ends with the error.
 func mark(n int, err error) work {
-	return func(ctx context.Context, tx *sql.Tx) error {
+	return func(ctx context.Context, tx session) error {
 		_, failed := tx.ExecContext(ctx, `INSERT INTO marks (n) VALUES ($1)`, n)
 		return errors.Join(failed, err)
 	}
@@ -52,8 +52,7 @@ func mark(n int, err error) work {
 // marks are those that were committed, in their order.
 func (g *group) marks(t *testing.T) []int {
 	t.Helper()
-	rows, err := g.store.read.QueryContext(t.Context(), `SELECT n FROM marks ORDER BY rowid`)
-	list, err := scanAll(rows, err, func(row scanner) (n int, err error) {
+	list, err := askAll(t.Context(), g.store.text(`SELECT n FROM marks ORDER BY rowid`), nil, func(row scanner) (n int, err error) {
 		err = row.Scan(&n)
 		return n, err
 	})
@@ -79,7 +78,7 @@ func (g *group) start(ctx context.Context, j job) <-chan error {
 // hold has the writer begin a step that leaves the mark 0 and lasts until release is called.
 func (g *group) hold(ctx context.Context) (result <-chan error, release func()) {
 	begun, gate := make(chan struct{}), make(chan struct{})
-	result = g.start(ctx, job{do: func(ctx context.Context, tx *sql.Tx) error {
+	result = g.start(ctx, job{do: func(ctx context.Context, tx session) error {
 		close(begun)
 		<-gate
 		return mark(0, nil)(ctx, tx)
@@ -112,7 +111,7 @@ func TestGroupCommitNeighbours(t *testing.T) {
 	g := newGroup(t)
 	refused := errors.New("refused")
 	held, release := g.hold(t.Context())
-	panicking := func(ctx context.Context, tx *sql.Tx) error {
+	panicking := func(ctx context.Context, tx session) error {
 		must(t, mark(4, nil)(ctx, tx))
 		panic("at the disco")
 	}
@@ -122,7 +121,7 @@ func TestGroupCommitNeighbours(t *testing.T) {
 		job{do: mark(100, nil), single: true},
 		job{do: mark(3, nil), single: true},
 		job{do: panicking},
-		job{do: func(context.Context, *sql.Tx) error { return tokenissuer.ErrSpent }, single: true},
+		job{do: func(context.Context, session) error { return tokenissuer.ErrSpent }, single: true},
 		job{do: mark(100, nil)},
 		job{do: mark(5, nil)},
 	)
@@ -144,7 +143,7 @@ func TestGroupCommitNeighbours(t *testing.T) {
 func TestGroupCommitFailedCommit(t *testing.T) {
 	g := newGroup(t)
 	held, release := g.hold(t.Context())
-	orphan := func(ctx context.Context, tx *sql.Tx) error {
+	orphan := func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `PRAGMA defer_foreign_keys = on`)
 		must(t, err)
 		return addSecret(ctx, tx, "nobody", tokenissuer.ClientSecret{})
@@ -186,7 +185,7 @@ func TestGroupCommitLostTransaction(t *testing.T) {
 func TestGroupCommitPanickingStatement(t *testing.T) {
 	g := newGroup(t)
 	held, release := g.hold(t.Context())
-	results := g.line(t.Context(), job{single: true, do: func(ctx context.Context, tx *sql.Tx) error {
+	results := g.line(t.Context(), job{single: true, do: func(ctx context.Context, tx session) error {
 		must(t, mark(1, nil)(ctx, tx))
 		panic("after the statement")
 	}}, job{do: mark(2, nil)})
@@ -252,10 +251,10 @@ func TestGroupCommitIsBounded(t *testing.T) {
 	sizes := make(map[*sql.Tx]int)
 	results := make([]<-chan error, maxQueued)
 	for i := range results {
-		results[i] = g.start(t.Context(), job{do: func(_ context.Context, tx *sql.Tx) error {
+		results[i] = g.start(t.Context(), job{do: func(_ context.Context, tx session) error {
 			mu.Lock()
 			defer mu.Unlock()
-			sizes[tx]++
+			sizes[tx.tx]++
 			return nil
 		}})
 	}
@@ -309,7 +308,7 @@ func TestGroupCommitClose(t *testing.T) {
 func TestGroupCommitStoppedWriter(t *testing.T) {
 	g := newGroup(t)
 	held, release := g.hold(t.Context())
-	results := g.line(t.Context(), job{do: func(context.Context, *sql.Tx) error {
+	results := g.line(t.Context(), job{do: func(context.Context, session) error {
 		runtime.Goexit()
 		return nil
 	}}, job{do: mark(1, nil)})

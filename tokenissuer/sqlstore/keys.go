@@ -13,39 +13,27 @@ import (
 
 // SigningKeys lists every key, oldest first.
 func (s *Store) SigningKeys(ctx context.Context) ([]tokenissuer.StoredKey, error) {
-	list, err := s.signingKeys(ctx)
+	list, err := askAll(ctx, s.background(`SELECT id, algorithm, private, sealed_with, created_at FROM signing_keys`), nil, scanKey)
 	if err != nil {
 		return nil, fmt.Errorf("reading signing keys: %w", err)
-	}
-	return list, nil
-}
-
-func (s *Store) signingKeys(ctx context.Context) ([]tokenissuer.StoredKey, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT id, algorithm, private, sealed_with, created_at FROM signing_keys`)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // rows.Err has told whatever went wrong
-	var list []tokenissuer.StoredKey
-	for rows.Next() {
-		var key tokenissuer.StoredKey
-		var created sql.Null[int64]
-		if err := rows.Scan(&key.ID, &key.Algorithm, &key.Private, &key.SealedWith, &created); err != nil {
-			return nil, err
-		}
-		key.CreatedAt = timeOf(created)
-		list = append(list, key)
 	}
 	slices.SortFunc(list, func(a, b tokenissuer.StoredKey) int {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
 	})
-	return list, rows.Err()
+	return list, nil
+}
+
+func scanKey(row scanner) (key tokenissuer.StoredKey, err error) {
+	var created sql.Null[int64]
+	err = row.Scan(&key.ID, &key.Algorithm, &key.Private, &key.SealedWith, &created)
+	key.CreatedAt = timeOf(created)
+	return key, err
 }
 
 // AddFirstSigningKey stores the key unless there is one of its algorithm.
 func (s *Store) AddFirstSigningKey(ctx context.Context, key tokenissuer.StoredKey) error {
 	key.Private = slices.Clone(key.Private)
-	return s.step(ctx, "adding first signing key", func(ctx context.Context, tx *sql.Tx) error {
+	return s.step(ctx, "adding first signing key", func(ctx context.Context, tx session) error {
 		// Who holds the counter is alone here: nobody else's first key can come between the question and the insert.
 		if _, err := advance(ctx, tx, "signing_keys"); err != nil {
 			return err
@@ -71,7 +59,7 @@ func (s *Store) SealSigningKey(ctx context.Context, sealed tokenissuer.StoredKey
 	}
 	sealed.Private = slices.Clone(sealed.Private)
 	replaced := false
-	err := s.step(ctx, "sealing signing key", func(ctx context.Context, tx *sql.Tx) error {
+	err := s.step(ctx, "sealing signing key", func(ctx context.Context, tx session) error {
 		err := mustHit(tx.ExecContext(ctx, `UPDATE signing_keys SET private = $1, sealed_with = $2
 			WHERE id = $3 AND sealed_with = ''`, sealed.Private, sealed.SealedWith, sealed.ID))
 		if !errors.Is(err, tokenissuer.ErrNotFound) {

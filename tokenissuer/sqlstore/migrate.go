@@ -22,7 +22,12 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("migrating the schema: %w", err)
 	}
-	provider, err := goose.NewProvider(s.dialect.goose, s.write, files,
+	db := s.write
+	if s.dialect.migrating != nil {
+		db = s.dialect.migrating()
+		defer func() { _ = db.Close() }() // what matters has been committed
+	}
+	provider, err := goose.NewProvider(s.dialect.goose, db, files,
 		goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 	if err != nil {
 		return fmt.Errorf("migrating the schema: %w", err)

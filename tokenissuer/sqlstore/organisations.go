@@ -15,7 +15,7 @@ import (
 func (s *Store) Organisation(ctx context.Context, id string) (*tokenissuer.Organisation, error) {
 	o := tokenissuer.Organisation{ID: id}
 	var created sql.Null[int64]
-	err := s.read.QueryRowContext(ctx, `SELECT name, created_at FROM organisations WHERE id = $1`, id).Scan(&o.Name, &created)
+	err := askOne(ctx, s.text(`SELECT name, created_at FROM organisations WHERE id = $1`), []any{id}, &o.Name, &created)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, tokenissuer.ErrNotFound
 	}
@@ -28,8 +28,7 @@ func (s *Store) Organisation(ctx context.Context, id string) (*tokenissuer.Organ
 
 // Organisations lists every organisation, by the bytes of its id.
 func (s *Store) Organisations(ctx context.Context) ([]*tokenissuer.Organisation, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT id, name, created_at FROM organisations`)
-	list, err := scanAll(rows, err, func(row scanner) (*tokenissuer.Organisation, error) {
+	list, err := askAll(ctx, s.text(`SELECT id, name, created_at FROM organisations`), nil, func(row scanner) (*tokenissuer.Organisation, error) {
 		var o tokenissuer.Organisation
 		var created sql.Null[int64]
 		err := row.Scan(&o.ID, &o.Name, &created)
@@ -46,7 +45,7 @@ func (s *Store) Organisations(ctx context.Context) ([]*tokenissuer.Organisation,
 // AddOrganisation registers an organisation.
 func (s *Store) AddOrganisation(ctx context.Context, organisation *tokenissuer.Organisation) error {
 	id, name, created := organisation.ID, organisation.Name, micros(organisation.CreatedAt)
-	return s.step(ctx, "adding organisation", func(ctx context.Context, tx *sql.Tx) error {
+	return s.step(ctx, "adding organisation", func(ctx context.Context, tx session) error {
 		return mustAdd(tx.ExecContext(ctx, `INSERT INTO organisations (id, name, created_at) VALUES ($1, $2, $3)
 			ON CONFLICT (id) DO NOTHING`, id, name, created))
 	})
@@ -54,7 +53,7 @@ func (s *Store) AddOrganisation(ctx context.Context, organisation *tokenissuer.O
 
 // RemoveOrganisation deletes an organisation that has no users.
 func (s *Store) RemoveOrganisation(ctx context.Context, id string) error {
-	return s.step(ctx, "removing organisation", func(ctx context.Context, tx *sql.Tx) error {
+	return s.step(ctx, "removing organisation", func(ctx context.Context, tx session) error {
 		if err := holdOrganisation(ctx, tx, id); err != nil {
 			return err
 		}
@@ -73,6 +72,6 @@ func (s *Store) RemoveOrganisation(ctx context.Context, id string) error {
 
 // holdOrganisation changes nothing but holds the organisation's row in every dialect, so that nobody joins what
 // somebody else removes. ErrNotFound when there is none.
-func holdOrganisation(ctx context.Context, tx *sql.Tx, id string) error {
+func holdOrganisation(ctx context.Context, tx session, id string) error {
 	return mustHit(tx.ExecContext(ctx, `UPDATE organisations SET name = name WHERE id = $1`, id))
 }

@@ -79,7 +79,7 @@ func TestPeopleStepsAreWhole(t *testing.T) {
 		t.Errorf("half of a step stayed: the consent gave %v", err)
 	}
 	var subjects int
-	must(t, s.read.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM subjects WHERE id NOT LIKE $1`, standIn+"%").Scan(&subjects))
+	must(t, s.read.db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM subjects WHERE id NOT LIKE $1`, standIn+"%").Scan(&subjects))
 	if subjects != 1 {
 		t.Errorf("%d ids are taken, want one", subjects)
 	}
@@ -145,8 +145,7 @@ func TestRotationTouchesNoIndex(t *testing.T) {
 		{"rotation", rotateRefreshToken, []any{1, "id", 1}, 1},
 		{"redemption moves the expiry", redeemCode, []any{1, 1, 1, "id", 1}, 2},
 	} {
-		rows, err := s.read.QueryContext(t.Context(), "EXPLAIN "+c.statement, c.args...)
-		opcodes, err := scanAll(rows, err, func(row scanner) (opcode string, err error) {
+		opcodes, err := askAll(t.Context(), s.text("EXPLAIN "+c.statement), c.args, func(row scanner) (opcode string, err error) {
 			var ignored [7]any
 			err = row.Scan(&ignored[0], &opcode, &ignored[1], &ignored[2], &ignored[3], &ignored[4], &ignored[5], &ignored[6])
 			return opcode, err
@@ -174,8 +173,7 @@ func TestNoScanOnHotPaths(t *testing.T) {
 		"DropFamilies": drop,
 	} {
 		args := slices.Repeat([]any{0}, strings.Count(statement, "$"))
-		rows, err := s.read.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+statement, args...)
-		plan, err := scanAll(rows, err, func(row scanner) (detail string, err error) {
+		plan, err := askAll(t.Context(), s.text("EXPLAIN QUERY PLAN "+statement), args, func(row scanner) (detail string, err error) {
 			var ignored sql.RawBytes
 			err = row.(*sql.Rows).Scan(&ignored, &ignored, &ignored, &detail)
 			return detail, err

@@ -16,14 +16,14 @@ func (s *Store) Revoke(ctx context.Context, revocations ...tokenissuer.Revocatio
 		return nil
 	}
 	revocations = slices.Clone(revocations)
-	return s.step(ctx, "revoking", func(ctx context.Context, tx *sql.Tx) error { return record(ctx, tx, revocations...) })
+	return s.announcedStep(ctx, "revoking", func(ctx context.Context, tx session) error { return record(ctx, tx, revocations...) })
 }
 
 // record puts revocations into the feed, all at one position.
 //
 // The position is taken first. That holds the counter's row until the commit, so that positions become visible in
 // their order: a reader that has seen one has seen all before it.
-func record(ctx context.Context, tx *sql.Tx, revocations ...tokenissuer.Revocation) error {
+func record(ctx context.Context, tx session, revocations ...tokenissuer.Revocation) error {
 	position, err := advance(ctx, tx, "revocations")
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func record(ctx context.Context, tx *sql.Tx, revocations ...tokenissuer.Revocati
 }
 
 // advance moves a counter on and returns where it stands. The counter is held until the transaction ends.
-func advance(ctx context.Context, tx *sql.Tx, counter string) (position int64, err error) {
+func advance(ctx context.Context, tx session, counter string) (position int64, err error) {
 	err = tx.QueryRowContext(ctx,
 		`UPDATE counters SET position = position + 1 WHERE name = $1 RETURNING position`, counter).Scan(&position)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Store) Revocations(ctx context.Context, after int64) ([]tokenissuer.Rev
 func (s *Store) revocations(ctx context.Context, after int64) ([]tokenissuer.Revocation, int64, error) {
 	// The counter is read first: everything up to it has been committed, so the rows that follow cannot lack any of it.
 	var position int64
-	err := s.read.QueryRowContext(ctx, `SELECT position FROM counters WHERE name = 'revocations'`).Scan(&position)
+	err := askOne(ctx, s.background(`SELECT position FROM counters WHERE name = 'revocations'`), nil, &position)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -80,30 +80,21 @@ func (s *Store) revocations(ctx context.Context, after int64) ([]tokenissuer.Rev
 	if after > position {
 		after = 0
 	}
-	rows, err := s.read.QueryContext(ctx, `SELECT kind, id, issued_until, expires_at, position FROM revocations
-		WHERE position > $1 ORDER BY position, kind, id`, after)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer func() { _ = rows.Close() }() // rows.Err has told whatever went wrong
-	var list []tokenissuer.Revocation
-	for rows.Next() {
-		var r tokenissuer.Revocation
+	list, err := askAll(ctx, s.background(`SELECT kind, id, issued_until, expires_at, position FROM revocations
+		WHERE position > $1 ORDER BY position, kind, id`), []any{after}, func(row scanner) (r tokenissuer.Revocation, err error) {
 		var issued, expires sql.Null[int64]
 		var at int64
-		if err := rows.Scan(&r.Kind, &r.ID, &issued, &expires, &at); err != nil {
-			return nil, 0, err
-		}
+		err = row.Scan(&r.Kind, &r.ID, &issued, &expires, &at)
 		r.IssuedUntil, r.ExpiresAt = timeOf(issued), timeOf(expires)
-		list = append(list, r)
 		position = max(position, at)
-	}
-	return list, position, rows.Err()
+		return r, err
+	})
+	return list, position, err
 }
 
 // DropRevocations deletes what can hit no token any more.
 func (s *Store) DropRevocations(ctx context.Context, expiredBefore time.Time) error {
-	return s.step(ctx, "dropping revocations", func(ctx context.Context, tx *sql.Tx) error {
+	return s.step(ctx, "dropping revocations", func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM revocations WHERE expires_at IS NULL OR expires_at < $1`, micros(expiredBefore))
 		return err
 	})

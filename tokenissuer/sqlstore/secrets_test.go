@@ -91,7 +91,7 @@ func TestT22NoCredentialOfPeopleIsStored(t *testing.T) {
 	if !filesHold(t, path, []byte(hash.Reveal())) {
 		t.Error("the search does not find what is there")
 	}
-	rows, err := s.read.QueryContext(t.Context(), `SELECT * FROM families`)
+	rows, err := s.read.db.QueryContext(t.Context(), `SELECT * FROM families`)
 	must(t, err)
 	columns, err := rows.Columns()
 	must(t, errors.Join(err, rows.Close()))

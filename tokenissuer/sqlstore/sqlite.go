@@ -53,9 +53,10 @@ func OpenSQLite(ctx context.Context, path string, options Options) (*Store, erro
 	if err := checkSQLite(ctx, write); err != nil {
 		return fail(errors.Join(err, read.Close(), write.Close()))
 	}
-	s, err := open(ctx, write, read, dialect{
-		goose: goose.DialectSQLite3, erase: truncateLog, newRunner: newGroupCommit,
-	}, options)
+	s, err := open(ctx, &Store{
+		write: write, read: handle{db: read}, feed: handle{db: read}, options: options,
+		dialect: dialect{goose: goose.DialectSQLite3, erase: truncateLog, newRunner: newGroupCommit},
+	})
 	if err != nil {
 		return fail(err)
 	}

@@ -75,7 +75,7 @@ func TestSettingsOfEveryConnection(t *testing.T) {
 		db        *sql.DB
 		queryOnly string
 		timeout   string
-	}{{"writer", s.write, "0", "0"}, {"reader", s.read, "1", "2000"}} {
+	}{{"writer", s.write, "0", "0"}, {"reader", s.read.db, "1", "2000"}} {
 		want := map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": pool.timeout, "foreign_keys": "1",
 			"secure_delete": "1", "trusted_schema": "0", "query_only": pool.queryOnly}
 		for range pool.db.Stats().MaxOpenConnections {
@@ -234,7 +234,7 @@ func TestStepsAreWhole(t *testing.T) {
 		t.Errorf("half of a step stayed: %+v", list)
 	}
 	var subjects int
-	must(t, s.read.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM subjects WHERE id NOT LIKE $1`, standIn+"%").Scan(&subjects))
+	must(t, s.read.db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM subjects WHERE id NOT LIKE $1`, standIn+"%").Scan(&subjects))
 	if subjects != 1 {
 		t.Errorf("%d ids are taken, want one", subjects)
 	}

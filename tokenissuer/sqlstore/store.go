@@ -1,8 +1,10 @@
-// Package sqlstore keeps everything in an SQL database: SQLite in a file of its own. One set of statements serves
-// every dialect; what differs between them stands in the struct dialect and in the file that opens one (sqlite.go).
+// Package sqlstore keeps everything in an SQL database: SQLite in a file of its own, or a database of a PostgreSQL server
+// that any number of nodes share. One set of statements serves every dialect; what differs between them stands in the
+// struct dialect and in the files that open one (sqlite.go, postgres.go).
 //
 // Every step of the protocol is atomic and durable on a writing connection; in SQLite, steps that meet share one
-// transaction (groupcommit.go). Reads are single statements on other connections, and wait for no writer.
+// transaction (groupcommit.go), in PostgreSQL each is its own (transactions.go). Reads are single statements on other
+// connections, and wait for no writer (ask.go).
 package sqlstore
 
 import (
@@ -31,12 +33,13 @@ func (o Options) warn(format string, args ...any) {
 	}
 }
 
-// Store is a tokenissuer.Store in an SQL database. Open one with OpenSQLite.
+// Store is a tokenissuer.Store in an SQL database. Open one with OpenSQLite or OpenPostgres.
 type Store struct {
 	dialect dialect
 	options Options
 	write   *sql.DB
-	read    *sql.DB
+	read    handle // for requests
+	feed    handle // for what no request waits for
 	steps   runner // nil until the schema is there
 
 	statements
@@ -44,12 +47,13 @@ type Store struct {
 
 // statements are prepared for the hot path: questions on the reading handle, steps on the writing one.
 type statements struct {
-	clientByID, userByID, userByEmail, familyByID            *sql.Stmt
+	clientByID, userByID, userByEmail, familyByID            question
 	addFamily, decideRequest, redeemCode, rotateRefreshToken *sql.Stmt
 }
 
-// work is what one step does in a transaction, which is not its own to end.
-type work func(ctx context.Context, tx *sql.Tx) error
+// work is what one step does in a session, which is not its own to end. It may run again when the database asks for it,
+// and the last run counts.
+type work func(ctx context.Context, tx session) error
 
 // job is a step to run. A single one is one statement, which the database undoes by itself when it fails.
 type job struct {
@@ -74,14 +78,23 @@ type dialect struct {
 	// shareLock is what stands behind a SELECT whose answer must hold until the commit; empty where steps run one
 	// after the other.
 	shareLock string
+	// concurrent: steps of several nodes run beside each other, and one statement sees what had been committed when it
+	// began.
+	concurrent bool
+	// migrating opens a handle for the migrations alone; nil: they use the writing handle.
+	migrating func() *sql.DB
+	// notify tells other nodes of changes, and watch hears of theirs; nil: there is nobody to tell.
+	notify *notifier
+	watch  func(ctx context.Context, changed func())
+	// clock asks for the time, in microseconds; empty: it is this process's.
+	clock string
 	// newRunner starts what runs the steps once the schema is there. The Store closes it.
 	newRunner func(ctx context.Context, write *sql.DB, options Options) (runner, error)
 }
 
-// open brings the schema up to date and prepares the statements of the hot path. The Store owns both handles, also
-// when open fails.
-func open(ctx context.Context, write, read *sql.DB, d dialect, options Options) (*Store, error) {
-	s := &Store{dialect: d, options: options, write: write, read: read}
+// open brings the schema up to date and prepares the statements of the hot path. The Store owns the handles, also when
+// open fails.
+func open(ctx context.Context, s *Store) (*Store, error) {
 	for _, next := range []func(context.Context) error{
 		s.migrate, s.start, s.addStandIn, s.addStandInUser, s.addStandInFamily, s.prepare,
 	} {
@@ -100,15 +113,18 @@ func (s *Store) start(ctx context.Context) (err error) {
 
 // prepare fills statements.
 func (s *Store) prepare(ctx context.Context) error {
+	s.clientByID = s.text(selectClients + whereClient)
+	s.userByID, s.userByEmail = s.text(selectUsers+whereUser), s.text(selectUsers+whereEmail)
+	s.familyByID = s.text(selectFamily)
 	for _, p := range []struct {
 		statement **sql.Stmt
 		handle    *sql.DB
 		text      string
 	}{
-		{&s.clientByID, s.read, selectClients + whereClient},
-		{&s.userByID, s.read, selectUsers + whereUser},
-		{&s.userByEmail, s.read, selectUsers + whereEmail},
-		{&s.familyByID, s.read, selectFamily},
+		{&s.clientByID.stmt, s.read.db, s.clientByID.text},
+		{&s.userByID.stmt, s.read.db, s.userByID.text},
+		{&s.userByEmail.stmt, s.read.db, s.userByEmail.text},
+		{&s.familyByID.stmt, s.read.db, s.familyByID.text},
 		{&s.addFamily, s.write, fmt.Sprintf(insertFamily, s.dialect.shareLock)},
 		{&s.decideRequest, s.write, decideRequest},
 		{&s.redeemCode, s.write, redeemCode},
@@ -125,10 +141,10 @@ func (s *Store) prepare(ctx context.Context) error {
 // Ping tells whether the database answers a reader and lets a writer in.
 func (s *Store) Ping(ctx context.Context) error {
 	var one int
-	if err := s.read.QueryRowContext(ctx, `SELECT 1`).Scan(&one); err != nil {
+	if err := askOne(ctx, s.background(`SELECT 1`), nil, &one); err != nil {
 		return fmt.Errorf("asking the database: %w", err)
 	}
-	return s.step(ctx, "asking the database", func(context.Context, *sql.Tx) error { return nil })
+	return s.step(ctx, "asking the database", func(context.Context, session) error { return nil })
 }
 
 // Close ends the store. Closing it again does nothing.
@@ -136,12 +152,26 @@ func (s *Store) Close() error {
 	if s.steps != nil {
 		s.steps.close()
 	}
+	s.dialect.notify.close()
 	// The handles close the statements with their connections. Readers go first: the last connection to leave an SQLite
 	// file clears its log, and must be able to write.
-	if err := errors.Join(s.read.Close(), s.write.Close()); err != nil {
+	if err := errors.Join(s.feed.db.Close(), s.read.db.Close(), s.write.Close()); err != nil {
 		return fmt.Errorf("closing the database: %w", err)
 	}
 	return nil
+}
+
+// Clock returns the time by the database's own clock, which is the same for every node; the zero time when it has none but
+// this process's.
+func (s *Store) Clock(ctx context.Context) (time.Time, error) {
+	if s.dialect.clock == "" {
+		return time.Time{}, nil
+	}
+	var now int64
+	if err := askOne(ctx, s.background(s.dialect.clock), nil, &now); err != nil {
+		return time.Time{}, fmt.Errorf("asking for the time: %w", err)
+	}
+	return time.UnixMicro(now).UTC(), nil
 }
 
 // step runs one step of the protocol: everything in do, or nothing. A nil error means that it is durable. An error of
@@ -151,6 +181,15 @@ func (s *Store) Close() error {
 // alone after an error, and it uses the context that it is given.
 func (s *Store) step(ctx context.Context, name string, do work) error {
 	return s.run(ctx, name, job{do: do})
+}
+
+// announcedStep is step for what other nodes are to hear of.
+func (s *Store) announcedStep(ctx context.Context, name string, do work) error {
+	err := s.step(ctx, name, do)
+	if err == nil {
+		s.dialect.notify.tell()
+	}
+	return err
 }
 
 // statement is step for a do that is a single statement. It costs less.
@@ -184,26 +223,6 @@ func hitOr(missed error) func(sql.Result, error) error {
 		}
 		return err
 	}
-}
-
-// scanner is a row to read: *sql.Row or *sql.Rows.
-type scanner interface{ Scan(into ...any) error }
-
-// scanAll reads every row of a query that may have failed.
-func scanAll[T any](rows *sql.Rows, err error, scan func(scanner) (T, error)) ([]T, error) {
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // rows.Err has told whatever went wrong
-	var list []T
-	for rows.Next() {
-		value, err := scan(rows)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, value)
-	}
-	return list, rows.Err()
 }
 
 // micros is a time as the database has it: microseconds since 1970, NULL for the zero time.

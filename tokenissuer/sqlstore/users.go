@@ -40,16 +40,16 @@ func (s *Store) addStandInUser(ctx context.Context) error {
 
 // User returns the user of that id.
 func (s *Store) User(ctx context.Context, id string) (*tokenissuer.User, error) {
-	return findUser(s.userByID.QueryRowContext(ctx, id, standInUser))
+	return findUser(ctx, s.userByID, id)
 }
 
 // UserByEmail returns the user of that canonical address.
 func (s *Store) UserByEmail(ctx context.Context, email string) (*tokenissuer.User, error) {
-	return findUser(s.userByEmail.QueryRowContext(ctx, email, standInUser))
+	return findUser(ctx, s.userByEmail, email)
 }
 
-func findUser(row scanner) (*tokenissuer.User, error) {
-	u, err := scanUser(row)
+func findUser(ctx context.Context, q question, key string) (*tokenissuer.User, error) {
+	u, err := askFor(ctx, q, []any{key, standInUser}, scanUser)
 	if err != nil {
 		return nil, fmt.Errorf("reading user: %w", err)
 	}
@@ -65,8 +65,7 @@ func (s *Store) Users(ctx context.Context, organisation string) ([]*tokenissuer.
 	if organisation != "" {
 		query, args = query+` AND organisation = $2`, append(args, organisation)
 	}
-	rows, err := s.read.QueryContext(ctx, query, args...)
-	list, err := scanAll(rows, err, scanUser)
+	list, err := askAll(ctx, s.text(query), args, scanUser)
 	if err != nil {
 		return nil, fmt.Errorf("listing users: %w", err)
 	}
@@ -88,7 +87,7 @@ func scanUser(row scanner) (*tokenissuer.User, error) {
 // AddUser registers a user. The id of a removed user stays taken, like that of a removed client; the address does not.
 func (s *Store) AddUser(ctx context.Context, user *tokenissuer.User, organisationDeclared bool) error {
 	u := *user
-	return s.step(ctx, "adding user", func(ctx context.Context, tx *sql.Tx) error {
+	return s.step(ctx, "adding user", func(ctx context.Context, tx session) error {
 		if !organisationDeclared {
 			if err := holdOrganisation(ctx, tx, u.Organisation); err != nil {
 				return fmt.Errorf("organisation %q: %w", u.Organisation, err)
@@ -106,7 +105,7 @@ func (s *Store) AddUser(ctx context.Context, user *tokenissuer.User, organisatio
 }
 
 // takeSubject gives an id to a client or a user, for ever. ErrTaken when somebody has it or had it.
-func takeSubject(ctx context.Context, tx *sql.Tx, id, kind string) error {
+func takeSubject(ctx context.Context, tx session, id, kind string) error {
 	return mustAdd(tx.ExecContext(ctx,
 		`INSERT INTO subjects (id, kind) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`, id, kind))
 }
@@ -124,7 +123,7 @@ func (s *Store) ChangeUser(ctx context.Context, userID string, change tokenissue
 	if change.Status != nil {
 		status = sql.Null[string]{V: string(*change.Status), Valid: true}
 	}
-	return s.endingStep(ctx, "changing user", func(ctx context.Context, tx *sql.Tx) ([]tokenissuer.Revocation, error) {
+	return s.endingStep(ctx, "changing user", func(ctx context.Context, tx session) ([]tokenissuer.Revocation, error) {
 		// The user's row comes first: from here on no family of the old version is born.
 		err := mustHit(tx.ExecContext(ctx, `UPDATE users SET password_hash = COALESCE($1, password_hash),
 			password_scheme = COALESCE($2, password_scheme), role = COALESCE($3, role), status = COALESCE($4, status),
@@ -132,13 +131,13 @@ func (s *Store) ChangeUser(ctx context.Context, userID string, change tokenissue
 		if err != nil {
 			return nil, err
 		}
-		return endFamiliesOf(ctx, tx, userID, end)
+		return s.endFamiliesOf(ctx, tx, userID, end)
 	})
 }
 
 // RehashPassword replaces the hash old. A user that is gone has it no more than one whose password was changed.
 func (s *Store) RehashPassword(ctx context.Context, userID string, old, hash tokenissuer.Secret) error {
-	return s.step(ctx, "rehashing password", func(ctx context.Context, tx *sql.Tx) error {
+	return s.step(ctx, "rehashing password", func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `UPDATE users SET password_hash = $1, password_scheme = $2
 			WHERE id = $3 AND password_hash = $4`,
 			hash.Reveal(), tokenissuer.PasswordScheme(hash), userID, old.Reveal())
@@ -148,21 +147,20 @@ func (s *Store) RehashPassword(ctx context.Context, userID string, old, hash tok
 
 // RemoveUser deletes the user with its consents and ends every family. Its id stays taken.
 func (s *Store) RemoveUser(ctx context.Context, userID string, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
-	return s.endingStep(ctx, "removing user", func(ctx context.Context, tx *sql.Tx) ([]tokenissuer.Revocation, error) {
+	return s.endingStep(ctx, "removing user", func(ctx context.Context, tx session) ([]tokenissuer.Revocation, error) {
 		if err := mustHit(tx.ExecContext(ctx, `DELETE FROM users WHERE id = $1`, userID)); err != nil {
 			return nil, err
 		}
 		if _, err := tx.ExecContext(ctx, `DELETE FROM consents WHERE user_id = $1`, userID); err != nil {
 			return nil, err
 		}
-		return endFamiliesOf(ctx, tx, userID, end)
+		return s.endFamiliesOf(ctx, tx, userID, end)
 	})
 }
 
 // PasswordSchemes lists the distinct schemes of the stored hashes.
 func (s *Store) PasswordSchemes(ctx context.Context) ([]string, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT DISTINCT password_scheme FROM users WHERE password_scheme <> ''`)
-	list, err := scanAll(rows, err, func(row scanner) (scheme string, err error) {
+	list, err := askAll(ctx, s.text(`SELECT DISTINCT password_scheme FROM users WHERE password_scheme <> ''`), nil, func(row scanner) (scheme string, err error) {
 		err = row.Scan(&scheme)
 		return scheme, err
 	})

@@ -1,0 +1,129 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+)
+
+// session is where the statements of a step run: in a transaction, or each by itself.
+type session struct {
+	querier
+	tx *sql.Tx // nil: each by itself
+}
+
+// querier is a transaction or a handle.
+type querier interface {
+	ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, text string, args ...any) *sql.Row
+}
+
+// prepared returns a statement of the writing handle as one of the session.
+func (s session) prepared(ctx context.Context, statement *sql.Stmt) *sql.Stmt {
+	if s.tx == nil {
+		return statement
+	}
+	return s.tx.StmtContext(ctx, statement)
+}
+
+// handle is a pool of connections for questions.
+type handle struct {
+	db    *sql.DB
+	queue *queue
+}
+
+// question is a SELECT on a handle.
+type question struct {
+	on   *handle
+	text string
+	stmt *sql.Stmt // nil: it was not prepared
+}
+
+// text is a question of a request.
+func (s *Store) text(text string) question { return question{on: &s.read, text: text} }
+
+// background is a question that no request waits for. It has connections of its own, so that no crowd of requests
+// keeps revocations out.
+func (s *Store) background(text string) question { return question{on: &s.feed, text: text} }
+
+func (q question) rows(ctx context.Context, args []any) (*sql.Rows, error) {
+	if q.stmt != nil {
+		return q.stmt.QueryContext(ctx, args...)
+	}
+	return q.on.db.QueryContext(ctx, q.text, args...)
+}
+
+// ask asks a question and reads the answer. Every question goes through here, so that none waits longer than the
+// queue's patience, unless its caller says how long it waits, and no more wait than there is room for.
+func ask(ctx context.Context, q question, args []any, read func(*sql.Rows) error) error {
+	ctx, leave, err := q.on.queue.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	rows, err := q.rows(ctx, args)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // rows.Err has told whatever went wrong
+	if err := read(rows); err != nil {
+		return err
+	}
+	return rows.Err()
+}
+
+// askOne asks for one row. Without one the error is sql.ErrNoRows.
+func askOne(ctx context.Context, q question, args []any, into ...any) error {
+	return ask(ctx, q, args, func(rows *sql.Rows) error {
+		if rows.Next() {
+			return rows.Scan(into...)
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		return sql.ErrNoRows
+	})
+}
+
+// askFor asks for a row and reads it. Without one the error is sql.ErrNoRows.
+func askFor[T any](ctx context.Context, q question, args []any, scan func(scanner) (T, error)) (value T, err error) {
+	err = ask(ctx, q, args, func(rows *sql.Rows) error {
+		if !rows.Next() {
+			if err := rows.Err(); err != nil {
+				return err
+			}
+			return sql.ErrNoRows
+		}
+		value, err = scan(rows)
+		return err
+	})
+	return value, err
+}
+
+// askAll asks for any number of rows.
+func askAll[T any](ctx context.Context, q question, args []any, scan func(scanner) (T, error)) (list []T, err error) {
+	err = ask(ctx, q, args, func(rows *sql.Rows) (err error) {
+		list, err = scanAll(rows, scan)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// scanner is a row to read: *sql.Row or *sql.Rows.
+type scanner interface{ Scan(into ...any) error }
+
+// scanAll reads every row that is left.
+func scanAll[T any](rows *sql.Rows, scan func(scanner) (T, error)) ([]T, error) {
+	var list []T
+	for rows.Next() {
+		value, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, value)
+	}
+	return list, rows.Err()
+}

@@ -1,0 +1,194 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/big"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"crypto/rand"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+const (
+	// LeastPostgresPool is the smallest pool: one connection listens, two are for what no request waits for.
+	LeastPostgresPool = reserved + 2
+	reserved          = 3
+
+	// patience is how long a request waits for a connection and its answer.
+	patience = 2 * time.Second
+	// queuedPerConnection is how many requests may wait or work for each connection.
+	queuedPerConnection = 64
+	connectTimeout      = 2 * time.Second
+	// maxJitter spreads the attempts to reconnect, so that not every node comes back in the same millisecond.
+	maxJitter = 100 * time.Millisecond
+	// oldestPostgres is the first version that this was made for.
+	oldestPostgres = 150000
+)
+
+// ParsePostgres reads a connection string, a URL or in key=value form, without connecting. What it leaves out comes from
+// the PG… environment variables, as with psql.
+func ParsePostgres(dsn tokenissuer.Secret) error {
+	_, err := parsePostgres(dsn)
+	return err
+}
+
+func parsePostgres(dsn tokenissuer.Secret) (*pgx.ConnConfig, error) {
+	if dsn.IsEmpty() {
+		return nil, errors.New("the connection string is empty")
+	}
+	config, err := pgx.ParseConfig(dsn.Reveal())
+	if err != nil {
+		return nil, err // it hides the password
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectTimeout
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "gatehouse"
+	}
+	if config.ValidateConnect == nil { // target_session_attrs was not given
+		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	return config, nil
+}
+
+// OpenPostgres opens a database of a PostgreSQL server, which any number of nodes share. The pool bounds its
+// connections, all together; 0 is 16.
+func OpenPostgres(ctx context.Context, dsn tokenissuer.Secret, pool int, options Options) (*Store, error) {
+	fail := func(err error) (*Store, error) {
+		return nil, fmt.Errorf("opening PostgreSQL database: %w", err)
+	}
+	config, err := parsePostgres(dsn)
+	if err != nil {
+		return fail(err)
+	}
+	if pool == 0 {
+		pool = 16
+	}
+	if pool < LeastPostgresPool {
+		return fail(fmt.Errorf("a pool of %d connections is too small: use %d or more", pool, LeastPostgresPool))
+	}
+	p := &postgres{config: config, options: options}
+	q := &queue{room: int64(pool * queuedPerConnection), patience: patience}
+	requests := p.open(pool-reserved, sessionSettings)
+	background := p.open(reserved-1, backgroundSettings)
+	s := &Store{
+		write: requests, read: handle{requests, q}, feed: handle{db: background}, options: options,
+		dialect: dialect{
+			goose: goose.DialectPostgres, erase: eraseNothing, shareLock: " FOR SHARE", concurrent: true,
+			newRunner: func(_ context.Context, db *sql.DB, _ Options) (runner, error) {
+				return &transactions{db: db, queue: q}, nil
+			},
+			migrating: func() *sql.DB { return p.open(1, "") },
+			notify:    newNotifier(background), watch: p.watch,
+			clock: `SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)`,
+		},
+	}
+	if err := p.check(ctx, background); err != nil {
+		return fail(errors.Join(err, s.Close()))
+	}
+	if s, err = open(ctx, s); err != nil {
+		return fail(err)
+	}
+	return s, nil
+}
+
+// postgres makes connections to one database.
+type postgres struct {
+	config  *pgx.ConnConfig
+	options Options
+	// failedAt is when a connection could not be made last, in Unix nanoseconds.
+	failedAt atomic.Int64
+}
+
+// A node that is cut off must not hold a lock for longer than others wait for it, so the server ends transactions that
+// do nothing and statements that take for ever. What is acknowledged must survive a crash of the server: a setting of
+// the database that says otherwise is overruled, a stricter one kept.
+const (
+	commonSettings = `SET idle_in_transaction_session_timeout = 5000;
+		SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit', true) IN ('off', 'local');`
+	sessionSettings    = commonSettings + `SET statement_timeout = 5000`
+	backgroundSettings = commonSettings + `SET statement_timeout = 60000`
+)
+
+// open returns a pool of at most size connections with these settings. It connects when it is used.
+func (p *postgres) open(size int, settings string) *sql.DB {
+	db := sql.OpenDB(stdlib.GetConnector(*p.config,
+		stdlib.OptionBeforeConnect(p.spread),
+		stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+			p.failedAt.Store(0)
+			if settings == "" {
+				return nil
+			}
+			_, err := conn.PgConn().Exec(ctx, settings).ReadAll()
+			return err
+		})))
+	db.SetMaxOpenConns(size)
+	db.SetMaxIdleConns(size)
+	db.SetConnMaxIdleTime(5 * time.Minute)
+	return db
+}
+
+// spread makes attempts that follow a failed one wait a random moment.
+func (p *postgres) spread(ctx context.Context, _ *pgx.ConnConfig) error {
+	last := p.failedAt.Swap(time.Now().UnixNano()) // until the connection is there
+	if last == 0 || time.Since(time.Unix(0, last)) > time.Second {
+		return nil
+	}
+	return pause(ctx, maxJitter)
+}
+
+// pause waits for a random time up to limit, or until ctx ends.
+func pause(ctx context.Context, limit time.Duration) error {
+	n, err := rand.Int(rand.Reader, big.NewInt(int64(limit)))
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Duration(n.Int64())):
+		return nil
+	}
+}
+
+// check warns of a server that is older than what this was made for.
+func (p *postgres) check(ctx context.Context, db *sql.DB) error {
+	var version string
+	if err := db.QueryRowContext(ctx, `SHOW server_version_num`).Scan(&version); err != nil {
+		return err
+	}
+	if n, err := strconv.Atoi(version); err == nil && n < oldestPostgres {
+		p.options.warn("the database server speaks PostgreSQL %s; Gatehouse is tested with 15 and later", version)
+	}
+	return nil
+}
+
+// eraseNothing: PostgreSQL overwrites nothing in place. Older states leave with VACUUM, and with the write-ahead log.
+func eraseNothing(context.Context, *sql.DB) error { return nil }
+
+// IsUnreachable tells whether an opening failed because the database could not be asked just then, so that it is worth
+// trying again: unlike a wrong password, or a schema of another version.
+func IsUnreachable(err error) bool {
+	var refusal *pgconn.PgError
+	if errors.As(err, &refusal) {
+		switch refusal.Code[:2] {
+		case "08", "53", "57", "40": // connection, resources, operator intervention (starting up), conflict
+			return true
+		}
+		return refusal.Code == "25006" // read-only: a standby that is about to be promoted
+	}
+	var failure *pgconn.ConnectError
+	return errors.As(err, &failure) || errors.Is(err, context.DeadlineExceeded) || pgconn.Timeout(err)
+}

@@ -1,0 +1,77 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+const (
+	// maxRuns is how often a step runs that the database has taken back because it met another.
+	maxRuns = 4
+	// conflictPause is the longest time between two runs.
+	conflictPause = 20 * time.Millisecond
+)
+
+// transactions is the runner of a database that takes many writers at a time: every step is a transaction of its own,
+// and the server puts those that commit together into one write.
+type transactions struct {
+	db    *sql.DB
+	queue *queue
+}
+
+func (*transactions) close() {}
+
+// run runs the step. It goes on when the caller has gone: to break off would cost the connection, and would leave open
+// whether the step happened.
+func (t *transactions) run(ctx context.Context, j job) error {
+	ctx, leave, err := t.queue.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	for runs := 1; ; runs++ {
+		err := t.once(ctx, j)
+		if !isConflict(err) || runs == maxRuns {
+			t.dropReadOnly(err)
+			return err
+		}
+		if err := pause(ctx, conflictPause); err != nil {
+			return err
+		}
+	}
+}
+
+func (t *transactions) once(ctx context.Context, j job) error {
+	if j.single {
+		return j.do(ctx, session{querier: t.db})
+	}
+	tx, err := t.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	if err := j.do(ctx, session{tx, tx}); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// isConflict tells whether the database has taken a transaction back because of another one: it could not be put in an
+// order with it, or each waited for the other. Nothing has happened, and it may go well the next time.
+func isConflict(err error) bool {
+	var refusal *pgconn.PgError
+	return errors.As(err, &refusal) && (refusal.Code == "40001" || refusal.Code == "40P01")
+}
+
+// dropReadOnly lets go of the connections to a server that has become a standby.
+func (t *transactions) dropReadOnly(err error) {
+	var refusal *pgconn.PgError
+	if errors.As(err, &refusal) && refusal.Code == "25006" {
+		t.db.SetMaxIdleConns(-1)
+		t.db.SetMaxIdleConns(t.db.Stats().MaxOpenConnections)
+	}
+}

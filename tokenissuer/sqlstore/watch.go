@@ -1,0 +1,127 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+const (
+	// silence is how long a listener hears nothing before it asks whether the connection is still there.
+	silence      = 20 * time.Second
+	notifyWithin = 2 * time.Second
+	// reconnectPause is the longest time between two attempts to listen.
+	reconnectPause = time.Second
+)
+
+// Watch calls changed when another node may have recorded a revocation or changed a key, until ctx ends. It is a hint:
+// calls may be lost or come for nothing, and a database that cannot notify brings none. Who relies on it asks now and
+// then.
+func (s *Store) Watch(ctx context.Context, changed func()) {
+	if s.dialect.watch != nil {
+		s.dialect.watch(ctx, changed)
+	}
+}
+
+// watch listens, and connects again when the connection is lost.
+func (p *postgres) watch(ctx context.Context, changed func()) {
+	for ctx.Err() == nil {
+		err := p.listen(ctx, changed)
+		var refusal *pgconn.PgError
+		if errors.As(err, &refusal) && (refusal.Code == "0A000" || refusal.Code == "42601") {
+			p.options.warn("the database cannot notify: changes made by other nodes are seen within a second: %v", err)
+			return
+		}
+		_ = pause(ctx, reconnectPause) // ended: so does the loop
+	}
+}
+
+// listen listens on a connection of its own until that is lost.
+func (p *postgres) listen(ctx context.Context, changed func()) error {
+	conn, err := pgx.ConnectConfig(ctx, p.config.Copy())
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.Background(), notifyWithin)
+		defer cancel()
+		_ = conn.Close(closing) // it is of no use any more
+	}()
+	if _, err := conn.Exec(ctx, `LISTEN gatehouse`); err != nil {
+		return err
+	}
+	for {
+		changed() // first for what came while nobody listened
+		if err := await(ctx, conn); err != nil {
+			return err
+		}
+	}
+}
+
+// await waits for a notification, and makes sure meanwhile that the connection is alive.
+func await(ctx context.Context, conn *pgx.Conn) error {
+	for {
+		waiting, cancel := context.WithTimeout(ctx, silence)
+		_, err := conn.WaitForNotification(waiting)
+		cancel()
+		if err == nil || ctx.Err() != nil || !pgconn.Timeout(err) {
+			return err
+		}
+		pinging, cancel := context.WithTimeout(ctx, notifyWithin)
+		err = conn.Ping(pinging)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// notifier tells other nodes that there is something new. It is no part of the step that it tells of: a step need not
+// wait for it, and who misses it asks a second later anyway.
+type notifier struct {
+	db      *sql.DB
+	pending chan struct{}
+	start   sync.Once
+	stop    sync.Once
+	stopped chan struct{}
+}
+
+func newNotifier(db *sql.DB) *notifier {
+	return &notifier{db: db, pending: make(chan struct{}, 1), stopped: make(chan struct{})}
+}
+
+// tell says that something is new. Many calls at a time become one notification.
+func (n *notifier) tell() {
+	if n == nil {
+		return
+	}
+	n.start.Do(func() { go n.send() })
+	select {
+	case n.pending <- struct{}{}:
+	default:
+	}
+}
+
+func (n *notifier) close() {
+	if n != nil {
+		n.stop.Do(func() { close(n.stopped) })
+	}
+}
+
+func (n *notifier) send() {
+	for {
+		select {
+		case <-n.stopped:
+			return
+		case <-n.pending:
+			ctx, cancel := context.WithTimeout(context.Background(), notifyWithin)
+			_, _ = n.db.ExecContext(ctx, `NOTIFY gatehouse`) // see above
+			cancel()
+		}
+	}
+}
