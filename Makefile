@@ -14,9 +14,11 @@ build:
 	./xcaddy.sh
 
 # Installs what the tests need and runs all of them. The race detector needs a C
-# compiler; some tests drive Gatehouse with Node clients and with Chromium.
+# compiler; some tests start PostgreSQL servers of their own, and some drive
+# Gatehouse with Node clients and with Chromium.
 test: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need gcc gcc libc6-dev
+	.ci/need-postgres
 	.ci/need chromium chromium
 	go vet ./...
 	CGO_ENABLED=1 go test -race -count=1 $(TESTFLAGS) ./...

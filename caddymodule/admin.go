@@ -37,11 +37,15 @@ func newAdminAPI() *adminAPI {
 		operations map[string]operation
 	}{
 		{"client", clientOperations}, {"organisation", organisationOperations}, {"user", userOperations}, {"client", tokenOperations},
+		{"signing key", keyOperations},
+		{"store", backupOperations},
 	} {
 		for pattern, op := range kind.operations {
 			a.mux.HandleFunc(pattern, serveOperation(kind.what, op))
 		}
 	}
+	a.mux.HandleFunc("GET /oauth/ready", serveReady)
+	a.mux.HandleFunc("GET /oauth/status", serveStatus)
 	a.mux.HandleFunc("/", a.refuse)
 	return a
 }
@@ -76,7 +80,7 @@ func serveOperation(what string, op operation) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		app := running.newest()
 		if app == nil {
-			writeAdminError(w, http.StatusServiceUnavailable, errors.New("no oauth app is running: is there an oauth block in the configuration?"))
+			writeAdminError(w, http.StatusServiceUnavailable, errNoApp)
 			return
 		}
 		// A browser sends this type across sites only after it has asked, so no web page can make an operator's browser
@@ -90,6 +94,10 @@ func serveOperation(what string, op operation) http.HandlerFunc {
 			return
 		}
 		defer app.engine.leave()
+		if !app.isServing(r.Context()) {
+			writeAdminError(w, http.StatusServiceUnavailable, errors.New("the database is away: try again when it is back"))
+			return
+		}
 		status, answer, err := op(app, r)
 		if err != nil {
 			writeAdminError(w, adminStatus(err), inWords(what, err))
@@ -135,6 +143,9 @@ func inWords(what string, err error) error {
 }
 
 func writeAdminError(w http.ResponseWriter, status int, err error) {
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "2")
+	}
 	writeAdmin(w, status, map[string]string{"error": err.Error()})
 }
 

@@ -16,7 +16,6 @@ var tokenOperations = map[string]operation{
 	"POST /oauth/tokens":         mintToken,
 	"POST /oauth/tokens/explain": explainToken,
 	"POST /oauth/revocations":    addRevocation,
-	"GET /oauth/keys":            listKeys,
 }
 
 func mintToken(app *App, r *http.Request) (int, any, error) {
@@ -45,6 +44,7 @@ func mintToken(app *App, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
+	tokensIssued.WithLabelValues(byOperator).Inc()
 	app.record("token minted", zap.String("client_id", request.Client), zap.String("subject", tokens.Claims.Subject),
 		zap.String("scope", tokens.Scopes.String()), zap.String("jti", tokens.Claims.ID))
 	return http.StatusCreated, mintedToken{
@@ -138,24 +138,4 @@ func (a *App) revoke(ctx context.Context, kind tokenissuer.RevocationKind, id st
 		return a.registry.RevokeFamily(ctx, id)
 	}
 	return a.issuer.Revoke(ctx, a.issuer.RevocationOf(kind, id))
-}
-
-// keyView is what an operator sees of a signing key.
-type keyView struct {
-	ID        string                `json:"kid"`
-	Algorithm tokenissuer.Algorithm `json:"algorithm"`
-	CreatedAt time.Time             `json:"created_at"`
-	Signing   bool                  `json:"signing"`
-}
-
-func listKeys(app *App, _ *http.Request) (int, any, error) {
-	signing, err := app.engine.keys.Signing()
-	if err != nil {
-		return 0, nil, err
-	}
-	views := make([]keyView, 0)
-	for _, key := range app.engine.keys.List() {
-		views = append(views, keyView{key.ID, key.Algorithm, key.CreatedAt, key.ID == signing.ID})
-	}
-	return http.StatusOK, views, nil
 }

@@ -1,11 +1,9 @@
 package caddymodule
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
@@ -61,6 +59,11 @@ type App struct {
 	// started is closed once the issuer has its store.
 	started chan struct{}
 	serving sync.Once
+	// away: the database is, and nobody knows for how long.
+	away atomic.Bool
+	// stopped is closed by Stop.
+	stopped  chan struct{}
+	stopping sync.Once
 
 	identityHeaders []string // what any `protect` of this configuration sets beyond the defaults
 	// identityGuard takes all of them from clients. It is made by the first request, when every `protect` is known.
@@ -76,6 +79,9 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 func (a *App) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Logger()
 	a.audit = endpoint.NewAudit(a.logger.Named("audit"), clientAddress)
+	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
+		return fmt.Errorf("oauth: %w", err)
+	}
 	var err error
 	if a.settings, err = a.read(); err != nil {
 		return fmt.Errorf("oauth: %w", err)
@@ -90,13 +96,14 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.started = make(chan struct{})
 	a.identityGuard = sync.OnceValue(func() *identityGuard { return newIdentityGuard(a.identityHeaders) })
 	a.issuer = a.newIssuer()
-	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit, a.settings.brand); err != nil {
+	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit, tally{}, a.settings.brand); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
+	a.stopped = make(chan struct{})
 	// Apps start in no order, so the new configuration's listeners may be open before Start has run. When the one that
 	// runs now has opened the engine, nothing is left to wait for.
-	if store := a.engine.opened(); store != nil && a.checkStored(store) == nil { // else Start says what is wrong
-		a.serve(store)
+	if a.engine.isOpen() && a.checkStored(glanceTimeout) == nil { // else Start says what is wrong
+		a.serve()
 	}
 	return nil
 }
@@ -121,84 +128,13 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 		ClientLimit:     a.settings.clientLimit,
 		AccountLimit:    a.settings.accountLimit,
 		AddressLimit:    a.settings.addressLimit,
-		Now:             a.engine.now,
-	}
-}
-
-// Start opens the store, unless the configuration before used the same one, and begins to serve.
-func (a *App) Start() error {
-	store, err := a.engine.open()
-	if err == nil {
-		err = a.checkStored(store)
-	}
-	if err != nil {
-		return fmt.Errorf("oauth: %w", err)
-	}
-	a.serve(store)
-	settling, cancel := context.WithTimeout(context.Background(), openTimeout)
-	defer cancel()
-	if err := a.registry.Settle(settling); err != nil {
-		return fmt.Errorf("oauth: ending what is declared no more: %w", err)
-	}
-	running.add(a)
-	return nil
-}
-
-// checkStored refuses a declaration that gives a stored client's id to a user, or a stored user's to a client: tokens of
-// the one would pass for tokens of the other.
-func (a *App) checkStored(store tokenissuer.Store) error {
-	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
-	defer cancel()
-	for _, u := range a.settings.declared.Users() {
-		if _, err := store.Client(ctx, u.ID); err == nil {
-			return fmt.Errorf("user %q: a client in the store has this id", u.ID)
-		} else if !errors.Is(err, tokenissuer.ErrNotFound) {
-			return err
-		}
-	}
-	for _, c := range a.settings.declared.Clients() {
-		if _, err := store.User(ctx, c.ID); err == nil {
-			return fmt.Errorf("client %q: a user in the store has this id", c.ID)
-		} else if !errors.Is(err, tokenissuer.ErrNotFound) {
-			return err
-		}
-	}
-	return nil
-}
-
-// serve lets requests in. It may be called again with the same store.
-func (a *App) serve(store tokenissuer.Store) {
-	a.serving.Do(func() {
-		a.issuer.Store, a.issuer.Master = store, a.engine.master
-		a.issuer.Directory = tokenissuer.OverlayDirectory{Declared: a.settings.declared, Stored: store}
-		a.registry = &tokenissuer.Registry{Issuer: a.issuer, Declared: a.settings.declared, Stored: store}
-		close(a.started)
-	})
-}
-
-// startPatience is how long a request waits for Start. Caddy starts apps in no order, so during a reload requests may
-// arrive before the store is open, which takes milliseconds.
-const startPatience = 2 * time.Second
-
-// isServing tells whether the issuer has its store, and waits a moment for it when it has not. False is a 503.
-func (a *App) isServing(ctx context.Context) bool {
-	select {
-	case <-a.started:
-		return true
-	default:
-	}
-	patience, cancel := context.WithTimeout(ctx, startPatience)
-	defer cancel()
-	select {
-	case <-a.started:
-		return true
-	case <-patience.Done():
-		return false
+		Now:             a.engine.time.Now,
 	}
 }
 
 // Stop ends the app's place as the running one. Its requests go on: Cleanup lets go of what they need.
 func (a *App) Stop() error {
+	a.stopping.Do(func() { close(a.stopped) })
 	running.remove(a)
 	return nil
 }

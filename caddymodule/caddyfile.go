@@ -20,6 +20,7 @@ func init() {
 //
 //	oauth_server [<matcher>] {
 //		token_alias <path>
+//		ready
 //	}
 func parseServer(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	h.Next() // the name of the directive
@@ -28,17 +29,34 @@ func parseServer(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	}
 	s := new(Server)
 	for h.NextBlock(0) {
-		if h.Val() != "token_alias" {
-			return nil, h.Errf("unknown oauth_server option %q", h.Val())
-		}
-		if err := text(h.Dispenser, &s.TokenAlias); err != nil {
+		if err := s.parseOption(h); err != nil {
 			return nil, err
-		}
-		if err := checkAlias(s.TokenAlias); err != nil {
-			return nil, h.Errf("%v", err)
 		}
 	}
 	return s, nil
+}
+
+func (s *Server) parseOption(h httpcaddyfile.Helper) error {
+	switch option := h.Val(); option {
+	case "token_alias":
+		if err := text(h.Dispenser, &s.TokenAlias); err != nil {
+			return err
+		}
+		if err := checkAlias(s.TokenAlias); err != nil {
+			return h.Errf("%v", err)
+		}
+	case "ready":
+		if err := once(h.Dispenser, option, s.Ready); err != nil {
+			return err
+		}
+		if h.NextArg() {
+			return h.ArgErr()
+		}
+		s.Ready = true
+	default:
+		return h.Errf("unknown oauth_server option %q", option)
+	}
+	return nil
 }
 
 // parseProtect reads the directive `protect`.

@@ -6,8 +6,6 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
-
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
 func init() { httpcaddyfile.RegisterGlobalOption("oauth", parseGlobalOption) }
@@ -17,10 +15,14 @@ func init() { httpcaddyfile.RegisterGlobalOption("oauth", parseGlobalOption) }
 //	oauth {
 //		issuer       <url>
 //		audience     <audience>...
-//		store        sqlite [<path>] | memory
+//		store        sqlite [<path>] | postgres <dsn> | memory {
+//			pool    <connections>
+//			migrate off
+//		}
 //		keys {
 //			algorithm    ES256 | RS256 | EdDSA
-//			encrypt_with <key>
+//			rotate       <duration> | off
+//			encrypt_with <key> [<old>...]
 //		}
 //		tokens {
 //			authorization_code | client_credentials | password | admin_created <duration>
@@ -137,69 +139,6 @@ func parseAudience(d *caddyfile.Dispenser, audience *[]string) error {
 		}
 	}
 	*audience = append(*audience, values...)
-	return nil
-}
-
-func (a *App) parseStore(d *caddyfile.Dispenser) error {
-	if err := once(d, "store", a.Store != nil); err != nil {
-		return err
-	}
-	args := d.RemainingArgs()
-	if len(args) == 0 {
-		return d.ArgErr()
-	}
-	switch args[0] {
-	case storeSQLite:
-		if len(args) > 2 {
-			return d.ArgErr()
-		}
-	case storeMemory:
-		if len(args) > 1 {
-			return d.ArgErr()
-		}
-	default:
-		return d.Errf("unknown store %q: use sqlite or memory", args[0])
-	}
-	a.Store = &StoreConfig{Type: args[0]}
-	if len(args) == 2 {
-		if a.Store.Path = args[1]; args[1] == "" {
-			return d.Errf("the store's path is empty; is a variable unset?")
-		}
-		return refuseRequest(d, args[1])
-	}
-	return nil
-}
-
-func (a *App) parseKeys(d *caddyfile.Dispenser) error {
-	if a.Keys == nil {
-		a.Keys = new(KeysConfig)
-	}
-	if d.NextArg() {
-		return d.ArgErr()
-	}
-	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		var err error
-		switch d.Val() {
-		case "algorithm":
-			if err = text(d, &a.Keys.Algorithm); err == nil {
-				if _, unknown := tokenissuer.ParseAlgorithm(a.Keys.Algorithm); unknown != nil {
-					err = d.Errf("%v", unknown)
-				}
-			}
-		case "encrypt_with":
-			if err = text(d, &a.Keys.EncryptWith); err == nil {
-				err = refuseRequest(d, a.Keys.EncryptWith)
-			}
-			if err == nil && !isReference(a.Keys.EncryptWith) {
-				err = d.Errf("%v", errLiteralKey)
-			}
-		default:
-			err = d.Errf("unknown keys option %q", d.Val())
-		}
-		if err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

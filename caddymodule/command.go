@@ -36,7 +36,8 @@ cannot be changed from here.`,
 			flags.StringVarP(&admin.config, "config", "c", "", "Configuration file to learn the address from")
 			flags.StringVarP(&admin.adapter, "adapter", "a", "", "Name of the adapter for that file")
 			cmd.Args, cmd.RunE = cobra.NoArgs, showHelp
-			cmd.AddCommand(clientCommand(admin), organisationCommand(admin), userCommand(admin), tokenCommand(admin), keysCommand(admin))
+			cmd.AddCommand(clientCommand(admin), organisationCommand(admin), userCommand(admin), tokenCommand(admin), keysCommand(admin),
+				statusCommand(admin), backupCommand(admin), migrateCommand(admin))
 		},
 	})
 }

@@ -121,27 +121,3 @@ func tokenRevoke(admin *adminClient) *cobra.Command {
 	}
 	return cmd
 }
-
-func keysCommand(admin *adminClient) *cobra.Command {
-	var asJSON bool
-	list := command("list", "Lists the signing keys", cobra.NoArgs, func(_ []string, _ io.Reader, out io.Writer) error {
-		var keys []keyView
-		if err := admin.call(http.MethodGet, "/oauth/keys", nil, &keys); err != nil {
-			return err
-		}
-		if asJSON {
-			return printJSON(out, keys)
-		}
-		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		_, _ = fmt.Fprintln(table, "KID\tALGORITHM\tCREATED\tUSE")
-		for _, k := range keys {
-			use := "verifies"
-			if k.Signing {
-				use = "signs"
-			}
-			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", k.ID, k.Algorithm, moment(k.CreatedAt), use)
-		}
-		return table.Flush()
-	})
-	return group("keys", "Shows the signing keys", jsonFlag(list, &asJSON))
-}

@@ -8,86 +8,85 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
 // StoreConfig says where state is kept.
 type StoreConfig struct {
-	// Type is `sqlite` (default: durable, one node) or `memory` (demos and tests: all is lost at exit).
+	// Type is `sqlite` (default: durable, one node), `postgres` (durable, any number of nodes) or `memory` (demos and
+	// tests: all is lost at exit).
 	Type string `json:"type,omitempty"`
 	// Path is the SQLite file. Default: oauth/gatehouse.db in Caddy's data directory. It must be on a local disk.
 	Path string `json:"path,omitempty"`
+	// DSN is the connection string of PostgreSQL: a URL, or key=value words. What it leaves out comes from the PG…
+	// environment variables. Give one with a password as {env.NAME} or {file./path}: Caddy stores what stands here.
+	DSN string `json:"dsn,omitempty"`
+	// Pool bounds the connections of this node to PostgreSQL, all together. Default 16, at least 5.
+	Pool int `json:"pool,omitempty"`
+	// KeepSchema leaves the schema of the database alone. A node then refuses to start until `caddy oauth migrate` has
+	// brought it up to date. Default: every node does that by itself.
+	KeepSchema bool `json:"keep_schema,omitempty"`
 }
 
 const (
-	storeSQLite = "sqlite"
-	storeMemory = "memory"
+	storeSQLite   = "sqlite"
+	storePostgres = "postgres"
+	storeMemory   = "memory"
 )
 
-// KeysConfig says how tokens are signed.
-type KeysConfig struct {
-	// Algorithm signs new tokens: ES256 (default), RS256 or EdDSA. Tokens signed before with another one stay good.
-	Algorithm string `json:"algorithm,omitempty"`
-	// EncryptWith is the key-encryption key: 32 bytes as base64 or hex, under which signing keys are stored. Give it as
-	// {env.NAME} or {file./path}; Caddy stores what stands here. Without it the store holds signing keys in the clear.
-	EncryptWith string `json:"encrypt_with,omitempty"`
-}
+const defaultPool = 16
 
 func (a *App) readStore(s *settings) error {
-	s.engine.store = storeSQLite
-	path := filepath.Join(caddy.AppDataDir(), "oauth", "gatehouse.db")
-	if a.Store != nil {
-		if a.Store.Type != "" {
-			s.engine.store = a.Store.Type
-		}
-		if a.Store.Path != "" {
-			var err error
-			if path, err = resolve("store path", a.Store.Path); err != nil {
-				return err
-			}
-		}
+	config := a.Store
+	if config == nil {
+		config = new(StoreConfig)
 	}
-	switch s.engine.store {
-	case storeSQLite:
-		absolute, err := filepath.Abs(path)
-		s.engine.path = absolute
-		return err
+	s.engine.store, s.engine.keepSchema = config.Type, config.KeepSchema
+	switch config.Type {
+	case "", storeSQLite:
+		s.engine.store = storeSQLite
+		return config.readSQLite(s)
+	case storePostgres:
+		return config.readPostgres(s)
 	case storeMemory:
-		if a.Store.Path != "" {
-			return errors.New("store memory has no path")
+		if *config != (StoreConfig{Type: storeMemory}) {
+			return errors.New("store memory takes no setting")
 		}
 		return nil
 	}
-	return fmt.Errorf("unknown store %q: use sqlite or memory", s.engine.store)
+	return fmt.Errorf("unknown store %q: use sqlite, postgres or memory", config.Type)
 }
 
-// errLiteralKey: Caddy shows its configuration to its administrators and saves it to disk.
-var errLiteralKey = errors.New("encrypt_with must not stand in the configuration: use {env.NAME} or {file./path}")
-
-func (a *App) readKeys(s *settings) error {
-	keys := a.Keys
-	if keys == nil {
-		keys = new(KeysConfig)
+func (c *StoreConfig) readSQLite(s *settings) (err error) {
+	if c.DSN != "" || c.Pool != 0 {
+		return errors.New("store sqlite has no dsn and no pool: they are for postgres")
 	}
-	s.engine.algorithm = tokenissuer.ES256
-	if keys.Algorithm != "" {
-		var err error
-		if s.engine.algorithm, err = tokenissuer.ParseAlgorithm(keys.Algorithm); err != nil {
-			return fmt.Errorf("keys: %w", err)
+	path := filepath.Join(caddy.AppDataDir(), "oauth", "gatehouse.db")
+	if c.Path != "" {
+		if path, err = resolve("store path", c.Path); err != nil {
+			return err
 		}
 	}
-	if keys.EncryptWith == "" {
-		return nil
+	s.engine.path, err = filepath.Abs(path)
+	return err
+}
+
+func (c *StoreConfig) readPostgres(s *settings) (err error) {
+	if c.Path != "" {
+		return errors.New("store postgres has no path: that is for sqlite")
 	}
-	if !isReference(keys.EncryptWith) {
-		return errLiteralKey
-	}
-	secret, err := resolve("encrypt_with", keys.EncryptWith)
-	if err != nil {
+	if s.engine.dsn, err = resolve("store postgres", c.DSN); err != nil {
 		return err
 	}
-	if s.sealer, err = tokenissuer.NewKeySealer(tokenissuer.NewSecret(secret)); err != nil {
-		return fmt.Errorf("encrypt_with: %w", err)
+	if err := sqlstore.ParsePostgres(tokenissuer.NewSecret(s.engine.dsn)); err != nil {
+		return fmt.Errorf("store postgres: %w", err)
 	}
-	s.engine.sealer = s.sealer.ID
+	s.engine.pool = c.Pool
+	switch {
+	case c.Pool == 0:
+		s.engine.pool = defaultPool
+	case c.Pool < sqlstore.LeastPostgresPool:
+		return fmt.Errorf("store postgres: a pool of %d is too small: use %d or more", c.Pool, sqlstore.LeastPostgresPool)
+	}
 	return nil
 }

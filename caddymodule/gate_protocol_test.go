@@ -333,7 +333,7 @@ func TestG79RevocationsTooOld(t *testing.T) {
 	g.passed(t, g.request("GET", "/any/x", bearer(token)))
 	e := g.app().engine
 	e.stop() // the feed
-	<-e.stopped
+	e.runs.Wait()
 	e.revocations.MarkFresh(clock())
 	now.advance(5*time.Minute - 3*time.Second)
 	g.passed(t, g.request("GET", "/any/x", bearer(token)))

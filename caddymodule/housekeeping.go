@@ -2,6 +2,8 @@ package caddymodule
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -11,21 +13,44 @@ import (
 
 const (
 	expireInterval = time.Minute
-	// maxBatches is how many batches of families one round drops: a thousand each, in every minute, is more than a busy
-	// issuer makes.
-	maxBatches = 200
+	// maxBatches is how many batches of each kind one round drops: some hundred records each, in every minute, is more than
+	// a busy issuer makes.
+	maxBatches = 1000
 	// batchPause lets those who wait for the store in between two batches.
 	batchPause = 20 * time.Millisecond
+
+	// housekeepingLease is the name of the task, leaseLength how long a node has it that is not heard of again. A round ends
+	// before its lease does.
+	housekeepingLease = "housekeeping"
+	leaseLength       = 2 * time.Minute
+	maxRound          = 90 * time.Second
+
+	// sizesInterval is how often the records are counted, sizesTimeout how long that may take.
+	sizesInterval = 10 * time.Minute
+	sizesTimeout  = 30 * time.Second
 )
 
 // clockMargin is how long a record is kept after no rule asks for it any more. A clock that jumped ahead and comes back
 // must find it still there.
 const clockMargin = 24 * time.Hour
 
+// keeper is what an engine knows of the housekeeping, which one of the nodes on a store does at a time.
+type keeper struct {
+	holder string // this engine's name in leases
+
+	mu      sync.Mutex
+	leads   bool // this engine had the lease in the last round
+	sizes   tokenissuer.Sizes
+	sizedAt time.Time // zero: never
+}
+
+func newKeeper() keeper { return keeper{holder: tokenissuer.NewID()} }
+
 // housekeep drops what no rule asks for any more until the engine is closed.
 func (e *engine) housekeep(ctx context.Context) {
 	expire := time.NewTicker(expireInterval)
 	defer expire.Stop()
+	e.expire(ctx)
 	for {
 		select {
 		case <-ctx.Done():
@@ -36,29 +61,60 @@ func (e *engine) housekeep(ctx context.Context) {
 	}
 }
 
-// expire drops revocations that can hit no token any more, and families of which no token lives.
+// expire is one round: what is in memory goes on every node, what is in the store on the one that has the lease.
 func (e *engine) expire(ctx context.Context) {
-	before := e.now().Add(-clockMargin)
-	e.revocations.Expire(before)
-	err := e.dropRevocations(ctx, before)
-	if err == nil {
-		err = e.dropFamilies(ctx, before.Add(-tokenissuer.MaxLifetime))
+	e.revocations.Expire(e.now().Add(-clockMargin))
+	round, cancel := context.WithTimeout(ctx, maxRound)
+	defer cancel()
+	leads, err := e.lead(round)
+	if err == nil && leads {
+		err = errors.Join(e.keepKeys(round), e.sweep(round), e.countRecords(ctx))
 	}
 	if err != nil && ctx.Err() == nil {
-		e.log().Warn("dropping what has expired: trying again in a minute", zap.Error(err))
+		e.log().Warn("housekeeping: trying again in a minute", zap.Error(err))
 	}
 }
 
-func (e *engine) dropRevocations(ctx context.Context, before time.Time) error {
+// lead asks for the lease, and remembers whether this engine has it.
+func (e *engine) lead(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
-	return e.store.DropRevocations(ctx, before)
+	now := e.time.Now()
+	leads, err := e.store.Lease(ctx, housekeepingLease, e.keeper.holder, now.Add(leaseLength), now)
+	e.keeper.mu.Lock()
+	defer e.keeper.mu.Unlock()
+	e.keeper.leads = leads
+	return leads, err
 }
 
-// dropFamilies drops families in batches. The access tokens of a family may outlive it by as much as a token can live.
-func (e *engine) dropFamilies(ctx context.Context, before time.Time) error {
+// sweep drops attempts whose window is over, revocations that can hit no token any more, and families of which no token
+// lives: the access tokens of a family may outlive it by as much as a token can live.
+func (e *engine) sweep(ctx context.Context) error {
+	// Families were born by the store's clock, revocations by either: none goes before both say so.
+	before := e.time.Now()
+	if here := e.now(); here.Before(before) {
+		before = here
+	}
+	before = before.Add(-clockMargin)
+	for _, kind := range []struct {
+		drop   func(context.Context, time.Time) (more bool, err error)
+		before time.Time
+	}{
+		{e.store.DropAttempts, before},
+		{e.store.DropRevocations, before},
+		{e.store.DropFamilies, before.Add(-tokenissuer.MaxLifetime)},
+	} {
+		if err := dropAll(ctx, kind.drop, kind.before); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropAll drops in batches.
+func dropAll(ctx context.Context, drop func(context.Context, time.Time) (bool, error), before time.Time) error {
 	for range maxBatches {
-		more, err := e.dropBatch(ctx, before)
+		more, err := dropBatch(ctx, drop, before)
 		if err != nil || !more {
 			return err
 		}
@@ -71,8 +127,45 @@ func (e *engine) dropFamilies(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-func (e *engine) dropBatch(ctx context.Context, before time.Time) (more bool, err error) {
+func dropBatch(ctx context.Context, drop func(context.Context, time.Time) (bool, error), before time.Time) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
-	return e.store.DropFamilies(ctx, before)
+	return drop(ctx, before)
+}
+
+// countRecords learns now and then how many records the store holds.
+func (e *engine) countRecords(ctx context.Context) error {
+	now := e.now()
+	if e.keeper.countedSince(now.Add(-sizesInterval)) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, sizesTimeout)
+	defer cancel()
+	sizes, err := e.store.Sizes(ctx)
+	if err != nil {
+		return err
+	}
+	e.keeper.mu.Lock()
+	defer e.keeper.mu.Unlock()
+	e.keeper.sizes, e.keeper.sizedAt = sizes, now
+	return nil
+}
+
+func (k *keeper) countedSince(then time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.sizedAt.After(then)
+}
+
+// report tells whether this engine is the housekeeper, and if so how many records of each kind there are.
+func (k *keeper) report() (leads bool, stored map[string]int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.leads || k.sizedAt.IsZero() {
+		return k.leads, nil
+	}
+	return true, map[string]int64{
+		"families": k.sizes.Families, "revocations": k.sizes.Revocations, "requests": k.sizes.Requests,
+		"clients": k.sizes.Clients, "users": k.sizes.Users,
+	}
 }

@@ -85,7 +85,7 @@ func TestMasterKeyThatCannotBeOpened(t *testing.T) {
 		e := newEngine(engineSettings{
 			store: storeSQLite, path: path, issuer: "https://a.example", algorithm: tokenissuer.ES256, sealer: sealer.ID, staleness: time.Minute,
 		}, sealer)
-		_, err = e.open()
+		err = e.open()
 		return errors.Join(err, e.Destruct())
 	}
 	if err := open("ab"); err != nil {
@@ -106,11 +106,12 @@ func TestHousekeepingDropsFamilies(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	e := newEngine(engineSettings{store: storeMemory, issuer: "https://a.example", algorithm: tokenissuer.ES256, staleness: time.Minute}, nil)
 	e.now = func() time.Time { return now }
+	e.time = newSharedClock(e.now)
 	t.Cleanup(func() { _ = e.Destruct() })
-	store, err := e.open()
-	if err != nil {
+	if err := e.open(); err != nil {
 		t.Fatal(err)
 	}
+	store := e.store
 	expired := now.Add(-tokenissuer.MaxLifetime - clockMargin)
 	add := func(id string, expires time.Time) {
 		f := &tokenissuer.TokenFamily{ID: id, UserID: "u-ada", UserDeclared: true, ClientID: "conf", CreatedAt: expires, ExpiresAt: expires}

@@ -216,6 +216,7 @@ func TestF19InvalidReloads(t *testing.T) {
 
 // TestF20Switching: tokens live as long as their issuer and the key that signed them.
 func TestF20Switching(t *testing.T) {
+	clock := setClock(t)
 	g := startGatehouse(t, durableSite)
 	first := g.token()
 	g.reload(site) // another store has other keys
@@ -228,6 +229,7 @@ func TestF20Switching(t *testing.T) {
 		t.Errorf("back again: %d and %d", a, b)
 	}
 	g.reload(strings.Replace(durableSite, "issuer http", "keys {\n\t\t\talgorithm RS256\n\t\t}\n\t\tissuer http", 1))
+	clock.advance(tokenissuer.KeyLead) // until then the new key is only published
 	second := g.token()
 	if a, b := g.gate(first), g.gate(second); a != 200 || b != 200 {
 		t.Errorf("another algorithm: %d and %d", a, b)
@@ -539,7 +541,7 @@ func TestK7NoSecretOutside(t *testing.T) {
 			t.Errorf("the JWKS holds %s", member)
 		}
 	}
-	signing, err := g.app().engine.keys.Signing()
+	signing, err := g.app().engine.keys.Signing(clock())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -575,7 +577,7 @@ func TestF9TwoEnginesOnOneFile(t *testing.T) {
 		}, nil)
 		t.Cleanup(func() { _ = both[i].Destruct() })
 		opened.Go(func() {
-			if _, err := both[i].open(); err != nil {
+			if err := both[i].open(); err != nil {
 				t.Error(err)
 			}
 		})
@@ -586,7 +588,7 @@ func TestF9TwoEnginesOnOneFile(t *testing.T) {
 	}
 	var kids [2]string
 	for i, e := range both {
-		key, err := e.keys.Signing()
+		key, err := e.keys.Signing(clock())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -635,7 +637,7 @@ func TestS22CleanupWaitsForRequests(t *testing.T) {
 		store: storeSQLite, path: filepath.Join(t.TempDir(), "oauth.db"), issuer: "https://a.example",
 		algorithm: tokenissuer.ES256, staleness: time.Minute,
 	}, nil)
-	if _, err := e.open(); err != nil {
+	if err := e.open(); err != nil {
 		t.Fatal(err)
 	}
 	if !e.enter() {

@@ -315,8 +315,9 @@ func (p *Protect) allowed(r *http.Request, exam pathExam, token *tokenissuer.Acc
 	return nil
 }
 
-// accept records the decision and fills the placeholders {http.auth.user.*}.
+// accept counts and records the decision, and fills the placeholders {http.auth.user.*}.
 func (p *Protect) accept(r *http.Request, token *tokenissuer.AccessToken) {
+	countPassed(token)
 	fillPlaceholders(r, token)
 	if endpoint.QueryCarriesToken(r.URL.RawQuery) { // anonymous, and no access log has it
 		p.audit.Accepted(r, "request passed the gate")

@@ -12,6 +12,7 @@ import (
 
 // refuse answers a refused request, or lets the site's own handle_errors do so.
 func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err error) error {
+	countRefused(err)
 	if p.signIn(w, r, &d, err) {
 		return nil
 	}

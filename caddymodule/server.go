@@ -21,6 +21,9 @@ type Server struct {
 	// refresh exchange and the password grant, and nothing else. It is compared with the path as the client sent it, byte
 	// for byte. Default: there is none.
 	TokenAlias string `json:"token_alias,omitempty"`
+	// Ready serves /oauth/ready below the issuer's path, for balancers: 200 when this node can serve and 503 when it cannot,
+	// to everybody, with no more than that. Default: there is nothing at that path.
+	Ready bool `json:"ready,omitempty"`
 
 	app *App
 }
@@ -71,6 +74,11 @@ func appOf(ctx caddy.Context, directive string) (*App, error) {
 
 // ServeHTTP answers what is ours. Access logs skip it: a query may hold a credential, and the audit log has a line.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if s.Ready && s.app.handler.IsReadiness(r) {
+		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
+		s.app.handler.ServeReadiness(w, r, s.app.isReady(r))
+		return nil
+	}
 	serve := s.app.handler.ServeHTTP
 	if s.TokenAlias != "" && r.URL.EscapedPath() == s.TokenAlias {
 		serve = s.app.handler.ServeTokenAlias
@@ -87,7 +95,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhtt
 		s.app.handler.ServeUnavailable(w, r, "not_started")
 		return nil
 	}
-	serve(w, r)
+	serve(failing(w, r), r)
 	return nil
 }
 

@@ -172,6 +172,13 @@ func (o *openStreams) enter(s *stream) {
 	}
 }
 
+// count is how many streams are watched.
+func (o *openStreams) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.open)
+}
+
 // leave ends the watch when the handler is through, and says why the stream was ended, if it was.
 func (o *openStreams) leave(s *stream) error {
 	defer s.cancel()

@@ -13,10 +13,24 @@ type bucket struct {
 
 // reserve counts an attempt in every bucket before it is judged, so that of attempts that run side by side no more are
 // judged than the limit allows. The attempt is refused, and not counted, when a bucket is full. Who succeeds forgives.
+// Where a database counts, one that is known to be full costs it nothing: who goes on guessing must not keep it busy.
 func (is *Issuer) reserve(ctx context.Context, buckets []bucket, reason string, now time.Time) error {
+	if err := is.checkBuckets(ctx, buckets, reason, now); err != nil {
+		return err
+	}
 	for i, b := range buckets {
 		if n, until := is.Attempts.Fail(ctx, b.name, b.limit.Window, now); n > b.limit.Failures {
 			is.forgive(ctx, buckets[:i+1], now)
+			return throttled(reason, until, now)
+		}
+	}
+	return nil
+}
+
+// checkBuckets refuses when a bucket is full.
+func (is *Issuer) checkBuckets(ctx context.Context, buckets []bucket, reason string, now time.Time) error {
+	for _, b := range buckets {
+		if n, until := is.Attempts.Failures(ctx, b.name, now); n >= b.limit.Failures {
 			return throttled(reason, until, now)
 		}
 	}

@@ -122,12 +122,7 @@ func (is *Issuer) buckets(a ClientAuthentication) []bucket {
 }
 
 func (is *Issuer) checkAttempts(ctx context.Context, a ClientAuthentication, now time.Time) error {
-	for _, b := range is.buckets(a) {
-		if n, until := is.Attempts.Failures(ctx, b.name, now); n >= b.limit.Failures {
-			return throttled("client_throttled", until, now)
-		}
-	}
-	return nil
+	return is.checkBuckets(ctx, is.buckets(a), "client_throttled", now)
 }
 
 // countFailure counts one failure, whatever the number of readings, and returns the refusal.

@@ -41,6 +41,27 @@ type TokenFamily struct {
 	Generation int64
 	// RotatedAt is when the newest refresh token came to be, or when a session was last seen.
 	RotatedAt time.Time
+
+	// TokenLifetime is the longest that its access tokens live, whatever the configuration says later; zero: nobody knows.
+	TokenLifetime time.Duration
+}
+
+// tokenSlack is how long after RotatedAt an access token may still be issued: a session is touched once an hour, and a
+// refresh may be repeated within the grace.
+const tokenSlack = sessionTouch + time.Hour
+
+// RevokedUntil is how long a revocation of the family is kept: until the last access token that may have come of it has
+// expired. Stores ask.
+func (f *TokenFamily) RevokedUntil(end Ending) time.Time {
+	last := f.RotatedAt
+	if f.CreatedAt.After(last) {
+		last = f.CreatedAt
+	}
+	until := last.Add(f.TokenLifetime + tokenSlack)
+	if f.TokenLifetime == 0 || until.After(end.Until) {
+		return end.Until
+	}
+	return until
 }
 
 // CodeBinding is what an authorization code is bound to (RFC 6749 §4.1.3, RFC 7636 §4.4).

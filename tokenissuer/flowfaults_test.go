@@ -160,8 +160,20 @@ func (s *faultyStore) AddFirstSigningKey(ctx context.Context, key StoredKey) err
 	return s.run("AddFirstSigningKey", func() error { return s.Store.AddFirstSigningKey(ctx, key) })
 }
 
-func (s *faultyStore) SealSigningKey(ctx context.Context, key StoredKey) error {
-	return s.run("SealSigningKey", func() error { return s.Store.SealSigningKey(ctx, key) })
+func (s *faultyStore) SealSigningKey(ctx context.Context, key StoredKey, from string) error {
+	return s.run("SealSigningKey", func() error { return s.Store.SealSigningKey(ctx, key, from) })
+}
+
+func (s *faultyStore) AddSigningKey(ctx context.Context, key StoredKey) error {
+	return s.run("AddSigningKey", func() error { return s.Store.AddSigningKey(ctx, key) })
+}
+
+func (s *faultyStore) RevokeSigningKey(ctx context.Context, id string, at time.Time, tokens Revocation) error {
+	return s.run("RevokeSigningKey", func() error { return s.Store.RevokeSigningKey(ctx, id, at, tokens) })
+}
+
+func (s *faultyStore) DropSigningKey(ctx context.Context, id string) error {
+	return s.run("DropSigningKey", func() error { return s.Store.DropSigningKey(ctx, id) })
 }
 
 func (s *faultyStore) SigningKeys(ctx context.Context) (keys []StoredKey, err error) {

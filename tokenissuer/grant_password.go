@@ -1,6 +1,9 @@
 package tokenissuer
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // exchangePassword is the resource owner password credentials grant (RFC 6749 §4.3), which OAuth 2.1 has dropped: it is
 // off unless the configuration asks for it.
@@ -39,6 +42,16 @@ func (is *Issuer) exchangePassword(ctx context.Context, client *Client, r TokenR
 func (is *Issuer) grantOf(f *TokenFamily, client *Client, user *User, consume func() error) Grant {
 	return Grant{
 		Type: f.Origin, Client: client, User: user, Scopes: f.Scopes, FamilyID: f.ID, Generation: f.Generation,
-		Actor: f.Actor, AuthTime: f.AuthTime, consume: consume,
+		Actor: f.Actor, AuthTime: f.AuthTime, Lifetime: is.tokenLifetime(f, client), consume: consume,
 	}
+}
+
+// tokenLifetime is how long an access token of the family lives: never longer than those that came of it before were
+// allowed to, because so long is a revocation of it kept.
+func (is *Issuer) tokenLifetime(f *TokenFamily, client *Client) time.Duration {
+	lifetime := is.lifetimes(client).of(f.Origin)
+	if f.TokenLifetime > 0 {
+		lifetime = min(lifetime, f.TokenLifetime)
+	}
+	return lifetime
 }

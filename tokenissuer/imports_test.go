@@ -27,7 +27,7 @@ var wire = []string{
 	"net/http/httputil", "net/http/pprof", "html/template", "github.com/caddyserver/caddy/v2", "go.uber.org/zap",
 }
 
-var database = []string{"database/sql", "database/sql/driver", "modernc.org/sqlite", "github.com/pressly/goose/v3"}
+var database = []string{"database/sql", "database/sql/driver", "modernc.org/sqlite", "github.com/pressly/goose/v3", "github.com/jackc/pgx/v5"}
 
 // rooms are the packages that have a rule; a package that is not listed fails the test, so that a new one gets one.
 var rooms = map[string]room{
@@ -43,7 +43,8 @@ var rooms = map[string]room{
 		without: slices.Concat(wire, database),
 	},
 	"tokenissuer/sqlstore": {
-		own: []string{"tokenissuer"}, others: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
+		own:     []string{"tokenissuer", "internal/failpoint"},
+		others:  []string{"github.com/jackc/pgx/v5", "github.com/pressly/goose/v3", "modernc.org/sqlite"},
 		without: slices.Concat(wire, []string{"github.com/patrickmn/go-cache"}),
 	},
 	"tokenissuer/storetest": {
@@ -59,15 +60,23 @@ var rooms = map[string]room{
 	},
 	"caddymodule": {
 		own: []string{
+			"internal/failpoint",
 			"tokenissuer", "tokenissuer/endpoint", "tokenissuer/endpoint/pages", "tokenissuer/memstore", "tokenissuer/sqlstore",
 		},
 		others: []string{
-			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/spf13/cobra", "go.uber.org/zap",
+			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/prometheus/client_golang", "github.com/spf13/cobra",
+			"go.uber.org/zap",
 			"golang.org/x/net", "golang.org/x/term",
 		},
 	},
 	"bench": {},
+	// In a build without its tag it is empty.
+	"internal/failpoint": {without: slices.Concat(wire, database)},
 	// What only tests use is in nobody's own list above: no package of the product may import it.
+	"rig": {
+		own:    []string{"caddymodule", "internal/loopback"},
+		others: []string{"github.com/caddyserver/caddy/v2", "golang.org/x/crypto/bcrypt", "golang.org/x/net/html"},
+	},
 	"internal/loopback":   {without: slices.Concat(wire, database)},
 	"internal/faultproxy": {own: []string{"internal/loopback"}, without: database},
 	"internal/pgtest":     {own: []string{"internal/loopback"}, others: []string{"github.com/jackc/pgx/v5"}},

@@ -48,7 +48,8 @@ type Issuer struct {
 	ClientLimit Limit
 	// AccountLimit bounds failed sign-ins to one account, AddressLimit those from one address.
 	AccountLimit, AddressLimit Limit
-	// Now is the clock.
+	// Now is the clock by which codes, sign-ins and refresh tokens are judged: the same on every node. Access tokens go by
+	// the Verifier's, which is this node's.
 	Now func() time.Time
 
 	schemes schemesInUse
@@ -94,7 +95,7 @@ type Tokens struct {
 // a grant depends runs beside the signature, and nothing is returned before both are done. Whatever can be known
 // before it fails before it: a code that was spent for nothing could not be presented again.
 func (is *Issuer) Issue(g Grant) (Tokens, error) {
-	key, err := is.Keys.Signing()
+	key, err := is.Keys.Signing(is.Now())
 	if err != nil {
 		return Tokens{}, err
 	}
@@ -151,7 +152,7 @@ func (is *Issuer) claimsOf(g Grant) (*AccessToken, error) {
 	if lifetime == 0 {
 		lifetime = is.lifetimes(g.Client).of(g.Type)
 	}
-	now := is.Now().Truncate(time.Second)
+	now := is.Verifier.now().Truncate(time.Second) // the clock by which tokens are verified
 	t := &AccessToken{
 		Issuer: is.URL, Subject: g.Client.ID, Audience: is.Audience, ClientID: g.Client.ID, Scopes: g.Scopes, ID: NewID(),
 		IssuedAt: now, ExpiresAt: now.Add(lifetime),

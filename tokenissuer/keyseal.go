@@ -15,30 +15,59 @@ import (
 const keyEncryptionKeyBytes = 32
 
 // KeySealer encrypts signing keys at rest with AES-256-GCM under a key-encryption key. The kid is bound as additional
-// data, so that a sealed key cannot be passed off as another.
+// data, so that a sealed key cannot be passed off as another. It opens what was sealed under older key-encryption keys too.
 type KeySealer struct {
+	keyEncryptionKey
+	older []keyEncryptionKey
+}
+
+// keyEncryptionKey is one that seals or has sealed.
+type keyEncryptionKey struct {
 	// ID names the key-encryption key without telling it: the first 16 hex digits of its SHA-256.
 	ID   string
 	aead cipher.AEAD
 }
 
-// NewKeySealer takes a key-encryption key of 32 bytes, as base64 or hex text. Raw bytes are not taken: a passphrase of 32
-// characters would pass for a key.
-func NewKeySealer(secret Secret) (*KeySealer, error) {
-	key, err := decodeKeyEncryptionKey(secret.Reveal())
+// NewKeySealer takes key-encryption keys of 32 bytes, as base64 or hex text: the one that seals, and older ones. Raw bytes
+// are not taken: a passphrase of 32 characters would pass for a key.
+func NewKeySealer(secret Secret, older ...Secret) (*KeySealer, error) {
+	first, err := newKeyEncryptionKey(secret)
 	if err != nil {
 		return nil, err
+	}
+	s := &KeySealer{keyEncryptionKey: first}
+	for i, secret := range older {
+		key, err := newKeyEncryptionKey(secret)
+		if err != nil {
+			return nil, fmt.Errorf("older key-encryption key %d: %w", i+1, err)
+		}
+		s.older = append(s.older, key)
+	}
+	return s, nil
+}
+
+// IDs names the key-encryption keys: the one that seals, and then the older ones.
+func (s *KeySealer) IDs() []string {
+	ids := []string{s.ID}
+	for _, key := range s.older {
+		ids = append(ids, key.ID)
+	}
+	return ids
+}
+
+func newKeyEncryptionKey(secret Secret) (k keyEncryptionKey, err error) {
+	key, err := decodeKeyEncryptionKey(secret.Reveal())
+	if err != nil {
+		return k, err
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
-		return nil, err
-	}
-	aead, err := cipher.NewGCM(block)
-	if err != nil {
-		return nil, err
+		return k, err
 	}
 	digest := sha256.Sum256(key)
-	return &KeySealer{ID: hex.EncodeToString(digest[:8]), aead: aead}, nil
+	k.ID = hex.EncodeToString(digest[:8])
+	k.aead, err = cipher.NewGCM(block)
+	return k, err
 }
 
 func decodeKeyEncryptionKey(text string) ([]byte, error) {
@@ -66,16 +95,42 @@ func (s *KeySealer) open(stored StoredKey) ([]byte, error) {
 	if s == nil {
 		return nil, fmt.Errorf("sealed under key-encryption key %s, and none is configured: set encrypt_with", stored.SealedWith)
 	}
-	if s.ID != stored.SealedWith {
-		return nil, fmt.Errorf("sealed under key-encryption key %s, and the configured one is %s", stored.SealedWith, s.ID)
+	for _, key := range append([]keyEncryptionKey{s.keyEncryptionKey}, s.older...) {
+		if key.ID == stored.SealedWith {
+			return key.open(stored)
+		}
 	}
-	size := s.aead.NonceSize()
+	configured := "the configured one is "
+	if len(s.older) > 0 {
+		configured = "the configured ones are "
+	}
+	return nil, fmt.Errorf("sealed under key-encryption key %s, and %s%s", stored.SealedWith, configured, strings.Join(s.IDs(), " and "))
+}
+
+func (k *keyEncryptionKey) open(stored StoredKey) ([]byte, error) {
+	size := k.aead.NonceSize()
 	if len(stored.Private) < size {
 		return nil, errors.New("the sealed key is truncated")
 	}
-	plain, err := s.aead.Open(nil, stored.Private[:size], stored.Private[size:], []byte(stored.ID))
+	plain, err := k.aead.Open(nil, stored.Private[:size], stored.Private[size:], []byte(stored.ID))
 	if err != nil {
 		return nil, errors.New("the sealed key is damaged")
 	}
 	return plain, nil
+}
+
+// reseal returns a stored key sealed under the key-encryption key of now; false when it is so already.
+func (s *KeySealer) reseal(stored StoredKey) (StoredKey, bool, error) {
+	if s == nil || stored.SealedWith == s.ID || !stored.RevokedAt.IsZero() {
+		return stored, false, nil
+	}
+	plain := stored.Private
+	if stored.SealedWith != "" {
+		var err error
+		if plain, err = s.open(stored); err != nil {
+			return stored, false, fmt.Errorf("opening stored key %s: %w", stored.ID, err)
+		}
+	}
+	stored.Private, stored.SealedWith = s.seal(stored.ID, plain), s.ID
+	return stored, true, nil
 }

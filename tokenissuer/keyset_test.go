@@ -23,8 +23,9 @@ import (
 	"time"
 )
 
-// fakeKeys is a KeyStore that notes what it is asked to do.
+// fakeKeys is a KeyStore of which only what loading asks for works, and notes what it is asked to do.
 type fakeKeys struct {
+	KeyStore
 	mu     sync.Mutex
 	keys   []StoredKey
 	added  int
@@ -52,7 +53,7 @@ func (s *fakeKeys) AddFirstSigningKey(_ context.Context, key StoredKey) error {
 	return nil
 }
 
-func (s *fakeKeys) SealSigningKey(_ context.Context, sealed StoredKey) error {
+func (s *fakeKeys) SealSigningKey(_ context.Context, sealed StoredKey, from string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sealed++
@@ -60,7 +61,7 @@ func (s *fakeKeys) SealSigningKey(_ context.Context, sealed StoredKey) error {
 		return s.write
 	}
 	for i, k := range s.keys {
-		if k.ID == sealed.ID && k.SealedWith == "" {
+		if k.ID == sealed.ID && k.SealedWith == from {
 			s.keys[i] = sealed
 		}
 	}
@@ -151,7 +152,10 @@ func TestAnEmptyStoreGetsItsFirstKeyOnce(t *testing.T) {
 	if err := set.Replace(both, EdDSA); err != nil {
 		t.Fatal(err)
 	}
-	if key, err := set.Signing(); err != nil || key.ID != both[1].ID {
+	if key, err := set.Signing(testStart.Add(time.Hour)); err != nil || key.ID != first[0].ID {
+		t.Errorf("before anybody can know the new key, %v signs, %v", key, err)
+	}
+	if key, err := set.Signing(testStart.Add(time.Hour + KeyLead)); err != nil || key.ID != both[1].ID {
 		t.Errorf("%v, %v signs", key, err)
 	}
 	if list := set.List(); len(list) != 2 || list[0].ID != first[0].ID {
@@ -182,7 +186,7 @@ func (s *racingKeys) AddFirstSigningKey(ctx context.Context, key StoredKey) erro
 
 func TestKeySetWithoutKeysIsUnavailable(t *testing.T) {
 	set := new(KeySet)
-	_, err1 := set.Signing()
+	_, err1 := set.Signing(testStart)
 	_, err2 := set.Find("x")
 	_, err3 := set.JWKS()
 	for _, err := range []error{err1, err2, err3} {
@@ -194,7 +198,7 @@ func TestKeySetWithoutKeysIsUnavailable(t *testing.T) {
 	if err := set.Replace([]*SigningKey{sharedKeys()[EdDSA]}, ES256); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := set.Signing(); err == nil {
+	if _, err := set.Signing(testStart); err == nil {
 		t.Error("a key of another algorithm signs")
 	}
 	if _, err := set.Find(sharedKeys()[EdDSA].ID); err != nil {

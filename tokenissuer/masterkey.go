@@ -84,15 +84,13 @@ func LoadMasterKey(ctx context.Context, store KeyStore, sealer *KeySealer, now t
 		if secret, err = sealer.open(stored); err != nil {
 			return nil, fmt.Errorf("opening the master key: %w", err)
 		}
-	} else if sealer != nil {
-		stored.Private, stored.SealedWith = sealer.seal(stored.ID, secret), sealer.ID
-		if err := store.SealSigningKey(ctx, stored); err != nil {
-			return nil, Unavailable("keys_unwritable", err)
-		}
 	}
 	key, err := newMasterKey(secret)
 	if err != nil {
 		return nil, fmt.Errorf("opening stored key %s: %w", stored.ID, err)
+	}
+	if err := sealKeys(ctx, store, sealer, stored); err != nil {
+		return nil, err
 	}
 	return key, nil
 }

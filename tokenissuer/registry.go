@@ -174,8 +174,11 @@ func (g *Registry) MintUserToken(ctx context.Context, clientID, userID, scope st
 	is := g.Issuer
 	f := is.newFamily(user, client, AuthorizationCode, time.Time{})
 	f.Scopes, f.ExpiresAt = scopes, is.Now().Add(max(lifetime, is.lifetimes(client).AuthorizationCode))
+	if lifetime > 0 {
+		f.TokenLifetime = lifetime
+	}
 	grant := is.grantOf(f, client, user, func() error { return is.addFamily(ctx, f) })
-	grant.Lifetime = lifetime
+	grant.Lifetime = f.TokenLifetime
 	return is.Issue(grant)
 }
 

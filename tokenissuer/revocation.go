@@ -121,6 +121,13 @@ func (s *RevocationSet) hits(kind RevocationKind, id string, issued uint32) bool
 	return ok && issued <= entry.issuedUntil
 }
 
+// Len is how many entries the set holds.
+func (s *RevocationSet) Len() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.entries)
+}
+
 // Generation changes whenever something is added. Whoever found a token not revoked at a generation need not ask
 // again while it stands.
 func (s *RevocationSet) Generation() uint64 { return s.generation.Load() }

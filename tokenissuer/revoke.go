@@ -72,7 +72,11 @@ func (is *Issuer) refreshable(ctx context.Context, token Secret) (*TokenFamily, 
 // RevocationOf returns a revocation that hits every token of that id issued until now. A token, a family or a key is
 // revoked whenever its tokens were issued.
 func (is *Issuer) RevocationOf(kind RevocationKind, id string) Revocation {
+	// Families are as old as the issuer's clock says, tokens as the verifier's: none that exists may seem younger.
 	now := is.Now()
+	if here := is.Verifier.now(); here.After(now) {
+		now = here
+	}
 	r := Revocation{Kind: kind, ID: id, ExpiresAt: now.Add(MaxLifetime + revocationMargin)}
 	switch kind {
 	case RevokeUser, RevokeClient, RevokeOrganisation:

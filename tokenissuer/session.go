@@ -40,7 +40,7 @@ func (is *Issuer) newFamily(user *User, client *Client, origin GrantType, authTi
 	now := is.Now()
 	return &TokenFamily{
 		ID: NewID(), UserID: user.ID, UserVersion: user.Version, UserDeclared: user.Declared, ClientID: client.ID,
-		Origin: origin, AuthTime: authTime, CreatedAt: now, RotatedAt: now,
+		Origin: origin, AuthTime: authTime, CreatedAt: now, RotatedAt: now, TokenLifetime: is.lifetimes(client).of(origin),
 	}
 }
 
@@ -103,19 +103,22 @@ func (is *Issuer) SessionToken(s *Session) (Tokens, error) {
 	}
 	return is.Issue(Grant{
 		Type: BrowserSession, Client: own, User: s.User, Scopes: scopes, FamilyID: s.Family.ID,
-		AuthTime: s.Family.AuthTime,
+		AuthTime: s.Family.AuthTime, Lifetime: is.tokenLifetime(s.Family, own),
 	})
 }
 
 // SignOut ends the session and, with it, every application's access to the user: all families but other browsers'
-// sessions and tokens that an admin has created. The session ends last: while it lives, a sign-out that failed can be
-// repeated.
+// sessions and tokens that an admin has created. The session ends after them: while it lives, a sign-out that failed can
+// be repeated. What was approved in the session meanwhile ends last, for from then on nothing can be.
 func (is *Issuer) SignOut(ctx context.Context, s *Session) error {
 	applications := FamilyFilter{UserID: s.User.ID, Origins: []GrantType{AuthorizationCode, PasswordGrant}}
 	if err := is.endFamilies(ctx, applications); err != nil {
 		return err
 	}
-	return is.EndSession(ctx, s)
+	if err := is.EndSession(ctx, s); err != nil {
+		return err
+	}
+	return is.endFamilies(ctx, applications)
 }
 
 // EndSession ends a session alone, as a new sign-in in the same browser does with the one before.

@@ -70,12 +70,14 @@ func (k *VerificationKey) verifySignature(signingInput string, signature []byte)
 type SigningKey struct {
 	VerificationKey
 	CreatedAt time.Time
+	// ActiveFrom is when the key begins to sign. Until then it is published.
+	ActiveFrom time.Time
 
 	private crypto.Signer
 	header  string // the constant JOSE header, base64url, with its dot
 }
 
-// NewSigningKey generates a key.
+// NewSigningKey generates a key, which signs from now on.
 func NewSigningKey(algorithm Algorithm, now time.Time) (*SigningKey, error) {
 	var private crypto.Signer
 	var err error
@@ -108,6 +110,7 @@ func signingKeyOf(private crypto.Signer, algorithm Algorithm, created time.Time)
 	return &SigningKey{
 		VerificationKey: VerificationKey{ID: id, Algorithm: algorithm, public: private.Public()},
 		CreatedAt:       created,
+		ActiveFrom:      created,
 		private:         private,
 		header:          base64.RawURLEncoding.EncodeToString([]byte(header)) + ".",
 	}, nil
@@ -133,18 +136,21 @@ func (k *SigningKey) Stored(sealer *KeySealer) (StoredKey, error) {
 	if err != nil {
 		return StoredKey{}, fmt.Errorf("encoding key %s: %w", k.ID, err)
 	}
-	stored := StoredKey{ID: k.ID, Algorithm: k.Algorithm, Private: der, CreatedAt: k.CreatedAt}
+	stored := StoredKey{ID: k.ID, Algorithm: k.Algorithm, Private: der, CreatedAt: k.CreatedAt, ActiveFrom: k.ActiveFrom}
 	if sealer != nil {
 		stored.Private, stored.SealedWith = sealer.seal(k.ID, der), sealer.ID
 	}
 	return stored, nil
 }
 
-// LoadSigningKey opens a stored key. It fails for a key that is sealed under another key-encryption key, damaged, or
-// not what its id and algorithm say.
+// LoadSigningKey opens a stored key. It fails for a key that is sealed under a key-encryption key that the sealer does not
+// know, damaged, revoked, or not what its id and algorithm say.
 func LoadSigningKey(stored StoredKey, sealer *KeySealer) (*SigningKey, error) {
 	fail := func(err error) (*SigningKey, error) {
 		return nil, fmt.Errorf("loading signing key %s: %w", stored.ID, err)
+	}
+	if !stored.RevokedAt.IsZero() {
+		return fail(errors.New("it was revoked"))
 	}
 	der := stored.Private
 	if stored.SealedWith != "" {
@@ -168,5 +174,13 @@ func LoadSigningKey(stored StoredKey, sealer *KeySealer) (*SigningKey, error) {
 	if key.ID != stored.ID {
 		return fail(errors.New("the key does not belong to its id"))
 	}
+	key.ActiveFrom = stored.activeFrom()
 	return key, nil
+}
+
+func (s StoredKey) activeFrom() time.Time {
+	if s.ActiveFrom.IsZero() {
+		return s.CreatedAt
+	}
+	return s.ActiveFrom
 }

@@ -19,6 +19,17 @@ var (
 	ErrInUse = errors.New("it still has users")
 )
 
+// IsAnswer tells whether an error is one of these, which say how things stand. Any other says that the store could not do
+// what it was asked for.
+func IsAnswer(err error) bool {
+	for _, answer := range []error{ErrNotFound, ErrTaken, ErrSpent, ErrStale, ErrInUse} {
+		if errors.Is(err, answer) {
+			return true
+		}
+	}
+	return false
+}
+
 // Store is what happens: the protocol's steps, each atomic and durable when it returns nil. An error other than the
 // sentinels means that the step did not happen, or that nobody knows; no caller treats it as success. Stores keep no
 // rule about time: expiry is decided by the core, and eviction of what has expired is the store's housekeeping.
@@ -30,6 +41,7 @@ type Store interface {
 	KeyStore
 	RevocationStore
 	DeclarationStore
+	AttemptStore
 	Housekeeper
 	// Ping tells whether the store can be asked now.
 	Ping(ctx context.Context) error
@@ -94,8 +106,8 @@ type UserChange struct {
 	Status   *UserStatus
 }
 
-// Ending is when families end, and until when their revocations are kept: longer than the last access token of them
-// can live.
+// Ending is when families end, and until when a revocation is kept of which the family does not say more: longer than any
+// access token can live. See TokenFamily.RevokedUntil.
 type Ending struct {
 	At    time.Time
 	Until time.Time
@@ -155,25 +167,39 @@ type FamilyFilter struct {
 
 // KeyStore keeps the signing keys, and beside them the issuer's master key, whose algorithm is none that signs.
 type KeyStore interface {
+	// KeysVersion returns a number that every change of the keys makes greater. It costs little to ask.
+	KeysVersion(ctx context.Context) (int64, error)
 	// SigningKeys lists every key, oldest first.
 	SigningKeys(ctx context.Context) ([]StoredKey, error)
-	// AddFirstSigningKey stores the key unless there is one of the same algorithm already: then it changes nothing
-	// and returns nil. Callers read SigningKeys afterwards to learn who won.
+	// AddFirstSigningKey stores the key unless there is one of the same algorithm already that was not revoked: then it
+	// adds nothing and returns nil. Callers read SigningKeys afterwards to learn who won.
 	AddFirstSigningKey(ctx context.Context, key StoredKey) error
-	// SealSigningKey replaces the private part of a key that is not sealed yet by its sealed form. A key that is
-	// sealed already stays as it is. ErrNotFound when there is no such key.
-	SealSigningKey(ctx context.Context, sealed StoredKey) error
+	// AddSigningKey stores a further key. ErrTaken when there is one of that id.
+	AddSigningKey(ctx context.Context, key StoredKey) error
+	// SealSigningKey replaces the private part of a key and its SealedWith, if that still is from (empty: the key is not
+	// sealed), and otherwise changes nothing. What was replaced leaves the store's files. ErrNotFound when there is no
+	// such key.
+	SealSigningKey(ctx context.Context, sealed StoredKey, from string) error
+	// RevokeSigningKey sets RevokedAt, unless it is set, forgets the private part for good and records the revocation of
+	// the key's tokens, in one step. ErrNotFound when there is no such key.
+	RevokeSigningKey(ctx context.Context, id string, at time.Time, tokens Revocation) error
+	// DropSigningKey forgets a key. Nothing happens when there is none of that id.
+	DropSigningKey(ctx context.Context, id string) error
 }
 
 // StoredKey is a signing key as a store keeps it.
 type StoredKey struct {
 	ID        string // the RFC 7638 thumbprint
 	Algorithm Algorithm
-	// Private is the PKCS #8 key, or its sealed form when SealedWith is set.
+	// Private is the PKCS #8 key, or its sealed form when SealedWith is set. A revoked key has none.
 	Private []byte
 	// SealedWith names the key-encryption key; empty: not sealed.
 	SealedWith string
 	CreatedAt  time.Time
+	// ActiveFrom is when the key begins to sign; zero: at CreatedAt.
+	ActiveFrom time.Time
+	// RevokedAt is when the key was revoked; zero: it was not.
+	RevokedAt time.Time
 }
 
 // RevocationStore keeps what has been revoked, until the last token that it could hit has expired.
@@ -202,13 +228,36 @@ type Declaration struct {
 	Version string
 }
 
-// Housekeeper takes out what no rule asks for any more.
+// Housekeeper takes out what no rule asks for any more, a bounded number of records at a time, so that nobody else waits
+// long. More tells that there may be more.
 type Housekeeper interface {
+	// Lease gives the task of that name to the holder until then, and tells whether the holder has it now. Whoever has it
+	// keeps it by asking again; another gets it once it has run out, which it has in the moment that it names as its end.
+	// Of concurrent callers at most one gets it. The callers' clocks may differ, so what a lease guards must be safe to be
+	// done twice: it only keeps several nodes from working at the same thing.
+	Lease(ctx context.Context, name, holder string, until, now time.Time) (bool, error)
 	// DropRevocations deletes those that expired before then. A store may have dropped them already.
-	DropRevocations(ctx context.Context, expiredBefore time.Time) error
-	// DropFamilies deletes families that expired before then, and decided requests that did, a bounded number at a time,
-	// and tells whether there may be more.
+	DropRevocations(ctx context.Context, expiredBefore time.Time) (more bool, err error)
+	// DropFamilies deletes families that expired before then, and decided requests that did.
 	DropFamilies(ctx context.Context, expiredBefore time.Time) (more bool, err error)
+	// DropAttempts deletes the counts of windows that ended before then.
+	DropAttempts(ctx context.Context, endedBefore time.Time) (more bool, err error)
+	// Sizes tells how many records there are. Large numbers may be estimates, and asking may take long.
+	Sizes(ctx context.Context) (Sizes, error)
+}
+
+// Sizes are how many records a store holds.
+type Sizes struct {
+	Families, Revocations, Requests, Clients, Users int64
+}
+
+// AttemptStore counts failed attempts for all nodes that share the store.
+type AttemptStore interface {
+	// CountAttempt adds by to the failures in the bucket's current window and returns the sum, and when that window ends.
+	// A window that has no failure or is over, which it is in the moment that it names as its end, is followed by a new one
+	// of that length when by is positive. A negative by takes failures back, down to none, and begins no window: then the
+	// result is zero, as it is when there is none to tell of with by 0. Of concurrent calls none is lost.
+	CountAttempt(ctx context.Context, bucket string, window time.Duration, now time.Time, by int) (n int, until time.Time, err error)
 }
 
 // AttemptCounter counts failed attempts in buckets, each over a window that begins with the first failure. What it

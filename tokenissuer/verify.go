@@ -50,6 +50,9 @@ func (v *Verifier) VerifyForIssuer(token string) (*AccessToken, error) {
 	return v.verify(token, audience{any: true})
 }
 
+// Now is the time by the clock that tokens are judged by.
+func (v *Verifier) Now() time.Time { return v.now() }
+
 // audience is for whom a token must be meant. The zero value is for nobody.
 type audience struct {
 	wanted []string
@@ -93,6 +96,17 @@ func (v *Verifier) verify(token string, audience audience) (*AccessToken, error)
 // Remember puts a token that this process has just signed into the cache, so that its signature is never verified.
 func (v *Verifier) Remember(token string, claims *AccessToken) {
 	v.cache.put(digestOf(token), &cachedToken{token: claims})
+}
+
+// Remembered is how many tokens were verified and need no second look at their signature.
+func (v *Verifier) Remembered() int { return v.cache.tokens.EstimatedSize() }
+
+// Ready says why no token can be judged now; nil: tokens can.
+func (v *Verifier) Ready() error {
+	if _, err := v.keys.JWKS(); err != nil {
+		return err
+	}
+	return v.checkFresh(v.now())
 }
 
 // alive asks what may change after a token was verified: the audience of the route, expiry and revocation.

@@ -188,6 +188,7 @@ var decided = httpError{status: http.StatusForbidden, err: tokenissuer.NewError(
 // redirectError sends an error to the client (RFC 6749 §4.1.2.1).
 func (h *Handler) redirectError(w http.ResponseWriter, r *http.Request, client *tokenissuer.Client, target tokenissuer.RedirectTarget, err error) error {
 	e := tokenissuer.AsError(err)
+	h.tally.Refused(authorizationEndpoint, e)
 	h.audit.Refused(r, "authorization request refused", forClient(err, client))
 	seeOther(w, target.Error(wireName(e.Code), e.Description))
 	return nil

@@ -62,6 +62,7 @@ func (h *Handler) SessionToken(w http.ResponseWriter, r *http.Request) (tokeniss
 	if err != nil {
 		return tokenissuer.Secret{}, err
 	}
+	h.tally.Issued(tokenissuer.BrowserSession)
 	h.cookies.set(w, accessTokenCookie, tokens.AccessToken, tokens.ExpiresIn)
 	return tokens.AccessToken, nil
 }

@@ -15,6 +15,7 @@ import (
 type Handler struct {
 	issuer   *tokenissuer.Issuer
 	audit    *Audit
+	tally    Tally
 	routes   map[string]route
 	prefix   string // the issuer's own path, usually ""
 	origin   string
@@ -26,6 +27,7 @@ type Handler struct {
 
 // route is what a path answers to.
 type route struct {
+	name    string // for whoever counts
 	methods string // as Allow lists them; GET includes HEAD
 	serve   func(*Handler, http.ResponseWriter, *http.Request) error
 	refuse  func(*Handler, http.ResponseWriter, *http.Request, error)
@@ -49,13 +51,13 @@ const (
 )
 
 // NewHandler returns the endpoints of an issuer, with pages that show the brand. It fails when the issuer's URL is none.
-func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, brand pages.Brand) (*Handler, error) {
+func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, tally Tally, brand pages.Brand) (*Handler, error) {
 	u, err := url.Parse(issuer.URL)
 	if err != nil {
 		return nil, err
 	}
 	h := &Handler{
-		issuer: issuer, audit: audit, prefix: strings.TrimSuffix(u.EscapedPath(), "/"), origin: originOf(u),
+		issuer: issuer, audit: audit, tally: tally, prefix: strings.TrimSuffix(u.EscapedPath(), "/"), origin: originOf(u),
 		cookies: newCookies(issuer.URL),
 	}
 	if h.pages, err = pages.New(brand); err != nil {
@@ -68,23 +70,23 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, brand pages.Brand) (*H
 		return nil, err
 	}
 	json, page := (*Handler).Refuse, (*Handler).refusePage
-	metadata := route{methodsGet, (*Handler).serveMetadata, json}
+	metadata := route{metadataEndpoint, methodsGet, (*Handler).serveMetadata, json}
 	h.routes = map[string]route{
-		h.prefix + "/oauth/token":      {methodsPost, (*Handler).token, json},
-		h.prefix + "/oauth/revoke":     {methodsPost, (*Handler).revoke, json},
-		h.prefix + "/oauth/introspect": {methodsPost, (*Handler).introspect, json},
-		h.prefix + "/oauth/token/info": {methodsGet, (*Handler).tokenInfo, json},
-		h.prefix + "/oauth/jwks":       {methodsGet, (*Handler).jwks, json},
-		h.prefix + authorizePath:       {methodsPage, (*Handler).authorize, page},
-		h.prefix + loginPath:           {methodsPage, (*Handler).login, page},
-		h.prefix + consentPath:         {methodsPage, (*Handler).consent, page},
-		h.prefix + logoutPath:          {methodsPage, (*Handler).logout, page},
-		h.prefix + accountPath:         {methodsPage, (*Handler).account, page},
+		h.prefix + "/oauth/token":      {tokenEndpoint, methodsPost, (*Handler).token, json},
+		h.prefix + "/oauth/revoke":     {"revoke", methodsPost, (*Handler).revoke, json},
+		h.prefix + "/oauth/introspect": {"introspect", methodsPost, (*Handler).introspect, json},
+		h.prefix + "/oauth/token/info": {"token_info", methodsGet, (*Handler).tokenInfo, json},
+		h.prefix + "/oauth/jwks":       {"jwks", methodsGet, (*Handler).jwks, json},
+		h.prefix + authorizePath:       {authorizationEndpoint, methodsPage, (*Handler).authorize, page},
+		h.prefix + loginPath:           {loginEndpoint, methodsPage, (*Handler).login, page},
+		h.prefix + consentPath:         {"consent", methodsPage, (*Handler).consent, page},
+		h.prefix + logoutPath:          {"logout", methodsPage, (*Handler).logout, page},
+		h.prefix + accountPath:         {"account", methodsPage, (*Handler).account, page},
 		wellKnownServer:                metadata,
 		wellKnownServer + h.prefix:     metadata, // RFC 8414 §3.1: the issuer's path stands behind
 		h.prefix + wellKnownServer:     metadata,
 	}
-	resource := route{methodsGet, (*Handler).serveResourceMetadata, json}
+	resource := route{metadataEndpoint, methodsGet, (*Handler).serveResourceMetadata, json}
 	h.routes[wellKnownResource] = resource
 	if location, err := url.Parse(ResourceMetadataURL(issuer)); err == nil {
 		h.routes[location.EscapedPath()] = resource
@@ -99,9 +101,9 @@ func (h *Handler) routeOf(r *http.Request) (route, bool) {
 		return found, true
 	}
 	if h.isAdminOperation(r.URL) {
-		return route{methodsPost, (*Handler).userToken, (*Handler).refuseJSONAPI}, true
+		return route{memberEndpoint, methodsPost, (*Handler).userToken, (*Handler).refuseJSONAPI}, true
 	}
-	return route{refuse: (*Handler).Refuse}, false
+	return route{name: unknownEndpoint, refuse: (*Handler).Refuse}, false
 }
 
 // Owns tells whether the request is for the issuer: its endpoints, and everything else under its paths, so that no
@@ -119,7 +121,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begin(w, r)
 	found, known := h.routeOf(r)
 	if err := h.serve(w, r, found, known); err != nil {
-		found.refuse(h, w, r, err)
+		h.refuse(w, r, found, err)
 	}
 }
 
@@ -127,8 +129,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // grant alone.
 func (h *Handler) ServeTokenAlias(w http.ResponseWriter, r *http.Request) {
 	begin(w, r)
-	if err := h.serve(w, r, route{methodsPost, (*Handler).tokenAlias, (*Handler).Refuse}, true); err != nil {
-		h.Refuse(w, r, err)
+	found := route{tokenEndpoint, methodsPost, (*Handler).tokenAlias, (*Handler).Refuse}
+	if err := h.serve(w, r, found, true); err != nil {
+		h.refuse(w, r, found, err)
 	}
 }
 
@@ -137,7 +140,7 @@ func (h *Handler) ServeTokenAlias(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) ServeUnavailable(w http.ResponseWriter, r *http.Request, reason string) {
 	begin(w, r)
 	found, _ := h.routeOf(r)
-	found.refuse(h, w, r, tokenissuer.Unavailable(reason, nil))
+	h.refuse(w, r, found, tokenissuer.Unavailable(reason, nil))
 }
 
 // begin sets what every answer has, and bounds the request's body.

@@ -127,6 +127,7 @@ func (h *Handler) openSession(w http.ResponseWriter, r *http.Request, v visit, u
 	if err != nil {
 		return nil, err
 	}
+	h.tally.Issued(tokenissuer.BrowserSession)
 	h.cookies.set(w, h.cookies.session, cookie, 0)
 	h.cookies.set(w, accessTokenCookie, tokens.AccessToken, tokens.ExpiresIn)
 	h.cookies.set(w, h.cookies.device, device, deviceMaxAge)
@@ -143,6 +144,7 @@ func (h *Handler) signInFailed(w http.ResponseWriter, r *http.Request, k walk, s
 	if notice == pages.NoNotice {
 		return err
 	}
+	h.tally.Refused(loginEndpoint, e)
 	h.audit.Refused(r, "sign-in refused", h.forAccount(r, err, email))
 	status := http.StatusOK // a page, and no failure of HTTP's
 	if e.Code != tokenissuer.InvalidGrant {

@@ -47,6 +47,7 @@ func (h *Handler) exchange(w http.ResponseWriter, r *http.Request, f form) error
 	if err != nil {
 		return forClient(err, client)
 	}
+	h.tally.Issued(tokenissuer.GrantType(f.get("grant_type")))
 	h.audit.Accepted(r, "token issued", append(issued(tokens), zap.String("grant_type", f.get("grant_type")))...)
 	return writeJSON(w, responseOf(tokens))
 }

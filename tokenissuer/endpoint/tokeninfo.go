@@ -21,7 +21,7 @@ func (h *Handler) tokenInfo(w http.ResponseWriter, r *http.Request) error {
 	}
 	info := tokenInfo{
 		Scope:       t.Scopes,
-		ExpiresIn:   int64(t.ExpiresAt.Sub(h.issuer.Now()) / time.Second),
+		ExpiresIn:   int64(t.ExpiresAt.Sub(h.issuer.Verifier.Now()) / time.Second),
 		Application: application{t.ClientID},
 		CreatedAt:   t.IssuedAt.Unix(),
 	}

@@ -76,6 +76,7 @@ func (h *Handler) userToken(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return forMint(err, t, id)
 	}
+	h.tally.Issued(tokenissuer.AdminCreated)
 	h.audit.Accepted(r, "token created by an admin", append(issued(tokens),
 		zap.String("admin", admin.ID), zap.String("organisation", admin.Organisation))...)
 	writeBody(w, http.StatusCreated, jsonAPI, responseOf(tokens))

@@ -54,10 +54,7 @@ func (a *Attempts) Fail(_ context.Context, bucket string, length time.Duration, 
 		w.until = now.Add(length)
 	}
 	w.failures++
-	if _, ok := a.current.Get(key); !ok && a.current.ItemCount() >= a.half {
-		a.current, a.previous = newCache(), a.current
-	}
-	a.current.Set(key, w, cache.NoExpiration)
+	a.keep(key, w)
 	return w.failures, w.until
 }
 
@@ -69,9 +66,7 @@ func (a *Attempts) Forgive(_ context.Context, bucket string, now time.Time) {
 	defer a.mu.Unlock()
 	w := a.open(key, now)
 	if w.failures <= 1 {
-		// Both: a bucket that has moved into the current generation has left an older state in the previous one.
-		a.current.Delete(key)
-		a.previous.Delete(key)
+		a.forget(key)
 		return
 	}
 	w.failures--
@@ -80,6 +75,33 @@ func (a *Attempts) Forgive(_ context.Context, bucket string, now time.Time) {
 		holder = a.current
 	}
 	holder.Set(key, w, cache.NoExpiration)
+}
+
+// Learn replaces what is known of the bucket: somebody counts it who knows better.
+func (a *Attempts) Learn(bucket string, n int, until time.Time) {
+	key := keyOf(bucket)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if n <= 0 {
+		a.forget(key)
+		return
+	}
+	a.keep(key, window{n, until})
+}
+
+// keep puts the window into the current generation, and begins another one when it is full.
+func (a *Attempts) keep(key string, w window) {
+	if _, ok := a.current.Get(key); !ok && a.current.ItemCount() >= a.half {
+		a.current, a.previous = newCache(), a.current
+	}
+	a.current.Set(key, w, cache.NoExpiration)
+}
+
+// forget takes the window from both generations: a bucket that has moved into the current one has left an older state in
+// the previous one.
+func (a *Attempts) forget(key string) {
+	a.current.Delete(key)
+	a.previous.Delete(key)
 }
 
 // open returns the bucket's window unless it is over. The current generation knows better than the previous one.

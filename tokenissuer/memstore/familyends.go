@@ -26,11 +26,13 @@ func (s *Store) EndFamilies(ctx context.Context, which tokenissuer.FamilyFilter,
 func (s *Store) endFamilies(which tokenissuer.FamilyFilter, end tokenissuer.Ending) []tokenissuer.Revocation {
 	var ended []tokenissuer.Revocation
 	for _, id := range s.toEnd(which) {
+		until := end.Until
 		if f, known := s.family(id); known && f.RevokedAt.IsZero() {
 			f.RevokedAt = end.At
 			s.putFamily(f)
+			until = f.RevokedUntil(end)
 		}
-		ended = append(ended, tokenissuer.Revocation{Kind: tokenissuer.RevokeFamily, ID: id, ExpiresAt: end.Until})
+		ended = append(ended, tokenissuer.Revocation{Kind: tokenissuer.RevokeFamily, ID: id, ExpiresAt: until})
 	}
 	s.record(ended...)
 	return ended

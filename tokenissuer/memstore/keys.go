@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/patrickmn/go-cache"
 
@@ -36,44 +37,100 @@ func (s *Store) signingKeys() []tokenissuer.StoredKey {
 	return list
 }
 
-// AddFirstSigningKey stores the key unless there is one of its algorithm.
-func (s *Store) AddFirstSigningKey(ctx context.Context, key tokenissuer.StoredKey) error {
-	fail := func(err error) error { return fmt.Errorf("adding first signing key: %w", err) }
+// KeysVersion returns how often the keys have changed.
+func (s *Store) KeysVersion(ctx context.Context) (int64, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if err := s.usable(ctx); err != nil {
+		return 0, fmt.Errorf("reading the version of the keys: %w", err)
+	}
+	return s.keysVersion, nil
+}
+
+// changeKeys is a step that changes the keys.
+func (s *Store) changeKeys(ctx context.Context, name string, do func() error) error {
 	if err := s.lock(ctx); err != nil {
-		return fail(err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	defer s.mu.Unlock()
-	for _, other := range s.signingKeys() {
-		if other.Algorithm == key.Algorithm {
+	if err := do(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	s.keysVersion++
+	return nil
+}
+
+// AddFirstSigningKey stores the key unless there is one of its algorithm.
+func (s *Store) AddFirstSigningKey(ctx context.Context, key tokenissuer.StoredKey) error {
+	return s.changeKeys(ctx, "adding first signing key", func() error {
+		if slices.ContainsFunc(s.signingKeys(), func(other tokenissuer.StoredKey) bool {
+			return other.Algorithm == key.Algorithm && other.RevokedAt.IsZero()
+		}) {
 			return nil
 		}
-	}
+		return s.addKey(key)
+	})
+}
+
+// AddSigningKey stores a further key.
+func (s *Store) AddSigningKey(ctx context.Context, key tokenissuer.StoredKey) error {
+	return s.changeKeys(ctx, "adding signing key", func() error { return s.addKey(key) })
+}
+
+func (s *Store) addKey(key tokenissuer.StoredKey) error {
 	key.Private = slices.Clone(key.Private)
-	if err := s.keys.Add(key.ID, key, cache.NoExpiration); err != nil {
-		return fail(errors.New("a key of another algorithm has this id"))
+	if s.keys.Add(key.ID, key, cache.NoExpiration) != nil {
+		return tokenissuer.ErrTaken
 	}
 	return nil
 }
 
-// SealSigningKey replaces the private part of a key that is not sealed yet. ErrNotFound when there is no such key.
-func (s *Store) SealSigningKey(ctx context.Context, sealed tokenissuer.StoredKey) error {
-	fail := func(err error) error { return fmt.Errorf("sealing signing key: %w", err) }
+// SealSigningKey replaces the private part of a key that is sealed as the caller believes. ErrNotFound when there is no
+// such key.
+func (s *Store) SealSigningKey(ctx context.Context, sealed tokenissuer.StoredKey, from string) error {
 	if sealed.SealedWith == "" {
-		return fail(errors.New("the replacement is not sealed"))
+		return errors.New("sealing signing key: the replacement is not sealed")
 	}
-	if err := s.lock(ctx); err != nil {
-		return fail(err)
-	}
-	defer s.mu.Unlock()
-	found, ok := s.keys.Get(sealed.ID)
-	if !ok {
-		return fail(tokenissuer.ErrNotFound)
-	}
-	key := found.(tokenissuer.StoredKey)
-	if key.SealedWith != "" {
+	return s.changeKeys(ctx, "sealing signing key", func() error {
+		key, err := s.key(sealed.ID)
+		if err != nil || key.SealedWith != from || !key.RevokedAt.IsZero() {
+			return err
+		}
+		key.Private, key.SealedWith = slices.Clone(sealed.Private), sealed.SealedWith
+		s.keys.Set(key.ID, key, cache.NoExpiration)
 		return nil
+	})
+}
+
+// RevokeSigningKey marks a key, forgets its private part and records the revocation.
+func (s *Store) RevokeSigningKey(ctx context.Context, id string, at time.Time, tokens tokenissuer.Revocation) error {
+	return s.changeKeys(ctx, "revoking signing key", func() error {
+		key, err := s.key(id)
+		if err != nil {
+			return err
+		}
+		if key.RevokedAt.IsZero() {
+			key.RevokedAt = at
+		}
+		key.Private, key.SealedWith = nil, ""
+		s.keys.Set(id, key, cache.NoExpiration)
+		s.record(tokens)
+		return nil
+	})
+}
+
+// DropSigningKey deletes a key.
+func (s *Store) DropSigningKey(ctx context.Context, id string) error {
+	return s.changeKeys(ctx, "dropping signing key", func() error {
+		s.keys.Delete(id)
+		return nil
+	})
+}
+
+func (s *Store) key(id string) (tokenissuer.StoredKey, error) {
+	found, ok := s.keys.Get(id)
+	if !ok {
+		return tokenissuer.StoredKey{}, tokenissuer.ErrNotFound
 	}
-	key.Private, key.SealedWith = slices.Clone(sealed.Private), sealed.SealedWith
-	s.keys.Set(key.ID, key, cache.NoExpiration)
-	return nil
+	return found.(tokenissuer.StoredKey), nil
 }

@@ -100,17 +100,3 @@ func (s *Store) Revocations(ctx context.Context, after int64) ([]tokenissuer.Rev
 	}
 	return list, s.position, nil
 }
-
-// DropRevocations deletes what can hit no token any more.
-func (s *Store) DropRevocations(ctx context.Context, expiredBefore time.Time) error {
-	if err := s.lock(ctx); err != nil {
-		return fmt.Errorf("dropping revocations: %w", err)
-	}
-	defer s.mu.Unlock()
-	for key, item := range s.revocations.Items() {
-		if item.Object.(recorded).ExpiresAt.Before(expiredBefore) {
-			s.revocations.Delete(key)
-		}
-	}
-	return nil
-}

@@ -38,8 +38,9 @@ type Store struct {
 	consents      *cache.Cache // user id -> consents, never changed
 	keys          *cache.Cache // id -> tokenissuer.StoredKey, its bytes never changed
 	revocations   *cache.Cache // kind and id -> recorded
-	position      int64        // of the last recorded revocation
-	purgeAt       time.Time    // when expired revocations are dropped next
+	keysVersion   int64
+	position      int64     // of the last recorded revocation
+	purgeAt       time.Time // when expired revocations are dropped next
 
 	// live finds families by user without a look at all others: user id -> ids of those that are not revoked.
 	live map[string]map[string]struct{}
@@ -47,6 +48,8 @@ type Store struct {
 	expiries expiryHeap
 
 	declarations []tokenissuer.Declaration
+	leases       map[string]lease
+	attempts     *Attempts
 }
 
 // New returns an empty Store. It starts no goroutine.
@@ -63,6 +66,8 @@ func New() *Store {
 		keys:          newCache(),
 		revocations:   newCache(),
 		live:          make(map[string]map[string]struct{}),
+		leases:        make(map[string]lease),
+		attempts:      NewAttempts(maxBuckets),
 	}
 }
 

@@ -28,8 +28,9 @@ func (s session) prepared(ctx context.Context, statement *sql.Stmt) *sql.Stmt {
 
 // handle is a pool of connections for questions.
 type handle struct {
-	db    *sql.DB
-	queue *queue
+	db      *sql.DB
+	queue   *queue
+	options Options
 }
 
 // question is a SELECT on a handle.
@@ -56,6 +57,14 @@ func (q question) rows(ctx context.Context, args []any) (*sql.Rows, error) {
 // ask asks a question and reads the answer. Every question goes through here, so that none waits longer than the
 // queue's patience, unless its caller says how long it waits, and no more wait than there is room for.
 func ask(ctx context.Context, q question, args []any, read func(*sql.Rows) error) error {
+	err := q.ask(ctx, args, read)
+	if err != nil {
+		q.on.options.failed(err)
+	}
+	return err
+}
+
+func (q question) ask(ctx context.Context, args []any, read func(*sql.Rows) error) error {
 	ctx, leave, err := q.on.queue.enter(ctx)
 	if err != nil {
 		return err

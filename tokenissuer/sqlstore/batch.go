@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+
+	"github.com/gatehouse-auth/gatehouse/internal/failpoint"
 )
 
 var (
@@ -37,6 +39,9 @@ func (b *batch) answer(outcome error) {
 	for _, c := range b.ran {
 		if outcome != nil {
 			c.err = outcome
+		}
+		if c.err == nil {
+			failpoint.Hit("after commit", c.name)
 		}
 		c.answer <- c.err
 	}
@@ -141,5 +146,5 @@ func (g *groupCommit) protect(tx *sql.Tx, c *call) (err error) {
 			err = fmt.Errorf("%w: %v", errPanicked, v)
 		}
 	}()
-	return c.do(c.ctx, session{tx, tx})
+	return c.runIn(c.ctx, session{tx, tx})
 }

@@ -20,7 +20,7 @@ const requestMemory = time.Hour
 const familyColumns = `id, user_id, user_version, user_declared, client_id, origin, scopes, actor_subject,
 	actor_client_id, note, auth_time, created_at, expires_at, revoked_at, code_request_id, code_redirect_uri,
 	code_challenge, code_refreshable, code_expires_at, code_spent_at, code_failures, generation,
-	rotated_at, has_code`
+	rotated_at, has_code, token_lifetime`
 
 // selectFamily reads the family $1, or the stand-in $2 when there is none, with the same work.
 const selectFamily = `SELECT ` + familyColumns + ` FROM families
@@ -31,7 +31,7 @@ const selectFamily = `SELECT ` + familyColumns + ` FROM families
 // asked about: in PostgreSQL, where steps run beside each other, it must be held until the commit, so that nobody
 // changes the user between the question and the insert without seeing the family.
 const insertFamily = `INSERT INTO families (` + familyColumns + `)
-	SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24
+	SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $27
 	WHERE ($4 OR EXISTS (SELECT 1 FROM users WHERE id = $2 AND CAST(version AS TEXT) = $3
 		AND status = 'active' AND password_hash <> ''%[1]s))
 	AND ($25 = '' OR EXISTS (SELECT 1 FROM families WHERE id = $25 AND revoked_at IS NULL%[1]s))
@@ -94,7 +94,7 @@ func familyValues(f *tokenissuer.TokenFamily) ([]any, error) {
 		f.Actor.ClientID, f.Note, micros(f.AuthTime), micros(f.CreatedAt), micros(f.ExpiresAt), micros(f.RevokedAt),
 		f.Code.RequestID, f.Code.RedirectURI, f.Code.Challenge, f.Code.Refreshable,
 		micros(f.Code.ExpiresAt), micros(f.Code.SpentAt), f.Code.Failures, f.Generation, micros(f.RotatedAt), hasCode(f),
-		f.Standing.SessionID, f.Standing.ActorVersion,
+		f.Standing.SessionID, f.Standing.ActorVersion, f.TokenLifetime.Microseconds(),
 	}, nil
 }
 
@@ -111,10 +111,11 @@ func scanFamily(row scanner) (*tokenissuer.TokenFamily, error) {
 	var scopes string
 	var auth, created, expires, revoked, codeExpires, spent, rotated sql.Null[int64]
 	var hasCode bool // all that it says is in the other columns too
+	var lifetime int64
 	err := row.Scan(&f.ID, &f.UserID, &f.UserVersion, &f.UserDeclared, &f.ClientID, &f.Origin, &scopes, &f.Actor.Subject,
 		&f.Actor.ClientID, &f.Note, &auth, &created, &expires, &revoked, &f.Code.RequestID, &f.Code.RedirectURI,
 		&f.Code.Challenge, &f.Code.Refreshable, &codeExpires, &spent, &f.Code.Failures, &f.Generation,
-		&rotated, &hasCode)
+		&rotated, &hasCode, &lifetime)
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +124,7 @@ func scanFamily(row scanner) (*tokenissuer.TokenFamily, error) {
 	}
 	f.AuthTime, f.CreatedAt, f.ExpiresAt, f.RevokedAt = timeOf(auth), timeOf(created), timeOf(expires), timeOf(revoked)
 	f.Code.ExpiresAt, f.Code.SpentAt, f.RotatedAt = timeOf(codeExpires), timeOf(spent), timeOf(rotated)
+	f.TokenLifetime = time.Duration(lifetime) * time.Microsecond
 	return &f, nil
 }
 

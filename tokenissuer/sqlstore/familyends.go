@@ -12,9 +12,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
-// maxDropped is how many rows one DropFamilies deletes, so that no other writer waits long for it.
-const maxDropped = 1000
-
 // EndFamilies revokes the families that match.
 func (s *Store) EndFamilies(ctx context.Context, which tokenissuer.FamilyFilter, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
 	which.Origins = slices.Clone(which.Origins)
@@ -43,49 +40,49 @@ func (s *Store) endFamilies(ctx context.Context, tx session, which tokenissuer.F
 	if which.ID == "" && which.UserID == "" && which.ClientID == "" && which.ActorID == "" {
 		return nil, nil
 	}
-	ids, err := markRevoked(ctx, tx, which, end.At)
+	ended, err := markRevoked(ctx, tx, which, end)
 	if err != nil {
 		return nil, err
 	}
-	if s.dialect.concurrent && len(ids) > 0 {
+	if s.dialect.concurrent && len(ended) > 0 {
 		// A family may have been added beside the statement, which does not see it. Whoever adds one holds the row of the
 		// session that it comes from, and that row is ours now: so a second look sees all that there will ever be.
-		more, err := markRevoked(ctx, tx, which, end.At)
+		more, err := markRevoked(ctx, tx, which, end)
 		if err != nil {
 			return nil, err
 		}
-		ids = append(ids, more...)
+		ended = append(ended, more...)
 	}
-	if which.ID != "" && len(ids) == 0 {
+	if which.ID != "" && len(ended) == 0 {
 		meant, err := isMeant(ctx, tx, which)
 		if err != nil || !meant {
 			return nil, err
 		}
-		ids = []string{which.ID}
+		ended = []tokenissuer.Revocation{{Kind: tokenissuer.RevokeFamily, ID: which.ID, ExpiresAt: end.Until}}
 	}
-	if len(ids) == 0 {
+	if len(ended) == 0 {
 		return nil, nil
-	}
-	ended := make([]tokenissuer.Revocation, len(ids))
-	for i, id := range ids {
-		ended[i] = tokenissuer.Revocation{Kind: tokenissuer.RevokeFamily, ID: id, ExpiresAt: end.Until}
 	}
 	return ended, record(ctx, tx, ended...)
 }
 
-// markRevoked marks the families that match and returns their ids.
-func markRevoked(ctx context.Context, tx session, which tokenissuer.FamilyFilter, at time.Time) ([]string, error) {
+// markRevoked marks the families that match and returns what is to be recorded of them.
+func markRevoked(ctx context.Context, tx session, which tokenissuer.FamilyFilter, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
 	conditions, args := familyConditions(which)
-	args = append(args, micros(at))
+	args = append(args, micros(end.At))
 	rows, err := tx.QueryContext(ctx, fmt.Sprintf(`UPDATE families SET revoked_at = $%d
-		WHERE revoked_at IS NULL AND %s RETURNING id`, len(args), conditions), args...)
+		WHERE revoked_at IS NULL AND %s RETURNING id, created_at, rotated_at, token_lifetime`, len(args), conditions), args...)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = rows.Close() }() // rows.Err has told whatever went wrong
-	return scanAll(rows, func(row scanner) (id string, err error) {
-		err = row.Scan(&id)
-		return id, err
+	return scanAll(rows, func(row scanner) (tokenissuer.Revocation, error) {
+		var f tokenissuer.TokenFamily
+		var created, rotated sql.Null[int64]
+		var lifetime int64
+		err := row.Scan(&f.ID, &created, &rotated, &lifetime)
+		f.CreatedAt, f.RotatedAt, f.TokenLifetime = timeOf(created), timeOf(rotated), time.Duration(lifetime)*time.Microsecond
+		return tokenissuer.Revocation{Kind: tokenissuer.RevokeFamily, ID: f.ID, ExpiresAt: f.RevokedUntil(end)}, err
 	})
 }
 
@@ -131,31 +128,4 @@ func familyConditions(which tokenissuer.FamilyFilter) (conditions string, args [
 		all = append(all, "origin IN ("+strings.Join(origins, ", ")+")")
 	}
 	return strings.Join(all, " AND "), args
-}
-
-// DropFamilies deletes what expired before then, families first, the longest expired of them first.
-func (s *Store) DropFamilies(ctx context.Context, expiredBefore time.Time) (more bool, err error) {
-	var dropped int64
-	err = s.step(ctx, "dropping families", func(ctx context.Context, tx session) error {
-		dropped = 0
-		for _, table := range []string{"families", "decided_requests"} {
-			// The condition stands twice, because a row may get a later end between the choice and its deletion.
-			result, err := tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM %[1]s WHERE expires_at < $1 AND id IN (
-				SELECT id FROM %[1]s WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, table),
-				expiredBefore.UnixMicro(), maxDropped-dropped)
-			if err != nil {
-				return err
-			}
-			rows, err := result.RowsAffected()
-			if err != nil {
-				return err
-			}
-			dropped += rows
-		}
-		return nil
-	})
-	if err != nil {
-		return false, err
-	}
-	return dropped == maxDropped, nil
 }

@@ -7,13 +7,24 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
+// KeysVersion returns the counter that every change of the keys advances.
+func (s *Store) KeysVersion(ctx context.Context) (version int64, err error) {
+	err = askOne(ctx, s.background(`SELECT position FROM counters WHERE name = 'signing_keys'`), nil, &version)
+	if err != nil {
+		return 0, fmt.Errorf("reading the version of the keys: %w", err)
+	}
+	return version, nil
+}
+
 // SigningKeys lists every key, oldest first.
 func (s *Store) SigningKeys(ctx context.Context) ([]tokenissuer.StoredKey, error) {
-	list, err := askAll(ctx, s.background(`SELECT id, algorithm, private, sealed_with, created_at FROM signing_keys`), nil, scanKey)
+	list, err := askAll(ctx, s.background(
+		`SELECT id, algorithm, private, sealed_with, created_at, active_from, revoked_at FROM signing_keys`), nil, scanKey)
 	if err != nil {
 		return nil, fmt.Errorf("reading signing keys: %w", err)
 	}
@@ -24,46 +35,65 @@ func (s *Store) SigningKeys(ctx context.Context) ([]tokenissuer.StoredKey, error
 }
 
 func scanKey(row scanner) (key tokenissuer.StoredKey, err error) {
-	var created sql.Null[int64]
-	err = row.Scan(&key.ID, &key.Algorithm, &key.Private, &key.SealedWith, &created)
-	key.CreatedAt = timeOf(created)
+	var created, active, revoked sql.Null[int64]
+	err = row.Scan(&key.ID, &key.Algorithm, &key.Private, &key.SealedWith, &created, &active, &revoked)
+	key.CreatedAt, key.ActiveFrom, key.RevokedAt = timeOf(created), timeOf(active), timeOf(revoked)
 	return key, err
+}
+
+// changeKeys is a step that changes the keys. It counts first: who holds the counter is alone here, so that nothing comes
+// between a question and what follows from its answer, and nobody sees the new number without the change.
+func (s *Store) changeKeys(ctx context.Context, name string, do work) error {
+	return s.announcedStep(ctx, name, func(ctx context.Context, tx session) error {
+		if _, err := advance(ctx, tx, "signing_keys"); err != nil {
+			return err
+		}
+		return do(ctx, tx)
+	})
 }
 
 // AddFirstSigningKey stores the key unless there is one of its algorithm.
 func (s *Store) AddFirstSigningKey(ctx context.Context, key tokenissuer.StoredKey) error {
 	key.Private = slices.Clone(key.Private)
-	return s.step(ctx, "adding first signing key", func(ctx context.Context, tx session) error {
-		// Who holds the counter is alone here: nobody else's first key can come between the question and the insert.
-		if _, err := advance(ctx, tx, "signing_keys"); err != nil {
-			return err
-		}
+	return s.changeKeys(ctx, "adding first signing key", func(ctx context.Context, tx session) error {
 		var others int
-		err := tx.QueryRowContext(ctx,
-			`SELECT COUNT(*) FROM signing_keys WHERE algorithm = $1`, string(key.Algorithm)).Scan(&others)
+		err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM signing_keys WHERE algorithm = $1 AND revoked_at IS NULL`,
+			string(key.Algorithm)).Scan(&others)
 		if err != nil || others > 0 {
 			return err
 		}
-		_, err = tx.ExecContext(ctx,
-			`INSERT INTO signing_keys (id, algorithm, private, sealed_with, created_at) VALUES ($1, $2, $3, $4, $5)`,
-			key.ID, string(key.Algorithm), key.Private, key.SealedWith, micros(key.CreatedAt))
-		return err
+		return insertKey(ctx, tx, key)
 	})
 }
 
-// SealSigningKey replaces the private part of a key that is not sealed yet, and clears the old one out of the
-// database's files. ErrNotFound when there is no such key.
-func (s *Store) SealSigningKey(ctx context.Context, sealed tokenissuer.StoredKey) error {
+// AddSigningKey stores a further key.
+func (s *Store) AddSigningKey(ctx context.Context, key tokenissuer.StoredKey) error {
+	key.Private = slices.Clone(key.Private)
+	return s.changeKeys(ctx, "adding signing key", func(ctx context.Context, tx session) error {
+		return insertKey(ctx, tx, key)
+	})
+}
+
+func insertKey(ctx context.Context, tx session, key tokenissuer.StoredKey) error {
+	return mustAdd(tx.ExecContext(ctx, `INSERT INTO signing_keys
+		(id, algorithm, private, sealed_with, created_at, active_from, revoked_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (id) DO NOTHING`,
+		key.ID, string(key.Algorithm), key.Private, key.SealedWith, micros(key.CreatedAt), micros(key.ActiveFrom), micros(key.RevokedAt)))
+}
+
+// SealSigningKey replaces the private part of a key that is sealed as the caller believes, and clears the old one out of
+// the database's files. ErrNotFound when there is no such key.
+func (s *Store) SealSigningKey(ctx context.Context, sealed tokenissuer.StoredKey, from string) error {
 	if sealed.SealedWith == "" {
 		return errors.New("sealing signing key: the replacement is not sealed")
 	}
 	sealed.Private = slices.Clone(sealed.Private)
 	replaced := false
-	err := s.step(ctx, "sealing signing key", func(ctx context.Context, tx session) error {
+	err := s.changeKeys(ctx, "sealing signing key", func(ctx context.Context, tx session) error {
 		err := mustHit(tx.ExecContext(ctx, `UPDATE signing_keys SET private = $1, sealed_with = $2
-			WHERE id = $3 AND sealed_with = ''`, sealed.Private, sealed.SealedWith, sealed.ID))
+			WHERE id = $3 AND sealed_with = $4 AND revoked_at IS NULL`, sealed.Private, sealed.SealedWith, sealed.ID, from))
+		replaced = err == nil
 		if !errors.Is(err, tokenissuer.ErrNotFound) {
-			replaced = err == nil
 			return err
 		}
 		var found int
@@ -73,12 +103,53 @@ func (s *Store) SealSigningKey(ctx context.Context, sealed tokenissuer.StoredKey
 		}
 		return err
 	})
-	if err != nil || !replaced {
+	if err == nil && replaced {
+		s.erase(ctx, sealed.ID)
+	}
+	return err
+}
+
+// RevokeSigningKey marks a key, forgets its private part and records the revocation.
+func (s *Store) RevokeSigningKey(ctx context.Context, id string, at time.Time, tokens tokenissuer.Revocation) error {
+	err := s.changeKeys(ctx, "revoking signing key", func(ctx context.Context, tx session) error {
+		if err := wipeKeys(ctx, tx, at, `id = $3`, id); err != nil {
+			return err
+		}
+		return record(ctx, tx, tokens)
+	})
+	if err == nil {
+		s.erase(ctx, id)
+	}
+	return err
+}
+
+// wipeKeys revokes the keys for which the condition holds, whose parameters begin with $3. ErrNotFound when there are none.
+func wipeKeys(ctx context.Context, tx session, at time.Time, condition string, args ...any) error {
+	return mustHit(tx.ExecContext(ctx, `UPDATE signing_keys SET private = $1, sealed_with = '',
+		revoked_at = COALESCE(revoked_at, $2) WHERE `+condition, append([]any{[]byte{}, micros(at)}, args...)...))
+}
+
+// DropSigningKey deletes a key.
+func (s *Store) DropSigningKey(ctx context.Context, id string) error {
+	var dropped int64
+	err := s.changeKeys(ctx, "dropping signing key", func(ctx context.Context, tx session) error {
+		result, err := tx.ExecContext(ctx, `DELETE FROM signing_keys WHERE id = $1`, id)
+		if err != nil {
+			return err
+		}
+		dropped, err = result.RowsAffected()
 		return err
+	})
+	if err == nil && dropped > 0 {
+		s.erase(ctx, id)
 	}
-	// The key is sealed whatever comes now, so a failure is not the caller's.
+	return err
+}
+
+// erase clears what a key was out of the database's files. The key has changed whatever comes now, so a failure is not the
+// caller's.
+func (s *Store) erase(ctx context.Context, id string) {
 	if err := s.dialect.erase(ctx, s.write); err != nil {
-		s.options.warn("the unsealed form of signing key %s may stay in the database's files until the store is closed: %v", sealed.ID, err)
+		s.options.warn("the former state of signing key %s may stay in the database's files until the store is closed: %v", id, err)
 	}
-	return nil
 }

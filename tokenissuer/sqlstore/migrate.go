@@ -2,18 +2,22 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 
 	"github.com/pressly/goose/v3"
+
+	"github.com/gatehouse-auth/gatehouse/internal/failpoint"
 )
 
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migrate brings the schema to the version of this build. It refuses a schema that is newer: an old build that writes
-// into it could break what the new one relies on.
+// migrate brings the schema to the version of this build.
 //
 // Processes that start at the same time may migrate at the same time. Each migration is a transaction, so one of them
 // wins and the others fail on what is there already; they look again for as long as somebody makes progress.
@@ -22,6 +26,10 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("migrating the schema: %w", err)
 	}
+	return s.migrateTo(ctx, files)
+}
+
+func (s *Store) migrateTo(ctx context.Context, files fs.FS) error {
 	db := s.write
 	if s.dialect.migrating != nil {
 		db = s.dialect.migrating()
@@ -32,20 +40,58 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("migrating the schema: %w", err)
 	}
-	for last := int64(-1); ; {
+	last := int64(-1)
+	for tries := 0; ; {
 		current, target, err := provider.GetVersions(ctx)
-		if err != nil {
+		switch {
+		case err != nil && tries < maxVersionTries && ctx.Err() == nil && !IsUnreachable(err):
+			tries++ // somebody else made the table of versions just now
+			continue
+		case err != nil:
 			return fmt.Errorf("reading the schema version: %w", err)
-		}
-		if current > target {
-			return fmt.Errorf("the database has schema version %d and this build knows versions up to %d: use a newer build", current, target)
-		}
-		if current == target {
+		case current > target:
+			return s.checkNewer(ctx, db, current, target)
+		case current == target:
 			return nil
+		case s.options.KeepSchema:
+			return fmt.Errorf("the database has schema version %d and this build needs %d: run `caddy oauth migrate`", current, target)
 		}
-		if _, err = provider.Up(ctx); err != nil && current == last {
+		if err = migrateOne(ctx, provider, current+1); err != nil && current == last {
 			return fmt.Errorf("migrating the schema from version %d to %d: %w", current, target, err)
 		}
 		last = current
 	}
+}
+
+// migrateOne runs the next migration.
+func migrateOne(ctx context.Context, provider *goose.Provider, version int64) error {
+	name := strconv.FormatInt(version, 10)
+	failpoint.Hit("before migration", name)
+	_, err := provider.UpByOne(ctx)
+	if err == nil {
+		failpoint.Hit("after migration", name)
+	}
+	return err
+}
+
+// maxVersionTries is how often the version is asked for. Processes that make the table at the same time disturb each
+// other once.
+const maxVersionTries = 5
+
+// checkNewer tells whether this build may work with a schema that is newer than itself, as it must while the nodes of a
+// cluster are replaced one after the other, and when the new ones are taken back. The newest migration says for which
+// builds that is safe: it records its own version and the oldest one whose builds read and write all that matters. What
+// says nothing is refused.
+func (s *Store) checkNewer(ctx context.Context, db *sql.DB, current, target int64) error {
+	var newest, oldest int64
+	err := db.QueryRowContext(ctx, `SELECT n.position, o.position FROM counters n, counters o
+		WHERE n.name = 'newest_schema' AND o.name = 'oldest_schema'`).Scan(&newest, &oldest)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return fmt.Errorf("asking which builds the schema is for: %w", err)
+	}
+	if err != nil || newest != current || target < oldest {
+		return fmt.Errorf("the database has schema version %d and this build knows versions up to %d: use a newer build", current, target)
+	}
+	s.options.warn("the database has schema version %d, which is newer than this build's %d and works with it", current, target)
+	return nil
 }

@@ -2,15 +2,18 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/tls"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
+	"net"
 	"strconv"
 	"sync/atomic"
 	"time"
-
-	"crypto/rand"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -29,7 +32,10 @@ const (
 	patience = 2 * time.Second
 	// queuedPerConnection is how many requests may wait or work for each connection.
 	queuedPerConnection = 64
-	connectTimeout      = 2 * time.Second
+	// pingWithin is how long a connection that nobody has used for idleAfter may take to prove that it is alive. It leaves
+	// time for another one: when a host or a firewall has died silently, all connections are dead and none says so.
+	pingWithin = patience / 4
+	idleAfter  = time.Second
 	// maxJitter spreads the attempts to reconnect, so that not every node comes back in the same millisecond.
 	maxJitter = 100 * time.Millisecond
 	// oldestPostgres is the first version that this was made for.
@@ -52,7 +58,8 @@ func parsePostgres(dsn tokenissuer.Secret) (*pgx.ConnConfig, error) {
 		return nil, err // it hides the password
 	}
 	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = connectTimeout
+		// A request that finds the first host dead still reaches the last one.
+		config.ConnectTimeout = patience / time.Duration(hosts(config))
 	}
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "gatehouse"
@@ -62,6 +69,21 @@ func parsePostgres(dsn tokenissuer.Secret) (*pgx.ConnConfig, error) {
 	}
 	return config, nil
 }
+
+// hosts is how many places the connection string names, and one more when they are several, for what comes after the
+// connection.
+func hosts(config *pgx.ConnConfig) int {
+	places := map[string]bool{placeOf(config.Host, config.Port): true}
+	for _, fallback := range config.Fallbacks { // the same place without TLS is one too
+		places[placeOf(fallback.Host, fallback.Port)] = true
+	}
+	if len(places) == 1 {
+		return 1
+	}
+	return len(places) + 1
+}
+
+func placeOf(host string, port uint16) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }
 
 // OpenPostgres opens a database of a PostgreSQL server, which any number of nodes share. The pool bounds its
 // connections, all together; 0 is 16.
@@ -84,7 +106,7 @@ func OpenPostgres(ctx context.Context, dsn tokenissuer.Secret, pool int, options
 	requests := p.open(pool-reserved, sessionSettings)
 	background := p.open(reserved-1, backgroundSettings)
 	s := &Store{
-		write: requests, read: handle{requests, q}, feed: handle{db: background}, options: options,
+		write: requests, read: handle{db: requests, queue: q}, feed: handle{db: background}, options: options,
 		dialect: dialect{
 			goose: goose.DialectPostgres, erase: eraseNothing, shareLock: " FOR SHARE", concurrent: true,
 			newRunner: func(_ context.Context, db *sql.DB, _ Options) (runner, error) {
@@ -92,7 +114,8 @@ func OpenPostgres(ctx context.Context, dsn tokenissuer.Secret, pool int, options
 			},
 			migrating: func() *sql.DB { return p.open(1, "") },
 			notify:    newNotifier(background), watch: p.watch,
-			clock: `SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)`,
+			clock:    `SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)`,
+			estimate: `SELECT COALESCE(CAST(reltuples AS BIGINT), -1) FROM pg_class WHERE oid = to_regclass($1)`,
 		},
 	}
 	if err := p.check(ctx, background); err != nil {
@@ -126,6 +149,7 @@ const (
 func (p *postgres) open(size int, settings string) *sql.DB {
 	db := sql.OpenDB(stdlib.GetConnector(*p.config,
 		stdlib.OptionBeforeConnect(p.spread),
+		stdlib.OptionShouldPing(seemsDead),
 		stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
 			p.failedAt.Store(0)
 			if settings == "" {
@@ -138,6 +162,17 @@ func (p *postgres) open(size int, settings string) *sql.DB {
 	db.SetMaxIdleConns(size)
 	db.SetConnMaxIdleTime(5 * time.Minute)
 	return db
+}
+
+// seemsDead pings a connection that was idle, and closes it when it is silent. The library would ping for as long as the
+// request has time.
+func seemsDead(ctx context.Context, p stdlib.ShouldPingParams) bool {
+	if p.IdleDuration < idleAfter {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, pingWithin)
+	defer cancel()
+	return p.Conn.Ping(ctx) != nil // true: the library's own ping finds it closed, and another one is used
 }
 
 // spread makes attempts that follow a failed one wait a random moment.
@@ -189,6 +224,12 @@ func IsUnreachable(err error) bool {
 		}
 		return refusal.Code == "25006" // read-only: a standby that is about to be promoted
 	}
+	var uncertified *tls.CertificateVerificationError
+	if errors.As(err, &uncertified) {
+		return false
+	}
 	var failure *pgconn.ConnectError
-	return errors.As(err, &failure) || errors.Is(err, context.DeadlineExceeded) || pgconn.Timeout(err)
+	var network net.Error
+	return errors.As(err, &failure) || errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn)
 }

@@ -30,13 +30,21 @@ const (
 
 func TestMain(m *testing.M) {
 	if name := os.Getenv(childName); name != "" {
-		if err := child(name); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
+		end(child(name))
+	}
+	if name := os.Getenv(racerName); name != "" {
+		end(race(name))
 	}
 	os.Exit(m.Run())
+}
+
+// end ends a process that runs no tests.
+func end(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
 }
 
 // report is what a child tells its parent.

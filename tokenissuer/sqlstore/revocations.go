@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
@@ -90,12 +89,4 @@ func (s *Store) revocations(ctx context.Context, after int64) ([]tokenissuer.Rev
 		return r, err
 	})
 	return list, position, err
-}
-
-// DropRevocations deletes what can hit no token any more.
-func (s *Store) DropRevocations(ctx context.Context, expiredBefore time.Time) error {
-	return s.step(ctx, "dropping revocations", func(ctx context.Context, tx session) error {
-		_, err := tx.ExecContext(ctx, `DELETE FROM revocations WHERE expires_at IS NULL OR expires_at < $1`, micros(expiredBefore))
-		return err
-	})
 }

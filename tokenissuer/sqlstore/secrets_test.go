@@ -65,7 +65,7 @@ func TestK6UnsealedKeyLeavesTheFiles(t *testing.T) {
 	if !filesHold(t, path, private) {
 		t.Fatal("the search does not find what is there")
 	}
-	must(t, s.SealSigningKey(t.Context(), tokenissuer.StoredKey{ID: "k", Private: []byte("sealed"), SealedWith: "kek"}))
+	must(t, s.SealSigningKey(t.Context(), tokenissuer.StoredKey{ID: "k", Private: []byte("sealed"), SealedWith: "kek"}, ""))
 	if filesHold(t, path, private) {
 		t.Error("the unsealed key is still in the files")
 	}

@@ -50,15 +50,21 @@ func OpenSQLite(ctx context.Context, path string, options Options) (*Store, erro
 	readers := 2 * runtime.GOMAXPROCS(0)
 	read.SetMaxOpenConns(readers)
 	read.SetMaxIdleConns(readers)
-	if err := checkSQLite(ctx, write); err != nil {
+	checked, err := checkSQLite(ctx, write, absolute)
+	if err != nil {
 		return fail(errors.Join(err, read.Close(), write.Close()))
 	}
 	s, err := open(ctx, &Store{
 		write: write, read: handle{db: read}, feed: handle{db: read}, options: options,
-		dialect: dialect{goose: goose.DialectSQLite3, erase: truncateLog, newRunner: newGroupCommit},
+		dialect: dialect{goose: goose.DialectSQLite3, erase: truncateLog, newRunner: newGroupCommit,
+			backup: func(ctx context.Context, to string) error { return backupSQLite(ctx, absolute, to) },
+		},
 	})
 	if err != nil {
 		return fail(err)
+	}
+	if !checked {
+		s.later(s.checkLarge)
 	}
 	return s, nil
 }
@@ -76,24 +82,66 @@ func dsn(path, more string) string {
 		"&_pragma=secure_delete(1)&_pragma=trusted_schema(0)&_dqs=0&_defensive=1&_error_rc=1&" + more
 }
 
-// checkSQLite makes sure that the settings took, on which durability rests, and that the file is sound. SQLite keeps
-// another journal without a word where a file system cannot do the one it was asked for.
-func checkSQLite(ctx context.Context, db *sql.DB) error {
+// checkSQLite makes sure that the settings took, on which durability rests, and that the file is sound; complete says
+// whether all of it was looked at. SQLite keeps another journal without a word where a file system cannot do the one it
+// was asked for.
+func checkSQLite(ctx context.Context, db *sql.DB, path string) (complete bool, err error) {
 	for _, check := range []struct{ pragma, want, otherwise string }{
 		{"journal_mode", "wal", "the file system does not allow a write-ahead log: use a local disk"},
 		{"synchronous", "2", "commits would not be durable"},
 		{"foreign_keys", "1", "references would not be checked"},
-		{"quick_check(1)", "ok", "the file is damaged: restore a backup"},
 	} {
 		var got string
 		if err := db.QueryRowContext(ctx, "PRAGMA "+check.pragma).Scan(&got); err != nil {
-			return fmt.Errorf("asking for %s: %w", check.pragma, err)
+			return false, fmt.Errorf("asking for %s: %w", check.pragma, err)
 		}
 		if got != check.want {
-			return fmt.Errorf("%s (%s is %q)", check.otherwise, check.pragma, got)
+			return false, fmt.Errorf("%s (%s is %q)", check.otherwise, check.pragma, got)
 		}
 	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return false, err
+	}
+	if info.Size() <= checkedAtOnce {
+		return true, checkSound(ctx, db, "1")
+	}
+	// Keys, clients, users and revocations are looked at now; the tables of sign-ins, which may be very large, later.
+	tables, err := askAll(ctx, question{on: &handle{db: db}, text: `SELECT name FROM sqlite_schema
+		WHERE type = 'table' AND name NOT IN ('families', 'decided_requests') AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`}, nil, scanName)
+	for _, table := range tables {
+		err = errors.Join(err, checkSound(ctx, db, table))
+	}
+	return false, err
+}
+
+// checkedAtOnce is how large a file may be, in bytes, that is looked at from one end to the other before anybody is served: that
+// takes about two seconds for a gigabyte.
+var checkedAtOnce int64 = 64 << 20
+
+// checkSound looks for damage: in a table, or in everything when what is "1".
+func checkSound(ctx context.Context, db *sql.DB, what string) error {
+	var got string
+	if err := db.QueryRowContext(ctx, "PRAGMA quick_check("+what+")").Scan(&got); err != nil {
+		return fmt.Errorf("looking for damage: %w", err)
+	}
+	if got != "ok" {
+		return fmt.Errorf("the file is damaged: restore a backup (%q)", got)
+	}
 	return nil
+}
+
+func scanName(row scanner) (name string, err error) {
+	err = row.Scan(&name)
+	return name, err
+}
+
+// checkLarge looks for damage in a file that is in use. Until somebody restores a backup, whoever meets the damage gets an
+// error.
+func (s *Store) checkLarge(ctx context.Context) {
+	if err := checkSound(ctx, s.feed.db, "1"); err != nil && ctx.Err() == nil {
+		s.options.warn("%v", explainSQLite(err))
+	}
 }
 
 // truncateLog moves the write-ahead log into the database and empties it, so that no older state of a page is left.

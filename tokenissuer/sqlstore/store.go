@@ -16,6 +16,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 
+	"github.com/gatehouse-auth/gatehouse/internal/failpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
@@ -25,11 +26,22 @@ var _ tokenissuer.Store = (*Store)(nil)
 type Options struct {
 	// Warn is told what was found wrong and put right, at the opening and later, by any goroutine; nil: nobody is.
 	Warn func(message string)
+	// Failed is told of every question and step that failed for a reason of the database's, by any goroutine; nil: nobody is.
+	Failed func(err error)
+	// KeepSchema leaves the schema alone: one that is not up to date is refused.
+	KeepSchema bool
 }
 
 func (o Options) warn(format string, args ...any) {
 	if o.Warn != nil {
 		o.Warn(fmt.Sprintf(format, args...))
+	}
+}
+
+// failed reports an error, unless it is an answer or the caller has left.
+func (o Options) failed(err error) {
+	if o.Failed != nil && !tokenissuer.IsAnswer(err) && !errors.Is(err, sql.ErrNoRows) && !errors.Is(err, context.Canceled) {
+		o.Failed(err)
 	}
 }
 
@@ -41,6 +53,8 @@ type Store struct {
 	read    handle // for requests
 	feed    handle // for what no request waits for
 	steps   runner // nil until the schema is there
+	// endLater ends what later has begun; nil: nothing.
+	endLater func()
 
 	statements
 }
@@ -55,10 +69,21 @@ type statements struct {
 // and the last run counts.
 type work func(ctx context.Context, tx session) error
 
-// job is a step to run. A single one is one statement, which the database undoes by itself when it fails.
+// job is a step to run, and its name. A single one is one statement, which the database undoes by itself when it fails.
 type job struct {
+	name   string
 	do     work
 	single bool
+}
+
+// runIn does the job's work in a session.
+func (j job) runIn(ctx context.Context, tx session) error {
+	failpoint.Hit("before", j.name)
+	err := j.do(ctx, tx)
+	if err == nil {
+		failpoint.Hit("after step", j.name)
+	}
+	return err
 }
 
 // runner runs steps: all that a job does, or nothing of it, and nil means that it is durable. Whether steps share a
@@ -88,6 +113,10 @@ type dialect struct {
 	watch  func(ctx context.Context, changed func())
 	// clock asks for the time, in microseconds; empty: it is this process's.
 	clock string
+	// estimate asks roughly how many rows the table $1 has; empty: the database keeps no such number.
+	estimate string
+	// backup copies the database into a new file; nil: its own tools do.
+	backup func(ctx context.Context, path string) error
 	// newRunner starts what runs the steps once the schema is there. The Store closes it.
 	newRunner func(ctx context.Context, write *sql.DB, options Options) (runner, error)
 }
@@ -95,6 +124,7 @@ type dialect struct {
 // open brings the schema up to date and prepares the statements of the hot path. The Store owns the handles, also when
 // open fails.
 func open(ctx context.Context, s *Store) (*Store, error) {
+	s.read.options, s.feed.options = s.options, s.options
 	for _, next := range []func(context.Context) error{
 		s.migrate, s.start, s.addStandIn, s.addStandInUser, s.addStandInFamily, s.prepare,
 	} {
@@ -138,17 +168,31 @@ func (s *Store) prepare(ctx context.Context) error {
 	return nil
 }
 
-// Ping tells whether the database answers a reader and lets a writer in.
+// Ping tells whether the database answers a reader and lets a writer write: on a full disk, or with a standby that does not
+// confirm, only that shows.
 func (s *Store) Ping(ctx context.Context) error {
 	var one int
 	if err := askOne(ctx, s.background(`SELECT 1`), nil, &one); err != nil {
 		return fmt.Errorf("asking the database: %w", err)
 	}
-	return s.step(ctx, "asking the database", func(context.Context, session) error { return nil })
+	return s.statement(ctx, "asking the database", func(ctx context.Context, tx session) error {
+		return mustHit(tx.ExecContext(ctx, `UPDATE counters SET position = position + 1 WHERE name = 'pings'`))
+	})
+}
+
+// later runs something beside the requests, until it is done or the store is closed.
+func (s *Store) later(do func(context.Context)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); do(ctx) }()
+	s.endLater = func() { cancel(); <-ended }
 }
 
 // Close ends the store. Closing it again does nothing.
 func (s *Store) Close() error {
+	if s.endLater != nil {
+		s.endLater()
+	}
 	if s.steps != nil {
 		s.steps.close()
 	}
@@ -180,7 +224,7 @@ func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 // When ctx ends, step may return while do still runs. So do shares nothing with the caller but what the caller leaves
 // alone after an error, and it uses the context that it is given.
 func (s *Store) step(ctx context.Context, name string, do work) error {
-	return s.run(ctx, name, job{do: do})
+	return s.run(ctx, job{name: name, do: do})
 }
 
 // announcedStep is step for what other nodes are to hear of.
@@ -194,12 +238,13 @@ func (s *Store) announcedStep(ctx context.Context, name string, do work) error {
 
 // statement is step for a do that is a single statement. It costs less.
 func (s *Store) statement(ctx context.Context, name string, do work) error {
-	return s.run(ctx, name, job{do: do, single: true})
+	return s.run(ctx, job{name: name, do: do, single: true})
 }
 
-func (s *Store) run(ctx context.Context, name string, j job) error {
+func (s *Store) run(ctx context.Context, j job) error {
 	if err := s.steps.run(ctx, j); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		s.options.failed(err)
+		return fmt.Errorf("%s: %w", j.name, err)
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/gatehouse-auth/gatehouse/internal/failpoint"
 )
 
 const (
@@ -35,6 +37,9 @@ func (t *transactions) run(ctx context.Context, j job) error {
 	defer leave()
 	for runs := 1; ; runs++ {
 		err := t.once(ctx, j)
+		if err == nil {
+			failpoint.Hit("after commit", j.name)
+		}
 		if !isConflict(err) || runs == maxRuns {
 			t.dropReadOnly(err)
 			return err
@@ -47,14 +52,14 @@ func (t *transactions) run(ctx context.Context, j job) error {
 
 func (t *transactions) once(ctx context.Context, j job) error {
 	if j.single {
-		return j.do(ctx, session{querier: t.db})
+		return j.runIn(ctx, session{querier: t.db})
 	}
 	tx, err := t.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	if err := j.do(ctx, session{tx, tx}); err != nil {
+	if err := j.runIn(ctx, session{tx, tx}); err != nil {
 		return err
 	}
 	return tx.Commit()

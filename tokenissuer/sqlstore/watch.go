@@ -52,7 +52,10 @@ func (p *postgres) listen(ctx context.Context, changed func()) error {
 		defer cancel()
 		_ = conn.Close(closing) // it is of no use any more
 	}()
-	if _, err := conn.Exec(ctx, `LISTEN gatehouse`); err != nil {
+	if err := within(ctx, func(ctx context.Context) error {
+		_, err := conn.Exec(ctx, `LISTEN gatehouse`)
+		return err
+	}); err != nil {
 		return err
 	}
 	for {
@@ -72,13 +75,17 @@ func await(ctx context.Context, conn *pgx.Conn) error {
 		if err == nil || ctx.Err() != nil || !pgconn.Timeout(err) {
 			return err
 		}
-		pinging, cancel := context.WithTimeout(ctx, notifyWithin)
-		err = conn.Ping(pinging)
-		cancel()
-		if err != nil {
+		if err := within(ctx, conn.Ping); err != nil {
 			return err
 		}
 	}
+}
+
+// within bounds a question to a server that may have died silently.
+func within(ctx context.Context, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, notifyWithin)
+	defer cancel()
+	return ask(ctx)
 }
 
 // notifier tells other nodes that there is something new. It is no part of the step that it tells of: a step need not

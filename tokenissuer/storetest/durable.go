@@ -36,6 +36,9 @@ func RunDurable(t *testing.T, start func(t *testing.T) (open func() tokenissuer.
 		{"T89RotationBesideTheEndAtTheNeighbour", func(t *testing.T, a, b tokenissuer.Store) { rotationBesideTheEnd(t, a, b, neighbourRounds) }},
 		{"M28FamilyBornBesideAChangeAtTheNeighbour", func(t *testing.T, a, b tokenissuer.Store) { familyBornBesideAChange(t, a, b, neighbourRounds) }},
 		{"M28FamilyBornBesideARemovalAtTheNeighbour", func(t *testing.T, a, b tokenissuer.Store) { familyBornBesideARemoval(t, a, b, neighbourRounds) }},
+		{"LeasedOnceBetweenNeighbours", func(t *testing.T, a, b tokenissuer.Store) { leasedOnceInARace(t, a, b) }},
+		{"T72AttemptsCountedByNeighbours", attemptsOfNeighbours},
+		{"T73AttemptsInARaceOfNeighbours", func(t *testing.T, a, b tokenissuer.Store) { sharedAttemptsRace(t, a, b) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -20,6 +20,7 @@ var endingChecks = []check{
 	{"EndFamiliesWidens", endFamiliesWidens},
 	{"EndFamiliesIsInTheFeed", endFamiliesIsInTheFeed},
 	{"EndFamiliesIsOneStep", endFamiliesIsOneStep},
+	{"RevocationsAreKeptAsLongAsTokensLive", revocationsAreKeptAsLongAsTokensLive},
 }
 
 // theEnd is when families end in these tests. Until lies beyond every family's own end.
@@ -289,5 +290,26 @@ func endFamiliesIsOneStep(t *testing.T, s tokenissuer.Store) {
 			return err
 		}, func() bool { return false })
 		must(t, errors.Join(watched...))
+	}
+}
+
+// revocationsAreKeptAsLongAsTokensLive: a store knows when the last access token of a family was issued and how long it
+// lives, and keeps the revocation no longer than that.
+func revocationsAreKeptAsLongAsTokensLive(t *testing.T, s tokenissuer.Store) {
+	for _, lifetime := range []time.Duration{0, time.Second, 6 * time.Hour, 365 * 24 * time.Hour} {
+		id := lifetime.String()
+		f := refreshed(id)
+		f.TokenLifetime = lifetime
+		addFamilies(t, s, f)
+		sameFamily(t, readFamily(t, s, id), f)
+		must(t, s.RotateRefreshToken(t.Context(), id, 1, now.Add(3*time.Minute)))
+		rotated := readFamily(t, s, id)
+		want := endOf(id, rotated.RevokedUntil(theEnd))
+		ended := end(t, s, tokenissuer.FamilyFilter{ID: id})
+		if len(ended) != 1 {
+			t.Fatalf("%s: %d revocations", id, len(ended))
+		}
+		sameRevocation(t, ended[0], want)
+		sameRevocation(t, recorded(t, s)[name(want)], want)
 	}
 }

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -15,7 +16,13 @@ var keyChecks = []check{
 	{"KeysFirstOfAnAlgorithmStays", keysFirstOfAnAlgorithmStays},
 	{"KeysFirstInARace", keysFirstInARace},
 	{"KeysAreNotTheArgument", keysAreNotTheArgument},
-	{"KeysSealOnce", keysSealOnce},
+	{"KeysSealAsTheCallerBelieves", keysSealAsTheCallerBelieves},
+	{"K1KeysAfterTheFirst", keysAfterTheFirst},
+	{"K2KeysAddedInARace", keysAddedInARace},
+	{"K9KeysRevoked", keysRevoked},
+	{"K9KeysFirstAfterTheLastWasRevoked", keysFirstAfterTheLastWasRevoked},
+	{"KeysDropped", keysDropped},
+	{"KeysVersionMoves", keysVersionMoves},
 }
 
 // key returns a stored key with every byte value in its private part.
@@ -25,6 +32,10 @@ func key(id string, algorithm tokenissuer.Algorithm, created time.Time) tokeniss
 		private = append(private, byte(i))
 	}
 	return tokenissuer.StoredKey{ID: id, Algorithm: algorithm, Private: private, CreatedAt: created}
+}
+
+func keyRevocation(id string) tokenissuer.Revocation {
+	return tokenissuer.Revocation{Kind: tokenissuer.RevokeKey, ID: id, ExpiresAt: now.AddDate(0, 0, 1)}
 }
 
 func storedKeys(t *testing.T, s tokenissuer.KeyStore) []tokenissuer.StoredKey {
@@ -42,7 +53,8 @@ func sameKeys(t *testing.T, got []tokenissuer.StoredKey, want ...tokenissuer.Sto
 	for i, w := range want {
 		g := got[i]
 		if g.ID != w.ID || g.Algorithm != w.Algorithm || g.SealedWith != w.SealedWith ||
-			!bytes.Equal(g.Private, w.Private) || !sameTime(g.CreatedAt, w.CreatedAt) {
+			!bytes.Equal(g.Private, w.Private) || !sameTime(g.CreatedAt, w.CreatedAt) ||
+			!sameTime(g.ActiveFrom, w.ActiveFrom) || !sameTime(g.RevokedAt, w.RevokedAt) {
 			t.Errorf("key %d is\n%+v, want\n%+v", i, g, w)
 		}
 	}
@@ -115,39 +127,147 @@ func keysAreNotTheArgument(t *testing.T, s tokenissuer.Store) {
 	sameKeys(t, storedKeys(t, s), key("k", tokenissuer.ES256, now))
 
 	sealed := tokenissuer.StoredKey{ID: "k", Algorithm: tokenissuer.ES256, Private: []byte("sealed"), SealedWith: "kek"}
-	must(t, s.SealSigningKey(t.Context(), sealed))
+	must(t, s.SealSigningKey(t.Context(), sealed, ""))
 	clear(sealed.Private)
 	if got := storedKeys(t, s)[0]; string(got.Private) != "sealed" {
 		t.Errorf("the sealed key became %q", got.Private)
 	}
 }
 
-// keysSealOnce: sealing replaces the private part and its mark alone; a sealed key stays as it is; a key is never
-// replaced by one that is not sealed; a key that is not there does not appear.
-func keysSealOnce(t *testing.T, s tokenissuer.Store) {
-	plain := key("k", tokenissuer.ES256, now)
-	other := key("other", tokenissuer.RS256, now.Add(time.Hour))
+// keysSealAsTheCallerBelieves: sealing replaces the private part and its mark alone, and only of a key that is sealed as the
+// caller has read it: of two nodes that seal a key anew at once, the second must not undo the first. A key is never replaced
+// by one that is not sealed; a key that is not there does not appear.
+func keysSealAsTheCallerBelieves(t *testing.T, s tokenissuer.Store) {
+	plain, other := key("k", tokenissuer.ES256, now), key("other", tokenissuer.RS256, now.Add(time.Hour))
+	plain.ActiveFrom = now.Add(time.Minute)
 	must(t, s.AddFirstSigningKey(t.Context(), plain))
 	must(t, s.AddFirstSigningKey(t.Context(), other))
-	sealed := plain
-	sealed.Private, sealed.SealedWith = []byte("sealed \x00\xff"), "kek 1"
-
-	unsealed := plain
-	unsealed.Private = []byte("not sealed")
-	if err := s.SealSigningKey(t.Context(), unsealed); err == nil {
+	if err := s.SealSigningKey(t.Context(), plain, ""); err == nil {
 		t.Error("a key was replaced by one that is not sealed")
 	}
-	sameKeys(t, storedKeys(t, s), plain, other)
+	sealed := func(with string) tokenissuer.StoredKey {
+		k := plain
+		k.Private, k.SealedWith = []byte("sealed \x00\xff with "+with), with
+		return k
+	}
+	for _, step := range []struct {
+		name       string
+		from, with string
+		stored     tokenissuer.StoredKey
+	}{
+		{"sealed by another before it was", "kek 1", "kek 2", plain},
+		{"not sealed", "", "kek 1", sealed("kek 1")},
+		{"not sealed any more", "", "kek 2", sealed("kek 1")},
+		{"sealed with another", "kek 3", "kek 2", sealed("kek 1")},
+		{"sealed anew", "kek 1", "kek 2", sealed("kek 2")},
+		{"late", "kek 1", "kek 3", sealed("kek 2")},
+	} {
+		must(t, s.SealSigningKey(t.Context(), sealed(step.with), step.from))
+		t.Log(step.name)
+		sameKeys(t, storedKeys(t, s), step.stored, other)
+	}
+	nobody := sealed("kek 1")
+	nobody.ID = "nobody"
+	mustBe(t, s.SealSigningKey(t.Context(), nobody, ""), tokenissuer.ErrNotFound)
+	sameKeys(t, storedKeys(t, s), sealed("kek 2"), other)
+}
 
-	must(t, s.SealSigningKey(t.Context(), sealed))
-	sameKeys(t, storedKeys(t, s), sealed, other)
+// keysAfterTheFirst: further keys of an algorithm stand beside the first, with the time from which they sign; an id is
+// given once.
+func keysAfterTheFirst(t *testing.T, s tokenissuer.Store) {
+	first, second := key("first", tokenissuer.ES256, now), key("second", tokenissuer.ES256, now.Add(time.Hour))
+	second.ActiveFrom = now.Add(25 * time.Hour)
+	must(t, s.AddFirstSigningKey(t.Context(), first))
+	must(t, s.AddSigningKey(t.Context(), second))
+	sameKeys(t, storedKeys(t, s), first, second)
+	again := key("first", tokenissuer.RS256, now)
+	mustBe(t, s.AddSigningKey(t.Context(), again), tokenissuer.ErrTaken)
+	sameKeys(t, storedKeys(t, s), first, second)
+}
 
-	again := sealed
-	again.Private, again.SealedWith = []byte("again"), "kek 2"
-	must(t, s.SealSigningKey(t.Context(), again))
-	sameKeys(t, storedKeys(t, s), sealed, other)
+// keysAddedInARace: every one of them is stored.
+func keysAddedInARace(t *testing.T, s tokenissuer.Store) {
+	must(t, errors.Join(race(racers, func(i int) error {
+		return s.AddSigningKey(t.Context(), key(fmt.Sprint("key ", i), tokenissuer.ES256, now))
+	})...))
+	if keys := storedKeys(t, s); len(keys) != racers {
+		t.Errorf("%d keys are stored, want %d", len(keys), racers)
+	}
+}
 
-	again.ID = "nobody"
-	mustBe(t, s.SealSigningKey(t.Context(), again), tokenissuer.ErrNotFound)
-	sameKeys(t, storedKeys(t, s), sealed, other)
+// keysRevoked: the private part is gone, its mark stays, and the feed has the revocation. To revoke it again keeps the time.
+func keysRevoked(t *testing.T, s tokenissuer.Store) {
+	revoked, other := key("k", tokenissuer.ES256, now), key("other", tokenissuer.ES256, now.Add(time.Hour))
+	revoked.SealedWith, revoked.ActiveFrom = "kek", now.Add(time.Minute)
+	must(t, s.AddSigningKey(t.Context(), revoked))
+	must(t, s.AddSigningKey(t.Context(), other))
+	must(t, s.RevokeSigningKey(t.Context(), "k", now.Add(time.Hour), keyRevocation("k")))
+	must(t, s.RevokeSigningKey(t.Context(), "k", now.Add(2*time.Hour), keyRevocation("k")))
+	revoked.Private, revoked.SealedWith, revoked.RevokedAt = nil, "", now.Add(time.Hour)
+	sameKeys(t, storedKeys(t, s), revoked, other)
+	// What is gone is not sealed back to life by a node that had read it before.
+	late := key("k", tokenissuer.ES256, now)
+	late.SealedWith = "kek 2"
+	for _, from := range []string{"", "kek"} {
+		must(t, s.SealSigningKey(t.Context(), late, from))
+	}
+	sameKeys(t, storedKeys(t, s), revoked, other)
+
+	mustBe(t, s.RevokeSigningKey(t.Context(), "nobody", now, keyRevocation("nobody")), tokenissuer.ErrNotFound)
+	got := recorded(t, s)
+	if len(got) != 1 {
+		t.Errorf("%d revocations are recorded, want one", len(got))
+	}
+	sameRevocation(t, got["key k"], keyRevocation("k"))
+}
+
+// keysFirstAfterTheLastWasRevoked: a revoked key is none that signs, and does not stand in the way of the next.
+func keysFirstAfterTheLastWasRevoked(t *testing.T, s tokenissuer.Store) {
+	first, second := key("first", tokenissuer.ES256, now), key("second", tokenissuer.ES256, now.Add(time.Hour))
+	must(t, s.AddFirstSigningKey(t.Context(), first))
+	must(t, s.RevokeSigningKey(t.Context(), "first", now, keyRevocation("first")))
+	must(t, s.AddFirstSigningKey(t.Context(), second))
+	must(t, s.AddFirstSigningKey(t.Context(), key("third", tokenissuer.ES256, now)))
+	first.Private, first.RevokedAt = nil, now
+	sameKeys(t, storedKeys(t, s), first, second)
+}
+
+// keysDropped: a key that is gone is gone, and to drop it again is no error: two nodes may do it at once.
+func keysDropped(t *testing.T, s tokenissuer.Store) {
+	kept := key("kept", tokenissuer.ES256, now)
+	must(t, s.AddSigningKey(t.Context(), kept))
+	must(t, s.AddSigningKey(t.Context(), key("dropped", tokenissuer.ES256, now)))
+	for range 2 {
+		must(t, s.DropSigningKey(t.Context(), "dropped"))
+		sameKeys(t, storedKeys(t, s), kept)
+	}
+}
+
+// keysVersionMoves with every change, so that whoever asks for it alone misses none.
+func keysVersionMoves(t *testing.T, s tokenissuer.Store) {
+	sealed := key("first", tokenissuer.ES256, now)
+	sealed.SealedWith = "kek"
+	last := int64(-1)
+	for _, change := range []struct {
+		name string
+		do   func() error
+	}{
+		{"nothing", func() error { return nil }},
+		{"the first key", func() error { return s.AddFirstSigningKey(t.Context(), key("first", tokenissuer.ES256, now)) }},
+		{"a further key", func() error { return s.AddSigningKey(t.Context(), key("second", tokenissuer.ES256, now)) }},
+		{"a sealed key", func() error { return s.SealSigningKey(t.Context(), sealed, "") }},
+		{"a revoked key", func() error { return s.RevokeSigningKey(t.Context(), "first", now, keyRevocation("first")) }},
+		{"a dropped key", func() error { return s.DropSigningKey(t.Context(), "first") }},
+	} {
+		must(t, change.do())
+		version, err := s.KeysVersion(t.Context())
+		must(t, err)
+		if version <= last {
+			t.Errorf("after %s the version is %d, and was %d", change.name, version, last)
+		}
+		if again, err := s.KeysVersion(t.Context()); err != nil || again != version {
+			t.Errorf("asked again, the version is %d, and was %d, %v", again, version, err)
+		}
+		last = version
+	}
 }

@@ -106,12 +106,35 @@ func (p populated) calls(s tokenissuer.Store) []call {
 		{"SealSigningKey", func(ctx context.Context) error {
 			sealed := p.key
 			sealed.SealedWith = "kek"
-			return s.SealSigningKey(ctx, sealed)
+			return s.SealSigningKey(ctx, sealed, "")
 		}},
+		{"KeysVersion", func(ctx context.Context) error { _, err := s.KeysVersion(ctx); return err }},
+		{"AddSigningKey", func(ctx context.Context) error {
+			return s.AddSigningKey(ctx, key(tokenissuer.NewID(), tokenissuer.ES256, now))
+		}},
+		{"RevokeSigningKey", func(ctx context.Context) error {
+			return s.RevokeSigningKey(ctx, p.key.ID, now, keyRevocation(p.key.ID))
+		}},
+		{"DropSigningKey", func(ctx context.Context) error { return s.DropSigningKey(ctx, p.key.ID) }},
 		{"Revoke", func(ctx context.Context) error { return s.Revoke(ctx, revocation("revoked")) }},
 		{"Revocations", func(ctx context.Context) error { _, _, err := s.Revocations(ctx, 0); return err }},
-		{"DropRevocations", func(ctx context.Context) error { return s.DropRevocations(ctx, now.AddDate(0, 0, 2)) }},
-	})
+		{"DropRevocations", func(ctx context.Context) error { _, err := s.DropRevocations(ctx, now.AddDate(0, 0, 2)); return err }},
+	}, nodeCalls(s))
+}
+
+func nodeCalls(s tokenissuer.Store) []call {
+	return []call{
+		{"Lease", func(ctx context.Context) error {
+			_, err := s.Lease(ctx, "sweeping", tokenissuer.NewID(), now.Add(time.Minute), now)
+			return err
+		}},
+		{"CountAttempt", func(ctx context.Context) error {
+			_, _, err := s.CountAttempt(ctx, "guessed", time.Minute, now, 1)
+			return err
+		}},
+		{"DropAttempts", func(ctx context.Context) error { _, err := s.DropAttempts(ctx, now.AddDate(0, 0, 2)); return err }},
+		{"Sizes", func(ctx context.Context) error { _, err := s.Sizes(ctx); return err }},
+	}
 }
 
 func (p populated) clientCalls(s tokenissuer.Store) []call {

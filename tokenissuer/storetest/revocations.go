@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ var revocationChecks = []check{
 	{"RevokeWidensInARace", revokeWidensInARace},
 	{"RevokeTwiceInOneCall", revokeTwiceInOneCall},
 	{"DropRevocations", dropRevocations},
+	{"F26DropRevocationsBitByBit", dropRevocationsBitByBit},
 }
 
 var kinds = []tokenissuer.RevocationKind{
@@ -118,7 +120,9 @@ func dropRevocations(t *testing.T, s tokenissuer.Store) {
 	must(t, s.Revoke(t.Context(), early, late))
 	_, position, err := s.Revocations(t.Context(), 0)
 	must(t, err)
-	must(t, s.DropRevocations(t.Context(), now.Add(2*time.Hour)))
+	if more, err := s.DropRevocations(t.Context(), now.Add(2*time.Hour)); more || err != nil {
+		t.Fatalf("after one of two was dropped there may be more: %v, %v", more, err)
+	}
 	got := recorded(t, s)
 	if len(got) != 1 {
 		t.Fatalf("%d revocations are left, want 1", len(got))
@@ -129,5 +133,36 @@ func dropRevocations(t *testing.T, s tokenissuer.Store) {
 	must(t, err)
 	if len(list) != 1 || list[0].ID != "new" {
 		t.Errorf("after the position there is %+v, want the new one", list)
+	}
+}
+
+// dropRevocationsBitByBit (F26): a thousand go at a time, so that no other writer waits long, and in the end all have gone
+// that may; those without an end are the first.
+func dropRevocationsBitByBit(t *testing.T, s tokenissuer.Store) {
+	const expired, kept, batch = 2500, 700, 1000
+	var list []tokenissuer.Revocation
+	for i := range expired + kept {
+		r := revocation(fmt.Sprint("app ", i))
+		switch {
+		case i < 10:
+			r.ExpiresAt = time.Time{}
+		case i < expired:
+			r.ExpiresAt = now.Add(time.Hour)
+		}
+		list = append(list, r)
+	}
+	must(t, s.Revoke(t.Context(), list...))
+	left := len(recorded(t, s))
+	for more := true; more; {
+		var err error
+		more, err = s.DropRevocations(t.Context(), now.Add(2*time.Hour))
+		must(t, err)
+		before := left
+		if left = len(recorded(t, s)); before-left > batch || more && left == before {
+			t.Fatalf("one call dropped %d, and there may be more: %v", before-left, more)
+		}
+	}
+	if left != kept {
+		t.Fatalf("%d revocations are left, want %d", left, kept)
 	}
 }

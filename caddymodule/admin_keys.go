@@ -1,0 +1,85 @@
+package caddymodule
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+var keyOperations = map[string]operation{
+	"GET /oauth/keys":         listKeys,
+	"POST /oauth/keys/rotate": rotateKeys,
+	"POST /oauth/keys/revoke": revokeKey,
+}
+
+// keyView is what an operator sees of a signing key.
+type keyView struct {
+	ID         string                `json:"kid"`
+	Algorithm  tokenissuer.Algorithm `json:"algorithm"`
+	State      tokenissuer.KeyState  `json:"state"`
+	CreatedAt  time.Time             `json:"created_at"`
+	ActiveFrom time.Time             `json:"active_from"`
+	RevokedAt  time.Time             `json:"revoked_at,omitzero"`
+	SealedWith string                `json:"sealed_with,omitzero"` // the id of the key-encryption key
+}
+
+func viewOfKey(ring *tokenissuer.KeyRing, k tokenissuer.StoredKey) keyView {
+	return keyView{k.ID, k.Algorithm, ring.StateOf(k), k.CreatedAt, k.ActiveFrom, k.RevokedAt, k.SealedWith}
+}
+
+// listKeys shows what is stored, with what this node does with it.
+func listKeys(app *App, r *http.Request) (int, any, error) {
+	ring := app.engine.keyRing()
+	stored, err := ring.List(r.Context())
+	if err != nil {
+		return 0, nil, err
+	}
+	views := make([]keyView, 0, len(stored))
+	for _, k := range stored {
+		views = append(views, viewOfKey(ring, k))
+	}
+	return http.StatusOK, views, nil
+}
+
+// rotateKeys publishes a new key, which signs in ten minutes, or now.
+func rotateKeys(app *App, r *http.Request) (int, any, error) {
+	var request struct {
+		Now bool `json:"now,omitzero"`
+	}
+	if err := readAdmin(r, &request); err != nil {
+		return 0, nil, err
+	}
+	ring := app.engine.keyRing()
+	key, err := ring.Rotate(r.Context(), request.Now)
+	if err != nil {
+		return 0, nil, err
+	}
+	app.record("signing key added", zap.String("kid", key.ID), zap.Time("active_from", key.ActiveFrom))
+	app.engine.keysChanged(r.Context())
+	return http.StatusCreated, viewOfKey(ring, key), nil
+}
+
+// revokeKey ends whatever a key has signed.
+func revokeKey(app *App, r *http.Request) (int, any, error) {
+	var request struct {
+		ID string `json:"kid"`
+	}
+	if err := readAdmin(r, &request); err != nil {
+		return 0, nil, err
+	}
+	if request.ID == "" {
+		return 0, nil, tokenissuer.InvalidInput(errors.New("name the key to revoke: kid"))
+	}
+	revocation, err := app.engine.keyRing().Revoke(r.Context(), request.ID)
+	if err != nil {
+		return 0, nil, err
+	}
+	app.engine.revocations.Add(revocation)
+	app.record("signing key revoked", zap.String("kid", request.ID))
+	app.engine.keysChanged(r.Context())
+	return http.StatusNoContent, nil, nil
+}

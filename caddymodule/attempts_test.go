@@ -1,0 +1,292 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
+)
+
+// countingStore is an AttemptStore that can fail, and says how often it was asked.
+type countingStore struct {
+	tokenissuer.AttemptStore
+	asked atomic.Int64
+	fault atomic.Pointer[func(context.Context) error]
+}
+
+func newCountingStore() *countingStore { return &countingStore{AttemptStore: memstore.New()} }
+
+func (s *countingStore) CountAttempt(ctx context.Context, bucket string, window time.Duration, now time.Time, by int) (int, time.Time, error) {
+	s.asked.Add(1)
+	if fault := s.fault.Load(); fault != nil {
+		return 0, time.Time{}, (*fault)(ctx)
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, time.Time{}, err
+	}
+	return s.AttemptStore.CountAttempt(ctx, bucket, window, now, by)
+}
+
+func (s *countingStore) fail(fault func(context.Context) error) { s.fault.Store(&fault) }
+
+func (s *countingStore) recover() { s.fault.Store(nil) }
+
+// node returns a node's counter on the store, and its clock.
+func (s *countingStore) node(t *testing.T) (*sharedAttempts, *testClock) {
+	c := new(testClock)
+	begin := time.Now()
+	return newSharedAttempts(memstore.NewAttempts(maxAttempts), func() tokenissuer.AttemptStore { return s },
+		func() time.Time { return begin.Add(time.Duration(c.offset.Load())) }), c
+}
+
+// sharedBuckets is a counter whose buckets are all of those that nodes share.
+type sharedBuckets struct{ *sharedAttempts }
+
+func (b sharedBuckets) Failures(ctx context.Context, bucket string, now time.Time) (int, time.Time) {
+	return b.sharedAttempts.Failures(ctx, "account\x00"+bucket, now)
+}
+
+func (b sharedBuckets) Fail(ctx context.Context, bucket string, window time.Duration, now time.Time) (int, time.Time) {
+	return b.sharedAttempts.Fail(ctx, "account\x00"+bucket, window, now)
+}
+
+func (b sharedBuckets) Forgive(ctx context.Context, bucket string, now time.Time) {
+	b.sharedAttempts.Forgive(ctx, "account\x00"+bucket, now)
+}
+
+// TestT72SharedAttemptsCount holds the counter that nodes share to the contract of one in memory: while the store answers,
+// and while it does not and the node counts alone.
+func TestT72SharedAttemptsCount(t *testing.T) {
+	t.Run("with the store", func(t *testing.T) {
+		storetest.RunAttempts(t, func(t *testing.T) tokenissuer.AttemptCounter {
+			a, _ := newCountingStore().node(t)
+			a.timeout = time.Minute // what is looked at is the sum, and the machine may be busy
+			return sharedBuckets{a}
+		})
+	})
+	t.Run("alone", func(t *testing.T) {
+		storetest.RunAttempts(t, func(t *testing.T) tokenissuer.AttemptCounter {
+			s := newCountingStore()
+			s.fail(func(context.Context) error { return errors.New("down") })
+			a, _ := s.node(t)
+			return sharedBuckets{a}
+		})
+	})
+}
+
+// TestT72WhatNodesShare: failed sign-ins are counted for all nodes, by account and by address; what bounds one node's work
+// is not asked of the database.
+func TestT72WhatNodesShare(t *testing.T) {
+	s := newCountingStore()
+	a, _ := s.node(t)
+	b, _ := s.node(t)
+	now := time.Now()
+	for bucket, shared := range map[string]bool{
+		"account\x00ada@acme.example": true, "account\x00ada@acme.example\x00device": true, "sign-in\x00127.0.0.1": true,
+		"proved\x00u-ada": false, "client\x00127.0.0.1\x00conf": false, "address\x00127.0.0.1": false, "mint\x00u-ada": false,
+	} {
+		a.Fail(t.Context(), bucket, time.Minute, now)
+		want := 1
+		if shared {
+			want = 2
+		}
+		if n, _ := b.Fail(t.Context(), bucket, time.Minute, now); n != want {
+			t.Errorf("%q: the other node counts %d, want %d", bucket, n, want)
+		}
+	}
+	if n := s.asked.Load(); n != 6 {
+		t.Errorf("the store was asked %d times, want 6", n)
+	}
+}
+
+// TestT72WhoHangsUpIsCounted: an attacker who closes the connection as soon as the guess is sent gets the verdict by other
+// ways, such as a session that answers a second request. The guess counts on every node.
+func TestT72WhoHangsUpIsCounted(t *testing.T) {
+	s := newCountingStore()
+	a, _ := s.node(t)
+	b, _ := s.node(t)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	now := time.Now()
+	a.Fail(gone, "account\x00ada", time.Minute, now)
+	if n, _ := b.Fail(t.Context(), "account\x00ada", time.Minute, now); n != 2 {
+		t.Errorf("the other node counts %d, want 2", n)
+	}
+}
+
+// TestT73AnOutageLetsNobodyGuess: a node without the store goes on from what it has heard, and what it has counted alone
+// counts on top of what the store knows when that is back.
+func TestT73AnOutageLetsNobodyGuess(t *testing.T) {
+	const bucket = "account\x00ada"
+	s := newCountingStore()
+	a, c := s.node(t)
+	now := time.Now()
+	fail := func(want int) {
+		t.Helper()
+		if n, until := a.Fail(t.Context(), bucket, time.Minute, now); n != want || until.Before(now) {
+			t.Fatalf("%d failures until %v, want %d", n, until, want)
+		}
+	}
+	fail(1)
+	fail(2)
+	s.fail(func(context.Context) error { return errors.New("down") })
+	asked := s.asked.Load()
+	fail(3)
+	fail(4)
+	fail(5)
+	if n := s.asked.Load() - asked; n != 1 {
+		t.Errorf("within %v the store was asked %d times, want once", countPause, n)
+	}
+	c.advance(countPause)
+	fail(6)
+	if n := s.asked.Load() - asked; n != 2 {
+		t.Errorf("after the pause the store was asked %d times, want twice", n)
+	}
+	s.recover()
+	c.advance(countPause)
+	fail(7)
+	// What the store was not told is not taken back from it: a full bucket would be emptied by those who find it full.
+	for left := 6; left >= 3; left-- {
+		a.Forgive(t.Context(), bucket, now)
+		if n, _ := a.Failures(t.Context(), bucket, now); n != left {
+			t.Fatalf("%d failures are left, want %d", n, left)
+		}
+	}
+	other, _ := s.node(t)
+	if n, _ := other.Fail(t.Context(), bucket, time.Minute, now); n != 4 {
+		t.Errorf("the other node counts %d, want the store's 3 and its own", n)
+	}
+}
+
+// TestT73ABlockedStoreHoldsNobodyUp: a database that accepts and never answers costs a sign-in half a second, once.
+func TestT73ABlockedStoreHoldsNobodyUp(t *testing.T) {
+	s := newCountingStore()
+	s.fail(func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	a, _ := s.node(t)
+	var guesses sync.WaitGroup
+	begun := time.Now()
+	for range 50 {
+		guesses.Go(func() { a.Fail(t.Context(), "account\x00ada", time.Minute, begun) })
+	}
+	guesses.Wait()
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("50 guesses took %v", took)
+	}
+	if n, _ := a.Failures(t.Context(), "account\x00ada", begun); n != 50 {
+		t.Errorf("%d of 50 are counted", n)
+	}
+	if n := s.asked.Load(); n > 3 {
+		t.Errorf("the store was asked %d times", n)
+	}
+}
+
+// otherNode is a second issuer on the gatehouse's database, with connections and counters of its own.
+func (g *gatehouse) otherNode(dsn string) *tokenissuer.Issuer {
+	g.t.Helper()
+	store, err := sqlstore.OpenPostgres(g.t.Context(), tokenissuer.NewSecret(dsn), 8, sqlstore.Options{})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() { _ = store.Close() })
+	here := g.app()
+	node := here.newIssuer()
+	node.Store, node.Master, node.Passwords = store, here.issuer.Master, tokenissuer.NewPasswords()
+	node.Directory = tokenissuer.OverlayDirectory{Declared: here.settings.declared, Stored: store}
+	node.Attempts = newSharedAttempts(memstore.NewAttempts(maxAttempts), func() tokenissuer.AttemptStore { return store }, time.Now)
+	return node
+}
+
+// onPostgres is people with the limits that are the default, on a database of its own.
+func onPostgres(t *testing.T) (caddyfile, dsn string) {
+	dsn = pgtest.Shared(t).Database(t)
+	return peopleSite("store memory", "store postgres "+dsn, "\t\t\tlogin off\n", "\t\t\tlogin 10/1m per account\n\t\t\tlogin 1000/1m per ip\n"), dsn
+}
+
+// guessAt tries a wrong password at the other node and returns the code of the refusal.
+func guessAt(t *testing.T, node *tokenissuer.Issuer, email string) tokenissuer.ErrorCode {
+	_, err := node.SignIn(t.Context(), tokenissuer.SignInAttempt{Email: email, Password: tokenissuer.NewSecret("wrong password"), Address: "127.0.0.2"})
+	return errorCode(err)
+}
+
+// TestT72OneCountForAllNodes: failures by the password grant, on the sign-in page, at another node and under other
+// spellings of the address are one count. Counted by each node, a guesser would have the limit once per node.
+func TestT72OneCountForAllNodes(t *testing.T) {
+	caddyfile, dsn := onPostgres(t)
+	g := startGatehouse(t, caddyfile)
+	node := g.otherNode(dsn)
+	for i := range 3 {
+		g.refused(passwordGrant("ada@acme.example", "wrong password"), http.StatusBadRequest, "invalid_grant")
+		b := g.browser()
+		if p := b.signIn(b.open("/oauth/login"), "ADA@acme.example", "wrong password"); p.status != http.StatusOK {
+			t.Fatalf("guess %d on the page: %d", i, p.status)
+		}
+		if code := guessAt(t, node, " ada@acme.example"); code != tokenissuer.InvalidGrant {
+			t.Fatalf("guess %d at the other node: %s", i, code)
+		}
+	}
+	if code := guessAt(t, node, "Ada@Acme.example"); code != tokenissuer.InvalidGrant {
+		t.Fatalf("the tenth guess: %s", code)
+	}
+	g.refused(passwordGrant("ada@acme.example", peoplePassword), http.StatusTooManyRequests, "temporarily_unavailable")
+	if code := guessAt(t, node, "ada@acme.example"); code != tokenissuer.RateLimited {
+		t.Errorf("then the other node: %s", code)
+	}
+	g.obtain(passwordGrant("grace@acme.example", peoplePassword))
+}
+
+// TestT73ParallelGuessesOnTwoNodes: of two hundred guesses at once, half at each of two nodes, no more are judged than the
+// limit and one for each node.
+func TestT73ParallelGuessesOnTwoNodes(t *testing.T) {
+	const limit, nodes, each = 10, 2, 100
+	caddyfile, dsn := onPostgres(t)
+	g := startGatehouse(t, caddyfile)
+	node := g.otherNode(dsn)
+	var judged, limited atomic.Int64
+	// insist guesses until it is judged or limited: a node that is busy hashing turns guesses away.
+	insist := func(guess func() tokenissuer.ErrorCode) {
+		for range 1000 {
+			switch code := guess(); code {
+			case tokenissuer.InvalidGrant:
+				judged.Add(1)
+				return
+			case tokenissuer.RateLimited:
+				limited.Add(1)
+				return
+			case tokenissuer.TemporarilyUnavailable:
+			default:
+				t.Errorf("a guess was answered with %s", code)
+				return
+			}
+		}
+		t.Error("a guess was turned away a thousand times")
+	}
+	var guesses sync.WaitGroup
+	for range each {
+		guesses.Go(func() {
+			insist(func() tokenissuer.ErrorCode {
+				status, _, body := g.post("/oauth/token", passwordGrant("ada@acme.example", "wrong password"))
+				if status == http.StatusTooManyRequests {
+					return tokenissuer.RateLimited
+				}
+				return tokenissuer.ErrorCode(member(t, body, "error"))
+			})
+		})
+		guesses.Go(func() { insist(func() tokenissuer.ErrorCode { return guessAt(t, node, "ada@acme.example") }) })
+	}
+	guesses.Wait()
+	if n := judged.Load(); n > limit+nodes || n < limit {
+		t.Errorf("%d guesses were judged and %d limited, want %d judged or a few more, and never above %d", n, limited.Load(), limit, limit+nodes)
+	}
+}

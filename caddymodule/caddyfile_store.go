@@ -1,0 +1,101 @@
+package caddymodule
+
+import (
+	"strconv"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+)
+
+// parseStore reads where state is kept:
+//
+//	store sqlite [<path>] {
+//		migrate off
+//	}
+//	store postgres <dsn> {
+//		pool    <connections>
+//		migrate off
+//	}
+//	store memory
+func (a *App) parseStore(d *caddyfile.Dispenser) error {
+	if err := once(d, "store", a.Store != nil); err != nil {
+		return err
+	}
+	args := d.RemainingArgs()
+	if len(args) == 0 {
+		return d.ArgErr()
+	}
+	store := &StoreConfig{Type: args[0]}
+	setting := &store.Path
+	switch store.Type {
+	case storeSQLite:
+	case storePostgres:
+		if len(args) == 1 {
+			return d.Errf("store postgres needs a connection string, as in postgres://user@host/database")
+		}
+		setting = &store.DSN
+	case storeMemory:
+		if len(args) > 1 {
+			return d.ArgErr()
+		}
+	default:
+		return d.Errf("unknown store %q: use sqlite, postgres or memory", store.Type)
+	}
+	switch len(args) {
+	case 1:
+	case 2:
+		*setting = args[1]
+		if err := checkStoreSetting(d, store.Type, args[1]); err != nil {
+			return err
+		}
+	default:
+		return d.ArgErr()
+	}
+	a.Store = store
+	return store.parseBlock(d)
+}
+
+// checkStoreSetting refuses a path or a connection string that cannot be one.
+func checkStoreSetting(d *caddyfile.Dispenser, kind, value string) error {
+	if value == "" {
+		return d.Errf("what stands behind store %s is empty; is a variable unset?", kind)
+	}
+	if err := refuseRequest(d, value); err != nil {
+		return err
+	}
+	if kind == storePostgres && !isPlaceholder(value) {
+		if err := sqlstore.ParsePostgres(tokenissuer.NewSecret(value)); err != nil {
+			return d.WrapErr(err)
+		}
+	}
+	return nil
+}
+
+func (c *StoreConfig) parseBlock(d *caddyfile.Dispenser) error {
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		option := d.Val()
+		if c.Type == storeMemory || option == "pool" && c.Type != storePostgres {
+			return d.Errf("store %s has no option %q", c.Type, option)
+		}
+		value, err := oneArg(d)
+		if err != nil {
+			return err
+		}
+		switch option {
+		case "pool":
+			if c.Pool, err = strconv.Atoi(value); err != nil || c.Pool < sqlstore.LeastPostgresPool {
+				return d.Errf("pool %q: use a number of connections, %d or more", value, sqlstore.LeastPostgresPool)
+			}
+		case "migrate":
+			if value != "off" {
+				return d.Errf("migrate %q: use off, or leave it out", value)
+			}
+			c.KeepSchema = true
+		default:
+			return d.Errf("store %s has no option %q", c.Type, option)
+		}
+	}
+	return nil
+}

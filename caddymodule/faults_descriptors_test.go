@@ -1,0 +1,200 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// node is a Caddy in a process of its own.
+type node struct {
+	*gatehouse
+	command *exec.Cmd
+	ended   chan struct{} // closed when the process is gone
+}
+
+// startNode runs a Caddyfile, as startGatehouse does, in a process that may have so many files open.
+func startNode(t *testing.T, caddyfile string, files int) *node {
+	t.Helper()
+	dir := t.TempDir()
+	n := &node{ended: make(chan struct{}), gatehouse: &gatehouse{
+		t: t, addr: freeAddr(t), admin: freeAddr(t), upstream: startUpstream(t), logFile: filepath.Join(dir, "caddy.log"),
+	}}
+	n.url = "http://" + n.addr
+	n.vars = strings.NewReplacer("ADDR", n.addr, "ADMIN", n.admin, "UPSTREAM", n.upstream.addr, "LOG", n.logFile,
+		"DIR", dir, "SECRET", confSecret)
+	config := filepath.Join(dir, "Caddyfile")
+	if err := os.WriteFile(config, []byte(n.vars.Replace(caddyfile)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.command = exec.Command("sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0" run --adapter caddyfile --config "$1"`, files), program, config)
+	n.command.Dir = dir
+	n.command.Env = append(os.Environ(), nodeName+"=1", "XDG_DATA_HOME="+filepath.Join(dir, "data"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
+	output, err := os.Create(filepath.Join(dir, "output"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.command.Stdout, n.command.Stderr = output, output
+	if err := n.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(n.ended)
+		_ = n.command.Wait() // ProcessState tells how it ended
+		_ = output.Close()
+	}()
+	t.Cleanup(func() {
+		_ = n.command.Process.Kill()
+		<-n.ended
+		if text, err := os.ReadFile(output.Name()); err == nil && t.Failed() {
+			t.Logf("the node said: %.4000s", text)
+		}
+	})
+	n.eventually("the node serves", func() bool { return n.answers(new(http.Client), "/oauth/jwks") == http.StatusOK })
+	return n
+}
+
+// running tells whether the process is still there.
+func (n *node) running() bool {
+	select {
+	case <-n.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// end asks the process to end, and wants it to do so in order.
+func (n *node) end() {
+	n.t.Helper()
+	if err := n.command.Process.Signal(syscall.SIGTERM); err != nil {
+		n.t.Fatal(err)
+	}
+	n.eventually("the node has ended", func() bool { return !n.running() })
+	if code := n.command.ProcessState.ExitCode(); code != 0 {
+		n.t.Errorf("it ended with %d", code)
+	}
+}
+
+// answers is the status of a GET, 0 for none.
+func (n *node) answers(client *http.Client, path string, headers ...string) int {
+	request, err := http.NewRequest(http.MethodGet, n.url+path, nil)
+	if err != nil {
+		return 0
+	}
+	if len(headers) == 2 {
+		request.Header.Set(headers[0], headers[1])
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = response.Body.Close() }()
+	_, _ = io.Copy(io.Discard, response.Body)
+	return response.StatusCode
+}
+
+// openFiles counts the process's.
+func (n *node) openFiles() int {
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", n.command.Process.Pid))
+	if err != nil {
+		n.t.Fatalf("counting the node's files: %v", err)
+	}
+	return len(entries)
+}
+
+// TestF24FewDescriptors has more connections than a node may have files open. It waits, refuses or answers, and
+// when the connections are gone it serves as before.
+func TestF24FewDescriptors(t *testing.T) {
+	const limit = 256
+	n := startNode(t, peopleSite(onDiskPeople...), limit)
+	r := requestOf("conf")
+	got := n.userTokens(r, ada)
+	kept := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxConnsPerHost: 1}}
+	bearer := []string{"Authorization", "Bearer " + got.AccessToken}
+	if status := n.answers(kept, "/api/x", bearer...); status != http.StatusOK {
+		t.Fatalf("the gate: %d", status)
+	}
+
+	var crowd []net.Conn
+	for range 3 * limit {
+		connection, err := net.Dial("tcp", n.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		crowd = append(crowd, connection)
+		_, _ = io.WriteString(connection, "GET /api/x HTTP/1.1\r\nHost: ")
+	}
+	defer func() {
+		for _, connection := range crowd {
+			_ = connection.Close()
+		}
+	}()
+	n.eventually("no descriptor is left", func() bool { return n.openFiles() >= limit })
+	seen := make(map[string]int)
+	for range 40 {
+		seen[fmt.Sprint("gate ", n.answers(kept, "/api/x", bearer...))]++
+		status, body := n.refreshBy(kept, r.refresh(got.RefreshToken))
+		seen[fmt.Sprint("token ", status)]++
+		switch {
+		case status == http.StatusOK:
+			if err := json.Unmarshal([]byte(body), &got); err != nil {
+				t.Error(err)
+			}
+		case status == http.StatusServiceUnavailable && member(t, body, "error") == "temporarily_unavailable":
+		case status != 0:
+			t.Errorf("the token endpoint: %d %s", status, body)
+		}
+	}
+	t.Logf("in want of descriptors: %v", seen)
+	for answer := range seen {
+		switch answer {
+		case "gate 0", "gate 200", "gate 502", "gate 503", "token 0", "token 200", "token 503":
+		default:
+			t.Errorf("an answer was %s", answer)
+		}
+	}
+	if !n.running() {
+		t.Fatalf("the node is gone: %s", n.command.ProcessState)
+	}
+
+	for _, connection := range crowd {
+		_ = connection.Close()
+	}
+	fresh := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	n.eventually("the gate serves again", func() bool { return n.answers(fresh, "/api/x", bearer...) == http.StatusOK })
+	got = n.obtain(r.refresh(got.RefreshToken))
+	if again := n.userTokens(r, ada); !n.alive(got.AccessToken) || !n.alive(again.AccessToken) {
+		t.Error("the gate refuses a good token")
+	}
+	n.end()
+	soundAt(t, n.database())
+}
+
+// refreshBy posts a form over a client's own connection. Status 0 is no answer.
+func (n *node) refreshBy(client *http.Client, form url.Values) (int, string) {
+	response, err := client.PostForm(n.url+"/oauth/token", form)
+	if err != nil {
+		return 0, ""
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, ""
+	}
+	return response.StatusCode, string(body)
+}

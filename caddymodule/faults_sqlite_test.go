@@ -1,0 +1,171 @@
+package caddymodule
+
+import (
+	"context"
+	"database/sql"
+	"net/http"
+	"os"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Faults of the disk under an SQLite store, and of its neighbours, as clients see them.
+
+// recovery is how soon a grant must succeed again once its cause is gone; tests bear with five times as much.
+const recovery = time.Second
+
+// besideAt opens a database as a foreign process does.
+func besideAt(t *testing.T, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// soundAt wants a database without damage.
+func soundAt(t *testing.T, path string) {
+	t.Helper()
+	var said string
+	if err := besideAt(t, path).QueryRow(`PRAGMA integrity_check`).Scan(&said); err != nil || said != "ok" {
+		t.Errorf("the database is damaged: %s (%v)", said, err)
+	}
+}
+
+// ordeal is a user's life across a fault of the store.
+type ordeal struct {
+	*userDoor
+	r     request
+	code  string
+	first tokens
+}
+
+func (u *userDoor) beforeFault() *ordeal {
+	u.t.Helper()
+	r := requestOf("conf")
+	return &ordeal{userDoor: u, r: r, code: u.code(r, ada), first: u.userTokens(r, ada)}
+}
+
+// holds wants every grant that needs the store refused for now, and the gate to go on.
+func (o *ordeal) holds() {
+	o.t.Helper()
+	down := unavailable("store_unavailable")
+	for range 3 {
+		o.denied(o.r.exchange(o.code), down)
+		o.denied(o.r.refresh(o.first.RefreshToken), down)
+		if !o.alive(o.first.AccessToken) {
+			o.t.Error("the gate refuses a good token")
+		}
+	}
+}
+
+// ends wants grants to succeed again soon, and everything to be as if those in between had never been asked for.
+func (o *ordeal) ends() {
+	o.t.Helper()
+	began := time.Now()
+	var a answer
+	o.eventually("the store is back", func() bool {
+		a = o.ask(o.t, "/oauth/token", o.r.exchange(o.code).Encode())
+		return a.status != http.StatusServiceUnavailable
+	})
+	took := time.Since(began)
+	o.t.Logf("back after %s", took)
+	if took > 5*recovery {
+		o.t.Errorf("it took %s to recover, want %s", took, recovery)
+	}
+	got := o.tokensIn(a)
+	if f := o.familyOf(got.AccessToken); f.Generation != 1 || f.Code.SpentAt.IsZero() {
+		o.t.Errorf("the code's family: generation %d, spent %s", f.Generation, f.Code.SpentAt)
+	}
+	second := o.gives(o.r.refresh(o.first.RefreshToken))
+	if f := o.familyOf(second.AccessToken); f.Generation != 2 {
+		o.t.Errorf("generation %d after one refresh", f.Generation)
+	}
+	o.denied(o.r.exchange(o.code), badGrant("code_replayed"))
+	o.gone(got.AccessToken)
+}
+
+// TestF5DirectoryRemoved takes the database's place away. What would be written now nobody would find again: it is not
+// acknowledged. Put back, it serves on.
+func TestF5DirectoryRemoved(t *testing.T) {
+	for _, what := range []string{"state", "state/oauth.db"} {
+		t.Run(what, func(t *testing.T) {
+			u := openUsers(t, onDiskPeople...)
+			o := u.beforeFault()
+			place := u.vars.Replace("DIR/" + what)
+			if err := os.Rename(place, place+".away"); err != nil {
+				t.Fatal(err)
+			}
+			o.holds()
+			if err := u.app().engine.store.Ping(t.Context()); err == nil {
+				t.Error("the store says that it is ready")
+			}
+			if err := os.Rename(place+".away", place); err != nil {
+				t.Fatal(err)
+			}
+			o.ends()
+		})
+	}
+}
+
+// TestF6ForeignWriter has a foreign process hold the write lock for at least ten seconds.
+func TestF6ForeignWriter(t *testing.T) {
+	const held, patience = 10 * time.Second, 2 * time.Second
+	u := openUsers(t, onDiskPeople...)
+	o := u.beforeFault()
+	foreign, err := besideAt(t, u.database()).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec := func(statement string) {
+		t.Helper()
+		if _, err := foreign.ExecContext(context.Background(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("BEGIN IMMEDIATE")
+	longest := time.Duration(0)
+	for began := time.Now(); time.Since(began) < held; {
+		longest = max(longest, o.crowd(8))
+	}
+	exec("ROLLBACK")
+	t.Logf("the longest answer took %s", longest)
+	if longest > 4*patience {
+		t.Errorf("an answer took %s, want about %s", longest, patience)
+	}
+	o.decisions(t)
+	o.ends()
+	soundAt(t, u.database())
+}
+
+// crowd asks for many grants at once, which are all refused for now, and tells how long the last took. Meanwhile the gate
+// goes on.
+func (o *ordeal) crowd(many int) (longest time.Duration) {
+	began := time.Now()
+	took := make([]time.Duration, many)
+	var group sync.WaitGroup
+	for i := range took {
+		group.Go(func() {
+			form := o.r.exchange(o.code)
+			if i%2 == 0 {
+				form = o.r.refresh(o.first.RefreshToken)
+			}
+			a := o.ask(o.t, "/oauth/token", form.Encode())
+			o.holdUnaudited(o.t, a, unavailable(""))
+			took[i] = time.Since(began)
+		})
+	}
+	for range many {
+		if !o.alive(o.first.AccessToken) {
+			o.t.Error("the gate refuses a good token")
+		}
+	}
+	group.Wait()
+	for _, t := range took {
+		longest = max(longest, t)
+	}
+	return longest
+}

@@ -1,0 +1,404 @@
+package caddymodule
+
+import (
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// kidOf is the id of the key that signed a token.
+func kidOf(t *testing.T, token string) string {
+	t.Helper()
+	header, err := base64.RawURLEncoding.DecodeString(strings.SplitN(token, ".", 2)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return member(t, string(header), "kid")
+}
+
+// issuedAt is the iat of a token.
+func issuedAt(t *testing.T, token string) time.Time {
+	t.Helper()
+	payload, err := base64.RawURLEncoding.DecodeString(strings.SplitN(token, ".", 3)[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var claims struct{ IAT int64 }
+	if err := json.Unmarshal(payload, &claims); err != nil {
+		t.Fatal(err)
+	}
+	return time.Unix(claims.IAT, 0)
+}
+
+// keyViews is what `caddy oauth keys list` knows, by kid.
+func (g *gatehouse) keyViews() map[string]keyView {
+	g.t.Helper()
+	views := make(map[string]keyView)
+	for _, k := range decoded[[]keyView](g.t, g.ok("keys", "list", "--json")) {
+		views[k.ID] = k
+	}
+	return views
+}
+
+// callers get tokens and use them, all the time, until they are stopped.
+type callers struct {
+	g      *gatehouse
+	client http.Client
+	stop   context.CancelFunc
+	ctx    context.Context
+	work   sync.WaitGroup
+
+	mu       sync.Mutex
+	tokens   []string
+	failures []string
+	calls    int
+}
+
+func (g *gatehouse) startCallers(n int) *callers {
+	c := &callers{g: g, client: http.Client{Timeout: 20 * time.Second}}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	for i := range n {
+		c.work.Go(func() {
+			for round := i; c.ctx.Err() == nil; round++ {
+				c.call(round)
+			}
+		})
+	}
+	g.t.Cleanup(c.wait)
+	return c
+}
+
+func (c *callers) wait() { c.stop(); c.work.Wait(); c.client.CloseIdleConnections() }
+
+// call gets a token and takes it, and one that somebody got before, to the gate.
+func (c *callers) call(round int) {
+	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {"conf"}, "client_secret": {confSecret}}
+	request, _ := http.NewRequestWithContext(c.ctx, http.MethodPost, c.g.url+"/oauth/token", strings.NewReader(form.Encode()))
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	var answer struct {
+		Token string `json:"access_token"`
+	}
+	if body, ok := c.send(request); !ok || json.Unmarshal(body, &answer) != nil {
+		return
+	}
+	c.mu.Lock()
+	c.tokens = append(c.tokens, answer.Token)
+	older := c.tokens[(round*7919)%len(c.tokens)]
+	c.mu.Unlock()
+	for _, token := range []string{answer.Token, older} {
+		request, _ := http.NewRequestWithContext(c.ctx, http.MethodGet, c.g.url+"/any/x", nil)
+		request.Header.Set("Authorization", "Bearer "+token)
+		c.send(request)
+	}
+}
+
+func (c *callers) send(request *http.Request) ([]byte, bool) {
+	response, err := c.client.Do(request)
+	if c.ctx.Err() != nil {
+		return nil, false
+	}
+	var body []byte
+	status := 0
+	if err == nil {
+		status = response.StatusCode
+		body, err = io.ReadAll(response.Body)
+		_ = response.Body.Close()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls++
+	if status != http.StatusOK {
+		c.failures = append(c.failures, fmt.Sprintf("%s: %d %s %v", request.URL.Path, status, body, err))
+	}
+	return body, status == http.StatusOK
+}
+
+// TestK1TenRotationsUnderLoad: no caller notices. Every new key stands in the key set for ten minutes before the first token
+// that it signs, and every old one stays there.
+func TestK1TenRotationsUnderLoad(t *testing.T) {
+	clock := setClock(t)
+	g := startGatehouse(t, strings.Replace(durableSite, "issuer http", "revocation {\n\t\t\tmax_staleness 1h\n\t\t}\n\t\tissuer http", 1))
+	callers := g.startCallers(4)
+	published := map[string]time.Time{kidOf(t, g.token()): {}}
+	for range 10 {
+		key := decoded[keyView](t, g.ok("keys", "rotate", "--json"))
+		at := key.CreatedAt
+		if key.State != tokenissuer.KeyPublished || key.ActiveFrom.Sub(at) != tokenissuer.KeyLead || !strings.Contains(g.kids(), key.ID) {
+			t.Fatalf("the new key %+v, published are %s", key, g.kids())
+		}
+		published[key.ID] = at
+		clock.advance(tokenissuer.KeyLead - 30*time.Second)
+		if kid := kidOf(t, g.token()); kid == key.ID {
+			t.Fatalf("%s signs early", kid)
+		}
+		clock.advance(31 * time.Second)
+		if kid := kidOf(t, g.token()); kid != key.ID {
+			t.Fatalf("%s signs, and it is the turn of %s", kid, key.ID)
+		}
+	}
+	callers.wait()
+	if len(callers.failures) > 0 {
+		t.Errorf("%d of %d calls failed, as %s", len(callers.failures), callers.calls, callers.failures[0])
+	}
+	signers := make(map[string]int)
+	for _, token := range callers.tokens {
+		kid := kidOf(t, token)
+		signers[kid]++
+		if since, known := published[kid]; !known || issuedAt(t, token).Add(time.Second).Before(since.Add(tokenissuer.KeyLead)) && !since.IsZero() {
+			t.Fatalf("a token of %s is signed by %s, which is published since %s", issuedAt(t, token), kid, since)
+		}
+	}
+	if len(signers) < 9 { // the callers may have missed a turn, for it lasts only for as long as the commands take
+		t.Errorf("the callers have met %d keys", len(signers))
+	}
+	for kid := range published {
+		if !strings.Contains(g.kids(), kid) {
+			t.Errorf("%s is not published any more", kid)
+		}
+	}
+}
+
+// TestK1TheHousekeepingRotates on the configured schedule, and drops a key when the last token that it signed is dead.
+func TestK1TheHousekeepingRotates(t *testing.T) {
+	clock := setClock(t)
+	g := startGatehouse(t, strings.Replace(durableSite, "issuer http", "keys {\n\t\t\trotate 30d\n\t\t}\n\t\tissuer http", 1))
+	e := g.app().engine
+	keep := func(after time.Duration) {
+		t.Helper()
+		clock.advance(after)
+		if err := e.keepKeys(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := kidOf(t, g.token())
+	keep(29*24*time.Hour - time.Minute)
+	if views := g.keyViews(); len(views) != 1 {
+		t.Fatalf("after 29 days less a minute: %+v", views)
+	}
+	keep(time.Minute)
+	views := g.keyViews()
+	next := ""
+	for kid, k := range views {
+		if k.State == tokenissuer.KeyPublished {
+			next = kid
+		}
+	}
+	if len(views) != 2 || next == "" || !strings.Contains(g.kids(), next) || kidOf(t, g.token()) != first {
+		t.Fatalf("after 29 days: %+v", views)
+	}
+	keep(24 * time.Hour)
+	if kid := kidOf(t, g.token()); kid != next || g.keyViews()[first].State != tokenissuer.KeySuperseded {
+		t.Fatalf("after 30 days %s signs: %+v", kid, g.keyViews())
+	}
+	keep(tokenissuer.MaxLifetime)
+	if !strings.Contains(g.kids(), first) {
+		t.Error("the old key left while a token of it may live")
+	}
+	keep(24*time.Hour + time.Second)
+	if strings.Contains(g.kids(), first) || len(g.keyViews()) < 2 {
+		t.Errorf("in the end: %+v", g.keyViews())
+	}
+	for _, line := range []string{"the next signing key is published", "a signing key was dropped"} {
+		if !strings.Contains(g.logs(), line) {
+			t.Errorf("the log lacks %q", line)
+		}
+	}
+}
+
+// damage changes the database behind the back of the running server, as another node would count.
+func (g *gatehouse) behind(statements ...string) {
+	g.t.Helper()
+	db, err := sql.Open("sqlite", g.database())
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	for _, statement := range statements {
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			if _, err = db.Exec(statement); err == nil {
+				break
+			}
+			if time.Now().After(deadline) { // the server writes at the same time
+				g.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestK4ADamagedKeyWhileItRuns: the node goes on with the keys that it has read, and says that something is wrong.
+func TestK4ADamagedKeyWhileItRuns(t *testing.T) {
+	const counted = "UPDATE counters SET position = position + 1 WHERE name = 'signing_keys'"
+	for name, c := range map[string]struct{ statement, line string }{
+		"garbage": {"UPDATE signing_keys SET private = 'garbage'", "a signing key cannot be opened"},
+		"empty":   {"UPDATE signing_keys SET private = ''", "a signing key cannot be opened"},
+		"gone":    {"DELETE FROM signing_keys", "reading signing keys: going on with those that are known"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := startGatehouse(t, durableSite)
+			token, kids := g.token(), g.kids()
+			g.behind(c.statement, counted)
+			g.eventually("somebody is told", func() bool { return strings.Contains(g.logs(), c.line) })
+			if got := g.kids(); got != kids || g.gate(token) != 200 || g.gate(g.token()) != 200 {
+				t.Errorf("the keys are %s, were %s", got, kids)
+			}
+		})
+	}
+}
+
+// TestK6AnotherKeyEncryptionKey: with the new one before the old, what is stored is encrypted anew, and then the old one is
+// needed no more.
+func TestK6AnotherKeyEncryptionKey(t *testing.T) {
+	g := startGatehouse(t, "{\n\tadmin ADMIN\n}\n")
+	g.writeKEK("old", strings.Repeat("a1", 32))
+	g.writeKEK("new", strings.Repeat("b2", 32))
+	g.reload(withKEK("old"))
+	token, kids, before := g.token(), g.kids(), g.storedKey()
+	both := strings.Replace(withKEK("new"), "{file.DIR/new}", "{file.DIR/new} {file.DIR/old}", 1)
+	for step, caddyfile := range map[string]string{"1 both": both, "2 new": withKEK("new")} {
+		if step == "1 both" {
+			g.reload(caddyfile)
+		}
+		after := g.storedKey()
+		if after.ID != before.ID || after.SealedWith == before.SealedWith || g.keyViews()[after.ID].SealedWith != after.SealedWith {
+			t.Fatalf("%s: sealed with %s, was %s, shown is %+v", step, after.SealedWith, before.SealedWith, g.keyViews())
+		}
+		if g.kids() != kids || g.gate(token) != 200 {
+			t.Errorf("%s: the keys are %s, were %s", step, g.kids(), kids)
+		}
+	}
+	g.stop()
+	want := "sealed under key-encryption key "
+	if err := g.tryReload(withKEK("old")); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), before.SealedWith) {
+		t.Errorf("with the old one: %v", err)
+	}
+	g.reload(withKEK("new"))
+	if g.kids() != kids || g.gate(token) != 200 {
+		t.Errorf("with the new one alone: %s, were %s", g.kids(), kids)
+	}
+}
+
+// TestK9RevokedKey: whatever it has signed is refused from the moment of the answer, another key signs, and what was private
+// about it is in no file.
+func TestK9RevokedKey(t *testing.T) {
+	g := startGate(t, durableSite)
+	old := []string{g.watched(g.token()), g.watched(g.token())}
+	kid, stored := kidOf(t, old[0]), g.storedKey()
+	if g.gate(old[0]) != 200 {
+		t.Fatal("a good token is refused")
+	}
+	if out := g.ok("keys", "revoke", kid); out != "" {
+		t.Errorf("it printed %q", out)
+	}
+	for _, token := range old { // one of them was verified before, and is known
+		g.refused(t, g.request("GET", "/any/x", bearer(token)), http.StatusUnauthorized)
+	}
+	fresh := g.watched(g.token())
+	if kidOf(t, fresh) == kid || g.gate(fresh) != 200 || strings.Contains(g.kids(), kid) {
+		t.Errorf("a new token is signed by %s, published are %s", kidOf(t, fresh), g.kids())
+	}
+	views := g.keyViews()
+	if k := views[kid]; len(views) != 2 || k.State != tokenissuer.KeyRevoked || k.RevokedAt.IsZero() || views[kidOf(t, fresh)].State != tokenissuer.KeySigning {
+		t.Errorf("the keys are %+v", views)
+	}
+	out := g.ok("keys", "list")
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 3 || !strings.HasPrefix(lines[0], "KID") || !strings.Contains(lines[1], "revoked") || !strings.Contains(lines[2], "signing") {
+		t.Errorf("it printed\n%s", out)
+	}
+	g.holdsNowhere(t, privateScalar(t, stored.Private))
+	if logs := g.logs(); !strings.Contains(logs, "signing key revoked") || !strings.Contains(logs, kid) {
+		t.Error("the audit log does not tell")
+	}
+	g.must(404, "POST", "/oauth/keys/revoke", `{"kid":"nobody"}`)
+	g.must(400, "POST", "/oauth/keys/revoke", `{}`)
+	g.must(400, "POST", "/oauth/keys/rotate", `{"later":true}`)
+	g.stop()
+	g.reload(durableSite)
+	if g.gate(old[0]) != 401 || g.gate(fresh) != 200 {
+		t.Error("a restart forgets the revocation")
+	}
+}
+
+// holdsNowhere fails when a file of the database holds the bytes.
+func (g *gatehouse) holdsNowhere(t *testing.T, secret []byte) {
+	t.Helper()
+	files, err := filepath.Glob(g.database() + "*")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		if content := readFile(t, file); strings.Contains(content, string(secret)) {
+			t.Errorf("%s holds it", file)
+		}
+	}
+}
+
+// TestK9AtTheOtherNode: a second engine on the same database refuses what a revoked key has signed, and signs with its
+// successor, without being asked.
+func TestK9AtTheOtherNode(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state", "oauth.db")
+	var nodes [2]*engine
+	for i := range nodes {
+		nodes[i] = newEngine(engineSettings{
+			store: storeSQLite, path: path, issuer: "https://a.example", algorithm: tokenissuer.ES256,
+			staleness: time.Duration(i+1) * time.Minute,
+		}, nil)
+		t.Cleanup(func() { _ = nodes[i].Destruct() })
+		if err := nodes[i].open(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	issuer := (&App{engine: nodes[0], settings: settings{
+		issuer: "https://a.example", audience: []string{"https://a.example"}, lifetimes: tokenissuer.DefaultLifetimes,
+	}}).newIssuer()
+	issuer.Store = nodes[0].store
+	tokens, err := issuer.Issue(tokenissuer.Grant{Client: &tokenissuer.Client{ID: "conf"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	verify := func() error {
+		_, err := nodes[1].verifier.Verify(tokens.AccessToken.Reveal(), []string{"https://a.example"})
+		return err
+	}
+	if err := verify(); err != nil {
+		t.Fatal(err)
+	}
+	revoked := tokens.Claims.KeyID
+	if _, err := nodes[0].keyRing().Revoke(t.Context(), revoked); err != nil {
+		t.Fatal(err)
+	}
+	nodes[0].keysChanged(t.Context())
+	successor, err := nodes[0].keys.Signing(clock())
+	if err != nil || successor.ID == revoked {
+		t.Fatalf("%v signs, %v", successor, err)
+	}
+	began := time.Now()
+	for {
+		key, err := nodes[1].keys.Signing(clock())
+		if err == nil && key.ID == successor.ID && verify() != nil {
+			break
+		}
+		if time.Since(began) > 5*time.Second {
+			t.Fatalf("after %s the other node signs with %v, and says %v of the token", time.Since(began), key, verify())
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if list := nodes[1].keys.List(); slices.ContainsFunc(list, func(k *tokenissuer.SigningKey) bool { return k.ID == revoked }) {
+		t.Errorf("the other node has the keys %v", list)
+	}
+}

@@ -1,0 +1,109 @@
+package caddymodule
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+)
+
+// The counters belong to the process: they go on when a configuration is loaded. No label comes from a client.
+var (
+	tokensIssued = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gatehouse_tokens_issued_total",
+		Help: "Access tokens that were handed out, by the grant that they were given for.",
+	}, []string{"grant"})
+	refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gatehouse_refusals_total",
+		Help: "Requests that an endpoint of the issuer refused, by the code of the error.",
+	}, []string{"endpoint", "error"})
+	refreshReuse = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "gatehouse_refresh_reuse_total",
+		Help: "Refresh tokens that were used twice, whose families were ended: a sign of theft.",
+	})
+	codeReplays = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "gatehouse_code_replays_total",
+		Help: "Authorization codes that were redeemed twice, whose families were ended: a sign of theft.",
+	})
+	gateDecisions = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gatehouse_gate_decisions_total",
+		Help: "Requests that the gate decided about, by the result.",
+	}, []string{"result"})
+	storeErrors = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "gatehouse_store_errors_total",
+		Help: "Questions and steps that failed in the store.",
+	})
+)
+
+// What the gate decides. The counters are looked up once, because every request adds to one of them.
+var (
+	gatePassed      = gateDecisions.WithLabelValues("passed")
+	gateAnonymous   = gateDecisions.WithLabelValues("anonymous")
+	gateInvalid     = gateDecisions.WithLabelValues("invalid_request")
+	gateUnknown     = gateDecisions.WithLabelValues("unauthenticated")
+	gateForbidden   = gateDecisions.WithLabelValues("forbidden")
+	gateUnavailable = gateDecisions.WithLabelValues("unavailable")
+)
+
+// byOperator stands for a grant: an operator has minted the token.
+const byOperator = "operator"
+
+// registerMetrics offers the metrics in a configuration's registry.
+func registerMetrics(registry prometheus.Registerer) error {
+	for _, c := range []prometheus.Collector{
+		tokensIssued, refusals, refreshReuse, codeReplays, gateDecisions, storeErrors, stateCollector{},
+	} {
+		if err := registry.Register(c); err != nil {
+			var again prometheus.AlreadyRegisteredError
+			if !errors.As(err, &again) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// countPassed counts a request that the gate let pass; without a token it is anonymous.
+func countPassed(token *tokenissuer.AccessToken) {
+	if token == nil {
+		gateAnonymous.Inc()
+		return
+	}
+	gatePassed.Inc()
+}
+
+// countRefused counts a request that the gate refused.
+func countRefused(refusal error) {
+	switch status := endpoint.StatusOf(refusal); {
+	case status >= 500:
+		gateUnavailable.Inc()
+	case status == 401:
+		gateUnknown.Inc()
+	case status == 403:
+		gateForbidden.Inc()
+	default:
+		gateInvalid.Inc()
+	}
+}
+
+// tally is the endpoints' Tally.
+type tally struct{}
+
+// Issued counts tokens.
+func (tally) Issued(by tokenissuer.GrantType) { tokensIssued.WithLabelValues(string(by)).Inc() }
+
+// Refused counts a refusal, and the two that are alarms once more.
+func (tally) Refused(endpoint string, err *tokenissuer.Error) {
+	refusals.WithLabelValues(endpoint, string(err.Code)).Inc()
+	switch err.Reason {
+	case tokenissuer.ReasonRefreshReused:
+		refreshReuse.Inc()
+	case tokenissuer.ReasonCodeReplayed:
+		codeReplays.Inc()
+	}
+}
+
+// Interface guard.
+var _ endpoint.Tally = tally{}

@@ -1,0 +1,248 @@
+package caddymodule
+
+import (
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+)
+
+// commit is what ends a step of several statements on the wire.
+var commit = []byte("commit\x00")
+
+// statementNamed is the name under which the server knows a prepared statement, as it stands on the wire when that runs.
+func statementNamed(text string) []byte {
+	digest := sha256.Sum256([]byte(text))
+	return []byte("stmt_" + hex.EncodeToString(digest[:24]))
+}
+
+// The single-use steps as the store has them. Whoever changes one there changes it here: the test says so.
+const (
+	redeemStatement = `UPDATE families SET code_spent_at = $1, rotated_at = $1, generation = $2, expires_at = $3
+		WHERE id = $4 AND has_code AND code_spent_at IS NULL AND revoked_at IS NULL AND code_failures < $5`
+	rotateStatement = `UPDATE families SET generation = generation + 1, rotated_at = $1
+		WHERE id = $2 AND generation = $3 AND revoked_at IS NULL`
+)
+
+// cutAt loses the answer to a statement while something is done, and wants that to have happened.
+func (o *remoteDoor) cutAt(match []byte, during func()) {
+	o.t.Helper()
+	happened := o.proxy.CutAfterRequest(match)
+	during()
+	select {
+	case <-happened:
+	case <-time.After(hangs):
+		o.t.Fatal("the answer was not lost: is the statement another one now?")
+	}
+}
+
+// TestF12AnswerOfTheCommitLost: the step was done, and nobody could say so. The client is told to come again, and what it
+// finds then is one grant, and not two.
+func TestF12AnswerOfTheCommitLost(t *testing.T) {
+	// One connection for requests is used by one request after the other, and knows the statements by then.
+	o := openRemote(t, pgtest.Shared(t))
+	r := requestOf("conf")
+	down := unavailable("store_unavailable")
+	for range 2 {
+		o.gives(r.refresh(o.userTokens(r, ada).RefreshToken))
+	}
+	o.sub("code", func(o *remoteDoor) {
+		code := o.code(r, ada)
+		o.cutAt(statementNamed(redeemStatement), func() { o.denied(r.exchange(code), down) })
+		if f := o.family(code[:22]); f.Code.SpentAt.IsZero() || f.Generation != 1 {
+			o.t.Fatalf("not spent: %+v", f)
+		}
+		o.denied(r.exchange(code), badGrant("code_replayed"))
+		if f := o.family(code[:22]); f.RevokedAt.IsZero() {
+			o.t.Error("the family lives")
+		}
+		o.userTokens(r, ada) // the application asks again, and the browser is still signed in
+	})
+	o.sub("refresh", func(o *remoteDoor) {
+		first := o.userTokens(r, ada)
+		o.cutAt(statementNamed(rotateStatement), func() { o.denied(r.refresh(first.RefreshToken), down) })
+		second := o.gives(r.refresh(first.RefreshToken))
+		again := o.gives(r.refresh(first.RefreshToken))
+		if f := o.familyOf(second.AccessToken); f.Generation != 2 || second.RefreshToken != again.RefreshToken {
+			o.t.Errorf("generation %d, and the successors are the same: %t", f.Generation, second.RefreshToken == again.RefreshToken)
+		}
+		o.gives(r.refresh(second.RefreshToken))
+	})
+	o.sub("consent", func(o *remoteDoor) {
+		b := o.browser()
+		p := b.signIn(b.open(r.path()), ada, peoplePassword)
+		for p.location().Path != "" {
+			p = b.open(p.header.Get("Location"))
+		}
+		before := o.families()
+		o.cutAt([]byte("commit\x00"), func() {
+			if lost := b.decide(p, "allow"); lost.status != http.StatusServiceUnavailable || lost.header.Get("Retry-After") == "" {
+				o.t.Errorf("consent: %d %s", lost.status, lost.body)
+			}
+		})
+		again := b.decide(p, "allow")
+		if more := o.families() - before; more > 1 {
+			o.t.Errorf("%d families for one request", more)
+		}
+		if again.status == http.StatusServiceUnavailable || again.status == http.StatusInternalServerError {
+			o.t.Errorf("the retry: %d %s", again.status, again.body)
+		}
+		if b.authorize(r, ada).location().Query().Get("code") == "" {
+			o.t.Error("no code afterwards")
+		}
+	})
+	o.sub("password", func(o *remoteDoor) {
+		o.cutAt(commit, func() { o.denied(r.asPassword(ada, peoplePassword), unavailable("")) })
+		o.gives(r.asPassword(ada, peoplePassword))
+	})
+	o.sub("revoke", func(o *remoteDoor) {
+		got := o.userTokens(r, ada)
+		o.cutAt(commit, func() {
+			o.decisions(o.t)
+			o.hold(o.t, o.ask(o.t, "/oauth/revoke", r.about(got.RefreshToken).Encode()), down)
+		})
+		if a := o.ask(o.t, "/oauth/revoke", r.about(got.RefreshToken).Encode()); a.status != http.StatusOK {
+			o.t.Errorf("the retry: %d %s", a.status, a.body)
+		}
+		o.untilRefused(got.AccessToken)
+		o.denied(r.refresh(got.RefreshToken), badGrant("refresh_token_revoked"))
+	})
+	o.sub("a client is added", func(o *remoteDoor) {
+		o.cutAt(commit, func() {
+			if a := o.operator(http.MethodPost, "/oauth/clients", `{"id":"late","name":"Late"}`); a.status != http.StatusServiceUnavailable {
+				o.t.Errorf("%d %s", a.status, a.body)
+			}
+		})
+		o.must(http.StatusConflict, http.MethodPost, "/oauth/clients", `{"id":"late","name":"Late"}`)
+		secret := member(o.t, o.must(http.StatusOK, http.MethodPost, "/oauth/clients/late/rotate-secret", `{}`), "client_secret")
+		if status, _ := o.tokenFor("late", secret); status != http.StatusOK {
+			o.t.Errorf("with a secret of its own: %d", status)
+		}
+	})
+}
+
+// broken lets a trigger fail while something is done.
+func (o *remoteDoor) broken(db *sql.DB, trigger, code string, times int, during func()) (failed int) {
+	o.t.Helper()
+	// What a sequence has counted stays counted when the transaction is taken back.
+	o.exec(db, `CREATE SEQUENCE failures`)
+	o.exec(db, fmt.Sprintf(`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		IF nextval('failures') <= %d THEN RAISE EXCEPTION 'broken' USING ERRCODE = '%s'; END IF;
+		RETURN NEW; END $$`, times, code))
+	o.exec(db, strings.Replace(trigger, "TRIGGER", "TRIGGER broken", 1)+` FOR EACH ROW EXECUTE FUNCTION fail()`)
+	during()
+	var called bool
+	if err := db.QueryRowContext(o.t.Context(), `SELECT last_value, is_called FROM failures`).Scan(&failed, &called); err != nil || !called {
+		o.t.Errorf("the trigger did not run: %v", err)
+	}
+	o.exec(db, `DROP FUNCTION fail() CASCADE`)
+	o.exec(db, `DROP SEQUENCE failures`)
+	return failed
+}
+
+// steps are what the token endpoint and its neighbours do to the store, with the trigger that meets each.
+func (o *remoteDoor) steps() []storeStep {
+	r := requestOf("conf")
+	return []storeStep{
+		{"code", "BEFORE UPDATE OF code_spent_at ON families", func() url.Values { return r.exchange(o.code(r, ada)) }, "/oauth/token"},
+		{"refresh", "BEFORE UPDATE OF generation ON families", func() url.Values { return r.refresh(o.userTokens(r, ada).RefreshToken) }, "/oauth/token"},
+		{"password", "BEFORE INSERT ON families", func() url.Values { return r.asPassword(ada, peoplePassword) }, "/oauth/token"},
+		{"revoke", "BEFORE INSERT ON revocations", func() url.Values { return r.about(o.userTokens(r, ada).RefreshToken) }, "/oauth/revoke"},
+	}
+}
+
+// storeStep is a request that takes one step in the store.
+type storeStep struct {
+	name    string
+	trigger string
+	form    func() url.Values
+	path    string
+}
+
+// TestF14ConflictsRunAgain: what the database takes back because of another transaction runs again, three times at most,
+// and nobody notices unless it never goes well.
+func TestF14ConflictsRunAgain(t *testing.T) {
+	o := openRemote(t, pgtest.Shared(t))
+	db := o.beside()
+	for _, conflict := range []struct{ name, code string }{{"serialization failure", "40001"}, {"deadlock", "40P01"}} {
+		for _, step := range o.steps() {
+			o.sub(conflict.name+", "+step.name, func(o *remoteDoor) {
+				form := step.form()
+				o.broken(db, "CREATE TRIGGER "+step.trigger, conflict.code, 100, func() {
+					o.denied(form, unavailable(""), step.path)
+				})
+				form = step.form()
+				runs := o.broken(db, "CREATE TRIGGER "+step.trigger, conflict.code, 3, func() {
+					if a := o.ask(o.t, step.path, form.Encode()); a.status != http.StatusOK {
+						o.t.Errorf("after three conflicts: %d %s", a.status, a.body)
+					}
+				})
+				if runs != 4 {
+					o.t.Errorf("%d runs, want 4", runs)
+				}
+			})
+		}
+	}
+}
+
+// TestT64StoreFailsAmidAGrantOnPostgres: a grant of which one step failed gave nothing and used nothing up, whichever
+// statement it was, the commit included.
+func TestT64StoreFailsAmidAGrantOnPostgres(t *testing.T) {
+	o := openRemote(t, pgtest.Shared(t))
+	db := o.beside()
+	r := requestOf("conf")
+	for _, step := range o.steps() {
+		for _, when := range []struct{ name, trigger string }{
+			{"before", "CREATE TRIGGER " + step.trigger},
+			{"after", "CREATE TRIGGER " + strings.Replace(step.trigger, "BEFORE", "AFTER", 1)},
+			{"commit", "CREATE CONSTRAINT TRIGGER " + strings.Replace(step.trigger, "BEFORE", "AFTER", 1) + " DEFERRABLE INITIALLY DEFERRED"},
+		} {
+			o.sub(step.name+", "+when.name, func(o *remoteDoor) {
+				form := step.form()
+				families := o.families()
+				runs := o.broken(db, when.trigger, "58030", 100, func() { // an I/O error
+					o.denied(form, unavailable(""), step.path)
+				})
+				if runs != 1 {
+					o.t.Errorf("tried %d times what no repetition mends", runs)
+				}
+				if now := o.families(); now != families {
+					o.t.Errorf("%d families, were %d", now, families)
+				}
+				o.decisions(o.t)
+				a := o.ask(o.t, step.path, form.Encode())
+				if a.status != http.StatusOK {
+					o.t.Fatalf("afterwards: %d %s", a.status, a.body)
+				}
+				if line := o.audited(); line["repeated"] != nil {
+					o.t.Errorf("the failed step counted: %v", line)
+				}
+			})
+		}
+	}
+	o.sub("punishing a replay", func(o *remoteDoor) {
+		form := r.exchange(o.code(r, ada))
+		got := o.gives(form)
+		o.broken(db, "CREATE TRIGGER BEFORE INSERT ON revocations", "58030", 100, func() { o.denied(form, unavailable("store_unavailable")) })
+		if !o.alive(got.AccessToken) {
+			o.t.Error("ended here, but not in the store")
+		}
+		o.denied(form, badGrant("code_replayed"))
+		o.gone(got.AccessToken)
+	})
+	o.sub("the admin operation", func(o *remoteDoor) {
+		o.broken(db, "CREATE CONSTRAINT TRIGGER AFTER INSERT ON families DEFERRABLE INITIALLY DEFERRED", "58030", 100, func() {
+			if a := o.mint(o.admin, mintRequest{id: "u-grace"}); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+				o.t.Errorf("%d %s", a.status, a.body)
+			}
+		})
+		o.mintFor("u-grace")
+	})
+}

@@ -1,0 +1,314 @@
+package caddymodule
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+)
+
+// beside opens the database past the proxy, as a foreign client does.
+func (o *remoteDoor) beside() *sql.DB {
+	o.t.Helper()
+	db, err := sql.Open("pgx", o.dsn)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	o.t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// exec runs a statement beside the node.
+func (o *remoteDoor) exec(db *sql.DB, statement string, args ...any) {
+	o.t.Helper()
+	if _, err := db.ExecContext(o.t.Context(), statement, args...); err != nil {
+		o.t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// otherNode opens the database as another node does, past the proxy.
+func (o *remoteDoor) otherNode() *sqlstore.Store {
+	o.t.Helper()
+	s, err := sqlstore.OpenPostgres(o.t.Context(), tokenissuer.NewSecret(o.dsn), sqlstore.LeastPostgresPool, sqlstore.Options{})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	o.t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			o.t.Error(err)
+		}
+	})
+	return s
+}
+
+// revokedElsewhere has another node revoke a token.
+func (o *remoteDoor) revokedElsewhere(other *sqlstore.Store, token string) {
+	o.t.Helper()
+	id, _ := claims(o.t, token)["jti"].(string)
+	r := tokenissuer.Revocation{Kind: tokenissuer.RevokeToken, ID: id, ExpiresAt: time.Now().Add(time.Hour)}
+	if err := other.Revoke(o.t.Context(), r); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// untilRefused asks the gate until it refuses the token, and returns how long that took.
+func (o *remoteDoor) untilRefused(token string) time.Duration {
+	o.t.Helper()
+	began := time.Now()
+	o.eventually("the gate has heard of the revocation", func() bool { return !o.alive(token) })
+	o.gone(token)
+	return time.Since(began)
+}
+
+// crowd sends a request of each kind many times side by side. Each must succeed or be told in time to come again.
+func (o *remoteDoor) crowd(size int) (succeeded, put int, longest time.Duration) {
+	o.t.Helper()
+	r := requestOf("conf")
+	forms := make(chan string, size)
+	for range size {
+		forms <- r.asPassword(ada, peoplePassword).Encode()
+	}
+	close(forms)
+	var mu sync.Mutex
+	var senders sync.WaitGroup
+	for range size {
+		senders.Go(func() {
+			began := time.Now()
+			a := o.ask(o.t, "/oauth/token", <-forms)
+			took := time.Since(began)
+			mu.Lock()
+			defer mu.Unlock()
+			longest = max(longest, took)
+			switch {
+			case a.status == http.StatusOK:
+				succeeded++
+				o.tokensIn(a)
+			case a.status == http.StatusServiceUnavailable && a.header.Get("Retry-After") != "":
+				put++
+			default:
+				o.t.Errorf("%d, Retry-After %q: %s", a.status, a.header.Get("Retry-After"), a.body)
+			}
+		})
+	}
+	senders.Wait()
+	if longest > 2*hangs { // a password is hashed first, and the machine has few processors
+		o.t.Errorf("somebody waited for %s", longest)
+	}
+	return succeeded, put, longest
+}
+
+// TestF13Crowded: whatever makes the database slow or full, nobody waits for long, and the gate and the revocations do not
+// notice.
+func TestF13Crowded(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		make func(o *remoteDoor) (end func())
+		// refuses: nobody's request can succeed.
+		refuses bool
+	}{
+		{"the pool is exhausted", func(o *remoteDoor) func() {
+			tx, err := o.beside().BeginTx(context.Background(), nil)
+			if err == nil {
+				_, err = tx.ExecContext(o.t.Context(), `LOCK TABLE families IN ACCESS EXCLUSIVE MODE`)
+			}
+			if err != nil {
+				o.t.Fatal(err)
+			}
+			return func() { _ = tx.Rollback() }
+		}, true},
+		{"500 ms of latency", func(o *remoteDoor) func() {
+			o.proxy.Latency(500 * time.Millisecond)
+			return o.proxy.Restore
+		}, false},
+		{"5 % of loss", func(o *remoteDoor) func() {
+			o.proxy.Loss(0.05)
+			return o.proxy.Restore
+		}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := openRemote(t, pgtest.Shared(t))
+			r := requestOf("conf")
+			good, doomed := o.userTokens(r, ada).AccessToken, o.userTokens(r, ada).AccessToken
+			needs, other := o.needs(), o.otherNode()
+			end := c.make(o)
+			stop := o.guarding(good)
+			var revoking sync.WaitGroup
+			revoking.Go(func() {
+				o.revokedElsewhere(other, doomed)
+				t.Logf("the gate had heard of a revocation after %s", o.untilRefused(doomed))
+			})
+			succeeded, put, longest := o.crowd(30)
+			revoking.Wait()
+			t.Logf("%d had tokens, %d were told to come again, after %s at most", succeeded, put, longest)
+			if c.refuses != (succeeded == 0) && c.refuses {
+				t.Errorf("%d had tokens", succeeded)
+			}
+			end()
+			t.Logf("all worked %s after the end", o.met(needs))
+			stop()
+		})
+	}
+}
+
+// TestF13NoConnectionIsFree: a server whose connections others have taken is one that is away, for a node that starts and
+// for one that needs another connection.
+func TestF13NoConnectionIsFree(t *testing.T) {
+	server := pgtest.Start(t, "max_connections=20", "superuser_reserved_connections=0", "max_wal_senders=0")
+	o := newRemote(t, server)
+	hog := o.beside()
+	hog.SetMaxIdleConns(100)
+	var taken []*sql.Conn
+	take := func() {
+		for {
+			connection, err := hog.Conn(t.Context())
+			if err != nil {
+				return // all are taken
+			}
+			taken = append(taken, connection)
+		}
+	}
+	release := func() {
+		for _, connection := range taken {
+			_ = connection.Close()
+		}
+		taken = nil
+		hog.SetMaxIdleConns(-1)
+		hog.SetMaxIdleConns(100)
+	}
+	take()
+	o.userDoor = openUsers(t, "store memory", o.store)
+	o.turnsAway(wellFormed(t))
+	release()
+	o.awaitAdmin()
+	good, needs := o.userTokens(requestOf("conf"), ada).AccessToken, o.needs()
+	stop := o.guarding(good)
+	take()
+	// What the node has goes to the others too.
+	for range 3 {
+		if _, err := taken[0].ExecContext(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'gatehouse'`); err != nil {
+			t.Fatal(err)
+		}
+		take()
+	}
+	succeeded, put, longest := o.crowd(10)
+	t.Logf("%d had tokens, %d were told to come again, after %s at most", succeeded, put, longest)
+	if put == 0 {
+		t.Error("nobody had to come again: there was a connection for the node")
+	}
+	release()
+	t.Logf("all worked %s after the end", o.met(needs))
+	stop()
+}
+
+// TestF15SilentListener: when the connection on which the node listens dies without a word, and so does every other that
+// is open, the poll brings revocations all the same, and requests find new connections.
+func TestF15SilentListener(t *testing.T) {
+	o := openRemote(t, pgtest.Shared(t))
+	r := requestOf("conf")
+	var doomed []string
+	for range 3 {
+		doomed = append(doomed, o.userTokens(r, ada).AccessToken)
+	}
+	good, needs, other := o.userTokens(r, ada).AccessToken, o.needs(), o.otherNode()
+	stop := o.guarding(good)
+	o.revokedElsewhere(other, doomed[0])
+	t.Logf("with notifications: refused after %s", o.untilRefused(doomed[0]))
+	o.proxy.HalfDead()
+	o.revokedElsewhere(other, doomed[1])
+	t.Logf("just after the silence: refused after %s", o.untilRefused(doomed[1]))
+	t.Logf("all worked after %s", o.met(needs))
+	o.revokedElsewhere(other, doomed[2])
+	t.Logf("by the poll alone: refused after %s", o.untilRefused(doomed[2]))
+	stop()
+}
+
+// TestF16NodeCutOff: a node that cannot reach the database any more serves from memory for as long as it is allowed to, and
+// then says that it cannot know.
+func TestF16NodeCutOff(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		cut  func(*faultproxy.Proxy)
+	}{{"refused", (*faultproxy.Proxy).Cut}, {"silent", (*faultproxy.Proxy).Blackhole}} {
+		t.Run(c.name, func(t *testing.T) {
+			clock := setClock(t)
+			o := openRemote(t, pgtest.Shared(t), "password_grant\n",
+				"password_grant\n\t\ttokens {\n\t\t\tcode 10m\n\t\t}\n\t\trevocation {\n\t\t\tmax_staleness 1m\n\t\t}\n")
+			good := o.userTokens(requestOf("conf"), ada).AccessToken
+			needs := o.needs()
+			stop := o.guarding(good)
+			c.cut(o.proxy)
+			t.Logf("a 503 took %s at most", o.unmet(needs))
+			clock.advance(40 * time.Second)
+			if !o.alive(good) {
+				t.Error("refused before max_staleness")
+			}
+			stop()
+			clock.advance(time.Minute)
+			status, header, body := o.get("/api/x", good)
+			if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
+				t.Errorf("after max_staleness: %d, Retry-After %q: %s", status, header.Get("Retry-After"), body)
+			}
+			o.unmet(needs)
+			o.proxy.Restore()
+			began := time.Now()
+			o.eventually("the gate knows again", func() bool { return o.alive(good) })
+			t.Logf("the gate knew again after %s", time.Since(began))
+			o.met(needs)
+		})
+	}
+}
+
+// TestI7NothingIsLeft: outages leave no connection and no goroutine behind.
+func TestI7NothingIsLeft(t *testing.T) {
+	server := pgtest.Shared(t)
+	connections := func(o *remoteDoor, db *sql.DB) (n int) {
+		t.Helper()
+		err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity
+			WHERE application_name = 'gatehouse' AND datname = current_database()`).Scan(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	t.Run("while it runs", func(t *testing.T) {
+		o := openRemote(t, server)
+		db := o.beside()
+		o.met(o.needs())
+		o.crowd(20)
+		o.client.CloseIdleConnections()
+		before, _ := o.settled()
+		for range 3 {
+			needs := o.needs()
+			o.proxy.Cut()
+			o.unmet(needs)
+			o.proxy.Restore()
+			o.met(needs)
+			o.proxy.HalfDead()
+			o.met(o.needs())
+			o.proxy.Restore()
+		}
+		o.crowd(20)
+		o.client.CloseIdleConnections()
+		if n := connections(o, db); n > defaultPool {
+			t.Errorf("%d connections, of a pool of %d", n, defaultPool)
+		}
+		// The proxy has up to six for each connection, and the pool need not be as full as before.
+		slack := 6*defaultPool + 10
+		o.eventually(fmt.Sprintf("there are %d goroutines as before", before), func() bool {
+			after, _ := o.settled()
+			return after <= before+slack
+		})
+		o.proxy.Cut()
+		o.t.Cleanup(o.proxy.Restore)
+	})
+}

@@ -1,0 +1,172 @@
+package caddymodule
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// awaitAdmin makes the admin's token once the database is there.
+func (o *remoteDoor) awaitAdmin() {
+	o.t.Helper()
+	o.eventually("the database is there", func() bool { return o.app().engine.isOpen() && o.app().isServing(o.t.Context()) })
+	o.admin = o.operatorToken("conf", "u-ada", "trusted public")
+}
+
+// wellFormed is a token in form alone.
+func wellFormed(t *testing.T) string {
+	t.Helper()
+	key, err := tokenissuer.NewSigningKey(tokenissuer.ES256, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b64([]byte(`{"alg":"ES256","typ":"at+jwt","kid":"`+key.ID+`"}`)) + "." + b64([]byte(`{}`)) + "." + b64(make([]byte, 64))
+}
+
+// TestF27DatabaseDownAtTheStart: Caddy starts, serves everything else, tells at once whoever needs the database to come
+// again, and serves them when it is there, without a restart.
+func TestF27DatabaseDownAtTheStart(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		down func(*faultproxy.Proxy)
+	}{
+		{"it refuses", (*faultproxy.Proxy).Cut},
+		{"it is silent", (*faultproxy.Proxy).Blackhole},
+		{"it is lost while it is asked for the schema", func(p *faultproxy.Proxy) { p.CutAfterRequest([]byte("goose_db_version")) }},
+		{"it is lost while it is asked for the keys", func(p *faultproxy.Proxy) { p.CutAfterRequest([]byte("FROM signing_keys")) }},
+		{"it is lost while it is asked for revocations", func(p *faultproxy.Proxy) { p.CutAfterRequest([]byte("name = 'revocations'")) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := pgtest.Shared(t)
+			o := newRemote(t, server)
+			c.down(o.proxy)
+			began := time.Now()
+			o.userDoor = openUsers(t, "store memory", o.store)
+			if took := time.Since(began); took > 2*hangs {
+				t.Errorf("the start took %s", took)
+			}
+			if !strings.HasPrefix(c.name, "it is lost") {
+				o.turnsAway(wellFormed(t))
+				o.proxy.Restore()
+			}
+			o.awaitAdmin()
+			t.Logf("serving %s after the start", time.Since(began))
+			o.met(o.needs())
+			if !o.alive(o.userTokens(requestOf("conf"), ada).AccessToken) {
+				t.Error("the gate refuses a good token")
+			}
+			if strings.Contains(o.logs(), "panic") {
+				t.Error("something panicked")
+			}
+		})
+	}
+}
+
+// turnsAway wants whoever needs the issuer to be told at once to come again, and nobody else to notice.
+func (o *remoteDoor) turnsAway(token string) {
+	o.t.Helper()
+	if status, _, _ := o.get("/other", ""); status != http.StatusNotFound {
+		o.t.Errorf("what needs no issuer: %d", status)
+	}
+	if status, _, _ := o.get("/api/x", ""); status != http.StatusUnauthorized {
+		o.t.Errorf("the gate without a token: %d", status)
+	}
+	if status, _, _ := o.get("/pub/x", ""); status != http.StatusOK {
+		o.t.Errorf("an anonymous route: %d", status)
+	}
+	o.upstream.seen()
+	r := requestOf("conf")
+	for _, n := range []struct {
+		name string
+		send func() answer
+	}{
+		{"token", func() answer { return o.ask(o.t, "/oauth/token", ccGrant+"&"+asConf) }},
+		{"authorize", func() answer { return answer(o.browser().open(r.path())) }},
+		{"keys", func() answer { return o.send(o.t, http.MethodGet, "/oauth/jwks", "") }},
+		{"gate", func() answer { return o.send(o.t, http.MethodGet, "/api/x", "", "Authorization", "Bearer "+token) }},
+		{"admin operation", func() answer { return o.mint(token, mintRequest{id: "u-grace"}) }},
+		{"admin API", func() answer { return o.operator(http.MethodGet, "/oauth/clients", "") }},
+		{"admin API, keys", func() answer { return o.operator(http.MethodGet, "/oauth/keys", "") }},
+		{"admin API, minting", func() answer { return o.operator(http.MethodPost, "/oauth/tokens", `{"client":"conf"}`) }},
+	} {
+		began := time.Now()
+		a := n.send()
+		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+			o.t.Errorf("%s: %d, Retry-After %q: %s", n.name, a.status, a.header.Get("Retry-After"), a.body)
+		}
+		if took := time.Since(began); took >= startPatience {
+			o.t.Errorf("%s: told after %s", n.name, took)
+		}
+	}
+	o.upstream.none(o.t)
+}
+
+// TestF27ConfigurationThatCannotWork: what no waiting mends ends the start, in words that say what to do and never with the
+// password, and the configuration that runs goes on.
+func TestF27ConfigurationThatCannotWork(t *testing.T) {
+	server := pgtest.Shared(t)
+	proxy := faultproxy.Start(t, server.Addr())
+	proxy.Cut()
+	dsn := server.Database(t)
+	password := passwordIn(t, dsn)
+	g := startPeople(t)
+	token := g.issue(tokenissuer.Grant{Type: tokenissuer.ClientCredentials, Scopes: []string{"trusted"}})
+	for _, c := range []struct{ name, store, want string }{
+		{"wrong password", strings.Replace(dsn, password, "wrong-"+password, 1), "password authentication failed"},
+		{"no such database", server.DSN("nowhere"), `database "nowhere" does not exist`},
+		{"a schema that others migrate", dsn + " {\nmigrate off\n}", "run `caddy oauth migrate`"},
+		{"away, and what runs is not", pgtest.Via(dsn, proxy.Addr()), errAway.Error()},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := g.tryReload(peopleSite("store memory", "store postgres "+c.store))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if err != nil && strings.Contains(err.Error(), password) || strings.Contains(g.logs(), password) {
+				t.Errorf("the password is told: %v", err)
+			}
+			if !g.alive(token) || g.token() == "" {
+				t.Error("the configuration that runs is disturbed")
+			}
+		})
+	}
+}
+
+// TestMigrateCommand: where nodes leave the schema alone, the command brings it up to date, and the nodes start.
+func TestMigrateCommand(t *testing.T) {
+	dsn := pgtest.Shared(t).Database(t)
+	proxy := faultproxy.Start(t, pgtest.Shared(t).Addr())
+	proxy.Cut()
+	g := startPeople(t)
+	site := peopleSite("store memory", "store postgres "+dsn+" {\nmigrate off\n}")
+	if err := g.tryReload(site); err == nil {
+		t.Fatal("started on an empty schema")
+	}
+	migrate := func(caddyfile string) (string, error) {
+		file := filepath.Join(t.TempDir(), "Caddyfile")
+		if err := os.WriteFile(file, []byte(g.vars.Replace(caddyfile)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return runCommand("", "--config", file, "--adapter", "caddyfile", "migrate")
+	}
+	if _, err := migrate(strings.Replace(site, dsn, pgtest.Via(dsn, proxy.Addr()), 1)); err == nil || !strings.Contains(err.Error(), "failed to connect") {
+		t.Errorf("with the database away: %v", err)
+	}
+	for range 2 { // the second has nothing to do
+		out, err := migrate(site)
+		if err != nil || !strings.Contains(out, "up to date") {
+			t.Fatalf("printed %q, %v", out, err)
+		}
+	}
+	g.reload(site)
+	if got := g.userTokens(requestOf("conf"), ada); !g.alive(got.AccessToken) {
+		t.Error("the gate refuses a good token")
+	}
+}

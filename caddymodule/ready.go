@@ -1,0 +1,41 @@
+package caddymodule
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// isReady tells a balancer whether this node can serve. It is false from the moment in which Caddy is told to stop, while
+// requests are still served: see Caddy's shutdown_delay.
+func (a *App) isReady(r *http.Request) bool {
+	if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		if leaving, _ := replacer.Get("http.shutting_down"); leaving == true {
+			return false
+		}
+	}
+	return len(a.unreadiness()) == 0
+}
+
+var errNoApp = errors.New("no oauth app is running: is there an oauth block in the configuration?")
+
+// readiness is what the operator is told.
+type readiness struct {
+	Ready   bool     `json:"ready"`
+	Reasons []string `json:"reasons,omitzero"` // why it is not
+}
+
+// serveReady is isReady for the operator, with the reasons. It answers whatever state the issuer is in.
+func serveReady(w http.ResponseWriter, _ *http.Request) {
+	reasons := []string{errNoApp.Error()}
+	if app := running.newest(); app != nil {
+		reasons = app.unreadiness()
+	}
+	status := http.StatusOK
+	if len(reasons) > 0 {
+		w.Header().Set("Retry-After", "2")
+		status = http.StatusServiceUnavailable
+	}
+	writeAdmin(w, status, readiness{len(reasons) == 0, reasons})
+}

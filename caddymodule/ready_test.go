@@ -1,0 +1,243 @@
+package caddymodule
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+)
+
+// readySite is durableSite with readiness for everybody.
+var readySite = strings.Replace(durableSite, "\toauth_server\n", "\toauth_server {\n\t\tready\n\t}\n", 1)
+
+// ready holds the public answer against what it must be, and returns whether the node is ready.
+func (g *gatehouse) ready() bool {
+	g.t.Helper()
+	status, header, body := g.do(http.MethodGet, "/oauth/ready", "")
+	if header.Get("Cache-Control") != "no-store" || !strings.HasPrefix(header.Get("Content-Type"), "application/json") {
+		g.t.Errorf("headers %v", header)
+	}
+	switch {
+	case status == http.StatusOK && body == `{"ready":true}` && header.Get("Retry-After") == "":
+		return true
+	case status == http.StatusServiceUnavailable && body == `{"ready":false}` && header.Get("Retry-After") == "2":
+		return false
+	}
+	g.t.Fatalf("readiness: %d %v %s", status, header, body)
+	return false
+}
+
+// reasons returns what the operator is told of readiness.
+func (g *gatehouse) reasons() string {
+	g.t.Helper()
+	status, header, body := g.operate(http.MethodGet, "/oauth/ready", "")
+	answer := decoded[readiness](g.t, body)
+	want := http.StatusOK
+	if !answer.Ready {
+		want = http.StatusServiceUnavailable
+	}
+	if status != want || answer.Ready != (len(answer.Reasons) == 0) || answer.Ready != (header.Get("Retry-After") == "") {
+		g.t.Fatalf("readiness: %d %v %s", status, header, body)
+	}
+	return strings.Join(answer.Reasons, "; ")
+}
+
+// TestF27ReadinessIsOff: what a node's state is, is nobody's business unless the operator says so. The path is like any
+// other of ours at which there is nothing.
+func TestF27ReadinessIsOff(t *testing.T) {
+	g := startGatehouse(t, site)
+	status, _, body := g.do(http.MethodGet, "/oauth/ready", "")
+	other, _, unknown := g.do(http.MethodGet, "/oauth/nothing", "")
+	if status != http.StatusNotFound || other != status || body != unknown {
+		t.Errorf("%d %s, and elsewhere %d %s", status, body, other, unknown)
+	}
+	if reasons := g.reasons(); reasons != "" {
+		t.Errorf("the operator is told: %s", reasons)
+	}
+}
+
+// TestF27ReadinessOnTheWire: a balancer asks with GET or HEAD, and nothing else is there.
+func TestF27ReadinessOnTheWire(t *testing.T) {
+	g := startGatehouse(t, readySite)
+	if !g.ready() {
+		t.Fatalf("not ready: %s", g.reasons())
+	}
+	if status, header, body := g.do(http.MethodHead, "/oauth/ready", ""); status != http.StatusOK || body != "" || header.Get("Cache-Control") != "no-store" {
+		t.Errorf("HEAD: %d %v %q", status, header, body)
+	}
+	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS"} {
+		if status, header, body := g.do(method, "/oauth/ready", ""); status != http.StatusMethodNotAllowed || header.Get("Allow") != "GET, HEAD" {
+			t.Errorf("%s: %d %v %s", method, status, header, body)
+		}
+	}
+	for _, path := range []string{"/oauth/ready/", "/oauth//ready", "/oauth/Ready", "/oauth/%72eady"} {
+		if status, _, body := g.do(http.MethodGet, path, ""); status == http.StatusOK {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	if logs := g.logs(); strings.Contains(logs, `"uri":"/oauth/ready"`) {
+		t.Error("the access log has a line for every look of the balancer")
+	}
+}
+
+// TestF27NotReadyBeforeStart: a configuration that has not started says so at once, and the balancer goes elsewhere.
+func TestF27NotReadyBeforeStart(t *testing.T) {
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	text := strings.NewReplacer("ADDR", "127.0.0.1:1", "ADMIN", "off", "SECRET", confSecret, "UPSTREAM", "127.0.0.1:2",
+		"output file LOG", "output discard", "DIR", t.TempDir()).Replace(readySite)
+	ask := provisioned(t, "127.0.0.1:1", text)
+	begun := time.Now()
+	got := ask("GET", "/oauth/ready", "", nil)
+	if got.Code != http.StatusServiceUnavailable || got.Body.String() != `{"ready":false}` || got.Header().Get("Retry-After") == "" {
+		t.Errorf("%d %v %s", got.Code, got.Header(), got.Body)
+	}
+	if took := time.Since(begun); took > startPatience {
+		t.Errorf("the balancer waited for %v", took)
+	}
+}
+
+// TestF5NotReadyWithoutItsStore: a store that cannot be asked makes the node not ready, within a second of the next look.
+// Why is for the operator: an error of a database names hosts and paths.
+func TestF5NotReadyWithoutItsStore(t *testing.T) {
+	c := setClock(t)
+	g := startGatehouse(t, readySite)
+	if !g.ready() {
+		t.Fatal("not ready")
+	}
+	if err := g.app().engine.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !g.ready() {
+		t.Error("the store is asked on every look")
+	}
+	c.advance(healthMemory)
+	if g.ready() {
+		t.Error("ready without a store")
+	}
+	if reasons := g.reasons(); !strings.HasPrefix(reasons, "store: ") {
+		t.Errorf("the operator is told: %s", reasons)
+	}
+	out, err := g.run("", "status")
+	if err == nil || printed(t, out, "ready") != "no" || !strings.HasPrefix(printed(t, out, "because"), "store: ") {
+		t.Errorf("caddy oauth status: %v\n%s", err, out)
+	}
+}
+
+// TestG79NotReadyWithOldRevocations: from the moment in which the gate answers 503, the balancer knows.
+func TestG79NotReadyWithOldRevocations(t *testing.T) {
+	c := setClock(t)
+	g := startGatehouse(t, readySite)
+	token := g.token()
+	engine := g.app().engine
+	engine.feed.mu.Lock() // nothing is read any more
+	defer engine.feed.mu.Unlock()
+	fresh := engine.revocations.Age(engine.now())
+	c.advance(engine.settings.staleness - fresh - 2*time.Second)
+	if status, _, _ := g.get("/any/x", token); status != http.StatusOK || !g.ready() {
+		t.Errorf("before max_staleness: %d, %s", status, g.reasons())
+	}
+	c.advance(4 * time.Second)
+	if status, header, _ := g.get("/any/x", token); status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
+		t.Errorf("after max_staleness: %d %v", status, header)
+	}
+	if g.ready() {
+		t.Error("ready with old revocations")
+	}
+	if reasons := g.reasons(); !strings.HasPrefix(reasons, "revocations: ") {
+		t.Errorf("the operator is told: %s", reasons)
+	}
+	if age := g.measured()[`gatehouse_revocation_staleness_seconds`]; age < engine.settings.staleness.Seconds() {
+		t.Errorf("the metric says %v s", age)
+	}
+}
+
+// TestF21NotReadyFirst: a Caddy that is told to stop says so to the balancer, and goes on serving for as long as the
+// balancer needs to hear it. What is under way then is finished.
+func TestF21NotReadyFirst(t *testing.T) {
+	g := startGatehouse(t, strings.Replace(readySite, "\tadmin ADMIN\n", "\tadmin ADMIN\n\tshutdown_delay 3s\n\tgrace_period 10s\n", 1))
+	token := g.token()
+	if !g.ready() {
+		t.Fatal("not ready")
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- caddy.Stop() }()
+	g.eventually("the node is not ready", func() bool { return !g.ready() })
+	if len(stopped) > 0 {
+		t.Fatal("the node has stopped already")
+	}
+	for range 20 {
+		if status, _, body := g.get("/any/x", token); status != http.StatusOK {
+			t.Errorf("the gate of a node that is leaving: %d %s", status, body)
+		}
+		g.token()
+		if g.ready() {
+			t.Error("ready again")
+		}
+	}
+	select {
+	case err := <-stopped:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the node does not stop")
+	}
+}
+
+// TestF27ReadyWhenTheDatabaseComes: a node that begins before its database is not ready, and is when that has come.
+func TestF27ReadyWhenTheDatabaseComes(t *testing.T) {
+	server := pgtest.Start(t)
+	dsn := server.Database(t)
+	server.Stop("fast")
+	g := startGatehouse(t, strings.Replace(readySite, "store sqlite DIR/state/oauth.db", "store postgres "+dsn, 1))
+	if g.ready() {
+		t.Error("ready without a database")
+	}
+	if reasons := g.reasons(); !strings.Contains(reasons, "store: ") || !strings.Contains(reasons, "keys: ") {
+		t.Errorf("the operator is told: %s", reasons)
+	}
+	if up := g.measured()["gatehouse_store_up"]; up != 0 {
+		t.Errorf("gatehouse_store_up %v", up)
+	}
+	server.Resume()
+	g.eventually("the node is ready", g.ready)
+	g.token()
+	if reasons := g.reasons(); reasons != "" {
+		t.Errorf("the operator is told: %s", reasons)
+	}
+}
+
+// TestCommandStatus: the command tells how a node stands, to people and to machines.
+func TestCommandStatus(t *testing.T) {
+	g := startGatehouse(t, readySite)
+	g.token()
+	g.eventually("the housekeeper has counted", func() bool { _, stored := g.app().engine.keeper.report(); return stored != nil })
+	out := g.ok("status")
+	for word, want := range map[string]string{"ready": "yes", "issuer": g.url, "store": "sqlite", "keys": "1 signing", "housekeeper": "yes"} {
+		if got := printed(t, out, word); got != want {
+			t.Errorf("%s is %q, want %q, in\n%s", word, got, want, out)
+		}
+	}
+	s := decoded[nodeStatus](t, g.ok("status", "--json"))
+	if !s.Ready || s.Issuer != g.url || s.Staleness == nil || *s.Staleness > 60 || s.Keys["signing"] != 1 || s.Verified < 1 || len(s.Stored) != 5 {
+		t.Errorf("status: %+v", s)
+	}
+	if status, _, body := g.operate(http.MethodPost, "/oauth/status", "{}"); status != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d %s", status, body)
+	}
+}
+
+// TestStatusWithoutAnIssuer: there is nobody to ask.
+func TestStatusWithoutAnIssuer(t *testing.T) {
+	g := startGatehouse(t, "{\n\tadmin ADMIN\n}\n\nhttp://ADDR {\n\trespond 404\n}\n")
+	if reasons := g.reasons(); !strings.Contains(reasons, "no oauth app") {
+		t.Errorf("readiness: %s", reasons)
+	}
+	if _, err := g.run("", "status"); err == nil || !strings.Contains(err.Error(), "no oauth app") {
+		t.Errorf("status: %v", err)
+	}
+}

@@ -1,0 +1,193 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/go-json-experiment/json"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+)
+
+// markInterval is how often the file of a marker is written at most.
+const markInterval = time.Second
+
+// marker remembers beside the database how far that had come, for as long as this machine has its data directory: a
+// database that has come less far was put back to an older state.
+type marker struct {
+	path    string // empty: the store has no marks, or they were not asked for yet
+	seen    sqlstore.Marks
+	kept    sqlstore.Marks // what stands in the file
+	written time.Time
+	failing bool
+}
+
+// marked is a store that may be put back to an older state; see sqlstore.Store.
+type marked interface {
+	tokenissuer.KeyStore
+	Identity(ctx context.Context) (string, error)
+	Marks(ctx context.Context) (sqlstore.Marks, error)
+	Distrust(ctx context.Context, seen sqlstore.Marks, fresh tokenissuer.StoredKey, ids []string, at time.Time) (bool, error)
+}
+
+// checkRestored answers for a database that was put back to an older state, as from a backup. It is called when the keys
+// and the revocations of the store have been read.
+func (e *engine) checkRestored(ctx context.Context) error {
+	s, ok := e.feed.store.(marked)
+	if !ok {
+		return nil
+	}
+	e.keyring.mu.Lock()
+	defer e.keyring.mu.Unlock()
+	if err := e.openMarker(ctx, s); err != nil {
+		return err
+	}
+	return e.compareMarks(ctx, s)
+}
+
+// openMarker finds the marker of the store. It must be read before the store's own counters: another process may move
+// both on in between.
+func (e *engine) openMarker(ctx context.Context, s marked) error {
+	identity, err := s.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	m := &e.marker
+	m.path = filepath.Join(caddy.AppDataDir(), "oauth", "marker-"+identity+".json")
+	content, err := os.ReadFile(m.path)
+	if err == nil {
+		err = json.Unmarshal(content, &m.seen)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		e.log().Error("the marker cannot be read: had the database been put back to an older state, nobody would know", zap.Error(err))
+	}
+	m.kept = m.seen
+	return nil
+}
+
+// checkMarks is checkRestored for a store that is in use. The version is that of its keys.
+func (e *engine) checkMarks(ctx context.Context, version int64) error {
+	s, ok := e.store.(marked)
+	if !ok || e.marker.path == "" {
+		return nil
+	}
+	now := sqlstore.Marks{Revocations: e.feedPosition(), Keys: version}
+	if now.IsBehind(e.marker.seen) {
+		return e.compareMarks(ctx, s)
+	}
+	e.mark(now)
+	return nil
+}
+
+func (e *engine) feedPosition() int64 {
+	e.feed.mu.Lock()
+	defer e.feed.mu.Unlock()
+	return e.feed.position
+}
+
+func (e *engine) compareMarks(ctx context.Context, s marked) error {
+	now, err := s.Marks(ctx)
+	if err != nil {
+		return err
+	}
+	if now.IsBehind(e.marker.seen) {
+		if err := e.distrust(ctx, s, now); err != nil {
+			return err
+		}
+		if now, err = s.Marks(ctx); err != nil {
+			return err
+		}
+	}
+	e.mark(now)
+	return nil
+}
+
+// distrust begins anew with a fresh key. Which tokens were revoked since the backup is not known any more, so that none that
+// an older key has signed can be trusted.
+func (e *engine) distrust(ctx context.Context, s marked, now sqlstore.Marks) error {
+	e.log().Error("the database was put back to an older state, and what was revoked since then is forgotten: every older signing key is "+
+		"revoked, and clients must get new tokens. Sign-ins, clients and people that were ended since then are back: end them again",
+		zap.Int64("revocations", now.Revocations), zap.Int64("revocations_seen", e.marker.seen.Revocations),
+		zap.Int64("keys", now.Keys), zap.Int64("keys_seen", e.marker.seen.Keys))
+	ring := e.keyRingOf(s)
+	older, err := ring.List(ctx)
+	if err != nil {
+		return err
+	}
+	var ids []string
+	for _, key := range older {
+		if key.RevokedAt.IsZero() {
+			ids = append(ids, key.ID)
+		}
+	}
+	key, err := tokenissuer.NewSigningKey(e.settings.algorithm, e.time.Now())
+	if err != nil {
+		return err
+	}
+	fresh, err := key.Stored(e.keySeal)
+	if err != nil {
+		return err
+	}
+	done, err := s.Distrust(ctx, e.marker.seen, fresh, ids, e.time.Now())
+	if err != nil {
+		return err
+	}
+	if done {
+		e.log().Info("a new key signs", zap.String("kid", fresh.ID), zap.Strings("revoked", ids))
+	}
+	if err := ring.Refresh(ctx); err != nil {
+		return err
+	}
+	return e.catchUp(ctx)
+}
+
+// mark takes note of how far the store has come.
+func (e *engine) mark(now sqlstore.Marks) {
+	m := &e.marker
+	m.seen = m.seen.Furthest(now)
+	if m.seen == m.kept || e.now().Sub(m.written).Abs() < markInterval {
+		return
+	}
+	m.written = e.now()
+	err := m.write()
+	if err != nil && !m.failing {
+		e.log().Error("the marker cannot be written: a database that is put back to an older state will not be noticed", zap.Error(err))
+	}
+	m.failing = err != nil
+}
+
+// write replaces the file, or leaves it as it is.
+func (m *marker) write() (err error) {
+	directory := filepath.Dir(m.path)
+	if err := os.MkdirAll(directory, 0o700); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(directory, ".marker-*") // for the owner alone
+	if err != nil {
+		return err
+	}
+	err = errors.Join(json.MarshalWrite(file, m.seen), file.Sync(), file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), m.path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	m.kept = m.seen
+	return syncDirectory(directory)
+}
+
+// syncDirectory makes a new name durable.
+func syncDirectory(path string) error {
+	directory, err := os.Open(path) //nolint:gosec // the path is Caddy's data directory
+	if err != nil {
+		return err
+	}
+	return errors.Join(directory.Sync(), directory.Close())
+}

@@ -1,0 +1,186 @@
+package caddymodule
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/go-json-experiment/json"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+)
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// putBackLine begins what is logged about a database that was put back.
+const putBackLine = "the database was put back to an older state"
+
+// markers lists the files in which marks are kept.
+func markers(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(caddy.AppDataDir(), "oauth", "*marker*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// marked waits until the marker has everything that the database counts.
+func (g *gatehouse) marked() {
+	g.t.Helper()
+	g.eventually("the marker is written", func() bool {
+		now, err := g.app().engine.store.(*sqlstore.Store).Marks(g.t.Context())
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		var kept sqlstore.Marks
+		files := markers(g.t)
+		return len(files) == 1 && json.Unmarshal([]byte(readFile(g.t, files[0])), &kept) == nil && kept == now
+	})
+}
+
+// TestK11RestoredBackup: what was revoked since the backup is lost with it, so no token that an old key has signed is
+// accepted any more. The next start finds nothing strange.
+func TestK11RestoredBackup(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	good, revoked := g.token(), g.token()
+	old := kidOf(t, good)
+	g.stop()
+	backup := readFile(t, g.database())
+	g.reload(durableSite)
+	g.must(204, "POST", "/oauth/revocations", `{"jti":"`+decodedID(t, g, revoked)+`"}`)
+	if g.gate(revoked) != 401 || g.gate(good) != 200 {
+		t.Fatal("the revocation does not hold")
+	}
+	g.marked()
+	g.stop()
+	if err := os.WriteFile(g.database(), []byte(backup), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g.reload(durableSite)
+	if logs := g.logs(); strings.Count(logs, putBackLine) != 1 {
+		t.Errorf("the log tells %d times of a restored backup", strings.Count(logs, putBackLine))
+	}
+	if a, b := g.gate(revoked), g.gate(good); a != 401 || b != 401 {
+		t.Errorf("the gate answers %d to the revoked token and %d to another of its key", a, b)
+	}
+	fresh := g.token()
+	if kid := kidOf(t, fresh); kid == old || g.gate(fresh) != 200 || strings.Contains(g.kids(), old) || g.keyViews()[old].State != tokenissuer.KeyRevoked {
+		t.Errorf("%s signs, published are %s, and all are %+v", kid, g.kids(), g.keyViews())
+	}
+	g.marked()
+	g.stop()
+	g.reload(durableSite)
+	if g.gate(fresh) != 200 || g.gate(good) != 401 || strings.Count(g.logs(), putBackLine) != 1 {
+		t.Error("the next start begins anew once more")
+	}
+}
+
+// TestK11RestoredUnderARunningNode is what a server of databases can do, or a copy of the file by a careless hand.
+func TestK11RestoredUnderARunningNode(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	token := g.token()
+	for range 5 {
+		g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
+	}
+	g.marked()
+	g.behind("DELETE FROM revocations", "UPDATE counters SET position = 1 WHERE name IN ('revocations', 'signing_keys')")
+	g.eventually("it is noticed", func() bool { return strings.Contains(g.logs(), putBackLine) })
+	g.eventually("the old key is revoked", func() bool { return g.gate(token) == 401 })
+	if fresh := g.token(); g.gate(fresh) != 200 {
+		t.Error("a new token is refused")
+	}
+	g.marked()
+	if n := strings.Count(g.logs(), putBackLine); n != 1 {
+		t.Errorf("the log tells of it %d times", n)
+	}
+}
+
+// TestK11NoMarkNoAlarm: another database, or a marker that is gone, is no restored backup; a marker that is damaged, or that
+// cannot be written, is told of and stands in nobody's way.
+func TestK11NoMarkNoAlarm(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	token := g.token()
+	for range 3 {
+		g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
+	}
+	g.marked()
+	marker := markers(t)[0]
+	restart := func(before func()) {
+		t.Helper()
+		g.stop()
+		before()
+		g.reload(durableSite)
+		if g.gate(token) != 200 || strings.Contains(g.logs(), putBackLine) {
+			t.Fatal("it was taken for a restored backup")
+		}
+	}
+	check := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	restart(func() {})
+	restart(func() { check(os.Remove(marker)) })
+	g.marked()
+	restart(func() { check(os.WriteFile(marker, []byte("garbage"), 0o644)) })
+	if !strings.Contains(g.logs(), "the marker cannot be read") {
+		t.Error("nobody is told of the damaged marker")
+	}
+	g.marked()
+	restart(func() {
+		check(os.RemoveAll(filepath.Dir(marker)))
+		check(os.WriteFile(filepath.Dir(marker), nil, 0o600))
+	})
+	if !strings.Contains(g.logs(), "the marker cannot be written") {
+		t.Error("nobody is told that there is no marker")
+	}
+	restart(func() { check(os.Remove(filepath.Dir(marker))) })
+	g.marked()
+
+	// Another database has another marker.
+	g.reload(strings.Replace(durableSite, "state/oauth.db", "other/oauth.db", 1))
+	g.eventually("there are two markers", func() bool { return len(markers(t)) == 2 })
+	if strings.Contains(g.logs(), putBackLine) {
+		t.Error("another database was taken for a restored backup")
+	}
+}
+
+func TestK11TheMemoryStoreHasNoMarker(t *testing.T) {
+	g := startGatehouse(t, site)
+	g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
+	if files := markers(t); len(files) > 0 {
+		t.Errorf("there are %v", files)
+	}
+}
+
+// TestK5Marker: its file is the owner's alone, whatever the umask, and so is the directory; one that was open to others is
+// replaced.
+func TestK5Marker(t *testing.T) {
+	for name, umask := range map[string]int{"000": 0, "077": 0o077} {
+		t.Run(name, func(t *testing.T) {
+			before := syscall.Umask(umask)
+			t.Cleanup(func() { syscall.Umask(before) })
+			g := startGatehouse(t, durableSite)
+			g.marked()
+			g.checkModes(filepath.Join(caddy.AppDataDir(), "oauth"), 1)
+			if err := os.Chmod(markers(t)[0], 0o644); err != nil {
+				t.Fatal(err)
+			}
+			g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
+			g.marked()
+			g.checkModes(filepath.Join(caddy.AppDataDir(), "oauth"), 1)
+		})
+	}
+}

@@ -1,0 +1,108 @@
+package caddymodule
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+const (
+	// maxSkew is how far a node's clock may be from the store's before somebody is told.
+	maxSkew = tokenissuer.Leeway
+	// skewInterval is how often the two are compared.
+	skewInterval = 10 * time.Second
+	// skewPrecision is how long the store may take to tell the time: longer, and the answer says too little.
+	skewPrecision = time.Second
+)
+
+// sharedClock is the store's time, the same on every node: codes, sessions and refresh tokens are judged by it, so that it
+// does not matter on which node they were made. It never goes back: what has expired stays expired when somebody sets this
+// node's clock back.
+type sharedClock struct {
+	now func() time.Time // of this node
+
+	mu     sync.Mutex
+	offset time.Duration // of the store's clock
+	// read is what now said at the last call, and told is what was answered; no call yet: zero.
+	read, told time.Time
+	compared   time.Time // when the clocks were compared last
+	alarmed    bool
+}
+
+func newSharedClock(now func() time.Time) *sharedClock { return &sharedClock{now: now} }
+
+// Now returns the store's time.
+func (c *sharedClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	read := c.now()
+	told := read.Round(0).Add(c.offset) // a wall time: Round takes the monotonic reading off
+	if !c.read.IsZero() {
+		// What has passed by the monotonic clock has passed, whatever was done to the wall clock.
+		if least := c.told.Add(max(read.Sub(c.read), 0)); told.Before(least) {
+			told = least
+		}
+	}
+	c.read, c.told = read, told
+	return told
+}
+
+// isDue tells whether it is time to compare the clocks again.
+func (c *sharedClock) isDue() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.compared.IsZero() || c.now().Sub(c.compared).Abs() >= skewInterval
+}
+
+// set takes over what the store said between two readings of this node's clock. It returns how far the store's clock is
+// ahead, and whether that has become, or is no longer, too far.
+func (c *sharedClock) set(before, store, after time.Time) (skew time.Duration, changed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.compared = after
+	if after.Sub(before).Abs() > skewPrecision {
+		return c.offset, false
+	}
+	c.offset = store.Sub(before.Round(0).Add(after.Sub(before) / 2))
+	c.read, c.told = time.Time{}, time.Time{} // the store knows better
+	was := c.alarmed
+	c.alarmed = c.offset.Abs() > maxSkew
+	return c.offset, was != c.alarmed
+}
+
+// skew is how far the store's clock is ahead of this node's.
+func (c *sharedClock) skew() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.offset
+}
+
+// clocked is a store with a clock of its own; see sqlstore.Store.
+type clocked interface {
+	Clock(ctx context.Context) (time.Time, error)
+}
+
+// measureTime compares this node's clock with the store's now and then.
+func (e *engine) measureTime(ctx context.Context, store tokenissuer.Store) {
+	source, ok := store.(clocked)
+	if !ok || !e.time.isDue() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
+	defer cancel()
+	before := e.now()
+	told, err := source.Clock(ctx)
+	if err != nil || told.IsZero() {
+		return
+	}
+	switch skew, changed := e.time.set(before, told, e.now()); {
+	case changed && skew.Abs() > maxSkew:
+		e.log().Error("this node's clock and the database's are too far apart: set them by NTP", zap.Duration("database_ahead", skew))
+	case changed:
+		e.log().Info("this node's clock and the database's agree again", zap.Duration("database_ahead", skew))
+	}
+}

@@ -1,0 +1,159 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// Start opens the store, unless the configuration before used the same one, and begins to serve. A database of a server
+// that is away just now is no error: the app begins to serve when it comes.
+func (a *App) Start() error {
+	err := a.engine.open()
+	switch {
+	case errors.Is(err, errAway) && !a.replacesGood():
+		a.away.Store(true)
+		go a.beginLater()
+		err = nil
+	case err == nil:
+		err = a.begin()
+	}
+	if err != nil {
+		return fmt.Errorf("oauth: %w", err)
+	}
+	running.add(a)
+	return nil
+}
+
+// replacesGood tells whether the configuration that runs has another engine, and a good one. It goes on then: nothing is
+// won by giving it up for a database that cannot be asked, as when its address was mistyped.
+func (a *App) replacesGood() bool {
+	runs := running.newest()
+	return runs != nil && runs.engine != a.engine && runs.engine.isOpen()
+}
+
+// beginLater begins when the engine has opened.
+func (a *App) beginLater() {
+	select {
+	case <-a.stopped:
+	case <-a.engine.opening.done:
+		if err := a.begin(); err != nil {
+			a.logger.Error("not serving: mend the configuration and load it again", zap.Error(err))
+		}
+	}
+}
+
+// begin lets requests in, and settles what has changed since the last configuration. While the database does not answer,
+// the gate serves with what the engine knows, and the rest is done when it does.
+func (a *App) begin() error {
+	err := a.checkStored(serverTimeout)
+	if err != nil && !isUnavailable(err) {
+		return err
+	}
+	a.serve()
+	if err == nil {
+		err = a.settle(serverTimeout)
+	}
+	if err != nil {
+		a.logger.Error("the store does not answer: what this configuration declares no more is ended as soon as it does", zap.Error(err))
+		go a.settleLater()
+	}
+	return nil
+}
+
+// settle ends what is declared no more.
+func (a *App) settle(timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return a.registry.Settle(ctx)
+}
+
+// settleLater tries until it has settled or the configuration is left.
+func (a *App) settleLater() {
+	for {
+		select {
+		case <-a.stopped:
+			return
+		case <-time.After(retryPause):
+		}
+		err := a.checkStored(retryTimeout)
+		if err == nil {
+			err = a.settle(retryTimeout)
+		}
+		switch {
+		case err == nil:
+			a.logger.Info("what is declared no more was ended")
+			return
+		case !isUnavailable(err):
+			a.logger.Error("mend the configuration and load it again", zap.Error(err))
+			return
+		}
+	}
+}
+
+func isUnavailable(err error) bool {
+	var own *tokenissuer.Error
+	return errors.As(err, &own) && own.Code == tokenissuer.TemporarilyUnavailable
+}
+
+// checkStored refuses a declaration that gives a stored client's id to a user, or a stored user's to a client: tokens of
+// the one would pass for tokens of the other. It is temporarily_unavailable when the store does not answer.
+func (a *App) checkStored(timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	for _, u := range a.settings.declared.Users() {
+		if _, err := a.engine.store.Client(ctx, u.ID); err == nil {
+			return fmt.Errorf("user %q: a client in the store has this id", u.ID)
+		} else if !errors.Is(err, tokenissuer.ErrNotFound) {
+			return tokenissuer.Unavailable("store_unavailable", err)
+		}
+	}
+	for _, c := range a.settings.declared.Clients() {
+		if _, err := a.engine.store.User(ctx, c.ID); err == nil {
+			return fmt.Errorf("client %q: a user in the store has this id", c.ID)
+		} else if !errors.Is(err, tokenissuer.ErrNotFound) {
+			return tokenissuer.Unavailable("store_unavailable", err)
+		}
+	}
+	return nil
+}
+
+// serve lets requests in. It may be called again.
+func (a *App) serve() {
+	a.serving.Do(func() {
+		store := a.engine.store
+		a.issuer.Store, a.issuer.Master = store, a.engine.master
+		a.issuer.Directory = tokenissuer.OverlayDirectory{Declared: a.settings.declared, Stored: store}
+		a.registry = &tokenissuer.Registry{Issuer: a.issuer, Declared: a.settings.declared, Stored: store}
+		close(a.started)
+	})
+}
+
+// startPatience is how long a request waits for Start. Caddy starts apps in no order, so during a reload requests may
+// arrive before the store is open, which takes milliseconds.
+const startPatience = 2 * time.Second
+
+// isServing tells whether the issuer has its store, and waits a moment for it when it has not. False is a 503.
+func (a *App) isServing(ctx context.Context) bool {
+	select {
+	case <-a.started:
+		return true
+	default:
+	}
+	if a.away.Load() {
+		return false
+	}
+	patience, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	select {
+	case <-a.started:
+		return true
+	case <-patience.Done():
+		return false
+	}
+}

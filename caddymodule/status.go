@@ -1,0 +1,126 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// serveStatus tells the operator how this node stands, whatever state the issuer is in.
+func serveStatus(w http.ResponseWriter, _ *http.Request) {
+	app := running.newest()
+	if app == nil {
+		writeAdminError(w, http.StatusServiceUnavailable, errNoApp)
+		return
+	}
+	writeAdmin(w, http.StatusOK, app.status())
+}
+
+// nodeStatus is how a node stands.
+type nodeStatus struct {
+	Ready       bool     `json:"ready"`
+	Reasons     []string `json:"reasons,omitzero"`
+	Issuer      string   `json:"issuer"`
+	Store       string   `json:"store"`
+	Revocations int      `json:"revocations"`
+	// Staleness is how long ago the revocations were known to be complete, in seconds; nil: never.
+	Staleness *float64       `json:"revocation_staleness_seconds"`
+	Keys      map[string]int `json:"keys"`
+	// ClockSkew is how far the store's clock is ahead, in seconds.
+	ClockSkew   float64 `json:"clock_skew_seconds"`
+	Verified    int     `json:"verified_tokens"`
+	Streams     int     `json:"open_streams"`
+	Housekeeper bool    `json:"housekeeper"`
+	// Stored is how many records there are, by table; nil: this node does not know.
+	Stored map[string]int64 `json:"stored_rows,omitzero"`
+}
+
+func (a *App) status() nodeStatus {
+	e := a.engine
+	s := nodeStatus{
+		Reasons: a.unreadiness(), Issuer: a.settings.issuer, Store: e.settings.store, Revocations: e.revocations.Len(),
+		Keys: make(map[string]int), ClockSkew: e.time.skew().Seconds(), Verified: e.verifier.Remembered(), Streams: streams.count(),
+	}
+	s.Ready = len(s.Reasons) == 0
+	if age := seconds(e.revocations.Age(e.now())); !math.IsInf(age, 1) {
+		s.Staleness = &age
+	}
+	for state, n := range e.keyStates() {
+		s.Keys[string(state)] = n
+	}
+	s.Housekeeper, s.Stored = e.keeper.report()
+	return s
+}
+
+// statusCommand prints how a node stands. A node that is not ready makes it fail, for whoever asks in a script.
+func statusCommand(admin *adminClient) *cobra.Command {
+	var asJSON bool
+	return jsonFlag(command("status", "Shows whether this node can serve, and how it stands", cobra.NoArgs,
+		func(_ []string, _ io.Reader, out io.Writer) error {
+			var s nodeStatus
+			if err := admin.call(http.MethodGet, "/oauth/status", nil, &s); err != nil {
+				return err
+			}
+			show := func() error { return printRows(out, s.rows()) }
+			if asJSON {
+				show = func() error { return printJSON(out, s) }
+			}
+			if err := show(); err != nil {
+				return err
+			}
+			if !s.Ready {
+				return errors.New("the node is not ready")
+			}
+			return nil
+		}), &asJSON)
+}
+
+// rows are what the command prints.
+func (s nodeStatus) rows() [][2]string {
+	rows := [][2]string{{"ready", yesOrNo(s.Ready)}}
+	for _, reason := range s.Reasons {
+		rows = append(rows, [2]string{"because", reason})
+	}
+	read := "never read"
+	if s.Staleness != nil {
+		read = fmt.Sprintf("read %.0f s ago", *s.Staleness)
+	}
+	rows = append(rows, [][2]string{
+		{"issuer", s.Issuer}, {"store", s.Store},
+		{"revocations", fmt.Sprintf("%d, %s", s.Revocations, read)},
+		{"keys", inWordsOf(s.Keys)},
+		{"store's clock", fmt.Sprintf("%+.3f s", s.ClockSkew)},
+		{"verified tokens", strconv.Itoa(s.Verified)}, {"open streams", strconv.Itoa(s.Streams)},
+		{"housekeeper", yesOrNo(s.Housekeeper)},
+	}...)
+	for _, table := range slices.Sorted(maps.Keys(s.Stored)) {
+		rows = append(rows, [2]string{"stored " + table, strconv.FormatInt(s.Stored[table], 10)})
+	}
+	return rows
+}
+
+func yesOrNo(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "no"
+}
+
+// inWordsOf lists counts by name, but for those of nothing.
+func inWordsOf(counts map[string]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		if n := counts[name]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, name))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

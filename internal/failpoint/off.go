@@ -1,0 +1,6 @@
+//go:build !failpoint
+
+package failpoint
+
+// Hit does nothing.
+func Hit(_, _ string) {}

@@ -1,0 +1,62 @@
+package loopback
+
+import (
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+)
+
+// TestAServerComesBackAtItsPort: with clients connected when the server goes, which leaves the port in TIME_WAIT.
+func TestAServerComesBackAtItsPort(t *testing.T) {
+	p, err := Reserve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for range 3 {
+		if _, err := net.Dial("tcp4", p.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Fatalf("without a server: %v, want a refusal", err)
+		}
+		listener, err := net.Listen("tcp4", p.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := net.Dial("tcp4", p.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		served, err := listener.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, end := range []func() error{served.Close, client.Close, listener.Close} {
+			if err := end(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestNobodyElseIsGivenThePort: a program that does not ask for the port by name and with SO_REUSEADDR gets another.
+func TestNobodyElseIsGivenThePort(t *testing.T) {
+	p, err := Reserve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(other)
+	address := &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: p.Number()}
+	if err := syscall.Bind(other, address); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("while it is reserved: %v, want that it is in use", err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Bind(other, address); err != nil {
+		t.Errorf("after it was given back: %v", err)
+	}
+}

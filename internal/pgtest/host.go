@@ -1,0 +1,169 @@
+package pgtest
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// oldest is the first major version that Gatehouse supports.
+const oldest = 15
+
+// host is what the servers of one test process share.
+type host struct {
+	bin  string // the directory of the programs of PostgreSQL
+	root string // the directory of all servers, reachable for their user
+	// credential is the user of the servers when the tests run as root, whom PostgreSQL refuses.
+	credential *syscall.Credential
+	// janitor ends with this process, and cleans up when it does. Nobody writes to it; the field keeps it open.
+	janitor io.WriteCloser
+}
+
+// theHost finds the programs and makes the directory, once.
+var theHost = sync.OnceValues(func() (*host, error) {
+	bin, err := findPrograms("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil {
+		return nil, err
+	}
+	h := &host{bin: bin}
+	if h.root, err = os.MkdirTemp("", "gatehouse-pg-"); err != nil {
+		return nil, err
+	}
+	if err := h.startJanitor(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(h.root))
+	}
+	if os.Geteuid() != 0 {
+		return h, nil
+	}
+	return h, h.giveUpRoot()
+})
+
+// findPrograms picks the newest of Debian's versions.
+func findPrograms(pattern string) (string, error) {
+	found, err := filepath.Glob(pattern)
+	if err != nil {
+		return "", err
+	}
+	newest, bin := 0, ""
+	for _, initdb := range found {
+		dir := filepath.Dir(initdb)
+		version, err := strconv.Atoi(filepath.Base(filepath.Dir(dir)))
+		if err == nil && version > newest {
+			newest, bin = version, dir
+		}
+	}
+	if newest < oldest {
+		return "", fmt.Errorf("no PostgreSQL %d or newer at %s: install Debian's package postgresql (make test does)", oldest, pattern)
+	}
+	return bin, nil
+}
+
+//go:embed janitor.sh
+var janitorScript string
+
+// startJanitor starts a process that sees this one end, even by SIGKILL or the test binary's own timeout, and then kills
+// every server and removes the directory. PR_SET_PDEATHSIG would not reach the children of a server that is paused.
+func (h *host) startJanitor() error {
+	command := exec.Command("sh", "-c", janitorScript) //nolint:gosec // the script is part of the program
+	command.Dir = "/"
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	input, err := command.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("starting the janitor: %w", err)
+	}
+	h.janitor = input
+	_, err = fmt.Fprintln(input, h.root)
+	return err
+}
+
+// giveUpRoot makes the user of Debian's package the owner of the directory and of all that runs in it.
+func (h *host) giveUpRoot() error {
+	owner, err := user.Lookup("postgres")
+	if err != nil {
+		return fmt.Errorf("PostgreSQL does not run as root: %w: install Debian's package postgresql", err)
+	}
+	uid, err := strconv.ParseUint(owner.Uid, 10, 32)
+	if err != nil {
+		return err
+	}
+	gid, err := strconv.ParseUint(owner.Gid, 10, 32)
+	if err != nil {
+		return err
+	}
+	h.credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return os.Chown(h.root, int(uid), int(gid))
+}
+
+// program prepares a program of PostgreSQL, or another, as the user of the servers. What the environment says about
+// PostgreSQL is for other servers.
+func (h *host) program(name string, arguments ...string) *exec.Cmd {
+	if inside := filepath.Join(h.bin, name); exists(inside) {
+		name = inside
+	}
+	command := exec.Command(name, arguments...) //nolint:gosec // the callers name programs of PostgreSQL
+	command.Dir = h.root
+	command.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "TZ=UTC", "HOME=" + h.root}
+	// A session of its own, so that Ctrl-C in a terminal reaches the tests and not the servers under them.
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: h.credential, Setsid: true}
+	return command
+}
+
+// run runs a program to its end.
+func (h *host) run(name string, arguments ...string) error {
+	command := h.program(name, arguments...)
+	watchdog := time.AfterFunc(patience, func() { _ = command.Process.Kill() })
+	defer watchdog.Stop()
+	output, err := command.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", name, err, output)
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// write makes a file that the user of the servers owns and nobody else reads.
+func (h *host) write(path, content string) error {
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil || h.credential == nil {
+		return err
+	}
+	return os.Chown(path, int(h.credential.Uid), int(h.credential.Gid))
+}
+
+// mkdir makes a directory that the user of the servers owns.
+func (h *host) mkdir(path string) error {
+	if err := os.Mkdir(path, 0o700); err != nil || h.credential == nil {
+		return err
+	}
+	return os.Chown(path, int(h.credential.Uid), int(h.credential.Gid))
+}
+
+// template is the directory of a fresh database cluster, made once and copied for each server.
+var template = sync.OnceValues(func() (string, error) {
+	h, err := theHost()
+	if err != nil {
+		return "", err
+	}
+	dir, secret := filepath.Join(h.root, "template"), filepath.Join(h.root, "password")
+	if err := h.write(secret, password+"\n"); err != nil {
+		return "", err
+	}
+	// The template is thrown away with the tests; what a server makes of its copy is synced to the disk.
+	return dir, h.run("initdb", "-D"+dir, "--no-sync", "--locale=C.UTF-8", "--encoding=UTF8",
+		"--auth=scram-sha-256", "--username="+superuser, "--pwfile="+secret)
+})

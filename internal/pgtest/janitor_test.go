@@ -1,0 +1,100 @@
+package pgtest
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// childEnv says how a child process of the test ends.
+const childEnv = "GATEHOUSE_PGTEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if how := os.Getenv(childEnv); how != "" {
+		endLikeThis(how)
+	}
+	os.Exit(m.Run())
+}
+
+// endLikeThis starts a server, says where, and ends this process without a word to the server.
+func endLikeThis(how string) {
+	s, err := create(nil, nil)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println(s.host.root, s.process.command.Process.Pid)
+	switch how {
+	case "panic":
+		panic("as a test's timeout does")
+	case "killed":
+		time.Sleep(time.Hour)
+	case "killed while paused":
+		s.Pause()
+		fmt.Println("paused")
+		time.Sleep(time.Hour)
+	}
+	os.Exit(0)
+}
+
+// TestNoServerOutlivesItsTests: not the postmaster, none of its children, and no directory.
+func TestNoServerOutlivesItsTests(t *testing.T) {
+	self, err := os.Executable()
+	must(t, err)
+	for _, how := range []string{"exit", "panic", "killed", "killed while paused"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			child := exec.CommandContext(t.Context(), self)
+			child.Env = append(os.Environ(), childEnv+"="+how)
+			output, err := child.StdoutPipe()
+			must(t, err)
+			must(t, child.Start())
+			lines := bufio.NewScanner(output)
+			lines.Scan()
+			root, number, ok := strings.Cut(lines.Text(), " ")
+			if !ok {
+				t.Fatalf("the child says %q", lines.Text())
+			}
+			postmaster, err := strconv.Atoi(number)
+			must(t, err)
+			if how == "killed while paused" {
+				lines.Scan()
+			}
+			family := append(childrenOf(t, postmaster, how), postmaster)
+			if strings.HasPrefix(how, "killed") {
+				must(t, child.Process.Kill())
+			}
+			_ = child.Wait() // It fails on purpose.
+			must(t, eventually("end of the server", func() (bool, error) {
+				for _, pid := range family {
+					if _, state, err := stat(pid); err == nil && state != "Z" {
+						return false, nil
+					}
+				}
+				return !exists(root), nil
+			}))
+		})
+	}
+}
+
+// childrenOf lists the backends of a server whose process is still there.
+func childrenOf(t *testing.T, postmaster int, how string) []int {
+	t.Helper()
+	if !strings.HasPrefix(how, "killed") {
+		return nil
+	}
+	parent, err := os.FindProcess(postmaster)
+	must(t, err)
+	p := &process{command: &exec.Cmd{Process: parent}}
+	children, err := p.signalChildren(0)
+	must(t, err)
+	if len(children) == 0 {
+		t.Error("the server has no children")
+	}
+	return children
+}

@@ -1,0 +1,321 @@
+// Package pgtest starts real PostgreSQL servers for tests, from the programs of Debian's package, each in a directory of
+// its own and on a port of 127.0.0.1 that stays its own while it is down. They sync to the disk as in production, because
+// what survives a crash is what many of the tests are about.
+//
+//	server := pgtest.Shared(t)              // one for all tests of a package that do not disturb it
+//	dsn := server.Database(t)               // empty, and gone after the test
+//	server := pgtest.Start(t, "max_connections=20") // one to stop, kill and pause
+//
+// A test fails when the programs are missing. No server outlives the test process, however that ends: see janitor.sh.
+// The package reads Linux's /proc.
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/loopback"
+)
+
+const (
+	superuser = "gatehouse"
+	password  = "open-sesame-for-tests"
+	// patience is how long a step may take on a machine that is busy with other things.
+	patience = 2 * time.Minute
+)
+
+// Server is a PostgreSQL server. Its methods may be called from any goroutine of the test that started it; what goes wrong
+// in them fails that test.
+type Server struct {
+	t    testing.TB
+	host *host
+	dir  string
+	port *loopback.Port
+	// name is the application_name of a standby.
+	name string
+
+	mu      sync.Mutex
+	process *process
+	paused  bool
+	// awaited are the names of the standbys without which no commit is acknowledged.
+	awaited []string
+}
+
+// serial numbers the directories and the databases of the process.
+var serial atomic.Int64
+
+// Start starts a server with a fresh cluster. Settings are lines of postgresql.conf, such as "max_connections=20".
+func Start(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	s, err := create(t, settings)
+	if err != nil {
+		t.Fatalf("PostgreSQL: %v", err)
+	}
+	t.Cleanup(s.remove)
+	return s
+}
+
+var shared struct {
+	sync.Mutex
+	server *Server
+}
+
+// Shared is the server that the tests of one binary share, started when the first of them asks. It ends with the process.
+// Who disturbs it disturbs the others.
+func Shared(t testing.TB) *Server {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.server == nil {
+		s, err := create(t, nil)
+		if err != nil {
+			t.Fatalf("PostgreSQL: %v", err)
+		}
+		shared.server = s
+	}
+	return shared.server
+}
+
+// create copies the template and starts a server on the copy.
+func create(t testing.TB, settings []string) (*Server, error) {
+	from, err := template()
+	if err != nil {
+		return nil, err
+	}
+	s, err := newServer(t)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.host.run("cp", "-a", from, s.data()); err != nil {
+		return nil, errors.Join(err, s.discard())
+	}
+	if err := s.configure(settings); err != nil {
+		return nil, errors.Join(err, s.discard())
+	}
+	if err := s.start(); err != nil {
+		return nil, errors.Join(err, s.discard())
+	}
+	return s, nil
+}
+
+// newServer makes an empty directory and reserves a port.
+func newServer(t testing.TB) (*Server, error) {
+	h, err := theHost()
+	if err != nil {
+		return nil, err
+	}
+	name := strconv.FormatInt(serial.Add(1), 10)
+	s := &Server{t: t, host: h, dir: filepath.Join(h.root, name), name: "standby" + name}
+	if err := h.mkdir(s.dir); err != nil {
+		return nil, err
+	}
+	s.port, err = loopback.Reserve()
+	return s, err
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+func (s *Server) log() string  { return filepath.Join(s.dir, "log") }
+
+// configure writes the settings of this server into a file of its own. Those that the caller asks for come last and win;
+// ALTER SYSTEM wins over all.
+func (s *Server) configure(settings []string) error {
+	lines := []string{
+		"listen_addresses = '127.0.0.1'",
+		fmt.Sprintf("port = %d", s.port.Number()),
+		fmt.Sprintf("unix_socket_directories = '%s'", s.dir),
+		// What a killed server leaves of it goes with its directory.
+		"dynamic_shared_memory_type = mmap",
+		"log_line_prefix = '%m [%p] %q%u@%d '",
+	}
+	lines = append(append(lines, settings...), "")
+	if err := s.host.write(filepath.Join(s.data(), "pgtest.conf"), strings.Join(lines, "\n")); err != nil {
+		return err
+	}
+	return s.host.write(filepath.Join(s.data(), "postgresql.conf"), "include 'pgtest.conf'\ninclude_if_exists 'standby.conf'\n")
+}
+
+// start starts the postmaster and waits until it accepts connections, which after a crash is when it has recovered.
+func (s *Server) start() error {
+	p, err := launch(s.host, s.data(), s.log())
+	if err != nil {
+		return err
+	}
+	s.process = p
+	err = eventually("server to accept connections", func() (bool, error) {
+		if !p.alive() {
+			return false, errors.New("the server ended while it was starting")
+		}
+		return s.accepts(), nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w; its log ends with:\n%s", err, s.lastWords())
+	}
+	return nil
+}
+
+// lastWords is the end of the server's log.
+func (s *Server) lastWords() string {
+	text, err := os.ReadFile(s.log())
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-4096):])
+}
+
+// remove ends the server at the end of its test.
+func (s *Server) remove() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.t.Failed() {
+		s.t.Logf("the log of PostgreSQL at %s ends with:\n%s", s.Addr(), s.lastWords())
+	}
+	if err := s.discard(); err != nil {
+		s.t.Errorf("removing PostgreSQL: %v", err)
+	}
+}
+
+func (s *Server) discard() error {
+	var err error
+	if s.process != nil && s.process.alive() {
+		err = s.process.quit()
+	}
+	return errors.Join(err, s.freeMemory(), s.port.Close(), os.RemoveAll(s.dir))
+}
+
+// freeMemory frees the segment of System V shared memory that a killed server left and its successor would have taken
+// over. The kernel has room for a few thousand of them.
+func (s *Server) freeMemory() error {
+	text, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // It ended by itself, or never began.
+	}
+	const line = 6 // the key and the id
+	lines := strings.Split(string(text), "\n")
+	if err != nil || len(lines) <= line {
+		return err
+	}
+	segment := strings.Fields(lines[line])
+	if len(segment) != 2 {
+		return nil
+	}
+	return s.host.run("ipcrm", "--shmem-id", segment[1])
+}
+
+// Addr is the host and the port of the server. It keeps them while it is down.
+func (s *Server) Addr() string { return s.port.Addr() }
+
+// DSN is the URL of a database of this server, whether it exists or not. After a promotion it leads to what the primary
+// had under the name.
+func (s *Server) DSN(database string) string {
+	return fmt.Sprintf("postgres://%s:%s@%s/%s?sslmode=disable", superuser, password, s.Addr(), database)
+}
+
+// Via is a DSN with another host and port, such as those of a proxy before the server.
+func Via(dsn, addr string) string {
+	u, err := url.Parse(dsn)
+	if err != nil {
+		panic(err) // It is not one of DSN's.
+	}
+	u.Host = addr
+	return u.String()
+}
+
+// Stop ends the server and waits for its end. The mode is "smart", which waits for all clients to go; "fast", which ends
+// their transactions; or "immediate", after which Resume recovers as after a crash.
+func (s *Server) Stop(mode string) {
+	signals := map[string]syscall.Signal{"smart": syscall.SIGTERM, "fast": syscall.SIGINT, "immediate": syscall.SIGQUIT}
+	stop, ok := signals[mode]
+	s.change("stopping", func(p *process) error {
+		if !ok {
+			return fmt.Errorf("there is no mode %q", mode)
+		}
+		return errors.Join(p.signal(stop), p.await())
+	})
+}
+
+// Kill ends all processes of the server by SIGKILL, as a power failure would. Resume recovers.
+func (s *Server) Kill() { s.change("killing", (*process).kill) }
+
+// Pause stops all processes of the server as they stand: the kernel still accepts connections, and nobody answers.
+func (s *Server) Pause() {
+	s.change("pausing", func(p *process) error {
+		s.setPaused(true)
+		return p.pause()
+	})
+}
+
+// Unpause lets a paused server go on.
+func (s *Server) Unpause() {
+	s.change("unpausing", func(p *process) error {
+		s.setPaused(false)
+		return p.unpause()
+	})
+}
+
+func (s *Server) setPaused(paused bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused = paused
+}
+
+// change does something to a running server. It does not hold the lock meanwhile, so that a stop that waits for clients
+// can be followed by one that does not.
+func (s *Server) change(what string, do func(*process) error) {
+	s.t.Helper()
+	s.mu.Lock()
+	p := s.process
+	s.mu.Unlock()
+	if !p.alive() {
+		s.t.Errorf("%s PostgreSQL: it is not running", what)
+	} else if err := do(p); err != nil {
+		s.t.Errorf("%s PostgreSQL: %v", what, err)
+	}
+}
+
+// Resume starts the server again after Stop or Kill, at its old address, and waits until it accepts connections.
+func (s *Server) Resume() {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process.alive() {
+		s.t.Error("resuming PostgreSQL: it is running")
+		return
+	}
+	s.paused = false
+	// The number that a killed postmaster leaves may be that of another server by now, and all of this one are gone.
+	if err := os.RemoveAll(filepath.Join(s.data(), "postmaster.pid")); err != nil {
+		s.t.Errorf("resuming PostgreSQL: %v", err)
+	} else if err := s.start(); err != nil {
+		s.t.Errorf("resuming PostgreSQL: %v", err)
+	}
+}
+
+// Restart is Stop and Resume.
+func (s *Server) Restart(mode string) {
+	s.t.Helper()
+	s.Stop(mode)
+	s.Resume()
+}
+
+// answers tells whether statements can be expected to be answered.
+func (s *Server) answers() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process.alive() && !s.paused
+}
+
+// soon bounds a statement of the package itself.
+func soon() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), patience)
+}

@@ -1,0 +1,238 @@
+package pgtest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// open opens a database, with no more than a few connections.
+func open(t testing.TB, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("pgx", dsn)
+	must(t, err)
+	db.SetMaxOpenConns(4)
+	t.Cleanup(func() { must(t, db.Close()) })
+	return db
+}
+
+func execute(t testing.TB, db *sql.DB, statement string) {
+	t.Helper()
+	_, err := db.ExecContext(t.Context(), statement)
+	must(t, err)
+}
+
+// ask reads one value. A connection of the pool that died with the server is one error; the next is new.
+func ask[T comparable](t testing.TB, db *sql.DB, query string, want T) {
+	t.Helper()
+	var got T
+	must(t, eventually("answer to "+query, func() (bool, error) {
+		return db.QueryRowContext(t.Context(), query).Scan(&got) == nil, nil
+	}))
+	if got != want {
+		t.Errorf("%s: got %v, want %v", query, got, want)
+	}
+}
+
+// hangs runs a statement that must not be acknowledged.
+func hangs(t testing.TB, db *sql.DB, statement string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := db.ExecContext(ctx, statement); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%s: error is %v, want no answer", statement, err)
+	}
+}
+
+// TestDurabilityIsOn: nothing that these servers acknowledge is in memory only.
+func TestDurabilityIsOn(t *testing.T) {
+	db := open(t, Shared(t).Database(t))
+	for _, setting := range []string{"fsync", "full_page_writes", "synchronous_commit"} {
+		ask(t, db, "SHOW "+setting, "on")
+	}
+}
+
+func TestSettingsOfTheCaller(t *testing.T) {
+	t.Parallel()
+	db := open(t, Start(t, "max_connections=20").Database(t))
+	ask(t, db, "SHOW max_connections", "20")
+}
+
+func TestCommittedRowsSurvive(t *testing.T) {
+	for _, end := range []struct {
+		name string
+		end  func(*Server)
+	}{
+		{"kill", (*Server).Kill},
+		{"killed while paused", func(s *Server) { s.Pause(); s.Kill() }},
+		{"immediate", func(s *Server) { s.Stop("immediate") }},
+		{"fast", func(s *Server) { s.Stop("fast") }},
+	} {
+		t.Run(end.name, func(t *testing.T) {
+			t.Parallel()
+			s := Start(t)
+			addr, db := s.Addr(), open(t, s.Database(t))
+			execute(t, db, "CREATE TABLE rows (id int)")
+			execute(t, db, "INSERT INTO rows VALUES (1)")
+			open, err := db.BeginTx(t.Context(), nil)
+			must(t, err)
+			_, err = open.Exec("INSERT INTO rows VALUES (2)")
+			must(t, err)
+
+			end.end(s)
+			if db.PingContext(t.Context()) == nil {
+				t.Error("a server that is down answers")
+			}
+			s.Resume()
+			if err := open.Commit(); err == nil {
+				t.Error("a transaction of the server's earlier life commits")
+			}
+			ask(t, db, "SELECT array_agg(id)::text FROM rows", "{1}")
+			if s.Addr() != addr {
+				t.Errorf("the server moved from %s to %s", addr, s.Addr())
+			}
+		})
+	}
+}
+
+// TestSmartStopWaitsForClients: a fast stop after it does not.
+func TestSmartStopWaitsForClients(t *testing.T) {
+	t.Parallel()
+	s := Start(t)
+	db := open(t, s.Database(t))
+	client, err := db.Conn(t.Context())
+	must(t, err)
+	defer func() { _ = client.Close() }() // It is broken by then.
+	stopped := make(chan struct{})
+	go func() { s.Stop("smart"); close(stopped) }()
+	must(t, eventually("server to refuse others", func() (bool, error) { return !s.accepts(), nil }))
+	_, err = client.ExecContext(t.Context(), "SELECT 1")
+	must(t, err)
+	select {
+	case <-stopped:
+		t.Error("the server stopped under its client")
+	default:
+	}
+	s.Stop("fast")
+	<-stopped
+	if client.PingContext(t.Context()) == nil {
+		t.Error("the server is still there")
+	}
+}
+
+func TestPause(t *testing.T) {
+	t.Parallel()
+	s := Start(t)
+	db := open(t, s.Database(t))
+	execute(t, db, "CREATE TABLE rows (id int)")
+	s.Pause()
+	hangs(t, db, "INSERT INTO rows VALUES (1)")
+	s.Unpause()
+	execute(t, db, "INSERT INTO rows VALUES (2)")
+}
+
+// TestDatabaseIsGoneAfterItsTest: even when somebody is still connected to it.
+func TestDatabaseIsGoneAfterItsTest(t *testing.T) {
+	s := Shared(t)
+	var dsn string
+	var straggler *sql.DB
+	t.Run("inner", func(t *testing.T) {
+		dsn = s.Database(t)
+		var err error
+		straggler, err = sql.Open("pgx", dsn)
+		must(t, err)
+		execute(t, straggler, "CREATE TABLE rows (id int)")
+		if dsn == s.Database(t) {
+			t.Error("two databases have one name")
+		}
+	})
+	defer straggler.Close()
+	there, err := s.holds("SELECT true FROM pg_database WHERE datname = $1", filepath.Base(strings.TrimSuffix(dsn, "?sslmode=disable")))
+	must(t, err)
+	if there || straggler.PingContext(t.Context()) == nil {
+		t.Error("the database is still there")
+	}
+	if Shared(t) != s {
+		t.Error("there are two shared servers")
+	}
+}
+
+func TestSynchronousStandby(t *testing.T) {
+	t.Parallel()
+	primary := Start(t)
+	dsn := primary.Database(t)
+	db := open(t, dsn)
+	execute(t, db, "CREATE TABLE rows (id int)")
+	first, second := primary.Standby(t, true), primary.Standby(t, true)
+	execute(t, db, "INSERT INTO rows VALUES (1)")
+
+	for _, standby := range []*Server{first, second} {
+		standby.Kill()
+		hangs(t, db, "INSERT INTO rows VALUES (2)")
+		standby.Resume()
+	}
+	execute(t, db, "INSERT INTO rows VALUES (3)")
+
+	primary.Kill()
+	second.Promote()
+	after := open(t, Via(dsn, second.Addr()))
+	execute(t, after, "INSERT INTO rows VALUES (4)")
+	ask(t, after, "SELECT count(*) FROM rows WHERE id IN (1, 3, 4)", 3)
+}
+
+func TestAsynchronousStandby(t *testing.T) {
+	t.Parallel()
+	primary := Start(t)
+	dsn := primary.Database(t)
+	db := open(t, dsn)
+	standby := primary.Standby(t, false)
+	standby.Kill()
+	execute(t, db, "CREATE TABLE rows (id int)")
+	standby.Resume()
+	replica := open(t, Via(dsn, standby.Addr()))
+	must(t, eventually("table on the standby", func() (bool, error) {
+		_, err := replica.ExecContext(t.Context(), "SELECT id FROM rows")
+		return err == nil, nil
+	}))
+	if _, err := replica.ExecContext(t.Context(), "INSERT INTO rows VALUES (1)"); err == nil {
+		t.Error("a standby takes writes")
+	}
+}
+
+func TestMissingProgramsAreNamed(t *testing.T) {
+	dir := t.TempDir()
+	pattern := filepath.Join(dir, "*", "bin", "initdb")
+	install := func(version string) {
+		t.Helper()
+		bin := filepath.Join(dir, version, "bin")
+		must(t, os.MkdirAll(bin, 0o700))
+		must(t, os.WriteFile(filepath.Join(bin, "initdb"), nil, 0o700))
+	}
+	for _, missing := range []string{"none", "9", "14"} {
+		if missing != "none" {
+			install(missing)
+		}
+		if _, err := findPrograms(pattern); err == nil || !strings.Contains(err.Error(), "package postgresql") {
+			t.Errorf("version %s: error is %v, want the name of the package", missing, err)
+		}
+	}
+	install("15")
+	install("100")
+	if bin, err := findPrograms(pattern); err != nil || bin != filepath.Join(dir, "100", "bin") {
+		t.Errorf("got %s, %v, want the newest", bin, err)
+	}
+}

@@ -1,0 +1,150 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// maintenance is the database of the package's own statements.
+const maintenance = "postgres"
+
+// Database creates a database and returns its DSN. After the test it is dropped, with whoever is still connected to it.
+func (s *Server) Database(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("test%d", serial.Add(1))
+	if err := s.execute("CREATE DATABASE " + name); err != nil {
+		t.Fatalf("PostgreSQL: %v", err)
+	}
+	t.Cleanup(func() {
+		if !s.answers() {
+			return // The test left it down; the database goes with the server.
+		}
+		// Nobody waits for a standby here: the test may have left it down.
+		if err := s.execute("SET synchronous_commit = local", "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Errorf("PostgreSQL: %v", err)
+		}
+	})
+	return s.DSN(name)
+}
+
+// execute runs statements one after the other, each in its own transaction, as CREATE DATABASE wants it.
+func (s *Server) execute(statements ...string) error {
+	ctx, cancel := soon()
+	defer cancel()
+	connection, err := pgx.Connect(ctx, s.DSN(maintenance))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = connection.Close(ctx) }()
+	for _, statement := range statements {
+		if _, err := connection.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return nil
+}
+
+// holds tells whether a query about the state of the server answers true. Only a server that cannot be asked is an error.
+func (s *Server) holds(query string, arguments ...any) (bool, error) {
+	ctx, cancel := soon()
+	defer cancel()
+	connection, err := pgx.Connect(ctx, s.DSN(maintenance))
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = connection.Close(ctx) }()
+	var yes bool
+	err = connection.QueryRow(ctx, query, arguments...).Scan(&yes)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return yes, err
+}
+
+// accepts tells whether the server lets clients in. A server whose connections are all taken does.
+func (s *Server) accepts() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	connection, err := pgx.Connect(ctx, s.DSN(maintenance))
+	if err != nil {
+		var refused *pgconn.PgError
+		const tooManyConnections = "53300"
+		return errors.As(err, &refused) && refused.Code == tooManyConnections
+	}
+	_ = connection.Close(ctx)
+	return true
+}
+
+// Standby starts a second server that follows this one by streaming replication, and waits until it does. When it is
+// synchronous, no commit is acknowledged before the standby has it on its disk, and none while the standby is away.
+// Settings of the primary hold for the standby too.
+func (s *Server) Standby(t testing.TB, synchronous bool) *Server {
+	t.Helper()
+	standby, err := newServer(t)
+	if err != nil {
+		t.Fatalf("PostgreSQL: %v", err)
+	}
+	t.Cleanup(standby.remove)
+	if err := s.copyTo(standby); err != nil {
+		t.Fatalf("copying PostgreSQL: %v", err)
+	}
+	if err := standby.start(); err != nil {
+		t.Fatalf("starting a standby: %v", err)
+	}
+	if err := s.follow(standby, synchronous); err != nil {
+		t.Fatalf("replicating to a standby: %v", err)
+	}
+	return standby
+}
+
+// copyTo makes the directory of a standby. The slot keeps what the standby has not read while that is down.
+func (s *Server) copyTo(standby *Server) error {
+	primary := fmt.Sprintf("host=127.0.0.1 port=%d user=%s password=%s application_name=%s sslmode=disable",
+		s.port.Number(), superuser, password, standby.name)
+	err := s.host.run("pg_basebackup", "-D"+standby.data(), "-d", primary, "--no-sync",
+		"--checkpoint=fast", "--wal-method=stream", "--create-slot", "--slot="+standby.name)
+	if err != nil {
+		return err
+	}
+	settings := fmt.Sprintf("port = %d\nunix_socket_directories = '%s'\nprimary_conninfo = '%s'\nprimary_slot_name = '%s'\n"+
+		"synchronous_standby_names = ''\n", standby.port.Number(), standby.dir, primary, standby.name)
+	// What ALTER SYSTEM set on the primary is the primary's.
+	return errors.Join(
+		s.host.write(filepath.Join(standby.data(), "standby.conf"), settings),
+		s.host.write(filepath.Join(standby.data(), "postgresql.auto.conf"), ""),
+		s.host.write(filepath.Join(standby.data(), "standby.signal"), ""))
+}
+
+// follow waits until a standby streams, and makes it synchronous.
+func (s *Server) follow(standby *Server, synchronous bool) error {
+	if synchronous {
+		s.mu.Lock()
+		s.awaited = append(s.awaited, standby.name)
+		names := fmt.Sprintf("FIRST %d (%s)", len(s.awaited), strings.Join(s.awaited, ", "))
+		s.mu.Unlock()
+		err := s.execute("ALTER SYSTEM SET synchronous_standby_names = '"+names+"'", "SELECT pg_reload_conf()")
+		if err != nil {
+			return err
+		}
+	}
+	return eventually("standby to follow", func() (bool, error) {
+		return s.holds("SELECT state = 'streaming' AND (sync_state = 'sync') = $1 FROM pg_stat_replication WHERE application_name = $2",
+			synchronous, standby.name)
+	})
+}
+
+// Promote makes a primary of a standby and returns when it accepts writes.
+func (s *Server) Promote() {
+	s.t.Helper()
+	if promoted, err := s.holds("SELECT pg_promote(true, $1)", int(patience.Seconds())); err != nil || !promoted {
+		s.t.Errorf("promoting a standby: promoted is %t, error is %v", promoted, err)
+	}
+}

@@ -1,0 +1,212 @@
+//go:build linux
+
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+)
+
+// hands is how many hold one code or one refresh token in a race, half of them at each of two nodes.
+const hands = 8
+
+// raced sends the same at the same moment from many hands, and returns all answers.
+func raced(n int, send func(hand int) Answer) []Answer {
+	answers, start := make([]Answer, n), make(chan struct{})
+	var racing sync.WaitGroup
+	for i := range n {
+		racing.Go(func() {
+			<-start
+			answers[i] = send(i)
+		})
+	}
+	close(start)
+	racing.Wait()
+	return answers
+}
+
+// TestT52CodesRacedOnTwoNodes: however many hands redeem a code, wherever, one of them gets tokens. The others' attempts end
+// the family.
+func TestT52CodesRacedOnTwoNodes(t *testing.T) {
+	codes, people := either(300, 10_000), 4
+	c := StartCluster(t, 2, Setup{})
+	began := time.Now()
+	concurrently(people, func(i int) {
+		browser := NewBrowser(Ada)
+		for range share(codes, people, i) {
+			if err := c.raceForACode(t.Context(), browser); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	measured(t, "T52: codes that 8 threads redeem on 2 nodes", "%d codes in %v", codes, time.Since(began).Round(time.Second))
+	for what, query := range map[string]string{
+		"families with a code": `SELECT count(*) FROM families WHERE has_code`,
+		"spent codes":          `SELECT count(*) FROM families WHERE code_spent_at IS NOT NULL AND has_code AND generation = 1`,
+		"families that ended":  `SELECT count(*) FROM families WHERE has_code AND revoked_at IS NOT NULL`,
+	} {
+		if n := c.count(t, query+` AND client_id = $1`, Console); n != codes {
+			t.Errorf("%d %s, want %d", n, what, codes)
+		}
+	}
+}
+
+func (c *Cluster) raceForACode(ctx context.Context, browser *Browser) error {
+	application := Application{c.URL, Console}
+	request := application.Ask()
+	code, _, err := browser.Authorize(ctx, request)
+	if err != nil {
+		return err
+	}
+	var won []Answer
+	for _, answer := range raced(hands, func(hand int) Answer {
+		mine := request
+		mine.URL = c.Nodes[hand%len(c.Nodes)].URL
+		return mine.Redeem(ctx, code)
+	}) {
+		if answer.Status == http.StatusOK {
+			won = append(won, answer)
+		} else if err := mustBe(answer, http.StatusBadRequest, "invalid_grant", "redeeming a code"); err != nil {
+			return err
+		}
+	}
+	if len(won) != 1 {
+		return fmt.Errorf("%d of %d got tokens for one code: %v", len(won), hands, won)
+	}
+	return c.isDead(ctx, application, won[0])
+}
+
+// isDead returns an error unless the tokens of an answer open nothing, on whichever node.
+func (c *Cluster) isDead(ctx context.Context, a Application, answer Answer) error {
+	tokens, err := ReadTokens(answer)
+	if err != nil {
+		return err
+	}
+	for _, n := range c.Nodes {
+		if err := mustBe(a.at(n).Refresh(ctx, tokens.RefreshToken), http.StatusBadRequest, "invalid_grant", "refreshing"); err != nil {
+			return err
+		}
+		if _, err := refusedBy(ctx, a, tokens.AccessToken, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestT87RefreshTokensRacedOnTwoNodes: however many hands use a refresh token, wherever, it has one successor, and each of
+// them gets it.
+func TestT87RefreshTokensRacedOnTwoNodes(t *testing.T) {
+	families, rounds := either(6, 50), either(50, 200)
+	c := StartCluster(t, 2, Setup{})
+	began := time.Now()
+	concurrently(either(3, 4), func(i int) {
+		for range share(families, either(3, 4), i) {
+			if err := c.raceForRefreshTokens(t.Context(), rounds); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	measured(t, "T87: refresh tokens that 8 threads use on 2 nodes", "%d tokens in %v", families*rounds, time.Since(began).Round(time.Second))
+	if n := c.count(t, `SELECT count(*) FROM families WHERE has_code AND revoked_at IS NULL AND generation = $1`, rounds+1); n != families {
+		t.Errorf("%d of %d families have had %d generations", n, families, rounds+1)
+	}
+}
+
+func (c *Cluster) raceForRefreshTokens(ctx context.Context, rounds int) error {
+	application := Application{c.URL, Console}
+	tokens, err := obtain(ctx, NewBrowser(Grace), application)
+	if err != nil {
+		return err
+	}
+	for round := range rounds {
+		n := hands
+		if round == 0 {
+			n = 64
+		}
+		newest := tokens.RefreshToken
+		for i, answer := range raced(n, func(hand int) Answer {
+			return application.at(c.Nodes[hand%len(c.Nodes)]).Refresh(ctx, newest)
+		}) {
+			mine, err := ReadTokens(answer)
+			if err != nil {
+				return fmt.Errorf("round %d: %w", round, err)
+			}
+			if i > 0 && mine.RefreshToken != tokens.RefreshToken {
+				return fmt.Errorf("round %d: two successors of one refresh token", round)
+			}
+			tokens = mine
+		}
+		if tokens.RefreshToken == newest {
+			return errors.New("a refresh token is its own successor")
+		}
+	}
+	return nil
+}
+
+// TestT89RevocationRacesRefreshOnTwoNodes: once the revocation is acknowledged its node accepts no token of the family, not even
+// one that a refresh was given at the same moment, and the other node none soon after.
+func TestT89RevocationRacesRefreshOnTwoNodes(t *testing.T) {
+	rounds, people := either(100, 10_000), 4
+	c := StartCluster(t, 2, Setup{})
+	elsewhere := new(times)
+	concurrently(people, func(i int) {
+		browser := NewBrowser(Ben)
+		for range share(rounds, people, i) {
+			if err := c.raceWithARevocation(t.Context(), browser, elsewhere); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	measured(t, "T89: revocations that race refreshes, until the other node refuses", "%v", elsewhere)
+	elsewhere.within(t, "a token on the other node", 10*time.Second)
+}
+
+func (c *Cluster) raceWithARevocation(ctx context.Context, browser *Browser, elsewhere *times) error {
+	application := Application{c.URL, Console}
+	tokens, err := obtain(ctx, browser, application)
+	if err != nil {
+		return err
+	}
+	access := []string{tokens.AccessToken}
+	var acknowledged time.Time
+	var here error
+	answers := raced(5, func(hand int) Answer {
+		if hand > 0 {
+			return application.at(c.Nodes[hand%len(c.Nodes)]).Refresh(ctx, tokens.RefreshToken)
+		}
+		answer := application.at(c.Nodes[0]).Revoke(ctx, tokens.RefreshToken)
+		acknowledged = time.Now()
+		here = mustBe(application.at(c.Nodes[0]).Use(ctx, tokens.AccessToken), http.StatusUnauthorized, "", "after the revocation")
+		return answer
+	})
+	if err := errors.Join(here, mustBe(answers[0], http.StatusOK, "", "revoking")); err != nil {
+		return err
+	}
+	for _, answer := range answers[1:] {
+		if refreshed, err := ReadTokens(answer); err == nil {
+			access = append(access, refreshed.AccessToken)
+		} else if err := mustBe(answer, http.StatusBadRequest, "invalid_grant", "refreshing"); err != nil {
+			return err
+		}
+	}
+	for _, token := range access {
+		if err := mustBe(application.at(c.Nodes[0]).Use(ctx, token), http.StatusUnauthorized, "", "after the revocation"); err != nil {
+			return err
+		}
+	}
+	for _, token := range access {
+		if _, err := refusedBy(ctx, application, token, c.Nodes[1]); err != nil {
+			return err
+		}
+	}
+	elsewhere.add(time.Since(acknowledged))
+	return mustBe(application.at(c.Nodes[1]).Refresh(ctx, tokens.RefreshToken), http.StatusBadRequest, "invalid_grant", "refreshing")
+}

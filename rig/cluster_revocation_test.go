@@ -1,0 +1,129 @@
+//go:build linux
+
+package rig
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+)
+
+// TestF15ARevocationReachesAllNodes: how long the gates of two nodes go on accepting a token after a third has acknowledged its
+// revocation: when the database notifies, and when the connections on which they listen have died without a word.
+func TestF15ARevocationReachesAllNodes(t *testing.T) {
+	rounds := either(30, 1000)
+	t.Run("by notification", func(t *testing.T) {
+		c := StartCluster(t, 3, Setup{})
+		spread := c.revoke(t, rounds, either(2, 4), 0)
+		measured(t, "§6 row 6, T95: from a revocation until the other gates refuse", "%v", spread)
+		spread.within(t, "a revocation", 5*time.Second)
+	})
+	t.Run("by the poll alone", func(t *testing.T) {
+		c := NewCluster(t)
+		c.Add(Setup{}, c.DSN)
+		for range 2 {
+			c.Add(Setup{}, pgtest.Via(c.DSN, deafening(t, c.DSN).Addr()))
+		}
+		c.Start()
+		spread := c.revoke(t, rounds, either(4, 8), time.Second)
+		measured(t, "§6 row 6, F15: the same without notifications", "%v", spread)
+		spread.within(t, "a revocation", 5*time.Second)
+	})
+}
+
+// deafening is a proxy before the database through which no LISTEN is ever answered.
+func deafening(t *testing.T, dsn string) *faultproxy.Proxy {
+	t.Helper()
+	_, address, _ := strings.Cut(dsn, "@")
+	address, _, _ = strings.Cut(address, "/")
+	p := faultproxy.Start(t, address)
+	for range 2000 { // once for each time that somebody tries again
+		p.SwallowReplies([]byte("LISTEN gatehouse"))
+	}
+	return p
+}
+
+// revoke obtains tokens and revokes them at the first node, in several lanes, and measures when the other gates refuse. The
+// pause, of random length, keeps the lanes from falling into the step of a poll.
+func (c *Cluster) revoke(t *testing.T, rounds, lanes int, pause time.Duration) *times {
+	t.Helper()
+	spread := new(times)
+	concurrently(lanes, func(i int) {
+		browser := NewBrowser(Ada)
+		for range share(rounds, lanes, i) {
+			if pause > 0 {
+				time.Sleep(rand.N(pause)) //nolint:gosec // nobody has to guess it
+			}
+			if err := c.revokeOne(t.Context(), browser, spread); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	return spread
+}
+
+func (c *Cluster) revokeOne(ctx context.Context, browser *Browser, spread *times) error {
+	application := Application{c.URL, Console}
+	tokens, err := obtain(ctx, browser, application)
+	if err != nil {
+		return err
+	}
+	others := c.Nodes[1:]
+	for _, n := range others { // so that they remember its verdict
+		if err := mustBe(application.at(n).Use(ctx, tokens.AccessToken), http.StatusOK, "", "a good token"); err != nil {
+			return err
+		}
+	}
+	refused, failed := make([]time.Time, len(others)), make([]error, len(others))
+	var polling sync.WaitGroup
+	for i, n := range others {
+		polling.Go(func() { refused[i], failed[i] = pollGate(ctx, application.at(n), tokens.AccessToken) })
+	}
+	answer := application.at(c.Nodes[0]).Revoke(ctx, tokens.RefreshToken)
+	acknowledged := time.Now()
+	polling.Wait()
+	for i := range others {
+		if failed[i] != nil {
+			return failed[i]
+		}
+		spread.add(max(0, refused[i].Sub(acknowledged)))
+	}
+	return mustBe(answer, http.StatusOK, "", "revoking")
+}
+
+// pollInterval is how often a gate is asked.
+const pollInterval = 5 * time.Millisecond
+
+// pollGate shows a token to a gate again and again, on one connection, and returns when it was refused for the first time. Once
+// refused, it has to stay so.
+func pollGate(ctx context.Context, a Application, token string) (refused time.Time, err error) {
+	kept := new(http.Transport)
+	defer kept.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(Via(ctx, kept), patience)
+	defer cancel()
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for more := 3; more > 0; <-ticker.C {
+		answer := a.Use(ctx, token)
+		switch {
+		case answer.Status == http.StatusUnauthorized && refused.IsZero():
+			refused = time.Now()
+		case answer.Status == http.StatusUnauthorized:
+			more--
+		case answer.Status != http.StatusOK:
+			return refused, fmt.Errorf("at the gate of %s: %s", a.URL, answer)
+		case !refused.IsZero():
+			return refused, fmt.Errorf("the gate of %s accepts a token that it has refused", a.URL)
+		}
+	}
+	return refused, nil
+}

@@ -1,0 +1,297 @@
+//go:build linux && failpoint
+
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/failpoint"
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+)
+
+const (
+	// workers are the clients of a run.
+	workers = 8
+	// nodes are how many share one PostgreSQL.
+	nodes = 3
+	// A node lives for a random time between these from when it serves.
+	shortestLife, longestLife = 20 * time.Millisecond, 500 * time.Millisecond
+	// killsPerOutage is how many nodes are killed between two deaths of PostgreSQL.
+	killsPerOutage = 25
+)
+
+// ofPostgres is the slack of nodes that share a database: a statement that a dead node has sent may be under way, and gates
+// hear of a revocation by the poll at the latest.
+var ofPostgres = slack{late: 2 * time.Second, stale: 5 * time.Second}
+
+// run is one run of the rig: nodes that die, and clients that keep books.
+type run struct {
+	t      *testing.T
+	books  *books
+	random *rand.Rand // of the supervisors
+	nodes  []*Node
+	server *pgtest.Server // nil: SQLite
+
+	kills atomic.Int64
+	want  int64
+
+	mu        sync.Mutex
+	ready     []time.Duration
+	atPoint   map[string]int // how many died at a named failpoint
+	outages   int
+	recovered []time.Duration
+}
+
+// TestCrash kills nodes and, now and then, the database under them, while clients go on with what they know. CRASH_KILLS is
+// how many nodes are killed, STORE which database alone is tried, CRASH_SEED repeats the choices of a run.
+func TestCrash(t *testing.T) {
+	kills, seed := int64(200), rand.Uint64() //nolint:gosec // the seed is logged
+	if text := os.Getenv("CRASH_KILLS"); text != "" {
+		kills = number(t, "CRASH_KILLS", text)
+	}
+	if text := os.Getenv("CRASH_SEED"); text != "" {
+		seed = uint64(number(t, "CRASH_SEED", text)) //nolint:gosec // any number will do
+	}
+	seed &= 1<<62 - 1
+	t.Logf("CRASH_SEED=%d CRASH_KILLS=%d", seed, kills)
+	starts := map[string]func(*testing.T) *run{"sqlite": onSQLite, "postgres": onPostgres}
+	stores := []string{"sqlite", "postgres"}
+	if only := os.Getenv("STORE"); only != "" {
+		if starts[only] == nil {
+			t.Fatalf("STORE is %q: use sqlite or postgres", only)
+		}
+		stores = []string{only}
+	}
+	for i, store := range stores {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			r := starts[store](t)
+			r.want = kills / int64(len(stores))
+			r.random = rand.New(rand.NewPCG(seed, uint64(i))) //nolint:gosec // it is to be repeated
+			r.crash(seed)
+		})
+	}
+}
+
+func number(t *testing.T, name, text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+func newRun(t *testing.T, s slack) *run {
+	return &run{t: t, books: &books{began: time.Now(), slack: s}, atPoint: make(map[string]int)}
+}
+
+func onSQLite(t *testing.T) *run {
+	r := newRun(t, slack{})
+	r.nodes = []*Node{New(t, Setup{})}
+	return r
+}
+
+func onPostgres(t *testing.T) *run {
+	r := newRun(t, ofPostgres)
+	r.server = pgtest.Start(t)
+	c := &Cluster{t: t, DSN: r.server.Database(t), Balancer: NewBalancer(t)}
+	for range nodes {
+		c.Add(Setup{}, c.DSN)
+	}
+	r.nodes = c.Nodes
+	return r
+}
+
+// emergency bounds a run, generously.
+func (r *run) emergency() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(r.t.Context(), 5*time.Minute+time.Duration(r.want)*5*time.Second)
+}
+
+// crash is the whole run: 1 everybody works while nodes die, 2 everything comes back, 3 every family is asked for once more,
+// 4 the books are checked.
+func (r *run) crash(seed uint64) {
+	ctx, cancel := r.emergency()
+	defer cancel()
+	began := time.Now()
+	people := r.hire(seed)
+	stop := make(chan struct{})
+	var working, killing sync.WaitGroup
+	for i := range r.nodes {
+		random := rand.New(rand.NewPCG(seed, uint64(100+i))) //nolint:gosec // it is to be repeated
+		killing.Go(func() { r.supervise(ctx, r.nodes[i], random) })
+	}
+	if r.server != nil {
+		killing.Go(func() { r.killDatabase(ctx) })
+	}
+	for _, w := range people {
+		working.Go(func() { w.run(ctx, stop) })
+	}
+	killing.Wait()
+	for _, n := range r.nodes {
+		n.Restart()
+	}
+	close(stop)
+	working.Wait()
+	r.auditAll(ctx, people)
+	if err := ctx.Err(); err != nil {
+		r.t.Errorf("the run took too long: %v", err)
+	}
+	r.report(time.Since(began))
+	r.check()
+}
+
+// hire makes the workers, one with an own person's browser each.
+func (r *run) hire(seed uint64) []*worker {
+	people := make([]*worker, workers)
+	for i := range people {
+		people[i] = &worker{
+			books: r.books, issuer: r.nodes[0].Issuer, browser: NewBrowser(Ada),
+			random: rand.New(rand.NewPCG(seed, uint64(1000+i))), //nolint:gosec // it is to be repeated
+		}
+	}
+	return people
+}
+
+// auditAll asks for every family once more, each worker for its part.
+func (r *run) auditAll(ctx context.Context, people []*worker) {
+	share := (len(r.books.families) + len(people) - 1) / len(people)
+	var working sync.WaitGroup
+	for i, families := range slices.Collect(slices.Chunk(r.books.families, max(1, share))) {
+		working.Go(func() { people[i].audit(ctx, families) })
+	}
+	working.Wait()
+}
+
+// supervise starts a node and kills it, again and again, half of the time at a named failpoint.
+func (r *run) supervise(ctx context.Context, n *Node, random *rand.Rand) {
+	for r.kills.Load() < r.want && ctx.Err() == nil && !r.books.isHopeless() {
+		var environment []string
+		point := ""
+		if random.IntN(2) == 0 {
+			point = failpoints[random.IntN(len(failpoints))]
+			environment = []string{fmt.Sprintf("%s=kill %d %s", failpoint.Variable, 1+random.IntN(8), point)}
+		}
+		life := shortestLife + time.Duration(random.Int64N(int64(longestLife-shortestLife)))
+		if err := n.Launch(environment...); err != nil {
+			r.t.Error(err)
+			return
+		}
+		switch took, err := n.AwaitServing(ctx); {
+		case err == nil:
+			r.note(func() { r.ready = append(r.ready, took) })
+		case !errors.Is(err, errEnded) || point == "":
+			r.t.Errorf("%v; its log ends with:\n%s", err, n.lastWords())
+			return
+		}
+		select {
+		case <-n.Gone():
+			r.note(func() { r.atPoint[point]++ })
+		case <-time.After(life):
+			n.Kill()
+		}
+		r.kills.Add(1)
+	}
+}
+
+func (r *run) note(write func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	write()
+}
+
+// killDatabase kills PostgreSQL now and then, and brings it back at once.
+func (r *run) killDatabase(ctx context.Context) {
+	for next := int64(killsPerOutage); r.kills.Load() < r.want && ctx.Err() == nil; {
+		if r.kills.Load() >= next {
+			next += killsPerOutage
+			began := time.Now()
+			r.server.Kill()
+			r.server.Resume()
+			r.note(func() {
+				r.outages++
+				r.recovered = append(r.recovered, time.Since(began))
+			})
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// failpoints are where a node is killed, beside any other moment.
+var failpoints = points([]string{"before", "after step", "after commit"}, []string{
+	"adding family", "redeeming code", "rotating refresh token", "ending families", "storing consent", "storing declarations",
+}, []string{"before response", "mid-response"}, []string{
+	"POST /oauth/token", "POST /oauth/revoke", "POST /oauth/login", "POST /oauth/consent", "GET /oauth/authorize",
+	"POST /api/v1/organisations/me/users/" + Grace + "/access_tokens",
+})
+
+// points combines the moments of steps with steps, and those of answers with requests.
+func points(moments, steps, parts, requests []string) []string {
+	var all []string
+	for _, moment := range moments {
+		for _, step := range steps {
+			all = append(all, moment+": "+step)
+		}
+	}
+	for _, part := range parts {
+		for _, request := range requests {
+			all = append(all, part+": "+request)
+		}
+	}
+	return all
+}
+
+// report says what the run was like.
+func (r *run) report(took time.Duration) {
+	c := &r.books.counts
+	atPoint := 0
+	for _, n := range r.atPoint {
+		atPoint += n
+	}
+	r.t.Logf("%d kills (%d at %d of %d failpoints) and %d deaths of the database in %v; %d families",
+		r.kills.Load(), atPoint, len(r.atPoint), len(failpoints), r.outages, took.Round(time.Millisecond), len(r.books.families))
+	r.t.Logf("%d items: %d codes, %d refreshes, %d created tokens, %d tokens of the client's own; %d revocations, %d uses, %d answers lost",
+		c.items(), c.codes.Load(), c.refreshes.Load(), c.created.Load(), c.own.Load(), c.revocations.Load(), c.uses.Load(), c.lost.Load())
+	r.t.Logf("serving after exec: %s; database back: %s", quantiles(r.ready), quantiles(r.recovered))
+}
+
+// quantiles are the half, nearly all, and all.
+func quantiles(times []time.Duration) string {
+	if len(times) == 0 {
+		return "never"
+	}
+	slices.Sort(times)
+	at := func(q float64) time.Duration { return times[int(q*float64(len(times)-1))].Round(time.Millisecond) }
+	return fmt.Sprintf("p50 %v, p99 %v, max %v", at(0.5), at(0.99), at(1))
+}
+
+// check fails the test for whatever is wrong in the books.
+func (r *run) check() {
+	if r.kills.Load() < r.want {
+		r.t.Errorf("only %d of %d kills", r.kills.Load(), r.want)
+	}
+	wrong := r.books.wrong
+	for _, f := range r.books.families {
+		if err := f.check(); err != nil {
+			wrong = append(wrong, err.Error())
+		}
+	}
+	for _, text := range wrong[:min(len(wrong), 10)] {
+		r.t.Error(text)
+	}
+	if len(wrong) > 10 {
+		r.t.Errorf("and %d more", len(wrong)-10)
+	}
+}

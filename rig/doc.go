@@ -1,0 +1,18 @@
+// Package rig runs real Gatehouse nodes as processes of their own, so that tests can kill them. Only tests import it.
+//
+//	func TestMain(m *testing.M) { rig.Main(m) } // the test binary is the node's program as well
+//
+//	node := rig.Start(t, rig.Setup{})           // on SQLite, serving
+//	node.Kill()                                 // SIGKILL
+//	node.Restart()                              // at the same address, on the same data
+//
+// A node is Caddy with Gatehouse in it, configured by a Caddyfile as an operator writes one (caddyfile.go). Several nodes on
+// one PostgreSQL have a Balancer before them, which remembers nobody. A Browser and an Application walk the flows over the
+// wire (browser.go, application.go); what an answer says is in their books only once they have received all of it.
+//
+// The crash rig itself, which `make crash` runs, is in the tests of the package: crash_test.go is the supervisor,
+// worker_test.go its clients, history_test.go the model that their histories are checked against, and faults_test.go kills
+// a node at every failpoint there is.
+//
+// The package needs Linux: a node dies with the test that started it.
+package rig

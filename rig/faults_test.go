@@ -1,0 +1,315 @@
+//go:build linux && failpoint
+
+package rig
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver for asking what a crash has left
+	_ "modernc.org/sqlite"             // likewise
+
+	"github.com/gatehouse-auth/gatehouse/internal/failpoint"
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+)
+
+// point is where a node is killed, and whether what it was doing has happened then.
+type point struct {
+	at string
+	// happened is what SQLite says, and postgres what PostgreSQL does.
+	happened, postgres bool
+}
+
+// aroundStep are the points of a step that is a transaction of several statements.
+func aroundStep(name string) []point {
+	return []point{{"before: " + name, false, false}, {"after step: " + name, false, false}, {"after commit: " + name, true, true}}
+}
+
+// aroundStatement are those of a step that is one statement: PostgreSQL has committed it when it has answered.
+func aroundStatement(name string) []point {
+	return []point{{"before: " + name, false, false}, {"after step: " + name, false, true}, {"after commit: " + name, true, true}}
+}
+
+// inAnswer are the points of an answer.
+func inAnswer(request string) []point {
+	return []point{{"before response: " + request, true, true}, {"mid-response: " + request, true, true}}
+}
+
+// beforeRedirect is the one of an answer without a body.
+func beforeRedirect(request string) point { return point{"before response: " + request, true, true} }
+
+// fault is something that a node is doing when it is killed.
+type fault struct {
+	name   string
+	points []point
+	// prepare brings the scene to the moment before, act sends the request during which the node dies, and check says what
+	// must be true afterwards, whether the deed has happened or not.
+	prepare func(*scene)
+	act     func(*scene) Answer
+	check   func(s *scene, happened bool)
+}
+
+// faults are the deeds of catalogue row F1 that a request asks for. Between the authentication of the client and the step
+// nothing is written, so one point stands for both of the catalogue's.
+var faults = []fault{
+	{
+		"authorize", append(aroundStep("adding family"), beforeRedirect("GET /oauth/authorize")),
+		func(s *scene) { s.signedIn(Console) }, (*scene).authorize, (*scene).checkAuthorized,
+	}, {
+		"consent", append(aroundStep("adding family"), beforeRedirect("POST /oauth/consent")),
+		func(s *scene) { s.signedIn(Device); s.openConsent() }, (*scene).allow, (*scene).checkAuthorized,
+	}, {
+		"code", append(aroundStatement("redeeming code"), inAnswer("POST /oauth/token")...),
+		(*scene).haveCode, (*scene).redeem, (*scene).checkRedeemed,
+	}, {
+		"refresh", append(aroundStatement("rotating refresh token"), inAnswer("POST /oauth/token")...),
+		(*scene).haveTokens, (*scene).refresh, (*scene).checkRefreshed,
+	}, {
+		"created token", append(aroundStep("adding family"), inAnswer("POST "+creation)...),
+		(*scene).haveTokens, (*scene).create, (*scene).checkCreated,
+	}, {
+		"revocation", append(aroundStep("ending families"), inAnswer("POST /oauth/revoke")...),
+		(*scene).haveTokens, (*scene).revoke, (*scene).checkRevoked,
+	}, {
+		"key rotation", aroundStep("adding signing key"),
+		(*scene).haveTokens, (*scene).rotateKeys, (*scene).checkRotated,
+	}, {
+		"key revocation", aroundStep("revoking signing key"),
+		func(s *scene) { s.haveTokens(); s.kid = s.signingKey() }, (*scene).revokeKey, (*scene).checkKeyRevoked,
+	},
+}
+
+const creation = "/api/v1/organisations/me/users/" + Grace + "/access_tokens"
+
+// stores are the databases that a node is killed on.
+var stores = []struct {
+	name string
+	open func(t *testing.T) *scene
+}{
+	{"sqlite", func(t *testing.T) *scene {
+		n := New(t, Setup{})
+		return newScene(t, n, "sqlite", "file:"+n.Dir+"/gatehouse.db?_busy_timeout=5000", false)
+	}},
+	{"postgres", func(t *testing.T) *scene {
+		dsn := pgtest.Shared(t).Database(t)
+		c := &Cluster{t: t, DSN: dsn, Balancer: NewBalancer(t)}
+		return newScene(t, c.Add(Setup{}, dsn), "pgx", dsn, true)
+	}},
+}
+
+// scene is one node on a database of its own, with one person and what their application has.
+type scene struct {
+	t        *testing.T
+	node     *Node
+	postgres bool
+	db       *sql.DB
+
+	browser     *Browser
+	application Application
+	request     Request
+	page        Answer // the consent page
+	code        string
+	tokens      Tokens
+	kid         string
+	// families, decided and keys are how many there were before the deed.
+	families, decided, keys int
+}
+
+func newScene(t *testing.T, n *Node, driver, dsn string, postgres bool) *scene {
+	t.Helper()
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return &scene{t: t, node: n, postgres: postgres, db: db}
+}
+
+// count asks the database.
+func (s *scene) count(query string) int {
+	s.t.Helper()
+	var n int
+	if err := s.db.QueryRowContext(s.t.Context(), query).Scan(&n); err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+func (s *scene) counts() (families, decided, keys int) {
+	s.t.Helper()
+	return s.count(`SELECT COUNT(*) FROM families`), s.count(`SELECT COUNT(*) FROM decided_requests`),
+		s.count(`SELECT COUNT(*) FROM signing_keys`)
+}
+
+// arm is the environment that kills a node at a point.
+func arm(at string) string { return failpoint.Variable + "=kill 1 " + at }
+
+// TestF1KilledAtEveryPoint kills a node at every point of every deed, starts it again and goes on as a client does that has
+// had no answer: what was not committed can be asked for again, what was committed has its documented answer, and nothing is
+// there by halves.
+func TestF1KilledAtEveryPoint(t *testing.T) {
+	for _, store := range stores {
+		t.Run(store.name, func(t *testing.T) {
+			t.Parallel()
+			s := store.open(t)
+			for _, f := range faults {
+				for _, p := range f.points {
+					t.Run(f.name+"/"+p.at, func(t *testing.T) { s.die(t, f, p) })
+				}
+			}
+		})
+	}
+}
+
+// die walks through one deed: 1 it is prepared, 2 a node that is armed dies while it does it, 3 a node without arms is asked
+// what is left.
+func (s *scene) die(t *testing.T, f fault, p point) {
+	s.t = t
+	defer func() {
+		if t.Failed() {
+			s.node.Kill() // it may still be armed
+		}
+	}()
+	if !s.node.Alive() {
+		s.node.Restart()
+	}
+	f.prepare(s)
+	s.families, s.decided, s.keys = s.counts()
+	s.node.Kill()
+	s.node.Restart(arm(p.at))
+	if answer := f.act(s); !answer.Lost() || answer.Status != 0 {
+		t.Errorf("the answer has arrived: %v", answer)
+	}
+	s.awaitDeath()
+	s.node.Restart()
+	happened := p.happened
+	if s.postgres {
+		happened = p.postgres
+	}
+	f.check(s, happened)
+}
+
+// awaitDeath waits until the node has killed itself.
+func (s *scene) awaitDeath() {
+	s.t.Helper()
+	select {
+	case <-s.node.Gone():
+	case <-time.After(patience):
+		s.t.Fatal("the node has not come to the point where it dies")
+	}
+}
+
+// TestF1KilledWhileMigrating kills a node before and after every migration of an empty database. The next one brings the schema
+// to its end.
+func TestF1KilledWhileMigrating(t *testing.T) {
+	for _, store := range stores {
+		t.Run(store.name, func(t *testing.T) {
+			t.Parallel()
+			for version := 1; version <= migrations(t); version++ {
+				for _, moment := range []string{"before", "after"} {
+					t.Run(moment+" "+strconv.Itoa(version), func(t *testing.T) {
+						s := store.open(t)
+						if err := s.node.Launch(arm(moment + " migration: " + strconv.Itoa(version))); err != nil {
+							t.Fatal(err)
+						}
+						s.awaitDeath()
+						s.node.Restart()
+						s.haveTokens()
+						s.mustRefresh()
+					})
+				}
+			}
+		})
+	}
+}
+
+// TestF1KilledWhilePurging kills a node while it drops what has expired. What lives is not touched, and the next housekeeper
+// drops the rest.
+func TestF1KilledWhilePurging(t *testing.T) {
+	const expired = 600 // more than one batch
+	for _, store := range stores {
+		t.Run(store.name, func(t *testing.T) {
+			t.Parallel()
+			s := store.open(t)
+			s.node.Restart()
+			s.haveTokens()
+			s.node.Kill()
+			s.bury(expired)
+			for _, p := range aroundStep("dropping families") {
+				s.vacate()
+				if err := s.node.Launch(arm(p.at)); err != nil {
+					t.Fatal(err)
+				}
+				before := s.dead()
+				s.awaitDeath()
+				if left := s.dead(); (left < before) != p.happened {
+					t.Errorf("%s: %d of %d are left", p.at, left, before)
+				}
+			}
+			s.vacate()
+			s.node.Restart()
+			for deadline := time.Now().Add(patience); s.dead() > 0; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("%d are left", s.dead())
+				}
+			}
+			s.mustRefresh()
+		})
+	}
+}
+
+// bury adds families that expired long ago, like the one there is.
+func (s *scene) bury(n int) {
+	s.t.Helper()
+	rows, err := s.db.QueryContext(s.t.Context(), `SELECT * FROM families LIMIT 0`)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	columns, err := rows.Columns()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_ = rows.Close()
+	names, values := "", ""
+	for i, name := range columns {
+		value := name
+		switch name {
+		case "id":
+			value = "'dead' || $1"
+		case "expires_at":
+			value = "1"
+		}
+		if i > 0 {
+			names, values = names+", ", values+", "
+		}
+		names, values = names+name, values+value
+	}
+	statement := fmt.Sprintf(`INSERT INTO families (%s) SELECT %s FROM families WHERE client_id = '%s' AND id NOT LIKE 'dead%%' LIMIT 1`,
+		names, values, Console)
+	for i := range n {
+		if _, err := s.db.ExecContext(context.Background(), statement, strconv.Itoa(i)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// dead counts them.
+func (s *scene) dead() int { return s.count(`SELECT COUNT(*) FROM families WHERE id LIKE 'dead%'`) }
+
+// vacate ends the lease of a housekeeper that has died, as two minutes would.
+func (s *scene) vacate() {
+	s.t.Helper()
+	if _, err := s.db.ExecContext(s.t.Context(), `DELETE FROM leases`); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// adminPost sends a request to the node's admin endpoint.
+func (s *scene) adminPost(path, body string) Answer {
+	return Send(s.t.Context(), http.MethodPost, "http://"+s.node.Admin+path, body, "Content-Type", "application/json")
+}

@@ -1,0 +1,132 @@
+//go:build linux && failpoint
+
+package rig
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// misuseOld presents a refresh token that was used, and whose successor was: the answer is a refusal, and the end.
+func (w *worker) misuseOld(ctx context.Context, f *grown) {
+	once := func() Answer {
+		sent := time.Now()
+		a := f.application.Refresh(ctx, f.old)
+		if o, _ := w.tell(f, deed{verb: refresh, token: f.old, misuse: true}, sent, a); !o.lost && !a.Unsent {
+			f.ended = true
+		}
+		return a
+	}
+	for w.again(ctx, once()) {
+	}
+}
+
+// create obtains a token for a member of the organisation. What nobody has received cannot be asked for again: the next
+// request creates another.
+func (w *worker) create(ctx context.Context) {
+	if w.admin == nil || w.admin.ended {
+		if w.admin = w.newFamily(ctx, Console, false); w.admin == nil {
+			return
+		}
+	}
+	for !w.admin.ended {
+		sent := time.Now()
+		answer := w.admin.application.CreateToken(ctx, w.admin.access, Grace)
+		switch {
+		case answer.Status == http.StatusCreated:
+			f := w.note(w.admin.application)
+			_, tokens := w.tell(f, deed{verb: redeem}, sent, answer)
+			f.access, f.refresh = tokens.AccessToken, tokens.RefreshToken
+			w.counts.created.Add(1)
+			w.useOnce(ctx, f)
+			if w.chance(3) {
+				w.revoke(ctx, f)
+			}
+			w.keep(f)
+			return
+		case answer.Status == http.StatusTooManyRequests:
+			return // an admin creates some sixty a minute
+		case w.again(ctx, answer):
+		default:
+			if ctx.Err() == nil {
+				w.complain("creating a token: %v", answer)
+			}
+			return
+		}
+	}
+}
+
+// actForItself obtains a token of the client's own, and uses it now and later.
+func (w *worker) actForItself(ctx context.Context) {
+	answer := Application{URL: w.issuer, ID: Server}.ForItself(ctx)
+	if w.again(ctx, answer) || ctx.Err() != nil {
+		return
+	}
+	tokens, err := ReadTokens(answer)
+	if err != nil {
+		w.complain("client_credentials: %v", err)
+		return
+	}
+	w.counts.own.Add(1)
+	w.mu.Lock()
+	w.books.own = append(w.books.own, tokens.AccessToken)
+	mine := slices.Clone(w.books.own[max(0, len(w.books.own)-50):])
+	w.mu.Unlock()
+	token := mine[w.random.IntN(len(mine))]
+	answer = Application{URL: w.issuer}.Use(ctx, token)
+	if answer.Status != 0 && !answer.Lost() && !answer.Unsent && answer.Status != http.StatusOK {
+		w.complain("a token of the client's own is refused: %v", answer)
+	}
+}
+
+// comeBack goes on with a family that was left alone for a while.
+func (w *worker) comeBack(ctx context.Context) {
+	if len(w.kept) == 0 {
+		return
+	}
+	i := w.random.IntN(len(w.kept))
+	f := w.kept[i]
+	w.useOnce(ctx, f)
+	w.refreshOnce(ctx, f)
+	if w.chance(3) && !f.ended {
+		w.revoke(ctx, f)
+	}
+	if f.ended {
+		w.kept = slices.Delete(w.kept, i, i+1)
+		w.keep(f)
+	}
+}
+
+// visitTheDead tries the tokens of a family that has ended.
+func (w *worker) visitTheDead(ctx context.Context) {
+	if len(w.gone) == 0 {
+		return
+	}
+	w.tryDead(ctx, w.gone[w.random.IntN(len(w.gone))])
+}
+
+// tryDead tries the tokens of a family that has ended, once, whatever comes of it.
+func (w *worker) tryDead(ctx context.Context, f *grown) {
+	if f.access == "" {
+		return
+	}
+	w.useOnce(ctx, f)
+	sent := time.Now()
+	w.tell(f, deed{verb: refresh, token: f.refresh, misuse: true}, sent, f.application.Refresh(ctx, f.refresh))
+}
+
+// audit is what a worker does when nobody is killed any more: every family that lives gives its next refresh token, and none
+// that has ended gives anything.
+func (w *worker) audit(ctx context.Context, families []*grown) {
+	for _, f := range families {
+		switch {
+		case f.ended:
+			w.tryDead(ctx, f)
+		case f.refresh != "":
+			w.useOnce(ctx, f)
+			w.refreshOnce(ctx, f)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+//go:build linux
+
+package rig
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"testing"
+)
+
+func TestMain(m *testing.M) { Main(m) }
+
+// serverToken gets a token for the client that acts for itself.
+func serverToken(t *testing.T, at string) string {
+	t.Helper()
+	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {Server}, "client_secret": {Secret(Server)}}
+	answer := Send(t.Context(), http.MethodPost, at+"/oauth/token", form.Encode(), "Content-Type", formType)
+	tokens, err := ReadTokens(answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tokens.AccessToken
+}
+
+// TestANodeComesBack starts a node, ends it in both ways and starts it again, at the same address and on the same data: a
+// token from its first life is good in the others.
+func TestANodeComesBack(t *testing.T) {
+	n := Start(t, Setup{})
+	token := serverToken(t, n.URL)
+	use := func() Answer {
+		return Send(t.Context(), http.MethodGet, n.URL+"/api/x", "", "Authorization", "Bearer "+token)
+	}
+	if answer := use(); answer.Status != http.StatusOK {
+		t.Fatalf("in its first life: %s", answer)
+	}
+	for name, end := range map[string]func(){"SIGKILL": n.Kill, "SIGTERM": n.Stop} {
+		end()
+		if answer := use(); !answer.Unsent {
+			t.Errorf("after %s somebody answers: %s", name, answer)
+		}
+		t.Logf("serving %v after its start", n.Restart())
+		if answer := use(); answer.Status != http.StatusOK {
+			t.Errorf("after %s and a new start: %s", name, answer)
+		}
+	}
+	if n.Log() == "" {
+		t.Error("the node has logged nothing")
+	}
+}
+
+// TestTheBalancerFindsTheNodeThatIsThere: a request reaches a node whatever the others are doing, and a client learns when
+// nobody has seen it.
+func TestTheBalancerFindsTheNodeThatIsThere(t *testing.T) {
+	b := NewBalancer(t)
+	down, up := New(t, Setup{Issuer: b.URL}), New(t, Setup{Issuer: b.URL})
+	b.Use(down, up)
+	ask := func() Answer {
+		return Send(context.Background(), http.MethodGet, b.URL+"/.well-known/oauth-authorization-server", "")
+	}
+	if answer := ask(); !answer.Unsent || answer.Lost() {
+		t.Errorf("without nodes: %s", answer)
+	}
+	up.Restart()
+	for range 4 {
+		if answer := ask(); answer.Status != http.StatusOK {
+			t.Errorf("with one of two: %s", answer)
+		}
+	}
+}

@@ -1,0 +1,283 @@
+//go:build linux && failpoint
+
+package rig
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// migrations is how many there are.
+func migrations(t *testing.T) int {
+	t.Helper()
+	files, err := filepath.Glob("../tokenissuer/sqlstore/migrations/*.sql")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d migrations (%v)", len(files), err)
+	}
+	return len(files)
+}
+
+// signedIn makes a request of an application, for a browser in which the person has signed in.
+func (s *scene) signedIn(client string) {
+	s.t.Helper()
+	s.application = Application{URL: s.node.URL, ID: client}
+	if s.browser == nil {
+		s.browser = NewBrowser(Ada)
+	}
+	if _, _, err := s.browser.Authorize(s.t.Context(), s.application.Ask()); err != nil {
+		s.t.Fatal(err)
+	}
+	s.request = s.application.Ask()
+}
+
+// openConsent opens the page that asks for consent.
+func (s *scene) openConsent() {
+	s.t.Helper()
+	at := s.request.Address()
+	if s.page = s.browser.open(s.t.Context(), at); s.page.Status != http.StatusOK {
+		s.t.Fatalf("no consent page: %v", s.page)
+	}
+}
+
+// haveCode goes as far as the code.
+func (s *scene) haveCode() {
+	s.t.Helper()
+	s.signedIn(Console)
+	var err error
+	if s.code, _, err = s.browser.Authorize(s.t.Context(), s.request); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// haveTokens goes as far as tokens.
+func (s *scene) haveTokens() {
+	s.t.Helper()
+	s.haveCode()
+	s.tokens = s.must(s.redeem())
+	s.wantGate(true)
+}
+
+// must reads an answer that has to hold tokens.
+func (s *scene) must(a Answer) Tokens {
+	s.t.Helper()
+	tokens, err := ReadTokens(a)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return tokens
+}
+
+// wantGate shows the access token to the gate.
+func (s *scene) wantGate(open bool) {
+	s.t.Helper()
+	want := http.StatusUnauthorized
+	if open {
+		want = http.StatusOK
+	}
+	if answer := s.application.Use(s.t.Context(), s.tokens.AccessToken); answer.Status != want {
+		s.t.Errorf("at the gate: %v, want %d", answer, want)
+	}
+}
+
+// wantInvalidGrant wants the answer for what cannot be used any more.
+func (s *scene) wantInvalidGrant(a Answer) {
+	s.t.Helper()
+	if a.Status != http.StatusBadRequest || !strings.Contains(a.Body, `"invalid_grant"`) {
+		s.t.Errorf("%v, want invalid_grant", a)
+	}
+}
+
+// wantAdded wants that many more families than before the deed.
+func (s *scene) wantAdded(families int) {
+	s.t.Helper()
+	if now, _, _ := s.counts(); now-s.families != families {
+		s.t.Errorf("%d families were added, want %d", now-s.families, families)
+	}
+}
+
+func (s *scene) authorize() Answer { return s.browser.open(s.t.Context(), s.request.Address()) }
+
+func (s *scene) allow() Answer {
+	s.t.Helper()
+	answer, err := s.browser.fillIn(s.t.Context(), s.request.Address(), s.page)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer
+}
+
+// checkAuthorized: the code that nobody has received waits with its family, or there is neither. A form that was decided is
+// not decided again; the person begins anew, and is still signed in.
+func (s *scene) checkAuthorized(happened bool) {
+	s.t.Helper()
+	added := map[bool]int{true: 1}[happened]
+	s.wantAdded(added)
+	if _, decided, _ := s.counts(); decided-s.decided != added {
+		s.t.Errorf("%d requests were decided, want %d", decided-s.decided, added)
+	}
+	if s.application.ID == Device {
+		again := s.allow()
+		if sent := strings.Contains(again.Header.Get("Location"), "code="); sent == happened {
+			s.t.Errorf("the form again: %v", again)
+		}
+	}
+	s.haveTokens()
+}
+
+func (s *scene) redeem() Answer { return s.request.Redeem(s.t.Context(), s.code) }
+
+// checkRedeemed: row T49 for a code that was redeemed.
+func (s *scene) checkRedeemed(happened bool) {
+	s.t.Helper()
+	s.wantAdded(0)
+	again := s.redeem()
+	if !happened {
+		s.tokens = s.must(again)
+		s.wantGate(true)
+		s.mustRefresh()
+		return
+	}
+	s.wantInvalidGrant(again)
+	if s.newest("revoked_at IS NULL") {
+		s.t.Error("the family lives on")
+	}
+}
+
+// newest tells whether a condition holds for the family that was born last.
+func (s *scene) newest(condition string) bool {
+	s.t.Helper()
+	return s.count(`SELECT COUNT(*) FROM families WHERE `+condition+` AND id =
+		(SELECT id FROM families WHERE client_id = '`+Console+`' ORDER BY created_at DESC LIMIT 1)`) == 1
+}
+
+func (s *scene) refresh() Answer {
+	return s.application.Refresh(s.t.Context(), s.tokens.RefreshToken)
+}
+
+// mustRefresh goes on with the successor.
+func (s *scene) mustRefresh() {
+	s.t.Helper()
+	s.tokens = s.must(s.refresh())
+	s.wantGate(true)
+}
+
+// checkRefreshed: the token that was sent gives one successor, however often, and that its own.
+func (s *scene) checkRefreshed(happened bool) {
+	s.t.Helper()
+	if s.newest("generation = 2") != happened {
+		s.t.Errorf("there is a second refresh token: %t, want %t", !happened, happened)
+	}
+	used, first := s.tokens, s.must(s.refresh())
+	if second := s.must(s.refresh()); second.RefreshToken != first.RefreshToken {
+		s.t.Error("the token has two successors")
+	}
+	s.tokens = first
+	s.wantGate(true)
+	s.mustRefresh()
+	s.wantInvalidGrant(s.application.Refresh(s.t.Context(), used.RefreshToken))
+	s.wantGate(false)
+}
+
+func (s *scene) create() Answer {
+	return s.application.CreateToken(s.t.Context(), s.tokens.AccessToken, Grace)
+}
+
+// checkCreated: the token that nobody has received is there or is not, and the admin creates another.
+func (s *scene) checkCreated(happened bool) {
+	s.t.Helper()
+	s.wantAdded(map[bool]int{true: 1}[happened])
+	s.tokens = s.must(s.create())
+	s.wantGate(true)
+	s.mustRefresh()
+}
+
+func (s *scene) revoke() Answer {
+	return s.application.Revoke(s.t.Context(), s.tokens.RefreshToken)
+}
+
+// checkRevoked: what was revoked is dead from the first request on, in the database and at the gate.
+func (s *scene) checkRevoked(happened bool) {
+	s.t.Helper()
+	s.wantGate(!happened)
+	if happened {
+		s.wantInvalidGrant(s.refresh())
+	} else {
+		s.mustRefresh()
+	}
+	if answer := s.revoke(); answer.Status != http.StatusOK {
+		s.t.Errorf("revoking again: %v", answer)
+	}
+	s.wantGate(false)
+	s.wantInvalidGrant(s.refresh())
+}
+
+func (s *scene) rotateKeys() Answer { return s.adminPost("/oauth/keys/rotate", `{}`) }
+
+// checkRotated: no key was lost, every stored one is published, what was signed is good, and the keys can be rotated.
+func (s *scene) checkRotated(happened bool) {
+	s.t.Helper()
+	_, _, keys := s.counts()
+	if keys-s.keys != map[bool]int{true: 1}[happened] {
+		s.t.Errorf("%d keys were added: happened is %t", keys-s.keys, happened)
+	}
+	const masters = 1 // it signs nothing
+	if published := s.published(); published != keys-masters {
+		s.t.Errorf("%d of %d keys are published", published, keys-masters)
+	}
+	s.wantGate(true)
+	s.mustRefresh()
+	if answer := s.rotateKeys(); answer.Status != http.StatusCreated {
+		s.t.Errorf("rotating again: %v", answer)
+	}
+	s.wantGate(true)
+	s.mustRefresh()
+}
+
+// published is how many keys clients are told of.
+func (s *scene) published() int {
+	s.t.Helper()
+	var set struct{ Keys []any }
+	answer := Send(s.t.Context(), http.MethodGet, s.node.URL+"/oauth/jwks", "")
+	if err := json.Unmarshal([]byte(answer.Body), &set); err != nil {
+		s.t.Fatalf("%v: %v", err, answer)
+	}
+	return len(set.Keys)
+}
+
+// signingKey is the id of the key that has signed the access token.
+func (s *scene) signingKey() string {
+	s.t.Helper()
+	head, _, _ := strings.Cut(s.tokens.AccessToken, ".")
+	text, err := base64.RawURLEncoding.DecodeString(head)
+	var header struct{ Kid string }
+	if err == nil {
+		err = json.Unmarshal(text, &header)
+	}
+	if err != nil || header.Kid == "" {
+		s.t.Fatalf("no key id in %s: %v", text, err)
+	}
+	return header.Kid
+}
+
+func (s *scene) revokeKey() Answer {
+	return s.adminPost("/oauth/keys/revoke", `{"kid":"`+s.kid+`"}`)
+}
+
+// checkKeyRevoked: tokens of a key that was revoked are dead, those of one that was not live until it is, and in any case a
+// key is there that signs.
+func (s *scene) checkKeyRevoked(happened bool) {
+	s.t.Helper()
+	s.wantGate(!happened)
+	if answer := s.revokeKey(); answer.Status != http.StatusNoContent {
+		s.t.Errorf("revoking again: %v", answer)
+	}
+	s.wantGate(false)
+	s.mustRefresh()
+	if s.signingKey() == s.kid {
+		s.t.Error("the revoked key signs")
+	}
+}

@@ -1,0 +1,233 @@
+package tokenissuer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+const (
+	// KeyLead is the least time for which a key is published before it signs, when it is not wanted at once. Whoever keeps
+	// the published keys for at most half as long has it in time.
+	KeyLead = 10 * time.Minute
+	// maxKeyLead is that of a key that comes on schedule.
+	maxKeyLead = 24 * time.Hour
+	// keyRetention is how long a key is kept after the next one began to sign, or after it was revoked: longer than the
+	// last token that it signed can live, and a day more, because a clock that jumped ahead may come back.
+	keyRetention = MaxLifetime + 24*time.Hour
+	// LeastRotation is the shortest time between two keys on schedule.
+	LeastRotation = time.Hour
+)
+
+// KeyRing looks after the signing keys of a store, for one of the nodes that share it. Nobody leads: every node derives
+// from what is stored, and the time, which key signs. So it does no harm when two nodes do the same thing at once: two
+// keys are published, and all agree on the one that signs.
+type KeyRing struct {
+	Store     KeyStore
+	Sealer    *KeySealer // nil: keys are stored in the clear
+	Algorithm Algorithm
+	// Keys are what this node signs and verifies with.
+	Keys *KeySet
+	// Rotation is how long a key signs before the next one does; 0: until somebody asks for another.
+	Rotation time.Duration
+	// Now is the same on every node.
+	Now func() time.Time
+	// Warn is told of every stored key that cannot be opened, while the others are used; nil: nobody is.
+	Warn func(error)
+}
+
+// errNoKeyLeft: somebody else than a node has taken them out.
+var errNoKeyLeft = errors.New("the store holds no signing key of the algorithm any more")
+
+// Refresh brings Keys up to what the store holds. A key that is in use stays in use when its stored form cannot be opened
+// any more. When the store cannot be read, or has lost its keys, nothing changes.
+func (r *KeyRing) Refresh(ctx context.Context) error {
+	stored, err := signingKeysOf(ctx, r.Store)
+	if err != nil {
+		return err
+	}
+	if lastOf(stored, r.Algorithm) != nil && lastOf(alive(stored), r.Algorithm) == nil {
+		// All were revoked, as by a node that signs with another algorithm.
+		if err := addFirstKey(ctx, r.Store, r.Sealer, r.Algorithm, r.Now(), r.Now()); err != nil {
+			return err
+		}
+		if stored, err = signingKeysOf(ctx, r.Store); err != nil {
+			return err
+		}
+	}
+	keys := r.open(alive(stored))
+	if !slices.ContainsFunc(keys, func(k *SigningKey) bool { return k.Algorithm == r.Algorithm }) {
+		return errNoKeyLeft
+	}
+	return r.Keys.Replace(keys, r.Algorithm)
+}
+
+// open opens what it can, and takes keys that are in use for those that it cannot.
+func (r *KeyRing) open(stored []StoredKey) []*SigningKey {
+	var keys []*SigningKey
+	for _, s := range stored {
+		key, err := LoadSigningKey(s, r.Sealer)
+		if err != nil {
+			if r.Warn != nil {
+				r.Warn(err)
+			}
+			if key = r.Keys.signingKey(s.ID); key == nil {
+				continue
+			}
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// Upkeep is what Maintain has done.
+type Upkeep struct {
+	Published *StoredKey // the next key, without its private part; nil: it is not time
+	Dropped   []string   // ids of keys that no token needs any more
+}
+
+// Maintain publishes the next key when it is time, seals what is not sealed under the key-encryption key of now, and drops
+// keys that no living token was signed with. It may run on several nodes at once.
+func (r *KeyRing) Maintain(ctx context.Context) (done Upkeep, err error) {
+	all, err := r.Store.SigningKeys(ctx)
+	if err != nil {
+		return done, Unavailable("keys_unreadable", err)
+	}
+	if err := sealKeys(ctx, r.Store, r.Sealer, all...); err != nil {
+		return done, err
+	}
+	stored, now := onlySigning(all), r.Now()
+	if r.isDue(stored, now) {
+		next, err := r.add(ctx, now.Add(r.lead()))
+		if err != nil {
+			return done, err
+		}
+		done.Published = &next
+	}
+	for _, key := range stored {
+		if !isOutlived(key, stored, now) {
+			continue
+		}
+		if err := r.Store.DropSigningKey(ctx, key.ID); err != nil {
+			return done, Unavailable("keys_unwritable", err)
+		}
+		done.Dropped = append(done.Dropped, key.ID)
+	}
+	return done, nil
+}
+
+// lead is how long the next key is published before it signs.
+func (r *KeyRing) lead() time.Duration {
+	return max(min(r.Rotation/10, maxKeyLead), KeyLead)
+}
+
+// isDue tells whether the last of the algorithm's keys has signed for so long that the next one is to be published.
+func (r *KeyRing) isDue(stored []StoredKey, now time.Time) bool {
+	last := lastOf(alive(stored), r.Algorithm)
+	return r.Rotation > 0 && last != nil && !now.Before(last.activeFrom().Add(r.Rotation-r.lead()))
+}
+
+// isOutlived tells whether no living token can have been signed with the key. The last key of an algorithm never is: some
+// node may be configured to sign with it.
+func isOutlived(key StoredKey, all []StoredKey, now time.Time) bool {
+	if !key.RevokedAt.IsZero() {
+		return now.After(key.RevokedAt.Add(keyRetention))
+	}
+	for _, next := range alive(all) {
+		if next.Algorithm == key.Algorithm && now.After(next.activeFrom().Add(keyRetention)) && compareStored(next, key) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Rotate publishes a new key, which signs after KeyLead, or at once, and returns it without its private part. Nodes learn of
+// it by Refresh.
+func (r *KeyRing) Rotate(ctx context.Context, atOnce bool) (StoredKey, error) {
+	from := r.Now()
+	if !atOnce {
+		from = from.Add(KeyLead)
+	}
+	return r.add(ctx, from)
+}
+
+// Revoke withdraws a key and returns the revocation that was recorded. When the key is the one that signs, one that takes
+// its place at once is stored before. ErrNotFound when no signing key has that id.
+func (r *KeyRing) Revoke(ctx context.Context, id string) (Revocation, error) {
+	stored, err := signingKeysOf(ctx, r.Store)
+	if err != nil {
+		return Revocation{}, err
+	}
+	if !slices.ContainsFunc(stored, func(s StoredKey) bool { return s.ID == id }) {
+		return Revocation{}, ErrNotFound
+	}
+	now := r.Now()
+	if last := lastOf(activeAt(alive(stored), now), r.Algorithm); last != nil && last.ID == id {
+		if _, err := r.add(ctx, now); err != nil {
+			return Revocation{}, err
+		}
+	}
+	revocation := RevocationOfKey(id, now)
+	if err := r.Store.RevokeSigningKey(ctx, id, now, revocation); err != nil {
+		return Revocation{}, Unavailable("keys_unwritable", err)
+	}
+	return revocation, nil
+}
+
+// RevocationOfKey revokes whatever a key has signed, for as long as the key is remembered.
+func RevocationOfKey(id string, now time.Time) Revocation {
+	return Revocation{Kind: RevokeKey, ID: id, ExpiresAt: now.Add(keyRetention)}
+}
+
+// add stores a new key that signs from then on, and returns it without its private part.
+func (r *KeyRing) add(ctx context.Context, from time.Time) (stored StoredKey, err error) {
+	key, err := NewSigningKey(r.Algorithm, r.Now())
+	if err != nil {
+		return StoredKey{}, err
+	}
+	key.ActiveFrom = from
+	if stored, err = key.Stored(r.Sealer); err != nil {
+		return StoredKey{}, err
+	}
+	if err := r.Store.AddSigningKey(ctx, stored); err != nil {
+		return StoredKey{}, Unavailable("keys_unwritable", err)
+	}
+	stored.Private = nil
+	return stored, nil
+}
+
+// KeyState is what a signing key does.
+type KeyState string
+
+// The states of a signing key, in the order of its life.
+const (
+	KeyPublished  KeyState = "published"  // it is yet to sign
+	KeySigning    KeyState = "signing"    // it signs
+	KeySuperseded KeyState = "superseded" // it verifies what it has signed
+	KeyRevoked    KeyState = "revoked"
+)
+
+// StateOf tells what a stored key does now, by the keys that this node has.
+func (r *KeyRing) StateOf(stored StoredKey) KeyState {
+	now := r.Now()
+	signing, err := r.Keys.Signing(now)
+	switch {
+	case !stored.RevokedAt.IsZero():
+		return KeyRevoked
+	case err == nil && signing.ID == stored.ID:
+		return KeySigning
+	case stored.activeFrom().After(now):
+		return KeyPublished
+	}
+	return KeySuperseded
+}
+
+// List returns the stored signing keys, revoked ones too, oldest first. Their private parts are left out.
+func (r *KeyRing) List(ctx context.Context) ([]StoredKey, error) {
+	stored, err := signingKeysOf(ctx, r.Store)
+	for i := range stored {
+		stored[i].Private, stored[i].ActiveFrom = nil, stored[i].activeFrom()
+	}
+	return stored, err
+}

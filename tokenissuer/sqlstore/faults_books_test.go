@@ -1,0 +1,181 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// stage is how far a family has come, or the revocation of a token.
+type stage int
+
+const (
+	unborn stage = iota
+	born
+	redeemed // its generation is 1; with each rotation it is one stage further
+	ended    = stage(1000)
+)
+
+// books are what the callers of a Store know: what they began, and what was acknowledged.
+type books struct{ begun, acknowledged map[string]stage }
+
+func newBooks() books {
+	return books{begun: make(map[string]stage), acknowledged: make(map[string]stage)}
+}
+
+// entry is a line in the books: a note on a disk.
+type entry struct {
+	id           string
+	stage        stage
+	acknowledged bool
+}
+
+func (b books) enter(e entry) {
+	if e.acknowledged {
+		b.acknowledged[e.id] = e.stage
+	} else {
+		b.begun[e.id] = e.stage
+	}
+}
+
+// tokenPrefix begins the ids of revoked tokens in the books; the others are families.
+const tokenPrefix = "token "
+
+// audit compares the books with what a Store says. What was acknowledged must be there, what was only begun may, and
+// nothing may be there in part.
+func (b books) audit(ctx context.Context, s *Store) error {
+	list, _, err := s.Revocations(ctx, 0)
+	if err != nil {
+		return err
+	}
+	revoked := make(map[string]bool)
+	for _, r := range list {
+		revoked[r.ID] = true
+	}
+	for id, most := range b.begun {
+		at := unborn
+		if !strings.HasPrefix(id, tokenPrefix) {
+			f, err := s.Family(ctx, id)
+			if err != nil && !errors.Is(err, tokenissuer.ErrNotFound) {
+				return err
+			}
+			if at, err = stageOf(f, revoked[id]); err != nil {
+				return err
+			}
+		} else if revoked[id] {
+			at = born
+		}
+		if at < b.acknowledged[id] || at > most {
+			return fmt.Errorf("%s is at stage %d: %d was acknowledged, %d was begun", id, at, b.acknowledged[id], most)
+		}
+	}
+	return nil
+}
+
+// stageOf reads the stage off a family, nil for none.
+func stageOf(f *tokenissuer.TokenFamily, revoked bool) (stage, error) {
+	if f == nil {
+		if revoked {
+			return ended, errors.New("a family is revoked that is not there")
+		}
+		return unborn, nil
+	}
+	if spent := !f.Code.SpentAt.IsZero(); spent != (f.Generation > 0) || revoked == f.RevokedAt.IsZero() {
+		return unborn, fmt.Errorf("half a step: generation %d, code spent %v, ended %v, in the feed %v",
+			f.Generation, spent, !f.RevokedAt.IsZero(), revoked)
+	}
+	if revoked {
+		return ended, nil
+	}
+	return born + stage(f.Generation), nil
+}
+
+// inspect checks a database that nobody has open: its pages, indexes and references, and that each family has its
+// decided request.
+func inspect(ctx context.Context, path string) (err error) {
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	for _, question := range []struct{ query, want string }{
+		{`PRAGMA integrity_check`, "ok"},
+		{`SELECT COUNT(*) FROM pragma_foreign_key_check`, "0"},
+		{`SELECT COUNT(*) FROM (SELECT code_request_id FROM families WHERE code_request_id <> ''
+			EXCEPT SELECT id FROM decided_requests)`, "0"},
+		{`SELECT COUNT(*) FROM (SELECT id FROM decided_requests EXCEPT SELECT code_request_id FROM families)`, "0"},
+	} {
+		var got string
+		if err := db.QueryRowContext(ctx, question.query).Scan(&got); err != nil {
+			return fmt.Errorf("%s: %w", question.query, err)
+		}
+		if got != question.want {
+			return fmt.Errorf("%s in %s: %s", question.query, filepath.Base(path), got)
+		}
+	}
+	return nil
+}
+
+// scribe takes steps and keeps the books on a disk.
+type scribe struct {
+	store *Store
+	note  func(any)
+}
+
+// take takes one step, after which id will be at that stage.
+func (w scribe) take(id string, to stage, step func() error) error {
+	w.note(entry{id: id, stage: to})
+	if err := step(); err != nil {
+		return fmt.Errorf("taking %s to stage %d: %w", id, to, err)
+	}
+	w.note(entry{id: id, stage: to, acknowledged: true})
+	return nil
+}
+
+// live takes a family through its life: the code, its redemption, some rotations, the revocation of a token and, if end
+// is set, the end. It stops at the first step that fails.
+func (w scribe) live(ctx context.Context, id string, rotations int, end bool) error {
+	now := time.Now()
+	f := newFamily(id, "ada")
+	f.UserDeclared, f.Generation = true, 0
+	if err := w.take(id, born, func() error { return w.store.AddFamily(ctx, f) }); err != nil {
+		return err
+	}
+	err := w.take(id, redeemed, func() error { return w.store.RedeemCode(ctx, id, 1, now, now.Add(time.Hour), 5) })
+	if err != nil {
+		return err
+	}
+	for n := range rotations {
+		err := w.take(id, redeemed+stage(n)+1, func() error { return w.store.RotateRefreshToken(ctx, id, int64(n)+1, now) })
+		if err != nil {
+			return err
+		}
+	}
+	token := tokenPrefix + id
+	err = w.take(token, born, func() error {
+		return w.store.Revoke(ctx, tokenissuer.Revocation{Kind: tokenissuer.RevokeToken, ID: token, ExpiresAt: now.Add(time.Hour)})
+	})
+	if err != nil || !end {
+		return err
+	}
+	return w.take(id, ended, func() error {
+		_, err := w.store.EndFamilies(ctx, tokenissuer.FamilyFilter{ID: id}, ending())
+		return err
+	})
+}
+
+// seal replaces a key that lies there in the clear, which moves the whole log into the database.
+func (w scribe) seal(ctx context.Context, id string) error {
+	key := tokenissuer.StoredKey{ID: id, Algorithm: tokenissuer.Algorithm("of " + id), Private: []byte("clear")}
+	if err := w.store.AddFirstSigningKey(ctx, key); err != nil {
+		return err
+	}
+	key.Private, key.SealedWith = []byte("sealed"), "kek"
+	return w.store.SealSigningKey(ctx, key, "")
+}

@@ -1,0 +1,121 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+const (
+	// racerName is the environment variable that makes the test binary one of the processes of TestF9ProcessesRace.
+	racerName      = "GATEHOUSE_TEST_SQLITE_RACER"
+	raced          = 40
+	racedRefreshes = 4
+)
+
+// race tries every single-use step on every family, as its sibling does at the same time, and tells which it got.
+func race(name string) (err error) {
+	if _, err := io.ReadAll(os.Stdin); err != nil { // the parent closes it for all at once
+		return err
+	}
+	ctx, now := context.Background(), time.Now()
+	s, err := OpenSQLite(ctx, childPath, Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	var won []string
+	for i := range raced {
+		id := racedFamily(i)
+		born := newFamily(fmt.Sprint(name, " ", i), "ada")
+		born.UserDeclared, born.Code.RequestID = true, id
+		steps := map[string]func() error{
+			"request": func() error { return s.AddFamily(ctx, born) },
+			"code":    func() error { return s.RedeemCode(ctx, id, 1, now, now.Add(time.Hour), 5) },
+		}
+		order := []string{"request", "code"}
+		for g := range racedRefreshes {
+			step := fmt.Sprint("refresh token ", g+1)
+			order = append(order, step)
+			steps[step] = func() error { return s.RotateRefreshToken(ctx, id, int64(g)+1, now) }
+		}
+		for _, step := range order {
+			switch err := steps[step](); {
+			case err == nil:
+				won = append(won, racedStep(step, i))
+			case !errors.Is(err, tokenissuer.ErrSpent):
+				return err
+			}
+		}
+	}
+	return json.NewEncoder(os.Stdout).Encode(won)
+}
+
+func racedFamily(i int) string { return fmt.Sprint("family ", i) }
+
+func racedStep(step string, i int) string { return fmt.Sprint(step, " of ", racedFamily(i)) }
+
+// TestF9ProcessesRace lets two processes race for codes, refresh tokens and decisions in one file. Each has exactly one
+// winner.
+func TestF9ProcessesRace(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, childPath)
+	s := openAt(t, path)
+	for i := range raced {
+		f := newFamily(racedFamily(i), "ada")
+		f.UserDeclared, f.Generation, f.Code.RequestID = true, 0, ""
+		must(t, s.AddFamily(t.Context(), f))
+	}
+	program, err := os.Executable()
+	must(t, err)
+	start, gate, err := os.Pipe()
+	must(t, err)
+	var racers [2]*exec.Cmd
+	var stdout, stderr [2]bytes.Buffer
+	for i := range racers {
+		c := exec.CommandContext(t.Context(), program)
+		c.Dir, c.Env = dir, append(os.Environ(), fmt.Sprint(racerName, "=racer ", i))
+		c.Stdin, c.Stdout, c.Stderr = start, &stdout[i], &stderr[i]
+		must(t, c.Start())
+		racers[i] = c
+	}
+	must(t, errors.Join(start.Close(), gate.Close()))
+	winners := make(map[string]int)
+	for i, c := range racers {
+		if err := c.Wait(); err != nil || stderr[i].Len() > 0 {
+			t.Fatalf("racer %d: %v: %s", i, err, &stderr[i])
+		}
+		var won []string
+		if err := json.Unmarshal(stdout[i].Bytes(), &won); err != nil {
+			t.Fatalf("racer %d said %q: %v", i, &stdout[i], err)
+		}
+		t.Logf("racer %d was the first %d times", i, len(won))
+		for _, step := range won {
+			winners[step]++
+		}
+	}
+	steps := []string{"request", "code"}
+	for g := range racedRefreshes {
+		steps = append(steps, fmt.Sprint("refresh token ", g+1))
+	}
+	for i := range raced {
+		for _, step := range steps {
+			if n := winners[racedStep(step, i)]; n != 1 {
+				t.Errorf("%s: %d winners", racedStep(step, i), n)
+			}
+		}
+		if f, err := s.Family(t.Context(), racedFamily(i)); err != nil || f.Generation != 1+racedRefreshes {
+			t.Errorf("%s: %+v, %v", racedFamily(i), f, err)
+		}
+	}
+}

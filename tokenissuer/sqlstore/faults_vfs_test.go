@@ -1,0 +1,273 @@
+package sqlstore
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"modernc.org/libc"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// SQLite reaches files through a table of functions, its VFS. Here stands one before that of the operating system, for
+// all that the process opens: below the directory of a disk it notes what SQLite does, and can make it fail.
+
+// disk is a directory whose writes are noted.
+type disk struct {
+	dir string
+
+	mu    sync.Mutex
+	known map[string]bool
+	done  []operation // what SQLite has done, in its order
+	// refuse decides over the next operation: an SQLite result code other than SQLITE_OK makes it fail.
+	refuse func(operation) int32
+}
+
+// operation is something that changes what a disk holds, or makes it last; or a note of a test's own.
+type operation struct {
+	kind   operationKind
+	name   string // of the file, without its directory
+	offset int64  // of written; the size of truncated
+	data   []byte // of written and found
+	names  bool   // of deleted: the directory is synced too
+	note   any    // of noted
+}
+
+type operationKind string
+
+const (
+	found     operationKind = "found" // a file that was there before SQLite opened it
+	created   operationKind = "created"
+	written   operationKind = "written"
+	truncated operationKind = "truncated"
+	synced    operationKind = "synced"
+	deleted   operationKind = "deleted"
+	noted     operationKind = "noted"
+)
+
+// on is the content of a file after the operation.
+func (o operation) on(content []byte) []byte {
+	end := int(o.offset) + len(o.data)
+	switch {
+	case o.kind == truncated && len(content) > end:
+		return content[:end]
+	case len(content) < end:
+		content = append(content, make([]byte, end-len(content))...)
+	}
+	copy(content[o.offset:], o.data)
+	return content
+}
+
+// watchDisk notes what SQLite does below a directory, from now on.
+func watchDisk(t *testing.T, dir string) *disk {
+	t.Helper()
+	shim.install.Do(installShim)
+	d := &disk{dir: dir, known: make(map[string]bool)}
+	shim.mu.Lock()
+	defer shim.mu.Unlock()
+	shim.disks[dir] = d
+	t.Cleanup(func() {
+		shim.mu.Lock()
+		defer shim.mu.Unlock()
+		delete(shim.disks, dir)
+	})
+	return d
+}
+
+// remark puts a note between the operations.
+func (d *disk) remark(note any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.done = append(d.done, operation{kind: noted, note: note})
+}
+
+// refuseBy makes operations fail, or none with nil.
+func (d *disk) refuseBy(refuse func(operation) int32) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.refuse = refuse
+}
+
+// carryOut does an operation unless it is refused, and notes it if it was done. One goes on at a time, so that the notes
+// are in the order of what happened.
+func (d *disk) carryOut(o operation, do func() int32) int32 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.refuse != nil {
+		if code := d.refuse(o); code != sqlite3.SQLITE_OK {
+			return code
+		}
+	}
+	code := do()
+	if code == sqlite3.SQLITE_OK {
+		d.done = append(d.done, o)
+	}
+	return code
+}
+
+// openFile opens a file, and notes it when it is there for the first time.
+func (d *disk) openFile(path string, do func() int32) int32 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	name := filepath.Base(path)
+	o := operation{kind: found, name: name}
+	if !d.known[name] {
+		// Nobody in this process has the file open, whose locks would go with the closing of this reader.
+		content, err := os.ReadFile(path)
+		o.data = content
+		if errors.Is(err, fs.ErrNotExist) {
+			o.kind = created
+		}
+	} else if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		o.kind, d.known[name] = created, false
+	}
+	code := do()
+	if code == sqlite3.SQLITE_OK && !d.known[name] {
+		d.done = append(d.done, o)
+		d.known[name] = true
+	}
+	return code
+}
+
+// shim is what the functions of the VFS find their way by: C gives them addresses.
+var shim struct {
+	install sync.Once
+	below   *sqlite3.Tsqlite3_vfs // the operating system's
+
+	mu    sync.Mutex
+	disks map[string]*disk
+	files map[uintptr]file // the open ones below a disk
+	// methods are our functions for a file, by the address of those that they stand before.
+	methods map[uintptr]uintptr
+}
+
+type file struct {
+	disk  *disk
+	name  string
+	below *sqlite3.Tsqlite3_io_methods
+}
+
+type (
+	openFunction     = func(tls *libc.TLS, vfs, name, file uintptr, flags int32, out uintptr) int32
+	deleteFunction   = func(tls *libc.TLS, vfs, name uintptr, sync int32) int32
+	writeFunction    = func(tls *libc.TLS, file, from uintptr, length int32, offset sqlite3.Tsqlite3_int64) int32
+	truncateFunction = func(tls *libc.TLS, file uintptr, size sqlite3.Tsqlite3_int64) int32
+	syncFunction     = func(tls *libc.TLS, file uintptr, flags int32) int32
+)
+
+// at is what lies at an address of C.
+func at[T any](address uintptr) *T { return *(**T)(unsafe.Pointer(&address)) }
+
+// function is a function whose address stands in a table of C, and address the reverse.
+func function[F any](address uintptr) F { return *(*F)(unsafe.Pointer(&address)) }
+
+func address[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
+
+// copyForC is a copy that C may hold on to.
+func copyForC[T any](tls *libc.TLS, of *T) *T {
+	c := at[T](sqlite3.Xsqlite3_malloc(tls, int32(unsafe.Sizeof(*of))))
+	*c = *of
+	return c
+}
+
+func installShim() {
+	tls := libc.NewTLS()
+	defer tls.Close()
+	shim.disks, shim.files, shim.methods = make(map[string]*disk), make(map[uintptr]file), make(map[uintptr]uintptr)
+	shim.below = at[sqlite3.Tsqlite3_vfs](sqlite3.Xsqlite3_vfs_find(tls, 0))
+	vfs := copyForC(tls, shim.below)
+	name, err := libc.CString("faults")
+	if err != nil {
+		panic(err)
+	}
+	vfs.FzName, vfs.FxOpen, vfs.FxDelete = name, address[openFunction](shimOpen), address[deleteFunction](shimDelete)
+	if code := sqlite3.Xsqlite3_vfs_register(tls, uintptr(unsafe.Pointer(vfs)), 1); code != sqlite3.SQLITE_OK {
+		panic(code)
+	}
+}
+
+// diskOf is the disk on which a path lies, or nil.
+func diskOf(path string) *disk {
+	shim.mu.Lock()
+	defer shim.mu.Unlock()
+	return shim.disks[filepath.Dir(path)]
+}
+
+func shimOpen(tls *libc.TLS, _, name, opened uintptr, flags int32, out uintptr) int32 {
+	open, below := function[openFunction](shim.below.FxOpen), uintptr(unsafe.Pointer(shim.below))
+	var d *disk
+	var path string
+	if name != 0 { // a file for temporary things has none
+		path = libc.GoString(name)
+		d = diskOf(path)
+	}
+	if d == nil {
+		return open(tls, below, name, opened, flags, out)
+	}
+	code := d.openFile(path, func() int32 { return open(tls, below, name, opened, flags, out) })
+	if code == sqlite3.SQLITE_OK {
+		stepIn(tls, opened, file{disk: d, name: filepath.Base(path)})
+	}
+	return code
+}
+
+// stepIn puts our functions before those of an open file.
+func stepIn(tls *libc.TLS, opened uintptr, f file) {
+	shim.mu.Lock()
+	defer shim.mu.Unlock()
+	table := &at[sqlite3.Tsqlite3_file](opened).FpMethods
+	f.below = at[sqlite3.Tsqlite3_io_methods](*table)
+	if shim.methods[*table] == 0 {
+		ours := copyForC(tls, f.below)
+		ours.FxWrite = address[writeFunction](shimWrite)
+		ours.FxTruncate = address[truncateFunction](shimTruncate)
+		ours.FxSync = address[syncFunction](shimSync)
+		shim.methods[*table] = uintptr(unsafe.Pointer(ours))
+	}
+	shim.files[opened] = f
+	*table = shim.methods[*table]
+}
+
+func fileOf(opened uintptr) file {
+	shim.mu.Lock()
+	defer shim.mu.Unlock()
+	return shim.files[opened]
+}
+
+func shimDelete(tls *libc.TLS, _, name uintptr, sync int32) int32 {
+	path := libc.GoString(name)
+	do := func() int32 {
+		return function[deleteFunction](shim.below.FxDelete)(tls, uintptr(unsafe.Pointer(shim.below)), name, sync)
+	}
+	if d := diskOf(path); d != nil {
+		return d.carryOut(operation{kind: deleted, name: filepath.Base(path), names: sync != 0}, do)
+	}
+	return do()
+}
+
+func shimWrite(tls *libc.TLS, opened, from uintptr, length int32, offset sqlite3.Tsqlite3_int64) int32 {
+	f := fileOf(opened)
+	data := bytes.Clone(unsafe.Slice(at[byte](from), length))
+	return f.disk.carryOut(operation{kind: written, name: f.name, offset: offset, data: data}, func() int32 {
+		return function[writeFunction](f.below.FxWrite)(tls, opened, from, length, offset)
+	})
+}
+
+func shimTruncate(tls *libc.TLS, opened uintptr, size sqlite3.Tsqlite3_int64) int32 {
+	f := fileOf(opened)
+	return f.disk.carryOut(operation{kind: truncated, name: f.name, offset: size}, func() int32 {
+		return function[truncateFunction](f.below.FxTruncate)(tls, opened, size)
+	})
+}
+
+func shimSync(tls *libc.TLS, opened uintptr, flags int32) int32 {
+	f := fileOf(opened)
+	return f.disk.carryOut(operation{kind: synced, name: f.name}, func() int32 {
+		return function[syncFunction](f.below.FxSync)(tls, opened, flags)
+	})
+}

@@ -1,0 +1,199 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// onEachDialect runs a test on stores of one place, as many as it opens.
+func onEachDialect(t *testing.T, test func(t *testing.T, open func() *Store)) {
+	t.Run("sqlite", func(t *testing.T) {
+		path := newPath(t)
+		test(t, func() *Store { return openAt(t, path) })
+	})
+	t.Run("postgres", func(t *testing.T) {
+		dsn := pgtest.Shared(t).Database(t)
+		test(t, func() *Store { return openPostgres(t, dsn) })
+	})
+}
+
+func newKey(id string) tokenissuer.StoredKey {
+	return tokenissuer.StoredKey{ID: id, Algorithm: tokenissuer.ES256, Private: []byte("private part of " + id), CreatedAt: time.Now()}
+}
+
+func marksOf(t *testing.T, s *Store) Marks {
+	t.Helper()
+	m, err := s.Marks(t.Context())
+	must(t, err)
+	return m
+}
+
+// TestK11Identity: a database has one for ever, whoever asks first, and no other has the same.
+func TestK11Identity(t *testing.T) {
+	seen := make(map[string]bool)
+	onEachDialect(t, func(t *testing.T, open func() *Store) {
+		stores := []*Store{open(), open()}
+		var mu sync.Mutex
+		var asking sync.WaitGroup
+		found := make(map[string]bool)
+		for i := range 8 {
+			asking.Go(func() {
+				identity, err := stores[i%2].Identity(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				found[identity] = true
+			})
+		}
+		asking.Wait()
+		if len(found) != 1 {
+			t.Fatalf("the database has the identities %v", found)
+		}
+		for identity := range found {
+			if again, err := open().Identity(t.Context()); err != nil || again != identity || len(identity) < 6 || seen[identity] {
+				t.Errorf("identity %q, %v, and was %q", again, err, identity)
+			}
+			seen[identity] = true
+		}
+	})
+}
+
+// TestK11MarksMove with what they stand for, and a comparison tells which is behind.
+func TestK11MarksMove(t *testing.T) {
+	onEachDialect(t, func(t *testing.T, open func() *Store) {
+		s := open()
+		start := marksOf(t, s)
+		must(t, s.Revoke(t.Context(), revocation("acme")))
+		revoked := marksOf(t, s)
+		must(t, s.AddSigningKey(t.Context(), newKey("k")))
+		added := marksOf(t, s)
+		for name, pair := range map[string][2]Marks{"a revocation": {start, revoked}, "a key": {revoked, added}} {
+			if !pair[0].IsBehind(pair[1]) || pair[1].IsBehind(pair[0]) || pair[0].Furthest(pair[1]) != pair[1] {
+				t.Errorf("%s moves %+v to %+v", name, pair[0], pair[1])
+			}
+		}
+		if _, position, err := s.Revocations(t.Context(), 0); err != nil || position != added.Revocations {
+			t.Errorf("the feed is at %d, %v, want %d", position, err, added.Revocations)
+		}
+	})
+}
+
+// putBack takes the counters back to before seen, and everything after away, as a backup would.
+func putBack(t *testing.T, s *Store, to Marks) {
+	t.Helper()
+	for name, position := range map[string]int64{"revocations": to.Revocations, "signing_keys": to.Keys} {
+		_, err := s.write.ExecContext(t.Context(), `UPDATE counters SET position = $1 WHERE name = $2`, position, name)
+		must(t, err)
+	}
+	_, err := s.write.ExecContext(t.Context(), `DELETE FROM revocations WHERE position > $1`, to.Revocations)
+	must(t, err)
+}
+
+// TestK11Distrust: many nodes find at once that the database was put back. One of them answers for it: the older keys are
+// revoked, one fresh key is there, and a node that follows the feed from a position of before misses nothing.
+func TestK11Distrust(t *testing.T) {
+	const n = 4
+	onEachDialect(t, func(t *testing.T, open func() *Store) {
+		stores := []*Store{open(), open()}
+		s := stores[0]
+		must(t, s.AddSigningKey(t.Context(), newKey("old")))
+		must(t, s.AddSigningKey(t.Context(), newKey("next")))
+		must(t, s.AddFirstSigningKey(t.Context(), tokenissuer.StoredKey{ID: "master", Algorithm: "other", Private: []byte("m"), CreatedAt: time.Now()}))
+		must(t, s.Revoke(t.Context(), revocation("early")))
+		backup := marksOf(t, s)
+		must(t, s.Revoke(t.Context(), revocation("lost")))
+		must(t, s.AddSigningKey(t.Context(), newKey("lost")))
+		seen := marksOf(t, s)
+		must(t, s.DropSigningKey(t.Context(), "lost"))
+		putBack(t, s, backup)
+		must(t, s.Revoke(t.Context(), revocation("after the backup")))
+
+		at, done := time.Now(), make([]bool, n)
+		var nodes sync.WaitGroup
+		for i := range n {
+			nodes.Go(func() {
+				var err error
+				done[i], err = stores[i%2].Distrust(t.Context(), seen, newKey(fmt.Sprint("fresh ", i)), []string{"old", "next", "gone meanwhile"}, at)
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		nodes.Wait()
+		winner := slices.Index(done, true)
+		if winner < 0 || slices.Contains(done[winner+1:], true) {
+			t.Fatalf("done is %v", done)
+		}
+		keys, err := s.SigningKeys(t.Context())
+		must(t, err)
+		for _, k := range keys {
+			wiped := !k.RevokedAt.IsZero() && len(k.Private) == 0
+			if wiped != (k.ID == "old" || k.ID == "next") {
+				t.Errorf("key %s is revoked at %v and has %d bytes", k.ID, k.RevokedAt, len(k.Private))
+			}
+		}
+		if len(keys) != 4 || !slices.ContainsFunc(keys, func(k tokenissuer.StoredKey) bool { return k.ID == fmt.Sprint("fresh ", winner) }) {
+			t.Errorf("the keys are %+v", keys)
+		}
+		now := marksOf(t, s)
+		if !seen.IsBehind(now) || now.IsBehind(seen) || now.Revocations <= seen.Revocations || now.Keys <= seen.Keys {
+			t.Errorf("the counters are %+v, and were %+v", now, seen)
+		}
+		for _, from := range []int64{0, backup.Revocations, seen.Revocations} {
+			list, _, err := stores[1].Revocations(t.Context(), from)
+			must(t, err)
+			var ids []string
+			for _, r := range list {
+				ids = append(ids, string(r.Kind)+" "+r.ID)
+			}
+			slices.Sort(ids)
+			if want := []string{"client after the backup", "client early", "key gone meanwhile", "key next", "key old"}; !slices.Equal(ids, want) {
+				t.Errorf("from %d the feed has %q, want %q", from, ids, want)
+			}
+		}
+	})
+}
+
+// TestK9RevokedKeyLeavesTheFiles, as does one that was dropped, and the form of one that was sealed under another
+// key-encryption key.
+func TestK9RevokedKeyLeavesTheFiles(t *testing.T) {
+	for name, change := range map[string]func(*Store, context.Context) error{
+		"revoked": func(s *Store, ctx context.Context) error {
+			return s.RevokeSigningKey(ctx, "k", time.Now(), tokenissuer.RevocationOfKey("k", time.Now()))
+		},
+		"dropped": func(s *Store, ctx context.Context) error { return s.DropSigningKey(ctx, "k") },
+		"sealed anew": func(s *Store, ctx context.Context) error {
+			sealed := newKey("k")
+			sealed.Private, sealed.SealedWith = []byte("new form"), "kek 2"
+			return s.SealSigningKey(ctx, sealed, "kek 1")
+		},
+		"distrusted": func(s *Store, ctx context.Context) error {
+			_, err := s.Distrust(ctx, Marks{1 << 40, 1 << 40}, newKey("fresh"), []string{"k"}, time.Now())
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := newPath(t)
+			s := openAt(t, path)
+			k := newKey("k")
+			k.Private, k.SealedWith = []byte(tokenissuer.NewClientSecret().Reveal()), "kek 1"
+			must(t, s.AddSigningKey(t.Context(), k))
+			if !filesHold(t, path, k.Private) {
+				t.Fatal("the search does not find what is there")
+			}
+			must(t, change(s, t.Context()))
+			if filesHold(t, path, k.Private) {
+				t.Error("the private part is still in the files")
+			}
+		})
+	}
+}

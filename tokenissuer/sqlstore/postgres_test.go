@@ -1,0 +1,301 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
+)
+
+// openPostgres opens a database, with any warning being a failure.
+func openPostgres(t testing.TB, dsn string) *Store {
+	t.Helper()
+	s, err := OpenPostgres(t.Context(), tokenissuer.NewSecret(dsn), 8, Options{Warn: func(message string) { t.Errorf("warning: %s", message) }})
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	s.read.queue.patience = time.Minute // the contract is not about how fast a busy machine is
+	return s
+}
+
+func TestPostgres(t *testing.T) {
+	server := pgtest.Shared(t)
+	storetest.Run(t, func(t *testing.T) tokenissuer.Store { return openPostgres(t, server.Database(t)) })
+}
+
+func TestPostgresDurable(t *testing.T) {
+	server := pgtest.Shared(t)
+	storetest.RunDurable(t, func(t *testing.T) func() tokenissuer.Store {
+		dsn := server.Database(t)
+		return func() tokenissuer.Store { return openPostgres(t, dsn) }
+	})
+}
+
+// TestPostgresTwoNodes: two nodes on one database, asked in turn, are one store.
+func TestPostgresTwoNodes(t *testing.T) {
+	server := pgtest.Shared(t)
+	dsn := server.Database(t)
+	a, b := openPostgres(t, dsn), openPostgres(t, dsn)
+	secret := addClient(t, a, "acme")
+	got, err := b.Client(t.Context(), "acme")
+	must(t, err)
+	if len(got.Secrets) != 1 || got.Secrets[0].Digest != secret.Digest() {
+		t.Errorf("the other node reads %+v", got)
+	}
+	must(t, a.Revoke(t.Context(), revocation("acme")))
+	list, _, err := b.Revocations(t.Context(), 0)
+	must(t, err)
+	if len(list) != 1 || list[0].ID != "acme" {
+		t.Errorf("the other node's feed is %v", list)
+	}
+}
+
+// TestS20SettingsOfEveryConnection: durability does not rest on how the database is set up.
+func TestS20SettingsOfEveryConnection(t *testing.T) {
+	dsn := pgtest.Shared(t).Database(t)
+	admin, err := sql.Open("pgx", dsn)
+	must(t, err)
+	t.Cleanup(func() { _ = admin.Close() })
+	for set, want := range map[string]string{"off": "on", "local": "on", "remote_apply": "remote_apply"} {
+		var name string
+		must(t, admin.QueryRowContext(t.Context(), `SELECT current_database()`).Scan(&name))
+		_, err = admin.ExecContext(t.Context(), fmt.Sprintf(`ALTER DATABASE %s SET synchronous_commit = '%s'`, name, set))
+		must(t, err)
+		s := openPostgres(t, dsn)
+		for pool, db := range map[string]*sql.DB{"requests": s.write, "background": s.feed.db} {
+			var got, idle string
+			must(t, db.QueryRowContext(t.Context(), `SELECT current_setting('synchronous_commit'),
+				current_setting('idle_in_transaction_session_timeout')`).Scan(&got, &idle))
+			if got != want || idle != "5s" {
+				t.Errorf("%s, %s: synchronous_commit is %s, idle transactions end after %s", set, pool, got, idle)
+			}
+		}
+		must(t, s.Close())
+	}
+}
+
+// TestManyNodesMigrateAtOnce: nodes of a new cluster start together.
+func TestManyNodesMigrateAtOnce(t *testing.T) {
+	dsn := pgtest.Shared(t).Database(t)
+	var nodes sync.WaitGroup
+	for range 6 {
+		nodes.Go(func() {
+			s, err := OpenPostgres(t.Context(), tokenissuer.NewSecret(dsn), LeastPostgresPool, Options{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = s.Close()
+		})
+	}
+	nodes.Wait()
+}
+
+// later is a migration of a build that comes after this one.
+func later(statement, declared string) fstest.MapFS {
+	files := fstest.MapFS{"00999_later.sql": {Data: []byte("-- +goose Up\n" + statement + ";\n" + declared)}}
+	entries, _ := migrationFiles.ReadDir("migrations")
+	for _, entry := range entries {
+		text, _ := migrationFiles.ReadFile("migrations/" + entry.Name())
+		files[entry.Name()] = &fstest.MapFile{Data: text}
+	}
+	return files
+}
+
+// TestF22OldAndNewBuildOnOneSchema: while the nodes of a cluster are replaced one after the other, old ones start beside a
+// schema that is newer than they are, and when the new build is taken back they do for good. Only a change that an old
+// build would damage keeps it out.
+func TestF22OldAndNewBuildOnOneSchema(t *testing.T) {
+	const column = `ALTER TABLE clients ADD COLUMN colour TEXT NOT NULL DEFAULT 'blue'`
+	for _, c := range []struct {
+		name, declared string
+		refused        bool
+	}{
+		{"a column more", `UPDATE counters SET position = 999 WHERE name = 'newest_schema';`, false},
+		{"a change that old builds would damage", `UPDATE counters SET position = 999 WHERE name IN ('newest_schema', 'oldest_schema');`, true},
+		{"a change of which nobody knows", ``, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dsn := pgtest.Shared(t).Database(t)
+			old := openPostgres(t, dsn)
+			must(t, old.migrateTo(t.Context(), later(column, c.declared)))
+			addClient(t, old, "runs-on")
+			again, err := OpenPostgres(t.Context(), tokenissuer.NewSecret(dsn), 8, Options{})
+			if c.refused {
+				if err == nil || !strings.Contains(err.Error(), "use a newer build") {
+					t.Fatalf("got %v", err)
+				}
+				return
+			}
+			must(t, err)
+			t.Cleanup(func() { must(t, again.Close()) })
+			addClient(t, again, "started-later")
+			must(t, again.RemoveClient(t.Context(), "runs-on", revocation("runs-on")))
+		})
+	}
+}
+
+// TestKeepSchema: who separates migrations from the nodes gets a node that says so, and changes nothing.
+func TestKeepSchema(t *testing.T) {
+	dsn := pgtest.Shared(t).Database(t)
+	open := func(keep bool) error {
+		s, err := OpenPostgres(t.Context(), tokenissuer.NewSecret(dsn), 8, Options{KeepSchema: keep})
+		if err == nil {
+			_ = s.Close()
+		}
+		return err
+	}
+	if err := open(true); err == nil || !strings.Contains(err.Error(), "caddy oauth migrate") {
+		t.Errorf("an empty database: %v", err)
+	}
+	must(t, open(false))
+	must(t, open(true))
+}
+
+// TestWatch: a node hears of another's revocation without asking.
+func TestWatch(t *testing.T) {
+	dsn := pgtest.Shared(t).Database(t)
+	a, b := openPostgres(t, dsn), openPostgres(t, dsn)
+	ctx, cancel := context.WithCancel(t.Context())
+	heard, ended := make(chan struct{}, 100), make(chan struct{})
+	go func() {
+		defer close(ended)
+		b.Watch(ctx, func() { heard <- struct{}{} })
+	}()
+	await := func(what string) {
+		t.Helper()
+		select {
+		case <-heard:
+		case <-time.After(30 * time.Second):
+			t.Fatalf("%s: nothing heard", what)
+		}
+	}
+	await("listening began")
+	for _, c := range []struct {
+		name string
+		step func() error
+	}{
+		{"Revoke", func() error { return a.Revoke(t.Context(), revocation("acme")) }},
+		{"EndFamilies", func() error {
+			_, err := a.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: "none"}, tokenissuer.Ending{At: time.Now(), Until: time.Now()})
+			return err
+		}},
+	} {
+		must(t, c.step())
+		await(c.name)
+	}
+	cancel()
+	<-ended
+}
+
+// TestF13TheQueueIsBounded: when the database is slow, those for whom there is no room are told at once, and the others
+// when their patience ends. What no request waits for has connections of its own.
+func TestF13TheQueueIsBounded(t *testing.T) {
+	s := openPostgres(t, pgtest.Shared(t).Database(t))
+	addClient(t, s, "acme")
+	s.read.queue.room, s.read.queue.patience = 10, patience
+	var hold sync.WaitGroup
+	holding, release := make(chan struct{}, 10), make(chan struct{})
+	for range s.write.Stats().MaxOpenConnections {
+		hold.Go(func() {
+			tx, err := s.write.BeginTx(t.Context(), nil)
+			if err == nil {
+				holding <- struct{}{}
+				<-release
+				err = tx.Rollback()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range s.write.Stats().MaxOpenConnections {
+		<-holding
+	}
+	outcomes := make(chan error, 30)
+	for range cap(outcomes) {
+		go func() {
+			_, err := s.Client(t.Context(), "acme")
+			outcomes <- err
+		}()
+	}
+	crowded, impatient := 0, 0
+	for range cap(outcomes) {
+		switch err := <-outcomes; {
+		case errors.Is(err, errCrowded):
+			crowded++
+		case errors.Is(err, context.DeadlineExceeded):
+			impatient++
+		default:
+			t.Errorf("got %v", err)
+		}
+	}
+	if crowded == 0 || impatient == 0 || impatient > 10 {
+		t.Errorf("%d had no room and %d lost patience, of %d", crowded, impatient, cap(outcomes))
+	}
+	must(t, s.askFeed(t.Context()))
+	close(release)
+	hold.Wait()
+	if _, err := s.Client(t.Context(), "acme"); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// askFeed asks what the gate depends on.
+func (s *Store) askFeed(ctx context.Context) error {
+	_, _, err := s.Revocations(ctx, 0)
+	return err
+}
+
+// TestF14ConflictsRunAgain: a step that the database takes back because of another one runs again, a few times.
+func TestF14ConflictsRunAgain(t *testing.T) {
+	s := openPostgres(t, pgtest.Shared(t).Database(t))
+	conflict := `DO $$ BEGIN RAISE EXCEPTION 'conflict' USING ERRCODE = '40001'; END $$`
+	for _, c := range []struct {
+		name      string
+		conflicts int
+		ok        bool
+	}{{"once", 1, true}, {"as often as it is tried again", maxRuns - 1, true}, {"always", maxRuns + 5, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			runs := 0
+			err := s.step(t.Context(), "trying", func(ctx context.Context, tx session) error {
+				if runs++; runs <= c.conflicts {
+					_, err := tx.ExecContext(ctx, conflict)
+					return err
+				}
+				return nil
+			})
+			if (err == nil) != c.ok || runs != min(c.conflicts+1, maxRuns) {
+				t.Errorf("%d runs: %v", runs, err)
+			}
+		})
+	}
+}
+
+func TestParsePostgres(t *testing.T) {
+	for _, c := range []struct {
+		dsn string
+		ok  bool
+	}{
+		{"postgres://gatehouse:secret@db.example:5432/gatehouse?sslmode=verify-full", true},
+		{"host=a.example,b.example user=gatehouse dbname=gatehouse", true},
+		{"", false},
+		{"postgres://gatehouse:hunter2hunter2@db.example:notaport/x", false},
+	} {
+		err := ParsePostgres(tokenissuer.NewSecret(c.dsn))
+		if (err == nil) != c.ok {
+			t.Errorf("%q: %v", c.dsn, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("the error tells the password: %v", err)
+		}
+	}
+}

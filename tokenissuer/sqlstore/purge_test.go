@@ -1,0 +1,183 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// eachDatabase runs a test on a store of each kind.
+func eachDatabase(t *testing.T, test func(t *testing.T, s *Store)) {
+	t.Run("SQLite", func(t *testing.T) { test(t, openAt(t, newPath(t))) })
+	t.Run("PostgreSQL", func(t *testing.T) { test(t, openPostgres(t, pgtest.Shared(t).Database(t))) })
+}
+
+// litter is a table with rows that housekeeping takes out, and how.
+type litter struct {
+	table string
+	fill  string // adds $1 rows that ended at $2
+	drop  func(*Store, context.Context, time.Time) (bool, error)
+}
+
+const upTo = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < CAST($1 AS BIGINT)) `
+
+var allLitter = []litter{
+	{"revocations", upTo + `INSERT INTO revocations (kind, id, expires_at, position)
+		SELECT 'jti', 'old ' || CAST(i AS TEXT), CAST($2 AS BIGINT), 1 FROM n`, (*Store).DropRevocations},
+	{"families", upTo + `INSERT INTO families (` + familyColumns + `) SELECT 'old ' || CAST(i AS TEXT), ` +
+		strings.Replace(strings.TrimPrefix(familyColumns, "id, "), "expires_at, revoked_at", "CAST($2 AS BIGINT), revoked_at", 1) +
+		` FROM n, families WHERE id = 'living'`, (*Store).DropFamilies},
+	{"decided_requests", upTo + `INSERT INTO decided_requests (id, expires_at)
+		SELECT 'old ' || CAST(i AS TEXT), CAST($2 AS BIGINT) FROM n`, (*Store).DropFamilies},
+	{"attempts", upTo + `INSERT INTO attempts (bucket, failures, ends_at)
+		SELECT 'old ' || CAST(i AS TEXT), 1, CAST($2 AS BIGINT) FROM n`, (*Store).DropAttempts},
+}
+
+// living adds a family that is refreshed while others are dropped.
+func living(t testing.TB, s *Store) {
+	t.Helper()
+	must(t, s.AddFamily(t.Context(), &tokenissuer.TokenFamily{
+		ID: "living", UserID: "ada", UserDeclared: true, UserVersion: "1", ClientID: "app", Origin: tokenissuer.AuthorizationCode,
+		Generation: 1, CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour), RotatedAt: time.Now(),
+	}))
+}
+
+// scatter puts expired rows into a table.
+func (l litter) scatter(t testing.TB, s *Store, rows int, ended time.Time) {
+	t.Helper()
+	must(t, s.step(t.Context(), "filling", func(ctx context.Context, tx session) error {
+		_, err := tx.ExecContext(ctx, l.fill, rows, ended.UnixMicro())
+		return err
+	}))
+}
+
+// refresher refreshes the living family until it is stopped, and keeps how long each refresh took.
+type refresher struct {
+	stop   context.CancelFunc
+	took   []time.Duration
+	ended  sync.WaitGroup
+	failed error
+}
+
+func refresh(s *Store, generation int64) *refresher {
+	ctx, stop := context.WithCancel(context.Background())
+	r := &refresher{stop: stop}
+	r.ended.Go(func() {
+		for ; ctx.Err() == nil; generation++ {
+			begun := time.Now()
+			if err := s.RotateRefreshToken(context.Background(), "living", generation, begun); err != nil {
+				r.failed = err
+				return
+			}
+			r.took = append(r.took, time.Since(begun))
+		}
+	})
+	return r
+}
+
+// percentile ends the refreshing and returns what that share of the refreshes took at most.
+func (r *refresher) percentile(t testing.TB, share float64) time.Duration {
+	t.Helper()
+	r.stop()
+	r.ended.Wait()
+	if r.failed != nil || len(r.took) == 0 {
+		t.Fatalf("%d refreshes, then %v", len(r.took), r.failed)
+	}
+	slices.Sort(r.took)
+	return r.took[int(share*float64(len(r.took)-1))]
+}
+
+// TestF26PurgeInBatches: what has expired leaves some hundred rows at a time, and refreshes go on beside it. A purge in one
+// statement would hold the one writer of SQLite, or bloat one transaction of PostgreSQL, for as long as it takes.
+func TestF26PurgeInBatches(t *testing.T) {
+	const rows, patience = 5000, 5 * time.Second // each; one call takes milliseconds
+	eachDatabase(t, func(t *testing.T, s *Store) {
+		living(t, s)
+		now := time.Now()
+		for _, l := range allLitter {
+			l.scatter(t, s, rows, now.Add(-time.Hour))
+		}
+		beside := refresh(s, 1)
+		for _, l := range allLitter {
+			left := l.count(t, s)
+			for more := true; more; {
+				begun := time.Now()
+				var err error
+				more, err = l.drop(s, t.Context(), now)
+				must(t, err)
+				if took := time.Since(begun); took > patience {
+					t.Errorf("one call on %s took %v", l.table, took)
+				}
+				before := left
+				if left = l.count(t, s); before-left > maxDropped {
+					t.Fatalf("one call dropped %d of %s", before-left, l.table)
+				}
+			}
+			if left := l.count(t, s); left != 0 {
+				t.Errorf("%d rows of %s are left", left, l.table)
+			}
+		}
+		if worst := beside.percentile(t, 1); worst > patience {
+			t.Errorf("a refresh beside the purge took %v", worst)
+		}
+		if _, err := s.Family(t.Context(), "living"); err != nil {
+			t.Errorf("the family that lives: %v", err)
+		}
+	})
+}
+
+// count counts the expired rows of a table.
+func (l litter) count(t testing.TB, s *Store) (n int) {
+	t.Helper()
+	key := "id"
+	if l.table == "attempts" {
+		key = "bucket"
+	}
+	must(t, askOne(t.Context(), s.background(fmt.Sprintf(`SELECT COUNT(*) FROM %s WHERE %s LIKE 'old %%'`, l.table, key)), nil, &n))
+	return n
+}
+
+// BenchmarkF26Purge drops a million rows, in the rhythm of the housekeeping, beside refreshes:
+//
+//	go test ./tokenissuer/sqlstore -run '^$' -bench F26 -benchtime 4000x -timeout 60m
+//
+// where each round is a batch. It reports the 99th percentile of a refresh before the purge and beside it.
+func BenchmarkF26Purge(b *testing.B) {
+	for _, database := range []struct {
+		name string
+		open func(b *testing.B) *Store
+	}{
+		{"SQLite", func(b *testing.B) *Store { return openAt(b, newPath(b)) }},
+		{"PostgreSQL", func(b *testing.B) *Store { return openPostgres(b, pgtest.Shared(b).Database(b)) }},
+	} {
+		for _, l := range allLitter[:2] {
+			b.Run(database.name+"/"+l.table, func(b *testing.B) {
+				s := database.open(b)
+				living(b, s)
+				now := time.Now()
+				l.scatter(b, s, b.N*maxDropped, now.Add(-time.Hour))
+				quiet := refresh(s, 1)
+				time.Sleep(2 * time.Second)
+				before := quiet.percentile(b, 0.99)
+				b.ResetTimer()
+				beside := refresh(s, int64(len(quiet.took)+1))
+				for more := true; more; {
+					var err error
+					more, err = l.drop(s, b.Context(), now)
+					must(b, err)
+					time.Sleep(20 * time.Millisecond)
+				}
+				b.StopTimer()
+				b.ReportMetric(float64(before.Microseconds())/1000, "p99-quiet-ms")
+				b.ReportMetric(float64(beside.percentile(b, 0.99).Microseconds())/1000, "p99-purging-ms")
+			})
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+var leaseChecks = []check{
+	{"Lease", leases},
+	{"LeasesHaveNames", leasesHaveNames},
+	{"LeasedOnceInARace", func(t *testing.T, s tokenissuer.Store) { leasedOnceInARace(t, s, s) }},
+	{"LeaseRenewedBesideOthers", leaseRenewedBesideOthers},
+}
+
+// lease ends the test unless asking for the task "sweeping" at that time gives it, or does not, as wanted.
+func lease(t *testing.T, s tokenissuer.Housekeeper, holder string, at time.Time, want bool) {
+	t.Helper()
+	held, err := s.Lease(t.Context(), "sweeping", holder, at.Add(time.Minute), at)
+	must(t, err)
+	if held != want {
+		t.Fatalf("%s asked at %v and was told %v, want %v", holder, at.Sub(now), held, want)
+	}
+}
+
+// leases: the holder keeps the task by asking again; others get it when it has run out, and from then on it is theirs.
+func leases(t *testing.T, s tokenissuer.Store) {
+	lease(t, s, "a", now, true)
+	lease(t, s, "b", now, false)
+	lease(t, s, "a", now.Add(30*time.Second), true) // until 90 s
+	lease(t, s, "b", now.Add(61*time.Second), false)
+	lease(t, s, "b", now.Add(90*time.Second-time.Microsecond), false)
+	lease(t, s, "b", now.Add(90*time.Second), true)
+	lease(t, s, "a", now.Add(91*time.Second), false)
+	lease(t, s, "a", now.Add(150*time.Second), true)
+	lease(t, s, "a", now.Add(time.Hour), true) // nobody else came
+	// An end in the past gives the task back.
+	held, err := s.Lease(t.Context(), "sweeping", "a", now.Add(time.Hour), now.Add(time.Hour))
+	if must(t, err); !held {
+		t.Fatal("the holder cannot give the task back")
+	}
+	lease(t, s, "b", now.Add(time.Hour), true)
+}
+
+// leasesHaveNames: another task is another lease, and names and holders are bytes.
+func leasesHaveNames(t *testing.T, s tokenissuer.Store) {
+	for i, name := range []string{"sweeping", "Sweeping", "sweeping ", "", "'", "caf\u00e9"} {
+		for _, c := range []struct {
+			holder string
+			want   bool
+		}{{fmt.Sprint("holder ", i), true}, {fmt.Sprint("Holder ", i), false}, {fmt.Sprint("holder ", i), true}} {
+			held, err := s.Lease(t.Context(), name, c.holder, now.Add(time.Minute), now)
+			if must(t, err); held != c.want {
+				t.Errorf("task %q for %q: %v, want %v", name, c.holder, held, c.want)
+			}
+		}
+	}
+}
+
+// leasedOnceInARace: of many who ask at once exactly one gets the task, the first time and whenever it has run out.
+func leasedOnceInARace(t *testing.T, nodes ...tokenissuer.Store) {
+	for round := range 20 {
+		var winners atomic.Int64
+		at := now.Add(time.Duration(round) * time.Hour)
+		for _, err := range race(racers, func(i int) error {
+			held, err := nodes[i%len(nodes)].Lease(t.Context(), "sweeping", fmt.Sprint(round, " ", i), at.Add(time.Minute), at)
+			if held {
+				winners.Add(1)
+			}
+			return err
+		}) {
+			must(t, err)
+		}
+		if n := winners.Load(); n != 1 {
+			t.Fatalf("round %d: %d callers got the task, want exactly one", round, n)
+		}
+	}
+}
+
+// leaseRenewedBesideOthers: who asks for a task that somebody has neither gets it nor takes it from its holder.
+func leaseRenewedBesideOthers(t *testing.T, s tokenissuer.Store) {
+	lease(t, s, "holder", now, true)
+	for _, err := range race(racers, func(i int) error {
+		holder := "holder"
+		if i > 0 {
+			holder = fmt.Sprint("other ", i)
+		}
+		held, err := s.Lease(t.Context(), "sweeping", holder, now.Add(2*time.Minute), now.Add(time.Second))
+		if err == nil && held != (i == 0) {
+			err = fmt.Errorf("%s was told %v", holder, held)
+		}
+		return err
+	}) {
+		must(t, err)
+	}
+}
+
+var sizeChecks = []check{{"Sizes", sizes}}
+
+// sizes: small numbers are exact, and count what callers have put there and nothing else.
+func sizes(t *testing.T, s tokenissuer.Store) {
+	want := func(want tokenissuer.Sizes) {
+		t.Helper()
+		got, err := s.Sizes(t.Context())
+		must(t, err)
+		if got != want {
+			t.Fatalf("the sizes are %+v, want %+v", got, want)
+		}
+	}
+	want(tokenissuer.Sizes{})
+	for i := range 3 {
+		must(t, s.AddClient(t.Context(), client(fmt.Sprint("app ", i))))
+	}
+	must(t, s.AddOrganisation(t.Context(), organisation("acme")))
+	must(t, s.AddUser(t.Context(), user("ada"), false))
+	addFamilies(t, s, family("one"), family("two"))
+	for i := range 4 {
+		must(t, s.Revoke(t.Context(), revocation(fmt.Sprint(i))))
+	}
+	requests := make(map[string]bool)
+	for _, id := range []string{"one", "two"} {
+		requests[family(id).Code.RequestID] = true
+	}
+	delete(requests, "")
+	for i := range 5 {
+		must(t, s.DecideRequest(t.Context(), fmt.Sprint("request ", i), now.Add(time.Hour)))
+	}
+	want(tokenissuer.Sizes{Families: 2, Revocations: 4, Requests: int64(5 + len(requests)), Clients: 3, Users: 1})
+}
+
+var sharedAttemptChecks = []check{
+	{"AttemptsWindowBeginsWithTheFirstFailure", onAttempts(attemptsWindow)},
+	{"AttemptsBucketsAreBytes", onAttempts(attemptsBuckets)},
+	{"AttemptsTimeIsTheCallers", onAttempts(attemptsTime)},
+	{"AttemptsForgivesOne", onAttempts(attemptsForgiven)},
+	{"T73AttemptsInARace", func(t *testing.T, s tokenissuer.Store) { sharedAttemptsRace(t, s, s) }},
+	{"AttemptsForgivenInARace", sharedAttemptsForgivenInARace},
+	{"DropAttempts", dropAttempts},
+}
+
+// onAttempts holds what a store counts against the contract of a counter in memory.
+func onAttempts(test func(*testing.T, tokenissuer.AttemptCounter)) func(*testing.T, tokenissuer.Store) {
+	return func(t *testing.T, s tokenissuer.Store) { test(t, storedAttempts{t, s}) }
+}
+
+// storedAttempts is an AttemptCounter on an AttemptStore.
+type storedAttempts struct {
+	t     *testing.T
+	store tokenissuer.AttemptStore
+}
+
+func (a storedAttempts) count(bucket string, window time.Duration, now time.Time, by int) (int, time.Time) {
+	a.t.Helper()
+	n, until, err := a.store.CountAttempt(a.t.Context(), bucket, window, now, by)
+	must(a.t, err)
+	if n == 0 && !until.IsZero() {
+		a.t.Fatalf("without a failure, bucket %.40q has a window until %v", bucket, until)
+	}
+	return n, until
+}
+
+// Failures counts nothing.
+func (a storedAttempts) Failures(_ context.Context, bucket string, now time.Time) (int, time.Time) {
+	return a.count(bucket, time.Minute, now, 0)
+}
+
+// Fail counts a failure.
+func (a storedAttempts) Fail(_ context.Context, bucket string, window time.Duration, now time.Time) (int, time.Time) {
+	return a.count(bucket, window, now, 1)
+}
+
+// Forgive takes one back.
+func (a storedAttempts) Forgive(_ context.Context, bucket string, now time.Time) {
+	a.count(bucket, time.Minute, now, -1)
+}
+
+// sharedAttemptsRace (T73): of two hundred guesses at once, on whatever nodes, each is told another number, so that no
+// more are judged than a limit allows.
+func sharedAttemptsRace(t *testing.T, nodes ...tokenissuer.Store) {
+	const guesses = 200
+	told := make([]int, guesses)
+	for _, err := range race(guesses, func(i int) error {
+		n, until, err := nodes[i%len(nodes)].CountAttempt(t.Context(), "account\x00ada@example.com", time.Minute, now, 1)
+		if err == nil && !until.Equal(now.Add(time.Minute)) {
+			err = fmt.Errorf("guess %d has a window until %v", i, until)
+		}
+		told[i] = n
+		return err
+	}) {
+		must(t, err)
+	}
+	slices.Sort(told)
+	for i, n := range told {
+		if n != i+1 {
+			t.Fatalf("guess %d was told %d", i+1, n)
+		}
+	}
+}
+
+// sharedAttemptsForgivenInARace: neither a failure nor a forgiveness is lost.
+func sharedAttemptsForgivenInARace(t *testing.T, s tokenissuer.Store) {
+	a := storedAttempts{t, s}
+	must(t, errors.Join(race(racers, func(int) error {
+		for _, by := range []int{1, 1, -1} {
+			if _, _, err := s.CountAttempt(t.Context(), "b", time.Hour, now, by); err != nil {
+				return err
+			}
+		}
+		return nil
+	})...))
+	counted(t, a, "b", now, racers, now.Add(time.Hour))
+}
+
+// attemptsOfNeighbours (T72): failures at one node count at the other, and so does what is forgiven there.
+func attemptsOfNeighbours(t *testing.T, a, b tokenissuer.Store) {
+	end := now.Add(time.Minute)
+	here, there := storedAttempts{t, a}, storedAttempts{t, b}
+	fail(t, here, "b", time.Minute, now, 1, end)
+	fail(t, there, "b", time.Hour, now.Add(time.Second), 2, end)
+	fail(t, here, "b", time.Minute, now.Add(2*time.Second), 3, end)
+	there.Forgive(t.Context(), "b", now.Add(3*time.Second))
+	counted(t, here, "b", now.Add(3*time.Second), 2, end)
+}
+
+// dropAttempts: windows that ended before then are gone, and others are as they were.
+func dropAttempts(t *testing.T, s tokenissuer.Store) {
+	a := storedAttempts{t, s}
+	end := now.Add(time.Minute)
+	fail(t, a, "over", time.Second, now, 1, now.Add(time.Second))
+	fail(t, a, "open", time.Minute, now, 1, end)
+	more, err := s.DropAttempts(t.Context(), now.Add(30*time.Second))
+	if must(t, err); more {
+		t.Fatal("after two were looked at there may be more")
+	}
+	fail(t, a, "open", time.Minute, now.Add(31*time.Second), 2, end)
+	more, err = s.DropAttempts(t.Context(), end)
+	if must(t, err); more {
+		t.Fatal("there may be more than none")
+	}
+	counted(t, a, "open", end.Add(-time.Microsecond), 2, end)
+}
