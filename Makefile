@@ -7,7 +7,7 @@ FUZZTIME ?= 30s
 # A go.work file around the checkout must not change what is built and tested.
 export GOWORK = off
 
-.PHONY: build test screenshots lint fmt bench fuzz clean
+.PHONY: build test crash screenshots lint fmt bench fuzz clean
 
 # ./caddy, with Gatehouse in it.
 build:
@@ -22,6 +22,16 @@ test: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need chromium chromium
 	go vet ./...
 	CGO_ENABLED=1 go test -race -count=1 $(TESTFLAGS) ./...
+
+# Kills nodes at random moments and at named points, on SQLite and on PostgreSQL, and checks what their clients have seen. For
+# example: make crash CRASH_KILLS=1000 STORE=postgres CRASH_SEED=1
+CRASH_KILLS ?= 200
+crash:
+	.ci/need-postgres
+	go vet -tags failpoint ./internal/failpoint ./tokenissuer/sqlstore ./caddymodule ./rig
+	go test -tags failpoint -count=1 ./internal/failpoint
+	CRASH_KILLS=$(CRASH_KILLS) STORE=$(STORE) CRASH_SEED=$(CRASH_SEED) \
+		go test -tags failpoint -count=1 -timeout=2h -v -run '^Test(Crash|F1K)' ./rig
 
 # npm writes this file last, so it stands for a complete install.
 $(NPM_DIR)/node_modules/.package-lock.json: $(NPM_DIR)/package.json $(NPM_DIR)/package-lock.json

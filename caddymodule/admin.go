@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
 func init() { caddy.RegisterModule(new(adminAPI)) }
@@ -98,7 +99,7 @@ func serveOperation(what string, op operation) http.HandlerFunc {
 			writeAdminError(w, http.StatusServiceUnavailable, errors.New("the database is away: try again when it is back"))
 			return
 		}
-		status, answer, err := op(app, r)
+		status, answer, err := op(app, r.WithContext(sqlstore.WithPatience(r.Context())))
 		if err != nil {
 			writeAdminError(w, adminStatus(err), inWords(what, err))
 			return

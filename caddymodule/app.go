@@ -102,8 +102,10 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.stopped = make(chan struct{})
 	// Apps start in no order, so the new configuration's listeners may be open before Start has run. When the one that
 	// runs now has opened the engine, nothing is left to wait for.
-	if a.engine.isOpen() && a.checkStored(glanceTimeout) == nil { // else Start says what is wrong
-		a.serve()
+	if a.engine.isOpen() {
+		if err := a.checkStored(glanceTimeout); err == nil || isUnavailable(err) { // else Start says what is wrong
+			a.serve()
+		}
 	}
 	return nil
 }
@@ -134,7 +136,11 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 
 // Stop ends the app's place as the running one. Its requests go on: Cleanup lets go of what they need.
 func (a *App) Stop() error {
-	a.stopping.Do(func() { close(a.stopped) })
+	a.stopping.Do(func() {
+		if a.stopped != nil { // else Provision has failed
+			close(a.stopped)
+		}
+	})
 	running.remove(a)
 	return nil
 }

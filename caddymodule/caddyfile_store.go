@@ -59,8 +59,11 @@ func (a *App) parseStore(d *caddyfile.Dispenser) error {
 
 // checkStoreSetting refuses a path or a connection string that cannot be one.
 func checkStoreSetting(d *caddyfile.Dispenser, kind, value string) error {
-	if value == "" {
-		return d.Errf("what stands behind store %s is empty; is a variable unset?", kind)
+	switch {
+	case value == "" && kind == storePostgres:
+		return d.Errf("the connection string is empty; is a variable unset?")
+	case value == "":
+		return d.Errf("the store's path is empty; is a variable unset?")
 	}
 	if err := refuseRequest(d, value); err != nil {
 		return err

@@ -100,12 +100,22 @@ var refusedOAuth = []refusal{
 	{`audience ""`, `an audience must not be empty, at Caddyfile:3`},
 	{`audience {http.request.host}`, `{http.request.host} comes from the request: use {env.NAME} or {file./path}, at Caddyfile:3`},
 	{`store`, `wrong argument count or unexpected line ending after 'store', at Caddyfile:3`},
-	{`store postgres postgres://x`, `unknown store "postgres": use sqlite or memory, at Caddyfile:3`},
+	{`store postgres`, `store postgres needs a connection string, as in postgres://user@host/database, at Caddyfile:3`},
+	{`store postgres ""`, `the connection string is empty; is a variable unset?, at Caddyfile:3`},
+	{`store postgres postgres://db/x {
+			pool 4
+		}`, `pool "4": use a number of connections, 5 or more, at Caddyfile:4`},
+	{`store postgres postgres://db/x {
+			migrate on
+		}`, `migrate "on": use off, or leave it out, at Caddyfile:4`},
+	{`store sqlite {
+			pool 20
+		}`, `store sqlite has no option "pool", at Caddyfile:4`},
 	{`store sqlite a b`, `wrong argument count or unexpected line ending after 'b', at Caddyfile:3`},
 	{`store memory a`, `wrong argument count or unexpected line ending after 'a', at Caddyfile:3`},
 	{`store sqlite ""`, `the store's path is empty; is a variable unset?, at Caddyfile:3`},
 	{`store sqlite {http.request.uri.path}`, `{http.request.uri.path} comes from the request: use {env.NAME} or {file./path}, at Caddyfile:3`},
-	{`store file`, `unknown store "file": use sqlite or memory, at Caddyfile:3`},
+	{`store file`, `unknown store "file": use sqlite, postgres or memory, at Caddyfile:3`},
 	{`keys x`, `wrong argument count or unexpected line ending after 'x', at Caddyfile:3`},
 	{"keys {\nalgorithm HS256\n}", `algorithm "HS256" is not supported: use ES256, RS256 or EdDSA, at Caddyfile:4`},
 	{"keys {\nalgorithm PS256\n}", `algorithm "PS256" is not supported: use ES256, RS256 or EdDSA, at Caddyfile:4`},

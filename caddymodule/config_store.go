@@ -50,7 +50,7 @@ func (a *App) readStore(s *settings) error {
 		return config.readPostgres(s)
 	case storeMemory:
 		if *config != (StoreConfig{Type: storeMemory}) {
-			return errors.New("store memory takes no setting")
+			return errors.New("store memory has no path, no dsn and no other setting")
 		}
 		return nil
 	}
@@ -74,6 +74,9 @@ func (c *StoreConfig) readSQLite(s *settings) (err error) {
 func (c *StoreConfig) readPostgres(s *settings) (err error) {
 	if c.Path != "" {
 		return errors.New("store postgres has no path: that is for sqlite")
+	}
+	if c.DSN == "" {
+		return errors.New("store postgres needs a connection string, as in postgres://user@host/database")
 	}
 	if s.engine.dsn, err = resolve("store postgres", c.DSN); err != nil {
 		return err

@@ -77,7 +77,7 @@ func newEngine(settings engineSettings, sealer *tokenissuer.KeySealer) *engine {
 	}
 	e.attempts, e.keeper = e.newAttempts(), newKeeper()
 	e.time = newSharedClock(e.now)
-	e.opening.done = make(chan struct{})
+	e.opening.done, e.feed.mu = make(chan struct{}), newPatientLock()
 	e.life, e.stop = context.WithCancel(context.Background())
 	e.verifier = tokenissuer.NewVerifier(settings.issuer, e.keys, e.revocations, settings.staleness, e.now)
 	return e

@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -12,7 +11,9 @@ import (
 
 const (
 	feedInterval = time.Second
-	feedTimeout  = 2 * time.Second
+	// feedTimeout is how long a request waits for the feed, pollTimeout how long the poll does, for which nobody waits.
+	feedTimeout = 2 * time.Second
+	pollTimeout = 3 * time.Second
 )
 
 // watcher is a store that tells when another node has changed something; see sqlstore.Store.
@@ -44,7 +45,7 @@ func (e *engine) follow(ctx context.Context) {
 		case <-poll.C:
 		case <-hinted:
 		}
-		err := e.refresh(ctx)
+		err := e.poll(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
 			e.log().Error("reading revocations: tokens are still checked against what is known", zap.Error(err))
 		}
@@ -58,9 +59,37 @@ func (e *engine) follow(ctx context.Context) {
 
 // revocationFeed is where the engine stands in the store's feed.
 type revocationFeed struct {
-	mu       sync.Mutex
+	mu       patientLock
 	store    tokenissuer.RevocationStore
 	position int64
+}
+
+// patientLock is a lock for which nobody has to wait longer than they want.
+type patientLock chan struct{}
+
+func newPatientLock() patientLock { return make(patientLock, 1) }
+
+// Lock waits for as long as it takes.
+func (l patientLock) Lock() { l <- struct{}{} }
+
+// LockWithin waits until ctx ends.
+func (l patientLock) LockWithin(ctx context.Context) error {
+	select {
+	case l <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Unlock lets the next one in.
+func (l patientLock) Unlock() { <-l }
+
+// poll is refresh for nobody in particular.
+func (e *engine) poll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	return e.catchUp(ctx)
 }
 
 // refresh takes what the store has recorded since the last time into the set. When it returns nil, the set holds every
@@ -72,7 +101,9 @@ func (e *engine) refresh(ctx context.Context) error {
 }
 
 func (e *engine) catchUp(ctx context.Context) error {
-	e.feed.mu.Lock()
+	if err := e.feed.mu.LockWithin(ctx); err != nil {
+		return err
+	}
 	defer e.feed.mu.Unlock()
 	asked := e.now()
 	revocations, next, err := e.feed.store.Revocations(ctx, e.feed.position)

@@ -1,18 +1,13 @@
 package caddymodule
 
 import (
-	"context"
 	"database/sql"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -53,84 +48,11 @@ func (g *gatehouse) keyViews() map[string]keyView {
 	return views
 }
 
-// callers get tokens and use them, all the time, until they are stopped.
-type callers struct {
-	g      *gatehouse
-	client http.Client
-	stop   context.CancelFunc
-	ctx    context.Context
-	work   sync.WaitGroup
-
-	mu       sync.Mutex
-	tokens   []string
-	failures []string
-	calls    int
-}
-
-func (g *gatehouse) startCallers(n int) *callers {
-	c := &callers{g: g, client: http.Client{Timeout: 20 * time.Second}}
-	c.ctx, c.stop = context.WithCancel(context.Background())
-	for i := range n {
-		c.work.Go(func() {
-			for round := i; c.ctx.Err() == nil; round++ {
-				c.call(round)
-			}
-		})
-	}
-	g.t.Cleanup(c.wait)
-	return c
-}
-
-func (c *callers) wait() { c.stop(); c.work.Wait(); c.client.CloseIdleConnections() }
-
-// call gets a token and takes it, and one that somebody got before, to the gate.
-func (c *callers) call(round int) {
-	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {"conf"}, "client_secret": {confSecret}}
-	request, _ := http.NewRequestWithContext(c.ctx, http.MethodPost, c.g.url+"/oauth/token", strings.NewReader(form.Encode()))
-	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	var answer struct {
-		Token string `json:"access_token"`
-	}
-	if body, ok := c.send(request); !ok || json.Unmarshal(body, &answer) != nil {
-		return
-	}
-	c.mu.Lock()
-	c.tokens = append(c.tokens, answer.Token)
-	older := c.tokens[(round*7919)%len(c.tokens)]
-	c.mu.Unlock()
-	for _, token := range []string{answer.Token, older} {
-		request, _ := http.NewRequestWithContext(c.ctx, http.MethodGet, c.g.url+"/any/x", nil)
-		request.Header.Set("Authorization", "Bearer "+token)
-		c.send(request)
-	}
-}
-
-func (c *callers) send(request *http.Request) ([]byte, bool) {
-	response, err := c.client.Do(request)
-	if c.ctx.Err() != nil {
-		return nil, false
-	}
-	var body []byte
-	status := 0
-	if err == nil {
-		status = response.StatusCode
-		body, err = io.ReadAll(response.Body)
-		_ = response.Body.Close()
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.calls++
-	if status != http.StatusOK {
-		c.failures = append(c.failures, fmt.Sprintf("%s: %d %s %v", request.URL.Path, status, body, err))
-	}
-	return body, status == http.StatusOK
-}
-
 // TestK1TenRotationsUnderLoad: no caller notices. Every new key stands in the key set for ten minutes before the first token
 // that it signs, and every old one stays there.
 func TestK1TenRotationsUnderLoad(t *testing.T) {
 	clock := setClock(t)
-	g := startGatehouse(t, strings.Replace(durableSite, "issuer http", "revocation {\n\t\t\tmax_staleness 1h\n\t\t}\n\t\tissuer http", 1))
+	g := startGatehouse(t, strings.Replace(durableSite, "issuer http", "revocation {\n\t\t\tmax_staleness 3h\n\t\t}\n\t\tissuer http", 1))
 	callers := g.startCallers(4)
 	published := map[string]time.Time{kidOf(t, g.token()): {}}
 	for range 10 {
@@ -221,7 +143,7 @@ func TestK1TheHousekeepingRotates(t *testing.T) {
 	}
 }
 
-// damage changes the database behind the back of the running server, as another node would count.
+// behind changes the database behind the back of the running server, as another node would count.
 func (g *gatehouse) behind(statements ...string) {
 	g.t.Helper()
 	db, err := sql.Open("sqlite", g.database())
@@ -302,6 +224,7 @@ func TestK9RevokedKey(t *testing.T) {
 	if g.gate(old[0]) != 200 {
 		t.Fatal("a good token is refused")
 	}
+	g.upstream.seen()
 	if out := g.ok("keys", "revoke", kid); out != "" {
 		t.Errorf("it printed %q", out)
 	}

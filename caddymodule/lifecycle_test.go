@@ -230,6 +230,9 @@ func TestF20Switching(t *testing.T) {
 	}
 	g.reload(strings.Replace(durableSite, "issuer http", "keys {\n\t\t\talgorithm RS256\n\t\t}\n\t\tissuer http", 1))
 	clock.advance(tokenissuer.KeyLead) // until then the new key is only published
+	if err := g.app().engine.refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	second := g.token()
 	if a, b := g.gate(first), g.gate(second); a != 200 || b != 200 {
 		t.Errorf("another algorithm: %d and %d", a, b)
@@ -523,6 +526,12 @@ func TestK7NoSecretOutside(t *testing.T) {
 		}
 	}
 	g.tokenFor("conf", "legacy-"+confSecret) // a failure is logged as well
+	rotated := g.ok("keys", "rotate", "--now", "--json")
+	g.token()
+	keys := g.app().engine.keys.List()
+	g.ok("keys", "revoke", g.storedKey().ID)
+	g.token()
+	keys = append(keys, g.app().engine.keys.List()...)
 
 	_, _, jwks := g.get("/oauth/jwks", "")
 	_, _, config := g.operate("GET", "/config/", ``)
@@ -530,8 +539,10 @@ func TestK7NoSecretOutside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	places := map[string]string{"jwks": jwks, "/config/": config, "autosave.json": string(autosaved), "logs": g.logs()}
-	for place, want := range map[string]string{"jwks": `"kid"`, "/config/": `"secret_sha256"`, "autosave.json": `"secret_sha256"`, "logs": "oauth.audit"} {
+	places := map[string]string{"jwks": jwks, "/config/": config, "autosave.json": string(autosaved), "logs": g.logs(),
+		"metrics": g.scrape(), "keys": g.ok("keys", "list") + g.must(200, "GET", "/oauth/keys", ``) + rotated}
+	for place, want := range map[string]string{"jwks": `"kid"`, "/config/": `"secret_sha256"`, "autosave.json": `"secret_sha256"`, "logs": "oauth.audit",
+		"metrics": "gatehouse_", "keys": "superseded"} {
 		if !strings.Contains(places[place], want) {
 			t.Errorf("%s lacks %s, so this test looks in the wrong place:\n%s", place, want, places[place])
 		}
@@ -541,19 +552,16 @@ func TestK7NoSecretOutside(t *testing.T) {
 			t.Errorf("the JWKS holds %s", member)
 		}
 	}
-	signing, err := g.app().engine.keys.Signing(clock())
-	if err != nil {
-		t.Fatal(err)
-	}
-	clear, err := signing.Stored(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	scalar := privateScalar(t, clear.Private)
-	secrets := []string{
-		confSecret, added, "from-the-environment-0123456789", kek, "PRIVATE KEY", hex.EncodeToString(scalar), new(big.Int).SetBytes(scalar).String(),
-		base64.StdEncoding.EncodeToString(scalar)[:40], base64.RawURLEncoding.EncodeToString(scalar), string(scalar),
-		base64.StdEncoding.EncodeToString(clear.Private)[:60],
+	secrets := []string{confSecret, added, "from-the-environment-0123456789", kek, "PRIVATE KEY"}
+	for _, key := range keys {
+		clear, err := key.Stored(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scalar := privateScalar(t, clear.Private)
+		secrets = append(secrets, hex.EncodeToString(scalar), new(big.Int).SetBytes(scalar).String(),
+			base64.StdEncoding.EncodeToString(scalar)[:40], base64.RawURLEncoding.EncodeToString(scalar), string(scalar),
+			base64.StdEncoding.EncodeToString(clear.Private)[:60])
 	}
 	for place, content := range places {
 		for i, secret := range secrets {

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -16,5 +17,19 @@ func TestMain(m *testing.M) {
 		caddycmd.Main()
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(run(m))
+}
+
+// run gives the tests a data directory of their own: an engine remembers there how far its database had come.
+func run(m *testing.M) int {
+	home, err := os.MkdirTemp("", "gatehouse-home-")
+	if err == nil {
+		defer func() { _ = os.RemoveAll(home) }()
+		err = os.Setenv("XDG_DATA_HOME", home)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
 }

@@ -76,15 +76,18 @@ func TestF12AnswerOfTheCommitLost(t *testing.T) {
 		o.gives(r.refresh(second.RefreshToken))
 	})
 	o.sub("consent", func(o *remoteDoor) {
-		b := o.browser()
-		p := b.signIn(b.open(r.path()), ada, peoplePassword)
-		for p.location().Path != "" {
+		b, asking := o.browser(), r
+		asking.more = url.Values{"prompt": {"consent"}}
+		p := b.signIn(b.open(asking.path()), ada, peoplePassword)
+		for p.header.Get("Location") != "" {
 			p = b.open(p.header.Get("Location"))
 		}
 		before := o.families()
-		o.cutAt([]byte("commit\x00"), func() {
-			if lost := b.decide(p, "allow"); lost.status != http.StatusServiceUnavailable || lost.header.Get("Retry-After") == "" {
-				o.t.Errorf("consent: %d %s", lost.status, lost.body)
+		o.cutAt(commit, func() {
+			// The application is told (RFC 6749 §4.1.2.1).
+			answer := b.decide(p, "allow").location().Query()
+			if answer.Get("error") != "temporarily_unavailable" || answer.Has("code") {
+				o.t.Errorf("consent: %s", answer)
 			}
 		})
 		again := b.decide(p, "allow")

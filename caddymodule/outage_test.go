@@ -36,7 +36,8 @@ type remoteDoor struct {
 // newRemote makes a database of the server, which is reached through a proxy.
 func newRemote(t *testing.T, server *pgtest.Server) *remoteDoor {
 	t.Helper()
-	o := &remoteDoor{adminDoor: new(adminDoor), server: server, dsn: server.Database(t)}
+	o := &remoteDoor{server: server, dsn: server.Database(t)}
+	o.adminDoor = &adminDoor{userDoor: &userDoor{door: &door{gatehouse: &gatehouse{t: t}}}} // until there is one
 	o.proxy = faultproxy.Start(t, server.Addr())
 	o.store = "store postgres " + pgtest.Via(o.dsn, o.proxy.Addr())
 	return o

@@ -185,7 +185,7 @@ func (m *marker) write() (err error) {
 
 // syncDirectory makes a new name durable.
 func syncDirectory(path string) error {
-	directory, err := os.Open(path) //nolint:gosec // the path is Caddy's data directory
+	directory, err := os.Open(path)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
 func init() { caddy.RegisterModule(new(Server)) }
@@ -95,7 +97,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhtt
 		s.app.handler.ServeUnavailable(w, r, "not_started")
 		return nil
 	}
-	serve(failing(w, r), r)
+	serve(failing(w, r), r.WithContext(sqlstore.WithPatience(r.Context())))
 	return nil
 }
 

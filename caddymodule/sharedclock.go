@@ -27,8 +27,9 @@ type sharedClock struct {
 
 	mu     sync.Mutex
 	offset time.Duration // of the store's clock
-	// read is what now said at the last call, and told is what was answered; no call yet: zero.
-	read, told time.Time
+	// told is what was answered last; zero: nothing since the clocks were compared. At is when that was, by the machine's
+	// monotonic clock.
+	told, at time.Time
 	compared   time.Time // when the clocks were compared last
 	alarmed    bool
 }
@@ -39,15 +40,14 @@ func newSharedClock(now func() time.Time) *sharedClock { return &sharedClock{now
 func (c *sharedClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	read := c.now()
-	told := read.Round(0).Add(c.offset) // a wall time: Round takes the monotonic reading off
-	if !c.read.IsZero() {
+	told, at := c.now().Round(0).Add(c.offset), time.Now() // a wall time: Round takes the monotonic reading off
+	if !c.told.IsZero() {
 		// What has passed by the monotonic clock has passed, whatever was done to the wall clock.
-		if least := c.told.Add(max(read.Sub(c.read), 0)); told.Before(least) {
+		if least := c.told.Add(at.Sub(c.at)); told.Before(least) {
 			told = least
 		}
 	}
-	c.read, c.told = read, told
+	c.told, c.at = told, at
 	return told
 }
 
@@ -68,7 +68,7 @@ func (c *sharedClock) set(before, store, after time.Time) (skew time.Duration, c
 		return c.offset, false
 	}
 	c.offset = store.Sub(before.Round(0).Add(after.Sub(before) / 2))
-	c.read, c.told = time.Time{}, time.Time{} // the store knows better
+	c.told = time.Time{} // the store knows better
 	was := c.alarmed
 	c.alarmed = c.offset.Abs() > maxSkew
 	return c.offset, was != c.alarmed

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
 // sessionTokenCookie is the cookie in which a browser that has signed in at the issuer holds its access token.
@@ -136,7 +137,7 @@ func (p *Protect) sessionToken(w http.ResponseWriter, r *http.Request, d *decisi
 	}
 	defer engine.leave()
 	scratch := scratchWriter{w, make(http.Header)}
-	token, err := p.app.handler.SessionToken(scratch, r)
+	token, err := p.app.handler.SessionToken(scratch, r.WithContext(sqlstore.WithPatience(r.Context())))
 	if err != nil || token.IsEmpty() {
 		return tokenissuer.Secret{}, err
 	}

@@ -146,7 +146,9 @@ const caddyfile = `{
 
 http://:PORT {
 	bind 127.0.0.1
-	oauth_server
+	oauth_server {
+		ready
+	}
 	handle /api/* {
 		protect
 		UPSTREAM

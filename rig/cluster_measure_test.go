@@ -29,6 +29,9 @@ func either[T any](always, byHand T) T {
 func measured(t *testing.T, what, format string, values ...any) {
 	t.Helper()
 	text := fmt.Sprintf(format, values...)
+	if t.Failed() {
+		text = "FAILED: " + text
+	}
 	t.Logf("%s: %s", what, text)
 	table := os.Getenv(tableVariable)
 	if table == "" {

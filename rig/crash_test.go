@@ -38,12 +38,13 @@ var ofPostgres = slack{late: 2 * time.Second, stale: 5 * time.Second}
 type run struct {
 	t      *testing.T
 	books  *books
-	random *rand.Rand // of the supervisors
 	nodes  []*Node
 	server *pgtest.Server // nil: SQLite
 
 	kills atomic.Int64
 	want  int64
+	// between is called when a node is dead, before it starts again; nil: nothing is.
+	between func(*Node)
 
 	mu        sync.Mutex
 	ready     []time.Duration
@@ -52,9 +53,9 @@ type run struct {
 	recovered []time.Duration
 }
 
-// TestCrash kills nodes and, now and then, the database under them, while clients go on with what they know. CRASH_KILLS is
+// TestCrashF2 kills nodes and, now and then, the database under them, while clients go on with what they know. CRASH_KILLS is
 // how many nodes are killed, STORE which database alone is tried, CRASH_SEED repeats the choices of a run.
-func TestCrash(t *testing.T) {
+func TestCrashF2(t *testing.T) {
 	kills, seed := int64(200), rand.Uint64() //nolint:gosec // the seed is logged
 	if text := os.Getenv("CRASH_KILLS"); text != "" {
 		kills = number(t, "CRASH_KILLS", text)
@@ -72,13 +73,21 @@ func TestCrash(t *testing.T) {
 		}
 		stores = []string{only}
 	}
-	for i, store := range stores {
+	for _, store := range stores {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			r := starts[store](t)
 			r.want = kills / int64(len(stores))
-			r.random = rand.New(rand.NewPCG(seed, uint64(i))) //nolint:gosec // it is to be repeated
-			r.crash(seed)
+			wrong := r.crash(seed)
+			for _, text := range wrong[:min(len(wrong), 10)] {
+				t.Error(text)
+			}
+			if len(wrong) > 10 {
+				t.Errorf("and %d more", len(wrong)-10)
+			}
+			if n := r.kills.Load(); n < r.want {
+				t.Errorf("only %d of %d kills", n, r.want)
+			}
 		})
 	}
 }
@@ -118,8 +127,8 @@ func (r *run) emergency() (context.Context, context.CancelFunc) {
 }
 
 // crash is the whole run: 1 everybody works while nodes die, 2 everything comes back, 3 every family is asked for once more,
-// 4 the books are checked.
-func (r *run) crash(seed uint64) {
+// 4 the books are checked. It returns what is wrong in them.
+func (r *run) crash(seed uint64) []string {
 	ctx, cancel := r.emergency()
 	defer cancel()
 	began := time.Now()
@@ -147,7 +156,7 @@ func (r *run) crash(seed uint64) {
 		r.t.Errorf("the run took too long: %v", err)
 	}
 	r.report(time.Since(began))
-	r.check()
+	return r.wrong()
 }
 
 // hire makes the workers, one with an own person's browser each.
@@ -172,35 +181,54 @@ func (r *run) auditAll(ctx context.Context, people []*worker) {
 	working.Wait()
 }
 
-// supervise starts a node and kills it, again and again, half of the time at a named failpoint.
+// supervise starts a node and kills it, again and again.
 func (r *run) supervise(ctx context.Context, n *Node, random *rand.Rand) {
 	for r.kills.Load() < r.want && ctx.Err() == nil && !r.books.isHopeless() {
-		var environment []string
-		point := ""
-		if random.IntN(2) == 0 {
-			point = failpoints[random.IntN(len(failpoints))]
-			environment = []string{fmt.Sprintf("%s=kill %d %s", failpoint.Variable, 1+random.IntN(8), point)}
-		}
-		life := shortestLife + time.Duration(random.Int64N(int64(longestLife-shortestLife)))
-		if err := n.Launch(environment...); err != nil {
-			r.t.Error(err)
+		if err := r.live(ctx, n, random); err != nil {
+			r.t.Errorf("%v; its log ends with:\n%s", err, n.lastWords())
 			return
 		}
+		r.kills.Add(1)
+		if r.between != nil {
+			r.between(n)
+		}
+	}
+}
+
+// live is one life of a node, to its end: at a named failpoint, half of the time, or whenever it comes, one time in ten before
+// the node serves.
+func (r *run) live(ctx context.Context, n *Node, random *rand.Rand) error {
+	var environment []string
+	point := ""
+	if random.IntN(2) == 0 {
+		point = failpoints[random.IntN(len(failpoints))]
+		environment = []string{fmt.Sprintf("%s=kill %d %s", failpoint.Variable, 1+random.IntN(8), point)}
+	}
+	early, life := random.IntN(10) == 0, shortestLife+time.Duration(random.Int64N(int64(longestLife-shortestLife)))
+	if early {
+		life /= 5 // it takes about a tenth of a second to start
+	}
+	if err := n.Launch(environment...); err != nil {
+		return err
+	}
+	if !early {
 		switch took, err := n.AwaitServing(ctx); {
 		case err == nil:
 			r.note(func() { r.ready = append(r.ready, took) })
 		case !errors.Is(err, errEnded) || point == "":
-			r.t.Errorf("%v; its log ends with:\n%s", err, n.lastWords())
-			return
+			return err
 		}
-		select {
-		case <-n.Gone():
-			r.note(func() { r.atPoint[point]++ })
-		case <-time.After(life):
-			n.Kill()
-		}
-		r.kills.Add(1)
 	}
+	select {
+	case <-n.Gone():
+		if point == "" {
+			return errEnded
+		}
+		r.note(func() { r.atPoint[point]++ })
+	case <-time.After(life):
+		n.Kill()
+	}
+	return nil
 }
 
 func (r *run) note(write func()) {
@@ -277,21 +305,13 @@ func quantiles(times []time.Duration) string {
 	return fmt.Sprintf("p50 %v, p99 %v, max %v", at(0.5), at(0.99), at(1))
 }
 
-// check fails the test for whatever is wrong in the books.
-func (r *run) check() {
-	if r.kills.Load() < r.want {
-		r.t.Errorf("only %d of %d kills", r.kills.Load(), r.want)
-	}
+// wrong is what the workers have found, and the histories that cannot have happened.
+func (r *run) wrong() []string {
 	wrong := r.books.wrong
 	for _, f := range r.books.families {
 		if err := f.check(); err != nil {
 			wrong = append(wrong, err.Error())
 		}
 	}
-	for _, text := range wrong[:min(len(wrong), 10)] {
-		r.t.Error(text)
-	}
-	if len(wrong) > 10 {
-		r.t.Errorf("and %d more", len(wrong)-10)
-	}
+	return wrong
 }

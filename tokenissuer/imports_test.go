@@ -74,7 +74,7 @@ var rooms = map[string]room{
 	"internal/failpoint": {without: slices.Concat(wire, database)},
 	// What only tests use is in nobody's own list above: no package of the product may import it.
 	"rig": {
-		own:    []string{"caddymodule", "internal/loopback"},
+		own:    []string{"caddymodule", "internal/faultproxy", "internal/loopback", "internal/pgtest"},
 		others: []string{"github.com/caddyserver/caddy/v2", "golang.org/x/crypto/bcrypt", "golang.org/x/net/html"},
 	},
 	"internal/loopback":   {without: slices.Concat(wire, database)},

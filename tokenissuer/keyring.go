@@ -99,7 +99,7 @@ func (r *KeyRing) Maintain(ctx context.Context) (done Upkeep, err error) {
 	}
 	stored, now := onlySigning(all), r.Now()
 	if r.isDue(stored, now) {
-		next, err := r.add(ctx, now.Add(r.lead()))
+		next, err := r.add(ctx, r.lead())
 		if err != nil {
 			return done, err
 		}
@@ -145,11 +145,10 @@ func isOutlived(key StoredKey, all []StoredKey, now time.Time) bool {
 // Rotate publishes a new key, which signs after KeyLead, or at once, and returns it without its private part. Nodes learn of
 // it by Refresh.
 func (r *KeyRing) Rotate(ctx context.Context, atOnce bool) (StoredKey, error) {
-	from := r.Now()
-	if !atOnce {
-		from = from.Add(KeyLead)
+	if atOnce {
+		return r.add(ctx, 0)
 	}
-	return r.add(ctx, from)
+	return r.add(ctx, KeyLead)
 }
 
 // Revoke withdraws a key and returns the revocation that was recorded. When the key is the one that signs, one that takes
@@ -164,7 +163,7 @@ func (r *KeyRing) Revoke(ctx context.Context, id string) (Revocation, error) {
 	}
 	now := r.Now()
 	if last := lastOf(activeAt(alive(stored), now), r.Algorithm); last != nil && last.ID == id {
-		if _, err := r.add(ctx, now); err != nil {
+		if _, err := r.add(ctx, 0); err != nil {
 			return Revocation{}, err
 		}
 	}
@@ -180,13 +179,14 @@ func RevocationOfKey(id string, now time.Time) Revocation {
 	return Revocation{Kind: RevokeKey, ID: id, ExpiresAt: now.Add(keyRetention)}
 }
 
-// add stores a new key that signs from then on, and returns it without its private part.
-func (r *KeyRing) add(ctx context.Context, from time.Time) (stored StoredKey, err error) {
-	key, err := NewSigningKey(r.Algorithm, r.Now())
+// add stores a new key that signs after so long, and returns it without its private part.
+func (r *KeyRing) add(ctx context.Context, after time.Duration) (stored StoredKey, err error) {
+	now := r.Now()
+	key, err := NewSigningKey(r.Algorithm, now)
 	if err != nil {
 		return StoredKey{}, err
 	}
-	key.ActiveFrom = from
+	key.ActiveFrom = now.Add(after)
 	if stored, err = key.Stored(r.Sealer); err != nil {
 		return StoredKey{}, err
 	}

@@ -3,6 +3,9 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // session is where the statements of a step run: in a transaction, or each by itself.
@@ -31,6 +34,8 @@ type handle struct {
 	db      *sql.DB
 	queue   *queue
 	options Options
+	// remote: a connection that is silent for too long may be dead, and then so may be the others.
+	remote bool
 }
 
 // question is a SELECT on a handle.
@@ -61,7 +66,16 @@ func ask(ctx context.Context, q question, args []any, read func(*sql.Rows) error
 	if err != nil {
 		q.on.options.failed(err)
 	}
+	if q.on.remote && (errors.Is(err, context.DeadlineExceeded) || pgconn.Timeout(err)) {
+		forsake(q.on.db)
+	}
 	return err
+}
+
+// forsake lets go of the connections that nobody uses now, so that new ones are made.
+func forsake(db *sql.DB) {
+	db.SetMaxIdleConns(-1)
+	db.SetMaxIdleConns(db.Stats().MaxOpenConnections)
 }
 
 func (q question) ask(ctx context.Context, args []any, read func(*sql.Rows) error) error {

@@ -75,6 +75,9 @@ func (g *groupCommit) commit(b *batch, first *call) (err error) {
 	if !done {
 		return nil // who only looked, or was too late, needs no commit
 	}
+	if err := g.lasts(); err != nil {
+		return fmt.Errorf("before the commit: %w", err)
+	}
 	if err := b.tx.Commit(); err != nil {
 		return fmt.Errorf("committing the transaction: %w", err)
 	}

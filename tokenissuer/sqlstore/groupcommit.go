@@ -31,7 +31,9 @@ var (
 // or commit fails, every step of the transaction has failed, also one that was answered by a sentinel: what it saw was
 // a neighbour's step, which did not happen.
 type groupCommit struct {
-	db      *sql.DB
+	db *sql.DB
+	// lasts is asked before each commit: an error means that the commit would not last.
+	lasts   func() error
 	options Options
 
 	queue chan *call
@@ -51,13 +53,13 @@ type call struct {
 }
 
 // newGroupCommit starts the writer. The handle has one connection, and may be used beside the writer.
-func newGroupCommit(ctx context.Context, db *sql.DB, options Options) (runner, error) {
+func newGroupCommit(ctx context.Context, db *sql.DB, lasts func() error, options Options) (runner, error) {
 	// From here on it is awaitLock that waits for other processes.
 	if _, err := db.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {
 		return nil, fmt.Errorf("starting the writer: %w", err)
 	}
 	g := &groupCommit{
-		db: db, options: options,
+		db: db, lasts: lasts, options: options,
 		queue: make(chan *call, maxQueued), closing: make(chan struct{}), ended: make(chan struct{}),
 	}
 	go g.write()

@@ -20,7 +20,7 @@ type Marks struct {
 	Keys        int64 `json:"keys"`        // the version of the keys
 }
 
-// markGap is more than one node can have seen before another.
+// markGap is how far Distrust moves the counters. Half of it is more than a node can have fallen behind another.
 const markGap = 1 << 20
 
 // IsBehind tells whether a counter has come less far than in other.
@@ -75,9 +75,8 @@ func (s *Store) addIdentity(ctx context.Context) error {
 }
 
 // Distrust answers for a database that was put back to a state from before seen: it revokes the keys of those ids, stores
-// the fresh one, and moves the counters beyond seen, in one step. Every revocation is recorded anew, so that followers of
-// the feed who were further ahead miss none. It does nothing, and returns false, when the counters have come as far as seen:
-// then another node was first.
+// the fresh one, and moves the counters far beyond seen, in one step: so far that whoever followed the feed before reads it
+// anew. It does nothing, and returns false, when the counters have come as far as seen: then another node was first.
 func (s *Store) Distrust(ctx context.Context, seen Marks, fresh tokenissuer.StoredKey, ids []string, at time.Time) (done bool, err error) {
 	err = s.changeKeys(ctx, "distrusting older keys", func(ctx context.Context, tx session) error {
 		done = false
@@ -117,9 +116,5 @@ func distrust(ctx context.Context, tx session, seen Marks, ids []string, at time
 		}
 		revocations = append(revocations, tokenissuer.RevocationOfKey(id, at))
 	}
-	if err := record(ctx, tx, revocations...); err != nil {
-		return err
-	}
-	_, err := tx.ExecContext(ctx, `UPDATE revocations SET position = (SELECT position FROM counters WHERE name = 'revocations')`)
-	return err
+	return record(ctx, tx, revocations...)
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/big"
 	"net"
 	"strconv"
@@ -30,11 +31,14 @@ const (
 
 	// patience is how long a request waits for a connection and its answer.
 	patience = 2 * time.Second
+	// backgroundPatience is how long a question waits that no request does, unless it says otherwise.
+	backgroundPatience = time.Minute
 	// queuedPerConnection is how many requests may wait or work for each connection.
 	queuedPerConnection = 64
-	// pingWithin is how long a connection that nobody has used for idleAfter may take to prove that it is alive. It leaves
-	// time for another one: when a host or a firewall has died silently, all connections are dead and none says so.
-	pingWithin = patience / 4
+	// pingWithin is how long a connection that no request has used for idleAfter may take to prove that it is alive. When a
+	// host or a firewall has died silently, all connections are dead and none says so: it leaves time for two of them and a
+	// new one.
+	pingWithin = patience / 3
 	idleAfter  = time.Second
 	// maxJitter spreads the attempts to reconnect, so that not every node comes back in the same millisecond.
 	maxJitter = 100 * time.Millisecond
@@ -103,10 +107,11 @@ func OpenPostgres(ctx context.Context, dsn tokenissuer.Secret, pool int, options
 	}
 	p := &postgres{config: config, options: options}
 	q := &queue{room: int64(pool * queuedPerConnection), patience: patience}
-	requests := p.open(pool-reserved, sessionSettings)
-	background := p.open(reserved-1, backgroundSettings)
+	waiting := &queue{room: math.MaxInt64, patience: backgroundPatience}
+	requests := p.open(pool-reserved, sessionSettings, stdlib.OptionShouldPing(isSilent))
+	background := p.open(reserved-1, backgroundSettings, stdlib.OptionShouldPing(neverPing)) // see forsake
 	s := &Store{
-		write: requests, read: handle{db: requests, queue: q}, feed: handle{db: background}, options: options,
+		write: requests, read: handle{db: requests, queue: q}, feed: handle{db: background, queue: waiting, remote: true}, options: options,
 		dialect: dialect{
 			goose: goose.DialectPostgres, erase: eraseNothing, shareLock: " FOR SHARE", concurrent: true,
 			newRunner: func(_ context.Context, db *sql.DB, _ Options) (runner, error) {
@@ -146,27 +151,27 @@ const (
 )
 
 // open returns a pool of at most size connections with these settings. It connects when it is used.
-func (p *postgres) open(size int, settings string) *sql.DB {
-	db := sql.OpenDB(stdlib.GetConnector(*p.config,
-		stdlib.OptionBeforeConnect(p.spread),
-		stdlib.OptionShouldPing(seemsDead),
-		stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
-			p.failedAt.Store(0)
-			if settings == "" {
-				return nil
-			}
-			_, err := conn.PgConn().Exec(ctx, settings).ReadAll()
-			return err
-		})))
+func (p *postgres) open(size int, settings string, options ...stdlib.OptionOpenDB) *sql.DB {
+	options = append(options, stdlib.OptionBeforeConnect(p.spread), stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+		p.failedAt.Store(0)
+		if settings == "" {
+			return nil
+		}
+		_, err := conn.PgConn().Exec(ctx, settings).ReadAll()
+		return err
+	}))
+	db := sql.OpenDB(stdlib.GetConnector(*p.config, options...))
 	db.SetMaxOpenConns(size)
 	db.SetMaxIdleConns(size)
 	db.SetConnMaxIdleTime(5 * time.Minute)
 	return db
 }
 
-// seemsDead pings a connection that was idle, and closes it when it is silent. The library would ping for as long as the
-// request has time.
-func seemsDead(ctx context.Context, p stdlib.ShouldPingParams) bool {
+func neverPing(context.Context, stdlib.ShouldPingParams) bool { return false }
+
+// isSilent pings a connection that was idle, and closes it when there is no answer. The library would wait for one for as
+// long as the request has time.
+func isSilent(ctx context.Context, p stdlib.ShouldPingParams) bool {
 	if p.IdleDuration < idleAfter {
 		return false
 	}

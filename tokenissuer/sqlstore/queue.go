@@ -3,12 +3,29 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"math"
 	"sync/atomic"
 	"time"
 )
 
 // errCrowded: everybody would wait longer if one more did.
 var errCrowded = errors.New("too many wait for the database")
+
+// errImpatient: the request has waited long enough, for earlier questions.
+var errImpatient = errors.New("the request has waited for the database for too long")
+
+// requestPatience is how long all questions and steps of one request may wait, together.
+const requestPatience = patience + patience/4
+
+type patienceKey struct{}
+
+// WithPatience returns the context of a request whose questions and steps wait, all together, little longer than one alone
+// may. Without it a request that asks a silent database several times would hang several times as long.
+func WithPatience(ctx context.Context) context.Context {
+	left := new(atomic.Int64)
+	left.Store(int64(requestPatience))
+	return context.WithValue(ctx, patienceKey{}, left)
+}
 
 // queue bounds who asks a database that many ask at a time: how many, those who wait for a connection included, and
 // for how long. A nil queue bounds nothing.
@@ -19,7 +36,7 @@ type queue struct {
 }
 
 // enter lets a question or a step in, with a context that ends when its patience does, and not when the caller goes: to
-// break off costs the connection. A caller whose context has a deadline has a patience of its own.
+// break off costs the connection. A caller whose context has a deadline has a patience of its own; see WithPatience too.
 func (q *queue) enter(ctx context.Context) (context.Context, func(), error) {
 	if q == nil {
 		return ctx, func() {}, nil
@@ -31,9 +48,30 @@ func (q *queue) enter(ctx context.Context) (context.Context, func(), error) {
 		q.inside.Add(-1)
 		return nil, nil, errCrowded
 	}
-	cancel := func() {}
-	if _, ok := ctx.Deadline(); !ok {
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), q.patience)
+	left, bounded := ctx.Value(patienceKey{}).(*atomic.Int64)
+	if bounded && left.Load() <= 0 {
+		q.inside.Add(-1)
+		return nil, nil, errImpatient
 	}
-	return ctx, func() { cancel(); q.inside.Add(-1) }, nil
+	limit := q.patience
+	if bounded {
+		limit = min(limit, time.Duration(left.Load()))
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		ctx = context.WithoutCancel(ctx)
+	} else if !bounded {
+		limit = forEver
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	entered := time.Now()
+	return ctx, func() {
+		cancel()
+		q.inside.Add(-1)
+		if bounded {
+			left.Add(-int64(time.Since(entered)))
+		}
+	}, nil
 }
+
+// forEver is as long as a caller says.
+const forEver = time.Duration(math.MaxInt64)

@@ -57,7 +57,8 @@ func advance(ctx context.Context, tx session, counter string) (position int64, e
 }
 
 // Revocations lists what was recorded after position. A position that this database has not reached comes from the
-// time before it was put back to an older state, and gets everything.
+// time before it was put back to an older state, and so does one that is behind by more than is possible (see Distrust):
+// they get everything.
 func (s *Store) Revocations(ctx context.Context, after int64) ([]tokenissuer.Revocation, int64, error) {
 	list, position, err := s.revocations(ctx, after)
 	if err != nil {
@@ -76,7 +77,7 @@ func (s *Store) revocations(ctx context.Context, after int64) ([]tokenissuer.Rev
 	if after == position {
 		return nil, after, nil
 	}
-	if after > position {
+	if after > position || position-after > markGap/2 {
 		after = 0
 	}
 	list, err := askAll(ctx, s.background(`SELECT kind, id, issued_until, expires_at, position FROM revocations

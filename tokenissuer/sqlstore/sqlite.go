@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,6 +37,10 @@ func OpenSQLite(ctx context.Context, path string, options Options) (*Store, erro
 	if err := prepareFiles(absolute, os.Geteuid(), options); err != nil {
 		return fail(err)
 	}
+	files, err := newFileWatch(absolute, options)
+	if err != nil {
+		return fail(err)
+	}
 	write, err := sql.Open("sqlite", dsn(absolute, "_journal_mode=WAL"))
 	if err != nil {
 		return fail(err)
@@ -56,7 +61,7 @@ func OpenSQLite(ctx context.Context, path string, options Options) (*Store, erro
 	}
 	s, err := open(ctx, &Store{
 		write: write, read: handle{db: read}, feed: handle{db: read}, options: options,
-		dialect: dialect{goose: goose.DialectSQLite3, erase: truncateLog, newRunner: newGroupCommit,
+		dialect: dialect{goose: goose.DialectSQLite3, erase: truncateLog, newRunner: files.groupCommit,
 			backup: func(ctx context.Context, to string) error { return backupSQLite(ctx, absolute, to) },
 		},
 	})
@@ -74,12 +79,13 @@ func OpenSQLite(ctx context.Context, path string, options Options) (*Store, erro
 //   - mode=rw: SQLite never makes the file itself, so it has the mode that we gave it;
 //   - synchronous FULL: a commit that has been acknowledged survives a power cut;
 //   - immediate transactions: a writer waits for its turn at the beginning, where waiting is possible;
+//   - journal_size_limit: a log that grew under a long reader shrinks again;
 //   - secure_delete: what is overwritten or deleted is filled with zeros;
 //   - dqs off, defensive, trusted_schema off: a misspelt name fails, a strange file can do less.
 func dsn(path, more string) string {
 	name := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(path), "/")}
 	return name.String() + "?mode=rw&_busy_timeout=2000&_synchronous=FULL&_foreign_keys=on&_txlock=immediate" +
-		"&_pragma=secure_delete(1)&_pragma=trusted_schema(0)&_dqs=0&_defensive=1&_error_rc=1&" + more
+		"&_pragma=journal_size_limit(" + strconv.Itoa(keptLog) + ")&_pragma=secure_delete(1)&_pragma=trusted_schema(0)&_dqs=0&_defensive=1&_error_rc=1&" + more
 }
 
 // checkSQLite makes sure that the settings took, on which durability rests, and that the file is sound; complete says
@@ -204,6 +210,10 @@ func explainSQLite(err error) error {
 		return fmt.Errorf("the disk is full: %w", err)
 	case sqlite3.SQLITE_READONLY:
 		return fmt.Errorf("the file or its directory cannot be written: %w", err)
+	case sqlite3.SQLITE_CANTOPEN:
+		return fmt.Errorf("the file or its log cannot be opened for writing; the disk may be read-only, or too many files open: %w", err)
+	case sqlite3.SQLITE_IOERR:
+		return fmt.Errorf("the disk fails or is full: %w", err)
 	}
 	return err
 }

@@ -76,7 +76,6 @@ func isConflict(err error) bool {
 func (t *transactions) dropReadOnly(err error) {
 	var refusal *pgconn.PgError
 	if errors.As(err, &refusal) && refusal.Code == "25006" {
-		t.db.SetMaxIdleConns(-1)
-		t.db.SetMaxIdleConns(t.db.Stats().MaxOpenConnections)
+		forsake(t.db)
 	}
 }

@@ -1,0 +1,177 @@
+//go:build linux
+
+package rig
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+)
+
+// load is clients that go on with what they have, and that send again what got no answer, as all of it may be. Each sees
+// whether the nodes agree: what one has given or ended, the next is shown.
+type load struct {
+	t *testing.T
+	// pause is between two requests of a client.
+	pause   time.Duration
+	stopped chan struct{}
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	asked   int
+	broken  []attempt // that were sent again
+	wrong   []Answer  // that no second attempt mends
+	latency times
+}
+
+// attempt is one request that failed.
+type attempt struct {
+	what        string
+	from, until time.Time
+	answer      Answer
+}
+
+func newLoad(t *testing.T, pause time.Duration) *load {
+	t.Helper()
+	l := &load{t: t, pause: pause, stopped: make(chan struct{})}
+	t.Cleanup(l.stop)
+	return l
+}
+
+// start starts clients that talk to a URL, by a transport or, when it is nil, with a connection for each request.
+func (l *load) start(clients int, at string, by http.RoundTripper) {
+	ctx := l.t.Context()
+	if by != nil {
+		ctx = Via(ctx, by)
+	}
+	for i := range clients {
+		a := Application{at, []string{Console, Portal, Device}[i%3]}
+		l.running.Go(func() { l.client(ctx, a) })
+	}
+}
+
+// stop waits until every client has brought to its end what it has begun.
+func (l *load) stop() {
+	l.mu.Lock()
+	select {
+	case <-l.stopped:
+	default:
+		close(l.stopped)
+	}
+	l.mu.Unlock()
+	l.running.Wait()
+}
+
+func (l *load) isStopped() bool {
+	select {
+	case <-l.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// client signs in, and then uses, refreshes and asks in turn.
+func (l *load) client(ctx context.Context, a Application) {
+	tokens, err := obtain(ctx, NewBrowser(Grace), a)
+	if err != nil {
+		l.t.Error(err)
+		return
+	}
+	for turn := 0; !l.isStopped(); turn++ {
+		token := tokens.AccessToken
+		switch turn % 3 {
+		case 0:
+			own, err := ReadTokens(l.ask("POST token", func() Answer { return Application{a.URL, Server}.ForItself(ctx) }))
+			if err != nil {
+				return // it is in the books
+			}
+			token = own.AccessToken
+		case 1:
+			refreshed, err := ReadTokens(l.ask("POST refresh", func() Answer { return a.Refresh(ctx, tokens.RefreshToken) }))
+			if err != nil {
+				return
+			}
+			tokens, token = refreshed, refreshed.AccessToken
+		case 2:
+			l.ask("POST introspect", func() Answer {
+				return Application{a.URL, Console}.post(ctx, "/oauth/introspect", url.Values{"token": {token}})
+			})
+		}
+		l.ask("GET gate", func() Answer { return a.Use(ctx, token) })
+	}
+}
+
+// ask sends a request until it is answered, and keeps the books. An answer other than 200 is wrong, unless it says that the
+// node cannot tell now.
+func (l *load) ask(what string, send func() Answer) Answer {
+	for began := time.Now(); ; {
+		a := attempt{what: what, from: time.Now()}
+		a.answer = send()
+		a.until = time.Now()
+		again := l.note(a, time.Since(began) < patience)
+		time.Sleep(l.pause)
+		if !again {
+			return a.answer
+		}
+	}
+}
+
+// note notes how an attempt ended, and tells whether there is to be another.
+func (l *load) note(a attempt, mayRepeat bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked++
+	switch {
+	case a.answer.Status == http.StatusOK:
+		l.latency.add(a.until.Sub(a.from))
+		return false
+	case mayRepeat && (a.answer.Unsent || a.answer.Lost()):
+		l.broken = append(l.broken, a)
+		return true
+	}
+	l.wrong = append(l.wrong, a.answer)
+	return false
+}
+
+// requests is how many were sent.
+func (l *load) requests() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.asked
+}
+
+// goOn waits until the clients have sent that many more requests.
+func (l *load) goOn(requests int) {
+	l.t.Helper()
+	until := l.requests() + requests
+	soon(l.t, "the load to go on", func() bool { return l.requests() >= until })
+}
+
+// allAnswered stops the load, and fails the test unless everything was answered in the end.
+func (l *load) allAnswered() {
+	l.t.Helper()
+	l.stop()
+	for i, answer := range l.wrong {
+		if i < 5 {
+			l.t.Errorf("wrong: %s", answer)
+		}
+	}
+	if len(l.wrong) > 5 {
+		l.t.Errorf("and %d more", len(l.wrong)-5)
+	}
+}
+
+// unbroken stops the load, and fails the test unless everything was answered at once.
+func (l *load) unbroken(what string) {
+	l.t.Helper()
+	l.allAnswered()
+	for i, a := range l.broken {
+		if i < 5 {
+			l.t.Errorf("%s: %s, from %s to %s: %s", what, a.what, a.from.Format(time.StampMilli), a.until.Format(time.StampMilli), a.answer)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+//go:build linux && failpoint
+
+package rig
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+)
+
+// databaseFiles are those of SQLite: what has been committed may be in any of them.
+var databaseFiles = []string{"gatehouse.db", "gatehouse.db-wal", "gatehouse.db-shm"}
+
+// copyDatabase copies the files of a node that is down. A file that is missing is missing afterwards.
+func copyDatabase(from, to string) error {
+	for _, name := range databaseFiles {
+		content, err := os.ReadFile(from + "/" + name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			err = os.RemoveAll(to + "/" + name)
+		case err == nil:
+			err = os.WriteFile(to+"/"+name, content, 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestCrashIsNoticed runs the rig on a node that loses what it has acknowledged: after a while its database falls back to an
+// earlier state. A rig that finds nothing wrong with that would find nothing wrong at all.
+func TestCrashIsNoticed(t *testing.T) {
+	r := onSQLite(t)
+	r.want = 12
+	kept, had := t.TempDir(), 0
+	r.between = func(n *Node) {
+		var err error
+		switch had++; had {
+		case 4:
+			err = copyDatabase(n.Dir, kept)
+		case 8:
+			err = copyDatabase(kept, n.Dir)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	wrong := strings.Join(r.crash(1), "\n")
+	for _, want := range []string{"an acknowledged refresh token is refused", "the history of a family is Illegal"} {
+		if !strings.Contains(wrong, want) {
+			t.Errorf("the rig does not say %q, but: %s", want, wrong)
+		}
+	}
+}
