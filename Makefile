@@ -30,7 +30,7 @@ crash:
 	.ci/need-postgres
 	go vet -tags failpoint ./internal/failpoint ./tokenissuer/sqlstore ./caddymodule ./rig
 	go test -tags failpoint -count=1 ./internal/failpoint
-	CRASH_KILLS=$(CRASH_KILLS) STORE=$(STORE) CRASH_SEED=$(CRASH_SEED) \
+	CRASH_KILLS=$(CRASH_KILLS) STORE=$(STORE) CRASH_SEED=$(CRASH_SEED) CRASH_ROWS=$(CRASH_ROWS) \
 		go test -tags failpoint -count=1 -timeout=2h -v -run '^Test(Crash|F1K)' ./rig
 
 # npm writes this file last, so it stands for a complete install.

@@ -207,19 +207,29 @@ func TestMetricsTellTheState(t *testing.T) {
 func TestK7NoLabelComesFromAClient(t *testing.T) {
 	g := startPeople(t)
 	const mark = "m4rk"
-	before := len(g.measured())
-	for i := range 30 {
-		own := mark + strconv.Itoa(i)
-		for _, path := range []string{"/oauth/token", "/oauth/revoke", "/oauth/introspect", "/oauth/" + own, "/api/" + own, "/pub/" + own, "/oauth/authorize?prompt=" + own} {
-			g.post(path, url.Values{"grant_type": {own}, "client_id": {own}, "client_secret": {own}, "token": {own}, "scope": {own}, "email": {own}, "password": {own}})
-			g.do(own, path, "", "Authorization", "Bearer "+own)
+	flood := func(from int) (series int) {
+		for i := from; i < from+15; i++ {
+			own := mark + strconv.Itoa(i)
+			for _, path := range []string{"/oauth/token", "/oauth/revoke", "/oauth/introspect", "/oauth/" + own, "/api/" + own, "/pub/" + own, "/oauth/authorize?prompt=" + own} {
+				if strings.HasPrefix(path, "/oauth/") { // behind reverse_proxy, Caddy's access log and its transport race for a body
+					g.post(path, url.Values{"grant_type": {own}, "client_id": {own}, "client_secret": {own}, "token": {own}, "scope": {own}, "email": {own}, "password": {own}})
+				}
+				g.do(own, path, "", "Authorization", "Bearer "+own)
+			}
 		}
+		for name := range g.measured() {
+			if strings.Contains(name, "_total") {
+				series++
+			}
+		}
+		return series
 	}
-	if text := g.scrape(); strings.Contains(ours(text), mark) {
-		t.Errorf("a client's word is in the metrics:\n%s", ours(text))
+	once, twice := flood(0), flood(15)
+	if text := ours(g.scrape()); strings.Contains(text, mark) {
+		t.Errorf("a client's word is in the metrics:\n%s", text)
 	}
-	if more := len(g.measured()) - before; more > 20 {
-		t.Errorf("%d series were added", more)
+	if once != twice {
+		t.Errorf("other words made %d series out of %d", twice, once)
 	}
 }
 

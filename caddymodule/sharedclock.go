@@ -30,8 +30,9 @@ type sharedClock struct {
 	// told is what was answered last; zero: nothing since the clocks were compared. At is when that was, by the machine's
 	// monotonic clock.
 	told, at time.Time
-	compared   time.Time // when the clocks were compared last
-	alarmed    bool
+	// compared is when the clocks were compared last, by the machine's monotonic clock; read is what this node's said then.
+	compared, read time.Time
+	alarmed        bool
 }
 
 func newSharedClock(now func() time.Time) *sharedClock { return &sharedClock{now: now} }
@@ -51,11 +52,13 @@ func (c *sharedClock) Now() time.Time {
 	return told
 }
 
-// isDue tells whether it is time to compare the clocks again.
+// isDue tells whether it is time to compare the clocks again: after a while, and at once when somebody has set this node's.
 func (c *sharedClock) isDue() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.compared.IsZero() || c.now().Sub(c.compared).Abs() >= skewInterval
+	passed := time.Since(c.compared)
+	jumped := c.now().Round(0).Sub(c.read) - passed
+	return c.compared.IsZero() || passed >= skewInterval || jumped.Abs() > skewPrecision
 }
 
 // set takes over what the store said between two readings of this node's clock. It returns how far the store's clock is
@@ -63,7 +66,7 @@ func (c *sharedClock) isDue() bool {
 func (c *sharedClock) set(before, store, after time.Time) (skew time.Duration, changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.compared = after
+	c.compared, c.read = time.Now(), after.Round(0)
 	if after.Sub(before).Abs() > skewPrecision {
 		return c.offset, false
 	}

@@ -72,7 +72,7 @@ func (b *Balancer) Lose(isLost func(answer *http.Response) bool) { b.loses.Store
 var errLost = errors.New("the answer is lost")
 
 func (b *Balancer) lose(answer *http.Response) error {
-	if isLost := b.loses.Load(); isLost != nil && (*isLost)(answer) {
+	if isLost := b.loses.Load(); isLost != nil && (*isLost)(answer) { //nolint:bodyclose // the proxy closes it
 		return errLost
 	}
 	return nil

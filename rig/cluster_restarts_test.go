@@ -16,7 +16,7 @@ import (
 // TestKillingOneOfThreeNodes is §6 row 4: a node that is killed takes with it what it was answering, and nothing else; and who
 // sends again what may be sent again is always answered.
 func TestKillingOneOfThreeNodes(t *testing.T) {
-	kills := either(4, 100)
+	kills := either(4, 60)
 	c := StartCluster(t, 3, Setup{})
 	l := newLoad(t, 5*time.Millisecond)
 	l.start(either(6, 16), c.URL, nil)
@@ -47,7 +47,7 @@ func TestKillingOneOfThreeNodes(t *testing.T) {
 // TestARollingRestartOfThreeNodes is §6 row 17 with one binary: each node in turn is ended by SIGTERM and started anew. Clients
 // that send again what was refused or cut notice nothing.
 func TestARollingRestartOfThreeNodes(t *testing.T) {
-	rounds := either(1, 30)
+	rounds := either(1, 15)
 	c := StartCluster(t, 3, Setup{})
 	l := newLoad(t, 5*time.Millisecond)
 	l.start(either(6, 16), c.URL, nil)
@@ -72,7 +72,7 @@ func TestF21SIGTERMLosesNothingOnTwoNodes(t *testing.T) {
 	token := mustObtain(t, NewBrowser(Ada), Application{c.URL, Console}).AccessToken
 	l := newLoad(t, 5*time.Millisecond)
 	l.start(either(6, 16), c.URL, nil)
-	rounds := either(2, 30)
+	rounds := either(2, 20)
 	for i := range rounds {
 		n := c.Nodes[i%2]
 		l.goOn(60)

@@ -66,7 +66,7 @@ func (c *Cluster) issueEverything(t *testing.T) (secrets map[string]string, know
 	secrets = map[string]string{"a declared client's secret": Secret(Console), "a declared password": Password, "the password of a stored user": "open-sesame-47-times"}
 	var added struct {
 		ID     string `json:"id"`
-		Secret string `json:"secret"`
+		Secret string `json:"client_secret"`
 	}
 	readJSON(t, c.Nodes[0].command(t, "", "client", "add", "--name", "Vault", "--grant", "client_credentials", "--json"), &added)
 	secrets["a stored client's secret"] = added.Secret

@@ -82,10 +82,18 @@ func TestG71StreamsEndOnAllNodes(t *testing.T) {
 	}
 }
 
-// streamingUpstream answers upgrades with an echo, and anything else with an event and then silence. It returns its address.
+// streamPath is where streams are behind the gate.
+const streamPath = "/api/stream"
+
+// streamingUpstream answers upgrades with an echo, and other requests for a stream with an event and then silence. It returns
+// its address.
 func streamingUpstream(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != streamPath {
+			_, _ = io.WriteString(w, "ok")
+			return
+		}
 		control := http.NewResponseController(w)
 		if r.Header.Get("Upgrade") == "" {
 			w.Header().Set("Content-Type", "text/event-stream")
@@ -137,7 +145,7 @@ func openStream(ctx context.Context, n *Node, token string, socket bool) (*strea
 	if socket {
 		lines, want = "Connection: Upgrade\r\nUpgrade: websocket\r\n", " 101 "
 	}
-	_, _ = fmt.Fprintf(connection, "GET /api/stream HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n%s\r\n", n.Addr, token, lines)
+	_, _ = fmt.Fprintf(connection, "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n%s\r\n", streamPath, n.Addr, token, lines)
 	s := &stream{Conn: connection, reader: bufio.NewReader(connection), socket: socket, ended: make(chan time.Time, 1)}
 	if err := s.reads(want); err != nil {
 		return nil, errors.Join(err, connection.Close())

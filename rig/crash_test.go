@@ -56,12 +56,12 @@ type run struct {
 // TestCrashF2 kills nodes and, now and then, the database under them, while clients go on with what they know. CRASH_KILLS is
 // how many nodes are killed, STORE which database alone is tried, CRASH_SEED repeats the choices of a run.
 func TestCrashF2(t *testing.T) {
-	kills, seed := int64(200), rand.Uint64() //nolint:gosec // the seed is logged
+	kills, seed := int64(200), rand.Uint64()
 	if text := os.Getenv("CRASH_KILLS"); text != "" {
 		kills = number(t, "CRASH_KILLS", text)
 	}
 	if text := os.Getenv("CRASH_SEED"); text != "" {
-		seed = uint64(number(t, "CRASH_SEED", text)) //nolint:gosec // any number will do
+		seed = uint64(number(t, "CRASH_SEED", text))
 	}
 	seed &= 1<<62 - 1
 	t.Logf("CRASH_SEED=%d CRASH_KILLS=%d", seed, kills)
@@ -136,7 +136,7 @@ func (r *run) crash(seed uint64) []string {
 	stop := make(chan struct{})
 	var working, killing sync.WaitGroup
 	for i := range r.nodes {
-		random := rand.New(rand.NewPCG(seed, uint64(100+i))) //nolint:gosec // it is to be repeated
+		random := rand.New(rand.NewPCG(seed, uint64(100+i)))
 		killing.Go(func() { r.supervise(ctx, r.nodes[i], random) })
 	}
 	if r.server != nil {
@@ -165,7 +165,7 @@ func (r *run) hire(seed uint64) []*worker {
 	for i := range people {
 		people[i] = &worker{
 			books: r.books, issuer: r.nodes[0].Issuer, browser: NewBrowser(Ada),
-			random: rand.New(rand.NewPCG(seed, uint64(1000+i))), //nolint:gosec // it is to be repeated
+			random: rand.New(rand.NewPCG(seed, uint64(1000+i))),
 		}
 	}
 	return people

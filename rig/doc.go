@@ -11,8 +11,9 @@
 // wire (browser.go, application.go); what an answer says is in their books only once they have received all of it.
 //
 // The crash rig itself, which `make crash` runs, is in the tests of the package: crash_test.go is the supervisor,
-// worker_test.go its clients, history_test.go the model that their histories are checked against, and faults_test.go kills
-// a node at every failpoint there is.
+// worker_test.go and flows_test.go are its clients, history_test.go is the model that their histories are checked against,
+// model_test.go and sabotage_test.go show that it can say no, and faults_test.go kills a node at every point of every deed
+// (scene_test.go). What nodes on one database have to hold is in the cluster tests.
 //
 // The package needs Linux: a node dies with the test that started it.
 package rig

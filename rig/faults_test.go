@@ -3,11 +3,13 @@
 package rig
 
 import (
-	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,7 +64,10 @@ var faults = []fault{
 		func(s *scene) { s.signedIn(Console) }, (*scene).authorize, (*scene).checkAuthorized,
 	}, {
 		"consent", append(aroundStep("adding family"), beforeRedirect("POST /oauth/consent")),
-		func(s *scene) { s.signedIn(Device); s.openConsent() }, (*scene).allow, (*scene).checkAuthorized,
+		func(s *scene) { s.signedIn(Device); s.openForm() }, (*scene).sendForm, (*scene).checkAuthorized,
+	}, {
+		"sign-in", append(aroundStep("adding family"), beforeRedirect("POST /oauth/login")),
+		(*scene).openSignIn, (*scene).sendForm, (*scene).checkSignedIn,
 	}, {
 		"code", append(aroundStatement("redeeming code"), inAnswer("POST /oauth/token")...),
 		(*scene).haveCode, (*scene).redeem, (*scene).checkRedeemed,
@@ -75,6 +80,9 @@ var faults = []fault{
 	}, {
 		"revocation", append(aroundStep("ending families"), inAnswer("POST /oauth/revoke")...),
 		(*scene).haveTokens, (*scene).revoke, (*scene).checkRevoked,
+	}, {
+		"disabled user", aroundStep("changing user"),
+		(*scene).haveUser, (*scene).disable, (*scene).checkDisabled,
 	}, {
 		"key rotation", aroundStep("adding signing key"),
 		(*scene).haveTokens, (*scene).rotateKeys, (*scene).checkRotated,
@@ -112,10 +120,11 @@ type scene struct {
 	browser     *Browser
 	application Application
 	request     Request
-	page        Answer // the consent page
+	page        Answer // the one with a form
+	at          string // its address
 	code        string
 	tokens      Tokens
-	kid         string
+	kid, user   string
 	// families, decided and keys are how many there were before the deed.
 	families, decided, keys int
 }
@@ -169,7 +178,7 @@ func TestF1KilledAtEveryPoint(t *testing.T) {
 // die walks through one deed: 1 it is prepared, 2 a node that is armed dies while it does it, 3 a node without arms is asked
 // what is left.
 func (s *scene) die(t *testing.T, f fault, p point) {
-	s.t = t
+	s.t, s.browser = t, nil
 	defer func() {
 		if t.Failed() {
 			s.node.Kill() // it may still be armed
@@ -204,8 +213,8 @@ func (s *scene) awaitDeath() {
 	}
 }
 
-// TestF1KilledWhileMigrating kills a node before and after every migration of an empty database. The next one brings the schema
-// to its end.
+// TestF1KilledWhileMigrating kills a node before and after every migration of an empty database, and at moments that come at
+// random. The next one brings the schema to its end.
 func TestF1KilledWhileMigrating(t *testing.T) {
 	for _, store := range stores {
 		t.Run(store.name, func(t *testing.T) {
@@ -224,9 +233,25 @@ func TestF1KilledWhileMigrating(t *testing.T) {
 					})
 				}
 			}
+			t.Run("whenever", func(t *testing.T) {
+				s := store.open(t)
+				for life := time.Millisecond; life < longestStart; life += longestStart / 20 {
+					if err := s.node.Launch(); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(life)
+					s.node.Kill()
+				}
+				s.node.Restart()
+				s.haveTokens()
+				s.mustRefresh()
+			})
 		})
 	}
 }
+
+// longestStart is about how long a node takes to migrate an empty database, from its first moment.
+const longestStart = 300 * time.Millisecond
 
 // TestF1KilledWhilePurging kills a node while it drops what has expired. What lives is not touched, and the next housekeeper
 // drops the rest.
@@ -239,7 +264,7 @@ func TestF1KilledWhilePurging(t *testing.T) {
 			s.node.Restart()
 			s.haveTokens()
 			s.node.Kill()
-			s.bury(expired)
+			s.multiply(expired, "dead", "1")
 			for _, p := range aroundStep("dropping families") {
 				s.vacate()
 				if err := s.node.Launch(arm(p.at)); err != nil {
@@ -263,41 +288,6 @@ func TestF1KilledWhilePurging(t *testing.T) {
 	}
 }
 
-// bury adds families that expired long ago, like the one there is.
-func (s *scene) bury(n int) {
-	s.t.Helper()
-	rows, err := s.db.QueryContext(s.t.Context(), `SELECT * FROM families LIMIT 0`)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	columns, err := rows.Columns()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	_ = rows.Close()
-	names, values := "", ""
-	for i, name := range columns {
-		value := name
-		switch name {
-		case "id":
-			value = "'dead' || $1"
-		case "expires_at":
-			value = "1"
-		}
-		if i > 0 {
-			names, values = names+", ", values+", "
-		}
-		names, values = names+name, values+value
-	}
-	statement := fmt.Sprintf(`INSERT INTO families (%s) SELECT %s FROM families WHERE client_id = '%s' AND id NOT LIKE 'dead%%' LIMIT 1`,
-		names, values, Console)
-	for i := range n {
-		if _, err := s.db.ExecContext(context.Background(), statement, strconv.Itoa(i)); err != nil {
-			s.t.Fatal(err)
-		}
-	}
-}
-
 // dead counts them.
 func (s *scene) dead() int { return s.count(`SELECT COUNT(*) FROM families WHERE id LIKE 'dead%'`) }
 
@@ -305,6 +295,29 @@ func (s *scene) dead() int { return s.count(`SELECT COUNT(*) FROM families WHERE
 func (s *scene) vacate() {
 	s.t.Helper()
 	if _, err := s.db.ExecContext(s.t.Context(), `DELETE FROM leases`); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// multiply adds families like the one there is, which expire at that moment.
+func (s *scene) multiply(n int, name, expires string) {
+	s.t.Helper()
+	rows, err := s.db.QueryContext(s.t.Context(), `SELECT * FROM families LIMIT 0`)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	columns, err := rows.Columns()
+	if err = errors.Join(err, rows.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+	values := slices.Clone(columns)
+	values[slices.Index(columns, "id")] = "'" + name + "' || CAST(i AS TEXT)"
+	values[slices.Index(columns, "expires_at")] = expires
+	_, err = s.db.ExecContext(s.t.Context(), fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d),
+		one AS (SELECT * FROM families WHERE client_id = '%s' LIMIT 1)
+		INSERT INTO families (%s) SELECT %s FROM one, n`,
+		n, Console, strings.Join(columns, ", "), strings.Join(values, ", ")))
+	if err != nil {
 		s.t.Fatal(err)
 	}
 }

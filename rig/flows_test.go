@@ -71,8 +71,8 @@ func (w *worker) actForItself(ctx context.Context) {
 	}
 	w.counts.own.Add(1)
 	w.mu.Lock()
-	w.books.own = append(w.books.own, tokens.AccessToken)
-	mine := slices.Clone(w.books.own[max(0, len(w.books.own)-50):])
+	w.own = append(w.own, tokens.AccessToken)
+	mine := slices.Clone(w.own[max(0, len(w.own)-50):])
 	w.mu.Unlock()
 	token := mine[w.random.IntN(len(mine))]
 	answer = Application{URL: w.issuer}.Use(ctx, token)

@@ -3,9 +3,12 @@
 package rig
 
 import (
+	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -34,13 +37,32 @@ func (s *scene) signedIn(client string) {
 	s.request = s.application.Ask()
 }
 
-// openConsent opens the page that asks for consent.
-func (s *scene) openConsent() {
+// openForm goes to the page that asks for something.
+func (s *scene) openForm() {
 	s.t.Helper()
-	at := s.request.Address()
-	if s.page = s.browser.open(s.t.Context(), at); s.page.Status != http.StatusOK {
-		s.t.Fatalf("no consent page: %v", s.page)
+	s.at = s.request.Address()
+	s.page = s.browser.open(s.t.Context(), s.at)
+	for range 3 {
+		next, err := url.Parse(s.page.Header.Get("Location"))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if next.String() != "" {
+			s.page, s.at = s.browser.follow(s.t.Context(), s.at, next)
+		}
 	}
+	if s.page.Status != http.StatusOK {
+		s.t.Fatalf("no form: %v", s.page)
+	}
+}
+
+// openSignIn goes to the sign-in page. It leads to the one that asks for consent, and gives no code yet.
+func (s *scene) openSignIn() {
+	s.t.Helper()
+	s.browser = NewBrowser(Ada)
+	s.application = Application{URL: s.node.URL, ID: Device}
+	s.request = s.application.Ask()
+	s.openForm()
 }
 
 // haveCode goes as far as the code.
@@ -101,9 +123,9 @@ func (s *scene) wantAdded(families int) {
 
 func (s *scene) authorize() Answer { return s.browser.open(s.t.Context(), s.request.Address()) }
 
-func (s *scene) allow() Answer {
+func (s *scene) sendForm() Answer {
 	s.t.Helper()
-	answer, err := s.browser.fillIn(s.t.Context(), s.request.Address(), s.page)
+	answer, err := s.browser.fillIn(s.t.Context(), s.at, s.page)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -114,17 +136,32 @@ func (s *scene) allow() Answer {
 // not decided again; the person begins anew, and is still signed in.
 func (s *scene) checkAuthorized(happened bool) {
 	s.t.Helper()
+	s.checkDecided(happened)
+	if s.application.ID == Device {
+		again := s.sendForm()
+		if sent := strings.Contains(again.Header.Get("Location"), "code="); sent == happened {
+			s.t.Errorf("the form again: %v", again)
+		}
+	}
+	s.haveTokens()
+}
+
+// checkDecided: the family is there with the decision that made it, or neither is.
+func (s *scene) checkDecided(happened bool) {
+	s.t.Helper()
 	added := map[bool]int{true: 1}[happened]
 	s.wantAdded(added)
 	if _, decided, _ := s.counts(); decided-s.decided != added {
 		s.t.Errorf("%d requests were decided, want %d", decided-s.decided, added)
 	}
-	if s.application.ID == Device {
-		again := s.allow()
-		if sent := strings.Contains(again.Header.Get("Location"), "code="); sent == happened {
-			s.t.Errorf("the form again: %v", again)
-		}
-	}
+}
+
+// checkSignedIn: the form opens one session, whoever has received it.
+func (s *scene) checkSignedIn(happened bool) {
+	s.t.Helper()
+	s.checkDecided(happened)
+	s.sendForm()
+	s.wantAdded(1)
 	s.haveTokens()
 }
 
@@ -210,6 +247,40 @@ func (s *scene) checkRevoked(happened bool) {
 	}
 	if answer := s.revoke(); answer.Status != http.StatusOK {
 		s.t.Errorf("revoking again: %v", answer)
+	}
+	s.wantGate(false)
+	s.wantInvalidGrant(s.refresh())
+}
+
+// haveUser goes as far as tokens for a user whom the store keeps.
+func (s *scene) haveUser() {
+	s.t.Helper()
+	s.user = "u-" + strings.ToLower(rand.Text())
+	answer := s.adminPost("/oauth/users", fmt.Sprintf(`{"id":%q,"email":%q,"organisation":"acme","role":"member","password_hash":%q}`,
+		s.user, Email(s.user), passwordHash()))
+	if answer.Status != http.StatusCreated {
+		s.t.Fatalf("adding a user: %v", answer)
+	}
+	s.browser = NewBrowser(s.user)
+	s.haveTokens()
+}
+
+func (s *scene) disable() Answer { return s.adminPost("/oauth/users/"+s.user+"/disable", "") }
+
+// checkDisabled: who is disabled has no token that is good, and who is not has lost none.
+func (s *scene) checkDisabled(happened bool) {
+	s.t.Helper()
+	if disabled := s.count(`SELECT COUNT(*) FROM users WHERE status <> 'active' AND id = '`+s.user+`'`) == 1; disabled != happened {
+		s.t.Errorf("the user is disabled: %t", disabled)
+	}
+	s.wantGate(!happened)
+	if happened {
+		s.wantInvalidGrant(s.refresh())
+	} else {
+		s.mustRefresh()
+	}
+	if answer := s.disable(); answer.Status != http.StatusNoContent {
+		s.t.Errorf("disabling again: %v", answer)
 	}
 	s.wantGate(false)
 	s.wantInvalidGrant(s.refresh())

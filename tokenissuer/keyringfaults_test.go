@@ -228,7 +228,7 @@ func TestK9ARevokedKey(t *testing.T) {
 		name, kid string
 		replaced  bool
 	}{
-		{"superseded", first, false}, {"yet to sign", pending.ID, false}, {"signing", second.ID, true}, {"revoked already", first, false},
+		{"yet to sign", pending.ID, false}, {"signing", second.ID, true}, {"superseded", first, false}, {"revoked already", first, false},
 	} {
 		now = now.Add(time.Second)
 		before, signing := len(n.states()), n.signing()

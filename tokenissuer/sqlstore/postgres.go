@@ -106,6 +106,7 @@ func OpenPostgres(ctx context.Context, dsn tokenissuer.Secret, pool int, options
 		return fail(fmt.Errorf("a pool of %d connections is too small: use %d or more", pool, LeastPostgresPool))
 	}
 	p := &postgres{config: config, options: options}
+	config.DialFunc = p.sockets.dial(config.DialFunc)
 	q := &queue{room: int64(pool * queuedPerConnection), patience: patience}
 	waiting := &queue{room: math.MaxInt64, patience: backgroundPatience}
 	requests := p.open(pool-reserved, sessionSettings, stdlib.OptionShouldPing(isSilent))
@@ -118,7 +119,7 @@ func OpenPostgres(ctx context.Context, dsn tokenissuer.Secret, pool int, options
 				return &transactions{db: db, queue: q}, nil
 			},
 			migrating: func() *sql.DB { return p.open(1, "") },
-			notify:    newNotifier(background), watch: p.watch,
+			notify:    newNotifier(background), watch: p.watch, hurry: p.sockets.hurry,
 			clock:    `SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)`,
 			estimate: `SELECT COALESCE(CAST(reltuples AS BIGINT), -1) FROM pg_class WHERE oid = to_regclass($1)`,
 		},
@@ -136,6 +137,7 @@ func OpenPostgres(ctx context.Context, dsn tokenissuer.Secret, pool int, options
 type postgres struct {
 	config  *pgx.ConnConfig
 	options Options
+	sockets sockets
 	// failedAt is when a connection could not be made last, in Unix nanoseconds.
 	failedAt atomic.Int64
 }

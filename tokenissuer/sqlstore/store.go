@@ -111,6 +111,8 @@ type dialect struct {
 	// notify tells other nodes of changes, and watch hears of theirs; nil: there is nobody to tell.
 	notify *notifier
 	watch  func(ctx context.Context, changed func())
+	// hurry keeps the handles from waiting for a server when they are closed; nil: they do not.
+	hurry func()
 	// clock asks for the time, in microseconds; empty: it is this process's.
 	clock string
 	// estimate asks roughly how many rows the table $1 has; empty: the database keeps no such number.
@@ -205,6 +207,9 @@ func (s *Store) Close() error {
 		s.steps.close()
 	}
 	s.dialect.notify.close()
+	if s.dialect.hurry != nil {
+		s.dialect.hurry()
+	}
 	// The handles close the statements with their connections. Readers go first: the last connection to leave an SQLite
 	// file clears its log, and must be able to write.
 	if err := errors.Join(s.feed.db.Close(), s.read.db.Close(), s.write.Close()); err != nil {

@@ -11,9 +11,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
+// silence is how long a listener hears nothing before it asks whether the connection is still there. Tests shorten it.
+var silence = 20 * time.Second
+
 const (
-	// silence is how long a listener hears nothing before it asks whether the connection is still there.
-	silence      = 20 * time.Second
 	notifyWithin = 2 * time.Second
 	// reconnectPause is the longest time between two attempts to listen.
 	reconnectPause = time.Second

@@ -1,0 +1,104 @@
+package caddymodule
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+)
+
+// clockAlarm is the line that tells of clocks that are too far apart.
+const clockAlarm = "clock and the database's are too far apart"
+
+// agreed waits until the node has seen how far its clock is from the database's.
+func (o *remoteDoor) agreed(ahead time.Duration) {
+	o.t.Helper()
+	o.eventually("the clocks have been compared", func() bool {
+		return (o.app().engine.time.skew() + ahead).Abs() < 2*time.Second
+	})
+}
+
+// TestF17ClockOfANode: whatever a node's clock says, codes and refresh tokens are judged by the database's, so that every
+// node judges alike; and an operator is told.
+func TestF17ClockOfANode(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		ahead time.Duration
+		alarm bool
+	}{
+		{"as it should be", 0, false},
+		{"within the leeway", 2 * time.Second, false},
+		{"90 s ahead", 90 * time.Second, true},
+		{"90 s behind", -90 * time.Second, true},
+		{"an hour ahead", time.Hour, true},
+		{"an hour behind", -time.Hour, true},
+		{"beyond 2038", 15 * 365 * 24 * time.Hour, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			clock := setClock(t)
+			clock.advance(c.ahead)
+			o := openRemote(t, pgtest.Shared(t))
+			o.judgesByTheDatabase()
+			if got := strings.Contains(o.logs(), clockAlarm); got != c.alarm {
+				t.Errorf("an alarm: %t, want %t", got, c.alarm)
+			}
+		})
+	}
+}
+
+// judgesByTheDatabase makes codes and tokens that are good, and some that have expired by the database's clock.
+func (o *remoteDoor) judgesByTheDatabase() {
+	o.t.Helper()
+	r, db := requestOf("conf"), o.beside()
+	code := o.code(r, ada)
+	if expires := o.family(code[:22]).Code.ExpiresAt; time.Until(expires) > time.Minute+hangs || time.Until(expires) < 0 {
+		o.t.Errorf("the code expires in %s by the database's clock", time.Until(expires))
+	}
+	got := o.gives(r.exchange(code))
+	if !o.alive(got.AccessToken) {
+		o.t.Error("the gate refuses a token of its own node")
+	}
+	got = o.gives(r.refresh(got.RefreshToken))
+	late, old := o.code(r, ada), o.userTokens(r, ada)
+	past := time.Now().Add(-time.Second).UnixMicro()
+	o.exec(db, `UPDATE families SET code_expires_at = $1 WHERE id = $2`, past, late[:22])
+	o.denied(r.exchange(late), badGrant("code_expired"))
+	o.exec(db, `UPDATE families SET expires_at = $1 WHERE id = $2`, past, claims(o.t, old.AccessToken)["sid"])
+	o.denied(r.refresh(old.RefreshToken), badGrant("refresh_token_expired"))
+	o.gives(r.refresh(got.RefreshToken))
+}
+
+// TestF17ClockThatJumps: a clock that is set while a node runs revives nothing, and costs nobody anything once the node has
+// compared it with the database's.
+func TestF17ClockThatJumps(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		jump time.Duration
+	}{{"a few seconds back", -7 * time.Second}, {"an hour back", -time.Hour}, {"an hour ahead", time.Hour}} {
+		t.Run(c.name, func(t *testing.T) {
+			clock := setClock(t)
+			o := openRemote(t, pgtest.Shared(t))
+			r, db := requestOf("conf"), o.beside()
+			good, old, revoked := o.userTokens(r, ada).AccessToken, o.userTokens(r, ada), o.userTokens(r, ada)
+			past := time.Now().Add(-100 * time.Millisecond).UnixMicro()
+			o.exec(db, `UPDATE families SET expires_at = $1 WHERE id = $2`, past, claims(t, old.AccessToken)["sid"])
+			o.denied(r.refresh(old.RefreshToken), badGrant("refresh_token_expired"))
+			o.ask(t, "/oauth/revoke", r.about(revoked.RefreshToken).Encode())
+			o.gone(revoked.AccessToken)
+			clock.advance(c.jump)
+			o.denied(r.refresh(old.RefreshToken), badGrant("refresh_token_expired"))
+			if o.alive(revoked.AccessToken) {
+				t.Error("the jump revived a revoked token")
+			}
+			o.agreed(c.jump)
+			o.eventually("the gate knows again", func() bool { return o.alive(good) })
+			o.denied(r.refresh(old.RefreshToken), badGrant("refresh_token_expired"))
+			o.gone(revoked.AccessToken)
+			o.judgesByTheDatabase()
+			if got := strings.Contains(o.logs(), clockAlarm); got != (c.jump.Abs() > maxSkew) {
+				t.Errorf("an alarm: %t", got)
+			}
+		})
+	}
+}

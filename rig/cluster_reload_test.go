@@ -1,0 +1,194 @@
+//go:build linux
+
+package rig
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// reload loads a configuration into a node, as `caddy reload --force` does.
+func (n *Node) reload(t *testing.T, caddyfile string) Answer {
+	t.Helper()
+	return Send(t.Context(), http.MethodPost, "http://"+n.Admin+"/load", caddyfile, "Content-Type", "text/caddyfile", "Cache-Control", "must-revalidate")
+}
+
+// usage is what a node holds of what can leak.
+type usage struct{ goroutines, files, connections int }
+
+// usage asks a node and its database. The connection of the question itself stays out of the count.
+func (c *Cluster) usage(t *testing.T, n *Node) usage {
+	t.Helper()
+	var u usage
+	profile := Send(t.Context(), http.MethodGet, "http://"+n.Admin+"/debug/pprof/goroutine?debug=1", "")
+	if _, err := fmt.Sscanf(profile.Body, "goroutine profile: total %d", &u.goroutines); err != nil {
+		t.Fatalf("%v: %s", err, profile)
+	}
+	files, err := os.ReadDir(filepath.Join("/proc", fmt.Sprint(n.life().command.Process.Pid), "fd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.files = len(files)
+	u.connections = c.count(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+	return u
+}
+
+// settledWithin tells whether nothing has grown beyond what serving itself needs now and then.
+func (u usage) settledWithin(before usage, nodes int) bool {
+	return u.goroutines <= before.goroutines+20 && u.files <= before.files+15 && u.connections <= nodes*12
+}
+
+// counted is the sum of a counter over its labels, as a node tells it.
+func (n *Node) counted(t *testing.T, name string) (sum float64) {
+	t.Helper()
+	for line := range strings.Lines(Send(t.Context(), http.MethodGet, "http://"+n.Admin+"/metrics", "").Body) {
+		var value float64
+		if !strings.HasPrefix(line, name) {
+			continue
+		}
+		if _, err := fmt.Sscan(line[strings.LastIndexByte(line, ' ')+1:], &value); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		sum += value
+	}
+	return sum
+}
+
+// TestF18ReloadsUnderLoadOnThreeNodes is §6 row 1: nobody with a connection of their own, with HTTP/2, or who sends again what was
+// cut, notices that a node loads its configuration anew. Streams go on, and still end with their token. Nothing leaks.
+func TestF18ReloadsUnderLoadOnThreeNodes(t *testing.T) {
+	reloads, bad := either(12, 500), either(3, 100)
+	c := StartCluster(t, 3, Setup{
+		Global:   "servers {\n\t\tprotocols h1 h2c\n\t}",
+		Upstream: streamingUpstream(t) + " {\n\t\t\tstream_close_delay 1h\n\t\t}",
+	})
+	application := Application{c.URL, Console}
+	holder := mustObtain(t, NewBrowser(Ben), application)
+	var open []*stream
+	for i := range 2 * len(c.Nodes) {
+		open = append(open, mustOpen(t, c.Nodes[i/2], holder.AccessToken, i))
+	}
+	var before []usage
+	var counters []float64
+	for _, n := range c.Nodes {
+		before, counters = append(before, c.usage(t, n)), append(counters, n.counted(t, "gatehouse_tokens_issued_total"))
+	}
+
+	quiet := c.variedLoad(t)
+	quiet.goOn(either(100, 5000))
+	quiet.stop()
+	busy := c.variedLoad(t)
+	for i := range reloads {
+		began := time.Now()
+		if err := mustBe(c.Nodes[i%3].reload(t, c.Nodes[i%3].configuration()), http.StatusOK, "", "reloading"); err != nil {
+			t.Error(err)
+		}
+		if i%max(1, reloads/bad) == 0 {
+			broken := strings.Replace(c.Nodes[i%3].configuration(), "refresh_grace", "refresh_grease", 1)
+			if err := mustBe(c.Nodes[i%3].reload(t, broken), http.StatusBadRequest, "", "loading nonsense"); err != nil {
+				t.Error(err)
+			}
+		}
+		time.Sleep(time.Until(began.Add(300 * time.Millisecond)))
+	}
+	busy.goOn(100)
+	busy.report(t, reloads, quiet)
+
+	for i, s := range open {
+		if s.socket {
+			if err := s.echo(); err != nil {
+				t.Errorf("stream %d after the reloads: %v", i, err)
+			}
+		}
+	}
+	for i, n := range c.Nodes {
+		if now := n.counted(t, "gatehouse_tokens_issued_total"); now <= counters[i] {
+			t.Errorf("%s has counted %v tokens, and %v before", n.Addr, now, counters[i])
+		}
+		var now usage
+		for began := time.Now(); ; {
+			if now = c.usage(t, n); now.settledWithin(before[i], len(c.Nodes)) {
+				break
+			}
+			if time.Since(began) > patience {
+				t.Errorf("%s holds %+v after the reloads, and held %+v before", n.Addr, now, before[i])
+				t.Log(Send(t.Context(), http.MethodGet, "http://"+n.Admin+"/debug/pprof/goroutine?debug=1", "").Body)
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		measured(t, fmt.Sprintf("F18: node %d before and after %d reloads", i, reloads), "goroutines %d and %d, files %d and %d; connections of all nodes to the database %d",
+			before[i].goroutines, now.goroutines, before[i].files, now.files, now.connections)
+	}
+	ended := new(times)
+	if err := mustBe(application.Revoke(t.Context(), holder.RefreshToken), http.StatusOK, "", "revoking"); err != nil {
+		t.Fatal(err)
+	}
+	awaitEnds(t, open, time.Now(), ended)
+	ended.within(t, "a stream that has seen reloads", 10*time.Second)
+}
+
+// variety is load of the kinds of clients that there are.
+type variety struct {
+	fresh, multiplexed, kept *load
+	transports               []*http.Transport
+}
+
+// variedLoad starts clients with a connection for each request, with HTTP/2, and with connections that they keep.
+func (c *Cluster) variedLoad(t *testing.T) *variety {
+	t.Helper()
+	pause := 5 * time.Millisecond
+	v := &variety{fresh: newLoad(t, pause), multiplexed: newLoad(t, pause), kept: newLoad(t, pause)}
+	v.fresh.start(either(3, 6), c.URL, nil)
+	for _, n := range c.Nodes {
+		protocols := new(http.Protocols)
+		protocols.SetUnencryptedHTTP2(true)
+		two, one := &http.Transport{Protocols: protocols}, new(http.Transport)
+		v.transports = append(v.transports, one, two)
+		v.multiplexed.start(1, n.URL, two)
+		v.kept.start(either(1, 2), n.URL, one)
+	}
+	return v
+}
+
+func (v *variety) all() []*load { return []*load{v.fresh, v.multiplexed, v.kept} }
+
+func (v *variety) goOn(requests int) {
+	for _, l := range v.all() {
+		l.goOn(requests)
+	}
+}
+
+// stop stops all, and closes what was kept.
+func (v *variety) stop() {
+	for _, l := range v.all() {
+		l.stop()
+	}
+	for _, transport := range v.transports {
+		transport.CloseIdleConnections()
+	}
+}
+
+// report fails the test for what may not be, and measures the rest.
+func (v *variety) report(t *testing.T, reloads int, quiet *variety) {
+	t.Helper()
+	v.stop()
+	v.fresh.unbroken("with a connection of its own")
+	v.multiplexed.unbroken("with HTTP/2")
+	v.kept.allAnswered()
+	for _, a := range v.kept.broken {
+		if strings.HasPrefix(a.what, "GET") {
+			t.Errorf("on a kept connection: %s: %s", a.what, a.answer)
+		}
+	}
+	for i, kind := range []string{"a connection for each request", "HTTP/2", "kept HTTP/1.1 connections"} {
+		l, was := v.all()[i], quiet.all()[i]
+		measured(t, fmt.Sprintf("§6 row 1, F18: %d reloads, %s", reloads, kind), "%d requests, %d failed at first, 0 after sending again; p99 %v, without reloads %v",
+			l.requests(), len(l.broken), l.latency.quantile(0.99).Round(100*time.Microsecond), was.latency.quantile(0.99).Round(100*time.Microsecond))
+	}
+}

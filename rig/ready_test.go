@@ -1,0 +1,37 @@
+//go:build linux && failpoint
+
+package rig
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+// TestCrashReadyWithManyFamilies measures how long a node that was killed takes until it serves again, on a database of a size:
+// row 2 of the reliability targets names a million and a second. CRASH_ROWS is how many families there are.
+func TestCrashReadyWithManyFamilies(t *testing.T) {
+	const bound = 10 * time.Second // a busy machine
+	rows := 20000
+	if text := os.Getenv("CRASH_ROWS"); text != "" {
+		rows = int(number(t, "CRASH_ROWS", text))
+	}
+	for _, store := range stores {
+		t.Run(store.name, func(t *testing.T) {
+			s := store.open(t)
+			s.node.Restart()
+			s.haveTokens()
+			s.multiply(rows, "many", "expires_at")
+			var times []time.Duration
+			for range 9 {
+				s.node.Kill()
+				times = append(times, s.node.Restart())
+				s.mustRefresh()
+			}
+			t.Logf("%d families: serving after exec %s", rows, quantiles(times))
+			if longest := times[len(times)-1]; longest > bound {
+				t.Errorf("it took %v", longest)
+			}
+		})
+	}
+}

@@ -1,0 +1,256 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// openThrough opens a database of the shared server by way of a proxy, with the patience of a real node.
+func openThrough(t *testing.T) (*Store, *faultproxy.Proxy) {
+	t.Helper()
+	server := pgtest.Shared(t)
+	proxy := faultproxy.Start(t, server.Addr())
+	s := openPostgres(t, pgtest.Via(server.Database(t), proxy.Addr()))
+	s.read.queue.patience = patience
+	return s, proxy
+}
+
+// aFamily is one of a declared user.
+func aFamily(id string) *tokenissuer.TokenFamily {
+	now := time.Now()
+	return &tokenissuer.TokenFamily{
+		ID: id, UserID: "u-ada", UserVersion: "1", UserDeclared: true, ClientID: "conf", Origin: tokenissuer.AuthorizationCode,
+		Scopes: tokenissuer.Scopes{tokenissuer.ScopePublic}, CreatedAt: now, ExpiresAt: now.Add(time.Hour), Generation: 1, RotatedAt: now,
+	}
+}
+
+// TestF12AnswerOfTheCommitLost: a step whose answer was lost is an error, and has happened once.
+func TestF12AnswerOfTheCommitLost(t *testing.T) {
+	s, proxy := openThrough(t)
+	commit := []byte("commit\x00")
+	for _, c := range []struct {
+		name  string
+		step  func() error
+		again error // of the same step once more
+		done  func() (bool, error)
+	}{
+		{"AddFamily", func() error { return s.AddFamily(t.Context(), aFamily("f-1")) }, nil, func() (bool, error) {
+			f, err := s.Family(t.Context(), "f-1")
+			return f != nil, err
+		}},
+		{"Revoke", func() error { return s.Revoke(t.Context(), revocation("gone")) }, nil, func() (bool, error) {
+			list, _, err := s.Revocations(t.Context(), 0)
+			return len(list) == 1, err
+		}},
+		{"AddClient", func() error {
+			return s.AddClient(t.Context(), &tokenissuer.Client{ID: "late", Name: "Late", Type: tokenissuer.ConfidentialClient})
+		}, tokenissuer.ErrTaken, func() (bool, error) {
+			c, err := s.Client(t.Context(), "late")
+			return c != nil, err
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			lost := proxy.CutAfterRequest(commit)
+			if err := c.step(); err == nil {
+				t.Fatal("no error")
+			}
+			<-lost
+			if done, err := c.done(); err != nil || !done {
+				t.Errorf("it happened: %t, %v", done, err)
+			}
+			if err := c.step(); c.again != nil && !errors.Is(err, c.again) {
+				t.Errorf("again: %v, want %v", err, c.again)
+			}
+		})
+	}
+}
+
+// TestSilentConnectionsAreReplaced: when a host or a firewall dies, no connection says so. The first question that meets
+// them is answered all the same.
+func TestSilentConnectionsAreReplaced(t *testing.T) {
+	s, proxy := openThrough(t)
+	addClient(t, s, "acme")
+	var crowd sync.WaitGroup
+	for range 20 { // fills the pool
+		crowd.Go(func() {
+			if _, err := s.Client(t.Context(), "acme"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	crowd.Wait()
+	proxy.HalfDead()
+	// As long as they were used just now nobody asks whether they are there.
+	idle := time.NewTimer(idleAfter)
+	<-idle.C
+	for range 2 {
+		if _, err := s.Client(t.Context(), "acme"); err != nil {
+			t.Error(err)
+		}
+	}
+	proxy.HalfDead()
+	closing := time.Now()
+	must(t, s.Close())
+	if took := time.Since(closing); took > 4*closeWithin {
+		t.Errorf("closing took %s", took)
+	}
+}
+
+// TestAFirstHostThatIsSilent: the dead host that stands first leaves a request the time to reach the one that lives.
+func TestAFirstHostThatIsSilent(t *testing.T) {
+	server := pgtest.Shared(t)
+	dead := faultproxy.Start(t, server.Addr())
+	dsn := server.Database(t)
+	both := pgtest.Via(dsn, dead.Addr()+","+server.Addr())
+	s := openPostgres(t, both)
+	addClient(t, s, "acme")
+	dead.Blackhole()
+	forsake(s.write)
+	s.read.queue.patience = patience
+	if _, err := s.Client(t.Context(), "acme"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRequestHasOnePatience: a request that asks a silent database several times does not wait several times as long.
+func TestRequestHasOnePatience(t *testing.T) {
+	s, proxy := openThrough(t)
+	addClient(t, s, "acme")
+	proxy.Blackhole()
+	ctx, began := WithPatience(t.Context()), time.Now()
+	var err error
+	for range 20 {
+		_, err = s.Client(ctx, "acme")
+		if err == nil {
+			t.Fatal("answered by silence")
+		}
+	}
+	if took := time.Since(began); !errors.Is(err, errImpatient) || took > 10*patience {
+		t.Errorf("after %s: %v", took, err)
+	}
+	proxy.Restore()
+	if _, err := s.Client(WithPatience(t.Context()), "acme"); err != nil {
+		t.Errorf("the next request: %v", err)
+	}
+}
+
+// TestF15ListenerThatIsLost: who listens hears that something may have been missed as soon as there is a connection again,
+// also when the old one never said that it was dead.
+func TestF15ListenerThatIsLost(t *testing.T) {
+	defer func(before time.Duration) { silence = before }(silence)
+	silence = time.Second
+	for _, c := range []struct {
+		name string
+		lose func(*faultproxy.Proxy)
+	}{
+		{"reset", func(p *faultproxy.Proxy) { p.Cut(); p.Restore() }},
+		{"silent", (*faultproxy.Proxy).HalfDead},
+		{"silent, and once more before it listens", func(p *faultproxy.Proxy) {
+			p.SwallowReplies([]byte("LISTEN gatehouse"))
+			p.HalfDead()
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := pgtest.Shared(t)
+			proxy, dsn := faultproxy.Start(t, server.Addr()), server.Database(t)
+			s, other := openPostgres(t, pgtest.Via(dsn, proxy.Addr())), openPostgres(t, dsn)
+			ctx, cancel := context.WithCancel(t.Context())
+			heard, ended := make(chan struct{}, 1000), make(chan struct{})
+			go func() {
+				defer close(ended)
+				s.Watch(ctx, func() { heard <- struct{}{} })
+			}()
+			await := func(what string) {
+				t.Helper()
+				select {
+				case <-heard:
+				case <-time.After(time.Minute):
+					t.Fatalf("%s: nothing heard", what)
+				}
+			}
+			await("listening began")
+			c.lose(proxy)
+			await("listening began again")
+			must(t, other.Revoke(t.Context(), revocation("acme")))
+			await("a notification")
+			cancel()
+			<-ended
+		})
+	}
+}
+
+// TestF11Failover: the connection string names both servers. When the standby is promoted after the primary has died, the
+// store finds it, has all that was acknowledged, and has never written to a server that does not take it.
+func TestF11Failover(t *testing.T) {
+	primary := pgtest.Start(t)
+	standby := primary.Standby(t, true)
+	dsn := primary.Database(t)
+	s := openPostgres(t, pgtest.Via(dsn, primary.Addr()+","+standby.Addr()))
+	s.read.queue.patience = patience
+	addClient(t, s, "acme")
+	_, err := OpenPostgres(t.Context(), tokenissuer.NewSecret(pgtest.Via(dsn, standby.Addr())), 8, Options{})
+	if err == nil || !IsUnreachable(err) {
+		t.Errorf("opening a server that takes no writes: %v", err)
+	}
+	var mu sync.Mutex
+	acknowledged := make(map[string]int64)
+	stopped := make(chan struct{})
+	var writers sync.WaitGroup
+	for w := range 4 {
+		writers.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stopped:
+					return
+				default:
+				}
+				id := fmt.Sprintf("family-%d-%d", w, i)
+				if s.AddFamily(t.Context(), aFamily(id)) != nil {
+					continue
+				}
+				generation := int64(1)
+				if s.RotateRefreshToken(t.Context(), id, 1, time.Now()) == nil {
+					generation = 2
+				}
+				mu.Lock()
+				acknowledged[id] = generation
+				mu.Unlock()
+			}
+		})
+	}
+	count := func() int { mu.Lock(); defer mu.Unlock(); return len(acknowledged) }
+	eventually(t, "families are added", func() bool { return count() > 50 })
+	primary.Kill()
+	standby.Promote()
+	promoted, before := time.Now(), count()
+	eventually(t, "the writer is found", func() bool { return count() > before })
+	t.Logf("writing %s after the promotion, which waited for the old primary's end", time.Since(promoted))
+	eventually(t, "families are added", func() bool { return count() > before+50 })
+	close(stopped)
+	writers.Wait()
+	s.read.queue.patience = time.Minute
+	for id, generation := range acknowledged {
+		f, err := s.Family(t.Context(), id)
+		if err != nil || f.Generation < generation {
+			t.Errorf("%s, acknowledged with generation %d: %+v, %v", id, generation, f, err)
+		}
+	}
+	t.Logf("%d acknowledged families, %d of them before", len(acknowledged), before)
+}
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
