@@ -21,7 +21,7 @@ test: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need-postgres
 	.ci/need chromium chromium
 	go vet ./...
-	CGO_ENABLED=1 go test -race -count=1 $(TESTFLAGS) ./...
+	CGO_ENABLED=1 go test -race -count=1 -timeout=25m $(TESTFLAGS) ./...
 
 # Kills nodes at random moments and at named points, on SQLite and on PostgreSQL, and checks what their clients have seen. For
 # example: make crash CRASH_KILLS=1000 STORE=postgres CRASH_SEED=1
@@ -49,6 +49,7 @@ screenshots: $(NPM_DIR)/node_modules/.package-lock.json
 
 lint:
 	$(GOLANGCI_LINT) run
+	$(GOLANGCI_LINT) run --build-tags failpoint ./rig/... ./internal/failpoint/... ./caddymodule/...
 
 fmt:
 	$(GOLANGCI_LINT) fmt

@@ -258,6 +258,9 @@ func TestF16NodeCutOff(t *testing.T) {
 			stop := o.guarding(good)
 			c.cut(o.proxy)
 			t.Logf("a 503 took %s at most", o.unmet(needs))
+			if a := o.ask(t, "/oauth/token", ccGrant+"&"+asConf); a.status != http.StatusOK {
+				t.Errorf("a declared client's own token: %d %s", a.status, a.body)
+			}
 			clock.advance(40 * time.Second)
 			if !o.alive(good) {
 				t.Error("refused before max_staleness")

@@ -18,7 +18,7 @@ func (a *App) isReady(r *http.Request) bool {
 	return len(a.unreadiness()) == 0
 }
 
-var errNoApp = errors.New("no oauth app is running: is there an oauth block in the configuration?")
+var errNoApp = errors.New("no oauth app is running: is there an oauth block in the configuration? If there is, it is still starting")
 
 // readiness is what the operator is told.
 type readiness struct {
