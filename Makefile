@@ -7,7 +7,7 @@ FUZZTIME ?= 30s
 # A go.work file around the checkout must not change what is built and tested.
 export GOWORK = off
 
-.PHONY: build test crash screenshots lint fmt bench fuzz clean
+.PHONY: build test crash cluster screenshots lint fmt bench fuzz clean
 
 # ./caddy, with Gatehouse in it.
 build:
@@ -39,6 +39,15 @@ $(NPM_DIR)/node_modules/.package-lock.json: $(NPM_DIR)/package.json $(NPM_DIR)/p
 	.ci/need npm npm
 	cd $(NPM_DIR) && npm ci
 	touch $@
+
+# Many nodes on one PostgreSQL, by the thousand: see docs/reliability.md. It takes half an hour, and
+# prints what it has measured.
+cluster:
+	.ci/need-postgres
+	mkdir -p dist
+	rm -f dist/cluster.md
+	GATEHOUSE_CLUSTER_TABLE=$(CURDIR)/dist/cluster.md go test -count=1 -timeout 2h -run 'Nodes$$' ./rig; \
+		status=$$?; cat dist/cluster.md; exit $$status
 
 # Pictures of every page in dist/screenshots, and of two in docs/images for the README.
 screenshots: $(NPM_DIR)/node_modules/.package-lock.json

@@ -61,6 +61,8 @@ type App struct {
 	serving sync.Once
 	// away: the database is, and nobody knows for how long.
 	away atomic.Bool
+	// unchecked is why the store could not be asked when it was open already; Start does not wait for it again.
+	unchecked error
 	// stopped is closed by Stop.
 	stopped  chan struct{}
 	stopping sync.Once
@@ -104,6 +106,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	// runs now has opened the engine, nothing is left to wait for.
 	if a.engine.isOpen() {
 		if err := a.checkStored(glanceTimeout); err == nil || isUnavailable(err) { // else Start says what is wrong
+			a.unchecked = err
 			a.serve()
 		}
 	}

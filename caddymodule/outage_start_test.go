@@ -40,7 +40,6 @@ func TestF27DatabaseDownAtTheStart(t *testing.T) {
 		{"it refuses", (*faultproxy.Proxy).Cut},
 		{"it is silent", (*faultproxy.Proxy).Blackhole},
 		{"it is lost while it is asked for the schema", func(p *faultproxy.Proxy) { p.CutAfterRequest([]byte("goose_db_version")) }},
-		{"it is lost while it is asked for the keys", func(p *faultproxy.Proxy) { p.CutAfterRequest([]byte("FROM signing_keys")) }},
 		{"it is lost while it is asked for revocations", func(p *faultproxy.Proxy) { p.CutAfterRequest([]byte("name = 'revocations'")) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -51,7 +51,10 @@ func (a *App) beginLater() {
 // begin lets requests in, and settles what has changed since the last configuration. While the database does not answer,
 // the gate serves with what the engine knows, and the rest is done when it does.
 func (a *App) begin() error {
-	err := a.checkStored(serverTimeout)
+	err := a.unchecked
+	if err == nil {
+		err = a.checkStored(serverTimeout)
+	}
 	if err != nil && !isUnavailable(err) {
 		return err
 	}

@@ -108,7 +108,7 @@ func TestK1TenRotationsOnThreeNodes(t *testing.T) {
 			}
 		}
 	}
-	measured(t, "K1, §6 row 13: rotations on 3 nodes under load", "%d rotations, %d requests (%.0f a second), 0 refused; published by all nodes ahead of the first signature by at least %v of %v",
+	measured(t, "K1: rotations on 3 nodes under load", "%d rotations, %d requests (%.0f a second), 0 refused; published by all nodes ahead of the first signature by at least %v of %v",
 		rotations, l.requests(), float64(l.requests())/time.Since(began).Seconds(), ahead.quantile(0).Round(10*time.Millisecond), shortLead)
 }
 
@@ -167,7 +167,7 @@ func TestK9AKilledKeyIsRefusedByAllNodes(t *testing.T) {
 			soon(t, "the node to publish the key no more", func() bool { return !slices.Contains(n.published(t.Context(), t), keyOf(t, token)) })
 		}
 	}
-	measured(t, "K9, §6 row 13: from the revocation of a key until three gates refuse", "%v", spread)
+	measured(t, "K9: from the revocation of a key until three gates refuse", "%v", spread)
 	spread.within(t, "a revoked key", 5*time.Second)
 	token := c.Nodes[0].mustGetToken(t)
 	for _, n := range c.Nodes {

@@ -37,7 +37,7 @@ func measured(t *testing.T, what, format string, values ...any) {
 	if table == "" {
 		return
 	}
-	file, err := os.OpenFile(table, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // anybody may read it
+	file, err := os.OpenFile(table, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func (n *Node) command(t *testing.T, input string, arguments ...string) string {
 		t.Fatal(err)
 	}
 	arguments = append(append([]string{"oauth"}, arguments...), "--address", n.Admin)
-	command := exec.CommandContext(t.Context(), program, arguments...) //nolint:gosec // this program
+	command := exec.CommandContext(t.Context(), program, arguments...)
 	command.Env = append(os.Environ(), asNode+"=1", "HOME="+n.Dir)
 	command.Stdin = strings.NewReader(input)
 	output, err := command.CombinedOutput()

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestKillingOneOfThreeNodes is §6 row 4: a node that is killed takes with it what it was answering, and nothing else; and who
+// TestKillingOneOfThreeNodes: a node that is killed takes with it what it was answering, and nothing else; and who
 // sends again what may be sent again is always answered.
 func TestKillingOneOfThreeNodes(t *testing.T) {
 	kills := either(4, 60)
@@ -40,11 +40,11 @@ func TestKillingOneOfThreeNodes(t *testing.T) {
 			t.Errorf("%s, from %s to %s, was in flight at no death: %s", a.what, a.from.Format(time.StampMilli), a.until.Format(time.StampMilli), a.answer)
 		}
 	}
-	measured(t, "§6 row 4: killing 1 of 3 nodes under load", "%d kills, %d requests, %d broken in flight, 0 others, 0 after sending again",
+	measured(t, "killing 1 of 3 nodes under load", "%d kills, %d requests, %d broken in flight, 0 others, 0 after sending again",
 		kills, l.requests(), len(l.broken))
 }
 
-// TestARollingRestartOfThreeNodes is §6 row 17 with one binary: each node in turn is ended by SIGTERM and started anew. Clients
+// TestARollingRestartOfThreeNodes: each node in turn is ended by SIGTERM and started anew. Clients
 // that send again what was refused or cut notice nothing.
 func TestARollingRestartOfThreeNodes(t *testing.T) {
 	rounds := either(1, 15)
@@ -59,7 +59,7 @@ func TestARollingRestartOfThreeNodes(t *testing.T) {
 	}
 	l.goOn(60)
 	l.allAnswered()
-	measured(t, "§6 row 17: rolling restarts of 3 nodes under load", "%d restarts, %d requests, %d cut, 0 after sending again",
+	measured(t, "F22: rolling restarts of 3 nodes under load", "%d restarts, %d requests, %d cut, 0 after sending again",
 		3*rounds, l.requests(), len(l.broken))
 }
 

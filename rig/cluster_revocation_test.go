@@ -23,7 +23,7 @@ func TestF15ARevocationReachesAllNodes(t *testing.T) {
 	t.Run("by notification", func(t *testing.T) {
 		c := StartCluster(t, 3, Setup{})
 		spread := c.revoke(t, rounds, either(2, 4), 0)
-		measured(t, "§6 row 6, T95: from a revocation until the other gates refuse", "%v", spread)
+		measured(t, "T95: from a revocation until the other gates refuse", "%v", spread)
 		spread.within(t, "a revocation", 5*time.Second)
 	})
 	t.Run("by the poll alone", func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestF15ARevocationReachesAllNodes(t *testing.T) {
 		}
 		c.Start()
 		spread := c.revoke(t, rounds, either(4, 8), time.Second)
-		measured(t, "§6 row 6, F15: the same without notifications", "%v", spread)
+		measured(t, "F15: the same without notifications", "%v", spread)
 		spread.within(t, "a revocation", 5*time.Second)
 	})
 }
@@ -60,7 +60,7 @@ func (c *Cluster) revoke(t *testing.T, rounds, lanes int, pause time.Duration) *
 		browser := NewBrowser(Ada)
 		for range share(rounds, lanes, i) {
 			if pause > 0 {
-				time.Sleep(rand.N(pause)) //nolint:gosec // nobody has to guess it
+				time.Sleep(rand.N(pause))
 			}
 			if err := c.revokeOne(t.Context(), browser, spread); err != nil {
 				t.Error(err)

@@ -141,7 +141,7 @@ func (c *Cluster) ask(t *testing.T, query string) (text string) {
 // dump is the whole database as pg_dump writes it.
 func (c *Cluster) dump(t *testing.T) string {
 	t.Helper()
-	output, err := exec.CommandContext(t.Context(), "pg_dump", "--dbname="+c.DSN).Output() //nolint:gosec // PostgreSQL's own
+	output, err := exec.CommandContext(t.Context(), "pg_dump", "--dbname="+c.DSN).Output()
 	if err != nil {
 		t.Fatalf("pg_dump: %v", err)
 	}
@@ -157,7 +157,7 @@ func (c *Cluster) dataFiles(t *testing.T) func(func(string, []byte) bool) {
 			if err != nil || !entry.Type().IsRegular() {
 				return nil //nolint:nilerr // see above
 			}
-			content, err := os.ReadFile(path) //nolint:gosec // a file of the server that the test started
+			content, err := os.ReadFile(path)
 			if err == nil && !yield(path, content) {
 				return fs.SkipAll
 			}

@@ -70,12 +70,12 @@ func TestG71StreamsEndOnAllNodes(t *testing.T) {
 			awaitEnds(t, open[family], asked, revoked)
 		}
 	})
-	measured(t, "§6 row 18: from a revocation until the streams on the other nodes end", "%v", revoked)
+	measured(t, "G71: from a revocation until the streams on the other nodes end", "%v", revoked)
 	revoked.within(t, "a stream of a revoked token", 10*time.Second)
 
 	expired := new(times)
 	awaitEnds(t, expiring, time.Unix(brief.CreatedAt+int64(brief.ExpiresIn), 0).Add(leeway), expired)
-	measured(t, "§6 row 18: from the end of a token's life, leeway included, until its streams end", "%v", expired)
+	measured(t, "G71: from the end of a token's life, leeway included, until its streams end", "%v", expired)
 	expired.within(t, "a stream of an expired token", 10*time.Second)
 	if err := kept.echo(); err != nil {
 		t.Errorf("a stream with a good token: %v", err)
