@@ -13,6 +13,10 @@ export GOWORK = off
 build:
 	./xcaddy.sh
 
+# Tests of ./caddymodule that wait much, for Chromium and for databases that are away. A process has one Caddy, so they have a
+# process of their own; together the two run all tests.
+WAITING = ^Test(Browser|Challenge|F1[0-7]|F2|F6|I7|T64|A[78])
+
 # Installs what the tests need and runs all of them. The race detector needs a C
 # compiler; some tests start PostgreSQL servers of their own, and some drive
 # Gatehouse with Node clients and with Chromium.
@@ -21,7 +25,12 @@ test: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need-postgres
 	.ci/need chromium chromium
 	go vet ./...
-	CGO_ENABLED=1 go test -race -count=1 -timeout=25m $(TESTFLAGS) ./...
+	set -e; all=''; \
+	run() { CGO_ENABLED=1 go test -race -count=1 -timeout=25m $(TESTFLAGS) "$$@" & all="$$all $$!"; }; \
+	run -skip '$(WAITING)' ./caddymodule; \
+	run -run '$(WAITING)' ./caddymodule; \
+	run $$(go list ./... | grep -v '/caddymodule$$'); \
+	for one in $$all; do wait $$one; done
 
 # Kills nodes at random moments and at named points, on SQLite and on PostgreSQL, and checks what their clients have seen. For
 # example: make crash CRASH_KILLS=1000 STORE=postgres CRASH_SEED=1

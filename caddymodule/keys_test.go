@@ -192,16 +192,14 @@ func TestK6AnotherKeyEncryptionKey(t *testing.T) {
 	g.reload(withKEK("old"))
 	token, kids, before := g.token(), g.kids(), g.storedKey()
 	both := strings.Replace(withKEK("new"), "{file.DIR/new}", "{file.DIR/new} {file.DIR/old}", 1)
-	for step, caddyfile := range map[string]string{"1 both": both, "2 new": withKEK("new")} {
-		if step == "1 both" {
-			g.reload(caddyfile)
-		}
+	for _, step := range []struct{ name, caddyfile string }{{"both", both}, {"the new one", withKEK("new")}} {
+		g.reload(step.caddyfile)
 		after := g.storedKey()
 		if after.ID != before.ID || after.SealedWith == before.SealedWith || g.keyViews()[after.ID].SealedWith != after.SealedWith {
-			t.Fatalf("%s: sealed with %s, was %s, shown is %+v", step, after.SealedWith, before.SealedWith, g.keyViews())
+			t.Fatalf("%s: sealed with %s, was %s, shown is %+v", step.name, after.SealedWith, before.SealedWith, g.keyViews())
 		}
 		if g.kids() != kids || g.gate(token) != 200 {
-			t.Errorf("%s: the keys are %s, were %s", step, g.kids(), kids)
+			t.Errorf("%s: the keys are %s, were %s", step.name, g.kids(), kids)
 		}
 	}
 	g.stop()

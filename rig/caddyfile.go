@@ -15,7 +15,8 @@ type Setup struct {
 	Store string
 	// Issuer is the URL under which clients know the issuer, such as a Balancer's; empty: the node's own.
 	Issuer string
-	// Upstream is the host:port behind the gate, with what else reverse_proxy is to be told; empty: the node answers for it with 200 and "ok".
+	// Upstream is the host:port behind the gate, with what else reverse_proxy is to be told; empty: the node answers for it
+	// with 200 and "ok".
 	Upstream string
 	// Global, OAuth and Site are further lines of the global options, of the oauth block and of the site.
 	Global, OAuth, Site string

@@ -47,6 +47,9 @@ func TestT84ReuseEndsTheFamilyOnAllNodes(t *testing.T) {
 	if log := c.Nodes[2].Log(); !strings.Contains(log, "refresh_token_reused") {
 		t.Error("the audit log of the node that has seen the reuse does not say so")
 	}
+	if n := c.Nodes[2].counted(t, "gatehouse_refresh_reuse_total"); n < 1 {
+		t.Errorf("the node that has seen the reuse has counted %v", n)
+	}
 
 	t.Run("after the grace", func(t *testing.T) {
 		application := Application{c.URL, hasty}

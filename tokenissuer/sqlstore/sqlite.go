@@ -55,7 +55,11 @@ func OpenSQLite(ctx context.Context, path string, options Options) (*Store, erro
 	readers := 2 * runtime.GOMAXPROCS(0)
 	read.SetMaxOpenConns(readers)
 	read.SetMaxIdleConns(readers)
-	checked, err := checkSQLite(ctx, write, absolute)
+	var checked bool
+	err = awaitLock(ctx.Done(), func() (err error) { // SQLite itself does not wait where two make the log at once
+		checked, err = checkSQLite(ctx, write, absolute)
+		return err
+	})
 	if err != nil {
 		return fail(errors.Join(err, read.Close(), write.Close()))
 	}
