@@ -25,12 +25,13 @@ test: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need-postgres
 	.ci/need chromium chromium
 	go vet ./...
-	set -e; all=''; \
+	all=''; failed=0; \
 	run() { CGO_ENABLED=1 go test -race -count=1 -timeout=25m $(TESTFLAGS) "$$@" & all="$$all $$!"; }; \
 	run -skip '$(WAITING)' ./caddymodule; \
 	run -run '$(WAITING)' ./caddymodule; \
 	run $$(go list ./... | grep -v '/caddymodule$$'); \
-	for one in $$all; do wait $$one; done
+	for one in $$all; do wait $$one || failed=1; done; \
+	exit $$failed
 
 # Kills nodes at random moments and at named points, on SQLite and on PostgreSQL, and checks what their clients have seen. For
 # example: make crash CRASH_KILLS=1000 STORE=postgres CRASH_SEED=1
