@@ -96,7 +96,11 @@ func (g *gatehouse) tryReload(caddyfile string) error {
 	if err != nil {
 		return err
 	}
-	return caddy.Load(config, true)
+	if err := caddy.Load(config, true); err != nil {
+		g.awaitOneListener() // of the configuration that goes on
+		return err
+	}
+	return nil
 }
 
 // adapt turns a Caddyfile into JSON.
