@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 
@@ -121,6 +123,9 @@ func addRevocation(app *App, r *http.Request) (int, any, error) {
 	}
 	if kind == "" {
 		return 0, nil, tokenissuer.InvalidInput(errors.New("name what to revoke: jti, family, user, client or organisation"))
+	}
+	if strings.ContainsFunc(named[kind], unicode.IsControl) || !utf8.ValidString(named[kind]) {
+		return 0, nil, tokenissuer.InvalidInput(errors.New("the id has control characters: no id has"))
 	}
 	if err := app.revoke(r.Context(), kind, named[kind]); err != nil {
 		return 0, nil, err

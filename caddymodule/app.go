@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -63,9 +64,11 @@ type App struct {
 	away atomic.Bool
 	// unchecked is why the store could not be asked when it was open already; Start does not wait for it again.
 	unchecked error
-	// stopped is closed by Stop.
-	stopped  chan struct{}
-	stopping sync.Once
+	// barred: what the configuration declares contradicts the store, so nothing is served.
+	barred atomic.Bool
+	// life ends with Stop.
+	life    context.Context
+	endLife context.CancelFunc
 
 	identityHeaders []string // what any `protect` of this configuration sets beyond the defaults
 	// identityGuard takes all of them from clients. It is made by the first request, when every `protect` is known.
@@ -88,6 +91,10 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.settings, err = a.read(); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
+	if a.Store != nil && a.Store.tellsPassword() {
+		a.logger.Warn("the password of the database stands in the configuration, which Caddy keeps in the clear and shows at its " +
+			"admin endpoint: give the connection string as {env.NAME} or {file./path}")
+	}
 	pooled, _, err := engines.LoadOrNew(a.settings.engine, func() (caddy.Destructor, error) {
 		return newEngine(a.settings.engine, a.settings.sealer), nil
 	})
@@ -101,7 +108,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit, tally{}, a.settings.brand); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
-	a.stopped = make(chan struct{})
+	a.life, a.endLife = context.WithCancel(context.Background())
 	// Apps start in no order, so the new configuration's listeners may be open before Start has run. When the one that
 	// runs now has opened the engine, nothing is left to wait for.
 	if a.engine.isOpen() {
@@ -139,11 +146,9 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 
 // Stop ends the app's place as the running one. Its requests go on: Cleanup lets go of what they need.
 func (a *App) Stop() error {
-	a.stopping.Do(func() {
-		if a.stopped != nil { // else Provision has failed
-			close(a.stopped)
-		}
-	})
+	if a.endLife != nil { // else Provision has failed
+		a.endLife()
+	}
 	running.remove(a)
 	return nil
 }

@@ -51,6 +51,9 @@ func (a *App) parseStore(d *caddyfile.Dispenser) error {
 			return err
 		}
 	default:
+		if store.Type == storePostgres { // the usual message quotes the last word, which may be the password
+			return d.Errf("put the connection string in quotes: it has spaces")
+		}
 		return d.ArgErr()
 	}
 	a.Store = store
@@ -66,6 +69,9 @@ func checkStoreSetting(d *caddyfile.Dispenser, kind, value string) error {
 		return d.Errf("the store's path is empty; is a variable unset?")
 	}
 	if err := refuseRequest(d, value); err != nil {
+		if kind == storePostgres && !isReference(value) { // the error quotes all of it
+			return d.Errf("the connection string has a part that comes from the request: use {env.NAME} or {file./path}")
+		}
 		return err
 	}
 	if kind == storePostgres && !isPlaceholder(value) {

@@ -63,11 +63,8 @@ func (c *adminClient) call(method, path string, body, answer any) error {
 		content = bytes.NewReader(encoded)
 	}
 	response, err := caddycmd.AdminAPIRequest(address, method, path, http.Header{}, content)
-	switch {
-	case errors.Is(err, syscall.ECONNREFUSED) || err != nil && strings.Contains(err.Error(), "connection refused"):
-		return fmt.Errorf("nothing answers at %s: is Caddy running? If it is, give its admin endpoint with --address", address)
-	case err != nil:
-		return plainError(err)
+	if err != nil {
+		return plainError(address, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	if answer == nil {
@@ -79,8 +76,9 @@ func (c *adminClient) call(method, path string, body, answer any) error {
 	return nil
 }
 
-// plainError takes the sentence out of the JSON in which the endpoint wrapped it.
-func plainError(err error) error {
+// plainError takes the sentence out of the JSON in which the endpoint wrapped it. Without one there was no answer; what the
+// endpoint says may itself be that somebody refused a connection: the database.
+func plainError(address string, err error) error {
 	text := err.Error()
 	if start := strings.IndexByte(text, '{'); start >= 0 {
 		var answer struct {
@@ -89,6 +87,9 @@ func plainError(err error) error {
 		if json.Unmarshal([]byte(text[start:]), &answer) == nil && answer.Error != "" {
 			return errors.New(answer.Error)
 		}
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) || strings.Contains(text, "connection refused") {
+		return fmt.Errorf("nothing answers at %s: is Caddy running? If it is, give its admin endpoint with --address", address)
 	}
 	return err
 }

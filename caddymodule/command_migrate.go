@@ -6,9 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
 // migrateCommand brings the schema of a configuration's store up to date. Unlike the others it works on the store itself:
@@ -23,13 +27,29 @@ func migrateCommand(admin *adminClient) *cobra.Command {
 			if settings.engine.store == storeMemory {
 				return errors.New("the memory store has no schema")
 			}
+			place, err := storePlace(settings.engine)
+			if err != nil {
+				return err
+			}
 			settings.engine.keepSchema = false
 			if err := migrateStore(newEngine(settings.engine, settings.sealer)); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(out, "The schema is up to date.")
+			_, err = fmt.Fprintf(out, "The schema is up to date: %s.\n", place)
 			return err
 		})
+}
+
+// storePlace says which database is meant, and nothing secret of it. A file that does not exist is refused: opening it would
+// make a new one, while the database that was meant, of another user or at another path, stays as it is.
+func storePlace(s engineSettings) (string, error) {
+	if s.store == storePostgres {
+		return sqlstore.PostgresPlace(tokenissuer.NewSecret(s.dsn))
+	}
+	if _, err := os.Stat(s.path); err != nil {
+		return "", fmt.Errorf("there is no database to migrate: %w", err)
+	}
+	return s.path, nil
 }
 
 // migrateStore opens the store, which is what migrates it.
@@ -49,6 +69,9 @@ func loadSettings(file, adapter string) (settings, error) {
 	text, _, _, err := caddycmd.LoadConfig(file, adapter)
 	if err != nil {
 		return settings{}, err
+	}
+	if len(text) == 0 {
+		return settings{}, errors.New("there is no configuration here: give it with --config")
 	}
 	var config struct {
 		Apps struct {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -71,6 +73,9 @@ func (c *StoreConfig) readSQLite(s *settings) (err error) {
 	return err
 }
 
+var errBraces = errors.New("store postgres: what stands in braces gives nothing: use {env.NAME} or {file./path}, and write braces " +
+	"of a password as %7B and %7D")
+
 func (c *StoreConfig) readPostgres(s *settings) (err error) {
 	if c.Path != "" {
 		return errors.New("store postgres has no path: that is for sqlite")
@@ -79,7 +84,10 @@ func (c *StoreConfig) readPostgres(s *settings) (err error) {
 		return errors.New("store postgres needs a connection string, as in postgres://user@host/database")
 	}
 	if s.engine.dsn, err = resolve("store postgres", c.DSN); err != nil {
-		return err
+		if isReference(c.DSN) {
+			return err
+		}
+		return errBraces // the error may quote a part of the password
 	}
 	if err := sqlstore.ParsePostgres(tokenissuer.NewSecret(s.engine.dsn)); err != nil {
 		return fmt.Errorf("store postgres: %w", err)
@@ -92,4 +100,31 @@ func (c *StoreConfig) readPostgres(s *settings) (err error) {
 		return fmt.Errorf("store postgres: a pool of %d is too small: use %d or more", c.Pool, sqlstore.LeastPostgresPool)
 	}
 	return nil
+}
+
+var (
+	// kept is a part of a setting that is known only when the server starts, and that nobody writes out.
+	kept = regexp.MustCompile(`\{(env|file)\.[^{}]*\}`)
+	// passwordWord is a password among key=value words, or among the settings of a URL.
+	passwordWord = regexp.MustCompile(`(?:^|[\s?&])(?:ssl)?password\s*=\s*('[^']*'|[^\s&]+)`)
+)
+
+// tellsPassword tells whether a password of the database stands in the configuration itself, or a part of one.
+func (c *StoreConfig) tellsPassword() bool {
+	const elsewhere = "{}"
+	dsn := kept.ReplaceAllLiteralString(c.DSN, elsewhere)
+	if _, rest, isURL := strings.Cut(dsn, "://"); isURL {
+		authority, _, _ := strings.Cut(rest, "/")
+		if i := strings.LastIndex(authority, "@"); i >= 0 {
+			if _, password, _ := strings.Cut(authority[:i], ":"); password != "" && password != elsewhere {
+				return true
+			}
+		}
+	}
+	for _, found := range passwordWord.FindAllStringSubmatch(dsn, -1) {
+		if password := strings.Trim(found[1], "'"); password != "" && password != elsewhere {
+			return true
+		}
+	}
+	return false
 }

@@ -11,7 +11,7 @@ import (
 
 const (
 	feedInterval = time.Second
-	// feedTimeout is how long a request waits for the feed, pollTimeout how long the poll does, for which nobody waits.
+	// feedTimeout is how long a request waits for the feed, pollTimeout how long anybody does for one page of it.
 	feedTimeout = 2 * time.Second
 	pollTimeout = 3 * time.Second
 )
@@ -25,15 +25,14 @@ type watcher interface {
 // whatever it hints.
 func (e *engine) follow(ctx context.Context) {
 	hinted := make(chan struct{}, 1)
+	hint := func() {
+		select {
+		case hinted <- struct{}{}:
+		default: // one is waiting already
+		}
+	}
 	if w, ok := e.store.(watcher); ok {
-		e.runs.Go(func() {
-			w.Watch(ctx, func() {
-				select {
-				case hinted <- struct{}{}:
-				default: // one is waiting already
-				}
-			})
-		})
+		e.runs.Go(func() { w.Watch(ctx, hint) })
 	}
 	poll := time.NewTicker(feedInterval)
 	defer poll.Stop()
@@ -45,7 +44,7 @@ func (e *engine) follow(ctx context.Context) {
 		case <-poll.C:
 		case <-hinted:
 		}
-		err := e.poll(ctx)
+		more, err := e.readPage(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
 			e.log().Error("reading revocations: tokens are still checked against what is known", zap.Error(err))
 		}
@@ -53,6 +52,9 @@ func (e *engine) follow(ctx context.Context) {
 		if err == nil {
 			e.measureTime(ctx, e.store)
 			_ = e.syncKeys(ctx) // it has told what is wrong
+		}
+		if more {
+			hint()
 		}
 	}
 }
@@ -85,13 +87,6 @@ func (l patientLock) LockWithin(ctx context.Context) error {
 // Unlock lets the next one in.
 func (l patientLock) Unlock() { <-l }
 
-// poll is refresh for nobody in particular.
-func (e *engine) poll(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
-	defer cancel()
-	return e.catchUp(ctx)
-}
-
 // refresh takes what the store has recorded since the last time into the set. When it returns nil, the set holds every
 // revocation that was acknowledged before the call, on whatever node.
 func (e *engine) refresh(ctx context.Context) error {
@@ -100,18 +95,34 @@ func (e *engine) refresh(ctx context.Context) error {
 	return e.catchUp(ctx)
 }
 
+// catchUp reads the feed to its end. What it has read stays read when ctx ends before.
 func (e *engine) catchUp(ctx context.Context) error {
+	for {
+		if more, err := e.readPage(ctx); err != nil || !more {
+			return err
+		}
+	}
+}
+
+// readPage takes one page of the feed into the set, and tells whether there may be more. The set is as fresh as the question
+// for the last page: what was recorded again meanwhile, or for the first time, comes after what was read.
+func (e *engine) readPage(ctx context.Context) (more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
 	if err := e.feed.mu.LockWithin(ctx); err != nil {
-		return err
+		return false, err
 	}
 	defer e.feed.mu.Unlock()
 	asked := e.now()
 	revocations, next, err := e.feed.store.Revocations(ctx, e.feed.position)
 	if err != nil {
-		return err
+		return false, err
 	}
 	e.revocations.Add(revocations...)
-	e.revocations.MarkFresh(asked)
 	e.feed.position = next
-	return nil
+	if len(revocations) >= tokenissuer.FeedPage {
+		return true, nil
+	}
+	e.revocations.MarkFresh(asked)
+	return false, nil
 }

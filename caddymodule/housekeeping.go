@@ -63,7 +63,7 @@ func (e *engine) housekeep(ctx context.Context) {
 
 // expire is one round: what is in memory goes on every node, what is in the store on the one that has the lease.
 func (e *engine) expire(ctx context.Context) {
-	e.revocations.Expire(e.now().Add(-clockMargin))
+	e.revocations.Expire(e.earliest().Add(-clockMargin))
 	round, cancel := context.WithTimeout(ctx, maxRound)
 	defer cancel()
 	leads, err := e.lead(round)
@@ -73,6 +73,16 @@ func (e *engine) expire(ctx context.Context) {
 	if err != nil && ctx.Err() == nil {
 		e.log().Warn("housekeeping: trying again in a minute", zap.Error(err))
 	}
+}
+
+// earliest is the earlier of this node's time and the store's. Families and keys were born by the store's clock, revocations
+// by either: nothing goes before both say so.
+func (e *engine) earliest() time.Time {
+	shared, here := e.time.Now(), e.now()
+	if here.Before(shared) {
+		return here
+	}
+	return shared
 }
 
 // lead asks for the lease, and remembers whether this engine has it.
@@ -90,12 +100,7 @@ func (e *engine) lead(ctx context.Context) (bool, error) {
 // sweep drops attempts whose window is over, revocations that can hit no token any more, and families of which no token
 // lives: the access tokens of a family may outlive it by as much as a token can live.
 func (e *engine) sweep(ctx context.Context) error {
-	// Families were born by the store's clock, revocations by either: none goes before both say so.
-	before := e.time.Now()
-	if here := e.now(); here.Before(before) {
-		before = here
-	}
-	before = before.Add(-clockMargin)
+	before := e.earliest().Add(-clockMargin)
 	for _, kind := range []struct {
 		drop   func(context.Context, time.Time) (more bool, err error)
 		before time.Time

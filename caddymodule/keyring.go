@@ -25,7 +25,8 @@ func (e *engine) keyRing() *tokenissuer.KeyRing { return e.keyRingOf(e.store) }
 
 func (e *engine) keyRingOf(store tokenissuer.KeyStore) *tokenissuer.KeyRing {
 	return &tokenissuer.KeyRing{
-		Store: store, Sealer: e.keySeal, Algorithm: e.settings.algorithm, Keys: e.keys, Rotation: e.settings.rotation, Now: e.time.Now,
+		Store: store, Sealer: e.keySeal, Algorithm: e.settings.algorithm, Keys: e.keys, Rotation: e.settings.rotation,
+		Now: e.time.Now, Earliest: e.earliest,
 		Warn: func(err error) {
 			e.log().Error("a signing key cannot be opened: this node goes on with those that it has, and would not start again", zap.Error(err))
 		},
@@ -52,7 +53,7 @@ func (e *engine) readNewKeys(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := e.checkMarks(ctx, version); err != nil || version == e.keyring.version {
+	if err := e.checkMarks(ctx); err != nil || version == e.keyring.version {
 		return err
 	}
 	if err := e.keyRing().Refresh(ctx); err != nil {

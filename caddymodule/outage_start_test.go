@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
 // awaitAdmin makes the admin's token once the database is there.
@@ -138,6 +139,34 @@ func TestF27ConfigurationThatCannotWork(t *testing.T) {
 	}
 }
 
+// TestMigrateCommandMakesNoDatabase: a file that is not where the configuration says is not made there and called up to date.
+func TestMigrateCommandMakesNoDatabase(t *testing.T) {
+	dir := t.TempDir()
+	path, file := filepath.Join(dir, "state", "gatehouse.db"), filepath.Join(dir, "Caddyfile")
+	if err := os.WriteFile(file, []byte("{\noauth {\nissuer https://a.example\nstore sqlite "+path+"\n}\n}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	migrate := func() (string, error) {
+		return runCommand("", "--config", file, "--adapter", "caddyfile", "migrate")
+	}
+	if out, err := migrate(); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("without a database: printed %q, %v", out, err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Fatal("the command has made a database")
+	}
+	store, err := sqlstore.OpenSQLite(t.Context(), path, sqlstore.Options{})
+	if err == nil {
+		err = store.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := migrate(); err != nil || !strings.Contains(out, "up to date: "+path) {
+		t.Errorf("printed %q, %v", out, err)
+	}
+}
+
 // TestMigrateCommand: where nodes leave the schema alone, the command brings it up to date, and the nodes start.
 func TestMigrateCommand(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
@@ -160,7 +189,7 @@ func TestMigrateCommand(t *testing.T) {
 	}
 	for range 2 { // the second has nothing to do
 		out, err := migrate(site)
-		if err != nil || !strings.Contains(out, "up to date") {
+		if err != nil || !strings.Contains(out, "up to date: database ") || strings.Contains(out, passwordIn(t, dsn)) {
 			t.Fatalf("printed %q, %v", out, err)
 		}
 	}

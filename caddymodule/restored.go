@@ -18,21 +18,27 @@ import (
 // markInterval is how often the file of a marker is written at most.
 const markInterval = time.Second
 
+// maxLooks is how often marks are compared before they settle: before and after a distrust, and with either identity.
+const maxLooks = 6
+
 // marker remembers beside the database how far that had come, for as long as this machine has its data directory: a
 // database that has come less far was put back to an older state.
 type marker struct {
-	path    string // empty: the store has no marks, or they were not asked for yet
-	seen    sqlstore.Marks
-	kept    sqlstore.Marks // what stands in the file
-	written time.Time
-	failing bool
+	identity string // the database's; empty: the store has no marks, or they were not asked for yet
+	seen     sqlstore.Marks
+	kept     sqlstore.Marks // what stands in the file
+	written  time.Time
+	failing  bool
+}
+
+func (m *marker) path() string {
+	return filepath.Join(caddy.AppDataDir(), "oauth", "marker-"+m.identity+".json")
 }
 
 // marked is a store that may be put back to an older state; see sqlstore.Store.
 type marked interface {
 	tokenissuer.KeyStore
-	Identity(ctx context.Context) (string, error)
-	Marks(ctx context.Context) (sqlstore.Marks, error)
+	Progress(ctx context.Context, seen sqlstore.Marks) (sqlstore.Progress, error)
 	Distrust(ctx context.Context, seen sqlstore.Marks, fresh tokenissuer.StoredKey, ids []string, at time.Time) (bool, error)
 }
 
@@ -45,67 +51,57 @@ func (e *engine) checkRestored(ctx context.Context) error {
 	}
 	e.keyring.mu.Lock()
 	defer e.keyring.mu.Unlock()
-	if err := e.openMarker(ctx, s); err != nil {
-		return err
+	return e.compareMarks(ctx, s)
+}
+
+// checkMarks is checkRestored for a store that is in use.
+func (e *engine) checkMarks(ctx context.Context) error {
+	s, ok := e.store.(marked)
+	if !ok {
+		return nil
 	}
 	return e.compareMarks(ctx, s)
 }
 
-// openMarker finds the marker of the store. It must be read before the store's own counters: another process may move
-// both on in between.
-func (e *engine) openMarker(ctx context.Context, s marked) error {
-	identity, err := s.Identity(ctx)
-	if err != nil {
-		return err
+// compareMarks looks until the database has what was seen of it. A marker is read before the counters with which it is
+// compared: another process may move both on in between. And counters are noted only under the identity that came with them:
+// a database that was distrusted has another one, and the marker of the former may be that of a database of which this one
+// was a copy.
+func (e *engine) compareMarks(ctx context.Context, s marked) error {
+	for range maxLooks {
+		now, err := s.Progress(ctx, e.marker.seen)
+		switch {
+		case err != nil:
+			return err
+		case now.Behind:
+			if err := e.distrust(ctx, s, now.Marks); err != nil {
+				return err
+			}
+		case now.Identity != e.marker.identity:
+			e.openMarker(now.Identity)
+		default:
+			e.mark(now.Marks)
+			return nil
+		}
 	}
+	return errUnsettled
+}
+
+// errUnsettled: whatever is done, the database has lost something.
+var errUnsettled = errors.New("the database is put back to an older state again and again")
+
+// openMarker goes over to the marker of a database.
+func (e *engine) openMarker(identity string) {
 	m := &e.marker
-	m.path = filepath.Join(caddy.AppDataDir(), "oauth", "marker-"+identity+".json")
-	content, err := os.ReadFile(m.path)
+	m.identity, m.kept, m.written = identity, sqlstore.Marks{}, time.Time{}
+	content, err := os.ReadFile(m.path())
 	if err == nil {
-		err = json.Unmarshal(content, &m.seen)
+		err = json.Unmarshal(content, &m.kept)
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		e.log().Error("the marker cannot be read: had the database been put back to an older state, nobody would know", zap.Error(err))
 	}
-	m.kept = m.seen
-	return nil
-}
-
-// checkMarks is checkRestored for a store that is in use. The version is that of its keys.
-func (e *engine) checkMarks(ctx context.Context, version int64) error {
-	s, ok := e.store.(marked)
-	if !ok || e.marker.path == "" {
-		return nil
-	}
-	now := sqlstore.Marks{Revocations: e.feedPosition(), Keys: version}
-	if now.IsBehind(e.marker.seen) {
-		return e.compareMarks(ctx, s)
-	}
-	e.mark(now)
-	return nil
-}
-
-func (e *engine) feedPosition() int64 {
-	e.feed.mu.Lock()
-	defer e.feed.mu.Unlock()
-	return e.feed.position
-}
-
-func (e *engine) compareMarks(ctx context.Context, s marked) error {
-	now, err := s.Marks(ctx)
-	if err != nil {
-		return err
-	}
-	if now.IsBehind(e.marker.seen) {
-		if err := e.distrust(ctx, s, now); err != nil {
-			return err
-		}
-		if now, err = s.Marks(ctx); err != nil {
-			return err
-		}
-	}
-	e.mark(now)
-	return nil
+	m.seen = m.kept
 }
 
 // distrust begins anew with a fresh key. Which tokens were revoked since the backup is not known any more, so that none that
@@ -150,7 +146,7 @@ func (e *engine) distrust(ctx context.Context, s marked, now sqlstore.Marks) err
 // mark takes note of how far the store has come.
 func (e *engine) mark(now sqlstore.Marks) {
 	m := &e.marker
-	m.seen = m.seen.Furthest(now)
+	m.seen = now
 	if m.seen == m.kept || e.now().Sub(m.written).Abs() < markInterval {
 		return
 	}
@@ -164,7 +160,7 @@ func (e *engine) mark(now sqlstore.Marks) {
 
 // write replaces the file, or leaves it as it is.
 func (m *marker) write() (err error) {
-	directory := filepath.Dir(m.path)
+	directory := filepath.Dir(m.path())
 	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return err
 	}
@@ -174,7 +170,7 @@ func (m *marker) write() (err error) {
 	}
 	err = errors.Join(json.MarshalWrite(file, m.seen), file.Sync(), file.Close())
 	if err == nil {
-		err = os.Rename(file.Name(), m.path)
+		err = os.Rename(file.Name(), m.path())
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(file.Name()))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json"
@@ -36,17 +37,24 @@ func markers(t *testing.T) []string {
 	return files
 }
 
-// marked waits until the marker has everything that the database counts.
+// progress is how far the database has come.
+func (g *gatehouse) progress() sqlstore.Progress {
+	g.t.Helper()
+	now, err := g.app().engine.store.(*sqlstore.Store).Progress(g.t.Context(), sqlstore.Marks{})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return now
+}
+
+// marked waits until the marker of the database has everything that it counts.
 func (g *gatehouse) marked() {
 	g.t.Helper()
 	g.eventually("the marker is written", func() bool {
-		now, err := g.app().engine.store.(*sqlstore.Store).Marks(g.t.Context())
-		if err != nil {
-			g.t.Fatal(err)
-		}
+		now := g.progress()
+		content, err := os.ReadFile((&marker{identity: now.Identity}).path())
 		var kept sqlstore.Marks
-		files := markers(g.t)
-		return len(files) == 1 && json.Unmarshal([]byte(readFile(g.t, files[0])), &kept) == nil && kept == now
+		return err == nil && json.Unmarshal(content, &kept) == nil && kept == now.Marks
 	})
 }
 
@@ -104,6 +112,102 @@ func TestK11RestoredUnderARunningNode(t *testing.T) {
 	g.marked()
 	if n := strings.Count(g.logs(), putBackLine); n != 1 {
 		t.Errorf("the log tells of it %d times", n)
+	}
+}
+
+// TestK11TriedOutBesideTheRealOne: a backup that is opened on the same machine is distrusted, and the database of which it is
+// a copy is not.
+func TestK11TriedOutBesideTheRealOne(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	copied := g.vars.Replace("DIR/state/copy.db")
+	good := g.token()
+	g.must(204, "POST", "/oauth/backup", `{"path":"`+copied+`"}`)
+	g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
+	g.marked()
+	identity := g.progress().Identity
+	g.reload(strings.Replace(durableSite, "oauth.db", "copy.db", 1))
+	g.marked()
+	if n := strings.Count(g.logs(), putBackLine); n != 1 || g.gate(good) != 401 || g.progress().Identity == identity {
+		t.Errorf("the copy: the log tells %d times, the gate answers %d", n, g.gate(good))
+	}
+	g.must(204, "POST", "/oauth/revocations", `{"client":"somebody else"}`)
+	g.marked()
+	g.reload(durableSite)
+	if n := strings.Count(g.logs(), putBackLine); n != 1 || g.gate(good) != 200 || g.progress().Identity != identity {
+		t.Errorf("the real one: the log tells %d times, the gate answers %d", n, g.gate(good))
+	}
+}
+
+// TestK11FailoverThatLostARevocation: a standby took over that lacked a revocation, and another one has taken its place in
+// the feed before this node asked.
+func TestK11FailoverThatLostARevocation(t *testing.T) {
+	for name, restarted := range map[string]bool{"a running node": false, "a node that was down": true} {
+		t.Run(name, func(t *testing.T) {
+			g := startGatehouse(t, durableSite)
+			good, next := g.token(), g.token()
+			id := decodedID(t, g, next)
+			g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
+			g.marked()
+			if restarted {
+				g.stop()
+			}
+			g.behind(`UPDATE revocations SET kind = 'jti', id = '` + id + `', issued_until = NULL;
+				UPDATE feed_tags SET tag = tag + 1`)
+			if restarted {
+				g.reload(durableSite)
+			}
+			g.eventually("it is noticed", func() bool { return strings.Contains(g.logs(), putBackLine) })
+			g.eventually("the old key is revoked", func() bool { return g.gate(good) == 401 && g.gate(next) == 401 })
+			g.eventually("the new revocation is known", func() bool { return g.app().engine.revocations.Len() >= 2 })
+			if fresh := g.token(); g.gate(fresh) != 200 {
+				t.Error("a new token is refused")
+			}
+			g.marked()
+			if n := strings.Count(g.logs(), putBackLine); n != 1 {
+				t.Errorf("the log tells of it %d times", n)
+			}
+		})
+	}
+}
+
+// TestK11NodesThatDistrustTogether: of two nodes one answers for a database that was put back. Both go over to its fresh
+// identity, and nobody touches the marker of the former, which may be that of a database that others use.
+func TestK11NodesThatDistrustTogether(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	other := newEngine(engineSettings{
+		store: storeSQLite, path: g.database(), issuer: "https://other.example", algorithm: tokenissuer.ES256, staleness: time.Minute,
+	}, nil)
+	t.Cleanup(func() { _ = other.Destruct() })
+	if err := other.open(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
+	}
+	g.marked()
+	former := markers(t)
+	before := readFile(t, former[0])
+	g.behind("UPDATE counters SET position = 1 WHERE name IN ('revocations', 'signing_keys')")
+	g.eventually("both have gone over", func() bool {
+		now := g.progress().Identity
+		for _, e := range []*engine{g.app().engine, other} {
+			e.keyring.mu.Lock()
+			at := e.marker.identity
+			e.keyring.mu.Unlock()
+			if !strings.Contains(former[0], now) && at == now {
+				continue
+			}
+			return false
+		}
+		return true
+	})
+	g.must(204, "POST", "/oauth/revocations", `{"client":"somebody else"}`)
+	g.marked()
+	if files := markers(t); len(former) != 1 || len(files) != 2 || readFile(t, former[0]) != before {
+		t.Errorf("there are %v and %v; the former has %s, and had %s", former, files, readFile(t, former[0]), before)
+	}
+	if list := other.keys.List(); len(list) != 1 {
+		t.Errorf("the other node has %d keys", len(list))
 	}
 }
 

@@ -4,12 +4,14 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestM25WhatIsDeclaredNoMoreEnds: an operator who takes a user or a client out of the Caddyfile, or gives a user another
 // role there, expects that their tokens stop working with the reload, and not with their own end weeks later. Whoever
 // stays as they were notices nothing.
 func TestM25WhatIsDeclaredNoMoreEnds(t *testing.T) {
+	c := setClock(t)
 	g := startPeople(t)
 	r := requestOf("conf")
 	signedIn := g.browser()
@@ -40,7 +42,8 @@ func TestM25WhatIsDeclaredNoMoreEnds(t *testing.T) {
 		t.Errorf("the session of a user who stays: %d", p.status)
 	}
 
-	// A user who comes back starts anew.
+	// A user who comes back starts anew, but not in the same second.
+	c.advance(2 * time.Second)
 	g.reload(strings.ReplaceAll(people, "HASH", peopleHash()))
 	if g.alive(gone.AccessToken) {
 		t.Error("the old token of a user who came back lives again")

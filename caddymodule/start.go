@@ -40,8 +40,11 @@ func (a *App) replacesGood() bool {
 // beginLater begins when the engine has opened.
 func (a *App) beginLater() {
 	select {
-	case <-a.stopped:
+	case <-a.life.Done():
 	case <-a.engine.opening.done:
+		if a.life.Err() != nil {
+			return // both at once
+		}
 		if err := a.begin(); err != nil {
 			a.logger.Error("not serving: mend the configuration and load it again", zap.Error(err))
 		}
@@ -62,7 +65,7 @@ func (a *App) begin() error {
 	if err == nil {
 		err = a.settle(serverTimeout)
 	}
-	if err != nil {
+	if err != nil && a.life.Err() == nil {
 		a.logger.Error("the store does not answer: what this configuration declares no more is ended as soon as it does", zap.Error(err))
 		go a.settleLater()
 	}
@@ -71,7 +74,7 @@ func (a *App) begin() error {
 
 // settle ends what is declared no more.
 func (a *App) settle(timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	ctx, cancel := context.WithTimeout(a.life, timeout)
 	defer cancel()
 	return a.registry.Settle(ctx)
 }
@@ -80,11 +83,14 @@ func (a *App) settle(timeout time.Duration) error {
 func (a *App) settleLater() {
 	for {
 		select {
-		case <-a.stopped:
+		case <-a.life.Done():
 			return
 		case <-time.After(retryPause):
 		}
 		err := a.checkStored(retryTimeout)
+		if a.life.Err() != nil || running.newest() != a {
+			continue // another configuration has settled, or takes its place back when that fails
+		}
 		if err == nil {
 			err = a.settle(retryTimeout)
 		}
@@ -93,7 +99,8 @@ func (a *App) settleLater() {
 			a.logger.Info("what is declared no more was ended")
 			return
 		case !isUnavailable(err):
-			a.logger.Error("mend the configuration and load it again", zap.Error(err))
+			a.barred.Store(true)
+			a.logger.Error("not serving any more: mend the configuration and load it again", zap.Error(err))
 			return
 		}
 	}
@@ -107,7 +114,7 @@ func isUnavailable(err error) bool {
 // checkStored refuses a declaration that gives a stored client's id to a user, or a stored user's to a client: tokens of
 // the one would pass for tokens of the other. It is temporarily_unavailable when the store does not answer.
 func (a *App) checkStored(timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	ctx, cancel := context.WithTimeout(a.life, timeout)
 	defer cancel()
 	for _, u := range a.settings.declared.Users() {
 		if _, err := a.engine.store.Client(ctx, u.ID); err == nil {
@@ -143,6 +150,9 @@ const startPatience = 2 * time.Second
 
 // isServing tells whether the issuer has its store, and waits a moment for it when it has not. False is a 503.
 func (a *App) isServing(ctx context.Context) bool {
+	if a.barred.Load() {
+		return false
+	}
 	select {
 	case <-a.started:
 		return true

@@ -132,6 +132,15 @@ func (s *faultyStore) Revoke(ctx context.Context, r ...Revocation) error {
 	return s.run("Revoke", func() error { return s.Store.Revoke(ctx, r...) })
 }
 
+func (s *faultyStore) Declarations(ctx context.Context) (declared []Declaration, ended []EndedDeclaration, err error) {
+	err = s.run("Declarations", func() error { declared, ended, err = s.Store.Declarations(ctx); return err })
+	return declared, ended, err
+}
+
+func (s *faultyStore) PutDeclarations(ctx context.Context, declared []Declaration, ended []EndedDeclaration) error {
+	return s.run("PutDeclarations", func() error { return s.Store.PutDeclarations(ctx, declared, ended) })
+}
+
 func (s *faultyStore) Client(ctx context.Context, id string) (c *Client, err error) {
 	err = s.run("Client", func() error { c, err = s.Store.Client(ctx, id); return err })
 	return c, err

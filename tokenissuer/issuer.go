@@ -48,8 +48,8 @@ type Issuer struct {
 	ClientLimit Limit
 	// AccountLimit bounds failed sign-ins to one account, AddressLimit those from one address.
 	AccountLimit, AddressLimit Limit
-	// Now is the clock by which codes, sign-ins and refresh tokens are judged: the same on every node. Access tokens go by
-	// the Verifier's, which is this node's.
+	// Now is the clock by which codes, sign-ins and refresh tokens are judged: the same on every node. Access tokens are
+	// judged by the Verifier's, which is this node's, and are born by the earlier of the two.
 	Now func() time.Time
 
 	schemes schemesInUse
@@ -152,7 +152,13 @@ func (is *Issuer) claimsOf(g Grant) (*AccessToken, error) {
 	if lifetime == 0 {
 		lifetime = is.lifetimes(g.Client).of(g.Type)
 	}
-	now := is.Verifier.now().Truncate(time.Second) // the clock by which tokens are verified
+	// Whoever revokes what was issued until now goes at least by the shared clock, so no token may seem younger than that
+	// says; and none may be from the future of this node's, which verifies it.
+	now := is.Now()
+	if here := is.Verifier.now(); here.Before(now) {
+		now = here
+	}
+	now = now.Truncate(time.Second)
 	t := &AccessToken{
 		Issuer: is.URL, Subject: g.Client.ID, Audience: is.Audience, ClientID: g.Client.ID, Scopes: g.Scopes, ID: NewID(),
 		IssuedAt: now, ExpiresAt: now.Add(lifetime),

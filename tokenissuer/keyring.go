@@ -33,6 +33,9 @@ type KeyRing struct {
 	Rotation time.Duration
 	// Now is the same on every node.
 	Now func() time.Time
+	// Earliest is the earlier of Now and this node's own clock: a key is dropped when both say that it has outlived its
+	// tokens. Nil: Now.
+	Earliest func() time.Time
 	// Warn is told of every stored key that cannot be opened, while the others are used; nil: nobody is.
 	Warn func(error)
 }
@@ -104,6 +107,9 @@ func (r *KeyRing) Maintain(ctx context.Context) (done Upkeep, err error) {
 			return done, err
 		}
 		done.Published = &next
+	}
+	if r.Earliest != nil {
+		now = r.Earliest()
 	}
 	for _, key := range stored {
 		if !isOutlived(key, stored, now) {

@@ -286,6 +286,26 @@ func TestK9ARevokedKey(t *testing.T) {
 	}
 }
 
+// TestF17AClockAheadDropsNoKey: the shared clock jumps ahead by weeks, while the tokens that a key has signed live on by
+// this node's. The key goes when both clocks say so.
+func TestF17AClockAheadDropsNoKey(t *testing.T) {
+	now, store := flowStart, memstore.New()
+	n := newRing(t, store, &now)
+	_, err := n.Rotate(t.Context(), true)
+	n.must(err)
+	n.Rotation = 0
+	ahead := MaxLifetime + 2*day
+	n.Earliest = func() time.Time { return now.Add(-ahead) }
+	now = now.Add(ahead)
+	if done := n.maintain(); len(done.Dropped) > 0 {
+		t.Errorf("dropped %v", done.Dropped)
+	}
+	now = now.Add(ahead)
+	if done := n.maintain(); len(done.Dropped) != 1 {
+		t.Errorf("dropped %v when both clocks say so", done.Dropped)
+	}
+}
+
 // TestK9TheLastKeyOfANodesAlgorithm may be revoked by a node that signs with another one. The first makes itself a new one.
 func TestK9TheLastKeyOfANodesAlgorithm(t *testing.T) {
 	now, store := flowStart, memstore.New()

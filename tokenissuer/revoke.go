@@ -3,6 +3,7 @@ package tokenissuer
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -72,7 +73,7 @@ func (is *Issuer) refreshable(ctx context.Context, token Secret) (*TokenFamily, 
 // RevocationOf returns a revocation that hits every token of that id issued until now. A token, a family or a key is
 // revoked whenever its tokens were issued.
 func (is *Issuer) RevocationOf(kind RevocationKind, id string) Revocation {
-	// Families are as old as the issuer's clock says, tokens as the verifier's: none that exists may seem younger.
+	// Families are as old as the issuer's clock says, tokens as the earlier of the two: none that exists may seem younger.
 	now := is.Now()
 	if here := is.Verifier.now(); here.After(now) {
 		now = here
@@ -86,16 +87,16 @@ func (is *Issuer) RevocationOf(kind RevocationKind, id string) Revocation {
 	return r
 }
 
-// Revoke records a revocation and, once it is durable, applies it here. It is temporarily_unavailable, and nothing is
-// promised, when the store cannot record it.
-func (is *Issuer) Revoke(ctx context.Context, r Revocation) error {
-	if r.ID == "" {
+// Revoke records revocations and, once they are durable, applies them here. It is temporarily_unavailable, and nothing is
+// promised, when the store cannot record them.
+func (is *Issuer) Revoke(ctx context.Context, revocations ...Revocation) error {
+	if slices.ContainsFunc(revocations, func(r Revocation) bool { return r.ID == "" }) {
 		return errors.New("a revocation needs an id")
 	}
-	if err := is.Store.Revoke(ctx, r); err != nil {
+	if err := is.Store.Revoke(ctx, revocations...); err != nil {
 		return Unavailable("store_unavailable", err)
 	}
-	is.Revocations.Add(r)
+	is.Revocations.Add(revocations...)
 	return nil
 }
 

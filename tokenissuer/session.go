@@ -78,7 +78,11 @@ func (is *Issuer) Session(ctx context.Context, cookie Secret) (*Session, error) 
 		return nil, err
 	}
 	if now.Sub(f.RotatedAt) > sessionTouch {
-		if err := is.Store.TouchFamily(ctx, f.ID, now); err != nil {
+		err := is.Store.TouchFamily(ctx, f.ID, now)
+		if errors.Is(err, ErrSpent) {
+			return nil, nil // it was ended since it was read
+		}
+		if err != nil {
 			return nil, Unavailable("store_unavailable", err)
 		}
 	}

@@ -123,6 +123,29 @@ func TestASessionIsSeenOnceAnHour(t *testing.T) {
 	}
 }
 
+// TestA71ASessionThatEndsBesideAQuestion: a session that rested for two days is ended while somebody asks for a token of
+// it. Its revocation is kept no longer than the tokens that it had, so there is none to be had any more.
+func TestA71ASessionThatEndsBesideAQuestion(t *testing.T) {
+	f := newFlow(t)
+	s, cookie := f.open("ada")
+	f.wait(2 * day)
+	f.store.meanwhile("TouchFamily", func() { f.must(f.EndSession(t.Context(), s)) })
+	if f.signedIn(cookie) {
+		t.Error("a session that has just ended lives")
+	}
+	// An end that comes later hits what was issued, for as long as that lives.
+	s, cookie = f.open("ada")
+	f.wait(2 * day)
+	seen, err := f.Session(t.Context(), cookie)
+	f.must(err)
+	tokens, err := f.SessionToken(seen)
+	f.must(err)
+	f.must(f.EndSession(t.Context(), s))
+	f.wait(6*time.Hour - time.Second)
+	f.Revocations.Expire(f.clock())
+	f.dead(tokens)
+}
+
 // TestT96A71SigningOutEndsTheSessionAndWhatApplicationsHold.
 func TestT96A71SigningOutEndsTheSessionAndWhatApplicationsHold(t *testing.T) {
 	f := newFlow(t)

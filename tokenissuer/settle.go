@@ -2,45 +2,125 @@ package tokenissuer
 
 import (
 	"context"
-	"slices"
+	"errors"
+	"time"
 )
+
+// endedMemory is how long it is remembered that something is declared no more: longer than any token lives that a node
+// with an older configuration may have issued.
+const endedMemory = MaxLifetime + day
 
 // Settle ends what an earlier configuration has declared and this one declares no more: the tokens and sessions of users
 // that are gone or have changed, and the tokens of clients that are gone. It is called once, when a configuration takes
-// over. When it fails half-way, the next one ends the same again.
+// over. Nodes take over a new one after each other, and the last goes on issuing by the old one meanwhile: so each ends
+// again what was ended before. When Settle fails half-way, the next one ends the same again.
 func (g *Registry) Settle(ctx context.Context) error {
-	before, err := g.Stored.Declarations(ctx)
+	before, remembered, err := g.Stored.Declarations(ctx)
 	if err != nil {
 		return Unavailable("store_unavailable", err)
 	}
 	now := g.Declared.declarations()
-	same := true
-	for _, d := range before {
-		if slices.Contains(now, d) {
-			continue
-		}
-		same = false
-		if err := g.endDeclared(ctx, d); err != nil {
-			return err
-		}
+	ended, changed := takenOut(before, remembered, now, g.Issuer.Now())
+	if err := g.endDeclared(ctx, ended, setOf(before)); err != nil {
+		return err
 	}
-	if same && len(before) == len(now) {
+	if !changed {
 		return nil
 	}
-	if err := g.Stored.PutDeclarations(ctx, now); err != nil {
+	if err := g.Stored.PutDeclarations(ctx, now, ended); err != nil {
 		return Unavailable("store_unavailable", err)
 	}
 	return nil
 }
 
-func (g *Registry) endDeclared(ctx context.Context, d Declaration) error {
-	if d.Kind == RevokeUser {
-		if err := g.Issuer.endFamilies(ctx, FamilyFilter{ActorID: d.ID}); err != nil {
+// takenOut returns what is declared no more, since now or for a while, and whether anything is not as it was stored.
+func takenOut(before []Declaration, remembered []EndedDeclaration, now []Declaration, at time.Time) (ended []EndedDeclaration, changed bool) {
+	declared, listed := setOf(now), setOf(before)
+	for _, d := range before {
+		if !declared[d] {
+			ended = append(ended, EndedDeclaration{d, at})
+		}
+	}
+	changed = len(ended) > 0 || len(before) != len(now)
+	for _, d := range remembered {
+		if declared[d.Declaration] || listed[d.Declaration] || at.Sub(d.At) > endedMemory {
+			changed = true
+			continue
+		}
+		ended = append(ended, d)
+	}
+	return ended, changed
+}
+
+func setOf(list []Declaration) map[Declaration]bool {
+	set := make(map[Declaration]bool, len(list))
+	for _, d := range list {
+		set[d] = true
+	}
+	return set
+}
+
+// endDeclared ends what is declared no more. What was declared until now, and not ended before, is fresh.
+func (g *Registry) endDeclared(ctx context.Context, ended []EndedDeclaration, fresh map[Declaration]bool) error {
+	var revocations []Revocation
+	for _, d := range ended {
+		end := g.endDeclaredClient
+		if d.Kind == RevokeUser {
+			end = g.endDeclaredUser
+		}
+		whole, err := end(ctx, d.Declaration, !fresh[d.Declaration])
+		if err != nil {
 			return err
 		}
-		return g.Issuer.endFamilies(ctx, FamilyFilter{UserID: d.ID})
+		if whole {
+			revocations = append(revocations, g.Issuer.RevocationOf(d.Kind, d.ID))
+		}
 	}
-	return g.Issuer.Revoke(ctx, g.Issuer.RevocationOf(d.Kind, d.ID))
+	if len(revocations) == 0 {
+		return nil
+	}
+	return g.Issuer.Revoke(ctx, revocations...)
+}
+
+// endDeclaredClient tells whether all tokens of a client's id are to end. Again: they were ended before, and are spared when they
+// may be those of a stored client that has the id now.
+func (g *Registry) endDeclaredClient(ctx context.Context, d Declaration, again bool) (whole bool, err error) {
+	if !again {
+		return true, nil
+	}
+	_, err = g.Stored.Client(ctx, d.ID)
+	return isGone(err)
+}
+
+// endDeclaredUser ends the families of a user in that version, and those that the user has created for others. It tells whether all
+// tokens of the id are to end, as when nobody has it any more: a family of a declared user may be born beside its end.
+// Again: they were ended before, and what the one who has the id now may have created is spared.
+func (g *Registry) endDeclaredUser(ctx context.Context, d Declaration, again bool) (whole bool, err error) {
+	if err := g.Issuer.endFamilies(ctx, FamilyFilter{UserID: d.ID, UserVersion: d.Version}); err != nil {
+		return false, err
+	}
+	heir, err := OverlayDirectory{Declared: g.Declared, Stored: g.Stored}.User(ctx, d.ID)
+	gone, err := isGone(err)
+	if err != nil {
+		return false, err
+	}
+	if !again || gone || !heir.IsActive() || heir.Role != RoleAdmin {
+		if err := g.Issuer.endFamilies(ctx, FamilyFilter{ActorID: d.ID}); err != nil {
+			return false, err
+		}
+	}
+	return gone || !again && !heir.Declared, nil
+}
+
+// isGone turns the error of a look-up into whether there is nobody.
+func isGone(err error) (gone bool, _ error) {
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return true, nil
+	case err != nil:
+		return false, Unavailable("store_unavailable", err)
+	}
+	return false, nil
 }
 
 // declarations lists the declared clients and users.

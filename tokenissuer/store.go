@@ -134,7 +134,9 @@ type FamilyStore interface {
 	// generation exactly one succeeds; the others, and any call for a family that does not exist or was revoked, get ErrSpent
 	// and change nothing.
 	RotateRefreshToken(ctx context.Context, id string, generation int64, at time.Time) error
-	// TouchFamily sets RotatedAt of a family that was not revoked, and never moves it back.
+	// TouchFamily sets RotatedAt of a family, and never moves it back. ErrSpent when there is no such family or it was
+	// revoked. Of a touch and an end beside it one is first: an end that comes after the touch keeps its revocation for as
+	// long as the tokens live that may be issued because of it.
 	TouchFamily(ctx context.Context, id string, at time.Time) error
 	// EndFamilies revokes the families that match and records a revocation of each, in one step, and returns those
 	// revocations. Families that were revoked before keep their time and are not among them, except that of which.ID: its
@@ -161,6 +163,8 @@ type FamilyFilter struct {
 	ClientID string
 	// ActorID is the Subject of the family's Actor.
 	ActorID string
+	// UserVersion, when it is not empty, is the only one meant.
+	UserVersion string
 	// Origins, when there are some, are the only ones meant.
 	Origins []GrantType
 }
@@ -202,22 +206,26 @@ type StoredKey struct {
 	RevokedAt time.Time
 }
 
+// FeedPage is how many revocations a store may hold back for the next question; see RevocationStore.Revocations.
+const FeedPage = 20000
+
 // RevocationStore keeps what has been revoked, until the last token that it could hit has expired.
 type RevocationStore interface {
 	// Revoke records the revocations. Recording one again widens it, and never narrows it.
 	Revoke(ctx context.Context, revocations ...Revocation) error
 	// Revocations lists what was recorded after position, and the position to ask from next time. Position 0 asks
 	// for everything, and so does a position that the store never gave, as after a restore: the position returned may
-	// be a smaller one. Nothing that was acknowledged is ever missed by a caller that goes on from the returned position.
+	// be a smaller one. Nothing that was acknowledged is ever missed by a caller that goes on from the returned position;
+	// when FeedPage or more are returned, there may be more already.
 	Revocations(ctx context.Context, after int64) (revocations []Revocation, position int64, err error)
 }
 
 // DeclarationStore remembers what the configuration declared, so that what it declares no more can be ended.
 type DeclarationStore interface {
 	// Declarations lists what was put last, in no order.
-	Declarations(ctx context.Context) ([]Declaration, error)
-	// PutDeclarations replaces the list.
-	PutDeclarations(ctx context.Context, declared []Declaration) error
+	Declarations(ctx context.Context) (declared []Declaration, ended []EndedDeclaration, err error)
+	// PutDeclarations replaces both lists, in one step.
+	PutDeclarations(ctx context.Context, declared []Declaration, ended []EndedDeclaration) error
 }
 
 // Declaration is a client or a user of a configuration. Two are the same when every member is.
@@ -226,6 +234,13 @@ type Declaration struct {
 	ID   string
 	// Version is the user's.
 	Version string
+}
+
+// EndedDeclaration is one that a configuration has taken out. It is remembered, because another node may go by an older
+// configuration for a while.
+type EndedDeclaration struct {
+	Declaration
+	At time.Time // when it was taken out first
 }
 
 // Housekeeper takes out what no rule asks for any more, a bounded number of records at a time, so that nobody else waits

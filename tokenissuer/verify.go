@@ -15,6 +15,9 @@ const (
 	Leeway = 5 * time.Second
 	// futureLeeway is how far in the future a token may claim to be issued.
 	futureLeeway = 60 * time.Second
+	// keysAge is how long ago the store was heard last when nobody can say any more that there is no key of some id.
+	// The keys come with the revocations, about every second.
+	keysAge = 5 * time.Second
 )
 
 // Verifier turns a bearer string into an AccessToken of this issuer. Its verdict on signature and claims is cached;
@@ -205,7 +208,12 @@ func (c *candidate) checkHeader() error {
 }
 
 func (c *candidate) findKey() (err error) {
-	if c.key, err = c.verifier.keys.Find(c.jws.header.KeyID); err != nil {
+	v := c.verifier
+	c.key, err = v.keys.Find(c.jws.header.KeyID)
+	if err != nil && AsError(err).Code == InvalidToken && v.revocations.Age(v.now()) > keysAge {
+		return Unavailable("keys_stale", err) // it may be one that another node signs with since
+	}
+	if err != nil {
 		return err
 	}
 	return c.jws.checkAlgorithm(c.key)

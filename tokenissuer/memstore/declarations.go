@@ -8,22 +8,22 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
-// Declarations lists what the configuration declared when it was loaded last.
-func (s *Store) Declarations(ctx context.Context) ([]tokenissuer.Declaration, error) {
+// Declarations lists what the configuration declared when it was loaded last, and what had been taken out by then.
+func (s *Store) Declarations(ctx context.Context) ([]tokenissuer.Declaration, []tokenissuer.EndedDeclaration, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if err := s.usable(ctx); err != nil {
-		return nil, fmt.Errorf("reading declarations: %w", err)
+		return nil, nil, fmt.Errorf("reading declarations: %w", err)
 	}
-	return slices.Clone(s.declarations), nil
+	return slices.Clone(s.declarations), slices.Clone(s.ended), nil
 }
 
-// PutDeclarations replaces the list.
-func (s *Store) PutDeclarations(ctx context.Context, declared []tokenissuer.Declaration) error {
+// PutDeclarations replaces both lists.
+func (s *Store) PutDeclarations(ctx context.Context, declared []tokenissuer.Declaration, ended []tokenissuer.EndedDeclaration) error {
 	if err := s.lock(ctx); err != nil {
 		return fmt.Errorf("storing declarations: %w", err)
 	}
 	defer s.mu.Unlock()
-	s.declarations = slices.Clone(declared)
+	s.declarations, s.ended = slices.Clone(declared), slices.Clone(ended)
 	return nil
 }

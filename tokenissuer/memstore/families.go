@@ -147,14 +147,12 @@ func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation in
 
 // TouchFamily notes when a session was last seen.
 func (s *Store) TouchFamily(ctx context.Context, id string, at time.Time) error {
-	_, err := s.changeFamily(ctx, "touching family", id, func(f *tokenissuer.TokenFamily) bool {
-		if !f.RevokedAt.IsZero() || !at.After(f.RotatedAt) {
-			return false
+	return s.spend(ctx, "touching family", id, func(f *tokenissuer.TokenFamily) bool {
+		if at.After(f.RotatedAt) {
+			f.RotatedAt = at
 		}
-		f.RotatedAt = at
-		return true
+		return f.RevokedAt.IsZero()
 	})
-	return err
 }
 
 // spend is changeFamily for what can be done once: ErrSpent when edit refuses or there is no such family.

@@ -81,6 +81,7 @@ func matches(f tokenissuer.TokenFamily, which tokenissuer.FamilyFilter) bool {
 	return (which.UserID == "" || which.UserID == f.UserID) &&
 		(which.ClientID == "" || which.ClientID == f.ClientID) &&
 		(which.ActorID == "" || which.ActorID == f.Actor.Subject) &&
+		(which.UserVersion == "" || which.UserVersion == f.UserVersion) &&
 		(len(which.Origins) == 0 || slices.Contains(which.Origins, f.Origin))
 }
 

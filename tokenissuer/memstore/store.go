@@ -48,6 +48,7 @@ type Store struct {
 	expiries expiryHeap
 
 	declarations []tokenissuer.Declaration
+	ended        []tokenissuer.EndedDeclaration
 	leases       map[string]lease
 	attempts     *Attempts
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -27,6 +29,15 @@ func (s session) prepared(ctx context.Context, statement *sql.Stmt) *sql.Stmt {
 		return statement
 	}
 	return s.tx.StmtContext(ctx, statement)
+}
+
+// possible returns the key of a question, or one that nobody has when it is no text: PostgreSQL takes neither bytes that are
+// no UTF-8 nor NUL, and refuses the question instead of finding nothing. It is asked all the same, with the same work.
+func possible(key string) string {
+	if !utf8.ValidString(key) || strings.ContainsRune(key, 0) {
+		return standIn
+	}
+	return key
 }
 
 // handle is a pool of connections for questions.

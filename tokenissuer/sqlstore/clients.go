@@ -42,7 +42,7 @@ func (s *Store) addStandIn(ctx context.Context) error {
 
 // Client returns the client of that id.
 func (s *Store) Client(ctx context.Context, id string) (*tokenissuer.Client, error) {
-	list, err := askClients(ctx, s.clientByID, id, standIn)
+	list, err := askClients(ctx, s.clientByID, possible(id), standIn)
 	if err != nil {
 		return nil, fmt.Errorf("reading client: %w", err)
 	}
@@ -197,11 +197,14 @@ func (s *Store) EnableClient(ctx context.Context, clientID string) error {
 // RemoveClient deletes the client with its secrets and revokes its tokens. Its id stays taken.
 func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens tokenissuer.Revocation) error {
 	return s.announcedStep(ctx, "removing client", func(ctx context.Context, tx session) error {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM client_secrets WHERE client_id = $1`, clientID); err != nil {
+		// The client's row comes first: from here on nobody adds a secret.
+		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = disabled WHERE id = $1`, clientID)); err != nil {
 			return err
 		}
-		if err := mustHit(tx.ExecContext(ctx, `DELETE FROM clients WHERE id = $1`, clientID)); err != nil {
-			return err
+		for _, statement := range []string{`DELETE FROM client_secrets WHERE client_id = $1`, `DELETE FROM clients WHERE id = $1`} {
+			if _, err := tx.ExecContext(ctx, statement, clientID); err != nil {
+				return err
+			}
 		}
 		return record(ctx, tx, tokens)
 	})

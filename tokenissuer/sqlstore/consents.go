@@ -15,7 +15,7 @@ import (
 func (s *Store) Consent(ctx context.Context, userID, clientID string) (tokenissuer.Scopes, error) {
 	var text string
 	err := askOne(ctx, s.text(`SELECT scopes FROM consents WHERE user_id = $1 AND client_id = $2`),
-		[]any{userID, clientID}, &text)
+		[]any{possible(userID), possible(clientID)}, &text)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, tokenissuer.ErrNotFound
 	}
@@ -47,7 +47,7 @@ func (s *Store) PutConsent(ctx context.Context, userID, clientID string, scopes 
 // DropConsent forgets what the user has allowed the client.
 func (s *Store) DropConsent(ctx context.Context, userID, clientID string) error {
 	return s.step(ctx, "dropping consent", func(ctx context.Context, tx session) error {
-		_, err := tx.ExecContext(ctx, `DELETE FROM consents WHERE user_id = $1 AND client_id = $2`, userID, clientID)
+		_, err := tx.ExecContext(ctx, `DELETE FROM consents WHERE user_id = $1 AND client_id = $2`, possible(userID), possible(clientID))
 		return err
 	})
 }

@@ -2,38 +2,63 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
-// Declarations lists what the configuration declared when it was loaded last.
-func (s *Store) Declarations(ctx context.Context) ([]tokenissuer.Declaration, error) {
-	list, err := askAll(ctx, s.text(`SELECT kind, id, version FROM declarations`), nil, func(row scanner) (d tokenissuer.Declaration, err error) {
-		err = row.Scan(&d.Kind, &d.ID, &d.Version)
-		return d, err
+// Declarations lists what the configuration declared when it was loaded last, and what had been taken out by then. Both are
+// read at once, so that they are of one configuration.
+func (s *Store) Declarations(ctx context.Context) (declared []tokenissuer.Declaration, ended []tokenissuer.EndedDeclaration, err error) {
+	type row struct {
+		tokenissuer.EndedDeclaration
+		over bool
+	}
+	list, err := askAll(ctx, s.text(`SELECT kind, id, version, NULL, FALSE FROM declarations
+		UNION ALL SELECT kind, id, version, ended_at, TRUE FROM ended_declarations`), nil, func(from scanner) (r row, err error) {
+		var at sql.Null[int64]
+		err = from.Scan(&r.Kind, &r.ID, &r.Version, &at, &r.over)
+		r.At = timeOf(at)
+		return r, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("reading declarations: %w", err)
+		return nil, nil, fmt.Errorf("reading declarations: %w", err)
 	}
-	return list, nil
+	for _, r := range list {
+		if r.over {
+			ended = append(ended, r.EndedDeclaration)
+		} else {
+			declared = append(declared, r.Declaration)
+		}
+	}
+	return declared, ended, nil
 }
 
-// PutDeclarations replaces the list.
-func (s *Store) PutDeclarations(ctx context.Context, declared []tokenissuer.Declaration) error {
-	declared = slices.Clone(declared)
+// PutDeclarations replaces both lists.
+func (s *Store) PutDeclarations(ctx context.Context, declared []tokenissuer.Declaration, ended []tokenissuer.EndedDeclaration) error {
+	declared, ended = slices.Clone(declared), slices.Clone(ended)
 	return s.step(ctx, "storing declarations", func(ctx context.Context, tx session) error {
 		// Who holds the counter is alone here, so that two nodes do not mix their lists.
 		if _, err := advance(ctx, tx, "declarations"); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM declarations`); err != nil {
-			return err
+		for _, statement := range []string{`DELETE FROM declarations`, `DELETE FROM ended_declarations`} {
+			if _, err := tx.ExecContext(ctx, statement); err != nil {
+				return err
+			}
 		}
 		for _, d := range declared {
 			_, err := tx.ExecContext(ctx, `INSERT INTO declarations (kind, id, version) VALUES ($1, $2, $3)`,
 				string(d.Kind), d.ID, d.Version)
+			if err != nil {
+				return err
+			}
+		}
+		for _, d := range ended {
+			_, err := tx.ExecContext(ctx, `INSERT INTO ended_declarations (kind, id, version, ended_at) VALUES ($1, $2, $3, $4)`,
+				string(d.Kind), d.ID, d.Version, micros(d.At))
 			if err != nil {
 				return err
 			}

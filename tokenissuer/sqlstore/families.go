@@ -130,7 +130,7 @@ func scanFamily(row scanner) (*tokenissuer.TokenFamily, error) {
 
 // Family returns the family of that id.
 func (s *Store) Family(ctx context.Context, id string) (*tokenissuer.TokenFamily, error) {
-	f, err := askFor(ctx, s.familyByID, []any{id, standIn}, scanFamily)
+	f, err := askFor(ctx, s.familyByID, []any{possible(id), standIn}, scanFamily)
 	if err != nil {
 		return nil, fmt.Errorf("reading family: %w", err)
 	}
@@ -186,8 +186,8 @@ func (s *Store) CountCodeFailure(ctx context.Context, id string) error {
 // TouchFamily notes when a session was last seen.
 func (s *Store) TouchFamily(ctx context.Context, id string, at time.Time) error {
 	return s.statement(ctx, "touching family", func(ctx context.Context, tx session) error {
-		_, err := tx.ExecContext(ctx, `UPDATE families SET rotated_at = $1
-			WHERE id = $2 AND revoked_at IS NULL AND (rotated_at IS NULL OR rotated_at < $1)`, micros(at), id)
-		return err
+		return mustBeFirst(tx.ExecContext(ctx, `UPDATE families
+			SET rotated_at = CASE WHEN rotated_at IS NULL OR rotated_at < $1 THEN $1 ELSE rotated_at END
+			WHERE id = $2 AND revoked_at IS NULL`, micros(at), id))
 	})
 }

@@ -113,9 +113,10 @@ func familyConditions(which tokenissuer.FamilyFilter) (conditions string, args [
 	var all []string
 	for _, member := range []struct{ column, value string }{
 		{"id", which.ID}, {"user_id", which.UserID}, {"client_id", which.ClientID}, {"actor_subject", which.ActorID},
+		{"user_version", which.UserVersion},
 	} {
 		if member.value != "" {
-			args = append(args, member.value)
+			args = append(args, possible(member.value))
 			all = append(all, fmt.Sprintf("%s = $%d", member.column, len(args)))
 		}
 	}

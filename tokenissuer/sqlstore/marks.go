@@ -2,9 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"crypto/rand"
-	"database/sql"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
@@ -13,61 +10,76 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
-// Marks are how far the counters of a database have come. They never go back, unless the database is put back to an older
-// state: then what was revoked in between is lost, and no node can know what it was.
+// Marks are how far a database has come. Its counters never go back, unless the database is put back to an older state: then
+// what was revoked in between is lost, and no node can know what it was.
 type Marks struct {
 	Revocations int64 `json:"revocations"` // the position in the feed
+	Tag         int64 `json:"tag"`         // of that position; 0: it has none
 	Keys        int64 `json:"keys"`        // the version of the keys
+}
+
+// Progress is how far a database has come, compared with what was seen of it.
+type Progress struct {
+	Marks
+	// Identity tells this database from every other. A copy of it has the same, until one of the two is distrusted.
+	Identity string
+	// Behind: the database was put back to an older state. It has come less far than was seen, or has come there again in
+	// another way.
+	Behind bool
+
+	gone bool // what the caller has seen
 }
 
 // markGap is how far Distrust moves the counters. Half of it is more than a node can have fallen behind another.
 const markGap = 1 << 20
 
-// IsBehind tells whether a counter has come less far than in other.
-func (m Marks) IsBehind(other Marks) bool {
-	return m.Revocations < other.Revocations || m.Keys < other.Keys
-}
+// selectProgress reads everything at one moment. $1 and $2 are the slot and the position of the feed of which the tag is asked.
+var selectProgress = fmt.Sprintf(`SELECT r.position, k.position,
+	COALESCE((SELECT tag FROM feed_tags WHERE slot = r.position %% %d AND position = r.position), 0),
+	COALESCE((SELECT tag FROM feed_tags WHERE slot = $1 AND position = $2), 0),
+	COALESCE((SELECT position FROM counters WHERE name = 'identity'), 0)
+	FROM counters r, counters k WHERE r.name = 'revocations' AND k.name = 'signing_keys'`, keptTags)
 
-// Furthest returns the further of each counter.
-func (m Marks) Furthest(other Marks) Marks {
-	return Marks{max(m.Revocations, other.Revocations), max(m.Keys, other.Keys)}
-}
+func progressArgs(seen Marks) []any { return []any{seen.Revocations % keptTags, seen.Revocations} }
 
-// Marks reads the counters.
-func (s *Store) Marks(ctx context.Context) (m Marks, err error) {
-	err = askOne(ctx, s.background(`SELECT
-		(SELECT position FROM counters WHERE name = 'revocations'), (SELECT position FROM counters WHERE name = 'signing_keys')`),
-		nil, &m.Revocations, &m.Keys)
-	if err != nil {
-		return Marks{}, fmt.Errorf("reading how far the database has come: %w", err)
+// scanProgress reads selectProgress and compares it with what was seen.
+func scanProgress(row scanner, seen Marks) (now Progress, err error) {
+	var tag, identity int64 // tag is that of the position that was seen
+	if err := row.Scan(&now.Revocations, &now.Keys, &now.Tag, &tag, &identity); err != nil {
+		return Progress{}, err
 	}
-	return m, nil
+	if identity != 0 {
+		now.Identity = strconv.FormatInt(identity, 36)
+	}
+	kept := now.Revocations-seen.Revocations < keptTags
+	now.gone = now.Revocations < seen.Revocations || now.Keys < seen.Keys || seen.Tag != 0 && kept && tag != seen.Tag
+	return now, nil
 }
 
-// Identity returns what tells this database from every other. A copy of it has the same.
-func (s *Store) Identity(ctx context.Context) (string, error) {
-	identity, err := s.identity(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
+// Progress tells how far the database has come, and whether it still has what was seen, here or by this Store itself.
+func (s *Store) Progress(ctx context.Context, seen Marks) (Progress, error) {
+	now, err := s.progress(ctx, seen)
+	if err == nil && now.Identity == "" {
 		if err = s.addIdentity(ctx); err == nil {
-			identity, err = s.identity(ctx)
+			now, err = s.progress(ctx, seen)
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("reading the database's identity: %w", err)
+		return Progress{}, fmt.Errorf("reading how far the database has come: %w", err)
 	}
-	return strconv.FormatInt(identity, 36), nil
+	now.Behind = now.gone || s.followed.hasLost() != Marks{}
+	return now, nil
 }
 
-func (s *Store) identity(ctx context.Context) (identity int64, err error) {
-	err = askOne(ctx, s.background(`SELECT position FROM counters WHERE name = 'identity'`), nil, &identity)
-	return identity, err
+func (s *Store) progress(ctx context.Context, seen Marks) (Progress, error) {
+	return askFor(ctx, s.background(selectProgress), progressArgs(seen), func(row scanner) (Progress, error) {
+		return scanProgress(row, seen)
+	})
 }
 
 // addIdentity gives the database one. Of many callers one wins.
 func (s *Store) addIdentity(ctx context.Context) error {
-	var random [8]byte
-	_, _ = rand.Read(random[:]) // never fails
-	identity := int64(binary.BigEndian.Uint64(random[:]) >> 1)
+	identity := randomNumber()
 	return s.step(ctx, "naming the database", func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO counters (name, position) VALUES ('identity', $1) ON CONFLICT (name) DO NOTHING`, identity)
 		return err
@@ -75,39 +87,53 @@ func (s *Store) addIdentity(ctx context.Context) error {
 }
 
 // Distrust answers for a database that was put back to a state from before seen: it revokes the keys of those ids, stores
-// the fresh one, and moves the counters far beyond seen, in one step: so far that whoever followed the feed before reads it
-// anew. It does nothing, and returns false, when the counters have come as far as seen: then another node was first.
+// the fresh one, moves the counters far beyond seen, and gives the database another identity, in one step. The counters move
+// so far that whoever followed the feed before reads it anew; and a copy of a database that others still use is no longer
+// taken for that one. Distrust does nothing, and returns false, when the database has what was seen: then another node was first.
 func (s *Store) Distrust(ctx context.Context, seen Marks, fresh tokenissuer.StoredKey, ids []string, at time.Time) (done bool, err error) {
-	err = s.changeKeys(ctx, "distrusting older keys", func(ctx context.Context, tx session) error {
-		done = false
-		var now Marks
-		// changeKeys has counted one, and holds the counters of all other nodes off.
-		err := tx.QueryRowContext(ctx, `SELECT (SELECT position FROM counters WHERE name = 'revocations'), position - 1
-			FROM counters WHERE name = 'signing_keys'`).Scan(&now.Revocations, &now.Keys)
-		if err != nil || !now.IsBehind(seen) {
+	lost := s.followed.hasLost()
+	err = s.changeKeys(ctx, "distrusting older keys", func(ctx context.Context, tx session) (err error) {
+		// changeKeys holds the counters of all other nodes off.
+		if done, err = lacks(ctx, tx, seen, lost); err != nil || !done {
 			return err
 		}
-		done = true
 		if err := insertKey(ctx, tx, fresh); err != nil {
 			return err
 		}
-		return distrust(ctx, tx, seen, ids, at)
+		return distrust(ctx, tx, max(seen.Revocations, lost.Revocations), seen.Keys, ids, at)
 	})
 	if err != nil {
 		return false, err
 	}
+	s.followed.forgive(lost)
 	for _, id := range ids {
 		s.erase(ctx, id)
 	}
 	return done, nil
 }
 
-func distrust(ctx context.Context, tx session, seen Marks, ids []string, at time.Time) error {
-	for name, least := range map[string]int64{"signing_keys": seen.Keys + markGap, "revocations": seen.Revocations + markGap} {
+// lacks tells whether the database has lost any of what was seen. The caller has just counted a change of the keys.
+func lacks(ctx context.Context, tx session, seen ...Marks) (bool, error) {
+	for _, m := range seen {
+		m.Keys++
+		now, err := scanProgress(tx.QueryRowContext(ctx, selectProgress, progressArgs(m)...), m)
+		if err != nil || now.gone {
+			return now.gone, err
+		}
+	}
+	return false, nil
+}
+
+func distrust(ctx context.Context, tx session, position, version int64, ids []string, at time.Time) error {
+	for name, least := range map[string]int64{"signing_keys": version + markGap, "revocations": position + markGap} {
 		_, err := tx.ExecContext(ctx, `UPDATE counters SET position = $1 WHERE name = $2 AND position < $1`, least, name)
 		if err != nil {
 			return err
 		}
+	}
+	_, err := tx.ExecContext(ctx, `UPDATE counters SET position = $1 WHERE name = 'identity'`, randomNumber())
+	if err != nil {
+		return err
 	}
 	var revocations []tokenissuer.Revocation
 	for _, id := range ids {

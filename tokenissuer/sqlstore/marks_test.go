@@ -28,14 +28,19 @@ func newKey(id string) tokenissuer.StoredKey {
 	return tokenissuer.StoredKey{ID: id, Algorithm: tokenissuer.ES256, Private: []byte("private part of " + id), CreatedAt: time.Now()}
 }
 
-func marksOf(t *testing.T, s *Store) Marks {
+func progressOf(t *testing.T, s *Store, seen Marks) Progress {
 	t.Helper()
-	m, err := s.Marks(t.Context())
+	now, err := s.Progress(t.Context(), seen)
 	must(t, err)
-	return m
+	return now
 }
 
-// TestK11Identity: a database has one for ever, whoever asks first, and no other has the same.
+func marksOf(t *testing.T, s *Store) Marks {
+	t.Helper()
+	return progressOf(t, s, Marks{}).Marks
+}
+
+// TestK11Identity: a database has one, whoever asks first, and no other has the same.
 func TestK11Identity(t *testing.T) {
 	seen := make(map[string]bool)
 	onEachDialect(t, func(t *testing.T, open func() *Store) {
@@ -45,13 +50,13 @@ func TestK11Identity(t *testing.T) {
 		found := make(map[string]bool)
 		for i := range 8 {
 			asking.Go(func() {
-				identity, err := stores[i%2].Identity(t.Context())
+				now, err := stores[i%2].Progress(t.Context(), Marks{})
 				if err != nil {
 					t.Error(err)
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				found[identity] = true
+				found[now.Identity] = true
 			})
 		}
 		asking.Wait()
@@ -59,8 +64,8 @@ func TestK11Identity(t *testing.T) {
 			t.Fatalf("the database has the identities %v", found)
 		}
 		for identity := range found {
-			if again, err := open().Identity(t.Context()); err != nil || again != identity || len(identity) < 6 || seen[identity] {
-				t.Errorf("identity %q, %v, and was %q", again, err, identity)
+			if again := progressOf(t, open(), Marks{}).Identity; again != identity || len(identity) < 6 || seen[identity] {
+				t.Errorf("identity %q, and was %q", again, identity)
 			}
 			seen[identity] = true
 		}
@@ -76,10 +81,25 @@ func TestK11MarksMove(t *testing.T) {
 		revoked := marksOf(t, s)
 		must(t, s.AddSigningKey(t.Context(), newKey("k")))
 		added := marksOf(t, s)
-		for name, pair := range map[string][2]Marks{"a revocation": {start, revoked}, "a key": {revoked, added}} {
-			if !pair[0].IsBehind(pair[1]) || pair[1].IsBehind(pair[0]) || pair[0].Furthest(pair[1]) != pair[1] {
-				t.Errorf("%s moves %+v to %+v", name, pair[0], pair[1])
+		for _, c := range []struct {
+			name   string
+			seen   Marks
+			behind bool
+		}{
+			{"nothing was seen", Marks{}, false},
+			{"before the revocation", start, false},
+			{"before the key", revoked, false},
+			{"now", added, false},
+			{"a revocation further", Marks{Revocations: added.Revocations + 1, Keys: added.Keys}, true},
+			{"a key further", Marks{Revocations: added.Revocations, Keys: added.Keys + 1}, true},
+			{"another way", Marks{added.Revocations, added.Tag + 1, added.Keys}, true},
+		} {
+			if got := progressOf(t, s, c.seen).Behind; got != c.behind {
+				t.Errorf("%s: behind is %v", c.name, got)
 			}
+		}
+		if revoked.Revocations <= start.Revocations || revoked.Tag == start.Tag || added.Keys <= revoked.Keys {
+			t.Errorf("the marks are %+v, %+v, %+v", start, revoked, added)
 		}
 		if _, position, err := s.Revocations(t.Context(), 0); err != nil || position != added.Revocations {
 			t.Errorf("the feed is at %d, %v, want %d", position, err, added.Revocations)
@@ -112,7 +132,8 @@ func TestK11Distrust(t *testing.T) {
 		backup := marksOf(t, s)
 		must(t, s.Revoke(t.Context(), revocation("lost")))
 		must(t, s.AddSigningKey(t.Context(), newKey("lost")))
-		seen := marksOf(t, s)
+		former := progressOf(t, s, Marks{})
+		seen := former.Marks
 		must(t, s.DropSigningKey(t.Context(), "lost"))
 		putBack(t, s, backup)
 		must(t, s.Revoke(t.Context(), revocation("after the backup")))
@@ -144,9 +165,12 @@ func TestK11Distrust(t *testing.T) {
 		if len(keys) != 4 || !slices.ContainsFunc(keys, func(k tokenissuer.StoredKey) bool { return k.ID == fmt.Sprint("fresh ", winner) }) {
 			t.Errorf("the keys are %+v", keys)
 		}
-		now := marksOf(t, s)
-		if !seen.IsBehind(now) || now.IsBehind(seen) || now.Revocations <= seen.Revocations || now.Keys <= seen.Keys {
+		now := progressOf(t, s, seen)
+		if now.Behind || now.Revocations <= seen.Revocations || now.Keys <= seen.Keys {
 			t.Errorf("the counters are %+v, and were %+v", now, seen)
+		}
+		if again := progressOf(t, stores[1], seen); again != now || now.Identity == former.Identity {
+			t.Errorf("the database is %q and %q, and was %q", now.Identity, again.Identity, former.Identity)
 		}
 		for _, from := range []int64{0, backup.Revocations, seen.Revocations} {
 			list, _, err := stores[1].Revocations(t.Context(), from)
@@ -177,7 +201,7 @@ func TestK9RevokedKeyLeavesTheFiles(t *testing.T) {
 			return s.SealSigningKey(ctx, sealed, "kek 1")
 		},
 		"distrusted": func(s *Store, ctx context.Context) error {
-			_, err := s.Distrust(ctx, Marks{1 << 40, 1 << 40}, newKey("fresh"), []string{"k"}, time.Now())
+			_, err := s.Distrust(ctx, Marks{Revocations: 1 << 40, Keys: 1 << 40}, newKey("fresh"), []string{"k"}, time.Now())
 			return err
 		},
 	} {

@@ -40,6 +40,9 @@ func (s *Store) migrateTo(ctx context.Context, files fs.FS) error {
 	if err != nil {
 		return fmt.Errorf("migrating the schema: %w", err)
 	}
+	if done, err := s.checkBefore(ctx, db, provider); done || err != nil {
+		return err
+	}
 	last := int64(-1)
 	for tries := 0; ; {
 		current, target, err := provider.GetVersions(ctx)
@@ -53,10 +56,13 @@ func (s *Store) migrateTo(ctx context.Context, files fs.FS) error {
 			return s.checkNewer(ctx, db, current, target)
 		case current == target:
 			return nil
-		case s.options.KeepSchema:
-			return fmt.Errorf("the database has schema version %d and this build needs %d: run `caddy oauth migrate`", current, target)
 		}
-		if err = migrateOne(ctx, provider, current+1); err != nil && current == last {
+		err = migrateOne(ctx, provider, current+1)
+		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return fmt.Errorf("migrating the schema from version %d to %d takes longer than the time for it: run `caddy oauth migrate`: %w: %w",
+				current, target, ctx.Err(), err)
+		}
+		if err != nil && current == last {
 			return fmt.Errorf("migrating the schema from version %d to %d: %w", current, target, err)
 		}
 		last = current

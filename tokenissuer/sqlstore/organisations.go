@@ -15,7 +15,7 @@ import (
 func (s *Store) Organisation(ctx context.Context, id string) (*tokenissuer.Organisation, error) {
 	o := tokenissuer.Organisation{ID: id}
 	var created sql.Null[int64]
-	err := askOne(ctx, s.text(`SELECT name, created_at FROM organisations WHERE id = $1`), []any{id}, &o.Name, &created)
+	err := askOne(ctx, s.text(`SELECT name, created_at FROM organisations WHERE id = $1`), []any{possible(id)}, &o.Name, &created)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, tokenissuer.ErrNotFound
 	}
@@ -73,5 +73,5 @@ func (s *Store) RemoveOrganisation(ctx context.Context, id string) error {
 // holdOrganisation changes nothing but holds the organisation's row in every dialect, so that nobody joins what
 // somebody else removes. ErrNotFound when there is none.
 func holdOrganisation(ctx context.Context, tx session, id string) error {
-	return mustHit(tx.ExecContext(ctx, `UPDATE organisations SET name = name WHERE id = $1`, id))
+	return mustHit(tx.ExecContext(ctx, `UPDATE organisations SET name = name WHERE id = $1`, possible(id)))
 }

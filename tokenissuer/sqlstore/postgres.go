@@ -46,49 +46,6 @@ const (
 	oldestPostgres = 150000
 )
 
-// ParsePostgres reads a connection string, a URL or in key=value form, without connecting. What it leaves out comes from
-// the PG… environment variables, as with psql.
-func ParsePostgres(dsn tokenissuer.Secret) error {
-	_, err := parsePostgres(dsn)
-	return err
-}
-
-func parsePostgres(dsn tokenissuer.Secret) (*pgx.ConnConfig, error) {
-	if dsn.IsEmpty() {
-		return nil, errors.New("the connection string is empty")
-	}
-	config, err := pgx.ParseConfig(dsn.Reveal())
-	if err != nil {
-		return nil, err // it hides the password
-	}
-	if config.ConnectTimeout == 0 {
-		// A request that finds the first host dead still reaches the last one.
-		config.ConnectTimeout = patience / time.Duration(hosts(config))
-	}
-	if config.RuntimeParams["application_name"] == "" {
-		config.RuntimeParams["application_name"] = "gatehouse"
-	}
-	if config.ValidateConnect == nil { // target_session_attrs was not given
-		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
-	}
-	return config, nil
-}
-
-// hosts is how many places the connection string names, and one more when they are several, for what comes after the
-// connection.
-func hosts(config *pgx.ConnConfig) int {
-	places := map[string]bool{placeOf(config.Host, config.Port): true}
-	for _, fallback := range config.Fallbacks { // the same place without TLS is one too
-		places[placeOf(fallback.Host, fallback.Port)] = true
-	}
-	if len(places) == 1 {
-		return 1
-	}
-	return len(places) + 1
-}
-
-func placeOf(host string, port uint16) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }
-
 // OpenPostgres opens a database of a PostgreSQL server, which any number of nodes share. The pool bounds its
 // connections, all together; 0 is 16.
 func OpenPostgres(ctx context.Context, dsn tokenissuer.Secret, pool int, options Options) (*Store, error) {
@@ -225,7 +182,7 @@ func eraseNothing(context.Context, *sql.DB) error { return nil }
 func IsUnreachable(err error) bool {
 	var refusal *pgconn.PgError
 	if errors.As(err, &refusal) {
-		switch refusal.Code[:2] {
+		switch refusal.Code[:min(2, len(refusal.Code))] {
 		case "08", "53", "57", "40": // connection, resources, operator intervention (starting up), conflict
 			return true
 		}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -156,8 +157,57 @@ func TestKeepSchema(t *testing.T) {
 	if err := open(true); err == nil || !strings.Contains(err.Error(), "caddy oauth migrate") {
 		t.Errorf("an empty database: %v", err)
 	}
+	admin, err := sql.Open("pgx", dsn)
+	must(t, err)
+	t.Cleanup(func() { _ = admin.Close() })
+	var tables int
+	must(t, admin.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM pg_tables WHERE schemaname = 'public'`).Scan(&tables))
+	if tables != 0 {
+		t.Errorf("%d tables were made", tables)
+	}
 	must(t, open(false))
 	must(t, open(true))
+}
+
+// TestRolesThatMayNot: what a role may not do is said as what to do, and not retried as an outage.
+func TestRolesThatMayNot(t *testing.T) {
+	dsn := pgtest.Shared(t).Database(t)
+	admin, err := sql.Open("pgx", dsn)
+	must(t, err)
+	t.Cleanup(func() { _ = admin.Close() })
+	do := func(statements ...string) {
+		t.Helper()
+		for _, statement := range statements {
+			_, err := admin.ExecContext(t.Context(), statement)
+			must(t, err)
+		}
+	}
+	do(`CREATE ROLE node LOGIN PASSWORD 'node-password'`)
+	t.Cleanup(func() {
+		_, err := admin.ExecContext(context.Background(), `DROP OWNED BY node`)
+		must(t, err)
+		_, err = admin.ExecContext(context.Background(), `DROP ROLE node`)
+		must(t, err)
+	})
+	as, err := url.Parse(dsn)
+	must(t, err)
+	as.User = url.UserPassword("node", "node-password")
+	refused := func(want string) {
+		t.Helper()
+		s, err := OpenPostgres(t.Context(), tokenissuer.NewSecret(as.String()), 8, Options{})
+		if err == nil {
+			_ = s.Close()
+			t.Fatal("opened")
+		}
+		if !strings.Contains(err.Error(), want) || IsUnreachable(err) {
+			t.Errorf("got %v, unreachable: %t", err, IsUnreachable(err))
+		}
+	}
+	refused("may not create tables")
+	must(t, openPostgres(t, dsn).Close())
+	refused("GRANT SELECT")
+	do(`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO node`)
+	must(t, openPostgres(t, as.String()).Ping(t.Context()))
 }
 
 // TestWatch: a node hears of another's revocation without asking.
@@ -280,22 +330,13 @@ func TestF14ConflictsRunAgain(t *testing.T) {
 	}
 }
 
-func TestParsePostgres(t *testing.T) {
-	for _, c := range []struct {
-		dsn string
-		ok  bool
-	}{
-		{"postgres://gatehouse:secret@db.example:5432/gatehouse?sslmode=verify-full", true},
-		{"host=a.example,b.example user=gatehouse dbname=gatehouse", true},
-		{"", false},
-		{"postgres://gatehouse:hunter2hunter2@db.example:notaport/x", false},
-	} {
-		err := ParsePostgres(tokenissuer.NewSecret(c.dsn))
-		if (err == nil) != c.ok {
-			t.Errorf("%q: %v", c.dsn, err)
-		}
-		if err != nil && strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("the error tells the password: %v", err)
-		}
+// TestMigrationThatTakesTooLong: a node that has no time for a migration names the command that has.
+func TestMigrationThatTakesTooLong(t *testing.T) {
+	s := openPostgres(t, pgtest.Shared(t).Database(t))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	err := s.migrateTo(ctx, later("SELECT pg_sleep(600)", ""))
+	if err == nil || !strings.Contains(err.Error(), "caddy oauth migrate") || !IsUnreachable(err) {
+		t.Errorf("got %v, tried again: %v", err, IsUnreachable(err))
 	}
 }

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -25,6 +26,9 @@ func (s *Store) Revoke(ctx context.Context, revocations ...tokenissuer.Revocatio
 func record(ctx context.Context, tx session, revocations ...tokenissuer.Revocation) error {
 	position, err := advance(ctx, tx, "revocations")
 	if err != nil {
+		return err
+	}
+	if err := tagPosition(ctx, tx, position); err != nil {
 		return err
 	}
 	for _, r := range revocations {
@@ -56,9 +60,10 @@ func advance(ctx context.Context, tx session, counter string) (position int64, e
 	return position, nil
 }
 
-// Revocations lists what was recorded after position. A position that this database has not reached comes from the
-// time before it was put back to an older state, and so does one that is behind by more than is possible (see Distrust):
-// they get everything.
+// Revocations lists what was recorded after position, in pages of at least tokenissuer.FeedPage. A position that this
+// database has not reached comes from the time before it was put back to an older state, and so does one that is behind by
+// more than is possible (see Distrust): they get everything. So does whoever asks when the database has lost what this
+// Store has seen of it.
 func (s *Store) Revocations(ctx context.Context, after int64) ([]tokenissuer.Revocation, int64, error) {
 	list, position, err := s.revocations(ctx, after)
 	if err != nil {
@@ -68,26 +73,45 @@ func (s *Store) Revocations(ctx context.Context, after int64) ([]tokenissuer.Rev
 }
 
 func (s *Store) revocations(ctx context.Context, after int64) ([]tokenissuer.Revocation, int64, error) {
-	// The counter is read first: everything up to it has been committed, so the rows that follow cannot lack any of it.
-	var position int64
-	err := askOne(ctx, s.background(`SELECT position FROM counters WHERE name = 'revocations'`), nil, &position)
+	// The counter is read first: everything up to it has been committed, so the rows that follow cannot lack any of it. What
+	// comes in between is given twice.
+	now, err := s.follow(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
-	if after == position {
-		return nil, after, nil
+	var list []tokenissuer.Revocation
+	var page int64
+	if now.anew || after != now.Revocations {
+		tooFar := now.Revocations-after > markGap/2 && after != now.page
+		if now.anew || after > now.Revocations || tooFar {
+			after = 0
+		}
+		if list, page, err = s.readFeed(ctx, after); err != nil {
+			return nil, 0, err
+		}
 	}
-	if after > position || position-after > markGap/2 {
-		after = 0
-	}
-	list, err := askAll(ctx, s.background(`SELECT kind, id, issued_until, expires_at, position FROM revocations
-		WHERE position > $1 ORDER BY position, kind, id`), []any{after}, func(row scanner) (r tokenissuer.Revocation, err error) {
+	s.followed.reached(now.Marks, page)
+	return list, cmp.Or(page, now.Revocations), nil
+}
+
+// readFeed reads one page of the feed. It never splits the rows of one position; last is the page's last one, or 0 when
+// nothing comes after the page.
+func (s *Store) readFeed(ctx context.Context, after int64) (list []tokenissuer.Revocation, last int64, err error) {
+	const rows = `SELECT kind, id, issued_until, expires_at, position FROM revocations WHERE position `
+	var positions []int64
+	scan := func(row scanner) (r tokenissuer.Revocation, err error) {
 		var issued, expires sql.Null[int64]
 		var at int64
 		err = row.Scan(&r.Kind, &r.ID, &issued, &expires, &at)
 		r.IssuedUntil, r.ExpiresAt = timeOf(issued), timeOf(expires)
-		position = max(position, at)
+		positions = append(positions, at)
 		return r, err
-	})
-	return list, position, err
+	}
+	list, err = askAll(ctx, s.background(rows+`> $1 ORDER BY position, kind, id LIMIT $2`), []any{after, tokenissuer.FeedPage}, scan)
+	if err != nil || len(list) < tokenissuer.FeedPage {
+		return list, 0, err
+	}
+	last = positions[len(list)-1]
+	rest, err := askAll(ctx, s.background(rows+`= $1 ORDER BY kind, id`), []any{last}, scan)
+	return append(list, rest...), last, err
 }

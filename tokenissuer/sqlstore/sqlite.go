@@ -197,6 +197,12 @@ func isBusy(err error) bool {
 	return errors.Is(err, errLogInUse) || errors.As(err, &failure) && failure.Code()&0xff == sqlite3.SQLITE_BUSY
 }
 
+// isMissingTable tells whether a statement names a table that does not exist. SQLite has no code of its own for that.
+func isMissingTable(err error) bool {
+	var failure *sqlite.Error
+	return errors.As(err, &failure) && failure.Code()&0xff == sqlite3.SQLITE_ERROR && strings.Contains(failure.Error(), "no such table")
+}
+
 // explainSQLite puts what an operator can do before the driver's words.
 func explainSQLite(err error) error {
 	var failure *sqlite.Error

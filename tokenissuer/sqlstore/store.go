@@ -53,6 +53,8 @@ type Store struct {
 	read    handle // for requests
 	feed    handle // for what no request waits for
 	steps   runner // nil until the schema is there
+	// followed is what was seen of the feed.
+	followed followed
 	// endLater ends what later has begun; nil: nothing.
 	endLater func()
 

@@ -49,7 +49,7 @@ func (s *Store) UserByEmail(ctx context.Context, email string) (*tokenissuer.Use
 }
 
 func findUser(ctx context.Context, q question, key string) (*tokenissuer.User, error) {
-	u, err := askFor(ctx, q, []any{key, standInUser}, scanUser)
+	u, err := askFor(ctx, q, []any{possible(key), standInUser}, scanUser)
 	if err != nil {
 		return nil, fmt.Errorf("reading user: %w", err)
 	}
@@ -63,7 +63,7 @@ func findUser(ctx context.Context, q question, key string) (*tokenissuer.User, e
 func (s *Store) Users(ctx context.Context, organisation string) ([]*tokenissuer.User, error) {
 	query, args := selectUsers+` WHERE id <> $1`, []any{standInUser}
 	if organisation != "" {
-		query, args = query+` AND organisation = $2`, append(args, organisation)
+		query, args = query+` AND organisation = $2`, append(args, possible(organisation))
 	}
 	list, err := askAll(ctx, s.text(query), args, scanUser)
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *Store) ChangeUser(ctx context.Context, userID string, change tokenissue
 		// The user's row comes first: from here on no family of the old version is born.
 		err := mustHit(tx.ExecContext(ctx, `UPDATE users SET password_hash = COALESCE($1, password_hash),
 			password_scheme = COALESCE($2, password_scheme), role = COALESCE($3, role), status = COALESCE($4, status),
-			version = version + 1 WHERE id = $5`, hash, scheme, role, status, userID))
+			version = version + 1 WHERE id = $5`, hash, scheme, role, status, possible(userID)))
 		if err != nil {
 			return nil, err
 		}
@@ -148,7 +148,7 @@ func (s *Store) RehashPassword(ctx context.Context, userID string, old, hash tok
 // RemoveUser deletes the user with its consents and ends every family. Its id stays taken.
 func (s *Store) RemoveUser(ctx context.Context, userID string, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
 	return s.endingStep(ctx, "removing user", func(ctx context.Context, tx session) ([]tokenissuer.Revocation, error) {
-		if err := mustHit(tx.ExecContext(ctx, `DELETE FROM users WHERE id = $1`, userID)); err != nil {
+		if err := mustHit(tx.ExecContext(ctx, `DELETE FROM users WHERE id = $1`, possible(userID))); err != nil {
 			return nil, err
 		}
 		if _, err := tx.ExecContext(ctx, `DELETE FROM consents WHERE user_id = $1`, userID); err != nil {

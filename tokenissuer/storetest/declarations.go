@@ -4,46 +4,56 @@ import (
 	"cmp"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
 var declarationChecks = []check{
 	{"Declarations", func(t *testing.T, s tokenissuer.Store) {
-		wantDeclarations(t, s)
+		wantDeclarations(t, s, nil, nil)
 		first := []tokenissuer.Declaration{
 			{Kind: tokenissuer.RevokeClient, ID: "portal"},
 			{Kind: tokenissuer.RevokeUser, ID: "u-ada", Version: "a"},
 			{Kind: tokenissuer.RevokeUser, ID: "portal", Version: "ü'"},
 		}
-		putDeclarations(t, s, first...)
-		wantDeclarations(t, s, first...)
-		second := []tokenissuer.Declaration{{Kind: tokenissuer.RevokeUser, ID: "u-ada", Version: "b"}}
-		putDeclarations(t, s, second...)
-		wantDeclarations(t, s, second...)
-		putDeclarations(t, s)
-		wantDeclarations(t, s)
+		ended := []tokenissuer.EndedDeclaration{
+			{Declaration: tokenissuer.Declaration{Kind: tokenissuer.RevokeUser, ID: "u-ada", Version: "older"}, At: now},
+			{Declaration: tokenissuer.Declaration{Kind: tokenissuer.RevokeUser, ID: "u-ada", Version: "oldest"}, At: now.Add(-time.Hour)},
+			{Declaration: tokenissuer.Declaration{Kind: tokenissuer.RevokeClient, ID: "u-ada"}, At: now.Add(time.Microsecond)},
+		}
+		for _, lists := range []struct {
+			declared []tokenissuer.Declaration
+			ended    []tokenissuer.EndedDeclaration
+		}{
+			{first, nil},
+			{first, ended},
+			{[]tokenissuer.Declaration{{Kind: tokenissuer.RevokeUser, ID: "u-ada", Version: "b"}}, ended[1:]},
+			{nil, ended},
+			{nil, nil},
+		} {
+			must(t, s.PutDeclarations(t.Context(), lists.declared, lists.ended))
+			wantDeclarations(t, s, lists.declared, lists.ended)
+		}
 	}},
 }
 
-func putDeclarations(t *testing.T, s tokenissuer.Store, declared ...tokenissuer.Declaration) {
+func wantDeclarations(t *testing.T, s tokenissuer.Store, declared []tokenissuer.Declaration, ended []tokenissuer.EndedDeclaration) {
 	t.Helper()
-	if err := s.PutDeclarations(t.Context(), declared); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func wantDeclarations(t *testing.T, s tokenissuer.Store, want ...tokenissuer.Declaration) {
-	t.Helper()
-	got, err := s.Declarations(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	gotDeclared, gotEnded, err := s.Declarations(t.Context())
+	must(t, err)
 	order := func(a, b tokenissuer.Declaration) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Version, b.Version))
 	}
-	got, want = slices.SortedFunc(slices.Values(got), order), slices.SortedFunc(slices.Values(want), order)
+	got, want := slices.SortedFunc(slices.Values(gotDeclared), order), slices.SortedFunc(slices.Values(declared), order)
 	if !slices.Equal(got, want) {
 		t.Errorf("declarations: %v, want %v", got, want)
+	}
+	orderEnded := func(a, b tokenissuer.EndedDeclaration) int { return order(a.Declaration, b.Declaration) }
+	gotEnded, ended = slices.SortedFunc(slices.Values(gotEnded), orderEnded), slices.SortedFunc(slices.Values(ended), orderEnded)
+	if !slices.EqualFunc(gotEnded, ended, func(a, b tokenissuer.EndedDeclaration) bool {
+		return a.Declaration == b.Declaration && sameTime(a.At, b.At)
+	}) {
+		t.Errorf("ended: %v, want %v", gotEnded, ended)
 	}
 }

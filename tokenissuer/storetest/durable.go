@@ -34,6 +34,7 @@ func RunDurable(t *testing.T, start func(t *testing.T) (open func() tokenissuer.
 		{"T52ManyCodesBetweenNeighbours", func(t *testing.T, a, b tokenissuer.Store) { manyCodesInARace(t, a, b) }},
 		{"T87RotatedOnceBetweenNeighbours", func(t *testing.T, a, b tokenissuer.Store) { rotatedOnceInARace(t, a, b) }},
 		{"T89RotationBesideTheEndAtTheNeighbour", func(t *testing.T, a, b tokenissuer.Store) { rotationBesideTheEnd(t, a, b, neighbourRounds) }},
+		{"A71TouchBesideTheEndAtTheNeighbour", func(t *testing.T, a, b tokenissuer.Store) { touchBesideTheEnd(t, a, b, neighbourRounds) }},
 		{"M28FamilyBornBesideAChangeAtTheNeighbour", func(t *testing.T, a, b tokenissuer.Store) { familyBornBesideAChange(t, a, b, neighbourRounds) }},
 		{"M28FamilyBornBesideARemovalAtTheNeighbour", func(t *testing.T, a, b tokenissuer.Store) { familyBornBesideARemoval(t, a, b, neighbourRounds) }},
 		{"LeasedOnceBetweenNeighbours", func(t *testing.T, a, b tokenissuer.Store) { leasedOnceInARace(t, a, b) }},

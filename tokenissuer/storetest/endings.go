@@ -12,6 +12,7 @@ import (
 
 var endingChecks = []check{
 	{"EndFamiliesThatMatch", endFamiliesThatMatch},
+	{"M25EndFamiliesOfAVersion", endFamiliesOfAVersion},
 	{"EndFamiliesOfNobody", endFamiliesOfNobody},
 	{"EndFamiliesWhateverTheirState", endFamiliesWhateverTheirState},
 	{"EndFamilyByID", endFamilyByID},
@@ -123,6 +124,24 @@ func endFamiliesThatMatch(t *testing.T, s tokenissuer.Store) {
 				sameFamily(t, readFamily(t, s, f.ID), f)
 			}
 		}
+	}
+}
+
+// endFamiliesOfAVersion (M25): those of the same user in another version stay, and a version alone means nobody.
+func endFamiliesOfAVersion(t *testing.T, s tokenissuer.Store) {
+	of := func(id, user, version string) *tokenissuer.TokenFamily {
+		f := refreshed(id)
+		f.UserID, f.UserVersion = user, version
+		return f
+	}
+	stay := []*tokenissuer.TokenFamily{of("new", "ada", "new"), of("none", "ada", ""), of("bob's", "bob", "old")}
+	addFamilies(t, s, of("old", "ada", "old"), of("older", "ada", "old"))
+	addFamilies(t, s, stay...)
+	sameEndings(t, s, end(t, s, tokenissuer.FamilyFilter{UserVersion: "old"}))
+	sameRevocations(t, s, end(t, s, tokenissuer.FamilyFilter{ID: "new", UserVersion: "old"}))
+	sameEndings(t, s, end(t, s, tokenissuer.FamilyFilter{UserID: "ada", UserVersion: "old"}), "old", "older")
+	for _, f := range stay {
+		sameFamily(t, readFamily(t, s, f.ID), f)
 	}
 }
 

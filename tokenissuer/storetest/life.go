@@ -194,8 +194,8 @@ func (p populated) familyCalls(s tokenissuer.Store) []call {
 			return err
 		}},
 		{"FamiliesOf", func(ctx context.Context) error { _, err := s.FamiliesOf(ctx, "ada", now); return err }},
-		{"Declarations", func(ctx context.Context) error { _, err := s.Declarations(ctx); return err }},
-		{"PutDeclarations", func(ctx context.Context) error { return s.PutDeclarations(ctx, nil) }},
+		{"Declarations", func(ctx context.Context) error { _, _, err := s.Declarations(ctx); return err }},
+		{"PutDeclarations", func(ctx context.Context) error { return s.PutDeclarations(ctx, nil, nil) }},
 		{"DecideRequest", func(ctx context.Context) error { return s.DecideRequest(ctx, "refused", now.AddDate(0, 0, 1)) }},
 		{"Consent", func(ctx context.Context) error { _, err := s.Consent(ctx, "ada", "app"); return err }},
 		{"PutConsent", func(ctx context.Context) error {

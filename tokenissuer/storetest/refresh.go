@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ var refreshChecks = []check{
 	{"T88RotationOfARevokedFamily", rotationOfARevokedFamily},
 	{"TouchFamily", touchFamily},
 	{"TouchFamilyInARace", touchFamilyInARace},
+	{"A71TouchBesideTheEnd", func(t *testing.T, s tokenissuer.Store) { touchBesideTheEnd(t, s, s, raceRounds/4) }},
 }
 
 // rotateRefreshToken: each rotation moves the generation by one and sets when, and nothing else, in this family and in
@@ -99,7 +101,8 @@ func rotationOfARevokedFamily(t *testing.T, s tokenissuer.Store) {
 	}
 }
 
-// touchFamily: it sets when a session was last seen, never back and never of a revoked one, and nothing else.
+// touchFamily: it sets when a session was last seen, never back, and nothing else. That a session was revoked, or is none,
+// the caller is told.
 func touchFamily(t *testing.T, s tokenissuer.Store) {
 	want, unseen := refreshed("f"), family("unseen")
 	addFamilies(t, s, want, unseen, family("other"))
@@ -119,8 +122,49 @@ func touchFamily(t *testing.T, s tokenissuer.Store) {
 	_, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: "f"}, theEnd)
 	must(t, err)
 	want.RevokedAt = theEnd.At
-	must(t, s.TouchFamily(t.Context(), "f", now.Add(24*time.Hour)))
+	for _, at := range []time.Time{now.Add(24 * time.Hour), now.Add(-24 * time.Hour)} {
+		mustBe(t, s.TouchFamily(t.Context(), "f", at), tokenissuer.ErrSpent)
+	}
+	mustBe(t, s.TouchFamily(t.Context(), "nothing", now), tokenissuer.ErrSpent)
 	sameFamily(t, readFamily(t, s, "f"), want)
+	noFamily(t, s, "nothing")
+}
+
+// touchBesideTheEnd (A71): a session that rested for days is seen while it is ended. Whoever was told that it lives has
+// moved the end of its revocation: a token that is issued now does not outlive that. Stores are two on one place, or one
+// twice.
+func touchBesideTheEnd(t *testing.T, ending, touching tokenissuer.Store, rounds int) {
+	t.Helper()
+	for round := range rounds {
+		want := refreshed(fmt.Sprint("f", round))
+		want.TokenLifetime, want.RotatedAt = 6*time.Hour, now.Add(-48*time.Hour)
+		want.CreatedAt = want.RotatedAt
+		addFamilies(t, ending, want)
+		var ended []tokenissuer.Revocation
+		errs := race(2, func(i int) (err error) {
+			if i == 0 {
+				ended, err = ending.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: want.ID}, theEnd)
+				return err
+			}
+			return touching.TouchFamily(t.Context(), want.ID, now)
+		})
+		must(t, errs[0])
+		if errs[1] == nil {
+			want.RotatedAt = now
+		} else {
+			mustBe(t, errs[1], tokenissuer.ErrSpent)
+		}
+		if len(ended) != 1 {
+			t.Fatalf("the end of one family returned %v", ended)
+		}
+		sameRevocation(t, ended[0], endOf(want.ID, want.RevokedUntil(theEnd)))
+		want.RevokedAt = theEnd.At
+		sameFamily(t, readFamily(t, touching, want.ID), want)
+		mustBe(t, touching.TouchFamily(t.Context(), want.ID, now.Add(time.Hour)), tokenissuer.ErrSpent)
+		if t.Failed() {
+			return
+		}
+	}
 }
 
 // touchFamilyInARace: the latest time stays, whoever comes last, and no rotation is lost beside it.

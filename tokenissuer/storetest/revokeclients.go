@@ -16,6 +16,7 @@ var revokeClientChecks = []check{
 	{"Remove", remove},
 	{"RemoveOnce", removeOnce},
 	{"RemoveRevokesInTheSameStep", removeRevokesInTheSameStep},
+	{"RemoveBesideRotations", removeBesideRotations},
 }
 
 // disableAndEnable: the mark is there for the next read and goes away again; the tokens stay revoked.
@@ -54,6 +55,27 @@ func disableWidens(t *testing.T, s tokenissuer.Store) {
 	later.IssuedUntil, later.ExpiresAt = first.IssuedUntil.Add(time.Hour), first.ExpiresAt.Add(time.Hour)
 	must(t, s.RemoveClient(t.Context(), "app", later))
 	sameRevocation(t, recorded(t, s)["client app"], later)
+}
+
+// removeBesideRotations: a client is removed while its secret is being rotated, and nothing is left of it. The rotations
+// that come too late find no client.
+func removeBesideRotations(t *testing.T, s tokenissuer.Store) {
+	for round := range 10 {
+		id := fmt.Sprint("app ", round)
+		must(t, s.AddClient(t.Context(), client(id)))
+		for i, err := range race(racers, func(i int) error {
+			if i == racers/2 {
+				return s.RemoveClient(t.Context(), id, revocation(id))
+			}
+			return s.RotateClientSecret(t.Context(), id, secret(fmt.Sprint(i), now), now.Add(time.Hour))
+		}) {
+			if err != nil && (i == racers/2 || !errors.Is(err, tokenissuer.ErrNotFound)) {
+				t.Fatalf("round %d, caller %d: %v", round, i, err)
+			}
+		}
+		_, err := s.Client(t.Context(), id)
+		mustBe(t, err, tokenissuer.ErrNotFound)
+	}
 }
 
 // inTheSameStep watches a client while end runs. Once the client looks ended its revocation must be in the feed:

@@ -32,3 +32,21 @@ ALTER TABLE signing_keys ADD COLUMN revoked_at BIGINT;
 
 -- The longest that access tokens of the family live, in microseconds; 0: nobody knows.
 ALTER TABLE families ADD COLUMN token_lifetime BIGINT NOT NULL DEFAULT 0;
+
+-- What an earlier configuration had declared. It is ended again whenever a configuration takes over, because a node that
+-- still went by the earlier one may have issued tokens meanwhile.
+CREATE TABLE ended_declarations (
+    kind     TEXT   NOT NULL,
+    id       TEXT   NOT NULL,
+    version  TEXT   NOT NULL,
+    ended_at BIGINT NOT NULL,
+    PRIMARY KEY (kind, id, version)
+);
+
+-- The latest positions of the feed of revocations, each with a random number: a database that has lost transactions may
+-- have come to the same position again, and then has another number there. A slot is a position modulo their number.
+CREATE TABLE feed_tags (
+    slot     BIGINT NOT NULL PRIMARY KEY,
+    position BIGINT NOT NULL,
+    tag      BIGINT NOT NULL
+);

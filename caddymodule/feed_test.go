@@ -1,0 +1,63 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// longFeed is a feed of some pages, and one that fails once.
+type longFeed struct {
+	tokenissuer.RevocationStore
+	pages, failing int64
+	deadlines      []time.Time
+}
+
+var errNoPage = errors.New("the page cannot be read")
+
+func (f *longFeed) Revocations(ctx context.Context, after int64) (list []tokenissuer.Revocation, next int64, err error) {
+	deadline, _ := ctx.Deadline()
+	f.deadlines = append(f.deadlines, deadline)
+	if after == f.failing {
+		f.failing = -1
+		return nil, 0, errNoPage
+	}
+	size := tokenissuer.FeedPage
+	if after == f.pages-1 {
+		size = 1
+	}
+	for i := range size {
+		list = append(list, tokenissuer.Revocation{Kind: tokenissuer.RevokeToken, ID: fmt.Sprint(after, i), ExpiresAt: clock().Add(time.Hour)})
+	}
+	return list, after + 1, nil
+}
+
+// TestS12LongFeedInPages: each page has its own time, what was read stays read when a page fails, and the set is fresh only
+// after the last one.
+func TestS12LongFeedInPages(t *testing.T) {
+	e := newEngine(engineSettings{staleness: time.Minute}, nil)
+	feed := &longFeed{pages: 3, failing: 2}
+	e.feed.store = feed
+	isFresh := func() bool { return e.revocations.Age(clock()) < time.Minute }
+	if more, err := e.readPage(t.Context()); !more || err != nil || isFresh() {
+		t.Errorf("after the first page: more is %v, %v, fresh is %v", more, err, isFresh())
+	}
+	if err := e.catchUp(t.Context()); !errors.Is(err, errNoPage) || isFresh() {
+		t.Errorf("after the page that failed: %v, fresh is %v", err, isFresh())
+	}
+	if err := e.catchUp(t.Context()); err != nil || !isFresh() {
+		t.Errorf("at the end: %v, fresh is %v", err, isFresh())
+	}
+	if n := e.revocations.Len(); n != 2*tokenissuer.FeedPage+1 || len(feed.deadlines) != 4 {
+		t.Errorf("%d questions brought %d revocations", len(feed.deadlines), n)
+	}
+	for i := 1; i < len(feed.deadlines); i++ {
+		if !feed.deadlines[i].After(feed.deadlines[i-1]) {
+			t.Errorf("question %d has no time of its own: %v", i, feed.deadlines)
+		}
+	}
+}

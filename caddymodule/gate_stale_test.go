@@ -1,0 +1,46 @@
+package caddymodule
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// TestG79G89AKeyThatAStaleNodeHasNotHeardOf: a node that is cut off cannot know a key with which another one signs since. The
+// good token is not refused for that; the caller shall come back.
+func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
+	now := setClock(t)
+	g := startGate(t, site)
+	key, err := tokenissuer.NewSigningKey(tokenissuer.EdDSA, clock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, is := new(tokenissuer.KeySet), g.app().issuer
+	if err := keys.Replace([]*tokenissuer.SigningKey{key}, tokenissuer.EdDSA); err != nil {
+		t.Fatal(err)
+	}
+	another := &tokenissuer.Issuer{
+		URL: is.URL, Audience: is.Audience, Lifetimes: is.Lifetimes, Scopes: is.Scopes, Directory: is.Directory, Keys: keys,
+		Verifier: tokenissuer.NewVerifier(is.URL, keys, is.Revocations, time.Minute, clock), Now: clock,
+	}
+	unheard, err := (&tokenissuer.Registry{Issuer: another, Stored: g.app().engine.store}).MintServerToken(t.Context(), "conf", "public", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, request := g.server("public"), g.request("GET", "/any/x", bearer(g.watched(unheard.AccessToken.Reveal())))
+	e := g.app().engine
+	e.stop() // the feed
+	e.runs.Wait()
+	e.revocations.MarkFresh(clock())
+	g.refused(t, request, 401)
+	now.advance(7 * time.Second)
+	header, body := g.refused(t, request, 503)
+	if header.Get("Retry-After") == "" || header.Get("Www-Authenticate") != "" || member(t, body, "error") != "temporarily_unavailable" {
+		t.Errorf("%v %s", header, body)
+	}
+	g.passed(t, g.request("GET", "/any/x", bearer(known)))
+	g.refused(t, g.request("GET", "/any/x", bearer("bad")), 401)
+	e.revocations.MarkFresh(clock())
+	g.refused(t, request, 401)
+}

@@ -1,0 +1,218 @@
+package tokenissuer_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// rollout is a flow whose nodes are configured one after the other. All share one store.
+type rollout struct {
+	*flow
+}
+
+func newRollout(t *testing.T) rollout {
+	t.Helper()
+	return rollout{newFlow(t)}
+}
+
+// node is one with a configuration that declares these.
+func (r rollout) node(all Declarations) *Registry {
+	r.tb.Helper()
+	declared, err := NewStaticDirectory(all)
+	r.must(err)
+	is := r.flow.node()
+	is.Directory = OverlayDirectory{Declared: declared, Stored: r.store}
+	return &Registry{Issuer: is, Declared: declared, Stored: r.store}
+}
+
+// settled is a node that has taken its configuration over, a while after whatever was before.
+func (r rollout) settled(all Declarations) *Registry {
+	r.tb.Helper()
+	r.wait(10 * time.Second)
+	g := r.node(all)
+	r.must(g.Settle(r.tb.Context()))
+	r.wait(10 * time.Second)
+	return g
+}
+
+// verdict is what a node that has just started says about tokens.
+func (r rollout) verdict(what string, tokens Tokens, lives bool) {
+	r.tb.Helper()
+	if _, err := r.flow.node().Verifier.Verify(tokens.AccessToken.Reveal(), r.Audience); (err == nil) != lives {
+		r.tb.Errorf("%s: %v, want that it lives: %t", what, err, lives)
+	}
+}
+
+// server is a server token that a node issues.
+func (r rollout) server(g *Registry, clientID string) Tokens {
+	r.tb.Helper()
+	tokens, err := g.MintServerToken(r.tb.Context(), clientID, "public", 0)
+	r.must(err)
+	return tokens
+}
+
+// signIn opens a session of a user on a node and returns a token of it.
+func (r rollout) signIn(g *Registry, userID string) Tokens {
+	r.tb.Helper()
+	user, err := g.Issuer.Directory.User(r.tb.Context(), userID)
+	r.must(err)
+	s, _, err := g.Issuer.OpenSession(r.tb.Context(), user, "a browser", "")
+	r.must(err)
+	tokens, err := g.Issuer.SessionToken(s)
+	r.must(err)
+	return tokens
+}
+
+// mintFor is a token that an admin creates on a node.
+func (r rollout) mintFor(g *Registry, adminID, userID string) Tokens {
+	r.tb.Helper()
+	own := r.signIn(g, adminID)
+	admin, err := g.Issuer.Directory.User(r.tb.Context(), adminID)
+	r.must(err)
+	tokens, err := g.Issuer.IssueForUser(r.tb.Context(), admin, own.Claims, userID)
+	r.must(err)
+	return tokens
+}
+
+func declaredClient(id string) *Client {
+	return &Client{
+		ID: id, Name: id, Type: ConfidentialClient, Grants: []GrantType{ClientCredentials}, Scopes: Scopes{ScopePublic},
+		Secrets: []ClientSecret{{Digest: NewSecret("secret of " + id).Digest()}},
+	}
+}
+
+func declaredUser(id string, role Role) *User {
+	u := &User{ID: id, Email: id + "@acme.example", Organisation: "acme", Role: role, PasswordHash: cheapHash()}
+	u.SetDefaults()
+	return u
+}
+
+// TestM25S22ARollingChangeOfTheConfiguration: what a node issues that still goes by the old configuration ends when it takes
+// over the new one, though another node has settled before. What was issued by the new one lives.
+func TestM25S22ARollingChangeOfTheConfiguration(t *testing.T) {
+	r := newRollout(t)
+	before := Declarations{
+		Clients: []*Client{declaredClient("stays"), declaredClient("goes")},
+		Users:   []*User{declaredUser("changed", RoleMember), declaredUser("gone", RoleMember), declaredUser("boss", RoleAdmin)},
+	}
+	after := Declarations{
+		Clients: []*Client{declaredClient("stays")},
+		Users:   []*User{declaredUser("changed", RoleGroupManager), declaredUser("boss", RoleMember)},
+	}
+	old := r.settled(before)
+	first := r.settled(after)
+	dead := map[string]Tokens{
+		"a client that is gone": r.server(old, "goes"), "a user who is gone": r.signIn(old, "gone"),
+		"a user who has changed": r.signIn(old, "changed"), "created by an admin who is none": r.mintFor(old, "boss", "u-grace"),
+	}
+	lives := map[string]Tokens{
+		"a client that stays, of the old node": r.server(old, "stays"), "a client that stays": r.server(first, "stays"),
+		"the new version of a user": r.signIn(first, "changed"),
+	}
+	for name, tokens := range dead {
+		r.verdict(name+", before", tokens, true)
+	}
+	for range 2 { // reloading once more changes nothing
+		r.settled(after)
+		for name, tokens := range dead {
+			r.verdict(name, tokens, false)
+		}
+		for name, tokens := range lives {
+			r.verdict(name, tokens, true)
+		}
+	}
+}
+
+// TestM25S22ABirthBesideTheEndOfADeclaredUser: nothing holds a declared user while a family is stored, so tokens of a user
+// who is gone end by the user's name too.
+func TestM25S22ABirthBesideTheEndOfADeclaredUser(t *testing.T) {
+	r := newRollout(t)
+	old := r.settled(Declarations{Users: []*User{declaredUser("gone", RoleMember)}})
+	var late Tokens
+	r.store.meanwhile("User", func() { late = r.signIn(old, "gone") }) // after the families have ended
+	r.settled(Declarations{})
+	r.verdict("born beside the end", late, false)
+}
+
+// TestM25S22WhoComesBack starts anew, and is not ended by what is remembered.
+func TestM25S22WhoComesBack(t *testing.T) {
+	r := newRollout(t)
+	all := Declarations{Clients: []*Client{declaredClient("back")}, Users: []*User{declaredUser("u-back", RoleMember)}}
+	r.settled(all)
+	r.settled(Declarations{})
+	again := r.settled(all)
+	if _, ended, err := r.store.Declarations(t.Context()); err != nil || len(ended) != 0 {
+		t.Errorf("remembered is %v (%v)", ended, err)
+	}
+	client, user := r.server(again, "back"), r.signIn(again, "u-back")
+	r.settled(all)
+	r.verdict("a client that is back", client, true)
+	r.verdict("a user who is back", user, true)
+
+	// A stored one that takes the id of one that is gone is spared by later reloads, too.
+	stored := r.settled(Declarations{})
+	_, _, err := stored.AddClient(t.Context(), *declaredClient("back"))
+	r.must(err)
+	_, err = stored.AddUser(t.Context(), *declaredUser("u-back", RoleAdmin), Secret{})
+	r.must(err)
+	client, user = r.server(stored, "back"), r.signIn(stored, "u-back")
+	created := r.mintFor(stored, "u-back", "u-grace")
+	r.settled(Declarations{})
+	r.verdict("a stored client", client, true)
+	r.verdict("a stored user", user, true)
+	r.verdict("created by a stored admin", created, true)
+}
+
+// TestM25S22WhatIsRememberedLeaves when no token can be left, and a reload that changes nothing writes nothing but what may
+// have been issued since.
+func TestM25S22WhatIsRememberedLeaves(t *testing.T) {
+	r := newRollout(t)
+	stays := Declarations{Clients: []*Client{declaredClient("stays")}}
+	r.settled(Declarations{Clients: []*Client{declaredClient("stays"), declaredClient("goes")}})
+	r.settled(stays)
+	remembered := func(want int) {
+		t.Helper()
+		declared, ended, err := r.store.Declarations(t.Context())
+		if err != nil || len(declared) != 1 || len(ended) != want {
+			t.Errorf("declared %v, ended %v (%v), want %d ended", declared, ended, err, want)
+		}
+	}
+	remembered(1)
+	r.wait(MaxLifetime + day - time.Minute)
+	r.store.asked()
+	r.settled(stays)
+	remembered(1)
+	if steps := r.store.asked(); !slices.Contains(steps, "Revoke") || slices.Contains(steps, "PutDeclarations") {
+		t.Errorf("while it is remembered a reload does %v", steps)
+	}
+	r.wait(time.Minute)
+	r.settled(stays)
+	remembered(0)
+	r.store.asked()
+	r.settled(stays)
+	if steps := r.store.asked(); slices.Contains(steps, "Revoke") || slices.Contains(steps, "PutDeclarations") {
+		t.Errorf("when it is forgotten a reload does %v", steps)
+	}
+	r.store.fail("Declarations", false)
+	wantCode(t, r.node(stays).Settle(t.Context()), TemporarilyUnavailable)
+}
+
+// TestM25S22SettlingThatFails is made up for by the next one.
+func TestM25S22SettlingThatFails(t *testing.T) {
+	for _, step := range []string{"EndFamilies", "Revoke", "User", "PutDeclarations"} {
+		t.Run(step, func(t *testing.T) {
+			r := newRollout(t)
+			old := r.settled(Declarations{Clients: []*Client{declaredClient("goes")}, Users: []*User{declaredUser("gone", RoleMember)}})
+			client, user := r.server(old, "goes"), r.signIn(old, "gone")
+			r.store.fail(step, false)
+			wantCode(t, r.node(Declarations{}).Settle(t.Context()), TemporarilyUnavailable)
+			r.store.fail("", false)
+			r.settled(Declarations{})
+			r.verdict("client", client, false)
+			r.verdict("user", user, false)
+		})
+	}
+}

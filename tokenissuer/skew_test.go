@@ -1,0 +1,86 @@
+package tokenissuer_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// skewed is another node, whose own clock is ahead of the shared one by so much, or behind.
+func (f *flow) skewed(ahead time.Duration) *Registry {
+	f.tb.Helper()
+	is := f.node()
+	is.Verifier = NewVerifier(flowIssuer, is.Keys, is.Revocations, 5*time.Minute, func() time.Time { return f.clock().Add(ahead) })
+	return &Registry{Issuer: is, Stored: f.store}
+}
+
+// TestF17RevokingReachesTheTokensOfANodeWithAnotherClock: whoever ends all that was issued until now hits the tokens of a
+// node whose clock is ahead as well.
+func TestF17RevokingReachesTheTokensOfANodeWithAnotherClock(t *testing.T) {
+	for _, ahead := range []time.Duration{-90 * time.Second, -4 * time.Second, 0, 4 * time.Second, 90 * time.Second, time.Hour} {
+		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
+			f := newFlow(t)
+			other := f.skewed(ahead)
+			server, err := other.MintServerToken(t.Context(), "conf", "public", 0)
+			f.must(err)
+			s, _, err := other.Issuer.OpenSession(t.Context(), f.user("ada"), "a browser", "")
+			f.must(err)
+			user, err := other.Issuer.SessionToken(s)
+			f.must(err)
+			f.alive(server)
+			f.alive(user)
+			f.must(f.Revoke(t.Context(), f.RevocationOf(RevokeClient, "conf"), f.RevocationOf(RevokeOrganisation, "acme")))
+			f.dead(server)
+			f.dead(user)
+			if got := server.Claims; got.ExpiresAt.Sub(got.IssuedAt) != server.ExpiresIn || got.IssuedAt.After(flowStart) {
+				t.Errorf("issued at %s, until %s", got.IssuedAt, got.ExpiresAt)
+			}
+		})
+	}
+}
+
+// TestG79G89AKeyThatAStaleNodeHasNotHeardOf: who has not heard of the store for a while cannot say that there is no such
+// key: another node may sign with it since. Who has, says that the token is none, without asking anybody.
+func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
+	f := newFlow(t)
+	other := f.skewed(0)
+	fresh, err := NewSigningKey(EdDSA, f.clock())
+	f.must(err)
+	f.must(other.Issuer.Keys.Replace([]*SigningKey{fresh}, EdDSA))
+	unheard, err := other.MintServerToken(t.Context(), "conf", "public", 0)
+	f.must(err)
+	known, err := f.registry.MintServerToken(t.Context(), "conf", "public", 0)
+	f.must(err)
+	verify := func(tokens Tokens) error {
+		_, err := f.Verifier.Verify(tokens.AccessToken.Reveal(), f.Audience)
+		return err
+	}
+	pass := func(d time.Duration) { // and nothing is heard meanwhile
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.now = f.now.Add(d)
+	}
+	f.store.asked()
+	for _, d := range []time.Duration{0, 5 * time.Second} {
+		pass(d)
+		wantReason(t, verify(unheard), InvalidToken, "key_unknown")
+	}
+	pass(time.Second)
+	wantReason(t, verify(unheard), TemporarilyUnavailable, "keys_stale")
+	f.must(verify(known))
+	if _, err := f.Verifier.Verify("garbage", f.Audience); AsError(err).Code != InvalidToken {
+		t.Errorf("what is no token: %v", err)
+	}
+	f.wait(0)
+	wantReason(t, verify(unheard), InvalidToken, "key_unknown")
+	if steps := f.store.asked(); len(steps) > 0 {
+		t.Errorf("the store was asked: %v", steps)
+	}
+	// A key that was withdrawn here is known to be none.
+	f.must(f.Keys.Replace([]*SigningKey{fresh}, EdDSA))
+	pass(6 * time.Second)
+	wantReason(t, verify(known), InvalidToken, "key_unknown")
+	f.must(verify(unheard))
+}

@@ -1,0 +1,141 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// errMisread says nothing of what stands in a connection string: whatever is misread may be a part of the password.
+var errMisread = errors.New("the connection string can be read neither as a URL nor as key=value words: " +
+	"percent-encode what is special in a URL's password, and quote in words a value that has spaces")
+
+// misreadings are what the library may say of a connection string without quoting any of it.
+var misreadings = []string{
+	"invalid port", "invalid connect_timeout", "sslmode is invalid", "invalid sslcertmode", "invalid require_auth",
+	"unknown target_session_attrs", "unknown channel_binding", "invalid min_protocol_version", "invalid max_protocol_version",
+	"unterminated quoted string", "unable to read CA file", "unable to add CA to cert pool", "unable to read sslkey",
+	"failed to decode sslkey", "unable to find sslpassword", "unable to decrypt key", "unable to read cert", "unable to load cert",
+	`both "sslcert" and "sslkey" are required`, "failed to read service",
+}
+
+// ParsePostgres reads a connection string, a URL or in key=value form, without connecting. What it leaves out comes from
+// the PG… environment variables, as with psql. The error tells no part of it.
+func ParsePostgres(dsn tokenissuer.Secret) error {
+	_, err := parsePostgres(dsn)
+	return err
+}
+
+// PostgresPlace says to which database of which servers a connection string leads, and nothing else of it.
+func PostgresPlace(dsn tokenissuer.Secret) (string, error) {
+	config, err := parsePostgres(dsn)
+	if err != nil {
+		return "", err
+	}
+	database := config.Database
+	if database == "" {
+		database = config.User // as the server takes it
+	}
+	return fmt.Sprintf("database %s on %s", database, strings.Join(places(config), ", ")), nil
+}
+
+func parsePostgres(dsn tokenissuer.Secret) (*pgx.ConnConfig, error) {
+	if dsn.IsEmpty() {
+		return nil, errors.New("the connection string is empty")
+	}
+	if isTorn(dsn.Reveal()) {
+		return nil, errMisread
+	}
+	config, err := pgx.ParseConfig(dsn.Reveal())
+	if err != nil {
+		return nil, misread(err)
+	}
+	if !isPlausible(config) {
+		return nil, errMisread
+	}
+	if config.ConnectTimeout == 0 {
+		// A request that finds the first host dead still reaches the last one.
+		config.ConnectTimeout = patience / time.Duration(hosts(config))
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "gatehouse"
+	}
+	if config.ValidateConnect == nil { // target_session_attrs was not given
+		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	return config, nil
+}
+
+// misread returns an error for one of the library, whose own text quotes the connection string and does not always find
+// the password in it.
+func misread(err error) error {
+	text := err.Error()
+	i := slices.IndexFunc(misreadings, func(reason string) bool { return strings.Contains(text, reason) })
+	if i < 0 {
+		return errMisread
+	}
+	return fmt.Errorf("%w (%s)", errMisread, misreadings[i])
+}
+
+// isTorn tells whether a URL has an @ behind the host, or a fragment: then a password with a / or a ? or a # in it was not
+// percent-encoded, and a part of it would be taken for a port, a database or a setting.
+func isTorn(dsn string) bool {
+	_, rest, found := strings.Cut(dsn, "://")
+	if !found {
+		return false
+	}
+	end := strings.IndexAny(rest, "/?#")
+	return strings.Contains(rest, "#") || end >= 0 && strings.Contains(rest[end:], "@")
+}
+
+var settingName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
+
+// isPlausible tells whether the names in a configuration can be names. Those that cannot are parts of a password, and
+// whoever connects would tell them.
+func isPlausible(config *pgx.ConnConfig) bool {
+	for name := range config.RuntimeParams {
+		if !settingName.MatchString(name) {
+			return false
+		}
+	}
+	for _, name := range append(places(config), config.Database) {
+		if strings.Contains(name, "@") || strings.ContainsFunc(name, unicode.IsSpace) {
+			return false
+		}
+	}
+	return true
+}
+
+// hosts is how many places the connection string names, and one more when they are several, for what comes after the
+// connection.
+func hosts(config *pgx.ConnConfig) int {
+	n := len(places(config))
+	if n > 1 {
+		n++
+	}
+	return n
+}
+
+// places lists where the connection string leads, in its order. The same place without TLS is no other.
+func places(config *pgx.ConnConfig) []string {
+	list := []string{placeOf(config.Host, config.Port)}
+	for _, fallback := range config.Fallbacks {
+		if place := placeOf(fallback.Host, fallback.Port); !slices.Contains(list, place) {
+			list = append(list, place)
+		}
+	}
+	return list
+}
+
+func placeOf(host string, port uint16) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }

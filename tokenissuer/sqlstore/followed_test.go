@@ -1,0 +1,166 @@
+package sqlstore
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// loseLast is what a failover does to a standby that lacked the last transaction.
+func loseLast(t *testing.T, s *Store) {
+	t.Helper()
+	for _, statement := range []string{
+		`DELETE FROM revocations WHERE position = (SELECT position FROM counters WHERE name = 'revocations')`,
+		`DELETE FROM feed_tags WHERE position = (SELECT position FROM counters WHERE name = 'revocations')`,
+		`UPDATE counters SET position = position - 1 WHERE name = 'revocations'`,
+	} {
+		_, err := s.write.ExecContext(t.Context(), statement)
+		must(t, err)
+	}
+}
+
+func idsFrom(t *testing.T, s *Store, after int64) (ids []string, next int64) {
+	t.Helper()
+	list, next, err := s.Revocations(t.Context(), after)
+	must(t, err)
+	for _, r := range list {
+		ids = append(ids, r.ID)
+	}
+	slices.Sort(ids)
+	return ids, next
+}
+
+// TestK11FailoverThatLostARevocation: a node hears of what was revoked since, also where the counter has come to the same
+// position again, and the loss is noticed and answered for, once.
+func TestK11FailoverThatLostARevocation(t *testing.T) {
+	for name, since := range map[string]int{"nothing since": 0, "as many since": 1, "more since": 5} {
+		t.Run(name, func(t *testing.T) {
+			onEachDialect(t, func(t *testing.T, open func() *Store) {
+				a, b, c := open(), open(), open()
+				must(t, a.AddSigningKey(t.Context(), newKey("old")))
+				must(t, a.Revoke(t.Context(), revocation("early")))
+				noted := marksOf(t, b)
+				must(t, a.Revoke(t.Context(), revocation("lost")))
+				_, position := idsFrom(t, b, 0)
+				_, _ = idsFrom(t, c, 0)
+				seen := marksOf(t, c)
+				loseLast(t, a)
+				want := []string{"early"}
+				for i := range since {
+					id := fmt.Sprint("new ", i)
+					must(t, a.Revoke(t.Context(), revocation(id)))
+					want = append(want, id)
+				}
+				if got, next := idsFrom(t, b, position); !slices.Equal(got, want) || next != position-1+int64(since) {
+					t.Errorf("the node hears of %q up to %d, want %q", got, next, want)
+				}
+				if got, _ := idsFrom(t, a, 0); !slices.Equal(got, want) || progressOf(t, a, noted).Behind {
+					t.Errorf("who has not seen what was lost gets %q", got)
+				}
+				// One has it from the feed and another one from its marks, which outlive a process.
+				if !progressOf(t, b, noted).Behind || !progressOf(t, open(), seen).Behind {
+					t.Fatal("nobody notices")
+				}
+				for i, n := range []struct {
+					s    *Store
+					seen Marks
+				}{{b, noted}, {c, seen}, {b, noted}} {
+					done, err := n.s.Distrust(t.Context(), n.seen, newKey(fmt.Sprint("fresh ", i)), []string{"old"}, time.Now())
+					if err != nil || done != (i == 0) || progressOf(t, n.s, n.seen).Behind {
+						t.Errorf("answer %d: done is %v, %v", i, done, err)
+					}
+				}
+				want = append(want, "old")
+				for _, s := range []*Store{a, b, c} {
+					if got, _ := idsFrom(t, s, position); !slices.Equal(got, want) {
+						t.Errorf("afterwards a node has %q, want %q", got, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestK11TheFeedIsReadAgainAfterAFailure: a question that failed has told nobody anything.
+func TestK11TheFeedIsReadAgainAfterAFailure(t *testing.T) {
+	s := openAt(t, newPath(t))
+	must(t, s.Revoke(t.Context(), revocation("early")))
+	must(t, s.Revoke(t.Context(), revocation("lost")))
+	_, position := idsFrom(t, s, 0)
+	loseLast(t, s)
+	must(t, s.Revoke(t.Context(), revocation("new")))
+	rename := func(from, to string) {
+		_, err := s.write.ExecContext(t.Context(), fmt.Sprintf(`ALTER TABLE %s RENAME TO %s`, from, to))
+		must(t, err)
+	}
+	rename("revocations", "away")
+	if _, _, err := s.Revocations(t.Context(), position); err == nil {
+		t.Fatal("there was an answer")
+	}
+	rename("away", "revocations")
+	if got, _ := idsFrom(t, s, position); !slices.Equal(got, []string{"early", "new"}) {
+		t.Errorf("the feed has %q", got)
+	}
+}
+
+// TestS12WhoWasAwayForLong gets everything: whether what it has seen is still there, nobody can tell any more.
+func TestS12WhoWasAwayForLong(t *testing.T) {
+	onEachDialect(t, func(t *testing.T, open func() *Store) {
+		a, b := open(), open()
+		must(t, a.Revoke(t.Context(), revocation("early")))
+		_, position := idsFrom(t, b, 0)
+		if got, _ := idsFrom(t, b, position); len(got) > 0 {
+			t.Errorf("it gets %q again", got)
+		}
+		_, err := a.write.ExecContext(t.Context(), `UPDATE counters SET position = position + $1 WHERE name = 'revocations'`, keptTags)
+		must(t, err)
+		must(t, a.Revoke(t.Context(), revocation("new")))
+		got, next := idsFrom(t, b, position)
+		if !slices.Equal(got, []string{"early", "new"}) || progressOf(t, b, Marks{}).Behind {
+			t.Errorf("it gets %q", got)
+		}
+		if got, _ := idsFrom(t, b, next); len(got) > 0 {
+			t.Errorf("it gets %q again", got)
+		}
+	})
+}
+
+// TestS12FeedInPages: a long feed comes in pages that miss nothing, also when many were recorded in one step and after the
+// counter was moved far ahead.
+func TestS12FeedInPages(t *testing.T) {
+	const steps, each = 500, 41
+	onEachDialect(t, func(t *testing.T, open func() *Store) {
+		s := open()
+		for _, statement := range []string{
+			fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+				INSERT INTO revocations (kind, id, position) SELECT 'jti', CAST(i AS TEXT), i / %d + 1 FROM n`, steps*each-1, each),
+			fmt.Sprintf(`UPDATE counters SET position = %d WHERE name = 'revocations'`, steps+markGap),
+		} {
+			_, err := s.write.ExecContext(t.Context(), statement)
+			must(t, err)
+		}
+		must(t, s.Revoke(t.Context(), revocation("the last")))
+		seen := make(map[string]bool)
+		pages, position := 0, int64(5) // of before the counter was moved
+		for more := true; more && pages < 10; pages++ {
+			list, next, err := s.Revocations(t.Context(), position)
+			must(t, err)
+			for _, r := range list {
+				seen[r.ID] = true
+			}
+			if more = len(list) >= tokenissuer.FeedPage; more && len(list) > tokenissuer.FeedPage+2*each {
+				t.Errorf("page %d has %d entries", pages, len(list))
+			}
+			position = next
+		}
+		if len(seen) != steps*each+1 || pages != 2 {
+			t.Errorf("%d pages brought %d of %d", pages, len(seen), steps*each+1)
+		}
+		if list, next, err := s.Revocations(t.Context(), position); len(list) > 0 || next != position || err != nil {
+			t.Errorf("then come %d, up to %d of %d, %v", len(list), next, position, err)
+		}
+	})
+}

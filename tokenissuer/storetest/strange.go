@@ -1,0 +1,63 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+var strangeChecks = []check{{"I1StrangeIDsAreNobody", strangeIDsAreNobody}}
+
+// strangeIDs are no text, though they arrive where texts do.
+var strangeIDs = map[string]string{
+	"NUL": "\x00", "NUL in it": "a\x00b", "NUL behind a name": "app\x00", "not UTF-8": "\xff\xfe", "half a letter": "app\xc3",
+}
+
+// strangeIDsAreNobody (I1): whoever asks for what no text names is told that there is nothing, as for any other name that
+// nobody has: it is no outage.
+func strangeIDsAreNobody(t *testing.T, s tokenissuer.Store) {
+	ctx := t.Context()
+	must(t, s.AddClient(ctx, client("app")))
+	must(t, s.AddOrganisation(ctx, organisation("acme")))
+	must(t, s.AddUser(ctx, user("ada"), false))
+	end := tokenissuer.Ending{At: now, Until: now}
+	for name, id := range strangeIDs {
+		for question, ask := range map[string]func() error{
+			"client":                  func() error { _, err := s.Client(ctx, id); return err },
+			"user":                    func() error { _, err := s.User(ctx, id); return err },
+			"user by address":         func() error { _, err := s.UserByEmail(ctx, id); return err },
+			"family":                  func() error { _, err := s.Family(ctx, id); return err },
+			"organisation":            func() error { _, err := s.Organisation(ctx, id); return err },
+			"consent of a user":       func() error { _, err := s.Consent(ctx, id, "app"); return err },
+			"consent for a client":    func() error { _, err := s.Consent(ctx, "ada", id); return err },
+			"removed organisation":    func() error { return s.RemoveOrganisation(ctx, id) },
+			"changed user":            func() error { _, err := s.ChangeUser(ctx, id, tokenissuer.UserChange{}, end); return err },
+			"removed user":            func() error { _, err := s.RemoveUser(ctx, id, end); return err },
+			"user of an organisation": func() error { return s.AddUser(ctx, strangeUser(id), false) },
+		} {
+			if err := ask(); !errors.Is(err, tokenissuer.ErrNotFound) {
+				t.Errorf("%s, %s: %v, want not found", question, name, err)
+			}
+		}
+		users, err := s.Users(ctx, id)
+		if err != nil || len(users) != 0 {
+			t.Errorf("users of an organisation, %s: %d, %v", name, len(users), err)
+		}
+		if err := s.DropConsent(ctx, "ada", id); err != nil {
+			t.Errorf("dropping a consent, %s: %v", name, err)
+		}
+		ended, err := s.EndFamilies(ctx, tokenissuer.FamilyFilter{UserID: "ada", ClientID: id}, end)
+		if err != nil || len(ended) != 0 {
+			t.Errorf("ending families, %s: %v, %v", name, ended, err)
+		}
+	}
+}
+
+// strangeUser is a user of an organisation that nobody can have.
+func strangeUser(organisation string) *tokenissuer.User {
+	u := user(fmt.Sprintf("of %q", organisation))
+	u.Organisation = organisation
+	return u
+}
