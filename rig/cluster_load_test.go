@@ -77,6 +77,9 @@ func (l *load) isStopped() bool {
 // client signs in, and then uses, refreshes and asks in turn.
 func (l *load) client(ctx context.Context, a Application) {
 	tokens, err := obtain(ctx, NewBrowser(Grace), a)
+	for again := 0; err != nil && again < 5; again++ { // a reload may cut a step, and a person would begin again
+		tokens, err = obtain(ctx, NewBrowser(Grace), a)
+	}
 	if err != nil {
 		l.t.Error(err)
 		return

@@ -77,8 +77,18 @@ type SigningKey struct {
 	header  string // the constant JOSE header, base64url, with its dot
 }
 
-// NewSigningKey generates a key, which signs from now on.
+// NewSigningKey generates a key, which signs from now on. The kid does not begin with a hyphen: an
+// operator who names it on a command line means no option.
 func NewSigningKey(algorithm Algorithm, now time.Time) (*SigningKey, error) {
+	for {
+		key, err := newSigningKey(algorithm, now)
+		if err != nil || key.ID[0] != '-' {
+			return key, err
+		}
+	}
+}
+
+func newSigningKey(algorithm Algorithm, now time.Time) (*SigningKey, error) {
 	var private crypto.Signer
 	var err error
 	switch algorithm {
