@@ -62,11 +62,20 @@ func startGatehouse(t *testing.T, caddyfile string) *gatehouse {
 	t.Cleanup(func() { caddy.ConfigAutosavePath = autosave })
 	g.reload(caddyfile)
 	t.Cleanup(func() {
+		awaitNoStreams()
 		if err := caddy.Stop(); err != nil {
 			t.Errorf("stopping caddy: %v", err)
 		}
 	})
 	return g
+}
+
+// awaitNoStreams waits a moment until the streams are through whose clients have gone. Caddy says goodbye to those that are
+// left when it stops, and its own writers race about a counter then.
+func awaitNoStreams() {
+	for deadline := time.Now().Add(2 * time.Second); streams.count() > 0 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // reload loads another Caddyfile into the running Caddy.
