@@ -20,7 +20,13 @@ import (
 // openAt opens the database at path, with any warning being a failure.
 func openAt(t testing.TB, path string) *Store {
 	t.Helper()
-	s, err := OpenSQLite(t.Context(), path, Options{Warn: func(message string) { t.Errorf("warning: %s", message) }})
+	return openWith(t, path, func(message string) { t.Errorf("warning: %s", message) })
+}
+
+// openWith opens the database at path.
+func openWith(t testing.TB, path string, warn func(message string)) *Store {
+	t.Helper()
+	s, err := OpenSQLite(t.Context(), path, Options{Warn: warn})
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	return s
@@ -57,7 +63,15 @@ func revocation(id string) tokenissuer.Revocation {
 }
 
 func TestSQLite(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) tokenissuer.Store { return openAt(t, newPath(t)) })
+	storetest.Run(t, func(t *testing.T) tokenissuer.Store {
+		// The suite revokes keys while others use the store, and a log that is in use cannot be emptied. That the store does
+		// empty it, and that it says so when it cannot, has tests of its own.
+		return openWith(t, newPath(t), func(message string) {
+			if !strings.Contains(message, "the write-ahead log is in use") {
+				t.Errorf("warning: %s", message)
+			}
+		})
+	})
 }
 
 func TestSQLiteDurable(t *testing.T) {
