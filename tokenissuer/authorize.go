@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -18,6 +19,7 @@ type AuthorizationParameters struct {
 	CodeChallenge       string
 	CodeChallengeMethod string
 	Prompt              string
+	MaxAge              string
 	LoginHint           string
 	UILocales           string
 	// HasRequest and HasRequestURI: the request came in a JWT or by reference (RFC 9101), which is not supported.
@@ -35,8 +37,10 @@ type AuthorizationRequest struct {
 	State       string `json:"state,omitzero"`
 	Scopes      Scopes `json:"scopes"`
 	Challenge   string `json:"challenge,omitzero"`
-	// Prompt and the two after it are those of OpenID Connect Core §3.1.2.1.
+	// Prompt and the three after it are those of OpenID Connect Core §3.1.2.1. MaxAge is in seconds; nil: a sign-in of any
+	// age will do.
 	Prompt    Scopes `json:"prompt,omitempty"`
+	MaxAge    *int64 `json:"max_age,omitzero"`
 	LoginHint string `json:"login_hint,omitzero"`
 	UILocales string `json:"ui_locales,omitzero"`
 	// At is when the request came, in whole microseconds: a password that was proved before does not count when it asks
@@ -87,7 +91,10 @@ func (is *Issuer) ReadAuthorization(client *Client, target RedirectTarget, p Aut
 	if r.Scopes, err = is.Scopes.grantable(p.Scope, client, anyScope); err != nil {
 		return r, err
 	}
-	r.Prompt, err = parsePrompt(p.Prompt)
+	if r.Prompt, err = parsePrompt(p.Prompt); err != nil {
+		return r, err
+	}
+	r.MaxAge, err = parseMaxAge(p.MaxAge)
 	return r, err
 }
 
@@ -124,6 +131,19 @@ func parsePrompt(text string) (Scopes, error) {
 	return prompts, nil
 }
 
+// parseMaxAge reads a number of seconds: digits and nothing else.
+func parseMaxAge(text string) (*int64, error) {
+	if text == "" {
+		return nil, nil
+	}
+	seconds, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return nil, NewError(InvalidRequest, "max_age_malformed")
+	}
+	age := int64(seconds)
+	return &age, nil
+}
+
 // Step is what an authorization request needs next.
 type Step int
 
@@ -142,7 +162,7 @@ const (
 // for the target.
 func (is *Issuer) NextStep(ctx context.Context, r *AuthorizationRequest, client *Client, s *Session) (Step, error) {
 	silent := r.Prompt.Has(promptNone)
-	if s == nil || s.User.ID == client.ID || r.asksForSignIn() && s.Family.AuthTime.Before(r.At) {
+	if s == nil || s.User.ID == client.ID || r.asksForSignIn(s.Family.AuthTime, is.Now()) {
 		if silent {
 			return AskSignIn, NewError(LoginRequired, "login_required")
 		}
@@ -161,9 +181,17 @@ func (is *Issuer) NextStep(ctx context.Context, r *AuthorizationRequest, client 
 	return AskConsent, nil
 }
 
-// asksForSignIn tells whether the request wants the password even of somebody who is signed in.
-func (r *AuthorizationRequest) asksForSignIn() bool {
-	return r.Prompt.Has(promptLogin) || r.Prompt.Has(promptSelectAccount)
+// asksForSignIn tells whether the request wants the password even of somebody who signed in at authTime. A password that
+// was proved since the request came always will do, or who needs long to decide would be asked again and again. Ages are
+// compared in the whole seconds that a token's auth_time has, so that the gate comes to the same answer (RFC 9470 §5).
+func (r *AuthorizationRequest) asksForSignIn(authTime, now time.Time) bool {
+	if !authTime.Before(r.At) {
+		return false
+	}
+	if r.Prompt.Has(promptLogin) || r.Prompt.Has(promptSelectAccount) {
+		return true
+	}
+	return r.MaxAge != nil && (*r.MaxAge == 0 || now.Unix()-authTime.Unix() > *r.MaxAge)
 }
 
 // hasConsent tells whether the user need not be asked: the client is the operator's own, or a confidential one that was

@@ -51,6 +51,12 @@ func TestA47ToA53RequestsThatAreRefused(t *testing.T) {
 		{"T58 a line break counted", "conf", func(p *AuthorizationParameters) { p.CodeChallenge = strings.Repeat("A", 42) + "\n" }, InvalidRequest},
 		{"prompt unknown", "conf", func(p *AuthorizationParameters) { p.Prompt = "create" }, InvalidRequest},
 		{"prompt contradictory", "conf", func(p *AuthorizationParameters) { p.Prompt = "none login" }, InvalidRequest},
+		{"max_age negative", "conf", func(p *AuthorizationParameters) { p.MaxAge = "-1" }, InvalidRequest},
+		{"max_age with a sign", "conf", func(p *AuthorizationParameters) { p.MaxAge = "+1" }, InvalidRequest},
+		{"max_age a fraction", "conf", func(p *AuthorizationParameters) { p.MaxAge = "1.5" }, InvalidRequest},
+		{"max_age no number", "conf", func(p *AuthorizationParameters) { p.MaxAge = "5m" }, InvalidRequest},
+		{"max_age a space", "conf", func(p *AuthorizationParameters) { p.MaxAge = " 5" }, InvalidRequest},
+		{"max_age too large", "conf", func(p *AuthorizationParameters) { p.MaxAge = "9223372036854775808" }, InvalidRequest},
 		{"hint too long", "conf", func(p *AuthorizationParameters) { p.LoginHint = strings.Repeat("a", 513) }, InvalidRequest},
 		{"hint not UTF-8", "conf", func(p *AuthorizationParameters) { p.LoginHint = "\xff" }, InvalidRequest},
 		{"no grant", "machine", func(*AuthorizationParameters) {}, UnauthorizedClient},
@@ -165,6 +171,58 @@ func TestA76APublicClientIsAlwaysAskedAbout(t *testing.T) {
 		if got := f.wants(t, client, parameters("public"), s); got != GrantNow {
 			t.Errorf("%s: %v", client, got)
 		}
+	}
+}
+
+// TestMaxAgeAsksForAFreshSignIn: a client that the gate tells to come back with a fresher sign-in (RFC 9470 §4) gets one.
+func TestMaxAgeAsksForAFreshSignIn(t *testing.T) {
+	f := newFlow(t)
+	s := f.session("ada")
+	f.code("conf", parameters("public"))
+	with := func(maxAge, prompt string) AuthorizationParameters {
+		p := parameters("public")
+		p.MaxAge, p.Prompt = maxAge, prompt
+		return p
+	}
+	f.wait(5 * time.Minute)
+	for maxAge, want := range map[string]Step{
+		"": GrantNow, "0": AskSignIn, "1": AskSignIn, "299": AskSignIn, "300": GrantNow, "00301": GrantNow, "9223372036854775807": GrantNow,
+	} {
+		if got := f.wants(t, "conf", with(maxAge, ""), s); got != want {
+			t.Errorf("max_age=%s after 5 minutes: %v, want %v", maxAge, got, want)
+		}
+	}
+	for maxAge, want := range map[string]ErrorCode{"0": LoginRequired, "299": LoginRequired, "300": ""} {
+		r, err := f.read("conf", with(maxAge, "none"))
+		f.must(err)
+		if _, err := f.NextStep(t.Context(), &r, f.client("conf"), s); err == nil && want != "" || err != nil && AsError(err).Code != want {
+			t.Errorf("max_age=%s and prompt=none: %v, want %q", maxAge, err, want)
+		}
+	}
+	if got := f.wants(t, "conf", with("1000", "login"), s); got != AskSignIn {
+		t.Errorf("prompt=login beside a max_age that is met: %v", got)
+	}
+	// Who stays on a page until the sign-in is too old is asked for it once, and not again however long they take then.
+	r, err := f.read("conf", with("300", ""))
+	f.must(err)
+	f.wait(time.Second)
+	for _, v := range []struct {
+		name string
+		s    *Session
+		want Step
+	}{{"the sign-in has become too old", s, AskSignIn}, {"after another one", f.session("ada"), GrantNow}} {
+		f.wait(time.Second)
+		if step, err := f.NextStep(t.Context(), &r, f.client("conf"), v.s); err != nil || step != v.want {
+			t.Errorf("%s: %v, %v", v.name, step, err)
+		}
+	}
+	zero, err := f.read("conf", with("0", ""))
+	f.must(err)
+	f.wait(time.Second)
+	fresh := f.session("ada")
+	f.wait(9 * time.Minute)
+	if step, err := f.NextStep(t.Context(), &zero, f.client("conf"), fresh); err != nil || step != GrantNow {
+		t.Errorf("max_age=0, nine minutes after the sign-in that it asked for: %v, %v", step, err)
 	}
 }
 

@@ -49,8 +49,8 @@ func TestClaimsReadBackAsTheyWereWritten(t *testing.T) {
 			if p.Extra != nil {
 				t.Errorf("claims that payload does not know: %s", p.Extra)
 			}
-			v := &Verifier{issuer: issuer}
-			read, err := v.tokenOf(&p, "kid")
+			v := &Verifier{issuer: issuer, rules: ownRules}
+			read, err := v.tokenOf(&p, "kid", tokenType)
 			if err != nil {
 				t.Fatal(err)
 			}

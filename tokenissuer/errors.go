@@ -21,8 +21,11 @@ const (
 	// Unauthorized is a request that needs a token and has none (RFC 6750 §3.1: no error is named to it).
 	Unauthorized ErrorCode = "unauthorized"
 	// AccessDenied is a good token that a rule other than scope turns away.
-	AccessDenied           ErrorCode = "access_denied"
-	InsufficientScope      ErrorCode = "insufficient_scope"
+	AccessDenied      ErrorCode = "access_denied"
+	InsufficientScope ErrorCode = "insufficient_scope"
+	// InsufficientAuthentication is a good token whose user has to sign in anew, or in another way (RFC 9470 §3).
+	InsufficientAuthentication ErrorCode = "insufficient_user_authentication"
+
 	ServerError            ErrorCode = "server_error"
 	TemporarilyUnavailable ErrorCode = "temporarily_unavailable"
 	// RateLimited reaches clients as temporarily_unavailable, with another status.
@@ -64,7 +67,11 @@ type Error struct {
 	RetryAfter time.Duration
 	// Scope is what an insufficient_scope found missing.
 	Scope string
-	cause error
+	// ACRValues and MaxAge say which sign-in an insufficient_user_authentication asks for: one of these
+	// authentication context classes, and one that is no older; nil and zero: of any class, and of any age.
+	ACRValues []string
+	MaxAge    time.Duration
+	cause     error
 }
 
 // NewError returns an Error with the code's standard sentence. Reason is the audit log's word for the case.
@@ -121,6 +128,20 @@ func MissingScope(name string) *Error {
 	return e
 }
 
+// InsufficientACR is the insufficient_user_authentication for a sign-in of none of the wanted classes.
+func InsufficientACR(values []string) *Error {
+	e := NewError(InsufficientAuthentication, "acr_insufficient")
+	e.ACRValues = values
+	return e
+}
+
+// SignInTooOld is the insufficient_user_authentication for a sign-in that is older than maxAge, or of unknown age.
+func SignInTooOld(maxAge time.Duration) *Error {
+	e := NewError(InsufficientAuthentication, "sign_in_too_old").WithDescription("More recent authentication is required.")
+	e.MaxAge = maxAge
+	return e
+}
+
 // Unavailable is the temporarily_unavailable for a store, key or feed that cannot be asked now.
 func Unavailable(reason string, cause error) *Error {
 	return NewError(TemporarilyUnavailable, reason).WithCause(cause)
@@ -128,16 +149,19 @@ func Unavailable(reason string, cause error) *Error {
 
 // descriptions are the sentences of the wire contract, one a code.
 var descriptions = map[ErrorCode]string{
-	InvalidRequest:         "The request is missing a required parameter, includes an unsupported parameter value, or is otherwise malformed.",
-	InvalidClient:          "Client authentication failed due to unknown client, no client authentication included, or unsupported authentication method.",
-	InvalidGrant:           "The provided authorization grant is invalid, expired, revoked, does not match the redirection URI used in the authorization request, or was issued to another client.",
-	UnauthorizedClient:     "The client is not authorized to perform this request using this method.",
-	UnsupportedGrantType:   "The authorization grant type is not supported by the authorization server.",
-	InvalidScope:           "The requested scope is invalid, unknown, or malformed.",
-	InvalidToken:           "The access token is invalid",
-	Unauthorized:           "Access to this resource requires an access token.",
-	AccessDenied:           "The access token does not allow access to this resource.",
-	InsufficientScope:      "The request requires higher privileges than provided by the access token.",
+	InvalidRequest:       "The request is missing a required parameter, includes an unsupported parameter value, or is otherwise malformed.",
+	InvalidClient:        "Client authentication failed due to unknown client, no client authentication included, or unsupported authentication method.",
+	InvalidGrant:         "The provided authorization grant is invalid, expired, revoked, does not match the redirection URI used in the authorization request, or was issued to another client.",
+	UnauthorizedClient:   "The client is not authorized to perform this request using this method.",
+	UnsupportedGrantType: "The authorization grant type is not supported by the authorization server.",
+	InvalidScope:         "The requested scope is invalid, unknown, or malformed.",
+	InvalidToken:         "The access token is invalid",
+	Unauthorized:         "Access to this resource requires an access token.",
+	AccessDenied:         "The access token does not allow access to this resource.",
+	InsufficientScope:    "The request requires higher privileges than provided by the access token.",
+
+	InsufficientAuthentication: "A different authentication level is required.",
+
 	ServerError:            "The authorization server encountered an unexpected condition which prevented it from fulfilling the request.",
 	TemporarilyUnavailable: "The service is temporarily unable to handle the request. Try again later.",
 	RateLimited:            "Too many failed attempts. Try again later.",

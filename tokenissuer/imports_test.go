@@ -58,13 +58,18 @@ var rooms = map[string]room{
 		others:  []string{"golang.org/x/text"},
 		without: slices.DeleteFunc(slices.Concat(wire, database), func(p string) bool { return p == "html/template" }),
 	},
+	"tokenissuer/trust": {
+		own: []string{"tokenissuer"}, others: []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2", "golang.org/x/sync"},
+		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
+	},
 	"caddymodule": {
 		own: []string{
-			"internal/failpoint",
+			"internal/failpoint", "tokenissuer/trust",
 			"tokenissuer", "tokenissuer/endpoint", "tokenissuer/endpoint/pages", "tokenissuer/memstore", "tokenissuer/sqlstore",
 		},
 		others: []string{
-			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/prometheus/client_golang", "github.com/spf13/cobra",
+			"cel.dev/cel-go", "github.com/caddyserver/caddy/v2", "github.com/caddyserver/certmagic", "github.com/go-json-experiment/json", "github.com/prometheus/client_golang",
+			"github.com/spf13/cobra",
 			"go.uber.org/zap",
 			"golang.org/x/net", "golang.org/x/term",
 		},

@@ -25,6 +25,10 @@ type Issuer struct {
 	Store IssuerStore
 	// Keys sign.
 	Keys *KeySet
+	// Assertions sign what upstreams are told of requests; nil: nobody asks for it, and JWKS lists no keys of theirs.
+	Assertions *AssertionKeys
+	// Swaps remembers the tokens that were made for upstreams; nil: there are none.
+	Swaps *SwapCache
 	// Master makes codes, refresh tokens and cookies.
 	Master *MasterKey
 	// Passwords verify.
@@ -90,7 +94,7 @@ type Tokens struct {
 	Repeated bool
 }
 
-// Issue makes the tokens of a grant (RFC 9068 §2). It is the only place where tokens are made. It fails when no key can
+// Issue makes the tokens of a grant (RFC 9068 §2). It is the only place where clients' tokens are made. It fails when no key can
 // sign, and for a user whose id is the client's: that token would pass for a server token. The durable step on which
 // a grant depends runs beside the signature, and nothing is returned before both are done. Whatever can be known
 // before it fails before it: a code that was spent for nothing could not be presented again.
@@ -152,13 +156,7 @@ func (is *Issuer) claimsOf(g Grant) (*AccessToken, error) {
 	if lifetime == 0 {
 		lifetime = is.lifetimes(g.Client).of(g.Type)
 	}
-	// Whoever revokes what was issued until now goes at least by the shared clock, so no token may seem younger than that
-	// says; and none may be from the future of this node's, which verifies it.
-	now := is.Now()
-	if here := is.Verifier.now(); here.Before(now) {
-		now = here
-	}
-	now = now.Truncate(time.Second)
+	now := is.birth()
 	t := &AccessToken{
 		Issuer: is.URL, Subject: g.Client.ID, Audience: is.Audience, ClientID: g.Client.ID, Scopes: g.Scopes, ID: NewID(),
 		IssuedAt: now, ExpiresAt: now.Add(lifetime),
@@ -172,6 +170,16 @@ func (is *Issuer) claimsOf(g Grant) (*AccessToken, error) {
 	t.Subject, t.Organisation, t.Role = g.User.ID, g.User.Organisation, string(g.User.Role)
 	t.FamilyID, t.AuthTime, t.Actor = g.FamilyID, g.AuthTime, g.Actor
 	return t, nil
+}
+
+// birth is when a token that is made now was issued. Whoever revokes what was issued until now goes at least by the shared
+// clock, so no token may seem younger than that says; and none may be from the future of this node's, which verifies it.
+func (is *Issuer) birth() time.Time {
+	now := is.Now()
+	if here := is.Verifier.now(); here.Before(now) {
+		now = here
+	}
+	return now.Truncate(time.Second)
 }
 
 // lifetimes are the client's own, and the issuer's where it has none.

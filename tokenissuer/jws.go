@@ -63,6 +63,15 @@ func parseJWS(token string) (*jws, error) {
 	return j, nil
 }
 
+// mediaType is typ in lower case, without the prefix that may be left out (RFC 7515 §4.1.9).
+func (j *jws) mediaType() string {
+	typ := strings.ToLower(j.header.Type)
+	if subtype, prefixed := strings.CutPrefix(typ, "application/"); prefixed && subtype != "" {
+		return subtype
+	}
+	return typ
+}
+
 var strictBase64 = base64.RawURLEncoding.Strict()
 
 // decodePart decodes one part. Strict refuses stray bits, but Go's decoder skips line breaks anywhere, so those are

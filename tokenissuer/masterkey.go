@@ -20,13 +20,14 @@ const masterKeyBytes = 32
 // MasterKey is the issuer's symmetric secret, the same on every node. It signs and seals nothing itself: each purpose has
 // a key of its own, derived from it (RFC 5869), so that no value made for one purpose passes for another's.
 type MasterKey struct {
-	codes    []byte
-	refresh  []byte
-	sessions []byte
-	forms    []byte
-	requests cipher.AEAD
-	returns  cipher.AEAD
-	devices  cipher.AEAD
+	codes      []byte
+	refresh    []byte
+	sessions   []byte
+	forms      []byte
+	assertions []byte
+	requests   cipher.AEAD
+	returns    cipher.AEAD
+	devices    cipher.AEAD
 }
 
 func newMasterKey(secret []byte) (*MasterKey, error) {
@@ -39,6 +40,7 @@ func newMasterKey(secret []byte) (*MasterKey, error) {
 		label string
 	}{
 		{&k.codes, "authorization code"}, {&k.refresh, "refresh token"}, {&k.sessions, "session"}, {&k.forms, "form"},
+		{&k.assertions, "upstream assertion"},
 	} {
 		var err error
 		if *mac.key, err = hkdf.Key(sha256.New, secret, nil, mac.label, sha256.Size); err != nil {

@@ -14,7 +14,7 @@ import (
 func (f *flow) pendingRequest() (r AuthorizationRequest, pending, browser Secret) {
 	f.tb.Helper()
 	p := parameters("public trusted")
-	p.Prompt, p.LoginHint, p.UILocales, p.State = "login consent", "ada@acme.example", "de en", "\x00🚪\r\n"
+	p.Prompt, p.MaxAge, p.LoginHint, p.UILocales, p.State = "login consent", "0", "ada@acme.example", "de en", "\x00🚪\r\n"
 	r, err := f.read("conf", p)
 	f.must(err)
 	browser = NewBrowser()

@@ -95,8 +95,12 @@ func (s *RevocationSet) Revoked(t *AccessToken) bool {
 	if !t.IsServerToken() {
 		user = t.Subject
 	}
-	issued := clampSeconds(t.IssuedAt)
-	return s.hits(RevokeToken, t.ID, issued) ||
+	origin := t.origin()
+	if origin.issuer != t.Issuer {
+		origin.id = "" // what another issuer calls its tokens
+	}
+	issued := clampSeconds(origin.issuedAt)
+	return s.hits(RevokeToken, t.ID, issued) || s.hits(RevokeToken, origin.id, issued) ||
 		s.hits(RevokeFamily, t.FamilyID, issued) ||
 		s.hits(RevokeUser, user, issued) ||
 		s.hits(RevokeClient, t.ClientID, issued) ||

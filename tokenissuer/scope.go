@@ -148,6 +148,16 @@ func (c ScopeCatalogue) Check(scopes Scopes) error {
 	return nil
 }
 
+// CheckScopeNames refuses what can be no scope (RFC 6749 §3.3).
+func CheckScopeNames(names []string) error {
+	for _, name := range names {
+		if parsed, err := ParseScopes(name); err != nil || len(parsed) != 1 {
+			return fmt.Errorf("%q is no scope", name)
+		}
+	}
+	return nil
+}
+
 // grantable checks the scope parameter of a request against the client's ceiling: every name known, allowed for the
 // client and accepted by allowed. No name at all means public.
 func (c ScopeCatalogue) grantable(text string, client *Client, allowed func(Scope) bool) (Scopes, error) {

@@ -61,6 +61,12 @@ type VerificationKey struct {
 	public    crypto.PublicKey
 }
 
+// Equal tells whether two keys are the same key for the same algorithm under the same kid.
+func (k *VerificationKey) Equal(other *VerificationKey) bool {
+	public, ok := k.public.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && k.ID == other.ID && k.Algorithm == other.Algorithm && public.Equal(other.public)
+}
+
 // verifySignature checks a signature over the signing input of a JWS (RFC 7515 §5.2).
 func (k *VerificationKey) verifySignature(signingInput string, signature []byte) error {
 	return k.Algorithm.method().Verify(signingInput, signature, k.public)
@@ -116,14 +122,19 @@ func signingKeyOf(private crypto.Signer, algorithm Algorithm, created time.Time)
 	if err != nil {
 		return nil, err
 	}
-	header := `{"alg":"` + string(algorithm) + `","typ":"` + tokenType + `","kid":"` + id + `"}`
 	return &SigningKey{
 		VerificationKey: VerificationKey{ID: id, Algorithm: algorithm, public: private.Public()},
 		CreatedAt:       created,
 		ActiveFrom:      created,
 		private:         private,
-		header:          base64.RawURLEncoding.EncodeToString([]byte(header)) + ".",
+		header:          joseHeaderOf(algorithm, tokenType, id),
 	}, nil
+}
+
+// joseHeaderOf is the first part of everything that a key signs, with the dot behind it.
+func joseHeaderOf(algorithm Algorithm, typ, kid string) string {
+	header := `{"alg":"` + string(algorithm) + `","typ":"` + typ + `","kid":"` + kid + `"}`
+	return base64.RawURLEncoding.EncodeToString([]byte(header)) + "."
 }
 
 // sign returns the compact serialisation of a token with these claims (RFC 7515 §3.1).

@@ -16,27 +16,34 @@ const tokenType = "at+jwt"
 
 // AccessToken is a verified access token (RFC 9068 §2.2). It is shared between requests and never changed.
 type AccessToken struct {
-	Issuer    string
-	Subject   string
-	Audience  []string
-	ClientID  string
-	Scopes    Scopes
-	ID        string // jti
+	Issuer   string
+	Subject  string
+	Audience []string
+	ClientID string
+	Scopes   Scopes
+	ID       string // jti
+	// IssuedAt is zero, and ExpiresAt when its issuer is asked again, where another issuer was asked about the token and did
+	// not say.
 	IssuedAt  time.Time
 	ExpiresAt time.Time
 	// KeyID is the kid of the key that signed it.
 	KeyID string
 
-	// FamilyID (sid), Organisation (org), Role and AuthTime are set on user tokens only.
+	// FamilyID (sid), Organisation (org), Role and AuthTime are set on user tokens only. Another issuer may name several
+	// organisations or roles: then these two are empty, and Claim has them.
 	FamilyID     string
 	Organisation string
 	Role         string
 	AuthTime     time.Time
 	// Actor (act) is the admin who obtained the token for the user (RFC 8693 §4.1).
 	Actor Actor
+	// earlierActors are those before Actor, the latest first.
+	earlierActors []Actor
 
-	// extra holds the other claims, by name, each as its texts. Our own tokens have none.
+	// extra holds the other claims, by name, each as its texts.
 	extra map[string][]string
+	// endless: ExpiresAt is not the token's own.
+	endless bool
 }
 
 // IsServerToken tells whether the token acts for a client alone. User ids and client ids are never equal, so equality
@@ -73,15 +80,22 @@ func (t *AccessToken) Claim(name string) []string {
 	case "jti":
 		return text(t.ID)
 	case "iat":
+		if t.IssuedAt.IsZero() {
+			return nil
+		}
 		return text(strconv.FormatInt(t.IssuedAt.Unix(), 10))
 	case "exp":
 		return text(strconv.FormatInt(t.ExpiresAt.Unix(), 10))
 	case "sid":
 		return text(t.FamilyID)
 	case "org":
-		return text(t.Organisation)
+		if t.Organisation != "" {
+			return text(t.Organisation)
+		}
 	case "role":
-		return text(t.Role)
+		if t.Role != "" {
+			return text(t.Role)
+		}
 	case "auth_time":
 		if t.AuthTime.IsZero() {
 			return nil
@@ -102,20 +116,20 @@ func text(s string) []string {
 
 // payload is the claims set as it stands in the token (RFC 9068 §2.2). Pointers tell absent from zero.
 type payload struct {
-	Issuer       string        `json:"iss,omitzero"`
-	Subject      string        `json:"sub,omitzero"`
-	Audience     audienceClaim `json:"aud,omitzero"`
-	ClientID     string        `json:"client_id,omitzero"`
-	Scope        scope         `json:"scope,omitzero"`
-	IssuedAt     *int64        `json:"iat,omitzero"`
-	ExpiresAt    *int64        `json:"exp,omitzero"`
-	NotBefore    *int64        `json:"nbf,omitzero"`
-	ID           string        `json:"jti,omitzero"`
-	FamilyID     string        `json:"sid,omitzero"`
-	Organisation string        `json:"org,omitzero"`
-	Role         string        `json:"role,omitzero"`
-	AuthTime     *int64        `json:"auth_time,omitzero"`
-	Actor        *actorClaim   `json:"act,omitzero"`
+	Issuer       string      `json:"iss,omitzero"`
+	Subject      string      `json:"sub,omitzero"`
+	Audience     stringList  `json:"aud,omitzero"`
+	ClientID     string      `json:"client_id,omitzero"`
+	Scope        scope       `json:"scope,omitzero"`
+	IssuedAt     *int64      `json:"iat,omitzero"`
+	ExpiresAt    *int64      `json:"exp,omitzero"`
+	NotBefore    *int64      `json:"nbf,omitzero"`
+	ID           string      `json:"jti,omitzero"`
+	FamilyID     string      `json:"sid,omitzero"`
+	Organisation oneOrMany   `json:"org,omitzero"`
+	Role         oneOrMany   `json:"role,omitzero"`
+	AuthTime     *int64      `json:"auth_time,omitzero"`
+	Actor        *actorClaim `json:"act,omitzero"`
 
 	Extra jsontext.Value `json:",embed"`
 }
@@ -124,22 +138,44 @@ type payload struct {
 type actorClaim struct {
 	Subject  string `json:"sub"`
 	ClientID string `json:"client_id"`
+	// Before is who acted before.
+	Before *actorClaim `json:"act,omitzero"`
 }
 
-// audienceClaim is one string or an array of strings on the wire (RFC 7519 §4.1.3).
-type audienceClaim []string
+// chain lists the actors, the current one first.
+func (a *actorClaim) chain() (actors []Actor) {
+	for ; a != nil; a = a.Before {
+		actors = append(actors, Actor{Subject: a.Subject, ClientID: a.ClientID})
+	}
+	return actors
+}
+
+// stringList is one string or an array of strings on the wire, as aud is (RFC 7519 §4.1.3).
+type stringList []string
 
 // UnmarshalJSONFrom reads either form.
-func (a *audienceClaim) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+func (a *stringList) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	if d.PeekKind() == '"' {
 		var one string
 		if err := json.UnmarshalDecode(d, &one); err != nil {
 			return err
 		}
-		*a = audienceClaim{one}
+		*a = stringList{one}
 		return nil
 	}
 	return json.UnmarshalDecode(d, (*[]string)(a))
+}
+
+// oneOrMany is a string in our own tokens, and may be an array of strings in those of others.
+type oneOrMany struct {
+	values stringList
+	array  bool
+}
+
+// UnmarshalJSONFrom reads either form.
+func (o *oneOrMany) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	o.array = d.PeekKind() == '['
+	return json.UnmarshalDecode(d, &o.values)
 }
 
 // scope is a string on the wire (RFC 9068 §2.2.3). Anything else grants nothing.

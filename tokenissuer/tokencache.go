@@ -21,9 +21,11 @@ type tokenCache struct {
 	tokens *otter.Cache[[sha256.Size]byte, *cachedToken]
 }
 
-// cachedToken is a verified token and the generation of revocations and keys at which it was last found alive.
+// cachedToken is a verified token, the key that its signature was verified with, if it was, and the generation of
+// revocations and keys at which it was last found alive.
 type cachedToken struct {
 	token      *AccessToken
+	key        *VerificationKey
 	generation atomic.Uint64
 }
 
@@ -47,6 +49,9 @@ func (t *AccessToken) size() uint32 {
 	const fixed, header = 512, 16
 	n := fixed + len(t.Issuer) + len(t.Subject) + len(t.ClientID) + len(t.ID) + len(t.FamilyID) + len(t.Organisation) + len(t.Role) +
 		len(t.Actor.Subject) + len(t.Actor.ClientID)
+	for _, actor := range t.earlierActors {
+		n += 2*header + len(actor.Subject) + len(actor.ClientID)
+	}
 	for _, list := range [][]string{t.Audience, t.Scopes} {
 		for _, s := range list {
 			n += header + len(s)

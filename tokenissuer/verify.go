@@ -20,22 +20,47 @@ const (
 	keysAge = 5 * time.Second
 )
 
-// Verifier turns a bearer string into an AccessToken of this issuer. Its verdict on signature and claims is cached;
+// KeySource has the keys of one issuer.
+type KeySource interface {
+	// Find returns the key of that kid, at once. The error is an *Error: invalid_token with the reason key_unknown, or
+	// temporarily_unavailable when nobody can say now.
+	Find(kid string) (*VerificationKey, error)
+	// Generation changes whenever the keys do.
+	Generation() uint64
+}
+
+// Verifier turns a bearer string into an AccessToken of one issuer. Its verdict on signature and claims is cached;
 // expiry, revocation and audience are asked every time.
 type Verifier struct {
-	issuer       string
-	keys         *KeySet
+	issuer string
+	keys   KeySource
+	rules  tokenRules
+	// revocations are of our own tokens; nil: another issuer's, who tells us of none.
 	revocations  *RevocationSet
 	maxStaleness time.Duration
 	now          func() time.Time
 	cache        *tokenCache
 }
 
+// tokenRules are what an issuer's tokens look like.
+type tokenRules struct {
+	leeway   time.Duration
+	required func(p *payload, typ string) []string // the texts that may not be empty
+	types    []string                              // in lower case; "" stands for none
+	trusted  bool                                  // another issuer's
+	undated  bool                                  // iat and exp may be missing: the issuer is asked again
+}
+
+// ownRules are those of what Issue makes.
+var ownRules = tokenRules{leeway: Leeway, types: []string{tokenType}, required: func(p *payload, _ string) []string {
+	return []string{p.Issuer, p.Subject, p.ClientID, p.ID}
+}}
+
 // NewVerifier returns a Verifier of the issuer's own tokens. When the revocations are older than maxStaleness nothing
 // can be said about any token, and Verify fails with temporarily_unavailable.
 func NewVerifier(issuer string, keys *KeySet, revocations *RevocationSet, maxStaleness time.Duration, now func() time.Time) *Verifier {
 	return &Verifier{
-		issuer: issuer, keys: keys, revocations: revocations, maxStaleness: maxStaleness, now: now,
+		issuer: issuer, keys: keys, rules: ownRules, revocations: revocations, maxStaleness: maxStaleness, now: now,
 		cache: newTokenCache(),
 	}
 }
@@ -48,9 +73,13 @@ func (v *Verifier) Verify(token string, audiences []string) (*AccessToken, error
 }
 
 // VerifyForIssuer is Verify for a question of the issuer's own, where it does not matter for whom the token is meant:
-// whether it lives, and to end it.
+// whether it lives, and to end it. A swapped one belongs to an upstream, which could end a client's sign-in with it.
 func (v *Verifier) VerifyForIssuer(token string) (*AccessToken, error) {
-	return v.verify(token, audience{any: true})
+	t, err := v.verify(token, audience{any: true})
+	if err == nil && t.IsSwapped() {
+		return nil, NewError(InvalidToken, "token_of_an_upstream")
+	}
+	return t, err
 }
 
 // Now is the time by the clock that tokens are judged by.
@@ -82,10 +111,10 @@ func (v *Verifier) verify(token string, audience audience) (*AccessToken, error)
 				return nil, err
 			}
 		}
-		known = &cachedToken{token: c.claims}
+		known = &cachedToken{token: c.claims, key: c.key}
 	}
 	if err := v.alive(known, audience); err != nil {
-		if cached && !known.token.ExpiresAt.Add(Leeway).After(v.now()) {
+		if cached && !known.token.ExpiresAt.Add(v.rules.leeway).After(v.now()) {
 			v.cache.drop(digest)
 		}
 		return nil, err
@@ -104,9 +133,9 @@ func (v *Verifier) Remember(token string, claims *AccessToken) {
 // Remembered is how many tokens were verified and need no second look at their signature.
 func (v *Verifier) Remembered() int { return v.cache.tokens.EstimatedSize() }
 
-// Ready says why no token can be judged now; nil: tokens can.
+// Ready says why no token of ours can be judged now; nil: tokens can.
 func (v *Verifier) Ready() error {
-	if _, err := v.keys.JWKS(); err != nil {
+	if _, err := v.keys.Find(""); err != nil && AsError(err).Code == TemporarilyUnavailable {
 		return err
 	}
 	return v.checkFresh(v.now())
@@ -115,7 +144,7 @@ func (v *Verifier) Ready() error {
 // alive asks what may change after a token was verified: the audience of the route, expiry and revocation.
 func (v *Verifier) alive(known *cachedToken, audience audience) error {
 	now := v.now()
-	if err := checkExpiry(known.token, now); err != nil {
+	if err := v.checkExpiry(known.token, now); err != nil {
 		return err
 	}
 	if err := audience.check(known.token); err != nil {
@@ -124,8 +153,11 @@ func (v *Verifier) alive(known *cachedToken, audience audience) error {
 	if err := v.checkFresh(now); err != nil {
 		return err
 	}
+	if v.rules.trusted {
+		return v.checkKey(known) // whatever the generation: another issuer's keys also get too old to be taken
+	}
 	// The generations are read before the sets are asked: what comes in between is asked again next time.
-	generation := v.revocations.Generation() + v.keys.Generation()
+	generation := v.Generation()
 	if known.generation.Load() == generation {
 		return nil
 	}
@@ -136,9 +168,17 @@ func (v *Verifier) alive(known *cachedToken, audience audience) error {
 	return nil
 }
 
+// Generation changes whenever a token that was good may have become bad otherwise than with the time.
+func (v *Verifier) Generation() uint64 {
+	if v.revocations == nil {
+		return v.keys.Generation()
+	}
+	return v.revocations.Generation() + v.keys.Generation()
+}
+
 // checkFresh asks whether anything can be said about revocation now.
 func (v *Verifier) checkFresh(now time.Time) error {
-	if v.revocations.Age(now) > v.maxStaleness {
+	if v.revocations != nil && v.revocations.Age(now) > v.maxStaleness {
 		return Unavailable("revocations_stale", nil)
 	}
 	return nil
@@ -146,16 +186,28 @@ func (v *Verifier) checkFresh(now time.Time) error {
 
 // checkRevoked asks whether the token was revoked, or its key withdrawn.
 func (v *Verifier) checkRevoked(t *AccessToken) error {
-	if v.revocations.Revoked(t) {
+	if v.revocations != nil && v.revocations.Revoked(t) {
 		return NewError(InvalidToken, "token_revoked").WithDescription("The access token was revoked")
 	}
 	_, err := v.keys.Find(t.KeyID)
 	return err
 }
 
-func checkExpiry(t *AccessToken, now time.Time) error {
-	if now.After(t.ExpiresAt.Add(Leeway)) {
+func (v *Verifier) checkExpiry(t *AccessToken, now time.Time) error {
+	return t.checkExpiry(now, v.rules.leeway)
+}
+
+func (t *AccessToken) checkExpiry(now time.Time, leeway time.Duration) error {
+	if now.After(t.ExpiresAt.Add(leeway)) {
 		return NewError(InvalidToken, "token_expired").WithDescription("The access token expired")
+	}
+	return nil
+}
+
+// checkBegun refuses a token from the future.
+func (t *AccessToken) checkBegun(notBefore *int64, now time.Time, leeway time.Duration) error {
+	if notBefore != nil && time.Unix(*notBefore, 0).After(now.Add(leeway)) || t.IssuedAt.After(now.Add(futureLeeway)) {
+		return NewError(InvalidToken, "token_from_future")
 	}
 	return nil
 }
@@ -183,7 +235,7 @@ type step struct {
 // costs no cryptography; everything that reads a claim for a decision stands after the claims were read strictly.
 var verification = []step{
 	{"form", "three parts of canonical base64url, at most 8 KiB, with a strict JSON header", (*candidate).readForm},
-	{"type", "typ is at+jwt, and the header holds nothing but alg, typ and kid", (*candidate).checkHeader},
+	{"type", "typ is that of an access token (at+jwt), and the header holds nothing but alg, typ and kid", (*candidate).checkHeader},
 	{"key", "kid names one of this issuer's keys, and alg is that key's", (*candidate).findKey},
 	{"claims", "iss, sub, aud, client_id, iat, exp and jti are present and well formed", (*candidate).readClaims},
 	{"issuer", "iss is this issuer", (*candidate).checkIssuer},
@@ -197,11 +249,12 @@ func (c *candidate) readForm() (err error) {
 	return err
 }
 
-// checkHeader holds the header to what we write (RFC 9068 §2.1, RFC 8725 §3.11). Our own header has three members; a
-// key or a reference to one (jwk, jku, x5u, …) is refused unread.
+// checkHeader holds the header to what the issuer writes (RFC 9068 §2.1, RFC 8725 §3.11). Our own header has three members;
+// a key or a reference to one (jwk, jku, x5u, …) is refused unread.
 func (c *candidate) checkHeader() error {
-	typ := strings.TrimPrefix(strings.ToLower(c.jws.header.Type), "application/")
-	if typ != tokenType || len(c.jws.header.Others) > 0 {
+	rules := c.verifier.rules
+	typ := c.jws.mediaType()
+	if !slices.Contains(rules.types, typ) || len(c.jws.header.Others) > 0 && (typ == tokenType || !harmless(c.jws.header.Others)) {
 		return NewError(InvalidToken, "header_unexpected")
 	}
 	return nil
@@ -210,7 +263,7 @@ func (c *candidate) checkHeader() error {
 func (c *candidate) findKey() (err error) {
 	v := c.verifier
 	c.key, err = v.keys.Find(c.jws.header.KeyID)
-	if err != nil && AsError(err).Code == InvalidToken && v.revocations.Age(v.now()) > keysAge {
+	if err != nil && v.revocations != nil && AsError(err).Code == InvalidToken && v.revocations.Age(v.now()) > keysAge {
 		return Unavailable("keys_stale", err) // it may be one that another node signs with since
 	}
 	if err != nil {
@@ -226,7 +279,13 @@ func (c *candidate) readClaims() error {
 	if err := json.Unmarshal(c.jws.payload, &c.payload); err != nil {
 		return NewError(InvalidToken, "claims_malformed").WithCause(err)
 	}
-	claims, err := c.verifier.tokenOf(&c.payload, c.key.ID)
+	typ := c.jws.mediaType()
+	if c.verifier.rules.trusted {
+		if err := c.payload.translate(typ); err != nil {
+			return err
+		}
+	}
+	claims, err := c.verifier.tokenOf(&c.payload, c.key.ID, typ)
 	c.claims = claims
 	return err
 }
@@ -245,14 +304,13 @@ func (c *candidate) checkAudience() error {
 func (c *candidate) checkTime() error {
 	now := c.verifier.now()
 	t := c.claims
-	if err := checkExpiry(t, now); err != nil {
+	if err := c.verifier.checkExpiry(t, now); err != nil {
 		return err
 	}
-	switch {
-	case c.payload.NotBefore != nil && time.Unix(*c.payload.NotBefore, 0).After(now.Add(Leeway)),
-		t.IssuedAt.After(now.Add(futureLeeway)):
-		return NewError(InvalidToken, "token_from_future")
-	case t.ExpiresAt.Sub(t.IssuedAt) > MaxLifetime:
+	if err := t.checkBegun(c.payload.NotBefore, now, c.verifier.rules.leeway); err != nil {
+		return err
+	}
+	if !c.verifier.rules.trusted && t.ExpiresAt.Sub(t.IssuedAt) > MaxLifetime {
 		return NewError(InvalidToken, "lifetime_too_long")
 	}
 	return nil
@@ -265,14 +323,17 @@ const maxUnixTime = 253402300799
 
 // tokenOf builds the token from claims that nobody has judged yet. Texts that most tokens share are taken from the
 // issuer, so that the cache holds them once.
-func (v *Verifier) tokenOf(p *payload, kid string) (*AccessToken, error) {
+func (v *Verifier) tokenOf(p *payload, kid, typ string) (*AccessToken, error) {
 	malformed := NewError(InvalidToken, "claims_malformed")
-	for _, required := range []string{p.Issuer, p.Subject, p.ClientID, p.ID} {
-		if required == "" || strings.ContainsRune(required, 0) {
+	if slices.Contains(append(v.rules.required(p, typ), p.Issuer), "") {
+		return nil, malformed
+	}
+	for _, text := range []string{p.Issuer, p.Subject, p.ClientID, p.ID} {
+		if strings.ContainsRune(text, 0) {
 			return nil, malformed
 		}
 	}
-	if p.IssuedAt == nil || p.ExpiresAt == nil {
+	if !v.rules.undated && (p.IssuedAt == nil || p.ExpiresAt == nil) {
 		return nil, malformed
 	}
 	for _, at := range []*int64{p.IssuedAt, p.ExpiresAt, p.NotBefore, p.AuthTime} {
@@ -281,6 +342,9 @@ func (v *Verifier) tokenOf(p *payload, kid string) (*AccessToken, error) {
 		}
 	}
 	if len(p.Audience) == 0 || slices.Contains(p.Audience, "") {
+		return nil, malformed
+	}
+	if !v.rules.trusted && (p.Organisation.array || p.Role.array) {
 		return nil, malformed
 	}
 	scopes, err := ParseScopes(string(p.Scope))
@@ -293,14 +357,13 @@ func (v *Verifier) tokenOf(p *payload, kid string) (*AccessToken, error) {
 	}
 	t := &AccessToken{
 		Issuer: p.Issuer, Subject: p.Subject, Audience: p.Audience, ClientID: p.ClientID, Scopes: scopes, ID: p.ID,
-		IssuedAt: time.Unix(*p.IssuedAt, 0), ExpiresAt: time.Unix(*p.ExpiresAt, 0), KeyID: kid,
-		FamilyID: p.FamilyID, Organisation: p.Organisation, Role: p.Role, extra: extra,
+		IssuedAt: unixTime(p.IssuedAt), ExpiresAt: unixTime(p.ExpiresAt), AuthTime: unixTime(p.AuthTime), KeyID: kid,
+		FamilyID: p.FamilyID, extra: extra,
 	}
-	if p.AuthTime != nil {
-		t.AuthTime = time.Unix(*p.AuthTime, 0)
-	}
-	if p.Actor != nil {
-		t.Actor = Actor{Subject: p.Actor.Subject, ClientID: p.Actor.ClientID}
+	t.setOrAdd("org", &t.Organisation, p.Organisation.values)
+	t.setOrAdd("role", &t.Role, p.Role.values)
+	if actors := p.Actor.chain(); len(actors) > 0 {
+		t.Actor, t.earlierActors = actors[0], append(t.earlierActors, actors[1:]...) // none at all is nil
 	}
 	if t.Issuer == v.issuer {
 		t.Issuer = v.issuer
@@ -314,6 +377,14 @@ func (v *Verifier) tokenOf(p *payload, kid string) (*AccessToken, error) {
 		}
 	}
 	return t, nil
+}
+
+// unixTime is zero for a time that nobody has named.
+func unixTime(at *int64) time.Time {
+	if at == nil {
+		return time.Time{}
+	}
+	return time.Unix(*at, 0)
 }
 
 // digestOf is the cache's key: the whole token, so that no two tokens share a verdict.

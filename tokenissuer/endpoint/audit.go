@@ -54,7 +54,7 @@ func (a *Audit) Passed(r *http.Request, t *tokenissuer.AccessToken) {
 	}
 	fields := a.request(r)
 	if t != nil {
-		fields = append(fields, zap.String("subject", t.Subject), zap.String("client_id", t.ClientID), zap.String("jti", t.ID))
+		fields = append(fields, zap.String("issuer", t.Issuer), zap.String("subject", t.Subject), zap.String("client_id", t.ClientID), zap.String("jti", t.ID))
 	}
 	entry.Write(fields...)
 }

@@ -107,13 +107,13 @@ func (p parameters) authorization() tokenissuer.AuthorizationParameters {
 	a := tokenissuer.AuthorizationParameters{
 		ResponseType: p.get("response_type"), ResponseMode: p.get("response_mode"), Scope: p.get("scope"),
 		State: p.get("state"), CodeChallenge: p.get("code_challenge"), CodeChallengeMethod: p.get("code_challenge_method"),
-		Prompt: p.get("prompt"), LoginHint: p.get("login_hint"), UILocales: p.get("ui_locales"),
+		Prompt: p.get("prompt"), MaxAge: p.get("max_age"), LoginHint: p.get("login_hint"), UILocales: p.get("ui_locales"),
 
 		HasRequest: p.get("request") != "", HasRequestURI: p.get("request_uri") != "",
 	}
 	for _, name := range []string{
 		"response_type", "response_mode", "scope", "state", "code_challenge", "code_challenge_method", "prompt",
-		"login_hint", "ui_locales", "request", "request_uri",
+		"max_age", "login_hint", "ui_locales", "request", "request_uri",
 	} {
 		switch {
 		case p.repeated(name):

@@ -29,32 +29,13 @@ func BearerToken(r *http.Request) (token tokenissuer.Secret, present bool, err e
 	rest := headers[0][len("Bearer"):]
 	text, spaced := strings.CutPrefix(rest, " ")
 	switch {
-	case spaced && isB64Token(text):
+	case spaced && tokenissuer.IsB64Token(text):
 		return tokenissuer.NewSecret(text), true, nil
 	case strings.ContainsFunc(rest, func(c rune) bool { return c >= 0x7f }):
 		return tokenissuer.Secret{}, true, tokenissuer.NewError(tokenissuer.InvalidToken, "bearer_bytes_invalid")
 	}
 	return tokenissuer.Secret{}, true, invalidRequest("bearer_malformed")
 }
-
-// isB64Token tells whether text is a b64token of RFC 6750 §2.1: characters, then perhaps equals signs.
-func isB64Token(text string) bool {
-	text = strings.TrimRight(text, "=")
-	for i := range len(text) {
-		if !b64TokenByte[text[i]] {
-			return false
-		}
-	}
-	return text != ""
-}
-
-// b64TokenByte is a table, because every byte of every token of every request is looked up.
-var b64TokenByte = func() (table [256]bool) {
-	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/") {
-		table[c] = true
-	}
-	return table
-}()
 
 // queryToken is the name of the query parameter that RFC 6750 §2.3 once allowed for a token and OAuth 2.1 forbids.
 const queryToken = "access_token"

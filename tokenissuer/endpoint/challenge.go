@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
@@ -43,7 +44,8 @@ func (c Challenge) header(status int, e *tokenissuer.Error) string {
 	value = appendQuoted(value, c.Realm)
 	switch {
 	case e.Code == tokenissuer.Unauthorized:
-	case e.Code == tokenissuer.InvalidToken, e.Code == tokenissuer.InsufficientScope, e.Code == tokenissuer.InvalidRequest && status == http.StatusBadRequest:
+	case e.Code == tokenissuer.InvalidToken, e.Code == tokenissuer.InsufficientScope, e.Code == tokenissuer.InsufficientAuthentication,
+		e.Code == tokenissuer.InvalidRequest && status == http.StatusBadRequest:
 		value = append(append(value, `, error="`...), e.Code...)
 		value = appendQuoted(append(value, `", error_description=`...), e.Description)
 	default:
@@ -55,7 +57,19 @@ func (c Challenge) header(status int, e *tokenissuer.Error) string {
 	if scope := c.scopeFor(e); scope != "" {
 		value = appendQuoted(append(value, ", scope="...), scope)
 	}
-	return string(value)
+	return string(appendStepUp(value, e))
+}
+
+// appendStepUp says what sign-in is asked for (RFC 9470 §3). A part of a second is rounded down: a token that is as fresh
+// as we say must pass.
+func appendStepUp(value []byte, e *tokenissuer.Error) []byte {
+	if len(e.ACRValues) > 0 {
+		value = appendQuoted(append(value, ", acr_values="...), strings.Join(e.ACRValues, " "))
+	}
+	if e.MaxAge > 0 {
+		value = appendQuoted(append(value, ", max_age="...), strconv.FormatInt(int64(e.MaxAge/time.Second), 10))
+	}
+	return value
 }
 
 // scopeFor is the scope parameter: what this refusal found missing, else what the resource needs.

@@ -175,7 +175,7 @@ var (
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, found route, known bool) error {
 	if !known {
-		return httpError{status: http.StatusNotFound, err: tokenissuer.NewError(notFound, "path_unknown").WithDescription("There is nothing at this path.")}
+		return pathUnknown()
 	}
 	if !slices.Contains(strings.Split(found.methods, ", "), r.Method) {
 		return MethodNotAllowed(found.methods)

@@ -41,6 +41,8 @@ var renderings = map[tokenissuer.ErrorCode]rendering{
 	tokenissuer.UserNotFound:           {status: http.StatusNotFound},
 	tokenissuer.UserInactive:           {status: http.StatusUnprocessableEntity},
 	tokenissuer.RateLimited:            {status: http.StatusTooManyRequests, oauth: "temporarily_unavailable"},
+
+	tokenissuer.InsufficientAuthentication: {status: http.StatusUnauthorized},
 }
 
 // retryAfter is what a client is told when an outage has no known end.

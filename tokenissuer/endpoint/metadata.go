@@ -66,14 +66,28 @@ func ResourceMetadataURL(issuer *tokenissuer.Issuer) string {
 	return u.Scheme + "://" + u.Host + wellKnownResource + strings.TrimSuffix(u.EscapedPath(), "/")
 }
 
-// resourceMetadata is the protected resource metadata (RFC 9728 §2).
-func resourceMetadata(issuer *tokenissuer.Issuer) ([]byte, error) {
+// ResourceMetadata is what is published of a protected resource (RFC 9728 §2).
+type ResourceMetadata struct {
+	// Resource is the resource identifier, a URL.
+	Resource string
+	// Servers are the issuers whose tokens it takes.
+	Servers []string
+	// Scopes are those that requests may need; empty: none are known.
+	Scopes []string
+}
+
+func (m ResourceMetadata) document() ([]byte, error) {
 	return json.Marshal(struct {
 		Resource string   `json:"resource"`
 		Servers  []string `json:"authorization_servers"`
-		Scopes   []string `json:"scopes_supported"`
+		Scopes   []string `json:"scopes_supported,omitzero"`
 		Methods  []string `json:"bearer_methods_supported"`
-	}{issuer.Audience[0], []string{issuer.URL}, issuer.Scopes.Names(), []string{"header"}})
+	}{m.Resource, m.Servers, m.Scopes, []string{"header"}})
+}
+
+// resourceMetadata is that of the issuer's audience.
+func resourceMetadata(issuer *tokenissuer.Issuer) ([]byte, error) {
+	return ResourceMetadata{issuer.Audience[0], []string{issuer.URL}, issuer.Scopes.Names()}.document()
 }
 
 func (h *Handler) serveMetadata(w http.ResponseWriter, _ *http.Request) error {
@@ -86,7 +100,7 @@ func (h *Handler) serveResourceMetadata(w http.ResponseWriter, _ *http.Request) 
 
 // jwks publishes the public keys (RFC 7517 §5).
 func (h *Handler) jwks(w http.ResponseWriter, _ *http.Request) error {
-	keys, err := h.issuer.Keys.JWKS()
+	keys, err := h.issuer.JWKS()
 	if err != nil {
 		return err
 	}

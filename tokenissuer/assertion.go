@@ -1,0 +1,130 @@
+package tokenissuer
+
+import (
+	"crypto/ed25519"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// AssertionType is the typ of an assertion. No access token has it, and no verifier of access tokens may take it.
+const AssertionType = "gateway-assertion+jwt"
+
+const (
+	// AssertionLifetime is how long an assertion is good: for one request on its way to one upstream.
+	AssertionLifetime = time.Minute
+	// assertionEpoch is how long one key signs assertions.
+	assertionEpoch = 30 * day
+)
+
+// AssertionKeys sign what upstreams are told about requests. They are no signing keys of the store: every node derives the
+// same ones from the master key and the number of the epoch, so they need no storage and rotate by themselves. The zero
+// value is ready; it may be used by many goroutines.
+type AssertionKeys struct{ known atomic.Pointer[assertionKeys] }
+
+// assertionKeys are those of one epoch, never changed.
+type assertionKeys struct {
+	epoch                   int64
+	previous, current, next *SigningKey
+}
+
+// AssertedRequest is the request that an assertion is good for.
+type AssertedRequest struct {
+	// Audience is the upstream.
+	Audience string
+	// Method and Target are the request's as the upstream gets it. Target is path and query as they stand in the request line.
+	Method, Target string
+}
+
+// Assert tells an upstream, in a JWT that nobody else can make, who is calling. It is good for a minute, for that upstream
+// and that request. It is temporarily_unavailable while the master key is not there.
+func (is *Issuer) Assert(t *AccessToken, r AssertedRequest) (Secret, error) {
+	keys, err := is.assertionKeys()
+	if err != nil {
+		return Secret{}, err
+	}
+	now := is.Now().Truncate(time.Second)
+	claims := claimsForUpstream(&AccessToken{
+		Issuer: is.URL, Subject: t.Subject, Audience: []string{r.Audience}, ClientID: t.ClientID, Scopes: t.Scopes, ID: NewID(),
+		IssuedAt: now, ExpiresAt: now.Add(AssertionLifetime),
+		FamilyID: t.FamilyID, Organisation: t.Organisation, Role: t.Role, AuthTime: t.AuthTime,
+	})
+	claims.list("org", t.Claim("org"))
+	claims.list("role", t.Claim("role"))
+	claims.text("htm", r.Method)
+	claims.text("htp", targetHash(r.Target))
+	claims.text("token_iss", t.Issuer)
+	claims.text("token_jti", t.ID)
+	claims.actors(t.actorChain())
+	text, err := claims.end()
+	if err != nil {
+		return Secret{}, err
+	}
+	signed, err := keys.current.sign(text)
+	if err != nil {
+		return Secret{}, AsError(err)
+	}
+	return NewSecret(signed), nil
+}
+
+// targetHash is the claim htp.
+func targetHash(target string) string {
+	digest := sha256.Sum256([]byte(target))
+	return base64.RawURLEncoding.EncodeToString(digest[:])
+}
+
+// JWKS returns the public keys as a JWK Set (RFC 7517 §5): those of access tokens, and where assertions are made theirs.
+// The next epoch's is there a whole epoch ahead, the one before stays for another.
+func (is *Issuer) JWKS() ([]byte, error) {
+	if is.Assertions == nil {
+		return is.Keys.JWKS()
+	}
+	keys, err := is.assertionKeys()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := is.Keys.JWKS(); err != nil {
+		return nil, err
+	}
+	return marshalJWKS(append(is.Keys.List(), keys.previous, keys.current, keys.next))
+}
+
+// assertionKeys returns those of now, by the clock that all nodes share.
+func (is *Issuer) assertionKeys() (*assertionKeys, error) {
+	if is.Master == nil || is.Assertions == nil {
+		return nil, Unavailable("keys_not_loaded", nil)
+	}
+	epoch := is.Now().Unix() / int64(assertionEpoch/time.Second)
+	if keys := is.Assertions.known.Load(); keys != nil && keys.epoch == epoch {
+		return keys, nil
+	}
+	keys := &assertionKeys{epoch: epoch}
+	for i, key := range []**SigningKey{&keys.previous, &keys.current, &keys.next} {
+		var err error
+		if *key, err = is.Master.assertionKey(epoch - 1 + int64(i)); err != nil {
+			return nil, AsError(err)
+		}
+	}
+	is.Assertions.known.Store(keys)
+	return keys, nil
+}
+
+// assertionKey derives the key of an epoch.
+func (k *MasterKey) assertionKey(epoch int64) (*SigningKey, error) {
+	label := "upstream assertion, epoch " + strconv.FormatInt(epoch, 10)
+	seed, err := hkdf.Key(sha256.New, k.assertions, nil, label, ed25519.SeedSize)
+	if err != nil {
+		return nil, fmt.Errorf("deriving the assertion key of epoch %d: %w", epoch, err)
+	}
+	begins := time.Unix(epoch*int64(assertionEpoch/time.Second), 0)
+	key, err := signingKeyOf(ed25519.NewKeyFromSeed(seed), EdDSA, begins)
+	if err != nil {
+		return nil, err
+	}
+	key.header = joseHeaderOf(EdDSA, AssertionType, key.ID)
+	return key, nil
+}

@@ -1,0 +1,280 @@
+package tokenissuer
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// assertingAuthority is an issuer that signs assertions, and swaps tokens.
+func assertingAuthority(tb testing.TB) *authority {
+	tb.Helper()
+	a := newAuthority(tb)
+	a.Assertions, a.Swaps = new(AssertionKeys), NewSwapCache()
+	return a
+}
+
+// publishedKeys are the Ed25519 keys of a key set by kid, read as a stranger would.
+func publishedKeys(tb testing.TB, jwks []byte) map[string]ed25519.PublicKey {
+	tb.Helper()
+	var set struct{ Keys []map[string]string }
+	if err := json.Unmarshal(jwks, &set); err != nil {
+		tb.Fatal(err)
+	}
+	keys := make(map[string]ed25519.PublicKey)
+	for _, k := range set.Keys {
+		if k["crv"] != "Ed25519" {
+			continue
+		}
+		if k["kty"] != "OKP" || k["use"] != "sig" || k["alg"] != "EdDSA" || k["d"] != "" {
+			tb.Errorf("published: %v", k)
+		}
+		x, err := base64.RawURLEncoding.DecodeString(k["x"])
+		if err != nil {
+			tb.Fatal(err)
+		}
+		print := sha256.Sum256([]byte(`{"crv":"Ed25519","kty":"OKP","x":"` + k["x"] + `"}`))
+		if want := base64.RawURLEncoding.EncodeToString(print[:]); k["kid"] != want {
+			tb.Errorf("kid %s, want the thumbprint %s", k["kid"], want)
+		}
+		keys[k["kid"]] = x
+	}
+	return keys
+}
+
+// readAssertion verifies an assertion with a library that is not ours, as an upstream would.
+func (a *authority) readAssertion(tb testing.TB, assertion Secret, audience string, jwks []byte) (jwt.MapClaims, error) {
+	tb.Helper()
+	keys := publishedKeys(tb, jwks)
+	parsed, err := jwt.Parse(assertion.Reveal(), func(t *jwt.Token) (any, error) {
+		if t.Header["typ"] != AssertionType || len(t.Header) != 3 {
+			tb.Errorf("header %v", t.Header)
+		}
+		kid, _ := t.Header["kid"].(string)
+		return keys[kid], nil
+	}, jwt.WithValidMethods([]string{"EdDSA"}), jwt.WithIssuer(testIssuer), jwt.WithAudience(audience), jwt.WithTimeFunc(a.gate.Now),
+		jwt.WithIssuedAt(), jwt.WithExpirationRequired())
+	if err != nil {
+		return nil, err
+	}
+	return parsed.Claims.(jwt.MapClaims), nil
+}
+
+// personsToken is what the gate knows of a user token that an admin has created.
+func (a *authority) personsToken() *AccessToken {
+	now := a.gate.Now()
+	return &AccessToken{
+		Issuer: testIssuer, Subject: "u-ada", Audience: []string{testAudience}, ClientID: "conf", Scopes: Scopes{"public", "reports"},
+		ID: "token-1", IssuedAt: now, ExpiresAt: now.Add(time.Hour), KeyID: a.signing[ES256].ID,
+		FamilyID: "family-1", Organisation: "acme", Role: "admin", AuthTime: now.Add(-time.Minute),
+		Actor: Actor{"u-eve", "portal"},
+	}
+}
+
+var ordersRequest = AssertedRequest{Audience: "https://orders.example", Method: "POST", Target: "/orders/1%2f2?x=%20&y"}
+
+func (a *authority) assert(tb testing.TB, t *AccessToken) Secret {
+	tb.Helper()
+	assertion, err := a.Assert(t, ordersRequest)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return assertion
+}
+
+func (a *authority) jwks(tb testing.TB) []byte {
+	tb.Helper()
+	jwks, err := a.JWKS()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return jwks
+}
+
+func TestG94AssertionIsForOneUpstreamAndOneRequest(t *testing.T) {
+	a := assertingAuthority(t)
+	assertion := a.assert(t, a.personsToken())
+	claims, err := a.readAssertion(t, assertion, ordersRequest.Audience, a.jwks(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := float64(a.gate.Now().Unix())
+	hash := sha256.Sum256([]byte(ordersRequest.Target))
+	id := claims["jti"]
+	delete(claims, "jti")
+	want := jwt.MapClaims{
+		"iss": testIssuer, "sub": "u-ada", "aud": ordersRequest.Audience, "client_id": "conf", "scope": "public reports",
+		"iat": now, "exp": now + 60, "sid": "family-1", "org": "acme", "role": "admin", "auth_time": now - 60,
+		"htm": "POST", "htp": base64.RawURLEncoding.EncodeToString(hash[:]), "token_iss": testIssuer, "token_jti": "token-1",
+		"act": map[string]any{"sub": "u-eve", "client_id": "portal"},
+	}
+	if !reflect.DeepEqual(claims, want) {
+		t.Errorf("claims\n%v, want\n%v", claims, want)
+	}
+	if text, _ := id.(string); len(text) != 22 {
+		t.Errorf("jti %v", id)
+	}
+	again, err := a.readAssertion(t, a.assert(t, a.personsToken()), ordersRequest.Audience, a.jwks(t))
+	if err != nil || again["jti"] == id {
+		t.Errorf("two assertions have the jti %v, %v", id, err)
+	}
+	if _, err := a.readAssertion(t, assertion, "https://stock.example", a.jwks(t)); err == nil {
+		t.Error("another upstream takes it")
+	}
+	a.wait(AssertionLifetime)
+	if _, err := a.readAssertion(t, assertion, ordersRequest.Audience, a.jwks(t)); err == nil {
+		t.Error("it lives for more than a minute")
+	}
+}
+
+// TestG94AssertionOfAnotherIssuersToken: whose subject it is stands beside the subject.
+func TestG94AssertionOfAnotherIssuersToken(t *testing.T) {
+	a := assertingAuthority(t)
+	claims, err := a.readAssertion(t, a.assert(t, &AccessToken{
+		Issuer: "https://login.example", Subject: "u-ada", Audience: []string{testAudience}, ExpiresAt: a.gate.Now().Add(time.Hour),
+		Actor: Actor{Subject: "first"}, earlierActors: []Actor{{Subject: "second", ClientID: "c"}},
+		extra: map[string][]string{"org": {"acme", "globex"}, "role": {"a", "b"}, "iss": {"https://evil.example"}},
+	}), ordersRequest.Audience, a.jwks(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]any{
+		"iss": testIssuer, "token_iss": "https://login.example", "sub": "u-ada", "org": []any{"acme", "globex"}, "role": []any{"a", "b"},
+		"act":       map[string]any{"sub": "first", "act": map[string]any{"sub": "second", "client_id": "c"}},
+		"client_id": nil, "sid": nil, "token_jti": nil, "scope": nil,
+	} {
+		if !reflect.DeepEqual(claims[name], want) {
+			t.Errorf("%s: %v, want %v", name, claims[name], want)
+		}
+	}
+}
+
+// TestG25AssertionIsNoAccessToken, for nobody here: not for a gate whose audience it names, nor for what asks about any
+// token of ours.
+func TestG25AssertionIsNoAccessToken(t *testing.T) {
+	a := assertingAuthority(t)
+	assertion := a.assert(t, a.personsToken())
+	token, err := a.verifier.Verify(assertion.Reveal(), []string{ordersRequest.Audience, testAudience, testIssuer})
+	wantRefusal(t, token, err, "header_unexpected")
+	token, err = a.verifier.VerifyForIssuer(assertion.Reveal())
+	wantRefusal(t, token, err, "header_unexpected")
+	if x := a.verifier.Explain(assertion.Reveal(), []string{ordersRequest.Audience}); x.Accepted {
+		t.Errorf("explained as good: %+v", x)
+	}
+	if found, err := a.Introspect(t.Context(), "conf", assertion); found != nil || err != nil {
+		t.Errorf("introspected: %+v, %v", found, err)
+	}
+	if found, err := a.RevokeFor(t.Context(), a.client("conf"), assertion); found != nil || err != nil || len(a.store.list) > 0 {
+		t.Errorf("revoked: %+v, %v", found, err)
+	}
+	// Whoever is sloppy about typ does not know the key, and whoever signs an access token with it finds nobody who does.
+	keys, err := a.assertionKeys()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.refuses(t, forge(keys.current, header(keys.current), a.claims()), "key_unknown")
+	trusted := NewTrustedVerifier(testIssuer, []string{TypeAccessToken, TypeJWT, TypeNone}, everyKey{keys.current}, a.gate.Now)
+	token, err = trusted.Verify(assertion.Reveal(), []string{ordersRequest.Audience})
+	wantRefusal(t, token, err, "header_unexpected")
+}
+
+// everyKey finds one key under every id.
+type everyKey struct{ key *SigningKey }
+
+func (e everyKey) Find(string) (*VerificationKey, error) { return &e.key.VerificationKey, nil }
+func (e everyKey) Generation() uint64                    { return 1 }
+
+// TestG94AssertionKeysRotateByThemselves: a key is published a whole epoch before it signs and one after, so that no
+// upstream that reads the keys now and then meets one that it does not know.
+func TestG94AssertionKeysRotateByThemselves(t *testing.T) {
+	a := assertingAuthority(t)
+	used := make(map[string]bool)
+	for before := a.jwks(t); len(used) < 4; {
+		assertion := a.assert(t, a.personsToken())
+		if _, err := a.readAssertion(t, assertion, ordersRequest.Audience, before); err != nil {
+			t.Fatalf("with the keys of 29 days before: %v", err)
+		}
+		used[mustParse(t, assertion.Reveal()).header.KeyID] = true
+		before = a.jwks(t)
+		if n := len(publishedKeys(t, before)); n != 4 { // the access tokens' own among them
+			t.Fatalf("%d Ed25519 keys are published", n)
+		}
+		a.wait(29 * day)
+		for id := range publishedKeys(t, before) {
+			if id == mustParse(t, assertion.Reveal()).header.KeyID && publishedKeys(t, a.jwks(t))[id] == nil {
+				t.Error("a key is gone that signed 29 days ago")
+			}
+		}
+	}
+	for id := range used {
+		if a.keys.signingKey(id) != nil {
+			t.Error("an assertion was signed with a key of access tokens")
+		}
+	}
+}
+
+func mustParse(tb testing.TB, token string) *jws {
+	tb.Helper()
+	j, err := parseJWS(token)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return j
+}
+
+// TestK8AssertionKeysOfAllNodes are the same wherever the master key is, and nobody else's.
+func TestK8AssertionKeysOfAllNodes(t *testing.T) {
+	a, b := assertingAuthority(t), assertingAuthority(t)
+	if string(a.jwks(t)) != string(b.jwks(t)) {
+		t.Error("two nodes publish different keys")
+	}
+	other, err := newMasterKey(slices.Repeat([]byte{8}, masterKeyBytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Master, b.Assertions = other, new(AssertionKeys)
+	theirs := publishedKeys(t, b.jwks(t))
+	for id := range publishedKeys(t, a.jwks(t)) {
+		if theirs[id] != nil && a.keys.signingKey(id) == nil {
+			t.Error("two master keys give one assertion key")
+		}
+	}
+}
+
+// TestAssertionKeysAreNotPublishedForNothing: a key set changes for nobody who does not ask for assertions.
+func TestAssertionKeysAreNotPublishedForNothing(t *testing.T) {
+	a := newAuthority(t)
+	want, err := a.keys.JWKS()
+	if err != nil || string(a.jwks(t)) != string(want) {
+		t.Errorf("%s, want %s, %v", a.jwks(t), want, err)
+	}
+	_, err = a.Assert(a.personsToken(), ordersRequest)
+	wantCode(t, err, TemporarilyUnavailable)
+}
+
+func TestNoAssertionWithoutAMasterKey(t *testing.T) {
+	a := assertingAuthority(t)
+	a.Master = nil
+	_, err := a.Assert(a.personsToken(), ordersRequest)
+	wantCode(t, err, TemporarilyUnavailable)
+	_, err = a.JWKS()
+	wantCode(t, err, TemporarilyUnavailable)
+}
+
+func BenchmarkAssert(b *testing.B) {
+	a := assertingAuthority(b)
+	token := a.personsToken()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := a.Assert(token, ordersRequest); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package tokenissuer
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// provers are the functions that find out whether a credential is the right one, and how each compares. What takes as long for a
+// wrong first byte as for a wrong last one tells nobody how far he has come.
+var provers = map[string]string{
+	"client.go secretMatches":    "subtle.ConstantTimeCompare", // of digests
+	"credential.go readMAC":      "hmac.Equal",                 // of codes, sessions and refresh tokens
+	"pending.go OpenFormToken":   "hmac.Equal",
+	"pkce.go verifierMatches":    "subtle.ConstantTimeCompare", // of digests
+	"password.go verifyPassword": "subtle.ConstantTimeCompare", // of argon2id; bcrypt does it itself
+}
+
+// comparedOpenly are the places where two texts of which one is a credential are compared as texts are, and why that tells nothing.
+var comparedOpenly = map[string]string{
+	"caddymodule/credential.go credential":               "both come from the same request",
+	"tokenissuer/memstore/clients.go RotateClientSecret": "an operator's new secret, whose digest only he knows, and the old ones",
+	"tokenissuer/memstore/users.go RehashPassword":       "both are hashes that we have read ourselves",
+}
+
+// TestTM4NothingComparesACredentialByteForByte reads our own sources: a credential that somebody sent is compared in constant time, or
+// searched by what was made of it. A clock would show less: a slope of nanoseconds drowns in the noise of any machine.
+func TestTM4NothingComparesACredentialByteForByte(t *testing.T) {
+	found := make(map[string]bool)
+	for where, function := range ourFunctions(t) {
+		for _, c := range comparisonsIn(function.Body) {
+			if comparedOpenly[where] == "" {
+				t.Errorf("%s compares a credential: %s", where, c)
+			}
+			found[where] = true
+		}
+	}
+	for where := range comparedOpenly {
+		if !found[where] {
+			t.Errorf("%s compares nothing any more: take it off the list", where)
+		}
+	}
+}
+
+// TestTM4ProversTakeTheSameTime: each of the functions that judge credentials calls one of the two that take constant time.
+func TestTM4ProversTakeTheSameTime(t *testing.T) {
+	functions := ourFunctions(t)
+	for where, comparison := range provers {
+		function := functions["tokenissuer/"+where]
+		if function == nil {
+			t.Errorf("there is no %s", where)
+			continue
+		}
+		if !slices.Contains(callsIn(function.Body), comparison) {
+			t.Errorf("%s does not call %s", where, comparison)
+		}
+	}
+}
+
+// ourFunctions are the functions of the product, by file and name.
+func ourFunctions(t *testing.T) map[string]*ast.FuncDecl {
+	t.Helper()
+	functions := make(map[string]*ast.FuncDecl)
+	files := token.NewFileSet()
+	for _, root := range []string{"tokenissuer", "caddymodule"} {
+		err := filepath.WalkDir(filepath.Join("..", root), func(path string, entry fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case entry.IsDir() && (entry.Name() == "testdata" || entry.Name() == "storetest"): // a suite of tests
+				return filepath.SkipDir
+			case entry.IsDir(), !strings.HasSuffix(path, ".go"), strings.HasSuffix(path, "_test.go"):
+				return nil
+			}
+			file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			for _, declaration := range file.Decls {
+				if function, is := declaration.(*ast.FuncDecl); is && function.Body != nil {
+					functions[strings.TrimPrefix(filepath.ToSlash(path), "../")+" "+function.Name.Name] = function
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return functions
+}
+
+// comparisonsIn lists where a credential, or what proves one, meets another text: in ==, in !=, in a switch and in the calls that
+// compare. That it is empty may be asked.
+func comparisonsIn(body *ast.BlockStmt) (all []string) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		var sides []ast.Expr
+		switch n := n.(type) {
+		case *ast.BinaryExpr:
+			if n.Op == token.EQL || n.Op == token.NEQ {
+				sides = []ast.Expr{n.X, n.Y}
+			}
+		case *ast.SwitchStmt:
+			sides = []ast.Expr{n.Tag}
+		case *ast.CallExpr:
+			if slices.Contains(comparers, nameOf(n.Fun)) {
+				sides = n.Args
+			}
+		}
+		if slices.ContainsFunc(sides, isCredential) && !slices.ContainsFunc(sides, isEmptyText) {
+			all = append(all, fmt.Sprintf("%T", n))
+		}
+		return true
+	})
+	return all
+}
+
+// comparers are the functions that stop at the first difference.
+var comparers = []string{"bytes.Equal", "bytes.Compare", "slices.Equal", "slices.Contains", "strings.EqualFold", "strings.Compare", "strings.HasPrefix", "strings.HasSuffix"}
+
+// isCredential tells whether an expression is what a Secret reveals, or a digest or a MAC. Neither its length is one nor what
+// a comparison in constant time says.
+func isCredential(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.CallExpr:
+		name := nameOf(e.Fun)
+		if name == "len" || name == "subtle.ConstantTimeCompare" || name == "hmac.Equal" {
+			return false
+		}
+		last := name[strings.LastIndexByte(name, '.')+1:]
+		return slices.Contains([]string{"Reveal", "Digest", "mac", "formMAC", "Sum", "Sum256"}, last) || slices.ContainsFunc(e.Args, isCredential)
+	case *ast.SelectorExpr:
+		return e.Sel.Name == "Digest"
+	case *ast.SliceExpr:
+		return isCredential(e.X)
+	case *ast.ParenExpr:
+		return isCredential(e.X)
+	}
+	return false
+}
+
+func isEmptyText(e ast.Expr) bool {
+	literal, is := e.(*ast.BasicLit)
+	return is && literal.Value == `""`
+}
+
+func callsIn(body *ast.BlockStmt) (names []string) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		if call, is := n.(*ast.CallExpr); is {
+			names = append(names, nameOf(call.Fun))
+		}
+		return true
+	})
+	return names
+}
+
+// nameOf is the name of a function as it is called: a package's or a method's with the last name before it.
+func nameOf(function ast.Expr) string {
+	switch f := function.(type) {
+	case *ast.Ident:
+		return f.Name
+	case *ast.SelectorExpr:
+		if x, is := f.X.(*ast.Ident); is {
+			return x.Name + "." + f.Sel.Name
+		}
+		return "." + f.Sel.Name
+	}
+	return ""
+}

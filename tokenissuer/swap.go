@@ -1,0 +1,210 @@
+package tokenissuer
+
+import (
+	"crypto/sha256"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+)
+
+// SwapLifetime is the longest life of a token that a gate has swapped for a client's. The end of the client's own by its
+// id is not asked for elsewhere than at a gate, so this is how long an upstream may go on after it.
+const SwapLifetime = 5 * time.Minute
+
+// swapActor is who acts with a swapped token: the gate. No user and no other client can have this id.
+var swapActor = Actor{Subject: OwnClientID, ClientID: OwnClientID}
+
+// The claims in which a swapped token names the one that it stands for.
+const (
+	originIssuer   = "token_iss"
+	originID       = "token_jti"
+	originIssuedAt = "token_iat"
+)
+
+// maxSwappedBytes bounds what is remembered of swapped tokens.
+const maxSwappedBytes = 32 << 20
+
+// SwapCache remembers the tokens that were swapped for others, so that one is signed for a client's token and an audience.
+type SwapCache struct {
+	tokens *otter.Cache[swapKey, *swappedToken]
+}
+
+// swapKey is what a swapped token was made for. The issuer is in it because two may introspect the same opaque text.
+type swapKey struct {
+	digest           [sha256.Size]byte
+	issuer, audience string
+}
+
+// swappedToken is never changed.
+type swappedToken struct {
+	token     Secret
+	keyID     string
+	source    *AccessToken // the client's
+	issuedAt  time.Time
+	expiresAt time.Time
+}
+
+// NewSwapCache returns an empty cache.
+func NewSwapCache() *SwapCache {
+	return &SwapCache{otter.Must(&otter.Options[swapKey, *swappedToken]{
+		MaximumWeight: maxSwappedBytes,
+		Weigher: func(_ swapKey, s *swappedToken) uint32 {
+			return s.source.size() + uint32(len(s.token.Reveal())) //nolint:gosec // at most MaxTokenBytes
+		},
+	})}
+}
+
+// Swapping says what a client's token is to be swapped for.
+type Swapping struct {
+	// Shown is the client's token as it stands, and Token what it says. It has just been verified.
+	Shown Secret
+	Token *AccessToken
+	// Trust is what the token's issuer is called here; empty: it is ours.
+	Trust string
+	// Audience is the one upstream that the new token is for.
+	Audience string
+}
+
+// Swap returns an access token of ours that tells one upstream what the client's token tells, and is of no use elsewhere
+// (as RFC 8693 has it, delegated). It ends with the client's token, and after five minutes at the latest. One is signed
+// for a client's token and an audience, until a fifth of its life is left. The client's token is verified by the caller,
+// every time.
+func (is *Issuer) Swap(s Swapping) (Secret, error) {
+	if is.Swaps == nil {
+		return Secret{}, NewError(ServerError, "swaps_not_kept")
+	}
+	now := is.birth()
+	key := swapKey{digestOf(s.Shown.Reveal()), s.Token.Issuer, s.Audience}
+	if known, ok := is.Swaps.tokens.GetIfPresent(key); ok && is.isCurrent(known, s.Token, now) {
+		return known.token, nil
+	}
+	var failed error
+	swapped, _ := is.Swaps.tokens.Compute(key, func(known *swappedToken, found bool) (*swappedToken, otter.ComputeOp) {
+		if found && is.isCurrent(known, s.Token, now) { // somebody else was faster
+			return known, otter.CancelOp
+		}
+		var fresh *swappedToken
+		if fresh, failed = is.swap(s, now); failed != nil {
+			return nil, otter.CancelOp
+		}
+		return fresh, otter.WriteOp
+	})
+	if failed != nil {
+		return Secret{}, failed
+	}
+	return swapped.token, nil
+}
+
+// isCurrent tells whether a swapped token can be given again: it has some life left, unless a new one would have no more,
+// its key is good, and the client's token still says the same. An opaque one may not.
+func (is *Issuer) isCurrent(s *swappedToken, source *AccessToken, now time.Time) bool {
+	near := s.expiresAt.Add(-s.expiresAt.Sub(s.issuedAt) / 5)
+	endsWithSource := !source.ExpiresAt.IsZero() && !source.ExpiresAt.Truncate(time.Second).After(s.expiresAt)
+	if !now.Before(near) && !endsWithSource || !now.Before(s.expiresAt) {
+		return false
+	}
+	if _, err := is.Keys.Find(s.keyID); err != nil {
+		return false
+	}
+	return s.source == source || s.source.saysTheSame(source)
+}
+
+// saysTheSame compares what a swapped token takes over.
+func (t *AccessToken) saysTheSame(other *AccessToken) bool {
+	return t.Subject == other.Subject && t.ClientID == other.ClientID && t.ID == other.ID && t.FamilyID == other.FamilyID &&
+		t.Organisation == other.Organisation && t.Role == other.Role && t.AuthTime.Equal(other.AuthTime) &&
+		t.IssuedAt.Equal(other.IssuedAt) && t.ExpiresAt.Equal(other.ExpiresAt) && slices.Equal(t.Scopes, other.Scopes) &&
+		slices.Equal(t.actorChain(), other.actorChain())
+}
+
+// swap makes a token.
+func (is *Issuer) swap(s Swapping, now time.Time) (*swappedToken, error) {
+	expires := now.Add(SwapLifetime)
+	if end := s.Token.ExpiresAt.Truncate(time.Second); !end.IsZero() && end.Before(expires) {
+		expires = end
+	}
+	if !now.Before(expires) { // it was let in because clocks differ, and nothing of it is left
+		return nil, NewError(InvalidToken, "token_expired").WithDescription("The access token expired")
+	}
+	key, err := is.Keys.Signing(is.Now())
+	if err != nil {
+		return nil, err
+	}
+	claims, err := is.swappedClaims(s, now, expires)
+	if err != nil {
+		return nil, err
+	}
+	signed, err := key.sign(claims)
+	if err != nil {
+		return nil, AsError(err)
+	}
+	if len(signed) > MaxTokenBytes {
+		return nil, NewError(InvalidToken, "identity_too_long").WithCause(errors.New("the claims do not fit a swapped token of 8 KiB"))
+	}
+	return &swappedToken{NewSecret(signed), key.ID, s.Token, now, expires}, nil
+}
+
+// swappedClaims are the client's token's. What another issuer calls a subject, a client or an organisation is nobody of
+// ours, and its sessions are not ours to end.
+func (is *Issuer) swappedClaims(s Swapping, now, expires time.Time) ([]byte, error) {
+	t := s.Token
+	swapped := &AccessToken{
+		Issuer: is.URL, Subject: t.Subject, Audience: []string{s.Audience}, ClientID: t.ClientID, Scopes: t.Scopes, ID: NewID(),
+		IssuedAt: now, ExpiresAt: expires,
+		FamilyID: t.FamilyID, Organisation: t.Organisation, Role: t.Role, AuthTime: t.AuthTime,
+	}
+	origin, actors := t.origin(), t.actorChain()
+	if s.Trust != "" {
+		swapped.FamilyID = ""
+		if origin = (tokenOrigin{t.Issuer, t.ID, t.IssuedAt}); t.IssuedAt.IsZero() { // its issuer did not say
+			origin.issuedAt = now
+		}
+		swapped.Subject, swapped.ClientID = qualified(s.Trust, t.Subject), qualified(s.Trust, t.ClientID)
+		if t.Organisation != "" {
+			swapped.Organisation = qualified(s.Trust, t.Organisation)
+		}
+		for i := range actors {
+			actors[i].Subject = qualified(s.Trust, actors[i].Subject)
+			if actors[i].ClientID != "" {
+				actors[i].ClientID = qualified(s.Trust, actors[i].ClientID)
+			}
+		}
+	}
+	claims := claimsForUpstream(swapped)
+	claims.text(originIssuer, origin.issuer)
+	claims.text(originID, origin.id)
+	claims.number(originIssuedAt, origin.issuedAt.Unix())
+	claims.actors(slices.Insert(actors, 0, swapActor))
+	return claims.end()
+}
+
+// qualified is the id that something of another issuer's has here. Nothing before the colon is ever empty; behind it
+// nothing is when the issuer did not say which client it was.
+func qualified(trust, id string) string { return trust + ":" + id }
+
+// IsSwapped tells whether a token of ours was made for one upstream, in the place of a client's.
+func (t *AccessToken) IsSwapped() bool { return t.Actor == swapActor }
+
+// tokenOrigin is the client's token: itself, unless it was swapped.
+type tokenOrigin struct {
+	issuer, id string
+	issuedAt   time.Time
+}
+
+// origin returns the token that a client had, when t is ours: what revokes that one revokes t.
+func (t *AccessToken) origin() tokenOrigin {
+	if !t.IsSwapped() {
+		return tokenOrigin{t.Issuer, t.ID, t.IssuedAt}
+	}
+	first := func(name string) string {
+		if texts := t.extra[name]; len(texts) == 1 {
+			return texts[0]
+		}
+		return ""
+	}
+	seconds, _ := strconv.ParseInt(first(originIssuedAt), 10, 64) // 0, and every revocation hits, when it is none
+	return tokenOrigin{first(originIssuer), first(originID), time.Unix(seconds, 0)}
+}

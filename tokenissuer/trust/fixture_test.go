@@ -1,0 +1,325 @@
+package trust
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+const ourAudience = "https://api.example"
+
+var testStart = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+
+// clock is a time that a test sets.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newClock() *clock { return &clock{now: testStart} }
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) Add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// signer is a key of an issuer that is not ours.
+type signer struct {
+	kid     string
+	private ed25519.PrivateKey
+}
+
+func newSigner(kid string) *signer {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	return &signer{kid, private}
+}
+
+func (s *signer) jwk() string {
+	x := base64.RawURLEncoding.EncodeToString(s.private.Public().(ed25519.PublicKey))
+	return fmt.Sprintf(`{"kty":"OKP","crv":"Ed25519","x":%q,"kid":%q,"use":"sig","alg":"EdDSA"}`, x, s.kid)
+}
+
+func jwks(keys ...string) string { return `{"keys":[` + strings.Join(keys, ",") + `]}` }
+
+// ecKey is a key of another algorithm.
+func ecKey(kid string) string {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	point, err := private.PublicKey.Bytes()
+	if err != nil {
+		panic(err)
+	}
+	encode := base64.RawURLEncoding.EncodeToString
+	return fmt.Sprintf(`{"kty":"EC","crv":"P-256","x":%q,"y":%q,"kid":%q}`, encode(point[1:33]), encode(point[33:]), kid)
+}
+
+// token signs an access token. edits replace claims.
+func (s *signer) token(issuer string, edits map[string]any) string {
+	claims := map[string]any{
+		"iss": issuer, "sub": "alice", "client_id": "app", "aud": ourAudience, "jti": "1", "scope": "read",
+		"iat": testStart.Unix(), "exp": testStart.Add(72 * time.Hour).Unix(),
+	}
+	maps.Copy(claims, edits)
+	payload, err := json.Marshal(claims)
+	if err != nil {
+		panic(err)
+	}
+	encode := base64.RawURLEncoding.EncodeToString
+	input := encode([]byte(`{"alg":"EdDSA","typ":"at+jwt","kid":"`+s.kid+`"}`)) + "." + encode(payload)
+	return input + "." + encode(ed25519.Sign(s.private, []byte(input)))
+}
+
+// provider is an identity provider on loopback, which does as a test says.
+type provider struct {
+	*httptest.Server
+	mu      sync.Mutex
+	answers map[string]http.HandlerFunc
+	asked   map[string]int
+}
+
+const (
+	keysPath  = "/keys"
+	oauthPath = "/.well-known/oauth-authorization-server"
+	oidcPath  = "/.well-known/openid-configuration"
+)
+
+func newProvider(tb testing.TB, keys ...*signer) *provider {
+	tb.Helper()
+	p := unstarted(keys...)
+	p.Start()
+	tb.Cleanup(p.Close)
+	p.answer(oauthPath, text(p.metadata()))
+	return p
+}
+
+func unstarted(keys ...*signer) *provider {
+	p := &provider{answers: make(map[string]http.HandlerFunc), asked: make(map[string]int)}
+	p.Server = httptest.NewUnstartedServer(http.HandlerFunc(p.serve))
+	p.publish(keys...)
+	return p
+}
+
+func (p *provider) metadata() string {
+	return fmt.Sprintf(`{"issuer":%q,"jwks_uri":%q,"scopes_supported":["read"]}`, p.URL, p.URL+keysPath)
+}
+
+func (p *provider) publish(keys ...*signer) {
+	var list []string
+	for _, key := range keys {
+		list = append(list, key.jwk())
+	}
+	p.answer(keysPath, text(jwks(list...)))
+}
+
+func (p *provider) answer(path string, handler http.HandlerFunc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answers[path] = handler
+}
+
+func (p *provider) serve(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	p.asked[r.URL.Path]++
+	handler := p.answers[r.URL.Path]
+	p.mu.Unlock()
+	if handler == nil {
+		handler = http.NotFound
+	}
+	handler(w, r)
+}
+
+// fetches is how often the keys were asked for.
+func (p *provider) fetches() int { return p.count(keysPath) }
+
+func (p *provider) count(path string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked[path]
+}
+
+func text(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }
+}
+
+func broken(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
+
+// gate is an Issuer in a test.
+type gate struct {
+	*Issuer
+	clock    *clock
+	provider *provider
+
+	mu       sync.Mutex
+	warnings []string
+}
+
+func newGate(tb testing.TB, p *provider, edits ...func(*Settings)) *gate {
+	tb.Helper()
+	g := &gate{clock: newClock(), provider: p}
+	settings := Settings{Issuer: p.URL, AllowPrivateNetwork: true}
+	for _, edit := range edits {
+		edit(&settings)
+	}
+	var err error
+	g.Issuer, err = New(settings, Options{Now: g.clock.Now, Warn: g.warn})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	g.keys.client.timeout, g.patience = time.Minute, time.Minute // a slow machine fails no test; tests of time set their own
+	tb.Cleanup(g.keys.client.transport.CloseIdleConnections)
+	return g
+}
+
+func atKeys(s *Settings) { s.JWKSURI = s.Issuer + keysPath }
+
+func (g *gate) warn(message string, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.warnings = append(g.warnings, message+": "+err.Error())
+}
+
+func (g *gate) warned(part string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return strings.Contains(strings.Join(g.warnings, "\n"), part)
+}
+
+func (g *gate) judgeNow(token string) (*tokenissuer.AccessToken, error) {
+	return g.Verify(context.Background(), token, []string{ourAudience})
+}
+
+func (g *gate) accepts(tb testing.TB, token string) {
+	tb.Helper()
+	if t, err := g.judgeNow(token); err != nil || t == nil {
+		tb.Errorf("refused: %v", err)
+	}
+}
+
+func (g *gate) refuses(tb testing.TB, token string, code tokenissuer.ErrorCode, reason string) {
+	tb.Helper()
+	t, err := g.judgeNow(token)
+	if err == nil || t != nil {
+		tb.Fatalf("accepted, not refused for %s", reason)
+	}
+	if e := tokenissuer.AsError(err); e.Code != code || e.Reason != reason {
+		tb.Errorf("refused with %v, not for %s (%s)", err, code, reason)
+	} else if code == tokenissuer.TemporarilyUnavailable && (e.RetryAfter < time.Second || e.RetryAfter > maxRetry) {
+		tb.Errorf("to come back in %v", e.RetryAfter)
+	}
+}
+
+// fetchNow fetches as run would, and waits for the end.
+func (g *gate) fetchNow() {
+	g.keys.refresh()
+	g.keys.mu.Lock()
+	fetched := g.keys.fetched
+	g.keys.mu.Unlock()
+	<-fetched
+}
+
+// eventually waits for what happens in the background.
+func eventually(tb testing.TB, what string, happened func() bool) {
+	tb.Helper()
+	for end := time.Now().Add(20 * time.Second); !happened(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			tb.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+// memory keeps snapshots as a test wants.
+type memory struct {
+	mu     sync.Mutex
+	data   map[string][]byte
+	saves  int
+	fail   error
+	before func(ctx context.Context) // runs before everything
+}
+
+func newMemory() *memory { return &memory{data: make(map[string][]byte)} }
+
+func (m *memory) Load(ctx context.Context, name string) ([]byte, error) {
+	if m.before != nil {
+		m.before(ctx)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if data, ok := m.data[name]; ok || m.fail != nil {
+		return data, m.fail
+	}
+	return nil, fs.ErrNotExist
+}
+
+func (m *memory) Save(ctx context.Context, name string, data []byte) error {
+	if m.before != nil {
+		m.before(ctx)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.saves++
+	if m.fail == nil {
+		m.data[name] = bytes.Clone(data)
+	}
+	return m.fail
+}
+
+func (m *memory) saved() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.saves
+}
+
+// kept returns the only snapshot.
+func (m *memory) kept() []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, data := range m.data {
+		return data
+	}
+	return nil
+}
+
+func (m *memory) replace(data []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name := range m.data {
+		m.data[name] = data
+	}
+}
+
+func (m *memory) setFail(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fail = err
+}
+
+var errStorage = errors.New("the storage is away")

@@ -1,0 +1,259 @@
+package trust
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+const (
+	// defaultCacheFor is how long a good answer stands, and maxRefusal how long a bad one does, at most.
+	defaultCacheFor = 30 * time.Second
+	maxRefusal      = 5 * time.Second
+	// failurePause is how long an issuer that has failed is left alone.
+	failurePause = time.Second
+	// maxQuestions are asked at once. Others wait for slotPatience at most.
+	maxQuestions = 64
+	slotPatience = 2 * time.Second
+	// warnInterval is how long after a warning about an issuer there is none.
+	warnInterval = time.Minute
+)
+
+// introspector asks an issuer about opaque tokens (RFC 7662). What the issuer says of a token is cached for a short time;
+// whether that is good enough for a request is asked every time.
+type introspector struct {
+	settings Introspection
+	issuer   string
+	client   *client
+	now      func() time.Time
+	warn     func(message string, err error)
+
+	space    [sha256.Size]byte // what the answers depend on beside the token
+	answers  *answerCache
+	flights  singleflight.Group
+	slots    chan struct{}
+	patience time.Duration
+	pause    atomic.Int64 // until when the issuer is left alone, in nanoseconds since 1970
+	warned   atomic.Int64 // when the last warning was given, likewise
+}
+
+func newIntrospector(settings *Introspection, issuer string, c *client, now func() time.Time) *introspector {
+	i := &introspector{
+		settings: *settings, issuer: issuer, client: c, now: now, warn: func(string, error) {},
+		answers: newAnswerCache(), slots: make(chan struct{}, maxQuestions), patience: slotPatience,
+	}
+	if i.settings.CacheFor <= 0 {
+		i.settings.CacheFor = defaultCacheFor
+	}
+	i.space = sha256.Sum256(fmt.Appendf(nil, "%q %q %q", issuer, settings.Endpoint, settings.ClientID))
+	return i
+}
+
+// key is what an answer is found by: no two tokens share one, and no issuer, endpoint or client takes that of another.
+func (i *introspector) key(token string) [sha256.Size]byte {
+	text := make([]byte, 0, 256)
+	return sha256.Sum256(append(append(text, i.space[:]...), token...))
+}
+
+// verify returns the token if its issuer says that it is active and it is good now for one of the audiences. The error is
+// an *tokenissuer.Error: invalid_token, or temporarily_unavailable when the issuer does not say.
+func (i *introspector) verify(ctx context.Context, token string, audiences []string) (*tokenissuer.AccessToken, error) {
+	if len(token) > tokenissuer.MaxTokenBytes || !tokenissuer.IsB64Token(token) {
+		return nil, tokenissuer.NewError(tokenissuer.InvalidToken, "token_malformed")
+	}
+	said, err := i.said(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	return said.Verify(audiences, i.now())
+}
+
+// said is what the issuer says of the token. Whoever asks while the same question is under way gets its answer. The question
+// lives on when its client hangs up: others may wait for it.
+func (i *introspector) said(ctx context.Context, token string) (*tokenissuer.Introspected, error) {
+	key := i.key(token)
+	if said, err := i.answers.get(key, i.now()); said != nil || err != nil {
+		return said, err
+	}
+	if err := i.paused(); err != nil {
+		return nil, err
+	}
+	flight := i.flights.DoChan(string(key[:]), func() (any, error) { return i.find(key, token) })
+	select {
+	case answer := <-flight:
+		if answer.Err != nil {
+			return nil, answer.Err
+		}
+		return answer.Val.(*tokenissuer.Introspected), nil
+	case <-ctx.Done():
+		return nil, unavailable("introspection_awaited", ctx.Err())
+	}
+}
+
+// find asks, once it is its turn, unless the answer has come or the issuer has failed meanwhile.
+func (i *introspector) find(key [sha256.Size]byte, token string) (*tokenissuer.Introspected, error) {
+	if err := i.takeSlot(); err != nil {
+		return nil, err
+	}
+	defer func() { <-i.slots }()
+	if said, err := i.answers.get(key, i.now()); said != nil || err != nil {
+		return said, err
+	}
+	if err := i.paused(); err != nil {
+		return nil, err
+	}
+	at := i.now()
+	var said *tokenissuer.Introspected
+	var err error
+	panicked := guarded(func() error {
+		said, err = i.ask(token, at)
+		return nil
+	})
+	if err = cmp.Or(panicked, err); err != nil {
+		return nil, i.refuse(key, token, at, err)
+	}
+	i.answers.put(key, said, at, i.settings.CacheFor)
+	return said, nil
+}
+
+// takeSlot waits for one of the questions under way to end, but not for long.
+func (i *introspector) takeSlot() error {
+	select {
+	case i.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	patience := time.NewTimer(i.patience)
+	defer patience.Stop()
+	select {
+	case i.slots <- struct{}{}:
+		return nil
+	case <-patience.C:
+		return unavailable("introspection_busy", nil)
+	}
+}
+
+// ask puts the question (RFC 7662 §2.1). The client authenticates as RFC 6749 §2.3.1 says, with both halves form-encoded.
+func (i *introspector) ask(token string, at time.Time) (*tokenissuer.Introspected, error) {
+	form := url.Values{"token": {token}, "token_type_hint": {"access_token"}}
+	ctx := context.Background() // the client has its own timeout
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, i.settings.Endpoint, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, failure{err, true}
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	request.Header.Set("Accept", "application/json")
+	request.Header.Set("Authorization", "Basic "+i.credentials())
+	status, _, body, err := i.client.do(ctx, request)
+	switch {
+	case err != nil:
+		return nil, failure{err, true}
+	case status != http.StatusOK:
+		return nil, failure{fmt.Errorf("the introspection endpoint answered with status %d", status), pausing[status]}
+	}
+	said, err := tokenissuer.ParseIntrospection(body, i.issuer, at.Add(i.settings.CacheFor))
+	if err == nil {
+		err = said.CheckExpiry(at)
+	}
+	return said, err
+}
+
+// pausing are the statuses that have nothing to do with the token that was asked about: our credentials are wrong, we ask
+// too much, or what stands before the issuer does not reach it. With any other, whoever knows of a token that its issuer
+// stumbles over could have everybody refused.
+var pausing = map[int]bool{
+	http.StatusUnauthorized: true, http.StatusForbidden: true, http.StatusTooManyRequests: true,
+	http.StatusBadGateway: true, http.StatusServiceUnavailable: true, http.StatusGatewayTimeout: true,
+}
+
+// failure is a question without an answer. General: it would have been so with any token.
+type failure struct {
+	error
+	general bool
+}
+
+// refuse settles what a token gets that was not found good. An issuer that fails is left alone for a moment, at least with
+// this token, and the operator is told.
+func (i *introspector) refuse(key [sha256.Size]byte, token string, at time.Time, err error) error {
+	e, judged := errors.AsType[*tokenissuer.Error](err)
+	if judged && e.Code == tokenissuer.InvalidToken {
+		i.answers.putRefusal(key, e, at, min(i.settings.CacheFor, maxRefusal))
+		return e
+	}
+	reason, cause := "introspection_failed", err
+	if judged {
+		reason, cause = e.Reason, errors.Unwrap(e)
+	}
+	e = unavailable(reason, i.withoutSecrets(cause, token))
+	ended := i.now()
+	if failed, ok := errors.AsType[failure](err); ok && failed.general {
+		i.pause.Store(ended.Add(failurePause).UnixNano())
+	}
+	i.answers.putRefusal(key, e, ended, failurePause)
+	i.tell(e)
+	return e
+}
+
+// unavailable says when to come back.
+func unavailable(reason string, cause error) *tokenissuer.Error {
+	e := tokenissuer.NewError(tokenissuer.TemporarilyUnavailable, reason).WithCause(cause)
+	e.RetryAfter = failurePause
+	return e
+}
+
+// paused refuses while the issuer is left alone. A clock that was set back has forgotten why.
+func (i *introspector) paused() error {
+	left := time.Unix(0, i.pause.Load()).Sub(i.now())
+	if left <= 0 || left > failurePause {
+		return nil
+	}
+	return unavailable("introspection_paused", nil)
+}
+
+// tell warns the operator, who hears of it again after a while only.
+func (i *introspector) tell(err error) {
+	now, last := i.now(), i.warned.Load()
+	since := now.Sub(time.Unix(0, last))
+	if last != 0 && 0 <= since && since < warnInterval || !i.warned.CompareAndSwap(last, now.UnixNano()) {
+		return
+	}
+	i.warn("a trusted issuer does not answer questions about tokens", err)
+}
+
+// withoutSecrets is an error without the token and our secret: it may quote what the issuer wrote, and that what we sent.
+func (i *introspector) withoutSecrets(err error, token string) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	for _, secret := range []string{token, i.settings.ClientSecret.Reveal(), i.credentials()} {
+		for _, spelling := range []string{secret, url.QueryEscape(secret), inPointer.Replace(secret), strings.Trim(strconv.Quote(secret), `"`)} {
+			if spelling != "" {
+				text = strings.ReplaceAll(text, spelling, "[secret]")
+			}
+		}
+	}
+	return brief(errors.New(text))
+}
+
+// inPointer spells a text as a JSON Pointer does (RFC 6901 §3), which is how errors name a place in an answer.
+var inPointer = strings.NewReplacer("~", "~0", "/", "~1")
+
+// credentials are what Basic authentication shows.
+func (i *introspector) credentials() string {
+	pair := url.QueryEscape(i.settings.ClientID) + ":" + url.QueryEscape(i.settings.ClientSecret.Reveal())
+	return base64.StdEncoding.EncodeToString([]byte(pair))
+}

@@ -1,0 +1,296 @@
+package trust
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// TestAnIssuerThatDoesNotAnswer gets nobody a 401: nothing is known about the token, and the issuer, or our credentials
+// there, are at fault.
+func TestAnIssuerThatDoesNotAnswer(t *testing.T) {
+	const failed, malformed = "introspection_failed", "introspection_malformed"
+	hijacked := func(reply string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Write([]byte(reply))
+			_ = conn.Close()
+		}
+	}
+	for _, v := range []struct {
+		name    string
+		reply   http.HandlerFunc
+		reason  string
+		general bool // it would be so with every token
+	}{
+		{"credentials wrong", status(http.StatusUnauthorized), failed, true},
+		{"not allowed", status(http.StatusForbidden), failed, true},
+		{"too many questions", status(http.StatusTooManyRequests), failed, true},
+		{"nobody behind the proxy", status(http.StatusBadGateway), failed, true},
+		{"overloaded", status(http.StatusServiceUnavailable), failed, true},
+		{"too slow for its proxy", status(http.StatusGatewayTimeout), failed, true},
+		{"hangs up", hijacked(""), failed, true},
+		{"no HTTP", hijacked("SSH-2.0-x\r\n"), failed, true},
+		{"cut off", hijacked("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"active\":true"), failed, true},
+		{"too long", text(`{"active":true,"x":"` + strings.Repeat("a", maxAnswer) + `"}`), failed, true},
+		{"redirected elsewhere", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://evil.example/", http.StatusTemporaryRedirect)
+		}, failed, true},
+		{"stumbles over a token", status(http.StatusInternalServerError), failed, false},
+		{"dislikes a token", status(http.StatusBadRequest), failed, false},
+		{"not found", status(http.StatusNotFound), failed, false},
+		{"no content", status(http.StatusNoContent), failed, false},
+		{"a page", text("<!DOCTYPE html><title>Sign in</title>"), malformed, false},
+		{"nothing", text(""), malformed, false},
+		{"active twice", text(`{"active":true,"active":false}`), malformed, false},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			a := newAsker(t)
+			a.accepts(t, "known")
+			a.replies(v.reply)
+			a.refuses(t, "one", tokenissuer.TemporarilyUnavailable, v.reason)
+			a.accepts(t, "known")
+			asked := a.questions()
+			if _, err := a.judgeNow("one"); tokenissuer.AsError(err).Code != tokenissuer.TemporarilyUnavailable {
+				t.Errorf("at once again: %v", err)
+			}
+			a.wantQuestions(t, asked)
+			a.answers(nil)
+			if v.general {
+				a.refuses(t, "two", tokenissuer.TemporarilyUnavailable, "introspection_paused")
+				a.wantQuestions(t, asked)
+			} else { // otherwise a token that the issuer stumbles over would close the gate for everybody
+				a.accepts(t, "two")
+				asked++
+			}
+			a.clock.Add(failurePause)
+			a.accepts(t, "one")
+			a.accepts(t, "three")
+			a.wantQuestions(t, asked+2)
+		})
+	}
+}
+
+func TestAnIssuerThatIsGoneComesBack(t *testing.T) {
+	a := newAsker(t)
+	undated := map[string]any{"iat": nil}
+	a.answers(undated)
+	a.accepts(t, "known")
+	a.provider.Close()
+	a.clock.Add(time.Second)
+	a.accepts(t, "known")
+	a.refuses(t, "new", tokenissuer.TemporarilyUnavailable, "introspection_failed")
+	a.refuses(t, "newer", tokenissuer.TemporarilyUnavailable, "introspection_paused")
+	a.clock.Add(defaultCacheFor)
+	a.refuses(t, "known", tokenissuer.TemporarilyUnavailable, "introspection_failed")
+	a.clock.Add(-time.Hour) // a clock that was set back does not leave the issuer alone for an hour
+	a.refuses(t, "newest", tokenissuer.TemporarilyUnavailable, "introspection_failed")
+
+	back := unstarted(newSigner("k"))
+	listener, err := net.Listen("tcp", strings.TrimPrefix(a.provider.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = back.Listener.Close()
+	back.Listener = listener
+	back.answer(introspectionPath, text(goodAnswer(a.provider.URL, undated)))
+	back.Start()
+	t.Cleanup(back.Close)
+	a.clock.Add(failurePause)
+	a.accepts(t, "known")
+}
+
+// TestAnIssuerThatHangs holds nobody for longer than the client allows.
+func TestAnIssuerThatHangs(t *testing.T) {
+	a := newAsker(t)
+	a.keys.client.timeout = 50 * time.Millisecond
+	ended := make(chan struct{})
+	t.Cleanup(func() { close(ended) })
+	a.replies(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-ended:
+		}
+	})
+	a.refuses(t, "one", tokenissuer.TemporarilyUnavailable, "introspection_failed")
+	a.refuses(t, "two", tokenissuer.TemporarilyUnavailable, "introspection_paused")
+}
+
+// TestAFloodOfTokensIsAskedInTurn: whatever comes, so many questions are under way and no more, and those whose turn does
+// not come soon are told to come back.
+func TestAFloodOfTokensIsAskedInTurn(t *testing.T) {
+	const flood = 400
+	a := newAsker(t)
+	a.introspector.patience = 20 * time.Millisecond
+	come := make(chan struct{})
+	release := sync.OnceFunc(func() { close(come) })
+	defer release()
+	a.replies(func(w http.ResponseWriter, r *http.Request) {
+		<-come
+		inactiveAnswer(w, r)
+	})
+	var busy, inactive atomic.Int64
+	var waiting sync.WaitGroup
+	for n := range flood {
+		waiting.Go(func() {
+			_, err := a.judgeNow(fmt.Sprint("token", n))
+			switch e := tokenissuer.AsError(err); e.Reason {
+			case "introspection_busy":
+				busy.Add(1)
+			case "token_inactive":
+				inactive.Add(1)
+			default:
+				t.Errorf("token %d: %v", n, err)
+			}
+		})
+	}
+	eventually(t, "not everybody else was sent away", func() bool { return busy.Load() == flood-maxQuestions })
+	release()
+	waiting.Wait()
+	if a.most != maxQuestions || inactive.Load() != maxQuestions {
+		t.Errorf("%d questions at once, %d answered, want %d", a.most, inactive.Load(), maxQuestions)
+	}
+	a.answers(nil)
+	a.accepts(t, "after-the-flood")
+}
+
+// TestThoseWhoWaitForTheirTurnGetIt: a slot that comes free is taken.
+func TestThoseWhoWaitForTheirTurnGetIt(t *testing.T) {
+	a := newAsker(t)
+	a.introspector.patience = 20 * time.Second
+	a.introspector.slots = make(chan struct{}, 2)
+	var waiting sync.WaitGroup
+	for n := range 50 {
+		waiting.Go(func() { a.accepts(t, fmt.Sprint("token", n)) })
+	}
+	waiting.Wait()
+	a.wantQuestions(t, 50)
+	if a.most > 2 {
+		t.Errorf("%d questions at once", a.most)
+	}
+}
+
+// TestWhoWaitsDoesNotAskAnIssuerThatHasFailedMeanwhile: the whole queue would do so, one after the other.
+func TestWhoWaitsDoesNotAskAnIssuerThatHasFailedMeanwhile(t *testing.T) {
+	a := newAsker(t)
+	a.introspector.patience = 20 * time.Second
+	a.introspector.slots = make(chan struct{}, 1)
+	come := make(chan struct{})
+	release := sync.OnceFunc(func() { close(come) })
+	defer release()
+	a.replies(func(w http.ResponseWriter, _ *http.Request) {
+		<-come
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	reasons := make(chan string, 20)
+	for n := range cap(reasons) {
+		go func() {
+			_, err := a.judgeNow(fmt.Sprint("token", n))
+			reasons <- tokenissuer.AsError(err).Reason
+		}()
+	}
+	eventually(t, "nobody asked", func() bool { return a.questions() > 0 })
+	release()
+	counts := make(map[string]int)
+	for range cap(reasons) {
+		counts[<-reasons]++
+	}
+	if counts["introspection_failed"] != 1 || counts["introspection_paused"] != cap(reasons)-1 {
+		t.Errorf("%v", counts)
+	}
+	a.wantQuestions(t, 1)
+}
+
+// TestConnectionsToTheIssuerAreUsedAgain: a handshake for every token would cost both sides more than the question.
+func TestConnectionsToTheIssuerAreUsedAgain(t *testing.T) {
+	var opened atomic.Int64
+	p := unstarted(newSigner("k"))
+	p.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	p.Start()
+	t.Cleanup(p.Close)
+	g := newGate(t, p, asks)
+	p.answer(introspectionPath, text(goodAnswer(p.URL, nil)))
+	for n := range 50 {
+		g.accepts(t, fmt.Sprint("token", n))
+	}
+	if n := opened.Load(); n > 2 {
+		t.Errorf("%d connections for 50 questions, one after the other", n)
+	}
+}
+
+// TestWarningsAreFewAndWithoutSecrets: an issuer that writes back what it got must not have our log write it too.
+func TestWarningsAreFewAndWithoutSecrets(t *testing.T) {
+	a := newAsker(t)
+	const token = "the+secret/token="
+	credentials := url.QueryEscape(ourID) + ":" + url.QueryEscape(ourSecret)
+	var errs []error
+	for _, reply := range []http.HandlerFunc{
+		status(http.StatusUnauthorized),
+		func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://evil.example/?token="+url.QueryEscape(token)+"&t="+token, http.StatusFound)
+		},
+		func(w http.ResponseWriter, r *http.Request) {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				return
+			}
+			basic := strings.TrimPrefix(r.Header.Get("Authorization"), "Basic ")
+			_, _ = fmt.Fprintf(conn, "%s_%s_%s_%s\r\n", basic, token, ourSecret, url.QueryEscape(ourSecret))
+			_ = conn.Close()
+		},
+		text(`{"active":true,"aud":"x","sub":"` + token + `","exp":"` + token + `"}`),
+		text(`{"active":true,"` + token + `":1,"` + token + `":2}`),
+		text(`{"active":true,"` + token + `":{"a":1,"a":2}}`),
+		text(token),
+	} {
+		a.replies(reply)
+		for range 3 {
+			_, err := a.judgeNow(token)
+			errs = append(errs, err)
+		}
+		a.clock.Add(failurePause)
+	}
+	a.gate.mu.Lock()
+	logged := strings.Join(a.warnings, "\n")
+	if len(a.warnings) != 1 {
+		t.Errorf("%d warnings in %s: %s", len(a.warnings), 7*failurePause, logged)
+	}
+	a.gate.mu.Unlock()
+	for _, err := range errs {
+		if tokenissuer.AsError(err).Code != tokenissuer.TemporarilyUnavailable {
+			t.Errorf("%v", err)
+		}
+		logged += "\n" + err.Error()
+	}
+	for _, secret := range []string{"the+secret", "the%2Bsecret", "s3cr", url.QueryEscape(ourSecret), base64.StdEncoding.EncodeToString([]byte(credentials))} {
+		if strings.Contains(logged, secret) {
+			t.Errorf("%q is in %s", secret, logged)
+		}
+	}
+	a.clock.Add(warnInterval)
+	a.replies(status(http.StatusUnauthorized))
+	if _, err := a.judgeNow(token); err == nil {
+		t.Error("accepted")
+	}
+	a.gate.mu.Lock()
+	defer a.gate.mu.Unlock()
+	if len(a.warnings) != 2 {
+		t.Errorf("%d warnings a minute later", len(a.warnings))
+	}
+}

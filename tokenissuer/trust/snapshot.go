@@ -1,0 +1,153 @@
+package trust
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	// keepEvery is how old what is kept may get while fetches are good: from its date a later process counts staleness.
+	keepEvery = time.Hour
+	// keepTimeout is for one reading and one writing.
+	keepTimeout = 5 * time.Second
+	maxSnapshot = maxAnswer + 8<<10
+	// clockSkew is how far ahead the clock of a node may be that shares the storage with us.
+	clockSkew = time.Minute
+)
+
+// snapshot is a key set as it is kept.
+type snapshot struct {
+	Issuer    string         `json:"issuer"`
+	JWKSURI   string         `json:"jwks_uri"`
+	FetchedAt time.Time      `json:"fetched_at"`
+	JWKS      jsontext.Value `json:"jwks"`
+}
+
+// shelf is a place to keep snapshots in, and what was done with it.
+type shelf struct {
+	snapshots Snapshots
+
+	mu      sync.Mutex
+	read    <-chan struct{} // closed when it was read, or took too long; nil: nobody has begun to
+	keeping bool
+	keptAt  time.Time
+	missed  bool // something was to be kept meanwhile
+}
+
+// snapshotName is the name of what is kept of an issuer.
+func snapshotName(s Settings) string {
+	digest := sha256.Sum256([]byte(s.Issuer + "\n" + s.JWKSURI))
+	return hex.EncodeToString(digest[:])
+}
+
+// recall begins to read what was kept, once, if it is needed. It returns what is closed when that has ended.
+func (k *remoteKeys) recall() <-chan struct{} {
+	s := k.shelf.Load()
+	if s == nil || k.known.Load().set != nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.read == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), keepTimeout)
+		s.read = ctx.Done()
+		go func() {
+			defer cancel()
+			if err := guarded(func() error { return k.load(ctx, s.snapshots) }); err != nil {
+				k.warn("the kept keys of a trusted issuer cannot be used", err)
+			}
+		}()
+	}
+	return s.read
+}
+
+func (k *remoteKeys) load(ctx context.Context, snapshots Snapshots) error {
+	data, err := snapshots.Load(ctx, snapshotName(k.settings))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	set, err := k.readSnapshot(data)
+	if err != nil {
+		return err
+	}
+	k.restore(set)
+	return nil
+}
+
+// readSnapshot believes what was kept no more than what is fetched.
+func (k *remoteKeys) readSnapshot(data []byte) (*keySet, error) {
+	if len(data) > maxSnapshot {
+		return nil, fmt.Errorf("it is longer than %d bytes", maxSnapshot)
+	}
+	var s snapshot
+	if err := json.Unmarshal(data, &s); err != nil {
+		return nil, err
+	}
+	if s.Issuer != k.settings.Issuer {
+		return nil, fmt.Errorf("it is of issuer %q", s.Issuer)
+	}
+	if err := k.checkPlace(s.JWKSURI); err != nil {
+		return nil, err
+	}
+	now := k.now()
+	if s.FetchedAt.After(now.Add(clockSkew)) {
+		return nil, fmt.Errorf("it was fetched in the future, at %s", s.FetchedAt)
+	}
+	if s.FetchedAt.After(now) {
+		s.FetchedAt = now
+	}
+	return k.readKeySet(s.JWKS, s.JWKSURI, s.FetchedAt)
+}
+
+// keep writes a set down in the background: if its keys are new, and often enough for its date to be true.
+func (k *remoteKeys) keep(set *keySet, changed bool) {
+	s := k.shelf.Load()
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := k.now()
+	if age := now.Sub(s.keptAt); !changed && age >= 0 && age < min(keepEvery, k.settings.MaxStale/2) {
+		return
+	}
+	if s.keeping {
+		s.missed = true
+		return
+	}
+	s.keeping, s.keptAt = true, now
+	go func() {
+		err := guarded(func() error { return k.write(s.snapshots, set) })
+		s.mu.Lock()
+		if err != nil || s.missed {
+			s.keptAt = time.Time{} // the next good fetch tries again
+		}
+		s.keeping, s.missed = false, false
+		s.mu.Unlock()
+		if err != nil {
+			k.warn("the keys of a trusted issuer cannot be kept for a start without it", err)
+		}
+	}()
+}
+
+func (k *remoteKeys) write(snapshots Snapshots, set *keySet) error {
+	data, err := json.Marshal(snapshot{Issuer: k.settings.Issuer, JWKSURI: set.uri, FetchedAt: set.fetchedAt.UTC(), JWKS: set.document})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), keepTimeout)
+	defer cancel()
+	return snapshots.Save(ctx, snapshotName(k.settings), data)
+}

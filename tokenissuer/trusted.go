@@ -1,0 +1,121 @@
+package tokenissuer
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// TrustedLeeway is how far another issuer's clock may be from ours.
+const TrustedLeeway = 30 * time.Second
+
+// Values of typ that access tokens have. An issuer that does not follow RFC 9068 writes JWT or nothing, and its tokens
+// are taken for access tokens only when they say so in another way.
+const (
+	TypeAccessToken = tokenType
+	TypeJWT         = "JWT"
+	TypeNone        = "none"
+)
+
+// CheckTokenType refuses a typ that no access token has.
+func CheckTokenType(name string) error {
+	switch name {
+	case TypeAccessToken, TypeJWT, TypeNone:
+		return nil
+	}
+	return fmt.Errorf("typ %q is not that of an access token: use %s, %s or %s", name, TypeAccessToken, TypeJWT, TypeNone)
+}
+
+// NewTrustedVerifier returns a Verifier of another issuer's tokens, whose typ is one of types; none: at+jwt.
+func NewTrustedVerifier(issuer string, types []string, keys KeySource, now func() time.Time) *Verifier {
+	rules := tokenRules{leeway: TrustedLeeway, trusted: true, required: func(p *payload, typ string) []string {
+		if typ == tokenType {
+			return ownRules.required(p, typ) // RFC 9068 §2.2 requires the same of everybody
+		}
+		return []string{p.Subject}
+	}}
+	for _, name := range types {
+		rules.types = append(rules.types, strings.TrimPrefix(strings.ToLower(name), TypeNone))
+	}
+	if len(types) == 0 {
+		rules.types = []string{tokenType}
+	}
+	return &Verifier{issuer: issuer, keys: keys, rules: rules, now: now, cache: newTokenCache()}
+}
+
+// ClaimedIssuer returns the issuer that a token names, for choosing whom to ask about it; nothing else may be decided by
+// it, for nobody has checked it. The second result is false for an opaque token, which is no JWT at all. What has the look
+// of a JWT and is none has an empty issuer.
+func ClaimedIssuer(token string) (issuer string, isJWT bool) {
+	j, err := parseJWS(token)
+	if err != nil {
+		return "", looksLikeJWT(token)
+	}
+	var claims struct {
+		Issuer string         `json:"iss"`
+		Others jsontext.Value `json:",embed"`
+	}
+	if tooDeep(j.payload) || json.Unmarshal(j.payload, &claims) != nil {
+		return "", true
+	}
+	return claims.Issuer, true
+}
+
+// looksLikeJWT tells whether a token has parts, and the first begins as the base64url of an object does: e, and then y or w
+// for a quote or white space after the brace. Opaque tokens that are base64 begin so by chance, but have no parts.
+func looksLikeJWT(token string) bool {
+	return (strings.HasPrefix(token, "ey") || strings.HasPrefix(token, "ew")) && strings.Count(token, ".") >= 2
+}
+
+// harmless tells whether none of a header's further members could lead a reader to another key, to another payload or to
+// another meaning. Issuers of before RFC 9068 write thumbprints of their certificates there.
+func harmless(others jsontext.Value) bool {
+	var members map[string]jsontext.Value
+	if json.Unmarshal(others, &members) != nil {
+		return false
+	}
+	for name := range members {
+		if name != "x5t" && name != "x5t#S256" {
+			return false
+		}
+	}
+	return true
+}
+
+// checkKey asks whether the key that a token was verified with is still its issuer's: there, the same under its name, and
+// fresh enough to be taken.
+func (v *Verifier) checkKey(known *cachedToken) error {
+	key, err := v.keys.Find(known.token.KeyID)
+	if err != nil {
+		return err
+	}
+	if key != known.key && !key.Equal(known.key) {
+		return NewError(InvalidToken, "key_replaced")
+	}
+	return nil
+}
+
+// CheckOwnEnd refuses another issuer's token that is over by its own word, which stands while the issuer cannot be asked.
+func (t *AccessToken) CheckOwnEnd(now time.Time) error {
+	if t.endless {
+		return nil
+	}
+	return t.checkExpiry(now, TrustedLeeway)
+}
+
+// setOrAdd sets a field that has one value; several are kept among the other claims.
+func (t *AccessToken) setOrAdd(name string, field *string, values []string) {
+	switch len(values) {
+	case 0:
+	case 1:
+		*field = values[0]
+	default:
+		if t.extra == nil {
+			t.extra = make(map[string][]string, 1)
+		}
+		t.extra[name] = values
+	}
+}
