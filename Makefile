@@ -7,7 +7,7 @@ FUZZTIME ?= 30s
 # A go.work file around the checkout must not change what is built and tested.
 export GOWORK = off
 
-.PHONY: build test crash cluster screenshots lint fmt bench fuzz clean
+.PHONY: build test crash cluster floods screenshots lint fmt bench fuzz clean
 
 # ./caddy, with Gatehouse in it.
 build:
@@ -18,12 +18,13 @@ build:
 WAITING = ^Test(Browser|Challenge|F1[0-7]|F2|F6|I7|T64|A[78])
 
 # Installs what the tests need and runs all of them. The race detector needs a C
-# compiler; some tests start PostgreSQL servers of their own, and some drive
-# Gatehouse with Node clients and with Chromium.
+# compiler; some tests start PostgreSQL servers of their own, some drive
+# Gatehouse with Node clients and with Chromium, and some stand behind nginx.
 test: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need gcc gcc libc6-dev
 	.ci/need-postgres
 	.ci/need chromium chromium
+	.ci/need nginx nginx
 	go vet ./...
 	all=''; failed=0; \
 	run() { CGO_ENABLED=1 go test -race -count=1 -timeout=25m $(TESTFLAGS) "$$@" & all="$$all $$!"; }; \
@@ -58,6 +59,14 @@ cluster:
 	rm -f dist/cluster.md
 	GATEHOUSE_CLUSTER_TABLE=$(CURDIR)/dist/cluster.md go test -count=1 -timeout 2h -run 'Nodes$$' ./rig; \
 		status=$$?; cat dist/cluster.md; exit $$status
+
+# Slow clients by the ten thousand and ten minutes of bad tokens: see docs/reliability.md. It takes half an hour and needs 20,000
+# files a process.
+floods:
+	mkdir -p dist
+	rm -f dist/floods.md
+	GATEHOUSE_CLUSTER_TABLE=$(CURDIR)/dist/floods.md go test -count=1 -timeout 2h -run '^Test(F23|F25|G81)' ./rig; \
+		status=$$?; cat dist/floods.md; exit $$status
 
 # Pictures of every page in dist/screenshots, and of two in docs/images for the README.
 screenshots: $(NPM_DIR)/node_modules/.package-lock.json

@@ -47,6 +47,7 @@ func newAdminAPI() *adminAPI {
 	}
 	a.mux.HandleFunc("GET /oauth/ready", serveReady)
 	a.mux.HandleFunc("GET /oauth/status", serveStatus)
+	a.mux.HandleFunc("GET /oauth/routes", serveRoutes)
 	a.mux.HandleFunc("/", a.refuse)
 	return a
 }

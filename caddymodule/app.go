@@ -2,11 +2,13 @@ package caddymodule
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
@@ -19,7 +21,8 @@ func init() { caddy.RegisterModule(new(App)) }
 // `protect` use it.
 type App struct {
 	// Issuer is the issuer identifier (RFC 8414 §2): the URL under which clients reach the `oauth_server`. It must be
-	// https, or http on a loopback host. Required. Changing it invalidates every token.
+	// https, or http on a loopback host. Without it nothing is issued, and nothing else but Trust may be set. Changing it
+	// invalidates every token.
 	Issuer string `json:"issuer,omitempty"`
 	// Audience is what access tokens are meant for (RFC 9068 §3). Default: the issuer.
 	Audience []string `json:"audience,omitempty"`
@@ -42,6 +45,8 @@ type App struct {
 	Organisations []OrganisationConfig `json:"organisations,omitempty"`
 	// Users declares users, likewise.
 	Users []UserConfig `json:"users,omitempty"`
+	// Trust lists other issuers, whose tokens `protect` can take. Without an Issuer of our own the app does nothing else.
+	Trust []TrustConfig `json:"trust,omitempty"`
 	// Revocation says how revocations reach the gate.
 	Revocation *RevocationConfig `json:"revocation,omitempty"`
 	// Limits bound failed attempts.
@@ -52,7 +57,8 @@ type App struct {
 	logger   *zap.Logger
 	audit    *endpoint.Audit
 	settings settings
-	engine   *engine
+	engine   *engine // nil without an Issuer
+	trusted  []*trustedIssuer
 
 	issuer   *tokenissuer.Issuer
 	handler  *endpoint.Handler
@@ -70,7 +76,13 @@ type App struct {
 	life    context.Context
 	endLife context.CancelFunc
 
+	// http is the app whose routes are guarded, once one of our handlers has met it.
+	http    *caddyhttp.App
+	ctx     caddy.Context
+	covered atomic.Pointer[coverage] // nil before Start
+
 	identityHeaders []string // what any `protect` of this configuration sets beyond the defaults
+	qualifiers      []string // with which the ids of trusted issuers begin in the tokens that a `protect` swaps
 	// identityGuard takes all of them from clients. It is made by the first request, when every `protect` is known.
 	identityGuard func() *identityGuard
 }
@@ -82,7 +94,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 
 // Provision reads the configuration. It works offline: `caddy validate` runs it.
 func (a *App) Provision(ctx caddy.Context) error {
-	a.logger = ctx.Logger()
+	a.ctx, a.logger = ctx, ctx.Logger()
 	a.audit = endpoint.NewAudit(a.logger.Named("audit"), clientAddress)
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("oauth: %w", err)
@@ -90,6 +102,15 @@ func (a *App) Provision(ctx caddy.Context) error {
 	var err error
 	if a.settings, err = a.read(); err != nil {
 		return fmt.Errorf("oauth: %w", err)
+	}
+	if err := a.provisionTrust(ctx); err != nil {
+		return fmt.Errorf("oauth: %w", err)
+	}
+	a.started = make(chan struct{})
+	a.life, a.endLife = context.WithCancel(context.Background())
+	a.identityGuard = sync.OnceValue(func() *identityGuard { return newIdentityGuard(a.identityHeaders) })
+	if !a.issues() {
+		return nil
 	}
 	if a.Store != nil && a.Store.tellsPassword() {
 		a.logger.Warn("the password of the database stands in the configuration, which Caddy keeps in the clear and shows at its " +
@@ -102,13 +123,10 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	a.engine = pooled.(*engine)
-	a.started = make(chan struct{})
-	a.identityGuard = sync.OnceValue(func() *identityGuard { return newIdentityGuard(a.identityHeaders) })
 	a.issuer = a.newIssuer()
 	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit, tally{}, a.settings.brand); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
-	a.life, a.endLife = context.WithCancel(context.Background())
 	// Apps start in no order, so the new configuration's listeners may be open before Start has run. When the one that
 	// runs now has opened the engine, nothing is left to wait for.
 	if a.engine.isOpen() {
@@ -119,6 +137,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	return nil
 }
+
+// issues tells whether there is an issuer of our own. Without one the app is a gate for tokens of others.
+func (a *App) issues() bool { return a.settings.issuer != "" }
 
 // newIssuer puts the configuration and the engine together. Store and master key join in Start.
 func (a *App) newIssuer() *tokenissuer.Issuer {
@@ -150,16 +171,19 @@ func (a *App) Stop() error {
 		a.endLife()
 	}
 	running.remove(a)
+	covering.remove(a)
 	return nil
 }
 
-// Cleanup lets go of the engine. It accepts an app whose Provision failed half-way.
+// Cleanup lets go of the engine and of the trusted issuers. It accepts an app whose Provision failed half-way.
 func (a *App) Cleanup() error {
+	a.coverValidated()
+	released := a.releaseTrust()
 	if a.engine == nil {
-		return nil
+		return released
 	}
 	_, err := engines.Delete(a.settings.engine)
-	return err
+	return errors.Join(released, err)
 }
 
 // addIdentityHeader records a header that a `protect` sets. It is called while the configuration is provisioned.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // startCanary listens for what should never come: a connection of ours to an address that a request named.
@@ -191,6 +192,7 @@ func TestA47ToA51ErrorsGoToTheClient(t *testing.T) {
 		{"A51 code_challenge", conf, twice("code_challenge", challengeOf("v")), "invalid_request", ""},
 		{"A51 code_challenge_method", conf, twice("code_challenge_method", "S256"), "invalid_request", ""},
 		{"A51 prompt", conf, twice("prompt", "login"), "invalid_request", ""},
+		{"A51 max_age", conf, twice("max_age", "0"), "invalid_request", ""},
 		{"A51 login_hint", conf, twice("login_hint", "x"), "invalid_request", ""},
 		{"A51 ui_locales", conf, twice("ui_locales", "de"), "invalid_request", ""},
 		{"A51 request", conf, twice("request", "x"), "invalid_request", ""},
@@ -201,6 +203,8 @@ func TestA47ToA51ErrorsGoToTheClient(t *testing.T) {
 		{"login_hint of 513 bytes", conf, conf.with("login_hint", strings.Repeat("x", 513)), "invalid_request", ""},
 		{"prompt unknown", conf, conf.with("prompt", "create"), "invalid_request", ""},
 		{"prompt none and login", conf, conf.with("prompt", "none login"), "invalid_request", ""},
+		{"max_age", conf, conf.with("max_age", "5m"), "invalid_request", ""},
+		{"max_age negative", conf, conf.with("max_age", "-1"), "invalid_request", ""},
 		{"prompt case", conf, conf.with("prompt", "None"), "invalid_request", ""},
 		{"grant not allowed", only, only.values(), "unauthorized_client", ""},
 	} {
@@ -383,6 +387,47 @@ func TestPromptsDecideWhichPagesAreShown(t *testing.T) {
 			t.Errorf("claims %v", claimed)
 		}
 	})
+}
+
+// TestMaxAgeLeadsToAFreshSignIn: max_age of OpenID Connect Core §3.1.2.1, by which a client does what a step-up challenge of
+// the gate asks for (RFC 9470 §4). The sign-in that it asks for shows in the token, and in those refreshed from it.
+func TestMaxAgeLeadsToAFreshSignIn(t *testing.T) {
+	now := setClock(t)
+	g := startPeople(t)
+	conf := requestOf("conf")
+	b := g.consented("ada@acme.example")
+	signedIn := clock().Unix()
+	now.advance(10 * time.Minute)
+	authTime := func(token string) int64 {
+		at, _ := claims(t, token)["auth_time"].(float64)
+		return int64(at)
+	}
+	for _, maxAge := range []string{"600", "3600", ""} {
+		code := b.codeToClient(t, b.ask(conf.with("max_age", maxAge)), conf)
+		if at := authTime(g.obtain(conf.exchange(code)).AccessToken); at != signedIn {
+			t.Errorf("max_age=%s: auth_time %d, want %d", maxAge, at, signedIn)
+		}
+	}
+	silent := conf.with("max_age", "599")
+	silent.Set("prompt", "none")
+	b.errorToClient(t, b.ask(silent), conf, "login_required", "")
+	for _, maxAge := range []string{"599", "0"} {
+		p := b.ask(conf.with("max_age", maxAge))
+		if p.status != http.StatusOK || !strings.Contains(p.body, `name="password"`) {
+			t.Fatalf("max_age=%s: %d %q, want the sign-in page", maxAge, p.status, p.header.Get("Location"))
+		}
+		now.advance(time.Minute)
+		code := b.codeToClient(t, b.signIn(p, "ada@acme.example", peoplePassword), conf)
+		got := g.obtain(conf.exchange(code))
+		if at := authTime(got.AccessToken); at != clock().Unix() {
+			t.Errorf("max_age=%s: auth_time %d, want %d", maxAge, at, clock().Unix())
+		}
+		now.advance(time.Minute)
+		again := g.obtain(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {got.RefreshToken}, "client_id": {"conf"}, "client_secret": {confSecret}})
+		if at := authTime(again.AccessToken); at != clock().Add(-time.Minute).Unix() {
+			t.Errorf("max_age=%s, refreshed: auth_time %d", maxAge, at)
+		}
+	}
 }
 
 // TestPagesSpeakTheReadersLanguage: ui_locales goes before Accept-Language, and survives signing in.

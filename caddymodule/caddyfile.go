@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
@@ -62,23 +63,32 @@ func (s *Server) parseOption(h httpcaddyfile.Helper) error {
 // parseProtect reads the directive `protect`.
 //
 //	protect [<matcher>] [<scope>...] {
+//		issuer         self | <name of a trust>...
 //		audience       <audience>...
+//		resource       <url>
 //		require        [<matcher>] scope <name>...
 //		require        [<matcher>] any_scope <name>...
 //		require        [<matcher>] role <name>...
 //		require        [<matcher>] claim <name> <value>...
+//		require        [<matcher>] expression <CEL>
+//		require        [<matcher>] acr <value>...
+//		require        [<matcher>] max_age <duration>
 //		anonymous      <matcher>
 //		optional
 //		token_from     header | cookie <name>
 //		forward        <Header> <claim> | off
-//		upstream_token relay | strip
+//		forward        assertion <Header> [<audience>]
+//		forward_to     request | response
+//		upstream_token relay | strip | swap <audience>
+//		cors           <origin>... | *
 //		challenge      api | browser
 //		streams        close | keep
 //		paths          strict | lenient
 //	}
 func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	h.Next() // the name of the directive
-	p := &Protect{Scopes: h.RemainingArgs()}
+	p := &Protect{Source: sourceOf(h)}
+	p.Scopes = h.RemainingArgs()
 	if err := refuseMatchers(h, p.Scopes); err != nil {
 		return nil, err
 	}
@@ -87,40 +97,35 @@ func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 			return nil, err
 		}
 	}
-	if err := p.checkBrowser(); err != nil {
+	if err := errors.Join(p.checkBrowser(), p.checkForeignCookies()); err != nil {
 		return nil, h.Errf("%v", err)
 	}
 	return p, nil
 }
 
 func (p *Protect) parseOption(h httpcaddyfile.Helper) error {
-	switch option := h.Val(); option {
-	case "audience":
-		return parseAudience(h.Dispenser, &p.Audience)
-	case "require":
-		return p.parseRule(h)
-	case "anonymous":
-		return p.parseAnonymous(h)
-	case "optional":
-		if h.NextArg() {
-			return h.ArgErr()
-		}
-		p.Optional = true
-	case "token_from":
-		return p.parseTokenFrom(h)
-	case "forward":
-		return p.parseForward(h)
-	case "upstream_token":
-		return parseChoice(h, &p.UpstreamToken, "relay", stripToken)
-	case "challenge":
-		return parseChoice(h, &p.Challenge, "api", challengeBrowser)
-	case "streams":
-		return parseChoice(h, &p.Streams, "close", keepStreams)
-	case "paths":
-		return parseChoice(h, &p.Paths, "strict", lenientPaths)
-	default:
-		return h.Errf("unknown protect option %q", option)
+	options := map[string]func(httpcaddyfile.Helper) error{
+		"issuer":   p.parseIssuers,
+		"audience": func(h httpcaddyfile.Helper) error { return parseAudience(h.Dispenser, &p.Audience) },
+		"resource": p.parseResource, "require": p.parseRule, "anonymous": p.parseAnonymous, "optional": p.parseOptional,
+		"token_from": p.parseTokenFrom, "forward": p.parseForward, "upstream_token": p.parseUpstreamToken, "cors": p.parseCORS,
+		"forward_to": func(h httpcaddyfile.Helper) error { return parseChoice(h, &p.ForwardTo, "request", forwardToResponse) },
+		"challenge":  func(h httpcaddyfile.Helper) error { return parseChoice(h, &p.Challenge, "api", challengeBrowser) },
+		"streams":    func(h httpcaddyfile.Helper) error { return parseChoice(h, &p.Streams, "close", keepStreams) },
+		"paths":      func(h httpcaddyfile.Helper) error { return parseChoice(h, &p.Paths, "strict", lenientPaths) },
 	}
+	parse, ok := options[h.Val()]
+	if !ok {
+		return h.Errf("unknown protect option %q", h.Val())
+	}
+	return parse(h)
+}
+
+func (p *Protect) parseOptional(h httpcaddyfile.Helper) error {
+	if h.NextArg() {
+		return h.ArgErr()
+	}
+	p.Optional = true
 	return nil
 }
 
@@ -170,54 +175,6 @@ func refuseMatchers(h httpcaddyfile.Helper, scopes []string) error {
 	return nil
 }
 
-func (p *Protect) parseRule(h httpcaddyfile.Helper) error {
-	matchers, _, err := parseMatcher(h)
-	if err != nil {
-		return err
-	}
-	rule := &Rule{MatcherSets: matchers}
-	args := h.RemainingArgs()
-	if len(args) < 2 {
-		return h.Errf("write a rule as `require [<matcher>] scope|any_scope|role <name>...` or `require [<matcher>] claim <name> <value>...`")
-	}
-	switch kind, values := args[0], args[1:]; kind {
-	case "scope":
-		rule.Scopes, err = values, refuseMatchers(h, values)
-	case "any_scope":
-		rule.AnyScope, err = values, refuseMatchers(h, values)
-	case "role":
-		rule.Roles = values
-		if unknown := checkRoles(values); unknown != nil {
-			err = h.Errf("%v", unknown)
-		}
-	case "claim":
-		if len(values) < 2 {
-			return h.Errf("require claim %s needs a value", values[0])
-		}
-		rule.Claim, rule.Values = values[0], values[1:]
-		err = refusePlaceholders(h, values)
-	default:
-		return h.Errf("unknown rule %q: use scope, any_scope, role or claim", kind)
-	}
-	if err != nil {
-		return err
-	}
-	p.Require = append(p.Require, rule)
-	return nil
-}
-
-// refusePlaceholders refuses placeholders where nothing replaces them: what they name would never be compared.
-func refusePlaceholders(h httpcaddyfile.Helper, values []string) error {
-	for _, value := range values {
-		for _, prefix := range []string{"{http.", "{env.", "{file."} {
-			if strings.Contains(value, prefix) {
-				return h.Errf("%s: a rule compares with text and replaces no placeholder", value)
-			}
-		}
-	}
-	return nil
-}
-
 func (p *Protect) parseAnonymous(h httpcaddyfile.Helper) error {
 	matchers, found, err := parseMatcher(h)
 	if err != nil {
@@ -255,6 +212,8 @@ func (p *Protect) parseTokenFrom(h httpcaddyfile.Helper) error {
 func (p *Protect) parseForward(h httpcaddyfile.Helper) error {
 	args := h.RemainingArgs()
 	switch {
+	case len(args) > 0 && args[0] == "assertion":
+		return p.parseAssertion(h, args[1:])
 	case len(args) == 1 && args[0] == "off":
 		p.ForwardOff = true
 	case len(args) == 2 && forbiddenForward(args[0]):
@@ -262,7 +221,7 @@ func (p *Protect) parseForward(h httpcaddyfile.Helper) error {
 	case len(args) == 2:
 		p.Forward = append(p.Forward, ForwardedClaim{args[0], args[1]})
 	default:
-		return h.Errf("write it as `forward <Header> <claim>` or `forward off`")
+		return h.Errf("write it as `forward <Header> <claim>`, `forward assertion <Header> [<audience>]` or `forward off`")
 	}
 	if p.ForwardOff && len(p.Forward) > 0 {
 		return h.Errf("forward off stands beside other forward lines")

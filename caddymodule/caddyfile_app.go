@@ -53,6 +53,18 @@ func init() { httpcaddyfile.RegisterGlobalOption("oauth", parseGlobalOption) }
 //			organisation <id>
 //			role         admin | group_manager | business_manager | member
 //		}
+//		trust <name> <issuer> {
+//			audience              <audience>...
+//			algorithms            RS256 | ES256 | EdDSA...
+//			typ                   at+jwt | JWT | none...
+//			jwks_uri              <url>
+//			max_stale             <duration>
+//			introspection <url> {
+//				client <id> <secret>
+//				cache  <duration>
+//			}
+//			allow_private_network
+//		}
 //		revocation {
 //			max_staleness <duration>
 //		}
@@ -89,7 +101,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"tokens":         func(d *caddyfile.Dispenser) error { return parseTokens(d, &a.Tokens) },
 		"password_grant": a.parsePasswordGrant, "session_scopes": a.parseSessionScopes, "scope": a.parseScope, "client": a.parseClient,
 		"organisation": a.parseOrganisation, "user": a.parseUser,
-		"revocation": a.parseRevocation, "limits": a.parseLimits, "brand": a.parseBrand,
+		"trust": a.parseTrust, "revocation": a.parseRevocation, "limits": a.parseLimits, "brand": a.parseBrand,
 	}
 	for d.NextBlock(0) {
 		parse, ok := options[d.Val()]

@@ -62,6 +62,7 @@ func (c *ClientConfig) parseSecret(d *caddyfile.Dispenser, secret string) error 
 		c.Secret = secret
 		return nil
 	}
+	warnSubstituted(d, "secret of client "+c.ID, secret, 2)
 	digest := tokenissuer.NewSecret(secret).Digest()
 	c.SecretSHA256 = hex.EncodeToString(digest[:])
 	return nil

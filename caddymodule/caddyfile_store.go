@@ -74,6 +74,9 @@ func checkStoreSetting(d *caddyfile.Dispenser, kind, value string) error {
 		}
 		return err
 	}
+	if kind == storePostgres {
+		warnSubstituted(d, "connection string", value, 2)
+	}
 	if kind == storePostgres && !isPlaceholder(value) {
 		if err := sqlstore.ParsePostgres(tokenissuer.NewSecret(value)); err != nil {
 			return d.WrapErr(err)

@@ -37,7 +37,7 @@ cannot be changed from here.`,
 			flags.StringVarP(&admin.adapter, "adapter", "a", "", "Name of the adapter for that file")
 			cmd.Args, cmd.RunE = cobra.NoArgs, showHelp
 			cmd.AddCommand(clientCommand(admin), organisationCommand(admin), userCommand(admin), tokenCommand(admin), keysCommand(admin),
-				statusCommand(admin), backupCommand(admin), migrateCommand(admin))
+				statusCommand(admin), routesCommand(admin), backupCommand(admin), migrateCommand(admin))
 		},
 	})
 }

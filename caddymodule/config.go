@@ -25,6 +25,7 @@ type settings struct {
 	declared      tokenissuer.StaticDirectory
 	schemes       []string // of the declared users' password hashes
 	brand         pages.Brand
+	trusted       []trustSettings
 
 	clientLimit, accountLimit, addressLimit tokenissuer.Limit
 }
@@ -32,8 +33,11 @@ type settings struct {
 // read turns the configuration into values, and says what is wrong with it.
 func (a *App) read() (settings, error) {
 	var s settings
+	if a.Issuer == "" && len(a.Trust) > 0 {
+		return s, errors.Join(a.checkGateOnly(), a.readTrust(&s))
+	}
 	steps := []func(*settings) error{
-		a.readIssuer, a.readStore, a.readKeys, a.readTokens, a.readScopes, a.readDirectory, a.readLimits, a.readBrand,
+		a.readIssuer, a.readTrust, a.readStore, a.readKeys, a.readTokens, a.readScopes, a.readDirectory, a.readLimits, a.readBrand,
 	}
 	for _, step := range steps {
 		if err := step(&s); err != nil {
@@ -45,7 +49,7 @@ func (a *App) read() (settings, error) {
 
 func (a *App) readIssuer(s *settings) error {
 	if a.Issuer == "" {
-		return errors.New("issuer is missing: add `issuer https://…` to the oauth block")
+		return errors.New("issuer is missing: add `issuer https://…` to the oauth block, or `trust …` for a gate that issues nothing")
 	}
 	var err error
 	if s.issuer, err = resolve("issuer", a.Issuer); err != nil {
@@ -81,12 +85,16 @@ func checkIssuer(issuer string) error {
 	case "https":
 		return nil
 	case "http":
-		ip := net.ParseIP(u.Hostname())
-		if u.Hostname() == "localhost" || (ip != nil && ip.IsLoopback()) {
+		if isLoopback(u.Hostname()) {
 			return nil
 		}
 	}
 	return fmt.Errorf("issuer %q must be https: plain http is for loopback hosts only", issuer)
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // resolve replaces {env.*}, {file.*} and the like in a setting. Nothing, and a placeholder that gives nothing, is an

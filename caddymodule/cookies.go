@@ -1,12 +1,9 @@
 package caddymodule
 
 import (
-	"io"
 	"net/http"
 	"slices"
 	"strings"
-
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
 // withoutCookies removes the cookies of these names from the Cookie lines of a header, and keeps every other byte. The
@@ -81,81 +78,24 @@ func cookieValues(h http.Header, name string) []string {
 	return values
 }
 
-// setCookieFilter keeps an upstream from setting our cookies: it drops their Set-Cookie lines from every response head,
-// informational ones too, and keeps everything else. Hijacking and deadlines reach the writer below through Unwrap.
-type setCookieFilter struct {
-	caddyhttp.ResponseWriterWrapper
-	names []string
-	// renewed are Set-Cookie lines of ours, which go with the final head.
-	renewed []string
-	// private: the answer is for whom a cookie stands, and for no shared cache.
-	private     bool
-	wroteHeader bool
+// dropCookies takes the Set-Cookie lines of these names from an answer, and from the trailers that net/http keeps beside its
+// head.
+func dropCookies(h http.Header, names []string) {
+	dropCookieLines(h, "Set-Cookie", names)
+	dropCookieLines(h, http.TrailerPrefix+"Set-Cookie", names)
 }
 
-// newSetCookieFilter wraps w for an upstream that must not set cookies of these names.
-func newSetCookieFilter(w http.ResponseWriter, names []string) *setCookieFilter {
-	return &setCookieFilter{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, names: names}
-}
-
-// filter cleans the header just before it is sent. After that the map may be read by the server at the same time.
-func (f *setCookieFilter) filter() {
-	if f.wroteHeader {
-		return
-	}
-	lines := f.Header()["Set-Cookie"]
-	isOurs := func(line string) bool { return slices.Contains(f.names, cookieName(line)) }
+func dropCookieLines(h http.Header, key string, names []string) {
+	lines := h[key]
+	isOurs := func(line string) bool { return slices.Contains(names, cookieName(line)) }
 	if !slices.ContainsFunc(lines, isOurs) {
 		return
 	}
 	if lines = slices.DeleteFunc(slices.Clone(lines), isOurs); len(lines) > 0 {
-		f.Header()["Set-Cookie"] = lines
+		h[key] = lines
 	} else {
-		f.Header().Del("Set-Cookie")
+		delete(h, key)
 	}
-}
-
-// WriteHeader filters every head. Only a final one ends the filtering: 1xx may come any number of times before it, but
-// for 101, after which there is no HTTP any more.
-func (f *setCookieFilter) WriteHeader(status int) {
-	if status >= 200 || status == http.StatusSwitchingProtocols {
-		f.begin()
-	} else {
-		f.filter()
-	}
-	f.ResponseWriterWrapper.WriteHeader(status)
-}
-
-// Write filters when it is the first to be called, for then it sends the head.
-func (f *setCookieFilter) Write(p []byte) (int, error) {
-	f.begin()
-	return f.ResponseWriterWrapper.Write(p)
-}
-
-// ReadFrom is Write for a reader, with sendfile where the writer below has it.
-func (f *setCookieFilter) ReadFrom(r io.Reader) (int64, error) {
-	f.begin()
-	return f.ResponseWriterWrapper.ReadFrom(r)
-}
-
-// FlushError filters as well, because a flush before the first byte sends the head too. http.ResponseController calls
-// it before it would unwrap us.
-func (f *setCookieFilter) FlushError() error {
-	f.begin()
-	return http.NewResponseController(f.ResponseWriter).Flush()
-}
-
-// begin is for everything that sends the final head.
-func (f *setCookieFilter) begin() {
-	f.filter()
-	if f.wroteHeader {
-		return
-	}
-	f.wroteHeader = true
-	if f.private {
-		keepPrivate(f.Header())
-	}
-	setCookies(f.Header(), f.renewed)
 }
 
 // setCookies adds Set-Cookie lines of ours to an answer, which no cache may keep then. Some caches listen to headers of
@@ -188,8 +128,3 @@ func keepPrivate(h http.Header) {
 	}
 	h["Cache-Control"] = append(slices.Clip(lines), "private")
 }
-
-var (
-	_ http.ResponseWriter = (*setCookieFilter)(nil)
-	_ io.ReaderFrom       = (*setCookieFilter)(nil)
-)

@@ -59,7 +59,7 @@ func TestG58AnUpstreamCannotSetOurCookies(t *testing.T) {
 		},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			f := newSetCookieFilter(w, names)
+			f := newAnswerFilter(w, names)
 			set(f)
 			write(f)
 		}))
@@ -94,7 +94,7 @@ func TestG58AnUpstreamCannotSetOurCookies(t *testing.T) {
 
 func TestG58TheFilterIsTransparent(t *testing.T) {
 	w := httptest.NewRecorder()
-	f := newSetCookieFilter(w, []string{"session"})
+	f := newAnswerFilter(w, []string{"session"})
 	f.Header().Set("Set-Cookie", "session=evil")
 	f.Header().Set("X-Other", "kept")
 	f.WriteHeader(http.StatusNoContent)
@@ -109,7 +109,7 @@ func TestG58TheFilterIsTransparent(t *testing.T) {
 // TestG58AnUpgradeIsHijackedThroughTheFilter holds that a WebSocket still gets its 101, and that no cookie rides on it.
 func TestG58AnUpgradeIsHijackedThroughTheFilter(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		f := newSetCookieFilter(w, []string{"session"})
+		f := newAnswerFilter(w, []string{"session"})
 		f.Header()["Connection"], f.Header()["Upgrade"] = []string{"Upgrade"}, []string{"websocket"}
 		f.Header()["Set-Cookie"] = []string{"session=evil"}
 		f.WriteHeader(http.StatusSwitchingProtocols)

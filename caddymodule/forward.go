@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
-
-	"github.com/caddyserver/caddy/v2"
+	"slices"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
@@ -33,6 +31,10 @@ func (p *Protect) readForwarding() error {
 		return nil
 	case len(p.Forward) == 0:
 		p.forward = defaultForward
+		if slices.ContainsFunc(p.issuers, func(i routeIssuer) bool { return i.external != nil }) {
+			// Two issuers may call two people the same.
+			p.forward = append(slices.Clip(defaultForward), ForwardedClaim{headerIssuer, "iss"})
+		}
 		return nil
 	}
 	seen := make(map[string]bool)
@@ -76,35 +78,4 @@ func claimValue(token *tokenissuer.AccessToken, claim string) string {
 		return encodeIdentity(texts[0])
 	}
 	return encodeIdentityList(texts)
-}
-
-// placeholderPrefix is where Caddy keeps what it knows of the user.
-const placeholderPrefix = "http.auth.user."
-
-func fillPlaceholders(r *http.Request, token *tokenissuer.AccessToken) {
-	if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		replacer.Map(placeholders(token))
-	}
-}
-
-// placeholders gives the rest of Caddy the token: {http.auth.user.id}, {http.auth.user.organisation} and
-// {http.auth.user.CLAIM}, as role, client_id and scope. Values are claims as they are; nothing in them is ever replaced again. Without a token they are empty: an unknown placeholder would reach
-// an upstream as it is written, and look like a name.
-func placeholders(token *tokenissuer.AccessToken) caddy.ReplacerFunc {
-	return func(key string) (any, bool) {
-		claim, ok := strings.CutPrefix(key, placeholderPrefix)
-		if !ok {
-			return nil, false
-		}
-		if token == nil {
-			return "", true
-		}
-		switch claim {
-		case "id":
-			claim = "sub"
-		case "organisation":
-			claim = "org"
-		}
-		return strings.Join(token.Claim(claim), " "), true
-	}
 }

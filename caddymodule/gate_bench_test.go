@@ -22,7 +22,8 @@ func benchmarkedGate(token *tokenissuer.AccessToken) *Protect {
 	app.identityGuard = func() *identityGuard { return guard }
 	return &Protect{
 		app: app, audit: app.audit, logger: zap.NewNop(), forward: defaultForward, cookies: ownCookies{issuer: []string{"accessToken", "session"}, hidden: []string{"accessToken", "session"}},
-		verify: func(string, []string) (*tokenissuer.AccessToken, error) { return token, nil },
+		issuers: []routeIssuer{{name: selfIssuer}},
+		verify:  func(string, []string) (*tokenissuer.AccessToken, error) { return token, nil },
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // What a token says, once its signature is good.
 
 func TestG35ClaimsThatAreNoObject(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	f := g.forger()
 	good := f.claims(nil)
 	inside := func(text string) string { return f.token(f.header(nil), strings.Replace(good, "{", "{"+text+",", 1)) }
@@ -39,7 +39,7 @@ func TestG35ClaimsThatAreNoObject(t *testing.T) {
 
 func TestG36Expiry(t *testing.T) {
 	now := setClock(t)
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	f := g.forger()
 	// The exact edge is the verifier's test: here a second passes between the signing and the request.
 	g.passed(t, g.request("GET", "/any/x", bearer(f.claiming(map[string]any{"exp": clock().Unix() - 3}))))
@@ -65,7 +65,7 @@ func TestG36Expiry(t *testing.T) {
 }
 
 func TestG37To40Claims(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	f := g.forger()
 	now := clock().Unix()
 	tokens := map[string]string{
@@ -107,7 +107,7 @@ func TestG37To40Claims(t *testing.T) {
 }
 
 func TestG39AudienceOfARoute(t *testing.T) {
-	g := startGate(t, siteWith("", `	handle /own/* {
+	g := startBoth(t, siteWith("", `	handle /own/* {
 		protect {
 			audience https://orders.test https://stock.test
 		}
@@ -129,7 +129,7 @@ func TestG39AudienceOfARoute(t *testing.T) {
 }
 
 func TestG41ScopeOfARoute(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	f := g.forger()
 	for name, scope := range map[string]any{
 		"public": "public", "longer": "trustedX public", "capitals": "TRUSTED", "array": []string{"trusted"}, "absent": nil, "empty": "",
@@ -163,14 +163,14 @@ func TestG41ScopeOfARoute(t *testing.T) {
 }
 
 func TestG42ServerTokenOnAUserRoute(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	g.refused(t, g.request("GET", "/api/x", bearer(g.watched(g.token()))), 403)
 	g.passed(t, g.request("GET", "/api/x", bearer(g.user("u-1", "acme", "member", "trusted"))))
 }
 
 func TestG43RevokedByAnyName(t *testing.T) {
 	now := setClock(t)
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	names := []tokenissuer.RevocationKind{
 		tokenissuer.RevokeToken, tokenissuer.RevokeFamily, tokenissuer.RevokeUser, tokenissuer.RevokeClient, tokenissuer.RevokeOrganisation,
 	}
@@ -219,7 +219,7 @@ func TestG43RevokedByAnyName(t *testing.T) {
 // TestG44CacheOutlivesNothing: a token that was verified before is asked for its life at every request.
 func TestG44CacheOutlivesNothing(t *testing.T) {
 	now := setClock(t)
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	short := g.watched(g.issue(tokenissuer.Grant{Scopes: tokenissuer.Scopes{"public"}, Lifetime: 20 * time.Second}))
 	long := g.server("public")
 	for _, token := range []string{short, long, short} {
@@ -264,7 +264,7 @@ func TestG44CacheOutlivesNothing(t *testing.T) {
 }
 
 func TestG45VerifiedOnceDecidedEveryTime(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	public, f := g.server("public"), g.forger()
 	forged := g.watched(f.good()) // never seen before, where one that we issued is cached from birth
 	for _, token := range []string{public, forged} {
@@ -278,7 +278,7 @@ func TestG45VerifiedOnceDecidedEveryTime(t *testing.T) {
 }
 
 func TestG46NoCollisionInTheCache(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	f := g.forger()
 	pad := strings.Repeat("p", 3600)
 	first := f.token(f.header(nil), `{"aa":"`+pad+`",`+f.claims(map[string]any{"sub": "u-1"})[1:])

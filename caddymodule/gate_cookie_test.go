@@ -44,7 +44,7 @@ const cookieRoutes = `	handle /strip/* {
 
 func TestG85TokenInACookie(t *testing.T) {
 	c := setClock(t)
-	g := startGate(t, siteWith("", cookieRoutes))
+	g := startBoth(t, siteWith("", cookieRoutes))
 	token, other := g.server("public"), g.server("public")
 	expired := g.issuedFor(time.Minute)
 	cookie := "Cookie: theme=dark; app_token=" + token
@@ -118,7 +118,7 @@ func TestG85TokenInACookie(t *testing.T) {
 				lines[i] = strings.ReplaceAll(lines[i], "ADDR", g.addr)
 			}
 			if test.want == http.StatusOK {
-				status, _, body := g.raw(g.request(test.method, test.target, lines...))
+				status, _, body := g.asked(t, g.request(test.method, test.target, lines...))
 				if status != http.StatusOK {
 					t.Fatalf("status %d %s", status, body)
 				}
@@ -152,7 +152,7 @@ func answering(lines ...string) func(net.Conn, *recorded) {
 }
 
 func TestG57ATokenInACookieStopsHere(t *testing.T) {
-	g := startGate(t, siteWith("", cookieRoutes))
+	g := startBoth(t, siteWith("", cookieRoutes))
 	token := g.server("public")
 	cookie := "Cookie: a=1; app_token=" + token + "; session=s; b=2"
 	seen := g.passed(t, g.request("GET", "/x", cookie))
@@ -172,10 +172,10 @@ func TestG57ATokenInACookieStopsHere(t *testing.T) {
 
 // TestG58AnApplicationMaySetItsOwnTokenCookie: only the issuer's own names are kept from upstreams.
 func TestG58AnApplicationMaySetItsOwnTokenCookie(t *testing.T) {
-	g := startGate(t, siteWith("", cookieRoutes))
+	g := startBoth(t, siteWith("", cookieRoutes))
 	token := g.server("public")
 	g.upstream.answer = answering("Set-Cookie: app_token=fresh; HttpOnly", "Set-Cookie: accessToken=evil", "Set-Cookie: session=evil")
-	_, header, _ := g.raw(g.request("GET", "/x", bearer(token)))
+	_, header, _ := g.asked(t, g.request("GET", "/x", bearer(token)))
 	if got := header.Values("Set-Cookie"); len(got) != 1 || got[0] != "app_token=fresh; HttpOnly" {
 		t.Errorf("Set-Cookie: %q", got)
 	}
@@ -183,9 +183,9 @@ func TestG58AnApplicationMaySetItsOwnTokenCookie(t *testing.T) {
 
 // TestG58AnErrorRouteCannotSetOurCookies: its upstream is one as well.
 func TestG58AnErrorRouteCannotSetOurCookies(t *testing.T) {
-	g := startGate(t, siteWith("", "	handle {\n\t\tprotect\n\t\treverse_proxy 127.0.0.1:1\n\t}\n\thandle_errors {\n\t\treverse_proxy UPSTREAM\n\t}"))
+	g := startBoth(t, siteWith("", "	handle {\n\t\tprotect\n\t\treverse_proxy 127.0.0.1:1\n\t}\n\thandle_errors {\n\t\treverse_proxy UPSTREAM\n\t}"))
 	g.upstream.answer = answering("Set-Cookie: accessToken=evil", "Set-Cookie: session=evil", "Set-Cookie: theme=dark")
-	status, header, _ := g.raw(g.request("GET", "/x"))
+	status, header, _ := g.asked(t, g.request("GET", "/x"))
 	if got := header.Values("Set-Cookie"); status != http.StatusOK || len(got) != 1 || got[0] != "theme=dark" {
 		t.Errorf("%d, Set-Cookie: %q", status, got)
 	}
@@ -195,7 +195,7 @@ func TestG58AnErrorRouteCannotSetOurCookies(t *testing.T) {
 // TestG85AnAnswerToACookieIsPrivate: of an answer to the Authorization header shared caches know that it is for one
 // person (RFC 9111 §3.5), of one to a cookie they do not.
 func TestG85AnAnswerToACookieIsPrivate(t *testing.T) {
-	g := startGate(t, siteWith("", cookieRoutes))
+	g := startBoth(t, siteWith("", cookieRoutes))
 	token := g.server("public")
 	for name, test := range map[string]struct{ line, header, cookie string }{
 		"silent":          {"X-A: b", "", "private"},
@@ -208,7 +208,7 @@ func TestG85AnAnswerToACookieIsPrivate(t *testing.T) {
 	} {
 		g.upstream.answer = answering(test.line)
 		for credential, want := range map[string]string{bearer(token): test.header, "Cookie: app_token=" + token: test.cookie} {
-			_, header, _ := g.raw(g.request("GET", "/x", credential))
+			_, header, _ := g.asked(t, g.request("GET", "/x", credential))
 			if got := strings.Join(header.Values("Cache-Control"), ", "); got != want {
 				t.Errorf("%s, %.12s: Cache-Control %q, want %q", name, credential, got, want)
 			}
@@ -218,7 +218,7 @@ func TestG85AnAnswerToACookieIsPrivate(t *testing.T) {
 
 // TestG91AnInvalidCookieIsNoProof: nowhere does it help that something is there.
 func TestG91AnInvalidCookieIsNoProof(t *testing.T) {
-	g := startGate(t, siteWith("", cookieRoutes))
+	g := startBoth(t, siteWith("", cookieRoutes))
 	token := g.server("public")
 	for name, cookie := range map[string]string{
 		"junk": "app_token=junk", "none": "app_token=" + noneToken(), "signature": "app_token=" + token[:len(token)-4] + "AAAA",
@@ -287,7 +287,7 @@ func TestG96WebSocketCredentials(t *testing.T) {
 }
 
 func TestG42RoleOfARoute(t *testing.T) {
-	g := startGate(t, siteWith("", `	handle {
+	g := startBoth(t, siteWith("", `	handle {
 		protect {
 			require role admin group_manager
 			require /admins/* role admin

@@ -12,7 +12,7 @@ import (
 // How a token comes in, and what is answered when none or a bad one does.
 
 func TestG01NoToken(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	header, body := g.refused(t, g.request("GET", "/any/x"), 401)
 	challenge := parameters(t, header)
 	if challenge["realm"] != g.url || !strings.HasPrefix(challenge["resource_metadata"], g.url+"/.well-known/oauth-protected-resource") {
@@ -34,7 +34,7 @@ func TestG01NoToken(t *testing.T) {
 }
 
 func TestG02SchemeInAnyCase(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	token := g.server("public")
 	for _, scheme := range []string{"Bearer", "bearer", "BEARER", "bEaReR"} {
 		g.passed(t, g.request("GET", "/any/x", "Authorization: "+scheme+" "+token))
@@ -43,7 +43,7 @@ func TestG02SchemeInAnyCase(t *testing.T) {
 }
 
 func TestG03NothingIsTrimmed(t *testing.T) {
-	g := startGate(t, siteWith("\t\tprotocols h1 h2c", "\tprotect\n\treverse_proxy UPSTREAM"))
+	g := startBoth(t, siteWith("\t\tprotocols h1 h2c", "\tprotect\n\treverse_proxy UPSTREAM"))
 	token := g.server("public")
 	for name, value := range map[string]string{
 		"two spaces":          "Bearer  " + token,
@@ -80,14 +80,14 @@ func TestG03NothingIsTrimmed(t *testing.T) {
 }
 
 func TestG04SchemeAlone(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	for _, value := range []string{"Bearer", "Bearer ", "bearer", "", "Bearer =", "Bearer ."} {
 		g.refused(t, g.request("GET", "/any/x", "Authorization: "+value), 400, 401)
 	}
 }
 
 func TestG05OneTokenInOneHeader(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	token := g.server("public")
 	header, payload, _ := strings.Cut(token, ".")
 	for name, value := range map[string]string{
@@ -117,7 +117,7 @@ func TestG05OneTokenInOneHeader(t *testing.T) {
 }
 
 func TestG06TwoAuthorizationHeaders(t *testing.T) {
-	g := startGate(t, siteWith("\t\tprotocols h1 h2c", "\tprotect\n\treverse_proxy UPSTREAM"))
+	g := startBoth(t, siteWith("\t\tprotocols h1 h2c", "\tprotect\n\treverse_proxy UPSTREAM"))
 	token := g.server("public")
 	good, other := bearer(token), g.server("public")
 	for name, lines := range map[string][]string{
@@ -172,7 +172,7 @@ func TestG07FoldedAuthorization(t *testing.T) {
 }
 
 func TestG08BytesOutsideASCII(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	token := g.server("public")
 	for name, value := range map[string]string{
 		"high byte":        token + "\x80",
@@ -191,7 +191,7 @@ func TestG08BytesOutsideASCII(t *testing.T) {
 }
 
 func TestG09TokenInTheQuery(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	token := g.server("public")
 	for _, query := range []string{
 		"access_token=" + token, "a=b&access_token=" + token, "a=b;access_token=" + token, "access%5ftoken=" + token,
@@ -219,7 +219,7 @@ func TestG09TokenInTheQuery(t *testing.T) {
 }
 
 func TestG10TokenElsewhere(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	token := g.server("public")
 	form := "access_token=" + token
 	header, _ := g.refused(t, g.requestWith(form, "POST", "/any/x",
@@ -237,7 +237,7 @@ func TestG10TokenElsewhere(t *testing.T) {
 }
 
 func TestG11TokenInACookie(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	token := g.server("public")
 	for _, cookie := range []string{"accessToken=" + token, "a=b; accessToken=" + token, "__Host-session=" + token, "Authorization=Bearer " + token} {
 		g.refused(t, g.request("GET", "/any/x", "Cookie: "+cookie), 401)
@@ -246,7 +246,7 @@ func TestG11TokenInACookie(t *testing.T) {
 }
 
 func TestG12OtherSchemes(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	token := g.server("public")
 	for _, scheme := range []string{"Basic", "Token", "Digest", "Negotiate", "DPoP", "dpop", "Bearer-", "Bear", "GNAP", "JWT", "OAuth"} {
 		header, _ := g.refused(t, g.request("GET", "/any/x", "Authorization: "+scheme+" "+token), 401, 400)
@@ -270,7 +270,7 @@ func TestG12OtherSchemes(t *testing.T) {
 
 func TestG84Answers(t *testing.T) {
 	now := setClock(t)
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	good := g.server("public")
 	short := g.watched(g.issue(tokenissuer.Grant{Type: tokenissuer.ClientCredentials, Scopes: tokenissuer.Scopes{"public"}, Lifetime: time.Second}))
 	revoked := g.server("public")
@@ -333,7 +333,7 @@ func TestG84Answers(t *testing.T) {
 	if header.Get("Content-Type") != "application/json; charset=utf-8" || header.Get("Vary") != "Accept" {
 		t.Errorf("a client that prefers JSON: %v", header)
 	}
-	if status, header, _ := g.raw(g.request("HEAD", "/any/x", "Connection: close")); status != 401 || header.Get("Www-Authenticate") == "" {
+	if status, header, _ := g.asked(t, g.request("HEAD", "/any/x", "Connection: close")); status != 401 || header.Get("Www-Authenticate") == "" {
 		t.Errorf("HEAD: %d %v", status, header)
 	}
 }
@@ -341,7 +341,7 @@ func TestG84Answers(t *testing.T) {
 // A site's handle_errors replaces the body. The challenge stays, and a site without handle_errors keeps our body although
 // it shares the server.
 func TestG84HandleErrors(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	_, port, _ := strings.Cut(g.addr, ":")
 	g.reload(siteWith("", `	protect trusted
 	reverse_proxy UPSTREAM
@@ -355,31 +355,31 @@ func TestG84HandleErrors(t *testing.T) {
 	}`) + "\nhttp://other.test:" + port + " {\n\tprotect trusted\n\treverse_proxy UPSTREAM\n}\n")
 	public := g.server("public")
 
-	status, header, body := g.raw(g.request("GET", "/x"))
+	status, header, body := g.asked(t, g.request("GET", "/x"))
 	if status != 401 || body != "sorry 401" || parameters(t, header)["scope"] != "trusted" {
 		t.Errorf("%d %v %s", status, header, body)
 	}
 	g.upstream.none(t)
-	status, header, _ = g.raw(g.request("GET", "/x", bearer(public)))
+	status, header, _ = g.asked(t, g.request("GET", "/x", bearer(public)))
 	if header.Get("X-Seen-By") != "errors" || parameters(t, header)["error"] != "insufficient_scope" {
 		t.Errorf("%d %v", status, header)
 	}
 	if seen := g.upstream.one(t); seen.Target != "/errors" {
 		t.Errorf("error route went to %s", seen.Target)
 	}
-	status, _, body = g.raw(g.request("GET", "/a;b", bearer(public)))
+	status, _, body = g.asked(t, g.request("GET", "/a;b", bearer(public)))
 	if status != 400 || member(t, body, "error") != "invalid_request" {
 		t.Errorf("a status without an error route: %d %s", status, body)
 	}
 	other := strings.Replace(g.request("GET", "/x"), g.addr, "other.test:"+port, 1)
-	status, header, body = g.raw(other)
+	status, header, body = g.asked(t, other)
 	if status != 401 || member(t, body, "error") == "" || parameters(t, header)["scope"] != "trusted" {
 		t.Errorf("the other site: %d %v %s", status, header, body)
 	}
 }
 
 func TestG86EarlyData(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	token := g.server("public")
 	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
 		g.refused(t, g.request(method, "/any/x", bearer(token), "Early-Data: 1", "Content-Length: 0"), 425)
@@ -392,7 +392,7 @@ func TestG86EarlyData(t *testing.T) {
 	}
 	g.refused(t, g.request("POST", "/any/x", bearer(token), "early-data:1", "Content-Length: 0"), 425)
 	g.passed(t, g.request("GET", "/any/x", bearer(token), "Early-Data: 1"))
-	if status, _, _ := g.raw(g.request("HEAD", "/any/x", bearer(token), "Early-Data: 1", "Connection: close")); status != http.StatusOK {
+	if status, _, _ := g.asked(t, g.request("HEAD", "/any/x", bearer(token), "Early-Data: 1", "Connection: close")); status != http.StatusOK {
 		t.Errorf("HEAD: %d", status)
 	}
 	g.upstream.one(t)

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -36,6 +37,8 @@ type forger struct {
 	kid    string
 	alg    string
 	issuer string
+	// audience is whom the tokens are meant for; empty: the issuer.
+	audience string
 }
 
 func (g *gate) forger() *forger {
@@ -61,7 +64,7 @@ func (f *forger) header(changes map[string]any) string {
 func (f *forger) claims(changes map[string]any) string {
 	now := clock().Unix()
 	return changed(map[string]any{
-		"iss": f.issuer, "sub": "conf", "aud": f.issuer, "client_id": "conf", "scope": "public",
+		"iss": f.issuer, "sub": "conf", "aud": cmp.Or(f.audience, f.issuer), "client_id": "conf", "scope": "public",
 		"iat": now, "exp": now + 600, "jti": tokenissuer.NewID(),
 	}, changes)
 }
@@ -135,7 +138,7 @@ func (g *gate) refuseAll(t *testing.T, f *forger, tokens map[string]string) {
 }
 
 func TestG13AlgorithmNone(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	f := g.forger()
 	tokens := make(map[string]string)
 	for _, alg := range []string{"none", "None", "NONE", "nOnE", ""} {
@@ -151,7 +154,7 @@ func TestG13AlgorithmNone(t *testing.T) {
 func TestG14PublicKeyAsHMACSecret(t *testing.T) {
 	for _, algorithm := range []string{"ES256", "RS256", "EdDSA"} {
 		t.Run(algorithm, func(t *testing.T) {
-			g := startGate(t, strings.Replace(site, "store memory", "store memory\n\t\tkeys {\n\t\t\talgorithm "+algorithm+"\n\t\t}", 1))
+			g := startBoth(t, strings.Replace(site, "store memory", "store memory\n\t\tkeys {\n\t\t\talgorithm "+algorithm+"\n\t\t}", 1))
 			f := g.forger()
 			der, err := x509.MarshalPKIXPublicKey(f.key.Public())
 			if err != nil {
@@ -187,7 +190,7 @@ func TestG14PublicKeyAsHMACSecret(t *testing.T) {
 }
 
 func TestG15AnotherAlgorithm(t *testing.T) {
-	g := startGate(t, strings.Replace(site, "store memory", "store memory\n\t\tkeys {\n\t\t\talgorithm RS256\n\t\t}", 1))
+	g := startBoth(t, strings.Replace(site, "store memory", "store memory\n\t\tkeys {\n\t\t\talgorithm RS256\n\t\t}", 1))
 	f := g.forger()
 	key := f.key.(*rsa.PrivateKey)
 	signed := func(alg string, hash crypto.Hash, pss *rsa.PSSOptions) string {
@@ -221,7 +224,7 @@ func TestG15AnotherAlgorithm(t *testing.T) {
 }
 
 func TestG15AnotherAlgorithmOnACurve(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	f := g.forger()
 	tokens := make(map[string]string)
 	for _, alg := range []string{"RS256", "PS256", "ES384", "ES512", "ES256K", "EdDSA", "Ed25519", "Ed448", "HS256", "HS512"} {
@@ -235,7 +238,7 @@ func TestG15AnotherAlgorithmOnACurve(t *testing.T) {
 }
 
 func TestG16To18HeaderMembers(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	f := g.forger()
 	claims := f.claims(nil)
 	kid, alg := f.kid, f.alg
@@ -274,7 +277,7 @@ func TestG16To18HeaderMembers(t *testing.T) {
 }
 
 func TestG19KeyIDIsNoPath(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	f := g.forger()
 	tokens := make(map[string]string)
 	for _, kid := range []string{
@@ -289,7 +292,7 @@ func TestG19KeyIDIsNoPath(t *testing.T) {
 // TestG20ReferencesToKeys also holds the key that the header brings along to be of no use, although the signature is good
 // under it, and listens for anybody who follows a reference.
 func TestG20ReferencesToKeys(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	canary, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -332,7 +335,7 @@ func TestG20ReferencesToKeys(t *testing.T) {
 }
 
 func TestG21To25Forms(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	f := g.forger()
 	good := f.good()
 	parts := strings.Split(good, ".")
@@ -387,7 +390,7 @@ func TestG21To25Forms(t *testing.T) {
 }
 
 func TestG26To31Signatures(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	f := g.forger()
 	good := f.good()
 	dot := strings.LastIndexByte(good, '.')
@@ -436,7 +439,7 @@ func other(digit byte) string {
 // TestG27TheOtherSignatureOfARevokedToken: an ECDSA signature (r, s) has a second valid form (r, n-s). It makes another
 // string of the same token, and the revocation of the token must hit it.
 func TestG27TheOtherSignatureOfARevokedToken(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	f := g.forger()
 	good := g.watched(f.good())
 	dot := strings.LastIndexByte(good, '.')
@@ -453,7 +456,7 @@ func TestG27TheOtherSignatureOfARevokedToken(t *testing.T) {
 }
 
 func TestG32TokenLength(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	f := g.forger()
 	sized := func(size int) string { // a good token of that many bytes
 		pad := size - 700
@@ -485,7 +488,7 @@ func TestG32TokenLength(t *testing.T) {
 }
 
 func TestG33HostileTokensAreCheap(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	f := g.forger()
 	g.refuseAll(t, f, map[string]string{
 		"dots":          strings.Repeat(".", 14000),
@@ -497,7 +500,7 @@ func TestG33HostileTokensAreCheap(t *testing.T) {
 }
 
 func TestG34KeyOfAnotherEnvironment(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	f := g.forger()
 	key, err := tokenissuer.NewSigningKey(tokenissuer.ES256, time.Now())
 	if err != nil {
@@ -512,8 +515,8 @@ func TestG34KeyOfAnotherEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.refuseAll(t, f, map[string]string{
-		"under our kid": (&forger{private.(crypto.Signer), f.kid, f.alg, f.issuer}).good(),
-		"under its kid": (&forger{private.(crypto.Signer), stored.ID, f.alg, f.issuer}).good(),
+		"under our kid": (&forger{key: private.(crypto.Signer), kid: f.kid, alg: f.alg, issuer: f.issuer}).good(),
+		"under its kid": (&forger{key: private.(crypto.Signer), kid: stored.ID, alg: f.alg, issuer: f.issuer}).good(),
 	})
 }
 

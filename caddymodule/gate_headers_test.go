@@ -51,7 +51,7 @@ var spoofs = []string{
 }
 
 func TestG47ClientNamesItself(t *testing.T) {
-	g := startGate(t, siteWith("\t\tprotocols h1 h2c", "\tprotect\n\treverse_proxy UPSTREAM"))
+	g := startBoth(t, siteWith("\t\tprotocols h1 h2c", "\tprotect\n\treverse_proxy UPSTREAM"))
 	token := g.server("public")
 	for _, spoof := range spoofs {
 		g.passed(t, g.request("GET", "/any/x", bearer(token), spoof)).ours(t, "conf")
@@ -73,7 +73,7 @@ func TestG47ClientNamesItself(t *testing.T) {
 // TestG48SpellingsThatCaddyLetsThrough: Caddy drops header names with underscores and dots unless the operator expects
 // them. When he expects these, it is we who drop them.
 func TestG48SpellingsThatCaddyLetsThrough(t *testing.T) {
-	g := startGate(t, siteWith(`		expected_underscore_headers X_Auth_Subject X-Auth_Subject X_auth_role X_Auth.Subject X_Other X_*
+	g := startBoth(t, siteWith(`		expected_underscore_headers X_Auth_Subject X-Auth_Subject X_auth_role X_Auth.Subject X_Other X_*
 		expected_dot_headers X.Auth.Subject X.auth-Role X.Other X.*`, `	handle /own/* {
 		protect {
 			forward X-Who sub
@@ -206,7 +206,7 @@ func TestG50UpgradeWithIdentity(t *testing.T) {
 }
 
 func TestG51Trailers(t *testing.T) {
-	g := startGate(t, siteWith("\t\tprotocols h1 h2c", `	handle /errors/* {
+	g := startBoth(t, siteWith("\t\tprotocols h1 h2c", `	handle /errors/* {
 		protect trusted
 		reverse_proxy UPSTREAM
 	}
@@ -253,7 +253,7 @@ func TestG51Trailers(t *testing.T) {
 			g.passed(t, chunked("/pub/x", c.trailers, c.lines...)).anonymous(t)
 			// Error routes that proxy get none either, whoever made the error.
 			for _, target := range []string{"/errors/x", "/down/x", "/a;b"} {
-				_, _, _ = g.raw(chunked(target, c.trailers, append(c.lines, bearer(token), "X-Auth-Role: admin")...))
+				_, _, _ = g.asked(t, chunked(target, c.trailers, append(c.lines, bearer(token), "X-Auth-Role: admin")...))
 				seen := g.upstream.one(t)
 				seen.anonymous(t)
 				seen.has(t, "Trailer")
@@ -275,7 +275,7 @@ func TestG51Trailers(t *testing.T) {
 }
 
 func TestG52ClaimThatIsNotThere(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	spoofed := []string{"X-Auth-Organisation: acme", "X-Auth-Role: admin", "X-Auth-Scope: trusted"}
 	seen := g.passed(t, g.request("GET", "/any/x", append(spoofed, bearer(g.user("u-1", "", "", "public")))...))
 	seen.ours(t, "u-1")
@@ -293,7 +293,7 @@ func TestG52ClaimThatIsNotThere(t *testing.T) {
 }
 
 func TestG53StrippedOnEveryPath(t *testing.T) {
-	g := startGate(t, siteWith("", `	handle /mixed/* {
+	g := startBoth(t, siteWith("", `	handle /mixed/* {
 		protect {
 			anonymous /mixed/pub/*
 		}
@@ -346,7 +346,7 @@ func TestG53StrippedOnEveryPath(t *testing.T) {
 			"/mixed/y":   {"Early-Data: 1"},
 			"/off/%2e/x": {},
 		} {
-			_, _, _ = g.raw(g.request("GET", target, append(lines, spoof, "Connection: x-auth-subject", "Cookie: accessToken=x; a=1")...))
+			_, _, _ = g.asked(t, g.request("GET", target, append(lines, spoof, "Connection: x-auth-subject", "Cookie: accessToken=x; a=1")...))
 			seen := g.upstream.one(t)
 			seen.anonymous(t)
 			if target != "/down/x" { // from behind us Caddy gives its error routes the credentials that it was sent
@@ -362,7 +362,7 @@ func TestG53StrippedOnEveryPath(t *testing.T) {
 }
 
 func TestG54ClaimsThatWouldSplitAHeader(t *testing.T) {
-	g := startGate(t, siteWith("", `	handle /own/* {
+	g := startBoth(t, siteWith("", `	handle /own/* {
 		protect {
 			forward X-Org org
 			forward X-Aud aud
@@ -424,7 +424,7 @@ func TestG54ClaimsThatWouldSplitAHeader(t *testing.T) {
 // TestG55PlaceholdersAreText: what a user may choose is never replaced, neither by us nor by what stands behind us.
 func TestG55PlaceholdersAreText(t *testing.T) {
 	t.Setenv("GATE_TEST_SECRET", "s3cret-of-the-environment")
-	g := startGate(t, siteWith("", `	protect {
+	g := startBoth(t, siteWith("", `	protect {
 		anonymous /pub/*
 	}
 	respond /say "{http.auth.user.id} of {http.auth.user.org}"
@@ -445,7 +445,7 @@ func TestG55PlaceholdersAreText(t *testing.T) {
 		seen.has(t, "X-User", value)
 		seen.has(t, "X-Org", value)
 		seen.has(t, "X-None", "")
-		if _, _, body := g.raw(g.request("GET", "/say", bearer(token), "X-Secret: s")); body != value+" of "+value {
+		if _, _, body := g.asked(t, g.request("GET", "/say", bearer(token), "X-Secret: s")); body != value+" of "+value {
 			t.Errorf("said %q, want %q twice", body, value)
 		}
 	}
@@ -456,7 +456,7 @@ func TestG55PlaceholdersAreText(t *testing.T) {
 
 // TestPlaceholdersOfTheUser: the rest of Caddy learns who is calling, and that nobody is.
 func TestPlaceholdersOfTheUser(t *testing.T) {
-	g := startGate(t, siteWith("", `	protect {
+	g := startBoth(t, siteWith("", `	protect {
 		anonymous /pub/*
 	}
 	reverse_proxy UPSTREAM {
@@ -485,7 +485,7 @@ var forwardingLines = []string{
 }
 
 func TestG56ForwardingFromAnybody(t *testing.T) {
-	g := startGate(t, siteWith("\t\texpected_underscore_headers X_Original_URL X_Forwarded_Uri", `	protect {
+	g := startBoth(t, siteWith("\t\texpected_underscore_headers X_Original_URL X_Forwarded_Uri", `	protect {
 		anonymous /pub/*
 		require /x/* scope trusted
 	}
@@ -507,7 +507,7 @@ func TestG56ForwardingFromAnybody(t *testing.T) {
 }
 
 func TestG56ForwardingFromATrustedProxy(t *testing.T) {
-	g := startGate(t, siteWith("\t\ttrusted_proxies static 127.0.0.0/8", `	protect {
+	g := startBoth(t, siteWith("\t\ttrusted_proxies static 127.0.0.0/8", `	protect {
 		anonymous /pub/*
 		require /x/* scope trusted
 	}
@@ -530,7 +530,7 @@ func TestG56ForwardingFromATrustedProxy(t *testing.T) {
 }
 
 func TestG57CredentialsTowardsTheUpstream(t *testing.T) {
-	g := startGate(t, siteWith("", `	handle /strip/* {
+	g := startBoth(t, siteWith("", `	handle /strip/* {
 		protect {
 			upstream_token strip
 			anonymous /strip/pub/*
@@ -604,7 +604,7 @@ func TestG58UpstreamSetsOurCookies(t *testing.T) {
 }
 
 func TestG95ProxyHeader(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	token := g.server("public")
 	g.passed(t, g.request("GET", "/any/x", bearer(token), "Proxy: http://evil.test:8080")).has(t, "Proxy")
 	g.passed(t, g.request("GET", "/mixed/pub/x", "pROXY: http://evil.test:8080")).has(t, "Proxy")

@@ -30,7 +30,7 @@ func TestG67RulesSeeTheGetBehindAConnect(t *testing.T) {
 // one request without a token ended the process.
 func TestG84AnErrorRouteBehindTheGateEnds(t *testing.T) {
 	for _, inside := range []string{"protect", "protect {\n optional\n}"} {
-		g := startGate(t, siteWith("", `
+		g := startBoth(t, siteWith("", `
 	handle /x/* {
 		protect
 		reverse_proxy UPSTREAM
@@ -41,7 +41,7 @@ func TestG84AnErrorRouteBehindTheGateEnds(t *testing.T) {
 	}
 `))
 		for _, target := range []string{"/x/1", "/x//1"} {
-			if status, _, body := g.raw(g.request("GET", target, bearer("bad"))); status == 0 {
+			if status, _, body := g.asked(t, g.request("GET", target, bearer("bad"))); status == 0 {
 				t.Errorf("%s, %s: no answer (%s)", inside, target, body)
 			}
 		}
@@ -51,7 +51,7 @@ func TestG84AnErrorRouteBehindTheGateEnds(t *testing.T) {
 
 // TestG65RulesOnAQueryThatMatchersCannotRead: Caddy takes a malformed query for one that does not match.
 func TestG65RulesOnAQueryThatMatchersCannotRead(t *testing.T) {
-	g := startGate(t, siteWith("", `
+	g := startBoth(t, siteWith("", `
 	@admin query admin=1
 	@plain {
 		path /pub/*
@@ -69,12 +69,12 @@ func TestG65RulesOnAQueryThatMatchersCannotRead(t *testing.T) {
 	for target, want := range map[string]int{
 		"/x?a=1": 200, "/x?admin=1": 403, "/x?admin=1&%zz": 403, "/x?admin=1;": 403, "/x?%zz": 403,
 	} {
-		if status, _, body := g.raw(g.request("GET", target, bearer(token))); status != want {
+		if status, _, body := g.asked(t, g.request("GET", target, bearer(token))); status != want {
 			t.Errorf("%s: %d %s, want %d", target, status, body, want)
 		}
 	}
 	for target, want := range map[string]int{"/pub/x?a=1": 200, "/pub/x?admin=1": 401, "/pub/x?admin=1&%zz": 401} {
-		if status, _, body := g.raw(g.request("GET", target)); status != want {
+		if status, _, body := g.asked(t, g.request("GET", target)); status != want {
 			t.Errorf("%s without a token: %d %s, want %d", target, status, body, want)
 		}
 	}
@@ -84,7 +84,7 @@ func TestG65RulesOnAQueryThatMatchersCannotRead(t *testing.T) {
 // TestG64RulesOnPathsWithAndWithoutASlash: an absolute-form target without a path is "/" to the upstream, and many
 // upstreams take a path with a slash at its end for the one without.
 func TestG64RulesOnPathsWithAndWithoutASlash(t *testing.T) {
-	g := startGate(t, siteWith("", `
+	g := startBoth(t, siteWith("", `
 	handle {
 		protect {
 			require / scope trusted
@@ -99,13 +99,13 @@ func TestG64RulesOnPathsWithAndWithoutASlash(t *testing.T) {
 		"/", "http://" + g.addr, "http://" + g.addr + "?x", "/orders/export", "/orders/export/", "/orders/admin", "/orders/admin/",
 		"/orders/admin/x", "/orders%2fexport/", "/orders/ad%6Din",
 	} {
-		if status, _, body := g.raw(g.request("GET", target, bearer(token))); status != http.StatusForbidden {
+		if status, _, body := g.asked(t, g.request("GET", target, bearer(token))); status != http.StatusForbidden {
 			t.Errorf("%s: %d %s, want 403", target, status, body)
 		}
 	}
 	g.upstream.none(t)
 	for _, target := range []string{"/orders", "/orders/exports", "/orders/administration"} {
-		if status, _, body := g.raw(g.request("GET", target, bearer(token))); status != http.StatusOK {
+		if status, _, body := g.asked(t, g.request("GET", target, bearer(token))); status != http.StatusOK {
 			t.Errorf("%s: %d %s, want 200", target, status, body)
 		}
 	}
@@ -114,7 +114,7 @@ func TestG64RulesOnPathsWithAndWithoutASlash(t *testing.T) {
 // TestG64ATargetWithoutAPathIsTheRoot: what needs no token at "/" needs none without a path either, and what needs one
 // does.
 func TestG64ATargetWithoutAPathIsTheRoot(t *testing.T) {
-	g := startGate(t, siteWith("", `
+	g := startBoth(t, siteWith("", `
 	handle {
 		protect {
 			anonymous /
@@ -123,7 +123,7 @@ func TestG64ATargetWithoutAPathIsTheRoot(t *testing.T) {
 	}
 `))
 	for target, want := range map[string]int{"/": 200, "http://" + g.addr: 200, "http://" + g.addr + "?x": 200, "/x": 401} {
-		if status, _, body := g.raw(g.request("GET", target)); status != want {
+		if status, _, body := g.asked(t, g.request("GET", target)); status != want {
 			t.Errorf("%s: %d %s, want %d", target, status, body, want)
 		}
 	}
@@ -170,7 +170,7 @@ func TestT16TokensOfTheMomentAfterDisabling(t *testing.T) {
 // TestG57CredentialsKeptBackFromErrorRoutes: when the upstream of an anonymous request fails, error routes got the
 // request with everything that had been kept back from the upstream, and the error log got the query.
 func TestG57CredentialsKeptBackFromErrorRoutes(t *testing.T) {
-	g := startGate(t, siteWith("", `
+	g := startBoth(t, siteWith("", `
 	handle /pub/* {
 		protect {
 			anonymous /pub/*
@@ -183,7 +183,7 @@ func TestG57CredentialsKeptBackFromErrorRoutes(t *testing.T) {
 `))
 	const forged, secret = "forged.by.nobody", "QUERYSECRET"
 	for _, target := range []string{"/pub/x", "/pub/x?access_token=" + secret} {
-		status, _, _ := g.raw(g.request("GET", target, bearer(forged), "Cookie: accessToken="+secret+"; theme=dark"))
+		status, _, _ := g.asked(t, g.request("GET", target, bearer(forged), "Cookie: accessToken="+secret+"; theme=dark"))
 		if status != http.StatusOK {
 			t.Fatalf("%s: %d from the error route", target, status)
 		}

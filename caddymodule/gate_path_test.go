@@ -56,7 +56,7 @@ var (
 func ambiguous(t *testing.T, paths []string) {
 	for name, configuration := range map[string]string{"everything denied": everythingDenied, "public aside": publicAside} {
 		t.Run(name, func(t *testing.T) {
-			g := startGate(t, configuration)
+			g := startBoth(t, configuration)
 			public, trusted := g.server("public"), g.user("u-1", "", "", "trusted", "public")
 			for _, path := range paths {
 				for _, lines := range [][]string{nil, {bearer(public)}, {bearer(trusted)}} {
@@ -68,7 +68,7 @@ func ambiguous(t *testing.T, paths []string) {
 		})
 	}
 	t.Run("lenient", func(t *testing.T) {
-		g := startGate(t, lenientAside)
+		g := startBoth(t, lenientAside)
 		public, trusted := g.server("public"), g.user("u-1", "", "", "trusted", "public")
 		for _, path := range paths {
 			g.refused(t, g.request("GET", path), 401)
@@ -86,7 +86,7 @@ func TestG98PathsThatCaddyMatchesInItsOwnWay(t *testing.T) {
 	ambiguous(t, g98)
 	t.Run("/api itself", func(t *testing.T) {
 		for _, configuration := range []string{everythingDenied, publicAside, lenientAside} {
-			g := startGate(t, configuration)
+			g := startBoth(t, configuration)
 			g.refused(t, g.request("GET", "/api"), 401)
 			g.passed(t, g.request("GET", "/api", bearer(g.user("u-1", "", "", "trusted"))))
 		}
@@ -94,7 +94,7 @@ func TestG98PathsThatCaddyMatchesInItsOwnWay(t *testing.T) {
 }
 
 func TestG62OtherSpellingsOfThePath(t *testing.T) {
-	g := startGate(t, publicAside)
+	g := startBoth(t, publicAside)
 	public, trusted := g.server("public"), g.user("u-1", "", "", "trusted")
 	for _, path := range []string{
 		"/api/x", "/%61pi/x", "/ap%69/x", "/API/x", "/Api/x", "/%41PI/x", "/api%2fx", "/api%2Fx", "/API%2fx", "/api/x%2fy", "/api/", "/api/x?/public/",
@@ -130,7 +130,7 @@ func TestG62OtherSpellingsOfThePath(t *testing.T) {
 
 // TestG62RulesOfBothReadings: a rule holds if it concerns either of the two paths that an upstream may see.
 func TestG62RulesOfBothReadings(t *testing.T) {
-	g := startGate(t, siteWith("", `	route {
+	g := startBoth(t, siteWith("", `	route {
 		protect {
 			optional
 			require /api/* scope trusted
@@ -161,7 +161,7 @@ func TestG62RulesOfBothReadings(t *testing.T) {
 }
 
 func TestG64SegmentBoundary(t *testing.T) {
-	g := startGate(t, siteWith("", `	route {
+	g := startBoth(t, siteWith("", `	route {
 		protect {
 			anonymous /api/*
 			anonymous /exact
@@ -178,10 +178,10 @@ func TestG64SegmentBoundary(t *testing.T) {
 }
 
 func TestG65QueryAndFragment(t *testing.T) {
-	g := startGate(t, publicAside)
+	g := startBoth(t, publicAside)
 	public := g.server("public")
 	for _, target := range []string{"/public/x#/api", "/public/x%23/api", "/public/x%3f/../api", "/api?/public/", "/api#/public/x", "/?x=/public/x", "/x?/public/../api"} {
-		status, _, body := g.raw(g.request("GET", target))
+		status, _, body := g.asked(t, g.request("GET", target))
 		if status != 401 && status != 400 {
 			t.Errorf("%s: %d %s", target, status, body)
 		}
@@ -199,7 +199,7 @@ func TestG65QueryAndFragment(t *testing.T) {
 }
 
 func TestG66Hosts(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	_, port, _ := strings.Cut(g.addr, ":")
 	var hosts strings.Builder
 	for i := range 120 {
@@ -213,7 +213,7 @@ func TestG66Hosts(t *testing.T) {
 	for _, host := range []string{"h5.example:" + port, "H5.EXAMPLE:" + port, "h119.example", "H119.Example:" + port, "h7.example:1"} {
 		g.refused(t, with("/x", host), 401)
 		g.refused(t, with("/x", host, "X-Forwarded-Host: "+g.addr), 401)
-		if status, _, _ := g.raw(with("/x", host, bearer(token))); status != 200 {
+		if status, _, _ := g.asked(t, with("/x", host, bearer(token))); status != 200 {
 			t.Errorf("%s: %d", host, status)
 		}
 		g.upstream.one(t)
@@ -235,6 +235,11 @@ func TestG66Hosts(t *testing.T) {
 		status, _, body := g.raw(request)
 		if body == "ok" {
 			t.Errorf("%q was proxied: %d", request, status)
+		}
+		if fields, data, ok := g.inH2(request); ok {
+			if status, _, body := g.h2(t, fields, data...); body == "ok" {
+				t.Errorf("%q was proxied: %d", fields, status)
+			}
 		}
 		g.upstream.none(t)
 	}
@@ -293,7 +298,7 @@ func TestG66Authority(t *testing.T) {
 }
 
 func TestG67MethodsThatAreNone(t *testing.T) {
-	g := startGate(t, publicAside)
+	g := startBoth(t, publicAside)
 	trusted := g.user("u-1", "", "", "trusted", "public")
 	for _, method := range []string{"get", "Get", "FOO", "TRACE", "TRACK", "DEBUG", "post", "options", "head", "PRI", "G-ET", "GET1", "CONNECT"} {
 		for _, target := range []string{"/api/x", "/public/x"} {
@@ -310,7 +315,7 @@ func TestG67MethodsThatAreNone(t *testing.T) {
 		g.passed(t, g.request(method, "/api/x", bearer(trusted), "Content-Length: 0"))
 	}
 	for _, target := range []string{"*", "/api/x"} { // OPTIONS * is for the server itself, which answers it
-		_, _, body := g.raw(g.request("OPTIONS", target))
+		_, _, body := g.asked(t, g.request("OPTIONS", target))
 		if body == "ok" {
 			t.Errorf("OPTIONS %s was proxied", target)
 		}
@@ -320,7 +325,7 @@ func TestG67MethodsThatAreNone(t *testing.T) {
 
 // A rule for GET is for HEAD too, which an upstream answers from the same resource.
 func TestG67HeadIsJudgedAsGet(t *testing.T) {
-	g := startGate(t, siteWith("", `	@reads method GET
+	g := startBoth(t, siteWith("", `	@reads method GET
 	@open {
 		method GET HEAD
 		path /public/*
@@ -334,7 +339,7 @@ func TestG67HeadIsJudgedAsGet(t *testing.T) {
 	}`))
 	public, reader := g.server("public"), g.server("public", "orders.read")
 	head := func(path string, lines ...string) int {
-		status, _, _ := g.raw(g.request("HEAD", path, append(lines, "Connection: close")...))
+		status, _, _ := g.asked(t, g.request("HEAD", path, append(lines, "Connection: close")...))
 		return status
 	}
 	for _, path := range []string{"/x", "/x%2fy"} {
@@ -362,7 +367,7 @@ func TestG67HeadIsJudgedAsGet(t *testing.T) {
 }
 
 func TestG68Preflights(t *testing.T) {
-	g := startGate(t, siteWith("", `	@preflight {
+	g := startBoth(t, siteWith("", `	@preflight {
 		method OPTIONS
 		header Origin *
 		header Access-Control-Request-Method *
@@ -393,7 +398,7 @@ func TestG68Preflights(t *testing.T) {
 }
 
 func TestG69Probes(t *testing.T) {
-	g := startGate(t, siteWith("", `	route {
+	g := startBoth(t, siteWith("", `	route {
 		protect {
 			anonymous /healthz
 		}
@@ -413,11 +418,11 @@ func TestG69Probes(t *testing.T) {
 }
 
 func TestG97OwnEndpoints(t *testing.T) {
-	g := startGate(t, siteWith("", "\troute {\n\t\toauth_server\n\t\tprotect {\n\t\t\tanonymous /public/*\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}"))
+	g := startBoth(t, siteWith("", "\troute {\n\t\toauth_server\n\t\tprotect {\n\t\t\tanonymous /public/*\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}"))
 	token := g.server("public")
 	for _, path := range []string{"/oauth/token/", "/oauth/%74oken", "/oauth/x", "/oauth/", "/oauth", "/oauth/token%2f", "/oauth/../public/x", "/oauth/token;x", "/oauth//token"} {
 		for _, lines := range [][]string{nil, {bearer(token)}} {
-			status, _, body := g.raw(g.request("POST", path, append(lines, "Content-Length: 0")...))
+			status, _, body := g.asked(t, g.request("POST", path, append(lines, "Content-Length: 0")...))
 			if status != 404 || member(t, body, "error") == "" {
 				t.Errorf("%s: %d %s", path, status, body)
 			}
@@ -438,11 +443,11 @@ func TestG97OwnEndpoints(t *testing.T) {
 
 // TestOpaqueAndOtherTargets: request targets that are neither a path nor a URL.
 func TestG65TargetsThatAreNoPath(t *testing.T) {
-	g := startGate(t, publicAside)
+	g := startBoth(t, publicAside)
 	public := g.server("public")
 	for _, target := range []string{"x:api/s", "http:api/s", "mailto:public/x", "*", "public/x", "?/public/x", "/public/\tx", "/%", "/%zz", "/public/%u002e%u002e/api/x", "/public/%", "http://[::1/x"} {
 		for _, lines := range [][]string{nil, {bearer(public)}} {
-			status, _, body := g.raw(g.request("GET", target, lines...))
+			status, _, body := g.asked(t, g.request("GET", target, lines...))
 			seen := g.upstream.seen()
 			if lines == nil && (len(seen) > 0 || body == "ok") {
 				t.Errorf("GET %s: %d %s", target, status, body)

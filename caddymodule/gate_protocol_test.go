@@ -203,7 +203,7 @@ func TestG75BodyWithoutAToken(t *testing.T) {
 }
 
 func TestG76UpstreamsThatFail(t *testing.T) {
-	g := startGate(t, siteWith("", `	protect
+	g := startBoth(t, siteWith("", `	protect
 	handle /down/* {
 		reverse_proxy 127.0.0.1:1
 	}
@@ -218,7 +218,7 @@ func TestG76UpstreamsThatFail(t *testing.T) {
 		reverse_proxy UPSTREAM
 	}`))
 	token := g.server("public")
-	if status, header, _ := g.raw(g.request("GET", "/down/x", bearer(token))); status != 502 || header.Get("Www-Authenticate") != "" {
+	if status, header, _ := g.asked(t, g.request("GET", "/down/x", bearer(token))); status != 502 || header.Get("Www-Authenticate") != "" {
 		t.Errorf("down: %d", status)
 	}
 	g.refused(t, g.request("GET", "/down/x"), 401)
@@ -229,11 +229,11 @@ func TestG76UpstreamsThatFail(t *testing.T) {
 		}
 		_, _ = fmt.Fprintf(connection, "HTTP/1.1 %s Whatever\r\nWWW-Authenticate: Basic realm=\"theirs\"\r\nContent-Length: 5\r\nConnection: close\r\n\r\nsorry", r.Target[1:])
 	}
-	if status, _, _ := g.raw(g.request("GET", "/slow/x", bearer(token))); status != 504 {
+	if status, _, _ := g.asked(t, g.request("GET", "/slow/x", bearer(token))); status != 504 {
 		t.Errorf("slow: %d", status)
 	}
 	for _, want := range []int{500, 503, 599, 401, 403, 404} {
-		status, header, body := g.raw(g.request("GET", "/"+itoa(want), bearer(token)))
+		status, header, body := g.asked(t, g.request("GET", "/"+itoa(want), bearer(token)))
 		if status != want || body != "sorry" || header.Get("Www-Authenticate") != `Basic realm="theirs"` {
 			t.Errorf("%d came as %d %v %s", want, status, header, body)
 		}
@@ -271,7 +271,7 @@ func handlers(t *testing.T) []*Protect {
 }
 
 func TestG77PanicIsARefusal(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	token := g.server("public")
 	g.passed(t, g.request("GET", "/any/x", bearer(token)))
 	gates := handlers(t)
@@ -305,7 +305,7 @@ func TestG77PanicIsARefusal(t *testing.T) {
 }
 
 func TestG78NoKeys(t *testing.T) {
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	token := g.server("public")
 	g.passed(t, g.request("GET", "/any/x", bearer(token)))
 	g.app().engine.keys = new(tokenissuer.KeySet) // as before the store has been read
@@ -327,7 +327,7 @@ func TestG78NoKeys(t *testing.T) {
 // TestG79RevocationsTooOld: when nobody can say what has been revoked, the gate says so, and lets nobody through.
 func TestG79RevocationsTooOld(t *testing.T) {
 	now := setClock(t)
-	g := startGate(t, site)
+	g := startBoth(t, site)
 	token, revoked := g.server("public"), g.server("public")
 	g.revoke(t, g.claims(t, revoked), tokenissuer.RevokeToken)
 	g.passed(t, g.request("GET", "/any/x", bearer(token)))

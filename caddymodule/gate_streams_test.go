@@ -19,7 +19,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
@@ -519,6 +518,7 @@ func TestG71ExtendedConnect(t *testing.T) {
 		}
 		return
 	}
+	c := setClock(t)
 	g := startGate(t, siteWith("\t\tprotocols h1 h2c", streamRoutes))
 	u := g.streams()
 	token := g.server("public")
@@ -531,64 +531,71 @@ func TestG71ExtendedConnect(t *testing.T) {
 		"bad token":              {[]string{"authorization", "Bearer bad"}, "401"},
 		"cookie alone":           {[]string{"cookie", cookie}, "403"},
 		"cookie, foreign origin": {[]string{"cookie", cookie, "origin", "https://evil.test"}, "403"},
+		"cookie, null":           {[]string{"cookie", cookie, "origin", "null"}, "403"},
+		"cookie, same-site":      {[]string{"cookie", cookie, "origin", "http://" + g.addr, "sec-fetch-site", "same-site"}, "403"},
+		"bad cookie":             {[]string{"cookie", "app_token=bad", "origin", "http://" + g.addr}, "401"},
+		"another cookie's value": {[]string{"cookie", "a=b", "cookie", "app_token=" + noneToken(), "origin", "http://" + g.addr}, "401"},
+		"two cookies":            {[]string{"cookie", cookie, "cookie", "app_token=bad", "origin", "http://" + g.addr}, "400"},
+		"two headers":            {[]string{"authorization", "Bearer " + token, "authorization", "Bearer " + token}, "400"},
+		"token in the protocol":  {[]string{"sec-websocket-protocol", "bearer, " + token[:30]}, "401"},
+		"a pattern for anybody":  {[]string{"origin", "http://" + g.addr}, "401"},
 		"cookie, own origin":     {[]string{"cookie", cookie, "origin", "http://" + g.addr}, "200"},
+		"cookie in crumbs":       {[]string{"cookie", "a=b", "cookie", cookie, "cookie", "c=d", "origin", "http://" + g.addr}, "200"},
 		"header":                 {[]string{"authorization", "Bearer " + token}, "200"},
+		"header, spoofed":        {[]string{"authorization", "Bearer " + token, "x-auth-subject", "admin", "x_auth_role", "admin"}, "200"},
 	} {
 		s := g.connectH2(t, test.fields...)
 		if s.status != test.want {
 			t.Errorf("%s: %s", name, s.status)
 		}
+		for _, seen := range g.upstream.seen() {
+			if seen.has(t, headerSubject, "conf"); test.want != "200" || seen.Method != http.MethodGet {
+				t.Errorf("%s: the upstream was sent\n%s", name, seen.Raw)
+			}
+			seen.has(t, headerRole)
+			seen.has(t, ":protocol")
+		}
 		if _ = s.Close(); test.want == "200" {
 			u.gone(t, "/socket")
 		}
 	}
-	s := g.connectH2(t, "authorization", "Bearer "+token)
-	_ = s.framer.WriteData(1, false, []byte("ping"))
-	if f, ok := s.next(t).(*http2.DataFrame); !ok || string(f.Data()) != "ping" {
-		t.Fatalf("no echo: %v", f)
-	}
-	g.kill(t, token)
-	switch f := s.next(t).(type) {
-	case *http2.RSTStreamFrame:
-	case *http2.DataFrame:
-		if !f.StreamEnded() {
-			t.Errorf("data: %q", f.Data())
+	short := g.issuedFor(time.Minute)
+	for dies, end := range map[string]func(){
+		token: func() { g.kill(t, token) }, short: func() { c.advance(time.Minute + tokenissuer.Leeway + 2*time.Second) },
+	} {
+		s := g.connectH2(t, "authorization", "Bearer "+dies)
+		_ = s.framer.WriteData(1, false, []byte("ping"))
+		if f, ok := s.next(t).(*http2.DataFrame); !ok || string(f.Data()) != "ping" {
+			t.Fatalf("no echo: %v", f)
 		}
-	default:
-		t.Errorf("%v", f)
+		end()
+		switch f := s.next(t).(type) {
+		case *http2.RSTStreamFrame:
+		case *http2.DataFrame:
+			if !f.StreamEnded() {
+				t.Errorf("data: %q", f.Data())
+			}
+		default:
+			t.Errorf("%v", f)
+		}
+		u.gone(t, "/socket")
 	}
-	u.gone(t, "/socket")
 }
 
 // h2Stream is one stream on a connection of its own.
 type h2Stream struct {
-	net.Conn
-	framer *http2.Framer
+	*h2Wire
 	status string
 }
 
 // connectH2 asks for a WebSocket over HTTP/2 and reads the head of the answer.
 func (g *gate) connectH2(t *testing.T, fields ...string) *h2Stream {
 	t.Helper()
-	connection, err := net.Dial("tcp", g.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = connection.Close() })
-	_ = connection.SetDeadline(time.Now().Add(patience))
-	s := &h2Stream{Conn: connection, framer: http2.NewFramer(connection, connection)}
-	s.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	_, _ = io.WriteString(connection, http2.ClientPreface)
-	_ = s.framer.WriteSettings()
+	s := &h2Stream{h2Wire: g.dialH2(t)}
 	if _, ok := s.frame(t).(*http2.SettingsFrame); !ok { // not before the server has said that it speaks RFC 8441
 		t.Fatal("no settings")
 	}
-	var block bytes.Buffer
-	encoder := hpack.NewEncoder(&block)
-	for _, field := range g.fields("CONNECT", "/socket", append([]string{":protocol", "websocket", "sec-websocket-version", "13"}, fields...)...) {
-		_ = encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]})
-	}
-	_ = s.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true})
+	s.heads(1, false, g.fields("CONNECT", "/socket", append([]string{":protocol", "websocket", "sec-websocket-version", "13"}, fields...)...))
 	head, ok := s.next(t).(*http2.MetaHeadersFrame)
 	if !ok {
 		t.Fatal("no head")

@@ -15,9 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
-
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
@@ -27,6 +24,9 @@ type gate struct {
 	*gatehouse
 	read   int64 // how far the log has been read
 	tokens []string
+
+	both       bool // whatever is sent over HTTP/1.1 is sent over HTTP/2 as well
+	saidOverH2 int  // how many requests were
 }
 
 func startGate(t *testing.T, caddyfile string) *gate {
@@ -121,6 +121,9 @@ func (g *gate) refused(t *testing.T, request string, statuses ...int) (http.Head
 	g.audited()
 	status, header, body := g.raw(request)
 	g.checkRefused(t, status, body, statuses...)
+	if g.both {
+		g.refusedAlike(t, request, status, header, body)
+	}
 	return header, body
 }
 
@@ -144,6 +147,9 @@ func (g *gate) turnedAway(t *testing.T, request string, statuses ...int) {
 		t.Errorf("status %d %s, want %v", status, body, statuses)
 	}
 	g.upstream.none(t)
+	if g.both {
+		g.turnedAwayAlike(t, request, statuses)
+	}
 }
 
 // passed sends a request that must pass, and returns what the upstream was sent.
@@ -158,7 +164,11 @@ func (g *gate) passed(t *testing.T, request string) *recorded {
 	if lines := g.audited(); len(lines) != 1 || lines[0]["msg"] != "request passed the gate" {
 		t.Errorf("audit lines: %v", lines)
 	}
-	return g.upstream.one(t)
+	seen := g.upstream.one(t)
+	if g.both {
+		g.passedAlike(t, request, seen)
+	}
+	return seen
 }
 
 // has fails unless the request has exactly these values under a name; no value means that the header is absent in every
@@ -174,82 +184,6 @@ func (r *recorded) has(t *testing.T, name string, values ...string) {
 	if !slices.Equal(got, values) {
 		t.Errorf("%s: %q, want %q, in:\n%s", name, got, values, r.Raw)
 	}
-}
-
-// h2 sends one request over HTTP/2 with prior knowledge, for which the server must speak h2c. Fields go out as they are
-// and in their order; each data is a frame, and a last one `trailer name: value` is that. A stream that is reset has status 0.
-func (g *gate) h2(t *testing.T, fields [][2]string, data ...string) (int, http.Header, string) {
-	t.Helper()
-	connection, err := net.Dial("tcp", g.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = connection.Close() }()
-	_ = connection.SetDeadline(time.Now().Add(5 * time.Second))
-	var block bytes.Buffer
-	encoder := hpack.NewEncoder(&block)
-	for _, field := range fields {
-		_ = encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]})
-	}
-	_, _ = io.WriteString(connection, http2.ClientPreface)
-	framer := http2.NewFramer(connection, connection)
-	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	_ = framer.WriteSettings()
-	_ = framer.WriteHeaders(http2.HeadersFrameParam{
-		StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: len(data) == 0,
-	})
-	for i, text := range data {
-		if name, value, ok := strings.Cut(strings.TrimPrefix(text, "trailer "), ": "); ok && strings.HasPrefix(text, "trailer ") {
-			block.Reset()
-			_ = encoder.WriteField(hpack.HeaderField{Name: name, Value: value})
-			_ = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true})
-			continue
-		}
-		_ = framer.WriteData(1, i == len(data)-1, []byte(text))
-	}
-	return readStream(framer)
-}
-
-func readStream(framer *http2.Framer) (status int, header http.Header, body string) {
-	header = make(http.Header)
-	for {
-		frame, err := framer.ReadFrame()
-		if err != nil {
-			return status, header, body
-		}
-		switch f := frame.(type) {
-		case *http2.SettingsFrame:
-			if !f.IsAck() {
-				_ = framer.WriteSettingsAck()
-			}
-		case *http2.MetaHeadersFrame:
-			for _, field := range f.Fields {
-				if field.Name == ":status" {
-					status, _ = strconv.Atoi(field.Value)
-				}
-				header.Add(field.Name, field.Value)
-			}
-			if f.StreamEnded() {
-				return status, header, body
-			}
-		case *http2.DataFrame:
-			body += string(f.Data())
-			if f.StreamEnded() {
-				return status, header, body
-			}
-		case *http2.RSTStreamFrame, *http2.GoAwayFrame:
-			return status, header, body
-		}
-	}
-}
-
-// fields are those of a request over HTTP/2, with further ones as name, value, ….
-func (g *gate) fields(method, path string, further ...string) [][2]string {
-	list := [][2]string{{":method", method}, {":scheme", "http"}, {":authority", g.addr}, {":path", path}}
-	for pair := range slices.Chunk(further, 2) {
-		list = append(list, [2]string{pair[0], pair[1]})
-	}
-	return list
 }
 
 // setClock gives every engine that is made from now on a clock that the test moves.

@@ -13,13 +13,14 @@ import (
 
 // pass hands a request on and watches over its answer.
 func (p *Protect) pass(w http.ResponseWriter, r *http.Request, d decision, next caddyhttp.Handler) error {
-	g := &gateWriter{setCookieFilter: setCookieFilter{
+	g := &gateWriter{answerFilter: answerFilter{
 		ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, names: p.cookies.issuer,
-		renewed: d.renewed, private: d.cookie,
+		renewed: d.renewed, private: d.cookie, told: p.tell(d.fields),
 	}}
 	upstream := p.handOn(r, d.fields)
+	d.authorize(upstream)
 	if d.token == nil || p.Streams == keepStreams {
-		return next.ServeHTTP(g, upstream)
+		return g.serve(next, upstream)
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	g.stream = stream{gate: p, token: d.token, shown: d.shown, writer: w, cancel: cancel}
@@ -33,7 +34,7 @@ func (p *Protect) pass(w http.ResponseWriter, r *http.Request, d decision, next 
 		}
 	}()
 	*upstream = *upstream.WithContext(ctx) // without another copy on the heap
-	err := next.ServeHTTP(g, upstream)
+	err := g.serve(next, upstream)
 	switch reason := g.stream.reason(); {
 	case reason == nil:
 		return err
@@ -49,11 +50,18 @@ func (p *Protect) pass(w http.ResponseWriter, r *http.Request, d decision, next 
 // gateWriter is what goes from the next handler to the client. It is where an ordinary answer is told from a stream: one that
 // is flushed, that comes in more than one piece, or that is no HTTP any more.
 type gateWriter struct {
-	setCookieFilter
+	answerFilter
 	stream   stream
 	watched  bool
 	pieces   int
 	hijacked bool
+}
+
+// serve has the next handler answer.
+func (g *gateWriter) serve(next caddyhttp.Handler, r *http.Request) error {
+	err := next.ServeHTTP(g, r)
+	g.finish(err)
+	return err
 }
 
 // errStreamEnded is for handlers that go on writing when their request has ended.
@@ -70,7 +78,7 @@ func (g *gateWriter) flows() {
 // WriteHeader keeps back the head of a stream that has ended before: reverse_proxy answers 499, as if the client had left.
 func (g *gateWriter) WriteHeader(status int) {
 	if g.stream.reason() == nil {
-		g.setCookieFilter.WriteHeader(status)
+		g.answerFilter.WriteHeader(status)
 	}
 }
 
@@ -82,7 +90,7 @@ func (g *gateWriter) Write(p []byte) (int, error) {
 	if g.stream.reason() != nil {
 		return 0, errStreamEnded
 	}
-	return g.setCookieFilter.Write(p)
+	return g.answerFilter.Write(p)
 }
 
 // ReadFrom may take as long as it likes.
@@ -90,7 +98,7 @@ func (g *gateWriter) ReadFrom(r io.Reader) (int64, error) {
 	if g.flows(); g.stream.reason() != nil {
 		return 0, errStreamEnded
 	}
-	return g.setCookieFilter.ReadFrom(r)
+	return g.answerFilter.ReadFrom(r)
 }
 
 // FlushError shows a stream: who writes an answer at once need not flush it.
@@ -98,7 +106,7 @@ func (g *gateWriter) FlushError() error {
 	if g.flows(); g.stream.reason() != nil {
 		return errStreamEnded
 	}
-	return g.setCookieFilter.FlushError()
+	return g.answerFilter.FlushError()
 }
 
 // Hijack gives the connection away, but for the right to close it.

@@ -51,8 +51,11 @@ func (e *engine) askStore() error {
 // unreadiness lists, for the operator, why this node cannot serve; none: it can.
 func (a *App) unreadiness() []string {
 	var reasons []string
-	if caddy.Exiting() || a.engine.closing.Load() {
+	if caddy.Exiting() || a.engine != nil && a.engine.closing.Load() {
 		reasons = append(reasons, "shutting down")
+	}
+	if !a.issues() { // one issuer that is away concerns the routes that take its tokens, and no others
+		return reasons
 	}
 	if !a.hasStarted() {
 		reasons = append(reasons, "the issuer has not started yet")

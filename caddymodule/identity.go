@@ -13,6 +13,8 @@ const (
 	headerScope        = "X-Auth-Scope"
 	headerOrganisation = "X-Auth-Organisation"
 	headerRole         = "X-Auth-Role"
+	// headerIssuer is there on routes that take tokens of other issuers.
+	headerIssuer = "X-Auth-Issuer"
 )
 
 // maxIdentityBytes is the longest encoded value of an identity header. A longer one is refused by whoever sets it, for
@@ -26,11 +28,11 @@ type headerField struct{ Name, Value string }
 type identityGuard struct{ identity headerNames }
 
 // newIdentityGuard builds the guard from all identity headers that any route of the configuration can set. The five
-// default ones are always among them, because an upstream that listens to them does so behind every route.
+// default ones and the issuer's are always among them, because an upstream that listens to them does so behind every route.
 func newIdentityGuard(names []string) *identityGuard {
 	// Proxy becomes HTTP_PROXY in a CGI program, which takes it for its own proxy (CVE-2016-5385). HTTP2-Settings belongs
 	// to one connection only (RFC 7540 §3.2.1); once Connection names it no more, reverse_proxy would pass it on.
-	all := []string{headerSubject, headerClient, headerScope, headerOrganisation, headerRole, "Proxy", "HTTP2-Settings"}
+	all := []string{headerSubject, headerClient, headerScope, headerOrganisation, headerRole, headerIssuer, "Proxy", "HTTP2-Settings"}
 	return &identityGuard{newHeaderNames(append(all, names...)...)}
 }
 
@@ -102,7 +104,7 @@ func (g *identityGuard) cleanForwarding(h http.Header) {
 func forUpstream(r *http.Request, identity []headerField) *http.Request {
 	copied := new(struct { // one allocation for the request and the values of the default headers
 		http.Request
-		values [5]string
+		values [6]string
 	})
 	r2 := &copied.Request
 	*r2 = *r

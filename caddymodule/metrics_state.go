@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// stateCollector tells how the issuer that runs now stands. It asks when somebody scrapes, and waits for the store for as
+// stateCollector tells how the app that runs now stands. It asks when somebody scrapes, and waits for the store for as
 // long as readiness does.
 type stateCollector struct{}
 
@@ -25,34 +25,44 @@ var (
 	keysDesc        = gauge("keys", "Signing keys, by what they do.", "state")
 	skewDesc        = gauge("clock_skew_seconds", "How far the store's clock is ahead of this node's.")
 	keeperDesc      = gauge("housekeeper", "Whether this node drops what has expired from the store: 1 or 0.")
+	trustDesc       = gauge("trusted_issuer_up", "Whether tokens of a trusted issuer can be judged: 1 or 0.", "trust")
 	rowsDesc        = gauge("stored_rows", "Records in the store, told by the node that is the housekeeper. Large numbers are estimates.", "table")
 )
 
 // Describe lists the metrics.
 func (stateCollector) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		readyDesc, storeUpDesc, revocationsDesc, stalenessDesc, verifiedDesc, streamsDesc, keysDesc, skewDesc, keeperDesc, rowsDesc,
+		readyDesc, storeUpDesc, revocationsDesc, stalenessDesc, verifiedDesc, streamsDesc, keysDesc, skewDesc, keeperDesc, rowsDesc, trustDesc,
 	} {
 		descriptions <- d
 	}
 }
 
-// Collect tells their values, and nothing while no issuer runs.
+// Collect tells their values, and nothing while no app runs.
 func (stateCollector) Collect(metrics chan<- prometheus.Metric) {
-	app := running.newest()
+	app := covering.newest()
 	if app == nil {
 		return
 	}
-	e := app.engine
 	send := func(d *prometheus.Desc, value float64, labels ...string) {
 		metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
 	send(readyDesc, oneIf(len(app.unreadiness()) == 0))
+	send(streamsDesc, float64(streams.count()))
+	for _, t := range app.trusted {
+		send(trustDesc, oneIf(t.issuer.Ready() == nil), t.name)
+	}
+	if app.issues() {
+		app.engine.collect(send)
+	}
+}
+
+// collect tells how the issuer's own state is.
+func (e *engine) collect(send func(*prometheus.Desc, float64, ...string)) {
 	send(storeUpDesc, oneIf(e.askStore() == nil))
 	send(revocationsDesc, float64(e.revocations.Len()))
 	send(stalenessDesc, seconds(e.revocations.Age(e.now())))
 	send(verifiedDesc, float64(e.verifier.Remembered()))
-	send(streamsDesc, float64(streams.count()))
 	for state, n := range e.keyStates() {
 		send(keysDesc, float64(n), string(state))
 	}

@@ -116,8 +116,10 @@ func pathFault(u *url.URL) string {
 	switch {
 	case u.Opaque != "": // `GET x:api/s`: forwarded as `api/s`, while the path that matchers look at is empty
 		return "path_opaque"
-	case u.Path == "", u.Path == "*": // authority form, and asterisk form
+	case u.Path == "": // authority form
 		return ""
+	case u.Path == "*": // only OPTIONS may have it, which the server answers itself; a rule for /* would not concern it
+		return "path_asterisk"
 	case u.Path[0] != '/':
 		return "path_relative"
 	}

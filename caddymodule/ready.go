@@ -29,7 +29,7 @@ type readiness struct {
 // serveReady is isReady for the operator, with the reasons. It answers whatever state the issuer is in.
 func serveReady(w http.ResponseWriter, _ *http.Request) {
 	reasons := []string{errNoApp.Error()}
-	if app := running.newest(); app != nil {
+	if app := covering.newest(); app != nil {
 		reasons = app.unreadiness()
 	}
 	status := http.StatusOK

@@ -16,12 +16,14 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err
 	if p.signIn(w, r, &d, err) {
 		return nil
 	}
-	answer := newSetCookieFilter(w, p.cookies.issuer) // error routes may have an upstream too
+	answer := p.refusing(w)
+	answer.page = p.foreignPage(r)
+	defer answer.told.clean(w.Header()) // of what an upstream would have follow as trailers
 	if d.token != nil {
 		answer.renewed = d.renewed
 	}
 	p.audit.Refused(r, "request refused at the gate", err)
-	status := p.refusal.SetHeaders(answer, err)
+	status := p.challenge().SetHeaders(answer, err)
 	if bodyOutstanding(r) {
 		answer.Header().Set("Connection", "close")
 	}
@@ -38,7 +40,9 @@ func (p *Protect) serveError(w http.ResponseWriter, r *http.Request, err error) 
 		failure = caddyhttp.Error(http.StatusInternalServerError, err)
 	}
 	p.logger.Error("request failed behind the gate", zap.String("path", r.URL.EscapedPath()), zap.Int("status", failure.StatusCode))
-	return p.errorRoutes(newSetCookieFilter(w, p.cookies.issuer), r, failure, func(w http.ResponseWriter, _ *http.Request) error {
+	answer := p.refusing(w)
+	defer answer.told.clean(w.Header())
+	return p.errorRoutes(answer, r, failure, func(w http.ResponseWriter, _ *http.Request) error {
 		w.WriteHeader(failure.StatusCode)
 		return nil
 	})
@@ -47,6 +51,7 @@ func (p *Protect) serveError(w http.ResponseWriter, r *http.Request, err error) 
 // errorRoutes runs the site's error routes as Caddy does, and own where they give no answer. A request that is on an
 // error route already gets own at once: routes that fail on their way would lead back here without end.
 func (p *Protect) errorRoutes(w http.ResponseWriter, r *http.Request, failure caddyhttp.HandlerError, own caddyhttp.HandlerFunc) error {
+	rememberToken(r, nil)
 	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	onErrorRoute := r.Context().Value(caddyhttp.ErrorCtxKey) != nil
 	if !ok || onErrorRoute || server.Errors == nil || len(server.Errors.Routes) == 0 {
@@ -59,7 +64,6 @@ func (p *Protect) errorRoutes(w http.ResponseWriter, r *http.Request, failure ca
 		r.URL = &location
 	}
 	p.keepBack(r, nil)
-	fillPlaceholders(r, nil)
 	r = server.Errors.WithError(p.handOn(r, nil), failure)
 	// Routes that match the host and then nothing else end in an answer without a body, and that is where ours belongs.
 	answer := caddyhttp.NewResponseRecorder(w, new(bytes.Buffer), func(status int, _ http.Header) bool {

@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,8 +14,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
-// Rule is one `require`: what a token must have, for the requests that it is for. Exactly one of Scopes, AnyScope, Roles
-// and Claim is set.
+// Rule is one `require`: what a token must have, for the requests that it is for. Exactly one of Scopes, AnyScope, Roles,
+// Claim, Expression, ACR and MaxAge is set.
 type Rule struct {
 	// MatcherSets are the requests the rule is for; none: all.
 	MatcherSets caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
@@ -24,36 +23,51 @@ type Rule struct {
 	Scopes []string `json:"scopes,omitempty"`
 	// AnyScope: at least one must be held.
 	AnyScope []string `json:"any_scope,omitempty"`
-	// Roles: the user must have one of them in the organisation. A server token acts for no user and has none.
+	// Roles: the user must have one of them in the organisation. A server token of ours acts for no user and has none.
 	Roles []string `json:"roles,omitempty"`
 	// Claim must have one of Values. A claim that is absent has none.
 	Claim string `json:"claim,omitempty"`
 	// Values that Claim may have; texts of a string, a number or a boolean.
 	Values []string `json:"values,omitempty"`
+	// Expression is in CEL, as Caddy's matcher `expression` has it, and must be true. The placeholders {http.auth.user.*}
+	// are those of the token.
+	Expression string `json:"expression,omitempty"`
+	// ACR are authentication context classes: the user must have signed in by one of them (RFC 9470 §4).
+	ACR []string `json:"acr,omitempty"`
+	// MaxAge is how long ago the user may have signed in, in whole seconds (RFC 9470 §4).
+	MaxAge caddy.Duration `json:"max_age,omitempty"`
+	// Source is where in a Caddyfile an expression stands, as file:line. It is for errors alone.
+	Source string `json:"source,omitempty"`
 
-	matchers  caddyhttp.MatcherSets
-	readQuery bool // some matcher may read the query
+	matchers   caddyhttp.MatcherSets
+	readQuery  bool // some matcher may read the query
+	expression *expression
 }
 
 func (r *Rule) provision(ctx caddy.Context) error {
 	kinds := 0
-	for _, set := range []bool{len(r.Scopes) > 0, len(r.AnyScope) > 0, len(r.Roles) > 0, r.Claim != ""} {
+	for _, set := range []bool{
+		len(r.Scopes) > 0, len(r.AnyScope) > 0, len(r.Roles) > 0, r.Claim != "", r.Expression != "", len(r.ACR) > 0, r.MaxAge != 0,
+	} {
 		if set {
 			kinds++
 		}
 	}
 	if kinds != 1 {
-		return errors.New("a rule needs one of scopes, any_scope, roles and claim")
+		return errors.New("a rule needs one of scopes, any_scope, roles, claim, expression, acr and max_age")
 	}
 	if r.Claim != "" && len(r.Values) == 0 {
 		return fmt.Errorf("require claim %s needs a value", r.Claim)
 	}
-	if err := checkRoles(r.Roles); err != nil {
+	if err := errors.Join(checkRoles(r.Roles), checkACR(r.ACR), checkMaxAge(r.MaxAge)); err != nil {
 		return err
 	}
 	r.readQuery = slices.ContainsFunc(r.MatcherSets, mayReadQuery)
 	var err error
-	r.matchers, err = loadMatchers(ctx, r, "MatcherSets", r.MatcherSets)
+	if r.matchers, err = loadMatchers(ctx, r, "MatcherSets", r.MatcherSets); err != nil || r.Expression == "" {
+		return err
+	}
+	r.expression, err = newExpression(ctx, r.Expression, r.Source)
 	return err
 }
 
@@ -71,7 +85,8 @@ func checkRoles(names []string) error {
 func mayReadQuery(set caddy.ModuleMap) bool {
 	for name := range set {
 		switch name {
-		case "path", "path_regexp", "method", "host", "header", "header_regexp", "protocol", "remote_ip", "client_ip", "tls":
+		case "path", "path_regexp", "method", "host", "header", "header_regexp", "protocol", "remote_ip", "client_ip", "tls",
+			"oauth_scope", "oauth_claim":
 		default:
 			return true
 		}
@@ -156,79 +171,6 @@ func (r *Rule) concerns(readings []*http.Request) bool {
 	}
 	for _, reading := range readings {
 		if match, err := r.matchers.AnyMatchWithError(reading); match || err != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// check holds a token against the rule.
-func (r *Rule) check(t *tokenissuer.AccessToken) error {
-	switch {
-	case len(r.Scopes) > 0:
-		if missing := t.Scopes.Missing(r.Scopes...); missing != "" {
-			return tokenissuer.MissingScope(missing)
-		}
-	case len(r.AnyScope) > 0:
-		if !slices.ContainsFunc(r.AnyScope, t.Scopes.Has) {
-			return tokenissuer.MissingScope(tokenissuer.Scopes(r.AnyScope).String())
-		}
-	case len(r.Roles) > 0:
-		if t.IsServerToken() || !slices.Contains(r.Roles, t.Role) {
-			return tokenissuer.NewError(tokenissuer.AccessDenied, "role_missing")
-		}
-	default:
-		held := t.Claim(r.Claim)
-		if !slices.ContainsFunc(r.Values, func(v string) bool { return slices.Contains(held, v) }) {
-			return tokenissuer.NewError(tokenissuer.AccessDenied, "claim_missing")
-		}
-	}
-	return nil
-}
-
-// anonymousRule says which requests need no token. Its matchers are Caddy's, which fold case and clean paths; a request
-// passes only when its path is canonical and the patterns match it byte for byte as well.
-type anonymousRule struct {
-	matchers caddyhttp.MatcherSets
-	patterns [][]string // the path patterns of each set as they were written; nil: the set has none
-	// readQuery says of each set whether some matcher may read the query.
-	readQuery []bool
-}
-
-func newAnonymousRule(ctx caddy.Context, p *Protect) (anonymousRule, error) {
-	var rule anonymousRule
-	// The patterns are read before the matchers are loaded, because Caddy folds their case then.
-	for _, set := range p.Anonymous {
-		var patterns []string
-		if raw, ok := set["path"]; ok {
-			if err := json.Unmarshal(raw, &patterns); err != nil {
-				return rule, fmt.Errorf("anonymous: %w", err)
-			}
-		}
-		if len(set) == 0 || len(set) == 1 && (slices.Contains(patterns, "*") || slices.Contains(patterns, "/*")) {
-			return rule, errors.New("an anonymous that matches every request would protect nothing")
-		}
-		rule.patterns = append(rule.patterns, patterns)
-		rule.readQuery = append(rule.readQuery, mayReadQuery(set))
-	}
-	var err error
-	rule.matchers, err = loadMatchers(ctx, p, "Anonymous", p.Anonymous)
-	return rule, err
-}
-
-// allows tells whether the request needs no token.
-func (a *anonymousRule) allows(r *http.Request, exam pathExam) bool {
-	if !exam.Canonical {
-		return false
-	}
-	for i, set := range a.matchers {
-		if a.readQuery[i] && isQueryMalformed(r.URL.RawQuery) {
-			continue
-		}
-		if match, err := set.MatchWithError(r); err != nil || !match {
-			continue
-		}
-		if a.patterns[i] == nil || matchesPathExactly(a.patterns[i], r.URL) {
 			return true
 		}
 	}

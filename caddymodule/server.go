@@ -8,16 +8,19 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
 func init() { caddy.RegisterModule(new(Server)) }
 
-// Server serves the issuer's endpoints and hands every other request on.
+// Server serves the issuer's endpoints, and the metadata of what `protect` guards, and hands every other request on. Without
+// an issuer of our own it serves the metadata alone.
 type Server struct {
 	// TokenAlias is a second path of the token endpoint, for clients that were built for another server: it takes the
 	// refresh exchange and the password grant, and nothing else. It is compared with the path as the client sent it, byte
@@ -28,6 +31,8 @@ type Server struct {
 	Ready bool `json:"ready,omitempty"`
 
 	app *App
+	// documents are the metadata of the guarded routes of its site, once all routes are known.
+	documents atomic.Pointer[endpoint.Resources]
 }
 
 // CaddyModule returns the module's id.
@@ -38,8 +43,15 @@ func (*Server) CaddyModule() caddy.ModuleInfo {
 // Provision finds the issuer.
 func (s *Server) Provision(ctx caddy.Context) error {
 	var err error
-	if s.app, err = appOf(ctx, "oauth_server"); err != nil || s.TokenAlias == "" {
+	if s.app, err = appOf(ctx, "oauth_server"); err != nil {
 		return err
+	}
+	s.app.noteHTTP(ctx)
+	if !s.app.issues() && (s.TokenAlias != "" || s.Ready) {
+		return errors.New("token_alias and ready need an issuer: add `issuer https://…` to the oauth block")
+	}
+	if s.TokenAlias == "" {
+		return nil
 	}
 	if err := checkAlias(s.TokenAlias); err != nil {
 		return err
@@ -76,6 +88,12 @@ func appOf(ctx caddy.Context, directive string) (*App, error) {
 
 // ServeHTTP answers what is ours. Access logs skip it: a query may hold a credential, and the audit log has a line.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if s.isMetadata(r) {
+		return s.serveMetadata(w, r)
+	}
+	if !s.app.issues() {
+		return next.ServeHTTP(w, r)
+	}
 	if s.Ready && s.app.handler.IsReadiness(r) {
 		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 		s.app.handler.ServeReadiness(w, r, s.app.isReady(r))

@@ -32,8 +32,14 @@ func (p *Protect) checkBrowser() error {
 
 // checkSessions refuses a route to which nobody's session could lead.
 func (p *Protect) checkSessions() error {
+	if !p.takesSessions() {
+		return nil
+	}
+	if p.own == nil {
+		return fmt.Errorf("token_from cookie %s: its tokens are our own, which this route does not take: add `issuer self`, or name another cookie", sessionTokenCookie)
+	}
 	issued := p.app.settings.audience
-	if p.takesSessions() && !slices.ContainsFunc(p.audience, func(wanted string) bool { return slices.Contains(issued, wanted) }) {
+	if !slices.ContainsFunc(p.own.audience, func(wanted string) bool { return slices.Contains(issued, wanted) }) {
 		return fmt.Errorf("token_from cookie %s: its tokens are meant for %s, and so for no audience of this route",
 			sessionTokenCookie, strings.Join(issued, " "))
 	}
@@ -47,12 +53,7 @@ func (p *Protect) authenticate(w http.ResponseWriter, r *http.Request, d *decisi
 		return err
 	}
 	absent := err != nil
-	switch serving := p.app.isServing(r.Context()); {
-	case !serving && absent && p.Optional:
-		return tokenMissing
-	case !serving:
-		return tokenissuer.Unavailable("not_started", nil)
-	case absent:
+	if absent {
 		if shown, err = p.sessionCredential(w, r, d); err != nil {
 			return err
 		}
@@ -62,7 +63,7 @@ func (p *Protect) authenticate(w http.ResponseWriter, r *http.Request, d *decisi
 	}
 	d.cookie = shown.cookie
 	d.shown = shown.token
-	d.token, err = p.verify(shown.token.Reveal(), p.audience)
+	d.token, err = p.verifyToken(r.Context(), shown.token.Reveal())
 	if shown.cookie && p.takesSessions() && !d.signedIn {
 		if err == nil && p.isForeign(r, d.token) {
 			err = tokenForeign
@@ -85,6 +86,12 @@ func errorCode(err error) tokenissuer.ErrorCode { return tokenissuer.AsError(err
 
 // sessionCredential is the credential of a request that shows none: a fresh token, when the browser is signed in.
 func (p *Protect) sessionCredential(w http.ResponseWriter, r *http.Request, d *decision) (credential, error) {
+	switch serving := p.app.isServing(r.Context()); {
+	case !serving && p.Optional:
+		return credential{}, tokenMissing
+	case !serving:
+		return credential{}, tokenissuer.Unavailable("not_started", nil)
+	}
 	token, err := p.sessionToken(w, r, d)
 	switch {
 	case err != nil && !p.Optional:
@@ -114,7 +121,7 @@ func (p *Protect) renew(w http.ResponseWriter, r *http.Request, d *decision, ver
 	if fresh.IsEmpty() {
 		return verdict
 	}
-	token, err := p.verify(fresh.Reveal(), p.audience)
+	token, err := p.verify(fresh.Reveal(), p.own.audience)
 	if err != nil && verdict == nil {
 		d.renewed = nil
 		return nil

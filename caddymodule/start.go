@@ -14,6 +14,14 @@ import (
 // Start opens the store, unless the configuration before used the same one, and begins to serve. A database of a server
 // that is away just now is no error: the app begins to serve when it comes.
 func (a *App) Start() error {
+	a.cover()
+	for _, t := range a.trusted {
+		t.pooled.run()
+	}
+	if !a.issues() {
+		covering.add(a)
+		return nil
+	}
 	err := a.engine.open()
 	switch {
 	case errors.Is(err, errAway) && !a.replacesGood():
@@ -27,6 +35,7 @@ func (a *App) Start() error {
 		return fmt.Errorf("oauth: %w", err)
 	}
 	running.add(a)
+	covering.add(a)
 	return nil
 }
 

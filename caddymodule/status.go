@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +17,7 @@ import (
 
 // serveStatus tells the operator how this node stands, whatever state the issuer is in.
 func serveStatus(w http.ResponseWriter, _ *http.Request) {
-	app := running.newest()
+	app := covering.newest()
 	if app == nil {
 		writeAdminError(w, http.StatusServiceUnavailable, errNoApp)
 		return
@@ -26,30 +27,55 @@ func serveStatus(w http.ResponseWriter, _ *http.Request) {
 
 // nodeStatus is how a node stands.
 type nodeStatus struct {
-	Ready       bool     `json:"ready"`
-	Reasons     []string `json:"reasons,omitzero"`
-	Issuer      string   `json:"issuer"`
-	Store       string   `json:"store"`
-	Revocations int      `json:"revocations"`
+	Ready   bool     `json:"ready"`
+	Reasons []string `json:"reasons,omitzero"`
+	Streams int      `json:"open_streams"`
+	// Own is how its issuer stands; nil: it is a gate for tokens of others alone.
+	Own *issuerStatus `json:",embed"`
+	// Trust is why tokens of a trusted issuer cannot be judged now, by the issuer's name; empty: they can.
+	Trust map[string]string `json:"trust,omitzero"`
+}
+
+// issuerStatus is how an issuer stands.
+type issuerStatus struct {
+	Issuer      string `json:"issuer"`
+	Store       string `json:"store"`
+	Revocations int    `json:"revocations"`
 	// Staleness is how long ago the revocations were known to be complete, in seconds; nil: never.
 	Staleness *float64       `json:"revocation_staleness_seconds"`
 	Keys      map[string]int `json:"keys"`
 	// ClockSkew is how far the store's clock is ahead, in seconds.
 	ClockSkew   float64 `json:"clock_skew_seconds"`
 	Verified    int     `json:"verified_tokens"`
-	Streams     int     `json:"open_streams"`
 	Housekeeper bool    `json:"housekeeper"`
 	// Stored is how many records there are, by table; nil: this node does not know.
 	Stored map[string]int64 `json:"stored_rows,omitzero"`
 }
 
 func (a *App) status() nodeStatus {
-	e := a.engine
-	s := nodeStatus{
-		Reasons: a.unreadiness(), Issuer: a.settings.issuer, Store: e.settings.store, Revocations: e.revocations.Len(),
-		Keys: make(map[string]int), ClockSkew: e.time.skew().Seconds(), Verified: e.verifier.Remembered(), Streams: streams.count(),
-	}
+	s := nodeStatus{Reasons: a.unreadiness(), Streams: streams.count()}
 	s.Ready = len(s.Reasons) == 0
+	if a.issues() {
+		s.Own = a.issuerStatus()
+	}
+	if len(a.trusted) > 0 {
+		s.Trust = make(map[string]string, len(a.trusted))
+	}
+	for _, t := range a.trusted {
+		s.Trust[t.name] = ""
+		if err := t.issuer.Ready(); err != nil {
+			s.Trust[t.name] = err.Error()
+		}
+	}
+	return s
+}
+
+func (a *App) issuerStatus() *issuerStatus {
+	e := a.engine
+	s := &issuerStatus{
+		Issuer: a.settings.issuer, Store: e.settings.store, Revocations: e.revocations.Len(),
+		Keys: make(map[string]int), ClockSkew: e.time.skew().Seconds(), Verified: e.verifier.Remembered(),
+	}
 	if age := seconds(e.revocations.Age(e.now())); !math.IsInf(age, 1) {
 		s.Staleness = &age
 	}
@@ -89,6 +115,16 @@ func (s nodeStatus) rows() [][2]string {
 	for _, reason := range s.Reasons {
 		rows = append(rows, [2]string{"because", reason})
 	}
+	if s.Own != nil {
+		rows = append(rows, s.Own.rows()...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Trust)) {
+		rows = append(rows, [2]string{"trust " + name, cmp.Or(s.Trust[name], "good")})
+	}
+	return append(rows, [2]string{"open streams", strconv.Itoa(s.Streams)})
+}
+
+func (s *issuerStatus) rows() (rows [][2]string) {
 	read := "never read"
 	if s.Staleness != nil {
 		read = fmt.Sprintf("read %.0f s ago", *s.Staleness)
@@ -98,7 +134,7 @@ func (s nodeStatus) rows() [][2]string {
 		{"revocations", fmt.Sprintf("%d, %s", s.Revocations, read)},
 		{"keys", inWordsOf(s.Keys)},
 		{"store's clock", fmt.Sprintf("%+.3f s", s.ClockSkew)},
-		{"verified tokens", strconv.Itoa(s.Verified)}, {"open streams", strconv.Itoa(s.Streams)},
+		{"verified tokens", strconv.Itoa(s.Verified)},
 		{"housekeeper", yesOrNo(s.Housekeeper)},
 	}...)
 	for _, table := range slices.Sorted(maps.Keys(s.Stored)) {

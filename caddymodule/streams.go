@@ -35,8 +35,10 @@ type stream struct {
 	// The mutex of openStreams guards these two.
 	gone bool // it is not watched any more
 	seen bool // it is one sweep old
-	// What the sweep alone looks at.
+	// What only one goroutine at a time looks at: the sweep, or that of askAside.
+	asking     atomic.Bool
 	askedAt    time.Time
+	goodAt     time.Time
 	generation uint64
 }
 
@@ -121,18 +123,47 @@ func (s *stream) ask() (err error) {
 	if s.reason() != nil {
 		return s.reason()
 	}
-	engine := s.gate.app.engine
-	if engine.closing.Load() {
-		return tokenissuer.Unavailable("issuer_closed", nil) // nobody would tell us of revocations
+	now, generation, err := s.gate.standing(s.token.Issuer)
+	if err != nil {
+		return err
 	}
-	now, generation := engine.now(), engine.revocations.Generation()+engine.keys.Generation()
 	age := now.Sub(s.askedAt)
 	if generation == s.generation && 0 <= age && age < askAgain && now.Before(s.token.ExpiresAt) {
 		return nil
 	}
 	s.askedAt, s.generation = now, generation
-	_, err = s.gate.verify(s.shown.Reveal(), s.gate.audience)
-	return err
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	_, err = s.gate.verifyToken(ctx, s.shown.Reveal())
+	return s.weigh(err, now)
+}
+
+// weigh lets a stream go on for a while when its issuer cannot be asked: one that restarts is no reason to cut off everybody
+// who is connected. Our own issuer's tokens have max_staleness for that.
+func (s *stream) weigh(verdict error, now time.Time) error {
+	if verdict == nil || s.goodAt.IsZero() {
+		s.goodAt = now
+	}
+	if verdict == nil {
+		return nil
+	}
+	if s.gate.mayWait(s.token.Issuer) && errorCode(verdict) == tokenissuer.TemporarilyUnavailable && now.Sub(s.goodAt) < awayPatience {
+		return s.token.CheckOwnEnd(now) // which nobody has to be asked about
+	}
+	return verdict
+}
+
+// askAside is ask for a token whose issuer has to be asked in turn: the other streams do not wait for it.
+func (s *stream) askAside() {
+	if s.asking.Swap(true) {
+		return
+	}
+	go func() {
+		defer s.asking.Store(false)
+		if err := s.ask(); err != nil {
+			s.end(err)
+		}
+	}()
 }
 
 const (
@@ -140,6 +171,10 @@ const (
 	// first looked at when it is one interval old: an application that signs a user out must get its answer through.
 	sweepInterval = 100 * time.Millisecond
 	askAgain      = time.Second
+	// askTimeout is how long another issuer may take to say what it thinks of an opaque token.
+	askTimeout = 5 * time.Second
+	// awayPatience is how long a stream goes on while nobody can say what its issuer thinks of its token.
+	awayPatience = 5 * time.Minute
 )
 
 // streams are the open streams of this process. They outlive a reload, and so does this.
@@ -205,7 +240,9 @@ func (o *openStreams) sweep() {
 			return
 		}
 		for _, s := range due {
-			if err := s.ask(); err != nil {
+			if s.gate.mayWait(s.token.Issuer) {
+				s.askAside()
+			} else if err := s.ask(); err != nil {
 				go s.end(err)
 			}
 		}

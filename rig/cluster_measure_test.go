@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// tableVariable names the file that `make cluster` collects what it measures in. While it is set the tests of many nodes do
-// as much as they are asked to by hand.
+// tableVariable names the file that `make cluster` and `make floods` collect what they measure in. While it is set the tests of many
+// nodes, many clients and bad tokens do as much as they are asked to by hand.
 const tableVariable = "GATEHOUSE_CLUSTER_TABLE"
 
 // either is how much to do: in every run, or by hand.
@@ -71,6 +71,13 @@ func (m *times) quantile(q float64) time.Duration {
 	}
 	slices.Sort(m.all)
 	return m.all[int(q*float64(len(m.all)-1))]
+}
+
+// count is how many there are.
+func (m *times) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.all)
 }
 
 func (m *times) String() string {

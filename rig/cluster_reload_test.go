@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -24,16 +23,7 @@ type usage struct{ goroutines, files, connections int }
 // usage asks a node and its database. The connection of the question itself stays out of the count.
 func (c *Cluster) usage(t *testing.T, n *Node) usage {
 	t.Helper()
-	var u usage
-	profile := Send(t.Context(), http.MethodGet, "http://"+n.Admin+"/debug/pprof/goroutine?debug=1", "")
-	if _, err := fmt.Sscanf(profile.Body, "goroutine profile: total %d", &u.goroutines); err != nil {
-		t.Fatalf("%v: %s", err, profile)
-	}
-	files, err := os.ReadDir(filepath.Join("/proc", fmt.Sprint(n.life().command.Process.Pid), "fd"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.files = len(files)
+	u := usage{goroutines: n.goroutines(t), files: n.files(t)}
 	u.connections = c.count(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
 	return u
 }
@@ -41,6 +31,22 @@ func (c *Cluster) usage(t *testing.T, n *Node) usage {
 // settledWithin tells whether nothing has grown beyond what serving itself needs now and then.
 func (u usage) settledWithin(before usage, nodes int) bool {
 	return u.goroutines <= before.goroutines+20 && u.files <= before.files+15 && u.connections <= nodes*12
+}
+
+// settles waits until a node holds no more than before of what can leak.
+func (c *Cluster) settles(t *testing.T, n *Node, before usage) usage {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		now := c.usage(t, n)
+		switch {
+		case now.settledWithin(before, len(c.Nodes)):
+			return now
+		case time.Since(began) > patience:
+			t.Errorf("%s holds %+v, and held %+v before", n.Addr, now, before)
+			t.Log(Send(t.Context(), http.MethodGet, "http://"+n.Admin+"/debug/pprof/goroutine?debug=1", "").Body)
+			return now
+		}
+	}
 }
 
 // counted is the sum of a counter over its labels, as a node tells it.
@@ -64,15 +70,15 @@ func (n *Node) counted(t *testing.T, name string) (sum float64) {
 // has accepted on the old socket when that is closed, and Caddy has not: a bare one is measured beside.
 func TestF18ReloadsUnderLoadOnThreeNodes(t *testing.T) {
 	reloads, bad := either(9, 500), either(3, 100)
-	c := StartCluster(t, 3, Setup{
-		Global:   "servers {\n\t\tprotocols h1 h2c\n\t}",
+	c := StartCluster(t, 3, multiplexing(Setup{
 		Upstream: streamingUpstream(t) + " {\n\t\t\tstream_close_delay 1h\n\t\t\ttransport http {\n\t\t\t\tkeepalive off\n\t\t\t}\n\t\t}",
-	})
+	}))
 	application := Application{c.URL, Console}
 	holder := mustObtain(t, NewBrowser(Ben), application)
 	var open []*stream
-	for i := range 2 * len(c.Nodes) {
-		open = append(open, mustOpen(t, c.Nodes[i/2], holder.AccessToken, i))
+	for i := range len(streamKinds) * len(c.Nodes) {
+		open = append(open, mustOpen(t, c.Nodes[i/len(streamKinds)], holder.AccessToken, i))
+		open[i].watchSilent()
 	}
 	var before []usage
 	var counters []float64
@@ -102,28 +108,15 @@ func TestF18ReloadsUnderLoadOnThreeNodes(t *testing.T) {
 	reloadBareCaddy(t, min(reloads, 100))
 
 	for i, s := range open {
-		if s.socket {
-			if err := s.echo(); err != nil {
-				t.Errorf("stream %d after the reloads: %v", i, err)
-			}
+		if err := s.goesOn(); err != nil {
+			t.Errorf("stream %d after the reloads: %v", i, err)
 		}
 	}
 	for i, n := range c.Nodes {
 		if now := n.counted(t, "gatehouse_tokens_issued_total"); now <= counters[i] {
 			t.Errorf("%s has counted %v tokens, and %v before", n.Addr, now, counters[i])
 		}
-		var now usage
-		for began := time.Now(); ; {
-			if now = c.usage(t, n); now.settledWithin(before[i], len(c.Nodes)) {
-				break
-			}
-			if time.Since(began) > patience {
-				t.Errorf("%s holds %+v after the reloads, and held %+v before", n.Addr, now, before[i])
-				t.Log(Send(t.Context(), http.MethodGet, "http://"+n.Admin+"/debug/pprof/goroutine?debug=1", "").Body)
-				break
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
+		now := c.settles(t, n, before[i])
 		measured(t, fmt.Sprintf("F18: node %d before and after %d reloads", i, reloads), "goroutines %d and %d, files %d and %d; connections of all nodes to the database %d",
 			before[i].goroutines, now.goroutines, before[i].files, now.files, now.connections)
 	}

@@ -13,7 +13,8 @@
 // The crash rig itself, which `make crash` runs, is in the tests of the package: crash_test.go is the supervisor,
 // worker_test.go and flows_test.go are its clients, history_test.go is the model that their histories are checked against,
 // model_test.go and sabotage_test.go show that it can say no, and faults_test.go kills a node at every point of every deed
-// (scene_test.go). What nodes on one database have to hold is in the cluster tests.
+// (scene_test.go). What nodes on one database have to hold is in the cluster tests; what one node has to bear is in slow_test.go and
+// flood_test.go, and streams_test.go has the kinds of streams.
 //
 // The package needs Linux: a node dies with the test that started it.
 package rig

@@ -1,0 +1,111 @@
+package caddymodule
+
+import (
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+)
+
+// ruleKinds are the kinds of `require`, for error texts.
+const ruleKinds = "scope, any_scope, role, claim, expression, acr or max_age"
+
+// parseRule reads one `require`; see parseProtect for the grammar.
+func (p *Protect) parseRule(h httpcaddyfile.Helper) error {
+	matchers, _, err := parseMatcher(h)
+	if err != nil {
+		return err
+	}
+	if h.CountRemainingArgs() < 2 {
+		return h.Errf("write a rule as `require [<matcher>] <kind> <value>...`, with %s", ruleKinds)
+	}
+	h.NextArg()
+	rule := &Rule{MatcherSets: matchers}
+	switch kind := h.Val(); kind {
+	case "expression":
+		err = rule.readExpression(h)
+	case "max_age":
+		err = rule.readMaxAge(h)
+	default:
+		err = rule.readValues(h, kind, h.RemainingArgs())
+	}
+	if err != nil {
+		return err
+	}
+	p.Require = append(p.Require, rule)
+	return nil
+}
+
+// readValues reads the rules that have a list of texts.
+func (r *Rule) readValues(h httpcaddyfile.Helper, kind string, values []string) (err error) {
+	switch kind {
+	case "scope":
+		r.Scopes, err = values, refuseMatchers(h, values)
+		return err
+	case "any_scope":
+		r.AnyScope, err = values, refuseMatchers(h, values)
+		return err
+	case "role":
+		r.Roles, err = values, checkRoles(values)
+	case "claim":
+		if len(values) < 2 {
+			return h.Errf("require claim %s needs a value", values[0])
+		}
+		r.Claim, r.Values = values[0], values[1:]
+		return refusePlaceholders(h.Dispenser, values)
+	case "acr":
+		r.ACR, err = values, checkACR(values)
+	default:
+		return h.Errf("unknown rule %q: use %s", kind, ruleKinds)
+	}
+	if err != nil {
+		return h.Errf("%v", err)
+	}
+	return nil
+}
+
+// readMaxAge reads a duration. Zero would ask for a sign-in that has not yet been when the request is made.
+func (r *Rule) readMaxAge(h httpcaddyfile.Helper) error {
+	d, err := parseDuration(h.Dispenser)
+	if err != nil {
+		return err
+	}
+	if r.MaxAge = caddy.Duration(d); d == 0 {
+		return h.Errf("max_age 0s: use whole seconds, at least one")
+	}
+	if err := checkMaxAge(r.MaxAge); err != nil {
+		return h.Errf("%v", err)
+	}
+	return nil
+}
+
+// readExpression reads CEL as Caddy's own matcher does: one token as it is meant, several as they are written, quotes and
+// all.
+func (r *Rule) readExpression(h httpcaddyfile.Helper) error {
+	r.Source = sourceOf(h)
+	if h.CountRemainingArgs() > 1 {
+		r.Expression = strings.Join(h.RemainingArgsRaw(), " ")
+	} else if h.NextArg() {
+		r.Expression = h.Val()
+	}
+	switch first, _, _ := strings.Cut(strings.TrimSpace(r.Expression), " "); {
+	case first == "":
+		return h.Errf("require expression needs an expression")
+	case strings.HasPrefix(first, "@") || strings.HasPrefix(first, "/"):
+		return h.Errf("%s is no expression: a matcher comes first", first)
+	}
+	return nil
+}
+
+// refusePlaceholders refuses placeholders where nothing replaces them: what they name would never be compared.
+func refusePlaceholders(d *caddyfile.Dispenser, values []string) error {
+	for _, value := range values {
+		for _, prefix := range []string{"{http.", "{env.", "{file."} {
+			if strings.Contains(value, prefix) {
+				return d.Errf("%s: a rule compares with text and replaces no placeholder", value)
+			}
+		}
+	}
+	return nil
+}

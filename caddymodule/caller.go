@@ -1,0 +1,83 @@
+package caddymodule
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// caller is what a request's matchers, expressions and placeholders know of who is calling. There is one for each request,
+// whatever number of gates it passes: the last gate counts. It sits behind the request's replacer, under a name that no
+// configuration can write and no client can send.
+type caller struct{ token *tokenissuer.AccessToken }
+
+// callerKey is asked of the replacer by ourselves alone.
+const callerKey = "oauth.caller\x00"
+
+// placeholderPrefix is where Caddy keeps what it knows of the user.
+const placeholderPrefix = "http.auth.user."
+
+// rememberToken lets the matchers, expressions and placeholders of this request know the verified token; nil: there is
+// none, and an earlier gate's is forgotten.
+func rememberToken(r *http.Request, token *tokenissuer.AccessToken) {
+	replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return
+	}
+	c := callerOf(replacer)
+	if c == nil {
+		c = new(caller)
+		replacer.Map(c.replace)
+	}
+	if c.token = token; token != nil { // what another authentication has written there would be read in its place
+		replacer.DeleteByPrefix(placeholderPrefix)
+	}
+}
+
+// verifiedToken returns the token that a gate of this request has verified; nil: there is none.
+func verifiedToken(r *http.Request) *tokenissuer.AccessToken {
+	replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return nil
+	}
+	if c := callerOf(replacer); c != nil {
+		return c.token
+	}
+	return nil
+}
+
+func callerOf(replacer *caddy.Replacer) *caller {
+	value, _ := replacer.Get(callerKey)
+	c, _ := value.(*caller)
+	return c
+}
+
+// replace gives the rest of Caddy the token: {http.auth.user.id}, {http.auth.user.organisation} and
+// {http.auth.user.CLAIM}, as role, client_id and scope. Values are claims as they are; nothing in them is ever replaced
+// again. Without a token they are empty: an unknown placeholder would reach an upstream as it is written, and look like a
+// name.
+func (c *caller) replace(key string) (any, bool) {
+	if key == callerKey {
+		return c, true
+	}
+	claim, ok := strings.CutPrefix(key, placeholderPrefix)
+	if !ok {
+		return nil, false
+	}
+	if c.token == nil {
+		return "", true
+	}
+	switch claim {
+	case "id":
+		claim = "sub"
+	case "organisation":
+		claim = "org"
+	}
+	return strings.Join(c.token.Claim(claim), " "), true
+}
+
+// String keeps a caller out of whatever prints it.
+func (c *caller) String() string { return "" }

@@ -1,0 +1,95 @@
+package caddymodule
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+// routesCommand prints what protects the routes that answer from a backend.
+func routesCommand(admin *adminClient) *cobra.Command {
+	var asJSON bool
+	return jsonFlag(command("routes", "Shows every route to an upstream, what protects it, and what is open", cobra.NoArgs,
+		func(_ []string, _ io.Reader, out io.Writer) error {
+			var routes []routeView
+			if err := admin.call(http.MethodGet, "/oauth/routes", nil, &routes); err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(out, routes)
+			}
+			table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+			_, _ = fmt.Fprintln(table, "SITE\tPATH\tUPSTREAM\tVERDICT\tNEEDS\tWHERE")
+			for _, r := range routes {
+				route := strings.Join([]string{r.Site, r.path(), r.upstream(), r.Verdict}, "\t")
+				for _, need := range r.needs() {
+					_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", route, need[0], need[1])
+					route = "\t\t\t" // what else is needed stands below
+				}
+			}
+			return table.Flush()
+		}), &asJSON)
+}
+
+// path says which requests come to the route.
+func (r *routeView) path() string {
+	path := strings.Join(r.Paths, " ")
+	if path == "" {
+		path = "*"
+	}
+	for _, match := range r.Match {
+		if !strings.HasPrefix(match, "path ") {
+			path += ", " + match
+		}
+	}
+	if r.ErrorRoute {
+		path += " (errors)"
+	}
+	return path
+}
+
+func (r *routeView) upstream() string {
+	if len(r.Upstreams) == 0 {
+		return r.Handler
+	}
+	return r.Handler + " " + strings.Join(r.Upstreams, " ")
+}
+
+// needs lists what a request needs to reach the route, and where that is written.
+func (r *routeView) needs() [][2]string {
+	if len(r.Gates) == 0 {
+		return [][2]string{{r.Why, ""}}
+	}
+	var lines [][2]string
+	for _, g := range r.Gates {
+		where := g.Source
+		for _, need := range g.needs() {
+			lines = append(lines, [2]string{need, where})
+			where = ""
+		}
+	}
+	return lines
+}
+
+// needs lists what one `protect` asks for, and whom it does not ask.
+func (g *gateView) needs() []string {
+	lines := []string{"a token of " + strings.Join(g.Issuers, " or ")}
+	if g.Optional {
+		lines[0] += ", or none"
+	}
+	if len(g.Only) > 0 {
+		lines[0] += ", only for " + strings.Join(g.Only, ", ")
+	}
+	if len(g.Scopes) > 0 {
+		lines = append(lines, "scope "+strings.Join(g.Scopes, " "))
+	}
+	lines = append(lines, g.Rules...)
+	for _, anonymous := range g.Anonymous {
+		lines = append(lines, "nothing for "+anonymous)
+	}
+	return lines
+}

@@ -1,0 +1,113 @@
+package caddymodule
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// routesSite is a gate for others' tokens, without a store, whose upstream nobody needs.
+const routesSite = `{
+	admin ADMIN
+	log {
+		output file LOG
+		level DEBUG
+	}
+	oauth {
+		trust corp https://login.example {
+			audience https://api.example
+			introspection https://login.example/introspect {
+				client gateway introspection-s3cret
+			}
+		}
+	}
+}
+
+http://ADDR {
+	oauth_server
+	@key header X-Api-Key matcher-s3cret
+	handle /orders/* {
+		protect read {
+			issuer corp
+			require /orders/refunds/* any_scope refunds admin
+			require @key claim department sales
+			anonymous /orders/Public/*
+		}
+		reverse_proxy orders:8080 orders:8081
+	}
+	handle @key {
+		protect {
+			issuer corp
+			optional
+		}
+		reverse_proxy keyed:8080
+	}
+	handle /php/* {
+		protect /php/admin/* {
+			issuer corp
+		}
+		php_fastcgi unix//run/php.sock
+	}
+	handle {
+		respond 404
+	}
+}
+`
+
+// TestCommandRoutes: the table says what protects what and where that is written, without an issuer and without a store.
+func TestCommandRoutes(t *testing.T) {
+	g := startGatehouse(t, routesSite)
+	out := g.ok("routes")
+	var rows [][]string
+	for line := range strings.Lines(out) {
+		rows = append(rows, strings.Fields(line))
+	}
+	for _, want := range []string{
+		"SITE PATH UPSTREAM VERDICT NEEDS WHERE",
+		"http://ADDR /orders/* reverse_proxy orders:8080 orders:8081 protected a token of corp Caddyfile:21",
+		"scope read",
+		"any_scope refunds admin for path /orders/refunds/*",
+		"claim department sales for header X-Api-Key",
+		"nothing for path /orders/Public/*",
+		"http://ADDR *, header X-Api-Key reverse_proxy keyed:8080 conditional a token of corp, or none Caddyfile:30",
+		"http://ADDR /php/* php_fastcgi unix//run/php.sock conditional a token of corp, only for path /php/admin/* Caddyfile:37",
+	} {
+		found := false
+		for _, row := range rows {
+			found = found || strings.Join(row, " ") == strings.ReplaceAll(want, "ADDR", g.addr)
+		}
+		if !found {
+			t.Errorf("there is no %q in\n%s", want, out)
+		}
+	}
+	routes := decoded[[]routeView](t, g.ok("routes", "--json"))
+	if len(routes) != 3 || routes[0].Gates[0].Resource != g.url+wellKnown+"/orders" || routes[0].Gates[0].Audience[0] != "https://api.example" {
+		t.Errorf("%+v", routes)
+	}
+}
+
+// TestG99TheRoutesShowNoSecret: not of the configuration, and not of its matchers; and nothing can be changed there.
+func TestG99TheRoutesShowNoSecret(t *testing.T) {
+	g := startGatehouse(t, routesSite)
+	status, header, body := g.adminRequest(http.MethodGet, "/oauth/routes")
+	if status != http.StatusOK || header.Get("Content-Type") != "application/json" || header.Get("Cache-Control") != "no-store" || strings.Contains(body, "s3cret") {
+		t.Errorf("%d %q %s", status, header, body)
+	}
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
+		if status, _, body := g.adminRequest(method, "/oauth/routes"); status != http.StatusMethodNotAllowed {
+			t.Errorf("%s: %d %s", method, status, body)
+		}
+	}
+	g.reload("{\nadmin ADMIN\nlog {\noutput file LOG\n}\n}\nhttp://ADDR {\nrespond 204\n}\n")
+	if status, _, body := g.adminRequest(http.MethodGet, "/oauth/routes"); status != http.StatusServiceUnavailable || !strings.Contains(body, "no oauth app") {
+		t.Errorf("without the app: %d %s", status, body)
+	}
+}
+
+// adminRequest sends a request without a body to the admin endpoint.
+func (g *gatehouse) adminRequest(method, path string) (int, http.Header, string) {
+	g.t.Helper()
+	admin := *g
+	admin.url = "http://" + g.admin
+	return admin.do(method, path, "", "Content-Type", "application/json")
+}

@@ -1,0 +1,109 @@
+package caddymodule
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// What the upstream cannot get, refused when the configuration is adapted or loaded.
+
+// TestG93AssertionHeaders are refused as those of claims are, and so is what could not be meant.
+func TestG93AssertionHeaders(t *testing.T) {
+	for name, test := range map[string]struct{ option, want string }{
+		"default header":   {"forward assertion X-Auth-Subject", "forward assertion X-Auth-Subject: the header has the claim sub already"},
+		"other spelling":   {"forward x_user sub\nforward assertion X-User", "forward assertion X-User: the header has the claim sub already"},
+		"unset variable":   {"forward assertion X-A {env.GATEHOUSE_NOT_SET}", "forward assertion: audience: "},
+		"answer":           {"forward_to response\nforward assertion X-A https://a.example", "which is not the one that forward_to response answers"},
+		"unset for swap":   {"upstream_token swap {env.GATEHOUSE_NOT_SET}", "upstream_token swap: audience: "},
+		"own audience":     {"upstream_token swap http://ADDR", "this is our issuer's own audience"},
+		"route's audience": {"audience https://a.example\nupstream_token swap https://a.example", "this route takes tokens for that audience itself"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := tryConfiguration(t, siteWith("", "	protect {\n"+test.option+"\n}\n	reverse_proxy UPSTREAM"))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %s", err, test.want)
+			}
+		})
+	}
+	for name, test := range map[string]struct{ option, want string }{
+		"credential":  {`"assertion":{"header":"Authorization"}`, "forward assertion Authorization: an assertion cannot be written into this header"},
+		"forwarding":  {`"assertion":{"header":"x_forwarded_for"}`, "an assertion cannot be written into this header"},
+		"no header":   {`"assertion":{"header":""}`, "an assertion cannot be written into this header"},
+		"other word":  {`"upstream_token":"exchange"`, `upstream_token "exchange": use relay, strip or swap <audience>`},
+		"no swap":     {`"upstream_token":"strip","swap_audience":"https://a.example"`, "swap_audience is for upstream_token swap"},
+		"no audience": {`"upstream_token":"swap"`, "upstream_token swap: audience is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config, err := adapt(configVars(t).Replace(siteWith("", "	protect {\n		streams keep\n	}\n	reverse_proxy UPSTREAM")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			config = []byte(strings.Replace(string(config), `"streams":"keep"`, test.option, 1))
+			if err := caddy.Load(config, true); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+// TestSwapForOurselvesIsRefused: with a token for an audience of ours the upstream could act as the client everywhere, also
+// where this route takes no such token.
+func TestSwapForOurselvesIsRefused(t *testing.T) {
+	for _, audience := range []string{"http://ADDR", "https://api.example", "https://other.example"} {
+		err := tryConfiguration(t, strings.Replace(siteWith("", `	protect {
+		audience https://narrow.example
+		upstream_token swap `+audience+`
+	}
+	reverse_proxy UPSTREAM`), "issuer http://ADDR\n", "issuer http://ADDR\n\t\taudience https://api.example https://other.example\n", 1))
+		if err == nil || !strings.Contains(err.Error(), "this is our issuer's own audience") {
+			t.Errorf("%s: %v", audience, err)
+		}
+	}
+}
+
+// configVars are for a configuration that nobody serves.
+func configVars(t *testing.T) *strings.Replacer {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("XDG_DATA_HOME", dir)
+	return strings.NewReplacer("ADDR", freeAddr(t), "ADMIN", freeAddr(t), "UPSTREAM", "127.0.0.1:1", "SECRET", confSecret, "LOG", dir+"/log", "DIR", dir)
+}
+
+// tryConfiguration loads a configuration that is to be refused.
+func tryConfiguration(t *testing.T, caddyfile string) error {
+	t.Helper()
+	err := (&gatehouse{t: t, vars: configVars(t)}).tryReload(caddyfile)
+	if err == nil {
+		_ = caddy.Stop()
+	}
+	return err
+}
+
+// refusedUpstream are refused within `protect`, with file and line.
+var refusedUpstream = []refusal{
+	{"{\nforward assertion\n}", "write it as `forward assertion <Header> [<audience>]`, at Caddyfile:3"},
+	{"{\nforward assertion X-A b c\n}", "write it as `forward assertion <Header> [<audience>]`, at Caddyfile:3"},
+	{"{\nforward assertion X-A\nforward assertion X-B\n}", "forward assertion is there twice, at Caddyfile:4"},
+	{"{\nforward assertion Authorization\n}", "forward assertion Authorization: an assertion cannot be written into this header, at Caddyfile:3"},
+	{"{\nforward assertion \"X A\"\n}", "forward assertion X A: an assertion cannot be written into this header, at Caddyfile:3"},
+	{"{\nforward assertion X-Forwarded-User https://a.example\n}", "forward assertion X-Forwarded-User: an assertion cannot be written into this header, at Caddyfile:3"},
+	{"{\nforward assertion X-A \"\"\n}", "forward assertion: the audience is empty; is a variable unset?, at Caddyfile:3"},
+	{"{\nforward assertion X-A {header.X-Aud}\n}", "{http.request.header.X-Aud} comes from the request: use {env.NAME} or {file./path}, at Caddyfile:3"},
+	{"{\nupstream_token swap\n}", "upstream_token swap needs the audience of the upstream, at Caddyfile:3"},
+	{"{\nupstream_token swap \"\"\n}", "upstream_token swap: the audience is empty; is a variable unset?, at Caddyfile:3"},
+	{"{\nupstream_token swap a b\n}", "wrong argument count or unexpected line ending after 'b', at Caddyfile:3"},
+	{"{\nupstream_token strip a\n}", "wrong argument count or unexpected line ending after 'a', at Caddyfile:3"},
+	{"{\nupstream_token swap {http.request.host}\n}", "{http.request.host} comes from the request: use {env.NAME} or {file./path}, at Caddyfile:3"},
+	{"{\nupstream_token swap a\nupstream_token strip\n}", "upstream_token is set twice, at Caddyfile:4"},
+}
+
+func TestAdaptRefusesWhatTheUpstreamCannotGet(t *testing.T) {
+	for _, r := range refusedUpstream {
+		t.Run(r.option, func(t *testing.T) {
+			_, err := adapt("http://a.example {\n\tprotect " + r.option + "\n}\n")
+			checkRefusal(t, err, "parsing caddyfile tokens for 'protect': "+r.want)
+		})
+	}
+}

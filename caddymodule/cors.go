@@ -1,0 +1,145 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+)
+
+// anyOrigin is the one word of `cors` that is no origin.
+const anyOrigin = "*"
+
+// parseCORS reads the origins whose pages may read our refusals.
+func (p *Protect) parseCORS(h httpcaddyfile.Helper) error {
+	origins := h.RemainingArgs()
+	if len(origins) == 0 {
+		return h.ArgErr()
+	}
+	p.CORS = append(p.CORS, origins...)
+	if err := checkForeignOrigins(p.CORS); err != nil {
+		return h.Errf("%v", err)
+	}
+	return nil
+}
+
+// readCORS checks the origins, which may have come from JSON.
+func (p *Protect) readCORS() error {
+	return errors.Join(checkForeignOrigins(p.CORS), p.checkForeignCookies())
+}
+
+// serializedOrigin is an origin as browsers send it (RFC 6454 §6.2), but for a port that is the scheme's own.
+var serializedOrigin = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?$`)
+
+// checkForeignOrigins refuses what no browser ever sends, and so what would never match.
+func checkForeignOrigins(origins []string) error {
+	for _, origin := range origins {
+		scheme, host, _ := strings.Cut(origin, "://")
+		switch {
+		case origin == anyOrigin && len(origins) == 1:
+		case origin == anyOrigin:
+			return errors.New("cors * stands beside other origins: leave one of them away")
+		case origin == "null":
+			return errors.New("cors null would be every sandboxed page and every local file")
+		case !serializedOrigin.MatchString(origin), withoutDefaultPort(scheme, host) != host:
+			return fmt.Errorf("cors %q: write an origin as browsers send it, like https://app.example.com or http://localhost:3000: "+
+				"in lower case, without a path, a slash at the end, or the scheme's own port", origin)
+		}
+	}
+	return nil
+}
+
+// checkForeignCookies refuses to let every page read what we say to a cookie.
+func (p *Protect) checkForeignCookies() error {
+	if slices.Contains(p.CORS, anyOrigin) && p.TokenCookie != "" {
+		return fmt.Errorf("cors * stands beside token_from cookie %s: name the origins", p.TokenCookie)
+	}
+	return nil
+}
+
+// allowsOrigin tells whether pages of an origin are let in by `cors`.
+func (p *Protect) allowsOrigin(origin string) bool {
+	return slices.Contains(p.CORS, origin) || origin != "" && slices.Contains(p.CORS, anyOrigin)
+}
+
+// only returns the value of a header that is there once; "" for any other.
+func only(values []string) string {
+	if len(values) != 1 {
+		return ""
+	}
+	return values[0]
+}
+
+// isPreflight tells whether a request is a preflight that needs no token: a browser sends it before the request itself, and
+// never with credentials (Fetch §4.8). Whoever answers a preflight does nothing else, so what could make an upstream do
+// more is none: an upgrade, a body, or the wish to be read as another method.
+func (p *Protect) isPreflight(r *http.Request, exam pathExam) bool {
+	if len(p.CORS) == 0 || r.Method != http.MethodOptions || !exam.Canonical {
+		return false
+	}
+	if isUpgrade(r) || r.ContentLength != 0 || overridesMethod(r.Header) {
+		return false
+	}
+	wanted := only(r.Header["Access-Control-Request-Method"])
+	isMethod := wanted != "" && !strings.ContainsFunc(wanted, func(c rune) bool { return !isTokenRune(c) })
+	return isMethod && p.allowsOrigin(only(r.Header["Origin"]))
+}
+
+// methodOverrides are the headers by which a client asks an upstream to read another method. They come from trusted proxies
+// alone, which may pass on what their own clients send.
+var methodOverrides = newHeaderNames("X-Http-Method-Override", "X-Http-Method", "X-Method-Override")
+
+func overridesMethod(h http.Header) bool {
+	for key := range h {
+		if methodOverrides.has(key) {
+			return true
+		}
+	}
+	return false
+}
+
+// foreignPage is a page of another origin that may read a refusal. The zero value: there is none.
+type foreignPage struct {
+	// varies: another origin would get another answer.
+	varies bool
+	// origin is what is allowed, as it is written in the answer; empty: nothing is.
+	origin string
+	// credentials: the page may read answers to cookies as well.
+	credentials bool
+}
+
+// foreignPage returns who may read a refusal of the request.
+func (p *Protect) foreignPage(r *http.Request) foreignPage {
+	page := foreignPage{varies: len(p.CORS) > 0}
+	origin := only(r.Header["Origin"])
+	switch {
+	case !page.varies || !p.allowsOrigin(origin):
+	case slices.Contains(p.CORS, anyOrigin):
+		page.origin = anyOrigin
+	default:
+		page.origin, page.credentials = origin, p.TokenCookie != ""
+	}
+	return page
+}
+
+// allow lets the page read an answer, and see in it why it was refused and when it may come back.
+func (f foreignPage) allow(h http.Header) {
+	if f.varies {
+		h.Add("Vary", "Origin")
+	}
+	if f.origin == "" {
+		return
+	}
+	h["Access-Control-Allow-Origin"] = []string{f.origin} // in place of what an error route has set: two values count as none
+	h.Add("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After")
+	switch {
+	case f.credentials:
+		h["Access-Control-Allow-Credentials"] = []string{"true"}
+	case f.origin == anyOrigin:
+		delete(h, "Access-Control-Allow-Credentials")
+	}
+}

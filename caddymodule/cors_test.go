@@ -1,0 +1,362 @@
+package caddymodule
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Pages of other origins: what their browsers ask before they ask, and what such a page may read.
+
+const spa = "https://spa.example"
+
+const corsRoutes = `	handle /api/* {
+		protect {
+			cors https://spa.example http://localhost:3000
+			token_from cookie app_token
+			require /api/orders/* scope orders.read
+		}
+		reverse_proxy UPSTREAM {
+			flush_interval -1
+		}
+	}
+	handle /bearer/* {
+		protect {
+			cors https://spa.example
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /every/* {
+		protect {
+			cors *
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /closed/* {
+		protect
+		reverse_proxy UPSTREAM
+	}
+`
+
+func TestG68PreflightsThatNeedNoToken(t *testing.T) {
+	g := startGate(t, siteWith("trusted_proxies static 127.0.0.1/32", corsRoutes))
+	token := g.server("public")
+	origin, method := "Origin: "+spa, "Access-Control-Request-Method: PUT"
+	for name, test := range map[string]struct {
+		method, target string
+		lines          []string
+		passes         bool
+	}{
+		"a preflight":               {"OPTIONS", "/api/x", []string{origin, method}, true},
+		"for a rule's path":         {"OPTIONS", "/api/orders/1", []string{origin, method, "Access-Control-Request-Headers: authorization"}, true},
+		"of the other origin":       {"OPTIONS", "/api/x", []string{"Origin: http://localhost:3000", method}, true},
+		"of any origin":             {"OPTIONS", "/every/x", []string{"Origin: https://evil.test", method}, true},
+		"of a sandboxed page":       {"OPTIONS", "/every/x", []string{"Origin: null", method}, true},
+		"without the option":        {"OPTIONS", "/closed/x", []string{origin, method}, false},
+		"without an origin":         {"OPTIONS", "/api/x", []string{method}, false},
+		"without one, any":          {"OPTIONS", "/every/x", []string{method}, false},
+		"without a method":          {"OPTIONS", "/api/x", []string{origin}, false},
+		"an empty origin":           {"OPTIONS", "/every/x", []string{"Origin:", method}, false},
+		"an empty method":           {"OPTIONS", "/api/x", []string{origin, "Access-Control-Request-Method:"}, false},
+		"a method that is none":     {"OPTIONS", "/api/x", []string{origin, "Access-Control-Request-Method: PUT, GET"}, false},
+		"two origins":               {"OPTIONS", "/api/x", []string{origin, origin, method}, false},
+		"two origins, any":          {"OPTIONS", "/every/x", []string{origin, "Origin: https://evil.test", method}, false},
+		"two methods":               {"OPTIONS", "/api/x", []string{origin, method, method}, false},
+		"of another origin":         {"OPTIONS", "/api/x", []string{"Origin: https://evil.test", method}, false},
+		"another port":              {"OPTIONS", "/api/x", []string{origin + ":8443", method}, false},
+		"another scheme":            {"OPTIONS", "/api/x", []string{"Origin: http://spa.example", method}, false},
+		"a longer host":             {"OPTIONS", "/api/x", []string{origin + ".evil.test", method}, false},
+		"another case":              {"OPTIONS", "/api/x", []string{"Origin: https://SPA.example", method}, false},
+		"null":                      {"OPTIONS", "/api/x", []string{"Origin: null", method}, false},
+		"a list of origins":         {"OPTIONS", "/api/x", []string{origin + " https://evil.test", method}, false},
+		"another method":            {"GET", "/api/x", []string{origin, method}, false},
+		"a POST":                    {"POST", "/api/x", []string{origin, method, "Content-Length: 0"}, false},
+		"an upgrade":                {"OPTIONS", "/api/x", []string{origin, method, "Connection: Upgrade", "Upgrade: websocket"}, false},
+		"a body":                    {"OPTIONS", "/api/x", []string{origin, method, "Content-Length: 1", "", "x"}, false},
+		"a body in pieces":          {"OPTIONS", "/api/x", []string{origin, method, "Transfer-Encoding: chunked", "", "0\r\n"}, false},
+		"another method by header":  {"OPTIONS", "/api/x", []string{origin, method, "X-HTTP-Method-Override: DELETE"}, false},
+		"an encoded slash":          {"OPTIONS", "/api/x%2fy", []string{origin, method}, false},
+		"a path in two spellings":   {"OPTIONS", "/api/%78", []string{origin, method}, false},
+		"a token in another header": {"OPTIONS", "/api/x", []string{"X-Origin: " + spa, method}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lines := append([]string{"Connection: close"}, test.lines...)
+			if slices.Contains(lines, "Connection: Upgrade") {
+				lines = lines[1:]
+			}
+			request := g.request(test.method, test.target, lines...)
+			if test.passes {
+				g.passed(t, request).anonymous(t)
+				return
+			}
+			g.refused(t, request, 401)
+		})
+	}
+	t.Run("ambiguous", func(t *testing.T) {
+		g.refused(t, g.request("OPTIONS", "/api/../every/x", origin, method), 400)
+	})
+	t.Run("with a token it is checked as before", func(t *testing.T) {
+		g.passed(t, g.request("OPTIONS", "/closed/x", origin, method, bearer(token))).has(t, "X-Auth-Subject", "conf")
+		g.refused(t, g.request("OPTIONS", "/closed/x", origin, method, bearer("bad")), 401)
+	})
+	t.Run("its credentials are kept back", func(t *testing.T) {
+		for _, shown := range []string{token, "forged.by.nobody"} {
+			seen := g.passed(t, g.request("OPTIONS", "/api/x", origin, method, bearer(shown), "Cookie: theme=dark; app_token="+shown, "X-Auth-Subject: admin"))
+			seen.anonymous(t)
+			seen.has(t, "Authorization")
+			seen.has(t, "Cookie", "theme=dark")
+			seen.has(t, "Access-Control-Request-Method", "PUT")
+		}
+	})
+}
+
+// TestG68PreflightsOverHTTP2: what is asked there is the same.
+func TestG68PreflightsOverHTTP2(t *testing.T) {
+	g := startGate(t, siteWith("protocols h1 h2c", corsRoutes))
+	for name, test := range map[string]struct {
+		path    string
+		further []string
+		data    []string
+		want    int
+	}{
+		"a preflight":        {"/api/x", []string{"origin", spa, "access-control-request-method", "PUT"}, nil, 200},
+		"two origins":        {"/api/x", []string{"origin", spa, "origin", spa, "access-control-request-method", "PUT"}, nil, 401},
+		"without a method":   {"/api/x", []string{"origin", spa}, nil, 401},
+		"a body":             {"/api/x", []string{"origin", spa, "access-control-request-method", "PUT"}, []string{"x"}, 401},
+		"without the option": {"/closed/x", []string{"origin", spa, "access-control-request-method", "PUT"}, nil, 401},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, header, _ := g.h2(t, g.fields("OPTIONS", test.path, test.further...), test.data...)
+			if status != test.want {
+				t.Errorf("status %d, want %d", status, test.want)
+			}
+			if seen := g.upstream.seen(); (len(seen) == 1) != (test.want == 200) {
+				t.Errorf("the upstream saw %d requests", len(seen))
+			}
+			if test.want == 401 && test.path == "/api/x" {
+				readableBy(t, header, map[bool]string{true: spa}[name != "two origins"], name != "two origins")
+			}
+		})
+	}
+}
+
+// readableBy holds an answer to whom it lets read: the origin, or nobody when that is empty.
+func readableBy(t *testing.T, header http.Header, origin string, credentials bool) {
+	t.Helper()
+	var allowed, exposed, credential []string
+	if origin != "" {
+		allowed, exposed = []string{origin}, []string{"WWW-Authenticate, Retry-After"}
+	}
+	if credentials {
+		credential = []string{"true"}
+	}
+	for name, want := range map[string][]string{
+		"Access-Control-Allow-Origin": allowed, "Access-Control-Expose-Headers": exposed, "Access-Control-Allow-Credentials": credential,
+	} {
+		if got := header.Values(name); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if !slices.Contains(header.Values("Vary"), "Origin") {
+		t.Errorf("Vary: %q", header.Values("Vary"))
+	}
+}
+
+// TestPagesOfOtherOriginsReadRefusals: a page that cannot read why it was refused cannot ask for another token.
+func TestPagesOfOtherOriginsReadRefusals(t *testing.T) {
+	for _, errorRoutes := range []string{"", `
+	handle_errors {
+		header Access-Control-Allow-Origin https://of.the.site
+		respond "site {err.status_code}"
+	}
+`, `
+	handle_errors {
+		reverse_proxy UPSTREAM
+	}
+`} {
+		t.Run("with"+errorRoutes, func(t *testing.T) {
+			g := startGate(t, siteWith("", corsRoutes+errorRoutes))
+			g.upstream.answer = func(connection net.Conn, _ *recorded) {
+				_, _ = io.WriteString(connection, "HTTP/1.1 418 Teapot\r\nAccess-Control-Allow-Origin: https://upstream.test\r\n"+
+					"Access-Control-Allow-Credentials: false\r\nContent-Length: 4\r\nConnection: close\r\n\r\nsite")
+			}
+			token := g.server("public")
+			for name, test := range map[string]struct {
+				target, origin, line string
+				want                 int
+				allowed              string
+				credentials          bool
+			}{
+				"401":                    {"/bearer/x", spa, "", 401, spa, false},
+				"401 of a cookie's":      {"/api/x", spa, "", 401, spa, true},
+				"403":                    {"/api/orders/x", spa, bearer(token), 403, spa, true},
+				"400":                    {"/bearer/x", spa, "Authorization: Bearer  x", 400, spa, false},
+				"400 of a path":          {"/bearer/x;y", spa, bearer(token), 400, spa, false},
+				"of any origin":          {"/every/x", "https://other.test", "", 401, "*", false},
+				"of any, with a cookie":  {"/every/x", "https://other.test", "Cookie: a=b", 401, "*", false},
+				"another origin":         {"/bearer/x", "https://evil.test", "", 401, "", false},
+				"an origin like it":      {"/bearer/x", spa + ".evil.test", "", 401, "", false},
+				"null":                   {"/bearer/x", "null", "", 401, "", false},
+				"no origin":              {"/bearer/x", "", "", 401, "", false},
+				"no origin, any allowed": {"/every/x", "", "", 401, "", false},
+			} {
+				t.Run(name, func(t *testing.T) {
+					lines := []string{"Connection: close"}
+					if test.origin != "" {
+						lines = append(lines, "Origin: "+test.origin)
+					}
+					if test.line != "" {
+						lines = append(lines, test.line)
+					}
+					status, header, body := g.raw(g.request("GET", test.target, lines...))
+					if errorRoutes == "" && status != test.want || errorRoutes != "" && !strings.HasPrefix(body, "site") {
+						t.Fatalf("%d %s, want %d", status, body, test.want)
+					}
+					if test.allowed == "" && errorRoutes != "" { // what the site says to others is the site's affair
+						if got := header.Get("Access-Control-Allow-Origin"); got == test.origin && got != "" || header.Get("Access-Control-Expose-Headers") != "" {
+							t.Errorf("readable: %v", header)
+						}
+						return
+					}
+					if strings.Contains(errorRoutes, "reverse_proxy") && !test.credentials {
+						header.Del("Access-Control-Allow-Credentials") // the upstream's
+					}
+					readableBy(t, header, test.allowed, test.credentials)
+				})
+			}
+			t.Run("without the option", func(t *testing.T) {
+				_, header, _ := g.raw(g.request("GET", "/closed/x", "Origin: "+spa))
+				if got := header.Get("Access-Control-Allow-Origin"); got == spa || got == "*" || header.Get("Access-Control-Expose-Headers") != "" {
+					t.Errorf("readable: %v", header)
+				}
+			})
+			g.upstream.seen()
+		})
+	}
+}
+
+// TestPagesReadThatTheGateCannotCheck: an outage is readable as well, and when to come back.
+func TestPagesReadThatTheGateCannotCheck(t *testing.T) {
+	now := setClock(t)
+	g := startGate(t, siteWith("", corsRoutes))
+	token := g.server("public")
+	e := g.app().engine
+	e.stop()
+	e.runs.Wait()
+	e.revocations.MarkFresh(clock())
+	now.advance(5*time.Minute + time.Second)
+	header, _ := g.refused(t, g.request("GET", "/bearer/x", bearer(token), "Origin: "+spa), 503)
+	if header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	readableBy(t, header, spa, false)
+}
+
+// TestPagesReadWhyAStreamDidNotBegin: a token that ends before the upstream has answered is a refusal, and readable.
+func TestPagesReadWhyAStreamDidNotBegin(t *testing.T) {
+	g := startGate(t, siteWith("", corsRoutes))
+	token := g.server("public")
+	asked := make(chan struct{})
+	g.upstream.answer = func(connection net.Conn, _ *recorded) {
+		close(asked)
+		_, _ = io.Copy(io.Discard, connection) // until the gate gives up
+	}
+	go func() {
+		<-asked
+		g.revokeOverTheWire(token)
+	}()
+	status, header, body := g.raw(g.request("GET", "/api/x", bearer(token), "Origin: "+spa, "Accept: text/event-stream"))
+	if status != http.StatusUnauthorized {
+		t.Fatalf("%d %s", status, body)
+	}
+	readableBy(t, header, spa, true)
+}
+
+func (g *gate) revokeOverTheWire(token string) {
+	status, _, body := g.do(http.MethodPost, "/oauth/revoke", "token="+token+"&client_id=conf&client_secret="+confSecret,
+		"Content-Type", "application/x-www-form-urlencoded")
+	if status != http.StatusOK {
+		g.t.Errorf("revoke: %d %s", status, body)
+	}
+}
+
+// TestPassedAnswersKeepTheirOwnCORS: what a page may read of an upstream is the upstream's to say.
+func TestPassedAnswersKeepTheirOwnCORS(t *testing.T) {
+	g := startGate(t, siteWith("", corsRoutes))
+	token := g.server("public")
+	for _, said := range []string{"", "Access-Control-Allow-Origin: https://chosen.test\r\nAccess-Control-Allow-Credentials: true\r\nVary: Cookie\r\n"} {
+		g.upstream.answer = func(connection net.Conn, _ *recorded) {
+			_, _ = io.WriteString(connection, "HTTP/1.1 200 OK\r\n"+said+"Content-Length: 2\r\nConnection: close\r\n\r\nok")
+		}
+		for _, lines := range [][]string{
+			{"GET", bearer(token)}, {"OPTIONS", "Access-Control-Request-Method: PUT"},
+		} {
+			status, header, _ := g.raw(g.request(lines[0], "/api/x", lines[1], "Origin: "+spa))
+			if status != http.StatusOK {
+				t.Fatalf("%s: %d", lines[0], status)
+			}
+			for name, value := range map[string]string{
+				"Access-Control-Allow-Origin": "https://chosen.test", "Access-Control-Allow-Credentials": "true", "Vary": "Cookie", "Access-Control-Expose-Headers": "",
+			} {
+				if said == "" {
+					value = ""
+				}
+				if got := header.Get(name); got != value {
+					t.Errorf("%s, %q: %s %q, want %q", lines[0], said, name, got, value)
+				}
+			}
+		}
+	}
+	g.upstream.seen()
+}
+
+// TestG85AnAllowedOriginIsNoProof: to read a refusal is one thing, to act with somebody's cookie another.
+func TestG85AnAllowedOriginIsNoProof(t *testing.T) {
+	g := startGate(t, siteWith("", corsRoutes))
+	token := g.server("public")
+	for _, lines := range [][]string{{"Sec-Fetch-Site: same-site"}, {"Sec-Fetch-Site: cross-site"}, nil} {
+		header, _ := g.refused(t, g.request("POST", "/api/x", append(lines, "Origin: "+spa, "Cookie: app_token="+token, "Content-Length: 0")...), 403)
+		readableBy(t, header, spa, true)
+	}
+	g.passed(t, g.request("POST", "/api/x", "Origin: "+g.url, "Cookie: app_token="+token, "Content-Length: 0"))
+	g.passed(t, g.request("POST", "/api/x", "Origin: "+spa, bearer(token), "Content-Length: 0"))
+}
+
+// TestOriginsThatNoBrowserSends are refused with file and line: they would never match.
+func TestOriginsThatNoBrowserSends(t *testing.T) {
+	for _, origin := range []string{
+		"https://a.example/", "https://a.example/x", "https://a.example?x", "https://a.example#x", "https://u@a.example", "https://A.example",
+		"HTTPS://a.example", "a.example", "//a.example", "https://", "https://a.example:443", "http://a.example:80", "http://[::1]:80", "https://a.example:",
+		"https://a.example:0443", "https://a.example:123456", "https://*.a.example", "*.a.example", "https://a..example", "https://a.example.", "https://ä.example",
+		"file://", "{http.request.header.Origin}", "{env.ORIGIN}", `""`, "https://a.example,https://b.example", "http://[::1", "https://a.example:*",
+	} {
+		_, err := adapt("http://a.example {\n\tprotect {\n\t\tcors https://b.example " + origin + "\n\t}\n}\n")
+		checkRefusal(t, err, fmt.Sprintf("parsing caddyfile tokens for 'protect': cors %q: write an origin as browsers send it, like https://app.example.com "+
+			"or http://localhost:3000: in lower case, without a path, a slash at the end, or the scheme's own port, at Caddyfile:3", strings.Trim(origin, `"`)))
+	}
+	for _, origin := range []string{
+		"https://a.example", "http://localhost:3000", "http://127.0.0.1:8080", "http://[::1]:3000", "https://xn--4ca.example:8443", "http://a.example:443", "capacitor://localhost",
+		"chrome-extension://abcdefghijklmnop", "https://a_b.example",
+	} {
+		if _, err := adapt("http://a.example {\n\tprotect {\n\t\tcors " + origin + "\n\t}\n}\n"); err != nil {
+			t.Errorf("%s: %v", origin, err)
+		}
+	}
+}
+
+// TestOriginsOfJSONAreCheckedToo: a configuration need not come from a Caddyfile.
+func TestOriginsOfJSONAreCheckedToo(t *testing.T) {
+	for want, p := range map[string]*Protect{
+		"cors null": {CORS: []string{"null"}}, "other origins": {CORS: []string{"*", spa}}, "as browsers send it": {CORS: []string{spa + "/"}},
+		"token_from cookie": {CORS: []string{"*"}, TokenCookie: "app"},
+	} {
+		if err := p.readCORS(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v", p.CORS, err)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package caddymodule
+
+import (
+	"net/http"
+	"runtime/debug"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+)
+
+// ServeHTTP guards the request, decides, and hands on a copy that says who is calling.
+func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	guard := p.app.identityGuard()
+	guard.clean(r.Header)
+	r.Trailer = nil // likewise: an error route would pass on an identity header that is announced as a trailer
+	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); !trusted {
+		guard.cleanForwarding(r.Header)
+	}
+	queryToken := endpoint.QueryCarriesToken(r.URL.RawQuery)
+	if queryToken { // access logs hold the query; the audit line does not
+		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
+	}
+	r = withPath(r)
+	d, err := p.decide(w, r)
+	if err != nil {
+		return p.refuse(w, r, d, err)
+	}
+	p.accept(r, d.token)
+	p.keepBack(r, d.token)
+	err = p.pass(w, r, d, next)
+	if err != nil && queryToken { // Caddy's error log would hold the query as well
+		return p.serveError(w, r, err)
+	}
+	return err
+}
+
+// withPath gives a request without a path, as an absolute-form target can be, the path that an upstream will read: "/".
+func withPath(r *http.Request) *http.Request {
+	if r.URL.Path != "" || r.URL.Opaque != "" {
+		return r
+	}
+	withPath, location := *r, *r.URL
+	location.Path = "/"
+	withPath.URL = &location
+	return &withPath
+}
+
+// keepBack takes from the client's request, in place, the credentials that nothing behind us may see: our own cookies,
+// the token when it is to be stripped or swapped, and a bearer token that nobody has verified, as anonymous requests may carry: an
+// upstream may take one that comes through the gate for good. In place, because error routes get this request.
+func (p *Protect) keepBack(r *http.Request, token *tokenissuer.AccessToken) {
+	strip := p.UpstreamToken == stripToken || p.UpstreamToken == swapToken
+	if token == nil && !strip {
+		_, strip, _ = endpoint.BearerToken(r)
+	}
+	if strip {
+		r.Header.Del("Authorization")
+	}
+	withoutCookies(r.Header, p.cookies.hidden...)
+}
+
+// handOn returns the copy of a request that goes on: with the identity, and without a token in the query.
+func (p *Protect) handOn(r *http.Request, fields []headerField) *http.Request {
+	upstream := forUpstream(r, fields)
+	if endpoint.QueryCarriesToken(upstream.URL.RawQuery) {
+		location := *upstream.URL
+		location.RawQuery = endpoint.WithoutQueryToken(location.RawQuery)
+		upstream.URL, upstream.RequestURI = &location, location.RequestURI() // the latter is what reverse_proxy logs
+	}
+	return upstream
+}
+
+// decision is what was found out about a request.
+type decision struct {
+	token  *tokenissuer.AccessToken // nil: an anonymous request, or one that was refused before there was one
+	fields []headerField            // what the upstream is told
+	// shown is the token as it stands for itself.
+	shown tokenissuer.Secret
+	// cookie: the token came in a cookie, or from a browser's session.
+	cookie bool
+	// signedIn: the browser's session was asked for a fresh token and gave one. Renewed are the Set-Cookie lines for it.
+	signedIn bool
+	renewed  []string
+	// swapped goes to the upstream in the place of the client's token; empty: none does.
+	swapped tokenissuer.Secret
+}
+
+// decide tells whether a request may pass, and what is to be known about it then. A panic on the way is a refusal like
+// any other: whoever cannot be judged does not pass.
+func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			p.logger.Error("panic while deciding", zap.Any("panic", reason), zap.ByteString("stack", debug.Stack()))
+			err = tokenissuer.NewError(tokenissuer.ServerError, "panic")
+		}
+	}()
+	rememberToken(r, nil) // an earlier gate's
+	// 1. The request can be read in one way only.
+	exam := examinePath(r.URL)
+	if err := p.admissible(r, exam); err != nil {
+		return d, err
+	}
+	// 2. Its token, unless it needs none.
+	if p.anonymous.allows(r, exam) || p.isPreflight(r, exam) {
+		return d, nil
+	}
+	if err := p.authenticate(w, r, &d); err != nil {
+		if p.Optional && errorCode(err) == tokenissuer.Unauthorized && exam.Canonical {
+			return d, nil
+		}
+		return d, err
+	}
+	rememberToken(r, d.token)
+	// 3. The rules.
+	if err := p.allowed(r, exam, d.token); err != nil {
+		return d, err
+	}
+	// 4. What the upstream is told.
+	if d.fields, err = p.identityFields(d.token); err != nil {
+		return d, err
+	}
+	if err := p.assert(r, &d); err != nil {
+		return d, err
+	}
+	return d, p.swap(r, &d)
+}
+
+// admissible refuses what can be read in two ways, what an attacker can replay, and methods that are none.
+func (p *Protect) admissible(r *http.Request, exam pathExam) error {
+	if !requestMethodAllowed(r) {
+		return endpoint.MethodNotAllowed(allowHeader)
+	}
+	if exam.Ambiguous && p.Paths != lenientPaths {
+		return tokenissuer.NewError(tokenissuer.InvalidRequest, exam.Reason).WithDescription("The path of the request is ambiguous.")
+	}
+	return endpoint.RefuseEarlyData(r)
+}
+
+// allowed asks for the scopes of the route, and then every rule.
+func (p *Protect) allowed(r *http.Request, exam pathExam, token *tokenissuer.AccessToken) error {
+	if missing := token.Scopes.Missing(p.Scopes...); missing != "" {
+		return tokenissuer.MissingScope(missing)
+	}
+	if len(p.Require) == 0 {
+		return nil
+	}
+	return p.asks(r, exam, token)
+}
+
+// accept counts and records the decision.
+func (p *Protect) accept(r *http.Request, token *tokenissuer.AccessToken) {
+	countPassed(token)
+	if endpoint.QueryCarriesToken(r.URL.RawQuery) { // anonymous, and no access log has it
+		p.audit.Accepted(r, "request passed the gate")
+		return
+	}
+	p.audit.Passed(r, token)
+}

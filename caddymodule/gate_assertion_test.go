@@ -1,0 +1,333 @@
+package caddymodule
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// Assertions, through a real reverse_proxy, and read at the other end by a library that is not ours with the keys that
+// anybody can fetch.
+
+const assertionHeader = "X-Gate-Assertion"
+
+const assertingRoutes = `	handle /any/* {
+		protect {
+			forward assertion x-gate-assertion https://orders.example
+			anonymous /any/pub/*
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /beside/* {
+		protect {
+			forward assertion X-Gate-Assertion
+			forward X-User sub
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /alone/* {
+		protect {
+			forward off
+			forward assertion X-Gate-Assertion
+			optional
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle_path /stripped/* {
+		protect {
+			forward assertion X-Gate-Assertion https://orders.example
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /down/* {
+		protect {
+			forward assertion X-Gate-Assertion
+		}
+		reverse_proxy 127.0.0.1:1
+	}
+	handle {
+		protect
+		reverse_proxy UPSTREAM
+	}
+	handle_errors {
+		reverse_proxy UPSTREAM
+	}`
+
+func withoutErrorRoutes(routes string) string {
+	return strings.Replace(routes, "	handle_errors {\n		reverse_proxy UPSTREAM\n	}", "", 1)
+}
+
+// readJWT verifies a JWT of the gate's issuer with the published keys.
+func (g *gate) readJWT(t *testing.T, token, typ, audience string) (jwt.MapClaims, error) {
+	t.Helper()
+	status, _, body := g.do(http.MethodGet, "/oauth/jwks", "")
+	var set struct{ Keys []map[string]string }
+	if err := json.Unmarshal([]byte(body), &set); status != http.StatusOK || err != nil {
+		t.Fatalf("keys: %d %v", status, err)
+	}
+	parsed, err := jwt.Parse(token, func(token *jwt.Token) (any, error) {
+		if token.Header["typ"] != typ || len(token.Header) != 3 {
+			return nil, fmt.Errorf("header %v", token.Header)
+		}
+		i := slices.IndexFunc(set.Keys, func(k map[string]string) bool { return k["kid"] == token.Header["kid"] })
+		if i < 0 {
+			return nil, fmt.Errorf("kid %v is not published", token.Header["kid"])
+		}
+		return publicKey(set.Keys[i])
+	}, jwt.WithValidMethods([]string{"EdDSA", "ES256"}), jwt.WithIssuer(g.url), jwt.WithAudience(audience),
+		jwt.WithExpirationRequired(), jwt.WithIssuedAt(), jwt.WithLeeway(2*time.Second))
+	if err != nil {
+		return nil, err
+	}
+	return parsed.Claims.(jwt.MapClaims), nil
+}
+
+// publicKey reads a published key.
+func publicKey(k map[string]string) (any, error) {
+	x, err := base64.RawURLEncoding.DecodeString(k["x"])
+	if err != nil || k["alg"] == "EdDSA" {
+		return ed25519.PublicKey(x), err
+	}
+	y, err := base64.RawURLEncoding.DecodeString(k["y"])
+	if err != nil {
+		return nil, err
+	}
+	return ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, x, y))
+}
+
+// asserts checks what the assertion says that came with a request: as the upstream would, with nothing but the request.
+func (g *gate) asserts(t *testing.T, r *recorded, audience string) jwt.MapClaims {
+	t.Helper()
+	values := r.Header[assertionHeader]
+	if len(values) != 1 {
+		t.Fatalf("%d assertions in:\n%s", len(values), r.Raw)
+	}
+	claims, err := g.readJWT(t, values[0], tokenissuer.AssertionType, audience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := sha256.Sum256([]byte(r.Target))
+	if claims["htm"] != r.Method || claims["htp"] != b64(hash[:]) {
+		t.Errorf("the assertion is for %s and hash %s, and not for %s %s", claims["htm"], claims["htp"], r.Method, r.Target)
+	}
+	if life := claims["exp"].(float64) - claims["iat"].(float64); life > 60 {
+		t.Errorf("it lives for %v seconds", life)
+	}
+	return claims
+}
+
+func TestG94AssertionReachesTheUpstream(t *testing.T) {
+	g := startGate(t, siteWith("\t\tprotocols h1 h2c", assertingRoutes))
+	token := g.user("u-ada", "acme", "admin", "public", "trusted")
+	seen := g.passed(t, g.request("GET", "/any/x", bearer(token)))
+	claims := g.asserts(t, seen, "https://orders.example")
+	for name, want := range map[string]any{
+		"sub": "u-ada", "client_id": "conf", "scope": "public trusted", "org": "acme", "role": "admin", "sid": "family-of-u-ada",
+		"token_iss": g.url, "act": nil,
+	} {
+		if claims[name] != want {
+			t.Errorf("%s: %v, want %v", name, claims[name], want)
+		}
+	}
+	seen.has(t, headerSubject, "u-ada") // the assertion replaces nothing
+	seen.has(t, "Authorization", "Bearer "+token)
+	if _, err := g.readJWT(t, seen.Header[assertionHeader][0], tokenissuer.AssertionType, "https://stock.example"); err == nil {
+		t.Error("another upstream takes it")
+	}
+	seen = g.passed(t, g.request("GET", "/beside/x", bearer(token)))
+	g.asserts(t, seen, g.url)
+	seen.has(t, "X-User", "u-ada")
+	seen.has(t, headerSubject)
+	seen = g.passed(t, g.request("GET", "/alone/x", bearer(token)))
+	g.asserts(t, seen, g.url)
+	seen.has(t, headerSubject)
+	status, _, _ := g.h2(t, g.fields("GET", "/any/x?over=2", "authorization", "Bearer "+token, "x-gate-assertion", "mine"))
+	if seen = g.upstream.one(t); status != http.StatusOK {
+		t.Fatalf("over HTTP/2: %d", status)
+	}
+	g.asserts(t, seen, "https://orders.example")
+}
+
+// TestG94AssertionIsForTheRequestOnTheWire: method and target are those in the request line that the upstream reads,
+// byte for byte.
+func TestG94AssertionIsForTheRequestOnTheWire(t *testing.T) {
+	g := startGate(t, siteWith("", assertingRoutes))
+	token := g.server("public")
+	for _, target := range []string{
+		"/any/x", "/any/x?", "/any/x?a=1&b=%20&a=2", "/any/a%2fb", "/any/%41?q=a+b", "/any/x?a=1;b=2", "/any/x?%zz", "/any/ü?ü",
+		"/any/a,b:c@d!$&'()*+=", "/stripped/any/x?y=1", "/any/x/", g.url + "/any/x?absolute", "/any/x?a=%2F/?",
+	} {
+		for _, method := range []string{"GET", "POST", "DELETE", "PROPFIND"} {
+			seen := g.passed(t, g.request(method, target, bearer(token), "Content-Length: 0"))
+			g.asserts(t, seen, "https://orders.example")
+		}
+	}
+	g.audited()
+	g.raw(g.request("HEAD", "/any/x", bearer(token), "Connection: close"))
+	g.asserts(t, g.upstream.one(t), "https://orders.example")
+}
+
+// TestG94InboundAssertionIsStripped on every route, in every spelling, as the other identity headers are.
+func TestG94InboundAssertionIsStripped(t *testing.T) {
+	g := startGate(t, siteWith(`		expected_underscore_headers X_Gate_Assertion X-Gate_Assertion x_gate_assertion X_*
+		expected_dot_headers X.Gate.Assertion X.gate-Assertion X.*`, assertingRoutes))
+	token := g.user("u-ada", "acme", "admin", "public")
+	genuine := g.passed(t, g.request("GET", "/any/x", bearer(token))).Header[assertionHeader][0]
+	for _, spelling := range []string{
+		"X-Gate-Assertion", "x-gate-assertion", "X_Gate_Assertion", "X-Gate_Assertion", "X.Gate.Assertion", "X.gate-Assertion", "X~Gate~Assertion",
+	} {
+		spoof := spelling + ": " + genuine
+		for _, path := range []string{"/any/pub/x", "/alone/x"} {
+			g.passed(t, g.request("GET", path, spoof)).has(t, assertionHeader)
+		}
+		g.passed(t, g.request("GET", "/other", bearer(token), spoof)).has(t, assertionHeader)
+		seen := g.passed(t, g.request("GET", "/any/y", bearer(token), spoof, "Connection: "+spelling))
+		if g.asserts(t, seen, "https://orders.example"); seen.Header[assertionHeader][0] == genuine {
+			t.Errorf("%s: the client's own copy reached the upstream", spelling)
+		}
+		for _, request := range []string{g.request("GET", "/any/x", spoof), g.request("GET", "/down/x", bearer(token), spoof)} {
+			_, _, _ = g.raw(request)
+			g.upstream.one(t).has(t, assertionHeader) // on an error route
+		}
+	}
+}
+
+// TestG25AssertionAsBearer: an upstream that turns bad has nothing that it could use against us or anybody else.
+func TestG25AssertionAsBearer(t *testing.T) {
+	g := startGate(t, siteWith("", strings.Replace(withoutErrorRoutes(assertingRoutes), "	handle {\n		protect\n", `	handle /orders/* {
+		protect {
+			audience https://orders.example http://ADDR
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /cookie/* {
+		protect {
+			token_from cookie app
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle {
+		protect
+`, 1)))
+	token := g.user("u-ada", "acme", "admin", "public", "trusted")
+	for _, route := range []string{"/any/x", "/beside/x"} {
+		assertion := g.passed(t, g.request("GET", route, bearer(token))).Header[assertionHeader][0]
+		g.refusesEverywhere(t, assertion)
+		if status, _, _ := g.raw(g.request("GET", "/cookie/x", "Cookie: app="+assertion)); status != http.StatusUnauthorized {
+			t.Errorf("as a cookie: %d", status)
+		}
+		g.passed(t, g.request("GET", "/other", bearer(token))) // nothing was revoked
+	}
+}
+
+// refusesEverywhere shows what an upstream was given to the gate and to every endpoint that takes an access token.
+func (g *gate) refusesEverywhere(t *testing.T, token string) {
+	t.Helper()
+	for _, path := range []string{"/any/x", "/orders/x", "/other", "/alone/x", "/oauth/token/info", "/api/v1/organisations/me/users/u-ada/access_tokens"} {
+		method := http.MethodGet
+		if strings.HasPrefix(path, "/api") {
+			method = http.MethodPost
+		}
+		status, _, body := g.do(method, path, `{"data":{"id":"u-ada","type":"users"}}`, "Authorization", "Bearer "+token, "Content-Type", "application/vnd.api+json")
+		if status != http.StatusUnauthorized {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+		g.upstream.none(t)
+	}
+	form := url.Values{"token": {g.server("public")}}
+	status, _, body := g.do(http.MethodPost, "/oauth/introspect", form.Encode(),
+		"Authorization", "Bearer "+token, "Content-Type", "application/x-www-form-urlencoded")
+	if status != http.StatusUnauthorized {
+		t.Errorf("whoever shows it may introspect: %d %s", status, body)
+	}
+	credentials := url.Values{"token": {token}, "client_id": {"conf"}, "client_secret": {confSecret}}
+	if status, _, body := g.post("/oauth/introspect", credentials); status != http.StatusOK || strings.TrimSpace(body) != `{"active":false}` {
+		t.Errorf("introspected: %d %s", status, body)
+	}
+	if status, _, body := g.post("/oauth/revoke", credentials); status != http.StatusOK {
+		t.Errorf("revoked: %d %s", status, body)
+	}
+	if status, _, body := g.post("/oauth/revoke", url.Values{"token": {token}}); status == http.StatusOK {
+		t.Errorf("revoked by whoever holds it: %d %s", status, body)
+	}
+}
+
+// TestK8AssertionKeysArePublishedWhereTheyAreUsed, and the key set of everybody else stays as it was.
+func TestK8AssertionKeysArePublishedWhereTheyAreUsed(t *testing.T) {
+	g := startGate(t, site)
+	count := func() int {
+		_, header, body := g.get("/oauth/jwks", "")
+		if header.Get("Cache-Control") != "public, max-age=300" || strings.Contains(body, `"d"`) {
+			t.Errorf("%v %s", header, body)
+		}
+		return strings.Count(body, `"kid"`)
+	}
+	if n := count(); n != 1 {
+		t.Errorf("%d keys without an assertion", n)
+	}
+	g.reload(siteWith("", assertingRoutes))
+	if n := count(); n != 4 {
+		t.Errorf("%d keys with one", n)
+	}
+	g.reload(site)
+	if n := count(); n != 1 {
+		t.Errorf("%d keys after it", n)
+	}
+}
+
+// TestG94NothingPassesUnasserted: while nobody can sign, and when a token says more than fits into a header.
+func TestG94NothingPassesUnasserted(t *testing.T) {
+	g := startGate(t, siteWith("", withoutErrorRoutes(assertingRoutes)))
+	long := g.user("u-ada", strings.Repeat("a", 3500), "", "public")
+	g.refused(t, g.request("GET", "/any/x", bearer(long)), http.StatusUnauthorized)
+	token := g.server("public")
+	master := g.app().issuer.Master
+	g.app().issuer.Master = nil // as before the store has been read
+	header, _ := g.refused(t, g.request("GET", "/any/x", bearer(token)), http.StatusServiceUnavailable)
+	if header.Get("Retry-After") == "" {
+		t.Error("nobody says when to come back")
+	}
+	g.passed(t, g.request("GET", "/other", bearer(token)))
+	g.app().issuer.Master = master
+	g.passed(t, g.request("GET", "/any/x", bearer(token)))
+}
+
+func upgradeLines() []string {
+	return []string{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="}
+}
+
+// TestG94AssertionOfAWebSocket is for the request that reverse_proxy makes of it.
+func TestG94AssertionOfAWebSocket(t *testing.T) {
+	g := startGate(t, siteWith("", assertingRoutes))
+	g.upstream.answer = websocketUpstream
+	token := g.server("public")
+	w := g.dial(t, g.request("GET", "/any/socket?x", append(upgradeLines(), bearer(token))...))
+	if w.status != http.StatusSwitchingProtocols {
+		t.Fatalf("status %d", w.status)
+	}
+	w.echoes(t)
+	_ = w.Close()
+	g.asserts(t, g.upstream.one(t), "https://orders.example")
+	r, err := http.NewRequest(http.MethodConnect, "http://a.example/any/socket?x", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.ProtoMajor, r.Header = 2, http.Header{":protocol": {"websocket"}}
+	if method := upstreamMethod(r); method != http.MethodGet {
+		t.Errorf("over HTTP/2 it is for a %s", method)
+	}
+}

@@ -1,0 +1,200 @@
+package caddymodule
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// matched is a site whose matchers ask who is calling, and answer with what they found.
+const matched = `	@read oauth_scope orders.read
+	@both oauth_scope trusted orders.read
+	@lines {
+		oauth_scope trusted
+		oauth_scope orders.read
+	}
+	@admin oauth_claim role admin
+	@managers {
+		oauth_claim role group_manager admin
+		oauth_claim org acme
+	}
+	@cel expression oauth_scope('orders.read') && oauth_claim('org', 'acme')
+	@none not oauth_scope public
+	handle /m/* {
+		route {
+			protect {
+				optional
+				anonymous /m/open/*
+			}
+			header @read +X-Found read
+			header @both +X-Found both
+			header @lines +X-Found lines
+			header @admin +X-Found admin
+			header @managers +X-Found managers
+			header @cel +X-Found cel
+			header @none +X-Found none
+			reverse_proxy UPSTREAM
+		}
+	}
+	handle /unprotected/* {
+		header @read +X-Found read
+		header @none +X-Found none
+		reverse_proxy UPSTREAM
+	}
+	handle /before/* {
+		protect
+		header @read +X-Found read
+		header @none +X-Found none
+		reverse_proxy UPSTREAM
+	}
+	handle /nested/* {
+		protect
+		handle @admin {
+			header X-Found admin
+			reverse_proxy UPSTREAM
+		}
+		handle @read {
+			header X-Found read
+			reverse_proxy UPSTREAM
+		}
+		handle {
+			respond 403
+		}
+	}
+	handle /twice/* {
+		route {
+			protect
+			protect {
+				token_from cookie second
+				anonymous /twice/open/*
+			}
+			header @admin +X-Found admin
+			header X-Id "{http.auth.user.id}"
+			reverse_proxy UPSTREAM
+		}
+	}
+	handle /rules/* {
+		protect {
+			require @admin scope trusted
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle_errors {
+		header @read +X-Found read
+		header @none +X-Found none
+		header X-Id "{http.auth.user.id}"
+		respond "{err.status_code}"
+	}`
+
+func TestG41MatchersOfTheCaller(t *testing.T) {
+	g := startGate(t, siteWith("", matched))
+	for name, test := range map[string]struct{ path, token, want string }{
+		"no scope":         {"/m/x", g.server("public"), ""},
+		"one":              {"/m/x", g.user("u-1", "rival", "member", "orders.read"), "read none"},
+		"two":              {"/m/x", g.user("u-1", "", "", "public", "orders.read", "trusted"), "read both lines"},
+		"admin":            {"/m/x", g.user("u-1", "acme", "admin", "public"), "admin managers"},
+		"manager":          {"/m/x", g.user("u-1", "acme", "group_manager", "public", "orders.read"), "read managers cel"},
+		"elsewhere":        {"/m/x", g.user("u-1", "Acme", "group_manager", "public"), ""},
+		"in capitals":      {"/m/x", g.user("u-1", "acme", "Admin", "PUBLIC", "ORDERS.READ"), "none"},
+		"no token":         {"/m/x", "", "none"},
+		"anonymous":        {"/m/open/x", g.user("u-1", "acme", "admin", "orders.read"), "none"},
+		"without protect":  {"/unprotected/x", g.user("u-1", "acme", "admin", "orders.read"), "none"},
+		"nobody protected": {"/unprotected/x", "", "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, header, body := g.get(test.path, test.token)
+			if got := strings.Join(header.Values("X-Found"), " "); status != http.StatusOK || got != test.want {
+				t.Errorf("%d %s: found %q, want %q", status, body, got, test.want)
+			}
+		})
+	}
+	for path, want := range map[string]string{
+		"/nested/x": "read",
+		"/before/x": "none", // the trap: `header` comes before `protect`
+	} {
+		if _, header, _ := g.get(path, g.user("u-1", "acme", "member", "orders.read")); header.Get("X-Found") != want {
+			t.Errorf("%s: found %q, want %q", path, header.Get("X-Found"), want)
+		}
+	}
+	if status, _, _ := g.get("/nested/x", g.server("public")); status != http.StatusForbidden {
+		t.Errorf("neither: %d", status)
+	}
+	g.upstream.seen()
+}
+
+// TestG42MatchersChooseTheRule: a rule may be for some callers only.
+func TestG42MatchersChooseTheRule(t *testing.T) {
+	g := startGate(t, siteWith("", matched))
+	g.refused(t, g.request("GET", "/rules/x", bearer(g.user("u-1", "acme", "admin", "public"))), 403)
+	g.passed(t, g.request("GET", "/rules/x", bearer(g.user("u-1", "acme", "admin", "trusted"))))
+	g.passed(t, g.request("GET", "/rules/x", bearer(g.user("u-2", "acme", "member", "public"))))
+	g.passed(t, g.request("GET", "/rules/x", bearer(g.server("public"))))
+}
+
+// TestG45TheLastGateCounts: matchers and placeholders know one caller, whom the last gate let pass, and none where it has
+// refused or asked for no token.
+func TestG45TheLastGateCounts(t *testing.T) {
+	g := startGate(t, siteWith("", matched))
+	admin, member := g.user("u-1", "acme", "admin", "orders.read"), g.user("u-2", "acme", "member", "orders.read")
+	told := func(path string, lines ...string) (int, string, string) {
+		status, header, _ := g.raw(g.request("GET", path, lines...))
+		g.upstream.seen()
+		return status, strings.Join(header.Values("X-Found"), " "), header.Get("X-Id")
+	}
+	for name, test := range map[string]struct {
+		path     string
+		lines    []string
+		status   int
+		found    string
+		identity string
+	}{
+		"both let pass":           {"/twice/x", []string{bearer(admin)}, 200, "admin", "u-1"},
+		"a member":                {"/twice/x", []string{bearer(member)}, 200, "", "u-2"},
+		"the second is anonymous": {"/twice/open/x", []string{bearer(admin)}, 200, "", ""},
+		"the second refuses":      {"/twice/x", []string{bearer(admin), "Cookie: second=" + member}, 400, "none", ""},
+		"the first refuses":       {"/twice/x", nil, 401, "none", ""},
+		"a rule refuses":          {"/rules/x", []string{bearer(admin)}, 403, "none", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, found, identity := told(test.path, test.lines...)
+			if status != test.status || found != test.found || identity != test.identity {
+				t.Errorf("%d, found %q of %q; want %d, %q of %q", status, found, identity, test.status, test.found, test.identity)
+			}
+		})
+	}
+}
+
+// TestG55NobodyElseNamesTheCaller: neither another authentication, nor a variable of the configuration, nor a header.
+func TestG55NobodyElseNamesTheCaller(t *testing.T) {
+	hash := peopleHash()
+	g := startGate(t, siteWith("", strings.ReplaceAll(`	@admin oauth_claim role admin
+	@sub oauth_claim sub eve
+	vars oauth.caller {header.X-Caller}
+	vars http.auth.user.role admin
+	map {header.X-Caller} {http.auth.user.org} {
+		default acme
+	}
+	handle {
+		route {
+			basic_auth argon2id {
+				eve HASH
+			}
+			protect {
+				token_from cookie session_of_app
+				require /rule/* expression "{http.auth.user.id} == 'eve' || {http.auth.user.role} == 'admin'"
+			}
+			header @admin +X-Found admin
+			header @sub +X-Found eve
+			header X-Id "{http.auth.user.id}"
+			reverse_proxy UPSTREAM
+		}
+	}`, "HASH", hash)))
+	token := g.user("u-1", "rival", "member", "public")
+	basicLine := "Authorization: " + basic("eve:" + peoplePassword)[1]
+	status, header, body := g.raw(g.request("GET", "/x", basicLine, "Cookie: session_of_app="+token, "X-Caller: admin"))
+	if status != 200 || header.Get("X-Id") != "u-1" || header.Get("X-Found") != "" {
+		t.Errorf("%d %s: %v", status, body, header)
+	}
+	g.upstream.seen()
+	g.because(t, g.request("GET", "/rule/x", basicLine, "Cookie: session_of_app="+token, "X-Caller: admin"), 403, "expression_false")
+}

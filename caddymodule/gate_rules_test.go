@@ -1,0 +1,285 @@
+package caddymodule
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What rules ask of a good token, and what they are asked about.
+
+// because fails unless the last refusal has this reason.
+func (g *gate) because(t *testing.T, request string, status int, reason string) (http.Header, string) {
+	t.Helper()
+	g.audited()
+	got, header, body := g.raw(request)
+	lines := g.audited()
+	if got != status || len(lines) != 1 || lines[0]["reason"] != reason {
+		t.Errorf("%d %s, audit %v; want %d because of %s", got, body, lines, status, reason)
+	}
+	g.upstream.none(t)
+	return header, body
+}
+
+func TestG41ExpressionOfARoute(t *testing.T) {
+	g := startGate(t, siteWith("", "	@writes method POST PUT\n	handle {\n		protect {\n"+
+		"			require /by-role/* expression `{http.auth.user.role} == 'admin' && {http.auth.user.organisation} == 'acme'`\n"+
+		"			require /tenants/* expression {http.auth.user.org} == {header.X-Tenant}\n"+
+		"			require @writes expression oauth_scope('trusted', 'orders.read')\n"+
+		"			require /either/* expression \"oauth_claim('role', 'admin', 'member') || oauth_scope('orders.read')\"\n"+
+		"			require /broken/* expression `int({http.auth.user.role}) > 3`\n"+
+		"			require /query/* expression `!query({'debug': '1'})`\n"+
+		"		}\n		reverse_proxy UPSTREAM\n	}"))
+	admin, member, other := g.user("u-1", "acme", "admin", "trusted"), g.user("u-2", "acme", "member", "orders.read"), g.user("u-3", "rival", "admin", "trusted", "orders.read")
+	server := g.server("public")
+	const failed, untrue = "expression_failed", "expression_false"
+	for name, test := range map[string]struct {
+		method, target, token string
+		reason                string // empty: it passes
+	}{
+		"role and organisation": {"GET", "/by-role/1", admin, ""},
+		"another role":          {"GET", "/by-role/1", member, untrue},
+		"another organisation":  {"GET", "/by-role/1", other, untrue},
+		"a server's":            {"GET", "/by-role/1", server, untrue},
+		"no rule for it":        {"GET", "/1", server, ""},
+		"own tenant":            {"GET", "/tenants/1", admin, ""},
+		"another tenant":        {"GET", "/tenants/1", other, untrue},
+		"both scopes":           {"POST", "/1", other, ""},
+		"one scope":             {"PUT", "/1", admin, untrue},
+		"one of two claims":     {"GET", "/either/1", member, ""},
+		"neither":               {"GET", "/either/1", server, untrue},
+		"not to be evaluated":   {"GET", "/broken/1", admin, failed},
+		"a number":              {"GET", "/broken/1", g.user("u-4", "", "4", "public"), ""},
+		"query":                 {"GET", "/query/1?debug=0", admin, ""},
+		"wrong query":           {"GET", "/query/1?debug=1", admin, untrue},
+		"malformed query":       {"GET", "/query/1?debug=1&%zz", admin, failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request := g.request(test.method, test.target, bearer(test.token), "X-Tenant: acme", "Content-Length: 0")
+			if test.reason == "" {
+				g.passed(t, request)
+				return
+			}
+			header, body := g.because(t, request, http.StatusForbidden, test.reason)
+			if !strings.Contains(body, `"access_denied"`) || header.Get("Www-Authenticate") != "" {
+				t.Errorf("%s %v", body, header)
+			}
+		})
+	}
+	g.refused(t, g.request("GET", "/by-role/1"), 401)
+}
+
+// TestG45ExpressionsAreAskedEveryTime: of one token that was verified once, with another request each time.
+func TestG45ExpressionsAreAskedEveryTime(t *testing.T) {
+	g := startGate(t, siteWith("", "	handle {\n		protect {\n			require expression `{header.X-Tenant} == {http.auth.user.org}`\n		}\n		reverse_proxy UPSTREAM\n	}"))
+	token := g.user("u-1", "acme", "member", "public")
+	for range 3 {
+		g.passed(t, g.request("GET", "/x", bearer(token), "X-Tenant: acme"))
+		g.because(t, g.request("GET", "/x", bearer(token), "X-Tenant: rival"), 403, "expression_false")
+		g.because(t, g.request("GET", "/x", bearer(token)), 403, "expression_false")
+	}
+}
+
+// TestG55ClaimsAreTextToExpressions: what stands in a claim is no CEL, no placeholder and no end of a literal.
+func TestG55ClaimsAreTextToExpressions(t *testing.T) {
+	t.Setenv("GATE_TEST_SECRET", "admin")
+	g := startGate(t, siteWith("", "	handle {\n		protect {\n"+
+		"			require /ph/* expression `{http.auth.user.role} == 'admin'`\n"+
+		"			require /fn/* expression `oauth_claim('role', 'admin')`\n"+
+		"			require /own/* expression `{http.auth.user.role} == {header.X-Role}`\n"+
+		"		}\n		reverse_proxy UPSTREAM\n	}"))
+	for _, role := range []string{
+		"{env.GATE_TEST_SECRET}", "{http.request.header.X-Secret}", "admin' || 'a' == 'a", "' || true || '", `admin" || "a" == "a`, "true",
+		"ph(req, 'env.GATE_TEST_SECRET')", `\'admin\'`, "admin\x01", "admin admin",
+	} {
+		token := g.user("u-1", "acme", role, "public")
+		g.because(t, g.request("GET", "/ph/x", bearer(token), "X-Secret: admin"), 403, "expression_false")
+		g.because(t, g.request("GET", "/fn/x", bearer(token), "X-Secret: admin"), 403, "expression_false")
+		if role != "admin\x01" {
+			g.passed(t, g.request("GET", "/own/x", bearer(token), "X-Role: "+role))
+		}
+	}
+}
+
+// TestG56RulesOfAllKindsAreAskedAboutEveryReading: a rule holds for what an upstream may take a request for.
+func TestG56RulesOfAllKindsAreAskedAboutEveryReading(t *testing.T) {
+	g := startGate(t, siteWith("", "	@get method GET\n	@export path /export\n	handle {\n		protect {\n"+
+		"			require @get acr gold\n"+
+		"			require @export max_age 1h\n"+
+		"			require /slash/a/* claim tenant acme\n"+
+		"			require expression `!path('/hidden') && !path('/deep/a/*')`\n"+
+		"		}\n		reverse_proxy UPSTREAM\n	}"))
+	f := g.forger()
+	user := func(claims map[string]any) string {
+		claims["sub"] = "u-1"
+		return g.watched(f.claiming(claims))
+	}
+	plain, gold := user(map[string]any{}), user(map[string]any{"acr": "gold"})
+	g.because(t, g.request("HEAD", "/x", bearer(plain)), 401, "acr_insufficient")
+	g.passed(t, g.request("POST", "/x", bearer(plain), "Content-Length: 0"))
+	for _, target := range []string{"/export", "/export/", "/EXPORT", "/%65xport"} {
+		g.because(t, g.request("GET", target, bearer(gold)), 401, "sign_in_too_old")
+	}
+	for _, target := range []string{"/slash/a/b", "/slash/a%2fb", "/slash%2fa%2fb", "/slash/A/"} {
+		g.because(t, g.request("GET", target, bearer(gold)), 403, "claim_missing")
+	}
+	for _, target := range []string{"/hidden", "/hidden/", "/Hidden", "/deep/a/b", "/deep%2fa/b", "/deep/a%2fb"} {
+		g.because(t, g.request("GET", target, bearer(gold)), 403, "expression_false")
+	}
+	g.passed(t, g.request("GET", "/hidden/b", bearer(gold)))
+}
+
+// TestG56AnAmbiguousPathFallsUnderEveryRule, where it is let through at all.
+func TestG56AnAmbiguousPathFallsUnderEveryRule(t *testing.T) {
+	for name, test := range map[string]struct {
+		rule   string
+		status int
+		reason string
+	}{
+		"acr":                   {"acr gold", 401, "acr_insufficient"},
+		"max_age":               {"max_age 1h", 401, "sign_in_too_old"},
+		"claim":                 {"claim tenant acme", 403, "claim_missing"},
+		"expression":            {"expression false", 403, "expression_false"},
+		"expression of a path":  {"expression `!path('/x/*')`", 403, "expression_failed"},
+		"placeholder of a path": {"expression `{path} != '/y'`", 403, "expression_failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := startGate(t, siteWith("", "	handle {\n		protect {\n			paths lenient\n			require /never/* "+test.rule+"\n		}\n		reverse_proxy UPSTREAM\n	}"))
+			token := g.server("public")
+			g.because(t, g.request("GET", "/a/../b", bearer(token)), test.status, test.reason)
+			g.passed(t, g.request("GET", "/b", bearer(token)))
+		})
+	}
+}
+
+// TestG70ExpressionsSeeThePathThatIsForwarded behind handle_path and rewrite, as rules with matchers do.
+func TestG70ExpressionsSeeThePathThatIsForwarded(t *testing.T) {
+	g := startGate(t, siteWith("", "	handle_path /p/* {\n		protect {\n			require expression `!path('/admin/*') || oauth_scope('trusted')`\n		}\n		reverse_proxy UPSTREAM\n	}\n"+
+		"	handle /r/* {\n		rewrite * /admin/x\n		protect {\n			require expression `!path('/admin/*') || oauth_scope('trusted')`\n		}\n		reverse_proxy UPSTREAM\n	}"))
+	public, trusted := g.server("public"), g.user("u-1", "", "", "trusted")
+	for _, target := range []string{"/p/admin/x", "/r/x"} {
+		g.because(t, g.request("GET", target, bearer(public)), 403, "expression_false")
+		if seen := g.passed(t, g.request("GET", target, bearer(trusted))); seen.Target != "/admin/x" {
+			t.Errorf("%s reached the upstream as %s", target, seen.Target)
+		}
+	}
+	g.passed(t, g.request("GET", "/p/x", bearer(public)))
+}
+
+// TestG84StepUp: who has to sign in anew or in another way is told so, and what is asked for (RFC 9470 §3).
+func TestG84StepUp(t *testing.T) {
+	now := setClock(t)
+	g := startGate(t, siteWith("", `	handle {
+		protect {
+			require /gold/* acr gold urn:example:platinum
+			require /fresh/* max_age 5m
+			require /hurry/* max_age 1m
+			require /both/* acr gold
+			require /both/* max_age 1h
+			require /both/very/* max_age 1m
+		}
+		reverse_proxy UPSTREAM
+	}`))
+	f := g.forger()
+	user := func(age time.Duration, acr any) string {
+		return g.watched(f.claiming(map[string]any{"sub": "u-1", "acr": acr, "auth_time": clock().Add(-age).Unix()}))
+	}
+	never := g.watched(f.claiming(map[string]any{"sub": "u-1", "acr": "gold"}))
+	server := g.watched(f.claiming(map[string]any{"acr": "gold", "auth_time": clock().Unix()}))
+	for name, test := range map[string]struct {
+		target, token string
+		acr, maxAge   string // of the challenge; both empty: it passes
+	}{
+		"acr":                     {"/gold/x", user(0, "gold"), "", ""},
+		"another acr":             {"/gold/x", user(0, "urn:example:platinum"), "", ""},
+		"wrong acr":               {"/gold/x", user(0, "silver"), "gold urn:example:platinum", ""},
+		"acr in capitals":         {"/gold/x", user(0, "GOLD"), "gold urn:example:platinum", ""},
+		"both acr in one":         {"/gold/x", user(0, "gold urn:example:platinum"), "gold urn:example:platinum", ""},
+		"no acr":                  {"/gold/x", user(0, nil), "gold urn:example:platinum", ""},
+		"acr is an object":        {"/gold/x", user(0, map[string]any{"gold": true}), "gold urn:example:platinum", ""},
+		"acr of a server":         {"/gold/x", server, "gold urn:example:platinum", ""},
+		"fresh":                   {"/fresh/x", user(time.Minute, nil), "", ""},
+		"within the leeway":       {"/fresh/x", user(5*time.Minute+2*time.Second, nil), "", ""},
+		"too old":                 {"/fresh/x", user(5*time.Minute+10*time.Second, nil), "", "300"},
+		"no auth_time":            {"/fresh/x", never, "", "300"},
+		"auth_time of a server":   {"/fresh/x", server, "", "300"},
+		"from the future":         {"/fresh/x", user(-time.Hour, nil), "", "300"},
+		"ours":                    {"/fresh/x", g.user("u-1", "acme", "member", "public"), "", ""},
+		"a server's of ours":      {"/fresh/x", g.server("public"), "", "300"},
+		"all that is asked":       {"/both/x", user(2*time.Hour, nil), "gold", "3600"},
+		"all, because of age":     {"/both/x", user(2*time.Hour, "gold"), "gold", "3600"},
+		"all, and the youngest":   {"/both/very/x", user(0, nil), "gold", "60"},
+		"all that is asked is in": {"/both/very/x", user(0, "gold"), "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request := g.request("GET", test.target, bearer(test.token))
+			if test.acr == "" && test.maxAge == "" {
+				g.passed(t, request)
+				return
+			}
+			header, body := g.refused(t, request, 401)
+			challenge := parameters(t, header)
+			if challenge["error"] != "insufficient_user_authentication" || challenge["error_description"] == "" || challenge["acr_values"] != test.acr || challenge["max_age"] != test.maxAge {
+				t.Errorf("challenge %v, want acr_values %q and max_age %q", challenge, test.acr, test.maxAge)
+			}
+			if member(t, body, "error") != "insufficient_user_authentication" {
+				t.Errorf("body %s", body)
+			}
+		})
+	}
+	// The age is asked for every time, whatever is cached.
+	token := user(0, nil)
+	g.passed(t, g.request("GET", "/hurry/x", bearer(token)))
+	now.advance(2 * time.Minute)
+	g.because(t, g.request("GET", "/hurry/x", bearer(token)), 401, "sign_in_too_old")
+	g.passed(t, g.request("GET", "/fresh/x", bearer(token)))
+}
+
+// TestG83RulesThatCannotWork are refused when the configuration is loaded, with the place where that is known.
+func TestG83RulesThatCannotWork(t *testing.T) {
+	emptyHome(t)
+	for rule, want := range map[string]string{
+		"require expression `{path} ==`":                       "require expression",
+		"require expression `'a'`":                             "return type of bool",
+		"require expression nonsense('a')":                     "undeclared reference to 'nonsense'",
+		"require expression oauth_scope()":                     "requires at least one argument",
+		"require expression oauth_scope('orders.raed')":        `unknown scope "orders.raed"`,
+		"require expression oauth_claim('role')":               "oauth_claim role needs a value",
+		"require @typed scope public":                          `unknown scope "orders.raed"`,
+		"anonymous @negated":                                   "nobody has looked at a token yet",
+		"anonymous @expressed":                                 "nobody has looked at a token yet",
+		"anonymous @placeholder":                               "nobody has looked at a token yet",
+		"anonymous /open/*\n\t\trequire @negated scope public": "",
+	} {
+		t.Run(rule, func(t *testing.T) {
+			err := validate(t, wrapped("", "\t@typed oauth_scope orders.raed\n\t@negated not oauth_scope public\n\t@expressed expression !oauth_scope('public')\n"+
+				"\t@placeholder vars {http.auth.user.id} \"\"\n\tprotect {\n\t\t"+rule+"\n\t}"))
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		})
+	}
+	for name, rule := range map[string]string{
+		"two kinds":        `{"scopes":["public"],"expression":"true"}`,
+		"none":             `{}`,
+		"acr with a quote": `{"acr":["a\"b"]}`,
+		"negative age":     `{"max_age":-1000000000}`,
+		"half a second":    `{"max_age":500000000}`,
+	} {
+		config := strings.Replace(adapted(t, wrapped("", "\tprotect {\n\trequire scope public\n\t}")), `{"scopes":["public"]}`, rule, 1)
+		if err := validateJSON(t, []byte(config)); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}
+
+// adapted is a Caddyfile as JSON.
+func adapted(t *testing.T, caddyfile string) string {
+	t.Helper()
+	config, err := adapt(caddyfile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(config)
+}

@@ -1,0 +1,330 @@
+package caddymodule
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// Tokens for upstreams, in the place of the client's, through a real reverse_proxy.
+
+const ordersAudience = "https://orders.example"
+
+const swappingRoutes = `	handle /any/* {
+		protect {
+			upstream_token swap https://orders.example
+			anonymous /any/pub/*
+			token_from cookie app
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /optional/* {
+		protect {
+			upstream_token swap https://stock.example
+			optional
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /strip/* {
+		protect {
+			upstream_token strip
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /retried/* {
+		protect {
+			upstream_token swap https://orders.example
+		}
+		reverse_proxy 127.0.0.1:1 UPSTREAM {
+			lb_policy first
+			lb_retries 3
+			fail_duration 30s
+		}
+	}
+	handle /down/* {
+		protect {
+			upstream_token swap https://orders.example
+		}
+		reverse_proxy 127.0.0.1:1
+	}
+	handle /down-strip/* {
+		protect {
+			upstream_token strip
+		}
+		reverse_proxy 127.0.0.1:1
+	}
+	handle /orders/* {
+		protect {
+			audience https://orders.example
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /behind/* {
+		protect {
+			audience https://orders.example
+			upstream_token swap https://behind.example
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle {
+		protect
+		reverse_proxy UPSTREAM
+	}
+	handle_errors {
+		reverse_proxy UPSTREAM
+	}`
+
+// swapped is the one credential of a request that an upstream got: a token of ours for that audience.
+func (g *gate) swapped(t *testing.T, r *recorded, original, audience string) (string, jwt.MapClaims) {
+	t.Helper()
+	if strings.Contains(r.Raw, original) {
+		t.Fatalf("the client's token reached the upstream:\n%s", r.Raw)
+	}
+	if n := strings.Count(strings.ToLower(r.Raw), "\r\nauthorization:"); n != 1 {
+		t.Fatalf("%d Authorization headers:\n%s", n, r.Raw)
+	}
+	token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !found {
+		t.Fatalf("no bearer token:\n%s", r.Raw)
+	}
+	claims, err := g.readJWT(t, token, "at+jwt", audience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if life := claims["exp"].(float64) - claims["iat"].(float64); life > 300 || claims["aud"] != audience {
+		t.Errorf("it lives for %v seconds and is for %v", life, claims["aud"])
+	}
+	return g.watched(token), claims
+}
+
+func TestG57SwappedToken(t *testing.T) {
+	g := startGate(t, siteWith("\t\tprotocols h1 h2c", swappingRoutes))
+	token := g.user("u-ada", "acme", "admin", "public", "trusted")
+	first, claims := g.swapped(t, g.passed(t, g.request("GET", "/any/x", bearer(token))), token, ordersAudience)
+	for name, want := range map[string]any{
+		"sub": "u-ada", "client_id": "conf", "scope": "public trusted", "org": "acme", "role": "admin", "sid": "family-of-u-ada", "token_iss": g.url,
+	} {
+		if claims[name] != want {
+			t.Errorf("%s: %v, want %v", name, claims[name], want)
+		}
+	}
+	if act := fmt.Sprint(claims["act"]); act != "map[client_id:gatehouse sub:gatehouse]" {
+		t.Errorf("act %s", act)
+	}
+	for name, lines := range map[string][]string{
+		"again": {bearer(token)}, "lower case": {"authorization: bearer " + token}, "named by Connection": {bearer(token), "Connection: Authorization"},
+		"in a cookie": {"Cookie: a=1; app=" + token},
+	} {
+		if again, _ := g.swapped(t, g.passed(t, g.request("GET", "/any/y", lines...)), token, ordersAudience); again != first {
+			t.Errorf("%s: another token was signed", name)
+		}
+	}
+	seen := g.passed(t, g.request("GET", "/any/x", bearer(token)))
+	seen.has(t, headerSubject, "u-ada")
+	if other, _ := g.swapped(t, g.passed(t, g.request("GET", "/optional/x", bearer(token))), token, "https://stock.example"); other == first {
+		t.Error("two upstreams got one token")
+	}
+	status, _, _ := g.h2(t, g.fields("GET", "/any/x", "authorization", "Bearer "+token))
+	if status != http.StatusOK {
+		t.Fatalf("over HTTP/2: %d", status)
+	}
+	g.swapped(t, g.upstream.one(t), token, ordersAudience)
+	server := g.server("public")
+	if _, claims := g.swapped(t, g.passed(t, g.request("GET", "/any/x", bearer(server))), server, ordersAudience); claims["sub"] != "conf" || claims["client_id"] != "conf" || claims["sid"] != nil {
+		t.Errorf("a server token became %v", claims)
+	}
+}
+
+// TestG57ClientsTokenNeverReachesTheUpstream, on whatever way a request takes: with retries, upgrades, error routes, and
+// without anybody to swap it for.
+func TestG57ClientsTokenNeverReachesTheUpstream(t *testing.T) {
+	g := startGate(t, siteWith("", swappingRoutes))
+	token := g.user("u-ada", "acme", "admin", "public")
+	g.swapped(t, g.passed(t, g.request("GET", "/retried/x", bearer(token))), token, ordersAudience)
+	for _, lines := range [][]string{{bearer(token)}, {"Authorization: Basic Og=="}} {
+		g.passed(t, g.request("GET", "/any/pub/x", lines...)).has(t, "Authorization")
+	}
+	g.passed(t, g.request("GET", "/optional/x", "Authorization: Basic Og==")).has(t, "Authorization")
+	g.passed(t, g.request("GET", "/strip/x", bearer(token))).has(t, "Authorization")
+	for _, path := range []string{"/down/x", "/down-strip/x", "/any/a;b", "/strip/a;b"} { // all end on the error route
+		g.raw(g.request("GET", path, bearer(token)))
+		seen := g.upstream.one(t)
+		if seen.has(t, "Authorization"); strings.Contains(seen.Raw, token) {
+			t.Errorf("%s: the error route has the token:\n%s", path, seen.Raw)
+		}
+	}
+	g.upstream.answer = websocketUpstream
+	for path, audience := range map[string]string{"/any/socket": ordersAudience, "/strip/socket": ""} {
+		w := g.dial(t, g.request("GET", path, append(upgradeLines(), bearer(token))...))
+		if w.status != http.StatusSwitchingProtocols {
+			t.Fatalf("status %d", w.status)
+		}
+		w.echoes(t)
+		if seen := g.upstream.one(t); audience == "" {
+			seen.has(t, "Authorization")
+		} else {
+			g.swapped(t, seen, token, audience)
+		}
+		_ = w.Close()
+	}
+}
+
+// TestG57WithoutATokenForTheUpstreamNothingPasses: the client's own never takes its place.
+func TestG57WithoutATokenForTheUpstreamNothingPasses(t *testing.T) {
+	g := startGate(t, siteWith("", withoutErrorRoutes(swappingRoutes)))
+	token := g.user("u-ada", "acme", "admin", "public")
+	keys := g.app().issuer.Keys
+	for status, broken := range map[int]*tokenissuer.KeySet{
+		http.StatusServiceUnavailable: new(tokenissuer.KeySet), http.StatusInternalServerError: nil, // it panics
+	} {
+		g.app().issuer.Keys = broken
+		g.refused(t, g.request("GET", "/any/x", bearer(token)), status)
+		g.passed(t, g.request("GET", "/other", bearer(token)))
+	}
+	g.app().issuer.Keys = keys
+	g.swapped(t, g.passed(t, g.request("GET", "/any/x", bearer(token))), token, ordersAudience)
+}
+
+// TestG25SwappedTokenAsBearer: an upstream that turns bad can show it to gates that guard that upstream, and to nobody else.
+func TestG25SwappedTokenAsBearer(t *testing.T) {
+	g := startGate(t, siteWith("", withoutErrorRoutes(strings.NewReplacer("/orders/*", "/meant/*", "/any/*", "/swap/*").Replace(swappingRoutes))))
+	token := g.user("u-ada", "acme", "admin", "public", "trusted")
+	swapped, _ := g.swapped(t, g.passed(t, g.request("GET", "/swap/x", bearer(token))), token, ordersAudience)
+	g.refusesEverywhere(t, swapped)
+	g.upstream.seen()
+	g.passed(t, g.request("GET", "/other", bearer(token))) // nothing was revoked
+	g.passed(t, g.request("GET", "/meant/x", bearer(swapped))).has(t, headerSubject, "u-ada")
+	_, claims := g.swapped(t, g.passed(t, g.request("GET", "/behind/x", bearer(swapped))), swapped, "https://behind.example")
+	if act := fmt.Sprint(claims["act"]); act != "map[act:map[client_id:gatehouse sub:gatehouse] client_id:gatehouse sub:gatehouse]" {
+		t.Errorf("act %s", act)
+	}
+}
+
+// TestG43SwappedTokenEndsWithTheClients at a gate before the upstream, whatever names what is revoked.
+func TestG43SwappedTokenEndsWithTheClients(t *testing.T) {
+	g := startGate(t, siteWith("", swappingRoutes))
+	for kind, id := range map[tokenissuer.RevocationKind]func(jwt.MapClaims) string{
+		tokenissuer.RevokeToken:  func(c jwt.MapClaims) string { return c["token_jti"].(string) },
+		tokenissuer.RevokeFamily: func(c jwt.MapClaims) string { return c["sid"].(string) },
+		tokenissuer.RevokeUser:   func(c jwt.MapClaims) string { return c["sub"].(string) },
+	} {
+		token := g.user("u-"+string(kind), "acme", "admin", "public")
+		swapped, claims := g.swapped(t, g.passed(t, g.request("GET", "/any/x", bearer(token))), token, ordersAudience)
+		g.passed(t, g.request("GET", "/orders/x", bearer(swapped)))
+		if err := g.app().issuer.Revoke(t.Context(), g.app().issuer.RevocationOf(kind, id(claims))); err != nil {
+			t.Fatal(err)
+		}
+		for path, credential := range map[string]string{"/any/x": token, "/orders/x": swapped, "/behind/x": swapped} {
+			status, _, _ := g.raw(g.request("GET", path, bearer(credential)))
+			if seen := g.upstream.one(t); seen.Header[headerSubject] != nil || status == http.StatusSwitchingProtocols {
+				t.Errorf("%s after its %s was revoked: %d", path, kind, status)
+			} else {
+				seen.has(t, "Authorization")
+			}
+		}
+	}
+}
+
+// TestSwapOfAnotherIssuersToken: its people are nobody of ours, and our own ids cannot look like theirs.
+func TestSwapOfAnotherIssuersToken(t *testing.T) {
+	p := startProvider(t)
+	caddyfile := strings.Replace(trustSite, "\n\toauth_server\n", `
+	oauth_server
+	handle /swap/* {
+		protect {
+			issuer self corp
+			upstream_token swap https://orders.example
+			forward assertion X-Gate-Assertion https://orders.example
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /behind/* {
+		protect {
+			audience https://orders.example
+			upstream_token swap https://behind.example
+		}
+		reverse_proxy UPSTREAM
+	}
+`, 1)
+	g := startTrustGate(t, p, caddyfile)
+	g.awaitKeys()
+	theirs := g.watched(g.forger().claiming(map[string]any{"sub": "u-ada", "client_id": "conf", "sid": "family-of-u-ada", "org": "acme"}))
+	seen := g.passed(t, g.request("GET", "/swap/x", bearer(theirs)))
+	swapped, claims := g.swapped(t, seen, theirs, ordersAudience)
+	for name, want := range map[string]any{"sub": "corp:u-ada", "client_id": "corp:conf", "org": "corp:acme", "sid": nil, "token_iss": p.url, "iss": g.url} {
+		if claims[name] != want {
+			t.Errorf("%s: %v, want %v", name, claims[name], want)
+		}
+	}
+	asserted := g.asserts(t, seen, ordersAudience)
+	for name, want := range map[string]any{"sub": "u-ada", "token_iss": p.url, "iss": g.url} {
+		if asserted[name] != want {
+			t.Errorf("asserted %s: %v, want %v", name, asserted[name], want)
+		}
+	}
+	ours := g.user("u-ada", "acme", "admin", "public")
+	if _, claims := g.swapped(t, g.passed(t, g.request("GET", "/swap/x", bearer(ours))), ours, ordersAudience); claims["sub"] != "u-ada" {
+		t.Errorf("ours became %v", claims["sub"])
+	}
+	if _, claims := g.swapped(t, g.passed(t, g.request("GET", "/behind/x", bearer(swapped))), swapped, "https://behind.example"); claims["sub"] != "corp:u-ada" || claims["token_iss"] != p.url {
+		t.Errorf("swapped again: %v", claims)
+	}
+	g.refused(t, g.request("GET", "/swap/x", bearer(g.user("corp:u-ada", "acme", "admin", "public"))), http.StatusInternalServerError)
+	service := g.watched(g.issue(tokenissuer.Grant{Type: tokenissuer.ClientCredentials, Client: &tokenissuer.Client{ID: "corp:conf"}}))
+	g.refused(t, g.request("GET", "/swap/x", bearer(service)), http.StatusInternalServerError)
+	for _, declared := range []string{"client corp:conf SECRET", "client conf SECRET {\n}\nclient corp: SECRET"} {
+		err := g.tryReload(trusting(p, strings.Replace(caddyfile, "client conf SECRET", declared, 1)))
+		if err == nil || !strings.Contains(err.Error(), "could be taken for one of trust corp") {
+			t.Errorf("%s: %v", declared, err)
+		}
+	}
+	for routes, want := range map[string]string{
+		"forward assertion X-A":                      "forward assertion needs an issuer of our own",
+		"upstream_token swap https://orders.example": "upstream_token swap needs an issuer of our own",
+	} {
+		err := g.tryReload(trusting(p, strings.Replace(gateOnly(trustSite), "protect {\n", "protect {\n"+routes+"\n", 1)))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", routes, err)
+		}
+	}
+}
+
+// TestSwapUnderLoad: everybody who comes with one token at the same time brings the same one to the upstream.
+func TestSwapUnderLoad(t *testing.T) {
+	g := startGate(t, siteWith("", swappingRoutes))
+	token := g.user("u-ada", "acme", "admin", "public")
+	var wait sync.WaitGroup
+	for range 16 {
+		wait.Go(func() {
+			connection, err := net.Dial("tcp", g.addr)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = connection.Close() }()
+			_, _ = io.WriteString(connection, g.request("GET", "/any/x", bearer(token), "Connection: close"))
+			_, _ = io.Copy(io.Discard, connection)
+		})
+	}
+	wait.Wait()
+	tokens := make(map[string]int)
+	for _, seen := range g.upstream.seen() {
+		tokens[seen.Header.Get("Authorization")]++
+	}
+	if len(tokens) != 1 {
+		t.Errorf("%d tokens were signed", len(tokens))
+	}
+	for _, n := range tokens {
+		if n != 16 {
+			t.Errorf("%d of 16 requests passed", n)
+		}
+	}
+}

@@ -1,0 +1,392 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Tokens of other issuers. That they are read as strictly as our own is shown here again through the front door, because
+// it is another verifier that reads them.
+
+func TestTrustedTokensPass(t *testing.T) {
+	for _, algorithm := range []string{"ES256", "RS256", "EdDSA"} {
+		for kind, site := range map[string]string{"beside our own issuer": trustSite, "gate only": gateOnly(trustSite)} {
+			t.Run(algorithm+" "+kind, func(t *testing.T) {
+				p := startProvider(t)
+				p.addKey(algorithm)
+				g := startTrustGate(t, p, site)
+				token := g.watched(g.forger().claiming(map[string]any{
+					"sub": "ada", "client_id": "app", "scope": "orders.read", "role": []string{"boss", "clerk"}, "department": "sales",
+				}))
+				seen := g.passed(t, g.request("GET", "/any/x", bearer(token), "X-Auth-Issuer: http://evil", "x_auth_issuer: http://evil"))
+				seen.has(t, "X-Auth-Subject", "ada")
+				seen.has(t, "X-Auth-Client", "app")
+				seen.has(t, "X-Auth-Scope", "orders.read")
+				seen.has(t, "X-Auth-Role", "boss clerk")
+				seen.has(t, "X-Auth-Issuer", p.url)
+				seen.has(t, "Authorization", "Bearer "+token)
+			})
+		}
+	}
+}
+
+func TestG87NoIssuersKeySignsForAnother(t *testing.T) {
+	p := startProvider(t)
+	other := startProvider(t)
+	g := startTrustGate(t, p, strings.Replace(trustSite, "\t}\n}\n\nhttp://ADDR {",
+		"\t\ttrust partner "+other.url+" {\n\t\t\taudience http://ADDR\n\t\t\tallow_private_network\n\t\t}\n\t}\n}\n\nhttp://ADDR {\n"+
+			"\thandle /all/* {\n\t\tprotect {\n\t\t\tissuer self corp partner\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}", 1))
+	signers := map[string]*forger{"self": g.gate.forger(), "corp": g.forger(), "partner": other.signer()}
+	for _, f := range signers {
+		f.audience = g.url
+	}
+	for who, f := range signers {
+		g.passed(t, g.request("GET", "/all/x", bearer(g.watched(f.good()))))
+		for claimed, c := range signers {
+			if claimed == who {
+				continue
+			}
+			t.Run(who+" as "+claimed, func(t *testing.T) {
+				forged := *f
+				forged.issuer = c.issuer
+				g.refused(t, g.request("GET", "/all/x", bearer(g.watched(forged.good()))), 401)
+				forged.kid = c.kid // the key is looked up among the issuer's own
+				g.refused(t, g.request("GET", "/all/x", bearer(g.watched(forged.good()))), 401)
+			})
+		}
+	}
+	t.Run("issuers of other routes", func(t *testing.T) {
+		for path, f := range map[string]*forger{"/any/x": signers["partner"], "/both/x": signers["partner"], "/own/x": signers["corp"]} {
+			g.refused(t, g.request("GET", path, bearer(g.watched(f.good()))), 401)
+		}
+		g.refused(t, g.request("GET", "/any/x", bearer(g.watched(signers["self"].good()))), 401)
+		g.passed(t, g.request("GET", "/both/x", bearer(g.watched(signers["self"].good()))))
+		g.passed(t, g.request("GET", "/both/x", bearer(g.watched(signers["corp"].good()))))
+	})
+}
+
+// TestG13To40OfATrustedIssuer are the forgeries of the rows G13 to G40, with the keys of another issuer.
+func TestG13To40OfATrustedIssuer(t *testing.T) {
+	now := setClock(t)
+	p := startProvider(t)
+	g := startTrustGate(t, p, trustSite)
+	f := g.forger()
+	stranger := *f
+	stranger.key, _ = newPrivateKey("ES256")
+	wrong := map[string]string{
+		"G13 none": f.with(map[string]any{"alg": "none"}), "G13 nOnE": f.with(map[string]any{"alg": "nOnE"}),
+		"G15 RS256": f.with(map[string]any{"alg": "RS256"}), "G15 PS256": f.with(map[string]any{"alg": "PS256"}),
+		"G16 absent": f.with(map[string]any{"alg": nil}), "G16 array": f.with(map[string]any{"alg": []string{"ES256"}}),
+		"G18 absent": f.with(map[string]any{"kid": nil}), "G18 unknown": f.with(map[string]any{"kid": "unknown"}),
+		"G19 path": f.with(map[string]any{"kid": "../../etc/passwd"}),
+		"G20 jku":  f.with(map[string]any{"jku": p.url + "/evil"}), "G20 jwk": f.with(map[string]any{"jwk": f.jwk()}),
+		"G20 x5u": f.with(map[string]any{"x5u": p.url + "/evil"}), "G20 x5t": f.with(map[string]any{"x5t": "AAAA"}),
+		"G21 crit": f.with(map[string]any{"crit": []string{"exp"}}), "G21 b64": f.with(map[string]any{"b64": true}),
+		"G22 cty": f.with(map[string]any{"cty": "JWT"}), "G22 zip": f.with(map[string]any{"zip": "DEF"}),
+		"G24 JWT": f.with(map[string]any{"typ": "JWT"}), "G24 absent": f.with(map[string]any{"typ": nil}),
+		"G24 logout": f.with(map[string]any{"typ": "logout+jwt"}), "G24 assertion": f.with(map[string]any{"typ": "gateway-assertion+jwt"}),
+		"G34 another key": stranger.good(),
+		"G36 no exp":      f.claiming(map[string]any{"exp": nil}), "G36 text": f.claiming(map[string]any{"exp": "9999999999"}),
+		"G36 past": f.claiming(map[string]any{"exp": clock().Unix() - 40}),
+		"G37 nbf":  f.claiming(map[string]any{"nbf": clock().Unix() + 60}), "G37 iat": f.claiming(map[string]any{"iat": clock().Unix() + 120}),
+		"G37 no iat": f.claiming(map[string]any{"iat": nil}),
+		"G38 slash":  f.claiming(map[string]any{"iss": p.url + "/"}), "G38 case": f.claiming(map[string]any{"iss": strings.ToUpper(p.url)}),
+		"G38 array": f.claiming(map[string]any{"iss": []string{p.url}}), "G38 absent": f.claiming(map[string]any{"iss": nil}),
+		"G39 other": f.claiming(map[string]any{"aud": "https://other.example"}), "G39 absent": f.claiming(map[string]any{"aud": nil}),
+		"G39 empty": f.claiming(map[string]any{"aud": ""}), "G39 none": f.claiming(map[string]any{"aud": []string{}}),
+		"G39 number": f.claiming(map[string]any{"aud": []any{g.url, 1}}),
+		"G40 sub":    f.claiming(map[string]any{"sub": nil}), "G40 client": f.claiming(map[string]any{"client_id": nil}),
+		"G40 jti": f.claiming(map[string]any{"jti": ""}), "G40 NUL": f.claiming(map[string]any{"sub": "a\x00b"}),
+	}
+	g.refuseAll(t, f, wrong)
+	for path, n := range map[string]int{"/evil": 0} {
+		if got := p.count(path); got != n {
+			t.Errorf("%s was asked for %d times", path, got)
+		}
+	}
+	t.Run("G36 leeway", func(t *testing.T) { // of 30 s, where that for our own tokens is 5
+		token := g.watched(f.claiming(map[string]any{"exp": clock().Unix() - 20}))
+		g.passed(t, g.request("GET", "/any/x", bearer(token)))
+		now.advance(15 * time.Second)
+		header, _ := g.refused(t, g.request("GET", "/any/x", bearer(token)), 401)
+		if got := parameters(t, header)["error_description"]; got != "The access token expired" {
+			t.Errorf("error_description %q", got)
+		}
+	})
+	t.Run("G39 audience of the route", func(t *testing.T) {
+		g.refused(t, g.request("GET", "/other/x", bearer(g.watched(f.good()))), 401)
+		token := g.watched(f.claiming(map[string]any{"aud": []string{"x", "https://other.example"}}))
+		g.passed(t, g.request("GET", "/other/x", bearer(token)))
+		g.refused(t, g.request("GET", "/any/x", bearer(token)), 401) // cached, and decided again
+	})
+	t.Run("G41 scope", func(t *testing.T) {
+		for _, scope := range []any{"public", "trustedX", "TRUSTED", []string{"trusted"}, nil} {
+			header, _ := g.refused(t, g.request("GET", "/trusted/x", bearer(g.watched(f.claiming(map[string]any{"scope": scope})))), 403)
+			if got := parameters(t, header)["scope"]; got != "trusted" {
+				t.Errorf("scope %v: challenge with scope %q", scope, got)
+			}
+		}
+		g.passed(t, g.request("GET", "/trusted/x", bearer(g.watched(f.claiming(map[string]any{"scope": "a trusted"})))))
+	})
+}
+
+func TestG24IDTokensNeverPass(t *testing.T) {
+	p := startProvider(t)
+	g := startTrustGate(t, p, trustSite, "typ at+jwt JWT none")
+	f := g.forger()
+	for _, typ := range []any{"JWT", nil} {
+		for name, claims := range map[string]map[string]any{
+			"bare":    {"client_id": nil, "scope": nil, "azp": "app"},
+			"nonce":   {"nonce": "n"},
+			"at_hash": {"at_hash": "h"},
+			"typ":     {"typ": "ID"},
+			"refresh": {"typ": "Refresh"},
+			"use":     {"token_use": "id"},
+			"logout":  {"events": map[string]any{"http://schemas.openid.net/event/backchannel-logout": map[string]any{}}},
+		} {
+			t.Run(name, func(t *testing.T) {
+				token := g.watched(f.token(f.header(map[string]any{"typ": typ}), f.claims(claims)))
+				g.refused(t, g.request("GET", "/any/x", bearer(token)), 401)
+			})
+		}
+		g.passed(t, g.request("GET", "/any/x", bearer(g.watched(f.with(map[string]any{"typ": typ})))))
+	}
+}
+
+func TestG44AKeyThatTheProviderWithdraws(t *testing.T) {
+	now := setClock(t)
+	p := startProvider(t)
+	g := startTrustGate(t, p, trustSite)
+	old := g.watched(g.forger().claiming(map[string]any{"exp": clock().Unix() + 7200}))
+	g.passed(t, g.request("GET", "/any/x", bearer(old)))
+	p.addKey("EdDSA")
+	p.withdraw()
+	now.advance(time.Minute) // past the time for which an unknown key is not asked about again
+	g.passed(t, g.request("GET", "/any/x", bearer(g.watched(g.forger().good()))))
+	g.refused(t, g.request("GET", "/any/x", bearer(old)), 401)
+}
+
+func TestG80AFloodOfUnknownKeys(t *testing.T) {
+	p := startProvider(t)
+	g := startTrustGate(t, p, trustSite)
+	g.passed(t, g.request("GET", "/any/x", bearer(g.watched(g.forger().good()))))
+	before := p.count(providerJWKS)
+	f := g.forger()
+	var work sync.WaitGroup
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
+	defer client.CloseIdleConnections()
+	for worker := range 16 {
+		work.Go(func() {
+			for n := range 10_000 / 16 {
+				r, _ := http.NewRequest(http.MethodGet, g.url+"/any/x", nil)
+				r.Header.Set("Authorization", "Bearer "+f.with(map[string]any{"kid": "unknown-" + itoa(worker) + "-" + itoa(n)}))
+				response, err := client.Do(r)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, response.Body)
+				_ = response.Body.Close()
+				if response.StatusCode != http.StatusUnauthorized {
+					t.Errorf("status %d", response.StatusCode)
+				}
+			}
+		})
+	}
+	work.Wait()
+	if fetches := p.count(providerJWKS) - before; fetches > 2 {
+		t.Errorf("%d fetches of the keys for 10,000 unknown ones", fetches)
+	}
+	g.upstream.none(t)
+	g.audited()
+	g.passed(t, g.request("GET", "/any/x", bearer(g.watched(f.good()))))
+}
+
+func TestG89TheProviderIsAway(t *testing.T) {
+	now := setClock(t)
+	p := startProvider(t)
+	g := startTrustGate(t, p, trustSite, "max_stale 1h")
+	known := g.watched(g.forger().claiming(map[string]any{"exp": clock().Unix() + 36000}))
+	g.passed(t, g.request("GET", "/any/x", bearer(known)))
+	p.stop()
+	fresh := p.addKey("ES256")
+	unseen := *fresh
+	unseen.audience = g.url
+	t.Run("known key", func(t *testing.T) { g.passed(t, g.request("GET", "/any/x", bearer(known))) })
+	t.Run("never seen key", func(t *testing.T) {
+		now.advance(time.Minute)
+		header, _ := g.refused(t, g.request("GET", "/any/x", bearer(g.watched(unseen.good()))), 503)
+		if header.Get("Retry-After") == "" || header.Get("Www-Authenticate") != "" {
+			t.Errorf("headers %v", header)
+		}
+	})
+	t.Run("our own tokens and other sites", func(t *testing.T) {
+		g.passed(t, g.request("GET", "/own/x", bearer(g.watched(g.token()))))
+		g.passed(t, g.request("GET", "/both/x", bearer(g.watched(g.token()))))
+		if status, _, _ := g.get("/nothing", ""); status != http.StatusNotFound {
+			t.Errorf("another route: %d", status)
+		}
+	})
+	t.Run("cold start with a snapshot", func(t *testing.T) {
+		g.restart(trusting(p, trustSite, "max_stale 1h"))
+		g.passed(t, g.request("GET", "/any/x", bearer(known)))
+	})
+	t.Run("too old", func(t *testing.T) {
+		now.advance(2 * time.Hour)
+		g.refused(t, g.request("GET", "/any/x", bearer(known)), 503)
+	})
+	t.Run("it comes back", func(t *testing.T) {
+		p.start()
+		now.advance(time.Minute)
+		g.await("its tokens pass again", func() bool { return g.shown("/any/x", unseen.good()) == http.StatusOK })
+	})
+}
+
+func TestG89AColdStartWithoutASnapshot(t *testing.T) {
+	now := setClock(t)
+	for kind, site := range map[string]string{"beside our own issuer": trustSite, "gate only": gateOnly(trustSite)} {
+		t.Run(kind, func(t *testing.T) {
+			p := startProvider(t)
+			p.stop()
+			g := startTrustGate(t, p, site)
+			token := g.watched(g.forger().good())
+			header, _ := g.refused(t, g.request("GET", "/any/x", bearer(token)), 503)
+			if header.Get("Retry-After") == "" {
+				t.Errorf("headers %v", header)
+			}
+			g.refused(t, g.request("GET", "/any/x", bearer("not-a-token")), 401, 503)
+			p.start()
+			now.advance(time.Minute)
+			g.await("its tokens pass", func() bool { return g.shown("/any/x", g.forger().good()) == http.StatusOK })
+		})
+	}
+}
+
+func TestG90OpaqueTokens(t *testing.T) {
+	now := setClock(t)
+	p := startProvider(t)
+	site := strings.Replace(trustSite, "protect trusted {\n\t\t\tissuer self corp", "protect trusted {\n\t\t\tissuer corp", 1)
+	g := startTrustGate(t, p, site, "introspection "+p.url+"/introspect {", "\tclient gateway gateway-secret", "\tcache 10s", "}")
+	said := func(changes map[string]any) map[string]any {
+		members := make(map[string]any)
+		text := changed(map[string]any{
+			"active": true, "sub": "ada", "client_id": "app", "aud": g.url, "scope": "public", "exp": clock().Unix() + 3600, "department": "sales",
+		}, changes)
+		if err := json.Unmarshal([]byte(text), &members); err != nil {
+			t.Fatal(err)
+		}
+		return members
+	}
+	opaque := g.watched(p.knows("opaque-8f14e45fceea167a5a36dedd4bea2543", said(nil)))
+	for _, path := range []string{"/any/x", "/both/x"} {
+		seen := g.passed(t, g.request("GET", path, bearer(opaque)))
+		seen.has(t, "X-Auth-Subject", "ada")
+		seen.has(t, "X-Auth-Issuer", p.url)
+	}
+	if asked := p.count(providerIntrospect); asked != 1 {
+		t.Errorf("asked %d times, want once", asked)
+	}
+	t.Run("decided again on every hit", func(t *testing.T) {
+		g.refused(t, g.request("GET", "/trusted/x", bearer(opaque)), 403)
+		g.refused(t, g.request("GET", "/other/x", bearer(opaque)), 401)
+	})
+	t.Run("refused", func(t *testing.T) {
+		for name, changes := range map[string]map[string]any{
+			"inactive": {"active": false}, "active is missing": {"active": nil}, "active is a text": {"active": "true"},
+			"another audience": {"aud": "https://other.example"}, "no audience": {"aud": nil}, "another issuer": {"iss": g.url},
+			"expired": {"exp": clock().Unix() - 60}, "a refresh token": {"token_type": "refresh_token"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				token := g.watched(p.knows("opaque-"+strings.ReplaceAll(name, " ", "-")+"-c9f0f895fb98ab9159f51fd0297e236d", said(changes)))
+				g.refused(t, g.request("GET", "/any/x", bearer(token)), 401)
+			})
+		}
+		g.refused(t, g.request("GET", "/own/x", bearer(opaque)), 401)
+	})
+	t.Run("ended at the issuer", func(t *testing.T) {
+		p.knows(opaque, nil)
+		g.passed(t, g.request("GET", "/any/x", bearer(opaque))) // the answer stands for ten seconds
+		now.advance(11 * time.Second)
+		g.refused(t, g.request("GET", "/any/x", bearer(opaque)), 401)
+	})
+	t.Run("the issuer is away", func(t *testing.T) {
+		p.stop()
+		g.refused(t, g.request("GET", "/any/x", bearer(g.watched("opaque-45c48cce2e2d7fbdea1afc51c7c6ad26"))), 503)
+	})
+}
+
+// TestStatusOfAGateThatIssuesNothing: it is ready whatever becomes of an issuer that it trusts, and says how that stands.
+func TestStatusOfAGateThatIssuesNothing(t *testing.T) {
+	p := startProvider(t)
+	g := startTrustGate(t, p, gateOnly(trustSite))
+	g.awaitKeys()
+	if status, _, body := g.operate(http.MethodGet, "/oauth/ready", ""); status != http.StatusOK {
+		t.Errorf("ready: %d %s", status, body)
+	}
+	if s := toldStatus(t, g.ok("status", "--json")); !s.Ready || s.Own != nil || s.Trust["corp"] != "" || len(s.Trust) != 1 {
+		t.Errorf("status: %+v", s)
+	}
+	if out := g.ok("status"); !regexp.MustCompile(`(?m)^trust corp +good$`).MatchString(out) {
+		t.Errorf("status:\n%s", out)
+	}
+	if _, _, text := g.operate(http.MethodGet, "/metrics", ""); !strings.Contains(text, `gatehouse_trusted_issuer_up{trust="corp"} 1`) ||
+		strings.Contains(text, "gatehouse_store_up") {
+		t.Errorf("metrics:\n%s", text)
+	}
+	if _, err := g.run("", "keys", "list"); err == nil || !strings.Contains(err.Error(), "no oauth app") {
+		t.Errorf("keys of an issuer that is not there: %v", err)
+	}
+}
+
+// TestG71StreamsOfATrustedIssuer end with the time, with the key, and with what introspection says; an issuer that is away
+// for a while ends none.
+func TestG71StreamsOfATrustedIssuer(t *testing.T) {
+	for kind, stream := range streamKinds {
+		t.Run(kind, func(t *testing.T) {
+			c := setClock(t)
+			p := startProvider(t)
+			g := startTrustGate(t, p, trustSite, "introspection "+p.url+providerIntrospect+" {", "\tclient gateway gateway-secret", "\tcache 1s", "}")
+			g.streams()
+			open := func(token string) *wire {
+				w := g.dial(t, g.request("GET", "/any/x", append([]string{bearer(g.watched(token))}, stream.lines...)...))
+				stream.runs(w, t)
+				return w
+			}
+			ends := func(w *wire, reason string) {
+				t.Helper()
+				w.closed(t)
+				if line := g.awaitAudit(t, "stream closed at the gate"); line["reason"] != reason {
+					t.Errorf("audit line: %v, want the reason %s", line, reason)
+				}
+			}
+			f := g.forger()
+			brief := open(f.claiming(map[string]any{"exp": clock().Unix() + 30}))
+			long := open(f.claiming(map[string]any{"exp": clock().Unix() + 36000}))
+			opaque := p.knows("opaque-1679091c5a880faf6fb5e6087eb1b2dc", map[string]any{"active": true, "sub": "ada", "aud": g.url, "exp": clock().Unix() + 36000})
+			asked := open(opaque)
+			c.advance(time.Minute + 5*time.Second)
+			ends(brief, "token_expired")
+			p.stop()
+			c.advance(time.Minute)
+			if kind == "websocket" { // the others say nothing more by themselves
+				asked.echoes(t)
+				long.echoes(t)
+			}
+			p.knows(opaque, nil)
+			p.start()
+			c.advance(time.Minute)
+			ends(asked, "token_inactive")
+			p.addKey("ES256")
+			p.withdraw()
+			c.advance(time.Minute)
+			open(g.forger().good())
+			ends(long, "key_unknown")
+		})
+	}
+}

@@ -1,0 +1,65 @@
+package caddymodule
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestG71AStreamWhoseIssuerIsAway: that nobody can be asked makes no token live longer than it says of itself.
+func TestG71AStreamWhoseIssuerIsAway(t *testing.T) {
+	c := setClock(t)
+	p := startProvider(t)
+	g := startTrustGate(t, p, trustSite, "introspection "+p.url+providerIntrospect+" {", "\tclient gateway gateway-secret", "\tcache 1s", "}")
+	g.streams()
+	open := func(token string, until any) *wire {
+		members := map[string]any{"active": true, "sub": "ada", "aud": g.url}
+		if until != nil {
+			members["exp"] = until
+		}
+		w := g.dial(t, g.request("GET", "/any/x", append([]string{bearer(g.watched(p.knows(token, members)))}, webSocket...)...))
+		w.echoes(t)
+		return w
+	}
+	brief := open("opaque-c4ca4238a0b923820dcc509a6f75849b", clock().Unix()+60)
+	long := open("opaque-c81e728d9d4c2f636f067f89cc14862c", clock().Unix()+3600)
+	endless := open("opaque-eccbc87e4b5ce2fe28308fd9f2a7baf3", nil)
+	p.stop()
+	c.advance(2 * time.Minute)
+	brief.closed(t)
+	if line := g.awaitAudit(t, "stream closed at the gate"); line["reason"] != "token_expired" {
+		t.Errorf("audit line: %v", line)
+	}
+	long.echoes(t)
+	endless.echoes(t)
+}
+
+// TestG71StreamsEndWithTheTrustInTheirIssuer: whoever trusts an issuer no more, or in another way, is told by nobody that
+// its keys were withdrawn. A configuration that changes nothing about it ends no stream.
+func TestG71StreamsEndWithTheTrustInTheirIssuer(t *testing.T) {
+	for kind, site := range map[string]string{"beside our own issuer": trustSite, "gate only": gateOnly(trustSite)} {
+		site = strings.ReplaceAll(site, "reverse_proxy UPSTREAM", "reverse_proxy UPSTREAM {\n\t\t\tstream_close_delay 1h\n\t\t}")
+		for name, change := range map[string][2]string{
+			"another setting": {"allow_private_network", "allow_private_network\n\t\t\tmax_stale 1h"},
+			"another issuer":  {"trust corp PROVIDER", "trust corp https://other.example"},
+		} {
+			t.Run(kind+" "+name, func(t *testing.T) {
+				p := startProvider(t)
+				g := startTrustGate(t, p, site)
+				g.streams()
+				w := g.dial(t, g.request("GET", "/any/x", append([]string{bearer(g.watched(g.forger().good()))}, webSocket...)...))
+				w.echoes(t)
+				reload := func(site string) {
+					t.Helper()
+					if err := g.tryReload(trusting(p, site)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				reload(strings.Replace(site, "level DEBUG", "level INFO", 1))
+				w.echoes(t)
+				reload(strings.Replace(site, change[0], change[1], 1))
+				w.closed(t)
+			})
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package caddymodule
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestG99EveryOperationOfTheAdminAPI: what reads shows nothing secret and changes nothing, whatever method it is tried with, and
+// only the methods that an operation has do anything.
+func TestG99EveryOperationOfTheAdminAPI(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	created := g.must(http.StatusCreated, "POST", "/oauth/clients", `{"id":"acme","name":"Acme"}`)
+	secret := member(t, created, "client_secret")
+	g.must(http.StatusCreated, "POST", "/oauth/organisations", `{"id":"org-1","name":"One"}`)
+	words := strings.NewReplacer("{id}", "acme", "{organisation}", "org-1", "{user}", "nobody", "{kid}", "none", "{key}", "none", "{name}", "acme", "{kind}", "client")
+
+	methods := make(map[string][]string) // of each path
+	for _, operations := range []map[string]operation{
+		clientOperations, organisationOperations, userOperations, tokenOperations, keyOperations, backupOperations,
+		{"GET /oauth/ready": nil, "GET /oauth/status": nil, "GET /oauth/routes": nil},
+	} {
+		for pattern := range operations {
+			method, path, _ := strings.Cut(pattern, " ")
+			path = words.Replace(path)
+			if strings.Contains(path, "{") {
+				t.Fatalf("no words for %s", path)
+			}
+			methods[path] = append(methods[path], method)
+		}
+	}
+	if len(methods) < 20 {
+		t.Fatalf("%d paths", len(methods))
+	}
+	state := func() string {
+		var all strings.Builder
+		for _, path := range []string{"/oauth/clients", "/oauth/organisations", "/oauth/users", "/oauth/keys"} {
+			status, _, body := g.operate("GET", path, "")
+			all.WriteString(path + itoa(status) + body)
+		}
+		return all.String()
+	}
+	before := state()
+	if !strings.Contains(before, "acme") || !strings.Contains(before, "org-1") {
+		t.Fatal(before)
+	}
+	hashes := regexp.MustCompile(`\$argon2|\$2[aby]\$|PRIVATE|"(d|hash|secret|client_secret|secret_hash|password|private)":`)
+	for path, has := range methods {
+		for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "POST", "TRACE", "OPTIONS", "get", "FOO"} {
+			if slices.Contains(has, method) && method != "GET" || method == "HEAD" && slices.Contains(has, "GET") {
+				continue // DELETE and POST do what they are for
+			}
+			status, header, body := g.operate(method, path, "{}")
+			if method == "GET" && slices.Contains(has, "GET") {
+				if status >= 500 && path != "/oauth/ready" {
+					t.Errorf("GET %s: %d %s", path, status, body)
+				}
+				if hashes.MatchString(body) || strings.Contains(body, secret) || strings.Contains(body, confSecret) {
+					t.Errorf("GET %s shows %s", path, body)
+				}
+				continue
+			}
+			if status != http.StatusMethodNotAllowed || !strings.Contains(header.Get("Allow"), has[0]) {
+				t.Errorf("%s %s: %d, Allow: %q", method, path, status, header.Get("Allow"))
+			}
+		}
+	}
+	if after := state(); after != before {
+		t.Errorf("something changed: %s\nwas: %s", after, before)
+	}
+}

@@ -1,0 +1,282 @@
+package caddymodule
+
+import (
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// One description of a request, and two versions of HTTP: a gate that was started with startBoth is asked everything
+// over HTTP/1.1 and over HTTP/2, must decide alike, and must tell the upstream the same.
+
+// startBoth is startGate for tests whose requests go over both.
+func startBoth(t *testing.T, caddyfile string) *gate {
+	t.Helper()
+	g := startGate(t, speakingH2(caddyfile))
+	g.both = true
+	t.Cleanup(func() {
+		if g.saidOverH2 == 0 && !t.Failed() {
+			t.Error("no request of this test could be said in HTTP/2")
+		}
+	})
+	return g
+}
+
+// speakingH2 has the servers of a configuration speak HTTP/2 without TLS beside HTTP/1.1.
+func speakingH2(caddyfile string) string {
+	const protocols = "\t\tprotocols h1 h2c\n"
+	switch {
+	case strings.Contains(caddyfile, "\t\tprotocols "):
+		return caddyfile
+	case strings.Contains(caddyfile, "\tservers {\n"):
+		return strings.Replace(caddyfile, "\tservers {\n", "\tservers {\n"+protocols, 1)
+	}
+	return strings.Replace(caddyfile, "\tadmin ADMIN\n", "\tadmin ADMIN\n\tservers {\n"+protocols+"\t}\n", 1)
+}
+
+// refusedAlike asks over HTTP/2 what was refused over HTTP/1.1.
+func (g *gate) refusedAlike(t *testing.T, request string, status int, header http.Header, body string) {
+	t.Helper()
+	fields, data, ok := g.inH2(request)
+	if !ok {
+		return
+	}
+	status2, header2, body2 := g.h2(t, fields, data...)
+	if isMalformedH2(fields) && (status2 == 0 || status2 == http.StatusBadRequest) {
+		g.upstream.none(t)
+		g.audited()
+		return
+	}
+	g.checkRefused(t, status2, body2, status)
+	answersAlike(t, header, header2, body, body2)
+}
+
+// answersAlike compares the answers over HTTP/1.1 and over HTTP/2 in what a client goes by.
+func answersAlike(t *testing.T, header, header2 http.Header, body, body2 string) {
+	t.Helper()
+	if errorID.ReplaceAllString(body2, "") != errorID.ReplaceAllString(body, "") {
+		t.Errorf("over HTTP/2 the answer is %s, and over HTTP/1.1 %s", body2, body)
+	}
+	for _, name := range []string{"Www-Authenticate", "Content-Type", "Cache-Control", "Vary", "Allow", "Retry-After", "Set-Cookie", "Location"} {
+		if one, two := header.Values(name), header2.Values(name); !slices.Equal(one, two) {
+			t.Errorf("%s: %q over HTTP/2, %q over HTTP/1.1", name, two, one)
+		}
+	}
+}
+
+// errorID is what no two JSON:API errors have in common.
+var errorID = regexp.MustCompile(`"id":"[^"]*"`)
+
+// asked sends a request of which the test itself judges the answer, and fails unless the answer over HTTP/2 is the same, and
+// what the upstream was sent for it. The upstream has then seen the request once.
+func (g *gate) asked(t *testing.T, request string) (int, http.Header, string) {
+	t.Helper()
+	before := g.upstream.seen()
+	status, header, body := g.raw(request)
+	first := g.upstream.seen()
+	if fields, data, ok := g.inH2(request); ok {
+		status2, header2, body2 := g.h2(t, fields, data...)
+		second := g.upstream.seen()
+		switch {
+		case isMalformedH2(fields) && (status2 == 0 || status2 == http.StatusBadRequest) && len(second) == 0:
+		case status2 != status || len(second) != len(first):
+			t.Errorf("over HTTP/2 %d, of which the upstream saw %d, and over HTTP/1.1 %d, of which it saw %d", status2, len(second), status, len(first))
+		default:
+			answersAlike(t, header, header2, body, body2)
+			for i := range first {
+				toldAlike(t, first[i], second[i])
+			}
+		}
+	}
+	g.upstream.mu.Lock()
+	g.upstream.requests = append(before, first...)
+	g.upstream.mu.Unlock()
+	return status, header, body
+}
+
+// turnedAwayAlike asks over HTTP/2 what somebody turned away over HTTP/1.1.
+func (g *gate) turnedAwayAlike(t *testing.T, request string, statuses []int) {
+	t.Helper()
+	if fields, data, ok := g.inH2(request); ok {
+		if status, _, body := g.h2(t, fields, data...); status != 0 && !slices.Contains(statuses, status) {
+			t.Errorf("status %d %s over HTTP/2, want %v", status, body, statuses)
+		}
+		g.upstream.none(t)
+	}
+}
+
+// passedAlike sends over HTTP/2 what passed over HTTP/1.1, and told the upstream what is in first.
+func (g *gate) passedAlike(t *testing.T, request string, first *recorded) {
+	t.Helper()
+	fields, data, ok := g.inH2(request)
+	if !ok {
+		return
+	}
+	g.audited()
+	status, _, body := g.h2(t, fields, data...)
+	if status != http.StatusOK || body != "ok" {
+		g.upstream.seen()
+		t.Fatalf("status %d %s over HTTP/2, want 200, for %q", status, body, fields)
+	}
+	if lines := g.audited(); len(lines) != 1 || lines[0]["msg"] != "request passed the gate" {
+		t.Errorf("audit lines: %v", lines)
+	}
+	toldAlike(t, first, g.upstream.one(t))
+}
+
+// toldAlike compares what the upstream was sent for a request over HTTP/1.1 and for the same over HTTP/2.
+func toldAlike(t *testing.T, first, second *recorded) {
+	t.Helper()
+	if second.Method != first.Method || second.Target != first.Target || second.Body != first.Body || len(second.Trailer) != len(first.Trailer) {
+		t.Errorf("over HTTP/2 the upstream was sent\n%s%s%v\nand over HTTP/1.1\n%s%s%v", second.Raw, second.Body, second.Trailer, first.Raw, first.Body, first.Trailer)
+	}
+	if one, two := first.told(), second.told(); !maps.Equal(one, two) {
+		t.Errorf("over HTTP/2 the upstream was told %q, and over HTTP/1.1 %q", two, one)
+	}
+}
+
+// told is what an upstream learns from the headers, in whatever spelling and however many lines, but for what belongs to
+// the connection or names the version.
+func (r *recorded) told() map[string]string {
+	told := make(map[string]string)
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		folded := foldHeaderName(name)
+		switch folded {
+		case "connection", "via", "te", "transfer-encoding", "content-length", "user-agent", "x-forwarded-host":
+			continue
+		}
+		separator := ", "
+		if folded == "cookie" { // HTTP/2 cuts it up, and Go joins it again
+			separator = "; "
+		}
+		values := strings.Join(r.Header[name], separator)
+		if before, ok := told[folded]; ok {
+			values = before + separator + values
+		}
+		told[folded] = values
+	}
+	return told
+}
+
+// inH2 says a request of HTTP/1.1 in HTTP/2: the fields of its head in their order, and the frames of its body. It is not
+// ok when the request is about what HTTP/2 does not have: framing, upgrades, and options of the connection.
+func (g *gate) inH2(request string) (fields [][2]string, data []string, ok bool) {
+	head, body, _ := strings.Cut(request, "\r\n\r\n")
+	line, rest, _ := strings.Cut(head, "\r\n")
+	method, line, _ := strings.Cut(line, " ")
+	space := strings.LastIndexByte(line, ' ')
+	if space < 0 || line[space+1:] != "HTTP/1.1" {
+		return nil, nil, false
+	}
+	target, authority, chunked := line[:space], "", false
+	var further [][2]string
+	for line := range strings.SplitSeq(rest, "\r\n") {
+		name, value, found := strings.Cut(line, ":")
+		if !found || strings.ContainsAny(name, " \t") { // among them folded lines
+			return nil, nil, false
+		}
+		name, value = strings.ToLower(name), strings.Trim(value, " \t")
+		switch name {
+		case "host":
+			if authority != "" {
+				return nil, nil, false
+			}
+			authority = value
+			continue
+		case "connection":
+			if value != "close" {
+				return nil, nil, false
+			}
+			continue
+		case "upgrade", "keep-alive", "proxy-connection", "http2-settings":
+			return nil, nil, false
+		case "transfer-encoding":
+			chunked = true
+			continue
+		case "cookie": // in crumbs, as browsers send it (RFC 9113 §8.2.3)
+			for crumb := range strings.SplitSeq(value, "; ") {
+				further = append(further, [2]string{name, crumb})
+			}
+			continue
+		}
+		further = append(further, [2]string{name, value})
+	}
+	if method == http.MethodConnect {
+		return nil, nil, false
+	}
+	scheme := "http"
+	if absolute, ok := strings.CutPrefix(target, "http://"); ok { // its authority counts, and the Host beside it does not
+		further = append(further, [2]string{"host", authority})
+		if end := strings.IndexAny(absolute, "/?#"); end >= 0 {
+			authority, target = absolute[:end], absolute[end:]
+		} else {
+			authority, target = absolute, "/"
+		}
+		if !strings.HasPrefix(target, "/") || strings.Contains(authority, "@") {
+			return nil, nil, false
+		}
+	}
+	fields = append([][2]string{{":method", method}, {":scheme", scheme}, {":authority", authority}, {":path", target}}, further...)
+	switch {
+	case chunked:
+		if data, ok = chunksInH2(body); !ok {
+			return nil, nil, false
+		}
+	case body != "":
+		data = []string{body}
+	}
+	g.saidOverH2++
+	return fields, data, true
+}
+
+// chunksInH2 turns a chunked body into one frame, and its trailers into the strings that h2 takes for trailers. Go's server
+// knows of names that no trailer may have, and takes none of them over HTTP/2.
+func chunksInH2(body string) (data []string, ok bool) {
+	text, err := io.ReadAll(httputil.NewChunkedReader(strings.NewReader(body)))
+	if err != nil {
+		return nil, false
+	}
+	data = []string{string(text)}
+	_, trailers, _ := strings.Cut(body, "\r\n0\r\n")
+	for line := range strings.SplitSeq(strings.TrimSpace(trailers), "\r\n") {
+		name, value, found := strings.Cut(line, ": ")
+		if found && !httpguts.ValidTrailerHeader(http.CanonicalHeaderKey(name)) {
+			return nil, false
+		}
+		if found {
+			data = append(data, "trailer "+strings.ToLower(name)+": "+value)
+		}
+	}
+	return data, true
+}
+
+// isMalformedH2 tells whether a request breaks the rules of HTTP/2 itself, so that the server resets its stream before
+// anybody could look: a path that cannot be read, bytes that no value may have, and a Host that is not the authority (RFC 9113
+// §8.2.1 and §8.3.1).
+func isMalformedH2(fields [][2]string) bool {
+	authority := ""
+	for _, field := range fields {
+		switch name, value := field[0], field[1]; {
+		case name == ":authority":
+			authority = value
+		case name == "host" && value != authority:
+			return true
+		case name == ":path":
+			if _, err := url.ParseRequestURI(value); err != nil || value[0] != '/' {
+				return true
+			}
+		}
+		if strings.ContainsAny(field[1], "\r\n\x00\x7f") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,237 @@
+package caddymodule
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// Floods over HTTP/2: the server survives them, and whoever comes with a good token meanwhile is served.
+
+// neighbours asks with a good token over connections of their own, over both versions of HTTP, while an attack runs.
+type neighbours struct {
+	asked, served atomic.Int64
+	heap          atomic.Uint64 // the most that was in use meanwhile
+	stop          chan struct{}
+	running       sync.WaitGroup
+}
+
+func (g *gate) neighbours(token string) *neighbours {
+	n := &neighbours{stop: make(chan struct{})}
+	for _, version := range []func(*http.Protocols, bool){(*http.Protocols).SetHTTP1, (*http.Protocols).SetUnencryptedHTTP2} {
+		protocols := new(http.Protocols)
+		version(protocols, true)
+		client := &http.Client{Transport: &http.Transport{Protocols: protocols}, Timeout: patience}
+		n.running.Go(func() {
+			defer client.CloseIdleConnections()
+			for {
+				select {
+				case <-n.stop:
+					return
+				default:
+					n.ask(client, g.url+"/any/neighbour", token)
+				}
+			}
+		})
+	}
+	return n
+}
+
+func (n *neighbours) ask(client *http.Client, url, token string) {
+	request, _ := http.NewRequest(http.MethodGet, url, nil)
+	request.Header.Set("Authorization", "Bearer "+token)
+	n.asked.Add(1)
+	if response, err := client.Do(request); err == nil {
+		body, _ := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if response.StatusCode == http.StatusOK && string(body) == "ok" {
+			n.served.Add(1)
+		}
+	}
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	n.heap.Store(max(n.heap.Load(), memory.HeapInuse))
+}
+
+// leave waits until the neighbours have asked often enough to say something, and fails unless they were served.
+func (n *neighbours) leave(t *testing.T) {
+	t.Helper()
+	const enough = 200
+	for deadline := time.Now().Add(patience); n.asked.Load() < enough && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	}
+	close(n.stop)
+	n.running.Wait()
+	asked, served := n.asked.Load(), n.served.Load()
+	if asked < enough || served*100 < asked*99 {
+		t.Errorf("%d of %d good requests were served, want 99 of 100", served, asked)
+	}
+	if heap := n.heap.Load(); heap > 512<<20 {
+		t.Errorf("%d MiB were in use during the attack", heap>>20)
+	}
+}
+
+func TestG74Floods(t *testing.T) {
+	attacks := map[string]func(*testing.T, *gate, string){
+		"rapid reset": rapidReset, "rapid reset with a good token": rapidReset,
+		"CONTINUATION without end": endlessContinuation, "1,000 streams at once": thousandStreams,
+		"a header list over the limit": oversizedHeaders, "HPACK bomb": hpackBomb, "settings and pings": controlFrames,
+	}
+	g := startGate(t, speakingH2(strings.Replace(site, "\n\tlog\n\toauth_server", "\n\toauth_server", 1)))
+	token := g.server("public")
+	for name, attack := range attacks {
+		t.Run(name, func(t *testing.T) {
+			n := g.neighbours(token)
+			used := "bad"
+			if strings.HasSuffix(name, "good token") {
+				used = token
+			}
+			attack(t, g, used)
+			n.leave(t)
+			for _, r := range g.upstream.seen() {
+				if r.Target != "/any/neighbour" && used != token {
+					t.Errorf("the upstream saw %s", r.Target)
+				}
+			}
+			g.passed(t, g.request("GET", "/any/x", bearer(token), "Connection: close"))
+		})
+	}
+}
+
+// rapidReset opens streams and resets them at once (CVE-2023-44487).
+func rapidReset(t *testing.T, g *gate, token string) {
+	var running sync.WaitGroup
+	for range 4 {
+		w := g.dialH2(t)
+		running.Go(func() { _, _ = io.Copy(io.Discard, w.Conn) })
+		running.Go(func() {
+			defer func() { _ = w.Close() }()
+			for stream := uint32(1); stream < 4000; stream += 2 {
+				w.heads(stream, true, g.fields("GET", "/any/reset", "authorization", "Bearer "+token))
+				if w.framer.WriteRSTStream(stream, http2.ErrCodeCancel) != nil {
+					return // the server has had enough
+				}
+			}
+		})
+	}
+	running.Wait()
+}
+
+// endlessContinuation sends a head that never ends (CVE-2023-45288). The server must hang up.
+func endlessContinuation(t *testing.T, g *gate, token string) {
+	w := g.dialH2(t)
+	defer func() { _ = w.Close() }()
+	go func() { _, _ = io.Copy(io.Discard, w.Conn) }()
+	_ = w.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: w.encoded(g.fields("GET", "/any/x", "authorization", "Bearer "+token))})
+	sent := 0
+	for i := range 10_000 {
+		block := w.encoded([][2]string{{fmt.Sprintf("x-%d", i), strings.Repeat("a", 8000)}})
+		if w.framer.WriteContinuation(1, false, block) != nil {
+			t.Logf("the server hung up after %d KiB", sent>>10)
+			return
+		}
+		sent += len(block)
+	}
+	t.Errorf("the server read %d MiB of a head", sent>>20)
+}
+
+// thousandStreams keeps as many requests open as it can. What is too much is refused, and the rest is answered.
+func thousandStreams(t *testing.T, g *gate, token string) {
+	w := g.dialH2(t)
+	defer func() { _ = w.Close() }()
+	for stream := uint32(1); stream < 2000; stream += 2 {
+		w.heads(stream, false, g.fields("POST", "/any/many", "authorization", "Bearer "+token))
+	}
+	statuses := make(map[int]int)
+	for _, answer := range w.answers(1000) {
+		statuses[answer.status]++
+	}
+	for status, n := range statuses {
+		if status != 0 && status != http.StatusUnauthorized {
+			t.Errorf("%d streams were answered with %d", n, status)
+		}
+	}
+	if statuses[http.StatusUnauthorized] == 0 {
+		t.Errorf("answers %v", statuses)
+	}
+}
+
+// oversizedHeaders has more in its head than the 16 KiB that Caddy takes.
+func oversizedHeaders(t *testing.T, g *gate, token string) {
+	for name, further := range map[string][]string{
+		"one value":   {"x", strings.Repeat("a", 40<<10)},
+		"many values": strings.Split(strings.Repeat("x,"+strings.Repeat("a", 100)+",", 400)+"y,z", ","),
+		"the token":   {"authorization", "Bearer " + strings.Repeat("a", 25<<10)},
+	} {
+		fields := g.fields("GET", "/any/x", further...)
+		if name != "the token" {
+			fields = append(fields, [2]string{"authorization", "Bearer " + token})
+		}
+		if status, _, _ := g.bigH2(t, fields); status != http.StatusRequestHeaderFieldsTooLarge && status != 0 {
+			t.Errorf("%s over HTTP/2: %d", name, status)
+		}
+		var lines []string
+		for _, field := range fields[4:] {
+			lines = append(lines, field[0]+": "+field[1])
+		}
+		if status, _, _ := g.raw(g.request("GET", "/any/x", lines...)); status != http.StatusRequestHeaderFieldsTooLarge {
+			t.Errorf("%s over HTTP/1.1: %d", name, status)
+		}
+	}
+}
+
+// bigH2 is h2 for a head that does not fit into one frame.
+func (g *gate) bigH2(t *testing.T, fields [][2]string) (int, http.Header, string) {
+	t.Helper()
+	w := g.dialH2(t)
+	defer func() { _ = w.Close() }()
+	const frame = 16 << 10
+	block := w.encoded(fields)
+	_ = w.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block[:min(frame, len(block))], EndHeaders: len(block) <= frame, EndStream: true})
+	for block = block[min(frame, len(block)):]; len(block) > 0; block = block[min(frame, len(block)):] {
+		_ = w.framer.WriteContinuation(1, len(block) <= frame, block[:min(frame, len(block))])
+	}
+	if answer := w.answers(1)[1]; answer != nil {
+		return answer.status, answer.header, answer.body
+	}
+	return 0, nil, ""
+}
+
+// hpackBomb sends a value once and then one byte for each of thousands of copies of it.
+func hpackBomb(t *testing.T, g *gate, token string) {
+	for range 8 {
+		w := g.dialH2(t)
+		block := append([]byte(nil), w.encoded(g.fields("GET", "/any/x", "authorization", "Bearer "+token, "x-bomb", strings.Repeat("a", 3900)))...)
+		one := w.encoded([][2]string{{"x-bomb", strings.Repeat("a", 3900)}})
+		if len(one) != 1 {
+			t.Fatalf("a copy takes %d bytes", len(one))
+		}
+		block = append(block, strings.Repeat(string(one), 12_000)...)
+		_ = w.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block, EndHeaders: true, EndStream: true})
+		if answer := w.answers(1)[1]; answer != nil && answer.status != http.StatusRequestHeaderFieldsTooLarge && answer.status != 0 {
+			t.Errorf("answered with %d", answer.status)
+		}
+		_ = w.Close()
+	}
+}
+
+// controlFrames wants answers to frames that cost nothing, and reads none of them (CVE-2019-9512, CVE-2019-9515).
+func controlFrames(t *testing.T, g *gate, _ string) {
+	w := g.dialH2(t)
+	defer func() { _ = w.Close() }()
+	_ = w.SetDeadline(time.Now().Add(time.Second)) // for by then the server has stopped listening, which is as good
+	_ = w.Conn.(*net.TCPConn).SetReadBuffer(4096)
+	for range 200_000 {
+		if w.framer.WritePing(false, [8]byte{}) != nil || w.framer.WriteSettings() != nil {
+			return
+		}
+	}
+}

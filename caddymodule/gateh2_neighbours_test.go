@@ -1,0 +1,243 @@
+package caddymodule
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// The gate among other handlers: those that change the path, and those that ask who somebody is as well.
+
+// TestG70TheGateJudgesWhatGoesOn: where the path is changed before the gate, the gate judges the changed one, and where it is
+// changed behind it, that is what the operator made of a request which was judged as it came.
+func TestG70TheGateJudgesWhatGoesOn(t *testing.T) {
+	g := startBoth(t, siteWith("", `	handle_path /x/* {
+		protect {
+			anonymous /public/*
+			require /api/* scope trusted
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /after/* {
+		route {
+			protect {
+				anonymous /after/public/*
+				require /after/api/* scope trusted
+			}
+			uri strip_prefix /after
+			reverse_proxy UPSTREAM
+		}
+	}
+	handle /rewritten/* {
+		route {
+			protect {
+				require /rewritten/api/* scope trusted
+			}
+			rewrite * /api/fixed
+			reverse_proxy UPSTREAM
+		}
+	}
+	handle /before/* {
+		route {
+			rewrite * /api/fixed
+			protect {
+				anonymous /before/*
+				require /api/* scope trusted
+			}
+			reverse_proxy UPSTREAM
+		}
+	}`))
+	public, trusted := g.server("public"), g.user("u-1", "", "", "trusted", "public")
+	for target, c := range map[string]struct {
+		forwarded                  string
+		anonymous, public, trusted int
+	}{
+		"/x/api/s":             {"/api/s", 401, 403, 200},
+		"/x/public/s":          {"/public/s", 200, 200, 200},
+		"/x/other":             {"/other", 401, 200, 200},
+		"/x/%61pi/s":           {"", 401, 403, 200},
+		"/x/api%2fs":           {"", 401, 403, 200},
+		"/x/API/s":             {"/API/s", 401, 403, 200},
+		"/x//api/s":            {"/api/s", 401, 403, 200}, // handle_path has cleaned it
+		"/x/public/../api/s":   {"/api/s", 401, 403, 200},
+		"/x/..;/api/s":         {"", 400, 400, 400},
+		"/x/x/api/s":           {"/x/api/s", 401, 200, 200},
+		"/after/api/s":         {"/api/s", 401, 403, 200},
+		"/after/public/s":      {"/public/s", 200, 200, 200},
+		"/after/public/..%2fa": {"", 400, 400, 400},
+		"/after//api/s":        {"", 400, 400, 400},
+		"/after/%61pi/s":       {"", 401, 403, 200},
+		"/rewritten/api/s":     {"/api/fixed", 401, 403, 200},
+		"/rewritten/s":         {"/api/fixed", 401, 200, 200}, // the operator's own target
+		"/before/s":            {"/api/fixed", 401, 403, 200},
+		"/before/public/s":     {"/api/fixed", 401, 403, 200},
+	} {
+		t.Run(target, func(t *testing.T) {
+			for lines, want := range map[string]int{"": c.anonymous, bearer(public): c.public, bearer(trusted): c.trusted} {
+				request := g.request("GET", target)
+				if lines != "" {
+					request = g.request("GET", target, lines)
+				}
+				if want != http.StatusOK {
+					g.refused(t, request, want)
+				} else if seen := g.passed(t, request); c.forwarded != "" && seen.Target != c.forwarded {
+					t.Errorf("forwarded as %s, want %s", seen.Target, c.forwarded)
+				}
+			}
+		})
+	}
+}
+
+// basicAlice lets Caddy's own basic_auth know one user, with the password "wonderland".
+const basicAlice = "basic_auth {\n\t\t\t\talice $2a$04$Cmx1TpHVgKDNgf2kBuQJe.lm5OAIpKxYfYmCOytsQJtnz5ZDvM8ye\n\t\t\t}"
+
+// TestG82AnotherAuthentication in the same route: it neither says who is calling in our place, nor is it believed when the
+// request is refused.
+func TestG82AnotherAuthentication(t *testing.T) {
+	asked := make(chan http.Header, 100)
+	authority := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Header.Clone()
+		for _, name := range identityNames {
+			w.Header().Set(name, "admin")
+		}
+		w.Header().Set("X-Other", "other")
+		if r.Header.Get("X-Fail") != "" {
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}))
+	defer authority.Close()
+	forwardAuth := "forward_auth " + authority.Listener.Addr().String() + " {\n\t\t\t\turi /ask\n\t\t\t\tcopy_headers X-Other\n\t\t\t}"
+	proxy := "reverse_proxy UPSTREAM {\n\t\t\t\theader_up X-User {http.auth.user.id}\n\t\t\t}"
+	route := func(path string, steps ...string) string {
+		return "\thandle " + path + "/* {\n\t\troute {\n\t\t\t" + strings.Join(append(steps, proxy), "\n\t\t\t") + "\n\t\t}\n\t}\n"
+	}
+	cookied := "protect {\n\t\t\t\ttoken_from cookie app_token\n\t\t\t}"
+	g := startBoth(t, siteWith("", route("/before", basicAlice, cookied)+route("/after", cookied, basicAlice)+
+		route("/open", basicAlice, "protect {\n\t\t\t\toptional\n\t\t\t}")+
+		route("/asked-before", forwardAuth, "protect")+route("/asked-after", "protect", forwardAuth)+
+		route("/copied-before", strings.Replace(forwardAuth, "X-Other", "X-Auth-Subject X-Auth-Role", 1), "protect")+
+		route("/twice", "protect", "protect trusted")+route("/twice-open", "protect", "protect {\n\t\t\t\tanonymous /twice-open/*\n\t\t\t}")+
+		"\thandle_errors {\n\t\treverse_proxy UPSTREAM {\n\t\t\theader_up X-User {http.auth.user.id}\n\t\t}\n\t}"))
+	token, user := g.server("public"), g.user("u-1", "", "", "trusted", "public")
+	alice, mallory, cookie := "Authorization: Basic YWxpY2U6d29uZGVybGFuZA==", "Authorization: Basic YWxpY2U6d3Jvbmc=", "Cookie: app_token="+token
+	for name, c := range map[string]struct {
+		target        string
+		lines         []string
+		subject, user string // of a request that passes
+		errorUser     string // of one that does not: what the error route is told
+		refused       bool
+		unseen        bool // it is refused before it gets to the gate, which can say nothing then
+	}{
+		"both good, ours last":            {target: "/before/x", lines: []string{alice, cookie}, subject: "conf", user: "conf"},
+		"theirs bad, ours last":           {target: "/before/x", lines: []string{mallory, cookie}, refused: true, unseen: true},
+		"ours missing, ours last":         {target: "/before/x", lines: []string{alice}, refused: true, errorUser: "alice"}, // whom nobody has refused
+		"ours bad, ours last":             {target: "/before/x", lines: []string{alice, "Cookie: app_token=bad"}, refused: true, errorUser: "alice"},
+		"both good, ours first":           {target: "/after/x", lines: []string{alice, cookie}, subject: "conf", user: "alice"},
+		"ours bad, ours first":            {target: "/after/x", lines: []string{alice, "Cookie: app_token=bad"}, refused: true},
+		"theirs bad, ours first":          {target: "/after/x", lines: []string{mallory, cookie}, refused: true, errorUser: "conf"},
+		"theirs good, ours optional":      {target: "/open/x", lines: []string{alice}, user: "alice"},
+		"asked before":                    {target: "/asked-before/x", lines: []string{bearer(token)}, subject: "conf", user: "conf"},
+		"asked before, refused":           {target: "/asked-before/x", lines: []string{bearer(token), "X-Fail: 1"}, refused: true, unseen: true},
+		"asked before, ours missing":      {target: "/asked-before/x", refused: true},
+		"asked after":                     {target: "/asked-after/x", lines: []string{bearer(token)}, subject: "conf", user: "conf"},
+		"asked after, refused":            {target: "/asked-after/x", lines: []string{bearer(token), "X-Fail: 1"}, refused: true, errorUser: "conf"},
+		"asked before with identity":      {target: "/copied-before/x", lines: []string{bearer(token)}, subject: "conf", user: "conf"},
+		"two gates":                       {target: "/twice/x", lines: []string{bearer(user)}, subject: "u-1", user: "u-1"},
+		"two gates, refused by one":       {target: "/twice/x", lines: []string{bearer(token)}, refused: true},
+		"two gates, anonymous at the one": {target: "/twice-open/x", lines: []string{bearer(token)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lines := append(c.lines[:len(c.lines):len(c.lines)], "X-Auth-Subject: admin", "X-Auth-Role: admin")
+			status, _, body := g.asked(t, g.request("GET", c.target, lines...))
+			for len(asked) > 0 {
+				if told := (<-asked).Get(headerSubject); strings.HasPrefix(c.target, "/asked-after") && told != "conf" {
+					t.Errorf("the other authority was told %q", told)
+				}
+			}
+			seen := g.upstream.seen()
+			if c.unseen {
+				return
+			}
+			if !c.refused && (status != http.StatusOK || len(seen) != 1) {
+				t.Fatalf("%d %s, and the upstream saw %d", status, body, len(seen))
+			}
+			for _, r := range seen {
+				user := c.user
+				if c.refused {
+					user = c.errorUser
+				}
+				if got := r.Header.Get("X-User"); got != user {
+					t.Errorf("%d: {http.auth.user.id} %q, want %q", status, got, user)
+				}
+				if c.subject == "" {
+					r.anonymous(t)
+				} else {
+					r.has(t, headerSubject, c.subject)
+					r.has(t, headerRole)
+				}
+			}
+		})
+	}
+}
+
+// TestG93HeadersThatNoClaimGoesInto are refused where the Caddyfile is read, with the line on which they stand.
+func TestG93HeadersThatNoClaimGoesInto(t *testing.T) {
+	for _, name := range []string{
+		"Host", "Connection", "Transfer-Encoding", "Content-Length", "TE", "Trailer", "Upgrade", "Authorization",
+		"X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Uri", "X-Forwarded-Anything", "Forwarded",
+		"Proxy-Authorization", "Proxy-Connection", "Keep-Alive", "Cookie", "Set-Cookie", "Proxy", "Via", "Early-Data", "Expect", "HTTP2-Settings",
+		"Content-Type", "Content-Encoding", "Sec-Fetch-Site", "Origin", "Referer", "X-Real-IP", "X-HTTP-Method-Override", "X-Original-URL",
+		"hOST", "content_length", "X_Forwarded_For", "x.forwarded.for", ":authority", "X Who", "X-Who:", "X\u00e9", "",
+	} {
+		quoted := `"` + name + `"`
+		_, err := adapt(":80 {\n protect {\n\taudience https://a.example\n\tforward " + quoted + " sub\n }\n}\n")
+		if err == nil || !strings.Contains(err.Error(), "a claim cannot be written into this header") || !strings.Contains(err.Error(), "at Caddyfile:4") {
+			t.Errorf("forward %s: %v", quoted, err)
+		}
+	}
+	for _, name := range []string{"X-Who", "X-Auth-Subject", "Remote-User", "X-Hosted", "TEA", "X-Content-Length"} {
+		if _, err := adapt(":80 {\n protect {\n\tforward " + name + " sub\n }\n}\n"); err != nil {
+			t.Errorf("forward %s: %v", name, err)
+		}
+	}
+}
+
+// TestG95ProxyHeaderOnEveryWay: CGI programs take it for the proxy that they should use.
+func TestG95ProxyHeaderOnEveryWay(t *testing.T) {
+	g := startBoth(t, siteWith("", `	handle /pub/* {
+		protect {
+			anonymous /pub/*
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /optional/* {
+		protect {
+			optional
+			forward off
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /down/* {
+		protect
+		reverse_proxy 127.0.0.1:1
+	}
+	handle {
+		protect
+		reverse_proxy UPSTREAM
+	}
+	handle_errors {
+		reverse_proxy UPSTREAM
+	}`))
+	token := g.server("public")
+	for _, proxy := range []string{"Proxy: http://evil.test:8080", "proxy: a", "PROXY:a", "pRoXy: "} {
+		for _, target := range []string{"/x", "/pub/x", "/optional/x", "/down/x", "/bad", "/a;b"} {
+			lines := []string{proxy, proxy}
+			if target != "/bad" {
+				lines = append(lines, bearer(token))
+			}
+			g.asked(t, g.request("GET", target, lines...))
+			g.upstream.one(t).has(t, "Proxy")
+		}
+	}
+}

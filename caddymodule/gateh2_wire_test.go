@@ -1,0 +1,145 @@
+package caddymodule
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// h2Wire is a connection over which a test speaks HTTP/2 frame by frame, with prior knowledge: the server must speak h2c.
+type h2Wire struct {
+	net.Conn
+	framer  *http2.Framer
+	encoder *hpack.Encoder
+	block   bytes.Buffer
+}
+
+// dialH2 opens a connection and sends its preface.
+func (g *gate) dialH2(t *testing.T) *h2Wire {
+	t.Helper()
+	connection, err := net.Dial("tcp", g.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	_ = connection.SetDeadline(time.Now().Add(patience))
+	w := &h2Wire{Conn: connection, framer: http2.NewFramer(connection, connection)}
+	w.encoder = hpack.NewEncoder(&w.block)
+	w.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	_, _ = io.WriteString(connection, http2.ClientPreface)
+	_ = w.framer.WriteSettings()
+	return w
+}
+
+// encoded is a block of fields, as they are and in their order.
+func (w *h2Wire) encoded(fields [][2]string) []byte {
+	w.block.Reset()
+	for _, field := range fields {
+		_ = w.encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]})
+	}
+	return w.block.Bytes()
+}
+
+// heads sends the head of a request, or its trailers.
+func (w *h2Wire) heads(stream uint32, last bool, fields [][2]string) {
+	_ = w.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: w.encoded(fields), EndHeaders: true, EndStream: last})
+}
+
+// h2Answer is what came back on a stream. One that was reset before there was a head has status 0.
+type h2Answer struct {
+	status int
+	header http.Header // of all heads and trailers
+	body   string
+	reset  bool
+	ended  bool
+}
+
+// answers reads until so many streams have ended, or the connection has.
+func (w *h2Wire) answers(streams int) map[uint32]*h2Answer {
+	found := make(map[uint32]*h2Answer)
+	on := func(stream uint32) *h2Answer {
+		if found[stream] == nil {
+			found[stream] = &h2Answer{header: make(http.Header)}
+		}
+		return found[stream]
+	}
+	for left := streams; left > 0; {
+		frame, err := w.framer.ReadFrame()
+		if err != nil {
+			return found
+		}
+		last := false
+		switch f := frame.(type) {
+		case *http2.SettingsFrame:
+			if !f.IsAck() {
+				_ = w.framer.WriteSettingsAck()
+			}
+		case *http2.MetaHeadersFrame:
+			answer := on(f.StreamID)
+			for _, field := range f.Fields {
+				if field.Name == ":status" {
+					answer.status, _ = strconv.Atoi(field.Value)
+				}
+				answer.header.Add(field.Name, field.Value)
+			}
+			last = f.StreamEnded()
+		case *http2.DataFrame:
+			on(f.StreamID).body += string(f.Data())
+			last = f.StreamEnded()
+		case *http2.RSTStreamFrame:
+			answer := on(f.StreamID)
+			last, answer.reset = !answer.ended, true
+		case *http2.GoAwayFrame:
+			if f.ErrCode != http2.ErrCodeNo {
+				return found
+			}
+		}
+		if last {
+			on(frame.Header().StreamID).ended = true
+			left--
+		}
+	}
+	return found
+}
+
+// h2 sends one request on a connection of its own. Each data is a frame, and the last ones `trailer name: value` are that.
+func (g *gate) h2(t *testing.T, fields [][2]string, data ...string) (int, http.Header, string) {
+	t.Helper()
+	w := g.dialH2(t)
+	defer func() { _ = w.Close() }()
+	w.heads(1, len(data) == 0, fields)
+	var trailers [][2]string
+	for i, text := range data {
+		name, value, found := strings.Cut(strings.TrimPrefix(text, "trailer "), ": ")
+		if !found || !strings.HasPrefix(text, "trailer ") {
+			_ = w.framer.WriteData(1, i == len(data)-1, []byte(text))
+			continue
+		}
+		trailers = append(trailers, [2]string{name, value})
+	}
+	if trailers != nil {
+		w.heads(1, true, trailers)
+	}
+	if answer := w.answers(1)[1]; answer != nil {
+		return answer.status, answer.header, answer.body
+	}
+	return 0, make(http.Header), ""
+}
+
+// fields are those of a request over HTTP/2, with further ones as name, value, ….
+func (g *gate) fields(method, path string, further ...string) [][2]string {
+	list := [][2]string{{":method", method}, {":scheme", "http"}, {":authority", g.addr}, {":path", path}}
+	for pair := range slices.Chunk(further, 2) {
+		list = append(list, [2]string{pair[0], pair[1]})
+	}
+	return list
+}

@@ -1,0 +1,157 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
+)
+
+// selfIssuer names our own issuer in a list of issuers.
+const selfIssuer = "self"
+
+// parseIssuers reads whose tokens pass.
+func (p *Protect) parseIssuers(h httpcaddyfile.Helper) error {
+	names := h.RemainingArgs()
+	if len(names) == 0 {
+		return h.ArgErr()
+	}
+	for _, name := range names {
+		if slices.Contains(p.Issuers, name) {
+			return h.Errf("issuer %s is there twice", name)
+		}
+		p.Issuers = append(p.Issuers, name)
+	}
+	return nil
+}
+
+// routeIssuer is one issuer whose tokens a route takes. External is nil for our own.
+type routeIssuer struct {
+	name     string
+	url      string
+	audience []string
+	external *trust.Issuer
+	now      func() time.Time // of external
+	life     context.Context  // of external: it ends when no configuration has it any more
+}
+
+// readIssuers settles whose tokens the route takes, and for whom they must be meant.
+func (p *Protect) readIssuers() error {
+	names := p.Issuers
+	if len(names) == 0 {
+		names = []string{selfIssuer}
+	}
+	wanted, err := resolveAll("audience", p.Audience)
+	if err != nil {
+		return err
+	}
+	introspecting := ""
+	for _, name := range names {
+		issuer, err := p.app.routeIssuer(name)
+		if err != nil {
+			return err
+		}
+		if len(wanted) > 0 {
+			issuer.audience = wanted
+		}
+		if issuer.external != nil && issuer.external.Introspects() {
+			if introspecting != "" {
+				return fmt.Errorf("issuers %s and %s of one route both have an introspection: nobody could tell whose an opaque token is, and it would be shown to the wrong one", introspecting, name)
+			}
+			introspecting = name
+		}
+		p.issuers = append(p.issuers, issuer)
+	}
+	for i := range p.issuers {
+		if p.issuers[i].external == nil {
+			p.own = &p.issuers[i]
+		}
+	}
+	return nil
+}
+
+func resolveAll(what string, configured []string) ([]string, error) {
+	var values []string
+	for _, text := range configured {
+		value, err := resolve(what, text)
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, value)
+	}
+	return values, nil
+}
+
+// routeIssuer returns the issuer of that name.
+func (a *App) routeIssuer(name string) (routeIssuer, error) {
+	if name == selfIssuer {
+		if !a.issues() {
+			return routeIssuer{}, errors.New("there is no issuer of our own: add `issuer https://…` to the oauth block, or write `issuer <name>` with the name of a trust")
+		}
+		return routeIssuer{name: selfIssuer, url: a.settings.issuer, audience: a.settings.audience}, nil
+	}
+	for _, t := range a.trusted {
+		if t.name == name {
+			return routeIssuer{name: name, url: t.settings.Issuer, audience: t.audience, external: t.issuer, now: clock, life: t.pooled.life}, nil
+		}
+	}
+	return routeIssuer{}, fmt.Errorf("issuer %s is not known: there is no `trust %s` in the oauth block", name, name)
+}
+
+// verifyToken finds out whose a token is and has that issuer's keys judge it. What the token says of its issuer only
+// chooses whom to ask: a token is good only with a key of the issuer that it names.
+func (p *Protect) verifyToken(ctx context.Context, token string) (*tokenissuer.AccessToken, error) {
+	if len(p.issuers) == 1 {
+		return p.issuers[0].verify(ctx, p, token)
+	}
+	url, isJWT := tokenissuer.ClaimedIssuer(token)
+	for i := range p.issuers {
+		issuer := &p.issuers[i]
+		if isJWT && issuer.url == url || !isJWT && issuer.external != nil && issuer.external.Introspects() {
+			return issuer.verify(ctx, p, token)
+		}
+	}
+	return nil, tokenissuer.NewError(tokenissuer.InvalidToken, "issuer_unknown")
+}
+
+func (i *routeIssuer) verify(ctx context.Context, p *Protect, token string) (*tokenissuer.AccessToken, error) {
+	if i.external != nil {
+		return i.external.Verify(ctx, token, i.audience)
+	}
+	if !p.app.isServing(ctx) {
+		return nil, tokenissuer.Unavailable("not_started", nil)
+	}
+	return p.verify(token, i.audience)
+}
+
+// standing tells whether anything may have changed about the tokens of an issuer: the time by its verifier's clock, and the
+// generation of what is known. An error: nothing can be said any more.
+func (p *Protect) standing(issuer string) (time.Time, uint64, error) {
+	closed := tokenissuer.Unavailable("issuer_closed", nil) // nobody would tell us of revocations and withdrawn keys
+	for i := range p.issuers {
+		known := &p.issuers[i]
+		if known.external == nil || known.url != issuer {
+			continue
+		}
+		if known.life.Err() != nil {
+			return time.Time{}, 0, closed
+		}
+		return known.now(), known.external.Generation(), nil
+	}
+	engine := p.app.engine
+	if engine.closing.Load() {
+		return time.Time{}, 0, closed
+	}
+	return engine.now(), engine.verifier.Generation(), nil
+}
+
+// mayWait tells whether a verdict about tokens of an issuer may need a question to somebody else.
+func (p *Protect) mayWait(issuer string) bool {
+	return slices.ContainsFunc(p.issuers, func(i routeIssuer) bool { return i.external != nil && i.url == issuer })
+}

@@ -1,0 +1,126 @@
+package caddymodule
+
+import (
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/logging"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+func init() { caddy.RegisterModule(LogFilter{}) }
+
+// LogFilter takes the credentials of OAuth out of a field of Caddy's logs: codes, tokens, secrets, assertions, passwords
+// and cookies. It is for texts, as request>uri, for arrays of them, for whole header objects, as request>headers, and for
+// the whole of request. What is no credential stays readable.
+type LogFilter struct{}
+
+// CaddyModule returns the module's id.
+func (LogFilter) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "caddy.logging.encoders.filter.oauth", New: func() caddy.Module { return new(LogFilter) }}
+}
+
+// UnmarshalCaddyfile reads
+//
+//	oauth
+func (*LogFilter) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the name of the filter
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	return refuseBlock(d)
+}
+
+// Filter returns a field that adds what in would add, without credentials.
+func (LogFilter) Filter(in zapcore.Field) zapcore.Field {
+	return zap.Inline(zapcore.ObjectMarshalerFunc(func(enc zapcore.ObjectEncoder) error {
+		in.AddTo(redactingEncoder{enc})
+		return nil
+	}))
+}
+
+// redactingEncoder hands everything on to another encoder, texts without their credentials. The name of a field counts: it
+// may be that of a header.
+type redactingEncoder struct{ zapcore.ObjectEncoder }
+
+func (e redactingEncoder) AddString(key, value string) {
+	e.ObjectEncoder.AddString(key, redactField(key, value))
+}
+
+func (e redactingEncoder) AddByteString(key string, value []byte) {
+	e.ObjectEncoder.AddByteString(key, []byte(redactField(key, string(value))))
+}
+
+func (e redactingEncoder) AddBinary(key string, value []byte) {
+	e.ObjectEncoder.AddBinary(key, []byte(redactField(key, string(value))))
+}
+
+func (e redactingEncoder) AddArray(key string, value zapcore.ArrayMarshaler) error {
+	return e.ObjectEncoder.AddArray(key, redactedArray{key, value})
+}
+
+func (e redactingEncoder) AddObject(key string, value zapcore.ObjectMarshaler) error {
+	return e.ObjectEncoder.AddObject(key, redactedObject{value})
+}
+
+// AddReflected adds a mark: what the encoder would make of the value, nobody here can tell.
+func (e redactingEncoder) AddReflected(key string, value any) error {
+	if value == nil {
+		return e.ObjectEncoder.AddReflected(key, nil)
+	}
+	e.ObjectEncoder.AddString(key, redacted)
+	return nil
+}
+
+// redactedObject is an object without credentials.
+type redactedObject struct{ zapcore.ObjectMarshaler }
+
+func (o redactedObject) MarshalLogObject(enc zapcore.ObjectEncoder) error {
+	return o.ObjectMarshaler.MarshalLogObject(redactingEncoder{enc})
+}
+
+// redactedArray is an array without credentials. Its elements count as values of the field key.
+type redactedArray struct {
+	key   string
+	array zapcore.ArrayMarshaler
+}
+
+func (a redactedArray) MarshalLogArray(enc zapcore.ArrayEncoder) error {
+	return a.array.MarshalLogArray(redactingArrayEncoder{enc, a.key})
+}
+
+// redactingArrayEncoder is a redactingEncoder for the elements of an array.
+type redactingArrayEncoder struct {
+	zapcore.ArrayEncoder
+	key string
+}
+
+func (e redactingArrayEncoder) AppendString(value string) {
+	e.ArrayEncoder.AppendString(redactField(e.key, value))
+}
+
+func (e redactingArrayEncoder) AppendByteString(value []byte) {
+	e.ArrayEncoder.AppendByteString([]byte(redactField(e.key, string(value))))
+}
+
+func (e redactingArrayEncoder) AppendArray(value zapcore.ArrayMarshaler) error {
+	return e.ArrayEncoder.AppendArray(redactedArray{e.key, value})
+}
+
+func (e redactingArrayEncoder) AppendObject(value zapcore.ObjectMarshaler) error {
+	return e.ArrayEncoder.AppendObject(redactedObject{value})
+}
+
+func (e redactingArrayEncoder) AppendReflected(value any) error {
+	if value == nil {
+		return e.ArrayEncoder.AppendReflected(nil)
+	}
+	e.ArrayEncoder.AppendString(redacted)
+	return nil
+}
+
+// Interface guards.
+var (
+	_ logging.LogFieldFilter = (*LogFilter)(nil)
+	_ caddyfile.Unmarshaler  = (*LogFilter)(nil)
+)

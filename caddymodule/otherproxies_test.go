@@ -1,0 +1,347 @@
+package caddymodule
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The gate behind other proxies, with the configurations of docs/other-proxies.md. nginx is run. Of Traefik and Envoy the
+// requests are sent that they document.
+
+const otherProxies = "../docs/other-proxies.md"
+
+// documented returns the blocks of a language in the document.
+func documented(t *testing.T, language string) []string {
+	t.Helper()
+	text, err := os.ReadFile(otherProxies)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []string
+	for _, block := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+		blocks = append(blocks, block[1])
+	}
+	return blocks
+}
+
+// documentedGate is a Caddyfile of the document with the gate at an address, for startGate.
+func documentedGate(t *testing.T, block int, gate string) string {
+	t.Helper()
+	blocks := documented(t, "caddyfile")
+	if len(blocks) <= block {
+		t.Fatalf("%s has %d Caddyfiles", otherProxies, len(blocks))
+	}
+	_, port, _ := net.SplitHostPort(gate)
+	return strings.NewReplacer(
+		"issuer https://auth.example.com", "issuer http://ADDR\n\t\tstore memory", "auth.example.com {", "http://ADDR {",
+		"client portal {env.PORTAL_SECRET}", "client conf SECRET", ":9080", ":"+port,
+	).Replace("{\n\tadmin ADMIN\n\tlog {\n\t\toutput file LOG\n\t\tlevel DEBUG\n\t}\n" + strings.TrimPrefix(blocks[block], "{\n"))
+}
+
+// front is another proxy before the gate and the upstream, or the gate as such a proxy sees it.
+func (g *gate) front(addr string) *gate {
+	return &gate{gatehouse: &gatehouse{t: g.t, addr: addr, url: "http://" + addr}}
+}
+
+// startNginx runs nginx with the document's configuration.
+func startNginx(t *testing.T, gate, upstream string, more ...string) string {
+	t.Helper()
+	program, err := exec.LookPath("nginx")
+	if err != nil {
+		program = "/usr/sbin/nginx" // Debian keeps it off the PATH of users
+	}
+	blocks := documented(t, "nginx")
+	if len(blocks) != 1 {
+		t.Fatalf("%s has %d configurations of nginx", otherProxies, len(blocks))
+	}
+	dir, addr := t.TempDir(), freeAddr(t)
+	server := regexp.MustCompile(`(?m)^\s*ssl_certificate.*\n`).ReplaceAllString(blocks[0], "")
+	server = strings.NewReplacer("443 ssl", addr, "127.0.0.1:9080", gate, "127.0.0.1:8080", upstream).Replace(server)
+	config := filepath.Join(dir, "nginx.conf")
+	text := fmt.Sprintf("daemon off;\nmaster_process off;\npid %[1]s/pid;\nevents {}\nhttp {\naccess_log off;\nclient_body_temp_path %[1]s/body;\n"+
+		"proxy_temp_path %[1]s/proxy;\nfastcgi_temp_path %[1]s/fastcgi;\nuwsgi_temp_path %[1]s/uwsgi;\nscgi_temp_path %[1]s/scgi;\n%[2]s\n%[3]s}\n",
+		dir, strings.Join(more, "\n"), server)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	command := exec.Command(program, "-e", "stderr", "-p", dir, "-c", config)
+	command.Stderr = &said
+	if err := command.Start(); err != nil {
+		t.Fatalf("starting nginx: %v", err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = command.Wait() // it is killed in the end
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		<-ended
+	})
+	awaitListener(t, addr, ended, &said)
+	return addr
+}
+
+// awaitListener waits until somebody listens at an address.
+func awaitListener(t *testing.T, addr string, ended chan struct{}, said *bytes.Buffer) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		select {
+		case <-ended:
+			t.Fatalf("nginx ended: %s", said)
+		default:
+		}
+		if connection, err := net.Dial("tcp", addr); err == nil {
+			_ = connection.Close()
+			return
+		}
+	}
+	t.Fatal("nginx does not listen")
+}
+
+// startBehindNginx returns the gate and nginx before it.
+func startBehindNginx(t *testing.T, more ...string) (g, nginx *gate) {
+	t.Helper()
+	addr := freeAddr(t)
+	g = startGate(t, documentedGate(t, 0, addr))
+	return g, g.front(startNginx(t, addr, g.upstream.addr, more...))
+}
+
+func TestNginxAsksTheGate(t *testing.T) {
+	g, nginx := startBehindNginx(t)
+	reads, writes := g.server("orders.read"), g.server("orders.read", "orders.write")
+	revoked := g.server("orders.read")
+	g.revokeOverTheWire(revoked)
+	for name, test := range map[string]struct {
+		method, target string
+		lines          []string
+		want           int
+		challenge      string
+	}{
+		"no token":                      {"GET", "/orders/1", nil, 401, ""},
+		"a bad token":                   {"GET", "/orders/1", []string{bearer("bad")}, 401, `error_description="The access token is invalid"`},
+		"a revoked token":               {"GET", "/orders/1", []string{bearer(revoked)}, 401, `error_description="The access token was revoked"`},
+		"a scope is missing":            {"GET", "/orders/1", []string{bearer(g.server("public"))}, 403, `scope="orders.read"`},
+		"a method's scope is missing":   {"POST", "/orders/1", []string{bearer(reads), "Content-Length: 0"}, 403, `scope="orders.write"`},
+		"that of another method":        {"DELETE", "/orders/1", []string{bearer(reads)}, 403, `scope="orders.write"`},
+		"a good token":                  {"GET", "/orders/1", []string{bearer(reads)}, 200, ""},
+		"a query":                       {"GET", "/orders/1?a=b&c=%20d", []string{bearer(reads)}, 200, ""},
+		"a method with its scope":       {"POST", "/orders/1", []string{bearer(writes), "Content-Length: 0"}, 200, ""},
+		"no token needed":               {"GET", "/status", nil, 200, ""},
+		"nobody knows the path":         {"GET", "/other", []string{bearer(writes)}, 403, ""},
+		"two tokens":                    {"GET", "/orders/1?access_token=x", []string{bearer(reads)}, 400, ""},
+		"a method that is none":         {"FOO", "/orders/1", []string{bearer(writes)}, 405, ""},
+		"the gate's own location":       {"GET", "/_gate", []string{bearer(writes)}, 404, ""},
+		"another address in a header":   {"GET", "/orders/1", []string{"X-Original-URI: /status", "X-Original-URL: /status", "X-Forwarded-Uri: /status"}, 401, ""},
+		"another method in a header":    {"POST", "/orders/1", []string{bearer(reads), "X-HTTP-Method-Override: GET", "X-Forwarded-Method: GET", "Content-Length: 0"}, 403, ""},
+		"a preflight":                   {"OPTIONS", "/orders/1", []string{"Origin: " + spa, "Access-Control-Request-Method: PUT"}, 401, ""},
+		"a good token, to the absolute": {"GET", "http://api.example.com/orders/1", []string{bearer(reads)}, 200, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, header, body := nginx.raw(nginx.request(test.method, test.target, append(test.lines, "Connection: close")...))
+			if status != test.want {
+				t.Fatalf("%d %s, want %d", status, body, test.want)
+			}
+			challenges := header.Values("Www-Authenticate")
+			if (status == 401 || test.challenge != "") && (len(challenges) != 1 || !strings.Contains(challenges[0], test.challenge)) {
+				t.Errorf("challenge %q, want one with %q", challenges, test.challenge)
+			}
+			if status != http.StatusOK {
+				g.upstream.none(t)
+				return
+			}
+			seen := g.upstream.one(t)
+			if target := strings.TrimPrefix(test.target, "http://api.example.com"); seen.Target != target || seen.Method != test.method {
+				t.Errorf("the upstream saw %s %s", seen.Method, seen.Target)
+			}
+			if test.target == "/status" {
+				seen.anonymous(t)
+			} else {
+				seen.has(t, "X-Auth-Subject", "conf")
+				seen.has(t, "X-Auth-Client", "conf")
+			}
+			seen.has(t, "Authorization")
+		})
+	}
+	t.Run("a body goes to the upstream alone", func(t *testing.T) {
+		status, _, body := nginx.raw(nginx.requestWith(strings.Repeat("x", 1<<20), "POST", "/orders/1", bearer(writes), "Content-Length: 1048576"))
+		if seen := g.upstream.one(t); status != 200 || len(seen.Body) != 1<<20 {
+			t.Errorf("%d %s, and the upstream got %d bytes", status, body, len(seen.Body))
+		}
+	})
+}
+
+// TestNginxG48FakedIdentity: whatever a client says of itself in whatever spelling, the upstream is told by the gate alone.
+func TestNginxG48FakedIdentity(t *testing.T) {
+	var faked []string
+	for _, name := range []string{"Subject", "Client", "Scope", "Organisation", "Role", "Issuer"} {
+		for _, form := range []string{"X-Auth-%s", "x-auth-%s", "X_Auth_%s", "X-Auth_%s", "X_Auth-%s", "X.Auth.%s", "X-AUTH-%s"} {
+			faked = append(faked, fmt.Sprintf(form, name)+": admin")
+		}
+	}
+	for _, underscores := range []string{"off", "on"} {
+		t.Run("underscores "+underscores, func(t *testing.T) {
+			g, nginx := startBehindNginx(t, "underscores_in_headers "+underscores+";")
+			for target, lines := range map[string][]string{
+				"/status": nil, "/orders/1": {bearer(g.server("orders.read"))}, "/orders/2": {bearer(g.user("u-ada", "acme", "admin", "orders.read"))},
+			} {
+				status, _, body := nginx.raw(nginx.request("GET", target, slices.Concat(faked, lines, []string{"X_Harmless: 1"})...))
+				if status != http.StatusOK {
+					t.Fatalf("%s: %d %s", target, status, body)
+				}
+				seen := g.upstream.one(t)
+				if strings.Contains(seen.Raw, "admin") != (target == "/orders/2") || strings.Count(seen.Raw, "admin") > 1 {
+					t.Errorf("%s reached the upstream:\n%s", target, seen.Raw)
+				}
+				if strings.Contains(seen.Raw, "X_Harmless") != (underscores == "on") {
+					t.Errorf("nginx has other rules for underscores than this test:\n%s", seen.Raw)
+				}
+				switch target {
+				case "/status":
+					seen.anonymous(t)
+				case "/orders/1":
+					seen.has(t, "X-Auth-Subject", "conf")
+					seen.has(t, "X-Auth-Role")
+				default:
+					seen.has(t, "X-Auth-Subject", "u-ada")
+					seen.has(t, "X-Auth-Role", "admin")
+				}
+			}
+		})
+	}
+}
+
+// TestNginxG62PathTricks: a path that nginx, the gate and the upstream could read differently is judged as the upstream will
+// get it.
+func TestNginxG62PathTricks(t *testing.T) {
+	g, nginx := startBehindNginx(t)
+	token := g.server("orders.read")
+	for target, want := range map[string]struct{ without, with int }{
+		"/orders/1":                      {401, 200},
+		"/status":                        {200, 200},
+		"/status/../orders/1":            {400, 400},
+		"/status/..%2forders/1":          {400, 400},
+		"/status%2f..%2forders/1":        {400, 400},
+		"/%2e%2e/orders/1":               {400, 400},
+		"/orders/%2e%2e/status":          {400, 400},
+		"/orders/../status":              {400, 400},
+		"//orders/1":                     {400, 400},
+		"/status;/../orders/1":           {400, 400},
+		"/status%3b/orders/1":            {403, 403},
+		"/status%5c..%5corders/1":        {403, 403},
+		"/orders%2f1":                    {401, 200},
+		"/orders/1%2f2":                  {401, 200},
+		"/%6frders/1":                    {401, 200},
+		"/ORDERS/1":                      {401, 200},
+		"/st%61tus":                      {401, 200},
+		"/status/":                       {403, 403},
+		"/status?/../orders/1":           {200, 200},
+		"/orders/1?/../../status":        {401, 200},
+		"/status%00/orders/1":            {400, 400},
+		"/status%23/orders/1":            {403, 403},
+		"/orders/1%3b/../status":         {400, 400},
+		"/orders/1%5cstatus":             {400, 400},
+		"http://api.example.com/status":  {200, 200},
+		"http://api.example.com//status": {400, 400},
+	} {
+		for _, try := range []struct {
+			name  string
+			lines []string
+			want  int
+		}{{"without a token", nil, want.without}, {"with a token", []string{bearer(token)}, want.with}} {
+			status, _, body := nginx.raw(nginx.request("GET", target, append(try.lines, "Connection: close")...))
+			if status != try.want {
+				t.Errorf("%s %s: %d %s, want %d", target, try.name, status, body, try.want)
+			}
+			seen := g.upstream.seen()
+			switch sent := strings.TrimPrefix(target, "http://api.example.com"); {
+			case status != http.StatusOK && len(seen) > 0:
+				t.Errorf("%s %s reached the upstream", target, try.name)
+			case status == http.StatusOK && (len(seen) != 1 || seen[0].Target != sent):
+				t.Errorf("%s %s: the upstream saw %v", target, try.name, seen)
+			}
+		}
+	}
+}
+
+func TestNginxPassesWebSockets(t *testing.T) {
+	g, nginx := startBehindNginx(t)
+	g.upstream.answer = websocketUpstream
+	upgrade := []string{"Connection: Upgrade", "Upgrade: websocket"}
+	status, _, _ := nginx.raw(nginx.request("GET", "/orders/ws", upgrade...))
+	if status != http.StatusUnauthorized {
+		t.Errorf("without a token: %d", status)
+	}
+	g.upstream.none(t)
+	w := nginx.dial(t, nginx.request("GET", "/orders/ws", append(upgrade, bearer(g.server("orders.read")), "X-Auth-Subject: admin")...))
+	if w.status != http.StatusSwitchingProtocols {
+		t.Fatalf("status %d", w.status)
+	}
+	w.echoes(t)
+	g.upstream.one(t).has(t, "X-Auth-Subject", "conf")
+	_ = w.Close()
+}
+
+// TestNginxG85TokenInACookie: the gate needs what a browser says of a request to tell who made it send one.
+func TestNginxG85TokenInACookie(t *testing.T) {
+	addr := freeAddr(t)
+	g := startGate(t, strings.Replace(documentedGate(t, 0, addr), "protect orders.read {", "protect orders.read {\n\t\t\ttoken_from cookie app_token", 1))
+	nginx := g.front(startNginx(t, addr, g.upstream.addr))
+	g.upstream.answer = websocketUpstream
+	cookie := "Cookie: app_token=" + g.server("orders.read", "orders.write")
+	upgrade := []string{cookie, "Connection: Upgrade", "Upgrade: websocket"}
+	for name, test := range map[string]struct {
+		method string
+		lines  []string
+		want   int
+	}{
+		"a GET":                       {"GET", []string{cookie}, 200},
+		"a POST of another site":      {"POST", []string{cookie, "Content-Length: 0", "Origin: https://evil.test"}, 403},
+		"a POST without a proof":      {"POST", []string{cookie, "Content-Length: 0"}, 403},
+		"a POST of its own page":      {"POST", []string{cookie, "Content-Length: 0", "Sec-Fetch-Site: same-origin"}, 200},
+		"a POST of this host":         {"POST", []string{cookie, "Content-Length: 0", "Origin: https://127.0.0.1"}, 200},
+		"a WebSocket of another site": {"GET", append(upgrade, "Origin: https://evil.test"), 403},
+		"a WebSocket of its own page": {"GET", append(upgrade, "Sec-Fetch-Site: same-origin"), 101},
+	} {
+		w := nginx.dial(t, nginx.request(test.method, "/orders/1", test.lines...))
+		if w.status != test.want {
+			t.Errorf("%s: %d, want %d", name, w.status, test.want)
+		}
+		_ = w.Close()
+	}
+	g.upstream.seen()
+}
+
+// TestNginxSaysThatTheGateCannotTell: an outage is no refusal, and no way in.
+func TestNginxSaysThatTheGateCannotTell(t *testing.T) {
+	now := setClock(t)
+	g, nginx := startBehindNginx(t)
+	token := g.server("orders.read")
+	e := g.app().engine
+	e.stop()
+	e.runs.Wait()
+	e.revocations.MarkFresh(clock())
+	now.advance(5*time.Minute + time.Second)
+	status, header, body := nginx.raw(nginx.request("GET", "/orders/1", bearer(token)))
+	if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
+		t.Errorf("revocations too old: %d %v %s", status, header, body)
+	}
+	alone := g.front(startNginx(t, freeAddr(t), g.upstream.addr))
+	for _, target := range []string{"/orders/1", "/status"} {
+		if status, _, body := alone.raw(alone.request("GET", target, bearer(token))); status != http.StatusServiceUnavailable {
+			t.Errorf("%s without a gate: %d %s", target, status, body)
+		}
+	}
+	g.upstream.none(t)
+}

@@ -1,0 +1,358 @@
+package caddymodule
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// provider is an issuer of somebody else's, with its metadata, its keys and an introspection endpoint. It can be stopped,
+// started again at the same address, made slow and made to lie.
+type provider struct {
+	t    *testing.T
+	addr string
+	url  string
+
+	mu     sync.Mutex
+	server *http.Server
+	keys   []*forger
+	asked  map[string]int // requests by path
+	// answer replaces the answer to a path; nil: the honest one.
+	answer map[string]http.HandlerFunc
+	// opaque are the tokens that introspection knows, with what it says of them.
+	opaque map[string]map[string]any
+}
+
+const (
+	providerJWKS       = "/jwks"
+	providerMetadata   = "/.well-known/oauth-authorization-server"
+	providerIntrospect = "/introspect"
+)
+
+// startProvider starts a provider with one key.
+func startProvider(t *testing.T) *provider {
+	t.Helper()
+	p := &provider{t: t, addr: freeAddr(t), asked: make(map[string]int), answer: make(map[string]http.HandlerFunc), opaque: make(map[string]map[string]any)}
+	p.url = "http://" + p.addr
+	p.addKey("ES256")
+	p.start()
+	t.Cleanup(p.stop)
+	return p
+}
+
+func (p *provider) start() {
+	p.t.Helper()
+	var listener net.Listener
+	var err error
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if listener, err = net.Listen("tcp", p.addr); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	server := &http.Server{Handler: p, ReadHeaderTimeout: 10 * time.Second}
+	p.mu.Lock()
+	p.server = server
+	p.mu.Unlock()
+	go func() { _ = server.Serve(listener) }()
+}
+
+// stop closes the listener and every connection.
+func (p *provider) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.server != nil {
+		_ = p.server.Close()
+		p.server = nil
+	}
+}
+
+// addKey makes a key that signs from now on, and is published with those before it.
+func (p *provider) addKey(algorithm string) *forger {
+	p.t.Helper()
+	key, err := newPrivateKey(algorithm)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := &forger{key: key, kid: fmt.Sprintf("key-%d-%s", len(p.keys), tokenissuer.NewID()[:6]), alg: algorithm, issuer: p.url}
+	p.keys = append(p.keys, f)
+	return f
+}
+
+func newPrivateKey(algorithm string) (crypto.Signer, error) {
+	switch algorithm {
+	case "RS256":
+		return rsa.GenerateKey(rand.Reader, 2048)
+	case "EdDSA":
+		_, key, err := ed25519.GenerateKey(rand.Reader)
+		return key, err
+	}
+	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+}
+
+// signer signs with the newest key.
+func (p *provider) signer() *forger {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.keys[len(p.keys)-1]
+}
+
+// withdraw publishes the newest key alone.
+func (p *provider) withdraw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keys = p.keys[len(p.keys)-1:]
+}
+
+// says replaces the answer to a path; nil: it is the honest one again.
+func (p *provider) says(path string, answer http.HandlerFunc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answer[path] = answer
+}
+
+// count is how often a path was asked for.
+func (p *provider) count(path string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked[path]
+}
+
+// ServeHTTP answers.
+func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	p.asked[r.URL.Path]++
+	answer := p.answer[r.URL.Path]
+	p.mu.Unlock()
+	if answer != nil {
+		answer(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	switch r.URL.Path {
+	case providerMetadata:
+		_ = json.NewEncoder(w).Encode(map[string]any{"issuer": p.url, "jwks_uri": p.url + providerJWKS})
+	case providerJWKS:
+		_ = json.NewEncoder(w).Encode(map[string]any{"keys": p.jwks()})
+	case providerIntrospect:
+		_ = json.NewEncoder(w).Encode(p.introspect(r))
+	default:
+		w.WriteHeader(http.StatusNotFound)
+	}
+}
+
+func (p *provider) introspect(r *http.Request) map[string]any {
+	id, secret, _ := r.BasicAuth()
+	if id != "gateway" || secret != "gateway-secret" || r.Method != http.MethodPost {
+		return map[string]any{"active": "who are you?"}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if said, known := p.opaque[r.PostFormValue("token")]; known {
+		return said
+	}
+	return map[string]any{"active": false}
+}
+
+// knows makes introspection know a token, which it returns; nil forgets it.
+func (p *provider) knows(token string, said map[string]any) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.opaque[token] = said; said == nil {
+		delete(p.opaque, token)
+	}
+	return token
+}
+
+func (p *provider) jwks() []map[string]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var keys []map[string]string
+	for _, f := range p.keys {
+		keys = append(keys, f.jwk())
+	}
+	return keys
+}
+
+// jwk is the public half of a forger's key.
+func (f *forger) jwk() map[string]string {
+	k := map[string]string{"kid": f.kid, "alg": f.alg, "use": "sig"}
+	switch key := f.key.Public().(type) {
+	case *ecdsa.PublicKey:
+		point, _ := key.Bytes()
+		k["kty"], k["crv"], k["x"], k["y"] = "EC", "P-256", b64(point[1:33]), b64(point[33:])
+	case *rsa.PublicKey:
+		k["kty"], k["n"], k["e"] = "RSA", b64(key.N.Bytes()), b64(big.NewInt(int64(key.E)).Bytes())
+	case ed25519.PublicKey:
+		k["kty"], k["crv"], k["x"] = "OKP", "Ed25519", b64(key)
+	}
+	return k
+}
+
+// trustSite has routes for tokens of a provider alone, of ours alone and of both. PROVIDER is the provider's URL, and TRUST
+// further lines of its block.
+const trustSite = `{
+	admin ADMIN
+	storage file_system DIR/storage
+	log {
+		output file LOG
+		level DEBUG
+	}
+	oauth {
+		issuer http://ADDR
+		store memory
+		client conf SECRET {
+			scopes public trusted
+		}
+		trust corp PROVIDER {
+			audience http://ADDR
+			allow_private_network
+			TRUST
+		}
+	}
+}
+
+http://ADDR {
+	log
+	oauth_server
+	handle /any/* {
+		protect {
+			issuer corp
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /optional/* {
+		protect {
+			issuer corp
+			optional
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /both/* {
+		protect {
+			issuer self corp
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /own/* {
+		protect
+		reverse_proxy UPSTREAM
+	}
+	handle /trusted/* {
+		protect trusted {
+			issuer self corp
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /other/* {
+		protect {
+			issuer corp
+			audience https://other.example
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle {
+		respond 404
+	}
+}
+`
+
+// gateOnly is trustSite without an issuer of our own.
+func gateOnly(caddyfile string) string {
+	start, end := strings.Index(caddyfile, "\t\tissuer http://ADDR\n"), strings.Index(caddyfile, "\t\ttrust corp")
+	text := caddyfile[:start] + caddyfile[end:]
+	for _, gone := range []string{"\toauth_server\n", "issuer self corp"} {
+		text = strings.ReplaceAll(text, gone, map[string]string{"issuer self corp": "issuer corp"}[gone])
+	}
+	return strings.Replace(text, "\thandle /own/* {\n\t\tprotect\n\t\treverse_proxy UPSTREAM\n\t}\n", "", 1)
+}
+
+// trustGate is a gate that trusts a provider.
+type trustGate struct {
+	*gate
+	provider *provider
+}
+
+// startTrustGate loads a configuration in which PROVIDER is the provider and TRUST are the lines.
+func startTrustGate(t *testing.T, p *provider, caddyfile string, lines ...string) *trustGate {
+	t.Helper()
+	g := startGate(t, trusting(p, caddyfile, lines...))
+	return &trustGate{g, p}
+}
+
+func trusting(p *provider, caddyfile string, lines ...string) string {
+	return strings.NewReplacer("PROVIDER", p.url, "TRUST", strings.Join(lines, "\n\t\t\t")).Replace(caddyfile)
+}
+
+// forger signs with the provider's newest key what the gate's routes take.
+func (g *trustGate) forger() *forger {
+	f := *g.provider.signer()
+	f.audience = g.url
+	return &f
+}
+
+// restart stops Caddy and starts it again, with what it has stored.
+func (g *trustGate) restart(caddyfile string) {
+	g.t.Helper()
+	if err := caddy.Stop(); err != nil {
+		g.t.Fatal(err)
+	}
+	g.reload(caddyfile)
+}
+
+// awaitKeys waits until the gate has the provider's keys.
+func (g *trustGate) awaitKeys() {
+	g.t.Helper()
+	g.await("the provider's keys are there", func() bool {
+		return trustedNamed("corp").issuer.Ready() == nil
+	})
+}
+
+// await polls until something has become true.
+func (g *trustGate) await(what string, is func() bool) {
+	g.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			g.t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// shown sends a token to a path and returns the status.
+func (g *trustGate) shown(path, token string) int {
+	g.t.Helper()
+	status, _, _ := g.get(path, g.watched(token))
+	return status
+}
+
+// trustedNamed returns a trusted issuer of the running configuration by its name.
+func trustedNamed(name string) *pooledIssuer {
+	var found *pooledIssuer
+	trustedIssuers.Range(func(_, value any) bool {
+		if p := value.(*pooledIssuer); p.name == name {
+			found = p
+		}
+		return true
+	})
+	return found
+}

@@ -1,0 +1,31 @@
+package caddymodule
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+)
+
+var errNotStarted = errors.New("the routes are not known yet")
+
+// isMetadata tells whether a request is for metadata of resources, and not for those that the issuer has of its own. Whatever
+// lies below the well-known path is ours, so that nothing else can be taken for metadata.
+func (s *Server) isMetadata(r *http.Request) bool {
+	if !endpoint.IsResourceMetadata(r) {
+		return false
+	}
+	return s.documents.Load().Has(r) || !s.app.issues() || !s.app.handler.Owns(r)
+}
+
+func (s *Server) serveMetadata(w http.ResponseWriter, r *http.Request) error {
+	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
+	documents := s.documents.Load()
+	if documents == nil { // apps start in no order
+		return caddyhttp.Error(http.StatusServiceUnavailable, errNotStarted)
+	}
+	documents.ServeHTTP(w, r)
+	return nil
+}

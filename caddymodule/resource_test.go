@@ -1,0 +1,321 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// resourceSite guards routes in many ways, and serves their metadata. OAUTH is what the oauth block has beside the trust.
+const resourceSite = `{
+	admin ADMIN
+	log {
+		output file LOG
+		level DEBUG
+	}
+	oauth {
+		OAUTH
+		trust corp PROVIDER {
+			audience http://ADDR
+			allow_private_network
+		}
+	}
+}
+
+http://ADDR {
+	oauth_server
+	handle /orders/* {
+		protect {
+			issuer corp
+			require /orders/refunds/* scope refunds
+			require any_scope read write
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle_path /shop/* {
+		protect buy {
+			issuer corp
+		}
+		reverse_proxy UPSTREAM
+	}
+	@two path /two /two/*
+	handle @two {
+		protect {
+			issuer corp
+		}
+		reverse_proxy UPSTREAM
+	}
+	@apart path /apart/one/* /apart/two/*
+	handle @apart {
+		protect {
+			issuer corp
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /named/* {
+		protect {
+			issuer corp
+			resource http://localhost/a%20name
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /other/* {
+		protect {
+			issuer corp
+			audience urn:other
+		}
+		reverse_proxy UPSTREAM
+	}
+	MORE
+	handle {
+		protect {
+			issuer corp
+		}
+		reverse_proxy UPSTREAM
+	}
+}
+`
+
+// resourceGate loads resourceSite with an issuer of our own, or as a gate for others' tokens alone.
+func resourceGate(t *testing.T, p *provider, own bool) *gate {
+	t.Helper()
+	oauth, more := "", ""
+	if own {
+		oauth = "issuer http://ADDR\nstore memory\nscope buy \"Buy\"\nscope read \"Read\"\nclient conf SECRET {\nscopes public\n}\n"
+		more = "handle /own/* {\nprotect buy\nreverse_proxy UPSTREAM\n}\nhandle /both/* {\nprotect {\nissuer self corp\n}\nreverse_proxy UPSTREAM\n}\n"
+	}
+	return startGate(t, strings.NewReplacer("OAUTH", oauth, "MORE", more, "PROVIDER", p.url).Replace(resourceSite))
+}
+
+// wellKnown is where metadata of resources are.
+const wellKnown = "/.well-known/oauth-protected-resource"
+
+// resourceDocument is the metadata of a resource.
+type resourceDocument struct {
+	Resource string   `json:"resource"`
+	Servers  []string `json:"authorization_servers"`
+	Scopes   []string `json:"scopes_supported"`
+	Methods  []string `json:"bearer_methods_supported"`
+}
+
+// TestResourceMetadata: each guarded route has metadata whose identifier is the one that their URL was made of, and says so in
+// its challenge. Nothing in them comes from the request.
+func TestResourceMetadata(t *testing.T) {
+	p := startProvider(t)
+	for _, test := range []struct {
+		name, request, at, resource string
+		own                         bool
+		servers, scopes             []string
+	}{
+		{"a path", "/orders/1", "/orders", "SITE/orders", false, []string{"PROVIDER"}, []string{"refunds", "read", "write"}},
+		{"handle_path", "/shop/1", "/shop", "SITE/shop", false, []string{"PROVIDER"}, []string{"buy"}},
+		{"a path and what is below it", "/two", "/two", "SITE/two", false, []string{"PROVIDER"}, nil},
+		{"what two paths have in common", "/apart/one/x", "/apart", "SITE/apart", false, []string{"PROVIDER"}, nil},
+		{"an identifier of its own", "/named/x", "/a%20name", "http://localhost/a%20name", false, []string{"PROVIDER"}, nil},
+		{"another audience", "/other/x", "/other", "SITE/other", false, []string{"PROVIDER"}, nil},
+		{"the root", "/x", "", "SITE", false, []string{"PROVIDER"}, nil},
+		{"a path, own issuer", "/own/x", "/own", "SITE/own", true, []string{"SITE"}, []string{"buy"}},
+		{"two issuers", "/both/x", "/both", "SITE/both", true, []string{"SITE", "PROVIDER"}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := resourceGate(t, p, test.own)
+			in := strings.NewReplacer("SITE", g.url, "PROVIDER", p.url)
+			status, header, _ := g.get(test.request, "")
+			location, err := url.Parse(parameters(t, header)["resource_metadata"])
+			if status != http.StatusUnauthorized || err != nil || location.EscapedPath() != wellKnown+test.at {
+				t.Fatalf("%d, the challenge names %s", status, location)
+			}
+			for _, host := range []string{g.addr, "evil.example"} {
+				status, header, body := g.raw("GET " + location.EscapedPath() + " HTTP/1.1\nHost: " + host + "\nConnection: close\n\n")
+				if host != g.addr { // the site has one host: another is none of ours
+					if strings.Contains(body, "evil") {
+						t.Errorf("the request's host is in %s", body)
+					}
+					continue
+				}
+				var got resourceDocument
+				if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusOK || header.Get("Content-Type") != "application/json" {
+					t.Fatalf("%d %s: %v", status, body, err)
+				}
+				if got.Resource != in.Replace(test.resource) || strings.Replace(location.String(), wellKnown, "", 1) != got.Resource {
+					t.Errorf("resource %s at %s", got.Resource, location)
+				}
+				for i, server := range test.servers {
+					test.servers[i] = in.Replace(server)
+				}
+				if !slices.Equal(got.Servers, test.servers) || !slices.Equal(got.Scopes, test.scopes) || !slices.Equal(got.Methods, []string{"header"}) {
+					t.Errorf("%+v", got)
+				}
+			}
+		})
+	}
+}
+
+// TestResourceMetadataOfTheIssuer: the root is the issuer's audience as before, and a route that others' tokens pass too says
+// whose.
+func TestResourceMetadataOfTheIssuer(t *testing.T) {
+	g := startGate(t, site)
+	_, _, body := g.get(wellKnown, "")
+	var root resourceDocument
+	if err := json.Unmarshal([]byte(body), &root); err != nil || root.Resource != g.url || !slices.Contains(root.Scopes, "orders.read") {
+		t.Errorf("%s: %v", body, err)
+	}
+	p := startProvider(t)
+	h := resourceGate(t, p, true)
+	_, _, body = h.get(wellKnown, "") // the last handle is the root, and takes corp's tokens alone
+	if err := json.Unmarshal([]byte(body), &root); err != nil || root.Resource != h.url || !slices.Equal(root.Servers, []string{p.url}) {
+		t.Errorf("%s: %v", body, err)
+	}
+}
+
+// TestG97WellKnownPathsAreOurs: below the well-known path nothing reaches an upstream, and without an issuer of our own there
+// is nothing else.
+func TestG97WellKnownPathsAreOurs(t *testing.T) {
+	p := startProvider(t)
+	for _, own := range []bool{true, false} {
+		g := resourceGate(t, p, own)
+		token := g.watched(p.tokenFor(g))
+		for path, want := range map[string]int{
+			wellKnown + "/": 404, wellKnown + "/nothing": 404, wellKnown + "/orders/": 404, wellKnown + "/%6frders": 404, wellKnown + "/orders": 200,
+			wellKnown: 200,
+		} {
+			status, _, body := g.raw(g.request("GET", path, bearer(token)))
+			if status != want {
+				t.Errorf("%s: %d %s", path, status, body)
+			}
+			g.upstream.none(t)
+		}
+		for method, want := range map[string]int{"HEAD": 200, "POST": 405, "PUT": 405, "OPTIONS": 405} {
+			status, header, body := g.do(method, wellKnown+"/orders", "")
+			if status != want || want == 405 && header.Get("Allow") != "GET, HEAD" || method == "HEAD" && body != "" {
+				t.Errorf("%s: %d %q %s", method, status, header, body)
+			}
+		}
+		g.passed(t, g.request("GET", wellKnown+"x", bearer(token))) // a path of its own
+		if !own {
+			for _, path := range []string{"/oauth/token", "/oauth/jwks", "/.well-known/oauth-authorization-server", "/oauth/login"} {
+				g.passed(t, g.request("GET", path, bearer(token)))
+			}
+		}
+	}
+}
+
+// tokenFor is a good token of the provider's.
+func (p *provider) tokenFor(g *gate) string {
+	f := *p.signer()
+	f.audience = g.url
+	return f.claiming(map[string]any{"sub": "ada", "client_id": "app", "scope": "buy read"})
+}
+
+// TestAClientFollowsRFC9728: who knows nothing but the URL of a resource finds the issuer, gets a token, and gets in.
+func TestAClientFollowsRFC9728(t *testing.T) {
+	p := startProvider(t)
+	g := resourceGate(t, p, true)
+	p.says(providerMetadata, func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]any{"issuer": p.url, "jwks_uri": p.url + providerJWKS, "token_endpoint": p.url + "/token"})
+	})
+	p.says("/token", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]any{"access_token": p.tokenFor(g), "token_type": "Bearer"})
+	})
+	for name, test := range map[string]struct{ path, issuer string }{
+		"our own issuer": {"/both/x", g.url}, "another issuer": {"/shop/x", p.url}, "another issuer at the root": {"/x", p.url},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := metadataClient{t}
+			token := c.obtain(g.url+test.path, test.issuer)
+			g.passed(t, g.request("GET", test.path, bearer(g.watched(token))))
+		})
+	}
+}
+
+// metadataClient follows the metadata as RFC 9728 and RFC 8414 say.
+type metadataClient struct{ t *testing.T }
+
+func (c metadataClient) obtain(resource, issuer string) string {
+	c.t.Helper()
+	response, err := http.Get(resource)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	var found resourceDocument
+	location := parameters(c.t, response.Header)["resource_metadata"]
+	c.read(location, &found)
+	// §3.3: the identifier is the one that the URL was made of, and what was asked for lies below it.
+	if strings.Replace(location, wellKnown, "", 1) != found.Resource || !strings.HasPrefix(resource+"/", found.Resource+"/") {
+		c.t.Fatalf("%s says that it is about %s", location, found.Resource)
+	}
+	if !slices.Contains(found.Servers, issuer) {
+		c.t.Fatalf("%s is not among %q", issuer, found.Servers)
+	}
+	var server struct {
+		Issuer string `json:"issuer"`
+		Token  string `json:"token_endpoint"`
+	}
+	c.read(issuer+"/.well-known/oauth-authorization-server", &server)
+	if server.Issuer != issuer {
+		c.t.Fatalf("the metadata of %s say %s", issuer, server.Issuer)
+	}
+	response, err = http.PostForm(server.Token, url.Values{
+		"grant_type": {"client_credentials"}, "client_id": {"conf"}, "client_secret": {confSecret}, "resource": {found.Resource},
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	var answer struct {
+		Token string `json:"access_token"`
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || answer.Token == "" {
+		c.t.Fatalf("no token: %d, %v", response.StatusCode, err)
+	}
+	return answer.Token
+}
+
+func (c metadataClient) read(location string, into any) {
+	c.t.Helper()
+	response, err := http.Get(location)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if err := json.NewDecoder(response.Body).Decode(into); err != nil || response.StatusCode != http.StatusOK {
+		c.t.Fatalf("%s: %d, %v", location, response.StatusCode, err)
+	}
+}
+
+// TestCommonPath: what path patterns have in common, part by part.
+func TestCommonPath(t *testing.T) {
+	for _, test := range []struct {
+		want     string
+		patterns []string
+	}{
+		{"", nil}, {"", []string{"*"}}, {"", []string{"/*"}}, {"/orders", []string{"/orders/*"}}, {"", []string{"/orders*"}}, {"/orders", []string{"/orders"}},
+		{"/a", []string{"/a/b*"}}, {"/a/b", []string{"/a/b/*", "/a/b"}}, {"/a", []string{"/a/b/*", "/a/c/*"}}, {"", []string{"/a/*", "/b/*"}},
+		{"/a", []string{"/a/*/c"}}, {"", []string{"*.php"}}, {"/a", []string{"/a/{http.x}/*"}}, {"/a%20b", []string{"/a b/*"}}, {"/a", []string{"/a/?"}},
+	} {
+		if got := commonPath(test.patterns); got != test.want {
+			t.Errorf("%q: %q, want %q", test.patterns, got, test.want)
+		}
+	}
+}
+
+// TestCheckResource: a resource identifier is a URL that nothing but itself is written as.
+func TestCheckResource(t *testing.T) {
+	for _, good := range []string{"https://a.example", "https://a.example/", "https://a.example/b", "https://a.example/b/", "http://127.0.0.1:1/b", "https://a.example:8443/b"} {
+		if err := checkResource(good); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, bad := range []string{
+		"a.example", "http://a.example", "https://a.example?b", "https://a.example/#", "https://a.example/b#c", "https://u@a.example", "https:///b", "urn:a",
+		"https://a.example/../b", "https://a.example//b", "ftp://a.example", "",
+	} {
+		if err := checkResource(bad); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}

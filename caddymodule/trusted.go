@@ -1,0 +1,116 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/certmagic"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
+)
+
+// trustedIssuers hold what we know of other issuers, by all of their settings. It outlives a reload: keys, and what was
+// introspected.
+var trustedIssuers = caddy.NewUsagePool()
+
+// trustedIssuer is an issuer that a configuration trusts.
+type trustedIssuer struct {
+	trustSettings
+	issuer *trust.Issuer
+	pooled *pooledIssuer
+}
+
+// pooledIssuer is a trust.Issuer that runs once some configuration has started.
+type pooledIssuer struct {
+	name   string
+	issuer *trust.Issuer
+	once   sync.Once
+	life   context.Context
+	stop   context.CancelFunc
+	runs   sync.WaitGroup
+}
+
+// run keeps the issuer's keys fresh until no configuration uses it any more.
+func (p *pooledIssuer) run() {
+	p.once.Do(func() { p.runs.Go(func() { p.issuer.Run(p.life) }) })
+}
+
+// Destruct ends what runs. Requests that are under way go on with the keys that there are.
+func (p *pooledIssuer) Destruct() error {
+	p.stop()
+	p.runs.Wait()
+	return nil
+}
+
+// provisionTrust takes the trusted issuers from the pool, or makes them. It opens nothing.
+func (a *App) provisionTrust(ctx caddy.Context) error {
+	for _, t := range a.settings.trusted {
+		value, _, err := trustedIssuers.LoadOrNew(t.key(), func() (caddy.Destructor, error) {
+			issuer, err := trust.New(t.settings, trust.Options{Now: clock, Warn: warnOf(t.name)})
+			if err != nil {
+				return nil, err
+			}
+			p := &pooledIssuer{name: t.name, issuer: issuer}
+			p.life, p.stop = context.WithCancel(context.Background())
+			return p, nil
+		})
+		if err != nil {
+			return fmt.Errorf("trust %s: %w", t.name, err)
+		}
+		p := value.(*pooledIssuer)
+		p.issuer.UseSnapshots(storedSnapshots{ctx.Storage()})
+		a.trusted = append(a.trusted, &trustedIssuer{t, p.issuer, p})
+	}
+	return nil
+}
+
+// releaseTrust gives the trusted issuers back to the pool.
+func (a *App) releaseTrust() error {
+	var failed error
+	for _, t := range a.trusted {
+		_, err := trustedIssuers.Delete(t.key())
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
+// key is the name in the pool: every setting that makes a difference to the issuer itself.
+func (t *trustSettings) key() string {
+	s := t.settings
+	parts := []any{t.name, s.Issuer, s.JWKSURI, s.Algorithms, s.Types, s.AllowPrivateNetwork, s.MaxStale}
+	if i := s.Introspection; i != nil {
+		parts = append(parts, i.Endpoint, i.ClientID, i.ClientSecret.Reveal(), i.CacheFor)
+	}
+	var key strings.Builder
+	for _, part := range parts {
+		fmt.Fprintf(&key, "%q\n", fmt.Sprint(part))
+	}
+	return key.String()
+}
+
+// warnOf tells the operator about a trusted issuer. The logger is that of the configuration that runs then.
+func warnOf(name string) func(string, error) {
+	return func(message string, err error) {
+		caddy.Log().Named("oauth.trust").Warn(message, zap.String("trust", name), zap.Error(err))
+	}
+}
+
+// storedSnapshots keeps key sets in Caddy's storage, which all nodes may share.
+type storedSnapshots struct{ storage certmagic.Storage }
+
+func snapshotKey(name string) string { return "oauth/trust/" + name }
+
+// Load reads one.
+func (s storedSnapshots) Load(ctx context.Context, name string) ([]byte, error) {
+	return s.storage.Load(ctx, snapshotKey(name))
+}
+
+// Save replaces one.
+func (s storedSnapshots) Save(ctx context.Context, name string, data []byte) error {
+	return s.storage.Store(ctx, snapshotKey(name), data)
+}

@@ -1,0 +1,126 @@
+package caddymodule
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// warnings lists what looks wrong about a site that has a `protect`, each with the file and the line of the directive.
+func (s *siteCoverage) warnings() []string {
+	var list []string
+	say := func(g *guard, format string, args ...any) {
+		if text := g.where() + fmt.Sprintf(format, args...); !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	for i := range s.gates {
+		if why := s.gates[i].neverMatches(); why != "" {
+			say(&s.gates[i], "protect does not match here: %s", why)
+		} else if s.gates[i].dead {
+			say(&s.gates[i], "protect is never reached: a handler before it answers every request")
+		}
+	}
+	for i := range s.backends {
+		b := &s.backends[i]
+		if b.kind == "file_server" || b.kind == forwardAuth || len(s.gates) == 0 || b.flow.asked != "" {
+			continue // files are open more often than not, and who else asks knows why
+		}
+		passages := b.flow.passages()
+		verdict, why := b.flow.verdict(passages)
+		switch {
+		case verdict == verdictConditional && !slices.ContainsFunc(passages, func(p passage) bool { return len(p.only) == 0 }):
+			say(&passages[0].guard, "%s, but %s answers other requests too, and nobody asks those for a token: put both into one "+
+				"`handle` block, and refuse what no block is for", why, b)
+		case verdict == verdictOpen && !b.flow.onError:
+			say(&s.gates[0], "the site of this protect has a route that needs no token: %s answers whoever comes%s; where that is meant, "+
+				"`protect` with `optional` before it keeps forged identity headers away", b, forPaths(b.flow.conditions))
+		case verdict == verdictOpen:
+			if g := s.guards(b.upstreams); g != nil {
+				say(g, "the error routes of the site hand requests on to %s, which this protect guards: those that it refused as well", b)
+			}
+		}
+	}
+	return list
+}
+
+// where is the beginning of what is said about a gate.
+func (g *guard) where() string {
+	if g.Source == "" {
+		return "" // the configuration came as JSON
+	}
+	return g.Source + ": "
+}
+
+// guards returns a gate that stands before one of the upstreams, or nil.
+func (s *siteCoverage) guards(upstreams []string) *guard {
+	for i := range s.backends {
+		b := &s.backends[i]
+		if !slices.ContainsFunc(b.upstreams, func(u string) bool { return slices.Contains(upstreams, u) }) {
+			continue
+		}
+		for _, p := range b.flow.passages() {
+			return &p.guard
+		}
+	}
+	return nil
+}
+
+// neverMatches says why no request can come to a gate, as far as that can be told.
+func (g *guard) neverMatches() string {
+	for i := range g.conditions {
+		c := &g.conditions[i]
+		for _, pattern := range pathsOf(c.sets) {
+			if c.stripped != "" && isBelow(pattern, c.stripped) {
+				return fmt.Sprintf("its path %s is asked for after handle_path has taken %s away: leave the matcher out, or write the path without it",
+					pattern, c.stripped)
+			}
+		}
+		if others := g.conditions[:i]; c.excludedBy(others) {
+			var around []string
+			for j := range others {
+				if len(others[j].sets) > 0 && !isHostAlone(others[j].sets) {
+					around = append(around, others[j].inWords())
+				}
+			}
+			return fmt.Sprintf("%s inside of %s", c.inWords(), strings.Join(around, ", "))
+		}
+	}
+	return ""
+}
+
+// pathsOf lists the path patterns of matcher sets.
+func pathsOf(sets caddyhttp.MatcherSets) []string {
+	var patterns []string
+	for _, set := range sets {
+		for _, matcher := range set {
+			if path, ok := matcher.(*caddyhttp.MatchPath); ok {
+				patterns = append(patterns, *path...)
+			}
+		}
+	}
+	return patterns
+}
+
+// isBelow tells whether a pattern is for a path or what is below it.
+func isBelow(pattern, path string) bool {
+	rest, ok := strings.CutPrefix(pattern, strings.ToLower(path))
+	return ok && (rest == "" || rest[0] == '/' || rest[0] == '*')
+}
+
+func forPaths(conditions []condition) string {
+	if paths := clientPaths(conditions); len(paths) > 0 {
+		return " at " + strings.Join(paths, " ")
+	}
+	return ""
+}
+
+// String names a backend for people.
+func (b *backend) String() string {
+	if len(b.upstreams) == 0 {
+		return b.kind
+	}
+	return b.kind + " to " + strings.Join(b.upstreams, " ")
+}

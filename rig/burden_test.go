@@ -1,0 +1,71 @@
+//go:build linux
+
+package rig
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+)
+
+// mebibyte is in which memory is told.
+const mebibyte = 1 << 20
+
+// proc reads a file that the kernel keeps about the node.
+func (n *Node) proc(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(n.life().command.Process.Pid), name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// resident is the memory that the node holds, in bytes. Memory that the kernel would take back at once counts too.
+func (n *Node) resident(t *testing.T) int64 {
+	t.Helper()
+	for line := range bytes.Lines(n.proc(t, "status")) {
+		if rest, ok := bytes.CutPrefix(line, []byte("VmRSS:")); ok {
+			kibibytes, err := strconv.ParseInt(string(bytes.Fields(rest)[0]), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return kibibytes << 10
+		}
+	}
+	t.Fatal("the kernel does not say how much memory the node holds")
+	return 0
+}
+
+// files is how many the node has open, connections among them.
+func (n *Node) files(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(n.life().command.Process.Pid), "fd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// goroutines is how many the node has.
+func (n *Node) goroutines(t *testing.T) (count int) {
+	t.Helper()
+	profile := Send(t.Context(), http.MethodGet, "http://"+n.Admin+"/debug/pprof/goroutine?debug=1", "")
+	if _, err := fmt.Sscanf(profile.Body, "goroutine profile: total %d", &count); err != nil {
+		t.Fatalf("%v: %s", err, profile)
+	}
+	return count
+}
+
+// settles waits until the node holds no more than before of what can leak, but for what serving itself needs now and then, and the
+// 32 connections that reverse_proxy keeps to an upstream.
+func (n *Node) settles(t *testing.T, goroutines, files int) {
+	t.Helper()
+	soon(t, "the node to let go of what it held", func() bool {
+		return n.files(t) <= files+50 && n.goroutines(t) <= goroutines+100
+	})
+}

@@ -1,0 +1,247 @@
+//go:build linux
+
+package rig
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// forger makes bad tokens out of a good one. No two are equal.
+type forger struct {
+	header    string // with the kid of a key that signs
+	claims    map[string]any
+	signature string // a good one, of other claims
+}
+
+func newForger(t *testing.T, good string) forger {
+	t.Helper()
+	parts := strings.Split(good, ".")
+	if len(parts) != 3 {
+		t.Fatalf("no token: %s", good)
+	}
+	f := forger{header: parts[0], signature: parts[2]}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err == nil {
+		err = json.Unmarshal(text, &f.claims)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// encode writes a part of a token.
+func encode(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // maps of texts and numbers
+	}
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+// payload is the good token's, but for its id.
+func (f forger) payload() string {
+	claims := map[string]any{}
+	for name, value := range f.claims {
+		claims[name] = value
+	}
+	claims["jti"] = rand.Text()
+	return encode(claims)
+}
+
+// badKinds are what a flood is made of. The last costs a verification, the others no cryptography.
+var badKinds = []struct {
+	name  string
+	forge func(forger) string
+}{
+	{"opaque", func(forger) string { return rand.Text() + rand.Text() }},
+	{"too long", func(f forger) string {
+		return f.header + "." + rand.Text() + strings.Repeat("A", 8<<10) + "." + f.signature
+	}},
+	{"unknown kid", func(f forger) string {
+		return encode(map[string]any{"alg": "ES256", "typ": "at+jwt", "kid": rand.Text()}) + "." + f.payload() + "." + f.signature
+	}},
+	{"bad signature", func(f forger) string { return f.header + "." + f.payload() + "." + f.signature }},
+}
+
+// flood is clients that show one bad token after the other, each on a connection that it keeps.
+type flood struct {
+	node    *Node
+	forger  forger
+	life    context.Context
+	leave   context.CancelFunc
+	running sync.WaitGroup
+	// refused is how many tokens were, lost how many got no answer.
+	refused, lost atomic.Int64
+
+	mu    sync.Mutex
+	wrong []Answer // that are no refusal
+}
+
+// startFlood lets a number of clients loose, until stop.
+func startFlood(t *testing.T, n *Node, clients int, f forger) *flood {
+	t.Helper()
+	fl := &flood{node: n, forger: f}
+	fl.life, fl.leave = context.WithCancel(t.Context())
+	t.Cleanup(fl.stop)
+	for i := range clients {
+		fl.running.Go(func() { fl.client(i) })
+	}
+	return fl
+}
+
+func (f *flood) stop() {
+	f.leave()
+	f.running.Wait()
+}
+
+// client shows bad tokens of all kinds in turn.
+func (f *flood) client(turn int) {
+	kept := new(http.Transport)
+	defer kept.CloseIdleConnections()
+	ctx := Via(f.life, kept)
+	for ; f.life.Err() == nil; turn++ {
+		kind := badKinds[turn%len(badKinds)]
+		answer := Send(ctx, http.MethodGet, f.node.URL+"/api/orders", "", "Authorization", "Bearer "+kind.forge(f.forger))
+		switch {
+		case f.life.Err() != nil:
+		case answer.Status == http.StatusUnauthorized:
+			f.refused.Add(1)
+		case answer.Err != nil: // the node is down, or going
+			f.lost.Add(1)
+			time.Sleep(10 * time.Millisecond)
+		default:
+			f.mu.Lock()
+			f.wrong = append(f.wrong, answer)
+			f.mu.Unlock()
+		}
+	}
+}
+
+// reaches waits until so many tokens were refused.
+func (f *flood) reaches(t *testing.T, refused int64) {
+	t.Helper()
+	soon(t, fmt.Sprintf("%d bad tokens to be refused", refused), func() bool { return f.refused.Load() >= refused })
+}
+
+// report stops the flood, and fails the test for every answer that was no refusal.
+func (f *flood) report(t *testing.T) {
+	t.Helper()
+	f.stop()
+	for i, answer := range f.wrong {
+		if i < 5 {
+			t.Errorf("the answer to a bad token: %s", answer)
+		}
+	}
+}
+
+// gateTraffic is good requests to the gate with a few tokens: it fills no cache, so that a node's memory is the flood's.
+func gateTraffic(t *testing.T, n *Node) *load {
+	t.Helper()
+	l := newLoad(t, 5*time.Millisecond)
+	for i := range 6 {
+		a, token, ctx := Application{n.URL, Server}, serverToken(t, n.URL), t.Context()
+		if i%2 == 0 {
+			kept := new(http.Transport)
+			t.Cleanup(kept.CloseIdleConnections)
+			ctx = Via(ctx, kept)
+		}
+		l.running.Go(func() {
+			for !l.isStopped() {
+				l.ask("GET gate", func() Answer { return a.Use(ctx, token) })
+			}
+		})
+	}
+	return l
+}
+
+// TestG81AFloodOfBadTokens shows a node thousands of tokens of which no two are equal and none is good: its memory stays where
+// it is, and whoever means well is served.
+func TestG81AFloodOfBadTokens(t *testing.T) {
+	n := Start(t, Setup{})
+	f := newForger(t, serverToken(t, n.URL))
+	quiet := gateTraffic(t, n)
+	quiet.goOn(either(300, 5000))
+	quiet.stop()
+	fl := startFlood(t, n, 4, f)
+	warm := int64(either(500, 20_000)) // until then buffers and pools grow that are there once
+	fl.reaches(t, warm)
+	goroutines, files, before, from := n.goroutines(t), n.files(t), n.resident(t), time.Now()
+	busy := gateTraffic(t, n)
+	var most int64
+	fl.reaches(t, warm+3000)
+	busy.goOn(300)
+	for most = n.resident(t); time.Since(from) < either(0, 10*time.Minute); time.Sleep(100 * time.Millisecond) {
+		most = max(most, n.resident(t))
+	}
+	shown, took := fl.refused.Load()-warm, time.Since(from)
+	fl.report(t)
+	busy.unbroken("in a flood of bad tokens")
+	if fl.lost.Load() > 0 {
+		t.Errorf("%d bad tokens got no answer", fl.lost.Load())
+	}
+	n.settles(t, goroutines, files)
+	measured(t, "G81: a flood of distinct bad tokens", "%d refused in %v (%.0f a second)", shown, took.Round(time.Second), float64(shown)/took.Seconds())
+	measured(t, "G81: good requests beside the flood", "%d, all answered; %s", busy.requests(), beside(quiet, busy))
+	measured(t, "G81: memory in the flood", "%d MiB before, %d MiB at most, %d MiB afterwards", before/mebibyte, most/mebibyte, n.resident(t)/mebibyte)
+	if grown := most - before; grown > either[int64](256, 32)*mebibyte { // with the race detector everything is larger
+		t.Errorf("the node has grown by %d MiB", grown/mebibyte)
+	}
+}
+
+// TestF23AFloodInLittleMemory floods a node that may use 256 MiB, with bad tokens and with slow clients, and kills it in the midst
+// of that, as the kernel does when there is no more: it goes on answering, it is back at once while the flood goes on, and it
+// has forgotten nothing.
+func TestF23AFloodInLittleMemory(t *testing.T) {
+	n := Start(t, Setup{Environment: []string{"GOMEMLIMIT=256MiB"}})
+	application := Application{n.URL, Console}
+	tokens, gone := mustObtain(t, NewBrowser(Ada), application), mustObtain(t, NewBrowser(Ben), application)
+	if err := mustBe(application.Revoke(t.Context(), gone.RefreshToken), http.StatusOK, "", "revoking"); err != nil {
+		t.Fatal(err)
+	}
+	fl := startFlood(t, n, either(4, 8), newForger(t, tokens.AccessToken))
+	c := newCrowd(t, n, tokens.AccessToken, time.Second)
+	c.gather(t, "body", either(200, 3000))
+	c.gather(t, "idle", either(200, 3000))
+	l := goodTraffic(t, n)
+	fl.reaches(t, int64(either(1000, 100_000)))
+	l.goOn(either(300, 3000))
+	l.unbroken("in a flood, with little memory")
+	measured(t, "F23: memory of a node that may use 256 MiB, in a flood", "%d MiB", n.resident(t)/mebibyte)
+
+	spread := new(times)
+	for range either(2, 20) {
+		l := goodTraffic(t, n)
+		l.goOn(50)
+		n.Signal(syscall.SIGKILL)
+		<-n.Gone()
+		spread.add(n.Restart())
+		l.goOn(50)
+		l.allAnswered()
+		before := fl.refused.Load()
+		fl.reaches(t, before+100) // and it did not wait for the flood to pass
+	}
+	measured(t, "F23: killed in a flood, from exec until it is ready", "%v", spread)
+	fl.report(t)
+	c.stop()
+	if err := mustBe(application.Use(t.Context(), tokens.AccessToken), http.StatusOK, "", "a token from before"); err != nil {
+		t.Error(err)
+	}
+	if err := mustBe(application.Use(t.Context(), gone.AccessToken), http.StatusUnauthorized, "", "a token that was revoked before"); err != nil {
+		t.Error(err)
+	}
+	if _, err := ReadTokens(application.Refresh(t.Context(), tokens.RefreshToken)); err != nil {
+		t.Error(err)
+	}
+}
