@@ -21,7 +21,9 @@ type answerFilter struct {
 	// told is who is calling, where the answer says so.
 	told toldIdentity
 	// page is whoever of another origin may read the answer.
-	page        foreignPage
+	page foreignPage
+	// body is the client's; nil: there is none to watch.
+	body        *watchedBody
 	wroteHeader bool
 }
 
@@ -83,6 +85,7 @@ func (f *answerFilter) begin() {
 		return
 	}
 	f.wroteHeader = true
+	f.body.end(f.Header())
 	f.told.write(f.Header())
 	f.page.allow(f.Header())
 	if f.private {

@@ -59,7 +59,11 @@ type gateWriter struct {
 
 // serve has the next handler answer.
 func (g *gateWriter) serve(next caddyhttp.Handler, r *http.Request) error {
+	g.body = watchBody(r)
 	err := next.ServeHTTP(g, r)
+	if err != nil && !g.wroteHeader {
+		g.body.end(g.Header())
+	}
 	g.finish(err)
 	return err
 }

@@ -70,6 +70,16 @@ func TestS15RedactedTexts(t *testing.T) {
 		"a header of a token":      {"X-Auth-Token", "s3cret", "REDACTED"},
 		"cookies":                  {"Cookie", "accessToken=s3cret; theme=s3cret", "accessToken=REDACTED; theme=REDACTED"},
 		"a cookie without a name":  {"Cookie", "s3cret; a=1", "REDACTED; a=REDACTED"},
+		"nested by a framework":    {"uri", "/cb?session[access_token]=s3cret&user.token=s3cret", "/cb?session[access_token]=REDACTED&user.token=REDACTED"},
+		"of an application":        {"uri", "/x?auth_token=s3cret&api_secret=s3cret&new_password=s3cret", "/x?auth_token=REDACTED&api_secret=REDACTED&new_password=REDACTED"},
+		"a zero byte in a name":    {"uri", "/cb?refresh_token%00=s3cret", "/cb?refresh_token%00=REDACTED"},
+		"the kind of a token":      {"uri", "/x?token_type=Bearer&grant_type=password", "/x?token_type=Bearer&grant_type=password"},
+		"JSON":                     {"error", `bad answer {"x":1,"refresh_token" : "s3cret"}`, `bad answer {"x":1,"refresh_token" : REDACTED`},
+		"JSON in JSON":             {"error", `bad answer {\"access_token\":\"s3cret\"}`, `bad answer {\"access_token\": REDACTED`},
+		"JSON in a query":          {"uri", "/x?a=%7B%22access_token%22%3A%22s3cret%22%7D&b=1", "/x?a=REDACTED&b=1"},
+		"a code in JSON":           {"error", `{"error_code":"e1","code":"s3cret"}`, `{"error_code":"e1","code": REDACTED`},
+		"bearer in words":          {"error", `bad token "Bearer s3cret0123456789==" of x`, `bad token "Bearer REDACTED" of x`},
+		"words about bearer":       {"error", "no bearer authentication, or malformed", "no bearer authentication, or malformed"},
 		"a cookie that is set":     {"Set-Cookie", "__Host-session=s3cret; Path=/; HttpOnly", "__Host-session=REDACTED; Path=/; HttpOnly"},
 	} {
 		if got := redactField(test.field, test.text); got != test.want {

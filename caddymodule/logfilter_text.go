@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -32,6 +33,10 @@ var (
 	scheme = regexp.MustCompile(`^\s*["']?(?i:bearer|basic|dpop|digest|negotiate)\s+`)
 	// quotedHeader is an Authorization, with all that comes after it, in a text that quotes one.
 	quotedHeader = regexp.MustCompile(`(?is)(authorization["']?\s*:).*`)
+	// quotedMember is a member of a JSON object that gives access, with all that comes after it, in a text that quotes one.
+	quotedMember = regexp.MustCompile(`(?is)((?:token|secret|password|assertion|["'](?:code|code_verifier|device_code|user_code))\\*["']\s*:).*`)
+	// quotedScheme is a credential behind its scheme in the middle of a text. No word that follows `bearer` is as long.
+	quotedScheme = regexp.MustCompile(`(?i)\b(bearer|basic|dpop)(\s+)[A-Za-z0-9._~+/-]{16,}=*`)
 )
 
 // redactField takes credentials out of the value of a field. The field's name may be that of a header.
@@ -48,7 +53,7 @@ func redactField(name, value string) string {
 		return redactText(value)
 	case scheme.MatchString(value):
 		return scheme.FindString(value) + redacted
-	case strings.HasSuffix(name, "authorization"), strings.HasSuffix(name, "token"), strings.HasSuffix(name, "secret"), credentialNames[name]:
+	case strings.HasSuffix(name, "authorization"), givesAccess(name):
 		return redacted
 	}
 	return redactText(value)
@@ -88,6 +93,8 @@ const maxEscapes = 6
 func redactDeep(text string, depth int) string {
 	text = compactToken.ReplaceAllString(text, redacted)
 	text = quotedHeader.ReplaceAllString(text, "${1} "+redacted)
+	text = quotedMember.ReplaceAllString(text, "${1} "+redacted)
+	text = quotedScheme.ReplaceAllString(text, "${1}${2}"+redacted)
 	text = userinfo.ReplaceAllString(text, "${1}"+redacted+"@")
 	if !strings.ContainsAny(text, "=%") {
 		return text
@@ -150,9 +157,19 @@ func isCredential(name string) bool {
 	if strings.Contains(name, "%") {
 		return true
 	}
-	name, _, _ = strings.Cut(name, "[") // as some frameworks write arrays
-	name = strings.TrimLeftFunc(name, func(c rune) bool { return !unicode.IsLetter(c) })
-	return credentialNames[plainName.Replace(strings.ToLower(strings.TrimSpace(name)))]
+	words := strings.FieldsFunc(name, func(c rune) bool { return strings.ContainsRune("[].", c) }) // as some frameworks nest them
+	return slices.ContainsFunc(words, func(word string) bool {
+		return givesAccess(plainName.Replace(strings.ToLower(strings.TrimFunc(word, isNoLetter))))
+	})
+}
+
+func isNoLetter(c rune) bool { return !unicode.IsLetter(c) }
+
+// givesAccess tells whether a plain name is that of a credential: one of those that are known, or another token, secret or
+// password of an application's.
+func givesAccess(name string) bool {
+	return credentialNames[name] || strings.Contains(name, "password") ||
+		slices.ContainsFunc([]string{"token", "secret", "assertion"}, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
 // unescape decodes what is percent-encoded well, and leaves everything else as it is.

@@ -15,9 +15,7 @@ import (
 // that is away just now is no error: the app begins to serve when it comes.
 func (a *App) Start() error {
 	a.cover()
-	for _, t := range a.trusted {
-		t.pooled.run()
-	}
+	a.startTrust()
 	if !a.issues() {
 		covering.add(a)
 		return nil

@@ -63,10 +63,17 @@ func (a *App) provisionTrust(ctx caddy.Context) error {
 			return fmt.Errorf("trust %s: %w", t.name, err)
 		}
 		p := value.(*pooledIssuer)
-		p.issuer.UseSnapshots(storedSnapshots{ctx.Storage()})
 		a.trusted = append(a.trusted, &trustedIssuer{t, p.issuer, p})
 	}
 	return nil
+}
+
+// startTrust has the trusted issuers keep what they know in the configuration's storage, and find their keys.
+func (a *App) startTrust() {
+	for _, t := range a.trusted {
+		t.issuer.UseSnapshots(storedSnapshots{a.ctx.Storage()})
+		t.pooled.run()
+	}
 }
 
 // releaseTrust gives the trusted issuers back to the pool.

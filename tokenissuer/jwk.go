@@ -35,6 +35,7 @@ type jwk struct {
 	Y         string   `json:"y,omitzero"`
 	N         string   `json:"n,omitzero"`
 	E         string   `json:"e,omitzero"`
+	D         string   `json:"d,omitzero"` // private
 }
 
 // ParseJWK reads one public key (RFC 7517 §4) for signatures. It refuses keys whose use, key_ops or alg say that they
@@ -64,7 +65,7 @@ func ParseJWK(data []byte) (*VerificationKey, error) {
 	return &VerificationKey{ID: k.KeyID, Algorithm: algorithm, public: public}, nil
 }
 
-// ParseJWKS reads a JWK Set (RFC 7517 §5). A symmetric key, a kid that occurs twice, and a key that is listed twice, as
+// ParseJWKS reads a JWK Set (RFC 7517 §5). A symmetric key, a private one, a kid that occurs twice, and a key that is listed twice, as
 // for two algorithms, refuse the whole set: there is no telling what was meant. Other keys that cannot be used are left
 // out, as §5 asks.
 func ParseJWKS(data []byte) ([]*VerificationKey, error) {
@@ -83,6 +84,9 @@ func ParseJWKS(data []byte) ([]*VerificationKey, error) {
 		}
 		if k.KeyType == "oct" {
 			return nil, errors.New("the set holds a symmetric key")
+		}
+		if k.D != "" {
+			return nil, fmt.Errorf("the set shows the private half of kid %q: whoever has read it can sign", k.KeyID)
 		}
 		if k.KeyID != "" && kids[k.KeyID] {
 			return nil, fmt.Errorf("the set holds kid %q twice", k.KeyID)

@@ -324,7 +324,7 @@ func TestK10SetsThatCannotBeTold(t *testing.T) {
 	}
 	for name, keys := range map[string][]string{
 		"duplicate kid": {ecJWK(), ecJWK()}, "duplicate kid, one unusable": {ecJWK(), ecJWK("use", `"enc"`)}, "mixed symmetry": {ecJWK(), `{"kty":"oct","kid":"s","k":"AyM1SysPpbyDfgZld3umj1qzKObwVMko"}`},
-		"symmetric without kid": {`{"kty":"oct","k":"AyM1"}`, ecJWK()}, "a number as kid": {ecJWK("kid", "1"), ecJWK()}, "no object": {"1", ecJWK()}, "nothing": {},
+		"symmetric without kid": {`{"kty":"oct","k":"AyM1"}`, ecJWK()}, "private": {ecJWK("d", `"AyM1SysPpbyDfgZld3umj1qzKObwVMko"`)}, "a number as kid": {ecJWK("kid", "1"), ecJWK()}, "no object": {"1", ecJWK()}, "nothing": {},
 		"one key for two algorithms": {rsaWith("a", "PS256"), rsaWith("b", "RS256")}, "one key for two uses": {ecJWK(), ecJWK("kid", `"e"`, "use", `"enc"`)},
 	} {
 		if list, err := ParseJWKS([]byte(`{"keys":[` + strings.Join(keys, ",") + `]}`)); err == nil {

@@ -60,8 +60,12 @@ func (k *remoteKeys) discover(ctx context.Context) (uri string, err error) {
 	answers := make(chan answer, len(places))
 	for _, address := range places {
 		go func() {
-			_, document, err := k.client.get(ctx, address, "application/json")
-			answers <- answer{document, err}
+			var got answer
+			got.err = guarded(func() (err error) {
+				_, got.document, err = k.client.get(ctx, address, "application/json")
+				return err
+			})
+			answers <- got
 		}()
 	}
 	var failed []error

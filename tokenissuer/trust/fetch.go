@@ -18,7 +18,10 @@ const (
 	// maxAnswer is how long an answer may be. A longer one is an error: half a key set is another key set.
 	maxAnswer    = 1 << 20
 	maxRedirects = 3
-	userAgent    = "Gatehouse (+https://github.com/gatehouse-auth/gatehouse)"
+	// pingAfter is how long an HTTP/2 connection may say nothing before it is asked whether it lives, and pingTimeout how long
+	// that answer may take. What died without a word would have every question wait for its end, for a quarter of an hour.
+	pingAfter, pingTimeout = 5 * time.Second, 2 * time.Second
+	userAgent              = "Gatehouse (+https://github.com/gatehouse-auth/gatehouse)"
 )
 
 // client asks the endpoints of one issuer, and nobody else.
@@ -41,6 +44,7 @@ func newClient(private bool) *client {
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    fetchTimeout,
 		ForceAttemptHTTP2:      true,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 		DisableCompression:     true, // maxAnswer counts what is read
 		MaxIdleConnsPerHost:    16,
 		IdleConnTimeout:        90 * time.Second,

@@ -195,6 +195,9 @@ func newGate(tb testing.TB, p *provider, edits ...func(*Settings)) *gate {
 		tb.Fatal(err)
 	}
 	g.keys.client.timeout, g.patience = time.Minute, time.Minute // a slow machine fails no test; tests of time set their own
+	if g.introspector != nil {
+		g.introspector.wait = time.Minute
+	}
 	tb.Cleanup(g.keys.client.transport.CloseIdleConnections)
 	return g
 }

@@ -46,14 +46,15 @@ type introspector struct {
 	flights  singleflight.Group
 	slots    chan struct{}
 	patience time.Duration
-	pause    atomic.Int64 // until when the issuer is left alone, in nanoseconds since 1970
-	warned   atomic.Int64 // when the last warning was given, likewise
+	wait     time.Duration // for an answer, in all
+	pause    atomic.Int64  // until when the issuer is left alone, in nanoseconds since 1970
+	warned   atomic.Int64  // when the last warning was given, likewise
 }
 
 func newIntrospector(settings *Introspection, issuer string, c *client, now func() time.Time) *introspector {
 	i := &introspector{
 		settings: *settings, issuer: issuer, client: c, now: now, warn: func(string, error) {},
-		answers: newAnswerCache(), slots: make(chan struct{}, maxQuestions), patience: slotPatience,
+		answers: newAnswerCache(), slots: make(chan struct{}, maxQuestions), patience: slotPatience, wait: fetchTimeout,
 	}
 	if i.settings.CacheFor <= 0 {
 		i.settings.CacheFor = defaultCacheFor
@@ -91,6 +92,8 @@ func (i *introspector) said(ctx context.Context, token string) (*tokenissuer.Int
 	if err := i.paused(); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, i.wait)
+	defer cancel()
 	flight := i.flights.DoChan(string(key[:]), func() (any, error) { return i.find(key, token) })
 	select {
 	case answer := <-flight:

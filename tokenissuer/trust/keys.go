@@ -124,6 +124,7 @@ func (k *remoteKeys) settle(set *keySet, life time.Duration, err error) {
 	next := &knowledge{set: set, current: true}
 	if err == nil {
 		k.failures = 0
+		life = min(life, max(k.settings.MaxStale/2, time.Second)) // or they would be stale before they are fetched again
 	} else {
 		next = &knowledge{set: before.set, failed: err}
 		life = retryAfter(k.failures)

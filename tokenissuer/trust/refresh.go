@@ -125,6 +125,7 @@ func (k *remoteKeys) plan(pause time.Duration) {
 
 // ask finds out where the keys are and reads them.
 func (k *remoteKeys) ask(ctx context.Context) (*keySet, time.Duration, error) {
+	before := k.place
 	uri, err := k.locate(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -137,7 +138,9 @@ func (k *remoteKeys) ask(ctx context.Context) (*keySet, time.Duration, error) {
 			return set, lifeOf(header), nil
 		}
 	}
-	k.place = place{} // they may have moved
+	if k.place == before { // they may have moved; what was found just now is for the next fetch, which has more time
+		k.place = place{}
+	}
 	return nil, 0, err
 }
 

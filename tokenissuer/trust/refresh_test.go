@@ -36,9 +36,13 @@ func (s *scripted) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // running starts an issuer in a bubble, and returns what ends it.
-func (s *scripted) running(t *testing.T) (i *Issuer, stop func()) {
+func (s *scripted) running(t *testing.T, edits ...func(*Settings)) (i *Issuer, stop func()) {
 	t.Helper()
-	i, err := New(Settings{Issuer: "https://idp.example", JWKSURI: "https://idp.example/keys"}, Options{})
+	settings := Settings{Issuer: "https://idp.example", JWKSURI: "https://idp.example/keys"}
+	for _, edit := range edits {
+		edit(&settings)
+	}
+	i, err := New(settings, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
