@@ -13,9 +13,10 @@ export GOWORK = off
 build:
 	./xcaddy.sh
 
-# Tests of ./caddymodule that wait much, for Chromium and for databases that are away. A process has one Caddy, so they have a
-# process of their own; together the two run all tests.
+# A process has one Caddy, so the tests of ./caddymodule are shared out among three: those that wait much, for Chromium and
+# for databases that are away; those of the gate; and all others.
 WAITING = ^Test(Browser|Challenge|F1[0-7]|F2|F6|I7|T64|A[78])
+GATE = ^Test(G[0-9]|Wycheproof|Interop|Nginx)
 
 # Installs what the tests need and runs all of them. The race detector needs a C
 # compiler; some tests start PostgreSQL servers of their own, some drive
@@ -28,8 +29,9 @@ test: $(NPM_DIR)/node_modules/.package-lock.json
 	go vet ./...
 	all=''; failed=0; \
 	run() { CGO_ENABLED=1 go test -race -count=1 -timeout=25m $(TESTFLAGS) "$$@" & all="$$all $$!"; }; \
-	run -skip '$(WAITING)' ./caddymodule; \
+	run -skip '$(WAITING)|$(GATE)' ./caddymodule; \
 	run -run '$(WAITING)' ./caddymodule; \
+	run -run '$(GATE)' ./caddymodule; \
 	run $$(go list ./... | grep -v '/caddymodule$$'); \
 	for one in $$all; do wait $$one || failed=1; done; \
 	exit $$failed

@@ -45,6 +45,7 @@ func newAdminAPI() *adminAPI {
 			a.mux.HandleFunc(pattern, serveOperation(kind.what, op))
 		}
 	}
+	a.mux.HandleFunc("POST /oauth/tokens/explain", serveApp("token", explainToken))
 	a.mux.HandleFunc("GET /oauth/ready", serveReady)
 	a.mux.HandleFunc("GET /oauth/status", serveStatus)
 	a.mux.HandleFunc("GET /oauth/routes", serveRoutes)
@@ -77,10 +78,33 @@ func (a *adminAPI) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{{Pattern: "/oauth/", Handler: handler}}
 }
 
-// serveOperation runs an operation on the running app. What is the kind of thing that it is about.
+var (
+	errGateOnly = errors.New("this Caddy has no issuer of its own: it is a gate for tokens of others, without clients, keys and people")
+	errClosing  = errors.New("the oauth app is shutting down")
+	errNoStore  = errors.New("the database is away: try again when it is back")
+)
+
+// serveOperation runs an operation on the issuer of the running app. What is the kind of thing that it is about.
 func serveOperation(what string, op operation) http.HandlerFunc {
+	return serveApp(what, func(app *App, r *http.Request) (int, any, error) {
+		if !app.issues() {
+			return 0, nil, errGateOnly
+		}
+		if !app.engine.enter() {
+			return 0, nil, errClosing
+		}
+		defer app.engine.leave()
+		if !app.isServing(r.Context()) {
+			return 0, nil, errNoStore
+		}
+		return op(app, r.WithContext(sqlstore.WithPatience(r.Context())))
+	})
+}
+
+// serveApp runs an operation on the running app, which may be without an issuer.
+func serveApp(what string, op operation) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		app := running.newest()
+		app := covering.newest()
 		if app == nil {
 			writeAdminError(w, http.StatusServiceUnavailable, errNoApp)
 			return
@@ -91,16 +115,7 @@ func serveOperation(what string, op operation) http.HandlerFunc {
 			writeAdminError(w, http.StatusUnsupportedMediaType, errors.New("send the request as application/json"))
 			return
 		}
-		if !app.engine.enter() {
-			writeAdminError(w, http.StatusServiceUnavailable, errors.New("the oauth app is shutting down"))
-			return
-		}
-		defer app.engine.leave()
-		if !app.isServing(r.Context()) {
-			writeAdminError(w, http.StatusServiceUnavailable, errors.New("the database is away: try again when it is back"))
-			return
-		}
-		status, answer, err := op(app, r.WithContext(sqlstore.WithPatience(r.Context())))
+		status, answer, err := op(app, r)
 		if err != nil {
 			writeAdminError(w, adminStatus(err), inWords(what, err))
 			return
@@ -118,7 +133,8 @@ func adminStatus(err error) int {
 		return http.StatusRequestEntityTooLarge
 	case errors.Is(err, tokenissuer.ErrNotFound):
 		return http.StatusNotFound
-	case errors.Is(err, tokenissuer.ErrTaken), errors.Is(err, tokenissuer.ErrDeclared), errors.Is(err, tokenissuer.ErrInUse):
+	case errors.Is(err, tokenissuer.ErrTaken), errors.Is(err, tokenissuer.ErrDeclared), errors.Is(err, tokenissuer.ErrInUse),
+		errors.Is(err, errGateOnly): // 404 would say that the one that was asked for is not there
 		return http.StatusConflict
 	case tokenissuer.IsInvalidInput(err):
 		return http.StatusBadRequest

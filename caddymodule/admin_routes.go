@@ -111,6 +111,9 @@ func (p *passage) view() gateView {
 		}
 		v.Anonymous = append(v.Anonymous, words)
 	}
+	if len(p.CORS) > 0 {
+		v.Anonymous = append(v.Anonymous, "preflights from "+strings.Join(p.CORS, " "))
+	}
 	return v
 }
 

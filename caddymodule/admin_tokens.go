@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -15,9 +16,8 @@ import (
 )
 
 var tokenOperations = map[string]operation{
-	"POST /oauth/tokens":         mintToken,
-	"POST /oauth/tokens/explain": explainToken,
-	"POST /oauth/revocations":    addRevocation,
+	"POST /oauth/tokens":      mintToken,
+	"POST /oauth/revocations": addRevocation,
 }
 
 func mintToken(app *App, r *http.Request) (int, any, error) {
@@ -66,15 +66,18 @@ type mintedToken struct {
 // explanation is what `caddy oauth token explain` prints.
 type explanation struct {
 	tokenissuer.Explanation `json:",inline"`
-	Subject                 string    `json:"subject,omitzero"`
-	ClientID                string    `json:"client_id,omitzero"`
-	Scope                   string    `json:"scope,omitzero"`
-	ID                      string    `json:"jti,omitzero"`
-	Family                  string    `json:"family,omitzero"`
-	Actor                   string    `json:"actor,omitzero"` // who obtained it for the subject
-	KeyID                   string    `json:"kid,omitzero"`
-	IssuedAt                time.Time `json:"issued_at,omitzero"`
-	ExpiresAt               time.Time `json:"expires_at,omitzero"`
+	// Trust names the trusted issuers whose token it may be: the one that a JWT names, all that can be asked about an opaque
+	// one; empty: it is a token of our own, or nobody's.
+	Trust     []string  `json:"trust,omitzero"`
+	Subject   string    `json:"subject,omitzero"`
+	ClientID  string    `json:"client_id,omitzero"`
+	Scope     string    `json:"scope,omitzero"`
+	ID        string    `json:"jti,omitzero"`
+	Family    string    `json:"family,omitzero"`
+	Actor     string    `json:"actor,omitzero"` // who obtained it for the subject
+	KeyID     string    `json:"kid,omitzero"`
+	IssuedAt  time.Time `json:"issued_at,omitzero"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
 }
 
 func explainToken(app *App, r *http.Request) (int, any, error) {
@@ -85,16 +88,78 @@ func explainToken(app *App, r *http.Request) (int, any, error) {
 	if err := readAdmin(r, &request); err != nil {
 		return 0, nil, err
 	}
-	if len(request.Audience) == 0 {
-		request.Audience = app.settings.audience
+	x, err := app.explain(r.Context(), strings.TrimSpace(request.Token), request.Audience)
+	if err != nil {
+		return 0, nil, err
 	}
-	x := explanation{Explanation: app.issuer.Verifier.Explain(strings.TrimSpace(request.Token), request.Audience)}
 	if t := x.Claims; t != nil {
 		x.Subject, x.ClientID, x.Scope, x.ID, x.KeyID = t.Subject, t.ClientID, t.Scopes.String(), t.ID, t.KeyID
 		x.Family, x.Actor = t.FamilyID, t.Actor.Subject
 		x.IssuedAt, x.ExpiresAt = t.IssuedAt, t.ExpiresAt
 	}
 	return http.StatusOK, x, nil
+}
+
+// explain has a token judged by the issuer that it names, for these audiences or else for the issuer's own. As at the gate,
+// what a token says of its issuer only chooses whom to ask.
+func (a *App) explain(ctx context.Context, token string, audiences []string) (explanation, error) {
+	url, isJWT := tokenissuer.ClaimedIssuer(token)
+	if a.issues() && (url == a.settings.issuer || url == "" && len(a.trusted) == 0) {
+		if !a.isServing(ctx) {
+			return explanation{}, errNoStore
+		}
+		return explanation{Explanation: a.issuer.Verifier.Explain(token, orElse(audiences, a.settings.audience))}, nil
+	}
+	if !isJWT {
+		return a.explainOpaque(token), nil
+	}
+	for _, t := range a.trusted {
+		if t.settings.Issuer == url {
+			return explanation{Explanation: t.issuer.Explain(token, orElse(audiences, t.audience)), Trust: []string{t.name}}, nil
+		}
+	}
+	return explanation{Explanation: tokenissuer.ExplainStranger(token, a.knownIssuers())}, nil
+}
+
+// explainOpaque says who would be asked about a token that is no JWT. A route takes tokens of one such issuer at most, so it
+// is the route that chooses.
+func (a *App) explainOpaque(token string) (x explanation) {
+	for _, t := range a.trusted {
+		if !t.issuer.Introspects() {
+			continue
+		}
+		one := t.issuer.Explain(token, t.audience)
+		one.Findings[1].Promise = "introspection of trust " + t.name + " says that it is active and for this route"
+		if len(x.Trust) > 0 {
+			one.Findings = append(x.Findings, one.Findings[1:]...) // its form is the same for all
+		}
+		x.Explanation, x.Trust = one, append(x.Trust, t.name)
+	}
+	if len(x.Trust) == 0 {
+		x.Findings = []tokenissuer.Finding{{
+			Check: "introspection", Promise: "some trust has an introspection, for a token that is no JWT", Outcome: tokenissuer.CheckFailed,
+			Reason: "token_malformed", Note: "nobody introspects here",
+		}}
+	}
+	return x
+}
+
+// knownIssuers lists whose tokens some route may take.
+func (a *App) knownIssuers() (known []string) {
+	if a.issues() {
+		known = append(known, a.settings.issuer)
+	}
+	for _, t := range a.trusted {
+		known = append(known, fmt.Sprintf("%s (trust %s)", t.settings.Issuer, t.name))
+	}
+	return known
+}
+
+func orElse(list, otherwise []string) []string {
+	if len(list) == 0 {
+		return otherwise
+	}
+	return list
 }
 
 func addRevocation(app *App, r *http.Request) (int, any, error) {

@@ -70,9 +70,24 @@ func (a *anonymousRule) allows(r *http.Request, exam pathExam) bool {
 		if match, err := set.MatchWithError(r); err != nil || !match {
 			continue
 		}
-		if a.patterns[i] == nil || matchesPathExactly(a.patterns[i], r.URL) {
+		if (a.patterns[i] == nil || matchesPathExactly(a.patterns[i], r.URL)) && holdsInEveryReading(set, r, exam) {
 			return true
 		}
 	}
 	return false
+}
+
+// holdsInEveryReading tells whether each `not` of a set holds for whatever an upstream may take the request for: what is kept
+// from being anonymous at /admin/* is kept from it at /admin too.
+func holdsInEveryReading(set caddyhttp.MatcherSet, r *http.Request, exam pathExam) bool {
+	for _, matcher := range set {
+		not, ok := matcher.(*caddyhttp.MatchNot)
+		if ok && slices.ContainsFunc(readingsOf(r, exam), func(reading *http.Request) bool {
+			match, err := not.MatchWithError(reading)
+			return err != nil || !match
+		}) {
+			return false
+		}
+	}
+	return true
 }

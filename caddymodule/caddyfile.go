@@ -181,10 +181,10 @@ func (p *Protect) parseAnonymous(h httpcaddyfile.Helper) error {
 		return err
 	}
 	if !found || h.NextArg() {
-		return h.Errf("write it as `anonymous <matcher>`: a path that starts with a slash, or a named matcher")
+		return h.Errf("write it as `anonymous <matcher>`: one path that starts with a slash, or a named matcher; further ones take lines of their own")
 	}
 	if matchers == nil {
-		return h.Errf("anonymous * would protect nothing: leave protect away, or name the paths")
+		return h.Errf("anonymous * would protect nothing: name the paths, or write `optional`, which still keeps forged identity headers away")
 	}
 	p.Anonymous = append(p.Anonymous, matchers...)
 	return nil

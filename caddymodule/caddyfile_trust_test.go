@@ -94,3 +94,11 @@ func TestGateOnlyIsValid(t *testing.T) {
 		})
 	}
 }
+
+// TestErrorsOfAProtectSayWhereItStands: what is known only when the configuration is loaded too.
+func TestErrorsOfAProtectSayWhereItStands(t *testing.T) {
+	err := validate(t, "{\n\tadmin off\n\toauth {\n\t\tissuer https://a.example\n\t}\n}\n\nhttp://127.0.0.1:18999 {\n\thandle /x/* {\n\t\tprotect {\n\t\t\tissuer crop\n\t\t}\n\t}\n}\n")
+	if err == nil || !strings.HasSuffix(err.Error(), "issuer crop is not known: there is no `trust crop` in the oauth block, at Caddyfile:10") {
+		t.Error(err)
+	}
+}

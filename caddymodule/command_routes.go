@@ -22,6 +22,10 @@ func routesCommand(admin *adminClient) *cobra.Command {
 			if asJSON {
 				return printJSON(out, routes)
 			}
+			if len(routes) == 0 {
+				_, err := fmt.Fprintln(out, "no route to an upstream")
+				return err
+			}
 			table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 			_, _ = fmt.Fprintln(table, "SITE\tPATH\tUPSTREAM\tVERDICT\tNEEDS\tWHERE")
 			for _, r := range routes {

@@ -32,6 +32,7 @@ http://ADDR {
 			require /orders/refunds/* any_scope refunds admin
 			require @key claim department sales
 			anonymous /orders/Public/*
+			cors https://app.example
 		}
 		reverse_proxy orders:8080 orders:8081
 	}
@@ -69,8 +70,9 @@ func TestCommandRoutes(t *testing.T) {
 		"any_scope refunds admin for path /orders/refunds/*",
 		"claim department sales for header X-Api-Key",
 		"nothing for path /orders/Public/*",
-		"http://ADDR *, header X-Api-Key reverse_proxy keyed:8080 conditional a token of corp, or none Caddyfile:30",
-		"http://ADDR /php/* php_fastcgi unix//run/php.sock conditional a token of corp, only for path /php/admin/* Caddyfile:37",
+		"nothing for preflights from https://app.example",
+		"http://ADDR *, header X-Api-Key reverse_proxy keyed:8080 conditional a token of corp, or none Caddyfile:31",
+		"http://ADDR /php/* php_fastcgi unix//run/php.sock conditional a token of corp, only for path /php/admin/* Caddyfile:38",
 	} {
 		found := false
 		for _, row := range rows {
@@ -83,6 +85,17 @@ func TestCommandRoutes(t *testing.T) {
 	routes := decoded[[]routeView](t, g.ok("routes", "--json"))
 	if len(routes) != 3 || routes[0].Gates[0].Resource != g.url+wellKnown+"/orders" || routes[0].Gates[0].Audience[0] != "https://api.example" {
 		t.Errorf("%+v", routes)
+	}
+}
+
+// TestCommandRoutesWithoutAny says so, where an empty table would leave the question open whether anything was looked at.
+func TestCommandRoutesWithoutAny(t *testing.T) {
+	g := startGatehouse(t, routesSite[:strings.Index(routesSite, "\thandle /orders")]+"\trespond 404\n}\n")
+	if out := g.ok("routes"); out != "no route to an upstream\n" {
+		t.Errorf("%q", out)
+	}
+	if out := g.ok("routes", "--json"); strings.TrimSpace(out) != "[]" {
+		t.Errorf("as JSON: %q", out)
 	}
 }
 

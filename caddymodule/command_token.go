@@ -66,22 +66,32 @@ func tokenExplain(admin *adminClient) *cobra.Command {
 			}
 			return x.print(out)
 		})
-	cmd.Flags().StringArrayVar(&audience, "audience", nil, "Audience of the route in question (default: the issuer's)")
+	cmd.Flags().StringArrayVar(&audience, "audience", nil, "Audience of the route in question (default: that of the trust, or of our own issuer)")
 	return jsonFlag(cmd, &asJSON)
 }
 
 // print says in words how the token fares.
 func (x *explanation) print(out io.Writer) error {
-	verdict := "The gate accepts this token."
-	if !x.Accepted {
-		verdict = "The gate refuses this token."
+	verdict := "The gate refuses this token."
+	switch {
+	case x.Accepted:
+		verdict = "The gate accepts this token."
+	case x.Undecided:
+		verdict = "Whether the gate accepts this token, only its issuer can say, which was not asked."
 	}
-	_, _ = fmt.Fprintf(out, "%s\n\n", verdict)
+	_, _ = fmt.Fprintln(out, verdict)
+	if len(x.Trust) > 0 {
+		_, _ = fmt.Fprintf(out, "It was taken for a token of trust %s.\n", strings.Join(x.Trust, " or "))
+	}
+	_, _ = fmt.Fprintln(out)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, f := range x.Findings {
 		promise := f.Promise
 		if f.Reason != "" {
 			promise = f.Reason + "; needed: " + promise
+		}
+		if f.Note != "" {
+			promise += " (" + f.Note + ")"
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", f.Check, f.Outcome, promise)
 	}

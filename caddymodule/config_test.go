@@ -126,8 +126,8 @@ func TestProvisionRefuses(t *testing.T) {
 		{"logo of another kind", wrapped("brand {\nlogo {env.GATEHOUSE_TEST_HTTP}\n}", ""), "use a file that ends in .svg, .png, .jpg or .webp"},
 		{"logo unset", wrapped("brand {\nlogo {env.GATEHOUSE_TEST_UNSET}\n}", ""), "logo: "},
 		{"alias taken", wrapped("", "oauth_server {\ntoken_alias /.well-known/oauth-authorization-server\n}"), "the issuer answers there already"},
-		{"protect without issuer", "{\n\tadmin off\n}\nhttp://localhost:1 {\n\tprotect\n}\n", "protect needs an issuer: add an oauth block to the global options"},
-		{"oauth_server without issuer", "{\n\tadmin off\n}\nhttp://localhost:1 {\n\toauth_server\n}\n", "oauth_server needs an issuer: add an oauth block to the global options"},
+		{"protect without issuer", "{\n\tadmin off\n}\nhttp://localhost:1 {\n\tprotect\n}\n", "protect needs an oauth block in the global options, with `issuer` or `trust`"},
+		{"oauth_server without issuer", "{\n\tadmin off\n}\nhttp://localhost:1 {\n\toauth_server\n}\n", "oauth_server needs an oauth block in the global options, with `issuer` or `trust`"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := validate(t, test.caddyfile)
@@ -217,11 +217,11 @@ func TestProvisionRefusesJSON(t *testing.T) {
 		{app(good + `,"limits":{"client":{"failures":1}}`), "limits client: "},
 		{app(good + `,"clint":[]`), `unknown field "clint"`},
 		{protect(`"paths":"loose"`), `paths "loose": use strict or lenient`},
-		{protect(`"upstream_token":"drop"`), `upstream_token "drop": use relay or strip`},
+		{protect(`"upstream_token":"drop"`), `upstream_token "drop": use relay, strip or swap <audience>`},
 		{protect(`"forward":[{"header":"X-A","claim":"sub"}],"forward_off":true`), "forward off stands beside other forward lines"},
 		{protect(`"forward":[{"header":"Host","claim":"sub"}]`), "forward Host: a claim cannot be written into this header"},
-		{protect(`"require":[{}]`), "a rule needs one of scopes, any_scope, roles and claim"},
-		{protect(`"require":[{"scopes":["public"],"claim":"org","values":["x"]}]`), "a rule needs one of scopes, any_scope, roles and claim"},
+		{protect(`"require":[{}]`), "a rule needs one of scopes, any_scope, roles, claim, expression, acr and max_age"},
+		{protect(`"require":[{"scopes":["public"],"claim":"org","values":["x"]}]`), "a rule needs one of scopes, any_scope, roles, claim, expression, acr and max_age"},
 		{protect(`"require":[{"claim":"org"}]`), "require claim org needs a value"},
 		{protect(`"require":[{"match":[{"nonsense":{}}],"scopes":["public"]}]`), "unknown module: http.matchers.nonsense"},
 		{protect(`"anonymous":[{"path":"/x"}]`), "anonymous: "},

@@ -1,8 +1,11 @@
 // Package caddymodule puts Gatehouse into Caddy: configuration in, HTTP handlers out.
 //
 // app.go is the app `oauth`; config.go reads its settings; engine.go holds the state that outlives a reload. server.go
-// is the handler `oauth_server`, which serves the issuer's endpoints. protect.go is the handler `protect`: it guards the
-// request (identity.go, headernames.go, path.go, method.go, cookies.go), verifies its token, asks the rules (rules.go)
-// and tells the upstream who is calling. The files caddyfile*.go hold the grammar, admin.go and command.go
-// the administration.
+// is the handler `oauth_server`, which serves the issuer's endpoints. protect.go has the settings of the handler
+// `protect` and decide.go its walk: it guards the request (identity.go, headernames.go, path.go, method.go, cookies.go),
+// finds the issuer of its token (issuers.go, trusted.go) and has it verified, asks the rules (rules.go, rule_*.go), and tells
+// the upstream who is calling (forward.go, assertion.go, swap.go). routes.go and coverage.go find out what the routes leave
+// open. The files caddyfile*.go hold the grammar, admin.go and command.go the administration.
 package caddymodule
+
+import _ "github.com/gatehouse-auth/gatehouse/caddymodule/logfilter" // the log filter `oauth`

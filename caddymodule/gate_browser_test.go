@@ -432,3 +432,45 @@ func TestPlaceholdersOfAPerson(t *testing.T) {
 		t.Errorf("%d %q", p.status, p.body)
 	}
 }
+
+// TestChallengeBrowserAfterALongTime: a rule asks for a recent sign-in, and a browser can have one.
+func TestChallengeBrowserAfterALongTime(t *testing.T) {
+	c := setClock(t)
+	g := startSignIn(t, `	handle {
+		protect {
+			token_from cookie accessToken
+			challenge browser
+			require /bank/* max_age 60s
+			require /vault/* acr gold
+		}
+		reverse_proxy UPSTREAM
+	}`)
+	b := g.visitor(t, "grace@acme.example")
+	if p := b.navigate("/bank/x"); p.status != http.StatusOK {
+		t.Fatalf("just signed in: %d %s", p.status, p.body)
+	}
+	c.advance(5 * time.Minute)
+	if p := b.navigate("/other"); p.status != http.StatusOK {
+		t.Errorf("where no rule asks: %d %s", p.status, p.body)
+	}
+	if p := b.open("/bank/x"); p.status != http.StatusUnauthorized || !strings.Contains(p.header.Get("Www-Authenticate"), `max_age="60"`) {
+		t.Errorf("a script: %d %v", p.status, p.header)
+	}
+	if p := b.navigate("/vault/x"); p.status != http.StatusUnauthorized { // no sign-in here is gold
+		t.Errorf("another class: %d %s", p.status, p.body)
+	}
+	g.upstream.seen()
+	p := b.navigate("/bank/x")
+	if p.status != http.StatusSeeOther {
+		t.Fatalf("a navigation: %d %s", p.status, p.body)
+	}
+	g.upstream.none(t)
+	back := b.signIn(b.open(p.header.Get("Location")), "grace@acme.example", peoplePassword)
+	g.watched(b.cookie(sessionTokenCookie))
+	if back.status != http.StatusSeeOther || !strings.HasSuffix(back.header.Get("Location"), "/bank/x") {
+		t.Fatalf("signing in again: %d %v", back.status, back.header)
+	}
+	if p := b.navigate("/bank/x"); p.status != http.StatusOK {
+		t.Errorf("signed in again: %d %s", p.status, p.body)
+	}
+}

@@ -272,3 +272,37 @@ func TestG78AnonymousForEverythingIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestG64NotAnonymousInAnyReading: what `not` keeps from being anonymous was anonymous with or without the slash at its end, and
+// by HEAD.
+func TestG64NotAnonymousInAnyReading(t *testing.T) {
+	g := startGate(t, siteWith("", `	@most not path /admin/* /exact
+	@plain {
+		path /health /pub/*
+		not method GET
+		not header X-Key *
+	}
+	handle {
+		protect {
+			anonymous @most
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle_path /two/* {
+		protect {
+			anonymous @plain
+		}
+		reverse_proxy UPSTREAM
+	}
+`))
+	for request, want := range map[string]int{
+		"GET /": 200, "GET /orders/": 200, "GET /administrator": 200, "HEAD /orders": 200,
+		"GET /admin/": 401, "GET /admin/x": 401, "GET /admin": 401, "HEAD /admin": 401, "GET /Admin": 401, "GET /exact": 401, "GET /exact/": 401,
+		"POST /two/health": 200, "POST /two/pub/x": 200, "POST /two/pub/": 200, "GET /two/pub/x": 401, "HEAD /two/pub/x": 401, "POST /two/other": 401,
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		if status, _, _ := g.do(method, path, ""); status != want {
+			t.Errorf("%s: %d, want %d", request, status, want)
+		}
+	}
+}

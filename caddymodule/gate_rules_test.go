@@ -246,6 +246,7 @@ func TestG83RulesThatCannotWork(t *testing.T) {
 		"require expression oauth_scope()":                     "requires at least one argument",
 		"require expression oauth_scope('orders.raed')":        `unknown scope "orders.raed"`,
 		"require expression oauth_claim('role')":               "oauth_claim role needs a value",
+		"require expression oauth_claim_request_list(req, [])": "oauth_claim needs an argument",
 		"require @typed scope public":                          `unknown scope "orders.raed"`,
 		"anonymous @negated":                                   "nobody has looked at a token yet",
 		"anonymous @expressed":                                 "nobody has looked at a token yet",

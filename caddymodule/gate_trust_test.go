@@ -339,7 +339,7 @@ func TestStatusOfAGateThatIssuesNothing(t *testing.T) {
 		strings.Contains(text, "gatehouse_store_up") {
 		t.Errorf("metrics:\n%s", text)
 	}
-	if _, err := g.run("", "keys", "list"); err == nil || !strings.Contains(err.Error(), "no oauth app") {
+	if _, err := g.run("", "keys", "list"); err == nil || !strings.Contains(err.Error(), "no issuer of its own") {
 		t.Errorf("keys of an issuer that is not there: %v", err)
 	}
 }

@@ -158,7 +158,11 @@ func celLibrary(name string, matcher func([]string) (caddyhttp.RequestMatcherWit
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
-			return matcher(args.([]string))
+			names := args.([]string)
+			if len(names) == 0 {
+				return nil, fmt.Errorf("%s needs an argument", name)
+			}
+			return matcher(names)
 		})
 }
 

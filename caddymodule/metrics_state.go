@@ -25,7 +25,7 @@ var (
 	keysDesc        = gauge("keys", "Signing keys, by what they do.", "state")
 	skewDesc        = gauge("clock_skew_seconds", "How far the store's clock is ahead of this node's.")
 	keeperDesc      = gauge("housekeeper", "Whether this node drops what has expired from the store: 1 or 0.")
-	trustDesc       = gauge("trusted_issuer_up", "Whether tokens of a trusted issuer can be judged: 1 or 0.", "trust")
+	trustDesc       = gauge("trusted_issuer_up", "Whether tokens of a trusted issuer can be judged, and it answered the last question about one: 1 or 0.", "trust")
 	rowsDesc        = gauge("stored_rows", "Records in the store, told by the node that is the housekeeper. Large numbers are estimates.", "table")
 )
 
@@ -50,7 +50,7 @@ func (stateCollector) Collect(metrics chan<- prometheus.Metric) {
 	send(readyDesc, oneIf(len(app.unreadiness()) == 0))
 	send(streamsDesc, float64(streams.count()))
 	for _, t := range app.trusted {
-		send(trustDesc, oneIf(t.issuer.Ready() == nil), t.name)
+		send(trustDesc, oneIf(t.issuer.Trouble() == nil), t.name)
 	}
 	if app.issues() {
 		app.engine.collect(send)

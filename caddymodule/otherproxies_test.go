@@ -43,7 +43,7 @@ func documentedGate(t *testing.T, block int, gate string) string {
 	}
 	_, port, _ := net.SplitHostPort(gate)
 	return strings.NewReplacer(
-		"issuer https://auth.example.com", "issuer http://ADDR\n\t\tstore memory", "auth.example.com {", "http://ADDR {",
+		"issuer https://auth.example.com", "issuer http://ADDR\n\t\tstore memory", "http://auth.example.com:9081 {", "http://ADDR {",
 		"client portal {env.PORTAL_SECRET}", "client conf SECRET", ":9080", ":"+port,
 	).Replace("{\n\tadmin ADMIN\n\tlog {\n\t\toutput file LOG\n\t\tlevel DEBUG\n\t}\n" + strings.TrimPrefix(blocks[block], "{\n"))
 }
@@ -53,8 +53,9 @@ func (g *gate) front(addr string) *gate {
 	return &gate{gatehouse: &gatehouse{t: g.t, addr: addr, url: "http://" + addr}}
 }
 
-// startNginx runs nginx with the document's configuration.
-func startNginx(t *testing.T, gate, upstream string, more ...string) string {
+// startNginx runs nginx with the document's configuration, before a gate at an address and the issuer and upstream of g.
+func startNginx(g *gate, gate string, more ...string) string {
+	t := g.t
 	t.Helper()
 	program, err := exec.LookPath("nginx")
 	if err != nil {
@@ -66,7 +67,7 @@ func startNginx(t *testing.T, gate, upstream string, more ...string) string {
 	}
 	dir, addr := t.TempDir(), freeAddr(t)
 	server := regexp.MustCompile(`(?m)^\s*ssl_certificate.*\n`).ReplaceAllString(blocks[0], "")
-	server = strings.NewReplacer("443 ssl", addr, "127.0.0.1:9080", gate, "127.0.0.1:8080", upstream).Replace(server)
+	server = strings.NewReplacer("443 ssl", addr, "127.0.0.1:9080", gate, "127.0.0.1:9081", g.addr, "127.0.0.1:8080", g.upstream.addr).Replace(server)
 	config := filepath.Join(dir, "nginx.conf")
 	text := fmt.Sprintf("daemon off;\nmaster_process off;\npid %[1]s/pid;\nevents {}\nhttp {\naccess_log off;\nclient_body_temp_path %[1]s/body;\n"+
 		"proxy_temp_path %[1]s/proxy;\nfastcgi_temp_path %[1]s/fastcgi;\nuwsgi_temp_path %[1]s/uwsgi;\nscgi_temp_path %[1]s/scgi;\n%[2]s\n%[3]s}\n",
@@ -115,7 +116,7 @@ func startBehindNginx(t *testing.T, more ...string) (g, nginx *gate) {
 	t.Helper()
 	addr := freeAddr(t)
 	g = startGate(t, documentedGate(t, 0, addr))
-	return g, g.front(startNginx(t, addr, g.upstream.addr, more...))
+	return g, g.front(startNginx(g, addr, more...))
 }
 
 func TestNginxAsksTheGate(t *testing.T) {
@@ -180,6 +181,54 @@ func TestNginxAsksTheGate(t *testing.T) {
 			t.Errorf("%d %s, and the upstream got %d bytes", status, body, len(seen.Body))
 		}
 	})
+}
+
+// TestNginxLeadsClientsToTheirIssuer: from the challenge to the metadata, and to a token. Nothing that the `oauth_server` of
+// the gate's site says is taken for a yes.
+func TestNginxLeadsClientsToTheirIssuer(t *testing.T) {
+	addr := freeAddr(t)
+	config := documentedGate(t, 0, addr)
+	g := startGate(t, config)
+	_, port, _ := net.SplitHostPort(g.addr)
+	g.reload(strings.Replace(config, "http://ADDR {", "http://ADDR, http://auth.example.com:"+port+" {", 1))
+	nginx := g.front(startNginx(g, addr))
+	ask := func(host, method, target, body string) (int, http.Header, string) {
+		lines := []string{"Content-Type: application/x-www-form-urlencoded", fmt.Sprintf("Content-Length: %d", len(body)), "Connection: close"}
+		return nginx.raw(strings.Replace(nginx.requestWith(body, method, target, lines...), "Host: "+nginx.addr, "Host: "+host, 1))
+	}
+	const api, issuer = "api.example.com", "auth.example.com"
+
+	status, header, body := ask(api, "GET", "/orders/1", "")
+	if got := parameters(t, header)["resource_metadata"]; status != 401 || got != "https://api.example.com"+wellKnown+"/orders" {
+		t.Errorf("%d %s: metadata at %q", status, body, got)
+	}
+	status, _, body = ask(api, "GET", wellKnown+"/orders", "")
+	if status != 200 || !strings.HasPrefix(body, `{"resource":"https://api.example.com/orders","authorization_servers":["`+g.url+`"],`) {
+		t.Errorf("%d %s", status, body)
+	}
+	form := "grant_type=client_credentials&scope=orders.read&client_id=conf&client_secret=" + confSecret
+	status, _, body = ask(issuer, "POST", "/oauth/token", form)
+	if status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	token, _ := decoded[map[string]any](t, body)["access_token"].(string)
+	if status, _, body = nginx.raw(nginx.request("GET", "/orders/1", bearer(g.watched(token)))); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	g.upstream.one(t).has(t, "X-Auth-Subject", "conf")
+
+	for target, want := range map[string]int{
+		"/oauth/jwks": 403, "/oauth/nothing": 403, "/.well-known/oauth-authorization-server": 403, wellKnown + "x": 403, wellKnown + "/other": 404,
+		"/orders/.." + wellKnown + "/orders": 403, wellKnown + "/../../oauth/jwks": 403, wellKnown + "/../../orders/1": 400,
+	} {
+		if status, _, body := ask(api, "GET", target, ""); status != want {
+			t.Errorf("%s: %d %s, want %d", target, status, body, want)
+		}
+	}
+	if status, _, body := ask(api, "POST", "/oauth/token", form); status != 403 {
+		t.Errorf("a token at the API's own address: %d %s", status, body)
+	}
+	g.upstream.none(t)
 }
 
 // TestNginxG48FakedIdentity: whatever a client says of itself in whatever spelling, the upstream is told by the gate alone.
@@ -297,7 +346,7 @@ func TestNginxPassesWebSockets(t *testing.T) {
 func TestNginxG85TokenInACookie(t *testing.T) {
 	addr := freeAddr(t)
 	g := startGate(t, strings.Replace(documentedGate(t, 0, addr), "protect orders.read {", "protect orders.read {\n\t\t\ttoken_from cookie app_token", 1))
-	nginx := g.front(startNginx(t, addr, g.upstream.addr))
+	nginx := g.front(startNginx(g, addr))
 	g.upstream.answer = websocketUpstream
 	cookie := "Cookie: app_token=" + g.server("orders.read", "orders.write")
 	upgrade := []string{cookie, "Connection: Upgrade", "Upgrade: websocket"}
@@ -337,7 +386,7 @@ func TestNginxSaysThatTheGateCannotTell(t *testing.T) {
 	if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
 		t.Errorf("revocations too old: %d %v %s", status, header, body)
 	}
-	alone := g.front(startNginx(t, freeAddr(t), g.upstream.addr))
+	alone := g.front(startNginx(g, freeAddr(t)))
 	for _, target := range []string{"/orders/1", "/status"} {
 		if status, _, body := alone.raw(alone.request("GET", target, bearer(token))); status != http.StatusServiceUnavailable {
 			t.Errorf("%s without a gate: %d %s", target, status, body)

@@ -1,11 +1,13 @@
 package caddymodule
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -199,7 +201,8 @@ func (o *remoteDoor) guarding(good ...string) (stop func()) {
 	}
 }
 
-// askGate returns the status, or the error.
+// askGate returns the status, or the error. A connection that was made to the configuration before, and that nobody has
+// taken up when its listener is closed, is reset by the kernel, with any Caddy: as other clients do, this one tries again.
 func askGate(client *http.Client, url, token string) string {
 	request, err := http.NewRequest(http.MethodGet, url+"/api/x", nil)
 	if err != nil {
@@ -207,6 +210,9 @@ func askGate(client *http.Client, url, token string) string {
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
 	response, err := client.Do(request)
+	if errors.Is(err, syscall.ECONNRESET) {
+		response, err = client.Do(request)
+	}
 	if err != nil {
 		return err.Error()
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -113,7 +114,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
-			return fmt.Errorf("protect: %w", err)
+			return p.at(fmt.Errorf("protect: %w", err))
 		}
 	}
 	p.refusal = endpoint.Challenge{Realm: p.realm(), Scope: tokenissuer.Scopes(p.Scopes).String()}
@@ -122,6 +123,14 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 		p.refusal.ResourceMetadata = endpoint.ResourceMetadataURL(p.app.issuer)
 	}
 	return nil
+}
+
+// at adds to an error where the directive stands. One that says where something stands already knows better.
+func (p *Protect) at(err error) error {
+	if p.Source == "" || strings.Contains(err.Error(), ", at ") {
+		return err
+	}
+	return fmt.Errorf("%w, at %s", err, p.Source)
 }
 
 // realm names who protects: our issuer, or what the route is an audience of.

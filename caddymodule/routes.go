@@ -1,7 +1,9 @@
 package caddymodule
 
 import (
+	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -95,11 +97,11 @@ func (w *walk) route(route *caddyhttp.Route, f flow) flow {
 		f.dead = true
 	case certain:
 		f.stage, f.asked = inner.stage, inner.asked
-	case !ends && inner.stage != f.stage:
+	case !ends && (inner.url != f.url || inner.rest != f.rest):
 		f.stage = w.changed(f.stage, inner.url != f.url) // for some of the requests
 	}
 	if !ends {
-		f.gates = inner.gates
+		f.gates, f.passed = inner.gates, inner.passed
 	}
 	return f
 }
@@ -118,14 +120,11 @@ func (w *walk) handler(handler caddyhttp.MiddlewareHandler, f flow) flow {
 		g := guard{Protect: h, conditions: f.conditions, dead: f.dead}
 		w.gates = append(w.gates, g)
 		f.gates = append(slices.Clip(f.gates), g)
+		f.passed++
 	case *Server:
 		w.servers = append(w.servers, serverPlace{h, f.conditions})
 	case *caddyhttp.Subroute:
-		behind := w.routes(h.Routes, f)
-		if h.Errors != nil {
-			w.routes(h.Errors.Routes, w.onError(f))
-		}
-		f = behind
+		f = w.subroute(h, f)
 	case *caddyhttp.Invoke:
 		f = w.invoke(h.Name, f)
 	case *reverseproxy.Handler:
@@ -134,8 +133,12 @@ func (w *walk) handler(handler caddyhttp.MiddlewareHandler, f flow) flow {
 		w.backends = append(w.backends, backend{kind: "file_server", flow: f})
 		f.dead = f.dead || !h.PassThru
 	case *intercept.Intercept:
-		w.responses(h.HandleResponse, f)
-	case *caddyhttp.StaticResponse, *caddyhttp.StaticError:
+		later := f
+		later.stage = w.changed(f.stage, true) // it comes back when everything behind has been done to the request
+		w.responses(h.HandleResponse, later)
+	case *caddyhttp.StaticResponse:
+		f.dead = f.dead || isFinal(h.StatusCode)
+	case *caddyhttp.StaticError:
 		f.dead = true
 	case *rewrite.Rewrite:
 		f.stage = w.rewritten(h, f.stage)
@@ -149,6 +152,27 @@ func (w *walk) handler(handler caddyhttp.MiddlewareHandler, f flow) flow {
 		f.stage = w.unknown(handler, f.stage)
 	}
 	return f
+}
+
+// subroute walks routes inside of a route. Behind their error routes, what comes next has requests too that have failed on the
+// way to any of the gates inside.
+func (w *walk) subroute(h *caddyhttp.Subroute, f flow) flow {
+	behind := w.routes(h.Routes, f)
+	if h.Errors == nil {
+		return behind
+	}
+	failed := w.routes(h.Errors.Routes, w.onError(f))
+	if failed.dead {
+		return behind
+	}
+	behind.gates, behind.dead = f.gates, f.dead
+	behind.stage = w.changed(behind.stage, true)
+	return behind
+}
+
+// isFinal tells whether a status surely ends the answer. Caddy goes on behind 103.
+func isFinal(status caddyhttp.WeakString) bool {
+	return !strings.Contains(string(status), "{") && status.Int() != http.StatusEarlyHints
 }
 
 // invoke walks a named route as if it stood here.

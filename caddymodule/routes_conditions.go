@@ -10,6 +10,8 @@ import (
 // compared only when nothing has changed the request in between.
 type stage struct {
 	url, rest int // another number whenever a handler may have changed the URL or the method, or anything else
+	// passed counts the gates on the way: each takes headers and parts of the query away, and knows who is calling.
+	passed int
 	// stripped is what was taken from the front of the path by then, and known while nothing else was done to it.
 	stripped string
 	known    bool
@@ -18,10 +20,14 @@ type stage struct {
 // sameFor tells whether a matcher sees the same at both stages.
 func (s stage) sameFor(matcher any, other stage) bool {
 	switch matcher.(type) {
-	case *caddyhttp.MatchPath, *caddyhttp.MatchPathRE, *caddyhttp.MatchQuery, *caddyhttp.MatchMethod:
+	case *caddyhttp.MatchPath, *caddyhttp.MatchPathRE, *caddyhttp.MatchMethod:
 		return s.url == other.url
+	case *caddyhttp.MatchHost, *caddyhttp.MatchProtocol, *caddyhttp.MatchRemoteIP, *caddyhttp.MatchClientIP:
+		return s.url == other.url && s.rest == other.rest
 	}
-	return s.url == other.url && s.rest == other.rest
+	// The gate that is asked about may be in between, for it was passed then; a second one could make a request match that
+	// has gone past the first.
+	return s.url == other.url && s.rest == other.rest && max(s.passed, other.passed)-min(s.passed, other.passed) <= 1
 }
 
 // condition is what a route asks of a request before it runs.

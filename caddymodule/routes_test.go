@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 )
 
 // shapes are sites with what is to be found out about them: each handler that answers from a backend as its paths and its
@@ -70,6 +73,10 @@ var shapes = []struct {
 	{"the answer is looked at", "protect /api/*\nreverse_proxy /api/* UPSTREAM {\n@bad status 5xx\nhandle_response @bad {\nreverse_proxy UPSTREAM\n}\n}",
 		[]string{"/api/* protected", "/api/* protected"}},
 	{"answers are replaced", "route {\nintercept {\n@bad status 401\nhandle_response @bad {\nreverse_proxy UPSTREAM\n}\n}\nprotect\nrespond 204\n}", []string{"* open"}},
+	{"a part of the answers behind a rewrite", "route {\nprotect /api/*\nintercept {\n@any status 204\nhandle_response @any {\nreverse_proxy /api/* UPSTREAM\n}\n}\nrewrite * /api/x\nrespond 204\n}",
+		[]string{"* conditional"}},
+	{"a second gate that is optional", "@bare not header Authorization *\nroute {\nprotect @bare\nprotect {\noptional\nupstream_token strip\n}\nreverse_proxy @bare UPSTREAM\n}",
+		[]string{"* conditional"}},
 	{"files", "protect /api/*\nfile_server", []string{"* conditional"}},
 }
 
@@ -109,7 +116,7 @@ func TestG83WhatProtectsWhat(t *testing.T) {
 			switch {
 			case !isOpen && reached != nil && shape.name != "anonymous":
 				t.Errorf("without a token: %q", reached)
-			case isOpen && reached == nil && !slices.Contains([]string{"php", "files", "an expression"}, shape.name):
+			case isOpen && reached == nil && !slices.Contains([]string{"php", "files", "an expression", "a second gate that is optional"}, shape.name):
 				t.Error("nothing gets through")
 			}
 		})
@@ -134,4 +141,35 @@ func (g *gatehouse) reachedWithoutToken(host string) (reached []string) {
 		}
 	}
 	return reached
+}
+
+// TestG83WhatGoesOn: behind routes that have error routes of their own, which only JSON can have, come requests that failed
+// before they reached a gate inside; and Caddy goes on behind early hints.
+func TestG83WhatGoesOn(t *testing.T) {
+	route := func(handlers ...caddyhttp.MiddlewareHandler) caddyhttp.Route {
+		return caddyhttp.Route{Handlers: handlers}
+	}
+	gated := func(errors *caddyhttp.HTTPErrorConfig) caddyhttp.Route {
+		return route(&caddyhttp.Subroute{Routes: caddyhttp.RouteList{route(new(Protect))}, Errors: errors})
+	}
+	answer := func(status caddyhttp.WeakString) caddyhttp.Route {
+		return route(&caddyhttp.StaticResponse{StatusCode: status})
+	}
+	for name, test := range map[string]struct {
+		before caddyhttp.Route
+		want   string
+	}{
+		"no error routes":         {gated(nil), verdictProtected},
+		"error routes go on":      {gated(new(caddyhttp.HTTPErrorConfig)), verdictOpen},
+		"error routes all answer": {gated(&caddyhttp.HTTPErrorConfig{Routes: caddyhttp.RouteList{answer("502")}}), verdictProtected},
+		"an answer":               {answer(""), verdictUnreached},
+		"early hints":             {answer("103"), verdictOpen},
+		"perhaps early hints":     {answer("{http.vars.status}"), verdictOpen},
+	} {
+		w := walkServer(&caddyhttp.Server{Routes: caddyhttp.RouteList{test.before, route(new(reverseproxy.Handler))}})
+		f := &w.backends[0].flow
+		if got, _ := f.verdict(f.passages()); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
 }

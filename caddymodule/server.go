@@ -74,11 +74,11 @@ func checkAlias(path string) error {
 	return nil
 }
 
-// appOf returns the configuration's issuer, for the directive that needs it.
+// appOf returns the configuration's oauth block, for the directive that needs it.
 func appOf(ctx caddy.Context, directive string) (*App, error) {
 	app, err := ctx.AppIfConfigured("oauth")
 	if errors.Is(err, caddy.ErrNotConfigured) {
-		return nil, fmt.Errorf("%s needs an issuer: add an oauth block to the global options", directive)
+		return nil, fmt.Errorf("%s needs an oauth block in the global options, with `issuer` or `trust`", directive)
 	}
 	if err != nil {
 		return nil, err

@@ -66,18 +66,19 @@ func (p *Protect) authenticate(w http.ResponseWriter, r *http.Request, d *decisi
 	d.token, err = p.verifyToken(r.Context(), shown.token.Reveal())
 	if shown.cookie && p.takesSessions() && !d.signedIn {
 		if err == nil && p.isForeign(r, d.token) {
-			err = tokenForeign
+			d.token, err = nil, tokenForeign
 		}
 		err = p.renew(w, r, d, err)
 	}
 	return err
 }
 
-// isForeign tells whether a token in the issuer's cookie is not of the session that the browser has. The name of that cookie
-// has no prefix which keeps it to this host: any host of the same domain can place a token of somebody else's in it.
+// isForeign tells whether a token in the issuer's cookie is not of the session that the browser has, or not even of the
+// issuer. The name of that cookie has no prefix which keeps it to this host: any host of the same domain can place a token of
+// somebody else's in it.
 func (p *Protect) isForeign(r *http.Request, t *tokenissuer.AccessToken) bool {
 	id := p.app.handler.SessionID(r)
-	return id != "" && t.FamilyID != id
+	return t.Issuer != p.own.url || id != "" && t.FamilyID != id
 }
 
 var tokenForeign = tokenissuer.NewError(tokenissuer.InvalidToken, "token_of_another_session")
@@ -162,10 +163,11 @@ func (s scratchWriter) Header() http.Header { return s.header }
 
 // signIn sends a browser that wants to show a page to the sign-in page, and tells whether it did. Who is signed in or has a
 // good token is not sent there, nor who brings a token in the header: it would change nothing, and they would come back
-// and be sent again.
+// and be sent again. Who signed in too long ago for a rule is sent there all the same.
 func (p *Protect) signIn(w http.ResponseWriter, r *http.Request, d *decision, refusal error) bool {
 	byHeader := !d.shown.IsEmpty() && !d.cookie
-	if p.Challenge != challengeBrowser || d.signedIn || d.token != nil || byHeader || endpoint.StatusOf(refusal) != http.StatusUnauthorized || !isNavigation(r) {
+	known := d.signedIn || d.token != nil
+	if p.Challenge != challengeBrowser || known && !p.mendedBySignIn(d, refusal) || byHeader || endpoint.StatusOf(refusal) != http.StatusUnauthorized || !isNavigation(r) {
 		return false
 	}
 	if !p.origin.isHost(r.Host) {
@@ -188,6 +190,14 @@ func (p *Protect) signIn(w http.ResponseWriter, r *http.Request, d *decision, re
 	header.Add("Vary", "Accept, Cookie, Sec-Fetch-Mode, Sec-Fetch-Dest")
 	w.WriteHeader(http.StatusSeeOther)
 	return true
+}
+
+// mendedBySignIn tells whether a browser that is signed in would pass if it signed in again: its token is of our own session,
+// and nothing but the age of that sign-in is wrong.
+func (p *Protect) mendedBySignIn(d *decision, refusal error) bool {
+	e := tokenissuer.AsError(refusal)
+	return e.Code == tokenissuer.InsufficientAuthentication && e.MaxAge > 0 && len(e.ACRValues) == 0 &&
+		d.token != nil && d.cookie && p.takesSessions() && d.token.Issuer == p.app.settings.issuer
 }
 
 // signInURL is where the browser signs in and comes back from: to the address that it asked for, without the rewrites of

@@ -32,7 +32,8 @@ type nodeStatus struct {
 	Streams int      `json:"open_streams"`
 	// Own is how its issuer stands; nil: it is a gate for tokens of others alone.
 	Own *issuerStatus `json:",embed"`
-	// Trust is why tokens of a trusted issuer cannot be judged now, by the issuer's name; empty: they can.
+	// Trust is what is wrong with a trusted issuer, by its name: why its tokens cannot be judged now, or how the last question
+	// about one failed; empty: nothing.
 	Trust map[string]string `json:"trust,omitzero"`
 }
 
@@ -63,7 +64,7 @@ func (a *App) status() nodeStatus {
 	}
 	for _, t := range a.trusted {
 		s.Trust[t.name] = ""
-		if err := t.issuer.Ready(); err != nil {
+		if err := t.issuer.Trouble(); err != nil {
 			s.Trust[t.name] = err.Error()
 		}
 	}

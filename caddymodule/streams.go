@@ -127,8 +127,7 @@ func (s *stream) ask() (err error) {
 	if err != nil {
 		return err
 	}
-	age := now.Sub(s.askedAt)
-	if generation == s.generation && 0 <= age && age < askAgain && now.Before(s.token.ExpiresAt) {
+	if s.isSettled(now, generation) {
 		return nil
 	}
 	s.askedAt, s.generation = now, generation
@@ -136,6 +135,12 @@ func (s *stream) ask() (err error) {
 	defer cancel()
 	_, err = s.gate.verifyToken(ctx, s.shown.Reveal())
 	return s.weigh(err, now)
+}
+
+// isSettled tells whether nothing can have changed since the last verdict.
+func (s *stream) isSettled(now time.Time, generation uint64) bool {
+	age := now.Sub(s.askedAt)
+	return generation == s.generation && 0 <= age && age < askAgain && now.Before(s.token.ExpiresAt)
 }
 
 // weigh lets a stream go on for a while when its issuer cannot be asked: one that restarts is no reason to cut off everybody
@@ -156,6 +161,10 @@ func (s *stream) weigh(verdict error, now time.Time) error {
 // askAside is ask for a token whose issuer has to be asked in turn: the other streams do not wait for it.
 func (s *stream) askAside() {
 	if s.asking.Swap(true) {
+		return
+	}
+	if now, generation, err := s.gate.standing(s.token.Issuer); err == nil && s.isSettled(now, generation) {
+		s.asking.Store(false)
 		return
 	}
 	go func() {

@@ -50,7 +50,7 @@ func (is *Issuer) Assert(t *AccessToken, r AssertedRequest) (Secret, error) {
 	now := is.Now().Truncate(time.Second)
 	claims := claimsForUpstream(&AccessToken{
 		Issuer: is.URL, Subject: t.Subject, Audience: []string{r.Audience}, ClientID: t.ClientID, Scopes: t.Scopes, ID: NewID(),
-		IssuedAt: now, ExpiresAt: now.Add(AssertionLifetime),
+		IssuedAt: now, ExpiresAt: assertionEnd(t, now),
 		FamilyID: t.FamilyID, Organisation: t.Organisation, Role: t.Role, AuthTime: t.AuthTime,
 	})
 	claims.list("org", t.Claim("org"))
@@ -69,6 +69,19 @@ func (is *Issuer) Assert(t *AccessToken, r AssertedRequest) (Secret, error) {
 		return Secret{}, AsError(err)
 	}
 	return NewSecret(signed), nil
+}
+
+// assertionEnd is a minute from now, and no later than the end of the token that the assertion tells of. One that is in the
+// leeway of its end has the moment that the request needs.
+func assertionEnd(t *AccessToken, now time.Time) time.Time {
+	end := now.Add(AssertionLifetime)
+	if own := t.ExpiresAt.Truncate(time.Second); !own.IsZero() && own.Before(end) {
+		end = own
+	}
+	if least := now.Add(Leeway); end.Before(least) {
+		return least
+	}
+	return end
 }
 
 // targetHash is the claim htp.

@@ -1,20 +1,37 @@
 package tokenissuer
 
+import (
+	"slices"
+	"strings"
+)
+
+// Outcomes of a check.
+const (
+	CheckPassed = "passed"
+	CheckFailed = "failed"
+	// CheckNotReached is one that could not be made: what it reads is not there.
+	CheckNotReached = "not reached"
+)
+
 // Finding is what one check says of a token.
 type Finding struct {
 	Check   string `json:"check"`
 	Promise string `json:"promise"`
-	// Outcome is "passed", "failed" or "not reached".
+	// Outcome is CheckPassed, CheckFailed or CheckNotReached.
 	Outcome string `json:"outcome"`
 	// Reason is the audit log's word for the failure.
 	Reason string `json:"reason,omitempty"`
+	// Note says what else an operator should know.
+	Note string `json:"note,omitempty"`
 }
 
 // Explanation tells how a token fares.
 type Explanation struct {
 	// Accepted tells whether Verify accepts the token.
-	Accepted bool      `json:"accepted"`
-	Findings []Finding `json:"findings"`
+	Accepted bool `json:"accepted"`
+	// Undecided tells that only the token's issuer knows, whom nobody asks for an explanation.
+	Undecided bool      `json:"undecided,omitempty"`
+	Findings  []Finding `json:"findings"`
 	// Claims are what a token says whose signature is good; nil for any other, since anybody can write anything.
 	Claims *AccessToken `json:"-"`
 }
@@ -25,16 +42,8 @@ func (v *Verifier) Explain(token string, audiences []string) Explanation {
 	c := &candidate{verifier: v, token: token, audience: audience{wanted: audiences}}
 	x := Explanation{Accepted: true}
 	record := func(s step, reachable bool) bool {
-		f := Finding{Check: s.name, Promise: s.promise, Outcome: "not reached"}
-		passed := false
-		if reachable {
-			err := s.run(c)
-			passed = err == nil
-			f.Outcome = "passed"
-			if !passed {
-				f.Outcome, f.Reason = "failed", AsError(err).Reason
-			}
-		}
+		f := c.finding(s, reachable)
+		passed := f.Outcome == CheckPassed
 		x.Accepted = x.Accepted && passed
 		x.Findings = append(x.Findings, f)
 		return passed
@@ -55,6 +64,43 @@ func (v *Verifier) Explain(token string, audiences []string) Explanation {
 	return x
 }
 
+// finding makes a check, if what it reads is there.
+func (c *candidate) finding(s step, reachable bool) Finding {
+	f := Finding{Check: s.name, Promise: c.verifier.rules.promise(s), Outcome: CheckNotReached}
+	if !reachable {
+		return f
+	}
+	f.Outcome = CheckPassed
+	if err := s.run(c); err != nil {
+		f.Outcome, f.Reason = CheckFailed, AsError(err).Reason
+	}
+	return f
+}
+
+// promise is what a check asks of an issuer's tokens. Less is asked of those of others.
+func (r *tokenRules) promise(s step) string {
+	if !r.trusted {
+		return s.promise
+	}
+	switch s.name {
+	case "type":
+		names := slices.Clone(r.types)
+		for i, name := range names {
+			if name == "" {
+				names[i] = TypeNone
+			}
+		}
+		return "typ is one that this issuer's access tokens may have (" + strings.Join(names, ", ") + "), and the header leads to no other key and no other meaning"
+	case "claims":
+		return "iss, sub, aud, iat and exp are present and well formed, with at+jwt also client_id and jti, and nothing says that it is another kind of token"
+	case "time":
+		return "the token is not expired and not from the future"
+	case "revocation":
+		return "its key is still the issuer's; that a single token was revoked, nobody tells us"
+	}
+	return s.promise
+}
+
 // reaches tells whether what a check reads is there.
 func (c *candidate) reaches(check string) bool {
 	switch check {
@@ -69,4 +115,16 @@ func (c *candidate) reaches(check string) bool {
 	default:
 		return c.claims != nil
 	}
+}
+
+// ExplainStranger says of a JWT that names none of the known issuers what is wrong with it.
+func ExplainStranger(token string, known []string) Explanation {
+	f := (&candidate{verifier: new(Verifier), token: token}).finding(verification[0], true)
+	if f.Outcome == CheckPassed {
+		f = Finding{
+			Check: "issuer", Promise: "iss is an issuer that is known here: " + strings.Join(known, ", "),
+			Outcome: CheckFailed, Reason: "issuer_unknown",
+		}
+	}
+	return Explanation{Findings: []Finding{f}}
 }

@@ -62,8 +62,13 @@ var rooms = map[string]room{
 		own: []string{"tokenissuer"}, others: []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2", "golang.org/x/sync"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
 	},
+	"caddymodule/logfilter": {
+		others:  []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"},
+		without: []string{"github.com/patrickmn/go-cache"},
+	},
 	"caddymodule": {
 		own: []string{
+			"caddymodule/logfilter",
 			"internal/failpoint", "tokenissuer/trust",
 			"tokenissuer", "tokenissuer/endpoint", "tokenissuer/endpoint/pages", "tokenissuer/memstore", "tokenissuer/sqlstore",
 		},

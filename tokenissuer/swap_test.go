@@ -261,7 +261,7 @@ func TestSwappedTokenOfAnotherIssuersNamesNobodyOfOurs(t *testing.T) {
 	claims := claimsIn(t, swapped)
 	for name, want := range map[string]any{
 		"iss": testIssuer, "token_iss": "https://login.example", "sub": "corp:u-ada", "client_id": "corp:conf", "org": "corp:acme",
-		"sid": nil, "role": "admin", "scope": "public reports",
+		"sid": nil, "role": nil, "scope": "public reports",
 		"act": map[string]any{"sub": "gatehouse", "client_id": "gatehouse", "act": map[string]any{
 			"sub": "corp:u-eve", "client_id": "corp:portal", "act": map[string]any{"sub": "corp:u-bob"},
 		}},

@@ -28,7 +28,9 @@ type specialRange struct {
 // reachable, multicast, and where clouds keep their secrets.
 var specialRanges = []specialRange{
 	{netip.MustParsePrefix("169.254.169.254/32"), "a cloud's metadata", false},
-	{netip.MustParsePrefix("fd00:ec2::254/128"), "a cloud's metadata", false},
+	{netip.MustParsePrefix("169.254.170.0/24"), "a cloud's metadata", false},
+	{netip.MustParsePrefix("fd00:ec2::/64"), "a cloud's metadata", false},
+	{netip.MustParsePrefix("fd20:ce::254/128"), "a cloud's metadata", false},
 	{netip.MustParsePrefix("100.100.100.200/32"), "a cloud's metadata", false},
 	{netip.MustParsePrefix("168.63.129.16/32"), "a cloud's metadata", false},
 	{netip.MustParsePrefix("0.0.0.0/8"), "this network", false},

@@ -14,6 +14,7 @@
 //   - snapshot.go keeps the last good set beyond the process, for a start without the issuer.
 //   - fetch.go is the HTTP client of one issuer; address.go is what it may dial.
 //   - introspection.go asks the issuer about opaque tokens.
+//   - explain.go tells the operator what Verify does, and what is wrong with an issuer.
 //
 // The tokens themselves are read by package tokenissuer, with the same code as our own.
 package trust

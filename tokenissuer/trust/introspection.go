@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -25,8 +26,10 @@ const (
 	maxRefusal      = 5 * time.Second
 	// failurePause is how long an issuer that has failed is left alone.
 	failurePause = time.Second
-	// maxQuestions are asked at once. Others wait for slotPatience at most.
+	// maxQuestions are asked at once. So many others wait for slotPatience at most: each of them takes memory, even when its
+	// client has hung up.
 	maxQuestions = 64
+	maxWaiting   = 8192
 	slotPatience = 2 * time.Second
 	// warnInterval is how long after a warning about an issuer there is none.
 	warnInterval = time.Minute
@@ -45,16 +48,20 @@ type introspector struct {
 	answers  *answerCache
 	flights  singleflight.Group
 	slots    chan struct{}
+	queue    chan struct{}
 	patience time.Duration
 	wait     time.Duration // for an answer, in all
 	pause    atomic.Int64  // until when the issuer is left alone, in nanoseconds since 1970
 	warned   atomic.Int64  // when the last warning was given, likewise
+
+	failed atomic.Pointer[failedQuestion] // nil: the last question was answered, or there was none
 }
 
 func newIntrospector(settings *Introspection, issuer string, c *client, now func() time.Time) *introspector {
 	i := &introspector{
 		settings: *settings, issuer: issuer, client: c, now: now, warn: func(string, error) {},
-		answers: newAnswerCache(), slots: make(chan struct{}, maxQuestions), patience: slotPatience, wait: fetchTimeout,
+		answers: newAnswerCache(), slots: make(chan struct{}, maxQuestions), queue: make(chan struct{}, maxWaiting),
+		patience: slotPatience, wait: fetchTimeout,
 	}
 	if i.settings.CacheFor <= 0 {
 		i.settings.CacheFor = defaultCacheFor
@@ -128,6 +135,7 @@ func (i *introspector) find(key [sha256.Size]byte, token string) (*tokenissuer.I
 	if err = cmp.Or(panicked, err); err != nil {
 		return nil, i.refuse(key, token, at, err)
 	}
+	i.failed.Store(nil)
 	i.answers.put(key, said, at, i.settings.CacheFor)
 	return said, nil
 }
@@ -139,13 +147,20 @@ func (i *introspector) takeSlot() error {
 		return nil
 	default:
 	}
+	busy := unavailable("introspection_busy", nil)
+	select {
+	case i.queue <- struct{}{}:
+		defer func() { <-i.queue }()
+	default:
+		return busy
+	}
 	patience := time.NewTimer(i.patience)
 	defer patience.Stop()
 	select {
 	case i.slots <- struct{}{}:
 		return nil
 	case <-patience.C:
-		return unavailable("introspection_busy", nil)
+		return busy
 	}
 }
 
@@ -163,7 +178,7 @@ func (i *introspector) ask(token string, at time.Time) (*tokenissuer.Introspecte
 	status, _, body, err := i.client.do(ctx, request)
 	switch {
 	case err != nil:
-		return nil, failure{err, true}
+		return nil, failure{err, isGeneral(err)}
 	case status != http.StatusOK:
 		return nil, failure{fmt.Errorf("the introspection endpoint answered with status %d", status), pausing[status]}
 	}
@@ -176,10 +191,20 @@ func (i *introspector) ask(token string, at time.Time) (*tokenissuer.Introspecte
 
 // pausing are the statuses that have nothing to do with the token that was asked about: our credentials are wrong, we ask
 // too much, or what stands before the issuer does not reach it. With any other, whoever knows of a token that its issuer
-// stumbles over could have everybody refused.
+// stumbles over could have everybody refused: 403 is how a filter before an issuer answers what looks like an attack.
 var pausing = map[int]bool{
-	http.StatusUnauthorized: true, http.StatusForbidden: true, http.StatusTooManyRequests: true,
+	http.StatusUnauthorized: true, http.StatusTooManyRequests: true,
 	http.StatusBadGateway: true, http.StatusServiceUnavailable: true, http.StatusGatewayTimeout: true,
+}
+
+// isGeneral tells whether the issuer cannot be reached, or takes too long: others would wait for the same. One that hangs up
+// or answers strangely may do so because of the token, and does it soon.
+func isGeneral(err error) bool {
+	if slow, ok := errors.AsType[net.Error](err); ok && slow.Timeout() {
+		return true
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
 }
 
 // failure is a question without an answer. General: it would have been so with any token.
@@ -193,6 +218,7 @@ type failure struct {
 func (i *introspector) refuse(key [sha256.Size]byte, token string, at time.Time, err error) error {
 	e, judged := errors.AsType[*tokenissuer.Error](err)
 	if judged && e.Code == tokenissuer.InvalidToken {
+		i.failed.Store(nil)
 		i.answers.putRefusal(key, e, at, min(i.settings.CacheFor, maxRefusal))
 		return e
 	}
@@ -205,6 +231,7 @@ func (i *introspector) refuse(key [sha256.Size]byte, token string, at time.Time,
 	if failed, ok := errors.AsType[failure](err); ok && failed.general {
 		i.pause.Store(ended.Add(failurePause).UnixNano())
 	}
+	i.failed.Store(&failedQuestion{ended, e})
 	i.answers.putRefusal(key, e, ended, failurePause)
 	i.tell(e)
 	return e

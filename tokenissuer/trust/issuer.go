@@ -2,6 +2,7 @@ package trust
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -168,6 +169,9 @@ func (i *Issuer) judgeLater(ctx context.Context, token string, audiences []strin
 		case <-fetched:
 			fetched = nil
 		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.Canceled) { // the client has left, which is no fault of the issuer's
+				return nil, tokenissuer.Unavailable("keys_awaited", ctx.Err())
+			}
 			return nil, i.keys.unavailable(i.keys.known.Load(), "keys_awaited")
 		}
 		t, err := i.verifier.Verify(token, audiences)

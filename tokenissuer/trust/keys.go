@@ -37,6 +37,7 @@ type remoteKeys struct {
 	fetching bool
 	fetched  chan struct{} // closed when the fetch that was begun last has ended
 	demanded time.Time     // when a token made us fetch last
+	rest     time.Duration // for how long no token does so again
 	failures int           // since the last good fetch
 	ended    bool          // Run has
 
@@ -133,6 +134,9 @@ func (k *remoteKeys) settle(set *keySet, life time.Duration, err error) {
 	pause := early(life)
 	next.retryAt = k.now().Add(pause)
 	changed := k.replace(next)
+	if changed && err == nil {
+		k.rest = shortCoolDown
+	}
 	k.fetching = false
 	k.plan(pause)
 	k.mu.Unlock()

@@ -13,6 +13,8 @@ import (
 const (
 	// coolDown is how long tokens with unknown kids make us fetch no second time, whatever their number.
 	coolDown = 30 * time.Second
+	// shortCoolDown takes its place when a fetch has brought other keys: an issuer that rotates its keys may do so again.
+	shortCoolDown = 250 * time.Millisecond
 	// An issuer says how long its keys may be kept (RFC 9111 §5.2.2.1), within these bounds.
 	minLife, defaultLife, maxLife = time.Minute, 5 * time.Minute, 15 * time.Minute
 	// After a failure we try again soon, and then less often.
@@ -60,7 +62,7 @@ func (k *remoteKeys) demand() (recalled, fetched <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if now := k.now(); !k.fetching && !k.coolsDown(now) {
-		k.demanded = now
+		k.demanded, k.rest = now, coolDown
 		k.begin()
 	}
 	return recalled, k.fetched
@@ -80,10 +82,10 @@ func (k *remoteKeys) quiet(known *knowledge) bool {
 	return known == k.known.Load() && !k.fetching && k.coolsDown(k.now())
 }
 
-// coolsDown tells whether a token made us fetch just now. A clock that was set back has forgotten it.
+// coolsDown tells whether a token made us fetch not long ago. A clock that was set back has forgotten it.
 func (k *remoteKeys) coolsDown(now time.Time) bool {
 	since := now.Sub(k.demanded)
-	return since >= 0 && since < coolDown
+	return since >= 0 && since < k.rest
 }
 
 // begin starts a fetch, unless one is under way. The caller holds mu.

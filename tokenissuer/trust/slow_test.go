@@ -109,3 +109,25 @@ func TestG90NobodyWaitsForLong(t *testing.T) {
 	a.keys.client.timeout, a.introspector.wait = time.Second, 50*time.Millisecond
 	a.refuses(t, "opaque", tokenissuer.TemporarilyUnavailable, "introspection_awaited")
 }
+
+// TestG90TheQueueIsBounded: when too many wait already, nobody joins them.
+func TestG90TheQueueIsBounded(t *testing.T) {
+	a := newAsker(t)
+	if n := cap(a.introspector.queue); n != 8192 {
+		t.Errorf("%d may wait", n)
+	}
+	a.introspector.wait, a.introspector.patience, a.introspector.queue = 20*time.Second, time.Minute, make(chan struct{}, 1)
+	for range maxQuestions {
+		a.introspector.slots <- struct{}{}
+	}
+	waiting := make(chan struct{})
+	go func() {
+		defer close(waiting)
+		a.accepts(t, "first")
+	}()
+	eventually(t, "one waits", func() bool { return len(a.introspector.queue) == 1 })
+	a.refuses(t, "second", tokenissuer.TemporarilyUnavailable, "introspection_busy")
+	<-a.introspector.slots
+	<-waiting
+	a.accepts(t, "second")
+}

@@ -1,6 +1,7 @@
-package caddymodule
+package logfilter
 
 import (
+	"encoding/hex"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,21 +24,28 @@ var credentialNames = map[string]bool{
 // plainName gives the spelling of credentialNames.
 var plainName = strings.NewReplacer("_", "", "-", "")
 
-var (
-	// compactToken is a compact JWS or JWE (RFC 7515 §7.1, RFC 7516 §7.1), whole or broken off, with its dots as they are or
-	// escaped, however often.
-	compactToken = regexp.MustCompile(`eyJ[A-Za-z0-9_=-]*(?:(?:\.|%(?:25)*2[eE])[A-Za-z0-9_=-]*)+`)
-	// userinfo is what stands before the host of a URL.
-	userinfo = regexp.MustCompile(`((?:^|:)//)[^/?#\s"]*@`)
-	// scheme begins the value of an Authorization.
-	scheme = regexp.MustCompile(`^\s*["']?(?i:bearer|basic|dpop|digest|negotiate)\s+`)
-	// quotedHeader is an Authorization, with all that comes after it, in a text that quotes one.
-	quotedHeader = regexp.MustCompile(`(?is)(authorization["']?\s*:).*`)
-	// quotedMember is a member of a JSON object that gives access, with all that comes after it, in a text that quotes one.
-	quotedMember = regexp.MustCompile(`(?is)((?:token|secret|password|assertion|["'](?:code|code_verifier|device_code|user_code))\\*["']\s*:).*`)
-	// quotedScheme is a credential behind its scheme in the middle of a text. No word that follows `bearer` is as long.
-	quotedScheme = regexp.MustCompile(`(?i)\b(bearer|basic|dpop)(\s+)[A-Za-z0-9._~+/-]{16,}=*`)
-)
+// scheme begins the value of an Authorization.
+var scheme = regexp.MustCompile(`^\s*["']?(?i:bearer|basic|dpop|digest|negotiate)\s+`)
+
+// credentialShapes are what credentials look like that stand under no name. A text without the sign has none of the shape: most have
+// not, and a look costs less than the expression.
+var credentialShapes = []struct {
+	sign    string
+	pattern *regexp.Regexp
+	with    string
+}{
+	// A compact JWS or JWE (RFC 7515 §7.1, RFC 7516 §7.1), whole or broken off, with its dots as they are or escaped, however
+	// often.
+	{"eyJ", regexp.MustCompile(`eyJ[A-Za-z0-9_=-]*(?:(?:\.|%(?:25)*2[eE])[A-Za-z0-9_=-]*)+`), redacted},
+	// An Authorization, with all that comes after it, in a text that quotes one.
+	{":", regexp.MustCompile(`(?is)(authorization["']?\s*:).*`), "${1} " + redacted},
+	// A member of a JSON object that gives access, likewise.
+	{":", regexp.MustCompile(`(?is)((?:token|secret|password|assertion|["'](?:code|code_verifier|device_code|user_code))\\*["']\s*:).*`), "${1} " + redacted},
+	// A credential behind its scheme in the middle of a text. No word that follows `bearer` is as long.
+	{" ", regexp.MustCompile(`(?i)\b(bearer|basic|dpop)( +)[A-Za-z0-9._~+/-]{16,}=*`), "${1}${2}" + redacted},
+	// What stands before the host of a URL.
+	{"@", regexp.MustCompile(`((?:^|:)//)[^/?#\s"]*@`), "${1}" + redacted + "@"},
+}
 
 // redactField takes credentials out of the value of a field. The field's name may be that of a header.
 func redactField(name, value string) string {
@@ -91,11 +99,11 @@ func redactText(text string) string {
 const maxEscapes = 6
 
 func redactDeep(text string, depth int) string {
-	text = compactToken.ReplaceAllString(text, redacted)
-	text = quotedHeader.ReplaceAllString(text, "${1} "+redacted)
-	text = quotedMember.ReplaceAllString(text, "${1} "+redacted)
-	text = quotedScheme.ReplaceAllString(text, "${1}${2}"+redacted)
-	text = userinfo.ReplaceAllString(text, "${1}"+redacted+"@")
+	for _, shape := range credentialShapes {
+		if strings.Contains(text, shape.sign) {
+			text = shape.pattern.ReplaceAllString(text, shape.with)
+		}
+	}
 	if !strings.ContainsAny(text, "=%") {
 		return text
 	}
@@ -179,9 +187,11 @@ func unescape(text string) string {
 	}
 	decoded := make([]byte, 0, len(text))
 	for text != "" {
-		if c, ok := escapedByte(text); ok {
-			decoded, text = append(decoded, c), text[3:]
-			continue
+		if len(text) > 2 && text[0] == '%' {
+			if c, err := hex.DecodeString(text[1:3]); err == nil {
+				decoded, text = append(decoded, c...), text[3:]
+				continue
+			}
 		}
 		decoded, text = append(decoded, text[0]), text[1:]
 	}

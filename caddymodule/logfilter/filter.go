@@ -1,4 +1,5 @@
-package caddymodule
+// Package logfilter is `oauth` of Caddy's `format filter`: it takes the credentials of OAuth out of access logs.
+package logfilter
 
 import (
 	"github.com/caddyserver/caddy/v2"
@@ -8,31 +9,34 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-func init() { caddy.RegisterModule(LogFilter{}) }
+func init() { caddy.RegisterModule(Filter{}) }
 
-// LogFilter takes the credentials of OAuth out of a field of Caddy's logs: codes, tokens, secrets, assertions, passwords
+// Filter takes the credentials of OAuth out of a field of Caddy's logs: codes, tokens, secrets, assertions, passwords
 // and cookies. It is for texts, as request>uri, for arrays of them, for whole header objects, as request>headers, and for
 // the whole of request. What is no credential stays readable.
-type LogFilter struct{}
+type Filter struct{}
 
 // CaddyModule returns the module's id.
-func (LogFilter) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "caddy.logging.encoders.filter.oauth", New: func() caddy.Module { return new(LogFilter) }}
+func (Filter) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "caddy.logging.encoders.filter.oauth", New: func() caddy.Module { return new(Filter) }}
 }
 
 // UnmarshalCaddyfile reads
 //
 //	oauth
-func (*LogFilter) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+func (*Filter) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the filter
 	if d.NextArg() {
 		return d.ArgErr()
 	}
-	return refuseBlock(d)
+	if d.NextBlock(0) {
+		return d.Errf("there is nothing to set here: %s", d.Val())
+	}
+	return nil
 }
 
 // Filter returns a field that adds what in would add, without credentials.
-func (LogFilter) Filter(in zapcore.Field) zapcore.Field {
+func (Filter) Filter(in zapcore.Field) zapcore.Field {
 	return zap.Inline(zapcore.ObjectMarshalerFunc(func(enc zapcore.ObjectEncoder) error {
 		in.AddTo(redactingEncoder{enc})
 		return nil
@@ -121,6 +125,6 @@ func (e redactingArrayEncoder) AppendReflected(value any) error {
 
 // Interface guards.
 var (
-	_ logging.LogFieldFilter = (*LogFilter)(nil)
-	_ caddyfile.Unmarshaler  = (*LogFilter)(nil)
+	_ logging.LogFieldFilter = (*Filter)(nil)
+	_ caddyfile.Unmarshaler  = (*Filter)(nil)
 )

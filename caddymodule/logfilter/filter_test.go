@@ -1,4 +1,4 @@
-package caddymodule
+package logfilter
 
 import (
 	"encoding/json"
@@ -92,7 +92,7 @@ func TestS15RedactedTexts(t *testing.T) {
 func loggedAs(t *testing.T, field zapcore.Field) string {
 	t.Helper()
 	encoder := zapcore.NewJSONEncoder(zapcore.EncoderConfig{})
-	line, err := encoder.EncodeEntry(zapcore.Entry{}, []zapcore.Field{LogFilter{}.Filter(field)})
+	line, err := encoder.EncodeEntry(zapcore.Entry{}, []zapcore.Field{Filter{}.Filter(field)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,206 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+const gateAccepts, gateRefuses, issuerKnows = "The gate accepts this token.\n", "The gate refuses this token.\n",
+	"Whether the gate accepts this token, only its issuer can say, which was not asked.\n"
+
+// explains wants a verdict, and these lines, and that no claim is shown which nobody has signed.
+func (g *trustGate) explains(t *testing.T, token, verdict string, lines ...string) string {
+	t.Helper()
+	out, err := g.run(token, "token", "explain")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(out, verdict) {
+		t.Errorf("it says\n%s", out)
+	}
+	for _, want := range lines {
+		if !hasLine(out, strings.Fields(want)) {
+			t.Errorf("it lacks %q:\n%s", want, out)
+		}
+	}
+	if !hasLine(out, []string{"signature", "passed"}) && strings.Contains(out, "\nsubject") {
+		t.Errorf("it shows claims that nobody signed:\n%s", out)
+	}
+	if token = strings.TrimSpace(token); token != "" && strings.Contains(out, token) {
+		t.Errorf("it shows the token:\n%s", out)
+	}
+	return out
+}
+
+const ofCorp = "It was taken for a token of trust corp."
+
+// TestCommandTokenExplainOfATrustedIssuer: with an issuer of our own and without, the issuer that a token names chooses.
+func TestCommandTokenExplainOfATrustedIssuer(t *testing.T) {
+	for kind, site := range map[string]string{"beside our own issuer": trustSite, "gate only": gateOnly(trustSite)} {
+		t.Run(kind, func(t *testing.T) {
+			p := startProvider(t)
+			g := startTrustGate(t, p, site)
+			g.awaitKeys()
+			f := g.forger()
+			stranger := *f
+			stranger.key, _ = newPrivateKey("ES256")
+			good := g.watched(f.claiming(map[string]any{"sub": "ada", "sid": "f-1"}))
+			for _, test := range []struct {
+				name, token, verdict string
+				lines                []string
+			}{
+				{"good", good, gateAccepts, []string{ofCorp, "signature passed", "revocation passed", "subject ada", "key " + f.kid}},
+				{"expired", f.claiming(map[string]any{"exp": clock().Unix() - 60}), gateRefuses, []string{ofCorp, "time failed token_expired", "signature passed", "subject conf"}},
+				{"for another audience", f.claiming(map[string]any{"aud": "https://other.example"}), gateRefuses, []string{ofCorp, "audience failed audience_wrong"}},
+				{"forged", stranger.good(), gateRefuses, []string{ofCorp, "signature failed", "time passed"}},
+				{"an ID token", f.with(map[string]any{"typ": "JWT"}), gateRefuses, []string{ofCorp, "type failed header_unexpected (at+jwt)"}},
+				{"an unknown key", f.with(map[string]any{"kid": "unknown"}), issuerKnows, []string{ofCorp, "key failed key_unknown not fetched for an explanation"}},
+				{"of nobody", (&forger{key: f.key, kid: f.kid, alg: f.alg, issuer: "https://nobody.example"}).good(), gateRefuses,
+					[]string{"issuer failed issuer_unknown " + p.url + " (trust corp)"}},
+				{"without an issuer", f.claiming(map[string]any{"iss": nil}), gateRefuses, []string{"issuer failed issuer_unknown"}},
+				{"cut off", good[:strings.LastIndexByte(good, '.')+1], gateRefuses, []string{"form failed token_malformed"}},
+				{"opaque", "0pa-que", gateRefuses, []string{"introspection failed token_malformed nobody introspects"}},
+				{"nothing", "", gateRefuses, []string{"introspection failed"}},
+			} {
+				t.Run(test.name, func(t *testing.T) {
+					out := g.explains(t, test.token+"\n", test.verdict, test.lines...)
+					if named := strings.Contains(out, ofCorp); named != (test.lines[0] == ofCorp) {
+						t.Errorf("it names the trust: %t\n%s", named, out)
+					}
+					if strings.Contains(out, "nobody.example") {
+						t.Errorf("it shows an issuer that nobody signed:\n%s", out)
+					}
+					if test.token != "" && (g.shown("/any/x", test.token) == http.StatusOK) != (test.verdict == gateAccepts) {
+						t.Error("the gate sees it otherwise")
+					}
+				})
+			}
+			out, err := g.run(good, "token", "explain", "--audience", "https://other.example", "--json")
+			x := decoded[explanation](t, out)
+			if err != nil || x.Accepted || x.Undecided || len(x.Trust) != 1 || x.Trust[0] != "corp" || x.Subject != "ada" || x.Family != "f-1" {
+				t.Errorf("for another audience: %v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// TestCommandTokenExplainOfOurOwnBesideATrust is as without.
+func TestCommandTokenExplainOfOurOwnBesideATrust(t *testing.T) {
+	p := startProvider(t)
+	g := startTrustGate(t, p, trustSite)
+	if out := g.explains(t, g.watched(g.token()), gateAccepts, "signature passed", "subject conf"); strings.Contains(out, "trust") {
+		t.Errorf("it names a trust:\n%s", out)
+	}
+	forged := g.forger()
+	forged.issuer = g.url // the trusted issuer's key for a token in our name
+	g.explains(t, g.watched(forged.good()), gateRefuses, "key failed key_unknown")
+	if out := g.explains(t, g.watched((&forger{key: forged.key, kid: "x", alg: "ES256", issuer: "https://nobody.example"}).good()), gateRefuses); !strings.Contains(out, "known here: "+g.url+", "+p.url+" (trust corp)") {
+		t.Errorf("it does not say who is known:\n%s", out)
+	}
+}
+
+// TestCommandTokenExplainAsksNobody, whatever the token: not for keys, and not about one.
+func TestCommandTokenExplainAsksNobody(t *testing.T) {
+	p := startProvider(t)
+	p.says(providerJWKS, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	g := startTrustGate(t, p, gateOnly(trustSite), "introspection "+p.url+providerIntrospect+" {", "\tclient gateway gateway-secret", "}")
+	g.await("the first fetch has failed", func() bool {
+		out, err := g.run(g.forger().good(), "token", "explain")
+		return err == nil && strings.Contains(out, "the last fetch failed: ")
+	})
+	before := p.count(providerJWKS)
+	g.explains(t, g.forger().good(), issuerKnows, ofCorp, "key failed keys_not_loaded 500")
+	g.explains(t, g.watched("opaque-c4ca4238a0b923820dcc509a6f75849b"), issuerKnows, ofCorp, "form passed",
+		"introspection not reached introspection of trust corp")
+	g.explains(t, "no token at all", gateRefuses, "form failed token_malformed")
+	if asked := p.count(providerIntrospect); asked != 0 {
+		t.Errorf("asked %d times about a token", asked)
+	}
+	if fetches := p.count(providerJWKS) - before; fetches != 0 {
+		t.Errorf("%d fetches of keys", fetches)
+	}
+}
+
+// TestCommandOfAGateThatIssuesNothing: whatever is about clients, keys and people says why there are none.
+func TestCommandOfAGateThatIssuesNothing(t *testing.T) {
+	g := startTrustGate(t, startProvider(t), gateOnly(trustSite))
+	for _, args := range [][]string{
+		{"client", "list"}, {"client", "show", "x"}, {"client", "add", "--name", "x"}, {"user", "list"}, {"org", "list"},
+		{"keys", "list"}, {"keys", "rotate"}, {"token", "mint", "--client", "x"}, {"token", "revoke", "--jti", "x"},
+		{"backup", g.vars.Replace("DIR/backup.db")},
+	} {
+		out, err := g.run("", args...)
+		if err == nil || out != "" || !strings.HasPrefix(err.Error(), "this Caddy has no issuer of its own") {
+			t.Errorf("%v: %v %s", args, err, out)
+		}
+	}
+	g.must(http.StatusConflict, http.MethodGet, "/oauth/clients", ``)
+	if status, _, body := g.operateAs("text/plain", http.MethodPost, "/oauth/tokens/explain", `{"token":"x"}`); status != http.StatusUnsupportedMediaType {
+		t.Errorf("from a web page: %d %s", status, body)
+	}
+	g.must(http.StatusBadRequest, http.MethodPost, "/oauth/tokens/explain", `{"tokn":"x"}`)
+}
+
+// TestStatusOfAnIssuerThatDoesNotAnswerQuestions: it is not good until it answers again. The node is ready all the while.
+func TestStatusOfAnIssuerThatDoesNotAnswerQuestions(t *testing.T) {
+	now := setClock(t)
+	p := startProvider(t)
+	g := startTrustGate(t, p, gateOnly(trustSite), "introspection "+p.url+providerIntrospect+" {", "\tclient gateway gateway-secret", "}")
+	stands := func(want, up string) {
+		t.Helper()
+		out, err := g.run("", "status")
+		if err != nil || !regexp.MustCompile(`(?m)^trust corp +`+want).MatchString(out) {
+			t.Errorf("status: %v\n%s", err, out)
+		}
+		if strings.Contains(out, "opaque-") || strings.Contains(out, "gateway-secret") {
+			t.Errorf("status shows a secret:\n%s", out)
+		}
+		if _, _, text := g.operate(http.MethodGet, "/metrics", ""); !strings.Contains(text, `gatehouse_trusted_issuer_up{trust="corp"} `+up) {
+			t.Errorf("metrics, want %s:\n%s", up, text)
+		}
+		g.must(http.StatusOK, http.MethodGet, "/oauth/ready", "")
+	}
+	stands("good$", "1")
+	opaque := g.watched(p.knows("opaque-eccbc87e4b5ce2fe28308fd9f2a7baf3", map[string]any{
+		"active": true, "sub": "ada", "aud": g.url, "exp": clock().Unix() + 3600,
+	}))
+	p.says(providerIntrospect, func(w http.ResponseWriter, r *http.Request) { // it also writes back what it got
+		w.Header().Set("Location", "https://evil.example/?"+r.PostFormValue("token")+"&"+r.Header.Get("Authorization"))
+		w.WriteHeader(http.StatusFound)
+	})
+	g.refused(t, g.request("GET", "/any/x", bearer(opaque)), 503)
+	now.advance(12 * time.Second)
+	stands("introspection failed 12 s ago: .", "0")
+	if status := g.ok("status", "--json"); !strings.Contains(toldStatus(t, status).Trust["corp"], "introspection failed 12 s ago") {
+		t.Errorf("status: %s", status)
+	}
+	p.says(providerIntrospect, nil)
+	g.passed(t, g.request("GET", "/any/x", bearer(opaque)))
+	stands("good$", "1")
+}
+
+// TestExplainOfSeveralIntrospections: which of them is asked is the route's affair.
+func TestExplainOfSeveralIntrospections(t *testing.T) {
+	p, other := startProvider(t), startProvider(t)
+	site := strings.Replace(gateOnly(trustSite), "\t\ttrust corp", "\t\ttrust partner "+other.url+" {\n\t\t\taudience http://ADDR\n\t\t\tallow_private_network\n"+
+		"\t\t\tintrospection "+other.url+providerIntrospect+" {\n\t\t\t\tclient gateway gateway-secret\n\t\t\t}\n\t\t}\n\t\ttrust corp", 1)
+	g := startTrustGate(t, p, site, "introspection "+p.url+providerIntrospect+" {", "\tclient gateway gateway-secret", "}")
+	answer := g.must(http.StatusOK, http.MethodPost, "/oauth/tokens/explain", `{"token":"opaque"}`)
+	var x struct {
+		Undecided bool
+		Trust     []string
+		Findings  []tokenissuer.Finding
+	}
+	if err := json.Unmarshal([]byte(answer), &x); err != nil {
+		t.Fatal(err)
+	}
+	if !x.Undecided || strings.Join(x.Trust, " ") != "partner corp" || len(x.Findings) != 3 || !strings.Contains(x.Findings[2].Promise, "trust corp") {
+		t.Errorf("explained %s", answer)
+	}
+}

@@ -1,0 +1,95 @@
+package trust
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// Explain says how Verify judges a token by what is known now. It asks the issuer nothing: neither for a key that is missed
+// nor about an opaque token.
+func (i *Issuer) Explain(token string, audiences []string) tokenissuer.Explanation {
+	if i.introspector != nil && isOpaque(token) {
+		return i.introspector.explain(token)
+	}
+	known := i.keys.known.Load()
+	x := i.verifier.Explain(token, audiences)
+	failures := 0
+	for n := range x.Findings {
+		f := &x.Findings[n]
+		if f.Outcome != tokenissuer.CheckFailed {
+			continue
+		}
+		failures++
+		if f.Check == "key" && lacksKey(tokenissuer.NewError(tokenissuer.InvalidToken, f.Reason)) && i.claims(token) {
+			f.Note = known.note()
+			x.Undecided = true
+		}
+	}
+	x.Undecided = x.Undecided && failures == 1
+	return x
+}
+
+// note says why a key is not there.
+func (k *knowledge) note() string {
+	note := "keys are not fetched for an explanation; a request with this token may cause it"
+	if k.failed != nil {
+		note += "; the last fetch failed: " + k.failed.Error()
+	}
+	return note
+}
+
+// explain says what Verify would do with an opaque token.
+func (i *introspector) explain(token string) tokenissuer.Explanation {
+	form := tokenissuer.Finding{
+		Check: "form", Promise: "letters, digits and -._~+/ with = at the end alone, at most 8 KiB", Outcome: tokenissuer.CheckPassed,
+	}
+	asked := tokenissuer.Finding{
+		Check: "introspection", Promise: "introspection of " + i.issuer + " says that it is active and for this route", Outcome: tokenissuer.CheckNotReached,
+	}
+	switch {
+	case len(token) > tokenissuer.MaxTokenBytes:
+		form.Outcome, form.Reason = tokenissuer.CheckFailed, "token_too_long"
+	case !tokenissuer.IsB64Token(token):
+		form.Outcome, form.Reason = tokenissuer.CheckFailed, "token_malformed"
+	default:
+		asked.Note = "nobody is asked for an explanation; a request with this token asks"
+		if failed := i.trouble(); failed != nil {
+			asked.Note += "; " + failed.Error()
+		}
+	}
+	return tokenissuer.Explanation{
+		Undecided: form.Outcome == tokenissuer.CheckPassed, Findings: []tokenissuer.Finding{form, asked},
+	}
+}
+
+// Trouble says what is wrong with the issuer, for its operator; nil: nothing that we know of. It is more than Ready asks: an
+// issuer that failed to answer the last question about a token can still be asked the next one.
+func (i *Issuer) Trouble() error {
+	if err := i.Ready(); err != nil || i.introspector == nil {
+		return err
+	}
+	return i.introspector.trouble()
+}
+
+// failedQuestion is a question about a token that the issuer did not answer.
+type failedQuestion struct {
+	at  time.Time
+	err *tokenissuer.Error // without secrets
+}
+
+// trouble says how the last question failed; nil: it was answered, or there was none.
+func (i *introspector) trouble() error {
+	failed := i.failed.Load()
+	if failed == nil {
+		return nil
+	}
+	why := failed.err.Reason
+	if cause := errors.Unwrap(failed.err); cause != nil {
+		why = cause.Error()
+	}
+	age := max(i.now().Sub(failed.at), 0) // a clock may have been set back
+	return fmt.Errorf("introspection failed %.0f s ago: %s", age.Seconds(), why)
+}

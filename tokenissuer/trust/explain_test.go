@@ -1,0 +1,174 @@
+package trust
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+func (g *gate) explained(token string) tokenissuer.Explanation {
+	return g.Explain(token, []string{ourAudience})
+}
+
+// finding returns what one check says.
+func finding(tb testing.TB, x tokenissuer.Explanation, check string) tokenissuer.Finding {
+	tb.Helper()
+	n := slices.IndexFunc(x.Findings, func(f tokenissuer.Finding) bool { return f.Check == check })
+	if n < 0 {
+		tb.Fatalf("no check of the %s in %+v", check, x)
+	}
+	return x.Findings[n]
+}
+
+// TestExplainIsWhatVerifySays: with the reason, and with claims that somebody signed or none.
+func TestExplainIsWhatVerifySays(t *testing.T) {
+	key := newSigner("k")
+	g := newGate(t, newProvider(t, key))
+	g.fetchNow()
+	forged := newSigner("k")
+	hour := testStart.Add(-time.Hour).Unix()
+	for _, v := range []struct {
+		name, token, check, reason string
+		signed                     bool
+	}{
+		{"good", key.token(g.provider.URL, nil), "", "", true},
+		{"expired", key.token(g.provider.URL, map[string]any{"exp": hour}), "time", "token_expired", true},
+		{"for others", key.token(g.provider.URL, map[string]any{"aud": "https://other.example"}), "audience", "audience_wrong", true},
+		{"of another issuer", key.token("https://other.example", nil), "issuer", "issuer_wrong", true},
+		{"forged", forged.token(g.provider.URL, nil), "signature", "signature_wrong", false},
+		{"without a client", key.token(g.provider.URL, map[string]any{"client_id": ""}), "claims", "claims_malformed", false},
+		{"opaque", "opaque", "form", "token_malformed", false},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			x := g.explained(v.token)
+			_, err := g.judgeNow(v.token)
+			if x.Accepted != (err == nil) || x.Undecided || (x.Claims != nil) != v.signed {
+				t.Errorf("Verify says %v, Explain %+v", err, x)
+			}
+			if v.check == "" {
+				return
+			}
+			if f := finding(t, x, v.check); f.Outcome != tokenissuer.CheckFailed || f.Reason != v.reason || f.Note != "" {
+				t.Errorf("%+v", f)
+			}
+			if reason := tokenissuer.AsError(err).Reason; reason != v.reason {
+				t.Errorf("Verify gives the reason %s", reason)
+			}
+		})
+	}
+}
+
+// TestExplainNeverAsks: neither for keys nor about a token. What it cannot say without asking it calls undecided.
+func TestExplainNeverAsks(t *testing.T) {
+	key := newSigner("k")
+	g := newGate(t, newProvider(t, key), atKeys)
+	good := key.token(g.provider.URL, nil)
+	undecided := func(token, reason, note string) {
+		t.Helper()
+		x := g.explained(token)
+		if f := finding(t, x, "key"); !x.Undecided || x.Accepted || x.Claims != nil || f.Reason != reason || !strings.Contains(f.Note, note) {
+			t.Errorf("%+v", x)
+		}
+	}
+	undecided(good, reasonNotLoaded, "not fetched for an explanation")
+	g.provider.answer(keysPath, broken)
+	g.fetchNow()
+	undecided(good, reasonNotLoaded, "the last fetch failed: ")
+	g.provider.publish(key)
+	g.fetchNow()
+	undecided(newSigner("unknown").token(g.provider.URL, nil), reasonUnknown, "not fetched for an explanation")
+	if x := g.explained(newSigner("unknown").token("https://other.example", nil)); x.Undecided || finding(t, x, "key").Note != "" {
+		t.Errorf("a key would not make it a token of this issuer: %+v", x)
+	}
+	if n := g.provider.fetches(); n != 2 {
+		t.Errorf("%d fetches, of which the test made 2", n)
+	}
+	if x := g.explained(good); !x.Accepted || x.Undecided {
+		t.Errorf("%+v", x)
+	}
+}
+
+func TestExplainOfAnOpaqueToken(t *testing.T) {
+	a := newAsker(t)
+	x := a.explained("opaque")
+	if f := finding(t, x, "introspection"); !x.Undecided || x.Accepted || f.Outcome != tokenissuer.CheckNotReached || f.Note == "" {
+		t.Errorf("%+v", x)
+	}
+	for token, reason := range map[string]string{
+		"no token": "token_malformed", "": "token_malformed", strings.Repeat("a", tokenissuer.MaxTokenBytes+1): "token_too_long",
+	} {
+		x := a.explained(token)
+		if f := finding(t, x, "form"); x.Undecided || f.Outcome != tokenissuer.CheckFailed || f.Reason != reason || finding(t, x, "introspection").Note != "" {
+			t.Errorf("%.10q: %+v", token, x)
+		}
+	}
+	a.wantQuestions(t, 0)
+	a.replies(status(http.StatusUnauthorized))
+	a.refuses(t, "opaque", tokenissuer.TemporarilyUnavailable, "introspection_failed")
+	a.clock.Add(12 * time.Second)
+	if f := finding(t, a.explained("opaque"), "introspection"); !strings.Contains(f.Note, "introspection failed 12 s ago: ") {
+		t.Errorf("%+v", f)
+	}
+	a.wantQuestions(t, 1)
+}
+
+// TestTroubleIsHowTheLastQuestionWent, until one is answered, however. Readiness is another thing.
+func TestTroubleIsHowTheLastQuestionWent(t *testing.T) {
+	a := newAsker(t)
+	trouble := func(want string) {
+		t.Helper()
+		got := ""
+		if err := a.Trouble(); err != nil {
+			got = err.Error()
+		}
+		if !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("trouble: %q, want %q", got, want)
+		}
+		if err := a.Ready(); err != nil {
+			t.Errorf("not ready: %v", err)
+		}
+	}
+	trouble("")
+	failing := func(token string) {
+		t.Helper()
+		a.clock.Add(2 * failurePause)
+		a.replies(status(http.StatusUnauthorized))
+		a.refuses(t, token, tokenissuer.TemporarilyUnavailable, "introspection_failed")
+		a.clock.Add(2 * failurePause)
+		trouble("introspection failed 2 s ago: the introspection endpoint answered with status 401")
+	}
+	failing("one")
+	a.answers(nil)
+	a.accepts(t, "two")
+	trouble("")
+	failing("three")
+	a.accepts(t, "two") // from the cache: nobody was asked
+	trouble("introspection failed 2 s ago")
+	a.replies(inactiveAnswer)
+	a.refuses(t, "four", tokenissuer.InvalidToken, "token_inactive")
+	trouble("")
+	a.clock.Add(2 * failurePause)
+	a.replies(text(`{"active":true,"five":1,"five":2}`))
+	a.refuses(t, "five", tokenissuer.TemporarilyUnavailable, "introspection_malformed")
+	a.clock.Add(-time.Hour)
+	trouble("introspection failed 0 s ago: ")
+	if err := a.Trouble(); err == nil || strings.Contains(err.Error(), "five") || strings.Contains(err.Error(), ourSecret) {
+		t.Errorf("trouble: %v", err)
+	}
+}
+
+// TestTroubleOfKeys is that nobody has them.
+func TestTroubleOfKeys(t *testing.T) {
+	g := newGate(t, newProvider(t, newSigner("k")))
+	if err := g.Trouble(); err == nil || tokenissuer.AsError(err).Reason != reasonNotLoaded {
+		t.Errorf("trouble: %v", err)
+	}
+	g.fetchNow()
+	if err := g.Trouble(); err != nil {
+		t.Errorf("trouble: %v", err)
+	}
+}
