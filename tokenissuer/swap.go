@@ -158,7 +158,8 @@ func (is *Issuer) swappedClaims(s Swapping, now, expires time.Time) ([]byte, err
 	}
 	origin, actors := t.origin(), t.actorChain()
 	if s.Trust != "" {
-		swapped.FamilyID, swapped.Role = "", "" // and a role is one in an organisation of ours
+		// A role is one in an organisation of ours.
+		swapped.FamilyID, swapped.Role = "", ""
 		if origin = (tokenOrigin{t.Issuer, t.ID, t.IssuedAt}); t.IssuedAt.IsZero() { // its issuer did not say
 			origin.issuedAt = now
 		}
