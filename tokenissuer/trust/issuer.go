@@ -162,6 +162,10 @@ func (i *Issuer) judgeLater(ctx context.Context, token string, audiences []strin
 	ctx, cancel := context.WithTimeout(ctx, i.patience)
 	defer cancel()
 	recalled, fetched := i.keys.demand()
+	// The key may have come between the first look at the token and the question for it, which then is for nothing.
+	if t, err := i.verifier.Verify(token, audiences); err == nil || !lacksKey(err) {
+		return t, err
+	}
 	for {
 		select {
 		case <-recalled:

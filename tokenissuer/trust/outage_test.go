@@ -201,8 +201,8 @@ func TestASnapshotComesBeforeAnAnswer(t *testing.T) {
 		}
 	})
 	next := g.after(t, kept, 0)
-	next.keys.client.timeout = time.Hour
-	next.patience = time.Hour
+	next.keys.client.timeout = time.Minute
+	next.patience = time.Minute
 	next.accepts(t, key.token(g.provider.URL, nil)) // would not come back
 	close(hang)
 }
