@@ -9,8 +9,11 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 const formType = "application/x-www-form-urlencoded"
@@ -58,12 +61,41 @@ func transportOf(ctx context.Context) http.RoundTripper {
 	return transport
 }
 
+// patienceKey is the key of what Patiently puts into a context.
+type patienceKey struct{}
+
+// Patiently makes the requests of a context do what a 503 with Retry-After asks for (RFC 9110, section 10.2.3): wait as long,
+// and ask again, five times at most. Each time is counted. A node says so when all that hash passwords or wait for the database
+// are busy, as they are where many tests run at once.
+func Patiently(ctx context.Context, repeated *atomic.Int64) context.Context {
+	return context.WithValue(ctx, patienceKey{}, repeated)
+}
+
 // Send sends a request on a connection of its own and follows no redirect. Headers are name, value, name, value, …
 func Send(ctx context.Context, method, target, body string, headers ...string) Answer {
 	return send(ctx, nil, method, target, body, headers)
 }
 
 func send(ctx context.Context, jar http.CookieJar, method, target, body string, headers []string) Answer {
+	answer := sendOnce(ctx, jar, method, target, body, headers)
+	repeated, patient := ctx.Value(patienceKey{}).(*atomic.Int64)
+	for tries := 0; patient && tries < 5 && answer.Status == http.StatusServiceUnavailable; tries++ {
+		seconds, err := strconv.Atoi(answer.Header.Get("Retry-After"))
+		if err != nil {
+			return answer // a 503 must say when to come back
+		}
+		select {
+		case <-ctx.Done():
+			return answer
+		case <-time.After(time.Duration(seconds) * time.Second):
+		}
+		repeated.Add(1)
+		answer = sendOnce(ctx, jar, method, target, body, headers)
+	}
+	return answer
+}
+
+func sendOnce(ctx context.Context, jar http.CookieJar, method, target, body string, headers []string) Answer {
 	request, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
 	if err != nil {
 		return Answer{Err: err}
