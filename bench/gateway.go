@@ -25,7 +25,7 @@ const (
 // caddyfile is what the gateway serves, a site on a port of its own for each thing that is compared. The store and the
 // log are the defaults, because they are what people run; the log goes to a file.
 const caddyfile = `{
-	admin off
+	admin ADMIN
 	persist_config off
 	auto_https off
 	grace_period 1s
@@ -109,6 +109,7 @@ type gateway struct {
 	process
 	dir                                                                           string // of its files
 	issuer, bare, bareAgain, protected, silent, respond, respondAgain, sameAnswer string
+	admin                                                                         string
 }
 
 // startGateway starts Caddy in a directory of its own.
@@ -131,6 +132,7 @@ func startGateway(ctx context.Context, o options, gogc int, upstream string) (*g
 	}{
 		{"ISSUER", &g.issuer}, {"BARE_AGAIN", &g.bareAgain}, {"BARE", &g.bare}, {"PROTECTED", &g.protected}, {"SILENT", &g.silent},
 		{"RESPOND_AGAIN", &g.respondAgain}, {"RESPOND", &g.respond}, {"SAME_ANSWER", &g.sameAnswer},
+		{"ADMIN", &g.admin},
 	} {
 		addr, err := freeAddress()
 		if err != nil {

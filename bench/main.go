@@ -29,6 +29,7 @@ type options struct {
 	caddy    string
 	dir      string
 	only     string
+	profiles string
 	procs    int
 	rounds   int
 	requests int // of one side in one round
@@ -47,6 +48,7 @@ func main() {
 	flag.StringVar(&o.caddy, "caddy", "", "a Caddy with Gatehouse in it; otherwise ./caddy is built and measured")
 	flag.StringVar(&o.dir, "dir", "", "keep the gateway's files and its log in this directory")
 	flag.StringVar(&o.only, "only", "", "run these scenarios only, separated by commas: "+strings.Join(scenarioNames(), ", "))
+	flag.StringVar(&o.profiles, "profiles", "", "write a CPU profile of each side of a comparison into this directory, after it was measured")
 	flag.IntVar(&o.rounds, "rounds", o.rounds, "rounds of each comparison")
 	flag.IntVar(&o.requests, "requests", o.requests, "requests of one side in one round")
 	flag.IntVar(&o.procs, "procs", 2, "GOMAXPROCS of the gateway")

@@ -111,7 +111,7 @@ func (b *bench) compare(sides []side) error {
 		}
 		writeRow(b.out, row...)
 	}
-	return nil
+	return b.profile(sides)
 }
 
 func medianOf(costs []cost, part func(cost) float64) float64 {
