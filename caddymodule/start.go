@@ -8,12 +8,17 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/internal/headroom"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
+
+// gcRoom is how much garbage a process may make before it is collected, however little it keeps.
+const gcRoom = 32 << 20
 
 // Start opens the store, unless the configuration before used the same one, and begins to serve. A database of a server
 // that is away just now is no error: the app begins to serve when it comes.
 func (a *App) Start() error {
+	headroom.Keep(gcRoom)
 	a.cover()
 	a.startTrust()
 	if !a.issues() {

@@ -69,7 +69,7 @@ var rooms = map[string]room{
 	"caddymodule": {
 		own: []string{
 			"caddymodule/logfilter",
-			"internal/failpoint", "tokenissuer/trust",
+			"internal/failpoint", "internal/headroom", "tokenissuer/trust",
 			"tokenissuer", "tokenissuer/endpoint", "tokenissuer/endpoint/pages", "tokenissuer/memstore", "tokenissuer/sqlstore",
 		},
 		others: []string{
@@ -79,9 +79,10 @@ var rooms = map[string]room{
 			"golang.org/x/net", "golang.org/x/term",
 		},
 	},
-	"bench": {},
+	"bench": {own: []string{"internal/pgtest"}},
 	// In a build without its tag it is empty.
 	"internal/failpoint": {without: slices.Concat(wire, database)},
+	"internal/headroom":  {without: slices.Concat(wire, database)},
 	// What only tests use is in nobody's own list above: no package of the product may import it.
 	"rig": {
 		own:    []string{"caddymodule", "internal/faultproxy", "internal/loopback", "internal/pgtest"},
