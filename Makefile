@@ -7,7 +7,7 @@ FUZZTIME ?= 30s
 # A go.work file around the checkout must not change what is built and tested.
 export GOWORK = off
 
-.PHONY: build test crash cluster floods screenshots lint fmt bench fuzz clean
+.PHONY: build test crash cluster floods screenshots lint fmt bench bench-check fuzz clean
 
 # ./caddy, with Gatehouse in it.
 build:
@@ -86,9 +86,15 @@ lint:
 fmt:
 	$(GOLANGCI_LINT) fmt
 
-# Benchmarks through a real Caddy, for example: make bench ARGS="-h"
+# Benchmarks through real Caddies, for example: make bench ARGS="-h". See docs/performance.md.
 bench:
-	go run ./bench $(ARGS)
+	.ci/need-postgres
+	mkdir -p dist
+	go run ./bench -json dist/bench.json -svg docs/performance $(ARGS)
+
+# After ./xcaddy.sh: allocation counts, and ratios of processor time with wide margins. The bounds are in bench/check.go.
+bench-check:
+	go run ./bench -check -caddy ./caddy $(ARGS)
 
 # Each fuzz target for FUZZTIME, one after the other.
 fuzz:

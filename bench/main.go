@@ -1,22 +1,21 @@
 // Command bench measures what Gatehouse costs in a real Caddy, as `make bench` runs it: what `protect` adds to a
-// reverse_proxy, what a token costs to issue, what a refusal costs beside Caddy's own, and what tokens cost in memory.
+// reverse_proxy, what tokens cost to issue, to verify, to refresh, to ask about and to revoke, what a refusal costs beside
+// Caddy's own, what a flood leaves of the traffic, and what all of it takes in memory.
 //
-// Machines are noisy, so the measure is CPU time per request of the gateway process, and what is compared is measured
-// in turns, in one process, within seconds. One side of each comparison is there twice: how far the two differ is how
-// far the rest can be trusted. Requests per second stand beside it.
+// Machines are noisy, so the measure is the processor time per request of the server's process, and what is compared is measured in
+// turns, within seconds. One side of each comparison is there twice: how far the two differ is how far the rest can be
+// trusted. Requests per second and latencies stand beside it. See docs/performance.md.
 //
-// The gateway, its upstream and the load are three processes; this one makes the load.
+// The servers, their upstream and the load are processes of their own; this one makes the load.
 package main
 
 import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 )
@@ -26,16 +25,23 @@ const upstreamCommand = "serve-upstream"
 
 // options are what the flags say.
 type options struct {
-	caddy    string
-	dir      string
-	only     string
-	profiles string
-	procs    int
-	rounds   int
-	requests int // of one side in one round
-	tokens   int // held in the cache at once, in the runs with many
-	flood    int // distinct bad tokens
-	conns    int
+	caddy, bare string
+	dir         string
+	only        string
+	profiles    string
+	json, svg   string
+	quick       bool
+	check       bool
+	pin         bool
+	gogc        int
+	procs       int
+	rounds      int
+	requests    int // of one side in one round
+	conns       int
+	tokens      int // in turn, in the runs with many
+	flood       int // distinct bad tokens
+	families    int // stored at most
+	idle        int // connections that wait
 }
 
 func main() {
@@ -43,18 +49,27 @@ func main() {
 		fail(serveUpstream(os.Args[2]))
 		return
 	}
-	o := options{rounds: 15, requests: 10_000, tokens: 20_000, flood: 200_000, conns: 16}
-	quick := flag.Bool("quick", false, "a short run: says whether it works, not how fast it is")
+	o := options{rounds: 11, requests: 8000, tokens: 20_000, flood: 200_000, conns: 16}
 	flag.StringVar(&o.caddy, "caddy", "", "a Caddy with Gatehouse in it; otherwise ./caddy is built and measured")
-	flag.StringVar(&o.dir, "dir", "", "keep the gateway's files and its log in this directory")
+	flag.StringVar(&o.bare, "bare", "", "a Caddy without; otherwise one of the same versions and flags is built into dist/bench")
+	flag.StringVar(&o.dir, "dir", "", "keep the servers' files and their logs below this directory")
 	flag.StringVar(&o.only, "only", "", "run these scenarios only, separated by commas: "+strings.Join(scenarioNames(), ", "))
 	flag.StringVar(&o.profiles, "profiles", "", "write a CPU profile of each side of a comparison into this directory, after it was measured")
+	flag.StringVar(&o.json, "json", "", "write all numbers into this file")
+	flag.StringVar(&o.svg, "svg", "", "draw the curves into this directory")
+	flag.BoolVar(&o.quick, "quick", false, "a short run: says whether it works, not how fast it is")
+	flag.BoolVar(&o.check, "check", false, "compare the most important numbers with their bounds, and fail beyond one")
+	flag.BoolVar(&o.pin, "pin", true, "keep processors for the servers, and others for the load and the upstream")
+	flag.IntVar(&o.gogc, "gogc", 100, "GOGC of all servers, ours and the bare one")
+	flag.IntVar(&o.procs, "procs", max(1, runtime.NumCPU()/2), "GOMAXPROCS of a server, and the processors that are kept for it")
 	flag.IntVar(&o.rounds, "rounds", o.rounds, "rounds of each comparison")
 	flag.IntVar(&o.requests, "requests", o.requests, "requests of one side in one round")
-	flag.IntVar(&o.procs, "procs", 2, "GOMAXPROCS of the gateway")
+	flag.IntVar(&o.families, "families", 1_000_000, "families in the largest store of the growth scenarios; 5000000 take 3 GB of disk")
+	flag.IntVar(&o.idle, "idle", 8000, "idle connections at most; the limit on open files must allow them")
+	flag.IntVar(&o.conns, "conns", o.conns, "connections, where nothing else is said")
 	flag.Parse()
-	if *quick {
-		o.rounds, o.requests, o.tokens, o.flood = 3, 4000, 2000, 20_000
+	if o.quick {
+		o.rounds, o.requests, o.tokens, o.flood, o.families, o.idle = 1, 400, 2000, 4000, 20_000, 1000
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -66,47 +81,4 @@ func fail(err error) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
-}
-
-// run starts a gateway of its own for each scenario, because what one leaves in memory is in the way of the next.
-func run(ctx context.Context, o options, out io.Writer) error {
-	only := strings.FieldsFunc(o.only, func(r rune) bool { return r == ',' })
-	for _, name := range only {
-		if !slices.Contains(scenarioNames(), name) {
-			return fmt.Errorf("no scenario is called %q: use %s", name, strings.Join(scenarioNames(), ", "))
-		}
-	}
-	if o.caddy == "" {
-		if err := build(ctx); err != nil {
-			return err
-		}
-		o.caddy = "./caddy"
-	}
-	upstream, err := startUpstream(ctx)
-	if err != nil {
-		return err
-	}
-	defer upstream.stop()
-	fmt.Fprintf(out, "%s, %d cores; gateway with GOMAXPROCS=%d, %d connections, median of %d rounds of %d requests a side.\n",
-		runtime.Version(), runtime.NumCPU(), o.procs, o.conns, o.rounds, o.requests)
-	for _, s := range scenarios {
-		if len(only) > 0 && !slices.Contains(only, s.name) {
-			continue
-		}
-		if err := runScenario(ctx, o, s, upstream.addr, out); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-	}
-	return nil
-}
-
-func runScenario(ctx context.Context, o options, s scenario, upstream string, out io.Writer) error {
-	g, err := startGateway(ctx, o, s.gogc, upstream)
-	if err != nil {
-		return err
-	}
-	defer g.stop()
-	fmt.Fprintf(out, "\n### %s\n\n", s.title)
-	b := &bench{ctx: ctx, options: o, gateway: g, out: out}
-	return s.run(b)
 }

@@ -19,8 +19,8 @@ const maintenance = "postgres"
 // Database creates a database and returns its DSN. After the test it is dropped, with whoever is still connected to it.
 func (s *Server) Database(t testing.TB) string {
 	t.Helper()
-	name := fmt.Sprintf("test%d", serial.Add(1))
-	if err := s.execute("CREATE DATABASE " + name); err != nil {
+	name, err := s.createDatabase()
+	if err != nil {
 		t.Fatalf("PostgreSQL: %v", err)
 	}
 	t.Cleanup(func() {
@@ -33,6 +33,12 @@ func (s *Server) Database(t testing.TB) string {
 		}
 	})
 	return s.DSN(name)
+}
+
+// createDatabase creates a database that nobody else has.
+func (s *Server) createDatabase() (name string, err error) {
+	name = fmt.Sprintf("test%d", serial.Add(1))
+	return name, s.execute("CREATE DATABASE " + name)
 }
 
 // execute runs statements one after the other, each in its own transaction, as CREATE DATABASE wants it.

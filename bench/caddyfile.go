@@ -1,0 +1,166 @@
+package main
+
+import "text/template"
+
+const (
+	clientID     = "bench"
+	clientSecret = "2f8c0d3e9a7b4c61850f1d2e3c4b5a69788796a5b4c3d2e1"
+	// portalID is the client that people sign in for; it has the same secret.
+	portalID = "portal"
+	callback = "https://portal.example/callback"
+
+	// Signing in as ada costs a slow hash, as of new passwords; signing in as ben costs next to nothing, for what is measured
+	// behind the sign-in.
+	userEmail    = "ada@acme.example"
+	quickEmail   = "ben@acme.example"
+	userPassword = "correct-horse-battery-staple"
+	// userHash is the argon2id hash of userPassword, at the costs of new ones: 19 MiB, 2 passes.
+	userHash = "$argon2id$v=19$m=19456,t=2,p=1$yXa/aZkhUX8piebebAAWpQ$HznGJ7IpMFKJ97enetQiFCNU3xnfnVJQbbPZM8/VJRQ"
+	// quickHash is its bcrypt hash at the least cost.
+	quickHash = "$2a$04$fgyFlIOX/WCyQpCepdOONuqup5nP5HmM9JeH9Ih2gnH2l5HsJnjhW"
+)
+
+// words are what the Caddyfiles below are filled with.
+type words struct {
+	sites
+	Upstream                string
+	IssuerURL               string
+	Store, Algorithm, OAuth string
+	Client, Portal, Secret  string
+	Callback                string
+	Email, Hash             string
+	QuickEmail, QuickHash   string
+	External, ExternalJWKS  string
+	ExternalAudience        string
+}
+
+// sites are the addresses of one server, a site on a port of its own for each thing that is compared.
+type sites struct {
+	Admin                                        string
+	Bare, BareAgain                              string // reverse_proxy
+	Respond, RespondAgain, SameAnswer            string // respond 401; the last with all that our refusal says
+	Issuer, Protected, Silent, ProtectedExternal string // ours alone
+}
+
+// bareSites are on both sides of a comparison.
+const bareSites = `
+http://{{.Bare}} {
+	bind 127.0.0.1
+	reverse_proxy {{.Upstream}}
+}
+http://{{.BareAgain}} {
+	bind 127.0.0.1
+	reverse_proxy {{.Upstream}}
+}
+http://{{.Respond}} {
+	bind 127.0.0.1
+	respond 401
+}
+http://{{.RespondAgain}} {
+	bind 127.0.0.1
+	respond 401
+}
+http://{{.SameAnswer}} {
+	bind 127.0.0.1
+	header {
+		Content-Type "application/json; charset=utf-8"
+		Cache-Control no-store
+		Pragma no-cache
+		Vary Accept
+		WWW-Authenticate "Bearer realm=\"http://{{.Respond}}\", error=\"invalid_token\", error_description=\"The access token is invalid\", resource_metadata=\"http://{{.Respond}}/.well-known/oauth-protected-resource\""
+	}
+	respond "{\"error\":\"invalid_token\",\"error_description\":\"The access token is invalid\"}" 401
+}
+`
+
+// bareCaddyfile is the whole configuration of a Caddy without Gatehouse.
+var bareCaddyfile = template.Must(template.New("bare").Parse(`{
+	admin {{.Admin}}
+	persist_config off
+	auto_https off
+	grace_period 1s
+}
+` + bareSites))
+
+// oursCaddyfile is that of a Caddy with Gatehouse. What is not said is the default, because that is what people run; the log goes
+// to a file.
+var oursCaddyfile = template.Must(template.New("ours").Parse(`{
+	admin {{.Admin}}
+	persist_config off
+	auto_https off
+	grace_period 1s
+	oauth {
+		issuer {{.IssuerURL}}
+		{{with .Store}}store {{.}}{{end}}
+		keys {
+			algorithm {{.Algorithm}}
+		}
+		tokens {
+			code 10m
+		}
+		client {{.Client}} {{.Secret}} {
+			grants client_credentials password refresh_token
+			scopes public
+		}
+		client {{.Portal}} {{.Secret}} {
+			grants authorization_code refresh_token
+			scopes public trusted refresh_token
+			redirect_uris {{.Callback}}
+			first_party
+		}
+		password_grant {
+			refresh_tokens
+		}
+		limits {
+			login off
+		}
+		organisation acme
+		user u-ada {
+			email {{.Email}}
+			password {{.Hash}}
+			organisation acme
+		}
+		user u-ben {
+			email {{.QuickEmail}}
+			password {{.QuickHash}}
+			organisation acme
+		}
+		{{if .External}}
+		trust corp {{.External}} {
+			audience {{.ExternalAudience}}
+			jwks_uri {{.ExternalJWKS}}
+			allow_private_network
+		}
+		{{end}}
+		{{.OAuth}}
+	}
+}
+` + bareSites + `
+http://{{.Issuer}} {
+	bind 127.0.0.1
+	oauth_server {
+		ready
+	}
+}
+http://{{.Protected}} {
+	bind 127.0.0.1
+	protect
+	reverse_proxy {{.Upstream}}
+}
+http://{{.Silent}} {
+	bind 127.0.0.1
+	protect {
+		forward off
+	}
+	reverse_proxy {{.Upstream}}
+}
+{{if .External}}
+http://{{.ProtectedExternal}} {
+	bind 127.0.0.1
+	protect {
+		issuer corp
+	}
+	reverse_proxy {{.Upstream}}
+}
+{{end}}
+`))

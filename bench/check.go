@@ -1,0 +1,145 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gatehouse-auth/gatehouse/bench/internal/load"
+	"github.com/gatehouse-auth/gatehouse/bench/internal/report"
+)
+
+var checkScenario = scenario{"check", "The most important numbers and their bounds", (*bench).bounds}
+
+const (
+	checkRounds   = 6
+	checkRequests = 300
+	checkTries    = 3
+)
+
+// bound is what a step may cost beside another one on the same server. Allocations are counted, so their bounds are close to
+// what is normal. Processor time is noisy, but never less than what a step needs, so the least of all rounds is compared, and the
+// bound is a third above what a quiet machine shows.
+type bound struct {
+	name, against string
+	// mallocs is how many more allocations the step may make, cpu how many times the processor time it may take.
+	mallocs, cpu float64
+}
+
+// limits are the bounds of a node on SQLite, ES256.
+var limits = []bound{
+	{"protect", "reverse_proxy", 22, 1.45},
+	{"external token at first sight", "reverse_proxy", 73, 2.7},
+	{"forged token", "respond 401", 29, 2.7},
+	{"client_credentials", "respond 401", 90, 4.2},
+	{"refresh", "respond 401", 140, 6},
+	{"introspection", "respond 401", 40, 2.9},
+	{"revocation", "respond 401", 70, 5},
+}
+
+// bounds compares the steps in one process, in turns, and fails when one is beyond its bound after the last try.
+func (b *bench) bounds() error {
+	p, err := b.startProvider()
+	if err != nil {
+		return err
+	}
+	ours, err := b.ours(setup{external: p})
+	if err != nil {
+		return err
+	}
+	steps, err := b.checkedSteps(ours, p)
+	if err != nil {
+		return err
+	}
+	costs := make(map[string][]cost)
+	for try := 1; ; try++ {
+		if err := b.measureSteps(steps, costs); err != nil {
+			return err
+		}
+		beyond := b.judge(costs)
+		if len(beyond) == 0 {
+			return nil
+		}
+		if try == checkTries {
+			return fmt.Errorf("beyond a bound after %d tries: %s", try, strings.Join(beyond, "; "))
+		}
+		b.report.Note("Measured again, because of: %s.", strings.Join(beyond, "; "))
+	}
+}
+
+// checkedSteps are the loads, by name.
+func (b *bench) checkedSteps(s *server, p *provider) ([]side, error) {
+	tokens, err := b.obtain(s, 200)
+	if err != nil {
+		return nil, err
+	}
+	f, err := newForger(tokens[0])
+	if err != nil {
+		return nil, err
+	}
+	chains, err := b.chains(s, b.conns)
+	if err != nil {
+		return nil, err
+	}
+	forged := f.forgeries()[0]
+	steps := []side{
+		{name: "reverse_proxy", load: orders(s.Bare, tokens)},
+		{name: "protect", load: orders(s.Protected, tokens)},
+		{name: "respond 401", load: forged.requests(s.Respond)},
+		{name: "revocation", prepare: func(count int) (load.Load, error) {
+			tokens, err := b.obtain(s, count)
+			return aboutTokens(s, "/oauth/revoke", tokens), err
+		}},
+		{name: "forged token", prepare: b.alone(forged.requests(s.Protected))},
+		{name: "client_credentials", load: clientCredentials(s.Issuer)},
+		{name: "refresh", load: rotate(s, chains)},
+		{name: "external token at first sight", prepare: func(count int) (load.Load, error) {
+			tokens, err := p.tokens("ES256", count)
+			return orders(s.ProtectedExternal, tokens), err
+		}},
+		{name: "introspection", load: aboutTokens(s, "/oauth/introspect", tokens)},
+	}
+	for i := range steps {
+		steps[i].on = s
+	}
+	return steps, nil
+}
+
+// measureSteps measures the steps in turns, once more.
+func (b *bench) measureSteps(steps []side, costs map[string][]cost) error {
+	for round := range checkRounds + 1 {
+		for _, s := range steps {
+			c, err := b.measure(s, checkRequests)
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+			if round > 0 { // the first only warms
+				costs[s.name] = append(costs[s.name], c)
+			}
+		}
+	}
+	return nil
+}
+
+// least is the least that a step has cost in any round.
+func least(costs []cost, part func(cost) float64) float64 {
+	return part(slices.MinFunc(costs, func(a, b cost) int { return cmp.Compare(part(a), part(b)) }))
+}
+
+// judge writes what was compared, and returns what is beyond its bound.
+func (b *bench) judge(costs map[string][]cost) (beyond []string) {
+	table := b.report.Table("", "against", "more allocations", "at most", "CPU ratio", "at most")
+	for _, limit := range limits {
+		mallocs := least(costs[limit.name], mallocsOf) - least(costs[limit.against], mallocsOf)
+		cpu := least(costs[limit.name], cpuOf) / least(costs[limit.against], cpuOf)
+		table.Row(limit.name, report.Text(limit.against), report.Number(mallocs, 1), report.Number(limit.mallocs, 0), report.Number(cpu, 2), report.Number(limit.cpu, 2))
+		if mallocs > limit.mallocs {
+			beyond = append(beyond, fmt.Sprintf("%s makes %.1f more allocations than %s, more than %.0f", limit.name, mallocs, limit.against, limit.mallocs))
+		}
+		if cpu > limit.cpu {
+			beyond = append(beyond, fmt.Sprintf("%s takes %.2f times the processor time of %s, more than %.2f", limit.name, cpu, limit.against, limit.cpu))
+		}
+	}
+	return beyond
+}

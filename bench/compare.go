@@ -1,0 +1,219 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/bench/internal/load"
+	"github.com/gatehouse-auth/gatehouse/bench/internal/proc"
+	"github.com/gatehouse-auth/gatehouse/bench/internal/report"
+	"github.com/gatehouse-auth/gatehouse/bench/internal/stats"
+)
+
+// side is one of the things that are compared. Each is held against the first side whose name is against.
+type side struct {
+	name    string
+	against string
+	on      *server
+	load    load.Load
+	// prepare makes the load of a round of so many requests, where each can be sent only once. What it does is not measured.
+	prepare func(count int) (load.Load, error)
+	// conns and requests are other numbers than the run's; 0: the run's.
+	conns, requests int
+}
+
+// cost is what a round of requests cost.
+type cost struct {
+	cpu      float64 // microseconds of the server's processor time for each
+	own      float64 // and of the load's
+	rate     float64 // requests per second
+	p50, p99 float64 // milliseconds
+	mallocs  float64 // allocations of the server for each
+	bytes    float64
+}
+
+func cpuOf(c cost) float64     { return c.cpu }
+func ownOf(c cost) float64     { return c.own }
+func rateOf(c cost) float64    { return c.rate }
+func p50Of(c cost) float64     { return c.p50 }
+func p99Of(c cost) float64     { return c.p99 }
+func mallocsOf(c cost) float64 { return c.mallocs }
+func bytesOf(c cost) float64   { return c.bytes }
+
+// outcome is what a side has cost, round by round.
+type outcome struct {
+	side
+	costs []cost
+}
+
+func (o *outcome) rate() float64 { return stats.MedianOf(o.costs, rateOf) }
+
+// outcomes are those of one comparison.
+type outcomes []*outcome
+
+func (o outcomes) named(name string) *outcome {
+	i := slices.IndexFunc(o, func(one *outcome) bool { return one.name == name })
+	if i < 0 {
+		return nil
+	}
+	return o[i]
+}
+
+// ratio is that of a part of a side to what it is held against.
+func (o outcomes) ratio(name string, part func(cost) float64) float64 {
+	one := o.named(name)
+	return stats.RatioOf(one.costs, o.named(one.against).costs, part)
+}
+
+// compare measures the sides in turns and writes a table. Each round goes the other way round than the one before, and begins
+// with another side, so that none is always the one that runs after a pause or after the same other one.
+func (b *bench) compare(sides ...side) (outcomes, error) {
+	outs := make(outcomes, len(sides))
+	for i, s := range sides {
+		outs[i] = &outcome{side: s}
+		if _, err := b.measure(s, max(1, b.count(s)/2)); err != nil { // warm
+			return nil, fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	for round := range b.rounds {
+		for step := range outs {
+			i := (step + round/2) % len(outs)
+			if round%2 == 1 {
+				i = len(outs) - 1 - i
+			}
+			c, err := b.measure(outs[i].side, b.count(outs[i].side))
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", outs[i].name, err)
+			}
+			outs[i].costs = append(outs[i].costs, c)
+		}
+	}
+	if err := b.tabulate(outs); err != nil {
+		return nil, err
+	}
+	return outs, b.profile(sides)
+}
+
+func (b *bench) count(s side) int {
+	if s.requests > 0 {
+		return s.requests
+	}
+	return b.requests
+}
+
+func (b *bench) connsOf(s side) int {
+	if s.conns > 0 {
+		return s.conns
+	}
+	return b.conns
+}
+
+// measure sends one round of a side's load.
+func (b *bench) measure(s side, count int) (cost, error) {
+	if s.prepare != nil {
+		var err error
+		if s.load, err = s.prepare(count); err != nil {
+			return cost{}, err
+		}
+	}
+	before, err := proc.ReadHeap(b.ctx, s.on.Admin)
+	if err != nil {
+		return cost{}, err
+	}
+	// The question about the heap costs processor time too, so the clocks are read between the two.
+	cpu, own, err := clocks(s.on)
+	if err != nil {
+		return cost{}, err
+	}
+	result, err := s.load.Send(b.ctx, b.connsOf(s), count)
+	if err != nil {
+		return cost{}, err
+	}
+	cpuAfter, ownAfter, err := clocks(s.on)
+	if err != nil {
+		return cost{}, err
+	}
+	after, err := proc.ReadHeap(b.ctx, s.on.Admin)
+	each := float64(count)
+	return cost{
+		cpu: microseconds(cpuAfter-cpu) / each, own: microseconds(ownAfter-own) / each, rate: result.Rate(),
+		p50: milliseconds(result.Latency.Quantile(0.5)), p99: milliseconds(result.Latency.Quantile(0.99)),
+		mallocs: float64(after.Mallocs-before.Mallocs) / each, bytes: float64(after.TotalAlloc-before.TotalAlloc) / each,
+	}, err
+}
+
+// clocks are the processor time of a server, and of this process.
+func clocks(s *server) (cpu, own time.Duration, err error) {
+	if own, err = proc.SelfCPU(); err != nil {
+		return 0, 0, err
+	}
+	cpu, err = s.CPU()
+	return cpu, own, err
+}
+
+func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+func milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
+
+// tabulate writes a comparison.
+func (b *bench) tabulate(outs outcomes) error {
+	t := b.report.Table("", "CPU µs/request", "requests/s", "p50 ms", "p99 ms", "allocations", "bytes", "RSS MiB", "CPU ratio", "rate ratio", "p99 ratio", "against")
+	for _, o := range outs {
+		resident, err := o.on.Resident()
+		if err != nil {
+			return err
+		}
+		row := []report.Cell{
+			median(o.costs, cpuOf, 1), median(o.costs, rateOf, 0), median(o.costs, p50Of, 2), median(o.costs, p99Of, 2),
+			median(o.costs, mallocsOf, 1), median(o.costs, bytesOf, 0), mebibytes(resident),
+		}
+		if o.against != "" {
+			for _, part := range []func(cost) float64{cpuOf, rateOf, p99Of} {
+				row = append(row, report.Number(outs.ratio(o.name, part), 3))
+			}
+			row = append(row, report.Text(o.against))
+		}
+		t.Row(o.name, row...)
+	}
+	b.noteLoad(outs)
+	return nil
+}
+
+// noteLoad says what the load itself took: where that is more than what the server took, the load may be what limits.
+func (b *bench) noteLoad(outs outcomes) {
+	share := func(o *outcome) float64 {
+		return 100 * stats.MedianOf(o.costs, func(c cost) float64 { return c.own / c.cpu })
+	}
+	most := slices.MaxFunc(outs, func(a, b *outcome) int { return cmp.Compare(share(a), share(b)) })
+	var all []cost
+	for _, o := range outs {
+		all = append(all, o.costs...)
+	}
+	b.report.Note("The load took %.1f µs of processor time a request, and at most %.0f %% of what the server took (%s).",
+		stats.MedianOf(all, ownOf), share(most), most.name)
+}
+
+func median(costs []cost, part func(cost) float64, decimals int) report.Cell {
+	return report.Number(stats.MedianOf(costs, part), decimals)
+}
+
+func mebibytes(bytes int64) report.Cell { return report.Number(float64(bytes)/(1<<20), 1) }
+
+// settle gives a server the time to give back the memory that it does not need.
+func (b *bench) settle() error {
+	if b.quick {
+		return pause(b.ctx, time.Second/4)
+	}
+	return pause(b.ctx, 3*time.Second)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/bench/internal/load"
+)
+
+// warming is how long after their issue another node is shown tokens: a client does not come back in the same moment, and
+// nodes tell each other what they have issued in batches.
+const warming = time.Second
+
+// firstSight shows each token to a gate once. Two nodes share a PostgreSQL and an issuer.
+func (b *bench) firstSight() error {
+	bare, err := b.bareCaddy()
+	if err != nil {
+		return err
+	}
+	alone, err := b.ours(setup{})
+	if err != nil {
+		return err
+	}
+	one, other, err := b.twoNodes()
+	if err != nil {
+		return err
+	}
+	fresh := func(from *server, at string, wait time.Duration) func(int) (load.Load, error) {
+		return func(count int) (load.Load, error) {
+			tokens, err := b.obtain(from, count)
+			if err == nil && wait > 0 {
+				err = pause(b.ctx, wait)
+			}
+			return orders(at, tokens), err
+		}
+	}
+	const base = "bare Caddy"
+	requests := max(200, b.requests/2)
+	outs, err := b.compare(
+		side{name: base, on: bare, requests: requests, prepare: fresh(alone, bare.Bare, 0)},
+		side{name: "bare Caddy again (control)", against: base, on: bare, requests: requests, prepare: fresh(alone, bare.BareAgain, 0)},
+		side{name: "issued here, SQLite", against: base, on: alone, requests: requests, prepare: fresh(alone, alone.Protected, 0)},
+		side{name: "issued here, PostgreSQL", against: base, on: one, requests: requests, prepare: fresh(one, one.Protected, 0)},
+		side{name: "issued by the other node, at once", against: base, on: other, requests: requests, prepare: fresh(one, other.Protected, 0)},
+		side{name: "issued by the other node, 1 s ago", against: base, on: other, requests: requests, prepare: fresh(one, other.Protected, warming)},
+	)
+	if err != nil {
+		return err
+	}
+	b.atMost("own tokens at first sight, same node: CPU per request", 1.05, outs.ratio("issued here, SQLite", cpuOf), 3, "of bare")
+	b.atMost("own tokens at first sight, another node: CPU per request", 1.10, outs.ratio("issued by the other node, 1 s ago", cpuOf), 3, "of bare")
+	return nil
+}
+
+// twoNodes start on one empty database.
+func (b *bench) twoNodes() (one, other *server, err error) {
+	s, err := b.onPostgres()
+	if err != nil {
+		return nil, nil, err
+	}
+	if one, err = b.ours(s); err != nil {
+		return nil, nil, err
+	}
+	s.issuer = "http://" + one.Issuer
+	other, err = b.ours(s)
+	return one, other, err
+}
+
+// onPostgres is a server on an empty database.
+func (b *bench) onPostgres() (setup, error) {
+	database, err := b.database()
+	if err != nil {
+		return setup{}, err
+	}
+	dsn, err := database.Database()
+	return setup{store: "postgres " + dsn}, err
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/bench/internal/load"
+)
+
+// forger makes bad tokens out of a good one.
+type forger struct {
+	token     string
+	header    string // base64url: the issuer's own, with the kid of its key
+	claims    map[string]any
+	signature string // of the good token
+}
+
+func newForger(token string) (*forger, error) {
+	parts := strings.Split(token, ".")
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return nil, err
+	}
+	f := &forger{token: token, header: parts[0], signature: parts[2]}
+	return f, json.Unmarshal(payload, &f.claims)
+}
+
+// badToken is a token that must be refused. No two of its kind are equal.
+type badToken struct {
+	name  string
+	token string
+	// at are places in the token where two characters may become any others of base64url.
+	at []int
+}
+
+// kinds are the bad tokens that fall before anybody looks at the signature.
+func (f *forger) kinds() []badToken {
+	now := time.Now().Unix()
+	malformed := strings.Repeat("A", len(f.token))
+	expired := f.with(map[string]any{"iat": now - 7200, "exp": now - 3600})
+	return []badToken{
+		f.changedSignature("unknown kid", f.unknownKey()),
+		f.changedSignature("oversize", f.header+"."+strings.Repeat("A", 8<<10)+"."+f.signature),
+		{"malformed", malformed, []int{20, 40, 60}},
+		f.changedSignature("wrong iss", f.with(map[string]any{"iss": "https://issuer.example"})),
+		f.changedSignature("wrong aud", f.with(map[string]any{"aud": "https://audience.example"})),
+		f.changedSignature("expired", expired),
+	}
+}
+
+// forgeries are the bad tokens in which all is right but the signature.
+func (f *forger) forgeries() []badToken {
+	madeUp := f.with(map[string]any{"sub": "u-mallory", "client_id": "mallory"})
+	// What nobody has signed has 64 bytes of no meaning where ES256 has its signature.
+	noise := sha512.Sum512([]byte(madeUp))
+	return []badToken{
+		f.changedSignature("changed signature", f.token),
+		f.changedSignature("changed payload", f.with(map[string]any{"scope": "public admin"})),
+		f.changedSignature("made up with the right kid", madeUp[:strings.LastIndexByte(madeUp, '.')+1]+encodeBytes(noise[:])),
+	}
+}
+
+// changedSignature varies in the middle of the signature, so that it remains one by its form.
+func (f *forger) changedSignature(name, token string) badToken {
+	middle := len(token) - len(f.signature)/2
+	return badToken{name, token, []int{middle, middle + 4, middle - 4}}
+}
+
+const base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+// vary writes the i-th token of its kind over a copy of it.
+func (t badToken) vary(token []byte, i int) {
+	for _, at := range t.at {
+		token[at], token[at+1] = base64url[i%64], base64url[i/64%64]
+		i /= 64 * 64
+	}
+}
+
+// requests shows tokens of the kind to a site, each a new one.
+func (t badToken) requests(addr string) load.Load {
+	request := get(addr, "/orders/1", t.token)
+	begin := strings.Index(string(request), t.token)
+	return load.Load{Addr: addr, Status: http.StatusUnauthorized, Request: func(i int, scratch []byte) []byte {
+		scratch = append(scratch, request...)
+		t.vary(scratch[begin:begin+len(t.token)], i)
+		return scratch
+	}}
+}
+
+// calm is how long a gate must have let nobody pass before a flood of bad tokens is answered as fast as it can be: until
+// then the gate holds back its answers, for the sake of those who hold good ones. What a refusal costs shows only after it.
+const calm = time.Second
+
+// alone is the same load, once the gate is calm, and awake again.
+func (b *bench) alone(l load.Load) func(int) (load.Load, error) {
+	return func(int) (load.Load, error) {
+		if err := pause(b.ctx, calm); err != nil {
+			return l, err
+		}
+		_, err := l.Send(b.ctx, b.conns, 10*b.conns)
+		return l, err
+	}
+}
+
+// with changes claims and keeps header and signature.
+func (f *forger) with(changes map[string]any) string {
+	claims := make(map[string]any, len(f.claims))
+	for name, value := range f.claims {
+		claims[name] = value
+	}
+	for name, value := range changes {
+		claims[name] = value
+	}
+	return f.header + "." + encode(claims) + "." + f.signature
+}
+
+// unknownKey names a key that the issuer does not have.
+func (f *forger) unknownKey() string {
+	header := encode(map[string]any{"alg": "ES256", "typ": "at+jwt", "kid": strings.Repeat("k", 43)})
+	return header + f.token[strings.IndexByte(f.token, '.'):]
+}
+
+func encode(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // maps of texts and numbers
+	}
+	return encodeBytes(text)
+}

@@ -1,0 +1,171 @@
+// Package growth asks what becomes slower as a store fills: it fills stores of growing sizes, starts a gateway on each, and
+// measures the start, the memory and every operation.
+package growth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/bench/internal/proc"
+	"github.com/gatehouse-auth/gatehouse/bench/internal/seed"
+)
+
+// Options are what a run is told.
+type Options struct {
+	// Caddy is the gateway's program, Procs and GOGC are its GOMAXPROCS and GOGC, and Servers the processors that it is kept to.
+	Caddy       string
+	Procs, GOGC int
+	Servers     proc.CPUs
+	// Sizes are the numbers of families, in growing order.
+	Sizes []int
+	// Real is how many real families each store has, and so how many operations of a kind there are at most.
+	Real int
+	// Rounds is how often each operation is measured; the best round counts, because the machine's own noise only adds.
+	Rounds int
+	// DSN returns the DSN of an empty PostgreSQL database; nil: the stores are SQLite files under Dir.
+	DSN func() (string, error)
+	Dir string
+}
+
+const (
+	clientID     = "bench"
+	clientSecret = "2f8c0d3e9a7b4c61850f1d2e3c4b5a69788796a5b4c3d2e1"
+)
+
+// revocationsOf is how many revocations a store of that many families has: the goal's hundred thousand from a million on.
+func revocationsOf(families int) int { return min(families/10, 100_000) }
+
+// Point is what was measured with one number of families.
+type Point struct {
+	Families    int           `json:"families"`
+	Revocations int           `json:"revocations"`
+	Filling     time.Duration `json:"filling_ns"`
+	Start       time.Duration `json:"start_ns"` // from exec to ready, with the file in the machine's cache
+	// Fresh is the memory after the start, Used after all operations, and Kept three seconds after the last one. Bytes.
+	Fresh int64 `json:"rss_fresh"`
+	Used  int64 `json:"rss_used"`
+	Kept  int64 `json:"rss_kept"`
+	// Operations are in the order of Operations.
+	Operations []Latency `json:"operations"`
+	// Busy are some of them once more, while housekeeping drops a backlog.
+	Busy []Latency `json:"housekeeping"`
+	// Backlog is how many families had expired then.
+	Backlog int `json:"backlog"`
+}
+
+// Latency is how long an operation takes, and how much processor time of the gateway.
+type Latency struct {
+	Name string        `json:"name"`
+	CPU  time.Duration `json:"cpu_ns"`
+	P50  time.Duration `json:"p50_ns"`
+	P99  time.Duration `json:"p99_ns"`
+}
+
+// Run measures every size, and says on the way how far it is.
+func Run(ctx context.Context, o Options, progress io.Writer) ([]Point, error) {
+	var points []Point
+	for _, families := range o.Sizes {
+		p, err := o.measure(ctx, families, progress)
+		if err != nil {
+			return points, fmt.Errorf("%d families: %w", families, err)
+		}
+		points = append(points, p)
+	}
+	return points, nil
+}
+
+// measure fills a store, and measures a gateway on it twice: at rest, and while it drops a backlog.
+func (o Options) measure(ctx context.Context, families int, progress io.Writer) (p Point, err error) {
+	dir, err := os.MkdirTemp(o.Dir, "growth-")
+	if err != nil {
+		return p, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	g, err := o.newGateway(dir)
+	if err != nil {
+		return p, err
+	}
+	p.Families, p.Revocations = families, revocationsOf(families)
+	began := time.Now()
+	real, err := seed.Fill(ctx, seed.Plan{
+		Database: g.database, Issuer: "http://" + g.issuer, ClientID: clientID, ClientSecret: clientSecret,
+		Families: families, Revocations: p.Revocations, Real: o.Real,
+	})
+	if err != nil {
+		return p, fmt.Errorf("filling the store: %w", err)
+	}
+	p.Filling = time.Since(began)
+	fmt.Fprintf(progress, "%d families: the store was filled in %.1f s\n", families, p.Filling.Seconds())
+	use := &user{gateway: g, options: o, real: real}
+	if err := o.atRest(ctx, g, use, &p); err != nil {
+		return p, err
+	}
+	p.Backlog = min(families/2, maxBacklog)
+	if err := seed.Backlog(ctx, g.database, p.Backlog); err != nil {
+		return p, fmt.Errorf("making a backlog: %w", err)
+	}
+	return p, o.duringHousekeeping(ctx, g, use, &p)
+}
+
+// maxBacklog keeps housekeeping busy for as long as the measurement takes.
+const maxBacklog = 250_000
+
+func (o Options) atRest(ctx context.Context, g *gateway, use *user, p *Point) error {
+	// The first start brings the file into the machine's cache; the second one is what an operator sees at a restart.
+	for range 2 {
+		var err error
+		if p.Start, err = g.start(ctx); err != nil {
+			return err
+		}
+		p.Fresh, err = g.Resident()
+		g.Stop()
+		if err != nil {
+			return err
+		}
+	}
+	if _, err := g.start(ctx); err != nil {
+		return err
+	}
+	defer g.Stop()
+	var err error
+	if p.Operations, err = use.everything(ctx); err != nil {
+		return err
+	}
+	if p.Used, err = g.Resident(); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(3 * time.Second):
+	}
+	p.Kept, err = g.Resident()
+	return err
+}
+
+// duringHousekeeping measures from the moment of the start, in which housekeeping begins.
+func (o Options) duringHousekeeping(ctx context.Context, g *gateway, use *user, p *Point) (err error) {
+	if _, err = g.start(ctx); err != nil {
+		return err
+	}
+	defer g.Stop()
+	p.Busy, err = use.hot(ctx)
+	return err
+}
+
+func (o Options) newGateway(dir string) (*gateway, error) {
+	g := &gateway{options: o, dir: dir, database: seed.Database{Path: filepath.Join(dir, "state", "gatehouse.db")}}
+	if o.DSN != nil {
+		dsn, err := o.DSN()
+		if err != nil {
+			return nil, err
+		}
+		g.database = seed.Database{DSN: dsn}
+	}
+	return g, g.configure()
+}

@@ -1,0 +1,113 @@
+package load
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// requestTimeout ends a run that hangs.
+const requestTimeout = 30 * time.Second
+
+// client is one HTTP/1.1 connection that does the least a client must, so that the load leaves the processors to the
+// server. It dials when it first sends, and again after the server has closed.
+type client struct {
+	addr, from string
+	mu         sync.Mutex // of conn, which another goroutine may interrupt
+	conn       net.Conn
+	ended      bool
+	in         buffer
+	deadline   time.Time
+	request    []byte
+	response   Response
+	dials      int
+}
+
+// close closes the connection; the next request dials again.
+func (c *client) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		_ = c.conn.Close()
+		c.conn = nil
+	}
+}
+
+// interrupt ends the request that is under way, from another goroutine, and every later one.
+func (c *client) interrupt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	if c.conn != nil {
+		_ = c.conn.Close()
+	}
+}
+
+func (c *client) dial() error {
+	var dialer net.Dialer
+	if c.from != "" {
+		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(c.from)}
+	}
+	conn, err := dialer.Dial("tcp", c.addr)
+	if err != nil {
+		return err
+	}
+	c.dials++
+	if !c.adopt(conn) {
+		return net.ErrClosed
+	}
+	c.deadline = time.Time{}
+	return nil
+}
+
+// adopt takes a new connection, unless the client was interrupted meanwhile.
+func (c *client) adopt(conn net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		_ = conn.Close()
+		return false
+	}
+	c.conn = conn
+	return true
+}
+
+// do sends a request and reads its response.
+func (c *client) do(request []byte, now time.Time) (*Response, error) {
+	if c.conn == nil {
+		if err := c.dial(); err != nil {
+			return nil, err
+		}
+	}
+	// A deadline costs a timer, so it is moved once in a while.
+	if c.deadline.Sub(now) < requestTimeout/2 {
+		c.deadline = now.Add(requestTimeout)
+		if err := c.conn.SetDeadline(c.deadline); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := c.conn.Write(request); err != nil {
+		return nil, err
+	}
+	if err := c.read(); err != nil {
+		return nil, err
+	}
+	if c.response.closes {
+		c.close()
+	}
+	return &c.response, nil
+}
+
+// read reads a response.
+func (c *client) read() error {
+	for c.in.filled = 0; ; {
+		n, err := c.conn.Read(c.in.free())
+		if err != nil {
+			return err
+		}
+		c.in.filled += n
+		if whole, err := c.response.parse(c.in.arrived()); whole || err != nil {
+			return err
+		}
+	}
+}

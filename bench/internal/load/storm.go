@@ -1,0 +1,102 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Answers is what came of a storm.
+type Answers struct {
+	// ByStatus counts the answers.
+	ByStatus map[int]int
+	// Broken counts requests that got no answer: the connection was closed or could not be made.
+	Broken  int
+	Dials   int
+	Elapsed time.Duration
+}
+
+// Count is the number of answers.
+func (a *Answers) Count() int {
+	sum := 0
+	for _, n := range a.ByStatus {
+		sum += n
+	}
+	return sum
+}
+
+// String is such as "3 × 400, 12 × 503, 1 × broken".
+func (a *Answers) String() string {
+	var parts []string
+	for status, n := range a.ByStatus {
+		parts = append(parts, fmt.Sprintf("%d × %d", n, status))
+	}
+	slices.Sort(parts)
+	if a.Broken > 0 {
+		parts = append(parts, fmt.Sprintf("%d × broken", a.Broken))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// redial is the pause of an attacker whose connection could not be made.
+const redial = time.Millisecond
+
+// Storm sends requests until the context ends, takes every answer, and dials again when a connection was closed: an
+// attacker does not mind. Status and Pace have no meaning here.
+func (l *Load) Storm(ctx context.Context, conns int) *Answers {
+	sum := &Answers{ByStatus: make(map[int]int)}
+	var next atomic.Int64
+	var mu sync.Mutex
+	var working sync.WaitGroup
+	start := time.Now()
+	for conn := range conns {
+		working.Go(func() {
+			c := &client{addr: l.Addr, from: l.source(conn)}
+			// A connection that the server holds back must not hold back the end.
+			defer context.AfterFunc(ctx, c.interrupt)()
+			defer c.close()
+			own := l.storm(ctx, c, &next)
+			mu.Lock()
+			defer mu.Unlock()
+			sum.add(own)
+		})
+	}
+	working.Wait()
+	sum.Elapsed = time.Since(start)
+	return sum
+}
+
+// storm is one connection's part.
+func (l *Load) storm(ctx context.Context, c *client, next *atomic.Int64) *Answers {
+	own := &Answers{ByStatus: make(map[int]int)}
+	for ctx.Err() == nil {
+		i := int(next.Add(1)) - 1
+		c.request = l.Request(i, c.request[:0])
+		response, err := c.do(c.request, time.Now())
+		switch {
+		case err == nil:
+			own.ByStatus[response.Status]++
+			if l.Response != nil {
+				_ = l.Response(i, response)
+			}
+		case ctx.Err() == nil:
+			own.Broken++
+			c.close()
+			time.Sleep(redial)
+		}
+	}
+	own.Dials = c.dials
+	return own
+}
+
+func (a *Answers) add(other *Answers) {
+	for status, n := range other.ByStatus {
+		a.ByStatus[status] += n
+	}
+	a.Broken += other.Broken
+	a.Dials += other.Dials
+}

@@ -1,0 +1,113 @@
+// Package proc starts the processes of the benchmark and reads what they have used: processor time, memory, allocations.
+// It needs Linux.
+package proc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+const (
+	startTimeout = 20 * time.Second
+	stopTimeout  = 10 * time.Second
+)
+
+// Process is a child that listens.
+type Process struct {
+	// Addr is where it listens.
+	Addr   string
+	cmd    *exec.Cmd
+	exited chan struct{}
+}
+
+// Start starts the command on the given processors (none: wherever) and waits until it listens at addr.
+func Start(ctx context.Context, cmd *exec.Cmd, addr string, cpus CPUs) (*Process, error) {
+	p := &Process{Addr: addr, cmd: cmd, exited: make(chan struct{})}
+	if err := cpus.start(cmd); err != nil {
+		return nil, err
+	}
+	go func() {
+		_ = cmd.Wait()
+		close(p.exited)
+	}()
+	if err := p.awaitListening(ctx); err != nil {
+		p.Stop()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *Process) awaitListening(ctx context.Context) error {
+	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); {
+		if c, err := net.Dial("tcp", p.Addr); err == nil {
+			return c.Close()
+		}
+		select {
+		case <-p.exited:
+			return errors.New("the process ended")
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+	return fmt.Errorf("nothing listens at %s", p.Addr)
+}
+
+// Exited is closed once the process has ended.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Stop ends the process, and waits until it has.
+func (p *Process) Stop() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.exited:
+	case <-time.After(stopTimeout):
+		_ = p.cmd.Process.Kill()
+		<-p.exited
+	}
+}
+
+// CPU is the time that the process has spent on processors so far, its own and the kernel's for it.
+func (p *Process) CPU() (time.Duration, error) { return cpuTime(p.cmd.Process.Pid) }
+
+// SelfCPU is the same of this process.
+func SelfCPU() (time.Duration, error) { return cpuTime(os.Getpid()) }
+
+// Resident is the memory that the process holds, in bytes.
+func (p *Process) Resident() (int64, error) { return statusBytes(p.cmd.Process.Pid, "VmRSS:") }
+
+// PeakResident is the most that it has held.
+func (p *Process) PeakResident() (int64, error) { return statusBytes(p.cmd.Process.Pid, "VmHWM:") }
+
+// statusBytes is a size that /proc/PID/status names.
+func statusBytes(pid int, name string) (int64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(status) {
+		if rest, ok := bytes.CutPrefix(line, []byte(name)); ok {
+			kilobytes, err := strconv.ParseInt(string(bytes.Fields(rest)[0]), 10, 64)
+			return kilobytes << 10, err
+		}
+	}
+	return 0, fmt.Errorf("/proc/PID/status has no %s", name)
+}
+
+// FreeAddress is a loopback address that nobody listened at a moment ago.
+func FreeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String(), nil
+}

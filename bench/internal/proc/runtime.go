@@ -1,0 +1,48 @@
+package proc
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Heap is what the Go runtime of a process has counted.
+type Heap struct {
+	// Mallocs is the number of objects that were allocated, TotalAlloc their bytes, since the process began.
+	Mallocs, TotalAlloc uint64
+	// HeapAlloc is what lives or was not collected yet.
+	HeapAlloc uint64
+	NumGC     uint32
+}
+
+// admin asks the admin endpoints of the gateways.
+var admin = &http.Client{Timeout: time.Minute}
+
+// ReadHeap asks the admin endpoint of a Caddy, whose expvar page has the runtime's counters.
+func ReadHeap(ctx context.Context, addr string) (Heap, error) {
+	var page struct {
+		Memory Heap `json:"memstats"`
+	}
+	err := Admin(ctx, addr, "/debug/vars", func(body io.Reader) error { return json.NewDecoder(body).Decode(&page) })
+	return page.Memory, err
+}
+
+// Admin reads a page of a Caddy's admin endpoint.
+func Admin(ctx context.Context, addr, path string, read func(io.Reader) error) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil)
+	if err != nil {
+		return err
+	}
+	response, err := admin.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("the admin endpoint answers %s with %s", path, response.Status)
+	}
+	return read(response.Body)
+}

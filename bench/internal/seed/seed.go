@@ -1,0 +1,218 @@
+// Package seed fills stores with as many token families as a large service has, in seconds. Most of them are rows that only
+// weigh on the store. Among them, everywhere in the tables, lie real ones that were made by an issuer, so that their codes,
+// refresh tokens and cookies work.
+package seed
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+)
+
+// Plan is what a store is filled with.
+type Plan struct {
+	Database
+	// Issuer is the URL of the issuer that will use the store.
+	Issuer string
+	// ClientID and ClientSecret are those of the client that all families belong to.
+	ClientID, ClientSecret string
+	Families               int // that only weigh
+	Revocations            int
+	// Real is how many sign-ins there are that work, each with a code that waits for its exchange.
+	Real int
+}
+
+const (
+	// familiesOfUser is how many families a user has, half of them browsers and applications that nobody uses any more.
+	familiesOfUser = 5
+	// usersOfOrganisation is the size of an organisation.
+	usersOfOrganisation = 100
+	// chunks is in how many parts the rows come. Between two of them some of the real families are made, so that those
+	// lie everywhere in the tables.
+	chunks = 16
+	// realUsers is how many users the real families have.
+	realUsers = 64
+	// atOnce is how many of them are made at a time.
+	atOnce = 64
+	// codeLife is how long the codes wait: longer than the defaults, because the store is filled on.
+	codeLife = 6 * time.Hour
+
+	// RedirectURI is where the codes were sent.
+	RedirectURI = "https://app.example/callback"
+	// passwordHash is an argon2id hash as new ones are, of a password that nobody has.
+	passwordHash = "$argon2id$v=19$m=19456,t=2,p=1$yXa/aZkhUX8piebebAAWpQ$HznGJ7IpMFKJ97enetQiFCNU3xnfnVJQbbPZM8/VJRQ"
+)
+
+// Real are the credentials of the real families, and names of what is stored.
+type Real struct {
+	Codes, Cookies     []string
+	Organisation, User string
+}
+
+// Fill fills a store that nobody else has open.
+func Fill(ctx context.Context, p Plan) (Real, error) {
+	store, err := p.open(ctx)
+	if err != nil {
+		return Real{}, err
+	}
+	defer func() { _ = store.Close() }() // what matters has been committed
+	bulk, err := p.openBulk(ctx)
+	if err != nil {
+		return Real{}, err
+	}
+	defer func() { _ = bulk.Close() }()
+	issuer, client, err := p.issuer(ctx, store)
+	if err != nil {
+		return Real{}, err
+	}
+	if err := p.people(ctx, bulk); err != nil {
+		return Real{}, fmt.Errorf("people: %w", err)
+	}
+	users, err := addPeople(ctx, store)
+	if err != nil {
+		return Real{}, err
+	}
+	real := Real{Organisation: "seed-org-0", User: "seed-user-1"}
+	for chunk := range chunks {
+		if err := p.families(ctx, bulk, chunk); err != nil {
+			return Real{}, fmt.Errorf("families: %w", err)
+		}
+		share := p.Real*(chunk+1)/chunks - p.Real*chunk/chunks
+		if err := real.add(ctx, issuer, client, users, share); err != nil {
+			return Real{}, fmt.Errorf("real families: %w", err)
+		}
+	}
+	return real, p.finish(ctx, bulk)
+}
+
+// issuer is an issuer on the store, with the client.
+func (p Plan) issuer(ctx context.Context, store tokenissuer.Store) (*tokenissuer.Issuer, *tokenissuer.Client, error) {
+	now := time.Now()
+	client := &tokenissuer.Client{
+		ID: p.ClientID, Secrets: []tokenissuer.ClientSecret{{Digest: sha256.Sum256([]byte(p.ClientSecret)), CreatedAt: now}},
+		Grants:       []tokenissuer.GrantType{tokenissuer.ClientCredentials, tokenissuer.AuthorizationCode, tokenissuer.RefreshTokenGrant},
+		RedirectURIs: []string{RedirectURI}, FirstParty: true, CreatedAt: now,
+	}
+	client.SetDefaults()
+	if err := store.AddClient(ctx, client); err != nil && !errors.Is(err, tokenissuer.ErrTaken) {
+		return nil, nil, err
+	}
+	master, err := tokenissuer.LoadMasterKey(ctx, store, nil, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	lifetimes := tokenissuer.DefaultLifetimes
+	lifetimes.Code = codeLife
+	return &tokenissuer.Issuer{
+		URL: p.Issuer, Audience: []string{p.Issuer}, Lifetimes: lifetimes, Directory: store, Store: store, Master: master,
+		Keys: new(tokenissuer.KeySet), Revocations: tokenissuer.NewRevocationSet(), Now: time.Now, Authenticated: tokenissuer.NewClientCache(),
+	}, client, nil
+}
+
+// addPeople are the users of the real families.
+func addPeople(ctx context.Context, store tokenissuer.Store) ([]*tokenissuer.User, error) {
+	users := make([]*tokenissuer.User, realUsers)
+	for i := range users {
+		id := fmt.Sprintf("real-user-%d", i)
+		err := store.AddUser(ctx, &tokenissuer.User{
+			ID: id, Email: id + "@acme.example", Name: id, Organisation: "seed-org-0", Role: tokenissuer.RoleMember,
+			Status: tokenissuer.UserActive, PasswordHash: tokenissuer.NewSecret(passwordHash), CreatedAt: time.Now(),
+		}, false)
+		if err == nil {
+			users[i], err = store.User(ctx, id)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("adding %s: %w", id, err)
+		}
+	}
+	return users, nil
+}
+
+// add makes real families, as many at a time as a busy node does.
+func (r *Real) add(ctx context.Context, issuer *tokenissuer.Issuer, client *tokenissuer.Client, users []*tokenissuer.User, count int) error {
+	type made struct {
+		cookie, code string
+		err          error
+	}
+	all := make(chan made)
+	slots := make(chan struct{}, atOnce)
+	go func() {
+		for i := range count {
+			slots <- struct{}{}
+			go func() {
+				cookie, code, err := openAndApprove(ctx, issuer, client, users[i%len(users)])
+				<-slots
+				all <- made{cookie, code, err}
+			}()
+		}
+	}()
+	var errs []error
+	for range count {
+		m := <-all
+		errs = append(errs, m.err)
+		r.Cookies, r.Codes = append(r.Cookies, m.cookie), append(r.Codes, m.code)
+	}
+	return errors.Join(errs...)
+}
+
+// openAndApprove signs a user in and approves a request of the client.
+func openAndApprove(ctx context.Context, issuer *tokenissuer.Issuer, client *tokenissuer.Client, user *tokenissuer.User) (cookie, code string, err error) {
+	session, secret, err := issuer.OpenSession(ctx, user, "Firefox on Linux", tokenissuer.NewID())
+	if err != nil {
+		return "", "", err
+	}
+	request := &tokenissuer.AuthorizationRequest{
+		ID: tokenissuer.NewID(), ClientID: client.ID, RedirectURI: RedirectURI, Scopes: client.Scopes, At: time.Now(),
+	}
+	granted, err := issuer.Approve(ctx, request, client, session, client.Scopes)
+	return secret.Reveal(), granted.Reveal(), err
+}
+
+// Database is where a store is.
+type Database struct {
+	Path string // of SQLite
+	DSN  string // of PostgreSQL; empty: it is SQLite
+}
+
+func (d Database) open(ctx context.Context) (*sqlstore.Store, error) {
+	if d.DSN != "" {
+		return sqlstore.OpenPostgres(ctx, tokenissuer.NewSecret(d.DSN), 0, sqlstore.Options{})
+	}
+	return sqlstore.OpenSQLite(ctx, d.Path, sqlstore.Options{})
+}
+
+// openBulk opens a connection for rows that need not survive a crash of the machine.
+func (d Database) openBulk(ctx context.Context) (*sql.DB, error) {
+	driver, name, first := "sqlite", (&url.URL{Scheme: "file", Opaque: d.Path, RawQuery: "_busy_timeout=10000"}).String(), `PRAGMA synchronous = OFF; PRAGMA cache_size = -1000000`
+	if d.DSN != "" {
+		driver, name, first = "pgx", d.DSN, `SET synchronous_commit = off`
+	}
+	db, err := sql.Open(driver, name)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	if _, err := db.ExecContext(ctx, first); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// run executes statements in which SERIES(from, to) is a table n with a column i, and RANDOM a fresh id.
+func (d Database) run(ctx context.Context, db *sql.DB, text string, args ...any) error {
+	series, random := `(WITH RECURSIVE n(i) AS (SELECT %s UNION ALL SELECT i + 1 FROM n WHERE i < %s) SELECT i FROM n)`, `substr(hex(randomblob(11)), 1, 22)`
+	if d.DSN != "" {
+		series, random = `(SELECT i FROM generate_series(CAST(%s AS BIGINT), CAST(%s AS BIGINT)) AS g(i))`, `substr(md5(random()::text || i), 1, 22)`
+	}
+	text = strings.ReplaceAll(text, "SERIES", fmt.Sprintf(series, "$1", "$2"))
+	_, err := db.ExecContext(ctx, strings.ReplaceAll(text, "RANDOM", random), args...)
+	return err
+}

@@ -1,0 +1,86 @@
+package seed
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+func TestWhatIsRealWorksAndTheRestWeighs(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		in   func(t *testing.T) Database
+	}{
+		{"SQLite", func(t *testing.T) Database {
+			return Database{Path: filepath.Join(t.TempDir(), "state", "gatehouse.db")}
+		}},
+		{"PostgreSQL", func(t *testing.T) Database { return Database{DSN: pgtest.Shared(t).Database(t)} }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctx := t.Context()
+			plan := Plan{
+				Database: test.in(t), Issuer: "http://127.0.0.1:8080", ClientID: "bench", ClientSecret: "secret-of-the-benchmark",
+				Families: 1000, Revocations: 100, Real: 40,
+			}
+			real, err := Fill(ctx, plan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			store, err := plan.open(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = store.Close() })
+			sizes, err := store.Sizes(ctx)
+			if err != nil || sizes.Families != 1000+2*40 || sizes.Revocations != 100 {
+				t.Errorf("%+v, %v", sizes, err)
+			}
+			issuer, _, err := plan.issuer(ctx, store)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, cookie := range real.Cookies {
+				if s, err := issuer.Session(ctx, tokenissuer.NewSecret(cookie)); s == nil || err != nil {
+					t.Fatalf("a cookie is of no session: %v", err)
+				}
+			}
+			keys, err := tokenissuer.LoadSigningKeys(ctx, store, nil, tokenissuer.ES256, time.Now())
+			if err == nil {
+				err = issuer.Keys.Replace(keys, tokenissuer.ES256)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			issuer.Verifier = tokenissuer.NewVerifier(plan.Issuer, issuer.Keys, issuer.Revocations, time.Hour, time.Now)
+			client := tokenissuer.ClientAuthentication{Readings: []tokenissuer.ClientCredential{
+				{ID: plan.ClientID, Secret: tokenissuer.NewSecret(plan.ClientSecret)},
+			}}
+			for _, code := range real.Codes {
+				_, _, err := issuer.Exchange(ctx, tokenissuer.TokenRequest{
+					GrantType: tokenissuer.AuthorizationCode, Client: client, Code: tokenissuer.NewSecret(code), RedirectURI: RedirectURI,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			families, err := store.FamiliesOf(ctx, real.User, time.Now())
+			if err != nil || len(families) != familiesOfUser {
+				t.Errorf("%d families of a user, %v", len(families), err)
+			}
+			if err := Backlog(ctx, plan.Database, 300); err != nil {
+				t.Fatal(err)
+			}
+			for more := true; more; {
+				if more, err = store.DropFamilies(ctx, time.Now().Add(-2*tokenissuer.MaxLifetime)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if sizes, err := store.Sizes(ctx); err != nil || sizes.Families != 1000+2*40-300 {
+				t.Errorf("after the backlog: %+v, %v", sizes, err)
+			}
+		})
+	}
+}

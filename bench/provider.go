@@ -1,0 +1,153 @@
+package main
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// externalAudience is what the tokens of the other issuer are meant for.
+const externalAudience = "https://api.bench.example"
+
+// provider is another issuer, on loopback, whose tokens this program signs.
+type provider struct {
+	issuer string
+	keys   map[string]externalKey // by algorithm
+	serial atomic.Int64
+}
+
+// externalKey is a key of the provider.
+type externalKey struct {
+	public map[string]any // as in the key set
+	sign   func(text []byte) ([]byte, error)
+}
+
+// startProvider makes a key for each algorithm and publishes them until the scenario ends.
+func (b *bench) startProvider() (*provider, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &provider{issuer: "http://" + listener.Addr().String(), keys: make(map[string]externalKey)}
+	for algorithm, generate := range map[string]func() (externalKey, error){"RS256": rsaKey, "ES256": ecdsaKey, "EdDSA": ed25519Key} {
+		key, err := generate()
+		if err != nil {
+			return nil, err
+		}
+		key.public["alg"], key.public["kid"], key.public["use"] = algorithm, "bench-"+algorithm, "sig"
+		p.keys[algorithm] = key
+	}
+	var set struct {
+		Keys []map[string]any `json:"keys"`
+	}
+	for _, key := range p.keys {
+		set.Keys = append(set.Keys, key.public)
+	}
+	document, err := json.Marshal(set)
+	if err != nil {
+		return nil, err
+	}
+	server := &http.Server{ReadHeaderTimeout: startTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/jwk-set+json")
+		_, _ = w.Write(document)
+	})}
+	go func() { _ = server.Serve(listener) }()
+	b.cleanup = append(b.cleanup, func() { _ = server.Close() })
+	return p, nil
+}
+
+func encodeBytes(text []byte) string { return base64.RawURLEncoding.EncodeToString(text) }
+
+func rsaKey() (externalKey, error) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return externalKey{}, err
+	}
+	public := map[string]any{"kty": "RSA", "n": encodeBytes(key.N.Bytes()), "e": encodeBytes(big.NewInt(int64(key.E)).Bytes())}
+	return externalKey{public, func(text []byte) ([]byte, error) {
+		digest := sha256.Sum256(text)
+		return rsa.SignPKCS1v15(nil, key, crypto.SHA256, digest[:])
+	}}, nil
+}
+
+func ecdsaKey() (externalKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return externalKey{}, err
+	}
+	point, err := key.PublicKey.Bytes() // 4, x, y
+	if err != nil {
+		return externalKey{}, err
+	}
+	public := map[string]any{"kty": "EC", "crv": "P-256", "x": encodeBytes(point[1:33]), "y": encodeBytes(point[33:])}
+	return externalKey{public, func(text []byte) ([]byte, error) {
+		digest := sha256.Sum256(text)
+		r, s, err := ecdsa.Sign(rand.Reader, key, digest[:])
+		if err != nil {
+			return nil, err
+		}
+		signature := make([]byte, 64)
+		r.FillBytes(signature[:32])
+		s.FillBytes(signature[32:])
+		return signature, nil
+	}}, nil
+}
+
+func ed25519Key() (externalKey, error) {
+	public, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return externalKey{}, err
+	}
+	return externalKey{map[string]any{"kty": "OKP", "crv": "Ed25519", "x": encodeBytes(public)}, func(text []byte) ([]byte, error) {
+		return ed25519.Sign(key, text), nil
+	}}, nil
+}
+
+// token signs a token of which there is no other like it.
+func (p *provider) token(algorithm string) (string, error) {
+	now := time.Now().Unix()
+	text := encode(map[string]any{"alg": algorithm, "typ": "at+jwt", "kid": "bench-" + algorithm}) + "." + encode(map[string]any{
+		"iss": p.issuer, "aud": externalAudience, "sub": "u-eve", "client_id": "partner", "scope": "public",
+		"iat": now, "exp": now + 7200, "jti": fmt.Sprintf("ext%019d", p.serial.Add(1)),
+	})
+	signature, err := p.keys[algorithm].sign([]byte(text))
+	return text + "." + encodeBytes(signature), err
+}
+
+// tokens signs so many on all processors that this process may use.
+func (p *provider) tokens(algorithm string, count int) ([]string, error) {
+	tokens, failures := make([]string, count), make(chan error, count)
+	var next atomic.Int64
+	var signing sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		signing.Go(func() {
+			for i := int(next.Add(1)) - 1; i < count; i = int(next.Add(1)) - 1 {
+				var err error
+				if tokens[i], err = p.token(algorithm); err != nil {
+					failures <- err
+				}
+			}
+		})
+	}
+	signing.Wait()
+	select {
+	case err := <-failures:
+		return nil, err
+	default:
+		return tokens, nil
+	}
+}
