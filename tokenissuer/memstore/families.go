@@ -108,7 +108,7 @@ func (s *Store) FamiliesOf(ctx context.Context, userID string, expireAfter time.
 // RedeemCode spends the family's code.
 func (s *Store) RedeemCode(ctx context.Context, id string, generation int64, at, expires time.Time, maxFailures int) error {
 	return s.spend(ctx, "redeeming code", id, func(f *tokenissuer.TokenFamily) bool {
-		if !hasCode(f) || !f.Code.SpentAt.IsZero() || !f.RevokedAt.IsZero() || f.Code.Failures >= maxFailures {
+		if !hasCode(f) || !f.Code.SpentAt.IsZero() || at.After(f.Code.ExpiresAt) || !f.RevokedAt.IsZero() || f.Code.Failures >= maxFailures || !s.userStands(f) {
 			return false
 		}
 		f.Code.SpentAt, f.RotatedAt = at, at
@@ -137,7 +137,7 @@ func (s *Store) CountCodeFailure(ctx context.Context, id string) error {
 // RotateRefreshToken makes the next generation the newest.
 func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation int64, at time.Time) error {
 	return s.spend(ctx, "rotating refresh token", id, func(f *tokenissuer.TokenFamily) bool {
-		if f.Generation != generation || !f.RevokedAt.IsZero() {
+		if f.Generation != generation || !at.Before(f.ExpiresAt) || !f.RevokedAt.IsZero() || !s.userStands(f) {
 			return false
 		}
 		f.Generation, f.RotatedAt = generation+1, at

@@ -102,6 +102,19 @@ func (s *Store) SealSigningKey(ctx context.Context, sealed tokenissuer.StoredKey
 	})
 }
 
+// ActivateKey sets ActiveFrom of a key that has none. ErrNotFound when there is no key of that id.
+func (s *Store) ActivateKey(ctx context.Context, id string, from time.Time) error {
+	return s.changeKeys(ctx, "activating key", func() error {
+		key, err := s.key(id)
+		if err != nil || !key.ActiveFrom.IsZero() {
+			return err
+		}
+		key.ActiveFrom = from
+		s.keys.Set(key.ID, key, cache.NoExpiration)
+		return nil
+	})
+}
+
 // RevokeSigningKey marks a key, forgets its private part and records the revocation.
 func (s *Store) RevokeSigningKey(ctx context.Context, id string, at time.Time, tokens tokenissuer.Revocation) error {
 	return s.changeKeys(ctx, "revoking signing key", func() error {

@@ -13,8 +13,19 @@ import (
 // session is where the statements of a step run: in a transaction, or each by itself.
 type session struct {
 	querier
-	tx *sql.Tx // nil: each by itself
+	in *transaction // nil: each by itself
 }
+
+// transaction is what the steps in it share.
+type transaction struct {
+	*sql.Tx
+	prepared map[*sql.Stmt]*sql.Stmt
+	// position is that of the feed which was taken for the transaction; 0: none was.
+	position int64
+}
+
+// inTransaction is the session of a transaction.
+func inTransaction(tx *transaction) session { return session{tx, tx} }
 
 // querier is a transaction or a handle.
 type querier interface {
@@ -25,10 +36,18 @@ type querier interface {
 
 // prepared returns a statement of the writing handle as one of the session.
 func (s session) prepared(ctx context.Context, statement *sql.Stmt) *sql.Stmt {
-	if s.tx == nil {
+	if s.in == nil {
 		return statement
 	}
-	return s.tx.StmtContext(ctx, statement)
+	own, ok := s.in.prepared[statement]
+	if !ok {
+		if s.in.prepared == nil {
+			s.in.prepared = make(map[*sql.Stmt]*sql.Stmt)
+		}
+		own = s.in.StmtContext(ctx, statement)
+		s.in.prepared[statement] = own
+	}
+	return own
 }
 
 // possible returns the key of a question, or one that nobody has when it is no text: PostgreSQL takes neither bytes that are

@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/failpoint"
 )
@@ -22,9 +24,12 @@ var (
 // batch is one transaction and the calls whose steps it has begun. How it tells what a failed step has left of it is
 // SQLite's way.
 type batch struct {
-	tx  *sql.Tx
-	ran []*call
+	tx *transaction
+	members
 }
+
+// members are the calls that share a transaction.
+type members struct{ ran []*call }
 
 // transact runs one transaction, of the first call and those behind it, and answers them.
 func (g *groupCommit) transact(first *call) {
@@ -35,8 +40,8 @@ func (g *groupCommit) transact(first *call) {
 }
 
 // answer tells every caller its own result, unless the transaction has failed.
-func (b *batch) answer(outcome error) {
-	for _, c := range b.ran {
+func (m *members) answer(outcome error) {
+	for _, c := range m.ran {
 		if outcome != nil {
 			c.err = outcome
 		}
@@ -51,19 +56,20 @@ func (b *batch) answer(outcome error) {
 // no transaction is left.
 func (g *groupCommit) commit(b *batch, first *call) (err error) {
 	err = awaitLock(g.closing, func() (err error) {
-		b.tx, err = g.db.BeginTx(context.Background(), nil)
+		tx, err := g.db.BeginTx(context.Background(), nil)
+		b.tx = &transaction{Tx: tx}
 		return err
 	})
 	if err != nil {
 		// Those behind the first would wait as long for the same.
-		for c := first; c != nil; c = g.next(b) {
+		for c := first; c != nil; c = g.next(len(b.ran)) {
 			b.take(c)
 		}
 		return fmt.Errorf("beginning the transaction: %w", err)
 	}
 	defer func() { _ = b.tx.Rollback() }() // after a commit it does nothing
-	done := false
-	for c := first; c != nil; c = g.next(b) {
+	done, began := false, time.Now()
+	for c := first; c != nil; c = g.nextOrYield(len(b.ran), began) {
 		if !b.take(c) {
 			continue
 		}
@@ -84,70 +90,76 @@ func (g *groupCommit) commit(b *batch, first *call) (err error) {
 	return nil
 }
 
-// next is who waits next; nil when nobody does, the batch is full or the store is being closed.
-func (g *groupCommit) next(b *batch) *call {
-	if len(b.ran) == maxBatch || g.isClosing() {
-		return nil
-	}
-	select {
-	case c := <-g.queue:
+// maxYield is how long after its beginning a transaction still lets others arrive.
+const maxYield = 2 * time.Millisecond
+
+// nextOrYield is next, and lets those who could run now arrive first: on a machine that is busy, each of them would else have a
+// commit to itself. With nobody who could run it costs nothing. Nobody is waited for in this way beyond maxYield: on a machine
+// where everybody could run, each turn takes long.
+func (g *groupCommit) nextOrYield(taken int, began time.Time) *call {
+	if c := g.next(taken); c != nil || time.Since(began) > maxYield {
 		return c
-	default:
-		return nil
 	}
+	runtime.Gosched()
+	return g.next(taken)
 }
 
-// take makes the call one of the batch, unless its caller has given it up.
-func (b *batch) take(c *call) bool {
+// take makes the call one of the transaction's, unless its caller has given it up.
+func (m *members) take(c *call) bool {
 	if !c.take() {
 		return false
 	}
-	b.ran = append(b.ran, c)
+	m.ran = append(m.ran, c)
 	return true
 }
 
 // runStep runs a step, keeps its result in the call and takes back what a failed one has done. It returns an error when
 // the transaction is lost with all its steps.
-func (g *groupCommit) runStep(tx *sql.Tx, c *call) error {
+func (g *groupCommit) runStep(tx *transaction, c *call) error {
 	if c.single {
 		c.err = g.protect(tx, c)
 		if errors.Is(c.err, errPanicked) {
 			return c.err
 		}
-		if c.err == nil || inTransaction(tx) {
+		if c.err == nil || isOpen(tx) {
 			return nil
 		}
 		return fmt.Errorf("%w: %w", errLost, c.err)
 	}
-	if _, err := tx.ExecContext(c.ctx, `SAVEPOINT step`); err != nil {
+	do := func(statement *sql.Stmt) error {
+		_, err := inTransaction(tx).prepared(c.ctx, statement).ExecContext(c.ctx)
+		return err
+	}
+	if err := do(g.savepoint); err != nil {
 		return fmt.Errorf("%w: %w", errLost, err)
 	}
+	position := tx.position
 	c.err = g.protect(tx, c)
-	end := `RELEASE step`
+	var err error
 	if c.err != nil {
-		end = `ROLLBACK TO step; RELEASE step`
+		tx.position, err = position, do(g.back) // a position that the step took has gone with it
 	}
 	// SQLite knows no savepoint of a transaction that it has taken back.
-	if _, err := tx.ExecContext(c.ctx, end); err != nil {
+	if err = errors.Join(err, do(g.release)); err != nil {
 		return fmt.Errorf("%w: %w", errLost, errors.Join(c.err, err))
 	}
 	return nil
 }
 
-// inTransaction tells whether a failed statement has left the transaction as it was. SQLite refuses to begin one inside
-// of another.
-func inTransaction(tx *sql.Tx) bool {
+// isOpen tells whether a failed statement has left the transaction as it was. SQLite refuses to begin one inside of
+// another.
+func isOpen(tx *transaction) bool {
 	_, err := tx.ExecContext(context.Background(), `BEGIN`)
 	return err != nil
 }
 
 // protect runs the step's own code. A panic is the step's failure, not the writer's.
-func (g *groupCommit) protect(tx *sql.Tx, c *call) (err error) {
+func (g *groupCommit) protect(tx *transaction, c *call) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			g.options.warn("a step panicked: %v\n%s", v, debug.Stack())
 			err = fmt.Errorf("%w: %v", errPanicked, v)
 		}
 	}()
-	return c.runIn(c.ctx, session{tx, tx})
+	return c.runIn(c.ctx, inTransaction(tx))
 }

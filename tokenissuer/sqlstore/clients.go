@@ -183,7 +183,7 @@ func (s *Store) DisableClient(ctx context.Context, clientID string, tokens token
 		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = $1 WHERE id = $2`, true, clientID)); err != nil {
 			return err
 		}
-		return record(ctx, tx, tokens)
+		return s.record(ctx, tx, tokens)
 	})
 }
 
@@ -206,6 +206,6 @@ func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens tokeni
 				return err
 			}
 		}
-		return record(ctx, tx, tokens)
+		return s.record(ctx, tx, tokens)
 	})
 }

@@ -5,10 +5,13 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
@@ -38,12 +41,29 @@ const insertFamily = `INSERT INTO families (` + familyColumns + `)
 	AND ($26 = '' OR EXISTS (SELECT 1 FROM users WHERE id = $8 AND CAST(version AS TEXT) = $26
 		AND status = 'active' AND password_hash <> ''%[1]s))`
 
+// insertDecided stores a family as the %s does, and decides the request $28 with it. One that was decided before breaks the
+// statement, and with it the family.
+const insertDecided = `WITH born AS (%s RETURNING id)
+	INSERT INTO decided_requests (id, expires_at) SELECT $28, $29 FROM born`
+
+// isDecided tells whether insertDecided found that the request was decided before.
+func isDecided(err error) bool {
+	var refusal *pgconn.PgError
+	return errors.As(err, &refusal) && refusal.Code == "23505" && refusal.TableName == "decided_requests"
+}
+
+// userStands is the condition that a family's user is declared, or stored, active and in the family's version. Whoever
+// changes a user ends the families in the same step, so it adds nothing to revoked_at but what somebody has done to the
+// table by hand.
+const userStands = `(user_declared OR EXISTS (SELECT 1 FROM users WHERE users.id = families.user_id
+		AND CAST(users.version AS TEXT) = families.user_version AND users.status = 'active' AND users.password_hash <> ''))`
+
 // The single-use steps, and the one that counts against them.
 const (
 	redeemCode = `UPDATE families SET code_spent_at = $1, rotated_at = $1, generation = $2, expires_at = $3
-		WHERE id = $4 AND has_code AND code_spent_at IS NULL AND revoked_at IS NULL AND code_failures < $5`
+		WHERE id = $4 AND has_code AND code_spent_at IS NULL AND code_expires_at >= $1 AND revoked_at IS NULL AND code_failures < $5 AND ` + userStands
 	rotateRefreshToken = `UPDATE families SET generation = generation + 1, rotated_at = $1
-		WHERE id = $2 AND generation = $3 AND revoked_at IS NULL`
+		WHERE id = $2 AND generation = $3 AND expires_at > $1 AND revoked_at IS NULL AND ` + userStands
 	decideRequest = `INSERT INTO decided_requests (id, expires_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`
 )
 
@@ -75,9 +95,24 @@ func (s *Store) AddFamily(ctx context.Context, family *tokenissuer.TokenFamily) 
 		return fmt.Errorf("adding family: %w", err)
 	}
 	request, remember := family.Code.RequestID, micros(family.ExpiresAt.Add(requestMemory))
-	return s.step(ctx, "adding family", func(ctx context.Context, tx session) error {
-		err := mustStand(tx.prepared(ctx, s.addFamily).ExecContext(ctx, values...))
-		if err != nil || request == "" {
+	const name = "adding family"
+	if request == "" {
+		return s.statement(ctx, name, func(ctx context.Context, tx session) error {
+			return mustStand(tx.prepared(ctx, s.addFamily).ExecContext(ctx, values...))
+		})
+	}
+	if s.addDecided != nil {
+		values = append(values, request, remember)
+		return s.statement(ctx, name, func(ctx context.Context, tx session) error {
+			err := mustStand(tx.prepared(ctx, s.addDecided).ExecContext(ctx, values...))
+			if isDecided(err) {
+				return tokenissuer.ErrSpent
+			}
+			return err
+		})
+	}
+	return s.step(ctx, name, func(ctx context.Context, tx session) error {
+		if err := mustStand(tx.prepared(ctx, s.addFamily).ExecContext(ctx, values...)); err != nil {
 			return err
 		}
 		return mustBeFirst(tx.prepared(ctx, s.decideRequest).ExecContext(ctx, request, remember))

@@ -14,10 +14,44 @@ import (
 
 // EndFamilies revokes the families that match.
 func (s *Store) EndFamilies(ctx context.Context, which tokenissuer.FamilyFilter, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
+	if isOne(which) {
+		return s.endFamily(ctx, which.ID, end)
+	}
 	which.Origins = slices.Clone(which.Origins)
 	return s.endingStep(ctx, "ending families", func(ctx context.Context, tx session) ([]tokenissuer.Revocation, error) {
 		return s.endFamilies(ctx, tx, which, end)
 	})
+}
+
+// isOne tells whether a filter is an id and nothing else.
+func isOne(which tokenissuer.FamilyFilter) bool {
+	return which.ID != "" && which.UserID == "" && which.ClientID == "" && which.ActorID == "" && which.UserVersion == "" &&
+		len(which.Origins) == 0
+}
+
+// endFamilyByID revokes the family $1, unless it was before.
+const endFamilyByID = `UPDATE families SET revoked_at = $2 WHERE revoked_at IS NULL AND id = $1
+	RETURNING id, created_at, rotated_at, token_lifetime`
+
+// endFamily revokes one family. Its revocation is recorded whatever its state, and also when there is none.
+func (s *Store) endFamily(ctx context.Context, id string, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
+	r := &recording{family: id, end: end}
+	err := s.announced(ctx, job{name: "ending families", records: r, do: func(ctx context.Context, tx session) error {
+		f, err := scanEnded(tx.prepared(ctx, s.endFamilyByID).QueryRowContext(ctx, possible(id), micros(end.At)))
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			r.ended = r.endedBefore()
+		case err != nil:
+			return err
+		default:
+			r.ended = endOf(f, end)
+		}
+		return s.record(ctx, tx, r.ended)
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return []tokenissuer.Revocation{r.ended}, nil
 }
 
 // endingStep is step for what returns revocations. They are returned when it is certain that they were recorded.
@@ -63,7 +97,7 @@ func (s *Store) endFamilies(ctx context.Context, tx session, which tokenissuer.F
 	if len(ended) == 0 {
 		return nil, nil
 	}
-	return ended, record(ctx, tx, ended...)
+	return ended, s.record(ctx, tx, ended...)
 }
 
 // markRevoked marks the families that match and returns what is to be recorded of them.
@@ -77,13 +111,24 @@ func markRevoked(ctx context.Context, tx session, which tokenissuer.FamilyFilter
 	}
 	defer func() { _ = rows.Close() }() // rows.Err has told whatever went wrong
 	return scanAll(rows, func(row scanner) (tokenissuer.Revocation, error) {
-		var f tokenissuer.TokenFamily
-		var created, rotated sql.Null[int64]
-		var lifetime int64
-		err := row.Scan(&f.ID, &created, &rotated, &lifetime)
-		f.CreatedAt, f.RotatedAt, f.TokenLifetime = timeOf(created), timeOf(rotated), time.Duration(lifetime)*time.Microsecond
-		return tokenissuer.Revocation{Kind: tokenissuer.RevokeFamily, ID: f.ID, ExpiresAt: f.RevokedUntil(end)}, err
+		f, err := scanEnded(row)
+		return endOf(f, end), err
 	})
+}
+
+// scanEnded reads a family that was just revoked, as far as its revocation depends on it.
+func scanEnded(row scanner) (*tokenissuer.TokenFamily, error) {
+	var f tokenissuer.TokenFamily
+	var created, rotated sql.Null[int64]
+	var lifetime int64
+	err := row.Scan(&f.ID, &created, &rotated, &lifetime)
+	f.CreatedAt, f.RotatedAt, f.TokenLifetime = timeOf(created), timeOf(rotated), time.Duration(lifetime)*time.Microsecond
+	return &f, err
+}
+
+// endOf is the revocation of a family that was just revoked.
+func endOf(f *tokenissuer.TokenFamily, end tokenissuer.Ending) tokenissuer.Revocation {
+	return tokenissuer.Revocation{Kind: tokenissuer.RevokeFamily, ID: f.ID, ExpiresAt: f.RevokedUntil(end)}
 }
 
 // endFamiliesOf revokes the families of a user, and those that the user has created for others.

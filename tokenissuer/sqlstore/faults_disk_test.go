@@ -130,7 +130,7 @@ func TestF5FailsWhileItOpens(t *testing.T) {
 // tryOpenings opens, writes and closes with an operation refused, each time a later one until none is met, and each time again
 // with a sound disk. It returns how often that failed.
 func tryOpenings(t *testing.T, f fault, next func() string) (refused int) {
-	for count, hit := 0, 1; hit > 0; count += 1 + count/2 {
+	for count, hit := 0, 1; hit > 0; count += 1 + count/3 {
 		path := next()
 		d := watchDisk(t, filepath.Dir(path))
 		hit = 0

@@ -70,12 +70,11 @@ func (f *followed) forgive(lost Marks) {
 	}
 }
 
-// tagPosition gives the feed's newest position its tag. The caller holds the counter.
-func tagPosition(ctx context.Context, tx session, position int64) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO feed_tags (slot, position, tag) VALUES ($1, $2, $3)
-		ON CONFLICT (slot) DO UPDATE SET position = excluded.position, tag = excluded.tag`, position%keptTags, position, randomNumber())
-	return err
-}
+// tagFeed gives the feed's newest position $2 its tag $3, in the slot $1. The caller holds the counter.
+const (
+	tagFeed   = `INSERT INTO feed_tags (slot, position, tag) VALUES ($1, $2, $3)` + orTagAnew
+	orTagAnew = ` ON CONFLICT (slot) DO UPDATE SET position = excluded.position, tag = excluded.tag`
+)
 
 // randomNumber is never 0.
 func randomNumber() int64 {

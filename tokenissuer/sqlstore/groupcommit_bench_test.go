@@ -20,7 +20,7 @@ func (o oneByOne) run(ctx context.Context, j job) error {
 	if err != nil {
 		return err
 	}
-	if err := j.do(ctx, session{tx, tx}); err != nil {
+	if err := j.do(ctx, inTransaction(&transaction{Tx: tx})); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()

@@ -87,8 +87,8 @@ func (g *group) hold(ctx context.Context) (result <-chan error, release func()) 
 	return result, func() { close(gate) }
 }
 
-// line lets the jobs queue behind a step that is held, in their order.
-func (g *group) line(ctx context.Context, jobs ...job) []<-chan error {
+// lineUp lets the jobs queue behind a step that is held, in their order.
+func (g *group) lineUp(ctx context.Context, jobs ...job) []<-chan error {
 	results := make([]<-chan error, len(jobs))
 	for i, j := range jobs {
 		before := len(g.queue)
@@ -115,7 +115,7 @@ func TestGroupCommitNeighbours(t *testing.T) {
 		must(t, mark(4, nil)(ctx, tx))
 		panic("at the disco")
 	}
-	results := g.line(t.Context(),
+	results := g.lineUp(t.Context(),
 		job{do: mark(1, nil)},
 		job{do: mark(2, refused)},
 		job{do: mark(100, nil), single: true},
@@ -148,7 +148,7 @@ func TestGroupCommitFailedCommit(t *testing.T) {
 		must(t, err)
 		return addSecret(ctx, tx, "nobody", tokenissuer.ClientSecret{})
 	}
-	results := g.line(t.Context(), job{do: mark(1, nil)}, job{do: orphan}, job{do: mark(2, tokenissuer.ErrSpent)}, job{do: mark(3, nil), single: true})
+	results := g.lineUp(t.Context(), job{do: mark(1, nil)}, job{do: orphan}, job{do: mark(2, tokenissuer.ErrSpent)}, job{do: mark(3, nil), single: true})
 	release()
 	for i, result := range append(results, held) {
 		if err := <-result; err == nil || errors.Is(err, tokenissuer.ErrSpent) || !strings.Contains(err.Error(), "committing") {
@@ -168,7 +168,7 @@ func TestGroupCommitLostTransaction(t *testing.T) {
 		t.Run(fmt.Sprintf("single is %v", single), func(t *testing.T) {
 			g := newGroup(t)
 			held, release := g.hold(t.Context())
-			results := g.line(t.Context(), job{do: mark(1, nil)}, job{do: mark(666, nil), single: single}, job{do: mark(2, nil)}, job{do: mark(3, nil), single: true})
+			results := g.lineUp(t.Context(), job{do: mark(1, nil)}, job{do: mark(666, nil), single: single}, job{do: mark(2, nil)}, job{do: mark(3, nil), single: true})
 			release()
 			for i, result := range []<-chan error{held, results[0], results[1]} {
 				if err := <-result; !errors.Is(err, errLost) {
@@ -185,7 +185,7 @@ func TestGroupCommitLostTransaction(t *testing.T) {
 func TestGroupCommitPanickingStatement(t *testing.T) {
 	g := newGroup(t)
 	held, release := g.hold(t.Context())
-	results := g.line(t.Context(), job{single: true, do: func(ctx context.Context, tx session) error {
+	results := g.lineUp(t.Context(), job{single: true, do: func(ctx context.Context, tx session) error {
 		must(t, mark(1, nil)(ctx, tx))
 		panic("after the statement")
 	}}, job{do: mark(2, nil)})
@@ -206,7 +206,7 @@ func TestGroupCommitFailedBegin(t *testing.T) {
 	for g.db.Stats().WaitCount == 0 { // until the writer asks for the connection
 		runtime.Gosched()
 	}
-	results = append(results, g.line(t.Context(), job{do: mark(2, nil)}, job{do: mark(3, nil)})...)
+	results = append(results, g.lineUp(t.Context(), job{do: mark(2, nil)}, job{do: mark(3, nil)})...)
 	must(t, g.db.Close())
 	must(t, conn.Close())
 	first := <-results[0]
@@ -226,8 +226,8 @@ func TestGroupCommitContextEnds(t *testing.T) {
 	g := newGroup(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	begun, release := g.hold(ctx)
-	queued := g.line(ctx, job{do: mark(1, nil)})[0]
-	behind := g.line(t.Context(), job{do: mark(2, nil)})[0]
+	queued := g.lineUp(ctx, job{do: mark(1, nil)})[0]
+	behind := g.lineUp(t.Context(), job{do: mark(2, nil)})[0]
 	cancel()
 	if err := <-begun; !errors.Is(err, errUnknown) || !errors.Is(err, context.Canceled) {
 		t.Errorf("the caller of a step that had begun got %v", err)
@@ -254,7 +254,7 @@ func TestGroupCommitIsBounded(t *testing.T) {
 		results[i] = g.start(t.Context(), job{do: func(_ context.Context, tx session) error {
 			mu.Lock()
 			defer mu.Unlock()
-			sizes[tx.tx]++
+			sizes[tx.in.Tx]++
 			return nil
 		}})
 	}
@@ -284,7 +284,7 @@ func TestGroupCommitIsBounded(t *testing.T) {
 func TestGroupCommitClose(t *testing.T) {
 	g := newGroup(t)
 	held, release := g.hold(t.Context())
-	results := g.line(t.Context(), job{do: mark(1, nil)}, job{do: mark(2, nil), single: true})
+	results := g.lineUp(t.Context(), job{do: mark(1, nil)}, job{do: mark(2, nil), single: true})
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
@@ -308,7 +308,7 @@ func TestGroupCommitClose(t *testing.T) {
 func TestGroupCommitStoppedWriter(t *testing.T) {
 	g := newGroup(t)
 	held, release := g.hold(t.Context())
-	results := g.line(t.Context(), job{do: func(context.Context, session) error {
+	results := g.lineUp(t.Context(), job{do: func(context.Context, session) error {
 		runtime.Goexit()
 		return nil
 	}}, job{do: mark(1, nil)})

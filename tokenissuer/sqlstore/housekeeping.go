@@ -3,14 +3,19 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
 const (
-	// maxDropped is how many rows one call deletes. It takes a few milliseconds, for which SQLite's other writers wait.
-	maxDropped = 250
+	// leastDropped and maxDropped are the bounds of how many rows one call deletes: as many as take dropTime, for which
+	// SQLite's other writers wait. Each row is on a page of its own in every index, so it depends on the disk and on the size
+	// of the tables how many those are.
+	leastDropped = 8
+	maxDropped   = 256
+	dropTime     = 2 * time.Millisecond
 	// exactBelow is the number of rows from which on the database's own estimate is taken.
 	exactBelow = 100000
 )
@@ -37,36 +42,37 @@ func (s *Store) Lease(ctx context.Context, name, holder string, until, now time.
 
 // DropRevocations deletes what can hit no token any more. Its statement reads the index revocations_by_expiry.
 func (s *Store) DropRevocations(ctx context.Context, expiredBefore time.Time) (more bool, err error) {
-	return s.drop(ctx, "dropping revocations", expiredBefore, `DELETE FROM revocations
-		WHERE COALESCE(expires_at, 0) < $1 AND (kind, id) IN (
-			SELECT kind, id FROM revocations WHERE COALESCE(expires_at, 0) < $1 ORDER BY COALESCE(expires_at, 0) LIMIT $2)`)
+	return s.drop(ctx, "dropping revocations", expiredBefore, s.dropWhere("revocations", "COALESCE(expires_at, 0)"))
 }
 
 // DropFamilies deletes what expired before then, families first, the longest expired of them first.
 func (s *Store) DropFamilies(ctx context.Context, expiredBefore time.Time) (more bool, err error) {
 	return s.drop(ctx, "dropping families", expiredBefore,
-		dropWhere("families", "id", "expires_at"), dropWhere("decided_requests", "id", "expires_at"))
+		s.dropWhere("families", "expires_at"), s.dropWhere("decided_requests", "expires_at"))
 }
 
 // DropAttempts deletes the counts of windows that ended before then.
 func (s *Store) DropAttempts(ctx context.Context, endedBefore time.Time) (more bool, err error) {
-	return s.drop(ctx, "dropping attempts", endedBefore, dropWhere("attempts", "bucket", "ends_at"))
+	return s.drop(ctx, "dropping attempts", endedBefore, s.dropWhere("attempts", "ends_at"))
 }
 
-// dropWhere deletes from a table what ended before $1, at most $2 rows. The condition stands twice, because a row may get
-// a later end between the choice and its deletion.
-func dropWhere(table, key, end string) string {
-	return fmt.Sprintf(`DELETE FROM %[1]s WHERE %[3]s < $1 AND %[2]s IN (
-		SELECT %[2]s FROM %[1]s WHERE %[3]s < $1 ORDER BY %[3]s LIMIT $2)`, table, key, end)
+// dropWhere deletes from a table what ended before $1, at most $2 rows, the longest ended of them first. The condition
+// stands twice, because a row may get a later end between the choice and its deletion. The rows are named by their places:
+// asked for their keys, PostgreSQL reads all that has expired for every batch.
+func (s *Store) dropWhere(table, end string) string {
+	chosen := fmt.Sprintf(`SELECT %s FROM %s WHERE %s < $1 ORDER BY %s LIMIT $2`, s.dialect.place, table, end, end)
+	return fmt.Sprintf(`DELETE FROM %s WHERE %s < $1 AND %s`, table, end, fmt.Sprintf(s.dialect.placeAmong, chosen))
 }
 
-// drop runs deletions until maxDropped rows are gone, and tells whether they are: then there may be more.
+// drop runs deletions until as many rows are gone as one call deletes, and tells whether they are: then there may be more.
 func (s *Store) drop(ctx context.Context, name string, before time.Time, deletions ...string) (more bool, err error) {
+	limit := s.dropping.next()
 	var dropped int64
 	err = s.step(ctx, name, func(ctx context.Context, tx session) error {
 		dropped = 0
+		begun := time.Now()
 		for _, deletion := range deletions {
-			result, err := tx.ExecContext(ctx, deletion, before.UnixMicro(), maxDropped-dropped)
+			result, err := tx.ExecContext(ctx, deletion, before.UnixMicro(), limit-dropped)
 			if err != nil {
 				return err
 			}
@@ -76,12 +82,28 @@ func (s *Store) drop(ctx context.Context, name string, before time.Time, deletio
 			}
 			dropped += rows
 		}
+		s.dropping.took(time.Since(begun), dropped == limit)
 		return nil
 	})
 	if err != nil {
 		return false, err
 	}
-	return dropped == maxDropped, nil
+	return dropped == limit, nil
+}
+
+// dropPace is how many rows the next call deletes.
+type dropPace struct{ rows atomic.Int64 }
+
+func (p *dropPace) next() int64 { return max(p.rows.Load(), leastDropped) }
+
+// took learns from a batch that was full: the next one is to take dropTime, and grows or shrinks by no more than half.
+func (p *dropPace) took(d time.Duration, full bool) {
+	if !full {
+		return
+	}
+	rows := p.next()
+	fitting := int64(float64(rows) * float64(dropTime) / float64(max(d, time.Microsecond)))
+	p.rows.Store(min(max(fitting, rows/2, leastDropped), rows+rows/2, maxDropped))
 }
 
 // Sizes tells how many records there are. Stand-ins are none.
@@ -92,7 +114,7 @@ func (s *Store) Sizes(ctx context.Context) (sizes tokenissuer.Sizes, err error) 
 		rows     *int64
 	}{
 		{"families", 1, &sizes.Families}, {"revocations", 0, &sizes.Revocations}, {"decided_requests", 0, &sizes.Requests},
-		{"clients", 1, &sizes.Clients}, {"users", 1, &sizes.Users},
+		{"clients", 1, &sizes.Clients}, {"users", 1, &sizes.Users}, {"vouchers", 0, &sizes.Vouchers},
 	} {
 		rows, err := s.rows(ctx, table.name)
 		if err != nil {

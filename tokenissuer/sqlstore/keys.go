@@ -115,7 +115,7 @@ func (s *Store) RevokeSigningKey(ctx context.Context, id string, at time.Time, t
 		if err := wipeKeys(ctx, tx, at, `id = $3`, id); err != nil {
 			return err
 		}
-		return record(ctx, tx, tokens)
+		return s.record(ctx, tx, tokens)
 	})
 	if err == nil {
 		s.erase(ctx, id)

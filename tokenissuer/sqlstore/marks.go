@@ -100,7 +100,7 @@ func (s *Store) Distrust(ctx context.Context, seen Marks, fresh tokenissuer.Stor
 		if err := insertKey(ctx, tx, fresh); err != nil {
 			return err
 		}
-		return distrust(ctx, tx, max(seen.Revocations, lost.Revocations), seen.Keys, ids, at)
+		return s.distrust(ctx, tx, max(seen.Revocations, lost.Revocations), seen.Keys, ids, at)
 	})
 	if err != nil {
 		return false, err
@@ -124,7 +124,7 @@ func lacks(ctx context.Context, tx session, seen ...Marks) (bool, error) {
 	return false, nil
 }
 
-func distrust(ctx context.Context, tx session, position, version int64, ids []string, at time.Time) error {
+func (s *Store) distrust(ctx context.Context, tx session, position, version int64, ids []string, at time.Time) error {
 	for name, least := range map[string]int64{"signing_keys": version + markGap, "revocations": position + markGap} {
 		_, err := tx.ExecContext(ctx, `UPDATE counters SET position = $1 WHERE name = $2 AND position < $1`, least, name)
 		if err != nil {
@@ -142,5 +142,8 @@ func distrust(ctx context.Context, tx session, position, version int64, ids []st
 		}
 		revocations = append(revocations, tokenissuer.RevocationOfKey(id, at))
 	}
-	return record(ctx, tx, revocations...)
+	if tx.in != nil {
+		tx.in.position = 0 // one that was taken before is far behind now
+	}
+	return s.record(ctx, tx, revocations...)
 }

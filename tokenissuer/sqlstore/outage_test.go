@@ -32,25 +32,26 @@ func aFamily(id string) *tokenissuer.TokenFamily {
 	}
 }
 
-// TestF12AnswerOfTheCommitLost: a step whose answer was lost is an error, and has happened once.
+// TestF12AnswerOfTheCommitLost: a step whose answer was lost is an error, and has happened once. A step of one statement
+// commits with it, so there the answer is to the one that has the id among its values.
 func TestF12AnswerOfTheCommitLost(t *testing.T) {
 	s, proxy := openThrough(t)
-	commit := []byte("commit\x00")
 	for _, c := range []struct {
-		name  string
-		step  func() error
-		again error // of the same step once more
-		done  func() (bool, error)
+		name   string
+		commit []byte
+		step   func() error
+		again  error // of the same step once more
+		done   func() (bool, error)
 	}{
-		{"AddFamily", func() error { return s.AddFamily(t.Context(), aFamily("f-1")) }, nil, func() (bool, error) {
+		{"AddFamily", []byte("f-1"), func() error { return s.AddFamily(t.Context(), aFamily("f-1")) }, nil, func() (bool, error) {
 			f, err := s.Family(t.Context(), "f-1")
 			return f != nil, err
 		}},
-		{"Revoke", func() error { return s.Revoke(t.Context(), revocation("gone")) }, nil, func() (bool, error) {
+		{"Revoke", []byte("gone"), func() error { return s.Revoke(t.Context(), revocation("gone")) }, nil, func() (bool, error) {
 			list, _, err := s.Revocations(t.Context(), 0)
 			return len(list) == 1, err
 		}},
-		{"AddClient", func() error {
+		{"AddClient", []byte("commit\x00"), func() error {
 			return s.AddClient(t.Context(), &tokenissuer.Client{ID: "late", Name: "Late", Type: tokenissuer.ConfidentialClient})
 		}, tokenissuer.ErrTaken, func() (bool, error) {
 			c, err := s.Client(t.Context(), "late")
@@ -58,7 +59,7 @@ func TestF12AnswerOfTheCommitLost(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			lost := proxy.CutAfterRequest(commit)
+			lost := proxy.CutAfterRequest(c.commit)
 			if err := c.step(); err == nil {
 				t.Fatal("no error")
 			}
@@ -166,7 +167,7 @@ func TestF15ListenerThatIsLost(t *testing.T) {
 			heard, ended := make(chan struct{}, 1000), make(chan struct{})
 			go func() {
 				defer close(ended)
-				s.Watch(ctx, func() { heard <- struct{}{} })
+				s.Watch(ctx, func() { heard <- struct{}{} }, func() {})
 			}()
 			await := func(what string) {
 				t.Helper()

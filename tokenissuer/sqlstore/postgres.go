@@ -73,11 +73,14 @@ func OpenPostgres(ctx context.Context, dsn tokenissuer.Secret, pool int, options
 		dialect: dialect{
 			goose: goose.DialectPostgres, erase: eraseNothing, shareLock: " FOR SHARE", concurrent: true,
 			newRunner: func(_ context.Context, db *sql.DB, _ Options) (runner, error) {
-				return &transactions{db: db, queue: q}, nil
+				return newTransactions(db, q), nil
 			},
 			migrating: func() *sql.DB { return p.open(1, "") },
-			notify:    newNotifier(background), watch: p.watch, hurry: p.sockets.hurry,
+			place:     "ctid", placeAmong: "ctid = ANY (ARRAY(%s))",
+			notify: newNotifier(background, changesChannel), notifyVouchers: newNotifier(requests, vouchersChannel),
+			watch: p.watch, hurry: p.sockets.hurry,
 			clock:    `SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)`,
+			hasten:   `SET LOCAL synchronous_commit = off`,
 			estimate: `SELECT COALESCE(CAST(reltuples AS BIGINT), -1) FROM pg_class WHERE oid = to_regclass($1)`,
 		},
 	}

@@ -218,7 +218,7 @@ func TestWatch(t *testing.T) {
 	heard, ended := make(chan struct{}, 100), make(chan struct{})
 	go func() {
 		defer close(ended)
-		b.Watch(ctx, func() { heard <- struct{}{} })
+		b.Watch(ctx, func() { heard <- struct{}{} }, func() {})
 	}()
 	await := func(what string) {
 		t.Helper()

@@ -16,33 +16,48 @@ func (s *Store) Revoke(ctx context.Context, revocations ...tokenissuer.Revocatio
 		return nil
 	}
 	revocations = slices.Clone(revocations)
-	return s.announcedStep(ctx, "revoking", func(ctx context.Context, tx session) error { return record(ctx, tx, revocations...) })
+	return s.announced(ctx, job{name: "revoking", records: &recording{revocations: revocations}, do: func(ctx context.Context, tx session) error {
+		return s.record(ctx, tx, revocations...)
+	}})
 }
 
-// record puts revocations into the feed, all at one position.
-//
-// The position is taken first. That holds the counter's row until the commit, so that positions become visible in
-// their order: a reader that has seen one has seen all before it.
-func record(ctx context.Context, tx session, revocations ...tokenissuer.Revocation) error {
-	position, err := advance(ctx, tx, "revocations")
-	if err != nil {
-		return err
+const (
+	// advanceFeed takes a position of the feed. That holds the counter's row until the commit, so that positions become
+	// visible in their order: a reader that has seen one has seen all before it.
+	advanceFeed = `UPDATE counters SET position = position + 1 WHERE name = 'revocations' RETURNING position`
+	// recordRevocation puts a revocation into the feed.
+	recordRevocation = `INSERT INTO revocations (kind, id, issued_until, expires_at, position)
+		VALUES ($1, $2, $3, $4, $5)` + orWiden
+	// orWiden: of two revocations for one id the wider wins, member by member. NULL is the widest issued_until and the
+	// shortest expires_at.
+	orWiden = ` ON CONFLICT (kind, id) DO UPDATE SET
+		issued_until = CASE WHEN revocations.issued_until IS NULL OR excluded.issued_until IS NULL THEN NULL
+			WHEN excluded.issued_until > revocations.issued_until THEN excluded.issued_until
+			ELSE revocations.issued_until END,
+		expires_at = CASE WHEN revocations.expires_at IS NULL OR excluded.expires_at > revocations.expires_at
+			THEN excluded.expires_at ELSE revocations.expires_at END,
+		position = excluded.position`
+)
+
+// record puts revocations into the feed, all at one position. The steps of one transaction share it: they become visible
+// together.
+func (s *Store) record(ctx context.Context, tx session, revocations ...tokenissuer.Revocation) error {
+	if s.dialect.concurrent {
+		return recordTogether(ctx, tx, revocations)
 	}
-	if err := tagPosition(ctx, tx, position); err != nil {
-		return err
+	if tx.in.position == 0 {
+		var position int64
+		if err := tx.prepared(ctx, s.advanceFeed).QueryRowContext(ctx).Scan(&position); err != nil {
+			return fmt.Errorf("advancing the feed: %w", err)
+		}
+		if _, err := tx.prepared(ctx, s.tagFeed).ExecContext(ctx, position%keptTags, position, randomNumber()); err != nil {
+			return err
+		}
+		tx.in.position = position
 	}
 	for _, r := range revocations {
-		// Of two for one id the wider wins, member by member. NULL is the widest issued_until and the shortest expires_at.
-		_, err := tx.ExecContext(ctx, `INSERT INTO revocations (kind, id, issued_until, expires_at, position)
-			VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (kind, id) DO UPDATE SET
-			issued_until = CASE WHEN revocations.issued_until IS NULL OR excluded.issued_until IS NULL THEN NULL
-				WHEN excluded.issued_until > revocations.issued_until THEN excluded.issued_until
-				ELSE revocations.issued_until END,
-			expires_at = CASE WHEN revocations.expires_at IS NULL OR excluded.expires_at > revocations.expires_at
-				THEN excluded.expires_at ELSE revocations.expires_at END,
-			position = excluded.position`,
-			string(r.Kind), r.ID, micros(r.IssuedUntil), micros(r.ExpiresAt), position)
+		_, err := tx.prepared(ctx, s.recordRevocation).ExecContext(ctx,
+			string(r.Kind), r.ID, micros(r.IssuedUntil), micros(r.ExpiresAt), tx.in.position)
 		if err != nil {
 			return err
 		}
@@ -107,11 +122,11 @@ func (s *Store) readFeed(ctx context.Context, after int64) (list []tokenissuer.R
 		positions = append(positions, at)
 		return r, err
 	}
-	list, err = askAll(ctx, s.background(rows+`> $1 ORDER BY position, kind, id LIMIT $2`), []any{after, tokenissuer.FeedPage}, scan)
+	list, err = askAll(ctx, s.background(rows+`> $1 ORDER BY position LIMIT $2`), []any{after, tokenissuer.FeedPage}, scan)
 	if err != nil || len(list) < tokenissuer.FeedPage {
 		return list, 0, err
 	}
 	last = positions[len(list)-1]
-	rest, err := askAll(ctx, s.background(rows+`= $1 ORDER BY kind, id`), []any{last}, scan)
+	rest, err := askAll(ctx, s.background(rows+`= $1`), []any{last}, scan)
 	return append(list, rest...), last, err
 }

@@ -66,6 +66,7 @@ func OpenSQLite(ctx context.Context, path string, options Options) (*Store, erro
 	s, err := open(ctx, &Store{
 		write: write, read: handle{db: read}, feed: handle{db: read}, options: options,
 		dialect: dialect{goose: goose.DialectSQLite3, erase: truncateLog, newRunner: files.groupCommit,
+			place: "rowid", placeAmong: "rowid IN (%s)",
 			backup: func(ctx context.Context, to string) error { return backupSQLite(ctx, absolute, to) },
 		},
 	})
@@ -116,9 +117,10 @@ func checkSQLite(ctx context.Context, db *sql.DB, path string) (complete bool, e
 	if info.Size() <= checkedAtOnce {
 		return true, checkSound(ctx, db, "1")
 	}
-	// Keys, clients, users and revocations are looked at now; the tables of sign-ins, which may be very large, later.
+	// Keys, clients and revocations are looked at now; the tables of people and their sign-ins, which may be very large, later.
 	tables, err := askAll(ctx, question{on: &handle{db: db}, text: `SELECT name FROM sqlite_schema
-		WHERE type = 'table' AND name NOT IN ('families', 'decided_requests') AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`}, nil, scanName)
+		WHERE type = 'table' AND name NOT IN ('families', 'decided_requests', 'users', 'subjects', 'consents', 'attempts')
+		AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`}, nil, scanName)
 	for _, table := range tables {
 		err = errors.Join(err, checkSound(ctx, db, table))
 	}

@@ -3,7 +3,7 @@
 // struct dialect and in the files that open one (sqlite.go, postgres.go).
 //
 // Every step of the protocol is atomic and durable on a writing connection; in SQLite, steps that meet share one
-// transaction (groupcommit.go), in PostgreSQL each is its own (transactions.go). Reads are single statements on other
+// transaction (groupcommit.go), in PostgreSQL each is its own (transactions.go), but for revocations (revoking.go). Reads are single statements on other
 // connections, and wait for no writer (ask.go).
 package sqlstore
 
@@ -55,6 +55,7 @@ type Store struct {
 	steps   runner // nil until the schema is there
 	// followed is what was seen of the feed.
 	followed followed
+	dropping dropPace
 	// endLater ends what later has begun; nil: nothing.
 	endLater func()
 
@@ -65,6 +66,8 @@ type Store struct {
 type statements struct {
 	clientByID, userByID, userByEmail, familyByID            question
 	addFamily, decideRequest, redeemCode, rotateRefreshToken *sql.Stmt
+	addDecided                                               *sql.Stmt // nil: it takes two statements
+	endFamilyByID, advanceFeed, tagFeed, recordRevocation    *sql.Stmt // nil where recordTogether does it
 }
 
 // work is what one step does in a session, which is not its own to end. It may run again when the database asks for it,
@@ -76,6 +79,9 @@ type job struct {
 	name   string
 	do     work
 	single bool
+	// records is all that the job does, when that is to record revocations: a runner may do it in its own way. Nil: it does
+	// something else.
+	records *recording
 }
 
 // runIn does the job's work in a session.
@@ -110,11 +116,16 @@ type dialect struct {
 	concurrent bool
 	// migrating opens a handle for the migrations alone; nil: they use the writing handle.
 	migrating func() *sql.DB
-	// notify tells other nodes of changes, and watch hears of theirs; nil: there is nobody to tell.
-	notify *notifier
-	watch  func(ctx context.Context, changed func())
+	// hasten lets the transaction in which it runs commit without waiting for the disk; empty: there is no such thing.
+	hasten string
+	// notify tells other nodes of changes, notifyVouchers of vouchers, and watch hears of theirs; nil: there is nobody to tell.
+	notify, notifyVouchers *notifier
+	watch                  func(ctx context.Context, changed, vouched func())
 	// hurry keeps the handles from waiting for a server when they are closed; nil: they do not.
 	hurry func()
+	// place names where a row is, for as long as nobody changes it, and placeAmong is the condition that it is one of those
+	// that a SELECT gives, which is run once.
+	place, placeAmong string
 	// clock asks for the time, in microseconds; empty: it is this process's.
 	clock string
 	// estimate asks roughly how many rows the table $1 has; empty: the database keeps no such number.
@@ -145,16 +156,19 @@ func (s *Store) start(ctx context.Context) (err error) {
 	return err
 }
 
+// preparation is where a statement of a handle is to stand.
+type preparation struct {
+	statement **sql.Stmt
+	handle    *sql.DB
+	text      string
+}
+
 // prepare fills statements.
 func (s *Store) prepare(ctx context.Context) error {
 	s.clientByID = s.text(selectClients + whereClient)
 	s.userByID, s.userByEmail = s.text(selectUsers+whereUser), s.text(selectUsers+whereEmail)
 	s.familyByID = s.text(selectFamily)
-	for _, p := range []struct {
-		statement **sql.Stmt
-		handle    *sql.DB
-		text      string
-	}{
+	list := []preparation{
 		{&s.clientByID.stmt, s.read.db, s.clientByID.text},
 		{&s.userByID.stmt, s.read.db, s.userByID.text},
 		{&s.userByEmail.stmt, s.read.db, s.userByEmail.text},
@@ -163,7 +177,14 @@ func (s *Store) prepare(ctx context.Context) error {
 		{&s.decideRequest, s.write, decideRequest},
 		{&s.redeemCode, s.write, redeemCode},
 		{&s.rotateRefreshToken, s.write, rotateRefreshToken},
-	} {
+	}
+	if s.dialect.concurrent {
+		list = append(list, preparation{&s.addDecided, s.write, fmt.Sprintf(insertDecided, fmt.Sprintf(insertFamily, s.dialect.shareLock))})
+	} else {
+		list = append(list, preparation{&s.endFamilyByID, s.write, endFamilyByID}, preparation{&s.advanceFeed, s.write, advanceFeed},
+			preparation{&s.tagFeed, s.write, tagFeed}, preparation{&s.recordRevocation, s.write, recordRevocation})
+	}
+	for _, p := range list {
 		var err error
 		if *p.statement, err = p.handle.PrepareContext(ctx, p.text); err != nil {
 			return fmt.Errorf("preparing %.40q: %w", p.text, err)
@@ -209,6 +230,7 @@ func (s *Store) Close() error {
 		s.steps.close()
 	}
 	s.dialect.notify.close()
+	s.dialect.notifyVouchers.close()
 	if s.dialect.hurry != nil {
 		s.dialect.hurry()
 	}
@@ -244,7 +266,11 @@ func (s *Store) step(ctx context.Context, name string, do work) error {
 
 // announcedStep is step for what other nodes are to hear of.
 func (s *Store) announcedStep(ctx context.Context, name string, do work) error {
-	err := s.step(ctx, name, do)
+	return s.announced(ctx, job{name: name, do: do})
+}
+
+func (s *Store) announced(ctx context.Context, j job) error {
+	err := s.run(ctx, j)
 	if err == nil {
 		s.dialect.notify.tell()
 	}

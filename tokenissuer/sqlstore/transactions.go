@@ -23,9 +23,18 @@ const (
 type transactions struct {
 	db    *sql.DB
 	queue *queue
+	// revoking is where those wait who record revocations; see recordLine.
+	revoking *line
 }
 
-func (*transactions) close() {}
+// newTransactions starts the line.
+func newTransactions(db *sql.DB, q *queue) *transactions {
+	t := &transactions{db: db, queue: q}
+	t.revoking = newLine(t.recordLine)
+	return t
+}
+
+func (t *transactions) close() { t.revoking.close() }
 
 // run runs the step. It goes on when the caller has gone: to break off would cost the connection, and would leave open
 // whether the step happened.
@@ -35,11 +44,20 @@ func (t *transactions) run(ctx context.Context, j job) error {
 		return err
 	}
 	defer leave()
+	if j.records != nil {
+		return t.revoking.run(ctx, j)
+	}
+	err = t.again(ctx, func() error { return t.once(ctx, j) })
+	if err == nil {
+		failpoint.Hit("after commit", j.name)
+	}
+	return err
+}
+
+// again tries something as often as the database takes it back because it met another.
+func (t *transactions) again(ctx context.Context, try func() error) error {
 	for runs := 1; ; runs++ {
-		err := t.once(ctx, j)
-		if err == nil {
-			failpoint.Hit("after commit", j.name)
-		}
+		err := try()
 		if !isConflict(err) || runs == maxRuns {
 			t.dropReadOnly(err)
 			return err
@@ -54,12 +72,16 @@ func (t *transactions) once(ctx context.Context, j job) error {
 	if j.single {
 		return j.runIn(ctx, session{querier: t.db})
 	}
+	return t.inTransaction(ctx, func(tx session) error { return j.runIn(ctx, tx) })
+}
+
+func (t *transactions) inTransaction(ctx context.Context, do func(session) error) error {
 	tx, err := t.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	if err := j.runIn(ctx, session{tx, tx}); err != nil {
+	if err := do(inTransaction(&transaction{Tx: tx})); err != nil {
 		return err
 	}
 	return tx.Commit()

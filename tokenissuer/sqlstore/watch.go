@@ -20,19 +20,25 @@ const (
 	reconnectPause = time.Second
 )
 
-// Watch calls changed when another node may have recorded a revocation or changed a key, until ctx ends. It is a hint:
-// calls may be lost or come for nothing, and a database that cannot notify brings none. Who relies on it asks now and
-// then.
-func (s *Store) Watch(ctx context.Context, changed func()) {
+// The channels on which nodes notify each other.
+const (
+	changesChannel  = "gatehouse"
+	vouchersChannel = "gatehouse_vouchers"
+)
+
+// Watch calls changed when another node may have recorded a revocation or changed a key, and vouched when one may have added
+// a voucher, until ctx ends. It is a hint: calls may be lost or come for nothing, and a database that cannot notify brings
+// none. Who relies on it asks now and then.
+func (s *Store) Watch(ctx context.Context, changed, vouched func()) {
 	if s.dialect.watch != nil {
-		s.dialect.watch(ctx, changed)
+		s.dialect.watch(ctx, changed, vouched)
 	}
 }
 
 // watch listens, and connects again when the connection is lost.
-func (p *postgres) watch(ctx context.Context, changed func()) {
+func (p *postgres) watch(ctx context.Context, changed, vouched func()) {
 	for ctx.Err() == nil {
-		err := p.listen(ctx, changed)
+		err := p.listen(ctx, changed, vouched)
 		var refusal *pgconn.PgError
 		if errors.As(err, &refusal) && (refusal.Code == "0A000" || refusal.Code == "42601") {
 			p.options.warn("the database cannot notify: changes made by other nodes are seen within a second: %v", err)
@@ -43,7 +49,7 @@ func (p *postgres) watch(ctx context.Context, changed func()) {
 }
 
 // listen listens on a connection of its own until that is lost.
-func (p *postgres) listen(ctx context.Context, changed func()) error {
+func (p *postgres) listen(ctx context.Context, changed, vouched func()) error {
 	conn, err := pgx.ConnectConfig(ctx, p.config.Copy())
 	if err != nil {
 		return err
@@ -54,30 +60,40 @@ func (p *postgres) listen(ctx context.Context, changed func()) error {
 		_ = conn.Close(closing) // it is of no use any more
 	}()
 	if err := within(ctx, func(ctx context.Context) error {
-		_, err := conn.Exec(ctx, `LISTEN gatehouse`)
+		_, err := conn.Exec(ctx, `LISTEN `+changesChannel+`; LISTEN `+vouchersChannel)
 		return err
 	}); err != nil {
 		return err
 	}
+	changed() // what came while nobody listened
+	vouched()
 	for {
-		changed() // first for what came while nobody listened
-		if err := await(ctx, conn); err != nil {
+		channel, err := await(ctx, conn)
+		switch {
+		case err != nil:
 			return err
+		case channel == vouchersChannel:
+			vouched()
+		default:
+			changed()
 		}
 	}
 }
 
-// await waits for a notification, and makes sure meanwhile that the connection is alive.
-func await(ctx context.Context, conn *pgx.Conn) error {
+// await waits for a notification and returns its channel, and makes sure meanwhile that the connection is alive.
+func await(ctx context.Context, conn *pgx.Conn) (channel string, err error) {
 	for {
 		waiting, cancel := context.WithTimeout(ctx, silence)
-		_, err := conn.WaitForNotification(waiting)
+		heard, err := conn.WaitForNotification(waiting)
 		cancel()
-		if err == nil || ctx.Err() != nil || !pgconn.Timeout(err) {
-			return err
+		if err == nil {
+			return heard.Channel, nil
+		}
+		if ctx.Err() != nil || !pgconn.Timeout(err) {
+			return "", err
 		}
 		if err := within(ctx, conn.Ping); err != nil {
-			return err
+			return "", err
 		}
 	}
 }
@@ -93,14 +109,15 @@ func within(ctx context.Context, ask func(context.Context) error) error {
 // wait for it, and who misses it asks a second later anyway.
 type notifier struct {
 	db      *sql.DB
+	channel string
 	pending chan struct{}
 	start   sync.Once
 	stop    sync.Once
 	stopped chan struct{}
 }
 
-func newNotifier(db *sql.DB) *notifier {
-	return &notifier{db: db, pending: make(chan struct{}, 1), stopped: make(chan struct{})}
+func newNotifier(db *sql.DB, channel string) *notifier {
+	return &notifier{db: db, channel: channel, pending: make(chan struct{}, 1), stopped: make(chan struct{})}
 }
 
 // tell says that something is new. Many calls at a time become one notification.
@@ -128,7 +145,7 @@ func (n *notifier) send() {
 			return
 		case <-n.pending:
 			ctx, cancel := context.WithTimeout(context.Background(), notifyWithin)
-			_, _ = n.db.ExecContext(ctx, `NOTIFY gatehouse`) // see above
+			_, _ = n.db.ExecContext(ctx, `NOTIFY `+n.channel) // see above
 			cancel()
 		}
 	}

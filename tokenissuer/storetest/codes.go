@@ -57,12 +57,15 @@ func redeemCode(t *testing.T, s tokenissuer.Store) {
 	must(t, redeem(t, s, bound.ID, 2))
 	sameFamily(t, readFamily(t, s, bound.ID), redeemed(bound, 2))
 
-	// Whether a code has expired is the core's to know, by the core's clock.
-	expired := family("expired")
-	expired.ExpiresAt, expired.Code.ExpiresAt = now.Add(-24*time.Hour), now.Add(-24*time.Hour)
-	addFamilies(t, s, expired)
-	must(t, redeem(t, s, expired.ID, 3))
-	sameFamily(t, readFamily(t, s, expired.ID), redeemed(expired, 3))
+	// Whether a code has expired goes by the caller's clock, for the caller may have remembered another end. The end is in time.
+	edge, expired := family("edge"), family("expired")
+	edge.Code.ExpiresAt = now.Add(3 * time.Second)
+	expired.Code.ExpiresAt = edge.Code.ExpiresAt.Add(-time.Microsecond)
+	addFamilies(t, s, edge, expired)
+	must(t, redeem(t, s, edge.ID, 3))
+	sameFamily(t, readFamily(t, s, edge.ID), redeemed(edge, 3))
+	mustBe(t, redeem(t, s, expired.ID, 3), tokenissuer.ErrSpent)
+	sameFamily(t, readFamily(t, s, expired.ID), expired)
 }
 
 // codeRedeemedAgain (T49): the second caller gets ErrSpent and changes nothing, however much time has passed and

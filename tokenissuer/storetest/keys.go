@@ -18,6 +18,7 @@ var keyChecks = []check{
 	{"KeysAreNotTheArgument", keysAreNotTheArgument},
 	{"KeysSealAsTheCallerBelieves", keysSealAsTheCallerBelieves},
 	{"K1KeysAfterTheFirst", keysAfterTheFirst},
+	{"KeysThatAreActivated", keysThatAreActivated},
 	{"K2KeysAddedInARace", keysAddedInARace},
 	{"K9KeysRevoked", keysRevoked},
 	{"K9KeysFirstAfterTheLastWasRevoked", keysFirstAfterTheLastWasRevoked},
@@ -170,6 +171,21 @@ func keysSealAsTheCallerBelieves(t *testing.T, s tokenissuer.Store) {
 	nobody.ID = "nobody"
 	mustBe(t, s.SealSigningKey(t.Context(), nobody, ""), tokenissuer.ErrNotFound)
 	sameKeys(t, storedKeys(t, s), sealed("kek 2"), other)
+}
+
+// keysThatAreActivated: the first who says from when a key is active is believed.
+func keysThatAreActivated(t *testing.T, s tokenissuer.Store) {
+	plain, active := key("plain", tokenissuer.ES256, now), key("active", tokenissuer.EdDSA, now.Add(time.Second))
+	active.ActiveFrom = now.Add(time.Hour)
+	must(t, s.AddFirstSigningKey(t.Context(), plain))
+	must(t, s.AddFirstSigningKey(t.Context(), active))
+	for i := range 2 {
+		must(t, s.ActivateKey(t.Context(), "plain", now.Add(time.Duration(i+1)*time.Minute)))
+		must(t, s.ActivateKey(t.Context(), "active", now))
+	}
+	mustBe(t, s.ActivateKey(t.Context(), "nobody", now), tokenissuer.ErrNotFound)
+	plain.ActiveFrom = now.Add(time.Minute)
+	sameKeys(t, storedKeys(t, s), plain, active)
 }
 
 // keysAfterTheFirst: further keys of an algorithm stand beside the first, with the time from which they sign; an id is

@@ -26,19 +26,21 @@ func rotateRefreshToken(t *testing.T, s tokenissuer.Store) {
 	must(t, redeem(t, s, "coded", 1))
 	for _, want := range []*tokenissuer.TokenFamily{refreshed("f"), coded} {
 		for generation := range int64(20) {
-			want.Generation, want.RotatedAt = generation+2, now.Add(time.Duration(generation%7)*time.Hour)
+			want.Generation, want.RotatedAt = generation+2, now.Add(time.Duration(generation%7)*time.Minute)
 			must(t, s.RotateRefreshToken(t.Context(), want.ID, generation+1, want.RotatedAt))
 			sameFamily(t, readFamily(t, s, want.ID), want)
 		}
 	}
 	sameFamily(t, readFamily(t, s, "other"), other)
 
-	// Whether a family has expired is the core's to know, by the core's clock.
-	expired := refreshed("expired")
-	expired.ExpiresAt = now.Add(-24 * time.Hour)
-	addFamilies(t, s, expired)
-	must(t, s.RotateRefreshToken(t.Context(), "expired", 1, now))
-	expired.Generation, expired.RotatedAt = 2, now
+	// Whether a family has expired goes by the caller's clock, for the caller may have remembered another end.
+	edge, expired := refreshed("edge"), refreshed("expired")
+	edge.ExpiresAt, expired.ExpiresAt = now.Add(time.Microsecond), now
+	addFamilies(t, s, edge, expired)
+	must(t, s.RotateRefreshToken(t.Context(), "edge", 1, now))
+	edge.Generation, edge.RotatedAt = 2, now
+	sameFamily(t, readFamily(t, s, "edge"), edge)
+	mustBe(t, s.RotateRefreshToken(t.Context(), "expired", 1, now), tokenissuer.ErrSpent)
 	sameFamily(t, readFamily(t, s, "expired"), expired)
 }
 

@@ -1,0 +1,208 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/gatehouse-auth/gatehouse/internal/failpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// recording is what a job records: revocations, or the end of a family.
+type recording struct {
+	revocations []tokenissuer.Revocation
+
+	family string
+	end    tokenissuer.Ending
+	ended  tokenissuer.Revocation // the result for family, once the job has succeeded
+}
+
+// endedBefore is the revocation of a family that was revoked before, or that does not exist.
+func (r *recording) endedBefore() tokenissuer.Revocation {
+	return tokenissuer.Revocation{Kind: tokenissuer.RevokeFamily, ID: r.family, ExpiresAt: r.end.Until}
+}
+
+const (
+	// endTogether revokes each family of $1 at the time beside it in $2, unless it was before.
+	endTogether = `UPDATE families SET revoked_at = e.revoked_at FROM unnest($1::text[], $2::bigint[]) AS e (id, revoked_at)
+		WHERE families.id = e.id AND families.revoked_at IS NULL
+		RETURNING families.id, families.created_at, families.rotated_at, families.token_lifetime`
+	// recordAll is advanceFeed, tagFeed with the tag $5, and recordRevocation for each row of the lists $1 to $4.
+	recordAll = `WITH taken AS (` + advanceFeed + `),
+		tagged AS (INSERT INTO feed_tags (slot, position, tag) SELECT position % $6, position, $5 FROM taken` + orTagAnew + `)
+		INSERT INTO revocations (kind, id, issued_until, expires_at, position)
+		SELECT r.kind, r.id, r.issued_until, r.expires_at, taken.position
+		FROM taken, unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS r (kind, id, issued_until, expires_at)` + orWiden
+)
+
+// recordTogether puts revocations into the feed in one statement, all at one position.
+func recordTogether(ctx context.Context, tx querier, revocations []tokenissuer.Revocation) error {
+	revocations = widest(revocations)
+	kinds, ids := make([]string, len(revocations)), make([]string, len(revocations))
+	issued, expires := make([]*int64, len(revocations)), make([]*int64, len(revocations))
+	for i, r := range revocations {
+		kinds[i], ids[i], issued[i], expires[i] = string(r.Kind), r.ID, orNull(micros(r.IssuedUntil)), orNull(micros(r.ExpiresAt))
+	}
+	if _, err := tx.ExecContext(ctx, recordAll, kinds, ids, issued, expires, randomNumber(), keptTags); err != nil {
+		return fmt.Errorf("recording revocations: %w", err)
+	}
+	return nil
+}
+
+// orNull is a number as an element of a list.
+func orNull(n sql.Null[int64]) *int64 {
+	if !n.Valid {
+		return nil
+	}
+	return &n.V
+}
+
+// widest makes one of the revocations of one id, as orWiden does: a statement changes a row once.
+func widest(revocations []tokenissuer.Revocation) []tokenissuer.Revocation {
+	list := slices.Clone(revocations)
+	slices.SortStableFunc(list, func(a, b tokenissuer.Revocation) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
+	})
+	merged := list[:0]
+	for _, r := range list {
+		last := len(merged) - 1
+		if last < 0 || merged[last].Kind != r.Kind || merged[last].ID != r.ID {
+			merged = append(merged, r)
+			continue
+		}
+		held := &merged[last]
+		if !held.IssuedUntil.IsZero() && (r.IssuedUntil.IsZero() || r.IssuedUntil.After(held.IssuedUntil)) {
+			held.IssuedUntil = r.IssuedUntil
+		}
+		if r.ExpiresAt.After(held.ExpiresAt) {
+			held.ExpiresAt = r.ExpiresAt
+		}
+	}
+	return merged
+}
+
+// recordLine records, in one transaction, what the first call and those behind it have to record. A step of its own would
+// hold the feed's counter from the taking of a position to the commit, and all of them, on whatever node, would follow each
+// other.
+func (t *transactions) recordLine(first *call) {
+	var m members
+	outcome := errStopped
+	defer func() { m.answer(outcome) }() // deferred, so that nobody waits for ever
+	for c := first; c != nil; c = t.revoking.next(len(m.ran)) {
+		if m.take(c) {
+			failpoint.Hit("before", c.name)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), t.queue.patience)
+	defer cancel()
+	outcome = t.recordCalls(ctx, m.ran)
+}
+
+// recordCalls records everything or nothing, unless it is what one of them has brought that the database refuses: then each
+// is on its own.
+func (t *transactions) recordCalls(ctx context.Context, calls []*call) error {
+	if len(calls) == 0 {
+		return nil // they have all left
+	}
+	err := t.again(ctx, func() error { return t.recordOnce(ctx, calls) })
+	if len(calls) == 1 || !isOfOne(err) {
+		return err
+	}
+	for _, c := range calls {
+		c.err = t.recordCalls(ctx, []*call{c})
+	}
+	return nil
+}
+
+// isOfOne tells whether the database has refused a value, and not the statement. Nothing has happened.
+func isOfOne(err error) bool {
+	var refusal *pgconn.PgError
+	if !errors.As(err, &refusal) || len(refusal.Code) != 5 {
+		return false
+	}
+	class := refusal.Code[:2]
+	return class == "22" || class == "23" || class == "54" // no such text, against a constraint, too long
+}
+
+func (t *transactions) recordOnce(ctx context.Context, calls []*call) error {
+	var revocations []tokenissuer.Revocation
+	families := false
+	for _, c := range calls {
+		revocations = append(revocations, c.records.revocations...)
+		families = families || c.records.family != ""
+	}
+	record := func(tx querier, all []tokenissuer.Revocation) error {
+		err := recordTogether(ctx, tx, all)
+		if err == nil {
+			for _, c := range calls {
+				failpoint.Hit("after step", c.name)
+			}
+		}
+		return err
+	}
+	if !families {
+		return record(t.db, revocations)
+	}
+	return t.inTransaction(ctx, func(tx session) error {
+		ended, err := endCalls(ctx, tx, calls)
+		if err != nil {
+			return err
+		}
+		return record(tx, append(revocations, ended...))
+	})
+}
+
+// endCalls revokes the families of calls and returns what is to be recorded of them. Of several calls for one family the
+// first one ends it.
+func endCalls(ctx context.Context, tx session, calls []*call) ([]tokenissuer.Revocation, error) {
+	first := make(map[string]*recording, len(calls))
+	for _, c := range calls {
+		if r := c.records; r.family != "" && first[r.family] == nil {
+			first[r.family] = r
+		}
+	}
+	found, err := markTogether(ctx, tx, first)
+	if err != nil {
+		return nil, err
+	}
+	var ended []tokenissuer.Revocation
+	for _, c := range calls {
+		r := c.records
+		if r.family == "" {
+			continue
+		}
+		r.ended = r.endedBefore()
+		if f := found[r.family]; f != nil && first[r.family] == r {
+			r.ended = endOf(f, r.end)
+		}
+		ended = append(ended, r.ended)
+	}
+	return ended, nil
+}
+
+// markTogether marks the families and returns those that were not marked before.
+func markTogether(ctx context.Context, tx session, ends map[string]*recording) (map[string]*tokenissuer.TokenFamily, error) {
+	ids := slices.Sorted(maps.Keys(ends)) // so that two nodes seldom wait for each other
+	keys, times := make([]string, len(ids)), make([]int64, len(ids))
+	for i, id := range ids {
+		keys[i], times[i] = possible(id), ends[id].end.At.UnixMicro()
+	}
+	rows, err := tx.QueryContext(ctx, endTogether, keys, times)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // rows.Err has told whatever went wrong
+	list, err := scanAll(rows, scanEnded)
+	found := make(map[string]*tokenissuer.TokenFamily, len(list))
+	for _, f := range list {
+		found[f.ID] = f
+	}
+	return found, err
+}

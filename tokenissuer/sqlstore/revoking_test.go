@@ -1,0 +1,297 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// bothDatabases runs a test on each.
+func bothDatabases(t *testing.T, test func(t *testing.T, s *Store)) {
+	t.Run("SQLite", func(t *testing.T) { test(t, openAt(t, newPath(t))) })
+	t.Run("PostgreSQL", func(t *testing.T) { test(t, openPostgres(t, pgtest.Shared(t).Database(t))) })
+}
+
+// heldFeed keeps everybody from taking a position until release is called.
+func heldFeed(t *testing.T, s *Store) (release func()) {
+	t.Helper()
+	tx, err := s.write.BeginTx(t.Context(), nil)
+	must(t, err)
+	_, err = tx.ExecContext(t.Context(), `SELECT position FROM counters WHERE name = 'revocations' FOR UPDATE`)
+	must(t, err)
+	return func() { must(t, tx.Rollback()) }
+}
+
+// queueBehind begins the steps in their order behind one that is held, so that they share a transaction.
+func queueBehind(t *testing.T, s *Store, steps ...func(context.Context) error) []<-chan error {
+	t.Helper()
+	line := s.steps.(*transactions).revoking
+	begin := func(step func(context.Context) error) <-chan error {
+		result := make(chan error, 1)
+		go func() { result <- step(t.Context()) }()
+		return result
+	}
+	results := []<-chan error{begin(func(ctx context.Context) error { return s.Revoke(ctx, revocation("first")) })}
+	for s.write.Stats().InUse < 2 || len(line.queue) > 0 { // until it waits for the counter
+		runtime.Gosched()
+	}
+	for i, step := range steps {
+		results = append(results, begin(step))
+		for len(line.queue) != i+1 {
+			runtime.Gosched()
+		}
+	}
+	return results
+}
+
+// recorded is what is in the feed, by id.
+func recorded(t *testing.T, s *Store) map[string]tokenissuer.Revocation {
+	t.Helper()
+	list, _, err := s.Revocations(t.Context(), 0)
+	must(t, err)
+	found := make(map[string]tokenissuer.Revocation, len(list))
+	for _, r := range list {
+		found[r.ID] = r
+	}
+	return found
+}
+
+func endStep(s *Store, id string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		list, err := s.EndFamilies(ctx, tokenissuer.FamilyFilter{ID: id}, ending())
+		if err == nil && (len(list) != 1 || list[0].ID != id || list[0].Kind != tokenissuer.RevokeFamily) {
+			return fmt.Errorf("ending %q returned %v", id, list)
+		}
+		return err
+	}
+}
+
+func revokeStep(s *Store, list ...tokenissuer.Revocation) func(context.Context) error {
+	return func(ctx context.Context) error { return s.Revoke(ctx, list...) }
+}
+
+// TestRevocationsShareATransaction: whoever waits for the feed is recorded in one transaction, with the widest of what was
+// said of one id. What the database refuses of one harms no neighbour.
+func TestRevocationsShareATransaction(t *testing.T) {
+	s := openPostgres(t, pgtest.Shared(t).Database(t))
+	f := newFamily("living", "declared")
+	f.UserDeclared, f.TokenLifetime = true, time.Minute
+	must(t, s.AddFamily(t.Context(), f))
+	before, err := s.progress(t.Context(), Marks{})
+	must(t, err)
+	release := heldFeed(t, s)
+	early, late := revocation("twice"), revocation("twice")
+	late.ExpiresAt = late.ExpiresAt.Add(time.Hour)
+	early.IssuedUntil, late.IssuedUntil = time.Now().Add(time.Minute), time.Now()
+	results := queueBehind(t, s, revokeStep(s, early), revokeStep(s, late), endStep(s, "living"), endStep(s, "living"),
+		endStep(s, "unknown"), revokeStep(s, revocation("a"), revocation("b")), revokeStep(s, revocation("no\x00text")), revokeStep(s, revocation("c")))
+	release()
+	for i, result := range results {
+		if err := <-result; (err != nil) != (i == 7) {
+			t.Errorf("step %d returned %v", i, err)
+		}
+	}
+	found := recorded(t, s)
+	for _, id := range []string{"first", "twice", "living", "unknown", "a", "b", "c"} {
+		if found[id].ID == "" {
+			t.Errorf("%q was acknowledged and is not in the feed", id)
+		}
+	}
+	if len(found) != 7 {
+		t.Errorf("the feed has %v", found)
+	}
+	if got := found["twice"]; !got.ExpiresAt.Equal(late.ExpiresAt.Truncate(time.Microsecond)) || !got.IssuedUntil.Equal(early.IssuedUntil.Truncate(time.Microsecond)) {
+		t.Errorf("of two for one id the feed has %+v", got)
+	}
+	if got, err := s.Family(t.Context(), "living"); err != nil || got.RevokedAt.IsZero() {
+		t.Errorf("the family is %+v (%v)", got, err)
+	}
+	after, err := s.progress(t.Context(), Marks{})
+	must(t, err)
+	if moved := after.Revocations - before.Revocations; moved < 2 || moved > 9 {
+		t.Errorf("the feed moved by %d", moved)
+	}
+}
+
+// TestRevocationsShareOneTrip: without a refusal all who wait take one position.
+func TestRevocationsShareOneTrip(t *testing.T) {
+	s := openPostgres(t, pgtest.Shared(t).Database(t))
+	release := heldFeed(t, s)
+	results := queueBehind(t, s, revokeStep(s, revocation("a")), endStep(s, "b"), revokeStep(s, revocation("c")))
+	release()
+	for _, result := range results {
+		must(t, <-result)
+	}
+	list, position, err := s.Revocations(t.Context(), 1)
+	must(t, err)
+	if len(list) != 3 || position != 2 {
+		t.Errorf("behind the first are %v, up to position %d", list, position)
+	}
+}
+
+// TestRevocationsFailTogether: when the transaction cannot be committed, nobody is told that theirs was recorded.
+func TestRevocationsFailTogether(t *testing.T) {
+	s := openPostgres(t, pgtest.Shared(t).Database(t))
+	for _, statement := range []string{
+		`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'the commit fails' USING ERRCODE = 'XX000'; END $$`,
+		`CREATE CONSTRAINT TRIGGER late AFTER INSERT ON revocations DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.id = 'poison') EXECUTE FUNCTION refuse()`,
+	} {
+		_, err := s.write.ExecContext(t.Context(), statement)
+		must(t, err)
+	}
+	for name, poison := range map[string]func(context.Context) error{"a token": revokeStep(s, revocation("poison")), "a family": endStep(s, "poison")} {
+		t.Run(name, func(t *testing.T) {
+			release := heldFeed(t, s)
+			results := queueBehind(t, s, revokeStep(s, revocation("before "+name)), poison, revokeStep(s, revocation("behind "+name)))
+			release()
+			must(t, <-results[0])
+			for i, result := range results[1:] {
+				if err := <-result; err == nil || !strings.Contains(err.Error(), "the commit fails") {
+					t.Errorf("step %d returned %v", i, err)
+				}
+			}
+			if found := recorded(t, s); len(found) != 1 {
+				t.Errorf("the feed has %v", found)
+			}
+		})
+	}
+	must(t, s.Revoke(t.Context(), revocation("later")))
+}
+
+// TestFollowersMissNothing: callers of two nodes record at the same time, each in transactions of its own. Whoever follows the
+// feed meanwhile and goes on from where it was sees everything, and everything that was acknowledged before it asked.
+func TestFollowersMissNothing(t *testing.T) {
+	t.Run("SQLite", func(t *testing.T) {
+		path := newPath(t)
+		followersMissNothing(t, openAt(t, path), openAt(t, path))
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		dsn := pgtest.Shared(t).Database(t)
+		followersMissNothing(t, openPostgres(t, dsn), openPostgres(t, dsn))
+	})
+}
+
+func followersMissNothing(t *testing.T, nodes ...*Store) {
+	const callers, each = 16, 12
+	var mu sync.Mutex
+	var acknowledged []string
+	var crowd sync.WaitGroup
+	for n := range callers {
+		crowd.Go(func() {
+			s := nodes[n%len(nodes)]
+			for i := range each {
+				id := fmt.Sprint(n, " ", i)
+				step := revokeStep(s, revocation(id))
+				if i%3 == 0 {
+					step = endStep(s, id)
+				}
+				if err := step(t.Context()); err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				acknowledged = append(acknowledged, id)
+				mu.Unlock()
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { crowd.Wait(); close(done) }()
+	seen, position := make(map[string]bool), int64(0)
+	for last := false; !last; {
+		select {
+		case <-done:
+			last = true
+		default:
+		}
+		mu.Lock()
+		before := acknowledged[:len(acknowledged):len(acknowledged)]
+		mu.Unlock()
+		list, next, err := nodes[0].Revocations(t.Context(), position)
+		must(t, err)
+		if next < position {
+			t.Fatalf("the feed went back from %d to %d", position, next)
+		}
+		position = next
+		for _, r := range list {
+			seen[r.ID] = true
+		}
+		for _, id := range before {
+			if !seen[id] {
+				t.Fatalf("%q was acknowledged, and is not among what was seen up to %d", id, position)
+			}
+		}
+	}
+	if len(seen) != callers*each {
+		t.Errorf("%d of %d were seen", len(seen), callers*each)
+	}
+}
+
+// TestStepsOfOneTransactionShareAPosition, also behind one that took it and failed: then it is taken again.
+func TestStepsOfOneTransactionShareAPosition(t *testing.T) {
+	g := newGroup(t)
+	refused := errors.New("refused")
+	recording := func(id string, outcome error) job {
+		return job{do: func(ctx context.Context, tx session) error {
+			return errors.Join(g.store.record(ctx, tx, revocation(id)), outcome)
+		}}
+	}
+	held, release := g.hold(t.Context())
+	results := g.lineUp(t.Context(), recording("a", refused), recording("b", nil), recording("c", refused), recording("d", nil))
+	release()
+	must(t, <-held)
+	for i, result := range results {
+		if err := <-result; errors.Is(err, refused) != (i%2 == 0) {
+			t.Errorf("step %d returned %v", i, err)
+		}
+	}
+	list, position, err := g.store.Revocations(t.Context(), 0)
+	must(t, err)
+	if len(list) != 2 || list[0].ID != "b" || list[1].ID != "d" || position != 1 {
+		t.Errorf("the feed has %v up to %d", list, position)
+	}
+	must(t, g.store.Revoke(t.Context(), revocation("e")))
+	if list, position, err = g.store.Revocations(t.Context(), 1); err != nil || len(list) != 1 || position != 2 {
+		t.Errorf("behind them are %v up to %d (%v)", list, position, err)
+	}
+}
+
+// TestCredentialsOfAUserWhoDoesNotStand: what somebody did to the table of users by hand ends nothing, but no credential can
+// be used up any more.
+func TestCredentialsOfAUserWhoDoesNotStand(t *testing.T) {
+	for name, change := range map[string]string{
+		"disabled":        `UPDATE users SET status = 'disabled'`,
+		"another version": `UPDATE users SET version = version + 1`,
+		"no password":     `UPDATE users SET password_hash = ''`,
+		"gone":            `DELETE FROM users WHERE id = 'ada'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bothDatabases(t, func(t *testing.T, s *Store) {
+				must(t, s.AddUser(t.Context(), newUser("ada"), true))
+				declared := newFamily("declared", "ada")
+				declared.UserDeclared = true
+				must(t, errors.Join(s.AddFamily(t.Context(), newFamily("f", "ada")), s.AddFamily(t.Context(), newFamily("g", "ada")), s.AddFamily(t.Context(), declared)))
+				must(t, s.RotateRefreshToken(t.Context(), "f", 1, time.Now()))
+				_, err := s.write.ExecContext(t.Context(), change)
+				must(t, err)
+				for step, err := range map[string]error{
+					"rotate": s.RotateRefreshToken(t.Context(), "f", 2, time.Now()),
+					"redeem": s.RedeemCode(t.Context(), "g", 1, time.Now(), time.Now().Add(time.Hour), 5),
+				} {
+					if !errors.Is(err, tokenissuer.ErrSpent) {
+						t.Errorf("%s: %v", step, err)
+					}
+				}
+				must(t, s.RotateRefreshToken(t.Context(), "declared", 1, time.Now()))
+			})
+		})
+	}
+}

@@ -1,0 +1,127 @@
+package sqlstore
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// durableStep is one that a request waits for. Of the n-th call of a benchmark prepare has made what it is taken on.
+type durableStep struct {
+	name    string
+	prepare func(b *testing.B, s *Store, n int)
+	take    func(b *testing.B, s *Store, n int) error
+}
+
+var durableSteps = []durableStep{
+	{"rotate", addBenchFamilies, func(b *testing.B, s *Store, n int) error {
+		return s.RotateRefreshToken(b.Context(), benchFamily(n), 1, time.Now())
+	}},
+	{"redeem", addBenchFamilies, func(b *testing.B, s *Store, n int) error {
+		return s.RedeemCode(b.Context(), benchFamily(n), 1, time.Now(), time.Now().Add(time.Hour), 5)
+	}},
+	{"new family", nil, func(b *testing.B, s *Store, n int) error {
+		return s.AddFamily(b.Context(), newBenchFamily(n, ""))
+	}},
+	{"new family of a request", nil, func(b *testing.B, s *Store, n int) error {
+		return s.AddFamily(b.Context(), newBenchFamily(n, fmt.Sprint("request ", n)))
+	}},
+	{"revoke a token", nil, func(b *testing.B, s *Store, n int) error {
+		return s.Revoke(b.Context(), tokenissuer.Revocation{Kind: tokenissuer.RevokeToken, ID: benchFamily(n), ExpiresAt: time.Now().Add(time.Hour)})
+	}},
+	{"end a family", addBenchFamilies, func(b *testing.B, s *Store, n int) error {
+		_, err := s.EndFamilies(b.Context(), tokenissuer.FamilyFilter{ID: benchFamily(n)}, tokenissuer.Ending{At: time.Now(), Until: time.Now().Add(time.Hour)})
+		return err
+	}},
+}
+
+// benchFamily spreads the ids, as those of real families are.
+func benchFamily(n int) string { return fmt.Sprintf("%08x-%d", uint32(n)*2654435761, n) }
+
+func newBenchFamily(n int, request string) *tokenissuer.TokenFamily {
+	f := newFamily(benchFamily(n), "declared")
+	f.UserDeclared, f.Generation = true, 1
+	f.Code = tokenissuer.CodeBinding{RequestID: request, RedirectURI: "https://app.example/", ExpiresAt: time.Now().Add(time.Minute)}
+	return f
+}
+
+func addBenchFamilies(b *testing.B, s *Store, count int) {
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range 64 {
+		group.Go(func() {
+			for n := int(next.Add(1)) - 1; n < count; n = int(next.Add(1)) - 1 {
+				if err := s.AddFamily(b.Context(), newBenchFamily(n, "")); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// BenchmarkDurableSteps measures each step with callers that wait for the last one, on both databases: /trip is how many
+// there are for each time that one caller could write one row durably, one after the other, in the same run.
+func BenchmarkDurableSteps(b *testing.B) {
+	server := pgtest.Shared(b)
+	for name, open := range map[string]func(*testing.B) *Store{
+		"SQLite":     func(b *testing.B) *Store { return openAt(b, newPath(b)) },
+		"PostgreSQL": func(b *testing.B) *Store { return openPostgresWith(b, server.Database(b), 16) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			var alone float64
+			b.Run("one row, alone", func(b *testing.B) {
+				s := open(b)
+				alone = benchmarkStep(b, s, 1, func(b *testing.B, s *Store, _ int) error { return s.Ping(b.Context()) })
+			})
+			for _, step := range durableSteps {
+				for _, callers := range []int{16, 64} {
+					b.Run(fmt.Sprintf("%s/%d callers", step.name, callers), func(b *testing.B) {
+						s := open(b)
+						if step.prepare != nil {
+							step.prepare(b, s, b.N)
+						}
+						rate := benchmarkStep(b, s, callers, step.take)
+						b.ReportMetric(rate, "steps/s")
+						b.ReportMetric(rate/alone, "/alone")
+					})
+				}
+			}
+		})
+	}
+}
+
+func benchmarkStep(b *testing.B, s *Store, callers int, take func(*testing.B, *Store, int) error) (rate float64) {
+	var next atomic.Int64
+	var group sync.WaitGroup
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range callers {
+		group.Go(func() {
+			for n := int(next.Add(1)) - 1; n < b.N; n = int(next.Add(1)) - 1 {
+				if err := take(b, s, n); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	b.StopTimer()
+	return float64(b.N) / b.Elapsed().Seconds()
+}
+
+// openPostgresWith opens a database with a pool of that size.
+func openPostgresWith(t testing.TB, dsn string, pool int) *Store {
+	t.Helper()
+	s, err := OpenPostgres(t.Context(), tokenissuer.NewSecret(dsn), pool, Options{})
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	return s
+}
