@@ -41,7 +41,7 @@ func (a *Audit) Address(r *http.Request) string { return a.address(r) }
 // Accepted records a decision in the request's favour.
 func (a *Audit) Accepted(r *http.Request, message string, fields ...zap.Field) {
 	if entry := a.accepted.Check(zapcore.InfoLevel, message); entry != nil {
-		entry.Write(append(a.request(r), fields...)...)
+		entry.Write(append(a.request(make([]zap.Field, 0, requestFields+len(fields)), r), fields...)...)
 	}
 }
 
@@ -52,7 +52,7 @@ func (a *Audit) Passed(r *http.Request, t *tokenissuer.AccessToken) {
 	if entry == nil {
 		return
 	}
-	fields := a.request(r)
+	fields := a.request(nil, r)
 	if t != nil {
 		fields = append(fields, zap.String("issuer", t.Issuer), zap.String("subject", t.Subject), zap.String("client_id", t.ClientID), zap.String("jti", t.ID))
 	}
@@ -75,7 +75,7 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 	if entry == nil {
 		return
 	}
-	fields = append(append(a.request(r), fields...),
+	fields = append(append(a.request(nil, r), fields...),
 		zap.Int("status", StatusOf(err)), zap.String("error", string(e.Code)), zap.String("reason", e.Reason))
 	if client, ok := errors.AsType[clientError](err); ok {
 		fields = append(fields, zap.String("client_id", client.clientID))
@@ -95,7 +95,10 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 	entry.Write(fields...)
 }
 
-// request says which request it was. The path is written without its query, which may hold a credential.
-func (a *Audit) request(r *http.Request) []zap.Field {
-	return []zap.Field{zap.String("address", a.address(r)), zap.String("method", r.Method), zap.String("path", r.URL.EscapedPath())}
+// requestFields is how many request adds.
+const requestFields = 3
+
+// request adds which request it was. The path is written without its query, which may hold a credential.
+func (a *Audit) request(fields []zap.Field, r *http.Request) []zap.Field {
+	return append(fields, zap.String("address", a.address(r)), zap.String("method", r.Method), zap.String("path", r.URL.EscapedPath()))
 }

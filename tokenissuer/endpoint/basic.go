@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
@@ -66,14 +67,11 @@ func basicCredentials(p presented, header, id string) (presented, error) {
 	if err != nil {
 		return p, err
 	}
-	for _, c := range readings {
-		if id == "" || c.ID == id {
-			p.Readings = append(p.Readings, c)
-		}
-	}
-	if p.Readings == nil {
+	readings = slices.DeleteFunc(readings, func(c credentials) bool { return id != "" && c.ID != id })
+	if len(readings) == 0 {
 		return p, invalidClient("client_id_mismatch")
 	}
+	p.Readings = readings
 	return p, nil
 }
 
@@ -86,13 +84,9 @@ func parseBasic(header string) ([]credentials, error) {
 	if len(header) < prefix || !hasScheme(header, "Basic") || header[prefix-1] != ' ' {
 		return nil, invalidClient("basic_malformed")
 	}
-	encoded := header[prefix:]
-	decoded, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil || base64.StdEncoding.EncodeToString(decoded) != encoded {
-		return nil, invalidClient("basic_malformed") // Go's decoder skips line ends and stray bits
-	}
-	id, secret, colon := strings.Cut(string(decoded), ":")
-	if !colon || id == "" || secret == "" {
+	decoded, canonical := decodeCanonical(header[prefix:])
+	id, secret, colon := strings.Cut(decoded, ":")
+	if !canonical || !colon || id == "" || secret == "" {
 		return nil, invalidClient("basic_malformed")
 	}
 
@@ -115,6 +109,20 @@ func parseBasic(header string) ([]credentials, error) {
 		return nil, invalidClient("basic_malformed")
 	}
 	return readings, nil
+}
+
+var strictBase64 = base64.StdEncoding.Strict()
+
+// decodeCanonical decodes a text that is the one encoding of its bytes. Strict refuses stray bits, but Go's decoder skips
+// line ends anywhere, so those are refused here.
+func decodeCanonical(encoded string) (decoded string, canonical bool) {
+	var room [256]byte // for more than credentials usually need
+	buffer := room[:]
+	if n := strictBase64.DecodedLen(len(encoded)); n > len(buffer) {
+		buffer = make([]byte, n)
+	}
+	n, err := strictBase64.Decode(buffer, []byte(encoded))
+	return string(buffer[:n]), err == nil && !strings.ContainsAny(encoded, "\r\n")
 }
 
 // hasScheme tells whether an Authorization header is of the scheme, in any case (RFC 9110 §11.1). What follows the

@@ -24,20 +24,27 @@ type Challenge struct {
 func (c Challenge) SetHeaders(w http.ResponseWriter, err error) int {
 	status, e := setStatusHeaders(w, err), tokenissuer.AsError(err)
 	header := w.Header()
-	header["Cache-Control"] = noStore
-	header["Pragma"] = noCache
+	// One array for this answer alone: the site's own handlers may change lines in their places.
+	lines := []string{"no-store", "no-cache", "Accept", c.line(status, e)}
+	header["Cache-Control"], header["Pragma"] = lines[0:1:1], lines[1:2:2]
 	if header["Vary"] == nil {
-		header["Vary"] = varyAccept
+		header["Vary"] = lines[2:3:3]
 	} else {
 		header.Add("Vary", "Accept")
 	}
-	if value := c.header(status, e); value != "" {
-		header["Www-Authenticate"] = []string{value}
+	if lines[3] != "" {
+		header["Www-Authenticate"] = lines[3:4:4]
 	}
 	return status
 }
 
-var varyAccept = []string{"Accept"}
+// line is the challenge; empty: this refusal has none.
+func (c Challenge) line(status int, e *tokenissuer.Error) string {
+	if !isCommon(e) {
+		return c.header(status, e)
+	}
+	return preparedChallenges.get(challengeKey{c, refusalKey{e.Code, e.Description}}, func() string { return c.header(status, e) })
+}
 
 func (c Challenge) header(status int, e *tokenissuer.Error) string {
 	value := append(make([]byte, 0, 256), "Bearer realm="...)

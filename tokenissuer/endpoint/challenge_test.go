@@ -53,3 +53,73 @@ func TestOtherChallengesAskForNoSignIn(t *testing.T) {
 		}
 	}
 }
+
+// TestPreparedRefusalsAreNotMixedUp: what is made once for a common refusal is that of its own challenge, and nobody who changes
+// the header of one answer changes that of the next.
+func TestPreparedRefusalsAreNotMixedUp(t *testing.T) {
+	expired := tokenissuer.NewError(tokenissuer.InvalidToken, "token_expired").WithDescription("The access token expired")
+	scoped := tokenissuer.NewError(tokenissuer.InvalidToken, "x")
+	scoped.Scope = "orders.read"
+	answer := func(c Challenge, err error) (challenge, body string) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		c.Write(w, httptest.NewRequest("GET", "/", nil), err)
+		challenge, body = w.Header().Get("Www-Authenticate"), w.Body.String()
+		for name, want := range map[string]string{"Cache-Control": "no-store", "Content-Type": "application/json; charset=utf-8", "Vary": "Accept"} {
+			if got := w.Header().Get(name); got != want {
+				t.Errorf("%s: %s", name, got)
+			}
+		}
+		for _, lines := range w.Header() { // as a handler of the site may
+			for i := range lines {
+				lines[i] = "spoiled"
+			}
+		}
+		return challenge, body
+	}
+	for range 2 {
+		for _, v := range []struct {
+			name            string
+			challenge       Challenge
+			err             error
+			want, wantsBody string
+		}{
+			{"bad token", Challenge{Realm: "a"}, tokenissuer.NewError(tokenissuer.InvalidToken, "x"), `Bearer realm="a", error="invalid_token"`, `"invalid_token"`},
+			{"another realm", Challenge{Realm: "b"}, tokenissuer.NewError(tokenissuer.InvalidToken, "x"), `Bearer realm="b", error="invalid_token"`, `"invalid_token"`},
+			{"another sentence", Challenge{Realm: "a"}, expired, `error_description="The access token expired"`, "The access token expired"},
+			{"metadata", Challenge{Realm: "a", ResourceMetadata: "https://a"}, expired, `resource_metadata="https://a"`, "expired"},
+			{"the scope of the route", Challenge{Realm: "a", Scope: "orders.write"}, expired, `scope="orders.write"`, "expired"},
+			{"the scope of the error", Challenge{Realm: "a", Scope: "orders.write"}, scoped, `scope="orders.read"`, "invalid_token"},
+			{"no token", Challenge{Realm: "a"}, tokenissuer.NewError(tokenissuer.Unauthorized, "x"), `Bearer realm="a"`, `"unauthorized"`},
+		} {
+			if challenge, body := answer(v.challenge, v.err); !strings.Contains(challenge, v.want) || !strings.Contains(body, v.wantsBody) {
+				t.Errorf("%s: %s %s", v.name, challenge, body)
+			}
+		}
+	}
+}
+
+// TestPreparedPartsAreFew: whatever is asked for, no more than maxPrepared are kept.
+func TestPreparedPartsAreFew(t *testing.T) {
+	var p prepared[int, int]
+	for i := range 10 * maxPrepared {
+		if got := p.get(i, func() int { return -i }); got != -i {
+			t.Fatalf("%d for %d", got, i)
+		}
+		if kept := len(*p.kept.Load()); kept > maxPrepared {
+			t.Fatalf("%d are kept", kept)
+		}
+	}
+}
+
+func BenchmarkRefusal(b *testing.B) {
+	c := Challenge{Realm: "https://api.example", ResourceMetadata: "https://api.example/.well-known/oauth-protected-resource"}
+	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+	w.Body = nil
+	err := tokenissuer.NewError(tokenissuer.InvalidToken, "token_malformed")
+	b.ReportAllocs()
+	for b.Loop() {
+		clear(w.Header())
+		c.Write(w, r, err)
+	}
+}

@@ -3,7 +3,6 @@ package endpoint
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +30,16 @@ type route struct {
 	methods string // as Allow lists them; GET includes HEAD
 	serve   func(*Handler, http.ResponseWriter, *http.Request) error
 	refuse  func(*Handler, http.ResponseWriter, *http.Request, error)
+}
+
+// allows tells whether the method is among them.
+func (found route) allows(method string) bool {
+	for allowed := range strings.SplitSeq(found.methods, ", ") {
+		if allowed == method {
+			return true
+		}
+	}
+	return false
 }
 
 const (
@@ -145,9 +154,11 @@ func (h *Handler) ServeUnavailable(w http.ResponseWriter, r *http.Request, reaso
 
 // begin sets what every answer has, and bounds the request's body.
 func begin(w http.ResponseWriter, r *http.Request) {
-	w.Header()["Cache-Control"] = noStore
-	w.Header()["Pragma"] = noCache
-	w.Header()["X-Content-Type-Options"] = noSniff
+	// Not shared between answers: Caddy's `header` writes into what it replaces text in.
+	header, lines := w.Header(), &[...]string{"no-store", "no-cache", "nosniff"}
+	header["Cache-Control"] = lines[0:1:1]
+	header["Pragma"] = lines[1:2:2]
+	header["X-Content-Type-Options"] = lines[2:3:3]
 	boundBody(w, r)
 }
 
@@ -167,17 +178,11 @@ func setBodyDeadline(w http.ResponseWriter, at time.Time) error {
 	return http.NewResponseController(w).SetReadDeadline(at)
 }
 
-var (
-	noStore = []string{"no-store"}
-	noCache = []string{"no-cache"}
-	noSniff = []string{"nosniff"}
-)
-
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, found route, known bool) error {
 	if !known {
 		return pathUnknown()
 	}
-	if !slices.Contains(strings.Split(found.methods, ", "), r.Method) {
+	if !found.allows(r.Method) {
 		return MethodNotAllowed(found.methods)
 	}
 	if err := RefuseEarlyData(r); err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -104,9 +105,24 @@ func writeOAuthError(w http.ResponseWriter, r *http.Request, err error, realm st
 	writeOAuthJSON(w, setStatusHeaders(w, err), e)
 }
 
-// writeOAuthJSON writes status and body of an error in the form of RFC 6749 §5.2. The two members are appended by hand,
-// because a flood of refusals is paid for here.
+// writeOAuthJSON writes status and body of an error in the form of RFC 6749 §5.2.
 func writeOAuthJSON(w http.ResponseWriter, status int, e *tokenissuer.Error) {
+	var body []byte
+	if isCommon(e) {
+		body = preparedBodies.get(refusalKey{e.Code, e.Description}, func() []byte { return oauthJSON(e) })
+	} else {
+		body = oauthJSON(e)
+	}
+	if body == nil {
+		writeUnencodable(w)
+		return
+	}
+	writeEncoded(w, status, jsonUTF8, body)
+}
+
+// oauthJSON is the body of an error; nil: a text is not UTF-8. The two members are appended by hand, because a flood of
+// refusals is paid for here.
+func oauthJSON(e *tokenissuer.Error) []byte {
 	body := make([]byte, 0, 256)
 	body = append(body, `{"error":`...)
 	body, err := jsontext.AppendQuote(body, wireName(e.Code))
@@ -114,11 +130,10 @@ func writeOAuthJSON(w http.ResponseWriter, status int, e *tokenissuer.Error) {
 		body = append(body, `,"error_description":`...)
 		body, err = jsontext.AppendQuote(body, e.Description)
 	}
-	if err != nil { // a text that is not UTF-8
-		writeUnencodable(w)
-		return
+	if err != nil {
+		return nil
 	}
-	writeEncoded(w, status, jsonUTF8, append(body, '}'))
+	return append(body, '}')
 }
 
 // setStatusHeaders sets the headers that belong to a status, and returns the status: Allow, and when a client may come
@@ -161,7 +176,7 @@ func writeUnencodable(w http.ResponseWriter) {
 }
 
 func writeEncoded(w http.ResponseWriter, status int, contentType []string, body []byte) {
-	w.Header()["Content-Type"] = contentType
+	w.Header()["Content-Type"] = slices.Clone(contentType) // a site's handlers may change lines in their places
 	w.WriteHeader(status)
 	_, _ = w.Write(body) //nolint:gosec // JSON, sent as JSON; the client is gone when this fails
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -152,18 +153,43 @@ func parseForm(w http.ResponseWriter, r *http.Request) (form, error) {
 	}
 }
 
-// readBody reads the whole body. Memory grows with the bytes that came, never with the Content-Length promised.
+// readBody reads the whole body.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
-	var limit *http.MaxBytesError // a tighter limit may stand before us
-	switch {
-	case len(body) > maxBody, errors.As(err, &limit):
-		return nil, tooLarge(w)
-	case err != nil:
-		w.Header().Set("Connection", "close")
-		return nil, invalidRequest("body_incomplete").WithCause(err)
+	body, err := readAll(r.Body, r.ContentLength)
+	if err == nil && len(body) <= maxBody {
+		return body, nil
 	}
-	return body, nil
+	// A tighter limit may stand before us.
+	if _, limited := errors.AsType[*http.MaxBytesError](err); limited || len(body) > maxBody {
+		return nil, tooLarge(w)
+	}
+	w.Header().Set("Connection", "close")
+	return nil, invalidRequest("body_incomplete").WithCause(err)
+}
+
+// firstRead is the most that is set aside for a body before a byte of it has come. Most bodies are shorter.
+const firstRead = 512
+
+// readAll reads a body to its end, or to the first byte beyond maxBody. Memory grows with the bytes that came, never with
+// the length that was promised; but a short body gets no more than it says.
+func readAll(from io.Reader, promised int64) ([]byte, error) {
+	room := int64(firstRead)
+	if promised >= 0 {
+		room = min(promised+1, room) // with the byte that tells the end
+	}
+	body := make([]byte, 0, room)
+	for {
+		n, err := from.Read(body[len(body):min(cap(body), maxBody+1)])
+		body = body[:len(body)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return body, nil
+		case err != nil || len(body) > maxBody:
+			return body, err
+		case len(body) == cap(body):
+			body = slices.Grow(body, 1)
+		}
+	}
 }
 
 // parseURLEncoded reads pairs as a form or a query carries them (WHATWG URL §5.1). A semicolon is malformed, because
@@ -172,7 +198,7 @@ func parseURLEncoded(text string) (form, error) {
 	if strings.Contains(text, ";") {
 		return form{}, invalidRequest("form_malformed")
 	}
-	f := form{parameters: make([]parameter, 0, 8)}
+	f := form{parameters: make([]parameter, 0, min(strings.Count(text, "&")+1, maxParameters))}
 	for pair := range strings.SplitSeq(text, "&") {
 		if pair == "" {
 			continue

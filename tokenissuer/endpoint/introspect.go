@@ -31,28 +31,44 @@ func (h *Handler) introspect(w http.ResponseWriter, r *http.Request) error {
 		return bearerError{tokenissuer.NewError(tokenissuer.InvalidToken, "token_introspects_itself")}
 	}
 	h.audit.Accepted(r, "token introspected", zap.String("client_id", clientID), zap.Bool("active", found != nil))
-	switch {
-	case found == nil:
-		return writeJSON(w, inactive{})
-	case found.Access == nil:
-		return writeJSON(w, h.introspectionOfRefresh(found))
-	}
-	t := found.Access
-	return writeJSON(w, introspection{
-		Active: true, Scope: t.Scopes.String(), ClientID: t.ClientID, TokenType: "Bearer",
-		ExpiresAt: t.ExpiresAt.Unix(), IssuedAt: t.IssuedAt.Unix(), Subject: t.Subject,
-		Audience: oneOrMany(t.Audience), Issuer: t.Issuer, ID: t.ID, Username: found.Username,
-	})
+	writeObject(w, http.StatusOK, jsonUTF8, h.introspectionOf(found))
+	return nil
 }
 
-// introspectionOfRefresh is the answer for an active refresh token. It has no token type, since it opens nothing
-// (RFC 7662 §2.2), and no expiry: using it moves that.
-func (h *Handler) introspectionOfRefresh(found *tokenissuer.Introspection) introspection {
-	f := found.Family
-	return introspection{
-		Active: true, Scope: f.Scopes.String(), ClientID: f.ClientID, IssuedAt: f.RotatedAt.Unix(),
-		Subject: f.UserID, Issuer: h.issuer.URL, Username: found.Username,
+// introspectionRoom is more than the usual answer needs.
+const introspectionRoom = 512
+
+// introspectionOf is the answer (RFC 7662 §2.2). A refresh token has no token type, since it opens nothing, and no expiry:
+// using it moves that.
+func (h *Handler) introspectionOf(found *tokenissuer.Introspection) object {
+	o := newObject(introspectionRoom)
+	o.boolean("active", found != nil)
+	switch {
+	case found == nil:
+		return o
+	case found.Access != nil:
+		t := found.Access
+		o.text("scope", t.Scopes.String())
+		o.text("client_id", t.ClientID)
+		o.plain("token_type", "Bearer")
+		o.number("exp", t.ExpiresAt.Unix())
+		o.number("iat", t.IssuedAt.Unix())
+		o.text("sub", t.Subject)
+		o.list("aud", t.Audience)
+		o.text("iss", t.Issuer)
+		o.text("jti", t.ID)
+	default:
+		f := found.Family
+		o.text("scope", f.Scopes.String())
+		o.text("client_id", f.ClientID)
+		o.number("iat", f.RotatedAt.Unix())
+		o.text("sub", f.UserID)
+		o.text("iss", h.issuer.URL)
 	}
+	if found.Username != "" {
+		o.text("username", found.Username)
+	}
+	return o
 }
 
 // introspectionCaller returns the client that asks, and its token when it asked with one. A public client cannot prove
@@ -77,31 +93,4 @@ func (h *Handler) introspectionCaller(r *http.Request, f form) (string, *tokenis
 		return "", nil, forClient(tokenissuer.NewError(tokenissuer.InvalidClient, "client_is_public"), client)
 	}
 	return client.ID, nil, nil
-}
-
-type inactive struct {
-	Active bool `json:"active"`
-}
-
-// introspection is the answer for an active access token (RFC 7662 §2.2).
-type introspection struct {
-	Active    bool   `json:"active"`
-	Scope     string `json:"scope"`
-	ClientID  string `json:"client_id"`
-	TokenType string `json:"token_type,omitzero"`
-	ExpiresAt int64  `json:"exp,omitzero"`
-	IssuedAt  int64  `json:"iat"`
-	Subject   string `json:"sub"`
-	Audience  any    `json:"aud,omitzero"`
-	Issuer    string `json:"iss"`
-	ID        string `json:"jti,omitzero"`
-	Username  string `json:"username,omitzero"`
-}
-
-// oneOrMany writes a single audience as a string, as the token itself does (RFC 7519 §4.1.3).
-func oneOrMany(audience []string) any {
-	if len(audience) == 1 {
-		return audience[0]
-	}
-	return audience
 }

@@ -78,7 +78,7 @@ func (h *Handler) refuseJSONAPI(w http.ResponseWriter, r *http.Request, err erro
 	h.audit.Refused(r, "token for a member refused", err)
 	e := tokenissuer.AsError(err)
 	status := Challenge{Realm: h.issuer.URL}.SetHeaders(w, err)
-	w.Header()["Vary"] = varyAccept
+	w.Header().Set("Vary", "Accept")
 	switch status {
 	case http.StatusBadRequest, http.StatusMethodNotAllowed:
 		// A fault of the request's form says nothing about the credential.

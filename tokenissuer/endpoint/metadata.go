@@ -11,7 +11,7 @@ import (
 )
 
 // publicMaxAge lets clients keep metadata and keys for five minutes.
-var publicMaxAge = []string{"public, max-age=300"}
+const publicMaxAge = "public, max-age=300"
 
 // serverMetadata is the authorization server metadata (RFC 8414 §2). Every URL comes from the configuration.
 func serverMetadata(issuer *tokenissuer.Issuer, languages []string) ([]byte, error) {
@@ -108,7 +108,7 @@ func (h *Handler) jwks(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func writePublic(w http.ResponseWriter, mediaType string, body []byte) error {
-	w.Header()["Cache-Control"] = publicMaxAge
+	w.Header().Set("Cache-Control", publicMaxAge)
 	w.Header().Del("Pragma")
 	w.Header().Set("Content-Type", mediaType)
 	_, _ = w.Write(body) // the client is gone when this fails

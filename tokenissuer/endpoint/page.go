@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 )
 
-var htmlUTF8 = []string{"text/html; charset=utf-8"}
+const htmlUTF8 = "text/html; charset=utf-8"
 
 // form is what every form of a page carries.
 func (h *Handler) form(v visit, path string, pending tokenissuer.Secret) pages.Form {
@@ -23,7 +23,7 @@ func (h *Handler) show(w http.ResponseWriter, r *http.Request, status int, local
 		return tokenissuer.AsError(err)
 	}
 	header := w.Header()
-	header["Content-Type"] = htmlUTF8
+	header.Set("Content-Type", htmlUTF8)
 	header.Set("Content-Security-Policy", h.pages.ContentSecurityPolicy(formTargets...))
 	header.Set("X-Frame-Options", "DENY")
 	header.Set("Referrer-Policy", "no-referrer")

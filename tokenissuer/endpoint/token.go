@@ -48,17 +48,21 @@ func (h *Handler) exchange(w http.ResponseWriter, r *http.Request, f form) error
 		return forClient(err, client)
 	}
 	h.tally.Issued(tokenissuer.GrantType(f.get("grant_type")))
-	h.audit.Accepted(r, "token issued", append(issued(tokens), zap.String("grant_type", f.get("grant_type")))...)
-	return writeJSON(w, responseOf(tokens))
+	var room [issuedFields + 1]zap.Field
+	h.audit.Accepted(r, "token issued", append(issued(room[:0], tokens), zap.String("grant_type", f.get("grant_type")))...)
+	writeObject(w, http.StatusOK, jsonUTF8, responseOf(tokens))
+	return nil
 }
 
-// issued says of tokens what the audit log may know.
-func issued(tokens tokenissuer.Tokens) []zap.Field {
+// issuedFields is how many issued adds at most.
+const issuedFields = 7
+
+// issued adds of tokens what the audit log may know.
+func issued(fields []zap.Field, tokens tokenissuer.Tokens) []zap.Field {
 	t := tokens.Claims
-	fields := []zap.Field{
+	fields = append(fields,
 		zap.String("client_id", t.ClientID), zap.String("subject", t.Subject), zap.String("scope", t.Scopes.String()),
-		zap.String("jti", t.ID), zap.String("kid", t.KeyID),
-	}
+		zap.String("jti", t.ID), zap.String("kid", t.KeyID))
 	if t.FamilyID != "" {
 		fields = append(fields, zap.String("family", t.FamilyID))
 	}
@@ -68,26 +72,23 @@ func issued(tokens tokenissuer.Tokens) []zap.Field {
 	return fields
 }
 
-func responseOf(tokens tokenissuer.Tokens) tokenResponse {
-	return tokenResponse{
-		AccessToken:  tokens.AccessToken.Reveal(),
-		TokenType:    "Bearer",
-		ExpiresIn:    int64(tokens.ExpiresIn / time.Second),
-		RefreshToken: tokens.RefreshToken.Reveal(),
-		Scope:        tokens.Scopes.String(),
-		CreatedAt:    tokens.CreatedAt.Unix(),
+// responseOf is the success body (RFC 6749 §5.1), its members in the order of the wire contract.
+func responseOf(tokens tokenissuer.Tokens) object {
+	access, refresh, scope := tokens.AccessToken.Reveal(), tokens.RefreshToken.Reveal(), tokens.Scopes.String()
+	o := newObject(responseFrame + len(access) + len(refresh) + len(scope))
+	o.plain("access_token", access)
+	o.plain("token_type", "Bearer")
+	o.number("expires_in", int64(tokens.ExpiresIn/time.Second))
+	if refresh != "" {
+		o.plain("refresh_token", refresh)
 	}
+	o.text("scope", scope)
+	o.number("created_at", tokens.CreatedAt.Unix())
+	return o
 }
 
-// tokenResponse is the success body (RFC 6749 §5.1), its members in the order of the wire contract.
-type tokenResponse struct {
-	AccessToken  string `json:"access_token"`
-	TokenType    string `json:"token_type"`
-	ExpiresIn    int64  `json:"expires_in"`
-	RefreshToken string `json:"refresh_token,omitzero"`
-	Scope        string `json:"scope"`
-	CreatedAt    int64  `json:"created_at"`
-}
+// responseFrame is more than all but the texts of a token response need.
+const responseFrame = 160
 
 // clientAuthentication reads what the request presents. A fault in it is carried along, because the order of checks
 // judges the client only after the grant type.

@@ -48,7 +48,7 @@ var segmentParameters = regexp.MustCompile(`;[^/]*`)
 // userToken gives an organisation's admin a token for a member. The order of checks is part of the contract: nothing is
 // said about a user to somebody who is no admin.
 func (h *Handler) userToken(w http.ResponseWriter, r *http.Request) error {
-	w.Header()["Vary"] = varyAccept
+	w.Header().Set("Vary", "Accept")
 	// 1. Who asks: an admin, by the directory of this moment.
 	token, err := Credential(r)
 	if err != nil {
@@ -77,9 +77,9 @@ func (h *Handler) userToken(w http.ResponseWriter, r *http.Request) error {
 		return forMint(err, t, id)
 	}
 	h.tally.Issued(tokenissuer.AdminCreated)
-	h.audit.Accepted(r, "token created by an admin", append(issued(tokens),
+	h.audit.Accepted(r, "token created by an admin", append(issued(nil, tokens),
 		zap.String("admin", admin.ID), zap.String("organisation", admin.Organisation))...)
-	writeBody(w, http.StatusCreated, jsonAPI, responseOf(tokens))
+	writeObject(w, http.StatusCreated, jsonAPI, responseOf(tokens))
 	return nil
 }
 

@@ -1,0 +1,224 @@
+package endpoint
+
+import (
+	"encoding/base64"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
+)
+
+const (
+	costIssuer = "https://id.example"
+	costSecret = "kP3wq8ZrT1vN6yXbC4mGdJ7sLfHa2uEoRi5tYn0QzWc"
+)
+
+// counter is a Handler on a store in memory, with an audit log that is encoded and thrown away, so that what is left is
+// what the endpoints themselves cost.
+type counter struct {
+	*Handler
+	tb     testing.TB
+	issuer *tokenissuer.Issuer
+}
+
+func newCounter(tb testing.TB, algorithm tokenissuer.Algorithm) *counter {
+	tb.Helper()
+	c := &counter{tb: tb}
+	store := memstore.New()
+	keys := new(tokenissuer.KeySet)
+	key, err := tokenissuer.NewSigningKey(algorithm, time.Now())
+	c.must(err)
+	c.must(keys.Replace([]*tokenissuer.SigningKey{key}, algorithm))
+	master, err := tokenissuer.LoadMasterKey(tb.Context(), store, nil, time.Now())
+	c.must(err)
+	revocations := tokenissuer.NewRevocationSet()
+	revocations.MarkFresh(time.Now())
+	digest := tokenissuer.NewSecret(costSecret).Digest()
+	conf := &tokenissuer.Client{
+		ID: "conf", Secrets: []tokenissuer.ClientSecret{{Digest: digest}},
+		Grants: []tokenissuer.GrantType{tokenissuer.ClientCredentials, tokenissuer.AuthorizationCode, tokenissuer.RefreshTokenGrant},
+	}
+	conf.SetDefaults()
+	c.must(store.AddClient(tb.Context(), conf))
+	c.issuer = &tokenissuer.Issuer{
+		URL: costIssuer, Audience: []string{costIssuer}, Lifetimes: tokenissuer.DefaultLifetimes, Directory: store,
+		Authenticated: tokenissuer.NewClientCache(), Store: store, Keys: keys, Master: master, Revocations: revocations,
+		Attempts: memstore.NewAttempts(1000), ClientLimit: tokenissuer.Limit{Failures: 20, Window: time.Minute}, Now: time.Now,
+		Verifier: tokenissuer.NewVerifier(costIssuer, keys, revocations, time.Hour, time.Now),
+	}
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.InfoLevel)
+	audit := NewAudit(zap.New(core), func(*http.Request) string { return "192.0.2.1" })
+	c.Handler, err = NewHandler(c.issuer, audit, noTally{}, pages.Brand{})
+	c.must(err)
+	return c
+}
+
+func (c *counter) must(err error) {
+	c.tb.Helper()
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+}
+
+type noTally struct{}
+
+func (noTally) Issued(tokenissuer.GrantType)           {}
+func (noTally) Refused(_ string, _ *tokenissuer.Error) {}
+
+// thriftyWriter is a ResponseWriter that is used again for the next request, and keeps the body of the last answer.
+type thriftyWriter struct {
+	header http.Header
+	status int
+	body   []byte
+}
+
+func (w *thriftyWriter) Header() http.Header { return w.header }
+func (w *thriftyWriter) WriteHeader(s int)   { w.status = s }
+func (w *thriftyWriter) Write(body []byte) (int, error) {
+	w.body = append(w.body, body...)
+	return len(body), nil
+}
+func (w *thriftyWriter) SetReadDeadline(time.Time) error { return nil }
+
+// call is a request that can be sent again and again, so that what a call allocates is the Handler's.
+type call struct {
+	handler *Handler
+	request *http.Request
+	form    string
+	body    *strings.Reader
+	writer  thriftyWriter
+}
+
+// newCall prepares a request of the client with HTTP Basic.
+func (c *counter) newCall(path, form string) *call {
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form))
+	r.Header["Authorization"] = []string{"Basic " + base64.StdEncoding.EncodeToString([]byte("conf:"+costSecret))}
+	r.Header["Content-Type"] = []string{mediaURLEncoded}
+	body := strings.NewReader(form)
+	r.Body = io.NopCloser(body)
+	return &call{handler: c.Handler, request: r, form: form, body: body, writer: thriftyWriter{header: make(http.Header)}}
+}
+
+// send serves the request and returns the body of the answer, which is good until the next one.
+func (c *call) send(tb testing.TB) []byte {
+	clear(c.writer.header)
+	c.writer.body = c.writer.body[:0]
+	c.body.Reset(c.form)
+	c.handler.ServeHTTP(&c.writer, c.request)
+	if c.writer.status != http.StatusOK {
+		tb.Fatalf("%d %s", c.writer.status, c.writer.body)
+	}
+	return c.writer.body
+}
+
+// token returns a server token.
+func (c *counter) token() string {
+	tokens, _, err := c.issuer.Exchange(c.tb.Context(), tokenissuer.TokenRequest{
+		GrantType: tokenissuer.ClientCredentials,
+		Client: tokenissuer.ClientAuthentication{
+			Readings: []tokenissuer.ClientCredential{{ID: "conf", Secret: tokenissuer.NewSecret(costSecret)}}, Address: "192.0.2.1",
+		},
+	})
+	c.must(err)
+	return tokens.AccessToken.Reveal()
+}
+
+func (c *counter) tokenCall() *call {
+	return c.newCall("/oauth/token", "grant_type=client_credentials&scope=public")
+}
+
+func (c *counter) introspectionCall() *call {
+	return c.newCall("/oauth/introspect", url.Values{"token": {c.token()}}.Encode())
+}
+
+func (c *counter) revocationCall() *call {
+	return c.newCall("/oauth/revoke", url.Values{"token": {c.token()}}.Encode())
+}
+
+func (c *counter) infoCall() *call {
+	info := c.newCall("/oauth/token/info", "")
+	info.request.Method = http.MethodGet
+	info.request.Header["Authorization"] = []string{"Bearer " + c.token()}
+	return info
+}
+
+// TestWhatACallAllocates pins what the endpoints leave to the garbage collector, with some room: under the race detector
+// pools forget. An EdDSA signature allocates nearly nothing itself.
+func TestWhatACallAllocates(t *testing.T) {
+	const runs = 200
+	for _, c := range []struct {
+		name  string
+		call  func(*counter) *call
+		bound float64
+	}{
+		{"client credentials", (*counter).tokenCall, 36},
+		{"introspection of a warm token", (*counter).introspectionCall, 16},
+		{"token info", (*counter).infoCall, 12},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			call := c.call(newCounter(t, tokenissuer.EdDSA))
+			call.send(t)
+			if n := testing.AllocsPerRun(runs, func() { call.send(t) }); n > c.bound {
+				t.Errorf("%v allocations, want at most %v", n, c.bound)
+			} else {
+				t.Logf("%v allocations", n)
+			}
+		})
+	}
+	t.Run("revocation", func(t *testing.T) {
+		c := newCounter(t, tokenissuer.EdDSA)
+		var forms []string
+		for range runs + 2 { // AllocsPerRun begins with a run that it does not count
+			forms = append(forms, "token="+c.token())
+		}
+		call := c.newCall("/oauth/revoke", forms[0])
+		i := 0
+		if n := testing.AllocsPerRun(runs, func() {
+			call.form = forms[i]
+			call.send(t)
+			i++
+		}); n > 30 {
+			t.Errorf("%v allocations, the store's own included", n)
+		} else {
+			t.Logf("%v allocations, the store's own included", n)
+		}
+		if n := c.issuer.Revocations.Len(); n != i {
+			t.Errorf("%d tokens are revoked after %d calls", n, i)
+		}
+	})
+}
+
+func benchmarkCall(b *testing.B, of func(*counter) *call, algorithm tokenissuer.Algorithm) {
+	call := of(newCounter(b, algorithm))
+	b.ReportAllocs()
+	for b.Loop() {
+		call.send(b)
+	}
+}
+
+func BenchmarkClientCredentials(b *testing.B) {
+	for _, algorithm := range []tokenissuer.Algorithm{tokenissuer.ES256, tokenissuer.EdDSA, tokenissuer.RS256} {
+		b.Run(string(algorithm), func(b *testing.B) { benchmarkCall(b, (*counter).tokenCall, algorithm) })
+	}
+}
+
+func BenchmarkIntrospection(b *testing.B) {
+	benchmarkCall(b, (*counter).introspectionCall, tokenissuer.EdDSA)
+}
+
+// BenchmarkRevocation asks for the end of one token again and again: what stands above the store costs the same each time.
+func BenchmarkRevocation(b *testing.B) {
+	benchmarkCall(b, (*counter).revocationCall, tokenissuer.EdDSA)
+}
+
+func BenchmarkTokenInfo(b *testing.B) { benchmarkCall(b, (*counter).infoCall, tokenissuer.EdDSA) }
