@@ -230,7 +230,7 @@ func (is *Issuer) Approve(ctx context.Context, r *AuthorizationRequest, client *
 		RequestID: r.ID, RedirectURI: r.RedirectURI, Challenge: r.Challenge,
 		Refreshable: client.getsRefresh(scopes) && !refreshDeclined(r.Scopes, scopes), ExpiresAt: f.ExpiresAt,
 	}
-	if err := is.addFamily(ctx, f); err != nil {
+	if err := is.addFamily(ctx, f, s.User); err != nil {
 		return Secret{}, err
 	}
 	if !client.IsPublic() && !client.FirstParty {

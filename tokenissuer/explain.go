@@ -49,6 +49,9 @@ func (v *Verifier) Explain(token string, audiences []string) Explanation {
 		return passed
 	}
 	for _, s := range verification {
+		if s.name == "tag" && v.tags.Load() == nil {
+			continue
+		}
 		passed := record(s, c.reaches(s.name))
 		if s.name == "signature" && passed {
 			x.Claims = c.claims
@@ -73,6 +76,9 @@ func (c *candidate) finding(s step, reachable bool) Finding {
 	f.Outcome = CheckPassed
 	if err := s.run(c); err != nil {
 		f.Outcome, f.Reason = CheckFailed, AsError(err).Reason
+	}
+	if s.name == "tag" && f.Outcome == CheckPassed && !c.tagged {
+		f.Note = "it has none that is ours, which tokens need not have while older nodes may have signed them"
 	}
 	return f
 }
@@ -104,7 +110,7 @@ func (r *tokenRules) promise(s step) string {
 // reaches tells whether what a check reads is there.
 func (c *candidate) reaches(check string) bool {
 	switch check {
-	case "form":
+	case "tag", "form":
 		return true
 	case "type", "key":
 		return c.jws != nil
@@ -119,7 +125,7 @@ func (c *candidate) reaches(check string) bool {
 
 // ExplainStranger says of a JWT that names none of the known issuers what is wrong with it.
 func ExplainStranger(token string, known []string) Explanation {
-	f := (&candidate{verifier: new(Verifier), token: token}).finding(verification[0], true)
+	f := (&candidate{verifier: new(Verifier), token: token}).finding(stepForm, true)
 	if f.Outcome == CheckPassed {
 		f = Finding{
 			Check: "issuer", Promise: "iss is an issuer that is known here: " + strings.Join(known, ", "),

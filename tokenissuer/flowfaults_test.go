@@ -169,6 +169,10 @@ func (s *faultyStore) AddFirstSigningKey(ctx context.Context, key StoredKey) err
 	return s.run("AddFirstSigningKey", func() error { return s.Store.AddFirstSigningKey(ctx, key) })
 }
 
+func (s *faultyStore) ActivateKey(ctx context.Context, id string, from time.Time) error {
+	return s.run("ActivateKey", func() error { return s.Store.ActivateKey(ctx, id, from) })
+}
+
 func (s *faultyStore) SealSigningKey(ctx context.Context, key StoredKey, from string) error {
 	return s.run("SealSigningKey", func() error { return s.Store.SealSigningKey(ctx, key, from) })
 }

@@ -114,6 +114,13 @@ var lifetimeBounds = []struct {
 
 // Or fills the members that are not set from defaults.
 func (l Lifetimes) Or(defaults Lifetimes) Lifetimes {
+	if l == (Lifetimes{}) { // as most clients have it
+		return defaults
+	}
+	return l.filled(defaults)
+}
+
+func (l Lifetimes) filled(defaults Lifetimes) Lifetimes {
 	for _, bound := range lifetimeBounds {
 		if d := bound.of(&l); *d == 0 {
 			*d = *bound.of(&defaults)

@@ -3,6 +3,7 @@ package tokenissuer
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // maxCodeFailures is how many wrong code verifiers a code survives.
@@ -14,8 +15,14 @@ func (is *Issuer) exchangeAuthorizationCode(ctx context.Context, client *Client,
 	if r.Code.IsEmpty() {
 		return Grant{}, MissingParameter("code")
 	}
-	// 1. The code is ours, and this client's. The store is asked whether it is or not.
+	// 1. The code is ours, and this client's. What is remembered of its family is enough for a code that is good; for any
+	// other, ours or not, the store is asked.
 	id, genuine := is.Master.readCode(r.Code)
+	if genuine {
+		if f, user := is.remembered(id); f != nil && f.redeemable(client, r, is.Now()) {
+			return is.redemption(ctx, f, client, user), nil
+		}
+	}
 	f, err := is.Store.Family(ctx, id)
 	switch {
 	case err != nil && !errors.Is(err, ErrNotFound):
@@ -39,14 +46,18 @@ func (is *Issuer) exchangeAuthorizationCode(ctx context.Context, client *Client,
 		return Grant{}, err
 	}
 	// 5. Its user still is who they were.
-	user, err := is.livingUser(ctx, f)
+	user, err := is.standingUser(ctx, f, nil)
 	if err != nil {
 		return Grant{}, err
 	}
-	if user == nil {
-		return Grant{}, NewError(InvalidGrant, "user_changed")
-	}
 	return is.redemption(ctx, f, client, user), nil
+}
+
+// redeemable tells whether the request would redeem the family's code, were the family as it is here: what
+// exchangeAuthorizationCode asks for, without a word about what is missing.
+func (f *TokenFamily) redeemable(client *Client, r TokenRequest, now time.Time) bool {
+	return f.ClientID == client.ID && !f.Code.ExpiresAt.IsZero() && f.Code.SpentAt.IsZero() && f.RevokedAt.IsZero() &&
+		!now.After(f.Code.ExpiresAt) && f.Code.check(r) == nil
 }
 
 // redemption is the grant of a code that may be redeemed.
@@ -54,19 +65,22 @@ func (is *Issuer) redemption(ctx context.Context, f *TokenFamily, client *Client
 	now := is.Now()
 	lifetimes := is.lifetimes(client)
 	redeemed := *f
+	redeemed.Code.SpentAt, redeemed.RotatedAt = asStored(now), asStored(now)
 	redeemed.ExpiresAt = now.Add(lifetimes.AuthorizationCode)
 	if f.Code.Refreshable {
 		redeemed.Generation, redeemed.ExpiresAt = 1, f.CreatedAt.Add(lifetimes.Refresh)
 	}
 	return is.grantOf(&redeemed, client, user, func() error {
 		err := is.Store.RedeemCode(ctx, f.ID, redeemed.Generation, now, redeemed.ExpiresAt, maxCodeFailures)
+		if err == nil {
+			is.Families.put(&redeemed, user)
+			return nil
+		}
+		is.Families.forget(f.ID)
 		if errors.Is(err, ErrSpent) {
 			return is.lostCode(ctx, f.ID)
 		}
-		if err != nil {
-			return Unavailable("store_unavailable", err)
-		}
-		return nil
+		return Unavailable("store_unavailable", err)
 	})
 }
 
@@ -93,10 +107,24 @@ func (is *Issuer) replayed(ctx context.Context, f *TokenFamily) error {
 	return NewError(InvalidGrant, ReasonCodeReplayed)
 }
 
-// checkBinding holds the request against what the code is bound to: the redirect URI byte for byte, and the code
-// challenge.
+// checkBinding holds the request against what the code is bound to, and counts a wrong verifier.
 func (is *Issuer) checkBinding(ctx context.Context, f *TokenFamily, r TokenRequest) error {
-	bound := f.Code
+	err := f.Code.check(r)
+	if !errors.Is(err, errVerifierWrong) {
+		return err
+	}
+	is.Families.forget(f.ID) // with fewer failures than it has now
+	if err := is.Store.CountCodeFailure(ctx, f.ID); err != nil {
+		return Unavailable("store_unavailable", err)
+	}
+	return NewError(InvalidGrant, "code_verifier_wrong")
+}
+
+// errVerifierWrong: the verifier is not the one of the challenge, or there were too many others before.
+var errVerifierWrong = errors.New("the code verifier is wrong")
+
+// check holds the request against the binding: the redirect URI byte for byte, and the code challenge.
+func (bound CodeBinding) check(r TokenRequest) error {
 	switch {
 	case r.RedirectURI == "" && bound.Challenge == "":
 		return MissingParameter("redirect_uri")
@@ -112,8 +140,5 @@ func (is *Issuer) checkBinding(ctx context.Context, f *TokenFamily, r TokenReque
 	if bound.Failures < maxCodeFailures && verifierMatches(r.CodeVerifier, bound.Challenge) {
 		return nil
 	}
-	if err := is.Store.CountCodeFailure(ctx, f.ID); err != nil {
-		return Unavailable("store_unavailable", err)
-	}
-	return NewError(InvalidGrant, "code_verifier_wrong")
+	return errVerifierWrong
 }

@@ -35,7 +35,7 @@ func (is *Issuer) exchangePassword(ctx context.Context, client *Client, r TokenR
 	if is.PasswordGrant.Refresh && (client.getsRefresh(scopes) || client.ID == OwnClientID) {
 		f.Generation, f.ExpiresAt = 1, now.Add(lifetimes.Refresh)
 	}
-	return is.grantOf(f, client, user, func() error { return is.addFamily(ctx, f) }), nil
+	return is.grantOf(f, client, user, func() error { return is.addFamily(ctx, f, user) }), nil
 }
 
 // grantOf is the grant that a family gives, with the durable step on which it depends.

@@ -16,15 +16,30 @@ func (is *Issuer) exchangeRefreshToken(ctx context.Context, client *Client, r To
 	if r.RefreshToken.IsEmpty() {
 		return Grant{}, MissingParameter("refresh_token")
 	}
-	// 1. The token is ours, and this client's. The store is asked whether it is or not.
+	// 1. The token is ours. What is remembered of its family is enough for a token that is good; for any other, ours or not,
+	// the store is asked.
 	id, generation, genuine := is.Master.readRefreshToken(r.RefreshToken)
+	if genuine {
+		if f, user := is.remembered(id); f != nil && f.Generation == generation {
+			if grant, err := is.refreshOf(ctx, client, r.Scope, f, user, generation); err == nil {
+				return grant, nil
+			}
+		}
+	}
 	f, err := is.Store.Family(ctx, id)
 	switch {
 	case err != nil && !errors.Is(err, ErrNotFound):
 		return Grant{}, Unavailable("store_unavailable", err)
 	case err != nil || !genuine || generation > f.Generation:
 		return Grant{}, NewError(InvalidGrant, "refresh_token_unknown")
-	case f.ClientID != client.ID:
+	}
+	return is.refreshOf(ctx, client, r.Scope, f, nil, generation)
+}
+
+// refreshOf is the rest of the walk for a token of a family. The user is the one who was remembered with it; nil: nothing
+// was.
+func (is *Issuer) refreshOf(ctx context.Context, client *Client, scope string, f *TokenFamily, user *User, generation int64) (Grant, error) {
+	if f.ClientID != client.ID {
 		return Grant{}, NewError(InvalidGrant, "refresh_token_of_another_client")
 	}
 	// 2. The family lives.
@@ -42,45 +57,59 @@ func (is *Issuer) exchangeRefreshToken(ctx context.Context, client *Client, r To
 		return Grant{}, is.reused(ctx, f)
 	}
 	// 4. Its user still is who they were.
-	user, err := is.livingUser(ctx, f)
+	user, err := is.standingUser(ctx, f, user)
 	if err != nil {
 		return Grant{}, err
 	}
-	if user == nil {
-		return Grant{}, NewError(InvalidGrant, "user_changed")
-	}
 	// 5. The scope is no wider.
-	scopes, err := narrowed(f.Scopes, client, r.Scope)
+	scopes, err := narrowed(f.Scopes, client, scope)
 	if err != nil {
 		return Grant{}, err
 	}
 	grant := is.grantOf(f, client, user, nil)
 	grant.Scopes, grant.Generation, grant.Repeated = scopes, generation+1, again
 	if !again {
-		grant.consume = func() error { return is.rotate(ctx, f.ID, generation, lifetimes.RefreshGrace) }
+		grant.consume = func() error { return is.rotate(ctx, f, user, lifetimes.RefreshGrace) }
 	}
 	return grant, nil
 }
 
-// rotate uses a refresh token up. When another request has done so at the same time, both get the same successor.
-func (is *Issuer) rotate(ctx context.Context, id string, generation int64, grace time.Duration) error {
-	err := is.Store.RotateRefreshToken(ctx, id, generation, is.Now())
+// rotate uses the newest refresh token of a family up. When another request has done so at the same time, both get the same
+// successor.
+func (is *Issuer) rotate(ctx context.Context, f *TokenFamily, user *User, grace time.Duration) error {
+	at := is.Now()
+	err := is.Store.RotateRefreshToken(ctx, f.ID, f.Generation, at)
 	if err == nil {
+		is.Families.rotated(f, user, at)
 		return nil
 	}
+	is.Families.forget(f.ID)
 	if !errors.Is(err, ErrSpent) {
 		return Unavailable("store_unavailable", err)
 	}
-	f, err := is.family(ctx, id)
+	return is.lostRotation(ctx, f, grace)
+}
+
+// lostRotation says why the newest refresh token could not be used up. Nil: another request has just used it.
+func (is *Issuer) lostRotation(ctx context.Context, seen *TokenFamily, grace time.Duration) error {
+	f, err := is.family(ctx, seen.ID)
 	switch {
 	case err != nil:
 		return err
 	case f == nil:
 		return NewError(InvalidGrant, "refresh_token_revoked")
-	case !repeatable(f, generation, grace, is.Now()):
+	case f.Generation < seen.Generation: // the store was put back to an older state
+		return NewError(InvalidGrant, "refresh_token_unknown")
+	case f.Generation == seen.Generation && !is.Now().Before(f.ExpiresAt):
+		return NewError(InvalidGrant, "refresh_token_expired")
+	case f.Generation == seen.Generation: // the token still is the newest: it is the user who does not stand
+		return NewError(InvalidGrant, "user_changed")
+	case !repeatable(f, seen.Generation, grace, is.Now()):
 		return is.reused(ctx, f)
 	}
-	return nil
+	// No step has asked for the user, and the one who was remembered may be another by now.
+	_, err = is.standingUser(ctx, f, nil)
+	return err
 }
 
 // repeatable tells whether a token that was used gives its successor once more.

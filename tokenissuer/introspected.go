@@ -16,8 +16,8 @@ type Introspected struct {
 }
 
 // introspectedRules are those of claims that come from the issuer itself, at the time of the question.
-var introspectedRules = tokenRules{leeway: TrustedLeeway, trusted: true, undated: true, required: func(p *payload, _ string) []string {
-	return []string{p.Subject}
+var introspectedRules = tokenRules{leeway: TrustedLeeway, trusted: true, undated: true, complete: func(p *payload, _ string) bool {
+	return p.Subject != ""
 }}
 
 // ParseIntrospection reads an issuer's answer about a token. Until is how long the answer stands, and the end of a token

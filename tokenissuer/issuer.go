@@ -21,8 +21,12 @@ type Issuer struct {
 	Directory Directory
 	// Authenticated remembers for a moment which clients have proved who they are; see AuthenticateClient.
 	Authenticated *ClientCache
+	// Usernames remembers for a while what users are called; nil: the directory is asked each time.
+	Usernames *UsernameCache
 	// Store keeps the token families and takes the revocations.
 	Store IssuerStore
+	// Families remembers those that were seen lately; nil: the store is asked each time.
+	Families *FamilyMemory
 	// Keys sign.
 	Keys *KeySet
 	// Assertions sign what upstreams are told of requests; nil: nobody asks for it, and JWKS lists no keys of theirs.
@@ -133,16 +137,17 @@ func (is *Issuer) Issue(g Grant) (Tokens, error) {
 
 // sign makes the tokens of a grant whose step is taken care of.
 func (is *Issuer) sign(g Grant, key *SigningKey, t *AccessToken, claims []byte) (Tokens, error) {
-	signed, err := key.sign(claims)
+	signed, err := is.signAccessToken(key, claims)
 	if err != nil {
 		return Tokens{}, AsError(err)
 	}
-	if len(signed) > MaxTokenBytes {
+	t.ID = signed.id(t.ID)
+	if len(signed.text) > MaxTokenBytes {
 		return Tokens{}, NewError(ServerError, "token_too_long").WithCause(errors.New("the claims do not fit a token of 8 KiB"))
 	}
-	is.Verifier.Remember(signed, t)
+	is.Verifier.remember(signed, t)
 	tokens := Tokens{
-		AccessToken: NewSecret(signed), ExpiresIn: t.ExpiresAt.Sub(t.IssuedAt), Scopes: g.Scopes, CreatedAt: t.IssuedAt, Claims: t,
+		AccessToken: NewSecret(signed.text), ExpiresIn: t.ExpiresAt.Sub(t.IssuedAt), Scopes: g.Scopes, CreatedAt: t.IssuedAt, Claims: t,
 		Repeated: g.Repeated,
 	}
 	if g.Generation > 0 {
@@ -158,7 +163,7 @@ func (is *Issuer) claimsOf(g Grant) (*AccessToken, error) {
 	}
 	now := is.birth()
 	t := &AccessToken{
-		Issuer: is.URL, Subject: g.Client.ID, Audience: is.Audience, ClientID: g.Client.ID, Scopes: g.Scopes, ID: NewID(),
+		Issuer: is.URL, Subject: g.Client.ID, Audience: is.Audience, ClientID: g.Client.ID, Scopes: g.Scopes, ID: is.newTokenID(),
 		IssuedAt: now, ExpiresAt: now.Add(lifetime),
 	}
 	if g.User == nil {

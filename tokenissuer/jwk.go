@@ -128,8 +128,8 @@ func (k *jwk) publicKey() (crypto.PublicKey, Algorithm, error) {
 		x, err := coordinate(k.X, ed25519.PublicKeySize)
 		return ed25519.PublicKey(x), EdDSA, err
 	case k.KeyType == "RSA":
-		n, err1 := decodePart(k.N)
-		e, err2 := decodePart(k.E)
+		n, err1 := decodePart(nil, k.N)
+		e, err2 := decodePart(nil, k.E)
 		if err := errors.Join(err1, err2); err != nil {
 			return nil, "", err
 		}
@@ -143,7 +143,7 @@ func (k *jwk) publicKey() (crypto.PublicKey, Algorithm, error) {
 }
 
 func coordinate(text string, size int) ([]byte, error) {
-	b, err := decodePart(text)
+	b, err := decodePart(nil, text)
 	if err == nil && len(b) != size {
 		err = fmt.Errorf("a coordinate has %d bytes, not %d", len(b), size)
 	}

@@ -13,7 +13,7 @@ const MaxTokenBytes = 8 << 10
 
 // jws is a compact JWS (RFC 7515 §7.1) whose form is sound and whose signature nobody has checked.
 type jws struct {
-	header       joseHeader
+	header       *joseHeader
 	signingInput string
 	payload      []byte
 	signature    []byte
@@ -27,45 +27,71 @@ type joseHeader struct {
 	Critical  jsontext.Value `json:"crit"`
 	Base64    jsontext.Value `json:"b64"`
 	Others    jsontext.Value `json:",embed"`
+
+	media string // mediaType of Type
 }
 
 // parseJWS takes a token apart. Length and dots are judged before any byte is decoded, so that a hostile token costs
 // next to nothing. Only canonical base64url is read: one token has one spelling.
 func parseJWS(token string) (*jws, error) {
-	if len(token) > MaxTokenBytes {
-		return nil, NewError(InvalidToken, "token_too_long")
-	}
-	if strings.Count(token, ".") != 2 {
-		return nil, NewError(InvalidToken, "token_malformed")
-	}
-	first, last := strings.IndexByte(token, '.'), strings.LastIndexByte(token, '.')
-	if first == 0 || last == len(token)-1 {
-		return nil, NewError(InvalidToken, "token_malformed")
-	}
-	header, err1 := decodePart(token[:first])
-	payload, err2 := decodePart(token[first+1 : last])
-	signature, err3 := decodePart(token[last+1:])
-	if err1 != nil || err2 != nil || err3 != nil {
-		return nil, NewError(InvalidToken, "token_malformed")
-	}
-	j := &jws{signingInput: token[:last], payload: payload, signature: signature}
-	if tooDeep(header) {
-		return nil, NewError(InvalidToken, "header_malformed")
-	}
-	if err := json.Unmarshal(header, &j.header); err != nil || header[0] != '{' {
-		return nil, NewError(InvalidToken, "header_malformed")
-	}
-	// An extension that we do not understand must not be ignored (RFC 7515 §4.1.11); we understand none. An unencoded
-	// payload (RFC 7797) would change what is signed.
-	if j.header.Critical != nil || j.header.Base64 != nil {
-		return nil, NewError(InvalidToken, "header_extension")
+	j := new(jws)
+	if err := j.parse(token, nil); err != nil {
+		return nil, err
 	}
 	return j, nil
 }
 
+// parse is parseJWS with a buffer in which payload and signature are put, as far as there is room.
+func (j *jws) parse(token string, buffer []byte) error {
+	if len(token) > MaxTokenBytes {
+		return errTokenTooLong
+	}
+	if strings.Count(token, ".") != 2 {
+		return errTokenMalformed
+	}
+	first, last := strings.IndexByte(token, '.'), strings.LastIndexByte(token, '.')
+	if first == 0 || last == len(token)-1 {
+		return errTokenMalformed
+	}
+	payload, err1 := decodePart(buffer[:0], token[first+1:last])
+	signature, err2 := decodePart(payload[len(payload):], token[last+1:])
+	if err1 != nil || err2 != nil {
+		return errTokenMalformed
+	}
+	j.signingInput, j.payload, j.signature = token[:last], payload, signature
+	if j.header = seenHeaders.find(token[:first]); j.header != nil {
+		return nil
+	}
+	var err error
+	j.header, err = parseHeader(token[:first])
+	return err
+}
+
+// parseHeader reads the first part of a token.
+func parseHeader(part string) (*joseHeader, error) {
+	text, err := decodePart(nil, part)
+	if err != nil {
+		return nil, errTokenMalformed
+	}
+	h := new(joseHeader)
+	if tooDeep(text) {
+		return nil, errHeaderMalformed
+	}
+	if err := json.Unmarshal(text, h); err != nil || text[0] != '{' {
+		return nil, errHeaderMalformed
+	}
+	// An extension that we do not understand must not be ignored (RFC 7515 §4.1.11); we understand none. An unencoded
+	// payload (RFC 7797) would change what is signed.
+	if h.Critical != nil || h.Base64 != nil {
+		return nil, errHeaderExtension
+	}
+	h.media = mediaType(h.Type)
+	return h, nil
+}
+
 // mediaType is typ in lower case, without the prefix that may be left out (RFC 7515 §4.1.9).
-func (j *jws) mediaType() string {
-	typ := strings.ToLower(j.header.Type)
+func mediaType(typ string) string {
+	typ = strings.ToLower(typ)
 	if subtype, prefixed := strings.CutPrefix(typ, "application/"); prefixed && subtype != "" {
 		return subtype
 	}
@@ -75,12 +101,12 @@ func (j *jws) mediaType() string {
 var strictBase64 = base64.RawURLEncoding.Strict()
 
 // decodePart decodes one part. Strict refuses stray bits, but Go's decoder skips line breaks anywhere, so those are
-// refused here.
-func decodePart(part string) ([]byte, error) {
+// refused here. The bytes come behind those of the buffer, which is replaced when it has no room.
+func decodePart(buffer []byte, part string) ([]byte, error) {
 	if strings.IndexByte(part, '\r') >= 0 || strings.IndexByte(part, '\n') >= 0 {
 		return nil, base64.CorruptInputError(0)
 	}
-	return strictBase64.DecodeString(part)
+	return strictBase64.AppendDecode(buffer, bytesOf(part))
 }
 
 // maxDepth is how deep the JSON in a token may nest. No claim we know nests more than once; a decoder would pay for
@@ -114,14 +140,14 @@ func (j *jws) verify(key *VerificationKey) error {
 		return err
 	}
 	if err := key.verifySignature(j.signingInput, j.signature); err != nil {
-		return NewError(InvalidToken, "signature_wrong").WithCause(err)
+		return errSignatureWrong.WithCause(err)
 	}
 	return nil
 }
 
 func (j *jws) checkAlgorithm(key *VerificationKey) error {
 	if j.header.Algorithm != string(key.Algorithm) {
-		return NewError(InvalidToken, "algorithm_mismatch")
+		return errAlgorithmMismatch
 	}
 	return nil
 }

@@ -53,6 +53,20 @@ func (s *fakeKeys) AddFirstSigningKey(_ context.Context, key StoredKey) error {
 	return nil
 }
 
+func (s *fakeKeys) ActivateKey(_ context.Context, id string, from time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.write != nil {
+		return s.write
+	}
+	for i, k := range s.keys {
+		if k.ID == id && k.ActiveFrom.IsZero() {
+			s.keys[i].ActiveFrom = from
+		}
+	}
+	return nil
+}
+
 func (s *fakeKeys) SealSigningKey(_ context.Context, sealed StoredKey, from string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

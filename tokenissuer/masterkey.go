@@ -25,6 +25,8 @@ type MasterKey struct {
 	sessions   []byte
 	forms      []byte
 	assertions []byte
+	vouchers   []byte
+	tags       *tokenTags
 	requests   cipher.AEAD
 	returns    cipher.AEAD
 	devices    cipher.AEAD
@@ -35,18 +37,21 @@ func newMasterKey(secret []byte) (*MasterKey, error) {
 		return nil, fmt.Errorf("the master key has %d bytes and not %d", len(secret), masterKeyBytes)
 	}
 	k := new(MasterKey)
+	var tags []byte
 	for _, mac := range []struct {
 		key   *[]byte
 		label string
 	}{
 		{&k.codes, "authorization code"}, {&k.refresh, "refresh token"}, {&k.sessions, "session"}, {&k.forms, "form"},
-		{&k.assertions, "upstream assertion"},
+		{&k.assertions, "upstream assertion"}, {&k.vouchers, "voucher of signed tokens"},
+		{&tags, "tag of access tokens"},
 	} {
 		var err error
 		if *mac.key, err = hkdf.Key(sha256.New, secret, nil, mac.label, sha256.Size); err != nil {
 			return nil, err
 		}
 	}
+	k.tags = newTokenTags(tags)
 	for _, seal := range []struct {
 		key   *cipher.AEAD
 		label string
@@ -91,10 +96,28 @@ func LoadMasterKey(ctx context.Context, store KeyStore, sealer *KeySealer, now t
 	if err != nil {
 		return nil, fmt.Errorf("opening stored key %s: %w", stored.ID, err)
 	}
+	key.tags.requiredFrom = tagsRequiredFrom(ctx, store, stored, now)
 	if err := sealKeys(ctx, store, sealer, stored); err != nil {
 		return nil, err
 	}
 	return key, nil
+}
+
+// tagsRequiredFrom tells from when on no token of ours can be without a tag. ActiveFrom of a master key is when the first node
+// came that tags what it signs. Before there were such nodes, master keys had none.
+func tagsRequiredFrom(ctx context.Context, store KeyStore, master StoredKey, now time.Time) time.Time {
+	if master.ActiveFrom.IsZero() {
+		// A clock that stands before the key's birth, as of a machine that has just been switched on, would have tags required too
+		// early for ever.
+		if now.Before(master.CreatedAt) || store.ActivateKey(ctx, master.ID, now) != nil {
+			return time.Time{} // the next start tries again; until then every token's signature is verified, as ever
+		}
+		master.ActiveFrom = now // or a little earlier, if another node was faster
+	}
+	if master.ActiveFrom.Equal(master.CreatedAt) {
+		return master.CreatedAt // there never was another node
+	}
+	return master.ActiveFrom.Add(upgradeTime + MaxLifetime + Leeway)
 }
 
 func storedMasterKey(ctx context.Context, store KeyStore) (StoredKey, error) {
@@ -113,7 +136,7 @@ func storedMasterKey(ctx context.Context, store KeyStore) (StoredKey, error) {
 func addMasterKey(ctx context.Context, store KeyStore, sealer *KeySealer, now time.Time) error {
 	secret := make([]byte, masterKeyBytes)
 	_, _ = rand.Read(secret) // never fails
-	stored := StoredKey{ID: NewID(), Algorithm: masterAlgorithm, Private: secret, CreatedAt: now}
+	stored := StoredKey{ID: NewID(), Algorithm: masterAlgorithm, Private: secret, CreatedAt: now, ActiveFrom: now}
 	if sealer != nil {
 		stored.Private, stored.SealedWith = sealer.seal(stored.ID, secret), sealer.ID
 	}

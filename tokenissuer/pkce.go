@@ -33,6 +33,6 @@ func isNoVerifierRune(r rune) bool {
 
 // validChallenge tells whether text is the base64url form of a SHA-256.
 func validChallenge(text string) bool {
-	_, err := decodePart(text)
+	_, err := decodePart(nil, text)
 	return err == nil && len(text) == challengeLength
 }

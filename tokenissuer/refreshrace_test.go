@@ -136,6 +136,9 @@ func TestAFaultOfTheStoreUsesNoRefreshTokenUp(t *testing.T) {
 		t.Run(step, func(t *testing.T) {
 			f := newFlow(t)
 			first := f.tokens("conf", "refresh_token")
+			if step != "RotateRefreshToken" {
+				f.Families = NewFamilyMemory() // else the store is not asked
+			}
 			f.store.fail(step, false)
 			tokens, err := f.refresh("conf", first.RefreshToken)
 			wantCode(t, err, TemporarilyUnavailable)

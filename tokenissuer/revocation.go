@@ -2,7 +2,9 @@ package tokenissuer
 
 import (
 	"crypto/sha256"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +39,7 @@ type Revocation struct {
 type RevocationSet struct {
 	mu      sync.RWMutex
 	entries map[revocationKey]revocationEntry
+	most    int // entries that there were at once since the map was made
 
 	generation atomic.Uint64
 	freshAt    atomic.Int64 // Unix seconds of the last successful look at the store
@@ -60,24 +63,37 @@ func keyOf(kind RevocationKind, id string) revocationKey {
 	return revocationKey(digest[:16])
 }
 
+// addedAtOnce is how many entries go into the set, or out of it, before the gate gets its turn.
+const addedAtOnce = 256
+
 // Add puts revocations into the set. Of two for one id the wider wins.
 func (s *RevocationSet) Add(revocations ...Revocation) {
 	if len(revocations) == 0 {
 		return
 	}
+	for some := range slices.Chunk(revocations, addedAtOnce) {
+		s.add(some)
+	}
+	// The generation moves after the entries are in place: who sees the new one sees the entries too.
+	s.generation.Add(1)
+}
+
+func (s *RevocationSet) add(revocations []Revocation) {
+	keys := make([]revocationKey, len(revocations))
+	for i, r := range revocations {
+		keys[i] = keyOf(r.Kind, r.ID)
+	}
 	s.mu.Lock()
-	for _, r := range revocations {
+	defer s.mu.Unlock()
+	for i, r := range revocations {
 		entry := revocationEntry{issuedUntil: math.MaxUint32, expiresAt: clampSeconds(r.ExpiresAt)}
 		if !r.IssuedUntil.IsZero() {
 			entry.issuedUntil = clampSeconds(r.IssuedUntil)
 		}
-		key := keyOf(r.Kind, r.ID)
-		old := s.entries[key]
-		s.entries[key] = revocationEntry{max(old.issuedUntil, entry.issuedUntil), max(old.expiresAt, entry.expiresAt)}
+		old := s.entries[keys[i]]
+		s.entries[keys[i]] = revocationEntry{max(old.issuedUntil, entry.issuedUntil), max(old.expiresAt, entry.expiresAt)}
 	}
-	s.mu.Unlock()
-	// The generation moves after the entries are in place: who sees the new one sees the entries too.
-	s.generation.Add(1)
+	s.most = max(s.most, len(s.entries))
 }
 
 func clampSeconds(t time.Time) uint32 {
@@ -150,15 +166,42 @@ func (s *RevocationSet) Age(now time.Time) time.Duration {
 	return age
 }
 
-// Expire drops entries whose last token has expired, and returns how many are left.
+// Expire drops entries whose last token has expired, and returns how many are left. The gate goes on meanwhile.
 func (s *RevocationSet) Expire(now time.Time) int {
 	limit := clampSeconds(now)
+	for doomed := range slices.Chunk(s.expired(limit), addedAtOnce) {
+		s.drop(doomed, limit)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.most > leastShrunk && len(s.entries) < s.most/4 {
+		// A map keeps the room that it once had.
+		s.entries, s.most = maps.Collect(maps.All(s.entries)), len(s.entries)
+	}
+	return len(s.entries)
+}
+
+// leastShrunk is the size from which on a set that has become much smaller gives its memory back.
+const leastShrunk = 1 << 16
+
+func (s *RevocationSet) expired(limit uint32) (doomed []revocationKey) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	for key, entry := range s.entries {
 		if entry.expiresAt < limit {
+			doomed = append(doomed, key)
+		}
+	}
+	return doomed
+}
+
+// drop looks again: an entry may have been widened since.
+func (s *RevocationSet) drop(doomed []revocationKey, limit uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range doomed {
+		if s.entries[key].expiresAt < limit {
 			delete(s.entries, key)
 		}
 	}
-	return len(s.entries)
 }

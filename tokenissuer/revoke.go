@@ -139,27 +139,28 @@ func (is *Issuer) Introspect(ctx context.Context, clientID string, token Secret)
 	}
 	result := &Introspection{Access: t}
 	if !t.IsServerToken() {
-		user, err := is.Directory.User(ctx, t.Subject)
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return nil, Unavailable("directory_unavailable", err)
-		}
-		if err == nil {
-			result.Username = user.Email
-		}
+		result.Username, err = is.username(ctx, t.Subject)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return result, nil
 }
 
 // introspectRefresh looks at a refresh token of a family that has not ended. Only the newest is active.
 func (is *Issuer) introspectRefresh(ctx context.Context, clientID string, f *TokenFamily, token Secret) (*Introspection, error) {
-	_, generation, _ := is.Master.readRefreshToken(token)
-	now := is.Now()
-	client, err := is.client(ctx, f.ClientID)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return nil, Unavailable("directory_unavailable", err)
-	}
-	if err != nil || f.ClientID != clientID || generation != f.Generation {
+	if _, generation, _ := is.Master.readRefreshToken(token); f.ClientID != clientID || generation != f.Generation {
 		return nil, nil
+	}
+	now := is.Now()
+	client := is.Authenticated.recall(clientID, now) // it has just proved who it is, or shown a token
+	if client == nil {
+		var err error
+		if client, err = is.client(ctx, clientID); errors.Is(err, ErrNotFound) {
+			return nil, nil
+		} else if err != nil {
+			return nil, Unavailable("directory_unavailable", err)
+		}
 	}
 	expires := f.RotatedAt.Add(is.lifetimes(client).RefreshIdle)
 	if f.ExpiresAt.Before(expires) {

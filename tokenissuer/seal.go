@@ -34,7 +34,7 @@ func seal[T any](key cipher.AEAD, owner string, value T, now time.Time) (Secret,
 // unseal is the reverse of seal. A lifetime of 0 is for ever.
 func unseal[T any](key cipher.AEAD, owner string, text Secret, now time.Time, lifetime time.Duration) (T, error) {
 	var s sealed[T]
-	ciphertext, err := decodePart(text.Reveal())
+	ciphertext, err := decodePart(nil, text.Reveal())
 	if err != nil {
 		return s.Value, errSealed
 	}

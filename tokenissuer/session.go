@@ -29,7 +29,7 @@ func (is *Issuer) OpenSession(ctx context.Context, user *User, note, form string
 	f.Note, f.ExpiresAt = note, now.Add(sessionLifetime)
 	f.Scopes = is.ownClient().Scopes
 	f.Code.RequestID = form
-	if err := is.addFamily(ctx, f); err != nil {
+	if err := is.addFamily(ctx, f, user); err != nil {
 		return nil, Secret{}, err
 	}
 	return &Session{Family: f, User: user}, is.Master.session(f.ID), nil
@@ -44,9 +44,9 @@ func (is *Issuer) newFamily(user *User, client *Client, origin GrantType, authTi
 	}
 }
 
-// addFamily stores a family. That the user has changed meanwhile is an invalid_grant, and that the request was decided
+// addFamily stores a family of a user. That the user has changed meanwhile is an invalid_grant, and that the request was decided
 // before an invalid_request.
-func (is *Issuer) addFamily(ctx context.Context, f *TokenFamily) error {
+func (is *Issuer) addFamily(ctx context.Context, f *TokenFamily, user *User) error {
 	switch err := is.Store.AddFamily(ctx, f); {
 	case errors.Is(err, ErrStale):
 		return NewError(InvalidGrant, "user_changed")
@@ -55,6 +55,7 @@ func (is *Issuer) addFamily(ctx context.Context, f *TokenFamily) error {
 	case err != nil:
 		return Unavailable("store_unavailable", err)
 	}
+	is.Families.put(f, user)
 	return nil
 }
 

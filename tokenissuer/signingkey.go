@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unsafe"
 
 	"github.com/golang-jwt/jwt/v5"
 )
@@ -43,7 +44,7 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 func (a Algorithm) method() jwt.SigningMethod {
 	switch a {
 	case ES256:
-		return jwt.SigningMethodES256
+		return deterministicES256{jwt.SigningMethodES256}
 	case RS256:
 		return jwt.SigningMethodRS256
 	case EdDSA:
@@ -65,11 +66,6 @@ type VerificationKey struct {
 func (k *VerificationKey) Equal(other *VerificationKey) bool {
 	public, ok := k.public.(interface{ Equal(crypto.PublicKey) bool })
 	return ok && k.ID == other.ID && k.Algorithm == other.Algorithm && public.Equal(other.public)
-}
-
-// verifySignature checks a signature over the signing input of a JWS (RFC 7515 §5.2).
-func (k *VerificationKey) verifySignature(signingInput string, signature []byte) error {
-	return k.Algorithm.method().Verify(signingInput, signature, k.public)
 }
 
 // SigningKey is a private key of the issuer with its public half.
@@ -138,17 +134,38 @@ func joseHeaderOf(algorithm Algorithm, typ, kid string) string {
 }
 
 // sign returns the compact serialisation of a token with these claims (RFC 7515 §3.1).
-func (k *SigningKey) sign(claims []byte) (string, error) {
+func (k *SigningKey) sign(claims []byte) (string, error) { return k.finish(k.unsigned(claims)) }
+
+// unsigned returns header and claims as they are signed, with room for the signature.
+func (k *SigningKey) unsigned(claims []byte) []byte {
 	encoding := base64.RawURLEncoding
-	token := make([]byte, 0, len(k.header)+encoding.EncodedLen(len(claims))+1+encoding.EncodedLen(256))
+	token := make([]byte, 0, len(k.header)+encoding.EncodedLen(len(claims))+1+encoding.EncodedLen(k.signatureLength()))
 	token = append(token, k.header...)
-	token = encoding.AppendEncode(token, claims)
-	signature, err := k.Algorithm.method().Sign(string(token), k.private)
+	return encoding.AppendEncode(token, claims)
+}
+
+// finish signs what unsigned has returned.
+func (k *SigningKey) finish(token []byte) (string, error) {
+	signature, err := k.Algorithm.method().Sign(written(token), k.private)
 	if err != nil {
 		return "", fmt.Errorf("signing with key %s: %w", k.ID, err)
 	}
 	token = append(token, '.')
-	return string(encoding.AppendEncode(token, signature)), nil
+	return written(base64.RawURLEncoding.AppendEncode(token, signature)), nil
+}
+
+// signatureLength is how many bytes a signature of the key has.
+func (k *SigningKey) signatureLength() int {
+	if public, ok := k.public.(*rsa.PublicKey); ok {
+		return public.Size()
+	}
+	return 64 // of ES256 (RFC 7518 §3.4) and Ed25519 (RFC 8032 §5.1.6)
+}
+
+// written is the text in a buffer to which nothing but more text is appended, as strings.Builder has it: a token is copied
+// nowhere on its way out.
+func written(text []byte) string {
+	return unsafe.String(unsafe.SliceData(text), len(text)) //nolint:gosec // see above
 }
 
 // Stored returns the key as a store keeps it, sealed when there is a sealer.

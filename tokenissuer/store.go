@@ -42,6 +42,7 @@ type Store interface {
 	RevocationStore
 	DeclarationStore
 	AttemptStore
+	VoucherStore
 	Housekeeper
 	// Ping tells whether the store can be asked now.
 	Ping(ctx context.Context) error
@@ -126,13 +127,14 @@ type FamilyStore interface {
 	Family(ctx context.Context, id string) (*TokenFamily, error)
 	// RedeemCode spends the family's code: it sets Code.SpentAt and RotatedAt to at, Generation to generation and ExpiresAt to
 	// expires. Of concurrent calls exactly one succeeds; the others, and any call for a family that does not exist, was
-	// revoked, never had a code or has had maxFailures wrong verifiers, get ErrSpent and change nothing.
+	// revoked, never had a code, whose code expired before at or has had maxFailures wrong verifiers, get ErrSpent and change nothing; so does one whose user
+	// is not declared and, whatever became of the family, not stored, active and of its UserVersion any more.
 	RedeemCode(ctx context.Context, id string, generation int64, at, expires time.Time, maxFailures int) error
 	// CountCodeFailure adds one to Code.Failures. Nothing happens when there is no such family.
 	CountCodeFailure(ctx context.Context, id string) error
 	// RotateRefreshToken moves Generation from generation to the next and sets RotatedAt. Of concurrent calls with one
-	// generation exactly one succeeds; the others, and any call for a family that does not exist or was revoked, get ErrSpent
-	// and change nothing.
+	// generation exactly one succeeds; the others, and any call for a family that does not exist, has expired by at, was revoked
+	// or whose user does not stand any more, as with RedeemCode, get ErrSpent and change nothing.
 	RotateRefreshToken(ctx context.Context, id string, generation int64, at time.Time) error
 	// TouchFamily sets RotatedAt of a family, and never moves it back. ErrSpent when there is no such family or it was
 	// revoked. Of a touch and an end beside it one is first: an end that comes after the touch keeps its revocation for as
@@ -184,6 +186,9 @@ type KeyStore interface {
 	// sealed), and otherwise changes nothing. What was replaced leaves the store's files. ErrNotFound when there is no
 	// such key.
 	SealSigningKey(ctx context.Context, sealed StoredKey, from string) error
+	// ActivateKey sets ActiveFrom of a key that has none. Nothing happens to one that has. ErrNotFound when there is no key of
+	// that id.
+	ActivateKey(ctx context.Context, id string, from time.Time) error
 	// RevokeSigningKey sets RevokedAt, unless it is set, forgets the private part for good and records the revocation of
 	// the key's tokens, in one step. ErrNotFound when there is no such key.
 	RevokeSigningKey(ctx context.Context, id string, at time.Time, tokens Revocation) error
@@ -263,7 +268,7 @@ type Housekeeper interface {
 
 // Sizes are how many records a store holds.
 type Sizes struct {
-	Families, Revocations, Requests, Clients, Users int64
+	Families, Revocations, Requests, Clients, Users, Vouchers int64
 }
 
 // AttemptStore counts failed attempts for all nodes that share the store.

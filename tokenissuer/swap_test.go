@@ -59,7 +59,7 @@ func TestG57SwappedTokenSaysWhatTheClientsSays(t *testing.T) {
 	swapped := a.swapped(t, source)
 	now := float64(a.gate.Now().Unix())
 	claims := claimsIn(t, swapped)
-	if id, _ := claims["jti"].(string); len(id) != 22 {
+	if id, _ := claims["jti"].(string); len(id) != idLength+tagLength {
 		t.Errorf("jti %q", id)
 	}
 	delete(claims, "jti")

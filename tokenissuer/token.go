@@ -66,45 +66,54 @@ func (t *AccessToken) HasAudience(audiences []string) bool {
 // element of an array. Scope gives one text for each scope, and act the sub of the actor. It returns nil when the claim is
 // absent, empty or another object.
 func (t *AccessToken) Claim(name string) []string {
+	if one, ok := t.Text(name); ok {
+		return text(one)
+	}
 	switch name {
-	case "iss":
-		return text(t.Issuer)
-	case "sub":
-		return text(t.Subject)
 	case "aud":
 		return t.Audience
-	case "client_id":
-		return text(t.ClientID)
 	case "scope":
 		return t.Scopes
-	case "jti":
-		return text(t.ID)
-	case "iat":
-		if t.IssuedAt.IsZero() {
-			return nil
-		}
-		return text(strconv.FormatInt(t.IssuedAt.Unix(), 10))
-	case "exp":
-		return text(strconv.FormatInt(t.ExpiresAt.Unix(), 10))
-	case "sid":
-		return text(t.FamilyID)
-	case "org":
-		if t.Organisation != "" {
-			return text(t.Organisation)
-		}
-	case "role":
-		if t.Role != "" {
-			return text(t.Role)
-		}
-	case "auth_time":
-		if t.AuthTime.IsZero() {
-			return nil
-		}
-		return text(strconv.FormatInt(t.AuthTime.Unix(), 10))
-	case "act":
-		return text(t.Actor.Subject)
 	}
 	return t.extra[name]
+}
+
+// Text is Claim, without an allocation in most cases, for the claims that have one text at most; it is empty for one that is
+// absent. Not ok: the claim may have several.
+func (t *AccessToken) Text(name string) (one string, ok bool) {
+	switch name {
+	case "iss":
+		return t.Issuer, true
+	case "sub":
+		return t.Subject, true
+	case "client_id":
+		return t.ClientID, true
+	case "jti":
+		return t.ID, true
+	case "iat":
+		return secondsText(t.IssuedAt), true
+	case "exp":
+		return strconv.FormatInt(t.ExpiresAt.Unix(), 10), true
+	case "sid":
+		return t.FamilyID, true
+	case "org":
+		return t.Organisation, t.Organisation != "" // another issuer may name several
+	case "role":
+		return t.Role, t.Role != ""
+	case "auth_time":
+		return secondsText(t.AuthTime), true
+	case "act":
+		return t.Actor.Subject, true
+	}
+	return "", false
+}
+
+// secondsText writes a time as claims have it; empty: there is none.
+func secondsText(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return strconv.FormatInt(at.Unix(), 10)
 }
 
 func text(s string) []string {
@@ -204,6 +213,7 @@ func appendClaims(b []byte, t *AccessToken) ([]byte, error) {
 		b = strconv.AppendInt(b, at.Unix(), 10)
 	}
 	start := len(b)
+	member("jti", t.ID) // claimsOpening
 	member("iss", t.Issuer)
 	member("sub", t.Subject)
 	if len(t.Audience) == 1 { // RFC 7519 §4.1.3: one audience may stand alone
@@ -224,7 +234,6 @@ func appendClaims(b []byte, t *AccessToken) ([]byte, error) {
 	member("scope", t.Scopes.String())
 	seconds("iat", t.IssuedAt)
 	seconds("exp", t.ExpiresAt)
-	member("jti", t.ID)
 	member("sid", t.FamilyID)
 	member("org", t.Organisation)
 	member("role", t.Role)

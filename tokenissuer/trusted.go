@@ -31,11 +31,11 @@ func CheckTokenType(name string) error {
 
 // NewTrustedVerifier returns a Verifier of another issuer's tokens, whose typ is one of types; none: at+jwt.
 func NewTrustedVerifier(issuer string, types []string, keys KeySource, now func() time.Time) *Verifier {
-	rules := tokenRules{leeway: TrustedLeeway, trusted: true, required: func(p *payload, typ string) []string {
+	rules := tokenRules{leeway: TrustedLeeway, trusted: true, complete: func(p *payload, typ string) bool {
 		if typ == tokenType {
-			return ownRules.required(p, typ) // RFC 9068 §2.2 requires the same of everybody
+			return ownRules.complete(p, typ) // RFC 9068 §2.2 requires the same of everybody
 		}
-		return []string{p.Subject}
+		return p.Subject != ""
 	}}
 	for _, name := range types {
 		rules.types = append(rules.types, strings.TrimPrefix(strings.ToLower(name), TypeNone))

@@ -38,12 +38,12 @@ func disabledAndActive(f *flow, ctx context.Context) error {
 	return f.registry.SetUserStatus(ctx, "u-grace", UserActive)
 }
 
-// declare lays a configuration with one user over the store.
+// declare lays a configuration with one user over the store. It remembers no families, as a new configuration.
 func (f *flow) declare(u User) error {
 	u.SetDefaults()
 	declared, err := NewStaticDirectory(Declarations{Users: []*User{&u}})
 	f.registry.Declared = declared
-	f.Directory = OverlayDirectory{Declared: declared, Stored: f.store}
+	f.Directory, f.Families = OverlayDirectory{Declared: declared, Stored: f.store}, NewFamilyMemory()
 	return err
 }
 

@@ -64,7 +64,7 @@ func (is *Issuer) IssueForUser(ctx context.Context, admin *User, t *AccessToken,
 		f.Standing.ActorVersion = admin.Version
 	}
 	return is.Issue(is.grantOf(f, client, target, func() error {
-		err := is.addFamily(ctx, f)
+		err := is.addFamily(ctx, f, target)
 		if err != nil && AsError(err).Code == InvalidGrant { // the target has changed since it was read
 			return NewError(UserInactive, "user_changed")
 		}

@@ -2,12 +2,9 @@ package tokenissuer
 
 import (
 	"crypto/sha256"
-	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
-	"unsafe"
-
-	"github.com/go-json-experiment/json"
 )
 
 const (
@@ -40,20 +37,32 @@ type Verifier struct {
 	maxStaleness time.Duration
 	now          func() time.Time
 	cache        *tokenCache
+	// vouched knows the tokens that this node or a sibling has signed; nil: nobody vouches for any. It hears of this
+	// node's through signed.
+	vouched vouching
+	signed  func(digest [sha256.Size]byte)
+	// tags are those of our own tokens; nil: none are looked at.
+	tags       atomic.Pointer[tokenTags]
+	signatures knownSignatures
+}
+
+// vouching tells whether this node or a sibling has signed the token of that digest.
+type vouching interface {
+	Vouched(digest [sha256.Size]byte) bool
 }
 
 // tokenRules are what an issuer's tokens look like.
 type tokenRules struct {
 	leeway   time.Duration
-	required func(p *payload, typ string) []string // the texts that may not be empty
-	types    []string                              // in lower case; "" stands for none
-	trusted  bool                                  // another issuer's
-	undated  bool                                  // iat and exp may be missing: the issuer is asked again
+	complete func(p *payload, typ string) bool // whether the texts are there that may not be empty, beside iss
+	types    []string                          // in lower case; "" stands for none
+	trusted  bool                              // another issuer's
+	undated  bool                              // iat and exp may be missing: the issuer is asked again
 }
 
 // ownRules are those of what Issue makes.
-var ownRules = tokenRules{leeway: Leeway, types: []string{tokenType}, required: func(p *payload, _ string) []string {
-	return []string{p.Issuer, p.Subject, p.ClientID, p.ID}
+var ownRules = tokenRules{leeway: Leeway, types: []string{tokenType}, complete: func(p *payload, _ string) bool {
+	return p.Subject != "" && p.ClientID != "" && p.ID != ""
 }}
 
 // NewVerifier returns a Verifier of the issuer's own tokens. When the revocations are older than maxStaleness nothing
@@ -65,17 +74,40 @@ func NewVerifier(issuer string, keys *KeySet, revocations *RevocationSet, maxSta
 	}
 }
 
+// UseTags has tokens judged by their tags before anything else, as soon as every living token has one. Without a master key
+// that is never so.
+func (v *Verifier) UseTags(master *MasterKey) { v.tags.Store(master.tags) }
+
 // Verify returns the token if it is ours, meant for one of the audiences, alive and not revoked (RFC 9068 §4). The
 // error is an *Error: invalid_token, or temporarily_unavailable when the question cannot be answered now. A token that
 // was verified before costs a digest and a look-up, and no allocation.
 func (v *Verifier) Verify(token string, audiences []string) (*AccessToken, error) {
-	return v.verify(token, audience{wanted: audiences})
+	return v.verify(token, audience{wanted: audiences}, nil)
+}
+
+// Recall is Verify for a token whose signature was verified before, and costs no allocation. Known is false, and the error
+// nil, when nothing is known of the token.
+func (v *Verifier) Recall(token string, audiences []string) (t *AccessToken, known bool, err error) {
+	if len(token) > MaxTokenBytes {
+		return nil, false, nil
+	}
+	return v.recall(digestOf(token), audience{wanted: audiences})
+}
+
+// Admission is asked for leave to verify a signature, which is what a flood of forged tokens would cost. Its error is the
+// verdict on the token. Done is told how the signature turned out.
+type Admission func() (done func(good bool), err error)
+
+// VerifyAdmitted is Verify that asks admit immediately before a signature has to be verified: never for a token that was
+// verified before, nor for one that fails a cheaper check. Nil admits everything.
+func (v *Verifier) VerifyAdmitted(token string, audiences []string, admit Admission) (*AccessToken, error) {
+	return v.verify(token, audience{wanted: audiences}, admit)
 }
 
 // VerifyForIssuer is Verify for a question of the issuer's own, where it does not matter for whom the token is meant:
 // whether it lives, and to end it. A swapped one belongs to an upstream, which could end a client's sign-in with it.
 func (v *Verifier) VerifyForIssuer(token string) (*AccessToken, error) {
-	t, err := v.verify(token, audience{any: true})
+	t, err := v.verify(token, audience{any: true}, nil)
 	if err == nil && t.IsSwapped() {
 		return nil, NewError(InvalidToken, "token_of_an_upstream")
 	}
@@ -95,39 +127,61 @@ func (a audience) check(t *AccessToken) error {
 	if a.any || t.HasAudience(a.wanted) {
 		return nil
 	}
-	return NewError(InvalidToken, "audience_wrong")
+	return errAudienceWrong
 }
 
-func (v *Verifier) verify(token string, audience audience) (*AccessToken, error) {
+func (v *Verifier) verify(token string, audience audience, admit Admission) (*AccessToken, error) {
 	if len(token) > MaxTokenBytes {
-		return nil, NewError(InvalidToken, "token_too_long")
+		return nil, errTokenTooLong
 	}
 	digest := digestOf(token)
-	known, cached := v.cache.get(digest)
-	if !cached {
-		c := candidate{verifier: v, token: token, audience: audience}
-		for _, step := range verification {
-			if err := step.run(&c); err != nil {
-				return nil, err
-			}
-		}
-		known = &cachedToken{token: c.claims, key: c.key}
+	if t, known, err := v.recall(digest, audience); known {
+		return t, err
 	}
-	if err := v.alive(known, audience); err != nil {
-		if cached && !known.token.ExpiresAt.Add(v.rules.leeway).After(v.now()) {
-			v.cache.drop(digest)
+	c := candidates.Get().(*candidate) //nolint:forcetypeassert // New makes no other
+	defer c.done()
+	c.verifier, c.token, c.digest, c.audience, c.admit = v, token, digest, audience, admit
+	c.vouched, c.signatures = v.vouched, &v.signatures
+	for _, step := range verification {
+		if err := step.run(c); err != nil {
+			return nil, err
 		}
+	}
+	seenHeaders.add(token[:strings.IndexByte(token, '.')], c.jws.header)
+	known := &cachedToken{token: c.claims, key: c.key}
+	if err := v.alive(known, audience); err != nil {
 		return nil, err
 	}
-	if !cached {
-		v.cache.put(digest, known)
-	}
+	v.cache.put(digest, known)
 	return known.token, nil
+}
+
+func (v *Verifier) recall(digest [sha256.Size]byte, audience audience) (t *AccessToken, known bool, err error) {
+	cached, known := v.cache.get(digest)
+	if !known {
+		return nil, false, nil
+	}
+	if err := v.alive(cached, audience); err != nil {
+		if !cached.token.ExpiresAt.Add(v.rules.leeway).After(v.now()) {
+			v.cache.drop(digest)
+		}
+		return nil, true, err
+	}
+	return cached.token, true, nil
 }
 
 // Remember puts a token that this process has just signed into the cache, so that its signature is never verified.
 func (v *Verifier) Remember(token string, claims *AccessToken) {
-	v.cache.put(digestOf(token), &cachedToken{token: claims})
+	v.remember(signedToken{text: token}, claims)
+}
+
+func (v *Verifier) remember(token signedToken, claims *AccessToken) {
+	digest := digestOf(token.text)
+	if token.tag != "" {
+		v.signatures.learn(token.mark, digest)
+	}
+	v.cache.put(digest, &cachedToken{token: claims})
+	v.tellSigned(digest)
 }
 
 // Remembered is how many tokens were verified and need no second look at their signature.
@@ -199,7 +253,7 @@ func (v *Verifier) checkExpiry(t *AccessToken, now time.Time) error {
 
 func (t *AccessToken) checkExpiry(now time.Time, leeway time.Duration) error {
 	if now.After(t.ExpiresAt.Add(leeway)) {
-		return NewError(InvalidToken, "token_expired").WithDescription("The access token expired")
+		return errTokenExpired
 	}
 	return nil
 }
@@ -207,188 +261,13 @@ func (t *AccessToken) checkExpiry(now time.Time, leeway time.Duration) error {
 // checkBegun refuses a token from the future.
 func (t *AccessToken) checkBegun(notBefore *int64, now time.Time, leeway time.Duration) error {
 	if notBefore != nil && time.Unix(*notBefore, 0).After(now.Add(leeway)) || t.IssuedAt.After(now.Add(futureLeeway)) {
-		return NewError(InvalidToken, "token_from_future")
+		return errTokenFromFuture
 	}
 	return nil
-}
-
-// candidate is a token on its way through the verification.
-type candidate struct {
-	verifier *Verifier
-	token    string
-	audience audience
-
-	jws     *jws
-	key     *VerificationKey
-	payload payload
-	claims  *AccessToken
-}
-
-// step is one check; name and promise are for Explain.
-type step struct {
-	name    string
-	promise string
-	run     func(*candidate) error
-}
-
-// verification lists the checks in order. Everything cheap stands before the signature, so that a flood of bad tokens
-// costs no cryptography; everything that reads a claim for a decision stands after the claims were read strictly.
-var verification = []step{
-	{"form", "three parts of canonical base64url, at most 8 KiB, with a strict JSON header", (*candidate).readForm},
-	{"type", "typ is that of an access token (at+jwt), and the header holds nothing but alg, typ and kid", (*candidate).checkHeader},
-	{"key", "kid names one of this issuer's keys, and alg is that key's", (*candidate).findKey},
-	{"claims", "iss, sub, aud, client_id, iat, exp and jti are present and well formed", (*candidate).readClaims},
-	{"issuer", "iss is this issuer", (*candidate).checkIssuer},
-	{"audience", "aud holds an audience of this route", (*candidate).checkAudience},
-	{"time", "the token is not expired, not from the future and not longer-lived than any we issue", (*candidate).checkTime},
-	{"signature", "the signature was made by that key", (*candidate).checkSignature},
-}
-
-func (c *candidate) readForm() (err error) {
-	c.jws, err = parseJWS(c.token)
-	return err
-}
-
-// checkHeader holds the header to what the issuer writes (RFC 9068 §2.1, RFC 8725 §3.11). Our own header has three members;
-// a key or a reference to one (jwk, jku, x5u, …) is refused unread.
-func (c *candidate) checkHeader() error {
-	rules := c.verifier.rules
-	typ := c.jws.mediaType()
-	if !slices.Contains(rules.types, typ) || len(c.jws.header.Others) > 0 && (typ == tokenType || !harmless(c.jws.header.Others)) {
-		return NewError(InvalidToken, "header_unexpected")
-	}
-	return nil
-}
-
-func (c *candidate) findKey() (err error) {
-	v := c.verifier
-	c.key, err = v.keys.Find(c.jws.header.KeyID)
-	if err != nil && v.revocations != nil && AsError(err).Code == InvalidToken && v.revocations.Age(v.now()) > keysAge {
-		return Unavailable("keys_stale", err) // it may be one that another node signs with since
-	}
-	if err != nil {
-		return err
-	}
-	return c.jws.checkAlgorithm(c.key)
-}
-
-func (c *candidate) readClaims() error {
-	if len(c.jws.payload) == 0 || c.jws.payload[0] != '{' || tooDeep(c.jws.payload) {
-		return NewError(InvalidToken, "claims_malformed")
-	}
-	if err := json.Unmarshal(c.jws.payload, &c.payload); err != nil {
-		return NewError(InvalidToken, "claims_malformed").WithCause(err)
-	}
-	typ := c.jws.mediaType()
-	if c.verifier.rules.trusted {
-		if err := c.payload.translate(typ); err != nil {
-			return err
-		}
-	}
-	claims, err := c.verifier.tokenOf(&c.payload, c.key.ID, typ)
-	c.claims = claims
-	return err
-}
-
-func (c *candidate) checkIssuer() error {
-	if c.claims.Issuer != c.verifier.issuer {
-		return NewError(InvalidToken, "issuer_wrong")
-	}
-	return nil
-}
-
-func (c *candidate) checkAudience() error {
-	return c.audience.check(c.claims)
-}
-
-func (c *candidate) checkTime() error {
-	now := c.verifier.now()
-	t := c.claims
-	if err := c.verifier.checkExpiry(t, now); err != nil {
-		return err
-	}
-	if err := t.checkBegun(c.payload.NotBefore, now, c.verifier.rules.leeway); err != nil {
-		return err
-	}
-	if !c.verifier.rules.trusted && t.ExpiresAt.Sub(t.IssuedAt) > MaxLifetime {
-		return NewError(InvalidToken, "lifetime_too_long")
-	}
-	return nil
-}
-
-func (c *candidate) checkSignature() error { return c.jws.verify(c.key) }
-
-// maxUnixTime keeps times within what time.Time can add and subtract: the year 9999.
-const maxUnixTime = 253402300799
-
-// tokenOf builds the token from claims that nobody has judged yet. Texts that most tokens share are taken from the
-// issuer, so that the cache holds them once.
-func (v *Verifier) tokenOf(p *payload, kid, typ string) (*AccessToken, error) {
-	malformed := NewError(InvalidToken, "claims_malformed")
-	if slices.Contains(append(v.rules.required(p, typ), p.Issuer), "") {
-		return nil, malformed
-	}
-	for _, text := range []string{p.Issuer, p.Subject, p.ClientID, p.ID} {
-		if strings.ContainsRune(text, 0) {
-			return nil, malformed
-		}
-	}
-	if !v.rules.undated && (p.IssuedAt == nil || p.ExpiresAt == nil) {
-		return nil, malformed
-	}
-	for _, at := range []*int64{p.IssuedAt, p.ExpiresAt, p.NotBefore, p.AuthTime} {
-		if at != nil && (*at < 0 || *at > maxUnixTime) {
-			return nil, malformed
-		}
-	}
-	if len(p.Audience) == 0 || slices.Contains(p.Audience, "") {
-		return nil, malformed
-	}
-	if !v.rules.trusted && (p.Organisation.array || p.Role.array) {
-		return nil, malformed
-	}
-	scopes, err := ParseScopes(string(p.Scope))
-	if err != nil {
-		return nil, malformed
-	}
-	extra, err := extraClaims(p.Extra)
-	if err != nil {
-		return nil, malformed.WithCause(err)
-	}
-	t := &AccessToken{
-		Issuer: p.Issuer, Subject: p.Subject, Audience: p.Audience, ClientID: p.ClientID, Scopes: scopes, ID: p.ID,
-		IssuedAt: unixTime(p.IssuedAt), ExpiresAt: unixTime(p.ExpiresAt), AuthTime: unixTime(p.AuthTime), KeyID: kid,
-		FamilyID: p.FamilyID, extra: extra,
-	}
-	t.setOrAdd("org", &t.Organisation, p.Organisation.values)
-	t.setOrAdd("role", &t.Role, p.Role.values)
-	if actors := p.Actor.chain(); len(actors) > 0 {
-		t.Actor, t.earlierActors = actors[0], append(t.earlierActors, actors[1:]...) // none at all is nil
-	}
-	if t.Issuer == v.issuer {
-		t.Issuer = v.issuer
-	}
-	if t.IsServerToken() {
-		t.ClientID = t.Subject
-	}
-	for i, aud := range t.Audience {
-		if aud == v.issuer {
-			t.Audience[i] = v.issuer
-		}
-	}
-	return t, nil
-}
-
-// unixTime is zero for a time that nobody has named.
-func unixTime(at *int64) time.Time {
-	if at == nil {
-		return time.Time{}
-	}
-	return time.Unix(*at, 0)
 }
 
 // digestOf is the cache's key: the whole token, so that no two tokens share a verdict.
 func digestOf(token string) [sha256.Size]byte {
 	// Sum256 only reads, and a copy of the token would be the one allocation of a cached verdict.
-	return sha256.Sum256(unsafe.Slice(unsafe.StringData(token), len(token))) //nolint:gosec // see above
+	return sha256.Sum256(bytesOf(token))
 }

@@ -991,8 +991,8 @@ func TestIssuedTokensHoldWhatTheContractSays(t *testing.T) {
 		t.Errorf("header %s, want %s", h, want)
 	}
 	p, _ := base64.RawURLEncoding.DecodeString(parts[1])
-	want := fmt.Sprintf(`{"iss":%q,"sub":"conf","aud":%q,"client_id":"conf","scope":"public reports","iat":%d,"exp":%d,"jti":%q}`,
-		testIssuer, testAudience, testStart.Unix(), testStart.Add(2*time.Hour).Unix(), tokens.Claims.ID)
+	want := fmt.Sprintf(`{"jti":%q,"iss":%q,"sub":"conf","aud":%q,"client_id":"conf","scope":"public reports","iat":%d,"exp":%d}`,
+		tokens.Claims.ID, testIssuer, testAudience, testStart.Unix(), testStart.Add(2*time.Hour).Unix())
 	if string(p) != want {
 		t.Errorf("claims %s\nwant %s", p, want)
 	}

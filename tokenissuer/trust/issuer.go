@@ -131,11 +131,30 @@ func (i *Issuer) Ready() error {
 // *tokenissuer.Error: invalid_token, or temporarily_unavailable when nobody can say. A token whose key is known is judged at
 // once. One whose key is missed may wait for a fetch, for five seconds at most.
 func (i *Issuer) Verify(ctx context.Context, token string, audiences []string) (*tokenissuer.AccessToken, error) {
+	return i.VerifyAdmitted(ctx, token, audiences, nil)
+}
+
+// Recall is Verify for a token that was judged before. Known is false, and the error nil, when nothing is known of the token,
+// or what is known needs a key that has to be fetched first.
+func (i *Issuer) Recall(token string, audiences []string) (t *tokenissuer.AccessToken, known bool, err error) {
+	t, known, err = i.verifier.Recall(token, audiences)
+	switch {
+	case known && err != nil && lacksKey(err):
+		return nil, false, nil
+	case !known && i.introspector != nil && len(token) <= tokenissuer.MaxTokenBytes && isOpaque(token):
+		return i.introspector.recall(token, audiences)
+	}
+	return t, known, err
+}
+
+// VerifyAdmitted is Verify that asks admit immediately before a signature has to be verified. What it gives is held no longer
+// than that: never while a key is fetched. Opaque tokens have no signature; questions about them have a queue of their own.
+func (i *Issuer) VerifyAdmitted(ctx context.Context, token string, audiences []string, admit tokenissuer.Admission) (*tokenissuer.AccessToken, error) {
 	if len(token) > tokenissuer.MaxTokenBytes {
 		return nil, tokenissuer.NewError(tokenissuer.InvalidToken, "token_too_long")
 	}
 	known := i.keys.known.Load()
-	t, err := i.verifier.Verify(token, audiences)
+	t, err := i.verifier.VerifyAdmitted(token, audiences, admit)
 	switch {
 	case err == nil:
 		return t, nil
@@ -154,16 +173,16 @@ func (i *Issuer) Verify(ctx context.Context, token string, audiences []string) (
 	if quiet {
 		return nil, err
 	}
-	return i.judgeLater(ctx, token, audiences)
+	return i.judgeLater(ctx, func() (*tokenissuer.AccessToken, error) { return i.verifier.VerifyAdmitted(token, audiences, admit) })
 }
 
 // judgeLater asks again as often as something has come that may bring the key.
-func (i *Issuer) judgeLater(ctx context.Context, token string, audiences []string) (*tokenissuer.AccessToken, error) {
+func (i *Issuer) judgeLater(ctx context.Context, judge func() (*tokenissuer.AccessToken, error)) (*tokenissuer.AccessToken, error) {
 	ctx, cancel := context.WithTimeout(ctx, i.patience)
 	defer cancel()
 	recalled, fetched := i.keys.demand()
 	// The key may have come between the first look at the token and the question for it, which then is for nothing.
-	if t, err := i.verifier.Verify(token, audiences); err == nil || !lacksKey(err) {
+	if t, err := judge(); err == nil || !lacksKey(err) {
 		return t, err
 	}
 	for {
@@ -178,7 +197,7 @@ func (i *Issuer) judgeLater(ctx context.Context, token string, audiences []strin
 			}
 			return nil, i.keys.unavailable(i.keys.known.Load(), "keys_awaited")
 		}
-		t, err := i.verifier.Verify(token, audiences)
+		t, err := judge()
 		if err == nil || !lacksKey(err) || recalled == nil && fetched == nil {
 			return t, err
 		}

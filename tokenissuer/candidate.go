@@ -1,0 +1,273 @@
+package tokenissuer
+
+import (
+	"crypto/sha256"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// candidates are used again and again: each has room for the longest token.
+var candidates = sync.Pool{New: func() any { return &candidate{buffer: make([]byte, 0, MaxTokenBytes)} }}
+
+// done puts a candidate back of which nothing is of use any more. Nothing that a verification returns lies in it.
+func (c *candidate) done() {
+	*c = candidate{buffer: c.buffer}
+	if c.buffer != nil {
+		candidates.Put(c)
+	}
+}
+
+// candidate is a token on its way through the verification.
+type candidate struct {
+	verifier *Verifier
+	token    string
+	digest   [sha256.Size]byte // of the token
+	audience audience
+	admit    Admission // nil: everything is admitted
+	vouched  vouching  // nil: nobody vouches
+	// signatures are known ones; nil: each is verified anew.
+	signatures *knownSignatures
+	// tagged: the token says what one of ours says, which has this mark.
+	tagged bool
+	mark   claimsMark
+
+	jws     *jws // nil, or form
+	form    jws
+	buffer  []byte // in which form is put
+	key     *VerificationKey
+	payload payload
+	claims  *AccessToken
+}
+
+// What floods are refused with is made once.
+var (
+	errTokenTooLong      = NewError(InvalidToken, "token_too_long")
+	errTokenMalformed    = NewError(InvalidToken, "token_malformed")
+	errTagWrong          = NewError(InvalidToken, "tag_wrong")
+	errHeaderMalformed   = NewError(InvalidToken, "header_malformed")
+	errHeaderExtension   = NewError(InvalidToken, "header_extension")
+	errHeaderUnexpected  = NewError(InvalidToken, "header_unexpected")
+	errAlgorithmMismatch = NewError(InvalidToken, "algorithm_mismatch")
+	errClaimsMalformed   = NewError(InvalidToken, "claims_malformed")
+	errIssuerWrong       = NewError(InvalidToken, "issuer_wrong")
+	errAudienceWrong     = NewError(InvalidToken, "audience_wrong")
+	errTokenExpired      = NewError(InvalidToken, "token_expired").WithDescription("The access token expired")
+	errTokenFromFuture   = NewError(InvalidToken, "token_from_future")
+	errLifetimeTooLong   = NewError(InvalidToken, "lifetime_too_long")
+	errSignatureWrong    = NewError(InvalidToken, "signature_wrong")
+)
+
+// step is one check; name and promise are for Explain.
+type step struct {
+	name    string
+	promise string
+	run     func(*candidate) error
+}
+
+var stepForm = step{"form", "three parts of canonical base64url, at most 8 KiB, with a strict JSON header", (*candidate).readForm}
+
+// verification lists the checks in order. Everything cheap stands before the signature, so that a flood of bad tokens
+// costs no cryptography; everything that reads a claim for a decision stands after the claims were read strictly.
+var verification = []step{
+	{"tag", "the end of jti is the tag that this issuer puts into what it signs", (*candidate).checkTag},
+	stepForm,
+	{"type", "typ is that of an access token (at+jwt), and the header holds nothing but alg, typ and kid", (*candidate).checkHeader},
+	{"key", "kid names one of this issuer's keys, and alg is that key's", (*candidate).findKey},
+	{"claims", "iss, sub, aud, client_id, iat, exp and jti are present and well formed", (*candidate).readClaims},
+	{"issuer", "iss is this issuer", (*candidate).checkIssuer},
+	{"audience", "aud holds an audience of this route", (*candidate).checkAudience},
+	{"time", "the token is not expired, not from the future and not longer-lived than any we issue", (*candidate).checkTime},
+	{"signature", "the signature was made by that key", (*candidate).checkSignature},
+}
+
+// checkTag refuses what was made up elsewhere, at the price of a digest, and a signature that is known to be none of ours. What
+// it lets pass is no better for it.
+func (c *candidate) checkTag() error {
+	tags := c.verifier.tags.Load()
+	if tags == nil || strings.Count(c.token, ".") != 2 {
+		return nil
+	}
+	c.mark, c.tagged = tags.check(c.token)
+	switch {
+	case !c.tagged && tags.areRequired(c.verifier.now()):
+		return errTagWrong
+	case c.tagged && c.signatures != nil && c.signatures.contradict(c.mark, c.digest):
+		return errSignatureWrong
+	}
+	return nil
+}
+
+func (c *candidate) readForm() error {
+	if err := c.form.parse(c.token, c.buffer); err != nil {
+		return err
+	}
+	c.jws = &c.form
+	return nil
+}
+
+// checkHeader holds the header to what the issuer writes (RFC 9068 §2.1, RFC 8725 §3.11). Our own header has three members;
+// a key or a reference to one (jwk, jku, x5u, …) is refused unread.
+func (c *candidate) checkHeader() error {
+	rules := c.verifier.rules
+	typ := c.jws.header.media
+	if !slices.Contains(rules.types, typ) || len(c.jws.header.Others) > 0 && (typ == tokenType || !harmless(c.jws.header.Others)) {
+		return errHeaderUnexpected
+	}
+	return nil
+}
+
+func (c *candidate) findKey() (err error) {
+	v := c.verifier
+	c.key, err = v.keys.Find(c.jws.header.KeyID)
+	if err != nil && v.revocations != nil && AsError(err).Code == InvalidToken && v.revocations.Age(v.now()) > keysAge {
+		return Unavailable("keys_stale", err) // it may be one that another node signs with since
+	}
+	if err != nil {
+		return err
+	}
+	return c.jws.checkAlgorithm(c.key)
+}
+
+func (c *candidate) readClaims() error {
+	if len(c.jws.payload) == 0 || c.jws.payload[0] != '{' || tooDeep(c.jws.payload) {
+		return errClaimsMalformed
+	}
+	if err := json.Unmarshal(c.jws.payload, &c.payload); err != nil {
+		c.buffer = nil // the cause may show what is in it
+		return errClaimsMalformed.WithCause(err)
+	}
+	typ := c.jws.header.media
+	if c.verifier.rules.trusted {
+		if err := c.payload.translate(typ); err != nil {
+			return err
+		}
+	}
+	claims, err := c.verifier.tokenOf(&c.payload, c.key.ID, typ)
+	c.claims = claims
+	return err
+}
+
+func (c *candidate) checkIssuer() error {
+	if c.claims.Issuer != c.verifier.issuer {
+		return errIssuerWrong
+	}
+	return nil
+}
+
+func (c *candidate) checkAudience() error {
+	return c.audience.check(c.claims)
+}
+
+func (c *candidate) checkTime() error {
+	now := c.verifier.now()
+	t := c.claims
+	if err := c.verifier.checkExpiry(t, now); err != nil {
+		return err
+	}
+	if err := t.checkBegun(c.payload.NotBefore, now, c.verifier.rules.leeway); err != nil {
+		return err
+	}
+	if !c.verifier.rules.trusted && t.ExpiresAt.Sub(t.IssuedAt) > MaxLifetime {
+		return errLifetimeTooLong
+	}
+	return nil
+}
+
+// checkSignature asks for leave before it verifies: nothing else here costs so much.
+func (c *candidate) checkSignature() error {
+	if c.vouched != nil && c.vouched.Vouched(c.digest) {
+		return nil
+	}
+	if c.admit == nil {
+		return c.verifySignature()
+	}
+	done, err := c.admit()
+	if err != nil {
+		return err
+	}
+	good := false
+	defer func() { done(good) }()
+	err = c.verifySignature()
+	good = err == nil
+	return err
+}
+
+func (c *candidate) verifySignature() error {
+	err := c.jws.verify(c.key)
+	if err != nil && c.tagged && c.signatures != nil {
+		c.learnSignature()
+	}
+	return err
+}
+
+// maxUnixTime keeps times within what time.Time can add and subtract: the year 9999.
+const maxUnixTime = 253402300799
+
+// tokenOf builds the token from claims that nobody has judged yet. Texts that most tokens share are taken from the
+// issuer, so that the cache holds them once.
+func (v *Verifier) tokenOf(p *payload, kid, typ string) (*AccessToken, error) {
+	if p.Issuer == "" || !v.rules.complete(p, typ) {
+		return nil, errClaimsMalformed
+	}
+	for _, text := range [...]string{p.Issuer, p.Subject, p.ClientID, p.ID} {
+		if strings.ContainsRune(text, 0) {
+			return nil, errClaimsMalformed
+		}
+	}
+	if !v.rules.undated && (p.IssuedAt == nil || p.ExpiresAt == nil) {
+		return nil, errClaimsMalformed
+	}
+	for _, at := range [...]*int64{p.IssuedAt, p.ExpiresAt, p.NotBefore, p.AuthTime} {
+		if at != nil && (*at < 0 || *at > maxUnixTime) {
+			return nil, errClaimsMalformed
+		}
+	}
+	if len(p.Audience) == 0 || slices.Contains(p.Audience, "") {
+		return nil, errClaimsMalformed
+	}
+	if !v.rules.trusted && (p.Organisation.array || p.Role.array) {
+		return nil, errClaimsMalformed
+	}
+	scopes, err := ParseScopes(string(p.Scope))
+	if err != nil {
+		return nil, errClaimsMalformed
+	}
+	extra, err := extraClaims(p.Extra)
+	if err != nil {
+		return nil, errClaimsMalformed.WithCause(err)
+	}
+	t := &AccessToken{
+		Issuer: p.Issuer, Subject: p.Subject, Audience: p.Audience, ClientID: p.ClientID, Scopes: scopes, ID: p.ID,
+		IssuedAt: unixTime(p.IssuedAt), ExpiresAt: unixTime(p.ExpiresAt), AuthTime: unixTime(p.AuthTime), KeyID: kid,
+		FamilyID: p.FamilyID, extra: extra,
+	}
+	t.setOrAdd("org", &t.Organisation, p.Organisation.values)
+	t.setOrAdd("role", &t.Role, p.Role.values)
+	if actors := p.Actor.chain(); len(actors) > 0 {
+		t.Actor, t.earlierActors = actors[0], append(t.earlierActors, actors[1:]...) // none at all is nil
+	}
+	if t.Issuer == v.issuer {
+		t.Issuer = v.issuer
+	}
+	if t.IsServerToken() {
+		t.ClientID = t.Subject
+	}
+	for i, aud := range t.Audience {
+		if aud == v.issuer {
+			t.Audience[i] = v.issuer
+		}
+	}
+	return t, nil
+}
+
+// unixTime is zero for a time that nobody has named.
+func unixTime(at *int64) time.Time {
+	if at == nil {
+		return time.Time{}
+	}
+	return time.Unix(*at, 0)
+}

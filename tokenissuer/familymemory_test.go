@@ -1,0 +1,156 @@
+package tokenissuer_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// TestRememberedFamiliesSpareTheStoreItsQuestions: a good credential that was issued here is used up in one step.
+func TestRememberedFamiliesSpareTheStoreItsQuestions(t *testing.T) {
+	f := newFlow(t)
+	steps := func() []string {
+		return slices.DeleteFunc(f.store.asked(), func(step string) bool { return step != "Family" && step != "User" })
+	}
+	code := f.code("conf", parameters("refresh_token"))
+	steps()
+	tokens, err := f.redeem("conf", code)
+	f.must(err)
+	for range 3 {
+		tokens, err = f.refresh("conf", tokens.RefreshToken)
+		f.must(err)
+	}
+	if asked := steps(); len(asked) > 0 {
+		t.Errorf("the store was asked for %v", asked)
+	}
+	f.alive(tokens)
+
+	f.Families = NewFamilyMemory() // once it was read, it is known
+	for range 2 {
+		tokens, err = f.refresh("conf", tokens.RefreshToken)
+		f.must(err)
+	}
+	if asked := steps(); !slices.Equal(asked, []string{"Family", "User"}) {
+		t.Errorf("the store was asked for %v", asked)
+	}
+}
+
+// behind are things that another node does, of which this one has not heard: they change the store and nothing that this
+// node remembers. Each is told of a family whose newest tokens and code this node remembers.
+var behind = []struct {
+	name    string
+	do      func(f *flow, held Tokens, code Secret)
+	refresh string // the reason of the refusal; "": it is served
+	redeem  string
+}{
+	{"nothing", func(*flow, Tokens, Secret) {}, "", ""},
+	{"used a moment ago", func(f *flow, held Tokens, code Secret) {
+		f.elsewhere(func() { _, err := f.refresh("conf", held.RefreshToken); f.must(err) })
+		f.elsewhere(func() { _, err := f.redeem("conf", code); f.must(err) })
+	}, "", ReasonCodeReplayed},
+	{"used long ago", func(f *flow, held Tokens, code Secret) {
+		f.elsewhere(func() { _, err := f.refresh("conf", held.RefreshToken); f.must(err) })
+		f.wait(time.Minute)
+	}, ReasonRefreshReused, ""},
+	{"successor used", func(f *flow, held Tokens, code Secret) {
+		f.elsewhere(func() {
+			next, err := f.refresh("conf", held.RefreshToken)
+			f.must(err)
+			_, err = f.refresh("conf", next.RefreshToken)
+			f.must(err)
+		})
+	}, ReasonRefreshReused, ""},
+	{"families ended", func(f *flow, held Tokens, _ Secret) {
+		_, err := f.store.EndFamilies(f.tb.Context(), FamilyFilter{UserID: held.Claims.Subject}, Ending{At: f.clock(), Until: f.clock().Add(time.Hour)})
+		f.must(err)
+	}, "refresh_token_revoked", "code_expired"},
+	{"user disabled", func(f *flow, held Tokens, _ Secret) {
+		status := UserDisabled
+		_, err := f.store.ChangeUser(f.tb.Context(), held.Claims.Subject, UserChange{Status: &status}, Ending{At: f.clock(), Until: f.clock().Add(time.Hour)})
+		f.must(err)
+	}, "refresh_token_revoked", "code_expired"},
+	{"user removed", func(f *flow, held Tokens, _ Secret) {
+		_, err := f.store.RemoveUser(f.tb.Context(), held.Claims.Subject, Ending{At: f.clock(), Until: f.clock().Add(time.Hour)})
+		f.must(err)
+	}, "refresh_token_revoked", "code_expired"},
+	{"families dropped", func(f *flow, _ Tokens, _ Secret) {
+		_, err := f.store.DropFamilies(f.tb.Context(), f.clock().Add(400*24*time.Hour))
+		f.must(err)
+	}, "refresh_token_revoked", "code_expired"},
+	{"verifiers guessed", func(f *flow, _ Tokens, code Secret) {
+		for range 5 {
+			f.must(f.store.CountCodeFailure(f.tb.Context(), code.Reveal()[:22]))
+		}
+	}, "", "code_expired"},
+}
+
+// elsewhere does something on a node that has just started.
+func (f *flow) elsewhere(do func()) {
+	here := f.Issuer
+	f.Issuer = f.node()
+	do()
+	f.Issuer = here
+}
+
+// TestWhatIsRememberedGivesNothing: a node that remembers a family as it was gives what a node gives that asks, whatever has
+// become of the family elsewhere.
+func TestWhatIsRememberedGivesNothing(t *testing.T) {
+	for _, c := range behind {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFlow(t)
+			held := f.tokens("conf", "refresh_token")
+			code := f.code("conf", parameters("refresh_token"))
+			c.do(f, held, code)
+			check := func(what, reason string, err error) {
+				t.Helper()
+				switch {
+				case reason == "" && err != nil:
+					t.Errorf("%s: %v", what, err)
+				case reason != "":
+					wantReason(t, err, InvalidGrant, reason)
+				}
+			}
+			for range 2 { // the second time nothing is remembered
+				_, err := f.refresh("conf", held.RefreshToken)
+				check("refresh", c.refresh, err)
+				if c.refresh == ReasonRefreshReused {
+					c.refresh = "refresh_token_revoked"
+				}
+				if c.name == "families dropped" {
+					c.refresh = "refresh_token_unknown"
+				}
+			}
+			_, err := f.redeem("conf", code)
+			check("code", c.redeem, err)
+		})
+	}
+}
+
+// disabledUsers is a directory in which somebody has disabled every user by hand, and ended no family.
+type disabledUsers struct{ Directory }
+
+func (d disabledUsers) User(ctx context.Context, id string) (*User, error) {
+	user, err := d.Directory.User(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	disabled := *user
+	disabled.Status = UserDisabled
+	return &disabled, nil
+}
+
+// TestASuccessorIsRepeatedForStandingUsersOnly, also when the token looked like the newest by what was remembered: there no
+// step of the store has asked for the user.
+func TestASuccessorIsRepeatedForStandingUsersOnly(t *testing.T) {
+	f := newFlow(t)
+	held := f.tokens("conf", "refresh_token")
+	f.elsewhere(func() { _, err := f.refresh("conf", held.RefreshToken); f.must(err) })
+	f.Directory = disabledUsers{f.Directory}
+	for range 2 { // the second time nothing is remembered
+		_, err := f.refresh("conf", held.RefreshToken)
+		wantReason(t, err, InvalidGrant, "user_changed")
+	}
+}

@@ -1,0 +1,54 @@
+package tokenissuer
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"errors"
+)
+
+// errSignature tells no more, for there is no more to tell.
+var errSignature = errors.New("the signature is not that of the key")
+
+// verifySignature checks a signature over the signing input of a JWS (RFC 7515 §5.2). The key decides how.
+func (k *VerificationKey) verifySignature(signingInput string, signature []byte) error {
+	good := false
+	switch public := k.public.(type) {
+	case *ecdsa.PublicKey:
+		digest := digestOf(signingInput)
+		der, wellFormed := separatedSignature(signature)
+		good = wellFormed && k.Algorithm == ES256 && ecdsa.VerifyASN1(public, digest[:], der)
+	case ed25519.PublicKey:
+		good = k.Algorithm == EdDSA && len(public) == ed25519.PublicKeySize && ed25519.Verify(public, bytesOf(signingInput), signature)
+	case *rsa.PublicKey:
+		digest := digestOf(signingInput)
+		good = k.Algorithm == RS256 && rsa.VerifyPKCS1v15(public, crypto.SHA256, digest[:], signature) == nil
+	}
+	if !good {
+		return errSignature
+	}
+	return nil
+}
+
+// separatedSignature makes an ECDSA-Sig-Value (RFC 3279 §2.2.3) of r and s side by side, which have 32 bytes each (RFC 7518 §3.4).
+func separatedSignature(joined []byte) (der []byte, ok bool) {
+	const size = 32
+	if len(joined) != 2*size {
+		return nil, false
+	}
+	der = make([]byte, 2, 2+2*(3+size))
+	for _, number := range [...][]byte{joined[:size], joined[size:]} {
+		for len(number) > 1 && number[0] == 0 {
+			number = number[1:]
+		}
+		if number[0] >= 0x80 { // so that it is not taken for a negative one
+			der = append(der, 0x02, byte(len(number)+1), 0) //nolint:gosec // 33
+		} else {
+			der = append(der, 0x02, byte(len(number))) //nolint:gosec // at most 32
+		}
+		der = append(der, number...)
+	}
+	der[0], der[1] = 0x30, byte(len(der)-2) //nolint:gosec // at most 70
+	return der, true
+}

@@ -1,0 +1,320 @@
+package tokenissuer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// taggingAuthority is an Issuer all of whose living tokens have tags.
+func taggingAuthority(tb testing.TB) *authority {
+	tb.Helper()
+	a := assertingAuthority(tb)
+	a.Master.tags.requiredFrom = testStart
+	a.verifier = a.fresh()
+	a.Verifier = a.verifier
+	return a
+}
+
+// fresh returns a Verifier that knows no token yet, and the tags.
+func (a *authority) fresh() *Verifier {
+	v := a.another()
+	v.UseTags(a.Master)
+	return v
+}
+
+// issue makes a good token with a key of the algorithm.
+func (a *authority) issue(tb testing.TB, algorithm Algorithm) string {
+	tb.Helper()
+	if err := a.keys.Replace([]*SigningKey{a.signing[RS256], a.signing[EdDSA], a.signing[ES256]}, algorithm); err != nil {
+		tb.Fatal(err)
+	}
+	tokens, err := a.Issue(Grant{Type: ClientCredentials, Client: a.client("conf"), Scopes: Scopes{ScopePublic}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return tokens.AccessToken.Reveal()
+}
+
+// counting is an Admission that counts.
+func counting(n *int) Admission {
+	return func() (func(bool), error) {
+		*n++
+		return func(bool) {}, nil
+	}
+}
+
+// altered returns the token with another character at that place.
+func altered(token string, at int) string {
+	other := "A"
+	if token[at] == 'A' {
+		other = "Q" // differs in the bits that end a part, too
+	}
+	return token[:at] + other + token[at+1:]
+}
+
+func wantReason(tb testing.TB, err error, reason string) {
+	tb.Helper()
+	if err == nil || AsError(err).Code != InvalidToken || AsError(err).Reason != reason {
+		tb.Fatalf("got %v, want %s", err, reason)
+	}
+}
+
+// TestEveryChangedCharacterIsRefused, and before the signature none of them costs a verification.
+func TestEveryChangedCharacterIsRefused(t *testing.T) {
+	for _, algorithm := range allAlgorithms {
+		a := taggingAuthority(t)
+		token := a.issue(t, algorithm)
+		v, signature := a.fresh(), strings.LastIndexByte(token, '.')+1
+		for at := range token {
+			verified := 0
+			got, err := v.VerifyAdmitted(altered(token, at), a.audiences, counting(&verified))
+			if err == nil || got != nil || AsError(err).Code != InvalidToken {
+				t.Fatalf("%s: accepted with another character at %d: %v", algorithm, at, err)
+			}
+			if verified > 0 && at < signature {
+				t.Errorf("%s: a signature was verified with another character at %d", algorithm, at)
+			}
+			if reason := AsError(err).Reason; token[at] != '.' && at < signature && reason != "tag_wrong" {
+				t.Errorf("%s: another character at %d is %s", algorithm, at, reason)
+			}
+		}
+		if _, err := v.Verify(token, a.audiences); err != nil {
+			t.Errorf("%s: %v", algorithm, err)
+		}
+	}
+}
+
+// TestATagAcceptsNothing: whoever could make tags still could make no tokens.
+func TestATagAcceptsNothing(t *testing.T) {
+	a := taggingAuthority(t)
+	claims := a.claims("jti", "")
+	claims = claimsOpening + NewID() + untaggedEnd + `",` + claims[1:]
+	for _, algorithm := range allAlgorithms {
+		ours, stranger := a.signing[algorithm], *foreignKeys()[algorithm]
+		stranger.header = ours.header
+		unsigned := stranger.unsigned([]byte(claims))
+		a.Master.tags.put(unsigned)
+		token, err := stranger.finish(bytes.Clone(unsigned))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			_, err = a.verifier.Verify(token, a.audiences)
+			wantReason(t, err, "signature_wrong")
+		}
+		good, err := ours.finish(unsigned)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.verifier.Verify(good, a.audiences); err != nil {
+			t.Errorf("%s: %v", algorithm, err)
+		}
+	}
+}
+
+// TestTagsOfOthersAreRefused: those of another master key, of another token, and none.
+func TestTagsOfOthersAreRefused(t *testing.T) {
+	a, other := taggingAuthority(t), taggingAuthority(t)
+	secret := bytes.Repeat([]byte{8}, masterKeyBytes)
+	var err error
+	if other.Master, err = newMasterKey(secret); err != nil {
+		t.Fatal(err)
+	}
+	token, foreign := a.issue(t, ES256), other.issue(t, ES256)
+	second := a.issue(t, ES256)
+	at := strings.IndexByte(token, '.') + 1 + tagStart
+	for name, bad := range map[string]string{
+		"another master key's":  foreign,
+		"another token's":       token[:at] + second[at:at+tagSpan] + token[at+tagSpan:],
+		"none":                  a.good(),
+		"a short jti":           a.good("jti", `"t"`),
+		"no claims to speak of": forge(a.signing[ES256], header(a.signing[ES256]), "{}"),
+	} {
+		verified := 0
+		_, err := a.verifier.VerifyAdmitted(bad, a.audiences, counting(&verified))
+		if wantReason(t, err, "tag_wrong"); verified > 0 {
+			t.Errorf("%s: a signature was verified", name)
+		}
+		x := a.verifier.Explain(bad, a.audiences)
+		if x.Accepted || x.Findings[0].Check != "tag" || x.Findings[0].Reason != "tag_wrong" {
+			t.Errorf("%s: explained as %+v", name, x)
+		}
+	}
+	if x := a.verifier.Explain(token, a.audiences); !x.Accepted || x.Findings[0].Outcome != CheckPassed || x.Findings[0].Note != "" {
+		t.Errorf("explained as %+v", x)
+	}
+}
+
+// TestEverythingThatIsIssuedHasATag.
+func TestEverythingThatIsIssuedHasATag(t *testing.T) {
+	a := taggingAuthority(t)
+	user := &User{ID: "u-ada", Organisation: "acme", Role: RoleAdmin}
+	for _, g := range []Grant{
+		{Type: ClientCredentials, Client: a.client("conf"), Scopes: Scopes{ScopePublic}},
+		{Type: AuthorizationCode, Client: a.client("conf"), Scopes: Scopes{ScopePublic}, User: user, FamilyID: "family-1"},
+		{Type: AdminCreated, Client: a.client("pub"), User: user, FamilyID: "family-2", Actor: Actor{Subject: "u-eve", ClientID: "portal"}},
+		{Type: BrowserSession, Client: a.ownClient(), User: user, FamilyID: "family-3", consume: func() error { return nil }},
+	} {
+		tokens, err := a.Issue(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := a.fresh().Verify(tokens.AccessToken.Reveal(), a.audiences)
+		if err != nil || read.ID != tokens.Claims.ID || len(read.ID) != idLength+tagLength || strings.HasSuffix(read.ID, untaggedEnd) {
+			t.Errorf("%s: read as %+v, %v; issued as %+v", g.Type, read, err, tokens.Claims)
+		}
+		if _, err := a.fresh().Verify(a.swapped(t, tokens.Claims), []string{ordersAudience}); err != nil {
+			t.Errorf("%s, swapped: %v", g.Type, err)
+		}
+	}
+}
+
+// TestChangedSignaturesOfAGenuineToken: 10,000 of them cost hardly any cryptography, and do not harm the good one, which a
+// node has not seen before, or has issued.
+func TestChangedSignaturesOfAGenuineToken(t *testing.T) {
+	for _, algorithm := range allAlgorithms {
+		a := taggingAuthority(t)
+		token := a.issue(t, algorithm)
+		start := strings.LastIndexByte(token, '.') + 1
+		for name, test := range map[string]struct {
+			verifier *Verifier
+			most     int
+		}{
+			"issued here":     {a.verifier, 0},
+			"not seen before": {a.fresh(), int(algorithm.wrongSignatures())},
+		} {
+			verified := 0
+			for i := range 10_000 {
+				bad := token[:start] + fmt.Sprintf("%05d", i) + token[start+5:]
+				if bad == token {
+					continue
+				}
+				if _, err := test.verifier.VerifyAdmitted(bad, a.audiences, counting(&verified)); AsError(err).Reason != "signature_wrong" {
+					t.Fatalf("%s, %s: %v", algorithm, name, err)
+				}
+			}
+			if verified > test.most {
+				t.Errorf("%s, %s: %d signatures were verified, want at most %d", algorithm, name, verified, test.most)
+			}
+			test.verifier.cache.drop(digestOf(token))
+			if _, err := test.verifier.Verify(token, a.audiences); err != nil {
+				t.Errorf("%s, %s: the good one is refused: %v", algorithm, name, err)
+			}
+		}
+	}
+}
+
+// TestOneSignatureOverOneText is what knownSignatures builds on.
+func TestOneSignatureOverOneText(t *testing.T) {
+	for algorithm, key := range sharedKeys() {
+		first, err1 := key.sign([]byte("{}"))
+		second, err2 := key.sign([]byte("{}"))
+		if err := errors.Join(err1, err2); err != nil || first != second {
+			t.Errorf("%s: %s and %s, %v", algorithm, first, second, err)
+		}
+	}
+}
+
+// TestUpgradeToTags: beside nodes of an older build, and after them, until the last of their tokens has expired.
+func TestUpgradeToTags(t *testing.T) {
+	store := new(fakeKeys)
+	secret := bytes.Repeat([]byte{7}, masterKeyBytes)
+	store.keys = []StoredKey{{ID: "master", Algorithm: masterAlgorithm, Private: secret, CreatedAt: testStart.AddDate(-1, 0, 0)}}
+	store.write = errors.New("read only")
+	off := loadMaster(t, store, testStart)
+	if off.tags.areRequired(testStart.AddDate(50, 0, 0)) {
+		t.Error("tags are required though nobody has noted since when there are any")
+	}
+	store.write = nil
+	if early := loadMaster(t, store, testStart.AddDate(-2, 0, 0)); early.tags.areRequired(testStart.AddDate(50, 0, 0)) {
+		t.Error("a clock that stood before the master key's birth says since when there are tags")
+	}
+	first := loadMaster(t, store, testStart)
+	second := loadMaster(t, store, testStart.AddDate(0, 0, 20)) // another node, or a restart
+	if !first.tags.requiredFrom.Equal(second.tags.requiredFrom) {
+		t.Errorf("required from %v and from %v", first.tags.requiredFrom, second.tags.requiredFrom)
+	}
+	a := newAuthority(t)
+	a.Master = first
+	a.verifier.UseTags(first)
+	a.wait(upgradeTime - time.Minute)
+	if err := a.keys.Replace([]*SigningKey{a.signing[ES256]}, ES256); err != nil {
+		t.Fatal(err)
+	}
+	lasting := func(g *gate) string { // as an older build signs it, with the longest life
+		from := g.Now()
+		return g.good("exp", strconv.FormatInt(from.Add(MaxLifetime).Unix(), 10))
+	}
+	untagged, tagged := lasting(a.gate), a.issue(t, ES256)
+	if _, err := a.another().Verify(tagged, a.audiences); err != nil { // an older build
+		t.Errorf("an older node refuses what a new one has signed: %v", err)
+	}
+	for _, wait := range []time.Duration{0, MaxLifetime - time.Hour} {
+		a.wait(wait)
+		if _, err := a.fresh().Verify(untagged, a.audiences); err != nil {
+			t.Errorf("what an older node has signed is refused after %v: %v", wait, err)
+		}
+	}
+	a.wait(2*time.Hour + Leeway)
+	_, err := a.fresh().Verify(a.good(), a.audiences)
+	wantReason(t, err, "tag_wrong")
+}
+
+// TestTagsOfANewStore are required at once, after a restart too, and whoever writes to the store.
+func TestTagsOfANewStore(t *testing.T) {
+	store := new(fakeKeys)
+	for _, at := range []time.Time{testStart, testStart.AddDate(1, 0, 0)} {
+		if m := loadMaster(t, store, at); !m.tags.requiredFrom.Equal(testStart) || !m.tags.areRequired(testStart) {
+			t.Errorf("required from %v", m.tags.requiredFrom)
+		}
+	}
+}
+
+func loadMaster(tb testing.TB, store KeyStore, now time.Time) *MasterKey {
+	tb.Helper()
+	master, err := LoadMasterKey(context.Background(), store, nil, now)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return master
+}
+
+// FuzzTag: no header and no claims pass but those that were signed, wherever a tag stands in them.
+func FuzzTag(f *testing.F) {
+	master := testMaster(f)
+	key := fuzzKeys(f)[ES256]
+	genuineClaims := []byte(claimsOpening + strings.Repeat("a", idLength) + untaggedEnd + `","iss":"` + testIssuer + `"}`)
+	unsigned := key.unsigned(genuineClaims)
+	tag, _ := master.tags.put(unsigned)
+	genuine := string(unsigned)
+	genuineHeader := strings.TrimSuffix(key.header, ".")
+	payload := strings.Replace(string(genuineClaims), untaggedEnd, tag, 1)
+	jti := strings.Repeat("a", idLength)
+	f.Add(genuineHeader, []byte(payload))
+	for _, claims := range []string{
+		`{"jti":"` + jti + tag + `","jti":"` + jti + tag + `","iss":"` + testIssuer + `"}`,
+		`{"jti":"` + jti + tag + `","iss":"` + testIssuer + `","x":"` + tag + `"}`,
+		`{"x":"` + tag + `","jti":"` + jti + tag + `","iss":"` + testIssuer + `"}`,
+		`{ "jti":"` + jti + tag + `","iss":"` + testIssuer + `"}`,
+		`{"jti":"` + jti + tag + tag + `","iss":"` + testIssuer + `"}`,
+		tag, jti + tag, "", "{}",
+	} {
+		f.Add(genuineHeader, []byte(claims))
+		f.Add(genuineHeader+"."+genuineHeader, []byte(claims))
+		f.Add("", []byte(claims))
+	}
+	f.Fuzz(func(t *testing.T, header string, claims []byte) {
+		signed := header + "." + encode(string(claims))
+		if _, ok := master.tags.check(signed + ".c2ln"); ok != (signed == genuine) {
+			t.Errorf("%q, %q: %v", header, claims, ok)
+		}
+		master.tags.check(header)
+		master.tags.check(string(claims))
+	})
+}

@@ -1,0 +1,127 @@
+package trust
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// recalls fails unless the token is known and good, or bad for the reason.
+func (g *gate) recalls(t *testing.T, what, token string, audience, reason string) {
+	t.Helper()
+	found, known, err := g.Recall(token, []string{audience})
+	switch {
+	case !known:
+		t.Errorf("%s: nothing is known", what)
+	case reason == "" && (err != nil || found == nil):
+		t.Errorf("%s: %v", what, err)
+	case reason != "" && (found != nil || tokenissuer.AsError(err).Reason != reason):
+		t.Errorf("%s: %v, not %s", what, err, reason)
+	}
+}
+
+func (g *gate) knowsNothing(t *testing.T, what, token string) {
+	t.Helper()
+	if found, known, err := g.Recall(token, []string{ourAudience}); found != nil || known || err != nil {
+		t.Errorf("%s: known %v, %v", what, known, err)
+	}
+}
+
+// TestARecalledTokenIsJudgedAnew: that its signature was good is all that is remembered of it.
+func TestARecalledTokenIsJudgedAnew(t *testing.T) {
+	key, other := newSigner("k"), newSigner("other")
+	p := newProvider(t, key)
+	g := newGate(t, p)
+	g.fetchNow()
+	token := key.token(p.URL, map[string]any{"exp": g.clock.Now().Add(time.Hour).Unix()})
+	g.knowsNothing(t, "before anybody has shown it", token)
+	g.accepts(t, token)
+	g.recalls(t, "a good token", token, ourAudience, "")
+	g.recalls(t, "on another route", token, "https://other.example", "audience_wrong")
+	g.knowsNothing(t, "a changed one", token+"A")
+	if allocated := testing.AllocsPerRun(100, func() { _, _, _ = g.Recall(token, []string{ourAudience}) }); allocated > 0 {
+		t.Errorf("recalling allocates %v times", allocated)
+	}
+	p.publish(other)
+	g.fetchNow()
+	g.knowsNothing(t, "one whose key was withdrawn", token) // a fetch might bring it back
+	if _, err := g.judgeNow(token); tokenissuer.AsError(err).Reason != reasonUnknown {
+		t.Errorf("a withdrawn key: %v", err)
+	}
+	p.publish(key)
+	g.fetchNow()
+	g.clock.Add(2 * time.Hour)
+	g.recalls(t, "an expired one", token, ourAudience, "token_expired")
+}
+
+// TestG90AnAnswerIsRecalled for as long as it stands, a bad one too.
+func TestG90AnAnswerIsRecalled(t *testing.T) {
+	a := newAsker(t)
+	a.knowsNothing(t, "before the question", "opaque")
+	a.accepts(t, "opaque")
+	a.recalls(t, "an active token", "opaque", ourAudience, "")
+	a.recalls(t, "on another route", "opaque", "https://other.example", "audience_wrong")
+	a.clock.Add(time.Hour)
+	a.knowsNothing(t, "an answer of long ago", "opaque")
+}
+
+// TestG80NothingIsAdmittedWhileAKeyIsFetched: a lane for signatures is not held by whoever waits for the network, nor taken for a
+// token that falls before its signature.
+func TestG80NothingIsAdmittedWhileAKeyIsFetched(t *testing.T) {
+	key, late := newSigner("k"), newSigner("late")
+	p := newProvider(t, key)
+	g := newGate(t, p, atKeys)
+	g.fetchNow()
+	var admitted, good, bad atomic.Int64
+	admit := func() (func(bool), error) {
+		admitted.Add(1)
+		return func(isGood bool) {
+			if isGood {
+				good.Add(1)
+			} else {
+				bad.Add(1)
+			}
+		}, nil
+	}
+	judge := func(token string, admit tokenissuer.Admission) error {
+		_, err := g.VerifyAdmitted(context.Background(), token, []string{ourAudience}, admit)
+		return err
+	}
+	asked, answer := make(chan struct{}), make(chan struct{})
+	published := jwks(key.jwk(), late.jwk())
+	p.answer(keysPath, func(w http.ResponseWriter, r *http.Request) {
+		close(asked)
+		<-answer
+		text(published)(w, r)
+	})
+	token := late.token(p.URL, nil)
+	done := make(chan error, 1)
+	go func() { done <- judge(token, admit) }()
+	<-asked
+	if n := admitted.Load(); n != 0 {
+		t.Errorf("%d are admitted while the key is fetched", n)
+	}
+	close(answer)
+	if err := <-done; err != nil || admitted.Load() != 1 || good.Load() != 1 {
+		t.Errorf("%v; admitted %d, good %d", err, admitted.Load(), good.Load())
+	}
+	if err := judge(token, admit); err != nil || admitted.Load() != 1 {
+		t.Errorf("a known token: %v; admitted %d", err, admitted.Load())
+	}
+	if err := judge(key.token(p.URL, map[string]any{"exp": g.clock.Now().Add(-time.Hour).Unix()}), admit); err == nil || admitted.Load() != 1 {
+		t.Errorf("an expired token: %v; admitted %d", err, admitted.Load())
+	}
+	forged := newSigner("k").token(p.URL, nil)
+	if err := judge(forged, admit); tokenissuer.AsError(err).Code != tokenissuer.InvalidToken || bad.Load() != 1 {
+		t.Errorf("a forged token: %v; bad %d", err, bad.Load())
+	}
+	full := tokenissuer.Unavailable("full", errors.New("full"))
+	if err := judge(key.token(p.URL, nil), func() (func(bool), error) { return nil, full }); !errors.Is(err, full) {
+		t.Errorf("with a full lane: %v", err)
+	}
+}

@@ -1,0 +1,54 @@
+package tokenissuer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+)
+
+const (
+	// usernameMemory is how long it is remembered what a user is called. Nobody gets another address, and no other user the
+	// id, so that only somebody who edits the database by hand could wait for it.
+	usernameMemory = time.Minute
+	maxUsernames   = 8192
+)
+
+// UsernameCache remembers what the users are called whose tokens are asked about, so that the question for an access token
+// costs no second one to the store. It says nothing of whether a user or a token lives. It is bounded, and holds only users
+// that exist.
+type UsernameCache struct {
+	names *otter.Cache[string, rememberedName]
+}
+
+type rememberedName struct {
+	name  string
+	until time.Time
+}
+
+// NewUsernameCache returns an empty cache.
+func NewUsernameCache() *UsernameCache {
+	return &UsernameCache{otter.Must(&otter.Options[string, rememberedName]{MaximumSize: maxUsernames})}
+}
+
+// username returns the e-mail address of a user, empty when there is none of that id.
+func (is *Issuer) username(ctx context.Context, userID string) (string, error) {
+	now := is.Now()
+	if is.Usernames != nil {
+		if known, ok := is.Usernames.names.GetIfPresent(userID); ok && now.Before(known.until) {
+			return known.name, nil
+		}
+	}
+	user, err := is.Directory.User(ctx, userID)
+	if errors.Is(err, ErrNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", Unavailable("directory_unavailable", err)
+	}
+	if is.Usernames != nil {
+		is.Usernames.names.Set(userID, rememberedName{user.Email, now.Add(usernameMemory)})
+	}
+	return user.Email, nil
+}

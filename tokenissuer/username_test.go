@@ -1,0 +1,26 @@
+package tokenissuer
+
+import (
+	"errors"
+	"testing"
+)
+
+// TestAUsernameIsAskedForOnce: what a user is called is remembered for a minute, what is not known is not.
+func TestAUsernameIsAskedForOnce(t *testing.T) {
+	a := newAuthority(t)
+	a.Usernames = NewUsernameCache()
+	want := func(id, name string) {
+		t.Helper()
+		if got, err := a.username(t.Context(), id); err != nil || got != name {
+			t.Errorf("%s is called %q, %v", id, got, err)
+		}
+	}
+	want("ada", "")
+	a.directory.users = []*User{{ID: "ada", Email: "ada@acme.example"}}
+	want("ada", "ada@acme.example")
+	a.directory.fault = errors.New("the store is gone")
+	want("ada", "ada@acme.example")
+	a.wait(usernameMemory)
+	_, err := a.username(t.Context(), "ada")
+	wantCode(t, err, TemporarilyUnavailable)
+}
