@@ -146,11 +146,15 @@ func (f *flood) report(t *testing.T) {
 	}
 }
 
-// gateTraffic is good requests to the gate with a few tokens: it fills no cache, so that a node's memory is the flood's.
-func gateTraffic(t *testing.T, n *Node) *load {
+// neighbours is how many clients mean well beside a flood.
+const neighbours = 6
+
+// gateTraffic is good requests to the gate with a few tokens, and a pause after each: it fills no cache, so that a node's memory
+// is the flood's.
+func gateTraffic(t *testing.T, n *Node, pause time.Duration) *load {
 	t.Helper()
-	l := newLoad(t, 5*time.Millisecond)
-	for i := range 6 {
+	l := newLoad(t, pause)
+	for i := range neighbours {
 		a, token, ctx := Application{n.URL, Server}, serverToken(t, n.URL), t.Context()
 		if i%2 == 0 {
 			kept := new(http.Transport)
@@ -171,14 +175,14 @@ func gateTraffic(t *testing.T, n *Node) *load {
 func TestG81AFloodOfBadTokens(t *testing.T) {
 	n := Start(t, Setup{})
 	f := newForger(t, serverToken(t, n.URL))
-	quiet := gateTraffic(t, n)
+	quiet := gateTraffic(t, n, 5*time.Millisecond)
 	quiet.goOn(either(300, 5000))
 	quiet.stop()
 	fl := startFlood(t, n, 4, f)
 	warm := int64(either(500, 20_000)) // until then buffers and pools grow that are there once
 	fl.reaches(t, warm)
 	goroutines, files, before, from := n.goroutines(t), n.files(t), n.resident(t), time.Now()
-	busy := gateTraffic(t, n)
+	busy := gateTraffic(t, n, 5*time.Millisecond)
 	var most int64
 	fl.reaches(t, warm+3000)
 	busy.goOn(300)
@@ -198,6 +202,39 @@ func TestG81AFloodOfBadTokens(t *testing.T) {
 	if grown := most - before; grown > either[int64](256, 32)*mebibyte { // with the race detector everything is larger
 		t.Errorf("the node has grown by %d MiB", grown/mebibyte)
 	}
+}
+
+// TestG81GoodTrafficInAFlood keeps its pace beside a flood from as many clients, which come from the same address: the flood is held
+// back, and goes on as fast as ever when nobody else is there.
+func TestG81GoodTrafficInAFlood(t *testing.T) {
+	n := Start(t, Setup{Limits: "client off\n\t\t\tlogin off"})
+	f := newForger(t, serverToken(t, n.URL))
+	count := either(300, 30_000)
+	run := func() (*load, float64) {
+		l := gateTraffic(t, n, 0)
+		l.goOn(count / 10)
+		before, from := l.requests(), time.Now()
+		l.goOn(count)
+		rate := float64(l.requests()-before) / time.Since(from).Seconds()
+		return l, rate
+	}
+	quiet, calm := run()
+	quiet.stop()
+	fl := startFlood(t, n, neighbours, f)
+	busy, beside := run()
+	before, from := fl.refused.Load(), time.Now()
+	busy.goOn(count)
+	refused, took := fl.refused.Load()-before, time.Since(from)
+	busy.unbroken("beside a flood that is held back")
+	if most := 100 + 100*took.Seconds(); float64(refused) > most {
+		t.Errorf("%d bad tokens are refused in %v beside good traffic, want %.0f at most", refused, took, most)
+	}
+	alone := fl.refused.Load()
+	fl.reaches(t, alone+2000)
+	fl.report(t)
+	measured(t, "G81: good requests beside a flood from as many clients", "%.0f a second, %.0f before: %.2f are kept; p99 %v, %v before; the flood is refused %.0f times a second",
+		beside, calm, beside/calm, busy.latency.quantile(0.99).Round(100*time.Microsecond), quiet.latency.quantile(0.99).Round(100*time.Microsecond),
+		float64(refused)/took.Seconds())
 }
 
 // TestF23AFloodInLittleMemory floods a node that may use 256 MiB, with bad tokens and with slow clients, and kills it in the midst
