@@ -40,12 +40,9 @@ func (p *Protect) refusing(w http.ResponseWriter) *answerFilter {
 }
 
 // filter cleans the header just before it is sent. After that the map may be read by the server at the same time.
-func (f *answerFilter) filter() {
-	if f.wroteHeader {
-		return
-	}
-	f.told.clean(f.Header())
-	dropCookies(f.Header(), f.names)
+func (f *answerFilter) filter(h http.Header) {
+	f.told.clean(h)
+	dropCookies(h, f.names)
 }
 
 // WriteHeader filters every head. Only a final one ends the filtering: 1xx may come any number of times before it, but
@@ -53,8 +50,8 @@ func (f *answerFilter) filter() {
 func (f *answerFilter) WriteHeader(status int) {
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		f.begin()
-	} else {
-		f.filter()
+	} else if !f.wroteHeader {
+		f.filter(f.Header())
 	}
 	f.ResponseWriterWrapper.WriteHeader(status)
 }
@@ -80,27 +77,29 @@ func (f *answerFilter) FlushError() error {
 
 // begin is for everything that sends the final head.
 func (f *answerFilter) begin() {
-	f.filter()
 	if f.wroteHeader {
 		return
 	}
 	f.wroteHeader = true
-	f.body.end(f.Header())
-	f.told.write(f.Header())
-	f.page.allow(f.Header())
+	h := f.Header()
+	f.filter(h)
+	f.body.end(h)
+	f.told.write(h)
+	f.page.allow(h)
 	if f.private {
-		keepPrivate(f.Header())
+		keepPrivate(h)
 	}
-	setCookies(f.Header(), f.renewed)
+	setCookies(h, f.renewed)
 }
 
 // finish is for after the next handler: what an upstream has as trailers is in the header only now. Our own cookies are written
 // once more, for a writer that holds the head back.
 func (f *answerFilter) finish(err error) {
-	f.told.finish(f.Header(), err)
-	dropCookies(f.Header(), f.names)
+	h := f.Header()
+	f.told.finish(h, err)
+	dropCookies(h, f.names)
 	if f.wroteHeader && err == nil {
-		setCookies(f.Header(), f.renewed)
+		setCookies(h, f.renewed)
 	}
 }
 

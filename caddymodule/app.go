@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/floodgate"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 )
@@ -81,6 +82,11 @@ type App struct {
 	ctx     caddy.Context
 	covered atomic.Pointer[coverage] // nil before Start
 
+	flood *floodgate.Gate // nil: floods of bad tokens are not held back
+	// released is closed when the servers shut down: refusals that are held back are given at once then.
+	released chan struct{}
+	release  func()
+
 	identityHeaders []string // what any `protect` of this configuration sets beyond the defaults
 	qualifiers      []string // with which the ids of trusted issuers begin in the tokens that a `protect` swaps
 	// identityGuard takes all of them from clients. It is made by the first request, when every `protect` is known.
@@ -104,6 +110,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("oauth: %w", err)
 	}
 	if err := a.provisionTrust(ctx); err != nil {
+		return fmt.Errorf("oauth: %w", err)
+	}
+	if err := a.provisionFloodgate(); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
 	a.started = make(chan struct{})
@@ -148,7 +157,9 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 		Audience:        a.settings.audience,
 		Lifetimes:       a.settings.lifetimes,
 		Scopes:          a.settings.scopes,
-		Authenticated:   tokenissuer.NewClientCache(), // of this configuration: it may declare clients
+		Authenticated:   tokenissuer.NewClientCache(),   // of this configuration: it may declare clients
+		Usernames:       tokenissuer.NewUsernameCache(), // likewise: it may declare users
+		Families:        tokenissuer.NewFamilyMemory(),  // likewise
 		Keys:            a.engine.keys,
 		Passwords:       a.engine.passwords,
 		DeclaredSchemes: a.settings.schemes,
@@ -169,6 +180,7 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 func (a *App) Stop() error {
 	if a.endLife != nil { // else Provision has failed
 		a.endLife()
+		a.release()
 	}
 	running.remove(a)
 	covering.remove(a)
@@ -178,7 +190,7 @@ func (a *App) Stop() error {
 // Cleanup lets go of the engine and of the trusted issuers. It accepts an app whose Provision failed half-way.
 func (a *App) Cleanup() error {
 	a.coverValidated()
-	released := a.releaseTrust()
+	released := errors.Join(a.releaseTrust(), a.releaseFloodgate())
 	if a.engine == nil {
 		return released
 	}

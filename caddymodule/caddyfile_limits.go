@@ -50,6 +50,8 @@ func (a *App) parseLimits(d *caddyfile.Dispenser) error {
 			err = a.Limits.parseClient(d)
 		case "login":
 			err = a.Limits.parseLogin(d)
+		case "gate":
+			err = a.Limits.parseGate(d)
 		default:
 			err = d.Errf("unknown limit %q", d.Val())
 		}
@@ -66,6 +68,15 @@ func (c *LimitsConfig) parseClient(d *caddyfile.Dispenser) error {
 	}
 	limit, _, err := parseLimit(d, "write a limit as `client 20/1m per ip`, or as `client off`", "ip")
 	c.Client = limit
+	return err
+}
+
+func (c *LimitsConfig) parseGate(d *caddyfile.Dispenser) error {
+	if err := once(d, "limits gate", c.Gate != nil); err != nil {
+		return err
+	}
+	limit, _, err := parseLimit(d, "write a limit as `gate 60/3s per ip`, or as `gate off`", "ip")
+	c.Gate = limit
 	return err
 }
 

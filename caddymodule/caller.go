@@ -5,16 +5,17 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
 // caller is what a request's matchers, expressions and placeholders know of who is calling. There is one for each request,
-// whatever number of gates it passes: the last gate counts. It sits behind the request's replacer, under a name that no
-// configuration can write and no client can send.
+// whatever number of gates it passes: the last gate counts. It sits behind the request's replacer, and among its variables,
+// where it is found sooner, under a name that no configuration can write.
 type caller struct{ token *tokenissuer.AccessToken }
 
-// callerKey is asked of the replacer by ourselves alone.
+// callerKey is asked of the replacer and of the variables by ourselves alone.
 const callerKey = "oauth.caller\x00"
 
 // placeholderPrefix is where Caddy keeps what it knows of the user.
@@ -23,13 +24,14 @@ const placeholderPrefix = "http.auth.user."
 // rememberToken lets the matchers, expressions and placeholders of this request know the verified token; nil: there is
 // none, and an earlier gate's is forgotten.
 func rememberToken(r *http.Request, token *tokenissuer.AccessToken) {
-	replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	replacer, vars, ok := knownOf(r)
 	if !ok {
 		return
 	}
-	c := callerOf(replacer)
+	c := callerOf(replacer, vars)
 	if c == nil {
 		c = new(caller)
+		vars[callerKey] = c
 		replacer.Map(c.replace)
 	}
 	if c.token = token; token != nil { // what another authentication has written there would be read in its place
@@ -37,21 +39,34 @@ func rememberToken(r *http.Request, token *tokenissuer.AccessToken) {
 	}
 }
 
+// knownOf returns what Caddy keeps for a request. Whatever it makes for one has both.
+func knownOf(r *http.Request) (replacer *caddy.Replacer, vars map[string]any, ok bool) {
+	replacer, hasReplacer := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	vars, hasVars := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
+	return replacer, vars, hasReplacer && hasVars
+}
+
 // verifiedToken returns the token that a gate of this request has verified; nil: there is none.
 func verifiedToken(r *http.Request) *tokenissuer.AccessToken {
-	replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	replacer, vars, ok := knownOf(r)
 	if !ok {
 		return nil
 	}
-	if c := callerOf(replacer); c != nil {
+	if c := callerOf(replacer, vars); c != nil {
 		return c.token
 	}
 	return nil
 }
 
-func callerOf(replacer *caddy.Replacer) *caller {
-	value, _ := replacer.Get(callerKey)
+// callerOf returns the caller of a request; nil: no gate has asked yet. The replacer is asked only when something else has
+// the name among the variables: it answers with the first caller that it was ever given, so there must be no second.
+func callerOf(replacer *caddy.Replacer, vars map[string]any) *caller {
+	value, known := vars[callerKey]
 	c, _ := value.(*caller)
+	if known && c == nil {
+		value, _ = replacer.Get(callerKey)
+		c, _ = value.(*caller)
+	}
 	return c
 }
 

@@ -27,17 +27,17 @@ type settings struct {
 	brand         pages.Brand
 	trusted       []trustSettings
 
-	clientLimit, accountLimit, addressLimit tokenissuer.Limit
+	clientLimit, accountLimit, addressLimit, gateLimit tokenissuer.Limit
 }
 
 // read turns the configuration into values, and says what is wrong with it.
 func (a *App) read() (settings, error) {
 	var s settings
 	if a.Issuer == "" && len(a.Trust) > 0 {
-		return s, errors.Join(a.checkGateOnly(), a.readTrust(&s))
+		return s, errors.Join(a.checkGateOnly(), a.readTrust(&s), a.readGateLimit(&s))
 	}
 	steps := []func(*settings) error{
-		a.readIssuer, a.readTrust, a.readStore, a.readKeys, a.readTokens, a.readScopes, a.readDirectory, a.readLimits, a.readBrand,
+		a.readIssuer, a.readTrust, a.readStore, a.readKeys, a.readTokens, a.readScopes, a.readDirectory, a.readLimits, a.readGateLimit, a.readBrand,
 	}
 	for _, step := range steps {
 		if err := step(&s); err != nil {

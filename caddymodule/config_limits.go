@@ -31,6 +31,10 @@ type LimitsConfig struct {
 	LoginAccount *LimitConfig `json:"login_account,omitempty"`
 	// LoginAddress bounds failed sign-ins from one address, whatever the accounts. Default 30 a minute.
 	LoginAddress *LimitConfig `json:"login_ip,omitempty"`
+	// Gate bounds the bad tokens that one address shows to `protect`. Beyond it, and only while others come through with good
+	// ones, its refusals are held back, and then its connections are closed with them. Good tokens from there pass as ever.
+	// Default 60 in 3 seconds.
+	Gate *LimitConfig `json:"gate,omitempty"`
 }
 
 // LimitConfig is a number of failures in a time.
@@ -48,6 +52,7 @@ var (
 	defaultClientLimit  = tokenissuer.Limit{Failures: 20, Window: time.Minute}
 	defaultAccountLimit = tokenissuer.Limit{Failures: 10, Window: time.Minute}
 	defaultAddressLimit = tokenissuer.Limit{Failures: 30, Window: time.Minute}
+	defaultGateLimit    = tokenissuer.Limit{Failures: 60, Window: 3 * time.Second}
 )
 
 func (a *App) readLimits(s *settings) error {
@@ -76,6 +81,18 @@ func (a *App) readLimits(s *settings) error {
 		if *l.limit, err = l.configured.read(l.otherwise); err != nil {
 			return fmt.Errorf("limits %s: %w", l.name, err)
 		}
+	}
+	return nil
+}
+
+// readGateLimit is for a gate without an issuer too.
+func (a *App) readGateLimit(s *settings) (err error) {
+	var configured *LimitConfig
+	if a.Limits != nil {
+		configured = a.Limits.Gate
+	}
+	if s.gateLimit, err = configured.read(defaultGateLimit); err != nil {
+		return fmt.Errorf("limits gate: %w", err)
 	}
 	return nil
 }

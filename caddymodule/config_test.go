@@ -215,6 +215,7 @@ func TestProvisionRefusesJSON(t *testing.T) {
 		{app(good + `,"revocation":{"max_staleness":"1s"}`), "max_staleness: use at least 2s"},
 		{app(good + `,"limits":{"client":{"failures":-1}}`), "limits client: "},
 		{app(good + `,"limits":{"client":{"failures":1}}`), "limits client: "},
+		{app(good + `,"limits":{"gate":{"failures":0,"window":"3s"}}`), "limits gate: "},
 		{app(good + `,"clint":[]`), `unknown field "clint"`},
 		{protect(`"paths":"loose"`), `paths "loose": use strict or lenient`},
 		{protect(`"upstream_token":"drop"`), `upstream_token "drop": use relay, strip or swap <audience>`},

@@ -13,12 +13,9 @@ import (
 
 // ServeHTTP guards the request, decides, and hands on a copy that says who is calling.
 func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	guard := p.app.identityGuard()
-	guard.clean(r.Header)
+	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
+	p.app.identityGuard().clean(r.Header, trusted)
 	r.Trailer = nil // likewise: an error route would pass on an identity header that is announced as a trailer
-	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); !trusted {
-		guard.cleanForwarding(r.Header)
-	}
 	queryToken := endpoint.QueryCarriesToken(r.URL.RawQuery)
 	if queryToken { // access logs hold the query; the audit line does not
 		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
@@ -64,7 +61,12 @@ func (p *Protect) keepBack(r *http.Request, token *tokenissuer.AccessToken) {
 
 // handOn returns the copy of a request that goes on: with the identity, and without a token in the query.
 func (p *Protect) handOn(r *http.Request, fields []headerField) *http.Request {
-	upstream := forUpstream(r, fields)
+	return new(handedOn).handOn(r, fields)
+}
+
+// handOn is that in a place that is there already.
+func (u *handedOn) handOn(r *http.Request, fields []headerField) *http.Request {
+	upstream := u.copy(r, fields)
 	if endpoint.QueryCarriesToken(upstream.URL.RawQuery) {
 		location := *upstream.URL
 		location.RawQuery = endpoint.WithoutQueryToken(location.RawQuery)
@@ -77,6 +79,8 @@ func (p *Protect) handOn(r *http.Request, fields []headerField) *http.Request {
 type decision struct {
 	token  *tokenissuer.AccessToken // nil: an anonymous request, or one that was refused before there was one
 	fields []headerField            // what the upstream is told
+	// crossing is where the request goes through, once it is known that it will; nil: it is yet to be made.
+	crossing *crossing
 	// shown is the token as it stands for itself.
 	shown tokenissuer.Secret
 	// cookie: the token came in a cookie, or from a browser's session.
@@ -119,7 +123,8 @@ func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, er
 		return d, err
 	}
 	// 4. What the upstream is told.
-	if d.fields, err = p.identityFields(d.token); err != nil {
+	d.crossing = new(crossing)
+	if d.fields, err = p.identityFields(d.crossing.fields[:0], d.token); err != nil {
 		return d, err
 	}
 	if err := p.assert(r, &d); err != nil {
@@ -153,6 +158,7 @@ func (p *Protect) allowed(r *http.Request, exam pathExam, token *tokenissuer.Acc
 // accept counts and records the decision.
 func (p *Protect) accept(r *http.Request, token *tokenissuer.AccessToken) {
 	countPassed(token)
+	p.app.flood.Passed()
 	if endpoint.QueryCarriesToken(r.URL.RawQuery) { // anonymous, and no access log has it
 		p.audit.Accepted(r, "request passed the gate")
 		return

@@ -18,7 +18,7 @@ const (
 
 // watcher is a store that tells when another node has changed something; see sqlstore.Store.
 type watcher interface {
-	Watch(ctx context.Context, changed func())
+	Watch(ctx context.Context, changed, vouched func())
 }
 
 // follow keeps the revocations up to date until ctx ends: whenever the store hints that something is new, and once a second
@@ -32,7 +32,7 @@ func (e *engine) follow(ctx context.Context) {
 		}
 	}
 	if w, ok := e.store.(watcher); ok {
-		e.runs.Go(func() { w.Watch(ctx, hint) })
+		e.runs.Go(func() { w.Watch(ctx, hint, e.vouchers.hint) })
 	}
 	poll := time.NewTicker(feedInterval)
 	defer poll.Stop()
@@ -64,6 +64,8 @@ type revocationFeed struct {
 	mu       patientLock
 	store    tokenissuer.RevocationStore
 	position int64
+	// refreshes are those of requests; see engine.refresh.
+	refreshes sharedReading
 }
 
 // patientLock is a lock for which nobody has to wait longer than they want.
@@ -88,11 +90,16 @@ func (l patientLock) LockWithin(ctx context.Context) error {
 func (l patientLock) Unlock() { <-l }
 
 // refresh takes what the store has recorded since the last time into the set. When it returns nil, the set holds every
-// revocation that was acknowledged before the call, on whatever node.
+// revocation that was acknowledged before the call, on whatever node. Requests that ask at the same time ask the store once.
 func (e *engine) refresh(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
+	bounded, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
-	return e.catchUp(ctx)
+	return e.feed.refreshes.do(bounded, func() error {
+		// Nothing of the request whose turn it is, which may have used up its patience: others wait for this too.
+		ctx, cancel := context.WithTimeout(context.Background(), feedTimeout)
+		defer cancel()
+		return e.catchUp(ctx)
+	})
 }
 
 // catchUp reads the feed to its end. What it has read stays read when ctx ends before.

@@ -61,3 +61,27 @@ func TestS12LongFeedInPages(t *testing.T) {
 		}
 	}
 }
+
+// strangersFeed is a feed that is read for others too: its questions carry nothing of one request.
+type strangersFeed struct {
+	tokenissuer.RevocationStore
+	carried any
+}
+
+type requestKey struct{}
+
+func (f *strangersFeed) Revocations(ctx context.Context, after int64) ([]tokenissuer.Revocation, int64, error) {
+	f.carried = ctx.Value(requestKey{})
+	return nil, after, ctx.Err()
+}
+
+// TestARefreshIsOnNobodysPatience: requests share a reading, and the one whose turn it is may have waited for the store for as
+// long as it may, or be given up. That would fail all of them.
+func TestARefreshIsOnNobodysPatience(t *testing.T) {
+	e := newEngine(engineSettings{staleness: time.Minute}, nil)
+	feed := new(strangersFeed)
+	e.feed.store = feed
+	if err := e.refresh(context.WithValue(t.Context(), requestKey{}, "patience")); err != nil || feed.carried != nil {
+		t.Errorf("%v: the feed is asked with %v of the request", err, feed.carried)
+	}
+}

@@ -56,9 +56,9 @@ func (p *Protect) readForwarding() error {
 }
 
 // identityFields says who is calling, each field only when there is a value. A value that would be too long for an
-// upstream refuses the request: to leave it out would say something else than the token.
-func (p *Protect) identityFields(token *tokenissuer.AccessToken) ([]headerField, error) {
-	fields := make([]headerField, 0, len(p.forward))
+// upstream refuses the request: to leave it out would say something else than the token. The fields are appended to some
+// that there are.
+func (p *Protect) identityFields(fields []headerField, token *tokenissuer.AccessToken) ([]headerField, error) {
 	for _, f := range p.forward {
 		value := claimValue(token, f.Claim)
 		if len(value) > maxIdentityBytes {
@@ -73,6 +73,9 @@ func (p *Protect) identityFields(token *tokenissuer.AccessToken) ([]headerField,
 
 // claimValue encodes a claim for a header.
 func claimValue(token *tokenissuer.AccessToken, claim string) string {
+	if text, isOne := token.Text(claim); isOne {
+		return encodeIdentity(text)
+	}
 	texts := token.Claim(claim)
 	if len(texts) == 1 {
 		return encodeIdentity(texts[0])

@@ -275,7 +275,7 @@ func TestG77PanicIsARefusal(t *testing.T) {
 	token := g.server("public")
 	g.passed(t, g.request("GET", "/any/x", bearer(token)))
 	gates := handlers(t)
-	verify := gates[0].verify
+	verifier := gates[0].verifier
 	for name, broken := range map[string]func(string, []string) (*tokenissuer.AccessToken, error){
 		"panic": func(string, []string) (*tokenissuer.AccessToken, error) { panic("injected") },
 		"panic nil": func(string, []string) (*tokenissuer.AccessToken, error) {
@@ -288,7 +288,7 @@ func TestG77PanicIsARefusal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, gate := range gates {
-				gate.verify = broken
+				gate.verifier = verdict(broken)
 			}
 			for _, path := range []string{"/any/x", "/api/x", "/mixed/orders/1", "/optional/x"} {
 				header, body := g.refused(t, g.request("GET", path, bearer(token), "X-Auth-Subject: admin"), 500)
@@ -297,7 +297,7 @@ func TestG77PanicIsARefusal(t *testing.T) {
 				}
 			}
 			for _, gate := range gates {
-				gate.verify = verify
+				gate.verifier = verifier
 			}
 			g.passed(t, g.request("GET", "/any/x", bearer(token)))
 		})
@@ -312,7 +312,7 @@ func TestG78NoKeys(t *testing.T) {
 	gates := handlers(t)
 	verifier := tokenissuer.NewVerifier(g.url, new(tokenissuer.KeySet), g.app().engine.revocations, time.Minute, clock)
 	for _, gate := range gates {
-		gate.verify = verifier.Verify
+		gate.verifier = verifier
 	}
 	for _, path := range []string{"/any/x", "/optional/x"} {
 		header, body := g.refused(t, g.request("GET", path, bearer(token)), 503)

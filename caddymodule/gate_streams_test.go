@@ -446,13 +446,13 @@ func TestG71AHandlerThatGoesOn(t *testing.T) {
 	var dead atomic.Bool
 	p := benchmarkedGate(&tokenissuer.AccessToken{ExpiresAt: time.Now().Add(time.Hour)})
 	p.app.engine = newEngine(engineSettings{}, nil)
-	good := p.verify
-	p.verify = func(token string, audiences []string) (*tokenissuer.AccessToken, error) {
+	good := p.verifier
+	p.verifier = verdict(func(token string, audiences []string) (*tokenissuer.AccessToken, error) {
 		if dead.Load() {
 			return nil, tokenissuer.NewError(tokenissuer.InvalidToken, "token_revoked")
 		}
-		return good(token, audiences)
-	}
+		return good.VerifyAdmitted(token, audiences, nil)
+	})
 	written := make(chan error, 1)
 	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		_, _ = io.WriteString(w, "first")

@@ -11,19 +11,29 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
+// crossing is all that one request needs on its way through, in one allocation. It is never used for another: handlers may
+// keep the request and its header for as long as they like.
+type crossing struct {
+	writer   gateWriter
+	upstream handedOn
+	fields   [7]headerField // as many as handedOn has values
+}
+
 // pass hands a request on and watches over its answer.
 func (p *Protect) pass(w http.ResponseWriter, r *http.Request, d decision, next caddyhttp.Handler) error {
-	g := &gateWriter{answerFilter: answerFilter{
-		ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, names: p.cookies.issuer,
-		renewed: d.renewed, private: d.cookie, told: p.tell(d.fields),
-	}}
-	upstream := p.handOn(r, d.fields)
+	if d.crossing == nil {
+		d.crossing = new(crossing)
+	}
+	g := &d.crossing.writer
+	g.ResponseWriter, g.names = w, p.cookies.issuer
+	g.renewed, g.private, g.told = d.renewed, d.cookie, p.tell(d.fields)
+	upstream := d.crossing.upstream.handOn(r, d.fields)
 	d.authorize(upstream)
 	if d.token == nil || p.Streams == keepStreams {
 		return g.serve(next, upstream)
 	}
 	ctx, cancel := context.WithCancel(r.Context())
-	g.stream = stream{gate: p, token: d.token, shown: d.shown, writer: w, cancel: cancel}
+	g.stream.gate, g.stream.token, g.stream.shown, g.stream.writer, g.stream.cancel = p, d.token, d.shown, w, cancel
 	g.watched = true
 	if isStreamRequest(r) {
 		streams.enter(&g.stream)

@@ -6,8 +6,10 @@ import "strings"
 // everything that descends from it (FastCGI, WSGI, Rack) writes X-Auth-Subject, X_Auth_Subject and x.auth.subject as the
 // one variable HTTP_X_AUTH_SUBJECT. So names are compared lower-cased, with all but letters and digits read as a hyphen.
 type headerNames struct {
-	folded  []string
-	lengths uint64 // bit n: there is a name of n bytes, so that most headers are passed over without a comparison
+	folded []string
+	// Most headers are passed over without a comparison: bit n of lengths: there is a name of n bytes; bit n of starts: one
+	// begins with a byte of which these are the lowest six bits.
+	lengths, starts uint64
 }
 
 func newHeaderNames(names ...string) headerNames {
@@ -16,6 +18,7 @@ func newHeaderNames(names ...string) headerNames {
 		if !s.has(name) {
 			s.folded = append(s.folded, foldHeaderName(name))
 			s.lengths |= lengthBit(name)
+			s.starts |= startBit(name)
 		}
 	}
 	return s
@@ -23,7 +26,7 @@ func newHeaderNames(names ...string) headerNames {
 
 // has tells whether name is a spelling of a name in the set. It does not allocate.
 func (s headerNames) has(name string) bool {
-	if s.lengths&lengthBit(name) == 0 {
+	if s.lengths&lengthBit(name) == 0 || s.starts&startBit(name) == 0 {
 		return false
 	}
 	for _, folded := range s.folded {
@@ -45,6 +48,14 @@ func isSpelling(name, folded string) bool {
 
 // lengthBit gives names of 63 bytes and more one bit together.
 func lengthBit(name string) uint64 { return 1 << min(len(name), 63) }
+
+// startBit gives the empty name, which is in no set, some bit.
+func startBit(name string) uint64 {
+	if name == "" {
+		return 0
+	}
+	return 1 << (foldedByte[name[0]] & 63)
+}
 
 func foldHeaderName(name string) string {
 	folded := []byte(name)

@@ -16,7 +16,7 @@ func TestG48EverySpellingIsTheSameName(t *testing.T) {
 		strings.Repeat("x_LONG.", 12),
 	} {
 		h := http.Header{name: {"mallory"}, "Accept": {"*/*"}}
-		guard.clean(h)
+		guard.clean(h, true)
 		if len(h) != 1 {
 			t.Errorf("%s is kept", name)
 		}
@@ -26,7 +26,7 @@ func TestG48EverySpellingIsTheSameName(t *testing.T) {
 		"Authorization": {"a"}, "X-Auth-Rolf": {"a"}, "Content-Length": {"0"}, strings.Repeat("Z-Long-", 12): {"a"},
 	}
 	h := kept.Clone()
-	guard.clean(h)
+	guard.clean(h, true)
 	if !maps.EqualFunc(h, kept, func(a, b []string) bool { return reflect.DeepEqual(a, b) }) {
 		t.Errorf("left %v of %v", h, kept)
 	}

@@ -25,7 +25,11 @@ const maxIdentityBytes = 4096
 type headerField struct{ Name, Value string }
 
 // identityGuard takes away what a client must not be able to say. It is immutable after newIdentityGuard.
-type identityGuard struct{ identity headerNames }
+type identityGuard struct {
+	identity headerNames
+	// foreign has those and the forwarding headers.
+	foreign headerNames
+}
 
 // newIdentityGuard builds the guard from all identity headers that any route of the configuration can set. The five
 // default ones and the issuer's are always among them, because an upstream that listens to them does so behind every route.
@@ -33,15 +37,21 @@ func newIdentityGuard(names []string) *identityGuard {
 	// Proxy becomes HTTP_PROXY in a CGI program, which takes it for its own proxy (CVE-2016-5385). HTTP2-Settings belongs
 	// to one connection only (RFC 7540 §3.2.1); once Connection names it no more, reverse_proxy would pass it on.
 	all := []string{headerSubject, headerClient, headerScope, headerOrganisation, headerRole, headerIssuer, "Proxy", "HTTP2-Settings"}
-	return &identityGuard{newHeaderNames(append(all, names...)...)}
+	all = append(all, names...)
+	return &identityGuard{newHeaderNames(all...), newHeaderNames(append(all, forwardingNames.folded...)...)}
 }
 
 // clean works in place on the header of the request that the client sent, because Caddy's error routes get that one. It
 // deletes every spelling of every identity header, and reduces Connection to the words that a proxy itself understands:
-// reverse_proxy deletes what Connection names after our handler ran, so a client could delete an identity header.
-func (g *identityGuard) clean(h http.Header) {
+// reverse_proxy deletes what Connection names after our handler ran, so a client could delete an identity header. From a
+// peer that is no trusted proxy it takes the forwarding headers as well.
+func (g *identityGuard) clean(h http.Header, trusted bool) {
+	names := &g.foreign
+	if trusted {
+		names = &g.identity
+	}
 	for key := range h {
-		if g.identity.has(key) {
+		if names.has(key) {
 			delete(h, key)
 		}
 	}
@@ -89,24 +99,23 @@ var forwardingNames = newHeaderNames(
 	"X-Http-Method-Override", "X-Http-Method", "X-Method-Override",
 )
 
-// cleanForwarding deletes every spelling of the forwarding headers, in place. It is for peers that are no trusted proxy.
-func (g *identityGuard) cleanForwarding(h http.Header) {
-	for key := range h {
-		if forwardingNames.has(key) {
-			delete(h, key)
-		}
-	}
+// handedOn is a request that goes on to the upstream, and the values of its identity headers: as many as there are by default,
+// and one more.
+type handedOn struct {
+	http.Request
+	values [7]string
 }
 
 // forUpstream gives the request that goes on to the upstream: a copy with its own header map, the identity set, and no
 // trailers, for a client could announce an identity header as a trailer and send it after everything was checked. r and
 // its header stay as they are; the copied map shares its value slices with r, so they are replaced, never written to.
 func forUpstream(r *http.Request, identity []headerField) *http.Request {
-	copied := new(struct { // one allocation for the request and the values of the default headers
-		http.Request
-		values [6]string
-	})
-	r2 := &copied.Request
+	return new(handedOn).copy(r, identity)
+}
+
+// copy is forUpstream in a place that is there already. It must not be in use.
+func (u *handedOn) copy(r *http.Request, identity []headerField) *http.Request {
+	r2 := &u.Request
 	*r2 = *r
 	r2.Trailer = nil
 	r2.Header = make(http.Header, len(r.Header)+len(identity))
@@ -116,7 +125,7 @@ func forUpstream(r *http.Request, identity []headerField) *http.Request {
 		}
 		r2.Header[key] = slices.Clip(values)
 	}
-	values := copied.values[:]
+	values := u.values[:]
 	if len(identity) > len(values) {
 		values = make([]string, len(identity))
 	}
@@ -156,11 +165,20 @@ func isIdentityByte(c byte) bool { return '!' <= c && c <= '~' && c != '%' && c 
 // encodeIdentityList writes a claim with several values as a scope is written: encoded, with one space between them.
 // Empty values are left out.
 func encodeIdentityList(values []string) string {
-	encoded := make([]string, 0, len(values))
+	var list strings.Builder
+	size := 0
 	for _, value := range values {
-		if value != "" {
-			encoded = append(encoded, encodeIdentity(value))
-		}
+		size += len(value) + 1
 	}
-	return strings.Join(encoded, " ")
+	list.Grow(size)
+	for _, value := range values {
+		if value == "" {
+			continue
+		}
+		if list.Len() > 0 {
+			list.WriteByte(' ')
+		}
+		list.WriteString(encodeIdentity(value))
+	}
+	return list.String()
 }

@@ -26,7 +26,7 @@ func readRequest(t testing.TB, lines ...string) *http.Request {
 func TestG47InboundIdentityIsReplacedByOurs(t *testing.T) {
 	r := readRequest(t, "GET / HTTP/1.1", "Host: h", "X-Auth-Subject: mallory", "x-auth-subject: eve, ada", "X-AUTH-SUBJECT: m",
 		"X-Auth-Role: admin", "X-Tenant: acme", "X-Request-Id: 7")
-	newIdentityGuard([]string{"X-Tenant"}).clean(r.Header)
+	newIdentityGuard([]string{"X-Tenant"}).clean(r.Header, true)
 	if want := (http.Header{"X-Request-Id": {"7"}}); !reflect.DeepEqual(r.Header, want) {
 		t.Errorf("left %v, want %v", r.Header, want)
 	}
@@ -58,7 +58,7 @@ func TestG49ConnectionNamesOnlyItsOwnOptions(t *testing.T) {
 		if test.lines != nil {
 			h["Connection"] = test.lines
 		}
-		newIdentityGuard(nil).clean(h)
+		newIdentityGuard(nil).clean(h, true)
 		if got := h["Connection"]; !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
@@ -68,7 +68,7 @@ func TestG49ConnectionNamesOnlyItsOwnOptions(t *testing.T) {
 func TestG50NoHeaderOfOursCanBeDisconnected(t *testing.T) {
 	r := readRequest(t, "GET /ws HTTP/1.1", "Host: h", "Connection: Authorization, X-Auth-Subject", "Connection: Upgrade, HTTP2-Settings",
 		"Upgrade: websocket", "Authorization: Bearer t", "HTTP2-Settings: AAMAAABk")
-	newIdentityGuard(nil).clean(r.Header)
+	newIdentityGuard(nil).clean(r.Header, true)
 	r2 := forUpstream(r, []headerField{{headerSubject, "u-ada"}})
 	// This is what reverse_proxy does next.
 	for _, line := range r2.Header["Connection"] {
@@ -150,17 +150,17 @@ func TestG56ForwardingHeadersOfUntrustedPeers(t *testing.T) {
 		"X-Http-Method", "X-Method-Override", "x_forwarded_uri", "X.Original.URL", "X_REAL-IP", "FORWARDED", "X-Forwarded-Method",
 	} {
 		h := http.Header{name: {"/admin"}}
-		guard.clean(h)
+		guard.clean(h, true)
 		if len(h) != 1 {
 			t.Errorf("%s is taken from trusted peers too", name)
 		}
-		guard.cleanForwarding(h)
+		guard.clean(h, false)
 		if len(h) != 0 {
 			t.Errorf("%s is kept", name)
 		}
 	}
 	h := http.Header{"X-Forwarded-For": {"::1"}, "X-Forwarded-Proto": {"https"}, "X-Forwarded-Host": {"h"}, "X-Request-Id": {"7"}}
-	if guard.cleanForwarding(h); len(h) != 4 { // reverse_proxy replaces the first three itself
+	if guard.clean(h, false); len(h) != 4 { // reverse_proxy replaces the first three itself
 		t.Errorf("left %v", h)
 	}
 }
@@ -211,7 +211,7 @@ func TestForUpstreamWithManyIdentityHeaders(t *testing.T) {
 func TestG95TheProxyHeaderIsDropped(t *testing.T) {
 	r := readRequest(t, "GET / HTTP/1.1", "Host: h", "Proxy: http://evil.example", "proxy: x")
 	r.Header["PROXY"] = []string{"y"}
-	if newIdentityGuard(nil).clean(r.Header); len(r.Header) != 0 {
+	if newIdentityGuard(nil).clean(r.Header, true); len(r.Header) != 0 {
 		t.Errorf("left %v", r.Header)
 	}
 }
@@ -224,7 +224,7 @@ func ordinaryRequest(t testing.TB) *http.Request {
 
 func TestAnOrdinaryRequestIsCleanedWithoutAllocation(t *testing.T) {
 	r, guard := ordinaryRequest(t), newIdentityGuard([]string{"X-Tenant"})
-	if n := testing.AllocsPerRun(100, func() { guard.clean(r.Header); guard.cleanForwarding(r.Header) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { guard.clean(r.Header, false) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -237,8 +237,7 @@ func BenchmarkClean(b *testing.B) {
 	r, guard := ordinaryRequest(b), newIdentityGuard(nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		guard.clean(r.Header)
-		guard.cleanForwarding(r.Header)
+		guard.clean(r.Header, false)
 	}
 }
 
@@ -246,7 +245,7 @@ func BenchmarkCleanAndForUpstream(b *testing.B) {
 	r, guard := ordinaryRequest(b), newIdentityGuard(nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		guard.clean(r.Header)
+		guard.clean(r.Header, true)
 		forUpstream(r, identityOfAda)
 	}
 }

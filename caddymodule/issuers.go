@@ -104,30 +104,68 @@ func (a *App) routeIssuer(name string) (routeIssuer, error) {
 	return routeIssuer{}, fmt.Errorf("issuer %s is not known: there is no `trust %s` in the oauth block", name, name)
 }
 
+// ownVerifier is what a tokenissuer.Verifier does for the gate.
+type ownVerifier interface {
+	// Recall is the verdict on a token that was verified before.
+	Recall(token string, audiences []string) (t *tokenissuer.AccessToken, known bool, err error)
+	// VerifyAdmitted is that on any token; it asks before it verifies a signature.
+	VerifyAdmitted(token string, audiences []string, admit tokenissuer.Admission) (*tokenissuer.AccessToken, error)
+}
+
 // verifyToken finds out whose a token is and has that issuer's keys judge it. What the token says of its issuer only
-// chooses whom to ask: a token is good only with a key of the issuer that it names.
+// chooses whom to ask: a token is good only with a key of the issuer that it names. An issuer that has judged it before
+// knows it again, and then nothing of it is read, and nothing waits.
 func (p *Protect) verifyToken(ctx context.Context, token string) (*tokenissuer.AccessToken, error) {
+	for i := range p.issuers {
+		if t, known, err := p.issuers[i].recall(ctx, p, token); known {
+			return t, err
+		}
+	}
+	issuer, err := p.issuerOf(token)
+	if err != nil {
+		return nil, err
+	}
+	return issuer.verify(ctx, p, token)
+}
+
+// issuerOf returns the issuer that a token says it is of, or the one that can be asked about what is no JWT.
+func (p *Protect) issuerOf(token string) (*routeIssuer, error) {
 	if len(p.issuers) == 1 {
-		return p.issuers[0].verify(ctx, p, token)
+		return &p.issuers[0], nil
 	}
 	url, isJWT := tokenissuer.ClaimedIssuer(token)
 	for i := range p.issuers {
 		issuer := &p.issuers[i]
 		if isJWT && issuer.url == url || !isJWT && issuer.external != nil && issuer.external.Introspects() {
-			return issuer.verify(ctx, p, token)
+			return issuer, nil
 		}
 	}
-	return nil, tokenissuer.NewError(tokenissuer.InvalidToken, "issuer_unknown")
+	return nil, issuerUnknown
+}
+
+var issuerUnknown = tokenissuer.NewError(tokenissuer.InvalidToken, "issuer_unknown")
+
+// recall is the issuer's verdict on a token that it has judged before. It allocates nothing.
+func (i *routeIssuer) recall(ctx context.Context, p *Protect, token string) (t *tokenissuer.AccessToken, known bool, err error) {
+	if i.external != nil {
+		return i.external.Recall(token, i.audience)
+	}
+	t, known, err = p.verifier.Recall(token, i.audience)
+	if known && !p.app.isServing(ctx) {
+		return nil, true, tokenissuer.Unavailable("not_started", nil)
+	}
+	return t, known, err
 }
 
 func (i *routeIssuer) verify(ctx context.Context, p *Protect, token string) (*tokenissuer.AccessToken, error) {
+	admit := func() (func(bool), error) { return p.app.admitSignature(ctx) }
 	if i.external != nil {
-		return i.external.Verify(ctx, token, i.audience)
+		return i.external.VerifyAdmitted(ctx, token, i.audience, admit)
 	}
 	if !p.app.isServing(ctx) {
 		return nil, tokenissuer.Unavailable("not_started", nil)
 	}
-	return p.verify(token, i.audience)
+	return p.verifier.VerifyAdmitted(token, i.audience, admit)
 }
 
 // standing tells whether anything may have changed about the tokens of an issuer: the time by its verifier's clock, and the

@@ -287,7 +287,7 @@ func TestK9AtTheOtherNode(t *testing.T) {
 	issuer := (&App{engine: nodes[0], settings: settings{
 		issuer: "https://a.example", audience: []string{"https://a.example"}, lifetimes: tokenissuer.DefaultLifetimes,
 	}}).newIssuer()
-	issuer.Store = nodes[0].store
+	issuer.Store, issuer.Master = nodes[0].store, nodes[0].master
 	tokens, err := issuer.Issue(tokenissuer.Grant{Client: &tokenissuer.Client{ID: "conf"}})
 	if err != nil {
 		t.Fatal(err)

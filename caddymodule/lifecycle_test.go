@@ -608,7 +608,7 @@ func TestF9TwoEnginesOnOneFile(t *testing.T) {
 	issuer := (&App{engine: both[0], settings: settings{
 		issuer: "https://a.example", audience: []string{"https://a.example"}, lifetimes: tokenissuer.DefaultLifetimes,
 	}}).newIssuer()
-	issuer.Store = both[0].store
+	issuer.Store, issuer.Master = both[0].store, both[0].master
 	tokens, err := issuer.Issue(tokenissuer.Grant{Client: &tokenissuer.Client{ID: "conf"}})
 	if err != nil {
 		t.Fatal(err)

@@ -37,6 +37,24 @@ var (
 	})
 )
 
+// What floods of bad tokens meet.
+var (
+	refusalsHeld = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "gatehouse_gate_held_refusals_total",
+		Help: "Refusals of the gate that were held back, because their address had shown too many bad tokens.",
+	})
+	refusalsClosed = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "gatehouse_gate_closed_connections_total",
+		Help: "Connections that the gate closed with a refusal, for the same reason.",
+	})
+	laneWaits = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gatehouse_gate_signature_waits_total",
+		Help: "Signatures that had to wait for others before they were verified, by how that ended: verified, or given up.",
+	}, []string{"result"})
+	laneVerified = laneWaits.WithLabelValues("verified")
+	laneGivenUp  = laneWaits.WithLabelValues("given_up")
+)
+
 // What the gate decides. The counters are looked up once, because every request adds to one of them.
 var (
 	gatePassed      = gateDecisions.WithLabelValues("passed")
@@ -53,7 +71,8 @@ const byOperator = "operator"
 // registerMetrics offers the metrics in a configuration's registry.
 func registerMetrics(registry prometheus.Registerer) error {
 	for _, c := range []prometheus.Collector{
-		tokensIssued, refusals, refreshReuse, codeReplays, gateDecisions, storeErrors, stateCollector{},
+		tokensIssued, refusals, refreshReuse, codeReplays, gateDecisions, storeErrors, refusalsHeld, refusalsClosed, laneWaits,
+		stateCollector{}, vouchedCollector{},
 	} {
 		if err := registry.Register(c); err != nil {
 			var again prometheus.AlreadyRegisteredError
@@ -91,8 +110,17 @@ func countRefused(refusal error) {
 // tally is the endpoints' Tally.
 type tally struct{}
 
+// serverTokensIssued is looked up once: no other tokens are asked for as often.
+var serverTokensIssued = tokensIssued.WithLabelValues(string(tokenissuer.ClientCredentials))
+
 // Issued counts tokens.
-func (tally) Issued(by tokenissuer.GrantType) { tokensIssued.WithLabelValues(string(by)).Inc() }
+func (tally) Issued(by tokenissuer.GrantType) {
+	if by == tokenissuer.ClientCredentials {
+		serverTokensIssued.Inc()
+		return
+	}
+	tokensIssued.WithLabelValues(string(by)).Inc()
+}
 
 // Refused counts a refusal, and the two that are alarms once more.
 func (tally) Refused(endpoint string, err *tokenissuer.Error) {

@@ -22,6 +22,7 @@ var (
 	stalenessDesc   = gauge("revocation_staleness_seconds", "How long ago the revocations in memory were known to be complete; +Inf: never.")
 	verifiedDesc    = gauge("verified_tokens", "Access tokens whose verification is remembered.")
 	streamsDesc     = gauge("open_streams", "Streams that end with their token.")
+	heldDesc        = gauge("gate_held_refusals", "Refusals of the gate that are held back now.")
 	keysDesc        = gauge("keys", "Signing keys, by what they do.", "state")
 	skewDesc        = gauge("clock_skew_seconds", "How far the store's clock is ahead of this node's.")
 	keeperDesc      = gauge("housekeeper", "Whether this node drops what has expired from the store: 1 or 0.")
@@ -32,7 +33,7 @@ var (
 // Describe lists the metrics.
 func (stateCollector) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		readyDesc, storeUpDesc, revocationsDesc, stalenessDesc, verifiedDesc, streamsDesc, keysDesc, skewDesc, keeperDesc, rowsDesc, trustDesc,
+		readyDesc, storeUpDesc, revocationsDesc, stalenessDesc, verifiedDesc, streamsDesc, heldDesc, keysDesc, skewDesc, keeperDesc, rowsDesc, trustDesc,
 	} {
 		descriptions <- d
 	}
@@ -49,6 +50,7 @@ func (stateCollector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	send(readyDesc, oneIf(len(app.unreadiness()) == 0))
 	send(streamsDesc, float64(streams.count()))
+	send(heldDesc, float64(app.flood.Held()))
 	for _, t := range app.trusted {
 		send(trustDesc, oneIf(t.issuer.Trouble() == nil), t.name)
 	}

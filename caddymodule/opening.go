@@ -119,6 +119,7 @@ func (e *engine) tryOpen(timeout time.Duration) error {
 	close(e.opening.done)
 	e.runs.Go(func() { e.follow(e.life) })
 	e.runs.Go(func() { e.housekeep(e.life) })
+	e.joinSiblings()
 	return nil
 }
 
@@ -150,6 +151,7 @@ func (e *engine) load(ctx context.Context, store tokenissuer.Store) error {
 	if e.master, err = tokenissuer.LoadMasterKey(ctx, store, e.keySeal, e.time.Now()); err != nil {
 		return err
 	}
+	e.verifier.UseTags(e.master)
 	e.feed.store = store
 	if err := e.catchUp(ctx); err != nil {
 		return err

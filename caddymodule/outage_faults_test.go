@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"crypto/sha256"
 	"database/sql"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
 // commit is what ends a step of several statements on the wire.
@@ -23,12 +25,25 @@ func statementNamed(text string) []byte {
 	return []byte("stmt_" + hex.EncodeToString(digest[:24]))
 }
 
+// familyBorn is what the statement that adds a family for a client has among its values, one beside the other, as they stand on
+// the wire.
+func familyBorn(clientID string, origin tokenissuer.GrantType) []byte {
+	var values []byte
+	for _, value := range []string{clientID, string(origin)} {
+		values = binary.BigEndian.AppendUint32(values, uint32(len(value))) //nolint:gosec // a few letters
+		values = append(values, value...)
+	}
+	return values
+}
+
 // The single-use steps as the store has them. Whoever changes one there changes it here: the test says so.
 const (
+	userStands = `(user_declared OR EXISTS (SELECT 1 FROM users WHERE users.id = families.user_id
+		AND CAST(users.version AS TEXT) = families.user_version AND users.status = 'active' AND users.password_hash <> ''))`
 	redeemStatement = `UPDATE families SET code_spent_at = $1, rotated_at = $1, generation = $2, expires_at = $3
-		WHERE id = $4 AND has_code AND code_spent_at IS NULL AND revoked_at IS NULL AND code_failures < $5`
+		WHERE id = $4 AND has_code AND code_spent_at IS NULL AND code_expires_at >= $1 AND revoked_at IS NULL AND code_failures < $5 AND ` + userStands
 	rotateStatement = `UPDATE families SET generation = generation + 1, rotated_at = $1
-		WHERE id = $2 AND generation = $3 AND revoked_at IS NULL`
+		WHERE id = $2 AND generation = $3 AND expires_at > $1 AND revoked_at IS NULL AND ` + userStands
 )
 
 // cutAt loses the answer to a statement while something is done, and wants that to have happened.
@@ -43,11 +58,26 @@ func (o *remoteDoor) cutAt(match []byte, during func()) {
 	}
 }
 
+// cutAtCommit loses the answer to the commit of what is done. Nobody else commits meanwhile: what nodes tell each other waits.
+func (o *remoteDoor) cutAtCommit(db *sql.DB, during func()) {
+	o.t.Helper()
+	held, err := db.BeginTx(o.t.Context(), nil)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	defer func() { _ = held.Rollback() }()
+	if _, err := held.ExecContext(o.t.Context(), `LOCK TABLE vouchers IN EXCLUSIVE MODE`); err != nil {
+		o.t.Fatal(err)
+	}
+	o.cutAt(commit, during)
+}
+
 // TestF12AnswerOfTheCommitLost: the step was done, and nobody could say so. The client is told to come again, and what it
 // finds then is one grant, and not two.
 func TestF12AnswerOfTheCommitLost(t *testing.T) {
 	// One connection for requests is used by one request after the other, and knows the statements by then.
 	o := openRemote(t, pgtest.Shared(t))
+	db := o.beside()
 	r := requestOf("conf")
 	down := unavailable("store_unavailable")
 	for range 2 {
@@ -83,7 +113,7 @@ func TestF12AnswerOfTheCommitLost(t *testing.T) {
 			p = b.open(p.header.Get("Location"))
 		}
 		before := o.families()
-		o.cutAt(commit, func() {
+		o.cutAt(familyBorn("conf", tokenissuer.AuthorizationCode), func() {
 			// The application is told (RFC 6749 §4.1.2.1).
 			answer := b.decide(p, "allow").location().Query()
 			if answer.Get("error") != "temporarily_unavailable" || answer.Has("code") {
@@ -102,12 +132,12 @@ func TestF12AnswerOfTheCommitLost(t *testing.T) {
 		}
 	})
 	o.sub("password", func(o *remoteDoor) {
-		o.cutAt(commit, func() { o.denied(r.asPassword(ada, peoplePassword), unavailable("")) })
+		o.cutAt(familyBorn("conf", tokenissuer.PasswordGrant), func() { o.denied(r.asPassword(ada, peoplePassword), unavailable("")) })
 		o.gives(r.asPassword(ada, peoplePassword))
 	})
 	o.sub("revoke", func(o *remoteDoor) {
 		got := o.userTokens(r, ada)
-		o.cutAt(commit, func() {
+		o.cutAtCommit(db, func() {
 			o.decisions(o.t)
 			o.hold(o.t, o.ask(o.t, "/oauth/revoke", r.about(got.RefreshToken).Encode()), down)
 		})
@@ -118,7 +148,7 @@ func TestF12AnswerOfTheCommitLost(t *testing.T) {
 		o.denied(r.refresh(got.RefreshToken), badGrant("refresh_token_revoked"))
 	})
 	o.sub("a client is added", func(o *remoteDoor) {
-		o.cutAt(commit, func() {
+		o.cutAtCommit(db, func() {
 			if a := o.operator(http.MethodPost, "/oauth/clients", `{"id":"late","name":"Late"}`); a.status != http.StatusServiceUnavailable {
 				o.t.Errorf("%d %s", a.status, a.body)
 			}

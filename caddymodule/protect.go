@@ -88,7 +88,7 @@ type Protect struct {
 	resource  string // resolved
 	// described is the refusal that names the route's own metadata, once all routes are known.
 	described atomic.Pointer[endpoint.Challenge]
-	verify    func(token string, audiences []string) (*tokenissuer.AccessToken, error)
+	verifier  ownVerifier
 }
 
 // CaddyModule returns the module's id.
@@ -104,9 +104,10 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 		return err
 	}
 	p.app.noteHTTP(ctx)
+	p.app.releaseWith(ctx)
 	p.audit = p.app.audit
 	if p.app.issues() {
-		p.verify = p.app.engine.verifier.Verify
+		p.verifier = p.app.engine.verifier
 	}
 	steps := []func() error{
 		p.readIssuers, func() error { return p.readRules(ctx) }, p.readForwarding, p.readAssertion, p.readSwap, p.readBrowsers, p.readCORS,

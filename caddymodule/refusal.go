@@ -16,6 +16,7 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err
 	if p.signIn(w, r, &d, err) {
 		return nil
 	}
+	closing := p.holdBack(r, d, err)
 	answer := p.refusing(w)
 	answer.page = p.foreignPage(r)
 	defer answer.told.clean(w.Header()) // of what an upstream would have follow as trailers
@@ -24,13 +25,18 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err
 	}
 	p.audit.Refused(r, "request refused at the gate", err)
 	status := p.challenge().SetHeaders(answer, err)
-	if bodyOutstanding(r) {
+	if closing || bodyOutstanding(r) {
 		answer.Header().Set("Connection", "close")
 	}
-	return p.errorRoutes(answer, r, caddyhttp.Error(status, err), func(w http.ResponseWriter, r *http.Request) error {
+	own := func(w http.ResponseWriter, r *http.Request) error {
 		endpoint.WriteRefusal(w, r, status, err)
 		return nil
-	})
+	}
+	if errorRoutesOf(r) == nil { // an error of Caddy's, with its trace, would be made for nobody
+		rememberToken(r, nil)
+		return own(answer, r)
+	}
+	return p.errorRoutes(answer, r, caddyhttp.Error(status, err), own)
 }
 
 // serveError answers for what failed behind us, where Caddy itself must not, because its log would hold a token.
@@ -48,13 +54,21 @@ func (p *Protect) serveError(w http.ResponseWriter, r *http.Request, err error) 
 	})
 }
 
-// errorRoutes runs the site's error routes as Caddy does, and own where they give no answer. A request that is on an
-// error route already gets own at once: routes that fail on their way would lead back here without end.
+// errorRoutesOf are the site's error routes for a request; nil: there are none. A request that is on an error route already
+// has none: routes that fail on their way would lead back here without end.
+func errorRoutesOf(r *http.Request) *caddyhttp.HTTPErrorConfig {
+	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if !ok || server.Errors == nil || len(server.Errors.Routes) == 0 || r.Context().Value(caddyhttp.ErrorCtxKey) != nil {
+		return nil
+	}
+	return server.Errors
+}
+
+// errorRoutes runs the site's error routes as Caddy does, and own where they give no answer.
 func (p *Protect) errorRoutes(w http.ResponseWriter, r *http.Request, failure caddyhttp.HandlerError, own caddyhttp.HandlerFunc) error {
 	rememberToken(r, nil)
-	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	onErrorRoute := r.Context().Value(caddyhttp.ErrorCtxKey) != nil
-	if !ok || onErrorRoute || server.Errors == nil || len(server.Errors.Routes) == 0 {
+	errorRoutes := errorRoutesOf(r)
+	if errorRoutes == nil {
 		return own(w, r)
 	}
 	// As Caddy does it: error routes see the request as it came, without rewrites.
@@ -64,12 +78,12 @@ func (p *Protect) errorRoutes(w http.ResponseWriter, r *http.Request, failure ca
 		r.URL = &location
 	}
 	p.keepBack(r, nil)
-	r = server.Errors.WithError(p.handOn(r, nil), failure)
+	r = errorRoutes.WithError(p.handOn(r, nil), failure)
 	// Routes that match the host and then nothing else end in an answer without a body, and that is where ours belongs.
 	answer := caddyhttp.NewResponseRecorder(w, new(bytes.Buffer), func(status int, _ http.Header) bool {
 		return status == failure.StatusCode
 	})
-	switch err := server.Errors.Routes.Compile(own).ServeHTTP(answer, r); {
+	switch err := errorRoutes.Routes.Compile(own).ServeHTTP(answer, r); {
 	case err != nil:
 		return err
 	case answer.Buffered() && answer.Size() == 0:

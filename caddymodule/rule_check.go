@@ -12,13 +12,22 @@ type examination struct {
 	gate     *Protect
 	token    *tokenissuer.AccessToken
 	exam     pathExam
-	readings []*http.Request
+	request  *http.Request
+	readings []*http.Request // see allReadings
+}
+
+// allReadings lists the readings of the request. They are made when the first rule asks for them: most rules never do.
+func (e *examination) allReadings() []*http.Request {
+	if e.readings == nil {
+		e.readings = readingsOf(e.request, e.exam)
+	}
+	return e.readings
 }
 
 // asks holds a token against every rule that concerns the request in any of its readings. One with an ambiguous path falls
 // under every rule.
 func (p *Protect) asks(r *http.Request, exam pathExam, token *tokenissuer.AccessToken) error {
-	e := examination{p, token, exam, readingsOf(r, exam)}
+	e := examination{gate: p, token: token, exam: exam, request: r}
 	for _, rule := range p.Require {
 		if !e.concernedBy(rule) {
 			continue
@@ -31,7 +40,7 @@ func (p *Protect) asks(r *http.Request, exam pathExam, token *tokenissuer.Access
 }
 
 func (e *examination) concernedBy(rule *Rule) bool {
-	return e.exam.Ambiguous || rule.concerns(e.readings)
+	return e.exam.Ambiguous || len(rule.matchers) == 0 || rule.concerns(e.allReadings())
 }
 
 // check holds a token against the rule.
@@ -67,5 +76,8 @@ func (e *examination) isOwn() bool { return e.gate.own != nil && e.token.Issuer 
 
 // hasClaim tells whether a claim has one of the values; of an array, whether one element has.
 func hasClaim(t *tokenissuer.AccessToken, name string, values []string) bool {
+	if text, isOne := t.Text(name); isOne {
+		return text != "" && slices.Contains(values, text)
+	}
 	return slices.ContainsFunc(t.Claim(name), func(held string) bool { return slices.Contains(values, held) })
 }

@@ -44,10 +44,10 @@ func mentions(expression string, words ...string) bool {
 // check refuses a request for which the expression is false in some reading, or cannot be evaluated, or was not told what
 // an upstream may read: Caddy takes a malformed query for an empty one, and an ambiguous path for one of its readings.
 func (x *expression) check(e *examination) error {
-	if x.readsPath && e.exam.Ambiguous || x.readQuery && isQueryMalformed(e.readings[0].URL.RawQuery) {
+	if x.readsPath && e.exam.Ambiguous || x.readQuery && isQueryMalformed(e.request.URL.RawQuery) {
 		return tokenissuer.NewError(tokenissuer.AccessDenied, "expression_failed")
 	}
-	for _, reading := range e.readings {
+	for _, reading := range e.allReadings() {
 		switch holds, err := x.program.MatchWithError(reading); {
 		case err != nil:
 			return tokenissuer.NewError(tokenissuer.AccessDenied, "expression_failed").WithCause(err)

@@ -130,7 +130,7 @@ func clientAddress(r *http.Request) string {
 		}
 	}
 	address, err := netip.ParseAddr(text)
-	if err != nil {
+	if err != nil || address.Is4() { // of which there is one spelling
 		return text
 	}
 	address = address.Unmap().WithZone("")

@@ -122,7 +122,7 @@ func (p *Protect) renew(w http.ResponseWriter, r *http.Request, d *decision, ver
 	if fresh.IsEmpty() {
 		return verdict
 	}
-	token, err := p.verify(fresh.Reveal(), p.own.audience)
+	token, err := p.verifier.VerifyAdmitted(fresh.Reveal(), p.own.audience, nil)
 	if err != nil && verdict == nil {
 		d.renewed = nil
 		return nil

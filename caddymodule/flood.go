@@ -1,0 +1,151 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/floodgate"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// floodgates hold what is known of floods of bad tokens, by their limit. It outlives a reload, or a flood could be shown
+// to a fresh gate whenever somebody changes a route.
+var floodgates = caddy.NewUsagePool()
+
+// pooledFloodgate is one in the pool. Nothing runs in it, so nothing is to be ended.
+type pooledFloodgate struct{ *floodgate.Gate }
+
+// Destruct does nothing.
+func (pooledFloodgate) Destruct() error { return nil }
+
+// provisionFloodgate takes the floodgate from the pool, or makes it.
+func (a *App) provisionFloodgate() error {
+	a.released = make(chan struct{})
+	a.release = sync.OnceFunc(func() { close(a.released) })
+	if a.settings.gateLimit == (tokenissuer.Limit{}) {
+		return nil
+	}
+	pooled, _, err := floodgates.LoadOrNew(a.settings.gateLimit, func() (caddy.Destructor, error) {
+		limit := floodgate.Limit{Failures: a.settings.gateLimit.Failures, Window: a.settings.gateLimit.Window}
+		return pooledFloodgate{floodgate.New(limit, clock)}, nil
+	})
+	if err == nil {
+		a.flood = pooled.(pooledFloodgate).Gate
+	}
+	return err
+}
+
+// releaseFloodgate gives it back.
+func (a *App) releaseFloodgate() error {
+	if a.flood == nil {
+		return nil
+	}
+	_, err := floodgates.Delete(a.settings.gateLimit)
+	return err
+}
+
+// releaseWith has the refusals that are held back answered when the server begins to shut down, which waits for them.
+func (a *App) releaseWith(ctx caddy.Context) {
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
+		server.RegisterOnShutdown(a.release)
+	}
+}
+
+// sourceOf returns where a request comes from: by Caddy's own judgement of which proxies speak for clients. It is nobody
+// where there is no request, as when a stream is looked at.
+func (a *App) sourceOf(ctx context.Context) floodgate.Source {
+	text, _ := caddyhttp.GetVar(ctx, caddyhttp.ClientIPVarKey).(string)
+	address, err := netip.ParseAddr(text)
+	if err != nil {
+		return 0
+	}
+	return a.flood.Source(address)
+}
+
+// busyRetry is when a client should come back whose token could not be verified because of all the others.
+const busyRetry = time.Second
+
+// admitSignature is the tokenissuer.Admission of a request. A stream that is looked at again waits for nobody: its token was
+// good, no client chooses how often that is, and a flood must neither end it nor keep others from being ended.
+func (a *App) admitSignature(ctx context.Context) (done func(good bool), err error) {
+	if ctx.Value(caddyhttp.VarsCtxKey) == nil {
+		return func(bool) {}, nil
+	}
+	done, waited, err := a.flood.Admit(ctx, a.sourceOf(ctx))
+	switch {
+	case err == nil && waited:
+		laneVerified.Inc()
+	case errors.Is(err, context.Canceled):
+		return nil, tokenissuer.Unavailable("verification_awaited", err)
+	case err != nil:
+		laneGivenUp.Inc()
+		busy := tokenissuer.Unavailable("verification_busy", err)
+		busy.RetryAfter = busyRetry
+		return nil, busy
+	}
+	return done, nil
+}
+
+// credentialReasons are why a request is invalid because of what it brings as a token.
+var credentialReasons = []string{"authorization_header_duplicate", "bearer_malformed", "token_twice", "cookie_twice"}
+
+// isFailure tells whether a refusal counts against its source: a credential was shown, and it is none. A request without a
+// token does not count: browsers, crawlers and clients that look for the metadata send it first as a matter of course, and it
+// costs no more than Caddy's own refusals. A good token that may not do this does not count either, nor a fault of ours.
+func isFailure(d decision, refusal error) bool {
+	e := tokenissuer.AsError(refusal)
+	switch e.Code {
+	case tokenissuer.InvalidToken:
+		return d.token == nil
+	case tokenissuer.InvalidRequest:
+		return slices.Contains(credentialReasons, e.Reason)
+	}
+	return false
+}
+
+// holdBack counts a failure. It keeps the answer back when its source sends too many of them while others are to be protected
+// from that, and tells whether the connection is to be closed with it.
+func (p *Protect) holdBack(r *http.Request, d decision, refusal error) (closing bool) {
+	if p.app.flood == nil || !isFailure(d, refusal) {
+		return false
+	}
+	verdict := p.app.flood.Fail(p.app.sourceOf(r.Context()))
+	if verdict.Tell {
+		p.app.logger.Warn("too many bad tokens from one address: its refusals are held back", zap.String("address", clientAddress(r)))
+	}
+	if verdict.Hold == 0 {
+		return false
+	}
+	held := p.app.flood.Hold(verdict.Hold, isDear(r), r.Context().Done(), p.app.released)
+	if held {
+		refusalsHeld.Inc()
+	}
+	if closing = (verdict.Close || !held) && mayClose(r); closing {
+		refusalsClosed.Inc()
+	}
+	return closing
+}
+
+// isDear tells whether a refusal that is held back takes more than its client's own place: a connection of a proxy, which may
+// have no more of them for others, or the memory in which HTTP/2 and 3 keep a body of up to a megabyte that nobody reads.
+func isDear(r *http.Request) bool {
+	return speaksForOthers(r) || r.ProtoMajor > 1 && r.ContentLength != 0
+}
+
+// mayClose tells whether the connection of a request is its client's alone. HTTP/3 has no header that closes one.
+func mayClose(r *http.Request) bool { return !speaksForOthers(r) && r.ProtoMajor < 3 }
+
+// speaksForOthers tells whether a request comes from a trusted proxy, whose connections carry the requests of others too.
+func speaksForOthers(r *http.Request) bool {
+	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
+	return trusted
+}

@@ -1,0 +1,77 @@
+package floodgate
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxQueue wait in a lane at once, each for lanePatience at most. A signature takes a tenth of a millisecond, so that the
+	// queue is through in less.
+	maxQueue     = 1024
+	lanePatience = 2 * time.Second
+)
+
+// ErrBusy says that the lane is full, or that it took too long to get through.
+var ErrBusy = errors.New("too many signatures wait to be verified")
+
+// lane lets a few through at a time, in the order in which they came.
+type lane struct {
+	slots   chan struct{}
+	waiting atomic.Int64
+	leave   func(good bool)
+}
+
+func newLane(wide int) lane {
+	slots := make(chan struct{}, wide)
+	return lane{slots: slots, leave: func(bool) { <-slots }}
+}
+
+// free is the leave of who needed no lane.
+func free(bool) {}
+
+// Admit waits until a costly check for the source may begin, and returns what has to be called when it is through. Nobody waits
+// while there is no flood or nobody to protect from it. Waited tells whether somebody did. The error is ErrBusy, or that of
+// the context.
+func (g *Gate) Admit(ctx context.Context, s Source) (leave func(good bool), waited bool, err error) {
+	if g == nil {
+		return free, false, nil
+	}
+	now := g.clock()
+	if !g.pressed(now) {
+		return free, false, nil
+	}
+	l := &g.fast
+	if g.isOver(s, now) {
+		l = &g.slow
+	}
+	select {
+	case l.slots <- struct{}{}:
+		return l.leave, false, nil
+	default:
+	}
+	if err := l.wait(ctx, g.timer); err != nil {
+		return nil, true, err
+	}
+	return l.leave, true, nil
+}
+
+func (l *lane) wait(ctx context.Context, timer func(time.Duration) (<-chan time.Time, func() bool)) error {
+	if l.waiting.Add(1) > maxQueue {
+		l.waiting.Add(-1)
+		return ErrBusy
+	}
+	defer l.waiting.Add(-1)
+	expired, stop := timer(lanePatience)
+	defer stop()
+	select {
+	case l.slots <- struct{}{}:
+		return nil
+	case <-expired:
+		return ErrBusy
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,128 @@
+package floodgate
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// maxSources is how many sources the table holds, in sets of ways that share a place. It takes 1.5 MiB, never more. A source that finds its set full takes the place of the one that owes least: sources that
+	// come once push out each other, and not one that floods.
+	maxSources = 1 << 16
+	ways       = 8
+	stripes    = 64
+	// ceiling is the most that a source can owe, in budgets: it is within its own again after as many windows.
+	ceiling = 8
+	// tellPause is how long nobody is told of a source again, and tells of how many sources they are told in that time.
+	tellPause = time.Minute
+	tells     = 60
+)
+
+// table has the account of each source that has failed not long ago.
+type table struct {
+	allowance int64
+	sets      [][ways]entry
+	locks     [stripes]sync.Mutex
+}
+
+// entry is one source's. Clear is when all that it owes has come back; what it owes is the time until then.
+type entry struct {
+	source Source
+	clear  int64
+	told   int64 // when somebody was told of it
+}
+
+// charge adds the price of a failure, and returns what the source owes then.
+func (t *table) charge(s Source, now, price int64) int64 {
+	set, lock := t.set(s)
+	defer lock.Unlock()
+	e := find(set, s)
+	if e == nil {
+		e = cheapest(set)
+		*e = entry{source: s, clear: now, told: never}
+	}
+	e.clear = min(max(e.clear, now)+price, now+ceiling*t.allowance)
+	return e.clear - now
+}
+
+// debt is what the source owes.
+func (t *table) debt(s Source, now int64) int64 {
+	set, lock := t.set(s)
+	defer lock.Unlock()
+	if e := find(set, s); e != nil {
+		return max(0, e.clear-now)
+	}
+	return 0
+}
+
+// tell tells whether somebody should be told of the source now.
+func (t *table) tell(s Source, now int64) bool {
+	set, lock := t.set(s)
+	defer lock.Unlock()
+	e := find(set, s)
+	if e == nil || now-e.told < int64(tellPause) {
+		return false
+	}
+	e.told = now
+	return true
+}
+
+// set returns where the source is, and the lock of that place, which is held.
+func (t *table) set(s Source) (*[ways]entry, *sync.Mutex) {
+	at := uint64(s) % uint64(len(t.sets))
+	lock := &t.locks[at%stripes]
+	lock.Lock()
+	return &t.sets[at], lock
+}
+
+func find(set *[ways]entry, s Source) *entry {
+	for i := range set {
+		if set[i].source == s {
+			return &set[i]
+		}
+	}
+	return nil
+}
+
+func cheapest(set *[ways]entry) *entry {
+	least := &set[0]
+	for i := range set {
+		e := &set[i]
+		if e.source == 0 {
+			return e
+		}
+		if e.clear < least.clear {
+			least = e
+		}
+	}
+	return least
+}
+
+// account is what all sources owe together.
+type account struct {
+	allowance int64
+
+	mu     sync.Mutex
+	clear  int64
+	told   int // of so many sources
+	toldIn int64
+}
+
+// charge adds the price of a failure, and tells whether more is owed than there is.
+func (a *account) charge(now, price int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.clear = min(max(a.clear, now)+price, now+2*a.allowance)
+	return a.clear-now > a.allowance
+}
+
+// tell tells whether somebody may be told of one more source now.
+func (a *account) tell(now int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if minute := now / int64(tellPause); minute != a.toldIn {
+		a.told, a.toldIn = 0, minute
+	}
+	a.told++
+	return a.told <= tells
+}

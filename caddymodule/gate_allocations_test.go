@@ -1,0 +1,69 @@
+package caddymodule
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// TestOrdinaryRequestAllocates holds what a gate adds to a request whose token is known: the request's own crossing, its
+// header, the credential, and a context that can end it. Rules that every token of the route is held against add nothing.
+func TestOrdinaryRequestAllocates(t *testing.T) {
+	const ordinary = 8
+	token := &tokenissuer.AccessToken{
+		Subject: "u-ada", ClientID: "portal", Scopes: tokenissuer.Scopes{"public"}, Organisation: "acme", Role: "admin",
+		ExpiresAt: time.Now().Add(time.Hour),
+	}
+	for _, test := range []struct {
+		name   string
+		change func(*Protect)
+		most   float64
+	}{
+		{"no rule", func(*Protect) {}, ordinary},
+		{"scopes of the route", func(p *Protect) { p.Scopes = []string{"public"} }, ordinary},
+		{"rules", func(p *Protect) {
+			p.Require = []*Rule{
+				{Scopes: []string{"public"}}, {AnyScope: []string{"trusted", "public"}}, {Roles: []string{"member", "admin"}},
+				{Claim: "org", Values: []string{"acme"}},
+			}
+		}, ordinary},
+		{"streams keep", func(p *Protect) { p.Streams = keepStreams }, ordinary - 2},
+		{"strip", func(p *Protect) { p.UpstreamToken = stripToken }, ordinary},
+		{"forward off", func(p *Protect) { p.forward = nil }, ordinary - 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := benchmarkedGate(token)
+			test.change(p)
+			w := &discard{make(http.Header)}
+			ctx, cancel := context.WithCancel(t.Context()) // as http.Server does
+			defer cancel()
+			r := caddyhttp.PrepareRequest(ordinaryRequest(t).WithContext(ctx), caddy.NewReplacer(), w, new(caddyhttp.Server))
+			credential := r.Header["Authorization"]
+			passed := 0
+			next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+				passed++
+				w.WriteHeader(http.StatusOK)
+				_, err := w.Write(okBody)
+				return err
+			})
+			n := testing.AllocsPerRun(100, func() {
+				r.Header["Authorization"] = credential
+				if err := p.ServeHTTP(w, r, next); err != nil {
+					t.Fatal(err)
+				}
+			})
+			t.Logf("%v allocations", n)
+			if n > test.most || passed != 101 {
+				t.Errorf("%v allocations, at most %v are due; %d requests passed", n, test.most, passed)
+			}
+		})
+	}
+}
+
+var okBody = []byte("ok")
