@@ -30,7 +30,7 @@ func statementNamed(text string) []byte {
 func familyBorn(clientID string, origin tokenissuer.GrantType) []byte {
 	var values []byte
 	for _, value := range []string{clientID, string(origin)} {
-		values = binary.BigEndian.AppendUint32(values, uint32(len(value))) //nolint:gosec // a few letters
+		values = binary.BigEndian.AppendUint32(values, uint32(len(value)))
 		values = append(values, value...)
 	}
 	return values
