@@ -30,10 +30,10 @@ type bound struct {
 // limits are the bounds of a node on SQLite, ES256.
 var limits = []bound{
 	{"protect", "reverse_proxy", 22, 1.45},
-	{"external token at first sight", "reverse_proxy", 73, 2.7},
-	{"forged token", "respond 401", 29, 2.7},
+	{"external token at first sight", "reverse_proxy", 52, 2.7},
+	{"forged token", "respond 401", 14, 2.5},
 	{"client_credentials", "respond 401", 90, 4.2},
-	{"refresh", "respond 401", 140, 6},
+	{"refresh", "respond 401", 140, 5.5},
 	{"introspection", "respond 401", 40, 2.9},
 	{"revocation", "respond 401", 70, 5},
 }
