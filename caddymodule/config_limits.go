@@ -52,7 +52,7 @@ var (
 	defaultClientLimit  = tokenissuer.Limit{Failures: 20, Window: time.Minute}
 	defaultAccountLimit = tokenissuer.Limit{Failures: 10, Window: time.Minute}
 	defaultAddressLimit = tokenissuer.Limit{Failures: 30, Window: time.Minute}
-	defaultGateLimit    = tokenissuer.Limit{Failures: 60, Window: 3 * time.Second}
+	defaultGateLimit    = tokenissuer.Limit{Failures: 600, Window: 3 * time.Second}
 )
 
 func (a *App) readLimits(s *settings) error {
