@@ -14,8 +14,8 @@ build:
 	./xcaddy.sh
 
 # A process has one Caddy, so the tests of ./caddymodule are shared out among three: those that wait much, for Chromium and
-# for databases that are away; those of the gate; and all others. Those of ./rig come last and alone: they look at nodes that
-# have a machine, not at how a machine shares itself out.
+# for databases that are away; those of the gate; and all others. Those of ./rig come when these are over: they look at
+# nodes that have a machine, not at how a machine shares itself out.
 WAITING = ^Test(Browser|Challenge|F1[0-7]|F2|F6|I7|T64|A[78])
 GATE = ^Test(G[0-9]|Wycheproof|Interop|Nginx)
 
@@ -28,14 +28,15 @@ test: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need chromium chromium
 	.ci/need nginx nginx
 	go vet ./...
-	all=''; failed=0; \
+	failed=0; \
 	run() { CGO_ENABLED=1 go test -race -count=1 -timeout=25m $(TESTFLAGS) "$$@" & all="$$all $$!"; }; \
+	run $$(go list ./... | grep -vE '/(caddymodule|rig)$$'); others=$$all; all=''; \
 	run -skip '$(WAITING)|$(GATE)' ./caddymodule; \
 	run -run '$(WAITING)' ./caddymodule; \
 	run -run '$(GATE)' ./caddymodule; \
-	run $$(go list ./... | grep -vE '/(caddymodule|rig)$$'); \
 	for one in $$all; do wait $$one || failed=1; done; \
-	all=''; run ./rig; wait $$all || failed=1; \
+	all=$$others; run ./rig; \
+	for one in $$all; do wait $$one || failed=1; done; \
 	exit $$failed
 
 # Kills nodes at random moments and at named points, on SQLite and on PostgreSQL, and checks what their clients have seen. For

@@ -7,7 +7,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
-// openAlone is an engine on a new SQLite file, for nobody but the test.
+// openAlone is an engine on a new SQLite file, for nobody but the test. Its first round of housekeeping is over: one that is
+// under way drops by clocks as they were when it began.
 func openAlone(t *testing.T) *engine {
 	t.Helper()
 	e := newEngine(engineSettings{
@@ -17,7 +18,14 @@ func openAlone(t *testing.T) *engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Destruct() })
-	return e
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, stored := e.keeper.report(); stored != nil {
+			return e
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the housekeeper has never counted")
+		}
+	}
 }
 
 // storeAhead lets the store's clock be ahead of the node's by so much.
