@@ -28,7 +28,7 @@ test: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need chromium chromium
 	.ci/need nginx nginx
 	go vet ./...
-	failed=0; \
+	all=''; failed=0; \
 	run() { CGO_ENABLED=1 go test -race -count=1 -timeout=25m $(TESTFLAGS) "$$@" & all="$$all $$!"; }; \
 	run $$(go list ./... | grep -vE '/(caddymodule|rig)$$'); others=$$all; all=''; \
 	run -skip '$(WAITING)|$(GATE)' ./caddymodule; \
