@@ -205,9 +205,10 @@ func TestG81AFloodOfBadTokens(t *testing.T) {
 }
 
 // TestG81GoodTrafficInAFlood keeps its pace beside a flood from as many clients, which come from the same address: the flood is held
-// back, and goes on as fast as ever when nobody else is there.
+// back, and goes on as fast as ever when nobody else is there. The budget is a tenth of the usual one, so that the flood is soon
+// beyond it.
 func TestG81GoodTrafficInAFlood(t *testing.T) {
-	n := Start(t, Setup{Limits: "client off\n\t\t\tlogin off"})
+	n := Start(t, Setup{Limits: "client off\n\t\t\tlogin off\n\t\t\tgate 60/3s per ip"})
 	f := newForger(t, serverToken(t, n.URL))
 	count := either(300, 30_000)
 	run := func() (*load, float64) {
