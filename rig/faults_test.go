@@ -60,13 +60,13 @@ type fault struct {
 // nothing is written, so one point stands for both of the catalogue's.
 var faults = []fault{
 	{
-		"authorize", append(aroundStep("adding family"), beforeRedirect("GET /oauth/authorize")),
+		"authorize", append(aroundStatement("adding family"), beforeRedirect("GET /oauth/authorize")),
 		func(s *scene) { s.signedIn(Console) }, (*scene).authorize, (*scene).checkAuthorized,
 	}, {
-		"consent", append(aroundStep("adding family"), beforeRedirect("POST /oauth/consent")),
+		"consent", append(aroundStatement("adding family"), beforeRedirect("POST /oauth/consent")),
 		func(s *scene) { s.signedIn(Device); s.openForm() }, (*scene).sendForm, (*scene).checkAuthorized,
 	}, {
-		"sign-in", append(aroundStep("adding family"), beforeRedirect("POST /oauth/login")),
+		"sign-in", append(aroundStatement("adding family"), beforeRedirect("POST /oauth/login")),
 		(*scene).openSignIn, (*scene).sendForm, (*scene).checkSignedIn,
 	}, {
 		"code", append(aroundStatement("redeeming code"), inAnswer("POST /oauth/token")...),
@@ -75,7 +75,7 @@ var faults = []fault{
 		"refresh", append(aroundStatement("rotating refresh token"), inAnswer("POST /oauth/token")...),
 		(*scene).haveTokens, (*scene).refresh, (*scene).checkRefreshed,
 	}, {
-		"created token", append(aroundStep("adding family"), inAnswer("POST "+creation)...),
+		"created token", append(aroundStatement("adding family"), inAnswer("POST "+creation)...),
 		(*scene).haveTokens, (*scene).create, (*scene).checkCreated,
 	}, {
 		"revocation", append(aroundStep("ending families"), inAnswer("POST /oauth/revoke")...),
