@@ -29,13 +29,13 @@ type bound struct {
 
 // limits are the bounds of a node on SQLite, ES256.
 var limits = []bound{
-	{"protect", "reverse_proxy", 22, 2.2},
-	{"external token at first sight", "reverse_proxy", 52, 4},
-	{"forged token", "respond 401", 14, 3.5},
-	{"client_credentials", "respond 401", 90, 6},
-	{"refresh", "respond 401", 140, 9},
-	{"introspection", "respond 401", 40, 4.5},
-	{"revocation", "respond 401", 70, 8},
+	{"protect", "reverse_proxy", 24, 2.2},
+	{"external token at first sight", "reverse_proxy", 56, 4},
+	{"forged token", "respond 401", 15, 3.5},
+	{"client_credentials", "respond 401", 95, 6},
+	{"refresh", "respond 401", 148, 9},
+	{"introspection", "respond 401", 46, 4.5},
+	{"revocation", "respond 401", 74, 8},
 }
 
 // bounds compares the steps in one process, in turns, and fails when one is beyond its bound after the last try.
