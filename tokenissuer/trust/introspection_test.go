@@ -100,6 +100,13 @@ func (a *asker) questions() int {
 	return len(a.asked)
 }
 
+// underWay is how many questions the issuer has not answered yet.
+func (a *asker) underWay() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.open
+}
+
 // wantQuestions wants that many since the start.
 func (a *asker) wantQuestions(tb testing.TB, want int) {
 	tb.Helper()

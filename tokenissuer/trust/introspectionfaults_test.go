@@ -158,6 +158,7 @@ func TestAFloodOfTokensIsAskedInTurn(t *testing.T) {
 		})
 	}
 	eventually(t, "not everybody else was sent away", func() bool { return busy.Load() == flood-maxQuestions })
+	eventually(t, "not every question has arrived", func() bool { return a.underWay() == maxQuestions })
 	release()
 	waiting.Wait()
 	if a.most != maxQuestions || inactive.Load() != maxQuestions {
