@@ -53,9 +53,6 @@ type wire struct {
 	header http.Header
 }
 
-// patience is how long a test waits for what must come.
-const patience = 20 * time.Second
-
 // dial sends a request on a connection of its own, and reads the head of the answer.
 func (g *gate) dial(t *testing.T, request string) *wire {
 	t.Helper()
@@ -164,7 +161,7 @@ func TestG71StreamsEndWithTheirToken(t *testing.T) {
 			reason string
 			how    func(g *gate, c *testClock, token string)
 		}{
-			"expired": {"token_expired", func(_ *gate, c *testClock, _ string) { c.advance(time.Minute + tokenissuer.Leeway + 2*time.Second) }},
+			"expired": {"token_expired", func(_ *gate, c *testClock, _ string) { c.advance(time.Minute + time.Second) }},
 			"revoked": {"token_revoked", func(g *gate, _ *testClock, token string) { g.kill(t, token) }},
 			"its key is": {"token_revoked", func(g *gate, _ *testClock, token string) {
 				g.revoke(t, g.claims(t, token), tokenissuer.RevokeKey)
@@ -203,6 +200,7 @@ func TestG71StreamsEndWithTheirToken(t *testing.T) {
 				}
 				other := g.dial(t, g.request("GET", "/lives", append([]string{bearer(lives)}, stream.lines...)...))
 				stream.runs(other, t)
+				c.advance(tokenissuer.Leeway)
 				g.raw(g.request("GET", "/dies", bearer(dies), "Connection: close")) // and who comes back is refused
 				if lines := g.audited(); len(lines) == 0 || lines[len(lines)-1]["reason"] != end.reason {
 					t.Errorf("audit lines: %v", lines)
@@ -210,6 +208,28 @@ func TestG71StreamsEndWithTheirToken(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestG71LeewayIsNoTimeToGoOnIn: it lets in whoever comes late, for as long as it lasts, and prolongs no stream.
+func TestG71LeewayIsNoTimeToGoOnIn(t *testing.T) {
+	c := setClock(t)
+	g := startGate(t, siteWith("", streamRoutes))
+	g.streams()
+	open := func(token string) *wire {
+		w := g.dial(t, g.request("GET", "/dies", append([]string{bearer(token)}, webSocket...)...))
+		w.echoes(t)
+		return w
+	}
+	first, second := g.issuedFor(time.Minute), g.issuedFor(time.Minute+3*time.Second)
+	early, long := open(first), open(second)
+	c.advance(time.Minute + time.Second)
+	early.closed(t)
+	late := open(first)
+	c.advance(3 * time.Second)
+	long.closed(t) // so the sweep has looked at all of them
+	late.echoes(t)
+	c.advance(2 * time.Second)
+	late.closed(t)
 }
 
 // awaitAudit waits for an audit line.
@@ -418,7 +438,10 @@ func awaitNoSweep(t *testing.T) {
 
 // TestG71AStreamIsLeftAloneForOneSweep, so that a short answer which is flushed gets through after a sign-out.
 func TestG71AStreamIsLeftAloneForOneSweep(t *testing.T) {
-	o, s := openStreams{sweeping: true}, &stream{cancel: func() {}}
+	token := &tokenissuer.AccessToken{ExpiresAt: time.Now().Add(time.Hour)}
+	p := benchmarkedGate(token)
+	p.app.engine = newEngine(engineSettings{}, nil)
+	o, s := openStreams{sweeping: true}, &stream{gate: p, token: token, cancel: func() {}}
 	o.enter(s)
 	if due, more := o.due(); len(due) != 0 || !more {
 		t.Errorf("at first: %d due, more %v", len(due), more)
@@ -561,7 +584,7 @@ func TestG71ExtendedConnect(t *testing.T) {
 	}
 	short := g.issuedFor(time.Minute)
 	for dies, end := range map[string]func(){
-		token: func() { g.kill(t, token) }, short: func() { c.advance(time.Minute + tokenissuer.Leeway + 2*time.Second) },
+		token: func() { g.kill(t, token) }, short: func() { c.advance(time.Minute + time.Second) },
 	} {
 		s := g.connectH2(t, "authorization", "Bearer "+dies)
 		_ = s.framer.WriteData(1, false, []byte("ping"))

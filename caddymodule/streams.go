@@ -35,6 +35,8 @@ type stream struct {
 	// The mutex of openStreams guards these two.
 	gone bool // it is not watched any more
 	seen bool // it is one sweep old
+	// inOvertime: the token was let in by the leeway alone.
+	inOvertime bool
 	// What only one goroutine at a time looks at: the sweep, or that of askAside.
 	asking     atomic.Bool
 	askedAt    time.Time
@@ -127,6 +129,9 @@ func (s *stream) ask() (err error) {
 	if err != nil {
 		return err
 	}
+	if err := s.checkEnd(now); err != nil {
+		return err
+	}
 	if s.isSettled(now, generation) {
 		return nil
 	}
@@ -135,6 +140,22 @@ func (s *stream) ask() (err error) {
 	defer cancel()
 	_, err = s.gate.verifyToken(ctx, s.shown.Reveal())
 	return s.weigh(err, now)
+}
+
+// begin notes whether the token is past its end already.
+func (s *stream) begin() {
+	if now, _, err := s.gate.standing(s.token.Issuer); err == nil {
+		s.inOvertime = s.token.CheckEnd(now) != nil
+	}
+}
+
+// checkEnd ends a stream with its token and not later: leeway is for clocks that differ when a request comes, and no time
+// to go on in. Who came in by it may stay for as long as the gate lets others in with that token.
+func (s *stream) checkEnd(now time.Time) error {
+	if s.inOvertime {
+		return nil
+	}
+	return s.token.CheckEnd(now)
 }
 
 // isSettled tells whether nothing can have changed since the last verdict.
@@ -160,10 +181,17 @@ func (s *stream) weigh(verdict error, now time.Time) error {
 
 // askAside is ask for a token whose issuer has to be asked in turn: the other streams do not wait for it.
 func (s *stream) askAside() {
+	now, generation, err := s.gate.standing(s.token.Issuer)
+	if err == nil {
+		if over := s.checkEnd(now); over != nil { // whoever is being asked, and however long that takes
+			go s.end(over)
+			return
+		}
+	}
 	if s.asking.Swap(true) {
 		return
 	}
-	if now, generation, err := s.gate.standing(s.token.Issuer); err == nil && s.isSettled(now, generation) {
+	if err == nil && s.isSettled(now, generation) {
 		s.asking.Store(false)
 		return
 	}
@@ -201,6 +229,7 @@ func (o *openStreams) enter(s *stream) {
 	if s.entered.Swap(true) {
 		return
 	}
+	s.begin()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if s.gone {

@@ -13,8 +13,6 @@ import (
 const (
 	passing     = "passing"
 	passingLife = 2 * time.Second
-	// leeway is how long after its end a token is still taken.
-	leeway = 5 * time.Second
 )
 
 var passingSetup = Setup{OAuth: fmt.Sprintf(`client %s %s {
@@ -77,8 +75,8 @@ func TestG71StreamsEndOnAllNodes(t *testing.T) {
 	revoked.within(t, "a stream of a revoked token", 10*time.Second)
 
 	expired := new(times)
-	awaitEnds(t, expiring, time.Unix(brief.CreatedAt+int64(brief.ExpiresIn), 0).Add(leeway), expired)
-	measured(t, "G71: from the end of a token's life, leeway included, until its streams end", "%v", expired)
+	awaitEnds(t, expiring, time.Unix(brief.CreatedAt+int64(brief.ExpiresIn), 0), expired)
+	measured(t, "G71: from the end of a token's life until its streams end", "%v", expired)
 	expired.within(t, "a stream of an expired token", 10*time.Second)
 
 	for i, n := range c.Nodes {

@@ -258,6 +258,15 @@ func (t *AccessToken) checkExpiry(now time.Time, leeway time.Duration) error {
 	return nil
 }
 
+// CheckEnd refuses a token whose life is over by its own word, without the leeway that a request is given. A token that says
+// nothing of its end (RFC 7662 section 2.2 lets an issuer leave it out) has none.
+func (t *AccessToken) CheckEnd(now time.Time) error {
+	if t.endless {
+		return nil
+	}
+	return t.checkExpiry(now, 0)
+}
+
 // checkBegun refuses a token from the future.
 func (t *AccessToken) checkBegun(notBefore *int64, now time.Time, leeway time.Duration) error {
 	if notBefore != nil && time.Unix(*notBefore, 0).After(now.Add(leeway)) || t.IssuedAt.After(now.Add(futureLeeway)) {
