@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // nobodyHeader is on the answer of a Balancer that found no node.
@@ -83,7 +82,7 @@ func (b *Balancer) dial(ctx context.Context, network, _ string) (connection net.
 	nodes, first := *b.nodes.Load(), b.turn.Add(1)
 	err = syscall.ECONNREFUSED
 	for i := range uint64(len(nodes)) {
-		dialer := net.Dialer{Timeout: 5 * time.Second}
+		dialer := net.Dialer{Timeout: patience}
 		connection, err = dialer.DialContext(ctx, network, nodes[(first+i)%uint64(len(nodes))])
 		if !errors.Is(err, syscall.ECONNREFUSED) {
 			return connection, err

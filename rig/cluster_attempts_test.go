@@ -71,7 +71,7 @@ func TestT72FailuresAreCountedOnAllNodes(t *testing.T) {
 // TestT73GuessesRacedOnTwoNodes: of guesses at the same moment no more are judged than the limit and one for each node.
 func TestT73GuessesRacedOnTwoNodes(t *testing.T) {
 	c := StartCluster(t, 2, limitedSetup)
-	judged := 0
+	ctx, judged := AtOnce(t.Context()), 0
 	count := func(answer Answer) error {
 		switch answer.Status {
 		case http.StatusBadRequest:
@@ -83,12 +83,12 @@ func TestT73GuessesRacedOnTwoNodes(t *testing.T) {
 		return mustBe(answer, http.StatusTooManyRequests, "temporarily_unavailable", "a guess")
 	}
 	var wrong error
-	for _, answer := range raced(200, func(hand int) Answer { return guess(t.Context(), c.Nodes[hand%2], Email(Ada), "wrong") }) {
+	for _, answer := range raced(200, func(hand int) Answer { return guess(ctx, c.Nodes[hand%2], Email(Ada), "wrong") }) {
 		wrong = errors.Join(wrong, count(answer))
 	}
 	began := time.Now()
 	for limited := false; !limited && time.Since(began) < patience; {
-		answer := guess(t.Context(), c.Nodes[0], Email(Ada), "wrong")
+		answer := guess(ctx, c.Nodes[0], Email(Ada), "wrong")
 		wrong = errors.Join(wrong, count(answer))
 		limited = answer.Status == http.StatusTooManyRequests
 	}

@@ -15,7 +15,7 @@ import (
 
 // TestF28EachStepOnAnotherOfTheNodes walks through whole flows, each step of each at another node than the step before.
 func TestF28EachStepOnAnotherOfTheNodes(t *testing.T) {
-	flows, people := either(100, 10_000), 6
+	flows, people := either(48, 10_000), 6
 	// Those who walk at the same time are different people, for who signs out ends all that their applications have; and there
 	// are many, for nobody may create tokens without end.
 	const crowd = 25
@@ -27,7 +27,7 @@ func TestF28EachStepOnAnotherOfTheNodes(t *testing.T) {
 	applications := []string{Portal, Device, Console}
 	began, spread := time.Now(), new(times)
 	var repeated atomic.Int64
-	ctx := Patiently(t.Context(), &repeated)
+	ctx := Counting(t.Context(), &repeated)
 	concurrently(people, func(i int) {
 		at := c.Elsewhere()
 		for n := range share(flows, people, i) {

@@ -58,8 +58,9 @@ func (n *Node) mustGetToken(t *testing.T) string {
 	return tokens.AccessToken
 }
 
-// shortLead is what the time before a new key signs is cut down to, in the database. Ten times ten minutes are too long.
-const shortLead = 4 * time.Second
+// shortLead is what is left, in the database, of the time before a new key signs once every node publishes it. Ten times ten
+// minutes are too long.
+const shortLead = 500 * time.Millisecond
 
 // TestK1TenRotationsOnThreeNodes rotates the key again and again, at one node after the other, under load: no token is refused
 // anywhere, each key is published by every node before the first token that it signed, and none goes away.
@@ -70,30 +71,31 @@ func TestK1TenRotationsOnThreeNodes(t *testing.T) {
 	all := []string{keyOf(t, kept[0].AccessToken)}
 	l := newLoad(t, time.Duration(either(10, 2))*time.Millisecond)
 	l.start(either(4, 16), c.URL, nil)
-	began, ahead := time.Now(), new(times)
+	began, heard := time.Now(), new(times)
 	for i := range rotations {
 		var key struct {
 			ID         string    `json:"kid"`
 			ActiveFrom time.Time `json:"active_from"`
 		}
 		readJSON(t, c.Nodes[i%3].command(t, "", "keys", "rotate", "--json"), &key)
-		if lead := time.Until(key.ActiveFrom); lead < 9*time.Minute {
+		if lead := time.Until(key.ActiveFrom); lead < 10*time.Minute-patience {
 			t.Fatalf("the new key signs in %v, want ten minutes", lead)
 		}
-		signsFrom := c.hasten(t, key.ID)
-		soon(t, "every node to publish the key", func() bool {
+		heard.add(soon(t, "every node to publish the key", func() bool {
 			return !slices.ContainsFunc(c.Nodes, func(n *Node) bool { return !slices.Contains(n.published(t.Context(), t), key.ID) })
-		})
-		ahead.add(time.Until(signsFrom))
+		}))
+		for _, n := range c.Nodes {
+			if token := n.mustGetToken(t); keyOf(t, token) == key.ID {
+				t.Fatalf("%s signs with a key that is to sign in ten minutes", n.Addr)
+			}
+		}
+		c.hasten(t, key.ID)
 		for _, n := range c.Nodes {
 			token := ""
 			soon(t, "the node to sign with the key", func() bool {
 				token = n.mustGetToken(t)
 				return keyOf(t, token) == key.ID
 			})
-			if time.Now().Before(signsFrom.Add(-time.Second)) {
-				t.Errorf("%s signs with a key that has been published only just now", n.Addr)
-			}
 			kept = append(kept, Tokens{AccessToken: token})
 		}
 		all = append(all, key.ID)
@@ -108,25 +110,23 @@ func TestK1TenRotationsOnThreeNodes(t *testing.T) {
 			}
 		}
 	}
-	measured(t, "K1: rotations on 3 nodes under load", "%d rotations, %d requests (%.0f a second), 0 refused; published by all nodes ahead of the first signature by at least %v of %v",
-		rotations, l.requests(), float64(l.requests())/time.Since(began).Seconds(), ahead.quantile(0).Round(10*time.Millisecond), shortLead)
+	measured(t, "K1: rotations on 3 nodes under load", "%d rotations, %d requests (%.0f a second), 0 refused; published by all nodes after %v at most",
+		rotations, l.requests(), float64(l.requests())/time.Since(began).Seconds(), heard.quantile(1).Round(time.Millisecond))
 }
 
-// hasten makes a published key sign soon, and returns when.
-func (c *Cluster) hasten(t *testing.T, id string) (signsFrom time.Time) {
+// hasten makes a published key sign soon.
+func (c *Cluster) hasten(t *testing.T, id string) {
 	t.Helper()
 	db, err := pgx.Connect(t.Context(), c.DSN)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close(t.Context()) }()
-	signsFrom = time.Now().Add(shortLead)
 	_, err = db.Exec(t.Context(), `WITH told AS (UPDATE counters SET position = position + 1 WHERE name = 'signing_keys')
-		UPDATE signing_keys SET active_from = $1 WHERE id = $2`, signsFrom.UnixMicro(), id)
+		UPDATE signing_keys SET active_from = $1 WHERE id = $2`, time.Now().Add(shortLead).UnixMicro(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return signsFrom
 }
 
 // TestK9AKilledKeyIsRefusedByAllNodes: whatever a key has signed is refused everywhere soon after its revocation was
@@ -168,7 +168,7 @@ func TestK9AKilledKeyIsRefusedByAllNodes(t *testing.T) {
 		}
 	}
 	measured(t, "K9: from the revocation of a key until three gates refuse", "%v", spread)
-	spread.within(t, "a revoked key", 5*time.Second)
+	spread.within(t, "a revoked key", mostForAnEnd)
 	token := c.Nodes[0].mustGetToken(t)
 	for _, n := range c.Nodes {
 		soon(t, "the gate to accept a new token", func() bool { return application.at(n).Use(t.Context(), token).Status == http.StatusOK })

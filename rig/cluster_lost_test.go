@@ -13,7 +13,7 @@ import (
 // TestF29LostAnswersLogNobodyOutOnThreeNodes: one answer in twenty of the token endpoint is lost on its way, after what it tells of
 // was committed. Clients ask again, and in the end everybody holds a refresh token that is good.
 func TestF29LostAnswersLogNobodyOutOnThreeNodes(t *testing.T) {
-	clients, refreshes := either(12, 100), either(20, 200)
+	clients, refreshes := either(12, 100), either(12, 200)
 	c := StartCluster(t, 3, Setup{})
 	var answers, lost atomic.Int64
 	c.Lose(func(answer *http.Response) bool {

@@ -13,14 +13,27 @@ import (
 	"time"
 )
 
-// obtain walks through a whole authorization, from the request to the tokens.
+// obtain walks through a whole authorization, from the request to the tokens. Who was put off on the way, so that nobody knows
+// what has come of a step, begins anew, as people do.
 func obtain(ctx context.Context, b *Browser, a Application) (Tokens, error) {
-	request := a.Ask()
-	code, _, err := b.Authorize(ctx, request)
-	if err != nil {
-		return Tokens{}, err
+	for tries := 1; ; tries++ {
+		tokens, answer, err := obtainOnce(ctx, b, a)
+		if err == nil || tries == 5 || answer.Repeated == 0 && answer.Status != http.StatusServiceUnavailable {
+			return tokens, err
+		}
 	}
-	return ReadTokens(request.Redeem(ctx, code))
+}
+
+// obtainOnce returns the last answer too, which says whether it was lost.
+func obtainOnce(ctx context.Context, b *Browser, a Application) (Tokens, Answer, error) {
+	request := a.Ask()
+	code, answer, err := b.Authorize(ctx, request)
+	if err != nil {
+		return Tokens{}, answer, err
+	}
+	answer = request.Redeem(ctx, code)
+	tokens, err := ReadTokens(answer)
+	return tokens, answer, err
 }
 
 // mustObtain is obtain in the goroutine of the test.

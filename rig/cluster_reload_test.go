@@ -69,7 +69,7 @@ func (n *Node) counted(t *testing.T, name string) (sum float64) {
 // anew, and little is cut. Streams go on, and still end with their token. Nothing leaks. What is cut are connections that the kernel
 // has accepted on the old socket when that is closed, and Caddy has not: a bare one is measured beside.
 func TestF18ReloadsUnderLoadOnThreeNodes(t *testing.T) {
-	reloads, bad := either(9, 500), either(3, 100)
+	reloads, bad := either(6, 500), either(3, 100)
 	c := StartCluster(t, 3, multiplexing(Setup{
 		Upstream: streamingUpstream(t) + " {\n\t\t\tstream_close_delay 1h\n\t\t\ttransport http {\n\t\t\t\tkeepalive off\n\t\t\t}\n\t\t}",
 	}))
@@ -105,7 +105,7 @@ func TestF18ReloadsUnderLoadOnThreeNodes(t *testing.T) {
 	}
 	busy.goOn(100)
 	busy.report(t, reloads, quiet)
-	reloadBareCaddy(t, min(reloads, 100))
+	reloadBareCaddy(t, either(2, 100))
 
 	for i, s := range open {
 		if err := s.goesOn(); err != nil {
@@ -125,7 +125,7 @@ func TestF18ReloadsUnderLoadOnThreeNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitEnds(t, open, time.Now(), ended)
-	ended.within(t, "a stream that has seen reloads", 10*time.Second)
+	ended.within(t, "a stream that has seen reloads", mostForAnEnd)
 }
 
 // variety is load of the kinds of clients that there are.
@@ -176,7 +176,8 @@ func (v *variety) report(t *testing.T, reloads int, quiet *variety) {
 	for i, kind := range []string{"a connection for each request", "HTTP/2", "kept HTTP/1.1 connections"} {
 		l, was := v.all()[i], quiet.all()[i]
 		l.allAnswered()
-		if most := l.requests() / 20; len(l.broken) > most {
+		// A reload cuts a client's request once: the next connection is to the new server.
+		if most := l.clients * reloads; len(l.broken) > most {
 			t.Errorf("%s: %d of %d requests failed at first, want %d at most; the last: %s", kind, len(l.broken), l.requests(), most, l.broken[len(l.broken)-1].answer)
 		}
 		measured(t, fmt.Sprintf("F18: %d reloads, %s", reloads, kind), "%d requests, %d failed at first, 0 after sending again; p99 %v, without reloads %v",

@@ -12,7 +12,7 @@ import (
 // passing is a client whose tokens live for moments.
 const (
 	passing     = "passing"
-	passingLife = 2 * time.Second
+	passingLife = 4 * time.Second
 )
 
 var passingSetup = Setup{OAuth: fmt.Sprintf(`client %s %s {
@@ -42,15 +42,7 @@ func TestG71StreamsEndOnAllNodes(t *testing.T) {
 	for _, n := range c.Nodes {
 		before = append(before, c.usage(t, n))
 	}
-	brief, err := ReadTokens(Application{c.URL, passing}.ForItself(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var expiring []*stream
-	for i := range 3 * len(streamKinds) {
-		expiring = append(expiring, mustOpen(t, c.Nodes[i%len(c.Nodes)], brief.AccessToken, i))
-		expiring[i].watchEnd()
-	}
+	expiring, expiry := c.openPassing(t)
 	families, open := make([]Tokens, tokens), make([][]*stream, tokens)
 	for i := range families {
 		families[i] = mustObtain(t, browser, application)
@@ -72,12 +64,12 @@ func TestG71StreamsEndOnAllNodes(t *testing.T) {
 		}
 	})
 	measured(t, "G71: from a revocation until the streams on the other nodes end", "%v", revoked)
-	revoked.within(t, "a stream of a revoked token", 10*time.Second)
+	revoked.within(t, "a stream of a revoked token", mostForAnEnd)
 
 	expired := new(times)
-	awaitEnds(t, expiring, time.Unix(brief.CreatedAt+int64(brief.ExpiresIn), 0), expired)
+	awaitEnds(t, expiring, expiry, expired)
 	measured(t, "G71: from the end of a token's life until its streams end", "%v", expired)
-	expired.within(t, "a stream of an expired token", 10*time.Second)
+	expired.within(t, "a stream of an expired token", mostForAnEnd)
 
 	for i, n := range c.Nodes {
 		c.settles(t, n, before[i])
@@ -93,5 +85,34 @@ func TestG71StreamsEndOnAllNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitEnds(t, kept, asked, ended)
-	ended.within(t, "a stream whose token outlived others", 10*time.Second)
+	ended.within(t, "a stream whose token outlived others", mostForAnEnd)
+}
+
+// openPassing opens streams of all kinds on all nodes with a token that will soon expire, and returns when it does.
+// On a machine that is too slow to open them in time it begins again with another token.
+func (c *Cluster) openPassing(t *testing.T) (streams []*stream, expiry time.Time) {
+	t.Helper()
+	for range 10 {
+		brief, err := ReadTokens(Application{c.URL, passing}.ForItself(t.Context()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		streams, expiry = nil, time.Unix(brief.CreatedAt+int64(brief.ExpiresIn), 0)
+		for i := range 3 * len(streamKinds) {
+			s, err := tryOpen(t, c.Nodes[i%len(c.Nodes)], brief.AccessToken, i)
+			if err != nil && time.Now().Before(expiry) {
+				t.Fatal(err)
+			}
+			if err != nil {
+				break
+			}
+			s.watchEnd()
+			streams = append(streams, s)
+		}
+		if len(streams) == 3*len(streamKinds) {
+			return streams, expiry
+		}
+	}
+	t.Fatal("a token expires before its streams are open")
+	return nil, time.Time{}
 }

@@ -40,12 +40,19 @@ const (
 	refusedMetric = "gatehouse_vouchers_refused_total"
 )
 
-// becomeSiblings waits until what the one node issues is known to the other.
+// becomeSiblings waits until the other node has heard of everything that the one has issued, the last token included: they are told in
+// the order in which they were issued, so that none is still to come that would be taken for a later one.
 func becomeSiblings(t *testing.T, one, other *Node) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
-	for began := other.counted(t, heardMetric); other.counted(t, heardMetric) == began; time.Sleep(pollInterval) {
-		one.mustGetToken(t)
+	for known := false; !known; time.Sleep(pollInterval) {
+		heard, spared := other.counted(t, heardMetric), other.counted(t, sparedMetric)
+		last := one.mustGetToken(t)
+		for wait := time.Now().Add(time.Second); other.counted(t, heardMetric) == heard && time.Now().Before(wait); {
+			time.Sleep(pollInterval)
+		}
+		other.uses(t, last, http.StatusOK)
+		known = other.counted(t, sparedMetric) > spared
 		if time.Now().After(deadline) {
 			t.Fatalf("%s never hears of the tokens of %s", other.Addr, one.Addr)
 		}
@@ -141,12 +148,15 @@ func forgeVoucher(t *testing.T, dsn, token string) {
 	}
 	defer db.Close(ctx)
 	digest := sha256.Sum256([]byte(token))
-	_, err = db.Exec(ctx, `WITH next AS (UPDATE counters SET position = position + 1 WHERE name = 'vouchers' RETURNING position)
-		INSERT INTO vouchers SELECT next.position, 'mallory', 1, issuer, written_at, $1, mac
-		FROM next, vouchers LIMIT 1`, digest[:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	soon(t, "a voucher to copy", func() bool {
+		done, err := db.Exec(ctx, `WITH next AS (UPDATE counters SET position = position + 1 WHERE name = 'vouchers' RETURNING position)
+			INSERT INTO vouchers SELECT next.position, 'mallory', 1, issuer, written_at, $1, mac
+			FROM next, vouchers LIMIT 1`, digest[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return done.RowsAffected() == 1
+	})
 }
 
 // TestF32TokensWithoutADatabaseOnTwoNodes: while the database is away from one node, it issues tokens all the same, and the

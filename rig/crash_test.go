@@ -31,8 +31,9 @@ const (
 )
 
 // ofPostgres is the slack of nodes that share a database: a statement that a dead node has sent may be under way, and gates
-// hear of a revocation by the poll at the latest.
-var ofPostgres = slack{late: 2 * time.Second, stale: 5 * time.Second}
+// hear of a revocation by the poll at the latest. Both take a moment, or longer on a machine that is busy; at the end, when there is
+// time, nothing is stale.
+var ofPostgres = slack{late: 10 * time.Second, stale: 20 * time.Second}
 
 // run is one run of the rig: nodes that die, and clients that keep books.
 type run struct {
@@ -56,6 +57,7 @@ type run struct {
 // TestCrashF2 kills nodes and, now and then, the database under them, while clients go on with what they know. CRASH_KILLS is
 // how many nodes are killed, STORE which database alone is tried, CRASH_SEED repeats the choices of a run.
 func TestCrashF2(t *testing.T) {
+	t.Parallel() // nodes that are started and killed leave a machine much time
 	kills, seed := int64(200), rand.Uint64()
 	if text := os.Getenv("CRASH_KILLS"); text != "" {
 		kills = number(t, "CRASH_KILLS", text)
@@ -121,9 +123,9 @@ func onPostgres(t *testing.T) *run {
 	return r
 }
 
-// emergency bounds a run, generously.
+// emergency bounds a run, generously. Its workers repeat what they choose to.
 func (r *run) emergency() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(r.t.Context(), 5*time.Minute+time.Duration(r.want)*5*time.Second)
+	return context.WithTimeout(AtOnce(r.t.Context()), 5*time.Minute+time.Duration(r.want)*5*time.Second)
 }
 
 // crash is the whole run: 1 everybody works while nodes die, 2 everything comes back, 3 every family is asked for once more,

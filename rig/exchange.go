@@ -28,6 +28,8 @@ type Answer struct {
 	Err error
 	// Unsent: no node has seen the request, because none was there.
 	Unsent bool
+	// Repeated is how often it was sent again after a 503. What the first requests have done nobody knows.
+	Repeated int
 }
 
 func (a Answer) String() string {
@@ -41,6 +43,11 @@ func (a Answer) String() string {
 // that the node could not tell either.
 func (a Answer) Lost() bool {
 	return !a.Unsent && (a.Err != nil || a.Status >= http.StatusInternalServerError)
+}
+
+// IsDeferred tells whether the node has asked for the request to be sent again later.
+func (a Answer) IsDeferred() bool {
+	return a.Status == http.StatusServiceUnavailable && a.Header.Get("Retry-After") != ""
 }
 
 // transport has a connection for each request: what a dead connection says is then about this request and no other.
@@ -61,14 +68,33 @@ func transportOf(ctx context.Context) http.RoundTripper {
 	return transport
 }
 
-// patienceKey is the key of what Patiently puts into a context.
-type patienceKey struct{}
+// mannersKey is the key of what AtOnce and Counting put into a context.
+type mannersKey struct{}
 
-// Patiently makes the requests of a context do what a 503 with Retry-After asks for (RFC 9110, section 10.2.3): wait as long,
-// and ask again, five times at most. Each time is counted. A node says so when all that hash passwords or wait for the database
-// are busy, as they are where many tests run at once.
-func Patiently(ctx context.Context, repeated *atomic.Int64) context.Context {
-	return context.WithValue(ctx, patienceKey{}, repeated)
+// manners are how a client takes a 503 with Retry-After. The zero value: it waits for as long as that says, and sends the request
+// again (RFC 9110, section 10.2.3). A node says so when all that hash passwords or wait for the database are busy, as they
+// are where much else runs on the machine, and then no test may take that for a failure.
+type manners struct {
+	atOnce   bool
+	repeated *atomic.Int64 // nil: nobody counts
+}
+
+// maxRepeated is how often a request is sent again. Even on a machine that is far too busy most are not put off.
+const maxRepeated = 15
+
+func mannersOf(ctx context.Context) manners {
+	m, _ := ctx.Value(mannersKey{}).(manners)
+	return m
+}
+
+// AtOnce is for who sends again himself, or wants to see a 503: each request of the context is sent once.
+func AtOnce(ctx context.Context) context.Context {
+	return context.WithValue(ctx, mannersKey{}, manners{atOnce: true})
+}
+
+// Counting counts the requests of the context that are sent again after a 503.
+func Counting(ctx context.Context, repeated *atomic.Int64) context.Context {
+	return context.WithValue(ctx, mannersKey{}, manners{repeated: repeated})
 }
 
 // Send sends a request on a connection of its own and follows no redirect. Headers are name, value, name, value, …
@@ -77,20 +103,22 @@ func Send(ctx context.Context, method, target, body string, headers ...string) A
 }
 
 func send(ctx context.Context, jar http.CookieJar, method, target, body string, headers []string) Answer {
-	answer := sendOnce(ctx, jar, method, target, body, headers)
-	repeated, patient := ctx.Value(patienceKey{}).(*atomic.Int64)
-	for tries := 0; patient && tries < 5 && answer.Status == http.StatusServiceUnavailable; tries++ {
+	answer, m := sendOnce(ctx, jar, method, target, body, headers), mannersOf(ctx)
+	for repeated := 1; !m.atOnce && answer.IsDeferred() && repeated <= maxRepeated; repeated++ {
 		seconds, err := strconv.Atoi(answer.Header.Get("Retry-After"))
 		if err != nil {
-			return answer // a 503 must say when to come back
+			return answer // it comes back when it likes
 		}
 		select {
 		case <-ctx.Done():
 			return answer
 		case <-time.After(time.Duration(seconds) * time.Second):
 		}
-		repeated.Add(1)
+		if m.repeated != nil {
+			m.repeated.Add(1)
+		}
 		answer = sendOnce(ctx, jar, method, target, body, headers)
+		answer.Repeated = repeated
 	}
 	return answer
 }

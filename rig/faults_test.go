@@ -101,7 +101,7 @@ var stores = []struct {
 }{
 	{"sqlite", func(t *testing.T) *scene {
 		n := New(t, Setup{})
-		return newScene(t, n, "sqlite", "file:"+n.Dir+"/gatehouse.db?_busy_timeout=5000", false)
+		return newScene(t, n, "sqlite", "file:"+n.Dir+"/gatehouse.db?_pragma=busy_timeout(60000)", false)
 	}},
 	{"postgres", func(t *testing.T) *scene {
 		dsn := pgtest.Shared(t).Database(t)
@@ -162,6 +162,7 @@ func arm(at string) string { return failpoint.Variable + "=kill 1 " + at }
 // had no answer: what was not committed can be asked for again, what was committed has its documented answer, and nothing is
 // there by halves.
 func TestF1KilledAtEveryPoint(t *testing.T) {
+	t.Parallel()
 	for _, store := range stores {
 		t.Run(store.name, func(t *testing.T) {
 			t.Parallel()
@@ -216,6 +217,7 @@ func (s *scene) awaitDeath() {
 // TestF1KilledWhileMigrating kills a node before and after every migration of an empty database, and at moments that come at
 // random. The next one brings the schema to its end.
 func TestF1KilledWhileMigrating(t *testing.T) {
+	t.Parallel()
 	for _, store := range stores {
 		t.Run(store.name, func(t *testing.T) {
 			t.Parallel()
@@ -256,6 +258,7 @@ const longestStart = 300 * time.Millisecond
 // TestF1KilledWhilePurging kills a node while it drops what has expired. What lives is not touched, and the next housekeeper
 // drops the rest.
 func TestF1KilledWhilePurging(t *testing.T) {
+	t.Parallel()
 	const expired = 600 // more than one batch
 	for _, store := range stores {
 		t.Run(store.name, func(t *testing.T) {
@@ -267,10 +270,10 @@ func TestF1KilledWhilePurging(t *testing.T) {
 			s.multiply(expired, "dead", "1")
 			for _, p := range aroundStep("dropping families") {
 				s.vacate()
+				before := s.dead()
 				if err := s.node.Launch(arm(p.at)); err != nil {
 					t.Fatal(err)
 				}
-				before := s.dead()
 				s.awaitDeath()
 				if left := s.dead(); (left < before) != p.happened {
 					t.Errorf("%s: %d of %d are left", p.at, left, before)

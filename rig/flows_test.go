@@ -15,7 +15,7 @@ func (w *worker) misuseOld(ctx context.Context, f *grown) {
 		sent := time.Now()
 		a := f.application.Refresh(ctx, f.old)
 		if o, _ := w.tell(f, deed{verb: refresh, token: f.old, misuse: true}, sent, a); !o.lost && !a.Unsent {
-			f.ended = true
+			f.ended, f.told = true, !o.accepted
 		}
 		return a
 	}
@@ -123,10 +123,34 @@ func (w *worker) audit(ctx context.Context, families []*grown) {
 	for _, f := range families {
 		switch {
 		case f.ended:
+			if f.told {
+				w.awaitEnd(ctx, f)
+			}
 			w.tryDead(ctx, f)
 		case f.refresh != "":
 			w.useOnce(ctx, f)
 			w.refreshOnce(ctx, f)
 		}
+	}
+}
+
+// awaitEnd waits until no gate takes the access token of a family that has ended.
+func (w *worker) awaitEnd(ctx context.Context, f *grown) {
+	if f.access == "" {
+		return
+	}
+	began := time.Now()
+	for refusals := 0; refusals < nodes && ctx.Err() == nil; { // one after the other, so that each node has refused it
+		answer := f.application.Use(ctx, f.access)
+		switch {
+		case answer.Status == http.StatusUnauthorized:
+			refusals++
+			continue
+		case time.Since(began) > mostForAnEnd:
+			w.complain("after everything a gate answers to a token that has ended: %v", answer)
+			return
+		}
+		refusals = 0
+		time.Sleep(5 * time.Millisecond)
 	}
 }

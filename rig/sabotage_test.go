@@ -34,16 +34,21 @@ func copyDatabase(from, to string) error {
 // earlier state. A rig that finds nothing wrong with that would find nothing wrong at all.
 func TestCrashIsNoticed(t *testing.T) {
 	r := onSQLite(t)
-	r.want = 12
-	kept, had := t.TempDir(), 0
+	r.want = 4
+	kept, items, forgotten := t.TempDir(), int64(0), false
 	r.between = func(n *Node) {
 		var err error
-		switch had++; had {
-		case 4:
+		switch now := r.books.counts.refreshes.Load(); {
+		case forgotten:
+			return
+		case items == 0 && now >= 20:
 			err = copyDatabase(n.Dir, kept)
-		case 8:
+			items = now
+		case items > 0 && now >= items+100:
 			err = copyDatabase(kept, n.Dir)
+			forgotten = true
 		}
+		r.want++ // until enough has been lost
 		if err != nil {
 			t.Error(err)
 		}

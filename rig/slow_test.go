@@ -261,7 +261,7 @@ func beside(quiet, busy *load) string {
 // served all the time, what is too slow is cut off, and when the crowd has gone nothing is left of it.
 func TestF25SlowClients(t *testing.T) {
 	for _, v := range either([]visit{
-		{name: "of all kinds", kinds: map[string]int{"head": 250, "body": 250, "upload": 250, "download": 250, "idle": 1000}},
+		{name: "of all kinds", kinds: map[string]int{"head": 150, "body": 150, "upload": 150, "download": 150, "idle": 500}},
 	}, []visit{
 		{name: "heads", kinds: map[string]int{"head": 10_000}},
 		{name: "bodies for the issuer", kinds: map[string]int{"body": 10_000}},
@@ -325,7 +325,7 @@ func (v visit) test(t *testing.T) {
 	}
 }
 
-// report says how long the slow ones were borne with. Ten seconds are aimed at; the machine may be busy.
+// report says how long the slow ones were borne with. Ten seconds are aimed at; the machine may be very busy.
 func (v visit) report(t *testing.T, what string, c *crowd, downloads *times) {
 	t.Helper()
 	for name, lasted := range c.lasted {
@@ -336,7 +336,7 @@ func (v visit) report(t *testing.T, what string, c *crowd, downloads *times) {
 			measured(t, what+": "+name+", until it is cut off", "%v", downloads)
 		default:
 			measured(t, what+": "+name+", until it is cut off", "%v", lasted)
-			lasted.within(t, name, 30*time.Second)
+			lasted.within(t, name, 90*time.Second)
 		}
 	}
 }

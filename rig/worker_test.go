@@ -57,8 +57,8 @@ type grown struct {
 	// access and refresh are the tokens received last, before is the refresh token that gave them, and old one that was used
 	// before that.
 	access, refresh, before, old string
-	// ended: the client has been told so, or has asked for it and been told that it is done.
-	ended bool
+	// ended: the client goes on as if it had; told: it was told so.
+	ended, told bool
 }
 
 // worker is a client of the rig, with a person who uses it.
@@ -313,7 +313,7 @@ func (w *worker) revoke(ctx context.Context, f *grown) {
 		sent := time.Now()
 		a := f.application.Revoke(ctx, token)
 		if o, _ := w.tell(f, deed{verb: revoke}, sent, a); o.accepted {
-			f.ended = true
+			f.ended, f.told = true, true
 			w.counts.revocations.Add(1)
 		}
 		return a
