@@ -225,6 +225,9 @@ func TestScenariosAreChosenByName(t *testing.T) {
 	if _, err := choose(options{only: "isue"}); err == nil {
 		t.Error("a scenario that does not exist was chosen")
 	}
+	if peers, err := choose(options{only: "peers"}); err != nil || len(peers) != 1 || peers[0].name != "peers" {
+		t.Errorf("%v, %v: it runs when it is named, and is not among all", peers, err)
+	}
 	if check, err := choose(options{check: true}); err != nil || len(check) != 1 || check[0].name != "check" {
 		t.Errorf("%v, %v", check, err)
 	}

@@ -30,7 +30,8 @@ type words struct {
 	Callback                string
 	Email, Hash             string
 	QuickEmail, QuickHash   string
-	External, ExternalJWKS  string
+	External                string // the issuer that ProtectedExternal takes
+	Partners                []string
 	ExternalAudience        string
 }
 
@@ -40,6 +41,7 @@ type sites struct {
 	Bare, BareAgain                              string // reverse_proxy
 	Respond, RespondAgain, SameAnswer            string // respond 401; the last with all that our refusal says
 	Issuer, Protected, Silent, ProtectedExternal string // ours alone
+	Mixed                                        string // ours alone: the issuer and a gate for everybody's tokens
 }
 
 // bareSites are on both sides of a comparison.
@@ -125,10 +127,17 @@ var oursCaddyfile = template.Must(template.New("ours").Parse(`{
 			password {{.QuickHash}}
 			organisation acme
 		}
-		{{if .External}}
-		trust corp {{.External}} {
-			audience {{.ExternalAudience}}
-			jwks_uri {{.ExternalJWKS}}
+		{{with .External}}
+		trust corp {{.}} {
+			audience {{$.ExternalAudience}}
+			jwks_uri {{.}}/jwks
+			allow_private_network
+		}
+		{{end}}
+		{{range $i, $issuer := .Partners}}
+		trust partner{{$i}} {{.}} {
+			audience {{$.ExternalAudience}}
+			jwks_uri {{.}}/jwks
 			allow_private_network
 		}
 		{{end}}
@@ -159,6 +168,16 @@ http://{{.ProtectedExternal}} {
 	bind 127.0.0.1
 	protect {
 		issuer corp
+	}
+	reverse_proxy {{.Upstream}}
+}
+{{end}}
+{{if .Partners}}
+http://{{.Mixed}} {
+	bind 127.0.0.1
+	oauth_server
+	protect {
+		issuer self {{range $i, $_ := .Partners}} partner{{$i}}{{end}}
 	}
 	reverse_proxy {{.Upstream}}
 }

@@ -119,7 +119,7 @@ func (b *bench) measure(s side, count int) (cost, error) {
 			return cost{}, err
 		}
 	}
-	before, err := proc.ReadHeap(b.ctx, s.on.Admin)
+	before, err := s.on.heap(b.ctx)
 	if err != nil {
 		return cost{}, err
 	}
@@ -136,7 +136,7 @@ func (b *bench) measure(s side, count int) (cost, error) {
 	if err != nil {
 		return cost{}, err
 	}
-	after, err := proc.ReadHeap(b.ctx, s.on.Admin)
+	after, err := s.on.heap(b.ctx)
 	each := float64(count)
 	return cost{
 		cpu: microseconds(cpuAfter-cpu) / each, own: microseconds(ownAfter-own) / each, rate: result.Rate(),
@@ -168,6 +168,9 @@ func (b *bench) tabulate(outs outcomes) error {
 		row := []report.Cell{
 			median(o.costs, cpuOf, 1), median(o.costs, rateOf, 0), median(o.costs, p50Of, 2), median(o.costs, p99Of, 2),
 			median(o.costs, mallocsOf, 1), median(o.costs, bytesOf, 0), mebibytes(resident),
+		}
+		if o.on.Admin == "" { // nobody has counted
+			row[4], row[5] = report.Cell{}, report.Cell{}
 		}
 		if o.against != "" {
 			for _, part := range []func(cost) float64{cpuOf, rateOf, p99Of} {

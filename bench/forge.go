@@ -39,17 +39,21 @@ type badToken struct {
 
 // kinds are the bad tokens that fall before anybody looks at the signature.
 func (f *forger) kinds() []badToken {
-	now := time.Now().Unix()
 	malformed := strings.Repeat("A", len(f.token))
-	expired := f.with(map[string]any{"iat": now - 7200, "exp": now - 3600})
 	return []badToken{
 		f.changedSignature("unknown kid", f.unknownKey()),
 		f.changedSignature("oversize", f.header+"."+strings.Repeat("A", 8<<10)+"."+f.signature),
 		{"malformed", malformed, []int{20, 40, 60}},
 		f.changedSignature("wrong iss", f.with(map[string]any{"iss": "https://issuer.example"})),
 		f.changedSignature("wrong aud", f.with(map[string]any{"aud": "https://audience.example"})),
-		f.changedSignature("expired", expired),
+		f.expired(),
 	}
+}
+
+// expired is a token whose time is over.
+func (f *forger) expired() badToken {
+	now := time.Now().Unix()
+	return f.changedSignature("expired", f.with(map[string]any{"iat": now - 7200, "exp": now - 3600}))
 }
 
 // forgeries are the bad tokens in which all is right but the signature.

@@ -20,8 +20,11 @@ import (
 	"syscall"
 )
 
-// upstreamCommand is the hidden word under which this program is its own upstream.
-const upstreamCommand = "serve-upstream"
+// Hidden words under which this program is its own upstream, and the verifier that a Caddy asks by forward_auth.
+const (
+	upstreamCommand = "serve-upstream"
+	verifierCommand = "serve-verifier"
+)
 
 // options are what the flags say.
 type options struct {
@@ -47,6 +50,10 @@ type options struct {
 func main() {
 	if len(os.Args) == 3 && os.Args[1] == upstreamCommand {
 		fail(serveUpstream(os.Args[2]))
+		return
+	}
+	if len(os.Args) == 6 && os.Args[1] == verifierCommand {
+		fail(serveVerifier(os.Args[2], os.Args[3], os.Args[4], os.Args[5]))
 		return
 	}
 	o := options{rounds: 11, requests: 8000, tokens: 20_000, flood: 200_000, conns: 16}

@@ -17,7 +17,7 @@ import (
 const profileTime = 8 * time.Second
 
 // profile writes a CPU profile of each side, after it was measured: looking costs time too. A side whose requests can be sent
-// only once has none.
+// only once has none, nor has a server without an admin endpoint.
 func (b *bench) profile(sides []side) error {
 	if b.profiles == "" {
 		return nil
@@ -26,7 +26,7 @@ func (b *bench) profile(sides []side) error {
 		return err
 	}
 	for _, s := range sides {
-		if s.prepare != nil {
+		if s.prepare != nil || s.on.Admin == "" {
 			continue
 		}
 		name := b.report.Name + " " + s.name

@@ -28,21 +28,28 @@ type provider struct {
 	issuer string
 	keys   map[string]externalKey // by algorithm
 	serial atomic.Int64
+	// delay is how long whoever asks for the keys waits for them, and asked how often somebody did.
+	delay time.Duration
+	asked atomic.Int64
 }
 
 // externalKey is a key of the provider.
 type externalKey struct {
 	public map[string]any // as in the key set
+	key    crypto.PublicKey
 	sign   func(text []byte) ([]byte, error)
 }
 
 // startProvider makes a key for each algorithm and publishes them until the scenario ends.
-func (b *bench) startProvider() (*provider, error) {
+func (b *bench) startProvider() (*provider, error) { return b.startSlowProvider(0) }
+
+// startSlowProvider answers with its keys after a delay.
+func (b *bench) startSlowProvider(delay time.Duration) (*provider, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	p := &provider{issuer: "http://" + listener.Addr().String(), keys: make(map[string]externalKey)}
+	p := &provider{issuer: "http://" + listener.Addr().String(), keys: make(map[string]externalKey), delay: delay}
 	for algorithm, generate := range map[string]func() (externalKey, error){"RS256": rsaKey, "ES256": ecdsaKey, "EdDSA": ed25519Key} {
 		key, err := generate()
 		if err != nil {
@@ -62,6 +69,8 @@ func (b *bench) startProvider() (*provider, error) {
 		return nil, err
 	}
 	server := &http.Server{ReadHeaderTimeout: startTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		p.asked.Add(1)
+		time.Sleep(p.delay)
 		w.Header().Set("Content-Type", "application/jwk-set+json")
 		_, _ = w.Write(document)
 	})}
@@ -78,7 +87,7 @@ func rsaKey() (externalKey, error) {
 		return externalKey{}, err
 	}
 	public := map[string]any{"kty": "RSA", "n": encodeBytes(key.N.Bytes()), "e": encodeBytes(big.NewInt(int64(key.E)).Bytes())}
-	return externalKey{public, func(text []byte) ([]byte, error) {
+	return externalKey{public, key.Public(), func(text []byte) ([]byte, error) {
 		digest := sha256.Sum256(text)
 		return rsa.SignPKCS1v15(nil, key, crypto.SHA256, digest[:])
 	}}, nil
@@ -94,7 +103,7 @@ func ecdsaKey() (externalKey, error) {
 		return externalKey{}, err
 	}
 	public := map[string]any{"kty": "EC", "crv": "P-256", "x": encodeBytes(point[1:33]), "y": encodeBytes(point[33:])}
-	return externalKey{public, func(text []byte) ([]byte, error) {
+	return externalKey{public, key.Public(), func(text []byte) ([]byte, error) {
 		digest := sha256.Sum256(text)
 		r, s, err := ecdsa.Sign(rand.Reader, key, digest[:])
 		if err != nil {
@@ -112,7 +121,7 @@ func ed25519Key() (externalKey, error) {
 	if err != nil {
 		return externalKey{}, err
 	}
-	return externalKey{map[string]any{"kty": "OKP", "crv": "Ed25519", "x": encodeBytes(public)}, func(text []byte) ([]byte, error) {
+	return externalKey{map[string]any{"kty": "OKP", "crv": "Ed25519", "x": encodeBytes(public)}, public, func(text []byte) ([]byte, error) {
 		return ed25519.Sign(key, text), nil
 	}}, nil
 }

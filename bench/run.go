@@ -68,8 +68,11 @@ func choose(o options) ([]scenario, error) {
 			return nil, fmt.Errorf("no scenario is called %q: use %s", name, strings.Join(scenarioNames(), ", "))
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool {
-		return len(only) > 0 && !slices.Contains(only, s.name)
+	if len(only) == 0 {
+		return scenarios, nil
+	}
+	return slices.DeleteFunc(slices.Concat(scenarios, onRequest), func(s scenario) bool {
+		return !slices.Contains(only, s.name)
 	}), nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/gatehouse-auth/gatehouse/bench/internal/plot"
 	"github.com/gatehouse-auth/gatehouse/bench/internal/report"
@@ -27,6 +28,9 @@ var scenarios = []scenario{
 	{"external", "Tokens of another issuer, at first sight and warm", (*bench).external},
 	{"refuse", "Refusals beside Caddy's own `respond 401`, which gets the same bytes", (*bench).refuse},
 	{"storm", "Good tokens beside a flood of bad ones from as many connections", (*bench).storm},
+	{"mixed", "Everything at once on one site: three algorithms, four issuers, first sights, bad tokens, questions", (*bench).mixed},
+	{"burst", "Bursts: everybody at once, out of silence", (*bench).bursts},
+	{"cold", "Everybody comes back: right after a reload, right after a start", (*bench).cold},
 	{"issue", "Tokens: `client_credentials`", (*bench).issue},
 	{"refresh", "Refreshes, each of them durable", (*bench).refresh},
 	{"codes", "Code exchanges, each of them durable", (*bench).codes},
@@ -41,10 +45,15 @@ var scenarios = []scenario{
 	{"growth-postgres", "Growth: latency, memory and start over stored families, PostgreSQL", (*bench).growPostgres},
 }
 
+// onRequest are those that run only when -only names them: they need the network once, for what others have built.
+var onRequest = []scenario{
+	{"peers", "Others on the same loads", (*bench).peers},
+}
+
 func scenarioNames() []string {
-	names := make([]string, len(scenarios))
-	for i, s := range scenarios {
-		names[i] = s.name
+	var names []string
+	for _, s := range slices.Concat(scenarios, onRequest) {
+		names = append(names, s.name)
 	}
 	return names
 }

@@ -28,6 +28,8 @@ type server struct {
 	gogc    int
 	servers proc.CPUs
 	procs   int
+	// helper is a process that the server asks about each request; nil: none. What it takes counts as the server's.
+	helper *proc.Process
 }
 
 // setup is what a server of ours is told beside the defaults. The zero value works.
@@ -42,6 +44,8 @@ type setup struct {
 	oauth string
 	// external is an issuer whose tokens the site ProtectedExternal takes.
 	external *provider
+	// partners are issuers whose tokens the site Mixed takes, beside those of our own.
+	partners []*provider
 	// gogc is GOGC; 0: what the flags say.
 	gogc int
 }
@@ -52,6 +56,14 @@ func (b *bench) ours(s setup) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := srv.configure(oursCaddyfile, b.settings(srv, s)); err != nil {
+		return nil, err
+	}
+	return srv, b.begin(srv, srv.Issuer)
+}
+
+// settings fill the Caddyfile of a server of ours.
+func (b *bench) settings(srv *server, s setup) words {
 	w := b.words(srv)
 	w.IssuerURL, w.Store, w.OAuth = "http://"+srv.Issuer, s.store, s.oauth
 	if s.issuer != "" {
@@ -60,13 +72,14 @@ func (b *bench) ours(s setup) (*server, error) {
 	if s.algorithm != "" {
 		w.Algorithm = s.algorithm
 	}
+	w.ExternalAudience = externalAudience
 	if s.external != nil {
-		w.External, w.ExternalJWKS, w.ExternalAudience = s.external.issuer, s.external.issuer+"/jwks", externalAudience
+		w.External = s.external.issuer
 	}
-	if err := srv.configure(oursCaddyfile, w); err != nil {
-		return nil, err
+	for _, p := range s.partners {
+		w.Partners = append(w.Partners, p.issuer)
 	}
-	return srv, b.begin(srv, srv.Issuer)
+	return w
 }
 
 // bareCaddy starts a Caddy without Gatehouse, which ends with the scenario.
@@ -98,7 +111,7 @@ func (b *bench) newServer(program string, gogc int) (*server, error) {
 	srv := &server{program: program, dir: dir, config: filepath.Join(dir, "Caddyfile"), gogc: gogc, servers: b.servers, procs: b.procs}
 	for _, addr := range []*string{
 		&srv.Admin, &srv.Bare, &srv.BareAgain, &srv.Respond, &srv.RespondAgain, &srv.SameAnswer,
-		&srv.Issuer, &srv.Protected, &srv.Silent, &srv.ProtectedExternal,
+		&srv.Issuer, &srv.Protected, &srv.Silent, &srv.ProtectedExternal, &srv.Mixed,
 	} {
 		if *addr, err = proc.FreeAddress(); err != nil {
 			return nil, err
@@ -129,18 +142,27 @@ func (b *bench) begin(s *server, site string) error {
 	if err := s.launch(b.ctx, site); err != nil {
 		return err
 	}
-	b.cleanup = append(b.cleanup, s.Stop)
+	b.cleanup = append(b.cleanup, func() {
+		if s.Process != nil { // which is another one by then if it was started again
+			s.Stop()
+		}
+	})
 	return nil
 }
 
 // launch starts the process and waits until it serves: a site, and where that is an issuer, its keys.
 func (s *server) launch(ctx context.Context, site string) error {
+	return s.execute(ctx, site, "run", "--adapter", "caddyfile", "--config", s.config)
+}
+
+// execute starts the program with its arguments.
+func (s *server) execute(ctx context.Context, site string, arguments ...string) error {
 	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }()                                                    // the child has its own handle
-	cmd := exec.Command(s.program, "run", "--adapter", "caddyfile", "--config", s.config) //nolint:gosec // what the flag names
+	defer func() { _ = log.Close() }()           // the child has its own handle
+	cmd := exec.Command(s.program, arguments...) //nolint:gosec // what the flag names, or what was built here
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(s.procs), "GOGC="+strconv.Itoa(s.gogc), "HOME="+s.dir,
 		"XDG_DATA_HOME="+filepath.Join(s.dir, "data"), "XDG_CONFIG_HOME="+filepath.Join(s.dir, "config"))
@@ -151,6 +173,34 @@ func (s *server) launch(ctx context.Context, site string) error {
 		return fmt.Errorf("starting %s: %w%s", s.program, err, lastLines(s.log()))
 	}
 	return nil
+}
+
+// CPU is the processor time of the server and of its helper.
+func (s *server) CPU() (time.Duration, error) {
+	sum, err := s.Process.CPU()
+	if err != nil || s.helper == nil {
+		return sum, err
+	}
+	other, err := s.helper.CPU()
+	return sum + other, err
+}
+
+// Resident is the memory of the server and of its helper.
+func (s *server) Resident() (int64, error) {
+	sum, err := s.Process.Resident()
+	if err != nil || s.helper == nil {
+		return sum, err
+	}
+	other, err := s.helper.Resident()
+	return sum + other, err
+}
+
+// heap is what the Go runtime has counted, of a server that tells.
+func (s *server) heap(ctx context.Context) (proc.Heap, error) {
+	if s.Admin == "" {
+		return proc.Heap{}, nil
+	}
+	return proc.ReadHeap(ctx, s.Admin)
 }
 
 func (s *server) log() string { return filepath.Join(s.dir, "caddy.log") }

@@ -1,12 +1,15 @@
 package tokenissuer
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -85,7 +88,7 @@ var rooms = map[string]room{
 			"bench/internal/growth", "bench/internal/load", "bench/internal/plot", "bench/internal/postgres", "bench/internal/proc",
 			"bench/internal/report", "bench/internal/stats",
 		},
-		others: []string{"golang.org/x/net/html"},
+		others: []string{"github.com/golang-jwt/jwt/v5", "golang.org/x/net/html"}, // golang-jwt: what others verify with
 	},
 	"bench/internal/barecaddy": {others: []string{"github.com/caddyserver/caddy/v2"}},
 	"bench/internal/growth":    {own: []string{"bench/internal/load", "bench/internal/proc", "bench/internal/seed"}},
@@ -165,27 +168,35 @@ func (r room) allows(imported string, standard bool) bool {
 // goList asks the go command for the packages of this module and all that they depend on.
 func goList(t *testing.T) map[string]listed {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Standard,Imports,Deps", "./...")
+	packages, err := listOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packages
+}
+
+var listOnce = sync.OnceValues(func() (map[string]listed, error) {
+	command := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,Imports,Deps", "./...")
 	command.Dir = ".."
 	output, err := command.Output()
 	if err != nil {
 		var failed *exec.ExitError
 		if errors.As(err, &failed) {
-			t.Fatalf("go list: %v: %s", err, failed.Stderr)
+			return nil, fmt.Errorf("go list: %w: %s", err, failed.Stderr)
 		}
-		t.Fatal(err)
+		return nil, err
 	}
 	packages := make(map[string]listed)
-	for decoder := json.NewDecoder(strings.NewReader(string(output))); ; {
+	for decoder := json.NewDecoder(bytes.NewReader(output)); ; {
 		var p listed
 		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
-			return packages
+			return packages, nil
 		} else if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		packages[p.ImportPath] = p
 	}
-}
+})
 
 // TestTheCoreHasNoLogger: the edge logs, once. A library of the core may know log/slog for options that we leave alone.
 func TestTheCoreHasNoLogger(t *testing.T) {

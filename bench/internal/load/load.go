@@ -17,13 +17,16 @@ import (
 type Load struct {
 	// Addr is where they go, host:port.
 	Addr string
-	// Status is what every one of them must be answered with.
+	// Status is what every one of them must be answered with; 0: Response says what is right.
 	Status int
 	// Request returns the i-th request's bytes. It may write them into scratch, which belongs to one connection; called
 	// for every i at most once, and by several connections at once.
 	Request func(i int, scratch []byte) []byte
 	// Response sees each response; nil: nobody looks. It is called by several connections at once.
 	Response func(i int, r *Response) error
+	// Observe is told when each request that got an answer was sent and how long the answer took; nil: nobody asks. It is
+	// called by several connections at once.
+	Observe func(i int, began time.Time, took time.Duration)
 	// From is the address of this machine that the connection of that number comes from, such as "127.0.0.2"; nil: the
 	// kernel chooses.
 	From func(conn int) string
@@ -117,14 +120,18 @@ func (w *worker) send(i int, start time.Time) error {
 	if err != nil {
 		return err
 	}
-	w.latency.Add(time.Since(began))
+	took := time.Since(began)
+	w.latency.Add(took)
+	if w.load.Observe != nil {
+		w.load.Observe(i, began, took)
+	}
 	return w.load.expect(i, response)
 }
 
 // expect says what is wrong with the answer to the i-th request.
 func (l *Load) expect(i int, r *Response) error {
 	switch {
-	case r.Status != l.Status:
+	case l.Status != 0 && r.Status != l.Status:
 		return fmt.Errorf("status %d instead of %d: %.300s", r.Status, l.Status, r.Body)
 	case l.Response != nil:
 		return l.Response(i, r)

@@ -151,6 +151,57 @@ func TestAStormTakesWhatItGets(t *testing.T) {
 	}
 }
 
+// TestABurstWaitsForWhatIsLate: an answer that takes longer than the burst is the one that matters.
+func TestABurstWaitsForWhatIsLate(t *testing.T) {
+	const most = 50
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/7" {
+			time.Sleep(300 * time.Millisecond) // what is slow in this test, not what it waits for
+			w.WriteHeader(http.StatusTeapot)
+		}
+	})
+	var longest atomic.Int64
+	l := Load{Addr: addr, Request: numbered, Observe: func(i int, began time.Time, took time.Duration) {
+		if i == 7 && time.Since(began) >= took {
+			longest.Store(int64(took))
+		}
+	}}
+	answers := l.Burst(t.Context(), 4, 200*time.Millisecond, most)
+	if answers.ByStatus[http.StatusTeapot] != 1 || answers.Count() > most || answers.Broken > 0 || answers.Dials > 4 {
+		t.Errorf("%s over %d connections", answers, answers.Dials)
+	}
+	if got := time.Duration(longest.Load()); got < 300*time.Millisecond || answers.Elapsed < got {
+		t.Errorf("the late answer took %v of %v", got, answers.Elapsed)
+	}
+}
+
+// TestABurstSendsNoMoreThanItShould, however long it may take.
+func TestABurstSendsNoMoreThanItShould(t *testing.T) {
+	addr := serve(t, func(http.ResponseWriter, *http.Request) {})
+	l := Load{Addr: addr, Request: numbered}
+	if answers := l.Burst(t.Context(), 4, time.Hour, 20); answers.Count() != 20 || answers.Elapsed > time.Minute {
+		t.Errorf("%s in %v", answers, answers.Elapsed)
+	}
+}
+
+// TestResponseSaysWhatIsRightWhereNoStatusDoes of a load whose answers differ.
+func TestResponseSaysWhatIsRightWhereNoStatusDoes(t *testing.T) {
+	addr := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	var observed atomic.Int64
+	l := Load{Addr: addr, Request: numbered, Observe: func(int, time.Time, time.Duration) { observed.Add(1) }, Response: func(i int, r *Response) error {
+		if r.Status != http.StatusTeapot || i == 9 {
+			return fmt.Errorf("status %d", r.Status)
+		}
+		return nil
+	}}
+	if _, err := l.Send(t.Context(), 2, 9); err != nil || observed.Load() != 9 {
+		t.Errorf("%v, %d observed", err, observed.Load())
+	}
+	if _, err := l.Send(t.Context(), 1, 10); err == nil {
+		t.Error("nothing is wrong")
+	}
+}
+
 func TestPartsOfAResponse(t *testing.T) {
 	const whole = "HTTP/1.1 401 Unauthorized\r\nConnection: Close\r\ncontent-length: 5\r\n\r\nhello"
 	var r Response

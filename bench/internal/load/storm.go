@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -48,6 +49,19 @@ const redial = time.Millisecond
 // Storm sends requests until the context ends, takes every answer, and dials again when a connection was closed: an
 // attacker does not mind. Status and Pace have no meaning here.
 func (l *Load) Storm(ctx context.Context, conns int) *Answers {
+	return l.gust(ctx, ctx, conns, math.MaxInt)
+}
+
+// Burst opens all connections at once and sends requests for a time, or so many of them if that is sooner. It takes every
+// answer, and waits for those that are late.
+func (l *Load) Burst(ctx context.Context, conns int, length time.Duration, most int) *Answers {
+	until, cancel := context.WithTimeout(ctx, length)
+	defer cancel()
+	return l.gust(ctx, until, conns, most)
+}
+
+// gust begins requests until one context ends, and interrupts those that are under way when the other one does.
+func (l *Load) gust(ctx, until context.Context, conns, most int) *Answers {
 	sum := &Answers{ByStatus: make(map[int]int)}
 	var next atomic.Int64
 	var mu sync.Mutex
@@ -59,7 +73,7 @@ func (l *Load) Storm(ctx context.Context, conns int) *Answers {
 			// A connection that the server holds back must not hold back the end.
 			defer context.AfterFunc(ctx, c.interrupt)()
 			defer c.close()
-			own := l.storm(ctx, c, &next)
+			own := l.storm(ctx, until, c, &next, most)
 			mu.Lock()
 			defer mu.Unlock()
 			sum.add(own)
@@ -71,15 +85,22 @@ func (l *Load) Storm(ctx context.Context, conns int) *Answers {
 }
 
 // storm is one connection's part.
-func (l *Load) storm(ctx context.Context, c *client, next *atomic.Int64) *Answers {
+func (l *Load) storm(ctx, until context.Context, c *client, next *atomic.Int64, most int) *Answers {
 	own := &Answers{ByStatus: make(map[int]int)}
-	for ctx.Err() == nil {
+	for until.Err() == nil {
 		i := int(next.Add(1)) - 1
+		if i >= most {
+			break
+		}
 		c.request = l.Request(i, c.request[:0])
-		response, err := c.do(c.request, time.Now())
+		began := time.Now()
+		response, err := c.do(c.request, began)
 		switch {
 		case err == nil:
 			own.ByStatus[response.Status]++
+			if l.Observe != nil {
+				l.Observe(i, began, time.Since(began))
+			}
 			if l.Response != nil {
 				_ = l.Response(i, response)
 			}

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -36,13 +37,30 @@ func Admin(ctx context.Context, addr, path string, read func(io.Reader) error) e
 	if err != nil {
 		return err
 	}
+	return askAdmin(request, read)
+}
+
+// Tell sends something to a Caddy's admin endpoint: a configuration, or a step that is to be taken.
+func Tell(ctx context.Context, addr, path, contentType string, body []byte) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", contentType)
+	// Caddy would not load what it runs already.
+	request.Header.Set("Cache-Control", "must-revalidate")
+	return askAdmin(request, func(io.Reader) error { return nil })
+}
+
+func askAdmin(request *http.Request, read func(io.Reader) error) error {
 	response, err := admin.Do(request)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("the admin endpoint answers %s with %s", path, response.Status)
+	if response.StatusCode/100 != 2 {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 500))
+		return fmt.Errorf("the admin endpoint answers %s with %s: %s", request.URL.Path, response.Status, text)
 	}
 	return read(response.Body)
 }

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/bench/internal/load"
+	"github.com/gatehouse-auth/gatehouse/bench/internal/stats"
+)
+
+// gaugeWindow is what a gauge takes for one moment.
+const gaugeWindow = 100 * time.Millisecond
+
+// gauge looks at the answers of one burst, moment by moment.
+type gauge struct {
+	start time.Time
+	// bad tells whose latency nobody minds; nil: nobody's.
+	bad func(i int) bool
+
+	mu           sync.Mutex      // of what is below
+	first, later stats.Histogram // of requests that began in the first moment, and of the others
+	windows      []int           // answers in each moment
+	wrong        int
+	firstWrong   error
+
+	answers *load.Answers
+}
+
+// gust sends a load for so long, or until so many were sent (0: no matter how many), and watches it. A wrong answer does not end it: how
+// many there are is the question.
+func (b *bench) gust(l load.Load, conns int, length time.Duration, most int, bad func(int) bool) (*gauge, error) {
+	if most == 0 {
+		most = math.MaxInt
+	}
+	g := &gauge{start: time.Now(), bad: bad}
+	l = g.watch(l)
+	g.answers = l.Burst(b.ctx, conns, length, most)
+	if g.answers.Count() == 0 && b.ctx.Err() == nil {
+		return nil, fmt.Errorf("nothing was answered: %s", g.answers)
+	}
+	return g, b.ctx.Err()
+}
+
+func (g *gauge) watch(l load.Load) load.Load {
+	status, right := l.Status, l.Response
+	l.Observe = g.observe
+	l.Response = func(i int, r *load.Response) error {
+		var err error
+		if status != 0 {
+			err = expectStatus(status, r)
+		}
+		if err == nil && right != nil {
+			err = right(i, r)
+		}
+		if err != nil {
+			g.note(err)
+		}
+		return err
+	}
+	return l
+}
+
+func expectStatus(want int, r *load.Response) error {
+	if r.Status != want {
+		return fmt.Errorf("status %d instead of %d: %.300s", r.Status, want, r.Body)
+	}
+	return nil
+}
+
+func (g *gauge) note(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.wrong++; g.firstWrong == nil {
+		g.firstWrong = err
+	}
+}
+
+func (g *gauge) observe(i int, began time.Time, took time.Duration) {
+	if g.bad != nil && g.bad(i) {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if began.Sub(g.start) < gaugeWindow {
+		g.first.Add(took)
+	} else {
+		g.later.Add(took)
+	}
+	window := int(began.Add(took).Sub(g.start) / gaugeWindow)
+	for len(g.windows) <= window {
+		g.windows = append(g.windows, 0)
+	}
+	g.windows[window]++
+}
+
+// refused is how many answers were wrong or missing.
+func (g *gauge) refused() int { return g.wrong + g.answers.Broken }
+
+func (g *gauge) longest() time.Duration { return max(g.first.Longest(), g.later.Longest()) }
+
+// rate is answers a second.
+func (g *gauge) rate() float64 { return float64(g.answers.Count()) / g.answers.Elapsed.Seconds() }
+
+// firstSecond is how many answers came in it.
+func (g *gauge) firstSecond() float64 {
+	sum := 0
+	for _, n := range g.windows[:min(len(g.windows), int(time.Second/gaugeWindow))] {
+		sum += n
+	}
+	return float64(sum)
+}
+
+// all are the latencies of the whole time.
+func (g *gauge) all() *stats.Histogram {
+	sum := g.first
+	sum.Merge(&g.later)
+	return &sum
+}
+
+// until is how long it took until the next three moments together had a rate, in whole moments.
+func (g *gauge) until(rate float64) (time.Duration, bool) {
+	const moments = 3
+	for i := 0; i+moments <= len(g.windows); i++ {
+		sum := 0
+		for _, n := range g.windows[i : i+moments] {
+			sum += n
+		}
+		if float64(sum) >= rate*(moments*gaugeWindow).Seconds() {
+			return time.Duration(i) * gaugeWindow, true
+		}
+	}
+	return 0, false
+}
+
+// noteWrong says what the first wrong answer was.
+func (b *bench) noteWrong(name string, g *gauge) {
+	if g.firstWrong != nil {
+		b.report.Note("%s: %d wrong answers, such as %v.", name, g.wrong, g.firstWrong)
+	}
+	if g.answers.Broken > 0 {
+		b.report.Note("%s: %d requests got no answer.", name, g.answers.Broken)
+	}
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// serveVerifier is the small service that many people put behind Caddy's forward_auth: it verifies each token with golang-jwt, and says
+// whose it is.
+func serveVerifier(addr, keyFile, issuer, algorithm string) error {
+	key, err := readPublicKey(keyFile)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Addr: addr, ReadHeaderTimeout: startTimeout, Handler: verifier(key, issuer, algorithm)}
+	return server.ListenAndServe()
+}
+
+// verifier answers 204 to a good token.
+func verifier(key any, issuer, algorithm string) http.HandlerFunc {
+	parser := jwt.NewParser(jwt.WithValidMethods([]string{algorithm}), jwt.WithIssuer(issuer), jwt.WithAudience(externalAudience),
+		jwt.WithExpirationRequired())
+	return func(w http.ResponseWriter, r *http.Request) {
+		text, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		var claims jwt.RegisteredClaims
+		_, err := parser.ParseWithClaims(text, &claims, func(*jwt.Token) (any, error) { return key, nil })
+		if !found || err != nil {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.Header().Set("X-Auth-Subject", claims.Subject)
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+func readPublicKey(file string) (any, error) {
+	text, err := os.ReadFile(file) //nolint:gosec // what this program has written
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, fmt.Errorf("%s holds no PEM block", file)
+	}
+	return x509.ParsePKIXPublicKey(block.Bytes)
+}
