@@ -97,42 +97,50 @@ func (e *engine) lead(ctx context.Context) (bool, error) {
 	return leads, err
 }
 
+// expired is a kind of records, and what of it goes.
+type expired struct {
+	drop   func(context.Context, time.Time) (more bool, err error)
+	before time.Time
+}
+
 // sweep drops attempts whose window is over, revocations that can hit no token any more, and families of which no token
 // lives: the access tokens of a family may outlive it by as much as a token can live.
 func (e *engine) sweep(ctx context.Context) error {
 	before := e.earliest().Add(-clockMargin)
-	for _, kind := range []struct {
-		drop   func(context.Context, time.Time) (more bool, err error)
-		before time.Time
-	}{
+	return dropInTurn(ctx, []expired{
 		{e.store.DropAttempts, before},
 		{e.store.DropRevocations, before},
 		{e.store.DropFamilies, before.Add(-tokenissuer.MaxLifetime)},
 		{e.store.DropVouchers, e.time.Now().Add(-voucherRetention)},
-	} {
-		if err := dropAll(ctx, kind.drop, kind.before); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
-// dropAll drops in batches, until nothing is left or the round is over: the next one goes on.
-func dropAll(ctx context.Context, drop func(context.Context, time.Time) (bool, error), before time.Time) error {
+// dropInTurn drops a batch of each kind in turn, until nothing is left or the round is over: the next one goes on. So a kind
+// of which more comes than a round can drop keeps no other from its turn, and neither does one that fails.
+func dropInTurn(ctx context.Context, kinds []expired) error {
+	var failed error
 	for range maxBatches {
-		more, err := dropBatch(ctx, drop, before)
-		if ctx.Err() != nil {
-			return nil
+		var left []expired
+		for _, kind := range kinds {
+			more, err := dropBatch(ctx, kind.drop, kind.before)
+			if ctx.Err() != nil {
+				return failed
+			}
+			failed = errors.Join(failed, err)
+			if err != nil || !more {
+				continue
+			}
+			left = append(left, kind)
+			select {
+			case <-ctx.Done():
+			case <-time.After(batchPause):
+			}
 		}
-		if err != nil || !more {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(batchPause):
+		if kinds = left; len(kinds) == 0 {
+			break
 		}
 	}
-	return nil
+	return failed
 }
 
 func dropBatch(ctx context.Context, drop func(context.Context, time.Time) (bool, error), before time.Time) (more bool, err error) {

@@ -116,12 +116,12 @@ func markRevoked(ctx context.Context, tx session, which tokenissuer.FamilyFilter
 	})
 }
 
-// scanEnded reads a family that was just revoked, as far as its revocation depends on it.
-func scanEnded(row scanner) (*tokenissuer.TokenFamily, error) {
+// scanEnded reads a family that was just revoked, as far as its revocation depends on it, and what else is in the row.
+func scanEnded(row scanner, more ...any) (*tokenissuer.TokenFamily, error) {
 	var f tokenissuer.TokenFamily
 	var created, rotated sql.Null[int64]
 	var lifetime int64
-	err := row.Scan(&f.ID, &created, &rotated, &lifetime)
+	err := row.Scan(append([]any{&f.ID, &created, &rotated, &lifetime}, more...)...)
 	f.CreatedAt, f.RotatedAt, f.TokenLifetime = timeOf(created), timeOf(rotated), time.Duration(lifetime)*time.Microsecond
 	return &f, err
 }

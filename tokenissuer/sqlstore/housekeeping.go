@@ -42,18 +42,18 @@ func (s *Store) Lease(ctx context.Context, name, holder string, until, now time.
 
 // DropRevocations deletes what can hit no token any more. Its statement reads the index revocations_by_expiry.
 func (s *Store) DropRevocations(ctx context.Context, expiredBefore time.Time) (more bool, err error) {
-	return s.drop(ctx, "dropping revocations", expiredBefore, s.dropWhere("revocations", "COALESCE(expires_at, 0)"))
+	return s.drop(ctx, "dropping revocations", &s.dropping.revocations, expiredBefore, s.dropWhere("revocations", "COALESCE(expires_at, 0)"))
 }
 
 // DropFamilies deletes what expired before then, families first, the longest expired of them first.
 func (s *Store) DropFamilies(ctx context.Context, expiredBefore time.Time) (more bool, err error) {
-	return s.drop(ctx, "dropping families", expiredBefore,
+	return s.drop(ctx, "dropping families", &s.dropping.families, expiredBefore,
 		s.dropWhere("families", "expires_at"), s.dropWhere("decided_requests", "expires_at"))
 }
 
 // DropAttempts deletes the counts of windows that ended before then.
 func (s *Store) DropAttempts(ctx context.Context, endedBefore time.Time) (more bool, err error) {
-	return s.drop(ctx, "dropping attempts", endedBefore, s.dropWhere("attempts", "ends_at"))
+	return s.drop(ctx, "dropping attempts", &s.dropping.attempts, endedBefore, s.dropWhere("attempts", "ends_at"))
 }
 
 // dropWhere deletes from a table what ended before $1, at most $2 rows, the longest ended of them first. The condition
@@ -65,8 +65,8 @@ func (s *Store) dropWhere(table, end string) string {
 }
 
 // drop runs deletions until as many rows are gone as one call deletes, and tells whether they are: then there may be more.
-func (s *Store) drop(ctx context.Context, name string, before time.Time, deletions ...string) (more bool, err error) {
-	limit := s.dropping.next()
+func (s *Store) drop(ctx context.Context, name string, pace *dropPace, before time.Time, deletions ...string) (more bool, err error) {
+	limit := pace.next()
 	var dropped int64
 	err = s.step(ctx, name, func(ctx context.Context, tx session) error {
 		dropped = 0
@@ -82,7 +82,7 @@ func (s *Store) drop(ctx context.Context, name string, before time.Time, deletio
 			}
 			dropped += rows
 		}
-		s.dropping.took(time.Since(begun), dropped == limit)
+		pace.took(time.Since(begun), dropped == limit)
 		return nil
 	})
 	if err != nil {
@@ -90,6 +90,9 @@ func (s *Store) drop(ctx context.Context, name string, before time.Time, deletio
 	}
 	return dropped == limit, nil
 }
+
+// dropPaces has one for each kind: they are dropped in turn, and a row of one takes longer than a row of another.
+type dropPaces struct{ revocations, families, attempts, vouchers dropPace }
 
 // dropPace is how many rows the next call deletes.
 type dropPace struct{ rows atomic.Int64 }

@@ -66,8 +66,8 @@ func OpenPostgres(ctx context.Context, dsn tokenissuer.Secret, pool int, options
 	config.DialFunc = p.sockets.dial(config.DialFunc)
 	q := &queue{room: int64(pool * queuedPerConnection), patience: patience}
 	waiting := &queue{room: math.MaxInt64, patience: backgroundPatience}
-	requests := p.open(pool-reserved, sessionSettings, stdlib.OptionShouldPing(isSilent))
-	background := p.open(reserved-1, backgroundSettings, stdlib.OptionShouldPing(neverPing)) // see forsake
+	requests := p.open(pool-reserved, sessionSettings(serverPatience), stdlib.OptionShouldPing(isSilent))
+	background := p.open(reserved-1, sessionSettings(backgroundPatience), stdlib.OptionShouldPing(neverPing)) // see forsake
 	s := &Store{
 		write: requests, read: handle{db: requests, queue: q}, feed: handle{db: background, queue: waiting, remote: true}, options: options,
 		dialect: dialect{
@@ -102,15 +102,17 @@ type postgres struct {
 	failedAt atomic.Int64
 }
 
-// A node that is cut off must not hold a lock for longer than others wait for it, so the server ends transactions that
-// do nothing and statements that take for ever. What is acknowledged must survive a crash of the server: a setting of
-// the database that says otherwise is overruled, a stricter one kept.
-const (
-	commonSettings = `SET idle_in_transaction_session_timeout = 5000;
-		SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit', true) IN ('off', 'local');`
-	sessionSettings    = commonSettings + `SET statement_timeout = 5000`
-	backgroundSettings = commonSettings + `SET statement_timeout = 60000`
-)
+// serverPatience is how long the server lets a transaction do nothing, and a statement of a request run. A node that is cut
+// off must not hold a lock for longer than others wait for it.
+var serverPatience = 5 * time.Second
+
+// sessionSettings are those of a connection whose statements may take so long. What is acknowledged must survive a crash of the
+// server: a setting of the database that says otherwise is overruled, a stricter one kept.
+func sessionSettings(statement time.Duration) string {
+	return fmt.Sprintf(`SET idle_in_transaction_session_timeout = %d; SET statement_timeout = %d;
+		SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit', true) IN ('off', 'local')`,
+		serverPatience.Milliseconds(), statement.Milliseconds())
+}
 
 // open returns a pool of at most size connections with these settings. It connects when it is used.
 func (p *postgres) open(size int, settings string, options ...stdlib.OptionOpenDB) *sql.DB {

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -29,18 +28,12 @@ func (r *recording) endedBefore() tokenissuer.Revocation {
 	return tokenissuer.Revocation{Kind: tokenissuer.RevokeFamily, ID: r.family, ExpiresAt: r.end.Until}
 }
 
-const (
-	// endTogether revokes each family of $1 at the time beside it in $2, unless it was before.
-	endTogether = `UPDATE families SET revoked_at = e.revoked_at FROM unnest($1::text[], $2::bigint[]) AS e (id, revoked_at)
-		WHERE families.id = e.id AND families.revoked_at IS NULL
-		RETURNING families.id, families.created_at, families.rotated_at, families.token_lifetime`
-	// recordAll is advanceFeed, tagFeed with the tag $5, and recordRevocation for each row of the lists $1 to $4.
-	recordAll = `WITH taken AS (` + advanceFeed + `),
-		tagged AS (INSERT INTO feed_tags (slot, position, tag) SELECT position % $6, position, $5 FROM taken` + orTagAnew + `)
-		INSERT INTO revocations (kind, id, issued_until, expires_at, position)
-		SELECT r.kind, r.id, r.issued_until, r.expires_at, taken.position
-		FROM taken, unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS r (kind, id, issued_until, expires_at)` + orWiden
-)
+// recordAll is advanceFeed, tagFeed with the tag $5, and recordRevocation for each row of the lists $1 to $4.
+const recordAll = `WITH taken AS (` + advanceFeed + `),
+	tagged AS (INSERT INTO feed_tags (slot, position, tag) SELECT position % $6, position, $5 FROM taken` + orTagAnew + `)
+	INSERT INTO revocations (kind, id, issued_until, expires_at, position)
+	SELECT r.kind, r.id, r.issued_until, r.expires_at, taken.position
+	FROM taken, unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS r (kind, id, issued_until, expires_at)` + orWiden
 
 // recordTogether puts revocations into the feed in one statement, all at one position.
 func recordTogether(ctx context.Context, tx querier, revocations []tokenissuer.Revocation) error {
@@ -88,6 +81,20 @@ func widest(revocations []tokenissuer.Revocation) []tokenissuer.Revocation {
 	return merged
 }
 
+// record hands the job to the line. While somebody else holds the row of its family, as a slow transaction or a node that was
+// cut off may, the job leaves the line and comes again: who waited for the row there would hold up everybody behind.
+func (t *transactions) record(ctx context.Context, j job) error {
+	for {
+		err := t.revoking.run(ctx, j)
+		if !errors.Is(err, errHeld) {
+			return err
+		}
+		if ended := pause(ctx, conflictPause); ended != nil {
+			return fmt.Errorf("%w: %w", err, ended)
+		}
+	}
+}
+
 // recordLine records, in one transaction, what the first call and those behind it have to record. A step of its own would
 // hold the feed's counter from the taking of a position to the commit, and all of them, on whatever node, would follow each
 // other.
@@ -106,17 +113,26 @@ func (t *transactions) recordLine(first *call) {
 }
 
 // recordCalls records everything or nothing, unless it is what one of them has brought that the database refuses: then each
-// is on its own.
+// half is on its own, down to the one. The error of a call that was on its own is in the call.
 func (t *transactions) recordCalls(ctx context.Context, calls []*call) error {
 	if len(calls) == 0 {
 		return nil // they have all left
 	}
-	err := t.again(ctx, func() error { return t.recordOnce(ctx, calls) })
+	try := func() error { return t.again(ctx, func() error { return t.recordOnce(ctx, calls) }) }
+	err := try()
+	if !t.waits && isNotUnderstood(err) {
+		t.waits = true // the database cannot pass over rows
+		err = try()
+	}
 	if len(calls) == 1 || !isOfOne(err) {
 		return err
 	}
-	for _, c := range calls {
-		c.err = t.recordCalls(ctx, []*call{c})
+	for half := range slices.Chunk(calls, (len(calls)+1)/2) {
+		if err := t.recordCalls(ctx, half); err != nil {
+			for _, c := range half {
+				c.err = err
+			}
+		}
 	}
 	return nil
 }
@@ -131,18 +147,25 @@ func isOfOne(err error) bool {
 	return class == "22" || class == "23" || class == "54" // no such text, against a constraint, too long
 }
 
+// recordOnce leaves out the calls for families that somebody else holds: their error is errHeld.
 func (t *transactions) recordOnce(ctx context.Context, calls []*call) error {
 	var revocations []tokenissuer.Revocation
 	families := false
 	for _, c := range calls {
+		c.err = nil // a run before this one may have left one
 		revocations = append(revocations, c.records.revocations...)
 		families = families || c.records.family != ""
 	}
 	record := func(tx querier, all []tokenissuer.Revocation) error {
+		if len(all) == 0 {
+			return nil // all are held
+		}
 		err := recordTogether(ctx, tx, all)
 		if err == nil {
 			for _, c := range calls {
-				failpoint.Hit("after step", c.name)
+				if c.err == nil {
+					failpoint.Hit("after step", c.name)
+				}
 			}
 		}
 		return err
@@ -151,7 +174,7 @@ func (t *transactions) recordOnce(ctx context.Context, calls []*call) error {
 		return record(t.db, revocations)
 	}
 	return t.inTransaction(ctx, func(tx session) error {
-		ended, err := endCalls(ctx, tx, calls)
+		ended, err := t.endCalls(ctx, tx, calls)
 		if err != nil {
 			return err
 		}
@@ -161,14 +184,14 @@ func (t *transactions) recordOnce(ctx context.Context, calls []*call) error {
 
 // endCalls revokes the families of calls and returns what is to be recorded of them. Of several calls for one family the
 // first one ends it.
-func endCalls(ctx context.Context, tx session, calls []*call) ([]tokenissuer.Revocation, error) {
+func (t *transactions) endCalls(ctx context.Context, tx session, calls []*call) ([]tokenissuer.Revocation, error) {
 	first := make(map[string]*recording, len(calls))
 	for _, c := range calls {
 		if r := c.records; r.family != "" && first[r.family] == nil {
 			first[r.family] = r
 		}
 	}
-	found, err := markTogether(ctx, tx, first)
+	found, err := t.markTogether(ctx, tx, first)
 	if err != nil {
 		return nil, err
 	}
@@ -178,31 +201,17 @@ func endCalls(ctx context.Context, tx session, calls []*call) ([]tokenissuer.Rev
 		if r.family == "" {
 			continue
 		}
-		r.ended = r.endedBefore()
-		if f := found[r.family]; f != nil && first[r.family] == r {
-			r.ended = endOf(f, r.end)
+		f, marked := found[r.family]
+		switch {
+		case marked && f.held:
+			c.err = errHeld
+			continue
+		case marked && first[r.family] == r:
+			r.ended = endOf(f.TokenFamily, r.end)
+		default:
+			r.ended = r.endedBefore()
 		}
 		ended = append(ended, r.ended)
 	}
 	return ended, nil
-}
-
-// markTogether marks the families and returns those that were not marked before.
-func markTogether(ctx context.Context, tx session, ends map[string]*recording) (map[string]*tokenissuer.TokenFamily, error) {
-	ids := slices.Sorted(maps.Keys(ends)) // so that two nodes seldom wait for each other
-	keys, times := make([]string, len(ids)), make([]int64, len(ids))
-	for i, id := range ids {
-		keys[i], times[i] = possible(id), ends[id].end.At.UnixMicro()
-	}
-	rows, err := tx.QueryContext(ctx, endTogether, keys, times)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // rows.Err has told whatever went wrong
-	list, err := scanAll(rows, scanEnded)
-	found := make(map[string]*tokenissuer.TokenFamily, len(list))
-	for _, f := range list {
-		found[f.ID] = f
-	}
-	return found, err
 }

@@ -89,7 +89,7 @@ func OpenSQLite(ctx context.Context, path string, options Options) (*Store, erro
 //   - dqs off, defensive, trusted_schema off: a misspelt name fails, a strange file can do less.
 func dsn(path, more string) string {
 	name := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(path), "/")}
-	return name.String() + "?mode=rw&_busy_timeout=2000&_synchronous=FULL&_foreign_keys=on&_txlock=immediate" +
+	return name.String() + "?mode=rw&_busy_timeout=" + strconv.FormatInt(lockPatience.Milliseconds(), 10) + "&_synchronous=FULL&_foreign_keys=on&_txlock=immediate" +
 		"&_pragma=journal_size_limit(" + strconv.Itoa(keptLog) + ")&_pragma=secure_delete(1)&_pragma=trusted_schema(0)&_dqs=0&_defensive=1&_error_rc=1&" + more
 }
 
@@ -171,13 +171,12 @@ func truncateLog(ctx context.Context, db *sql.DB) error {
 // errLogInUse: somebody reads an older state, or writes.
 var errLogInUse = errors.New("the write-ahead log is in use")
 
-const (
-	// lockPatience is how long a step waits for another process's.
-	lockPatience = 2 * time.Second
-	// lockPoll is how often it asks. SQLite's own waiting sleeps a tenth of a second between two questions in the end,
-	// and a process that commits without a pause is hardly ever met in that way.
-	lockPoll = time.Millisecond
-)
+// lockPatience is how long a step waits for another process's.
+var lockPatience = 2 * time.Second
+
+// lockPoll is how often it asks. SQLite's own waiting sleeps a tenth of a second between two questions in the end,
+// and a process that commits without a pause is hardly ever met in that way.
+const lockPoll = time.Millisecond
 
 // awaitLock tries something until no other process is in its way, patience or stop ends it.
 func awaitLock(stop <-chan struct{}, try func() error) error {

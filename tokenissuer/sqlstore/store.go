@@ -55,7 +55,7 @@ type Store struct {
 	steps   runner // nil until the schema is there
 	// followed is what was seen of the feed.
 	followed followed
-	dropping dropPace
+	dropping dropPaces
 	// endLater ends what later has begun; nil: nothing.
 	endLater func()
 

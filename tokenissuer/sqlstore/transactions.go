@@ -25,6 +25,8 @@ type transactions struct {
 	queue *queue
 	// revoking is where those wait who record revocations; see recordLine.
 	revoking *line
+	// waits: the database has no statement that passes over rows which others hold. The line's own goroutine alone uses it.
+	waits bool
 }
 
 // newTransactions starts the line.
@@ -45,7 +47,7 @@ func (t *transactions) run(ctx context.Context, j job) error {
 	}
 	defer leave()
 	if j.records != nil {
-		return t.revoking.run(ctx, j)
+		return t.record(ctx, j)
 	}
 	err = t.again(ctx, func() error { return t.once(ctx, j) })
 	if err == nil {
@@ -92,6 +94,12 @@ func (t *transactions) inTransaction(ctx context.Context, do func(session) error
 func isConflict(err error) bool {
 	var refusal *pgconn.PgError
 	return errors.As(err, &refusal) && (refusal.Code == "40001" || refusal.Code == "40P01")
+}
+
+// isNotUnderstood tells whether the database refuses a statement because it is of another make, or too old.
+func isNotUnderstood(err error) bool {
+	var refusal *pgconn.PgError
+	return errors.As(err, &refusal) && (refusal.Code == "0A000" || refusal.Code == "42601")
 }
 
 // dropReadOnly lets go of the connections to a server that has become a standby.

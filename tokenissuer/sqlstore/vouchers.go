@@ -80,5 +80,5 @@ func (s *Store) Vouchers(ctx context.Context, after int64, except string) ([]tok
 
 // DropVouchers deletes those that were written before then.
 func (s *Store) DropVouchers(ctx context.Context, writtenBefore time.Time) (more bool, err error) {
-	return s.drop(ctx, "dropping vouchers", writtenBefore, s.dropWhere("vouchers", "written_at"))
+	return s.drop(ctx, "dropping vouchers", &s.dropping.vouchers, writtenBefore, s.dropWhere("vouchers", "written_at"))
 }

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"sync"
 	"time"
 
@@ -11,14 +10,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// silence is how long a listener hears nothing before it asks whether the connection is still there. Tests shorten it.
-var silence = 20 * time.Second
-
-const (
+var (
+	// silence is how long a listener hears nothing before it asks whether the connection is still there. Tests shorten it.
+	silence = 20 * time.Second
+	// notifyWithin is how long that question may take, and a notification.
 	notifyWithin = 2 * time.Second
-	// reconnectPause is the longest time between two attempts to listen.
-	reconnectPause = time.Second
 )
+
+// reconnectPause is the longest time between two attempts to listen.
+const reconnectPause = time.Second
 
 // The channels on which nodes notify each other.
 const (
@@ -39,8 +39,7 @@ func (s *Store) Watch(ctx context.Context, changed, vouched func()) {
 func (p *postgres) watch(ctx context.Context, changed, vouched func()) {
 	for ctx.Err() == nil {
 		err := p.listen(ctx, changed, vouched)
-		var refusal *pgconn.PgError
-		if errors.As(err, &refusal) && (refusal.Code == "0A000" || refusal.Code == "42601") {
+		if isNotUnderstood(err) {
 			p.options.warn("the database cannot notify: changes made by other nodes are seen within a second: %v", err)
 			return
 		}

@@ -1,0 +1,176 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+)
+
+// addDeclared adds a living family for each id.
+func addDeclared(t *testing.T, s *Store, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		f := newFamily(id, "declared")
+		f.UserDeclared, f.TokenLifetime = true, time.Minute
+		must(t, s.AddFamily(t.Context(), f))
+	}
+}
+
+// heldFamily lets another node's transaction change the family's row, and not end.
+func heldFamily(t *testing.T, s *Store, id, change string) *sql.Tx {
+	t.Helper()
+	tx, err := s.write.BeginTx(t.Context(), nil)
+	must(t, err)
+	t.Cleanup(func() { _ = tx.Rollback() }) // after its end it does nothing
+	_, err = tx.ExecContext(t.Context(), `SET LOCAL idle_in_transaction_session_timeout = 0`)
+	must(t, err)
+	result, err := tx.ExecContext(t.Context(), `UPDATE families SET `+change+` WHERE id = $1`, id)
+	must(t, err)
+	if n, err := result.RowsAffected(); err != nil || n != 1 {
+		t.Fatalf("%d rows are held (%v)", n, err)
+	}
+	return tx
+}
+
+// TestAHeldFamilyDelaysNobodyElse: another transaction has a family's row and does not end. Whoever ends that family waits for
+// it, and is told nothing before. Everybody else is answered meanwhile, those who came with it and those who came later.
+func TestAHeldFamilyDelaysNobodyElse(t *testing.T) {
+	for _, c := range []struct {
+		name, change string
+		end          func(*sql.Tx) error
+	}{
+		{"the other one leaves", "note = 'held'", (*sql.Tx).Rollback},
+		{"the other one changes it", "generation = generation + 1", (*sql.Tx).Commit},
+		{"the other one ends it", "revoked_at = 1", (*sql.Tx).Commit},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dsn := pgtest.Shared(t).Database(t)
+			s, other := openPostgres(t, dsn), openPostgres(t, dsn)
+			addDeclared(t, s, "held", "beside", "later")
+			holder := heldFamily(t, other, "held", c.change)
+			release := heldFeed(t, s)
+			results := queueBehind(t, s, endStep(s, "held"), endStep(s, "beside"), revokeStep(s, revocation("token")), endStep(s, "held"))
+			release()
+			for i, result := range []<-chan error{results[0], results[2], results[3]} {
+				if err := <-result; err != nil {
+					t.Errorf("step %d beside the held one: %v", i, err)
+				}
+			}
+			for _, step := range []func(context.Context) error{endStep(s, "later"), endStep(s, "unknown"), revokeStep(s, revocation("late token"))} {
+				must(t, step(t.Context()))
+			}
+			held := []<-chan error{results[1], results[4]}
+			for _, result := range held {
+				select {
+				case err := <-result:
+					t.Fatalf("the end of the held family is answered: %v", err)
+				default:
+				}
+			}
+			if found := recorded(t, s); len(found) != 6 || found["held"].ID != "" {
+				t.Errorf("the feed has %v", found)
+			}
+			must(t, c.end(holder))
+			for _, result := range held {
+				must(t, <-result)
+			}
+			if found := recorded(t, s); found["held"].ID == "" {
+				t.Errorf("the end of the family was acknowledged and is not in the feed: %v", found)
+			}
+			for _, id := range []string{"held", "beside", "later"} {
+				if f, err := s.Family(t.Context(), id); err != nil || f.RevokedAt.IsZero() {
+					t.Errorf("%q is %+v (%v)", id, f, err)
+				}
+			}
+		})
+	}
+}
+
+// TestAHeldFamilyIsGivenUp: who has no more time is not told that the family has ended, and nothing has happened to it.
+func TestAHeldFamilyIsGivenUp(t *testing.T) {
+	dsn := pgtest.Shared(t).Database(t)
+	s, other := openPostgres(t, dsn), openPostgres(t, dsn)
+	addDeclared(t, s, "held")
+	holder := heldFamily(t, other, "held", "note = 'held'")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := endStep(s, "held")(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the end of a held family returned %v", err)
+	}
+	if found := recorded(t, s); len(found) != 0 {
+		t.Errorf("the feed has %v", found)
+	}
+	must(t, holder.Rollback())
+	must(t, endStep(s, "held")(t.Context()))
+	if found := recorded(t, s); found["held"].ID == "" {
+		t.Errorf("the feed has %v", found)
+	}
+}
+
+// TestADatabaseThatPassesOverNoRow: one that does not know the statement waits for the row, as every other step does.
+func TestADatabaseThatPassesOverNoRow(t *testing.T) {
+	s := openPostgres(t, pgtest.Shared(t).Database(t))
+	addDeclared(t, s, "a", "b")
+	for _, statement := range []string{
+		`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			IF current_query() LIKE '%SKIP LOCKED%' THEN RAISE EXCEPTION 'not here' USING ERRCODE = '0A000'; END IF; RETURN NEW; END $$`,
+		`CREATE TRIGGER early BEFORE UPDATE ON families FOR EACH ROW EXECUTE FUNCTION refuse()`,
+	} {
+		_, err := s.write.ExecContext(t.Context(), statement)
+		must(t, err)
+	}
+	release := heldFeed(t, s)
+	results := queueBehind(t, s, endStep(s, "a"), revokeStep(s, revocation("token")), endStep(s, "b"), endStep(s, "unknown"))
+	release()
+	for _, result := range results {
+		must(t, <-result)
+	}
+	if found := recorded(t, s); len(found) != 5 {
+		t.Errorf("the feed has %v", found)
+	}
+	for _, id := range []string{"a", "b"} {
+		if f, err := s.Family(t.Context(), id); err != nil || f.RevokedAt.IsZero() {
+			t.Errorf("%q is %+v (%v)", id, f, err)
+		}
+	}
+}
+
+// TestRefusedRevocationsAreFoundByHalves: what the database refuses is found among many in a few transactions, and fails alone.
+func TestRefusedRevocationsAreFoundByHalves(t *testing.T) {
+	const callers = 64
+	s := openPostgres(t, pgtest.Shared(t).Database(t))
+	before, err := s.progress(t.Context(), Marks{})
+	must(t, err)
+	refused := []int{5, 40}
+	var steps []func(context.Context) error
+	for i := range callers {
+		step := revokeStep(s, revocation(fmt.Sprint("token ", i)))
+		if slices.Contains(refused, i) {
+			step = endStep(s, fmt.Sprint("no\x00text ", i))
+		}
+		steps = append(steps, step)
+	}
+	release := heldFeed(t, s)
+	results := queueBehind(t, s, steps...)
+	release()
+	must(t, <-results[0])
+	for i, result := range results[1:] {
+		if err := <-result; (err != nil) != slices.Contains(refused, i) {
+			t.Errorf("step %d returned %v", i, err)
+		}
+	}
+	if found := recorded(t, s); len(found) != 1+callers-len(refused) {
+		t.Errorf("the feed has %d", len(found))
+	}
+	after, err := s.progress(t.Context(), Marks{})
+	must(t, err)
+	if moved := after.Revocations - before.Revocations; moved > 13 {
+		t.Errorf("it took %d transactions", moved)
+	}
+}
