@@ -171,6 +171,19 @@ func TestDatabaseIsGoneAfterItsTest(t *testing.T) {
 	}
 }
 
+// TestCopy: a copy holds what was there, and is another database.
+func TestCopy(t *testing.T) {
+	s := Shared(t)
+	dsn := s.Database(t)
+	db := open(t, dsn)
+	execute(t, db, "CREATE TABLE rows AS SELECT 1 AS id")
+	must(t, db.Close())
+	copied := open(t, s.Copy(t, dsn))
+	execute(t, copied, "INSERT INTO rows VALUES (2)")
+	ask(t, copied, "SELECT count(*) FROM rows", 2)
+	ask(t, open(t, dsn), "SELECT count(*) FROM rows", 1)
+}
+
 func TestSynchronousStandby(t *testing.T) {
 	t.Parallel()
 	primary := Start(t)

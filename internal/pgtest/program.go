@@ -6,7 +6,7 @@ func ForProgram(settings ...string) (*Server, error) { return create(nil, settin
 
 // NewDatabase creates an empty database, which lives as long as the server, and returns its DSN.
 func (s *Server) NewDatabase() (string, error) {
-	name, err := s.createDatabase()
+	name, err := s.createDatabase("template1")
 	return s.DSN(name), err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,7 +20,22 @@ const maintenance = "postgres"
 // Database creates a database and returns its DSN. After the test it is dropped, with whoever is still connected to it.
 func (s *Server) Database(t testing.TB) string {
 	t.Helper()
-	name, err := s.createDatabase()
+	return s.database(t, "template1")
+}
+
+// Copy is Database with all that another one holds, to which nobody may be connected.
+func (s *Server) Copy(t testing.TB, dsn string) string {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.database(t, strings.TrimPrefix(u.Path, "/"))
+}
+
+func (s *Server) database(t testing.TB, template string) string {
+	t.Helper()
+	name, err := s.createDatabase(template)
 	if err != nil {
 		t.Fatalf("PostgreSQL: %v", err)
 	}
@@ -35,10 +51,10 @@ func (s *Server) Database(t testing.TB) string {
 	return s.DSN(name)
 }
 
-// createDatabase creates a database that nobody else has.
-func (s *Server) createDatabase() (name string, err error) {
+// createDatabase creates a database that nobody else has, with what is in another one.
+func (s *Server) createDatabase(template string) (name string, err error) {
 	name = fmt.Sprintf("test%d", serial.Add(1))
-	return name, s.execute("CREATE DATABASE " + name)
+	return name, s.execute("CREATE DATABASE " + name + " TEMPLATE " + template)
 }
 
 // execute runs statements one after the other, each in its own transaction, as CREATE DATABASE wants it.

@@ -10,7 +10,7 @@ import (
 
 // filled returns a store with a thousand clients.
 func filled(b *testing.B) *Store {
-	s := openAt(b, newPath(b))
+	s := openAt(b, diskPath(b))
 	for i := range 1000 {
 		addClient(b, s, fmt.Sprint("app ", i))
 	}
@@ -50,14 +50,14 @@ func BenchmarkClientParallel(b *testing.B) {
 }
 
 func BenchmarkAddClient(b *testing.B) {
-	s := openAt(b, newPath(b))
+	s := openAt(b, diskPath(b))
 	for i := 0; b.Loop(); i++ {
 		addClient(b, s, fmt.Sprint("app ", i))
 	}
 }
 
 func BenchmarkRevoke(b *testing.B) {
-	s := openAt(b, newPath(b))
+	s := openAt(b, diskPath(b))
 	for i := 0; b.Loop(); i++ {
 		must(b, s.Revoke(b.Context(), revocation(fmt.Sprint("app ", i))))
 	}
@@ -65,7 +65,7 @@ func BenchmarkRevoke(b *testing.B) {
 
 // BenchmarkRevocationsNothingNew is the poll of a node that knows everything.
 func BenchmarkRevocationsNothingNew(b *testing.B) {
-	s := openAt(b, newPath(b))
+	s := openAt(b, diskPath(b))
 	must(b, s.Revoke(b.Context(), revocation("app")))
 	for b.Loop() {
 		if _, _, err := s.Revocations(b.Context(), 1); err != nil {
@@ -75,7 +75,7 @@ func BenchmarkRevocationsNothingNew(b *testing.B) {
 }
 
 func BenchmarkOpen(b *testing.B) {
-	path := newPath(b)
+	path := diskPath(b)
 	s := openAt(b, path)
 	for i := range 1000 {
 		addClient(b, s, fmt.Sprint("app ", i))

@@ -17,7 +17,7 @@ import (
 // amid a write, so what comes after is gone; but what comes before is whole, and no step is half there.
 func TestF7TruncatedLog(t *testing.T) {
 	const frame, header = 24 + 4096, 32
-	path, known := newPath(t), newBooks()
+	path, known, dir := newPath(t), newBooks(), memoryDir(t)
 	s := openAt(t, path)
 	w := scribe{store: s, note: func(note any) {
 		if e := note.(entry); !e.acknowledged { // nothing is promised after damage
@@ -43,13 +43,13 @@ func TestF7TruncatedLog(t *testing.T) {
 			"damaged":          flipped(log, min(cut+frame/2, len(log)-1)),
 		} {
 			left := map[string][]byte{"gatehouse.db": database, "gatehouse.db-wal": log}
-			if err := restart(t.Context(), t.TempDir(), left, known); err != nil {
+			if err := restart(t.Context(), dir, left, known); err != nil {
 				t.Errorf("the log is %s at frame %d of %d: %v", name, n, frames, err)
 			}
 		}
 	}
 	known.acknowledged = known.begun
-	must(t, restart(t.Context(), t.TempDir(), map[string][]byte{"gatehouse.db": database, "gatehouse.db-wal": log}, known))
+	must(t, restart(t.Context(), dir, map[string][]byte{"gatehouse.db": database, "gatehouse.db-wal": log}, known))
 }
 
 // flipped is content with one byte changed.

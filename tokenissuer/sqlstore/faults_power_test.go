@@ -126,7 +126,7 @@ func TestF3PowerLoss(t *testing.T) {
 
 	at := cutPoints(done, cuts, random)
 	disk, known := platter{names: make(map[string][]*platterFile)}, newBooks()
-	dir, next := t.TempDir(), 0
+	dir, next := memoryDir(t), 0
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
 	var group sync.WaitGroup
 	for _, position := range at {

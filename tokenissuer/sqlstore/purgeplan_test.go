@@ -30,8 +30,12 @@ func planOf(t *testing.T, s *Store, text string, args ...any) string {
 func TestABatchReadsNoMoreThanItDrops(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, s *Store) {
 		living(t, s)
+		rows := 100 // SQLite plans without a look at the tables
+		if s.dialect.concurrent {
+			rows = 20_000
+		}
 		for _, l := range allLitter {
-			l.scatter(t, s, 20_000, time.Now().Add(-time.Hour))
+			l.scatter(t, s, rows, time.Now().Add(-time.Hour))
 		}
 		if s.dialect.concurrent {
 			_, err := s.write.ExecContext(t.Context(), `ANALYZE`)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -40,14 +39,10 @@ func queueBehind(t *testing.T, s *Store, steps ...func(context.Context) error) [
 		return result
 	}
 	results := []<-chan error{begin(func(ctx context.Context) error { return s.Revoke(ctx, revocation("first")) })}
-	for s.write.Stats().InUse < 2 || len(line.queue) > 0 { // until it waits for the counter
-		runtime.Gosched()
-	}
+	eventually(t, "the first waits for the counter", func() bool { return s.write.Stats().InUse >= 2 && len(line.queue) == 0 })
 	for i, step := range steps {
 		results = append(results, begin(step))
-		for len(line.queue) != i+1 {
-			runtime.Gosched()
-		}
+		eventually(t, "the next one waits", func() bool { return len(line.queue) == i+1 })
 	}
 	return results
 }

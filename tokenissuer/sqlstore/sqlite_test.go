@@ -32,8 +32,12 @@ func openWith(t testing.TB, path string, warn func(message string)) *Store {
 	return s
 }
 
-// newPath names a database in a directory that does not exist yet.
-func newPath(t testing.TB) string { return filepath.Join(t.TempDir(), "data", "gatehouse.db") }
+// newPath names a database in a directory that does not exist yet. It is in memory: a busy disk takes half a second for a
+// commit, and what becomes of a disk that fails is not for a sound one to show (faults_vfs_test.go).
+func newPath(t testing.TB) string { return filepath.Join(memoryDir(t), "data", "gatehouse.db") }
+
+// diskPath is newPath on the disk: for crowds, which meet in another way there, and for what is measured.
+func diskPath(t testing.TB) string { return filepath.Join(t.TempDir(), "data", "gatehouse.db") }
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -62,11 +66,19 @@ func revocation(id string) tokenissuer.Revocation {
 	return tokenissuer.Revocation{Kind: tokenissuer.RevokeClient, ID: id, ExpiresAt: time.Now().Add(time.Hour)}
 }
 
+// TestSQLite opens copies of one empty database: that each start makes the same of nothing is for other tests.
 func TestSQLite(t *testing.T) {
+	empty := newPath(t)
+	must(t, openAt(t, empty).Close())
+	content, err := os.ReadFile(empty)
+	must(t, err)
 	storetest.Run(t, func(t *testing.T) tokenissuer.Store {
+		path := newPath(t)
+		must(t, os.Mkdir(filepath.Dir(path), 0o700))
+		must(t, os.WriteFile(path, content, 0o600))
 		// The suite revokes keys while others use the store, and a log that is in use cannot be emptied. That the store does
 		// empty it, and that it says so when it cannot, has tests of its own.
-		return openWith(t, newPath(t), func(message string) {
+		return openWith(t, path, func(message string) {
 			if !strings.Contains(message, "the write-ahead log is in use") {
 				t.Errorf("warning: %s", message)
 			}
@@ -83,6 +95,7 @@ func TestSQLiteDurable(t *testing.T) {
 
 // TestSettingsOfEveryConnection proves what durability rests on for each connection of the pools, not for the first.
 func TestSettingsOfEveryConnection(t *testing.T) {
+	asANode(t)
 	s := openAt(t, newPath(t))
 	for _, pool := range []struct {
 		name      string
@@ -151,8 +164,17 @@ func TestReadersDoNotWait(t *testing.T) {
 	}
 }
 
+// asANode has the test wait for other processes no longer than a node does, and servers for the test.
+func asANode(t *testing.T) {
+	t.Helper()
+	lock, server := lockPatience, serverPatience
+	lockPatience, serverPatience = nodesLockPatience, nodesServerPatience
+	t.Cleanup(func() { lockPatience, serverPatience = lock, server })
+}
+
 // TestForeignWriter lets another handle keep the file locked. The wait ends, and the step has not happened.
 func TestForeignWriter(t *testing.T) {
+	asANode(t)
 	path := newPath(t)
 	s, foreign := openAt(t, path), openAt(t, path)
 	tx, err := foreign.write.BeginTx(t.Context(), nil)
@@ -166,7 +188,7 @@ func TestForeignWriter(t *testing.T) {
 
 // TestManyWriters has 16 writers in each of two handles on one file. None is turned away.
 func TestManyWriters(t *testing.T) {
-	path := newPath(t)
+	path := diskPath(t)
 	stores := []*Store{openAt(t, path), openAt(t, path)}
 	var group sync.WaitGroup
 	for i, s := range stores {

@@ -71,7 +71,7 @@ func addBenchFamilies(b *testing.B, s *Store, count int) {
 func BenchmarkDurableSteps(b *testing.B) {
 	server := pgtest.Shared(b)
 	for name, open := range map[string]func(*testing.B) *Store{
-		"SQLite":     func(b *testing.B) *Store { return openAt(b, newPath(b)) },
+		"SQLite":     func(b *testing.B) *Store { return openAt(b, diskPath(b)) },
 		"PostgreSQL": func(b *testing.B) *Store { return openPostgresWith(b, server.Database(b), 16) },
 	} {
 		b.Run(name, func(b *testing.B) {

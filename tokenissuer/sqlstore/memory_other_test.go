@@ -1,0 +1,7 @@
+//go:build !linux
+
+package sqlstore
+
+import "testing"
+
+func memoryDir(t testing.TB) string { return t.TempDir() }
