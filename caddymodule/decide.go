@@ -158,7 +158,7 @@ func (p *Protect) allowed(r *http.Request, exam pathExam, token *tokenissuer.Acc
 // accept counts and records the decision.
 func (p *Protect) accept(r *http.Request, token *tokenissuer.AccessToken) {
 	countPassed(token)
-	p.app.flood.Passed()
+	p.notePassed(r, token)
 	if endpoint.QueryCarriesToken(r.URL.RawQuery) { // anonymous, and no access log has it
 		p.audit.Accepted(r, "request passed the gate")
 		return

@@ -88,7 +88,7 @@ func (a *App) admitSignature(ctx context.Context) (done func(good bool), err err
 		return nil, tokenissuer.Unavailable("verification_awaited", err)
 	case err != nil:
 		laneGivenUp.Inc()
-		busy := tokenissuer.Unavailable("verification_busy", err)
+		busy := tokenissuer.Unavailable(tokenissuer.ReasonVerificationBusy, err)
 		busy.RetryAfter = busyRetry
 		return nil, busy
 	}
@@ -118,7 +118,8 @@ func (p *Protect) holdBack(r *http.Request, d decision, refusal error) (closing 
 	if p.app.flood == nil || !isFailure(d, refusal) {
 		return false
 	}
-	verdict := p.app.flood.Fail(p.app.sourceOf(r.Context()))
+	source := p.app.sourceOf(r.Context())
+	verdict := p.app.flood.Fail(source, p.app.flood.Connection(source, r.RemoteAddr))
 	if verdict.Tell {
 		p.app.logger.Warn("too many bad tokens from one address: its refusals are held back", zap.String("address", clientAddress(r)))
 	}
@@ -133,6 +134,15 @@ func (p *Protect) holdBack(r *http.Request, d decision, refusal error) (closing 
 		refusalsClosed.Inc()
 	}
 	return closing
+}
+
+// notePassed tells the floodgate of a request that came through. Who was let in without a token has shown nothing for which its
+// connection could have credit.
+func (p *Protect) notePassed(r *http.Request, token *tokenissuer.AccessToken) {
+	flood := p.app.flood
+	if flood.Passed() && token != nil {
+		flood.PassedOn(flood.Connection(p.app.sourceOf(r.Context()), r.RemoteAddr))
+	}
 }
 
 // isDear tells whether a refusal that is held back takes more than its client's own place: a connection of a proxy, which may

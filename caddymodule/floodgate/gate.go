@@ -41,6 +41,9 @@ type Gate struct {
 	passed   atomic.Bool
 	passedAt atomic.Int64
 	overAt   atomic.Int64
+	// flooded is overAt without a clock: it is set with it, and taken back by what passes when that is long ago.
+	flooded atomic.Bool
+	credits credits
 
 	held       atomic.Int64
 	fast, slow lane
@@ -89,11 +92,16 @@ func (g *Gate) Source(address netip.Addr) Source {
 	return Source(max(1, maphash.Bytes(g.seed, whole)))
 }
 
-// Passed says that somebody came through who is to be protected.
-func (g *Gate) Passed() {
-	if g != nil && !g.passed.Load() {
+// Passed says that somebody came through who is to be protected. Flooded: it should also be said over which connection; see
+// PassedOn.
+func (g *Gate) Passed() (flooded bool) {
+	if g == nil {
+		return false
+	}
+	if !g.passed.Load() {
 		g.passed.Store(true)
 	}
+	return g.flooded.Load()
 }
 
 // isValued tells whether something has passed recently.
@@ -129,8 +137,8 @@ const (
 	closing = 4
 )
 
-// Fail counts a failure, and says what becomes of its answer.
-func (g *Gate) Fail(s Source) Verdict {
+// Fail counts a failure that came over a connection, and says what becomes of its answer.
+func (g *Gate) Fail(s Source, c Connection) Verdict {
 	if g == nil || s == 0 {
 		return Verdict{}
 	}
@@ -142,7 +150,10 @@ func (g *Gate) Fail(s Source) Verdict {
 		return Verdict{}
 	}
 	g.overAt.Store(now)
-	if !g.isValued(now) {
+	if !g.flooded.Load() {
+		g.flooded.Store(true)
+	}
+	if !g.isValued(now) || c != 0 && g.credits.spend(c) {
 		return Verdict{}
 	}
 	excess = max(0, excess)

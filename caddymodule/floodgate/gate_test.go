@@ -42,7 +42,7 @@ func (s *scene) wait(d time.Duration) {
 func (s *scene) fails(source Source, times int) (v Verdict) {
 	for range times {
 		s.Passed()
-		v = s.Fail(source)
+		v = s.Fail(source, 0)
 	}
 	return v
 }
@@ -111,7 +111,7 @@ func TestHoldsAreSpread(t *testing.T) {
 func TestNothingIsHeldWithoutSomebodyToProtect(t *testing.T) {
 	s := newScene()
 	for range 1000 {
-		s.atOnce(t, "a flood alone", s.Fail(s.ada))
+		s.atOnce(t, "a flood alone", s.Fail(s.ada, 0))
 	}
 	for range 100 { // none of which leaves
 		if _, waited, err := s.Admit(t.Context(), s.ada); err != nil || waited {
@@ -119,11 +119,11 @@ func TestNothingIsHeldWithoutSomebodyToProtect(t *testing.T) {
 		}
 	}
 	s.Passed()
-	held(t, "once somebody has passed", s.Fail(s.ada), 750*time.Millisecond, time.Second)
+	held(t, "once somebody has passed", s.Fail(s.ada, 0), 750*time.Millisecond, time.Second)
 	s.wait(recently - 1)
-	held(t, "not long after", s.Fail(s.ada), 750*time.Millisecond, time.Second)
+	held(t, "not long after", s.Fail(s.ada, 0), 750*time.Millisecond, time.Second)
 	s.wait(1)
-	s.atOnce(t, "when that is long ago", s.Fail(s.ada))
+	s.atOnce(t, "when that is long ago", s.Fail(s.ada, 0))
 }
 
 func TestSources(t *testing.T) {
@@ -153,7 +153,7 @@ func TestG81AMillionSources(t *testing.T) {
 	}
 	i := 0
 	if allocated := testing.AllocsPerRun(1_000_000, func() {
-		s.Fail(s.Source(address(i)))
+		s.Fail(s.Source(address(i)), 0)
 		i++
 	}); allocated != 0 {
 		t.Errorf("a failure allocates %v times", allocated)
@@ -216,7 +216,7 @@ func TestToldOnceAMinute(t *testing.T) {
 func TestANilGateLetsEverythingThrough(t *testing.T) {
 	var g *Gate
 	g.Passed()
-	if v := g.Fail(g.Source(netip.MustParseAddr("192.0.2.7"))); v != (Verdict{}) {
+	if v := g.Fail(g.Source(netip.MustParseAddr("192.0.2.7")), 0); v != (Verdict{}) {
 		t.Errorf("%+v", v)
 	}
 	if leave, waited, err := g.Admit(t.Context(), 1); err != nil || waited {
@@ -242,6 +242,6 @@ func BenchmarkFail(b *testing.B) {
 	address := netip.MustParseAddr("192.0.2.7")
 	b.ReportAllocs()
 	for b.Loop() {
-		g.Fail(g.Source(address))
+		g.Fail(g.Source(address), 0)
 	}
 }

@@ -29,6 +29,14 @@ func newLane(wide int) lane {
 	return lane{slots: slots, leave: func(bool) { <-slots }}
 }
 
+// Waiting is how many signatures wait in the lanes now.
+func (g *Gate) Waiting() int {
+	if g == nil {
+		return 0
+	}
+	return int(g.fast.waiting.Load() + g.slow.waiting.Load())
+}
+
 // free is the leave of who needed no lane.
 func free(bool) {}
 
