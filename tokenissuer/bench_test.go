@@ -189,7 +189,7 @@ func (g *gate) fill(from, n int, jti func(int) string) {
 			Issuer: g.verifier.issuer, Subject: "user-" + text, Audience: []string{testAudience}, ClientID: "client-1", Scopes: Scopes{"public", "trusted"},
 			ID: text, IssuedAt: testStart, ExpiresAt: testStart.Add(time.Hour), KeyID: g.signing[ES256].ID, FamilyID: "family-" + text,
 		}
-		g.verifier.Remember("token "+text, t)
+		g.verifier.Remember("token.of."+text, t)
 	}
 }
 
@@ -204,7 +204,7 @@ func (g *gate) cached() int {
 
 func TestG81TheCacheStaysWithinItsBounds(t *testing.T) {
 	g := newGate(t)
-	g.fill(0, 200_000, func(i int) string { return fmt.Sprintf("%022d", i) })
+	g.fill(0, maxCachedTokens+maxCachedTokens/2, func(i int) string { return fmt.Sprintf("%022d", i) })
 	if n := g.cached(); n > maxCachedTokens || n < maxCachedTokens/2 {
 		t.Errorf("%d tokens are cached, want at most %d", n, maxCachedTokens)
 	} else {
@@ -216,7 +216,7 @@ func TestG81TheCacheStaysWithinItsBounds(t *testing.T) {
 	weight := uint64(0)
 	n := g.cached()
 	for _, c := range g.verifier.cache.tokens.All() {
-		weight += uint64(c.token.size())
+		weight += uint64(c.weight())
 	}
 	if weight > maxCachedBytes || n == 20_000 {
 		t.Errorf("%d tokens weigh %d", n, weight)
@@ -259,7 +259,7 @@ func TestHotTokensSurviveAFloodOfOthers(t *testing.T) {
 	g.fill(0, hot, name)
 	use := func() (kept int) {
 		for i := range hot {
-			if _, err := g.verifier.Verify("token "+name(i), g.audiences); err == nil {
+			if _, err := g.verifier.Verify("token.of."+name(i), g.audiences); err == nil {
 				kept++
 			}
 			if i%8 == 0 {
@@ -272,15 +272,15 @@ func TestHotTokensSurviveAFloodOfOthers(t *testing.T) {
 		use()
 	}
 	kept := hot
-	for flood := range 10 {
+	for flood := range 6 {
 		g.fill(hot+flood*15_000, 15_000, name)
 		g.verifier.cache.tokens.CleanUp()
 		kept = min(kept, use())
 	}
 	if kept < hot*95/100 {
-		t.Errorf("%d of %d hot tokens survive 150,000 others", kept, hot)
+		t.Errorf("%d of %d hot tokens survive 90,000 others", kept, hot)
 	}
-	t.Logf("%d of %d hot tokens survive 150,000 others", kept, hot)
+	t.Logf("%d of %d hot tokens survive 90,000 others", kept, hot)
 }
 
 func TestACachedTokenIsSmall(t *testing.T) {
@@ -306,11 +306,11 @@ func TestACachedTokenIsSmall(t *testing.T) {
 		weighed = c
 		break
 	}
-	t.Logf("it is weighed as %d", weighed.token.size())
-	if each > int(max(leastWeight, weighed.token.size())) {
+	t.Logf("it is weighed as %d", weighed.weight())
+	if each > int(weighed.weight()) {
 		t.Error("it is heavier than it is weighed")
 	}
-	if each > 640 {
+	if each > 320 {
 		t.Error("it is too heavy")
 	}
 }

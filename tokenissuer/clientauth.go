@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
-
-	"github.com/maypok86/otter/v2"
 )
 
 // ClientAuthentication is what a request presents to prove which client it comes from (RFC 6749 §2.3).
@@ -152,9 +151,11 @@ const (
 	maxClientMemory = 8192
 )
 
-// ClientCache remembers clients that have just authenticated. It is bounded, and holds only clients that exist.
+// ClientCache remembers clients that have just authenticated. It is bounded, and holds only clients that exist. Nothing in it
+// is worth more than a second, so it begins anew when it is full, and needs no order in which clients leave.
 type ClientCache struct {
-	clients *otter.Cache[string, *rememberedClient]
+	mu      sync.RWMutex
+	clients map[string]rememberedClient
 }
 
 type rememberedClient struct {
@@ -163,20 +164,29 @@ type rememberedClient struct {
 }
 
 // NewClientCache returns an empty cache.
-func NewClientCache() *ClientCache {
-	return &ClientCache{otter.Must(&otter.Options[string, *rememberedClient]{MaximumSize: maxClientMemory})}
-}
+func NewClientCache() *ClientCache { return &ClientCache{clients: make(map[string]rememberedClient)} }
 
 func (c *ClientCache) recall(id string, now time.Time) *Client {
-	if r, ok := c.clients.GetIfPresent(id); ok && now.Before(r.until) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if r, ok := c.clients[id]; ok && now.Before(r.until) {
 		return r.client
 	}
 	return nil
 }
 
 func (c *ClientCache) remember(client *Client, now time.Time) {
-	c.clients.Set(client.ID, &rememberedClient{client: client, until: now.Add(clientMemory)})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, known := c.clients[client.ID]; !known && len(c.clients) >= maxClientMemory {
+		clear(c.clients)
+	}
+	c.clients[client.ID] = rememberedClient{client: client, until: now.Add(clientMemory)}
 }
 
 // Forget makes the next request of the client ask the directory. Whoever changes a client calls it.
-func (c *ClientCache) Forget(id string) { c.clients.Invalidate(id) }
+func (c *ClientCache) Forget(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.clients, id)
+}

@@ -317,3 +317,25 @@ func TestADeclaredClientSurvivesAFailingStore(t *testing.T) {
 	_, err = a.authenticate(withSecret("gone", "x"))
 	wantCode(t, err, TemporarilyUnavailable)
 }
+
+// TestTheMemoryOfClientsIsBounded: whoever registers clients without end, and has each of them authenticate, fills nothing.
+func TestTheMemoryOfClientsIsBounded(t *testing.T) {
+	now := time.Now()
+	c := NewClientCache()
+	for i := range 3*maxClientMemory + 1 {
+		c.remember(&Client{ID: fmt.Sprint("client-", i)}, now)
+		if n := len(c.clients); n > maxClientMemory {
+			t.Fatalf("%d clients are remembered", n)
+		}
+	}
+	last := fmt.Sprint("client-", 3*maxClientMemory)
+	if c.recall(last, now) == nil {
+		t.Error("the client that came last is not remembered")
+	}
+	if c.recall(last, now.Add(clientMemory)) != nil {
+		t.Error("a client is remembered for longer than it may be")
+	}
+	if c.Forget(last); c.recall(last, now) != nil {
+		t.Error("a client is remembered that was to be forgotten")
+	}
+}

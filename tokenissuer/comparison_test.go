@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -66,6 +67,14 @@ func TestTM4ProversTakeTheSameTime(t *testing.T) {
 // ourFunctions are the functions of the product, by file and name.
 func ourFunctions(t *testing.T) map[string]*ast.FuncDecl {
 	t.Helper()
+	functions, err := parseOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return functions
+}
+
+var parseOnce = sync.OnceValues(func() (map[string]*ast.FuncDecl, error) {
 	functions := make(map[string]*ast.FuncDecl)
 	files := token.NewFileSet()
 	for _, root := range []string{"tokenissuer", "caddymodule"} {
@@ -90,11 +99,11 @@ func ourFunctions(t *testing.T) map[string]*ast.FuncDecl {
 			return nil
 		})
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
-	return functions
-}
+	return functions, nil
+})
 
 // comparisonsIn lists where a credential, or what proves one, meets another text: in ==, in !=, in a switch and in the calls that
 // compare. That it is empty may be asked.

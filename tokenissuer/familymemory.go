@@ -7,8 +7,12 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// maxRememberedFamilies bounds a FamilyMemory; each takes about a kilobyte.
-const maxRememberedFamilies = 8192
+// A FamilyMemory is bounded by bytes and by number: nothing weighs less than leastFamilyWeight. Most take half of that.
+const (
+	maxRememberedFamilies = 8192
+	maxFamilyBytes        = 8 << 20
+	leastFamilyWeight     = maxFamilyBytes / maxRememberedFamilies
+)
 
 // FamilyMemory remembers families that this process has seen lately, each with its user, so that a credential which is
 // used soon after it was issued costs no question to the store.
@@ -19,18 +23,15 @@ const maxRememberedFamilies = 8192
 // it was remembered and its user still stands (RedeemCode, RotateRefreshToken); and one that does not is looked up there
 // as if nothing were known.
 type FamilyMemory struct {
-	families *otter.Cache[string, *rememberedFamily]
-}
-
-// rememberedFamily is a family and its user in the state that the family was born in. Neither is ever changed.
-type rememberedFamily struct {
-	family *TokenFamily
-	user   *User
+	families *otter.Cache[string, *packedFamily]
 }
 
 // NewFamilyMemory returns one that remembers nothing yet.
 func NewFamilyMemory() *FamilyMemory {
-	return &FamilyMemory{otter.Must(&otter.Options[string, *rememberedFamily]{MaximumSize: maxRememberedFamilies})}
+	return &FamilyMemory{otter.Must(&otter.Options[string, *packedFamily]{
+		MaximumWeight: maxFamilyBytes,
+		Weigher:       func(_ string, p *packedFamily) uint32 { return p.weight() },
+	})}
 }
 
 // put remembers a family that lives and its user, who stands. A nil memory remembers nothing.
@@ -38,12 +39,8 @@ func (m *FamilyMemory) put(f *TokenFamily, user *User) {
 	if m == nil || f.Origin == BrowserSession {
 		return
 	}
-	if !user.PasswordHash.IsEmpty() {
-		known := *user
-		known.PasswordHash = Secret{} // no token needs it
-		user = &known
-	}
-	m.families.Set(f.ID, &rememberedFamily{f, user})
+	packed := packFamily(f, user)
+	m.families.Set(packed.id(), packed)
 }
 
 // forget drops a family that turned out to be another than was remembered.
@@ -60,10 +57,14 @@ func (is *Issuer) remembered(id string) (*TokenFamily, *User) {
 		return nil, nil
 	}
 	known, ok := is.Families.families.GetIfPresent(id)
-	if !ok || is.Revocations.RevokedFamily(known.family, known.user.Organisation) {
+	if !ok {
 		return nil, nil
 	}
-	return known.family, known.user
+	family, user := known.unpack()
+	if is.Revocations.RevokedFamily(family, user.Organisation) {
+		return nil, nil
+	}
+	return family, user
 }
 
 // rotated remembers what a family is after a rotation that succeeded.

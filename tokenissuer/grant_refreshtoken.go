@@ -126,7 +126,7 @@ func (is *Issuer) reused(ctx context.Context, f *TokenFamily) error {
 }
 
 // narrowed returns the scopes of the access token: those asked for, when the family has them all, else all of the
-// family's. A scope that the client may not have any more is left out.
+// family's. A scope that the client may not have any more is left out. The names are the family's own; see grantable.
 func narrowed(held Scopes, client *Client, asked string) (Scopes, error) {
 	allowed := slices.DeleteFunc(slices.Clone(held), func(name string) bool { return !client.Scopes.Has(name) })
 	scopes, err := ParseScopes(asked)
@@ -139,6 +139,9 @@ func narrowed(held Scopes, client *Client, asked string) (Scopes, error) {
 		return allowed, nil
 	case allowed.Missing(scopes...) != "":
 		return nil, NewError(InvalidScope, "scope_wider_than_granted")
+	}
+	for i, name := range scopes {
+		scopes[i] = allowed[slices.Index(allowed, name)]
 	}
 	return scopes, nil
 }

@@ -119,6 +119,16 @@ func (is *Issuer) Issue(g Grant) (Tokens, error) {
 	if g.consume == nil {
 		return is.sign(g, key, t, claims)
 	}
+	consumed := consuming(g.consume)
+	tokens, err := is.sign(g, key, t, claims)
+	if stepErr := <-consumed; stepErr != nil {
+		return Tokens{}, AsError(stepErr)
+	}
+	return tokens, err
+}
+
+// consuming begins the durable step of a grant. What comes of it can be received once.
+func consuming(step func() error) <-chan error {
 	consumed := make(chan error, 1)
 	go func() {
 		defer func() {
@@ -126,13 +136,9 @@ func (is *Issuer) Issue(g Grant) (Tokens, error) {
 				consumed <- NewError(ServerError, "panic").WithCause(fmt.Errorf("panic in the step of a grant: %v", reason))
 			}
 		}()
-		consumed <- g.consume()
+		consumed <- step()
 	}()
-	tokens, err := is.sign(g, key, t, claims)
-	if stepErr := <-consumed; stepErr != nil {
-		return Tokens{}, AsError(stepErr)
-	}
-	return tokens, err
+	return consumed
 }
 
 // sign makes the tokens of a grant whose step is taken care of.
@@ -173,7 +179,7 @@ func (is *Issuer) claimsOf(g Grant) (*AccessToken, error) {
 		return nil, NewError(ServerError, "user_is_client").WithCause(errors.New("user id equals client id"))
 	}
 	t.Subject, t.Organisation, t.Role = g.User.ID, g.User.Organisation, string(g.User.Role)
-	t.FamilyID, t.AuthTime, t.Actor = g.FamilyID, g.AuthTime, g.Actor
+	t.FamilyID, t.AuthTime, t.Actor = g.FamilyID, g.AuthTime.Truncate(time.Second), g.Actor
 	return t, nil
 }
 

@@ -41,13 +41,21 @@ func parseJWS(token string) (*jws, error) {
 	return j, nil
 }
 
+// checkParts judges length and dots. What fails here is not even worth a digest.
+func checkParts(token string) error {
+	switch {
+	case len(token) > MaxTokenBytes:
+		return errTokenTooLong
+	case strings.Count(token, ".") != 2:
+		return errTokenMalformed
+	}
+	return nil
+}
+
 // parse is parseJWS with a buffer in which payload and signature are put, as far as there is room.
 func (j *jws) parse(token string, buffer []byte) error {
-	if len(token) > MaxTokenBytes {
-		return errTokenTooLong
-	}
-	if strings.Count(token, ".") != 2 {
-		return errTokenMalformed
+	if err := checkParts(token); err != nil {
+		return err
 	}
 	first, last := strings.IndexByte(token, '.'), strings.LastIndexByte(token, '.')
 	if first == 0 || last == len(token)-1 {

@@ -288,7 +288,7 @@ func TestT93OnlyTheRefreshTokenItselfIsOne(t *testing.T) {
 	f := newFlow(t)
 	tokens := f.tokens("conf", "refresh_token")
 	token := tokens.RefreshToken.Reveal()
-	wrongs := []string{token[1:], token[:len(token)-1], token + "0", strings.ToUpper(token), strings.ToLower(token), token + "=", token[:27] + "2" + token[28:], token[:21] + "00" + token[23:]}
+	wrongs := []string{token[1:], token[:len(token)-1], token + "0", strings.ToUpper(token), strings.ToLower(token), token + "=", token[:27] + "2" + token[28:], token[:21] + "01" + token[23:]}
 	for i := range len(token) {
 		changed := []byte(token)
 		if changed[i] = '0'; token[i] == '0' {

@@ -159,7 +159,8 @@ func CheckScopeNames(names []string) error {
 }
 
 // grantable checks the scope parameter of a request against the client's ceiling: every name known, allowed for the
-// client and accepted by allowed. No name at all means public.
+// client and accepted by allowed. No name at all means public. What is granted holds nothing of the parameter, which is a
+// piece of the whole request: it would stay in memory for as long as a token that is remembered.
 func (c ScopeCatalogue) grantable(text string, client *Client, allowed func(Scope) bool) (Scopes, error) {
 	scopes, err := ParseScopes(text)
 	if err != nil {
@@ -168,8 +169,9 @@ func (c ScopeCatalogue) grantable(text string, client *Client, allowed func(Scop
 	if len(scopes) == 0 {
 		scopes = Scopes{ScopePublic}
 	}
-	for _, name := range scopes {
+	for i, name := range scopes {
 		scope, known := c.Find(name)
+		scopes[i] = scope.Name
 		switch {
 		case !known && strings.Contains(name, "+"):
 			return nil, NewError(InvalidScope, "scope_unknown").WithDescription(descriptions[InvalidScope] +
@@ -179,6 +181,9 @@ func (c ScopeCatalogue) grantable(text string, client *Client, allowed func(Scop
 		case !client.Scopes.Has(name) || !allowed(scope):
 			return nil, NewError(InvalidScope, "scope_not_allowed")
 		}
+	}
+	if slices.Equal(scopes, client.Scopes) {
+		return slices.Clip(client.Scopes), nil // one list for all tokens of a client that asks for the same
 	}
 	return scopes, nil
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unsafe"
 )
 
 func TestScopesKeepTheirOrderAndDropDuplicates(t *testing.T) {
@@ -39,6 +40,48 @@ func TestScopesKeepTheirOrderAndDropDuplicates(t *testing.T) {
 	}
 	if _, err := ParseScopes(strings.Repeat("a", maxScopeBytes)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestGrantedScopesHoldNothingOfTheRequest: a scope that is a piece of a request's body keeps all of the body in memory, and
+// 65,536 tokens are remembered.
+func TestGrantedScopesHoldNothingOfTheRequest(t *testing.T) {
+	catalogue := NewScopeCatalogue(Scope{Name: "ant", ServerTokens: true})
+	client := &Client{ID: "c", Scopes: Scopes{ScopePublic, "ant", ScopeTrusted}}
+	for _, granting := range []struct {
+		name  string
+		grant func(text string) (Scopes, error)
+	}{
+		{"a grant", func(text string) (Scopes, error) { return catalogue.grantable(text, client, anyScope) }},
+		{"a refresh", func(text string) (Scopes, error) { return narrowed(client.Scopes, client, text) }},
+	} {
+		for _, asked := range []string{"ant", "ant public", "public ant trusted"} {
+			t.Run(granting.name+" of "+asked, func(t *testing.T) {
+				text := strings.Clone(asked)
+				granted, err := granting.grant(text)
+				if err != nil || granted.String() != asked {
+					t.Fatalf("%q, %v", granted, err)
+				}
+				for _, name := range granted {
+					if at := uintptr(unsafe.Pointer(unsafe.StringData(name))) - uintptr(unsafe.Pointer(unsafe.StringData(text))); at < uintptr(len(text)) {
+						t.Errorf("%s is a piece of the request", name)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestAGrantOfEverythingChangesNoClient: such a grant has the client's own list.
+func TestAGrantOfEverythingChangesNoClient(t *testing.T) {
+	client := &Client{ID: "c", Scopes: append(make(Scopes, 0, 4), ScopePublic)}
+	granted, err := NewScopeCatalogue().grantable("public", client, anyScope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = append(granted, "more")
+	if all := client.Scopes[:2]; all[1] != "" {
+		t.Errorf("the client's list has become %q", all)
 	}
 }
 

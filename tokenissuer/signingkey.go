@@ -48,7 +48,7 @@ func (a Algorithm) method() jwt.SigningMethod {
 	case RS256:
 		return jwt.SigningMethodRS256
 	case EdDSA:
-		return jwt.SigningMethodEdDSA
+		return directEdDSA{jwt.SigningMethodEdDSA}
 	}
 	return nil
 }

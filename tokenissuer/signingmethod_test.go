@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"strconv"
@@ -69,13 +70,31 @@ func TestES256SignaturesAreWhole(t *testing.T) {
 	}
 }
 
-func TestES256SignsWithItsOwnKeysAlone(t *testing.T) {
-	_, other, err := ed25519.GenerateKey(nil)
+// TestEdDSASignsWhatOthersVerify holds EdDSA to the vector of RFC 8037 §A.4.
+func TestEdDSASignsWhatOthersVerify(t *testing.T) {
+	seed, err := base64.RawURLEncoding.DecodeString("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ES256.method().Sign("text", other); !errors.Is(err, jwt.ErrInvalidKeyType) {
-		t.Errorf("%v", err)
+	const text = "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc"
+	signature, err := EdDSA.method().Sign(text, ed25519.NewKeyFromSeed(seed))
+	const want = "hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg"
+	if got := base64.RawURLEncoding.EncodeToString(signature); err != nil || got != want {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+func TestAMethodSignsWithItsOwnKeysAlone(t *testing.T) {
+	_, edwards, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for algorithm, other := range map[Algorithm]any{ES256: edwards, EdDSA: rfc6979Key(t)} {
+		t.Run(string(algorithm), func(t *testing.T) {
+			if _, err := algorithm.method().Sign("text", other); !errors.Is(err, jwt.ErrInvalidKeyType) {
+				t.Errorf("%v", err)
+			}
+		})
 	}
 }
 

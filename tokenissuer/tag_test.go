@@ -190,7 +190,7 @@ func TestChangedSignaturesOfAGenuineToken(t *testing.T) {
 			"not seen before": {a.fresh(), int(algorithm.wrongSignatures())},
 		} {
 			verified := 0
-			for i := range 10_000 {
+			for i := range 3_000 {
 				bad := token[:start] + fmt.Sprintf("%05d", i) + token[start+5:]
 				if bad == token {
 					continue

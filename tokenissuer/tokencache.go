@@ -2,7 +2,7 @@ package tokenissuer
 
 import (
 	"crypto/sha256"
-	"sync/atomic"
+	"hash/maphash"
 
 	"github.com/maypok86/otter/v2"
 )
@@ -18,22 +18,19 @@ const (
 // tokens cannot fill it; and its admission policy (W-TinyLFU) prefers what is asked often, so a flood of good tokens
 // that are used once cannot push out those in use.
 type tokenCache struct {
-	tokens *otter.Cache[[sha256.Size]byte, *cachedToken]
-}
-
-// cachedToken is a verified token, the key that its signature was verified with, if it was, and the generation of
-// revocations and keys at which it was last found alive.
-type cachedToken struct {
-	token      *AccessToken
-	key        *VerificationKey
-	generation atomic.Uint64
+	tokens   *otter.Cache[[sha256.Size]byte, *cachedToken]
+	common   commonTexts
+	unpacked unpackedTokens
 }
 
 func newTokenCache() *tokenCache {
-	return &tokenCache{otter.Must(&otter.Options[[sha256.Size]byte, *cachedToken]{
-		MaximumWeight: maxCachedBytes,
-		Weigher:       func(_ [sha256.Size]byte, c *cachedToken) uint32 { return max(leastWeight, c.token.size()) },
-	})}
+	return &tokenCache{
+		tokens: otter.Must(&otter.Options[[sha256.Size]byte, *cachedToken]{
+			MaximumWeight: maxCachedBytes,
+			Weigher:       func(_ [sha256.Size]byte, c *cachedToken) uint32 { return c.weight() },
+		}),
+		common: commonTexts{seed: maphash.MakeSeed()},
+	}
 }
 
 func (c *tokenCache) get(digest [sha256.Size]byte) (*cachedToken, bool) {
@@ -43,6 +40,14 @@ func (c *tokenCache) get(digest [sha256.Size]byte) (*cachedToken, bool) {
 func (c *tokenCache) put(digest [sha256.Size]byte, token *cachedToken) { c.tokens.Set(digest, token) }
 
 func (c *tokenCache) drop(digest [sha256.Size]byte) { c.tokens.Invalidate(digest) }
+
+// weight is at least what the token takes, packed or not.
+func (c *cachedToken) weight() uint32 {
+	if c.common != nil {
+		return leastWeight
+	}
+	return max(leastWeight, c.whole.Load().size())
+}
 
 // size estimates the token's bytes in memory: a fixed part for the structures and the cache's own, and every text.
 func (t *AccessToken) size() uint32 {

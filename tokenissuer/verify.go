@@ -80,15 +80,15 @@ func (v *Verifier) UseTags(master *MasterKey) { v.tags.Store(master.tags) }
 
 // Verify returns the token if it is ours, meant for one of the audiences, alive and not revoked (RFC 9068 §4). The
 // error is an *Error: invalid_token, or temporarily_unavailable when the question cannot be answered now. A token that
-// was verified before costs a digest and a look-up, and no allocation.
+// was verified before costs a digest and a look-up, and one that was also shown again since no allocation.
 func (v *Verifier) Verify(token string, audiences []string) (*AccessToken, error) {
 	return v.verify(token, audience{wanted: audiences}, nil)
 }
 
-// Recall is Verify for a token whose signature was verified before, and costs no allocation. Known is false, and the error
+// Recall is Verify for a token whose signature was verified before, and costs no allocation but the first time. Known is false, and the error
 // nil, when nothing is known of the token.
 func (v *Verifier) Recall(token string, audiences []string) (t *AccessToken, known bool, err error) {
-	if len(token) > MaxTokenBytes {
+	if checkParts(token) != nil {
 		return nil, false, nil
 	}
 	return v.recall(digestOf(token), audience{wanted: audiences})
@@ -131,8 +131,8 @@ func (a audience) check(t *AccessToken) error {
 }
 
 func (v *Verifier) verify(token string, audience audience, admit Admission) (*AccessToken, error) {
-	if len(token) > MaxTokenBytes {
-		return nil, errTokenTooLong
+	if err := checkParts(token); err != nil {
+		return nil, err
 	}
 	digest := digestOf(token)
 	if t, known, err := v.recall(digest, audience); known {
@@ -148,12 +148,12 @@ func (v *Verifier) verify(token string, audience audience, admit Admission) (*Ac
 		}
 	}
 	seenHeaders.add(token[:strings.IndexByte(token, '.')], c.jws.header)
-	known := &cachedToken{token: c.claims, key: c.key}
-	if err := v.alive(known, audience); err != nil {
+	known := v.cache.packToken(c.claims, c.key)
+	if err := v.alive(known, c.claims, audience); err != nil {
 		return nil, err
 	}
 	v.cache.put(digest, known)
-	return known.token, nil
+	return c.claims, nil
 }
 
 func (v *Verifier) recall(digest [sha256.Size]byte, audience audience) (t *AccessToken, known bool, err error) {
@@ -161,13 +161,14 @@ func (v *Verifier) recall(digest [sha256.Size]byte, audience audience) (t *Acces
 	if !known {
 		return nil, false, nil
 	}
-	if err := v.alive(cached, audience); err != nil {
-		if !cached.token.ExpiresAt.Add(v.rules.leeway).After(v.now()) {
+	t = v.cache.token(cached)
+	if err := v.alive(cached, t, audience); err != nil {
+		if !t.ExpiresAt.Add(v.rules.leeway).After(v.now()) {
 			v.cache.drop(digest)
 		}
 		return nil, true, err
 	}
-	return cached.token, true, nil
+	return t, true, nil
 }
 
 // Remember puts a token that this process has just signed into the cache, so that its signature is never verified.
@@ -180,7 +181,7 @@ func (v *Verifier) remember(token signedToken, claims *AccessToken) {
 	if token.tag != "" {
 		v.signatures.learn(token.mark, digest)
 	}
-	v.cache.put(digest, &cachedToken{token: claims})
+	v.cache.put(digest, v.cache.packToken(claims, nil))
 	v.tellSigned(digest)
 }
 
@@ -196,26 +197,26 @@ func (v *Verifier) Ready() error {
 }
 
 // alive asks what may change after a token was verified: the audience of the route, expiry and revocation.
-func (v *Verifier) alive(known *cachedToken, audience audience) error {
+func (v *Verifier) alive(known *cachedToken, t *AccessToken, audience audience) error {
 	now := v.now()
-	if err := v.checkExpiry(known.token, now); err != nil {
+	if err := v.checkExpiry(t, now); err != nil {
 		return err
 	}
-	if err := audience.check(known.token); err != nil {
+	if err := audience.check(t); err != nil {
 		return err
 	}
 	if err := v.checkFresh(now); err != nil {
 		return err
 	}
 	if v.rules.trusted {
-		return v.checkKey(known) // whatever the generation: another issuer's keys also get too old to be taken
+		return v.checkKey(known, t) // whatever the generation: another issuer's keys also get too old to be taken
 	}
 	// The generations are read before the sets are asked: what comes in between is asked again next time.
 	generation := v.Generation()
 	if known.generation.Load() == generation {
 		return nil
 	}
-	if err := v.checkRevoked(known.token); err != nil {
+	if err := v.checkRevoked(t); err != nil {
 		return err
 	}
 	known.generation.Store(generation)

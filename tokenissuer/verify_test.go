@@ -954,7 +954,7 @@ func TestIssuedTokensAreKnownFromBirth(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if here != tokens.Claims {
+			if !reflect.DeepEqual(here, tokens.Claims) {
 				t.Error("the issued claims are not those in the cache")
 			}
 			for _, claim := range []string{"iss", "sub", "aud", "client_id", "scope", "jti", "iat", "exp", "sid", "org", "role", "auth_time"} {

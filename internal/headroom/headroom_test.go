@@ -21,6 +21,8 @@ func TestMain(m *testing.M) {
 		large()
 	case "other":
 		other()
+	case "rest":
+		rest()
 	default:
 		os.Exit(m.Run())
 	}
@@ -36,6 +38,8 @@ func TestKeep(t *testing.T) {
 		{"small", []string{"GOGC=150"}, "150"},
 		{"large", nil, "100 for a large heap"},
 		{"other", nil, "50, which somebody else has set"},
+		{"rest", nil, "given back"},
+		{"rest", []string{"GOGC=1000"}, "given back"},
 	} {
 		t.Run(process.want, func(t *testing.T) {
 			cmd := exec.Command(os.Args[0])
