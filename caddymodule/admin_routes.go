@@ -92,7 +92,7 @@ func clientPaths(conditions []condition) []string {
 }
 
 func (p *passage) view() gateView {
-	v := gateView{Source: p.Source, Only: p.only, Scopes: p.Scopes, Optional: p.Optional, Resource: p.challenge().ResourceMetadata}
+	v := gateView{Source: p.Source, Only: p.only, Scopes: p.Scopes, Optional: p.Optional, Resource: p.challenge().Challenge().ResourceMetadata}
 	for _, issuer := range p.issuers {
 		v.Issuers = append(v.Issuers, issuer.name)
 		for _, audience := range issuer.audience {

@@ -84,10 +84,10 @@ type Protect struct {
 	origin    ownOrigin
 	warnHost  sync.Once
 	cookies   ownCookies
-	refusal   endpoint.Challenge
+	refusal   *endpoint.PreparedChallenge
 	resource  string // resolved
 	// described is the refusal that names the route's own metadata, once all routes are known.
-	described atomic.Pointer[endpoint.Challenge]
+	described atomic.Pointer[endpoint.PreparedChallenge]
 	verifier  ownVerifier
 }
 
@@ -118,11 +118,12 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 			return p.at(fmt.Errorf("protect: %w", err))
 		}
 	}
-	p.refusal = endpoint.Challenge{Realm: p.realm(), Scope: tokenissuer.Scopes(p.Scopes).String()}
+	refusal := endpoint.Challenge{Realm: p.realm(), Scope: tokenissuer.Scopes(p.Scopes).String()}
 	// The metadata that we serve is that of the issuer's audience; for another one it would mislead (RFC 9728 §3.3).
 	if len(p.Audience) == 0 && p.own != nil {
-		p.refusal.ResourceMetadata = endpoint.ResourceMetadataURL(p.app.issuer)
+		refusal.ResourceMetadata = endpoint.ResourceMetadataURL(p.app.issuer)
 	}
+	p.refusal = refusal.Prepare()
 	return nil
 }
 

@@ -13,10 +13,12 @@ import (
 // refuse answers a refused request, or lets the site's own handle_errors do so.
 func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err error) error {
 	countRefused(err)
+	if p.holdBack(r, d, err) {
+		w.Header().Set("Connection", "close")
+	}
 	if p.signIn(w, r, &d, err) {
 		return nil
 	}
-	closing := p.holdBack(r, d, err)
 	answer := p.refusing(w)
 	answer.page = p.foreignPage(r)
 	defer answer.told.clean(w.Header()) // of what an upstream would have follow as trailers
@@ -25,7 +27,7 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err
 	}
 	p.audit.Refused(r, "request refused at the gate", err)
 	status := p.challenge().SetHeaders(answer, err)
-	if closing || bodyOutstanding(r) {
+	if bodyOutstanding(r) {
 		answer.Header().Set("Connection", "close")
 	}
 	own := func(w http.ResponseWriter, r *http.Request) error {

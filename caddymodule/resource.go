@@ -60,11 +60,11 @@ func checkResource(text string) error {
 }
 
 // challenge is what a request is told that this route refuses. Where its metadata are is known once all routes are.
-func (p *Protect) challenge() *endpoint.Challenge {
+func (p *Protect) challenge() *endpoint.PreparedChallenge {
 	if found := p.described.Load(); found != nil {
 		return found
 	}
-	return &p.refusal
+	return p.refusal
 }
 
 // document is the metadata of a resource, and the hosts of the site that it is for.
@@ -99,9 +99,9 @@ func (a *App) describe(sites []*siteCoverage) {
 		if len(documents) > 1 || !served[documents[0]] {
 			continue // a named route that several sites invoke, or a site without an oauth_server
 		}
-		c := p.refusal
+		c := p.refusal.Challenge()
 		c.ResourceMetadata = documents[0].at.String()
-		p.described.Store(&c)
+		p.described.Store(c.Prepare())
 	}
 }
 

@@ -55,6 +55,11 @@ const (
 	ReasonRefreshReused = "refresh_token_reused"
 	// ReasonDecided: the authorization request was answered before.
 	ReasonDecided = "request_decided"
+	// ReasonVerificationBusy, ReasonIntrospectionBusy and ReasonHashingBusy mean that more is asked for at once than is done at
+	// a time. Clients can bring that about, so it is no fault of ours.
+	ReasonVerificationBusy  = "verification_busy"
+	ReasonIntrospectionBusy = "introspection_busy"
+	ReasonHashingBusy       = "password_hashing_busy"
 )
 
 // Error is the one error type of Gatehouse. Code and Description go to the client. Reason is the audit line's word

@@ -62,7 +62,7 @@ func (p *Passwords) enter(ctx context.Context) error {
 	case p.slots <- struct{}{}:
 		return nil
 	case <-patience.Done():
-		return Unavailable("password_hashing_busy", context.Cause(patience))
+		return Unavailable(ReasonHashingBusy, context.Cause(patience))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -17,6 +18,7 @@ import (
 type Audit struct {
 	accepted *zap.Logger
 	refused  *zap.Logger
+	crowded  *zap.Logger
 	address  func(*http.Request) string
 }
 
@@ -24,15 +26,27 @@ type Audit struct {
 const (
 	refusalsInFull = 1000
 	thinning       = 1000
+	// crowdedPause is how long no second line says that there are too many requests: the metrics count them.
+	crowdedPause = time.Minute
 )
+
+// crowdedReasons are those of refusals because too much is asked for at once.
+var crowdedReasons = []string{tokenissuer.ReasonVerificationBusy, tokenissuer.ReasonIntrospectionBusy, tokenissuer.ReasonHashingBusy}
 
 // NewAudit writes to logger. Address says where a request comes from; it is asked because proxies that the operator
 // trusts may speak for clients.
 func NewAudit(logger *zap.Logger, address func(*http.Request) string) *Audit {
-	thin := zap.WrapCore(func(core zapcore.Core) zapcore.Core {
-		return zapcore.NewSamplerWithOptions(core, time.Second, refusalsInFull, thinning)
+	return &Audit{
+		accepted: logger, refused: logger.WithOptions(thinned(time.Second, refusalsInFull, thinning)),
+		crowded: logger.WithOptions(thinned(crowdedPause, 1, 0)), address: address,
+	}
+}
+
+// thinned writes the first lines of each message within some time, and then one in so many, or none.
+func thinned(within time.Duration, first, thereafter int) zap.Option {
+	return zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(core, within, first, thereafter)
 	})
-	return &Audit{accepted: logger, refused: logger.WithOptions(thin), address: address}
 }
 
 // Address returns where a request comes from.
@@ -59,19 +73,21 @@ func (a *Audit) Passed(r *http.Request, t *tokenissuer.AccessToken) {
 	entry.Write(fields...)
 }
 
-// Refused records a refusal: a client's mistake at info, a stolen credential at warn, a fault of ours at error. That a client left while we worked
-// is no fault of ours, or anybody could raise alarms.
+// Refused records a refusal: a client's mistake at info, a stolen credential at warn, a fault of ours at error. That a client left
+// while we worked is no fault of ours, nor that too many came at once, or anybody could raise alarms.
 func (a *Audit) Refused(r *http.Request, message string, err error, fields ...zap.Field) {
 	e := tokenissuer.AsError(err)
-	level := zapcore.InfoLevel
+	level, logger := zapcore.InfoLevel, a.refused
 	fault := e.Code == tokenissuer.ServerError || e.Code == tokenissuer.TemporarilyUnavailable
 	switch {
+	case slices.Contains(crowdedReasons, e.Reason):
+		level, logger = zapcore.WarnLevel, a.crowded
 	case fault && !errors.Is(err, context.Canceled):
 		level = zapcore.ErrorLevel
 	case e.Reason == tokenissuer.ReasonCodeReplayed, e.Reason == tokenissuer.ReasonRefreshReused:
 		level = zapcore.WarnLevel // somebody has stolen a credential
 	}
-	entry := a.refused.Check(level, message)
+	entry := logger.Check(level, message)
 	if entry == nil {
 		return
 	}

@@ -19,13 +19,44 @@ type Challenge struct {
 	Scope string
 }
 
+// PreparedChallenge is the Challenge of a resource that refuses often: what the common refusals say is made once. It belongs to
+// the resource, so that many resources take nothing from each other, and goes with it.
+type PreparedChallenge struct {
+	challenge Challenge
+	lines     prepared[string]
+}
+
+// Prepare returns one.
+func (c Challenge) Prepare() *PreparedChallenge { return &PreparedChallenge{challenge: c} }
+
+// Challenge returns what it was prepared from.
+func (c *PreparedChallenge) Challenge() Challenge { return c.challenge }
+
+// SetHeaders is that of the Challenge.
+func (c *PreparedChallenge) SetHeaders(w http.ResponseWriter, err error) int {
+	status, e := setStatusHeaders(w, err), tokenissuer.AsError(err)
+	build := func() string { return c.challenge.line(status, e) }
+	if isCommon(e) {
+		setChallenge(w, c.lines.get(refusalKey{e.Code, e.Description}, build))
+	} else {
+		setChallenge(w, build())
+	}
+	return status
+}
+
 // SetHeaders sets the headers of a refusal and returns its status. A request without a token gets a challenge without
 // an error (RFC 6750 §3.1); only answers about the credential carry a challenge at all.
 func (c Challenge) SetHeaders(w http.ResponseWriter, err error) int {
-	status, e := setStatusHeaders(w, err), tokenissuer.AsError(err)
+	status := setStatusHeaders(w, err)
+	setChallenge(w, c.line(status, tokenissuer.AsError(err)))
+	return status
+}
+
+// setChallenge sets the headers that refusals have whatever their status. The line is the challenge; empty: there is none.
+func setChallenge(w http.ResponseWriter, line string) {
 	header := w.Header()
 	// One array for this answer alone: the site's own handlers may change lines in their places.
-	lines := []string{"no-store", "no-cache", "Accept", c.line(status, e)}
+	lines := []string{"no-store", "no-cache", "Accept", line}
 	header["Cache-Control"], header["Pragma"] = lines[0:1:1], lines[1:2:2]
 	if header["Vary"] == nil {
 		header["Vary"] = lines[2:3:3]
@@ -35,18 +66,10 @@ func (c Challenge) SetHeaders(w http.ResponseWriter, err error) int {
 	if lines[3] != "" {
 		header["Www-Authenticate"] = lines[3:4:4]
 	}
-	return status
 }
 
 // line is the challenge; empty: this refusal has none.
 func (c Challenge) line(status int, e *tokenissuer.Error) string {
-	if !isCommon(e) {
-		return c.header(status, e)
-	}
-	return preparedChallenges.get(challengeKey{c, refusalKey{e.Code, e.Description}}, func() string { return c.header(status, e) })
-}
-
-func (c Challenge) header(status int, e *tokenissuer.Error) string {
 	value := append(make([]byte, 0, 256), "Bearer realm="...)
 	value = appendQuoted(value, c.Realm)
 	switch {

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -57,13 +58,18 @@ func TestOtherChallengesAskForNoSignIn(t *testing.T) {
 // TestPreparedRefusalsAreNotMixedUp: what is made once for a common refusal is that of its own challenge, and nobody who changes
 // the header of one answer changes that of the next.
 func TestPreparedRefusalsAreNotMixedUp(t *testing.T) {
+	challenges := make(map[Challenge]*PreparedChallenge)
 	expired := tokenissuer.NewError(tokenissuer.InvalidToken, "token_expired").WithDescription("The access token expired")
 	scoped := tokenissuer.NewError(tokenissuer.InvalidToken, "x")
 	scoped.Scope = "orders.read"
 	answer := func(c Challenge, err error) (challenge, body string) {
 		t.Helper()
+		if challenges[c] == nil {
+			challenges[c] = c.Prepare()
+		}
 		w := httptest.NewRecorder()
-		c.Write(w, httptest.NewRequest("GET", "/", nil), err)
+		status := challenges[c].SetHeaders(w, err)
+		WriteRefusal(w, httptest.NewRequest("GET", "/", nil), status, err)
 		challenge, body = w.Header().Get("Www-Authenticate"), w.Body.String()
 		for name, want := range map[string]string{"Cache-Control": "no-store", "Content-Type": "application/json; charset=utf-8", "Vary": "Accept"} {
 			if got := w.Header().Get(name); got != want {
@@ -101,9 +107,10 @@ func TestPreparedRefusalsAreNotMixedUp(t *testing.T) {
 
 // TestPreparedPartsAreFew: whatever is asked for, no more than maxPrepared are kept.
 func TestPreparedPartsAreFew(t *testing.T) {
-	var p prepared[int, int]
+	var p prepared[int]
 	for i := range 10 * maxPrepared {
-		if got := p.get(i, func() int { return -i }); got != -i {
+		key := refusalKey{tokenissuer.InvalidToken, strconv.Itoa(i)}
+		if got := p.get(key, func() int { return -i }); got != -i {
 			t.Fatalf("%d for %d", got, i)
 		}
 		if kept := len(*p.kept.Load()); kept > maxPrepared {
@@ -112,14 +119,45 @@ func TestPreparedPartsAreFew(t *testing.T) {
 	}
 }
 
+// TestManyRoutesPrepareTheirOwnChallenges: however many there are, each makes its own once, and keeps no more than it has been
+// asked for.
+func TestManyRoutesPrepareTheirOwnChallenges(t *testing.T) {
+	common := []*tokenissuer.Error{
+		tokenissuer.NewError(tokenissuer.Unauthorized, "token_missing"), tokenissuer.NewError(tokenissuer.InvalidToken, "token_malformed"),
+		tokenissuer.NewError(tokenissuer.InvalidToken, "token_expired").WithDescription("The access token expired"),
+		tokenissuer.NewError(tokenissuer.InvalidToken, "token_revoked").WithDescription("The access token was revoked"),
+	}
+	routes := make([]*PreparedChallenge, 300)
+	for i := range routes {
+		routes[i] = Challenge{Realm: "https://api.example", Scope: "orders." + strconv.Itoa(i)}.Prepare()
+	}
+	refuse := func(c *PreparedChallenge) {
+		for _, err := range append(common, tokenissuer.MissingScope("a"), tokenissuer.SignInTooOld(time.Minute)) {
+			c.SetHeaders(httptest.NewRecorder(), err)
+		}
+	}
+	kept := make([]*map[refusalKey]string, len(routes))
+	for i, c := range routes {
+		refuse(c)
+		if kept[i] = c.lines.kept.Load(); len(*kept[i]) != len(common) {
+			t.Fatalf("route %d keeps %d challenges of %d", i, len(*kept[i]), len(common))
+		}
+	}
+	for i, c := range routes {
+		if refuse(c); c.lines.kept.Load() != kept[i] {
+			t.Fatalf("route %d has made its challenges once more", i)
+		}
+	}
+}
+
 func BenchmarkRefusal(b *testing.B) {
-	c := Challenge{Realm: "https://api.example", ResourceMetadata: "https://api.example/.well-known/oauth-protected-resource"}
+	c := Challenge{Realm: "https://api.example", ResourceMetadata: "https://api.example/.well-known/oauth-protected-resource"}.Prepare()
 	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
 	w.Body = nil
 	err := tokenissuer.NewError(tokenissuer.InvalidToken, "token_malformed")
 	b.ReportAllocs()
 	for b.Loop() {
 		clear(w.Header())
-		c.Write(w, r, err)
+		WriteRefusal(w, r, c.SetHeaders(w, err), err)
 	}
 }

@@ -161,7 +161,7 @@ func TestWhatACallAllocates(t *testing.T) {
 		call  func(*counter) *call
 		bound float64
 	}{
-		{"client credentials", (*counter).tokenCall, 36},
+		{"client credentials", (*counter).tokenCall, 32},
 		{"introspection of a warm token", (*counter).introspectionCall, 16},
 		{"token info", (*counter).infoCall, 12},
 	} {

@@ -8,22 +8,22 @@ import (
 )
 
 // prepared keeps parts of the answers that floods get, so that each is made once. What it is asked for comes from the code
-// and the configuration alone, so it is little; should it be more than maxPrepared, after many reloads, it begins anew.
-type prepared[K comparable, T any] struct {
-	kept atomic.Pointer[map[K]T]
+// alone, so it is little; should it ever be more than maxPrepared, it begins anew.
+type prepared[T any] struct {
+	kept atomic.Pointer[map[refusalKey]T]
 }
 
-const maxPrepared = 256
+const maxPrepared = 64
 
 // get returns what is kept under the key, or makes and keeps it.
-func (p *prepared[K, T]) get(key K, build func() T) T {
+func (p *prepared[T]) get(key refusalKey, build func() T) T {
 	before := p.kept.Load()
 	if before != nil {
 		if value, ok := (*before)[key]; ok {
 			return value
 		}
 	}
-	value, next := build(), make(map[K]T)
+	value, next := build(), make(map[refusalKey]T)
 	if before != nil && len(*before) < maxPrepared {
 		next = maps.Clone(*before)
 	}
@@ -32,22 +32,13 @@ func (p *prepared[K, T]) get(key K, build func() T) T {
 	return value
 }
 
-// refusalKey is what body and challenge of a common refusal depend on beside the Challenge.
+// refusalKey is what the body of a common refusal depends on, and its challenge on one route.
 type refusalKey struct {
 	code     tokenissuer.ErrorCode
 	sentence string
 }
 
-// challengeKey is what a challenge depends on.
-type challengeKey struct {
-	Challenge
-	refusalKey
-}
-
-var (
-	preparedChallenges prepared[challengeKey, string]
-	preparedBodies     prepared[refusalKey, []byte]
-)
+var preparedBodies prepared[[]byte]
 
 // isCommon tells whether an error says nothing of its request to the client: those of tokens that are bad, and of requests that
 // have none. Their sentences are constants.

@@ -170,6 +170,12 @@ func text(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }
 }
 
+func status(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+}
+
+func inactiveAnswer(w http.ResponseWriter, r *http.Request) { text(`{"active":false}`)(w, r) }
+
 func broken(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
 
 // gate is an Issuer in a test.
@@ -252,7 +258,7 @@ func (g *gate) fetchNow() {
 // eventually waits for what happens in the background.
 func eventually(tb testing.TB, what string, happened func() bool) {
 	tb.Helper()
-	for end := time.Now().Add(20 * time.Second); !happened(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !happened(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			tb.Fatalf("in vain: %s", what)
 		}

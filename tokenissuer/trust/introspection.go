@@ -158,7 +158,7 @@ func (i *introspector) takeSlot() error {
 		return nil
 	default:
 	}
-	busy := unavailable("introspection_busy", nil)
+	busy := unavailable(tokenissuer.ReasonIntrospectionBusy, nil)
 	select {
 	case i.queue <- struct{}{}:
 		defer func() { <-i.queue }()

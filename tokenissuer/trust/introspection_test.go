@@ -35,7 +35,12 @@ type asker struct {
 
 func newAsker(tb testing.TB, edits ...func(*Settings)) *asker {
 	tb.Helper()
-	p := newProvider(tb, newSigner("k"))
+	return newAskerOf(tb, newProvider(tb, newSigner("k")), edits...)
+}
+
+// newAskerOf is newAsker with a provider that is there.
+func newAskerOf(tb testing.TB, p *provider, edits ...func(*Settings)) *asker {
+	tb.Helper()
 	a := &asker{gate: newGate(tb, p, append(edits, asks)...)}
 	p.answer(introspectionPath, a.serve)
 	a.answers(nil)
@@ -113,12 +118,6 @@ func (a *asker) wantQuestions(tb testing.TB, want int) {
 	if got := a.questions(); got != want {
 		tb.Errorf("the issuer was asked %d times, want %d", got, want)
 	}
-}
-
-func inactiveAnswer(w http.ResponseWriter, r *http.Request) { text(`{"active":false}`)(w, r) }
-
-func status(code int) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 }
 
 func TestAnOpaqueTokenIsAskedAbout(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -46,12 +47,15 @@ func TestG88AConnectionThatDiesSilently(t *testing.T) {
 	c.transport.TLSClientConfig.RootCAs = x509.NewCertPool()
 	c.transport.TLSClientConfig.RootCAs.AddCert(p.Certificate())
 	t.Cleanup(c.transport.CloseIdleConnections)
-	var dead atomic.Pointer[atomic.Bool] // of the last connection
+	var mu sync.Mutex
+	var dead []*atomic.Bool // of every connection: a slow machine dials more than one
 	dial := c.transport.DialContext
 	c.transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
+		mu.Lock()
+		defer mu.Unlock()
 		deaf := new(atomic.Bool)
-		dead.Store(deaf)
+		dead = append(dead, deaf)
 		return deafConn{conn, deaf}, err
 	}
 	ask := func() bool {
@@ -59,11 +63,18 @@ func TestG88AConnectionThatDiesSilently(t *testing.T) {
 		return err == nil
 	}
 	eventually(t, "it answers", ask)
-	dead.Load().Store(true)
-	if ask() {
-		t.Fatal("the connection is not dead")
+	mu.Lock()
+	before := len(dead)
+	for _, deaf := range dead {
+		deaf.Store(true)
 	}
+	mu.Unlock()
 	eventually(t, "it answers again", ask)
+	mu.Lock()
+	defer mu.Unlock()
+	if len(dead) == before {
+		t.Error("it answers by a connection that is dead")
+	}
 }
 
 // TestG88AnIssuerThatIsFoundLate: where its keys are is found out once, although no time was left to fetch them.
@@ -72,14 +83,17 @@ func TestG88AnIssuerThatIsFoundLate(t *testing.T) {
 	p := newProvider(t, key)
 	p.answer(keysPath, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	g := newGate(t, p)
-	g.keys.client.timeout = time.Second
-	g.fetchNow()
+	for timeout := time.Second; p.fetches() == 0; timeout *= 2 { // until there is time for the metadata
+		g.keys.client.timeout = timeout
+		g.fetchNow()
+	}
+	before := p.count(oauthPath)
 	p.publish(key)
 	g.keys.client.timeout = time.Minute
 	g.fetchNow()
 	g.accepts(t, key.token(p.URL, nil))
-	if n := p.count(oauthPath); n != 1 {
-		t.Errorf("metadata was read %d times", n)
+	if n := p.count(oauthPath); n != before {
+		t.Errorf("metadata was read %d times more", n-before)
 	}
 }
 
@@ -102,11 +116,13 @@ func TestG89AShortMaxStale(t *testing.T) {
 // TestG90NobodyWaitsForLong: whoever had to wait for his turn waits less for the answer.
 func TestG90NobodyWaitsForLong(t *testing.T) {
 	a := newAsker(t)
-	a.replies(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	come := make(chan struct{})
+	defer close(come)
+	a.replies(func(http.ResponseWriter, *http.Request) { <-come })
 	if wait := newIntrospector(new(Introspection), "", nil, nil).wait; wait != 5*time.Second {
 		t.Errorf("one waits for %v", wait)
 	}
-	a.keys.client.timeout, a.introspector.wait = time.Second, 50*time.Millisecond
+	a.introspector.wait = 50 * time.Millisecond
 	a.refuses(t, "opaque", tokenissuer.TemporarilyUnavailable, "introspection_awaited")
 }
 
@@ -116,7 +132,7 @@ func TestG90TheQueueIsBounded(t *testing.T) {
 	if n := cap(a.introspector.queue); n != 8192 {
 		t.Errorf("%d may wait", n)
 	}
-	a.introspector.wait, a.introspector.patience, a.introspector.queue = 20*time.Second, time.Minute, make(chan struct{}, 1)
+	a.introspector.patience, a.introspector.queue = time.Minute, make(chan struct{}, 1)
 	for range maxQuestions {
 		a.introspector.slots <- struct{}{}
 	}
