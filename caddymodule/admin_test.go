@@ -32,7 +32,7 @@ func (g *gatehouse) operateAs(contentType, method, path, body string) (int, http
 	if contentType != "" {
 		request.Header.Set("Content-Type", contentType)
 	}
-	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}).Do(request)
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}).Do(request)
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -73,10 +73,10 @@ func (g *gatehouse) gate(token string) int {
 	return status
 }
 
-// eventually waits for a condition, for ten seconds at most.
+// eventually waits for a condition.
 func (g *gatehouse) eventually(what string, condition func() bool) {
 	g.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !condition(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !condition(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			g.t.Fatalf("waited in vain until %s", what)
 		}
@@ -104,7 +104,7 @@ func TestG99ClientLifecycle(t *testing.T) {
 					t.Errorf("within the overlap: %d", status)
 				}
 			}
-			clock.advance(time.Hour)
+			clock.advance(time.Hour + time.Second)
 			g.eventually("the revocations are fresh", func() bool { return g.app().engine.revocations.Age(g.app().engine.now()) < time.Minute })
 			if status, _ := g.tokenFor("acme", secret); status != http.StatusUnauthorized {
 				t.Errorf("the old secret after the overlap: %d", status)

@@ -51,8 +51,8 @@ var looksSite = strings.NewReplacer("login off", "login 3/1m per account", "clie
 		}
 		client house {`).Replace(interopSite)
 
-// TestBrowserLooks leaves its pictures in the directory that GATEHOUSE_SCREENSHOTS names. It shows nothing but our own
-// pages on the site.
+// TestBrowserLooks leaves a picture of every page in the directory that GATEHOUSE_SCREENSHOTS names, if one is named. It
+// shows nothing but our own pages on the site.
 func TestBrowserLooks(t *testing.T) {
 	const long = "https://customer-relationship-management.eu-central-1.department-of-navigation.example.com/callback"
 	g, given := startBrowser(t, strings.ReplaceAll(looksSite, "LONGREDIRECT", long))
@@ -61,7 +61,7 @@ func TestBrowserLooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	given["screenshots"] = pictures
+	given["screenshots"], given["pictures"] = pictures, os.Getenv("GATEHOUSE_SCREENSHOTS") != ""
 	runScript(t, "browser-looks.mjs", given)
 	if strings.Contains(g.logs(), "/favicon.ico") {
 		t.Error("a page made the browser ask the site for an icon")

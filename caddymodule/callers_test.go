@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"time"
+	"testing"
 )
 
 // callers get tokens and use them, all the time, until they are stopped.
@@ -27,7 +27,7 @@ type callers struct {
 }
 
 func (g *gatehouse) startCallers(n int) *callers {
-	c := &callers{g: g, client: http.Client{Timeout: 20 * time.Second}}
+	c := &callers{g: g, client: http.Client{Timeout: patience}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	for i := range n {
 		c.work.Go(func() {
@@ -41,6 +41,18 @@ func (g *gatehouse) startCallers(n int) *callers {
 }
 
 func (c *callers) wait() { c.stop(); c.work.Wait(); c.client.CloseIdleConnections() }
+
+// met counts the tokens that the callers have got so far by the keys that have signed them.
+func (c *callers) met(t *testing.T) map[string]int {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	signers := make(map[string]int)
+	for _, token := range c.tokens {
+		signers[kidOf(t, token)]++
+	}
+	return signers
+}
 
 // call gets a token and takes it, and one that somebody got before, to the gate.
 func (c *callers) call(round int) {

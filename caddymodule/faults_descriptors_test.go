@@ -124,7 +124,7 @@ func TestF24FewDescriptors(t *testing.T) {
 	n := startNode(t, peopleSite(onDiskPeople...), limit)
 	r := requestOf("conf")
 	got := n.userTokens(r, ada)
-	kept := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxConnsPerHost: 1}}
+	kept := &http.Client{Timeout: patience, Transport: &http.Transport{MaxConnsPerHost: 1}}
 	bearer := []string{"Authorization", "Bearer " + got.AccessToken}
 	if status := n.answers(kept, "/api/x", bearer...); status != http.StatusOK {
 		t.Fatalf("the gate: %d", status)

@@ -20,7 +20,7 @@ func TestG81AFloodBehindAProxy(t *testing.T) {
 		held    int
 	}{"client": {"198.51.100.1/32", 1}, "trusted proxy": {"127.0.0.1/32", 0}} {
 		t.Run(name, func(t *testing.T) {
-			stopClock(t)
+			setClock(t)
 			s := startFloodScene(t, strings.Replace(floodSite, "127.0.0.1/32", test.trusted, 1))
 			s.must(t, 200, stranger, "/api/x", s.good)
 			for range 10 {
@@ -85,7 +85,7 @@ func TestG81WhatIsDearToHold(t *testing.T) {
 
 // TestG81AStreamWaitsForNobody: when its token is looked at again, a flood in the lanes neither ends it nor delays that look.
 func TestG81AStreamWaitsForNobody(t *testing.T) {
-	stopClock(t)
+	setClock(t)
 	s := startFloodScene(t, floodSite)
 	s.must(t, 200, stranger, "/api/x", s.good)
 	s.flood(t, flooder, 15)

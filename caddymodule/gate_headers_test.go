@@ -176,7 +176,7 @@ func TestG50UpgradeWithIdentity(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = connection.Close() }()
-			_ = connection.SetDeadline(time.Now().Add(5 * time.Second))
+			_ = connection.SetDeadline(time.Now().Add(patience))
 			_, _ = io.WriteString(connection, g.request("GET", "/any/socket", lines...))
 			reader := bufio.NewReader(connection)
 			response, err := http.ReadResponse(reader, nil)
@@ -592,7 +592,7 @@ func TestG58UpstreamSetsOurCookies(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = io.WriteString(connection, strings.Replace(request, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1))
-		_ = connection.SetDeadline(time.Now().Add(5 * time.Second))
+		_ = connection.SetDeadline(time.Now().Add(patience))
 		text, _ := io.ReadAll(connection)
 		_ = connection.Close()
 		if strings.Contains(string(text), "evil") || strings.Contains(string(text), "early") ||

@@ -467,19 +467,23 @@ type answered struct {
 	body   string
 }
 
-// exchange writes everything on one connection, and reads answers until the server ends it.
-func (g *gate) exchange(t *testing.T, text string) []answered {
+// exchange writes everything on one connection, and reads answers until the server ends it, or until nothing comes for some
+// time after so many.
+func (g *gate) exchange(t *testing.T, text string, least int) []answered {
 	t.Helper()
 	connection, err := net.Dial("tcp", g.addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = connection.Close() }()
-	_ = connection.SetDeadline(time.Now().Add(700 * time.Millisecond))
+	_ = connection.SetDeadline(time.Now().Add(patience))
 	_, _ = io.WriteString(connection, text)
 	reader := bufio.NewReader(connection)
 	var answers []answered
 	for {
+		if len(answers) >= least {
+			_ = connection.SetReadDeadline(time.Now().Add(2 * time.Second))
+		}
 		answer, err := http.ReadResponse(reader, nil)
 		if err != nil {
 			return answers

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -88,7 +89,7 @@ func TestG72Smuggling(t *testing.T) {
 		target := "/x?" + url.QueryEscape(name)
 		targets[name] = target
 		running.Go(func() {
-			got := g.exchange(t, "POST "+target+" "+version+"\r\nHost: "+g.addr+"\r\n"+auth+text)
+			got := g.exchange(t, "POST "+target+" "+version+"\r\nHost: "+g.addr+"\r\n"+auth+text, 0)
 			mu.Lock()
 			answers[name] = got
 			mu.Unlock()
@@ -145,8 +146,10 @@ func TestG72Smuggling(t *testing.T) {
 	}
 }
 
-// brokenOff tells whether the exchange ended in an answer of Caddy's own about a request that it had begun to proxy.
+// brokenOff tells whether the exchange ended in an answer of Caddy's own about a request that it had begun to proxy, or
+// without one.
 func brokenOff(answers []answered) bool {
+	answers = slices.DeleteFunc(slices.Clone(answers), func(a answered) bool { return a.status < 200 })
 	return len(answers) == 0 || answers[len(answers)-1].status >= 400
 }
 
@@ -156,7 +159,7 @@ func TestG73Pipelining(t *testing.T) {
 	with, without := g.request("GET", "/any/with", bearer(token)), g.request("GET", "/any/without")
 	scope := g.request("GET", "/api/scope", bearer(token))
 	var statuses []int
-	for _, answer := range g.exchange(t, without+with+without+scope+with+g.request("GET", "/any/last", bearer("bad"))) {
+	for _, answer := range g.exchange(t, without+with+without+scope+with+g.request("GET", "/any/last", bearer("bad")), 6) {
 		statuses = append(statuses, answer.status)
 	}
 	if fmt.Sprint(statuses) != "[401 200 401 403 200 401]" {
@@ -175,15 +178,11 @@ func TestG75BodyWithoutAToken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = connection.SetDeadline(time.Now().Add(5 * time.Second))
-		begin := time.Now()
+		_ = connection.SetDeadline(time.Now().Add(patience))
 		_, _ = io.WriteString(connection, g.request("POST", "/any/x", lines...))
-		head := make([]byte, 12)
+		head := make([]byte, 12) // of an answer at once: nothing of the body is sent before it is there
 		if _, err := io.ReadFull(connection, head); err != nil || string(head) != "HTTP/1.1 401" {
 			t.Errorf("%q %v", head, err)
-		}
-		if took := time.Since(begin); took > time.Second {
-			t.Errorf("the answer took %s", took)
 		}
 		// The server takes no more than what it was sent already: a writer is cut off soon.
 		sent := 0
@@ -224,7 +223,7 @@ func TestG76UpstreamsThatFail(t *testing.T) {
 	g.refused(t, g.request("GET", "/down/x"), 401)
 	g.upstream.answer = func(connection net.Conn, r *recorded) {
 		if strings.HasPrefix(r.Target, "/slow") {
-			time.Sleep(400 * time.Millisecond)
+			_, _ = io.Copy(io.Discard, connection) // until the proxy has had enough
 			return
 		}
 		_, _ = fmt.Fprintf(connection, "HTTP/1.1 %s Whatever\r\nWWW-Authenticate: Basic realm=\"theirs\"\r\nContent-Length: 5\r\nConnection: close\r\n\r\nsorry", r.Target[1:])
@@ -356,7 +355,7 @@ func TestG79RevocationsTooOld(t *testing.T) {
 
 // settled waits until no more goroutines run than limit, and returns how many do.
 func settled(limit int) int {
-	for deadline := time.Now().Add(12 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		if n := runtime.NumGoroutine(); n <= limit || time.Now().After(deadline) {
 			return n
 		}

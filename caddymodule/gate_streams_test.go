@@ -260,17 +260,17 @@ func TestG71AClientThatDoesNotRead(t *testing.T) {
 			g.upstream.answer = func(connection net.Conn, _ *recorded) {
 				defer close(ended)
 				_, _ = io.WriteString(connection, head)
-				for chunk := bytes.Repeat([]byte("data: x\n\n"), 8192); ; {
+				chunk, err := bytes.Repeat([]byte("data: x\n\n"), 8192), error(nil)
+				for err == nil {
 					_ = connection.SetWriteDeadline(time.Now().Add(time.Second))
-					_, err := connection.Write(chunk)
-					if errors.Is(err, os.ErrDeadlineExceeded) { // every buffer on the way is full
-						_ = connection.SetWriteDeadline(time.Time{})
-						close(full)
-						_, err = connection.Write(chunk)
-					}
-					if err != nil {
-						return
-					}
+					_, err = connection.Write(chunk)
+				}
+				if errors.Is(err, os.ErrDeadlineExceeded) { // every buffer on the way is full
+					close(full)
+				}
+				_ = connection.SetWriteDeadline(time.Time{})
+				for err = nil; err == nil; {
+					_, err = connection.Write(chunk)
 				}
 			}
 			lines := []string{bearer(token)}

@@ -8,7 +8,7 @@ import (
 
 // TestG71AStreamWhoseIssuerIsAway: that nobody can be asked makes no token live longer than it says of itself.
 func TestG71AStreamWhoseIssuerIsAway(t *testing.T) {
-	c := setClock(t)
+	c := runningClock(t)
 	p := startProvider(t)
 	g := startTrustGate(t, p, trustSite, "introspection "+p.url+providerIntrospect+" {", "\tclient gateway gateway-secret", "\tcache 1s", "}")
 	g.streams()

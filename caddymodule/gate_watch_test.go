@@ -186,13 +186,26 @@ func (r *recorded) has(t *testing.T, name string, values ...string) {
 	}
 }
 
-// setClock gives every engine that is made from now on a clock that the test moves.
+// setClock gives every engine that is made from now on a clock that stands still until the test moves it: what is decided to
+// the second is decided alike on a machine that is busy.
 func setClock(t *testing.T) *testClock {
 	t.Helper()
+	now := time.Now()
+	return clockFrom(t, func() time.Time { return now })
+}
+
+// runningClock is setClock with a clock that goes on by itself as well, for what is compared with a database's.
+func runningClock(t *testing.T) *testClock {
+	t.Helper()
+	return clockFrom(t, time.Now)
+}
+
+func clockFrom(t *testing.T, now func() time.Time) *testClock {
 	c := new(testClock)
-	before := clock
-	clock = func() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
-	t.Cleanup(func() { clock = before })
+	before, machine := clock, machineClock
+	clock = func() time.Time { return now().Add(time.Duration(c.offset.Load())) }
+	machineClock = now
+	t.Cleanup(func() { clock, machineClock = before, machine })
 	return c
 }
 

@@ -185,7 +185,8 @@ func TestG66PathsOfHTTP2(t *testing.T) {
 	}
 }
 
-// TestG72LengthsOverHTTP2: a length that is not that of the body never reaches an upstream that goes by it.
+// TestG72LengthsOverHTTP2: a length that is not that of the body never reaches an upstream that goes by it. One that cannot be
+// read counts as none of a body, and the answer may come before the data does that breaks this promise.
 func TestG72LengthsOverHTTP2(t *testing.T) {
 	g := startGate(t, speakingH2(site))
 	token := g.server("public")
@@ -193,7 +194,8 @@ func TestG72LengthsOverHTTP2(t *testing.T) {
 		status, _, _ := g.h2(t, g.fields("POST", "/any/x", "authorization", "Bearer "+token, "content-length", length), "hello")
 		for _, r := range g.upstream.seen() {
 			told := strings.Join(r.Header["Content-Length"], ",")
-			if status == http.StatusOK && (r.Body != "hello" || told != "" && told != "5") {
+			whole, none := r.Body == "hello" && (told == "" || told == "5"), r.Body == "" && (told == "" || told == "0")
+			if status == http.StatusOK && !whole && !none {
 				t.Errorf("length %q: forwarded as %q with the body %q", length, told, r.Body)
 			}
 		}

@@ -114,7 +114,7 @@ func rapidReset(t *testing.T, g *gate, token string) {
 		running.Go(func() { _, _ = io.Copy(io.Discard, w.Conn) })
 		running.Go(func() {
 			defer func() { _ = w.Close() }()
-			for stream := uint32(1); stream < 4000; stream += 2 {
+			for stream := uint32(1); stream < 2000; stream += 2 {
 				w.heads(stream, true, g.fields("GET", "/any/reset", "authorization", "Bearer "+token))
 				if w.framer.WriteRSTStream(stream, http2.ErrCodeCancel) != nil {
 					return // the server has had enough

@@ -33,6 +33,10 @@ import (
 // confSecret is the secret of the client conf in every test configuration.
 const confSecret = "conf-9f86d081884c7d659a2feaa0c55ad015a3bf4f1b"
 
+// patience is how long a test waits for what must come. Only one that fails waits so long; a machine that has much else to do
+// may stand still for seconds.
+const patience = time.Minute
+
 // gatehouse is a running Caddy.
 type gatehouse struct {
 	t        *testing.T
@@ -48,7 +52,7 @@ type gatehouse struct {
 // endpoint's, UPSTREAM the upstream's, LOG a log file at level DEBUG, DIR a directory of the test, SECRET confSecret.
 func startGatehouse(t *testing.T, caddyfile string) *gatehouse {
 	t.Helper()
-	dir := t.TempDir()
+	dir := directory(t)
 	g := &gatehouse{
 		t: t, addr: freeAddr(t), admin: freeAddr(t), upstream: startUpstream(t), logFile: filepath.Join(dir, "caddy.log"),
 	}
@@ -70,10 +74,30 @@ func startGatehouse(t *testing.T, caddyfile string) *gatehouse {
 	return g
 }
 
-// awaitNoStreams waits a moment until the streams are through whose clients have gone. Caddy says goodbye to those that are
+// directory makes a directory, and removes it in the end, when nobody writes there any more: what Caddy does in the background
+// may go on for a moment after it has stopped.
+func directory(t *testing.T) string {
+	t.Helper()
+	path, err := os.MkdirTemp("", "gatehouse-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		err := os.RemoveAll(path)
+		for deadline := time.Now().Add(patience); err != nil && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			err = os.RemoveAll(path)
+		}
+		if err != nil {
+			t.Errorf("removing the test's directory: %v", err)
+		}
+	})
+	return path
+}
+
+// awaitNoStreams waits until the streams are through whose clients have gone. Caddy says goodbye to those that are
 // left when it stops, and its own writers race about a counter then.
 func awaitNoStreams() {
-	for deadline := time.Now().Add(2 * time.Second); streams.count() > 0 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); streams.count() > 0 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -93,7 +117,7 @@ func (g *gatehouse) awaitOneListener() {
 	var port int
 	_, _ = fmt.Sscanf(g.addr, "127.0.0.1:%d", &port)
 	one := fmt.Sprintf(" 0100007F:%04X 00000000:0000 0A ", port)
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if sockets, err := os.ReadFile("/proc/net/tcp"); err != nil || strings.Count(string(sockets), one) <= 1 {
 			return
 		}
@@ -141,6 +165,13 @@ func (g *gatehouse) logs() string {
 		g.t.Fatal(err)
 	}
 	return string(text)
+}
+
+// awaitServing waits until the store is open. A database that answers late counts as one that is away, for which no start
+// waits.
+func (g *gatehouse) awaitServing() {
+	g.t.Helper()
+	g.eventually("the store is there", func() bool { return g.app().engine.isOpen() && g.app().isServing(g.t.Context()) })
 }
 
 // app is the running app, for what no front door shows.
@@ -221,7 +252,7 @@ func (g *gatehouse) do(method, path, body string, headers ...string) (int, http.
 	response, err := (&http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Timeout:       20 * time.Second,
+		Timeout:       patience,
 	}).Do(request)
 	if err != nil {
 		g.t.Fatal(err)
@@ -246,7 +277,7 @@ func (g *gatehouse) raw(request string) (int, http.Header, string) {
 		g.t.Fatal(err)
 	}
 	defer func() { _ = connection.Close() }()
-	_ = connection.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = connection.SetDeadline(time.Now().Add(patience))
 	if _, err := io.WriteString(connection, request); err != nil {
 		g.t.Fatal(err)
 	}

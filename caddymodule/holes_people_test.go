@@ -25,7 +25,7 @@ func (b *browser) withhold(target, body string, headers ...string) (finish func(
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(func() { _ = connection.Close() })
-	_ = connection.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = connection.SetDeadline(time.Now().Add(patience))
 	request, err := http.NewRequest(http.MethodPost, b.url+target, nil)
 	if err != nil {
 		b.t.Fatal(err)

@@ -18,9 +18,16 @@ func openAlone(t *testing.T) *engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Destruct() })
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+	e.awaitRound(t)
+	return e
+}
+
+// awaitRound waits until the first round of housekeeping is over, which an engine begins by itself.
+func (e *engine) awaitRound(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		if _, stored := e.keeper.report(); stored != nil {
-			return e
+			return
 		}
 		if time.Now().After(deadline) {
 			t.Fatal("the housekeeper has never counted")

@@ -135,11 +135,11 @@ func runScript(t *testing.T, name string, given map[string]any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	script := exec.CommandContext(ctx, node, name)
 	script.Dir, script.Stdin = npmPackages, bytes.NewReader(description)
-	script.WaitDelay = 5 * time.Second // for what a browser that was left behind keeps open
+	script.WaitDelay = patience // for what a browser that was left behind keeps open
 	var complaints strings.Builder
 	script.Stderr = &complaints
 	output, err := script.Output()

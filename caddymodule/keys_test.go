@@ -70,21 +70,17 @@ func TestK1TenRotationsUnderLoad(t *testing.T) {
 		if kid := kidOf(t, g.token()); kid != key.ID {
 			t.Fatalf("%s signs, and it is the turn of %s", kid, key.ID)
 		}
+		g.eventually("a caller has met the key", func() bool { return callers.met(t)[key.ID] > 0 })
 	}
 	callers.wait()
 	if len(callers.failures) > 0 {
 		t.Errorf("%d of %d calls failed, as %s", len(callers.failures), callers.calls, callers.failures[0])
 	}
-	signers := make(map[string]int)
 	for _, token := range callers.tokens {
 		kid := kidOf(t, token)
-		signers[kid]++
 		if since, known := published[kid]; !known || issuedAt(t, token).Add(time.Second).Before(since.Add(tokenissuer.KeyLead)) && !since.IsZero() {
 			t.Fatalf("a token of %s is signed by %s, which is published since %s", issuedAt(t, token), kid, since)
 		}
-	}
-	if len(signers) < 9 { // the callers may have missed a turn, for it lasts only for as long as the commands take
-		t.Errorf("the callers have met %d keys", len(signers))
 	}
 	for kid := range published {
 		if !strings.Contains(g.kids(), kid) {
@@ -152,7 +148,7 @@ func (g *gatehouse) behind(statements ...string) {
 	}
 	defer func() { _ = db.Close() }()
 	for _, statement := range statements {
-		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 			if _, err = db.Exec(statement); err == nil {
 				break
 			}
@@ -314,7 +310,7 @@ func TestK9AtTheOtherNode(t *testing.T) {
 		if err == nil && key.ID == successor.ID && verify() != nil {
 			break
 		}
-		if time.Since(began) > 5*time.Second {
+		if time.Since(began) > patience {
 			t.Fatalf("after %s the other node signs with %v, and says %v of the token", time.Since(began), key, verify())
 		}
 		time.Sleep(5 * time.Millisecond)

@@ -264,6 +264,7 @@ func TestF26OneHousekeeper(t *testing.T) {
 		}
 	}
 	first := open()
+	first.awaitRound(t)
 	leads(first, true)
 	second := open()
 	t.Cleanup(func() { _ = second.Destruct() })
@@ -310,6 +311,7 @@ func TestF26SizesAreCountedNowAndThen(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Destruct() })
+	e.awaitRound(t)
 	clients := func(want int64) {
 		t.Helper()
 		e.expire(t.Context())

@@ -34,7 +34,7 @@ func TestF17ClockOfANode(t *testing.T) {
 		{"beyond 2038", 15 * 365 * 24 * time.Hour, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			clock := setClock(t)
+			clock := runningClock(t)
 			clock.advance(c.ahead)
 			o := openRemote(t, pgtest.Shared(t))
 			o.judgesByTheDatabase(c.ahead)
@@ -76,7 +76,7 @@ func TestF17ClockThatJumps(t *testing.T) {
 		jump time.Duration
 	}{{"a few seconds back", -7 * time.Second}, {"an hour back", -time.Hour}, {"an hour ahead", time.Hour}} {
 		t.Run(c.name, func(t *testing.T) {
-			clock := setClock(t)
+			clock := runningClock(t)
 			o := openRemote(t, pgtest.Shared(t))
 			r, db := requestOf("conf"), o.beside()
 			good, old, revoked := o.userTokens(r, ada).AccessToken, o.userTokens(r, ada), o.userTokens(r, ada)

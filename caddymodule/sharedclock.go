@@ -23,7 +23,8 @@ const (
 // does not matter on which node they were made. It never goes back: what has expired stays expired when somebody sets this
 // node's clock back.
 type sharedClock struct {
-	now func() time.Time // of this node
+	now     func() time.Time // of this node
+	machine func() time.Time // the machine's monotonic clock
 
 	mu     sync.Mutex
 	offset time.Duration // of the store's clock
@@ -35,13 +36,18 @@ type sharedClock struct {
 	alarmed        bool
 }
 
-func newSharedClock(now func() time.Time) *sharedClock { return &sharedClock{now: now} }
+// machineClock is where a sharedClock has its monotonic clock from. Tests whose clock stands still stop it too.
+var machineClock = time.Now
+
+func newSharedClock(now func() time.Time) *sharedClock {
+	return &sharedClock{now: now, machine: machineClock}
+}
 
 // Now returns the store's time.
 func (c *sharedClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	told, at := c.now().Round(0).Add(c.offset), time.Now() // a wall time: Round takes the monotonic reading off
+	told, at := c.now().Round(0).Add(c.offset), c.machine() // a wall time: Round takes the monotonic reading off
 	if !c.told.IsZero() {
 		// What has passed by the monotonic clock has passed, whatever was done to the wall clock.
 		if least := c.told.Add(at.Sub(c.at)); told.Before(least) {
@@ -56,7 +62,7 @@ func (c *sharedClock) Now() time.Time {
 func (c *sharedClock) isDue() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	passed := time.Since(c.compared)
+	passed := c.machine().Sub(c.compared)
 	jumped := c.now().Round(0).Sub(c.read) - passed
 	return c.compared.IsZero() || passed >= skewInterval || jumped.Abs() > skewPrecision
 }
@@ -66,7 +72,7 @@ func (c *sharedClock) isDue() bool {
 func (c *sharedClock) set(before, store, after time.Time) (skew time.Duration, changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.compared, c.read = time.Now(), after.Round(0)
+	c.compared, c.read = c.machine(), after.Round(0)
 	if after.Sub(before).Abs() > skewPrecision {
 		return c.offset, false
 	}

@@ -57,6 +57,7 @@ func TestI4CollisionFoundLate(t *testing.T) {
 		}
 	}
 	o.reload(good)
+	o.awaitServing()
 	if !o.alive(token) {
 		t.Error("after the configuration was mended a good token is dead")
 	}

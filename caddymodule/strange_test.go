@@ -18,6 +18,7 @@ func TestI1StrangeIDsAreNoOutage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := startGatehouse(t, strings.Replace(site, "store memory", store, 1))
+			g.awaitServing()
 			for name, id := range map[string]string{"NUL": "a\x00b", "not UTF-8": "\xff\xfe"} {
 				want := func(door string, got, status int, body string) {
 					t.Helper()

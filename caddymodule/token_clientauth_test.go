@@ -255,7 +255,7 @@ func TestT16T17NobodyLearnsWhichClientsExist(t *testing.T) {
 }
 
 func TestT18SecretsRotateWithAnOverlap(t *testing.T) {
-	move := movedClock(t)
+	move := setClock(t).advance
 	d := openDoor(t, onDisk)
 	before := d.register(t, tokenissuer.Client{ID: "app"})
 	rotated, err := d.app().registry.RotateSecret(t.Context(), "app", time.Hour)
@@ -299,7 +299,7 @@ func TestT19T20OneAuthorizationHeader(t *testing.T) {
 }
 
 func TestT21GuessesAreThrottledWhereTheyComeFrom(t *testing.T) {
-	move := movedClock(t)
+	move := setClock(t).advance
 	d := openDoor(t, site)
 	d.decisions(t)
 	for i := range 200 {

@@ -20,7 +20,7 @@ const (
 )
 
 func TestT47CodeGivesTokens(t *testing.T) {
-	stoppedClock(t)
+	setClock(t)
 	u := openUsers(t)
 	offline := requestOf("conf")
 	offline.scope = "offline_access public trusted"
@@ -70,7 +70,7 @@ func TestT47CodeGivesTokens(t *testing.T) {
 }
 
 func TestT48CodeLivesForAMinute(t *testing.T) {
-	now := stoppedClock(t)
+	now := setClock(t)
 	u := openUsers(t, "redirect_uris https://other.example/cb", "redirect_uris https://other.example/cb\n\t\t\ttokens {\n\t\t\t\tcode 10s\n\t\t\t}")
 	for name, test := range map[string]struct {
 		client string

@@ -172,7 +172,7 @@ func TestT96WhatEndsEverythingOfAUser(t *testing.T) {
 }
 
 func TestT106IntrospectionOfUserTokens(t *testing.T) {
-	now := stoppedClock(t)
+	now := setClock(t)
 	u := openUsers(t)
 	r, other := requestOf("conf"), requestOf("other")
 	ask := func(u *userDoor, r request, token string, more ...string) map[string]any {

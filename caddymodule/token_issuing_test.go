@@ -65,7 +65,7 @@ func TestT92WhoGetsARefreshToken(t *testing.T) {
 
 // TestT101SuccessBodyOfEveryGrant: tokensIn holds each to the order of its members and to its claims.
 func TestT101SuccessBodyOfEveryGrant(t *testing.T) {
-	stoppedClock(t)
+	setClock(t)
 	u := openUsers(t, passwordRefresh...)
 	r := requestOf("conf")
 	byCode := u.userTokens(r, ada)

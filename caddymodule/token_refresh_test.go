@@ -16,7 +16,7 @@ import (
 var passwordRefresh = []string{"password_grant\n", "password_grant {\n\t\t\trefresh_tokens\n\t\t}\n"}
 
 func TestT80RefreshGivesNewTokens(t *testing.T) {
-	now := stoppedClock(t)
+	now := setClock(t)
 	u := openUsers(t, passwordRefresh...)
 	r := requestOf("conf")
 	byCode := u.userTokens(r, ada)
@@ -61,7 +61,7 @@ func TestT80RefreshGivesNewTokens(t *testing.T) {
 }
 
 func TestT81RefreshTokensExpire(t *testing.T) {
-	now := stoppedClock(t)
+	now := setClock(t)
 	u := openUsers(t, "redirect_uris https://other.example/cb",
 		"redirect_uris https://other.example/cb\n\t\t\ttokens {\n\t\t\t\trefresh 5d\n\t\t\t\trefresh_idle 2d\n\t\t\t\tauthorization_code 1h\n\t\t\t}")
 	const day = 24 * time.Hour
@@ -160,7 +160,7 @@ func TestT83ScopeOfARefresh(t *testing.T) {
 }
 
 func TestT84AndT85ReuseEndsTheFamily(t *testing.T) {
-	now := stoppedClock(t)
+	now := setClock(t)
 	grace := func(value string) string {
 		return "redirect_uris https://" + value + "\n\t\t\ttokens {\n\t\t\t\trefresh_grace "
 	}

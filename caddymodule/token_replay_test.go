@@ -31,7 +31,7 @@ func (u *userDoor) atOnce(times int, form url.Values) []answer {
 }
 
 func TestT49SecondRedemptionEndsTheFamily(t *testing.T) {
-	now := stoppedClock(t)
+	now := setClock(t)
 	u := openUsers(t)
 	r := requestOf("conf")
 	for name, test := range map[string]struct {
@@ -228,7 +228,7 @@ func TestT88WhatEndedStaysEndedAfterARestart(t *testing.T) {
 
 // TestT86LostAnswerAndRestart: a client whose answer was lost asks again, whoever answers it.
 func TestT86LostAnswerAndRestart(t *testing.T) {
-	now := stoppedClock(t)
+	now := setClock(t)
 	u := openUsers(t, onDiskPeople...)
 	r := requestOf("conf")
 	first := u.userTokens(r, ada)

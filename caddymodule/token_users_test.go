@@ -81,16 +81,6 @@ func (u *userDoor) noneIn(place, text string) {
 	}
 }
 
-// stoppedClock is setClock with a clock that stands still in between, for what is decided to the second.
-func stoppedClock(t *testing.T) *testClock {
-	t.Helper()
-	c, now := new(testClock), time.Now()
-	before := clock
-	clock = func() time.Time { return now.Add(time.Duration(c.offset.Load())) }
-	t.Cleanup(func() { clock = before })
-	return c
-}
-
 // wait lets time pass, and the gate learn that nothing was revoked meanwhile.
 func (u *userDoor) wait(c *testClock, d time.Duration) {
 	u.t.Helper()

@@ -25,6 +25,7 @@ type adminDoor struct {
 func openAdmin(t *testing.T, changes ...string) *adminDoor {
 	t.Helper()
 	d := &adminDoor{userDoor: openUsers(t, changes...)}
+	d.awaitServing()
 	d.admin = d.operatorToken("conf", "u-ada", "trusted public")
 	return d
 }

@@ -251,7 +251,7 @@ func TestM27EndingsAreIndependent(t *testing.T) {
 
 // TestM32SixtyAMinute: the limit is each admin's own, counts tokens and not refusals, and does not outlast its minute.
 func TestM32SixtyAMinute(t *testing.T) {
-	c := stoppedClock(t)
+	c := setClock(t)
 	d := openAdmin(t)
 	d.stored(tokenissuer.User{ID: "u-adam", Organisation: "acme", Role: tokenissuer.RoleAdmin, PasswordHash: tokenissuer.NewSecret(peopleHash())})
 	for range 70 {

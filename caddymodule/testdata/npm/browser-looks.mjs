@@ -1,5 +1,5 @@
 // Every state of every page, in English in light and dark, and in German, wide and narrow: axe-core finds nothing, nothing
-// has to be scrolled sideways, and a picture is kept.
+// has to be scrolled sideways, and a picture is kept for whoever asks for pictures.
 
 import assert from 'node:assert/strict'
 import axe from 'axe-core'
@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { arrive, ask, close, redeem, visit } from './browser.mjs'
 import { check, given, runChecks } from './checks.mjs'
 
-const { issuer, screenshots, ada, bob } = given
+const { issuer, screenshots, pictures, ada, bob } = given
 const { conf, spa, portal, long } = given.clients
 const phone = 'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 Version/18.5 Mobile/15E148 Safari/604.1'
 const refusals = /status of 4\d\d/ // what the console says of the pages that are errors
@@ -81,7 +81,7 @@ for (const [language, locale, schemes] of [['en', 'en-GB', ['light', 'dark']], [
         for (const width of [1280, 360]) {
           await dress(page, scheme, width)
           const where = `${state}-${language}-${scheme}-${width}`
-          await page.screenshot({ path: join(screenshots, `${where}.png`), fullPage: true })
+          if (pictures) await page.screenshot({ path: join(screenshots, `${where}.png`), fullPage: true })
           nothing(await findings(page), where)
         }
       }

@@ -104,7 +104,7 @@ export async function visit(run, { expected = /^$/, ...options } = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, locale: 'en-GB', ...options })
   const faults = []
   const fault = (text) => expected.test(text) || faults.push(text)
-  context.setDefaultTimeout(20_000)
+  context.setDefaultTimeout(60_000)
   context.on('console', (m) => ['error', 'warning'].includes(m.type()) && fault(`console: ${m.text()} at ${m.location().url}`))
   context.on('weberror', (e) => fault(`script: ${e.error()}`))
   context.on('request', (r) => isOurs(r.url()) || fault(`request: ${r.url()}`))

@@ -71,7 +71,7 @@ function eventStream(accessToken) {
 // within fails when something takes much longer than the second that is promised: the machine may be busy.
 function within(promise, what) {
   let timer
-  const late = new Promise((_, reject) => { timer = setTimeout(() => reject(new Error(`${what} did not end`)), 15_000) })
+  const late = new Promise((_, reject) => { timer = setTimeout(() => reject(new Error(`${what} did not end`)), 60_000) })
   return Promise.race([promise, late]).finally(() => clearTimeout(timer))
 }
 
