@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -148,7 +149,7 @@ func (c *crowd) come(come *comeback) error {
 	gate, err := c.gust(c.gate, c.conns, length, coldTurns*c.tokens, nil)
 	steps := <-refreshed
 	if err != nil || steps.err != nil {
-		return fmt.Errorf("gate: %w; refreshes: %w", err, steps.err)
+		return errors.Join(err, steps.err)
 	}
 	come.gates, come.steps = append(come.gates, gate), append(come.steps, steps.gauge)
 	come.keys += c.provider.asked.Load() - asked

@@ -42,7 +42,7 @@ func (m module) program(ctx context.Context) (string, error) {
 func (m module) source(ctx context.Context) (string, error) {
 	download := exec.CommandContext(ctx, "go", "mod", "download", "-json", m.path+"@"+m.version) //nolint:gosec // go
 	// Outside of this module: what somebody else needs is no dependency of ours.
-	download.Dir = os.TempDir()
+	download.Dir, download.Env = os.TempDir(), append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	text, err := download.Output()
 	var answer struct{ Dir, Error string }
 	if jsonErr := json.Unmarshal(text, &answer); jsonErr == nil && answer.Error != "" {

@@ -85,3 +85,10 @@ func TestARefreshIsOnNobodysPatience(t *testing.T) {
 		t.Errorf("%v: the feed is asked with %v of the request", err, feed.carried)
 	}
 }
+
+// TestF15G71IntervalsAreThosePromised: other tests bear with a busy machine, and would not see others.
+func TestF15G71IntervalsAreThosePromised(t *testing.T) {
+	if feedInterval > time.Second || sweepInterval > time.Second/2 || serverTimeout > 5*time.Second {
+		t.Errorf("revocations are asked for every %v, streams looked at every %v, and a server has %v to answer", feedInterval, sweepInterval, serverTimeout)
+	}
+}

@@ -25,7 +25,7 @@ func TestG71AStreamWhoseIssuerIsAway(t *testing.T) {
 	long := open("opaque-c81e728d9d4c2f636f067f89cc14862c", clock().Unix()+3600)
 	endless := open("opaque-eccbc87e4b5ce2fe28308fd9f2a7baf3", nil)
 	p.stop()
-	c.advance(2 * time.Minute)
+	c.advance(time.Minute + 2*time.Second) // and no leeway
 	brief.closed(t)
 	if line := g.awaitAudit(t, "stream closed at the gate"); line["reason"] != "token_expired" {
 		t.Errorf("audit line: %v", line)

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -24,6 +23,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
+	"github.com/gatehouse-auth/gatehouse/internal/loopback"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
@@ -142,19 +142,16 @@ func adapt(caddyfile string) ([]byte, error) {
 	return config, err
 }
 
-// freeAddr is an address that nobody listens at. Its port is below those that the kernel hands out by itself, or some
-// connection could have it before Caddy does.
+// freeAddr is an address that nobody listens at, and that no other program is given before the test ends: Caddy would share it
+// with another one's Caddy without a word.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	for range 1000 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(20000))
-		if l, err := net.Listen("tcp", addr); err == nil {
-			_ = l.Close()
-			return addr
-		}
+	port, err := loopback.Reserve()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no port is free")
-	return ""
+	t.Cleanup(func() { _ = port.Close() }) // after Caddy has stopped: cleanups run backwards
+	return port.Addr()
 }
 
 // logs returns what Caddy has logged so far.
@@ -281,7 +278,11 @@ func (g *gatehouse) raw(request string) (int, http.Header, string) {
 	if _, err := io.WriteString(connection, request); err != nil {
 		g.t.Fatal(err)
 	}
-	response, err := http.ReadResponse(bufio.NewReader(connection), nil)
+	var asked *http.Request // nil: what has a body
+	if strings.HasPrefix(request, "HEAD ") {
+		asked = &http.Request{Method: http.MethodHead}
+	}
+	response, err := http.ReadResponse(bufio.NewReader(connection), asked)
 	if err != nil {
 		return 0, nil, ""
 	}

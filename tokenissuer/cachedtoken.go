@@ -24,6 +24,8 @@ type cachedToken struct {
 	ends   [ownTexts - 1]uint8
 	times  [3]uint32 // iat, exp and auth_time in Unix seconds; 0: none
 	whole  atomic.Pointer[AccessToken]
+	// alone: what is common was nobody else's when this token came, so it is weighed with it.
+	alone bool
 }
 
 const (
@@ -40,7 +42,7 @@ func (c *tokenCache) packToken(t *AccessToken, key *VerificationKey) *cachedToke
 		packed.whole.Store(t)
 		return packed
 	}
-	packed.common = c.common.of(t)
+	packed.common, packed.alone = c.common.of(t)
 	return packed
 }
 
@@ -117,18 +119,18 @@ type commonTexts struct {
 }
 
 // of returns a token that has the same, and nothing else. Its texts are its own: those of a token that was just issued may be
-// part of the request.
-func (c *commonTexts) of(t *AccessToken) *AccessToken {
+// part of the request. Alone: no other token had it before.
+func (c *commonTexts) of(t *AccessToken) (common *AccessToken, alone bool) {
 	slot := &c.slots[c.hash(t)%uint64(len(c.slots))]
 	if known := slot.Load(); known != nil && known.hasInCommon(t) {
-		return known
+		return known, false
 	}
-	common := &AccessToken{
+	common = &AccessToken{
 		Issuer: strings.Clone(t.Issuer), KeyID: strings.Clone(t.KeyID), Role: strings.Clone(t.Role),
 		Audience: cloneTexts(t.Audience), Scopes: cloneTexts(t.Scopes),
 	}
 	slot.Store(common)
-	return common
+	return common, true
 }
 
 func (c *commonTexts) hash(t *AccessToken) uint64 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 )
 
 // plainToken is a token as most are.
@@ -84,6 +85,20 @@ func TestTokensThatShareTextsShareMemory(t *testing.T) {
 	second.ID, second.Subject = "token-2", "user-2"
 	if a, b := c.packToken(first, nil), c.packToken(second, nil); a.common != b.common || a.own == b.own {
 		t.Error("they do not share what is the same")
+	}
+	shared := c.packToken(plainToken(), nil)
+	original := plainToken()
+	original.Role = strings.Clone("a role of its own")
+	lone := c.packToken(original, nil)
+	if shared.weight() != leastWeight || lone.weight() <= leastWeight {
+		t.Errorf("a token that shares what it can is weighed as %d, one that is alone as %d", shared.weight(), lone.weight())
+	}
+	if unsafe.StringData(lone.common.Role) == unsafe.StringData(original.Role) {
+		t.Error("it keeps a text of the token that came")
+	}
+	original.Audience[0], original.Scopes[0] = "changed", "changed"
+	if got := c.token(lone); got.Audience[0] != testAudience || got.Scopes[0] != "public" {
+		t.Errorf("it keeps the lists of the token that came: %v %v", got.Audience, got.Scopes)
 	}
 	// More than there is room for push each other out, and each still says its own.
 	for i := range 10 * len(c.common.slots) {

@@ -2,6 +2,7 @@ package tokenissuer
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -40,7 +41,7 @@ func (m *FamilyMemory) put(f *TokenFamily, user *User) {
 		return
 	}
 	packed := packFamily(f, user)
-	m.families.Set(packed.id(), packed)
+	m.families.Set(strings.Clone(packed.id()), packed) // a key stays when its value is replaced, and would keep the first text
 }
 
 // forget drops a family that turned out to be another than was remembered.

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 	"time"
+	"unsafe"
 )
 
 // fillFields gives every field of a structure a value of its own, that of the fields within as well.
@@ -65,6 +66,20 @@ func TestAPackedFamilySaysTheSame(t *testing.T) {
 				t.Errorf("its id is %q", packed.id())
 			}
 		})
+	}
+}
+
+// TestARememberedFamilyIsOneText: the memory keeps the key that a family came with first, which must be no part of what is replaced.
+func TestARememberedFamilyIsOneText(t *testing.T) {
+	m := NewFamilyMemory()
+	family, user := &TokenFamily{ID: "family-1"}, &User{ID: "user-1"}
+	m.put(family, user)
+	first, _ := m.families.GetIfPresent(family.ID)
+	m.put(family, user)
+	for id := range m.families.Keys() {
+		if unsafe.StringData(id) == unsafe.StringData(first.id()) {
+			t.Error("the first text is kept for its key")
+		}
 	}
 }
 

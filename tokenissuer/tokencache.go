@@ -43,7 +43,10 @@ func (c *tokenCache) drop(digest [sha256.Size]byte) { c.tokens.Invalidate(digest
 
 // weight is at least what the token takes, packed or not.
 func (c *cachedToken) weight() uint32 {
-	if c.common != nil {
+	switch {
+	case c.alone:
+		return leastWeight + c.common.size()
+	case c.common != nil:
 		return leastWeight
 	}
 	return max(leastWeight, c.whole.Load().size())

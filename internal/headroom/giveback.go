@@ -14,8 +14,8 @@ const (
 	restAllocation = 1 << 20
 	// restLooks is for how many looks it has to be at rest.
 	restLooks = 2
-	// leastSpare is what it has to be worth, and leastWork what has to be allocated since the last time: some of what is spare
-	// lies between what is kept, and cannot be given back however often one tries.
+	// leastSpare is what it has to be worth, and leastWork what has to be allocated since the last time, or half of what is kept if
+	// that is more: some of what is spare lies between what is kept, and cannot be given back however often one tries.
 	leastSpare = 12 << 20
 	leastWork  = 32 << 20
 	// leastPause is how often memory is given back at most: to ask for it again costs more than to keep it.
@@ -58,7 +58,8 @@ func (r *rester) look(u usage, now time.Time) bool {
 		r.looks++
 	}
 	r.last = u
-	return r.looks >= restLooks && u.spare >= leastSpare && u.allocated-r.given.allocated >= leastWork && now.Sub(r.at) >= leastPause
+	work := max(leastWork, u.live/2) // a collection costs what is kept
+	return r.looks >= restLooks && u.spare >= leastSpare && u.allocated-r.given.allocated >= work && now.Sub(r.at) >= leastPause
 }
 
 func (r *rester) gaveBack(u usage, now time.Time) { r.given, r.last, r.at = u, u, now }
@@ -66,7 +67,8 @@ func (r *rester) gaveBack(u usage, now time.Time) { r.given, r.last, r.at = u, u
 // usage is what a heap takes.
 type usage struct {
 	allocated uint64 // ever
-	spare     uint64 // what the process has of the system beyond what the last collection found in use
+	live      uint64 // what the last collection found in use
+	spare     uint64 // what the process has of the system beyond that
 }
 
 func usageNow() usage {
@@ -77,5 +79,5 @@ func usageNow() usage {
 	metrics.Read(sample)
 	of := func(i int) uint64 { return sample[i].Value.Uint64() }
 	held, live := of(2)+of(3)+of(4), of(1)
-	return usage{allocated: of(0), spare: held - min(held, live)}
+	return usage{allocated: of(0), live: live, spare: held - min(held, live)}
 }

@@ -10,9 +10,9 @@ import (
 func TestGiveBackWaitsForRest(t *testing.T) {
 	const mib = 1 << 20
 	type look struct {
-		allocated, spare uint64 // MiB, allocated since the look before
-		after            time.Duration
-		want             bool
+		allocated, spare, live uint64 // MiB, allocated since the look before
+		after                  time.Duration
+		want                   bool
 	}
 	for _, test := range []struct {
 		name  string
@@ -23,6 +23,10 @@ func TestGiveBackWaitsForRest(t *testing.T) {
 		{"a little work", []look{{allocated: 500, spare: 100}, {allocated: 1, spare: 100}, {allocated: 1, spare: 100, want: true}}},
 		{"work in between", []look{{allocated: 500, spare: 100}, {spare: 100}, {allocated: 2, spare: 100}, {spare: 100}, {spare: 100, want: true}}},
 		{"too little to give", []look{{allocated: 500, spare: 11}, {spare: 11}, {spare: 11}}},
+		{"a large heap", []look{
+			{allocated: 500, spare: 100, live: 4096}, {spare: 100, live: 4096}, {spare: 100, live: 4096},
+			{allocated: 1600, spare: 100, live: 4096}, {spare: 100, live: 4096}, {spare: 100, live: 4096, want: true},
+		}},
 		{"it is given once", []look{{allocated: 500, spare: 100}, {spare: 100}, {spare: 100, want: true}, {spare: 50}, {spare: 50, after: time.Minute}}},
 		{"and again after work", []look{
 			{allocated: 500, spare: 100}, {spare: 100}, {spare: 100, want: true},
@@ -38,7 +42,7 @@ func TestGiveBackWaitsForRest(t *testing.T) {
 			for i, l := range test.looks {
 				now = now.Add(l.after + lookInterval)
 				allocated += l.allocated * mib
-				u := usage{allocated, l.spare * mib}
+				u := usage{allocated: allocated, spare: l.spare * mib, live: l.live * mib}
 				got := r.look(u, now)
 				if got != l.want {
 					t.Errorf("look %d: %v", i, got)
@@ -61,7 +65,7 @@ func rest() {
 		}
 	}
 	garbage = nil
-	for deadline := time.Now().Add(30 * time.Second); usageNow().spare > leastSpare; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); usageNow().spare > leastSpare; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			println("spare is", usageNow().spare)
 			os.Exit(1)

@@ -230,3 +230,10 @@ func TestT42SlowBodyIsCut(t *testing.T) {
 		}
 	})
 }
+
+// TestT42ABodyHasTenSeconds: tests with real connections bear with a busy machine, and would not see more.
+func TestT42ABodyHasTenSeconds(t *testing.T) {
+	if bodyTimeout > 10*time.Second {
+		t.Errorf("a body has %v", bodyTimeout)
+	}
+}

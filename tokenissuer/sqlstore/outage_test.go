@@ -279,3 +279,10 @@ func eventually(t *testing.T, what string, condition func() bool) {
 		}
 	}
 }
+
+// TestF10NobodyWaitsLongerThanPromised: other tests bear with a busy machine, and would not see it.
+func TestF10NobodyWaitsLongerThanPromised(t *testing.T) {
+	if patience > 2*time.Second || nodesNotifyWithin > 2*time.Second || nodesLockPatience > 2*time.Second {
+		t.Errorf("a request waits for %v, a listener for %v, a writer for %v", patience, nodesNotifyWithin, nodesLockPatience)
+	}
+}

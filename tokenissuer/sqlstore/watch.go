@@ -108,6 +108,7 @@ func within(ctx context.Context, ask func(context.Context) error) error {
 // wait for it, and who misses it asks a second later anyway.
 type notifier struct {
 	db      *sql.DB
+	within  time.Duration // how long a notification may take
 	channel string
 	pending chan struct{}
 	start   sync.Once
@@ -116,7 +117,7 @@ type notifier struct {
 }
 
 func newNotifier(db *sql.DB, channel string) *notifier {
-	return &notifier{db: db, channel: channel, pending: make(chan struct{}, 1), stopped: make(chan struct{})}
+	return &notifier{db: db, within: notifyWithin, channel: channel, pending: make(chan struct{}, 1), stopped: make(chan struct{})}
 }
 
 // tell says that something is new. Many calls at a time become one notification.
@@ -143,7 +144,7 @@ func (n *notifier) send() {
 		case <-n.stopped:
 			return
 		case <-n.pending:
-			ctx, cancel := context.WithTimeout(context.Background(), notifyWithin)
+			ctx, cancel := context.WithTimeout(context.Background(), n.within)
 			_, _ = n.db.ExecContext(ctx, `NOTIFY `+n.channel) // see above
 			cancel()
 		}
