@@ -94,7 +94,20 @@ func (m *times) String() string {
 
 // mostForAnEnd is how long the end of something may take to reach everybody. A second is aimed at, and five are the most that is
 // promised; the machine may be busy, and what was measured is in the log.
-const mostForAnEnd = 20 * time.Second
+const (
+	mostForAnEnd = 20 * time.Second
+	mostPromised = 5 * time.Second
+)
+
+// arrived fails the test when the end of something took too long to reach somebody, or took half of them longer than is promised, which
+// no moment of a busy machine brings about.
+func (m *times) arrived(t *testing.T, what string) {
+	t.Helper()
+	m.within(t, what, mostForAnEnd)
+	if half := m.quantile(0.5); half > mostPromised {
+		t.Errorf("%s: half of them took %v, want %v at most", what, half, mostPromised)
+	}
+}
 
 // within fails the test when one of the times is beyond a bound, which is far above what is aimed at.
 func (m *times) within(t *testing.T, what string, bound time.Duration) {

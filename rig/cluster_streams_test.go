@@ -64,12 +64,12 @@ func TestG71StreamsEndOnAllNodes(t *testing.T) {
 		}
 	})
 	measured(t, "G71: from a revocation until the streams on the other nodes end", "%v", revoked)
-	revoked.within(t, "a stream of a revoked token", mostForAnEnd)
+	revoked.arrived(t, "a stream of a revoked token")
 
 	expired := new(times)
 	awaitEnds(t, expiring, expiry, expired)
 	measured(t, "G71: from the end of a token's life until its streams end", "%v", expired)
-	expired.within(t, "a stream of an expired token", mostForAnEnd)
+	expired.arrived(t, "a stream of an expired token")
 
 	for i, n := range c.Nodes {
 		c.settles(t, n, before[i])
@@ -85,7 +85,7 @@ func TestG71StreamsEndOnAllNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitEnds(t, kept, asked, ended)
-	ended.within(t, "a stream whose token outlived others", mostForAnEnd)
+	ended.arrived(t, "a stream whose token outlived others")
 }
 
 // openPassing opens streams of all kinds on all nodes with a token that will soon expire, and returns when it does.

@@ -92,13 +92,13 @@ func (c *credits) set(connection Connection) (*[ways]credit, *sync.Mutex) {
 
 // PassedOn says on which connection a good token came, while Passed asks for that.
 func (g *Gate) PassedOn(c Connection) {
-	if g == nil || c == 0 {
+	if g == nil {
 		return
 	}
-	now := g.clock()
-	if now-g.overAt.Load() >= int64(alarmed) {
+	switch now := g.clock(); {
+	case now-g.overAt.Load() >= int64(alarmed):
 		g.flooded.Store(false)
-		return
+	case c != 0:
+		g.credits.earn(c, now)
 	}
-	g.credits.earn(c, now)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -18,7 +17,7 @@ import (
 type Audit struct {
 	accepted *zap.Logger
 	refused  *zap.Logger
-	crowded  *zap.Logger
+	crowded  map[string]*zap.Logger // by the reason: none hides another
 	address  func(*http.Request) string
 }
 
@@ -36,9 +35,12 @@ var crowdedReasons = []string{tokenissuer.ReasonVerificationBusy, tokenissuer.Re
 // NewAudit writes to logger. Address says where a request comes from; it is asked because proxies that the operator
 // trusts may speak for clients.
 func NewAudit(logger *zap.Logger, address func(*http.Request) string) *Audit {
+	crowded := make(map[string]*zap.Logger)
+	for _, reason := range crowdedReasons {
+		crowded[reason] = logger.WithOptions(thinned(crowdedPause, 1, 0))
+	}
 	return &Audit{
-		accepted: logger, refused: logger.WithOptions(thinned(time.Second, refusalsInFull, thinning)),
-		crowded: logger.WithOptions(thinned(crowdedPause, 1, 0)), address: address,
+		accepted: logger, refused: logger.WithOptions(thinned(time.Second, refusalsInFull, thinning)), crowded: crowded, address: address,
 	}
 }
 
@@ -80,8 +82,8 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 	level, logger := zapcore.InfoLevel, a.refused
 	fault := e.Code == tokenissuer.ServerError || e.Code == tokenissuer.TemporarilyUnavailable
 	switch {
-	case slices.Contains(crowdedReasons, e.Reason):
-		level, logger = zapcore.WarnLevel, a.crowded
+	case a.crowded[e.Reason] != nil:
+		level, logger = zapcore.WarnLevel, a.crowded[e.Reason]
 	case fault && !errors.Is(err, context.Canceled):
 		level = zapcore.ErrorLevel
 	case e.Reason == tokenissuer.ReasonCodeReplayed, e.Reason == tokenissuer.ReasonRefreshReused:

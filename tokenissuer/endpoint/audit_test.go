@@ -16,6 +16,9 @@ import (
 // TestACrowdRaisesNoAlarm: what clients can bring about by being many is no error, and has no line for each request. A fault of
 // ours has one.
 func TestACrowdRaisesNoAlarm(t *testing.T) {
+	var log bytes.Buffer
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(&log), zap.DebugLevel)
+	audit := NewAudit(zap.New(core), func(*http.Request) string { return "192.0.2.1" }) // one for all: none hides another
 	for _, v := range []struct {
 		reason, level string
 		lines         int
@@ -24,9 +27,7 @@ func TestACrowdRaisesNoAlarm(t *testing.T) {
 		{tokenissuer.ReasonHashingBusy, "warn", 1}, {"store_unavailable", "error", 50},
 	} {
 		t.Run(v.reason, func(t *testing.T) {
-			var log bytes.Buffer
-			core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(&log), zap.DebugLevel)
-			audit := NewAudit(zap.New(core), func(*http.Request) string { return "192.0.2.1" })
+			log.Reset()
 			for range 50 {
 				audit.Refused(httptest.NewRequest(http.MethodGet, "/", nil), "request refused at the gate", tokenissuer.Unavailable(v.reason, nil))
 			}
