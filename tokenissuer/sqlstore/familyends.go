@@ -19,7 +19,7 @@ func (s *Store) EndFamilies(ctx context.Context, which tokenissuer.FamilyFilter,
 	}
 	which.Origins = slices.Clone(which.Origins)
 	return s.endingStep(ctx, "ending families", func(ctx context.Context, tx session) ([]tokenissuer.Revocation, error) {
-		return s.endFamilies(ctx, tx, which, end)
+		return s.endFamilies(ctx, tx, end, which)
 	})
 }
 
@@ -69,8 +69,25 @@ func (s *Store) endingStep(ctx context.Context, name string,
 	return ended, nil
 }
 
-// endFamilies revokes the families that match and records the revocations that it returns.
-func (s *Store) endFamilies(ctx context.Context, tx session, which tokenissuer.FamilyFilter, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
+// endFamilies revokes the families that match one of the filters and records the revocations that it returns. The feed comes
+// last, when all rows are ours: who waited for one and held the feed would hold up every revocation, on every node.
+func (s *Store) endFamilies(ctx context.Context, tx session, end tokenissuer.Ending, filters ...tokenissuer.FamilyFilter) ([]tokenissuer.Revocation, error) {
+	var ended []tokenissuer.Revocation
+	for _, which := range filters {
+		marked, err := s.markFamilies(ctx, tx, which, end)
+		if err != nil {
+			return nil, err
+		}
+		ended = append(ended, marked...)
+	}
+	if len(ended) == 0 {
+		return nil, nil
+	}
+	return ended, s.record(ctx, tx, ended...)
+}
+
+// markFamilies revokes the families that match and returns what is to be recorded of them.
+func (s *Store) markFamilies(ctx context.Context, tx session, which tokenissuer.FamilyFilter, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
 	if which.ID == "" && which.UserID == "" && which.ClientID == "" && which.ActorID == "" {
 		return nil, nil
 	}
@@ -94,13 +111,10 @@ func (s *Store) endFamilies(ctx context.Context, tx session, which tokenissuer.F
 		}
 		ended = []tokenissuer.Revocation{{Kind: tokenissuer.RevokeFamily, ID: which.ID, ExpiresAt: end.Until}}
 	}
-	if len(ended) == 0 {
-		return nil, nil
-	}
-	return ended, s.record(ctx, tx, ended...)
+	return ended, nil
 }
 
-// markRevoked marks the families that match and returns what is to be recorded of them.
+// markRevoked marks the families that match, as far as one statement sees them.
 func markRevoked(ctx context.Context, tx session, which tokenissuer.FamilyFilter, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
 	conditions, args := familyConditions(which)
 	args = append(args, micros(end.At))
@@ -133,12 +147,7 @@ func endOf(f *tokenissuer.TokenFamily, end tokenissuer.Ending) tokenissuer.Revoc
 
 // endFamiliesOf revokes the families of a user, and those that the user has created for others.
 func (s *Store) endFamiliesOf(ctx context.Context, tx session, userID string, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
-	own, err := s.endFamilies(ctx, tx, tokenissuer.FamilyFilter{UserID: userID}, end)
-	if err != nil {
-		return nil, err
-	}
-	created, err := s.endFamilies(ctx, tx, tokenissuer.FamilyFilter{ActorID: userID}, end)
-	return append(own, created...), err
+	return s.endFamilies(ctx, tx, end, tokenissuer.FamilyFilter{UserID: userID}, tokenissuer.FamilyFilter{ActorID: userID})
 }
 
 // isMeant tells whether the filter means the family that it names, though that was revoked or dropped before: always,

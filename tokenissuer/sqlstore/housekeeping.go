@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// leastDropped and maxDropped are the bounds of how many rows one call deletes: as many as take dropTime, for which
+	// leastDropped and maxDropped are the bounds of how many rows one call deletes of a table: as many as take dropTime, for which
 	// SQLite's other writers wait. Each row is on a page of its own in every index, so it depends on the disk and on the size
 	// of the tables how many those are.
 	leastDropped = 8
@@ -45,7 +45,7 @@ func (s *Store) DropRevocations(ctx context.Context, expiredBefore time.Time) (m
 	return s.drop(ctx, "dropping revocations", &s.dropping.revocations, expiredBefore, s.dropWhere("revocations", "COALESCE(expires_at, 0)"))
 }
 
-// DropFamilies deletes what expired before then, families first, the longest expired of them first.
+// DropFamilies deletes what expired before then, families and decided requests, the longest expired of each first.
 func (s *Store) DropFamilies(ctx context.Context, expiredBefore time.Time) (more bool, err error) {
 	return s.drop(ctx, "dropping families", &s.dropping.families, expiredBefore,
 		s.dropWhere("families", "expires_at"), s.dropWhere("decided_requests", "expires_at"))
@@ -64,15 +64,15 @@ func (s *Store) dropWhere(table, end string) string {
 	return fmt.Sprintf(`DELETE FROM %s WHERE %s < $1 AND %s`, table, end, fmt.Sprintf(s.dialect.placeAmong, chosen))
 }
 
-// drop runs deletions until as many rows are gone as one call deletes, and tells whether they are: then there may be more.
+// drop runs the deletions, each of as many rows as one call deletes, and tells whether one has found so many: then there may be
+// more. They share no allowance, or nothing would leave the second table while the first has enough for every call.
 func (s *Store) drop(ctx context.Context, name string, pace *dropPace, before time.Time, deletions ...string) (more bool, err error) {
-	limit := pace.next()
-	var dropped int64
+	limit, full := pace.next(), false
 	err = s.step(ctx, name, func(ctx context.Context, tx session) error {
-		dropped = 0
+		full = false
 		begun := time.Now()
 		for _, deletion := range deletions {
-			result, err := tx.ExecContext(ctx, deletion, before.UnixMicro(), limit-dropped)
+			result, err := tx.ExecContext(ctx, deletion, before.UnixMicro(), limit)
 			if err != nil {
 				return err
 			}
@@ -80,15 +80,15 @@ func (s *Store) drop(ctx context.Context, name string, pace *dropPace, before ti
 			if err != nil {
 				return err
 			}
-			dropped += rows
+			full = full || rows == limit
 		}
-		pace.took(time.Since(begun), dropped == limit)
+		pace.took(time.Since(begun), full)
 		return nil
 	})
 	if err != nil {
 		return false, err
 	}
-	return dropped == limit, nil
+	return full, nil
 }
 
 // dropPaces has one for each kind: they are dropped in turn, and a row of one takes longer than a row of another.

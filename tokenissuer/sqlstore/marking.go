@@ -9,8 +9,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
-// errHeld: nothing has happened, because somebody else holds the family's row.
-var errHeld = errors.New("another transaction holds the family")
+var (
+	// errHeld: nothing has happened, because somebody else holds the family's row.
+	errHeld = errors.New("another transaction holds the family")
+	// errMarking: it was the statement that revokes families which failed.
+	errMarking = errors.New("revoking families")
+)
 
 const (
 	// endFree revokes each family of $1 at the time beside it in $2, unless it was before, and waits for nobody: a family
@@ -23,7 +27,7 @@ const (
 		SELECT id, created_at, rotated_at, token_lifetime, FALSE FROM ended
 		UNION ALL SELECT id, created_at, rotated_at, token_lifetime, TRUE FROM families
 			WHERE id = ANY($1::text[]) AND revoked_at IS NULL AND id NOT IN (SELECT id FROM free)`
-	// endWaiting is endFree for a database that passes over no row.
+	// endWaiting is endFree for who waits: see recordAlone, and a database that passes over no row.
 	endWaiting = `UPDATE families SET revoked_at = e.revoked_at FROM unnest($1::text[], $2::bigint[]) AS e (id, revoked_at)
 		WHERE families.id = e.id AND families.revoked_at IS NULL
 		RETURNING families.id, families.created_at, families.rotated_at, families.token_lifetime, FALSE`
@@ -35,16 +39,12 @@ type marked struct {
 	held bool
 }
 
-// markTogether marks the families and returns those that were not marked before.
-func (t *transactions) markTogether(ctx context.Context, tx session, ends map[string]*recording) (map[string]marked, error) {
+// markTogether marks the families, with endFree or endWaiting, and returns those that were not marked before.
+func markTogether(ctx context.Context, tx session, statement string, ends map[string]*recording) (map[string]marked, error) {
 	ids := slices.Sorted(maps.Keys(ends)) // so that two nodes seldom wait for each other
 	keys, times := make([]string, len(ids)), make([]int64, len(ids))
 	for i, id := range ids {
 		keys[i], times[i] = possible(id), ends[id].end.At.UnixMicro()
-	}
-	statement := endFree
-	if t.waits {
-		statement = endWaiting
 	}
 	rows, err := tx.QueryContext(ctx, statement, keys, times)
 	if err != nil {

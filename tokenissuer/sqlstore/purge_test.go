@@ -133,6 +133,28 @@ func TestF26PurgeInBatches(t *testing.T) {
 	})
 }
 
+// TestRequestsLeaveBesideFamilies: what was decided leaves with each call, also while there are families for every call.
+func TestRequestsLeaveBesideFamilies(t *testing.T) {
+	const rows = 4 * leastDropped
+	eachDatabase(t, func(t *testing.T, s *Store) {
+		living(t, s)
+		now := time.Now()
+		families, requests := allLitter[1], allLitter[2]
+		families.scatter(t, s, rows, now.Add(-time.Hour))
+		requests.scatter(t, s, rows, now.Add(-time.Hour))
+		more, err := s.DropFamilies(t.Context(), now)
+		must(t, err)
+		if f, r := families.count(t, s), requests.count(t, s); !more || f >= rows || r >= rows {
+			t.Errorf("one call leaves %d families and %d requests of %d each, and tells of more: %v", f, r, rows, more)
+		}
+		_, err = s.write.ExecContext(t.Context(), `DELETE FROM families WHERE id LIKE 'old %'`)
+		must(t, err)
+		if more, err = s.DropFamilies(t.Context(), now); err != nil || !more {
+			t.Errorf("with requests alone it tells of more: %v (%v)", more, err)
+		}
+	})
+}
+
 // count counts the expired rows of a table.
 func (l litter) count(t testing.TB, s *Store) (n int) {
 	t.Helper()

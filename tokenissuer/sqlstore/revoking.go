@@ -82,10 +82,14 @@ func widest(revocations []tokenissuer.Revocation) []tokenissuer.Revocation {
 }
 
 // record hands the job to the line. While somebody else holds the row of its family, as a slow transaction or a node that was
-// cut off may, the job leaves the line and comes again: who waited for the row there would hold up everybody behind.
+// cut off may, the job leaves the line: who waited for the row there would hold up everybody behind. One caller waits for it
+// beside the line, the others come again.
 func (t *transactions) record(ctx context.Context, j job) error {
 	for {
 		err := t.revoking.run(ctx, j)
+		if errors.Is(err, errHeld) {
+			err = t.recordAlone(ctx, j)
+		}
 		if !errors.Is(err, errHeld) {
 			return err
 		}
@@ -93,6 +97,34 @@ func (t *transactions) record(ctx context.Context, j job) error {
 			return fmt.Errorf("%w: %w", err, ended)
 		}
 	}
+}
+
+// recordAlone waits for the family's row in a transaction of its own, which takes the feed's counter when it has the row. Who
+// only comes again finds the row of a busy session held nearly every time: each family that is added to it holds the row. One
+// caller of a node waits, so that rows which are held for long cost no more than one connection. errHeld, when another one
+// does, or when the server has had enough of the statement.
+func (t *transactions) recordAlone(ctx context.Context, j job) error {
+	select {
+	case t.patient <- struct{}{}:
+	default:
+		return errHeld
+	}
+	defer func() { <-t.patient }()
+	alone := []*call{{job: j}}
+	err := t.again(ctx, func() error { return t.recordOnce(ctx, endWaiting, alone) })
+	if isTakingTooLong(err) {
+		return errHeld
+	}
+	if err == nil {
+		failpoint.Hit("after commit", j.name)
+	}
+	return err
+}
+
+// isTakingTooLong tells whether the server has ended a statement because of its own limits. Nothing has happened.
+func isTakingTooLong(err error) bool {
+	var refusal *pgconn.PgError
+	return errors.As(err, &refusal) && (refusal.Code == "57014" || refusal.Code == "55P03")
 }
 
 // recordLine records, in one transaction, what the first call and those behind it have to record. A step of its own would
@@ -118,9 +150,9 @@ func (t *transactions) recordCalls(ctx context.Context, calls []*call) error {
 	if len(calls) == 0 {
 		return nil // they have all left
 	}
-	try := func() error { return t.again(ctx, func() error { return t.recordOnce(ctx, calls) }) }
+	try := func() error { return t.again(ctx, func() error { return t.recordOnce(ctx, t.marking(), calls) }) }
 	err := try()
-	if !t.waits && isNotUnderstood(err) {
+	if !t.waits && errors.Is(err, errMarking) && isNotUnderstood(err) {
 		t.waits = true // the database cannot pass over rows
 		err = try()
 	}
@@ -137,6 +169,14 @@ func (t *transactions) recordCalls(ctx context.Context, calls []*call) error {
 	return nil
 }
 
+// marking is the statement with which the line revokes families.
+func (t *transactions) marking() string {
+	if t.waits {
+		return endWaiting
+	}
+	return endFree
+}
+
 // isOfOne tells whether the database has refused a value, and not the statement. Nothing has happened.
 func isOfOne(err error) bool {
 	var refusal *pgconn.PgError
@@ -147,8 +187,9 @@ func isOfOne(err error) bool {
 	return class == "22" || class == "23" || class == "54" // no such text, against a constraint, too long
 }
 
-// recordOnce leaves out the calls for families that somebody else holds: their error is errHeld.
-func (t *transactions) recordOnce(ctx context.Context, calls []*call) error {
+// recordOnce revokes families with the statement marking. It leaves out the calls for those that the statement has passed over:
+// their error is errHeld.
+func (t *transactions) recordOnce(ctx context.Context, marking string, calls []*call) error {
 	var revocations []tokenissuer.Revocation
 	families := false
 	for _, c := range calls {
@@ -174,7 +215,7 @@ func (t *transactions) recordOnce(ctx context.Context, calls []*call) error {
 		return record(t.db, revocations)
 	}
 	return t.inTransaction(ctx, func(tx session) error {
-		ended, err := t.endCalls(ctx, tx, calls)
+		ended, err := endCalls(ctx, tx, marking, calls)
 		if err != nil {
 			return err
 		}
@@ -184,16 +225,16 @@ func (t *transactions) recordOnce(ctx context.Context, calls []*call) error {
 
 // endCalls revokes the families of calls and returns what is to be recorded of them. Of several calls for one family the
 // first one ends it.
-func (t *transactions) endCalls(ctx context.Context, tx session, calls []*call) ([]tokenissuer.Revocation, error) {
+func endCalls(ctx context.Context, tx session, marking string, calls []*call) ([]tokenissuer.Revocation, error) {
 	first := make(map[string]*recording, len(calls))
 	for _, c := range calls {
 		if r := c.records; r.family != "" && first[r.family] == nil {
 			first[r.family] = r
 		}
 	}
-	found, err := t.markTogether(ctx, tx, first)
+	found, err := markTogether(ctx, tx, marking, first)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errMarking, err)
 	}
 	var ended []tokenissuer.Revocation
 	for _, c := range calls {

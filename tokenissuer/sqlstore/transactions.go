@@ -25,13 +25,15 @@ type transactions struct {
 	queue *queue
 	// revoking is where those wait who record revocations; see recordLine.
 	revoking *line
+	// patient has room for the one caller who waits for a family's row; see recordAlone.
+	patient chan struct{}
 	// waits: the database has no statement that passes over rows which others hold. The line's own goroutine alone uses it.
 	waits bool
 }
 
 // newTransactions starts the line.
 func newTransactions(db *sql.DB, q *queue) *transactions {
-	t := &transactions{db: db, queue: q}
+	t := &transactions{db: db, queue: q, patient: make(chan struct{}, 1)}
 	t.revoking = newLine(t.recordLine)
 	return t
 }

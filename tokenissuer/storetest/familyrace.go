@@ -29,12 +29,17 @@ const (
 	raceTime    = 5 * time.Second
 )
 
-// races yields the rounds of a race.
-func races(most int) iter.Seq[int] {
+// races yields the rounds of a race, and logs how many it was when they were not all.
+func races(t *testing.T, most int) iter.Seq[int] {
+	t.Helper()
 	return func(yield func(round int) bool) {
 		begun := time.Now()
 		for round := range most {
-			if round >= leastRounds && time.Since(begun) > raceTime || !yield(round) {
+			if round >= leastRounds && time.Since(begun) > raceTime {
+				t.Logf("%d of %d rounds in %v", round, most, raceTime)
+				return
+			}
+			if !yield(round) {
 				return
 			}
 		}
@@ -143,7 +148,7 @@ func familyBornBesideAChange(t *testing.T, ending, adding tokenissuer.Store, rou
 	t.Helper()
 	roles := tokenissuer.Roles()
 	var u *tokenissuer.User
-	for round := range races(rounds) {
+	for round := range races(t, rounds) {
 		if round%25 == 0 { // before so many families have ended that reading them takes longer than the race
 			u = addUser(t, ending, user(fmt.Sprint("user ", round)))
 		}
@@ -157,7 +162,7 @@ func familyBornBesideAChange(t *testing.T, ending, adding tokenissuer.Store, rou
 // familyBornBesideARemoval (M28): and nothing is born of a user that is gone.
 func familyBornBesideARemoval(t *testing.T, ending, adding tokenissuer.Store, rounds int) {
 	t.Helper()
-	for round := range races(rounds) {
+	for round := range races(t, rounds) {
 		u := addUser(t, ending, user(fmt.Sprint("user ", round)))
 		bornBeside(t, ending, adding, u, fmt.Sprint(round), func() ([]tokenissuer.Revocation, error) {
 			return ending.RemoveUser(t.Context(), u.ID, theEnd)
@@ -173,7 +178,7 @@ func rotationBesideTheEnd(t *testing.T, ending, rotating tokenissuer.Store, roun
 		func(id string) tokenissuer.FamilyFilter { return tokenissuer.FamilyFilter{ID: id} },
 		func(id string) tokenissuer.FamilyFilter { return tokenissuer.FamilyFilter{UserID: "user of " + id} },
 	}
-	for round := range races(rounds) {
+	for round := range races(t, rounds) {
 		want := refreshed(fmt.Sprint("f", round))
 		want.UserID = "user of " + want.ID
 		addFamilies(t, ending, want)
@@ -212,7 +217,7 @@ func rotationBesideTheEnd(t *testing.T, ending, rotating tokenissuer.Store, roun
 // redemptionBesideTheEnd (T89): a code is redeemed while its family is ended. Whoever comes first, it has ended after,
 // and nothing more comes of it.
 func redemptionBesideTheEnd(t *testing.T, s tokenissuer.Store) {
-	for round := range races(raceRounds / 4) {
+	for round := range races(t, raceRounds/4) {
 		want := family(fmt.Sprint("f", round))
 		addFamilies(t, s, want)
 		errs := race(2, func(i int) error {

@@ -137,7 +137,7 @@ func touchFamily(t *testing.T, s tokenissuer.Store) {
 // twice.
 func touchBesideTheEnd(t *testing.T, ending, touching tokenissuer.Store, rounds int) {
 	t.Helper()
-	for round := range races(rounds) {
+	for round := range races(t, rounds) {
 		want := refreshed(fmt.Sprint("f", round))
 		want.TokenLifetime, want.RotatedAt = 6*time.Hour, now.Add(-48*time.Hour)
 		want.CreatedAt = want.RotatedAt

@@ -1,0 +1,203 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// waitForRows waits until so many of the database's sessions wait for what others hold.
+func waitForRows(t *testing.T, s *Store, sessions int) {
+	t.Helper()
+	eventually(t, fmt.Sprint(sessions, " sessions wait"), func() bool {
+		var n int
+		must(t, askOne(t.Context(), s.background(`SELECT COUNT(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`), nil, &n))
+		return n == sessions
+	})
+}
+
+// unanswered fails when the step has ended.
+func unanswered(t *testing.T, result <-chan error) {
+	t.Helper()
+	select {
+	case err := <-result:
+		t.Fatalf("the step is answered: %v", err)
+	default:
+	}
+}
+
+// inBackground begins the step.
+func inBackground(t *testing.T, step func(context.Context) error) <-chan error {
+	t.Helper()
+	result := make(chan error, 1)
+	go func() { result <- step(t.Context()) }()
+	return result
+}
+
+// TestOneCallerWaitsForAHeldFamily: of those who end families that are held, one waits in the database, without the feed.
+func TestOneCallerWaitsForAHeldFamily(t *testing.T) {
+	dsn := pgtest.Shared(t).Database(t)
+	s, other := openPostgres(t, dsn), openPostgres(t, dsn)
+	addDeclared(t, s, "held", "too")
+	holder := heldFamily(t, other, "held", "note = 'held'")
+	results := []<-chan error{inBackground(t, endStep(s, "held"))}
+	waitForRows(t, s, 1)
+	second := heldFamily(t, other, "too", "note = 'held'")
+	for _, id := range []string{"held", "too", "too"} {
+		results = append(results, inBackground(t, endStep(s, id)))
+	}
+	for i, node := range []*Store{s, other, s, other} {
+		must(t, node.Revoke(t.Context(), revocation(fmt.Sprint("token ", i))))
+	}
+	waitForRows(t, s, 1)
+	for _, result := range results {
+		unanswered(t, result)
+	}
+	if found := recorded(t, s); len(found) != 4 {
+		t.Errorf("the feed has %v", found)
+	}
+	must(t, errors.Join(second.Rollback(), holder.Rollback()))
+	for _, result := range results {
+		must(t, <-result)
+	}
+	if found := recorded(t, s); found["held"].ID == "" || found["too"].ID == "" {
+		t.Errorf("the feed has %v", found)
+	}
+}
+
+// TestTheEndOfABusyFamilyComesInItsTurn: somebody else wants the row that it waits for, too, and then keeps it. Who only looked
+// from time to time whether the row is free would come after that one.
+func TestTheEndOfABusyFamilyComesInItsTurn(t *testing.T) {
+	dsn := pgtest.Shared(t).Database(t)
+	s, other := openPostgres(t, dsn), openPostgres(t, dsn)
+	addDeclared(t, s, "busy")
+	holder := heldFamily(t, other, "busy", "note = 'held'")
+	ended := inBackground(t, endStep(s, "busy"))
+	waitForRows(t, s, 1)
+	next := inBackground(t, func(ctx context.Context) error {
+		tx, err := other.write.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { _ = tx.Rollback() }) // nothing is left of it
+		_, err = tx.ExecContext(ctx, `UPDATE families SET note = 'held again' WHERE id = 'busy'`)
+		return err
+	})
+	waitForRows(t, s, 2)
+	must(t, holder.Rollback())
+	must(t, <-ended)
+	must(t, <-next)
+	if found := recorded(t, s); found["busy"].ID == "" {
+		t.Errorf("the feed has %v", found)
+	}
+}
+
+// TestTheEndOfABusySession: families are added to a session without a pause, and each holds its row. Its end gets the row between
+// them, and none is added after it.
+func TestTheEndOfABusySession(t *testing.T) {
+	const callers = 8
+	dsn := pgtest.Shared(t).Database(t)
+	s, busy := openPostgres(t, dsn), openPostgresWith(t, dsn, callers+LeastPostgresPool)
+	busy.read.queue.patience = s.read.queue.patience
+	addDeclared(t, s, "session")
+	var crowd sync.WaitGroup
+	var added atomic.Int64
+	var over, stop atomic.Bool
+	defer func() { stop.Store(true); crowd.Wait() }()
+	for n := range callers {
+		crowd.Go(func() {
+			for i := 0; !stop.Load(); i++ {
+				f := newFamily(fmt.Sprint("family ", n, " ", i), "declared")
+				f.UserDeclared, f.Standing.SessionID = true, "session"
+				late := over.Load()
+				switch err := busy.AddFamily(context.WithoutCancel(t.Context()), f); {
+				case errors.Is(err, tokenissuer.ErrStale):
+					return
+				case err != nil || late:
+					t.Errorf("adding to a session, which is over: %v, returned %v", late, err)
+					return
+				}
+				added.Add(1)
+			}
+		})
+	}
+	eventually(t, "the session is busy", func() bool { return added.Load() >= 4*callers })
+	must(t, endStep(s, "session")(t.Context()))
+	over.Store(true)
+	crowd.Wait()
+	if found := recorded(t, s); found["session"].ID == "" {
+		t.Errorf("the feed has %v", found)
+	}
+}
+
+// TestAChangedUserWaitsWithoutTheFeed: a user is changed while somebody else holds a family that the user has created for another.
+// Everybody else is answered meanwhile, on every node.
+func TestAChangedUserWaitsWithoutTheFeed(t *testing.T) {
+	active := tokenissuer.UserActive
+	for name, step := range map[string]func(context.Context, *Store) error{
+		"changed": func(ctx context.Context, s *Store) error {
+			_, err := s.ChangeUser(ctx, "ada", tokenissuer.UserChange{Status: &active}, ending())
+			return err
+		},
+		"removed": func(ctx context.Context, s *Store) error {
+			_, err := s.RemoveUser(ctx, "ada", ending())
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dsn := pgtest.Shared(t).Database(t)
+			s, other := openPostgres(t, dsn), openPostgres(t, dsn)
+			must(t, s.AddUser(t.Context(), newUser("ada"), true))
+			created := newFamily("created", "declared")
+			created.UserDeclared, created.Actor.Subject, created.Standing.ActorVersion = true, "ada", "1"
+			must(t, errors.Join(s.AddFamily(t.Context(), newFamily("own", "ada")), s.AddFamily(t.Context(), created)))
+			addDeclared(t, s, "beside")
+			holder := heldFamily(t, other, "created", "note = 'held'")
+			result := inBackground(t, func(ctx context.Context) error { return step(ctx, s) })
+			waitForRows(t, s, 1)
+			must(t, errors.Join(s.Revoke(t.Context(), revocation("a")), other.Revoke(t.Context(), revocation("b")), endStep(other, "beside")(t.Context())))
+			unanswered(t, result)
+			if found := recorded(t, s); len(found) != 3 {
+				t.Errorf("the feed has %v", found)
+			}
+			must(t, holder.Rollback())
+			must(t, <-result)
+			found := recorded(t, s)
+			for _, id := range []string{"own", "created"} {
+				if f, err := s.Family(t.Context(), id); err != nil || f.RevokedAt.IsZero() || found[id].ID == "" {
+					t.Errorf("%q is %+v, in the feed %+v (%v)", id, f, found[id], err)
+				}
+			}
+		})
+	}
+}
+
+// TestOnlyTheMarkingOfFamiliesTellsOfTheDatabase: that another statement was refused as not supported, as one is whose plan a
+// migration has spoilt, changes nothing for good.
+func TestOnlyTheMarkingOfFamiliesTellsOfTheDatabase(t *testing.T) {
+	s := openPostgres(t, pgtest.Shared(t).Database(t))
+	for _, statement := range []string{
+		`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not now' USING ERRCODE = '0A000'; END $$`,
+		`CREATE TRIGGER early BEFORE INSERT ON revocations FOR EACH ROW WHEN (NEW.id = 'poison') EXECUTE FUNCTION refuse()`,
+	} {
+		_, err := s.write.ExecContext(t.Context(), statement)
+		must(t, err)
+	}
+	for name, step := range map[string]func(context.Context) error{"a client": revokeStep(s, revocation("poison")), "a family": endStep(s, "poison")} {
+		if err := step(t.Context()); err == nil || !strings.Contains(err.Error(), "not now") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	must(t, s.Close()) // the line has ended
+	if s.steps.(*transactions).waits {
+		t.Error("from now on the line would wait for rows")
+	}
+}
