@@ -188,7 +188,9 @@ func TestG66PathsOfHTTP2(t *testing.T) {
 // TestG72LengthsOverHTTP2: a length that is not that of the body never reaches an upstream that goes by it. One that cannot be
 // read counts as none of a body, and the answer may come before the data does that breaks this promise.
 func TestG72LengthsOverHTTP2(t *testing.T) {
-	g := startGate(t, speakingH2(site))
+	// Without an access log: Caddy counts a request's body for it while reverse_proxy may still read, which is a data race when the
+	// upstream is not waited for.
+	g := startGate(t, speakingH2(strings.Replace(site, "http://ADDR {\n\tlog\n", "http://ADDR {\n", 1)))
 	token := g.server("public")
 	for _, length := range []string{"2", "0", "1000", "-1", "+5", "0x5", "5, 5", "5 ", "05", "5;a=b", "99999999999999999999"} {
 		status, _, _ := g.h2(t, g.fields("POST", "/any/x", "authorization", "Bearer "+token, "content-length", length), "hello")

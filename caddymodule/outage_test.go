@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -206,8 +207,13 @@ func (o *remoteDoor) guarding(good ...string) (stop func()) {
 	}
 }
 
-// askGate returns the status, or the error. A connection that was made to the configuration before, and that nobody has
-// taken up when its listener is closed, is reset by the kernel, with any Caddy: as other clients do, this one tries again.
+// isCutByReload tells whether a request may have found its connection closed by a reload, with any Caddy: the kernel resets one that
+// nobody has taken up when its listener is closed, and a server closes one that is idle when its configuration goes.
+func isCutByReload(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF)
+}
+
+// askGate returns the status, or the error. As other clients do, this one tries again when a reload has cut it off.
 func askGate(client *http.Client, url, token string) string {
 	request, err := http.NewRequest(http.MethodGet, url+"/api/x", nil)
 	if err != nil {
@@ -215,7 +221,7 @@ func askGate(client *http.Client, url, token string) string {
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
 	response, err := client.Do(request)
-	for deadline := time.Now().Add(patience); errors.Is(err, syscall.ECONNRESET) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); isCutByReload(err) && time.Now().Before(deadline); {
 		response, err = client.Do(request)
 	}
 	if err != nil {

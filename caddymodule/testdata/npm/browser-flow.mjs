@@ -41,7 +41,7 @@ check('a wrong password keeps the request and the address, and says so', () => v
   assert.match(await page.title(), /^Error/)
   assert.equal(await page.getByLabel('E-mail address').inputValue(), ada.email)
   assert.equal(await page.getByLabel('Password').inputValue(), '')
-  assert.equal(await page.evaluate(() => document.activeElement.id), 'password')
+  await page.waitForFunction(() => document.activeElement.id === 'password')
   const known = await page.content()
   await signIn(page, { email: 'nobody@acme.example', password: 'not the password' })
   await page.waitForFunction(() => document.querySelector('#email').value.startsWith('nobody'))
@@ -257,8 +257,13 @@ async function tab(page, to) {
   await focused(page, to)
 }
 
-// focused wants an element, by its id or its words, to have the focus and to show it.
+// focused wants an element, by its id or its words, to have the focus and to show it. A page that was just loaded, or a key that was
+// just pressed, may give it in a moment.
 async function focused(page, what) {
+  await page.waitForFunction((name) => {
+    const e = document.activeElement
+    return (e.id || e.textContent.trim()) === name
+  }, what).catch(() => {}) // what has it instead is said below
   const element = await page.evaluate(() => {
     const e = document.activeElement
     const { outlineStyle, outlineWidth } = getComputedStyle(e)
