@@ -67,6 +67,14 @@ func openDoor(t *testing.T, caddyfile string) *door {
 	return d
 }
 
+// reload loads another configuration. What the client has kept is the former server's, who closes it at some moment, and a POST
+// that is just on its way then is lost, as with any server.
+func (d *door) reload(caddyfile string) {
+	d.t.Helper()
+	d.gatehouse.reload(caddyfile)
+	d.client.CloseIdleConnections()
+}
+
 // from makes the requests come from another loopback address.
 func (d *door) from(address string) *door {
 	other := *d
