@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -306,6 +307,18 @@ func TestG81SignaturesWaitInTheirLane(t *testing.T) {
 	leave(true)
 	if status := <-done; status != 200 || s.risen(lanesMetric) != verified+1 {
 		t.Errorf("a good token in the lane: %d", status)
+	}
+}
+
+// fillLane takes all places of the lane for addresses within their budget, until the test ends.
+func (s *floodScene) fillLane(t *testing.T) {
+	t.Helper()
+	for range max(1, runtime.GOMAXPROCS(0)/2) {
+		leave, waited, err := s.app().flood.Admit(t.Context(), s.sourceAt(stranger))
+		if err != nil || waited {
+			t.Fatalf("waited %v, %v", waited, err)
+		}
+		t.Cleanup(func() { leave(true) })
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -58,13 +57,7 @@ func TestG81AFullLaneIsNoAlarm(t *testing.T) {
 	s.must(t, 200, stranger, "/api/x", s.good)
 	s.flood(t, flooder, 15)
 	app := s.app()
-	for range max(1, runtime.GOMAXPROCS(0)/2) {
-		leave, waited, err := app.flood.Admit(t.Context(), s.sourceAt(stranger))
-		if err != nil || waited {
-			t.Fatalf("waited %v, %v", waited, err)
-		}
-		defer leave(true)
-	}
+	s.fillLane(t)
 	r := caddyhttp.PrepareRequest(httptest.NewRequest(http.MethodGet, "/api/x", nil), caddy.NewReplacer(), nil, nil)
 	caddyhttp.SetVar(r.Context(), caddyhttp.ClientIPVarKey, stranger)
 	tired, cancel := context.WithDeadline(r.Context(), time.Now()) // as if it had waited for long

@@ -3,7 +3,6 @@ package caddymodule
 import (
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -90,13 +89,7 @@ func TestG81AStreamWaitsForNobody(t *testing.T) {
 	s.must(t, 200, stranger, "/api/x", s.good)
 	s.flood(t, flooder, 15)
 	app := s.app()
-	for range max(1, runtime.GOMAXPROCS(0)/2) {
-		leave, waited, err := app.flood.Admit(t.Context(), s.sourceAt(stranger))
-		if err != nil || waited {
-			t.Fatalf("waited %v, %v", waited, err)
-		}
-		defer leave(true)
-	}
+	s.fillLane(t)
 	done, err := app.admitSignature(t.Context()) // as a stream asks, outside of a request
 	if err != nil {
 		t.Fatal(err)
