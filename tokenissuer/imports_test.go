@@ -96,7 +96,7 @@ var rooms = map[string]room{
 	"bench/internal/load":      {own: []string{"bench/internal/stats"}, without: database},
 	"bench/internal/plot":      {without: slices.Concat(wire, database)},
 	"bench/internal/postgres":  {own: []string{"internal/pgtest"}},
-	"bench/internal/proc":      {others: []string{"golang.org/x/sys"}, without: database},
+	"bench/internal/proc":      {own: []string{"internal/loopback"}, others: []string{"golang.org/x/sys"}, without: database},
 	"bench/internal/report":    {without: slices.Concat(wire, database)},
 	"bench/internal/stats":     {without: slices.Concat(wire, database)},
 	// In a build without its tag it is empty.

@@ -3,6 +3,7 @@ package loopback
 import (
 	"errors"
 	"net"
+	"strconv"
 	"syscall"
 	"testing"
 )
@@ -38,10 +39,31 @@ func TestAServerComesBackAtItsPort(t *testing.T) {
 	}
 }
 
-// TestNobodyElseIsGivenThePort: a program that does not ask for the port by name and with SO_REUSEADDR gets another.
+// TestNobodyElseIsGivenThePort: a program that does not ask for the port by name and with SO_REUSEADDR gets another, at
+// whichever address of the machine. A server at all addresses would meet it there.
 func TestNobodyElseIsGivenThePort(t *testing.T) {
 	p, err := Reserve()
 	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range [][4]byte{{127, 0, 0, 1}, {127, 0, 0, 2}, {}} {
+		other, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer syscall.Close(other)
+		if err := syscall.Bind(other, &syscall.SockaddrInet4{Addr: host, Port: p.Number()}); !errors.Is(err, syscall.EADDRINUSE) {
+			t.Errorf("at %v while it is reserved: %v, want that it is in use", host, err)
+		}
+	}
+	everywhere, err := net.Listen("tcp", ":"+strconv.Itoa(p.Number()))
+	if err != nil {
+		t.Fatalf("a server that asks for it by name: %v", err)
+	}
+	if err := everywhere.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
 	other, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
@@ -49,14 +71,7 @@ func TestNobodyElseIsGivenThePort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer syscall.Close(other)
-	address := &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: p.Number()}
-	if err := syscall.Bind(other, address); !errors.Is(err, syscall.EADDRINUSE) {
-		t.Errorf("while it is reserved: %v, want that it is in use", err)
-	}
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Bind(other, address); err != nil {
+	if err := syscall.Bind(other, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: p.Number()}); err != nil {
 		t.Errorf("after it was given back: %v", err)
 	}
 }

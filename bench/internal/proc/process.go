@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/loopback"
 )
 
 const (
@@ -102,12 +104,11 @@ func statusBytes(pid int, name string) (int64, error) {
 	return 0, fmt.Errorf("/proc/PID/status has no %s", name)
 }
 
-// FreeAddress is a loopback address that nobody listened at a moment ago.
+// FreeAddress is a loopback address for a server that is started next. Nobody else is given it while this process lives.
 func FreeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := loopback.Reserve()
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String(), nil
+	return port.Addr(), nil
 }
