@@ -16,7 +16,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/proc"
 )
 
-const startTimeout = 20 * time.Second
+const startTimeout = time.Minute
 
 // server is a running Caddy with its sites' addresses.
 type server struct {

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -336,6 +337,9 @@ func openRedirects(trusted string) []string {
 	)
 }
 
+// namesEvil finds what the attacker wants to be named; its four letters alone stand in sealed values by chance.
+var namesEvil = regexp.MustCompile(`evil\.tld|/evil`)
+
 // TestA42HostAndForwardedHeadersChangeNothing: addresses come from the configuration, whatever the request says of
 // where it went.
 func TestA42HostAndForwardedHeadersChangeNothing(t *testing.T) {
@@ -374,11 +378,11 @@ func TestA42HostAndForwardedHeadersChangeNothing(t *testing.T) {
 		for _, target := range []string{"/oauth/login", "/oauth/account", "/oauth/logout", requestOf("pub").path(), "/oauth/authorize"} {
 			p := hostile(http.MethodGet, target, "", host, forwarded...)
 			for name, values := range p.header {
-				if strings.Contains(strings.Join(values, " "), "evil") {
+				if namesEvil.MatchString(strings.Join(values, " ")) {
 					t.Errorf("%s: %s %q", target, name, values)
 				}
 			}
-			if strings.Contains(p.body, "evil") {
+			if namesEvil.MatchString(p.body) {
 				t.Errorf("%s: %s", target, p.body)
 			}
 			for _, c := range cookiesIn(p) {

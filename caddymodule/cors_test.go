@@ -266,11 +266,18 @@ func TestPagesReadWhyAStreamDidNotBegin(t *testing.T) {
 		close(asked)
 		_, _ = io.Copy(io.Discard, connection) // until the gate gives up
 	}
+	revoked := make(chan struct{})
 	go func() {
+		defer close(revoked)
 		<-asked
 		g.revokeOverTheWire(token)
 	}()
 	status, header, body := g.raw(g.request("GET", "/api/x", bearer(token), "Origin: "+spa, "Accept: text/event-stream"))
+	select {
+	case <-revoked:
+	case <-time.After(patience):
+		t.Fatal("the upstream was never asked")
+	}
 	if status != http.StatusUnauthorized {
 		t.Fatalf("%d %s", status, body)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -53,7 +54,9 @@ func fill(t *testing.T, disk string) (empty func()) {
 }
 
 // peopleAt is people with a store in that file.
-func peopleAt(path string) []string { return []string{"store memory", "store sqlite " + path} }
+func peopleAt(path string) []string {
+	return append(slices.Clone(patientCodes), "store memory", "store sqlite "+path)
+}
 
 // TestF4DiskFull fills the disk under the store: when the log grows, and when it is to be moved into the database.
 func TestF4DiskFull(t *testing.T) {
@@ -126,7 +129,7 @@ func (n *node) limitFiles(size uint64) {
 
 // TestF5WritesFail lets every write fail that makes the store's log longer, in a process of its own.
 func TestF5WritesFail(t *testing.T) {
-	n := startNode(t, peopleSite(onDiskPeople...), 1024)
+	n := startNode(t, peopleSite(append(slices.Clone(patientCodes), onDiskPeople...)...), 1024)
 	r := requestOf("conf")
 	code, first := n.code(r, ada), n.userTokens(r, ada)
 	log, err := os.Stat(n.database() + "-wal")

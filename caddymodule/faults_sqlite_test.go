@@ -3,8 +3,10 @@ package caddymodule
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,10 +17,10 @@ import (
 // recovery is how soon a grant must succeed again once its cause is gone; tests bear with what a busy machine makes of it.
 const recovery = time.Second
 
-// besideAt opens a database as a foreign process does.
+// besideAt opens a database as a foreign process does, one that waits while the node writes.
 func besideAt(t *testing.T, path string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", path)
+	db, err := sql.Open("sqlite", fmt.Sprintf("%s?_pragma=busy_timeout(%d)", path, patience.Milliseconds()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +95,7 @@ func (o *ordeal) ends() {
 func TestF5DirectoryRemoved(t *testing.T) {
 	for _, what := range []string{"state", "state/oauth.db"} {
 		t.Run(what, func(t *testing.T) {
-			u := openUsers(t, onDiskPeople...)
+			u := openUsers(t, append(slices.Clone(patientCodes), onDiskPeople...)...)
 			o := u.beforeFault()
 			place := u.vars.Replace("DIR/" + what)
 			if err := os.Rename(place, place+".away"); err != nil {
@@ -114,7 +116,7 @@ func TestF5DirectoryRemoved(t *testing.T) {
 // TestF6ForeignWriter has a foreign process hold the write lock for at least ten seconds.
 func TestF6ForeignWriter(t *testing.T) {
 	const held, wait = 10 * time.Second, 2 * time.Second
-	u := openUsers(t, onDiskPeople...)
+	u := openUsers(t, append(slices.Clone(patientCodes), onDiskPeople...)...)
 	o := u.beforeFault()
 	foreign, err := besideAt(t, u.database()).Conn(t.Context())
 	if err != nil {

@@ -297,12 +297,15 @@ func TestG81SignaturesWaitInTheirLane(t *testing.T) {
 	verified := s.risen(lanesMetric)
 	done := make(chan int, 1)
 	go func() {
-		status, _ := s.send(flooder, "/api/x", forger.good())
+		status := http.StatusServiceUnavailable
+		for status == http.StatusServiceUnavailable { // it comes again, as it is told, should this machine stand still for the longest wait
+			status, _ = s.send(flooder, "/api/x", forger.good())
+		}
 		done <- status
 	}()
 	s.eventually("it waits in the lane", func() bool { return s.app().flood.Waiting() == 1 || len(done) > 0 })
 	if len(done) > 0 {
-		t.Errorf("it did not wait: %d", <-done)
+		t.Fatalf("it did not wait: %d", <-done)
 	}
 	leave(true)
 	if status := <-done; status != 200 || s.risen(lanesMetric) != verified+1 {

@@ -13,6 +13,7 @@ import (
 // TestG42RolesOfAnotherIssuer: its tokens may name several roles, and say how their user has signed in; those for which no
 // user has signed in pass no rule about that.
 func TestG42RolesOfAnotherIssuer(t *testing.T) {
+	setClock(t)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)

@@ -236,8 +236,12 @@ func TestG95ProxyHeaderOnEveryWay(t *testing.T) {
 			if target != "/bad" {
 				lines = append(lines, bearer(token))
 			}
-			g.asked(t, g.request("GET", target, lines...))
-			g.upstream.one(t).has(t, "Proxy")
+			status, _, body := g.asked(t, g.request("GET", target, lines...))
+			seen := g.upstream.seen()
+			if len(seen) != 1 {
+				t.Fatalf("%s with %q: %d %s, and the upstream saw %d", target, lines, status, body, len(seen))
+			}
+			seen[0].has(t, "Proxy")
 		}
 	}
 }

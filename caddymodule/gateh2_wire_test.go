@@ -95,6 +95,9 @@ func (w *h2Wire) answers(streams int) map[uint32]*h2Answer {
 		case *http2.DataFrame:
 			on(f.StreamID).body += string(f.Data())
 			last = f.StreamEnded()
+			if f.Length > 0 { // or the server says nothing more after 64 KiB
+				_ = w.framer.WriteWindowUpdate(0, f.Length)
+			}
 		case *http2.RSTStreamFrame:
 			answer := on(f.StreamID)
 			last, answer.reset = !answer.ended, true

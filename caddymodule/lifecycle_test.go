@@ -6,10 +6,10 @@ import (
 	"crypto/ecdsa"
 	"crypto/sha256"
 	"crypto/x509"
-	"database/sql"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/big"
@@ -345,10 +345,7 @@ func TestK4DamagedKeyRefusesToStart(t *testing.T) {
 	g.stop()
 	edit := func(statement string, arguments ...any) {
 		t.Helper()
-		db, err := sql.Open("sqlite", g.database())
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := besideAt(t, g.database())
 		if _, err := db.Exec(statement, arguments...); err != nil {
 			t.Fatal(err)
 		}
@@ -415,6 +412,9 @@ func (g *gatehouse) checkModes(directory string, atLeast int) {
 			return err
 		}
 		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // its writer has given it another name meanwhile
+		}
 		if err != nil {
 			return err
 		}
@@ -623,9 +623,9 @@ func TestF9TwoEnginesOnOneFile(t *testing.T) {
 	if err := issuer.Revoke(context.Background(), issuer.RevocationOf(tokenissuer.RevokeToken, tokens.Claims.ID)); err != nil {
 		t.Fatal(err)
 	}
-	// Within an interval, and on a busy machine within a few.
+	// Within an interval, and on a busy machine whenever it comes to it.
 	for began := time.Now(); verify() == nil; time.Sleep(5 * time.Millisecond) {
-		if took := time.Since(began); took > 20*feedInterval {
+		if took := time.Since(began); took > patience {
 			t.Fatalf("after %s the other still accepts the token", took)
 		}
 	}

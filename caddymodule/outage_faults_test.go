@@ -19,10 +19,12 @@ import (
 // commit is what ends a step of several statements on the wire.
 var commit = []byte("commit\x00")
 
-// statementNamed is the name under which the server knows a prepared statement, as it stands on the wire when that runs.
+// statementNamed is the name under which the server knows a prepared statement, as it stands on the wire when that runs: behind the
+// empty name of a portal. A connection that is new, because the one before was too slow, prepares the statement first, and has done
+// nothing when the answer to that is lost.
 func statementNamed(text string) []byte {
 	digest := sha256.Sum256([]byte(text))
-	return []byte("stmt_" + hex.EncodeToString(digest[:24]))
+	return []byte("\x00stmt_" + hex.EncodeToString(digest[:24]) + "\x00")
 }
 
 // familyBorn is what the statement that adds a family for a client has among its values, one beside the other, as they stand on
@@ -53,7 +55,7 @@ func (o *remoteDoor) cutAt(match []byte, during func()) {
 	during()
 	select {
 	case <-happened:
-	case <-time.After(hangs):
+	case <-time.After(patience):
 		o.t.Fatal("the answer was not lost: is the statement another one now?")
 	}
 }
@@ -75,7 +77,6 @@ func (o *remoteDoor) cutAtCommit(db *sql.DB, during func()) {
 // TestF12AnswerOfTheCommitLost: the step was done, and nobody could say so. The client is told to come again, and what it
 // finds then is one grant, and not two.
 func TestF12AnswerOfTheCommitLost(t *testing.T) {
-	// One connection for requests is used by one request after the other, and knows the statements by then.
 	o := openRemote(t, pgtest.Shared(t))
 	db := o.beside()
 	r := requestOf("conf")

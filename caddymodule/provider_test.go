@@ -293,11 +293,22 @@ type trustGate struct {
 	provider *provider
 }
 
-// startTrustGate loads a configuration in which PROVIDER is the provider and TRUST are the lines.
+// startTrustGate loads a configuration in which PROVIDER is the provider and TRUST are the lines. Keys that the provider would
+// give are there then: a token waits for them for some seconds only.
 func startTrustGate(t *testing.T, p *provider, caddyfile string, lines ...string) *trustGate {
 	t.Helper()
-	g := startGate(t, trusting(p, caddyfile, lines...))
-	return &trustGate{g, p}
+	g := &trustGate{startGate(t, trusting(p, caddyfile, lines...)), p}
+	if p.givesKeys() {
+		g.awaitKeys()
+	}
+	return g
+}
+
+// givesKeys tells whether the provider runs, and says what its keys are.
+func (p *provider) givesKeys() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.server != nil && p.answer[providerJWKS] == nil && p.answer[providerMetadata] == nil
 }
 
 func trusting(p *provider, caddyfile string, lines ...string) string {

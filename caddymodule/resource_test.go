@@ -214,6 +214,7 @@ func (p *provider) tokenFor(g *gate) string {
 func TestAClientFollowsRFC9728(t *testing.T) {
 	p := startProvider(t)
 	g := resourceGate(t, p, true)
+	g.eventually("the provider's keys are there", func() bool { return trustedNamed("corp").issuer.Ready() == nil })
 	p.says(providerMetadata, func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"issuer": p.url, "jwks_uri": p.url + providerJWKS, "token_endpoint": p.url + "/token"})
 	})

@@ -30,7 +30,7 @@ const putBackLine = "the database was put back to an older state"
 // markers lists the files in which marks are kept.
 func markers(t *testing.T) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(caddy.AppDataDir(), "oauth", "*marker*"))
+	files, err := filepath.Glob(filepath.Join(caddy.AppDataDir(), "oauth", "marker-*")) // not what is about to become one
 	if err != nil {
 		t.Fatal(err)
 	}

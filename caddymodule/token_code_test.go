@@ -290,6 +290,7 @@ func TestT62ClientOrConsentIsGone(t *testing.T) {
 }
 
 func TestT63OnlyTheCodeItselfIsOne(t *testing.T) {
+	setClock(t) // the code's minute does not pass
 	u := openUsers(t)
 	r := requestOf("conf")
 	code := u.code(r, ada)

@@ -19,12 +19,7 @@ import (
 // beside opens the file of the store beside the store, as a foreign process does.
 func (u *userDoor) beside() *sql.DB {
 	u.t.Helper()
-	db, err := sql.Open("sqlite", u.database())
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	u.t.Cleanup(func() { _ = db.Close() })
-	return db
+	return besideAt(u.t, u.database())
 }
 
 // unavailable is a 503 for a reason.

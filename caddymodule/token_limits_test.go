@@ -100,6 +100,7 @@ func TestT72OneCountForPageAndGrant(t *testing.T) {
 
 // TestT73GuessesAtOnce: an attempt is counted before it is judged, so a race lets no more through.
 func TestT73GuessesAtOnce(t *testing.T) {
+	setClock(t) // the minute does not pass
 	u := openUsers(t, loginLimits("")...)
 	r := requestOf("conf")
 	admitted, throttles := 0, 0
@@ -123,6 +124,7 @@ func TestT73GuessesAtOnce(t *testing.T) {
 // TestT74AndT75OneAddressManyAccounts: whoever tries one password on every account is stopped by the address, which no
 // header changes, and locks nobody out.
 func TestT74AndT75OneAddressManyAccounts(t *testing.T) {
+	setClock(t) // the minute does not pass
 	u := openUsers(t, loginLimits("\t\t\tlogin 10/1m per account\n\t\t\tlogin 12/1m per ip\n")...)
 	r := requestOf("conf")
 	guess := func(i int, email string) answer {

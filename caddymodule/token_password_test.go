@@ -161,6 +161,9 @@ func TestT78SignInsAtOnce(t *testing.T) {
 	before := runtime.GOMAXPROCS(2) // and no more slots than that
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
 	slow, err := bcrypt.GenerateFromPassword([]byte(peoplePassword), 9)
+	for err == nil && configurationWord.Match(slow) { // it stands in the configuration, as peopleHash does
+		slow, err = bcrypt.GenerateFromPassword([]byte(peoplePassword), 9)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

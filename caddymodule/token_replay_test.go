@@ -125,6 +125,7 @@ func TestT51CodeRedeemedOnceInARace(t *testing.T) {
 func TestT87RefreshInARaceGivesOneSuccessor(t *testing.T) {
 	for name, changes := range map[string][]string{"memory": nil, "SQLite": onDiskPeople} {
 		t.Run(name, func(t *testing.T) {
+			setClock(t) // the grace does not pass
 			u := openUsers(t, changes...)
 			r := requestOf("conf")
 			first := u.userTokens(r, ada)
@@ -173,6 +174,7 @@ func TestT87RefreshInARaceWithoutGrace(t *testing.T) {
 // TestT88WhatEndedStaysEndedAfterARestart: nothing that was revoked, replayed or reused lives again because a process
 // has forgotten it. What lived goes on.
 func TestT88WhatEndedStaysEndedAfterARestart(t *testing.T) {
+	setClock(t) // the code's minute does not pass
 	changes := append([]string{"limits {\n", "password_grant {\n\t\t\trefresh_tokens\n\t\t}\n\t\tlimits {\n", "\t\tpassword_grant\n", ""}, onDiskPeople...)
 	u := openUsers(t, changes...)
 	r := requestOf("conf")

@@ -54,7 +54,9 @@ func (n *Node) files(t *testing.T) int {
 // goroutines is how many the node has.
 func (n *Node) goroutines(t *testing.T) (count int) {
 	t.Helper()
-	profile := Send(t.Context(), http.MethodGet, "http://"+n.Admin+"/debug/pprof/goroutine?debug=1", "")
+	profile := uncut(t, func() Answer {
+		return Send(t.Context(), http.MethodGet, "http://"+n.Admin+"/debug/pprof/goroutine?debug=1", "")
+	})
 	if _, err := fmt.Sscanf(profile.Body, "goroutine profile: total %d", &count); err != nil {
 		t.Fatalf("%v: %s", err, profile)
 	}

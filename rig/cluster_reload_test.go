@@ -3,10 +3,14 @@
 package rig
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -14,7 +18,21 @@ import (
 // reload loads a configuration into a node, as `caddy reload --force` does.
 func (n *Node) reload(t *testing.T, caddyfile string) Answer {
 	t.Helper()
-	return Send(t.Context(), http.MethodPost, "http://"+n.Admin+"/load", caddyfile, "Content-Type", "text/caddyfile", "Cache-Control", "must-revalidate")
+	return uncut(t, func() Answer {
+		return Send(t.Context(), http.MethodPost, "http://"+n.Admin+"/load", caddyfile, "Content-Type", "text/caddyfile", "Cache-Control", "must-revalidate")
+	})
+}
+
+// uncut sends a request again for as long as a reload may have cut it. Caddy answers before it has closed its former servers, that of
+// the admin endpoint among them, and the kernel resets a connection that it has given to one of them and nobody has taken up: what was
+// sent there has not been seen.
+func uncut(t *testing.T, send func() Answer) (answer Answer) {
+	t.Helper()
+	soon(t, "a request that no reload cuts", func() bool {
+		answer = send()
+		return !slices.ContainsFunc([]error{syscall.ECONNRESET, syscall.EPIPE, io.EOF}, func(cut error) bool { return errors.Is(answer.Err, cut) })
+	})
+	return answer
 }
 
 // usage is what a node holds of what can leak.
@@ -52,7 +70,8 @@ func (c *Cluster) settles(t *testing.T, n *Node, before usage) usage {
 // counted is the sum of a counter over its labels, as a node tells it.
 func (n *Node) counted(t *testing.T, name string) (sum float64) {
 	t.Helper()
-	for line := range strings.Lines(Send(t.Context(), http.MethodGet, "http://"+n.Admin+"/metrics", "").Body) {
+	metrics := uncut(t, func() Answer { return Send(t.Context(), http.MethodGet, "http://"+n.Admin+"/metrics", "") })
+	for line := range strings.Lines(metrics.Body) {
 		var value float64
 		if !strings.HasPrefix(line, name) {
 			continue

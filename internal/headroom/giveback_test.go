@@ -55,9 +55,21 @@ func TestGiveBackWaitsForRest(t *testing.T) {
 	}
 }
 
-// rest makes garbage and waits until its memory has gone back.
+// rest makes garbage until the memory of it has gone back. On a busy machine a burst takes so long that its middle can pass for
+// rest: what is left over after that is too little to be given back, and it takes another burst.
 func rest() {
 	GiveBack()
+	for deadline := time.Now().Add(5 * time.Minute); !burst(); {
+		if time.Now().After(deadline) {
+			println("spare is", usageNow().spare, "released is", released())
+			os.Exit(1)
+		}
+	}
+	os.Stdout.WriteString("given back")
+}
+
+// burst makes garbage, and tells whether its memory goes back in the time that two givings and their pause may take.
+func burst() bool {
 	for range 10 {
 		garbage = make([]byte, 16<<20)
 		for i := 0; i < len(garbage); i += 4096 {
@@ -65,18 +77,19 @@ func rest() {
 		}
 	}
 	garbage = nil
-	for deadline := time.Now().Add(2 * time.Minute); usageNow().spare > leastSpare; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			println("spare is", usageNow().spare)
-			os.Exit(1)
+	for deadline := time.Now().Add(3 * leastPause); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if usageNow().spare <= leastSpare && released() >= 16<<20 {
+			return true
 		}
 	}
-	released := []metrics.Sample{{Name: "/memory/classes/heap/released:bytes"}}
-	if metrics.Read(released); released[0].Value.Uint64() < 16<<20 {
-		println("released is", released[0].Value.Uint64())
-		os.Exit(1)
-	}
-	os.Stdout.WriteString("given back")
+	return false
+}
+
+// released is what the heap had of the system and has given back.
+func released() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }
 
 var garbage []byte

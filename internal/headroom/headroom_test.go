@@ -74,7 +74,7 @@ func percent() int {
 
 // until collects until the percentage is as it should be.
 func until(good func(int) bool) {
-	for deadline := time.Now().Add(20 * time.Second); !good(percent()); runtime.Gosched() {
+	for deadline := time.Now().Add(2 * time.Minute); !good(percent()); runtime.Gosched() {
 		if time.Now().After(deadline) {
 			println("it is", percent())
 			os.Exit(1)

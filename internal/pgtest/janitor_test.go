@@ -35,7 +35,10 @@ func endLikeThis(how string) {
 	case "killed":
 		time.Sleep(time.Hour)
 	case "killed while paused":
-		s.Pause()
+		if err := s.process.pause(); err != nil { // Pause would tell the test, and here is none.
+			fmt.Println(err)
+			os.Exit(1)
+		}
 		fmt.Println("paused")
 		time.Sleep(time.Hour)
 	}
@@ -51,6 +54,8 @@ func TestNoServerOutlivesItsTests(t *testing.T) {
 			t.Parallel()
 			child := exec.CommandContext(t.Context(), self)
 			child.Env = append(os.Environ(), childEnv+"="+how)
+			var complaints strings.Builder
+			child.Stderr = &complaints
 			output, err := child.StdoutPipe()
 			must(t, err)
 			must(t, child.Start())
@@ -62,14 +67,17 @@ func TestNoServerOutlivesItsTests(t *testing.T) {
 			}
 			postmaster, err := strconv.Atoi(number)
 			must(t, err)
-			if how == "killed while paused" {
-				lines.Scan()
+			if how == "killed while paused" && (!lines.Scan() || lines.Text() != "paused") {
+				t.Fatalf("the child says %q", lines.Text())
 			}
 			family := append(childrenOf(t, postmaster, how), postmaster)
 			if strings.HasPrefix(how, "killed") {
 				must(t, child.Process.Kill())
 			}
 			_ = child.Wait() // It fails on purpose.
+			if t.Failed() {
+				t.Logf("the child complains: %s", &complaints)
+			}
 			must(t, eventually("end of the server", func() (bool, error) {
 				for _, pid := range family {
 					if _, state, err := stat(pid); err == nil && state != "Z" {

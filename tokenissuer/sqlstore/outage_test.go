@@ -72,16 +72,17 @@ func TestF12AnswerOfTheCommitLost(t *testing.T) {
 	}
 }
 
-// inTime tries what a node has so much time for that it succeeds on a machine that is not busy: in one try of a few.
-func inTime(t *testing.T, what string, try func() error) {
+// inTime tries what a node has so much time for that it succeeds on a machine that is not busy, as often as some minutes allow: at
+// the first try there, and now and then on a busy one.
+func inTime(t testing.TB, what string, try func() error) {
 	t.Helper()
-	for tries := 1; ; tries++ {
+	for end := time.Now().Add(5 * time.Minute); ; {
 		err := try()
 		if err == nil {
 			return
 		}
-		if t.Logf("try %d: %v", tries, err); tries == 5 {
-			t.Fatalf("%s: in none of %d tries", what, tries)
+		if t.Logf("%s: %v", what, err); time.Now().After(end) {
+			t.Fatalf("%s: in vain", what)
 		}
 	}
 }
@@ -114,7 +115,7 @@ func TestSilentConnectionsAreReplaced(t *testing.T) {
 	proxy.HalfDead()
 	closing := time.Now()
 	must(t, s.Close())
-	if took := time.Since(closing); took > 20*closeWithin { // it would be minutes
+	if took := time.Since(closing); took > 40*closeWithin { // it would be minutes
 		t.Errorf("closing took %s", took)
 	}
 }
@@ -145,13 +146,13 @@ func TestRequestHasOnePatience(t *testing.T) {
 	proxy.Blackhole()
 	ctx, began := WithPatience(t.Context()), time.Now()
 	var err error
-	for range 20 {
+	for range 60 {
 		_, err = s.Client(ctx, "acme")
 		if err == nil {
 			t.Fatal("answered by silence")
 		}
 	}
-	if took := time.Since(began); !errors.Is(err, errImpatient) || took > 10*patience {
+	if took := time.Since(began); !errors.Is(err, errImpatient) || took > 25*patience {
 		t.Errorf("after %s: %v", took, err)
 	}
 	proxy.Restore()
@@ -220,7 +221,9 @@ func TestF11Failover(t *testing.T) {
 	standby := primary.Standby(t, true)
 	dsn := primary.Database(t)
 	s := openHasty(t, pgtest.Via(dsn, primary.Addr()+","+standby.Addr()))
+	s.read.queue.patience = time.Minute
 	addClient(t, s, "acme")
+	s.read.queue.patience = patience
 	_, err := OpenPostgres(t.Context(), tokenissuer.NewSecret(pgtest.Via(dsn, standby.Addr())), 8, Options{})
 	if err == nil || !IsUnreachable(err) {
 		t.Errorf("opening a server that takes no writes: %v", err)

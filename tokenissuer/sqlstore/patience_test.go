@@ -106,7 +106,6 @@ func TestTheEndOfABusySession(t *testing.T) {
 	const callers = 8
 	dsn := pgtest.Shared(t).Database(t)
 	s, busy := openPostgres(t, dsn), openPostgresWith(t, dsn, callers+LeastPostgresPool)
-	busy.read.queue.patience = s.read.queue.patience
 	addDeclared(t, s, "session")
 	var crowd sync.WaitGroup
 	var added atomic.Int64

@@ -21,18 +21,48 @@ import (
 // is not about how fast a busy machine is.
 func openPostgres(t testing.TB, dsn string) *Store {
 	t.Helper()
-	s := openHasty(t, dsn+"&connect_timeout=60")
+	return openPostgresWith(t, dsn, 8)
+}
+
+// openPostgresWith is openPostgres with a pool of that size.
+func openPostgresWith(t testing.TB, dsn string, pool int) *Store {
+	t.Helper()
+	s, err := tryOpening(t, dsn+slowConnect, pool)
+	must(t, err)
 	s.read.queue.patience = time.Minute
 	return s
 }
 
-// openHasty opens a database as a node does, with any warning being a failure.
-func openHasty(t testing.TB, dsn string) *Store {
+// slowConnect, behind a connection string of pgtest, lets a connection take longer than a node has time for.
+const slowConnect = "&connect_timeout=60"
+
+// openHasty opens a database as a node does, which tries again when it had too little time, with any warning being a failure.
+func openHasty(t testing.TB, dsn string) (s *Store) {
 	t.Helper()
-	s, err := OpenPostgres(t.Context(), tokenissuer.NewSecret(dsn), 8, Options{Warn: func(message string) { t.Errorf("warning: %s", message) }})
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
+	inTime(t, "opening", func() (err error) {
+		if s, err = tryOpening(t, dsn, 8); !IsUnreachable(err) {
+			must(t, err)
+		}
+		return err
+	})
 	return s
+}
+
+func tryOpening(t testing.TB, dsn string, pool int) (*Store, error) {
+	t.Helper()
+	s, err := OpenPostgres(unhurried(t), tokenissuer.NewSecret(dsn), pool, Options{Warn: func(message string) { t.Errorf("warning: %s", message) }})
+	if err == nil {
+		t.Cleanup(func() { must(t, s.Close()) })
+	}
+	return s, err
+}
+
+// unhurried is for openings. By its deadline their steps have more patience than those of requests.
+func unhurried(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 // TestPostgres opens copies of one empty database, as TestSQLite does.
@@ -101,7 +131,7 @@ func TestManyNodesMigrateAtOnce(t *testing.T) {
 	var nodes sync.WaitGroup
 	for range 6 {
 		nodes.Go(func() {
-			s, err := OpenPostgres(t.Context(), tokenissuer.NewSecret(dsn), LeastPostgresPool, Options{})
+			s, err := OpenPostgres(unhurried(t), tokenissuer.NewSecret(dsn+slowConnect), LeastPostgresPool, Options{})
 			if err != nil {
 				t.Error(err)
 				return
@@ -141,7 +171,7 @@ func TestF22OldAndNewBuildOnOneSchema(t *testing.T) {
 			old := openPostgres(t, dsn)
 			must(t, old.migrateTo(t.Context(), later(column, c.declared)))
 			addClient(t, old, "runs-on")
-			again, err := OpenPostgres(t.Context(), tokenissuer.NewSecret(dsn), 8, Options{})
+			again, err := OpenPostgres(unhurried(t), tokenissuer.NewSecret(dsn+slowConnect), 8, Options{})
 			if c.refused {
 				if err == nil || !strings.Contains(err.Error(), "use a newer build") {
 					t.Fatalf("got %v", err)
@@ -149,6 +179,7 @@ func TestF22OldAndNewBuildOnOneSchema(t *testing.T) {
 				return
 			}
 			must(t, err)
+			again.read.queue.patience = time.Minute
 			t.Cleanup(func() { must(t, again.Close()) })
 			addClient(t, again, "started-later")
 			must(t, again.RemoveClient(t.Context(), "runs-on", revocation("runs-on")))
@@ -160,7 +191,7 @@ func TestF22OldAndNewBuildOnOneSchema(t *testing.T) {
 func TestKeepSchema(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	open := func(keep bool) error {
-		s, err := OpenPostgres(t.Context(), tokenissuer.NewSecret(dsn), 8, Options{KeepSchema: keep})
+		s, err := OpenPostgres(unhurried(t), tokenissuer.NewSecret(dsn+slowConnect), 8, Options{KeepSchema: keep})
 		if err == nil {
 			_ = s.Close()
 		}
@@ -206,7 +237,7 @@ func TestRolesThatMayNot(t *testing.T) {
 	as.User = url.UserPassword("node", "node-password")
 	refused := func(want string) {
 		t.Helper()
-		s, err := OpenPostgres(t.Context(), tokenissuer.NewSecret(as.String()), 8, Options{})
+		s, err := OpenPostgres(unhurried(t), tokenissuer.NewSecret(as.String()+slowConnect), 8, Options{})
 		if err == nil {
 			_ = s.Close()
 			t.Fatal("opened")

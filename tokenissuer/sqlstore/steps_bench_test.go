@@ -116,12 +116,3 @@ func benchmarkStep(b *testing.B, s *Store, callers int, take func(*testing.B, *S
 	b.StopTimer()
 	return float64(b.N) / b.Elapsed().Seconds()
 }
-
-// openPostgresWith opens a database with a pool of that size.
-func openPostgresWith(t testing.TB, dsn string, pool int) *Store {
-	t.Helper()
-	s, err := OpenPostgres(t.Context(), tokenissuer.NewSecret(dsn), pool, Options{})
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
-	return s
-}

@@ -98,7 +98,7 @@ func nameserver(t *testing.T, addresses ...string) *net.Resolver {
 func TestG88ANameThatChangesItsMind(t *testing.T) {
 	p := newProvider(t)
 	_, port, _ := net.SplitHostPort(p.Listener.Addr().String())
-	c := newClient(true)
+	c := newClient(true).bearWithMachine()
 	c.dialer.Resolver = nameserver(t, "127.0.0.1", "169.254.169.254")
 	address := "http://idp.example:" + port + oauthPath
 	if _, _, err := c.get(t.Context(), address, "application/json"); err != nil {
@@ -109,7 +109,7 @@ func TestG88ANameThatChangesItsMind(t *testing.T) {
 		t.Errorf("the second answer: %v", err)
 	}
 	for _, inside := range []string{"127.0.0.1", "10.0.0.1", "169.254.169.254", "100.64.0.1", "192.168.0.1"} {
-		c := newClient(false)
+		c := newClient(false).bearWithMachine()
 		c.dialer.Resolver = nameserver(t, inside)
 		if _, _, err := c.get(t.Context(), "https://idp.example:"+port+"/", "application/json"); !errors.Is(err, errAddress) {
 			t.Errorf("%s: %v", inside, err)
@@ -137,7 +137,7 @@ func TestG88PlainHTTP(t *testing.T) {
 	if _, _, err := newClient(false).get(t.Context(), p.URL, ""); err == nil || !strings.Contains(err.Error(), "must be https") {
 		t.Errorf("without allow_private_network: %v", err)
 	}
-	c := newClient(true)
+	c := newClient(true).bearWithMachine()
 	c.dialer.Resolver = nameserver(t, "10.0.0.1")
 	if _, _, err := c.get(t.Context(), "http://localhost.example/", ""); !errors.Is(err, errAddress) {
 		t.Errorf("a private address without TLS: %v", err)
@@ -338,7 +338,7 @@ func TestTheClientSaysWhoItIs(t *testing.T) {
 			_, _ = fmt.Fprintln(w, r.Header.Get(name))
 		}
 	})
-	_, body, err := newClient(true).get(t.Context(), p.URL+"/", "application/json")
+	_, body, err := newClient(true).bearWithMachine().get(t.Context(), p.URL+"/", "application/json")
 	if want := userAgent + "\napplication/json\nidentity\n"; err != nil || string(body) != want {
 		t.Errorf("%q, %v", body, err)
 	}

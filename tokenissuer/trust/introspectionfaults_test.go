@@ -143,6 +143,9 @@ func TestAFloodOfTokensIsAskedInTurn(t *testing.T) {
 	const flood = 400
 	a := newAsker(t)
 	a.introspector.patience = 20 * time.Millisecond
+	var busy, inactive atomic.Int64
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
 	come := make(chan struct{})
 	release := sync.OnceFunc(func() { close(come) })
 	defer release()
@@ -150,8 +153,6 @@ func TestAFloodOfTokensIsAskedInTurn(t *testing.T) {
 		<-come
 		inactiveAnswer(w, r)
 	})
-	var busy, inactive atomic.Int64
-	var waiting sync.WaitGroup
 	for n := range flood {
 		waiting.Go(func() {
 			_, err := a.judgeNow(fmt.Sprint("token", n))

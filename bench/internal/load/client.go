@@ -7,7 +7,7 @@ import (
 )
 
 // requestTimeout ends a run that hangs.
-const requestTimeout = 30 * time.Second
+const requestTimeout = time.Minute
 
 // client is one HTTP/1.1 connection that does the least a client must, so that the load leaves the processors to the
 // server. It dials when it first sends, and again after the server has closed.

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	startTimeout = 20 * time.Second
+	startTimeout = time.Minute
 	stopTimeout  = 10 * time.Second
 )
 

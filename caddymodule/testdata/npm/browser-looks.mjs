@@ -5,7 +5,7 @@ import assert from 'node:assert/strict'
 import axe from 'axe-core'
 import { join } from 'node:path'
 
-import { arrive, ask, close, redeem, visit } from './browser.mjs'
+import { arrive, ask, close, press, redeem, visit } from './browser.mjs'
 import { check, given, runChecks } from './checks.mjs'
 
 const { issuer, screenshots, pictures, ada, bob } = given
@@ -17,7 +17,7 @@ const refusals = /status of 4\d\d/ // what the console says of the pages that ar
 async function signIn(page, { email, password }) {
   await page.fill('#email', email)
   await page.fill('#password', password)
-  await page.click('button.primary')
+  await press(page, 'button.primary')
 }
 
 async function allowed(page, client, person) {
@@ -49,11 +49,11 @@ const states = {
     await page.goto(`${issuer}/oauth/account`)
   },
   'account-done': async (page) => {
-    await page.click('button[name=application]')
+    await press(page, 'button[name=application]')
     await page.waitForSelector('[role=status]')
   },
   'sign-out': (page) => page.goto(`${issuer}/oauth/logout`),
-  'signed-out': (page) => page.click('button.primary'),
+  'signed-out': (page) => press(page, 'button.primary'),
   'problem-client': (page) => page.goto(`${issuer}/oauth/authorize?client_id=nobody`),
   'problem-request': (page) => page.goto(`${issuer}/oauth/consent`),
   'problem-expired': (page) => page.goto(`${issuer}/oauth/login?pending=broken`),
@@ -65,7 +65,7 @@ const states = {
   'problem-decided': async (page) => {
     await allowed(page, spa, ada)
     await page.goBack()
-    await page.click('button[value=allow]')
+    await press(page, 'button[value=allow]')
     await page.waitForSelector('body.problem')
   },
 }

@@ -132,7 +132,12 @@ export async function signIn(page, { email, password }) {
 export const allow = (page) => page.getByRole('button', { name: 'Allow' }).click()
 export const deny = (page) => page.getByRole('button', { name: 'Deny' }).click()
 
-// isAt waits for a page by its heading.
+// isAt waits for a page by its heading, and for the rest of it.
 export async function isAt(page, title) {
   await page.getByRole('heading', { level: 1, name: title, exact: true }).waitFor()
+  await page.waitForLoadState()
 }
+
+// press sends the form of a page that is there, and waits for all of the next one. A click alone may be over before the browser has
+// left, and what is looked at then is the page before, or half of one.
+export const press = (page, button) => Promise.all([page.waitForEvent('load'), page.click(button)])

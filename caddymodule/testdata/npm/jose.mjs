@@ -44,6 +44,11 @@ async function gate(accessToken) {
   return answer.status
 }
 
+check('the gate finds the keys', async () => { // perhaps not within the seconds for which a token waits
+  const good = await token().setProtectedHeader(header('ES256')).sign(pairs.ES256.privateKey)
+  const deadline = Date.now() + 60_000
+  while ((await gate(good)) === 503) assert.ok(Date.now() < deadline, 'it has none')
+})
 for (const alg of ['ES256', 'RS256', 'EdDSA']) {
   check(`${alg} passes`, async () => {
     assert.equal(await gate(await token().setProtectedHeader(header(alg)).sign(pairs[alg].privateKey)), 200)
