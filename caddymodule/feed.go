@@ -7,11 +7,13 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
 const (
 	feedInterval = time.Second
-	// feedTimeout is how long a request waits for the feed, pollTimeout how long anybody does for one page of it.
+	// feedTimeout is how long a request waits for the feed, and how long what it waits for may take; pollTimeout is how long
+	// anybody waits for one page of it.
 	feedTimeout = 2 * time.Second
 	pollTimeout = 3 * time.Second
 )
@@ -36,7 +38,6 @@ func (e *engine) follow(ctx context.Context) {
 	}
 	poll := time.NewTicker(feedInterval)
 	defer poll.Stop()
-	failing := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -45,10 +46,13 @@ func (e *engine) follow(ctx context.Context) {
 		case <-hinted:
 		}
 		more, err := e.readPage(ctx)
-		if err != nil && !failing && ctx.Err() == nil {
+		if ctx.Err() != nil {
+			return // and the error says nothing about the store
+		}
+		if err != nil && !e.feed.failing {
 			e.log().Error("reading revocations: tokens are still checked against what is known", zap.Error(err))
 		}
-		failing = err != nil
+		e.feed.failing = err != nil
 		if err == nil {
 			e.measureTime(ctx, e.store)
 			_ = e.syncKeys(ctx) // it has told what is wrong
@@ -64,6 +68,8 @@ type revocationFeed struct {
 	mu       patientLock
 	store    tokenissuer.RevocationStore
 	position int64
+	// failing tells how the last poll ended, and is follow's for as long as that runs.
+	failing bool
 	// refreshes are those of requests; see engine.refresh.
 	refreshes sharedReading
 }
@@ -90,12 +96,13 @@ func (l patientLock) LockWithin(ctx context.Context) error {
 func (l patientLock) Unlock() { <-l }
 
 // refresh takes what the store has recorded since the last time into the set. When it returns nil, the set holds every
-// revocation that was acknowledged before the call, on whatever node. Requests that ask at the same time ask the store once.
+// revocation that was acknowledged before the call, on whatever node. Requests that ask at the same time ask the store once,
+// and each waits for as long as it has patience, whoever else does.
 func (e *engine) refresh(ctx context.Context) error {
-	bounded, cancel := context.WithTimeout(ctx, feedTimeout)
-	defer cancel()
-	return e.feed.refreshes.do(bounded, func() error {
-		// Nothing of the request whose turn it is, which may have used up its patience: others wait for this too.
+	waiting, stop := sqlstore.Wait(ctx, feedTimeout)
+	defer stop()
+	return e.feed.refreshes.do(waiting, func() error {
+		// Nothing of the request that asked first, which may use up its patience: others wait for this too.
 		ctx, cancel := context.WithTimeout(context.Background(), feedTimeout)
 		defer cancel()
 		return e.catchUp(ctx)

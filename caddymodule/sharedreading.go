@@ -3,77 +3,85 @@ package caddymodule
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 )
 
 // sharedReading lets requests that all want the state of the moment in which they ask share the readings of it. Each gets
 // the result of a reading that began after it had asked: who comes while one is under way waits for the next, with all
-// others who do. One of those who wait does the work. The zero value is ready.
+// others who do. One goroutine reads, for as long as somebody has asked for another reading. The zero value is ready.
 type sharedReading struct {
 	mu    sync.Mutex
-	busy  bool     // somebody reads, or has the turn to
+	busy  bool     // the goroutine is there
 	comes *reading // the one that has not begun; nil: nobody waits for one
 }
 
 // reading is one that several wait for.
 type reading struct {
-	turn chan struct{} // for the one of them who reads
+	read func() error
 	done chan struct{}
 	err  error // once it is done
 }
 
-// errReadingBroken: who read has panicked.
+// errReadingBroken: the reading has panicked.
 var errReadingBroken = errors.New("the reading was broken off")
 
-// do returns the result of a read that began after the call, or the error of ctx when that ends before. A read goes on
-// when the ctx of the one who does it ends, since others wait for it: it must bound itself.
+// do returns the result of a read that began after the call, or the error of ctx when that ends before. The read goes on
+// then, since others wait for it: it must bound itself.
 func (s *sharedReading) do(ctx context.Context, read func() error) error {
-	r := s.join()
+	r := s.join(read)
 	select {
 	case <-r.done:
 		return r.err
 	case <-ctx.Done():
-		return ctx.Err() // with the turn in its place, for whoever comes next
-	case <-r.turn:
+		return ctx.Err()
 	}
-	runtime.Gosched() // requests that are about to ask may share this one; without any nothing is waited for
-	s.begin()
-	r.err = errReadingBroken
-	defer s.end(r)
-	r.err = read()
-	return r.err
 }
 
 // join returns the reading that has not begun.
-func (s *sharedReading) join() *reading {
+func (s *sharedReading) join(read func() error) *reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.comes == nil {
-		s.comes = &reading{turn: make(chan struct{}, 1), done: make(chan struct{})}
-		if !s.busy {
-			s.busy = true
-			s.comes.turn <- struct{}{}
-		}
+		s.comes = &reading{read: read, done: make(chan struct{})}
+	}
+	if !s.busy {
+		s.busy = true
+		go s.run()
 	}
 	return s.comes
 }
 
-// begin lets nobody join any more.
-func (s *sharedReading) begin() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.comes = nil
+// run reads until nobody waits for another reading.
+func (s *sharedReading) run() {
+	for {
+		runtime.Gosched() // requests that are about to ask may share this one; without any nothing is waited for
+		r := s.begin()
+		if r == nil {
+			return
+		}
+		r.err = unbroken(r.read)
+		close(r.done)
+	}
 }
 
-// end tells those who wait, and gives the turn to one of those who came meanwhile.
-func (s *sharedReading) end(r *reading) {
-	close(r.done)
+// begin lets nobody join any more. It returns nil when there is nothing to read.
+func (s *sharedReading) begin() *reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.comes == nil {
-		s.busy = false
-		return
-	}
-	s.comes.turn <- struct{}{}
+	r := s.comes
+	s.comes, s.busy = nil, r != nil
+	return r
+}
+
+// unbroken turns a panic into an error: no request is there to break off in the reader's stead.
+func unbroken(read func() error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("%w: %v\n%s", errReadingBroken, cause, debug.Stack())
+		}
+	}()
+	return read()
 }

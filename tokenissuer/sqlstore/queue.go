@@ -27,6 +27,23 @@ func WithPatience(ctx context.Context) context.Context {
 	return context.WithValue(ctx, patienceKey{}, left)
 }
 
+// Wait returns a context in which a request waits for a question that others ask too: for that long, and for no longer than
+// it has patience left. The function ends the wait, which counts as one of its own.
+func Wait(ctx context.Context, limit time.Duration) (context.Context, func()) {
+	left, bounded := ctx.Value(patienceKey{}).(*atomic.Int64)
+	if bounded {
+		limit = min(limit, time.Duration(left.Load()))
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	began := time.Now()
+	return ctx, func() {
+		cancel()
+		if bounded {
+			left.Add(-int64(time.Since(began)))
+		}
+	}
+}
+
 // queue bounds who asks a database that many ask at a time: how many, those who wait for a connection included, and
 // for how long. A nil queue bounds nothing.
 type queue struct {

@@ -109,10 +109,11 @@ func (s *Store) revocations(ctx context.Context, after int64) ([]tokenissuer.Rev
 	return list, cmp.Or(page, now.Revocations), nil
 }
 
+const selectFeed = `SELECT kind, id, issued_until, expires_at, position FROM revocations WHERE position `
+
 // readFeed reads one page of the feed. It never splits the rows of one position; last is the page's last one, or 0 when
 // nothing comes after the page.
 func (s *Store) readFeed(ctx context.Context, after int64) (list []tokenissuer.Revocation, last int64, err error) {
-	const rows = `SELECT kind, id, issued_until, expires_at, position FROM revocations WHERE position `
 	var positions []int64
 	scan := func(row scanner) (r tokenissuer.Revocation, err error) {
 		var issued, expires sql.Null[int64]
@@ -122,11 +123,11 @@ func (s *Store) readFeed(ctx context.Context, after int64) (list []tokenissuer.R
 		positions = append(positions, at)
 		return r, err
 	}
-	list, err = askAll(ctx, s.background(rows+`> $1 ORDER BY position LIMIT $2`), []any{after, tokenissuer.FeedPage}, scan)
+	list, err = askAll(ctx, s.feedPage, []any{after, tokenissuer.FeedPage}, scan)
 	if err != nil || len(list) < tokenissuer.FeedPage {
 		return list, 0, err
 	}
 	last = positions[len(list)-1]
-	rest, err := askAll(ctx, s.background(rows+`= $1`), []any{last}, scan)
+	rest, err := askAll(ctx, s.background(selectFeed+`= $1`), []any{last}, scan)
 	return append(list, rest...), last, err
 }

@@ -62,9 +62,10 @@ type Store struct {
 	statements
 }
 
-// statements are prepared for the hot path: questions on the reading handle, steps on the writing one.
+// statements are prepared for the hot path: questions on the handles for reading, steps on the writing one.
 type statements struct {
 	clientByID, userByID, userByEmail, familyByID            question
+	progressed, feedPage                                     question
 	addFamily, decideRequest, redeemCode, rotateRefreshToken *sql.Stmt
 	addDecided                                               *sql.Stmt // nil: it takes two statements
 	endFamilyByID, advanceFeed, tagFeed, recordRevocation    *sql.Stmt // nil where recordTogether does it
@@ -168,21 +169,25 @@ func (s *Store) prepare(ctx context.Context) error {
 	s.clientByID = s.text(selectClients + whereClient)
 	s.userByID, s.userByEmail = s.text(selectUsers+whereUser), s.text(selectUsers+whereEmail)
 	s.familyByID = s.text(selectFamily)
+	s.progressed, s.feedPage = s.background(selectProgress), s.background(selectFeed+`> $1 ORDER BY position LIMIT $2`)
 	list := []preparation{
-		{&s.clientByID.stmt, s.read.db, s.clientByID.text},
-		{&s.userByID.stmt, s.read.db, s.userByID.text},
-		{&s.userByEmail.stmt, s.read.db, s.userByEmail.text},
-		{&s.familyByID.stmt, s.read.db, s.familyByID.text},
 		{&s.addFamily, s.write, fmt.Sprintf(insertFamily, s.dialect.shareLock)},
 		{&s.decideRequest, s.write, decideRequest},
 		{&s.redeemCode, s.write, redeemCode},
 		{&s.rotateRefreshToken, s.write, rotateRefreshToken},
 	}
+	questions := []*question{&s.clientByID, &s.userByID, &s.userByEmail, &s.familyByID}
 	if s.dialect.concurrent {
+		// The driver keeps what is asked often prepared by itself. What is prepared here is given back before its connection is
+		// closed, for which forsake would wait where the server is silent: the questions of the feed are not.
 		list = append(list, preparation{&s.addDecided, s.write, fmt.Sprintf(insertDecided, fmt.Sprintf(insertFamily, s.dialect.shareLock))})
 	} else {
 		list = append(list, preparation{&s.endFamilyByID, s.write, endFamilyByID}, preparation{&s.advanceFeed, s.write, advanceFeed},
 			preparation{&s.tagFeed, s.write, tagFeed}, preparation{&s.recordRevocation, s.write, recordRevocation})
+		questions = append(questions, &s.progressed, &s.feedPage)
+	}
+	for _, q := range questions {
+		list = append(list, preparation{&q.stmt, q.on.db, q.text})
 	}
 	for _, p := range list {
 		var err error

@@ -1,0 +1,76 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+)
+
+// silentFeed is a feed that does not answer until it is told to.
+type silentFeed struct {
+	tokenissuer.RevocationStore
+	answers      atomic.Bool
+	inside, most atomic.Int64
+}
+
+func (f *silentFeed) Revocations(ctx context.Context, after int64) ([]tokenissuer.Revocation, int64, error) {
+	f.most.Store(max(f.most.Load(), f.inside.Add(1)))
+	defer f.inside.Add(-1)
+	if f.answers.Load() {
+		return nil, after, nil
+	}
+	<-ctx.Done()
+	return nil, 0, ctx.Err()
+}
+
+// TestF16NobodyWaitsForTheFeedTwice: while the database is silent, whoever asks for the state of the moment is told within the
+// patience of one request, whenever they came; also those who waited for the next reading, and who asked something else
+// before. And it is one of them all who reads.
+func TestF16NobodyWaitsForTheFeedTwice(t *testing.T) {
+	e := newEngine(engineSettings{staleness: time.Minute}, nil)
+	synctest.Test(t, func(t *testing.T) {
+		feed := new(silentFeed)
+		e.feed.store, e.feed.mu = feed, newPatientLock()
+		const patience = 2500 * time.Millisecond
+		var asking sync.WaitGroup
+		for i := range 100 {
+			asking.Go(func() {
+				time.Sleep(time.Duration(i) * 100 * time.Millisecond)
+				ctx, began := sqlstore.WithPatience(t.Context()), time.Now()
+				if i%2 > 0 {
+					before, stop := sqlstore.Wait(ctx, time.Second)
+					<-before.Done()
+					stop()
+				}
+				if err := e.refresh(ctx); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("request %d: %v", i, err)
+				}
+				if took := time.Since(began); took > patience {
+					t.Errorf("request %d waited for %s", i, took)
+				}
+				left, stop := sqlstore.Wait(ctx, time.Minute)
+				defer stop()
+				if end, _ := left.Deadline(); end.Sub(began) > patience {
+					t.Errorf("request %d may wait until %s after it came", i, end.Sub(began))
+				}
+			})
+		}
+		asking.Wait()
+		if n := feed.most.Load(); n != 1 {
+			t.Errorf("%d read at a time", n)
+		}
+		feed.answers.Store(true)
+		time.Sleep(feedTimeout) // what is under way ends
+		if err := e.refresh(sqlstore.WithPatience(t.Context())); err != nil {
+			t.Errorf("when it answers again: %v", err)
+		}
+		synctest.Wait()
+	})
+}
