@@ -119,13 +119,16 @@ func (e *engine) Destruct() error {
 	if !e.isOpen() {
 		return nil
 	}
-	if e.inFlight.Load() == 0 {
+	busy := e.inFlight.Load() > 0
+	e.keepMarks()
+	if !busy {
 		return e.store.Close()
 	}
 	go func() {
 		for deadline := time.Now().Add(shutdownTimeout); e.inFlight.Load() > 0 && time.Now().Before(deadline); {
 			time.Sleep(10 * time.Millisecond)
 		}
+		e.keepMarks() // of what they have revoked
 		if err := e.store.Close(); err != nil {
 			e.log().Error("closing the store", zap.Error(err))
 		}

@@ -135,6 +135,9 @@ func (e *engine) openStore(ctx context.Context) (tokenissuer.Store, error) {
 	case storePostgres:
 		return sqlstore.OpenPostgres(ctx, tokenissuer.NewSecret(e.settings.dsn), e.settings.pool, options)
 	}
+	if err := checkEmptied(e.settings.path); err != nil {
+		return nil, err
+	}
 	return sqlstore.OpenSQLite(ctx, e.settings.path, options)
 }
 

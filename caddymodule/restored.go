@@ -3,8 +3,10 @@ package caddymodule
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -17,6 +19,9 @@ import (
 
 // markInterval is how often the file of a marker is written at most.
 const markInterval = time.Second
+
+// lastMarksTimeout bounds the last look of an engine that closes.
+const lastMarksTimeout = time.Second
 
 // maxLooks is how often marks are compared before they settle: before and after a distrust, and with either identity.
 const maxLooks = 6
@@ -31,8 +36,11 @@ type marker struct {
 	failing  bool
 }
 
+// markerPrefix begins the names of markers.
+const markerPrefix = "marker-"
+
 func (m *marker) path() string {
-	return filepath.Join(caddy.AppDataDir(), "oauth", "marker-"+m.identity+".json")
+	return filepath.Join(caddy.AppDataDir(), "oauth", markerPrefix+m.identity+".json")
 }
 
 // marked is a store that may be put back to an older state; see sqlstore.Store.
@@ -90,6 +98,26 @@ func (e *engine) compareMarks(ctx context.Context, s marked) error {
 // errUnsettled: whatever is done, the database has lost something.
 var errUnsettled = errors.New("the database is put back to an older state again and again")
 
+// checkEmptied refuses a file of no bytes where a marker tells that there was a database: with a fresh set of keys it would
+// pass for one that begins. The marker does not tell which file it was, and there is none when the first start breaks off.
+func checkEmptied(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || info.Size() > 0 {
+		return nil // the store says what is wrong
+	}
+	entries, err := os.ReadDir(filepath.Dir((&marker{}).path()))
+	if err != nil {
+		return nil
+	}
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), markerPrefix) {
+			return fmt.Errorf("the database %s is empty, and %s tells of one that was not: "+
+				"put a backup in its place, or remove the empty file to begin with nothing", path, entry.Name())
+		}
+	}
+	return nil
+}
+
 // openMarker goes over to the marker of a database.
 func (e *engine) openMarker(identity string) {
 	m := &e.marker
@@ -145,9 +173,34 @@ func (e *engine) distrust(ctx context.Context, s marked, now sqlstore.Marks) err
 
 // mark takes note of how far the store has come.
 func (e *engine) mark(now sqlstore.Marks) {
+	e.marker.seen = now
+	if e.now().Sub(e.marker.written).Abs() >= markInterval {
+		e.writeMarker()
+	}
+}
+
+// keepMarks takes note of how far the store has come when the engine closes, so that the marker lacks nothing of an orderly
+// stop. A database that is away delays no stop, and the next start answers for one that was put back.
+func (e *engine) keepMarks() {
+	s, ok := e.store.(marked)
+	if !ok || e.feed.failing || !e.keyring.mu.TryLock() { // taken: by a request, and when those are through this is called again
+		return
+	}
+	defer e.keyring.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), lastMarksTimeout)
+	defer cancel()
+	now, err := s.Progress(ctx, e.marker.seen)
+	if err != nil || now.Behind || now.Identity != e.marker.identity {
+		return
+	}
+	e.marker.seen = now.Marks
+	e.writeMarker()
+}
+
+// writeMarker brings the file up to date.
+func (e *engine) writeMarker() {
 	m := &e.marker
-	m.seen = now
-	if m.seen == m.kept || e.now().Sub(m.written).Abs() < markInterval {
+	if m.seen == m.kept {
 		return
 	}
 	m.written = e.now()

@@ -1,0 +1,151 @@
+package caddymodule
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+)
+
+// TestK11RevokedJustBeforeAStop: an orderly stop leaves a marker that has everything, so that a backup from before the last
+// revocation is noticed, however short before the stop that was.
+func TestK11RevokedJustBeforeAStop(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	good, revoked := g.token(), g.token()
+	g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
+	g.marked() // and not written again for a second
+	backup := g.vars.Replace("DIR/state/backup.db")
+	g.must(204, "POST", "/oauth/backup", `{"path":"`+backup+`"}`)
+	g.must(204, "POST", "/oauth/revocations", `{"jti":"`+decodedID(t, g, revoked)+`"}`)
+	g.stop()
+	if err := os.Rename(backup, g.database()); err != nil {
+		t.Fatal(err)
+	}
+	g.reload(durableSite)
+	if n := strings.Count(g.logs(), putBackLine); n != 1 {
+		t.Errorf("the log tells of it %d times", n)
+	}
+	if a, b := g.gate(revoked), g.gate(good); a != 401 || b != 401 {
+		t.Errorf("the gate answers %d to the revoked token and %d to another of its key", a, b)
+	}
+}
+
+// TestK11RevokedWhileItStops: a request of the former configuration may still revoke while its engine closes.
+func TestK11RevokedWhileItStops(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	g.marked()
+	e := g.app().engine
+	if !e.enter() {
+		t.Fatal("it lets nobody in")
+	}
+	if err := e.Destruct(); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.store.Revoke(t.Context(), tokenissuer.Revocation{Kind: tokenissuer.RevokeToken, ID: "late", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	now := g.progress()
+	e.leave()
+	g.eventually("the marker has it", func() bool {
+		e.keyring.mu.Lock()
+		defer e.keyring.mu.Unlock()
+		return e.marker.kept == now.Marks
+	})
+}
+
+// silentMarks is a store that says nothing about its marks.
+type silentMarks struct{ tokenissuer.Store }
+
+func (silentMarks) Progress(ctx context.Context, _ sqlstore.Marks) (sqlstore.Progress, error) {
+	<-ctx.Done()
+	return sqlstore.Progress{}, ctx.Err()
+}
+
+func (silentMarks) Distrust(context.Context, sqlstore.Marks, tokenissuer.StoredKey, []string, time.Time) (bool, error) {
+	return false, nil
+}
+
+// TestK11AStopWaitsForNoDatabase: one that has not answered the last poll delays a stop by nothing, and one that goes silent
+// then by a second.
+func TestK11AStopWaitsForNoDatabase(t *testing.T) {
+	e := newEngine(engineSettings{staleness: time.Minute}, nil)
+	e.store = silentMarks{memstore.New()}
+	for _, test := range []struct {
+		name string
+		away bool
+		want time.Duration
+	}{{"known to be away", true, 0}, {"silent just now", false, time.Second}} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e.feed.failing = test.away
+				began := time.Now()
+				e.keepMarks()
+				if took := time.Since(began); took != test.want {
+					t.Errorf("it takes %s, want %s", took, test.want)
+				}
+			})
+		})
+	}
+}
+
+// TestK4EmptiedDatabase: a file that has lost all that was in it is no new one. Nothing is done to it, neither by a start nor by
+// the command that migrates, until somebody has said what is to become of it.
+func TestK4EmptiedDatabase(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	g.marked()
+	token := g.token()
+	g.stop()
+	content := readFile(t, g.database())
+	check := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(os.Truncate(g.database(), 0))
+	if err := g.tryReload(durableSite); err == nil || !strings.Contains(err.Error(), "is empty, and marker-") {
+		t.Errorf("a start: %v", err)
+	}
+	migrated := newEngine(engineSettings{store: storeSQLite, path: g.database()}, nil)
+	if err := migrateStore(migrated); err == nil || !strings.Contains(err.Error(), "is empty, and marker-") {
+		t.Errorf("migrating: %v", err)
+	}
+	if info, err := os.Stat(g.database()); err != nil || info.Size() != 0 {
+		t.Errorf("the file was touched: %v", err)
+	}
+	check(os.WriteFile(g.database(), []byte(content), 0o600))
+	g.reload(durableSite)
+	if status := g.gate(token); status != 200 {
+		t.Errorf("put back, the gate answers %d", status)
+	}
+	g.stop()
+	check(os.Remove(g.database()))
+	g.reload(durableSite)
+	if status := g.gate(token); status != 401 {
+		t.Errorf("removed, the gate answers %d", status)
+	}
+	g.marked()
+}
+
+// TestK4EmptyDatabaseOfAFirstStart: a first start that breaks off leaves an empty file, and no marker.
+func TestK4EmptyDatabaseOfAFirstStart(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	g.stop()
+	for _, file := range append(markers(t), g.database()) {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(g.database(), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g.reload(durableSite)
+	if status := g.gate(g.token()); status != 200 {
+		t.Errorf("the gate answers %d", status)
+	}
+}
