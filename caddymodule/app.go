@@ -54,6 +54,8 @@ type App struct {
 	Limits *LimitsConfig `json:"limits,omitempty"`
 	// Brand is whose name the pages show.
 	Brand *BrandConfig `json:"brand,omitempty"`
+	// Sources are where in a Caddyfile settings stand, as file:line, by their names. They are for errors alone.
+	Sources map[string]string `json:"sources,omitempty"`
 
 	logger   *zap.Logger
 	audit    *endpoint.Audit

@@ -28,7 +28,7 @@ func parseServer(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	if h.NextArg() {
 		return nil, h.ArgErr()
 	}
-	s := new(Server)
+	s := &Server{Source: sourceOf(h.Dispenser)}
 	for h.NextBlock(0) {
 		if err := s.parseOption(h); err != nil {
 			return nil, err
@@ -87,7 +87,7 @@ func (s *Server) parseOption(h httpcaddyfile.Helper) error {
 //	}
 func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	h.Next() // the name of the directive
-	p := &Protect{Source: sourceOf(h)}
+	p := &Protect{Source: sourceOf(h.Dispenser)}
 	p.Scopes = h.RemainingArgs()
 	if err := refuseMatchers(h, p.Scopes); err != nil {
 		return nil, err

@@ -96,6 +96,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.ArgErr()
 	}
+	a.note(d, "oauth")
 	options := map[string]func(*caddyfile.Dispenser) error{
 		"issuer": a.parseIssuer, "audience": a.parseAudience, "store": a.parseStore, "keys": a.parseKeys,
 		"tokens":         func(d *caddyfile.Dispenser) error { return parseTokens(d, &a.Tokens) },
@@ -132,10 +133,18 @@ func (a *App) parseIssuer(d *caddyfile.Dispenser) error {
 		}
 	}
 	a.Issuer = value
+	a.note(d, "issuer")
 	return nil
 }
 
-func (a *App) parseAudience(d *caddyfile.Dispenser) error { return parseAudience(d, &a.Audience) }
+func (a *App) parseAudience(d *caddyfile.Dispenser) error {
+	before := len(a.Audience)
+	err := parseAudience(d, &a.Audience)
+	for _, value := range a.Audience[before:] {
+		a.note(d, "audience", value)
+	}
+	return err
+}
 
 func parseAudience(d *caddyfile.Dispenser, audience *[]string) error {
 	values := d.RemainingArgs()

@@ -21,6 +21,7 @@ func (a *App) parseBrand(d *caddyfile.Dispenser) error {
 		if d.Val() != "logo" {
 			return d.Errf("unknown brand option %q", d.Val())
 		}
+		a.note(d, "logo")
 		if err := a.Brand.parseLogo(d); err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ func (a *App) parseClient(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	client, first := ClientConfig{ID: args[0]}, *d
+	a.note(d, "client", client.ID)
 	if err := a.refuseTaken(d, "client", client.ID); err != nil {
 		return err
 	}
@@ -25,8 +26,14 @@ func (a *App) parseClient(d *caddyfile.Dispenser) error {
 		}
 	}
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		before := len(client.Scopes)
 		if err := client.parseOption(d); err != nil {
 			return err
+		}
+		for _, name := range client.Scopes[before:] {
+			if _, known := (tokenissuer.ScopeCatalogue{}).Find(name); !known {
+				a.note(d, "scope", name, "of client", client.ID)
+			}
 		}
 	}
 	read := client
@@ -69,10 +76,15 @@ func (c *ClientConfig) parseSecret(d *caddyfile.Dispenser, secret string) error 
 }
 
 func (c *ClientConfig) parseOption(d *caddyfile.Dispenser) error {
-	list := func(values *[]string) error {
+	list := func(values *[]string, check func(string) error) error {
 		args := d.RemainingArgs()
 		if len(args) == 0 {
 			return d.ArgErr()
+		}
+		for _, value := range args {
+			if err := check(value); err != nil {
+				return d.Errf("client %s: %v", c.ID, err)
+			}
 		}
 		*values = append(*values, args...)
 		return nil
@@ -81,13 +93,18 @@ func (c *ClientConfig) parseOption(d *caddyfile.Dispenser) error {
 	case "name":
 		return text(d, &c.Name)
 	case "type":
-		return text(d, &c.Type)
+		if err := text(d, &c.Type); err != nil {
+			return err
+		}
+		if err := tokenissuer.ClientType(c.Type).Validate(); err != nil {
+			return d.Errf("client %s: %v", c.ID, err)
+		}
 	case "grants":
-		return list(&c.Grants)
-	case "scopes":
-		return list(&c.Scopes)
+		return list(&c.Grants, func(name string) error { return tokenissuer.GrantType(name).Validate() })
+	case "scopes": // which of them there are is known only when every block has been read
+		return list(&c.Scopes, func(string) error { return nil })
 	case "redirect_uris":
-		return list(&c.RedirectURIs)
+		return list(&c.RedirectURIs, tokenissuer.ValidateRedirectURI)
 	case "first_party":
 		if d.NextArg() {
 			return d.ArgErr()

@@ -15,7 +15,11 @@ func (a *App) parseKeys(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	options := map[string]func(*caddyfile.Dispenser) error{
-		"algorithm": a.Keys.parseAlgorithm, "rotate": a.Keys.parseRotate, "encrypt_with": a.Keys.parseEncryptWith,
+		"algorithm": a.Keys.parseAlgorithm, "rotate": a.Keys.parseRotate,
+		"encrypt_with": func(d *caddyfile.Dispenser) error {
+			a.note(d, "encrypt_with")
+			return a.Keys.parseEncryptWith(d)
+		},
 	}
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		parse, ok := options[d.Val()]

@@ -60,6 +60,9 @@ func (a *App) parseUser(d *caddyfile.Dispenser) error {
 	}
 	user, first := UserConfig{ID: id}, *d
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		if option := d.Val(); option == "organisation" || option == "password" {
+			a.note(d, option, "of user", id)
+		}
 		if err := user.parseOption(d); err != nil {
 			return err
 		}

@@ -83,7 +83,7 @@ func (r *Rule) readMaxAge(h httpcaddyfile.Helper) error {
 // readExpression reads CEL as Caddy's own matcher does: one token as it is meant, several as they are written, quotes and
 // all.
 func (r *Rule) readExpression(h httpcaddyfile.Helper) error {
-	r.Source = sourceOf(h)
+	r.Source = sourceOf(h.Dispenser)
 	if h.CountRemainingArgs() > 1 {
 		r.Expression = strings.Join(h.RemainingArgsRaw(), " ")
 	} else if h.NextArg() {

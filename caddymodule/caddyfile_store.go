@@ -57,6 +57,7 @@ func (a *App) parseStore(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	a.Store = store
+	a.note(d, "store")
 	return store.parseBlock(d)
 }
 

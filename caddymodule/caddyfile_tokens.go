@@ -112,6 +112,9 @@ func (a *App) parseSessionScopes(d *caddyfile.Dispenser) error {
 	if len(names) == 0 {
 		return d.ArgErr()
 	}
+	for _, name := range names {
+		a.note(d, "session_scopes", name)
+	}
 	a.SessionScopes = append(a.SessionScopes, names...)
 	return nil
 }

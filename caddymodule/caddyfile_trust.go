@@ -25,6 +25,7 @@ func (a *App) parseTrust(d *caddyfile.Dispenser) error {
 			return d.Errf("trust %s is there twice", t.Name)
 		}
 	}
+	a.note(d, "trust", t.Name)
 	first := *d
 	options := map[string]func(*caddyfile.Dispenser) error{
 		"audience": func(d *caddyfile.Dispenser) error { return parseAudience(d, &t.Audience) },

@@ -49,20 +49,20 @@ func (a *App) read() (settings, error) {
 
 func (a *App) readIssuer(s *settings) error {
 	if a.Issuer == "" {
-		return errors.New("issuer is missing: add `issuer https://…` to the oauth block, or `trust …` for a gate that issues nothing")
+		return a.at(errors.New("issuer is missing: add `issuer https://…` to the oauth block, or `trust …` for a gate that issues nothing"), "oauth")
 	}
 	var err error
-	if s.issuer, err = resolve("issuer", a.Issuer); err != nil {
-		return err
+	if s.issuer, err = resolve("issuer", a.Issuer); err == nil {
+		err = checkIssuer(s.issuer)
 	}
-	if err = checkIssuer(s.issuer); err != nil {
-		return err
+	if err != nil {
+		return a.at(err, "issuer")
 	}
 	s.engine.issuer = s.issuer
 	for _, configured := range a.Audience {
 		audience, err := resolve("audience", configured)
 		if err != nil {
-			return err
+			return a.at(err, "audience", configured)
 		}
 		s.audience = append(s.audience, audience)
 	}

@@ -45,11 +45,10 @@ func (a *App) readBrand(s *settings) error {
 		return nil
 	}
 	path, err := resolve("logo", a.Brand.Logo)
-	if err != nil {
-		return err
+	if err == nil {
+		s.brand.Logo, err = readLogo(path)
 	}
-	s.brand.Logo, err = readLogo(path)
-	return err
+	return a.at(err, "logo")
 }
 
 // readLogo reads the file, and no more of it than a logo may have.

@@ -39,11 +39,11 @@ func (a *App) readClients(scopes tokenissuer.ScopeCatalogue) ([]*tokenissuer.Cli
 	clients := make([]*tokenissuer.Client, 0, len(a.Clients))
 	for _, c := range a.Clients {
 		client, err := c.read()
-		if err == nil {
-			err = scopes.Check(client.Scopes)
+		for i := 0; err == nil && i < len(client.Scopes); i++ {
+			err = a.at(scopes.Check(client.Scopes[i:i+1]), "scope", client.Scopes[i], "of client", c.ID)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("client %q: %w", c.ID, err)
+			return nil, a.at(fmt.Errorf("client %q: %w", c.ID, err), "client", c.ID)
 		}
 		clients = append(clients, client)
 	}

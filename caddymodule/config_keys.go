@@ -48,7 +48,7 @@ func (a *App) readKeys(s *settings) error {
 			return fmt.Errorf("keys: rotate %s: %w", s.engine.rotation, errRotation)
 		}
 	}
-	return keys.readSealer(s)
+	return a.at(keys.readSealer(s), "encrypt_with")
 }
 
 // errRotation: a key is published for ten minutes before it signs.

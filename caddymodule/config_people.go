@@ -45,12 +45,14 @@ func (a *App) readDirectory(s *settings) error {
 		all.Organisations = append(all.Organisations, o.read())
 	}
 	for _, u := range a.Users {
+		setting := "password"
 		user, err := u.read()
 		if err == nil && !slices.ContainsFunc(a.Organisations, func(o OrganisationConfig) bool { return o.ID == u.Organisation }) {
+			setting = "organisation"
 			err = fmt.Errorf("organisation %q is not declared: add `organisation %s`", u.Organisation, u.Organisation)
 		}
 		if err != nil {
-			return fmt.Errorf("user %q: %w", u.ID, err)
+			return a.at(fmt.Errorf("user %q: %w", u.ID, err), setting, "of user", u.ID)
 		}
 		all.Users = append(all.Users, user)
 		s.schemes = append(s.schemes, tokenissuer.PasswordScheme(user.PasswordHash))

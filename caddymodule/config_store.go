@@ -43,20 +43,24 @@ func (a *App) readStore(s *settings) error {
 	if config == nil {
 		config = new(StoreConfig)
 	}
-	s.engine.store, s.engine.keepSchema = config.Type, config.KeepSchema
-	switch config.Type {
+	return a.at(config.read(s), "store")
+}
+
+func (c *StoreConfig) read(s *settings) error {
+	s.engine.store, s.engine.keepSchema = c.Type, c.KeepSchema
+	switch c.Type {
 	case "", storeSQLite:
 		s.engine.store = storeSQLite
-		return config.readSQLite(s)
+		return c.readSQLite(s)
 	case storePostgres:
-		return config.readPostgres(s)
+		return c.readPostgres(s)
 	case storeMemory:
-		if *config != (StoreConfig{Type: storeMemory}) {
+		if *c != (StoreConfig{Type: storeMemory}) {
 			return errors.New("store memory has no path, no dsn and no other setting")
 		}
 		return nil
 	}
-	return fmt.Errorf("unknown store %q: use sqlite, postgres or memory", config.Type)
+	return fmt.Errorf("unknown store %q: use sqlite, postgres or memory", c.Type)
 }
 
 func (c *StoreConfig) readSQLite(s *settings) (err error) {

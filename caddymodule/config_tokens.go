@@ -107,11 +107,11 @@ func (a *App) readScopes(s *settings) error {
 	s.scopes = tokenissuer.NewScopeCatalogue(declared...)
 	for _, name := range a.SessionScopes {
 		if name == tokenissuer.ScopeRefreshToken || name == tokenissuer.ScopeOfflineAccess {
-			return fmt.Errorf("session_scopes %s: a session needs no refresh token", name)
+			return a.at(fmt.Errorf("session_scopes %s: a session needs no refresh token", name), "session_scopes", name)
 		}
-	}
-	if err := s.scopes.Check(a.SessionScopes); err != nil {
-		return fmt.Errorf("session_scopes: %w", err)
+		if err := s.scopes.Check(tokenissuer.Scopes{name}); err != nil {
+			return a.at(fmt.Errorf("session_scopes: %w", err), "session_scopes", name)
+		}
 	}
 	return nil
 }

@@ -60,16 +60,18 @@ func (a *App) readTrust(s *settings) error {
 	seen := make(map[string]string)
 	for _, c := range a.Trust {
 		t, err := c.read()
-		if err != nil {
-			return fmt.Errorf("trust %s: %w", c.Name, err)
-		}
 		switch other, twice := seen[t.settings.Issuer]; {
+		case err != nil:
+			err = fmt.Errorf("trust %s: %w", c.Name, err)
 		case t.settings.Issuer == s.issuer:
-			return fmt.Errorf("trust %s: %s is our own issuer: `protect` calls it self", c.Name, s.issuer)
+			err = fmt.Errorf("trust %s: %s is our own issuer: `protect` calls it self", c.Name, s.issuer)
 		case twice:
-			return fmt.Errorf("trust %s: trust %s has the same issuer", c.Name, other)
+			err = fmt.Errorf("trust %s: trust %s has the same issuer", c.Name, other)
 		case slices.ContainsFunc(s.trusted, func(o trustSettings) bool { return o.name == t.name }):
-			return fmt.Errorf("trust %s is there twice", c.Name)
+			err = fmt.Errorf("trust %s is there twice", c.Name)
+		}
+		if err != nil {
+			return a.at(err, "trust", c.Name)
 		}
 		seen[t.settings.Issuer] = t.name
 		s.trusted = append(s.trusted, t)
@@ -195,7 +197,7 @@ func (a *App) checkGateOnly() error {
 		{"limits other than for the gate", a.Limits != nil && *a.Limits != LimitsConfig{Gate: a.Limits.Gate}}, {"brand", a.Brand != nil}, {"revocation", a.Revocation != nil},
 	} {
 		if set.is {
-			return fmt.Errorf("%s needs an issuer: add `issuer https://…` to the oauth block", set.name)
+			return a.at(fmt.Errorf("%s needs an issuer: add `issuer https://…` to the oauth block", set.name), "oauth")
 		}
 	}
 	return nil

@@ -79,12 +79,15 @@ var foldedByte = func() (table [256]byte) {
 	return table
 }()
 
-// unforwardable are the headers which frame a message, belong to one connection, carry credentials, or tell an upstream
-// where a request came from. A claim in one of them would be a claim that steers the proxy or its upstream.
+// unforwardable are the headers which frame a message, belong to one connection, carry credentials, tell an upstream where a
+// request came from, or say which answer is asked for and what an answer is (RFC 9110, RFC 9111; with `forward_to response` it
+// has the claims too). A claim in one of them would be a claim that steers the proxy, its upstream or a cache.
 var unforwardable = newHeaderNames(
 	"Host", "Connection", "Transfer-Encoding", "TE", "Trailer", "Upgrade", "Keep-Alive", "Expect", "HTTP2-Settings",
 	"Authorization", "Cookie", "Set-Cookie", "Proxy", "Via", "Early-Data", "Max-Forwards", "Alt-Svc",
 	"Origin", "Referer",
+	"Accept", "Range", "Date", "Cache-Control", "Pragma", "Warning", "Priority", "Prefer",
+	"Allow", "Age", "ETag", "Expires", "Last-Modified", "Location", "Retry-After", "Vary", "WWW-Authenticate", "Authentication-Info",
 )
 
 // forbiddenForward tells whether `forward` must not write a claim into the header name: into none that means something
@@ -94,7 +97,7 @@ func forbiddenForward(name string) bool {
 		return true
 	}
 	folded := foldHeaderName(name)
-	for _, prefix := range [...]string{"proxy-", "x-forwarded-", "content-", "sec-", "access-control-"} {
+	for _, prefix := range [...]string{"proxy-", "x-forwarded-", "content-", "sec-", "access-control-", "accept-", "if-"} {
 		if strings.HasPrefix(folded, prefix) {
 			return true
 		}

@@ -38,15 +38,34 @@ func TestG93ClaimsAreNotForwardedIntoHeadersOfTheProtocol(t *testing.T) {
 		"Proxy-Authorization", "Proxy-Connection", "Cookie", "X-Forwarded-For", "X-Forwarded-User", "Forwarded", "Keep-Alive", "Expect",
 		"host", "x_forwarded_for", "X.Forwarded.Host", "TRANSFER_ENCODING", "Content-Type", "Sec-WebSocket-Key", "X-Real-IP",
 		"X-HTTP-Method-Override", "X-Original-URL", "HTTP2-Settings", "Via",
+		"Accept", "Accept-Encoding", "Accept-Language", "accept_charset", "Range", "If-None-Match", "If-Range", "if.modified.since", "Date",
+		"Cache-Control", "Pragma", "Warning", "Priority", "Prefer", "Max-Forwards", "Allow", "Accept-Ranges", "Age", "ETag", "Expires",
+		"Last-Modified", "Location", "Retry-After", "Vary", "WWW-Authenticate", "Authentication-Info",
 		"", " ", "X Auth", "X-Auth:", ":protocol", "X-Auth\r\nY", "X-\x00", "Übername", "X-Auth(", "{env.X}",
 	} {
 		if !forbiddenForward(name) {
 			t.Errorf("%q may be forwarded to", name)
 		}
 	}
-	for _, name := range []string{"X-Auth-Subject", "X-User", "X-Tenant", "Remote-User", "Hosts", "X-Forward-User", "X-Cookie", "X_Tenant"} {
+	for _, name := range []string{
+		"X-Auth-Subject", "X-User", "X-Tenant", "Remote-User", "Hosts", "X-Forward-User", "X-Cookie", "X_Tenant",
+		"From", "User-Agent", "X-Accept", "Accepted", "Iffy", "X-Date", "Dates",
+	} {
 		if forbiddenForward(name) {
 			t.Errorf("%q may not be forwarded to", name)
+		}
+	}
+}
+
+// TestG93NothingIsForwardedIntoHeadersOfTheProtocol: neither a claim nor an assertion, and the line is named.
+func TestG93NothingIsForwardedIntoHeadersOfTheProtocol(t *testing.T) {
+	for _, name := range []string{"Accept-Encoding", "Accept", "Date", "Range", "If-Match", "Cache-Control", "Pragma", "Allow", "ETag"} {
+		for option, want := range map[string]string{
+			"forward " + name + " sub":  "forward " + name + ": a claim cannot be written into this header, at Caddyfile:3",
+			"forward assertion " + name: "forward assertion " + name + ": an assertion cannot be written into this header, at Caddyfile:3",
+		} {
+			_, err := adapt("http://a.example {\nprotect {\n" + option + "\n}\n}\n")
+			checkRefusal(t, err, "parsing caddyfile tokens for 'protect': "+want)
 		}
 	}
 }

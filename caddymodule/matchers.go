@@ -32,7 +32,7 @@ func (MatchScope) CaddyModule() caddy.ModuleInfo {
 
 // Provision refuses scopes that no token can hold.
 func (m MatchScope) Provision(ctx caddy.Context) error {
-	app, err := appOf(ctx, "oauth_scope")
+	app, err := appOf(ctx, "oauth_scope", "")
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (MatchClaim) CaddyModule() caddy.ModuleInfo {
 
 // Provision refuses what no token can meet.
 func (m MatchClaim) Provision(ctx caddy.Context) error {
-	if _, err := appOf(ctx, "oauth_claim"); err != nil {
+	if _, err := appOf(ctx, "oauth_claim", ""); err != nil {
 		return err
 	}
 	if len(m) == 0 {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -69,7 +68,7 @@ type Protect struct {
 	// Paths is `strict` (default: a path that could be read in two ways is answered with 400) or `lenient` (such a path
 	// passes, under every rule and never anonymous). Leave it strict unless the upstream needs such paths.
 	Paths string `json:"paths,omitempty"`
-	// Source is where in a Caddyfile the directive stands, as file:line. It is for warnings alone.
+	// Source is where in a Caddyfile the directive stands, as file:line. It is for warnings and errors alone.
 	Source string `json:"source,omitempty"`
 
 	app       *App
@@ -100,7 +99,7 @@ func (*Protect) CaddyModule() caddy.ModuleInfo {
 func (p *Protect) Provision(ctx caddy.Context) error {
 	p.logger = ctx.Logger()
 	var err error
-	if p.app, err = appOf(ctx, "protect"); err != nil {
+	if p.app, err = appOf(ctx, "protect", p.Source); err != nil {
 		return err
 	}
 	p.app.noteHTTP(ctx)
@@ -115,7 +114,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
-			return p.at(fmt.Errorf("protect: %w", err))
+			return placed(fmt.Errorf("protect: %w", err), p.Source)
 		}
 	}
 	refusal := endpoint.Challenge{Realm: p.realm(), Scope: tokenissuer.Scopes(p.Scopes).String()}
@@ -125,14 +124,6 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	}
 	p.refusal = refusal.Prepare()
 	return nil
-}
-
-// at adds to an error where the directive stands. One that says where something stands already knows better.
-func (p *Protect) at(err error) error {
-	if p.Source == "" || strings.Contains(err.Error(), ", at ") {
-		return err
-	}
-	return fmt.Errorf("%w, at %s", err, p.Source)
 }
 
 // realm names who protects: our issuer, or what the route is an audience of.

@@ -27,14 +27,6 @@ func (p *Protect) parseResource(h httpcaddyfile.Helper) error {
 	return nil
 }
 
-// sourceOf tells where a directive stands, once its name has been read.
-func sourceOf(h httpcaddyfile.Helper) string {
-	if h.File() == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s:%d", h.File(), h.Line())
-}
-
 // readResource resolves and checks the resource identifier.
 func (p *Protect) readResource() (err error) {
 	if p.Resource == "" {

@@ -29,6 +29,8 @@ type Server struct {
 	// Ready serves /oauth/ready below the issuer's path, for balancers: 200 when this node can serve and 503 when it cannot,
 	// to everybody, with no more than that. Default: there is nothing at that path.
 	Ready bool `json:"ready,omitempty"`
+	// Source is where in a Caddyfile the directive stands, as file:line. It is for errors alone.
+	Source string `json:"source,omitempty"`
 
 	app *App
 	// documents are the metadata of the guarded routes of its site, once all routes are known.
@@ -43,10 +45,15 @@ func (*Server) CaddyModule() caddy.ModuleInfo {
 // Provision finds the issuer.
 func (s *Server) Provision(ctx caddy.Context) error {
 	var err error
-	if s.app, err = appOf(ctx, "oauth_server"); err != nil {
+	if s.app, err = appOf(ctx, "oauth_server", s.Source); err != nil {
 		return err
 	}
 	s.app.noteHTTP(ctx)
+	return placed(s.check(), s.Source)
+}
+
+// check refuses settings that cannot be served.
+func (s *Server) check() error {
 	if !s.app.issues() && (s.TokenAlias != "" || s.Ready) {
 		return errors.New("token_alias and ready need an issuer: add `issuer https://…` to the oauth block")
 	}
@@ -74,11 +81,11 @@ func checkAlias(path string) error {
 	return nil
 }
 
-// appOf returns the configuration's oauth block, for the directive that needs it.
-func appOf(ctx caddy.Context, directive string) (*App, error) {
+// appOf returns the configuration's oauth block, for the directive that needs it, which stands at the source.
+func appOf(ctx caddy.Context, directive, source string) (*App, error) {
 	app, err := ctx.AppIfConfigured("oauth")
 	if errors.Is(err, caddy.ErrNotConfigured) {
-		return nil, fmt.Errorf("%s needs an oauth block in the global options, with `issuer` or `trust`", directive)
+		return nil, placed(fmt.Errorf("%s needs an oauth block in the global options, with `issuer` or `trust`", directive), source)
 	}
 	if err != nil {
 		return nil, err

@@ -25,6 +25,15 @@ const (
 	NativeClient ClientType = "native"
 )
 
+// Validate refuses types that no client has.
+func (t ClientType) Validate() error {
+	switch t {
+	case ConfidentialClient, PublicClient, NativeClient:
+		return nil
+	}
+	return fmt.Errorf("unknown client type %q: use confidential, public or native", t)
+}
+
 // Client is an application that may ask for tokens. A Client that the directory has handed out is never changed.
 type Client struct {
 	ID   string
@@ -108,29 +117,26 @@ func (c *Client) Validate() error {
 	if len(c.Name) > maxClientText || strings.ContainsFunc(c.Name, unicode.IsControl) || !utf8.ValidString(c.Name) {
 		return fmt.Errorf("client name: use at most %d bytes of text without control characters", maxClientText)
 	}
-	switch c.Type {
-	case ConfidentialClient:
-		if len(c.Secrets) == 0 {
-			return errors.New("a confidential client needs a secret")
-		}
-	case PublicClient, NativeClient:
-		if len(c.Secrets) > 0 {
-			return fmt.Errorf("a %s client has no secret", c.Type)
-		}
-	default:
-		return fmt.Errorf("unknown client type %q: use confidential, public or native", c.Type)
+	if err := c.Type.Validate(); err != nil {
+		return err
+	}
+	switch {
+	case !c.IsPublic() && len(c.Secrets) == 0:
+		return errors.New("a confidential client needs a secret")
+	case c.IsPublic() && len(c.Secrets) > 0:
+		return fmt.Errorf("a %s client has no secret", c.Type)
 	}
 	if len(c.Grants) == 0 {
 		return errors.New("a client needs at least one grant")
 	}
 	for _, grant := range c.Grants {
-		if !grant.known() {
-			return fmt.Errorf("unknown grant %q: use %s", grant, joinGrants(knownGrants))
+		if err := grant.Validate(); err != nil {
+			return err
 		}
 	}
 	for _, uri := range c.RedirectURIs {
-		if err := validateRedirectURI(uri); err != nil {
-			return fmt.Errorf("redirect URI %q: %w", uri, err)
+		if err := ValidateRedirectURI(uri); err != nil {
+			return err
 		}
 	}
 	return c.Lifetimes.Validate()
@@ -140,6 +146,14 @@ func (c *Client) Validate() error {
 func ValidateID(id string) error {
 	if id == "" || len(id) > maxClientText || !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
 		return fmt.Errorf("use 1 to %d bytes of text without control characters", maxClientText)
+	}
+	return nil
+}
+
+// ValidateRedirectURI says what is wrong with a redirect URI that is to be registered.
+func ValidateRedirectURI(uri string) error {
+	if err := validateRedirectURI(uri); err != nil {
+		return fmt.Errorf("redirect URI %q: %w", uri, err)
 	}
 	return nil
 }

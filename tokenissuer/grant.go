@@ -20,7 +20,13 @@ const (
 
 var knownGrants = []GrantType{ClientCredentials, AuthorizationCode, RefreshTokenGrant, PasswordGrant}
 
-func (g GrantType) known() bool { return slices.Contains(knownGrants, g) }
+// Validate refuses grant types for which no client can be registered.
+func (g GrantType) Validate() error {
+	if !slices.Contains(knownGrants, g) {
+		return fmt.Errorf("unknown grant %q: use %s", g, joinGrants(knownGrants))
+	}
+	return nil
+}
 
 func joinGrants(grants []GrantType) string {
 	names := make([]string, len(grants))
