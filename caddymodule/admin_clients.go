@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"cmp"
 	"net/http"
 	"time"
 
@@ -119,9 +118,6 @@ func (a *App) changeClient(r *http.Request, what string, err error) (int, any, e
 	return http.StatusNoContent, nil, err
 }
 
-// defaultOverlap is how long an old secret stays good unless the operator says otherwise.
-const defaultOverlap = "24h"
-
 func rotateSecret(app *App, r *http.Request) (int, any, error) {
 	var request struct {
 		Overlap string `json:"overlap,omitzero"`
@@ -129,7 +125,7 @@ func rotateSecret(app *App, r *http.Request) (int, any, error) {
 	if err := readAdmin(r, &request); err != nil {
 		return 0, nil, err
 	}
-	overlap, err := optionalDuration(cmp.Or(request.Overlap, defaultOverlap))
+	overlap, err := optionalDuration(request.Overlap)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -109,9 +109,13 @@ func TestG99ClientLifecycle(t *testing.T) {
 			if status, _ := g.tokenFor("acme", secret); status != http.StatusUnauthorized {
 				t.Errorf("the old secret after the overlap: %d", status)
 			}
-			third := member(t, g.must(http.StatusOK, "POST", "/oauth/clients/acme/rotate-secret", `{"overlap":"0s"}`), "client_secret")
-			if status, _ := g.tokenFor("acme", second); status != http.StatusUnauthorized {
-				t.Errorf("the old secret without overlap: %d", status)
+			third := second
+			for _, body := range []string{`{"overlap":"0s"}`, `{}`} {
+				former := third
+				third = member(t, g.must(http.StatusOK, "POST", "/oauth/clients/acme/rotate-secret", body), "client_secret")
+				if status, _ := g.tokenFor("acme", former); status != http.StatusUnauthorized {
+					t.Errorf("the old secret after %s: %d", body, status)
+				}
 			}
 			if status, _ := g.tokenFor("acme", third); status != http.StatusOK {
 				t.Errorf("the new secret: %d", status)

@@ -150,6 +150,6 @@ func clientRotateSecret(admin *adminClient) *cobra.Command {
 			_, err := fmt.Fprintf(out, "client_secret  %s\n\nThis is the only time that the secret is shown. The old one %s.\n", rotated.Secret, old)
 			return err
 		})
-	cmd.Flags().StringVar(&overlap, "overlap", defaultOverlap, "How long the old secret stays good; 0s ends it now")
+	cmd.Flags().StringVar(&overlap, "overlap", "24h", "How long the old secret stays good; 0s ends it now")
 	return jsonFlag(cmd, &asJSON)
 }
