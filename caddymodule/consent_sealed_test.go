@@ -25,6 +25,7 @@ func TestA48A89SealedRequestsAreNotTamperedWith(t *testing.T) {
 		t.Helper()
 		for _, path := range []string{"/oauth/login", "/oauth/consent"} {
 			holdPage(t, b.open(path+"?pending="+url.QueryEscape(pending)), http.StatusBadRequest)
+			holdPage(t, b.send(path, url.Values{"pending": {pending}, "form_token": {"x"}}), http.StatusBadRequest)
 		}
 	}
 	opens := func(b *browser, pending string) bool {

@@ -97,7 +97,7 @@ func TestA88ErrorsInJSON(t *testing.T) {
 	b := g.consented("ada@acme.example")
 	conf := requestOf("conf")
 	hostile := "/oauth/authorize?" + conf.with("redirect_uri", "https://evil.tld/").Encode()
-	for _, accept := range []string{"application/json", "application/json;q=0.9, */*;q=0.1", "application/vnd.api+json", "APPLICATION/JSON"} {
+	for _, accept := range []string{"application/json", "application/json;q=0.9, */*;q=0.1", "application/vnd.api+json", "APPLICATION/JSON", "application/json, text/html;q=0.1"} {
 		p := b.fetch(http.MethodGet, hostile, "", "Accept", accept)
 		if p.status != http.StatusBadRequest || p.header.Get("Location") != "" || p.header.Get("Content-Type") != "application/json; charset=utf-8" {
 			t.Errorf("%s: %d %v", accept, p.status, p.header)
@@ -110,7 +110,7 @@ func TestA88ErrorsInJSON(t *testing.T) {
 			t.Errorf("Vary: %q", p.header.Get("Vary"))
 		}
 	}
-	for _, accept := range []string{"", "*/*", "text/html", "text/html, application/json", "application/json, text/html;q=0.1", "image/png"} {
+	for _, accept := range []string{"", "*/*", "text/html", "text/html, application/json", "text/html, application/json;q=0.9", "application/json;q=0, */*", "image/png"} {
 		holdRefusal(t, b.fetch(http.MethodGet, hostile, "", "Accept", accept))
 	}
 	for name, c := range map[string]struct {

@@ -12,7 +12,8 @@ const revocationMargin = time.Minute
 
 // RevokeFor ends a token, access or refresh, at its client's request (RFC 7009 §2). A token that is not ours, unknown or
 // dead already is no error: nothing is left to do. Another client's token is refused and stays as it is. A token with a
-// family takes the family with it. The result says what was found, for the audit log; nil: nothing.
+// family takes the family with it, also an access token that has expired: who signs out late still has a refresh token. The
+// result says what was found, for the audit log; nil: nothing.
 func (is *Issuer) RevokeFor(ctx context.Context, client *Client, token Secret) (*AccessToken, error) {
 	t, err := is.revocable(ctx, token)
 	if t == nil || err != nil {
@@ -44,30 +45,51 @@ func (is *Issuer) RevokingClient(ctx context.Context, a ClientAuthentication, to
 	return is.ownClient(), nil
 }
 
+// catchUp learns of all that was revoked until now. What another node has ended must not be accepted here after this one has
+// said that it is over, too.
+func (is *Issuer) catchUp(ctx context.Context) error {
+	if is.Refresh == nil {
+		return nil
+	}
+	if err := is.Refresh(ctx); err != nil {
+		return Unavailable("store_unavailable", err)
+	}
+	return nil
+}
+
 // revocable returns what a token, access or refresh, is; nil when there is nothing to revoke. Of a refresh token only
 // client, subject and family are known.
 func (is *Issuer) revocable(ctx context.Context, token Secret) (*AccessToken, error) {
-	f, err := is.refreshable(ctx, token)
-	if err != nil {
+	f, genuine, err := is.refreshable(ctx, token)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if f != nil {
+	case f != nil:
 		return &AccessToken{ClientID: f.ClientID, Subject: f.UserID, FamilyID: f.ID}, nil
+	case genuine:
+		return nil, is.catchUp(ctx)
 	}
 	t, err := is.Verifier.VerifyForIssuer(token.Reveal())
+	if errors.Is(err, errTokenExpired) {
+		if t, err = is.Verifier.readExpired(token.Reveal()); err == nil && t.FamilyID == "" {
+			return nil, nil // it was all there was
+		}
+	}
 	if err != nil && AsError(err).Code == InvalidToken {
 		return nil, nil
 	}
 	return t, err
 }
 
-// refreshable returns the family of a refresh token that was issued and whose family has not ended; nil for any other.
-func (is *Issuer) refreshable(ctx context.Context, token Secret) (*TokenFamily, error) {
+// refreshable returns the family of a refresh token that was issued and whose family has not ended; nil for any other, of
+// which genuine says whether it was issued.
+func (is *Issuer) refreshable(ctx context.Context, token Secret) (f *TokenFamily, genuine bool, err error) {
 	id, _, genuine := is.Master.readRefreshToken(token)
 	if !genuine {
-		return nil, nil
+		return nil, false, nil
 	}
-	return is.family(ctx, id)
+	f, err = is.family(ctx, id)
+	return f, true, err
 }
 
 // RevocationOf returns a revocation that hits every token of that id issued until now. A token, a family or a key is
@@ -115,12 +137,10 @@ type Introspection struct {
 // inactive, whatever the reason, another client's included. Unlike the gate, which goes on for a while with what it
 // knows, it answers from the store's state of this moment, and is temporarily_unavailable without it.
 func (is *Issuer) Introspect(ctx context.Context, clientID string, token Secret) (*Introspection, error) {
-	if is.Refresh != nil {
-		if err := is.Refresh(ctx); err != nil {
-			return nil, Unavailable("store_unavailable", err)
-		}
+	if err := is.catchUp(ctx); err != nil {
+		return nil, err
 	}
-	f, err := is.refreshable(ctx, token)
+	f, _, err := is.refreshable(ctx, token)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package tokenissuer_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -120,6 +121,73 @@ func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
 	f.store.fail("Family", false)
 	_, err := f.RevokeFor(t.Context(), f.client("conf"), tokens.RefreshToken)
 	wantCode(t, err, TemporarilyUnavailable) // never a 200
+}
+
+// TestT95AnExpiredAccessTokenEndsItsFamily: who signs out late holds a refresh token that is good for months.
+func TestT95AnExpiredAccessTokenEndsItsFamily(t *testing.T) {
+	f := newFlow(t)
+	tokens, stranger := f.tokens("pub", "refresh_token"), f.tokens("pub", "refresh_token")
+	server, err := f.exchange(TokenRequest{GrantType: ClientCredentials, Client: f.credentials("conf")})
+	f.must(err)
+	f.wait(tokens.ExpiresIn + time.Minute)
+	_, err = f.Verifier.VerifyForIssuer(tokens.AccessToken.Reveal())
+	wantCode(t, err, InvalidToken)
+	_, err = f.RevokeFor(t.Context(), f.client("conf"), tokens.AccessToken)
+	wantCode(t, err, TokenNotYours)
+	text := tokens.AccessToken.Reveal()
+	forged := text[:len(text)-2] + map[bool]string{true: "AA", false: "BA"}[text[len(text)-2] != 'A']
+	for name, dead := range map[string]struct {
+		client string
+		token  Secret
+	}{"forged": {"pub", NewSecret(forged)}, "a server token, which has no family": {"conf", server.AccessToken}} {
+		if found, err := f.RevokeFor(t.Context(), f.client(dead.client), dead.token); found != nil || err != nil {
+			t.Errorf("%s: %+v, %v", name, found, err)
+		}
+	}
+	tokens2, err := f.refresh("pub", tokens.RefreshToken)
+	f.must(err)
+	found, err := f.RevokeFor(t.Context(), f.client("pub"), tokens.AccessToken)
+	f.must(err)
+	if found == nil || found.FamilyID != tokens.Claims.FamilyID {
+		t.Errorf("%+v", found)
+	}
+	f.dead(tokens2)
+	_, err = f.refresh("pub", tokens2.RefreshToken)
+	wantCode(t, err, InvalidGrant)
+	_, err = f.refresh("pub", stranger.RefreshToken)
+	f.must(err)
+}
+
+// TestT89WhatAnotherNodeHasEnded is not accepted by a node that was asked to end it, too, and has said that it is over.
+func TestT89WhatAnotherNodeHasEnded(t *testing.T) {
+	for name, which := range map[string]func(Tokens) Secret{
+		"access token": func(t Tokens) Secret { return t.AccessToken }, "refresh token": func(t Tokens) Secret { return t.RefreshToken },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFlow(t)
+			tokens, here := f.tokens("pub", "refresh_token"), f.node()
+			away := errors.New("away")
+			here.Refresh = func(ctx context.Context) error {
+				known, _, err := f.store.Revocations(ctx, 0)
+				here.Revocations.Add(known...)
+				return errors.Join(err, away)
+			}
+			_, err := f.RevokeFor(t.Context(), f.client("pub"), which(tokens))
+			f.must(err)
+			if _, err := here.Verifier.VerifyForIssuer(tokens.AccessToken.Reveal()); err != nil {
+				t.Fatalf("this node knows already: %v", err)
+			}
+			if name == "refresh token" { // the other one is ended once more
+				_, err = here.RevokeFor(t.Context(), f.client("pub"), which(tokens))
+				wantCode(t, err, TemporarilyUnavailable) // never a 200
+			}
+			away = nil
+			_, err = here.RevokeFor(t.Context(), f.client("pub"), which(tokens))
+			f.must(err)
+			_, err = here.Verifier.VerifyForIssuer(tokens.AccessToken.Reveal())
+			wantCode(t, err, InvalidToken)
+		})
+	}
 }
 
 func TestT106IntrospectionOfAFamily(t *testing.T) {

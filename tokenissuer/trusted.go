@@ -70,15 +70,25 @@ func looksLikeJWT(token string) bool {
 	return (strings.HasPrefix(token, "ey") || strings.HasPrefix(token, "ew")) && strings.Count(token, ".") >= 2
 }
 
-// harmless tells whether none of a header's further members could lead a reader to another key, to another payload or to
-// another meaning. Issuers of before RFC 9068 write thumbprints of their certificates there.
-func harmless(others jsontext.Value) bool {
+// misleading are the header parameters that could lead a reader to another key, to another payload or to another meaning, in
+// lower case: RFC 7515 §4.1, RFC 7516 §4.1, RFC 7518 §4 and RFC 7797 §3, and the nonce without whose digest a token of
+// Microsoft Graph has another signature.
+var misleading = map[string]bool{
+	"alg": true, "kid": true, "typ": true, "jku": true, "jwk": true, "x5u": true, "x5c": true, "x5t": true, "x5t#s256": true,
+	"cty": true, "crit": true, "b64": true, "enc": true, "zip": true, "epk": true, "apu": true, "apv": true, "iv": true, "tag": true,
+	"p2s": true, "p2c": true, "nonce": true,
+}
+
+// harmless tells whether a header's further members can be ignored, as RFC 7515 §4 asks for those that nobody understands:
+// many issuers have some of their own. Issuers of before RFC 9068 write thumbprints of their certificates there.
+func harmless(others jsontext.Value, typ string) bool {
 	var members map[string]jsontext.Value
 	if json.Unmarshal(others, &members) != nil {
 		return false
 	}
 	for name := range members {
-		if name != "x5t" && name != "x5t#S256" {
+		thumbprint := name == "x5t" || name == "x5t#S256"
+		if misleading[strings.ToLower(name)] && (typ == tokenType || !thumbprint) {
 			return false
 		}
 	}

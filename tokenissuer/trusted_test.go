@@ -139,6 +139,11 @@ func TestG20HeaderMembersOfOtherIssuers(t *testing.T) {
 			edits := slices.Concat(member, []string{"typ", strconv.Quote(typ)})
 			p.refuses(t, forge(p.key, header(p.key, edits...), p.marked()), "header_unexpected")
 		}
+		for _, member := range [][]string{
+			{"ver", `"1"`}, {"gty", `"password"`}, {"pi.atm", `"1"`}, {"client_id", `"x"`}, {"use", `"sig"`}, {"x", `{"jku":"https://evil.example/jwks"}`},
+		} { // RFC 7515 §4: what is not understood is ignored
+			p.accepts(t, forge(p.key, header(p.key, slices.Concat(member, []string{"typ", strconv.Quote(typ)})...), p.marked()))
+		}
 		for _, member := range [][]string{{"crit", `["exp"]`}, {"crit", "[]"}, {"crit", "null"}, {"b64", "true"}, {"b64", "false", "crit", `["b64"]`}} {
 			p.refuses(t, forge(p.key, header(p.key, slices.Concat(member, []string{"typ", strconv.Quote(typ)})...), p.marked()), "header_extension")
 		}

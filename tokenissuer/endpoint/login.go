@@ -31,11 +31,11 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	nonce, err := h.checkForm(r, v, f, loginPath)
+	pending, err := h.pendingOf(r, v, f.secret("pending"))
 	if err != nil {
 		return err
 	}
-	pending, err := h.pendingOf(r, v, f.secret("pending"))
+	nonce, err := h.checkForm(r, v, f, loginPath)
 	if err != nil {
 		return err
 	}

@@ -83,8 +83,18 @@ func problemOf(err error, status int) pages.ProblemCode {
 	return pages.BadRequest
 }
 
-// prefersJSON tells whether Accept names JSON and not HTML.
+// prefersJSON tells whether Accept gives JSON more weight than HTML (RFC 9110 §12.5.1). Ranges with a wildcard count for
+// neither, so that who says nothing gets a page.
 func prefersJSON(accept []string) bool {
-	all := strings.ToLower(strings.Join(accept, ","))
-	return strings.Contains(all, "json") && !strings.Contains(all, "html")
+	var json, html float64
+	for item := range strings.SplitSeq(strings.ToLower(strings.Join(accept, ",")), ",") {
+		media, parameters, _ := strings.Cut(item, ";")
+		switch {
+		case strings.Contains(media, "json"):
+			json = max(json, weight(parameters))
+		case strings.Contains(media, "html"):
+			html = max(html, weight(parameters))
+		}
+	}
+	return json > html
 }
