@@ -8,9 +8,9 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// A FamilyMemory is bounded by bytes and by number: nothing weighs less than leastFamilyWeight, as most do.
+// A FamilyMemory is bounded by bytes and by number: nothing weighs less than leastFamilyWeight. Most take half of that.
 const (
-	maxRememberedFamilies = 16384
+	maxRememberedFamilies = 8192
 	maxFamilyBytes        = 8 << 20
 	leastFamilyWeight     = maxFamilyBytes / maxRememberedFamilies
 )
