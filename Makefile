@@ -33,7 +33,7 @@ test: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need nginx nginx
 	go vet ./...
 	all=''; failed=0; \
-	run() { CGO_ENABLED=1 go test -race $(UNWATCHED) -count=1 -timeout=60m $(TESTFLAGS) "$$@" & all="$$all $$!"; }; \
+	run() { CGO_ENABLED=1 go test -race $(UNWATCHED) -count=1 -timeout=30m $(TESTFLAGS) "$$@" & all="$$all $$!"; }; \
 	run $$(go list ./... | grep -vE '/(caddymodule|rig)$$'); others=$$all; all=''; \
 	run -skip '$(WAITING)|$(GATE)' ./caddymodule; \
 	run -run '$(WAITING)' ./caddymodule; \

@@ -94,7 +94,7 @@ func TestG78ErrorsOfTheConfigurationSayWhere(t *testing.T) {
 		{"client of a gate without an issuer", gateOf(trustLines("a", "https://l.example"), "client x s"), "oauth: client needs an issuer: add `issuer https://…` to the oauth block", 2},
 		{"protect without an oauth block", "http://localhost:1 {\n\thandle /x/* {\n\t\tprotect\n\t}\n}\n", "protect needs an oauth block in the global options, with `issuer` or `trust`", 3},
 		{"oauth_server without an oauth block", "{\n\tadmin off\n}\nhttp://localhost:1 {\n\toauth_server {\n\t\tready\n\t}\n}\n", "oauth_server needs an oauth block in the global options, with `issuer` or `trust`", 5},
-		{"oauth_server before a faulty oauth block", gateOf() + "http://localhost:1 {\n\toauth_server\n}\n", "for a gate that issues nothing", 2},
+		{"faulty oauth block before oauth_server", gateOf() + "http://localhost:1 {\n\toauth_server\n}\n", "for a gate that issues nothing", 2},
 		{"readiness without an issuer", gateOf(trustLines("a", "https://l.example")) + "http://localhost:1 {\n\toauth_server {\n\t\tready\n\t}\n}\n", "token_alias and ready need an issuer: add `issuer https://…` to the oauth block", 9},
 		{"alias that is taken", inOAuth() + "http://localhost:1 {\n\toauth_server {\n\t\ttoken_alias /.well-known/oauth-authorization-server\n\t}\n}\n", "token_alias /.well-known/oauth-authorization-server: the issuer answers there already", 8},
 	} {

@@ -127,16 +127,15 @@ func TestCommandTokenExplainAsksNobody(t *testing.T) {
 			"introspection not reached introspection of trust corp")
 		g.explains(t, "no token at all", gateRefuses, "form failed token_malformed")
 		fetches := p.count(providerJWKS) - before
-		if fetches != 0 && time.Since(last) > quiet && quiet < patience {
-			continue
+		if fetches == 0 {
+			break
 		}
-		if fetches != 0 {
-			t.Errorf("%d fetches of keys", fetches)
+		if time.Since(last) <= quiet || quiet >= patience {
+			t.Fatalf("%d fetches of keys", fetches)
 		}
-		break
 	}
-	if asked := p.count(providerIntrospect); asked != 0 {
-		t.Errorf("asked %d times about a token", asked)
+	if questions := p.count(providerIntrospect); questions != 0 {
+		t.Errorf("asked %d times about a token", questions)
 	}
 }
 

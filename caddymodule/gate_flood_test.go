@@ -296,20 +296,28 @@ func TestG81SignaturesWaitInTheirLane(t *testing.T) {
 	}
 	verified := s.risen(lanesMetric)
 	done := make(chan int, 1)
-	go func() {
+	var asking sync.WaitGroup
+	t.Cleanup(asking.Wait)
+	asking.Go(func() {
 		status := http.StatusServiceUnavailable
-		for status == http.StatusServiceUnavailable { // it comes again, as it is told, should this machine stand still for the longest wait
+		// It comes again, as it is told, should this machine stand still for the longest wait.
+		for deadline := time.Now().Add(patience); status == http.StatusServiceUnavailable && time.Now().Before(deadline); {
 			status, _ = s.send(flooder, "/api/x", forger.good())
 		}
 		done <- status
-	}()
+	})
 	s.eventually("it waits in the lane", func() bool { return s.app().flood.Waiting() == 1 || len(done) > 0 })
 	if len(done) > 0 {
 		t.Fatalf("it did not wait: %d", <-done)
 	}
 	leave(true)
-	if status := <-done; status != 200 || s.risen(lanesMetric) != verified+1 {
-		t.Errorf("a good token in the lane: %d", status)
+	select {
+	case status := <-done:
+		if status != 200 || s.risen(lanesMetric) != verified+1 {
+			t.Errorf("a good token in the lane: %d", status)
+		}
+	case <-time.After(patience):
+		t.Error("a good token waits in the lane for ever")
 	}
 }
 

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -67,6 +68,22 @@ func attempt(address, request string) (status int, err error) {
 	_, err = io.Copy(io.Discard, response.Body)
 	return response.StatusCode, err
 }
+
+// headTooLarge sends a request whose head is more than Caddy takes, which must be told so. The server closes the connection half a
+// second after that, with what it has not read: a slow client may lose the answer, and asks again.
+func (g *gatehouse) headTooLarge(t *testing.T, request string) {
+	t.Helper()
+	status, err := attempt(g.addr, request)
+	for deadline := time.Now().Add(patience); isLost(err) && time.Now().Before(deadline); {
+		status, err = attempt(g.addr, request)
+	}
+	if err != nil || status != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("a head of %d bytes: %d, %v", len(request), status, err)
+	}
+}
+
+// isLost tells whether a connection was lost before an answer was there.
+func isLost(err error) bool { return isCutByReload(err) || errors.Is(err, io.ErrUnexpectedEOF) }
 
 func TestF18ReloadsUnderLoad(t *testing.T) {
 	for name, store := range map[string]string{"memory": "store memory", "sqlite": "store sqlite DIR/gatehouse.db"} {

@@ -7,6 +7,7 @@ import (
 	"crypto/rsa"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/big"
@@ -111,6 +112,9 @@ func TestWycheproofThroughTheFrontDoor(t *testing.T) {
 	caddyfile := siteWith("", routes.String())
 	caddyfile = speakingH2(strings.Replace(caddyfile, "\t\tstore memory\n", "\t\tstore memory\n"+trusts.String(), 1))
 	g := startBoth(t, caddyfile)
+	for _, group := range groups {
+		g.eventually(group.name+" has been fetched", func() bool { return isFetched(group.name) })
+	}
 
 	shown, reasons := 0, make(map[string]int)
 	// Refusals of this configuration: of more than a thousand in a second, which a fast machine may get, few are audited.
@@ -159,6 +163,12 @@ func TestWycheproofThroughTheFrontDoor(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, c[0], c[1])
 		}
 	}
+}
+
+// isFetched tells whether a trusted issuer's keys are there, or were refused: what a gate must not take.
+func isFetched(name string) bool {
+	err := trustedNamed(name).issuer.Ready()
+	return err == nil || errors.Unwrap(err) != nil
 }
 
 // textOf is a token as it is shown: the text of a JSON string, or the JSON itself.

@@ -2,11 +2,9 @@ package caddymodule
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,9 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -113,46 +109,6 @@ func (g *gatehouse) reload(caddyfile string) {
 		g.t.Fatalf("loading the configuration: %v", err)
 	}
 	g.awaitOneListener()
-}
-
-// awaitOneListener waits until the listeners of other configurations are closed, of the site and of the admin endpoint. Caddy
-// closes them after Load has returned, and a connection that the kernel gives to one of them just then is reset.
-func (g *gatehouse) awaitOneListener() {
-	for _, addr := range []string{g.addr, g.admin} {
-		for deadline := time.Now().Add(patience); listeners(addr) > 1 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		}
-	}
-}
-
-// listeners is how many sockets listen at the port of an address, whatever the host.
-func listeners(addr string) (count int) {
-	_, text, _ := net.SplitHostPort(addr)
-	port, _ := strconv.Atoi(text)
-	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		count += listenersIn(table, fmt.Sprintf(":%04X", port))
-	}
-	return count
-}
-
-// listenersIn reads one of the kernel's tables as far as it lists listeners: they come first.
-func listenersIn(table, port string) (count int) {
-	sockets, err := os.Open(table)
-	if err != nil {
-		return 0 // the machine has no such table
-	}
-	defer func() { _ = sockets.Close() }()
-	lines := bufio.NewScanner(sockets)
-	for lines.Scan(); lines.Scan(); { // the first line is the heading
-		// The fields are a number, the local and the remote address, and the state.
-		fields := strings.Fields(lines.Text())
-		if len(fields) < 4 || fields[3] != "0A" {
-			break
-		}
-		if strings.HasSuffix(fields[1], port) {
-			count++
-		}
-	}
-	return count
 }
 
 func (g *gatehouse) tryReload(caddyfile string) error {
@@ -319,122 +275,6 @@ func (g *gatehouse) raw(request string) (int, http.Header, string) {
 	defer func() { _ = response.Body.Close() }()
 	body, _ := io.ReadAll(response.Body)
 	return response.StatusCode, response.Header, string(body)
-}
-
-// upstream is a server that records the bytes it was sent, and answers with JSON of nothing but "ok".
-type upstream struct {
-	addr     string
-	answer   func(net.Conn, *recorded) // nil: 200 ok
-	mu       sync.Mutex
-	requests []*recorded
-}
-
-// recorded is a request as it came over the wire.
-type recorded struct {
-	Target  string
-	Method  string
-	Header  http.Header // spelled as sent, not canonicalised
-	Body    string
-	Trailer http.Header
-	Raw     string // request line and header lines
-}
-
-// startUpstream listens on a free port until the test ends.
-func startUpstream(t *testing.T) *upstream {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := &upstream{addr: listener.Addr().String()}
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			connection, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go u.serve(connection)
-		}
-	}()
-	return u
-}
-
-func (u *upstream) serve(connection net.Conn) {
-	defer func() { _ = connection.Close() }()
-	reader := bufio.NewReader(connection)
-	head, err := readHead(reader)
-	if err != nil {
-		return
-	}
-	request, err := http.ReadRequest(bufio.NewReader(io.MultiReader(strings.NewReader(head), reader)))
-	if err != nil {
-		return
-	}
-	r := &recorded{Target: request.RequestURI, Method: request.Method, Header: spelled(head), Raw: head}
-	body, _ := io.ReadAll(request.Body)
-	r.Body, r.Trailer = string(body), request.Trailer
-	u.mu.Lock()
-	u.requests = append(u.requests, r)
-	u.mu.Unlock()
-	if u.answer != nil {
-		u.answer(connection, r)
-		return
-	}
-	_, _ = fmt.Fprintf(connection, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
-}
-
-// readHead reads a request line and header lines, with the empty line that ends them.
-func readHead(reader *bufio.Reader) (string, error) {
-	var head bytes.Buffer
-	for {
-		line, err := reader.ReadString('\n')
-		head.WriteString(line)
-		if err != nil {
-			return "", err
-		}
-		if line == "\r\n" {
-			return head.String(), nil
-		}
-	}
-}
-
-// spelled returns header lines under the names as they were sent.
-func spelled(head string) http.Header {
-	header := make(http.Header)
-	for line := range strings.SplitSeq(head, "\r\n") {
-		if name, value, ok := strings.Cut(line, ": "); ok {
-			header[name] = append(header[name], value)
-		}
-	}
-	return header
-}
-
-// seen returns what the upstream was sent since the last call.
-func (u *upstream) seen() []*recorded {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	requests := u.requests
-	u.requests = nil
-	return requests
-}
-
-// one returns the only request since the last call.
-func (u *upstream) one(t *testing.T) *recorded {
-	t.Helper()
-	requests := u.seen()
-	if len(requests) != 1 {
-		t.Fatalf("the upstream saw %d requests, want 1", len(requests))
-	}
-	return requests[0]
-}
-
-// none fails when the upstream was sent anything since the last call.
-func (u *upstream) none(t *testing.T) {
-	t.Helper()
-	for _, r := range u.seen() {
-		t.Errorf("the upstream saw %s %s", r.Method, r.Target)
-	}
 }
 
 // site is the configuration that most tests run with.

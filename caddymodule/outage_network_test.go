@@ -259,8 +259,7 @@ func TestF16NodeCutOff(t *testing.T) {
 	}{{"refused", (*faultproxy.Proxy).Cut}, {"silent", (*faultproxy.Proxy).Blackhole}} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := runningClock(t)
-			o := openRemote(t, pgtest.Shared(t), "password_grant\n",
-				"password_grant\n\t\ttokens {\n\t\t\tcode 10m\n\t\t}\n\t\trevocation {\n\t\t\tmax_staleness 4m\n\t\t}\n")
+			o := openRemote(t, pgtest.Shared(t), patientCodes[0], patientCodes[1]+"\t\trevocation {\n\t\t\tmax_staleness 4m\n\t\t}\n")
 			good := o.userTokens(requestOf("conf"), ada).AccessToken
 			needs := o.needs()
 			stop := o.guarding(good)

@@ -87,7 +87,9 @@ func resourceGate(t *testing.T, p *provider, own bool) *gate {
 		oauth = "issuer http://ADDR\nstore memory\nscope buy \"Buy\"\nscope read \"Read\"\nclient conf SECRET {\nscopes public\n}\n"
 		more = "handle /own/* {\nprotect buy\nreverse_proxy UPSTREAM\n}\nhandle /both/* {\nprotect {\nissuer self corp\n}\nreverse_proxy UPSTREAM\n}\n"
 	}
-	return startGate(t, strings.NewReplacer("OAUTH", oauth, "MORE", more, "PROVIDER", p.url).Replace(resourceSite))
+	g := startGate(t, strings.NewReplacer("OAUTH", oauth, "MORE", more, "PROVIDER", p.url).Replace(resourceSite))
+	g.awaitKeys()
+	return g
 }
 
 // wellKnown is where metadata of resources are.
@@ -214,7 +216,6 @@ func (p *provider) tokenFor(g *gate) string {
 func TestAClientFollowsRFC9728(t *testing.T) {
 	p := startProvider(t)
 	g := resourceGate(t, p, true)
-	g.eventually("the provider's keys are there", func() bool { return trustedNamed("corp").issuer.Ready() == nil })
 	p.says(providerMetadata, func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"issuer": p.url, "jwks_uri": p.url + providerJWKS, "token_endpoint": p.url + "/token"})
 	})

@@ -18,11 +18,14 @@ import (
 func obtain(ctx context.Context, b *Browser, a Application) (Tokens, error) {
 	for tries := 1; ; tries++ {
 		tokens, answer, err := obtainOnce(ctx, b, a)
-		if err == nil || tries == 5 || answer.Repeated == 0 && answer.Status != http.StatusServiceUnavailable {
+		if err == nil || tries == 5 || !answer.isPutOff() {
 			return tokens, err
 		}
 	}
 }
+
+// isPutOff tells whether a request has met a 503 on its way to the answer, so that nobody knows what has come of it.
+func (a Answer) isPutOff() bool { return a.Repeated > 0 || a.Status == http.StatusServiceUnavailable }
 
 // obtainOnce returns the last answer too, which says whether it was lost.
 func obtainOnce(ctx context.Context, b *Browser, a Application) (Tokens, Answer, error) {

@@ -25,7 +25,8 @@ func (n *Node) reload(t *testing.T, caddyfile string) Answer {
 
 // uncut sends a request again for as long as a reload may have cut it. Caddy answers before it has closed its former servers, that of
 // the admin endpoint among them, and the kernel resets a connection that it has given to one of them and nobody has taken up: what was
-// sent there has not been seen.
+// sent there has not been seen. What ends with an EOF may have been seen; that of a handler that panics fails the test when the node
+// ends.
 func uncut(t *testing.T, send func() Answer) (answer Answer) {
 	t.Helper()
 	soon(t, "a request that no reload cuts", func() bool {

@@ -76,6 +76,9 @@ func New(t testing.TB, setup Setup) *Node {
 	n.Configure(setup)
 	t.Cleanup(func() {
 		n.Kill()
+		if strings.Contains(n.Log(), "panic") {
+			t.Errorf("the log of the node at %s tells of a panic", n.Addr)
+		}
 		if t.Failed() {
 			t.Logf("the log of the node at %s ends with:\n%s", n.Addr, n.lastWords())
 		}

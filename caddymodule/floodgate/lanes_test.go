@@ -46,10 +46,12 @@ type admission struct {
 	err    error
 }
 
-// admitted calls Admit aside.
+// admitted calls Admit aside, for a client that leaves when a test is out of patience.
 func (s *scene) admitted(ctx context.Context, source Source) <-chan admission {
 	done := make(chan admission, 1)
 	go func() {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
 		leave, waited, err := s.Admit(ctx, source)
 		done <- admission{leave, waited, err}
 	}()
@@ -59,7 +61,9 @@ func (s *scene) admitted(ctx context.Context, source Source) <-chan admission {
 // mustAdmit calls Admit for one who must not wait.
 func (s *scene) mustAdmit(t *testing.T, source Source) func(bool) {
 	t.Helper()
-	leave, waited, err := s.Admit(t.Context(), source)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	leave, waited, err := s.Admit(ctx, source)
 	if err != nil || waited {
 		t.Fatalf("waited %v, %v", waited, err)
 	}

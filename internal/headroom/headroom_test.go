@@ -1,6 +1,7 @@
 package headroom
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"runtime"
@@ -50,6 +51,10 @@ func TestKeep(t *testing.T) {
 			}
 			cmd.Env = append(append(cmd.Env, "HEADROOM_PROCESS="+process.name), process.env...)
 			out, err := cmd.Output()
+			var failure *exec.ExitError
+			if errors.As(err, &failure) {
+				t.Logf("the process says: %s", failure.Stderr)
+			}
 			if err != nil || string(out) != process.want {
 				t.Errorf("%q, %v; want %q", out, err, process.want)
 			}

@@ -59,6 +59,13 @@ func TestNoServerOutlivesItsTests(t *testing.T) {
 			output, err := child.StdoutPipe()
 			must(t, err)
 			must(t, child.Start())
+			t.Cleanup(func() {
+				_ = child.Process.Kill()
+				_ = child.Wait() // so that the complaints are complete
+				if t.Failed() {
+					t.Logf("the child complains: %s", &complaints)
+				}
+			})
 			lines := bufio.NewScanner(output)
 			lines.Scan()
 			root, number, ok := strings.Cut(lines.Text(), " ")
@@ -75,9 +82,6 @@ func TestNoServerOutlivesItsTests(t *testing.T) {
 				must(t, child.Process.Kill())
 			}
 			_ = child.Wait() // It fails on purpose.
-			if t.Failed() {
-				t.Logf("the child complains: %s", &complaints)
-			}
 			must(t, eventually("end of the server", func() (bool, error) {
 				for _, pid := range family {
 					if _, state, err := stat(pid); err == nil && state != "Z" {

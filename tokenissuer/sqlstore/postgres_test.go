@@ -17,54 +17,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
-// openPostgres opens a database of pgtest, with any warning being a failure. It has more patience than a node: the contract
-// is not about how fast a busy machine is.
-func openPostgres(t testing.TB, dsn string) *Store {
-	t.Helper()
-	return openPostgresWith(t, dsn, 8)
-}
-
-// openPostgresWith is openPostgres with a pool of that size.
-func openPostgresWith(t testing.TB, dsn string, pool int) *Store {
-	t.Helper()
-	s, err := tryOpening(t, dsn+slowConnect, pool)
-	must(t, err)
-	s.read.queue.patience = time.Minute
-	return s
-}
-
-// slowConnect, behind a connection string of pgtest, lets a connection take longer than a node has time for.
-const slowConnect = "&connect_timeout=60"
-
-// openHasty opens a database as a node does, which tries again when it had too little time, with any warning being a failure.
-func openHasty(t testing.TB, dsn string) (s *Store) {
-	t.Helper()
-	inTime(t, "opening", func() (err error) {
-		if s, err = tryOpening(t, dsn, 8); !IsUnreachable(err) {
-			must(t, err)
-		}
-		return err
-	})
-	return s
-}
-
-func tryOpening(t testing.TB, dsn string, pool int) (*Store, error) {
-	t.Helper()
-	s, err := OpenPostgres(unhurried(t), tokenissuer.NewSecret(dsn), pool, Options{Warn: func(message string) { t.Errorf("warning: %s", message) }})
-	if err == nil {
-		t.Cleanup(func() { must(t, s.Close()) })
-	}
-	return s, err
-}
-
-// unhurried is for openings. By its deadline their steps have more patience than those of requests.
-func unhurried(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // TestPostgres opens copies of one empty database, as TestSQLite does.
 func TestPostgres(t *testing.T) {
 	server := pgtest.Shared(t)
