@@ -135,6 +135,10 @@ func clientRotateSecret(admin *adminClient) *cobra.Command {
 	var asJSON bool
 	cmd := command("rotate-secret ID", "Makes a new secret and prints it, once", cobra.ExactArgs(1),
 		func(args []string, _ io.Reader, out io.Writer) error {
+			lasts, err := caddy.ParseDuration(overlap)
+			if err != nil {
+				return fmt.Errorf("%q is no duration: write it as 90s, 15m, 2h or 28d", overlap)
+			}
 			var rotated clientSecret
 			request := map[string]string{"overlap": overlap}
 			if err := admin.call(http.MethodPost, adminPath("clients", args[0])+"/rotate-secret", request, &rotated); err != nil {
@@ -144,10 +148,10 @@ func clientRotateSecret(admin *adminClient) *cobra.Command {
 				return printJSON(out, rotated)
 			}
 			old := "is good for another " + overlap
-			if d, err := caddy.ParseDuration(overlap); err == nil && d == 0 {
+			if lasts == 0 {
 				old = "has ended"
 			}
-			_, err := fmt.Fprintf(out, "client_secret  %s\n\nThis is the only time that the secret is shown. The old one %s.\n", rotated.Secret, old)
+			_, err = fmt.Fprintf(out, "client_secret  %s\n\nThis is the only time that the secret is shown. The old one %s.\n", rotated.Secret, old)
 			return err
 		})
 	cmd.Flags().StringVar(&overlap, "overlap", "24h", "How long the old secret stays good; 0s ends it now")

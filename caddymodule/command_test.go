@@ -312,6 +312,7 @@ func TestCommandErrors(t *testing.T) {
 		{[]string{"client", "disable", "conf"}, "it is declared in the configuration: change it there"},
 		{[]string{"client", "rotate-secret", "conf"}, "it is declared in the configuration: change it there"},
 		{[]string{"client", "rotate-secret", "conf", "--overlap", "soon"}, `"soon" is no duration: write it as 90s, 15m, 2h or 28d`},
+		{[]string{"client", "rotate-secret", "conf", "--overlap", ""}, `"" is no duration: write it as 90s, 15m, 2h or 28d`},
 		{[]string{"client", "add"}, `required flag(s) "name" not set`},
 		{[]string{"client", "add", "--name", "x", "--id", "conf"}, "the id is already taken"},
 		{[]string{"client", "add", "--name", "x", "--type", "wide"}, `unknown client type "wide": use confidential, public or native`},

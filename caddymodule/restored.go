@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -30,17 +29,36 @@ const maxLooks = 6
 // database that has come less far was put back to an older state.
 type marker struct {
 	identity string // the database's; empty: the store has no marks, or they were not asked for yet
+	file     string // in which the database is; empty: it is in none of ours
 	seen     sqlstore.Marks
 	kept     sqlstore.Marks // what stands in the file
 	written  time.Time
 	failing  bool
 }
 
+// keptMarks are what a marker's file holds.
+type keptMarks struct {
+	sqlstore.Marks
+	// File is the absolute path of the database; empty: the marker is an older build's, or the database a server's.
+	File string `json:"file,omitzero"`
+}
+
+// readMarks reads a marker's file.
+func readMarks(path string) (marks keptMarks, err error) {
+	content, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(content, &marks)
+	}
+	return marks, err
+}
+
 // markerPrefix begins the names of markers.
 const markerPrefix = "marker-"
 
+func markerDirectory() string { return filepath.Join(caddy.AppDataDir(), "oauth") }
+
 func (m *marker) path() string {
-	return filepath.Join(caddy.AppDataDir(), "oauth", markerPrefix+m.identity+".json")
+	return filepath.Join(markerDirectory(), markerPrefix+m.identity+".json")
 }
 
 // marked is a store that may be put back to an older state; see sqlstore.Store.
@@ -98,34 +116,47 @@ func (e *engine) compareMarks(ctx context.Context, s marked) error {
 // errUnsettled: whatever is done, the database has lost something.
 var errUnsettled = errors.New("the database is put back to an older state again and again")
 
-// checkEmptied refuses a file of no bytes where a marker tells that there was a database: with a fresh set of keys it would
-// pass for one that begins. The marker does not tell which file it was, and there is none when the first start breaks off.
+// checkEmptied refuses a file of no bytes where a marker tells that it was a database: with a fresh set of keys it would pass
+// for one that begins. There is no marker of it yet when the first start breaks off.
 func checkEmptied(path string) error {
 	info, err := os.Stat(path)
-	if err != nil || info.Size() > 0 {
+	if err != nil || !info.Mode().IsRegular() || info.Size() > 0 {
 		return nil // the store says what is wrong
 	}
-	entries, err := os.ReadDir(filepath.Dir((&marker{}).path()))
-	if err != nil {
-		return nil
+	if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
+		return nil // likewise
 	}
-	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), markerPrefix) {
-			return fmt.Errorf("the database %s is empty, and %s tells of one that was not: "+
-				"put a backup in its place, or remove the empty file to begin with nothing", path, entry.Name())
+	found, err := filepath.Glob(filepath.Join(markerDirectory(), markerPrefix+"*"))
+	if err != nil {
+		return nil // no such pattern
+	}
+	for _, name := range found {
+		if marks, err := readMarks(name); err == nil && marks.File != "" && marks.File == absolute(path) {
+			return fmt.Errorf("the database %s is empty, and %s tells that it was not: "+
+				"put a backup in its place, or remove the empty file to begin with nothing", path, filepath.Base(name))
 		}
 	}
 	return nil
 }
 
+// absolute is a path as it is the same from every directory; empty when there is none.
+func absolute(path string) string {
+	if path == "" {
+		return ""
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
 // openMarker goes over to the marker of a database.
 func (e *engine) openMarker(identity string) {
 	m := &e.marker
-	m.identity, m.kept, m.written = identity, sqlstore.Marks{}, time.Time{}
-	content, err := os.ReadFile(m.path())
-	if err == nil {
-		err = json.Unmarshal(content, &m.kept)
-	}
+	m.identity, m.file, m.written = identity, absolute(e.settings.path), time.Time{}
+	found, err := readMarks(m.path())
+	m.kept = found.Marks
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		e.log().Error("the marker cannot be read: had the database been put back to an older state, nobody would know", zap.Error(err))
 	}
@@ -211,9 +242,14 @@ func (e *engine) writeMarker() {
 	m.failing = err != nil
 }
 
-// write replaces the file, or leaves it as it is.
+// write replaces the file, or leaves it as it is. Another engine of this machine, which began with a reload or in a process
+// beside, may have come farther.
 func (m *marker) write() (err error) {
-	directory := filepath.Dir(m.path())
+	if found, err := readMarks(m.path()); err == nil && isFarther(found.Marks, m.seen) {
+		m.kept = m.seen
+		return nil
+	}
+	directory := markerDirectory()
 	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return err
 	}
@@ -221,7 +257,7 @@ func (m *marker) write() (err error) {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(json.MarshalWrite(file, m.seen), file.Sync(), file.Close())
+	err = errors.Join(json.MarshalWrite(file, keptMarks{m.seen, m.file}), file.Sync(), file.Close())
 	if err == nil {
 		err = os.Rename(file.Name(), m.path())
 	}
@@ -230,6 +266,12 @@ func (m *marker) write() (err error) {
 	}
 	m.kept = m.seen
 	return syncDirectory(directory)
+}
+
+// isFarther tells whether the one marks are beyond the others.
+func isFarther(marks, others sqlstore.Marks) bool {
+	return marks.Revocations >= others.Revocations && marks.Keys >= others.Keys &&
+		(marks.Revocations > others.Revocations || marks.Keys > others.Keys)
 }
 
 // syncDirectory makes a new name durable.

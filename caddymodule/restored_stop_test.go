@@ -103,6 +103,7 @@ func TestK4EmptiedDatabase(t *testing.T) {
 	g.stop()
 	content := readFile(t, g.database())
 	check := func(err error) {
+		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,5 +148,39 @@ func TestK4EmptyDatabaseOfAFirstStart(t *testing.T) {
 	g.reload(durableSite)
 	if status := g.gate(g.token()); status != 200 {
 		t.Errorf("the gate answers %d", status)
+	}
+}
+
+// TestK4EmptyDatabaseBesideAnothersMarker: it says nothing about this one.
+func TestK4EmptyDatabaseBesideAnothersMarker(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	g.marked()
+	g.stop()
+	if err := os.WriteFile(g.vars.Replace("DIR/state/other.db"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g.reload(strings.Replace(durableSite, "state/oauth.db", "state/other.db", 1))
+	if status := g.gate(g.token()); status != 200 {
+		t.Errorf("the gate answers %d", status)
+	}
+}
+
+// TestK11AMarkerIsNotPutBack by an engine that closes when another has come farther.
+func TestK11AMarkerIsNotPutBack(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	g.marked()
+	e := g.app().engine
+	e.keyring.mu.Lock()
+	defer e.keyring.mu.Unlock()
+	before := readFile(t, e.marker.path())
+	former := e.marker
+	former.seen.Revocations--
+	if err := former.write(); err != nil || readFile(t, e.marker.path()) != before {
+		t.Errorf("%v: it was %s and is %s", err, before, readFile(t, e.marker.path()))
+	}
+	next := e.marker
+	next.seen.Revocations++
+	if err := next.write(); err != nil || readFile(t, e.marker.path()) == before {
+		t.Errorf("%v: it still is %s", err, before)
 	}
 }

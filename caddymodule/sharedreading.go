@@ -3,10 +3,12 @@ package caddymodule
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"runtime/debug"
 	"sync"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
 )
 
 // sharedReading lets requests that all want the state of the moment in which they ask share the readings of it. Each gets
@@ -31,6 +33,9 @@ var errReadingBroken = errors.New("the reading was broken off")
 // do returns the result of a read that began after the call, or the error of ctx when that ends before. The read goes on
 // then, since others wait for it: it must bound itself.
 func (s *sharedReading) do(ctx context.Context, read func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err // nobody would wait
+	}
 	r := s.join(read)
 	select {
 	case <-r.done:
@@ -80,7 +85,8 @@ func (s *sharedReading) begin() *reading {
 func unbroken(read func() error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = fmt.Errorf("%w: %v\n%s", errReadingBroken, cause, debug.Stack())
+			caddy.Log().Error("panic while reading for several", zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))
+			err = errReadingBroken
 		}
 	}()
 	return read()

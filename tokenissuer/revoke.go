@@ -71,14 +71,26 @@ func (is *Issuer) revocable(ctx context.Context, token Secret) (*AccessToken, er
 	}
 	t, err := is.Verifier.VerifyForIssuer(token.Reveal())
 	if errors.Is(err, errTokenExpired) {
-		if t, err = is.Verifier.readExpired(token.Reveal()); err == nil && t.FamilyID == "" {
-			return nil, nil // it was all there was
-		}
+		t, err = is.outlived(ctx, token)
 	}
 	if err != nil && AsError(err).Code == InvalidToken {
 		return nil, nil
 	}
 	return t, err
+}
+
+// outlived returns what an expired access token is whose family has not ended; nil for any other, of which nothing is left to
+// end. What belongs to no application has no client that would have to prove who it is: a token that has lain in a log for
+// months must not be enough to sign somebody out.
+func (is *Issuer) outlived(ctx context.Context, token Secret) (*AccessToken, error) {
+	t, err := is.Verifier.readExpired(token.Reveal())
+	if err != nil || t.FamilyID == "" || t.ClientID == OwnClientID {
+		return nil, err
+	}
+	if f, err := is.family(ctx, t.FamilyID); f == nil || err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 // refreshable returns the family of a refresh token that was issued and whose family has not ended; nil for any other, of

@@ -144,24 +144,44 @@ func TestT95AnExpiredAccessTokenEndsItsFamily(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, found, err)
 		}
 	}
-	tokens2, err := f.refresh("pub", tokens.RefreshToken)
+	refreshed, err := f.refresh("pub", tokens.RefreshToken)
 	f.must(err)
 	found, err := f.RevokeFor(t.Context(), f.client("pub"), tokens.AccessToken)
 	f.must(err)
 	if found == nil || found.FamilyID != tokens.Claims.FamilyID {
 		t.Errorf("%+v", found)
 	}
-	f.dead(tokens2)
-	_, err = f.refresh("pub", tokens2.RefreshToken)
+	f.dead(refreshed)
+	_, err = f.refresh("pub", refreshed.RefreshToken)
 	wantCode(t, err, InvalidGrant)
 	_, err = f.refresh("pub", stranger.RefreshToken)
 	f.must(err)
+	_, before, err := f.store.Revocations(t.Context(), 0)
+	f.must(err)
+	if again, err := f.RevokeFor(t.Context(), f.client("pub"), tokens.AccessToken); again != nil || err != nil {
+		t.Errorf("a second time: %+v, %v", again, err)
+	}
+	if _, after, err := f.store.Revocations(t.Context(), 0); err != nil || after != before {
+		t.Errorf("which writes something: %d became %d (%v)", before, after, err)
+	}
+}
+
+// TestT95AnExpiredTokenWithoutAClient ends nothing: whoever finds one in an old log needs no credential of a client.
+func TestT95AnExpiredTokenWithoutAClient(t *testing.T) {
+	f := newFlow(t)
+	s, _ := f.open("grace")
+	tokens, err := f.SessionToken(s)
+	f.must(err)
+	f.wait(tokens.ExpiresIn + time.Minute)
+	if _, err := f.RevokingClient(t.Context(), ClientAuthentication{}, tokens.AccessToken); err == nil {
+		t.Error("nobody has to prove who it is")
+	}
 }
 
 // TestT89WhatAnotherNodeHasEnded is not accepted by a node that was asked to end it, too, and has said that it is over.
 func TestT89WhatAnotherNodeHasEnded(t *testing.T) {
 	for name, which := range map[string]func(Tokens) Secret{
-		"access token": func(t Tokens) Secret { return t.AccessToken }, "refresh token": func(t Tokens) Secret { return t.RefreshToken },
+		"access token": func(held Tokens) Secret { return held.AccessToken }, "refresh token": func(held Tokens) Secret { return held.RefreshToken },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFlow(t)
@@ -177,7 +197,8 @@ func TestT89WhatAnotherNodeHasEnded(t *testing.T) {
 			if _, err := here.Verifier.VerifyForIssuer(tokens.AccessToken.Reveal()); err != nil {
 				t.Fatalf("this node knows already: %v", err)
 			}
-			if name == "refresh token" { // the other one is ended once more
+			// The family of an access token is ended, and recorded, once more, without a look at the feed.
+			if name == "refresh token" {
 				_, err = here.RevokeFor(t.Context(), f.client("pub"), which(tokens))
 				wantCode(t, err, TemporarilyUnavailable) // never a 200
 			}

@@ -71,12 +71,12 @@ func looksLikeJWT(token string) bool {
 }
 
 // misleading are the header parameters that could lead a reader to another key, to another payload or to another meaning, in
-// lower case: RFC 7515 §4.1, RFC 7516 §4.1, RFC 7518 §4 and RFC 7797 §3, and the nonce without whose digest a token of
-// Microsoft Graph has another signature.
+// lower case: RFC 7515 §4.1, RFC 7516 §4.1, RFC 7518 §4, RFC 7519 §5.3 and RFC 7797 §3, and the nonce without whose digest a
+// token of Microsoft Graph has another signature.
 var misleading = map[string]bool{
 	"alg": true, "kid": true, "typ": true, "jku": true, "jwk": true, "x5u": true, "x5c": true, "x5t": true, "x5t#s256": true,
 	"cty": true, "crit": true, "b64": true, "enc": true, "zip": true, "epk": true, "apu": true, "apv": true, "iv": true, "tag": true,
-	"p2s": true, "p2c": true, "nonce": true,
+	"p2s": true, "p2c": true, "iss": true, "sub": true, "aud": true, "nonce": true,
 }
 
 // harmless tells whether a header's further members can be ignored, as RFC 7515 §4 asks for those that nobody understands:

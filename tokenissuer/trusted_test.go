@@ -133,7 +133,7 @@ func TestG20HeaderMembersOfOtherIssuers(t *testing.T) {
 	for _, typ := range []string{"at+jwt", "JWT", ""} {
 		for _, member := range [][]string{
 			{"jku", `"https://evil.example/jwks"`}, {"jwk", `{"kty":"oct","k":"AAAA"}`}, {"x5u", `"https://evil.example/"`}, {"x5c", `["MIIB"]`},
-			{"zip", `"DEF"`}, {"cty", `"JWT"`}, {"enc", `"A256GCM"`}, {"nonce", `"n"`}, {"jku", "null"}, {"X5T", `"AAAA"`}, {"Kid", `"x"`}, {"ALG", `"none"`},
+			{"zip", `"DEF"`}, {"cty", `"JWT"`}, {"enc", `"A256GCM"`}, {"nonce", `"n"`}, {"aud", `"https://other.example"`}, {"jku", "null"}, {"X5T", `"AAAA"`}, {"Kid", `"x"`}, {"ALG", `"none"`},
 			{"x5t", `"AAAA"`, "jku", `"https://evil.example/jwks"`},
 		} {
 			edits := slices.Concat(member, []string{"typ", strconv.Quote(typ)})
