@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -126,14 +127,18 @@ func checkEmptied(path string) error {
 	if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
 		return nil // likewise
 	}
-	found, err := filepath.Glob(filepath.Join(markerDirectory(), markerPrefix+"*"))
+	found, err := os.ReadDir(markerDirectory())
 	if err != nil {
-		return nil // no such pattern
+		return nil // there has been no database
 	}
-	for _, name := range found {
-		if marks, err := readMarks(name); err == nil && marks.File != "" && marks.File == absolute(path) {
+	for _, entry := range found {
+		if !strings.HasPrefix(entry.Name(), markerPrefix) {
+			continue
+		}
+		marks, err := readMarks(filepath.Join(markerDirectory(), entry.Name()))
+		if err == nil && marks.File != "" && marks.File == absolute(path) {
 			return fmt.Errorf("the database %s is empty, and %s tells that it was not: "+
-				"put a backup in its place, or remove the empty file to begin with nothing", path, filepath.Base(name))
+				"put a backup in its place, or remove the empty file to begin with nothing", path, entry.Name())
 		}
 	}
 	return nil

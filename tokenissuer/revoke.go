@@ -87,8 +87,12 @@ func (is *Issuer) outlived(ctx context.Context, token Secret) (*AccessToken, err
 	if err != nil || t.FamilyID == "" || t.ClientID == OwnClientID {
 		return nil, err
 	}
-	if f, err := is.family(ctx, t.FamilyID); f == nil || err != nil {
+	f, err := is.family(ctx, t.FamilyID)
+	switch {
+	case err != nil:
 		return nil, err
+	case f == nil: // younger tokens of it may be good here until this node has heard of its end
+		return nil, is.catchUp(ctx)
 	}
 	return t, nil
 }

@@ -166,6 +166,31 @@ func TestT95AnExpiredAccessTokenEndsItsFamily(t *testing.T) {
 	}
 }
 
+// TestT89AnExpiredTokenOfWhatAnotherNodeHasEnded: the family's younger token is not accepted either, once this node has said
+// that it is over.
+func TestT89AnExpiredTokenOfWhatAnotherNodeHasEnded(t *testing.T) {
+	f := newFlow(t)
+	expired := f.tokens("pub", "refresh_token")
+	f.wait(expired.ExpiresIn + time.Minute)
+	younger, err := f.refresh("pub", expired.RefreshToken)
+	f.must(err)
+	here := f.node()
+	here.Refresh = func(ctx context.Context) error {
+		known, _, err := f.store.Revocations(ctx, 0)
+		here.Revocations.Add(known...)
+		return err
+	}
+	_, err = f.RevokeFor(t.Context(), f.client("pub"), younger.RefreshToken)
+	f.must(err)
+	if _, err := here.Verifier.VerifyForIssuer(younger.AccessToken.Reveal()); err != nil {
+		t.Fatalf("this node knows already: %v", err)
+	}
+	_, err = here.RevokeFor(t.Context(), f.client("pub"), expired.AccessToken)
+	f.must(err)
+	_, err = here.Verifier.VerifyForIssuer(younger.AccessToken.Reveal())
+	wantCode(t, err, InvalidToken)
+}
+
 // TestT95AnExpiredTokenWithoutAClient ends nothing: whoever finds one in an old log needs no credential of a client.
 func TestT95AnExpiredTokenWithoutAClient(t *testing.T) {
 	f := newFlow(t)
