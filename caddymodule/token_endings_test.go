@@ -238,10 +238,13 @@ func TestT106IntrospectionOfUserTokens(t *testing.T) {
 	u.sub("a refresh token that was used", func(u *userDoor) {
 		first := u.userTokens(r, ada)
 		second := u.gives(r.refresh(first.RefreshToken))
+		third := u.gives(r.refresh(second.RefreshToken))
 		inactive(u, r, first.RefreshToken)
-		if ask(u, r, second.RefreshToken)["active"] != true {
+		if ask(u, r, third.RefreshToken)["active"] != true {
 			u.t.Error("the successor is inactive")
 		}
+		u.wait(now, 31*time.Second)
+		inactive(u, r, second.RefreshToken)
 	})
 	u.sub("unknown", func(u *userDoor) {
 		got, code := u.userTokens(r, ada), u.code(r, ada)

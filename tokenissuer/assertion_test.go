@@ -168,7 +168,7 @@ func TestG25AssertionIsNoAccessToken(t *testing.T) {
 	if x := a.verifier.Explain(assertion.Reveal(), []string{ordersRequest.Audience}); x.Accepted {
 		t.Errorf("explained as good: %+v", x)
 	}
-	if found, err := a.Introspect(t.Context(), "conf", assertion); found != nil || err != nil {
+	if found, err := a.Introspect(t.Context(), Asker{ClientID: "conf"}, assertion); found != nil || err != nil {
 		t.Errorf("introspected: %+v, %v", found, err)
 	}
 	if found, err := a.RevokeFor(t.Context(), a.client("conf"), assertion); found != nil || err != nil || len(a.store.list) > 0 {

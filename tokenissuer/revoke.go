@@ -149,10 +149,23 @@ type Introspection struct {
 	Username string
 }
 
-// Introspect looks at a token, access or refresh, for a client (RFC 7662 §2.2). It returns nil for a token that is
-// inactive, whatever the reason, another client's included. Unlike the gate, which goes on for a while with what it
+// Asker is who introspects a token.
+type Asker struct {
+	ClientID string
+	// Bearer is the access token with which the client asks; nil: it has proved itself with its secret.
+	Bearer *AccessToken
+}
+
+// mayKnow reports whether the asker may learn of tokens with that client and subject. Who shows an access token is not the
+// client itself, but somebody who uses it, and learns of nobody else.
+func (a Asker) mayKnow(clientID, subject string) bool {
+	return a.ClientID == clientID && (a.Bearer == nil || a.Bearer.Subject == subject)
+}
+
+// Introspect looks at a token, access or refresh (RFC 7662 §2.2). It returns nil for a token that is inactive, whatever
+// the reason, and for one of which the asker may know nothing. Unlike the gate, which goes on for a while with what it
 // knows, it answers from the store's state of this moment, and is temporarily_unavailable without it.
-func (is *Issuer) Introspect(ctx context.Context, clientID string, token Secret) (*Introspection, error) {
+func (is *Issuer) Introspect(ctx context.Context, asker Asker, token Secret) (*Introspection, error) {
 	if err := is.catchUp(ctx); err != nil {
 		return nil, err
 	}
@@ -161,7 +174,7 @@ func (is *Issuer) Introspect(ctx context.Context, clientID string, token Secret)
 		return nil, err
 	}
 	if f != nil {
-		return is.introspectRefresh(ctx, clientID, f, token)
+		return is.introspectRefresh(ctx, asker, f, token)
 	}
 	t, err := is.Verifier.VerifyForIssuer(token.Reveal())
 	if err != nil {
@@ -170,7 +183,7 @@ func (is *Issuer) Introspect(ctx context.Context, clientID string, token Secret)
 		}
 		return nil, err
 	}
-	if t.ClientID != clientID {
+	if !asker.mayKnow(t.ClientID, t.Subject) {
 		return nil, nil
 	}
 	result := &Introspection{Access: t}
@@ -183,22 +196,29 @@ func (is *Issuer) Introspect(ctx context.Context, clientID string, token Secret)
 	return result, nil
 }
 
-// introspectRefresh looks at a refresh token of a family that has not ended. Only the newest is active.
-func (is *Issuer) introspectRefresh(ctx context.Context, clientID string, f *TokenFamily, token Secret) (*Introspection, error) {
-	if _, generation, _ := is.Master.readRefreshToken(token); f.ClientID != clientID || generation != f.Generation {
+// introspectRefresh looks at a refresh token of a family that has not ended. What would be served is active: the newest one,
+// and within the grace the one before it, or a thief who holds that one could see when its owner refreshes. A client without
+// a secret learns nothing of refresh tokens, because anybody can use its id.
+func (is *Issuer) introspectRefresh(ctx context.Context, asker Asker, f *TokenFamily, token Secret) (*Introspection, error) {
+	if !asker.mayKnow(f.ClientID, f.UserID) {
 		return nil, nil
 	}
 	now := is.Now()
-	client := is.Authenticated.recall(clientID, now) // it has just proved who it is, or shown a token
+	client := is.Authenticated.recall(f.ClientID, now) // it has just proved who it is, or shown a token
 	if client == nil {
 		var err error
-		if client, err = is.client(ctx, clientID); errors.Is(err, ErrNotFound) {
+		if client, err = is.client(ctx, f.ClientID); errors.Is(err, ErrNotFound) {
 			return nil, nil
 		} else if err != nil {
 			return nil, Unavailable("directory_unavailable", err)
 		}
 	}
-	expires := f.RotatedAt.Add(is.lifetimes(client).RefreshIdle)
+	lifetimes := is.lifetimes(client)
+	_, generation, _ := is.Master.readRefreshToken(token)
+	if client.IsPublic() || generation != f.Generation && !repeatable(f, generation, lifetimes.RefreshGrace, now) {
+		return nil, nil
+	}
+	expires := f.RotatedAt.Add(lifetimes.RefreshIdle)
 	if f.ExpiresAt.Before(expires) {
 		expires = f.ExpiresAt
 	}

@@ -103,7 +103,7 @@ func TestG57SwappedTokenIsOfNoUseToItsUpstream(t *testing.T) {
 	wantRefusal(t, token, err, "audience_wrong")
 	token, err = a.verifier.VerifyForIssuer(swapped)
 	wantRefusal(t, token, err, "token_of_an_upstream")
-	if found, err := a.Introspect(t.Context(), "conf", NewSecret(swapped)); found != nil || err != nil {
+	if found, err := a.Introspect(t.Context(), Asker{ClientID: "conf"}, NewSecret(swapped)); found != nil || err != nil {
 		t.Errorf("introspected: %+v, %v", found, err)
 	}
 	if found, err := a.RevokeFor(t.Context(), a.client("conf"), NewSecret(swapped)); found != nil || err != nil {

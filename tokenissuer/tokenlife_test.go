@@ -241,7 +241,7 @@ func TestT106IntrospectionOfAFamily(t *testing.T) {
 	first := f.tokens("conf", "trusted refresh_token")
 	look := func(client string, token Secret) *Introspection {
 		t.Helper()
-		got, err := f.Introspect(t.Context(), client, token)
+		got, err := f.Introspect(t.Context(), Asker{ClientID: client}, token)
 		f.must(err)
 		return got
 	}
@@ -263,19 +263,26 @@ func TestT106IntrospectionOfAFamily(t *testing.T) {
 		client string
 		token  Secret
 	}{
-		"used refresh token": {"conf", first.RefreshToken}, "another client's refresh token": {"other", next.RefreshToken}, "another client's access token": {"other", next.AccessToken},
+		"another client's used refresh token": {"other", first.RefreshToken}, "another client's refresh token": {"other", next.RefreshToken}, "another client's access token": {"other", next.AccessToken},
 		"code": {"conf", f.code("conf", parameters(""))}, "nothing": {"conf", Secret{}},
 	} {
 		if got := look(v.client, v.token); got != nil {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
+	if got := look("conf", first.RefreshToken); got == nil {
+		t.Error("a refresh token that would be served again is inactive")
+	}
 	f.Refresh = nil
 	f.store.fail("Family", false)
-	_, err = f.Introspect(t.Context(), "conf", next.RefreshToken)
+	_, err = f.Introspect(t.Context(), Asker{ClientID: "conf"}, next.RefreshToken)
 	wantCode(t, err, TemporarilyUnavailable)
 	f.store.fail("", false)
-	f.wait(30 * day)
+	f.wait(31 * time.Second)
+	if got := look("conf", first.RefreshToken); got != nil {
+		t.Errorf("used, after the grace: %+v", got)
+	}
+	f.wait(30*day - 31*time.Second)
 	if got := look("conf", next.RefreshToken); got != nil {
 		t.Errorf("idle for 30 days: %+v", got)
 	}

@@ -1043,13 +1043,13 @@ func TestT95RevokeForItsClientOnly(t *testing.T) {
 	}
 	a.refuses(t, two.Reveal(), "token_revoked")
 	a.accepts(t, three.Reveal())
-	if got, err := a.Introspect(t.Context(), "other", three); got != nil || err != nil {
+	if got, err := a.Introspect(t.Context(), Asker{ClientID: "other"}, three); got != nil || err != nil {
 		t.Errorf("another client sees %+v, %v", got, err)
 	}
-	if got, err := a.Introspect(t.Context(), "conf", three); got == nil || got.Access.ID != claims.ID || err != nil {
+	if got, err := a.Introspect(t.Context(), Asker{ClientID: "conf"}, three); got == nil || got.Access.ID != claims.ID || err != nil {
 		t.Errorf("its client sees %+v, %v", got, err)
 	}
-	if got, err := a.Introspect(t.Context(), "conf", one); got != nil || err != nil {
+	if got, err := a.Introspect(t.Context(), Asker{ClientID: "conf"}, one); got != nil || err != nil {
 		t.Errorf("a revoked token is %+v, %v", got, err)
 	}
 	if err := a.Revoke(context.Background(), Revocation{Kind: RevokeToken}); err == nil {

@@ -15,7 +15,7 @@ func (h *Handler) introspect(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	clientID, bearer, err := h.introspectionCaller(r, f)
+	asker, err := h.introspectionCaller(r, f)
 	if err != nil {
 		return err
 	}
@@ -23,14 +23,14 @@ func (h *Handler) introspect(w http.ResponseWriter, r *http.Request) error {
 	if token.IsEmpty() {
 		return tokenissuer.MissingParameter("token")
 	}
-	found, err := h.issuer.Introspect(r.Context(), clientID, token)
+	found, err := h.issuer.Introspect(r.Context(), asker, token)
 	if err != nil {
 		return err
 	}
-	if found != nil && bearer != nil && found.Access != nil && bearer.ID == found.Access.ID {
+	if found != nil && found.Access != nil && asker.Bearer != nil && asker.Bearer.ID == found.Access.ID {
 		return bearerError{tokenissuer.NewError(tokenissuer.InvalidToken, "token_introspects_itself")}
 	}
-	h.audit.Accepted(r, "token introspected", zap.String("client_id", clientID), zap.Bool("active", found != nil))
+	h.audit.Accepted(r, "token introspected", zap.String("client_id", asker.ClientID), zap.Bool("active", found != nil))
 	writeObject(w, http.StatusOK, jsonUTF8, h.introspectionOf(found))
 	return nil
 }
@@ -38,8 +38,8 @@ func (h *Handler) introspect(w http.ResponseWriter, r *http.Request) error {
 // introspectionRoom is more than the usual answer needs.
 const introspectionRoom = 512
 
-// introspectionOf is the answer (RFC 7662 §2.2). A refresh token has no token type, since it opens nothing, and no expiry:
-// using it moves that.
+// introspectionOf is the answer (RFC 7662 §2.2). A refresh token has no token type, since it opens nothing, and no expiry,
+// which every use moves. Its iat is its family's: its own would say when it was last refreshed.
 func (h *Handler) introspectionOf(found *tokenissuer.Introspection) object {
 	o := newObject(introspectionRoom)
 	o.boolean("active", found != nil)
@@ -61,7 +61,7 @@ func (h *Handler) introspectionOf(found *tokenissuer.Introspection) object {
 		f := found.Family
 		o.text("scope", f.Scopes.String())
 		o.text("client_id", f.ClientID)
-		o.number("iat", f.RotatedAt.Unix())
+		o.number("iat", f.CreatedAt.Unix())
 		o.text("sub", f.UserID)
 		o.text("iss", h.issuer.URL)
 	}
@@ -71,26 +71,25 @@ func (h *Handler) introspectionOf(found *tokenissuer.Introspection) object {
 	return o
 }
 
-// introspectionCaller returns the client that asks, and its token when it asked with one. A public client cannot prove
-// itself with its id alone.
-func (h *Handler) introspectionCaller(r *http.Request, f form) (string, *tokenissuer.AccessToken, error) {
+// introspectionCaller returns who asks. A public client cannot prove itself with its id alone.
+func (h *Handler) introspectionCaller(r *http.Request, f form) (tokenissuer.Asker, error) {
 	token, present, err := BearerToken(r)
 	if err != nil {
-		return "", nil, err
+		return tokenissuer.Asker{}, err
 	}
 	if present && f.get("client_id") == "" && f.secret("client_secret").IsEmpty() {
 		t, err := h.issuer.Verifier.Verify(token.Reveal(), h.issuer.Audience)
 		if err != nil {
-			return "", nil, bearerError{tokenissuer.AsError(err)}
+			return tokenissuer.Asker{}, bearerError{tokenissuer.AsError(err)}
 		}
-		return t.ClientID, t, nil
+		return tokenissuer.Asker{ClientID: t.ClientID, Bearer: t}, nil
 	}
 	client, err := h.issuer.AuthenticateClient(r.Context(), h.clientAuthentication(r, f))
 	if err != nil {
-		return "", nil, err
+		return tokenissuer.Asker{}, err
 	}
 	if client.IsPublic() {
-		return "", nil, forClient(tokenissuer.NewError(tokenissuer.InvalidClient, "client_is_public"), client)
+		return tokenissuer.Asker{}, forClient(tokenissuer.NewError(tokenissuer.InvalidClient, "client_is_public"), client)
 	}
-	return client.ID, nil, nil
+	return tokenissuer.Asker{ClientID: client.ID}, nil
 }
