@@ -8,10 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/crypto/argon2"
 	"golang.org/x/crypto/bcrypt"
@@ -33,50 +31,18 @@ const (
 	maxBcryptBytes = 72
 	// MaxPasswordBytes is the longest password that is looked at.
 	MaxPasswordBytes = 1024
-	// hashPatience is how long a sign-in waits for its turn to hash.
-	hashPatience = 100 * time.Millisecond
 )
-
-// Passwords hashes and verifies passwords, no more of them at once than it has slots, because each takes 20 MiB and
-// 20 ms. The zero value is not usable; see NewPasswords.
-type Passwords struct {
-	slots chan struct{}
-}
-
-// NewPasswords returns a Passwords with half as many slots as Go uses processors: while somebody guesses passwords, the
-// other half serves everybody else.
-func NewPasswords() *Passwords {
-	return &Passwords{slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
-}
-
-// enter takes a slot, and waits for one for a tenth of a second. Who gets no error must call leave.
-func (p *Passwords) enter(ctx context.Context) error {
-	select {
-	case p.slots <- struct{}{}:
-		return nil
-	default:
-	}
-	patience, cancel := context.WithTimeout(ctx, hashPatience)
-	defer cancel()
-	select {
-	case p.slots <- struct{}{}:
-		return nil
-	case <-patience.Done():
-		return Unavailable(ReasonHashingBusy, context.Cause(patience))
-	}
-}
-
-func (p *Passwords) leave() { <-p.slots }
 
 // Hash returns the argon2id hash of a new password in the PHC form. It refuses passwords that cannot be used.
 func (p *Passwords) Hash(ctx context.Context, password Secret) (Secret, error) {
 	if err := ValidatePassword(password); err != nil {
 		return Secret{}, err
 	}
-	if err := p.enter(ctx); err != nil {
+	turn, err := p.enter(ctx, hasher{})
+	if err != nil {
 		return Secret{}, err
 	}
-	defer p.leave()
+	defer p.leave(turn)
 	return hashPassword(password), nil
 }
 

@@ -1,12 +1,10 @@
 package tokenissuer
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
@@ -151,45 +149,6 @@ func TestT70AMissCostsAHashOfEveryScheme(t *testing.T) {
 	a.store.fault = errors.New("down")
 	_, err := a.schemes.list(t.Context(), a.Issuer)
 	wantCode(t, err, TemporarilyUnavailable)
-}
-
-// TestT78NoMoreHashesAtOnceThanSlots: who waits for a tenth of a second in vain is sent away.
-func TestT78NoMoreHashesAtOnceThanSlots(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := &Passwords{slots: make(chan struct{}, 2)}
-		ctx := context.Background()
-		for range 2 {
-			if err := p.enter(ctx); err != nil {
-				t.Fatal(err)
-			}
-		}
-		began := time.Now()
-		wantCode(t, p.enter(ctx), TemporarilyUnavailable)
-		if waited := time.Since(began); waited != hashPatience {
-			t.Errorf("waited %s", waited)
-		}
-		gone, cancel := context.WithCancel(ctx)
-		cancel()
-		began = time.Now()
-		if wantCode(t, p.enter(gone), TemporarilyUnavailable); time.Since(began) != 0 {
-			t.Error("a caller that has gone waits")
-		}
-		if _, err := p.Hash(ctx, NewSecret(knownPassword)); err == nil {
-			t.Error("a third hash at once")
-		}
-		time.AfterFunc(hashPatience/2, p.leave)
-		if err := p.enter(ctx); err != nil {
-			t.Errorf("a slot was free in time: %v", err)
-		}
-		p.leave()
-		p.leave()
-		if hash, err := p.Hash(ctx, NewSecret(knownPassword)); err != nil || len(p.slots) != 0 || hash.IsEmpty() {
-			t.Errorf("%v, %d slots taken", err, len(p.slots))
-		}
-	})
-	if n := cap(NewPasswords().slots); n < 1 {
-		t.Errorf("%d slots", n)
-	}
 }
 
 func TestPasswordsThatCannotBeSet(t *testing.T) {

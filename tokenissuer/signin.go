@@ -38,11 +38,16 @@ func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (*User, error) {
 	if err != nil {
 		return nil, Unavailable("directory_unavailable", err)
 	}
-	buckets := is.signInBuckets(a, email, user, now)
+	device := is.deviceOf(a.Device, user, now)
+	proofs := is.proofBuckets(email, a.Address)
+	if err := is.checkProofs(ctx, proofs, now); err != nil {
+		return nil, err
+	}
+	buckets := is.signInBuckets(email, device, a.Address)
 	if err := is.reserve(ctx, buckets, "sign_in_throttled", now); err != nil {
 		return nil, err
 	}
-	err = is.provePassword(ctx, user, a.Password)
+	err = is.provePassword(ctx, user, a.Password, hasher{account: email, address: a.Address, known: device != ""})
 	// An attempt that failed for a reason of ours is none.
 	if err == nil || AsError(err).Code != InvalidGrant {
 		is.forgive(ctx, buckets, now)
@@ -50,31 +55,48 @@ func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (*User, error) {
 	if err != nil {
 		return nil, err
 	}
-	return user, is.countProof(ctx, user, now)
+	for _, b := range proofs {
+		is.Attempts.Fail(ctx, b.name, b.limit.Window, now)
+	}
+	return user, nil
 }
 
-// provedLimit bounds how often one account can prove its password, so that nobody keeps all hashing slots to themselves
-// with a password that is right.
+// provedLimit bounds how often one account can prove its password, so that who knows a password can neither hash nor open
+// sessions without end.
 var provedLimit = Limit{Failures: 600, Window: time.Minute}
 
-func (is *Issuer) countProof(ctx context.Context, user *User, now time.Time) error {
+// proofBuckets are what a proved password is counted in: of the account at this address, and of the account anywhere.
+func (is *Issuer) proofBuckets(email, address string) []bucket {
 	if is.AccountLimit.Failures == 0 {
 		return nil
 	}
-	return is.reserve(ctx, is.limited(bucket{"proved\x00" + user.ID, provedLimit}), "sign_in_throttled", now)
+	return is.limited(bucket{"proved\x00" + email + "\x00" + address, provedLimit}, bucket{"proved\x00" + email, provedLimit})
+}
+
+// checkProofs refuses an account that has been proved too often, before anything is hashed. It tells so only to an address
+// that has proved the account itself: to others the answer would say that the account exists.
+func (is *Issuer) checkProofs(ctx context.Context, proofs []bucket, now time.Time) error {
+	if len(proofs) == 0 {
+		return nil
+	}
+	if n, _ := is.Attempts.Failures(ctx, proofs[0].name, now); n == 0 {
+		return nil
+	}
+	return is.checkBuckets(ctx, proofs, "sign_in_throttled", now)
 }
 
 // provePassword compares the password with the user's. A user that does not exist costs the same: under every scheme
 // that is in use one hash is made, for the user where it is the user's own and for nobody elsewhere.
-func (is *Issuer) provePassword(ctx context.Context, user *User, password Secret) error {
+func (is *Issuer) provePassword(ctx context.Context, user *User, password Secret, h hasher) error {
 	schemes, err := is.schemes.list(ctx, is)
 	if err != nil {
 		return err
 	}
-	if err := is.Passwords.enter(ctx); err != nil {
+	turn, err := is.Passwords.enter(ctx, h)
+	if err != nil {
 		return err
 	}
-	defer is.Passwords.leave()
+	defer is.Passwords.leave(turn)
 	own := PasswordScheme(user.PasswordHash)
 	matches := own != "" && verifyPassword(password, user.PasswordHash)
 	if matches && user.IsActive() {
@@ -99,15 +121,15 @@ func (is *Issuer) rehash(ctx context.Context, user *User, password Secret) {
 }
 
 // signInBuckets are what the attempt is counted in.
-func (is *Issuer) signInBuckets(a SignInAttempt, email string, user *User, now time.Time) []bucket {
+func (is *Issuer) signInBuckets(email, device, address string) []bucket {
 	account := "account\x00" + email
-	if device := is.deviceOf(a.Device, user, now); device != "" {
+	if device != "" {
 		account += "\x00" + device
 	}
 	if email == "" {
-		return is.limited(bucket{"sign-in\x00" + a.Address, is.AddressLimit})
+		return is.limited(bucket{"sign-in\x00" + address, is.AddressLimit})
 	}
-	return is.limited(bucket{account, is.AccountLimit}, bucket{"sign-in\x00" + a.Address, is.AddressLimit})
+	return is.limited(bucket{account, is.AccountLimit}, bucket{"sign-in\x00" + address, is.AddressLimit})
 }
 
 // device is what the cookie of a known device holds.

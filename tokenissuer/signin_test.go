@@ -1,6 +1,8 @@
 package tokenissuer_test
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -201,6 +203,45 @@ func TestSuccessIsNotCounted(t *testing.T) {
 	wantCode(t, err, InvalidGrant)
 	_, err = f.signInFor("", "ada@acme.example", userPassword)
 	wantCode(t, err, RateLimited)
+}
+
+// hundredfold counts a proved password as a hundred: 600 hashes would take long.
+type hundredfold struct{ AttemptCounter }
+
+func (h hundredfold) Failures(ctx context.Context, bucket string, now time.Time) (n int, until time.Time) {
+	n, until = h.AttemptCounter.Failures(ctx, bucket, now)
+	if strings.HasPrefix(bucket, "proved") {
+		n *= 100
+	}
+	return n, until
+}
+
+// TestT121ProofsAreBounded before anything is hashed, for those who have proved the password themselves. Others are told
+// nothing that they would not be told of an account that does not exist.
+func TestT121ProofsAreBounded(t *testing.T) {
+	f := newFlow(t)
+	attempt := func(address, password string) error {
+		_, err := f.SignIn(t.Context(), SignInAttempt{Email: "ada@acme.example", Password: NewSecret(password), Address: address})
+		return err
+	}
+	f.Attempts = hundredfold{f.Attempts}
+	f.must(attempt("198.51.100.2", userPassword))
+	for range 5 {
+		f.must(attempt("198.51.100.1", userPassword))
+	}
+	f.store.asked()
+	for _, address := range []string{"198.51.100.1", "198.51.100.2"} {
+		wantCode(t, attempt(address, userPassword), RateLimited)
+		wantCode(t, attempt(address, "wrong password"), RateLimited)
+	}
+	if steps := f.store.asked(); slices.Contains(steps, "PasswordSchemes") || slices.Contains(steps, "RehashPassword") {
+		t.Errorf("asked for %v", steps)
+	}
+	wantCode(t, attempt("198.51.100.3", "wrong password"), InvalidGrant)
+	f.must(attempt("198.51.100.3", userPassword))
+	wantCode(t, attempt("198.51.100.3", userPassword), RateLimited)
+	f.wait(time.Minute)
+	f.must(attempt("198.51.100.1", userPassword))
 }
 
 func TestAnOutageIsNoFailedAttempt(t *testing.T) {
