@@ -27,7 +27,7 @@ func init() { httpcaddyfile.RegisterGlobalOption("oauth", parseGlobalOption) }
 //		tokens {
 //			authorization_code | client_credentials | password | admin_created <duration>
 //			refresh | refresh_idle | code <duration>
-//			refresh_grace <duration> | 0
+//			refresh_grace <duration> [same_address] | 0
 //		}
 //		session_scopes <scope>...
 //		password_grant {

@@ -28,25 +28,48 @@ func (c *TokensConfig) parseLifetime(d *caddyfile.Dispenser) error {
 	lifetime, known := map[string]*caddy.Duration{
 		"authorization_code": &c.AuthorizationCode, "client_credentials": &c.ClientCredentials, "password": &c.Password,
 		"admin_created": &c.AdminCreated, "refresh": &c.Refresh, "refresh_idle": &c.RefreshIdle, "code": &c.Code,
-		"refresh_grace": c.RefreshGrace,
 	}[name]
+	if name == "refresh_grace" {
+		return c.parseRefreshGrace(d)
+	}
 	if !known {
 		return d.Errf("unknown token lifetime %q", name)
 	}
-	if err := once(d, name, lifetime != nil && (*lifetime != 0 || name == "refresh_grace")); err != nil {
+	if err := once(d, name, *lifetime != 0); err != nil {
 		return err
 	}
 	duration, err := parseDuration(d)
 	if err != nil {
 		return err
 	}
-	if name == "refresh_grace" { // 0 says something here
-		lifetime = new(caddy.Duration)
-		c.RefreshGrace = lifetime
-	} else if duration == 0 {
+	if duration == 0 {
 		return d.Errf("token lifetime %s 0s: use at least 1s", name)
 	}
 	*lifetime = caddy.Duration(duration)
+	if _, err := c.lifetimes(); err != nil {
+		return d.Errf("%v", err)
+	}
+	return nil
+}
+
+// parseRefreshGrace reads a duration, of which 0 says something, and who may repeat a refresh within it.
+func (c *TokensConfig) parseRefreshGrace(d *caddyfile.Dispenser) error {
+	if err := once(d, "refresh_grace", c.RefreshGrace != nil); err != nil {
+		return err
+	}
+	args := d.RemainingArgs()
+	if len(args) == 0 || len(args) > 2 {
+		return d.ArgErr()
+	}
+	grace, err := durationOf(d, args[0])
+	if err != nil {
+		return err
+	}
+	if len(args) == 2 && args[1] != "same_address" {
+		return d.Errf("unknown option %q of refresh_grace: use same_address", args[1])
+	}
+	duration := caddy.Duration(grace)
+	c.RefreshGrace, c.RefreshGraceSameAddress = &duration, len(args) == 2
 	if _, err := c.lifetimes(); err != nil {
 		return d.Errf("%v", err)
 	}

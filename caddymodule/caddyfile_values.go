@@ -88,6 +88,10 @@ func parseDuration(d *caddyfile.Dispenser) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
+	return durationOf(d, value)
+}
+
+func durationOf(d *caddyfile.Dispenser, value string) (time.Duration, error) {
 	duration, err := caddy.ParseDuration(value)
 	if err != nil {
 		return 0, d.Errf("%q is no duration: write it as 90s, 15m, 2h or 28d", value)

@@ -28,6 +28,9 @@ type TokensConfig struct {
 	// RefreshGrace is how long after its use a refresh token gives the same successor again, to a client whose answer was
 	// lost: at most 5m, default 30s. 0 turns it off: then a client that repeats a refresh loses all of its tokens.
 	RefreshGrace *caddy.Duration `json:"refresh_grace,omitempty"`
+	// RefreshGraceSameAddress makes a repeat within the grace a reuse too, when it comes from another address or by another
+	// family of user agents than the refresh. Default: it is served, with a warning in the audit log.
+	RefreshGraceSameAddress bool `json:"refresh_grace_same_address,omitempty"`
 	// Code is how long an authorization code can be redeemed: 1s to 10m, default 60s.
 	Code caddy.Duration `json:"code,omitempty"`
 }
@@ -45,11 +48,14 @@ func (c *TokensConfig) lifetimes() (tokenissuer.Lifetimes, error) {
 		Refresh:           time.Duration(c.Refresh),
 		RefreshIdle:       time.Duration(c.RefreshIdle),
 		Code:              time.Duration(c.Code),
+		SameAddress:       c.RefreshGraceSameAddress,
 	}
 	if c.RefreshGrace != nil {
 		switch grace := time.Duration(*c.RefreshGrace); {
 		case grace < 0:
 			return l, errors.New("token lifetime refresh_grace: use 0 to 5m")
+		case grace == 0 && c.RefreshGraceSameAddress:
+			return l, errors.New("token lifetime refresh_grace: 0 refuses every repeat, leave same_address out")
 		case grace == 0:
 			l.RefreshGrace = tokenissuer.NoGrace
 		default:

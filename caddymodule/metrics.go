@@ -23,6 +23,10 @@ var (
 		Name: "gatehouse_refresh_reuse_total",
 		Help: "Refresh tokens that were used twice, whose families were ended: a sign of theft.",
 	})
+	repeatsElsewhere = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gatehouse_refresh_repeats_elsewhere_total",
+		Help: "Refresh tokens that were repeated within the grace from another address or user agent than they were used from, by the result: served, or refused.",
+	}, []string{"result"})
 	codeReplays = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "gatehouse_code_replays_total",
 		Help: "Authorization codes that were redeemed twice, whose families were ended: a sign of theft.",
@@ -71,7 +75,7 @@ const byOperator = "operator"
 // registerMetrics offers the metrics in a configuration's registry.
 func registerMetrics(registry prometheus.Registerer) error {
 	for _, c := range []prometheus.Collector{
-		tokensIssued, refusals, refreshReuse, codeReplays, gateDecisions, storeErrors, refusalsHeld, refusalsClosed, laneWaits,
+		tokensIssued, refusals, refreshReuse, repeatsElsewhere, codeReplays, gateDecisions, storeErrors, refusalsHeld, refusalsClosed, laneWaits,
 		stateCollector{}, vouchedCollector{},
 	} {
 		if err := registry.Register(c); err != nil {
@@ -122,10 +126,16 @@ func (tally) Issued(by tokenissuer.GrantType) {
 	tokensIssued.WithLabelValues(string(by)).Inc()
 }
 
-// Refused counts a refusal, and the two that are alarms once more.
+// RepeatedElsewhere counts a refresh token that was served again to somebody else, perhaps.
+func (tally) RepeatedElsewhere() { repeatsElsewhere.WithLabelValues("served").Inc() }
+
+// Refused counts a refusal, and those that are alarms once more.
 func (tally) Refused(endpoint string, err *tokenissuer.Error) {
 	refusals.WithLabelValues(endpoint, string(err.Code)).Inc()
 	switch err.Reason {
+	case tokenissuer.ReasonRepeatedElsewhere:
+		repeatsElsewhere.WithLabelValues("refused").Inc()
+		refreshReuse.Inc()
 	case tokenissuer.ReasonRefreshReused:
 		refreshReuse.Inc()
 	case tokenissuer.ReasonCodeReplayed:

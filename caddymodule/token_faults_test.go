@@ -237,9 +237,9 @@ func (s *stepStore) RedeemCode(ctx context.Context, id string, generation int64,
 	return s.IssuerStore.RedeemCode(ctx, id, generation, at, expires, maxFailures)
 }
 
-func (s *stepStore) RotateRefreshToken(ctx context.Context, id string, generation int64, at time.Time) error {
+func (s *stepStore) RotateRefreshToken(ctx context.Context, id string, generation int64, r tokenissuer.Rotation) error {
 	s.steps = append(s.steps, "RotateRefreshToken")
-	return s.IssuerStore.RotateRefreshToken(ctx, id, generation, at)
+	return s.IssuerStore.RotateRefreshToken(ctx, id, generation, r)
 }
 
 func (s *stepStore) EndFamilies(ctx context.Context, which tokenissuer.FamilyFilter, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {

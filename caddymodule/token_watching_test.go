@@ -100,3 +100,93 @@ func TestT120NobodySeesARefreshFromOutside(t *testing.T) {
 		}
 	})
 }
+
+// behindProxy makes every request come from the address that X-Forwarded-For names.
+var behindProxy = []string{"\tadmin ADMIN\n", "\tadmin ADMIN\n\tservers {\n\t\ttrusted_proxies static 127.0.0.1/32\n\t}\n"}
+
+// TestT121ARepeatFromElsewhere: who repeats a refresh within the grace gets the same successor, so a thief who is fast enough
+// must at least be seen, and with same_address is refused.
+func TestT121ARepeatFromElsewhere(t *testing.T) {
+	const chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/%s Safari/537.36"
+	agent := func(version string) string { return strings.Replace(chrome, "%s", version, 1) }
+	changes := append(append([]string{}, behindProxy...), "redirect_uris https://other.example/cb",
+		"redirect_uris https://other.example/cb\n\t\t\ttokens {\n\t\t\t\trefresh_grace 30s same_address\n\t\t\t}")
+	u := openUsers(t, changes...)
+	for name, test := range map[string]struct {
+		address, agent           string // of the refresh
+		otherAddress, otherAgent string // of the repeat
+		from                     string // what the warning says; empty: there is none
+	}{
+		"the same":                     {"192.0.2.1", agent("120.0"), "192.0.2.1", agent("120.0"), ""},
+		"an update in between":         {"192.0.2.1", agent("120.0"), "192.0.2.1", agent("121.0.3"), ""},
+		"another address":              {"192.0.2.1", agent("120.0"), "192.0.2.2", agent("120.0"), "another address"},
+		"another browser":              {"192.0.2.1", agent("120.0"), "192.0.2.1", "Mozilla/5.0 (X11; rv:120.0) Gecko/20100101 Firefox/120.0", "another user agent"},
+		"no browser":                   {"192.0.2.1", agent("120.0"), "192.0.2.1", "curl/8.1", "another user agent"},
+		"nothing alike":                {"192.0.2.1", "okhttp/4.1", "198.51.100.1", "curl/8.1", "another address and user agent"},
+		"IPv6, the same /64":           {"2001:db8:1:2::1", "okhttp/4.1", "2001:db8:1:2:ffff::9", "okhttp/5.0", ""},
+		"IPv6, another /64":            {"2001:db8:1:2::1", "okhttp/4.1", "2001:db8:1:3::1", "okhttp/4.1", "another address"},
+		"IPv4 in IPv6 is IPv4":         {"::ffff:192.0.2.1", "okhttp/4.1", "192.0.2.1", "okhttp/4.1", ""},
+		"no user agent, twice":         {"192.0.2.1", " ", "192.0.2.1", " ", ""},
+		"comments and versions say no": {"192.0.2.1", "App/1.2 (iPhone; 17.1 (a)) CFNetwork/1 Darwin/23.1", "192.0.2.1", "App/2 (iPad) CFNetwork/1494 Darwin/24", ""},
+	} {
+		ask := func(u *userDoor, r request, token, address, agent string) answer {
+			u.t.Helper()
+			u.decisions(u.t)
+			return u.ask(u.t, "/oauth/token", r.refresh(token).Encode(), "X-Forwarded-For", address, "User-Agent", agent)
+		}
+		u.sub("warned of, "+name, func(u *userDoor) {
+			r := requestOf("conf")
+			first := u.userTokens(r, ada)
+			second := u.tokensIn(ask(u, r, first.RefreshToken, test.address, test.agent))
+			served := map[string]float64{}
+			if test.from != "" {
+				served[`gatehouse_refresh_repeats_elsewhere_total{result="served"}`] = 1
+			}
+			before := u.measured()
+			again := u.tokensIn(ask(u, r, first.RefreshToken, test.otherAddress, test.otherAgent))
+			line, after := u.audited(), u.measured()
+			if again.RefreshToken != second.RefreshToken {
+				u.t.Error("another successor")
+			}
+			level, from := "info", any(nil)
+			if test.from != "" {
+				level, from = "warn", test.from
+			}
+			if line["level"] != level || line["repeated_from"] != from || line["repeated"] != true {
+				u.t.Errorf("audited %v", line)
+			}
+			const metric = `gatehouse_refresh_repeats_elsewhere_total{result="served"}`
+			if after[metric]-before[metric] != served[metric] {
+				u.t.Errorf("%s grew by %v", metric, after[metric]-before[metric])
+			}
+			if by := u.familyOf(first.AccessToken).RotatedBy; len(by) != 16 || strings.Contains(by, ".") {
+				u.t.Errorf("the family remembers %q", by)
+			}
+		})
+		u.sub("refused, "+name, func(u *userDoor) {
+			r := requestOf("other")
+			first := u.userTokens(r, ada)
+			second := u.tokensIn(ask(u, r, first.RefreshToken, test.address, test.agent))
+			before := u.measured()
+			a := ask(u, r, first.RefreshToken, test.otherAddress, test.otherAgent)
+			if test.from == "" {
+				if u.tokensIn(a).RefreshToken != second.RefreshToken {
+					u.t.Error("another successor")
+				}
+				return
+			}
+			u.holdUnaudited(u.t, a, badGrant(""))
+			if line := u.audited(); line["level"] != "warn" || line["reason"] != "refresh_token_repeated_elsewhere" {
+				u.t.Errorf("audited %v", line)
+			}
+			after := u.measured()
+			for _, metric := range []string{`gatehouse_refresh_repeats_elsewhere_total{result="refused"}`, "gatehouse_refresh_reuse_total"} {
+				if after[metric]-before[metric] != 1 {
+					u.t.Errorf("%s grew by %v", metric, after[metric]-before[metric])
+				}
+			}
+			u.gone(first.AccessToken, second.AccessToken)
+			u.denied(r.refresh(second.RefreshToken), badGrant("refresh_token_revoked"))
+		})
+	}
+}

@@ -53,6 +53,9 @@ const (
 	// ReasonCodeReplayed and ReasonRefreshReused mean that a credential was used twice and its family has ended.
 	ReasonCodeReplayed  = "code_replayed"
 	ReasonRefreshReused = "refresh_token_reused"
+	// ReasonRepeatedElsewhere: a refresh token was repeated within the grace, but not from where it was used, and its family has
+	// ended because of Lifetimes.SameAddress.
+	ReasonRepeatedElsewhere = "refresh_token_repeated_elsewhere"
 	// ReasonDecided: the authorization request was answered before.
 	ReasonDecided = "request_decided"
 	// ReasonVerificationBusy, ReasonIntrospectionBusy and ReasonHashingBusy mean that more is asked for at once than is done at

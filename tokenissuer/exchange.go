@@ -19,6 +19,8 @@ type TokenRequest struct {
 	CodeVerifier Secret
 	// RefreshToken is that of RFC 6749 §6.
 	RefreshToken Secret
+	// UserAgent is the header as it was sent.
+	UserAgent string
 	// Email, or Username in its place, and Password are those of RFC 6749 §4.3.2.
 	Email    string
 	Username string

@@ -41,6 +41,9 @@ type TokenFamily struct {
 	Generation int64
 	// RotatedAt is when the newest refresh token came to be, or when a session was last seen.
 	RotatedAt time.Time
+	// RotatedBy is a keyed digest of who asked for it: of the address and of the family of user agents. Empty: nobody knows, or
+	// it came to be in another way than by a refresh.
+	RotatedBy string
 
 	// TokenLifetime is the longest that its access tokens live, whatever the configuration says later; zero: nobody knows.
 	TokenLifetime time.Duration

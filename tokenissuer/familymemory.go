@@ -69,9 +69,9 @@ func (is *Issuer) remembered(id string) (*TokenFamily, *User) {
 }
 
 // rotated remembers what a family is after a rotation that succeeded.
-func (m *FamilyMemory) rotated(f *TokenFamily, user *User, at time.Time) {
+func (m *FamilyMemory) rotated(f *TokenFamily, user *User, r Rotation) {
 	next := *f
-	next.Generation, next.RotatedAt = f.Generation+1, asStored(at)
+	next.Generation, next.RotatedAt, next.RotatedBy = f.Generation+1, asStored(r.At), r.By
 	m.put(&next, user)
 }
 

@@ -93,8 +93,8 @@ func (s *faultyStore) CountCodeFailure(ctx context.Context, id string) error {
 	return s.run("CountCodeFailure", func() error { return s.Store.CountCodeFailure(ctx, id) })
 }
 
-func (s *faultyStore) RotateRefreshToken(ctx context.Context, id string, generation int64, at time.Time) error {
-	return s.run("RotateRefreshToken", func() error { return s.Store.RotateRefreshToken(ctx, id, generation, at) })
+func (s *faultyStore) RotateRefreshToken(ctx context.Context, id string, generation int64, r Rotation) error {
+	return s.run("RotateRefreshToken", func() error { return s.Store.RotateRefreshToken(ctx, id, generation, r) })
 }
 
 func (s *faultyStore) TouchFamily(ctx context.Context, id string, at time.Time) error {

@@ -47,8 +47,6 @@ type Grant struct {
 	FamilyID string
 	// Generation numbers the refresh token that goes with the access token; 0: none does.
 	Generation int64
-	// Repeated: the refresh token was used before, and gives its successor again.
-	Repeated bool
 	// Actor is who obtained the token for the user, when it was somebody else.
 	Actor Actor
 	// AuthTime is when the user last proved a password; zero on a server token.
@@ -56,6 +54,8 @@ type Grant struct {
 	// Lifetime overrides the lifetime of the grant type; zero keeps it.
 	Lifetime time.Duration
 
+	// repetition is filled by the time at which consume is done; nil: the grant uses no refresh token.
+	repetition *repetition
 	// consume is the durable step on which the tokens depend; nil: none. It runs while they are signed, and nobody sees
 	// them unless it succeeds.
 	consume func() error
@@ -74,6 +74,9 @@ type Lifetimes struct {
 	RefreshIdle time.Duration `json:"refresh_idle,omitempty"`
 	// RefreshGrace is how long after its use a refresh token gives its successor again. NoGrace turns that off.
 	RefreshGrace time.Duration `json:"refresh_grace,omitempty"`
+	// SameAddress makes it a reuse when that is asked for from another address, or by another family of user agents, than the
+	// token was used from. It belongs to RefreshGrace: who sets the one without the other has it off.
+	SameAddress bool `json:"refresh_grace_same_address,omitempty"`
 	// Code is how long an authorization code can be redeemed.
 	Code time.Duration `json:"code,omitempty"`
 }
@@ -127,6 +130,9 @@ func (l Lifetimes) Or(defaults Lifetimes) Lifetimes {
 }
 
 func (l Lifetimes) filled(defaults Lifetimes) Lifetimes {
+	if l.RefreshGrace == 0 {
+		l.SameAddress = l.SameAddress || defaults.SameAddress
+	}
 	for _, bound := range lifetimeBounds {
 		if d := bound.of(&l); *d == 0 {
 			*d = *bound.of(&defaults)

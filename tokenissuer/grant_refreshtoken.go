@@ -21,7 +21,7 @@ func (is *Issuer) exchangeRefreshToken(ctx context.Context, client *Client, r To
 	id, generation, genuine := is.Master.readRefreshToken(r.RefreshToken)
 	if genuine {
 		if f, user := is.remembered(id); f != nil && f.Generation == generation {
-			if grant, err := is.refreshOf(ctx, client, r.Scope, f, user, generation); err == nil {
+			if grant, err := is.refreshOf(ctx, client, &r, f, user, generation); err == nil {
 				return grant, nil
 			}
 		}
@@ -33,12 +33,12 @@ func (is *Issuer) exchangeRefreshToken(ctx context.Context, client *Client, r To
 	case err != nil || !genuine || generation > f.Generation:
 		return Grant{}, NewError(InvalidGrant, "refresh_token_unknown")
 	}
-	return is.refreshOf(ctx, client, r.Scope, f, nil, generation)
+	return is.refreshOf(ctx, client, &r, f, nil, generation)
 }
 
 // refreshOf is the rest of the walk for a token of a family. The user is the one who was remembered with it; nil: nothing
 // was.
-func (is *Issuer) refreshOf(ctx context.Context, client *Client, scope string, f *TokenFamily, user *User, generation int64) (Grant, error) {
+func (is *Issuer) refreshOf(ctx context.Context, client *Client, r *TokenRequest, f *TokenFamily, user *User, generation int64) (Grant, error) {
 	if f.ClientID != client.ID {
 		return Grant{}, NewError(InvalidGrant, "refresh_token_of_another_client")
 	}
@@ -52,9 +52,12 @@ func (is *Issuer) refreshOf(ctx context.Context, client *Client, scope string, f
 		return Grant{}, NewError(InvalidGrant, "refresh_token_expired")
 	}
 	// 3. The token is the newest, or the one before it within the grace.
+	use := refreshUse{by: is.Master.rotator(f.ID, r), lifetimes: lifetimes}
 	again := generation < f.Generation
-	if again && !repeatable(f, generation, lifetimes.RefreshGrace, now) {
-		return Grant{}, is.reused(ctx, f)
+	if again {
+		if err := is.repeat(ctx, f, generation, &use); err != nil {
+			return Grant{}, err
+		}
 	}
 	// 4. Its user still is who they were.
 	user, err := is.standingUser(ctx, f, user)
@@ -62,36 +65,61 @@ func (is *Issuer) refreshOf(ctx context.Context, client *Client, scope string, f
 		return Grant{}, err
 	}
 	// 5. The scope is no wider.
-	scopes, err := narrowed(f.Scopes, client, scope)
+	scopes, err := narrowed(f.Scopes, client, r.Scope)
 	if err != nil {
 		return Grant{}, err
 	}
 	grant := is.grantOf(f, client, user, nil)
-	grant.Scopes, grant.Generation, grant.Repeated = scopes, generation+1, again
+	grant.Scopes, grant.Generation, grant.repetition = scopes, generation+1, &use.repetition
 	if !again {
-		grant.consume = func() error { return is.rotate(ctx, f, user, lifetimes.RefreshGrace) }
+		grant.consume = func() error { return is.rotate(ctx, f, user, &use) }
 	}
 	return grant, nil
 }
 
+// refreshUse is the use of a refresh token: by whom, under which rules, and what came of it.
+type refreshUse struct {
+	by        string
+	lifetimes Lifetimes
+	repetition
+}
+
+// repetition says whether a refresh token had been used before, and what differs between who used it and who repeats it.
+type repetition struct {
+	again bool
+	from  string
+}
+
+// repeat notes that a token is used again. Nil: it gives its successor once more.
+func (is *Issuer) repeat(ctx context.Context, f *TokenFamily, generation int64, use *refreshUse) error {
+	if !repeatable(f, generation, use.lifetimes.RefreshGrace, is.Now()) {
+		return is.reused(ctx, f, ReasonRefreshReused)
+	}
+	use.repetition = repetition{again: true, from: elsewhere(f.RotatedBy, use.by)}
+	if use.from != "" && use.lifetimes.SameAddress {
+		return is.reused(ctx, f, ReasonRepeatedElsewhere)
+	}
+	return nil
+}
+
 // rotate uses the newest refresh token of a family up. When another request has done so at the same time, both get the same
 // successor.
-func (is *Issuer) rotate(ctx context.Context, f *TokenFamily, user *User, grace time.Duration) error {
-	at := is.Now()
-	err := is.Store.RotateRefreshToken(ctx, f.ID, f.Generation, at)
+func (is *Issuer) rotate(ctx context.Context, f *TokenFamily, user *User, use *refreshUse) error {
+	r := Rotation{At: is.Now(), By: use.by}
+	err := is.Store.RotateRefreshToken(ctx, f.ID, f.Generation, r)
 	if err == nil {
-		is.Families.rotated(f, user, at)
+		is.Families.rotated(f, user, r)
 		return nil
 	}
 	is.Families.forget(f.ID)
 	if !errors.Is(err, ErrSpent) {
 		return Unavailable("store_unavailable", err)
 	}
-	return is.lostRotation(ctx, f, grace)
+	return is.lostRotation(ctx, f, use)
 }
 
 // lostRotation says why the newest refresh token could not be used up. Nil: another request has just used it.
-func (is *Issuer) lostRotation(ctx context.Context, seen *TokenFamily, grace time.Duration) error {
+func (is *Issuer) lostRotation(ctx context.Context, seen *TokenFamily, use *refreshUse) error {
 	f, err := is.family(ctx, seen.ID)
 	switch {
 	case err != nil:
@@ -104,8 +132,9 @@ func (is *Issuer) lostRotation(ctx context.Context, seen *TokenFamily, grace tim
 		return NewError(InvalidGrant, "refresh_token_expired")
 	case f.Generation == seen.Generation: // the token still is the newest: it is the user who does not stand
 		return NewError(InvalidGrant, "user_changed")
-	case !repeatable(f, seen.Generation, grace, is.Now()):
-		return is.reused(ctx, f)
+	}
+	if err := is.repeat(ctx, f, seen.Generation, use); err != nil {
+		return err
 	}
 	// No step has asked for the user, and the one who was remembered may be another by now.
 	_, err = is.standingUser(ctx, f, nil)
@@ -118,11 +147,11 @@ func repeatable(f *TokenFamily, generation int64, grace time.Duration, now time.
 }
 
 // reused ends the family of a refresh token that was used twice.
-func (is *Issuer) reused(ctx context.Context, f *TokenFamily) error {
+func (is *Issuer) reused(ctx context.Context, f *TokenFamily, reason string) error {
 	if err := is.endFamilies(ctx, FamilyFilter{ID: f.ID}); err != nil {
 		return err
 	}
-	return NewError(InvalidGrant, ReasonRefreshReused)
+	return NewError(InvalidGrant, reason)
 }
 
 // narrowed returns the scopes of the access token: those asked for, when the family has them all, else all of the

@@ -94,8 +94,10 @@ type Tokens struct {
 	CreatedAt    time.Time
 	// Claims are those of the access token, for the audit log.
 	Claims *AccessToken
-	// Repeated: the refresh token had been used, and its successor was given again.
-	Repeated bool
+	// Repeated: the refresh token had been used, and its successor was given again. RepeatedFrom says, in words, what differs
+	// between who used it and who repeats it; empty: nothing that is known.
+	Repeated     bool
+	RepeatedFrom string
 }
 
 // Issue makes the tokens of a grant (RFC 9068 §2). It is the only place where clients' tokens are made. It fails when no key can
@@ -116,13 +118,18 @@ func (is *Issuer) Issue(g Grant) (Tokens, error) {
 	if err != nil {
 		return Tokens{}, AsError(err)
 	}
-	if g.consume == nil {
-		return is.sign(g, key, t, claims)
+	var consumed <-chan error
+	if g.consume != nil {
+		consumed = consuming(g.consume)
 	}
-	consumed := consuming(g.consume)
 	tokens, err := is.sign(g, key, t, claims)
-	if stepErr := <-consumed; stepErr != nil {
-		return Tokens{}, AsError(stepErr)
+	if consumed != nil {
+		if stepErr := <-consumed; stepErr != nil {
+			return Tokens{}, AsError(stepErr)
+		}
+	}
+	if err == nil && g.repetition != nil {
+		tokens.Repeated, tokens.RepeatedFrom = g.repetition.again, g.repetition.from
 	}
 	return tokens, err
 }
@@ -154,7 +161,6 @@ func (is *Issuer) sign(g Grant, key *SigningKey, t *AccessToken, claims []byte) 
 	is.Verifier.remember(signed, t)
 	tokens := Tokens{
 		AccessToken: NewSecret(signed.text), ExpiresIn: t.ExpiresAt.Sub(t.IssuedAt), Scopes: g.Scopes, CreatedAt: t.IssuedAt, Claims: t,
-		Repeated: g.Repeated,
 	}
 	if g.Generation > 0 {
 		tokens.RefreshToken = is.Master.refreshToken(g.FamilyID, g.Generation)

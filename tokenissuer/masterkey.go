@@ -22,6 +22,7 @@ const masterKeyBytes = 32
 type MasterKey struct {
 	codes      []byte
 	refresh    []byte
+	rotators   []byte
 	sessions   []byte
 	forms      []byte
 	assertions []byte
@@ -42,7 +43,7 @@ func newMasterKey(secret []byte) (*MasterKey, error) {
 		key   *[]byte
 		label string
 	}{
-		{&k.codes, "authorization code"}, {&k.refresh, "refresh token"}, {&k.sessions, "session"}, {&k.forms, "form"},
+		{&k.codes, "authorization code"}, {&k.refresh, "refresh token"}, {&k.rotators, "who used a refresh token"}, {&k.sessions, "session"}, {&k.forms, "form"},
 		{&k.assertions, "upstream assertion"}, {&k.vouchers, "voucher of signed tokens"},
 		{&tags, "tag of access tokens"},
 	} {

@@ -55,7 +55,7 @@ func (r *rememberedFamily) walk(to fields) {
 	f, u := &r.family, &r.user
 	for _, text := range [...]*string{
 		&f.ID, &f.UserID, &f.UserVersion, &f.ClientID, (*string)(&f.Origin), &f.Actor.Subject, &f.Actor.ClientID, &f.Note,
-		&f.Standing.SessionID, &f.Standing.ActorVersion, &f.Code.RequestID, &f.Code.RedirectURI, &f.Code.Challenge,
+		&f.Standing.SessionID, &f.Standing.ActorVersion, &f.Code.RequestID, &f.Code.RedirectURI, &f.Code.Challenge, &f.RotatedBy,
 		&u.ID, &u.Email, &u.Name, &u.Organisation, (*string)(&u.Role), (*string)(&u.Status), &u.Version,
 	} {
 		to.text(text)

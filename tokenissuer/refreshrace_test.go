@@ -167,3 +167,37 @@ func TestAFaultOfTheStoreUsesNoRefreshTokenUp(t *testing.T) {
 		wantReason(t, err, InvalidGrant, ReasonRefreshReused)
 	})
 }
+
+// TestT121WhoComesSecondFromElsewhere is seen too, though the token was the newest when the request was looked at.
+func TestT121WhoComesSecondFromElsewhere(t *testing.T) {
+	for name, sameAddress := range map[string]bool{"warned of": false, "refused": true} {
+		t.Run(name, func(t *testing.T) {
+			f := newFlow(t)
+			f.Lifetimes.SameAddress = sameAddress
+			use := func(token Secret, address string) (Tokens, error) {
+				r := TokenRequest{GrantType: RefreshTokenGrant, Client: f.credentials("conf"), RefreshToken: token, UserAgent: "okhttp/4.1"}
+				r.Client.Address = address
+				return f.exchange(r)
+			}
+			first := f.tokens("conf", "refresh_token")
+			var winner Tokens
+			f.store.meanwhile("RotateRefreshToken", func() {
+				var err error
+				winner, err = use(first.RefreshToken, "192.0.2.1")
+				f.must(err)
+			})
+			second, err := use(first.RefreshToken, "192.0.2.2")
+			if winner.Repeated || winner.RepeatedFrom != "" {
+				t.Errorf("the first: %t, from %q", winner.Repeated, winner.RepeatedFrom)
+			}
+			if sameAddress {
+				wantReason(t, err, InvalidGrant, ReasonRepeatedElsewhere)
+				f.dead(winner)
+				return
+			}
+			if f.must(err); !second.Repeated || second.RepeatedFrom != "another address" {
+				t.Errorf("the second: %t, from %q", second.Repeated, second.RepeatedFrom)
+			}
+		})
+	}
+}

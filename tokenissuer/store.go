@@ -132,10 +132,10 @@ type FamilyStore interface {
 	RedeemCode(ctx context.Context, id string, generation int64, at, expires time.Time, maxFailures int) error
 	// CountCodeFailure adds one to Code.Failures. Nothing happens when there is no such family.
 	CountCodeFailure(ctx context.Context, id string) error
-	// RotateRefreshToken moves Generation from generation to the next and sets RotatedAt. Of concurrent calls with one
-	// generation exactly one succeeds; the others, and any call for a family that does not exist, has expired by at, was revoked
+	// RotateRefreshToken moves Generation from generation to the next and sets RotatedAt and RotatedBy. Of concurrent calls with one
+	// generation exactly one succeeds; the others, and any call for a family that does not exist, has expired by r.At, was revoked
 	// or whose user does not stand any more, as with RedeemCode, get ErrSpent and change nothing.
-	RotateRefreshToken(ctx context.Context, id string, generation int64, at time.Time) error
+	RotateRefreshToken(ctx context.Context, id string, generation int64, r Rotation) error
 	// TouchFamily sets RotatedAt of a family, and never moves it back. ErrSpent when there is no such family or it was
 	// revoked. Of a touch and an end beside it one is first: an end that comes after the touch keeps its revocation for as
 	// long as the tokens live that may be issued because of it.
@@ -155,6 +155,14 @@ type FamilyStore interface {
 	PutConsent(ctx context.Context, userID, clientID string, scopes Scopes, at time.Time) error
 	// DropConsent forgets what a user has allowed a client.
 	DropConsent(ctx context.Context, userID, clientID string) error
+}
+
+// Rotation is the use of a refresh token.
+type Rotation struct {
+	// At is when it is used.
+	At time.Time
+	// By is for TokenFamily.RotatedBy.
+	By string
 }
 
 // FamilyFilter says which families are meant: those that match every member that is set. Without ID, UserID, ClientID and

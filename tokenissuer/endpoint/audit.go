@@ -56,7 +56,16 @@ func (a *Audit) Address(r *http.Request) string { return a.address(r) }
 
 // Accepted records a decision in the request's favour.
 func (a *Audit) Accepted(r *http.Request, message string, fields ...zap.Field) {
-	if entry := a.accepted.Check(zapcore.InfoLevel, message); entry != nil {
+	a.decided(zapcore.InfoLevel, r, message, fields)
+}
+
+// Suspected is Accepted, as a warning: it was in order, and may be a thief's all the same.
+func (a *Audit) Suspected(r *http.Request, message string, fields ...zap.Field) {
+	a.decided(zapcore.WarnLevel, r, message, fields)
+}
+
+func (a *Audit) decided(level zapcore.Level, r *http.Request, message string, fields []zap.Field) {
+	if entry := a.accepted.Check(level, message); entry != nil {
 		entry.Write(append(a.request(make([]zap.Field, 0, requestFields+len(fields)), r), fields...)...)
 	}
 }
@@ -86,7 +95,8 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 		level, logger = zapcore.WarnLevel, a.crowded[e.Reason]
 	case fault && !errors.Is(err, context.Canceled):
 		level = zapcore.ErrorLevel
-	case e.Reason == tokenissuer.ReasonCodeReplayed, e.Reason == tokenissuer.ReasonRefreshReused:
+	case e.Reason == tokenissuer.ReasonCodeReplayed, e.Reason == tokenissuer.ReasonRefreshReused,
+		e.Reason == tokenissuer.ReasonRepeatedElsewhere:
 		level = zapcore.WarnLevel // somebody has stolen a credential
 	}
 	entry := logger.Check(level, message)

@@ -72,6 +72,8 @@ func (c *counter) must(err error) {
 
 type noTally struct{}
 
+func (noTally) RepeatedElsewhere() {}
+
 func (noTally) Issued(tokenissuer.GrantType)           {}
 func (noTally) Refused(_ string, _ *tokenissuer.Error) {}
 

@@ -11,6 +11,8 @@ import (
 type Tally interface {
 	// Issued is told of tokens that were handed out, and by what: a grant type, AdminCreated or BrowserSession.
 	Issued(by tokenissuer.GrantType)
+	// RepeatedElsewhere is told that a refresh token was repeated in time, but not from where it was used, and served again.
+	RepeatedElsewhere()
 	// Refused is told of a refusal, and which endpoint refused.
 	Refused(endpoint string, err *tokenissuer.Error)
 }

@@ -43,13 +43,20 @@ func (h *Handler) exchange(w http.ResponseWriter, r *http.Request, f form) error
 		Email:        f.get("email"),
 		Username:     f.get("username"),
 		Password:     f.secret("password"),
+		UserAgent:    r.UserAgent(),
 	})
 	if err != nil {
 		return forClient(err, client)
 	}
 	h.tally.Issued(tokenissuer.GrantType(f.get("grant_type")))
-	var room [issuedFields + 1]zap.Field
-	h.audit.Accepted(r, "token issued", append(issued(room[:0], tokens), zap.String("grant_type", f.get("grant_type")))...)
+	var room [issuedFields + 2]zap.Field
+	fields := append(issued(room[:0], tokens), zap.String("grant_type", f.get("grant_type")))
+	if tokens.RepeatedFrom != "" {
+		h.tally.RepeatedElsewhere()
+		h.audit.Suspected(r, "token issued", append(fields, zap.String("repeated_from", tokens.RepeatedFrom))...)
+	} else {
+		h.audit.Accepted(r, "token issued", fields...)
+	}
 	writeObject(w, http.StatusOK, jsonUTF8, responseOf(tokens))
 	return nil
 }

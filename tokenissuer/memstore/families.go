@@ -135,12 +135,12 @@ func (s *Store) CountCodeFailure(ctx context.Context, id string) error {
 }
 
 // RotateRefreshToken makes the next generation the newest.
-func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation int64, at time.Time) error {
+func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation int64, r tokenissuer.Rotation) error {
 	return s.spend(ctx, "rotating refresh token", id, func(f *tokenissuer.TokenFamily) bool {
-		if f.Generation != generation || !at.Before(f.ExpiresAt) || !f.RevokedAt.IsZero() || !s.userStands(f) {
+		if f.Generation != generation || !r.At.Before(f.ExpiresAt) || !f.RevokedAt.IsZero() || !s.userStands(f) {
 			return false
 		}
-		f.Generation, f.RotatedAt = generation+1, at
+		f.Generation, f.RotatedAt, f.RotatedBy = generation+1, r.At, r.By
 		return true
 	})
 }

@@ -141,7 +141,7 @@ func TestNothingIsBornAfterTheEnd(t *testing.T) {
 						if err := s.AddFamily(t.Context(), family(id, "ada")); err != nil && !errors.Is(err, tokenissuer.ErrStale) {
 							t.Error(err)
 						}
-						if err := s.RotateRefreshToken(t.Context(), id, 0, now); err != nil && !errors.Is(err, tokenissuer.ErrSpent) {
+						if err := s.RotateRefreshToken(t.Context(), id, 0, tokenissuer.Rotation{At: now}); err != nil && !errors.Is(err, tokenissuer.ErrSpent) {
 							t.Error(err)
 						}
 					}

@@ -23,7 +23,7 @@ const requestMemory = time.Hour
 const familyColumns = `id, user_id, user_version, user_declared, client_id, origin, scopes, actor_subject,
 	actor_client_id, note, auth_time, created_at, expires_at, revoked_at, code_request_id, code_redirect_uri,
 	code_challenge, code_refreshable, code_expires_at, code_spent_at, code_failures, generation,
-	rotated_at, has_code, token_lifetime`
+	rotated_at, has_code, token_lifetime, rotated_by`
 
 // selectFamily reads the family $1, or the stand-in $2 when there is none, with the same work.
 const selectFamily = `SELECT ` + familyColumns + ` FROM families
@@ -34,17 +34,17 @@ const selectFamily = `SELECT ` + familyColumns + ` FROM families
 // asked about: in PostgreSQL, where steps run beside each other, it must be held until the commit, so that nobody
 // changes the user between the question and the insert without seeing the family.
 const insertFamily = `INSERT INTO families (` + familyColumns + `)
-	SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $27
+	SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $27, $28
 	WHERE ($4 OR EXISTS (SELECT 1 FROM users WHERE id = $2 AND CAST(version AS TEXT) = $3
 		AND status = 'active' AND password_hash <> ''%[1]s))
 	AND ($25 = '' OR EXISTS (SELECT 1 FROM families WHERE id = $25 AND revoked_at IS NULL%[1]s))
 	AND ($26 = '' OR EXISTS (SELECT 1 FROM users WHERE id = $8 AND CAST(version AS TEXT) = $26
 		AND status = 'active' AND password_hash <> ''%[1]s))`
 
-// insertDecided stores a family as the %s does, and decides the request $28 with it. One that was decided before breaks the
+// insertDecided stores a family as the %s does, and decides the request $29 with it. One that was decided before breaks the
 // statement, and with it the family.
 const insertDecided = `WITH born AS (%s RETURNING id)
-	INSERT INTO decided_requests (id, expires_at) SELECT $28, $29 FROM born`
+	INSERT INTO decided_requests (id, expires_at) SELECT $29, $30 FROM born`
 
 // isDecided tells whether insertDecided found that the request was decided before.
 func isDecided(err error) bool {
@@ -62,7 +62,7 @@ const userStands = `(user_declared OR EXISTS (SELECT 1 FROM users WHERE users.id
 const (
 	redeemCode = `UPDATE families SET code_spent_at = $1, rotated_at = $1, generation = $2, expires_at = $3
 		WHERE id = $4 AND has_code AND code_spent_at IS NULL AND code_expires_at >= $1 AND revoked_at IS NULL AND code_failures < $5 AND ` + userStands
-	rotateRefreshToken = `UPDATE families SET generation = generation + 1, rotated_at = $1
+	rotateRefreshToken = `UPDATE families SET generation = generation + 1, rotated_at = $1, rotated_by = $4
 		WHERE id = $2 AND generation = $3 AND expires_at > $1 AND revoked_at IS NULL AND ` + userStands
 	decideRequest = `INSERT INTO decided_requests (id, expires_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`
 )
@@ -129,7 +129,7 @@ func familyValues(f *tokenissuer.TokenFamily) ([]any, error) {
 		f.Actor.ClientID, f.Note, micros(f.AuthTime), micros(f.CreatedAt), micros(f.ExpiresAt), micros(f.RevokedAt),
 		f.Code.RequestID, f.Code.RedirectURI, f.Code.Challenge, f.Code.Refreshable,
 		micros(f.Code.ExpiresAt), micros(f.Code.SpentAt), f.Code.Failures, f.Generation, micros(f.RotatedAt), hasCode(f),
-		f.Standing.SessionID, f.Standing.ActorVersion, f.TokenLifetime.Microseconds(),
+		f.Standing.SessionID, f.Standing.ActorVersion, f.TokenLifetime.Microseconds(), f.RotatedBy,
 	}, nil
 }
 
@@ -150,7 +150,7 @@ func scanFamily(row scanner) (*tokenissuer.TokenFamily, error) {
 	err := row.Scan(&f.ID, &f.UserID, &f.UserVersion, &f.UserDeclared, &f.ClientID, &f.Origin, &scopes, &f.Actor.Subject,
 		&f.Actor.ClientID, &f.Note, &auth, &created, &expires, &revoked, &f.Code.RequestID, &f.Code.RedirectURI,
 		&f.Code.Challenge, &f.Code.Refreshable, &codeExpires, &spent, &f.Code.Failures, &f.Generation,
-		&rotated, &hasCode, &lifetime)
+		&rotated, &hasCode, &lifetime, &f.RotatedBy)
 	if err != nil {
 		return nil, err
 	}
@@ -194,8 +194,8 @@ func (s *Store) RedeemCode(ctx context.Context, id string, generation int64, at,
 }
 
 // RotateRefreshToken makes the next generation the newest.
-func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation int64, at time.Time) error {
-	return s.spend(ctx, "rotating refresh token", s.rotateRefreshToken, micros(at), id, generation)
+func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation int64, r tokenissuer.Rotation) error {
+	return s.spend(ctx, "rotating refresh token", s.rotateRefreshToken, micros(r.At), id, generation, r.By)
 }
 
 // DecideRequest records that an authorization request was decided.

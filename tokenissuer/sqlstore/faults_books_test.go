@@ -152,7 +152,7 @@ func (w scribe) live(ctx context.Context, id string, rotations int, end bool) er
 		return err
 	}
 	for n := range rotations {
-		err := w.take(id, redeemed+stage(n)+1, func() error { return w.store.RotateRefreshToken(ctx, id, int64(n)+1, now) })
+		err := w.take(id, redeemed+stage(n)+1, func() error { return w.store.RotateRefreshToken(ctx, id, int64(n)+1, tokenissuer.Rotation{At: now}) })
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ func race(name string) (err error) {
 		for g := range racedRefreshes {
 			step := fmt.Sprint("refresh token ", g+1)
 			order = append(order, step)
-			steps[step] = func() error { return s.RotateRefreshToken(ctx, id, int64(g)+1, now) }
+			steps[step] = func() error { return s.RotateRefreshToken(ctx, id, int64(g)+1, tokenissuer.Rotation{At: now}) }
 		}
 		for _, step := range order {
 			switch err := steps[step](); {

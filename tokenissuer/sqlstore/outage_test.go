@@ -242,7 +242,7 @@ func TestF11Failover(t *testing.T) {
 					continue
 				}
 				generation := int64(1)
-				if s.RotateRefreshToken(t.Context(), id, 1, time.Now()) == nil {
+				if s.RotateRefreshToken(t.Context(), id, 1, tokenissuer.Rotation{At: time.Now()}) == nil {
 					generation = 2
 				}
 				mu.Lock()

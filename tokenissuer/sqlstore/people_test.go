@@ -114,7 +114,7 @@ func TestTM1StandInsOfPeopleAreNobody(t *testing.T) {
 	}
 	for name, err := range map[string]error{
 		"redeemed": s.RedeemCode(t.Context(), standIn, 1, time.Now(), time.Now(), 3),
-		"rotated":  s.RotateRefreshToken(t.Context(), standIn, 0, time.Now()),
+		"rotated":  s.RotateRefreshToken(t.Context(), standIn, 0, tokenissuer.Rotation{At: time.Now()}),
 	} {
 		if !errors.Is(err, tokenissuer.ErrSpent) {
 			t.Errorf("the stand-in was %s: %v", name, err)
@@ -142,7 +142,7 @@ func TestRotationTouchesNoIndex(t *testing.T) {
 		args            []any
 		writes          int
 	}{
-		{"rotation", rotateRefreshToken, []any{1, "id", 1}, 1},
+		{"rotation", rotateRefreshToken, []any{1, "id", 1, "by"}, 1},
 		{"redemption moves the expiry", redeemCode, []any{1, 1, 1, "id", 1}, 2},
 	} {
 		opcodes, err := askAll(t.Context(), s.text("EXPLAIN "+c.statement), c.args, func(row scanner) (opcode string, err error) {

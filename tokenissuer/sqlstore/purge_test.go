@@ -72,7 +72,7 @@ func refresh(s *Store, generation int64) *refresher {
 	r.ended.Go(func() {
 		for ; ctx.Err() == nil; generation++ {
 			begun := time.Now()
-			if err := s.RotateRefreshToken(context.Background(), "living", generation, begun); err != nil {
+			if err := s.RotateRefreshToken(context.Background(), "living", generation, tokenissuer.Rotation{At: begun}); err != nil {
 				r.failed = err
 				return
 			}

@@ -274,18 +274,18 @@ func TestCredentialsOfAUserWhoDoesNotStand(t *testing.T) {
 				declared := newFamily("declared", "ada")
 				declared.UserDeclared = true
 				must(t, errors.Join(s.AddFamily(t.Context(), newFamily("f", "ada")), s.AddFamily(t.Context(), newFamily("g", "ada")), s.AddFamily(t.Context(), declared)))
-				must(t, s.RotateRefreshToken(t.Context(), "f", 1, time.Now()))
+				must(t, s.RotateRefreshToken(t.Context(), "f", 1, tokenissuer.Rotation{At: time.Now()}))
 				_, err := s.write.ExecContext(t.Context(), change)
 				must(t, err)
 				for step, err := range map[string]error{
-					"rotate": s.RotateRefreshToken(t.Context(), "f", 2, time.Now()),
+					"rotate": s.RotateRefreshToken(t.Context(), "f", 2, tokenissuer.Rotation{At: time.Now()}),
 					"redeem": s.RedeemCode(t.Context(), "g", 1, time.Now(), time.Now().Add(time.Hour), 5),
 				} {
 					if !errors.Is(err, tokenissuer.ErrSpent) {
 						t.Errorf("%s: %v", step, err)
 					}
 				}
-				must(t, s.RotateRefreshToken(t.Context(), "declared", 1, time.Now()))
+				must(t, s.RotateRefreshToken(t.Context(), "declared", 1, tokenissuer.Rotation{At: time.Now()}))
 			})
 		})
 	}

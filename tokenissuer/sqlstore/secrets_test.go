@@ -84,7 +84,7 @@ func TestT22NoCredentialOfPeopleIsStored(t *testing.T) {
 	must(t, s.AddUser(t.Context(), ada, true))
 	must(t, s.AddFamily(t.Context(), newFamily("family", "ada")))
 	must(t, s.RedeemCode(t.Context(), "family", 1, time.Now(), time.Now().Add(time.Hour), 3))
-	must(t, s.RotateRefreshToken(t.Context(), "family", 1, time.Now()))
+	must(t, s.RotateRefreshToken(t.Context(), "family", 1, tokenissuer.Rotation{At: time.Now()}))
 	if filesHold(t, path, []byte(password.Reveal())) {
 		t.Error("a file holds the password")
 	}
@@ -97,7 +97,7 @@ func TestT22NoCredentialOfPeopleIsStored(t *testing.T) {
 	must(t, errors.Join(err, rows.Close()))
 	const known = "id user_id user_version user_declared client_id origin scopes actor_subject actor_client_id note " +
 		"auth_time created_at expires_at revoked_at has_code code_request_id code_redirect_uri " +
-		"code_challenge code_refreshable code_expires_at code_spent_at code_failures generation rotated_at token_lifetime"
+		"code_challenge code_refreshable code_expires_at code_spent_at code_failures generation rotated_at token_lifetime rotated_by"
 	if got := strings.Join(columns, " "); got != known {
 		t.Errorf("the columns of families are\n%s, want\n%s", got, known)
 	}

@@ -20,7 +20,7 @@ type durableStep struct {
 
 var durableSteps = []durableStep{
 	{"rotate", addBenchFamilies, func(b *testing.B, s *Store, n int) error {
-		return s.RotateRefreshToken(b.Context(), benchFamily(n), 1, time.Now())
+		return s.RotateRefreshToken(b.Context(), benchFamily(n), 1, tokenissuer.Rotation{At: time.Now()})
 	}},
 	{"redeem", addBenchFamilies, func(b *testing.B, s *Store, n int) error {
 		return s.RedeemCode(b.Context(), benchFamily(n), 1, time.Now(), time.Now().Add(time.Hour), 5)

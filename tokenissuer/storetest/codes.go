@@ -78,7 +78,7 @@ func codeRedeemedAgain(t *testing.T, s tokenissuer.Store) {
 		mustBe(t, redeem(t, s, "f", later), tokenissuer.ErrSpent)
 		sameFamily(t, readFamily(t, s, "f"), want)
 	}
-	must(t, s.RotateRefreshToken(t.Context(), "f", 1, now.Add(time.Hour)))
+	must(t, s.RotateRefreshToken(t.Context(), "f", 1, tokenissuer.Rotation{At: now.Add(time.Hour)}))
 	want.Generation, want.RotatedAt = 2, now.Add(time.Hour)
 	mustBe(t, redeem(t, s, "f", 2), tokenissuer.ErrSpent)
 	sameFamily(t, readFamily(t, s, "f"), want)

@@ -59,8 +59,8 @@ func dropFamilies(t *testing.T, s tokenissuer.Store) {
 		sameFamily(t, readFamily(t, s, want.ID), want)
 	}
 	mustBe(t, redeem(t, s, "spent", 2), tokenissuer.ErrSpent)
-	mustBe(t, s.RotateRefreshToken(t.Context(), "ended late", 1, now), tokenissuer.ErrSpent)
-	must(t, s.RotateRefreshToken(t.Context(), "late", 1, now))
+	mustBe(t, s.RotateRefreshToken(t.Context(), "ended late", 1, tokenissuer.Rotation{At: now}), tokenissuer.ErrSpent)
+	must(t, s.RotateRefreshToken(t.Context(), "late", 1, tokenissuer.Rotation{At: now}))
 	list, err := s.FamiliesOf(t.Context(), "ada", time.Time{})
 	must(t, err)
 	if len(list) != 4 {

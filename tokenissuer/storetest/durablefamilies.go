@@ -88,7 +88,7 @@ func familiesSurviveClose(t *testing.T, open func() tokenissuer.Store) {
 	}
 	for rotated.Generation < 4 {
 		rotated.RotatedAt = now.Add(time.Duration(rotated.Generation) * time.Minute)
-		must(t, s.RotateRefreshToken(t.Context(), "rotated", rotated.Generation, rotated.RotatedAt))
+		must(t, s.RotateRefreshToken(t.Context(), "rotated", rotated.Generation, tokenissuer.Rotation{At: rotated.RotatedAt}))
 		rotated.Generation++
 	}
 	must(t, s.TouchFamily(t.Context(), "touched", now))
@@ -118,16 +118,16 @@ func familiesSurviveClose(t *testing.T, open func() tokenissuer.Store) {
 		mustBe(t, redeem(t, s, id, 2), tokenissuer.ErrSpent)
 	}
 	for _, generation := range []int64{1, 3, 5} {
-		mustBe(t, s.RotateRefreshToken(t.Context(), "rotated", generation, now), tokenissuer.ErrSpent)
+		mustBe(t, s.RotateRefreshToken(t.Context(), "rotated", generation, tokenissuer.Rotation{At: now}), tokenissuer.ErrSpent)
 	}
-	mustBe(t, s.RotateRefreshToken(t.Context(), "ended", 0, now), tokenissuer.ErrSpent)
+	mustBe(t, s.RotateRefreshToken(t.Context(), "ended", 0, tokenissuer.Rotation{At: now}), tokenissuer.ErrSpent)
 	mustBe(t, s.DecideRequest(t.Context(), "refused", now), tokenissuer.ErrSpent)
 	mustBe(t, s.DecideRequest(t.Context(), unspent.Code.RequestID, now), tokenissuer.ErrSpent)
 	mustBe(t, s.AddFamily(t.Context(), familyOf(bob, "late")), tokenissuer.ErrStale)
 	stand()
 	must(t, redeem(t, s, "unspent", 3))
 	must(t, redeem(t, s, "failed", 3))
-	must(t, s.RotateRefreshToken(t.Context(), "rotated", 4, now))
+	must(t, s.RotateRefreshToken(t.Context(), "rotated", 4, tokenissuer.Rotation{At: now}))
 	must(t, s.Close())
 }
 
@@ -150,16 +150,16 @@ func familiesSeenByTheNeighbour(t *testing.T, a, b tokenissuer.Store) {
 		redeemed(want, 1)
 		seen()
 		mustBe(t, redeem(t, there, want.ID, 2), tokenissuer.ErrSpent)
-		must(t, there.RotateRefreshToken(t.Context(), want.ID, 1, now.Add(time.Hour)))
+		must(t, there.RotateRefreshToken(t.Context(), want.ID, 1, tokenissuer.Rotation{At: now.Add(time.Hour)}))
 		want.Generation, want.RotatedAt = 2, now.Add(time.Hour)
 		seen()
-		mustBe(t, here.RotateRefreshToken(t.Context(), want.ID, 1, now), tokenissuer.ErrSpent)
+		mustBe(t, here.RotateRefreshToken(t.Context(), want.ID, 1, tokenissuer.Rotation{At: now}), tokenissuer.ErrSpent)
 		ended, err := here.ChangeUser(t.Context(), u.ID, tokenissuer.UserChange{}, theEnd)
 		must(t, err)
 		sameEndings(t, there, ended, want.ID)
 		want.RevokedAt = theEnd.At
 		seen()
-		mustBe(t, there.RotateRefreshToken(t.Context(), want.ID, 2, now), tokenissuer.ErrSpent)
+		mustBe(t, there.RotateRefreshToken(t.Context(), want.ID, 2, tokenissuer.Rotation{At: now}), tokenissuer.ErrSpent)
 		mustBe(t, there.AddFamily(t.Context(), familyOf(u, "late")), tokenissuer.ErrStale)
 	}
 }

@@ -173,7 +173,7 @@ func endFamiliesWhateverTheirState(t *testing.T, s tokenissuer.Store) {
 	failed := family("failed")
 	addFamilies(t, s, family("unspent"), family("spent"), refreshed("rotated"), expired, failed, family("before"))
 	must(t, redeem(t, s, "spent", 1))
-	must(t, s.RotateRefreshToken(t.Context(), "rotated", 1, now))
+	must(t, s.RotateRefreshToken(t.Context(), "rotated", 1, tokenissuer.Rotation{At: now}))
 	must(t, s.CountCodeFailure(t.Context(), "failed"))
 	earlier := tokenissuer.Ending{At: now.Add(-time.Hour), Until: now.Add(time.Hour)}
 	ended, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: "before"}, earlier)
@@ -321,7 +321,7 @@ func revocationsAreKeptAsLongAsTokensLive(t *testing.T, s tokenissuer.Store) {
 		f.TokenLifetime = lifetime
 		addFamilies(t, s, f)
 		sameFamily(t, readFamily(t, s, id), f)
-		must(t, s.RotateRefreshToken(t.Context(), id, 1, now.Add(3*time.Minute)))
+		must(t, s.RotateRefreshToken(t.Context(), id, 1, tokenissuer.Rotation{At: now.Add(3 * time.Minute)}))
 		rotated := readFamily(t, s, id)
 		want := endOf(id, rotated.RevokedUntil(theEnd))
 		ended := end(t, s, tokenissuer.FamilyFilter{ID: id})

@@ -121,7 +121,7 @@ func familyUnknown(t *testing.T, s tokenissuer.Store) {
 		}
 	}
 	mustBeUnknown(s.RedeemCode(t.Context(), "f", 1, now, now.Add(time.Hour), 5))
-	mustBeUnknown(s.RotateRefreshToken(t.Context(), "f", 0, now))
+	mustBeUnknown(s.RotateRefreshToken(t.Context(), "f", 0, tokenissuer.Rotation{At: now}))
 	must(t, s.CountCodeFailure(t.Context(), "f"))
 	mustBeUnknown(s.TouchFamily(t.Context(), "f", now))
 	list, err := s.FamiliesOf(t.Context(), "ada", time.Time{})
@@ -139,6 +139,7 @@ func familyReadsBack(t *testing.T, s tokenissuer.Store) {
 	session := refreshed("session")
 	session.Origin, session.ClientID, session.Generation, session.Actor = tokenissuer.BrowserSession, "", 0, tokenissuer.Actor{}
 	old := refreshed("old")
+	old.RotatedBy = "somebody"
 	old.Origin, old.Generation, old.Code.Refreshable = tokenissuer.AdminCreated, 1<<40, false
 	epoch := family("epoch") // 1970 is a time like any other, not the zero time
 	epoch.AuthTime, epoch.CreatedAt, epoch.Code.ExpiresAt = time.Unix(0, 0), time.Unix(0, 0), time.Unix(0, 0)
@@ -231,7 +232,7 @@ func familyHandedOutStaysAsItWas(t *testing.T, s tokenissuer.Store) {
 	must(t, err)
 	must(t, s.CountCodeFailure(t.Context(), "f"))
 	must(t, s.RedeemCode(t.Context(), "f", 1, now, now.Add(time.Hour), 5))
-	must(t, s.RotateRefreshToken(t.Context(), "f", 1, now.Add(time.Second)))
+	must(t, s.RotateRefreshToken(t.Context(), "f", 1, tokenissuer.Rotation{At: now.Add(time.Second)}))
 	must(t, s.TouchFamily(t.Context(), "f", now.Add(time.Minute)))
 	_, err = s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{UserID: "ada"}, theEnd)
 	must(t, err)
@@ -261,7 +262,7 @@ func familyIsReadAfterItsLastStep(t *testing.T, s tokenissuer.Store) {
 			err := s.RedeemCode(t.Context(), "f", 1, at(1), after(1).ExpiresAt, 5)
 			for generation := int64(1); err == nil && generation < steps; generation++ {
 				acknowledged.Store(generation)
-				err = s.RotateRefreshToken(t.Context(), "f", generation, at(generation+1))
+				err = s.RotateRefreshToken(t.Context(), "f", generation, tokenissuer.Rotation{At: at(generation + 1)})
 			}
 			return err
 		}

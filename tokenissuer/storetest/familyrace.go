@@ -192,7 +192,7 @@ func rotationBesideTheEnd(t *testing.T, ending, rotating tokenissuer.Store, roun
 			for {
 				late := acknowledged.Load()
 				at := now.Add(time.Duration(want.Generation) * time.Second)
-				if err := rotating.RotateRefreshToken(t.Context(), want.ID, want.Generation, at); err != nil {
+				if err := rotating.RotateRefreshToken(t.Context(), want.ID, want.Generation, tokenissuer.Rotation{At: at}); err != nil {
 					return err
 				}
 				if late {
@@ -235,7 +235,7 @@ func redemptionBesideTheEnd(t *testing.T, s tokenissuer.Store) {
 		}
 		want.RevokedAt = theEnd.At
 		sameFamily(t, readFamily(t, s, want.ID), want)
-		mustBe(t, s.RotateRefreshToken(t.Context(), want.ID, 1, now), tokenissuer.ErrSpent)
+		mustBe(t, s.RotateRefreshToken(t.Context(), want.ID, 1, tokenissuer.Rotation{At: now}), tokenissuer.ErrSpent)
 		if t.Failed() {
 			return
 		}

@@ -191,7 +191,9 @@ func (p populated) familyCalls(s tokenissuer.Store) []call {
 			return s.RedeemCode(ctx, "coded", 1, now, now.AddDate(0, 1, 0), maxFailures)
 		}},
 		{"CountCodeFailure", func(ctx context.Context) error { return s.CountCodeFailure(ctx, "coded") }},
-		{"RotateRefreshToken", func(ctx context.Context) error { return s.RotateRefreshToken(ctx, "refreshed", 1, now) }},
+		{"RotateRefreshToken", func(ctx context.Context) error {
+			return s.RotateRefreshToken(ctx, "refreshed", 1, tokenissuer.Rotation{At: now})
+		}},
 		{"TouchFamily", func(ctx context.Context) error { return s.TouchFamily(ctx, "refreshed", now) }},
 		{"EndFamilies", func(ctx context.Context) error {
 			_, err := s.EndFamilies(ctx, tokenissuer.FamilyFilter{ClientID: "app"}, theEnd)
@@ -229,7 +231,7 @@ func cancelledCallsDoNothing(t *testing.T, s tokenissuer.Store) {
 	must(t, s.DecideRequest(t.Context(), "refused", now.AddDate(0, 0, 1)))
 	addFamilies(t, s, p.approved())
 	must(t, redeem(t, s, "coded", 1))
-	must(t, s.RotateRefreshToken(t.Context(), "refreshed", 1, now))
+	must(t, s.RotateRefreshToken(t.Context(), "refreshed", 1, tokenissuer.Rotation{At: now}))
 }
 
 // cancelledCallersBesideOthers (T64): callers that give up in the middle take nothing from those who do not, and what

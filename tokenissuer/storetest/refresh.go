@@ -27,7 +27,8 @@ func rotateRefreshToken(t *testing.T, s tokenissuer.Store) {
 	for _, want := range []*tokenissuer.TokenFamily{refreshed("f"), coded} {
 		for generation := range int64(20) {
 			want.Generation, want.RotatedAt = generation+2, now.Add(time.Duration(generation%7)*time.Minute)
-			must(t, s.RotateRefreshToken(t.Context(), want.ID, generation+1, want.RotatedAt))
+			want.RotatedBy = fmt.Sprint("by ", generation)
+			must(t, s.RotateRefreshToken(t.Context(), want.ID, generation+1, tokenissuer.Rotation{At: want.RotatedAt, By: want.RotatedBy}))
 			sameFamily(t, readFamily(t, s, want.ID), want)
 		}
 	}
@@ -37,10 +38,10 @@ func rotateRefreshToken(t *testing.T, s tokenissuer.Store) {
 	edge, expired := refreshed("edge"), refreshed("expired")
 	edge.ExpiresAt, expired.ExpiresAt = now.Add(time.Microsecond), now
 	addFamilies(t, s, edge, expired)
-	must(t, s.RotateRefreshToken(t.Context(), "edge", 1, now))
+	must(t, s.RotateRefreshToken(t.Context(), "edge", 1, tokenissuer.Rotation{At: now}))
 	edge.Generation, edge.RotatedAt = 2, now
 	sameFamily(t, readFamily(t, s, "edge"), edge)
-	mustBe(t, s.RotateRefreshToken(t.Context(), "expired", 1, now), tokenissuer.ErrSpent)
+	mustBe(t, s.RotateRefreshToken(t.Context(), "expired", 1, tokenissuer.Rotation{At: now}), tokenissuer.ErrSpent)
 	sameFamily(t, readFamily(t, s, "expired"), expired)
 }
 
@@ -51,13 +52,13 @@ func rotationOfAnotherGeneration(t *testing.T, s tokenissuer.Store) {
 	addFamilies(t, s, want)
 	for want.Generation < 5 {
 		want.RotatedAt = now.Add(time.Duration(want.Generation) * time.Minute)
-		must(t, s.RotateRefreshToken(t.Context(), "f", want.Generation, want.RotatedAt))
+		must(t, s.RotateRefreshToken(t.Context(), "f", want.Generation, tokenissuer.Rotation{At: want.RotatedAt}))
 		want.Generation++
 		for _, other := range []int64{-1, 0, 1, want.Generation - 1, want.Generation + 1, 1 << 40} {
 			if other == want.Generation {
 				continue
 			}
-			mustBe(t, s.RotateRefreshToken(t.Context(), "f", other, now.Add(time.Hour)), tokenissuer.ErrSpent)
+			mustBe(t, s.RotateRefreshToken(t.Context(), "f", other, tokenissuer.Rotation{At: now.Add(time.Hour)}), tokenissuer.ErrSpent)
 			sameFamily(t, readFamily(t, s, "f"), want)
 		}
 	}
@@ -73,7 +74,7 @@ func rotatedOnceInARace(t *testing.T, stores ...tokenissuer.Store) {
 	for want.Generation <= rounds {
 		at := func(i int) time.Time { return now.Add(time.Duration(want.Generation*callers+int64(i)) * time.Second) }
 		errs := race(callers, func(i int) error {
-			return stores[i%len(stores)].RotateRefreshToken(t.Context(), "f", want.Generation, at(i))
+			return stores[i%len(stores)].RotateRefreshToken(t.Context(), "f", want.Generation, tokenissuer.Rotation{At: at(i)})
 		})
 		oneWinner(t, errs, tokenissuer.ErrSpent)
 		for i, err := range errs {
@@ -93,12 +94,12 @@ func rotatedOnceInARace(t *testing.T, stores ...tokenissuer.Store) {
 func rotationOfARevokedFamily(t *testing.T, s tokenissuer.Store) {
 	want := refreshed("f")
 	addFamilies(t, s, want)
-	must(t, s.RotateRefreshToken(t.Context(), "f", 1, now))
+	must(t, s.RotateRefreshToken(t.Context(), "f", 1, tokenissuer.Rotation{At: now}))
 	_, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: "f"}, theEnd)
 	must(t, err)
 	want.Generation, want.RotatedAt, want.RevokedAt = 2, now, theEnd.At
 	for _, generation := range []int64{0, 1, 2, 3} {
-		mustBe(t, s.RotateRefreshToken(t.Context(), "f", generation, now.Add(time.Hour)), tokenissuer.ErrSpent)
+		mustBe(t, s.RotateRefreshToken(t.Context(), "f", generation, tokenissuer.Rotation{At: now.Add(time.Hour)}), tokenissuer.ErrSpent)
 		sameFamily(t, readFamily(t, s, "f"), want)
 	}
 }
@@ -174,7 +175,7 @@ func touchFamilyInARace(t *testing.T, s tokenissuer.Store) {
 	addFamilies(t, s, refreshed("f"))
 	for _, err := range race(racers, func(i int) error {
 		if i == 0 {
-			return s.RotateRefreshToken(t.Context(), "f", 1, now)
+			return s.RotateRefreshToken(t.Context(), "f", 1, tokenissuer.Rotation{At: now})
 		}
 		return s.TouchFamily(t.Context(), "f", now.Add(-time.Duration(i)*time.Second))
 	}) {

@@ -1,0 +1,88 @@
+package tokenissuer
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"strings"
+)
+
+// What is remembered of whoever used a refresh token: a few bytes of a keyed digest of the address, and of the family of user
+// agents. They are made for one token family, so that no two families can be told to be the same person's.
+const (
+	rotatorPart  = 8 // characters, of 48 bits
+	rotatorBytes = rotatorPart / 4 * 3
+)
+
+// What Tokens.RepeatedFrom says.
+const (
+	fromAnotherAddress   = "another address"
+	fromAnotherUserAgent = "another user agent"
+	fromElsewhere        = "another address and user agent"
+)
+
+// rotator returns what TokenFamily.RotatedBy says of a request.
+func (k *MasterKey) rotator(familyID string, r *TokenRequest) string {
+	part := func(what, value string) string {
+		h := hmac.New(sha256.New, k.rotators)
+		h.Write([]byte(familyID + "\x00" + what + "\x00" + value))
+		return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:rotatorBytes])
+	}
+	return part("address", r.Client.Address) + part("user agent", userAgentFamily(r.UserAgent))
+}
+
+// elsewhere says what differs between who used a refresh token up and who repeats it; empty: nothing, or nobody knows.
+func elsewhere(rotated, repeats string) string {
+	if len(rotated) != 2*rotatorPart || len(repeats) != 2*rotatorPart {
+		return ""
+	}
+	address, agent := rotated[:rotatorPart] != repeats[:rotatorPart], rotated[rotatorPart:] != repeats[rotatorPart:]
+	switch {
+	case address && agent:
+		return fromElsewhere
+	case address:
+		return fromAnotherAddress
+	case agent:
+		return fromAnotherUserAgent
+	}
+	return ""
+}
+
+// maxUserAgent is how much of a User-Agent is read.
+const maxUserAgent = 512
+
+// userAgentFamily returns the names of the products in a User-Agent (RFC 9110 §10.1.5), without their versions and without
+// comments, which name versions of systems: an update makes no other family.
+func userAgentFamily(userAgent string) string {
+	var products []string
+	var product strings.Builder
+	depth := 0 // of comments, which nest
+	end := func() {
+		name, _, _ := strings.Cut(product.String(), "/")
+		if product.Reset(); name != "" && !isVersion(name) {
+			products = append(products, strings.ToLower(name))
+		}
+	}
+	for _, c := range []byte(userAgent[:min(len(userAgent), maxUserAgent)]) {
+		switch {
+		case c == '(':
+			end()
+			depth++
+		case c == ')':
+			depth = max(0, depth-1)
+		case depth > 0:
+		case c == ' ' || c == '\t':
+			end()
+		default:
+			product.WriteByte(c)
+		}
+	}
+	end()
+	return strings.Join(products, " ")
+}
+
+// isVersion reports whether a word is a version that stands alone: 1.2, v1.2-beta.
+func isVersion(word string) bool {
+	word = strings.TrimLeft(word, "vV")
+	return word != "" && word[0] >= '0' && word[0] <= '9'
+}
