@@ -1,17 +1,23 @@
 package caddymodule
 
 import (
+	"bufio"
 	"io"
+	"net"
 	"net/http"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
 // answerFilter is between whoever answers a request and the client. It keeps an upstream from setting our cookies: it drops
 // their Set-Cookie lines from every response head, informational ones too. It adds what we have to say ourselves, and keeps
-// everything else. Hijacking and deadlines reach the writer below through Unwrap.
+// everything else. The answer becomes a tunnel only when the client has asked for one. Deadlines reach the writer below through
+// Unwrap.
 type answerFilter struct {
 	caddyhttp.ResponseWriterWrapper
+	// upgrade is the protocol that the client may switch to; empty: there is none.
+	upgrade string
 	// names are those of our cookies.
 	names []string
 	// renewed are Set-Cookie lines of ours, which go with the final head.
@@ -48,6 +54,12 @@ func (f *answerFilter) filter(h http.Header) {
 // WriteHeader filters every head. Only a final one ends the filtering: 1xx may come any number of times before it, but
 // for 101, after which there is no HTTP any more.
 func (f *answerFilter) WriteHeader(status int) {
+	if status == http.StatusSwitchingProtocols && (f.upgrade == "" || !strings.EqualFold(f.Header().Get("Upgrade"), f.upgrade)) {
+		f.upgrade = ""
+		delete(f.Header(), "Connection")
+		delete(f.Header(), "Upgrade")
+		status = http.StatusBadGateway
+	}
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		f.begin()
 	} else if !f.wroteHeader {
@@ -73,6 +85,14 @@ func (f *answerFilter) ReadFrom(r io.Reader) (int64, error) {
 func (f *answerFilter) FlushError() error {
 	f.begin()
 	return http.NewResponseController(f.ResponseWriter).Flush()
+}
+
+// Hijack gives the connection away for a protocol that the client has asked for.
+func (f *answerFilter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if f.upgrade == "" {
+		return nil, nil, errNotAsked
+	}
+	return http.NewResponseController(f.ResponseWriter).Hijack()
 }
 
 // begin is for everything that sends the final head.
@@ -105,5 +125,6 @@ func (f *answerFilter) finish(err error) {
 
 var (
 	_ http.ResponseWriter = (*answerFilter)(nil)
+	_ http.Hijacker       = (*answerFilter)(nil)
 	_ io.ReaderFrom       = (*answerFilter)(nil)
 )

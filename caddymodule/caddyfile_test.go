@@ -283,6 +283,11 @@ var refusedProtect = []refusal{
 	{"{\ntoken_from cookie\n}", "write it as `token_from header` or `token_from cookie <name>`, at Caddyfile:3"},
 	{"{\nchallenge browser\n}", "challenge browser needs `token_from cookie accessToken`: a browser that has signed in brings no other token, at Caddyfile:4"},
 	{"{\nchallenge page\n}", `challenge "page": use api or browser, at Caddyfile:3`},
+	{"{\nupgrade\n}", `wrong argument count or unexpected line ending after 'upgrade', at Caddyfile:3`},
+	{"{\nupgrade tcp, foo\n}", `upgrade "tcp,": write a protocol as clients name it in Upgrade, like tcp, at Caddyfile:3`},
+	{"{\nupgrade tcp/\n}", `upgrade "tcp/": write a protocol as clients name it in Upgrade, like tcp, at Caddyfile:3`},
+	{"{\nupgrade tcp\nupgrade foo h2c\n}", "upgrade h2c: in this protocol a client could make further requests past the gate; " +
+		"for HTTP/2 between Caddy and the upstream write `versions h2c` in the transport of reverse_proxy, at Caddyfile:4"},
 	{"{\nstreams open\n}", `streams "open": use close or keep, at Caddyfile:3`},
 	{"{\ncors\n}", `wrong argument count or unexpected line ending after 'cors', at Caddyfile:3`},
 	{"{\ncors null\n}", `cors null would be every sandboxed page and every local file, at Caddyfile:3`},

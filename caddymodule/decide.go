@@ -28,6 +28,9 @@ func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	p.accept(r, d.token)
 	p.keepBack(r, d.token)
 	err = p.pass(w, r, d, next)
+	if err != nil {
+		dropUpgrade(r) // error routes answer, and open no tunnel
+	}
 	if err != nil && queryToken { // Caddy's error log would hold the query as well
 		return p.serveError(w, r, err)
 	}
@@ -79,6 +82,8 @@ func (u *handedOn) handOn(r *http.Request, fields []headerField) *http.Request {
 type decision struct {
 	token  *tokenissuer.AccessToken // nil: an anonymous request, or one that was refused before there was one
 	fields []headerField            // what the upstream is told
+	// upgrade is the protocol that the client may switch to; empty: there is none.
+	upgrade string
 	// crossing is where the request goes through, once it is known that it will; nil: it is yet to be made.
 	crossing *crossing
 	// shown is the token as it stands for itself.
@@ -105,6 +110,9 @@ func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, er
 	// 1. The request can be read in one way only.
 	exam := examinePath(r.URL)
 	if err := p.admissible(r, exam); err != nil {
+		return d, err
+	}
+	if d.upgrade, err = p.admitUpgrade(r); err != nil {
 		return d, err
 	}
 	// 2. Its token, unless it needs none.

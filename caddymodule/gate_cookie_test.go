@@ -33,6 +33,13 @@ const cookieRoutes = `	handle /strip/* {
 		}
 		reverse_proxy UPSTREAM
 	}
+	handle /tcp/* {
+		protect {
+			token_from cookie app_token
+			upgrade tcp
+		}
+		reverse_proxy UPSTREAM
+	}
 	handle {
 		protect {
 			token_from cookie app_token
@@ -281,9 +288,9 @@ func TestG96WebSocketCredentials(t *testing.T) {
 			seen.has(t, "Cookie")
 		})
 	}
-	for _, protocol := range []string{"h2c", "anything"} {
-		g.refused(t, g.request("GET", "/socket", cookie, "Connection: Upgrade", "Upgrade: "+protocol), 403)
-	}
+	// Of another protocol nothing is left but a GET, unless the route allows it.
+	g.passed(t, g.request("GET", "/socket", cookie, "Connection: Upgrade", "Upgrade: h2c")).has(t, "Upgrade")
+	g.refused(t, g.request("GET", "/tcp/socket", cookie, "Connection: Upgrade", "Upgrade: tcp"), 403)
 }
 
 func TestG42RoleOfARoute(t *testing.T) {

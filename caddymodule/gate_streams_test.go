@@ -582,6 +582,16 @@ func TestG71ExtendedConnect(t *testing.T) {
 			u.gone(t, "/socket")
 		}
 	}
+	for _, protocol := range []string{"h2c", "connect-udp", "WebSocket", "websocket, h2c", "tcp", "http"} { // G50
+		for _, fields := range [][]string{nil, {"authorization", "Bearer " + token}, {"upgrade", "websocket"}} {
+			s := g.connectTo(t, protocol, fields...)
+			if s.status != "405" && (s.status != "400" || len(fields) == 0 || fields[0] != "upgrade") {
+				t.Errorf("extended CONNECT to %s: %s", protocol, s.status)
+			}
+			_ = s.Close()
+		}
+	}
+	g.upstream.none(t)
 	short := g.issuedFor(time.Minute)
 	for dies, end := range map[string]func(){
 		token: func() { g.kill(t, token) }, short: func() { c.advance(time.Minute + time.Second) },
@@ -614,11 +624,17 @@ type h2Stream struct {
 // connectH2 asks for a WebSocket over HTTP/2 and reads the head of the answer.
 func (g *gate) connectH2(t *testing.T, fields ...string) *h2Stream {
 	t.Helper()
+	return g.connectTo(t, webSocketProtocol, fields...)
+}
+
+// connectTo asks for a protocol over HTTP/2 (RFC 8441).
+func (g *gate) connectTo(t *testing.T, protocol string, fields ...string) *h2Stream {
+	t.Helper()
 	s := &h2Stream{h2Wire: g.dialH2(t)}
 	if _, ok := s.frame(t).(*http2.SettingsFrame); !ok { // not before the server has said that it speaks RFC 8441
 		t.Fatal("no settings")
 	}
-	s.heads(1, false, g.fields("CONNECT", "/socket", append([]string{":protocol", "websocket", "sec-websocket-version", "13"}, fields...)...))
+	s.heads(1, false, g.fields("CONNECT", "/socket", append([]string{":protocol", protocol, "sec-websocket-version", "13"}, fields...)...))
 	head, ok := s.next(t).(*http2.MetaHeadersFrame)
 	if !ok {
 		t.Fatal("no head")

@@ -26,6 +26,7 @@ func (p *Protect) pass(w http.ResponseWriter, r *http.Request, d decision, next 
 	}
 	g := &d.crossing.writer
 	g.ResponseWriter, g.names = w, p.cookies.issuer
+	g.upgrade = d.upgrade
 	g.renewed, g.private, g.told = d.renewed, d.cookie, p.tell(d.fields)
 	upstream := d.crossing.upstream.handOn(r, d.fields)
 	d.authorize(upstream)
@@ -125,7 +126,7 @@ func (g *gateWriter) FlushError() error {
 
 // Hijack gives the connection away, but for the right to close it.
 func (g *gateWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, buffered, err := http.NewResponseController(g.ResponseWriter).Hijack()
+	conn, buffered, err := g.answerFilter.Hijack()
 	if err == nil {
 		g.hijacked = true
 		g.stream.closes(conn)

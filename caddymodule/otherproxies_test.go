@@ -324,6 +324,32 @@ func TestNginxG62PathTricks(t *testing.T) {
 	}
 }
 
+// TestNginxG50PassesNoOtherUpgrade: nginx tells the upstream of a WebSocket alone, and so does the gate where another
+// configuration of nginx tells it of more.
+func TestNginxG50PassesNoOtherUpgrade(t *testing.T) {
+	g, nginx := startBehindNginx(t)
+	tunnelled := make(chan string, 1)
+	g.upstream.answer = eagerUpstream(tunnelled)
+	nginx.upstream = g.upstream
+	for name, lines := range map[string][]string{
+		"h2c":                  {"Connection: Upgrade", "Upgrade: h2c"},
+		"h2c and its settings": {"Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA"},
+		"a list":               {"Connection: Upgrade", "Upgrade: websocket, h2c"},
+		"two lines":            {"Connection: Upgrade", "Upgrade: h2c", "Upgrade: websocket"},
+		"another":              {"Connection: Upgrade", "Upgrade: tcp"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, request := range []string{
+				nginx.request("GET", "/status", lines...), nginx.request("GET", "/orders/1", append(lines, bearer(g.server("orders.read")))...),
+			} {
+				seen := nginx.ordinary(t, request, tunnelled)
+				seen.has(t, "Upgrade")
+				seen.has(t, "HTTP2-Settings")
+			}
+		})
+	}
+}
+
 func TestNginxPassesWebSockets(t *testing.T) {
 	g, nginx := startBehindNginx(t)
 	g.upstream.answer = websocketUpstream

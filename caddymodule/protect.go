@@ -62,6 +62,10 @@ type Protect struct {
 	// Challenge is `api` (default: whoever brings no good token gets a 401) or `browser` (who would look at a page is sent to
 	// the sign-in page, and comes back). It needs the TokenCookie `accessToken`, and works on the issuer's host alone.
 	Challenge string `json:"challenge,omitempty"`
+	// Upgrade lists protocols that clients may switch to beside WebSocket. What goes on in them nobody asks us about. Those in
+	// which HTTP goes on are refused, h2c first of all. Default: a request that asks for another protocol than WebSocket is
+	// passed on as an ordinary one.
+	Upgrade []string `json:"upgrade,omitempty"`
 	// Streams is `close` (default: a WebSocket, an event stream or another long answer ends when its token expires or is
 	// revoked) or `keep` (who was let in once stays as long as the connection does).
 	Streams string `json:"streams,omitempty"`
@@ -109,7 +113,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 		p.verifier = p.app.engine.verifier
 	}
 	steps := []func() error{
-		p.readIssuers, func() error { return p.readRules(ctx) }, p.readForwarding, p.readAssertion, p.readSwap, p.readBrowsers, p.readCORS,
+		p.readIssuers, func() error { return p.readRules(ctx) }, p.readForwarding, p.readAssertion, p.readSwap, p.readBrowsers, p.readCORS, p.readUpgrades,
 		p.readResource,
 	}
 	for _, step := range steps {

@@ -79,6 +79,7 @@ func (p *Protect) errorRoutes(w http.ResponseWriter, r *http.Request, failure ca
 		location := *original.URL
 		r.URL = &location
 	}
+	dropUpgrade(r) // a refusal is an answer, and no tunnel
 	p.keepBack(r, nil)
 	r = errorRoutes.WithError(p.handOn(r, nil), failure)
 	// Routes that match the host and then nothing else end in an answer without a body, and that is where ours belongs.

@@ -1,0 +1,305 @@
+package caddymodule
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http2"
+)
+
+// Protocols that a client may switch to. In a tunnel nobody asks the gate any more.
+
+// upgradeRoutes are one route of each kind that lets a request through.
+const upgradeRoutes = `	handle /anonymous/* {
+		protect {
+			anonymous /anonymous/*
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /optional/* {
+		protect {
+			optional
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /docker/* {
+		protect {
+			upgrade tcp
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /asking/* {
+		protect {
+			anonymous /asking/*
+		}
+		reverse_proxy UPSTREAM {
+			header_up Connection Upgrade
+			header_up Upgrade h2c
+		}
+	}
+	handle {
+		protect
+		reverse_proxy UPSTREAM
+	}`
+
+// eagerUpstream switches to whatever is asked for, HTTP/2 without HTTP2-Settings included, as Hypercorn does. Inside HTTP/2
+// it serves every request, and tells of it on tunnelled.
+func eagerUpstream(tunnelled chan<- string) func(net.Conn, *recorded) {
+	return func(connection net.Conn, r *recorded) {
+		protocols := strings.ToLower(strings.Join(r.Header["Upgrade"], ","))
+		if !strings.Contains(protocols, "h2c") {
+			websocketUpstream(connection, r)
+			return
+		}
+		_, _ = fmt.Fprintf(connection, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", r.Header["Upgrade"][0])
+		new(http2.Server).ServeConn(connection, &http2.ServeConnOpts{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			tunnelled <- r.URL.Path + " of " + r.Header.Get(headerSubject)
+		})}) // no comment of the RFC's is asked
+	}
+}
+
+// TestG50OtherUpgradesAreOrdinaryRequests tells of a route that needs no token, or a weak one: a client asked there for HTTP/2
+// in the clear without HTTP2-Settings, a server switched all the same, and in the tunnel the client wrote any path and any
+// identity header it liked.
+func TestG50OtherUpgradesAreOrdinaryRequests(t *testing.T) {
+	g := startGate(t, siteWith("", upgradeRoutes))
+	token := g.server("public")
+	tunnelled := make(chan string, 1)
+	g.upstream.answer = eagerUpstream(tunnelled)
+	for name, lines := range map[string][]string{
+		"h2c":                     {"Connection: Upgrade", "Upgrade: h2c"},
+		"h2c in capitals":         {"Connection: UPGRADE", "Upgrade: H2C"},
+		"h2c with its settings":   {"Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA"},
+		"settings spelled oddly":  {"Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2_Settings: AAMAAABkAARAAAAAAAIAAAAA"},
+		"naming identity":         {"Connection: Upgrade, X-Auth-Subject", "Upgrade: h2c"},
+		"on two Connection lines": {"Connection: keep-alive", "Connection: Upgrade", "Upgrade: h2c"},
+		"a list, h2c first":       {"Connection: Upgrade", "Upgrade: h2c, websocket"},
+		"a list, h2c last":        {"Connection: Upgrade", "Upgrade: websocket, h2c"},
+		"two lines, h2c first":    {"Connection: Upgrade", "Upgrade: h2c", "Upgrade: websocket"},
+		"two lines, h2c last":     {"Connection: Upgrade", "Upgrade: websocket", "Upgrade: h2c"},
+		"websocket twice":         {"Connection: Upgrade", "Upgrade: websocket", "Upgrade: websocket"},
+		"websocket with a tail":   {"Connection: Upgrade", "Upgrade: websocket;h2c"},
+		"websocket and a comma":   {"Connection: Upgrade", "Upgrade: websocket,"},
+		"websocket of a version":  {"Connection: Upgrade", "Upgrade: websocket/13"},
+		"websocket, empty":        {"Connection: Upgrade", "Upgrade: websocket", "Upgrade:"},
+		"an early draft":          {"Connection: Upgrade", "Upgrade: h2c-14"},
+		"TLS":                     {"Connection: Upgrade", "Upgrade: TLS/1.0"},
+		"HTTP/2.0":                {"Connection: Upgrade", "Upgrade: HTTP/2.0"},
+		"tcp, of another route":   {"Connection: Upgrade", "Upgrade: tcp"},
+		"empty":                   {"Connection: Upgrade", "Upgrade:"},
+	} {
+		for target, more := range map[string][]string{
+			"/any/x": {bearer(token)}, "/anonymous/x": nil, "/optional/x": nil, "/optional/y": {bearer(token)},
+		} {
+			t.Run(name+" at "+target, func(t *testing.T) {
+				seen := g.ordinary(t, g.request("GET", target, append(lines, more...)...), tunnelled)
+				seen.has(t, "Upgrade")
+				seen.has(t, "HTTP2-Settings")
+				if more != nil {
+					seen.ours(t, "conf")
+				} else {
+					seen.anonymous(t)
+				}
+				for _, line := range seen.Header["Connection"] {
+					if strings.Contains(strings.ToLower(line), "upgrade") {
+						t.Errorf("Connection: %s", line)
+					}
+				}
+			})
+		}
+	}
+}
+
+// ordinary sends a request that asks for another protocol and must be answered as any other. Where it is not, this shows what
+// an attacker would do in the tunnel.
+func (g *gate) ordinary(t *testing.T, request string, tunnelled <-chan string) *recorded {
+	t.Helper()
+	w := g.dial(t, request)
+	defer func() { _ = w.Close() }()
+	if w.status != http.StatusOK {
+		t.Errorf("status %d, want 200", w.status)
+	}
+	if w.status == http.StatusSwitchingProtocols {
+		inside, err := new(http2.Transport).NewClientConn(tunnel{w})
+		if err != nil {
+			t.Fatal(err)
+		}
+		attack, err := http.NewRequest(http.MethodGet, "http://"+g.addr+"/admin", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		attack.Header.Set(headerSubject, "admin")
+		if response, err := inside.RoundTrip(attack); err == nil {
+			_ = response.Body.Close()
+			t.Errorf("in the tunnel the upstream served %s", <-tunnelled)
+		}
+	}
+	return g.upstream.one(t)
+}
+
+// tunnel is a connection behind a 101, of which a reader may hold bytes already.
+type tunnel struct{ *wire }
+
+func (t tunnel) Read(p []byte) (int, error) { return t.reader.Read(p) }
+
+// TestG50UpgradesThatARouteAllows: any other protocol takes a line of its own, and holds for that route alone.
+func TestG50UpgradesThatARouteAllows(t *testing.T) {
+	g := startGate(t, siteWith("", upgradeRoutes))
+	token := g.server("public")
+	g.upstream.answer = websocketUpstream
+	for name, test := range map[string]struct {
+		method, target, protocol string
+		want                     int
+	}{
+		"as it is written":         {"GET", "/docker/x", "tcp", 101},
+		"in another case":          {"GET", "/docker/x", "TCP", 101},
+		"with another method":      {"POST", "/docker/x", "tcp", 101},
+		"WebSocket beside it":      {"GET", "/docker/x", "WebSocket", 101},
+		"another protocol":         {"GET", "/docker/x", "h2c", 200},
+		"one that begins the same": {"GET", "/docker/x", "tcp2", 200},
+		"on another route":         {"GET", "/any/x", "tcp", 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := g.dial(t, g.request(test.method, test.target, bearer(token), "Connection: Upgrade", "Upgrade: "+test.protocol))
+			if w.status != test.want {
+				t.Fatalf("status %d, want %d", w.status, test.want)
+			}
+			if test.want == http.StatusSwitchingProtocols {
+				w.echoes(t)
+			}
+			_ = w.Close()
+			g.upstream.one(t).ours(t, "conf")
+		})
+	}
+	g.refused(t, g.request("GET", "/any/x", append(webSocket, "Early-Data: 0", "Authorization: Bearer bad")...), 401)
+}
+
+// TestG50NobodyAsked: a 101 makes no tunnel when the client has not asked for that protocol, whoever made the upstream send it.
+// What follows on the connection are requests, and the gate is asked about each.
+func TestG50NobodyAsked(t *testing.T) {
+	g := startGate(t, siteWith("", upgradeRoutes))
+	token := g.server("public")
+	for name, test := range map[string]struct {
+		target, upgrade string // what the upstream answers
+		asks            []string
+		want            int
+	}{
+		"of a plain request":         {"/any/x", "Connection: Upgrade\r\nUpgrade: h2c\r\n", nil, 200}, // reverse_proxy's own, and empty
+		"to WebSocket":               {"/any/x", "Connection: Upgrade\r\nUpgrade: websocket\r\n", nil, 200},
+		"to nothing":                 {"/any/x", "", nil, 200},
+		"of one without a token":     {"/anonymous/x", "Connection: Upgrade\r\nUpgrade: h2c\r\n", nil, 200},
+		"of one for h2c":             {"/any/x", "Connection: Upgrade\r\nUpgrade: h2c\r\n", []string{"Connection: Upgrade", "Upgrade: h2c"}, 200},
+		"of one for WebSocket":       {"/any/x", "Connection: Upgrade\r\nUpgrade: h2c\r\n", webSocket, 200},
+		"the proxy itself asks":      {"/asking/x", "Connection: Upgrade\r\nUpgrade: h2c\r\n", nil, 502},
+		"the proxy asks for another": {"/asking/x", "Connection: Upgrade\r\nUpgrade: h2c\r\n", webSocket, 502},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := make(chan string, 1)
+			g.upstream.answer = func(connection net.Conn, _ *recorded) {
+				_, _ = io.WriteString(connection, "HTTP/1.1 101 Switching Protocols\r\n"+test.upgrade+"\r\n")
+				text, _ := io.ReadAll(connection)
+				got <- string(text)
+			}
+			text := g.request("GET", test.target, append(test.asks, bearer(token))...)
+			text += g.request("GET", "/any/hidden", "X-Auth-Subject: admin", "Connection: close")
+			var statuses []int
+			for _, answer := range g.exchange(t, text, 2) {
+				statuses = append(statuses, answer.status)
+			}
+			if !slices.Equal(statuses, []int{test.want, http.StatusUnauthorized}) {
+				t.Errorf("statuses %v, want %d and 401", statuses, test.want)
+			}
+			if text := <-got; text != "" {
+				t.Errorf("in the tunnel the upstream was sent\n%s", text)
+			}
+			g.upstream.one(t)
+		})
+	}
+}
+
+// TestG50ARefusalIsNoTunnel: error routes may have an upstream too, which gets an ordinary request of whoever was refused.
+func TestG50ARefusalIsNoTunnel(t *testing.T) {
+	g := startGate(t, siteWith("", `	handle /down/* {
+		protect
+		reverse_proxy 127.0.0.1:1
+	}
+	handle {
+		protect
+		reverse_proxy UPSTREAM
+	}
+	handle_errors {
+		reverse_proxy UPSTREAM
+	}`))
+	g.upstream.answer = websocketUpstream
+	for _, request := range []string{
+		g.request("GET", "/x", webSocket...), g.request("GET", "/x", "Connection: Upgrade", "Upgrade: h2c"),
+		g.request("GET", "/a//b", webSocket...), g.request("GET", "/down/x", append(webSocket, bearer(g.server("public")))...),
+	} {
+		w := g.dial(t, request)
+		seen := g.upstream.one(t)
+		if seen.has(t, "Upgrade"); w.status != http.StatusOK {
+			t.Errorf("%d after\n%s", w.status, request)
+		}
+		_ = w.Close()
+	}
+}
+
+// TestG50AProxyThatAsksUs passes its own request on, whatever we take from ours: so there is no yes to another protocol.
+func TestG50AProxyThatAsksUs(t *testing.T) {
+	g := startGate(t, siteWith("", `	handle /status {
+		protect {
+			anonymous /status
+			forward_to response
+		}
+		respond 204
+	}
+	handle {
+		protect {
+			forward_to response
+			upgrade tcp
+		}
+		respond 204
+	}`))
+	token := g.server("public")
+	for upgrade, want := range map[string]int{
+		"websocket": 204, "WebSocket": 204, "tcp": 204, "h2c": 400, "h2c, websocket": 400, "websocket\r\nUpgrade: h2c": 400, "": 400,
+	} {
+		if status, _, body := g.raw(g.request("GET", "/x", bearer(token), "Upgrade: "+upgrade)); status != want {
+			t.Errorf("%q: %d %s, want %d", upgrade, status, body, want)
+		}
+		if status, _, body := g.raw(g.request("GET", "/status", "Upgrade: "+upgrade)); status != want && upgrade != "tcp" {
+			t.Errorf("%q without a token: %d %s, want %d", upgrade, status, body, want)
+		}
+	}
+	g.audited()
+	_, body := g.refused(t, g.request("GET", "/x", bearer(token), "Upgrade: h2c"), 400)
+	if got := member(t, body, "error_description"); got != "This route does not allow the protocol that Upgrade names." {
+		t.Error(got)
+	}
+}
+
+// TestG50ProtocolsInWhichHTTPGoesOn can be allowed nowhere, by JSON neither.
+func TestG50ProtocolsInWhichHTTPGoesOn(t *testing.T) {
+	for _, protocol := range []string{"h2c", "H2C", "h2", "h2c-14", "h3", "HTTP/2.0", "http", "TLS/1.2", "spdy/3", "h2c/1"} {
+		if err := checkUpgrades([]string{"tcp", protocol}); err == nil || !strings.Contains(err.Error(), "further requests past the gate") {
+			t.Errorf("%s: %v", protocol, err)
+		}
+	}
+	if err := checkUpgrades([]string{"tcp", "WebSocket", "IRC/6.9", "connect-udp"}); err != nil {
+		t.Error(err)
+	}
+	config, err := adapt(configVars(t).Replace(siteWith("", "	protect {\n		upgrade tcp\n	}\n	reverse_proxy UPSTREAM")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validateJSON(t, config); err != nil {
+		t.Error(err)
+	}
+	config = []byte(strings.Replace(string(config), `"upgrade":["tcp"]`, `"upgrade":["h2c"]`, 1))
+	checkPlace(t, validateJSON(t, config), "write `versions h2c` in the transport of reverse_proxy", 33)
+}
