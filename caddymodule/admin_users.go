@@ -26,20 +26,23 @@ var userOperations = map[string]operation{
 
 // userView is what an operator sees of a user: whether there is a password, and nothing of it.
 type userView struct {
-	ID           string                 `json:"id"`
-	Email        string                 `json:"email"`
-	Name         string                 `json:"name"`
-	Organisation string                 `json:"organisation"`
-	Role         tokenissuer.Role       `json:"role"`
-	Status       tokenissuer.UserStatus `json:"status"`
-	HasPassword  bool                   `json:"has_password"`
-	Source       string                 `json:"source"`
-	CreatedAt    time.Time              `json:"created_at,omitzero"`
+	ID           string           `json:"id"`
+	Email        string           `json:"email"`
+	Name         string           `json:"name"`
+	Organisation string           `json:"organisation"`
+	Role         tokenissuer.Role `json:"role"`
+	// RoleUndeclared: there is no such role any more, so the user has none.
+	RoleUndeclared bool                   `json:"role_undeclared,omitzero"`
+	Status         tokenissuer.UserStatus `json:"status"`
+	HasPassword    bool                   `json:"has_password"`
+	Source         string                 `json:"source"`
+	CreatedAt      time.Time              `json:"created_at,omitzero"`
 }
 
-func viewOfUser(u *tokenissuer.User) userView {
+func (a *App) viewOfUser(u *tokenissuer.User) userView {
 	return userView{
-		ID: u.ID, Email: u.Email, Name: u.Name, Organisation: u.Organisation, Role: u.Role, Status: u.Status,
+		RoleUndeclared: u.Role != "" && !a.settings.roles.Has(u.Role),
+		ID:             u.ID, Email: u.Email, Name: u.Name, Organisation: u.Organisation, Role: u.Role, Status: u.Status,
 		HasPassword: !u.PasswordHash.IsEmpty(), Source: source(u.Declared), CreatedAt: u.CreatedAt,
 	}
 }
@@ -52,7 +55,7 @@ func listUsers(app *App, r *http.Request) (int, any, error) {
 	users, err := app.registry.Users(r.Context(), organisation)
 	views := make([]userView, 0, len(users))
 	for _, u := range users {
-		views = append(views, viewOfUser(u))
+		views = append(views, app.viewOfUser(u))
 	}
 	return http.StatusOK, views, err
 }
@@ -77,7 +80,7 @@ func showUser(app *App, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, viewOfUser(user), nil
+	return http.StatusOK, app.viewOfUser(user), nil
 }
 
 // newUser is the request to add a user, with one of password and password_hash, or neither.
@@ -85,7 +88,7 @@ type newUser struct {
 	ID           string           `json:"id,omitzero"`
 	Email        string           `json:"email"`
 	Name         string           `json:"name,omitzero"`
-	Organisation string           `json:"organisation"`
+	Organisation string           `json:"organisation,omitzero"`
 	Role         tokenissuer.Role `json:"role,omitzero"`
 	newPassword
 }
@@ -117,7 +120,7 @@ func addUser(app *App, r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	app.record("user added", zap.String("user_id", user.ID), zap.String("organisation", user.Organisation), zap.String("role", string(user.Role)))
-	return http.StatusCreated, viewOfUser(user), nil
+	return http.StatusCreated, app.viewOfUser(user), nil
 }
 
 func removeUser(app *App, r *http.Request) (int, any, error) {

@@ -42,6 +42,9 @@ type App struct {
 	Scopes []ScopeConfig `json:"scopes,omitempty"`
 	// Clients declares clients. They cannot be changed at run time; those added at run time are in the store.
 	Clients []ClientConfig `json:"clients,omitempty"`
+	// Roles declares the roles that users can have. Default: admin, who manages group_manager and business_manager, those two,
+	// and member.
+	Roles []RoleConfig `json:"roles,omitempty"`
 	// Organisations declares organisations, likewise.
 	Organisations []OrganisationConfig `json:"organisations,omitempty"`
 	// Users declares users, likewise.
@@ -159,6 +162,7 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 		Audience:        a.settings.audience,
 		Lifetimes:       a.settings.lifetimes,
 		Scopes:          a.settings.scopes,
+		Roles:           a.settings.roles,
 		Authenticated:   tokenissuer.NewClientCache(),   // of this configuration: it may declare clients
 		Usernames:       tokenissuer.NewUsernameCache(), // likewise: it may declare users
 		Families:        tokenissuer.NewFamilyMemory(),  // likewise

@@ -45,13 +45,14 @@ func init() { httpcaddyfile.RegisterGlobalOption("oauth", parseGlobalOption) }
 //			first_party
 //			tokens { … }
 //		}
+//		role <name> [<words>] [manages <role>...]
 //		organisation <id> [<name>]
 //		user <id> {
 //			email        <address>
 //			name         <name>
 //			password     <hash> | {env.NAME} | {file./path}
 //			organisation <id>
-//			role         admin | group_manager | business_manager | member
+//			role         <role>
 //		}
 //		trust <name> <issuer> {
 //			audience              <audience>...
@@ -101,7 +102,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"issuer": a.parseIssuer, "audience": a.parseAudience, "store": a.parseStore, "keys": a.parseKeys,
 		"tokens":         func(d *caddyfile.Dispenser) error { return parseTokens(d, &a.Tokens) },
 		"password_grant": a.parsePasswordGrant, "session_scopes": a.parseSessionScopes, "scope": a.parseScope, "client": a.parseClient,
-		"organisation": a.parseOrganisation, "user": a.parseUser,
+		"role": a.parseRole, "organisation": a.parseOrganisation, "user": a.parseUser,
 		"trust": a.parseTrust, "revocation": a.parseRevocation, "limits": a.parseLimits, "brand": a.parseBrand,
 	}
 	for d.NextBlock(0) {

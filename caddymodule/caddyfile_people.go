@@ -49,7 +49,7 @@ func (a *App) parseOrganisation(d *caddyfile.Dispenser) error {
 }
 
 // parseUser reads a user; what can be said of it without starting the server is said here, with its line. Whether its
-// organisation is declared is known only when every block has been read.
+// organisation and its role are declared is known only when every block has been read.
 func (a *App) parseUser(d *caddyfile.Dispenser) error {
 	var id string
 	if !d.AllArgs(&id) {
@@ -60,7 +60,7 @@ func (a *App) parseUser(d *caddyfile.Dispenser) error {
 	}
 	user, first := UserConfig{ID: id}, *d
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		if option := d.Val(); option == "organisation" || option == "password" {
+		if option := d.Val(); option == "organisation" || option == "password" || option == "role" {
 			a.note(d, option, "of user", id)
 		}
 		if err := user.parseOption(d); err != nil {
@@ -71,7 +71,7 @@ func (a *App) parseUser(d *caddyfile.Dispenser) error {
 	if isReference(read.PasswordHash) { // known only when the server starts; any hash will do for the check
 		read.PasswordHash = "$2a$10$" + strings.Repeat("a", 53)
 	}
-	if _, err := read.read(); err != nil { // of the user as a whole: the line is its first
+	if _, err := read.read(tokenissuer.RoleCatalogue{}); err != nil { // of the user as a whole: the line is its first
 		return first.Errf("user %s: %v", id, err)
 	}
 	for _, other := range a.Users {
@@ -94,13 +94,7 @@ func (c *UserConfig) parseOption(d *caddyfile.Dispenser) error {
 	case "organisation":
 		return text(d, &c.Organisation)
 	case "role":
-		if err := text(d, &c.Role); err != nil {
-			return err
-		}
-		if _, err := tokenissuer.ParseRole(c.Role); err != nil {
-			return d.Errf("user %s: %v", c.ID, err)
-		}
-		return nil
+		return text(d, &c.Role)
 	}
 	return d.Errf("unknown user option %q", d.Val())
 }

@@ -39,6 +39,8 @@ func aUser(lines string) string {
 	return "user u-ada {\nemail ada@acme.example\npassword " + adaHash + "\norganisation acme\n" + lines + "\n}"
 }
 
+const roleUsage = `write a role as role <name> ["<words>"] [manages <role>...], at Caddyfile:3`
+
 // refusedPeople are refused within `oauth {`, as refusedOAuth are.
 var refusedPeople = []refusal{
 	{`organisation`, `wrong argument count or unexpected line ending after 'organisation', at Caddyfile:3`},
@@ -52,7 +54,6 @@ var refusedPeople = []refusal{
 	{`user u-ada`, "user u-ada: a declared user needs a password: give the hash that `caddy hash-password` prints, at Caddyfile:3"},
 	{"user \"\" {\nemail a@b.example\npassword " + adaHash + "\norganisation acme\n}", `user : user id: use 1 to 255 bytes of text without control characters, at Caddyfile:3`},
 	{"user u-ada {\npassword " + adaHash + "\norganisation acme\n}", `user u-ada: "" is no e-mail address: write it as ada@example.com, at Caddyfile:3`},
-	{"user u-ada {\nemail a@b.example\npassword " + adaHash + "\n}", `user u-ada: a user needs an organisation, at Caddyfile:3`},
 	{"user u-ada {\nemail\n}", `wrong argument count or unexpected line ending after 'email', at Caddyfile:4`},
 	{"user u-ada {\nemail ada\n}", `user u-ada: "ada" is no e-mail address: write it as ada@example.com, at Caddyfile:4`},
 	{"user u-ada {\nemail Ada@Acme.Example\n}", `user u-ada: e-mail address "Ada@Acme.Example": write it as "ada@acme.example", at Caddyfile:4`},
@@ -61,9 +62,17 @@ var refusedPeople = []refusal{
 	{aUser("organisation other"), `organisation is set twice, at Caddyfile:7`},
 	{aUser("name"), `wrong argument count or unexpected line ending after 'name', at Caddyfile:7`},
 	{aUser("name A\nname B"), `name is set twice, at Caddyfile:8`},
-	{aUser("role boss"), `user u-ada: unknown role "boss": use admin, group_manager, business_manager or member, at Caddyfile:7`},
+	{`role`, `wrong argument count or unexpected line ending after 'role', at Caddyfile:3`},
+	{`role ""`, `role "": use 1 to 64 bytes of printable text without commas and without spaces around it, at Caddyfile:3`},
+	{`role a,b`, `role "a,b": use 1 to 64 bytes of printable text without commas and without spaces around it, at Caddyfile:3`},
+	{`role ` + strings.Repeat("x", 65), `role "` + strings.Repeat("x", 65) + `": use 1 to 64 bytes of printable text without commas and without spaces around it, at Caddyfile:3`},
+	{`role " boss"`, `role " boss": use 1 to 64 bytes of printable text without commas and without spaces around it, at Caddyfile:3`},
+	{`role boss ""`, `role boss: the words are empty; is a variable unset?, at Caddyfile:3`},
+	{`role boss "The boss" clerk`, roleUsage},
+	{`role boss manages`, roleUsage},
+	{`role boss "The boss" manages`, roleUsage},
+	{"role boss\nrole boss manages boss", `role boss is set twice, at Caddyfile:4`},
 	{aUser("role admin\nrole member"), `role is set twice, at Caddyfile:8`},
-	{aUser("role Admin"), `user u-ada: unknown role "Admin": use admin, group_manager, business_manager or member, at Caddyfile:7`},
 	{aUser("disabled"), `unknown user option "disabled", at Caddyfile:7`},
 	{aUser("") + "\n" + aUser(""), `user u-ada is set twice, at Caddyfile:9`},
 	{aUser("") + "\n" + strings.Replace(aUser(""), "u-ada", "u-two", 1), `user u-two: user u-ada has the same e-mail address, at Caddyfile:9`},

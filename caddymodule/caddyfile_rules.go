@@ -47,7 +47,7 @@ func (r *Rule) readValues(h httpcaddyfile.Helper, kind string, values []string) 
 		r.AnyScope, err = values, refuseMatchers(h, values)
 		return err
 	case "role":
-		r.Roles, err = values, checkRoles(values)
+		r.Roles, err = values, checkRoles(rolesOf(h), values)
 	case "claim":
 		if len(values) < 2 {
 			return h.Errf("require claim %s needs a value", values[0])

@@ -163,7 +163,7 @@ func TestCommandErrorsAboutPeople(t *testing.T) {
 		{[]string{"org", "remove", "acme"}, "it is declared in the configuration: change it there"},
 		{[]string{"org", "remove", ".."}, "there is no such organisation"},
 		{[]string{"org", "show", "acme"}, `unknown command "show" for "caddy oauth org"`},
-		{[]string{"user", "add"}, `required flag(s) "email", "org", "role" not set`},
+		{[]string{"user", "add"}, `required flag(s) "email" not set`},
 		{append(slices.Clone(add), "--password", "x"), "unknown flag: --password"},
 		{append(slices.Clone(add), "--password-stdin"), "the first line of standard input holds no password"},
 		{append(slices.Clone(add), "--password-stdin", "--password-hash", adaHash), "if any flags in the group [password-stdin password-hash] are set none of the others can be; [password-hash password-stdin] were all set"},

@@ -28,7 +28,7 @@ func userAdd(admin *adminClient) *cobra.Command {
 	var role string
 	var fromInput, asJSON bool
 	var cmd *cobra.Command
-	cmd = command("add --email ADDRESS --org ID --role ROLE", "Registers a user", cobra.NoArgs,
+	cmd = command("add --email ADDRESS [--org ID] [--role ROLE]", "Registers a user", cobra.NoArgs,
 		func(_ []string, in io.Reader, out io.Writer) (err error) {
 			n.Role = tokenissuer.Role(role)
 			if fromInput {
@@ -51,15 +51,13 @@ func userAdd(admin *adminClient) *cobra.Command {
 		})
 	flags := cmd.Flags()
 	flags.StringVar(&n.Email, "email", "", "E-mail address to sign in with")
-	flags.StringVar(&n.Organisation, "org", "", "Organisation the user belongs to")
-	flags.StringVar(&role, "role", "", "admin, group_manager, business_manager or member")
+	flags.StringVar(&n.Organisation, "org", "", "Organisation the user belongs to (default: none)")
+	flags.StringVar(&role, "role", "", "Role of the user, one that is declared, else admin, group_manager, business_manager or member (default: member)")
 	flags.StringVar(&n.ID, "id", "", "User id (default: generated)")
 	flags.StringVar(&n.Name, "name", "", "Name, as people know the user (default: the address)")
 	flags.StringVar(&n.Hash, "password-hash", "", "Hash of the password, as printed by caddy hash-password")
 	passwordFlag(cmd, &fromInput)
-	for _, required := range []string{"email", "org", "role"} {
-		_ = cmd.MarkFlagRequired(required)
-	}
+	_ = cmd.MarkFlagRequired("email")
 	cmd.MarkFlagsMutuallyExclusive("password-stdin", "password-hash")
 	return jsonFlag(cmd, &asJSON)
 }
@@ -83,12 +81,20 @@ func userList(admin *adminClient) *cobra.Command {
 		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		_, _ = fmt.Fprintln(table, "ID\tEMAIL\tNAME\tORGANISATION\tROLE\tSOURCE\tSTATE")
 		for _, u := range users {
-			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", u.ID, u.Email, u.Name, u.Organisation, u.Role, u.Source, u.state())
+			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", u.ID, u.Email, u.Name, u.Organisation, u.roleInWords(), u.Source, u.state())
 		}
 		return table.Flush()
 	})
 	cmd.Flags().StringVar(&organisation, "org", "", "Organisation whose users to list (default: all)")
 	return jsonFlag(cmd, &asJSON)
+}
+
+// roleInWords is the user's role, with what became of it.
+func (v *userView) roleInWords() string {
+	if v.RoleUndeclared {
+		return string(v.Role) + " (not declared)"
+	}
+	return string(v.Role)
 }
 
 // state says whether the user can sign in, and if not, why.
@@ -110,7 +116,7 @@ func userShow(admin *adminClient) *cobra.Command {
 			return printJSON(out, u)
 		}
 		return printRows(out, [][2]string{
-			{"id", u.ID}, {"e-mail", u.Email}, {"name", u.Name}, {"organisation", u.Organisation}, {"role", string(u.Role)},
+			{"id", u.ID}, {"e-mail", u.Email}, {"name", u.Name}, {"organisation", u.Organisation}, {"role", u.roleInWords()},
 			{"source", u.Source}, {"state", u.state()}, {"created", moment(u.CreatedAt)},
 		})
 	})

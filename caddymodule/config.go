@@ -22,6 +22,7 @@ type settings struct {
 	lifetimes     tokenissuer.Lifetimes
 	passwordGrant *tokenissuer.PasswordRules // nil: it is off
 	scopes        tokenissuer.ScopeCatalogue
+	roles         tokenissuer.RoleCatalogue
 	declared      tokenissuer.StaticDirectory
 	schemes       []string // of the declared users' password hashes
 	brand         pages.Brand
@@ -34,10 +35,10 @@ type settings struct {
 func (a *App) read() (settings, error) {
 	var s settings
 	if a.Issuer == "" && len(a.Trust) > 0 {
-		return s, errors.Join(a.checkGateOnly(), a.readTrust(&s), a.readGateLimit(&s))
+		return s, errors.Join(a.checkGateOnly(), a.readTrust(&s), a.readGateLimit(&s), a.readRoles(&s))
 	}
 	steps := []func(*settings) error{
-		a.readIssuer, a.readTrust, a.readStore, a.readKeys, a.readTokens, a.readScopes, a.readDirectory, a.readLimits, a.readGateLimit, a.readBrand,
+		a.readIssuer, a.readTrust, a.readStore, a.readKeys, a.readTokens, a.readScopes, a.readRoles, a.readDirectory, a.readLimits, a.readGateLimit, a.readBrand,
 	}
 	for _, step := range steps {
 		if err := step(&s); err != nil {

@@ -28,9 +28,10 @@ type UserConfig struct {
 	// is written out stands in the running configuration, which Caddy shows to its administrators and saves to disk; a
 	// reference, {env.NAME} or {file./path}, keeps it out of both. The password itself is refused.
 	PasswordHash string `json:"password_hash"`
-	// Organisation is the id of one that is declared too. Required.
-	Organisation string `json:"organisation"`
-	// Role is admin, group_manager, business_manager or member (default).
+	// Organisation is the id of one that is declared too. Default: the user belongs to none.
+	Organisation string `json:"organisation,omitempty"`
+	// Role is one of the declared ones, or of admin, group_manager, business_manager and member where none is declared.
+	// Default: member, where there is such a role.
 	Role string `json:"role,omitempty"`
 }
 
@@ -46,8 +47,12 @@ func (a *App) readDirectory(s *settings) error {
 	}
 	for _, u := range a.Users {
 		setting := "password"
-		user, err := u.read()
-		if err == nil && !slices.ContainsFunc(a.Organisations, func(o OrganisationConfig) bool { return o.ID == u.Organisation }) {
+		user, err := u.read(s.roles)
+		switch {
+		case err != nil:
+		case u.Role != "" && !s.roles.Has(user.Role):
+			setting, err = "role", s.roles.Check(user.Role)
+		case u.Organisation != "" && !slices.ContainsFunc(a.Organisations, func(o OrganisationConfig) bool { return o.ID == u.Organisation }):
 			setting = "organisation"
 			err = fmt.Errorf("organisation %q is not declared: add `organisation %s`", u.Organisation, u.Organisation)
 		}
@@ -70,11 +75,11 @@ func (c *OrganisationConfig) read() *tokenissuer.Organisation {
 }
 
 // read returns the user, with the hash that is written out or that the reference gives.
-func (c *UserConfig) read() (*tokenissuer.User, error) {
+func (c *UserConfig) read(roles tokenissuer.RoleCatalogue) (*tokenissuer.User, error) {
 	user := &tokenissuer.User{
 		ID: c.ID, Email: c.Email, Name: c.Name, Organisation: c.Organisation, Role: tokenissuer.Role(c.Role),
 	}
-	user.SetDefaults()
+	user.SetDefaults(roles)
 	hash := c.PasswordHash
 	if hash == "" {
 		return nil, errNoPassword

@@ -143,7 +143,7 @@ func (p *Protect) readRules(ctx caddy.Context) error {
 		return err
 	}
 	for _, rule := range p.Require {
-		if err := errors.Join(rule.provision(ctx), p.checkScopes(rule.Scopes), p.checkScopes(rule.AnyScope)); err != nil {
+		if err := errors.Join(rule.provision(ctx), p.checkScopes(rule.Scopes), p.checkScopes(rule.AnyScope), checkRoles(p.app.settings.roles, rule.Roles)); err != nil {
 			return err
 		}
 	}

@@ -10,8 +10,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
 // Rule is one `require`: what a token must have, for the requests that it is for. Exactly one of Scopes, AnyScope, Roles,
@@ -23,7 +21,7 @@ type Rule struct {
 	Scopes []string `json:"scopes,omitempty"`
 	// AnyScope: at least one must be held.
 	AnyScope []string `json:"any_scope,omitempty"`
-	// Roles: the user must have one of them in the organisation. A server token of ours acts for no user and has none.
+	// Roles: the user must have one of them. Each must be declared. A server token of ours acts for no user and has none.
 	Roles []string `json:"roles,omitempty"`
 	// Claim must have one of Values. A claim that is absent has none.
 	Claim string `json:"claim,omitempty"`
@@ -59,7 +57,7 @@ func (r *Rule) provision(ctx caddy.Context) error {
 	if r.Claim != "" && len(r.Values) == 0 {
 		return fmt.Errorf("require claim %s needs a value", r.Claim)
 	}
-	if err := errors.Join(checkRoles(r.Roles), checkACR(r.ACR), checkMaxAge(r.MaxAge)); err != nil {
+	if err := errors.Join(checkACR(r.ACR), checkMaxAge(r.MaxAge)); err != nil {
 		return err
 	}
 	r.readQuery = slices.ContainsFunc(r.MatcherSets, mayReadQuery)
@@ -69,16 +67,6 @@ func (r *Rule) provision(ctx caddy.Context) error {
 	}
 	r.expression, err = newExpression(ctx, r.Expression, r.Source)
 	return err
-}
-
-// checkRoles refuses names that no role has: nobody could ever pass.
-func checkRoles(names []string) error {
-	for _, name := range names {
-		if _, err := tokenissuer.ParseRole(name); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // mayReadQuery tells whether a matcher of the set may look at the query: all but those that are known not to.

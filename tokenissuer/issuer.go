@@ -17,6 +17,8 @@ type Issuer struct {
 	Lifetimes Lifetimes
 	// Scopes are the scopes that are known.
 	Scopes ScopeCatalogue
+	// Roles are the roles that users can have.
+	Roles RoleCatalogue
 	// Directory answers who exists.
 	Directory Directory
 	// Authenticated remembers for a moment which clients have proved who they are; see AuthenticateClient.
@@ -184,7 +186,10 @@ func (is *Issuer) claimsOf(g Grant) (*AccessToken, error) {
 	if g.User.ID == g.Client.ID {
 		return nil, NewError(ServerError, "user_is_client").WithCause(errors.New("user id equals client id"))
 	}
-	t.Subject, t.Organisation, t.Role = g.User.ID, g.User.Organisation, string(g.User.Role)
+	t.Subject, t.Organisation = g.User.ID, g.User.Organisation
+	if is.Roles.Has(g.User.Role) {
+		t.Role = string(g.User.Role)
+	}
 	t.FamilyID, t.AuthTime, t.Actor = g.FamilyID, g.AuthTime.Truncate(time.Second), g.Actor
 	return t, nil
 }

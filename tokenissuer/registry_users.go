@@ -39,7 +39,12 @@ func (g *Registry) AddUser(ctx context.Context, u User, password Secret) (*User,
 	if u.Email, err = CanonicalEmail(u.Email); err != nil {
 		return nil, invalidInput{err}
 	}
-	u.SetDefaults()
+	if u.Role != "" {
+		if err := g.Issuer.Roles.Check(u.Role); err != nil {
+			return nil, invalidInput{err}
+		}
+	}
+	u.SetDefaults(g.Issuer.Roles)
 	u.CreatedAt = g.Issuer.Now()
 	if err := u.Validate(); err != nil {
 		return nil, invalidInput{err}
@@ -52,7 +57,7 @@ func (g *Registry) AddUser(ctx context.Context, u User, password Secret) (*User,
 			return nil, err
 		}
 	}
-	err = g.Stored.AddUser(ctx, &u, g.Declared.organisations[u.Organisation] != nil)
+	err = g.Stored.AddUser(ctx, &u, u.Organisation == "" || g.Declared.organisations[u.Organisation] != nil)
 	if errors.Is(err, ErrNotFound) {
 		return nil, invalidInput{fmt.Errorf("there is no organisation %q: add it first", u.Organisation)}
 	}
@@ -88,7 +93,7 @@ func (g *Registry) SetPasswordHash(ctx context.Context, id string, hash Secret) 
 
 // SetRole gives a user another role and ends every token and session of the user.
 func (g *Registry) SetRole(ctx context.Context, id string, role Role) error {
-	if _, err := ParseRole(string(role)); err != nil {
+	if err := g.Issuer.Roles.Check(role); err != nil {
 		return invalidInput{err}
 	}
 	return g.changeUser(ctx, id, UserChange{Role: &role})

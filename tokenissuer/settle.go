@@ -104,7 +104,7 @@ func (g *Registry) endDeclaredUser(ctx context.Context, d Declaration, again boo
 	if err != nil {
 		return false, err
 	}
-	if !again || gone || !heir.IsActive() || heir.Role != RoleAdmin {
+	if !again || gone || !g.Issuer.mayCreateTokens(heir) {
 		if err := g.Issuer.endFamilies(ctx, FamilyFilter{ActorID: d.ID}); err != nil {
 			return false, err
 		}

@@ -86,7 +86,7 @@ func declaredClient(id string) *Client {
 
 func declaredUser(id string, role Role) *User {
 	u := &User{ID: id, Email: id + "@acme.example", Organisation: "acme", Role: role, PasswordHash: cheapHash()}
-	u.SetDefaults()
+	u.SetDefaults(RoleCatalogue{})
 	return u
 }
 

@@ -3,7 +3,6 @@ package tokenissuer
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,30 +11,6 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 )
-
-// Role is what a user may do in an organisation. Roles are compared byte for byte.
-type Role string
-
-// The roles there are.
-const (
-	RoleAdmin           Role = "admin"
-	RoleGroupManager    Role = "group_manager"
-	RoleBusinessManager Role = "business_manager"
-	RoleMember          Role = "member"
-)
-
-// Roles lists every role.
-func Roles() []Role { return []Role{RoleAdmin, RoleGroupManager, RoleBusinessManager, RoleMember} }
-
-// ParseRole returns the role of that name.
-func ParseRole(name string) (Role, error) {
-	for _, r := range Roles() {
-		if string(r) == name {
-			return r, nil
-		}
-	}
-	return "", fmt.Errorf("unknown role %q: use admin, group_manager, business_manager or member", name)
-}
 
 // UserStatus says whether a user may sign in and be acted for.
 type UserStatus string
@@ -61,11 +36,13 @@ func ParseUserStatus(name string) (UserStatus, error) {
 type User struct {
 	ID string
 	// Email is the address to sign in with, as CanonicalEmail gives it; no two users share one.
-	Email        string
-	Name         string
+	Email string
+	Name  string
+	// Organisation is the id of the user's organisation; empty: the user belongs to none.
 	Organisation string
-	Role         Role
-	Status       UserStatus
+	// Role is empty for a user who has none.
+	Role   Role
+	Status UserStatus
 	// PasswordHash is in the PHC form of argon2id or in bcrypt's; empty: the user was invited and cannot sign in yet.
 	PasswordHash Secret
 	// Version changes with password, organisation, role and status. Whatever a user has granted remembers it, and is
@@ -79,20 +56,21 @@ type User struct {
 // IsActive tells whether tokens may act for the user now.
 func (u *User) IsActive() bool { return u.Status == UserActive && !u.PasswordHash.IsEmpty() }
 
-// SetDefaults fills what a registration left out: active, member, the e-mail address as name.
-func (u *User) SetDefaults() {
+// SetDefaults fills what a registration left out: active, the roles' default, the e-mail address as name.
+func (u *User) SetDefaults(roles RoleCatalogue) {
 	if u.Status == "" {
 		u.Status = UserActive
 	}
 	if u.Role == "" {
-		u.Role = RoleMember
+		u.Role = roles.Default()
 	}
 	if u.Name == "" {
 		u.Name = u.Email
 	}
 }
 
-// Validate says what is wrong with a user, for the one who adds it.
+// Validate says what is wrong with a user, for the one who adds it. Whether there is such a role and such an organisation,
+// others know.
 func (u *User) Validate() error {
 	if err := ValidateID(u.ID); err != nil {
 		return fmt.Errorf("user id: %w", err)
@@ -106,12 +84,6 @@ func (u *User) Validate() error {
 	}
 	if err := validateName(u.Name); err != nil {
 		return fmt.Errorf("user name: %w", err)
-	}
-	if u.Organisation == "" {
-		return errors.New("a user needs an organisation")
-	}
-	if _, err := ParseRole(string(u.Role)); err != nil {
-		return err
 	}
 	if _, err := ParseUserStatus(string(u.Status)); err != nil {
 		return err

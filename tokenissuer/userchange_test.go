@@ -40,7 +40,7 @@ func disabledAndActive(f *flow, ctx context.Context) error {
 
 // declare lays a configuration with one user over the store. It remembers no families, as a new configuration.
 func (f *flow) declare(u User) error {
-	u.SetDefaults()
+	u.SetDefaults(RoleCatalogue{})
 	declared, err := NewStaticDirectory(Declarations{Users: []*User{&u}})
 	f.registry.Declared = declared
 	f.Directory, f.Families = OverlayDirectory{Declared: declared, Stored: f.store}, NewFamilyMemory()

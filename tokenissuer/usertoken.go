@@ -10,7 +10,8 @@ import (
 // mintLimit bounds how many tokens an admin may create.
 var mintLimit = Limit{Failures: 60, Window: time.Minute}
 
-// OrganisationAdmin returns the admin for whom the token acts. Role and status are read from the directory, whatever the
+// OrganisationAdmin returns the admin for whom the token acts: an active user of an organisation whose role manages others.
+// Role and status are read from the directory, whatever the
 // token says: an admin who was one when the token was issued may be none any more.
 func (is *Issuer) OrganisationAdmin(ctx context.Context, t *AccessToken) (*User, error) {
 	if t.IsServerToken() {
@@ -24,22 +25,28 @@ func (is *Issuer) OrganisationAdmin(ctx context.Context, t *AccessToken) (*User,
 		return nil, Unavailable("directory_unavailable", err)
 	}
 	// Who acts for somebody else must not act for them once more.
-	if err != nil || !admin.IsActive() || admin.Role != RoleAdmin || !t.Actor.IsZero() {
+	if err != nil || !is.mayCreateTokens(admin) || !t.Actor.IsZero() {
 		return nil, NewError(AdminRequired, "caller_is_no_admin")
 	}
 	return admin, nil
 }
 
-// IssueForUser gives an organisation's admin a token that acts for one of its group managers or business managers. A
-// user of another organisation is as unknown as one that does not exist.
+// mayCreateTokens reports whether a user may create tokens for others of the organisation. A user who belongs to none has
+// nobody to create them for.
+func (is *Issuer) mayCreateTokens(user *User) bool {
+	return user.IsActive() && user.Organisation != "" && is.Roles.ManagesAny(user.Role)
+}
+
+// IssueForUser gives an organisation's admin a token that acts for a user of a role that the admin's manages. A user of
+// another organisation, or of none, is as unknown as one that does not exist.
 func (is *Issuer) IssueForUser(ctx context.Context, admin *User, t *AccessToken, userID string) (Tokens, error) {
 	target, err := is.Directory.User(ctx, userID)
 	switch {
 	case err != nil && !errors.Is(err, ErrNotFound):
 		return Tokens{}, Unavailable("directory_unavailable", err)
-	case err != nil || target.Organisation != admin.Organisation:
+	case err != nil || target.Organisation == "" || target.Organisation != admin.Organisation:
 		return Tokens{}, NewError(UserNotFound, "target_unknown")
-	case target.Role != RoleGroupManager && target.Role != RoleBusinessManager:
+	case target.ID == admin.ID || !is.Roles.Manages(admin.Role, target.Role):
 		return Tokens{}, NewError(TargetRoleNotAllowed, "target_role")
 	case !target.IsActive():
 		return Tokens{}, NewError(UserInactive, "target_inactive")

@@ -88,7 +88,7 @@ func (h *Handler) showAccount(w http.ResponseWriter, r *http.Request, v visit) e
 	}
 	page := pages.Account{
 		Form: h.form(v, accountPath, tokenissuer.Secret{}), Done: doneBefore(r), User: user.Name, Email: user.Email,
-		Organisation: h.organisationName(r, user), Role: string(user.Role), SignOutURL: h.prefix + logoutPath,
+		Organisation: h.organisationName(r, user), Role: h.roleOf(user), SignOutURL: h.prefix + logoutPath,
 	}
 	for _, a := range account.Applications {
 		page.Applications = append(page.Applications, pages.Application{
@@ -105,11 +105,26 @@ func (h *Handler) showAccount(w http.ResponseWriter, r *http.Request, v visit) e
 
 // organisationName is the name of a user's organisation, or its id when the name cannot be told now.
 func (h *Handler) organisationName(r *http.Request, user *tokenissuer.User) string {
+	if user.Organisation == "" {
+		return ""
+	}
 	organisation, err := h.issuer.Directory.Organisation(r.Context(), user.Organisation)
 	if err != nil {
 		return user.Organisation
 	}
 	return organisation.Name
+}
+
+// roleOf is what the configuration calls a user's role, or the role, for which the pages may have words; empty for a role
+// that is not declared.
+func (h *Handler) roleOf(user *tokenissuer.User) string {
+	switch words := h.issuer.Roles.Words(user.Role); {
+	case !h.issuer.Roles.Has(user.Role):
+		return ""
+	case words != "":
+		return words
+	}
+	return string(user.Role)
 }
 
 // logout is the sign-out page, and where its form goes. A link alone signs nobody out: anybody can place one.

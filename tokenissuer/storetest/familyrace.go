@@ -146,7 +146,7 @@ func bornBeside(t *testing.T, ending, adding tokenissuer.Store, u *tokenissuer.U
 // familyBornBesideAChange (M28): what is born of a user's old version beside a change of it does not outlive the change.
 func familyBornBesideAChange(t *testing.T, ending, adding tokenissuer.Store, rounds int) {
 	t.Helper()
-	roles := tokenissuer.Roles()
+	roles := tokenissuer.RoleCatalogue{}.Names()
 	var u *tokenissuer.User
 	for round := range races(t, rounds) {
 		if round%25 == 0 { // before so many families have ended that reading them takes longer than the race

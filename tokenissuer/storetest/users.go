@@ -110,8 +110,7 @@ func userUnknown(t *testing.T, s tokenissuer.Store) {
 func userReadsBack(t *testing.T, s tokenissuer.Store) {
 	full := user("full")
 	bare := &tokenissuer.User{
-		ID: "bare", Email: "bare@example.com", Organisation: "acme",
-		Role: tokenissuer.RoleMember, Status: tokenissuer.UserActive, // invited: no password
+		ID: "bare", Email: "bare@example.com", Status: tokenissuer.UserActive, // invited: no password, no organisation, no role
 	}
 	bcrypt := user("bcrypt")
 	bcrypt.PasswordHash = tokenissuer.NewSecret("$2b$12$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZ01234")

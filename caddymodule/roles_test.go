@@ -1,0 +1,212 @@
+package caddymodule
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// shopRoles are declared roles in the place of the default set: owners manage clerks and drivers, chiefs manage clerks and each
+// other. The declared people get them.
+var shopRoles = []string{
+	"\t\torganisation acme \"Acme Ltd\"\n", "\t\trole owner \"Owner of the shop\" manages clerk driver\n\t\trole chief manages chief clerk\n" +
+		"\t\trole clerk\n\t\trole driver\n\t\torganisation acme \"Acme Ltd\"\n",
+	"role admin", "role owner", "role group_manager", "role clerk", "role business_manager", "role driver", "role member", "role chief",
+}
+
+// role reads the claim of a user's fresh token; nil: there is none.
+func (d *adminDoor) role(id string) any {
+	d.t.Helper()
+	return claims(d.t, d.operatorToken("conf", id, "trusted public"))["role"]
+}
+
+// TestM38DeclaredRoles: whose role manages others obtains tokens for those of the managed roles and for nobody else. The default
+// set is no more, and neither is what it could do.
+func TestM38DeclaredRoles(t *testing.T) {
+	d := openAdmin(t, shopRoles...)
+	hash := tokenissuer.NewSecret(peopleHash())
+	for id, role := range map[string]tokenissuer.Role{
+		"u-chief": "chief", "u-old-admin": tokenissuer.RoleAdmin, "u-old-manager": tokenissuer.RoleGroupManager, "u-none": "", "u-Clerk": "Clerk",
+	} {
+		d.stored(tokenissuer.User{ID: id, Organisation: "acme", Role: role, PasswordHash: hash})
+	}
+	for id, want := range map[string]mintRefusal{
+		"u-grace": {}, "u-ben": {}, // clerk and driver
+		"u-max": roleNotAllowed, "u-ada": roleNotAllowed, "u-chief": roleNotAllowed, "u-old-manager": roleNotAllowed,
+		"u-old-admin": roleNotAllowed, "u-none": roleNotAllowed, "u-Clerk": roleNotAllowed, "u-rita": userNotFound,
+	} {
+		d.sub("an owner for "+id, func(d *adminDoor) {
+			if want.status != 0 {
+				d.refused(d.admin, mintRequest{id: id}, want)
+				return
+			}
+			if got := claims(d.t, d.mintFor(id).AccessToken); got["sub"] != id || got["org"] != "acme" || got["role"] == nil {
+				d.t.Errorf("%v", got)
+			}
+		})
+	}
+	d.sub("a role that manages its own", func(d *adminDoor) {
+		token := d.operatorToken("conf", "u-max", "trusted public")
+		d.created(token, mintRequest{id: "u-chief"})
+		d.created(token, mintRequest{id: "u-grace"})
+		d.refused(token, mintRequest{id: "u-max"}, roleNotAllowed) // not for oneself
+		d.refused(token, mintRequest{id: "u-ben"}, roleNotAllowed)
+	})
+	for _, id := range []string{"u-grace", "u-old-admin", "u-old-manager", "u-none"} {
+		d.sub(id+" asks", func(d *adminDoor) {
+			d.refused(d.operatorToken("conf", id, "trusted public"), mintRequest{id: "u-grace"}, adminRequired)
+		})
+	}
+}
+
+// TestM38TheDefaultSetDeclared does what the default set does.
+func TestM38TheDefaultSetDeclared(t *testing.T) {
+	d := openAdmin(t, "\t\torganisation acme \"Acme Ltd\"\n", "\t\trole admin manages group_manager business_manager\n"+
+		"\t\trole group_manager\n\t\trole business_manager\n\t\trole member\n\t\torganisation acme \"Acme Ltd\"\n")
+	d.mintFor("u-grace")
+	d.mintFor("u-ben")
+	for _, id := range []string{"u-max", "u-ada"} {
+		d.refused(d.admin, mintRequest{id: id}, roleNotAllowed)
+	}
+	d.refused(d.operatorToken("conf", "u-grace", "trusted"), mintRequest{id: "u-ben"}, adminRequired)
+}
+
+// TestM40ARoleThatIsDeclaredNoMore: its users sign in as before, and nothing says of them that they have it.
+func TestM40ARoleThatIsDeclaredNoMore(t *testing.T) {
+	d := openAdmin(t, shopRoles...)
+	d.stored(tokenissuer.User{ID: "u-old", Email: "old@acme.example", Organisation: "acme", Role: tokenissuer.RoleMember, PasswordHash: tokenissuer.NewSecret(peopleHash())})
+	got := d.obtain(requestOf("conf").exchange(d.code(requestOf("conf"), "old@acme.example")))
+	if claim := claims(t, got.AccessToken); claim["role"] != nil || claim["sub"] != "u-old" || claim["org"] != "acme" {
+		t.Errorf("%v", claim)
+	}
+	if status, _, _ := d.get("/api/x", got.AccessToken); status != http.StatusOK {
+		t.Fatalf("the gate: %d", status)
+	}
+	if seen := d.upstream.one(t); seen.Header[headerRole] != nil || seen.Header.Get(headerOrganisation) != "acme" {
+		t.Errorf("the upstream is told %v", seen.Header)
+	}
+	for id, want := range map[string]any{"u-ada": "owner", "u-grace": "clerk", "u-max": "chief"} {
+		if got := d.role(id); got != want {
+			t.Errorf("%s has the role %v, want %v", id, got, want)
+		}
+	}
+	status, _, body := d.operate("GET", "/oauth/users/u-old", "")
+	if status != http.StatusOK || member(t, body, "role") != "member" || !strings.Contains(body, `"role_undeclared":true`) {
+		t.Errorf("the operator sees %d %s", status, body)
+	}
+	if _, _, body := d.operate("GET", "/oauth/users/u-ada", ""); strings.Contains(body, "role_undeclared") {
+		t.Errorf("the operator sees %s", body)
+	}
+	for email, want := range map[string]string{"ada@acme.example": "Owner of the shop", "max@acme.example": "chief"} {
+		b := d.browser()
+		b.signIn(b.open("/oauth/login"), email, peoplePassword)
+		if p := b.open("/oauth/account"); !strings.Contains(p.body, "<dt>Role</dt><dd><bdi>"+want+"</bdi>") {
+			t.Errorf("%s does not see %q: %s", email, want, p.body)
+		}
+	}
+	b := d.browser()
+	b.signIn(b.open("/oauth/login"), "old@acme.example", peoplePassword)
+	if p := b.open("/oauth/account"); p.status != http.StatusOK || strings.Contains(p.body, "<dt>Role</dt>") {
+		t.Errorf("a role that is none: %d %s", p.status, p.body)
+	}
+}
+
+// TestUnknownRolesAreRefused where a user gets one, with the declared ones in the message.
+func TestUnknownRolesAreRefused(t *testing.T) {
+	d := openAdmin(t, shopRoles...)
+	const want = "use owner, chief, clerk or driver"
+	for _, role := range []string{"member", "Owner", "owner ", "", "own"} {
+		for path, body := range map[string]string{
+			"/oauth/users":            fmt.Sprintf(`{"email":"x@acme.example","organisation":"acme","role":%q}`, role),
+			"/oauth/users/u-new/role": fmt.Sprintf(`{"role":%q}`, role),
+		} {
+			if role == "" && path == "/oauth/users" {
+				continue
+			}
+			if status, _, body := d.operate("POST", path, body); status != http.StatusBadRequest || !strings.Contains(body, want) {
+				t.Errorf("%s %q: %d %s", path, role, status, body)
+			}
+		}
+	}
+	// Where there is no member, who is added without a role has none.
+	status, _, body := d.operate("POST", "/oauth/users", `{"id":"u-plain","email":"plain@acme.example","organisation":"acme","password_hash":"`+peopleHash()+`"}`)
+	if status != http.StatusCreated || member(t, body, "role") != "" {
+		t.Errorf("%d %s", status, body)
+	}
+	if got := d.role("u-plain"); got != nil {
+		t.Errorf("role %v", got)
+	}
+}
+
+// TestM41RequireDeclaredRole: a rule names declared roles, and asks for one of them.
+func TestM41RequireDeclaredRole(t *testing.T) {
+	rule := "\t\tprotect trusted\n"
+	d := openAdmin(t, append(slices.Clone(shopRoles), rule, "\t\tprotect trusted {\n\t\t\trequire role owner clerk\n\t\t}\n")...)
+	for id, want := range map[string]int{"u-ada": 200, "u-grace": 200, "u-ben": 403, "u-max": 403} {
+		if status, _, body := d.get("/api/x", d.operatorToken("conf", id, "trusted")); status != want {
+			t.Errorf("%s: %d %s", id, status, body)
+		}
+	}
+	site := func(role string) string {
+		return inOAuth("role boss", "role chief", "role clerk") + "http://localhost:1 {\n\thandle /x/* {\n\t\tprotect {\n\t\t\trequire role boss\n\t\t\trequire role " +
+			role + "\n\t\t}\n\t}\n}\n"
+	}
+	if err := refused(t, site("admin")); err == nil || !strings.Contains(err.Error(), `unknown role "admin": use boss, chief or clerk, at Caddyfile:13`) {
+		t.Errorf("got %v", err)
+	}
+	if err := refused(t, site("clerk")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestM39WithoutAnOrganisation: a user may belong to none. Nobody is of the same organisation as such a user, another such user
+// included.
+func TestM39WithoutAnOrganisation(t *testing.T) {
+	d := openAdmin(t, "\t\tuser u-rita {\n", "\t\tuser u-free {\n\t\t\temail free@example.com\n\t\t\tpassword HASH\n\t\t\trole admin\n\t\t}\n"+
+		"\t\tuser u-loose {\n\t\t\temail loose@example.com\n\t\t\tpassword HASH\n\t\t\trole group_manager\n\t\t}\n\t\tuser u-rita {\n")
+	status, _, body := d.operate("POST", "/oauth/users", `{"id":"u-solo","email":"solo@example.com","role":"group_manager","password_hash":"`+peopleHash()+`"}`)
+	if status != http.StatusCreated || member(t, body, "organisation") != "" {
+		t.Fatalf("%d %s", status, body)
+	}
+	if status, _, body := d.operate("POST", "/oauth/users", `{"email":"x@example.com","organisation":"nowhere"}`); status != http.StatusBadRequest {
+		t.Errorf("%d %s", status, body)
+	}
+	for _, id := range []string{"u-loose", "u-solo", "u-free"} {
+		d.sub("an admin for "+id, func(d *adminDoor) { d.refused(d.admin, mintRequest{id: id}, userNotFound) })
+	}
+	for _, id := range []string{"u-loose", "u-solo", "u-grace", "u-free"} {
+		d.sub("an admin without organisation for "+id, func(d *adminDoor) {
+			d.refused(d.operatorToken("conf", "u-free", "trusted"), mintRequest{id: id}, adminRequired)
+		})
+	}
+	for _, email := range []string{"solo@example.com", "free@example.com"} {
+		got := d.obtain(requestOf("conf").exchange(d.code(requestOf("conf"), email)))
+		if claim := claims(t, got.AccessToken); claim["org"] != nil || claim["role"] == nil {
+			t.Errorf("%v", claim)
+		}
+		if status, _, _ := d.get("/api/x", got.AccessToken); status != http.StatusOK {
+			t.Fatalf("the gate: %d", status)
+		}
+		if seen := d.upstream.one(t); seen.Header[headerOrganisation] != nil || seen.Header.Get(headerRole) == "" {
+			t.Errorf("the upstream is told %v", seen.Header)
+		}
+		b := d.browser()
+		b.signIn(b.open("/oauth/login"), email, peoplePassword)
+		if p := b.open("/oauth/account"); p.status != http.StatusOK || strings.Contains(p.body, "Organisation") {
+			t.Errorf("the account page: %d %s", p.status, p.body)
+		}
+	}
+	// A list of one organisation has none of them, and every user is in the list of all.
+	_, _, body = d.operate("GET", "/oauth/users?"+url.Values{"organisation": {"acme"}}.Encode(), "")
+	if strings.Contains(body, "u-solo") || strings.Contains(body, "u-free") {
+		t.Errorf("acme has %s", body)
+	}
+	if _, _, body = d.operate("GET", "/oauth/users", ""); !strings.Contains(body, "u-solo") || !strings.Contains(body, "u-free") {
+		t.Errorf("all are %s", body)
+	}
+}
