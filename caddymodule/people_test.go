@@ -77,6 +77,12 @@ const people = `{
 			scopes public trusted refresh_token
 			redirect_uris https://pub.example/cb
 		}
+		client keyed keyed-SECRET {
+			name "Public app with a secret"
+			type public
+			scopes public trusted refresh_token
+			redirect_uris https://keyed.example/cb
+		}
 		client nat {
 			type native
 			scopes public trusted

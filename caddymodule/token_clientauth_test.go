@@ -143,10 +143,10 @@ func TestT09T10TheShapeOfBasic(t *testing.T) {
 		bad("non-canonical tail", "Basic YTpjZh=="),
 		bad("no padding", "Basic "+base64.RawStdEncoding.EncodeToString([]byte("a:cf"))),
 		bad("padding twice", "Basic "+right+"===="),
-		{"another scheme", ccGrant, []string{"Authorization", "Basically " + right}, badBasic("authorization_scheme_unsupported")},
-		{"Digest", ccGrant, []string{"Authorization", "Digest username=conf"}, badBasic("authorization_scheme_unsupported")},
-		{"Bearer", ccGrant, []string{"Authorization", "Bearer x"}, badBasic("authorization_scheme_unsupported")},
-		{"empty header", ccGrant, []string{"Authorization", ""}, badBasic("authorization_scheme_unsupported")},
+		{"another scheme", ccGrant, []string{"Authorization", "Basically " + right}, badBasic("client_credentials_missing")},
+		{"Digest", ccGrant, []string{"Authorization", "Digest username=conf"}, badBasic("client_credentials_missing")},
+		{"Bearer", ccGrant, []string{"Authorization", "Bearer x"}, badBasic("client_credentials_missing")},
+		{"empty header", ccGrant, []string{"Authorization", ""}, badBasic("client_credentials_missing")},
 		{"T10 basic", ccGrant, []string{"Authorization", "basic " + right}, granted()},
 		{"T10 BASIC", ccGrant, []string{"Authorization", "BASIC " + right}, granted()},
 	})
@@ -156,16 +156,24 @@ func TestT11To15WhoIsNobody(t *testing.T) {
 	d := openDoor(t, onDisk)
 	secret := d.register(t, tokenissuer.Client{ID: "caf\u00e9"})
 	d.register(t, tokenissuer.Client{ID: "native", Type: tokenissuer.NativeClient})
+	rotated, err := d.app().registry.RotateSecret(t.Context(), "native", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	failed, failedBasic := badClient("client_authentication_failed"), badBasic("client_authentication_failed")
+	// A public client that has got so far is known; a grant that it may use is another matter.
+	known := outcome{status: 400, code: "unauthorized_client"}
 	odd := badClient("client_credentials_malformed")
 	body := func(id, secret string) string {
 		return ccGrant + "&" + urlEncodedBody("client_id", id, "client_secret", secret)
 	}
 	d.run(t, []tokenCase{
 		{"T11 no id", ccGrant, basic(":" + confSecret), badBasic("basic_malformed")},
-		{"T11 no secret", ccGrant, basic("conf:"), badBasic("basic_malformed")},
+		{"T11 no secret", ccGrant, basic("conf:"), failedBasic},
 		{"T11 neither", ccGrant, basic(":"), badBasic("basic_malformed")},
-		{"T11 no secret, public client", ccGrant, basic("pub:"), badBasic("basic_malformed")},
+		{"T11 no secret, public client", ccGrant, basic("pub:"), known},
+		{"T11 no secret, public client, client_id beside it", ccGrant + "&client_id=pub&client_secret=", basic("pub:"), known},
+		{"T11 no secret, unknown client", ccGrant, basic("nobody:"), failedBasic},
 		{"T11 a secret that decodes to nothing", ccGrant, basic("%00:%00"), failedBasic},
 		{"T11 no id in the body", ccGrant + "&client_secret=" + confSecret, nil, badClient("client_id_missing")},
 		{"T12 client_id only", ccGrant + "&client_id=conf", nil, failed},
@@ -174,6 +182,12 @@ func TestT11To15WhoIsNobody(t *testing.T) {
 		{"T13 public client in the body", body("pub", "x"), nil, failed},
 		{"T13 public client by Basic", ccGrant, basic("pub:x"), failedBasic},
 		{"T13 stored native client", body("native", "x"), nil, failed},
+		{"T13 with a secret of its own, wrong", body("keyed", "x"), nil, failed},
+		{"T13 with a secret of its own, wrong, by Basic", ccGrant, basic("keyed:x"), failedBasic},
+		{"T13 with a secret of its own, right", body("keyed", "keyed-"+confSecret), nil, known},
+		{"T13 with a secret of its own, right, by Basic", ccGrant, basic("keyed:keyed-" + confSecret), known},
+		{"T13 with a secret of its own, none", ccGrant + "&client_id=keyed", nil, known},
+		{"T13 stored native client, rotated, right", body("native", rotated.Reveal()), nil, known},
 		{"T14 NUL", body("conf\x00", confSecret), nil, odd},
 		{"T14 NUL in the secret", body("conf", confSecret+"\x00"), nil, odd},
 		{"T14 %ff", body("conf\xff", "x"), nil, odd},
@@ -292,9 +306,12 @@ func TestT19T20OneAuthorizationHeader(t *testing.T) {
 		{"T19 the same twice", ccGrant, append(basic("conf:"+confSecret), conf...), malformed("authorization_header_duplicate")},
 		{"T19 right and wrong", ccGrant, append(basic("conf:"+confSecret), basic("conf:x")...), malformed("authorization_header_duplicate")},
 		{"T19 Basic and Bearer", ccGrant, append(basic("conf:"+confSecret), "Authorization", "Bearer x"), malformed("authorization_header_duplicate")},
-		{"T20 Bearer and body credentials", ccGrant + "&" + asConf, []string{"Authorization", "Bearer x"}, twoMechanisms()},
-		{"T20 Bearer and client_id", ccGrant + "&client_id=pub", []string{"Authorization", "Bearer x"}, twoMechanisms()},
-		{"T20 empty header and body credentials", ccGrant + "&" + asConf, []string{"Authorization", ""}, twoMechanisms()},
+		{"T20 Bearer and body credentials", ccGrant + "&" + asConf, []string{"Authorization", "Bearer x"}, granted()},
+		{"T20 Token and body credentials", ccGrant + "&" + asConf, []string{"Authorization", "Token x"}, granted()},
+		{"T20 empty header and body credentials", ccGrant + "&" + asConf, []string{"Authorization", ""}, granted()},
+		{"T20 Bearer and a wrong secret", ccGrant + "&client_id=conf&client_secret=x", []string{"Authorization", "Bearer x"}, badBasic("client_authentication_failed")},
+		{"T20 Bearer and no secret", ccGrant + "&client_id=conf", []string{"Authorization", "Bearer x"}, badBasic("client_authentication_failed")},
+		{"T20 two ignored headers", ccGrant + "&" + asConf, []string{"Authorization", "Bearer x", "Authorization", ""}, malformed("authorization_header_duplicate")},
 	})
 }
 

@@ -40,6 +40,10 @@ var patient = strings.Replace(site, "store memory\n", `store memory
 		client narrow narrow-SECRET {
 			scopes orders.read
 		}
+		client keyed keyed-SECRET {
+			type public
+			scopes public
+		}
 		client openpub {
 			type public
 			grants client_credentials

@@ -111,7 +111,7 @@ func TestT95RevocationIsAtOnce(t *testing.T) {
 		d.hold(t, revoke(t, "token="+token, basic("conf:wrong")...), badBasic("client_authentication_failed"))
 		d.hold(t, revoke(t, "token="+token), badClient("client_credentials_missing"))
 		d.hold(t, revoke(t, "token="+token+"&client_id=conf"), badClient("client_authentication_failed"))
-		d.hold(t, revoke(t, "token="+token, "Authorization", "Bearer "+token), badBasic("authorization_scheme_unsupported"))
+		d.hold(t, revoke(t, "token="+token, "Authorization", "Bearer "+token), badBasic("client_credentials_missing"))
 		d.hold(t, d.ask(t, "/oauth/revoke?token="+token, asConf), missing("token"))
 		d.decisions(t)
 		d.hold(t, d.ask(t, "/oauth/revoke", "token="+token+"&token="+token+"&"+asConf), malformed("parameter_duplicate"))

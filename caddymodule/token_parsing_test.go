@@ -78,6 +78,14 @@ func TestT25To28MediaTypes(t *testing.T) {
 		{"T28 the same twice", form, of(urlEncoded, urlEncoded), malformed("content_type_duplicate")},
 		{"T28 list", form, of(urlEncoded + ", application/json"), malformed("content_type_malformed")},
 		{"T28 UTF-8", form, of(urlEncoded + "; charset=UTF-8"), granted()},
+		{"T28 us-ascii", form, of(urlEncoded + "; charset=us-ascii"), granted()},
+		{"T28 ISO-8859-1", form, of(urlEncoded + ";charset=ISO-8859-1"), granted()},
+		{"T28 ISO-8859-1, JSON", object, of("application/json; charset=iso-8859-1"), granted()},
+		{"T28 ISO-8859-1, multipart", multi, of("multipart/form-data; charset=ISO-8859-1; boundary=XX"), granted()},
+		{"T28 us-ascii with others", form + "&x=\xe9", of(urlEncoded + "; charset=us-ascii"), charset},
+		{"T28 ISO-8859-1 with others", form + "&x=%E9", of(urlEncoded + "; charset=ISO-8859-1"), charset},
+		{"T28 ISO-8859-1 with UTF-8", form + "&x=%C3%A9", of(urlEncoded + "; charset=ISO-8859-1"), charset},
+		{"T28 windows-1252", form, of(urlEncoded + "; charset=windows-1252"), charset},
 		{"T28 charset twice", form, of(urlEncoded + "; charset=utf-8; charset=utf-16"), outcome{status: 400, code: "invalid_request"}},
 		{"T28 unknown parameter", form, of(urlEncoded + "; boundary=XX"), charset},
 		{"T28 RFC 2231", form, of(urlEncoded + "; charset*=utf-8''utf-8"), malformed("content_type_malformed")},
@@ -140,15 +148,17 @@ func TestT34T35T66T105Scopes(t *testing.T) {
 	d := openDoor(t, patient)
 	form := ccGrant + "&" + asConf
 	plus := outcome{400, "invalid_scope", "scope_unknown",
-		"The requested scope is invalid, unknown, or malformed. A + that is sent as %2B is part of a name and separates nothing.", false}
+		"The requested scope is invalid, unknown, or malformed. A + that a form or a query has as %2B, and multipart or JSON as it is, is part of a name: separate names by spaces.", false}
+	multi, multiType := multipartBody(confFields("scope", "public+orders.read")...)
 	names := make([]string, 2000)
 	for i := range names {
 		names[i] = fmt.Sprint("s", i)
 	}
 	d.run(t, []tokenCase{
 		{"T34 %2B", form + "&scope=public%2Borders.read", nil, plus},
-		{"T35 tab", form + "&scope=public%09orders.read", nil, badScope()},
-		{"T35 newline", form + "&scope=public%0Aorders.read", nil, badScope()},
+		{"T34 + in multipart", multi, []string{"Content-Type", multiType}, plus},
+		{"T34 + in JSON", jsonBody(confFields("scope", "public+orders.read")...), []string{"Content-Type", "application/json"}, plus},
+		{"T35 a control that is no white space", form + "&scope=public%08orders.read", nil, badScope()},
 		{"T35 NBSP", form + "&scope=public%C2%A0orders.read", nil, badScope()},
 		{"T35 quote", form + "&scope=public%22", nil, badScope()},
 		{"T35 backslash", form + "&scope=public%5C", nil, badScope()},
@@ -175,6 +185,9 @@ func TestT34T35T66T105Scopes(t *testing.T) {
 		"++public+++orders.read+":              "public orders.read",
 		"orders.read":                          "orders.read",
 		"orders.read" + strings.Repeat("+", 9): "orders.read",
+		"public%09orders.read":                 "public orders.read",
+		"%0Apublic%0D%0Aorders.read%0A":        "public orders.read",
+		"public%0B%0Corders.read%09public":     "public orders.read",
 	} {
 		t.Run("granted "+scope, func(t *testing.T) {
 			d.decisions(t)
@@ -244,6 +257,8 @@ func TestT39BytesThatAreNoText(t *testing.T) {
 				switch {
 				case strings.HasPrefix(parameter, "client_"):
 					want = outcome{status: 401, code: "invalid_client"}
+				case parameter == "scope" && strings.TrimSpace(odd) == "": // which separates names (T35)
+					want = granted()
 				case parameter == "scope" && odd != "\x00" && odd[0] < 0x80:
 					want = badScope()
 				}
@@ -416,11 +431,15 @@ func TestT68AServerTokenIsOneWhateverItsName(t *testing.T) {
 	}
 }
 
-func TestT97JSONIsFlatAndStrict(t *testing.T) {
+func TestT97JSONIsStrict(t *testing.T) {
 	d := openDoor(t, patient)
 	right := jsonBody(confFields()...)
 	inside := func(member string) string { return right[:len(right)-1] + "," + member + "}" }
-	flat, syntax := malformed("json_not_flat"), malformed("json_malformed")
+	syntax := malformed("json_malformed")
+	noString := func(name string) outcome {
+		return outcome{400, "invalid_request", "json_member_no_string", contract["invalid_request"] + " The member " + name + " must be a string.", false}
+	}
+	withScope := func(value string) string { return inside(`"scope":` + value) }
 	of := func(cases ...tokenCase) []tokenCase {
 		for i := range cases {
 			cases[i].headers = []string{"Content-Type", "application/json"}
@@ -428,13 +447,18 @@ func TestT97JSONIsFlatAndStrict(t *testing.T) {
 		return cases
 	}
 	d.run(t, of(
-		tokenCase{"number", inside(`"x":1`), nil, flat},
-		tokenCase{"bool", inside(`"x":true`), nil, flat},
-		tokenCase{"false", inside(`"x":false`), nil, flat},
-		tokenCase{"null", inside(`"x":null`), nil, flat},
-		tokenCase{"null for a parameter", `{"grant_type":null}`, nil, flat},
-		tokenCase{"array", inside(`"scope":["public"]`), nil, flat},
-		tokenCase{"object", inside(`"x":{"a":"b"}`), nil, flat},
+		tokenCase{"number", withScope("1"), nil, noString("scope")},
+		tokenCase{"bool", withScope("true"), nil, noString("scope")},
+		tokenCase{"array", withScope(`["public"]`), nil, noString("scope")},
+		tokenCase{"object", withScope(`{"a":"b"}`), nil, noString("scope")},
+		tokenCase{"a number as client_id", `{"grant_type":"client_credentials","client_id":7}`, nil, noString("client_id")},
+		tokenCase{"a list of grant types", `{"grant_type":["client_credentials"]}`, nil, noString("grant_type")},
+		tokenCase{"null for a parameter", `{"grant_type":null}`, nil, missing("grant_type")},
+		tokenCase{"null is absent", inside(`"scope":null,"code":null,"x":null`), nil, granted()},
+		tokenCase{"null beside a string", inside(`"scope":null,"scope":"public"`), nil, malformed("parameter_duplicate")},
+		tokenCase{"members that nobody knows", inside(`"a":1,"b":-1.5e300,"c":true,"d":["x",{"scope":1}],"e":{"grant_type":"password"}`), nil, granted()},
+		tokenCase{"members that nobody knows, twice", inside(`"a":1,"a":1`), nil, malformed("parameter_duplicate")},
+		tokenCase{"a member that nobody knows, with one twice", inside(`"a":{"b":1,"b":1}`), nil, syntax},
 		tokenCase{"top-level array", "[" + right + "]", nil, syntax},
 		tokenCase{"top-level string", `"x"`, nil, syntax},
 		tokenCase{"top-level null", "null", nil, syntax},
@@ -450,8 +474,8 @@ func TestT97JSONIsFlatAndStrict(t *testing.T) {
 		tokenCase{"UTF-16", "\xff\xfe{\x00}\x00", nil, syntax},
 		tokenCase{"invalid UTF-8", inside("\"x\":\"\xff\""), nil, syntax},
 		tokenCase{"invalid UTF-8 in a name", inside("\"x\xff\":\"\""), nil, outcome{status: 400, code: "invalid_request"}},
-		tokenCase{"depth 10000", inside(`"x":` + strings.Repeat("[", 10000)), nil, flat},
-		tokenCase{"depth 10000 of objects", strings.Repeat(`{"x":`, 10000), nil, flat},
+		tokenCase{"depth 10000", inside(`"x":` + strings.Repeat("[", 10000) + strings.Repeat("]", 10000)), nil, syntax},
+		tokenCase{"depth 10000 of objects", inside(strings.Repeat(`"x":{`, 10000) + strings.Repeat("}", 10000)), nil, syntax},
 		tokenCase{"truncated", right[:len(right)-1], nil, syntax},
 		tokenCase{"truncated in a string", right[:len(right)-2], nil, syntax},
 		tokenCase{"comment", "/**/" + right, nil, syntax},
@@ -484,7 +508,13 @@ func TestT98MultipartIsSimple(t *testing.T) {
 		{"two dispositions", with(disposition+"\r\n"+disposition, "x"), of(boundary), syntax},
 		{"attachment", with(`Content-Disposition: attachment; name="x"`, "x"), of(boundary), part},
 		{"base64", with(disposition+"\r\nContent-Transfer-Encoding: base64", "eA=="), of(boundary), part},
-		{"7bit", with(disposition+"\r\nContent-Transfer-Encoding: 7bit", "x"), of(boundary), part},
+		{"quoted-printable", with(disposition+"\r\nContent-Transfer-Encoding: quoted-printable", "=78"), of(boundary), part},
+		{"two transfer encodings", with(disposition+"\r\nContent-Transfer-Encoding: 8bit\r\nContent-Transfer-Encoding: base64", "eA=="), of(boundary), part},
+		{"7bit with others", with(disposition+"\r\nContent-Transfer-Encoding: 7bit", "é"), of(boundary), malformed("charset_unsupported")},
+		{"ISO-8859-1 with others", with(disposition+"\r\nContent-Type: text/plain; charset=ISO-8859-1", "\xe9"), of(boundary), malformed("charset_unsupported")},
+		{"7bit", with(disposition+"\r\nContent-Transfer-Encoding: 7bit", "x"), of(boundary), granted()},
+		{"8bit", with(disposition+"\r\nContent-Type: text/plain; charset=UTF-8\r\nContent-Transfer-Encoding: 8bit", "é"), of(boundary), granted()},
+		{"binary", with(disposition+"\r\nContent-Transfer-Encoding: binary", "x"), of(boundary), granted()},
 		{"another charset", with(disposition+"\r\nContent-Type: text/plain; charset=utf-16", "x"), of(boundary), part},
 		{"its own type", with(disposition+"\r\nContent-Type: application/json", "{}"), of(boundary), part},
 		{"folded header", with("Content-Disposition: form-data;\r\n name=\"x\"", "x"), of(boundary), syntax},

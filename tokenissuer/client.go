@@ -89,7 +89,8 @@ func (c *Client) SetDefaults() {
 	}
 }
 
-// IsPublic tells whether the client can have no secret.
+// IsPublic reports whether the client can keep no secret. It may have one all the same, which proves nothing: it need
+// not be sent, but when sent it must be right.
 func (c *Client) IsPublic() bool { return c.Type != ConfidentialClient }
 
 // MayUse tells whether the client is registered for the grant type.
@@ -120,11 +121,8 @@ func (c *Client) Validate() error {
 	if err := c.Type.Validate(); err != nil {
 		return err
 	}
-	switch {
-	case !c.IsPublic() && len(c.Secrets) == 0:
+	if !c.IsPublic() && len(c.Secrets) == 0 {
 		return errors.New("a confidential client needs a secret")
-	case c.IsPublic() && len(c.Secrets) > 0:
-		return fmt.Errorf("a %s client has no secret", c.Type)
 	}
 	if len(c.Grants) == 0 {
 		return errors.New("a client needs at least one grant")

@@ -84,7 +84,7 @@ func TestClientsThatCannotBeRegistered(t *testing.T) {
 	for name, edit := range map[string]func(*Client){
 		"no id": func(c *Client) { c.ID = "" }, "NUL in the id": func(c *Client) { c.ID = "a\x00" }, "newline in the id": func(c *Client) { c.ID = "a\n" }, "id not UTF-8": func(c *Client) { c.ID = "\xff" },
 		"long id": func(c *Client) { c.ID = strings.Repeat("a", 256) }, "control in the name": func(c *Client) { c.Name = "a\x1b" }, "confidential without secret": func(c *Client) { c.Secrets = nil },
-		"public with secret": func(c *Client) { c.Type = PublicClient }, "native with secret": func(c *Client) { c.Type = NativeClient }, "type": func(c *Client) { c.Type = "x" }, "no type": func(c *Client) { c.Type = "" },
+		"type": func(c *Client) { c.Type = "x" }, "no type": func(c *Client) { c.Type = "" },
 		"no grants": func(c *Client) { c.Grants = nil }, "implicit": func(c *Client) { c.Grants = []GrantType{"implicit"} }, "lifetime": func(c *Client) { c.Lifetimes.Password = MaxLifetime + 1 },
 		"negative lifetime": func(c *Client) { c.Lifetimes.ClientCredentials = -time.Hour },
 	} {

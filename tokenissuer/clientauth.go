@@ -37,8 +37,8 @@ func (a *ClientAuthentication) clientID() string {
 // errNoClient is the invalid_client for a request that names no client at all.
 var errNoClient error = NewError(InvalidClient, "client_credentials_missing")
 
-// AuthenticateClient returns the client that the request proved to come from. Unknown client, wrong secret, disabled
-// client and a public client with a secret are one invalid_client.
+// AuthenticateClient returns the client that the request proved to come from. Unknown client, wrong secret and disabled
+// client are one invalid_client.
 //
 // A client that succeeded is remembered for a second, so that the usual request asks no store. A refusal is never
 // decided from memory: it always asks the directory once, whether the client exists or not, so its time tells nothing,
@@ -93,16 +93,17 @@ func (is *Issuer) provenClient(ctx context.Context, a *ClientAuthentication, now
 // nobody stands in for a client that does not exist, so that the same work is done.
 var nobody = Client{Type: ConfidentialClient, Disabled: true, Secrets: make([]ClientSecret, 1)}
 
-// proves tells whether the credential is the client's. A public client proves nothing and must not present a secret.
+// proves reports whether the credential is the client's. A public client need not present its secret, if it has one; what
+// it presents must be right.
 func proves(client *Client, r ClientCredential, now time.Time) bool {
 	matches := client.secretMatches(r.Secret.Digest(), now)
 	if client.Disabled || client.ID == OwnClientID {
 		return false
 	}
-	if client.IsPublic() {
-		return r.Secret.IsEmpty()
+	if r.Secret.IsEmpty() {
+		return client.IsPublic()
 	}
-	return matches && !r.Secret.IsEmpty()
+	return matches
 }
 
 // addressFactor is how many times a client's failures an address may have in all.

@@ -62,12 +62,21 @@ func TestT12ConfidentialClientsMustProveThemselves(t *testing.T) {
 	a.refusesClient(t, withSecret("", testSecret))
 }
 
-func TestT13PublicClientsMustNotSendASecret(t *testing.T) {
+func TestT13APublicClientsSecretMustBeRight(t *testing.T) {
 	a := newAuthority(t)
 	for _, id := range []string{"pub", "nat"} {
 		a.refusesClient(t, withSecret(id, "x"))
 		a.refusesClient(t, withSecret(id, testSecret))
 		a.directory.put(&Client{ID: id, Type: PublicClient, Secrets: digestsOf(testSecret)})
+		a.refusesClient(t, withSecret(id, "x"))
+		for name, right := range map[string]ClientAuthentication{"right": withSecret(id, testSecret), "none": {PublicID: id}, "empty": withSecret(id, "")} {
+			if client, err := a.authenticate(right); err != nil || client.ID != id {
+				t.Errorf("%s, %s: %v, %v", id, name, client, err)
+			}
+		}
+		ended := digestsOf(testSecret)
+		ended[0].ExpiresAt = testStart
+		a.directory.put(&Client{ID: id, Type: PublicClient, Secrets: ended})
 		a.refusesClient(t, withSecret(id, testSecret))
 	}
 }

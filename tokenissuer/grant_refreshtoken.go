@@ -158,7 +158,7 @@ func (is *Issuer) reused(ctx context.Context, f *TokenFamily, reason string) err
 // family's. A scope that the client may not have any more is left out. The names are the family's own; see grantable.
 func narrowed(held Scopes, client *Client, asked string) (Scopes, error) {
 	allowed := slices.DeleteFunc(slices.Clone(held), func(name string) bool { return !client.Scopes.Has(name) })
-	scopes, err := ParseScopes(asked)
+	scopes, err := requestedScopes(asked)
 	switch {
 	case err != nil:
 		return nil, err

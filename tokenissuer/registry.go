@@ -48,7 +48,7 @@ func (g *Registry) Client(ctx context.Context, id string) (*Client, error) {
 	return g.Issuer.Directory.Client(ctx, id)
 }
 
-// AddClient registers a client and returns its secret, which nobody can read again; a public client has none. An empty
+// AddClient registers a client and returns its secret, which nobody can read again; a public client gets none here. An empty
 // id is generated. ErrTaken when the id is in use.
 func (g *Registry) AddClient(ctx context.Context, c Client) (*Client, Secret, error) {
 	if c.ID == "" {
@@ -79,21 +79,18 @@ func (g *Registry) isDeclared(id string) bool {
 	return g.Declared.clients[id] != nil || g.Declared.users[id] != nil || id == OwnClientID
 }
 
-// RotateSecret gives a client a further secret. The older ones stay good for overlap; 0 ends them now.
+// RotateSecret gives a client a further secret, a public one perhaps its first. The older ones stay good for overlap; 0 ends
+// them now.
 func (g *Registry) RotateSecret(ctx context.Context, id string, overlap time.Duration) (Secret, error) {
-	client, err := g.changeable(ctx, id)
-	if err != nil {
+	if _, err := g.changeable(ctx, id); err != nil {
 		return Secret{}, err
-	}
-	if client.IsPublic() {
-		return Secret{}, invalidInput{fmt.Errorf("a %s client has no secret", client.Type)}
 	}
 	if overlap < 0 {
 		return Secret{}, invalidInput{errors.New("the overlap must not be negative")}
 	}
 	now := g.Issuer.Now()
 	secret := NewClientSecret()
-	err = g.Stored.RotateClientSecret(ctx, id, ClientSecret{Digest: secret.Digest(), CreatedAt: now}, now.Add(overlap))
+	err := g.Stored.RotateClientSecret(ctx, id, ClientSecret{Digest: secret.Digest(), CreatedAt: now}, now.Add(overlap))
 	g.Issuer.Authenticated.Forget(id)
 	if err != nil {
 		return Secret{}, err

@@ -26,7 +26,7 @@ const (
 // Scopes is a list of scope names (RFC 6749 §3.3) in the order of the request, each once.
 type Scopes []string
 
-// ParseScopes reads the scope parameter: names separated by spaces. Order is kept, duplicates are dropped. A
+// ParseScopes reads a list of scopes: names separated by spaces. Order is kept, duplicates are dropped. A
 // character outside RFC 6749 §3.3, or more than 100 names or 2 KiB, is invalid_scope.
 func ParseScopes(text string) (Scopes, error) {
 	if len(text) > maxScopeBytes {
@@ -46,6 +46,16 @@ func ParseScopes(text string) (Scopes, error) {
 		scopes = append(scopes, name)
 	}
 	return scopes, nil
+}
+
+// requestedScopes reads the scope parameter of a request, in which any white space of ASCII may separate the names.
+func requestedScopes(text string) (Scopes, error) {
+	return ParseScopes(strings.Map(func(c rune) rune {
+		if '\t' <= c && c <= '\r' {
+			return ' '
+		}
+		return c
+	}, text))
 }
 
 // validScopeName holds a name against scope-token = 1*( %x21 / %x23-5B / %x5D-7E ) of RFC 6749 §3.3.
@@ -162,7 +172,7 @@ func CheckScopeNames(names []string) error {
 // client and accepted by allowed. No name at all means public. What is granted holds nothing of the parameter, which is a
 // piece of the whole request: it would stay in memory for as long as a token that is remembered.
 func (c ScopeCatalogue) grantable(text string, client *Client, allowed func(Scope) bool) (Scopes, error) {
-	scopes, err := ParseScopes(text)
+	scopes, err := requestedScopes(text)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +185,7 @@ func (c ScopeCatalogue) grantable(text string, client *Client, allowed func(Scop
 		switch {
 		case !known && strings.Contains(name, "+"):
 			return nil, NewError(InvalidScope, "scope_unknown").WithDescription(descriptions[InvalidScope] +
-				" A + that is sent as %2B is part of a name and separates nothing.")
+				" A + that a form or a query has as %2B, and multipart or JSON as it is, is part of a name: separate names by spaces.")
 		case !known:
 			return nil, NewError(InvalidScope, "scope_unknown")
 		case !client.Scopes.Has(name) || !allowed(scope):

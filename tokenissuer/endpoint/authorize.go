@@ -58,15 +58,18 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) error {
 func (h *Handler) authorizationText(w http.ResponseWriter, r *http.Request) (string, error) {
 	text := r.URL.RawQuery
 	if r.Method == http.MethodPost {
-		media, _, err := mediaType(r.Header["Content-Type"])
+		media, err := mediaType(r.Header["Content-Type"])
 		if err != nil {
 			return "", err
 		}
-		if media != mediaURLEncoded {
+		if media.name != mediaURLEncoded {
 			return "", invalidRequest("media_type_unsupported")
 		}
 		body, err := readBody(w, r)
 		if err != nil {
+			return "", err
+		}
+		if err := media.check(body); err != nil {
 			return "", err
 		}
 		text = string(body)
@@ -81,11 +84,22 @@ func (h *Handler) authorizationText(w http.ResponseWriter, r *http.Request) (str
 // depends on which.
 type parameters map[string][]string
 
+// readParameters reads a query, or a body like one. A semicolon is malformed, because some readers split at it; but the
+// state is the client's own text, which it may write with semicolons and must get back as it was.
 func readParameters(text string) (parameters, error) {
-	if strings.Contains(text, ";") || strings.Count(text, "&") >= 2*maxParameters {
+	if strings.Count(text, "&") >= 2*maxParameters {
 		return nil, invalidRequest("form_malformed")
 	}
-	values, err := url.ParseQuery(text)
+	if strings.Contains(text, ";") {
+		pairs := strings.Split(text, "&")
+		for i, pair := range pairs {
+			if strings.HasPrefix(pair, "state=") {
+				pairs[i] = strings.ReplaceAll(pair, ";", "%3B")
+			}
+		}
+		text = strings.Join(pairs, "&")
+	}
+	values, err := url.ParseQuery(text) // which refuses the other semicolons
 	if err != nil {
 		return nil, invalidRequest("form_malformed")
 	}

@@ -28,7 +28,8 @@ const twoMechanisms = "The request utilizes more than one mechanism for authenti
 
 // clientCredentials reads the client authentication of a request (RFC 6749 §2.3.1): HTTP Basic, or client_id and
 // client_secret in the body. Without any of them it returns no reading and no PublicID, and the endpoint decides.
-// UsedHeader is right whatever the error.
+// UsedHeader is right whatever the error. An Authorization header of another scheme, or an empty one, is ignored: many
+// HTTP clients send a default header with every request, such as a Bearer token that may have expired.
 func clientCredentials(r *http.Request, f form) (presented, error) {
 	headers := r.Header["Authorization"]
 	id, secret := f.get("client_id"), f.secret("client_secret")
@@ -42,10 +43,6 @@ func clientCredentials(r *http.Request, f form) (presented, error) {
 			return p, invalidRequest("client_authentication_twice").WithDescription(twoMechanisms)
 		}
 		return basicCredentials(p, headers[0], id)
-	case len(headers) == 1 && (id != "" || !secret.IsEmpty()):
-		return p, invalidRequest("client_authentication_twice").WithDescription(twoMechanisms)
-	case len(headers) == 1:
-		return p, invalidClient("authorization_scheme_unsupported")
 	case id == "" && secret.IsEmpty():
 		return p, nil
 	case id == "":
@@ -78,7 +75,8 @@ func basicCredentials(p presented, header, id string) (presented, error) {
 // parseBasic returns what an Authorization header of scheme Basic can mean. RFC 6749 §2.3.1 has id and secret
 // form-encoded before they are joined, and many clients do not do it; so the form-decoded reading comes first, and
 // the raw one follows when it differs. Base64 must be the canonical one, with its padding: it re-encodes to the same
-// text. A reading that no directory could hold is left out.
+// text. A reading that no directory could hold is left out. An empty secret is no secret: the client is a public one, or
+// proves nothing.
 func parseBasic(header string) ([]credentials, error) {
 	const prefix = len("Basic ")
 	if len(header) < prefix || !hasScheme(header, "Basic") || header[prefix-1] != ' ' {
@@ -86,7 +84,7 @@ func parseBasic(header string) ([]credentials, error) {
 	}
 	decoded, canonical := decodeCanonical(header[prefix:])
 	id, secret, colon := strings.Cut(decoded, ":")
-	if !canonical || !colon || id == "" || secret == "" {
+	if !canonical || !colon || id == "" {
 		return nil, invalidClient("basic_malformed")
 	}
 

@@ -119,7 +119,7 @@ func storable(text string) bool {
 	return strings.IndexByte(text, 0) < 0 && utf8.ValidString(text)
 }
 
-// parseForm reads the parameters in the body of r: urlencoded, multipart/form-data or a flat JSON object. It is the
+// parseForm reads the parameters in the body of r: urlencoded, multipart/form-data or a JSON object. It is the
 // only reader of the body, reads it once and never looks at the query. One fault refuses the whole request. After a
 // refusal that leaves bytes of the body unread the connection is closed.
 func parseForm(w http.ResponseWriter, r *http.Request) (form, error) {
@@ -133,7 +133,7 @@ func parseForm(w http.ResponseWriter, r *http.Request) (form, error) {
 			return form{}, httpError{status: http.StatusUnsupportedMediaType, err: err}
 		}
 	}
-	media, boundary, err := mediaType(r.Header["Content-Type"])
+	media, err := mediaType(r.Header["Content-Type"])
 	if err != nil {
 		return form{}, err
 	}
@@ -142,10 +142,13 @@ func parseForm(w http.ResponseWriter, r *http.Request) (form, error) {
 		return form{}, err
 	}
 	_ = setBodyDeadline(w, time.Time{}) // see boundBody
+	if err := media.check(body); err != nil {
+		return form{}, err
+	}
 
-	switch media {
+	switch media.name {
 	case mediaMultipart:
-		return parseMultipart(string(body), boundary)
+		return parseMultipart(string(body), media.boundary)
 	case mediaJSON:
 		return parseJSON(body)
 	default:
@@ -216,9 +219,15 @@ func parseURLEncoded(text string) (form, error) {
 	return f, nil
 }
 
-// parseJSON reads one flat object of strings. It goes token by token: the first value that is no string ends it, so
-// that depth costs nothing and null does not pass for an empty string. The decoder refuses invalid UTF-8, lone
-// surrogates and duplicate names by itself. Its errors quote the body, so none of them becomes a cause.
+// textMembers are the members that an OAuth request in JSON can have. Each of them is a string.
+var textMembers = []string{
+	"grant_type", "client_id", "client_secret", "scope", "code", "redirect_uri", "code_verifier", "refresh_token",
+	"email", "username", "password", "token", "token_type_hint",
+}
+
+// parseJSON reads one object. Members that we know are strings, null is absent, and members that we do not know may be
+// anything: what is no string there counts as absent. The decoder refuses invalid UTF-8, lone surrogates, duplicate names
+// and a depth beyond 10,000 by itself. Its errors quote the body, so none of them becomes a cause.
 func parseJSON(body []byte) (form, error) {
 	malformed := invalidRequest("json_malformed")
 	d := jsontext.NewDecoder(bytes.NewBuffer(body))
@@ -237,16 +246,25 @@ func parseJSON(body []byte) (form, error) {
 		if err != nil {
 			return form{}, malformed
 		}
-		name := token.String()
+		name, value := token.String(), ""
 		switch d.PeekKind() {
 		case '"':
-		case '{', '[', '0', 't', 'f', 'n':
-			return form{}, invalidRequest("json_not_flat")
+			if token, err = d.ReadToken(); err == nil {
+				value = token.String()
+			}
+		case '{', '[', '0', 't', 'f':
+			if slices.Contains(textMembers, name) {
+				return form{}, invalidRequest("json_member_no_string").WithDescription(
+					malformed.Description + " The member " + name + " must be a string.")
+			}
+			err = d.SkipValue()
+		default:
+			err = d.SkipValue()
 		}
-		if token, err = d.ReadToken(); err != nil {
+		if err != nil {
 			return form{}, malformed
 		}
-		if err := f.add(name, token.String()); err != nil {
+		if err := f.add(name, value); err != nil {
 			return form{}, err
 		}
 	}

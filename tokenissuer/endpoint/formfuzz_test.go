@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -16,7 +17,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
-// FuzzParseForm holds: what is accepted, Go's own parsers read as the same single values.
+// FuzzParseForm holds: what is accepted, Go's own parsers read as the same single values. In JSON a member that we know is a
+// string or null, and whatever is no string counts as empty. Under a charset other than UTF-8 there is nothing but ASCII.
 func FuzzParseForm(f *testing.F) {
 	naughty := [][2]string{{"grant_type", "password"}, {"email", "a@b.c"}, {"password", `é"\&=;%+ 😀`}, {"client_id", "\x00"}}
 	for _, media := range encodings {
@@ -28,17 +30,21 @@ func FuzzParseForm(f *testing.F) {
 		"%63ode=a&code=b", "a", "a=b=c", "+=a",
 	} {
 		f.Add(mediaURLEncoded, body)
+		f.Add(mediaURLEncoded+"; charset=us-ascii", body)
 	}
 	for _, body := range []string{
 		`{}`, `{"a":"b"}`, `{"a":null}`, `{"a":"\ud83d\ude00"}`, `{"a":"\ud800"}`, `{"a":"b","\u0061":"c"}`, `{"a":"b"} x`, "{\"a\":\"\xff\"}",
-		`{"client_id":"\u0000"}`, `[{"a":"b"}]`, `{"a":"b",}`,
+		`{"client_id":"\u0000"}`, `[{"a":"b"}]`, `{"a":"b",}`, `{"scope":1}`, `{"a":[{"scope":1}],"b":{"c":null}}`, `{"a":1e400,"b":-0}`,
 	} {
 		f.Add("application/json; charset=UTF-8", body)
+		f.Add("application/json; charset=iso-8859-1", body)
 	}
 	for _, body := range []string{
 		"--b--", "--b--\r\n", "--b\r\n" + field("a", "") + "\r\n--b--", "--b\r\n" + field("a", "--b") + "\r\n--b--\r\n",
 		"--b\r\n" + field("a", "\r\n--") + "\r\n--b\r\nContent-Type: text/plain\r\n" + field("c", "d") + "\r\n--b--",
 		"--b \r\n" + field("a", "c") + "\r\n--b--", "--b\n" + field("a", "c") + "\n--b--",
+		"--b\r\nContent-Transfer-Encoding: 8bit\r\nContent-Type: text/plain; charset=ISO-8859-1\r\n" + field("a", "\xe9") + "\r\n--b--",
+		"--b\r\nContent-Transfer-Encoding: quoted-printable\r\n" + field("a", "=41") + "\r\n--b--",
 	} {
 		f.Add("multipart/form-data; boundary=b", body)
 	}
@@ -63,6 +69,17 @@ func FuzzParseForm(f *testing.F) {
 		}
 		if len(values) != len(got.parameters) || len(values) > maxParameters || len(body) > maxBody {
 			t.Fatalf("%d names, %d parameters, %d bytes", len(values), len(got.parameters), len(body))
+		}
+		if media, params, _ := mime.ParseMediaType(contentType); params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
+			text := body
+			for name, value := range values {
+				if media != mediaJSON { // which has escapes of its own
+					text += name + value
+				}
+			}
+			if !isASCII(text) {
+				t.Fatalf("%s: accepted %q", contentType, text)
+			}
 		}
 		if want := reference(t, contentType, body); !reflect.DeepEqual(values, want) {
 			t.Fatalf("%s %q: got %q, Go reads %q", contentType, body, values, want)
@@ -90,14 +107,25 @@ func reference(t *testing.T, contentType, body string) map[string]string {
 			}
 		}
 	case mediaJSON:
-		if err := stdjson.Unmarshal([]byte(body), &values); err != nil {
+		var members map[string]stdjson.RawMessage
+		if err := stdjson.Unmarshal([]byte(body), &members); err != nil {
 			t.Fatal(err)
+		}
+		for name, value := range members {
+			var text string
+			isText := stdjson.Unmarshal(value, &text) == nil // null too
+			if values[name] = text; !isText && slices.Contains(textMembers, name) {
+				t.Fatalf("accepted %s: %s", name, value)
+			}
 		}
 	case mediaMultipart:
 		reader := multipart.NewReader(strings.NewReader(body), params["boundary"])
-		for part, err := reader.NextPart(); err != io.EOF; part, err = reader.NextPart() {
+		for part, err := reader.NextRawPart(); err != io.EOF; part, err = reader.NextRawPart() {
 			if err != nil {
 				t.Fatal(err)
+			}
+			if encoding := strings.ToLower(part.Header.Get("Content-Transfer-Encoding")); !slices.Contains([]string{"", "7bit", "8bit", "binary"}, encoding) {
+				t.Fatalf("part %q: transfer encoding %s", part.FormName(), encoding)
 			}
 			content, err := io.ReadAll(part)
 			if _, twice := values[part.FormName()]; err != nil || twice || part.FileName() != "" {

@@ -1,7 +1,9 @@
 package endpoint
 
 import (
+	"maps"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,16 +23,15 @@ func TestT25JSONObjectOfStrings(t *testing.T) {
 	}
 }
 
-func TestT97JSONIsOneFlatObjectOfStrings(t *testing.T) {
-	const flat, malformed = "json_not_flat", "json_malformed"
+func TestT97JSONIsOneObjectOfStrings(t *testing.T) {
+	const noString, malformed = "json_member_no_string", "json_malformed"
 	for _, c := range []struct{ name, body, reason string }{
-		{"number", `{"a":1}`, flat},
-		{"negative number", `{"a":-1}`, flat},
-		{"bool", `{"a":true}`, flat},
-		{"null", `{"a":null}`, flat},
-		{"array", `{"a":["b"]}`, flat},
-		{"object", `{"a":{"b":"c"}}`, flat},
-		{"null after a string", `{"b":"c","a":null}`, flat},
+		{"number", `{"scope":1}`, noString},
+		{"negative number", `{"scope":-1}`, noString},
+		{"bool", `{"scope":true}`, noString},
+		{"array", `{"scope":["b"]}`, noString},
+		{"object", `{"scope":{"b":"c"}}`, noString},
+		{"array behind unknown members", `{"a":[1],"b":null,"scope":[]}`, noString},
 		{"top-level array", `["a"]`, malformed},
 		{"top-level string", `"a"`, malformed},
 		{"top-level null", `null`, malformed},
@@ -52,8 +53,14 @@ func TestT97JSONIsOneFlatObjectOfStrings(t *testing.T) {
 		{"UTF-16", "{\x00\"\x00a\x00\"\x00", malformed},
 		{"invalid UTF-8", "{\"a\":\"\xff\"}", malformed},
 		{"bad escape", `{"a":"\x41"}`, malformed},
-		{"deep array", `{"a":` + strings.Repeat("[", 10000) + strings.Repeat("]", 10000) + `}`, flat},
-		{"deep object", strings.Repeat(`{"a":`, 10000) + `"b"` + strings.Repeat("}", 10000), flat},
+		{"deep array", `{"a":` + strings.Repeat("[", 10000) + strings.Repeat("]", 10000) + `}`, malformed},
+		{"deep object", strings.Repeat(`{"a":`, 10001) + `"b"` + strings.Repeat("}", 10001), malformed},
+		{"truncated in an unknown member", `{"a":[1,`, malformed},
+		{"duplicate name in an unknown member", `{"a":{"b":1,"b":1}}`, malformed},
+		{"invalid UTF-8 in an unknown member", "{\"a\":[\"\xff\"]}", malformed},
+		{"an unknown member twice", `{"a":1,"a":2}`, "parameter_duplicate"},
+		{"null and a string", `{"scope":null,"scope":"a"}`, "parameter_duplicate"},
+		{"an unknown member of a bad name", `{"a[]":1}`, "parameter_name_invalid"},
 		{"deep top-level array", strings.Repeat("[", 10000), malformed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -61,6 +68,24 @@ func TestT97JSONIsOneFlatObjectOfStrings(t *testing.T) {
 			wantRefusal(t, err, tokenissuer.InvalidRequest, c.reason)
 		})
 	}
+	t.Run("null is absent, and unknown members may be anything", func(t *testing.T) {
+		got, err := parse(mediaJSON, `{"scope":null,"a":1,"b":true,"c":[{"scope":"x"},null],"d":{"scope":["x"]},"e":null,"code":"f"}`)
+		if err != nil || got["code"] != "f" || len(got) != 7 {
+			t.Fatalf("got %v, %v", got, err)
+		}
+		if delete(got, "code"); strings.Join(slices.Collect(maps.Values(got)), "") != "" {
+			t.Errorf("got %v", got)
+		}
+	})
+	t.Run("each member that is a string is named", func(t *testing.T) {
+		for _, name := range textMembers {
+			_, err := parse(mediaJSON, `{"`+name+`":1}`)
+			wantRefusal(t, err, tokenissuer.InvalidRequest, noString)
+			if text := tokenissuer.AsError(err).Description; !strings.HasSuffix(text, " The member "+name+" must be a string.") {
+				t.Error(text)
+			}
+		}
+	})
 	t.Run("names keep their case", func(t *testing.T) {
 		f, err := parseForm(httptest.NewRecorder(), post(mediaJSON, `{"Grant_Type":"password"}`))
 		if err != nil || f.get("grant_type") != "" || f.get("Grant_Type") != "password" {

@@ -77,7 +77,10 @@ func (h *Handler) introspectionCaller(r *http.Request, f form) (tokenissuer.Aske
 	if err != nil {
 		return tokenissuer.Asker{}, err
 	}
-	if present && f.get("client_id") == "" && f.secret("client_secret").IsEmpty() {
+	if present && (f.get("client_id") != "" || !f.secret("client_secret").IsEmpty()) {
+		return "", nil, invalidRequest("client_authentication_twice").WithDescription(twoMechanisms)
+	}
+	if present {
 		t, err := h.issuer.Verifier.Verify(token.Reveal(), h.issuer.Audience)
 		if err != nil {
 			return tokenissuer.Asker{}, bearerError{tokenissuer.AsError(err)}

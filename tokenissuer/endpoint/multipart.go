@@ -2,7 +2,9 @@ package endpoint
 
 import (
 	"mime"
+	"net/url"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxPartHeaders limits the headers of all parts of a multipart body together.
@@ -15,31 +17,80 @@ const (
 	mediaJSON       = "application/json"
 )
 
-// mediaType reads the Content-Type of a request: the type in lower case, and the boundary of a multipart one. No
-// other parameter but charset=utf-8 is known, so that no proxy in front can read the body in another way than we do.
-func mediaType(headers []string) (media, boundary string, err error) {
+// media is what the Content-Type of a request says of its body.
+type media struct {
+	name     string // in lower case
+	boundary string // of a multipart body
+	ascii    bool   // the charset is one whose other half is not UTF-8
+}
+
+// mediaType reads the Content-Type of a request. No other parameter but the boundary and a charset that we can read is
+// known, so that no proxy in front can read the body in another way than we do.
+func mediaType(headers []string) (media, error) {
 	if len(headers) == 1 && headers[0] == mediaURLEncoded {
-		return mediaURLEncoded, "", nil
+		return media{name: mediaURLEncoded}, nil
 	}
-	media, params, err := parseContentType(headers)
+	name, params, err := parseContentType(headers)
 	if err != nil {
-		return "", "", err
+		return media{}, err
 	}
-	switch media {
+	m := media{name: name}
+	switch name {
 	case mediaURLEncoded, mediaJSON:
 	case mediaMultipart:
-		boundary = params["boundary"]
-		if !validBoundary(boundary) {
-			return "", "", invalidRequest("multipart_malformed")
+		m.boundary = params["boundary"]
+		if !validBoundary(m.boundary) {
+			return media{}, invalidRequest("multipart_malformed")
 		}
 		delete(params, "boundary")
 	default:
-		return "", "", invalidRequest("content_type_unsupported")
+		return media{}, invalidRequest("content_type_unsupported")
 	}
-	if !onlyUTF8(params) {
-		return "", "", invalidRequest("charset_unsupported")
+	var known bool
+	if m.ascii, known = charset(params); !known {
+		return media{}, invalidRequest("charset_unsupported")
 	}
-	return media, boundary, nil
+	return m, nil
+}
+
+// check refuses a body that is not what its charset says. What a form has escaped are bytes of that charset too.
+func (m media) check(body []byte) error {
+	if !m.ascii {
+		return nil
+	}
+	text := string(body)
+	if m.name == mediaURLEncoded {
+		if plain, err := url.QueryUnescape(text); err == nil { // else its parser refuses it
+			text = plain
+		}
+	}
+	if !isASCII(text) {
+		return invalidRequest("charset_unsupported")
+	}
+	return nil
+}
+
+// charset reads the parameters of a media type, which may have no other than a charset, and reports whether its text may
+// hold ASCII alone. Apache HttpClient and others name ISO-8859-1 or US-ASCII unless told otherwise; their ASCII is that of
+// UTF-8, and what they would make of the rest is not ours to guess.
+func charset(params map[string]string) (ascii, known bool) {
+	for name, value := range params {
+		if name != "charset" {
+			return false, false
+		}
+		switch strings.ToLower(value) {
+		case "utf-8":
+		case "us-ascii", "iso-8859-1":
+			ascii = true
+		default:
+			return false, false
+		}
+	}
+	return ascii, true
+}
+
+func isASCII(text string) bool {
+	return !strings.ContainsFunc(text, func(c rune) bool { return c >= utf8.RuneSelf })
 }
 
 // parseContentType reads the one media type that a request or a part must have. The continuations of RFC 2231
@@ -58,16 +109,6 @@ func parseContentType(headers []string) (string, map[string]string, error) {
 		return "", nil, invalidRequest("content_type_malformed")
 	}
 	return media, params, nil
-}
-
-// onlyUTF8 tells whether a media type has no parameter but, perhaps, charset=utf-8.
-func onlyUTF8(params map[string]string) bool {
-	for name, value := range params {
-		if name != "charset" || !strings.EqualFold(value, "utf-8") {
-			return false
-		}
-	}
-	return true
 }
 
 // validBoundary holds the boundary to RFC 2046 §5.1.1, without the space that it allows within.
@@ -103,9 +144,12 @@ func parseMultipart(body, boundary string) (form, error) {
 		if headers += len(header); !ok || headers > maxPartHeaders {
 			return form{}, malformed
 		}
-		name, err := fieldName(header)
+		name, ascii, err := fieldName(header)
 		if err != nil {
 			return form{}, err
+		}
+		if ascii && !isASCII(value) {
+			return form{}, invalidRequest("charset_unsupported")
 		}
 		if err := f.add(name, value); err != nil {
 			return form{}, err
@@ -113,14 +157,15 @@ func parseMultipart(body, boundary string) (form, error) {
 	}
 }
 
-// fieldName reads the headers of one part and returns the name of its field. A part that is more than a field of
-// plain text is refused: a file, a multipart within, an encoding of its own (RFC 7578 §4.7).
-func fieldName(header string) (string, error) {
-	var dispositions, types []string
+// fieldName reads the headers of one part. It returns the name of its field, and whether its value must be ASCII. A part
+// that is more than a field of plain text is refused: a file, a multipart within, an encoding that changes its bytes
+// (RFC 7578 §4.7).
+func fieldName(header string) (field string, ascii bool, err error) {
+	var dispositions, types, encodings []string
 	for line := range strings.SplitSeq(header, "\r\n") {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok || !validName(name) || strings.ContainsAny(value, "\r\n\x00") {
-			return "", invalidRequest("multipart_malformed") // a folded line has no valid name either
+			return "", false, invalidRequest("multipart_malformed") // a folded line has no valid name either
 		}
 		switch strings.ToLower(name) {
 		case "content-disposition":
@@ -128,24 +173,34 @@ func fieldName(header string) (string, error) {
 		case "content-type":
 			types = append(types, strings.TrimSpace(value))
 		case "content-transfer-encoding":
-			return "", invalidRequest("multipart_part_unsupported")
+			encodings = append(encodings, strings.ToLower(strings.TrimSpace(value)))
 		}
 	}
+	unsupported := invalidRequest("multipart_part_unsupported")
 	if types != nil {
-		media, params, err := parseContentType(types)
+		name, params, err := parseContentType(types)
 		if err != nil {
-			return "", err
+			return "", false, err
 		}
-		if media != "text/plain" || !onlyUTF8(params) {
-			return "", invalidRequest("multipart_part_unsupported")
+		known := false
+		if ascii, known = charset(params); name != "text/plain" || !known {
+			return "", false, unsupported
 		}
+	}
+	switch {
+	case encodings == nil:
+	case len(encodings) == 1 && encodings[0] == "7bit":
+		ascii = true
+	case len(encodings) == 1 && (encodings[0] == "8bit" || encodings[0] == "binary"):
+	default:
+		return "", false, unsupported
 	}
 	disposition, params, err := parseContentType(dispositions)
 	if err != nil {
-		return "", invalidRequest("multipart_malformed")
+		return "", false, invalidRequest("multipart_malformed")
 	}
 	if name, named := params["name"]; named && len(params) == 1 && disposition == "form-data" {
-		return name, nil
+		return name, ascii, nil
 	}
-	return "", invalidRequest("multipart_part_unsupported")
+	return "", false, unsupported
 }

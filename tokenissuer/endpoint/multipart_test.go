@@ -33,6 +33,9 @@ func TestT26MultipartTakesFieldsAndNoFiles(t *testing.T) {
 		"content-disposition: form-data; name=code\r\n\r\nx",
 		"Content-Disposition: form-data; name=\"code\"\r\nContent-Type: text/plain\r\n\r\nx",
 		"Content-Type: text/plain; charset=UTF-8\r\nContent-Disposition: form-data; name=\"code\"\r\nContent-Length: 1\r\n\r\nx",
+		"Content-Type: text/plain; charset=ISO-8859-1\r\nContent-Transfer-Encoding: 8bit\r\n" + field("code", "x"),
+		"Content-Type: text/plain; charset=US-ASCII\r\nContent-Transfer-Encoding: 7bit\r\n" + field("code", "x"),
+		"content-transfer-encoding: BINARY\r\n" + field("code", "x"),
 	} {
 		got, err := parse(contentType, multipartBody(part))
 		if err != nil || got["code"] != "x" {
@@ -81,7 +84,7 @@ func TestT27OtherMediaTypesAreRefused(t *testing.T) {
 	}
 }
 
-func TestT28OnlyUTF8AndOneContentType(t *testing.T) {
+func TestT28CharsetsAndOneContentType(t *testing.T) {
 	for _, c := range []struct{ name, contentType, reason string }{
 		{"utf-16", mediaURLEncoded + "; charset=utf-16", "charset_unsupported"},
 		{"empty charset", mediaURLEncoded + `; charset=""`, "charset_unsupported"},
@@ -103,11 +106,31 @@ func TestT28OnlyUTF8AndOneContentType(t *testing.T) {
 		_, err := parseForm(httptest.NewRecorder(), r)
 		wantRefusal(t, err, tokenissuer.InvalidRequest, "content_type_duplicate")
 	})
-	t.Run("charset=UTF-8", func(t *testing.T) {
-		if got, err := parse(mediaURLEncoded+"; charset=UTF-8", "a=b"); err != nil || got["a"] != "b" {
-			t.Fatalf("got %v, %v", got, err)
+	for _, charset := range []string{"UTF-8", "utf-8", "us-ascii", "ISO-8859-1", `"iso-8859-1"`} {
+		t.Run("charset="+charset, func(t *testing.T) {
+			for media, body := range map[string]string{mediaURLEncoded: "a=b%25", mediaJSON: `{"a":"b%"}`, mediaMultipart + "; boundary=" + boundary: multipartBody(field("a", "b%"))} {
+				if got, err := parse(media+"; charset="+charset, body); err != nil || got["a"] != "b%" {
+					t.Errorf("%s: got %v, %v", media, got, err)
+				}
+			}
+		})
+	}
+	for _, charset := range []string{"us-ascii", "ISO-8859-1"} {
+		for name, c := range map[string]struct{ media, body string }{
+			"urlencoded":                   {mediaURLEncoded, "a=\xe9"},
+			"urlencoded UTF-8":             {mediaURLEncoded, "a=é"},
+			"urlencoded, escaped":          {mediaURLEncoded, "a=%E9"},
+			"urlencoded, escaped UTF-8":    {mediaURLEncoded, "a=b&client_secret=%C3%A9"},
+			"urlencoded, escaped in names": {mediaURLEncoded, "%C3%A9=b"},
+			"JSON":                         {mediaJSON, `{"a":"é"}`},
+			"multipart":                    {mediaMultipart + "; boundary=" + boundary, multipartBody(field("a", "é"))},
+		} {
+			t.Run(charset+" "+name, func(t *testing.T) {
+				_, err := parse(c.media+"; charset="+charset, c.body)
+				wantRefusal(t, err, tokenissuer.InvalidRequest, "charset_unsupported")
+			})
 		}
-	})
+	}
 }
 
 func TestT98MultipartIsStrict(t *testing.T) {
@@ -127,7 +150,13 @@ func TestT98MultipartIsStrict(t *testing.T) {
 		{"two dispositions", multipartBody("Content-Disposition: form-data; name=\"x\"\r\n" + field("a", "b")), malformed},
 		{"attachment", multipartBody("Content-Disposition: attachment; name=\"a\"\r\n\r\nb"), unsupported},
 		{"transfer encoding", multipartBody("Content-Transfer-Encoding: quoted-printable\r\n" + field("a", "b")), unsupported},
-		{"binary transfer encoding", multipartBody("content-transfer-encoding: 8bit\r\n" + field("a", "b")), unsupported},
+		{"base64", multipartBody("content-transfer-encoding: BASE64\r\n" + field("a", "b")), unsupported},
+		{"two transfer encodings", multipartBody("Content-Transfer-Encoding: 8bit\r\nContent-Transfer-Encoding: 8bit\r\n" + field("a", "b")), unsupported},
+		{"empty transfer encoding", multipartBody("Content-Transfer-Encoding:\r\n" + field("a", "b")), unsupported},
+		{"7bit with others", multipartBody("Content-Transfer-Encoding: 7bit\r\n" + field("a", "é")), "charset_unsupported"},
+		{"ISO-8859-1 with others", multipartBody("Content-Type: text/plain; charset=ISO-8859-1\r\n" + field("a", "\xe9")), "charset_unsupported"},
+		{"US-ASCII with others", multipartBody("Content-Type: text/plain; charset=US-ASCII\r\n" + field("client_secret", "é")), "charset_unsupported"},
+		{"UTF-8 that is none", multipartBody("Content-Type: text/plain; charset=UTF-8\r\n" + field("a", "\xe9")), "parameter_value_invalid"},
 		{"folded header", multipartBody("Content-Disposition: form-data;\r\n name=\"a\"\r\n\r\nb"), malformed},
 		{"space before the colon", multipartBody("Content-Disposition : form-data; name=\"a\"\r\n\r\nb"), malformed},
 		{"bare line feeds", strings.ReplaceAll(good, "\r\n", "\n"), malformed},
