@@ -78,7 +78,7 @@ func (h *Handler) introspectionCaller(r *http.Request, f form) (tokenissuer.Aske
 		return tokenissuer.Asker{}, err
 	}
 	if present && (f.get("client_id") != "" || !f.secret("client_secret").IsEmpty()) {
-		return "", nil, invalidRequest("client_authentication_twice").WithDescription(twoMechanisms)
+		return tokenissuer.Asker{}, invalidRequest("client_authentication_twice").WithDescription(twoMechanisms)
 	}
 	if present {
 		t, err := h.issuer.Verifier.Verify(token.Reveal(), h.issuer.Audience)
