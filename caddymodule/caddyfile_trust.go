@@ -31,7 +31,7 @@ func (a *App) parseTrust(d *caddyfile.Dispenser) error {
 		"audience": func(d *caddyfile.Dispenser) error { return parseAudience(d, &t.Audience) },
 		"algorithms": func(d *caddyfile.Dispenser) error {
 			return parseWords(d, &t.Algorithms, func(name string) error {
-				_, err := tokenissuer.ParseAlgorithm(name)
+				_, err := tokenissuer.ParseTrustedAlgorithm(name)
 				return err
 			})
 		},

@@ -18,8 +18,8 @@ var refusedTrust = []refusal{
 	{"trust corp https://l.example {\naudience \"\"\n}", `an audience must not be empty, at Caddyfile:4`},
 	{"trust corp https://l.example {\naudience {http.request.host}\n}", `{http.request.host} comes from the request: use {env.NAME} or {file./path}, at Caddyfile:4`},
 	// K13
-	{"trust corp https://l.example {\naudience a\nalgorithms RS256 HS256\n}", `algorithm "HS256" is not supported: use ES256, RS256 or EdDSA, at Caddyfile:5`},
-	{"trust corp https://l.example {\naudience a\nalgorithms none\n}", `algorithm "none" is not supported: use ES256, RS256 or EdDSA, at Caddyfile:5`},
+	{"trust corp https://l.example {\naudience a\nalgorithms RS256 HS256\n}", `algorithm "HS256" is not supported: use ES256, RS256, EdDSA, ES384, ES512, RS384, RS512, PS256, PS384 or PS512, at Caddyfile:5`},
+	{"trust corp https://l.example {\naudience a\nalgorithms none\n}", `algorithm "none" is not supported: use ES256, RS256, EdDSA, ES384, ES512, RS384, RS512, PS256, PS384 or PS512, at Caddyfile:5`},
 	{"trust corp https://l.example {\naudience a\nalgorithms\n}", `wrong argument count or unexpected line ending after 'algorithms', at Caddyfile:5`},
 	{"trust corp https://l.example {\naudience a\ntyp id_token\n}", `typ "id_token" is not that of an access token: use at+jwt, JWT or none, at Caddyfile:5`},
 	{"trust corp http://l.example {\naudience a\nallow_private_network\n}", `trust corp: issuer "http://l.example" must be https, at Caddyfile:3`},

@@ -22,7 +22,8 @@ type TrustConfig struct {
 	Issuer string `json:"issuer"`
 	// Audience that its tokens must be meant for: one of these. Required, for an issuer makes tokens for others too.
 	Audience []string `json:"audience,omitempty"`
-	// Algorithms its keys may be used for. Default: RS256, ES256 and EdDSA. Others are never accepted.
+	// Algorithms its keys may be used for. Default: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512 and EdDSA.
+	// Others are never accepted.
 	Algorithms []string `json:"algorithms,omitempty"`
 	// JWKSURI is where its keys are. Default: its metadata says so, and then on its own host only.
 	JWKSURI string `json:"jwks_uri,omitempty"`
@@ -105,7 +106,7 @@ func (c TrustConfig) read() (t trustSettings, err error) {
 		}
 	}
 	for _, name := range c.Algorithms {
-		algorithm, err := tokenissuer.ParseAlgorithm(name)
+		algorithm, err := tokenissuer.ParseTrustedAlgorithm(name)
 		if err != nil {
 			return t, err
 		}

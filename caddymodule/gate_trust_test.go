@@ -3,19 +3,23 @@ package caddymodule
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
 // Tokens of other issuers. That they are read as strictly as our own is shown here again through the front door, because
 // it is another verifier that reads them.
 
 func TestTrustedTokensPass(t *testing.T) {
-	for _, algorithm := range []string{"ES256", "RS256", "EdDSA"} {
+	for _, algorithm := range tokenissuer.TrustedAlgorithms {
+		algorithm := string(algorithm)
 		for kind, site := range map[string]string{"beside our own issuer": trustSite, "gate only": gateOnly(trustSite)} {
 			t.Run(algorithm+" "+kind, func(t *testing.T) {
 				p := startProvider(t)
@@ -83,9 +87,9 @@ func TestG13To40OfATrustedIssuer(t *testing.T) {
 		"G13 none": f.with(map[string]any{"alg": "none"}), "G13 nOnE": f.with(map[string]any{"alg": "nOnE"}),
 		"G15 RS256": f.with(map[string]any{"alg": "RS256"}), "G15 PS256": f.with(map[string]any{"alg": "PS256"}),
 		"G16 absent": f.with(map[string]any{"alg": nil}), "G16 array": f.with(map[string]any{"alg": []string{"ES256"}}),
-		"G18 absent": f.with(map[string]any{"kid": nil}), "G18 unknown": f.with(map[string]any{"kid": "unknown"}),
-		"G19 path": f.with(map[string]any{"kid": "../../etc/passwd"}),
-		"G20 jku":  f.with(map[string]any{"jku": p.url + "/evil"}), "G20 jwk": f.with(map[string]any{"jwk": f.jwk()}),
+		"G18 unknown": f.with(map[string]any{"kid": "unknown"}),
+		"G19 path":    f.with(map[string]any{"kid": "../../etc/passwd"}),
+		"G20 jku":     f.with(map[string]any{"jku": p.url + "/evil"}), "G20 jwk": f.with(map[string]any{"jwk": f.jwk()}),
 		"G20 x5u": f.with(map[string]any{"x5u": p.url + "/evil"}), "G20 x5t": f.with(map[string]any{"x5t": "AAAA"}),
 		"G21 crit": f.with(map[string]any{"crit": []string{"exp"}}), "G21 b64": f.with(map[string]any{"b64": true}),
 		"G22 cty": f.with(map[string]any{"cty": "JWT"}), "G22 zip": f.with(map[string]any{"zip": "DEF"}),
@@ -134,6 +138,30 @@ func TestG13To40OfATrustedIssuer(t *testing.T) {
 		}
 		g.passed(t, g.request("GET", "/trusted/x", bearer(g.watched(f.claiming(map[string]any{"scope": "a trusted"})))))
 	})
+}
+
+// TestG121ATokenWithoutAKid passes while the issuer has one key that fits, and the audit log says why it does not beside another.
+func TestG121ATokenWithoutAKid(t *testing.T) {
+	p := startProvider(t)
+	p.addKey("RS256")
+	g := startTrustGate(t, p, trustSite)
+	f := g.forger()
+	nameless := map[string]any{"kid": nil}
+	g.passed(t, g.request("GET", "/any/x", bearer(g.watched(f.with(nameless)))))
+	stranger := *f
+	stranger.key, _ = newPrivateKey("RS256")
+	g.refused(t, g.request("GET", "/any/x", bearer(g.watched(stranger.with(nameless)))), 401)
+
+	p = startProvider(t)
+	p.addKey("ES256")
+	g = startTrustGate(t, p, trustSite)
+	if status := g.shown("/any/x", g.watched(g.forger().with(nameless))); status != http.StatusUnauthorized {
+		t.Errorf("status %d", status)
+	}
+	if line := g.awaitAudit(t, "request refused at the gate"); line["reason"] != "key_ambiguous" {
+		t.Errorf("audit line: %v", line)
+	}
+	g.passed(t, g.request("GET", "/any/x", bearer(g.watched(g.forger().good()))))
 }
 
 func TestG24IDTokensNeverPass(t *testing.T) {
@@ -339,6 +367,20 @@ func TestStatusOfAGateThatIssuesNothing(t *testing.T) {
 		t.Errorf("status: %+v", s)
 	}
 	if out := g.ok("status"); !regexp.MustCompile(`(?m)^trust corp +good$`).MatchString(out) {
+		t.Errorf("status:\n%s", out)
+	}
+	p.says(providerJWKS, func(w http.ResponseWriter, _ *http.Request) {
+		unfit := maps.Clone(p.jwks()[0])
+		unfit["kid"], unfit["use"], unfit["x"], unfit["y"] = "odd\x1b[31m", "enc", "", ""
+		_ = json.NewEncoder(w).Encode(map[string]any{"keys": append(p.jwks(), unfit)})
+	})
+	g.restart(trusting(p, gateOnly(trustSite)))
+	g.await("the keys are known", func() bool {
+		keys := toldStatus(t, g.ok("status", "--json")).TrustKeys["corp"]
+		return keys.JWKSURI == p.url+providerJWKS && len(keys.Keys) == 2 && keys.Keys[0].Unusable == "" && keys.Keys[1].Unusable != ""
+	})
+	if out := g.ok("status"); !regexp.MustCompile(`(?m)^trust corp key key-0-\w+ +EC P-256 for ES256$`).MatchString(out) ||
+		!regexp.MustCompile(`(?m)^trust corp key "odd.x1b.31m" +unusable: the key's use is "enc", not sig$`).MatchString(out) {
 		t.Errorf("status:\n%s", out)
 	}
 	if _, _, text := g.operate(http.MethodGet, "/metrics", ""); !strings.Contains(text, `gatehouse_trusted_issuer_up{trust="corp"} 1`) ||

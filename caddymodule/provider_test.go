@@ -101,13 +101,17 @@ func (p *provider) addKey(algorithm string) *forger {
 
 func newPrivateKey(algorithm string) (crypto.Signer, error) {
 	switch algorithm {
-	case "RS256":
-		return rsa.GenerateKey(rand.Reader, 2048)
+	case "ES256":
+		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case "ES384":
+		return ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	case "ES512":
+		return ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
 	case "EdDSA":
 		_, key, err := ed25519.GenerateKey(rand.Reader)
 		return key, err
 	}
-	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	return rsa.GenerateKey(rand.Reader, 2048)
 }
 
 // signer signs with the newest key.
@@ -200,7 +204,8 @@ func (f *forger) jwk() map[string]string {
 	switch key := f.key.Public().(type) {
 	case *ecdsa.PublicKey:
 		point, _ := key.Bytes()
-		k["kty"], k["crv"], k["x"], k["y"] = "EC", "P-256", b64(point[1:33]), b64(point[33:])
+		half := (len(point) + 1) / 2
+		k["kty"], k["crv"], k["x"], k["y"] = "EC", key.Params().Name, b64(point[1:half]), b64(point[half:])
 	case *rsa.PublicKey:
 		k["kty"], k["n"], k["e"] = "RSA", b64(key.N.Bytes()), b64(big.NewInt(int64(key.E)).Bytes())
 	case ed25519.PublicKey:

@@ -35,6 +35,8 @@ type nodeStatus struct {
 	// Trust is what is wrong with a trusted issuer, by its name: why its tokens cannot be judged now, or how the last question
 	// about one failed; empty: nothing.
 	Trust map[string]string `json:"trust,omitzero"`
+	// TrustKeys says which keys of a trusted issuer are used, and why others are not.
+	TrustKeys trustKeys `json:"trust_keys,omitzero"`
 }
 
 // issuerStatus is how an issuer stands.
@@ -54,7 +56,7 @@ type issuerStatus struct {
 }
 
 func (a *App) status() nodeStatus {
-	s := nodeStatus{Reasons: a.unreadiness(), Streams: streams.count()}
+	s := nodeStatus{Reasons: a.unreadiness(), Streams: streams.count(), TrustKeys: a.trustKeys()}
 	s.Ready = len(s.Reasons) == 0
 	if a.issues() {
 		s.Own = a.issuerStatus()
@@ -122,6 +124,7 @@ func (s nodeStatus) rows() [][2]string {
 	for _, name := range slices.Sorted(maps.Keys(s.Trust)) {
 		rows = append(rows, [2]string{"trust " + name, cmp.Or(s.Trust[name], "good")})
 	}
+	rows = append(rows, s.TrustKeys.rows()...)
 	return append(rows, [2]string{"open streams", strconv.Itoa(s.Streams)})
 }
 

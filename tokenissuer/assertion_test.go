@@ -188,8 +188,10 @@ func TestG25AssertionIsNoAccessToken(t *testing.T) {
 // everyKey finds one key under every id.
 type everyKey struct{ key *SigningKey }
 
-func (e everyKey) Find(string) (*VerificationKey, error) { return &e.key.VerificationKey, nil }
-func (e everyKey) Generation() uint64                    { return 1 }
+func (e everyKey) Find(string, Algorithm) (*VerificationKey, error) {
+	return &e.key.VerificationKey, nil
+}
+func (e everyKey) Generation() uint64 { return 1 }
 
 // TestG94AssertionKeysRotateByThemselves: a key is published a whole epoch before it signs and one after, so that no
 // upstream that reads the keys now and then meets one that it does not know.

@@ -134,7 +134,7 @@ func (c *candidate) checkHeader() error {
 
 func (c *candidate) findKey() (err error) {
 	v := c.verifier
-	c.key, err = v.keys.Find(c.jws.header.KeyID)
+	c.key, err = v.keys.Find(c.jws.header.KeyID, Algorithm(c.jws.header.Algorithm))
 	if err != nil && v.revocations != nil && AsError(err).Code == InvalidToken && v.revocations.Age(v.now()) > keysAge {
 		return Unavailable("keys_stale", err) // it may be one that another node signs with since
 	}
@@ -158,7 +158,11 @@ func (c *candidate) readClaims() error {
 			return err
 		}
 	}
-	claims, err := c.verifier.tokenOf(&c.payload, c.key.ID, typ)
+	kid := c.key.ID
+	if c.jws.header.KeyID == "" {
+		kid = "" // of a token that is shown again, the key is looked up as this one's was
+	}
+	claims, err := c.verifier.tokenOf(&c.payload, kid, typ)
 	c.claims = claims
 	return err
 }

@@ -62,7 +62,7 @@ func (v *Verifier) Explain(token string, audiences []string) Explanation {
 			if err := v.checkFresh(v.now()); err != nil {
 				return err
 			}
-			return v.checkRevoked(c.claims)
+			return v.checkRevoked(c.claims, c.key.Algorithm)
 		}}, c.claims != nil)
 	return x
 }
@@ -97,6 +97,8 @@ func (r *tokenRules) promise(s step) string {
 			}
 		}
 		return "typ is one that this issuer's access tokens may have (" + strings.Join(names, ", ") + "), and the header leads to no other key and no other meaning"
+	case "key":
+		return "kid names one of this issuer's keys that may be used for alg; without kid exactly one key fits"
 	case "claims":
 		return "iss, sub, aud, iat and exp are present and well formed, with at+jwt also client_id and jti, and nothing says that it is another kind of token"
 	case "time":

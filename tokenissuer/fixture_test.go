@@ -22,6 +22,23 @@ var testStart = time.Unix(1_800_000_000, 0)
 
 var allAlgorithms = []Algorithm{ES256, RS256, EdDSA}
 
+// parseOwnJWK reads a key as if it were for our own tokens: for ES256, RS256 or EdDSA.
+func parseOwnJWK(data []byte) (*VerificationKey, error) {
+	keys, err := parseJWK(data, OwnAlgorithms)
+	if err != nil {
+		return nil, err
+	}
+	return keys[0], nil
+}
+
+func parseOwnJWKS(data []byte) (keys []*VerificationKey, err error) {
+	set, err := ParseJWKS(data, OwnAlgorithms)
+	for _, published := range set {
+		keys = append(keys, published.Keys...)
+	}
+	return keys, err
+}
+
 // clock is a clock that only a test moves.
 type clock struct {
 	mu  sync.Mutex

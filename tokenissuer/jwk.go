@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -38,44 +39,76 @@ type jwk struct {
 	D         string   `json:"d,omitzero"` // private
 }
 
-// ParseJWK reads one public key (RFC 7517 §4) for signatures. It refuses keys whose use, key_ops or alg say that they
-// are for something else, symmetric keys, curves other than P-256 and Ed25519, RSA keys under 2048 bits or with an
-// exponent under 65537, and points off the curve. A private key is read for its public half.
-func ParseJWK(data []byte) (*VerificationKey, error) {
+// PublishedKey is one key of a JWK Set, and what it is good for.
+type PublishedKey struct {
+	// ID is the kid; empty: the key has none.
+	ID string
+	// Type is the kty with the crv behind it, as in "EC P-256".
+	Type string
+	// Keys has the key once for each algorithm that it may be used for.
+	Keys []*VerificationKey
+	// Unusable says why there are none.
+	Unusable error
+}
+
+// parseJWK reads one public key (RFC 7517 §4) for signatures. It is bound to its alg, or, if that is absent, once to each of the
+// algorithms that are for its type and curve. Refused are keys whose use, key_ops or alg say that they are for something
+// else, symmetric keys, RSA keys under 2048 bits or with an exponent under 65537, and points off the curve. A private key
+// is read for its public half.
+func parseJWK(data []byte, algorithms []Algorithm) ([]*VerificationKey, error) {
 	var k jwk
 	if err := json.Unmarshal(data, &k); err != nil {
 		return nil, fmt.Errorf("not a JWK: %w", err)
 	}
+	return k.verificationKeys(algorithms)
+}
+
+func (k *jwk) verificationKeys(algorithms []Algorithm) ([]*VerificationKey, error) {
 	if k.Use != "" && k.Use != "sig" {
 		return nil, fmt.Errorf("the key's use is %q, not sig", k.Use)
 	}
 	if len(k.KeyOps) > 0 && !slices.Contains(k.KeyOps, "verify") {
 		return nil, errors.New("the key's key_ops do not allow verify")
 	}
-	public, algorithm, err := k.publicKey()
+	public, err := k.publicKey()
 	if err != nil {
 		return nil, err
 	}
-	if k.Algorithm != "" && k.Algorithm != string(algorithm) {
-		return nil, fmt.Errorf("the key's alg is %q, not %s", k.Algorithm, algorithm)
+	fitting := algorithmsOf(public)
+	if k.Algorithm != "" {
+		if !slices.Contains(fitting, Algorithm(k.Algorithm)) {
+			return nil, fmt.Errorf("the key's alg is %q: a key of its type is for %s", k.Algorithm, algorithmNames(fitting))
+		}
+		fitting = []Algorithm{Algorithm(k.Algorithm)}
 	}
-	if err := checkKey(public, algorithm); err != nil {
-		return nil, err
+	var list []*VerificationKey
+	for _, algorithm := range fitting {
+		if !slices.Contains(algorithms, algorithm) {
+			continue
+		}
+		if err := checkKey(public, algorithm); err != nil {
+			return nil, err
+		}
+		list = append(list, &VerificationKey{ID: k.KeyID, Algorithm: algorithm, public: public})
 	}
-	return &VerificationKey{ID: k.KeyID, Algorithm: algorithm, public: public}, nil
+	if len(list) == 0 {
+		return nil, fmt.Errorf("the key is for %s, and %s may be used", algorithmNames(fitting), algorithmNames(algorithms))
+	}
+	return list, nil
 }
 
-// ParseJWKS reads a JWK Set (RFC 7517 §5). A symmetric key, a private one, a kid that occurs twice, and a key that is listed twice, as
-// for two algorithms, refuse the whole set: there is no telling what was meant. Other keys that cannot be used are left
-// out, as §5 asks.
-func ParseJWKS(data []byte) ([]*VerificationKey, error) {
+// ParseJWKS reads a JWK Set (RFC 7517 §5), whose keys may be used for these algorithms. A symmetric key, a private one, a kid
+// that occurs twice, and a key that is listed twice, as for two algorithms, refuse the whole set: there is no telling what
+// was meant. Other keys that cannot be used say why, and a set without one that can is an error.
+func ParseJWKS(data []byte, algorithms []Algorithm) ([]PublishedKey, error) {
 	var set struct {
 		Keys []jsontext.Value `json:"keys"`
 	}
 	if err := json.Unmarshal(data, &set); err != nil {
 		return nil, fmt.Errorf("not a JWK Set: %w", err)
 	}
-	var list []*VerificationKey
+	var list []PublishedKey
+	usable := 0
 	kids, keys := make(map[string]bool), make(map[string]bool)
 	for _, raw := range set.Keys {
 		var k jwk
@@ -92,7 +125,7 @@ func ParseJWKS(data []byte) ([]*VerificationKey, error) {
 			return nil, fmt.Errorf("the set holds kid %q twice", k.KeyID)
 		}
 		kids[k.KeyID] = true
-		if public, _, err := k.publicKey(); err == nil {
+		if public, err := k.publicKey(); err == nil {
 			id, err := thumbprint(public)
 			if err != nil {
 				return nil, err
@@ -102,44 +135,64 @@ func ParseJWKS(data []byte) ([]*VerificationKey, error) {
 			}
 			keys[id] = true
 		}
-		if key, err := ParseJWK(raw); err == nil {
-			list = append(list, key)
-		}
+		published := PublishedKey{ID: k.KeyID, Type: strings.TrimSpace(k.KeyType + " " + k.Curve)}
+		published.Keys, published.Unusable = k.verificationKeys(algorithms)
+		usable += len(published.Keys)
+		list = append(list, published)
 	}
-	if len(list) == 0 {
-		return nil, errors.New("the set holds no key that can be used")
+	if usable == 0 {
+		return nil, noUsableKey(list)
 	}
 	return list, nil
 }
 
-// publicKey builds the key and says which algorithm its type is for.
-func (k *jwk) publicKey() (crypto.PublicKey, Algorithm, error) {
+// noUsableKey says of the first keys why they cannot be used.
+func noUsableKey(list []PublishedKey) error {
+	const enough = 3
+	failed := errors.New("the set holds no key that can be used")
+	for i, key := range list {
+		if i == enough {
+			break
+		}
+		failed = fmt.Errorf("%w; kid %q: %w", failed, key.ID, key.Unusable)
+	}
+	return failed
+}
+
+// curves are those of ECDSA (RFC 7518 §6.2.1.1), and how many bytes a coordinate has.
+var curves = map[string]struct {
+	elliptic.Curve
+	size int
+}{"P-256": {elliptic.P256(), 32}, "P-384": {elliptic.P384(), 48}, "P-521": {elliptic.P521(), 66}}
+
+// publicKey builds the key.
+func (k *jwk) publicKey() (crypto.PublicKey, error) {
+	curve, isCurve := curves[k.Curve]
 	switch {
-	case k.KeyType == "EC" && k.Curve == "P-256":
-		x, err1 := coordinate(k.X, 32)
-		y, err2 := coordinate(k.Y, 32)
+	case k.KeyType == "EC" && isCurve:
+		x, err1 := coordinate(k.X, curve.size)
+		y, err2 := coordinate(k.Y, curve.size)
 		if err := errors.Join(err1, err2); err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		point := slices.Concat([]byte{4}, x, y) // SEC 1 §2.3.3: uncompressed
-		public, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)
-		return public, ES256, err
+		return ecdsa.ParseUncompressedPublicKey(curve.Curve, point)
 	case k.KeyType == "OKP" && k.Curve == "Ed25519":
 		x, err := coordinate(k.X, ed25519.PublicKeySize)
-		return ed25519.PublicKey(x), EdDSA, err
+		return ed25519.PublicKey(x), err
 	case k.KeyType == "RSA":
 		n, err1 := decodePart(nil, k.N)
 		e, err2 := decodePart(nil, k.E)
 		if err := errors.Join(err1, err2); err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		exponent := new(big.Int).SetBytes(e)
 		if !exponent.IsInt64() || exponent.Int64() > 1<<31-1 {
-			return nil, "", errors.New("the RSA exponent is too large")
+			return nil, errors.New("the RSA exponent is too large")
 		}
-		return &rsa.PublicKey{N: new(big.Int).SetBytes(n), E: int(exponent.Int64())}, RS256, nil
+		return &rsa.PublicKey{N: new(big.Int).SetBytes(n), E: int(exponent.Int64())}, nil
 	}
-	return nil, "", fmt.Errorf("key type %q with curve %q is not supported", k.KeyType, k.Curve)
+	return nil, fmt.Errorf("key type %q with curve %q is not supported", k.KeyType, k.Curve)
 }
 
 func coordinate(text string, size int) ([]byte, error) {
@@ -148,32 +201,6 @@ func coordinate(text string, size int) ([]byte, error) {
 		err = fmt.Errorf("a coordinate has %d bytes, not %d", len(b), size)
 	}
 	return b, err
-}
-
-// checkKey holds a public key against the algorithm that it is to be bound to.
-func checkKey(public crypto.PublicKey, algorithm Algorithm) error {
-	switch key := public.(type) {
-	case *ecdsa.PublicKey:
-		if algorithm == ES256 && key.Curve == elliptic.P256() {
-			return nil
-		}
-	case ed25519.PublicKey:
-		if algorithm == EdDSA && len(key) == ed25519.PublicKeySize {
-			return nil
-		}
-	case *rsa.PublicKey:
-		if algorithm != RS256 {
-			break
-		}
-		if key.N.BitLen() > maxRSABits {
-			return fmt.Errorf("an RSA key has at most %d bits", maxRSABits)
-		}
-		if key.N.BitLen() < minRSABits || key.E < minRSAExponent || key.E%2 == 0 || key.N.Bit(0) == 0 {
-			return fmt.Errorf("an RSA key needs at least %d bits and an odd exponent of at least %d", minRSABits, minRSAExponent)
-		}
-		return nil
-	}
-	return fmt.Errorf("a %T is no key for %s", public, algorithm)
 }
 
 // publicJWK returns the public members of a key.

@@ -70,7 +70,7 @@ func (n *ring) published() map[string]bool {
 	n.tb.Helper()
 	set, err := n.Keys.JWKS()
 	n.must(err)
-	keys, err := ParseJWKS(set)
+	keys, err := ParseJWKS(set, OwnAlgorithms)
 	n.must(err)
 	kids := make(map[string]bool)
 	for _, key := range keys {
@@ -135,7 +135,7 @@ func TestK1TenRotationsOnSchedule(t *testing.T) {
 		}
 		for i, n := range nodes {
 			for kid := range signed {
-				if _, err := n.Keys.Find(kid); err != nil {
+				if _, err := n.Keys.Find(kid, ""); err != nil {
 					t.Fatalf("after %s node %d cannot verify %s: %v", now.Sub(flowStart), i, kid, err)
 				}
 				if first := seen[i][kid]; first.After(now.Add(-day)) && kid == signers[len(signers)-1] && len(signers) > 1 {
@@ -314,7 +314,7 @@ func TestK2TwoNodesRotateAtOnce(t *testing.T) {
 			t.Errorf("node %d signs with %s, want %s", i, node.signing(), winner)
 		}
 		for _, kid := range append(published, first) {
-			if _, err := node.Keys.Find(kid); err != nil {
+			if _, err := node.Keys.Find(kid, ""); err != nil {
 				t.Errorf("node %d does not verify %s", i, kid)
 			}
 		}

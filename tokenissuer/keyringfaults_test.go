@@ -239,7 +239,7 @@ func TestK9ARevokedKey(t *testing.T) {
 		}
 		for i, node := range []*ring{n, other} {
 			node.refresh()
-			if _, err := node.Keys.Find(c.kid); err == nil || node.published()[c.kid] || node.signing() == c.kid {
+			if _, err := node.Keys.Find(c.kid, ""); err == nil || node.published()[c.kid] || node.signing() == c.kid {
 				t.Errorf("%s: node %d still uses it", c.name, i)
 			}
 			if node.states()[c.kid] != KeyRevoked || (node.signing() != signing) != c.replaced {

@@ -82,8 +82,8 @@ func lastActive(keys []*SigningKey, now time.Time) *SigningKey {
 	return nil
 }
 
-// Find returns the key of that kid; there is no search by trial.
-func (s *KeySet) Find(kid string) (*VerificationKey, error) {
+// Find returns the key of that kid; there is no search by trial. What the token says of its algorithm chooses nothing.
+func (s *KeySet) Find(kid string, _ Algorithm) (*VerificationKey, error) {
 	k := s.keys.Load()
 	if k == nil {
 		return nil, Unavailable("keys_not_loaded", nil)

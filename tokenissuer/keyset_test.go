@@ -201,7 +201,7 @@ func (s *racingKeys) AddFirstSigningKey(ctx context.Context, key StoredKey) erro
 func TestKeySetWithoutKeysIsUnavailable(t *testing.T) {
 	set := new(KeySet)
 	_, err1 := set.Signing(testStart)
-	_, err2 := set.Find("x")
+	_, err2 := set.Find("x", "")
 	_, err3 := set.JWKS()
 	for _, err := range []error{err1, err2, err3} {
 		wantCode(t, err, TemporarilyUnavailable)
@@ -215,7 +215,7 @@ func TestKeySetWithoutKeysIsUnavailable(t *testing.T) {
 	if _, err := set.Signing(testStart); err == nil {
 		t.Error("a key of another algorithm signs")
 	}
-	if _, err := set.Find(sharedKeys()[EdDSA].ID); err != nil {
+	if _, err := set.Find(sharedKeys()[EdDSA].ID, ""); err != nil {
 		t.Error("and does not verify")
 	}
 }
@@ -264,7 +264,7 @@ func TestK8JWKSHoldsPublicMembersOnly(t *testing.T) {
 		}
 	}
 	// What we publish our own loader reads.
-	keys, err := ParseJWKS(data)
+	keys, err := parseOwnJWKS(data)
 	if err != nil || len(keys) != 3 {
 		t.Fatalf("%v, %v", keys, err)
 	}
@@ -313,10 +313,10 @@ func TestK10TheLoaderRefusesUnfitKeys(t *testing.T) {
 		"duplicate member": strings.Replace(ecJWK(), `"kid"`, `"kty":"EC","kid"`, 1), "not JSON": "x", "null": "null", "array": "[]", "PEM": "-----BEGIN PUBLIC KEY-----", "nothing": "",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if k, err := ParseJWK([]byte(key)); err == nil {
+			if k, err := parseOwnJWK([]byte(key)); err == nil {
 				t.Errorf("loaded as %s", k.Algorithm)
 			}
-			if k, err := ParseJWKS([]byte(`{"keys":[` + key + `]}`)); err == nil {
+			if k, err := parseOwnJWKS([]byte(`{"keys":[` + key + `]}`)); err == nil {
 				t.Errorf("loaded from a set as %s", k[0].Algorithm)
 			}
 		})
@@ -325,7 +325,7 @@ func TestK10TheLoaderRefusesUnfitKeys(t *testing.T) {
 		"bare": ecJWK(), "use sig": ecJWK("use", `"sig"`), "alg": ecJWK("alg", `"ES256"`), "key_ops": ecJWK("key_ops", `["verify"]`), "both ops": ecJWK("key_ops", `["sign","verify"]`),
 		"private half": ecJWK("d", `"jpsQnnGQmL-YBIffH1136cspYG6-0iY7X1fCE9-E9LI"`), "x5c": ecJWK("x5c", `["MIIB"]`), "RSA": rsaJWK(n, f4), "no kid": ecJWK("kid", ""),
 	} {
-		if _, err := ParseJWK([]byte(key)); err != nil {
+		if _, err := parseOwnJWK([]byte(key)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -341,17 +341,17 @@ func TestK10SetsThatCannotBeTold(t *testing.T) {
 		"symmetric without kid": {`{"kty":"oct","k":"AyM1"}`, ecJWK()}, "private": {ecJWK("d", `"AyM1SysPpbyDfgZld3umj1qzKObwVMko"`)}, "a number as kid": {ecJWK("kid", "1"), ecJWK()}, "no object": {"1", ecJWK()}, "nothing": {},
 		"one key for two algorithms": {rsaWith("a", "PS256"), rsaWith("b", "RS256")}, "one key for two uses": {ecJWK(), ecJWK("kid", `"e"`, "use", `"enc"`)},
 	} {
-		if list, err := ParseJWKS([]byte(`{"keys":[` + strings.Join(keys, ",") + `]}`)); err == nil {
+		if list, err := parseOwnJWKS([]byte(`{"keys":[` + strings.Join(keys, ",") + `]}`)); err == nil {
 			t.Errorf("%s: %d keys loaded", name, len(list))
 		}
 	}
 	for _, set := range []string{"", "{}", "[]", "null", `{"keys":{}}`, `{"keys":null}`, `{"Keys":[` + ecJWK() + `]}`, `{"keys":[` + ecJWK() + `],"keys":[]}`, `{"keys":[` + ecJWK() + `]}x`} {
-		if _, err := ParseJWKS([]byte(set)); err == nil {
+		if _, err := parseOwnJWKS([]byte(set)); err == nil {
 			t.Errorf("loaded %s", set)
 		}
 	}
 	// Unusable keys are left out beside usable ones (RFC 7517 §5).
-	list, err := ParseJWKS([]byte(`{"keys":[` + rsaWith("e", "RSA-OAEP") + "," + ecJWK() + `,{"kty":"new"}]}`))
+	list, err := parseOwnJWKS([]byte(`{"keys":[` + rsaWith("e", "RSA-OAEP") + "," + ecJWK() + `,{"kty":"new"}]}`))
 	if err != nil || len(list) != 1 || list[0].ID != "a" {
 		t.Errorf("%v, %v", list, err)
 	}
@@ -433,6 +433,27 @@ func TestK13OnlyThreeAlgorithmsCanBeConfigured(t *testing.T) {
 		}
 		if _, err := LoadSigningKeys(context.Background(), &fakeKeys{}, nil, Algorithm(name), testStart); err == nil {
 			t.Errorf("keys were loaded for %q", name)
+		}
+	}
+}
+
+// TestK13AStoredKeyIsForOwnAlgorithms: those of trusted issuers are none for our own tokens.
+func TestK13AStoredKeyIsForOwnAlgorithms(t *testing.T) {
+	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for algorithm, private := range map[Algorithm]crypto.Signer{ES384: p384, PS256: sharedKeys()[RS256].private, RS512: sharedKeys()[RS256].private} {
+		der, err := x509.MarshalPKCS8PrivateKey(private)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := thumbprint(private.Public())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LoadSigningKey(StoredKey{ID: id, Algorithm: algorithm, Private: der}, nil); err == nil || !strings.Contains(err.Error(), "is not supported") {
+			t.Errorf("%s: %v", algorithm, err)
 		}
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/rsa"
 	"errors"
+	"slices"
 )
 
 // errSignature tells no more, for there is no more to tell.
@@ -16,19 +18,32 @@ func (k *VerificationKey) verifySignature(signingInput string, signature []byte)
 	good := false
 	switch public := k.public.(type) {
 	case *ecdsa.PublicKey:
+		if k.Algorithm != ES256 {
+			good = k.verifyByMethod(signingInput, signature)
+			break
+		}
 		digest := digestOf(signingInput)
 		der, wellFormed := separatedSignature(signature)
-		good = wellFormed && k.Algorithm == ES256 && ecdsa.VerifyASN1(public, digest[:], der)
+		good = wellFormed && public.Curve == elliptic.P256() && ecdsa.VerifyASN1(public, digest[:], der)
 	case ed25519.PublicKey:
 		good = k.Algorithm == EdDSA && len(public) == ed25519.PublicKeySize && ed25519.Verify(public, bytesOf(signingInput), signature)
 	case *rsa.PublicKey:
+		if k.Algorithm != RS256 {
+			good = k.verifyByMethod(signingInput, signature)
+			break
+		}
 		digest := digestOf(signingInput)
-		good = k.Algorithm == RS256 && rsa.VerifyPKCS1v15(public, crypto.SHA256, digest[:], signature) == nil
+		good = rsa.VerifyPKCS1v15(public, crypto.SHA256, digest[:], signature) == nil
 	}
 	if !good {
 		return errSignature
 	}
 	return nil
+}
+
+// verifyByMethod is for the algorithms that only other issuers use.
+func (k *VerificationKey) verifyByMethod(signingInput string, signature []byte) bool {
+	return slices.Contains(algorithmsOf(k.public), k.Algorithm) && k.Algorithm.method().Verify(signingInput, signature, k.public) == nil
 }
 
 // separatedSignature makes an ECDSA-Sig-Value (RFC 3279 §2.2.3) of r and s side by side, which have 32 bytes each (RFC 7518 §3.4).

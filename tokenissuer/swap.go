@@ -106,7 +106,7 @@ func (is *Issuer) isCurrent(s *swappedToken, source *AccessToken, now time.Time)
 	if !now.Before(near) && !endsWithSource || !now.Before(s.expiresAt) {
 		return false
 	}
-	if _, err := is.Keys.Find(s.keyID); err != nil {
+	if _, err := is.Keys.Find(s.keyID, ""); err != nil {
 		return false
 	}
 	return s.source == source || s.source.saysTheSame(source)

@@ -26,7 +26,7 @@ type AccessToken struct {
 	// not say.
 	IssuedAt  time.Time
 	ExpiresAt time.Time
-	// KeyID is the kid of the key that signed it.
+	// KeyID is the kid of the key that signed it; empty: the token names none, as those of another issuer may.
 	KeyID string
 
 	// FamilyID (sid), Organisation (org), Role and AuthTime are set on user tokens only. Another issuer may name several

@@ -98,7 +98,7 @@ func harmless(others jsontext.Value, typ string) bool {
 // checkKey asks whether the key that a token was verified with is still its issuer's: there, the same under its name, and
 // fresh enough to be taken.
 func (v *Verifier) checkKey(known *cachedToken, t *AccessToken) error {
-	key, err := v.keys.Find(t.KeyID)
+	key, err := v.keys.Find(t.KeyID, known.key.Algorithm)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ type otherKeys struct {
 	generation uint64
 }
 
-func (k *otherKeys) Find(kid string) (*VerificationKey, error) {
+func (k *otherKeys) Find(kid string, _ Algorithm) (*VerificationKey, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.unfit != nil {

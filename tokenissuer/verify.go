@@ -19,9 +19,10 @@ const (
 
 // KeySource has the keys of one issuer.
 type KeySource interface {
-	// Find returns the key of that kid, at once. The error is an *Error: invalid_token with the reason key_unknown, or
-	// temporarily_unavailable when nobody can say now.
-	Find(kid string) (*VerificationKey, error)
+	// Find returns the key that a token means whose header has this kid, empty if it has none, and this alg. It answers at
+	// once. The error is an *Error: invalid_token with the reason key_unknown, or temporarily_unavailable when nobody can
+	// say now.
+	Find(kid string, algorithm Algorithm) (*VerificationKey, error)
 	// Generation changes whenever the keys do.
 	Generation() uint64
 }
@@ -205,7 +206,7 @@ func (v *Verifier) Remembered() int { return v.cache.tokens.EstimatedSize() }
 
 // Ready says why no token of ours can be judged now; nil: tokens can.
 func (v *Verifier) Ready() error {
-	if _, err := v.keys.Find(""); err != nil && AsError(err).Code == TemporarilyUnavailable {
+	if _, err := v.keys.Find("", ""); err != nil && AsError(err).Code == TemporarilyUnavailable {
 		return err
 	}
 	return v.checkFresh(v.now())
@@ -231,7 +232,7 @@ func (v *Verifier) alive(known *cachedToken, t *AccessToken, audience audience) 
 	if known.generation.Load() == generation {
 		return nil
 	}
-	if err := v.checkRevoked(t); err != nil {
+	if err := v.checkRevoked(t, ""); err != nil {
 		return err
 	}
 	known.generation.Store(generation)
@@ -254,12 +255,13 @@ func (v *Verifier) checkFresh(now time.Time) error {
 	return nil
 }
 
-// checkRevoked asks whether the token was revoked, or its key withdrawn.
-func (v *Verifier) checkRevoked(t *AccessToken) error {
+// checkRevoked asks whether the token was revoked, or its key withdrawn. Algorithm is the key's, if that is another
+// issuer's.
+func (v *Verifier) checkRevoked(t *AccessToken, algorithm Algorithm) error {
 	if v.revocations != nil && v.revocations.Revoked(t) {
 		return NewError(InvalidToken, "token_revoked").WithDescription("The access token was revoked")
 	}
-	_, err := v.keys.Find(t.KeyID)
+	_, err := v.keys.Find(t.KeyID, algorithm)
 	return err
 }
 

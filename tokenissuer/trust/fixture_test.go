@@ -3,10 +3,12 @@ package trust
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -19,6 +21,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
@@ -49,38 +53,66 @@ func (c *clock) Add(d time.Duration) {
 
 // signer is a key of an issuer that is not ours.
 type signer struct {
-	kid     string
-	private ed25519.PrivateKey
+	kid, alg string
+	private  crypto.Signer
 }
 
-func newSigner(kid string) *signer {
-	_, private, err := ed25519.GenerateKey(rand.Reader)
+func newSigner(kid string) *signer { return newSignerOf(kid, "EdDSA") }
+
+func newSignerOf(kid, alg string) *signer {
+	s := &signer{kid: kid, alg: alg}
+	var err error
+	switch alg {
+	case "EdDSA":
+		_, s.private, err = ed25519.GenerateKey(rand.Reader)
+	case "ES256":
+		s.private, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case "ES384":
+		s.private, err = ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	case "ES512":
+		s.private, err = ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
+	default:
+		s.private, err = rsa.GenerateKey(rand.Reader, 2048)
+	}
 	if err != nil {
 		panic(err)
 	}
-	return &signer{kid, private}
+	return s
 }
 
+// jwk is the public key as the issuer publishes it. An empty kid or alg is left out.
 func (s *signer) jwk() string {
-	x := base64.RawURLEncoding.EncodeToString(s.private.Public().(ed25519.PublicKey))
-	return fmt.Sprintf(`{"kty":"OKP","crv":"Ed25519","x":%q,"kid":%q,"use":"sig","alg":"EdDSA"}`, x, s.kid)
+	encode := base64.RawURLEncoding.EncodeToString
+	members := map[string]string{"use": "sig"}
+	switch public := s.private.Public().(type) {
+	case ed25519.PublicKey:
+		members["kty"], members["crv"], members["x"] = "OKP", "Ed25519", encode(public)
+	case *ecdsa.PublicKey:
+		point, err := public.Bytes()
+		if err != nil {
+			panic(err)
+		}
+		half := (len(point) + 1) / 2
+		members["kty"], members["crv"], members["x"], members["y"] = "EC", public.Params().Name, encode(point[1:half]), encode(point[half:])
+	case *rsa.PublicKey:
+		members["kty"], members["n"], members["e"] = "RSA", encode(public.N.Bytes()), "AQAB"
+	}
+	for name, value := range map[string]string{"kid": s.kid, "alg": s.alg} {
+		if value != "" {
+			members[name] = value
+		}
+	}
+	text, err := json.Marshal(members)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }
 
 func jwks(keys ...string) string { return `{"keys":[` + strings.Join(keys, ",") + `]}` }
 
 // ecKey is a key of another algorithm.
-func ecKey(kid string) string {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		panic(err)
-	}
-	point, err := private.PublicKey.Bytes()
-	if err != nil {
-		panic(err)
-	}
-	encode := base64.RawURLEncoding.EncodeToString
-	return fmt.Sprintf(`{"kty":"EC","crv":"P-256","x":%q,"y":%q,"kid":%q}`, encode(point[1:33]), encode(point[33:]), kid)
-}
+func ecKey(kid string) string { return newSignerOf(kid, "ES256").jwk() }
 
 // token signs an access token. edits replace claims.
 func (s *signer) token(issuer string, edits map[string]any) string {
@@ -93,10 +125,21 @@ func (s *signer) token(issuer string, edits map[string]any) string {
 	if err != nil {
 		panic(err)
 	}
+	head := `{"alg":"` + s.alg + `","typ":"at+jwt"}`
+	if s.kid != "" { // as it is, so that a test can write more members into it
+		head = strings.Replace(head, "}", `,"kid":"`+s.kid+`"}`, 1)
+	}
 	encode := base64.RawURLEncoding.EncodeToString
-	input := encode([]byte(`{"alg":"EdDSA","typ":"at+jwt","kid":"`+s.kid+`"}`)) + "." + encode(payload)
-	return input + "." + encode(ed25519.Sign(s.private, []byte(input)))
+	input := encode([]byte(head)) + "." + encode(payload)
+	signature, err := jwt.GetSigningMethod(s.alg).Sign(input, s.private)
+	if err != nil {
+		panic(err)
+	}
+	return input + "." + encode(signature)
 }
+
+// as is the same key under another kid or for another algorithm.
+func (s *signer) as(kid, alg string) *signer { return &signer{kid, alg, s.private} }
 
 // provider is an identity provider on loopback, which does as a test says.
 type provider struct {

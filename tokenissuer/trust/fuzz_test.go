@@ -36,10 +36,18 @@ func FuzzWhatAProviderSays(f *testing.F) {
 		if len(keys.byID) == 0 {
 			t.Error("an empty set")
 		}
-		for kid, key := range keys.byID {
-			if kid == "" || key.ID != kid || !key.Equal(key) {
-				t.Errorf("key %q as %q", key.ID, kid)
+		for kid, list := range keys.byID {
+			for _, key := range list {
+				if key.ID != kid || !key.Equal(key) {
+					t.Errorf("key %q as %q", key.ID, kid)
+				}
+				if found, reason := keys.find(kid, key.Algorithm); kid != "" && (found == nil || reason != "") {
+					t.Errorf("key %q for %s is not found: %s", kid, key.Algorithm, reason)
+				}
 			}
+		}
+		if report := keys.report(); len(report) != len(keys.published) {
+			t.Errorf("%d of %d keys are reported", len(report), len(keys.published))
 		}
 	})
 }

@@ -55,7 +55,10 @@ type knowledge struct {
 
 // keySet is what an issuer published, read.
 type keySet struct {
-	byID      map[string]*tokenissuer.VerificationKey
+	published []tokenissuer.PublishedKey
+	byID      map[string][]*tokenissuer.VerificationKey // each once for every algorithm; "" has those without a kid
+	// only has the key for an algorithm of which there is one alone; nil: there are several.
+	only      map[tokenissuer.Algorithm]*tokenissuer.VerificationKey
 	uri       string
 	document  []byte
 	fetchedAt time.Time
@@ -70,22 +73,41 @@ func newRemoteKeys(settings Settings, c *client, options Options) *remoteKeys {
 	return k
 }
 
-// Find returns the key of that kid, at once. A token without a kid names no key: there is no search by trial.
-func (k *remoteKeys) Find(kid string) (*tokenissuer.VerificationKey, error) {
-	if kid == "" {
-		return nil, tokenissuer.NewError(tokenissuer.InvalidToken, "key_unnamed")
-	}
+// Find returns the key of that kid for that algorithm, at once. A token without a kid means the one key that its algorithm can
+// be used with; there is no search by trial.
+func (k *remoteKeys) Find(kid string, algorithm tokenissuer.Algorithm) (*tokenissuer.VerificationKey, error) {
 	known := k.known.Load()
 	if err := k.usable(known); err != nil {
 		return nil, err
 	}
-	if key, ok := known.set.byID[kid]; ok {
+	key, reason := known.set.find(kid, algorithm)
+	switch {
+	case key != nil:
 		return key, nil
-	}
-	if !known.current {
+	case !known.current && reason == reasonUnknown:
 		return nil, k.unavailable(known, reasonStale)
 	}
-	return nil, tokenissuer.NewError(tokenissuer.InvalidToken, reasonUnknown)
+	return nil, tokenissuer.NewError(tokenissuer.InvalidToken, reason)
+}
+
+// find says why there is no such key, or not one alone.
+func (s *keySet) find(kid string, algorithm tokenissuer.Algorithm) (key *tokenissuer.VerificationKey, reason string) {
+	if kid == "" {
+		if key, known := s.only[algorithm]; key != nil || !known {
+			return key, reasonUnknown
+		}
+		return nil, "key_ambiguous"
+	}
+	keys := s.byID[kid]
+	for _, key := range keys {
+		if key.Algorithm == algorithm {
+			return key, ""
+		}
+	}
+	if len(keys) > 0 {
+		return nil, "algorithm_mismatch"
+	}
+	return nil, reasonUnknown
 }
 
 // Generation changes whenever the keys do.
@@ -169,34 +191,42 @@ func (k *remoteKeys) replace(next *knowledge) (changed bool) {
 	return changed
 }
 
-// equal tells whether the same keys are in both sets.
+// equal reports whether the same keys are in both sets.
 func (s *keySet) equal(other *keySet) bool {
 	if s == nil || other == nil || len(s.byID) != len(other.byID) {
 		return s == other
 	}
-	for kid, key := range s.byID {
-		if same, ok := other.byID[kid]; !ok || !key.Equal(same) {
+	for kid, keys := range s.byID {
+		if !slices.EqualFunc(keys, other.byID[kid], (*tokenissuer.VerificationKey).Equal) {
 			return false
 		}
 	}
 	return true
 }
 
-// readKeySet holds a document to the rules for keys: the parser's, the operator's list of algorithms, and that a key has a
-// name, for no token could mean it otherwise.
+// readKeySet holds a document to the rules for keys: the parser's, and the operator's list of algorithms.
 func (k *remoteKeys) readKeySet(document []byte, uri string, fetchedAt time.Time) (*keySet, error) {
-	list, err := tokenissuer.ParseJWKS(document)
+	algorithms := k.settings.Algorithms
+	if len(algorithms) == 0 {
+		algorithms = tokenissuer.TrustedAlgorithms
+	}
+	published, err := tokenissuer.ParseJWKS(document, algorithms)
 	if err != nil {
 		return nil, fmt.Errorf("the keys at %s: %w", uri, err)
 	}
-	set := &keySet{byID: make(map[string]*tokenissuer.VerificationKey, len(list)), uri: uri, document: document, fetchedAt: fetchedAt}
-	for _, key := range list {
-		if key.ID != "" && (len(k.settings.Algorithms) == 0 || slices.Contains(k.settings.Algorithms, key.Algorithm)) {
-			set.byID[key.ID] = key
-		}
+	set := &keySet{
+		published: published, uri: uri, document: document, fetchedAt: fetchedAt,
+		byID: make(map[string][]*tokenissuer.VerificationKey, len(published)), only: make(map[tokenissuer.Algorithm]*tokenissuer.VerificationKey),
 	}
-	if len(set.byID) == 0 {
-		return nil, fmt.Errorf("the keys at %s: none has a kid and an algorithm of %v", uri, k.settings.Algorithms)
+	for _, p := range published {
+		for _, key := range p.Keys {
+			set.byID[key.ID] = append(set.byID[key.ID], key)
+			if _, several := set.only[key.Algorithm]; several {
+				set.only[key.Algorithm] = nil
+			} else {
+				set.only[key.Algorithm] = key
+			}
+		}
 	}
 	return set, nil
 }

@@ -1,0 +1,64 @@
+package trust
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// KeysReport says what is known of an issuer's keys.
+type KeysReport struct {
+	// JWKSURI is where they were found, and FetchedAt when; both are empty while nothing is known.
+	JWKSURI   string    `json:"jwks_uri,omitzero"`
+	FetchedAt time.Time `json:"fetched_at,omitzero"`
+	// Failed says why the last fetch brought no keys; empty: it did, or there was none.
+	Failed string      `json:"fetch_failed,omitzero"`
+	Keys   []KeyReport `json:"keys"`
+}
+
+// KeyReport says what a published key is good for.
+type KeyReport struct {
+	// ID is the kid; empty: it has none.
+	ID string `json:"kid,omitzero"`
+	// Type is the kty with the crv behind it.
+	Type string `json:"type"`
+	// Algorithms are what it may be used for.
+	Algorithms []tokenissuer.Algorithm `json:"algorithms,omitzero"`
+	// Unusable says why there are none.
+	Unusable string `json:"unusable,omitzero"`
+}
+
+// Keys says which of the issuer's keys are used, and why the others are not.
+func (i *Issuer) Keys() KeysReport {
+	known := i.keys.known.Load()
+	r := KeysReport{Keys: []KeyReport{}}
+	if known.failed != nil {
+		r.Failed = known.failed.Error()
+	}
+	if known.set != nil {
+		r.JWKSURI, r.FetchedAt, r.Keys = known.set.uri, known.set.fetchedAt, known.set.report()
+	}
+	return r
+}
+
+func (s *keySet) report() []KeyReport {
+	list := make([]KeyReport, len(s.published))
+	for i, published := range s.published {
+		r := KeyReport{ID: published.ID, Type: published.Type}
+		for _, key := range published.Keys {
+			// A token names no key that has no kid, so it must be the only one for its algorithm.
+			if key.ID != "" || s.only[key.Algorithm] == key {
+				r.Algorithms = append(r.Algorithms, key.Algorithm)
+			}
+		}
+		switch {
+		case published.Unusable != nil:
+			r.Unusable = brief(published.Unusable).Error()
+		case len(r.Algorithms) == 0:
+			r.Unusable = fmt.Sprintf("the key has no kid, and is not the only one for %s: no token can mean it", published.Keys[0].Algorithm)
+		}
+		list[i] = r
+	}
+	return list
+}
