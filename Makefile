@@ -43,15 +43,16 @@ test: $(NPM_DIR)/node_modules/.package-lock.json
 	for one in $$all; do wait $$one || failed=1; done; \
 	exit $$failed
 
-# Kills nodes at random moments and at named points, on SQLite and on PostgreSQL, and checks what their clients have seen. For
-# example: make crash CRASH_KILLS=1000 STORE=postgres CRASH_SEED=1
+# Kills nodes at random moments and at named points, on SQLite and on PostgreSQL, and checks what their clients have seen, with the
+# race detector in them. For example: make crash CRASH_KILLS=1000 STORE=postgres CRASH_SEED=1
 CRASH_KILLS ?= 200
 crash:
+	.ci/need gcc gcc libc6-dev
 	.ci/need-postgres
 	go vet -tags failpoint ./internal/failpoint ./tokenissuer/sqlstore ./caddymodule ./rig
 	go test -tags failpoint -count=1 ./internal/failpoint
 	CRASH_KILLS=$(CRASH_KILLS) STORE=$(STORE) CRASH_SEED=$(CRASH_SEED) CRASH_ROWS=$(CRASH_ROWS) \
-		go test -tags failpoint -count=1 -parallel=4 -timeout=2h -v -run '^Test(Crash|F1K)' ./rig
+		CGO_ENABLED=1 go test -race $(UNWATCHED) -tags failpoint -count=1 -parallel=4 -timeout=2h -v -run '^Test(Crash|F1K)' ./rig
 
 # npm writes this file last, so it stands for a complete install.
 $(NPM_DIR)/node_modules/.package-lock.json: $(NPM_DIR)/package.json $(NPM_DIR)/package-lock.json

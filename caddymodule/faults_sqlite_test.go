@@ -10,11 +10,13 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/machine"
 )
 
 // Faults of the disk under an SQLite store, and of its neighbours, as clients see them.
 
-// recovery is how soon a grant must succeed again once its cause is gone; tests bear with what a busy machine makes of it.
+// recovery is how soon a grant must succeed again once its cause is gone.
 const recovery = time.Second
 
 // besideAt opens a database as a foreign process does, one that waits while the node writes.
@@ -75,7 +77,7 @@ func (o *ordeal) ends() {
 	})
 	took := time.Since(began)
 	o.t.Logf("back after %s", took)
-	if took > 20*recovery {
+	if machine.Fair(took) > recovery {
 		o.t.Errorf("it took %s to recover, want %s", took, recovery)
 	}
 	got := o.tokensIn(a)
@@ -135,8 +137,8 @@ func TestF6ForeignWriter(t *testing.T) {
 	}
 	exec("ROLLBACK")
 	t.Logf("the longest answer took %s", longest)
-	if longest > 10*wait { // and before the lock was given back, whatever it took
-		t.Errorf("an answer took %s, want about %s", longest, wait)
+	if most := wait + time.Second; machine.Fair(longest) > most { // eight wait at once, and are answered one after the other
+		t.Errorf("an answer took %s, want %s at most", longest, most)
 	}
 	o.decisions(t)
 	o.ends()

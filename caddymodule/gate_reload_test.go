@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,10 +16,12 @@ import (
 // Reloads: what outlives them, what must not, and what a client may notice.
 
 // trickle sends requests on connections of their own, each with its token and its wanted status, until the returned
-// function is called. That one gives the failures. A connection that is reset before the answer begins is tried again:
-// at every reload Caddy, with any configuration, resets what stands in the queue of the listener that it closes.
-func (g *gate) trickle(requests map[string]int) (stop func() []string) {
+// function is called. That one gives the failures. A connection that is cut before the answer begins is tried again: at every
+// reload Caddy, with any configuration, resets what stands in the queue of the listener that it closes. It does so once for each
+// client, whose next connection is to the new listener: what is cut more often than there were reloads is a failure.
+func (g *gate) trickle(requests map[string]int) (stop func(reloads int) []string) {
 	done, failures := make(chan struct{}), []string(nil)
+	cuts := make(map[string]int) // by the first line of the request
 	var mu sync.Mutex
 	var running sync.WaitGroup
 	for request, want := range requests {
@@ -32,24 +33,34 @@ func (g *gate) trickle(requests map[string]int) (stop func() []string) {
 				case <-time.After(5 * time.Millisecond):
 				}
 				status, err := attempt(g.addr, request)
-				for deadline := time.Now().Add(patience); err != nil && time.Now().Before(deadline); {
+				cut := 0
+				for ; isCutByReload(err) && cut < 100; cut++ {
 					status, err = attempt(g.addr, request)
 				}
+				mu.Lock()
+				line, _, _ := strings.Cut(request, "\r\n")
+				cuts[line] += cut
 				if err != nil || status != want {
-					mu.Lock()
-					failures = append(failures, fmt.Sprintf("%d %v, want %d", status, err, want))
-					mu.Unlock()
+					failures = append(failures, fmt.Sprintf("%s: %d %v, want %d", line, status, err, want))
 				}
+				mu.Unlock()
 			}
 		})
 	}
-	return func() []string {
+	return func(reloads int) []string {
 		close(done)
 		running.Wait()
+		for line, n := range cuts {
+			if n > reloads {
+				failures = append(failures, fmt.Sprintf("%s: cut %d times in %d reloads", line, n, reloads))
+			}
+		}
 		return failures
 	}
 }
 
+// attempt sends a request on a connection of its own. The error is one of isCutByReload when the connection was cut before there was
+// anything of an answer, and another one when it was cut later.
 func attempt(address, request string) (status int, err error) {
 	connection, err := net.Dial("tcp", address)
 	if err != nil {
@@ -60,13 +71,18 @@ func attempt(address, request string) (status int, err error) {
 	if _, err := io.WriteString(connection, request); err != nil {
 		return 0, err
 	}
-	response, err := http.ReadResponse(bufio.NewReader(connection), nil)
-	if err != nil {
+	reader := bufio.NewReader(connection)
+	if _, err := reader.Peek(1); err != nil {
 		return 0, err
 	}
-	defer func() { _ = response.Body.Close() }()
-	_, err = io.Copy(io.Discard, response.Body)
-	return response.StatusCode, err
+	response, err := http.ReadResponse(reader, nil)
+	if err == nil {
+		defer func() { _ = response.Body.Close() }()
+		if _, err = io.Copy(io.Discard, response.Body); err == nil {
+			return response.StatusCode, nil
+		}
+	}
+	return 0, fmt.Errorf("an answer that was cut: %v", err) //nolint:errorlint // it is none of isCutByReload
 }
 
 // headTooLarge sends a request whose head is more than Caddy takes, which must be told so. The server closes the connection half a
@@ -74,16 +90,13 @@ func attempt(address, request string) (status int, err error) {
 func (g *gatehouse) headTooLarge(t *testing.T, request string) {
 	t.Helper()
 	status, err := attempt(g.addr, request)
-	for deadline := time.Now().Add(patience); isLost(err) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); isCutByReload(err) && time.Now().Before(deadline); {
 		status, err = attempt(g.addr, request)
 	}
 	if err != nil || status != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("a head of %d bytes: %d, %v", len(request), status, err)
 	}
 }
-
-// isLost tells whether a connection was lost before an answer was there.
-func isLost(err error) bool { return isCutByReload(err) || errors.Is(err, io.ErrUnexpectedEOF) }
 
 func TestF18ReloadsUnderLoad(t *testing.T) {
 	for name, store := range map[string]string{"memory": "store memory", "sqlite": "store sqlite DIR/gatehouse.db"} {
@@ -109,7 +122,7 @@ func TestF18ReloadsUnderLoad(t *testing.T) {
 			for i := range reloads {
 				g.reload(strings.Replace(configuration, "respond 404", fmt.Sprintf("respond 404 # %d\n\t\theader X-Reload %d", i, i), 1))
 			}
-			for _, failure := range stop() {
+			for _, failure := range stop(reloads) {
 				t.Error(failure)
 			}
 			if g.storedKey().ID != key {
@@ -148,12 +161,13 @@ func TestF19ReloadsThatFail(t *testing.T) {
 		strings.Replace(configuration, "client conf SECRET", "client conf {env.NOBODY_HAS_SET_THIS}", 1),
 		strings.Replace(configuration, "oauth {", "oauth {\n\t\tnonsense", 1),
 	}
-	for i := range 20 {
+	const reloads = 20
+	for i := range reloads {
 		if err := g.tryReload(invalid[i%len(invalid)]); err == nil {
 			t.Errorf("configuration %d was loaded", i%len(invalid))
 		}
 	}
-	for _, failure := range stop() {
+	for _, failure := range stop(reloads) {
 		t.Error(failure)
 	}
 	g.upstream.seen()

@@ -134,9 +134,15 @@ func (g *gate) checkRefused(t *testing.T, status int, body string, statuses ...i
 	}
 	g.upstream.none(t)
 	lines := g.audited()
-	if len(lines) != 1 || lines[0]["status"] != float64(status) || lines[0]["reason"] == "" {
+	if len(lines) != 1 || lines[0]["status"] != float64(status) || !hasReason(lines[0]) {
 		t.Errorf("audit lines for a %d: %v", status, lines)
 	}
+}
+
+// hasReason reports whether an audit line says why.
+func hasReason(line map[string]any) bool {
+	reason, _ := line["reason"].(string)
+	return reason != ""
 }
 
 // turnedAway sends a request that somebody must refuse, if not the gate then Caddy before it: the upstream is left alone.

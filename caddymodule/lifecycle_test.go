@@ -25,6 +25,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/gatehouse-auth/gatehouse/internal/machine"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
@@ -623,9 +624,8 @@ func TestF9TwoEnginesOnOneFile(t *testing.T) {
 	if err := issuer.Revoke(context.Background(), issuer.RevocationOf(tokenissuer.RevokeToken, tokens.Claims.ID)); err != nil {
 		t.Fatal(err)
 	}
-	// Within an interval, and on a busy machine whenever it comes to it.
 	for began := time.Now(); verify() == nil; time.Sleep(5 * time.Millisecond) {
-		if took := time.Since(began); took > patience {
+		if took := time.Since(began); machine.Fair(took) > 5*time.Second { // the most that docs/reliability.md promises
 			t.Fatalf("after %s the other still accepts the token", took)
 		}
 	}

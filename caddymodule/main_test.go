@@ -7,6 +7,7 @@ import (
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
+	"github.com/gatehouse-auth/gatehouse/internal/machine"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
@@ -19,6 +20,7 @@ func TestMain(m *testing.M) {
 		caddycmd.Main()
 		return
 	}
+	machine.Watch()
 	os.Exit(run(m))
 }
 

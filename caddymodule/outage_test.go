@@ -14,19 +14,18 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
+	"github.com/gatehouse-auth/gatehouse/internal/machine"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 )
 
 // The files outage_*_test.go take the database away, in all the ways that databases go, from a whole Caddy that keeps its
 // state in PostgreSQL.
 
+// What docs/reliability.md promises, of a machine that is not busy (see machine.Fair): no request takes as long as hangs, and backWithin
+// after the database is there again everything works. The requests that show it take their own time, as long as what makes them.
 const (
-	// hangs is when a request counts as hanging, and backWithin bounds how long it may take until everything works again. The
-	// targets are five seconds and two; a busy machine that also looks for races gets more. Half of the requests keep the promise
-	// on every machine.
-	hangs      = 30 * time.Second
-	answersIn  = 5 * time.Second
-	backWithin = patience
+	hangs      = 5 * time.Second
+	backWithin = 2 * time.Second
 )
 
 // patientCodes are changes after which a code outlives all that a test does before it uses it, on a machine that is slow.
@@ -88,12 +87,14 @@ type need struct {
 	// again is the answer, too, if an earlier one was a 503: what nobody could say had happened then; 0: there is no other.
 	again int
 
-	put bool // off, at least once
+	put bool          // off, at least once
+	own time.Duration // what it takes to make all needs and to meet them, at most, when nothing is wrong
 }
 
 // needs returns a request for each door that needs the database.
 func (o *remoteDoor) needs() []*need {
 	o.t.Helper()
+	began := time.Now()
 	r := requestOf("conf")
 	code, first, second := o.code(r, ada), o.userTokens(r, ada), o.userTokens(r, ada)
 	visitor := o.browser()
@@ -103,18 +104,22 @@ func (o *remoteDoor) needs() []*need {
 	form := func(path string, values url.Values) func() answer {
 		return func() answer { return o.ask(o.t, path, values.Encode()) }
 	}
-	return []*need{
-		{"code", form("/oauth/token", r.exchange(code)), 200, 400, false},
-		{"refresh", form("/oauth/token", r.refresh(first.RefreshToken)), 200, 0, false},
-		{"password", form("/oauth/token", r.asPassword(ada, peoplePassword)), 200, 0, false},
-		{"sign-in form", func() answer { return answer(visitor.send(action, fields)) }, 303, 0, false},
-		{"admin operation", func() answer { return o.mint(o.admin, mintRequest{id: "u-grace"}) }, 201, 0, false},
-		{"revoke", form("/oauth/revoke", r.about(second.AccessToken)), 200, 0, false},
-		{"introspect", form("/oauth/introspect", r.about(first.AccessToken)), 200, 0, false},
-		{"account page", func() answer { return answer(o.browserOf(ada).open("/oauth/account")) }, 200, 0, false},
-		{"admin API, reading", func() answer { return o.operator(http.MethodGet, "/oauth/users", "") }, 200, 0, false},
-		{"admin API, writing", func() answer { return o.operator(http.MethodPost, "/oauth/revocations", `{"jti":"x"}`) }, 204, 0, false},
+	needs := []*need{
+		{"code", form("/oauth/token", r.exchange(code)), 200, 400, false, 0},
+		{"refresh", form("/oauth/token", r.refresh(first.RefreshToken)), 200, 0, false, 0},
+		{"password", form("/oauth/token", r.asPassword(ada, peoplePassword)), 200, 0, false, 0},
+		{"sign-in form", func() answer { return answer(visitor.send(action, fields)) }, 303, 0, false, 0},
+		{"admin operation", func() answer { return o.mint(o.admin, mintRequest{id: "u-grace"}) }, 201, 0, false, 0},
+		{"revoke", form("/oauth/revoke", r.about(second.AccessToken)), 200, 0, false, 0},
+		{"introspect", form("/oauth/introspect", r.about(first.AccessToken)), 200, 0, false, 0},
+		{"account page", func() answer { return answer(o.browserOf(ada).open("/oauth/account")) }, 200, 0, false, 0},
+		{"admin API, reading", func() answer { return o.operator(http.MethodGet, "/oauth/users", "") }, 200, 0, false, 0},
+		{"admin API, writing", func() answer { return o.operator(http.MethodPost, "/oauth/revocations", `{"jti":"x"}`) }, 204, 0, false, 0},
 	}
+	for _, n := range needs {
+		n.own = time.Since(began)
+	}
+	return needs
 }
 
 // about is the form that revokes a token or asks about it.
@@ -145,7 +150,7 @@ func (o *remoteDoor) unmet(needs []*need) time.Duration {
 			if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
 				o.t.Errorf("%s: %d, Retry-After %q, want 503 with one: %s", n.name, a.status, a.header.Get("Retry-After"), a.body)
 			}
-			if took > hangs {
+			if machine.Fair(took) > hangs {
 				o.t.Errorf("%s: hung for %s", n.name, took)
 			}
 			mu.Lock()
@@ -155,9 +160,6 @@ func (o *remoteDoor) unmet(needs []*need) time.Duration {
 	}
 	sent.Wait()
 	slices.Sort(waits)
-	if half := waits[(len(waits)-1)/2]; half > answersIn {
-		o.t.Errorf("half of the requests took %s, want %s at most", half, answersIn)
-	}
 	return waits[len(waits)-1]
 }
 
@@ -172,7 +174,7 @@ func (o *remoteDoor) met(needs []*need) time.Duration {
 				break
 			}
 			n.put = true
-			if a.status != http.StatusServiceUnavailable || time.Since(began) > backWithin {
+			if a.status != http.StatusServiceUnavailable || machine.Fair(time.Since(began)) > backWithin+n.own {
 				o.t.Fatalf("%s: %d after %s, want %d: %s", n.name, a.status, time.Since(began), n.success, a.body)
 			}
 			time.Sleep(10 * time.Millisecond)

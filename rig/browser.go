@@ -63,7 +63,8 @@ func codeIn(callback *url.URL, r Request, answer Answer) (string, Answer, error)
 	case code != "" && query.Get("state") == r.State:
 		return code, answer, nil
 	case query.Get("error") == "temporarily_unavailable":
-		answer.Status = http.StatusServiceUnavailable // it would be one if it were no redirect
+		answer.Status, answer.Header = http.StatusServiceUnavailable, answer.Header.Clone() // it would be one if it were no redirect
+		answer.Header.Set("Retry-After", "1")
 	}
 	return "", answer, fmt.Errorf("authorizing: no code: %s", callback)
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -54,13 +55,31 @@ func (n *Node) files(t *testing.T) int {
 // goroutines is how many the node has.
 func (n *Node) goroutines(t *testing.T) (count int) {
 	t.Helper()
-	profile := uncut(t, func() Answer {
-		return Send(t.Context(), http.MethodGet, "http://"+n.Admin+"/debug/pprof/goroutine?debug=1", "")
-	})
-	if _, err := fmt.Sscanf(profile.Body, "goroutine profile: total %d", &count); err != nil {
+	profile := n.profile(t, "goroutine?debug=1")
+	if _, err := fmt.Sscanf(profile, "goroutine profile: total %d", &count); err != nil {
 		t.Fatalf("%v: %s", err, profile)
 	}
 	return count
+}
+
+// live is what the node's objects take that are in use, in bytes. The race detector keeps its own books elsewhere.
+func (n *Node) live(t *testing.T) (bytes int64) {
+	t.Helper()
+	n.profile(t, "heap?gc=1") // what pools have given back goes at the second collection
+	profile := n.profile(t, "heap?gc=1&debug=1")
+	_, rest, _ := strings.Cut(profile, "\n# HeapAlloc = ")
+	if _, err := fmt.Sscanf(rest, "%d", &bytes); err != nil {
+		t.Fatalf("%v: %s", err, profile[:min(len(profile), 1000)])
+	}
+	return bytes
+}
+
+// profile is what the node's runtime says of itself.
+func (n *Node) profile(t *testing.T, name string) string {
+	t.Helper()
+	return uncut(t, func() Answer {
+		return Send(t.Context(), http.MethodGet, "http://"+n.Admin+"/debug/pprof/"+name, "")
+	}).Body
 }
 
 // settles waits until the node holds no more than before of what can leak, but for what serving itself needs now and then, and the

@@ -4,6 +4,7 @@ package rig
 
 import (
 	"context"
+	"syscall"
 	"testing"
 
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
@@ -62,6 +63,11 @@ func (c *Cluster) Start() {
 			c.t.Fatal(err)
 		}
 	}
+	c.t.Cleanup(func() { // all at once: each of them waits for its own end
+		for _, n := range c.Nodes {
+			n.Signal(syscall.SIGTERM)
+		}
+	})
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
 	for _, n := range c.Nodes {

@@ -177,16 +177,23 @@ func (l *load) pace(requests int) float64 {
 	return float64(l.requests()-before) / time.Since(from).Seconds()
 }
 
-// allAnswered stops the load, and fails the test unless everything was answered in the end. That some are put off before is what
-// a machine does that is too busy; most are not.
+// The rows want every good request answered. One that is put off, with a 503 that says when to come back, and then answered is what a
+// node does whose hashes or connections to the database are all in use on a busy machine, or that has just started. Either happens
+// rarely: once in a hundred requests, and in a short run no more than fewestPutOff times.
+const (
+	onePutOffIn  = 100
+	fewestPutOff = 5
+)
+
+// allAnswered stops the load, and fails the test unless everything was answered in the end, and next to everything at once.
 func (l *load) allAnswered() {
 	l.t.Helper()
 	l.stop()
 	if l.putOff > 0 {
 		l.t.Logf("%d of %d requests were put off with a 503", l.putOff, l.asked)
 	}
-	if l.putOff > l.asked/2 {
-		l.t.Error("most requests are put off")
+	if most := max(fewestPutOff, l.asked/onePutOffIn); l.putOff > most {
+		l.t.Errorf("%d of %d requests were put off with a 503, want %d at most", l.putOff, l.asked, most)
 	}
 	for i, answer := range l.wrong {
 		if i < 5 {

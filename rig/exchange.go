@@ -39,10 +39,10 @@ func (a Answer) String() string {
 	return fmt.Sprintf("%d %s %s", a.Status, a.Header.Get("Location"), a.Body)
 }
 
-// Lost tells whether nobody can know what came of a request that may have been seen: its answer did not arrive whole, or says
-// that the node could not tell either.
+// Lost reports whether nobody can know what came of a request that may have been seen: its answer did not arrive whole, or says
+// that the node could not tell either and is to be asked again. Any other 5xx is an answer, and a wrong one.
 func (a Answer) Lost() bool {
-	return !a.Unsent && (a.Err != nil || a.Status >= http.StatusInternalServerError)
+	return !a.Unsent && (a.Err != nil || a.IsDeferred())
 }
 
 // IsDeferred tells whether the node has asked for the request to be sent again later.

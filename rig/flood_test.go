@@ -146,8 +146,9 @@ func (f *flood) report(t *testing.T) {
 	f.stop()
 	if n := f.putOff.Load(); n > 0 {
 		t.Logf("%d bad tokens were put off with a 503, %d were refused", n, f.refused.Load())
-		if n > f.refused.Load() {
-			t.Error("most bad tokens are put off")
+		// One kind in four needs a signature verified, and waits in a lane for that.
+		if all := n + f.refused.Load(); n > all/int64(len(badKinds)) {
+			t.Errorf("%d of %d bad tokens are put off", n, all)
 		}
 	}
 	for i, answer := range f.wrong {
@@ -181,6 +182,9 @@ func gateTraffic(t *testing.T, n *Node, pause time.Duration) *load {
 	return l
 }
 
+// mostGrowth is by how much the memory of a node may grow in a flood, whatever its length.
+const mostGrowth = 32 * mebibyte
+
 // TestG81AFloodOfBadTokens shows a node thousands of tokens of which no two are equal and none is good: its memory stays where
 // it is, and whoever means well is served.
 func TestG81AFloodOfBadTokens(t *testing.T) {
@@ -189,18 +193,19 @@ func TestG81AFloodOfBadTokens(t *testing.T) {
 	quiet := gateTraffic(t, n, 5*time.Millisecond)
 	quiet.goOn(either(300, 5000))
 	quiet.stop()
+	warm := startFlood(t, n, 4, f)
+	warm.reaches(t, int64(either(1000, 20_000))) // until then buffers and pools grow that are there once
+	warm.report(t)
+	goroutines, files, live, before, from := n.goroutines(t), n.files(t), n.live(t), n.resident(t), time.Now()
 	fl := startFlood(t, n, 4, f)
-	warm := int64(either(500, 20_000)) // until then buffers and pools grow that are there once
-	fl.reaches(t, warm)
-	goroutines, files, before, from := n.goroutines(t), n.files(t), n.resident(t), time.Now()
 	busy := gateTraffic(t, n, 5*time.Millisecond)
 	var most int64
-	fl.reaches(t, warm+2000)
+	fl.reaches(t, 4000)
 	busy.goOn(300)
 	for most = n.resident(t); time.Since(from) < either(0, 10*time.Minute); time.Sleep(100 * time.Millisecond) {
 		most = max(most, n.resident(t))
 	}
-	shown, took := fl.refused.Load()-warm, time.Since(from)
+	shown, took := fl.refused.Load(), time.Since(from)
 	fl.report(t)
 	busy.unbroken("in a flood of bad tokens")
 	if fl.lost.Load() > 0 {
@@ -210,8 +215,12 @@ func TestG81AFloodOfBadTokens(t *testing.T) {
 	measured(t, "G81: a flood of distinct bad tokens", "%d refused in %v (%.0f a second)", shown, took.Round(time.Second), float64(shown)/took.Seconds())
 	measured(t, "G81: good requests beside the flood", "%d, all answered; %s", busy.requests(), beside(quiet, busy))
 	measured(t, "G81: memory in the flood", "%d MiB before, %d MiB at most, %d MiB afterwards", before/mebibyte, most/mebibyte, n.resident(t)/mebibyte)
-	if grown := most - before; grown > either[int64](256, 32)*mebibyte { // with the race detector everything is larger
+	if grown := most - before; grown > either[int64](5, 1)*mostGrowth { // the race detector keeps some bytes for each byte
 		t.Errorf("the node has grown by %d MiB", grown/mebibyte)
+	}
+	// The tokens of a run that is short are some ten MiB.
+	if kept := n.live(t) - live; kept > either[int64](2*mebibyte, mostGrowth) {
+		t.Errorf("after %d bad tokens %d KiB more are in use", shown, kept>>10)
 	}
 }
 
@@ -236,6 +245,7 @@ func TestG81GoodTrafficInAFlood(t *testing.T) {
 	n.reaches(t, heldMetric, 1)
 	waitedBefore, heldBefore := fl.waited.Load(), n.counted(t, heldMetric)
 	var beside, refused, most float64
+	const tries = 20
 	for try := 1; ; try++ {
 		busy.latency.forget()
 		from, before, held := time.Now(), fl.refused.Load(), n.counted(t, heldMetric)
@@ -252,8 +262,8 @@ func TestG81GoodTrafficInAFlood(t *testing.T) {
 			}
 			break
 		}
-		if t.Logf("a good request has taken %v", slowest); try == 5 {
-			break
+		if t.Logf("a good request has taken %v", slowest); try == tries {
+			t.Fatal("good traffic has never gone on without a break: nothing is known of the flood beside it")
 		}
 	}
 	busy.unbroken("beside a flood that is held back")

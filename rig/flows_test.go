@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/machine"
 )
 
 // misuseOld presents a refresh token that was used, and whose successor was: the answer is a refusal, and the end.
@@ -146,7 +148,7 @@ func (w *worker) awaitEnd(ctx context.Context, f *grown) {
 		case answer.Status == http.StatusUnauthorized:
 			refusals++
 			continue
-		case time.Since(began) > mostForAnEnd:
+		case machine.Fair(time.Since(began)) > longestEnd:
 			w.complain("after everything a gate answers to a token that has ended: %v", answer)
 			return
 		}

@@ -23,6 +23,7 @@ import (
 
 	_ "github.com/gatehouse-auth/gatehouse/caddymodule" // the plugin
 	"github.com/gatehouse-auth/gatehouse/internal/loopback"
+	"github.com/gatehouse-auth/gatehouse/internal/machine"
 )
 
 // asNode is the environment variable that makes the test binary a node.
@@ -37,6 +38,7 @@ func Main(m *testing.M) {
 		caddycmd.Main()
 		return
 	}
+	machine.Watch()
 	os.Exit(m.Run())
 }
 
@@ -75,15 +77,28 @@ func New(t testing.TB, setup Setup) *Node {
 	}
 	n.Configure(setup)
 	t.Cleanup(func() {
-		n.Kill()
-		if strings.Contains(n.Log(), "panic") {
-			t.Errorf("the log of the node at %s tells of a panic", n.Addr)
+		if t.Failed() {
+			n.Kill() // what the test has left open would keep it from ending
+		}
+		n.Stop()
+		for _, report := range reportsIn(n.Log()) {
+			t.Errorf("the node at %s has reported:\n%s", n.Addr, report)
 		}
 		if t.Failed() {
 			t.Logf("the log of the node at %s ends with:\n%s", n.Addr, n.lastWords())
 		}
 	})
 	return n
+}
+
+// reportsIn returns what Go's runtime and its race detector have written into a log, each with what follows it.
+func reportsIn(log string) (reports []string) {
+	for _, sign := range []string{"panic", "fatal error: ", "WARNING: DATA RACE"} {
+		if at := strings.Index(log, sign); at >= 0 {
+			reports = append(reports, log[at:min(len(log), at+4096)])
+		}
+	}
+	return reports
 }
 
 // Start prepares and starts a node, and waits until it serves.
@@ -264,10 +279,18 @@ func (n *Node) Kill() {
 	n.end(syscall.SIGKILL)
 }
 
-// Stop ends the node by SIGTERM and waits for its end. One that is down stays so.
+// Stop ends the node by SIGTERM and waits for its end, which has to be orderly: with status 0, where the race detector's is 66.
+// One that is down stays so.
 func (n *Node) Stop() {
 	n.t.Helper()
+	last := n.life()
+	if !last.alive() {
+		return
+	}
 	n.end(syscall.SIGTERM)
+	if !last.alive() && last.err != nil {
+		n.t.Errorf("the node at %s ended with %v after SIGTERM", n.Addr, last.err)
+	}
 }
 
 func (n *Node) end(s syscall.Signal) {
@@ -277,6 +300,7 @@ func (n *Node) end(s syscall.Signal) {
 	case <-n.Gone():
 	case <-time.After(patience):
 		n.t.Errorf("the node at %s does not end after signal %d", n.Addr, s)
+		n.Signal(syscall.SIGKILL)
 	}
 }
 

@@ -4,9 +4,12 @@ package rig
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
+	"time"
 )
 
 func TestMain(m *testing.M) { Main(m) }
@@ -65,6 +68,43 @@ func TestTheBalancerFindsTheNodeThatIsThere(t *testing.T) {
 	for range 4 {
 		if answer := ask(); answer.Status != http.StatusOK {
 			t.Errorf("with one of two: %s", answer)
+		}
+	}
+}
+
+// complaints is a test that notes its errors instead of failing.
+type complaints struct {
+	testing.TB
+	all []string
+}
+
+func (c *complaints) Errorf(format string, values ...any) {
+	c.all = append(c.all, fmt.Sprintf(format, values...))
+}
+
+// TestTheEndOfANodeIsLookedAt: a node that does not end in order, and one whose runtime has reported something, fail their test.
+func TestTheEndOfANodeIsLookedAt(t *testing.T) {
+	c := &complaints{TB: t}
+	n := Start(c, Setup{})
+	n.Restart()
+	if len(c.all) > 0 {
+		t.Fatalf("an orderly end: %s", c.all)
+	}
+	n.Pause() // so that it dies by what comes after SIGTERM, and its status is not 0
+	last := n.life()
+	go func() {
+		time.Sleep(10 * time.Millisecond)
+		_ = last.command.Process.Kill()
+	}()
+	n.Stop()
+	if len(c.all) != 1 || !strings.Contains(c.all[0], "signal: killed") {
+		t.Errorf("a status other than 0: %q", c.all)
+	}
+	for sign, want := range map[string]int{
+		`{"level":"info"}`: 0, "WARNING: DATA RACE\nWrite at 0x00c0": 1, "panic: runtime error": 1, "fatal error: concurrent map writes": 1,
+	} {
+		if got := reportsIn("{}\n" + sign + "\n{}\n"); len(got) != want {
+			t.Errorf("in a log with %q: %q", sign, got)
 		}
 	}
 }

@@ -329,7 +329,14 @@ func (v visit) test(t *testing.T) {
 	}
 }
 
-// report says how long the slow ones were borne with. Ten seconds are aimed at; the machine may be very busy.
+// cutWithin is how long heads and bodies may be open (row F25). What is above ten seconds is the time that a crowd takes which is cut off
+// in one moment, on the machine that it shares with the node.
+const (
+	cutWithin   = 10 * time.Second
+	cutTogether = 5 * time.Second
+)
+
+// report says how long the slow ones were borne with.
 func (v visit) report(t *testing.T, what string, c *crowd, downloads *times) {
 	t.Helper()
 	for name, lasted := range c.lasted {
@@ -340,7 +347,8 @@ func (v visit) report(t *testing.T, what string, c *crowd, downloads *times) {
 			measured(t, what+": "+name+", until it is cut off", "%v", downloads)
 		default:
 			measured(t, what+": "+name+", until it is cut off", "%v", lasted)
-			lasted.within(t, name, 90*time.Second)
+			lasted.within(t, name, 0.5, cutWithin+cutTogether/5)
+			lasted.within(t, name, 1, cutWithin+cutTogether)
 		}
 	}
 }

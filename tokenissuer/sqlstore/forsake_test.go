@@ -5,12 +5,14 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/machine"
 )
 
 // TestF16SilentConnectionsAreForsakenAtOnce: a question that the server does not answer takes no longer than it may because of
 // the connections that are given up with its own. To give something back on them would take five seconds for each.
 func TestF16SilentConnectionsAreForsakenAtOnce(t *testing.T) {
-	const connections = 12 // more than it has, so that their seconds cannot be taken for those of a busy machine
+	const connections = 12 // more than it has
 	s, proxy := openThrough(t)
 	s.feed.db.SetMaxOpenConns(connections)
 	s.feed.db.SetMaxIdleConns(connections)
@@ -28,7 +30,7 @@ func TestF16SilentConnectionsAreForsakenAtOnce(t *testing.T) {
 	if _, _, err := s.Revocations(ctx, 0); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the feed of a silent server: %v", err)
 	}
-	if took := time.Since(began); took > 20*time.Second {
+	if took := time.Since(began); machine.Fair(took) > 2*time.Second { // and not five for each connection
 		t.Errorf("it took %s", took)
 	}
 	proxy.Restore()

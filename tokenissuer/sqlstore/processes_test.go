@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/machine"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
@@ -41,6 +42,7 @@ func TestMain(m *testing.M) {
 	if name := os.Getenv(racerName); name != "" {
 		end(race(name))
 	}
+	machine.Watch()
 	os.Exit(m.Run())
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/machine"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
@@ -97,7 +98,10 @@ func (r *refresher) percentile(t testing.TB, share float64) time.Duration {
 // TestF26PurgeInBatches: what has expired leaves some hundred rows at a time, and refreshes go on beside it. A purge in one
 // statement would hold the one writer of SQLite, or bloat one transaction of PostgreSQL, for as long as it takes.
 func TestF26PurgeInBatches(t *testing.T) {
-	const rows, patience = 4 * maxDropped, time.Minute // each; one call takes milliseconds
+	const rows = 4 * maxDropped // each
+	// The row gives a share of what refreshes take otherwise, some milliseconds, which a few refreshes do not show. A second is what nobody
+	// waits for who waits for a batch; a purge in one statement would hold SQLite's writer for all of its time.
+	const bound = time.Second
 	eachDatabase(t, func(t *testing.T, s *Store) {
 		living(t, s)
 		now := time.Now()
@@ -112,7 +116,7 @@ func TestF26PurgeInBatches(t *testing.T) {
 				var err error
 				more, err = l.drop(s, t.Context(), now)
 				must(t, err)
-				if took := time.Since(begun); took > patience {
+				if took := time.Since(begun); machine.Fair(took) > bound {
 					t.Errorf("one call on %s took %v", l.table, took)
 				}
 				before := left
@@ -124,7 +128,7 @@ func TestF26PurgeInBatches(t *testing.T) {
 				t.Errorf("%d rows of %s are left", left, l.table)
 			}
 		}
-		if worst := beside.percentile(t, 1); worst > patience {
+		if worst := beside.percentile(t, 1); machine.Fair(worst) > bound {
 			t.Errorf("a refresh beside the purge took %v", worst)
 		}
 		if _, err := s.Family(t.Context(), "living"); err != nil {

@@ -1,0 +1,93 @@
+// Package machine reports how busy the machine is, so that a test can bound a time by the number that a document promises. Only
+// tests import it.
+//
+//	func TestMain(m *testing.M) { machine.Watch(); os.Exit(m.Run()) }
+//
+//	if took := machine.Fair(time.Since(began)); took > promised { t.Errorf(…) }
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// interval is the time between two samples.
+const interval = 20 * time.Millisecond
+
+// sample is how many threads could run at a moment, on the whole machine.
+type sample struct {
+	at      time.Time
+	running int
+}
+
+var (
+	once    sync.Once
+	mu      sync.Mutex
+	samples []sample
+)
+
+// Watch begins to take samples, until the process ends. Further calls do nothing.
+func Watch() {
+	once.Do(func() { go watch() })
+}
+
+func watch() {
+	for {
+		running, err := runnable()
+		if err != nil {
+			return // a system without such a file: every time is fair
+		}
+		mu.Lock()
+		samples = append(samples, sample{time.Now(), running})
+		mu.Unlock()
+		time.Sleep(interval)
+	}
+}
+
+// runnable returns how many threads of the machine run or wait for a processor, without the one that asks.
+func runnable() (int, error) {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0, err
+	}
+	return parse(string(text))
+}
+
+// parse reads the fourth field of /proc/loadavg, such as 3/345 (proc_loadavg(5)).
+func parse(text string) (int, error) {
+	var averages [3]float64
+	var running, all int
+	if _, err := fmt.Sscanf(text, "%f %f %f %d/%d", &averages[0], &averages[1], &averages[2], &running, &all); err != nil {
+		return 0, fmt.Errorf("reading %q: %w", text, err)
+	}
+	if running < 1 {
+		return 0, errors.New("nobody runs, not even who asks")
+	}
+	return running - 1, nil
+}
+
+// Fair returns how long something that has just ended, and took that long, would have taken if no thread had waited for a
+// processor: with twice as many threads as processors on average, half of the time. A time on a machine that is not busy is
+// returned as it is.
+func Fair(took time.Duration) time.Duration {
+	mu.Lock()
+	defer mu.Unlock()
+	return time.Duration(float64(took) / share(samples, time.Now().Add(-took), runtime.NumCPU()))
+}
+
+// share is how many threads there were for each processor since a moment, on average, and at least one.
+func share(samples []sample, since time.Time, processors int) float64 {
+	sum, count := 0, 0
+	for i := len(samples) - 1; i >= 0; i-- {
+		sum += samples[i].running
+		count++
+		if samples[i].at.Before(since) {
+			break
+		}
+	}
+	return max(1, float64(sum)/float64(max(1, count))/float64(processors))
+}
