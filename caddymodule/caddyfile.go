@@ -82,6 +82,7 @@ func (s *Server) parseOption(h httpcaddyfile.Helper) error {
 //		upstream_token relay | strip | swap <audience>
 //		cors           <origin>... | *
 //		challenge      api | browser
+//		trust_headers  <Header>...
 //		upgrade        <protocol>...
 //		streams        close | keep
 //		paths          strict | lenient
@@ -110,7 +111,7 @@ func (p *Protect) parseOption(h httpcaddyfile.Helper) error {
 		"audience": func(h httpcaddyfile.Helper) error { return parseAudience(h.Dispenser, &p.Audience) },
 		"resource": p.parseResource, "require": p.parseRule, "anonymous": p.parseAnonymous, "optional": p.parseOptional,
 		"token_from": p.parseTokenFrom, "forward": p.parseForward, "upstream_token": p.parseUpstreamToken, "cors": p.parseCORS,
-		"upgrade":    p.parseUpgrade,
+		"trust_headers": p.parseTrustHeaders, "upgrade": p.parseUpgrade,
 		"forward_to": func(h httpcaddyfile.Helper) error { return parseChoice(h, &p.ForwardTo, "request", forwardToResponse) },
 		"challenge":  func(h httpcaddyfile.Helper) error { return parseChoice(h, &p.Challenge, "api", challengeBrowser) },
 		"streams":    func(h httpcaddyfile.Helper) error { return parseChoice(h, &p.Streams, "close", keepStreams) },

@@ -283,6 +283,9 @@ var refusedProtect = []refusal{
 	{"{\ntoken_from cookie\n}", "write it as `token_from header` or `token_from cookie <name>`, at Caddyfile:3"},
 	{"{\nchallenge browser\n}", "challenge browser needs `token_from cookie accessToken`: a browser that has signed in brings no other token, at Caddyfile:4"},
 	{"{\nchallenge page\n}", `challenge "page": use api or browser, at Caddyfile:3`},
+	{"{\ntrust_headers\n}", `wrong argument count or unexpected line ending after 'trust_headers', at Caddyfile:3`},
+	{"{\ntrust_headers X-Method-Override X-Auth-Subject\n}", "trust_headers X-Auth-Subject: use headers by which a client would choose method or path: " +
+		strings.Join(overridingHeaders, ", ") + ", at Caddyfile:3"},
 	{"{\nupgrade\n}", `wrong argument count or unexpected line ending after 'upgrade', at Caddyfile:3`},
 	{"{\nupgrade tcp, foo\n}", `upgrade "tcp,": write a protocol as clients name it in Upgrade, like tcp, at Caddyfile:3`},
 	{"{\nupgrade tcp/\n}", `upgrade "tcp/": write a protocol as clients name it in Upgrade, like tcp, at Caddyfile:3`},

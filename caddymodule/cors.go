@@ -89,9 +89,9 @@ func (p *Protect) isPreflight(r *http.Request, exam pathExam) bool {
 	return isMethod && p.allowsOrigin(only(r.Header["Origin"]))
 }
 
-// methodOverrides are the headers by which a client asks an upstream to read another method. They come from trusted proxies
-// alone, which may pass on what their own clients send.
-var methodOverrides = newHeaderNames("X-Http-Method-Override", "X-Http-Method", "X-Method-Override")
+// methodOverrides are the headers by which a client asks an upstream to read another method. They are there where the route
+// trusts them, and a trusted proxy may pass on what its own clients send.
+var methodOverrides = newHeaderNames("X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Original-Method", "X-Forwarded-Method")
 
 func overridesMethod(h http.Header) bool {
 	for key := range h {

@@ -28,6 +28,7 @@ const corsRoutes = `	handle /api/* {
 	handle /bearer/* {
 		protect {
 			cors https://spa.example
+			trust_headers X-HTTP-Method-Override
 		}
 		reverse_proxy UPSTREAM
 	}
@@ -79,7 +80,8 @@ func TestG68PreflightsThatNeedNoToken(t *testing.T) {
 		"an upgrade":                {"OPTIONS", "/api/x", []string{origin, method, "Connection: Upgrade", "Upgrade: websocket"}, false},
 		"a body":                    {"OPTIONS", "/api/x", []string{origin, method, "Content-Length: 1", "", "x"}, false},
 		"a body in pieces":          {"OPTIONS", "/api/x", []string{origin, method, "Transfer-Encoding: chunked", "", "0\r\n"}, false},
-		"another method by header":  {"OPTIONS", "/api/x", []string{origin, method, "X-HTTP-Method-Override: DELETE"}, false},
+		"another method by header":  {"OPTIONS", "/bearer/x", []string{origin, method, "X-HTTP-Method-Override: DELETE"}, false},
+		"a header that goes away":   {"OPTIONS", "/api/x", []string{origin, method, "X-HTTP-Method-Override: DELETE"}, true},
 		"an encoded slash":          {"OPTIONS", "/api/x%2fy", []string{origin, method}, false},
 		"a path in two spellings":   {"OPTIONS", "/api/%78", []string{origin, method}, false},
 		"a token in another header": {"OPTIONS", "/api/x", []string{"X-Origin: " + spa, method}, false},

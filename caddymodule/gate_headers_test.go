@@ -481,7 +481,7 @@ func TestPlaceholdersOfTheUser(t *testing.T) {
 var forwardingLines = []string{
 	"X-Forwarded-Uri: /pub/x", "X-Forwarded-Prefix: /pub", "X-Forwarded-Method: GET", "X-Forwarded-Port: 443",
 	"Forwarded: for=10.0.0.1;host=evil.test", "X-Original-URL: /pub/x", "X-Rewrite-URL: /pub/x", "X-Real-IP: 10.0.0.1",
-	"X-HTTP-Method-Override: DELETE", "X-HTTP-Method: DELETE", "X-Method-Override: DELETE",
+	"X-HTTP-Method-Override: DELETE", "X-HTTP-Method: DELETE", "X-Method-Override: DELETE", "X-Forwarded-Path: /pub/x",
 }
 
 func TestG56ForwardingFromAnybody(t *testing.T) {
@@ -507,11 +507,29 @@ func TestG56ForwardingFromAnybody(t *testing.T) {
 }
 
 func TestG56ForwardingFromATrustedProxy(t *testing.T) {
-	g := startBoth(t, siteWith("\t\ttrusted_proxies static 127.0.0.0/8", `	protect {
-		anonymous /pub/*
-		require /x/* scope trusted
+	const routes = `	handle /trusting/* {
+		protect {
+			trust_headers X-HTTP-Method-Override
+			trust_headers x-original-url
+		}
+		reverse_proxy UPSTREAM
 	}
-	reverse_proxy UPSTREAM`))
+	handle /down/* {
+		protect
+		reverse_proxy 127.0.0.1:1
+	}
+	handle {
+		protect {
+			anonymous /pub/*
+			require /x/* scope trusted
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle_errors 502 {
+		reverse_proxy UPSTREAM
+	}`
+	const trusted = "\t\ttrusted_proxies static 127.0.0.0/8"
+	g := startBoth(t, siteWith(trusted, routes))
 	token := g.server("public")
 	all := append([]string{"X-Forwarded-For: 10.0.0.1", "X-Forwarded-Proto: https", "X-Forwarded-Host: shop.test"}, forwardingLines...)
 	// Even from there none of it says what we decide about.
@@ -522,11 +540,43 @@ func TestG56ForwardingFromATrustedProxy(t *testing.T) {
 	seen.ours(t, "conf")
 	for _, line := range forwardingLines {
 		name, value, _ := strings.Cut(line, ": ")
-		seen.has(t, name, value)
+		if overridingNames.has(name) {
+			seen.has(t, name)
+		} else {
+			seen.has(t, name, value)
+		}
 	}
 	seen.has(t, "X-Forwarded-For", "10.0.0.1, 127.0.0.1")
 	seen.has(t, "X-Forwarded-Proto", "https")
 	seen.has(t, "X-Forwarded-Host", "shop.test")
+
+	// The proxy passes on what its clients say: of the headers by which they would choose method and path nothing is left, nor on
+	// an error route, unless the route trusts them.
+	for _, name := range overridingHeaders {
+		g.passed(t, g.request("GET", "/pub/x", name+": DELETE")).has(t, name)
+		trusting := g.passed(t, g.request("GET", "/trusting/x", bearer(token), name+": DELETE"))
+		if name == "X-Http-Method-Override" || name == "X-Original-Url" {
+			trusting.has(t, name, "DELETE")
+		} else {
+			trusting.has(t, name)
+		}
+		_, _, _ = g.asked(t, g.request("GET", "/down/x", bearer(token), name+": DELETE"))
+		g.upstream.one(t).has(t, name)
+	}
+	// Where Caddy lets other spellings through, they are taken away as well, and none of them is trusted.
+	g = startBoth(t, siteWith(trusted+"\n\t\texpected_underscore_headers X_*\n\t\texpected_dot_headers X.*", routes))
+	token = g.server("public")
+	for _, name := range append(overridingHeaders, "X-Kept") {
+		var want []string
+		if name == "X-Kept" {
+			want = []string{"DELETE"}
+		}
+		for _, spelling := range []string{strings.ReplaceAll(name, "-", "_"), strings.ReplaceAll(name, "-", ".")} {
+			for _, target := range []string{"/other", "/trusting/x"} {
+				g.passed(t, g.request("GET", target, bearer(token), spelling+": DELETE")).has(t, name, want...)
+			}
+		}
+	}
 }
 
 func TestG57CredentialsTowardsTheUpstream(t *testing.T) {

@@ -102,7 +102,7 @@ func forbiddenForward(name string) bool {
 			return true
 		}
 	}
-	return unforwardable.has(name) || forwardingNames.has(name)
+	return unforwardable.has(name) || forwardingNames.has(name) || overridingNames.has(name)
 }
 
 // isTokenRune is tchar of RFC 9110 §5.6.2.

@@ -27,7 +27,7 @@ type headerField struct{ Name, Value string }
 // identityGuard takes away what a client must not be able to say. It is immutable after newIdentityGuard.
 type identityGuard struct {
 	identity headerNames
-	// foreign has those and the forwarding headers.
+	// foreign has those and what only a trusted proxy may say.
 	foreign headerNames
 }
 
@@ -37,21 +37,22 @@ func newIdentityGuard(names []string) *identityGuard {
 	// Proxy becomes HTTP_PROXY in a CGI program, which takes it for its own proxy (CVE-2016-5385). HTTP2-Settings belongs
 	// to one connection only (RFC 7540 §3.2.1); once Connection names it no more, reverse_proxy would pass it on.
 	all := []string{headerSubject, headerClient, headerScope, headerOrganisation, headerRole, headerIssuer, "Proxy", "HTTP2-Settings"}
-	all = append(all, names...)
+	all = append(append(all, names...), overridingHeaders...)
 	return &identityGuard{newHeaderNames(all...), newHeaderNames(append(all, forwardingNames.folded...)...)}
 }
 
 // clean works in place on the header of the request that the client sent, because Caddy's error routes get that one. It
 // deletes every spelling of every identity header, and reduces Connection to the words that a proxy itself understands:
 // reverse_proxy deletes what Connection names after our handler ran, so a client could delete an identity header. From a
-// peer that is no trusted proxy it takes the forwarding headers as well.
-func (g *identityGuard) clean(h http.Header, trusted bool) {
+// peer that is no trusted proxy it takes the forwarding headers as well; of one that is, it keeps the overriding headers that
+// the route trusts, which are in canonical form.
+func (g *identityGuard) clean(h http.Header, trusted bool, kept ...string) {
 	names := &g.foreign
 	if trusted {
 		names = &g.identity
 	}
 	for key := range h {
-		if names.has(key) {
+		if names.has(key) && !(trusted && slices.Contains(kept, key)) {
 			delete(h, key)
 		}
 	}
@@ -90,14 +91,9 @@ func connectionOption(word string) string {
 	return ""
 }
 
-// forwardingNames are the headers by which a proxy tells what the request was before, or by which a client asks an
-// upstream to read another method or path than the one that was checked. reverse_proxy sets X-Forwarded-For, -Proto and
-// -Host itself; these it passes on as they came.
-var forwardingNames = newHeaderNames(
-	"Forwarded", "X-Forwarded-Uri", "X-Forwarded-Prefix", "X-Forwarded-Path", "X-Forwarded-Method", "X-Forwarded-Port",
-	"X-Original-Url", "X-Original-Uri", "X-Rewrite-Url", "X-Real-Ip",
-	"X-Http-Method-Override", "X-Http-Method", "X-Method-Override",
-)
+// forwardingNames are the headers by which a proxy tells where the request came from and where it entered. reverse_proxy
+// sets X-Forwarded-For, -Proto and -Host itself; these it passes on as they came.
+var forwardingNames = newHeaderNames("Forwarded", "X-Forwarded-Prefix", "X-Forwarded-Port", "X-Real-Ip")
 
 // handedOn is a request that goes on to the upstream, and the values of its identity headers: as many as there are by default,
 // and one more.

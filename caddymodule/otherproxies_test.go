@@ -175,6 +175,16 @@ func TestNginxAsksTheGate(t *testing.T) {
 			seen.has(t, "Authorization")
 		})
 	}
+	t.Run("what chooses another method or path", func(t *testing.T) {
+		status, _, body := nginx.raw(nginx.request("GET", "/orders/1", append(forwardingLines, bearer(reads))...))
+		if status != http.StatusOK {
+			t.Fatalf("%d %s", status, body)
+		}
+		seen := g.upstream.one(t)
+		for _, name := range []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Original-URL", "X-Rewrite-URL"} {
+			seen.has(t, name)
+		}
+	})
 	t.Run("a body goes to the upstream alone", func(t *testing.T) {
 		status, _, body := nginx.raw(nginx.requestWith(strings.Repeat("x", 1<<20), "POST", "/orders/1", bearer(writes), "Content-Length: 1048576"))
 		if seen := g.upstream.one(t); status != 200 || len(seen.Body) != 1<<20 {

@@ -62,6 +62,9 @@ type Protect struct {
 	// Challenge is `api` (default: whoever brings no good token gets a 401) or `browser` (who would look at a page is sent to
 	// the sign-in page, and comes back). It needs the TokenCookie `accessToken`, and works on the issuer's host alone.
 	Challenge string `json:"challenge,omitempty"`
+	// TrustHeaders lists headers by which an upstream reads another method or path (X-HTTP-Method-Override, X-Original-URL and
+	// their like) that are passed on when a trusted proxy sends them. Rules do not look at them. Default: none passes.
+	TrustHeaders []string `json:"trust_headers,omitempty"`
 	// Upgrade lists protocols that clients may switch to beside WebSocket. What goes on in them nobody asks us about. Those in
 	// which HTTP goes on are refused, h2c first of all. Default: a request that asks for another protocol than WebSocket is
 	// passed on as an ordinary one.
@@ -85,10 +88,12 @@ type Protect struct {
 	assertion *AssertionConfig // as it was read; nil: none
 	swapFor   string           // SwapAudience as it was read
 	origin    ownOrigin
-	warnHost  sync.Once
-	cookies   ownCookies
-	refusal   *endpoint.PreparedChallenge
-	resource  string // resolved
+	// trustedHeaders are the TrustHeaders in canonical form.
+	trustedHeaders []string
+	warnHost       sync.Once
+	cookies        ownCookies
+	refusal        *endpoint.PreparedChallenge
+	resource       string // resolved
 	// described is the refusal that names the route's own metadata, once all routes are known.
 	described atomic.Pointer[endpoint.PreparedChallenge]
 	verifier  ownVerifier
@@ -113,7 +118,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 		p.verifier = p.app.engine.verifier
 	}
 	steps := []func() error{
-		p.readIssuers, func() error { return p.readRules(ctx) }, p.readForwarding, p.readAssertion, p.readSwap, p.readBrowsers, p.readCORS, p.readUpgrades,
+		p.readIssuers, func() error { return p.readRules(ctx) }, p.readForwarding, p.readAssertion, p.readSwap, p.readBrowsers, p.readCORS, p.readUpgrades, p.readTrustHeaders,
 		p.readResource,
 	}
 	for _, step := range steps {
