@@ -75,7 +75,7 @@ func (c *KeysConfig) readSealer(s *settings) error {
 		secrets = append(secrets, tokenissuer.NewSecret(secret))
 	}
 	var err error
-	if s.sealer, err = tokenissuer.NewKeySealer(secrets[0], secrets[1:]...); err != nil {
+	if s.sealer, err = tokenissuer.NewKeySealer(s.issuer, secrets[0], secrets[1:]...); err != nil {
 		return fmt.Errorf("encrypt_with: %w", err)
 	}
 	s.engine.sealer = strings.Join(s.sealer.IDs(), " ")

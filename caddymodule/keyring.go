@@ -26,10 +26,7 @@ func (e *engine) keyRing() *tokenissuer.KeyRing { return e.keyRingOf(e.store) }
 func (e *engine) keyRingOf(store tokenissuer.KeyStore) *tokenissuer.KeyRing {
 	return &tokenissuer.KeyRing{
 		Store: store, Sealer: e.keySeal, Algorithm: e.settings.algorithm, Keys: e.keys, Rotation: e.settings.rotation,
-		Now: e.time.Now, Earliest: e.earliest,
-		Warn: func(err error) {
-			e.log().Error("a signing key cannot be opened: this node goes on with those that it has, and would not start again", zap.Error(err))
-		},
+		Now: e.time.Now, Earliest: e.earliest, Warn: e.warnOfKey,
 	}
 }
 

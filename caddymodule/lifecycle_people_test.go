@@ -78,7 +78,7 @@ func mustUser(t *testing.T, g *gatehouse, id string) *tokenissuer.User {
 func TestMasterKeyThatCannotBeOpened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "oauth.db")
 	open := func(kek string) error {
-		sealer, err := tokenissuer.NewKeySealer(tokenissuer.NewSecret(strings.Repeat(kek, 32)))
+		sealer, err := tokenissuer.NewKeySealer("https://a.example", tokenissuer.NewSecret(strings.Repeat(kek, 32)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -144,6 +144,23 @@ func (e *engine) openStore(ctx context.Context) (tokenissuer.Store, error) {
 // load reads what an engine keeps in memory.
 func (e *engine) load(ctx context.Context, store tokenissuer.Store) error {
 	e.measureTime(ctx, store)
+	if err := e.loadKeys(ctx, store); err != nil {
+		return e.refusedKeys(err)
+	}
+	e.noteSealed()
+	e.verifier.UseTags(e.master)
+	e.feed.store = store
+	if err := e.catchUp(ctx); err != nil {
+		return err
+	}
+	return e.checkRestored(ctx)
+}
+
+// loadKeys reads the signing keys and the master key, and makes the first ones.
+func (e *engine) loadKeys(ctx context.Context, store tokenissuer.KeyStore) error {
+	if err := e.sealKeys(ctx, store); err != nil {
+		return err
+	}
 	loaded, err := tokenissuer.LoadSigningKeys(ctx, store, e.keySeal, e.settings.algorithm, e.time.Now())
 	if err != nil {
 		return err
@@ -151,13 +168,6 @@ func (e *engine) load(ctx context.Context, store tokenissuer.Store) error {
 	if err := e.keys.Replace(loaded, e.settings.algorithm); err != nil {
 		return err
 	}
-	if e.master, err = tokenissuer.LoadMasterKey(ctx, store, e.keySeal, e.time.Now()); err != nil {
-		return err
-	}
-	e.verifier.UseTags(e.master)
-	e.feed.store = store
-	if err := e.catchUp(ctx); err != nil {
-		return err
-	}
-	return e.checkRestored(ctx)
+	e.master, err = tokenissuer.LoadMasterKey(ctx, store, e.keySeal, e.time.Now())
+	return err
 }

@@ -169,12 +169,9 @@ func (s *faultyStore) AddFirstSigningKey(ctx context.Context, key StoredKey) err
 	return s.run("AddFirstSigningKey", func() error { return s.Store.AddFirstSigningKey(ctx, key) })
 }
 
-func (s *faultyStore) ActivateKey(ctx context.Context, id string, from time.Time) error {
-	return s.run("ActivateKey", func() error { return s.Store.ActivateKey(ctx, id, from) })
-}
-
-func (s *faultyStore) SealSigningKey(ctx context.Context, key StoredKey, from string) error {
-	return s.run("SealSigningKey", func() error { return s.Store.SealSigningKey(ctx, key, from) })
+func (s *faultyStore) ReplaceSigningKeys(ctx context.Context, changes ...KeyChange) (done bool, err error) {
+	err = s.run("ReplaceSigningKeys", func() error { done, err = s.Store.ReplaceSigningKeys(ctx, changes...); return err })
+	return done, err
 }
 
 func (s *faultyStore) AddSigningKey(ctx context.Context, key StoredKey) error {

@@ -36,7 +36,8 @@ type KeyRing struct {
 	// Earliest is the earlier of Now and this node's own clock: a key is dropped when both say that it has outlived its
 	// tokens. Nil: Now.
 	Earliest func() time.Time
-	// Warn is told of every stored key that cannot be opened, while the others are used; nil: nobody is.
+	// Warn is told of every stored key that cannot be opened, or is refused (ErrKeyRefused), while the others are used; nil:
+	// nobody is.
 	Warn func(error)
 }
 
@@ -72,9 +73,7 @@ func (r *KeyRing) open(stored []StoredKey) []*SigningKey {
 	for _, s := range stored {
 		key, err := LoadSigningKey(s, r.Sealer)
 		if err != nil {
-			if r.Warn != nil {
-				r.Warn(err)
-			}
+			r.warn(err)
 			if key = r.Keys.signingKey(s.ID); key == nil {
 				continue
 			}
@@ -82,6 +81,12 @@ func (r *KeyRing) open(stored []StoredKey) []*SigningKey {
 		keys = append(keys, key)
 	}
 	return keys
+}
+
+func (r *KeyRing) warn(err error) {
+	if r.Warn != nil {
+		r.Warn(err)
+	}
 }
 
 // Upkeep is what Maintain has done.
@@ -93,14 +98,18 @@ type Upkeep struct {
 // Maintain publishes the next key when it is time, seals what is not sealed under the key-encryption key of now, and drops
 // keys that no living token was signed with. It may run on several nodes at once.
 func (r *KeyRing) Maintain(ctx context.Context) (done Upkeep, err error) {
-	all, err := r.Store.SigningKeys(ctx)
+	found, err := SealKeys(ctx, r.Store, r.Sealer, true)
 	if err != nil {
-		return done, Unavailable("keys_unreadable", err)
-	}
-	if err := sealKeys(ctx, r.Store, r.Sealer, all...); err != nil {
 		return done, err
 	}
-	stored, now := onlySigning(all), r.Now()
+	for _, err := range found.Refused {
+		r.warn(err)
+	}
+	stored, err := signingKeysOf(ctx, r.Store)
+	if err != nil {
+		return done, err
+	}
+	stored, now := r.Sealer.accepts(stored), r.Now()
 	if r.isDue(stored, now) {
 		next, err := r.add(ctx, r.lead())
 		if err != nil {
@@ -168,7 +177,7 @@ func (r *KeyRing) Revoke(ctx context.Context, id string) (Revocation, error) {
 		return Revocation{}, ErrNotFound
 	}
 	now := r.Now()
-	if last := lastOf(activeAt(alive(stored), now), r.Algorithm); last != nil && last.ID == id {
+	if last := lastOf(activeAt(alive(r.Sealer.accepts(stored)), now), r.Algorithm); last != nil && last.ID == id {
 		if _, err := r.add(ctx, 0); err != nil {
 			return Revocation{}, err
 		}
@@ -212,6 +221,8 @@ const (
 	KeySigning    KeyState = "signing"    // it signs
 	KeySuperseded KeyState = "superseded" // it verifies what it has signed
 	KeyRevoked    KeyState = "revoked"
+	// KeyIsRefused is a key that anybody may have put there who can write to the store: it is not used. See ErrKeyRefused.
+	KeyIsRefused KeyState = "refused"
 )
 
 // StateOf tells what a stored key does now, by the keys that this node has.
@@ -221,6 +232,8 @@ func (r *KeyRing) StateOf(stored StoredKey) KeyState {
 	switch {
 	case !stored.RevokedAt.IsZero():
 		return KeyRevoked
+	case r.Sealer != nil && stored.form() != keyBound:
+		return KeyIsRefused
 	case err == nil && signing.ID == stored.ID:
 		return KeySigning
 	case stored.activeFrom().After(now):

@@ -104,7 +104,7 @@ func sealerOver(tb testing.TB, newest string, older ...string) *KeySealer {
 	for _, text := range older {
 		secrets = append(secrets, NewSecret(text))
 	}
-	sealer, err := NewKeySealer(NewSecret(newest), secrets...)
+	sealer, err := NewKeySealer(sealedIssuer, NewSecret(newest), secrets...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -120,6 +120,9 @@ func TestK6TheKeyEncryptionKeyChanges(t *testing.T) {
 		t.Fatalf("ids %v", ids)
 	}
 	open := func(sealer *KeySealer) (*ring, *MasterKey, error) {
+		if _, err := SealKeys(t.Context(), store, sealer, false); err != nil {
+			return nil, nil, err
+		}
 		keys, err := LoadSigningKeys(t.Context(), store, sealer, EdDSA, now)
 		if err != nil {
 			return nil, nil, err
@@ -196,7 +199,11 @@ func TestK6ManySealAtOnce(t *testing.T) {
 			if (i+round)%2 == 0 {
 				newest, older = older, newest
 			}
-			_, err := LoadSigningKeys(t.Context(), store, sealerOver(t, newest, older), EdDSA, flowStart)
+			sealer := sealerOver(t, newest, older)
+			if _, err := SealKeys(t.Context(), store, sealer, false); err != nil {
+				return err
+			}
+			_, err := LoadSigningKeys(t.Context(), store, sealer, EdDSA, flowStart)
 			return err
 		}) {
 			if err != nil {
@@ -322,14 +329,17 @@ func TestK9TheLastKeyOfANodesAlgorithm(t *testing.T) {
 
 // TestKeyStepsThatFail: who is told that nothing happened can try again.
 func TestKeyStepsThatFail(t *testing.T) {
-	for _, step := range []string{"SigningKeys", "AddSigningKey", "RevokeSigningKey", "DropSigningKey", "SealSigningKey"} {
+	for _, step := range []string{"SigningKeys", "AddSigningKey", "RevokeSigningKey", "DropSigningKey", "ReplaceSigningKeys"} {
 		now, store := flowStart, &faultyStore{Store: memstore.New()}
 		n := newRing(t, store, &now)
 		now = now.Add(time.Second)
 		second, err := n.Rotate(t.Context(), true)
 		n.must(err)
 		n.Rotation = 0
-		n.Sealer = sealerOf(t, firstKEK)
+		n.Sealer = sealerOf(t, secondKEK)
+		_, err = SealKeys(t.Context(), store, n.Sealer, false)
+		n.must(err)
+		n.Sealer = sealerOver(t, firstKEK, secondKEK)
 		now = now.Add(2*MaxLifetime + day)
 		store.fail(step, false)
 		_, kept := n.Maintain(t.Context())
@@ -340,7 +350,7 @@ func TestKeyStepsThatFail(t *testing.T) {
 			wants bool
 		}{
 			"rotate": {rotated, step == "AddSigningKey"}, "revoke": {revoked, step == "SigningKeys" || step == "AddSigningKey" || step == "RevokeSigningKey"},
-			"maintain": {kept, step == "SigningKeys" || step == "SealSigningKey" || step == "DropSigningKey"},
+			"maintain": {kept, step == "SigningKeys" || step == "ReplaceSigningKeys" || step == "DropSigningKey"},
 		} {
 			var e *Error
 			if (got.err != nil) != got.wants || got.wants && (!errors.As(got.err, &e) || e.Code != TemporarilyUnavailable) {

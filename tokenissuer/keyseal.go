@@ -6,19 +6,23 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 )
 
 const keyEncryptionKeyBytes = 32
 
-// KeySealer encrypts signing keys at rest with AES-256-GCM under a key-encryption key. The kid is bound as additional
-// data, so that a sealed key cannot be passed off as another. It opens what was sealed under older key-encryption keys too.
+// KeySealer encrypts stored keys with AES-256-GCM under a key-encryption key, and binds everything that their rows say to it:
+// see bind. It opens what was sealed under older key-encryption keys too.
 type KeySealer struct {
 	keyEncryptionKey
-	older []keyEncryptionKey
+	older  []keyEncryptionKey
+	issuer string
 }
 
 // keyEncryptionKey is one that seals or has sealed.
@@ -28,14 +32,14 @@ type keyEncryptionKey struct {
 	aead cipher.AEAD
 }
 
-// NewKeySealer takes key-encryption keys of 32 bytes, as base64 or hex text: the one that seals, and older ones. Raw bytes
-// are not taken: a passphrase of 32 characters would pass for a key.
-func NewKeySealer(secret Secret, older ...Secret) (*KeySealer, error) {
+// NewKeySealer takes the issuer whose keys are sealed, and key-encryption keys of 32 bytes, as base64 or hex text: the one
+// that seals, and older ones. Raw bytes are not taken: a passphrase of 32 characters would pass for a key.
+func NewKeySealer(issuer string, secret Secret, older ...Secret) (*KeySealer, error) {
 	first, err := newKeyEncryptionKey(secret)
 	if err != nil {
 		return nil, err
 	}
-	s := &KeySealer{keyEncryptionKey: first}
+	s := &KeySealer{keyEncryptionKey: first, issuer: issuer}
 	for i, secret := range older {
 		key, err := newKeyEncryptionKey(secret)
 		if err != nil {
@@ -83,21 +87,98 @@ func decodeKeyEncryptionKey(text string) ([]byte, error) {
 	return nil, errors.New("a key-encryption key has 32 bytes: make one with `openssl rand -base64 32`")
 }
 
-// seal returns nonce ‖ ciphertext.
-func (s *KeySealer) seal(kid string, plain []byte) []byte {
-	nonce := make([]byte, s.aead.NonceSize())
-	_, _ = rand.Read(nonce) // never fails
-	return s.aead.Seal(nonce, nonce, plain, []byte(kid))
+// bindingVersion begins what a binding is about. Whoever changes the list in aboutKey changes the version.
+const bindingVersion = "gatehouse stored key 1"
+
+// aboutKey returns what a binding is about: all that decides which key it is, whose, and when it signs. RevokedAt is not
+// part of it: a revoked key has no private part left. Each part comes after its length, so that no two rows give the same.
+func (s *KeySealer) aboutKey(stored StoredKey) []byte {
+	var about []byte
+	for _, part := range []string{
+		bindingVersion, s.issuer, stored.ID, string(stored.Algorithm),
+		storedTime(stored.CreatedAt), storedTime(stored.ActiveFrom), string(stored.Private),
+	} {
+		about = binary.BigEndian.AppendUint64(about, uint64(len(part)))
+		about = append(about, part...)
+	}
+	return about
 }
 
-// open is the inverse of seal. A nil sealer opens nothing.
-func (s *KeySealer) open(stored StoredKey) ([]byte, error) {
-	if s == nil {
-		return nil, fmt.Errorf("sealed under key-encryption key %s, and none is configured: set encrypt_with", stored.SealedWith)
+// storedTime is a time in microseconds, as stores keep it; empty for the zero time.
+func storedTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
 	}
+	return strconv.FormatInt(t.UnixMicro(), 10)
+}
+
+// encrypt returns nonce ‖ ciphertext.
+func (k *keyEncryptionKey) encrypt(plain, about []byte) []byte {
+	nonce := make([]byte, k.aead.NonceSize())
+	_, _ = rand.Read(nonce) // never fails
+	return k.aead.Seal(nonce, nonce, plain, about)
+}
+
+// decrypt is the inverse of encrypt.
+func (k *keyEncryptionKey) decrypt(sealed, about []byte) ([]byte, error) {
+	size := k.aead.NonceSize()
+	if len(sealed) < size {
+		return nil, errors.New("truncated")
+	}
+	return k.aead.Open(nil, sealed[:size], sealed[size:], about)
+}
+
+// seal returns the stored key with this private part, sealed and bound. Builds that know of no binding open it as well: they
+// have the kid alone as additional data.
+func (s *KeySealer) seal(stored StoredKey, plain []byte) StoredKey {
+	stored.Private, stored.SealedWith = s.encrypt(plain, []byte(stored.ID)), s.ID
+	return s.bind(stored)
+}
+
+// bind returns the sealed key with a Binding for what its row says now: AES-GCM of no text, with the row as additional data.
+func (s *KeySealer) bind(stored StoredKey) StoredKey {
+	stored.Binding = s.encrypt(nil, s.aboutKey(stored))
+	return stored
+}
+
+// open returns the private part of a stored key. With a key-encryption key it takes bound keys alone; the error is an
+// ErrKeyRefused for a key that is not even claimed to be one. A nil sealer takes those that are not sealed.
+func (s *KeySealer) open(stored StoredKey) ([]byte, error) {
+	switch {
+	case s == nil && stored.SealedWith == "":
+		return stored.Private, nil
+	case s == nil:
+		return nil, fmt.Errorf("sealed under key-encryption key %s, and none is configured: set encrypt_with", stored.SealedWith)
+	case stored.form() == keyInClear:
+		return nil, fmt.Errorf("%w: it is not encrypted", ErrKeyRefused)
+	}
+	key, err := s.keyFor(stored)
+	if err != nil {
+		return nil, err
+	}
+	if stored.form() == keySealed {
+		return nil, fmt.Errorf("%w: it is encrypted as earlier builds did", ErrKeyRefused)
+	}
+	if _, err := key.decrypt(stored.Binding, s.aboutKey(stored)); err != nil {
+		return nil, fmt.Errorf("the sealed key is damaged: its row was changed, or belongs to another issuer than %s", s.issuer)
+	}
+	return key.private(stored)
+}
+
+// private decrypts the private part of a key and nothing else of its row is looked at.
+func (k *keyEncryptionKey) private(stored StoredKey) ([]byte, error) {
+	plain, err := k.decrypt(stored.Private, []byte(stored.ID))
+	if err != nil {
+		return nil, errors.New("the sealed key is damaged")
+	}
+	return plain, nil
+}
+
+// keyFor finds the key-encryption key under which a key is sealed.
+func (s *KeySealer) keyFor(stored StoredKey) (*keyEncryptionKey, error) {
 	for _, key := range append([]keyEncryptionKey{s.keyEncryptionKey}, s.older...) {
 		if key.ID == stored.SealedWith {
-			return key.open(stored)
+			return &key, nil
 		}
 	}
 	configured := "the configured one is "
@@ -107,30 +188,13 @@ func (s *KeySealer) open(stored StoredKey) ([]byte, error) {
 	return nil, fmt.Errorf("sealed under key-encryption key %s, and %s%s", stored.SealedWith, configured, strings.Join(s.IDs(), " and "))
 }
 
-func (k *keyEncryptionKey) open(stored StoredKey) ([]byte, error) {
-	size := k.aead.NonceSize()
-	if len(stored.Private) < size {
-		return nil, errors.New("the sealed key is truncated")
+// accepts leaves out the keys that are not bound to the key-encryption key. Revoked ones stay: they are marks.
+func (s *KeySealer) accepts(stored []StoredKey) []StoredKey {
+	if s == nil {
+		return stored
 	}
-	plain, err := k.aead.Open(nil, stored.Private[:size], stored.Private[size:], []byte(stored.ID))
-	if err != nil {
-		return nil, errors.New("the sealed key is damaged")
-	}
-	return plain, nil
-}
-
-// reseal returns a stored key sealed under the key-encryption key of now; false when it is so already.
-func (s *KeySealer) reseal(stored StoredKey) (StoredKey, bool, error) {
-	if s == nil || stored.SealedWith == s.ID || !stored.RevokedAt.IsZero() {
-		return stored, false, nil
-	}
-	plain := stored.Private
-	if stored.SealedWith != "" {
-		var err error
-		if plain, err = s.open(stored); err != nil {
-			return stored, false, fmt.Errorf("opening stored key %s: %w", stored.ID, err)
-		}
-	}
-	stored.Private, stored.SealedWith = s.seal(stored.ID, plain), s.ID
-	return stored, true, nil
+	return keysWhere(stored, func(k StoredKey) bool {
+		_, err := s.open(k)
+		return err == nil || !k.RevokedAt.IsZero()
+	})
 }

@@ -12,7 +12,7 @@ import (
 
 func sealer(t *testing.T, text string) *KeySealer {
 	t.Helper()
-	s, err := NewKeySealer(NewSecret(text))
+	s, err := NewKeySealer("https://issuer.example", NewSecret(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,6 +93,9 @@ func TestK6AKEKConfiguredLaterSealsWhatIsThere(t *testing.T) {
 		t.Fatal("sealed without a KEK")
 	}
 	s := sealer(t, firstKEK)
+	if _, err := SealKeys(context.Background(), store, s, false); err != nil {
+		t.Fatal(err)
+	}
 	after, err := LoadSigningKeys(context.Background(), store, s, ES256, testStart)
 	if err != nil || after[0].ID != before[0].ID {
 		t.Fatalf("%v, %v", after, err)
@@ -100,7 +103,7 @@ func TestK6AKEKConfiguredLaterSealsWhatIsThere(t *testing.T) {
 	if store.keys[0].SealedWith != s.ID || store.sealed != 1 {
 		t.Errorf("sealed with %q, %d times", store.keys[0].SealedWith, store.sealed)
 	}
-	if _, err := LoadSigningKeys(context.Background(), store, s, ES256, testStart); err != nil || store.sealed != 1 {
+	if _, err := SealKeys(context.Background(), store, s, false); err != nil || store.sealed != 1 {
 		t.Errorf("%v, sealed %d times", err, store.sealed)
 	}
 	if _, err := LoadSigningKeys(context.Background(), store, nil, ES256, testStart); err == nil {
@@ -124,7 +127,7 @@ func TestKEKForms(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "x", strings.Repeat("x", 31), strings.Repeat("x", 32), strings.Repeat("x", 33), string(raw), hex.EncodeToString(raw[:16]), hex.EncodeToString(raw[:31]), base64.StdEncoding.EncodeToString(raw[:31]), base64.StdEncoding.EncodeToString(append(raw, 1)), "{env.KEK}"} {
-		if s, err := NewKeySealer(NewSecret(bad)); err == nil {
+		if s, err := NewKeySealer("https://issuer.example", NewSecret(bad)); err == nil {
 			t.Errorf("%q is the KEK %s", bad, s.ID)
 		}
 	}

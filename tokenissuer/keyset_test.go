@@ -53,33 +53,21 @@ func (s *fakeKeys) AddFirstSigningKey(_ context.Context, key StoredKey) error {
 	return nil
 }
 
-func (s *fakeKeys) ActivateKey(_ context.Context, id string, from time.Time) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.write != nil {
-		return s.write
-	}
-	for i, k := range s.keys {
-		if k.ID == id && k.ActiveFrom.IsZero() {
-			s.keys[i].ActiveFrom = from
-		}
-	}
-	return nil
-}
-
-func (s *fakeKeys) SealSigningKey(_ context.Context, sealed StoredKey, from string) error {
+func (s *fakeKeys) ReplaceSigningKeys(_ context.Context, changes ...KeyChange) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sealed++
 	if s.write != nil {
-		return s.write
+		return false, s.write
 	}
-	for i, k := range s.keys {
-		if k.ID == sealed.ID && k.SealedWith == from {
-			s.keys[i] = sealed
+	for _, c := range changes {
+		for i, k := range s.keys {
+			if k.ID == c.Was.ID {
+				s.keys[i] = c.Becomes
+			}
 		}
 	}
-	return nil
+	return true, nil
 }
 
 func stored(t *testing.T, key *SigningKey, sealer *KeySealer) StoredKey {

@@ -77,40 +77,39 @@ func newMasterKey(secret []byte) (*MasterKey, error) {
 // LoadMasterKey returns the issuer's master key, and makes it when the store has read well and holds none. As with
 // signing keys, one that cannot be opened is an error and never replaced: every session and refresh token hangs on it.
 func LoadMasterKey(ctx context.Context, store KeyStore, sealer *KeySealer, now time.Time) (*MasterKey, error) {
-	stored, err := storedMasterKey(ctx, store)
+	stored, secret, err := openMasterKey(ctx, store, sealer)
 	if errors.Is(err, ErrNotFound) {
 		if err = addMasterKey(ctx, store, sealer, now); err != nil {
 			return nil, err
 		}
-		stored, err = storedMasterKey(ctx, store)
+		stored, secret, err = openMasterKey(ctx, store, sealer)
 	}
 	if err != nil {
 		return nil, err
-	}
-	secret := stored.Private
-	if stored.SealedWith != "" {
-		if secret, err = sealer.open(stored); err != nil {
-			return nil, fmt.Errorf("opening the master key: %w", err)
-		}
 	}
 	key, err := newMasterKey(secret)
 	if err != nil {
 		return nil, fmt.Errorf("opening stored key %s: %w", stored.ID, err)
 	}
-	key.tags.requiredFrom = tagsRequiredFrom(ctx, store, stored, now)
-	if err := sealKeys(ctx, store, sealer, stored); err != nil {
-		return nil, err
-	}
+	key.tags.requiredFrom = tagsRequiredFrom(ctx, store, sealer, stored, now)
 	return key, nil
 }
 
 // tagsRequiredFrom tells from when on no token of ours can be without a tag. ActiveFrom of a master key is when the first node
 // came that tags what it signs. Before there were such nodes, master keys had none.
-func tagsRequiredFrom(ctx context.Context, store KeyStore, master StoredKey, now time.Time) time.Time {
+func tagsRequiredFrom(ctx context.Context, store KeyStore, sealer *KeySealer, master StoredKey, now time.Time) time.Time {
 	if master.ActiveFrom.IsZero() {
 		// A clock that stands before the key's birth, as of a machine that has just been switched on, would have tags required too
 		// early for ever.
-		if now.Before(master.CreatedAt) || store.ActivateKey(ctx, master.ID, now) != nil {
+		active := master
+		active.ActiveFrom = now
+		if sealer != nil {
+			active = sealer.bind(active)
+		}
+		if now.Before(master.CreatedAt) {
+			return time.Time{}
+		}
+		if _, err := store.ReplaceSigningKeys(ctx, KeyChange{master, active}); err != nil {
 			return time.Time{} // the next start tries again; until then every token's signature is verified, as ever
 		}
 		master.ActiveFrom = now // or a little earlier, if another node was faster
@@ -121,17 +120,28 @@ func tagsRequiredFrom(ctx context.Context, store KeyStore, master StoredKey, now
 	return master.ActiveFrom.Add(upgradeTime + MaxLifetime + Leeway)
 }
 
-func storedMasterKey(ctx context.Context, store KeyStore) (StoredKey, error) {
+// openMasterKey returns the stored master key with its secret. One that is refused is as good as none, unless there is no
+// other: then the error says so. ErrNotFound when there is none at all.
+func openMasterKey(ctx context.Context, store KeyStore, sealer *KeySealer) (StoredKey, []byte, error) {
 	all, err := store.SigningKeys(ctx)
 	if err != nil {
-		return StoredKey{}, Unavailable("keys_unreadable", err)
+		return StoredKey{}, nil, Unavailable("keys_unreadable", err)
 	}
+	failure := ErrNotFound
 	for _, stored := range all {
-		if stored.Algorithm == masterAlgorithm {
-			return stored, nil
+		if stored.Algorithm != masterAlgorithm {
+			continue
 		}
+		secret, err := sealer.open(stored)
+		if !errors.Is(err, ErrKeyRefused) {
+			if err != nil {
+				err = fmt.Errorf("opening the master key: %w", err)
+			}
+			return stored, secret, err
+		}
+		failure = fmt.Errorf("opening the master key: %w", err)
 	}
-	return StoredKey{}, ErrNotFound
+	return StoredKey{}, nil, failure
 }
 
 func addMasterKey(ctx context.Context, store KeyStore, sealer *KeySealer, now time.Time) error {
@@ -139,7 +149,7 @@ func addMasterKey(ctx context.Context, store KeyStore, sealer *KeySealer, now ti
 	_, _ = rand.Read(secret) // never fails
 	stored := StoredKey{ID: NewID(), Algorithm: masterAlgorithm, Private: secret, CreatedAt: now, ActiveFrom: now}
 	if sealer != nil {
-		stored.Private, stored.SealedWith = sealer.seal(stored.ID, secret), sealer.ID
+		stored = sealer.seal(stored, secret)
 	}
 	if err := store.AddFirstSigningKey(ctx, stored); err != nil {
 		return Unavailable("keys_unwritable", err)

@@ -10,7 +10,7 @@ import (
 
 func sealerOf(tb testing.TB, hexKey string) *KeySealer {
 	tb.Helper()
-	sealer, err := NewKeySealer(NewSecret(hexKey))
+	sealer, err := NewKeySealer(sealedIssuer, NewSecret(hexKey))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -77,7 +77,13 @@ func TestK6TheMasterKeyIsSealed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealed, err := LoadMasterKey(ctx, store, first, flowStart) // a key-encryption key was configured later
+	if _, err := LoadMasterKey(ctx, store, first, flowStart); !errors.Is(err, ErrKeyRefused) {
+		t.Errorf("in the clear, with a key-encryption key: %v", err)
+	}
+	if _, err := SealKeys(ctx, store, first, false); err != nil { // a key-encryption key was configured later
+		t.Fatal(err)
+	}
+	sealed, err := LoadMasterKey(ctx, store, first, flowStart)
 	if err != nil || !sameMaster(t, plain, sealed) {
 		t.Fatalf("sealing made another one: %v", err)
 	}
@@ -107,15 +113,20 @@ func TestK6TheMasterKeyIsSealed(t *testing.T) {
 }
 
 func TestNoMasterKeyWhileTheStoreFails(t *testing.T) {
-	for _, step := range []string{"SigningKeys", "AddFirstSigningKey", "SealSigningKey"} {
+	for _, step := range []string{"SigningKeys", "AddFirstSigningKey", "ReplaceSigningKeys"} {
 		store := &faultyStore{Store: memstore.New()}
-		if step == "SealSigningKey" {
+		if step == "ReplaceSigningKeys" {
 			if _, err := LoadMasterKey(t.Context(), store, nil, flowStart); err != nil {
 				t.Fatal(err)
 			}
 		}
 		store.fail(step, false)
-		key, err := LoadMasterKey(t.Context(), store, sealerOf(t, firstKEK), flowStart)
+		sealer := sealerOf(t, firstKEK)
+		_, err := SealKeys(t.Context(), store, sealer, false)
+		var key *MasterKey
+		if err == nil {
+			key, err = LoadMasterKey(t.Context(), store, sealer, flowStart)
+		}
 		var e *Error
 		if key != nil || !errors.As(err, &e) || e.Code != TemporarilyUnavailable {
 			t.Errorf("%s fails: %v", step, err)

@@ -144,13 +144,14 @@ func (k *SigningKey) Stored(sealer *KeySealer) (StoredKey, error) {
 	}
 	stored := StoredKey{ID: k.ID, Algorithm: k.Algorithm, Private: der, CreatedAt: k.CreatedAt, ActiveFrom: k.ActiveFrom}
 	if sealer != nil {
-		stored.Private, stored.SealedWith = sealer.seal(k.ID, der), sealer.ID
+		stored = sealer.seal(stored, der)
 	}
 	return stored, nil
 }
 
 // LoadSigningKey opens a stored key. It fails for a key that is sealed under a key-encryption key that the sealer does not
-// know, damaged, revoked, or not what its id and algorithm say.
+// know, damaged, revoked, or not what its id and algorithm say; and with ErrKeyRefused for one that is not bound to the
+// key-encryption key when there is one.
 func LoadSigningKey(stored StoredKey, sealer *KeySealer) (*SigningKey, error) {
 	fail := func(err error) (*SigningKey, error) {
 		return nil, fmt.Errorf("loading signing key %s: %w", stored.ID, err)
@@ -158,12 +159,9 @@ func LoadSigningKey(stored StoredKey, sealer *KeySealer) (*SigningKey, error) {
 	if !stored.RevokedAt.IsZero() {
 		return fail(errors.New("it was revoked"))
 	}
-	der := stored.Private
-	if stored.SealedWith != "" {
-		var err error
-		if der, err = sealer.open(stored); err != nil {
-			return fail(err)
-		}
+	der, err := sealer.open(stored)
+	if err != nil {
+		return fail(err)
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(der)
 	if err != nil {

@@ -190,13 +190,10 @@ type KeyStore interface {
 	AddFirstSigningKey(ctx context.Context, key StoredKey) error
 	// AddSigningKey stores a further key. ErrTaken when there is one of that id.
 	AddSigningKey(ctx context.Context, key StoredKey) error
-	// SealSigningKey replaces the private part of a key and its SealedWith, if that still is from (empty: the key is not
-	// sealed), and otherwise changes nothing. What was replaced leaves the store's files. ErrNotFound when there is no
-	// such key.
-	SealSigningKey(ctx context.Context, sealed StoredKey, from string) error
-	// ActivateKey sets ActiveFrom of a key that has none. Nothing happens to one that has. ErrNotFound when there is no key of
-	// that id.
-	ActivateKey(ctx context.Context, id string, from time.Time) error
+	// ReplaceSigningKeys replaces Private, SealedWith, Binding and ActiveFrom of the keys, all in one step, and reports whether
+	// it did: it changes nothing unless every key is still there, not revoked, with Private, SealedWith and ActiveFrom as Was
+	// has them. What was replaced leaves the store's files. It is an error to replace a sealed key by one that is not.
+	ReplaceSigningKeys(ctx context.Context, changes ...KeyChange) (bool, error)
 	// RevokeSigningKey sets RevokedAt, unless it is set, forgets the private part for good and records the revocation of
 	// the key's tokens, in one step. ErrNotFound when there is no such key.
 	RevokeSigningKey(ctx context.Context, id string, at time.Time, tokens Revocation) error
@@ -212,7 +209,9 @@ type StoredKey struct {
 	Private []byte
 	// SealedWith names the key-encryption key; empty: not sealed.
 	SealedWith string
-	CreatedAt  time.Time
+	// Binding shows that somebody who has the key-encryption key wrote all of this; see KeySealer. Empty: nobody shows it.
+	Binding   []byte
+	CreatedAt time.Time
 	// ActiveFrom is when the key begins to sign; zero: at CreatedAt.
 	ActiveFrom time.Time
 	// RevokedAt is when the key was revoked; zero: it was not.

@@ -2,13 +2,16 @@ package tokenissuer
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
 
 // LoadSigningKeys returns every key of the store that was not revoked, and creates the first one of the algorithm when the
 // store has read well and holds none. One key that cannot be opened fails them all: a fresh key in its place would orphan
-// every token and hide the fault. Keys that are not sealed under the sealer's key-encryption key of now are sealed again.
+// every token and hide the fault. Keys that are refused are left out; the error is an ErrKeyRefused when one of them stands
+// where the first one would. Call SealKeys before.
 func LoadSigningKeys(ctx context.Context, store KeyStore, sealer *KeySealer, algorithm Algorithm, now time.Time) ([]*SigningKey, error) {
 	keys, err := openSigningKeys(ctx, store, sealer)
 	if err != nil {
@@ -25,10 +28,14 @@ func LoadSigningKeys(ctx context.Context, store KeyStore, sealer *KeySealer, alg
 	if err := addFirstKey(ctx, store, sealer, algorithm, now, from); err != nil {
 		return nil, err
 	}
-	return openSigningKeys(ctx, store, sealer)
+	keys, err = openSigningKeys(ctx, store, sealer)
+	if err == nil && !slices.ContainsFunc(keys, func(k *SigningKey) bool { return k.Algorithm == algorithm }) {
+		err = fmt.Errorf("loading signing keys: %w: it stands in the place of the first one for %s", ErrKeyRefused, algorithm)
+	}
+	return keys, err
 }
 
-// openSigningKeys returns every key of the store that was not revoked.
+// openSigningKeys returns every key of the store that was neither revoked nor refused.
 func openSigningKeys(ctx context.Context, store KeyStore, sealer *KeySealer) ([]*SigningKey, error) {
 	stored, err := signingKeysOf(ctx, store)
 	if err != nil {
@@ -38,29 +45,15 @@ func openSigningKeys(ctx context.Context, store KeyStore, sealer *KeySealer) ([]
 	keys := make([]*SigningKey, 0, len(stored))
 	for _, s := range stored {
 		key, err := LoadSigningKey(s, sealer)
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrKeyRefused):
+			continue
+		case err != nil:
 			return nil, err
 		}
 		keys = append(keys, key)
 	}
-	return keys, sealKeys(ctx, store, sealer, stored...)
-}
-
-// sealKeys seals keys that were stored before the key-encryption key of now was configured.
-func sealKeys(ctx context.Context, store KeyStore, sealer *KeySealer, stored ...StoredKey) error {
-	for _, s := range stored {
-		sealed, changed, err := sealer.reseal(s)
-		if err != nil {
-			return err
-		}
-		if !changed {
-			continue
-		}
-		if err := store.SealSigningKey(ctx, sealed, s.SealedWith); err != nil {
-			return Unavailable("keys_unwritable", err)
-		}
-	}
-	return nil
+	return keys, nil
 }
 
 func addFirstKey(ctx context.Context, store KeyStore, sealer *KeySealer, algorithm Algorithm, now, from time.Time) error {

@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -28,7 +29,7 @@ func (s *Store) signingKeys() []tokenissuer.StoredKey {
 	list := make([]tokenissuer.StoredKey, 0, len(items))
 	for _, item := range items {
 		key := item.Object.(tokenissuer.StoredKey)
-		key.Private = slices.Clone(key.Private)
+		key.Private, key.Binding = slices.Clone(key.Private), slices.Clone(key.Binding)
 		list = append(list, key)
 	}
 	slices.SortFunc(list, func(a, b tokenissuer.StoredKey) int {
@@ -78,41 +79,42 @@ func (s *Store) AddSigningKey(ctx context.Context, key tokenissuer.StoredKey) er
 }
 
 func (s *Store) addKey(key tokenissuer.StoredKey) error {
-	key.Private = slices.Clone(key.Private)
+	key.Private, key.Binding = slices.Clone(key.Private), slices.Clone(key.Binding)
 	if s.keys.Add(key.ID, key, cache.NoExpiration) != nil {
 		return tokenissuer.ErrTaken
 	}
 	return nil
 }
 
-// SealSigningKey replaces the private part of a key that is sealed as the caller believes. ErrNotFound when there is no
-// such key.
-func (s *Store) SealSigningKey(ctx context.Context, sealed tokenissuer.StoredKey, from string) error {
-	if sealed.SealedWith == "" {
-		return errors.New("sealing signing key: the replacement is not sealed")
-	}
-	return s.changeKeys(ctx, "sealing signing key", func() error {
-		key, err := s.key(sealed.ID)
-		if err != nil || key.SealedWith != from || !key.RevokedAt.IsZero() {
-			return err
-		}
-		key.Private, key.SealedWith = slices.Clone(sealed.Private), sealed.SealedWith
-		s.keys.Set(key.ID, key, cache.NoExpiration)
-		return nil
-	})
-}
+// errChanged is what ReplaceSigningKeys answers with false.
+var errChanged = errors.New("the keys have changed")
 
-// ActivateKey sets ActiveFrom of a key that has none. ErrNotFound when there is no key of that id.
-func (s *Store) ActivateKey(ctx context.Context, id string, from time.Time) error {
-	return s.changeKeys(ctx, "activating key", func() error {
-		key, err := s.key(id)
-		if err != nil || !key.ActiveFrom.IsZero() {
-			return err
+// ReplaceSigningKeys replaces what may change of keys, all of them or none.
+func (s *Store) ReplaceSigningKeys(ctx context.Context, changes ...tokenissuer.KeyChange) (bool, error) {
+	err := s.changeKeys(ctx, "replacing signing keys", func() error {
+		becomes := make([]tokenissuer.StoredKey, 0, len(changes))
+		for _, c := range changes {
+			if c.Was.SealedWith != "" && c.Becomes.SealedWith == "" {
+				return errors.New("the replacement is not sealed")
+			}
+			key, err := s.key(c.Was.ID)
+			if err != nil || !key.RevokedAt.IsZero() || key.SealedWith != c.Was.SealedWith || !bytes.Equal(key.Private, c.Was.Private) ||
+				!key.ActiveFrom.Equal(c.Was.ActiveFrom) {
+				return errChanged
+			}
+			key.Private, key.Binding = slices.Clone(c.Becomes.Private), slices.Clone(c.Becomes.Binding)
+			key.SealedWith, key.ActiveFrom = c.Becomes.SealedWith, c.Becomes.ActiveFrom
+			becomes = append(becomes, key)
 		}
-		key.ActiveFrom = from
-		s.keys.Set(key.ID, key, cache.NoExpiration)
+		for _, key := range becomes {
+			s.keys.Set(key.ID, key, cache.NoExpiration)
+		}
 		return nil
 	})
+	if errors.Is(err, errChanged) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // RevokeSigningKey marks a key, forgets its private part and records the revocation.
@@ -125,7 +127,7 @@ func (s *Store) RevokeSigningKey(ctx context.Context, id string, at time.Time, t
 		if key.RevokedAt.IsZero() {
 			key.RevokedAt = at
 		}
-		key.Private, key.SealedWith = nil, ""
+		key.Private, key.SealedWith, key.Binding = nil, "", nil
 		s.keys.Set(id, key, cache.NoExpiration)
 		s.record(tokens)
 		return nil

@@ -176,6 +176,8 @@ func (w scribe) seal(ctx context.Context, id string) error {
 	if err := w.store.AddFirstSigningKey(ctx, key); err != nil {
 		return err
 	}
-	key.Private, key.SealedWith = []byte("sealed"), "kek"
-	return w.store.SealSigningKey(ctx, key, "")
+	sealed := key
+	sealed.Private, sealed.SealedWith = []byte("sealed"), "kek"
+	_, err := w.store.ReplaceSigningKeys(ctx, tokenissuer.KeyChange{Was: key, Becomes: sealed})
+	return err
 }

@@ -24,7 +24,7 @@ func (s *Store) KeysVersion(ctx context.Context) (version int64, err error) {
 // SigningKeys lists every key, oldest first.
 func (s *Store) SigningKeys(ctx context.Context) ([]tokenissuer.StoredKey, error) {
 	list, err := askAll(ctx, s.background(
-		`SELECT id, algorithm, private, sealed_with, created_at, active_from, revoked_at FROM signing_keys`), nil, scanKey)
+		`SELECT id, algorithm, private, sealed_with, created_at, active_from, revoked_at, binding FROM signing_keys`), nil, scanKey)
 	if err != nil {
 		return nil, fmt.Errorf("reading signing keys: %w", err)
 	}
@@ -36,7 +36,7 @@ func (s *Store) SigningKeys(ctx context.Context) ([]tokenissuer.StoredKey, error
 
 func scanKey(row scanner) (key tokenissuer.StoredKey, err error) {
 	var created, active, revoked sql.Null[int64]
-	err = row.Scan(&key.ID, &key.Algorithm, &key.Private, &key.SealedWith, &created, &active, &revoked)
+	err = row.Scan(&key.ID, &key.Algorithm, &key.Private, &key.SealedWith, &created, &active, &revoked, &key.Binding)
 	key.CreatedAt, key.ActiveFrom, key.RevokedAt = timeOf(created), timeOf(active), timeOf(revoked)
 	return key, err
 }
@@ -76,37 +76,42 @@ func (s *Store) AddSigningKey(ctx context.Context, key tokenissuer.StoredKey) er
 
 func insertKey(ctx context.Context, tx session, key tokenissuer.StoredKey) error {
 	return mustAdd(tx.ExecContext(ctx, `INSERT INTO signing_keys
-		(id, algorithm, private, sealed_with, created_at, active_from, revoked_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		(id, algorithm, private, sealed_with, created_at, active_from, revoked_at, binding) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 		ON CONFLICT (id) DO NOTHING`,
-		key.ID, string(key.Algorithm), key.Private, key.SealedWith, micros(key.CreatedAt), micros(key.ActiveFrom), micros(key.RevokedAt)))
+		key.ID, string(key.Algorithm), key.Private, key.SealedWith, micros(key.CreatedAt), micros(key.ActiveFrom), micros(key.RevokedAt), key.Binding))
 }
 
-// SealSigningKey replaces the private part of a key that is sealed as the caller believes, and clears the old one out of
-// the database's files. ErrNotFound when there is no such key.
-func (s *Store) SealSigningKey(ctx context.Context, sealed tokenissuer.StoredKey, from string) error {
-	if sealed.SealedWith == "" {
-		return errors.New("sealing signing key: the replacement is not sealed")
+// ReplaceSigningKeys replaces what may change of keys, all of them or none, and clears the old forms out of the database's
+// files.
+func (s *Store) ReplaceSigningKeys(ctx context.Context, changes ...tokenissuer.KeyChange) (bool, error) {
+	changes = slices.Clone(changes)
+	for i, c := range changes {
+		if c.Was.SealedWith != "" && c.Becomes.SealedWith == "" {
+			return false, errors.New("replacing signing keys: the replacement is not sealed")
+		}
+		changes[i].Was.Private, changes[i].Becomes.Private = slices.Clone(c.Was.Private), slices.Clone(c.Becomes.Private)
 	}
-	sealed.Private = slices.Clone(sealed.Private)
-	replaced := false
-	err := s.changeKeys(ctx, "sealing signing key", func(ctx context.Context, tx session) error {
-		err := mustHit(tx.ExecContext(ctx, `UPDATE signing_keys SET private = $1, sealed_with = $2
-			WHERE id = $3 AND sealed_with = $4 AND revoked_at IS NULL`, sealed.Private, sealed.SealedWith, sealed.ID, from))
-		replaced = err == nil
-		if !errors.Is(err, tokenissuer.ErrNotFound) {
-			return err
+	err := s.changeKeys(ctx, "replacing signing keys", func(ctx context.Context, tx session) error {
+		for _, c := range changes {
+			err := mustStand(tx.ExecContext(ctx, `UPDATE signing_keys SET private = $1, sealed_with = $2, binding = $3, active_from = $4
+				WHERE id = $5 AND private = $6 AND sealed_with = $7 AND COALESCE(active_from, 0) = $8 AND revoked_at IS NULL`,
+				c.Becomes.Private, c.Becomes.SealedWith, c.Becomes.Binding, micros(c.Becomes.ActiveFrom),
+				c.Was.ID, c.Was.Private, c.Was.SealedWith, micros(c.Was.ActiveFrom).V))
+			if err != nil {
+				return err
+			}
 		}
-		var found int
-		err = tx.QueryRowContext(ctx, `SELECT 1 FROM signing_keys WHERE id = $1`, sealed.ID).Scan(&found)
-		if errors.Is(err, sql.ErrNoRows) {
-			return tokenissuer.ErrNotFound
-		}
-		return err
+		return nil
 	})
-	if err == nil && replaced {
-		s.erase(ctx, sealed.ID)
+	if errors.Is(err, tokenissuer.ErrStale) {
+		return false, nil
 	}
-	return err
+	if err == nil {
+		for _, c := range changes {
+			s.erase(ctx, c.Was.ID)
+		}
+	}
+	return err == nil, err
 }
 
 // RevokeSigningKey marks a key, forgets its private part and records the revocation.
@@ -125,7 +130,7 @@ func (s *Store) RevokeSigningKey(ctx context.Context, id string, at time.Time, t
 
 // wipeKeys revokes the keys for which the condition holds, whose parameters begin with $3. ErrNotFound when there are none.
 func wipeKeys(ctx context.Context, tx session, at time.Time, condition string, args ...any) error {
-	return mustHit(tx.ExecContext(ctx, `UPDATE signing_keys SET private = $1, sealed_with = '',
+	return mustHit(tx.ExecContext(ctx, `UPDATE signing_keys SET private = $1, sealed_with = '', binding = NULL,
 		revoked_at = COALESCE(revoked_at, $2) WHERE `+condition, append([]any{[]byte{}, micros(at)}, args...)...))
 }
 

@@ -190,17 +190,18 @@ func TestK11Distrust(t *testing.T) {
 // TestK9RevokedKeyLeavesTheFiles, as does one that was dropped, and the form of one that was sealed under another
 // key-encryption key.
 func TestK9RevokedKeyLeavesTheFiles(t *testing.T) {
-	for name, change := range map[string]func(*Store, context.Context) error{
-		"revoked": func(s *Store, ctx context.Context) error {
+	for name, change := range map[string]func(*Store, context.Context, tokenissuer.StoredKey) error{
+		"revoked": func(s *Store, ctx context.Context, _ tokenissuer.StoredKey) error {
 			return s.RevokeSigningKey(ctx, "k", time.Now(), tokenissuer.RevocationOfKey("k", time.Now()))
 		},
-		"dropped": func(s *Store, ctx context.Context) error { return s.DropSigningKey(ctx, "k") },
-		"sealed anew": func(s *Store, ctx context.Context) error {
+		"dropped": func(s *Store, ctx context.Context, _ tokenissuer.StoredKey) error { return s.DropSigningKey(ctx, "k") },
+		"sealed anew": func(s *Store, ctx context.Context, k tokenissuer.StoredKey) error {
 			sealed := newKey("k")
 			sealed.Private, sealed.SealedWith = []byte("new form"), "kek 2"
-			return s.SealSigningKey(ctx, sealed, "kek 1")
+			_, err := s.ReplaceSigningKeys(ctx, tokenissuer.KeyChange{Was: k, Becomes: sealed})
+			return err
 		},
-		"distrusted": func(s *Store, ctx context.Context) error {
+		"distrusted": func(s *Store, ctx context.Context, _ tokenissuer.StoredKey) error {
 			_, err := s.Distrust(ctx, Marks{Revocations: 1 << 40, Keys: 1 << 40}, newKey("fresh"), []string{"k"}, time.Now())
 			return err
 		},
@@ -214,7 +215,7 @@ func TestK9RevokedKeyLeavesTheFiles(t *testing.T) {
 			if !filesHold(t, path, k.Private) {
 				t.Fatal("the search does not find what is there")
 			}
-			must(t, change(s, t.Context()))
+			must(t, change(s, t.Context(), k))
 			if filesHold(t, path, k.Private) {
 				t.Error("the private part is still in the files")
 			}

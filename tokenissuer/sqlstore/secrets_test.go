@@ -61,11 +61,15 @@ func TestK6UnsealedKeyLeavesTheFiles(t *testing.T) {
 	path := newPath(t)
 	s := openAt(t, path)
 	private := []byte(tokenissuer.NewClientSecret().Reveal())
-	must(t, s.AddFirstSigningKey(t.Context(), tokenissuer.StoredKey{ID: "k", Algorithm: tokenissuer.ES256, Private: private}))
+	key := tokenissuer.StoredKey{ID: "k", Algorithm: tokenissuer.ES256, Private: private}
+	must(t, s.AddFirstSigningKey(t.Context(), key))
 	if !filesHold(t, path, private) {
 		t.Fatal("the search does not find what is there")
 	}
-	must(t, s.SealSigningKey(t.Context(), tokenissuer.StoredKey{ID: "k", Private: []byte("sealed"), SealedWith: "kek"}, ""))
+	sealed := tokenissuer.StoredKey{ID: "k", Private: []byte("sealed"), SealedWith: "kek"}
+	if done, err := s.ReplaceSigningKeys(t.Context(), tokenissuer.KeyChange{Was: key, Becomes: sealed}); err != nil || !done {
+		t.Fatal(done, err)
+	}
 	if filesHold(t, path, private) {
 		t.Error("the unsealed key is still in the files")
 	}

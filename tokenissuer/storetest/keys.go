@@ -18,7 +18,7 @@ var keyChecks = []check{
 	{"KeysAreNotTheArgument", keysAreNotTheArgument},
 	{"KeysSealAsTheCallerBelieves", keysSealAsTheCallerBelieves},
 	{"K1KeysAfterTheFirst", keysAfterTheFirst},
-	{"KeysThatAreActivated", keysThatAreActivated},
+	{"KeysReplacedTogether", keysReplacedTogether},
 	{"K2KeysAddedInARace", keysAddedInARace},
 	{"K9KeysRevoked", keysRevoked},
 	{"K9KeysFirstAfterTheLastWasRevoked", keysFirstAfterTheLastWasRevoked},
@@ -54,7 +54,7 @@ func sameKeys(t *testing.T, got []tokenissuer.StoredKey, want ...tokenissuer.Sto
 	for i, w := range want {
 		g := got[i]
 		if g.ID != w.ID || g.Algorithm != w.Algorithm || g.SealedWith != w.SealedWith ||
-			!bytes.Equal(g.Private, w.Private) || !sameTime(g.CreatedAt, w.CreatedAt) ||
+			!bytes.Equal(g.Private, w.Private) || !bytes.Equal(g.Binding, w.Binding) || !sameTime(g.CreatedAt, w.CreatedAt) ||
 			!sameTime(g.ActiveFrom, w.ActiveFrom) || !sameTime(g.RevokedAt, w.RevokedAt) {
 			t.Errorf("key %d is\n%+v, want\n%+v", i, g, w)
 		}
@@ -67,7 +67,7 @@ func keysNoneAtFirst(t *testing.T, s tokenissuer.Store) { sameKeys(t, storedKeys
 func keysReadBack(t *testing.T, s tokenissuer.Store) {
 	youngest, oldest := key("es", tokenissuer.ES256, now.Add(time.Hour)), key("rs", tokenissuer.RS256, now.Add(-time.Hour))
 	sealed := key("ed", tokenissuer.EdDSA, now)
-	sealed.SealedWith = "kek 1"
+	sealed.SealedWith, sealed.Binding = "kek 1", []byte("\x00bound\xff")
 	for _, k := range []tokenissuer.StoredKey{youngest, sealed, oldest} {
 		must(t, s.AddFirstSigningKey(t.Context(), k))
 	}
@@ -127,65 +127,93 @@ func keysAreNotTheArgument(t *testing.T, s tokenissuer.Store) {
 	clear(storedKeys(t, s)[0].Private)
 	sameKeys(t, storedKeys(t, s), key("k", tokenissuer.ES256, now))
 
-	sealed := tokenissuer.StoredKey{ID: "k", Algorithm: tokenissuer.ES256, Private: []byte("sealed"), SealedWith: "kek"}
-	must(t, s.SealSigningKey(t.Context(), sealed, ""))
+	sealed := tokenissuer.StoredKey{ID: "k", Algorithm: tokenissuer.ES256, Private: []byte("sealed"), SealedWith: "kek", Binding: []byte("bound")}
+	replaces(t, s, true, change(key("k", tokenissuer.ES256, now), sealed))
 	clear(sealed.Private)
-	if got := storedKeys(t, s)[0]; string(got.Private) != "sealed" {
-		t.Errorf("the sealed key became %q", got.Private)
+	clear(sealed.Binding)
+	clear(storedKeys(t, s)[0].Binding)
+	if got := storedKeys(t, s)[0]; string(got.Private) != "sealed" || string(got.Binding) != "bound" {
+		t.Errorf("the sealed key became %q, %q", got.Private, got.Binding)
 	}
 }
 
-// keysSealAsTheCallerBelieves: sealing replaces the private part and its mark alone, and only of a key that is sealed as the
-// caller has read it: of two nodes that seal a key anew at once, the second must not undo the first. A key is never replaced
-// by one that is not sealed; a key that is not there does not appear.
+func change(was, becomes tokenissuer.StoredKey) tokenissuer.KeyChange {
+	return tokenissuer.KeyChange{Was: was, Becomes: becomes}
+}
+
+// replaces asks for the changes and wants them done, or not.
+func replaces(t *testing.T, s tokenissuer.KeyStore, want bool, changes ...tokenissuer.KeyChange) {
+	t.Helper()
+	if done, err := s.ReplaceSigningKeys(t.Context(), changes...); err != nil || done != want {
+		t.Errorf("replaced: %t, %v; want %t", done, err, want)
+	}
+}
+
+// keysSealAsTheCallerBelieves: sealing replaces the private part and what says how it is sealed, and only of a key that is
+// as the caller has read it: of two nodes that seal a key anew at once, the second must not undo the first. A sealed key is
+// never replaced by one that is not; a key that is not there does not appear.
 func keysSealAsTheCallerBelieves(t *testing.T, s tokenissuer.Store) {
 	plain, other := key("k", tokenissuer.ES256, now), key("other", tokenissuer.RS256, now.Add(time.Hour))
 	plain.ActiveFrom = now.Add(time.Minute)
 	must(t, s.AddFirstSigningKey(t.Context(), plain))
 	must(t, s.AddFirstSigningKey(t.Context(), other))
-	if err := s.SealSigningKey(t.Context(), plain, ""); err == nil {
-		t.Error("a key was replaced by one that is not sealed")
-	}
 	sealed := func(with string) tokenissuer.StoredKey {
 		k := plain
-		k.Private, k.SealedWith = []byte("sealed \x00\xff with "+with), with
+		k.Private, k.SealedWith, k.Binding = []byte("sealed \x00\xff with "+with), with, []byte("bound \x00\xff to "+with)
 		return k
 	}
+	otherBytes, otherTime := sealed("kek 1"), sealed("kek 1")
+	otherBytes.Private, otherTime.ActiveFrom = []byte("sealed too"), now.Add(2*time.Minute)
 	for _, step := range []struct {
 		name       string
-		from, with string
+		was        tokenissuer.StoredKey
+		with       string
 		stored     tokenissuer.StoredKey
+		isReplaced bool
 	}{
-		{"sealed by another before it was", "kek 1", "kek 2", plain},
-		{"not sealed", "", "kek 1", sealed("kek 1")},
-		{"not sealed any more", "", "kek 2", sealed("kek 1")},
-		{"sealed with another", "kek 3", "kek 2", sealed("kek 1")},
-		{"sealed anew", "kek 1", "kek 2", sealed("kek 2")},
-		{"late", "kek 1", "kek 3", sealed("kek 2")},
+		{"sealed by another before it was", sealed("kek 1"), "kek 2", plain, false},
+		{"not sealed", plain, "kek 1", sealed("kek 1"), true},
+		{"not sealed any more", plain, "kek 2", sealed("kek 1"), false},
+		{"sealed with another", sealed("kek 3"), "kek 2", sealed("kek 1"), false},
+		{"sealed another time", otherBytes, "kek 2", sealed("kek 1"), false},
+		{"active from another time", otherTime, "kek 2", sealed("kek 1"), false},
+		{"sealed anew", sealed("kek 1"), "kek 2", sealed("kek 2"), true},
+		{"late", sealed("kek 1"), "kek 3", sealed("kek 2"), false},
 	} {
-		must(t, s.SealSigningKey(t.Context(), sealed(step.with), step.from))
 		t.Log(step.name)
+		replaces(t, s, step.isReplaced, change(step.was, sealed(step.with)))
 		sameKeys(t, storedKeys(t, s), step.stored, other)
+	}
+	if _, err := s.ReplaceSigningKeys(t.Context(), change(sealed("kek 2"), plain)); err == nil {
+		t.Error("a sealed key was replaced by one that is not")
 	}
 	nobody := sealed("kek 1")
 	nobody.ID = "nobody"
-	mustBe(t, s.SealSigningKey(t.Context(), nobody, ""), tokenissuer.ErrNotFound)
+	replaces(t, s, false, change(nobody, nobody))
 	sameKeys(t, storedKeys(t, s), sealed("kek 2"), other)
 }
 
-// keysThatAreActivated: the first who says from when a key is active is believed.
-func keysThatAreActivated(t *testing.T, s tokenissuer.Store) {
-	plain, active := key("plain", tokenissuer.ES256, now), key("active", tokenissuer.EdDSA, now.Add(time.Second))
+// keysReplacedTogether: all of them or none, and ActiveFrom is replaced too. A key that cannot be replaced leaves the others
+// and the version as they are.
+func keysReplacedTogether(t *testing.T, s tokenissuer.Store) {
+	first, second := key("first", tokenissuer.ES256, now), key("second", tokenissuer.EdDSA, now.Add(time.Second))
+	must(t, s.AddFirstSigningKey(t.Context(), first))
+	must(t, s.AddFirstSigningKey(t.Context(), second))
+	active := first
 	active.ActiveFrom = now.Add(time.Hour)
-	must(t, s.AddFirstSigningKey(t.Context(), plain))
-	must(t, s.AddFirstSigningKey(t.Context(), active))
-	for i := range 2 {
-		must(t, s.ActivateKey(t.Context(), "plain", now.Add(time.Duration(i+1)*time.Minute)))
-		must(t, s.ActivateKey(t.Context(), "active", now))
+	sealed := second
+	sealed.Private, sealed.SealedWith, sealed.Binding = []byte("sealed"), "kek", []byte("bound")
+	before, err := s.KeysVersion(t.Context())
+	must(t, err)
+	replaces(t, s, false, change(first, active), change(sealed, sealed))
+	sameKeys(t, storedKeys(t, s), first, second)
+	after, err := s.KeysVersion(t.Context())
+	must(t, err)
+	if after != before {
+		t.Errorf("nothing changed, and the version went from %d to %d", before, after)
 	}
-	mustBe(t, s.ActivateKey(t.Context(), "nobody", now), tokenissuer.ErrNotFound)
-	plain.ActiveFrom = now.Add(time.Minute)
-	sameKeys(t, storedKeys(t, s), plain, active)
+	replaces(t, s, true, change(first, active), change(second, sealed))
+	sameKeys(t, storedKeys(t, s), active, sealed)
 }
 
 // keysAfterTheFirst: further keys of an algorithm stand beside the first, with the time from which they sign; an id is
@@ -214,18 +242,19 @@ func keysAddedInARace(t *testing.T, s tokenissuer.Store) {
 // keysRevoked: the private part is gone, its mark stays, and the feed has the revocation. To revoke it again keeps the time.
 func keysRevoked(t *testing.T, s tokenissuer.Store) {
 	revoked, other := key("k", tokenissuer.ES256, now), key("other", tokenissuer.ES256, now.Add(time.Hour))
-	revoked.SealedWith, revoked.ActiveFrom = "kek", now.Add(time.Minute)
+	revoked.SealedWith, revoked.ActiveFrom, revoked.Binding = "kek", now.Add(time.Minute), []byte("bound")
 	must(t, s.AddSigningKey(t.Context(), revoked))
 	must(t, s.AddSigningKey(t.Context(), other))
+	before := revoked
 	must(t, s.RevokeSigningKey(t.Context(), "k", now.Add(time.Hour), keyRevocation("k")))
 	must(t, s.RevokeSigningKey(t.Context(), "k", now.Add(2*time.Hour), keyRevocation("k")))
-	revoked.Private, revoked.SealedWith, revoked.RevokedAt = nil, "", now.Add(time.Hour)
+	revoked.Private, revoked.SealedWith, revoked.Binding, revoked.RevokedAt = nil, "", nil, now.Add(time.Hour)
 	sameKeys(t, storedKeys(t, s), revoked, other)
 	// What is gone is not sealed back to life by a node that had read it before.
 	late := key("k", tokenissuer.ES256, now)
 	late.SealedWith = "kek 2"
-	for _, from := range []string{"", "kek"} {
-		must(t, s.SealSigningKey(t.Context(), late, from))
+	for _, was := range []tokenissuer.StoredKey{before, revoked} {
+		replaces(t, s, false, change(was, late))
 	}
 	sameKeys(t, storedKeys(t, s), revoked, other)
 
@@ -271,7 +300,10 @@ func keysVersionMoves(t *testing.T, s tokenissuer.Store) {
 		{"nothing", func() error { return nil }},
 		{"the first key", func() error { return s.AddFirstSigningKey(t.Context(), key("first", tokenissuer.ES256, now)) }},
 		{"a further key", func() error { return s.AddSigningKey(t.Context(), key("second", tokenissuer.ES256, now)) }},
-		{"a sealed key", func() error { return s.SealSigningKey(t.Context(), sealed, "") }},
+		{"a sealed key", func() error {
+			replaces(t, s, true, change(key("first", tokenissuer.ES256, now), sealed))
+			return nil
+		}},
 		{"a revoked key", func() error { return s.RevokeSigningKey(t.Context(), "first", now, keyRevocation("first")) }},
 		{"a dropped key", func() error { return s.DropSigningKey(t.Context(), "first") }},
 	} {

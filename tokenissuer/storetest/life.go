@@ -103,12 +103,12 @@ func (p populated) calls(s tokenissuer.Store) []call {
 		{"AddFirstSigningKey", func(ctx context.Context) error {
 			return s.AddFirstSigningKey(ctx, key("rs", tokenissuer.RS256, now))
 		}},
-		{"SealSigningKey", func(ctx context.Context) error {
+		{"ReplaceSigningKeys", func(ctx context.Context) error {
 			sealed := p.key
 			sealed.SealedWith = "kek"
-			return s.SealSigningKey(ctx, sealed, "")
+			_, err := s.ReplaceSigningKeys(ctx, change(p.key, sealed))
+			return err
 		}},
-		{"ActivateKey", func(ctx context.Context) error { return s.ActivateKey(ctx, p.key.ID, now) }},
 		{"KeysVersion", func(ctx context.Context) error { _, err := s.KeysVersion(ctx); return err }},
 		{"AddSigningKey", func(ctx context.Context) error {
 			return s.AddSigningKey(ctx, key(tokenissuer.NewID(), tokenissuer.ES256, now))

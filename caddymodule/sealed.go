@@ -1,0 +1,104 @@
+package caddymodule
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// sealedPrefix begins the names of the files by which a machine remembers that the keys of an issuer were sealed and bound
+// under a key-encryption key. The database cannot tell: whoever can write there can delete every key that shows it.
+const sealedPrefix = "sealed-"
+
+// sealedFile is the file for one key-encryption key.
+func (e *engine) sealedFile(keyID string) string {
+	digest := sha256.Sum256([]byte(keyID + " " + e.settings.issuer))
+	return filepath.Join(markerDirectory(), sealedPrefix+hex.EncodeToString(digest[:8]))
+}
+
+// sealedBefore returns the file that remembers that the keys were sealed under one of the key-encryption keys; empty: there
+// is none.
+func (e *engine) sealedBefore() string {
+	if e.keySeal == nil || e.settings.store == storeMemory {
+		return ""
+	}
+	for _, id := range e.keySeal.IDs() {
+		if path := e.sealedFile(id); isThere(path) {
+			return path
+		}
+	}
+	return ""
+}
+
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, os.ErrNotExist)
+}
+
+// sealKeys brings the keys of the store into the form of today, and tells what it has found.
+func (e *engine) sealKeys(ctx context.Context, store tokenissuer.KeyStore) error {
+	found, err := tokenissuer.SealKeys(ctx, store, e.keySeal, e.sealedBefore() != "")
+	if found.InClear > 0 && err == nil {
+		e.log().Warn("keys that were stored in the clear are encrypted now. If encrypt_with was set before, somebody has replaced them: "+
+			"rotate the signing keys with `caddy oauth keys rotate --now`, and revoke these", zap.Int("keys", found.InClear))
+	}
+	if found.Rebound > 0 && err == nil {
+		e.log().Info("keys that an earlier build encrypted are bound to their issuer and times now", zap.Int("keys", found.Rebound))
+	}
+	for _, refused := range found.Refused {
+		e.warnOfKey(refused)
+	}
+	return err
+}
+
+// refusedKeys adds to an error about refused keys what to do when they are the operator's own.
+func (e *engine) refusedKeys(err error) error {
+	path := e.sealedBefore()
+	if !errors.Is(err, tokenissuer.ErrKeyRefused) || path == "" {
+		return err
+	}
+	return fmt.Errorf("%w. This machine has seen the keys encrypted, and bound to their rows. If you have put back a backup from before that, remove %s", err, path)
+}
+
+// noteSealed remembers that the keys are sealed and bound.
+func (e *engine) noteSealed() {
+	if e.keySeal == nil || e.settings.store == storeMemory {
+		return
+	}
+	id := e.keySeal.IDs()[0]
+	path := e.sealedFile(id)
+	if isThere(path) {
+		return
+	}
+	note := fmt.Sprintf("The keys of %s are encrypted under key-encryption key %s.\n"+
+		"While this file is here, keys that are not are refused: see \"Encryption\" in docs/operations.md.\n", e.settings.issuer, id)
+	err := os.MkdirAll(markerDirectory(), 0o700)
+	if err == nil {
+		err = os.WriteFile(path, []byte(note), 0o600)
+	}
+	if err == nil {
+		err = syncDirectory(markerDirectory())
+	}
+	if err != nil {
+		e.log().Error("it cannot be noted that keys are encrypted: had somebody replaced them all by keys in the clear, the next start would take them",
+			zap.Error(err))
+	}
+}
+
+// warnOfKey tells of a stored key that is not used as it stands there.
+func (e *engine) warnOfKey(err error) {
+	if errors.Is(err, tokenissuer.ErrKeyRefused) {
+		e.log().Error("a stored key is refused: whoever wrote it to the database had no key-encryption key, or an older build. It is not used; "+
+			"`caddy oauth keys list` shows it, `caddy oauth keys revoke` takes it out", zap.Error(err))
+		return
+	}
+	e.log().Error("a signing key cannot be opened: this node goes on with those that it has, and would not start again", zap.Error(err))
+}

@@ -1,0 +1,189 @@
+package caddymodule
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// encrypted serves durableSite with a key-encryption key.
+func encrypted(t *testing.T) *gatehouse {
+	t.Helper()
+	g := startGatehouse(t, "{\n\tadmin ADMIN\n}\n")
+	g.writeKEK("kek", strings.Repeat("a1", 32))
+	g.reload(withKEK("kek"))
+	return g
+}
+
+// edit changes the database beside the server, as somebody can who reaches it.
+func (g *gatehouse) edit(statement string, args ...any) {
+	g.t.Helper()
+	db := besideAt(g.t, g.database())
+	defer func() { _ = db.Close() }()
+	for _, change := range []struct {
+		statement string
+		args      []any
+	}{{statement, args}, {"UPDATE counters SET position = position + 1 WHERE name = 'signing_keys'", nil}} {
+		if _, err := db.Exec(change.statement, change.args...); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+}
+
+// plant puts a key into the database as it would lie there without a key-encryption key.
+func (g *gatehouse) plant() *tokenissuer.SigningKey {
+	g.t.Helper()
+	key, err := tokenissuer.NewSigningKey(tokenissuer.ES256, time.Now())
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	stored, err := key.Stored(nil)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.edit(`INSERT INTO signing_keys (id, algorithm, private, sealed_with, created_at, active_from) VALUES (?, 'ES256', ?, '', ?, ?)`,
+		stored.ID, stored.Private, stored.CreatedAt.UnixMicro(), stored.ActiveFrom.UnixMicro())
+	return key
+}
+
+// signedWith issues a token that another key signs.
+func (g *gatehouse) signedWith(key *tokenissuer.SigningKey) string {
+	g.t.Helper()
+	app := g.app()
+	forger := app.newIssuer()
+	forger.Store, forger.Master, forger.Keys = app.engine.store, app.engine.master, new(tokenissuer.KeySet)
+	if err := forger.Keys.Replace([]*tokenissuer.SigningKey{key}, key.Algorithm); err != nil {
+		g.t.Fatal(err)
+	}
+	tokens, err := forger.Issue(tokenissuer.Grant{Client: &tokenissuer.Client{ID: "conf"}})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return tokens.AccessToken.Reveal()
+}
+
+// sealedFiles are what the machine remembers of sealed keys.
+func (g *gatehouse) sealedFiles() []string {
+	g.t.Helper()
+	files, err := filepath.Glob(filepath.Join(markerDirectory(), sealedPrefix+"*"))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return files
+}
+
+// TestK16APlantedSigningKey: somebody who can write to the database, and has no key-encryption key, adds a signing key. The
+// server runs on, starts again, and never signs with it, shows it or takes what it has signed. An operator sees it, and takes
+// it out.
+func TestK16APlantedSigningKey(t *testing.T) {
+	g := encrypted(t)
+	token, kids := g.token(), g.kids()
+	planted := g.plant()
+	forged := g.signedWith(planted)
+	unused := func(when string) {
+		t.Helper()
+		const line = "a stored key is refused"
+		g.eventually("the log tells "+when, func() bool { return strings.Contains(g.logs(), line) && strings.Contains(g.logs(), planted.ID) })
+		if got := g.kids(); got != kids || g.gate(token) != 200 || g.gate(forged) != 401 || kidOf(t, g.token()) == planted.ID {
+			t.Errorf("%s: the keys are %s, were %s; a good token %d, a forged one %d", when, got, kids, g.gate(token), g.gate(forged))
+		}
+		if view := g.keyViews()[planted.ID]; view.State != tokenissuer.KeyIsRefused || view.SealedWith != "" {
+			t.Errorf("%s: it is shown as %+v", when, view)
+		}
+	}
+	unused("while it runs")
+	if err := g.app().engine.keepKeys(t.Context()); err != nil {
+		t.Error(err)
+	}
+	unused("after the housekeeping")
+	g.stop()
+	if err := os.Truncate(g.logFile, 0); err != nil {
+		t.Fatal(err)
+	}
+	g.reload(withKEK("kek"))
+	unused("after a restart")
+	g.ok("keys", "revoke", planted.ID)
+	if view := g.keyViews()[planted.ID]; view.State != tokenissuer.KeyRevoked || g.kids() != kids {
+		t.Errorf("revoked, it is shown as %+v", view)
+	}
+}
+
+// TestK16EverySealedKeyReplaced: whoever deletes all keys and puts others there, in the clear, has taken away what shows that
+// keys are encrypted; the machine remembers it. The start is refused, and says what an operator does who did it himself.
+func TestK16EverySealedKeyReplaced(t *testing.T) {
+	g := encrypted(t)
+	files := g.sealedFiles()
+	if len(files) != 1 || !strings.Contains(readFile(t, files[0]), "http://"+g.addr) {
+		t.Fatalf("the machine remembers %v", files)
+	}
+	token := g.token()
+	g.stop()
+	g.edit(`DELETE FROM signing_keys`)
+	planted := g.plant()
+	err := g.tryReload(withKEK("kek"))
+	if err == nil || !strings.Contains(err.Error(), "the key is refused") || !strings.Contains(err.Error(), "remove "+files[0]) {
+		t.Errorf("it starts: %v", err)
+	}
+	if err := os.Remove(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	g.reload(withKEK("kek"))
+	if !strings.Contains(g.kids(), planted.ID) || g.gate(token) != http.StatusUnauthorized {
+		t.Errorf("the keys are %s", g.kids())
+	}
+	if !strings.Contains(g.logs(), "keys that were stored in the clear are encrypted now") {
+		t.Error("the log does not tell that keys were encrypted")
+	}
+}
+
+// TestK17AStoreThatAnEarlierBuildSealed is brought into the form of today once; its earlier form is refused from then on.
+func TestK17AStoreThatAnEarlierBuildSealed(t *testing.T) {
+	g := encrypted(t)
+	token, kids := g.token(), g.kids()
+	g.stop()
+	// What earlier builds left: the same private part, no binding, and no file.
+	g.edit(`UPDATE signing_keys SET binding = NULL`)
+	for _, file := range g.sealedFiles() {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.reload(withKEK("kek"))
+	if got := g.kids(); got != kids || g.gate(token) != 200 || len(g.storedKey().Binding) == 0 || len(g.sealedFiles()) != 1 {
+		t.Errorf("the keys are %s, were %s; stored is %+v", got, kids, g.storedKey())
+	}
+	if !strings.Contains(g.logs(), "bound to their issuer and times now") {
+		t.Error("the log does not tell")
+	}
+	bound := g.storedKey()
+	g.stop()
+	g.reload(withKEK("kek"))
+	if again := g.storedKey(); string(again.Private) != string(bound.Private) || string(again.Binding) != string(bound.Binding) {
+		t.Error("it was sealed again")
+	}
+	g.stop()
+	g.edit(`UPDATE signing_keys SET binding = NULL`)
+	if err := g.tryReload(withKEK("kek")); err == nil || !strings.Contains(err.Error(), "the key is refused") {
+		t.Errorf("its earlier form: %v", err)
+	}
+}
+
+// TestK16AnotherTime: a row whose times were changed starts nothing, and the node that runs goes on with what it has read.
+func TestK16AnotherTime(t *testing.T) {
+	g := encrypted(t)
+	token, kids := g.token(), g.kids()
+	g.edit(`UPDATE signing_keys SET active_from = active_from + 3600000000`)
+	g.eventually("the log tells", func() bool { return strings.Contains(g.logs(), "its row was changed") })
+	if g.kids() != kids || g.gate(token) != 200 || g.gate(g.token()) != 200 {
+		t.Errorf("the keys are %s, were %s", g.kids(), kids)
+	}
+	g.stop()
+	if err := g.tryReload(withKEK("kek")); err == nil || !strings.Contains(err.Error(), "its row was changed, or belongs to another issuer") {
+		t.Errorf("it starts: %v", err)
+	}
+}
