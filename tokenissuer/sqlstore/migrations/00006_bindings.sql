@@ -3,9 +3,9 @@
 
 -- +goose Up
 
--- Builds of version 3 and 4 know nothing of bindings. They open sealed keys as ever; a key that they add is not used by newer
+-- Builds of version 3 to 5 know nothing of bindings. They open sealed keys as ever; a key that they add is not used by newer
 -- builds.
-UPDATE counters SET position = 5 WHERE name = 'newest_schema';
+UPDATE counters SET position = 6 WHERE name = 'newest_schema';
 
 -- What shows that somebody who has the key-encryption key wrote the row; NULL: nothing does.
 ALTER TABLE signing_keys ADD COLUMN binding BYTEA;
