@@ -28,6 +28,7 @@ type clientView struct {
 	Scopes       []string                `json:"scopes"`
 	RedirectURIs []string                `json:"redirect_uris,omitempty"`
 	FirstParty   bool                    `json:"first_party,omitzero"`
+	PKCE         string                  `json:"pkce,omitzero"`
 	Disabled     bool                    `json:"disabled"`
 	Source       string                  `json:"source"`
 	CreatedAt    time.Time               `json:"created_at,omitzero"`
@@ -44,12 +45,20 @@ type secretView struct {
 func viewOf(c *tokenissuer.Client) clientView {
 	view := clientView{
 		ID: c.ID, Name: c.Name, Type: c.Type, Grants: c.Grants, Scopes: c.Scopes, RedirectURIs: c.RedirectURIs,
-		FirstParty: c.FirstParty, Disabled: c.Disabled, Source: source(c.Declared), CreatedAt: c.CreatedAt,
+		FirstParty: c.FirstParty, PKCE: pkceOf(c), Disabled: c.Disabled, Source: source(c.Declared), CreatedAt: c.CreatedAt,
 	}
 	for _, s := range c.Secrets {
 		view.Secrets = append(view.Secrets, secretView{s.CreatedAt, s.ExpiresAt})
 	}
 	return view
+}
+
+// pkceOf is what the client's `pkce` setting is in effect: clients without a secret always need PKCE.
+func pkceOf(c *tokenissuer.Client) string {
+	if c.IsPublic() || c.PKCERequired {
+		return pkceRequired
+	}
+	return ""
 }
 
 func listClients(app *App, r *http.Request) (int, any, error) {
@@ -78,6 +87,7 @@ type newClient struct {
 	Scopes       []string                `json:"scopes,omitempty"`
 	RedirectURIs []string                `json:"redirect_uris,omitempty"`
 	FirstParty   bool                    `json:"first_party,omitzero"`
+	PKCE         string                  `json:"pkce,omitzero"`
 }
 
 func addClient(app *App, r *http.Request) (int, any, error) {
@@ -85,9 +95,13 @@ func addClient(app *App, r *http.Request) (int, any, error) {
 	if err := readAdmin(r, &n); err != nil {
 		return 0, nil, err
 	}
+	required, err := readPKCE(n.PKCE)
+	if err != nil {
+		return 0, nil, tokenissuer.InvalidInput(err)
+	}
 	client, secret, err := app.registry.AddClient(r.Context(), tokenissuer.Client{
 		ID: n.ID, Name: n.Name, Type: n.Type, Grants: n.Grants, Scopes: n.Scopes,
-		RedirectURIs: n.RedirectURIs, FirstParty: n.FirstParty,
+		RedirectURIs: n.RedirectURIs, FirstParty: n.FirstParty, PKCERequired: required,
 	})
 	if err != nil {
 		return 0, nil, err

@@ -33,6 +33,9 @@ type App struct {
 	Keys *KeysConfig `json:"keys,omitempty"`
 	// Tokens are the lifetimes of tokens and codes.
 	Tokens *TokensConfig `json:"tokens,omitempty"`
+	// PKCE is "required" when confidential clients need a code_challenge too (RFC 9700 §2.1.1). Default: each of them as
+	// its own setting says.
+	PKCE string `json:"pkce,omitempty"`
 	// PasswordGrant turns the password grant on. Default: it is off.
 	PasswordGrant *PasswordGrantConfig `json:"password_grant,omitempty"`
 	// SessionScopes are held by the tokens of browser sessions, and of the password grant without a client, beside trusted
@@ -171,6 +174,7 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 		DeclaredSchemes: a.settings.schemes,
 		SessionScopes:   a.SessionScopes,
 		PasswordGrant:   a.settings.passwordGrant,
+		PKCERequired:    a.PKCE == pkceRequired,
 		Revocations:     a.engine.revocations,
 		Refresh:         a.engine.refresh,
 		Verifier:        a.engine.verifier,

@@ -29,6 +29,7 @@ func init() { httpcaddyfile.RegisterGlobalOption("oauth", parseGlobalOption) }
 //			refresh | refresh_idle | code <duration>
 //			refresh_grace <duration> [same_address] | 0
 //		}
+//		pkce           required
 //		session_scopes <scope>...
 //		password_grant {
 //			refresh_tokens
@@ -43,6 +44,7 @@ func init() { httpcaddyfile.RegisterGlobalOption("oauth", parseGlobalOption) }
 //			scopes        <scope>...
 //			redirect_uris <uri>...
 //			first_party
+//			pkce          required
 //			tokens { … }
 //		}
 //		role <name> [<words>] [manages <role>...]
@@ -101,6 +103,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	options := map[string]func(*caddyfile.Dispenser) error{
 		"issuer": a.parseIssuer, "audience": a.parseAudience, "store": a.parseStore, "keys": a.parseKeys,
 		"tokens":         func(d *caddyfile.Dispenser) error { return parseTokens(d, &a.Tokens) },
+		"pkce":           func(d *caddyfile.Dispenser) error { return parsePKCE(d, &a.PKCE) },
 		"password_grant": a.parsePasswordGrant, "session_scopes": a.parseSessionScopes, "scope": a.parseScope, "client": a.parseClient,
 		"role": a.parseRole, "organisation": a.parseOrganisation, "user": a.parseUser,
 		"trust": a.parseTrust, "revocation": a.parseRevocation, "limits": a.parseLimits, "brand": a.parseBrand,

@@ -110,6 +110,8 @@ func (c *ClientConfig) parseOption(d *caddyfile.Dispenser) error {
 			return d.ArgErr()
 		}
 		c.FirstParty = true
+	case "pkce":
+		return parsePKCE(d, &c.PKCE)
 	case "tokens":
 		return parseTokens(d, &c.Tokens)
 	default:

@@ -55,6 +55,7 @@ func clientAdd(admin *adminClient) *cobra.Command {
 	flags.StringArrayVar(&n.Scopes, "scope", nil, "Scope the client may hold; repeat it for more (default: public)")
 	flags.StringArrayVar(&n.RedirectURIs, "redirect-uri", nil, "Redirect URI; repeat it for more")
 	flags.BoolVar(&n.FirstParty, "first-party", false, "The client needs no consent")
+	flags.StringVar(&n.PKCE, "pkce", "", `"required": authorization requests need a code_challenge, as those of public and native clients always do`)
 	_ = cmd.MarkFlagRequired("name")
 	return jsonFlag(cmd, &asJSON)
 }
@@ -107,7 +108,7 @@ func clientShow(admin *adminClient) *cobra.Command {
 		}
 		rows := [][2]string{
 			{"id", c.ID}, {"name", c.Name}, {"type", string(c.Type)}, {"grants", joined(c.Grants)},
-			{"scopes", strings.Join(c.Scopes, " ")}, {"redirect URIs", strings.Join(c.RedirectURIs, " ")},
+			{"scopes", strings.Join(c.Scopes, " ")}, {"redirect URIs", strings.Join(c.RedirectURIs, " ")}, {"pkce", c.PKCE},
 			{"source", c.Source}, {"state", c.state()}, {"created", moment(c.CreatedAt)},
 		}
 		for _, s := range c.Secrets {

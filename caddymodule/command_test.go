@@ -75,14 +75,14 @@ func TestCommandClient(t *testing.T) {
 	clock := setClock(t)
 	g := startGatehouse(t, durableSite)
 	out := g.ok("client", "add", "--name", "Partner portal", "--id", "a/b c%2F?", "--grant", "client_credentials",
-		"--grant", "authorization_code", "--scope", "public", "--scope", "trusted", "--redirect-uri", "https://p.example/cb", "--first-party")
+		"--grant", "authorization_code", "--scope", "public", "--scope", "trusted", "--redirect-uri", "https://p.example/cb", "--first-party", "--pkce", "required")
 	id, secret := printed(t, out, "client_id"), printed(t, out, "client_secret")
 	if id != "a/b c%2F?" || !strings.Contains(out, "This is the only time that the secret is shown.") {
 		t.Errorf("add printed\n%s", out)
 	}
 	shown := g.ok("client", "show", id)
 	for _, want := range []string{
-		"Partner portal", "confidential", "client_credentials authorization_code", "public trusted", "https://p.example/cb", "store", "enabled", "made ",
+		"Partner portal", "confidential", "client_credentials authorization_code", "public trusted", "https://p.example/cb", "pkce", "store", "enabled", "made ",
 	} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("show lacks %q in\n%s", want, shown)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
@@ -31,6 +33,9 @@ type ClientConfig struct {
 	RedirectURIs []string `json:"redirect_uris,omitempty"`
 	// FirstParty clients need no consent.
 	FirstParty bool `json:"first_party,omitempty"`
+	// PKCE is "required" for a confidential client whose authorization requests need a code_challenge. Public and native
+	// clients always need one. Default: a confidential client may leave it out, unless the app says otherwise.
+	PKCE string `json:"pkce,omitempty"`
 	// Tokens are the client's own lifetimes.
 	Tokens *TokensConfig `json:"tokens,omitempty"`
 }
@@ -60,11 +65,36 @@ func (c *ClientConfig) read() (*tokenissuer.Client, error) {
 	}
 	client.SetDefaults()
 	var err error
+	if client.PKCERequired, err = readPKCE(c.PKCE); err != nil {
+		return nil, err
+	}
 	if client.Lifetimes, err = c.Tokens.lifetimes(); err != nil {
 		return nil, err
 	}
 	client.Secrets, err = c.secret()
 	return client, err
+}
+
+// readPKCE reports whether a setting requires PKCE.
+func readPKCE(word string) (required bool, err error) {
+	if word != "" && word != pkceRequired {
+		return false, fmt.Errorf("pkce %q: use required, or leave it out", word)
+	}
+	return word == pkceRequired, nil
+}
+
+// pkceRequired is the one word of `pkce`.
+const pkceRequired = "required"
+
+// parsePKCE reads `pkce required`.
+func parsePKCE(d *caddyfile.Dispenser, word *string) error {
+	if err := text(d, word); err != nil {
+		return err
+	}
+	if _, err := readPKCE(*word); err != nil {
+		return d.Errf("%v", err)
+	}
+	return nil
 }
 
 // secret reads the one secret of a declared client.

@@ -71,6 +71,9 @@ func (a *App) readTokens(s *settings) error {
 		return err
 	}
 	s.lifetimes = own.Or(tokenissuer.DefaultLifetimes)
+	if _, err := readPKCE(a.PKCE); err != nil {
+		return err
+	}
 	if a.PasswordGrant != nil {
 		s.passwordGrant = &tokenissuer.PasswordRules{Refresh: a.PasswordGrant.RefreshTokens}
 	}

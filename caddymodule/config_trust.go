@@ -193,7 +193,7 @@ func (a *App) checkGateOnly() error {
 		is   bool
 	}{
 		{"audience", len(a.Audience) > 0}, {"store", a.Store != nil}, {"keys", a.Keys != nil}, {"tokens", a.Tokens != nil},
-		{"password_grant", a.PasswordGrant != nil}, {"session_scopes", len(a.SessionScopes) > 0}, {"scope", len(a.Scopes) > 0},
+		{"password_grant", a.PasswordGrant != nil}, {"pkce", a.PKCE != ""}, {"session_scopes", len(a.SessionScopes) > 0}, {"scope", len(a.Scopes) > 0},
 		{"client", len(a.Clients) > 0}, {"organisation", len(a.Organisations) > 0}, {"user", len(a.Users) > 0},
 		{"limits other than for the gate", a.Limits != nil && *a.Limits != LimitsConfig{Gate: a.Limits.Gate}}, {"brand", a.Brand != nil}, {"revocation", a.Revocation != nil},
 	} {

@@ -184,6 +184,38 @@ func TestT57AndT58ChallengeOfTheRequest(t *testing.T) {
 	u.userTokens(requestOf("nat"), ada)
 }
 
+// TestT122PKCEIsRequiredWhereTheConfigurationSaysSo: of a declared client, of a stored one, or of all.
+func TestT122PKCEIsRequiredWhereTheConfigurationSaysSo(t *testing.T) {
+	without := func(r request) request { r.verifier = ""; return r }
+	refused := func(u *userDoor, r request) {
+		u.t.Helper()
+		p := u.browserOf(ada).open(without(r).path())
+		query := p.location().Query()
+		if p.status != http.StatusSeeOther || !strings.HasPrefix(p.header.Get("Location"), r.redirectURI) || query.Get("error") != "invalid_request" ||
+			query.Get("error_description") != "Missing required parameter: code_challenge." || query.Get("state") != r.state || query.Get("iss") != u.url || query.Has("code") {
+			u.t.Errorf("%s: %d %s", r.clientID, p.status, p.header.Get("Location"))
+		}
+	}
+	t.Run("of a client", func(t *testing.T) {
+		u := openUsers(t, "client first first-SECRET {", "client first first-SECRET {\n\t\t\tpkce required")
+		refused(u, requestOf("first"))
+		u.userTokens(requestOf("first"), ada)
+		u.userTokens(without(requestOf("legacy")), ada)
+		secret := u.register(t, tokenissuer.Client{ID: "stored", Grants: []tokenissuer.GrantType{tokenissuer.AuthorizationCode}, Scopes: tokenissuer.Scopes{"public", "trusted"},
+			RedirectURIs: []string{"https://stored.example/cb"}, FirstParty: true, PKCERequired: true})
+		r := requestOf("first")
+		r.clientID, r.secret, r.redirectURI = "stored", secret, "https://stored.example/cb"
+		refused(u, r)
+		u.userTokens(r, ada)
+	})
+	t.Run("of all", func(t *testing.T) {
+		u := openUsers(t, "password_grant\n", "password_grant\n\t\tpkce required\n")
+		refused(u, requestOf("legacy"))
+		refused(u, requestOf("first"))
+		u.userTokens(requestOf("first"), ada)
+	})
+}
+
 func TestT59AndT60WhatTheExchangeIgnores(t *testing.T) {
 	u := openUsers(t)
 	r := requestOf("conf")

@@ -84,7 +84,7 @@ func (is *Issuer) ReadAuthorization(client *Client, target RedirectTarget, p Aut
 	case !utf8.ValidString(p.State) || !utf8.ValidString(p.LoginHint) || !utf8.ValidString(p.UILocales):
 		return r, NewError(InvalidRequest, "parameter_value_invalid")
 	}
-	if err := checkChallenge(client, p); err != nil {
+	if err := is.checkChallenge(client, p); err != nil {
 		return r, err
 	}
 	var err error
@@ -98,12 +98,13 @@ func (is *Issuer) ReadAuthorization(client *Client, target RedirectTarget, p Aut
 	return r, err
 }
 
-// checkChallenge holds the request to S256, which a client without a secret must use (RFC 9700 §2.1.1).
-func checkChallenge(client *Client, p AuthorizationParameters) error {
+// checkChallenge holds the request to S256, which a client without a secret must use (RFC 9700 §2.1.1), and any other where
+// the operator says so.
+func (is *Issuer) checkChallenge(client *Client, p AuthorizationParameters) error {
 	switch {
 	case p.CodeChallenge == "" && p.CodeChallengeMethod != "":
 		return MissingParameter("code_challenge")
-	case p.CodeChallenge == "" && client.IsPublic():
+	case p.CodeChallenge == "" && (client.IsPublic() || client.PKCERequired || is.PKCERequired):
 		return NewError(InvalidRequest, "code_challenge_missing").WithDescription("Missing required parameter: code_challenge.")
 	case p.CodeChallenge == "":
 		return nil

@@ -49,6 +49,9 @@ type Client struct {
 	RedirectURIs []string
 	// FirstParty clients need no consent.
 	FirstParty bool
+	// PKCERequired refuses authorization requests without a code_challenge (RFC 7636). Clients without a secret always
+	// need one.
+	PKCERequired bool
 	// Lifetimes are the client's own; zero members fall back to the issuer's.
 	Lifetimes Lifetimes
 	// Disabled clients are refused as if they did not exist.

@@ -177,6 +177,25 @@ func TestT57ALegacyClientNeedsNoChallenge(t *testing.T) {
 	f.must(err)
 }
 
+// TestT122PKCEWhereTheOperatorRequiresIt: of one client, or of all.
+func TestT122PKCEWhereTheOperatorRequiresIt(t *testing.T) {
+	f := newFlow(t)
+	f.addClient(&Client{ID: "strict", Grants: []GrantType{AuthorizationCode}, Scopes: Scopes{ScopePublic}, PKCERequired: true})
+	ask := func(id string, p AuthorizationParameters) error {
+		client, target, err := f.ResolveRedirect(t.Context(), id, f.redirectURI)
+		f.must(err)
+		_, err = f.ReadAuthorization(client, target, p)
+		return err
+	}
+	bare := AuthorizationParameters{ResponseType: "code"}
+	wantReason(t, ask("strict", bare), InvalidRequest, "code_challenge_missing")
+	f.must(ask("strict", parameters("public")))
+	f.must(ask("legacy", bare))
+	f.PKCERequired = true
+	wantReason(t, ask("legacy", bare), InvalidRequest, "code_challenge_missing")
+	f.must(ask("legacy", parameters("public")))
+}
+
 func TestT60TheScopeOfTheExchangeIsIgnored(t *testing.T) {
 	f := newFlow(t)
 	for _, scope := range []string{"trusted", "nonsense", "public refresh_token", "a\tb"} {

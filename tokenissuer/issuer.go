@@ -37,6 +37,8 @@ type Issuer struct {
 	Swaps *SwapCache
 	// Master makes codes, refresh tokens and cookies.
 	Master *MasterKey
+	// PKCERequired refuses authorization requests of every client that have no code_challenge.
+	PKCERequired bool
 	// Passwords verify.
 	Passwords *Passwords
 	// SessionScopes are held by the tokens of sessions, and of the password grant without a client, beside trusted and

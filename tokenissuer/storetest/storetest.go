@@ -63,6 +63,7 @@ func client(id string) *tokenissuer.Client {
 		Scopes:       tokenissuer.Scopes{"public", "read:<things>'&"},
 		RedirectURIs: []string{"https://app.example/callback?a=1&b=<2>", "com.example.app:/back"},
 		FirstParty:   true,
+		PKCERequired: true,
 		Lifetimes: tokenissuer.Lifetimes{
 			AuthorizationCode: 90 * time.Minute, ClientCredentials: time.Second, Password: 24 * time.Hour, AdminCreated: time.Hour,
 		},
@@ -140,7 +141,7 @@ func oneWinner(t *testing.T, errs []error, sentinel error) {
 // sameClient compares two clients, times to the millisecond, empty and missing lists alike.
 func sameClient(t *testing.T, got, want *tokenissuer.Client) {
 	t.Helper()
-	if got.ID != want.ID || got.Name != want.Name || got.Type != want.Type || got.FirstParty != want.FirstParty ||
+	if got.ID != want.ID || got.Name != want.Name || got.Type != want.Type || got.FirstParty != want.FirstParty || got.PKCERequired != want.PKCERequired ||
 		got.Lifetimes != want.Lifetimes || got.Disabled != want.Disabled || got.Declared != want.Declared ||
 		!slices.Equal(got.Grants, want.Grants) || !slices.Equal(got.Scopes, want.Scopes) ||
 		!slices.Equal(got.RedirectURIs, want.RedirectURIs) || !sameTime(got.CreatedAt, want.CreatedAt) {
