@@ -3,6 +3,7 @@ package endpoint
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +17,9 @@ type Handler struct {
 	audit    *Audit
 	tally    Tally
 	routes   map[string]route
-	prefix   string // the issuer's own path, usually ""
+	places   [][]string // the paths of the routes, as readings have them
+	below    []string   // where everything is ours
+	prefix   string     // the issuer's own path, usually ""
 	origin   string
 	cookies  cookies
 	pages    *pages.Pages
@@ -100,6 +103,10 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, tally Tally, brand pag
 	if location, err := url.Parse(ResourceMetadataURL(issuer)); err == nil {
 		h.routes[location.EscapedPath()] = resource
 	}
+	for path := range h.routes {
+		h.places = append(h.places, readingOf(path))
+	}
+	h.below = readingOf(h.prefix + "/oauth")
 	return h, nil
 }
 
@@ -115,14 +122,22 @@ func (h *Handler) routeOf(r *http.Request) (route, bool) {
 	return route{name: unknownEndpoint, refuse: (*Handler).Refuse}, false
 }
 
-// Owns tells whether the request is for the issuer: its endpoints, and everything else under its paths, so that no
-// part of them ever reaches an upstream. The query and the host do not matter.
+// Owns reports whether the request is for the issuer: its endpoints, everything else under its paths, and whatever somebody
+// behind us could read as one of them, so that none of it, and no credential in it, ever reaches an upstream. The query and the
+// host do not matter.
 func (h *Handler) Owns(r *http.Request) bool {
 	if _, ok := h.routeOf(r); ok {
 		return true
 	}
 	own, ok := strings.CutPrefix(r.URL.EscapedPath(), h.prefix)
-	return ok && (own == "/oauth" || strings.HasPrefix(own, "/oauth/"))
+	return ok && (own == "/oauth" || strings.HasPrefix(own, "/oauth/")) || h.isNear(r.URL)
+}
+
+// isNear reports whether a path can be read as one of ours.
+func (h *Handler) isNear(u *url.URL) bool {
+	return mayMention(u, "oauth") && readingsOf(u, func(read reading) bool {
+		return read.isBelow(h.below) || slices.ContainsFunc(h.places, read.isAt)
+	})
 }
 
 // ServeHTTP answers a request that the handler owns.

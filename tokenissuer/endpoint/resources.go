@@ -59,11 +59,17 @@ func NewResources(audit *Audit, tally Tally, resources []ResourceMetadata) *Reso
 	return rs
 }
 
-// IsResourceMetadata tells whether a request is for a path at which metadata of resources are, or would be.
+// IsResourceMetadata reports whether a request is for a path at which metadata of resources are, or would be, or which somebody
+// behind us could read as one.
 func IsResourceMetadata(r *http.Request) bool {
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), wellKnownResource)
-	return ok && (rest == "" || rest[0] == '/')
+	if ok && (rest == "" || rest[0] == '/') {
+		return true
+	}
+	return mayMention(r.URL, "oauth") && readingsOf(r.URL, func(read reading) bool { return read.isBelow(resourcePlace) })
 }
+
+var resourcePlace = readingOf(wellKnownResource)
 
 // Has tells whether there are metadata at the path of a request.
 func (rs *Resources) Has(r *http.Request) bool {

@@ -4,8 +4,8 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -28,22 +28,26 @@ const (
 // so, or read so by an upstream that decodes, that ignores case, empty segments or the parameters of a segment, or that
 // resolves dots.
 func (h *Handler) isAdminOperation(u *url.URL) bool {
-	near := strings.ToLower(u.Path)
-	if !strings.Contains(near, adminSuffix[1:]) { // nearly every path there is
+	if !mayMention(u, adminSuffix[1:]) { // nearly every path there is
 		return false
 	}
-	near = path.Clean(segmentParameters.ReplaceAllString(strings.ReplaceAll(near, `\`, "/"), ""))
-	prefix, _ := url.PathUnescape(h.prefix) // it was escaped by us
-	return isUsersTokens(u.EscapedPath(), h.prefix) || isUsersTokens(near, strings.ToLower(prefix))
+	if isUsersTokens(u.EscapedPath(), h.prefix) {
+		return true
+	}
+	prefix := readingOf(h.prefix)
+	climbing := slices.Concat(prefix, readingOf(adminPrefix+"users"+adminSuffix))
+	return readingsOf(u, func(read reading) bool {
+		if read.climbs {
+			return read.passes(climbing)
+		}
+		return read.isBelow(prefix) && isUsersTokens("/"+strings.Join(read.segments[len(prefix):], "/"), "")
+	})
 }
 
 func isUsersTokens(spelling, prefix string) bool {
 	rest, ok := strings.CutPrefix(spelling, prefix+adminPrefix)
 	return ok && strings.Contains(rest, "/users/") && strings.Contains(rest, adminSuffix)
 }
-
-// segmentParameters are what some readers cut off a segment (RFC 3986 §3.3).
-var segmentParameters = regexp.MustCompile(`;[^/]*`)
 
 // userToken gives an organisation's admin a token for a member. The order of checks is part of the contract: nothing is
 // said about a user to somebody who is no admin.
