@@ -149,7 +149,10 @@ func adminStatus(err error) int {
 // inWords puts an error that is the operator's to mend into a sentence.
 func inWords(what string, err error) error {
 	var own *tokenissuer.Error
+	var nobody nobodyMeant
 	switch {
+	case errors.As(err, &nobody):
+		return nobody
 	case errors.Is(err, tokenissuer.ErrNotFound):
 		return fmt.Errorf("there is no such %s", what)
 	case errors.Is(err, tokenissuer.ErrInUse):

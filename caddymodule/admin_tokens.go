@@ -169,6 +169,7 @@ func addRevocation(app *App, r *http.Request) (int, any, error) {
 		User         string `json:"user,omitzero"`
 		Client       string `json:"client,omitzero"`
 		Organisation string `json:"organisation,omitzero"`
+		Force        bool   `json:"force,omitzero"` // a user who is not known here
 	}
 	if err := readAdmin(r, &request); err != nil {
 		return 0, nil, err
@@ -192,19 +193,39 @@ func addRevocation(app *App, r *http.Request) (int, any, error) {
 	if strings.ContainsFunc(named[kind], unicode.IsControl) || !utf8.ValidString(named[kind]) {
 		return 0, nil, tokenissuer.InvalidInput(errors.New("the id has control characters: no id has"))
 	}
-	if err := app.revoke(r.Context(), kind, named[kind]); err != nil {
+	if request.Force && kind != tokenissuer.RevokeUser {
+		return 0, nil, tokenissuer.InvalidInput(errors.New("force belongs to user"))
+	}
+	if err := app.revoke(r.Context(), kind, named[kind], request.Force); err != nil {
 		return 0, nil, err
 	}
 	app.record("tokens revoked", zap.String("kind", string(kind)), zap.String("id", named[kind]))
 	return http.StatusNoContent, nil, nil
 }
 
-// revoke ends the tokens that are named, and with those of a user or a family what else descends from their sign-ins.
-func (a *App) revoke(ctx context.Context, kind tokenissuer.RevocationKind, id string) error {
-	switch kind {
-	case tokenissuer.RevokeUser:
-		return a.registry.RevokeUser(ctx, id)
-	case tokenissuer.RevokeFamily:
+// nobodyMeant is the error for a user who is not known here, by id.
+type nobodyMeant string
+
+func (id nobodyMeant) Error() string {
+	return fmt.Sprintf("there is no user %q, and none was removed: nothing was revoked. Use force for a user whom only another issuer knows", string(id))
+}
+
+// Is makes it an ErrNotFound.
+func (nobodyMeant) Is(target error) bool { return target == tokenissuer.ErrNotFound }
+
+// revoke ends the tokens that are named, and with those of a user or a family what else descends from their sign-ins. A user
+// who is not known here is an error, unless it is forced.
+func (a *App) revoke(ctx context.Context, kind tokenissuer.RevocationKind, id string, force bool) error {
+	switch {
+	case kind == tokenissuer.RevokeUser && force:
+		return a.registry.RevokeAnybody(ctx, id)
+	case kind == tokenissuer.RevokeUser:
+		err := a.registry.RevokeUser(ctx, id)
+		if errors.Is(err, tokenissuer.ErrNotFound) {
+			return nobodyMeant(id)
+		}
+		return err
+	case kind == tokenissuer.RevokeFamily:
 		return a.registry.RevokeFamily(ctx, id)
 	}
 	return a.issuer.Revoke(ctx, a.issuer.RevocationOf(kind, id))

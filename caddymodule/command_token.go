@@ -109,13 +109,14 @@ func tokenRevoke(admin *adminClient) *cobra.Command {
 	kinds := []struct{ name, help string }{
 		{"jti", "Id of one token"},
 		{"family", "Id of a token family (sid): everything that descends from one sign-in"},
-		{"user", "Id of a user: every token issued until now, and every session"},
+		{"user", "Id of a user: every token issued until now, every session, and what the user has created for others"},
 		{"client", "Id of a client: every token issued until now"},
 	}
 	values := make([]string, len(kinds))
-	cmd := command("revoke (--jti ID | --family ID | --user ID | --client ID)", "Revokes access tokens", cobra.NoArgs,
+	var force bool
+	cmd := command("revoke (--jti ID | --family ID | --user ID [--force] | --client ID)", "Revokes access tokens", cobra.NoArgs,
 		func(_ []string, _ io.Reader, _ io.Writer) error {
-			request := make(map[string]string)
+			request := make(map[string]any)
 			for i, kind := range kinds {
 				if values[i] != "" {
 					request[kind.name] = values[i]
@@ -124,10 +125,17 @@ func tokenRevoke(admin *adminClient) *cobra.Command {
 			if len(request) != 1 {
 				return errors.New("name one of --jti, --family, --user and --client")
 			}
+			if force {
+				if request["user"] == nil {
+					return errors.New("--force belongs to --user")
+				}
+				request["force"] = true
+			}
 			return admin.call(http.MethodPost, "/oauth/revocations", request, nil)
 		})
 	for i, kind := range kinds {
 		cmd.Flags().StringVar(&values[i], kind.name, "", kind.help)
 	}
+	cmd.Flags().BoolVar(&force, "force", false, "Also for a user who is not known here, as one of another issuer")
 	return cmd
 }

@@ -9,9 +9,9 @@ import (
 
 // What a thief of a refresh token can learn of its owner.
 
-// TestT120NobodySeesARefreshFromOutside: whoever could see that a stolen refresh token was used by its owner would present it
+// TestT130NobodySeesARefreshFromOutside: whoever could see that a stolen refresh token was used by its owner would present it
 // within the grace, get the same successor, and raise no alarm.
-func TestT120NobodySeesARefreshFromOutside(t *testing.T) {
+func TestT130NobodySeesARefreshFromOutside(t *testing.T) {
 	now := setClock(t)
 	u := openUsers(t, passwordRefresh...)
 	asked := func(u *userDoor, token, bearer string) string {
@@ -104,9 +104,9 @@ func TestT120NobodySeesARefreshFromOutside(t *testing.T) {
 // behindProxy makes every request come from the address that X-Forwarded-For names.
 var behindProxy = []string{"\tadmin ADMIN\n", "\tadmin ADMIN\n\tservers {\n\t\ttrusted_proxies static 127.0.0.1/32\n\t}\n"}
 
-// TestT121ARepeatFromElsewhere: who repeats a refresh within the grace gets the same successor, so a thief who is fast enough
+// TestT131ARepeatFromElsewhere: who repeats a refresh within the grace gets the same successor, so a thief who is fast enough
 // must at least be seen, and with same_address is refused.
-func TestT121ARepeatFromElsewhere(t *testing.T) {
+func TestT131ARepeatFromElsewhere(t *testing.T) {
 	const chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/%s Safari/537.36"
 	agent := func(version string) string { return strings.Replace(chrome, "%s", version, 1) }
 	changes := append(append([]string{}, behindProxy...), "redirect_uris https://other.example/cb",

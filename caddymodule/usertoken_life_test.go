@@ -342,7 +342,7 @@ func TestM35ALostAnswer(t *testing.T) {
 		t.Fatalf("jti %q is not the first token's own", lost)
 	}
 	other := d.mintFor("u-grace")
-	if err := d.app().revoke(t.Context(), tokenissuer.RevokeToken, claims(t, other.AccessToken)["jti"].(string)); err != nil {
+	if err := d.app().revoke(t.Context(), tokenissuer.RevokeToken, claims(t, other.AccessToken)["jti"].(string), false); err != nil {
 		t.Fatal(err)
 	}
 	d.gone(other.AccessToken)

@@ -100,7 +100,18 @@ func (is *Issuer) EndSessionOf(ctx context.Context, user *User, sessionID string
 	return is.endFamilies(ctx, FamilyFilter{ID: f.ID})
 }
 
-// SignOutEverywhere ends everything that acts for the user.
+// SignOutEverywhere ends everything that acts for the user, and what the user has created for others.
 func (is *Issuer) SignOutEverywhere(ctx context.Context, user *User) error {
-	return is.endFamilies(ctx, FamilyFilter{UserID: user.ID})
+	return is.endPerson(ctx, user.ID)
+}
+
+// endPerson ends every family of a user, and every one of which the user is the actor. Those go first, so that a session in
+// which this failed lives and can repeat it; and once more when nothing is left that could create others.
+func (is *Issuer) endPerson(ctx context.Context, id string) error {
+	for _, which := range []FamilyFilter{{ActorID: id}, {UserID: id}, {ActorID: id}} {
+		if err := is.endFamilies(ctx, which); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -168,8 +168,8 @@ func TestAFaultOfTheStoreUsesNoRefreshTokenUp(t *testing.T) {
 	})
 }
 
-// TestT121WhoComesSecondFromElsewhere is seen too, though the token was the newest when the request was looked at.
-func TestT121WhoComesSecondFromElsewhere(t *testing.T) {
+// TestT131WhoComesSecondFromElsewhere is seen too, though the token was the newest when the request was looked at.
+func TestT131WhoComesSecondFromElsewhere(t *testing.T) {
 	for name, sameAddress := range map[string]bool{"warned of": false, "refused": true} {
 		t.Run(name, func(t *testing.T) {
 			f := newFlow(t)

@@ -1,6 +1,7 @@
 package tokenissuer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,13 +167,45 @@ func (g *Registry) RemoveOrganisation(ctx context.Context, id string) error {
 	return g.Stored.RemoveOrganisation(ctx, id)
 }
 
-// RevokeUser ends every token and session of a user: those of its families, and any other access token that was issued
-// up to and in this second.
+// RevokeUser ends every token and session of a user, and what the user has created for others: those of the families, and
+// any other access token that was issued up to and in this second. ErrNotFound when nobody is known by that id.
 func (g *Registry) RevokeUser(ctx context.Context, id string) error {
-	if err := g.Issuer.endFamilies(ctx, FamilyFilter{UserID: id}); err != nil {
+	if known, err := g.isKnown(ctx, id); err != nil || !known {
+		return cmp.Or(err, ErrNotFound)
+	}
+	return g.RevokeAnybody(ctx, id)
+}
+
+// RevokeAnybody is RevokeUser for a user whom another issuer knows.
+func (g *Registry) RevokeAnybody(ctx context.Context, id string) error {
+	// The revocation comes first: what is created meanwhile is created with a token that it hits.
+	if err := g.Issuer.Revoke(ctx, g.Issuer.RevocationOf(RevokeUser, id)); err != nil {
 		return err
 	}
-	return g.Issuer.Revoke(ctx, g.Issuer.RevocationOf(RevokeUser, id))
+	return g.Issuer.endPerson(ctx, id)
+}
+
+// isKnown reports whether a token of ours may name a user: one who exists, was removed, was declared until lately, or has
+// a family that lives.
+func (g *Registry) isKnown(ctx context.Context, id string) (bool, error) {
+	if _, err := g.User(ctx, id); !errors.Is(err, ErrNotFound) {
+		return err == nil, err
+	}
+	if known, err := g.Stored.HadUser(ctx, id); known || err != nil {
+		return known, err
+	}
+	before, ended, err := g.Stored.Declarations(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, d := range ended {
+		before = append(before, d.Declaration)
+	}
+	if slices.ContainsFunc(before, func(d Declaration) bool { return d.Kind == RevokeUser && d.ID == id }) {
+		return true, nil
+	}
+	families, err := g.Issuer.Store.FamiliesOf(ctx, id, g.Issuer.Now())
+	return len(families) > 0, err
 }
 
 // RevokeFamily ends a token family.

@@ -118,7 +118,7 @@ func (s *RevocationSet) Revoked(t *AccessToken) bool {
 	issued := clampSeconds(origin.issuedAt)
 	return s.hits(RevokeToken, t.ID, issued) || s.hits(RevokeToken, origin.id, issued) ||
 		s.hits(RevokeFamily, t.FamilyID, issued) ||
-		s.hits(RevokeUser, user, issued) ||
+		s.hits(RevokeUser, user, issued) || s.hitsActor(t, issued) ||
 		s.hits(RevokeClient, t.ClientID, issued) ||
 		s.hits(RevokeOrganisation, t.Organisation, issued) ||
 		s.hits(RevokeKey, t.KeyID, issued)
@@ -129,8 +129,13 @@ func (s *RevocationSet) RevokedFamily(f *TokenFamily, organisation string) bool 
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	born := clampSeconds(f.CreatedAt)
-	return s.hits(RevokeFamily, f.ID, born) || s.hits(RevokeUser, f.UserID, born) ||
+	return s.hits(RevokeFamily, f.ID, born) || s.hits(RevokeUser, f.UserID, born) || s.hits(RevokeUser, f.Actor.Subject, born) ||
 		s.hits(RevokeClient, f.ClientID, born) || s.hits(RevokeOrganisation, organisation, born)
+}
+
+// hitsActor reports whether somebody who acts with the token was revoked: what an admin has created ends with the admin.
+func (s *RevocationSet) hitsActor(t *AccessToken, issued uint32) bool {
+	return slices.ContainsFunc(t.actorChain(), func(a Actor) bool { return s.hits(RevokeUser, a.Subject, issued) })
 }
 
 func (s *RevocationSet) hits(kind RevocationKind, id string, issued uint32) bool {

@@ -90,6 +90,8 @@ type UserStore interface {
 	// RemoveUser deletes the user with its consents and ends the same families as ChangeUser, in one step. The id stays
 	// taken. It returns the revocations that it recorded. ErrNotFound when there is no such user.
 	RemoveUser(ctx context.Context, userID string, end Ending) ([]Revocation, error)
+	// HadUser reports whether the id is a stored user's, or was one's who has been removed.
+	HadUser(ctx context.Context, userID string) (bool, error)
 	// PasswordSchemes lists the distinct schemes of the stored hashes, as PasswordScheme names them, in no order.
 	PasswordSchemes(ctx context.Context) ([]string, error)
 	// Organisations lists the stored organisations, by id.

@@ -67,14 +67,40 @@ func (is *Issuer) IssueForUser(ctx context.Context, admin *User, t *AccessToken,
 	f.Scopes = slices.DeleteFunc(Scopes{ScopeTrusted, ScopePublic}, func(name string) bool { return !t.Scopes.Has(name) })
 	f.Actor = Actor{Subject: admin.ID, ClientID: t.ClientID}
 	f.Generation, f.ExpiresAt = 1, now.Add(is.lifetimes(client).Refresh)
+	if f.Standing.SessionID, err = is.standingFamily(ctx, t); err != nil {
+		return Tokens{}, err
+	}
 	if !admin.Declared {
 		f.Standing.ActorVersion = admin.Version
 	}
 	return is.Issue(is.grantOf(f, client, target, func() error {
 		err := is.addFamily(ctx, f, target)
-		if err != nil && AsError(err).Code == InvalidGrant { // the target has changed since it was read
-			return NewError(UserInactive, "user_changed")
+		if err != nil && AsError(err).Code == InvalidGrant {
+			return is.notCreated(ctx, t)
 		}
 		return err
 	}))
+}
+
+// standingFamily returns the family of an admin's token, which must stand while another is created with it: whoever ends the
+// admin's access can rely on nothing being created afterwards. A token may outlive its family's record; then it is empty.
+func (is *Issuer) standingFamily(ctx context.Context, t *AccessToken) (id string, err error) {
+	f, err := is.Store.Family(ctx, t.FamilyID)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return "", nil
+	case err != nil:
+		return "", Unavailable("store_unavailable", err)
+	case !f.RevokedAt.IsZero():
+		return "", NewError(InvalidToken, "token_revoked").WithDescription("The access token was revoked")
+	}
+	return f.ID, nil
+}
+
+// notCreated says why no token was created: the admin's own has ended, or the target has changed since it was read.
+func (is *Issuer) notCreated(ctx context.Context, admins *AccessToken) error {
+	if _, err := is.standingFamily(ctx, admins); err != nil {
+		return err
+	}
+	return NewError(UserInactive, "user_changed")
 }

@@ -272,3 +272,21 @@ func TestMAnOutageCreatesNothing(t *testing.T) {
 	_, err := f.IssueForUser(t.Context(), admin, token, "u-grace")
 	wantCode(t, err, InvalidToken)
 }
+
+// TestT132NothingIsCreatedAfterTheEnd: a token that an admin creates beside the end of all of their access is not born, or it
+// would outlive it by months.
+func TestT132NothingIsCreatedAfterTheEnd(t *testing.T) {
+	f := newFlow(t)
+	for name, end := range map[string]func(admin *User) error{
+		"signed out everywhere": func(admin *User) error { return f.SignOutEverywhere(t.Context(), admin) },
+		"revoked":               func(admin *User) error { return f.registry.RevokeUser(t.Context(), admin.ID) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f.wait(2 * time.Second) // beyond what was revoked before
+			admin, token := f.admin("ada", "trusted public")
+			f.store.meanwhile("AddFamily", func() { f.must(end(admin)) })
+			_, err := f.IssueForUser(t.Context(), admin, token, "u-grace")
+			wantReason(t, err, InvalidToken, "token_revoked")
+		})
+	}
+}

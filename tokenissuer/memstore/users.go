@@ -80,7 +80,7 @@ func (s *Store) AddUser(ctx context.Context, user *tokenissuer.User, organisatio
 		return fail(tokenissuer.ErrTaken)
 	}
 	// The id comes last: a call that fails does not take it.
-	if err := s.subjects.Add(user.ID, nil, cache.NoExpiration); err != nil {
+	if err := s.subjects.Add(user.ID, isUser, cache.NoExpiration); err != nil {
 		return fail(tokenissuer.ErrTaken)
 	}
 	added := *user
@@ -128,6 +128,20 @@ func (s *Store) RehashPassword(ctx context.Context, userID string, old, hash tok
 	rehashed.PasswordHash = hash
 	s.putUser(rehashed, found.version)
 	return nil
+}
+
+// isUser marks the ids of users among the subjects.
+const isUser = true
+
+// HadUser reports whether the id is or was a user's.
+func (s *Store) HadUser(ctx context.Context, userID string) (bool, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if err := s.usable(ctx); err != nil {
+		return false, fmt.Errorf("asking for an id: %w", err)
+	}
+	mark, _ := s.subjects.Get(userID)
+	return mark == isUser, nil
 }
 
 // RemoveUser deletes the user with its consents and ends every family. Its id stays taken.

@@ -110,6 +110,16 @@ func takeSubject(ctx context.Context, tx session, id, kind string) error {
 		`INSERT INTO subjects (id, kind) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`, id, kind))
 }
 
+// HadUser reports whether the id is or was a user's.
+func (s *Store) HadUser(ctx context.Context, userID string) (bool, error) {
+	had, err := askFor(ctx, s.text(`SELECT EXISTS (SELECT 1 FROM subjects WHERE id = $1 AND kind = 'user')`), []any{possible(userID)},
+		func(row scanner) (had bool, err error) { return had, row.Scan(&had) })
+	if err != nil {
+		return false, fmt.Errorf("asking for an id: %w", err)
+	}
+	return had, nil
+}
+
 // ChangeUser makes the change and ends every family of the user: what was granted before it is worth nothing after it.
 func (s *Store) ChangeUser(ctx context.Context, userID string, change tokenissuer.UserChange, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
 	var hash, scheme, role, status sql.Null[string]

@@ -168,6 +168,7 @@ func (p populated) userCalls(s tokenissuer.Store) []call {
 			return s.RehashPassword(ctx, "ada", p.user.PasswordHash, hash("m=8,t=1,p=1", "new"))
 		}},
 		{"RemoveUser", func(ctx context.Context) error { _, err := s.RemoveUser(ctx, "ada", theEnd); return err }},
+		{"HadUser", func(ctx context.Context) error { _, err := s.HadUser(ctx, "ada"); return err }},
 		{"PasswordSchemes", func(ctx context.Context) error { _, err := s.PasswordSchemes(ctx); return err }},
 		{"Organisation", func(ctx context.Context) error { _, err := s.Organisation(ctx, "acme"); return err }},
 		{"Organisations", func(ctx context.Context) error { _, err := s.Organisations(ctx); return err }},

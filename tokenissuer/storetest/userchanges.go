@@ -269,6 +269,12 @@ func removeUser(t *testing.T, s tokenissuer.Store) {
 	sameBequest(t, s, u, ended, living)
 	_, err = s.User(t.Context(), "ada")
 	mustBe(t, err, tokenissuer.ErrNotFound)
+	must(t, s.AddClient(t.Context(), client("app")))
+	for id, want := range map[string]bool{"ada": true, "bob": true, "app": false, "nobody": false, "": false, "\x00": false} {
+		if had, err := s.HadUser(t.Context(), id); had != want || err != nil {
+			t.Errorf("there was a user %q: %t, %v", id, had, err)
+		}
+	}
 	_, err = s.UserByEmail(t.Context(), "ada@example.com")
 	mustBe(t, err, tokenissuer.ErrNotFound)
 	for _, organisation := range []string{"", "acme"} {
