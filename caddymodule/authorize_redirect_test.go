@@ -75,7 +75,7 @@ var hostileNativeURIs = map[string][]string{
 		"http://127.0.0.1:0x50/cb", "http://127.0.0.1:8e1/cb", "http://127.0.0.1:٨٠/cb", "http://[::1]:0/cb", "http://[::1]:99999/cb",
 		"http://127.0.0.1:18446744073709551696/cb",
 	},
-	"A31Localhost": {"http://localhost:1/cb", "http://localhost/cb", "http://localhost:80800/cb", "http://LOCALHOST:8080/cb", "http://localhost.:8080/cb", "http://localhost:8080/cb/"},
+	"A31Localhost": {"http://localhost:80800/cb", "http://localhost:/cb", "http://localhost:080/cb", "http://LOCALHOST:8080/cb", "http://localhost.:8080/cb", "http://localhost:8080/cb/", "http://localhost.evil.tld/cb", "http://localhost:1@evil.tld/cb", "https://localhost:8080/cb"},
 	"A32Spellings": {
 		"http://127.1/cb", "http://127.1:80/cb", "http://0x7f.1/cb", "http://0x7f.0.0.1/cb", "http://2130706433/cb", "http://127.000.000.001/cb",
 		"http://[::ffff:127.0.0.1]/cb", "http://[0:0:0:0:0:0:0:1]/cb", "http://[::1%25lo]/cb", "http://127.0.0.2/cb", "http://0.0.0.0/cb",
@@ -145,7 +145,7 @@ func TestA05ToA40RedirectURIsThatAreNotTheClients(t *testing.T) {
 	}
 	for _, uri := range []string{
 		"http://127.0.0.1:53123/cb", "http://127.0.0.1/cb", "http://127.0.0.1:1/cb", "http://127.0.0.1:65535/cb",
-		"http://[::1]:53123/cb", "http://[::1]/cb", "com.example.app:/cb", "http://localhost:8080/cb",
+		"http://[::1]:53123/cb", "http://[::1]/cb", "com.example.app:/cb", "http://localhost:8080/cb", "http://localhost/cb", "http://localhost:53123/cb",
 	} {
 		if p := b.ask(requestOf("nat").with("redirect_uri", uri)); !accepted(p) {
 			t.Errorf("%s: %d %s", uri, p.status, p.body)
@@ -273,15 +273,55 @@ func TestA20A27RegistrationRefusesWhatNoAnswerShouldGoTo(t *testing.T) {
 		"javascript:alert(1)", "JAVASCRIPT:alert(1)", "data:text/html,x", "vbscript:x", "file:///etc/passwd", "blob:https://c.example/1", "about:blank",
 		"urn:ietf:wg:oauth:2.0:oob", "https://c.example/cb#f", "https://c.example/cb#", "https://u@c.example/cb", "/cb", "//c.example/cb", "cb", "https:///cb",
 		"https://c.example/ cb", "https://c.example/\tcb", "https://c.example\\cb", "", "https://", "http:cb",
+		"https://*.c.example/cb", "https://c.example/*", "http://c.example/cb", "http://10.0.0.7:8080/cb", "view-source:https://c.example/cb", "mailto:a@c.example",
 	} {
 		if err := register(uri); err == nil {
 			t.Errorf("%q is registered", uri)
 		}
 	}
-	for _, uri := range []string{"https://c.example/cb", "https://c.example/cb?codes=1", "http://127.0.0.1/cb", "com.example.app:/cb"} {
+	for _, uri := range []string{"https://c.example/cb", "https://c.example/cb?codes=1", "http://127.0.0.1/cb", "http://localhost:3000/cb", "com.example.app:/cb"} {
 		if err := register(uri); err != nil {
 			t.Errorf("%q: %v", uri, err)
 		}
+	}
+}
+
+// TestA20WhatWasRegisteredBeforeGoesOn: the rules are for registration. Declared, a URI that nothing could ever match is an
+// error, and one that may still work is a warning with its place.
+func TestA20WhatWasRegisteredBeforeGoesOn(t *testing.T) {
+	g := startPeople(t, "client first first-SECRET", `client intra intra-SECRET {
+			grants authorization_code
+			redirect_uris http://intra.example/cb
+		}
+		client nowhere {
+			type public
+		}
+		client first first-SECRET`)
+	for _, want := range []string{
+		`client \"intra\": redirect URI \"http://intra.example/cb\": plain http is for loopback hosts only, because anybody on the way can read the code: use https`,
+		`client \"nowhere\": nobody can sign in to a public client without a redirect URI: add one, or leave the grant authorization_code out`,
+	} {
+		if line := regexp.MustCompile(`"level":"warn".*"msg":"` + regexp.QuoteMeta(want) + `, at [^"]+:\d+"`); !line.MatchString(g.logs()) {
+			t.Errorf("no warning with a place: %s", want)
+		}
+	}
+	old := &tokenissuer.Client{
+		ID: "old", Type: tokenissuer.PublicClient, Grants: []tokenissuer.GrantType{tokenissuer.AuthorizationCode},
+		Scopes: tokenissuer.Scopes{"public"}, RedirectURIs: []string{"http://old.example/cb"},
+	}
+	if err := g.app().engine.store.AddClient(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	for id, uri := range map[string]string{"intra": "http://intra.example/cb", "old": "http://old.example/cb"} {
+		r := requestOf("pub")
+		r.clientID, r.redirectURI, r.scope = id, uri, "public"
+		if code := g.code(r, "ada@acme.example"); code == "" {
+			t.Errorf("%s: no code", id)
+		}
+	}
+	err := g.tryReload(strings.ReplaceAll(strings.Replace(people, "https://first.example/cb", "https://*.first.example/cb", 1), "HASH", peopleHash()))
+	if want := "a * stands for nothing, because redirect URIs are compared byte for byte: name each of them"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a wildcard in the Caddyfile: %v", err)
 	}
 }
 

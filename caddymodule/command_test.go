@@ -156,11 +156,11 @@ func TestCommandClientJSON(t *testing.T) {
 	if rotated := decoded[clientSecret](t, g.ok("client", "rotate-secret", added.ID, "--json")); rotated.ID != added.ID || rotated.Secret == added.Secret {
 		t.Errorf("rotated %+v", rotated)
 	}
-	public := decoded[clientView](t, g.ok("client", "add", "--name", "App", "--type", "public", "--json"))
+	public := decoded[clientView](t, g.ok("client", "add", "--name", "App", "--type", "public", "--redirect-uri", "https://app.example/cb", "--json"))
 	if public.Secret != "" || len(public.Secrets) != 0 || len(public.Grants) != 2 {
 		t.Errorf("added %+v", public)
 	}
-	if out := g.ok("client", "add", "--name", "Phone", "--type", "native"); strings.Contains(out, "secret") {
+	if out := g.ok("client", "add", "--name", "Phone", "--type", "native", "--redirect-uri", "http://localhost/cb"); strings.Contains(out, "secret") {
 		t.Errorf("a native client got a secret:\n%s", out)
 	}
 	minted := decoded[mintedToken](t, g.ok("token", "mint", "--client", added.ID, "--lifetime", "15m", "--json"))

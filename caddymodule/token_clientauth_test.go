@@ -155,7 +155,7 @@ func TestT09T10TheShapeOfBasic(t *testing.T) {
 func TestT11To15WhoIsNobody(t *testing.T) {
 	d := openDoor(t, onDisk)
 	secret := d.register(t, tokenissuer.Client{ID: "caf\u00e9"})
-	d.register(t, tokenissuer.Client{ID: "native", Type: tokenissuer.NativeClient})
+	d.register(t, tokenissuer.Client{ID: "native", Type: tokenissuer.NativeClient, RedirectURIs: []string{"http://localhost/cb"}})
 	rotated, err := d.app().registry.RotateSecret(t.Context(), "native", 0)
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ func TestT16T17NobodyLearnsWhichClientsExist(t *testing.T) {
 	d := openDoor(t, onDisk)
 	disabled := d.register(t, tokenissuer.Client{ID: "disabled"})
 	removed := d.register(t, tokenissuer.Client{ID: "removed"})
-	public := tokenissuer.Client{ID: "pubgone", Type: tokenissuer.PublicClient}
+	public := tokenissuer.Client{ID: "pubgone", Type: tokenissuer.PublicClient, RedirectURIs: []string{"https://gone.example/cb"}}
 	d.register(t, public)
 	for id, secret := range map[string]string{"disabled": disabled, "removed": removed} {
 		if a := d.ask(t, "/oauth/token", ccGrant, basic(id+":"+secret)...); a.status != http.StatusOK {

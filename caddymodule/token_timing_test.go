@@ -37,7 +37,7 @@ func BenchmarkTM1ClientRefusals(b *testing.B) {
 	}
 	add(tokenissuer.Client{ID: "present1"})
 	add(tokenissuer.Client{ID: "disabled"})
-	add(tokenissuer.Client{ID: "public01", Type: tokenissuer.PublicClient})
+	add(tokenissuer.Client{ID: "public01", Type: tokenissuer.PublicClient, RedirectURIs: []string{"https://public.example/cb"}})
 	if err := registry.DisableClient(b.Context(), "disabled"); err != nil {
 		b.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -159,8 +160,29 @@ func ValidateRedirectURI(uri string) error {
 	return nil
 }
 
-// validateRedirectURI refuses what could never be a safe target: relative, with a fragment (RFC 6749 §3.1.2), with
-// credentials, with parameters that the answer itself sets, or of a scheme that runs code.
+// CheckRedirects refuses what Validate lets be, because builds before took it and it may still work where it is: a public
+// client that nobody can sign in to for want of a redirect URI, and plain http to a host that is not on loopback. Whoever
+// registers a client at run time asks it; a configuration is warned.
+func (c *Client) CheckRedirects() error {
+	if c.IsPublic() && c.MayUse(AuthorizationCode) && len(c.RedirectURIs) == 0 {
+		return errors.New("nobody can sign in to a public client without a redirect URI: add one, or leave the grant authorization_code out")
+	}
+	for _, uri := range c.RedirectURIs {
+		if u, err := url.Parse(uri); err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()) {
+			return fmt.Errorf("redirect URI %q: plain http is for loopback hosts only, because anybody on the way can read the code: use https", uri)
+		}
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && address.IsLoopback()
+}
+
+// validateRedirectURI refuses what could never be a safe target: relative, with a wildcard, which nothing would match, with
+// a fragment (RFC 6749 §3.1.2), with credentials, with parameters that the answer itself sets, or of a scheme that runs code
+// or leads to no application.
 func validateRedirectURI(uri string) error {
 	u, err := url.Parse(uri)
 	if err != nil || !u.IsAbs() {
@@ -169,8 +191,11 @@ func validateRedirectURI(uri string) error {
 	if strings.Contains(uri, "#") || u.User != nil || strings.ContainsFunc(uri, unicode.IsControl) || strings.ContainsAny(uri, " \\") {
 		return errors.New("fragments, credentials, spaces, backslashes and control characters are not allowed")
 	}
+	if strings.Contains(uri, "*") {
+		return errors.New("a * stands for nothing, because redirect URIs are compared byte for byte: name each of them")
+	}
 	switch strings.ToLower(u.Scheme) {
-	case "javascript", "data", "vbscript", "file", "blob", "about", "urn":
+	case "javascript", "data", "vbscript", "file", "filesystem", "blob", "about", "view-source", "urn", "mailto", "tel", "ftp", "ws", "wss":
 		return fmt.Errorf("scheme %q is not allowed", u.Scheme)
 	case "http", "https":
 		if u.Host == "" {

@@ -99,6 +99,8 @@ func TestClientsThatCannotBeRegistered(t *testing.T) {
 		"https://client.example/cb#", "https://client.example/cb#x", "https://u@client.example/cb", "https://u:p@client.example/cb", `https://client.example\@evil.example/cb`,
 		"https://client.example/cb?code=1", "https://client.example/cb?a=1&state=2", "https://client.example/cb?%63ode=1", "https://client.example/cb?iss=x", "https://client.example/cb?error=x",
 		"https://client.example/cb\r\nSet-Cookie: x", "https://client.example/a b", "urn:ietf:wg:oauth:2.0:oob", "about:blank",
+		"https://*.client.example/cb", "https://client.example/*", "https://client.example/cb?x=*", "https://*/cb", "*", "com.example.*:/cb",
+		"view-source:https://client.example/cb", "mailto:a@client.example", "ws://client.example/cb", "filesystem:https://client.example/x",
 	} {
 		c := good()
 		c.RedirectURIs = []string{uri}
@@ -111,6 +113,39 @@ func TestClientsThatCannotBeRegistered(t *testing.T) {
 		c.RedirectURIs = []string{uri}
 		if err := c.Validate(); err != nil {
 			t.Errorf("redirect URI %q: %v", uri, err)
+		}
+	}
+}
+
+// TestA20RegistrationRefusesWhatMayNotWorkOrIsUnsafe: a configuration that has had it goes on loading.
+func TestA20RegistrationRefusesWhatMayNotWorkOrIsUnsafe(t *testing.T) {
+	f := newAuthority(t)
+	r := &Registry{Issuer: f.Issuer}
+	for name, c := range map[string]Client{
+		"public without a URI":    {Type: PublicClient},
+		"native without a URI":    {Type: NativeClient, Grants: []GrantType{RefreshTokenGrant, AuthorizationCode}},
+		"plain http":              {RedirectURIs: []string{"https://client.example/cb", "http://client.example/cb"}},
+		"plain http, upper":       {RedirectURIs: []string{"HTTP://client.example/cb"}},
+		"plain http, private":     {RedirectURIs: []string{"http://10.0.0.1/cb"}},
+		"plain http, localhost":   {RedirectURIs: []string{"http://localhost.client.example/cb"}},
+		"plain http, unspecified": {RedirectURIs: []string{"http://0.0.0.0/cb"}},
+	} {
+		if _, _, err := r.AddClient(t.Context(), c); !IsInvalidInput(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+		c.ID = "a"
+		c.SetDefaults()
+		c.Secrets = digestsOf("x")
+		if err := c.Validate(); err != nil {
+			t.Errorf("%s: a configuration of before is refused: %v", name, err)
+		}
+	}
+	for _, c := range []Client{
+		{Type: PublicClient, Grants: []GrantType{PasswordGrant}}, {Type: ConfidentialClient}, {Type: NativeClient, RedirectURIs: []string{"http://localhost/cb", "http://127.0.0.2:1/cb", "http://[::1]/cb", "com.example.app:/cb"}},
+	} {
+		c.SetDefaults()
+		if err := c.CheckRedirects(); err != nil {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }

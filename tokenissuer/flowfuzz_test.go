@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// FuzzRedirectURIMatch: what is accepted is registered, byte for byte, or is but for one port on a loopback literal of a
-// native client.
+// FuzzRedirectURIMatch: what is accepted is registered, byte for byte, or is but for one port on a loopback literal or localhost, of
+// a native client.
 func FuzzRedirectURIMatch(f *testing.F) {
 	registered := []string{"https://client.example/cb?x=1", "http://127.0.0.1/cb", "http://[::1]/cb", "com.example.app:/cb", "http://localhost:8080/cb", "http://127.0.0.1:9000/fixed", "http://127.0.0.1"}
 	for _, uri := range append(slices.Clone(registered),
 		"http://127.0.0.1:53123/cb", "http://[::1]:53123/cb", "http://127.0.0.1:/cb", "http://127.0.0.1:080/cb", "http://127.0.0.1:65536/cb", "http://127.0.0.1:1@evil.tld/cb", "http://127.0.0.1.evil.tld/cb",
-		"http://u@127.0.0.1:1/cb", "https://client.example:443/cb?x=1", "http://localhost:1/cb", "http://127.0.0.1:9001/fixed", "http://127.0.0.1:1", "http://127.0.0.1:1?a", "http://127.0.0.1:1#", `http://127.0.0.1\@evil.tld/cb`, "//evil.tld", "",
+		"http://u@127.0.0.1:1/cb", "https://client.example:443/cb?x=1", "http://localhost:1/cb", "http://localhost/cb", "http://localhost:/cb", "http://LOCALHOST:1/cb", "http://localhost.:1/cb", "http://localhost.evil.tld/cb", "http://localhost@evil.tld/cb", "http://127.0.0.1:9001/fixed", "http://127.0.0.1:1", "http://127.0.0.1:1?a", "http://127.0.0.1:1#", `http://127.0.0.1\@evil.tld/cb`, "//evil.tld", "",
 	) {
 		f.Add(uri, true)
 		f.Add(uri, false)
@@ -44,7 +44,7 @@ func withoutLoopbackPort(t *testing.T, uri string) string {
 	if err != nil {
 		t.Fatalf("%q is accepted, and is no URI: %v", uri, err)
 	}
-	if u.Scheme != "http" || u.Hostname() != "127.0.0.1" && u.Hostname() != "::1" || u.User != nil {
+	if u.Scheme != "http" || u.Hostname() != "127.0.0.1" && u.Hostname() != "::1" && u.Hostname() != "localhost" || u.User != nil {
 		return "elsewhere " + uri
 	}
 	host, port := u.Host, u.Port()

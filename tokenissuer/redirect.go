@@ -59,10 +59,10 @@ func (c *Client) hasRedirectURI(uri string) bool {
 	})
 }
 
-// withoutPort takes the port from an http URI on a loopback literal, and tells whether it is one. "localhost" is none:
-// what it resolves to is not ours to know (RFC 8252 §8.3).
+// withoutPort takes the port from an http URI on a loopback host, and reports whether it is one. "localhost" is one too,
+// although RFC 8252 §8.3 advises against it: many applications know no other name, and browsers resolve it to loopback.
 func withoutPort(uri string) (portless string, loopback bool) {
-	for _, origin := range []string{"http://127.0.0.1", "http://[::1]"} {
+	for _, origin := range []string{"http://127.0.0.1", "http://[::1]", "http://localhost"} {
 		rest, ok := strings.CutPrefix(uri, origin)
 		if !ok {
 			continue

@@ -16,7 +16,7 @@ func TestA6ToA41RedirectURIsThatAreNotTheClients(t *testing.T) {
 	f.addClient(&Client{ID: "local", Type: NativeClient, Grants: []GrantType{AuthorizationCode}, RedirectURIs: []string{
 		"http://localhost:8080/cb", "http://localhost/cb", "https://127.0.0.1/tls", "http://127.0.0.1:9000/fixed",
 	}})
-	f.addClient(&Client{ID: "web", Type: PublicClient, RedirectURIs: []string{"http://127.0.0.1/cb", "http://[::1]/cb"}})
+	f.addClient(&Client{ID: "web", Type: PublicClient, RedirectURIs: []string{"http://127.0.0.1/cb", "http://[::1]/cb", "http://localhost:8080/cb"}})
 	f.addClient(&Client{ID: "second", Grants: []GrantType{AuthorizationCode}, RedirectURIs: []string{"https://second.example/cb"}})
 	for _, v := range []struct {
 		row, client string
@@ -47,7 +47,8 @@ func TestA6ToA41RedirectURIsThatAreNotTheClients(t *testing.T) {
 		{"A28", "web", []string{"http://127.0.0.1:53123/cb"}},
 		{"A29", "web", []string{"http://[::1]:53123/cb"}},
 		{"A30", "nat", []string{"http://127.0.0.1:99999/cb", "http://127.0.0.1:0/cb", "http://127.0.0.1:abc/cb", "http://127.0.0.1:-1/cb", "http://127.0.0.1:080/cb", "http://127.0.0.1:/cb", "http://127.0.0.1:+80/cb", "http://127.0.0.1:65536/cb", "http://127.0.0.1:80:80/cb", "http://[::1]:/cb", "http://127.0.0.1:８０/cb"}},
-		{"A31", "local", []string{"http://localhost:1/cb", "http://localhost:8081/cb", "https://localhost:8080/cb", "http://LOCALHOST/cb"}},
+		{"A31", "local", []string{"https://localhost:8080/cb", "http://LOCALHOST/cb", "http://LOCALHOST:1/cb", "http://localhost.:1/cb", "http://localhost.evil.tld/cb", "http://localhost:1@evil.tld/cb", "http://localhost:0/cb", "http://localhost:1/cb/", "http://app.localhost/cb"}},
+		{"A31", "web", []string{"http://localhost:3000/cb", "http://localhost/cb"}},
 		{"A31", "nat", []string{"http://localhost/cb", "http://localhost:1/cb"}},
 		{"A32", "nat", []string{"http://127.1/cb", "http://0x7f.1/cb", "http://2130706433/cb", "http://127.000.000.001/cb", "http://[::ffff:127.0.0.1]/cb", "http://[0:0:0:0:0:0:0:1]/cb", "http://127.0.0.2/cb", "http://127.0.0.1.evil.tld/cb", "http://[::1%25lo]/cb"}},
 		{"A33", "nat", []string{"http://u@127.0.0.1:1/cb", "http://127.0.0.1:80@evil.tld/cb", "http://127.0.0.1@evil.tld/cb", "http://127.0.0.1:1@127.0.0.1/cb"}},
@@ -82,7 +83,7 @@ func TestA28A29RedirectURIsThatAreTheClients(t *testing.T) {
 		{"conf", callback}, {"pub", callback}, {"conf", ""},
 		{"nat", "http://127.0.0.1/cb"}, {"nat", "http://127.0.0.1:53123/cb"}, {"nat", "http://127.0.0.1:1/cb"}, {"nat", "http://127.0.0.1:65535/cb"},
 		{"nat", "http://[::1]/cb"}, {"nat", "http://[::1]:53123/cb"}, {"nat", "com.example.app:/cb"},
-		{"fixed", "http://localhost:8080/cb"}, {"fixed", "http://127.0.0.1:9001/fixed"}, {"fixed", "http://127.0.0.1/fixed"},
+		{"fixed", "http://localhost:8080/cb"}, {"fixed", "http://localhost:1/cb"}, {"fixed", "http://localhost/cb"}, {"fixed", "http://127.0.0.1:9001/fixed"}, {"fixed", "http://127.0.0.1/fixed"},
 		{"fixed", "http://127.0.0.1:53123"}, {"fixed", "http://[::1]:80?a=b"},
 	} {
 		client, target, err := f.ResolveRedirect(t.Context(), v.client, v.uri)

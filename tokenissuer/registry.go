@@ -64,7 +64,7 @@ func (g *Registry) AddClient(ctx context.Context, c Client) (*Client, Secret, er
 		secret = NewClientSecret()
 		c.Secrets = []ClientSecret{{Digest: secret.Digest(), CreatedAt: c.CreatedAt}}
 	}
-	if err := errors.Join(c.Validate(), g.Issuer.Scopes.Check(c.Scopes)); err != nil {
+	if err := g.checkClient(&c); err != nil {
 		return nil, Secret{}, invalidInput{err}
 	}
 	if err := g.Stored.AddClient(ctx, &c); err != nil {
@@ -72,6 +72,16 @@ func (g *Registry) AddClient(ctx context.Context, c Client) (*Client, Secret, er
 	}
 	g.Issuer.Authenticated.Forget(c.ID)
 	return &c, secret, nil
+}
+
+// checkClient refuses what cannot be registered.
+func (g *Registry) checkClient(c *Client) error {
+	for _, check := range []func() error{c.Validate, c.CheckRedirects, func() error { return g.Issuer.Scopes.Check(c.Scopes) }} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // isDeclared tells whether an id is a declared client's or user's, or our own.
