@@ -171,6 +171,7 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 		Lifetimes:       a.settings.lifetimes,
 		Scopes:          a.settings.scopes,
 		Roles:           a.settings.roles,
+		Declared:        a.settings.declared,
 		Authenticated:   tokenissuer.NewClientCache(),   // of this configuration: it may declare clients
 		Usernames:       tokenissuer.NewUsernameCache(), // likewise: it may declare users
 		Families:        tokenissuer.NewFamilyMemory(),  // likewise

@@ -40,9 +40,9 @@ var errNoClient error = NewError(InvalidClient, "client_credentials_missing")
 // AuthenticateClient returns the client that the request proved to come from. Unknown client, wrong secret and disabled
 // client are one invalid_client.
 //
-// A client that succeeded is remembered for a second, so that the usual request asks no store. A refusal is never
-// decided from memory: it always asks the directory once, whether the client exists or not, so its time tells nothing,
-// and a secret that another node has just made is honoured at once.
+// A client that succeeded is remembered for a second, and a declared one is known, so that the usual request asks no store.
+// A refusal is never decided from memory: it always asks the directory once, whether the client exists or not, so its time
+// tells nothing, and a secret that another node has just made is honoured at once.
 func (is *Issuer) AuthenticateClient(ctx context.Context, a ClientAuthentication) (*Client, error) {
 	if a.Malformed != nil {
 		return nil, a.Malformed
@@ -64,14 +64,14 @@ func (is *Issuer) AuthenticateClient(ctx context.Context, a ClientAuthentication
 // provenClient tries every reading, first against memory and then against the directory. It returns nil when none is
 // right.
 func (is *Issuer) provenClient(ctx context.Context, a *ClientAuthentication, now time.Time) (*Client, error) {
-	for _, r := range a.Readings {
-		if client := is.Authenticated.recall(r.ID, now); client != nil && proves(client, r, now) {
-			return client, nil
-		}
-	}
 	readings := a.Readings
 	if len(readings) == 0 {
 		readings = []ClientCredential{{ID: a.PublicID}}
+	}
+	for _, r := range readings {
+		if client := is.knownClient(r.ID, now); proves(client, r, now) {
+			return client, nil
+		}
 	}
 	for _, r := range readings {
 		client, err := is.Directory.Client(ctx, r.ID)
@@ -88,6 +88,17 @@ func (is *Issuer) provenClient(ctx context.Context, a *ClientAuthentication, now
 		}
 	}
 	return nil, nil
+}
+
+// knownClient returns a client for which nobody has to be asked, or nobody.
+func (is *Issuer) knownClient(id string, now time.Time) *Client {
+	if declared, ok := is.Declared.clients[id]; ok {
+		return declared
+	}
+	if client := is.Authenticated.recall(id, now); client != nil {
+		return client
+	}
+	return &nobody
 }
 
 // nobody stands in for a client that does not exist, so that the same work is done.

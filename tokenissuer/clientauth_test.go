@@ -308,7 +308,7 @@ func TestADeclaredClientSurvivesAFailingStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Directory = OverlayDirectory{Declared: declared, Stored: a.directory}
+	a.Directory, a.Declared = OverlayDirectory{Declared: declared, Stored: a.directory}, declared
 	if _, err := a.authenticate(withSecret("conf", testSecret)); err != nil {
 		t.Fatal(err)
 	}
@@ -325,6 +325,44 @@ func TestADeclaredClientSurvivesAFailingStore(t *testing.T) {
 	wantCode(t, err, TemporarilyUnavailable)
 	_, err = a.authenticate(withSecret("gone", "x"))
 	wantCode(t, err, TemporarilyUnavailable)
+}
+
+// TestT17ADeclaredClientAsksNobody when its credentials are right. When they are wrong, the directory is asked as for an
+// unknown client.
+func TestT17ADeclaredClientAsksNobody(t *testing.T) {
+	a := newAuthority(t)
+	declared, err := NewStaticDirectory(Declarations{Clients: []*Client{
+		{ID: "decl", Type: ConfidentialClient, Secrets: digestsOf(testSecret), Grants: []GrantType{ClientCredentials}, Scopes: Scopes{ScopePublic}},
+		{ID: "app", Type: PublicClient, Grants: []GrantType{AuthorizationCode}, RedirectURIs: []string{"https://app.example/"}, Scopes: Scopes{ScopePublic}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Directory, a.Declared = OverlayDirectory{Declared: declared, Stored: a.directory}, declared
+	for _, c := range []struct {
+		name string
+		with ClientAuthentication
+		good bool
+		asks int
+	}{
+		{"right secret", withSecret("decl", testSecret), true, 0},
+		{"public", ClientAuthentication{PublicID: "app"}, true, 0},
+		{"wrong secret", withSecret("decl", "wrong"), false, 1},
+		{"no secret", ClientAuthentication{PublicID: "decl"}, false, 1},
+		{"unknown", withSecret("gone", testSecret), false, 1},
+		{"unknown, no secret", ClientAuthentication{PublicID: "gone"}, false, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a.directory.questions()
+			client, err := a.authenticate(c.with)
+			if (err == nil) != c.good || c.good && !client.Declared {
+				t.Errorf("%v, %v", client, err)
+			}
+			if n := a.directory.questions(); n != c.asks {
+				t.Errorf("the directory was asked %d times, want %d", n, c.asks)
+			}
+		})
+	}
 }
 
 // TestTheMemoryOfClientsIsBounded: whoever registers clients without end, and has each of them authenticate, fills nothing.

@@ -21,6 +21,8 @@ type Issuer struct {
 	Roles RoleCatalogue
 	// Directory answers who exists.
 	Directory Directory
+	// Declared are the clients of the configuration. Directory knows them as well; here nobody has to be asked for them.
+	Declared StaticDirectory
 	// Authenticated remembers for a moment which clients have proved who they are; see AuthenticateClient.
 	Authenticated *ClientCache
 	// Usernames remembers for a while what users are called; nil: the directory is asked each time.
