@@ -25,6 +25,7 @@ const (
 type coverage struct {
 	routes   []routeView
 	warnings []string
+	guards   int // how many `protect` there are
 }
 
 // covering holds the apps that have started, with an issuer or without. The newest knows what protects what.
@@ -62,12 +63,17 @@ func (a *App) cover() {
 		met = append(met, sitesOf(name, a.http, walked)...)
 	}
 	a.describe(met)
+	guards := make(map[*Protect]bool)
 	for _, s := range met {
+		for _, g := range s.gates {
+			guards[g.Protect] = true
+		}
 		for i := range s.backends {
 			c.routes = append(c.routes, s.view(&s.backends[i]))
 		}
 		c.warnings = append(c.warnings, s.warnings()...)
 	}
+	c.guards = len(guards)
 	for _, warning := range c.warnings {
 		a.logger.Warn(warning)
 	}

@@ -157,14 +157,24 @@ func (e *engine) countRecords(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sizesTimeout)
 	defer cancel()
-	sizes, err := e.store.Sizes(ctx)
-	if err != nil {
-		return err
+	_, err := e.countNow(ctx)
+	return err
+}
+
+// countNow asks the store how many records it holds.
+func (e *engine) countNow(ctx context.Context) (tokenissuer.Sizes, error) {
+	store := e.opened()
+	if store == nil {
+		return tokenissuer.Sizes{}, errAway
 	}
-	e.keeper.mu.Lock()
-	defer e.keeper.mu.Unlock()
-	e.keeper.sizes, e.keeper.sizedAt = sizes, now
-	return nil
+	now := e.now()
+	sizes, err := store.Sizes(ctx)
+	if err == nil {
+		e.keeper.mu.Lock()
+		defer e.keeper.mu.Unlock()
+		e.keeper.sizes, e.keeper.sizedAt = sizes, now
+	}
+	return sizes, err
 }
 
 func (k *keeper) countedSince(then time.Time) bool {
@@ -173,15 +183,20 @@ func (k *keeper) countedSince(then time.Time) bool {
 	return k.sizedAt.After(then)
 }
 
-// report tells whether this engine is the housekeeper, and if so how many records of each kind there are.
+// report tells whether this engine is the housekeeper, and if so how many records of each kind there were when they were
+// counted last.
 func (k *keeper) report() (leads bool, stored map[string]int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.leads || k.sizedAt.IsZero() {
 		return k.leads, nil
 	}
-	return true, map[string]int64{
-		"families": k.sizes.Families, "revocations": k.sizes.Revocations, "requests": k.sizes.Requests,
-		"clients": k.sizes.Clients, "users": k.sizes.Users, "vouchers": k.sizes.Vouchers,
+	return true, byTable(k.sizes)
+}
+
+func byTable(sizes tokenissuer.Sizes) map[string]int64 {
+	return map[string]int64{
+		"families": sizes.Families, "revocations": sizes.Revocations, "requests": sizes.Requests,
+		"clients": sizes.Clients, "users": sizes.Users, "vouchers": sizes.Vouchers,
 	}
 }

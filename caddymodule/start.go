@@ -24,6 +24,7 @@ func (a *App) Start() error {
 	a.startTrust()
 	if !a.issues() {
 		covering.add(a)
+		a.announce()
 		return nil
 	}
 	err := a.engine.open()
@@ -40,6 +41,7 @@ func (a *App) Start() error {
 	}
 	running.add(a)
 	covering.add(a)
+	go a.announce()
 	return nil
 }
 

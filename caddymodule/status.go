@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,13 +17,13 @@ import (
 )
 
 // serveStatus tells the operator how this node stands, whatever state the issuer is in.
-func serveStatus(w http.ResponseWriter, _ *http.Request) {
+func serveStatus(w http.ResponseWriter, r *http.Request) {
 	app := covering.newest()
 	if app == nil {
 		writeAdminError(w, http.StatusServiceUnavailable, errNoApp)
 		return
 	}
-	writeAdmin(w, http.StatusOK, app.status())
+	writeAdmin(w, http.StatusOK, app.status(r.Context()))
 }
 
 // nodeStatus is how a node stands.
@@ -51,15 +52,16 @@ type issuerStatus struct {
 	ClockSkew   float64 `json:"clock_skew_seconds"`
 	Verified    int     `json:"verified_tokens"`
 	Housekeeper bool    `json:"housekeeper"`
-	// Stored is how many records there are, by table; nil: this node does not know.
+	// Stored is how many records there are, by table, as counted now; when the store takes too long, as the housekeeper counted
+	// last. Nil: this node does not know.
 	Stored map[string]int64 `json:"stored_rows,omitzero"`
 }
 
-func (a *App) status() nodeStatus {
+func (a *App) status(ctx context.Context) nodeStatus {
 	s := nodeStatus{Reasons: a.unreadiness(), Streams: streams.count(), TrustKeys: a.trustKeys()}
 	s.Ready = len(s.Reasons) == 0
 	if a.issues() {
-		s.Own = a.issuerStatus()
+		s.Own = a.issuerStatus(ctx)
 	}
 	if len(a.trusted) > 0 {
 		s.Trust = make(map[string]string, len(a.trusted))
@@ -73,7 +75,7 @@ func (a *App) status() nodeStatus {
 	return s
 }
 
-func (a *App) issuerStatus() *issuerStatus {
+func (a *App) issuerStatus(ctx context.Context) *issuerStatus {
 	e := a.engine
 	s := &issuerStatus{
 		Issuer: a.settings.issuer, Store: e.settings.store, Revocations: e.revocations.Len(),
@@ -86,6 +88,11 @@ func (a *App) issuerStatus() *issuerStatus {
 		s.Keys[string(state)] = n
 	}
 	s.Housekeeper, s.Stored = e.keeper.report()
+	ctx, cancel := context.WithTimeout(ctx, glanceTimeout)
+	defer cancel()
+	if sizes, err := e.countNow(ctx); err == nil { // else those of before are better than none
+		s.Stored = byTable(sizes)
+	}
 	return s
 }
 

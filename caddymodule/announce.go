@@ -1,0 +1,47 @@
+package caddymodule
+
+import (
+	"context"
+	"runtime/debug"
+
+	"go.uber.org/zap"
+)
+
+// modulePath is where this module is known to Go.
+const modulePath = "github.com/gatehouse-auth/gatehouse"
+
+// version is the version of this module in the program that runs; "devel" when the build does not say.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	for _, module := range append(info.Deps, &info.Main) {
+		if module.Path == modulePath && module.Version != "" && module.Version != "(devel)" {
+			return module.Version
+		}
+	}
+	return "devel"
+}
+
+// announce logs one line about what has started. Clients are those of the configuration and, unless the store cannot be
+// asked within a second, those in the store.
+func (a *App) announce() {
+	fields := []zap.Field{zap.Int("guarded_routes", a.covered.Load().guards), zap.String("version", version())}
+	if !a.issues() {
+		a.logger.Info("serving as a gate for tokens of others", append(fields, zap.Int("trusted_issuers", len(a.trusted)))...)
+		return
+	}
+	e := a.engine
+	clients := int64(len(a.settings.declared.Clients()))
+	ctx, cancel := context.WithTimeout(a.life, glanceTimeout)
+	defer cancel()
+	if sizes, err := e.countNow(ctx); err == nil {
+		clients += sizes.Clients
+	}
+	if a.life.Err() != nil {
+		return // another configuration has taken its place
+	}
+	a.logger.Info("serving", append(fields, zap.String("issuer", a.settings.issuer), zap.String("store", e.settings.store),
+		zap.String("algorithm", string(e.settings.algorithm)), zap.Int64("clients", clients))...)
+}
