@@ -142,7 +142,7 @@ func TestA72CookiesUnderHTTPS(t *testing.T) {
 	holdCookies(t, cookiesIn(page), true, map[string]int{"__Host-gatehouse-browser": 0})
 	answer := b.signIn(page, "ada@acme.example", peoplePassword)
 	signedIn := cookiesIn(answer)
-	holdCookies(t, signedIn, true, map[string]int{"__Host-session": 0, "accessToken": 21600, "__Host-gatehouse-device": deviceSeconds})
+	holdCookies(t, signedIn, true, map[string]int{"__Host-session": 0, "accessToken": 21600, "__Host-gatehouse-token": 21600, "__Host-gatehouse-device": deviceSeconds})
 	for name, c := range signedIn {
 		if lower := strings.ToLower(c.Raw); !strings.Contains(lower, "; secure") || !strings.Contains(lower, "; httponly") || strings.Contains(lower, "domain") {
 			t.Errorf("%s: %s", name, c.Raw)
@@ -182,7 +182,7 @@ func TestA72CookiesUnderHTTPS(t *testing.T) {
 	t.Run("signing out", func(t *testing.T) {
 		action, fields := formIn(t, b.open("/oauth/logout"))
 		p := b.send(action, fields)
-		holdCookies(t, cookiesIn(p), true, map[string]int{"__Host-session": -1, "accessToken": -1})
+		holdCookies(t, cookiesIn(p), true, map[string]int{"__Host-session": -1, "accessToken": -1, "__Host-gatehouse-token": -1})
 		if status, _, _ := g.do(http.MethodGet, "/oauth/account", "", "Cookie", "__Host-session="+session); status != http.StatusSeeOther {
 			t.Errorf("replayed: %d", status)
 		}
@@ -200,7 +200,7 @@ func TestA72CookiesOnLoopback(t *testing.T) {
 		t.Errorf("a browser that is known gets cookies: %v", cookiesIn(p))
 	}
 	signedIn := cookiesIn(b.signIn(page, "ada@acme.example", peoplePassword))
-	holdCookies(t, signedIn, false, map[string]int{"session": 0, "accessToken": 21600, "gatehouse_device": deviceSeconds})
+	holdCookies(t, signedIn, false, map[string]int{"session": 0, "accessToken": 21600, "gatehouse_token": 21600, "gatehouse_device": deviceSeconds})
 	if p := b.open("/oauth/account"); len(cookiesIn(p)) != 0 {
 		t.Errorf("the account page sets cookies: %v", cookiesIn(p))
 	}

@@ -33,7 +33,8 @@ func checkTokenCookie(name string) error {
 
 // credential returns the token of a request: that of the Authorization header or, where the route takes one, of the
 // cookie. Without either it is unauthorized. Two tokens are an invalid_request, and so are two cookies of the name: one of
-// them may come from another host of the same site, and nobody knows which. A cookie without a value is none.
+// them may come from another host of the same site, and nobody knows which. Of the issuer's own cookie it is known: the one of
+// the browser's session counts, and the others are none. A cookie without a value is none.
 func (p *Protect) credential(r *http.Request) (credential, error) {
 	if p.TokenCookie == "" {
 		token, err := endpoint.Credential(r)
@@ -46,6 +47,9 @@ func (p *Protect) credential(r *http.Request) (credential, error) {
 	cookies := cookieValues(r.Header, p.TokenCookie)
 	if len(cookies) == 1 && cookies[0] == "" {
 		cookies = nil
+	}
+	if p.takesSessions() && (len(cookies) > 1 || present && len(cookies) == 1 && isBrowser(r)) {
+		cookies = p.ownCookie(r, cookies)
 	}
 	switch {
 	case len(cookies) > 1:

@@ -73,13 +73,39 @@ func (p *Protect) authenticate(w http.ResponseWriter, r *http.Request, d *decisi
 	return err
 }
 
-// isForeign tells whether a token in the issuer's cookie is not of the session that the browser has, or not even of the
+// isForeign reports whether a token in the issuer's cookie is not of the session that the browser has, or not even of the
 // issuer. The name of that cookie has no prefix which keeps it to this host: any host of the same domain can place a token of
-// somebody else's in it.
+// somebody else's in it. A program that sends a token in a cookie without more has put it there itself.
 func (p *Protect) isForeign(r *http.Request, t *tokenissuer.AccessToken) bool {
-	id := p.app.handler.SessionID(r)
-	return t.Issuer != p.own.url || id != "" && t.FamilyID != id
+	id := p.app.handler.TokenSession(r)
+	return t.Issuer != p.own.url || t.FamilyID != id && (id != "" || isBrowser(r))
 }
+
+// isBrowser reports whether a request comes from a browser, which keeps cookies that other hosts have set. No page can take
+// away what browsers say of themselves.
+func isBrowser(r *http.Request) bool {
+	h := r.Header
+	return len(h["Sec-Fetch-Site"])+len(h["Sec-Fetch-Mode"])+len(h["Sec-Fetch-Dest"]) > 0 ||
+		slices.ContainsFunc(h["User-Agent"], func(agent string) bool { return strings.HasPrefix(agent, "Mozilla/") })
+}
+
+// ownCookie returns of several tokens in cookies of the issuer's name the one of the browser's session; none when there is
+// none of it. Nothing is believed yet of what they say.
+func (p *Protect) ownCookie(r *http.Request, values []string) []string {
+	id := p.app.handler.TokenSession(r)
+	if id == "" {
+		return nil
+	}
+	for _, value := range values[:min(len(values), maxTokenCookies)] {
+		if tokenissuer.ClaimedFamily(value) == id {
+			return []string{value}
+		}
+	}
+	return nil
+}
+
+// maxTokenCookies is how many cookies of the issuer's name are looked at.
+const maxTokenCookies = 16
 
 var tokenForeign = tokenissuer.NewError(tokenissuer.InvalidToken, "token_of_another_session")
 

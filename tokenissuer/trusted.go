@@ -50,18 +50,40 @@ func NewTrustedVerifier(issuer string, types []string, keys KeySource, now func(
 // it, for nobody has checked it. The second result is false for an opaque token, which is no JWT at all. What has the look
 // of a JWT and is none has an empty issuer.
 func ClaimedIssuer(token string) (issuer string, isJWT bool) {
+	claims, err := readClaimed(token)
+	if err != nil {
+		return "", looksLikeJWT(token)
+	}
+	return claims.Issuer, true
+}
+
+// ClaimedFamily returns the token family that a token claims to be of, before anything about it is believed; "" for none.
+func ClaimedFamily(token string) string {
+	claims, err := readClaimed(token)
+	if err != nil {
+		return ""
+	}
+	return claims.FamilyID
+}
+
+// claimed is what a token says of itself. The other claims are only read, for a name that is there twice.
+type claimed struct {
+	Issuer   string `json:"iss"`
+	FamilyID string `json:"sid"`
+}
+
+// readClaimed reads the claims of a JWT, none of which is believed. The error is that it is no JWT; of one whose claims cannot
+// be read there are none.
+func readClaimed(token string) (claims claimed, err error) {
 	c := candidates.Get().(*candidate) //nolint:forcetypeassert // New makes no other
 	defer c.done()
 	if err := c.form.parse(token, c.buffer); err != nil {
-		return "", looksLikeJWT(token)
-	}
-	var claims struct {
-		Issuer string `json:"iss"` // the others are only read, for a name that is there twice
+		return claims, err
 	}
 	if tooDeep(c.form.payload) || json.Unmarshal(c.form.payload, &claims) != nil {
-		return "", true
+		return claimed{}, nil
 	}
-	return claims.Issuer, true
+	return claims, nil
 }
 
 // looksLikeJWT tells whether a token has parts, and the first begins as the base64url of an object does: e, and then y or w

@@ -39,16 +39,21 @@ func (h *Handler) visitOf(w http.ResponseWriter, r *http.Request) (visit, error)
 
 // session returns who is signed in; nil: nobody.
 func (h *Handler) session(r *http.Request) (*tokenissuer.Session, error) {
-	cookie := readCookie(r, h.cookies.session)
+	cookie := h.sessionCookie(r)
 	if cookie.IsEmpty() {
 		return nil, nil
 	}
 	return h.issuer.Session(r.Context(), cookie)
 }
 
-// SessionID returns the id of the session whose cookie a request has; "" when it has none of ours.
-func (h *Handler) SessionID(r *http.Request) string {
-	return h.issuer.SessionID(readCookie(r, h.cookies.session))
+// TokenSession returns the id of the session that an accessToken cookie of the request must be of: that of its session
+// cookie or, in a browser that was closed meanwhile, what the cookie says that came with the token. It is "" when there is
+// neither.
+func (h *Handler) TokenSession(r *http.Request) string {
+	if cookie := h.sessionCookie(r); !cookie.IsEmpty() {
+		return h.issuer.SessionID(cookie)
+	}
+	return readCookie(r, h.cookies.token).Reveal()
 }
 
 // SessionToken returns a fresh access token for a browser that is signed in, and sets it as its accessToken cookie. The
@@ -63,7 +68,7 @@ func (h *Handler) SessionToken(w http.ResponseWriter, r *http.Request) (tokeniss
 		return tokenissuer.Secret{}, err
 	}
 	h.tally.Issued(tokenissuer.BrowserSession)
-	h.cookies.set(w, accessTokenCookie, tokens.AccessToken, tokens.ExpiresIn)
+	h.cookies.setToken(w, session, tokens)
 	return tokens.AccessToken, nil
 }
 

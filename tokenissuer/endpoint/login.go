@@ -129,7 +129,7 @@ func (h *Handler) openSession(w http.ResponseWriter, r *http.Request, v visit, u
 	}
 	h.tally.Issued(tokenissuer.BrowserSession)
 	h.cookies.set(w, h.cookies.session, cookie, 0)
-	h.cookies.set(w, accessTokenCookie, tokens.AccessToken, tokens.ExpiresIn)
+	h.cookies.setToken(w, session, tokens)
 	h.cookies.set(w, h.cookies.device, device, deviceMaxAge)
 	return session, nil
 }
