@@ -56,7 +56,7 @@ func newAdminAPI() *adminAPI {
 // refuse answers what is none of the operations: a method that the path does not have, or a path that nobody has.
 func (a *adminAPI) refuse(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete} {
 		if _, pattern := a.mux.Handler(&http.Request{Method: method, URL: r.URL, Host: r.Host}); pattern != "/" {
 			allowed = append(allowed, method)
 		}
@@ -111,7 +111,7 @@ func serveApp(what string, op operation) http.HandlerFunc {
 		}
 		// A browser sends this type across sites only after it has asked, so no web page can make an operator's browser
 		// change anything.
-		if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Method == http.MethodPost && media != "application/json" {
+		if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); (r.Method == http.MethodPost || r.Method == http.MethodPatch) && media != "application/json" {
 			writeAdminError(w, http.StatusUnsupportedMediaType, errors.New("send the request as application/json"))
 			return
 		}

@@ -263,7 +263,7 @@ func TestG99ErrorsAboutPeople(t *testing.T) {
 		{"POST", "/oauth/users/u-ada/role", `{"rolle":"admin"}`, 400, "rolle"},
 		{"GET", "/oauth/organisations/acme", ``, 405, "takes DELETE"},
 		{"GET", "/oauth/users/u-ada/password", ``, 405, "takes POST"},
-		{"PUT", "/oauth/users/u-ada", `{}`, 405, "takes GET and DELETE"},
+		{"PUT", "/oauth/users/u-ada", `{}`, 405, "takes GET and PATCH and DELETE"},
 	} {
 		answer := g.must(test.status, test.method, test.path, test.body)
 		if got := member(t, answer, "error"); !strings.Contains(got, test.want) || strings.Contains(got, adaPassword) {

@@ -127,6 +127,8 @@ func (r *Rule) inWords() string {
 		words = "any_scope " + strings.Join(r.AnyScope, " ")
 	case len(r.Roles) > 0:
 		words = "role " + strings.Join(r.Roles, " ")
+	case len(r.Groups) > 0:
+		words = "group " + strings.Join(r.Groups, " ")
 	case r.Claim != "":
 		words = "claim " + r.Claim + " " + strings.Join(r.Values, " ")
 	case r.Expression != "":

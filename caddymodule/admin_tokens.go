@@ -196,6 +196,14 @@ func addRevocation(app *App, r *http.Request) (int, any, error) {
 	if request.Force && kind != tokenissuer.RevokeUser {
 		return 0, nil, tokenissuer.InvalidInput(errors.New("force belongs to user"))
 	}
+	if kind == tokenissuer.RevokeUser && !request.Force {
+		switch user, err := app.registry.UserNamed(r.Context(), named[kind]); {
+		case err == nil:
+			named[kind] = user.ID
+		case !errors.Is(err, tokenissuer.ErrNotFound):
+			return 0, nil, err
+		}
+	}
 	if err := app.revoke(r.Context(), kind, named[kind], request.Force); err != nil {
 		return 0, nil, err
 	}

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,6 +17,7 @@ var userOperations = map[string]operation{
 	"GET /oauth/users":                listUsers,
 	"POST /oauth/users":               addUser,
 	"GET /oauth/users/{id}":           showUser,
+	"PATCH /oauth/users/{id}":         updateUser,
 	"DELETE /oauth/users/{id}":        removeUser,
 	"POST /oauth/users/{id}/password": setPassword,
 	"POST /oauth/users/{id}/role":     setRole,
@@ -33,6 +35,7 @@ type userView struct {
 	Role         tokenissuer.Role `json:"role"`
 	// RoleUndeclared: there is no such role any more, so the user has none.
 	RoleUndeclared bool                   `json:"role_undeclared,omitzero"`
+	Groups         []string               `json:"groups,omitempty"`
 	Status         tokenissuer.UserStatus `json:"status"`
 	HasPassword    bool                   `json:"has_password"`
 	Source         string                 `json:"source"`
@@ -42,7 +45,7 @@ type userView struct {
 func (a *App) viewOfUser(u *tokenissuer.User) userView {
 	return userView{
 		RoleUndeclared: u.Role != "" && !a.settings.roles.Has(u.Role),
-		ID:             u.ID, Email: u.Email, Name: u.Name, Organisation: u.Organisation, Role: u.Role, Status: u.Status,
+		ID:             u.ID, Email: u.Email, Name: u.Name, Organisation: u.Organisation, Role: u.Role, Groups: u.Groups, Status: u.Status,
 		HasPassword: !u.PasswordHash.IsEmpty(), Source: source(u.Declared), CreatedAt: u.CreatedAt,
 	}
 }
@@ -76,7 +79,7 @@ func organisationAsked(u *url.URL) (string, error) {
 }
 
 func showUser(app *App, r *http.Request) (int, any, error) {
-	user, err := app.registry.User(r.Context(), r.PathValue("id"))
+	user, err := app.registry.UserNamed(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -90,6 +93,7 @@ type newUser struct {
 	Name         string           `json:"name,omitzero"`
 	Organisation string           `json:"organisation,omitzero"`
 	Role         tokenissuer.Role `json:"role,omitzero"`
+	Groups       []string         `json:"groups,omitempty"`
 	newPassword
 }
 
@@ -110,7 +114,7 @@ func addUser(app *App, r *http.Request) (int, any, error) {
 		return 0, nil, errTwoPasswords
 	}
 	user, err := app.registry.AddUser(r.Context(), tokenissuer.User{
-		ID: n.ID, Email: n.Email, Name: n.Name, Organisation: n.Organisation, Role: n.Role,
+		ID: n.ID, Email: n.Email, Name: n.Name, Organisation: n.Organisation, Role: n.Role, Groups: n.Groups,
 		PasswordHash: tokenissuer.NewSecret(n.Hash),
 	}, tokenissuer.NewSecret(n.Password))
 	if errors.Is(err, tokenissuer.ErrTaken) {
@@ -119,28 +123,97 @@ func addUser(app *App, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	app.record("user added", zap.String("user_id", user.ID), zap.String("organisation", user.Organisation), zap.String("role", string(user.Role)))
+	fields := []zap.Field{zap.String("user_id", user.ID), zap.String("organisation", user.Organisation), zap.String("role", string(user.Role))}
+	if len(user.Groups) > 0 {
+		fields = append(fields, zap.Strings("groups", user.Groups))
+	}
+	app.record("user added", fields...)
 	return http.StatusCreated, app.viewOfUser(user), nil
 }
 
+// userUpdate is the request to change a user: what is not named stays.
+type userUpdate struct {
+	Name         *string                 `json:"name,omitzero"`
+	Email        *string                 `json:"email,omitzero"`
+	Role         *tokenissuer.Role       `json:"role,omitzero"`
+	Status       *tokenissuer.UserStatus `json:"status,omitzero"`
+	Organisation *string                 `json:"organisation,omitzero"`
+	Groups       *[]string               `json:"groups,omitzero"`
+}
+
+func updateUser(app *App, r *http.Request) (int, any, error) {
+	var u userUpdate
+	if err := readAdmin(r, &u); err != nil {
+		return 0, nil, err
+	}
+	user, err := app.registry.UserNamed(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return 0, nil, err
+	}
+	err = app.registry.UpdateUser(r.Context(), user.ID, tokenissuer.UserChange{
+		Name: u.Name, Email: u.Email, Role: u.Role, Status: u.Status, Organisation: u.Organisation, Groups: u.Groups,
+	})
+	if errors.Is(err, tokenissuer.ErrTaken) {
+		return 0, nil, fmt.Errorf("another user has the e-mail address: %w", tokenissuer.ErrTaken)
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	app.record("user updated", append([]zap.Field{zap.String("user_id", user.ID)}, u.fields()...)...)
+	if user, err = app.registry.User(r.Context(), user.ID); err != nil {
+		return 0, nil, err
+	}
+	return http.StatusOK, app.viewOfUser(user), nil
+}
+
+// fields are what was changed, for the audit log, which names people by their ids alone.
+func (u *userUpdate) fields() (fields []zap.Field) {
+	var changed []string
+	for _, m := range []struct {
+		name string
+		is   bool
+	}{
+		{"name", u.Name != nil}, {"email", u.Email != nil}, {"role", u.Role != nil}, {"status", u.Status != nil},
+		{"organisation", u.Organisation != nil}, {"groups", u.Groups != nil},
+	} {
+		if m.is {
+			changed = append(changed, m.name)
+		}
+	}
+	fields = append(fields, zap.Strings("changed", changed))
+	if u.Role != nil {
+		fields = append(fields, zap.String("role", string(*u.Role)))
+	}
+	if u.Status != nil {
+		fields = append(fields, zap.String("status", string(*u.Status)))
+	}
+	if u.Organisation != nil {
+		fields = append(fields, zap.String("organisation", *u.Organisation))
+	}
+	if u.Groups != nil {
+		fields = append(fields, zap.Strings("groups", *u.Groups))
+	}
+	return fields
+}
+
 func removeUser(app *App, r *http.Request) (int, any, error) {
-	return app.changeUser(r, "user removed", app.registry.RemoveUser(r.Context(), r.PathValue("id")))
+	return app.changeUser(r, "user removed", app.registry.RemoveUser)
 }
 
 func setPassword(app *App, r *http.Request) (int, any, error) {
 	var n newPassword
-	err := readAdmin(r, &n)
-	id := r.PathValue("id")
-	switch {
-	case err != nil:
-	case n.Password != "" && n.Hash != "":
-		err = errTwoPasswords
-	case n.Hash != "":
-		err = app.registry.SetPasswordHash(r.Context(), id, tokenissuer.NewSecret(n.Hash))
-	default:
-		err = app.registry.SetPassword(r.Context(), id, tokenissuer.NewSecret(n.Password))
+	if err := readAdmin(r, &n); err != nil {
+		return 0, nil, err
 	}
-	return app.changeUser(r, "user password set", err)
+	return app.changeUser(r, "user password set", func(ctx context.Context, id string) error {
+		switch {
+		case n.Password != "" && n.Hash != "":
+			return errTwoPasswords
+		case n.Hash != "":
+			return app.registry.SetPasswordHash(ctx, id, tokenissuer.NewSecret(n.Hash))
+		}
+		return app.registry.SetPassword(ctx, id, tokenissuer.NewSecret(n.Password))
+	})
 }
 
 func setRole(app *App, r *http.Request) (int, any, error) {
@@ -150,20 +223,27 @@ func setRole(app *App, r *http.Request) (int, any, error) {
 	if err := readAdmin(r, &request); err != nil {
 		return 0, nil, err
 	}
-	err := app.registry.SetRole(r.Context(), r.PathValue("id"), request.Role)
-	return app.changeUser(r, "user role set", err, zap.String("role", string(request.Role)))
+	return app.changeUser(r, "user role set", func(ctx context.Context, id string) error {
+		return app.registry.SetRole(ctx, id, request.Role)
+	}, zap.String("role", string(request.Role)))
 }
 
 func setStatus(status tokenissuer.UserStatus, what string) operation {
 	return func(app *App, r *http.Request) (int, any, error) {
-		return app.changeUser(r, what, app.registry.SetUserStatus(r.Context(), r.PathValue("id"), status))
+		return app.changeUser(r, what, func(ctx context.Context, id string) error {
+			return app.registry.SetUserStatus(ctx, id, status)
+		})
 	}
 }
 
-// changeUser records a change that went well.
-func (a *App) changeUser(r *http.Request, what string, err error, details ...zap.Field) (int, any, error) {
+// changeUser changes the user whom the path names, by the id or the e-mail address, and records a change that went well.
+func (a *App) changeUser(r *http.Request, what string, change func(context.Context, string) error, details ...zap.Field) (int, any, error) {
+	user, err := a.registry.UserNamed(r.Context(), r.PathValue("id"))
 	if err == nil {
-		a.record(what, append([]zap.Field{zap.String("user_id", r.PathValue("id"))}, details...)...)
+		err = change(r.Context(), user.ID)
+	}
+	if err == nil {
+		a.record(what, append([]zap.Field{zap.String("user_id", user.ID)}, details...)...)
 	}
 	return http.StatusNoContent, nil, err
 }

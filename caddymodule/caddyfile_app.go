@@ -55,6 +55,7 @@ func init() { httpcaddyfile.RegisterGlobalOption("oauth", parseGlobalOption) }
 //			password     <hash> | {env.NAME} | {file./path}
 //			organisation <id>
 //			role         <role>
+//			groups       <group>...
 //		}
 //		trust <name> <issuer> {
 //			audience              <audience>...

@@ -95,8 +95,23 @@ func (c *UserConfig) parseOption(d *caddyfile.Dispenser) error {
 		return text(d, &c.Organisation)
 	case "role":
 		return text(d, &c.Role)
+	case "groups":
+		return c.parseGroups(d)
 	}
 	return d.Errf("unknown user option %q", d.Val())
+}
+
+// parseGroups reads `groups <group>...`. Several lines add up.
+func (c *UserConfig) parseGroups(d *caddyfile.Dispenser) error {
+	names := d.RemainingArgs()
+	if len(names) == 0 {
+		return d.ArgErr()
+	}
+	c.Groups = append(c.Groups, names...)
+	if err := tokenissuer.ValidateGroups(c.Groups); err != nil {
+		return d.Errf("user %s: %v", c.ID, err)
+	}
+	return nil
 }
 
 // parseEmail asks for the one spelling in which an address is looked up, so that the configuration shows what is used.

@@ -9,7 +9,7 @@ import (
 )
 
 // ruleKinds are the kinds of `require`, for error texts.
-const ruleKinds = "scope, any_scope, role, claim, expression, acr or max_age"
+const ruleKinds = "scope, any_scope, role, group, claim, expression, acr or max_age"
 
 // parseRule reads one `require`; see parseProtect for the grammar.
 func (p *Protect) parseRule(h httpcaddyfile.Helper) error {
@@ -48,6 +48,9 @@ func (r *Rule) readValues(h httpcaddyfile.Helper, kind string, values []string) 
 		return err
 	case "role":
 		r.Roles, err = values, checkRoles(rolesOf(h), values)
+	case "group":
+		r.Groups = values
+		return refusePlaceholders(h.Dispenser, values)
 	case "claim":
 		if len(values) < 2 {
 			return h.Errf("require claim %s needs a value", values[0])

@@ -91,7 +91,11 @@ func (c *caller) replace(key string) (any, bool) {
 	case "organisation":
 		claim = "org"
 	}
-	return strings.Join(c.token.Claim(claim), " "), true
+	separator := " "
+	if claim == "groups" { // a name may have spaces, and none of ours has a comma
+		separator = ","
+	}
+	return strings.Join(c.token.Claim(claim), separator), true
 }
 
 // String keeps a caller out of whatever prints it.

@@ -52,7 +52,7 @@ func (c *adminClient) call(method, path string, body, answer any) error {
 		return fmt.Errorf("finding the admin endpoint: %w", err)
 	}
 	var content io.Reader
-	if method == http.MethodPost {
+	if method == http.MethodPost || method == http.MethodPatch {
 		if body == nil {
 			body = struct{}{}
 		}

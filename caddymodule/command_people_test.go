@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"bytes"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -104,7 +105,7 @@ func TestCommandUserJSON(t *testing.T) {
 	if len(of) != 1 || of[0].ID != "u-ada" || of[0].Source != "config" {
 		t.Errorf("of acme %+v", of)
 	}
-	if shown := decoded[userView](t, g.ok("user", "show", added.ID, "--json")); shown != added {
+	if shown := decoded[userView](t, g.ok("user", "show", added.ID, "--json")); !reflect.DeepEqual(shown, added) {
 		t.Errorf("shown %+v, added %+v", shown, added)
 	}
 }

@@ -40,7 +40,7 @@ func tokenMint(admin *adminClient) *cobra.Command {
 		})
 	flags := cmd.Flags()
 	flags.StringVar(&client, "client", "", "Client the token is for")
-	flags.StringVar(&user, "user", "", "User the token acts for (default: none)")
+	flags.StringVar(&user, "user", "", "User the token acts for, by id or e-mail address (default: none)")
 	flags.StringArrayVar(&scopes, "scope", nil, "Scope of the token; repeat it for more (default: public)")
 	flags.StringVar(&lifetime, "lifetime", "", "How long the token lives, as in 15m (default: the client's)")
 	_ = cmd.MarkFlagRequired("client")
@@ -109,7 +109,7 @@ func tokenRevoke(admin *adminClient) *cobra.Command {
 	kinds := []struct{ name, help string }{
 		{"jti", "Id of one token"},
 		{"family", "Id of a token family (sid): everything that descends from one sign-in"},
-		{"user", "Id of a user: every token issued until now, every session, and what the user has created for others"},
+		{"user", "Id or e-mail address of a user: every token issued until now, every session, and what the user has created for others"},
 		{"client", "Id of a client: every token issued until now"},
 	}
 	values := make([]string, len(kinds))

@@ -1,10 +1,13 @@
 package caddymodule
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -14,12 +17,12 @@ import (
 
 func userCommand(admin *adminClient) *cobra.Command {
 	return group("user", "Manages users",
-		userAdd(admin), userList(admin), userShow(admin), userSetPassword(admin), userSetRole(admin),
-		change(admin, "disable ID", "Refuses a user, and ends every token and session", http.MethodPost, "users", "/disable"),
-		change(admin, "enable ID", "Lets a disabled or locked user in again", http.MethodPost, "users", "/enable"),
-		change(admin, "lock ID", "Refuses a user whose account somebody else may use, and ends every token and session",
+		userAdd(admin), userList(admin), userShow(admin), userUpdateCommand(admin), userSetPassword(admin), userSetRole(admin),
+		change(admin, "disable ID|EMAIL", "Refuses a user, and ends every token and session", http.MethodPost, "users", "/disable"),
+		change(admin, "enable ID|EMAIL", "Lets a disabled or locked user in again", http.MethodPost, "users", "/enable"),
+		change(admin, "lock ID|EMAIL", "Refuses a user whose account somebody else may use, and ends every token and session",
 			http.MethodPost, "users", "/lock"),
-		change(admin, "remove ID", "Deletes a user, and ends every token and session", http.MethodDelete, "users", ""),
+		change(admin, "remove ID|EMAIL", "Deletes a user, and ends every token and session", http.MethodDelete, "users", ""),
 	)
 }
 
@@ -53,6 +56,7 @@ func userAdd(admin *adminClient) *cobra.Command {
 	flags.StringVar(&n.Email, "email", "", "E-mail address to sign in with")
 	flags.StringVar(&n.Organisation, "org", "", "Organisation the user belongs to (default: none)")
 	flags.StringVar(&role, "role", "", "Role of the user, one that is declared, else admin, group_manager, business_manager or member (default: member)")
+	flags.StringArrayVar(&n.Groups, "group", nil, "Group the user belongs to; repeat it for more")
 	flags.StringVar(&n.ID, "id", "", "User id (default: generated)")
 	flags.StringVar(&n.Name, "name", "", "Name, as people know the user (default: the address)")
 	flags.StringVar(&n.Hash, "password-hash", "", "Hash of the password, as printed by caddy hash-password")
@@ -107,7 +111,7 @@ func (v *userView) state() string {
 
 func userShow(admin *adminClient) *cobra.Command {
 	var asJSON bool
-	cmd := command("show ID", "Shows a user", cobra.ExactArgs(1), func(args []string, _ io.Reader, out io.Writer) error {
+	cmd := command("show ID|EMAIL", "Shows a user", cobra.ExactArgs(1), func(args []string, _ io.Reader, out io.Writer) error {
 		var u userView
 		if err := admin.call(http.MethodGet, adminPath("users", args[0]), nil, &u); err != nil {
 			return err
@@ -117,16 +121,55 @@ func userShow(admin *adminClient) *cobra.Command {
 		}
 		return printRows(out, [][2]string{
 			{"id", u.ID}, {"e-mail", u.Email}, {"name", u.Name}, {"organisation", u.Organisation}, {"role", u.roleInWords()},
+			{"groups", strings.Join(u.Groups, ", ")},
 			{"source", u.Source}, {"state", u.state()}, {"created", moment(u.CreatedAt)},
 		})
 	})
 	return jsonFlag(cmd, &asJSON)
 }
 
+func userUpdateCommand(admin *adminClient) *cobra.Command {
+	var name, email, role, status, organisation string
+	var groups []string
+	var asJSON bool
+	var cmd *cobra.Command
+	cmd = command("update ID|EMAIL", "Changes what is named of a user; another role, status, organisation or other groups end every token and session",
+		cobra.ExactArgs(1), func(args []string, _ io.Reader, out io.Writer) error {
+			request := make(map[string]any)
+			for flag, value := range map[string]string{"name": name, "email": email, "role": role, "status": status} {
+				if cmd.Flags().Changed(flag) {
+					request[flag] = value
+				}
+			}
+			if cmd.Flags().Changed("org") {
+				request["organisation"] = organisation
+			}
+			if cmd.Flags().Changed("group") {
+				request["groups"] = slices.DeleteFunc(groups, func(name string) bool { return name == "" && len(groups) == 1 })
+			}
+			if len(request) == 0 {
+				return errors.New("name what to change: --name, --email, --role, --status, --org or --group")
+			}
+			var u userView
+			if err := admin.call(http.MethodPatch, adminPath("users", args[0]), request, &u); err != nil || !asJSON {
+				return err
+			}
+			return printJSON(out, u)
+		})
+	flags := cmd.Flags()
+	flags.StringVar(&name, "name", "", `Name, as people know the user ("": the address)`)
+	flags.StringVar(&email, "email", "", "E-mail address to sign in with")
+	flags.StringVar(&role, "role", "", `Role of the user ("": none)`)
+	flags.StringVar(&status, "status", "", "active, disabled or locked")
+	flags.StringVar(&organisation, "org", "", `Organisation the user belongs to ("": none)`)
+	flags.StringArrayVar(&groups, "group", nil, `Group the user belongs to, in place of all groups so far; repeat it for more ("": none)`)
+	return jsonFlag(cmd, &asJSON)
+}
+
 func userSetPassword(admin *adminClient) *cobra.Command {
 	var fromInput bool
 	var cmd *cobra.Command
-	cmd = command("set-password ID --password-stdin", "Gives a user another password, and ends every token and session",
+	cmd = command("set-password ID|EMAIL --password-stdin", "Gives a user another password, and ends every token and session",
 		cobra.ExactArgs(1), func(args []string, in io.Reader, _ io.Writer) error {
 			password, err := readPassword(in, cmd.ErrOrStderr())
 			if err != nil {
@@ -140,7 +183,7 @@ func userSetPassword(admin *adminClient) *cobra.Command {
 }
 
 func userSetRole(admin *adminClient) *cobra.Command {
-	return command("set-role ID ROLE", "Gives a user another role, and ends every token and session", cobra.ExactArgs(2),
+	return command("set-role ID|EMAIL ROLE", "Gives a user another role, and ends every token and session", cobra.ExactArgs(2),
 		func(args []string, _ io.Reader, _ io.Writer) error {
 			return admin.call(http.MethodPost, adminPath("users", args[0])+"/role", map[string]string{"role": args[1]}, nil)
 		})

@@ -33,6 +33,8 @@ type UserConfig struct {
 	// Role is one of the declared ones, or of admin, group_manager, business_manager and member where none is declared.
 	// Default: member, where there is such a role.
 	Role string `json:"role,omitempty"`
+	// Groups are what the user belongs to, at most 100 and together what fits a token. Tokens with the scope groups name them.
+	Groups []string `json:"groups,omitempty"`
 }
 
 // readDirectory reads who is declared: clients, organisations and users.
@@ -77,7 +79,7 @@ func (c *OrganisationConfig) read() *tokenissuer.Organisation {
 // read returns the user, with the hash that is written out or that the reference gives.
 func (c *UserConfig) read(roles tokenissuer.RoleCatalogue) (*tokenissuer.User, error) {
 	user := &tokenissuer.User{
-		ID: c.ID, Email: c.Email, Name: c.Name, Organisation: c.Organisation, Role: tokenissuer.Role(c.Role),
+		ID: c.ID, Email: c.Email, Name: c.Name, Organisation: c.Organisation, Role: tokenissuer.Role(c.Role), Groups: c.Groups,
 	}
 	user.SetDefaults(roles)
 	hash := c.PasswordHash

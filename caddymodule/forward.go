@@ -13,13 +13,18 @@ import (
 type ForwardedClaim struct {
 	// Header is the header's name. Headers that mean something to HTTP or to a proxy are refused.
 	Header string `json:"header"`
-	// Claim is the claim's name on the wire: sub, client_id, scope, org, role, or any other.
+	// Claim is the claim's name on the wire: sub, client_id, scope, org, role, groups, or any other.
 	Claim string `json:"claim"`
+
+	// oursOnly: the upstream is told of tokens of our own issuer alone.
+	oursOnly bool
 }
 
 // defaultForward is what an upstream is told unless `forward` says otherwise.
 var defaultForward = []ForwardedClaim{
-	{headerSubject, "sub"}, {headerClient, "client_id"}, {headerScope, "scope"}, {headerOrganisation, "org"}, {headerRole, "role"},
+	{Header: headerSubject, Claim: "sub"}, {Header: headerClient, Claim: "client_id"}, {Header: headerScope, Claim: "scope"},
+	{Header: headerOrganisation, Claim: "org"}, {Header: headerRole, Claim: "role"},
+	{Header: headerGroups, Claim: "groups", oursOnly: true}, // what others call groups may be of any size
 }
 
 // readForwarding settles what the upstream is told, and has every `protect` take those headers from clients.
@@ -33,7 +38,7 @@ func (p *Protect) readForwarding() error {
 		p.forward = defaultForward
 		if slices.ContainsFunc(p.issuers, func(i routeIssuer) bool { return i.external != nil }) {
 			// Two issuers may call two people the same.
-			p.forward = append(slices.Clip(defaultForward), ForwardedClaim{headerIssuer, "iss"})
+			p.forward = append(slices.Clip(defaultForward), ForwardedClaim{Header: headerIssuer, Claim: "iss"})
 		}
 		return nil
 	}
@@ -60,7 +65,10 @@ func (p *Protect) readForwarding() error {
 // that there are.
 func (p *Protect) identityFields(fields []headerField, token *tokenissuer.AccessToken) ([]headerField, error) {
 	for _, f := range p.forward {
-		value := claimValue(token, f.Claim)
+		if f.oursOnly && (p.own == nil || token.Issuer != p.own.url) {
+			continue
+		}
+		value := claimValue(token, f)
 		if len(value) > maxIdentityBytes {
 			return nil, tokenissuer.NewError(tokenissuer.InvalidToken, "identity_too_long")
 		}
@@ -71,14 +79,17 @@ func (p *Protect) identityFields(fields []headerField, token *tokenissuer.Access
 	return fields, nil
 }
 
-// claimValue encodes a claim for a header.
-func claimValue(token *tokenissuer.AccessToken, claim string) string {
-	if text, isOne := token.Text(claim); isOne {
+// claimValue encodes a claim for a header. X-Auth-Groups has commas between its values.
+func claimValue(token *tokenissuer.AccessToken, f ForwardedClaim) string {
+	if text, isOne := token.Text(f.Claim); isOne {
 		return encodeIdentity(text)
 	}
-	texts := token.Claim(claim)
-	if len(texts) == 1 {
+	texts := token.Claim(f.Claim)
+	switch {
+	case len(texts) == 1:
 		return encodeIdentity(texts[0])
+	case f.Header == headerGroups:
+		return encodeIdentityList(texts, ',')
 	}
-	return encodeIdentityList(texts)
+	return encodeIdentityList(texts, ' ')
 }

@@ -16,7 +16,7 @@ import (
 // What the upstream is told, and what a client cannot tell it. Everything here goes over raw sockets and through a real
 // reverse_proxy, because it is what these two make of a request that counts.
 
-var identityNames = []string{headerSubject, headerClient, headerScope, headerOrganisation, headerRole}
+var identityNames = []string{headerSubject, headerClient, headerScope, headerOrganisation, headerRole, headerGroups}
 
 // ours checks that the upstream heard of a user what we say, and nothing else.
 func (r *recorded) ours(t *testing.T, subject string) {
@@ -44,7 +44,7 @@ func (r *recorded) anonymous(t *testing.T) {
 // spoofs are lines by which a client claims to be somebody.
 var spoofs = []string{
 	"X-Auth-Subject: admin", "x-auth-subject: admin", "X-AUTH-SUBJECT: admin", "X-Auth-subject:admin", "X-Auth-Subject: admin, root",
-	"X-Auth-Client: admin", "X-Auth-Scope: trusted", "X-Auth-Organisation: acme", "X-Auth-Role: admin",
+	"X-Auth-Client: admin", "X-Auth-Scope: trusted", "X-Auth-Organisation: acme", "X-Auth-Role: admin", "X-Auth-Groups: admins", "X_Auth_Groups: admins", "x.auth-GROUPS: admins",
 	"X_Auth_Subject: admin", "X.Auth.Subject: admin", "X-Auth_Subject: admin", "x.auth.subject: admin", "x_auth-subject: admin",
 	"X_Auth.Subject: admin", "X_AUTH_ROLE: admin", "X.Auth-Organisation: acme", "x-auth_scope: trusted", "X~Auth~Subject: admin",
 	"X-Auth!Subject: admin", "X+Auth+Role: admin", "X'Auth|Role: admin",

@@ -13,6 +13,7 @@ const (
 	headerScope        = "X-Auth-Scope"
 	headerOrganisation = "X-Auth-Organisation"
 	headerRole         = "X-Auth-Role"
+	headerGroups       = "X-Auth-Groups"
 	// headerIssuer is there on routes that take tokens of other issuers.
 	headerIssuer = "X-Auth-Issuer"
 )
@@ -31,12 +32,12 @@ type identityGuard struct {
 	foreign headerNames
 }
 
-// newIdentityGuard builds the guard from all identity headers that any route of the configuration can set. The five
+// newIdentityGuard builds the guard from all identity headers that any route of the configuration can set. The six
 // default ones and the issuer's are always among them, because an upstream that listens to them does so behind every route.
 func newIdentityGuard(names []string) *identityGuard {
 	// Proxy becomes HTTP_PROXY in a CGI program, which takes it for its own proxy (CVE-2016-5385). HTTP2-Settings belongs
 	// to one connection only (RFC 7540 §3.2.1); once Connection names it no more, reverse_proxy would pass it on.
-	all := []string{headerSubject, headerClient, headerScope, headerOrganisation, headerRole, headerIssuer, "Proxy", "HTTP2-Settings"}
+	all := []string{headerSubject, headerClient, headerScope, headerOrganisation, headerRole, headerGroups, headerIssuer, "Proxy", "HTTP2-Settings"}
 	all = append(append(all, names...), overridingHeaders...)
 	return &identityGuard{newHeaderNames(all...), newHeaderNames(append(all, forwardingNames.folded...)...)}
 }
@@ -99,7 +100,7 @@ var forwardingNames = newHeaderNames("Forwarded", "X-Forwarded-Prefix", "X-Forwa
 // and one more.
 type handedOn struct {
 	http.Request
-	values [7]string
+	values [8]string
 }
 
 // forUpstream gives the request that goes on to the upstream: a copy with its own header map, the identity set, and no
@@ -158,9 +159,9 @@ func encodeIdentity(value string) string {
 
 func isIdentityByte(c byte) bool { return '!' <= c && c <= '~' && c != '%' && c != ',' }
 
-// encodeIdentityList writes a claim with several values as a scope is written: encoded, with one space between them.
-// Empty values are left out.
-func encodeIdentityList(values []string) string {
+// encodeIdentityList writes a claim with several values as a scope is written: encoded, with one space between them, or another
+// separator. Empty values are left out.
+func encodeIdentityList(values []string, separator byte) string {
 	var list strings.Builder
 	size := 0
 	for _, value := range values {
@@ -172,7 +173,7 @@ func encodeIdentityList(values []string) string {
 			continue
 		}
 		if list.Len() > 0 {
-			list.WriteByte(' ')
+			list.WriteByte(separator)
 		}
 		list.WriteString(encodeIdentity(value))
 	}

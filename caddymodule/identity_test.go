@@ -121,10 +121,10 @@ func TestG54AClaimNeverSplitsAHeaderOrAList(t *testing.T) {
 			t.Errorf("%q comes back as %q, %v", value, back, err)
 		}
 	}
-	if got, want := encodeIdentityList([]string{"public", "", "two words", "a,b"}), "public two%20words a%2Cb"; got != want {
+	if got, want := encodeIdentityList([]string{"public", "", "two words", "a,b"}, ' '), "public two%20words a%2Cb"; got != want {
 		t.Errorf("list %q, want %q", got, want)
 	}
-	if got := encodeIdentityList(nil); got != "" {
+	if got := encodeIdentityList(nil, ' '); got != "" {
 		t.Errorf("empty list %q", got)
 	}
 	if n := len(encodeIdentity(strings.Repeat("é", 4096))); n <= maxIdentityBytes {

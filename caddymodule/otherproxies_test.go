@@ -244,7 +244,7 @@ func TestNginxLeadsClientsToTheirIssuer(t *testing.T) {
 // TestNginxG48FakedIdentity: whatever a client says of itself in whatever spelling, the upstream is told by the gate alone.
 func TestNginxG48FakedIdentity(t *testing.T) {
 	var faked []string
-	for _, name := range []string{"Subject", "Client", "Scope", "Organisation", "Role", "Issuer"} {
+	for _, name := range []string{"Subject", "Client", "Scope", "Organisation", "Role", "Groups", "Issuer"} {
 		for _, form := range []string{"X-Auth-%s", "x-auth-%s", "X_Auth_%s", "X-Auth_%s", "X_Auth-%s", "X.Auth.%s", "X-AUTH-%s"} {
 			faked = append(faked, fmt.Sprintf(form, name)+": admin")
 		}

@@ -119,6 +119,7 @@ func TestM40ARoleThatIsDeclaredNoMore(t *testing.T) {
 // TestUnknownRolesAreRefused where a user gets one, with the declared ones in the message.
 func TestUnknownRolesAreRefused(t *testing.T) {
 	d := openAdmin(t, shopRoles...)
+	d.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-new","email":"new@acme.example"}`)
 	const want = "use owner, chief, clerk or driver"
 	for _, role := range []string{"member", "Owner", "owner ", "", "own"} {
 		for path, body := range map[string]string{

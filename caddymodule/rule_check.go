@@ -59,6 +59,10 @@ func (r *Rule) check(e *examination) error {
 		if e.isOwn() && t.IsServerToken() || !hasClaim(t, "role", r.Roles) {
 			return tokenissuer.NewError(tokenissuer.AccessDenied, "role_missing")
 		}
+	case len(r.Groups) > 0:
+		if !hasClaim(t, "groups", r.Groups) {
+			return tokenissuer.NewError(tokenissuer.AccessDenied, "group_missing")
+		}
 	case r.Claim != "":
 		if !hasClaim(t, r.Claim, r.Values) {
 			return tokenissuer.NewError(tokenissuer.AccessDenied, "claim_missing")

@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// Rule is one `require`: what a token must have, for the requests that it is for. Exactly one of Scopes, AnyScope, Roles,
+// Rule is one `require`: what a token must have, for the requests that it is for. Exactly one of Scopes, AnyScope, Roles, Groups,
 // Claim, Expression, ACR and MaxAge is set.
 type Rule struct {
 	// MatcherSets are the requests the rule is for; none: all.
@@ -23,6 +23,8 @@ type Rule struct {
 	AnyScope []string `json:"any_scope,omitempty"`
 	// Roles: the user must have one of them. Each must be declared. A server token of ours acts for no user and has none.
 	Roles []string `json:"roles,omitempty"`
+	// Groups: the user must belong to one of them. A token of ours says so only with the scope groups.
+	Groups []string `json:"groups,omitempty"`
 	// Claim must have one of Values. A claim that is absent has none.
 	Claim string `json:"claim,omitempty"`
 	// Values that Claim may have; texts of a string, a number or a boolean.
@@ -45,14 +47,14 @@ type Rule struct {
 func (r *Rule) provision(ctx caddy.Context) error {
 	kinds := 0
 	for _, set := range []bool{
-		len(r.Scopes) > 0, len(r.AnyScope) > 0, len(r.Roles) > 0, r.Claim != "", r.Expression != "", len(r.ACR) > 0, r.MaxAge != 0,
+		len(r.Scopes) > 0, len(r.AnyScope) > 0, len(r.Roles) > 0, len(r.Groups) > 0, r.Claim != "", r.Expression != "", len(r.ACR) > 0, r.MaxAge != 0,
 	} {
 		if set {
 			kinds++
 		}
 	}
 	if kinds != 1 {
-		return errors.New("a rule needs one of scopes, any_scope, roles, claim, expression, acr and max_age")
+		return errors.New("a rule needs one of scopes, any_scope, roles, groups, claim, expression, acr and max_age")
 	}
 	if r.Claim != "" && len(r.Values) == 0 {
 		return fmt.Errorf("require claim %s needs a value", r.Claim)

@@ -43,6 +43,11 @@ func (p *Protect) checkSessions() error {
 		return fmt.Errorf("token_from cookie %s: its tokens are meant for %s, and so for no audience of this route",
 			sessionTokenCookie, strings.Join(issued, " "))
 	}
+	if asksForGroup := func(r *Rule) bool { return len(r.Groups) > 0 }; slices.ContainsFunc(p.Require, asksForGroup) &&
+		!slices.Contains(p.app.SessionScopes, tokenissuer.ScopeGroups) {
+		p.logger.Warn("nobody who signs in with a browser passes `require group`, because the tokens of sessions do not have the scope groups: "+
+			"add `session_scopes groups` to the oauth block", zap.String("source", p.Source))
+	}
 	return nil
 }
 

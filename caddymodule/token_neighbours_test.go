@@ -413,7 +413,7 @@ func TestT108MetadataComesFromTheConfiguration(t *testing.T) {
 	issuer := d.url
 	d.addr, d.url = open, "http://"+open
 	server := fmt.Sprintf(`{"issuer":%q,"authorization_endpoint":%q,"token_endpoint":%q,"jwks_uri":%q,"revocation_endpoint":%q,"introspection_endpoint":%q,`+
-		`"scopes_supported":["public","trusted","refresh_token","offline_access","orders.read"],"response_types_supported":["code"],`+
+		`"scopes_supported":["public","trusted","refresh_token","offline_access","groups","orders.read"],"response_types_supported":["code"],`+
 		`"response_modes_supported":["query"],"grant_types_supported":["client_credentials","authorization_code","refresh_token"],`+
 		`"token_endpoint_auth_methods_supported":["client_secret_basic","client_secret_post","none"],`+
 		`"revocation_endpoint_auth_methods_supported":["client_secret_basic","client_secret_post","none"],`+
@@ -421,7 +421,7 @@ func TestT108MetadataComesFromTheConfiguration(t *testing.T) {
 		`"code_challenge_methods_supported":["S256"],"authorization_response_iss_parameter_supported":true,`+
 		`"ui_locales_supported":["en","de"]}`,
 		issuer, issuer+"/oauth/authorize", issuer+"/oauth/token", issuer+"/oauth/jwks", issuer+"/oauth/revoke", issuer+"/oauth/introspect")
-	resource := fmt.Sprintf(`{"resource":%q,"authorization_servers":[%q],"scopes_supported":["public","trusted","refresh_token","offline_access","orders.read"],"bearer_methods_supported":["header"]}`, issuer, issuer)
+	resource := fmt.Sprintf(`{"resource":%q,"authorization_servers":[%q],"scopes_supported":["public","trusted","refresh_token","offline_access","groups","orders.read"],"bearer_methods_supported":["header"]}`, issuer, issuer)
 	for path, want := range map[string]string{
 		"/.well-known/oauth-authorization-server": server, "/.well-known/oauth-protected-resource": resource,
 	} {

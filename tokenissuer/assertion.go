@@ -48,11 +48,15 @@ func (is *Issuer) Assert(t *AccessToken, r AssertedRequest) (Secret, error) {
 		return Secret{}, err
 	}
 	now := is.Now().Truncate(time.Second)
-	claims := claimsForUpstream(&AccessToken{
+	told := &AccessToken{
 		Issuer: is.URL, Subject: t.Subject, Audience: []string{r.Audience}, ClientID: t.ClientID, Scopes: t.Scopes, ID: NewID(),
 		IssuedAt: now, ExpiresAt: assertionEnd(t, now),
 		FamilyID: t.FamilyID, Organisation: t.Organisation, Role: t.Role, AuthTime: t.AuthTime,
-	})
+	}
+	if t.Issuer == is.URL { // those of others are no groups of ours, and may not fit
+		told.withGroups(t.Claim(claimGroups))
+	}
+	claims := claimsForUpstream(told)
 	claims.list("org", t.Claim("org"))
 	claims.list("role", t.Claim("role"))
 	claims.text("htm", r.Method)

@@ -194,6 +194,9 @@ func (is *Issuer) claimsOf(g Grant) (*AccessToken, error) {
 	if is.Roles.Has(g.User.Role) {
 		t.Role = string(g.User.Role)
 	}
+	if g.Scopes.Has(ScopeGroups) {
+		t.withGroups(g.User.Groups)
+	}
 	t.FamilyID, t.AuthTime, t.Actor = g.FamilyID, g.AuthTime.Truncate(time.Second), g.Actor
 	return t, nil
 }

@@ -74,6 +74,7 @@ func (r *rememberedFamily) walk(to fields) {
 		to.flag(flag)
 	}
 	to.list(&f.Scopes)
+	to.list((*Scopes)(&u.Groups))
 }
 
 // packer writes what it is shown.

@@ -25,6 +25,10 @@ func fillFields(t *testing.T, v reflect.Value, n *int64) {
 			*value = Scopes{"one", "two"}
 			continue
 		}
+		if value, ok := f.Addr().Interface().(*[]string); ok {
+			*value = []string{"three", "four"}
+			continue
+		}
 		switch f.Kind() {
 		case reflect.String:
 			f.SetString(fmt.Sprint("text ", *n))

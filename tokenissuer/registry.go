@@ -168,7 +168,7 @@ func (g *Registry) MintUserToken(ctx context.Context, clientID, userID, scope st
 	if err != nil {
 		return Tokens{}, err
 	}
-	user, err := g.User(ctx, userID)
+	user, err := g.UserNamed(ctx, userID)
 	if errors.Is(err, ErrNotFound) {
 		return Tokens{}, invalidInput{fmt.Errorf("there is no user %q", userID)}
 	}

@@ -108,6 +108,73 @@ func (g *Registry) SetUserStatus(ctx context.Context, id string, status UserStat
 	return g.changeUser(ctx, id, UserChange{Status: &status})
 }
 
+// UpdateUser makes the members that a change names, and no others, what it says: an empty name is the e-mail address, an empty
+// role or organisation is none. Every token and session of the user ends, unless the change is of name and address alone.
+// ErrTaken when another user has the address.
+func (g *Registry) UpdateUser(ctx context.Context, id string, change UserChange) error {
+	if change == (UserChange{}) {
+		return invalidInput{errors.New("name what to change: name, email, role, status, organisation or groups")}
+	}
+	user, err := g.User(ctx, id)
+	if err != nil {
+		return err
+	}
+	if user.Declared {
+		return ErrDeclared
+	}
+	updated := *user
+	if change.Email != nil {
+		if updated.Email, err = CanonicalEmail(*change.Email); err != nil {
+			return invalidInput{err}
+		}
+		if g.Declared.byEmail[updated.Email] != nil {
+			return ErrTaken
+		}
+		change.Email = &updated.Email
+	}
+	if change.Name != nil {
+		if updated.Name = *change.Name; updated.Name == "" {
+			updated.Name = updated.Email
+		}
+		change.Name = &updated.Name
+	}
+	if change.Role != nil && *change.Role != "" {
+		if err := g.Issuer.Roles.Check(*change.Role); err != nil {
+			return invalidInput{err}
+		}
+	}
+	if change.Status != nil {
+		updated.Status = *change.Status
+	}
+	if change.Groups != nil {
+		updated.Groups = *change.Groups
+	}
+	if change.Organisation != nil {
+		change.OrganisationDeclared = *change.Organisation == "" || g.Declared.organisations[*change.Organisation] != nil
+	}
+	if err := updated.Validate(); err != nil {
+		return invalidInput{err}
+	}
+	err = g.changeUser(ctx, id, change)
+	if change.Organisation != nil && errors.Is(err, ErrNotFound) {
+		return invalidInput{fmt.Errorf("there is no organisation %q: add it first", *change.Organisation)}
+	}
+	return err
+}
+
+// UserNamed returns the user of an id, or else of an e-mail address. ErrNotFound when there is neither.
+func (g *Registry) UserNamed(ctx context.Context, name string) (*User, error) {
+	user, err := g.User(ctx, name)
+	if !errors.Is(err, ErrNotFound) {
+		return user, err
+	}
+	email, wrong := CanonicalEmail(name)
+	if wrong != nil {
+		return nil, err
+	}
+	return g.Issuer.Directory.UserByEmail(ctx, email)
+}
+
 func (g *Registry) changeUser(ctx context.Context, id string, change UserChange) error {
 	return g.endUser(ctx, id, func(end Ending) ([]Revocation, error) { return g.Stored.ChangeUser(ctx, id, change, end) })
 }

@@ -16,6 +16,8 @@ const (
 	ScopeRefreshToken = "refresh_token"
 	// ScopeOfflineAccess is the alias of ScopeRefreshToken (OpenID Connect Core §11).
 	ScopeOfflineAccess = "offline_access"
+	// ScopeGroups puts the user's groups into the token.
+	ScopeGroups = "groups"
 )
 
 const (
@@ -102,6 +104,7 @@ var builtinScopes = []Scope{
 	{Name: ScopeTrusted, Words: "Act on your behalf"},
 	{Name: ScopeRefreshToken, Words: "Stay signed in"},
 	{Name: ScopeOfflineAccess, Words: "Stay signed in"},
+	{Name: ScopeGroups, Words: "See which groups you belong to"},
 }
 
 // NewScopeCatalogue returns a catalogue of the scopes known from the start and those declared.

@@ -99,17 +99,19 @@ func TestScopeMissing(t *testing.T) {
 
 func TestScopeCatalogue(t *testing.T) {
 	c := NewScopeCatalogue(Scope{Name: "zebra", Words: "See zebras"}, Scope{Name: "ant", ServerTokens: true}, Scope{Name: ScopePublic, Words: "Look around"})
-	if got, want := c.Names(), []string{ScopePublic, ScopeTrusted, ScopeRefreshToken, ScopeOfflineAccess, "ant", "zebra"}; !slices.Equal(got, want) {
+	if got, want := c.Names(), []string{ScopePublic, ScopeTrusted, ScopeRefreshToken, ScopeOfflineAccess, ScopeGroups, "ant", "zebra"}; !slices.Equal(got, want) {
 		t.Errorf("names %q, want %q", got, want)
 	}
 	if s, ok := c.Find(ScopePublic); !ok || s.Words != "Look around" || !s.ServerTokens {
 		t.Errorf("public is %+v", s)
 	}
-	if s, ok := c.Find(ScopeTrusted); !ok || s.ServerTokens {
-		t.Errorf("trusted is %+v", s)
+	for _, name := range []string{ScopeTrusted, ScopeGroups} {
+		if s, ok := c.Find(name); !ok || s.ServerTokens {
+			t.Errorf("%s is %+v", name, s)
+		}
 	}
 	var zero ScopeCatalogue
-	if _, ok := zero.Find("zebra"); ok || len(zero.Names()) != 4 {
+	if _, ok := zero.Find("zebra"); ok || len(zero.Names()) != 5 {
 		t.Error("the zero value knows more than the start")
 	}
 }

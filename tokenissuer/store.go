@@ -80,9 +80,9 @@ type UserStore interface {
 	// AddUser registers a user; Declared and Version are not kept. ErrTaken when the id belongs or belonged to a client or
 	// a user, or the address to a user. ErrNotFound when the organisation is not stored, unless organisationDeclared.
 	AddUser(ctx context.Context, user *User, organisationDeclared bool) error
-	// ChangeUser makes the change, moves the user's version on and ends every family of the user, and every one of which
-	// the user is the actor, in one step. It returns the revocations that it recorded. ErrNotFound when there is no such
-	// user.
+	// ChangeUser makes the change and, unless it KeepsTokens, moves the user's version on and ends every family of the user, and
+	// every one of which the user is the actor, all in one step. It returns the revocations that it recorded. ErrNotFound when
+	// there is no such user, or the organisation is not stored and not declared. ErrTaken when another user has the address.
 	ChangeUser(ctx context.Context, userID string, change UserChange, end Ending) ([]Revocation, error)
 	// RehashPassword replaces a hash by another one of the same password, unless it has changed since: then nothing
 	// happens and the result is nil. The version stays.
@@ -107,6 +107,17 @@ type UserChange struct {
 	Password *Secret // the new hash
 	Role     *Role
 	Status   *UserStatus
+	Groups   *[]string
+	// Organisation is the id of one that is stored, unless OrganisationDeclared; empty: none.
+	Organisation         *string
+	OrganisationDeclared bool
+	// Name, and Email in its canonical form, are what the user is called.
+	Name, Email *string
+}
+
+// KeepsTokens reports whether the change is of what the user is called and of nothing else. Tokens and sessions go on then.
+func (c UserChange) KeepsTokens() bool {
+	return (c.Name != nil || c.Email != nil) && c.Password == nil && c.Role == nil && c.Status == nil && c.Groups == nil && c.Organisation == nil
 }
 
 // Ending is when families end, and until when a revocation is kept of which the family does not say more: longer than any

@@ -117,7 +117,7 @@ func (t *AccessToken) saysTheSame(other *AccessToken) bool {
 	return t.Subject == other.Subject && t.ClientID == other.ClientID && t.ID == other.ID && t.FamilyID == other.FamilyID &&
 		t.Organisation == other.Organisation && t.Role == other.Role && t.AuthTime.Equal(other.AuthTime) &&
 		t.IssuedAt.Equal(other.IssuedAt) && t.ExpiresAt.Equal(other.ExpiresAt) && slices.Equal(t.Scopes, other.Scopes) &&
-		slices.Equal(t.actorChain(), other.actorChain())
+		slices.Equal(t.actorChain(), other.actorChain()) && slices.Equal(t.extra[claimGroups], other.extra[claimGroups])
 }
 
 // swap makes a token.
@@ -156,6 +156,9 @@ func (is *Issuer) swappedClaims(s Swapping, now, expires time.Time) ([]byte, err
 		Issuer: is.URL, Subject: t.Subject, Audience: []string{s.Audience}, ClientID: t.ClientID, Scopes: t.Scopes, ID: is.newTokenID(),
 		IssuedAt: now, ExpiresAt: expires,
 		FamilyID: t.FamilyID, Organisation: t.Organisation, Role: t.Role, AuthTime: t.AuthTime,
+	}
+	if s.Trust == "" { // a group, as a role, is one of ours
+		swapped.withGroups(t.Claim(claimGroups))
 	}
 	origin, actors := t.origin(), t.actorChain()
 	if s.Trust != "" {

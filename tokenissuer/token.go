@@ -237,6 +237,19 @@ func appendClaims(b []byte, t *AccessToken) ([]byte, error) {
 	member("sid", t.FamilyID)
 	member("org", t.Organisation)
 	member("role", t.Role)
+	for i, group := range t.extra[claimGroups] {
+		if i == 0 {
+			b = append(b, `,"groups":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		if failed == nil {
+			b, failed = jsontext.AppendQuote(b, group)
+		}
+	}
+	if len(t.extra[claimGroups]) > 0 {
+		b = append(b, ']')
+	}
 	if !t.AuthTime.IsZero() {
 		seconds("auth_time", t.AuthTime)
 	}

@@ -41,11 +41,13 @@ type User struct {
 	// Organisation is the id of the user's organisation; empty: the user belongs to none.
 	Organisation string
 	// Role is empty for a user who has none.
-	Role   Role
+	Role Role
+	// Groups are those to which the user belongs, as ValidateGroups allows.
+	Groups []string
 	Status UserStatus
 	// PasswordHash is in the PHC form of argon2id or in bcrypt's; empty: the user was invited and cannot sign in yet.
 	PasswordHash Secret
-	// Version changes with password, organisation, role and status. Whatever a user has granted remembers it, and is
+	// Version changes with password, organisation, role, groups and status. Whatever a user has granted remembers it, and is
 	// worth nothing once it differs. Stores keep it themselves.
 	Version   string
 	CreatedAt time.Time
@@ -85,6 +87,9 @@ func (u *User) Validate() error {
 	if err := validateName(u.Name); err != nil {
 		return fmt.Errorf("user name: %w", err)
 	}
+	if err := ValidateGroups(u.Groups); err != nil {
+		return err
+	}
 	if _, err := ParseUserStatus(string(u.Status)); err != nil {
 		return err
 	}
@@ -104,8 +109,8 @@ func validateName(name string) error {
 
 // declaredVersion is the version of a user that no store keeps: a digest of all that it depends on.
 func (u *User) declaredVersion() string {
-	digest := sha256.Sum256([]byte(strings.Join(
-		[]string{u.ID, u.Organisation, string(u.Role), string(u.Status), u.PasswordHash.Reveal()}, "\x00")))
+	parts := append([]string{u.ID, u.Organisation, string(u.Role), string(u.Status), u.PasswordHash.Reveal()}, u.Groups...)
+	digest := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(digest[:8])
 }
 

@@ -57,6 +57,9 @@ func (h *Handler) introspectionOf(found *tokenissuer.Introspection) object {
 		o.list("aud", t.Audience)
 		o.text("iss", t.Issuer)
 		o.text("jti", t.ID)
+		if groups := t.Claim("groups"); len(groups) > 0 {
+			o.array("groups", groups)
+		}
 	default:
 		f := found.Family
 		o.text("scope", f.Scopes.String())

@@ -56,6 +56,16 @@ func (o *object) list(name string, values []string) {
 		o.quote(values[0])
 		return
 	}
+	o.elements(values)
+}
+
+// array adds strings, in an array whatever their number.
+func (o *object) array(name string, values []string) {
+	o.name(name)
+	o.elements(values)
+}
+
+func (o *object) elements(values []string) {
 	o.b = append(o.b, '[')
 	for i, value := range values {
 		if i > 0 {

@@ -84,6 +84,7 @@ func (s *Store) AddUser(ctx context.Context, user *tokenissuer.User, organisatio
 		return fail(tokenissuer.ErrTaken)
 	}
 	added := *user
+	added.Groups = slices.Clone(user.Groups)
 	added.Declared = false // only the configuration declares
 	s.putUser(added, 1)
 	return nil
@@ -109,6 +110,29 @@ func (s *Store) ChangeUser(ctx context.Context, userID string, change tokenissue
 	}
 	if change.Status != nil {
 		changed.Status = *change.Status
+	}
+	if change.Groups != nil {
+		changed.Groups = slices.Clone(*change.Groups)
+	}
+	if change.Name != nil {
+		changed.Name = *change.Name
+	}
+	if change.Organisation != nil {
+		if _, stored := s.organisations.Get(*change.Organisation); !stored && !change.OrganisationDeclared && *change.Organisation != "" {
+			return fail(fmt.Errorf("organisation %q: %w", *change.Organisation, tokenissuer.ErrNotFound))
+		}
+		changed.Organisation = *change.Organisation
+	}
+	if change.Email != nil && *change.Email != changed.Email {
+		if _, taken := s.emails.Get(*change.Email); taken {
+			return fail(tokenissuer.ErrTaken)
+		}
+		s.emails.Delete(changed.Email)
+		changed.Email = *change.Email
+	}
+	if change.KeepsTokens() {
+		s.putUser(changed, old.version)
+		return nil, nil
 	}
 	s.putUser(changed, old.version+1)
 	return s.endFamiliesOf(userID, end), nil

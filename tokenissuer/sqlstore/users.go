@@ -4,16 +4,19 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
-const selectUsers = `SELECT id, email, name, organisation, role, status, password_hash, version, created_at FROM users`
+const selectUsers = `SELECT id, email, name, organisation, role, status, password_hash, version, created_at, group_names FROM users`
 
 // whereUser and whereEmail select the user of the id or the address $1, or the stand-in $2 when there is none, with the
 // same work.
@@ -79,14 +82,18 @@ func scanUser(row scanner) (*tokenissuer.User, error) {
 	var hash string
 	var version int64
 	var created sql.Null[int64]
-	err := row.Scan(&u.ID, &u.Email, &u.Name, &u.Organisation, &u.Role, &u.Status, &hash, &version, &created)
+	var groups []byte
+	err := row.Scan(&u.ID, &u.Email, &u.Name, &u.Organisation, &u.Role, &u.Status, &hash, &version, &created, &groups)
+	if err == nil && len(groups) > len("[]") {
+		err = json.Unmarshal(groups, &u.Groups)
+	}
 	u.PasswordHash, u.Version, u.CreatedAt = tokenissuer.NewSecret(hash), strconv.FormatInt(version, 10), timeOf(created)
 	return &u, err
 }
 
 // AddUser registers a user. The id of a removed user stays taken, like that of a removed client; the address does not.
 func (s *Store) AddUser(ctx context.Context, user *tokenissuer.User, organisationDeclared bool) error {
-	u := *user
+	u, groups := *user, groupNames(user.Groups)
 	return s.step(ctx, "adding user", func(ctx context.Context, tx session) error {
 		if !organisationDeclared {
 			if err := holdOrganisation(ctx, tx, u.Organisation); err != nil {
@@ -97,11 +104,20 @@ func (s *Store) AddUser(ctx context.Context, user *tokenissuer.User, organisatio
 			return err
 		}
 		return mustAdd(tx.ExecContext(ctx, `INSERT INTO users (id, email, name, organisation, role, status,
-			password_hash, password_scheme, version, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9)
+			password_hash, password_scheme, version, created_at, group_names) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $10)
 			ON CONFLICT (email) DO NOTHING`,
 			u.ID, u.Email, u.Name, u.Organisation, string(u.Role), string(u.Status),
-			u.PasswordHash.Reveal(), tokenissuer.PasswordScheme(u.PasswordHash), micros(u.CreatedAt)))
+			u.PasswordHash.Reveal(), tokenissuer.PasswordScheme(u.PasswordHash), micros(u.CreatedAt), groups))
 	})
+}
+
+// groupNames is the list as it is stored.
+func groupNames(groups []string) string {
+	if len(groups) == 0 {
+		return "[]"
+	}
+	text, _ := json.Marshal(groups) // texts can always be written
+	return string(text)
 }
 
 // takeSubject gives an id to a client or a user, for ever. ErrTaken when somebody has it or had it.
@@ -122,27 +138,79 @@ func (s *Store) HadUser(ctx context.Context, userID string) (bool, error) {
 
 // ChangeUser makes the change and ends every family of the user: what was granted before it is worth nothing after it.
 func (s *Store) ChangeUser(ctx context.Context, userID string, change tokenissuer.UserChange, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
-	var hash, scheme, role, status sql.Null[string]
-	if change.Password != nil {
-		hash = sql.Null[string]{V: change.Password.Reveal(), Valid: true}
-		scheme = sql.Null[string]{V: tokenissuer.PasswordScheme(*change.Password), Valid: true}
-	}
-	if change.Role != nil {
-		role = sql.Null[string]{V: string(*change.Role), Valid: true}
-	}
-	if change.Status != nil {
-		status = sql.Null[string]{V: string(*change.Status), Valid: true}
-	}
+	row := columnsOf(change)
 	return s.endingStep(ctx, "changing user", func(ctx context.Context, tx session) ([]tokenissuer.Revocation, error) {
 		// The user's row comes first: from here on no family of the old version is born.
-		err := mustHit(tx.ExecContext(ctx, `UPDATE users SET password_hash = COALESCE($1, password_hash),
-			password_scheme = COALESCE($2, password_scheme), role = COALESCE($3, role), status = COALESCE($4, status),
-			version = version + 1 WHERE id = $5`, hash, scheme, role, status, possible(userID)))
-		if err != nil {
+		if err := row.update(ctx, tx, userID); err != nil {
 			return nil, err
+		}
+		if row.moves == 0 {
+			return nil, nil
 		}
 		return s.endFamiliesOf(ctx, tx, userID, end)
 	})
+}
+
+// userColumns are what a change of a user writes; what is not valid stays.
+type userColumns struct {
+	hash, scheme, role, status, groups, organisation, name, email sql.Null[string]
+	organisationDeclared                                          bool
+	moves                                                         int64 // of the version
+}
+
+func columnsOf(c tokenissuer.UserChange) userColumns {
+	row := userColumns{organisationDeclared: c.OrganisationDeclared, moves: 1}
+	if c.KeepsTokens() {
+		row.moves = 0
+	}
+	if c.Password != nil {
+		row.hash = sql.Null[string]{V: c.Password.Reveal(), Valid: true}
+		row.scheme = sql.Null[string]{V: tokenissuer.PasswordScheme(*c.Password), Valid: true}
+	}
+	if c.Groups != nil {
+		row.groups = sql.Null[string]{V: groupNames(*c.Groups), Valid: true}
+	}
+	row.role, row.status = column((*string)(c.Role)), column((*string)(c.Status))
+	row.organisation, row.name, row.email = column(c.Organisation), column(c.Name), column(c.Email)
+	return row
+}
+
+func column(value *string) sql.Null[string] {
+	if value == nil {
+		return sql.Null[string]{}
+	}
+	return sql.Null[string]{V: *value, Valid: true}
+}
+
+func (r userColumns) update(ctx context.Context, tx session, userID string) error {
+	err := mustHit(tx.ExecContext(ctx, `UPDATE users SET password_hash = COALESCE($1, password_hash),
+		password_scheme = COALESCE($2, password_scheme), role = COALESCE($3, role), status = COALESCE($4, status),
+		group_names = COALESCE($5, group_names), organisation = COALESCE($6, organisation), name = COALESCE($7, name),
+		version = version + $8 WHERE id = $9`,
+		r.hash, r.scheme, r.role, r.status, r.groups, r.organisation, r.name, r.moves, possible(userID)))
+	if err != nil {
+		return err
+	}
+	if r.organisation.V != "" && !r.organisationDeclared {
+		if err := holdOrganisation(ctx, tx, r.organisation.V); err != nil {
+			return fmt.Errorf("organisation %q: %w", r.organisation.V, err)
+		}
+	}
+	if !r.email.Valid {
+		return nil
+	}
+	err = mustAdd(tx.ExecContext(ctx, `UPDATE users SET email = $1
+		WHERE id = $2 AND NOT EXISTS (SELECT 1 FROM users WHERE email = $1 AND id <> $2)`, r.email.V, userID))
+	if isTwice(err) { // another one has taken it since, and PostgreSQL looked before
+		return tokenissuer.ErrTaken
+	}
+	return err
+}
+
+// isTwice reports whether a statement failed because something that is there once would be there twice.
+func isTwice(err error) bool {
+	var refusal *pgconn.PgError
+	return errors.As(err, &refusal) && refusal.Code == "23505"
 }
 
 // RehashPassword replaces the hash old. A user that is gone has it no more than one whose password was changed.

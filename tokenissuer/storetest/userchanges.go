@@ -12,6 +12,10 @@ import (
 
 var userChangeChecks = []check{
 	{"ChangeUserChangesWhatIsSet", changeUserChangesWhatIsSet},
+	{"ChangeUserOfWhatTheUserIsCalled", changeUserOfWhatTheUserIsCalled},
+	{"ChangeUserToATakenAddress", changeUserToATakenAddress},
+	{"ChangeUserToAnAddressInARace", changeUserToAnAddressInARace},
+	{"ChangeUserToAnOrganisation", changeUserToAnOrganisation},
 	{"T61ChangeUserEndsFamilies", changeUserEndsFamilies},
 	{"M25ChangeUserIsOneStep", changeUserIsOneStep},
 	{"ChangeUserInARace", changeUserInARace},
@@ -46,6 +50,7 @@ func changeUserChangesWhatIsSet(t *testing.T, s tokenissuer.Store) {
 	want := user("ada")
 	password, none := hash("m=8,t=1,p=1", "new"), tokenissuer.Secret{}
 	admin, locked, active := tokenissuer.RoleAdmin, tokenissuer.UserLocked, tokenissuer.UserActive
+	groups, fewer, free, name, email := []string{"a", "b c", `"`}, []string{}, "", "Another", "another@example.com"
 	for _, c := range []struct {
 		name   string
 		change tokenissuer.UserChange
@@ -57,7 +62,13 @@ func changeUserChangesWhatIsSet(t *testing.T, s tokenissuer.Store) {
 		{"the same password", tokenissuer.UserChange{Password: &password}},
 		{"status back", tokenissuer.UserChange{Status: &active}},
 		{"no password", tokenissuer.UserChange{Password: &none}},
-		{"all", tokenissuer.UserChange{Password: &password, Role: &admin, Status: &active}},
+		{"groups", tokenissuer.UserChange{Groups: &groups}},
+		{"no groups", tokenissuer.UserChange{Groups: &fewer}},
+		{"no organisation", tokenissuer.UserChange{Organisation: &free}},
+		{"a name and a role", tokenissuer.UserChange{Name: &name, Role: &admin}},
+		{"all", tokenissuer.UserChange{
+			Password: &password, Role: &admin, Status: &active, Groups: &groups, Name: &name, Email: &email, Organisation: &name, OrganisationDeclared: true,
+		}},
 		{"nothing", tokenissuer.UserChange{}},
 	} {
 		ended, err := s.ChangeUser(t.Context(), "ada", c.change, theEnd)
@@ -74,6 +85,18 @@ func changeUserChangesWhatIsSet(t *testing.T, s tokenissuer.Store) {
 		if c.change.Status != nil {
 			want.Status = *c.change.Status
 		}
+		if c.change.Groups != nil {
+			want.Groups = *c.change.Groups
+		}
+		if c.change.Organisation != nil {
+			want.Organisation = *c.change.Organisation
+		}
+		if c.change.Name != nil {
+			want.Name = *c.change.Name
+		}
+		if c.change.Email != nil {
+			want.Email = *c.change.Email
+		}
 		got := signIn(t, s, want)
 		if slices.Contains(versions, got.Version) {
 			t.Errorf("%s: the version is %q, which it was before: %q", c.name, got.Version, versions)
@@ -85,6 +108,95 @@ func changeUserChangesWhatIsSet(t *testing.T, s tokenissuer.Store) {
 	if got.Version != bob {
 		t.Errorf("the version of another user moved from %q to %q", bob, got.Version)
 	}
+}
+
+// changeUserOfWhatTheUserIsCalled: another name and another address end nothing. The user is found by the new address and no more
+// by the old one, which another user can have.
+func changeUserOfWhatTheUserIsCalled(t *testing.T, s tokenissuer.Store) {
+	u := addUser(t, s, user("ada"))
+	f := familyOf(u, "f")
+	addFamilies(t, s, f)
+	want, name, email := user("ada"), "Ada Lovelace", "lovelace@example.com"
+	for _, change := range []tokenissuer.UserChange{{Name: &name}, {Email: &email}, {Email: &email}, {Name: &name, Email: &email}} {
+		ended, err := s.ChangeUser(t.Context(), "ada", change, theEnd)
+		must(t, err)
+		if change.Name != nil {
+			want.Name = name
+		}
+		if change.Email != nil {
+			want.Email = email
+		}
+		if got := signIn(t, s, want); got.Version != u.Version || len(ended) != 0 {
+			t.Errorf("%+v moved the version from %s to %s and ended %v", change, u.Version, got.Version, ended)
+		}
+	}
+	sameFamily(t, readFamily(t, s, "f"), f)
+	_, err := s.UserByEmail(t.Context(), "ada@example.com")
+	mustBe(t, err, tokenissuer.ErrNotFound)
+	heir := user("heir")
+	heir.Email = "ada@example.com"
+	addUser(t, s, heir)
+	_, err = s.ChangeUser(t.Context(), "nobody", tokenissuer.UserChange{Name: &name, Email: &email}, theEnd)
+	mustBe(t, err, tokenissuer.ErrNotFound)
+}
+
+// changeUserToATakenAddress: nothing of the change happens.
+func changeUserToATakenAddress(t *testing.T, s tokenissuer.Store) {
+	addUser(t, s, user("bob"))
+	u := addUser(t, s, user("ada"))
+	f := familyOf(u, "f")
+	addFamilies(t, s, f)
+	role, email, name := tokenissuer.RoleAdmin, "bob@example.com", "Bob"
+	for _, change := range []tokenissuer.UserChange{{Email: &email}, {Email: &email, Name: &name}, {Email: &email, Role: &role}} {
+		_, err := s.ChangeUser(t.Context(), "ada", change, theEnd)
+		mustBe(t, err, tokenissuer.ErrTaken)
+	}
+	if got := signIn(t, s, user("ada")); got.Version != u.Version {
+		t.Errorf("the version moved from %s to %s", u.Version, got.Version)
+	}
+	signIn(t, s, user("bob"))
+	sameFamily(t, readFamily(t, s, "f"), f)
+}
+
+// changeUserToAnAddressInARace: of several users who are given one address at the same time, one gets it.
+func changeUserToAnAddressInARace(t *testing.T, s tokenissuer.Store) {
+	const users = 8
+	for i := range users {
+		addUser(t, s, user(fmt.Sprint("u", i)))
+	}
+	email := "the-one@example.com"
+	errs := race(users, func(i int) error {
+		_, err := s.ChangeUser(t.Context(), fmt.Sprint("u", i), tokenissuer.UserChange{Email: &email}, theEnd)
+		return err
+	})
+	oneWinner(t, errs, tokenissuer.ErrTaken)
+	for i, err := range errs {
+		want := user(fmt.Sprint("u", i))
+		if err == nil {
+			want.Email = email
+		}
+		signIn(t, s, want)
+	}
+}
+
+// changeUserToAnOrganisation: to one that is stored or declared. Otherwise nothing happens.
+func changeUserToAnOrganisation(t *testing.T, s tokenissuer.Store) {
+	must(t, s.AddOrganisation(t.Context(), organisation("globex")))
+	u := addUser(t, s, user("ada"))
+	nowhere, role, stored, declared := "nowhere", tokenissuer.RoleAdmin, "globex", "declared"
+	_, err := s.ChangeUser(t.Context(), "ada", tokenissuer.UserChange{Organisation: &nowhere, Role: &role}, theEnd)
+	mustBe(t, err, tokenissuer.ErrNotFound)
+	if got := signIn(t, s, user("ada")); got.Version != u.Version {
+		t.Errorf("the version moved from %s to %s", u.Version, got.Version)
+	}
+	want := user("ada")
+	for _, change := range []tokenissuer.UserChange{{Organisation: &declared, OrganisationDeclared: true}, {Organisation: &stored}} {
+		_, err := s.ChangeUser(t.Context(), "ada", change, theEnd)
+		must(t, err)
+		want.Organisation = *change.Organisation
+		signIn(t, s, want)
+	}
+	mustBe(t, s.RemoveOrganisation(t.Context(), "globex"), tokenissuer.ErrInUse)
 }
 
 // bequeath gives the user families in every state and others beside them, and returns the ids of those that a change

@@ -29,7 +29,7 @@ var userChecks = []check{
 func user(id string) *tokenissuer.User {
 	return &tokenissuer.User{
 		ID: id, Email: id + "@example.com", Name: "Zoë “" + id + "” O'Hara 🦊", Organisation: "acme",
-		Role: tokenissuer.RoleGroupManager, Status: tokenissuer.UserActive,
+		Role: tokenissuer.RoleGroupManager, Status: tokenissuer.UserActive, Groups: []string{"staff of " + id, `"Zürich", \ 🦊`, "{}"},
 		PasswordHash: hash("m=19456,t=2,p=1", id), CreatedAt: now.Add(-3 * time.Hour),
 	}
 }
@@ -72,7 +72,7 @@ func listUsers(t *testing.T, s tokenissuer.UserStore, organisation string) []*to
 func sameUser(t *testing.T, got, want *tokenissuer.User) {
 	t.Helper()
 	if got.ID != want.ID || got.Email != want.Email || got.Name != want.Name || got.Organisation != want.Organisation ||
-		got.Role != want.Role || got.Status != want.Status || got.Declared != want.Declared ||
+		got.Role != want.Role || got.Status != want.Status || !slices.Equal(got.Groups, want.Groups) || got.Declared != want.Declared ||
 		got.PasswordHash.Reveal() != want.PasswordHash.Reveal() || !sameTime(got.CreatedAt, want.CreatedAt) {
 		t.Errorf("user is\n%+v (%s), want\n%+v (%s)", got, got.PasswordHash.Reveal(), want, want.PasswordHash.Reveal())
 	}

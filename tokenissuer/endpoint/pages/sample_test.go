@@ -11,7 +11,7 @@ func samples(fill func(field string) string) map[string]Page {
 	form := Form{Action: fill("action"), Token: fill("token"), Pending: fill("pending")}
 	since := time.Date(2026, time.March, 3, 9, 5, 0, 0, time.UTC)
 	scopes := []Scope{
-		{Name: "public"}, {Name: "trusted"}, {Name: "refresh_token"}, {Name: "offline_access"}, {Name: fill("scope")},
+		{Name: "public"}, {Name: "trusted"}, {Name: "refresh_token"}, {Name: "offline_access"}, {Name: "groups"}, {Name: fill("scope")},
 		{Name: "orders", Words: fill("words")},
 	}
 	return map[string]Page{

@@ -1,0 +1,290 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// grouped gives declared people groups, the client conf the scope, and /api/* the rules.
+var grouped = []string{
+	"scopes public trusted refresh_token offline_access orders.read", "scopes public trusted refresh_token offline_access orders.read groups",
+	"\t\t\trole admin\n", "\t\t\trole admin\n\t\t\tgroups engineering \"Web Team\"\n\t\t\tgroups Büro 50%\n",
+	"\t\t\trole member\n", "\t\t\trole member\n\t\t\tgroups ops\n",
+	"\t\tprotect trusted\n", "\t\tprotect trusted {\n\t\t\trequire /api/ops/* group ops engineering\n\t\t}\n",
+}
+
+// granted are the tokens that a client gets of a user for a scope.
+func (d *adminDoor) granted(scope, email string) tokens {
+	d.t.Helper()
+	r := requestOf("conf")
+	r.scope = scope
+	got := d.obtain(r.exchange(d.code(r, email)))
+	d.remember("access token", got.AccessToken)
+	return got
+}
+
+// groupsOf is the claim, as it stands in a token.
+func groupsOf(t *testing.T, token string) string {
+	t.Helper()
+	claim, there := claims(t, token)["groups"]
+	if !there {
+		return ""
+	}
+	text, err := json.Marshal(claim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestG130GroupsReachTokensAndUpstreams where the scope is granted, and nowhere else.
+func TestG130GroupsReachTokensAndUpstreams(t *testing.T) {
+	d := openAdmin(t, append(slices.Clone(grouped), "\t\treverse_proxy UPSTREAM\n",
+		"\t\treverse_proxy UPSTREAM {\n\t\t\theader_up X-Placeholder {http.auth.user.groups}\n\t\t}\n")...)
+	const all = `["engineering","Web Team","Büro","50%"]`
+	for name, test := range map[string]struct{ scope, email, claim, header, placeholder string }{
+		"several groups":    {"trusted groups", "ada@acme.example", all, "engineering,Web%20Team,B%C3%BCro,50%25", "engineering,Web Team,Büro,50%"},
+		"one group":         {"groups trusted", "max@acme.example", `["ops"]`, "ops", "ops"},
+		"no group":          {"trusted groups", "grace@acme.example", "", "", ""},
+		"without the scope": {"trusted public", "ada@acme.example", "", "", ""},
+	} {
+		d.sub(name, func(d *adminDoor) {
+			got := d.granted(test.scope, test.email)
+			if claim := groupsOf(d.t, got.AccessToken); claim != test.claim {
+				d.t.Errorf("groups %s, want %s", claim, test.claim)
+			}
+			if status, _, body := d.get("/api/x", got.AccessToken); status != http.StatusOK {
+				d.t.Fatalf("%d %s", status, body)
+			}
+			seen := d.upstream.one(d.t)
+			if seen.Header.Get(headerGroups) != test.header || seen.Header.Get("X-Placeholder") != test.placeholder {
+				d.t.Errorf("the upstream is told %q and %q", seen.Header[headerGroups], seen.Header["X-Placeholder"])
+			}
+			read := d.app().engine.verifier.Explain(got.AccessToken, []string{d.url}).Claims // past what is remembered from its birth
+			if list := strings.Join(read.Claim("groups"), ","); list != test.placeholder {
+				d.t.Errorf("read as %q", list)
+			}
+			_, _, body := d.post("/oauth/introspect", url.Values{"token": {got.AccessToken}, "client_id": {"conf"}, "client_secret": {confSecret}})
+			if want := `"groups":` + test.claim; strings.Contains(body, `"groups"`) != (test.claim != "") || test.claim != "" && !strings.Contains(body, want) {
+				d.t.Errorf("introspected as %s", body)
+			}
+		})
+	}
+	d.sub("refreshed", func(d *adminDoor) {
+		got := d.granted("trusted groups refresh_token", "ada@acme.example")
+		narrow := d.obtain(with(requestOf("conf").refresh(got.RefreshToken), "scope", "trusted"))
+		if claim := groupsOf(d.t, narrow.AccessToken); claim != "" {
+			d.t.Errorf("a narrower token has %s", claim)
+		}
+		whole := d.obtain(requestOf("conf").refresh(narrow.RefreshToken))
+		if claim := groupsOf(d.t, whole.AccessToken); claim != all {
+			d.t.Errorf("a refreshed token has %s", claim)
+		}
+	})
+	d.sub("a client without the scope", func(d *adminDoor) {
+		r := requestOf("other")
+		r.scope = "trusted groups"
+		if p := d.browser().authorize(r, "ada@acme.example"); p.location().Query().Get("error") != "invalid_scope" {
+			d.t.Errorf("%s", p.header.Get("Location"))
+		}
+	})
+	d.sub("a server token", func(d *adminDoor) {
+		d.denied(url.Values{"grant_type": {"client_credentials"}, "client_id": {"conf"}, "client_secret": {confSecret}, "scope": {"groups"}}, badScope())
+	})
+	d.sub("an admin's token for a member", func(d *adminDoor) {
+		admin := d.operatorToken("conf", "u-ada", "trusted public groups")
+		if groupsOf(d.t, admin) != all {
+			d.t.Errorf("the operator's token has %s", groupsOf(d.t, admin))
+		}
+		if got := d.created(admin, mintRequest{id: "u-grace"}); got.Scope != "trusted public" || groupsOf(d.t, got.AccessToken) != "" {
+			d.t.Errorf("%q %s", got.Scope, groupsOf(d.t, got.AccessToken))
+		}
+	})
+	d.sub("the consent page", func(d *adminDoor) {
+		r := requestOf("conf")
+		r.scope = "groups"
+		for language, want := range map[string]string{"en": "See which groups you belong to", "de": "Sehen, zu welchen Gruppen Sie gehören"} {
+			b := d.browser()
+			b.signIn(b.open("/oauth/login"), "ben@acme.example", peoplePassword)
+			if p := b.fetch("GET", r.path(), "", "Accept-Language", language); !strings.Contains(p.body, want) {
+				d.t.Errorf("%s: %s", language, p.body)
+			}
+		}
+	})
+}
+
+// TestG131RequireGroup: one of the groups must be in the token, byte for byte.
+func TestG131RequireGroup(t *testing.T) {
+	d := openAdmin(t, grouped...)
+	for id, groups := range map[string][]string{"u-Ops": {"Ops", "ops2", "op"}, "u-both": {"x", "ops"}, "u-words": {"ops engineering"}} {
+		d.stored(tokenissuer.User{ID: id, Groups: groups, PasswordHash: tokenissuer.NewSecret(peopleHash())})
+	}
+	for name, test := range map[string]struct {
+		id, scope string
+		status    int
+	}{
+		"the first of the rule": {"u-max", "trusted groups", 200}, "the second": {"u-ada", "trusted groups", 200}, "the last of the user": {"u-both", "trusted groups", 200},
+		"without the scope": {"u-max", "trusted", 403}, "no group": {"u-grace", "trusted groups", 403}, "others that look alike": {"u-Ops", "trusted groups", 403},
+		"one of the same letters": {"u-words", "trusted groups", 403},
+	} {
+		d.sub(name, func(d *adminDoor) {
+			token := d.operatorToken("conf", test.id, test.scope)
+			d.decisions(d.t)
+			status, header, body := d.get("/api/ops/x", token)
+			if status != test.status {
+				d.t.Fatalf("%d %s", status, body)
+			}
+			if status == http.StatusForbidden && (member(d.t, body, "error") != "access_denied" || header.Get("Www-Authenticate") != "" || d.audited()["reason"] != "group_missing") {
+				d.t.Errorf("%s %v", body, header)
+			}
+			if status, _, body := d.get("/api/x", token); status != http.StatusOK {
+				d.t.Errorf("elsewhere: %d %s", status, body)
+			}
+		})
+	}
+	if _, body := d.adminGet("/oauth/routes"); !strings.Contains(body, "group ops engineering for path /api/ops/*") {
+		t.Errorf("routes: %s", body)
+	}
+}
+
+func (d *adminDoor) adminGet(path string) (int, string) {
+	d.t.Helper()
+	status, _, body := d.operate("GET", path, "")
+	return status, body
+}
+
+// tooManyGroups are lists that are refused wherever they are given, and a part of the reason.
+var tooManyGroups = map[string]struct {
+	groups []string
+	want   string
+}{
+	"101":                     {numbered(101, "g%03d"), "101 groups: a user can be in 100"},
+	"a long name":             {[]string{strings.Repeat("x", 65)}, "use 1 to 64 bytes of printable text without commas"},
+	"no name":                 {[]string{"a", ""}, "use 1 to 64 bytes"},
+	"a comma":                 {[]string{"a,b"}, "use 1 to 64 bytes"},
+	"a line break":            {[]string{"a\nX-Auth-Role: admin"}, "use 1 to 64 bytes"},
+	"NUL":                     {[]string{"a\x00"}, "use 1 to 64 bytes"},
+	"a space around it":       {[]string{"ops "}, "use 1 to 64 bytes"},
+	"what nobody sees":        {[]string{"ops\u200b"}, "use 1 to 64 bytes"},
+	"one twice":               {[]string{"a", "b", "a"}, `group "a" is there twice`},
+	"more than fits a token":  {numbered(40, "%02d"+strings.Repeat("x", 52)), "the groups take more than fits a token: use fewer, or shorter names"},
+	"more than fits a header": {numbered(25, "%02d"+strings.Repeat("ж", 28)), "the groups take more than fits a token: use fewer, or shorter names"},
+}
+
+func numbered(n int, format string) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf(format, i))
+	}
+	return names
+}
+
+// TestG132GroupsOutOfBounds are refused where they are given, and not when a token is made.
+func TestG132GroupsOutOfBounds(t *testing.T) {
+	d := openAdmin(t, grouped...)
+	d.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-new","email":"new@acme.example","groups":["a"]}`)
+	for name, test := range tooManyGroups {
+		d.sub(name, func(d *adminDoor) {
+			list, err := json.Marshal(test.groups)
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			for _, r := range [][2]string{{"POST", "/oauth/users"}, {"PATCH", "/oauth/users/u-new"}} {
+				body := `{"groups":` + string(list) + `}`
+				if r[0] == "POST" {
+					body = `{"email":"x@acme.example","groups":` + string(list) + `}`
+				}
+				if status, _, answer := d.operate(r[0], r[1], body); status != http.StatusBadRequest || !strings.Contains(answer, jsonPart(test.want)) {
+					d.t.Errorf("%s: %d %s", r[0], status, answer)
+				}
+			}
+			if strings.ContainsAny(strings.Join(test.groups, ""), "\n\x00") {
+				return
+			}
+			err = refused(d.t, inOAuth(aUser("groups \""+strings.Join(test.groups, `" "`)+"\"")))
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasSuffix(err.Error(), "at Caddyfile:8") {
+				d.t.Errorf("got %v", err)
+			}
+		})
+	}
+	if body := d.must(http.StatusOK, "GET", "/oauth/users/u-new", ""); !strings.Contains(body, `"groups":["a"]`) {
+		t.Errorf("now %s", body)
+	}
+}
+
+func jsonPart(text string) string {
+	quoted, _ := json.Marshal(text)
+	return strings.Trim(string(quoted), `"`)
+}
+
+// TestG132TheGreatestLists that are taken fit a token, a header and an assertion.
+func TestG132TheGreatestLists(t *testing.T) {
+	d := openAdmin(t, append(slices.Clone(grouped[:4]), "\t\tprotect trusted\n", "\t\tprotect trusted {\n\t\t\tforward assertion X-Gate-Token\n\t\t}\n")...)
+	for name, groups := range map[string][]string{
+		"100 groups": numbered(100, "a%02d"), "2 KiB of ASCII": numbered(31, "%02d"+strings.Repeat("x", 60)),
+		"of two bytes each": numbered(22, "%02d"+strings.Repeat("ж", 30)), "escaped in JSON": numbered(15, "%02d"+strings.Repeat(`\`, 62)),
+	} {
+		d.sub(name, func(d *adminDoor) {
+			id := "u-" + strings.ReplaceAll(name, " ", "-")
+			list, _ := json.Marshal(groups)
+			d.must(http.StatusCreated, "POST", "/oauth/users", fmt.Sprintf(`{"id":%q,"email":"%s@acme.example","groups":%s,"organisation":"acme","role":"member"}`, id, id, list))
+			d.must(http.StatusNoContent, "POST", "/oauth/users/"+id+"/password", `{"password":"`+peoplePassword+`"}`)
+			token := d.operatorToken("conf", id, "trusted public groups refresh_token offline_access orders.read")
+			if len(token) > tokenissuer.MaxTokenBytes/2 {
+				d.t.Errorf("a token of %d bytes", len(token))
+			}
+			if status, _, body := d.get("/api/x", token); status != http.StatusOK {
+				d.t.Fatalf("%d %s", status, body)
+			}
+			seen := d.upstream.one(d.t)
+			var told []string
+			for part := range strings.SplitSeq(seen.Header.Get(headerGroups), ",") {
+				plain, err := url.PathUnescape(part)
+				if err != nil {
+					d.t.Fatal(err)
+				}
+				told = append(told, plain)
+			}
+			asserted, _ := json.Marshal(claims(d.t, seen.Header.Get("X-Gate-Token"))["groups"])
+			var inAssertion []string
+			_ = json.Unmarshal(asserted, &inAssertion)
+			if !slices.Equal(told, groups) || !slices.Equal(inAssertion, groups) {
+				d.t.Errorf("told %q, asserted %s", told, asserted)
+			}
+		})
+	}
+}
+
+// TestG133GroupsChange: fresh tokens say what the user's groups are now, and what was issued before has ended. A name and an
+// address end nothing.
+func TestG133GroupsChange(t *testing.T) {
+	d := openAdmin(t, grouped...)
+	d.stored(tokenissuer.User{ID: "u-zoe", Email: "zoe@acme.example", Organisation: "acme", Role: "member", Groups: []string{"ops", "hr"}, PasswordHash: tokenissuer.NewSecret(peopleHash())})
+	got := d.granted("trusted groups refresh_token", "zoe@acme.example")
+	d.must(http.StatusOK, "PATCH", "/oauth/users/u-zoe", `{"name":"Zoë","email":"Zoe.New@Acme.example"}`)
+	if status, _, body := d.get("/api/ops/x", got.AccessToken); status != http.StatusOK {
+		t.Fatalf("after another name: %d %s", status, body)
+	}
+	d.upstream.one(t)
+	next := d.obtain(requestOf("conf").refresh(got.RefreshToken))
+	d.must(http.StatusOK, "PATCH", "/oauth/users/u-zoe", `{"groups":["hr"]}`)
+	for name, token := range map[string]string{"first": got.AccessToken, "second": next.AccessToken} {
+		if status, _, body := d.get("/api/ops/x", token); status != http.StatusUnauthorized || !strings.Contains(body, "revoked") {
+			t.Errorf("the %s token of before: %d %s", name, status, body)
+		}
+	}
+	d.denied(requestOf("conf").refresh(next.RefreshToken), badGrant(""))
+	fresh := d.granted("trusted groups refresh_token", "zoe.new@acme.example")
+	if claim := groupsOf(t, fresh.AccessToken); claim != `["hr"]` {
+		t.Errorf("a fresh token has %s", claim)
+	}
+	if status, _, body := d.get("/api/ops/x", fresh.AccessToken); status != http.StatusForbidden {
+		t.Errorf("%d %s", status, body)
+	}
+}
