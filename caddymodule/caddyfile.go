@@ -100,6 +100,9 @@ func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 			return nil, err
 		}
 	}
+	if p.undeclared != nil && !p.takesOthers() {
+		return nil, p.undeclared
+	}
 	if err := errors.Join(p.checkBrowser(), p.checkForeignCookies()); err != nil {
 		return nil, h.Errf("%v", err)
 	}

@@ -33,6 +33,9 @@ func (p *Protect) parseRule(h httpcaddyfile.Helper) error {
 	if err != nil {
 		return err
 	}
+	if err := checkRoles(rolesOf(h), rule.Roles); err != nil && p.undeclared == nil {
+		p.undeclared = h.Errf("%v", err)
+	}
 	p.Require = append(p.Require, rule)
 	return nil
 }
@@ -47,7 +50,7 @@ func (r *Rule) readValues(h httpcaddyfile.Helper, kind string, values []string) 
 		r.AnyScope, err = values, refuseMatchers(h, values)
 		return err
 	case "role":
-		r.Roles, err = values, checkRoles(rolesOf(h), values)
+		r.Roles = values // parseProtect checks them: whose roles they are a line below may say
 	case "group":
 		r.Groups = values
 		return refusePlaceholders(h.Dispenser, values)

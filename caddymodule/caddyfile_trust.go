@@ -37,6 +37,8 @@ func (a *App) parseTrust(d *caddyfile.Dispenser) error {
 		},
 		"typ":                   func(d *caddyfile.Dispenser) error { return parseWords(d, &t.Types, tokenissuer.CheckTokenType) },
 		"jwks_uri":              func(d *caddyfile.Dispenser) error { return parseSetting(d, &t.JWKSURI) },
+		"roles_claim":           func(d *caddyfile.Dispenser) error { return parseClaimName(d, &t.RolesClaim) },
+		"audience_from":         func(d *caddyfile.Dispenser) error { return parseWord(d, &t.AudienceFrom, audienceFromClient) },
 		"max_stale":             func(d *caddyfile.Dispenser) error { return parsePositive(d, &t.MaxStale) },
 		"introspection":         t.parseIntrospection,
 		"allow_private_network": t.parsePrivateNetwork,
@@ -147,6 +149,26 @@ func parseSetting(d *caddyfile.Dispenser, value *string) error {
 		return err
 	}
 	return refuseRequest(d, *value)
+}
+
+// parseClaimName reads the name of a claim, or a path to one.
+func parseClaimName(d *caddyfile.Dispenser, name *string) error {
+	if err := text(d, name); err != nil {
+		return err
+	}
+	return refusePlaceholders(d, []string{*name})
+}
+
+// parseWord reads the one word that an option may have.
+func parseWord(d *caddyfile.Dispenser, value *string, word string) error {
+	option := d.Val()
+	if err := text(d, value); err != nil {
+		return err
+	}
+	if *value != word {
+		return d.Errf("%s %q: the one word for it is %s", option, *value, word)
+	}
+	return nil
 }
 
 // parseWords reads words that are known.

@@ -30,6 +30,12 @@ type TrustConfig struct {
 	// Types are what typ may be in its access tokens: `at+jwt`, and for issuers that do not follow RFC 9068 `JWT` or `none`.
 	// Tokens with the latter two must look like access tokens otherwise. Default: at+jwt.
 	Types []string `json:"types,omitempty"`
+	// RolesClaim is the claim of its tokens that has a user's roles, or a path to it: `realm_access.roles`. It is then what
+	// `require role` and X-Auth-Role go by. Default: role.
+	RolesClaim string `json:"roles_claim,omitempty"`
+	// AudienceFrom is `client_id` for an issuer whose access tokens have no aud: those without any are then meant for the client
+	// that they name, and Audience lists clients. Default: a token without aud is refused.
+	AudienceFrom string `json:"audience_from,omitempty"`
 	// MaxStale is how long its tokens are taken while its keys cannot be fetched again. Default: 24 hours.
 	MaxStale caddy.Duration `json:"max_stale,omitempty"`
 	// Introspection asks the issuer about tokens that are no JWT. Default: such tokens are refused.
@@ -49,6 +55,9 @@ type IntrospectionConfig struct {
 	// Cache is how long an answer stands: a token that was ended there passes for so long. Default: 30 seconds.
 	Cache caddy.Duration `json:"cache,omitempty"`
 }
+
+// audienceFromClient has a token without aud be meant for its client.
+const audienceFromClient = "client_id"
 
 // trustSettings are a TrustConfig that has been read.
 type trustSettings struct {
@@ -117,6 +126,10 @@ func (c TrustConfig) read() (t trustSettings, err error) {
 			return t, err
 		}
 	}
+	if c.AudienceFrom != "" && c.AudienceFrom != audienceFromClient {
+		return t, fmt.Errorf("audience_from %q: the one word for it is %s", c.AudienceFrom, audienceFromClient)
+	}
+	t.settings.RolesClaim, t.settings.ClientAudience = c.RolesClaim, c.AudienceFrom != ""
 	if t.settings.MaxStale, err = positive("max_stale", c.MaxStale); err != nil {
 		return t, err
 	}

@@ -31,6 +31,11 @@ func (p *Protect) parseIssuers(h httpcaddyfile.Helper) error {
 	return nil
 }
 
+// takesOthers reports whether tokens of other issuers pass: nobody here can tell which roles those know.
+func (p *Protect) takesOthers() bool {
+	return slices.ContainsFunc(p.Issuers, func(name string) bool { return name != selfIssuer })
+}
+
 // routeIssuer is one issuer whose tokens a route takes. External is nil for our own.
 type routeIssuer struct {
 	name     string

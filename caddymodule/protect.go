@@ -78,16 +78,18 @@ type Protect struct {
 	// Source is where in a Caddyfile the directive stands, as file:line. It is for warnings and errors alone.
 	Source string `json:"source,omitempty"`
 
-	app       *App
-	logger    *zap.Logger
-	audit     *endpoint.Audit
-	issuers   []routeIssuer
-	own       *routeIssuer // of issuers; nil: tokens of ours do not pass
-	anonymous anonymousRule
-	forward   []ForwardedClaim
-	assertion *AssertionConfig // as it was read; nil: none
-	swapFor   string           // SwapAudience as it was read
-	origin    ownOrigin
+	// undeclared is an error of the Caddyfile: a rule names a role that is not one of ours.
+	undeclared error
+	app        *App
+	logger     *zap.Logger
+	audit      *endpoint.Audit
+	issuers    []routeIssuer
+	own        *routeIssuer // of issuers; nil: tokens of ours do not pass
+	anonymous  anonymousRule
+	forward    []ForwardedClaim
+	assertion  *AssertionConfig // as it was read; nil: none
+	swapFor    string           // SwapAudience as it was read
+	origin     ownOrigin
 	// trustedHeaders are the TrustHeaders in canonical form.
 	trustedHeaders []string
 	warnHost       sync.Once
@@ -148,7 +150,7 @@ func (p *Protect) readRules(ctx caddy.Context) error {
 		return err
 	}
 	for _, rule := range p.Require {
-		if err := errors.Join(rule.provision(ctx), p.checkScopes(rule.Scopes), p.checkScopes(rule.AnyScope), checkRoles(p.app.settings.roles, rule.Roles)); err != nil {
+		if err := errors.Join(rule.provision(ctx), p.checkScopes(rule.Scopes), p.checkScopes(rule.AnyScope), p.checkRoles(rule.Roles)); err != nil {
 			return err
 		}
 	}
@@ -163,6 +165,14 @@ func (p *Protect) readRules(ctx caddy.Context) error {
 	var err error
 	p.anonymous, err = newAnonymousRule(ctx, p)
 	return err
+}
+
+// checkRoles refuses roles that nobody can have. What other issuers know nobody here can tell.
+func (p *Protect) checkRoles(names []string) error {
+	if p.takesOthers() {
+		return nil
+	}
+	return checkRoles(p.app.settings.roles, names)
 }
 
 // checkScopes refuses scopes that no token of ours can hold. What other issuers know nobody here can tell.

@@ -89,7 +89,7 @@ func (a *App) releaseTrust() error {
 // key is the name in the pool: every setting that makes a difference to the issuer itself.
 func (t *trustSettings) key() string {
 	s := t.settings
-	parts := []any{t.name, s.Issuer, s.JWKSURI, s.Algorithms, s.Types, s.AllowPrivateNetwork, s.MaxStale}
+	parts := []any{t.name, s.Issuer, s.JWKSURI, s.Algorithms, s.Types, s.AllowPrivateNetwork, s.MaxStale, s.RolesClaim, s.ClientAudience}
 	if i := s.Introspection; i != nil {
 		parts = append(parts, i.Endpoint, i.ClientID, i.ClientSecret.Reveal(), i.CacheFor)
 	}

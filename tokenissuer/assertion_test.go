@@ -180,7 +180,7 @@ func TestG25AssertionIsNoAccessToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.refuses(t, forge(keys.current, header(keys.current), a.claims()), "key_unknown")
-	trusted := NewTrustedVerifier(testIssuer, []string{TypeAccessToken, TypeJWT, TypeNone}, everyKey{keys.current}, a.gate.Now)
+	trusted := NewTrustedVerifier(TrustedTokens{Issuer: testIssuer, Types: []string{TypeAccessToken, TypeJWT, TypeNone}}, everyKey{keys.current}, a.gate.Now)
 	token, err = trusted.Verify(assertion.Reveal(), []string{ordersRequest.Audience})
 	wantRefusal(t, token, err, "header_unexpected")
 }

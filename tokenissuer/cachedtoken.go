@@ -48,7 +48,7 @@ func (c *tokenCache) packToken(t *AccessToken, key *VerificationKey) *cachedToke
 
 // take takes over what is the token's own. False: that, or what it shares, does not fit.
 func (c *cachedToken) take(t *AccessToken) bool {
-	if t.extra != nil || t.endless || !t.Actor.IsZero() || t.earlierActors != nil || t.commonBytes() > maxCommonBytes {
+	if t.extra != nil || t.nested != nil || t.endless || !t.Actor.IsZero() || t.earlierActors != nil || t.commonBytes() > maxCommonBytes {
 		return false
 	}
 	for i, at := range [...]time.Time{t.IssuedAt, t.ExpiresAt, t.AuthTime} {

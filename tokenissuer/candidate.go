@@ -157,6 +157,9 @@ func (c *candidate) readClaims() error {
 		if err := c.payload.translate(typ); err != nil {
 			return err
 		}
+		if c.verifier.rules.clientAudience && typ != tokenType && c.payload.Audience == nil && c.payload.ClientID != "" {
+			c.payload.Audience = stringList{c.payload.ClientID}
+		}
 	}
 	kid := c.key.ID
 	if c.jws.header.KeyID == "" {
@@ -252,17 +255,19 @@ func (v *Verifier) tokenOf(p *payload, kid, typ string) (*AccessToken, error) {
 	if err != nil {
 		return nil, errClaimsMalformed
 	}
-	extra, err := extraClaims(p.Extra)
-	if err != nil {
-		return nil, errClaimsMalformed.WithCause(err)
-	}
 	t := &AccessToken{
 		Issuer: p.Issuer, Subject: p.Subject, Audience: p.Audience, ClientID: p.ClientID, Scopes: scopes, ID: p.ID,
 		IssuedAt: unixTime(p.IssuedAt), ExpiresAt: unixTime(p.ExpiresAt), AuthTime: unixTime(p.AuthTime), KeyID: kid,
-		FamilyID: p.FamilyID, extra: extra,
+		FamilyID: p.FamilyID,
+	}
+	if err := t.readExtra(p.Extra); err != nil {
+		return nil, errClaimsMalformed.WithCause(err)
 	}
 	t.setOrAdd("org", &t.Organisation, p.Organisation.values)
 	t.setOrAdd("role", &t.Role, p.Role.values)
+	if v.rules.rolesClaim != "" {
+		t.takeRoles(v.rules.rolesClaim)
+	}
 	if actors := p.Actor.chain(); len(actors) > 0 {
 		t.Actor, t.earlierActors = actors[0], append(t.earlierActors, actors[1:]...) // none at all is nil
 	}

@@ -9,7 +9,7 @@ import (
 // TestOnlyHeadersOfGoodTokensAreRemembered, and no more than a few.
 func TestOnlyHeadersOfGoodTokensAreRemembered(t *testing.T) {
 	g := newGate(t)
-	v := NewTrustedVerifier(testIssuer, []string{TypeJWT}, g.keys, g.Now)
+	v := NewTrustedVerifier(TrustedTokens{Issuer: testIssuer, Types: []string{TypeJWT}}, g.keys, g.Now)
 	key, stranger := g.signing[EdDSA], foreignKeys()[EdDSA]
 	for i := range 4 * maxSeenHeaders {
 		varied := header(key, "typ", `"JWT"`, "x5t", strconv.Quote(t.Name()+strconv.Itoa(i)))

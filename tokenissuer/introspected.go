@@ -23,7 +23,7 @@ var introspectedRules = tokenRules{leeway: TrustedLeeway, trusted: true, undated
 // ParseIntrospection reads an issuer's answer about a token. Until is how long the answer stands, and the end of a token
 // whose end it does not tell. The error is an *Error: invalid_token for a token that is inactive, not for access or not
 // said to be for anybody, and temporarily_unavailable for what is no answer.
-func ParseIntrospection(data []byte, issuer string, until time.Time) (*Introspected, error) {
+func ParseIntrospection(data []byte, tokens TrustedTokens, until time.Time) (*Introspected, error) {
 	if err := checkActive(data); err != nil {
 		return nil, err
 	}
@@ -31,10 +31,11 @@ func ParseIntrospection(data []byte, issuer string, until time.Time) (*Introspec
 	if err := json.Unmarshal(data, &p); err != nil {
 		return nil, answerMalformed(err)
 	}
-	if err := p.completeAnswer(issuer); err != nil {
+	if err := p.completeAnswer(tokens.Issuer); err != nil {
 		return nil, err
 	}
-	v := Verifier{issuer: issuer, rules: introspectedRules}
+	v := Verifier{issuer: tokens.Issuer, rules: introspectedRules}
+	v.rules.rolesClaim = tokens.RolesClaim
 	token, err := v.tokenOf(&p, "", "")
 	if err != nil {
 		return nil, answerMalformed(err)

@@ -18,7 +18,7 @@ func (p *partner) answer(edits ...string) string {
 }
 
 func judgeAnswer(data string, now time.Time, audiences ...string) (*AccessToken, error) {
-	said, err := ParseIntrospection([]byte(data), otherIssuer, answerUntil)
+	said, err := ParseIntrospection([]byte(data), TrustedTokens{Issuer: otherIssuer}, answerUntil)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func TestG90WhatIsNoGoodAnswer(t *testing.T) {
 // TestG90AnAnswerIsJudgedAnewEveryTime: for another audience, and at another time.
 func TestG90AnAnswerIsJudgedAnewEveryTime(t *testing.T) {
 	p := newPartner()
-	said, err := ParseIntrospection([]byte(p.answer("nbf", "1800000060", "exp", "1800000120")), otherIssuer, answerUntil)
+	said, err := ParseIntrospection([]byte(p.answer("nbf", "1800000060", "exp", "1800000120")), TrustedTokens{Issuer: otherIssuer}, answerUntil)
 	if err != nil {
 		t.Fatal(err)
 	}

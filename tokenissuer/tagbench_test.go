@@ -41,7 +41,7 @@ func BenchmarkFirstSightOfOthers(b *testing.B) {
 		g := newGate(b)
 		key := g.signing[algorithm]
 		token := forge(key, header(key), g.claims("azp", `"portal"`, "email_verified", "true", "groups", `["a","b"]`))
-		v := NewTrustedVerifier(testIssuer, nil, g.keys, g.Now)
+		v := NewTrustedVerifier(TrustedTokens{Issuer: testIssuer}, g.keys, g.Now)
 		b.Run(string(algorithm), func(b *testing.B) {
 			digest := digestOf(token)
 			b.ReportAllocs()

@@ -2,9 +2,7 @@ package tokenissuer
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -40,8 +38,9 @@ type AccessToken struct {
 	// earlierActors are those before Actor, the latest first.
 	earlierActors []Actor
 
-	// extra holds the other claims, by name, each as its texts.
-	extra map[string][]string
+	// extra holds the other claims, by name, each as its texts, and nested those that are objects.
+	extra  map[string][]string
+	nested claimMembers
 	// endless: ExpiresAt is not the token's own.
 	endless bool
 }
@@ -63,8 +62,9 @@ func (t *AccessToken) HasAudience(audiences []string) bool {
 }
 
 // Claim returns the texts of a claim by its name on the wire: one for a string, number or boolean, one for each
-// element of an array. Scope gives one text for each scope, and act the sub of the actor. It returns nil when the claim is
-// absent, empty or another object.
+// element of an array. Scope gives one text for each scope, and act the sub of the actor. A name that no claim has is a path
+// into objects, with dots between the names, as in realm_access.roles. It returns nil when the claim is absent, empty or
+// another object.
 func (t *AccessToken) Claim(name string) []string {
 	if one, ok := t.Text(name); ok {
 		return text(one)
@@ -75,7 +75,10 @@ func (t *AccessToken) Claim(name string) []string {
 	case "scope":
 		return t.Scopes
 	}
-	return t.extra[name]
+	if texts := t.extra[name]; texts != nil {
+		return texts
+	}
+	return t.nested.find(name)
 }
 
 // Text is Claim, without an allocation in most cases, for the claims that have one text at most; it is empty for one that is
@@ -271,52 +274,4 @@ func appendClaims(b []byte, t *AccessToken) ([]byte, error) {
 // registeredClaims are the names that payload has fields for.
 var registeredClaims = []string{
 	"iss", "sub", "aud", "client_id", "scope", "iat", "exp", "nbf", "jti", "sid", "org", "role", "auth_time", "act",
-}
-
-// extraClaims turns the claims we have no field for into texts. Objects, nulls and arrays that hold them are left out:
-// nothing can be required of them or forwarded. A name that differs from one of ours in case alone is an error: there
-// are readers behind us that would take it for ours.
-func extraClaims(raw jsontext.Value) (map[string][]string, error) {
-	if len(raw) == 0 {
-		return nil, nil
-	}
-	var members map[string]any
-	if err := json.Unmarshal(raw, &members); err != nil {
-		return nil, err
-	}
-	var claims map[string][]string
-	for name, value := range members {
-		if slices.ContainsFunc(registeredClaims, func(r string) bool { return strings.EqualFold(r, name) }) {
-			return nil, fmt.Errorf("claim %q is spelled in another case", name)
-		}
-		if texts := claimTexts(value); texts != nil {
-			if claims == nil {
-				claims = make(map[string][]string, len(members))
-			}
-			claims[name] = texts
-		}
-	}
-	return claims, nil
-}
-
-func claimTexts(value any) []string {
-	switch v := value.(type) {
-	case string:
-		return text(v)
-	case bool:
-		return []string{strconv.FormatBool(v)}
-	case float64:
-		return []string{strconv.FormatFloat(v, 'f', -1, 64)}
-	case []any:
-		var texts []string
-		for _, element := range v {
-			one := claimTexts(element)
-			if len(one) != 1 {
-				return nil
-			}
-			texts = append(texts, one[0])
-		}
-		return texts
-	}
-	return nil
 }

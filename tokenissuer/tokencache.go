@@ -71,5 +71,6 @@ func (t *AccessToken) size() uint32 {
 			n += header + len(s)
 		}
 	}
+	n += t.nested.size()
 	return uint32(n) //nolint:gosec // a token has at most 8 KiB, so n is far below 2^32
 }

@@ -29,21 +29,33 @@ func CheckTokenType(name string) error {
 	return fmt.Errorf("typ %q is not that of an access token: use %s, %s or %s", name, TypeAccessToken, TypeJWT, TypeNone)
 }
 
-// NewTrustedVerifier returns a Verifier of another issuer's tokens, whose typ is one of types; none: at+jwt.
-func NewTrustedVerifier(issuer string, types []string, keys KeySource, now func() time.Time) *Verifier {
-	rules := tokenRules{leeway: TrustedLeeway, trusted: true, complete: func(p *payload, typ string) bool {
+// TrustedTokens says what the tokens of another issuer look like.
+type TrustedTokens struct {
+	// Issuer is its issuer identifier.
+	Issuer string
+	// Types are the values of typ; none: at+jwt.
+	Types []string
+	// RolesClaim is the claim with a user's roles, or a path to it as for AccessToken.Claim; empty: role.
+	RolesClaim string
+	// ClientAudience: a token that is not at+jwt, and has no aud at all, is meant for its client.
+	ClientAudience bool
+}
+
+// NewTrustedVerifier returns a Verifier of another issuer's tokens.
+func NewTrustedVerifier(tokens TrustedTokens, keys KeySource, now func() time.Time) *Verifier {
+	rules := tokenRules{leeway: TrustedLeeway, trusted: true, rolesClaim: tokens.RolesClaim, clientAudience: tokens.ClientAudience, complete: func(p *payload, typ string) bool {
 		if typ == tokenType {
 			return ownRules.complete(p, typ) // RFC 9068 §2.2 requires the same of everybody
 		}
 		return p.Subject != ""
 	}}
-	for _, name := range types {
+	for _, name := range tokens.Types {
 		rules.types = append(rules.types, strings.TrimPrefix(strings.ToLower(name), TypeNone))
 	}
-	if len(types) == 0 {
+	if len(tokens.Types) == 0 {
 		rules.types = []string{tokenType}
 	}
-	return &Verifier{issuer: issuer, keys: keys, rules: rules, now: now, cache: newTokenCache()}
+	return &Verifier{issuer: tokens.Issuer, keys: keys, rules: rules, now: now, cache: newTokenCache()}
 }
 
 // ClaimedIssuer returns the issuer that a token names, for choosing whom to ask about it; nothing else may be decided by
@@ -136,6 +148,14 @@ func (t *AccessToken) CheckOwnEnd(now time.Time) error {
 		return nil
 	}
 	return t.checkExpiry(now, TrustedLeeway)
+}
+
+// takeRoles takes the roles from another claim. What role says counts no more.
+func (t *AccessToken) takeRoles(claim string) {
+	roles := t.Claim(claim)
+	t.Role = ""
+	delete(t.extra, "role")
+	t.setOrAdd("role", &t.Role, roles)
 }
 
 // setOrAdd sets a field that has one value; several are kept among the other claims.

@@ -61,10 +61,13 @@ func (k *otherKeys) fail(err error) {
 // partner is another issuer, and the Verifier of its tokens.
 type partner struct {
 	*clock
-	types    []string
-	keys     *otherKeys
-	key      *SigningKey
-	verifier *Verifier
+	types []string
+	// rolesClaim and clientAudience are settings of verifiers that another makes.
+	rolesClaim     string
+	clientAudience bool
+	keys           *otherKeys
+	key            *SigningKey
+	verifier       *Verifier
 }
 
 func newPartner(types ...string) *partner {
@@ -75,7 +78,7 @@ func newPartner(types ...string) *partner {
 }
 
 func (p *partner) another() *Verifier {
-	return NewTrustedVerifier(otherIssuer, p.types, p.keys, p.Now)
+	return NewTrustedVerifier(TrustedTokens{Issuer: otherIssuer, Types: p.types, RolesClaim: p.rolesClaim, ClientAudience: p.clientAudience}, p.keys, p.Now)
 }
 
 // claims are what every token of the partner has, whatever it is for; its audience is the wanted one.
@@ -264,7 +267,7 @@ func TestG87AKeyIsItsIssuersAlone(t *testing.T) {
 		})
 	}
 	// Two issuers that publish the same key, as tenants of one provider do.
-	tenant := NewTrustedVerifier("https://login.partner.example/b", nil, p.keys, p.Now)
+	tenant := NewTrustedVerifier(TrustedTokens{Issuer: "https://login.partner.example/b"}, p.keys, p.Now)
 	got, err := tenant.Verify(p.token("at+jwt", p.marked()), []string{testAudience})
 	wantRefusal(t, got, err, "issuer_wrong")
 	// What is known to one verifier is not known to another.

@@ -59,6 +59,10 @@ type tokenRules struct {
 	types    []string                          // in lower case; "" stands for none
 	trusted  bool                              // another issuer's
 	undated  bool                              // iat and exp may be missing: the issuer is asked again
+	// rolesClaim names the claim with the roles, or is a path to it; empty: role.
+	rolesClaim string
+	// clientAudience: a token without aud is meant for its client.
+	clientAudience bool
 }
 
 // ownRules are those of what Issue makes.

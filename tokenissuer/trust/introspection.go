@@ -40,6 +40,7 @@ const (
 type introspector struct {
 	settings Introspection
 	issuer   string
+	tokens   tokenissuer.TrustedTokens
 	client   *client
 	now      func() time.Time
 	warn     func(message string, err error)
@@ -57,16 +58,16 @@ type introspector struct {
 	failed atomic.Pointer[failedQuestion] // nil: the last question was answered, or there was none
 }
 
-func newIntrospector(settings *Introspection, issuer string, c *client, now func() time.Time) *introspector {
+func newIntrospector(settings *Introspection, tokens tokenissuer.TrustedTokens, c *client, now func() time.Time) *introspector {
 	i := &introspector{
-		settings: *settings, issuer: issuer, client: c, now: now, warn: func(string, error) {},
+		settings: *settings, issuer: tokens.Issuer, tokens: tokens, client: c, now: now, warn: func(string, error) {},
 		answers: newAnswerCache(), slots: make(chan struct{}, maxQuestions), queue: make(chan struct{}, maxWaiting),
 		patience: slotPatience, wait: fetchTimeout,
 	}
 	if i.settings.CacheFor <= 0 {
 		i.settings.CacheFor = defaultCacheFor
 	}
-	i.space = sha256.Sum256(fmt.Appendf(nil, "%q %q %q", issuer, settings.Endpoint, settings.ClientID))
+	i.space = sha256.Sum256(fmt.Appendf(nil, "%q %q %q", tokens.Issuer, settings.Endpoint, settings.ClientID))
 	return i
 }
 
@@ -193,7 +194,7 @@ func (i *introspector) ask(token string, at time.Time) (*tokenissuer.Introspecte
 	case status != http.StatusOK:
 		return nil, failure{fmt.Errorf("the introspection endpoint answered with status %d", status), pausing[status]}
 	}
-	said, err := tokenissuer.ParseIntrospection(body, i.issuer, at.Add(i.settings.CacheFor))
+	said, err := tokenissuer.ParseIntrospection(body, i.tokens, at.Add(i.settings.CacheFor))
 	if err == nil {
 		err = said.CheckExpiry(at)
 	}

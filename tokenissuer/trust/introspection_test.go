@@ -285,12 +285,12 @@ func TestG90NothingIsSharedBetweenIssuersEndpointsAndClients(t *testing.T) {
 	endpoint.Endpoint, client.ClientID = "https://a.example/i2", "client2"
 	keys := map[string]string{}
 	for name, i := range map[string]*introspector{
-		"the first":        newIntrospector(&base, "https://a.example", nil, time.Now),
-		"another issuer":   newIntrospector(&base, "https://b.example", nil, time.Now),
-		"another endpoint": newIntrospector(&endpoint, "https://a.example", nil, time.Now),
-		"another client":   newIntrospector(&client, "https://a.example", nil, time.Now),
-		"one way to part":  newIntrospector(&Introspection{Endpoint: "https://a.example/i x", ClientID: "y"}, "https://a.example", nil, time.Now),
-		"another way":      newIntrospector(&Introspection{Endpoint: "https://a.example/i", ClientID: "x y"}, "https://a.example", nil, time.Now),
+		"the first":        newIntrospector(&base, tokenissuer.TrustedTokens{Issuer: "https://a.example"}, nil, time.Now),
+		"another issuer":   newIntrospector(&base, tokenissuer.TrustedTokens{Issuer: "https://b.example"}, nil, time.Now),
+		"another endpoint": newIntrospector(&endpoint, tokenissuer.TrustedTokens{Issuer: "https://a.example"}, nil, time.Now),
+		"another client":   newIntrospector(&client, tokenissuer.TrustedTokens{Issuer: "https://a.example"}, nil, time.Now),
+		"one way to part":  newIntrospector(&Introspection{Endpoint: "https://a.example/i x", ClientID: "y"}, tokenissuer.TrustedTokens{Issuer: "https://a.example"}, nil, time.Now),
+		"another way":      newIntrospector(&Introspection{Endpoint: "https://a.example/i", ClientID: "x y"}, tokenissuer.TrustedTokens{Issuer: "https://a.example"}, nil, time.Now),
 	} {
 		for _, token := range []string{"token", "token2", strings.Repeat("a", 5000) + "1", strings.Repeat("a", 5000) + "2"} {
 			key := fmt.Sprint(i.key(token))
@@ -314,8 +314,8 @@ func TestG90NothingIsSharedBetweenIssuersEndpointsAndClients(t *testing.T) {
 // TestG90TheCacheIsBounded: a flood of tokens is not remembered, and one of bad tokens leaves the good ones alone.
 func TestG90TheCacheIsBounded(t *testing.T) {
 	const flood = 100_000
-	i := newIntrospector(&Introspection{Endpoint: "https://a.example/i"}, "https://a.example", nil, func() time.Time { return testStart })
-	said, err := tokenissuer.ParseIntrospection([]byte(goodAnswer(i.issuer, nil)), i.issuer, testStart.Add(time.Minute))
+	i := newIntrospector(&Introspection{Endpoint: "https://a.example/i"}, tokenissuer.TrustedTokens{Issuer: "https://a.example"}, nil, func() time.Time { return testStart })
+	said, err := tokenissuer.ParseIntrospection([]byte(goodAnswer(i.issuer, nil)), i.tokens, testStart.Add(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,10 @@ type Settings struct {
 	Algorithms []tokenissuer.Algorithm
 	// Types are the values of typ that its access tokens have; empty: at+jwt (RFC 9068 §2.1).
 	Types []string
+	// RolesClaim is the claim with the roles, or a path to it; empty: role.
+	RolesClaim string
+	// ClientAudience: a token that is not at+jwt, and has no aud, is meant for its client.
+	ClientAudience bool
 	// AllowPrivateNetwork opens loopback, private and link-local addresses, and plain http on loopback.
 	AllowPrivateNetwork bool
 	// MaxStale is how old keys may get that cannot be fetched again; zero: 24 hours.
@@ -80,13 +84,18 @@ func New(settings Settings, options Options) (*Issuer, error) {
 	keys := newRemoteKeys(settings, c, options)
 	i := &Issuer{
 		settings: settings, keys: keys, patience: fetchTimeout,
-		verifier: tokenissuer.NewTrustedVerifier(settings.Issuer, settings.Types, keys, options.Now),
+		verifier: tokenissuer.NewTrustedVerifier(settings.tokens(), keys, options.Now),
 	}
 	if settings.Introspection != nil {
-		i.introspector = newIntrospector(settings.Introspection, settings.Issuer, c, options.Now)
+		i.introspector = newIntrospector(settings.Introspection, settings.tokens(), c, options.Now)
 		i.introspector.warn = options.Warn
 	}
 	return i, nil
+}
+
+// tokens says what the issuer's tokens look like.
+func (s *Settings) tokens() tokenissuer.TrustedTokens {
+	return tokenissuer.TrustedTokens{Issuer: s.Issuer, Types: s.Types, RolesClaim: s.RolesClaim, ClientAudience: s.ClientAudience}
 }
 
 // addresses are the URLs that an operator gave.

@@ -122,7 +122,7 @@ func TestG90NobodyWaitsForLong(t *testing.T) {
 	come := make(chan struct{})
 	defer close(come)
 	a.replies(func(http.ResponseWriter, *http.Request) { <-come })
-	if wait := newIntrospector(new(Introspection), "", nil, nil).wait; wait != 5*time.Second {
+	if wait := newIntrospector(new(Introspection), tokenissuer.TrustedTokens{}, nil, nil).wait; wait != 5*time.Second {
 		t.Errorf("one waits for %v", wait)
 	}
 	a.introspector.wait = 50 * time.Millisecond
