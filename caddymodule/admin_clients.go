@@ -27,6 +27,7 @@ type clientView struct {
 	Grants       []tokenissuer.GrantType `json:"grants"`
 	Scopes       []string                `json:"scopes"`
 	RedirectURIs []string                `json:"redirect_uris,omitempty"`
+	CORSOrigins  []string                `json:"cors_origins,omitempty"`
 	FirstParty   bool                    `json:"first_party,omitzero"`
 	PKCE         string                  `json:"pkce,omitzero"`
 	Disabled     bool                    `json:"disabled"`
@@ -45,7 +46,7 @@ type secretView struct {
 func viewOf(c *tokenissuer.Client) clientView {
 	view := clientView{
 		ID: c.ID, Name: c.Name, Type: c.Type, Grants: c.Grants, Scopes: c.Scopes, RedirectURIs: c.RedirectURIs,
-		FirstParty: c.FirstParty, PKCE: pkceOf(c), Disabled: c.Disabled, Source: source(c.Declared), CreatedAt: c.CreatedAt,
+		CORSOrigins: c.CORSOrigins, FirstParty: c.FirstParty, PKCE: pkceOf(c), Disabled: c.Disabled, Source: source(c.Declared), CreatedAt: c.CreatedAt,
 	}
 	for _, s := range c.Secrets {
 		view.Secrets = append(view.Secrets, secretView{s.CreatedAt, s.ExpiresAt})
@@ -86,6 +87,7 @@ type newClient struct {
 	Grants       []tokenissuer.GrantType `json:"grants,omitempty"`
 	Scopes       []string                `json:"scopes,omitempty"`
 	RedirectURIs []string                `json:"redirect_uris,omitempty"`
+	CORSOrigins  []string                `json:"cors_origins,omitempty"`
 	FirstParty   bool                    `json:"first_party,omitzero"`
 	PKCE         string                  `json:"pkce,omitzero"`
 }
@@ -101,7 +103,7 @@ func addClient(app *App, r *http.Request) (int, any, error) {
 	}
 	client, secret, err := app.registry.AddClient(r.Context(), tokenissuer.Client{
 		ID: n.ID, Name: n.Name, Type: n.Type, Grants: n.Grants, Scopes: n.Scopes,
-		RedirectURIs: n.RedirectURIs, FirstParty: n.FirstParty, PKCERequired: required,
+		RedirectURIs: n.RedirectURIs, CORSOrigins: n.CORSOrigins, FirstParty: n.FirstParty, PKCERequired: required,
 	})
 	if err != nil {
 		return 0, nil, err

@@ -181,6 +181,7 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 		SessionScopes:   a.SessionScopes,
 		PasswordGrant:   a.settings.passwordGrant,
 		PKCERequired:    a.PKCE == pkceRequired,
+		Origins:         tokenissuer.NewOrigins(a.clients, a.engine.time.Now),
 		Revocations:     a.engine.revocations,
 		Refresh:         a.engine.refresh,
 		Verifier:        a.engine.verifier,
@@ -189,6 +190,16 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 		AccountLimit:    a.settings.accountLimit,
 		AddressLimit:    a.settings.addressLimit,
 		Now:             a.engine.time.Now,
+	}
+}
+
+// clients lists the clients, declared and stored, once there is a store.
+func (a *App) clients(ctx context.Context) ([]*tokenissuer.Client, error) {
+	select {
+	case <-a.started:
+		return a.registry.Clients(ctx)
+	default:
+		return nil, tokenissuer.Unavailable("not_started", nil)
 	}
 }
 

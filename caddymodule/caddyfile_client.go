@@ -105,6 +105,8 @@ func (c *ClientConfig) parseOption(d *caddyfile.Dispenser) error {
 		return list(&c.Scopes, func(string) error { return nil })
 	case "redirect_uris":
 		return list(&c.RedirectURIs, tokenissuer.ValidateRedirectURI)
+	case "cors_origins":
+		return list(&c.CORSOrigins, tokenissuer.ValidateOrigin)
 	case "first_party":
 		if d.NextArg() {
 			return d.ArgErr()

@@ -54,6 +54,7 @@ func clientAdd(admin *adminClient) *cobra.Command {
 	flags.StringArrayVar(&grants, "grant", nil, "Grant the client may use; repeat it for more (default: client_credentials)")
 	flags.StringArrayVar(&n.Scopes, "scope", nil, "Scope the client may hold; repeat it for more (default: public)")
 	flags.StringArrayVar(&n.RedirectURIs, "redirect-uri", nil, "Redirect URI; repeat it for more")
+	flags.StringArrayVar(&n.CORSOrigins, "cors-origin", nil, "Origin whose pages may call the token endpoint, beside those of a public client's redirect URIs; repeat it for more")
 	flags.BoolVar(&n.FirstParty, "first-party", false, "The client needs no consent")
 	flags.StringVar(&n.PKCE, "pkce", "", `"required": authorization requests need a code_challenge, as those of public and native clients always do`)
 	_ = cmd.MarkFlagRequired("name")
@@ -108,7 +109,7 @@ func clientShow(admin *adminClient) *cobra.Command {
 		}
 		rows := [][2]string{
 			{"id", c.ID}, {"name", c.Name}, {"type", string(c.Type)}, {"grants", joined(c.Grants)},
-			{"scopes", strings.Join(c.Scopes, " ")}, {"redirect URIs", strings.Join(c.RedirectURIs, " ")}, {"pkce", c.PKCE},
+			{"scopes", strings.Join(c.Scopes, " ")}, {"redirect URIs", strings.Join(c.RedirectURIs, " ")}, {"CORS origins", strings.Join(c.CORSOrigins, " ")}, {"pkce", c.PKCE},
 			{"source", c.Source}, {"state", c.state()}, {"created", moment(c.CreatedAt)},
 		}
 		for _, s := range c.Secrets {

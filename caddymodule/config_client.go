@@ -31,6 +31,9 @@ type ClientConfig struct {
 	Scopes []string `json:"scopes,omitempty"`
 	// RedirectURIs are where answers of the authorization endpoint may go, byte for byte.
 	RedirectURIs []string `json:"redirect_uris,omitempty"`
+	// CORSOrigins are origins whose pages may read answers of the token and revocation endpoints, beside those of a public
+	// client's redirect URIs.
+	CORSOrigins []string `json:"cors_origins,omitempty"`
 	// FirstParty clients need no consent.
 	FirstParty bool `json:"first_party,omitempty"`
 	// PKCE is "required" for a confidential client whose authorization requests need a code_challenge. Public and native
@@ -58,7 +61,7 @@ func (a *App) readClients(scopes tokenissuer.ScopeCatalogue) ([]*tokenissuer.Cli
 func (c *ClientConfig) read() (*tokenissuer.Client, error) {
 	client := &tokenissuer.Client{
 		ID: c.ID, Name: c.Name, Type: tokenissuer.ClientType(c.Type), Scopes: c.Scopes,
-		RedirectURIs: c.RedirectURIs, FirstParty: c.FirstParty,
+		RedirectURIs: c.RedirectURIs, CORSOrigins: c.CORSOrigins, FirstParty: c.FirstParty,
 	}
 	for _, grant := range c.Grants {
 		client.Grants = append(client.Grants, tokenissuer.GrantType(grant))

@@ -48,6 +48,9 @@ type Client struct {
 	Scopes Scopes
 	// RedirectURIs are compared byte for byte (RFC 9700 §4.1.3).
 	RedirectURIs []string
+	// CORSOrigins are origins whose pages may read answers of the token and revocation endpoints, beside those of a public
+	// client's redirect URIs.
+	CORSOrigins []string
 	// FirstParty clients need no consent.
 	FirstParty bool
 	// PKCERequired refuses authorization requests without a code_challenge (RFC 7636). Clients without a secret always
@@ -139,6 +142,11 @@ func (c *Client) Validate() error {
 	for _, uri := range c.RedirectURIs {
 		if err := ValidateRedirectURI(uri); err != nil {
 			return err
+		}
+	}
+	for _, origin := range c.CORSOrigins {
+		if err := ValidateOrigin(origin); err != nil {
+			return fmt.Errorf("cors_origins %w", err)
 		}
 	}
 	return c.Lifetimes.Validate()

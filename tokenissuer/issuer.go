@@ -39,6 +39,8 @@ type Issuer struct {
 	Swaps *SwapCache
 	// Master makes codes, refresh tokens and cookies.
 	Master *MasterKey
+	// Origins are those whose pages may read answers; nil: no page of another origin may.
+	Origins *Origins
 	// PKCERequired refuses authorization requests of every client that have no code_challenge.
 	PKCERequired bool
 	// Passwords verify.

@@ -71,6 +71,7 @@ func (g *Registry) AddClient(ctx context.Context, c Client) (*Client, Secret, er
 		return nil, Secret{}, err
 	}
 	g.Issuer.Authenticated.Forget(c.ID)
+	g.Issuer.Origins.Forget()
 	return &c, secret, nil
 }
 
@@ -127,6 +128,7 @@ func (g *Registry) end(ctx context.Context, id string, step func(context.Context
 	tokens.IssuedUntil = tokens.IssuedUntil.Add(clientMemory + Leeway)
 	err := step(ctx, id, tokens)
 	g.Issuer.Authenticated.Forget(id)
+	g.Issuer.Origins.Forget()
 	if err != nil {
 		return err
 	}

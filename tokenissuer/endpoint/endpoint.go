@@ -33,6 +33,7 @@ type route struct {
 	methods string // as Allow lists them; GET includes HEAD
 	serve   func(*Handler, http.ResponseWriter, *http.Request) error
 	refuse  func(*Handler, http.ResponseWriter, *http.Request, error)
+	sharing sharing
 }
 
 // allows tells whether the method is among them.
@@ -82,23 +83,23 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, tally Tally, brand pag
 		return nil, err
 	}
 	json, page := (*Handler).Refuse, (*Handler).refusePage
-	metadata := route{metadataEndpoint, methodsGet, (*Handler).serveMetadata, json}
+	metadata := route{metadataEndpoint, methodsGet, (*Handler).serveMetadata, json, sharedWithAll}
 	h.routes = map[string]route{
-		h.prefix + "/oauth/token":      {tokenEndpoint, methodsPost, (*Handler).token, json},
-		h.prefix + "/oauth/revoke":     {"revoke", methodsPost, (*Handler).revoke, json},
-		h.prefix + "/oauth/introspect": {"introspect", methodsPost, (*Handler).introspect, json},
-		h.prefix + "/oauth/token/info": {"token_info", methodsGet, (*Handler).tokenInfo, json},
-		h.prefix + "/oauth/jwks":       {"jwks", methodsGet, (*Handler).jwks, json},
-		h.prefix + authorizePath:       {authorizationEndpoint, methodsPage, (*Handler).authorize, page},
-		h.prefix + loginPath:           {loginEndpoint, methodsPage, (*Handler).login, page},
-		h.prefix + consentPath:         {"consent", methodsPage, (*Handler).consent, page},
-		h.prefix + logoutPath:          {"logout", methodsPage, (*Handler).logout, page},
-		h.prefix + accountPath:         {"account", methodsPage, (*Handler).account, page},
+		h.prefix + "/oauth/token":      {tokenEndpoint, methodsPost, (*Handler).token, json, sharedWithClients},
+		h.prefix + "/oauth/revoke":     {"revoke", methodsPost, (*Handler).revoke, json, sharedWithClients},
+		h.prefix + "/oauth/introspect": {"introspect", methodsPost, (*Handler).introspect, json, unshared},
+		h.prefix + "/oauth/token/info": {"token_info", methodsGet, (*Handler).tokenInfo, json, unshared},
+		h.prefix + "/oauth/jwks":       {"jwks", methodsGet, (*Handler).jwks, json, sharedWithAll},
+		h.prefix + authorizePath:       {authorizationEndpoint, methodsPage, (*Handler).authorize, page, unshared},
+		h.prefix + loginPath:           {loginEndpoint, methodsPage, (*Handler).login, page, unshared},
+		h.prefix + consentPath:         {"consent", methodsPage, (*Handler).consent, page, unshared},
+		h.prefix + logoutPath:          {"logout", methodsPage, (*Handler).logout, page, unshared},
+		h.prefix + accountPath:         {"account", methodsPage, (*Handler).account, page, unshared},
 		wellKnownServer:                metadata,
 		wellKnownServer + h.prefix:     metadata, // RFC 8414 §3.1: the issuer's path stands behind
 		h.prefix + wellKnownServer:     metadata,
 	}
-	resource := route{metadataEndpoint, methodsGet, (*Handler).serveResourceMetadata, json}
+	resource := route{metadataEndpoint, methodsGet, (*Handler).serveResourceMetadata, json, sharedWithAll}
 	h.routes[wellKnownResource] = resource
 	if location, err := url.Parse(ResourceMetadataURL(issuer)); err == nil {
 		h.routes[location.EscapedPath()] = resource
@@ -117,7 +118,7 @@ func (h *Handler) routeOf(r *http.Request) (route, bool) {
 		return found, true
 	}
 	if h.isAdminOperation(r.URL) {
-		return route{memberEndpoint, methodsPost, (*Handler).userToken, (*Handler).refuseJSONAPI}, true
+		return route{memberEndpoint, methodsPost, (*Handler).userToken, (*Handler).refuseJSONAPI, unshared}, true
 	}
 	return route{name: unknownEndpoint, refuse: (*Handler).Refuse}, false
 }
@@ -144,6 +145,9 @@ func (h *Handler) isNear(u *url.URL) bool {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begin(w, r)
 	found, known := h.routeOf(r)
+	if h.share(w, r, found) {
+		return
+	}
 	if err := h.serve(w, r, found, known); err != nil {
 		h.refuse(w, r, found, err)
 	}
@@ -153,7 +157,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // grant alone.
 func (h *Handler) ServeTokenAlias(w http.ResponseWriter, r *http.Request) {
 	begin(w, r)
-	found := route{tokenEndpoint, methodsPost, (*Handler).tokenAlias, (*Handler).Refuse}
+	found := route{tokenEndpoint, methodsPost, (*Handler).tokenAlias, (*Handler).Refuse, sharedWithClients}
+	if h.share(w, r, found) {
+		return
+	}
 	if err := h.serve(w, r, found, true); err != nil {
 		h.refuse(w, r, found, err)
 	}
@@ -164,6 +171,9 @@ func (h *Handler) ServeTokenAlias(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) ServeUnavailable(w http.ResponseWriter, r *http.Request, reason string) {
 	begin(w, r)
 	found, _ := h.routeOf(r)
+	if h.share(w, r, found) {
+		return
+	}
 	h.refuse(w, r, found, tokenissuer.Unavailable(reason, nil))
 }
 

@@ -79,6 +79,9 @@ func (rs *Resources) Has(r *http.Request) bool {
 // ServeHTTP answers a request for metadata.
 func (rs *Resources) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begin(w, r)
+	if rs.Has(r) && shareWithAll(w, r, methodsGet) {
+		return
+	}
 	if err := rs.serve(w, r); err != nil {
 		rs.tally.Refused(metadataEndpoint, tokenissuer.AsError(err))
 		rs.audit.Refused(r, "endpoint request refused", err)

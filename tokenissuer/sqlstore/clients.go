@@ -17,7 +17,7 @@ import (
 // selectClients reads clients with their secrets in one statement, so that both are of one moment: a row for every
 // secret, or one row without.
 const selectClients = `SELECT c.id, c.name, c.type, c.grants, c.scopes, c.redirect_uris, c.lifetimes,
-	c.first_party, c.pkce_required, c.disabled, c.created_at, s.digest, s.created_at, s.expires_at
+	c.cors_origins, c.first_party, c.pkce_required, c.disabled, c.created_at, s.digest, s.created_at, s.expires_at
 	FROM clients c LEFT JOIN client_secrets s ON s.client_id = c.id`
 
 // standIn is the id of a row that is read in place of a client that does not exist, so that the time of an answer does
@@ -76,17 +76,17 @@ func scanClients(rows *sql.Rows) ([]*tokenissuer.Client, error) {
 	var list []*tokenissuer.Client
 	for rows.Next() {
 		var c tokenissuer.Client
-		var grants, scopes, uris, lifetimes, digest sql.RawBytes
+		var grants, scopes, uris, lifetimes, origins, digest sql.RawBytes
 		var created, secretCreated, secretExpires sql.Null[int64]
 		err := rows.Scan(&c.ID, &c.Name, &c.Type, &grants, &scopes, &uris, &lifetimes,
-			&c.FirstParty, &c.PKCERequired, &c.Disabled, &created, &digest, &secretCreated, &secretExpires)
+			&origins, &c.FirstParty, &c.PKCERequired, &c.Disabled, &created, &digest, &secretCreated, &secretExpires)
 		if err != nil {
 			return nil, err
 		}
 		if len(list) == 0 || list[len(list)-1].ID != c.ID {
 			c.CreatedAt = timeOf(created)
 			err := errors.Join(json.Unmarshal(grants, &c.Grants), json.Unmarshal(scopes, &c.Scopes),
-				json.Unmarshal(uris, &c.RedirectURIs), json.Unmarshal(lifetimes, &c.Lifetimes))
+				json.Unmarshal(uris, &c.RedirectURIs), json.Unmarshal(lifetimes, &c.Lifetimes), json.Unmarshal(origins, &c.CORSOrigins))
 			if err != nil {
 				return nil, fmt.Errorf("client %q is damaged: %w", c.ID, err)
 			}
@@ -109,8 +109,8 @@ func scanClients(rows *sql.Rows) ([]*tokenissuer.Client, error) {
 // AddClient registers a client. The id of a removed client stays taken: whoever got it next would own tokens that
 // were issued to another.
 func (s *Store) AddClient(ctx context.Context, client *tokenissuer.Client) error {
-	var texts [4]string
-	for i, value := range []any{client.Grants, client.Scopes, client.RedirectURIs, client.Lifetimes} {
+	var texts [5]string
+	for i, value := range []any{client.Grants, client.Scopes, client.RedirectURIs, client.Lifetimes, client.CORSOrigins} {
 		text, err := json.Marshal(value)
 		if err != nil {
 			return fmt.Errorf("adding client: %w", err)
@@ -123,8 +123,8 @@ func (s *Store) AddClient(ctx context.Context, client *tokenissuer.Client) error
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO clients (id, name, type, grants, scopes, redirect_uris, lifetimes,
-			first_party, pkce_required, disabled, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-			c.ID, c.Name, string(c.Type), texts[0], texts[1], texts[2], texts[3],
+			cors_origins, first_party, pkce_required, disabled, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+			c.ID, c.Name, string(c.Type), texts[0], texts[1], texts[2], texts[3], texts[4],
 			c.FirstParty, c.PKCERequired, c.Disabled, micros(c.CreatedAt))
 		if err != nil {
 			return err

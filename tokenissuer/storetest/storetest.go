@@ -62,6 +62,7 @@ func client(id string) *tokenissuer.Client {
 		Grants:       []tokenissuer.GrantType{tokenissuer.ClientCredentials, tokenissuer.AuthorizationCode},
 		Scopes:       tokenissuer.Scopes{"public", "read:<things>'&"},
 		RedirectURIs: []string{"https://app.example/callback?a=1&b=<2>", "com.example.app:/back"},
+		CORSOrigins:  []string{"https://app.example", "http://localhost:3000"},
 		FirstParty:   true,
 		PKCERequired: true,
 		Lifetimes: tokenissuer.Lifetimes{
@@ -144,7 +145,7 @@ func sameClient(t *testing.T, got, want *tokenissuer.Client) {
 	if got.ID != want.ID || got.Name != want.Name || got.Type != want.Type || got.FirstParty != want.FirstParty || got.PKCERequired != want.PKCERequired ||
 		got.Lifetimes != want.Lifetimes || got.Disabled != want.Disabled || got.Declared != want.Declared ||
 		!slices.Equal(got.Grants, want.Grants) || !slices.Equal(got.Scopes, want.Scopes) ||
-		!slices.Equal(got.RedirectURIs, want.RedirectURIs) || !sameTime(got.CreatedAt, want.CreatedAt) {
+		!slices.Equal(got.RedirectURIs, want.RedirectURIs) || !slices.Equal(got.CORSOrigins, want.CORSOrigins) || !sameTime(got.CreatedAt, want.CreatedAt) {
 		t.Errorf("client is\n%+v, want\n%+v", got, want)
 	}
 	sameSecrets(t, got.Secrets, want.Secrets)

@@ -1,0 +1,136 @@
+package tokenissuer
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Origins knows which pages may read answers of the token and revocation endpoints (CORS): those at the redirect URIs of public
+// clients, and those that a client names itself. Which client a page is of is not asked: a preflight does not say it.
+//
+// The list is read from the registry at most once in ten seconds and for at most a hundredth of the time, however many
+// clients there are and whatever origins are asked about. A client that another node has added is therefore known
+// after ten seconds at the latest, or after a hundred times what reading takes.
+type Origins struct {
+	clients func(context.Context) ([]*Client, error)
+	now     func() time.Time
+
+	reading sync.Mutex // held while the registry is read
+
+	mu    sync.Mutex
+	known map[string]struct{} // nil: never read
+	until time.Time
+}
+
+const (
+	originsMemory = 10 * time.Second
+	// originsShare is the part of the time, one in so many, that reading may take.
+	originsShare = 100
+)
+
+// NewOrigins returns the origins of what clients lists.
+func NewOrigins(clients func(context.Context) ([]*Client, error), now func() time.Time) *Origins {
+	return &Origins{clients: clients, now: now}
+}
+
+// Allow reports whether pages of an origin may read answers. Nobody may when there are no Origins. While the registry cannot be
+// read, what was read last holds.
+func (o *Origins) Allow(ctx context.Context, origin string) bool {
+	if o == nil || origin == "" {
+		return false
+	}
+	allowed, fresh, read := o.look(origin)
+	if fresh {
+		return allowed
+	}
+	if !o.reading.TryLock() {
+		if read {
+			return allowed
+		}
+		o.reading.Lock()
+	}
+	defer o.reading.Unlock()
+	if allowed, fresh, _ = o.look(origin); !fresh {
+		o.read(ctx)
+		allowed, _, _ = o.look(origin)
+	}
+	return allowed
+}
+
+// Forget has the registry read again for the next question. Whoever changes a client calls it.
+func (o *Origins) Forget() {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.until = time.Time{}
+}
+
+func (o *Origins) look(origin string) (allowed, fresh, read bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, allowed = o.known[origin]
+	return allowed, o.now().Before(o.until), o.known != nil
+}
+
+func (o *Origins) read(ctx context.Context) {
+	began := time.Now()
+	clients, err := o.clients(ctx)
+	took := time.Since(began)
+	known := make(map[string]struct{})
+	for _, c := range clients {
+		for _, origin := range c.origins() {
+			known[origin] = struct{}{}
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.until = o.now().Add(max(originsMemory, originsShare*took))
+	if err == nil {
+		o.known = known
+	} else if o.known == nil {
+		o.until = o.now().Add(time.Second)
+	}
+}
+
+// origins are those whose pages are of the client.
+func (c *Client) origins() []string {
+	if c.Disabled {
+		return nil
+	}
+	all := c.CORSOrigins
+	if c.Type != PublicClient {
+		return all
+	}
+	for _, uri := range c.RedirectURIs {
+		if u, err := url.Parse(uri); err == nil && (u.Scheme == "https" || u.Scheme == "http") {
+			all = append(all[:len(all):len(all)], serializeOrigin(u))
+		}
+	}
+	return all
+}
+
+// serializeOrigin writes an origin as browsers send it (RFC 6454 §6.2).
+func serializeOrigin(u *url.URL) string {
+	ownPort := map[string]string{"https": ":443", "http": ":80"}[u.Scheme]
+	return u.Scheme + "://" + strings.TrimSuffix(strings.ToLower(u.Host), ownPort)
+}
+
+// serialized is an origin as browsers send it, but for a port that is the scheme's own.
+var serialized = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?$`)
+
+// ValidateOrigin refuses what no browser ever sends as an Origin, and so what would never match.
+func ValidateOrigin(origin string) error {
+	u, err := url.Parse(origin)
+	if err != nil || !serialized.MatchString(origin) || serializeOrigin(u) != origin {
+		return fmt.Errorf("%q: write an origin as browsers send it, like https://app.example.com or http://localhost:3000: "+
+			"in lower case, without a path, a slash at the end, or the scheme's own port", origin)
+	}
+	return nil
+}
