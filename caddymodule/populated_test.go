@@ -1,0 +1,294 @@
+package caddymodule
+
+import (
+	"database/sql"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pressly/goose/v3"
+
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// The files in testdata/populated are what a build of each schema version has left in its store: rows with that version's
+// columns, beside those of the versions before. Their credentials are made with the master key that stands there.
+const (
+	oldRows   = "testdata/populated"
+	oldSchema = "../tokenissuer/sqlstore/migrations"
+
+	oldSecret   = "kP3wq8ZrT1vN6yXbC4mGdJ7sLfHa2uEoRi5tYn0QzWc" //nolint:gosec // of a fixture
+	oldPassword = "correct horse battery staple"
+	oldVerifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+	oldKey      = "roNb7BVLco3a3HE7fNfwXfEdu0qYY_EwnD4HgpM601I"
+	oldCode     = "hL3ugOJkbI0OvfVXTDrguShj0xwqpvGbiXMYxyRSzxQeCx9FowLVw8gc2Jf0SYzVC"
+
+	// Refresh tokens: the current one of a family, one that was used an hour ago, and that of a family that was revoked.
+	oldRefresh = "rVhNukbfz28rj2Rq6Jrnkj0000023ugf5uUpbatBPkFk75qcNy1zL7cTf9EqGShqx6jLHef"
+	oldUsed    = "rVhNukbfz28rj2Rq6Jrnkj000001xYzkjuadPOaZxvQakr25kx8VPvFfAST5BuDACdjjgdZ"
+	oldEnded   = "7eaPmyQ9ac0Ho7APUyKy0v0000015WvF6OmndUve6MkoLq6TYqYEoxQDoVh5mQR2d7rgi8e"
+	// The current one of a family that version 5 wrote.
+	oldRefresh5 = "AUmMsgFXPXgaHltd08lFuh0000037DGsud0MCLr73c2TQV7CbIrGkK7JVaBder9UlfSfGXx"
+
+	// oldKEK is what the keys are sealed with in stores that were sealed.
+	oldKEK = "a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1"
+)
+
+// schemaVersions are those of the migrations, in order, each once.
+func schemaVersions(t *testing.T) []int64 {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(oldSchema, "*.sql"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var versions []int64
+	for _, file := range files {
+		number, _, _ := strings.Cut(filepath.Base(file), "_")
+		version, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || slices.Contains(versions, version) {
+			t.Fatalf("%s: its version is no number, or taken (%v)", file, err)
+		}
+		versions = append(versions, version)
+	}
+	if !slices.IsSorted(versions) || len(versions) == 0 {
+		t.Fatalf("the versions are %v", versions)
+	}
+	return versions
+}
+
+func rowsOf(version int64) string { return filepath.Join(oldRows, fmt.Sprintf("%05d.sql", version)) }
+
+// populate makes the store of a build of that version: each migration is followed by what builds of it have written.
+func populate(t *testing.T, dialect goose.Dialect, db *sql.DB, version int64, sealed bool) {
+	t.Helper()
+	provider, err := goose.NewProvider(dialect, db, os.DirFS(oldSchema), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range schemaVersions(t) {
+		if v > version {
+			break
+		}
+		if _, err := provider.UpTo(t.Context(), v); err != nil {
+			t.Fatal(err)
+		}
+		insert(t, dialect, db, rowsOf(v))
+	}
+	if sealed {
+		insert(t, dialect, db, filepath.Join(oldRows, "sealed.sql"))
+	}
+}
+
+// insert runs the statements of a file, in which NOW is the time and X'…' are bytes, as SQLite writes them.
+func insert(t *testing.T, dialect goose.Dialect, db *sql.DB, file string) {
+	t.Helper()
+	text := regexp.MustCompile(`(?m)^--.*$`).ReplaceAllString(readFile(t, file), "")
+	text = strings.ReplaceAll(text, "NOW", strconv.FormatInt(time.Now().UnixMicro(), 10))
+	if dialect == goose.DialectPostgres {
+		text = strings.ReplaceAll(text, "X'", `'\x`)
+	}
+	for statement := range strings.SplitSeq(text, ";\n") {
+		if strings.TrimSpace(statement) == "" {
+			continue
+		}
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v in %s", file, err, statement)
+		}
+	}
+}
+
+// TestF22EverySchemaVersionHasAFixture: whoever adds a migration leaves a store of the version before.
+func TestF22EverySchemaVersionHasAFixture(t *testing.T) {
+	versions := schemaVersions(t)
+	for _, v := range versions[:len(versions)-1] {
+		if _, err := os.Stat(rowsOf(v)); err != nil {
+			t.Errorf("schema version %d has a successor, and there is no store of it: write %s, with the columns that it added", v, rowsOf(v))
+		}
+	}
+}
+
+// TestF22PopulatedStoresOfOlderSchemas: a store of every older version is brought up to date by a start, and everybody who is
+// in it goes on: clients, people, families in every state, keys. What was ended stays ended.
+func TestF22PopulatedStoresOfOlderSchemas(t *testing.T) {
+	for _, version := range schemaVersions(t) {
+		if _, err := os.Stat(rowsOf(version)); err != nil {
+			continue // the newest needs none yet
+		}
+		for _, dialect := range []goose.Dialect{goose.DialectSQLite3, goose.DialectPostgres} {
+			for _, sealed := range []bool{false, true} {
+				name := fmt.Sprintf("%s version %d", dialect, version)
+				if sealed {
+					name += " sealed"
+				}
+				t.Run(name, func(t *testing.T) { livesOn(t, dialect, version, sealed) })
+			}
+		}
+	}
+}
+
+func livesOn(t *testing.T, dialect goose.Dialect, version int64, sealed bool) {
+	g := startGatehouse(t, "{\n\tadmin ADMIN\n}\n")
+	driver, source, store := "sqlite", g.database(), "store sqlite DIR/state/oauth.db"
+	if dialect == goose.DialectPostgres {
+		driver, source = "pgx", pgtest.Shared(t).Database(t)
+		store = "store postgres " + source
+	} else if err := os.Mkdir(filepath.Dir(source), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open(driver, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	populate(t, dialect, db, version, sealed)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(site, "store memory", store+"\n\t\tpassword_grant", 1)
+	if sealed {
+		g.writeKEK("kek", oldKEK)
+		text = strings.Replace(text, "issuer http", "keys {\n\t\t\tencrypt_with {file.DIR/kek}\n\t\t}\n\t\tissuer http", 1)
+	}
+	g.reload(text)
+	g.awaitServing()
+	old := oldStore{g, version}
+	old.readsWell(t, sealed)
+	old.clientsGoOn(t)
+	if version >= 2 {
+		old.peopleGoOn(t)
+	}
+	g.must(http.StatusCreated, "POST", "/oauth/clients", `{"id":"new","name":"new"}`)
+}
+
+// oldStore is a Gatehouse on a store that began with an earlier version.
+type oldStore struct {
+	*gatehouse
+	version int64
+}
+
+// readsWell reads everything through the contract of stores.
+func (o oldStore) readsWell(t *testing.T, sealed bool) {
+	t.Helper()
+	s, ctx := o.app().engine.store, t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	clients, err := s.Clients(ctx)
+	must(err)
+	for _, c := range clients {
+		if len(c.Secrets) != 2 || len(c.Grants) != 4 || len(c.RedirectURIs) != 1 || c.CreatedAt.IsZero() || c.PKCERequired != (c.ID == "old-strict") {
+			t.Errorf("the client is read as %+v", c)
+		}
+	}
+	if want := map[bool]int{false: 2, true: 3}[o.version >= 7]; len(clients) != want {
+		t.Errorf("%d clients, want %d", len(clients), want)
+	}
+	if err := s.AddClient(ctx, &tokenissuer.Client{ID: "old-gone"}); err == nil {
+		t.Error("the id of a removed client is given again")
+	}
+	keys, err := s.SigningKeys(ctx)
+	must(err)
+	for _, k := range keys {
+		if k.RevokedAt.IsZero() && (k.SealedWith != "") != sealed || k.RevokedAt.IsZero() && (len(k.Binding) > 0) != sealed {
+			t.Errorf("the key %s is sealed with %q", k.ID, k.SealedWith)
+		}
+	}
+	revocations, _, err := s.Revocations(ctx, 0)
+	must(err)
+	if !slices.ContainsFunc(revocations, func(r tokenissuer.Revocation) bool { return r.Kind == tokenissuer.RevokeToken && r.ID == "old-jti" }) {
+		t.Errorf("the revocations are %v", revocations)
+	}
+	if !strings.Contains(o.kids(), oldKey) || kidOf(t, o.token()) == "" {
+		t.Errorf("the keys are %s", o.kids())
+	}
+	if o.version < 2 {
+		return
+	}
+	users, err := s.Users(ctx, "old-acme")
+	must(err)
+	families, err := s.FamiliesOf(ctx, "old-ada", time.Now())
+	must(err)
+	organisations, err := s.Organisations(ctx)
+	must(err)
+	consent, err := s.Consent(ctx, "old-ada", "old-app")
+	must(err)
+	if want := 3 + min(1, int(o.version)/3) + min(1, int(o.version)/5); len(users) != 2 || len(families) != want || len(organisations) != 1 || consent.String() != "public" {
+		t.Errorf("%d users, %d families (want %d), %d organisations, consent %s", len(users), len(families), want, len(organisations), consent)
+	}
+	declared, ended, err := s.Declarations(ctx)
+	must(err)
+	if slices.ContainsFunc(declared, func(d tokenissuer.Declaration) bool { return d.ID == "old-declared" }) ||
+		!slices.ContainsFunc(ended, func(d tokenissuer.EndedDeclaration) bool { return d.ID == "old-declared" }) {
+		t.Errorf("a client that is declared no more is not ended: %v, %v", declared, ended)
+	}
+	if master := o.app().engine.master; master == nil {
+		t.Error("there is no master key")
+	}
+}
+
+// asks posts a form as a client with the old secret.
+func (o oldStore) asks(t *testing.T, client string, status int, form url.Values) string {
+	t.Helper()
+	form.Set("client_id", client)
+	form.Set("client_secret", oldSecret)
+	got, _, body := o.post("/oauth/token", form)
+	if got != status {
+		t.Errorf("%s, %s: %d %s, want %d", client, form.Get("grant_type"), got, body, status)
+	}
+	return body
+}
+
+func (o oldStore) clientsGoOn(t *testing.T) {
+	t.Helper()
+	own := url.Values{"grant_type": {"client_credentials"}}
+	body := o.asks(t, "old-app", http.StatusOK, own)
+	if token := member(t, body, "access_token"); o.gate(token) != http.StatusOK || kidOf(t, token) != oldKey {
+		t.Errorf("its token: %d, signed by %s", o.gate(token), kidOf(t, token))
+	}
+	o.asks(t, "old-off", http.StatusUnauthorized, own)
+	o.asks(t, "old-gone", http.StatusUnauthorized, own)
+}
+
+func (o oldStore) peopleGoOn(t *testing.T) {
+	t.Helper()
+	good := func(body string) {
+		t.Helper()
+		if token := member(t, body, "access_token"); o.gate(token) != http.StatusOK {
+			t.Errorf("the gate refuses %s", body)
+		}
+	}
+	refresh := func(token string) url.Values {
+		return url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}}
+	}
+	password := func(name string) url.Values {
+		return url.Values{"grant_type": {"password"}, "username": {name + "@acme.example"}, "password": {oldPassword}}
+	}
+	code := url.Values{"grant_type": {"authorization_code"}, "code": {oldCode}, "redirect_uri": {"https://old.example/cb"}, "code_verifier": {oldVerifier}}
+	good(o.asks(t, "old-app", http.StatusOK, password("old-ada")))
+	o.asks(t, "old-app", http.StatusBadRequest, password("old-ben"))
+	good(o.asks(t, "old-app", http.StatusOK, code))
+	o.asks(t, "old-app", http.StatusBadRequest, code) // once
+
+	body := o.asks(t, "old-app", http.StatusOK, refresh(oldRefresh))
+	good(body)
+	o.asks(t, "old-app", http.StatusBadRequest, refresh(oldEnded))
+	o.asks(t, "old-app", http.StatusBadRequest, refresh(oldUsed)) // a replay, which ends the family
+	o.asks(t, "old-app", http.StatusBadRequest, refresh(member(t, body, "refresh_token")))
+	if token := member(t, body, "access_token"); o.gate(token) != http.StatusUnauthorized {
+		t.Errorf("after a replay its token: %d", o.gate(token))
+	}
+	if o.version >= 5 {
+		good(o.asks(t, "old-app", http.StatusOK, refresh(oldRefresh5)))
+	}
+}
