@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
@@ -66,6 +67,10 @@ type mintedToken struct {
 // explanation is what `caddy oauth token explain` prints.
 type explanation struct {
 	tokenissuer.Explanation `json:",inline"`
+	// What the text is, where no signature was verified.
+	What string `json:"what,omitzero"`
+	// Unverified is what a JWT says whose signature was not verified: anybody can have written it.
+	Unverified *unverified `json:"unverified,omitzero"`
 	// Trust names the trusted issuers whose token it may be: the one that a JWT names, all that can be asked about an opaque
 	// one; empty: it is a token of our own, or nobody's.
 	Trust     []string  `json:"trust,omitzero"`
@@ -88,9 +93,14 @@ func explainToken(app *App, r *http.Request) (int, any, error) {
 	if err := readAdmin(r, &request); err != nil {
 		return 0, nil, err
 	}
-	x, err := app.explain(r.Context(), strings.TrimSpace(request.Token), request.Audience)
+	token, about := readToken(request.Token)
+	x, err := app.explain(r.Context(), token, request.Audience)
 	if err != nil {
 		return 0, nil, err
+	}
+	x.What = about
+	if x.Claims == nil {
+		app.inspect(&x, token)
 	}
 	if t := x.Claims; t != nil {
 		x.Subject, x.ClientID, x.Scope, x.ID, x.KeyID = t.Subject, t.ClientID, t.Scopes.String(), t.ID, t.KeyID
@@ -98,6 +108,45 @@ func explainToken(app *App, r *http.Request) (int, any, error) {
 		x.IssuedAt, x.ExpiresAt = t.IssuedAt, t.ExpiresAt
 	}
 	return http.StatusOK, x, nil
+}
+
+// unverified are the parts of a JWT.
+type unverified struct {
+	Header jsontext.Value `json:"header,omitzero"`
+	Claims jsontext.Value `json:"claims,omitzero"`
+}
+
+// readToken takes a token out of the header in which it may stand, and says what was taken away.
+func readToken(text string) (token, about string) {
+	token = strings.TrimSpace(text)
+	if name, value, ok := strings.Cut(token, ":"); ok && strings.EqualFold(name, "Authorization") {
+		token = strings.TrimSpace(value)
+	}
+	scheme, rest, ok := strings.Cut(token, " ")
+	if ok && strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(rest), "the token of an Authorization header: Bearer was left out"
+	}
+	return token, ""
+}
+
+// inspect adds what a text is, and what it says, when no signature was verified.
+func (a *App) inspect(x *explanation, token string) {
+	found := tokenissuer.Inspect(token)
+	if a.issuer != nil {
+		if what, family := a.issuer.InspectCredential(tokenissuer.NewSecret(token)); what != "" {
+			found.What, x.Family = what, family
+		}
+	}
+	if scheme, _, _ := strings.Cut(token, " "); strings.EqualFold(scheme, "Basic") {
+		found.What = "the credentials of a client in an Authorization header (Basic), and no token"
+	}
+	if x.What != "" {
+		x.What += "; "
+	}
+	x.What += found.What
+	if found.Header != nil || found.Claims != nil {
+		x.Unverified = &unverified{found.Header, found.Claims}
+	}
 }
 
 // explain has a token judged by the issuer that it names, for these audiences or else for the issuer's own. As at the gate,

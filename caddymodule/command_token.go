@@ -4,10 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
@@ -83,6 +89,9 @@ func (x *explanation) print(out io.Writer) error {
 	if len(x.Trust) > 0 {
 		_, _ = fmt.Fprintf(out, "It was taken for a token of trust %s.\n", strings.Join(x.Trust, " or "))
 	}
+	if x.What != "" {
+		_, _ = fmt.Fprintf(out, "It is %s.\n", x.What)
+	}
 	_, _ = fmt.Fprintln(out)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, f := range x.Findings {
@@ -95,7 +104,17 @@ func (x *explanation) print(out io.Writer) error {
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", f.Check, f.Outcome, promise)
 	}
-	if err := table.Flush(); err != nil || x.Subject == "" {
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if x.Unverified != nil {
+		return x.Unverified.print(out)
+	}
+	if x.Subject == "" {
+		if x.Family == "" {
+			return nil
+		}
+		_, err := fmt.Fprintf(out, "\nfamily  %s\n", x.Family)
 		return err
 	}
 	_, _ = fmt.Fprintln(out)
@@ -103,6 +122,27 @@ func (x *explanation) print(out io.Writer) error {
 		{"subject", x.Subject}, {"actor", x.Actor}, {"client", x.ClientID}, {"scope", x.Scope}, {"jti", x.ID}, {"family", x.Family},
 		{"key", x.KeyID}, {"issued", moment(x.IssuedAt)}, {"expires", moment(x.ExpiresAt)},
 	})
+}
+
+// print shows the claims, each marked by its place as one that nobody has verified.
+func (u *unverified) print(out io.Writer) error {
+	_, _ = fmt.Fprint(out, "\nIt says, and nobody has verified it:\n\n")
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, part := range []struct {
+		name   string
+		object jsontext.Value
+	}{{"header", u.Header}, {"claim", u.Claims}} {
+		var members map[string]jsontext.Value
+		_ = json.Unmarshal(part.object, &members) // an object, or nothing
+		for _, name := range slices.Sorted(maps.Keys(members)) {
+			value := tokenissuer.Printable(string(members[name]))
+			if seconds, err := strconv.ParseInt(value, 10, 40); err == nil && slices.Contains([]string{"iat", "exp", "nbf", "auth_time"}, name) {
+				value += " (" + moment(time.Unix(seconds, 0)) + ")"
+			}
+			_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\n", part.name, tokenissuer.Printable(name), value)
+		}
+	}
+	return table.Flush()
 }
 
 func tokenRevoke(admin *adminClient) *cobra.Command {

@@ -1,0 +1,74 @@
+package caddymodule
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestG134CommandTokenExplainSaysWhatItIs: whatever an operator has at hand, the answer says what it is and, of a JWT that nobody can
+// verify, what it says; never the text itself.
+func TestG134CommandTokenExplainSaysWhatItIs(t *testing.T) {
+	g := startGatehouse(t, staffed)
+	access, refresh := g.staffTokens("ada@acme.example", adaPassword)
+	parts := strings.Split(access, ".")
+	foreign := b64([]byte(`{"alg":"RS256","typ":"JWT","kid":"k-7"}`)) + "." +
+		b64([]byte(`{"iss":"https://login.example","sub":"ada","exp":1795347703,"realm_access":{"roles":["a","b"]},"evil":"\u001b[2Jx\u202ey"}`)) + ".c2lnbmF0dXJl"
+	const head, unverified = "The gate refuses this token.\n", "It says, and nobody has verified it:\n"
+	for name, test := range map[string]struct {
+		text, verdict string
+		says          []string
+		lacks         []string
+	}{
+		"a good token":           {access, gateAccepts, []string{"signature   passed"}, []string{"It is ", unverified}},
+		"Bearer":                 {"Bearer " + access, gateAccepts, []string{"It is the token of an Authorization header: Bearer was left out.\n", "signature   passed", "\nsubject  u-ada\n"}, []string{unverified}},
+		"a header":               {"authorization:  bearer  " + access + "\r\n", gateAccepts, []string{"Bearer was left out"}, []string{unverified}},
+		"Bearer and a foreign":   {"Bearer " + foreign, head, []string{"Bearer was left out; a JWT (typ JWT, alg RS256, kid k-7).\n", unverified}, nil},
+		"nothing":                {"", head, []string{"It is nothing: there was no input.\n"}, []string{unverified}},
+		"Bearer alone":           {"Bearer ", head, []string{"It is no JWT, but opaque text of 6 bytes"}, []string{unverified}},
+		"words":                  {"no token at all", head, []string{"It is no token: it has characters that no token has.\n"}, []string{unverified}},
+		"opaque":                 {"c4ca4238a0b923820dcc509a6f75849b", head, []string{"It is no JWT, but opaque text of 32 bytes"}, []string{unverified}},
+		"too long":               {strings.Repeat("a", 9000), head, []string{"It is a text of 9000 bytes: no token may have more than 8192.\n"}, []string{unverified}},
+		"a refresh token":        {refresh, head, []string{"It is a refresh token of this issuer, which the gate never takes.\n", "\nfamily  "}, []string{unverified}},
+		"a client's credentials": {"Basic Y29uZjp4", head, []string{"It is the credentials of a client in an Authorization header (Basic), and no token.\n"}, []string{unverified}},
+		"an answer":              {`{"access_token":"` + access + `"}`, head, []string{"It is JSON: give the token alone"}, []string{unverified, "u-ada"}},
+		"cut":                    {access[1:], head, []string{"It is no JWT"}, []string{unverified}},
+		"without its signature":  {parts[0] + "." + parts[1] + ".", head, []string{"It is a JWT (typ at+jwt, alg ES256, kid ", unverified, `claim   sub        "u-ada"`}, []string{"\nsubject"}},
+		"altered":                {parts[0] + "." + b64([]byte(`{"iss":"`+g.url+`","sub":"root"}`)) + "." + parts[2], head, []string{unverified, `"root"`}, []string{"\nsubject"}},
+		"broken claims":          {parts[0] + ".e30e30." + parts[2], head, []string{"whose claims cannot be read.\n", unverified, "header  alg"}, nil},
+		"claims there twice":     {parts[0] + "." + b64([]byte(`{"sub":"a","sub":"b"}`)) + "." + parts[2], head, []string{"whose claims cannot be read.\n"}, []string{`"a"`, `"b"`}},
+		"encrypted":              {b64([]byte(`{"alg":"RSA-OAEP","enc":"A256GCM"}`)) + ".a.b.c.d", head, []string{"It is an encrypted JWT (JWE, RFC 7516)", `header  enc  "A256GCM"`}, nil},
+		"a foreign token": {foreign, head, []string{
+			"It is a JWT (typ JWT, alg RS256, kid k-7).\n", "issuer_unknown; needed: iss is an issuer that is known here: " + g.url, unverified,
+			`"https://login.example"`, `1795347703 (2026-11-22T`, `{"roles":["a","b"]}`, `\u001b[2Jx\u202ey`,
+		}, []string{"\x1b", "\u202e", "\nsubject"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := g.run(test.text, "token", "explain")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasPrefix(out, test.verdict) {
+				t.Errorf("it says\n%s", out)
+			}
+			for _, want := range test.says {
+				if !strings.Contains(out, want) {
+					t.Errorf("it lacks %q:\n%s", want, out)
+				}
+			}
+			for _, other := range test.lacks {
+				if strings.Contains(out, other) {
+					t.Errorf("it says %q:\n%s", other, out)
+				}
+			}
+			if text := strings.TrimSpace(test.text); len(text) > 20 && strings.Contains(out, text) {
+				t.Errorf("it repeats the text:\n%s", out)
+			}
+		})
+	}
+	body := g.must(http.StatusOK, "POST", "/oauth/tokens/explain", `{"token":"`+foreign+`"}`)
+	if !strings.Contains(body, `"what":"a JWT (typ JWT, alg RS256, kid k-7)","unverified":{"header":{"alg":"RS256","typ":"JWT","kid":"k-7"},"claims":{"iss":"https://login.example",`) ||
+		!strings.Contains(body, `"accepted":false`) {
+		t.Errorf("explained %s", body)
+	}
+}
