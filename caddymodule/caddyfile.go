@@ -81,7 +81,9 @@ func (s *Server) parseOption(h httpcaddyfile.Helper) error {
 //		forward        assertion <Header> [<audience>]
 //		forward_to     request | response
 //		upstream_token relay | strip | swap <audience>
-//		cors           <origin>... | *
+//		cors           <origin>... | * {
+//			preflight upstream
+//		}
 //		challenge      api | browser
 //		trust_headers  <Header>...
 //		upgrade        <protocol>...

@@ -14,7 +14,14 @@ import (
 // anyOrigin is the one word of `cors` that is no origin.
 const anyOrigin = "*"
 
-// parseCORS reads the origins whose pages may read our refusals.
+// preflightUpstream is the setting that leaves preflights to the upstream.
+const preflightUpstream = "upstream"
+
+// parseCORS reads the origins whose pages may read answers.
+//
+//	cors <origin>... | * {
+//		preflight upstream
+//	}
 func (p *Protect) parseCORS(h httpcaddyfile.Helper) error {
 	origins := h.RemainingArgs()
 	if len(origins) == 0 {
@@ -24,12 +31,30 @@ func (p *Protect) parseCORS(h httpcaddyfile.Helper) error {
 	if err := checkForeignOrigins(p.CORS); err != nil {
 		return h.Errf("%v", err)
 	}
+	for nesting := h.Nesting(); h.NextBlock(nesting); {
+		if h.Val() != "preflight" {
+			return h.Errf("unknown cors option %q", h.Val())
+		}
+		if err := text(h.Dispenser, &p.CORSPreflight); err != nil {
+			return err
+		}
+		if err := p.checkPreflight(); err != nil {
+			return h.Errf("%v", err)
+		}
+	}
+	return nil
+}
+
+func (p *Protect) checkPreflight() error {
+	if p.CORSPreflight != "" && p.CORSPreflight != preflightUpstream {
+		return fmt.Errorf("preflight %q: use upstream, or leave it out: then the gate answers", p.CORSPreflight)
+	}
 	return nil
 }
 
 // readCORS checks the origins, which may have come from JSON.
 func (p *Protect) readCORS() error {
-	return errors.Join(checkForeignOrigins(p.CORS), p.checkForeignCookies())
+	return errors.Join(checkForeignOrigins(p.CORS), p.checkForeignCookies(), p.checkPreflight())
 }
 
 // serializedOrigin is an origin as browsers send it (RFC 6454 §6.2), but for a port that is the scheme's own.
@@ -89,6 +114,22 @@ func (p *Protect) isPreflight(r *http.Request, exam pathExam) bool {
 	return isMethod && p.allowsOrigin(only(r.Header["Origin"]))
 }
 
+// answerPreflight lets the page send what it has asked about. Whether that passes is decided when it comes.
+func (p *Protect) answerPreflight(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	p.foreignPage(r).allow(h)
+	delete(h, "Access-Control-Expose-Headers") // of which a preflight has none
+	h.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
+	h.Set("Access-Control-Allow-Methods", r.Header.Get("Access-Control-Request-Method"))
+	if names := only(r.Header["Access-Control-Request-Headers"]); names != "" && !strings.ContainsFunc(names, isNoNameList) {
+		h.Set("Access-Control-Allow-Headers", names)
+	}
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func isNoNameList(c rune) bool { return !isTokenRune(c) && c != ',' && c != ' ' }
+
 // methodOverrides are the headers by which a client asks an upstream to read another method. They are there where the route
 // trusts them, and a trusted proxy may pass on what its own clients send.
 var methodOverrides = newHeaderNames("X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Original-Method", "X-Forwarded-Method")
@@ -102,8 +143,10 @@ func overridesMethod(h http.Header) bool {
 	return false
 }
 
-// foreignPage is a page of another origin that may read a refusal. The zero value: there is none.
+// foreignPage is a page of another origin that may read an answer. The zero value: there is none.
 type foreignPage struct {
+	// passed: the answer is somebody else's, who may have said already which page may read it.
+	passed bool
 	// varies: another origin would get another answer.
 	varies bool
 	// origin is what is allowed, as it is written in the answer; empty: nothing is.
@@ -112,7 +155,7 @@ type foreignPage struct {
 	credentials bool
 }
 
-// foreignPage returns who may read a refusal of the request.
+// foreignPage returns who may read the answer to the request.
 func (p *Protect) foreignPage(r *http.Request) foreignPage {
 	page := foreignPage{varies: len(p.CORS) > 0}
 	origin := only(r.Header["Origin"])
@@ -128,6 +171,9 @@ func (p *Protect) foreignPage(r *http.Request) foreignPage {
 
 // allow lets the page read an answer, and see in it why it was refused and when it may come back.
 func (f foreignPage) allow(h http.Header) {
+	if f.passed && len(h["Access-Control-Allow-Origin"]) > 0 {
+		return
+	}
 	if f.varies {
 		h.Add("Vary", "Origin")
 	}

@@ -17,7 +17,9 @@ const spa = "https://spa.example"
 
 const corsRoutes = `	handle /api/* {
 		protect {
-			cors https://spa.example http://localhost:3000
+			cors https://spa.example http://localhost:3000 {
+				preflight upstream
+			}
 			token_from cookie app_token
 			require /api/orders/* scope orders.read
 		}
@@ -27,14 +29,38 @@ const corsRoutes = `	handle /api/* {
 	}
 	handle /bearer/* {
 		protect {
-			cors https://spa.example
+			cors https://spa.example {
+				preflight upstream
+			}
 			trust_headers X-HTTP-Method-Override
 		}
 		reverse_proxy UPSTREAM
 	}
 	handle /every/* {
 		protect {
+			cors * {
+				preflight upstream
+			}
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /own/* {
+		protect public {
+			cors https://spa.example http://localhost:3000
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /ownany/* {
+		protect {
 			cors *
+			anonymous /ownany/open
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /owncookie/* {
+		protect {
+			cors https://spa.example
+			token_from cookie app_token
 		}
 		reverse_proxy UPSTREAM
 	}
@@ -294,7 +320,53 @@ func (g *gate) revokeOverTheWire(token string) {
 	}
 }
 
-// TestPassedAnswersKeepTheirOwnCORS: what a page may read of an upstream is the upstream's to say.
+// TestG124TheGateAnswersPreflights: the upstream hears of none, and what is not one of a listed origin needs a token as ever.
+func TestG124TheGateAnswersPreflights(t *testing.T) {
+	g := startGate(t, siteWith("", corsRoutes))
+	method, headers := "Access-Control-Request-Method: PUT", "Access-Control-Request-Headers: authorization,content-type"
+	for name, test := range map[string]struct {
+		target, origin, allowed string
+		credentials             bool
+	}{
+		"listed": {"/own/x", spa, spa, false}, "the other": {"/own/x", "http://localhost:3000", "http://localhost:3000", false},
+		"any": {"/ownany/x", "https://other.test", "*", false}, "anonymous": {"/ownany/open", "null", "*", false}, "with cookies": {"/owncookie/x", spa, spa, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, header, body := g.raw(g.request("OPTIONS", test.target, "Origin: "+test.origin, method, headers))
+			if status != http.StatusNoContent || body != "" {
+				t.Fatalf("%d %s", status, body)
+			}
+			for name, want := range map[string]string{
+				"Access-Control-Allow-Origin": test.allowed, "Access-Control-Allow-Methods": "PUT", "Access-Control-Allow-Headers": "authorization,content-type",
+				"Access-Control-Max-Age": "600", "Access-Control-Allow-Credentials": map[bool]string{true: "true"}[test.credentials],
+			} {
+				if got := header.Get(name); got != want {
+					t.Errorf("%s: %q, want %q", name, got, want)
+				}
+			}
+			if vary := strings.Join(header.Values("Vary"), ", "); vary != "Origin, Access-Control-Request-Method, Access-Control-Request-Headers" {
+				t.Errorf("Vary: %s", vary)
+			}
+			g.upstream.none(t)
+		})
+	}
+	for name, lines := range map[string][]string{
+		"another origin": {"Origin: https://evil.test", method}, "no method": {"Origin: " + spa}, "a body": {"Origin: " + spa, method, "Content-Length: 1", "", "x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g.refused(t, g.request("OPTIONS", "/own/x", append([]string{"Connection: close"}, lines...)...), 401)
+		})
+	}
+	t.Run("headers that are none", func(t *testing.T) {
+		_, header, _ := g.raw(g.request("OPTIONS", "/own/x", "Origin: "+spa, method, `Access-Control-Request-Headers: a"<b>`))
+		if got := header.Get("Access-Control-Allow-Headers"); got != "" {
+			t.Errorf("allowed %q", got)
+		}
+	})
+}
+
+// TestPassedAnswersKeepTheirOwnCORS: what a page may read of an upstream is the upstream's to say, and the gate's where it says
+// nothing. An answer to a preflight that was left to it is its own.
 func TestPassedAnswersKeepTheirOwnCORS(t *testing.T) {
 	g := startGate(t, siteWith("", corsRoutes))
 	token := g.server("public")
@@ -313,7 +385,12 @@ func TestPassedAnswersKeepTheirOwnCORS(t *testing.T) {
 				"Access-Control-Allow-Origin": "https://chosen.test", "Access-Control-Allow-Credentials": "true", "Vary": "Cookie", "Access-Control-Expose-Headers": "",
 			} {
 				if said == "" {
-					value = ""
+					value = map[string]string{
+						"Access-Control-Allow-Origin": spa, "Access-Control-Allow-Credentials": "true", "Vary": "Origin", "Access-Control-Expose-Headers": "WWW-Authenticate, Retry-After",
+					}[name]
+					if lines[0] == "OPTIONS" {
+						value = ""
+					}
 				}
 				if got := header.Get(name); got != value {
 					t.Errorf("%s, %q: %s %q, want %q", lines[0], said, name, got, value)

@@ -25,6 +25,10 @@ func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if err != nil {
 		return p.refuse(w, r, d, err)
 	}
+	if d.preflight && p.CORSPreflight != preflightUpstream {
+		p.answerPreflight(w, r)
+		return nil
+	}
 	p.accept(r, d.token)
 	p.keepBack(r, d.token)
 	err = p.pass(w, r, d, next)
@@ -86,6 +90,8 @@ type decision struct {
 	upgrade string
 	// crossing is where the request goes through, once it is known that it will; nil: it is yet to be made.
 	crossing *crossing
+	// preflight: a browser asks whether a page may send a request.
+	preflight bool
 	// shown is the token as it stands for itself.
 	shown tokenissuer.Secret
 	// cookie: the token came in a cookie, or from a browser's session.
@@ -116,7 +122,7 @@ func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, er
 		return d, err
 	}
 	// 2. Its token, unless it needs none.
-	if p.anonymous.allows(r, exam) || p.isPreflight(r, exam) {
+	if d.preflight = p.isPreflight(r, exam); d.preflight || p.anonymous.allows(r, exam) {
 		return d, nil
 	}
 	if err := p.authenticate(w, r, &d); err != nil {

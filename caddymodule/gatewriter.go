@@ -27,6 +27,10 @@ func (p *Protect) pass(w http.ResponseWriter, r *http.Request, d decision, next 
 	g := &d.crossing.writer
 	g.ResponseWriter, g.names = w, p.cookies.issuer
 	g.upgrade = d.upgrade
+	if !d.preflight {
+		g.page = p.foreignPage(r)
+		g.page.passed = true
+	}
 	g.renewed, g.private, g.told = d.renewed, d.cookie, p.tell(d.fields)
 	upstream := d.crossing.upstream.handOn(r, d.fields)
 	d.authorize(upstream)

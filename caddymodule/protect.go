@@ -53,9 +53,11 @@ type Protect struct {
 	UpstreamToken string `json:"upstream_token,omitempty"`
 	// SwapAudience is whom a swapped token is meant for.
 	SwapAudience string `json:"swap_audience,omitempty"`
-	// CORS lists the origins whose pages may read our refusals, and whose preflight requests need no token: the upstream
-	// answers those. `*` stands for all. Default: none.
+	// CORS lists the origins whose pages may read answers, and whose preflight requests are answered without a token. `*` stands for
+	// all. Default: none. Where an upstream says itself who may read its answer, that holds.
 	CORS []string `json:"cors,omitempty"`
+	// CORSPreflight is "upstream" when the upstream answers preflight requests. Default: the gate does.
+	CORSPreflight string `json:"cors_preflight,omitempty"`
 	// Resource is the resource identifier of what is guarded (RFC 9728 §1.2). Default: made of the site's own address and
 	// the path that the route matches.
 	Resource string `json:"resource,omitempty"`
