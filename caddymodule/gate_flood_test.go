@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -188,6 +189,33 @@ func TestG81AFloodIsHeldBack(t *testing.T) {
 	s.must(t, 401, flooder, "/api/x", "bad")
 	if n := s.heldSince(); n != 1 {
 		t.Error("a flood is held back when it is long over")
+	}
+}
+
+// TestG81AnIPv6NetworkIsOneSource: an address of IPv6 stands for its /64, of which a client has as many as it likes.
+func TestG81AnIPv6NetworkIsOneSource(t *testing.T) {
+	setClock(t)
+	s := startFloodScene(t, floodSite)
+	s.must(t, 200, stranger, "/api/x", s.good)
+	for i := range 10 {
+		s.must(t, 401, fmt.Sprintf("2001:db8:1:2:%x::%x", i, i+1), "/api/x", "bad")
+	}
+	if n := s.heldSince(); n != 0 {
+		t.Errorf("%d refusals within the budget are held", n)
+	}
+	s.must(t, 401, "2001:db8:1:2:ffff:ffff:ffff:ffff", "/api/x", "bad")
+	if n := s.heldSince(); n != 1 {
+		t.Errorf("%d refusals of a /64 are held, want 1", n)
+	}
+	s.must(t, 401, "2001:db8:1:3::1", "/api/x", "bad")
+	if n := s.heldSince(); n != 1 {
+		t.Errorf("%d refusals are held, want those of the one /64", n)
+	}
+	for range 10 {
+		s.must(t, 401, flooder, "/api/x", "bad")
+	}
+	if s.must(t, 401, "::ffff:"+flooder, "/api/x", "bad"); s.heldSince() != 2 { // is the same address
+		t.Error("IPv4 in an IPv6 address is another source")
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"golang.org/x/net/http2"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
@@ -529,8 +528,8 @@ func isSweeping() bool {
 	return streams.sweeping
 }
 
-// TestG71ExtendedConnect is a WebSocket over HTTP/2 (RFC 8441). Go's server speaks that with a setting which is read
-// when a process begins, so this one starts another.
+// TestG71ExtendedConnect is a WebSocket over HTTP/2 (RFC 8441) and HTTP/3 (RFC 9220). Go's server speaks the former with a setting which is
+// read when a process begins, so this one starts another.
 func TestG71ExtendedConnect(t *testing.T) {
 	const setting = "http2xconnect=1"
 	if !strings.Contains(os.Getenv("GODEBUG"), setting) {
@@ -541,8 +540,14 @@ func TestG71ExtendedConnect(t *testing.T) {
 		}
 		return
 	}
+	for _, over := range socketKinds {
+		t.Run(over.name, func(t *testing.T) { extendedConnect(t, over) })
+	}
+}
+
+func extendedConnect(t *testing.T, over socketKind) {
 	c := setClock(t)
-	g := startGate(t, siteWith("\t\tprotocols h1 h2c", streamRoutes))
+	g := watchedGate(t, startGatehouseAt(t, freeTLSAddr(t), siteWith("\t\tprotocols h1 h2c", streamRoutes)))
 	u := g.streams()
 	token := g.server("public")
 	cookie := "app_token=" + token
@@ -567,7 +572,7 @@ func TestG71ExtendedConnect(t *testing.T) {
 		"header":                 {[]string{"authorization", "Bearer " + token}, "200"},
 		"header, spoofed":        {[]string{"authorization", "Bearer " + token, "x-auth-subject", "admin", "x_auth_role", "admin"}, "200"},
 	} {
-		s := g.connectH2(t, test.fields...)
+		s := over.open(g, t, webSocketProtocol, test.fields...)
 		if s.status != test.want {
 			t.Errorf("%s: %s", name, s.status)
 		}
@@ -578,17 +583,19 @@ func TestG71ExtendedConnect(t *testing.T) {
 			seen.has(t, headerRole)
 			seen.has(t, ":protocol")
 		}
-		if _ = s.Close(); test.want == "200" {
+		if s.close(); test.want == "200" {
 			u.gone(t, "/socket")
 		}
 	}
 	for _, protocol := range []string{"h2c", "connect-udp", "WebSocket", "websocket, h2c", "tcp", "http"} { // G50
 		for _, fields := range [][]string{nil, {"authorization", "Bearer " + token}, {"upgrade", "websocket"}} {
-			s := g.connectTo(t, protocol, fields...)
-			if s.status != "405" && (s.status != "400" || len(fields) == 0 || fields[0] != "upgrade") {
+			s := over.open(g, t, protocol, fields...)
+			// A field that the version does not have, or what is no protocol, may be refused before anybody looks at the request.
+			isMalformed := len(fields) > 0 && fields[0] == "upgrade" || strings.Contains(protocol, ",")
+			if s.status != "405" && (!isMalformed || s.status != "400" && s.status != "0") {
 				t.Errorf("extended CONNECT to %s: %s", protocol, s.status)
 			}
-			_ = s.Close()
+			s.close()
 		}
 	}
 	g.upstream.none(t)
@@ -596,74 +603,10 @@ func TestG71ExtendedConnect(t *testing.T) {
 	for dies, end := range map[string]func(){
 		token: func() { g.kill(t, token) }, short: func() { c.advance(time.Minute + time.Second) },
 	} {
-		s := g.connectH2(t, "authorization", "Bearer "+dies)
-		_ = s.framer.WriteData(1, false, []byte("ping"))
-		if f, ok := s.next(t).(*http2.DataFrame); !ok || string(f.Data()) != "ping" {
-			t.Fatalf("no echo: %v", f)
-		}
+		s := over.open(g, t, webSocketProtocol, "authorization", "Bearer "+dies)
+		s.echo(t, "ping")
 		end()
-		switch f := s.next(t).(type) {
-		case *http2.RSTStreamFrame:
-		case *http2.DataFrame:
-			if !f.StreamEnded() {
-				t.Errorf("data: %q", f.Data())
-			}
-		default:
-			t.Errorf("%v", f)
-		}
+		s.ends(t)
 		u.gone(t, "/socket")
-	}
-}
-
-// h2Stream is one stream on a connection of its own.
-type h2Stream struct {
-	*h2Wire
-	status string
-}
-
-// connectH2 asks for a WebSocket over HTTP/2 and reads the head of the answer.
-func (g *gate) connectH2(t *testing.T, fields ...string) *h2Stream {
-	t.Helper()
-	return g.connectTo(t, webSocketProtocol, fields...)
-}
-
-// connectTo asks for a protocol over HTTP/2 (RFC 8441).
-func (g *gate) connectTo(t *testing.T, protocol string, fields ...string) *h2Stream {
-	t.Helper()
-	s := &h2Stream{h2Wire: g.dialH2(t)}
-	if _, ok := s.frame(t).(*http2.SettingsFrame); !ok { // not before the server has said that it speaks RFC 8441
-		t.Fatal("no settings")
-	}
-	s.heads(1, false, g.fields("CONNECT", "/socket", append([]string{":protocol", protocol, "sec-websocket-version", "13"}, fields...)...))
-	head, ok := s.next(t).(*http2.MetaHeadersFrame)
-	if !ok {
-		t.Fatal("no head")
-	}
-	s.status = head.PseudoValue("status")
-	return s
-}
-
-func (s *h2Stream) frame(t *testing.T) http2.Frame {
-	t.Helper()
-	frame, err := s.framer.ReadFrame()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return frame
-}
-
-// next returns the next frame that is the stream's own.
-func (s *h2Stream) next(t *testing.T) http2.Frame {
-	t.Helper()
-	for {
-		switch f := s.frame(t).(type) {
-		case *http2.SettingsFrame:
-			if !f.IsAck() {
-				_ = s.framer.WriteSettingsAck()
-			}
-		case *http2.WindowUpdateFrame, *http2.PingFrame:
-		default:
-			return f
-		}
 	}
 }

@@ -14,17 +14,30 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// One description of a request, and two versions of HTTP: a gate that was started with startBoth is asked everything
-// over HTTP/1.1 and over HTTP/2, must decide alike, and must tell the upstream the same.
+// One description of a request, and all versions of HTTP: a gate that was started with startBoth is asked everything over HTTP/1.1 and
+// over each of its transports, must decide alike, and must tell the upstream the same.
 
-// startBoth is startGate for tests whose requests go over both.
+// transport is a way of sending a request other than HTTP/1.1.
+type transport struct {
+	name string
+	tls  bool // and by IPv6, where the machine has it
+	send func(g *gate, t *testing.T, fields [][2]string, data ...string) (int, http.Header, string)
+}
+
+var transports = []transport{
+	{"HTTP/2", false, (*gate).h2},
+	{"HTTP/2 with TLS", true, (*gate).h2TLS},
+	{"HTTP/3", true, (*gate).h3},
+}
+
+// startBoth is startGate for tests whose requests go over all of them.
 func startBoth(t *testing.T, caddyfile string) *gate {
 	t.Helper()
-	g := startGate(t, speakingH2(caddyfile))
-	g.both = true
+	g := watchedGate(t, startGatehouseAt(t, freeTLSAddr(t), speakingH2(caddyfile)))
+	g.others = transports
 	t.Cleanup(func() {
-		if g.saidOverH2 == 0 && !t.Failed() {
-			t.Error("no request of this test could be said in HTTP/2")
+		if g.said == 0 && !t.Failed() {
+			t.Error("no request of this test could be said but in HTTP/1.1")
 		}
 	})
 	return g
@@ -42,32 +55,71 @@ func speakingH2(caddyfile string) string {
 	return strings.Replace(caddyfile, "\tadmin ADMIN\n", "\tadmin ADMIN\n\tservers {\n"+protocols+"\t}\n", 1)
 }
 
-// refusedAlike asks over HTTP/2 what was refused over HTTP/1.1.
-func (g *gate) refusedAlike(t *testing.T, request string, status int, header http.Header, body string) {
+// said is a request in the words of a transport, and the answer to it.
+type said struct {
+	transport
+	fields [][2]string
+	status int
+	header http.Header
+	body   string
+}
+
+// isTurnedAway reports whether the server refused a request that breaks the rules of the version itself, before anybody could look.
+func (s said) isTurnedAway() bool {
+	return isMalformedH2(s.fields) && (s.status == 0 || s.status == http.StatusBadRequest)
+}
+
+// overOthers sends a request of HTTP/1.1 over each of the gate's transports that can say it, one after the other.
+func (g *gate) overOthers(t *testing.T, request string, judge func(said)) {
 	t.Helper()
+	if len(g.others) == 0 {
+		return
+	}
 	fields, data, ok := g.inH2(request)
 	if !ok {
 		return
 	}
-	status2, header2, body2 := g.h2(t, fields, data...)
-	if isMalformedH2(fields) && (status2 == 0 || status2 == http.StatusBadRequest) {
-		g.upstream.none(t)
-		g.audited()
-		return
+	g.said++
+	for _, other := range g.others {
+		answer := said{transport: other, fields: slices.Clone(fields)}
+		if other.tls {
+			answer.fields[1][1] = "https" // the scheme
+		}
+		answer.status, answer.header, answer.body = other.send(g, t, answer.fields, data...)
+		judge(answer)
 	}
-	g.checkRefused(t, status2, body2, status)
-	answersAlike(t, header, header2, body, body2)
 }
 
-// answersAlike compares the answers over HTTP/1.1 and over HTTP/2 in what a client goes by.
-func answersAlike(t *testing.T, header, header2 http.Header, body, body2 string) {
+// refusedAlike asks over the others what was refused over HTTP/1.1.
+func (g *gate) refusedAlike(t *testing.T, request string, status int, header http.Header, body string) {
 	t.Helper()
-	if errorID.ReplaceAllString(body2, "") != errorID.ReplaceAllString(body, "") {
-		t.Errorf("over HTTP/2 the answer is %s, and over HTTP/1.1 %s", body2, body)
+	g.overOthers(t, request, func(s said) {
+		t.Helper()
+		if s.isTurnedAway() {
+			g.upstream.none(t)
+			g.audited()
+			return
+		}
+		g.checkRefused(t, s.status, s.body, status)
+		g.answersAlike(t, s, header, body)
+	})
+}
+
+// answersAlike compares the answers over HTTP/1.1 and over another version in what a client goes by. A URL that an answer has made of where
+// it was asked names the other address.
+func (g *gate) answersAlike(t *testing.T, s said, header http.Header, body string) {
+	t.Helper()
+	here := strings.NewReplacer("https://127.0.0.1"+g.tlsAddr[strings.LastIndexByte(g.tlsAddr, ':'):], g.url)
+	if errorID.ReplaceAllString(here.Replace(s.body), "") != errorID.ReplaceAllString(body, "") {
+		t.Errorf("over %s the answer is %s, and over HTTP/1.1 %s", s.name, s.body, body)
 	}
 	for _, name := range []string{"Www-Authenticate", "Content-Type", "Cache-Control", "Vary", "Allow", "Retry-After", "Set-Cookie", "Location"} {
-		if one, two := header.Values(name), header2.Values(name); !slices.Equal(one, two) {
-			t.Errorf("%s: %q over HTTP/2, %q over HTTP/1.1", name, two, one)
+		one, two := header.Values(name), s.header.Values(name)
+		for i := range two {
+			two[i] = here.Replace(two[i])
+		}
+		if !slices.Equal(one, two) {
+			t.Errorf("%s: %q over %s, %q over HTTP/1.1", name, two, s.name, one)
 		}
 	}
 }
@@ -75,71 +127,78 @@ func answersAlike(t *testing.T, header, header2 http.Header, body, body2 string)
 // errorID is what no two JSON:API errors have in common.
 var errorID = regexp.MustCompile(`"id":"[^"]*"`)
 
-// asked sends a request of which the test itself judges the answer, and fails unless the answer over HTTP/2 is the same, and
+// asked sends a request of which the test itself judges the answer, and fails unless the answer over the others is the same, and
 // what the upstream was sent for it. The upstream has then seen the request once.
 func (g *gate) asked(t *testing.T, request string) (int, http.Header, string) {
 	t.Helper()
 	before := g.upstream.seen()
 	status, header, body := g.raw(request)
 	first := g.upstream.seen()
-	if fields, data, ok := g.inH2(request); ok {
-		status2, header2, body2 := g.h2(t, fields, data...)
+	g.overOthers(t, request, func(s said) {
+		t.Helper()
 		second := g.upstream.seen()
 		switch {
-		case isMalformedH2(fields) && (status2 == 0 || status2 == http.StatusBadRequest) && len(second) == 0:
-		case status2 != status || len(second) != len(first):
-			t.Errorf("over HTTP/2 %d, of which the upstream saw %d, and over HTTP/1.1 %d, of which it saw %d", status2, len(second), status, len(first))
+		case s.isTurnedAway() && len(second) == 0:
+		case s.status != status || len(second) != len(first):
+			t.Errorf("over %s %d, of which the upstream saw %d, and over HTTP/1.1 %d, of which it saw %d", s.name, s.status, len(second), status, len(first))
 		default:
-			answersAlike(t, header, header2, body, body2)
+			g.answersAlike(t, s, header, body)
 			for i := range first {
-				toldAlike(t, first[i], second[i])
+				toldAlike(t, s.transport, first[i], second[i])
 			}
 		}
-	}
+	})
 	g.upstream.mu.Lock()
 	g.upstream.requests = append(before, first...)
 	g.upstream.mu.Unlock()
 	return status, header, body
 }
 
-// turnedAwayAlike asks over HTTP/2 what somebody turned away over HTTP/1.1.
+// turnedAwayAlike asks over the others what somebody turned away over HTTP/1.1.
 func (g *gate) turnedAwayAlike(t *testing.T, request string, statuses []int) {
 	t.Helper()
-	if fields, data, ok := g.inH2(request); ok {
-		if status, _, body := g.h2(t, fields, data...); status != 0 && !slices.Contains(statuses, status) {
-			t.Errorf("status %d %s over HTTP/2, want %v", status, body, statuses)
+	g.overOthers(t, request, func(s said) {
+		t.Helper()
+		if s.status != 0 && !slices.Contains(statuses, s.status) {
+			t.Errorf("status %d %s over %s, want %v", s.status, s.body, s.name, statuses)
 		}
 		g.upstream.none(t)
-	}
+	})
 }
 
-// passedAlike sends over HTTP/2 what passed over HTTP/1.1, and told the upstream what is in first.
+// passedAlike sends over the others what passed over HTTP/1.1, and told the upstream what is in first.
 func (g *gate) passedAlike(t *testing.T, request string, first *recorded) {
 	t.Helper()
-	fields, data, ok := g.inH2(request)
-	if !ok {
-		return
-	}
 	g.audited()
-	status, _, body := g.h2(t, fields, data...)
-	if status != http.StatusOK || body != "ok" {
-		g.upstream.seen()
-		t.Fatalf("status %d %s over HTTP/2, want 200, for %q", status, body, fields)
-	}
-	if lines := g.audited(); len(lines) != 1 || lines[0]["msg"] != "request passed the gate" {
-		t.Errorf("audit lines: %v", lines)
-	}
-	toldAlike(t, first, g.upstream.one(t))
+	g.overOthers(t, request, func(s said) {
+		t.Helper()
+		if s.status != http.StatusOK || s.body != "ok" {
+			g.upstream.seen()
+			t.Fatalf("status %d %s over %s, want 200, for %q", s.status, s.body, s.name, s.fields)
+		}
+		if lines := g.audited(); len(lines) != 1 || lines[0]["msg"] != "request passed the gate" {
+			t.Errorf("audit lines: %v", lines)
+		}
+		toldAlike(t, s.transport, first, g.upstream.one(t))
+	})
 }
 
-// toldAlike compares what the upstream was sent for a request over HTTP/1.1 and for the same over HTTP/2.
-func toldAlike(t *testing.T, first, second *recorded) {
+// toldAlike compares what the upstream was sent for a request over HTTP/1.1 and for the same over another version.
+func toldAlike(t *testing.T, over transport, first, second *recorded) {
 	t.Helper()
 	if second.Method != first.Method || second.Target != first.Target || second.Body != first.Body || len(second.Trailer) != len(first.Trailer) {
-		t.Errorf("over HTTP/2 the upstream was sent\n%s%s%v\nand over HTTP/1.1\n%s%s%v", second.Raw, second.Body, second.Trailer, first.Raw, first.Body, first.Trailer)
+		t.Errorf("over %s the upstream was sent\n%s%s%v\nand over HTTP/1.1\n%s%s%v", over.name, second.Raw, second.Body, second.Trailer, first.Raw, first.Body, first.Trailer)
 	}
-	if one, two := first.told(), second.told(); !maps.Equal(one, two) {
-		t.Errorf("over HTTP/2 the upstream was told %q, and over HTTP/1.1 %q", two, one)
+	one, two := first.told(), second.told()
+	if over.tls {
+		one["x-forwarded-for"] = strings.ReplaceAll(one["x-forwarded-for"], "127.0.0.1", "::1")
+		two["x-forwarded-for"] = strings.ReplaceAll(two["x-forwarded-for"], "127.0.0.1", "::1") // where the machine has no IPv6
+		if one["x-forwarded-proto"] == "http" && two["x-forwarded-proto"] == "https" {
+			one["x-forwarded-proto"] = "https"
+		}
+	}
+	if !maps.Equal(one, two) {
+		t.Errorf("over %s the upstream was told %q, and over HTTP/1.1 %q", over.name, two, one)
 	}
 }
 
@@ -233,7 +292,6 @@ func (g *gate) inH2(request string) (fields [][2]string, data []string, ok bool)
 	case body != "":
 		data = []string{body}
 	}
-	g.saidOverH2++
 	return fields, data, true
 }
 

@@ -102,34 +102,41 @@ func (w *h2Wire) granted(stream uint32) (bytes uint32) {
 	}
 }
 
+// streamEnds are how the life of a token comes to its end while a stream goes on, and the reason that is given.
+var streamEnds = map[string]struct {
+	reason string
+	how    func(g *gate, t *testing.T, c *testClock, token string)
+}{
+	"expired": {"token_expired", func(_ *gate, _ *testing.T, c *testClock, _ string) { c.advance(time.Minute + time.Second) }},
+	"revoked": {"token_revoked", func(g *gate, t *testing.T, _ *testClock, token string) { g.kill(t, token) }},
+	"revoked on another node": {"token_revoked", func(g *gate, t *testing.T, _ *testClock, token string) {
+		claims := g.claims(t, token)
+		if err := g.app().engine.store.Revoke(t.Context(), tokenissuer.Revocation{Kind: tokenissuer.RevokeToken, ID: claims.ID, ExpiresAt: claims.ExpiresAt}); err != nil {
+			t.Fatal(err)
+		}
+	}},
+}
+
 // TestG71StreamsOverHTTP2 end one by one: the connection and its other streams go on.
 func TestG71StreamsOverHTTP2(t *testing.T) {
-	for name, end := range map[string]struct {
-		reason string
-		how    func(g *gate, c *testClock, token string)
-	}{
-		"expired": {"token_expired", func(_ *gate, c *testClock, _ string) { c.advance(time.Minute + time.Second) }},
-		"revoked": {"token_revoked", func(g *gate, _ *testClock, token string) { g.kill(t, token) }},
-		"revoked on another node": {"token_revoked", func(g *gate, _ *testClock, token string) {
-			claims := g.claims(t, token)
-			if err := g.app().engine.store.Revoke(t.Context(), tokenissuer.Revocation{Kind: tokenissuer.RevokeToken, ID: claims.ID, ExpiresAt: claims.ExpiresAt}); err != nil {
-				t.Fatal(err)
+	for name, end := range streamEnds {
+		for kind, accept := range map[string][]string{"events": {"accept", "text/event-stream"}, "an endless answer, with TLS": nil} {
+			dial := (*gate).dialH2
+			if accept == nil {
+				dial = (*gate).dialTLS
 			}
-		}},
-	} {
-		for kind, accept := range map[string][]string{"events": {"accept", "text/event-stream"}, "an endless answer": nil} {
 			t.Run(kind+", "+name, func(t *testing.T) {
 				c := setClock(t)
-				g := startGate(t, speakingH2(siteWith("", streamRoutes)))
+				g := watchedGate(t, startGatehouseAt(t, freeTLSAddr(t), speakingH2(siteWith("", streamRoutes))))
 				u := g.streams()
 				dies, lives := g.issuedFor(time.Minute), g.user("u-1", "acme", "member", "public")
-				w := g.dialH2(t)
+				w := dial(g, t)
 				w.heads(1, true, g.fields("GET", "/dies", append(accept, "authorization", "Bearer "+dies)...))
 				w.heads(3, true, g.fields("GET", "/lives", append(accept, "authorization", "Bearer "+lives)...))
 				w.heads(5, true, g.fields("GET", "/keep/x", append(accept, "authorization", "Bearer "+dies)...))
 				w.begun(t, 1, 3, 5)
 				g.audited()
-				end.how(g, c, dies)
+				end.how(g, t, c, dies)
 				answers := w.answers(1)
 				if dead := answers[1]; dead == nil || !dead.reset || len(answers) != 1 {
 					t.Errorf("ended: %+v", answers)

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"bytes"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -15,7 +16,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// h2Wire is a connection over which a test speaks HTTP/2 frame by frame, with prior knowledge: the server must speak h2c.
+// h2Wire is a connection over which a test speaks HTTP/2 frame by frame.
 type h2Wire struct {
 	net.Conn
 	framer  *http2.Framer
@@ -23,13 +24,34 @@ type h2Wire struct {
 	block   bytes.Buffer
 }
 
-// dialH2 opens a connection and sends its preface.
+// dialH2 opens a connection without TLS, with prior knowledge: the server must speak h2c.
 func (g *gate) dialH2(t *testing.T) *h2Wire {
 	t.Helper()
 	connection, err := net.Dial("tcp", g.addr)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return speakH2(t, connection)
+}
+
+// dialTLS opens a connection with TLS.
+func (g *gate) dialTLS(t *testing.T) *h2Wire {
+	t.Helper()
+	config := clientTLS()
+	config.NextProtos = []string{http2.NextProtoTLS}
+	connection, err := tls.Dial("tcp", g.tlsAddr, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spoken := connection.ConnectionState().NegotiatedProtocol; spoken != http2.NextProtoTLS {
+		t.Fatalf("the server speaks %q", spoken)
+	}
+	return speakH2(t, connection)
+}
+
+// speakH2 sends the preface.
+func speakH2(t *testing.T, connection net.Conn) *h2Wire {
+	t.Helper()
 	t.Cleanup(func() { _ = connection.Close() })
 	_ = connection.SetDeadline(time.Now().Add(patience))
 	w := &h2Wire{Conn: connection, framer: http2.NewFramer(connection, connection)}
@@ -114,10 +136,19 @@ func (w *h2Wire) answers(streams int) map[uint32]*h2Answer {
 	return found
 }
 
-// h2 sends one request on a connection of its own. Each data is a frame, and the last ones `trailer name: value` are that.
+// h2 sends one request on a connection of its own, without TLS. Each data is a frame, and the last ones `trailer name: value` are that.
 func (g *gate) h2(t *testing.T, fields [][2]string, data ...string) (int, http.Header, string) {
 	t.Helper()
-	w := g.dialH2(t)
+	return g.dialH2(t).ask(fields, data)
+}
+
+// h2TLS is h2 with TLS.
+func (g *gate) h2TLS(t *testing.T, fields [][2]string, data ...string) (int, http.Header, string) {
+	t.Helper()
+	return g.dialTLS(t).ask(fields, data)
+}
+
+func (w *h2Wire) ask(fields [][2]string, data []string) (int, http.Header, string) {
 	defer func() { _ = w.Close() }()
 	w.heads(1, len(data) == 0, fields)
 	var trailers [][2]string

@@ -39,6 +39,7 @@ type gatehouse struct {
 	t        *testing.T
 	url      string // of the one site
 	addr     string // its host:port
+	tlsAddr  string // likewise, where it speaks TLS; empty: nowhere
 	admin    string // host:port of the admin endpoint
 	upstream *upstream
 	logFile  string
@@ -49,9 +50,15 @@ type gatehouse struct {
 // endpoint's, UPSTREAM the upstream's, LOG a log file at level DEBUG, DIR a directory of the test, SECRET confSecret.
 func startGatehouse(t *testing.T, caddyfile string) *gatehouse {
 	t.Helper()
+	return startGatehouseAt(t, "", caddyfile)
+}
+
+// startGatehouseAt is startGatehouse for a site that also stands at an address where it speaks TLS, unless that is empty.
+func startGatehouseAt(t *testing.T, tlsAddr, caddyfile string) *gatehouse {
+	t.Helper()
 	dir := directory(t)
 	g := &gatehouse{
-		t: t, addr: freeAddr(t), admin: freeAddr(t), upstream: startUpstream(t), logFile: filepath.Join(dir, "caddy.log"),
+		t: t, addr: freeAddr(t), tlsAddr: tlsAddr, admin: freeAddr(t), upstream: startUpstream(t), logFile: filepath.Join(dir, "caddy.log"),
 	}
 	g.url = "http://" + g.addr
 	g.vars = strings.NewReplacer("ADDR", g.addr, "ADMIN", g.admin, "UPSTREAM", g.upstream.addr, "LOG", g.logFile,
@@ -113,6 +120,9 @@ func (g *gatehouse) reload(caddyfile string) {
 
 func (g *gatehouse) tryReload(caddyfile string) error {
 	config, err := adapt(g.vars.Replace(caddyfile))
+	if err == nil && g.tlsAddr != "" {
+		config, err = besideTLS(g.addr, g.tlsAddr, config)
+	}
 	if err != nil {
 		return err
 	}

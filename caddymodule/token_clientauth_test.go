@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"encoding/base64"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -313,6 +314,52 @@ func TestT19T20OneAuthorizationHeader(t *testing.T) {
 		{"T20 Bearer and no secret", ccGrant + "&client_id=conf", []string{"Authorization", "Bearer x"}, badBasic("client_authentication_failed")},
 		{"T20 two ignored headers", ccGrant + "&" + asConf, []string{"Authorization", "Bearer x", "Authorization", ""}, malformed("authorization_header_duplicate")},
 	})
+}
+
+// TestT21T75AnIPv6NetworkIsOneAddress: an address of IPv6 stands for its /64, for secrets of clients and for passwords.
+func TestT21T75AnIPv6NetworkIsOneAddress(t *testing.T) {
+	setClock(t)
+	proxied := []string{"\tadmin ADMIN\n", "\tadmin ADMIN\n\tservers {\n\t\ttrusted_proxies static 127.0.0.1/32\n\t}\n"}
+	u := openUsers(t, append(append(loginLimits("\t\t\tlogin 20/1m per ip\n"), "\t\t\tclient off\n", ""), proxied...)...)
+	person := requestOf("conf")
+	for name, c := range map[string]struct {
+		site        string // the first 48 bits of its addresses
+		wrong       func(i int) (form string, headers []string)
+		right       func() (form string, headers []string)
+		refused     int
+		isThrottled string
+	}{
+		"secrets": {"2001:db8:1",
+			func(int) (string, []string) { return ccGrant, basic("conf:wrong") },
+			func() (string, []string) { return ccGrant, basic("conf:" + confSecret) }, 401, "client_throttled"},
+		"passwords": {"2001:db8:2",
+			func(i int) (string, []string) {
+				return person.asPassword(fmt.Sprintf("nobody-%d@acme.example", i), wrongPassword).Encode(), nil
+			},
+			func() (string, []string) { return person.asPassword(ada, peoplePassword).Encode(), nil }, 400, "sign_in_throttled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			site := c.site
+			ask := func(address string, form string, headers []string) answer {
+				return u.ask(t, "/oauth/token", form, append(headers, "X-Forwarded-For", address)...)
+			}
+			for i := range 20 {
+				form, headers := c.wrong(i)
+				if a := ask(fmt.Sprintf("%s:2:%x::%x", site, i, i+1), form, headers); a.status != c.refused {
+					t.Fatalf("guess %d: %d %s", i, a.status, a.body)
+				}
+			}
+			for address, want := range map[string]int{site + ":2:ffff:ffff:ffff:ffff": 429, site + ":3::1": 200, site + ":1:ffff::1": 200} {
+				form, headers := c.right()
+				if a := ask(address, form, headers); a.status != want {
+					t.Errorf("%s: %d %s, want %d", address, a.status, a.body, want)
+				}
+			}
+			if !strings.Contains(u.logs(), c.isThrottled) {
+				t.Errorf("nothing is refused as %s", c.isThrottled)
+			}
+		})
+	}
 }
 
 func TestT21GuessesAreThrottledWhereTheyComeFrom(t *testing.T) {

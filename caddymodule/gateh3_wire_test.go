@@ -1,0 +1,194 @@
+package caddymodule
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quic-go/qpack"
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+	"github.com/quic-go/quic-go/quicvarint"
+)
+
+// h3Wire is a connection over which a test speaks HTTP/3 frame by frame (RFC 9114), so that no client says anything in its own way.
+type h3Wire struct {
+	*quic.Conn
+}
+
+// Frames and streams of RFC 9114, sections 6.2.1 and 7.2.
+const (
+	h3Data     = 0x00
+	h3Headers  = 0x01
+	h3Settings = 0x04
+	h3Control  = 0x00 // a stream
+)
+
+// h3Client is what a client of the tests does to reach the TLS listener. Sessions, when it is not nil, are resumed with early data.
+func h3Client(sessions tls.ClientSessionCache) *tls.Config {
+	config := clientTLS()
+	config.NextProtos, config.ClientSessionCache = []string{http3.NextProtoH3}, sessions
+	return config
+}
+
+// dialH3 opens a connection and its control stream. It does not wait until the handshake is complete.
+func (g *gate) dialH3(ctx context.Context, sessions tls.ClientSessionCache) (*h3Wire, error) {
+	connection, err := quic.DialAddrEarly(ctx, g.tlsAddr, h3Client(sessions), &quic.Config{MaxIdleTimeout: patience})
+	if err != nil {
+		return nil, err
+	}
+	w := &h3Wire{connection}
+	w.begin()
+	return w, nil
+}
+
+// begin opens the control stream.
+func (w *h3Wire) begin() {
+	if control, err := w.OpenUniStream(); err == nil { // else the first request says so
+		_, _ = control.Write(h3Frame([]byte{h3Control}, h3Settings, nil))
+	}
+}
+
+// h3Frame appends a frame.
+func h3Frame(to []byte, kind uint64, payload []byte) []byte {
+	return append(quicvarint.Append(quicvarint.Append(to, kind), uint64(len(payload))), payload...)
+}
+
+// h3Fields is a frame of fields, as they are and in their order.
+func h3Fields(fields [][2]string) []byte {
+	var block bytes.Buffer
+	encoder := qpack.NewEncoder(&block)
+	for _, field := range fields {
+		_ = encoder.WriteField(qpack.HeaderField{Name: field[0], Value: field[1]})
+	}
+	return h3Frame(nil, h3Headers, block.Bytes())
+}
+
+// opened sends the beginning of a request on a stream of its own.
+func (w *h3Wire) opened(ctx context.Context, fields [][2]string) (*h3Stream, error) {
+	stream, err := w.OpenStreamSync(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_ = stream.SetDeadline(time.Now().Add(patience))
+	_, _ = stream.Write(h3Fields(fields)) // the server may want no more of it before its end
+	return &h3Stream{stream, quicvarint.NewReader(stream)}, nil
+}
+
+// h3Stream is one request and its answer.
+type h3Stream struct {
+	*quic.Stream
+	reader quicvarint.Reader
+}
+
+// frame reads the next frame that is known.
+func (s *h3Stream) frame() (kind uint64, payload []byte, err error) {
+	if kind, err = quicvarint.Read(s.reader); err != nil {
+		return 0, nil, err
+	}
+	length, err := quicvarint.Read(s.reader)
+	if err != nil {
+		return 0, nil, err
+	}
+	payload = make([]byte, length)
+	_, err = io.ReadFull(s.reader, payload)
+	return kind, payload, err
+}
+
+// h3Answer is what came back on a stream. One that was reset before there was a head has status 0.
+type h3Answer struct {
+	h2Answer
+	code http3.ErrCode // of the reset
+}
+
+// reads takes fields from the block of a head, or of trailers.
+func (a *h3Answer) reads(block []byte) {
+	decode := qpack.NewDecoder().Decode(block)
+	for field, err := decode(); err == nil; field, err = decode() {
+		if field.Name == ":status" {
+			a.status, _ = strconv.Atoi(field.Value)
+		}
+		a.header.Add(field.Name, field.Value)
+	}
+}
+
+// head reads the head of an answer that goes on. Status 0: there is none.
+func (s *h3Stream) head() *h3Answer {
+	answer := &h3Answer{h2Answer: h2Answer{header: make(http.Header)}}
+	if kind, payload, err := s.frame(); err == nil && kind == h3Headers {
+		answer.reads(payload)
+	}
+	return answer
+}
+
+// answer reads to the end of the stream.
+func (s *h3Stream) answer() *h3Answer {
+	answer := &h3Answer{h2Answer: h2Answer{header: make(http.Header)}}
+	for {
+		kind, payload, err := s.frame()
+		switch {
+		case errors.Is(err, io.EOF):
+			answer.ended = true
+			return answer
+		case err != nil:
+			answer.reset = true
+			if reset, ok := errors.AsType[*quic.StreamError](err); ok {
+				answer.code = http3.ErrCode(reset.ErrorCode)
+			}
+			return answer
+		case kind == h3Data:
+			answer.body += string(payload)
+		case kind == h3Headers:
+			answer.reads(payload)
+		}
+	}
+}
+
+// h3 sends one request on a stream of its own. Each data is a frame, and the last ones `trailer name: value` are that. The connection is
+// kept, until the server wants no more of it: after a reload, and after some requests that are malformed.
+func (g *gate) h3(t *testing.T, fields [][2]string, data ...string) (int, http.Header, string) {
+	t.Helper()
+	if w := g.keptH3; w != nil && w.Context().Err() == nil {
+		if answer, err := w.ask(t.Context(), fields, data); err == nil && answer.code != http3.ErrCodeRequestRejected {
+			return answer.status, answer.header, answer.body
+		}
+	}
+	w, err := g.dialH3(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.CloseWithError(0, "") })
+	g.keptH3 = w
+	answer, err := w.ask(t.Context(), fields, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.status, answer.header, answer.body
+}
+
+func (w *h3Wire) ask(ctx context.Context, fields [][2]string, data []string) (*h3Answer, error) {
+	stream, err := w.opened(ctx, fields)
+	if err != nil {
+		return nil, err
+	}
+	var trailers [][2]string
+	for _, text := range data {
+		if name, value, found := strings.Cut(strings.TrimPrefix(text, "trailer "), ": "); found && strings.HasPrefix(text, "trailer ") {
+			trailers = append(trailers, [2]string{name, value})
+			continue
+		}
+		_, _ = stream.Write(h3Frame(nil, h3Data, []byte(text)))
+	}
+	if trailers != nil {
+		_, _ = stream.Write(h3Fields(trailers))
+	}
+	_ = stream.Close()
+	return stream.answer(), nil
+}

@@ -1,0 +1,94 @@
+package caddymodule
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// besideTLS has a site that stands at one address stand at another one too, where it speaks TLS: HTTP/1.1, HTTP/2 and HTTP/3, by IPv6 where
+// the machine has it. A proxy that is trusted at the first address is trusted at the second.
+func besideTLS(addr, tlsAddr string, config []byte) ([]byte, error) {
+	var whole map[string]any
+	if err := json.Unmarshal(config, &whole); err != nil {
+		return nil, err
+	}
+	apps, _ := whole["apps"].(map[string]any)
+	web, _ := apps["http"].(map[string]any)
+	servers, _ := web["servers"].(map[string]any)
+	for _, server := range servers {
+		text, err := json.Marshal(server)
+		if err != nil {
+			return nil, err
+		}
+		listen, _ := server.(map[string]any)["listen"].([]any)
+		_, port, _ := strings.Cut(addr, ":")
+		if len(listen) != 1 || !strings.HasSuffix(listen[0].(string), ":"+port) {
+			continue
+		}
+		var beside map[string]any
+		if err := json.Unmarshal([]byte(strings.ReplaceAll(string(text), `"127.0.0.1/32"`, `"127.0.0.1/32","::1/128"`)), &beside); err != nil {
+			return nil, err
+		}
+		delete(beside, "protocols")
+		beside["listen"] = []any{tlsAddr}
+		beside["automatic_https"] = map[string]any{"disable": true}
+		beside["tls_connection_policies"] = []any{map[string]any{}}
+		servers["tls"] = beside
+		apps["tls"] = map[string]any{"certificates": map[string]any{"load_pem": []any{testCertificate()}}}
+		return json.Marshal(whole)
+	}
+	return config, nil // no site is left there
+}
+
+// testCertificate is one for every test, and its key.
+var testCertificate = sync.OnceValue(func() map[string]string {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv6loopback, net.IPv4(127, 0, 0, 1)},
+	}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		panic(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		panic(err)
+	}
+	return map[string]string{
+		"certificate": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})),
+		"key":         string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})),
+	}
+})
+
+// clientTLS trusts that certificate.
+func clientTLS() *tls.Config {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(testCertificate()["certificate"]))
+	return &tls.Config{RootCAs: roots, ServerName: "localhost"}
+}
+
+// freeTLSAddr is freeAddr for a site that speaks TLS, by IPv6 where the machine has it.
+func freeTLSAddr(t *testing.T) string {
+	t.Helper()
+	_, port, _ := strings.Cut(freeAddr(t), ":")
+	if listener, err := net.Listen("tcp", "[::1]:0"); err == nil {
+		_ = listener.Close()
+		return "[::1]:" + port
+	}
+	return "127.0.0.1:" + port
+}
