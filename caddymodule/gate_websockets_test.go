@@ -117,11 +117,7 @@ func (s *h2Stream) next(t *testing.T) http2.Frame {
 
 func socketInH3(g *gate, t *testing.T, protocol string, fields ...string) *socketOver {
 	t.Helper()
-	w, err := g.dialH3(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = w.CloseWithError(0, "") })
+	w := g.dialH3(t, nil, nil)
 	s, err := w.opened(t.Context(), g.connecting("https", protocol, fields))
 	if err != nil {
 		t.Fatal(err)

@@ -1,15 +1,13 @@
 package caddymodule
 
 import (
-	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
-
-	"github.com/quic-go/quic-go"
 )
 
 // heldSocket is a client's socket that hears nothing until it is released: what the client has sent before is early data for as long as
@@ -28,38 +26,12 @@ func (s *heldSocket) ReadFrom(p []byte) (int, net.Addr, error) {
 // release lets that go on.
 func (g *gate) early(t *testing.T, sessions tls.ClientSessionCache, fields [][2]string, body string) (w *h3Wire, stream *h3Stream, release func()) {
 	t.Helper()
-	socket, err := net.ListenPacket("udp", ":0")
+	held := make(chan struct{})
+	release = sync.OnceFunc(func() { close(held) })
+	w = g.dialH3(t, sessions, func(socket net.PacketConn) net.PacketConn { return &heldSocket{socket, held} })
+	t.Cleanup(release)
+	stream, err := w.opened(t.Context(), fields)
 	if err != nil {
-		t.Fatal(err)
-	}
-	held := &heldSocket{socket, make(chan struct{})}
-	client := &quic.Transport{Conn: held}
-	address, err := net.ResolveUDPAddr("udp", g.tlsAddr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	connection, err := client.DialEarly(ctx, address, h3Client(sessions), &quic.Config{HandshakeIdleTimeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
-	isReleased := false
-	release = func() {
-		if !isReleased {
-			close(held.released)
-		}
-		isReleased = true
-	}
-	t.Cleanup(func() {
-		release()
-		_ = connection.CloseWithError(0, "")
-		_ = client.Close()
-		_ = socket.Close()
-	})
-	w = &h3Wire{connection}
-	w.begin()
-	if stream, err = w.opened(ctx, fields); err != nil {
 		t.Fatal(err)
 	}
 	if body != "" {
@@ -73,10 +45,7 @@ func (g *gate) early(t *testing.T, sessions tls.ClientSessionCache, fields [][2]
 func (g *gate) session(t *testing.T) tls.ClientSessionCache {
 	t.Helper()
 	sessions := tls.NewLRUClientSessionCache(1)
-	w, err := g.dialH3(t.Context(), sessions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := g.dialH3(t, sessions, nil)
 	if answer, err := w.ask(t.Context(), g.securely("GET", "/nowhere"), nil); err != nil || answer.status != http.StatusNotFound {
 		t.Fatalf("%+v, %v", answer, err)
 	}

@@ -17,17 +17,14 @@ func TestG71StreamsOverHTTP3(t *testing.T) {
 			g := watchedGate(t, startGatehouseAt(t, freeTLSAddr(t), siteWith("", streamRoutes)))
 			u := g.streams()
 			dies, lives := g.issuedFor(time.Minute), g.user("u-1", "acme", "member", "public")
-			w, err := g.dialH3(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = w.CloseWithError(0, "") })
+			w := g.dialH3(t, nil, nil)
 			open := make(map[string]*h3Stream)
 			for path, token := range map[string]string{"/dies": dies, "/lives": lives, "/keep/x": dies} {
 				s, err := w.opened(t.Context(), g.securely("GET", path, "accept", "text/event-stream", "authorization", "Bearer "+token))
 				if err != nil {
 					t.Fatal(err)
 				}
+				_ = s.Close()
 				if head := s.head(); head.status != http.StatusOK {
 					t.Fatalf("%s: %+v", path, head)
 				}

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -38,15 +39,34 @@ func h3Client(sessions tls.ClientSessionCache) *tls.Config {
 	return config
 }
 
-// dialH3 opens a connection and its control stream. It does not wait until the handshake is complete.
-func (g *gate) dialH3(ctx context.Context, sessions tls.ClientSessionCache) (*h3Wire, error) {
-	connection, err := quic.DialAddrEarly(ctx, g.tlsAddr, h3Client(sessions), &quic.Config{MaxIdleTimeout: patience})
+// dialH3 opens a connection, which is closed when the test ends, and its control stream. It does not wait until the handshake is complete.
+// Wrap, when it is not nil, puts the client's socket into another one.
+func (g *gate) dialH3(t *testing.T, sessions tls.ClientSessionCache, wrap func(net.PacketConn) net.PacketConn) *h3Wire {
+	t.Helper()
+	address, err := net.ResolveUDPAddr("udp", g.tlsAddr)
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
+	}
+	socket, err := net.ListenPacket("udp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = socket.Close() })
+	client := &quic.Transport{Conn: orderedSocket{socket}}
+	if wrap != nil {
+		client.Conn = wrap(client.Conn)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	connection, err := client.DialEarly(ctx, address, h3Client(sessions), &quic.Config{HandshakeIdleTimeout: patience, MaxIdleTimeout: patience})
+	if err != nil {
+		t.Fatal(err)
 	}
 	w := &h3Wire{connection}
+	t.Cleanup(func() { _ = w.CloseWithError(0, "") })
 	w.begin()
-	return w, nil
+	return w
 }
 
 // begin opens the control stream.
@@ -160,11 +180,7 @@ func (g *gate) h3(t *testing.T, fields [][2]string, data ...string) (int, http.H
 			return answer.status, answer.header, answer.body
 		}
 	}
-	w, err := g.dialH3(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = w.CloseWithError(0, "") })
+	w := g.dialH3(t, nil, nil)
 	g.keptH3 = w
 	answer, err := w.ask(t.Context(), fields, data)
 	if err != nil {

@@ -12,8 +12,11 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/caddyserver/caddy/v2"
 )
 
 // besideTLS has a site that stands at one address stand at another one too, where it speaks TLS: HTTP/1.1, HTTP/2 and HTTP/3, by IPv6 where
@@ -44,6 +47,7 @@ func besideTLS(addr, tlsAddr string, config []byte) ([]byte, error) {
 		beside["listen"] = []any{tlsAddr}
 		beside["automatic_https"] = map[string]any{"disable": true}
 		beside["tls_connection_policies"] = []any{map[string]any{}}
+		beside["packet_conn_wrappers"] = []any{map[string]any{"wrapper": orderedDatagrams{}.CaddyModule().ID.Name()}}
 		servers["tls"] = beside
 		apps["tls"] = map[string]any{"certificates": map[string]any{"load_pem": []any{testCertificate()}}}
 		return json.Marshal(whole)
@@ -91,4 +95,34 @@ func freeTLSAddr(t *testing.T) string {
 		return "[::1]:" + port
 	}
 	return "127.0.0.1:" + port
+}
+
+// orderedDatagrams lets the race detector know that a datagram is sent before it is received, as it knows of what goes through a TCP
+// connection. Otherwise it would take for a race what a test has done before it sent a request over HTTP/3.
+type orderedDatagrams struct{}
+
+func init() { caddy.RegisterModule(orderedDatagrams{}) }
+
+func (orderedDatagrams) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "caddy.packetconns.ordered", New: func() caddy.Module { return orderedDatagrams{} }}
+}
+
+func (orderedDatagrams) WrapPacketConn(socket net.PacketConn) net.PacketConn {
+	return orderedSocket{socket}
+}
+
+// datagrams is how many were sent and received.
+var datagrams atomic.Int64
+
+type orderedSocket struct{ net.PacketConn }
+
+func (s orderedSocket) ReadFrom(p []byte) (int, net.Addr, error) {
+	n, from, err := s.PacketConn.ReadFrom(p)
+	datagrams.Add(1)
+	return n, from, err
+}
+
+func (s orderedSocket) WriteTo(p []byte, to net.Addr) (int, error) {
+	datagrams.Add(1)
+	return s.PacketConn.WriteTo(p, to)
 }
