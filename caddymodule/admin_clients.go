@@ -21,19 +21,20 @@ var clientOperations = map[string]operation{
 
 // clientView is what an operator sees of a client.
 type clientView struct {
-	ID           string                  `json:"id"`
-	Name         string                  `json:"name"`
-	Type         tokenissuer.ClientType  `json:"type"`
-	Grants       []tokenissuer.GrantType `json:"grants"`
-	Scopes       []string                `json:"scopes"`
-	RedirectURIs []string                `json:"redirect_uris,omitempty"`
-	CORSOrigins  []string                `json:"cors_origins,omitempty"`
-	FirstParty   bool                    `json:"first_party,omitzero"`
-	PKCE         string                  `json:"pkce,omitzero"`
-	Disabled     bool                    `json:"disabled"`
-	Source       string                  `json:"source"`
-	CreatedAt    time.Time               `json:"created_at,omitzero"`
-	Secrets      []secretView            `json:"secrets,omitempty"`
+	ID             string                  `json:"id"`
+	Name           string                  `json:"name"`
+	Type           tokenissuer.ClientType  `json:"type"`
+	Grants         []tokenissuer.GrantType `json:"grants"`
+	Scopes         []string                `json:"scopes"`
+	RedirectURIs   []string                `json:"redirect_uris,omitempty"`
+	CORSOrigins    []string                `json:"cors_origins,omitempty"`
+	FirstParty     bool                    `json:"first_party,omitzero"`
+	PKCE           string                  `json:"pkce,omitzero"`
+	RevokePrevious bool                    `json:"revoke_previous_access_token,omitzero"`
+	Disabled       bool                    `json:"disabled"`
+	Source         string                  `json:"source"`
+	CreatedAt      time.Time               `json:"created_at,omitzero"`
+	Secrets        []secretView            `json:"secrets,omitempty"`
 	// Secret is there once: in the answer to the request that made it.
 	Secret string `json:"client_secret,omitzero"`
 }
@@ -46,7 +47,7 @@ type secretView struct {
 func viewOf(c *tokenissuer.Client) clientView {
 	view := clientView{
 		ID: c.ID, Name: c.Name, Type: c.Type, Grants: c.Grants, Scopes: c.Scopes, RedirectURIs: c.RedirectURIs,
-		CORSOrigins: c.CORSOrigins, FirstParty: c.FirstParty, PKCE: pkceOf(c), Disabled: c.Disabled, Source: source(c.Declared), CreatedAt: c.CreatedAt,
+		CORSOrigins: c.CORSOrigins, FirstParty: c.FirstParty, PKCE: pkceOf(c), RevokePrevious: c.RevokePrevious, Disabled: c.Disabled, Source: source(c.Declared), CreatedAt: c.CreatedAt,
 	}
 	for _, s := range c.Secrets {
 		view.Secrets = append(view.Secrets, secretView{s.CreatedAt, s.ExpiresAt})
@@ -81,15 +82,16 @@ func showClient(app *App, r *http.Request) (int, any, error) {
 
 // newClient is the request to add a client.
 type newClient struct {
-	ID           string                  `json:"id,omitzero"`
-	Name         string                  `json:"name,omitzero"`
-	Type         tokenissuer.ClientType  `json:"type,omitzero"`
-	Grants       []tokenissuer.GrantType `json:"grants,omitempty"`
-	Scopes       []string                `json:"scopes,omitempty"`
-	RedirectURIs []string                `json:"redirect_uris,omitempty"`
-	CORSOrigins  []string                `json:"cors_origins,omitempty"`
-	FirstParty   bool                    `json:"first_party,omitzero"`
-	PKCE         string                  `json:"pkce,omitzero"`
+	ID             string                  `json:"id,omitzero"`
+	Name           string                  `json:"name,omitzero"`
+	Type           tokenissuer.ClientType  `json:"type,omitzero"`
+	Grants         []tokenissuer.GrantType `json:"grants,omitempty"`
+	Scopes         []string                `json:"scopes,omitempty"`
+	RedirectURIs   []string                `json:"redirect_uris,omitempty"`
+	CORSOrigins    []string                `json:"cors_origins,omitempty"`
+	FirstParty     bool                    `json:"first_party,omitzero"`
+	PKCE           string                  `json:"pkce,omitzero"`
+	RevokePrevious bool                    `json:"revoke_previous_access_token,omitzero"`
 }
 
 func addClient(app *App, r *http.Request) (int, any, error) {
@@ -103,7 +105,7 @@ func addClient(app *App, r *http.Request) (int, any, error) {
 	}
 	client, secret, err := app.registry.AddClient(r.Context(), tokenissuer.Client{
 		ID: n.ID, Name: n.Name, Type: n.Type, Grants: n.Grants, Scopes: n.Scopes,
-		RedirectURIs: n.RedirectURIs, CORSOrigins: n.CORSOrigins, FirstParty: n.FirstParty, PKCERequired: required,
+		RedirectURIs: n.RedirectURIs, CORSOrigins: n.CORSOrigins, FirstParty: n.FirstParty, PKCERequired: required, RevokePrevious: n.RevokePrevious,
 	})
 	if err != nil {
 		return 0, nil, err

@@ -46,6 +46,7 @@ func init() { httpcaddyfile.RegisterGlobalOption("oauth", parseGlobalOption) }
 //			cors_origins  <origin>...
 //			first_party
 //			pkce          required
+//			revoke_previous_access_token
 //			tokens { … }
 //		}
 //		role <name> [<words>] [manages <role>...]

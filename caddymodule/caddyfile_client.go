@@ -112,6 +112,11 @@ func (c *ClientConfig) parseOption(d *caddyfile.Dispenser) error {
 			return d.ArgErr()
 		}
 		c.FirstParty = true
+	case "revoke_previous_access_token":
+		if d.NextArg() {
+			return d.ArgErr()
+		}
+		c.RevokePreviousAccessToken = true
 	case "pkce":
 		return parsePKCE(d, &c.PKCE)
 	case "tokens":

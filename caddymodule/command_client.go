@@ -56,6 +56,7 @@ func clientAdd(admin *adminClient) *cobra.Command {
 	flags.StringArrayVar(&n.RedirectURIs, "redirect-uri", nil, "Redirect URI; repeat it for more")
 	flags.StringArrayVar(&n.CORSOrigins, "cors-origin", nil, "Origin whose pages may call the token endpoint, beside those of a public client's redirect URIs; repeat it for more")
 	flags.BoolVar(&n.FirstParty, "first-party", false, "The client needs no consent")
+	flags.BoolVar(&n.RevokePrevious, "revoke-previous-access-token", false, "A refresh ends the access tokens of before")
 	flags.StringVar(&n.PKCE, "pkce", "", `"required": authorization requests need a code_challenge, as those of public and native clients always do`)
 	_ = cmd.MarkFlagRequired("name")
 	return jsonFlag(cmd, &asJSON)

@@ -36,6 +36,9 @@ type ClientConfig struct {
 	CORSOrigins []string `json:"cors_origins,omitempty"`
 	// FirstParty clients need no consent.
 	FirstParty bool `json:"first_party,omitempty"`
+	// RevokePreviousAccessToken ends the access tokens of before at each refresh, as Doorkeeper does. A repeat of the refresh must
+	// then come from the same address and family of user agents.
+	RevokePreviousAccessToken bool `json:"revoke_previous_access_token,omitempty"`
 	// PKCE is "required" for a confidential client whose authorization requests need a code_challenge. Public and native
 	// clients always need one. Default: a confidential client may leave it out, unless the app says otherwise.
 	PKCE string `json:"pkce,omitempty"`
@@ -61,7 +64,7 @@ func (a *App) readClients(scopes tokenissuer.ScopeCatalogue) ([]*tokenissuer.Cli
 func (c *ClientConfig) read() (*tokenissuer.Client, error) {
 	client := &tokenissuer.Client{
 		ID: c.ID, Name: c.Name, Type: tokenissuer.ClientType(c.Type), Scopes: c.Scopes,
-		RedirectURIs: c.RedirectURIs, CORSOrigins: c.CORSOrigins, FirstParty: c.FirstParty,
+		RedirectURIs: c.RedirectURIs, CORSOrigins: c.CORSOrigins, FirstParty: c.FirstParty, RevokePrevious: c.RevokePreviousAccessToken,
 	}
 	for _, grant := range c.Grants {
 		client.Grants = append(client.Grants, tokenissuer.GrantType(grant))

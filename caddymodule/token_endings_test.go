@@ -30,7 +30,6 @@ func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
 		more []string
 	}{
 		"access token":         {r, func(_, second tokens) string { return second.AccessToken }, nil},
-		"the one before":       {r, func(first, _ tokens) string { return first.AccessToken }, nil},
 		"refresh token":        {r, func(_, second tokens) string { return second.RefreshToken }, nil},
 		"a used refresh token": {r, func(first, _ tokens) string { return first.RefreshToken }, nil},
 		"wrong hint": {r, func(_, second tokens) string { return second.RefreshToken },

@@ -303,12 +303,10 @@ func (w *worker) useOnce(ctx context.Context, f *grown) {
 	}
 }
 
-// revoke ends a family by one of its tokens, until that is acknowledged.
+// revoke ends a family by a refresh token, until that is acknowledged. The access token may be one of before a refresh whose
+// answer was lost, and would end alone.
 func (w *worker) revoke(ctx context.Context, f *grown) {
 	token := f.refresh
-	if w.chance(2) {
-		token = f.access
-	}
 	once := func() Answer {
 		sent := time.Now()
 		a := f.application.Revoke(ctx, token)

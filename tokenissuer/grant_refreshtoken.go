@@ -52,7 +52,9 @@ func (is *Issuer) refreshOf(ctx context.Context, client *Client, r *TokenRequest
 		return Grant{}, NewError(InvalidGrant, "refresh_token_expired")
 	}
 	// 3. The token is the newest, or the one before it within the grace.
-	use := refreshUse{by: is.Master.rotator(f.ID, r), lifetimes: lifetimes}
+	use := refreshUse{by: is.Master.rotator(f.ID, r), lifetimes: lifetimes, revokePrevious: client.RevokePrevious}
+	// A thief who holds the access token as well sees it end when its owner refreshes, and could repeat in time.
+	use.lifetimes.SameAddress = lifetimes.SameAddress || client.RevokePrevious
 	again := generation < f.Generation
 	if again {
 		if err := is.repeat(ctx, f, generation, &use); err != nil {
@@ -81,6 +83,8 @@ func (is *Issuer) refreshOf(ctx context.Context, client *Client, r *TokenRequest
 type refreshUse struct {
 	by        string
 	lifetimes Lifetimes
+	// revokePrevious: the access tokens of before end with it.
+	revokePrevious bool
 	repetition
 }
 
@@ -106,8 +110,12 @@ func (is *Issuer) repeat(ctx context.Context, f *TokenFamily, generation int64, 
 // successor.
 func (is *Issuer) rotate(ctx context.Context, f *TokenFamily, user *User, use *refreshUse) error {
 	r := Rotation{At: is.Now(), By: use.by}
+	if use.revokePrevious {
+		r.Ended = []Revocation{f.previousTokens(is.ending())}
+	}
 	err := is.Store.RotateRefreshToken(ctx, f.ID, f.Generation, r)
 	if err == nil {
+		is.Revocations.Add(r.Ended...)
 		is.Families.rotated(f, user, r)
 		return nil
 	}
@@ -116,6 +124,16 @@ func (is *Issuer) rotate(ctx context.Context, f *TokenFamily, user *User, use *r
 		return Unavailable("store_unavailable", err)
 	}
 	return is.lostRotation(ctx, f, use)
+}
+
+// previousTokens is the revocation of the access tokens that came with the family's refresh tokens so far. The last of them may
+// be issued a moment later, by a repeat.
+func (f *TokenFamily) previousTokens(end Ending) Revocation {
+	refreshed := *f
+	refreshed.RotatedAt = end.At
+	return Revocation{
+		Kind: revokeGenerations, ID: f.ID, IssuedUntil: time.Unix(f.Generation, 0), ExpiresAt: refreshed.RevokedUntil(end),
+	}
 }
 
 // lostRotation says why the newest refresh token could not be used up. Nil: another request has just used it.

@@ -183,7 +183,7 @@ func (is *Issuer) claimsOf(g Grant) (*AccessToken, error) {
 	}
 	now := is.birth()
 	t := &AccessToken{
-		Issuer: is.URL, Subject: g.Client.ID, Audience: is.Audience, ClientID: g.Client.ID, Scopes: g.Scopes, ID: is.newTokenID(),
+		Issuer: is.URL, Subject: g.Client.ID, Audience: is.Audience, ClientID: g.Client.ID, Scopes: g.Scopes, ID: is.newTokenID(g.Generation),
 		IssuedAt: now, ExpiresAt: now.Add(lifetime),
 	}
 	if g.User == nil {

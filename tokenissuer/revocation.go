@@ -21,6 +21,9 @@ const (
 	RevokeClient       RevocationKind = "client"
 	RevokeOrganisation RevocationKind = "organisation"
 	RevokeKey          RevocationKind = "key"
+	// revokeGenerations ends the access tokens of a family that came with its refresh tokens up to a generation. That stands
+	// in IssuedUntil, in seconds, so that a later one is wider.
+	revokeGenerations RevocationKind = "generations"
 )
 
 // Revocation ends access tokens before they expire. It names what they carry, never their bytes: an ECDSA signature
@@ -118,6 +121,7 @@ func (s *RevocationSet) Revoked(t *AccessToken) bool {
 	issued := clampSeconds(origin.issuedAt)
 	return s.hits(RevokeToken, t.ID, issued) || s.hits(RevokeToken, origin.id, issued) ||
 		s.hits(RevokeFamily, t.FamilyID, issued) ||
+		origin.id != "" && s.hits(revokeGenerations, t.FamilyID, clampSeconds(time.Unix(generationOf(origin.id), 0))) ||
 		s.hits(RevokeUser, user, issued) || s.hitsActor(t, issued) ||
 		s.hits(RevokeClient, t.ClientID, issued) ||
 		s.hits(RevokeOrganisation, t.Organisation, issued) ||

@@ -12,8 +12,9 @@ const revocationMargin = time.Minute
 
 // RevokeFor ends a token, access or refresh, at its client's request (RFC 7009 §2). A token that is not ours, unknown or
 // dead already is no error: nothing is left to do. Another client's token is refused and stays as it is. A token with a
-// family takes the family with it, also an access token that has expired: who signs out late still has a refresh token. The
-// result says what was found, for the audit log; nil: nothing.
+// family takes the family with it, also an access token that has expired: who signs out late still has a refresh token. An
+// access token of before a refresh ends alone: who has a newer one tidies up. The result says what was found, for the audit log;
+// nil: nothing.
 func (is *Issuer) RevokeFor(ctx context.Context, client *Client, token Secret) (*AccessToken, error) {
 	t, err := is.revocable(ctx, token)
 	if t == nil || err != nil {
@@ -23,9 +24,39 @@ func (is *Issuer) RevokeFor(ctx context.Context, client *Client, token Secret) (
 		return nil, NewError(TokenNotYours, "token_of_another_client")
 	}
 	if t.FamilyID != "" {
-		return t, is.endFamilies(ctx, FamilyFilter{ID: t.FamilyID})
+		alone, ended, err := is.isOfBefore(ctx, t)
+		switch {
+		case err != nil:
+			return nil, err
+		case ended:
+			return nil, is.catchUp(ctx)
+		case !alone:
+			return t, is.endFamilies(ctx, FamilyFilter{ID: t.FamilyID})
+		}
 	}
 	return t, is.Revoke(ctx, Revocation{Kind: RevokeToken, ID: t.ID, ExpiresAt: t.ExpiresAt.Add(revocationMargin)})
+}
+
+// isOfBefore reports whether an access token was issued before its family's last refresh, and whether the family was ended. A
+// token that has outlived its family's record is neither.
+func (is *Issuer) isOfBefore(ctx context.Context, t *AccessToken) (before, ended bool, err error) {
+	if t.ID == "" { // a refresh token, of a family that has just been read
+		return false, false, nil
+	}
+	f, err := is.Store.Family(ctx, t.FamilyID)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return false, false, nil
+	case err != nil:
+		return false, false, Unavailable("store_unavailable", err)
+	}
+	return f.hasSuperseded(t), !f.RevokedAt.IsZero(), nil
+}
+
+// hasSuperseded reports whether the family was refreshed since the access token was issued.
+func (f *TokenFamily) hasSuperseded(t *AccessToken) bool {
+	generation := generationOf(t.ID)
+	return generation > 0 && generation < f.Generation
 }
 
 // RevokingClient returns the client at whose request a token is to end. A token that belongs to no application can be
@@ -93,6 +124,8 @@ func (is *Issuer) outlived(ctx context.Context, token Secret) (*AccessToken, err
 		return nil, err
 	case f == nil: // younger tokens of it may be good here until this node has heard of its end
 		return nil, is.catchUp(ctx)
+	case f.hasSuperseded(t):
+		return nil, nil
 	}
 	return t, nil
 }

@@ -145,7 +145,8 @@ type FamilyStore interface {
 	RedeemCode(ctx context.Context, id string, generation int64, at, expires time.Time, maxFailures int) error
 	// CountCodeFailure adds one to Code.Failures. Nothing happens when there is no such family.
 	CountCodeFailure(ctx context.Context, id string) error
-	// RotateRefreshToken moves Generation from generation to the next and sets RotatedAt and RotatedBy. Of concurrent calls with one
+	// RotateRefreshToken moves Generation from generation to the next and sets RotatedAt and RotatedBy, and
+	// records r.Ended in the same step. Of concurrent calls with one
 	// generation exactly one succeeds; the others, and any call for a family that does not exist, has expired by r.At, was revoked
 	// or whose user does not stand any more, as with RedeemCode, get ErrSpent and change nothing.
 	RotateRefreshToken(ctx context.Context, id string, generation int64, r Rotation) error
@@ -176,6 +177,8 @@ type Rotation struct {
 	At time.Time
 	// By is for TokenFamily.RotatedBy.
 	By string
+	// Ended is recorded in the same step.
+	Ended []Revocation
 }
 
 // FamilyFilter says which families are meant: those that match every member that is set. Without ID, UserID, ClientID and

@@ -153,7 +153,7 @@ func (is *Issuer) swap(s Swapping, now time.Time) (*swappedToken, error) {
 func (is *Issuer) swappedClaims(s Swapping, now, expires time.Time) ([]byte, error) {
 	t := s.Token
 	swapped := &AccessToken{
-		Issuer: is.URL, Subject: t.Subject, Audience: []string{s.Audience}, ClientID: t.ClientID, Scopes: t.Scopes, ID: is.newTokenID(),
+		Issuer: is.URL, Subject: t.Subject, Audience: []string{s.Audience}, ClientID: t.ClientID, Scopes: t.Scopes, ID: is.newTokenID(0),
 		IssuedAt: now, ExpiresAt: expires,
 		FamilyID: t.FamilyID, Organisation: t.Organisation, Role: t.Role, AuthTime: t.AuthTime,
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"hash"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -116,15 +117,31 @@ func (s *signedToken) id(written string) string {
 	if s.tag == "" {
 		return written
 	}
-	return written[:idLength] + s.tag
+	return written[:idLength] + s.tag + written[idLength+tagLength:]
 }
 
-// newTokenID returns the jti of a token that is about to be signed, with a place for its tag.
-func (is *Issuer) newTokenID() string {
-	if is.Master == nil {
-		return NewID()
+// newTokenID returns the jti of a token that is about to be signed, with a place for its tag. Of a token that comes with a
+// refresh token the generation of that stands at the end.
+func (is *Issuer) newTokenID(generation int64) string {
+	id := NewID()
+	if is.Master != nil {
+		id += untaggedEnd
 	}
-	return NewID() + untaggedEnd
+	if generation > 0 {
+		id += generationMark + strconv.FormatInt(generation, 10)
+	}
+	return id
+}
+
+// generationMark stands before the generation in a jti. It is in no id and in no tag.
+const generationMark = "."
+
+// generationOf returns with which of its family's refresh tokens the token of that jti came; 0: with none, or it was issued by a
+// build that did not say.
+func generationOf(jti string) int64 {
+	_, digits, _ := strings.Cut(jti, generationMark)
+	generation, _ := strconv.ParseInt(digits, 10, 64) // 0 when it is none
+	return generation
 }
 
 // signAccessToken makes a token of claims whose jti is a newTokenID.

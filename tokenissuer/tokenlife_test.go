@@ -86,7 +86,7 @@ func TestT101WhatEveryGrantAnswers(t *testing.T) {
 
 func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
 	for name, which := range map[string]func(first, next Tokens) Secret{
-		"access token": func(first, _ Tokens) Secret { return first.AccessToken }, "newest refresh token": func(_, next Tokens) Secret { return next.RefreshToken }, "used refresh token": func(first, _ Tokens) Secret { return first.RefreshToken },
+		"access token": func(_, next Tokens) Secret { return next.AccessToken }, "newest refresh token": func(_, next Tokens) Secret { return next.RefreshToken }, "used refresh token": func(first, _ Tokens) Secret { return first.RefreshToken },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFlow(t)
@@ -146,6 +146,12 @@ func TestT95AnExpiredAccessTokenEndsItsFamily(t *testing.T) {
 	}
 	refreshed, err := f.refresh("pub", tokens.RefreshToken)
 	f.must(err)
+	if found, err := f.RevokeFor(t.Context(), f.client("pub"), tokens.AccessToken); found != nil || err != nil {
+		t.Errorf("one of before a refresh: %+v, %v", found, err)
+	}
+	f.alive(refreshed)
+	f.wait(refreshed.ExpiresIn + time.Minute)
+	tokens = refreshed
 	found, err := f.RevokeFor(t.Context(), f.client("pub"), tokens.AccessToken)
 	f.must(err)
 	if found == nil || found.FamilyID != tokens.Claims.FamilyID {

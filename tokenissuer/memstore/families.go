@@ -141,6 +141,7 @@ func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation in
 			return false
 		}
 		f.Generation, f.RotatedAt, f.RotatedBy = generation+1, r.At, r.By
+		s.record(r.Ended...)
 		return true
 	})
 }

@@ -17,7 +17,7 @@ import (
 // selectClients reads clients with their secrets in one statement, so that both are of one moment: a row for every
 // secret, or one row without.
 const selectClients = `SELECT c.id, c.name, c.type, c.grants, c.scopes, c.redirect_uris, c.lifetimes,
-	c.cors_origins, c.first_party, c.pkce_required, c.disabled, c.created_at, s.digest, s.created_at, s.expires_at
+	c.cors_origins, c.first_party, c.pkce_required, c.revoke_previous, c.disabled, c.created_at, s.digest, s.created_at, s.expires_at
 	FROM clients c LEFT JOIN client_secrets s ON s.client_id = c.id`
 
 // standIn is the id of a row that is read in place of a client that does not exist, so that the time of an answer does
@@ -79,7 +79,7 @@ func scanClients(rows *sql.Rows) ([]*tokenissuer.Client, error) {
 		var grants, scopes, uris, lifetimes, origins, digest sql.RawBytes
 		var created, secretCreated, secretExpires sql.Null[int64]
 		err := rows.Scan(&c.ID, &c.Name, &c.Type, &grants, &scopes, &uris, &lifetimes,
-			&origins, &c.FirstParty, &c.PKCERequired, &c.Disabled, &created, &digest, &secretCreated, &secretExpires)
+			&origins, &c.FirstParty, &c.PKCERequired, &c.RevokePrevious, &c.Disabled, &created, &digest, &secretCreated, &secretExpires)
 		if err != nil {
 			return nil, err
 		}
@@ -123,9 +123,9 @@ func (s *Store) AddClient(ctx context.Context, client *tokenissuer.Client) error
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO clients (id, name, type, grants, scopes, redirect_uris, lifetimes,
-			cors_origins, first_party, pkce_required, disabled, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+			cors_origins, first_party, pkce_required, revoke_previous, disabled, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
 			c.ID, c.Name, string(c.Type), texts[0], texts[1], texts[2], texts[3], texts[4],
-			c.FirstParty, c.PKCERequired, c.Disabled, micros(c.CreatedAt))
+			c.FirstParty, c.PKCERequired, c.RevokePrevious, c.Disabled, micros(c.CreatedAt))
 		if err != nil {
 			return err
 		}

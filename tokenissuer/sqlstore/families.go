@@ -195,7 +195,17 @@ func (s *Store) RedeemCode(ctx context.Context, id string, generation int64, at,
 
 // RotateRefreshToken makes the next generation the newest.
 func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation int64, r tokenissuer.Rotation) error {
-	return s.spend(ctx, "rotating refresh token", s.rotateRefreshToken, micros(r.At), id, generation, r.By)
+	const name = "rotating refresh token"
+	if len(r.Ended) == 0 {
+		return s.spend(ctx, name, s.rotateRefreshToken, micros(r.At), id, generation, r.By)
+	}
+	ended := slices.Clone(r.Ended)
+	return s.announcedStep(ctx, name, func(ctx context.Context, tx session) error {
+		if err := mustBeFirst(tx.prepared(ctx, s.rotateRefreshToken).ExecContext(ctx, micros(r.At), id, generation, r.By)); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, ended...)
+	})
 }
 
 // DecideRequest records that an authorization request was decided.

@@ -61,7 +61,7 @@ func clientReadsBack(t *testing.T, s tokenissuer.Store) {
 	full := client("full")
 	bare := &tokenissuer.Client{ID: "bare", Type: tokenissuer.PublicClient, Grants: []tokenissuer.GrantType{tokenissuer.AuthorizationCode}}
 	native := client("native")
-	native.Type, native.Secrets, native.FirstParty, native.PKCERequired, native.Disabled = tokenissuer.NativeClient, nil, false, false, true
+	native.Type, native.Secrets, native.FirstParty, native.PKCERequired, native.RevokePrevious, native.Disabled = tokenissuer.NativeClient, nil, false, false, false, true
 	epoch := client("epoch") // 1970 is a time like any other, not the zero time
 	epoch.CreatedAt, epoch.Secrets[0].ExpiresAt = time.Unix(0, 0), time.Unix(0, 0)
 	for _, want := range []*tokenissuer.Client{full, bare, native, epoch} {

@@ -10,6 +10,7 @@ import (
 
 var refreshChecks = []check{
 	{"RotateRefreshToken", rotateRefreshToken},
+	{"T134RotationThatEnds", rotationThatEnds},
 	{"T84RotationOfAnotherGeneration", rotationOfAnotherGeneration},
 	{"T87RotatedOnceInARace", func(t *testing.T, s tokenissuer.Store) { rotatedOnceInARace(t, s) }},
 	{"T88RotationOfARevokedFamily", rotationOfARevokedFamily},
@@ -43,6 +44,30 @@ func rotateRefreshToken(t *testing.T, s tokenissuer.Store) {
 	sameFamily(t, readFamily(t, s, "edge"), edge)
 	mustBe(t, s.RotateRefreshToken(t.Context(), "expired", 1, tokenissuer.Rotation{At: now}), tokenissuer.ErrSpent)
 	sameFamily(t, readFamily(t, s, "expired"), expired)
+}
+
+// rotationThatEnds (T134): what a rotation ends is recorded with it, and by nobody who comes too late.
+func rotationThatEnds(t *testing.T, s tokenissuer.Store) {
+	addFamilies(t, s, refreshed("f"))
+	ended := func(id string) tokenissuer.Rotation {
+		return tokenissuer.Rotation{At: now, By: "somebody", Ended: []tokenissuer.Revocation{{
+			Kind: tokenissuer.RevokeToken, ID: id, IssuedUntil: now, ExpiresAt: now.Add(time.Hour),
+		}}}
+	}
+	errs := race(racers, func(i int) error { return s.RotateRefreshToken(t.Context(), "f", 1, ended(fmt.Sprint(i))) })
+	oneWinner(t, errs, tokenissuer.ErrSpent)
+	all := recorded(t, s)
+	if len(all) != 1 {
+		t.Fatalf("%d revocations were recorded, want 1", len(all))
+	}
+	for i, err := range errs {
+		if want := ended(fmt.Sprint(i)).Ended[0]; err == nil {
+			sameRevocation(t, all[name(want)], want)
+		}
+	}
+	want := refreshed("f")
+	want.Generation, want.RotatedAt, want.RotatedBy = 2, now, "somebody"
+	sameFamily(t, readFamily(t, s, "f"), want)
 }
 
 // rotationOfAnotherGeneration (T84): a generation that was rotated before, or never came to be, gets ErrSpent and

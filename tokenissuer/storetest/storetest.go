@@ -64,7 +64,7 @@ func client(id string) *tokenissuer.Client {
 		RedirectURIs: []string{"https://app.example/callback?a=1&b=<2>", "com.example.app:/back"},
 		CORSOrigins:  []string{"https://app.example", "http://localhost:3000"},
 		FirstParty:   true,
-		PKCERequired: true,
+		PKCERequired: true, RevokePrevious: true,
 		Lifetimes: tokenissuer.Lifetimes{
 			AuthorizationCode: 90 * time.Minute, ClientCredentials: time.Second, Password: 24 * time.Hour, AdminCreated: time.Hour,
 		},
@@ -143,6 +143,7 @@ func oneWinner(t *testing.T, errs []error, sentinel error) {
 func sameClient(t *testing.T, got, want *tokenissuer.Client) {
 	t.Helper()
 	if got.ID != want.ID || got.Name != want.Name || got.Type != want.Type || got.FirstParty != want.FirstParty || got.PKCERequired != want.PKCERequired ||
+		got.RevokePrevious != want.RevokePrevious ||
 		got.Lifetimes != want.Lifetimes || got.Disabled != want.Disabled || got.Declared != want.Declared ||
 		!slices.Equal(got.Grants, want.Grants) || !slices.Equal(got.Scopes, want.Scopes) ||
 		!slices.Equal(got.RedirectURIs, want.RedirectURIs) || !slices.Equal(got.CORSOrigins, want.CORSOrigins) || !sameTime(got.CreatedAt, want.CreatedAt) {

@@ -1,0 +1,120 @@
+package caddymodule
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// TestT133TheTokenOfBeforeARefreshEndsAlone: clients tidy up what they have replaced, and go on with what they have got.
+func TestT133TheTokenOfBeforeARefreshEndsAlone(t *testing.T) {
+	setClock(t) // all of it within one second: iat says nothing
+	u := openUsers(t, append(onDiskPeople, passwordRefresh...)...)
+	for _, clientID := range []string{"conf", "pub"} {
+		u.sub(clientID, func(u *userDoor) {
+			r := requestOf(clientID)
+			first := u.userTokens(r, ada)
+			second := u.gives(r.refresh(first.RefreshToken))
+			repeated := u.gives(r.refresh(first.RefreshToken))
+			u.revoked(u.t, u.revoke(r, first.AccessToken), true)
+			u.gone(first.AccessToken)
+			if !u.alive(second.AccessToken) || !u.alive(repeated.AccessToken) {
+				u.t.Error("a token of after the refresh died")
+			}
+			u.revoked(u.t, u.revoke(r, first.AccessToken), false)
+			third := u.gives(r.refresh(second.RefreshToken))
+			u.revoked(u.t, u.revoke(r, repeated.AccessToken), true)
+			u.gone(repeated.AccessToken)
+			if !u.alive(second.AccessToken) || !u.alive(third.AccessToken) {
+				u.t.Error("another token of before died too")
+			}
+			u.revoked(u.t, u.revoke(r, third.AccessToken), true)
+			u.gone(second.AccessToken, third.AccessToken)
+			u.denied(r.refresh(third.RefreshToken), badGrant("refresh_token_revoked"))
+		})
+	}
+	u.sub("after a restart", func(u *userDoor) {
+		r := requestOf("conf")
+		first := u.userTokens(r, ada)
+		second := u.gives(r.refresh(first.RefreshToken))
+		u.reload(peopleSite(append(onDiskPeople, append(passwordRefresh, "brand", "brand")...)...) + "\n# another\n")
+		u.revoked(u.t, u.revoke(r, first.AccessToken), true)
+		u.gives(r.refresh(second.RefreshToken))
+	})
+	u.sub("a used refresh token ends the family", func(u *userDoor) {
+		r := requestOf("conf")
+		first := u.userTokens(r, ada)
+		second := u.gives(r.refresh(first.RefreshToken))
+		u.revoked(u.t, u.revoke(r, first.RefreshToken), true)
+		u.gone(first.AccessToken, second.AccessToken)
+	})
+}
+
+// TestT134ARefreshEndsTheTokenOfBefore, for clients that ask for it: at every gate, within the second, and nothing else.
+func TestT134ARefreshEndsTheTokenOfBefore(t *testing.T) {
+	now := setClock(t)
+	u := openUsers(t, append(append(append([]string{}, onDiskPeople...), behindProxy...), "redirect_uris https://other.example/cb",
+		"redirect_uris https://other.example/cb\n\t\t\trevoke_previous_access_token")...)
+	u.must(http.StatusCreated, "POST", "/oauth/clients",
+		`{"id":"stored","type":"public","scopes":["public","trusted"],"redirect_uris":["https://other.example/cb"],"revoke_previous_access_token":true}`)
+	if shown := u.ok("client", "add", "--name", "x", "--id", "by-command", "--revoke-previous-access-token", "--json"); !strings.Contains(shown, `"revoke_previous_access_token":true`) &&
+		!strings.Contains(shown, `"revoke_previous_access_token": true`) {
+		t.Errorf("added %s", shown)
+	}
+	stored := requestOf("pub")
+	stored.clientID, stored.redirectURI = "stored", "https://other.example/cb"
+	for name, r := range map[string]request{"declared": requestOf("other"), "stored": stored} {
+		u.sub(name, func(u *userDoor) {
+			first, bystander := u.userTokens(r, ada), u.userTokens(r, ada)
+			second := u.gives(r.refresh(first.RefreshToken))
+			u.gone(first.AccessToken)
+			repeated := u.gives(r.refresh(first.RefreshToken))
+			if repeated.RefreshToken != second.RefreshToken || !u.alive(second.AccessToken) || !u.alive(repeated.AccessToken) {
+				u.t.Error("a repeat, or what came of the refresh, is worth nothing")
+			}
+			before := u.app().engine.revocations.Len()
+			third := u.gives(r.refresh(second.RefreshToken))
+			u.gone(second.AccessToken, repeated.AccessToken)
+			if !u.alive(third.AccessToken) || !u.alive(bystander.AccessToken) {
+				u.t.Error("the newest token, or another family's, died")
+			}
+			if n := u.app().engine.revocations.Len(); n != before {
+				u.t.Errorf("each refresh leaves a revocation: %d became %d", before, n)
+			}
+			form := with(r.refresh(third.RefreshToken), "refresh_token", third.RefreshToken)
+			a := u.ask(u.t, "/oauth/token", form.Encode(), "X-Forwarded-For", "192.0.2.1")
+			u.tokensIn(a)
+			u.decisions(u.t)
+			a = u.ask(u.t, "/oauth/token", form.Encode(), "X-Forwarded-For", "192.0.2.2")
+			u.hold(u.t, a, badGrant("refresh_token_repeated_elsewhere"))
+		})
+	}
+	u.sub("after a restart", func(u *userDoor) {
+		r := requestOf("other")
+		first := u.userTokens(r, ada)
+		u.gives(r.refresh(first.RefreshToken))
+		list, _, err := u.app().engine.store.Revocations(u.t.Context(), 0)
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		fresh := tokenissuer.NewRevocationSet()
+		fresh.Add(list...)
+		claim := claims(u.t, first.AccessToken)
+		dead := &tokenissuer.AccessToken{Issuer: u.url, ID: claim["jti"].(string), FamilyID: claim["sid"].(string), IssuedAt: clock()}
+		if !fresh.Revoked(dead) {
+			u.t.Error("a node that starts accepts it")
+		}
+	})
+	u.sub("not for other clients", func(u *userDoor) {
+		r := requestOf("conf")
+		first := u.userTokens(r, ada)
+		u.wait(now, time.Second)
+		u.gives(r.refresh(first.RefreshToken))
+		if !u.alive(first.AccessToken) {
+			u.t.Error("the access token died")
+		}
+	})
+}
