@@ -16,6 +16,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
@@ -314,16 +316,20 @@ func TestG77PanicIsARefusal(t *testing.T) {
 	}
 }
 
+// TestG78NoKeys: a node that has not read its store yet, because the database is away, has no keys. It says so of every token,
+// and serves what needs none.
 func TestG78NoKeys(t *testing.T) {
-	g := startBoth(t, site)
+	server := pgtest.Shared(t)
+	proxy := faultproxy.Start(t, server.Addr())
+	remote := strings.Replace(site, "store memory", "store postgres "+pgtest.Via(server.Database(t), proxy.Addr()), 1)
+	g := startBoth(t, remote)
 	token := g.server("public")
 	g.passed(t, g.request("GET", "/any/x", bearer(token)))
-	g.app().engine.keys = new(tokenissuer.KeySet) // as before the store has been read
-	gates := handlers(t)
-	verifier := tokenissuer.NewVerifier(g.url, new(tokenissuer.KeySet), g.app().engine.revocations, time.Minute, clock)
-	for _, gate := range gates {
-		gate.verifier = verifier
+	if err := caddy.Stop(); err != nil {
+		t.Fatal(err)
 	}
+	proxy.Cut()
+	g.reload(speakingH2(remote))
 	for _, path := range []string{"/any/x", "/optional/x"} {
 		header, body := g.refused(t, g.request("GET", path, bearer(token)), 503)
 		if header.Get("Retry-After") == "" || header.Get("Www-Authenticate") != "" || member(t, body, "error") != "temporarily_unavailable" {

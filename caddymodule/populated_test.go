@@ -174,6 +174,14 @@ type oldStore struct {
 	version int64
 }
 
+// since is how many rows there are of a kind of which a version has left one more.
+func (o oldStore) since(version int64) int {
+	if o.version >= version {
+		return 1
+	}
+	return 0
+}
+
 // readsWell reads everything through the contract of stores.
 func (o oldStore) readsWell(t *testing.T, sealed bool) {
 	t.Helper()
@@ -187,11 +195,12 @@ func (o oldStore) readsWell(t *testing.T, sealed bool) {
 	clients, err := s.Clients(ctx)
 	must(err)
 	for _, c := range clients {
-		if len(c.Secrets) != 2 || len(c.Grants) != 4 || len(c.RedirectURIs) != 1 || c.CreatedAt.IsZero() || c.PKCERequired != (c.ID == "old-strict") {
+		if len(c.Secrets) != 2 || len(c.Grants) != 4 || len(c.RedirectURIs) != 1 || c.CreatedAt.IsZero() || c.PKCERequired != (c.ID == "old-strict") ||
+			len(c.CORSOrigins) != map[bool]int{true: 1}[c.ID == "old-page"] {
 			t.Errorf("the client is read as %+v", c)
 		}
 	}
-	if want := map[bool]int{false: 2, true: 3}[o.version >= 7]; len(clients) != want {
+	if want := 2 + o.since(7) + o.since(9); len(clients) != want {
 		t.Errorf("%d clients, want %d", len(clients), want)
 	}
 	if err := s.AddClient(ctx, &tokenissuer.Client{ID: "old-gone"}); err == nil {
@@ -223,7 +232,12 @@ func (o oldStore) readsWell(t *testing.T, sealed bool) {
 	must(err)
 	consent, err := s.Consent(ctx, "old-ada", "old-app")
 	must(err)
-	if want := 3 + min(1, int(o.version)/3) + min(1, int(o.version)/5); len(users) != 2 || len(families) != want || len(organisations) != 1 || consent.String() != "public" {
+	for _, u := range users {
+		if u.Name == "" || u.Version != "1" || len(u.Groups) != map[bool]int{true: 1}[u.ID == "old-gil"] {
+			t.Errorf("the user is read as %+v", u)
+		}
+	}
+	if want := 3 + o.since(3) + o.since(5); len(users) != 2+o.since(8) || len(families) != want || len(organisations) != 1 || consent.String() != "public" {
 		t.Errorf("%d users, %d families (want %d), %d organisations, consent %s", len(users), len(families), want, len(organisations), consent)
 	}
 	declared, ended, err := s.Declarations(ctx)
