@@ -51,6 +51,33 @@ func startExample(t *testing.T) *gatehouse {
 	return g
 }
 
+// TestExampleStartsWithAPage that links what there is, and nothing else.
+func TestExampleStartsWithAPage(t *testing.T) {
+	g := startExample(t)
+	status, header, body := g.get("/", "")
+	if status != http.StatusOK || header.Get("Content-Type") != "text/html; charset=utf-8" {
+		t.Fatalf("%d %v", status, header)
+	}
+	want := map[string]int{
+		"/app": 200, "/portal": 401, "/oauth/account": 303, "/orders/17": 401, "/status": 200, "/.well-known/oauth-authorization-server": 200, "/oauth/jwks": 200,
+	}
+	links := regexp.MustCompile(`href="([^"]+)"`).FindAllStringSubmatch(body, -1)
+	if len(links) != len(want) {
+		t.Errorf("%d links: %s", len(links), body)
+	}
+	browser := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for _, link := range links {
+		response, err := browser.Get(g.url + link[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != want[link[1]] {
+			t.Errorf("%s: %d, want %d", link[1], response.StatusCode, want[link[1]])
+		}
+	}
+}
+
 // TestExampleServes sends what the README sends: a token request, a call without a token, a call with one.
 func TestExampleServes(t *testing.T) {
 	client := demoClient.FindStringSubmatch(readExample(t))
@@ -75,7 +102,7 @@ func TestExampleServes(t *testing.T) {
 	if want := "GET /status from subject= client= role= scope=\n"; status != http.StatusOK || body != want {
 		t.Errorf("the open route: %d %q, want %q", status, body, want)
 	}
-	for path, want := range map[string]int{"/": 404, "/other": 404, "/oauth/nothing": 404, "/.well-known/oauth-authorization-server": 200} {
+	for path, want := range map[string]int{"/other": 404, "/index.html": 404, "/oauth/nothing": 404, "/.well-known/oauth-authorization-server": 200} {
 		if status, _, body := g.get(path, ""); status != want {
 			t.Errorf("%s: %d %s, want %d", path, status, body, want)
 		}
