@@ -133,6 +133,11 @@ func (a *App) Provision(ctx caddy.Context) error {
 		a.logger.Warn("the password of the database stands in the configuration, which Caddy keeps in the clear and shows at its " +
 			"admin endpoint: give the connection string as {env.NAME} or {file./path}")
 	}
+	for _, client := range a.Clients {
+		if secret, err := resolve("secret", client.Secret); err == nil {
+			warnGuessable(a.logger, a.Sources["client "+client.ID], client.ID, secret)
+		}
+	}
 	for _, client := range a.settings.declared.Clients() {
 		if err := client.CheckRedirects(); err != nil {
 			a.logger.Warn(a.at(fmt.Errorf("client %q: %w", client.ID, err), "client", client.ID).Error())

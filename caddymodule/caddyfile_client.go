@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"strings"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
@@ -70,6 +71,7 @@ func (c *ClientConfig) parseSecret(d *caddyfile.Dispenser, secret string) error 
 		return nil
 	}
 	warnSubstituted(d, "secret of client "+c.ID, secret, 2)
+	warnGuessable(caddy.Log().Named("oauth"), sourceOf(d), c.ID, secret)
 	digest := tokenissuer.NewSecret(secret).Digest()
 	c.SecretSHA256 = hex.EncodeToString(digest[:])
 	return nil

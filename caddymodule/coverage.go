@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"context"
 	"maps"
 	"net"
 	"runtime/debug"
@@ -53,6 +54,7 @@ func (a *App) cover() {
 	if a.http == nil { // there is neither `protect` nor `oauth_server`
 		app, err := a.ctx.AppIfConfigured("http")
 		if err != nil {
+			a.warnAll(c, a.issuerWarnings(nil))
 			return
 		}
 		a.http = app.(*caddyhttp.App)
@@ -74,6 +76,12 @@ func (a *App) cover() {
 		c.warnings = append(c.warnings, s.warnings()...)
 	}
 	c.guards = len(guards)
+	a.warnAll(c, a.issuerWarnings(met))
+}
+
+// warnAll logs what was warned of, and more.
+func (a *App) warnAll(c *coverage, more []string) {
+	c.warnings = append(c.warnings, more...)
 	for _, warning := range c.warnings {
 		a.logger.Warn(warning)
 	}
@@ -81,13 +89,25 @@ func (a *App) cover() {
 
 // coverValidated does it for `caddy validate`, which provisions everything and starts nothing.
 func (a *App) coverValidated() {
-	if a.http == nil || a.covered.Load() != nil {
+	if a.covered.Load() != nil {
+		return
+	}
+	if a.http == nil { // none of our handlers was met, which says nothing of a configuration that was refused half-way
+		if a.ctx.Context == nil {
+			return // it was not provisioned
+		}
+		if cause := context.Cause(a.ctx); cause != nil && cause.Error() == causeValidated {
+			a.cover()
+		}
 		return
 	}
 	if _, err := a.ctx.AppIfConfigured("http"); err == nil { // else it is not whole
 		a.cover()
 	}
 }
+
+// causeValidated is why Caddy ends a configuration that it has found good and does not start.
+const causeValidated = "validation complete"
 
 // siteCoverage is what a server does for the same hosts.
 type siteCoverage struct {

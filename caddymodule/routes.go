@@ -45,6 +45,7 @@ type guard struct {
 type serverPlace struct {
 	*Server
 	conditions []condition
+	dead       bool
 }
 
 // flow is what is known of the requests that come to a handler.
@@ -122,7 +123,7 @@ func (w *walk) handler(handler caddyhttp.MiddlewareHandler, f flow) flow {
 		f.gates = append(slices.Clip(f.gates), g)
 		f.passed++
 	case *Server:
-		w.servers = append(w.servers, serverPlace{h, f.conditions})
+		w.servers = append(w.servers, serverPlace{h, f.conditions, f.dead})
 	case *caddyhttp.Subroute:
 		f = w.subroute(h, f)
 	case *caddyhttp.Invoke:

@@ -113,7 +113,7 @@ func TestG83ValidateWarnsWhatFailsOpen(t *testing.T) {
 	for _, shape := range openShapes {
 		t.Run(shape.name, func(t *testing.T) {
 			t.Parallel()
-			got := validateProcess(t, "{\noauth {\nissuer https://a.example\nstore memory\n}\n}\nhttp://a.example:8001 {\n"+shape.body+"\n}\n")
+			got := validateProcess(t, "{\noauth {\nissuer https://a.example\nstore memory\n}\n}\nhttp://a.example:8001 {\n"+shape.body+"\n}\nhttp://a.example:8002 {\noauth_server\n}\n")
 			holdWarnings(t, got, shape.want, "Caddyfile", 7)
 		})
 	}
@@ -167,6 +167,6 @@ http://a.example:8001 {
 		}
 	}
 	holdWarnings(t, got, []string{
-		"4 the connection string comes through {$…}", "5 the secret of client one comes through {$…}", "15 the secret of an introspection comes through {$…}",
+		"3 signing keys are stored in the clear", "4 the connection string comes through {$…}", "5 the secret of client one comes through {$…}", "15 the secret of an introspection comes through {$…}",
 	}, "Caddyfile", 0)
 }
