@@ -26,7 +26,13 @@ func startBrowser(t *testing.T, site string) (*gatehouse, map[string]any) {
 }
 
 // flowSite has pages behind the gate that have moved to the application.
-var flowSite = strings.Replace(interopSite, "\thandle {\n", `	handle /moved/* {
+var flowSite = strings.Replace(interopSite, "\thandle {\n", `	handle /shared/* {
+		protect trusted {
+			cors *
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /moved/* {
 		route {
 			protect {
 				token_from cookie accessToken

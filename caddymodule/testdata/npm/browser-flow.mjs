@@ -32,6 +32,34 @@ check('sign-in, consent, and back with a code that is good', () => visit(async (
   }
 }))
 
+check('T124 a page of another origin redeems its code, calls a guarded route, and reads why it was refused', () => visit(async (page) => {
+  const request = ask(spa)
+  await page.goto(request.url)
+  await signIn(page, ada)
+  await allow(page)
+  const answer = await arrive(page, request)
+  assert.notEqual(new URL(page.url()).origin, new URL(issuer).origin)
+  const seen = await page.evaluate(async ({ issuer, form }) => {
+    const call = (path, options) => fetch(issuer + path, options)
+    const tokens = await (await call('/oauth/token', { method: 'POST', body: new URLSearchParams(form) })).json()
+    const headers = { Authorization: `Bearer ${tokens.access_token}`, 'X-Asked': 'before' }
+    const good = await call('/shared/x', { method: 'PUT', headers })
+    const bad = await call('/shared/x', { headers: { Authorization: 'Bearer bad' } })
+    const again = await call('/oauth/token', { method: 'POST', body: new URLSearchParams(form) })
+    return {
+      scope: tokens.scope, good: good.status, bad: bad.status, challenge: bad.headers.get('www-authenticate'),
+      again: (await again.json()).error, keys: (await (await call('/oauth/jwks')).json()).keys.length,
+    }
+  }, {
+    issuer, form: {
+      grant_type: 'authorization_code', client_id: spa.id, code: answer.get('code'), redirect_uri: request.redirectURI, code_verifier: request.verifier,
+    },
+  })
+  assert.match(seen.challenge, /invalid_token/)
+  delete seen.challenge
+  assert.deepEqual(seen, { scope: 'public trusted', good: 200, bad: 401, again: 'invalid_grant', keys: 1 })
+}, { expected: /status of 40[01] \(.*\) at .*\/(shared\/x|oauth\/token)$/ })) // Chromium says so of every refusal
+
 check('a wrong password keeps the request and the address, and says so', () => visit(async (page) => {
   const request = ask(spa)
   await page.goto(request.url)
