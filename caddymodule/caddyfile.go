@@ -77,10 +77,10 @@ func (s *Server) parseOption(h httpcaddyfile.Helper) error {
 //		anonymous      <matcher>
 //		optional
 //		token_from     header | cookie <name>
-//		forward        <Header> <claim> | off
+//		forward        [+] <Header> <claim> | off
 //		forward        assertion <Header> [<audience>]
 //		forward_to     request | response
-//		upstream_token relay | strip | swap <audience>
+//		upstream_token strip | relay | swap <audience>
 //		cors           <origin>... | * {
 //			preflight upstream
 //		}
@@ -225,13 +225,30 @@ func (p *Protect) parseForward(h httpcaddyfile.Helper) error {
 		return p.parseAssertion(h, args[1:])
 	case len(args) == 1 && args[0] == "off":
 		p.ForwardOff = true
-	case len(args) == 2 && forbiddenForward(args[0]):
-		return h.Errf("forward %s: a claim cannot be written into this header", args[0])
-	case len(args) == 2:
-		p.Forward = append(p.Forward, ForwardedClaim{Header: args[0], Claim: args[1]})
+	case len(args) == 3 && args[0] == "+":
+		return p.addForward(h, true, args[1:])
+	case len(args) == 2 && args[0] != "+":
+		return p.addForward(h, false, args)
 	default:
-		return h.Errf("write it as `forward <Header> <claim>`, `forward assertion <Header> [<audience>]` or `forward off`")
+		return h.Errf("write it as `forward <Header> <claim>`, `forward + <Header> <claim>`, `forward assertion <Header> [<audience>]` or `forward off`")
 	}
+	return p.checkForwardOff(h)
+}
+
+// addForward adds a header, beside the default ones or in their place.
+func (p *Protect) addForward(h httpcaddyfile.Helper, beside bool, args []string) error {
+	switch {
+	case forbiddenForward(args[0]):
+		return h.Errf("forward %s: a claim cannot be written into this header", args[0])
+	case len(p.Forward) > 0 && beside != p.ForwardDefaults:
+		return h.Errf("forward + adds to the default headers, and other forward lines replace them: write all of them with +, or none")
+	}
+	p.ForwardDefaults = beside
+	p.Forward = append(p.Forward, ForwardedClaim{Header: args[0], Claim: args[1]})
+	return p.checkForwardOff(h)
+}
+
+func (p *Protect) checkForwardOff(h httpcaddyfile.Helper) error {
 	if p.ForwardOff && len(p.Forward) > 0 {
 		return h.Errf("forward off stands beside other forward lines")
 	}

@@ -13,7 +13,11 @@ import (
 // caller is what a request's matchers, expressions and placeholders know of who is calling. There is one for each request,
 // whatever number of gates it passes: the last gate counts. It sits behind the request's replacer, and among its variables,
 // where it is found sooner, under a name that no configuration can write.
-type caller struct{ token *tokenissuer.AccessToken }
+type caller struct {
+	token *tokenissuer.AccessToken
+	// shown is the verified token as it stood in the Authorization header, for a gate behind the one that has kept it back.
+	shown tokenissuer.Secret
+}
 
 // callerKey is asked of the replacer and of the variables by ourselves alone.
 const callerKey = "oauth.caller\x00"
@@ -36,6 +40,26 @@ func rememberToken(r *http.Request, token *tokenissuer.AccessToken) {
 	}
 	if c.token = token; token != nil { // what another authentication has written there would be read in its place
 		replacer.DeleteByPrefix(placeholderPrefix)
+	}
+}
+
+// rememberShown keeps a verified token for a further gate of this request. Nobody else can get at it.
+func rememberShown(r *http.Request, shown tokenissuer.Secret) {
+	if replacer, vars, ok := knownOf(r); ok {
+		if c := callerOf(replacer, vars); c != nil {
+			c.shown = shown
+		}
+	}
+}
+
+// restoreShown gives the request the Authorization header back that an earlier gate has kept from whoever stands behind it.
+func restoreShown(r *http.Request) {
+	replacer, vars, ok := knownOf(r)
+	if !ok || r.Header["Authorization"] != nil {
+		return
+	}
+	if c := callerOf(replacer, vars); c != nil && !c.shown.IsEmpty() {
+		r.Header["Authorization"] = []string{"Bearer " + c.shown.Reveal()}
 	}
 }
 

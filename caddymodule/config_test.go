@@ -221,7 +221,7 @@ func TestProvisionRefusesJSON(t *testing.T) {
 		{app(good + `,"limits":{"gate":{"failures":0,"window":"3s"}}`), "limits gate: "},
 		{app(good + `,"clint":[]`), `unknown field "clint"`},
 		{protect(`"paths":"loose"`), `paths "loose": use strict or lenient`},
-		{protect(`"upstream_token":"drop"`), `upstream_token "drop": use relay, strip or swap <audience>`},
+		{protect(`"upstream_token":"drop"`), `upstream_token "drop": use strip, relay or swap <audience>`},
 		{protect(`"forward":[{"header":"X-A","claim":"sub"}],"forward_off":true`), "forward off stands beside other forward lines"},
 		{protect(`"forward":[{"header":"Host","claim":"sub"}]`), "forward Host: a claim cannot be written into this header"},
 		{protect(`"require":[{}]`), "a rule needs one of scopes, any_scope, roles, groups, claim, expression, acr and max_age"},

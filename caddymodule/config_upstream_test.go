@@ -31,7 +31,7 @@ func TestG93AssertionHeaders(t *testing.T) {
 		"credential":  {`"assertion":{"header":"Authorization"}`, "forward assertion Authorization: an assertion cannot be written into this header"},
 		"forwarding":  {`"assertion":{"header":"x_forwarded_for"}`, "an assertion cannot be written into this header"},
 		"no header":   {`"assertion":{"header":""}`, "an assertion cannot be written into this header"},
-		"other word":  {`"upstream_token":"exchange"`, `upstream_token "exchange": use relay, strip or swap <audience>`},
+		"other word":  {`"upstream_token":"exchange"`, `upstream_token "exchange": use strip, relay or swap <audience>`},
 		"no swap":     {`"upstream_token":"strip","swap_audience":"https://a.example"`, "swap_audience is for upstream_token swap"},
 		"no audience": {`"upstream_token":"swap"`, "upstream_token swap: audience is missing"},
 	} {

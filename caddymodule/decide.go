@@ -15,6 +15,7 @@ import (
 func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
 	p.app.identityGuard().clean(r.Header, trusted, p.trustedHeaders...)
+	restoreShown(r)
 	r.Trailer = nil // likewise: an error route would pass on an identity header that is announced as a trailer
 	queryToken := endpoint.QueryCarriesToken(r.URL.RawQuery)
 	if queryToken { // access logs hold the query; the audit line does not
@@ -30,7 +31,7 @@ func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return nil
 	}
 	p.accept(r, d.token)
-	p.keepBack(r, d.token)
+	p.keepBack(r, &d)
 	err = p.pass(w, r, d, next)
 	if err != nil {
 		dropUpgrade(r) // error routes answer, and open no tunnel
@@ -53,15 +54,24 @@ func withPath(r *http.Request) *http.Request {
 }
 
 // keepBack takes from the client's request, in place, the credentials that nothing behind us may see: our own cookies,
-// the token when it is to be stripped or swapped, and a bearer token that nobody has verified, as anonymous requests may carry: an
-// upstream may take one that comes through the gate for good. In place, because error routes get this request.
-func (p *Protect) keepBack(r *http.Request, token *tokenissuer.AccessToken) {
+// the token unless it is to be relayed, and a bearer token that nobody has verified, as anonymous requests may carry: an
+// upstream may take one that comes through the gate for good. In place, because error routes get this request. D is the decision to
+// let it pass; nil: it is refused.
+func (p *Protect) keepBack(r *http.Request, d *decision) {
+	verified := d != nil && d.token != nil
 	strip := p.UpstreamToken == stripToken || p.UpstreamToken == swapToken
-	if token == nil && !strip {
+	switch {
+	case strip, p.UpstreamToken == relayToken && verified:
+	case verified && !d.cookie: // it was in the header
+		strip = true
+	default:
 		_, strip, _ = endpoint.BearerToken(r)
 	}
 	if strip {
 		r.Header.Del("Authorization")
+	}
+	if strip && verified && !d.cookie && p.UpstreamToken != swapToken {
+		rememberShown(r, d.shown)
 	}
 	withoutCookies(r.Header, p.cookies.hidden...)
 }
@@ -94,6 +104,11 @@ type decision struct {
 	preflight bool
 	// shown is the token as it stands for itself.
 	shown tokenissuer.Secret
+	// verified: the token is good, whether or not it may do this. Then missing is what it lacks.
+	verified bool
+	missing  string
+	// needs are the scopes that the request needs, for the challenge; empty: those of the route.
+	needs string
 	// cookie: the token came in a cookie, or from a browser's session.
 	cookie bool
 	// signedIn: the browser's session was asked for a fresh token and gave one. Renewed are the Set-Cookie lines for it.
@@ -129,11 +144,14 @@ func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, er
 		if p.Optional && errorCode(err) == tokenissuer.Unauthorized && exam.Canonical {
 			return d, nil
 		}
+		d.needs = p.scopesNeeded(r, exam, nil)
 		return d, err
 	}
+	d.verified = true
 	rememberToken(r, d.token)
 	// 3. The rules.
-	if err := p.allowed(r, exam, d.token); err != nil {
+	if d.missing, err = p.allowed(r, exam, d.token); err != nil {
+		d.needs = p.scopesNeeded(r, exam, d.token)
 		return d, err
 	}
 	// 4. What the upstream is told.
@@ -158,15 +176,19 @@ func (p *Protect) admissible(r *http.Request, exam pathExam) error {
 	return endpoint.RefuseEarlyData(r)
 }
 
-// allowed asks for the scopes of the route, and then every rule.
-func (p *Protect) allowed(r *http.Request, exam pathExam, token *tokenissuer.AccessToken) error {
+// allowed asks for the scopes of the route, and then every rule. What is missing is said for the audit log.
+func (p *Protect) allowed(r *http.Request, exam pathExam, token *tokenissuer.AccessToken) (missing string, err error) {
 	if missing := token.Scopes.Missing(p.Scopes...); missing != "" {
-		return tokenissuer.MissingScope(missing)
+		return "scope " + missing, tokenissuer.MissingScope(missing)
 	}
 	if len(p.Require) == 0 {
-		return nil
+		return "", nil
 	}
-	return p.asks(r, exam, token)
+	rule, err := p.asks(r, exam, token)
+	if err == nil {
+		return "", nil
+	}
+	return rule.missing(token), err
 }
 
 // accept counts and records the decision.

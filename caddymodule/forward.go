@@ -30,19 +30,21 @@ var defaultForward = []ForwardedClaim{
 // readForwarding settles what the upstream is told, and has every `protect` take those headers from clients.
 func (p *Protect) readForwarding() error {
 	switch {
-	case p.ForwardOff && len(p.Forward) > 0:
+	case p.ForwardOff && (len(p.Forward) > 0 || p.ForwardDefaults):
 		return errors.New("forward off stands beside other forward lines")
 	case p.ForwardOff:
 		return nil
-	case len(p.Forward) == 0:
-		p.forward = defaultForward
+	case p.ForwardDefaults || len(p.Forward) == 0:
+		p.forward = slices.Clip(defaultForward)
 		if slices.ContainsFunc(p.issuers, func(i routeIssuer) bool { return i.external != nil }) {
 			// Two issuers may call two people the same.
-			p.forward = append(slices.Clip(defaultForward), ForwardedClaim{Header: headerIssuer, Claim: "iss"})
+			p.forward = append(p.forward, ForwardedClaim{Header: headerIssuer, Claim: "iss"})
 		}
-		return nil
 	}
-	seen := make(map[string]bool)
+	seen := make(map[string]bool) // in one spelling
+	for _, f := range p.forward {
+		seen[foldHeaderName(f.Header)] = true
+	}
 	for _, f := range p.Forward {
 		f.Header = http.CanonicalHeaderKey(f.Header)
 		switch {
@@ -50,10 +52,10 @@ func (p *Protect) readForwarding() error {
 			return fmt.Errorf("forward %s: a claim cannot be written into this header", f.Header)
 		case f.Claim == "":
 			return fmt.Errorf("forward %s: the claim is missing", f.Header)
-		case seen[f.Header]:
+		case seen[foldHeaderName(f.Header)]:
 			return fmt.Errorf("forward %s is there twice", f.Header)
 		}
-		seen[f.Header] = true
+		seen[foldHeaderName(f.Header)] = true
 		p.forward = append(p.forward, f)
 		p.app.addIdentityHeader(f.Header)
 	}

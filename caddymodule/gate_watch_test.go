@@ -60,6 +60,11 @@ func siteWith(servers, routes string) string {
 	return globals + "\nhttp://ADDR {\n\tlog\n\toauth_server\n" + routes + "\n}\n"
 }
 
+// relaying is the configuration `site` with upstreams below /any/ that get the client's token.
+func relaying() string {
+	return strings.Replace(site, "handle /any/* {\n\t\tprotect\n", "handle /any/* {\n\t\tprotect {\n\t\t\tupstream_token relay\n\t\t}\n", 1)
+}
+
 // user issues a token that acts for a user.
 func (g *gate) user(id, organisation, role string, scopes ...string) string {
 	g.t.Helper()

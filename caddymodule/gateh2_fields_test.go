@@ -13,7 +13,7 @@ import (
 
 // TestG49FieldsOfTheConnectionOverHTTP2: HTTP/2 has none (RFC 9113 §8.2.2). Who sends one is refused or not listened to.
 func TestG49FieldsOfTheConnectionOverHTTP2(t *testing.T) {
-	g := startGate(t, speakingH2(site))
+	g := startGate(t, speakingH2(relaying()))
 	token := g.server("public")
 	for _, field := range [][2]string{
 		{"connection", "x-auth-subject"}, {"connection", "close, X-Auth-Subject"}, {"connection", "Upgrade, X-Auth-Subject"}, {"connection", "close"},

@@ -85,7 +85,7 @@ func TestG74Floods(t *testing.T) {
 		"CONTINUATION without end": endlessContinuation, "1,000 streams at once": thousandStreams,
 		"a header list over the limit": oversizedHeaders, "HPACK bomb": hpackBomb, "settings and pings": controlFrames,
 	}
-	g := startGate(t, speakingH2(strings.Replace(site, "\n\tlog\n\toauth_server", "\n\toauth_server", 1)))
+	g := startGate(t, speakingH2(strings.Replace(relaying(), "\n\tlog\n\toauth_server", "\n\toauth_server", 1)))
 	token := g.server("public")
 	for name, attack := range attacks {
 		t.Run(name, func(t *testing.T) {

@@ -45,7 +45,7 @@ func (p *Protect) pass(w http.ResponseWriter, r *http.Request, d decision, next 
 	}
 	defer func() {
 		if reason := streams.leave(&g.stream); reason != nil && g.wroteHeader {
-			p.audit.Refused(r, "stream closed at the gate", reason)
+			p.audit.Refused(r, "stream closed at the gate", reason, p.calling(d)...)
 		}
 	}()
 	*upstream = *upstream.WithContext(ctx) // without another copy on the heap

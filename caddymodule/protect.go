@@ -39,8 +39,11 @@ type Protect struct {
 	// that are signed in are given a fresh token whenever theirs is used up. Requests that change something or open a
 	// WebSocket must then come from a page of the same origin. Default: no cookie is a credential.
 	TokenCookie string `json:"token_cookie,omitempty"`
-	// Forward says which claims the upstream is told in which headers, in place of the default identity headers.
+	// Forward says which claims the upstream is told in which headers, in place of the default identity headers unless
+	// ForwardDefaults is set.
 	Forward []ForwardedClaim `json:"forward,omitempty"`
+	// ForwardDefaults has the default identity headers beside those of Forward.
+	ForwardDefaults bool `json:"forward_defaults,omitempty"`
 	// ForwardOff tells the upstream nothing.
 	ForwardOff bool `json:"forward_off,omitempty"`
 	// ForwardTo is `request` (default: only the upstream is told) or `response`: the answer has the identity headers as well,
@@ -48,8 +51,8 @@ type Protect struct {
 	ForwardTo string `json:"forward_to,omitempty"`
 	// Assertion tells the upstream in a signed header who is calling.
 	Assertion *AssertionConfig `json:"assertion,omitempty"`
-	// UpstreamToken is `relay` (default: the Authorization header goes on), `strip`, or `swap`: the upstream gets a token of
-	// our issuer's that is meant for SwapAudience alone.
+	// UpstreamToken is `strip` (the Authorization header does not go on), `relay` (it does), or `swap`: the upstream gets a token of
+	// our issuer's that is meant for SwapAudience alone. Default: tokens do not go on; a header of another scheme than Bearer does.
 	UpstreamToken string `json:"upstream_token,omitempty"`
 	// SwapAudience is whom a swapped token is meant for.
 	SwapAudience string `json:"swap_audience,omitempty"`
@@ -130,7 +133,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 			return placed(fmt.Errorf("protect: %w", err), p.Source)
 		}
 	}
-	refusal := endpoint.Challenge{Realm: p.realm(), Scope: tokenissuer.Scopes(p.Scopes).String()}
+	refusal := endpoint.Challenge{Realm: p.realm(), Scope: tokenissuer.Scopes(tokenissuer.ResourceScopes(p.Scopes)).String()}
 	// The metadata that we serve is that of the issuer's audience; for another one it would mislead (RFC 9728 §3.3).
 	if len(p.Audience) == 0 && p.own != nil {
 		refusal.ResourceMetadata = endpoint.ResourceMetadataURL(p.app.issuer)
@@ -215,6 +218,7 @@ func (p *Protect) readBrowsers() (err error) {
 // Settings that differ from the default.
 const (
 	stripToken       = "strip"
+	relayToken       = "relay"
 	lenientPaths     = "lenient"
 	challengeBrowser = "browser"
 	keepStreams      = "keep"

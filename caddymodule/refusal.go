@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"bytes"
 	"net/http"
+	"slices"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
@@ -25,8 +26,8 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err
 	if d.token != nil {
 		answer.renewed = d.renewed
 	}
-	p.audit.Refused(r, "request refused at the gate", err)
-	status := p.challenge().SetHeaders(answer, err)
+	p.audit.Refused(r, "request refused at the gate", err, p.calling(d)...)
+	status := p.challenge().SetHeaders(answer, err, d.needs)
 	if bodyOutstanding(r) {
 		answer.Header().Set("Connection", "close")
 	}
@@ -39,6 +40,23 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err
 		return own(answer, r)
 	}
 	return p.errorRoutes(answer, r, caddyhttp.Error(status, err), own)
+}
+
+// calling is who is refused, and what they lack, for the audit log. Without a verified token it is nothing: what another one says
+// anybody may have written into it.
+func (p *Protect) calling(d decision) []zap.Field {
+	if !d.verified || d.token == nil {
+		return nil
+	}
+	fields := []zap.Field{zap.String("issuer", d.token.Issuer)}
+	if i := slices.IndexFunc(p.issuers, func(i routeIssuer) bool { return i.external != nil && i.url == d.token.Issuer }); i >= 0 {
+		fields = append(fields, zap.String("trust", p.issuers[i].name))
+	}
+	fields = append(fields, zap.String("subject", d.token.Subject), zap.String("client_id", d.token.ClientID), zap.String("jti", d.token.ID))
+	if d.missing != "" {
+		fields = append(fields, zap.String("missing", d.missing))
+	}
+	return fields
 }
 
 // serveError answers for what failed behind us, where Caddy itself must not, because its log would hold a token.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 )
 
@@ -164,6 +165,7 @@ func (d *document) add(s *siteCoverage, p *Protect) {
 	for _, rule := range p.Require {
 		d.Scopes = appendNew(appendNew(d.Scopes, rule.Scopes...), rule.AnyScope...)
 	}
+	d.Scopes = tokenissuer.ResourceScopes(d.Scopes)
 }
 
 func appendNew(list []string, more ...string) []string {

@@ -3,6 +3,8 @@ package caddymodule
 import (
 	"net/http"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
@@ -24,19 +26,40 @@ func (e *examination) allReadings() []*http.Request {
 	return e.readings
 }
 
-// asks holds a token against every rule that concerns the request in any of its readings. One with an ambiguous path falls
-// under every rule.
-func (p *Protect) asks(r *http.Request, exam pathExam, token *tokenissuer.AccessToken) error {
+// asks holds a token against every rule that concerns the request in any of its readings, and returns the first one that refuses it.
+// A request with an ambiguous path falls under every rule.
+func (p *Protect) asks(r *http.Request, exam pathExam, token *tokenissuer.AccessToken) (*Rule, error) {
 	e := examination{gate: p, token: token, exam: exam, request: r}
 	for _, rule := range p.Require {
 		if !e.concernedBy(rule) {
 			continue
 		}
 		if err := rule.check(&e); err != nil {
-			return e.withSignIn(err)
+			return rule, e.withSignIn(err)
 		}
 	}
-	return nil
+	return nil, nil
+}
+
+// scopesNeeded lists the scopes that a token needs for the request: those of the route, and those of every rule that concerns it.
+// Of a rule for one of several it lists those that the token holds, so that a client which asks for what is listed keeps them;
+// when it holds none, or there is no token, all. It is empty where the route's own are all there are.
+func (p *Protect) scopesNeeded(r *http.Request, exam pathExam, token *tokenissuer.AccessToken) string {
+	if !slices.ContainsFunc(p.Require, func(rule *Rule) bool { return len(rule.Scopes)+len(rule.AnyScope) > 0 }) {
+		return ""
+	}
+	e, needed := examination{gate: p, exam: exam, request: r}, slices.Clone(p.Scopes)
+	for _, rule := range p.Require {
+		if len(rule.Scopes)+len(rule.AnyScope) == 0 || !e.concernedBy(rule) {
+			continue
+		}
+		several := rule.AnyScope
+		if token != nil && slices.ContainsFunc(several, token.Scopes.Has) {
+			several = slices.DeleteFunc(slices.Clone(several), func(name string) bool { return !token.Scopes.Has(name) })
+		}
+		needed = appendNew(appendNew(needed, rule.Scopes...), several...)
+	}
+	return tokenissuer.Scopes(tokenissuer.ResourceScopes(needed)).String()
 }
 
 func (e *examination) concernedBy(rule *Rule) bool {
@@ -73,6 +96,27 @@ func (r *Rule) check(e *examination) error {
 		return r.checkSignIn(e)
 	}
 	return nil
+}
+
+// missing says what a token lacks that the rule has refused, in the words of the Caddyfile.
+func (r *Rule) missing(t *tokenissuer.AccessToken) string {
+	switch {
+	case len(r.Scopes) > 0:
+		return "scope " + t.Scopes.Missing(r.Scopes...)
+	case len(r.AnyScope) > 0:
+		return "any_scope " + strings.Join(r.AnyScope, " ")
+	case len(r.Roles) > 0:
+		return "role " + strings.Join(r.Roles, " ")
+	case len(r.Groups) > 0:
+		return "group " + strings.Join(r.Groups, " ")
+	case r.Claim != "":
+		return "claim " + r.Claim + " " + strings.Join(r.Values, " ")
+	case r.Expression != "":
+		return "expression " + r.Expression
+	case len(r.ACR) > 0:
+		return "acr " + strings.Join(r.ACR, " ")
+	}
+	return "max_age " + time.Duration(r.MaxAge).String()
 }
 
 // isOwn tells whether the token is one of our own issuer's.

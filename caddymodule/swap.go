@@ -38,8 +38,8 @@ func (p *Protect) parseUpstreamToken(h httpcaddyfile.Helper) error {
 }
 
 func (p *Protect) checkUpstreamToken() error {
-	if !slices.Contains([]string{"", "relay", stripToken, swapToken}, p.UpstreamToken) {
-		return fmt.Errorf("upstream_token %q: use relay, strip or swap <audience>", p.UpstreamToken)
+	if !slices.Contains([]string{"", stripToken, relayToken, swapToken}, p.UpstreamToken) {
+		return fmt.Errorf("upstream_token %q: use strip, relay or swap <audience>", p.UpstreamToken)
 	}
 	if p.SwapAudience != "" && p.UpstreamToken != swapToken {
 		return fmt.Errorf("swap_audience is for upstream_token swap, and not for %q", p.UpstreamToken)

@@ -204,6 +204,12 @@ func (c ScopeCatalogue) grantable(text string, client *Client, allowed func(Scop
 // asksForRefresh tells whether a scope asks for a refresh token.
 func asksForRefresh(name string) bool { return name == ScopeRefreshToken || name == ScopeOfflineAccess }
 
+// ResourceScopes returns those of the names that are about resources. Scopes that ask for a refresh token are between a client and
+// its issuer: no resource needs them, and no challenge and no metadata of a resource names them.
+func ResourceScopes(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), asksForRefresh)
+}
+
 // anyScope accepts every scope, as tokens that act for a user do.
 func anyScope(Scope) bool { return true }
 

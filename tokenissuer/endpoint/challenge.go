@@ -15,7 +15,7 @@ type Challenge struct {
 	Realm string
 	// ResourceMetadata is the URL of RFC 9728 §5.1; empty: none.
 	ResourceMetadata string
-	// Scope is what the resource needs; empty: any token of the audience.
+	// Scope is what the resource needs; empty: any token of the audience, or a scope that the refusal names.
 	Scope string
 }
 
@@ -32,12 +32,18 @@ func (c Challenge) Prepare() *PreparedChallenge { return &PreparedChallenge{chal
 // Challenge returns what it was prepared from.
 func (c *PreparedChallenge) Challenge() Challenge { return c.challenge }
 
-// SetHeaders is that of the Challenge.
-func (c *PreparedChallenge) SetHeaders(w http.ResponseWriter, err error) int {
+// SetHeaders is that of the Challenge. Scope is what this request needs; empty: what the resource needs.
+func (c *PreparedChallenge) SetHeaders(w http.ResponseWriter, err error, scope string) int {
 	status, e := setStatusHeaders(w, err), tokenissuer.AsError(err)
-	build := func() string { return c.challenge.line(status, e) }
+	build := func() string {
+		challenge := c.challenge
+		if scope != "" {
+			challenge.Scope = scope
+		}
+		return challenge.line(status, e)
+	}
 	if isCommon(e) {
-		setChallenge(w, c.lines.get(refusalKey{e.Code, e.Description}, build))
+		setChallenge(w, c.lines.get(refusalKey{e.Code, e.Description, scope}, build))
 	} else {
 		setChallenge(w, build())
 	}
@@ -102,12 +108,13 @@ func appendStepUp(value []byte, e *tokenissuer.Error) []byte {
 	return value
 }
 
-// scopeFor is the scope parameter: what this refusal found missing, else what the resource needs.
+// scopeFor is the scope parameter: all that is needed, not only what is missing, so that a client which asks for it and nothing
+// else succeeds. Where that is not known, it is what this refusal found missing.
 func (c Challenge) scopeFor(e *tokenissuer.Error) string {
-	if e.Scope != "" {
-		return e.Scope
+	if c.Scope != "" {
+		return c.Scope
 	}
-	return c.Scope
+	return e.Scope
 }
 
 // Write answers a refused request, as JSON:API document when the client prefers that, else as OAuth JSON.

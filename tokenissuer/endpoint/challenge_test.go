@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"net/http/httptest"
 	"strconv"
 	"strings"
@@ -62,13 +63,14 @@ func TestPreparedRefusalsAreNotMixedUp(t *testing.T) {
 	expired := tokenissuer.NewError(tokenissuer.InvalidToken, "token_expired").WithDescription("The access token expired")
 	scoped := tokenissuer.NewError(tokenissuer.InvalidToken, "x")
 	scoped.Scope = "orders.read"
+	needs := ""
 	answer := func(c Challenge, err error) (challenge, body string) {
 		t.Helper()
 		if challenges[c] == nil {
 			challenges[c] = c.Prepare()
 		}
 		w := httptest.NewRecorder()
-		status := challenges[c].SetHeaders(w, err)
+		status := challenges[c].SetHeaders(w, err, needs)
 		WriteRefusal(w, httptest.NewRequest("GET", "/", nil), status, err)
 		challenge, body = w.Header().Get("Www-Authenticate"), w.Body.String()
 		for name, want := range map[string]string{"Cache-Control": "no-store", "Content-Type": "application/json; charset=utf-8", "Vary": "Accept"} {
@@ -84,6 +86,11 @@ func TestPreparedRefusalsAreNotMixedUp(t *testing.T) {
 		return challenge, body
 	}
 	for range 2 {
+		for _, needs = range []string{"orders.read orders.write", "orders.read", ""} {
+			if challenge, _ := answer(Challenge{Realm: "a", Scope: "orders.list"}, expired); !strings.Contains(challenge, `scope="`+cmp.Or(needs, "orders.list")+`"`) {
+				t.Errorf("the request needs %q: %s", needs, challenge)
+			}
+		}
 		for _, v := range []struct {
 			name            string
 			challenge       Challenge
@@ -95,7 +102,7 @@ func TestPreparedRefusalsAreNotMixedUp(t *testing.T) {
 			{"another sentence", Challenge{Realm: "a"}, expired, `error_description="The access token expired"`, "The access token expired"},
 			{"metadata", Challenge{Realm: "a", ResourceMetadata: "https://a"}, expired, `resource_metadata="https://a"`, "expired"},
 			{"the scope of the route", Challenge{Realm: "a", Scope: "orders.write"}, expired, `scope="orders.write"`, "expired"},
-			{"the scope of the error", Challenge{Realm: "a", Scope: "orders.write"}, scoped, `scope="orders.read"`, "invalid_token"},
+			{"the scope of the error", Challenge{Realm: "a"}, scoped, `scope="orders.read"`, "invalid_token"},
 			{"no token", Challenge{Realm: "a"}, tokenissuer.NewError(tokenissuer.Unauthorized, "x"), `Bearer realm="a"`, `"unauthorized"`},
 		} {
 			if challenge, body := answer(v.challenge, v.err); !strings.Contains(challenge, v.want) || !strings.Contains(body, v.wantsBody) {
@@ -109,7 +116,7 @@ func TestPreparedRefusalsAreNotMixedUp(t *testing.T) {
 func TestPreparedPartsAreFew(t *testing.T) {
 	var p prepared[int]
 	for i := range 10 * maxPrepared {
-		key := refusalKey{tokenissuer.InvalidToken, strconv.Itoa(i)}
+		key := refusalKey{tokenissuer.InvalidToken, strconv.Itoa(i), ""}
 		if got := p.get(key, func() int { return -i }); got != -i {
 			t.Fatalf("%d for %d", got, i)
 		}
@@ -133,7 +140,7 @@ func TestManyRoutesPrepareTheirOwnChallenges(t *testing.T) {
 	}
 	refuse := func(c *PreparedChallenge) {
 		for _, err := range append(common, tokenissuer.MissingScope("a"), tokenissuer.SignInTooOld(time.Minute)) {
-			c.SetHeaders(httptest.NewRecorder(), err)
+			c.SetHeaders(httptest.NewRecorder(), err, "")
 		}
 	}
 	kept := make([]*map[refusalKey]string, len(routes))
@@ -158,6 +165,6 @@ func BenchmarkRefusal(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		clear(w.Header())
-		WriteRefusal(w, r, c.SetHeaders(w, err), err)
+		WriteRefusal(w, r, c.SetHeaders(w, err, ""), err)
 	}
 }

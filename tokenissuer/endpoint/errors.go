@@ -109,7 +109,7 @@ func writeOAuthError(w http.ResponseWriter, r *http.Request, err error, realm st
 func writeOAuthJSON(w http.ResponseWriter, status int, e *tokenissuer.Error) {
 	var body []byte
 	if isCommon(e) {
-		body = preparedBodies.get(refusalKey{e.Code, e.Description}, func() []byte { return oauthJSON(e) })
+		body = preparedBodies.get(refusalKey{e.Code, e.Description, ""}, func() []byte { return oauthJSON(e) })
 	} else {
 		body = oauthJSON(e)
 	}

@@ -87,7 +87,7 @@ func (m ResourceMetadata) document() ([]byte, error) {
 
 // resourceMetadata is that of the issuer's audience.
 func resourceMetadata(issuer *tokenissuer.Issuer) ([]byte, error) {
-	return ResourceMetadata{issuer.Audience[0], []string{issuer.URL}, issuer.Scopes.Names()}.document()
+	return ResourceMetadata{issuer.Audience[0], []string{issuer.URL}, tokenissuer.ResourceScopes(issuer.Scopes.Names())}.document()
 }
 
 func (h *Handler) serveMetadata(w http.ResponseWriter, _ *http.Request) error {

@@ -36,6 +36,7 @@ func (p *prepared[T]) get(key refusalKey, build func() T) T {
 type refusalKey struct {
 	code     tokenissuer.ErrorCode
 	sentence string
+	scope    string // of the challenge; empty: that of the route
 }
 
 var preparedBodies prepared[[]byte]
