@@ -13,6 +13,7 @@ var clientOperations = map[string]operation{
 	"GET /oauth/clients":                     listClients,
 	"POST /oauth/clients":                    addClient,
 	"GET /oauth/clients/{id}":                showClient,
+	"PATCH /oauth/clients/{id}":              updateClient,
 	"DELETE /oauth/clients/{id}":             removeClient,
 	"POST /oauth/clients/{id}/rotate-secret": rotateSecret,
 	"POST /oauth/clients/{id}/disable":       disableClient,
@@ -31,6 +32,7 @@ type clientView struct {
 	FirstParty     bool                    `json:"first_party,omitzero"`
 	PKCE           string                  `json:"pkce,omitzero"`
 	RevokePrevious bool                    `json:"revoke_previous_access_token,omitzero"`
+	Tokens         map[string]string       `json:"tokens,omitempty"`
 	Disabled       bool                    `json:"disabled"`
 	Source         string                  `json:"source"`
 	CreatedAt      time.Time               `json:"created_at,omitzero"`
@@ -47,7 +49,8 @@ type secretView struct {
 func viewOf(c *tokenissuer.Client) clientView {
 	view := clientView{
 		ID: c.ID, Name: c.Name, Type: c.Type, Grants: c.Grants, Scopes: c.Scopes, RedirectURIs: c.RedirectURIs,
-		CORSOrigins: c.CORSOrigins, FirstParty: c.FirstParty, PKCE: pkceOf(c), RevokePrevious: c.RevokePrevious, Disabled: c.Disabled, Source: source(c.Declared), CreatedAt: c.CreatedAt,
+		CORSOrigins: c.CORSOrigins, FirstParty: c.FirstParty, PKCE: pkceOf(c), RevokePrevious: c.RevokePrevious, Tokens: c.Lifetimes.Words(), Disabled: c.Disabled,
+		Source: source(c.Declared), CreatedAt: c.CreatedAt,
 	}
 	for _, s := range c.Secrets {
 		view.Secrets = append(view.Secrets, secretView{s.CreatedAt, s.ExpiresAt})
@@ -92,6 +95,7 @@ type newClient struct {
 	FirstParty     bool                    `json:"first_party,omitzero"`
 	PKCE           string                  `json:"pkce,omitzero"`
 	RevokePrevious bool                    `json:"revoke_previous_access_token,omitzero"`
+	Tokens         *TokensConfig           `json:"tokens,omitzero"`
 }
 
 func addClient(app *App, r *http.Request) (int, any, error) {
@@ -103,9 +107,14 @@ func addClient(app *App, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, tokenissuer.InvalidInput(err)
 	}
+	lifetimes, err := n.Tokens.lifetimes()
+	if err != nil {
+		return 0, nil, tokenissuer.InvalidInput(err)
+	}
 	client, secret, err := app.registry.AddClient(r.Context(), tokenissuer.Client{
 		ID: n.ID, Name: n.Name, Type: n.Type, Grants: n.Grants, Scopes: n.Scopes,
-		RedirectURIs: n.RedirectURIs, CORSOrigins: n.CORSOrigins, FirstParty: n.FirstParty, PKCERequired: required, RevokePrevious: n.RevokePrevious,
+		RedirectURIs: n.RedirectURIs, CORSOrigins: n.CORSOrigins, FirstParty: n.FirstParty, PKCERequired: required,
+		RevokePrevious: n.RevokePrevious, Lifetimes: lifetimes,
 	})
 	if err != nil {
 		return 0, nil, err
@@ -114,6 +123,74 @@ func addClient(app *App, r *http.Request) (int, any, error) {
 	view := viewOf(client)
 	view.Secret = secret.Reveal()
 	return http.StatusCreated, view, nil
+}
+
+// clientUpdate is the request to change a client: the members that are there. A list replaces the former one, and tokens
+// all of the client's own lifetimes.
+type clientUpdate struct {
+	Name           *string                  `json:"name"`
+	Type           *tokenissuer.ClientType  `json:"type"`
+	Grants         *[]tokenissuer.GrantType `json:"grants"`
+	Scopes         *[]string                `json:"scopes"`
+	RedirectURIs   *[]string                `json:"redirect_uris"`
+	CORSOrigins    *[]string                `json:"cors_origins"`
+	FirstParty     *bool                    `json:"first_party"`
+	PKCE           *string                  `json:"pkce"`
+	RevokePrevious *bool                    `json:"revoke_previous_access_token"`
+	Tokens         *TokensConfig            `json:"tokens"`
+}
+
+// change is the core's form of the update, with the names of its members.
+func (u *clientUpdate) change() (change tokenissuer.ClientChange, names []string, err error) {
+	change = tokenissuer.ClientChange{
+		Name: u.Name, Type: u.Type, Grants: u.Grants, Scopes: (*tokenissuer.Scopes)(u.Scopes), RedirectURIs: u.RedirectURIs,
+		CORSOrigins: u.CORSOrigins, FirstParty: u.FirstParty, RevokePrevious: u.RevokePrevious,
+	}
+	if u.PKCE != nil {
+		required, err := readPKCE(*u.PKCE)
+		if err != nil {
+			return change, nil, tokenissuer.InvalidInput(err)
+		}
+		change.PKCERequired = &required
+	}
+	if u.Tokens != nil {
+		lifetimes, err := u.Tokens.lifetimes()
+		if err != nil {
+			return change, nil, tokenissuer.InvalidInput(err)
+		}
+		change.Lifetimes = &lifetimes
+	}
+	for _, member := range []struct {
+		name  string
+		given bool
+	}{
+		{"name", u.Name != nil}, {"type", u.Type != nil}, {"grants", u.Grants != nil}, {"scopes", u.Scopes != nil},
+		{"redirect_uris", u.RedirectURIs != nil}, {"cors_origins", u.CORSOrigins != nil}, {"first_party", u.FirstParty != nil}, {"pkce", u.PKCE != nil},
+		{"revoke_previous_access_token", u.RevokePrevious != nil},
+		{"tokens", u.Tokens != nil},
+	} {
+		if member.given {
+			names = append(names, member.name)
+		}
+	}
+	return change, names, nil
+}
+
+func updateClient(app *App, r *http.Request) (int, any, error) {
+	var u clientUpdate
+	if err := readAdmin(r, &u); err != nil {
+		return 0, nil, err
+	}
+	change, names, err := u.change()
+	if err != nil {
+		return 0, nil, err
+	}
+	client, err := app.registry.UpdateClient(r.Context(), r.PathValue("id"), change)
+	if err != nil {
+		return 0, nil, err
+	}
+	app.record("client updated", zap.String("client_id", client.ID), zap.Strings("changed", names))
+	return http.StatusOK, viewOf(client), nil
 }
 
 func removeClient(app *App, r *http.Request) (int, any, error) {

@@ -12,11 +12,19 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 )
+
+// documentation ends every help text.
+const documentation = `
+Full documentation is available at:
+https://github.com/gatehouse-auth/gatehouse/blob/main/docs/operations.md#the-command-line
+`
 
 func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
@@ -24,8 +32,8 @@ func init() {
 		Short: "Manages the clients, users, tokens and keys of the running OAuth issuer",
 		Long: `
 Manages what the OAuth issuer of a running Caddy keeps in its store. It talks to
-the admin endpoint of that Caddy, as ` + "`caddy reload`" + ` does: give --address, or the
---config from which to learn it.
+the admin endpoint of that Caddy, and finds it as ` + "`caddy reload`" + ` does: by --address,
+in the file of --config, or in the Caddyfile of the working directory.
 
 What the Caddyfile declares is listed as well, with the source "config", and
 cannot be changed from here.`,
@@ -36,6 +44,7 @@ cannot be changed from here.`,
 			flags.StringVarP(&admin.config, "config", "c", "", "Configuration file to learn the address from")
 			flags.StringVarP(&admin.adapter, "adapter", "a", "", "Name of the adapter for that file")
 			cmd.Args, cmd.RunE = cobra.NoArgs, showHelp
+			cmd.SetHelpTemplate(cmd.HelpTemplate() + documentation) // which else points to Caddy's
 			cmd.AddCommand(clientCommand(admin), organisationCommand(admin), userCommand(admin), tokenCommand(admin), keysCommand(admin),
 				statusCommand(admin), routesCommand(admin), backupCommand(admin), migrateCommand(admin))
 		},
@@ -47,7 +56,7 @@ type adminClient struct{ address, config, adapter string }
 
 // call sends a request with a JSON body, or none when it is nil, and decodes the answer into answer unless that is nil.
 func (c *adminClient) call(method, path string, body, answer any) error {
-	address, err := caddycmd.DetermineAdminAPIAddress(c.address, nil, c.config, c.adapter)
+	address, err := c.endpoint()
 	if err != nil {
 		return fmt.Errorf("finding the admin endpoint: %w", err)
 	}
@@ -74,6 +83,30 @@ func (c *adminClient) call(method, path string, body, answer any) error {
 		return fmt.Errorf("reading the answer: %w", err)
 	}
 	return nil
+}
+
+// endpoint is the address of the admin endpoint, found as `caddy reload` finds it: without --address and --config also in the
+// Caddyfile of the working directory.
+func (c *adminClient) endpoint() (string, error) {
+	if c.address != "" {
+		return c.address, nil
+	}
+	config, file, err := loadConfig(c.config, c.adapter)
+	if err != nil {
+		return "", fmt.Errorf("%w: give it with --address", err)
+	}
+	return caddycmd.DetermineAdminAPIAddress("", config, file, c.adapter)
+}
+
+// loadConfig is caddycmd.LoadConfig without what that logs, which would stand between what a command prints.
+func loadConfig(file, adapter string) (config []byte, found string, err error) {
+	_, usual, buffered := caddy.BufferedLog()
+	defer func() {
+		buffered.FlushTo(zap.NewNop())
+		caddy.UnbufferDefaultLogger(usual)
+	}()
+	config, found, _, err = caddycmd.LoadConfig(file, adapter)
+	return config, found, err
 }
 
 // plainError takes the sentence out of the JSON in which the endpoint wrapped it. Without one there was no answer; what the

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 
-	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
@@ -66,7 +65,7 @@ func migrateStore(e *engine) error {
 
 // loadSettings reads the oauth app of a configuration file.
 func loadSettings(file, adapter string) (settings, error) {
-	text, _, _, err := caddycmd.LoadConfig(file, adapter)
+	text, _, err := loadConfig(file, adapter)
 	if err != nil {
 		return settings{}, err
 	}

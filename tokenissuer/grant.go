@@ -141,6 +141,23 @@ func (l Lifetimes) filled(defaults Lifetimes) Lifetimes {
 	return l
 }
 
+// Words are the lifetimes that are set, by their names in the configuration, as durations; nil: none.
+func (l Lifetimes) Words() map[string]string {
+	var words map[string]string
+	for _, bound := range lifetimeBounds {
+		if d := *bound.of(&l); d != 0 {
+			if words == nil {
+				words = make(map[string]string)
+			}
+			words[bound.name] = max(d, 0).String() // NoGrace is 0
+		}
+	}
+	if l.SameAddress {
+		words["refresh_grace_same_address"] = "true"
+	}
+	return words
+}
+
 // Validate refuses lifetimes that are set and out of bounds.
 func (l Lifetimes) Validate() error {
 	for _, bound := range lifetimeBounds {

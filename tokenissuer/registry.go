@@ -114,7 +114,7 @@ func (g *Registry) DisableClient(ctx context.Context, id string) error {
 	return g.end(ctx, id, g.Stored.DisableClient)
 }
 
-// RemoveClient deletes the client, and revokes its tokens. Its id is never given to anybody else.
+// RemoveClient deletes the client, and revokes its tokens. Its id can be used again once its last token has expired.
 func (g *Registry) RemoveClient(ctx context.Context, id string) error {
 	return g.end(ctx, id, g.Stored.RemoveClient)
 }

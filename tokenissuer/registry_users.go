@@ -179,7 +179,8 @@ func (g *Registry) changeUser(ctx context.Context, id string, change UserChange)
 	return g.endUser(ctx, id, func(end Ending) ([]Revocation, error) { return g.Stored.ChangeUser(ctx, id, change, end) })
 }
 
-// RemoveUser deletes a user and ends every token and session. The id is never given to anybody else.
+// RemoveUser deletes a user and ends every token and session. The id can be used again once the last token has
+// expired.
 func (g *Registry) RemoveUser(ctx context.Context, id string) error {
 	return g.endUser(ctx, id, func(end Ending) ([]Revocation, error) { return g.Stored.RemoveUser(ctx, id, end) })
 }

@@ -158,6 +158,9 @@ func (is *Issuer) RevocationOf(kind RevocationKind, id string) Revocation {
 	return r
 }
 
+// FreeAt is when the last token that a revocation of a client hits has expired for certain.
+func (r Revocation) FreeAt() time.Time { return r.IssuedUntil.Add(MaxLifetime + revocationMargin) }
+
 // Revoke records revocations and, once they are durable, applies them here. It is temporarily_unavailable, and nothing is
 // promised, when the store cannot record them.
 func (is *Issuer) Revoke(ctx context.Context, revocations ...Revocation) error {

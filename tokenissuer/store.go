@@ -19,6 +19,21 @@ var (
 	ErrInUse = errors.New("it still has users")
 )
 
+// RemovedError is the ErrTaken of an id that belonged to a client or a user who was removed.
+type RemovedError struct {
+	// FreeAt is when the last token of the former owner has expired for certain, and the id may be used again.
+	FreeAt time.Time
+}
+
+// Error says until when the id is taken.
+func (e RemovedError) Error() string {
+	return "the id belonged to a client or user who was removed, and whose tokens may still be valid: it is taken until " +
+		e.FreeAt.UTC().Format(time.RFC3339)
+}
+
+// Is reports whether target is ErrTaken.
+func (RemovedError) Is(target error) bool { return target == ErrTaken }
+
 // IsAnswer tells whether an error is one of these, which say how things stand. Any other says that the store could not do
 // what it was asked for.
 func IsAnswer(err error) bool {
@@ -55,9 +70,12 @@ type ClientStore interface {
 	ClientDirectory
 	// Clients lists every stored client, by id.
 	Clients(ctx context.Context) ([]*Client, error)
-	// AddClient registers a client; Declared is not kept. ErrTaken when the id belongs to a client or a user, or to a
-	// client that was removed, whose tokens may still live. Of concurrent calls with one id exactly one succeeds.
+	// AddClient registers a client; Declared is not kept. ErrTaken when the id belongs to a client or a user, and RemovedError
+	// when it belonged to one whose tokens may still live when the client is created. Consents to a client that had the id
+	// before are gone. Of concurrent calls with one id exactly one succeeds.
 	AddClient(ctx context.Context, client *Client) error
+	// ChangeClient makes the change. ErrNotFound when there is no such client.
+	ChangeClient(ctx context.Context, clientID string, change ClientChange) error
 	// RotateClientSecret adds a secret and, in the same step, ends every older secret at othersUntil unless it ends
 	// before; a zero othersUntil leaves them. Secrets that had ended when the new one was made are dropped. ErrNotFound
 	// when there is no such client.
@@ -67,8 +85,8 @@ type ClientStore interface {
 	DisableClient(ctx context.Context, clientID string, tokens Revocation) error
 	// EnableClient takes the mark away. Tokens stay revoked. ErrNotFound when there is no such client.
 	EnableClient(ctx context.Context, clientID string) error
-	// RemoveClient deletes the client with its secrets and records the revocation of its tokens, in one step.
-	// ErrNotFound when there is no such client.
+	// RemoveClient deletes the client with its secrets and records the revocation of its tokens, in one step. The id stays
+	// taken until tokens.FreeAt. ErrNotFound when there is no such client.
 	RemoveClient(ctx context.Context, clientID string, tokens Revocation) error
 }
 
@@ -77,8 +95,8 @@ type UserStore interface {
 	UserDirectory
 	// Users lists the stored users, by id; of one organisation, unless its id is empty.
 	Users(ctx context.Context, organisation string) ([]*User, error)
-	// AddUser registers a user; Declared and Version are not kept. ErrTaken when the id belongs or belonged to a client or
-	// a user, or the address to a user. ErrNotFound when the organisation is not stored, unless organisationDeclared.
+	// AddUser registers a user; Declared and Version are not kept. ErrTaken when the id belongs to a client or a user, or the
+	// address to a user, and RemovedError as for AddClient. ErrNotFound when the organisation is not stored, unless organisationDeclared.
 	AddUser(ctx context.Context, user *User, organisationDeclared bool) error
 	// ChangeUser makes the change and, unless it KeepsTokens, moves the user's version on and ends every family of the user, and
 	// every one of which the user is the actor, all in one step. It returns the revocations that it recorded. ErrNotFound when
@@ -88,7 +106,7 @@ type UserStore interface {
 	// happens and the result is nil. The version stays.
 	RehashPassword(ctx context.Context, userID string, old, hash Secret) error
 	// RemoveUser deletes the user with its consents and ends the same families as ChangeUser, in one step. The id stays
-	// taken. It returns the revocations that it recorded. ErrNotFound when there is no such user.
+	// taken until end.Until. It returns the revocations that it recorded. ErrNotFound when there is no such user.
 	RemoveUser(ctx context.Context, userID string, end Ending) ([]Revocation, error)
 	// HadUser reports whether the id is a stored user's, or was one's who has been removed.
 	HadUser(ctx context.Context, userID string) (bool, error)

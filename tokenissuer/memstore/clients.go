@@ -43,21 +43,29 @@ func (s *Store) Clients(ctx context.Context) ([]*tokenissuer.Client, error) {
 	return list, nil
 }
 
-// AddClient registers a client. The id of a removed client stays taken: whoever got it next would own tokens that
-// were issued to another.
+// AddClient registers a client. The id of a removed client stays taken for as long as its tokens may live: whoever got it
+// next would own tokens that were issued to another.
 func (s *Store) AddClient(ctx context.Context, client *tokenissuer.Client) error {
 	fail := func(err error) error { return fmt.Errorf("adding client: %w", err) }
 	if err := s.lock(ctx); err != nil {
 		return fail(err)
 	}
 	defer s.mu.Unlock()
-	if err := s.subjects.Add(client.ID, nil, cache.NoExpiration); err != nil {
-		return fail(tokenissuer.ErrTaken)
+	if err := s.takeSubject(client.ID, subject{}, client.CreatedAt); err != nil {
+		return fail(err)
 	}
 	added := clone(client)
 	added.Declared = false // only the configuration declares
 	s.put(added)
 	return nil
+}
+
+// ChangeClient makes the change to a copy.
+func (s *Store) ChangeClient(ctx context.Context, clientID string, change tokenissuer.ClientChange) error {
+	return s.change(ctx, "changing client", clientID, func(c *tokenissuer.Client) {
+		change.Apply(c)
+		*c = *clone(c) // the lists are the caller's
+	})
 }
 
 // RotateClientSecret adds a secret and ends the older ones. Those that ended by the time the new one was made are
@@ -92,7 +100,7 @@ func (s *Store) EnableClient(ctx context.Context, clientID string) error {
 	return s.change(ctx, "enabling client", clientID, func(c *tokenissuer.Client) { c.Disabled = false })
 }
 
-// RemoveClient deletes the client and revokes its tokens. Its id stays taken.
+// RemoveClient deletes the client and revokes its tokens. Its id stays taken for a while.
 func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens tokenissuer.Revocation) error {
 	fail := func(err error) error { return fmt.Errorf("removing client: %w", err) }
 	if err := s.lock(ctx); err != nil {
@@ -105,6 +113,7 @@ func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens tokeni
 	// The revocation comes first: a reader that no longer finds the client finds its tokens revoked.
 	s.record(tokens)
 	s.clients.Delete(clientID)
+	s.subjects.Set(clientID, subject{freeAt: tokens.FreeAt()}, cache.NoExpiration)
 	return nil
 }
 

@@ -55,6 +55,15 @@ func (s *Store) changeConsents(ctx context.Context, step, userID string, edit fu
 	return nil
 }
 
+// forgetConsents drops what everybody has allowed a client. The caller holds the lock.
+func (s *Store) forgetConsents(clientID string) {
+	for userID := range s.consents.Items() {
+		changed := maps.Clone(s.consentsOf(userID))
+		delete(changed, clientID)
+		s.consents.Set(userID, changed, cache.NoExpiration)
+	}
+}
+
 func (s *Store) consentsOf(userID string) consents {
 	found, _ := s.consents.Get(userID)
 	all, _ := found.(consents)

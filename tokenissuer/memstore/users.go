@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/patrickmn/go-cache"
 
@@ -66,7 +67,7 @@ func (s *Store) Users(ctx context.Context, organisation string) ([]*tokenissuer.
 	return list, nil
 }
 
-// AddUser registers a user. The id of a removed user stays taken, like that of a removed client; the address does not.
+// AddUser registers a user. The id of a removed user stays taken for a while, like that of a removed client; the address does not.
 func (s *Store) AddUser(ctx context.Context, user *tokenissuer.User, organisationDeclared bool) error {
 	fail := func(err error) error { return fmt.Errorf("adding user: %w", err) }
 	if err := s.lock(ctx); err != nil {
@@ -80,8 +81,8 @@ func (s *Store) AddUser(ctx context.Context, user *tokenissuer.User, organisatio
 		return fail(tokenissuer.ErrTaken)
 	}
 	// The id comes last: a call that fails does not take it.
-	if err := s.subjects.Add(user.ID, isUser, cache.NoExpiration); err != nil {
-		return fail(tokenissuer.ErrTaken)
+	if err := s.takeSubject(user.ID, subject{user: true}, user.CreatedAt); err != nil {
+		return fail(err)
 	}
 	added := *user
 	added.Groups = slices.Clone(user.Groups)
@@ -154,8 +155,28 @@ func (s *Store) RehashPassword(ctx context.Context, userID string, old, hash tok
 	return nil
 }
 
-// isUser marks the ids of users among the subjects.
-const isUser = true
+// subject is what is known of an id that a client or a user has, or had.
+type subject struct {
+	user   bool
+	freeAt time.Time // of one who was removed: from when on another may have it
+}
+
+// takeSubject gives an id to a client or a user. ErrTaken when somebody has it, RemovedError when somebody had it whose
+// tokens may still live at that time.
+func (s *Store) takeSubject(id string, of subject, now time.Time) error {
+	if found, known := s.subjects.Get(id); known {
+		former := found.(subject)
+		switch {
+		case former.freeAt.IsZero():
+			return tokenissuer.ErrTaken
+		case now.Before(former.freeAt):
+			return tokenissuer.RemovedError{FreeAt: former.freeAt}
+		}
+		s.forgetConsents(id)
+	}
+	s.subjects.Set(id, of, cache.NoExpiration)
+	return nil
+}
 
 // HadUser reports whether the id is or was a user's.
 func (s *Store) HadUser(ctx context.Context, userID string) (bool, error) {
@@ -164,11 +185,11 @@ func (s *Store) HadUser(ctx context.Context, userID string) (bool, error) {
 	if err := s.usable(ctx); err != nil {
 		return false, fmt.Errorf("asking for an id: %w", err)
 	}
-	mark, _ := s.subjects.Get(userID)
-	return mark == isUser, nil
+	found, known := s.subjects.Get(userID)
+	return known && found.(subject).user, nil
 }
 
-// RemoveUser deletes the user with its consents and ends every family. Its id stays taken.
+// RemoveUser deletes the user with its consents and ends every family. Its id stays taken for a while.
 func (s *Store) RemoveUser(ctx context.Context, userID string, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
 	fail := func(err error) ([]tokenissuer.Revocation, error) { return nil, fmt.Errorf("removing user: %w", err) }
 	if err := s.lock(ctx); err != nil {
@@ -182,6 +203,7 @@ func (s *Store) RemoveUser(ctx context.Context, userID string, end tokenissuer.E
 	s.users.Delete(userID)
 	s.emails.Delete(removed.user.Email)
 	s.consents.Delete(userID)
+	s.subjects.Set(userID, subject{user: true, freeAt: end.Until}, cache.NoExpiration)
 	return s.endFamiliesOf(userID, end), nil
 }
 

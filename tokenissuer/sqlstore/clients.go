@@ -106,8 +106,8 @@ func scanClients(rows *sql.Rows) ([]*tokenissuer.Client, error) {
 	return list, rows.Err()
 }
 
-// AddClient registers a client. The id of a removed client stays taken: whoever got it next would own tokens that
-// were issued to another.
+// AddClient registers a client. The id of a removed client stays taken for as long as its tokens may live: whoever got it
+// next would own tokens that were issued to another.
 func (s *Store) AddClient(ctx context.Context, client *tokenissuer.Client) error {
 	var texts [5]string
 	for i, value := range []any{client.Grants, client.Scopes, client.RedirectURIs, client.Lifetimes, client.CORSOrigins} {
@@ -119,7 +119,7 @@ func (s *Store) AddClient(ctx context.Context, client *tokenissuer.Client) error
 	}
 	c, secrets := *client, slices.Clone(client.Secrets)
 	return s.step(ctx, "adding client", func(ctx context.Context, tx session) error {
-		if err := takeSubject(ctx, tx, c.ID, "client"); err != nil {
+		if err := takeSubject(ctx, tx, c.ID, "client", c.CreatedAt); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO clients (id, name, type, grants, scopes, redirect_uris, lifetimes,
@@ -194,7 +194,7 @@ func (s *Store) EnableClient(ctx context.Context, clientID string) error {
 	})
 }
 
-// RemoveClient deletes the client with its secrets and revokes its tokens. Its id stays taken.
+// RemoveClient deletes the client with its secrets and revokes its tokens. Its id stays taken for a while.
 func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens tokenissuer.Revocation) error {
 	return s.announcedStep(ctx, "removing client", func(ctx context.Context, tx session) error {
 		// The client's row comes first: from here on nobody adds a secret.
@@ -205,6 +205,9 @@ func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens tokeni
 			if _, err := tx.ExecContext(ctx, statement, clientID); err != nil {
 				return err
 			}
+		}
+		if err := freeSubject(ctx, tx, clientID, tokens.FreeAt()); err != nil {
+			return err
 		}
 		return s.record(ctx, tx, tokens)
 	})

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -91,7 +92,7 @@ func scanUser(row scanner) (*tokenissuer.User, error) {
 	return &u, err
 }
 
-// AddUser registers a user. The id of a removed user stays taken, like that of a removed client; the address does not.
+// AddUser registers a user. The id of a removed user stays taken for a while, like that of a removed client; the address does not.
 func (s *Store) AddUser(ctx context.Context, user *tokenissuer.User, organisationDeclared bool) error {
 	u, groups := *user, groupNames(user.Groups)
 	return s.step(ctx, "adding user", func(ctx context.Context, tx session) error {
@@ -100,7 +101,7 @@ func (s *Store) AddUser(ctx context.Context, user *tokenissuer.User, organisatio
 				return fmt.Errorf("organisation %q: %w", u.Organisation, err)
 			}
 		}
-		if err := takeSubject(ctx, tx, u.ID, "user"); err != nil {
+		if err := takeSubject(ctx, tx, u.ID, "user", u.CreatedAt); err != nil {
 			return err
 		}
 		return mustAdd(tx.ExecContext(ctx, `INSERT INTO users (id, email, name, organisation, role, status,
@@ -120,10 +121,36 @@ func groupNames(groups []string) string {
 	return string(text)
 }
 
-// takeSubject gives an id to a client or a user, for ever. ErrTaken when somebody has it or had it.
-func takeSubject(ctx context.Context, tx session, id, kind string) error {
-	return mustAdd(tx.ExecContext(ctx,
+// takeSubject gives an id to a client or a user. ErrTaken when somebody has it, RemovedError when somebody had it whose
+// tokens may still live at that time.
+func takeSubject(ctx context.Context, tx session, id, kind string, now time.Time) error {
+	err := mustAdd(tx.ExecContext(ctx,
 		`INSERT INTO subjects (id, kind) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`, id, kind))
+	if !errors.Is(err, tokenissuer.ErrTaken) {
+		return err
+	}
+	err = mustAdd(tx.ExecContext(ctx,
+		`UPDATE subjects SET kind = $2, free_at = NULL WHERE id = $1 AND free_at <= $3`, id, kind, micros(now)))
+	if err == nil { // whoever consented meant the former client
+		_, err = tx.ExecContext(ctx, `DELETE FROM consents WHERE client_id = $1`, id)
+	}
+	if !errors.Is(err, tokenissuer.ErrTaken) {
+		return err
+	}
+	var freeAt sql.Null[int64]
+	if err := tx.QueryRowContext(ctx, `SELECT free_at FROM subjects WHERE id = $1`, id).Scan(&freeAt); err != nil {
+		return err
+	}
+	if freeAt.Valid {
+		return tokenissuer.RemovedError{FreeAt: timeOf(freeAt)}
+	}
+	return tokenissuer.ErrTaken
+}
+
+// freeSubject says from when on the id of somebody who is removed may be given to another.
+func freeSubject(ctx context.Context, tx session, id string, at time.Time) error {
+	_, err := tx.ExecContext(ctx, `UPDATE subjects SET free_at = $2 WHERE id = $1`, id, micros(at))
+	return err
 }
 
 // HadUser reports whether the id is or was a user's.
@@ -230,6 +257,9 @@ func (s *Store) RemoveUser(ctx context.Context, userID string, end tokenissuer.E
 			return nil, err
 		}
 		if _, err := tx.ExecContext(ctx, `DELETE FROM consents WHERE user_id = $1`, userID); err != nil {
+			return nil, err
+		}
+		if err := freeSubject(ctx, tx, userID, end.Until); err != nil {
 			return nil, err
 		}
 		return s.endFamiliesOf(ctx, tx, userID, end)

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -18,6 +19,7 @@ var clientChecks = []check{
 	{"ClientIDTaken", clientIDTaken},
 	{"ClientIDTakenInARace", clientIDTakenInARace},
 	{"ClientIDTakenAfterRemoval", clientIDTakenAfterRemoval},
+	{"ClientChanged", clientChanged},
 	{"ClientIsNotTheArgument", clientIsNotTheArgument},
 	{"ClientHandedOutStaysAsItWas", clientHandedOutStaysAsItWas},
 }
@@ -160,13 +162,76 @@ func clientIDTakenInARace(t *testing.T, s tokenissuer.Store) {
 	sameClient(t, read(t, s, "app"), names[slices.Index(errs, nil)])
 }
 
-// clientIDTakenAfterRemoval: a removed client's id is never given to another, who would own its tokens.
+// clientIDTakenAfterRemoval: a removed client's id is given to nobody who would own its tokens, and the error says until when.
+// Then it is free, for a client or a user, and nobody has allowed the new one anything.
 func clientIDTakenAfterRemoval(t *testing.T, s tokenissuer.Store) {
-	must(t, s.AddClient(t.Context(), client("app")))
-	must(t, s.RemoveClient(t.Context(), "app", revocation("app")))
-	mustBe(t, s.AddClient(t.Context(), client("app")), tokenissuer.ErrTaken)
-	_, err := s.Client(t.Context(), "app")
+	ctx := t.Context()
+	must(t, s.AddClient(ctx, client("app")))
+	must(t, s.PutConsent(ctx, "ada", "app", tokenissuer.Scopes{"public"}, now))
+	must(t, s.PutConsent(ctx, "ada", "other", tokenissuer.Scopes{"public"}, now))
+	tokens := revocation("app")
+	must(t, s.RemoveClient(ctx, "app", tokens))
+	at := func(created time.Time) *tokenissuer.Client {
+		c := client("app")
+		c.CreatedAt = created
+		return c
+	}
+	early := tokens.FreeAt().Add(-time.Millisecond)
+	takenUntil(t, s.AddClient(ctx, at(now)), tokens.FreeAt())
+	takenUntil(t, s.AddClient(ctx, at(early)), tokens.FreeAt())
+	u := user("app")
+	u.CreatedAt = early
+	takenUntil(t, s.AddUser(ctx, u, true), tokens.FreeAt())
+	_, err := s.Client(ctx, "app")
 	mustBe(t, err, tokenissuer.ErrNotFound)
+
+	must(t, s.AddClient(ctx, at(tokens.FreeAt())))
+	sameClient(t, read(t, s, "app"), at(tokens.FreeAt()))
+	_, err = s.Consent(ctx, "ada", "app")
+	mustBe(t, err, tokenissuer.ErrNotFound)
+	if _, err = s.Consent(ctx, "ada", "other"); err != nil {
+		t.Errorf("another client's consent: %v", err)
+	}
+	err = s.AddClient(ctx, at(tokens.FreeAt().AddDate(9, 0, 0)))
+	if mustBe(t, err, tokenissuer.ErrTaken); errors.As(err, new(tokenissuer.RemovedError)) {
+		t.Errorf("an id that is in use: %v", err)
+	}
+}
+
+// takenUntil fails unless the error says until when an id is taken.
+func takenUntil(t *testing.T, err error, want time.Time) {
+	t.Helper()
+	var removed tokenissuer.RemovedError
+	if mustBe(t, err, tokenissuer.ErrTaken); !errors.As(err, &removed) || !removed.FreeAt.Equal(want) {
+		t.Errorf("%v, want it taken until %v", err, want)
+	}
+}
+
+// clientChanged: what is named changes and nothing else, secrets and state least of all.
+func clientChanged(t *testing.T, s tokenissuer.Store) {
+	ctx := t.Context()
+	must(t, s.AddClient(ctx, client("app")))
+	must(t, s.AddClient(ctx, client("neighbour")))
+	must(t, s.DisableClient(ctx, "app", revocation("app")))
+	want := client("app")
+	want.Disabled = true
+	name, kind, first, pkce := "renamed", tokenissuer.PublicClient, !want.FirstParty, !want.PKCERequired
+	grants, scopes, uris := []tokenissuer.GrantType{tokenissuer.PasswordGrant}, tokenissuer.Scopes{"a", "b"}, []string{}
+	lifetimes := tokenissuer.Lifetimes{Code: time.Second}
+	for _, change := range []tokenissuer.ClientChange{
+		{}, {Name: &name}, {Type: &kind}, {Grants: &grants}, {Scopes: &scopes}, {RedirectURIs: &uris}, {CORSOrigins: &[]string{"https://o.example"}}, {FirstParty: &first}, {RevokePrevious: &[]bool{!want.RevokePrevious}[0]},
+		{PKCERequired: &pkce}, {Lifetimes: &lifetimes}, {Name: new(string), FirstParty: new(bool), Lifetimes: new(tokenissuer.Lifetimes)},
+	} {
+		must(t, s.ChangeClient(ctx, "app", change))
+		change.Apply(want)
+		sameClient(t, read(t, s, "app"), want)
+	}
+	grants[0], scopes[0] = "scribble", "scribble" // the change is the caller's
+	if got := read(t, s, "app"); got.Grants[0] != tokenissuer.PasswordGrant || got.Scopes[0] != "a" {
+		t.Errorf("a change reaches the store after the step: %+v", got)
+	}
+	sameClient(t, read(t, s, "neighbour"), client("neighbour"))
+	mustBe(t, s.ChangeClient(ctx, "nobody", tokenissuer.ClientChange{Name: &name}), tokenissuer.ErrNotFound)
 }
 
 // clientIsNotTheArgument: what a caller does to its client after AddClient does not reach the store.

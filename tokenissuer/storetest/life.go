@@ -146,6 +146,9 @@ func (p populated) clientCalls(s tokenissuer.Store) []call {
 		{"Client", func(ctx context.Context) error { _, err := s.Client(ctx, "app"); return err }},
 		{"Clients", func(ctx context.Context) error { _, err := s.Clients(ctx); return err }},
 		{"AddClient", func(ctx context.Context) error { return s.AddClient(ctx, client("new client")) }},
+		{"ChangeClient", func(ctx context.Context) error {
+			return s.ChangeClient(ctx, "app", tokenissuer.ClientChange{FirstParty: new(bool)})
+		}},
 		{"RotateClientSecret", func(ctx context.Context) error { return s.RotateClientSecret(ctx, "app", secret("new", now), now) }},
 		{"DisableClient", func(ctx context.Context) error { return s.DisableClient(ctx, "app", revocation("app")) }},
 		{"EnableClient", func(ctx context.Context) error { return s.EnableClient(ctx, "app") }},

@@ -293,10 +293,15 @@ func idGivenOnce(t *testing.T, s tokenissuer.Store) {
 			mustBe(t, second.add(living), tokenissuer.ErrTaken)
 			must(t, first.add(removed))
 			must(t, first.remove(removed))
-			mustBe(t, second.add(removed), tokenissuer.ErrTaken)
+			takenUntil(t, second.add(removed), map[string]time.Time{"client": revocation(removed).FreeAt(), "user": theEnd.Until}[first.name])
 			mustBe(t, second.remove(removed), tokenissuer.ErrNotFound)
 		}
 	}
+	again := user("removed user then user")
+	again.CreatedAt = theEnd.Until
+	must(t, s.AddUser(t.Context(), again, true))
+	_, err := s.RemoveUser(t.Context(), again.ID, theEnd)
+	must(t, err)
 	clients, err := s.Clients(t.Context())
 	must(t, err)
 	if users := listUsers(t, s, ""); len(clients) != len(owners) || len(users) != len(owners) {

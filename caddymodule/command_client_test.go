@@ -1,0 +1,134 @@
+package caddymodule
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// TestT125ClientUpdate: what is named changes, and nothing else; the result is held to the rules of registration.
+func TestT125ClientUpdate(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	out := g.ok("client", "add", "--name", "Portal", "--id", "portal", "--grant", "client_credentials", "--grant", "authorization_code",
+		"--scope", "public", "--scope", "orders.read", "--redirect-uri", "https://p.example/cb", "--lifetime", "client_credentials=10m")
+	secret := printed(t, out, "client_secret")
+	_, token := g.tokenFor("portal", secret)
+	show := func() clientView {
+		t.Helper()
+		return decoded[clientView](t, g.ok("client", "show", "portal", "--json"))
+	}
+	want := show()
+	if want.Tokens["client_credentials"] != "10m0s" {
+		t.Errorf("added with lifetimes %v", want.Tokens)
+	}
+	for _, c := range []struct {
+		args   []string
+		change func()
+	}{
+		{[]string{"--name", "New portal"}, func() { want.Name = "New portal" }},
+		{[]string{"--redirect-uri", "https://p.example/new", "--redirect-uri", "http://localhost/cb"}, func() {
+			want.RedirectURIs = []string{"https://p.example/new", "http://localhost/cb"}
+		}},
+		{[]string{"--redirect-uri", ""}, func() { want.RedirectURIs = nil }},
+		{[]string{"--cors-origin", "https://p.example"}, func() { want.CORSOrigins = []string{"https://p.example"} }},
+		{[]string{"--cors-origin", ""}, func() { want.CORSOrigins = nil }},
+		{[]string{"--revoke-previous-access-token"}, func() { want.RevokePrevious = true }},
+		{[]string{"--revoke-previous-access-token=false"}, func() { want.RevokePrevious = false }},
+		{[]string{"--first-party"}, func() { want.FirstParty = true }},
+		{[]string{"--first-party=false", "--pkce", "required"}, func() { want.FirstParty, want.PKCE = false, "required" }},
+		{[]string{"--pkce", ""}, func() { want.PKCE = "" }},
+		{[]string{"--lifetime", "code=30s", "--lifetime", "refresh_grace=0s"}, func() {
+			want.Tokens = map[string]string{"code": "30s", "refresh_grace": "0s"}
+		}},
+		{[]string{"--lifetime", ""}, func() { want.Tokens = nil }},
+		{[]string{"--scope", "public"}, func() { want.Scopes = []string{"public"} }},
+		{[]string{"--grant", "client_credentials"}, func() { want.Grants = []tokenissuer.GrantType{"client_credentials"} }},
+	} {
+		c.change()
+		updated := decoded[clientView](t, g.ok(append([]string{"client", "update", "portal", "--json"}, c.args...)...))
+		if got := show(); !reflect.DeepEqual(got, want) || !reflect.DeepEqual(updated, want) {
+			t.Errorf("%q: %+v, answered with %+v, want %+v", c.args, got, updated, want)
+		}
+	}
+	if status, answer := g.tokenFor("portal", secret); status != 200 || g.gate(token) != 200 {
+		t.Errorf("the client gets %d %s, and its former token %d", status, answer, g.gate(token))
+	}
+	if out := g.ok("client", "update", "portal", "--name", "Again"); printed(t, out, "name") != "Again" {
+		t.Errorf("update printed\n%s", out)
+	}
+	if logs := g.logs(); !strings.Contains(logs, `"msg":"client updated","client_id":"portal","changed":["first_party","pkce"],"by":"operator"`) {
+		t.Error("no audit line")
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"portal"}, "name what is to change"},
+		{[]string{"nobody", "--name", "x"}, "there is no such client"},
+		{[]string{"conf", "--name", "x"}, "it is declared in the configuration: change it there"},
+		{[]string{"portal", "--type", "public"}, "a confidential client cannot become a public one: what was issued to it needs its secret; register another client"},
+		{[]string{"portal", "--scope", "nonsense"}, `unknown scope "nonsense": declare it first`},
+		{[]string{"portal", "--grant", ""}, "a client needs at least one grant"},
+		{[]string{"portal", "--redirect-uri", "https://*.p.example/cb"}, "a * stands for nothing"},
+		{[]string{"portal", "--redirect-uri", "http://p.example/cb"}, "plain http is for loopback hosts only"},
+		{[]string{"portal", "--lifetime", "code=1h"}, "token lifetime code 1h0m0s: use 1s to 10m"},
+		{[]string{"portal", "--lifetime", "coffee=1h"}, "coffee"},
+		{[]string{"portal", "--lifetime", "1h"}, "write it as client_credentials=10m"},
+		{[]string{"portal", "--pkce", "maybe"}, `pkce "maybe"`},
+	} {
+		before := g.ok("client", "list", "--json")
+		if _, err := g.run("", append([]string{"client", "update"}, c.args...)...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("update %q: %v, want %s", c.args, err, c.want)
+		}
+		if g.ok("client", "list", "--json") != before {
+			t.Errorf("update %q changed something", c.args)
+		}
+	}
+
+	// A public client with a secret can become confidential; one without cannot.
+	g.ok("client", "add", "--name", "App", "--id", "app", "--type", "public", "--redirect-uri", "https://app.example/cb")
+	if _, err := g.run("", "client", "update", "app", "--type", "confidential"); err == nil || !strings.Contains(err.Error(), "a confidential client needs a secret") {
+		t.Errorf("without a secret: %v", err)
+	}
+	if _, err := g.run("", "client", "update", "app", "--redirect-uri", ""); err == nil || !strings.Contains(err.Error(), "nobody can sign in") {
+		t.Errorf("a public client without a redirect URI: %v", err)
+	}
+	g.ok("client", "update", "app", "--type", "native", "--redirect-uri", "http://localhost/cb")
+	g.ok("client", "rotate-secret", "app")
+	g.ok("client", "update", "app", "--type", "confidential")
+	if got := decoded[clientView](t, g.ok("client", "show", "app", "--json")); got.Type != tokenissuer.ConfidentialClient || len(got.Secrets) != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestT124RemovedIDs: the id of whoever was removed is free again when the last token has expired, and until then the
+// error says when that is.
+func TestT124RemovedIDs(t *testing.T) {
+	moved := setClock(t)
+	g := startGatehouse(t, durableStaffed)
+	addClient := []string{"client", "add", "--name", "App", "--id", "app"}
+	addUser := []string{"user", "add", "--id", "u-x", "--email", "x@acme.example", "--org", "acme"}
+	g.ok(addClient...)
+	g.ok(addUser...)
+	g.ok("client", "remove", "app")
+	g.ok("user", "remove", "u-x")
+	until := clock().Add(35 * 24 * time.Hour)
+	for _, add := range [][]string{addClient, addUser} {
+		_, err := g.run("", add...)
+		if err == nil || !strings.Contains(err.Error(), "who was removed, and whose tokens may still be valid: it is taken until "+until.UTC().Format("2006-01-02T")) {
+			t.Errorf("%q: %v", add, err)
+		}
+	}
+	moved.advance(35*24*time.Hour + time.Hour)
+	for _, add := range [][]string{addClient, addUser} {
+		g.ok(add...)
+	}
+	for _, add := range [][]string{addClient, addUser} {
+		if _, err := g.run("", add...); err == nil || strings.Contains(err.Error(), "removed") || !strings.Contains(err.Error(), "taken") {
+			t.Errorf("%q again: %v", add, err)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package tokenissuer
+
+import (
+	"context"
+	"errors"
+)
+
+// ClientChange is what ChangeClient changes: the members that are not nil.
+type ClientChange struct {
+	Name           *string
+	Type           *ClientType
+	Grants         *[]GrantType
+	Scopes         *Scopes
+	RedirectURIs   *[]string
+	CORSOrigins    *[]string
+	FirstParty     *bool
+	PKCERequired   *bool
+	RevokePrevious *bool
+	Lifetimes      *Lifetimes
+}
+
+// Apply makes the change to c.
+func (change ClientChange) Apply(c *Client) {
+	setTo(&c.Name, change.Name)
+	setTo(&c.Type, change.Type)
+	setTo(&c.Grants, change.Grants)
+	setTo(&c.Scopes, change.Scopes)
+	setTo(&c.RedirectURIs, change.RedirectURIs)
+	setTo(&c.CORSOrigins, change.CORSOrigins)
+	setTo(&c.FirstParty, change.FirstParty)
+	setTo(&c.PKCERequired, change.PKCERequired)
+	setTo(&c.RevokePrevious, change.RevokePrevious)
+	setTo(&c.Lifetimes, change.Lifetimes)
+}
+
+func setTo[T any](member, value *T) {
+	if value != nil {
+		*member = *value
+	}
+}
+
+// UpdateClient changes what is named of a client and holds the result to the rules of registration. No token ends by it:
+// an access token keeps its scopes until it expires, and a refresh leaves out those that the client may not have any more.
+// A confidential client stays one, because its codes and refresh tokens were given to somebody with a secret.
+func (g *Registry) UpdateClient(ctx context.Context, id string, change ClientChange) (*Client, error) {
+	client, err := g.changeable(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if change == (ClientChange{}) {
+		return nil, invalidInput{errors.New("name what is to change")}
+	}
+	changed := *client
+	change.Apply(&changed)
+	if changed.IsPublic() && !client.IsPublic() {
+		return nil, invalidInput{errors.New("a confidential client cannot become a public one: what was issued to it needs its secret; register another client")}
+	}
+	if err := g.checkClient(&changed); err != nil {
+		return nil, invalidInput{err}
+	}
+	err = g.Stored.ChangeClient(ctx, id, change)
+	g.Issuer.Authenticated.Forget(id)
+	if err != nil {
+		return nil, err
+	}
+	return &changed, nil
+}
