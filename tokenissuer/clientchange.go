@@ -60,6 +60,7 @@ func (g *Registry) UpdateClient(ctx context.Context, id string, change ClientCha
 	}
 	err = g.Stored.ChangeClient(ctx, id, change)
 	g.Issuer.Authenticated.Forget(id)
+	g.Issuer.Origins.Forget()
 	if err != nil {
 		return nil, err
 	}
