@@ -163,6 +163,10 @@ func TestM41RequireDeclaredRole(t *testing.T) {
 	if err := refused(t, site("clerk")); err != nil {
 		t.Error(err)
 	}
+	gate := gateOf(trustLines("corp", "https://login.example"), "role boss") + "http://localhost:1 {\n\tprotect {\n\t\tissuer corp\n\t\trequire role boss\n\t}\n}\n"
+	if err := refused(t, gate); err != nil {
+		t.Errorf("a gate without an issuer: %v", err)
+	}
 }
 
 // TestM39WithoutAnOrganisation: a user may belong to none. Nobody is of the same organisation as such a user, another such user

@@ -156,6 +156,9 @@ func (g *Registry) UpdateUser(ctx context.Context, id string, change UserChange)
 		return invalidInput{err}
 	}
 	err = g.changeUser(ctx, id, change)
+	if g.Issuer.Usernames != nil {
+		g.Issuer.Usernames.names.Invalidate(id)
+	}
 	if change.Organisation != nil && errors.Is(err, ErrNotFound) {
 		return invalidInput{fmt.Errorf("there is no organisation %q: add it first", *change.Organisation)}
 	}

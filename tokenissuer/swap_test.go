@@ -55,6 +55,7 @@ func TestG57SwappedTokenSaysWhatTheClientsSays(t *testing.T) {
 	a := assertingAuthority(t)
 	a.wait(10 * time.Second)
 	source := a.personsToken()
+	source.withGroups([]string{"ops", "Web Team"})
 	a.wait(10 * time.Second)
 	swapped := a.swapped(t, source)
 	now := float64(a.gate.Now().Unix())
@@ -65,7 +66,7 @@ func TestG57SwappedTokenSaysWhatTheClientsSays(t *testing.T) {
 	delete(claims, "jti")
 	want := map[string]any{
 		"iss": testIssuer, "sub": "u-ada", "aud": ordersAudience, "client_id": "conf", "scope": "public reports",
-		"iat": now, "exp": now + 300, "sid": "family-1", "org": "acme", "role": "admin", "auth_time": now - 70,
+		"iat": now, "exp": now + 300, "sid": "family-1", "org": "acme", "role": "admin", "groups": []any{"ops", "Web Team"}, "auth_time": now - 70,
 		"token_iss": testIssuer, "token_jti": "token-1", "token_iat": now - 10,
 		"act": map[string]any{"sub": "gatehouse", "client_id": "gatehouse", "act": map[string]any{"sub": "u-eve", "client_id": "portal"}},
 	}
@@ -206,6 +207,7 @@ func TestG44SwapDoesNotGoOnWithWhatHasChanged(t *testing.T) {
 		"scope":   func(t *AccessToken) { t.Scopes = Scopes{"public"} },
 		"role":    func(t *AccessToken) { t.Role = "member" },
 		"actor":   func(t *AccessToken) { t.Actor = Actor{} },
+		"group":   func(t *AccessToken) { t.withGroups([]string{"ops"}) },
 		"subject": func(t *AccessToken) { t.Subject = "u-bob" },
 		"end":     func(t *AccessToken) { t.ExpiresAt = t.ExpiresAt.Add(-time.Minute) },
 	} {
@@ -257,11 +259,12 @@ func TestSwappedTokenOfAnotherIssuersNamesNobodyOfOurs(t *testing.T) {
 	a := assertingAuthority(t)
 	source := a.personsToken()
 	source.Issuer, source.earlierActors = "https://login.example", []Actor{{Subject: "u-bob"}}
+	source.withGroups([]string{"admins"})
 	swapped := a.swapFor(t, Swapping{Shown: NewSecret("theirs"), Token: source, Trust: "corp", Audience: ordersAudience})
 	claims := claimsIn(t, swapped)
 	for name, want := range map[string]any{
 		"iss": testIssuer, "token_iss": "https://login.example", "sub": "corp:u-ada", "client_id": "corp:conf", "org": "corp:acme",
-		"sid": nil, "role": nil, "scope": "public reports",
+		"sid": nil, "role": nil, "groups": nil, "scope": "public reports",
 		"act": map[string]any{"sub": "gatehouse", "client_id": "gatehouse", "act": map[string]any{
 			"sub": "corp:u-eve", "client_id": "corp:portal", "act": map[string]any{"sub": "corp:u-bob"},
 		}},

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// usernameMemory is how long it is remembered what a user is called. Nobody gets another address, and no other user the
-	// id, so that only somebody who edits the database by hand could wait for it.
+	// usernameMemory is how long it is remembered what a user is called. The node that gives a user another address forgets
+	// the old one at once, and the others go by it for so long. No other user gets the id.
 	usernameMemory = time.Minute
 	maxUsernames   = 8192
 )
