@@ -161,13 +161,12 @@ func TestF19ReloadsThatFail(t *testing.T) {
 		strings.Replace(configuration, "client conf SECRET", "client conf {env.NOBODY_HAS_SET_THIS}", 1),
 		strings.Replace(configuration, "oauth {", "oauth {\n\t\tnonsense", 1),
 	}
-	const reloads = 20
-	for i := range reloads {
+	for i := range 20 {
 		if err := g.tryReload(invalid[i%len(invalid)]); err == nil {
 			t.Errorf("configuration %d was loaded", i%len(invalid))
 		}
 	}
-	for _, failure := range stop(reloads) {
+	for _, failure := range stop(0) { // these close no listener
 		t.Error(failure)
 	}
 	g.upstream.seen()
