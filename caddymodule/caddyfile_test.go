@@ -164,7 +164,6 @@ var refusedOAuth = []refusal{
 	{`client a env.SECRET`, `client a: "env.SECRET" looks like a placeholder without its braces: write {env.SECRET}, at Caddyfile:3`},
 	{`client a {http.request.header.x}`, `{http.request.header.x} comes from the request: use {env.NAME} or {file./path}, at Caddyfile:3`},
 	{"client a {file.x} {\ntype wide\n}", `client a: unknown client type "wide": use confidential, public or native, at Caddyfile:4`},
-	{"client a s {\ntype public\n}", `client a: a public client has no secret, at Caddyfile:3`},
 	{"client a {\ntype native public\n}", `wrong argument count or unexpected line ending after 'native', at Caddyfile:4`},
 	{"client a s {\ntype confidential\ntype public\n}", `type is set twice, at Caddyfile:5`},
 	{"client a s {\nname A\nname B\n}", `name is set twice, at Caddyfile:5`},

@@ -78,7 +78,7 @@ func TestG78ErrorsOfTheConfigurationSayWhere(t *testing.T) {
 		{"type of a client", inOAuth("client a s {", "type secret", "}"), `client a: unknown client type "secret": use confidential, public or native`, 5},
 		{"grant of a client", inOAuth("client a s {", "first_party", "grants implicit", "}"), `client a: unknown grant "implicit": use client_credentials, authorization_code, refresh_token, password`, 6},
 		{"redirect URI of a client", inOAuth("client a s {", "redirect_uris https://a.example/", "redirect_uris /b", "}"), `client a: redirect URI "/b": use an absolute URI`, 6},
-		{"client as a whole", inOAuth("scope x", "client a s {", "type public", "}"), "client a: a public client has no secret", 5},
+		{"client as a whole", inOAuth("scope x", "client a {", "first_party", "}"), "client a: a confidential client needs a secret", 5},
 		{"scope of sessions", inOAuth("session_scopes trusted", "session_scopes public orders.write"), "oauth: session_scopes: " + unknown, 5},
 		{"scopes of sessions with a comma", inOAuth("session_scopes public,trusted"), `oauth: session_scopes: unknown scope "public,trusted": declare it first`, 4},
 		{"scope of sessions that none needs", inOAuth("session_scopes refresh_token"), "oauth: session_scopes refresh_token: a session needs no refresh token", 4},

@@ -214,7 +214,6 @@ func TestProvisionRefusesJSON(t *testing.T) {
 		{app(good + `,"clients":[{"id":"a","secret_sha256":"00"}]`), "secret_sha256: use 64 hex digits"},
 		{app(good + `,"clients":[{"id":"a","secret":"x"},{"id":"a","secret":"y"}]`), `client "a" is declared twice`},
 		{app(good + `,"clients":[{"id":"a","secret":"x","grants":["implicit"]}]`), `unknown grant "implicit"`},
-		{app(good + `,"clients":[{"id":"a","type":"public","secret":"x"}]`), "a public client has no secret"},
 		{app(good + `,"revocation":{"max_staleness":"1s"}`), "max_staleness: use at least 2s"},
 		{app(good + `,"limits":{"client":{"failures":-1}}`), "limits client: "},
 		{app(good + `,"limits":{"client":{"failures":1}}`), "limits client: "},

@@ -376,6 +376,7 @@ func TestG54ClaimsThatWouldSplitAHeader(t *testing.T) {
 		protect
 		reverse_proxy UPSTREAM
 	}`))
+	f := g.forger()
 	for value, want := range map[string]string{
 		"acme\r\nX-Auth-Role: admin":    "acme%0D%0AX-Auth-Role:%20admin",
 		"acme\nX-Auth-Role: admin":      "acme%0AX-Auth-Role:%20admin",
@@ -391,7 +392,7 @@ func TestG54ClaimsThatWouldSplitAHeader(t *testing.T) {
 		`"quoted"; a=b`:                 `"quoted";%20a=b`,
 		"acme\r\n\r\nGET /admin HTTP/1": "acme%0D%0A%0D%0AGET%20/admin%20HTTP/1",
 	} {
-		token := g.user("u-1", value, value[:min(len(value), 100)], "public")
+		token := g.watched(f.user("u-1", value, value[:min(len(value), 100)]))
 		seen := g.passed(t, g.request("GET", "/x", bearer(token)))
 		seen.has(t, headerOrganisation, want)
 		if len(value) <= 100 {
@@ -411,7 +412,6 @@ func TestG54ClaimsThatWouldSplitAHeader(t *testing.T) {
 	}); err == nil {
 		t.Error("a token with a claim of 8 KiB was issued")
 	}
-	f := g.forger()
 	seen := g.passed(t, g.request("GET", "/own/x", bearer(g.watched(f.claiming(map[string]any{
 		"aud": []string{f.issuer, "a, b\r\nc"}, "list": []any{"x y", 1, true}, "object": map[string]any{"a": 1}, "number": 12.5,
 	})))))
@@ -433,11 +433,12 @@ func TestG55PlaceholdersAreText(t *testing.T) {
 		header_up X-Org {http.auth.user.org}
 		header_up X-None {http.auth.user.nothing}
 	}`))
+	f := g.forger()
 	for _, value := range []string{
 		"{env.GATE_TEST_SECRET}", "{http.request.header.X-Secret}", "{file./etc/passwd}", "{http.auth.user.id}", "{{env.GATE_TEST_SECRET}}",
 		"{http.auth.user.org}", `\{env.HOME}`, "{$HOME}", "${GATE_TEST_SECRET}",
 	} {
-		token := g.user(value, value, value, "public")
+		token := g.watched(f.user(value, value, value))
 		seen := g.passed(t, g.request("GET", "/x", bearer(token), "X-Secret: s3cret-of-the-header"))
 		for _, name := range []string{headerSubject, headerOrganisation, headerRole} {
 			seen.has(t, name, value)

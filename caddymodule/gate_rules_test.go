@@ -50,7 +50,7 @@ func TestG41ExpressionOfARoute(t *testing.T) {
 		"one of two claims":     {"GET", "/either/1", member, ""},
 		"neither":               {"GET", "/either/1", server, untrue},
 		"not to be evaluated":   {"GET", "/broken/1", admin, failed},
-		"a number":              {"GET", "/broken/1", g.user("u-4", "", "4", "public"), ""},
+		"a number":              {"GET", "/broken/1", g.watched(g.forger().user("u-4", "", "4")), ""},
 		"query":                 {"GET", "/query/1?debug=0", admin, ""},
 		"wrong query":           {"GET", "/query/1?debug=1", admin, untrue},
 		"malformed query":       {"GET", "/query/1?debug=1&%zz", admin, failed},
@@ -89,11 +89,12 @@ func TestG55ClaimsAreTextToExpressions(t *testing.T) {
 		"			require /fn/* expression `oauth_claim('role', 'admin')`\n"+
 		"			require /own/* expression `{http.auth.user.role} == {header.X-Role}`\n"+
 		"		}\n		reverse_proxy UPSTREAM\n	}"))
+	f := g.forger()
 	for _, role := range []string{
 		"{env.GATE_TEST_SECRET}", "{http.request.header.X-Secret}", "admin' || 'a' == 'a", "' || true || '", `admin" || "a" == "a`, "true",
 		"ph(req, 'env.GATE_TEST_SECRET')", `\'admin\'`, "admin\x01", "admin admin",
 	} {
-		token := g.user("u-1", "acme", role, "public")
+		token := g.watched(f.user("u-1", "acme", role))
 		g.because(t, g.request("GET", "/ph/x", bearer(token), "X-Secret: admin"), 403, "expression_false")
 		g.because(t, g.request("GET", "/fn/x", bearer(token), "X-Secret: admin"), 403, "expression_false")
 		if role != "admin\x01" {

@@ -53,7 +53,7 @@ func (g *identityGuard) clean(h http.Header, trusted bool, kept ...string) {
 		names = &g.identity
 	}
 	for key := range h {
-		if names.has(key) && !(trusted && slices.Contains(kept, key)) {
+		if names.has(key) && (!trusted || !slices.Contains(kept, key)) {
 			delete(h, key)
 		}
 	}

@@ -26,7 +26,7 @@ const (
 	oldRows   = "testdata/populated"
 	oldSchema = "../tokenissuer/sqlstore/migrations"
 
-	oldSecret   = "kP3wq8ZrT1vN6yXbC4mGdJ7sLfHa2uEoRi5tYn0QzWc" //nolint:gosec // of a fixture
+	oldSecret   = "kP3wq8ZrT1vN6yXbC4mGdJ7sLfHa2uEoRi5tYn0QzWc"
 	oldPassword = "correct horse battery staple"
 	oldVerifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 	oldKey      = "roNb7BVLco3a3HE7fNfwXfEdu0qYY_EwnD4HgpM601I"
@@ -196,11 +196,11 @@ func (o oldStore) readsWell(t *testing.T, sealed bool) {
 	must(err)
 	for _, c := range clients {
 		if len(c.Secrets) != 2 || len(c.Grants) != 4 || len(c.RedirectURIs) != 1 || c.CreatedAt.IsZero() || c.PKCERequired != (c.ID == "old-strict") ||
-			len(c.CORSOrigins) != map[bool]int{true: 1}[c.ID == "old-page"] {
+			c.RevokePrevious != (c.ID == "old-swift") || len(c.CORSOrigins) != map[bool]int{true: 1}[c.ID == "old-page"] {
 			t.Errorf("the client is read as %+v", c)
 		}
 	}
-	if want := 2 + o.since(7) + o.since(9); len(clients) != want {
+	if want := 2 + o.since(7) + o.since(9) + o.since(10); len(clients) != want {
 		t.Errorf("%d clients, want %d", len(clients), want)
 	}
 	if err := s.AddClient(ctx, &tokenissuer.Client{ID: "old-gone"}); err == nil {

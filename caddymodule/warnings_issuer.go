@@ -120,7 +120,7 @@ func isGuessable(secret string) bool {
 	}{
 		{26, func(c rune) bool { return 'a' <= c && c <= 'z' }}, {26, func(c rune) bool { return 'A' <= c && c <= 'Z' }},
 		{10, func(c rune) bool { return '0' <= c && c <= '9' }},
-		{33, func(c rune) bool { return c < 0x80 && !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9') }},
+		{33, func(c rune) bool { return c < 0x80 && (c|0x20 < 'a' || 'z' < c|0x20) && (c < '0' || '9' < c) }},
 		{math.MaxUint16, func(c rune) bool { return c >= 0x80 }},
 	}
 	drawnFrom := 0.0

@@ -9,15 +9,13 @@ import { check, given, runChecks } from './checks.mjs'
 const { provider: issuer, route, audience } = given
 const pairs = {}
 const jwks = { keys: [] }
-for (const alg of ['ES256', 'RS256', 'EdDSA']) {
+for (const alg of ['ES256', 'RS256', 'EdDSA', 'PS256', 'ES384']) {
   pairs[alg] = await generateKeyPair(alg, { extractable: true })
   jwks.keys.push({ ...(await exportJWK(pairs[alg].publicKey)), kid: alg, alg, use: 'sig' })
 }
-// Keys of other kinds beside them, as large issuers publish: they are never used.
-for (const [alg, use] of [['PS256', 'sig'], ['ES384', 'sig'], ['RSA-OAEP-256', 'enc']]) {
-  pairs[alg] = await generateKeyPair(alg, { extractable: true })
-  jwks.keys.push({ ...(await exportJWK(pairs[alg].publicKey)), kid: alg, alg, use })
-}
+// A key of another kind beside them, as large issuers publish: it is never used.
+pairs['RSA-OAEP-256'] = await generateKeyPair('RSA-OAEP-256', { extractable: true })
+jwks.keys.push({ ...(await exportJWK(pairs['RSA-OAEP-256'].publicKey)), kid: 'RSA-OAEP-256', alg: 'RSA-OAEP-256', use: 'enc' })
 pairs.stranger = await generateKeyPair('ES256', { extractable: true })
 
 const server = createServer((request, response) => {
@@ -49,14 +47,9 @@ check('the gate finds the keys', async () => { // perhaps not within the seconds
   const deadline = Date.now() + 60_000
   while ((await gate(good)) === 503) assert.ok(Date.now() < deadline, 'it has none')
 })
-for (const alg of ['ES256', 'RS256', 'EdDSA']) {
+for (const alg of ['ES256', 'RS256', 'EdDSA', 'PS256', 'ES384']) {
   check(`${alg} passes`, async () => {
     assert.equal(await gate(await token().setProtectedHeader(header(alg)).sign(pairs[alg].privateKey)), 200)
-  })
-}
-for (const alg of ['PS256', 'ES384']) {
-  check(`${alg} does not`, async () => {
-    assert.equal(await gate(await token().setProtectedHeader(header(alg)).sign(pairs[alg].privateKey)), 401)
   })
 }
 check('G13 none', async () => {
