@@ -9,8 +9,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
-// TestT131ClientUpdate: what is named changes, and nothing else; the result is held to the rules of registration.
-func TestT131ClientUpdate(t *testing.T) {
+// TestT136ClientUpdate: what is named changes, and nothing else; the result is held to the rules of registration.
+func TestT136ClientUpdate(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	out := g.ok("client", "add", "--name", "Portal", "--id", "portal", "--grant", "client_credentials", "--grant", "authorization_code",
 		"--scope", "public", "--scope", "orders.read", "--redirect-uri", "https://p.example/cb", "--lifetime", "client_credentials=10m")
@@ -104,9 +104,9 @@ func TestT131ClientUpdate(t *testing.T) {
 	}
 }
 
-// TestT130RemovedIDs: the id of whoever was removed is free again when the last token has expired, and until then the
+// TestT135RemovedIDs: the id of whoever was removed is free again when the last token has expired, and until then the
 // error says when that is.
-func TestT130RemovedIDs(t *testing.T) {
+func TestT135RemovedIDs(t *testing.T) {
 	moved := setClock(t)
 	g := startGatehouse(t, durableStaffed)
 	addClient := []string{"client", "add", "--name", "App", "--id", "app"}

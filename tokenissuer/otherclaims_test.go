@@ -48,8 +48,8 @@ func TestG81NestedClaimsAreWeighed(t *testing.T) {
 	}
 }
 
-// TestG123RolesFromAnotherClaim are the token's roles, and those in role no more.
-func TestG123RolesFromAnotherClaim(t *testing.T) {
+// TestG127RolesFromAnotherClaim are the token's roles, and those in role no more.
+func TestG127RolesFromAnotherClaim(t *testing.T) {
 	p := newPartner()
 	p.rolesClaim = "realm_access.roles"
 	p.verifier = p.another()
@@ -81,9 +81,9 @@ func TestG123RolesFromAnotherClaim(t *testing.T) {
 	}
 }
 
-// TestG124ATokenWithoutAnAudience is refused, unless the operator says that it is meant for its client. One that has an audience is
+// TestG128ATokenWithoutAnAudience is refused, unless the operator says that it is meant for its client. One that has an audience is
 // meant for that alone, and so is one that RFC 9068 wants to have one.
-func TestG124ATokenWithoutAnAudience(t *testing.T) {
+func TestG128ATokenWithoutAnAudience(t *testing.T) {
 	closed, open := newPartner("at+jwt", TypeJWT, TypeNone), newPartner("at+jwt", TypeJWT, TypeNone)
 	open.clientAudience = true
 	open.verifier = open.another()
