@@ -529,7 +529,7 @@ func TestG56ForwardingFromATrustedProxy(t *testing.T) {
 	handle_errors 502 {
 		reverse_proxy UPSTREAM
 	}`
-	const trusted = "\t\ttrusted_proxies static 127.0.0.0/8"
+	const trusted = "\t\ttrusted_proxies static 127.0.0.0/8 ::1"
 	g := startBoth(t, siteWith(trusted, routes))
 	token := g.server("public")
 	all := append([]string{"X-Forwarded-For: 10.0.0.1", "X-Forwarded-Proto: https", "X-Forwarded-Host: shop.test"}, forwardingLines...)

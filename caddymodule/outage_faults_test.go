@@ -44,7 +44,7 @@ const (
 		AND CAST(users.version AS TEXT) = families.user_version AND users.status = 'active' AND users.password_hash <> ''))`
 	redeemStatement = `UPDATE families SET code_spent_at = $1, rotated_at = $1, generation = $2, expires_at = $3
 		WHERE id = $4 AND has_code AND code_spent_at IS NULL AND code_expires_at >= $1 AND revoked_at IS NULL AND code_failures < $5 AND ` + userStands
-	rotateStatement = `UPDATE families SET generation = generation + 1, rotated_at = $1
+	rotateStatement = `UPDATE families SET generation = generation + 1, rotated_at = $1, rotated_by = $4
 		WHERE id = $2 AND generation = $3 AND expires_at > $1 AND revoked_at IS NULL AND ` + userStands
 )
 

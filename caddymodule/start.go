@@ -41,7 +41,7 @@ func (a *App) Start() error {
 	}
 	running.add(a)
 	covering.add(a)
-	go a.announce()
+	a.engine.runs.Go(a.announce) // what asks the store ends before the store is closed
 	return nil
 }
 

@@ -421,7 +421,7 @@ func TestT108MetadataComesFromTheConfiguration(t *testing.T) {
 		`"code_challenge_methods_supported":["S256"],"authorization_response_iss_parameter_supported":true,`+
 		`"ui_locales_supported":["en","de"]}`,
 		issuer, issuer+"/oauth/authorize", issuer+"/oauth/token", issuer+"/oauth/jwks", issuer+"/oauth/revoke", issuer+"/oauth/introspect")
-	resource := fmt.Sprintf(`{"resource":%q,"authorization_servers":[%q],"scopes_supported":["public","trusted","refresh_token","offline_access","groups","orders.read"],"bearer_methods_supported":["header"]}`, issuer, issuer)
+	resource := fmt.Sprintf(`{"resource":%q,"authorization_servers":[%q],"scopes_supported":["public","trusted","groups","orders.read"],"bearer_methods_supported":["header"]}`, issuer, issuer)
 	for path, want := range map[string]string{
 		"/.well-known/oauth-authorization-server": server, "/.well-known/oauth-protected-resource": resource,
 	} {
@@ -488,6 +488,13 @@ func TestNothingUnderOurPathsFallsThrough(t *testing.T) {
 				continue
 			}
 			a := d.send(t, method, path, "x=y")
+			if allow == "GET, HEAD" && path != "/oauth/token/info" { // pages of any origin may read these, and no others
+				if shared := a.header["Access-Control-Allow-Origin"]; !slices.Equal(shared, []string{"*"}) {
+					t.Errorf("%s %s: pages of the origins %q may read it", method, path, shared)
+				}
+				delete(a.header, "Access-Control-Allow-Origin")
+				delete(a.header, "Access-Control-Expose-Headers")
+			}
 			d.hold(t, a, outcome{status: 405, code: "invalid_request", reason: "method_not_allowed"})
 			if a.header.Get("Allow") != allow {
 				t.Errorf("%s %s: Allow %q, want %q", method, path, a.header.Get("Allow"), allow)
