@@ -30,6 +30,9 @@ func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		p.answerPreflight(w, r)
 		return nil
 	}
+	if d.preflight {
+		dropBody(r)
+	}
 	p.accept(r, d.token)
 	p.keepBack(r, &d)
 	err = p.pass(w, r, d, next)

@@ -74,6 +74,7 @@ func TestG123OfSeveralCookiesTheOwnOneCounts(t *testing.T) {
 		"never signed in, tossed":                   {tossed, chromium, ""},
 		"never signed in, tossed, a navigation":     {tossed, navigation, ""},
 		"never signed in, several tossed":           {tossed + "accessToken=x; ", chromium, ""},
+		"never signed in, a client's token tossed":  {"accessToken=" + g.token() + "; ", chromium, ""},
 		"a program with a token":                    {tossed, program, "u-max"},
 		"a header, tossed":                          {tossed, bearerOf(ada), "u-ada"},
 		"a header, several tossed":                  {tossed + "accessToken=x; " + session, bearerOf(ada), "u-ada"},

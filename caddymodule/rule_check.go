@@ -112,7 +112,7 @@ func (r *Rule) missing(t *tokenissuer.AccessToken) string {
 	case r.Claim != "":
 		return "claim " + r.Claim + " " + strings.Join(r.Values, " ")
 	case r.Expression != "":
-		return "expression " + r.Expression
+		return "expression" // without its text, in which a {$VARIABLE} may have put a secret
 	case len(r.ACR) > 0:
 		return "acr " + strings.Join(r.ACR, " ")
 	}

@@ -83,7 +83,7 @@ func (p *Protect) authenticate(w http.ResponseWriter, r *http.Request, d *decisi
 // somebody else's in it. A program that sends a token in a cookie without more has put it there itself.
 func (p *Protect) isForeign(r *http.Request, t *tokenissuer.AccessToken) bool {
 	id := p.app.handler.TokenSession(r)
-	return t.Issuer != p.own.url || t.FamilyID != id && (id != "" || isBrowser(r))
+	return t.Issuer != p.own.url || (id != "" || isBrowser(r)) && (id == "" || t.FamilyID != id)
 }
 
 // isBrowser reports whether a request comes from a browser, which keeps cookies that other hosts have set. No page can take
@@ -213,7 +213,7 @@ func (p *Protect) signIn(w http.ResponseWriter, r *http.Request, d *decision, re
 		p.logger.Error("sealing the way back from the sign-in page", zap.Error(err))
 		return false
 	}
-	p.audit.Refused(r, "browser sent to the sign-in page", refusal)
+	p.audit.Refused(r, "browser sent to the sign-in page", refusal, p.calling(*d)...)
 	header := w.Header()
 	header.Set("Location", location)
 	header.Set("Cache-Control", "no-store")

@@ -14,7 +14,7 @@ import (
 var overridingHeaders = []string{
 	"X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Original-Method", "X-Forwarded-Method",
 	"X-Original-Url", "X-Original-Uri", "X-Original-Path", "X-Rewrite-Url", "X-Rewrite-Uri", "X-Override-Url",
-	"X-Forwarded-Uri", "X-Forwarded-Url", "X-Forwarded-Path",
+	"X-Forwarded-Uri", "X-Forwarded-Url", "X-Forwarded-Path", "X-Script-Name", "Script-Name", "Path-Info",
 }
 
 var overridingNames = newHeaderNames(overridingHeaders...)

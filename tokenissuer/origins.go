@@ -29,6 +29,8 @@ type Origins struct {
 
 const (
 	originsMemory = 10 * time.Second
+	// originsTimeout is how long a request waits for the list.
+	originsTimeout = 2 * time.Second
 	// originsShare is the part of the time, one in so many, that reading may take.
 	originsShare = 100
 )
@@ -80,6 +82,9 @@ func (o *Origins) look(origin string) (allowed, fresh, read bool) {
 }
 
 func (o *Origins) read(ctx context.Context) {
+	// Whoever asks first may go away, and the others wait for the same answer.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), originsTimeout)
+	defer cancel()
 	began := time.Now()
 	clients, err := o.clients(ctx)
 	took := time.Since(began)
@@ -91,12 +96,11 @@ func (o *Origins) read(ctx context.Context) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.until = o.now().Add(max(originsMemory, originsShare*took))
-	if err == nil {
-		o.known = known
-	} else if o.known == nil {
+	if err != nil {
 		o.until = o.now().Add(time.Second)
+		return
 	}
+	o.known, o.until = known, o.now().Add(max(originsMemory, originsShare*took))
 }
 
 // origins are those whose pages are of the client.

@@ -38,16 +38,20 @@ func readingsOf(u *url.URL, found func(reading) bool) bool {
 		if found(read(cut)) {
 			return true
 		}
-		if !strings.Contains(text, "%") {
+		decoded := unescape(text)
+		if decoded == text {
 			return false
 		}
-		text = unescape(text)
+		text = decoded
 	}
 	return false
 }
 
 // unescape decodes the escapes of a path once, and leaves a stray percent sign alone.
 func unescape(text string) string {
+	if !strings.Contains(text, "%") {
+		return text
+	}
 	var decoded strings.Builder
 	for {
 		before, after, found := strings.Cut(text, "%")
@@ -115,8 +119,25 @@ func (r reading) passes(segments []string) bool {
 
 // mayMention is a cheap look at a path before its readings: whether any of them can have the word, which is in lower case.
 func mayMention(u *url.URL, word string) bool {
-	return u.Opaque != "" || strings.Contains(u.Path, "%") || strings.ContainsFunc(u.Path, isStripped) ||
-		strings.Contains(strings.ToLower(u.Path), word)
+	text := u.Path
+	if u.Opaque != "" {
+		text = u.Opaque
+	}
+	for range 2 * maxDecoded { // as often as a reading decodes
+		plain := text
+		if strings.ContainsFunc(plain, isStripped) {
+			plain = strings.Join(strings.FieldsFunc(plain, isStripped), "")
+		}
+		if strings.Contains(strings.ToLower(plain), word) {
+			return true
+		}
+		decoded := unescape(text)
+		if decoded == text {
+			return false
+		}
+		text = decoded
+	}
+	return false
 }
 
 // isStripped reports whether read drops a character within a segment.

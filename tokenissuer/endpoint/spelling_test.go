@@ -90,3 +90,20 @@ func FuzzOwnPaths(f *testing.F) {
 		}
 	})
 }
+
+// TestG97APathOfOthersCostsLittle: a path full of escapes that spells nothing of ours is not read in every way. Reading one took
+// thousands of allocations, before anybody had shown a credential.
+func TestG97APathOfOthersCostsLittle(t *testing.T) {
+	u, err := url.Parse("/%2525zz" + strings.Repeat("/%61", 1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	allocations := testing.AllocsPerRun(10, func() {
+		if mayMention(u, "oauth") {
+			t.Error("it spells oauth")
+		}
+	})
+	if allocations > 200 {
+		t.Errorf("%.0f allocations", allocations)
+	}
+}

@@ -172,6 +172,11 @@ func (s *Store) takeSubject(id string, of subject, now time.Time) error {
 		case now.Before(former.freeAt):
 			return tokenissuer.RemovedError{FreeAt: former.freeAt}
 		}
+	}
+	// Consents were given by or to somebody else, who was removed or declared.
+	if of.user {
+		s.consents.Delete(id)
+	} else {
 		s.forgetConsents(id)
 	}
 	s.subjects.Set(id, of, cache.NoExpiration)

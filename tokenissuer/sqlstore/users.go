@@ -126,13 +126,14 @@ func groupNames(groups []string) string {
 func takeSubject(ctx context.Context, tx session, id, kind string, now time.Time) error {
 	err := mustAdd(tx.ExecContext(ctx,
 		`INSERT INTO subjects (id, kind) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`, id, kind))
-	if !errors.Is(err, tokenissuer.ErrTaken) {
-		return err
+	if errors.Is(err, tokenissuer.ErrTaken) {
+		err = mustAdd(tx.ExecContext(ctx,
+			`UPDATE subjects SET kind = $2, free_at = NULL WHERE id = $1 AND free_at <= $3`, id, kind, micros(now)))
 	}
-	err = mustAdd(tx.ExecContext(ctx,
-		`UPDATE subjects SET kind = $2, free_at = NULL WHERE id = $1 AND free_at <= $3`, id, kind, micros(now)))
-	if err == nil { // whoever consented meant the former client
-		_, err = tx.ExecContext(ctx, `DELETE FROM consents WHERE client_id = $1`, id)
+	if err == nil { // consents were given by or to somebody else, who was removed or declared
+		_, err = tx.ExecContext(ctx, map[string]string{
+			"client": `DELETE FROM consents WHERE client_id = $1`, "user": `DELETE FROM consents WHERE user_id = $1`,
+		}[kind], id)
 	}
 	if !errors.Is(err, tokenissuer.ErrTaken) {
 		return err

@@ -19,6 +19,7 @@ var clientChecks = []check{
 	{"ClientIDTaken", clientIDTaken},
 	{"ClientIDTakenInARace", clientIDTakenInARace},
 	{"ClientIDTakenAfterRemoval", clientIDTakenAfterRemoval},
+	{"NewIDsHaveNoConsents", newIDsHaveNoConsents},
 	{"ClientChanged", clientChanged},
 	{"ClientIsNotTheArgument", clientIsNotTheArgument},
 	{"ClientHandedOutStaysAsItWas", clientHandedOutStaysAsItWas},
@@ -195,6 +196,24 @@ func clientIDTakenAfterRemoval(t *testing.T, s tokenissuer.Store) {
 	err = s.AddClient(ctx, at(tokens.FreeAt().AddDate(9, 0, 0)))
 	if mustBe(t, err, tokenissuer.ErrTaken); errors.As(err, new(tokenissuer.RemovedError)) {
 		t.Errorf("an id that is in use: %v", err)
+	}
+}
+
+// newIDsHaveNoConsents: ids that the configuration declared are in no list of removed ones, and what was allowed to or by whoever
+// had them is nothing to their next owners.
+func newIDsHaveNoConsents(t *testing.T, s tokenissuer.Store) {
+	ctx := t.Context()
+	for user, client := range map[string]string{"ada": "declared", "declared-user": "other", "ben": "other"} {
+		must(t, s.PutConsent(ctx, user, client, tokenissuer.Scopes{"public"}, now))
+	}
+	must(t, s.AddClient(ctx, client("declared")))
+	must(t, s.AddUser(ctx, user("declared-user"), true))
+	_, err := s.Consent(ctx, "ada", "declared")
+	mustBe(t, err, tokenissuer.ErrNotFound)
+	_, err = s.Consent(ctx, "declared-user", "other")
+	mustBe(t, err, tokenissuer.ErrNotFound)
+	if _, err = s.Consent(ctx, "ben", "other"); err != nil {
+		t.Errorf("somebody else's consent: %v", err)
 	}
 }
 
