@@ -95,7 +95,7 @@ func addClientFlags(cmd *cobra.Command) {
 	flags.StringArray("redirect-uri", nil, "Redirect URI; repeat it for more")
 	flags.StringArray("cors-origin", nil, "Origin whose pages may call the token endpoint, beside those of a public client's redirect URIs; repeat it for more")
 	flags.Bool("first-party", false, "The client needs no consent")
-	flags.Bool("revoke-previous-access-token", false, "A refresh ends the access tokens of before")
+	flags.Bool("revoke-previous-access-token", false, "A refresh ends the previous access token")
 	flags.String("pkce", "", `"required": authorization requests need a code_challenge, as those of public and native clients always do`)
 	flags.StringArray("lifetime", nil, "Own lifetime as NAME=DURATION, such as client_credentials=10m; repeat it for more")
 }
@@ -231,6 +231,10 @@ func clientRotateSecret(admin *adminClient) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("%q is no duration: write it as 90s, 15m, 2h or 28d", overlap)
 			}
+			var before clientView // a public client may have no secret yet
+			if err := admin.call(http.MethodGet, adminPath("clients", args[0]), nil, &before); err != nil {
+				return err
+			}
 			var rotated clientSecret
 			request := map[string]string{"overlap": overlap}
 			if err := admin.call(http.MethodPost, adminPath("clients", args[0])+"/rotate-secret", request, &rotated); err != nil {
@@ -239,11 +243,14 @@ func clientRotateSecret(admin *adminClient) *cobra.Command {
 			if asJSON {
 				return printJSON(out, rotated)
 			}
-			old := "is good for another " + overlap
-			if lasts == 0 {
-				old = "has ended"
+			old := " The old one is good for another " + overlap + "."
+			switch {
+			case len(before.Secrets) == 0:
+				old = ""
+			case lasts == 0:
+				old = " The old one has ended."
 			}
-			_, err = fmt.Fprintf(out, "client_secret  %s\n\nThis is the only time that the secret is shown. The old one %s.\n", rotated.Secret, old)
+			_, err = fmt.Fprintf(out, "client_secret  %s\n\nThis is the only time that the secret is shown.%s\n", rotated.Secret, old)
 			return err
 		})
 	cmd.Flags().StringVar(&overlap, "overlap", "24h", "How long the old secret stays good; 0s ends it now")

@@ -97,7 +97,9 @@ func TestT136ClientUpdate(t *testing.T) {
 		t.Errorf("a public client without a redirect URI: %v", err)
 	}
 	g.ok("client", "update", "app", "--type", "native", "--redirect-uri", "http://localhost/cb")
-	g.ok("client", "rotate-secret", "app")
+	if out := g.ok("client", "rotate-secret", "app"); strings.Contains(out, "The old one") {
+		t.Errorf("there was no old secret, and rotate-secret printed\n%s", out)
+	}
 	g.ok("client", "update", "app", "--type", "confidential")
 	if got := decoded[clientView](t, g.ok("client", "show", "app", "--json")); got.Type != tokenissuer.ConfidentialClient || len(got.Secrets) != 1 {
 		t.Errorf("%+v", got)

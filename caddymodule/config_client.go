@@ -36,7 +36,7 @@ type ClientConfig struct {
 	CORSOrigins []string `json:"cors_origins,omitempty"`
 	// FirstParty clients need no consent.
 	FirstParty bool `json:"first_party,omitempty"`
-	// RevokePreviousAccessToken ends the access tokens of before at each refresh, as Doorkeeper does. A repeat of the refresh must
+	// RevokePreviousAccessToken ends the previous access token at each refresh, as Doorkeeper does. A repeat of the refresh must
 	// then come from the same address and family of user agents.
 	RevokePreviousAccessToken bool `json:"revoke_previous_access_token,omitempty"`
 	// PKCE is "required" for a confidential client whose authorization requests need a code_challenge. Public and native

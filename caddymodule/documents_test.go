@@ -23,6 +23,7 @@ func TestDocumentedCaddyfiles(t *testing.T) {
 	t.Setenv("BILLING_SECRET", confSecret)
 	t.Setenv("PORTAL_SECRET", confSecret)
 	t.Setenv("PARTNER_SECRET", confSecret)
+	t.Setenv("SHOP_SECRET", confSecret)
 	t.Setenv("GATEHOUSE_DSN", "postgres://gatehouse@127.0.0.1/gatehouse")
 	found := 0
 	for _, document := range []string{"../README.md", "../docs/deploy.md", "../docs/configuration.md", "../docs/operations.md", "../docs/other-proxies.md", "../docs/trust.md", "../docs/migration-doorkeeper.md"} {

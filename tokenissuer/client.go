@@ -53,7 +53,7 @@ type Client struct {
 	CORSOrigins []string
 	// FirstParty clients need no consent.
 	FirstParty bool
-	// RevokePrevious ends the access tokens of before at each refresh. A repeat of the refresh must come from the same address;
+	// RevokePrevious ends the previous access token at each refresh. A repeat of the refresh must come from the same address;
 	// see Lifetimes.SameAddress.
 	RevokePrevious bool
 	// PKCERequired refuses authorization requests without a code_challenge (RFC 7636). Clients without a secret always

@@ -83,7 +83,7 @@ func (is *Issuer) refreshOf(ctx context.Context, client *Client, r *TokenRequest
 type refreshUse struct {
 	by        string
 	lifetimes Lifetimes
-	// revokePrevious: the access tokens of before end with it.
+	// revokePrevious: the access tokens issued before it end with it.
 	revokePrevious bool
 	repetition
 }

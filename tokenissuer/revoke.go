@@ -13,7 +13,7 @@ const revocationMargin = time.Minute
 // RevokeFor ends a token, access or refresh, at its client's request (RFC 7009 §2). A token that is not ours, unknown or
 // dead already is no error: nothing is left to do. Another client's token is refused and stays as it is. A token with a
 // family takes the family with it, also an access token that has expired: who signs out late still has a refresh token. An
-// access token of before a refresh ends alone: who has a newer one tidies up. The result says what was found, for the audit log;
+// access token issued before the last refresh ends alone: clients revoke what they have replaced. The result says what was found, for the audit log;
 // nil: nothing.
 func (is *Issuer) RevokeFor(ctx context.Context, client *Client, token Secret) (*AccessToken, error) {
 	t, err := is.revocable(ctx, token)
