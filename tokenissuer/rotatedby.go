@@ -23,12 +23,19 @@ const (
 
 // rotator returns what TokenFamily.RotatedBy says of a request.
 func (k *MasterKey) rotator(familyID string, r *TokenRequest) string {
-	part := func(what, value string) string {
-		h := hmac.New(sha256.New, k.rotators)
-		h.Write([]byte(familyID + "\x00" + what + "\x00" + value))
-		return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:rotatorBytes])
+	h := hmac.New(sha256.New, k.rotators)
+	text := make([]byte, 0, 256)
+	part := func(what, value string) {
+		h.Reset()
+		text = append(append(append(append(append(text[:0], familyID...), 0), what...), 0), value...)
+		h.Write(text)
 	}
-	return part("address", r.Client.Address) + part("user agent", userAgentFamily(r.UserAgent))
+	digests := make([]byte, 0, 2*sha256.Size)
+	part("address", r.Client.Address)
+	digests = h.Sum(digests)[:rotatorBytes]
+	part("user agent", userAgentFamily(r.UserAgent))
+	digests = h.Sum(digests)[:2*rotatorBytes]
+	return base64.RawURLEncoding.EncodeToString(digests)
 }
 
 // elsewhere says what differs between who used a refresh token up and who repeats it; empty: nothing, or nobody knows.
