@@ -35,7 +35,7 @@ var limits = []bound{
 	{"external token at first sight", "reverse_proxy", 56, 4},
 	{"forged token", "respond 401", 15, 3.5},
 	{"client_credentials", "respond 401", 98, 6},
-	{"refresh", "respond 401", 148, 9},
+	{"refresh", "respond 401", 172, 9},
 	{"introspection", "respond 401", 48, 4.5},
 	{"revocation", "respond 401", 77, 8},
 }
