@@ -183,7 +183,7 @@ func (k *keeper) countedSince(then time.Time) bool {
 	return k.sizedAt.After(then)
 }
 
-// report tells whether this engine is the housekeeper, and if so how many records of each kind there were when they were
+// report reports whether this engine is the housekeeper, and if so how many records of each kind there were when they were
 // counted last.
 func (k *keeper) report() (leads bool, stored map[string]int64) {
 	k.mu.Lock()

@@ -42,7 +42,7 @@ func recipeOf(t *testing.T, product string, p *provider, hosts ...string) string
 	return text
 }
 
-// tokenShape is what a token of a product looks like, and what becomes of it.
+// tokenShape is what a token of a product looks like, and whether the gate takes it.
 type tokenShape struct {
 	name string
 	// changes are to the product's usual header and claims; nil takes a member away.

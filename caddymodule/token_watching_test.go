@@ -104,7 +104,7 @@ func TestT130NobodySeesARefreshFromOutside(t *testing.T) {
 // behindProxy makes every request come from the address that X-Forwarded-For names.
 var behindProxy = []string{"\tadmin ADMIN\n", "\tadmin ADMIN\n\tservers {\n\t\ttrusted_proxies static 127.0.0.1/32\n\t}\n"}
 
-// TestT131ARepeatFromElsewhere: who repeats a refresh within the grace gets the same successor, so a thief who is fast enough
+// TestT131ARepeatFromElsewhere: repeating a refresh within the grace gives the same successor, so a thief who is fast enough
 // must at least be seen, and with same_address is refused.
 func TestT131ARepeatFromElsewhere(t *testing.T) {
 	const chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/%s Safari/537.36"

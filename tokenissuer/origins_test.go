@@ -48,3 +48,17 @@ func TestT124RandomOriginsReadNothing(t *testing.T) {
 		t.Error("allowed by nobody")
 	}
 }
+
+// TestT124WhoeverHangsUpKeepsTheListFromNobody: the list was read for whoever asked first. A client that hung up at once, over and
+// over, kept every page of other origins out.
+func TestT124WhoeverHangsUpKeepsTheListFromNobody(t *testing.T) {
+	o := NewOrigins(func(ctx context.Context) ([]*Client, error) {
+		return []*Client{{ID: "spa", Type: PublicClient, RedirectURIs: []string{"https://spa.example/cb"}}}, ctx.Err()
+	}, time.Now)
+	gone, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	o.Allow(gone, "https://evil.example")
+	if !o.Allow(t.Context(), "https://spa.example") {
+		t.Error("a registered origin is kept out")
+	}
+}

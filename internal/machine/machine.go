@@ -65,7 +65,7 @@ func parse(text string) (int, error) {
 		return 0, fmt.Errorf("reading %q: %w", text, err)
 	}
 	if running < 1 {
-		return 0, errors.New("nobody runs, not even who asks")
+		return 0, errors.New("no thread runs, not even the one that reads this")
 	}
 	return running - 1, nil
 }
