@@ -173,7 +173,7 @@ func TestF18MetricsGoOnAfterAReload(t *testing.T) {
 func TestMetricsTellTheState(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	token := g.token()
-	g.eventually("the housekeeper has counted", func() bool { _, stored := g.app().engine.keeper.report(); return stored != nil })
+	g.app().engine.awaitRound(t)
 	values := g.measured()
 	for name, want := range map[string]float64{
 		"gatehouse_ready": 1, "gatehouse_store_up": 1, "gatehouse_revocations": 0, "gatehouse_open_streams": 0, "gatehouse_housekeeper": 1,

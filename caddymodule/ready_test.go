@@ -233,7 +233,7 @@ func TestF27ReadyWhenTheDatabaseComes(t *testing.T) {
 func TestCommandStatus(t *testing.T) {
 	g := startGatehouse(t, readySite)
 	g.token()
-	g.eventually("the housekeeper has counted", func() bool { _, stored := g.app().engine.keeper.report(); return stored != nil })
+	g.app().engine.awaitRound(t)
 	out := g.ok("status")
 	for word, want := range map[string]string{"ready": "yes", "issuer": g.url, "store": "sqlite", "keys": "1 signing", "housekeeper": "yes"} {
 		if got := printed(t, out, word); got != want {
