@@ -105,7 +105,7 @@ func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	if p.undeclared != nil && !p.takesOthers() {
 		return nil, p.undeclared
 	}
-	if err := errors.Join(p.checkBrowser(), p.checkForeignCookies()); err != nil {
+	if err := errors.Join(p.checkBrowser(), p.checkBesideCORS()); err != nil {
 		return nil, h.Errf("%v", err)
 	}
 	return p, nil

@@ -305,6 +305,8 @@ var refusedProtect = []refusal{
 	{"{\ncors https://a.example\ncors *\n}", `cors * stands beside other origins: leave one of them away, at Caddyfile:4`},
 	{"{\ncors *\ntoken_from cookie app\n}", `cors * stands beside token_from cookie app: name the origins, at Caddyfile:5`},
 	{"{\ntoken_from cookie app\ncors *\n}", `cors * stands beside token_from cookie app: name the origins, at Caddyfile:5`},
+	{"{\ncors https://a.example\nforward_to response\n}", `cors stands beside forward_to response: the proxy that asks would take the answer to a preflight for leave to ` +
+		`pass the request on, with its body: leave cors out, and have that proxy answer preflights, at Caddyfile:5`},
 	{"{\nforward_to\n}", `wrong argument count or unexpected line ending after 'forward_to', at Caddyfile:3`},
 	{"{\nforward_to client\n}", `forward_to "client": use request or response, at Caddyfile:3`},
 	{"{\nforward_to request response\n}", `wrong argument count or unexpected line ending after 'request', at Caddyfile:3`},

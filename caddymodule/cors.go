@@ -54,7 +54,7 @@ func (p *Protect) checkPreflight() error {
 
 // readCORS checks the origins, which may have come from JSON.
 func (p *Protect) readCORS() error {
-	return errors.Join(checkForeignOrigins(p.CORS), p.checkForeignCookies(), p.checkPreflight())
+	return errors.Join(checkForeignOrigins(p.CORS), p.checkBesideCORS(), p.checkPreflight())
 }
 
 // serializedOrigin is an origin as browsers send it (RFC 6454 §6.2), but for a port that is the scheme's own.
@@ -78,9 +78,14 @@ func checkForeignOrigins(origins []string) error {
 	return nil
 }
 
-// checkForeignCookies refuses to let every page read what we say to a cookie.
-func (p *Protect) checkForeignCookies() error {
-	if slices.Contains(p.CORS, anyOrigin) && p.TokenCookie != "" {
+// checkBesideCORS refuses to let every page read what we say to a cookie, and to answer the preflights of a proxy that asks us:
+// it would take the answer for a yes, and we see nothing of the body that its own request has.
+func (p *Protect) checkBesideCORS() error {
+	switch {
+	case len(p.CORS) > 0 && p.ForwardTo == forwardToResponse:
+		return errors.New("cors stands beside forward_to response: the proxy that asks would take the answer to a preflight for leave to " +
+			"pass the request on, with its body: leave cors out, and have that proxy answer preflights")
+	case slices.Contains(p.CORS, anyOrigin) && p.TokenCookie != "":
 		return fmt.Errorf("cors * stands beside token_from cookie %s: name the origins", p.TokenCookie)
 	}
 	return nil

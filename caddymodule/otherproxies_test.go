@@ -55,28 +55,34 @@ func (g *gate) front(addr string) *gate {
 
 // startNginx runs nginx with the document's configuration, before a gate at an address and the issuer and upstream of g.
 func startNginx(g *gate, gate string, more ...string) string {
+	g.t.Helper()
+	blocks := documented(g.t, "nginx")
+	if len(blocks) != 1 {
+		g.t.Fatalf("%s has %d configurations of nginx", otherProxies, len(blocks))
+	}
+	return runNginx(g, gate, blocks[0], more...)
+}
+
+// runNginx is startNginx with another configuration.
+func runNginx(g *gate, gate, config string, more ...string) string {
 	t := g.t
 	t.Helper()
 	program, err := exec.LookPath("nginx")
 	if err != nil {
 		program = "/usr/sbin/nginx" // Debian keeps it off the PATH of users
 	}
-	blocks := documented(t, "nginx")
-	if len(blocks) != 1 {
-		t.Fatalf("%s has %d configurations of nginx", otherProxies, len(blocks))
-	}
 	dir, addr := t.TempDir(), freeAddr(t)
-	server := regexp.MustCompile(`(?m)^\s*ssl_certificate.*\n`).ReplaceAllString(blocks[0], "")
+	server := regexp.MustCompile(`(?m)^\s*ssl_certificate.*\n`).ReplaceAllString(config, "")
 	server = strings.NewReplacer("443 ssl", addr, "127.0.0.1:9080", gate, "127.0.0.1:9081", g.addr, "127.0.0.1:8080", g.upstream.addr).Replace(server)
-	config := filepath.Join(dir, "nginx.conf")
+	file := filepath.Join(dir, "nginx.conf")
 	text := fmt.Sprintf("daemon off;\nmaster_process off;\npid %[1]s/pid;\nevents {}\nhttp {\naccess_log off;\nclient_body_temp_path %[1]s/body;\n"+
 		"proxy_temp_path %[1]s/proxy;\nfastcgi_temp_path %[1]s/fastcgi;\nuwsgi_temp_path %[1]s/uwsgi;\nscgi_temp_path %[1]s/scgi;\n%[2]s\n%[3]s}\n",
 		dir, strings.Join(more, "\n"), server)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
-	command := exec.Command(program, "-e", "stderr", "-p", dir, "-c", config)
+	command := exec.Command(program, "-e", "stderr", "-p", dir, "-c", file)
 	command.Stderr = &said
 	if err := command.Start(); err != nil {
 		t.Fatalf("starting nginx: %v", err)
@@ -175,13 +181,17 @@ func TestNginxAsksTheGate(t *testing.T) {
 			seen.has(t, "Authorization")
 		})
 	}
-	t.Run("what chooses another method or path", func(t *testing.T) {
-		status, _, body := nginx.raw(nginx.request("GET", "/orders/1", append(forwardingLines, bearer(reads))...))
+	t.Run("G146 what chooses another method or path", func(t *testing.T) {
+		lines := []string{bearer(reads)}
+		for _, name := range overridingHeaders {
+			lines = append(lines, name+": chosen")
+		}
+		status, _, body := nginx.raw(nginx.request("GET", "/orders/1", lines...))
 		if status != http.StatusOK {
 			t.Fatalf("%d %s", status, body)
 		}
 		seen := g.upstream.one(t)
-		for _, name := range []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Original-URL", "X-Rewrite-URL"} {
+		for _, name := range overridingHeaders {
 			seen.has(t, name)
 		}
 	})
@@ -191,6 +201,39 @@ func TestNginxAsksTheGate(t *testing.T) {
 			t.Errorf("%d %s, and the upstream got %d bytes", status, body, len(seen.Body))
 		}
 	})
+}
+
+// TestNginxG145AnswersPreflightsItself: a preflight that the gate let pass without a token would reach the upstream, with its body,
+// of which the gate sees nothing. So it lets none pass there, and the lines that the document names have nginx answer them.
+func TestNginxG145AnswersPreflightsItself(t *testing.T) {
+	const answering = "\t\tif ($request_method = OPTIONS) {\n\t\t\treturn 204;\n\t\t}\n"
+	addr := freeAddr(t)
+	g := startGate(t, documentedGate(t, 0, addr))
+	config := documented(t, "nginx")[0]
+	asks := "\t\tauth_request     /_gate;\n"
+	answers := strings.Replace(config, asks, answering+asks, 1)
+	if answers == config {
+		t.Fatal("the document has no auth_request")
+	}
+	for name, test := range map[string]struct {
+		config string
+		want   int
+	}{"as it stands": {config, http.StatusUnauthorized}, "with the lines for preflights": {answers, http.StatusNoContent}} {
+		t.Run(name, func(t *testing.T) {
+			nginx := g.front(runNginx(g, addr, test.config))
+			for _, body := range []string{"", "delete=everything"} {
+				status, _, text := nginx.raw(nginx.requestWith(body, "OPTIONS", "/orders/1", "Origin: "+spa, "Access-Control-Request-Method: PUT",
+					fmt.Sprintf("Content-Length: %d", len(body)), "Connection: close"))
+				if status != test.want {
+					t.Errorf("with %d bytes: %d %s, want %d", len(body), status, text, test.want)
+				}
+				g.upstream.none(t)
+			}
+			if status, _, text := nginx.raw(nginx.request("GET", "/orders/1")); status != http.StatusUnauthorized {
+				t.Errorf("no token: %d %s", status, text)
+			}
+		})
+	}
 }
 
 // TestNginxLeadsClientsToTheirIssuer: from the challenge to the metadata, and to a token. Nothing that the `oauth_server` of
