@@ -32,14 +32,18 @@ test: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need chromium chromium
 	.ci/need nginx nginx
 	go vet ./...
+	go vet -C bench ./...
 	all=''; failed=0; \
-	run() { CGO_ENABLED=1 go test -race $(UNWATCHED) -count=1 -timeout=30m $(TESTFLAGS) "$$@" & all="$$all $$!"; }; \
-	run $$(go list ./... | grep -vE '/(caddymodule|rig)$$'); others=$$all; all=''; \
-	run -skip '$(WAITING)|$(GATE)' ./caddymodule; \
-	run -run '$(WAITING)' ./caddymodule; \
-	run -run '$(GATE)' ./caddymodule; \
+	run() { \
+		module=$$1; shift; \
+		CGO_ENABLED=1 go test -C $$module -race $(UNWATCHED) -count=1 -timeout=30m $(TESTFLAGS) "$$@" & all="$$all $$!"; \
+	}; \
+	run . $$(go list ./... | grep -vE '/(caddymodule|rig)$$'); run bench ./...; others=$$all; all=''; \
+	run . -skip '$(WAITING)|$(GATE)' ./caddymodule; \
+	run . -run '$(WAITING)' ./caddymodule; \
+	run . -run '$(GATE)' ./caddymodule; \
 	for one in $$all; do wait $$one || failed=1; done; \
-	all=$$others; run ./rig; \
+	all=$$others; run . ./rig; \
 	for one in $$all; do wait $$one || failed=1; done; \
 	exit $$failed
 
@@ -88,19 +92,25 @@ screenshots: $(NPM_DIR)/node_modules/.package-lock.json
 lint:
 	$(GOLANGCI_LINT) run
 	$(GOLANGCI_LINT) run --build-tags failpoint ./rig/... ./internal/failpoint/... ./caddymodule/...
+	cd bench && $(subst =tools,=../tools,$(GOLANGCI_LINT)) run
 
 fmt:
 	$(GOLANGCI_LINT) fmt
 
 # Benchmarks through real Caddies, for example: make bench ARGS="-h". See docs/performance.md.
-bench:
+bench: bin/bench
 	.ci/need-postgres
 	mkdir -p dist
-	go run ./bench -json dist/bench.json -svg docs/performance $(ARGS)
+	bin/bench -json dist/bench.json -svg docs/performance $(ARGS)
 
 # After ./xcaddy.sh: allocation counts, and ratios of processor time with wide margins. The bounds are in bench/check.go.
-bench-check:
-	go run ./bench -check -caddy ./caddy $(ARGS)
+bench-check: bin/bench
+	bin/bench -check -caddy ./caddy $(ARGS)
+
+# A module of its own, and a program that runs from the root of the checkout. Go itself knows what has changed.
+.PHONY: bin/bench
+bin/bench:
+	go build -C bench -o $(CURDIR)/bin/bench .
 
 # Each fuzz target for FUZZTIME, one after the other.
 fuzz:
@@ -108,7 +118,7 @@ fuzz:
 	while IFS=: read -r file target; do \
 		target=$${target#func }; \
 		echo "==> $$target in $$(dirname "$$file")"; \
-		go test -run='^$$' -fuzz="^$$target\$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x "$$(dirname "$$file")"; \
+		go test -C "$$(dirname "$$file")" -run='^$$' -fuzz="^$$target\$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x; \
 	done
 
 clean:

@@ -9,10 +9,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 )
 
 // bareFlags are those of xcaddy.sh, without the name of the build.
-var bareFlags = []string{"build", "-trimpath", "-tags=nobadger,nomysql,nopgx", "-ldflags=-w -s"}
+var bareFlags = []string{"-trimpath", "-tags=nobadger,nomysql,nopgx", "-ldflags=-w -s"}
 
 // build builds what the flags do not name, from this checkout: ./caddy as everybody does, and a Caddy without Gatehouse.
 func build(ctx context.Context, o *options) error {
@@ -29,11 +30,13 @@ func build(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	o.bare = filepath.Join("dist", "bench", name)
+	if o.bare, err = filepath.Abs(filepath.Join("dist", "bench", name)); err != nil {
+		return err
+	}
 	if _, err := os.Stat(o.bare); err == nil {
 		return nil
 	}
-	if err := command(ctx, []string{"CGO_ENABLED=0", "GOWORK=off"}, "go", append(bareFlags, "-o", o.bare, "./bench/internal/barecaddy")...); err != nil {
+	if err := command(ctx, []string{"CGO_ENABLED=0", "GOWORK=off"}, "go", slices.Concat([]string{"build", "-C", "bench"}, bareFlags, []string{"-o", o.bare, "./internal/barecaddy"})...); err != nil {
 		return fmt.Errorf("building a bare Caddy: %w", err)
 	}
 	return nil
@@ -41,13 +44,13 @@ func build(ctx context.Context, o *options) error {
 
 // bareName is the name of the file of a bare Caddy: what it is made of. So another version is another file.
 func bareName(ctx context.Context) (string, error) {
-	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", "github.com/caddyserver/caddy/v2")
+	list := exec.CommandContext(ctx, "go", "list", "-C", "bench", "-m", "-f", "{{.Version}}", "github.com/caddyserver/caddy/v2")
 	list.Stderr = os.Stderr
 	version, err := list.Output()
 	if err != nil {
 		return "", fmt.Errorf("asking for the version of Caddy (run this from the root of the checkout): %w", err)
 	}
-	sums, err := os.ReadFile("go.sum")
+	sums, err := os.ReadFile("bench/go.sum")
 	if err != nil {
 		return "", err
 	}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -29,7 +30,7 @@ func (m module) program(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	build := exec.CommandContext(ctx, "go", append(bareFlags, "-o", file, m.pkg)...) //nolint:gosec // go
+	build := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, bareFlags, []string{"-o", file, m.pkg})...) //nolint:gosec // go
 	build.Dir, build.Stdout, build.Stderr = source, os.Stderr, os.Stderr
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
 	if err := build.Run(); err != nil {

@@ -83,22 +83,6 @@ var rooms = map[string]room{
 			"golang.org/x/net", "golang.org/x/term",
 		},
 	},
-	"bench": {
-		own: []string{
-			"bench/internal/growth", "bench/internal/load", "bench/internal/plot", "bench/internal/postgres", "bench/internal/proc",
-			"bench/internal/report", "bench/internal/stats",
-		},
-		others: []string{"github.com/golang-jwt/jwt/v5", "golang.org/x/net/html"}, // golang-jwt: what others verify with
-	},
-	"bench/internal/barecaddy": {others: []string{"github.com/caddyserver/caddy/v2"}},
-	"bench/internal/growth":    {own: []string{"bench/internal/load", "bench/internal/proc", "bench/internal/seed"}},
-	"bench/internal/seed":      {own: []string{"tokenissuer", "tokenissuer/sqlstore"}},
-	"bench/internal/load":      {own: []string{"bench/internal/stats"}, without: database},
-	"bench/internal/plot":      {without: slices.Concat(wire, database)},
-	"bench/internal/postgres":  {own: []string{"internal/pgtest"}},
-	"bench/internal/proc":      {own: []string{"internal/loopback"}, others: []string{"golang.org/x/sys"}, without: database},
-	"bench/internal/report":    {without: slices.Concat(wire, database)},
-	"bench/internal/stats":     {without: slices.Concat(wire, database)},
 	// In a build without its tag it is empty.
 	"internal/failpoint": {without: slices.Concat(wire, database)},
 	"internal/headroom":  {without: slices.Concat(wire, database)},

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"maps"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestBareCaddyHasTheSameDependencies: Gatehouse is built of the versions in its own go.mod and the bare Caddy beside it of those in
+// bench's. Where they differ, a comparison shows the dependency and not Gatehouse.
+func TestBareCaddyHasTheSameDependencies(t *testing.T) {
+	theirs, ours := modules(t, "."), modules(t, "..")
+	maps.DeleteFunc(theirs, func(path, _ string) bool { return ours[path] == "" }) // what only the benchmark needs
+	for path, version := range theirs {
+		if version != ours[path] && path != "github.com/gatehouse-auth/gatehouse" {
+			t.Errorf("%s is %s in bench and %s in Gatehouse", path, version, ours[path])
+		}
+	}
+	if theirs["github.com/caddyserver/caddy/v2"] == "" {
+		t.Error("bench has no Caddy")
+	}
+}
+
+// modules are the versions of everything that a module is built of.
+func modules(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", "list", "-C", dir, "-m", "all")
+	list.Stderr = t.Output()
+	text, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := make(map[string]string)
+	for line := range strings.Lines(string(text)) {
+		path, version, _ := strings.Cut(strings.TrimSpace(line), " ")
+		versions[path] = version
+	}
+	return versions
+}
