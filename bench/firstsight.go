@@ -1,14 +1,6 @@
 package main
 
-import (
-	"time"
-
-	"github.com/gatehouse-auth/gatehouse/bench/internal/load"
-)
-
-// warming is how long after their issue another node is shown tokens: a client does not come back in the same moment, and
-// nodes tell each other what they have issued in batches.
-const warming = time.Second
+import "github.com/gatehouse-auth/gatehouse/bench/internal/load"
 
 // firstSight shows each token to a gate once. Two nodes share a PostgreSQL and an issuer.
 func (b *bench) firstSight() error {
@@ -24,30 +16,25 @@ func (b *bench) firstSight() error {
 	if err != nil {
 		return err
 	}
-	fresh := func(from *server, at string, wait time.Duration) func(int) (load.Load, error) {
+	fresh := func(from *server, at string) func(int) (load.Load, error) {
 		return func(count int) (load.Load, error) {
 			tokens, err := b.obtain(from, count)
-			if err == nil && wait > 0 {
-				err = pause(b.ctx, wait)
-			}
 			return orders(at, tokens), err
 		}
 	}
 	const base = "bare Caddy"
 	requests := max(200, b.requests/2)
 	outs, err := b.compare(
-		side{name: base, on: bare, requests: requests, prepare: fresh(alone, bare.Bare, 0)},
-		side{name: "bare Caddy again (control)", against: base, on: bare, requests: requests, prepare: fresh(alone, bare.BareAgain, 0)},
-		side{name: "issued here, SQLite", against: base, on: alone, requests: requests, prepare: fresh(alone, alone.Protected, 0)},
-		side{name: "issued here, PostgreSQL", against: base, on: one, requests: requests, prepare: fresh(one, one.Protected, 0)},
-		side{name: "issued by the other node, at once", against: base, on: other, requests: requests, prepare: fresh(one, other.Protected, 0)},
-		side{name: "issued by the other node, 1 s ago", against: base, on: other, requests: requests, prepare: fresh(one, other.Protected, warming)},
+		side{name: base, on: bare, requests: requests, prepare: fresh(alone, bare.Bare)},
+		side{name: "bare Caddy again (control)", against: base, on: bare, requests: requests, prepare: fresh(alone, bare.BareAgain)},
+		side{name: "issued here, SQLite", against: base, on: alone, requests: requests, prepare: fresh(alone, alone.Protected)},
+		side{name: "issued here, PostgreSQL", against: base, on: one, requests: requests, prepare: fresh(one, one.Protected)},
+		side{name: "issued by the other node", against: base, on: other, requests: requests, prepare: fresh(one, other.Protected)},
 	)
 	if err != nil {
 		return err
 	}
 	b.atMost("own tokens at first sight, same node: CPU per request", 1.05, outs.ratio("issued here, SQLite", cpuOf), 3, "of bare")
-	b.atMost("own tokens at first sight, another node: CPU per request", 1.10, outs.ratio("issued by the other node, 1 s ago", cpuOf), 3, "of bare")
 	return nil
 }
 

@@ -42,7 +42,6 @@ type engine struct {
 	keys        *tokenissuer.KeySet
 	revocations *tokenissuer.RevocationSet
 	verifier    *tokenissuer.Verifier
-	vouched     *tokenissuer.VouchedTokens
 	attempts    tokenissuer.AttemptCounter
 	passwords   *tokenissuer.Passwords
 
@@ -56,10 +55,8 @@ type engine struct {
 	store   tokenissuer.Store      // set once the engine has opened
 	master  *tokenissuer.MasterKey // likewise
 	feed    revocationFeed         // likewise
-	// vouchers is how nodes spare each other signatures; see siblings.go.
-	vouchers vouchers
-	keyring  keyring
-	marker   marker
+	keyring keyring
+	marker  marker
 
 	// life ends with the engine, and what runs in it is waited for.
 	life context.Context
@@ -76,7 +73,6 @@ func newEngine(settings engineSettings, sealer *tokenissuer.KeySealer) *engine {
 		settings: settings, keySeal: sealer, now: clock,
 		keys:        new(tokenissuer.KeySet),
 		revocations: tokenissuer.NewRevocationSet(),
-		vouched:     tokenissuer.NewVouchedTokens(),
 		passwords:   tokenissuer.NewPasswords(),
 	}
 	e.attempts, e.keeper = e.newAttempts(), newKeeper()
@@ -84,10 +80,6 @@ func newEngine(settings engineSettings, sealer *tokenissuer.KeySealer) *engine {
 	e.opening.done, e.feed.mu = make(chan struct{}), newPatientLock()
 	e.life, e.stop = context.WithCancel(context.Background())
 	e.verifier = tokenissuer.NewVerifier(settings.issuer, e.keys, e.revocations, settings.staleness, e.now)
-	if settings.store == storePostgres { // others have no siblings, and what this node has signed is in its cache
-		e.verifier.VouchBy(e.vouched)
-	}
-	e.vouchers.hinted = make(chan struct{}, 1)
 	return e
 }
 

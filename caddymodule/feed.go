@@ -20,7 +20,7 @@ const (
 
 // watcher is a store that tells when another node has changed something; see sqlstore.Store.
 type watcher interface {
-	Watch(ctx context.Context, changed, vouched func())
+	Watch(ctx context.Context, changed func())
 }
 
 // follow keeps the revocations up to date until ctx ends: whenever the store hints that something is new, and once a second
@@ -34,7 +34,7 @@ func (e *engine) follow(ctx context.Context) {
 		}
 	}
 	if w, ok := e.store.(watcher); ok {
-		e.runs.Go(func() { w.Watch(ctx, hint, e.vouchers.hint) })
+		e.runs.Go(func() { w.Watch(ctx, hint) })
 	}
 	poll := time.NewTicker(feedInterval)
 	defer poll.Stop()

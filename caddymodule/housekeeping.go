@@ -111,7 +111,6 @@ func (e *engine) sweep(ctx context.Context) error {
 		{e.store.DropAttempts, before},
 		{e.store.DropRevocations, before},
 		{e.store.DropFamilies, before.Add(-tokenissuer.MaxLifetime)},
-		{e.store.DropVouchers, e.time.Now().Add(-voucherRetention)},
 	})
 }
 
@@ -197,6 +196,6 @@ func (k *keeper) report() (leads bool, stored map[string]int64) {
 func byTable(sizes tokenissuer.Sizes) map[string]int64 {
 	return map[string]int64{
 		"families": sizes.Families, "revocations": sizes.Revocations, "requests": sizes.Requests,
-		"clients": sizes.Clients, "users": sizes.Users, "vouchers": sizes.Vouchers,
+		"clients": sizes.Clients, "users": sizes.Users,
 	}
 }

@@ -76,7 +76,7 @@ const byOperator = "operator"
 func registerMetrics(registry prometheus.Registerer) error {
 	for _, c := range []prometheus.Collector{
 		tokensIssued, refusals, refreshReuse, repeatsElsewhere, codeReplays, gateDecisions, storeErrors, refusalsHeld, refusalsClosed, laneWaits,
-		stateCollector{}, vouchedCollector{},
+		stateCollector{},
 	} {
 		if err := registry.Register(c); err != nil {
 			var again prometheus.AlreadyRegisteredError

@@ -119,7 +119,6 @@ func (e *engine) tryOpen(timeout time.Duration) error {
 	close(e.opening.done)
 	e.runs.Go(func() { e.follow(e.life) })
 	e.runs.Go(func() { e.housekeep(e.life) })
-	e.joinSiblings()
 	return nil
 }
 

@@ -60,25 +60,10 @@ func (o *remoteDoor) cutAt(match []byte, during func()) {
 	}
 }
 
-// cutAtCommit loses the answer to the commit of what is done. Nobody else commits meanwhile: what nodes tell each other waits.
-func (o *remoteDoor) cutAtCommit(db *sql.DB, during func()) {
-	o.t.Helper()
-	held, err := db.BeginTx(o.t.Context(), nil)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	defer func() { _ = held.Rollback() }()
-	if _, err := held.ExecContext(o.t.Context(), `LOCK TABLE vouchers IN EXCLUSIVE MODE`); err != nil {
-		o.t.Fatal(err)
-	}
-	o.cutAt(commit, during)
-}
-
 // TestF12AnswerOfTheCommitLost: the step was done, and nobody could say so. The client is told to come again, and what it
 // finds then is one grant, and not two.
 func TestF12AnswerOfTheCommitLost(t *testing.T) {
 	o := openRemote(t, pgtest.Shared(t))
-	db := o.beside()
 	r := requestOf("conf")
 	down := unavailable("store_unavailable")
 	for range 2 {
@@ -138,7 +123,7 @@ func TestF12AnswerOfTheCommitLost(t *testing.T) {
 	})
 	o.sub("revoke", func(o *remoteDoor) {
 		got := o.userTokens(r, ada)
-		o.cutAtCommit(db, func() {
+		o.cutAt(commit, func() {
 			o.decisions(o.t)
 			o.hold(o.t, o.ask(o.t, "/oauth/revoke", r.about(got.RefreshToken).Encode()), down)
 		})
@@ -149,7 +134,7 @@ func TestF12AnswerOfTheCommitLost(t *testing.T) {
 		o.denied(r.refresh(got.RefreshToken), badGrant("refresh_token_revoked"))
 	})
 	o.sub("a client is added", func(o *remoteDoor) {
-		o.cutAtCommit(db, func() {
+		o.cutAt(commit, func() {
 			if a := o.operator(http.MethodPost, "/oauth/clients", `{"id":"late","name":"Late"}`); a.status != http.StatusServiceUnavailable {
 				o.t.Errorf("%d %s", a.status, a.body)
 			}

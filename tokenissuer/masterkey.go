@@ -26,7 +26,6 @@ type MasterKey struct {
 	sessions   []byte
 	forms      []byte
 	assertions []byte
-	vouchers   []byte
 	tags       *tokenTags
 	requests   cipher.AEAD
 	returns    cipher.AEAD
@@ -44,8 +43,7 @@ func newMasterKey(secret []byte) (*MasterKey, error) {
 		label string
 	}{
 		{&k.codes, "authorization code"}, {&k.refresh, "refresh token"}, {&k.rotators, "who used a refresh token"}, {&k.sessions, "session"}, {&k.forms, "form"},
-		{&k.assertions, "upstream assertion"}, {&k.vouchers, "voucher of signed tokens"},
-		{&tags, "tag of access tokens"},
+		{&k.assertions, "upstream assertion"}, {&tags, "tag of access tokens"},
 	} {
 		var err error
 		if *mac.key, err = hkdf.Key(sha256.New, secret, nil, mac.label, sha256.Size); err != nil {

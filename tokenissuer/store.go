@@ -57,7 +57,6 @@ type Store interface {
 	RevocationStore
 	DeclarationStore
 	AttemptStore
-	VoucherStore
 	Housekeeper
 	// Ping tells whether the store can be asked now.
 	Ping(ctx context.Context) error
@@ -309,7 +308,7 @@ type Housekeeper interface {
 
 // Sizes are how many records a store holds.
 type Sizes struct {
-	Families, Revocations, Requests, Clients, Users, Vouchers int64
+	Families, Revocations, Requests, Clients, Users int64
 }
 
 // AttemptStore counts failed attempts for all nodes that share the store.

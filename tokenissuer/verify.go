@@ -38,18 +38,9 @@ type Verifier struct {
 	maxStaleness time.Duration
 	now          func() time.Time
 	cache        *tokenCache
-	// vouched knows the tokens that this node or a sibling has signed; nil: nobody vouches for any. It hears of this
-	// node's through signed.
-	vouched vouching
-	signed  func(digest [sha256.Size]byte)
 	// tags are those of our own tokens; nil: none are looked at.
 	tags       atomic.Pointer[tokenTags]
 	signatures knownSignatures
-}
-
-// vouching tells whether this node or a sibling has signed the token of that digest.
-type vouching interface {
-	Vouched(digest [sha256.Size]byte) bool
 }
 
 // tokenRules are what an issuer's tokens look like.
@@ -128,7 +119,7 @@ func (v *Verifier) readExpired(token string) (*AccessToken, error) {
 	c := candidates.Get().(*candidate) //nolint:forcetypeassert // New makes no other
 	defer c.done()
 	c.verifier, c.token, c.digest, c.audience, c.expired = v, token, digestOf(token), audience{any: true}, true
-	c.vouched, c.signatures = v.vouched, &v.signatures
+	c.signatures = &v.signatures
 	t, err := c.verify()
 	if err == nil && t.IsSwapped() {
 		return nil, errTokenOfAnUpstream
@@ -163,7 +154,7 @@ func (v *Verifier) verify(token string, audience audience, admit Admission) (*Ac
 	c := candidates.Get().(*candidate) //nolint:forcetypeassert // New makes no other
 	defer c.done()
 	c.verifier, c.token, c.digest, c.audience, c.admit = v, token, digest, audience, admit
-	c.vouched, c.signatures = v.vouched, &v.signatures
+	c.signatures = &v.signatures
 	if _, err := c.verify(); err != nil {
 		return nil, err
 	}
@@ -202,7 +193,6 @@ func (v *Verifier) remember(token signedToken, claims *AccessToken) {
 		v.signatures.learn(token.mark, digest)
 	}
 	v.cache.put(digest, v.cache.packToken(claims, nil))
-	v.tellSigned(digest)
 }
 
 // Remembered is how many tokens were verified and need no second look at their signature.

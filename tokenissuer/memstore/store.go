@@ -51,9 +51,6 @@ type Store struct {
 	ended        []tokenissuer.EndedDeclaration
 	leases       map[string]lease
 	attempts     *Attempts
-
-	vouchers        []voucher // in the order in which they came
-	voucherPosition int64     // of the last one
 }
 
 // New returns an empty Store. It starts no goroutine.

@@ -92,7 +92,7 @@ func (s *Store) drop(ctx context.Context, name string, pace *dropPace, before ti
 }
 
 // dropPaces has one for each kind: they are dropped in turn, and a row of one takes longer than a row of another.
-type dropPaces struct{ revocations, families, attempts, vouchers dropPace }
+type dropPaces struct{ revocations, families, attempts dropPace }
 
 // dropPace is how many rows the next call deletes.
 type dropPace struct{ rows atomic.Int64 }
@@ -117,7 +117,7 @@ func (s *Store) Sizes(ctx context.Context) (sizes tokenissuer.Sizes, err error) 
 		rows     *int64
 	}{
 		{"families", 1, &sizes.Families}, {"revocations", 0, &sizes.Revocations}, {"decided_requests", 0, &sizes.Requests},
-		{"clients", 1, &sizes.Clients}, {"users", 1, &sizes.Users}, {"vouchers", 0, &sizes.Vouchers},
+		{"clients", 1, &sizes.Clients}, {"users", 1, &sizes.Users},
 	} {
 		rows, err := s.rows(ctx, table.name)
 		if err != nil {

@@ -196,7 +196,7 @@ func TestF15ListenerThatIsLost(t *testing.T) {
 			heard, ended := make(chan struct{}, 1000), make(chan struct{})
 			go func() {
 				defer close(ended)
-				s.Watch(ctx, func() { heard <- struct{}{} }, func() {})
+				s.Watch(ctx, func() { heard <- struct{}{} })
 			}()
 			await := func(what string) {
 				t.Helper()

@@ -77,10 +77,8 @@ func OpenPostgres(ctx context.Context, dsn tokenissuer.Secret, pool int, options
 			},
 			migrating: func() *sql.DB { return p.open(1, "") },
 			place:     "ctid", placeAmong: "ctid = ANY (ARRAY(%s))",
-			notify: newNotifier(background, changesChannel), notifyVouchers: newNotifier(requests, vouchersChannel),
-			watch: p.watch, hurry: p.sockets.hurry,
+			notify: newNotifier(background), watch: p.watch, hurry: p.sockets.hurry,
 			clock:    `SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)`,
-			hasten:   `SET LOCAL synchronous_commit = off`,
 			estimate: `SELECT COALESCE(CAST(reltuples AS BIGINT), -1) FROM pg_class WHERE oid = to_regclass($1)`,
 		},
 	}

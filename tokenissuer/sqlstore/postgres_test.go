@@ -213,7 +213,7 @@ func TestWatch(t *testing.T) {
 	heard, ended := make(chan struct{}, 100), make(chan struct{})
 	go func() {
 		defer close(ended)
-		b.Watch(ctx, func() { heard <- struct{}{} }, func() {})
+		b.Watch(ctx, func() { heard <- struct{}{} })
 	}()
 	await := func(what string) {
 		t.Helper()

@@ -117,11 +117,9 @@ type dialect struct {
 	concurrent bool
 	// migrating opens a handle for the migrations alone; nil: they use the writing handle.
 	migrating func() *sql.DB
-	// hasten lets the transaction in which it runs commit without waiting for the disk; empty: there is no such thing.
-	hasten string
-	// notify tells other nodes of changes, notifyVouchers of vouchers, and watch hears of theirs; nil: there is nobody to tell.
-	notify, notifyVouchers *notifier
-	watch                  func(ctx context.Context, changed, vouched func())
+	// notify tells other nodes of changes, and watch hears of theirs; nil: there is nobody to tell.
+	notify *notifier
+	watch  func(ctx context.Context, changed func())
 	// hurry keeps the handles from waiting for a server when they are closed; nil: they do not.
 	hurry func()
 	// place names where a row is, for as long as nobody changes it, and placeAmong is the condition that it is one of those
@@ -235,7 +233,6 @@ func (s *Store) Close() error {
 		s.steps.close()
 	}
 	s.dialect.notify.close()
-	s.dialect.notifyVouchers.close()
 	if s.dialect.hurry != nil {
 		s.dialect.hurry()
 	}

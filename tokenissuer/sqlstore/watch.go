@@ -20,25 +20,21 @@ var (
 // reconnectPause is the longest time between two attempts to listen.
 const reconnectPause = time.Second
 
-// The channels on which nodes notify each other.
-const (
-	changesChannel  = "gatehouse"
-	vouchersChannel = "gatehouse_vouchers"
-)
+// changesChannel is where nodes notify each other.
+const changesChannel = "gatehouse"
 
-// Watch calls changed when another node may have recorded a revocation or changed a key, and vouched when one may have added
-// a voucher, until ctx ends. It is a hint: calls may be lost or come for nothing, and a database that cannot notify brings
-// none. Who relies on it asks now and then.
-func (s *Store) Watch(ctx context.Context, changed, vouched func()) {
+// Watch calls changed when another node may have recorded a revocation or changed a key, until ctx ends. It is a hint: calls
+// may be lost or come for nothing, and a database that cannot notify brings none. Callers that rely on it ask now and then.
+func (s *Store) Watch(ctx context.Context, changed func()) {
 	if s.dialect.watch != nil {
-		s.dialect.watch(ctx, changed, vouched)
+		s.dialect.watch(ctx, changed)
 	}
 }
 
 // watch listens, and connects again when the connection is lost.
-func (p *postgres) watch(ctx context.Context, changed, vouched func()) {
+func (p *postgres) watch(ctx context.Context, changed func()) {
 	for ctx.Err() == nil {
-		err := p.listen(ctx, changed, vouched)
+		err := p.listen(ctx, changed)
 		if isNotUnderstood(err) {
 			p.options.warn("the database cannot notify: changes made by other nodes are seen within a second: %v", err)
 			return
@@ -48,7 +44,7 @@ func (p *postgres) watch(ctx context.Context, changed, vouched func()) {
 }
 
 // listen listens on a connection of its own until that is lost.
-func (p *postgres) listen(ctx context.Context, changed, vouched func()) error {
+func (p *postgres) listen(ctx context.Context, changed func()) error {
 	conn, err := pgx.ConnectConfig(ctx, p.config.Copy())
 	if err != nil {
 		return err
@@ -59,40 +55,34 @@ func (p *postgres) listen(ctx context.Context, changed, vouched func()) error {
 		_ = conn.Close(closing) // it is of no use any more
 	}()
 	if err := within(ctx, func(ctx context.Context) error {
-		_, err := conn.Exec(ctx, `LISTEN `+changesChannel+`; LISTEN `+vouchersChannel)
+		_, err := conn.Exec(ctx, `LISTEN `+changesChannel)
 		return err
 	}); err != nil {
 		return err
 	}
 	changed() // what came while nobody listened
-	vouched()
 	for {
-		channel, err := await(ctx, conn)
-		switch {
-		case err != nil:
+		if err := await(ctx, conn); err != nil {
 			return err
-		case channel == vouchersChannel:
-			vouched()
-		default:
-			changed()
 		}
+		changed()
 	}
 }
 
-// await waits for a notification and returns its channel, and makes sure meanwhile that the connection is alive.
-func await(ctx context.Context, conn *pgx.Conn) (channel string, err error) {
+// await waits for a notification, and makes sure meanwhile that the connection is alive.
+func await(ctx context.Context, conn *pgx.Conn) error {
 	for {
 		waiting, cancel := context.WithTimeout(ctx, silence)
-		heard, err := conn.WaitForNotification(waiting)
+		_, err := conn.WaitForNotification(waiting)
 		cancel()
 		if err == nil {
-			return heard.Channel, nil
+			return nil
 		}
 		if ctx.Err() != nil || !pgconn.Timeout(err) {
-			return "", err
+			return err
 		}
 		if err := within(ctx, conn.Ping); err != nil {
-			return "", err
+			return err
 		}
 	}
 }
@@ -109,15 +99,14 @@ func within(ctx context.Context, ask func(context.Context) error) error {
 type notifier struct {
 	db      *sql.DB
 	within  time.Duration // how long a notification may take
-	channel string
 	pending chan struct{}
 	start   sync.Once
 	stop    sync.Once
 	stopped chan struct{}
 }
 
-func newNotifier(db *sql.DB, channel string) *notifier {
-	return &notifier{db: db, within: notifyWithin, channel: channel, pending: make(chan struct{}, 1), stopped: make(chan struct{})}
+func newNotifier(db *sql.DB) *notifier {
+	return &notifier{db: db, within: notifyWithin, pending: make(chan struct{}, 1), stopped: make(chan struct{})}
 }
 
 // tell says that something is new. Many calls at a time become one notification.
@@ -145,7 +134,7 @@ func (n *notifier) send() {
 			return
 		case <-n.pending:
 			ctx, cancel := context.WithTimeout(context.Background(), n.within)
-			_, _ = n.db.ExecContext(ctx, `NOTIFY `+n.channel) // see above
+			_, _ = n.db.ExecContext(ctx, `NOTIFY `+changesChannel) // see above
 			cancel()
 		}
 	}

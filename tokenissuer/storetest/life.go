@@ -134,9 +134,6 @@ func nodeCalls(s tokenissuer.Store) []call {
 			return err
 		}},
 		{"DropAttempts", func(ctx context.Context) error { _, err := s.DropAttempts(ctx, now.AddDate(0, 0, 2)); return err }},
-		{"AddVoucher", func(ctx context.Context) error { return s.AddVoucher(ctx, voucher("new", 1), now) }},
-		{"Vouchers", func(ctx context.Context) error { _, _, err := s.Vouchers(ctx, 0, ""); return err }},
-		{"DropVouchers", func(ctx context.Context) error { _, err := s.DropVouchers(ctx, now.AddDate(0, 0, 2)); return err }},
 		{"Sizes", func(ctx context.Context) error { _, err := s.Sizes(ctx); return err }},
 	}
 }

@@ -128,13 +128,10 @@ func sizes(t *testing.T, s tokenissuer.Store) {
 		requests[family(id).Code.RequestID] = true
 	}
 	delete(requests, "")
-	for i := range 2 {
-		must(t, s.AddVoucher(t.Context(), voucher(fmt.Sprint("node ", i), 1), now))
-	}
 	for i := range 5 {
 		must(t, s.DecideRequest(t.Context(), fmt.Sprint("request ", i), now.Add(time.Hour)))
 	}
-	want(tokenissuer.Sizes{Families: 2, Revocations: 4, Requests: int64(5 + len(requests)), Clients: 3, Users: 1, Vouchers: 2})
+	want(tokenissuer.Sizes{Families: 2, Revocations: 4, Requests: int64(5 + len(requests)), Clients: 3, Users: 1})
 }
 
 var sharedAttemptChecks = []check{

@@ -25,7 +25,7 @@ func Run(t *testing.T, open func(t *testing.T) tokenissuer.Store) {
 	for _, part := range [][]check{
 		clientChecks, secretChecks, revokeClientChecks, userChecks, userChangeChecks, organisationChecks,
 		familyChecks, familyUserChecks, standingChecks, codeChecks, refreshChecks, endingChecks, familyRaceChecks, dropChecks,
-		keyChecks, revocationChecks, feedChecks, declarationChecks, leaseChecks, sizeChecks, sharedAttemptChecks, voucherChecks, strangeChecks, lifeChecks,
+		keyChecks, revocationChecks, feedChecks, declarationChecks, leaseChecks, sizeChecks, sharedAttemptChecks, strangeChecks, lifeChecks,
 	} {
 		for _, c := range part {
 			t.Run(c.name, func(t *testing.T) {
