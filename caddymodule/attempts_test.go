@@ -209,15 +209,16 @@ func (g *gatehouse) otherNode(dsn string) *tokenissuer.Issuer {
 	node := here.newIssuer()
 	node.Store, node.Master, node.Passwords = store, here.issuer.Master, tokenissuer.NewPasswords()
 	node.Directory = tokenissuer.OverlayDirectory{Declared: here.settings.declared, Stored: store}
-	there := newSharedAttempts(memstore.NewAttempts(maxAttempts), func() tokenissuer.AttemptStore { return store }, time.Now)
-	node.Attempts = there
-	// What is looked at is the sum of both nodes. A database that answers late on a busy machine is another matter.
-	there.timeout, here.engine.attempts.(*sharedAttempts).timeout = patience, patience
+	node.Attempts = newSharedAttempts(memstore.NewAttempts(maxAttempts), func() tokenissuer.AttemptStore { return store }, time.Now)
 	return node
 }
 
 // onPostgres is people with the failures that the default allows, within a time that is not over soon, on a database of its own.
+// What is looked at is the sum of several nodes: a database that answers late on a busy machine is another matter.
 func onPostgres(t *testing.T) (caddyfile, dsn string) {
+	before := countTimeout
+	countTimeout = patience
+	t.Cleanup(func() { countTimeout = before })
 	dsn = pgtest.Shared(t).Database(t)
 	return peopleSite("store memory", "store postgres "+dsn, "\t\t\tlogin off\n", "\t\t\tlogin 10/1h per account\n\t\t\tlogin 1000/1h per ip\n"), dsn
 }

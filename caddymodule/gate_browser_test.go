@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -48,9 +47,9 @@ const browserRoutes = `	handle_path /app/* {
 	}`
 
 // startSignIn serves the people of people_test.go with other routes.
-func startSignIn(t *testing.T, routes string) *gate {
+func startSignIn(t *testing.T, routes string, changes ...string) *gate {
 	t.Helper()
-	globals, _, _ := strings.Cut(people, "\nhttp://ADDR {")
+	globals, _, _ := strings.Cut(peopleSite(changes...), "\nhttp://ADDR {")
 	return startGate(t, strings.ReplaceAll(globals+"\nhttp://ADDR {\n\tlog\n\toauth_server\n"+routes+"\n}\n", "HASH", peopleHash()))
 }
 
@@ -269,20 +268,13 @@ func TestA71AnEndedSessionIsNotRenewed(t *testing.T) {
 	}
 }
 
-// awayStore is a store that does not answer.
-type awayStore struct{ tokenissuer.IssuerStore }
-
-func (awayStore) Family(context.Context, string) (*tokenissuer.TokenFamily, error) {
-	return nil, errors.New("the store is away")
-}
-
 // TestF16TheStoreIsAway: who has a token that lives goes on, and only who has nothing else waits for the store.
 func TestF16TheStoreIsAway(t *testing.T) {
 	c := setClock(t)
-	g := startSignIn(t, browserRoutes)
+	g := startSignIn(t, browserRoutes, onDiskPeople...)
 	b := g.visitor(t, "ada@acme.example")
 	session, token := "session="+b.cookie("session"), "accessToken="+b.cookie(sessionTokenCookie)
-	g.app().issuer.Store = awayStore{g.app().issuer.Store}
+	g.behind("ALTER TABLE families RENAME TO families_away")
 	g.later(c, 6*time.Hour-time.Minute)
 	seen := g.passed(t, g.request("GET", "/api/x", "Cookie: "+session+"; "+token))
 	seen.has(t, headerSubject, "u-ada")

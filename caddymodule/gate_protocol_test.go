@@ -5,11 +5,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 )
 
 // Framing, faults, and what happens when the gate cannot judge.
@@ -252,66 +255,66 @@ func TestG76UpstreamsThatFail(t *testing.T) {
 	}
 }
 
-// handlers are the gates of the running configuration.
-func handlers(t *testing.T) []*Protect {
-	t.Helper()
-	app, err := caddy.ActiveContext().App("http")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var found []*Protect
-	var walk func(caddyhttp.RouteList)
-	walk = func(routes caddyhttp.RouteList) {
-		for _, route := range routes {
-			for _, handler := range route.Handlers {
-				switch h := handler.(type) {
-				case *Protect:
-					found = append(found, h)
-				case *caddyhttp.Subroute:
-					walk(h.Routes)
-				}
-			}
-		}
-	}
-	for _, server := range app.(*caddyhttp.App).Servers {
-		walk(server.Routes)
-	}
-	if len(found) == 0 {
-		t.Fatal("no protect in the running configuration")
-	}
-	return found
-}
-
+// TestG77PanicIsARefusal: the verifier panics where it asks for the time, and works again with the next request.
 func TestG77PanicIsARefusal(t *testing.T) {
+	var broken atomic.Pointer[func()]
+	clockFrom(t, func() time.Time {
+		if breaks := broken.Load(); breaks != nil && verifies() {
+			(*breaks)()
+		}
+		return time.Now()
+	})
 	g := startBoth(t, site)
 	token := g.server("public")
-	g.passed(t, g.request("GET", "/any/x", bearer(token)))
-	gates := handlers(t)
-	verifier := gates[0].verifier
-	for name, broken := range map[string]func(string, []string) (*tokenissuer.AccessToken, error){
-		"panic": func(string, []string) (*tokenissuer.AccessToken, error) { panic("injected") },
-		"panic nil": func(string, []string) (*tokenissuer.AccessToken, error) {
-			var t *tokenissuer.AccessToken
-			_ = t.ID
-			return t, nil
-		},
-		"no token":      func(string, []string) (*tokenissuer.AccessToken, error) { return nil, nil },
-		"unknown error": func(string, []string) (*tokenissuer.AccessToken, error) { return nil, io.ErrUnexpectedEOF },
+	for name, breaks := range map[string]func(){
+		"panic":     func() { panic("injected") },
+		"panic nil": func() { var t *tokenissuer.AccessToken; _ = t.ID },
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, gate := range gates {
-				gate.verifier = verdict(broken)
-			}
+			g.passed(t, g.request("GET", "/any/x", bearer(token)))
+			broken.Store(&breaks)
 			for _, path := range []string{"/any/x", "/api/x", "/mixed/orders/1", "/optional/x"} {
 				header, body := g.refused(t, g.request("GET", path, bearer(token), "X-Auth-Subject: admin"), 500)
-				if header.Get("Www-Authenticate") != "" || strings.Contains(body, "injected") || strings.Contains(body, "EOF") {
+				if header.Get("Www-Authenticate") != "" || strings.Contains(body, "injected") {
 					t.Errorf("%v %s", header, body)
 				}
 			}
-			for _, gate := range gates {
-				gate.verifier = verifier
-			}
+			broken.Store(nil)
 			g.passed(t, g.request("GET", "/any/x", bearer(token)))
+		})
+	}
+}
+
+// verifies reports whether the caller's caller was called by the verifier of our own tokens.
+func verifies() bool {
+	callers := make([]uintptr, 16)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers)])
+	for {
+		frame, more := frames.Next()
+		if strings.HasSuffix(frame.Function, "tokenissuer.(*Verifier).Recall") {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
+// TestG77AVerdictThatIsNone: a verifier that gives neither a token nor one of our errors lets nobody through.
+func TestG77AVerdictThatIsNone(t *testing.T) {
+	for name, err := range map[string]error{"no token": nil, "unknown error": io.ErrUnexpectedEOF} {
+		t.Run(name, func(t *testing.T) {
+			p := benchmarkedGate(nil)
+			p.refusal = endpoint.Challenge{Realm: "test"}.Prepare()
+			p.verifier = verdict(func(string, []string) (*tokenissuer.AccessToken, error) { return nil, err })
+			w := httptest.NewRecorder()
+			request := caddyhttp.PrepareRequest(ordinaryRequest(t), caddy.NewReplacer(), w, new(caddyhttp.Server))
+			if err := p.ServeHTTP(w, request, caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error {
+				t.Error("it passed")
+				return nil
+			})); err != nil || w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "EOF") {
+				t.Errorf("%d %s (%v)", w.Code, w.Body, err)
+			}
 		})
 	}
 }

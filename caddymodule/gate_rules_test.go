@@ -19,6 +19,7 @@ func (g *gate) because(t *testing.T, request string, status int, reason string) 
 		t.Errorf("%d %s, audit %v; want %d because of %s", got, body, lines, status, reason)
 	}
 	g.upstream.none(t)
+	g.refusedAlike(t, request, got, header, body)
 	return header, body
 }
 

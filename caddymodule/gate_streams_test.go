@@ -528,14 +528,14 @@ func isSweeping() bool {
 	return streams.sweeping
 }
 
-// TestG71ExtendedConnect is a WebSocket over HTTP/2 (RFC 8441) and HTTP/3 (RFC 9220). Go's server speaks the former with a setting which is
+// TestG71G96ExtendedConnect is a WebSocket over HTTP/2 (RFC 8441) and HTTP/3 (RFC 9220). Go's server speaks the former with a setting which is
 // read when a process begins, so this one starts another.
-func TestG71ExtendedConnect(t *testing.T) {
+func TestG71G96ExtendedConnect(t *testing.T) {
 	const setting = "http2xconnect=1"
 	if !strings.Contains(os.Getenv("GODEBUG"), setting) {
-		again := exec.Command(os.Args[0], "-test.run=^TestG71ExtendedConnect$", "-test.v")
+		again := exec.Command(os.Args[0], "-test.run=^TestG71G96ExtendedConnect$", "-test.v")
 		again.Env = append(os.Environ(), "GODEBUG="+setting)
-		if out, err := again.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestG71ExtendedConnect") {
+		if out, err := again.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestG71G96ExtendedConnect") {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		return
@@ -570,6 +570,8 @@ func extendedConnect(t *testing.T, over socketKind) {
 		"cookie, own origin":     {[]string{"cookie", cookie, "origin", "http://" + g.addr}, "200"},
 		"cookie in crumbs":       {[]string{"cookie", "a=b", "cookie", cookie, "cookie", "c=d", "origin", "http://" + g.addr}, "200"},
 		"header":                 {[]string{"authorization", "Bearer " + token}, "200"},
+		"header, foreign origin": {[]string{"authorization", "Bearer " + token, "origin", "https://evil.test"}, "200"},
+		"header and the cookie":  {[]string{"authorization", "Bearer " + token, "cookie", cookie, "origin", "https://evil.test"}, "200"},
 		"header, spoofed":        {[]string{"authorization", "Bearer " + token, "x-auth-subject", "admin", "x_auth_role", "admin"}, "200"},
 	} {
 		s := over.open(g, t, webSocketProtocol, test.fields...)

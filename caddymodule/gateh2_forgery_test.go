@@ -233,3 +233,33 @@ func (g *gate) passedQuietly(t *testing.T, token string) {
 	}
 	g.upstream.one(t)
 }
+
+// handlers are the gates of the running configuration.
+func handlers(t *testing.T) []*Protect {
+	t.Helper()
+	app, err := caddy.ActiveContext().App("http")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []*Protect
+	var walk func(caddyhttp.RouteList)
+	walk = func(routes caddyhttp.RouteList) {
+		for _, route := range routes {
+			for _, handler := range route.Handlers {
+				switch h := handler.(type) {
+				case *Protect:
+					found = append(found, h)
+				case *caddyhttp.Subroute:
+					walk(h.Routes)
+				}
+			}
+		}
+	}
+	for _, server := range app.(*caddyhttp.App).Servers {
+		walk(server.Routes)
+	}
+	if len(found) == 0 {
+		t.Fatal("no protect in the running configuration")
+	}
+	return found
+}

@@ -185,6 +185,51 @@ func numbered(n int, format string) (names []string) {
 	return names
 }
 
+// TestG130G131G133GroupsOverEveryTransport: header, assertion and rule are the same, whatever HTTP the client speaks, and so is
+// the end of a token whose user's groups have changed.
+func TestG130G131G133GroupsOverEveryTransport(t *testing.T) {
+	g := startBoth(t, peopleSite(append(slices.Clone(grouped[:6]), "\t\tprotect trusted\n",
+		"\t\tprotect trusted {\n\t\t\trequire /api/ops/* group ops engineering\n\t\t\tforward assertion X-Gate-Assertion\n\t\t}\n")...))
+	token := func(id string, scopes tokenissuer.Scopes, groups ...string) string {
+		return g.watched(g.issue(tokenissuer.Grant{
+			Type: tokenissuer.AuthorizationCode, User: &tokenissuer.User{ID: id, Groups: groups}, Scopes: scopes, FamilyID: "family-of-" + id, AuthTime: clock(),
+		}))
+	}
+	both := tokenissuer.Scopes{"trusted", "groups"}
+	for name, test := range map[string]struct {
+		token, header string
+		passes        bool
+	}{
+		"in one of them":    {token("u-1", both, "Web Team", "ops"), "Web%20Team,ops", true},
+		"in another one":    {token("u-1", both, "Ops", "ops2"), "Ops,ops2", false},
+		"without the scope": {token("u-1", both[:1], "ops"), "", false},
+		"no group":          {token("u-1", both), "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := g.passed(t, g.request("GET", "/api/x", bearer(test.token)))
+			if got := seen.Header.Get(headerGroups); got != test.header {
+				t.Errorf("the upstream is told %q", got)
+			}
+			if asserted := g.asserts(t, seen, g.url)["groups"]; (asserted != nil) != (test.header != "") {
+				t.Errorf("asserted: %v", asserted)
+			}
+			if test.passes {
+				g.passed(t, g.request("GET", "/api/ops/x", bearer(test.token)))
+				return
+			}
+			g.because(t, g.request("GET", "/api/ops/x", bearer(test.token)), http.StatusForbidden, "group_missing")
+		})
+	}
+	g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-zoe","email":"zoe@acme.example","groups":["ops"],"organisation":"acme","role":"member"}`)
+	g.must(http.StatusNoContent, "POST", "/oauth/users/u-zoe/password", `{"password":"`+peoplePassword+`"}`)
+	r := requestOf("conf")
+	r.scope = both.String()
+	before := g.watched(g.userTokens(r, "zoe@acme.example").AccessToken)
+	g.passed(t, g.request("GET", "/api/ops/x", bearer(before)))
+	g.must(http.StatusOK, "PATCH", "/oauth/users/u-zoe", `{"groups":["hr"]}`)
+	g.refused(t, g.request("GET", "/api/ops/x", bearer(before)), http.StatusUnauthorized)
+}
+
 // TestG132GroupsOutOfBounds are refused where they are given, and not when a token is made.
 func TestG132GroupsOutOfBounds(t *testing.T) {
 	d := openAdmin(t, grouped...)

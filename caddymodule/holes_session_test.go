@@ -41,7 +41,7 @@ func TestG91ATossedCookieDoesNotSwapTheSession(t *testing.T) {
 // own, and other applications on a plain-HTTP loopback host have a session cookie too. Nobody has to delete cookies to get in
 // again, and nobody is somebody else.
 func TestG123OfSeveralCookiesTheOwnOneCounts(t *testing.T) {
-	g := startPeople(t, "protect trusted", "protect trusted {\n\t\t\ttoken_from cookie accessToken\n\t\t\tchallenge browser\n\t\t}")
+	g := startBoth(t, peopleSite("protect trusted", "protect trusted {\n\t\t\ttoken_from cookie accessToken\n\t\t\tchallenge browser\n\t\t}"))
 	ada, max := g.browser(), g.browser()
 	for b, email := range map[*browser]string{ada: "ada@acme.example", max: "max@acme.example"} {
 		b.signIn(b.open("/oauth/login"), email, peoplePassword)
@@ -52,9 +52,9 @@ func TestG123OfSeveralCookiesTheOwnOneCounts(t *testing.T) {
 	if max.cookie("gatehouse_token") == "" || named == theirName {
 		t.Fatalf("the token's session is named %q", named)
 	}
-	program, chromium, navigation := []string{}, []string{"User-Agent", "Mozilla/5.0 (X11; Linux x86_64) Chrome/140.0.0.0"}, []string{"Sec-Fetch-Mode", "navigate"}
+	program, chromium, navigation := []string{}, []string{"User-Agent: Mozilla/5.0 (X11; Linux x86_64) Chrome/140.0.0.0"}, []string{"Sec-Fetch-Mode: navigate"}
 	bearerOf := func(b *browser) []string {
-		return []string{"User-Agent", "Mozilla/5.0", "Authorization", "Bearer " + b.cookie("accessToken")}
+		return []string{"User-Agent: Mozilla/5.0", bearer(b.cookie("accessToken"))}
 	}
 	for name, test := range map[string]struct {
 		cookies string
@@ -89,7 +89,8 @@ func TestG123OfSeveralCookiesTheOwnOneCounts(t *testing.T) {
 		"a name and a token of the name's own make": {"accessToken=x.y.z; " + named, chromium, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status, _, body := g.do(http.MethodGet, "/api/x", "", append([]string{"Cookie", test.cookies}, test.headers...)...)
+			lines := append([]string{"Cookie: " + strings.TrimSuffix(test.cookies, "; ")}, test.headers...)
+			status, _, body := g.asked(t, g.request("GET", "/api/x", lines...))
 			if test.want == "" {
 				g.upstream.none(t)
 				if status != http.StatusUnauthorized && status != http.StatusSeeOther {

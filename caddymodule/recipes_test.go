@@ -239,7 +239,7 @@ func TestG125Recipes(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.says(product.discovery, answer(string(metadata)))
-			g := startGate(t, recipeOf(t, product.name, p, product.hosts...))
+			g := startBoth(t, recipeOf(t, product.name, p, product.hosts...))
 			key.issuer = p.url + product.issuer
 			ours := func(text string) string { return strings.ReplaceAll(text, "ISSUER", p.url) }
 			for _, shape := range product.shapes {

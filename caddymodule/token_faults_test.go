@@ -9,9 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
-	"time"
-
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
 // Faults amid a grant: a store that refuses one step, a client that leaves.
@@ -219,30 +216,4 @@ func TestT46ClientLeavesAmidARequest(t *testing.T) {
 		u.gives(r.refresh(got.RefreshToken))
 	}
 	t.Logf("%d of 50 requests were carried out for a client that had left", done)
-}
-
-// stepStore notes which steps a request takes.
-type stepStore struct {
-	tokenissuer.IssuerStore
-	steps []string
-}
-
-func (s *stepStore) Family(ctx context.Context, id string) (*tokenissuer.TokenFamily, error) {
-	s.steps = append(s.steps, "Family")
-	return s.IssuerStore.Family(ctx, id)
-}
-
-func (s *stepStore) RedeemCode(ctx context.Context, id string, generation int64, at, expires time.Time, maxFailures int) error {
-	s.steps = append(s.steps, "RedeemCode")
-	return s.IssuerStore.RedeemCode(ctx, id, generation, at, expires, maxFailures)
-}
-
-func (s *stepStore) RotateRefreshToken(ctx context.Context, id string, generation int64, r tokenissuer.Rotation) error {
-	s.steps = append(s.steps, "RotateRefreshToken")
-	return s.IssuerStore.RotateRefreshToken(ctx, id, generation, r)
-}
-
-func (s *stepStore) EndFamilies(ctx context.Context, which tokenissuer.FamilyFilter, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
-	s.steps = append(s.steps, "EndFamilies")
-	return s.IssuerStore.EndFamilies(ctx, which, end)
 }

@@ -1,6 +1,7 @@
 package tokenissuer_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -172,30 +173,57 @@ func TestF12TheAnswerOfTheStoreIsLost(t *testing.T) {
 	f.must(err)
 }
 
-// TestTM5ACodeOfAnotherClientCostsWhatAnUnknownOneDoes: both ask the store once, and nothing else.
-func TestTM5ACodeOfAnotherClientCostsWhatAnUnknownOneDoes(t *testing.T) {
+// TestTM5AnotherClientsCredentialTakesTheSameSteps: whether a code or a refresh token exists is not to be told from how long
+// its refusal takes. So the store is asked the same question, and nothing else, for one that is another client's, unknown or no
+// credential of ours, although the issuer remembers the family. Only one that is good does without the question.
+func TestTM5AnotherClientsCredentialTakesTheSameSteps(t *testing.T) {
 	f := newFlow(t)
 	code, tokens := f.code("conf", parameters("")), f.tokens("conf", "refresh_token")
 	if _, err := f.refresh("other", tokens.RefreshToken); err == nil { // other is remembered now
 		t.Fatal("refreshed")
 	}
+	altered := func(s Secret) Secret { return NewSecret(otherLastDigit(s.Reveal())) }
 	unknown := func(s Secret) Secret { return NewSecret("0000000000000000000000" + s.Reveal()[22:]) }
-	for name, attempt := range map[string]func() error{
-		"code of another client":          func() error { _, err := f.redeem("other", code); return err },
-		"unknown code":                    func() error { _, err := f.redeem("other", unknown(code)); return err },
-		"refresh token of another client": func() error { _, err := f.refresh("other", tokens.RefreshToken); return err },
-		"unknown refresh token":           func() error { _, err := f.refresh("other", unknown(tokens.RefreshToken)); return err },
+	for kind, c := range map[string]struct {
+		use       func(client string, s Secret) (Tokens, error)
+		own, none Secret
+	}{
+		"code":          {f.redeem, code, tokens.RefreshToken},
+		"refresh token": {f.refresh, tokens.RefreshToken, code},
 	} {
-		f.store.asked()
-		err := attempt()
-		wantCode(t, err, InvalidGrant)
-		if AsError(err).Description != NewError(InvalidGrant, "").Description {
-			t.Errorf("%s: %s", name, AsError(err).Description)
-		}
-		if asked := f.store.asked(); len(asked) != 1 || asked[0] != "Family" {
-			t.Errorf("%s: the store was asked for %v", name, asked)
+		for name, credential := range map[string]Secret{
+			"of another client": c.own, "altered": altered(c.own), "unknown": unknown(c.own), "of another kind": c.none, "too short": NewSecret("x"),
+		} {
+			t.Run(kind+" "+name, func(t *testing.T) {
+				f.store.asked()
+				_, err := c.use("other", credential)
+				wantCode(t, err, InvalidGrant)
+				if AsError(err).Description != NewError(InvalidGrant, "").Description {
+					t.Error(AsError(err).Description)
+				}
+				if asked := f.store.asked(); !slices.Equal(asked, []string{"Family"}) {
+					t.Errorf("the store was asked for %v", asked)
+				}
+			})
 		}
 	}
+	f.store.asked()
+	_, err := f.redeem("conf", code)
+	f.must(err)
+	_, err = f.refresh("conf", tokens.RefreshToken)
+	f.must(err)
+	if asked := f.store.asked(); !slices.Equal(asked, []string{"RedeemCode", "RotateRefreshToken"}) {
+		t.Errorf("for what is good the store was asked for %v", asked)
+	}
+}
+
+// otherLastDigit is a text that ends in another digit.
+func otherLastDigit(text string) string {
+	last := len(text) - 1
+	if text[last] == '0' {
+		return text[:last] + "1"
+	}
+	return text[:last] + "0"
 }
 
 // TestT46ACallerThatHasGoneLosesNothing: the request is cancelled before the step, and is not done.
