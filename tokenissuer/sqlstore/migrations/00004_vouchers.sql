@@ -8,7 +8,7 @@ UPDATE counters SET position = 4 WHERE name = 'newest_schema';
 INSERT INTO counters (name, position) VALUES ('vouchers', 0);
 
 -- Earlier builds wrote here which tokens each node had signed in the last half minute, for the others: the SHA-256 of each, one
--- after the other. Later builds do not use it (docs/decisions/0034). It stays while such builds may run beside.
+-- after the other. Later builds do not use it (docs/decisions/0035). It stays while such builds may run beside.
 CREATE TABLE vouchers (
     position   BIGINT NOT NULL PRIMARY KEY,
     node       TEXT   NOT NULL,
