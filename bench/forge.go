@@ -56,13 +56,16 @@ func (f *forger) expired() badToken {
 	return f.changedSignature("expired", f.with(map[string]any{"iat": now - 7200, "exp": now - 3600}))
 }
 
+// changedSignature names the bad token that says what a good one says.
+const changedSignature = "changed signature"
+
 // forgeries are the bad tokens in which all is right but the signature.
 func (f *forger) forgeries() []badToken {
 	madeUp := f.with(map[string]any{"sub": "u-mallory", "client_id": "mallory"})
 	// What nobody has signed has 64 bytes of no meaning where ES256 has its signature.
 	noise := sha512.Sum512([]byte(madeUp))
 	return []badToken{
-		f.changedSignature("changed signature", f.token),
+		f.changedSignature(changedSignature, f.token),
 		f.changedSignature("changed payload", f.with(map[string]any{"scope": "public admin"})),
 		f.changedSignature("made up with the right kid", madeUp[:strings.LastIndexByte(madeUp, '.')+1]+encodeBytes(noise[:])),
 	}

@@ -65,7 +65,7 @@ func (b *bench) storms(ours *server, p *provider) ([]storm, error) {
 	warm := func(int) (load.Load, error) { return orders(ours.Protected, tokens), nil }
 	var storms []storm
 	for _, bad := range own {
-		if slices.Contains([]string{"malformed", "unknown kid", "expired", "changed signature"}, bad.name) {
+		if slices.Contains([]string{"malformed", "unknown kid", "expired", changedSignature}, bad.name) {
 			storms = append(storms, storm{bad, ours.Protected, warm})
 		}
 	}

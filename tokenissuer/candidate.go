@@ -1,7 +1,6 @@
 package tokenissuer
 
 import (
-	"crypto/sha256"
 	"slices"
 	"strings"
 	"sync"
@@ -25,15 +24,10 @@ func (c *candidate) done() {
 type candidate struct {
 	verifier *Verifier
 	token    string
-	digest   [sha256.Size]byte // of the token
 	audience audience
 	admit    Admission // nil: everything is admitted
 	expired  bool      // it may have expired
-	// signatures are known ones; nil: each is verified anew.
-	signatures *knownSignatures
-	// tagged: the token says what one of ours says, which has this mark.
-	tagged bool
-	mark   claimsMark
+	tagged   bool      // the token says what one of ours says
 
 	jws     *jws // nil, or form
 	form    jws
@@ -95,19 +89,14 @@ func (c *candidate) verify() (*AccessToken, error) {
 	return c.claims, nil
 }
 
-// checkTag refuses what was made up elsewhere, at the price of a digest, and a signature that is known to be none of ours. What
-// it lets pass is no better for it.
+// checkTag refuses what was made up elsewhere, at the price of a digest. What it lets pass is no better for it.
 func (c *candidate) checkTag() error {
 	tags := c.verifier.tags.Load()
 	if tags == nil || strings.Count(c.token, ".") != 2 {
 		return nil
 	}
-	c.mark, c.tagged = tags.check(c.token)
-	switch {
-	case !c.tagged && tags.areRequired(c.verifier.now()):
+	if c.tagged = tags.check(c.token); !c.tagged && tags.areRequired(c.verifier.now()) {
 		return errTagWrong
-	case c.tagged && c.signatures != nil && c.signatures.contradict(c.mark, c.digest):
-		return errSignatureWrong
 	}
 	return nil
 }
@@ -198,7 +187,7 @@ func (c *candidate) checkTime() error {
 // checkSignature asks for leave before it verifies: nothing else here costs so much.
 func (c *candidate) checkSignature() error {
 	if c.admit == nil {
-		return c.verifySignature()
+		return c.jws.verify(c.key)
 	}
 	done, err := c.admit()
 	if err != nil {
@@ -206,16 +195,8 @@ func (c *candidate) checkSignature() error {
 	}
 	good := false
 	defer func() { done(good) }()
-	err = c.verifySignature()
+	err = c.jws.verify(c.key)
 	good = err == nil
-	return err
-}
-
-func (c *candidate) verifySignature() error {
-	err := c.jws.verify(c.key)
-	if err != nil && c.tagged && c.signatures != nil {
-		c.learnSignature()
-	}
 	return err
 }
 

@@ -166,7 +166,7 @@ func (is *Issuer) sign(g Grant, key *SigningKey, t *AccessToken, claims []byte) 
 	if len(signed.text) > MaxTokenBytes {
 		return Tokens{}, NewError(ServerError, "token_too_long").WithCause(errors.New("the claims do not fit a token of 8 KiB"))
 	}
-	is.Verifier.remember(signed, t)
+	is.Verifier.Remember(signed.text, t)
 	tokens := Tokens{
 		AccessToken: NewSecret(signed.text), ExpiresIn: t.ExpiresAt.Sub(t.IssuedAt), Scopes: g.Scopes, CreatedAt: t.IssuedAt, Claims: t,
 	}

@@ -51,9 +51,6 @@ type tagMAC struct {
 	sum [sha256.Size]byte
 }
 
-// claimsMark tells what a tag was made over from everything else. Nobody else can make it, and it is never shown.
-type claimsMark [16]byte
-
 func newTokenTags(key []byte) *tokenTags {
 	t := new(tokenTags)
 	t.macs.New = func() any {
@@ -69,47 +66,43 @@ func (t *tokenTags) areRequired(now time.Time) bool {
 	return !t.requiredFrom.IsZero() && !now.Before(t.requiredFrom)
 }
 
-// of returns the tag of a token, in both spellings, and the mark of its claims. Parts are what is signed, in front of the tag
-// and behind it.
-func (t *tokenTags) of(before, after string) (tag [tagLength]byte, spelled [tagSpan]byte, mark claimsMark) {
+// of returns the tag of a token, in both spellings. Parts are what is signed, in front of the tag and behind it.
+func (t *tokenTags) of(before, after string) (tag [tagLength]byte, spelled [tagSpan]byte) {
 	m := t.macs.Get().(*tagMAC) //nolint:forcetypeassert // New makes no other
 	m.Reset()
 	_, _ = m.Write(bytesOf(before)) // never fails
 	_, _ = m.Write(bytesOf(after))
 	sum := m.Sum(m.sum[:0])
 	base64.RawURLEncoding.Encode(tag[:], sum[:tagBytes])
-	mark = claimsMark(sum[tagBytes : tagBytes+len(mark)])
 	t.macs.Put(m)
 	base64.RawURLEncoding.Encode(spelled[:], tag[:])
-	return tag, spelled, mark
+	return tag, spelled
 }
 
-// check tells whether a token says just what one that we have signed says, and returns the mark of that. It says nothing of
-// the signature.
-func (t *tokenTags) check(token string) (mark claimsMark, ok bool) {
+// check reports whether a token says just what one that we have signed says. It says nothing of the signature.
+func (t *tokenTags) check(token string) bool {
 	first, last := strings.IndexByte(token, '.'), strings.LastIndexByte(token, '.')
 	start := first + 1 + tagStart
 	if first < 0 || start+tagSpan > last {
-		return mark, false
+		return false
 	}
-	_, spelled, mark := t.of(token[:start], token[start+tagSpan:last])
-	return mark, subtle.ConstantTimeCompare(spelled[:], bytesOf(token[start:start+tagSpan])) == 1
+	_, spelled := t.of(token[:start], token[start+tagSpan:last])
+	return subtle.ConstantTimeCompare(spelled[:], bytesOf(token[start:start+tagSpan])) == 1
 }
 
 // put writes the tag into what is about to be signed, whose jti ends with untaggedEnd, and returns it.
-func (t *tokenTags) put(unsigned []byte) (tag string, mark claimsMark) {
+func (t *tokenTags) put(unsigned []byte) (tag string) {
 	text := written(unsigned)
 	start := strings.IndexByte(text, '.') + 1 + tagStart
-	short, spelled, mark := t.of(text[:start], text[start+tagSpan:])
+	short, spelled := t.of(text[:start], text[start+tagSpan:])
 	copy(unsigned[start:], spelled[:])
-	return string(short[:]), mark
+	return string(short[:])
 }
 
 // signedToken is a token that was signed a moment ago.
 type signedToken struct {
 	text string
 	tag  string // empty: it has none, and jti ends before it
-	mark claimsMark
 }
 
 // id is the jti of the token, whose claims were written with another.
@@ -148,7 +141,7 @@ func generationOf(jti string) int64 {
 func (is *Issuer) signAccessToken(key *SigningKey, claims []byte) (s signedToken, err error) {
 	unsigned := key.unsigned(claims)
 	if is.Master != nil {
-		s.tag, s.mark = is.Master.tags.put(unsigned)
+		s.tag = is.Master.tags.put(unsigned)
 	}
 	s.text, err = key.finish(unsigned)
 	return s, err

@@ -175,42 +175,37 @@ func TestEverythingThatIsIssuedHasATag(t *testing.T) {
 	}
 }
 
-// TestChangedSignaturesOfAGenuineToken: 10,000 of them cost hardly any cryptography, and do not harm the good one, which a
-// node has not seen before, or has issued.
+// TestChangedSignaturesOfAGenuineToken: leave is asked before each is verified, however many there are, and they do not harm the
+// good one, which a node has not seen before, or has issued.
 func TestChangedSignaturesOfAGenuineToken(t *testing.T) {
 	for _, algorithm := range allAlgorithms {
 		a := taggingAuthority(t)
 		token := a.issue(t, algorithm)
 		start := strings.LastIndexByte(token, '.') + 1
-		for name, test := range map[string]struct {
-			verifier *Verifier
-			most     int
-		}{
-			"issued here":     {a.verifier, 0},
-			"not seen before": {a.fresh(), int(algorithm.wrongSignatures())},
-		} {
-			verified := 0
-			for i := range 3_000 {
+		for name, v := range map[string]*Verifier{"issued here": a.verifier, "not seen before": a.fresh()} {
+			verified, shown := 0, 0
+			for i := range 100 {
 				bad := token[:start] + fmt.Sprintf("%05d", i) + token[start+5:]
 				if bad == token {
 					continue
 				}
-				if _, err := test.verifier.VerifyAdmitted(bad, a.audiences, counting(&verified)); AsError(err).Reason != "signature_wrong" {
+				shown++
+				if _, err := v.VerifyAdmitted(bad, a.audiences, counting(&verified)); AsError(err).Reason != "signature_wrong" {
 					t.Fatalf("%s, %s: %v", algorithm, name, err)
 				}
 			}
-			if verified > test.most {
-				t.Errorf("%s, %s: %d signatures were verified, want at most %d", algorithm, name, verified, test.most)
+			if verified != shown {
+				t.Errorf("%s, %s: leave was asked for %d signatures of %d", algorithm, name, verified, shown)
 			}
-			test.verifier.cache.drop(digestOf(token))
-			if _, err := test.verifier.Verify(token, a.audiences); err != nil {
+			v.cache.drop(digestOf(token))
+			if _, err := v.Verify(token, a.audiences); err != nil {
 				t.Errorf("%s, %s: the good one is refused: %v", algorithm, name, err)
 			}
 		}
 	}
 }
 
-// TestOneSignatureOverOneText is what knownSignatures builds on.
+// TestOneSignatureOverOneText: signing draws no randomness, so that a weak source of it gives no key away (RFC 6979).
 func TestOneSignatureOverOneText(t *testing.T) {
 	for algorithm, key := range sharedKeys() {
 		first, err1 := key.sign([]byte("{}"))
@@ -291,7 +286,7 @@ func FuzzTag(f *testing.F) {
 	key := fuzzKeys(f)[ES256]
 	genuineClaims := []byte(claimsOpening + strings.Repeat("a", idLength) + untaggedEnd + `","iss":"` + testIssuer + `"}`)
 	unsigned := key.unsigned(genuineClaims)
-	tag, _ := master.tags.put(unsigned)
+	tag := master.tags.put(unsigned)
 	genuine := string(unsigned)
 	genuineHeader := strings.TrimSuffix(key.header, ".")
 	payload := strings.Replace(string(genuineClaims), untaggedEnd, tag, 1)
@@ -311,7 +306,7 @@ func FuzzTag(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, header string, claims []byte) {
 		signed := header + "." + encode(string(claims))
-		if _, ok := master.tags.check(signed + ".c2ln"); ok != (signed == genuine) {
+		if ok := master.tags.check(signed + ".c2ln"); ok != (signed == genuine) {
 			t.Errorf("%q, %q: %v", header, claims, ok)
 		}
 		master.tags.check(header)

@@ -39,8 +39,7 @@ type Verifier struct {
 	now          func() time.Time
 	cache        *tokenCache
 	// tags are those of our own tokens; nil: none are looked at.
-	tags       atomic.Pointer[tokenTags]
-	signatures knownSignatures
+	tags atomic.Pointer[tokenTags]
 }
 
 // tokenRules are what an issuer's tokens look like.
@@ -118,8 +117,7 @@ func (v *Verifier) readExpired(token string) (*AccessToken, error) {
 	}
 	c := candidates.Get().(*candidate) //nolint:forcetypeassert // New makes no other
 	defer c.done()
-	c.verifier, c.token, c.digest, c.audience, c.expired = v, token, digestOf(token), audience{any: true}, true
-	c.signatures = &v.signatures
+	c.verifier, c.token, c.audience, c.expired = v, token, audience{any: true}, true
 	t, err := c.verify()
 	if err == nil && t.IsSwapped() {
 		return nil, errTokenOfAnUpstream
@@ -153,8 +151,7 @@ func (v *Verifier) verify(token string, audience audience, admit Admission) (*Ac
 	}
 	c := candidates.Get().(*candidate) //nolint:forcetypeassert // New makes no other
 	defer c.done()
-	c.verifier, c.token, c.digest, c.audience, c.admit = v, token, digest, audience, admit
-	c.signatures = &v.signatures
+	c.verifier, c.token, c.audience, c.admit = v, token, audience, admit
 	if _, err := c.verify(); err != nil {
 		return nil, err
 	}
@@ -184,15 +181,7 @@ func (v *Verifier) recall(digest [sha256.Size]byte, audience audience) (t *Acces
 
 // Remember puts a token that this process has just signed into the cache, so that its signature is never verified.
 func (v *Verifier) Remember(token string, claims *AccessToken) {
-	v.remember(signedToken{text: token}, claims)
-}
-
-func (v *Verifier) remember(token signedToken, claims *AccessToken) {
-	digest := digestOf(token.text)
-	if token.tag != "" {
-		v.signatures.learn(token.mark, digest)
-	}
-	v.cache.put(digest, v.cache.packToken(claims, nil))
+	v.cache.put(digestOf(token), v.cache.packToken(claims, nil))
 }
 
 // Remembered is how many tokens were verified and need no second look at their signature.
