@@ -27,20 +27,19 @@ type keyView struct {
 	SealedWith string                `json:"sealed_with,omitzero"` // the id of the key-encryption key
 }
 
-func viewOfKey(ring *tokenissuer.KeyRing, k tokenissuer.StoredKey) keyView {
-	return keyView{k.ID, k.Algorithm, ring.StateOf(k), k.CreatedAt, k.ActiveFrom, k.RevokedAt, k.SealedWith}
+func viewOfKey(k tokenissuer.StoredKey, state tokenissuer.KeyState) keyView {
+	return keyView{k.ID, k.Algorithm, state, k.CreatedAt, k.ActiveFrom, k.RevokedAt, k.SealedWith}
 }
 
 // listKeys shows what is stored, with what this node does with it.
 func listKeys(app *App, r *http.Request) (int, any, error) {
-	ring := app.engine.keyRing()
-	stored, err := ring.List(r.Context())
+	stored, err := app.engine.keyRing().List(r.Context())
 	if err != nil {
 		return 0, nil, err
 	}
 	views := make([]keyView, 0, len(stored))
 	for _, k := range stored {
-		views = append(views, viewOfKey(ring, k))
+		views = append(views, viewOfKey(k.StoredKey, k.State))
 	}
 	return http.StatusOK, views, nil
 }
@@ -60,7 +59,7 @@ func rotateKeys(app *App, r *http.Request) (int, any, error) {
 	}
 	app.record("signing key added", zap.String("kid", key.ID), zap.Time("active_from", key.ActiveFrom))
 	app.engine.keysChanged(r.Context())
-	return http.StatusCreated, viewOfKey(ring, key), nil
+	return http.StatusCreated, viewOfKey(key, ring.StateOf(key)), nil
 }
 
 // revokeKey ends whatever a key has signed.

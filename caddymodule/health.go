@@ -92,10 +92,11 @@ func (a *App) hasStarted() bool {
 	}
 }
 
-// keyStates counts the signing keys that this node has.
+// keyStates counts the signing keys that this node has, and the stored ones that it refuses.
 func (e *engine) keyStates() map[tokenissuer.KeyState]int {
 	now := e.time.Now()
 	states := map[tokenissuer.KeyState]int{tokenissuer.KeyPublished: 0, tokenissuer.KeySigning: 0, tokenissuer.KeySuperseded: 0}
+	states[tokenissuer.KeyIsRefused] = int(e.keyring.refused.Load())
 	signing, err := e.keys.Signing(now)
 	for _, key := range e.keys.List() {
 		switch {

@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -18,6 +19,7 @@ type keyring struct {
 	mu      sync.Mutex
 	version int64 // of the keys in memory; 0: not known
 	failing bool
+	refused atomic.Int64 // how many stored signing keys are not used
 }
 
 // keyRing is for an engine that has opened.
@@ -53,7 +55,14 @@ func (e *engine) readNewKeys(ctx context.Context) error {
 	if err := e.checkMarks(ctx); err != nil || version == e.keyring.version {
 		return err
 	}
-	if err := e.keyRing().Refresh(ctx); err != nil {
+	ring, refused := e.keyRing(), int64(0)
+	ring.Warn = func(err error) {
+		refused++
+		e.warnOfKey(err)
+	}
+	err = ring.Refresh(ctx)
+	e.keyring.refused.Store(refused)
+	if err != nil {
 		return err
 	}
 	e.keyring.version = version

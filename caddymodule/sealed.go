@@ -59,10 +59,10 @@ func (e *engine) sealKeys(ctx context.Context, store tokenissuer.KeyStore) error
 	return err
 }
 
-// refusedKeys adds to an error about refused keys what to do when they are the operator's own.
+// refusedKeys adds to an error about keys that are not bound what to do when they are the operator's own.
 func (e *engine) refusedKeys(err error) error {
 	path := e.sealedBefore()
-	if !errors.Is(err, tokenissuer.ErrKeyRefused) || path == "" {
+	if !errors.Is(err, tokenissuer.ErrKeyUnbound) || path == "" {
 		return err
 	}
 	return fmt.Errorf("%w. This machine has seen the keys encrypted, and bound to their rows. If you have put back a backup from before that, remove %s", err, path)
@@ -96,8 +96,8 @@ func (e *engine) noteSealed() {
 // warnOfKey tells of a stored key that is not used as it stands there.
 func (e *engine) warnOfKey(err error) {
 	if errors.Is(err, tokenissuer.ErrKeyRefused) {
-		e.log().Error("a stored key is refused: whoever wrote it to the database had no key-encryption key, or an older build. It is not used; "+
-			"`caddy oauth keys list` shows it, `caddy oauth keys revoke` takes it out", zap.Error(err))
+		e.log().Error("a stored key is refused: it was written or changed without the key-encryption key, or by a node of an older build or with another "+
+			"encrypt_with. It is not used; `caddy oauth keys list` shows it, `caddy oauth keys revoke` takes it out", zap.Error(err))
 		return
 	}
 	e.log().Error("a signing key cannot be opened: this node goes on with those that it has, and would not start again", zap.Error(err))

@@ -113,6 +113,32 @@ func TestK16APlantedSigningKey(t *testing.T) {
 	}
 }
 
+// TestK20AKeyThatPretendsToBeBound: the planted row names the key-encryption key and has a binding, a false one. The server
+// starts with its good key, and status, metrics and the list tell of the other.
+func TestK20AKeyThatPretendsToBeBound(t *testing.T) {
+	g := encrypted(t)
+	token, kids := g.token(), g.kids()
+	planted := g.plant()
+	g.edit(`UPDATE signing_keys SET sealed_with = (SELECT sealed_with FROM signing_keys WHERE binding IS NOT NULL LIMIT 1), binding = x'00ff' WHERE id = ?`, planted.ID)
+	g.stop()
+	g.reload(withKEK("kek"))
+	g.eventually("status tells", func() bool { return strings.Contains(g.ok("status"), "1 refused, 1 signing") })
+	if !strings.Contains(g.logs(), "a stored key is refused") || !strings.Contains(g.logs(), planted.ID) || g.measured()[`gatehouse_keys{state="refused"}`] != 1 {
+		t.Error("log or metrics do not tell")
+	}
+	if view := g.keyViews()[planted.ID]; view.State != tokenissuer.KeyIsRefused {
+		t.Errorf("it is listed as %+v", view)
+	}
+	if g.kids() != kids || g.gate(token) != 200 || g.gate(g.token()) != 200 || g.gate(g.signedWith(planted)) != 401 {
+		t.Errorf("the keys are %s, were %s", g.kids(), kids)
+	}
+	if err := g.app().engine.keepKeys(t.Context()); err != nil {
+		t.Errorf("the housekeeping: %v", err)
+	}
+	g.ok("keys", "revoke", planted.ID)
+	g.eventually("status is clean", func() bool { return !strings.Contains(g.ok("status"), "refused") })
+}
+
 // TestK16EverySealedKeyReplaced: whoever deletes all keys and puts others there, in the clear, has taken away what shows that
 // keys are encrypted; the machine remembers it. The start is refused, and says what an operator does who did it himself.
 func TestK16EverySealedKeyReplaced(t *testing.T) {

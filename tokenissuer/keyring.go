@@ -51,7 +51,8 @@ func (r *KeyRing) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if lastOf(stored, r.Algorithm) != nil && lastOf(alive(stored), r.Algorithm) == nil {
+	keys := r.open(alive(stored))
+	if !hasAlgorithm(keys, r.Algorithm) && slices.ContainsFunc(stored, r.wasRevoked) {
 		// All were revoked, as by a node that signs with another algorithm.
 		if err := addFirstKey(ctx, r.Store, r.Sealer, r.Algorithm, r.Now(), r.Now()); err != nil {
 			return err
@@ -59,12 +60,16 @@ func (r *KeyRing) Refresh(ctx context.Context) error {
 		if stored, err = signingKeysOf(ctx, r.Store); err != nil {
 			return err
 		}
+		keys = r.open(alive(stored))
 	}
-	keys := r.open(alive(stored))
-	if !slices.ContainsFunc(keys, func(k *SigningKey) bool { return k.Algorithm == r.Algorithm }) {
+	if !hasAlgorithm(keys, r.Algorithm) {
 		return errNoKeyLeft
 	}
 	return r.Keys.Replace(keys, r.Algorithm)
+}
+
+func (r *KeyRing) wasRevoked(stored StoredKey) bool {
+	return stored.Algorithm == r.Algorithm && !stored.RevokedAt.IsZero()
 }
 
 // open opens what it can, and takes keys that are in use for those that it cannot.
@@ -225,15 +230,13 @@ const (
 	KeyIsRefused KeyState = "refused"
 )
 
-// StateOf tells what a stored key does now, by the keys that this node has.
+// StateOf returns what a good stored key does now, by the keys that this node has.
 func (r *KeyRing) StateOf(stored StoredKey) KeyState {
 	now := r.Now()
 	signing, err := r.Keys.Signing(now)
 	switch {
 	case !stored.RevokedAt.IsZero():
 		return KeyRevoked
-	case r.Sealer != nil && stored.form() != keyBound:
-		return KeyIsRefused
 	case err == nil && signing.ID == stored.ID:
 		return KeySigning
 	case stored.activeFrom().After(now):
@@ -242,11 +245,23 @@ func (r *KeyRing) StateOf(stored StoredKey) KeyState {
 	return KeySuperseded
 }
 
-// List returns the stored signing keys, revoked ones too, oldest first. Their private parts are left out.
-func (r *KeyRing) List(ctx context.Context) ([]StoredKey, error) {
+// ListedKey is a stored key without its private part, and what it does now.
+type ListedKey struct {
+	StoredKey
+	State KeyState
+}
+
+// List returns the stored signing keys, revoked and refused ones too, oldest first.
+func (r *KeyRing) List(ctx context.Context) ([]ListedKey, error) {
 	stored, err := signingKeysOf(ctx, r.Store)
-	for i := range stored {
-		stored[i].Private, stored[i].ActiveFrom = nil, stored[i].activeFrom()
+	list := make([]ListedKey, 0, len(stored))
+	for _, s := range stored {
+		state := KeyIsRefused
+		if !r.Sealer.refuses(s) {
+			state = r.StateOf(s)
+		}
+		s.Private, s.ActiveFrom = nil, s.activeFrom()
+		list = append(list, ListedKey{s, state})
 	}
-	return stored, err
+	return list, err
 }

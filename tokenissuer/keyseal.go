@@ -141,8 +141,8 @@ func (s *KeySealer) bind(stored StoredKey) StoredKey {
 	return stored
 }
 
-// open returns the private part of a stored key. With a key-encryption key it takes bound keys alone; the error is an
-// ErrKeyRefused for a key that is not even claimed to be one. A nil sealer takes those that are not sealed.
+// open returns the private part of a stored key. With a key-encryption key it takes bound keys alone, and every error is an
+// ErrKeyRefused. A nil sealer takes those that are not sealed.
 func (s *KeySealer) open(stored StoredKey) ([]byte, error) {
 	switch {
 	case s == nil && stored.SealedWith == "":
@@ -150,17 +150,17 @@ func (s *KeySealer) open(stored StoredKey) ([]byte, error) {
 	case s == nil:
 		return nil, fmt.Errorf("sealed under key-encryption key %s, and none is configured: set encrypt_with", stored.SealedWith)
 	case stored.form() == keyInClear:
-		return nil, fmt.Errorf("%w: it is not encrypted", ErrKeyRefused)
+		return nil, fmt.Errorf("%w: it is not encrypted", ErrKeyUnbound)
 	}
 	key, err := s.keyFor(stored)
 	if err != nil {
 		return nil, err
 	}
 	if stored.form() == keySealed {
-		return nil, fmt.Errorf("%w: it is encrypted as earlier builds did", ErrKeyRefused)
+		return nil, fmt.Errorf("%w: it is encrypted as earlier builds did", ErrKeyUnbound)
 	}
 	if _, err := key.decrypt(stored.Binding, s.aboutKey(stored)); err != nil {
-		return nil, fmt.Errorf("the sealed key is damaged: its row was changed, or belongs to another issuer than %s", s.issuer)
+		return nil, fmt.Errorf("%w: its row was changed, or belongs to another issuer than %s", ErrKeyRefused, s.issuer)
 	}
 	return key.private(stored)
 }
@@ -169,7 +169,7 @@ func (s *KeySealer) open(stored StoredKey) ([]byte, error) {
 func (k *keyEncryptionKey) private(stored StoredKey) ([]byte, error) {
 	plain, err := k.decrypt(stored.Private, []byte(stored.ID))
 	if err != nil {
-		return nil, errors.New("the sealed key is damaged")
+		return nil, fmt.Errorf("%w: what is sealed is damaged", ErrKeyRefused)
 	}
 	return plain, nil
 }
@@ -185,16 +185,21 @@ func (s *KeySealer) keyFor(stored StoredKey) (*keyEncryptionKey, error) {
 	if len(s.older) > 0 {
 		configured = "the configured ones are "
 	}
-	return nil, fmt.Errorf("sealed under key-encryption key %s, and %s%s", stored.SealedWith, configured, strings.Join(s.IDs(), " and "))
+	return nil, fmt.Errorf("%w: it is sealed under key-encryption key %s, and %s%s",
+		ErrKeyRefused, stored.SealedWith, configured, strings.Join(s.IDs(), " and "))
 }
 
-// accepts leaves out the keys that are not bound to the key-encryption key. Revoked ones stay: they are marks.
-func (s *KeySealer) accepts(stored []StoredKey) []StoredKey {
-	if s == nil {
-		return stored
+// refuses reports whether a stored key is not used because it is not bound to the key-encryption key. Revoked ones are never
+// refused: they are marks.
+func (s *KeySealer) refuses(stored StoredKey) bool {
+	if s == nil || !stored.RevokedAt.IsZero() {
+		return false
 	}
-	return keysWhere(stored, func(k StoredKey) bool {
-		_, err := s.open(k)
-		return err == nil || !k.RevokedAt.IsZero()
-	})
+	_, err := s.open(stored)
+	return err != nil
+}
+
+// accepts leaves out the keys that are refused.
+func (s *KeySealer) accepts(stored []StoredKey) []StoredKey {
+	return keysWhere(stored, func(k StoredKey) bool { return !s.refuses(k) })
 }

@@ -119,7 +119,8 @@ func tagsRequiredFrom(ctx context.Context, store KeyStore, sealer *KeySealer, ma
 }
 
 // openMasterKey returns the stored master key with its secret. One that is refused is as good as none, unless there is no
-// other: then the error says so. ErrNotFound when there is none at all.
+// other: then the error says so, also for a refused key of another algorithm, which may be the changed master key. ErrNotFound
+// when there is none at all.
 func openMasterKey(ctx context.Context, store KeyStore, sealer *KeySealer) (StoredKey, []byte, error) {
 	all, err := store.SigningKeys(ctx)
 	if err != nil {
@@ -127,7 +128,8 @@ func openMasterKey(ctx context.Context, store KeyStore, sealer *KeySealer) (Stor
 	}
 	failure := ErrNotFound
 	for _, stored := range all {
-		if stored.Algorithm != masterAlgorithm {
+		isMaster := stored.Algorithm == masterAlgorithm
+		if !isMaster && !sealer.refuses(stored) {
 			continue
 		}
 		secret, err := sealer.open(stored)
@@ -138,6 +140,9 @@ func openMasterKey(ctx context.Context, store KeyStore, sealer *KeySealer) (Stor
 			return stored, secret, err
 		}
 		failure = fmt.Errorf("opening the master key: %w", err)
+		if !isMaster {
+			failure = fmt.Errorf("opening the master key: there is none, but key %s may be it: %w", stored.ID, err)
+		}
 	}
 	return StoredKey{}, nil, failure
 }

@@ -7,8 +7,12 @@ import (
 )
 
 // ErrKeyRefused is wrapped by the errors about stored keys that are not bound to the key-encryption key. Anybody who can
-// write to the store may have put them there, so nothing is signed, verified or derived with them.
+// write to the store may have put them there, so nothing is signed, verified or derived with them, and they keep no good key
+// from being used.
 var ErrKeyRefused = errors.New("the key is refused")
+
+// ErrKeyUnbound is an ErrKeyRefused: the key does not even claim to be bound. So are those that builds before bindings stored.
+var ErrKeyUnbound = fmt.Errorf("%w: it is not bound to its row", ErrKeyRefused)
 
 // keyForm is how a key is stored. Whatever is not bound could have been written, or changed, without the key-encryption key.
 type keyForm int
@@ -36,7 +40,7 @@ type KeyChange struct{ Was, Becomes StoredKey }
 type Sealing struct {
 	// InClear and Rebound are how many keys were sealed that were stored in the clear, and bound that builds before bindings had sealed.
 	InClear, Rebound int
-	// Refused has an error, which is an ErrKeyRefused, for each key that is not revoked and not bound.
+	// Refused has an ErrKeyRefused for each key that is not revoked and could not be bound.
 	Refused []error
 }
 
@@ -57,9 +61,9 @@ func SealKeys(ctx context.Context, store KeyStore, sealer *KeySealer, settled bo
 		if err != nil {
 			return Sealing{}, Unavailable("keys_unreadable", err)
 		}
-		found, changes, err := sealer.changes(stored, settled)
-		if err != nil || len(changes) == 0 {
-			return found, err
+		found, changes := sealer.changes(stored, settled)
+		if len(changes) == 0 {
+			return found, nil
 		}
 		done, err := store.ReplaceSigningKeys(ctx, changes...)
 		if err != nil {
@@ -72,45 +76,44 @@ func SealKeys(ctx context.Context, store KeyStore, sealer *KeySealer, settled bo
 	return Sealing{}, errors.New("sealing the stored keys: others change them again and again")
 }
 
-// changes returns what becomes of the stored keys. The error is about those that should open and do not.
-func (s *KeySealer) changes(stored []StoredKey, settled bool) (found Sealing, changes []KeyChange, err error) {
+// changes returns what becomes of the stored keys.
+func (s *KeySealer) changes(stored []StoredKey, settled bool) (found Sealing, changes []KeyChange) {
 	least := keyInClear
 	for _, k := range stored {
-		least = max(least, k.form())
+		form := k.form()
+		if _, err := s.open(k); err != nil {
+			form = min(form, keySealed) // anybody can claim a binding
+		}
+		least = max(least, form)
 	}
 	if settled {
 		least = keyBound
 	}
 	for _, k := range alive(stored) {
-		form := k.form()
+		plain, err := s.plain(k, least)
 		switch {
-		case form < least:
-			_, err := s.open(k)
+		case err != nil:
 			found.Refused = append(found.Refused, fmt.Errorf("stored key %s: %w", k.ID, err))
 			continue
-		case form == keyBound && k.SealedWith == s.ID:
+		case k.form() == keyBound && k.SealedWith == s.ID:
 			continue
-		case form == keyInClear:
+		case k.form() == keyInClear:
 			found.InClear++
-		case form == keySealed:
+		case k.form() == keySealed:
 			found.Rebound++
-		}
-		plain, failure := s.plain(k)
-		if failure != nil {
-			err = errors.Join(err, fmt.Errorf("opening stored key %s: %w", k.ID, failure))
-			continue
 		}
 		changes = append(changes, KeyChange{k, s.seal(k, plain)})
 	}
-	return found, changes, err
+	return found, changes
 }
 
-// plain returns the private part of a key whose form has been accepted.
-func (s *KeySealer) plain(stored StoredKey) ([]byte, error) {
-	switch stored.form() {
-	case keyInClear:
+// plain returns the private part of a key, whose form is at least that one.
+func (s *KeySealer) plain(stored StoredKey, least keyForm) ([]byte, error) {
+	switch form := stored.form(); {
+	case form < least:
+	case form == keyInClear:
 		return stored.Private, nil
-	case keySealed:
+	case form == keySealed:
 		key, err := s.keyFor(stored)
 		if err != nil {
 			return nil, err

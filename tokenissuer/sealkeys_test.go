@@ -207,6 +207,105 @@ func TestK16PlantedKeysDoNotSteerTheRing(t *testing.T) {
 	}
 }
 
+// TestK20AKeyThatPretendsToBeBound: a row that was never bound under the key-encryption key, whatever it says, stops neither the
+// start nor the housekeeping of a service that has good keys. It is refused like any planted key.
+func TestK20AKeyThatPretendsToBeBound(t *testing.T) {
+	for name, forge := range map[string]func(row, good *StoredKey){
+		"a false binding":             func(row, _ *StoredKey) { row.Binding = []byte("any thing that is not empty") },
+		"a good row's binding":        func(row, good *StoredKey) { row.Binding = good.Binding },
+		"a good row's key":            func(row, good *StoredKey) { row.Binding, row.Private = good.Binding, good.Private },
+		"a good row under another id": func(row, good *StoredKey) { id := row.ID; *row = *good; row.ID = id },
+		"an unknown encryption key":   func(row, _ *StoredKey) { row.SealedWith, row.Binding = "0123456789abcdef", []byte("x") },
+		"an older encryption key":     func(row, _ *StoredKey) { row.SealedWith, row.Binding = sealerOf(t, secondKEK).ID, []byte("x") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newKeyShelf(t, sealerOver(t, firstKEK, secondKEK))
+			ids, master := s.mustOpen()
+			now := flowStart
+			n := s.ring(&now)
+			planted := inClear(t)
+			for i := range planted {
+				good := s.row(isMaster(planted[i]))
+				planted[i].SealedWith = good.SealedWith
+				forge(&planted[i], &good)
+			}
+			s.put(planted...)
+			found, again, same, err := s.open(true)
+			if err != nil || !slices.Equal(again, ids) || !sameMaster(t, same, master) || len(found.Refused) != 2 {
+				t.Fatalf("after a restart the keys are %v, %v; refused: %v", again, err, found.Refused)
+			}
+			n.refresh()
+			now = flowStart.Add(90 * day)
+			if n.maintain().Published == nil || len(n.warnings) != 3 || !errors.Is(n.warnings[0], ErrKeyRefused) {
+				t.Errorf("the next key does not come, or nobody is told: %v", n.warnings)
+			}
+			id := signingOf(planted).ID
+			if state := n.states()[id]; state != KeyIsRefused || n.published()[id] {
+				t.Errorf("it is listed as %s", state)
+			}
+			if _, err := n.Revoke(t.Context(), id); err != nil || n.states()[id] != KeyRevoked {
+				t.Errorf("revoking it: %v, %v", err, n.states())
+			}
+		})
+	}
+}
+
+// TestK20AFalseBindingBesideKeysOfAnEarlierBuild: it does not keep them from being bound, as it is not bound itself.
+func TestK20AFalseBindingBesideKeysOfAnEarlierBuild(t *testing.T) {
+	sealed := newKeyShelf(t, sealerOf(t, firstKEK))
+	ids, _ := sealed.mustOpen()
+	planted := inClear(t)
+	for i := range planted {
+		planted[i].SealedWith, planted[i].Binding = sealed.seal.ID, []byte("x")
+	}
+	s := newKeyShelf(t, sealed.seal)
+	s.put(append(asEarlierBuilds(sealed.rows()), planted...)...)
+	found, got, _, err := s.open(false)
+	if err != nil || !slices.Equal(got, ids) || found.Rebound != 2 || len(found.Refused) != 2 {
+		t.Errorf("%v, %+v, %v", got, found, err)
+	}
+	// Among keys in the clear it shows that somebody has claimed to encrypt: none of them is taken.
+	s = newKeyShelf(t, sealed.seal)
+	s.put(append(inClear(t), planted...)...)
+	if found, _, _, err := s.open(false); !errors.Is(err, ErrKeyRefused) || found.InClear > 0 {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// TestK20AKeyInThePlaceOfTheFirst: a refused key of the algorithm that is configured next does not keep its first key from
+// coming, while there are good keys of another; nor where all good ones were revoked.
+func TestK20AKeyInThePlaceOfTheFirst(t *testing.T) {
+	s := newKeyShelf(t, sealerOf(t, firstKEK))
+	ids, _ := s.mustOpen()
+	planted, err := NewSigningKey(ES256, flowStart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, err := planted.Stored(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.put(row)
+	keys, err := LoadSigningKeys(t.Context(), s, s.seal, ES256, flowStart)
+	if err != nil || len(keys) != 2 || slices.ContainsFunc(keys, func(k *SigningKey) bool { return k.ID == row.ID }) {
+		t.Errorf("%v, %v", keys, err)
+	}
+	if again, err := LoadSigningKeys(t.Context(), s, s.seal, ES256, flowStart); err != nil || len(again) != 2 {
+		t.Errorf("the second start: %v, %v", again, err)
+	}
+
+	now := flowStart.Add(time.Second)
+	n := s.ring(&now)
+	s.put(signingOf(inClear(t)))
+	other := &KeyRing{Store: s, Sealer: s.seal, Algorithm: ES256, Keys: new(KeySet), Now: n.Now}
+	if _, err := other.Revoke(t.Context(), ids[0]); err != nil {
+		t.Fatal(err)
+	}
+	if n.refresh(); n.signing() == ids[0] || n.published()[ids[0]] {
+		t.Errorf("%s signs", n.signing())
+	}
+}
+
 // TestK16AChangedRowIsRefused: everything a row says is bound to the key-encryption key, and to the issuer.
 func TestK16AChangedRowIsRefused(t *testing.T) {
 	for _, master := range []bool{false, true} {

@@ -3,21 +3,23 @@ package tokenissuer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 )
 
 // LoadSigningKeys returns every key of the store that was not revoked, and creates the first one of the algorithm when the
-// store has read well and holds none. One key that cannot be opened fails them all: a fresh key in its place would orphan
-// every token and hide the fault. Keys that are refused are left out; the error is an ErrKeyRefused when one of them stands
-// where the first one would. Call SealKeys before.
+// store has read well and holds none. Keys that are refused are left out. When no other is left, the error is theirs, an
+// ErrKeyRefused: a fresh key in their place would orphan every token and hide the fault. Without a sealer one key that cannot
+// be opened fails them all. Call SealKeys before.
 func LoadSigningKeys(ctx context.Context, store KeyStore, sealer *KeySealer, algorithm Algorithm, now time.Time) ([]*SigningKey, error) {
-	keys, err := openSigningKeys(ctx, store, sealer)
+	keys, refused, err := openSigningKeys(ctx, store, sealer)
+	if err == nil && len(keys) == 0 {
+		err = refused
+	}
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(keys, func(k *SigningKey) bool { return k.Algorithm == algorithm }) {
+	if hasAlgorithm(keys, algorithm) {
 		return keys, nil
 	}
 	// Only now, with every stored key opened, is it known that the key is missing and not merely damaged.
@@ -28,35 +30,45 @@ func LoadSigningKeys(ctx context.Context, store KeyStore, sealer *KeySealer, alg
 	if err := addFirstKey(ctx, store, sealer, algorithm, now, from); err != nil {
 		return nil, err
 	}
-	keys, err = openSigningKeys(ctx, store, sealer)
-	if err == nil && !slices.ContainsFunc(keys, func(k *SigningKey) bool { return k.Algorithm == algorithm }) {
-		err = fmt.Errorf("loading signing keys: %w: it stands in the place of the first one for %s", ErrKeyRefused, algorithm)
-	}
+	keys, _, err = openSigningKeys(ctx, store, sealer)
 	return keys, err
 }
 
-// openSigningKeys returns every key of the store that was neither revoked nor refused.
-func openSigningKeys(ctx context.Context, store KeyStore, sealer *KeySealer) ([]*SigningKey, error) {
+func hasAlgorithm(keys []*SigningKey, algorithm Algorithm) bool {
+	return slices.ContainsFunc(keys, func(k *SigningKey) bool { return k.Algorithm == algorithm })
+}
+
+// openSigningKeys returns every key of the store that was neither revoked nor refused, and why others are refused.
+func openSigningKeys(ctx context.Context, store KeyStore, sealer *KeySealer) (keys []*SigningKey, refused, err error) {
 	stored, err := signingKeysOf(ctx, store)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	stored = alive(stored)
-	keys := make([]*SigningKey, 0, len(stored))
-	for _, s := range stored {
+	for _, s := range alive(stored) {
 		key, err := LoadSigningKey(s, sealer)
 		switch {
 		case errors.Is(err, ErrKeyRefused):
+			refused = errors.Join(refused, err)
 			continue
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		}
 		keys = append(keys, key)
 	}
-	return keys, nil
+	return keys, refused, nil
 }
 
+// addFirstKey stores a key of the algorithm unless there is one already, however many nodes do. Keys that are refused are
+// none.
 func addFirstKey(ctx context.Context, store KeyStore, sealer *KeySealer, algorithm Algorithm, now, from time.Time) error {
+	others, err := signingKeysOf(ctx, store)
+	if err != nil {
+		return err
+	}
+	add := store.AddFirstSigningKey
+	if slices.ContainsFunc(others, func(s StoredKey) bool { return s.Algorithm == algorithm && sealer.refuses(s) }) {
+		add = store.AddSigningKey // several nodes may store one each, which does no harm
+	}
 	key, err := NewSigningKey(algorithm, now)
 	if err != nil {
 		return err
@@ -66,7 +78,7 @@ func addFirstKey(ctx context.Context, store KeyStore, sealer *KeySealer, algorit
 	if err != nil {
 		return err
 	}
-	if err := store.AddFirstSigningKey(ctx, stored); err != nil {
+	if err := add(ctx, stored); err != nil {
 		return Unavailable("keys_unwritable", err)
 	}
 	return nil
