@@ -23,7 +23,7 @@ func (is *Issuer) SealRequest(r *AuthorizationRequest, browser Secret) (Secret, 
 // OpenRequest is the reverse of SealRequest. The client and its redirect URI are looked at again: they may have gone
 // meanwhile. A value that is not ours, not this browser's or too old is an error for a page.
 func (is *Issuer) OpenRequest(ctx context.Context, pending, browser Secret) (AuthorizationRequest, *Client, RedirectTarget, error) {
-	s, err := unseal[requestUnderSeal](is.Master.requests, browser.Reveal(), pending, is.Now(), sealLifetime)
+	s, err := unseal[requestUnderSeal](is.Master.requests, browser.Reveal(), pending, is.Now())
 	r := s.AuthorizationRequest
 	r.At = time.UnixMicro(s.AtMicros)
 	if err != nil || browser.IsEmpty() {
@@ -44,7 +44,7 @@ func (is *Issuer) SealReturn(path string) (Secret, error) {
 
 // OpenReturn is the reverse of SealReturn.
 func (is *Issuer) OpenReturn(pending Secret) (string, error) {
-	return unseal[string](is.Master.returns, "", pending, is.Now(), sealLifetime)
+	return unseal[string](is.Master.returns, "", pending, is.Now())
 }
 
 // FormToken proves that a form was made by us, for this browser and what the names say: the page, the user, the pending

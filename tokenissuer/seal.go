@@ -31,22 +31,28 @@ func seal[T any](key cipher.AEAD, owner string, value T, now time.Time) (Secret,
 	return NewSecret(base64.RawURLEncoding.EncodeToString(key.Seal(nil, nil, plain, []byte(owner)))), nil //nolint:gosec // this AEAD makes a random nonce of its own
 }
 
-// unseal is the reverse of seal. A lifetime of 0 is for ever.
-func unseal[T any](key cipher.AEAD, owner string, text Secret, now time.Time, lifetime time.Duration) (T, error) {
+// unseal is the reverse of seal, for sealLifetime.
+func unseal[T any](key cipher.AEAD, owner string, text Secret, now time.Time) (T, error) {
+	value, at, err := unsealAny[T](key, owner, text)
+	if age := now.Sub(at); err == nil && (age > sealLifetime || age < -Leeway) {
+		err = NewError(InvalidRequest, "seal_expired")
+	}
+	return value, err
+}
+
+// unsealAny is the reverse of seal, however old the value is. It returns when it was sealed.
+func unsealAny[T any](key cipher.AEAD, owner string, text Secret) (T, time.Time, error) {
 	var s sealed[T]
 	ciphertext, err := decodePart(nil, text.Reveal())
 	if err != nil {
-		return s.Value, errSealed
+		return s.Value, time.Time{}, errSealed
 	}
 	plain, err := key.Open(nil, nil, ciphertext, []byte(owner))
 	if err != nil {
-		return s.Value, errSealed
+		return s.Value, time.Time{}, errSealed
 	}
 	if err := json.Unmarshal(plain, &s); err != nil {
-		return s.Value, errSealed.WithCause(errors.New("the sealed value does not parse"))
+		return s.Value, time.Time{}, errSealed.WithCause(errors.New("the sealed value does not parse"))
 	}
-	if age := now.Sub(time.Unix(s.At, 0)); lifetime > 0 && (age > lifetime || age < -Leeway) {
-		return s.Value, NewError(InvalidRequest, "seal_expired")
-	}
-	return s.Value, nil
+	return s.Value, time.Unix(s.At, 0), nil
 }

@@ -38,7 +38,7 @@ func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (*User, error) {
 	if err != nil {
 		return nil, Unavailable("directory_unavailable", err)
 	}
-	device := is.deviceOf(a.Device, user, now)
+	device := is.deviceOf(a.Device, user)
 	proofs := is.proofBuckets(email, a.Address)
 	if err := is.checkProofs(ctx, proofs, now); err != nil {
 		return nil, err
@@ -145,13 +145,18 @@ func (is *Issuer) Device(user *User) (Secret, error) {
 	return seal(is.Master.devices, "", device{NewID(), user.ID, user.Version}, is.Now())
 }
 
-// deviceOf returns the id of a device that is known to the user; "" for any other, and when nobody is the user.
-func (is *Issuer) deviceOf(cookie Secret, user *User, now time.Time) string {
+// deviceSkew is by how much a device may seem older than its user, because clocks of nodes differ. An id is free for another
+// owner only weeks after it was removed.
+const deviceSkew = time.Hour
+
+// deviceOf returns the id of a device that is known to the user; "" for any other, for one of an earlier owner of the user's
+// id, and when nobody is the user.
+func (is *Issuer) deviceOf(cookie Secret, user *User) string {
 	if cookie.IsEmpty() || user.ID == "" {
 		return ""
 	}
-	d, err := unseal[device](is.Master.devices, "", cookie, now, 0)
-	if err != nil || d.UserID != user.ID || d.Version != user.Version {
+	d, since, err := unsealAny[device](is.Master.devices, "", cookie)
+	if err != nil || d.UserID != user.ID || d.Version != user.Version || since.Add(deviceSkew).Before(user.CreatedAt) {
 		return ""
 	}
 	return d.ID

@@ -188,6 +188,39 @@ func TestT76AKnownDeviceIsNotLockedOutByOthers(t *testing.T) {
 	f.must(attempt("ada@acme.example", userPassword, Secret{}))
 }
 
+// TestT145ADeviceOfAnEarlierOwner: when a removed user's id belongs to somebody else, browsers that the former owner has signed
+// in with are strangers.
+func TestT145ADeviceOfAnEarlierOwner(t *testing.T) {
+	f := newFlow(t)
+	fill := func(device Secret) error {
+		for range 10 {
+			_, err := f.signInFor("", "ada@acme.example", "wrong password")
+			wantCode(t, err, InvalidGrant)
+		}
+		_, err := f.SignIn(t.Context(), SignInAttempt{
+			Email: "ada@acme.example", Password: NewSecret(userPassword), Address: "198.51.100.7", Device: device,
+		})
+		return err
+	}
+	owner := *f.user("ada")
+	former, err := f.Device(&owner)
+	f.must(err)
+	f.must(f.registry.RemoveUser(t.Context(), owner.ID))
+	f.wait(36 * 24 * time.Hour)
+	_, err = f.registry.AddUser(t.Context(), User{
+		ID: owner.ID, Email: owner.Email, Organisation: owner.Organisation, Role: owner.Role, PasswordHash: cheapHash(),
+	}, Secret{})
+	f.must(err)
+	if f.user("ada").Version != owner.Version {
+		t.Fatal("the versions differ: the test shows nothing")
+	}
+	wantCode(t, fill(former), RateLimited)
+	f.wait(time.Hour)
+	own, err := f.Device(f.user("ada"))
+	f.must(err)
+	f.must(fill(own))
+}
+
 // TestSuccessIsNotCounted: who signs in often is not throttled, and does not make others' failures forgotten.
 func TestSuccessIsNotCounted(t *testing.T) {
 	f := newFlow(t)
