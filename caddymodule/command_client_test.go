@@ -106,6 +106,58 @@ func TestT136ClientUpdate(t *testing.T) {
 	}
 }
 
+// TestT146WhatAnUpdateDoesNotNameIsNotJudged: a client that was stored when the rules were less strict, or whose scope the
+// configuration declares no more, can be changed in another member. What is new has to keep the rules of today.
+func TestT146WhatAnUpdateDoesNotNameIsNotJudged(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	g.ok("client", "add", "--name", "Old", "--id", "old", "--grant", "authorization_code", "--redirect-uri", "https://p.example/cb")
+	g.ok("client", "add", "--name", "App", "--id", "app", "--type", "public", "--redirect-uri", "https://app.example/cb")
+	const old = `"http://p.example/cb","https://*.p.example/cb"`
+	for _, statement := range []string{
+		`UPDATE clients SET redirect_uris = '[` + old + `]', scopes = '["public","gone"]', cors_origins = '["HTTPS://P.example/"]' WHERE id = 'old'`,
+		`UPDATE clients SET redirect_uris = '[]' WHERE id = 'app'`,
+	} {
+		g.edit(statement)
+	}
+	show := func(id string) clientView {
+		t.Helper()
+		return decoded[clientView](t, g.ok("client", "show", id, "--json"))
+	}
+	want := show("old")
+	if len(want.RedirectURIs) != 2 || len(want.Scopes) != 2 {
+		t.Fatalf("stored is %+v", want)
+	}
+	g.ok("client", "update", "old", "--name", "New")
+	want.Name = "New"
+	if got := show("old"); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	g.ok("client", "update", "app", "--name", "New app")
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a new URI beside old ones":    {[]string{"old", "--redirect-uri", "http://p.example/cb", "--redirect-uri", "http://q.example/cb"}, "http://q.example/cb"},
+		"an old URI changed":           {[]string{"old", "--redirect-uri", "https://*.p.example/cb2"}, "a * stands for nothing"},
+		"a new scope beside old ones":  {[]string{"old", "--scope", "gone", "--scope", "other"}, `unknown scope "other"`},
+		"a new origin beside old ones": {[]string{"old", "--cors-origin", "HTTPS://P.example/", "--cors-origin", "*"}, "cors_origins"},
+		"an empty name":                {[]string{"old", "--name", ""}, "a client needs a name"},
+		"a name of spaces":             {[]string{"old", "--name", "  "}, "a client needs a name"},
+		"no URI left":                  {[]string{"old", "--type", "public", "--redirect-uri", ""}, "cannot become a public one"},
+	} {
+		if _, err := g.run("", append([]string{"client", "update"}, c.args...)...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+	}
+	if got := show("old"); !reflect.DeepEqual(got, want) {
+		t.Errorf("a refused update changed %+v to %+v", want, got)
+	}
+	g.ok("client", "update", "old", "--redirect-uri", "http://p.example/cb", "--redirect-uri", "https://p.example/new", "--scope", "gone")
+	if got := show("old"); !reflect.DeepEqual(got.RedirectURIs, []string{"http://p.example/cb", "https://p.example/new"}) {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestT135RemovedIDs: the id of whoever was removed is free again when the last token has expired, and until then the
 // error says when that is.
 func TestT135RemovedIDs(t *testing.T) {

@@ -175,9 +175,20 @@ func ValidateRedirectURI(uri string) error {
 // client that nobody can sign in to for want of a redirect URI, and plain http to a host that is not on loopback. Whoever
 // registers a client at run time asks it; a configuration is warned.
 func (c *Client) CheckRedirects() error {
+	if err := c.checkReachable(); err != nil {
+		return err
+	}
+	return c.checkPlainHTTP()
+}
+
+func (c *Client) checkReachable() error {
 	if c.IsPublic() && c.MayUse(AuthorizationCode) && len(c.RedirectURIs) == 0 {
 		return errors.New("nobody can sign in to a public client without a redirect URI: add one, or leave the grant authorization_code out")
 	}
+	return nil
+}
+
+func (c *Client) checkPlainHTTP() error {
 	for _, uri := range c.RedirectURIs {
 		if u, err := url.Parse(uri); err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()) {
 			return fmt.Errorf("redirect URI %q: plain http is for loopback hosts only, because anybody on the way can read the code: use https", uri)

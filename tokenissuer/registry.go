@@ -64,7 +64,7 @@ func (g *Registry) AddClient(ctx context.Context, c Client) (*Client, Secret, er
 		secret = NewClientSecret()
 		c.Secrets = []ClientSecret{{Digest: secret.Digest(), CreatedAt: c.CreatedAt}}
 	}
-	if err := g.checkClient(&c); err != nil {
+	if err := g.checkClient(&c, &Client{}); err != nil {
 		return nil, Secret{}, invalidInput{err}
 	}
 	if err := g.Stored.AddClient(ctx, &c); err != nil {
@@ -75,14 +75,33 @@ func (g *Registry) AddClient(ctx context.Context, c Client) (*Client, Secret, er
 	return &c, secret, nil
 }
 
-// checkClient refuses what cannot be registered.
-func (g *Registry) checkClient(c *Client) error {
-	for _, check := range []func() error{c.Validate, c.CheckRedirects, func() error { return g.Issuer.Scopes.Check(c.Scopes) }} {
-		if err := check(); err != nil {
-			return err
+// checkClient refuses what cannot be registered. What the client has had before was registered by the rules of then.
+func (g *Registry) checkClient(c, before *Client) error {
+	gained := *c
+	gained.RedirectURIs = without(c.RedirectURIs, before.RedirectURIs)
+	gained.CORSOrigins = without(c.CORSOrigins, before.CORSOrigins)
+	gained.Scopes = without(c.Scopes, before.Scopes)
+	if err := gained.Validate(); err != nil {
+		return err
+	}
+	if err := gained.checkPlainHTTP(); err != nil {
+		return err
+	}
+	if err := c.checkReachable(); err != nil && before.checkReachable() == nil {
+		return err
+	}
+	return g.Issuer.Scopes.Check(gained.Scopes)
+}
+
+// without returns the elements of list that others does not hold.
+func without[S ~[]E, E comparable](list, others S) S {
+	var rest S
+	for _, element := range list {
+		if !slices.Contains(others, element) {
+			rest = append(rest, element)
 		}
 	}
-	return nil
+	return rest
 }
 
 // isDeclared tells whether an id is a declared client's or user's, or our own.
