@@ -380,7 +380,7 @@ func TestStatusOfAGateThatIssuesNothing(t *testing.T) {
 		return keys.JWKSURI == p.url+providerJWKS && len(keys.Keys) == 2 && keys.Keys[0].Unusable == "" && keys.Keys[1].Unusable != ""
 	})
 	if out := g.ok("status"); !regexp.MustCompile(`(?m)^trust corp key key-0-\w+ +EC P-256 for ES256$`).MatchString(out) ||
-		!regexp.MustCompile(`(?m)^trust corp key "odd.x1b.31m" +unusable: the key's use is "enc", not sig$`).MatchString(out) {
+		!regexp.MustCompile(`(?m)^trust corp key odd\\u001b\[31m +unusable: the key's use is "enc", not sig$`).MatchString(out) {
 		t.Errorf("status:\n%s", out)
 	}
 	if _, _, text := g.operate(http.MethodGet, "/metrics", ""); !strings.Contains(text, `gatehouse_trusted_issuer_up{trust="corp"} 1`) ||

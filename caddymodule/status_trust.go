@@ -3,9 +3,9 @@ package caddymodule
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
@@ -39,25 +39,12 @@ func (k trustKeys) rows() (rows [][2]string) {
 				}
 				said = key.Type + " for " + strings.Join(algorithms, ", ")
 			}
-			rows = append(rows, [2]string{"trust " + name + " key " + shownKeyID(key.ID), said})
+			keyID := "without a kid"
+			if key.ID != "" {
+				keyID = tokenissuer.Printable(key.ID)
+			}
+			rows = append(rows, [2]string{"trust " + name + " key " + keyID, said})
 		}
 	}
 	return rows
-}
-
-// maxShownKeyID is how much of a kid is shown in a table.
-const maxShownKeyID = 64
-
-// shownKeyID is a kid for a terminal. Somebody else has written it.
-func shownKeyID(id string) string {
-	if id == "" {
-		return "without a kid"
-	}
-	if len(id) > maxShownKeyID {
-		id = id[:maxShownKeyID] + "…"
-	}
-	if quoted := strconv.QuoteToASCII(id); quoted != `"`+id+`"` || strings.Contains(id, " ") {
-		return quoted
-	}
-	return id
 }

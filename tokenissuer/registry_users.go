@@ -122,36 +122,29 @@ func (g *Registry) UpdateUser(ctx context.Context, id string, change UserChange)
 	if user.Declared {
 		return ErrDeclared
 	}
-	updated := *user
+	email := user.Email
 	if change.Email != nil {
-		if updated.Email, err = CanonicalEmail(*change.Email); err != nil {
+		if email, err = CanonicalEmail(*change.Email); err != nil {
 			return invalidInput{err}
 		}
-		if g.Declared.byEmail[updated.Email] != nil {
+		if g.Declared.byEmail[email] != nil {
 			return ErrTaken
 		}
-		change.Email = &updated.Email
+		change.Email = &email
 	}
-	if change.Name != nil {
-		if updated.Name = *change.Name; updated.Name == "" {
-			updated.Name = updated.Email
-		}
-		change.Name = &updated.Name
+	if change.Name != nil && *change.Name == "" {
+		change.Name = &email
 	}
 	if change.Role != nil && *change.Role != "" {
 		if err := g.Issuer.Roles.Check(*change.Role); err != nil {
 			return invalidInput{err}
 		}
 	}
-	if change.Status != nil {
-		updated.Status = *change.Status
-	}
-	if change.Groups != nil {
-		updated.Groups = *change.Groups
-	}
 	if change.Organisation != nil {
 		change.OrganisationDeclared = *change.Organisation == "" || g.Declared.organisations[*change.Organisation] != nil
 	}
+	updated := *user
+	change.Apply(&updated)
 	if err := updated.Validate(); err != nil {
 		return invalidInput{err}
 	}

@@ -132,6 +132,17 @@ type UserChange struct {
 	Name, Email *string
 }
 
+// Apply makes the change to u.
+func (c UserChange) Apply(u *User) {
+	setTo(&u.PasswordHash, c.Password)
+	setTo(&u.Role, c.Role)
+	setTo(&u.Status, c.Status)
+	setTo(&u.Groups, c.Groups)
+	setTo(&u.Organisation, c.Organisation)
+	setTo(&u.Name, c.Name)
+	setTo(&u.Email, c.Email)
+}
+
 // KeepsTokens reports whether the change is of what the user is called and of nothing else. Tokens and sessions go on then.
 func (c UserChange) KeepsTokens() bool {
 	return (c.Name != nil || c.Email != nil) && c.Password == nil && c.Role == nil && c.Status == nil && c.Groups == nil && c.Organisation == nil

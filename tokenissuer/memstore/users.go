@@ -103,33 +103,18 @@ func (s *Store) ChangeUser(ctx context.Context, userID string, change tokenissue
 		return fail(err)
 	}
 	changed := *old.user
-	if change.Password != nil {
-		changed.PasswordHash = *change.Password
-	}
-	if change.Role != nil {
-		changed.Role = *change.Role
-	}
-	if change.Status != nil {
-		changed.Status = *change.Status
-	}
-	if change.Groups != nil {
-		changed.Groups = slices.Clone(*change.Groups)
-	}
-	if change.Name != nil {
-		changed.Name = *change.Name
-	}
+	change.Apply(&changed)
+	changed.Groups = slices.Clone(changed.Groups)
 	if change.Organisation != nil {
-		if _, stored := s.organisations.Get(*change.Organisation); !stored && !change.OrganisationDeclared && *change.Organisation != "" {
-			return fail(fmt.Errorf("organisation %q: %w", *change.Organisation, tokenissuer.ErrNotFound))
+		if _, stored := s.organisations.Get(changed.Organisation); !stored && !change.OrganisationDeclared && changed.Organisation != "" {
+			return fail(fmt.Errorf("organisation %q: %w", changed.Organisation, tokenissuer.ErrNotFound))
 		}
-		changed.Organisation = *change.Organisation
 	}
-	if change.Email != nil && *change.Email != changed.Email {
-		if _, taken := s.emails.Get(*change.Email); taken {
+	if changed.Email != old.user.Email {
+		if _, taken := s.emails.Get(changed.Email); taken {
 			return fail(tokenissuer.ErrTaken)
 		}
-		s.emails.Delete(changed.Email)
-		changed.Email = *change.Email
+		s.emails.Delete(old.user.Email)
 	}
 	if change.KeepsTokens() {
 		s.putUser(changed, old.version)

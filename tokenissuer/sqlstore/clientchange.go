@@ -12,11 +12,6 @@ import (
 // ChangeClient changes the members that are not nil, in one statement.
 func (s *Store) ChangeClient(ctx context.Context, clientID string, change tokenissuer.ClientChange) error {
 	fail := func(err error) error { return fmt.Errorf("changing client: %w", err) }
-	var kind *string
-	if change.Type != nil {
-		text := string(*change.Type)
-		kind = &text
-	}
 	grants, err := jsonOf(change.Grants)
 	if err != nil {
 		return fail(err)
@@ -43,7 +38,7 @@ func (s *Store) ChangeClient(ctx context.Context, clientID string, change tokeni
 			lifetimes = COALESCE($6, lifetimes), first_party = COALESCE($7, first_party),
 			pkce_required = COALESCE($8, pkce_required), cors_origins = COALESCE($9, cors_origins),
 			revoke_previous = COALESCE($10, revoke_previous) WHERE id = $11`,
-			nullable(change.Name), nullable(kind), grants, scopes, uris, lifetimes,
+			nullable(change.Name), nullable((*string)(change.Type)), grants, scopes, uris, lifetimes,
 			nullable(change.FirstParty), nullable(change.PKCERequired), origins, nullable(change.RevokePrevious),
 			possible(clientID)))
 	})

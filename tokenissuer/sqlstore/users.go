@@ -198,16 +198,9 @@ func columnsOf(c tokenissuer.UserChange) userColumns {
 	if c.Groups != nil {
 		row.groups = sql.Null[string]{V: groupNames(*c.Groups), Valid: true}
 	}
-	row.role, row.status = column((*string)(c.Role)), column((*string)(c.Status))
-	row.organisation, row.name, row.email = column(c.Organisation), column(c.Name), column(c.Email)
+	row.role, row.status = nullable((*string)(c.Role)), nullable((*string)(c.Status))
+	row.organisation, row.name, row.email = nullable(c.Organisation), nullable(c.Name), nullable(c.Email)
 	return row
-}
-
-func column(value *string) sql.Null[string] {
-	if value == nil {
-		return sql.Null[string]{}
-	}
-	return sql.Null[string]{V: *value, Valid: true}
 }
 
 func (r userColumns) update(ctx context.Context, tx session, userID string) error {

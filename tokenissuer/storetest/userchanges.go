@@ -76,27 +76,7 @@ func changeUserChangesWhatIsSet(t *testing.T, s tokenissuer.Store) {
 		if len(ended) != 0 {
 			t.Errorf("%s: a user without families ended %v", c.name, ended)
 		}
-		if c.change.Password != nil {
-			want.PasswordHash = *c.change.Password
-		}
-		if c.change.Role != nil {
-			want.Role = *c.change.Role
-		}
-		if c.change.Status != nil {
-			want.Status = *c.change.Status
-		}
-		if c.change.Groups != nil {
-			want.Groups = *c.change.Groups
-		}
-		if c.change.Organisation != nil {
-			want.Organisation = *c.change.Organisation
-		}
-		if c.change.Name != nil {
-			want.Name = *c.change.Name
-		}
-		if c.change.Email != nil {
-			want.Email = *c.change.Email
-		}
+		c.change.Apply(want)
 		got := signIn(t, s, want)
 		if slices.Contains(versions, got.Version) {
 			t.Errorf("%s: the version is %q, which it was before: %q", c.name, got.Version, versions)
