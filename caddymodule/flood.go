@@ -63,8 +63,7 @@ func (a *App) releaseWith(ctx caddy.Context) {
 // sourceOf returns where a request comes from: by Caddy's own judgement of which proxies speak for clients. It is nobody
 // where there is no request, as when a stream is looked at.
 func (a *App) sourceOf(ctx context.Context) floodgate.Source {
-	text, _ := caddyhttp.GetVar(ctx, caddyhttp.ClientIPVarKey).(string)
-	address, err := netip.ParseAddr(text)
+	address, err := netip.ParseAddr(clientIP(ctx))
 	if err != nil {
 		return 0
 	}

@@ -165,7 +165,7 @@ func (i *routeIssuer) recall(ctx context.Context, p *Protect, token string) (t *
 func (i *routeIssuer) verify(ctx context.Context, p *Protect, token string) (*tokenissuer.AccessToken, error) {
 	admit := func() (func(bool), error) { return p.app.admitSignature(ctx) }
 	if i.external != nil {
-		return i.external.VerifyAdmitted(ctx, token, i.audience, admit)
+		return i.external.VerifyAdmitted(ctx, token, i.audience, network(clientIP(ctx)), admit)
 	}
 	if !p.app.isServing(ctx) {
 		return nil, tokenissuer.Unavailable("not_started", nil)

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -126,16 +127,28 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhtt
 	return nil
 }
 
-// clientAddress returns where a request comes from, by Caddy's own judgement of which proxies speak for clients. An
-// IPv6 address stands for its /64, which is what one host usually has.
+// clientAddress returns the network that a request comes from.
 func clientAddress(r *http.Request) string {
-	text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	text := clientIP(r.Context())
 	if text == "" {
 		text = r.RemoteAddr
 		if host, _, err := net.SplitHostPort(text); err == nil {
 			text = host
 		}
 	}
+	return network(text)
+}
+
+// clientIP returns the address that a request comes from, by Caddy's own judgement of which proxies speak for clients. It is
+// empty where there is no request, as when a stream is looked at.
+func clientIP(ctx context.Context) string {
+	text, _ := caddyhttp.GetVar(ctx, caddyhttp.ClientIPVarKey).(string)
+	return text
+}
+
+// network returns what an address stands for: an IPv6 address for its /64, which is what one host usually has, any other for
+// itself.
+func network(text string) string {
 	address, err := netip.ParseAddr(text)
 	if err != nil || address.Is4() { // of which there is one spelling
 		return text
@@ -144,11 +157,11 @@ func clientAddress(r *http.Request) string {
 	if address.Is4() {
 		return address.String()
 	}
-	network, err := address.Prefix(64)
+	prefix, err := address.Prefix(64)
 	if err != nil {
 		return text
 	}
-	return network.String()
+	return prefix.String()
 }
 
 // Interface guards.

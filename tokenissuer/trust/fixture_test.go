@@ -273,7 +273,12 @@ func (g *gate) warned(part string) bool {
 }
 
 func (g *gate) judgeNow(token string) (*tokenissuer.AccessToken, error) {
-	return g.Verify(context.Background(), token, []string{ourAudience})
+	return g.judgeFrom("", token)
+}
+
+// judgeFrom judges a token that a source shows.
+func (g *gate) judgeFrom(source, token string) (*tokenissuer.AccessToken, error) {
+	return g.VerifyAdmitted(context.Background(), token, []string{ourAudience}, source, nil)
 }
 
 func (g *gate) accepts(tb testing.TB, token string) {

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/gatehouse-auth/gatehouse/internal/fairqueue"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
@@ -26,8 +27,8 @@ const (
 	maxRefusal      = 5 * time.Second
 	// failurePause is how long an issuer that has failed is left alone.
 	failurePause = time.Second
-	// maxQuestions are asked at once. So many others wait for slotPatience at most: each of them takes memory, even when its
-	// client has hung up.
+	// maxQuestions are asked at once, half of them for one source. So many others wait for slotPatience at most: each of them
+	// takes memory, even when its client has hung up.
 	maxQuestions = 64
 	maxWaiting   = 8192
 	slotPatience = 2 * time.Second
@@ -45,11 +46,12 @@ type introspector struct {
 	now      func() time.Time
 	warn     func(message string, err error)
 
-	space    [sha256.Size]byte // what the answers depend on beside the token
-	answers  *answerCache
-	flights  singleflight.Group
-	slots    chan struct{}
-	queue    chan struct{}
+	space   [sha256.Size]byte // what the answers depend on beside the token
+	answers *answerCache
+	// waits are for the turn of a source with a token, and questions for what the issuer says of a token.
+	waits, questions singleflight.Group
+
+	queue    *fairqueue.Queue
 	patience time.Duration
 	wait     time.Duration // for an answer, in all
 	pause    atomic.Int64  // until when the issuer is left alone, in nanoseconds since 1970
@@ -61,8 +63,7 @@ type introspector struct {
 func newIntrospector(settings *Introspection, tokens tokenissuer.TrustedTokens, c *client, now func() time.Time) *introspector {
 	i := &introspector{
 		settings: *settings, issuer: tokens.Issuer, tokens: tokens, client: c, now: now, warn: func(string, error) {},
-		answers: newAnswerCache(), slots: make(chan struct{}, maxQuestions), queue: make(chan struct{}, maxWaiting),
-		patience: slotPatience, wait: fetchTimeout,
+		answers: newAnswerCache(), queue: fairqueue.New(maxQuestions, maxWaiting), patience: slotPatience, wait: fetchTimeout,
 	}
 	if i.settings.CacheFor <= 0 {
 		i.settings.CacheFor = defaultCacheFor
@@ -79,11 +80,11 @@ func (i *introspector) key(token string) [sha256.Size]byte {
 
 // verify returns the token if its issuer says that it is active and it is good now for one of the audiences. The error is
 // an *tokenissuer.Error: invalid_token, or temporarily_unavailable when the issuer does not say.
-func (i *introspector) verify(ctx context.Context, token string, audiences []string) (*tokenissuer.AccessToken, error) {
+func (i *introspector) verify(ctx context.Context, token string, audiences []string, source string) (*tokenissuer.AccessToken, error) {
 	if len(token) > tokenissuer.MaxTokenBytes || !tokenissuer.IsB64Token(token) {
 		return nil, tokenissuer.NewError(tokenissuer.InvalidToken, "token_malformed")
 	}
-	said, err := i.said(ctx, token)
+	said, err := i.said(ctx, token, source)
 	if err != nil {
 		return nil, err
 	}
@@ -102,8 +103,9 @@ func (i *introspector) recall(token string, audiences []string) (t *tokenissuer.
 }
 
 // said is what the issuer says of the token. Whoever asks while the same question is under way gets its answer. The question
-// lives on when its client hangs up: others may wait for it.
-func (i *introspector) said(ctx context.Context, token string) (*tokenissuer.Introspected, error) {
+// lives on when its client hangs up: others may wait for it. They wait for a turn only with those of their own source, or a
+// source that floods could hold up a token that others show too.
+func (i *introspector) said(ctx context.Context, token, source string) (*tokenissuer.Introspected, error) {
 	key := i.key(token)
 	if said, err := i.answers.get(key, i.now()); said != nil || err != nil {
 		return said, err
@@ -113,7 +115,7 @@ func (i *introspector) said(ctx context.Context, token string) (*tokenissuer.Int
 	}
 	ctx, cancel := context.WithTimeout(ctx, i.wait)
 	defer cancel()
-	flight := i.flights.DoChan(string(key[:]), func() (any, error) { return i.find(key, token) })
+	flight := i.waits.DoChan(string(key[:])+source, func() (any, error) { return i.find(key, token, source) })
 	select {
 	case answer := <-flight:
 		if answer.Err != nil {
@@ -125,12 +127,21 @@ func (i *introspector) said(ctx context.Context, token string) (*tokenissuer.Int
 	}
 }
 
-// find asks, once it is its turn, unless the answer has come or the issuer has failed meanwhile.
-func (i *introspector) find(key [sha256.Size]byte, token string) (*tokenissuer.Introspected, error) {
-	if err := i.takeSlot(); err != nil {
-		return nil, err
+// find asks, once it is the source's turn.
+func (i *introspector) find(key [sha256.Size]byte, token, source string) (any, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), i.patience)
+	defer cancel()
+	leave, err := i.queue.Enter(ctx, fairqueue.Share{Name: source, Most: maxQuestions / 2})
+	if err != nil {
+		return nil, unavailable(tokenissuer.ReasonIntrospectionBusy, err)
 	}
-	defer func() { <-i.slots }()
+	defer leave()
+	said, err, _ := i.questions.Do(string(key[:]), func() (any, error) { return i.question(key, token) })
+	return said, err
+}
+
+// question asks, unless the answer has come or the issuer has failed meanwhile.
+func (i *introspector) question(key [sha256.Size]byte, token string) (*tokenissuer.Introspected, error) {
 	if said, err := i.answers.get(key, i.now()); said != nil || err != nil {
 		return said, err
 	}
@@ -150,30 +161,6 @@ func (i *introspector) find(key [sha256.Size]byte, token string) (*tokenissuer.I
 	i.failed.Store(nil)
 	i.answers.put(key, said, at, i.settings.CacheFor)
 	return said, nil
-}
-
-// takeSlot waits for one of the questions under way to end, but not for long.
-func (i *introspector) takeSlot() error {
-	select {
-	case i.slots <- struct{}{}:
-		return nil
-	default:
-	}
-	busy := unavailable(tokenissuer.ReasonIntrospectionBusy, nil)
-	select {
-	case i.queue <- struct{}{}:
-		defer func() { <-i.queue }()
-	default:
-		return busy
-	}
-	patience := time.NewTimer(i.patience)
-	defer patience.Stop()
-	select {
-	case i.slots <- struct{}{}:
-		return nil
-	case <-patience.C:
-		return busy
-	}
 }
 
 // ask puts the question (RFC 7662 §2.1). The client authenticates as RFC 6749 §2.3.1 says, with both halves form-encoded.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/fairqueue"
 	"github.com/gatehouse-auth/gatehouse/internal/loopback"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
@@ -137,8 +138,8 @@ func TestAnIssuerThatHangs(t *testing.T) {
 	a.refuses(t, "two", tokenissuer.TemporarilyUnavailable, "introspection_paused")
 }
 
-// TestAFloodOfTokensIsAskedInTurn: whatever comes, so many questions are under way and no more, and those whose turn does
-// not come soon are told to come back.
+// TestAFloodOfTokensIsAskedInTurn: whatever comes from two sources, so many questions are under way and no more, and those whose
+// turn does not come soon are told to come back.
 func TestAFloodOfTokensIsAskedInTurn(t *testing.T) {
 	const flood = 400
 	a := newAsker(t)
@@ -155,7 +156,7 @@ func TestAFloodOfTokensIsAskedInTurn(t *testing.T) {
 	})
 	for n := range flood {
 		waiting.Go(func() {
-			_, err := a.judgeNow(fmt.Sprint("token", n))
+			_, err := a.judgeFrom(fmt.Sprint(n%2), fmt.Sprint("token", n))
 			switch e := tokenissuer.AsError(err); e.Reason {
 			case "introspection_busy":
 				busy.Add(1)
@@ -177,11 +178,47 @@ func TestAFloodOfTokensIsAskedInTurn(t *testing.T) {
 	a.accepts(t, "after-the-flood")
 }
 
+// TestG140TheNextTurnIsAnotherSources: three sources have taken all slots, and many more of their tokens wait. One from elsewhere
+// is asked about next, also when they show it as well.
+func TestG140TheNextTurnIsAnotherSources(t *testing.T) {
+	a := newAsker(t)
+	a.introspector.patience, a.introspector.wait = time.Minute, time.Minute
+	answer := make(chan struct{})
+	a.replies(func(w http.ResponseWriter, r *http.Request) {
+		if r.PostFormValue("token") != "shared" {
+			<-answer
+		}
+		inactiveAnswer(w, r)
+	})
+	var crowd sync.WaitGroup
+	defer crowd.Wait()
+	defer close(answer)
+	show := func(source, token string) {
+		waiting := a.introspector.queue.Waiting()
+		crowd.Go(func() { _, _ = a.judgeFrom(source, token) })
+		eventually(t, "it waits", func() bool { return a.introspector.queue.Waiting() > waiting })
+	}
+	for n := range 3 * maxQuestions {
+		crowd.Go(func() { _, _ = a.judgeFrom(fmt.Sprint(n%3), fmt.Sprint("token", n)) })
+	}
+	eventually(t, "the others wait", func() bool { return a.underWay() == maxQuestions && a.introspector.queue.Waiting() == 2*maxQuestions })
+	show("0", "shared")
+	show("elsewhere", "shared")
+	asked := a.questions()
+	answer <- struct{}{}
+	eventually(t, "somebody else is asked about", func() bool { return a.questions() > asked })
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if next := a.asked[asked]; next != "shared" {
+		t.Errorf("the next question is about %s", next)
+	}
+}
+
 // TestThoseWhoWaitForTheirTurnGetIt: a slot that comes free is taken.
 func TestThoseWhoWaitForTheirTurnGetIt(t *testing.T) {
 	a := newAsker(t)
 	a.introspector.patience = time.Minute
-	a.introspector.slots = make(chan struct{}, 2)
+	a.introspector.queue = fairqueue.New(2, maxWaiting)
 	var waiting sync.WaitGroup
 	for n := range 50 {
 		waiting.Go(func() { a.accepts(t, fmt.Sprint("token", n)) })
@@ -197,7 +234,7 @@ func TestThoseWhoWaitForTheirTurnGetIt(t *testing.T) {
 func TestWhoWaitsDoesNotAskAnIssuerThatHasFailedMeanwhile(t *testing.T) {
 	a := newAsker(t)
 	a.introspector.patience = time.Minute
-	a.introspector.slots = make(chan struct{}, 1)
+	a.introspector.queue = fairqueue.New(1, maxWaiting)
 	come := make(chan struct{})
 	release := sync.OnceFunc(func() { close(come) })
 	defer release()

@@ -140,7 +140,7 @@ func (i *Issuer) Ready() error {
 // *tokenissuer.Error: invalid_token, or temporarily_unavailable when nobody can say. A token whose key is known is judged at
 // once. One whose key is missed may wait for a fetch, for five seconds at most.
 func (i *Issuer) Verify(ctx context.Context, token string, audiences []string) (*tokenissuer.AccessToken, error) {
-	return i.VerifyAdmitted(ctx, token, audiences, nil)
+	return i.VerifyAdmitted(ctx, token, audiences, "", nil)
 }
 
 // Recall is Verify for a token that was judged before. Known is false, and the error nil, when nothing is known of the token,
@@ -157,8 +157,9 @@ func (i *Issuer) Recall(token string, audiences []string) (t *tokenissuer.Access
 }
 
 // VerifyAdmitted is Verify that asks admit immediately before a signature has to be verified. What it gives is held no longer
-// than that: never while a key is fetched. Opaque tokens have no signature; questions about them have a queue of their own.
-func (i *Issuer) VerifyAdmitted(ctx context.Context, token string, audiences []string, admit tokenissuer.Admission) (*tokenissuer.AccessToken, error) {
+// than that: never while a key is fetched. Opaque tokens have no signature. Questions about them are asked in turns by source,
+// which says where the token comes from, such as an address.
+func (i *Issuer) VerifyAdmitted(ctx context.Context, token string, audiences []string, source string, admit tokenissuer.Admission) (*tokenissuer.AccessToken, error) {
 	if len(token) > tokenissuer.MaxTokenBytes {
 		return nil, tokenissuer.NewError(tokenissuer.InvalidToken, "token_too_long")
 	}
@@ -168,7 +169,7 @@ func (i *Issuer) VerifyAdmitted(ctx context.Context, token string, audiences []s
 	case err == nil:
 		return t, nil
 	case isOpaque(token):
-		return i.introspect(ctx, token, audiences)
+		return i.introspect(ctx, token, audiences, source)
 	case !lacksKey(err):
 		return nil, err
 	}
@@ -228,9 +229,9 @@ func (i *Issuer) claims(token string) bool {
 	return issuer == i.settings.Issuer
 }
 
-func (i *Issuer) introspect(ctx context.Context, token string, audiences []string) (*tokenissuer.AccessToken, error) {
+func (i *Issuer) introspect(ctx context.Context, token string, audiences []string, source string) (*tokenissuer.AccessToken, error) {
 	if i.introspector == nil {
 		return nil, tokenissuer.NewError(tokenissuer.InvalidToken, "token_malformed")
 	}
-	return i.introspector.verify(ctx, token, audiences)
+	return i.introspector.verify(ctx, token, audiences, source)
 }

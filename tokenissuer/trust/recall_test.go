@@ -89,7 +89,7 @@ func TestG80NothingIsAdmittedWhileAKeyIsFetched(t *testing.T) {
 		}, nil
 	}
 	judge := func(token string, admit tokenissuer.Admission) error {
-		_, err := g.VerifyAdmitted(context.Background(), token, []string{ourAudience}, admit)
+		_, err := g.VerifyAdmitted(context.Background(), token, []string{ourAudience}, "", admit)
 		return err
 	}
 	asked, answer := make(chan struct{}), make(chan struct{})

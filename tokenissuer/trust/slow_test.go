@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/fairqueue"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
@@ -132,21 +133,19 @@ func TestG90NobodyWaitsForLong(t *testing.T) {
 // TestG90TheQueueIsBounded: when too many wait already, nobody joins them.
 func TestG90TheQueueIsBounded(t *testing.T) {
 	a := newAsker(t)
-	if n := cap(a.introspector.queue); n != 8192 {
-		t.Errorf("%d may wait", n)
-	}
-	a.introspector.patience, a.introspector.queue = time.Minute, make(chan struct{}, 1)
-	for range maxQuestions {
-		a.introspector.slots <- struct{}{}
+	a.introspector.patience, a.introspector.queue = time.Minute, fairqueue.New(1, 1)
+	leave, err := a.introspector.queue.Enter(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
 	waiting := make(chan struct{})
 	go func() {
 		defer close(waiting)
 		a.accepts(t, "first")
 	}()
-	eventually(t, "one waits", func() bool { return len(a.introspector.queue) == 1 })
+	eventually(t, "one waits", func() bool { return a.introspector.queue.Waiting() == 1 })
 	a.refuses(t, "second", tokenissuer.TemporarilyUnavailable, "introspection_busy")
-	<-a.introspector.slots
+	leave()
 	<-waiting
 	a.accepts(t, "second")
 }

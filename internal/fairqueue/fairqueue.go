@@ -1,0 +1,173 @@
+// Package fairqueue gives out a few slots among many who want one, so that nobody waits behind somebody else's crowd.
+package fairqueue
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+)
+
+// ErrFull means that there is no place left to wait.
+var ErrFull = errors.New("too many wait already")
+
+// Queue gives out slots. It is safe for concurrent use. The zero value is not usable; see New.
+//
+// Callers name the shares that their slot counts towards, such as an account and an address. The next slot goes to the caller
+// that found the fewest others of its first share when it came, then of its second, and so on, and at last to the one that
+// came first.
+type Queue struct {
+	mu            sync.Mutex
+	slots, places int // that are free: to hold, and to wait in
+	shares        map[string]*share
+	waiting       []*turn // in the order of arrival
+}
+
+// Share is something that slots are counted by.
+type Share struct {
+	Name string
+	// Most is how many slots it may hold at once.
+	Most int
+}
+
+// share counts the turns that hold a slot, and those that hold one or wait.
+type share struct{ holding, present int }
+
+// turn is a slot, or the wait for it.
+type turn struct {
+	claims []Share
+	shares []*share      // of the claims
+	ahead  []int         // present in each of them before
+	begin  chan struct{} // closed when it has a slot
+}
+
+// New returns a Queue in which at most that many callers hold a slot, and at most that many wait.
+func New(slots, places int) *Queue {
+	return &Queue{slots: slots, places: places, shares: make(map[string]*share)}
+}
+
+// Enter waits for a slot until ctx ends. The caller must give the slot back with leave. The error is ErrFull or the cause of
+// ctx's end.
+//
+// A caller waits only while each of its shares has fewer callers in the queue than there are places free: whatever a crowd
+// takes, some places are left to others. A caller without a share comes before all others, and always finds a place.
+func (q *Queue) Enter(ctx context.Context, claims ...Share) (leave func(), err error) {
+	t := q.arrive(claims)
+	if t == nil {
+		return nil, ErrFull
+	}
+	select {
+	case <-t.begin:
+	case <-ctx.Done():
+		if q.giveUp(t) {
+			return nil, context.Cause(ctx)
+		}
+	}
+	return func() { q.leave(t) }, nil
+}
+
+// Waiting returns how many callers wait.
+func (q *Queue) Waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting)
+}
+
+// arrive returns nil when there is no place to wait.
+func (q *Queue) arrive(claims []Share) *turn {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	t := &turn{claims: claims, begin: make(chan struct{})}
+	for _, c := range claims {
+		s := q.shares[c.Name]
+		if s == nil {
+			s = new(share)
+		}
+		t.shares, t.ahead = append(t.shares, s), append(t.ahead, s.present)
+	}
+	now := q.slots > 0 && t.mayBegin()
+	if !now && slices.ContainsFunc(t.ahead, func(n int) bool { return n >= q.places }) {
+		return nil
+	}
+	for i, s := range t.shares {
+		s.present++
+		q.shares[claims[i].Name] = s
+	}
+	if now { // nobody waits who might begin
+		q.start(t)
+		return t
+	}
+	q.places--
+	q.waiting = append(q.waiting, t)
+	return t
+}
+
+// giveUp takes a turn out of the queue, and reports whether it was still there.
+func (q *Queue) giveUp(t *turn) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := slices.Index(q.waiting, t)
+	if i < 0 {
+		return false
+	}
+	q.unqueue(i)
+	q.depart(t)
+	return true
+}
+
+// leave gives back the slot of a turn. More than one may begin then: each of its shares may have held up another.
+func (q *Queue) leave(t *turn) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.slots++
+	for _, s := range t.shares {
+		s.holding--
+	}
+	q.depart(t)
+	for q.slots > 0 {
+		next := -1
+		for i, w := range q.waiting {
+			if (next < 0 || slices.Compare(w.ahead, q.waiting[next].ahead) < 0) && w.mayBegin() {
+				next = i
+			}
+		}
+		if next < 0 {
+			return
+		}
+		q.start(q.unqueue(next))
+	}
+}
+
+func (q *Queue) start(t *turn) {
+	q.slots--
+	for _, s := range t.shares {
+		s.holding++
+	}
+	close(t.begin)
+}
+
+func (q *Queue) unqueue(i int) *turn {
+	t := q.waiting[i]
+	q.waiting = slices.Delete(q.waiting, i, i+1)
+	q.places++
+	return t
+}
+
+// depart takes a turn out of its shares, and forgets those that are empty.
+func (q *Queue) depart(t *turn) {
+	for i, s := range t.shares {
+		if s.present--; s.present == 0 {
+			delete(q.shares, t.claims[i].Name)
+		}
+	}
+}
+
+// mayBegin reports whether all shares of a turn may have another slot.
+func (t *turn) mayBegin() bool {
+	for i, s := range t.shares {
+		if s.holding >= t.claims[i].Most {
+			return false
+		}
+	}
+	return true
+}
