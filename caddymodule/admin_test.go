@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -32,7 +33,7 @@ func (g *gatehouse) operateAs(contentType, method, path, body string) (int, http
 	if contentType != "" {
 		request.Header.Set("Content-Type", contentType)
 	}
-	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}).Do(request)
+	response, err := (&http.Client{Transport: oneShot(new(net.Dialer)), Timeout: patience}).Do(request)
 	if err != nil {
 		g.t.Fatal(err)
 	}

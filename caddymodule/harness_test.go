@@ -243,8 +243,10 @@ func (g *gatehouse) do(method, path, body string, headers ...string) (int, http.
 	for pair := range slices.Chunk(headers, 2) {
 		request.Header.Add(pair[0], pair[1])
 	}
+	transport := oneShot(new(net.Dialer))
+	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 	response, err := (&http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       patience,
 	}).Do(request)

@@ -195,7 +195,7 @@ func (g *gatehouse) browserAt(address string) *browser {
 	}
 	return &browser{gatehouse: g, jar: jar, client: &http.Client{
 		Jar: jar, Timeout: patience,
-		Transport:     &http.Transport{DisableKeepAlives: true, DialContext: dialer.DialContext},
+		Transport:     oneShot(dialer),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }

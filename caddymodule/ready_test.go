@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json"
 
+	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 )
 
@@ -208,10 +209,10 @@ func TestF21NotReadyFirst(t *testing.T) {
 
 // TestF27ReadyWhenTheDatabaseComes: a node that begins before its database is not ready, and is when that has come.
 func TestF27ReadyWhenTheDatabaseComes(t *testing.T) {
-	server := pgtest.Start(t)
-	dsn := server.Database(t)
-	server.Stop("fast")
-	g := startGatehouse(t, strings.Replace(readySite, "store sqlite DIR/state/oauth.db", "store postgres "+dsn, 1))
+	server := pgtest.Shared(t)
+	proxy := faultproxy.Start(t, server.Addr())
+	proxy.Cut()
+	g := startGatehouse(t, strings.Replace(readySite, "store sqlite DIR/state/oauth.db", "store postgres "+pgtest.Via(server.Database(t), proxy.Addr()), 1))
 	if g.ready() {
 		t.Error("ready without a database")
 	}
@@ -221,7 +222,7 @@ func TestF27ReadyWhenTheDatabaseComes(t *testing.T) {
 	if up := g.measured()["gatehouse_store_up"]; up != 0 {
 		t.Errorf("gatehouse_store_up %v", up)
 	}
-	server.Resume()
+	proxy.Restore()
 	g.eventually("the node is ready", g.ready)
 	g.token()
 	if reasons := g.reasons(); reasons != "" {

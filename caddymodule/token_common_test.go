@@ -82,10 +82,7 @@ func (d *door) reload(caddyfile string) {
 // from makes the requests come from another loopback address.
 func (d *door) from(address string) *door {
 	other := *d
-	other.client = &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext:       (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}).DialContext,
-	}}
+	other.client = &http.Client{Transport: oneShot(&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}})}
 	return &other
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/gatehouse-auth/gatehouse/internal/machine"
 )
 
 // verb is what a client does to a token family.
@@ -153,16 +155,22 @@ type slack struct {
 	stale time.Duration
 }
 
+// stretched is a promised time on a machine as busy as this one has been, up to four times it: what comes later than that is
+// too late on any machine.
+func stretched(promised time.Duration) time.Duration {
+	return min(machine.Stretch(promised), 4*promised)
+}
+
 // add notes a request: when it was sent, what came of it, and that this is known now.
 func (h *history) add(d deed, sent time.Time, o outcome, s slack) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	call, returned := sent.Sub(h.began), time.Since(h.began)
 	if o.lost {
-		returned += s.late
+		returned += stretched(s.late)
 	}
 	if d.verb == use {
-		call -= s.stale
+		call -= stretched(s.stale)
 	}
 	if n := len(h.steps); o.lost && n > 0 && h.steps[n-1].Input == d && h.steps[n-1].Output == o {
 		h.steps[n-1].Return = int64(returned) // it does not matter which of them it was

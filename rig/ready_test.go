@@ -6,12 +6,14 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/machine"
 )
 
 // TestCrashReadyWithManyFamilies measures how long a node that was killed takes until it serves again, on a database of a size:
 // row 2 of the reliability targets names a million and a second. CRASH_ROWS is how many families there are.
 func TestCrashReadyWithManyFamilies(t *testing.T) {
-	const bound = time.Minute // a busy machine
+	const bound = time.Second
 	rows := 20000
 	if text := os.Getenv("CRASH_ROWS"); text != "" {
 		rows = int(number(t, "CRASH_ROWS", text))
@@ -25,13 +27,14 @@ func TestCrashReadyWithManyFamilies(t *testing.T) {
 			var times []time.Duration
 			for range 5 {
 				s.node.Kill()
-				times = append(times, s.node.Restart())
+				took := s.node.Restart()
+				times = append(times, took)
+				if machine.Fair(took) > bound {
+					t.Errorf("it took %v", took)
+				}
 				s.mustRefresh()
 			}
 			t.Logf("%d families: serving after exec %s", rows, quantiles(times))
-			if longest := times[len(times)-1]; longest > bound {
-				t.Errorf("it took %v", longest)
-			}
 		})
 	}
 }

@@ -79,6 +79,14 @@ func Fair(took time.Duration) time.Duration {
 	return time.Duration(float64(took) / share(samples, time.Now().Add(-took), runtime.NumCPU()))
 }
 
+// Stretch returns how long something may take that is promised within a time on a machine that is not busy, if it took place just
+// now: what Fair divides by, Stretch multiplies with.
+func Stretch(promised time.Duration) time.Duration {
+	mu.Lock()
+	defer mu.Unlock()
+	return time.Duration(float64(promised) * share(samples, time.Now().Add(-promised), runtime.NumCPU()))
+}
+
 // share is how many threads there were for each processor since a moment, on average, and at least one.
 func share(samples []sample, since time.Time, processors int) float64 {
 	sum, count := 0, 0

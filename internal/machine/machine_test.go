@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"runtime"
 	"testing"
 	"time"
 )
@@ -40,5 +41,17 @@ func TestShare(t *testing.T) {
 	}
 	if got := share(nil, now, 2); got != 1 {
 		t.Errorf("%v without samples", got)
+	}
+}
+
+// TestStretchUndoesFair: a time that is exactly within its promise on a busy machine is so by either.
+func TestStretchUndoesFair(t *testing.T) {
+	mu.Lock()
+	before := samples
+	samples = []sample{{time.Now().Add(-time.Hour), 0}, {time.Now(), 10 * runtime.NumCPU()}}
+	mu.Unlock()
+	defer func() { mu.Lock(); defer mu.Unlock(); samples = before }()
+	if stretched, fair := Stretch(time.Second), Fair(10*time.Second); stretched != 5*time.Second || fair != 2*time.Second {
+		t.Errorf("a second becomes %v, and ten seconds become %v", stretched, fair)
 	}
 }

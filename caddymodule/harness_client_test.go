@@ -1,0 +1,65 @@
+package caddymodule
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// oneShot is a transport with a connection for each request, on which an answer is read that comes before all of the request has
+// been sent. A server that refuses a body closes the connection soon after its answer. Go's own transport then gives up what it
+// has not read of that: "use of closed network connection".
+func oneShot(dialer *net.Dialer) *http.Transport {
+	return &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		connection, err := dialer.DialContext(ctx, network, addr)
+		return answerFirst{connection}, err
+	}}
+}
+
+// answerFirst is a connection on which only reading fails: what the other side has sent before it closed can still be read.
+type answerFirst struct{ net.Conn }
+
+// Write never fails. Whoever waits for an answer then learns why there is none.
+func (c answerFirst) Write(p []byte) (int, error) {
+	_, _ = c.Conn.Write(p)
+	return len(p), nil
+}
+
+// TestAnAnswerBeforeTheEndOfTheRequestIsRead, although the connection is reset in the middle of the body.
+func TestAnAnswerBeforeTheEndOfTheRequestIsRead(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = connection.Read(make([]byte, 1))
+			_, _ = io.WriteString(connection, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 5\r\nConnection: close\r\n\r\n")
+			_, _ = io.WriteString(connection, "large")
+			_ = connection.(*net.TCPConn).SetLinger(0)
+			_ = connection.Close()
+		}
+	}()
+	client := &http.Client{Transport: oneShot(new(net.Dialer)), Timeout: patience}
+	for range 20 {
+		response, err := client.Post("http://"+listener.Addr().String(), urlEncoded, strings.NewReader(strings.Repeat("x", 4<<20)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond) // the body is being written meanwhile
+		body, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if err != nil || response.StatusCode != http.StatusRequestEntityTooLarge || string(body) != "large" {
+			t.Fatalf("%d %q, %v", response.StatusCode, body, err)
+		}
+	}
+}
