@@ -262,20 +262,24 @@ func TestF27BeforeStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	wellFormed := b64([]byte(`{"alg":"ES256","typ":"at+jwt","kid":"`+key.ID+`"}`)) + "." + b64([]byte(`{}`)) + "." + b64(make([]byte, 64))
-	for _, test := range []struct {
-		name     string
-		response *httptest.ResponseRecorder
+	var asked sync.WaitGroup // all at once: each waits for a start that does not come
+	for name, test := range map[string]struct {
+		method, path, body string
+		headers            map[string]string
 	}{
-		{"token", ask("POST", "/oauth/token", "grant_type=client_credentials&client_id=conf&client_secret="+confSecret, form)},
-		{"jwks", ask("GET", "/oauth/jwks", "", nil)},
-		{"metadata", ask("GET", "/.well-known/oauth-authorization-server", "", nil)},
-		{"revoke", ask("POST", "/oauth/revoke", "token=x", form)},
-		{"gate", ask("GET", "/any/x", "", map[string]string{"Authorization": "Bearer " + wellFormed})},
+		"token":    {"POST", "/oauth/token", "grant_type=client_credentials&client_id=conf&client_secret=" + confSecret, form},
+		"jwks":     {"GET", "/oauth/jwks", "", nil},
+		"metadata": {"GET", "/.well-known/oauth-authorization-server", "", nil},
+		"revoke":   {"POST", "/oauth/revoke", "token=x", form},
+		"gate":     {"GET", "/any/x", "", map[string]string{"Authorization": "Bearer " + wellFormed}},
 	} {
-		if got := test.response; got.Code != 503 || got.Header().Get("Retry-After") == "" {
-			t.Errorf("%s: %d %v %s, want 503 with Retry-After", test.name, got.Code, got.Header(), got.Body)
-		}
+		asked.Go(func() {
+			if got := ask(test.method, test.path, test.body, test.headers); got.Code != 503 || got.Header().Get("Retry-After") == "" {
+				t.Errorf("%s: %d %v %s, want 503 with Retry-After", name, got.Code, got.Header(), got.Body)
+			}
+		})
 	}
+	asked.Wait()
 	if got := ask("GET", "/any/x", "", nil); got.Code != 401 {
 		t.Errorf("the gate without a token: %d", got.Code)
 	}
