@@ -97,13 +97,17 @@ func validName(name string) bool {
 
 // validValue refuses controls and bytes that are not UTF-8. Two kinds of parameter are let through, because their
 // own readers know the better answer: client_id and client_secret as they are, since a wrong credential is 401 and
-// not 400, and the controls but NUL in scope, since a malformed scope is invalid_scope.
+// not 400, and the controls but NUL in scope, since a malformed scope is invalid_scope. What nobody reads is ignored
+// (RFC 6749 §3.2), and so are the controls in it.
 func validValue(name, value string) bool {
 	switch name {
 	case "client_id", "client_secret":
 		return true
 	case "scope":
 		return storable(value)
+	}
+	if !slices.Contains(textMembers, name) && !slices.Contains(pageTexts, name) {
+		return utf8.ValidString(value)
 	}
 	for i := range len(value) {
 		if value[i] < ' ' || value[i] == 0x7f {
@@ -112,6 +116,10 @@ func validValue(name, value string) bool {
 	}
 	return utf8.ValidString(value)
 }
+
+// pageTexts are the parameters of our own pages, beside those of an OAuth request, whose values are looked up. The others are
+// compared with what we have made.
+var pageTexts = []string{"application", "session"}
 
 // storable tells whether text can equal anything in a directory: a database column holds neither NUL nor bytes that
 // are not UTF-8, and asking for them would be an error there instead of a miss.

@@ -270,7 +270,7 @@ func TestT38AtMost32Parameters(t *testing.T) {
 }
 
 func TestT39ControlsAndBadUTF8AreRefused(t *testing.T) {
-	for _, name := range []string{"grant_type", "code", "redirect_uri", "code_verifier", "refresh_token", "email", "password", "foo"} {
+	for _, name := range []string{"grant_type", "code", "redirect_uri", "code_verifier", "refresh_token", "email", "password", "application", "session"} {
 		for _, value := range []string{"a\x00b", "\x00", "a\tb", "a\nb", "\x1b", "a\x7fb", "\xff", "\xc0\x80", "\xc0\xaf", "\xed\xa0\x80"} {
 			for _, media := range []string{mediaURLEncoded, mediaMultipart} {
 				contentType, body := encode(media, [2]string{name, value})
@@ -294,6 +294,24 @@ func TestT39ControlsAndBadUTF8AreRefused(t *testing.T) {
 			_, err := parse(mediaJSON, c.body)
 			wantRefusal(t, err, tokenissuer.InvalidRequest, c.reason)
 		})
+	}
+}
+
+// TestT147TheValueOfAnUnknownParameterIsNotJudged, in any encoding, as long as it is text. Its name is.
+func TestT147TheValueOfAnUnknownParameterIsNotJudged(t *testing.T) {
+	for _, value := range []string{"a\x00b", "a\tb", "a\r\nb", "\x1b[2J", "a\x7fb", "\u202e"} {
+		inEachEncoding(t, [][2]string{{"note", value}, {"code", "x"}}, func(t *testing.T, got map[string]string, err error) {
+			if err != nil || got["code"] != "x" {
+				t.Errorf("%q: %v, %v", value, got, err)
+			}
+		})
+	}
+	for _, value := range []string{"\xff", "\xc0\xaf", "\xed\xa0\x80"} {
+		for _, media := range []string{mediaURLEncoded, mediaMultipart} {
+			contentType, body := encode(media, [2]string{"note", value})
+			_, err := parse(contentType, body)
+			wantRefusal(t, err, tokenissuer.InvalidRequest, "parameter_value_invalid")
+		}
 	}
 }
 
