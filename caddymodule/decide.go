@@ -36,11 +36,12 @@ func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	p.accept(r, d.token)
 	p.keepBack(r, &d)
 	err = p.pass(w, r, d, next)
+	// Caddy's error log would hold the query as well, and its error routes would see a CONNECT where a WebSocket is a GET.
+	if err != nil && (queryToken || isWebSocketConnect(r)) {
+		return p.serveError(w, r, err)
+	}
 	if err != nil {
 		dropUpgrade(r) // error routes answer, and open no tunnel
-	}
-	if err != nil && queryToken { // Caddy's error log would hold the query as well
-		return p.serveError(w, r, err)
 	}
 	return err
 }

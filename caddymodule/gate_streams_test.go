@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -528,22 +527,8 @@ func isSweeping() bool {
 	return streams.sweeping
 }
 
-// TestG71G96ExtendedConnect is a WebSocket over HTTP/2 (RFC 8441) and HTTP/3 (RFC 9220). Go's server speaks the former with a setting which is
-// read when a process begins, so this one starts another.
-func TestG71G96ExtendedConnect(t *testing.T) {
-	const setting = "http2xconnect=1"
-	if !strings.Contains(os.Getenv("GODEBUG"), setting) {
-		again := exec.Command(os.Args[0], "-test.run=^TestG71G96ExtendedConnect$", "-test.v")
-		again.Env = append(os.Environ(), "GODEBUG="+setting)
-		if out, err := again.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestG71G96ExtendedConnect") {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		return
-	}
-	for _, over := range socketKinds {
-		t.Run(over.name, func(t *testing.T) { extendedConnect(t, over) })
-	}
-}
+// TestG71G96ExtendedConnect is a WebSocket over HTTP/2 (RFC 8441) and HTTP/3 (RFC 9220).
+func TestG71G96ExtendedConnect(t *testing.T) { overEachSocket(t, extendedConnect) }
 
 func extendedConnect(t *testing.T, over socketKind) {
 	c := setClock(t)

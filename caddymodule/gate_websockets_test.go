@@ -3,7 +3,11 @@ package caddymodule
 import (
 	"errors"
 	"net"
+	"net/http"
+	"os"
+	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 
 	"golang.org/x/net/http2"
@@ -23,6 +27,57 @@ var socketKinds = []socketKind{
 		return socketInH2(t, g.dialTLS(t), g.connecting("https", protocol, fields))
 	}},
 	{"HTTP/3", socketInH3},
+}
+
+// overEachSocket runs a test over each version of HTTP that has the extended CONNECT. Go's server speaks that of HTTP/2 with a
+// setting which is read when a process begins, so this starts another.
+func overEachSocket(t *testing.T, test func(*testing.T, socketKind)) {
+	const setting = "http2xconnect=1"
+	if !strings.Contains(os.Getenv("GODEBUG"), setting) {
+		again := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		again.Env = append(os.Environ(), "GODEBUG="+setting)
+		if out, err := again.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	for _, over := range socketKinds {
+		t.Run(over.name, func(t *testing.T) { test(t, over) })
+	}
+}
+
+// TestG147ErrorRoutesSeeTheGetOfAWebSocket: when the upstream of a WebSocket failed, `handle_errors` saw the method CONNECT where a
+// WebSocket over HTTP/1.1 is a GET, and over HTTP/3 a `reverse_proxy` there made a tunnel of it.
+func TestG147ErrorRoutesSeeTheGetOfAWebSocket(t *testing.T) { overEachSocket(t, failingSocket) }
+
+func failingSocket(t *testing.T, over socketKind) {
+	g := watchedGate(t, startGatehouseAt(t, freeTLSAddr(t), siteWith("\t\tprotocols h1 h2c", `	handle {
+		protect
+		reverse_proxy 127.0.0.1:1
+	}
+	handle_errors {
+		@get method GET
+		handle @get {
+			reverse_proxy UPSTREAM {
+				header_up X-Caller {http.auth.user.id}
+			}
+		}
+		respond "{err.status_code} of {method}" 500
+	}`)))
+	g.upstream.answer = websocketUpstream
+	s := over.open(g, t, webSocketProtocol, "authorization", "Bearer "+g.server("public"))
+	defer s.close()
+	if s.status != "200" {
+		t.Fatalf("status %s: not the answer of the error route for GET", s.status)
+	}
+	seen := g.upstream.one(t)
+	if seen.Method != http.MethodGet {
+		t.Errorf("the error route got %s", seen.Method)
+	}
+	seen.has(t, "Upgrade")
+	seen.has(t, "Authorization")
+	seen.has(t, "X-Caller", "conf") // as whenever something behind the gate fails
+	g.eventually("the log says why", func() bool { return strings.Contains(g.logs(), "connection refused") })
 }
 
 // connecting are the fields of an extended CONNECT (RFC 8441, RFC 9220).

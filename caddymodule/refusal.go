@@ -35,10 +35,11 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err
 		endpoint.WriteRefusal(w, r, status, err)
 		return nil
 	}
+	rememberToken(r, nil)
 	if errorRoutesOf(r) == nil { // an error of Caddy's, with its trace, would be made for nobody
-		rememberToken(r, nil)
 		return own(answer, r)
 	}
+	p.keepBack(r, nil)
 	return p.errorRoutes(answer, r, caddyhttp.Error(status, err), own)
 }
 
@@ -59,13 +60,18 @@ func (p *Protect) calling(d decision) []zap.Field {
 	return fields
 }
 
-// serveError answers for what failed behind us, where Caddy itself must not, because its log would hold a token.
+// serveError answers for what failed behind us, where Caddy itself must not: its log would hold a token in the query, and its error
+// routes would not see the GET that a WebSocket over HTTP/2 or 3 is.
 func (p *Protect) serveError(w http.ResponseWriter, r *http.Request, err error) error {
 	failure, ok := err.(caddyhttp.HandlerError) //nolint:errorlint // Caddy asks the same way
 	if !ok {
 		failure = caddyhttp.Error(http.StatusInternalServerError, err)
 	}
-	p.logger.Error("request failed behind the gate", zap.String("path", r.URL.EscapedPath()), zap.Int("status", failure.StatusCode))
+	fields := []zap.Field{zap.String("path", r.URL.EscapedPath()), zap.Int("status", failure.StatusCode)}
+	if !endpoint.QueryCarriesToken(r.URL.RawQuery) {
+		fields = append(fields, zap.Error(err))
+	}
+	p.logger.Error("request failed behind the gate", fields...)
 	answer := p.refusing(w)
 	defer answer.told.clean(w.Header())
 	return p.errorRoutes(answer, r, failure, func(w http.ResponseWriter, _ *http.Request) error {
@@ -86,7 +92,6 @@ func errorRoutesOf(r *http.Request) *caddyhttp.HTTPErrorConfig {
 
 // errorRoutes runs the site's error routes as Caddy does, and own where they give no answer.
 func (p *Protect) errorRoutes(w http.ResponseWriter, r *http.Request, failure caddyhttp.HandlerError, own caddyhttp.HandlerFunc) error {
-	rememberToken(r, nil)
 	errorRoutes := errorRoutesOf(r)
 	if errorRoutes == nil {
 		return own(w, r)
@@ -98,7 +103,6 @@ func (p *Protect) errorRoutes(w http.ResponseWriter, r *http.Request, failure ca
 		r.URL = &location
 	}
 	dropUpgrade(r) // a refusal is an answer, and no tunnel
-	p.keepBack(r, nil)
 	r = errorRoutes.WithError(p.handOn(r, nil), failure)
 	// Routes that match the host and then nothing else end in an answer without a body, and that is where ours belongs.
 	answer := caddyhttp.NewResponseRecorder(w, new(bytes.Buffer), func(status int, _ http.Header) bool {

@@ -25,7 +25,7 @@ func init() { caddy.RegisterModule(new(Server)) }
 type Server struct {
 	// TokenAlias is a second path of the token endpoint, for clients that were built for another server: it takes the
 	// refresh exchange and the password grant, and nothing else. It is compared with the path as the client sent it, byte
-	// for byte. Default: there is none.
+	// for byte; its other spellings are 404, as those of the issuer's own paths. Default: there is none.
 	TokenAlias string `json:"token_alias,omitempty"`
 	// Ready serves /oauth/ready below the issuer's path, for balancers: 200 when this node can serve and 503 when it cannot,
 	// to everybody, with no more than that. Default: there is nothing at that path.
@@ -33,7 +33,8 @@ type Server struct {
 	// Source is where in a Caddyfile the directive stands, as file:line. It is for errors alone.
 	Source string `json:"source,omitempty"`
 
-	app *App
+	app   *App
+	alias endpoint.Spellings // of TokenAlias
 	// documents are the metadata of the guarded routes of its site, once all routes are known.
 	documents atomic.Pointer[endpoint.Resources]
 }
@@ -67,6 +68,7 @@ func (s *Server) check() error {
 	if alias, err := url.Parse(s.TokenAlias); err != nil || s.app.handler.Owns(&http.Request{URL: alias}) {
 		return fmt.Errorf("token_alias %s: the issuer answers there already", s.TokenAlias)
 	}
+	s.alias = endpoint.SpellingsOf(s.TokenAlias)
 	return nil
 }
 
@@ -110,7 +112,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhtt
 	serve := s.app.handler.ServeHTTP
 	if s.TokenAlias != "" && r.URL.EscapedPath() == s.TokenAlias {
 		serve = s.app.handler.ServeTokenAlias
-	} else if !s.app.handler.Owns(r) {
+	} else if !s.app.handler.Owns(r) && !s.alias.Has(r.URL) {
 		return next.ServeHTTP(w, r)
 	}
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)

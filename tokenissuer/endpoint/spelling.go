@@ -117,6 +117,18 @@ func (r reading) passes(segments []string) bool {
 	return true
 }
 
+// Spellings are the paths that somebody behind us could read as one path. The zero value has none.
+type Spellings struct{ segments []string }
+
+// SpellingsOf returns the spellings of a path. Those of the root are none.
+func SpellingsOf(path string) Spellings { return Spellings{readingOf(path)} }
+
+// Has reports whether the path of u is one of them. The query and the host do not matter.
+func (s Spellings) Has(u *url.URL) bool {
+	last := len(s.segments) - 1
+	return last >= 0 && mayMention(u, s.segments[last]) && readingsOf(u, func(read reading) bool { return read.isAt(s.segments) })
+}
+
 // mayMention is a cheap look at a path before its readings: whether any of them can have the word, which is in lower case.
 func mayMention(u *url.URL, word string) bool {
 	text := u.Path
