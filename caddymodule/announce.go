@@ -24,24 +24,31 @@ func version() string {
 	return "devel"
 }
 
-// announce logs one line about what has started. Clients are those of the configuration and, unless the store cannot be
-// asked within a second, those in the store.
-func (a *App) announce() {
+// about are the fields of the line about a start.
+func (a *App) about() []zap.Field {
 	fields := []zap.Field{zap.Int("guarded_routes", a.covered.Load().guards), zap.String("version", version())}
 	if !a.issues() {
-		a.logger.Info("serving as a gate for tokens of others", append(fields, zap.Int("trusted_issuers", len(a.trusted)))...)
+		return append(fields, zap.Int("trusted_issuers", len(a.trusted)))
+	}
+	e := a.engine.settings
+	return append(fields, zap.String("issuer", a.settings.issuer), zap.String("store", e.store), zap.String("algorithm", string(e.algorithm)))
+}
+
+// announce logs one line about what serves. Clients are those of the configuration and, unless the store cannot be
+// asked within a second, those in the store.
+func (a *App) announce() {
+	if !a.issues() {
+		a.logger.Info("serving as a gate for tokens of others", a.about()...)
 		return
 	}
-	e := a.engine
 	clients := int64(len(a.settings.declared.Clients()))
 	ctx, cancel := context.WithTimeout(a.life, glanceTimeout)
 	defer cancel()
-	if sizes, err := e.countNow(ctx); err == nil {
+	if sizes, err := a.engine.countNow(ctx); err == nil {
 		clients += sizes.Clients
 	}
 	if a.life.Err() != nil {
 		return // another configuration has taken its place
 	}
-	a.logger.Info("serving", append(fields, zap.String("issuer", a.settings.issuer), zap.String("store", e.settings.store),
-		zap.String("algorithm", string(e.settings.algorithm)), zap.Int64("clients", clients))...)
+	a.logger.Info("serving", append(a.about(), zap.Int64("clients", clients))...)
 }

@@ -94,7 +94,7 @@ func (e *engine) keepTrying() {
 		}
 		err := e.tryOpen(retryTimeout)
 		if err == nil {
-			e.log().Info("the database is there: serving")
+			e.log().Info("the database is there")
 			return
 		}
 		if text := err.Error(); text != said && e.life.Err() == nil {

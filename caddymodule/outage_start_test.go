@@ -55,9 +55,13 @@ func TestF27DatabaseDownAtTheStart(t *testing.T) {
 			}
 			if !strings.HasPrefix(c.name, "it is lost") {
 				o.turnsAway(wellFormed(t))
+				if logs := o.logs(); strings.Contains(logs, `"msg":"serving"`) || !strings.Contains(logs, `"msg":"not serving yet: the database is away"`) {
+					t.Error("the log says that it serves, or nothing")
+				}
 				o.proxy.Restore()
 			}
 			o.awaitAdmin()
+			o.eventually("the log says that it serves", func() bool { return strings.Contains(o.logs(), `"msg":"serving"`) })
 			t.Logf("serving %s after the start", time.Since(began))
 			o.met(o.needs())
 			if !o.alive(o.userTokens(requestOf("conf"), ada).AccessToken) {

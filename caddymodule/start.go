@@ -31,6 +31,7 @@ func (a *App) Start() error {
 	switch {
 	case errors.Is(err, errAway) && !a.replacesGood():
 		a.away.Store(true)
+		a.logger.Warn("not serving yet: the database is away", a.about()...)
 		go a.beginLater()
 		err = nil
 	case err == nil:
@@ -41,7 +42,9 @@ func (a *App) Start() error {
 	}
 	running.add(a)
 	covering.add(a)
-	a.engine.runs.Go(a.announce) // what asks the store ends before the store is closed
+	if !a.away.Load() {
+		a.engine.runs.Go(a.announce) // what asks the store ends before the store is closed
+	}
 	return nil
 }
 
@@ -62,7 +65,9 @@ func (a *App) beginLater() {
 		}
 		if err := a.begin(); err != nil {
 			a.logger.Error("not serving: mend the configuration and load it again", zap.Error(err))
+			return
 		}
+		a.announce()
 	}
 }
 

@@ -68,7 +68,7 @@ var stepForm = step{"form", "three parts of canonical base64url, at most 8 KiB, 
 // verification lists the checks in order. Everything cheap stands before the signature, so that a flood of bad tokens
 // costs no cryptography; everything that reads a claim for a decision stands after the claims were read strictly.
 var verification = []step{
-	{"tag", "the end of jti is the tag that this issuer puts into what it signs", (*candidate).checkTag},
+	{"tag", "jti holds the tag that this issuer puts into what it signs", (*candidate).checkTag},
 	stepForm,
 	{"type", "typ is that of an access token (at+jwt), and the header holds nothing but alg, typ and kid", (*candidate).checkHeader},
 	{"key", "kid names one of this issuer's keys, and alg is that key's", (*candidate).findKey},
