@@ -72,3 +72,16 @@ func TestG134CommandTokenExplainSaysWhatItIs(t *testing.T) {
 		t.Errorf("explained %s", body)
 	}
 }
+
+// TestT148ATokenAsAnArgument is refused with a sentence that says where it belongs, and that does not repeat it: whoever sees
+// the list of processes reads arguments, and errors stand in logs.
+func TestT148ATokenAsAnArgument(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	token := g.token()
+	for _, args := range [][]string{{token}, {"Bearer", token}, {"--json", token}} {
+		out, err := g.run("", append([]string{"token", "explain"}, args...)...)
+		if err == nil || !strings.Contains(err.Error(), "give the token on standard input") || strings.Contains(out+err.Error(), token) {
+			t.Errorf("%.20q: %s, %v", args, out, err)
+		}
+	}
+}

@@ -56,7 +56,7 @@ func tokenMint(admin *adminClient) *cobra.Command {
 func tokenExplain(admin *adminClient) *cobra.Command {
 	var asJSON bool
 	var audience []string
-	cmd := command("explain", "Reads a token from standard input and says which checks it passes", cobra.NoArgs,
+	cmd := command("explain", "Reads a token from standard input and says which checks it passes", noToken,
 		func(_ []string, in io.Reader, out io.Writer) error {
 			token, err := io.ReadAll(io.LimitReader(in, 4*tokenissuer.MaxTokenBytes))
 			if err != nil {
@@ -74,6 +74,14 @@ func tokenExplain(admin *adminClient) *cobra.Command {
 		})
 	cmd.Flags().StringArrayVar(&audience, "audience", nil, "Audience of the route in question (default: that of the trust, or of our own issuer)")
 	return jsonFlag(cmd, &asJSON)
+}
+
+// noToken refuses arguments and does not repeat them.
+func noToken(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return errors.New("give the token on standard input, as in `caddy oauth token explain < token`: arguments stand in the list of processes")
+	}
+	return nil
 }
 
 // print says in words how the token fares.
