@@ -2,16 +2,18 @@ package tokenissuer
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/maypok86/otter/v2"
 )
 
-// A FamilyMemory is bounded by bytes and by number: nothing weighs less than leastFamilyWeight. Most take half of that.
+// A FamilyMemory is bounded by bytes and by number: nothing weighs less than leastFamilyWeight, and most weigh no more.
 const (
 	maxRememberedFamilies = 8192
-	maxFamilyBytes        = 8 << 20
+	maxFamilyBytes        = 12 << 20
 	leastFamilyWeight     = maxFamilyBytes / maxRememberedFamilies
 )
 
@@ -24,14 +26,14 @@ const (
 // it was remembered and its user still stands (RedeemCode, RotateRefreshToken); and one that does not is looked up there
 // as if nothing were known.
 type FamilyMemory struct {
-	families *otter.Cache[string, *packedFamily]
+	families *otter.Cache[string, *rememberedFamily]
 }
 
 // NewFamilyMemory returns one that remembers nothing yet.
 func NewFamilyMemory() *FamilyMemory {
-	return &FamilyMemory{otter.Must(&otter.Options[string, *packedFamily]{
+	return &FamilyMemory{otter.Must(&otter.Options[string, *rememberedFamily]{
 		MaximumWeight: maxFamilyBytes,
-		Weigher:       func(_ string, p *packedFamily) uint32 { return p.weight() },
+		Weigher:       func(_ string, r *rememberedFamily) uint32 { return r.weight },
 	})}
 }
 
@@ -40,8 +42,54 @@ func (m *FamilyMemory) put(f *TokenFamily, user *User) {
 	if m == nil || f.Origin == BrowserSession {
 		return
 	}
-	packed := packFamily(f, user)
-	m.families.Set(strings.Clone(packed.id()), packed) // a key stays when its value is replaced, and would keep the first text
+	m.families.Set(strings.Clone(f.ID), newRememberedFamily(f, user)) // a key stays when its value is replaced
+}
+
+// rememberedFamily is a family and its user as a store would give them. Nobody changes them.
+type rememberedFamily struct {
+	family TokenFamily
+	user   User
+	weight uint32 // at least the bytes that it takes, with its place in the memory
+}
+
+// newRememberedFamily copies a family and its user. Their texts become parts of one that is their own: one that came with a
+// request would keep all of the request in memory.
+func newRememberedFamily(family *TokenFamily, user *User) *rememberedFamily {
+	r := &rememberedFamily{family: *family, user: *user}
+	f, u := &r.family, &r.user
+	u.PasswordHash = Secret{} // no token needs it
+	for _, at := range [...]*time.Time{
+		&f.AuthTime, &f.CreatedAt, &f.ExpiresAt, &f.RevokedAt, &f.RotatedAt, &f.Code.ExpiresAt, &f.Code.SpentAt, &u.CreatedAt,
+	} {
+		*at = asStored(*at)
+	}
+	f.Scopes, u.Groups = slices.Clone(f.Scopes), slices.Clone(u.Groups)
+	var room [32]*string
+	texts := append(room[:0],
+		&f.ID, &f.UserID, &f.UserVersion, &f.ClientID, (*string)(&f.Origin), &f.Actor.Subject, &f.Actor.ClientID, &f.Note,
+		&f.Standing.SessionID, &f.Standing.ActorVersion, &f.Code.RequestID, &f.Code.RedirectURI, &f.Code.Challenge, &f.RotatedBy,
+		&u.ID, &u.Email, &u.Name, &u.Organisation, (*string)(&u.Role), (*string)(&u.Status), &u.Version)
+	for _, list := range [][]string{f.Scopes, u.Groups} {
+		for i := range list {
+			texts = append(texts, &list[i])
+		}
+	}
+	size := 0
+	for _, text := range texts {
+		size += len(*text)
+	}
+	var all strings.Builder
+	all.Grow(size)
+	for _, text := range texts {
+		all.WriteString(*text)
+	}
+	rest := all.String()
+	for _, text := range texts {
+		*text, rest = rest[:len(*text)], rest[len(*text):]
+	}
+	const fixed, header = 256 + int(unsafe.Sizeof(*r)), 16
+	r.weight = max(leastFamilyWeight, uint32(fixed+size+header*(len(f.Scopes)+len(u.Groups)))) //nolint:gosec // a few kilobytes
+	return r
 }
 
 // forget drops a family that turned out to be another than was remembered.
@@ -61,11 +109,10 @@ func (is *Issuer) remembered(id string) (*TokenFamily, *User) {
 	if !ok {
 		return nil, nil
 	}
-	family, user := known.unpack()
-	if is.Revocations.RevokedFamily(family, user.Organisation) {
+	if is.Revocations.RevokedFamily(&known.family, known.user.Organisation) {
 		return nil, nil
 	}
-	return family, user
+	return &known.family, &known.user
 }
 
 // rotated remembers what a family is after a rotation that succeeded.
