@@ -25,6 +25,10 @@ func (s *siteCoverage) warnings() []string {
 	}
 	for i := range s.backends {
 		b := &s.backends[i]
+		if g := b.flow.asksForToken(); g != nil {
+			say(g, "a matcher behind this protect asks for Authorization, from which it has taken the token: ask oauth_scope or oauth_claim, or "+
+				"write `upstream_token relay` where %s should get the token", b)
+		}
 		if b.kind == "file_server" || b.kind == forwardAuth || len(s.gates) == 0 || b.flow.asked != "" {
 			continue // files are open more often than not, and who else asks knows why
 		}
@@ -44,6 +48,39 @@ func (s *siteCoverage) warnings() []string {
 		}
 	}
 	return list
+}
+
+// asksForToken returns a gate that takes the client's token away before a matcher asks for it; nil: there is none.
+func (f *flow) asksForToken() *guard {
+	for i := range f.conditions {
+		c := &f.conditions[i]
+		if c.passed == 0 || c.passed > len(f.gates) {
+			continue
+		}
+		g := &f.gates[c.passed-1]
+		if (g.UpstreamToken == "" || g.UpstreamToken == stripToken) && slices.ContainsFunc(c.sets, readsBearer) {
+			return g
+		}
+	}
+	return nil
+}
+
+// readsBearer reports whether a set has a matcher for an Authorization header that may hold a bearer token.
+func readsBearer(set caddyhttp.MatcherSet) bool {
+	return slices.ContainsFunc(set, func(matcher any) bool {
+		switch m := matcher.(type) {
+		case *caddyhttp.MatchHeader:
+			values, asked := (*m)["Authorization"]
+			return asked && (len(values) == 0 || slices.ContainsFunc(values, func(value string) bool {
+				return value == "" || value[0] == '*' || strings.HasPrefix(value, "Bearer")
+			}))
+		case *caddyhttp.MatchHeaderRE:
+			return (*m)["Authorization"] != nil
+		case *caddyhttp.MatchNot:
+			return slices.ContainsFunc(m.MatcherSets, readsBearer)
+		}
+		return false
+	})
 }
 
 // where is the beginning of what is said about a gate.

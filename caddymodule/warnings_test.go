@@ -41,6 +41,12 @@ var openShapes = []struct {
 	{"a page for errors", "handle /api/* {\nprotect\nreverse_proxy up:1\n}\nhandle_errors {\nreverse_proxy pages:1\n}", nil},
 	{"a password instead", "handle /api/* {\nprotect\nreverse_proxy up:1\n}\nhandle {\nbasic_auth {\nu $2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG\n}\nreverse_proxy up:2\n}", nil},
 	{"files", "protect /api/*\nfile_server", nil},
+	{"a matcher on the token behind", "protect\n@token header Authorization Bearer*\nreverse_proxy @token up:1\nreverse_proxy up:2", []string{"1 a matcher behind this protect asks for Authorization"}},
+	{"its absence behind", "protect\n@none not header Authorization *\nreverse_proxy @none up:1\nreverse_proxy up:2", []string{"1 a matcher behind this protect asks for Authorization"}},
+	{"an expression on it behind", "protect {\nupstream_token strip\n}\n@token header_regexp Authorization ^Bearer\nreverse_proxy @token up:1\nreverse_proxy up:2", []string{"1 a matcher behind this protect asks for Authorization"}},
+	{"another scheme behind", "protect {\noptional\n}\n@basic header Authorization Basic*\nreverse_proxy @basic up:1\nreverse_proxy up:2", nil},
+	{"a relayed token", "protect {\nupstream_token relay\n}\n@token header Authorization Bearer*\nreverse_proxy @token up:1\nreverse_proxy up:2", nil},
+	{"a matcher on the token before", "@token header Authorization *\nhandle @token {\nprotect\nreverse_proxy up:1\n}\nrespond 404", nil},
 	{"a site of its own", "reverse_proxy up:1", nil},
 }
 
@@ -108,8 +114,8 @@ func plus(t *testing.T, number string, offset int) string {
 	return string(text)
 }
 
-// TestG83ValidateWarnsWhatFailsOpen: `caddy validate` says with file and line what asks for less than it seems to.
-func TestG83ValidateWarnsWhatFailsOpen(t *testing.T) {
+// TestG83G151ValidateWarnsWhatFailsOpen: `caddy validate` says with file and line what asks for less than it seems to.
+func TestG83G151ValidateWarnsWhatFailsOpen(t *testing.T) {
 	for _, shape := range openShapes {
 		t.Run(shape.name, func(t *testing.T) {
 			t.Parallel()
