@@ -183,9 +183,9 @@ func checkTrustedURL(what, text string, private bool) error {
 	switch {
 	case u.Scheme == "https":
 		return nil
-	case u.Scheme == "http" && private && isLoopback(u.Hostname()):
+	case u.Scheme == "http" && private && tokenissuer.IsLoopback(u.Hostname()):
 		return nil
-	case u.Scheme == "http" && isLoopback(u.Hostname()):
+	case u.Scheme == "http" && tokenissuer.IsLoopback(u.Hostname()):
 		return fmt.Errorf("%s %q: a loopback address needs allow_private_network", what, text)
 	}
 	return fmt.Errorf("%s %q must be https", what, text)

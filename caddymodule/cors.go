@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 )
 
 // anyOrigin is the one word of `cors` that is no origin.
@@ -57,22 +59,19 @@ func (p *Protect) readCORS() error {
 	return errors.Join(checkForeignOrigins(p.CORS), p.checkBesideCORS(), p.checkPreflight())
 }
 
-// serializedOrigin is an origin as browsers send it (RFC 6454 §6.2), but for a port that is the scheme's own.
-var serializedOrigin = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?$`)
-
 // checkForeignOrigins refuses what no browser ever sends, and so what would never match.
 func checkForeignOrigins(origins []string) error {
 	for _, origin := range origins {
-		scheme, host, _ := strings.Cut(origin, "://")
 		switch {
 		case origin == anyOrigin && len(origins) == 1:
 		case origin == anyOrigin:
 			return errors.New("cors * stands beside other origins: leave one of them away")
 		case origin == "null":
 			return errors.New("cors null would be every sandboxed page and every local file")
-		case !serializedOrigin.MatchString(origin), withoutDefaultPort(scheme, host) != host:
-			return fmt.Errorf("cors %q: write an origin as browsers send it, like https://app.example.com or http://localhost:3000: "+
-				"in lower case, without a path, a slash at the end, or the scheme's own port", origin)
+		default:
+			if err := tokenissuer.ValidateOrigin(origin); err != nil {
+				return fmt.Errorf("cors %w", err)
+			}
 		}
 	}
 	return nil
@@ -141,7 +140,7 @@ func (p *Protect) answerPreflight(w http.ResponseWriter, r *http.Request) {
 	if names := only(r.Header["Access-Control-Request-Headers"]); names != "" && !strings.ContainsFunc(names, isNoNameList) {
 		h.Set("Access-Control-Allow-Headers", names)
 	}
-	h.Set("Access-Control-Max-Age", "600")
+	h.Set("Access-Control-Max-Age", endpoint.PreflightMaxAge)
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -149,7 +148,7 @@ func isNoNameList(c rune) bool { return !isTokenRune(c) && c != ',' && c != ' ' 
 
 // methodOverrides are the headers by which a client asks an upstream to read another method. They are there where the route
 // trusts them, and a trusted proxy may pass on what its own clients send.
-var methodOverrides = newHeaderNames("X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Original-Method", "X-Forwarded-Method")
+var methodOverrides = newHeaderNames(methodHeaders...)
 
 func overridesMethod(h http.Header) bool {
 	for key := range h {
@@ -198,7 +197,7 @@ func (f foreignPage) allow(h http.Header) {
 		return
 	}
 	h["Access-Control-Allow-Origin"] = []string{f.origin} // in place of what an error route has set: two values count as none
-	h.Add("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After")
+	h.Add("Access-Control-Expose-Headers", endpoint.ExposedHeaders)
 	switch {
 	case f.credentials:
 		h["Access-Control-Allow-Credentials"] = []string{"true"}

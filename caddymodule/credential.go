@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -116,7 +115,7 @@ func (p *Protect) isOwnPage(r *http.Request) bool {
 
 // ownOrigin is where the issuer's own pages are.
 type ownOrigin struct {
-	scheme, host string
+	scheme, origin string
 }
 
 func newOwnOrigin(issuer string) (ownOrigin, error) {
@@ -124,22 +123,22 @@ func newOwnOrigin(issuer string) (ownOrigin, error) {
 	if err != nil {
 		return ownOrigin{}, err
 	}
-	return ownOrigin{u.Scheme, withoutDefaultPort(u.Scheme, u.Host)}, nil
+	return ownOrigin{u.Scheme, tokenissuer.OriginOf(u)}, nil
 }
 
-// withoutDefaultPort writes a host as it stands in an origin (RFC 6454 §6.2).
-func withoutDefaultPort(scheme, host string) string {
-	return strings.TrimSuffix(strings.ToLower(host), map[string]string{"https": ":443", "http": ":80"}[scheme])
+// originAt is the origin of a host, which may have a port.
+func originAt(scheme, host string) string {
+	return tokenissuer.OriginOf(&url.URL{Scheme: scheme, Host: host})
 }
 
 // includes tells whether an origin is the issuer's or that of a request's own host. Plain HTTP is an origin of ours on
 // loopback alone.
 func (o ownOrigin) includes(host, origin string) bool {
-	if origin == o.scheme+"://"+o.host || origin == "https://"+withoutDefaultPort("https", host) {
+	if origin == o.origin || origin == originAt("https", host) {
 		return true
 	}
-	return o.scheme == "http" && origin == "http://"+withoutDefaultPort("http", host)
+	return o.scheme == "http" && origin == originAt("http", host)
 }
 
 // isHost tells whether a request's host is the issuer's.
-func (o ownOrigin) isHost(host string) bool { return withoutDefaultPort(o.scheme, host) == o.host }
+func (o ownOrigin) isHost(host string) bool { return originAt(o.scheme, host) == o.origin }

@@ -46,7 +46,7 @@ func checkResource(text string) error {
 	switch {
 	case err != nil, u.Host == "", u.User != nil, strings.ContainsAny(text, "?#"), u.Path != "" && path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") && u.Path != "/":
 		return fmt.Errorf("resource %q is no URL of a resource: write it as https://api.example.com/orders", text)
-	case u.Scheme == "https", u.Scheme == "http" && isLoopback(u.Hostname()):
+	case u.Scheme == "https", u.Scheme == "http" && tokenissuer.IsLoopback(u.Hostname()):
 		return nil
 	}
 	return fmt.Errorf("resource %q must be https, or on a loopback host", text)
@@ -230,9 +230,15 @@ func (s *siteCoverage) hasHost(host string) bool {
 	return slices.ContainsFunc(s.hosts, func(own string) bool { return strings.EqualFold(own, host) })
 }
 
-// mayHave is also true of a site that says nothing about its hosts.
+// mayHave reports whether a site may serve a host. One that says nothing about its hosts may serve each.
 func (s *siteCoverage) mayHave(host string) bool {
-	return s.hasHost(host) || !slices.ContainsFunc(s.hosts, func(own string) bool { return !strings.ContainsAny(own, "*{") })
+	return len(s.hosts) == 0 || s.hasHost(host) || slices.ContainsFunc(s.hosts, func(own string) bool {
+		if rest, wild := strings.CutPrefix(own, "*."); wild {
+			_, parent, _ := strings.Cut(host, ".")
+			return strings.EqualFold(rest, parent)
+		}
+		return strings.ContainsAny(own, "{*")
+	})
 }
 
 // commonPath is the path that stands before all that path patterns match; empty: there is nothing in common.

@@ -13,6 +13,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
 // issuerWarnings lists what looks wrong about how the issuer is served and keeps its keys, each with file and line.
@@ -37,7 +39,7 @@ func (a *App) issuerWarnings(met []*siteCoverage) []string {
 		for i := range s.servers {
 			place := &s.servers[i]
 			served++
-			known = known || s.mayBe(issuer.Hostname())
+			known = known || s.mayHave(issuer.Hostname())
 			if why := place.unreached(issuer); why != "" {
 				say(place.Source, "%s: put oauth_server into the site itself, outside of handle blocks and without a matcher", why)
 			}
@@ -49,21 +51,10 @@ func (a *App) issuerWarnings(met []*siteCoverage) []string {
 	case !known:
 		say(block, "no site with oauth_server has the host of the issuer, %s: the URLs that it publishes lead elsewhere", issuer.Hostname())
 	}
-	if (a.Keys == nil || a.Keys.EncryptWith == "") && a.settings.engine.store != storeMemory && !isLoopback(issuer.Hostname()) {
+	if (a.Keys == nil || a.Keys.EncryptWith == "") && a.settings.engine.store != storeMemory && !tokenissuer.IsLoopback(issuer.Hostname()) {
 		say(block, "signing keys are stored in the clear: whoever reads the store or a backup can make tokens. Write `keys { encrypt_with {file./path} }`")
 	}
 	return list
-}
-
-// mayBe reports whether a site may serve a host.
-func (s *siteCoverage) mayBe(name string) bool {
-	return len(s.hosts) == 0 || slices.ContainsFunc(s.hosts, func(host string) bool {
-		if rest, wild := strings.CutPrefix(host, "*."); wild {
-			_, parent, _ := strings.Cut(name, ".")
-			return strings.EqualFold(rest, parent)
-		}
-		return strings.EqualFold(host, name) || strings.ContainsAny(host, "{*")
-	})
 }
 
 // unreached says why requests for the issuer's endpoints or metadata do not reach an oauth_server; empty: they do, as far as

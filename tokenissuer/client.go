@@ -190,14 +190,15 @@ func (c *Client) checkReachable() error {
 
 func (c *Client) checkPlainHTTP() error {
 	for _, uri := range c.RedirectURIs {
-		if u, err := url.Parse(uri); err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()) {
+		if u, err := url.Parse(uri); err == nil && u.Scheme == "http" && !IsLoopback(u.Hostname()) {
 			return fmt.Errorf("redirect URI %q: plain http is for loopback hosts only, because anybody on the way can read the code: use https", uri)
 		}
 	}
 	return nil
 }
 
-func isLoopback(host string) bool {
+// IsLoopback reports whether a host is localhost or a loopback address.
+func IsLoopback(host string) bool {
 	address, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && address.IsLoopback()
 }

@@ -114,14 +114,14 @@ func (c *Client) origins() []string {
 	}
 	for _, uri := range c.RedirectURIs {
 		if u, err := url.Parse(uri); err == nil && (u.Scheme == "https" || u.Scheme == "http") {
-			all = append(all[:len(all):len(all)], serializeOrigin(u))
+			all = append(all[:len(all):len(all)], OriginOf(u))
 		}
 	}
 	return all
 }
 
-// serializeOrigin writes an origin as browsers send it (RFC 6454 §6.2).
-func serializeOrigin(u *url.URL) string {
+// OriginOf returns the origin of a URL as browsers send it: scheme and host, with a port unless it is the scheme's own (RFC 6454 §6.2).
+func OriginOf(u *url.URL) string {
 	ownPort := map[string]string{"https": ":443", "http": ":80"}[u.Scheme]
 	return u.Scheme + "://" + strings.TrimSuffix(strings.ToLower(u.Host), ownPort)
 }
@@ -132,7 +132,7 @@ var serialized = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://([a-z0-9_-]+(\.[a-z0-9
 // ValidateOrigin refuses what no browser ever sends as an Origin, and so what would never match.
 func ValidateOrigin(origin string) error {
 	u, err := url.Parse(origin)
-	if err != nil || !serialized.MatchString(origin) || serializeOrigin(u) != origin {
+	if err != nil || !serialized.MatchString(origin) || OriginOf(u) != origin {
 		return fmt.Errorf("%q: write an origin as browsers send it, like https://app.example.com or http://localhost:3000: "+
 			"in lower case, without a path, a slash at the end, or the scheme's own port", origin)
 	}

@@ -126,14 +126,3 @@ func (h *Handler) isSameOrigin(r *http.Request) bool {
 	}
 	return len(origin) == 0 || origin[0] == h.origin || sameSite && origin[0] == "null"
 }
-
-// originOf is the origin of an issuer (RFC 6454 §4).
-func originOf(issuer *url.URL) string {
-	host := strings.ToLower(issuer.Host)
-	if issuer.Scheme == "https" {
-		host = strings.TrimSuffix(host, ":443")
-	} else {
-		host = strings.TrimSuffix(host, ":80")
-	}
-	return issuer.Scheme + "://" + host
-}

@@ -16,8 +16,10 @@ const (
 )
 
 const (
-	exposedHeaders  = "WWW-Authenticate, Retry-After"
-	preflightMaxAge = "600" // seconds
+	// ExposedHeaders are those of an answer that a page needs: why it was refused, and when it may come back.
+	ExposedHeaders = "WWW-Authenticate, Retry-After"
+	// PreflightMaxAge is how long, in seconds, a browser may remember the answer to a preflight.
+	PreflightMaxAge = "600"
 )
 
 // share lets a page of another origin read the answer, errors too, and answers its preflight. It reports whether it has
@@ -49,12 +51,12 @@ func letRead(w http.ResponseWriter, r *http.Request, origin, methods string) (an
 	header := w.Header()
 	header.Set("Access-Control-Allow-Origin", origin)
 	if r.Method != http.MethodOptions || r.Header.Get("Origin") == "" || r.Header.Get("Access-Control-Request-Method") == "" {
-		header.Set("Access-Control-Expose-Headers", exposedHeaders)
+		header.Set("Access-Control-Expose-Headers", ExposedHeaders)
 		return false
 	}
 	header.Set("Access-Control-Allow-Methods", methods)
 	header.Set("Access-Control-Allow-Headers", "Authorization, *") // the asterisk does not stand for it
-	header.Set("Access-Control-Max-Age", preflightMaxAge)
+	header.Set("Access-Control-Max-Age", PreflightMaxAge)
 	w.WriteHeader(http.StatusNoContent)
 	return true
 }

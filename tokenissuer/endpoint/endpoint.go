@@ -70,7 +70,7 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, tally Tally, brand pag
 		return nil, err
 	}
 	h := &Handler{
-		issuer: issuer, audit: audit, tally: tally, prefix: strings.TrimSuffix(u.EscapedPath(), "/"), origin: originOf(u),
+		issuer: issuer, audit: audit, tally: tally, prefix: strings.TrimSuffix(u.EscapedPath(), "/"), origin: tokenissuer.OriginOf(u),
 		cookies: newCookies(issuer.URL),
 	}
 	if h.pages, err = pages.New(brand); err != nil {
