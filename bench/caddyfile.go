@@ -116,6 +116,8 @@ var oursCaddyfile = template.Must(template.New("ours").Parse(`{
 		}
 		limits {
 			login off
+			grants off
+			revocations off
 		}
 		organisation acme
 		user u-ada {

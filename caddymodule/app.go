@@ -193,6 +193,8 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 		Attempts:        a.engine.attempts,
 		ClientLimit:     a.settings.clientLimit,
 		AccountLimit:    a.settings.accountLimit,
+		GrantLimit:      a.settings.grantLimit,
+		RevocationLimit: a.settings.revocationLimit,
 		AddressLimit:    a.settings.addressLimit,
 		Now:             a.engine.time.Now,
 	}

@@ -75,9 +75,12 @@ func init() { httpcaddyfile.RegisterGlobalOption("oauth", parseGlobalOption) }
 //			max_staleness <duration>
 //		}
 //		limits {
-//			client <failures>/<window> per ip | off
-//			login  <failures>/<window> per account|ip
-//			login  off
+//			client      <failures>/<window> per ip | off
+//			login       <failures>/<window> per account|ip
+//			login       off
+//			grants      <grants>/<window> per user | off
+//			revocations <revocations>/<window> per client | off
+//			gate        <failures>/<window> per ip | off
 //		}
 //		brand [<name>] {
 //			logo <file>

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,11 +48,15 @@ func (a *App) parseLimits(d *caddyfile.Dispenser) error {
 		var err error
 		switch d.Val() {
 		case "client":
-			err = a.Limits.parseClient(d)
+			err = parseOneLimit(d, &a.Limits.Client, "20/1m", "ip")
 		case "login":
 			err = a.Limits.parseLogin(d)
+		case "grants":
+			err = parseOneLimit(d, &a.Limits.Grants, "60/1m", "user")
+		case "revocations":
+			err = parseOneLimit(d, &a.Limits.Revocations, "60/1m", "client")
 		case "gate":
-			err = a.Limits.parseGate(d)
+			err = parseOneLimit(d, &a.Limits.Gate, "60/3s", "ip")
 		default:
 			err = d.Errf("unknown limit %q", d.Val())
 		}
@@ -62,21 +67,13 @@ func (a *App) parseLimits(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-func (c *LimitsConfig) parseClient(d *caddyfile.Dispenser) error {
-	if err := once(d, "limits client", c.Client != nil); err != nil {
+// parseOneLimit reads a limit that is set by one line, as in the example.
+func parseOneLimit(d *caddyfile.Dispenser, limit **LimitConfig, example, per string) (err error) {
+	name := d.Val()
+	if err := once(d, "limits "+name, *limit != nil); err != nil {
 		return err
 	}
-	limit, _, err := parseLimit(d, "write a limit as `client 20/1m per ip`, or as `client off`", "ip")
-	c.Client = limit
-	return err
-}
-
-func (c *LimitsConfig) parseGate(d *caddyfile.Dispenser) error {
-	if err := once(d, "limits gate", c.Gate != nil); err != nil {
-		return err
-	}
-	limit, _, err := parseLimit(d, "write a limit as `gate 60/3s per ip`, or as `gate off`", "ip")
-	c.Gate = limit
+	*limit, _, err = parseLimit(d, fmt.Sprintf("write a limit as `%s %s per %s`, or as `%s off`", name, example, per, name), per)
 	return err
 }
 
@@ -101,7 +98,7 @@ func (c *LimitsConfig) parseLogin(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// parseLimit reads `<failures>/<window> per …`, or `off`, which is per nothing in particular.
+// parseLimit reads `<number>/<window> per …`, or `off`, which is per nothing in particular.
 func parseLimit(d *caddyfile.Dispenser, usage string, known ...string) (limit *LimitConfig, per string, err error) {
 	args := d.RemainingArgs()
 	if len(args) == 1 && args[0] == "off" {
@@ -113,7 +110,7 @@ func parseLimit(d *caddyfile.Dispenser, usage string, known ...string) (limit *L
 	count, window, _ := strings.Cut(args[0], "/")
 	failures, err := strconv.Atoi(count)
 	if err != nil || failures < 1 {
-		return nil, "", d.Errf("%q is no number of failures", count)
+		return nil, "", d.Errf("%q is no number", count)
 	}
 	duration, err := caddy.ParseDuration(window)
 	if err != nil || duration < time.Second {

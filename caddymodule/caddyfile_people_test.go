@@ -120,12 +120,15 @@ var refusedLogins = []refusal{
 	{"limits {\nlogin 10 per account\n}", loginUsage},
 	{"limits {\nlogin off per account\n}", loginUsage},
 	{"limits {\nclient 10/1m per account\n}", clientUsage},
-	{"limits {\nlogin 0/1m per account\n}", `"0" is no number of failures, at Caddyfile:4`},
+	{"limits {\nlogin 0/1m per account\n}", `"0" is no number, at Caddyfile:4`},
 	{"limits {\nlogin 10/1ms per ip\n}", `"1ms" is no window: write it as 30s, 1m or 1h, at Caddyfile:4`},
 	{"limits {\nlogin 10/1m per account\nlogin 11/1m per account\n}", `limits login per account is set twice, at Caddyfile:5`},
 	{"limits {\nlogin 10/1m per ip\nlogin 11/1m per ip\n}", `limits login per ip is set twice, at Caddyfile:5`},
 	{"limits {\nlogin 10/1m per ip\nlogin off\n}", `limits login per ip is set twice, at Caddyfile:5`},
 	{"limits {\nlogin off\nlogin 10/1m per account\n}", `limits login per account is set twice, at Caddyfile:5`},
+	{"limits {\ngrants 60/1m per client\n}", "write a limit as `grants 60/1m per user`, or as `grants off`, at Caddyfile:4"},
+	{"limits {\nrevocations 60/1m per user\n}", "write a limit as `revocations 60/1m per client`, or as `revocations off`, at Caddyfile:4"},
+	{"limits {\ngrants off\ngrants 60/1m per user\n}", "limits grants is set twice, at Caddyfile:5"},
 	{"limits {\nlogin off\nlogin off\n}", `limits login per account is set twice, at Caddyfile:5`},
 }
 

@@ -27,7 +27,7 @@ type settings struct {
 	brand         pages.Brand
 	trusted       []trustSettings
 
-	clientLimit, accountLimit, addressLimit, gateLimit tokenissuer.Limit
+	clientLimit, accountLimit, addressLimit, grantLimit, revocationLimit, gateLimit tokenissuer.Limit
 }
 
 // read turns the configuration into values, and says what is wrong with it.

@@ -59,6 +59,8 @@ const people = `{
 		limits {
 			client off
 			login off
+			grants off
+			revocations off
 		}
 		client conf SECRET {
 			name "Confidential app"

@@ -252,7 +252,7 @@ func TestM27EndingsAreIndependent(t *testing.T) {
 // TestM32SixtyAMinute: the limit is each admin's own, counts tokens and not refusals, and does not outlast its minute.
 func TestM32SixtyAMinute(t *testing.T) {
 	c := setClock(t)
-	d := openAdmin(t)
+	d := openAdmin(t, grantLimit()...)
 	d.stored(tokenissuer.User{ID: "u-adam", Organisation: "acme", Role: tokenissuer.RoleAdmin, PasswordHash: tokenissuer.NewSecret(peopleHash())})
 	for range 70 {
 		d.mint(d.admin, mintRequest{id: "u-nobody"})

@@ -234,7 +234,7 @@ const (
 // the flood is held back to what its budget leaves it; when nobody else is there it goes on as fast as it can. The budget is
 // a tenth of the usual one, so that the flood is soon beyond it.
 func TestG81GoodTrafficInAFlood(t *testing.T) {
-	n := Start(t, Setup{Limits: "client off\n\t\t\tlogin off\n\t\t\tgate 60/3s per ip"})
+	n := Start(t, Setup{Limits: "client off\n\t\t\tlogin off\n\t\t\tgrants off\n\t\t\trevocations off\n\t\t\tgate 60/3s per ip"})
 	f := newForger(t, serverToken(t, n.URL))
 	count := either(300, 30_000)
 	quiet := gateTraffic(t, n, 0)

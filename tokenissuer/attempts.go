@@ -27,6 +27,16 @@ func (is *Issuer) reserve(ctx context.Context, buckets []bucket, reason string, 
 	return nil
 }
 
+// reserveGrant counts what is granted to a user or by an admin, each way of granting by itself: each writes records that stay
+// until they expire.
+func (is *Issuer) reserveGrant(ctx context.Context, origin GrantType, userID string) error {
+	err := is.reserve(ctx, is.limited(bucket{"mint\x00" + string(origin) + "\x00" + userID, is.GrantLimit}), "mint_throttled", is.Now())
+	if err != nil {
+		return AsError(err).WithDescription("Too many tokens were created. Try again later.")
+	}
+	return nil
+}
+
 // checkBuckets refuses when a bucket is full.
 func (is *Issuer) checkBuckets(ctx context.Context, buckets []bucket, reason string, now time.Time) error {
 	for _, b := range buckets {

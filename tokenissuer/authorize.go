@@ -31,6 +31,7 @@ type AuthorizationParameters struct {
 // AuthorizationRequest is a request that may be granted: what the user will be asked about. It travels sealed through
 // the browser while the user signs in.
 type AuthorizationRequest struct {
+	// ID is what the request is decided under, once. It gets one when it is sealed: before, nobody can come back with it.
 	ID          string `json:"id"`
 	ClientID    string `json:"client_id"`
 	RedirectURI string `json:"redirect_uri"` // where the answer goes
@@ -61,7 +62,7 @@ const (
 // ReadAuthorization holds a request against the rules, in the order of RFC 6749 §4.1.2.1. Its errors go to the target.
 func (is *Issuer) ReadAuthorization(client *Client, target RedirectTarget, p AuthorizationParameters) (AuthorizationRequest, error) {
 	r := AuthorizationRequest{
-		ID: NewID(), ClientID: client.ID, RedirectURI: target.uri, State: p.State,
+		ClientID: client.ID, RedirectURI: target.uri, State: p.State,
 		Challenge: p.CodeChallenge, LoginHint: p.LoginHint, UILocales: p.UILocales, At: is.Now().Truncate(time.Microsecond),
 	}
 	switch {
@@ -220,17 +221,17 @@ func (is *Issuer) hasConsent(ctx context.Context, r *AuthorizationRequest, clien
 func (is *Issuer) Approve(ctx context.Context, r *AuthorizationRequest, client *Client, s *Session, allowed Scopes) (Secret, error) {
 	scopes := slices.DeleteFunc(slices.Clone(r.Scopes), func(name string) bool { return !allowed.Has(name) || !client.Scopes.Has(name) })
 	if len(scopes) == 0 {
-		return Secret{}, is.Deny(ctx, r)
+		return Secret{}, is.Deny(ctx, r, s)
 	}
 	now := is.Now()
 	f := is.newFamily(s.User, client, AuthorizationCode, s.Family.AuthTime)
 	f.Scopes = scopes
 	f.Standing.SessionID = s.Family.ID
-	f.ExpiresAt = now.Add(is.lifetimes(client).Code)
 	f.Code = CodeBinding{
 		RequestID: r.ID, RedirectURI: r.RedirectURI, Challenge: r.Challenge,
-		Refreshable: client.getsRefresh(scopes) && !refreshDeclined(r.Scopes, scopes), ExpiresAt: f.ExpiresAt,
+		Refreshable: client.getsRefresh(scopes) && !refreshDeclined(r.Scopes, scopes), ExpiresAt: now.Add(is.lifetimes(client).Code),
 	}
+	f.ExpiresAt = beforeTokens(f.Code.ExpiresAt)
 	if err := is.addFamily(ctx, f, s.User); err != nil {
 		return Secret{}, err
 	}
@@ -259,9 +260,20 @@ func (is *Issuer) remember(ctx context.Context, user *User, client *Client, aske
 	return is.Store.PutConsent(ctx, user.ID, client.ID, append(others, allowed...), now)
 }
 
-// Deny records that the user said no. The error is what the client is told: access_denied.
-func (is *Issuer) Deny(ctx context.Context, r *AuthorizationRequest) error {
-	switch err := is.Store.DecideRequest(ctx, r.ID, is.Now().Add(2*sealLifetime)); {
+// beforeTokens is the expiry of a record of which no access token has come: records are kept for MaxLifetime beyond their expiry,
+// because of the access tokens that may outlive them.
+func beforeTokens(end time.Time) time.Time { return end.Add(-MaxLifetime) }
+
+// Deny records that the user of the session said no. The error is what the client is told: access_denied.
+func (is *Issuer) Deny(ctx context.Context, r *AuthorizationRequest, s *Session) error {
+	now := is.Now()
+	if r.ID == "" { // nobody can come back with it
+		return NewError(Denied, "denied_by_user")
+	}
+	if err := is.reserveGrant(ctx, AuthorizationCode, s.User.ID); err != nil {
+		return err
+	}
+	switch err := is.Store.DecideRequest(ctx, r.ID, beforeTokens(now.Add(2*sealLifetime))); {
 	case errors.Is(err, ErrSpent):
 		return NewError(InvalidRequest, ReasonDecided)
 	case err != nil:

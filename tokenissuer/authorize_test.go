@@ -85,7 +85,7 @@ func TestA47ToA54RequestsThatAreTaken(t *testing.T) {
 			continue
 		}
 		sameScopes(t, r.Scopes, ScopePublic)
-		if r.ID == "" || r.State != p.State || r.RedirectURI != callback || r.Challenge != challenge || !r.At.Equal(flowStart) {
+		if r.ID != "" || r.State != p.State || r.RedirectURI != callback || r.Challenge != challenge || !r.At.Equal(flowStart) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
@@ -282,27 +282,25 @@ func TestA63OneDecisionARequest(t *testing.T) {
 	for name, first := range map[string]func(*AuthorizationRequest) error{
 		"allowed": func(r *AuthorizationRequest) error { _, err := f.Approve(ctx, r, conf, s, r.Scopes); return err },
 		"denied": func(r *AuthorizationRequest) error {
-			err := f.Deny(ctx, r)
+			err := f.Deny(ctx, r, s)
 			if AsError(err).Code == Denied {
 				return nil
 			}
 			return err
 		},
 	} {
-		r, err := f.read("conf", parameters("public"))
-		f.must(err)
+		r := f.pending("conf", parameters("public"))
 		f.must(first(&r))
 		f.wait(9 * time.Minute)
-		_, err = f.Approve(ctx, &r, conf, s, r.Scopes)
+		_, err := f.Approve(ctx, &r, conf, s, r.Scopes)
 		if AsError(err).Reason != ReasonDecided {
 			t.Errorf("%s, then allowed: %v", name, err)
 		}
-		if err := f.Deny(ctx, &r); AsError(err).Reason != ReasonDecided {
+		if err := f.Deny(ctx, &r, s); AsError(err).Reason != ReasonDecided {
 			t.Errorf("%s, then denied: %v", name, err)
 		}
 	}
-	r, err := f.read("conf", parameters("public"))
-	f.must(err)
+	r := f.pending("conf", parameters("public"))
 	errs := together(racers, func(int) error { _, err := f.Approve(ctx, &r, conf, s, r.Scopes); return err })
 	if n := wins(t, errs, InvalidRequest); n != 1 {
 		t.Errorf("%d codes of one request", n)
@@ -343,15 +341,14 @@ func TestAFaultWhileDeciding(t *testing.T) {
 	f := newFlow(t)
 	s := f.session("ada")
 	conf := f.client("conf")
-	r, err := f.read("conf", parameters("public"))
-	f.must(err)
+	r := f.pending("conf", parameters("public"))
 	f.store.fail("AddFamily", false)
 	code, err := f.Approve(t.Context(), &r, conf, s, r.Scopes)
 	if wantCode(t, err, TemporarilyUnavailable); !code.IsEmpty() {
 		t.Error("a code comes with the error")
 	}
 	f.store.fail("DecideRequest", false)
-	wantCode(t, f.Deny(t.Context(), &r), TemporarilyUnavailable)
+	wantCode(t, f.Deny(t.Context(), &r, s), TemporarilyUnavailable)
 	for _, step := range []string{"PutConsent", "Consent"} {
 		f.store.fail(step, false)
 		r, err = f.read("conf", parameters("public"))

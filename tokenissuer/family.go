@@ -26,7 +26,9 @@ type TokenFamily struct {
 	Note      string
 	AuthTime  time.Time
 	CreatedAt time.Time
-	// ExpiresAt is when nothing more can come of it. Access tokens issued before may live longer.
+	// ExpiresAt is when nothing more can come of it. Access tokens issued before may live longer, so the record is kept for
+	// MaxLifetime beyond it. Until its code is redeemed it has no access tokens, and ExpiresAt lies MaxLifetime before
+	// Code.ExpiresAt.
 	ExpiresAt time.Time
 	// RevokedAt is when it was ended; zero: it was not.
 	RevokedAt time.Time

@@ -191,6 +191,16 @@ func (f *flow) read(clientID string, p AuthorizationParameters) (AuthorizationRe
 	return f.ReadAuthorization(client, target, p)
 }
 
+// pending is a request that has been to a page and back.
+func (f *flow) pending(clientID string, p AuthorizationParameters) AuthorizationRequest {
+	f.tb.Helper()
+	r, err := f.read(clientID, p)
+	f.must(err)
+	_, err = f.SealRequest(&r, NewBrowser())
+	f.must(err)
+	return r
+}
+
 // code is a code for ada, approved as the parameters say.
 func (f *flow) code(clientID string, p AuthorizationParameters) Secret {
 	f.tb.Helper()

@@ -111,7 +111,9 @@ func (is *Issuer) repeat(ctx context.Context, f *TokenFamily, generation int64, 
 func (is *Issuer) rotate(ctx context.Context, f *TokenFamily, user *User, use *refreshUse) error {
 	r := Rotation{At: is.Now(), By: use.by}
 	if use.revokePrevious {
-		r.Ended = []Revocation{f.previousTokens(is.ending())}
+		end, refreshed := is.ending(), *f
+		refreshed.RotatedAt = end.At // the last of them may be issued a moment later, by a repeat
+		r.Ended = []Revocation{refreshed.tokensUpTo(f.Generation, end)}
 	}
 	err := is.Store.RotateRefreshToken(ctx, f.ID, f.Generation, r)
 	if err == nil {
@@ -126,14 +128,9 @@ func (is *Issuer) rotate(ctx context.Context, f *TokenFamily, user *User, use *r
 	return is.lostRotation(ctx, f, use)
 }
 
-// previousTokens is the revocation of the access tokens that came with the family's refresh tokens so far. The last of them may
-// be issued a moment later, by a repeat.
-func (f *TokenFamily) previousTokens(end Ending) Revocation {
-	refreshed := *f
-	refreshed.RotatedAt = end.At
-	return Revocation{
-		Kind: revokeGenerations, ID: f.ID, IssuedUntil: time.Unix(f.Generation, 0), ExpiresAt: refreshed.RevokedUntil(end),
-	}
+// tokensUpTo is the revocation of the access tokens that came with the family's refresh tokens up to that generation.
+func (f *TokenFamily) tokensUpTo(generation int64, end Ending) Revocation {
+	return Revocation{Kind: revokeGenerations, ID: f.ID, IssuedUntil: time.Unix(generation, 0), ExpiresAt: f.RevokedUntil(end)}
 }
 
 // lostRotation says why the newest refresh token could not be used up. Nil: another request has just used it.

@@ -64,6 +64,11 @@ type Issuer struct {
 	ClientLimit Limit
 	// AccountLimit bounds failed sign-ins to one account, AddressLimit those from one address.
 	AccountLimit, AddressLimit Limit
+	// GrantLimit bounds how many families one user gets in each way, and how many tokens one admin creates for others.
+	GrantLimit Limit
+	// RevocationLimit bounds how many of the tokens that it got for itself a client ends one by one. Beyond it, ending one ends
+	// those that were issued before as well.
+	RevocationLimit Limit
 	// Now is the clock by which codes, sign-ins and refresh tokens are judged: the same on every node. Access tokens are
 	// judged by the Verifier's, which is this node's, and are born by the earlier of the two.
 	Now func() time.Time
@@ -86,7 +91,7 @@ type PasswordRules struct {
 	Refresh bool
 }
 
-// Limit allows so many failures in a window. The zero value sets no limit.
+// Limit allows so many failures, or whatever it counts, in a window. The zero value sets no limit.
 type Limit struct {
 	Failures int
 	Window   time.Duration

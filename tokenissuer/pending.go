@@ -15,8 +15,11 @@ type requestUnderSeal struct {
 }
 
 // SealRequest wraps a request for its way through the browser that owns the secret. It can be opened for ten minutes, on
-// every node.
+// every node. A request that has no ID gets one.
 func (is *Issuer) SealRequest(r *AuthorizationRequest, browser Secret) (Secret, error) {
+	if r.ID == "" {
+		r.ID = NewID()
+	}
 	return seal(is.Master.requests, browser.Reveal(), requestUnderSeal{*r, r.At.UnixMicro()}, is.Now())
 }
 

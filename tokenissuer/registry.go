@@ -205,7 +205,7 @@ func (g *Registry) MintUserToken(ctx context.Context, clientID, userID, scope st
 	if lifetime > 0 {
 		f.TokenLifetime = lifetime
 	}
-	grant := is.grantOf(f, client, user, func() error { return is.addFamily(ctx, f, user) })
+	grant := is.grantOf(f, client, user, func() error { return is.storeFamily(ctx, f, user) })
 	grant.Lifetime = f.TokenLifetime
 	return is.Issue(grant)
 }

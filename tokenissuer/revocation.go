@@ -24,6 +24,8 @@ const (
 	// revokeGenerations ends the access tokens of a family that came with its refresh tokens up to a generation. That stands
 	// in IssuedUntil, in seconds, so that a later one is wider.
 	revokeGenerations RevocationKind = "generations"
+	// revokeServerTokens ends the tokens that a client got for itself, and none of a user.
+	revokeServerTokens RevocationKind = "server_tokens"
 )
 
 // Revocation ends access tokens before they expire. It names what they carry, never their bytes: an ECDSA signature
@@ -110,9 +112,9 @@ func (s *RevocationSet) Revoked(t *AccessToken) bool {
 	if len(s.entries) == 0 {
 		return false
 	}
-	user := ""
-	if !t.IsServerToken() {
-		user = t.Subject
+	user, server := t.Subject, ""
+	if t.IsServerToken() {
+		user, server = "", t.ClientID
 	}
 	origin := t.origin()
 	if origin.issuer != t.Issuer {
@@ -122,7 +124,7 @@ func (s *RevocationSet) Revoked(t *AccessToken) bool {
 	return s.hits(RevokeToken, t.ID, issued) || s.hits(RevokeToken, origin.id, issued) ||
 		s.hits(RevokeFamily, t.FamilyID, issued) ||
 		origin.id != "" && s.hits(revokeGenerations, t.FamilyID, clampSeconds(time.Unix(generationOf(origin.id), 0))) ||
-		s.hits(RevokeUser, user, issued) || s.hitsActor(t, issued) ||
+		s.hits(RevokeUser, user, issued) || s.hits(revokeServerTokens, server, issued) || s.hitsActor(t, issued) ||
 		s.hits(RevokeClient, t.ClientID, issued) ||
 		s.hits(RevokeOrganisation, t.Organisation, issued) ||
 		s.hits(RevokeKey, t.KeyID, issued)

@@ -13,8 +13,8 @@ const revocationMargin = time.Minute
 // RevokeFor ends a token, access or refresh, at its client's request (RFC 7009 §2). A token that is not ours, unknown or
 // dead already is no error: nothing is left to do. Another client's token is refused and stays as it is. A token with a
 // family takes the family with it, also an access token that has expired: who signs out late still has a refresh token. An
-// access token issued before the last refresh ends alone: clients revoke what they have replaced. The result says what was found, for the audit log;
-// nil: nothing.
+// access token issued before the last refresh ends alone, as far as revokeAlone goes: clients revoke what they have replaced. The
+// result says what was found, for the audit log; nil: nothing.
 func (is *Issuer) RevokeFor(ctx context.Context, client *Client, token Secret) (*AccessToken, error) {
 	t, err := is.revocable(ctx, token)
 	if t == nil || err != nil {
@@ -23,34 +23,54 @@ func (is *Issuer) RevokeFor(ctx context.Context, client *Client, token Secret) (
 	if t.ClientID != client.ID {
 		return nil, NewError(TokenNotYours, "token_of_another_client")
 	}
-	if t.FamilyID != "" {
-		alone, ended, err := is.isOfBefore(ctx, t)
-		switch {
-		case err != nil:
-			return nil, err
-		case ended:
-			return nil, is.catchUp(ctx)
-		case !alone:
-			return t, is.endFamilies(ctx, FamilyFilter{ID: t.FamilyID})
-		}
+	if t.FamilyID == "" {
+		return t, is.revokeAlone(ctx, t, is.RevocationLimit, is.serverTokensUpTo(t))
 	}
-	return t, is.Revoke(ctx, Revocation{Kind: RevokeToken, ID: t.ID, ExpiresAt: t.ExpiresAt.Add(revocationMargin)})
+	f, err := is.familyOf(ctx, t)
+	switch {
+	case err != nil:
+		return nil, err
+	case f != nil && !f.RevokedAt.IsZero():
+		return nil, is.catchUp(ctx)
+	case f != nil && f.hasSuperseded(t):
+		return t, is.revokeAlone(ctx, t, supersededLimit, f.tokensUpTo(generationOf(t.ID), is.ending()))
+	}
+	return t, is.endFamilies(ctx, FamilyFilter{ID: t.FamilyID})
 }
 
-// isOfBefore reports whether an access token was issued before its family's last refresh, and whether the family was ended. A
-// token that has outlived its family's record is neither.
-func (is *Issuer) isOfBefore(ctx context.Context, t *AccessToken) (before, ended bool, err error) {
-	if t.ID == "" { // a refresh token, of a family that has just been read
-		return false, false, nil
+// supersededLimit is how many access tokens of before a refresh one user of a client ends one by one. They may live for weeks, and
+// ending some more of them takes away nothing that is used.
+var supersededLimit = Limit{Failures: 60, Window: time.Hour}
+
+// revokeAlone ends a token and no other. Beyond the limit it records wider instead, which ends the token and those issued before
+// it: ending a token is never refused, and the number of records is bounded all the same.
+func (is *Issuer) revokeAlone(ctx context.Context, t *AccessToken, most Limit, wider Revocation) error {
+	b := bucket{"alone\x00" + t.ClientID + "\x00" + t.Subject, most}
+	if is.reserve(ctx, is.limited(b), "revocations_throttled", is.Now()) != nil {
+		return is.Revoke(ctx, wider)
+	}
+	return is.Revoke(ctx, Revocation{Kind: RevokeToken, ID: t.ID, ExpiresAt: t.ExpiresAt.Add(revocationMargin)})
+}
+
+// serverTokensUpTo is the revocation of a server token and of those that its client got before it.
+func (is *Issuer) serverTokensUpTo(t *AccessToken) Revocation {
+	return Revocation{Kind: revokeServerTokens, ID: t.ClientID, IssuedUntil: t.IssuedAt, ExpiresAt: is.ending().Until}
+}
+
+// familyOf returns the family of an access token, whatever its state; nil when the token has outlived its record, and for a
+// refresh token, whose family has just been read.
+func (is *Issuer) familyOf(ctx context.Context, t *AccessToken) (*TokenFamily, error) {
+	if t.ID == "" {
+		return nil, nil
 	}
 	f, err := is.Store.Family(ctx, t.FamilyID)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return false, false, nil
+		return nil, nil
 	case err != nil:
-		return false, false, Unavailable("store_unavailable", err)
+		return nil, Unavailable("store_unavailable", err)
 	}
-	return f.hasSuperseded(t), !f.RevokedAt.IsZero(), nil
+	return f, nil
 }
 
 // hasSuperseded reports whether the family was refreshed since the access token was issued.

@@ -1,6 +1,7 @@
 package tokenissuer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -44,9 +45,17 @@ func (is *Issuer) newFamily(user *User, client *Client, origin GrantType, authTi
 	}
 }
 
-// addFamily stores a family of a user. That the user has changed meanwhile is an invalid_grant, and that the request was decided
-// before an invalid_request.
+// addFamily stores a family of a user, unless the user, or the admin who creates it, has had too many: then it is rate_limited.
 func (is *Issuer) addFamily(ctx context.Context, f *TokenFamily, user *User) error {
+	if err := is.reserveGrant(ctx, f.Origin, cmp.Or(f.Actor.Subject, f.UserID)); err != nil {
+		return err
+	}
+	return is.storeFamily(ctx, f, user)
+}
+
+// storeFamily stores a family of a user. That the user has changed meanwhile is an invalid_grant, and that the request was decided
+// before an invalid_request.
+func (is *Issuer) storeFamily(ctx context.Context, f *TokenFamily, user *User) error {
 	switch err := is.Store.AddFamily(ctx, f); {
 	case errors.Is(err, ErrStale):
 		return NewError(InvalidGrant, "user_changed")

@@ -222,6 +222,7 @@ func TestM28TheTargetChangesBeforeTheTokenIsMade(t *testing.T) {
 
 func TestM32TheSixtyFirstInAMinute(t *testing.T) {
 	f := newFlow(t)
+	f.GrantLimit = Limit{Failures: 60, Window: time.Minute}
 	admin, token := f.admin("ada", "trusted")
 	for range 60 {
 		_, err := f.IssueForUser(t.Context(), admin, token, "u-grace")

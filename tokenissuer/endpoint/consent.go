@@ -58,7 +58,7 @@ func (h *Handler) decide(w http.ResponseWriter, r *http.Request, k walk, f form)
 		}
 		return h.approve(w, r, k, ticked(k.request.Scopes, f))
 	case "deny":
-		err := h.issuer.Deny(r.Context(), k.request)
+		err := h.issuer.Deny(r.Context(), k.request, k.visit.session)
 		if tokenissuer.AsError(err).Reason == tokenissuer.ReasonDecided {
 			return decided
 		}

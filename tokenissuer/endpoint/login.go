@@ -90,9 +90,14 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, v visit, p pend
 	if err != nil {
 		return h.signInFailed(w, r, p.walk(v), p.sealed, f.get("email"), err)
 	}
-	if v.session, err = h.openSession(w, r, v, user, nonce); err != nil {
+	session, err := h.openSession(w, r, v, user, nonce)
+	if err != nil {
+		if tokenissuer.AsError(err).Code == tokenissuer.RateLimited {
+			return h.signInFailed(w, r, p.walk(v), p.sealed, f.get("email"), err)
+		}
 		return err
 	}
+	v.session = session
 	h.audit.Accepted(r, "signed in", zap.String("subject", user.ID), zap.String("session", v.session.Family.ID))
 	switch {
 	case p.request != nil:
