@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -44,5 +45,93 @@ func TestDocumentedCaddyfiles(t *testing.T) {
 	}
 	if found < 3 {
 		t.Errorf("only %d Caddyfiles were found: is the pattern still right?", found)
+	}
+}
+
+// A row of the catalogue, the rows that a test is named for (TestT29…, TestA28A29…, TestA47ToA51…, TestT29To33…), and the names in
+// a line of a test: of its function, or of a case ("T35 quote").
+var (
+	catalogueRow = regexp.MustCompile(`(?m)^\| (TM|[TAMGKF])(\d+) \|`)
+	rowsInName   = regexp.MustCompile(`(TM|[TAMGKF])(\d+)(?:To(?:TM|[TAMGKF])?(\d+))?`)
+	testNames    = regexp.MustCompile(`(?m)^func (?:Test|Fuzz)\w+|"(?:TM|[TAMGKF])\d[^"\n]*"`)
+)
+
+// TestEveryRowHasATest: docs/threats.md promises it.
+func TestEveryRowHasATest(t *testing.T) {
+	tested := map[string]bool{}
+	err := filepath.WalkDir("..", func(path string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for _, name := range testNames.FindAllString(string(source), -1) {
+			for _, row := range rowsInName.FindAllStringSubmatch(name, -1) {
+				first, _ := strconv.Atoi(row[2])
+				last := first
+				if row[3] != "" {
+					last, _ = strconv.Atoi(row[3])
+				}
+				for n := first; n <= last; n++ {
+					tested[row[1]+strconv.Itoa(n)] = true
+				}
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../docs/threats.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := catalogueRow.FindAllStringSubmatch(string(page), -1)
+	if len(rows) < 400 {
+		t.Errorf("only %d rows were found: is the pattern still right?", len(rows))
+	}
+	for _, row := range rows {
+		if name := row[1] + row[2]; !tested[name] {
+			t.Errorf("no test is named for row %s", name)
+		}
+	}
+}
+
+var (
+	fenced      = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+	heading     = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	pageLink    = regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
+	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// TestDocumentedLinks: each link from one page to another leads to a file and a heading that exist.
+func TestDocumentedLinks(t *testing.T) {
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts, anchors := map[string]string{}, map[string]bool{}
+	for _, path := range append(pages, "../README.md", "../CONTRIBUTING.md", "../SECURITY.md") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[path] = fenced.ReplaceAllString(string(text), "")
+		for _, h := range heading.FindAllStringSubmatch(texts[path], -1) {
+			anchors[path+"#"+strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-")] = true
+		}
+	}
+	for path, text := range texts {
+		for _, link := range pageLink.FindAllStringSubmatch(text, -1) {
+			target := path
+			if link[1] != "" {
+				target = filepath.Join(filepath.Dir(path), link[1])
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s links to %s: %v", path, link[0], err)
+			}
+			if link[2] != "" && !anchors[target+"#"+link[2]] {
+				t.Errorf("%s links to %s: there is no such heading", path, link[0])
+			}
+		}
 	}
 }
