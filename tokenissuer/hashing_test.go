@@ -13,7 +13,7 @@ func TestT78NoMoreHashesAtOnceThanSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPasswords(2)
 		ctx := t.Context()
-		turns := []*hashTurn{mustEnter(t, p, hasher{account: "a", address: "1"}), mustEnter(t, p, hasher{account: "b", address: "2"})}
+		leave := []func(){mustEnter(t, p, hasher{account: "a", address: "1"}), mustEnter(t, p, hasher{account: "b", address: "2"})}
 		began := time.Now()
 		_, err := p.enter(ctx, hasher{account: "c", address: "3"})
 		wantCode(t, err, TemporarilyUnavailable)
@@ -30,15 +30,12 @@ func TestT78NoMoreHashesAtOnceThanSlots(t *testing.T) {
 		if _, err := p.Hash(ctx, NewSecret(knownPassword)); err == nil {
 			t.Error("a third hash at once")
 		}
-		time.AfterFunc(hashPatience/2, func() { p.leave(turns[0]) })
+		time.AfterFunc(hashPatience/2, leave[0])
 		third := mustEnter(t, p, hasher{account: "c", address: "3"})
-		p.leave(turns[1])
-		p.leave(third)
+		leave[1]()
+		third()
 		if hash, err := p.Hash(ctx, NewSecret(knownPassword)); err != nil || hash.IsEmpty() {
 			t.Error(err)
-		}
-		if len(p.waiting)+len(p.present)+len(p.hashing)+p.taken != 0 {
-			t.Errorf("left behind: %+v", p)
 		}
 	})
 	if n := NewPasswords().slots; n < 1 {
@@ -46,8 +43,8 @@ func TestT78NoMoreHashesAtOnceThanSlots(t *testing.T) {
 	}
 }
 
-// TestT121HashesAreSharedOut: who signs in once waits for the hash that is running, and for nobody's queue.
-func TestT121HashesAreSharedOut(t *testing.T) {
+// TestT121A140HashesAreSharedOut: who signs in once waits for the hash that is running, and for nobody's queue.
+func TestT121A140HashesAreSharedOut(t *testing.T) {
 	for name, v := range map[string]struct {
 		crowd func(i string) hasher
 		one   hasher
@@ -58,29 +55,55 @@ func TestT121HashesAreSharedOut(t *testing.T) {
 		"one account in many known browsers": {func(i string) hasher { return hasher{account: "eve", address: i, known: true} }, hasher{account: "ada", address: "x"}},
 		"many accounts at one address":       {func(i string) hasher { return hasher{account: i, address: "1"} }, hasher{account: "ada", address: "2"}},
 		"strangers beside a known browser":   {func(i string) hasher { return hasher{account: "ada", address: i} }, hasher{account: "ada", address: "x", known: true}},
+		"many accounts at many addresses beside a known browser": {
+			func(i string) hasher { return hasher{account: i, address: i} }, hasher{account: "ada", address: "x", known: true},
+		},
+		"many accounts at the address of a known browser": {
+			func(i string) hasher { return hasher{account: i, address: "1"} }, hasher{account: "ada", address: "1", known: true},
+		},
+		"many known browsers beside a stranger": {
+			func(i string) hasher { return hasher{account: i, address: i, known: true} }, hasher{account: "ada", address: "x"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPasswords(1)
-			first := p.arrive(v.crowd("0"))
-			for i := range 40 {
-				p.arrive(v.crowd(strconv.Itoa(i)))
-			}
-			one := p.arrive(v.one)
-			if hasBegun(one) {
-				t.Fatal("two hashes in one slot")
-			}
-			p.leave(first)
-			if !hasBegun(one) {
-				t.Error("another one came first")
-			}
+			synctest.Test(t, func(t *testing.T) {
+				p := newPasswords(1)
+				leave := mustEnter(t, p, v.crowd("0"))
+				var order []string // written with the one slot
+				wait := func(who string, h hasher) {
+					go func() {
+						if leave, err := p.enter(t.Context(), h); err == nil {
+							order = append(order, who)
+							leave()
+						}
+					}()
+					synctest.Wait()
+				}
+				for i := range 40 {
+					wait("the crowd", v.crowd(strconv.Itoa(i)))
+				}
+				wait("one", v.one)
+				if len(order) > 0 {
+					t.Fatal("two hashes in one slot")
+				}
+				leave()
+				synctest.Wait()
+				if len(order) != 41 || order[0] != "one" {
+					t.Errorf("the order is %v", order)
+				}
+			})
 		})
 	}
 	t.Run("many slots", func(t *testing.T) {
 		p := newPasswords(4)
-		begun := func(h hasher) bool { return hasBegun(p.arrive(h)) }
-		eve := p.arrive(hasher{account: "eve", address: "1"})
-		if !hasBegun(eve) || begun(hasher{account: "eve", address: "2"}) || begun(hasher{account: "eve", address: "3", known: true}) {
-			t.Error("one account hashes in several slots")
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		begun := func(h hasher) bool { // without waiting
+			_, err := p.enter(gone, h)
+			return err == nil
+		}
+		if !begun(hasher{account: "eve", address: "1"}) || begun(hasher{account: "eve", address: "2"}) {
+			t.Error("strangers hash for one account in several slots")
 		}
 		if !begun(hasher{account: "a", address: "1"}) || !begun(hasher{account: "b", address: "1"}) || begun(hasher{account: "c", address: "1"}) {
 			t.Error("one address has not three of four slots")
@@ -88,26 +111,15 @@ func TestT121HashesAreSharedOut(t *testing.T) {
 		if !begun(hasher{account: "ada", address: "4"}) {
 			t.Error("no slot is left to others")
 		}
-		if p.leave(eve); begun(hasher{}) {
-			t.Error("who waits was passed over")
-		}
 	})
 }
 
-func mustEnter(t *testing.T, p *Passwords, h hasher) *hashTurn {
+// mustEnter returns what ends the turn.
+func mustEnter(t *testing.T, p *Passwords, h hasher) (leave func()) {
 	t.Helper()
-	turn, err := p.enter(t.Context(), h)
+	leave, err := p.enter(t.Context(), h)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return turn
-}
-
-func hasBegun(t *hashTurn) bool {
-	select {
-	case <-t.begin:
-		return true
-	default:
-		return false
-	}
+	return leave
 }

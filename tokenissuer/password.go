@@ -38,11 +38,11 @@ func (p *Passwords) Hash(ctx context.Context, password Secret) (Secret, error) {
 	if err := ValidatePassword(password); err != nil {
 		return Secret{}, err
 	}
-	turn, err := p.enter(ctx, hasher{})
+	leave, err := p.enter(ctx, hasher{})
 	if err != nil {
 		return Secret{}, err
 	}
-	defer p.leave(turn)
+	defer leave()
 	return hashPassword(password), nil
 }
 

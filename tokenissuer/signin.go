@@ -43,13 +43,19 @@ func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (*User, error) {
 	if err := is.checkProofs(ctx, proofs, now); err != nil {
 		return nil, err
 	}
-	buckets := is.signInBuckets(email, device, a.Address)
+	account, address := is.signInBuckets(email, device, a.Address)
+	buckets := slices.Concat(account, address)
 	if err := is.reserve(ctx, buckets, "sign_in_throttled", now); err != nil {
 		return nil, err
 	}
 	err = is.provePassword(ctx, user, a.Password, hasher{account: email, address: a.Address, known: device != ""})
-	// An attempt that failed for a reason of ours is none.
-	if err == nil || AsError(err).Code != InvalidGrant {
+	switch {
+	case err == nil:
+		is.forgive(ctx, buckets, now)
+	case AsError(err).Reason == ReasonHashingBusy && device == "" && !is.hasProved(ctx, proofs, now):
+		// Whoever guesses makes the slots scarce, and has not shown yet to be anybody else: the address keeps its count.
+		is.forgive(ctx, account, now)
+	case AsError(err).Code != InvalidGrant: // it failed for a reason of ours
 		is.forgive(ctx, buckets, now)
 	}
 	if err != nil {
@@ -76,13 +82,19 @@ func (is *Issuer) proofBuckets(email, address string) []bucket {
 // checkProofs refuses an account that has been proved too often, before anything is hashed. It tells so only to an address
 // that has proved the account itself: to others the answer would say that the account exists.
 func (is *Issuer) checkProofs(ctx context.Context, proofs []bucket, now time.Time) error {
-	if len(proofs) == 0 {
-		return nil
-	}
-	if n, _ := is.Attempts.Failures(ctx, proofs[0].name, now); n == 0 {
+	if !is.hasProved(ctx, proofs, now) {
 		return nil
 	}
 	return is.checkBuckets(ctx, proofs, "sign_in_throttled", now)
+}
+
+// hasProved reports whether the address has proved the account's password lately.
+func (is *Issuer) hasProved(ctx context.Context, proofs []bucket, now time.Time) bool {
+	if len(proofs) == 0 {
+		return false
+	}
+	n, _ := is.Attempts.Failures(ctx, proofs[0].name, now)
+	return n > 0
 }
 
 // provePassword compares the password with the user's. A user that does not exist costs the same: under every scheme
@@ -92,11 +104,11 @@ func (is *Issuer) provePassword(ctx context.Context, user *User, password Secret
 	if err != nil {
 		return err
 	}
-	turn, err := is.Passwords.enter(ctx, h)
+	leave, err := is.Passwords.enter(ctx, h)
 	if err != nil {
 		return err
 	}
-	defer is.Passwords.leave(turn)
+	defer leave()
 	own := PasswordScheme(user.PasswordHash)
 	matches := own != "" && verifyPassword(password, user.PasswordHash)
 	if matches && user.IsActive() {
@@ -120,16 +132,16 @@ func (is *Issuer) rehash(ctx context.Context, user *User, password Secret) {
 	_ = is.Store.RehashPassword(ctx, user.ID, user.PasswordHash, hashPassword(password)) // see above
 }
 
-// signInBuckets are what the attempt is counted in.
-func (is *Issuer) signInBuckets(email, device, address string) []bucket {
-	account := "account\x00" + email
-	if device != "" {
-		account += "\x00" + device
+// signInBuckets are what the attempt is counted in: for the account, and for the address.
+func (is *Issuer) signInBuckets(email, device, from string) (account, address []bucket) {
+	if email != "" {
+		name := "account\x00" + email
+		if device != "" {
+			name += "\x00" + device
+		}
+		account = is.limited(bucket{name, is.AccountLimit})
 	}
-	if email == "" {
-		return is.limited(bucket{"sign-in\x00" + address, is.AddressLimit})
-	}
-	return is.limited(bucket{account, is.AccountLimit}, bucket{"sign-in\x00" + address, is.AddressLimit})
+	return account, is.limited(bucket{"sign-in\x00" + from, is.AddressLimit})
 }
 
 // device is what the cookie of a known device holds.
