@@ -54,6 +54,7 @@ type engine struct {
 	opening opening
 	store   tokenissuer.Store      // set once the engine has opened
 	master  *tokenissuer.MasterKey // likewise
+	jtiMAC  *tokenissuer.JTIMAC    // of master
 	feed    revocationFeed         // likewise
 	keyring keyring
 	marker  marker

@@ -47,7 +47,7 @@ type forger struct {
 // are to be seen.
 func (g *gate) forger() *forger {
 	g.t.Helper()
-	g.app().engine.verifier.UseTags(new(tokenissuer.MasterKey))
+	g.app().engine.verifier.UseJTIMAC(tokenissuer.NewJTIMAC(new(tokenissuer.MasterKey)))
 	return g.signer()
 }
 

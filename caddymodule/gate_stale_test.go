@@ -21,7 +21,7 @@ func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	another := &tokenissuer.Issuer{
-		URL: is.URL, Audience: is.Audience, Lifetimes: is.Lifetimes, Scopes: is.Scopes, Directory: is.Directory, Keys: keys, Master: is.Master,
+		URL: is.URL, Audience: is.Audience, Lifetimes: is.Lifetimes, Scopes: is.Scopes, Directory: is.Directory, Keys: keys, Master: is.Master, JTIMAC: is.JTIMAC,
 		Verifier: tokenissuer.NewVerifier(is.URL, keys, is.Revocations, time.Minute, clock), Now: clock,
 	}
 	unheard, err := (&tokenissuer.Registry{Issuer: another, Stored: g.app().engine.store}).MintServerToken(t.Context(), "conf", "public", 0)

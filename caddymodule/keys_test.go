@@ -285,7 +285,7 @@ func TestK9AtTheOtherNode(t *testing.T) {
 	issuer := (&App{engine: nodes[0], settings: settings{
 		issuer: "https://a.example", audience: []string{"https://a.example"}, lifetimes: tokenissuer.DefaultLifetimes,
 	}}).newIssuer()
-	issuer.Store, issuer.Master = nodes[0].store, nodes[0].master
+	issuer.Store, issuer.Master, issuer.JTIMAC = nodes[0].store, nodes[0].master, nodes[0].jtiMAC
 	tokens, err := issuer.Issue(tokenissuer.Grant{Client: &tokenissuer.Client{ID: "conf"}})
 	if err != nil {
 		t.Fatal(err)

@@ -613,7 +613,7 @@ func TestF9TwoEnginesOnOneFile(t *testing.T) {
 	issuer := (&App{engine: both[0], settings: settings{
 		issuer: "https://a.example", audience: []string{"https://a.example"}, lifetimes: tokenissuer.DefaultLifetimes,
 	}}).newIssuer()
-	issuer.Store, issuer.Master = both[0].store, both[0].master
+	issuer.Store, issuer.Master, issuer.JTIMAC = both[0].store, both[0].master, both[0].jtiMAC
 	tokens, err := issuer.Issue(tokenissuer.Grant{Client: &tokenissuer.Client{ID: "conf"}})
 	if err != nil {
 		t.Fatal(err)

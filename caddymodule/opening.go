@@ -147,7 +147,8 @@ func (e *engine) load(ctx context.Context, store tokenissuer.Store) error {
 		return e.refusedKeys(err)
 	}
 	e.noteSealed()
-	e.verifier.UseTags(e.master)
+	e.jtiMAC = tokenissuer.NewJTIMAC(e.master)
+	e.verifier.UseJTIMAC(e.jtiMAC)
 	e.feed.store = store
 	if err := e.catchUp(ctx); err != nil {
 		return err

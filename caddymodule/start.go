@@ -157,7 +157,7 @@ func (a *App) checkStored(timeout time.Duration) error {
 func (a *App) serve() {
 	a.serving.Do(func() {
 		store := a.engine.store
-		a.issuer.Store, a.issuer.Master = store, a.engine.master
+		a.issuer.Store, a.issuer.Master, a.issuer.JTIMAC = store, a.engine.master, a.engine.jtiMAC
 		a.issuer.Directory = tokenissuer.OverlayDirectory{Declared: a.settings.declared, Stored: store}
 		a.registry = &tokenissuer.Registry{Issuer: a.issuer, Declared: a.settings.declared, Stored: store}
 		close(a.started)

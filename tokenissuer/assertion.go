@@ -1,24 +1,15 @@
 package tokenissuer
 
 import (
-	"crypto/ed25519"
-	"crypto/hkdf"
 	"crypto/sha256"
 	"encoding/base64"
-	"fmt"
-	"strconv"
 	"sync/atomic"
 	"time"
 )
 
-// AssertionType is the typ of an assertion. No access token has it, and no verifier of access tokens may take it.
-const AssertionType = "gateway-assertion+jwt"
-
 const (
 	// AssertionLifetime is how long an assertion is good: for one request on its way to one upstream.
 	AssertionLifetime = time.Minute
-	// assertionEpoch is how long one key signs assertions.
-	assertionEpoch = 30 * day
 )
 
 // AssertionKeys sign what upstreams are told about requests. They are no signing keys of the store: every node derives the
@@ -128,20 +119,4 @@ func (is *Issuer) assertionKeys() (*assertionKeys, error) {
 	}
 	is.Assertions.known.Store(keys)
 	return keys, nil
-}
-
-// assertionKey derives the key of an epoch.
-func (k *MasterKey) assertionKey(epoch int64) (*SigningKey, error) {
-	label := "upstream assertion, epoch " + strconv.FormatInt(epoch, 10)
-	seed, err := hkdf.Key(sha256.New, k.assertions, nil, label, ed25519.SeedSize)
-	if err != nil {
-		return nil, fmt.Errorf("deriving the assertion key of epoch %d: %w", epoch, err)
-	}
-	begins := time.Unix(epoch*int64(assertionEpoch/time.Second), 0)
-	key, err := signingKeyOf(ed25519.NewKeyFromSeed(seed), EdDSA, begins)
-	if err != nil {
-		return nil, err
-	}
-	key.header = joseHeaderOf(EdDSA, AssertionType, key.ID)
-	return key, nil
 }

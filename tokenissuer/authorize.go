@@ -89,7 +89,7 @@ func (is *Issuer) ReadAuthorization(client *Client, target RedirectTarget, p Aut
 		return r, err
 	}
 	var err error
-	if r.Scopes, err = is.Scopes.grantable(p.Scope, client, anyScope); err != nil {
+	if r.Scopes, err = is.Scopes.grantable(p.Scope, client.Scopes, anyScope); err != nil {
 		return r, err
 	}
 	if r.Prompt, err = parsePrompt(p.Prompt); err != nil {

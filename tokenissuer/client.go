@@ -5,7 +5,6 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -163,14 +162,6 @@ func ValidateID(id string) error {
 	return nil
 }
 
-// ValidateRedirectURI says what is wrong with a redirect URI that is to be registered.
-func ValidateRedirectURI(uri string) error {
-	if err := validateRedirectURI(uri); err != nil {
-		return fmt.Errorf("redirect URI %q: %w", uri, err)
-	}
-	return nil
-}
-
 // CheckRedirects refuses what Validate lets be, because builds before took it and it may still work where it is: a public
 // client that nobody can sign in to for want of a redirect URI, and plain http to a host that is not on loopback. Whoever
 // registers a client at run time asks it; a configuration is warned.
@@ -197,46 +188,6 @@ func (c *Client) checkPlainHTTP() error {
 	return nil
 }
 
-// IsLoopback reports whether a host is localhost or a loopback address.
-func IsLoopback(host string) bool {
-	address, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && address.IsLoopback()
-}
-
-// validateRedirectURI refuses what could never be a safe target: relative, with a wildcard, which nothing would match, with
-// a fragment (RFC 6749 §3.1.2), with credentials, with parameters that the answer itself sets, or of a scheme that runs code
-// or leads to no application.
-func validateRedirectURI(uri string) error {
-	u, err := url.Parse(uri)
-	if err != nil || !u.IsAbs() {
-		return errors.New("use an absolute URI")
-	}
-	if strings.Contains(uri, "#") || u.User != nil || strings.ContainsFunc(uri, unicode.IsControl) || strings.ContainsAny(uri, " \\") {
-		return errors.New("fragments, credentials, spaces, backslashes and control characters are not allowed")
-	}
-	if strings.Contains(uri, "*") {
-		return errors.New("a * stands for nothing, because redirect URIs are compared byte for byte: name each of them")
-	}
-	switch strings.ToLower(u.Scheme) {
-	case "javascript", "data", "vbscript", "file", "filesystem", "blob", "about", "view-source", "urn", "mailto", "tel", "ftp", "ws", "wss":
-		return fmt.Errorf("scheme %q is not allowed", u.Scheme)
-	case "http", "https":
-		if u.Host == "" {
-			return errors.New("the host is missing")
-		}
-	}
-	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil { // at a semicolon, where some readers see another parameter
-		return errors.New("the query must be pairs that & separates, percent-encoded")
-	}
-	for _, name := range []string{"code", "state", "response", "error", "iss"} {
-		if query.Has(name) {
-			return fmt.Errorf("the query must not hold %q: the answer sets it", name)
-		}
-	}
-	return nil
-}
-
 // getsRefresh tells whether a refresh token goes with a grant of the scopes: the client is registered for the grant, or
 // a scope asks for one.
 func (c *Client) getsRefresh(granted Scopes) bool {
@@ -247,4 +198,37 @@ func (c *Client) getsRefresh(granted Scopes) bool {
 // for them.
 func (c *Client) mayRefresh() bool {
 	return c.MayUse(RefreshTokenGrant) || slices.ContainsFunc(c.Scopes, asksForRefresh)
+}
+
+// origins are those whose pages are of the client.
+func (c *Client) origins() []string {
+	if c.Disabled {
+		return nil
+	}
+	all := c.CORSOrigins
+	if c.Type != PublicClient {
+		return all
+	}
+	for _, uri := range c.RedirectURIs {
+		if u, err := url.Parse(uri); err == nil && (u.Scheme == "https" || u.Scheme == "http") {
+			all = append(all[:len(all):len(all)], OriginOf(u))
+		}
+	}
+	return all
+}
+
+// hasRedirectURI compares byte for byte (RFC 9700 §4.1.3). For a native client alone, the port of a loopback address may
+// differ, because an application takes one that is free (RFC 8252 §7.3).
+func (c *Client) hasRedirectURI(uri string) bool {
+	if slices.Contains(c.RedirectURIs, uri) {
+		return true
+	}
+	if c.Type != NativeClient {
+		return false
+	}
+	portless, loopback := withoutPort(uri)
+	return loopback && slices.ContainsFunc(c.RedirectURIs, func(registered string) bool {
+		other, ok := withoutPort(registered)
+		return ok && other == portless
+	})
 }

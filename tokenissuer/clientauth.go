@@ -92,7 +92,7 @@ func (is *Issuer) provenClient(ctx context.Context, a *ClientAuthentication, now
 
 // knownClient returns a client for which nobody has to be asked, or nobody.
 func (is *Issuer) knownClient(id string, now time.Time) *Client {
-	if declared, ok := is.Declared.clients[id]; ok {
+	if declared := is.Declared.LookupClient(id); declared != nil {
 		return declared
 	}
 	if client := is.Authenticated.recall(id, now); client != nil {

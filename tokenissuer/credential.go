@@ -1,10 +1,16 @@
 package tokenissuer
 
 import (
+	"crypto/ed25519"
+	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
+	"fmt"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // The credentials of a token family are made of its id, for refresh tokens the generation, and a MAC over both. Nothing
@@ -104,3 +110,49 @@ func base62Number(n uint64, length int) string {
 	}
 	return string(digits)
 }
+
+// assertionKey derives the key of an epoch.
+func (k *MasterKey) assertionKey(epoch int64) (*SigningKey, error) {
+	label := "upstream assertion, epoch " + strconv.FormatInt(epoch, 10)
+	seed, err := hkdf.Key(sha256.New, k.assertions, nil, label, ed25519.SeedSize)
+	if err != nil {
+		return nil, fmt.Errorf("deriving the assertion key of epoch %d: %w", epoch, err)
+	}
+	begins := time.Unix(epoch*int64(assertionEpoch/time.Second), 0)
+	key, err := signingKeyOf(ed25519.NewKeyFromSeed(seed), EdDSA, begins)
+	if err != nil {
+		return nil, err
+	}
+	key.header = joseHeaderOf(EdDSA, AssertionType, key.ID)
+	return key, nil
+}
+
+// rotator returns what TokenFamily.RotatedBy says of a request from an address, by a family of user agents.
+func (k *MasterKey) rotator(familyID, address, userAgent string) string {
+	h := hmac.New(sha256.New, k.rotators)
+	text := make([]byte, 0, 256)
+	part := func(what, value string) {
+		h.Reset()
+		text = append(append(append(append(append(text[:0], familyID...), 0), what...), 0), value...)
+		h.Write(text)
+	}
+	digests := make([]byte, 0, 2*sha256.Size)
+	part("address", address)
+	digests = h.Sum(digests)[:rotatorBytes]
+	part("user agent", userAgent)
+	digests = h.Sum(digests)[:2*rotatorBytes]
+	return base64.RawURLEncoding.EncodeToString(digests)
+}
+
+// AssertionType is the typ of an assertion. No access token has it, and no verifier of access tokens may take it.
+const AssertionType = "gateway-assertion+jwt"
+
+// assertionEpoch is how long one key signs assertions.
+const assertionEpoch = 30 * day
+
+// What is remembered of whoever used a refresh token: a few bytes of a keyed digest of the address, and of the family of user
+// agents. They are made for one token family, so that no two families can be told to be the same person's.
+const (
+	rotatorPart  = 8 // characters, of 48 bits
+	rotatorBytes = rotatorPart / 4 * 3
+)

@@ -14,22 +14,6 @@ type Directory interface {
 	UserDirectory
 }
 
-// ClientDirectory answers which clients exist.
-type ClientDirectory interface {
-	// Client returns the client of exactly that id, byte for byte, disabled ones too. ErrNotFound when there is none.
-	Client(ctx context.Context, id string) (*Client, error)
-}
-
-// UserDirectory answers which users and organisations exist. ErrNotFound when there is none.
-type UserDirectory interface {
-	// User returns the user of exactly that id, whatever its status.
-	User(ctx context.Context, id string) (*User, error)
-	// UserByEmail returns the user of that canonical address, with the same work whether there is one or not.
-	UserByEmail(ctx context.Context, email string) (*User, error)
-	// Organisation returns the organisation of exactly that id.
-	Organisation(ctx context.Context, id string) (*Organisation, error)
-}
-
 // Declarations are what a configuration declares.
 type Declarations struct {
 	Clients       []*Client
@@ -185,4 +169,32 @@ func overlay[T any](declared map[string]*T, key string, stored *T, err error) (*
 		return found, nil
 	}
 	return stored, err
+}
+
+// OwnClientID is the client of tokens that belong to no application: those of a browser's session, and those of the
+// password grant without a client. No other client and no user can have it, and nobody can authenticate as it.
+const OwnClientID = "gatehouse"
+
+// LookupClient returns the declared client of an id; nil: none is declared.
+func (d StaticDirectory) LookupClient(id string) *Client { return d.clients[id] }
+
+// LookupUser returns the declared user of an id; nil: none is declared.
+func (d StaticDirectory) LookupUser(id string) *User { return d.users[id] }
+
+// LookupUserByEmail returns the declared user of a canonical address; nil: none is declared.
+func (d StaticDirectory) LookupUserByEmail(email string) *User { return d.byEmail[email] }
+
+// LookupOrganisation returns the declared organisation of an id; nil: none is declared.
+func (d StaticDirectory) LookupOrganisation(id string) *Organisation { return d.organisations[id] }
+
+// declarations lists the declared clients and users.
+func (d StaticDirectory) declarations() []Declaration {
+	var list []Declaration
+	for id := range d.clients {
+		list = append(list, Declaration{Kind: RevokeClient, ID: id})
+	}
+	for id, u := range d.users {
+		list = append(list, Declaration{Kind: RevokeUser, ID: id, Version: u.Version})
+	}
+	return list
 }

@@ -111,3 +111,6 @@ const (
 	// BrowserSession is a sign-in with a browser.
 	BrowserSession GrantType = "session"
 )
+
+// sessionTouch is how exactly it is known when a session was last seen.
+const sessionTouch = time.Hour

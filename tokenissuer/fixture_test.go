@@ -229,7 +229,7 @@ func forge(key *SigningKey, header, payload string) string {
 
 // forgeRaw signs any signing input.
 func forgeRaw(key *SigningKey, signingInput string) string {
-	signature, err := key.Algorithm.method().Sign(signingInput, key.private)
+	signature, err := methodOf(key.Algorithm).Sign(signingInput, key.private)
 	if err != nil {
 		panic(err)
 	}
@@ -294,7 +294,7 @@ func newAuthority(tb testing.TB) *authority {
 	a.Issuer = &Issuer{
 		URL: testIssuer, Audience: []string{testAudience}, Lifetimes: DefaultLifetimes,
 		Scopes:    NewScopeCatalogue(Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
-		Directory: a.directory, Authenticated: NewClientCache(), Store: a.store, Keys: a.keys, Master: testMaster(tb), Passwords: NewPasswords(), Revocations: a.revocations,
+		Directory: a.directory, Authenticated: NewClientCache(), Store: a.store, Keys: a.keys, Master: testMaster(tb), JTIMAC: NewJTIMAC(testMaster(tb)), Passwords: NewPasswords(), Revocations: a.revocations,
 		Verifier: a.verifier, Attempts: a.attempts, ClientLimit: Limit{Failures: 20, Window: time.Minute}, Now: a.gate.Now,
 	}
 	return a

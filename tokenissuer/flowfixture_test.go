@@ -80,7 +80,7 @@ func (f *flow) node() *Issuer {
 	return &Issuer{
 		URL: flowIssuer, Audience: []string{flowIssuer}, Lifetimes: DefaultLifetimes,
 		Scopes:    NewScopeCatalogue(Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
-		Directory: f.store, Authenticated: NewClientCache(), Families: NewFamilyMemory(), Store: f.store, Keys: keys, Master: master, Passwords: NewPasswords(),
+		Directory: f.store, Authenticated: NewClientCache(), Families: NewFamilyMemory(), Store: f.store, Keys: keys, Master: master, JTIMAC: NewJTIMAC(master), Passwords: NewPasswords(),
 		PasswordGrant: new(PasswordRules), Revocations: revocations, Attempts: memstore.NewAttempts(1000),
 		AccountLimit: Limit{Failures: 10, Window: time.Minute}, AddressLimit: Limit{Failures: 30, Window: time.Minute},
 		Now: f.clock, Verifier: NewVerifier(flowIssuer, keys, revocations, 5*time.Minute, f.clock),

@@ -19,7 +19,7 @@ func (is *Issuer) exchangeAuthorizationCode(ctx context.Context, client *Client,
 	// other, ours or not, the store is asked.
 	id, genuine := is.Master.readCode(r.Code)
 	if genuine {
-		if f, user := is.remembered(id); f != nil && f.redeemable(client, r, is.Now()) {
+		if f, user := is.remembered(id); f != nil && redeemable(f, client, r, is.Now()) {
 			return is.redemption(ctx, f, client, user), nil
 		}
 	}
@@ -55,9 +55,9 @@ func (is *Issuer) exchangeAuthorizationCode(ctx context.Context, client *Client,
 
 // redeemable tells whether the request would redeem the family's code, were the family as it is here: what
 // exchangeAuthorizationCode asks for, without a word about what is missing.
-func (f *TokenFamily) redeemable(client *Client, r TokenRequest, now time.Time) bool {
+func redeemable(f *TokenFamily, client *Client, r TokenRequest, now time.Time) bool {
 	return f.ClientID == client.ID && !f.Code.ExpiresAt.IsZero() && f.Code.SpentAt.IsZero() && f.RevokedAt.IsZero() &&
-		!now.After(f.Code.ExpiresAt) && f.Code.check(r) == nil
+		!now.After(f.Code.ExpiresAt) && checkBinding(f.Code, r) == nil
 }
 
 // redemption is the grant of a code that may be redeemed.
@@ -109,7 +109,7 @@ func (is *Issuer) replayed(ctx context.Context, f *TokenFamily) error {
 
 // checkBinding holds the request against what the code is bound to, and counts a wrong verifier.
 func (is *Issuer) checkBinding(ctx context.Context, f *TokenFamily, r TokenRequest) error {
-	err := f.Code.check(r)
+	err := checkBinding(f.Code, r)
 	if !errors.Is(err, errVerifierWrong) {
 		return err
 	}
@@ -124,7 +124,7 @@ func (is *Issuer) checkBinding(ctx context.Context, f *TokenFamily, r TokenReque
 var errVerifierWrong = errors.New("the code verifier is wrong")
 
 // check holds the request against the binding: the redirect URI byte for byte, and the code challenge.
-func (bound CodeBinding) check(r TokenRequest) error {
+func checkBinding(bound CodeBinding, r TokenRequest) error {
 	switch {
 	case r.RedirectURI == "" && bound.Challenge == "":
 		return MissingParameter("redirect_uri")

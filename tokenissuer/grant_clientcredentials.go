@@ -8,7 +8,7 @@ func (is *Issuer) exchangeClientCredentials(_ context.Context, client *Client, r
 	if client.IsPublic() {
 		return Grant{}, NewError(UnauthorizedClient, "client_is_public")
 	}
-	scopes, err := is.Scopes.grantable(r.Scope, client, func(s Scope) bool { return s.ServerTokens })
+	scopes, err := is.Scopes.grantable(r.Scope, client.Scopes, func(s Scope) bool { return s.ServerTokens })
 	if err != nil {
 		return Grant{}, err
 	}

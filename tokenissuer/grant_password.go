@@ -24,7 +24,7 @@ func (is *Issuer) exchangePassword(ctx context.Context, client *Client, r TokenR
 	if err != nil {
 		return Grant{}, err
 	}
-	scopes, err := is.Scopes.grantable(r.Scope, client, anyScope)
+	scopes, err := is.Scopes.grantable(r.Scope, client.Scopes, anyScope)
 	if err != nil {
 		return Grant{}, err
 	}

@@ -52,7 +52,7 @@ func (is *Issuer) refreshOf(ctx context.Context, client *Client, r *TokenRequest
 		return Grant{}, NewError(InvalidGrant, "refresh_token_expired")
 	}
 	// 3. The token is the newest, or the one before it within the grace.
-	use := refreshUse{by: is.Master.rotator(f.ID, r), lifetimes: lifetimes, revokePrevious: client.RevokePrevious}
+	use := refreshUse{by: is.Master.rotator(f.ID, r.Client.Address, userAgentFamily(r.UserAgent)), lifetimes: lifetimes, revokePrevious: client.RevokePrevious}
 	// A thief who holds the access token as well sees it end when its owner refreshes, and could repeat in time.
 	use.lifetimes.SameAddress = lifetimes.SameAddress || client.RevokePrevious
 	again := generation < f.Generation
@@ -113,7 +113,7 @@ func (is *Issuer) rotate(ctx context.Context, f *TokenFamily, user *User, use *r
 	if use.revokePrevious {
 		end, refreshed := is.ending(), *f
 		refreshed.RotatedAt = end.At // the last of them may be issued a moment later, by a repeat
-		r.Ended = []Revocation{refreshed.tokensUpTo(f.Generation, end)}
+		r.Ended = []Revocation{tokensUpTo(&refreshed, f.Generation, end)}
 	}
 	err := is.Store.RotateRefreshToken(ctx, f.ID, f.Generation, r)
 	if err == nil {
@@ -129,7 +129,7 @@ func (is *Issuer) rotate(ctx context.Context, f *TokenFamily, user *User, use *r
 }
 
 // tokensUpTo is the revocation of the access tokens that came with the family's refresh tokens up to that generation.
-func (f *TokenFamily) tokensUpTo(generation int64, end Ending) Revocation {
+func tokensUpTo(f *TokenFamily, generation int64, end Ending) Revocation {
 	return Revocation{Kind: revokeGenerations, ID: f.ID, IssuedUntil: time.Unix(generation, 0), ExpiresAt: f.RevokedUntil(end)}
 }
 

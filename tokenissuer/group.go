@@ -8,9 +8,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// claimGroups is the claim that names the groups of a token's user, always as an array.
-const claimGroups = "groups"
-
 // The bounds of a user's groups. Whatever is within them fits a token and an assertion beside all else, and one header.
 const (
 	maxGroups      = 100
@@ -51,11 +48,4 @@ func fieldBytes(name string) (n int) {
 		}
 	}
 	return n
-}
-
-// withGroups gives a token of ours the claim.
-func (t *AccessToken) withGroups(groups []string) {
-	if len(groups) > 0 {
-		t.extra = map[string][]string{claimGroups: groups}
-	}
 }

@@ -39,6 +39,8 @@ type Issuer struct {
 	Swaps *SwapCache
 	// Master makes codes, refresh tokens and cookies.
 	Master *MasterKey
+	// JTIMAC signs access tokens with a MAC in their jti; nil: they have none.
+	JTIMAC *JTIMAC
 	// Origins are those whose pages may read answers; nil: no page of another origin may.
 	Origins *Origins
 	// PKCERequired refuses authorization requests of every client that have no code_challenge.
@@ -163,7 +165,7 @@ func consuming(step func() error) <-chan error {
 
 // sign makes the tokens of a grant whose step is taken care of.
 func (is *Issuer) sign(g Grant, key *SigningKey, t *AccessToken, claims []byte) (Tokens, error) {
-	signed, err := is.signAccessToken(key, claims)
+	signed, err := is.JTIMAC.Sign(key, claims)
 	if err != nil {
 		return Tokens{}, AsError(err)
 	}
@@ -188,7 +190,7 @@ func (is *Issuer) claimsOf(g Grant) (*AccessToken, error) {
 	}
 	now := is.birth()
 	t := &AccessToken{
-		Issuer: is.URL, Subject: g.Client.ID, Audience: is.Audience, ClientID: g.Client.ID, Scopes: g.Scopes, ID: is.newTokenID(g.Generation),
+		Issuer: is.URL, Subject: g.Client.ID, Audience: is.Audience, ClientID: g.Client.ID, Scopes: g.Scopes, ID: is.JTIMAC.NewID(g.Generation),
 		IssuedAt: now, ExpiresAt: now.Add(lifetime),
 	}
 	if g.User == nil {
@@ -212,7 +214,7 @@ func (is *Issuer) claimsOf(g Grant) (*AccessToken, error) {
 // clock, so no token may seem younger than that says; and none may be from the future of this node's, which verifies it.
 func (is *Issuer) birth() time.Time {
 	now := is.Now()
-	if here := is.Verifier.now(); here.Before(now) {
+	if here := is.Verifier.Now(); here.Before(now) {
 		now = here
 	}
 	return now.Truncate(time.Second)

@@ -1,7 +1,6 @@
 package tokenissuer
 
 import (
-	"encoding/base64"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -104,17 +103,6 @@ func mediaType(typ string) string {
 		return subtype
 	}
 	return typ
-}
-
-var strictBase64 = base64.RawURLEncoding.Strict()
-
-// decodePart decodes one part. Strict refuses stray bits, but Go's decoder skips line breaks anywhere, so those are
-// refused here. The bytes come behind those of the buffer, which is replaced when it has no room.
-func decodePart(buffer []byte, part string) ([]byte, error) {
-	if strings.IndexByte(part, '\r') >= 0 || strings.IndexByte(part, '\n') >= 0 {
-		return nil, base64.CorruptInputError(0)
-	}
-	return strictBase64.AppendDecode(buffer, bytesOf(part))
 }
 
 // maxDepth is how deep the JSON in a token may nest. No claim we know nests more than once; a decoder would pay for

@@ -13,9 +13,7 @@ const (
 	KeyLead = 10 * time.Minute
 	// maxKeyLead is that of a key that comes on schedule.
 	maxKeyLead = 24 * time.Hour
-	// keyRetention is how long a key is kept after the next one began to sign, or after it was revoked: longer than the
-	// last token that it signed can live, and a day more, because a clock that jumped ahead may come back.
-	keyRetention = MaxLifetime + 24*time.Hour
+
 	// LeastRotation is the shortest time between two keys on schedule.
 	LeastRotation = time.Hour
 )
@@ -192,11 +190,6 @@ func (r *KeyRing) Revoke(ctx context.Context, id string) (Revocation, error) {
 		return Revocation{}, Unavailable("keys_unwritable", err)
 	}
 	return revocation, nil
-}
-
-// RevocationOfKey revokes whatever a key has signed, for as long as the key is remembered.
-func RevocationOfKey(id string, now time.Time) Revocation {
-	return Revocation{Kind: RevokeKey, ID: id, ExpiresAt: now.Add(keyRetention)}
 }
 
 // add stores a new key that signs after so long, and returns it without its private part.

@@ -149,14 +149,14 @@ func (s *KeySealer) open(stored StoredKey) ([]byte, error) {
 		return stored.Private, nil
 	case s == nil:
 		return nil, fmt.Errorf("sealed under key-encryption key %s, and none is configured: set encrypt_with", stored.SealedWith)
-	case stored.form() == keyInClear:
+	case formOf(stored) == keyInClear:
 		return nil, fmt.Errorf("%w: it is not encrypted", ErrKeyUnbound)
 	}
 	key, err := s.keyFor(stored)
 	if err != nil {
 		return nil, err
 	}
-	if stored.form() == keySealed {
+	if formOf(stored) == keySealed {
 		return nil, fmt.Errorf("%w: it is encrypted as earlier builds did", ErrKeyUnbound)
 	}
 	if _, err := key.decrypt(stored.Binding, s.aboutKey(stored)); err != nil {

@@ -26,10 +26,18 @@ type MasterKey struct {
 	sessions   []byte
 	forms      []byte
 	assertions []byte
-	tags       *tokenTags
+	jtiMAC     []byte
 	requests   cipher.AEAD
 	returns    cipher.AEAD
 	devices    cipher.AEAD
+
+	jtiMACRequiredFrom time.Time
+}
+
+// JTIMAC returns the key of the MAC at the end of the jti of our access tokens, and when the last token without one has expired;
+// zero: nobody knows.
+func (k *MasterKey) JTIMAC() (key []byte, requiredFrom time.Time) {
+	return k.jtiMAC, k.jtiMACRequiredFrom
 }
 
 func newMasterKey(secret []byte) (*MasterKey, error) {
@@ -37,20 +45,18 @@ func newMasterKey(secret []byte) (*MasterKey, error) {
 		return nil, fmt.Errorf("the master key has %d bytes and not %d", len(secret), masterKeyBytes)
 	}
 	k := new(MasterKey)
-	var tags []byte
 	for _, mac := range []struct {
 		key   *[]byte
 		label string
 	}{
 		{&k.codes, "authorization code"}, {&k.refresh, "refresh token"}, {&k.rotators, "who used a refresh token"}, {&k.sessions, "session"}, {&k.forms, "form"},
-		{&k.assertions, "upstream assertion"}, {&tags, "tag of access tokens"},
+		{&k.assertions, "upstream assertion"}, {&k.jtiMAC, "tag of access tokens"},
 	} {
 		var err error
 		if *mac.key, err = hkdf.Key(sha256.New, secret, nil, mac.label, sha256.Size); err != nil {
 			return nil, err
 		}
 	}
-	k.tags = newTokenTags(tags)
 	for _, seal := range []struct {
 		key   *cipher.AEAD
 		label string
@@ -89,33 +95,8 @@ func LoadMasterKey(ctx context.Context, store KeyStore, sealer *KeySealer, now t
 	if err != nil {
 		return nil, fmt.Errorf("opening stored key %s: %w", stored.ID, err)
 	}
-	key.tags.requiredFrom = tagsRequiredFrom(ctx, store, sealer, stored, now)
+	key.jtiMACRequiredFrom = tagsRequiredFrom(ctx, store, sealer, stored, now)
 	return key, nil
-}
-
-// tagsRequiredFrom tells from when on no token of ours can be without a tag. ActiveFrom of a master key is when the first node
-// came that tags what it signs. Before there were such nodes, master keys had none.
-func tagsRequiredFrom(ctx context.Context, store KeyStore, sealer *KeySealer, master StoredKey, now time.Time) time.Time {
-	if master.ActiveFrom.IsZero() {
-		// A clock that stands before the key's birth, as of a machine that has just been switched on, would have tags required too
-		// early for ever.
-		active := master
-		active.ActiveFrom = now
-		if sealer != nil {
-			active = sealer.bind(active)
-		}
-		if now.Before(master.CreatedAt) {
-			return time.Time{}
-		}
-		if _, err := store.ReplaceSigningKeys(ctx, KeyChange{master, active}); err != nil {
-			return time.Time{} // the next start tries again; until then every token's signature is verified, as ever
-		}
-		master.ActiveFrom = now // or a little earlier, if another node was faster
-	}
-	if master.ActiveFrom.Equal(master.CreatedAt) {
-		return master.CreatedAt // there never was another node
-	}
-	return master.ActiveFrom.Add(upgradeTime + MaxLifetime + Leeway)
 }
 
 // openMasterKey returns the stored master key with its secret. One that is refused is as good as none, unless there is no
@@ -158,4 +139,32 @@ func addMasterKey(ctx context.Context, store KeyStore, sealer *KeySealer, now ti
 		return Unavailable("keys_unwritable", err)
 	}
 	return nil
+}
+
+// upgradeTime is how long the nodes of one store may take until all of them tag what they sign.
+const upgradeTime = 7 * 24 * time.Hour
+
+// tagsRequiredFrom tells from when on no token of ours can be without a tag. ActiveFrom of a master key is when the first node
+// came that tags what it signs. Before there were such nodes, master keys had none.
+func tagsRequiredFrom(ctx context.Context, store KeyStore, sealer *KeySealer, master StoredKey, now time.Time) time.Time {
+	if master.ActiveFrom.IsZero() {
+		// A clock that stands before the key's birth, as of a machine that has just been switched on, would have tags required too
+		// early for ever.
+		active := master
+		active.ActiveFrom = now
+		if sealer != nil {
+			active = sealer.bind(active)
+		}
+		if now.Before(master.CreatedAt) {
+			return time.Time{}
+		}
+		if _, err := store.ReplaceSigningKeys(ctx, KeyChange{master, active}); err != nil {
+			return time.Time{} // the next start tries again; until then every token's signature is verified, as ever
+		}
+		master.ActiveFrom = now // or a little earlier, if another node was faster
+	}
+	if master.ActiveFrom.Equal(master.CreatedAt) {
+		return master.CreatedAt // there never was another node
+	}
+	return master.ActiveFrom.Add(upgradeTime + MaxLifetime + Leeway)
 }

@@ -2,10 +2,6 @@ package tokenissuer
 
 import (
 	"context"
-	"fmt"
-	"net/url"
-	"regexp"
-	"strings"
 	"sync"
 	"time"
 )
@@ -101,40 +97,4 @@ func (o *Origins) read(ctx context.Context) {
 		return
 	}
 	o.known, o.until = known, o.now().Add(max(originsMemory, originsShare*took))
-}
-
-// origins are those whose pages are of the client.
-func (c *Client) origins() []string {
-	if c.Disabled {
-		return nil
-	}
-	all := c.CORSOrigins
-	if c.Type != PublicClient {
-		return all
-	}
-	for _, uri := range c.RedirectURIs {
-		if u, err := url.Parse(uri); err == nil && (u.Scheme == "https" || u.Scheme == "http") {
-			all = append(all[:len(all):len(all)], OriginOf(u))
-		}
-	}
-	return all
-}
-
-// OriginOf returns the origin of a URL as browsers send it: scheme and host, with a port unless it is the scheme's own (RFC 6454 §6.2).
-func OriginOf(u *url.URL) string {
-	ownPort := map[string]string{"https": ":443", "http": ":80"}[u.Scheme]
-	return u.Scheme + "://" + strings.TrimSuffix(strings.ToLower(u.Host), ownPort)
-}
-
-// serialized is an origin as browsers send it, but for a port that is the scheme's own.
-var serialized = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?$`)
-
-// ValidateOrigin refuses what no browser ever sends as an Origin, and so what would never match.
-func ValidateOrigin(origin string) error {
-	u, err := url.Parse(origin)
-	if err != nil || !serialized.MatchString(origin) || OriginOf(u) != origin {
-		return fmt.Errorf("%q: write an origin as browsers send it, like https://app.example.com or http://localhost:3000: "+
-			"in lower case, without a path, a slash at the end, or the scheme's own port", origin)
-	}
-	return nil
 }

@@ -2,10 +2,6 @@ package tokenissuer
 
 import "context"
 
-// OwnClientID is the client of tokens that belong to no application: those of a browser's session, and those of the
-// password grant without a client. No other client and no user can have it, and nobody can authenticate as it.
-const OwnClientID = "gatehouse"
-
 // ownClient may hold what acts for a user and what the operator adds. Other scopes are for the clients that have them.
 func (is *Issuer) ownClient() *Client {
 	scopes := Scopes{ScopeTrusted, ScopePublic}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/url"
-	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -41,45 +39,6 @@ func (is *Issuer) ResolveRedirect(ctx context.Context, clientID, redirectURI str
 			WithDescription("The redirect_uri is not one that is registered for the client.")
 	}
 	return client, RedirectTarget{uri: redirectURI, issuer: is.URL}, nil
-}
-
-// hasRedirectURI compares byte for byte (RFC 9700 §4.1.3). For a native client alone, the port of a loopback address may
-// differ, because an application takes one that is free (RFC 8252 §7.3).
-func (c *Client) hasRedirectURI(uri string) bool {
-	if slices.Contains(c.RedirectURIs, uri) {
-		return true
-	}
-	if c.Type != NativeClient {
-		return false
-	}
-	portless, loopback := withoutPort(uri)
-	return loopback && slices.ContainsFunc(c.RedirectURIs, func(registered string) bool {
-		other, ok := withoutPort(registered)
-		return ok && other == portless
-	})
-}
-
-// withoutPort takes the port from an http URI on a loopback host, and reports whether it is one. "localhost" is one too,
-// although RFC 8252 §8.3 advises against it: many applications know no other name, and browsers resolve it to loopback.
-func withoutPort(uri string) (portless string, loopback bool) {
-	for _, origin := range []string{"http://127.0.0.1", "http://[::1]", "http://localhost"} {
-		rest, ok := strings.CutPrefix(uri, origin)
-		if !ok {
-			continue
-		}
-		if numbered, found := strings.CutPrefix(rest, ":"); found {
-			digits := len(numbered) - len(strings.TrimLeft(numbered, "0123456789"))
-			if port, err := strconv.ParseUint(numbered[:digits], 10, 16); err != nil || port == 0 || numbered[0] == '0' {
-				return "", false
-			}
-			rest = numbered[digits:]
-		}
-		if rest != "" && rest[0] != '/' && rest[0] != '?' {
-			return "", false
-		}
-		return origin + rest, true
-	}
-	return "", false
 }
 
 // WithState returns the target with the state that every answer repeats.

@@ -35,7 +35,7 @@ func (g *Registry) Clients(ctx context.Context) ([]*Client, error) {
 	}
 	list := g.Declared.Clients()
 	for _, c := range stored {
-		if _, shadowed := g.Declared.clients[c.ID]; !shadowed {
+		if g.Declared.LookupClient(c.ID) == nil {
 			list = append(list, c)
 		}
 	}
@@ -106,7 +106,7 @@ func without[S ~[]E, E comparable](list, others S) S {
 
 // isDeclared tells whether an id is a declared client's or user's, or our own.
 func (g *Registry) isDeclared(id string) bool {
-	return g.Declared.clients[id] != nil || g.Declared.users[id] != nil || id == OwnClientID
+	return g.Declared.LookupClient(id) != nil || g.Declared.LookupUser(id) != nil || id == OwnClientID
 }
 
 // RotateSecret gives a client a further secret, a public one perhaps its first. The older ones stay good for overlap; 0 ends
@@ -222,7 +222,7 @@ func (g *Registry) mintable(ctx context.Context, clientID, scope string, lifetim
 	if lifetime != 0 && (lifetime < time.Second || lifetime > MaxLifetime) {
 		return nil, nil, invalidInput{fmt.Errorf("a token can live from 1s to %s", inWords(MaxLifetime))}
 	}
-	scopes, err := g.Issuer.Scopes.grantable(scope, client, allowed)
+	scopes, err := g.Issuer.Scopes.grantable(scope, client.Scopes, allowed)
 	return client, scopes, err
 }
 

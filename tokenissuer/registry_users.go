@@ -15,7 +15,7 @@ func (g *Registry) Users(ctx context.Context, organisation string) ([]*User, err
 	if err != nil {
 		return nil, err
 	}
-	list = slices.DeleteFunc(slices.Clone(list), func(u *User) bool { return g.Declared.users[u.ID] != nil })
+	list = slices.DeleteFunc(slices.Clone(list), func(u *User) bool { return g.Declared.LookupUser(u.ID) != nil })
 	for _, u := range g.Declared.Users() {
 		if organisation == "" || u.Organisation == organisation {
 			list = append(list, u)
@@ -50,7 +50,7 @@ func (g *Registry) AddUser(ctx context.Context, u User, password Secret) (*User,
 	if err := u.Validate(); err != nil {
 		return nil, invalidInput{err}
 	}
-	if g.isDeclared(u.ID) || g.Declared.byEmail[u.Email] != nil {
+	if g.isDeclared(u.ID) || g.Declared.LookupUserByEmail(u.Email) != nil {
 		return nil, ErrTaken
 	}
 	if !password.IsEmpty() {
@@ -58,7 +58,7 @@ func (g *Registry) AddUser(ctx context.Context, u User, password Secret) (*User,
 			return nil, err
 		}
 	}
-	err = g.Stored.AddUser(ctx, &u, u.Organisation == "" || g.Declared.organisations[u.Organisation] != nil)
+	err = g.Stored.AddUser(ctx, &u, u.Organisation == "" || g.Declared.LookupOrganisation(u.Organisation) != nil)
 	if errors.Is(err, ErrNotFound) {
 		return nil, invalidInput{fmt.Errorf("there is no organisation %q: add it first", u.Organisation)}
 	}
@@ -127,7 +127,7 @@ func (g *Registry) UpdateUser(ctx context.Context, id string, change UserChange)
 		if email, err = CanonicalEmail(*change.Email); err != nil {
 			return invalidInput{err}
 		}
-		if g.Declared.byEmail[email] != nil {
+		if g.Declared.LookupUserByEmail(email) != nil {
 			return ErrTaken
 		}
 		change.Email = &email
@@ -141,7 +141,7 @@ func (g *Registry) UpdateUser(ctx context.Context, id string, change UserChange)
 		}
 	}
 	if change.Organisation != nil {
-		change.OrganisationDeclared = *change.Organisation == "" || g.Declared.organisations[*change.Organisation] != nil
+		change.OrganisationDeclared = *change.Organisation == "" || g.Declared.LookupOrganisation(*change.Organisation) != nil
 	}
 	updated := *user
 	change.Apply(&updated)
@@ -182,7 +182,7 @@ func (g *Registry) RemoveUser(ctx context.Context, id string) error {
 }
 
 func (g *Registry) endUser(ctx context.Context, id string, step func(Ending) ([]Revocation, error)) error {
-	if g.Declared.users[id] != nil {
+	if g.Declared.LookupUser(id) != nil {
 		return ErrDeclared
 	}
 	ended, err := step(g.Issuer.ending())
@@ -199,7 +199,7 @@ func (g *Registry) Organisations(ctx context.Context) ([]*Organisation, error) {
 	if err != nil {
 		return nil, err
 	}
-	list = slices.DeleteFunc(slices.Clone(list), func(o *Organisation) bool { return g.Declared.organisations[o.ID] != nil })
+	list = slices.DeleteFunc(slices.Clone(list), func(o *Organisation) bool { return g.Declared.LookupOrganisation(o.ID) != nil })
 	list = append(list, g.Declared.Organisations()...)
 	slices.SortFunc(list, func(a, b *Organisation) int { return strings.Compare(a.ID, b.ID) })
 	return list, nil
@@ -214,7 +214,7 @@ func (g *Registry) AddOrganisation(ctx context.Context, o Organisation) (*Organi
 	if err := o.Validate(); err != nil {
 		return nil, invalidInput{err}
 	}
-	if g.Declared.organisations[o.ID] != nil {
+	if g.Declared.LookupOrganisation(o.ID) != nil {
 		return nil, ErrTaken
 	}
 	if err := g.Stored.AddOrganisation(ctx, &o); err != nil {
@@ -225,7 +225,7 @@ func (g *Registry) AddOrganisation(ctx context.Context, o Organisation) (*Organi
 
 // RemoveOrganisation deletes an organisation that has no users. ErrInUse when it has some.
 func (g *Registry) RemoveOrganisation(ctx context.Context, id string) error {
-	if g.Declared.organisations[id] != nil {
+	if g.Declared.LookupOrganisation(id) != nil {
 		return ErrDeclared
 	}
 	return g.Stored.RemoveOrganisation(ctx, id)

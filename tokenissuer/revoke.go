@@ -7,9 +7,6 @@ import (
 	"time"
 )
 
-// revocationMargin keeps a revocation a little longer than any token that it hits can be accepted.
-const revocationMargin = time.Minute
-
 // RevokeFor ends a token, access or refresh, at its client's request (RFC 7009 §2). A token that is not ours, unknown or
 // dead already is no error: nothing is left to do. Another client's token is refused and stays as it is. A token with a
 // family takes the family with it, also an access token that has expired: who signs out late still has a refresh token. An
@@ -32,8 +29,8 @@ func (is *Issuer) RevokeFor(ctx context.Context, client *Client, token Secret) (
 		return nil, err
 	case f != nil && !f.RevokedAt.IsZero():
 		return nil, is.catchUp(ctx)
-	case f != nil && f.hasSuperseded(t):
-		return t, is.revokeAlone(ctx, t, supersededLimit, f.tokensUpTo(generationOf(t.ID), is.ending()))
+	case f != nil && hasSuperseded(f, t):
+		return t, is.revokeAlone(ctx, t, supersededLimit, tokensUpTo(f, generationOf(t.ID), is.ending()))
 	}
 	return t, is.endFamilies(ctx, FamilyFilter{ID: t.FamilyID})
 }
@@ -74,7 +71,7 @@ func (is *Issuer) familyOf(ctx context.Context, t *AccessToken) (*TokenFamily, e
 }
 
 // hasSuperseded reports whether the family was refreshed since the access token was issued.
-func (f *TokenFamily) hasSuperseded(t *AccessToken) bool {
+func hasSuperseded(f *TokenFamily, t *AccessToken) bool {
 	generation := generationOf(t.ID)
 	return generation > 0 && generation < f.Generation
 }
@@ -144,7 +141,7 @@ func (is *Issuer) outlived(ctx context.Context, token Secret) (*AccessToken, err
 		return nil, err
 	case f == nil: // younger tokens of it may be good here until this node has heard of its end
 		return nil, is.catchUp(ctx)
-	case f.hasSuperseded(t):
+	case hasSuperseded(f, t):
 		return nil, nil
 	}
 	return t, nil
@@ -166,7 +163,7 @@ func (is *Issuer) refreshable(ctx context.Context, token Secret) (f *TokenFamily
 func (is *Issuer) RevocationOf(kind RevocationKind, id string) Revocation {
 	// Families are as old as the issuer's clock says, tokens as the earlier of the two: none that exists may seem younger.
 	now := is.Now()
-	if here := is.Verifier.now(); here.After(now) {
+	if here := is.Verifier.Now(); here.After(now) {
 		now = here
 	}
 	r := Revocation{Kind: kind, ID: id, ExpiresAt: now.Add(MaxLifetime + revocationMargin)}
@@ -177,9 +174,6 @@ func (is *Issuer) RevocationOf(kind RevocationKind, id string) Revocation {
 	}
 	return r
 }
-
-// FreeAt is when the last token that a revocation of a client hits has expired for certain.
-func (r Revocation) FreeAt() time.Time { return r.IssuedUntil.Add(MaxLifetime + revocationMargin) }
 
 // Revoke records revocations and, once they are durable, applies them here. It is temporarily_unavailable, and nothing is
 // promised, when the store cannot record them.

@@ -1,17 +1,7 @@
 package tokenissuer
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"strings"
-)
-
-// What is remembered of whoever used a refresh token: a few bytes of a keyed digest of the address, and of the family of user
-// agents. They are made for one token family, so that no two families can be told to be the same person's.
-const (
-	rotatorPart  = 8 // characters, of 48 bits
-	rotatorBytes = rotatorPart / 4 * 3
 )
 
 // What Tokens.RepeatedFrom says.
@@ -20,23 +10,6 @@ const (
 	fromAnotherUserAgent = "another user agent"
 	fromElsewhere        = "another address and user agent"
 )
-
-// rotator returns what TokenFamily.RotatedBy says of a request.
-func (k *MasterKey) rotator(familyID string, r *TokenRequest) string {
-	h := hmac.New(sha256.New, k.rotators)
-	text := make([]byte, 0, 256)
-	part := func(what, value string) {
-		h.Reset()
-		text = append(append(append(append(append(text[:0], familyID...), 0), what...), 0), value...)
-		h.Write(text)
-	}
-	digests := make([]byte, 0, 2*sha256.Size)
-	part("address", r.Client.Address)
-	digests = h.Sum(digests)[:rotatorBytes]
-	part("user agent", userAgentFamily(r.UserAgent))
-	digests = h.Sum(digests)[:2*rotatorBytes]
-	return base64.RawURLEncoding.EncodeToString(digests)
-}
 
 // elsewhere says what differs between who used a refresh token up and who repeats it; empty: nothing, or nobody knows.
 func elsewhere(rotated, repeats string) string {

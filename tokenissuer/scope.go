@@ -174,7 +174,7 @@ func CheckScopeNames(names []string) error {
 // grantable checks the scope parameter of a request against the client's ceiling: every name known, allowed for the
 // client and accepted by allowed. No name at all means public. What is granted holds nothing of the parameter, which is a
 // piece of the whole request: it would stay in memory for as long as a token that is remembered.
-func (c ScopeCatalogue) grantable(text string, client *Client, allowed func(Scope) bool) (Scopes, error) {
+func (c ScopeCatalogue) grantable(text string, ceiling Scopes, allowed func(Scope) bool) (Scopes, error) {
 	scopes, err := requestedScopes(text)
 	if err != nil {
 		return nil, err
@@ -191,12 +191,12 @@ func (c ScopeCatalogue) grantable(text string, client *Client, allowed func(Scop
 				" A + that a form or a query has as %2B, and multipart or JSON as it is, is part of a name: separate names by spaces.")
 		case !known:
 			return nil, NewError(InvalidScope, "scope_unknown")
-		case !client.Scopes.Has(name) || !allowed(scope):
+		case !ceiling.Has(name) || !allowed(scope):
 			return nil, NewError(InvalidScope, "scope_not_allowed")
 		}
 	}
-	if slices.Equal(scopes, client.Scopes) {
-		return slices.Clip(client.Scopes), nil // one list for all tokens of a client that asks for the same
+	if slices.Equal(scopes, ceiling) {
+		return slices.Clip(ceiling), nil // one list for all tokens of a client that asks for the same
 	}
 	return scopes, nil
 }

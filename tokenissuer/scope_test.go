@@ -52,7 +52,7 @@ func TestGrantedScopesHoldNothingOfTheRequest(t *testing.T) {
 		name  string
 		grant func(text string) (Scopes, error)
 	}{
-		{"a grant", func(text string) (Scopes, error) { return catalogue.grantable(text, client, anyScope) }},
+		{"a grant", func(text string) (Scopes, error) { return catalogue.grantable(text, client.Scopes, anyScope) }},
 		{"a refresh", func(text string) (Scopes, error) { return narrowed(client.Scopes, client, text) }},
 	} {
 		for _, asked := range []string{"ant", "ant public", "public ant trusted"} {
@@ -75,7 +75,7 @@ func TestGrantedScopesHoldNothingOfTheRequest(t *testing.T) {
 // TestAGrantOfEverythingChangesNoClient: such a grant has the client's own list.
 func TestAGrantOfEverythingChangesNoClient(t *testing.T) {
 	client := &Client{ID: "c", Scopes: append(make(Scopes, 0, 4), ScopePublic)}
-	granted, err := NewScopeCatalogue().grantable("public", client, anyScope)
+	granted, err := NewScopeCatalogue().grantable("public", client.Scopes, anyScope)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ const (
 	keyBound
 )
 
-func (k StoredKey) form() keyForm {
+func formOf(k StoredKey) keyForm {
 	switch {
 	case k.SealedWith == "":
 		return keyInClear
@@ -32,9 +32,6 @@ func (k StoredKey) form() keyForm {
 	}
 	return keyBound
 }
-
-// KeyChange is a stored key before and after a change of its form or its time.
-type KeyChange struct{ Was, Becomes StoredKey }
 
 // Sealing is what SealKeys has found and done.
 type Sealing struct {
@@ -80,7 +77,7 @@ func SealKeys(ctx context.Context, store KeyStore, sealer *KeySealer, settled bo
 func (s *KeySealer) changes(stored []StoredKey, settled bool) (found Sealing, changes []KeyChange) {
 	least := keyInClear
 	for _, k := range stored {
-		form := k.form()
+		form := formOf(k)
 		if _, err := s.open(k); err != nil {
 			form = min(form, keySealed) // anybody can claim a binding
 		}
@@ -95,11 +92,11 @@ func (s *KeySealer) changes(stored []StoredKey, settled bool) (found Sealing, ch
 		case err != nil:
 			found.Refused = append(found.Refused, fmt.Errorf("stored key %s: %w", k.ID, err))
 			continue
-		case k.form() == keyBound && k.SealedWith == s.ID:
+		case formOf(k) == keyBound && k.SealedWith == s.ID:
 			continue
-		case k.form() == keyInClear:
+		case formOf(k) == keyInClear:
 			found.InClear++
-		case k.form() == keySealed:
+		case formOf(k) == keySealed:
 			found.Rebound++
 		}
 		changes = append(changes, KeyChange{k, s.seal(k, plain)})
@@ -109,7 +106,7 @@ func (s *KeySealer) changes(stored []StoredKey, settled bool) (found Sealing, ch
 
 // plain returns the private part of a key, whose form is at least that one.
 func (s *KeySealer) plain(stored StoredKey, least keyForm) ([]byte, error) {
-	switch form := stored.form(); {
+	switch form := formOf(stored); {
 	case form < least:
 	case form == keyInClear:
 		return stored.Private, nil

@@ -11,8 +11,6 @@ import (
 const (
 	sessionLifetime = 30 * day
 	sessionIdle     = 7 * day
-	// sessionTouch is how exactly it is known when a session was last seen.
-	sessionTouch = time.Hour
 )
 
 // Session is a browser in which a user is signed in.

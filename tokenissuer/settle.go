@@ -122,15 +122,3 @@ func isGone(err error) (gone bool, _ error) {
 	}
 	return false, nil
 }
-
-// declarations lists the declared clients and users.
-func (d StaticDirectory) declarations() []Declaration {
-	var list []Declaration
-	for id := range d.clients {
-		list = append(list, Declaration{Kind: RevokeClient, ID: id})
-	}
-	for id, u := range d.users {
-		list = append(list, Declaration{Kind: RevokeUser, ID: id, Version: u.Version})
-	}
-	return list
-}

@@ -43,7 +43,7 @@ func (k *VerificationKey) verifySignature(signingInput string, signature []byte)
 
 // verifyByMethod is for the algorithms that only other issuers use.
 func (k *VerificationKey) verifyByMethod(signingInput string, signature []byte) bool {
-	return slices.Contains(algorithmsOf(k.public), k.Algorithm) && k.Algorithm.method().Verify(signingInput, signature, k.public) == nil
+	return slices.Contains(algorithmsOf(k.public), k.Algorithm) && methodOf(k.Algorithm).Verify(signingInput, signature, k.public) == nil
 }
 
 // separatedSignature makes an ECDSA-Sig-Value (RFC 3279 §2.2.3) of r and s side by side, which have 32 bytes each (RFC 7518 §3.4).

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unsafe"
 )
 
 // rsaBits is the size of RSA keys that we generate.
@@ -114,7 +113,7 @@ func (k *SigningKey) unsigned(claims []byte) []byte {
 
 // finish signs what unsigned has returned.
 func (k *SigningKey) finish(token []byte) (string, error) {
-	signature, err := k.Algorithm.method().Sign(written(token), k.private)
+	signature, err := methodOf(k.Algorithm).Sign(written(token), k.private)
 	if err != nil {
 		return "", fmt.Errorf("signing with key %s: %w", k.ID, err)
 	}
@@ -128,12 +127,6 @@ func (k *SigningKey) signatureLength() int {
 		return public.Size()
 	}
 	return 64 // of ES256 (RFC 7518 §3.4) and Ed25519 (RFC 8032 §5.1.6)
-}
-
-// written is the text in a buffer to which nothing but more text is appended, as strings.Builder has it: a token is copied
-// nowhere on its way out.
-func written(text []byte) string {
-	return unsafe.String(unsafe.SliceData(text), len(text)) //nolint:gosec // see above
 }
 
 // Stored returns the key as a store keeps it, sealed when there is a sealer.
@@ -182,9 +175,5 @@ func LoadSigningKey(stored StoredKey, sealer *KeySealer) (*SigningKey, error) {
 	return key, nil
 }
 
-func (s StoredKey) activeFrom() time.Time {
-	if s.ActiveFrom.IsZero() {
-		return s.CreatedAt
-	}
-	return s.ActiveFrom
-}
+// tokenType is the typ of every access token (RFC 9068 §2.1).
+const tokenType = "at+jwt"

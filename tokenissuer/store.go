@@ -341,3 +341,29 @@ type AttemptCounter interface {
 	// Forgive takes back one failure of the bucket's current window: the attempt that was counted beforehand went well.
 	Forgive(ctx context.Context, bucket string, now time.Time)
 }
+
+// ClientDirectory answers which clients exist.
+type ClientDirectory interface {
+	// Client returns the client of exactly that id, byte for byte, disabled ones too. ErrNotFound when there is none.
+	Client(ctx context.Context, id string) (*Client, error)
+}
+
+// UserDirectory answers which users and organisations exist. ErrNotFound when there is none.
+type UserDirectory interface {
+	// User returns the user of exactly that id, whatever its status.
+	User(ctx context.Context, id string) (*User, error)
+	// UserByEmail returns the user of that canonical address, with the same work whether there is one or not.
+	UserByEmail(ctx context.Context, email string) (*User, error)
+	// Organisation returns the organisation of exactly that id.
+	Organisation(ctx context.Context, id string) (*Organisation, error)
+}
+
+// KeyChange is a stored key before and after a change of its form or its time.
+type KeyChange struct{ Was, Becomes StoredKey }
+
+func (s StoredKey) activeFrom() time.Time {
+	if s.ActiveFrom.IsZero() {
+		return s.CreatedAt
+	}
+	return s.ActiveFrom
+}

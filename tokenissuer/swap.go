@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -13,16 +12,6 @@ import (
 // SwapLifetime is the longest life of a token that a gate has swapped for a client's. The end of the client's own by its
 // id is not asked for elsewhere than at a gate, so this is how long an upstream may go on after it.
 const SwapLifetime = 5 * time.Minute
-
-// swapActor is who acts with a swapped token: the gate. No user and no other client can have this id.
-var swapActor = Actor{Subject: OwnClientID, ClientID: OwnClientID}
-
-// The claims in which a swapped token names the one that it stands for.
-const (
-	originIssuer   = "token_iss"
-	originID       = "token_jti"
-	originIssuedAt = "token_iat"
-)
 
 // maxSwappedBytes bounds what is remembered of swapped tokens.
 const maxSwappedBytes = 32 << 20
@@ -112,14 +101,6 @@ func (is *Issuer) isCurrent(s *swappedToken, source *AccessToken, now time.Time)
 	return s.source == source || s.source.saysTheSame(source)
 }
 
-// saysTheSame compares what a swapped token takes over.
-func (t *AccessToken) saysTheSame(other *AccessToken) bool {
-	return t.Subject == other.Subject && t.ClientID == other.ClientID && t.ID == other.ID && t.FamilyID == other.FamilyID &&
-		t.Organisation == other.Organisation && t.Role == other.Role && t.AuthTime.Equal(other.AuthTime) &&
-		t.IssuedAt.Equal(other.IssuedAt) && t.ExpiresAt.Equal(other.ExpiresAt) && slices.Equal(t.Scopes, other.Scopes) &&
-		slices.Equal(t.actorChain(), other.actorChain()) && slices.Equal(t.extra[claimGroups], other.extra[claimGroups])
-}
-
 // swap makes a token.
 func (is *Issuer) swap(s Swapping, now time.Time) (*swappedToken, error) {
 	expires := now.Add(SwapLifetime)
@@ -137,7 +118,7 @@ func (is *Issuer) swap(s Swapping, now time.Time) (*swappedToken, error) {
 	if err != nil {
 		return nil, err
 	}
-	signed, err := is.signAccessToken(key, claims)
+	signed, err := is.JTIMAC.Sign(key, claims)
 	if err != nil {
 		return nil, AsError(err)
 	}
@@ -152,7 +133,7 @@ func (is *Issuer) swap(s Swapping, now time.Time) (*swappedToken, error) {
 func (is *Issuer) swappedClaims(s Swapping, now, expires time.Time) ([]byte, error) {
 	t := s.Token
 	swapped := &AccessToken{
-		Issuer: is.URL, Subject: t.Subject, Audience: []string{s.Audience}, ClientID: t.ClientID, Scopes: t.Scopes, ID: is.newTokenID(0),
+		Issuer: is.URL, Subject: t.Subject, Audience: []string{s.Audience}, ClientID: t.ClientID, Scopes: t.Scopes, ID: is.JTIMAC.NewID(0),
 		IssuedAt: now, ExpiresAt: expires,
 		FamilyID: t.FamilyID, Organisation: t.Organisation, Role: t.Role, AuthTime: t.AuthTime,
 	}
@@ -188,27 +169,3 @@ func (is *Issuer) swappedClaims(s Swapping, now, expires time.Time) ([]byte, err
 // qualified is the id that something of another issuer's has here. Nothing before the colon is ever empty; behind it
 // nothing is when the issuer did not say which client it was.
 func qualified(trust, id string) string { return trust + ":" + id }
-
-// IsSwapped tells whether a token of ours was made for one upstream, in the place of a client's.
-func (t *AccessToken) IsSwapped() bool { return t.Actor == swapActor }
-
-// tokenOrigin is the client's token: itself, unless it was swapped.
-type tokenOrigin struct {
-	issuer, id string
-	issuedAt   time.Time
-}
-
-// origin returns the token that a client had, when t is ours: what revokes that one revokes t.
-func (t *AccessToken) origin() tokenOrigin {
-	if !t.IsSwapped() {
-		return tokenOrigin{t.Issuer, t.ID, t.IssuedAt}
-	}
-	first := func(name string) string {
-		if texts := t.extra[name]; len(texts) == 1 {
-			return texts[0]
-		}
-		return ""
-	}
-	seconds, _ := strconv.ParseInt(first(originIssuedAt), 10, 64) // 0, and every revocation hits, when it is none
-	return tokenOrigin{first(originIssuer), first(originID), time.Unix(seconds, 0)}
-}

@@ -9,9 +9,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// tokenType is the typ of every access token (RFC 9068 §2.1).
-const tokenType = "at+jwt"
-
 // AccessToken is a verified access token (RFC 9068 §2.2). It is shared between requests and never changed.
 type AccessToken struct {
 	Issuer   string
@@ -274,4 +271,14 @@ func appendClaims(b []byte, t *AccessToken) ([]byte, error) {
 // registeredClaims are the names that payload has fields for.
 var registeredClaims = []string{
 	"iss", "sub", "aud", "client_id", "scope", "iat", "exp", "nbf", "jti", "sid", "org", "role", "auth_time", "act",
+}
+
+// claimGroups is the claim that names the groups of a token's user, always as an array.
+const claimGroups = "groups"
+
+// withGroups gives a token of ours the claim.
+func (t *AccessToken) withGroups(groups []string) {
+	if len(groups) > 0 {
+		t.extra = map[string][]string{claimGroups: groups}
+	}
 }

@@ -8,8 +8,7 @@ import (
 )
 
 const (
-	// Leeway is how far our own nodes' clocks may be apart.
-	Leeway = 5 * time.Second
+
 	// futureLeeway is how far in the future a token may claim to be issued.
 	futureLeeway = 60 * time.Second
 	// keysAge is how long ago the store was heard last when nobody can say any more that there is no key of some id.
@@ -39,7 +38,7 @@ type Verifier struct {
 	now          func() time.Time
 	cache        *tokenCache
 	// tags are those of our own tokens; nil: none are looked at.
-	tags atomic.Pointer[tokenTags]
+	tags atomic.Pointer[JTIMAC]
 }
 
 // tokenRules are what an issuer's tokens look like.
@@ -69,9 +68,9 @@ func NewVerifier(issuer string, keys *KeySet, revocations *RevocationSet, maxSta
 	}
 }
 
-// UseTags has tokens judged by their tags before anything else, as soon as every living token has one. Without a master key
+// UseJTIMAC has tokens judged by their tags before anything else, as soon as every living token has one. Without a master key
 // that is never so.
-func (v *Verifier) UseTags(master *MasterKey) { v.tags.Store(master.tags) }
+func (v *Verifier) UseJTIMAC(m *JTIMAC) { v.tags.Store(m) }
 
 // Verify returns the token if it is ours, meant for one of the audiences, alive and not revoked (RFC 9068 §4). The
 // error is an *Error: invalid_token, or temporarily_unavailable when the question cannot be answered now. A token that
@@ -274,10 +273,4 @@ func (t *AccessToken) checkBegun(notBefore *int64, now time.Time, leeway time.Du
 		return errTokenFromFuture
 	}
 	return nil
-}
-
-// digestOf is the cache's key: the whole token, so that no two tokens share a verdict.
-func digestOf(token string) [sha256.Size]byte {
-	// Sum256 only reads, and a copy of the token would be the one allocation of a cached verdict.
-	return sha256.Sum256(bytesOf(token))
 }

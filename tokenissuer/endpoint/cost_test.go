@@ -52,7 +52,7 @@ func newCounter(tb testing.TB, algorithm tokenissuer.Algorithm) *counter {
 	c.must(store.AddClient(tb.Context(), conf))
 	c.issuer = &tokenissuer.Issuer{
 		URL: costIssuer, Audience: []string{costIssuer}, Lifetimes: tokenissuer.DefaultLifetimes, Directory: store,
-		Authenticated: tokenissuer.NewClientCache(), Store: store, Keys: keys, Master: master, Revocations: revocations,
+		Authenticated: tokenissuer.NewClientCache(), Store: store, Keys: keys, Master: master, JTIMAC: tokenissuer.NewJTIMAC(master), Revocations: revocations,
 		Attempts: memstore.NewAttempts(1000), ClientLimit: tokenissuer.Limit{Failures: 20, Window: time.Minute}, Now: time.Now,
 		Verifier: tokenissuer.NewVerifier(costIssuer, keys, revocations, time.Hour, time.Now),
 	}

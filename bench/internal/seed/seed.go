@@ -112,7 +112,7 @@ func (p Plan) issuer(ctx context.Context, store tokenissuer.Store) (*tokenissuer
 	lifetimes := tokenissuer.DefaultLifetimes
 	lifetimes.Code = codeLife
 	return &tokenissuer.Issuer{
-		URL: p.Issuer, Audience: []string{p.Issuer}, Lifetimes: lifetimes, Directory: store, Store: store, Master: master,
+		URL: p.Issuer, Audience: []string{p.Issuer}, Lifetimes: lifetimes, Directory: store, Store: store, Master: master, JTIMAC: tokenissuer.NewJTIMAC(master),
 		Keys: new(tokenissuer.KeySet), Revocations: tokenissuer.NewRevocationSet(), Now: time.Now, Authenticated: tokenissuer.NewClientCache(),
 	}, client, nil
 }

@@ -15,7 +15,7 @@ import (
 func taggingAuthority(tb testing.TB) *authority {
 	tb.Helper()
 	a := assertingAuthority(tb)
-	a.Master.tags.requiredFrom = testStart
+	a.JTIMAC.requiredFrom = testStart
 	a.verifier = a.fresh()
 	a.Verifier = a.verifier
 	return a
@@ -24,7 +24,7 @@ func taggingAuthority(tb testing.TB) *authority {
 // fresh returns a Verifier that knows no token yet, and the tags.
 func (a *authority) fresh() *Verifier {
 	v := a.another()
-	v.UseTags(a.Master)
+	v.UseJTIMAC(a.JTIMAC)
 	return v
 }
 
@@ -99,7 +99,7 @@ func TestATagAcceptsNothing(t *testing.T) {
 		ours, stranger := a.signing[algorithm], *foreignKeys()[algorithm]
 		stranger.header = ours.header
 		unsigned := stranger.unsigned([]byte(claims))
-		a.Master.tags.put(unsigned)
+		a.JTIMAC.put(unsigned)
 		token, err := stranger.finish(bytes.Clone(unsigned))
 		if err != nil {
 			t.Fatal(err)
@@ -126,6 +126,7 @@ func TestTagsOfOthersAreRefused(t *testing.T) {
 	if other.Master, err = newMasterKey(secret); err != nil {
 		t.Fatal(err)
 	}
+	other.JTIMAC = NewJTIMAC(other.Master)
 	token, foreign := a.issue(t, ES256), other.issue(t, ES256)
 	second := a.issue(t, ES256)
 	at := strings.IndexByte(token, '.') + 1 + tagStart
@@ -223,21 +224,21 @@ func TestUpgradeToTags(t *testing.T) {
 	store.keys = []StoredKey{{ID: "master", Algorithm: masterAlgorithm, Private: secret, CreatedAt: testStart.AddDate(-1, 0, 0)}}
 	store.write = errors.New("read only")
 	off := loadMaster(t, store, testStart)
-	if off.tags.areRequired(testStart.AddDate(50, 0, 0)) {
+	if NewJTIMAC(off).areRequired(testStart.AddDate(50, 0, 0)) {
 		t.Error("tags are required though nobody has noted since when there are any")
 	}
 	store.write = nil
-	if early := loadMaster(t, store, testStart.AddDate(-2, 0, 0)); early.tags.areRequired(testStart.AddDate(50, 0, 0)) {
+	if early := loadMaster(t, store, testStart.AddDate(-2, 0, 0)); NewJTIMAC(early).areRequired(testStart.AddDate(50, 0, 0)) {
 		t.Error("a clock that stood before the master key's birth says since when there are tags")
 	}
 	first := loadMaster(t, store, testStart)
 	second := loadMaster(t, store, testStart.AddDate(0, 0, 20)) // another node, or a restart
-	if !first.tags.requiredFrom.Equal(second.tags.requiredFrom) {
-		t.Errorf("required from %v and from %v", first.tags.requiredFrom, second.tags.requiredFrom)
+	if !first.jtiMACRequiredFrom.Equal(second.jtiMACRequiredFrom) {
+		t.Errorf("required from %v and from %v", first.jtiMACRequiredFrom, second.jtiMACRequiredFrom)
 	}
 	a := newAuthority(t)
-	a.Master = first
-	a.verifier.UseTags(first)
+	a.Master, a.JTIMAC = first, NewJTIMAC(first)
+	a.verifier.UseJTIMAC(a.JTIMAC)
 	a.wait(upgradeTime - time.Minute)
 	if err := a.keys.Replace([]*SigningKey{a.signing[ES256]}, ES256); err != nil {
 		t.Fatal(err)
@@ -265,8 +266,8 @@ func TestUpgradeToTags(t *testing.T) {
 func TestTagsOfANewStore(t *testing.T) {
 	store := new(fakeKeys)
 	for _, at := range []time.Time{testStart, testStart.AddDate(1, 0, 0)} {
-		if m := loadMaster(t, store, at); !m.tags.requiredFrom.Equal(testStart) || !m.tags.areRequired(testStart) {
-			t.Errorf("required from %v", m.tags.requiredFrom)
+		if m := loadMaster(t, store, at); !m.jtiMACRequiredFrom.Equal(testStart) || !NewJTIMAC(m).areRequired(testStart) {
+			t.Errorf("required from %v", m.jtiMACRequiredFrom)
 		}
 	}
 }
@@ -286,7 +287,7 @@ func FuzzTag(f *testing.F) {
 	key := fuzzKeys(f)[ES256]
 	genuineClaims := []byte(claimsOpening + strings.Repeat("a", idLength) + untaggedEnd + `","iss":"` + testIssuer + `"}`)
 	unsigned := key.unsigned(genuineClaims)
-	tag := master.tags.put(unsigned)
+	tag := NewJTIMAC(master).put(unsigned)
 	genuine := string(unsigned)
 	genuineHeader := strings.TrimSuffix(key.header, ".")
 	payload := strings.Replace(string(genuineClaims), untaggedEnd, tag, 1)
@@ -306,10 +307,10 @@ func FuzzTag(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, header string, claims []byte) {
 		signed := header + "." + encode(string(claims))
-		if ok := master.tags.check(signed + ".c2ln"); ok != (signed == genuine) {
+		if ok := NewJTIMAC(master).check(signed + ".c2ln"); ok != (signed == genuine) {
 			t.Errorf("%q, %q: %v", header, claims, ok)
 		}
-		master.tags.check(header)
-		master.tags.check(string(claims))
+		NewJTIMAC(master).check(header)
+		NewJTIMAC(master).check(string(claims))
 	})
 }

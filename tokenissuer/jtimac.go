@@ -10,11 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unsafe"
 )
-
-// upgradeTime is how long the nodes of one store may take until all of them tag what they sign.
-const upgradeTime = 7 * 24 * time.Hour
 
 // A tag is the end of a token's jti: 72 bits of an HMAC over everything else that is signed, header and claims as they are
 // spelled in the token. Claims sets of ours begin with jti, whose first part has one length: so the tag has one place,
@@ -36,25 +32,27 @@ const (
 	_ = -uint(len(untaggedEnd) - tagLength)
 )
 
-// tokenTags make and check the tags of an issuer's access tokens, with a key that all of its nodes derive from the master
-// key. A tag accepts nothing. It is looked at before the signature, so that what somebody else made up costs no
-// cryptography to speak of.
-type tokenTags struct {
-	macs sync.Pool // of *tagMAC
+// JTIMAC makes and checks the MACs in the jti of an issuer's access tokens, with a key that all of its nodes derive from the
+// master key. A MAC accepts nothing. It is checked before the signature, so that a forged token costs no public-key
+// cryptography.
+type JTIMAC struct {
+	macs sync.Pool // of *jtiHMAC
 	// requiredFrom is when the last token without a tag has expired; zero: nobody knows.
 	requiredFrom time.Time
 }
 
-// tagMAC is an HMAC with the room for its result.
-type tagMAC struct {
+// jtiHMAC is an HMAC with the room for its result.
+type jtiHMAC struct {
 	hash.Hash
 	sum [sha256.Size]byte
 }
 
-func newTokenTags(key []byte) *tokenTags {
-	t := new(tokenTags)
+// NewJTIMAC returns the JTIMAC of a master key.
+func NewJTIMAC(master *MasterKey) *JTIMAC {
+	key, requiredFrom := master.JTIMAC()
+	t := &JTIMAC{requiredFrom: requiredFrom}
 	t.macs.New = func() any {
-		m := &tagMAC{Hash: hmac.New(sha256.New, key)}
+		m := &jtiHMAC{Hash: hmac.New(sha256.New, key)}
 		m.Reset() // from now on it begins with the key taken in
 		return m
 	}
@@ -62,13 +60,13 @@ func newTokenTags(key []byte) *tokenTags {
 }
 
 // areRequired tells whether no living token of ours can be without a tag.
-func (t *tokenTags) areRequired(now time.Time) bool {
+func (t *JTIMAC) areRequired(now time.Time) bool {
 	return !t.requiredFrom.IsZero() && !now.Before(t.requiredFrom)
 }
 
 // of returns the tag of a token, in both spellings. Parts are what is signed, in front of the tag and behind it.
-func (t *tokenTags) of(before, after string) (tag [tagLength]byte, spelled [tagSpan]byte) {
-	m := t.macs.Get().(*tagMAC) //nolint:forcetypeassert // New makes no other
+func (t *JTIMAC) of(before, after string) (tag [tagLength]byte, spelled [tagSpan]byte) {
+	m := t.macs.Get().(*jtiHMAC) //nolint:forcetypeassert // New makes no other
 	m.Reset()
 	_, _ = m.Write(bytesOf(before)) // never fails
 	_, _ = m.Write(bytesOf(after))
@@ -80,7 +78,7 @@ func (t *tokenTags) of(before, after string) (tag [tagLength]byte, spelled [tagS
 }
 
 // check reports whether a token says just what one that we have signed says. It says nothing of the signature.
-func (t *tokenTags) check(token string) bool {
+func (t *JTIMAC) check(token string) bool {
 	first, last := strings.IndexByte(token, '.'), strings.LastIndexByte(token, '.')
 	start := first + 1 + tagStart
 	if first < 0 || start+tagSpan > last {
@@ -91,7 +89,7 @@ func (t *tokenTags) check(token string) bool {
 }
 
 // put writes the tag into what is about to be signed, whose jti ends with untaggedEnd, and returns it.
-func (t *tokenTags) put(unsigned []byte) (tag string) {
+func (t *JTIMAC) put(unsigned []byte) (tag string) {
 	text := written(unsigned)
 	start := strings.IndexByte(text, '.') + 1 + tagStart
 	short, spelled := t.of(text[:start], text[start+tagSpan:])
@@ -113,19 +111,6 @@ func (s *signedToken) id(written string) string {
 	return written[:idLength] + s.tag + written[idLength+tagLength:]
 }
 
-// newTokenID returns the jti of a token that is about to be signed, with a place for its tag. Of a token that comes with a
-// refresh token the generation of that stands at the end.
-func (is *Issuer) newTokenID(generation int64) string {
-	id := NewID()
-	if is.Master != nil {
-		id += untaggedEnd
-	}
-	if generation > 0 {
-		id += generationMark + strconv.FormatInt(generation, 10)
-	}
-	return id
-}
-
 // generationMark stands before the generation in a jti. It is in no id and in no tag.
 const generationMark = "."
 
@@ -137,17 +122,25 @@ func generationOf(jti string) int64 {
 	return generation
 }
 
-// signAccessToken makes a token of claims whose jti is a newTokenID.
-func (is *Issuer) signAccessToken(key *SigningKey, claims []byte) (s signedToken, err error) {
+// NewID returns the jti of a token that is about to be signed, with a place for its tag. Of a token that comes with a
+// refresh token the generation of that stands at the end.
+func (t *JTIMAC) NewID(generation int64) string {
+	id := NewID()
+	if t != nil {
+		id += untaggedEnd
+	}
+	if generation > 0 {
+		id += generationMark + strconv.FormatInt(generation, 10)
+	}
+	return id
+}
+
+// Sign returns a token of claims whose jti is a NewID. A nil JTIMAC makes tokens without MACs.
+func (t *JTIMAC) Sign(key *SigningKey, claims []byte) (s signedToken, err error) {
 	unsigned := key.unsigned(claims)
-	if is.Master != nil {
-		s.tag = is.Master.tags.put(unsigned)
+	if t != nil {
+		s.tag = t.put(unsigned)
 	}
 	s.text, err = key.finish(unsigned)
 	return s, err
-}
-
-// bytesOf are the bytes of a text, for whoever only reads them.
-func bytesOf(text string) []byte {
-	return unsafe.Slice(unsafe.StringData(text), len(text)) //nolint:gosec // nobody writes to them
 }

@@ -1,0 +1,19 @@
+package tokenissuer
+
+// InspectCredential says which of our own credentials a text is, and of which token family; empty when it is none. Whether it is
+// still good it does not say.
+func (is *Issuer) InspectCredential(text Secret) (what, familyID string) {
+	if is.Master == nil {
+		return "", ""
+	}
+	if id, _, genuine := is.Master.readRefreshToken(text); genuine {
+		return "a refresh token of this issuer, which the gate never takes", id
+	}
+	if id, genuine := is.Master.readCode(text); genuine {
+		return "an authorization code of this issuer, which the token endpoint takes once", id
+	}
+	if id, genuine := is.Master.readSession(text); genuine {
+		return "the cookie of a session of this issuer", id
+	}
+	return "", ""
+}

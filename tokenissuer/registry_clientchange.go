@@ -1,0 +1,38 @@
+package tokenissuer
+
+import (
+	"context"
+	"errors"
+	"strings"
+)
+
+// UpdateClient changes what is named of a client and holds what is new to the rules of registration. No token ends by it:
+// an access token keeps its scopes until it expires, and a refresh leaves out those that the client may not have any more.
+// A confidential client stays one, because its codes and refresh tokens were given to somebody with a secret.
+func (g *Registry) UpdateClient(ctx context.Context, id string, change ClientChange) (*Client, error) {
+	client, err := g.changeable(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if change == (ClientChange{}) {
+		return nil, invalidInput{errors.New("name what is to change")}
+	}
+	changed := *client
+	change.Apply(&changed)
+	if changed.IsPublic() && !client.IsPublic() {
+		return nil, invalidInput{errors.New("a confidential client cannot become a public one: what was issued to it needs its secret; register another client")}
+	}
+	if strings.TrimSpace(changed.Name) == "" && change.Name != nil {
+		return nil, invalidInput{errors.New("a client needs a name: people see it when they are asked for their consent")}
+	}
+	if err := g.checkClient(&changed, client); err != nil {
+		return nil, invalidInput{err}
+	}
+	err = g.Stored.ChangeClient(ctx, id, change)
+	g.Issuer.Authenticated.Forget(id)
+	g.Issuer.Origins.Forget()
+	if err != nil {
+		return nil, err
+	}
+	return &changed, nil
+}
