@@ -13,7 +13,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 func init() { caddy.RegisterModule(new(adminAPI)) }
@@ -126,36 +128,36 @@ func serveApp(what string, op operation) http.HandlerFunc {
 
 // adminStatus maps an error of the core to a status.
 func adminStatus(err error) int {
-	var own *tokenissuer.Error
+	var own *oauth.Error
 	var tooLong *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLong):
 		return http.StatusRequestEntityTooLarge
-	case errors.Is(err, tokenissuer.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		return http.StatusNotFound
-	case errors.Is(err, tokenissuer.ErrTaken), errors.Is(err, tokenissuer.ErrDeclared), errors.Is(err, tokenissuer.ErrInUse),
+	case errors.Is(err, store.ErrTaken), errors.Is(err, tokenissuer.ErrDeclared), errors.Is(err, store.ErrInUse),
 		errors.Is(err, errGateOnly): // 404 would say that the one that was asked for is not there
 		return http.StatusConflict
 	case tokenissuer.IsInvalidInput(err):
 		return http.StatusBadRequest
-	case errors.As(err, &own) && own.Code != tokenissuer.ServerError && own.Code != tokenissuer.TemporarilyUnavailable:
+	case errors.As(err, &own) && own.Code != oauth.ServerError && own.Code != oauth.TemporarilyUnavailable:
 		return http.StatusBadRequest
-	case errors.As(err, &own) && own.Code == tokenissuer.ServerError:
+	case errors.As(err, &own) && own.Code == oauth.ServerError:
 		return http.StatusInternalServerError
 	}
 	return http.StatusServiceUnavailable
 }
 
-// inWords puts an error that is the operator's to mend into a sentence.
+// FormatBound puts an error that is the operator's to mend into a sentence.
 func inWords(what string, err error) error {
-	var own *tokenissuer.Error
+	var own *oauth.Error
 	var nobody nobodyMeant
 	switch {
 	case errors.As(err, &nobody):
 		return nobody
-	case errors.Is(err, tokenissuer.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		return fmt.Errorf("there is no such %s", what)
-	case errors.Is(err, tokenissuer.ErrInUse):
+	case errors.Is(err, store.ErrInUse):
 		return fmt.Errorf("the %s still has users: remove them first", what)
 	case errors.As(err, &own) && adminStatus(err) == http.StatusBadRequest:
 		return fmt.Errorf("%s (%s)", own.Description, own.Reason)

@@ -7,6 +7,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var clientOperations = map[string]operation{
@@ -22,21 +24,21 @@ var clientOperations = map[string]operation{
 
 // clientView is what an operator sees of a client.
 type clientView struct {
-	ID             string                  `json:"id"`
-	Name           string                  `json:"name"`
-	Type           tokenissuer.ClientType  `json:"type"`
-	Grants         []tokenissuer.GrantType `json:"grants"`
-	Scopes         []string                `json:"scopes"`
-	RedirectURIs   []string                `json:"redirect_uris,omitempty"`
-	CORSOrigins    []string                `json:"cors_origins,omitempty"`
-	FirstParty     bool                    `json:"first_party,omitzero"`
-	PKCE           string                  `json:"pkce,omitzero"`
-	RevokePrevious bool                    `json:"revoke_previous_access_token,omitzero"`
-	Tokens         map[string]string       `json:"tokens,omitempty"`
-	Disabled       bool                    `json:"disabled"`
-	Source         string                  `json:"source"`
-	CreatedAt      time.Time               `json:"created_at,omitzero"`
-	Secrets        []secretView            `json:"secrets,omitempty"`
+	ID             string            `json:"id"`
+	Name           string            `json:"name"`
+	Type           store.ClientType  `json:"type"`
+	Grants         []oauth.GrantType `json:"grants"`
+	Scopes         []string          `json:"scopes"`
+	RedirectURIs   []string          `json:"redirect_uris,omitempty"`
+	CORSOrigins    []string          `json:"cors_origins,omitempty"`
+	FirstParty     bool              `json:"first_party,omitzero"`
+	PKCE           string            `json:"pkce,omitzero"`
+	RevokePrevious bool              `json:"revoke_previous_access_token,omitzero"`
+	Tokens         map[string]string `json:"tokens,omitempty"`
+	Disabled       bool              `json:"disabled"`
+	Source         string            `json:"source"`
+	CreatedAt      time.Time         `json:"created_at,omitzero"`
+	Secrets        []secretView      `json:"secrets,omitempty"`
 	// Secret is there once: in the answer to the request that made it.
 	Secret string `json:"client_secret,omitzero"`
 }
@@ -46,7 +48,7 @@ type secretView struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 }
 
-func viewOf(c *tokenissuer.Client) clientView {
+func viewOf(c *store.Client) clientView {
 	view := clientView{
 		ID: c.ID, Name: c.Name, Type: c.Type, Grants: c.Grants, Scopes: c.Scopes, RedirectURIs: c.RedirectURIs,
 		CORSOrigins: c.CORSOrigins, FirstParty: c.FirstParty, PKCE: pkceOf(c), RevokePrevious: c.RevokePrevious, Tokens: c.Lifetimes.Words(), Disabled: c.Disabled,
@@ -59,7 +61,7 @@ func viewOf(c *tokenissuer.Client) clientView {
 }
 
 // pkceOf is what the client's `pkce` setting is in effect: clients without a secret always need PKCE.
-func pkceOf(c *tokenissuer.Client) string {
+func pkceOf(c *store.Client) string {
 	if c.IsPublic() || c.PKCERequired {
 		return pkceRequired
 	}
@@ -85,17 +87,17 @@ func showClient(app *App, r *http.Request) (int, any, error) {
 
 // newClient is the request to add a client.
 type newClient struct {
-	ID             string                  `json:"id,omitzero"`
-	Name           string                  `json:"name,omitzero"`
-	Type           tokenissuer.ClientType  `json:"type,omitzero"`
-	Grants         []tokenissuer.GrantType `json:"grants,omitempty"`
-	Scopes         []string                `json:"scopes,omitempty"`
-	RedirectURIs   []string                `json:"redirect_uris,omitempty"`
-	CORSOrigins    []string                `json:"cors_origins,omitempty"`
-	FirstParty     bool                    `json:"first_party,omitzero"`
-	PKCE           string                  `json:"pkce,omitzero"`
-	RevokePrevious bool                    `json:"revoke_previous_access_token,omitzero"`
-	Tokens         *TokensConfig           `json:"tokens,omitzero"`
+	ID             string            `json:"id,omitzero"`
+	Name           string            `json:"name,omitzero"`
+	Type           store.ClientType  `json:"type,omitzero"`
+	Grants         []oauth.GrantType `json:"grants,omitempty"`
+	Scopes         []string          `json:"scopes,omitempty"`
+	RedirectURIs   []string          `json:"redirect_uris,omitempty"`
+	CORSOrigins    []string          `json:"cors_origins,omitempty"`
+	FirstParty     bool              `json:"first_party,omitzero"`
+	PKCE           string            `json:"pkce,omitzero"`
+	RevokePrevious bool              `json:"revoke_previous_access_token,omitzero"`
+	Tokens         *TokensConfig     `json:"tokens,omitzero"`
 }
 
 func addClient(app *App, r *http.Request) (int, any, error) {
@@ -111,7 +113,7 @@ func addClient(app *App, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, tokenissuer.InvalidInput(err)
 	}
-	client, secret, err := app.registry.AddClient(r.Context(), tokenissuer.Client{
+	client, secret, err := app.registry.AddClient(r.Context(), store.Client{
 		ID: n.ID, Name: n.Name, Type: n.Type, Grants: n.Grants, Scopes: n.Scopes,
 		RedirectURIs: n.RedirectURIs, CORSOrigins: n.CORSOrigins, FirstParty: n.FirstParty, PKCERequired: required,
 		RevokePrevious: n.RevokePrevious, Lifetimes: lifetimes,
@@ -128,22 +130,22 @@ func addClient(app *App, r *http.Request) (int, any, error) {
 // clientUpdate is the request to change a client: the members that are there. A list replaces the former one, and tokens
 // all of the client's own lifetimes.
 type clientUpdate struct {
-	Name           *string                  `json:"name"`
-	Type           *tokenissuer.ClientType  `json:"type"`
-	Grants         *[]tokenissuer.GrantType `json:"grants"`
-	Scopes         *[]string                `json:"scopes"`
-	RedirectURIs   *[]string                `json:"redirect_uris"`
-	CORSOrigins    *[]string                `json:"cors_origins"`
-	FirstParty     *bool                    `json:"first_party"`
-	PKCE           *string                  `json:"pkce"`
-	RevokePrevious *bool                    `json:"revoke_previous_access_token"`
-	Tokens         *TokensConfig            `json:"tokens"`
+	Name           *string            `json:"name"`
+	Type           *store.ClientType  `json:"type"`
+	Grants         *[]oauth.GrantType `json:"grants"`
+	Scopes         *[]string          `json:"scopes"`
+	RedirectURIs   *[]string          `json:"redirect_uris"`
+	CORSOrigins    *[]string          `json:"cors_origins"`
+	FirstParty     *bool              `json:"first_party"`
+	PKCE           *string            `json:"pkce"`
+	RevokePrevious *bool              `json:"revoke_previous_access_token"`
+	Tokens         *TokensConfig      `json:"tokens"`
 }
 
 // change is the core's form of the update, with the names of its members.
-func (u *clientUpdate) change() (change tokenissuer.ClientChange, names []string, err error) {
-	change = tokenissuer.ClientChange{
-		Name: u.Name, Type: u.Type, Grants: u.Grants, Scopes: (*tokenissuer.Scopes)(u.Scopes), RedirectURIs: u.RedirectURIs,
+func (u *clientUpdate) change() (change store.ClientChange, names []string, err error) {
+	change = store.ClientChange{
+		Name: u.Name, Type: u.Type, Grants: u.Grants, Scopes: (*oauth.Scopes)(u.Scopes), RedirectURIs: u.RedirectURIs,
 		CORSOrigins: u.CORSOrigins, FirstParty: u.FirstParty, RevokePrevious: u.RevokePrevious,
 	}
 	if u.PKCE != nil {

@@ -8,6 +8,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var keyOperations = map[string]operation{
@@ -18,16 +21,16 @@ var keyOperations = map[string]operation{
 
 // keyView is what an operator sees of a signing key.
 type keyView struct {
-	ID         string                `json:"kid"`
-	Algorithm  tokenissuer.Algorithm `json:"algorithm"`
-	State      tokenissuer.KeyState  `json:"state"`
-	CreatedAt  time.Time             `json:"created_at"`
-	ActiveFrom time.Time             `json:"active_from"`
-	RevokedAt  time.Time             `json:"revoked_at,omitzero"`
-	SealedWith string                `json:"sealed_with,omitzero"` // the id of the key-encryption key
+	ID         string          `json:"kid"`
+	Algorithm  oauth.Algorithm `json:"algorithm"`
+	State      keys.KeyState   `json:"state"`
+	CreatedAt  time.Time       `json:"created_at"`
+	ActiveFrom time.Time       `json:"active_from"`
+	RevokedAt  time.Time       `json:"revoked_at,omitzero"`
+	SealedWith string          `json:"sealed_with,omitzero"` // the id of the key-encryption key
 }
 
-func viewOfKey(k tokenissuer.StoredKey, state tokenissuer.KeyState) keyView {
+func viewOfKey(k store.StoredKey, state keys.KeyState) keyView {
 	return keyView{k.ID, k.Algorithm, state, k.CreatedAt, k.ActiveFrom, k.RevokedAt, k.SealedWith}
 }
 

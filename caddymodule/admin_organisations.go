@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var organisationOperations = map[string]operation{
@@ -23,7 +23,7 @@ type organisationView struct {
 	CreatedAt time.Time `json:"created_at,omitzero"`
 }
 
-func viewOfOrganisation(o *tokenissuer.Organisation) organisationView {
+func viewOfOrganisation(o *store.Organisation) organisationView {
 	return organisationView{ID: o.ID, Name: o.Name, Source: source(o.Declared), CreatedAt: o.CreatedAt}
 }
 
@@ -47,7 +47,7 @@ func addOrganisation(app *App, r *http.Request) (int, any, error) {
 	if err := readAdmin(r, &n); err != nil {
 		return 0, nil, err
 	}
-	organisation, err := app.registry.AddOrganisation(r.Context(), tokenissuer.Organisation{ID: n.ID, Name: n.Name})
+	organisation, err := app.registry.AddOrganisation(r.Context(), store.Organisation{ID: n.ID, Name: n.Name})
 	if err != nil {
 		return 0, nil, err
 	}

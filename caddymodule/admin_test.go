@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // durableSite is site with a store that outlives it.
@@ -283,7 +285,7 @@ func TestG99NothingSecretIsShown(t *testing.T) {
 		shown += g.must(http.StatusOK, "GET", path, ``)
 	}
 	for _, secret := range secrets {
-		digest := tokenissuer.NewSecret(secret).Digest()
+		digest := oauth.NewSecret(secret).Digest()
 		for _, form := range []string{secret, fmt.Sprintf("%x", digest), fmt.Sprintf("%X", digest), b64(digest[:])} {
 			if at := strings.Index(shown, form); at >= 0 {
 				t.Errorf("%s is shown in …%s…", form, shown[max(0, at-200):at+len(form)])
@@ -328,8 +330,8 @@ func TestG99Revocations(t *testing.T) {
 	g := startGatehouse(t, site)
 	user := func(id, family string) string {
 		return g.issue(tokenissuer.Grant{
-			Type: tokenissuer.AuthorizationCode, User: &tokenissuer.User{ID: id, Organisation: "acme", Role: "member"},
-			FamilyID: family, Scopes: tokenissuer.Scopes{"public"},
+			Type: oauth.AuthorizationCode, User: &store.User{ID: id, Organisation: "acme", Role: "member"},
+			FamilyID: family, Scopes: oauth.Scopes{"public"},
 		})
 	}
 	ada, bob := user("u-ada", "f-ada"), user("u-bob", "f-bob")

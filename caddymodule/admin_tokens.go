@@ -14,6 +14,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var tokenOperations = map[string]operation{
@@ -66,7 +69,7 @@ type mintedToken struct {
 
 // explanation is what `caddy oauth token explain` prints.
 type explanation struct {
-	tokenissuer.Explanation `json:",inline"`
+	accesstoken.Explanation `json:",inline"`
 	// What the text is, where no signature was verified.
 	What string `json:"what,omitzero"`
 	// Unverified is what a JWT says whose signature was not verified: anybody can have written it.
@@ -131,9 +134,9 @@ func readToken(text string) (token, about string) {
 
 // inspect adds what a text is, and what it says, when no signature was verified.
 func (a *App) inspect(x *explanation, token string) {
-	found := tokenissuer.Inspect(token)
+	found := accesstoken.Inspect(token)
 	if a.issuer != nil {
-		if what, family := a.issuer.InspectCredential(tokenissuer.NewSecret(token)); what != "" {
+		if what, family := a.issuer.InspectCredential(oauth.NewSecret(token)); what != "" {
 			found.What, x.Family = what, family
 		}
 	}
@@ -152,7 +155,7 @@ func (a *App) inspect(x *explanation, token string) {
 // explain has a token judged by the issuer that it names, for these audiences or else for the issuer's own. As at the gate,
 // what a token says of its issuer only chooses whom to ask.
 func (a *App) explain(ctx context.Context, token string, audiences []string) (explanation, error) {
-	url, isJWT := tokenissuer.ClaimedIssuer(token)
+	url, isJWT := accesstoken.ClaimedIssuer(token)
 	if a.issues() && (url == a.settings.issuer || url == "" && len(a.trusted) == 0) {
 		if !a.isServing(ctx) {
 			return explanation{}, errNoStore
@@ -167,7 +170,7 @@ func (a *App) explain(ctx context.Context, token string, audiences []string) (ex
 			return explanation{Explanation: t.issuer.Explain(token, orElse(audiences, t.audience)), Trust: []string{t.name}}, nil
 		}
 	}
-	return explanation{Explanation: tokenissuer.ExplainStranger(token, a.knownIssuers())}, nil
+	return explanation{Explanation: accesstoken.ExplainStranger(token, a.knownIssuers())}, nil
 }
 
 // explainOpaque says who would be asked about a token that is no JWT. A route takes tokens of one such issuer at most, so it
@@ -185,8 +188,8 @@ func (a *App) explainOpaque(token string) (x explanation) {
 		x.Explanation, x.Trust = one, append(x.Trust, t.name)
 	}
 	if len(x.Trust) == 0 {
-		x.Findings = []tokenissuer.Finding{{
-			Check: "introspection", Promise: "some trust has an introspection, for a token that is no JWT", Outcome: tokenissuer.CheckFailed,
+		x.Findings = []accesstoken.Finding{{
+			Check: "introspection", Promise: "some trust has an introspection, for a token that is no JWT", Outcome: accesstoken.CheckFailed,
 			Reason: "token_malformed", Note: "nobody introspects here",
 		}}
 	}
@@ -223,11 +226,11 @@ func addRevocation(app *App, r *http.Request) (int, any, error) {
 	if err := readAdmin(r, &request); err != nil {
 		return 0, nil, err
 	}
-	named := map[tokenissuer.RevocationKind]string{
-		tokenissuer.RevokeToken: request.Token, tokenissuer.RevokeFamily: request.Family, tokenissuer.RevokeUser: request.User,
-		tokenissuer.RevokeClient: request.Client, tokenissuer.RevokeOrganisation: request.Organisation,
+	named := map[store.RevocationKind]string{
+		store.RevokeToken: request.Token, store.RevokeFamily: request.Family, store.RevokeUser: request.User,
+		store.RevokeClient: request.Client, store.RevokeOrganisation: request.Organisation,
 	}
-	var kind tokenissuer.RevocationKind
+	var kind store.RevocationKind
 	for k, id := range named {
 		switch {
 		case id != "" && kind != "":
@@ -242,14 +245,14 @@ func addRevocation(app *App, r *http.Request) (int, any, error) {
 	if strings.ContainsFunc(named[kind], unicode.IsControl) || !utf8.ValidString(named[kind]) {
 		return 0, nil, tokenissuer.InvalidInput(errors.New("the id has control characters: no id has"))
 	}
-	if request.Force && kind != tokenissuer.RevokeUser {
+	if request.Force && kind != store.RevokeUser {
 		return 0, nil, tokenissuer.InvalidInput(errors.New("force belongs to user"))
 	}
-	if kind == tokenissuer.RevokeUser && !request.Force {
+	if kind == store.RevokeUser && !request.Force {
 		switch user, err := app.registry.UserNamed(r.Context(), named[kind]); {
 		case err == nil:
 			named[kind] = user.ID
-		case !errors.Is(err, tokenissuer.ErrNotFound):
+		case !errors.Is(err, store.ErrNotFound):
 			return 0, nil, err
 		}
 	}
@@ -268,21 +271,21 @@ func (id nobodyMeant) Error() string {
 }
 
 // Is makes it an ErrNotFound.
-func (nobodyMeant) Is(target error) bool { return target == tokenissuer.ErrNotFound }
+func (nobodyMeant) Is(target error) bool { return target == store.ErrNotFound }
 
 // revoke ends the tokens that are named, and with those of a user or a family what else descends from their sign-ins. A user
 // who is not known here is an error, unless it is forced.
-func (a *App) revoke(ctx context.Context, kind tokenissuer.RevocationKind, id string, force bool) error {
+func (a *App) revoke(ctx context.Context, kind store.RevocationKind, id string, force bool) error {
 	switch {
-	case kind == tokenissuer.RevokeUser && force:
+	case kind == store.RevokeUser && force:
 		return a.registry.RevokeAnybody(ctx, id)
-	case kind == tokenissuer.RevokeUser:
+	case kind == store.RevokeUser:
 		err := a.registry.RevokeUser(ctx, id)
-		if errors.Is(err, tokenissuer.ErrNotFound) {
+		if errors.Is(err, store.ErrNotFound) {
 			return nobodyMeant(id)
 		}
 		return err
-	case kind == tokenissuer.RevokeFamily:
+	case kind == store.RevokeFamily:
 		return a.registry.RevokeFamily(ctx, id)
 	}
 	return a.issuer.Revoke(ctx, a.issuer.RevocationOf(kind, id))

@@ -11,6 +11,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var userOperations = map[string]operation{
@@ -21,28 +23,28 @@ var userOperations = map[string]operation{
 	"DELETE /oauth/users/{id}":        removeUser,
 	"POST /oauth/users/{id}/password": setPassword,
 	"POST /oauth/users/{id}/role":     setRole,
-	"POST /oauth/users/{id}/disable":  setStatus(tokenissuer.UserDisabled, "user disabled"),
-	"POST /oauth/users/{id}/lock":     setStatus(tokenissuer.UserLocked, "user locked"),
-	"POST /oauth/users/{id}/enable":   setStatus(tokenissuer.UserActive, "user enabled"),
+	"POST /oauth/users/{id}/disable":  setStatus(store.UserDisabled, "user disabled"),
+	"POST /oauth/users/{id}/lock":     setStatus(store.UserLocked, "user locked"),
+	"POST /oauth/users/{id}/enable":   setStatus(store.UserActive, "user enabled"),
 }
 
 // userView is what an operator sees of a user: whether there is a password, and nothing of it.
 type userView struct {
-	ID           string           `json:"id"`
-	Email        string           `json:"email"`
-	Name         string           `json:"name"`
-	Organisation string           `json:"organisation"`
-	Role         tokenissuer.Role `json:"role"`
+	ID           string     `json:"id"`
+	Email        string     `json:"email"`
+	Name         string     `json:"name"`
+	Organisation string     `json:"organisation"`
+	Role         store.Role `json:"role"`
 	// RoleUndeclared: there is no such role any more, so the user has none.
-	RoleUndeclared bool                   `json:"role_undeclared,omitzero"`
-	Groups         []string               `json:"groups,omitempty"`
-	Status         tokenissuer.UserStatus `json:"status"`
-	HasPassword    bool                   `json:"has_password"`
-	Source         string                 `json:"source"`
-	CreatedAt      time.Time              `json:"created_at,omitzero"`
+	RoleUndeclared bool             `json:"role_undeclared,omitzero"`
+	Groups         []string         `json:"groups,omitempty"`
+	Status         store.UserStatus `json:"status"`
+	HasPassword    bool             `json:"has_password"`
+	Source         string           `json:"source"`
+	CreatedAt      time.Time        `json:"created_at,omitzero"`
 }
 
-func (a *App) viewOfUser(u *tokenissuer.User) userView {
+func (a *App) viewOfUser(u *store.User) userView {
 	return userView{
 		RoleUndeclared: u.Role != "" && !a.settings.roles.Has(u.Role),
 		ID:             u.ID, Email: u.Email, Name: u.Name, Organisation: u.Organisation, Role: u.Role, Groups: u.Groups, Status: u.Status,
@@ -88,12 +90,12 @@ func showUser(app *App, r *http.Request) (int, any, error) {
 
 // newUser is the request to add a user, with one of password and password_hash, or neither.
 type newUser struct {
-	ID           string           `json:"id,omitzero"`
-	Email        string           `json:"email"`
-	Name         string           `json:"name,omitzero"`
-	Organisation string           `json:"organisation,omitzero"`
-	Role         tokenissuer.Role `json:"role,omitzero"`
-	Groups       []string         `json:"groups,omitempty"`
+	ID           string     `json:"id,omitzero"`
+	Email        string     `json:"email"`
+	Name         string     `json:"name,omitzero"`
+	Organisation string     `json:"organisation,omitzero"`
+	Role         store.Role `json:"role,omitzero"`
+	Groups       []string   `json:"groups,omitempty"`
 	newPassword
 }
 
@@ -113,11 +115,11 @@ func addUser(app *App, r *http.Request) (int, any, error) {
 	if n.Password != "" && n.Hash != "" {
 		return 0, nil, errTwoPasswords
 	}
-	user, err := app.registry.AddUser(r.Context(), tokenissuer.User{
+	user, err := app.registry.AddUser(r.Context(), store.User{
 		ID: n.ID, Email: n.Email, Name: n.Name, Organisation: n.Organisation, Role: n.Role, Groups: n.Groups,
-		PasswordHash: tokenissuer.NewSecret(n.Hash),
-	}, tokenissuer.NewSecret(n.Password))
-	if errors.Is(err, tokenissuer.ErrTaken) {
+		PasswordHash: oauth.NewSecret(n.Hash),
+	}, oauth.NewSecret(n.Password))
+	if errors.Is(err, store.ErrTaken) {
 		return 0, nil, fmt.Errorf("%w, or the e-mail address is", err)
 	}
 	if err != nil {
@@ -133,12 +135,12 @@ func addUser(app *App, r *http.Request) (int, any, error) {
 
 // userUpdate is the request to change a user: what is not named stays.
 type userUpdate struct {
-	Name         *string                 `json:"name,omitzero"`
-	Email        *string                 `json:"email,omitzero"`
-	Role         *tokenissuer.Role       `json:"role,omitzero"`
-	Status       *tokenissuer.UserStatus `json:"status,omitzero"`
-	Organisation *string                 `json:"organisation,omitzero"`
-	Groups       *[]string               `json:"groups,omitzero"`
+	Name         *string           `json:"name,omitzero"`
+	Email        *string           `json:"email,omitzero"`
+	Role         *store.Role       `json:"role,omitzero"`
+	Status       *store.UserStatus `json:"status,omitzero"`
+	Organisation *string           `json:"organisation,omitzero"`
+	Groups       *[]string         `json:"groups,omitzero"`
 }
 
 func updateUser(app *App, r *http.Request) (int, any, error) {
@@ -150,11 +152,11 @@ func updateUser(app *App, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	err = app.registry.UpdateUser(r.Context(), user.ID, tokenissuer.UserChange{
+	err = app.registry.UpdateUser(r.Context(), user.ID, store.UserChange{
 		Name: u.Name, Email: u.Email, Role: u.Role, Status: u.Status, Organisation: u.Organisation, Groups: u.Groups,
 	})
-	if errors.Is(err, tokenissuer.ErrTaken) {
-		return 0, nil, fmt.Errorf("another user has the e-mail address: %w", tokenissuer.ErrTaken)
+	if errors.Is(err, store.ErrTaken) {
+		return 0, nil, fmt.Errorf("another user has the e-mail address: %w", store.ErrTaken)
 	}
 	if err != nil {
 		return 0, nil, err
@@ -210,15 +212,15 @@ func setPassword(app *App, r *http.Request) (int, any, error) {
 		case n.Password != "" && n.Hash != "":
 			return errTwoPasswords
 		case n.Hash != "":
-			return app.registry.SetPasswordHash(ctx, id, tokenissuer.NewSecret(n.Hash))
+			return app.registry.SetPasswordHash(ctx, id, oauth.NewSecret(n.Hash))
 		}
-		return app.registry.SetPassword(ctx, id, tokenissuer.NewSecret(n.Password))
+		return app.registry.SetPassword(ctx, id, oauth.NewSecret(n.Password))
 	})
 }
 
 func setRole(app *App, r *http.Request) (int, any, error) {
 	var request struct {
-		Role tokenissuer.Role `json:"role"`
+		Role store.Role `json:"role"`
 	}
 	if err := readAdmin(r, &request); err != nil {
 		return 0, nil, err
@@ -228,7 +230,7 @@ func setRole(app *App, r *http.Request) (int, any, error) {
 	}, zap.String("role", string(request.Role)))
 }
 
-func setStatus(status tokenissuer.UserStatus, what string) operation {
+func setStatus(status store.UserStatus, what string) operation {
 	return func(app *App, r *http.Request) (int, any, error) {
 		return app.changeUser(r, what, func(ctx context.Context, id string) error {
 			return app.registry.SetUserStatus(ctx, id, status)

@@ -14,6 +14,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/floodgate"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 func init() { caddy.RegisterModule(new(App)) }
@@ -181,7 +183,7 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 		Usernames:       tokenissuer.NewUsernameCache(), // likewise: it may declare users
 		Families:        tokenissuer.NewFamilyMemory(),  // likewise
 		Keys:            a.engine.keys,
-		Passwords:       a.engine.passwords,
+		Hasher:          a.engine.passwords,
 		DeclaredSchemes: a.settings.schemes,
 		SessionScopes:   a.SessionScopes,
 		PasswordGrant:   a.settings.passwordGrant,
@@ -201,12 +203,12 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 }
 
 // clients lists the clients, declared and stored, once there is a store.
-func (a *App) clients(ctx context.Context) ([]*tokenissuer.Client, error) {
+func (a *App) clients(ctx context.Context) ([]*store.Client, error) {
 	select {
 	case <-a.started:
 		return a.registry.Clients(ctx)
 	default:
-		return nil, tokenissuer.Unavailable("not_started", nil)
+		return nil, oauth.Unavailable("not_started", nil)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // AssertionConfig is `forward assertion`: a short-lived JWT of our issuer's in which an upstream that trusts nobody on the
@@ -93,7 +94,7 @@ func (p *Protect) assert(r *http.Request, d *decision) error {
 		return nil
 	}
 	if !p.app.isServing(r.Context()) {
-		return tokenissuer.Unavailable("not_started", nil)
+		return oauth.Unavailable("not_started", nil)
 	}
 	signed, err := p.app.issuer.Assert(d.token, tokenissuer.AssertedRequest{
 		Audience: p.assertion.Audience, Method: upstreamMethod(r), Target: upstreamTarget(r),
@@ -102,7 +103,7 @@ func (p *Protect) assert(r *http.Request, d *decision) error {
 		return err
 	}
 	if len(signed.Reveal()) > maxIdentityBytes {
-		return tokenissuer.NewError(tokenissuer.InvalidToken, "identity_too_long")
+		return oauth.NewError(oauth.InvalidToken, "identity_too_long")
 	}
 	d.fields = append(d.fields, headerField{p.assertion.Header, signed.Reveal()})
 	return nil

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const (
@@ -25,18 +25,18 @@ const (
 var countTimeout = 500 * time.Millisecond
 
 // newAttempts returns the engine's counter of failed attempts. Only a database that several nodes share needs to count.
-func (e *engine) newAttempts() tokenissuer.AttemptCounter {
+func (e *engine) newAttempts() store.AttemptCounter {
 	alone := memstore.NewAttempts(maxAttempts)
 	if e.settings.store != storePostgres {
 		return alone
 	}
-	return newSharedAttempts(alone, func() tokenissuer.AttemptStore { return e.opened() }, e.now)
+	return newSharedAttempts(alone, func() store.AttemptStore { return e.opened() }, e.now)
 }
 
 // sharedAttempts counts failed sign-ins for all nodes together, in the store. While the store does not answer, each node
 // counts alone, on top of what it has heard: an outage lets nobody guess without end.
 type sharedAttempts struct {
-	store func() tokenissuer.AttemptStore // nil while there is none
+	store func() store.AttemptStore // nil while there is none
 	now   func() time.Time
 	// timeout is how long a count may take.
 	timeout time.Duration
@@ -54,7 +54,7 @@ type sharedAttempts struct {
 	failedAt atomic.Int64 // when the store failed last, in Unix nanoseconds; 0: never
 }
 
-func newSharedAttempts(alone *memstore.Attempts, store func() tokenissuer.AttemptStore, now func() time.Time) *sharedAttempts {
+func newSharedAttempts(alone *memstore.Attempts, store func() store.AttemptStore, now func() time.Time) *sharedAttempts {
 	a := &sharedAttempts{
 		store: store, now: now, timeout: countTimeout, told: memstore.NewAttempts(maxAttempts), alone: alone, seed: maphash.MakeSeed(),
 	}

@@ -13,13 +13,16 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
 // countingStore is an AttemptStore that can fail, and says how often it was asked.
 type countingStore struct {
-	tokenissuer.AttemptStore
+	store.AttemptStore
 	asked atomic.Int64
 	fault atomic.Pointer[func(context.Context) error]
 }
@@ -45,7 +48,7 @@ func (s *countingStore) recover() { s.fault.Store(nil) }
 func (s *countingStore) node(t *testing.T) (*sharedAttempts, *testClock) {
 	c := new(testClock)
 	begin := time.Now()
-	a := newSharedAttempts(memstore.NewAttempts(maxAttempts), func() tokenissuer.AttemptStore { return s },
+	a := newSharedAttempts(memstore.NewAttempts(maxAttempts), func() store.AttemptStore { return s },
 		func() time.Time { return begin.Add(time.Duration(c.offset.Load())) })
 	a.timeout = patience
 	return a, c
@@ -70,13 +73,13 @@ func (b sharedBuckets) Forgive(ctx context.Context, bucket string, now time.Time
 // and while it does not and the node counts alone.
 func TestT72SharedAttemptsCount(t *testing.T) {
 	t.Run("with the store", func(t *testing.T) {
-		storetest.RunAttempts(t, func(t *testing.T) tokenissuer.AttemptCounter {
+		storetest.RunAttempts(t, func(t *testing.T) store.AttemptCounter {
 			a, _ := newCountingStore().node(t)
 			return sharedBuckets{a}
 		})
 	})
 	t.Run("alone", func(t *testing.T) {
-		storetest.RunAttempts(t, func(t *testing.T) tokenissuer.AttemptCounter {
+		storetest.RunAttempts(t, func(t *testing.T) store.AttemptCounter {
 			s := newCountingStore()
 			s.fail(func(context.Context) error { return errors.New("down") })
 			a, _ := s.node(t)
@@ -200,16 +203,16 @@ func TestT73ABlockedStoreHoldsNobodyUp(t *testing.T) {
 func (g *gatehouse) otherNode(dsn string) *tokenissuer.Issuer {
 	g.t.Helper()
 	g.awaitServing()
-	store, err := sqlstore.OpenPostgres(g.t.Context(), tokenissuer.NewSecret(dsn), 8, sqlstore.Options{})
+	st, err := sqlstore.OpenPostgres(g.t.Context(), oauth.NewSecret(dsn), 8, sqlstore.Options{})
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	g.t.Cleanup(func() { _ = store.Close() })
+	g.t.Cleanup(func() { _ = st.Close() })
 	here := g.app()
 	node := here.newIssuer()
-	node.Store, node.Master, node.Passwords = store, here.issuer.Master, tokenissuer.NewPasswords()
-	node.Directory = tokenissuer.OverlayDirectory{Declared: here.settings.declared, Stored: store}
-	node.Attempts = newSharedAttempts(memstore.NewAttempts(maxAttempts), func() tokenissuer.AttemptStore { return store }, time.Now)
+	node.Store, node.Master, node.Hasher = st, here.issuer.Master, passwords.NewHasher()
+	node.Directory = store.OverlayDirectory{Declared: here.settings.declared, Stored: st}
+	node.Attempts = newSharedAttempts(memstore.NewAttempts(maxAttempts), func() store.AttemptStore { return st }, time.Now)
 	return node
 }
 
@@ -224,8 +227,8 @@ func onPostgres(t *testing.T) (caddyfile, dsn string) {
 }
 
 // guessAt tries a wrong password at the other node and returns the code of the refusal.
-func guessAt(t *testing.T, node *tokenissuer.Issuer, email string) tokenissuer.ErrorCode {
-	_, err := node.SignIn(t.Context(), tokenissuer.SignInAttempt{Email: email, Password: tokenissuer.NewSecret("wrong password"), Address: "127.0.0.2"})
+func guessAt(t *testing.T, node *tokenissuer.Issuer, email string) oauth.ErrorCode {
+	_, err := node.SignIn(t.Context(), tokenissuer.SignInAttempt{Email: email, Password: oauth.NewSecret("wrong password"), Address: "127.0.0.2"})
 	return errorCode(err)
 }
 
@@ -241,15 +244,15 @@ func TestT72OneCountForAllNodes(t *testing.T) {
 		if p := b.signIn(b.open("/oauth/login"), "ADA@acme.example", "wrong password"); p.status != http.StatusOK {
 			t.Fatalf("guess %d on the page: %d", i, p.status)
 		}
-		if code := guessAt(t, node, " ada@acme.example"); code != tokenissuer.InvalidGrant {
+		if code := guessAt(t, node, " ada@acme.example"); code != oauth.InvalidGrant {
 			t.Fatalf("guess %d at the other node: %s", i, code)
 		}
 	}
-	if code := guessAt(t, node, "Ada@Acme.example"); code != tokenissuer.InvalidGrant {
+	if code := guessAt(t, node, "Ada@Acme.example"); code != oauth.InvalidGrant {
 		t.Fatalf("the tenth guess: %s", code)
 	}
 	g.refused(passwordGrant("ada@acme.example", peoplePassword), http.StatusTooManyRequests, "temporarily_unavailable")
-	if code := guessAt(t, node, "ada@acme.example"); code != tokenissuer.RateLimited {
+	if code := guessAt(t, node, "ada@acme.example"); code != oauth.RateLimited {
 		t.Errorf("then the other node: %s", code)
 	}
 	g.obtain(passwordGrant("grace@acme.example", peoplePassword))
@@ -264,14 +267,14 @@ func TestT73ParallelGuessesOnTwoNodes(t *testing.T) {
 	node := g.otherNode(dsn)
 	var judged, limited atomic.Int64
 	// insist guesses again and again: a node that is busy hashing turns a guess away, and it counts no more.
-	insist := func(guess func() tokenissuer.ErrorCode) {
+	insist := func(guess func() oauth.ErrorCode) {
 		for range 5 {
 			switch code := guess(); code {
-			case tokenissuer.InvalidGrant:
+			case oauth.InvalidGrant:
 				judged.Add(1)
-			case tokenissuer.RateLimited:
+			case oauth.RateLimited:
 				limited.Add(1)
-			case tokenissuer.TemporarilyUnavailable:
+			case oauth.TemporarilyUnavailable:
 			default:
 				t.Errorf("a guess was answered with %s", code)
 			}
@@ -280,15 +283,15 @@ func TestT73ParallelGuessesOnTwoNodes(t *testing.T) {
 	var guesses sync.WaitGroup
 	for range each {
 		guesses.Go(func() {
-			insist(func() tokenissuer.ErrorCode {
+			insist(func() oauth.ErrorCode {
 				status, _, body := g.post("/oauth/token", passwordGrant("ada@acme.example", "wrong password"))
 				if status == http.StatusTooManyRequests {
-					return tokenissuer.RateLimited
+					return oauth.RateLimited
 				}
-				return tokenissuer.ErrorCode(member(t, body, "error"))
+				return oauth.ErrorCode(member(t, body, "error"))
 			})
 		})
-		guesses.Go(func() { insist(func() tokenissuer.ErrorCode { return guessAt(t, node, "ada@acme.example") }) })
+		guesses.Go(func() { insist(func() oauth.ErrorCode { return guessAt(t, node, "ada@acme.example") }) })
 	}
 	guesses.Wait()
 	if n := judged.Load(); n > limit+nodes || n == 0 || limited.Load() == 0 {

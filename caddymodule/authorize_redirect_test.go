@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // hostileURIs are the redirect URIs of rows A6 to A37 that conf and first must be refused with. What is registered for
@@ -209,8 +210,8 @@ func good() string { return requestOf("conf").redirectURI }
 func TestA01ToA04ClientsThatAreNone(t *testing.T) {
 	g := startPeople(t, "client first first-SECRET", "client bare bare-SECRET {\n\t\t\tgrants authorization_code\n\t\t}\n\t\tclient first first-SECRET")
 	b := g.consented("ada@acme.example")
-	registered, _, err := g.app().registry.AddClient(t.Context(), tokenissuer.Client{
-		ID: "gone", Type: tokenissuer.PublicClient, RedirectURIs: []string{"https://gone.example/cb"},
+	registered, _, err := g.app().registry.AddClient(t.Context(), store.Client{
+		ID: "gone", Type: store.PublicClient, RedirectURIs: []string{"https://gone.example/cb"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +231,7 @@ func TestA01ToA04ClientsThatAreNone(t *testing.T) {
 		"A01 missing": conf.with("client_id", "-"), "A01 empty": conf.with("client_id", ""),
 		"A02 unknown": conf.with("client_id", "nobody"), "A02 case": conf.with("client_id", "CONF"), "A02 space": conf.with("client_id", "conf "),
 		"A02 NUL": conf.with("client_id", "conf\x00"), "A02 not UTF-8": conf.with("client_id", "conf\xff"), "A02 long": conf.with("client_id", strings.Repeat("c", 7<<10)),
-		"A02 SQL": conf.with("client_id", "' OR 1=1--"), "A02 like": conf.with("client_id", "con%"), "A02 our own": conf.with("client_id", tokenissuer.OwnClientID),
+		"A02 SQL": conf.with("client_id", "' OR 1=1--"), "A02 like": conf.with("client_id", "con%"), "A02 our own": conf.with("client_id", store.OwnClientID),
 		"A02 a user's id": conf.with("client_id", "u-ada"), "A51 twice": twice,
 		"A03 disabled": ofGone.values(), "A04 several registered": conf.with("redirect_uri", "-"), "A04 empty": conf.with("redirect_uri", ""),
 		"A41 none registered": conf.with("client_id", "bare"), "A41 none registered, none sent": func() url.Values {
@@ -262,8 +263,8 @@ func TestA01ToA04ClientsThatAreNone(t *testing.T) {
 func TestA20A27RegistrationRefusesWhatNoAnswerShouldGoTo(t *testing.T) {
 	g := startPeople(t)
 	register := func(uri string) error {
-		_, _, err := g.app().registry.AddClient(t.Context(), tokenissuer.Client{
-			Type: tokenissuer.PublicClient, RedirectURIs: []string{uri},
+		_, _, err := g.app().registry.AddClient(t.Context(), store.Client{
+			Type: store.PublicClient, RedirectURIs: []string{uri},
 		})
 		return err
 	}
@@ -305,9 +306,9 @@ func TestA20WhatWasRegisteredBeforeGoesOn(t *testing.T) {
 			t.Errorf("no warning with a place: %s", want)
 		}
 	}
-	old := &tokenissuer.Client{
-		ID: "old", Type: tokenissuer.PublicClient, Grants: []tokenissuer.GrantType{tokenissuer.AuthorizationCode},
-		Scopes: tokenissuer.Scopes{"public"}, RedirectURIs: []string{"http://old.example/cb"},
+	old := &store.Client{
+		ID: "old", Type: store.PublicClient, Grants: []oauth.GrantType{oauth.AuthorizationCode},
+		Scopes: oauth.Scopes{"public"}, RedirectURIs: []string{"http://old.example/cb"},
 	}
 	if err := g.app().engine.store.AddClient(t.Context(), old); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // What users and clients that are known can leave in the store: rows T140 to T144.
@@ -28,7 +30,7 @@ var throttledGrant = outcome{status: http.StatusTooManyRequests, code: "temporar
 const tooManyGrants = "Too many tokens were created. Try again later."
 
 // sizes counts what is in the store.
-func (u *userDoor) sizes() tokenissuer.Sizes {
+func (u *userDoor) sizes() store.Sizes {
 	u.t.Helper()
 	sizes, err := u.app().engine.store.Sizes(u.t.Context())
 	if err != nil {
@@ -236,10 +238,10 @@ func TestT143EndedServerTokensLeaveABoundedNumberOfRecords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fresh := tokenissuer.NewRevocationSet()
+		fresh := accesstoken.NewRevocationSet()
 		fresh.Add(list...)
 		claim := claims(t, kept)
-		if !fresh.Revoked(&tokenissuer.AccessToken{Issuer: u.url, Subject: "conf", ClientID: "conf", ID: claim["jti"].(string), IssuedAt: clock().Add(-5 * time.Second)}) {
+		if !fresh.Revoked(&accesstoken.AccessToken{Issuer: u.url, Subject: "conf", ClientID: "conf", ID: claim["jti"].(string), IssuedAt: clock().Add(-5 * time.Second)}) {
 			t.Error("a node that starts accepts it")
 		}
 		u.wait(now, time.Minute)

@@ -7,7 +7,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // parseClient reads a client; what can be said of it without starting the server is said here, with its line.
@@ -32,7 +33,7 @@ func (a *App) parseClient(d *caddyfile.Dispenser) error {
 			return err
 		}
 		for _, name := range client.Scopes[before:] {
-			if _, known := (tokenissuer.ScopeCatalogue{}).Find(name); !known {
+			if _, known := (oauth.ScopeCatalogue{}).Find(name); !known {
 				a.note(d, "scope", name, "of client", client.ID)
 			}
 		}
@@ -72,7 +73,7 @@ func (c *ClientConfig) parseSecret(d *caddyfile.Dispenser, secret string) error 
 	}
 	warnSubstituted(d, "secret of client "+c.ID, secret, 2)
 	warnGuessable(caddy.Log().Named("oauth"), sourceOf(d), c.ID, secret)
-	digest := tokenissuer.NewSecret(secret).Digest()
+	digest := oauth.NewSecret(secret).Digest()
 	c.SecretSHA256 = hex.EncodeToString(digest[:])
 	return nil
 }
@@ -98,17 +99,17 @@ func (c *ClientConfig) parseOption(d *caddyfile.Dispenser) error {
 		if err := text(d, &c.Type); err != nil {
 			return err
 		}
-		if err := tokenissuer.ClientType(c.Type).Validate(); err != nil {
+		if err := store.ClientType(c.Type).Validate(); err != nil {
 			return d.Errf("client %s: %v", c.ID, err)
 		}
 	case "grants":
-		return list(&c.Grants, func(name string) error { return tokenissuer.GrantType(name).Validate() })
+		return list(&c.Grants, func(name string) error { return oauth.GrantType(name).Validate() })
 	case "scopes": // which of them there are is known only when every block has been read
 		return list(&c.Scopes, func(string) error { return nil })
 	case "redirect_uris":
-		return list(&c.RedirectURIs, tokenissuer.ValidateRedirectURI)
+		return list(&c.RedirectURIs, oauth.ValidateRedirectURI)
 	case "cors_origins":
-		return list(&c.CORSOrigins, tokenissuer.ValidateOrigin)
+		return list(&c.CORSOrigins, oauth.ValidateOrigin)
 	case "first_party":
 		if d.NextArg() {
 			return d.ArgErr()

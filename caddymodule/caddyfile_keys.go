@@ -4,7 +4,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 func (a *App) parseKeys(d *caddyfile.Dispenser) error {
@@ -37,7 +37,7 @@ func (c *KeysConfig) parseAlgorithm(d *caddyfile.Dispenser) error {
 	if err := text(d, &c.Algorithm); err != nil {
 		return err
 	}
-	if _, err := tokenissuer.ParseAlgorithm(c.Algorithm); err != nil {
+	if _, err := oauth.ParseAlgorithm(c.Algorithm); err != nil {
 		return d.Errf("%v", err)
 	}
 	return nil

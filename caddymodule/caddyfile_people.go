@@ -6,7 +6,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // refuseTaken refuses an id that a client or a user has already. The two must not share one: a token whose subject is
@@ -71,7 +73,7 @@ func (a *App) parseUser(d *caddyfile.Dispenser) error {
 	if isReference(read.PasswordHash) { // known only when the server starts; any hash will do for the check
 		read.PasswordHash = "$2a$10$" + strings.Repeat("a", 53)
 	}
-	if _, err := read.read(tokenissuer.RoleCatalogue{}); err != nil { // of the user as a whole: the line is its first
+	if _, err := read.read(store.RoleCatalogue{}); err != nil { // of the user as a whole: the line is its first
 		return first.Errf("user %s: %v", id, err)
 	}
 	for _, other := range a.Users {
@@ -108,7 +110,7 @@ func (c *UserConfig) parseGroups(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	c.Groups = append(c.Groups, names...)
-	if err := tokenissuer.ValidateGroups(c.Groups); err != nil {
+	if err := store.ValidateGroups(c.Groups); err != nil {
 		return d.Errf("user %s: %v", c.ID, err)
 	}
 	return nil
@@ -119,7 +121,7 @@ func (c *UserConfig) parseEmail(d *caddyfile.Dispenser) error {
 	if err := text(d, &c.Email); err != nil {
 		return err
 	}
-	canonical, err := tokenissuer.CanonicalEmail(c.Email)
+	canonical, err := store.CanonicalEmail(c.Email)
 	if err != nil {
 		return d.Errf("user %s: %v", c.ID, err)
 	}
@@ -140,7 +142,7 @@ func (c *UserConfig) parsePassword(d *caddyfile.Dispenser) error {
 	if reference || err != nil {
 		return err
 	}
-	if err := tokenissuer.ValidatePasswordHash(tokenissuer.NewSecret(c.PasswordHash)); err != nil {
+	if err := passwords.ValidatePasswordHash(oauth.NewSecret(c.PasswordHash)); err != nil {
 		return d.Errf("%s: %v", owner, err)
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // RoleConfig declares a role.
@@ -45,7 +45,7 @@ func (a *App) parseRole(d *caddyfile.Dispenser) error {
 		role.Manages = rest[1:]
 	}
 	alone := RoleConfig{Name: role.Name, Words: role.Words}
-	if err := (tokenissuer.RoleCatalogue{}).Validate(alone.declaration()); err != nil {
+	if err := (store.RoleCatalogue{}).Validate(alone.declaration()); err != nil {
 		return d.Errf("%v", err)
 	}
 	a.note(d, "role", role.Name)
@@ -54,9 +54,9 @@ func (a *App) parseRole(d *caddyfile.Dispenser) error {
 }
 
 // checkRoles refuses names that no role has: nobody could ever pass.
-func checkRoles(roles tokenissuer.RoleCatalogue, names []string) error {
+func checkRoles(roles store.RoleCatalogue, names []string) error {
 	for _, name := range names {
-		if err := roles.Check(tokenissuer.Role(name)); err != nil {
+		if err := roles.Check(store.Role(name)); err != nil {
 			return err
 		}
 	}
@@ -64,17 +64,17 @@ func checkRoles(roles tokenissuer.RoleCatalogue, names []string) error {
 }
 
 // declaration is the role as the core has it.
-func (c *RoleConfig) declaration() tokenissuer.RoleDeclaration {
-	role := tokenissuer.RoleDeclaration{Name: tokenissuer.Role(c.Name), Words: c.Words}
+func (c *RoleConfig) declaration() store.RoleDeclaration {
+	role := store.RoleDeclaration{Name: store.Role(c.Name), Words: c.Words}
 	for _, name := range c.Manages {
-		role.Manages = append(role.Manages, tokenissuer.Role(name))
+		role.Manages = append(role.Manages, store.Role(name))
 	}
 	return role
 }
 
 // declaredRoles are the roles of the oauth block.
-func (a *App) declaredRoles() []tokenissuer.RoleDeclaration {
-	var declared []tokenissuer.RoleDeclaration
+func (a *App) declaredRoles() []store.RoleDeclaration {
+	var declared []store.RoleDeclaration
 	for i := range a.Roles {
 		declared = append(declared, a.Roles[i].declaration())
 	}
@@ -82,18 +82,18 @@ func (a *App) declaredRoles() []tokenissuer.RoleDeclaration {
 }
 
 // rolesOf returns the roles that the global options of a Caddyfile declare; they have been read before its sites.
-func rolesOf(h httpcaddyfile.Helper) tokenissuer.RoleCatalogue {
+func rolesOf(h httpcaddyfile.Helper) store.RoleCatalogue {
 	var app App
 	if option, ok := h.Option("oauth").(httpcaddyfile.App); ok {
 		_ = json.Unmarshal(option.Value, &app) // parseGlobalOption has written it
 	}
-	return tokenissuer.NewRoleCatalogue(app.declaredRoles()...)
+	return store.NewRoleCatalogue(app.declaredRoles()...)
 }
 
 // readRoles reads which roles there are.
 func (a *App) readRoles(s *settings) error {
 	declared := a.declaredRoles()
-	s.roles = tokenissuer.NewRoleCatalogue(declared...)
+	s.roles = store.NewRoleCatalogue(declared...)
 	for _, role := range declared {
 		if err := s.roles.Validate(role); err != nil {
 			return a.at(err, "role", string(role.Name))

@@ -5,7 +5,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
@@ -79,7 +79,7 @@ func checkStoreSetting(d *caddyfile.Dispenser, kind, value string) error {
 		warnSubstituted(d, "connection string", value, 2)
 	}
 	if kind == storePostgres && !isPlaceholder(value) {
-		if err := sqlstore.ParsePostgres(tokenissuer.NewSecret(value)); err != nil {
+		if err := sqlstore.ParsePostgres(oauth.NewSecret(value)); err != nil {
 			return d.WrapErr(err)
 		}
 	}

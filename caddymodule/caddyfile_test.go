@@ -13,7 +13,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // goldenFiles are Caddyfiles with what becomes of them, below a line of ten dashes: JSON, or the text of the error.
@@ -351,7 +351,7 @@ func TestK7WrittenOutSecret(t *testing.T) {
 			t.Errorf("%s: %v", secret, err)
 			continue
 		}
-		digest := tokenissuer.NewSecret(secret).Digest()
+		digest := oauth.NewSecret(secret).Digest()
 		if text := string(config); strings.Contains(text, "out") || !strings.Contains(text, hex.EncodeToString(digest[:])) {
 			t.Errorf("%s became %s", secret, text)
 		}

@@ -4,7 +4,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // parseTokens reads lifetimes, the issuer's or a client's.
@@ -102,7 +102,7 @@ func (a *App) parseScope(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	scope := ScopeConfig{Name: args[0]}
-	if names, err := tokenissuer.ParseScopes(scope.Name); err != nil || len(names) != 1 {
+	if names, err := oauth.ParseScopes(scope.Name); err != nil || len(names) != 1 {
 		return d.Errf("scope %q: use one name of visible ASCII without quotes and backslashes", scope.Name)
 	}
 	for _, other := range a.Scopes {
@@ -120,7 +120,7 @@ func (a *App) parseScope(d *caddyfile.Dispenser) error {
 		if d.NextArg() {
 			return d.ArgErr()
 		}
-		if tokenissuer.ActsForUser(scope.Name) {
+		if oauth.ActsForUser(scope.Name) {
 			return d.Errf("scope %q acts for a user: a server token cannot hold it", scope.Name)
 		}
 		scope.ServerTokens = true

@@ -7,7 +7,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // parseTrust reads an issuer of somebody else's. What can be said of it without starting the server is said here, with its
@@ -31,11 +32,11 @@ func (a *App) parseTrust(d *caddyfile.Dispenser) error {
 		"audience": func(d *caddyfile.Dispenser) error { return parseAudience(d, &t.Audience) },
 		"algorithms": func(d *caddyfile.Dispenser) error {
 			return parseWords(d, &t.Algorithms, func(name string) error {
-				_, err := tokenissuer.ParseTrustedAlgorithm(name)
+				_, err := oauth.ParseTrustedAlgorithm(name)
 				return err
 			})
 		},
-		"typ":                   func(d *caddyfile.Dispenser) error { return parseWords(d, &t.Types, tokenissuer.CheckTokenType) },
+		"typ":                   func(d *caddyfile.Dispenser) error { return parseWords(d, &t.Types, accesstoken.CheckTokenType) },
 		"jwks_uri":              func(d *caddyfile.Dispenser) error { return parseSetting(d, &t.JWKSURI) },
 		"roles_claim":           func(d *caddyfile.Dispenser) error { return parseClaimName(d, &t.RolesClaim) },
 		"audience_from":         func(d *caddyfile.Dispenser) error { return parseWord(d, &t.AudienceFrom, audienceFromClient) },

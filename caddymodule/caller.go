@@ -7,16 +7,17 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // caller is what a request's matchers, expressions and placeholders know of who is calling. There is one for each request,
 // whatever number of gates it passes: the last gate counts. It sits behind the request's replacer, and among its variables,
 // where it is found sooner, under a name that no configuration can write.
 type caller struct {
-	token *tokenissuer.AccessToken
+	token *accesstoken.AccessToken
 	// shown is the verified token as it stood in the Authorization header, for a gate behind the one that has kept it back.
-	shown tokenissuer.Secret
+	shown oauth.Secret
 }
 
 // callerKey is asked of the replacer and of the variables by ourselves alone.
@@ -27,7 +28,7 @@ const placeholderPrefix = "http.auth.user."
 
 // rememberToken lets the matchers, expressions and placeholders of this request know the verified token; nil: there is
 // none, and an earlier gate's is forgotten.
-func rememberToken(r *http.Request, token *tokenissuer.AccessToken) {
+func rememberToken(r *http.Request, token *accesstoken.AccessToken) {
 	replacer, vars, ok := knownOf(r)
 	if !ok {
 		return
@@ -44,7 +45,7 @@ func rememberToken(r *http.Request, token *tokenissuer.AccessToken) {
 }
 
 // rememberShown keeps a verified token for a further gate of this request. Nobody else can get at it.
-func rememberShown(r *http.Request, shown tokenissuer.Secret) {
+func rememberShown(r *http.Request, shown oauth.Secret) {
 	if replacer, vars, ok := knownOf(r); ok {
 		if c := callerOf(replacer, vars); c != nil {
 			c.shown = shown
@@ -71,7 +72,7 @@ func knownOf(r *http.Request) (replacer *caddy.Replacer, vars map[string]any, ok
 }
 
 // verifiedToken returns the token that a gate of this request has verified; nil: there is none.
-func verifiedToken(r *http.Request) *tokenissuer.AccessToken {
+func verifiedToken(r *http.Request) *accesstoken.AccessToken {
 	replacer, vars, ok := knownOf(r)
 	if !ok {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/spf13/cobra"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 func clientCommand(admin *adminClient) *cobra.Command {
@@ -170,7 +170,7 @@ func (v *clientView) state() string {
 	return "enabled"
 }
 
-func joined(grants []tokenissuer.GrantType) string {
+func joined(grants []oauth.GrantType) string {
 	names := make([]string, len(grants))
 	for i, g := range grants {
 		names[i] = string(g)

@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestT136ClientUpdate: what is named changes, and nothing else; the result is held to the rules of registration.
@@ -45,7 +46,7 @@ func TestT136ClientUpdate(t *testing.T) {
 		}},
 		{[]string{"--lifetime", ""}, func() { want.Tokens = nil }},
 		{[]string{"--scope", "public"}, func() { want.Scopes = []string{"public"} }},
-		{[]string{"--grant", "client_credentials"}, func() { want.Grants = []tokenissuer.GrantType{"client_credentials"} }},
+		{[]string{"--grant", "client_credentials"}, func() { want.Grants = []oauth.GrantType{"client_credentials"} }},
 	} {
 		c.change()
 		updated := decoded[clientView](t, g.ok(append([]string{"client", "update", "portal", "--json"}, c.args...)...))
@@ -101,7 +102,7 @@ func TestT136ClientUpdate(t *testing.T) {
 		t.Errorf("there was no old secret, and rotate-secret printed\n%s", out)
 	}
 	g.ok("client", "update", "app", "--type", "confidential")
-	if got := decoded[clientView](t, g.ok("client", "show", "app", "--json")); got.Type != tokenissuer.ConfidentialClient || len(got.Secrets) != 1 {
+	if got := decoded[clientView](t, g.ok("client", "show", "app", "--json")); got.Type != store.ConfidentialClient || len(got.Secrets) != 1 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
@@ -43,7 +43,7 @@ func migrateCommand(admin *adminClient) *cobra.Command {
 // make a new one, while the database that was meant, of another user or at another path, stays as it is.
 func storePlace(s engineSettings) (string, error) {
 	if s.store == storePostgres {
-		return sqlstore.PostgresPlace(tokenissuer.NewSecret(s.dsn))
+		return sqlstore.PostgresPlace(oauth.NewSecret(s.dsn))
 	}
 	if _, err := os.Stat(s.path); err != nil {
 		return "", fmt.Errorf("there is no database to migrate: %w", err)

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 )
 
 // passwordFlag adds --password-stdin. A password is never a flag: other users of the machine can read those, and the
@@ -33,7 +33,7 @@ func readPassword(in io.Reader, prompt io.Writer) (string, error) {
 		line = string(typed)
 	} else {
 		// What is longer than any password is cut, and still too long to be one.
-		line, err = bufio.NewReader(io.LimitReader(in, 2*tokenissuer.MaxPasswordBytes)).ReadString('\n')
+		line, err = bufio.NewReader(io.LimitReader(in, 2*passwords.MaxPasswordBytes)).ReadString('\n')
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return "", fmt.Errorf("reading the password: %w", err)

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestCommandOrganisation walks an organisation through `caddy oauth org`.
@@ -89,7 +90,7 @@ func TestCommandUserJSON(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	g.ok("org", "add", "globex", "--name", "Globex")
 	added := decoded[userView](t, g.ok("user", "add", "--email", "bob@globex.example", "--org", "globex", "--role", "member", "--json"))
-	if added.ID == "" || added.Name != "bob@globex.example" || added.HasPassword || added.Status != tokenissuer.UserActive || added.Source != "store" {
+	if added.ID == "" || added.Name != "bob@globex.example" || added.HasPassword || added.Status != store.UserActive || added.Source != "store" {
 		t.Errorf("added %+v", added)
 	}
 	hashed := decoded[userView](t, g.ok("user", "add", "--email", "carol@globex.example", "--org", "globex", "--role", "admin", "--password-hash", adaHash, "--json"))
@@ -125,7 +126,7 @@ func TestCommandUserWithoutPassword(t *testing.T) {
 // TestCommandPasswordInput: one line is the password, and nothing of the rest is read as one.
 func TestCommandPasswordInput(t *testing.T) {
 	const nothing = "the first line of standard input holds no password"
-	long := strings.Repeat("x", tokenissuer.MaxPasswordBytes)
+	long := strings.Repeat("x", passwords.MaxPasswordBytes)
 	for _, test := range []struct{ name, input, want, err string }{
 		{"a line", "secret\n", "secret", ""},
 		{"without an end", "secret", "secret", ""},
@@ -145,7 +146,7 @@ func TestCommandPasswordInput(t *testing.T) {
 			t.Errorf("%s: it asks a pipe for %q", test.name, &prompt)
 		}
 	}
-	if cut, err := readPassword(strings.NewReader(strings.Repeat("x", 1<<20)), new(bytes.Buffer)); err != nil || len(cut) <= tokenissuer.MaxPasswordBytes {
+	if cut, err := readPassword(strings.NewReader(strings.Repeat("x", 1<<20)), new(bytes.Buffer)); err != nil || len(cut) <= passwords.MaxPasswordBytes {
 		t.Errorf("of a mebibyte %d bytes are left, which could pass for a password; %v", len(cut), err)
 	}
 }

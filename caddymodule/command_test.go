@@ -15,7 +15,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 )
 
 // run runs `caddy oauth …` against the running Caddy. An error is what Caddy ends with code 1 for.
@@ -167,8 +167,8 @@ func TestCommandClientJSON(t *testing.T) {
 	if minted.ExpiresIn != 900 || minted.TokenType != "Bearer" || minted.Scope != "public" || g.gate(minted.AccessToken) != 200 {
 		t.Errorf("minted %+v", minted)
 	}
-	if keys := decoded[[]keyView](t, g.ok("keys", "list", "--json")); len(keys) != 1 || keys[0].State != tokenissuer.KeySigning || keys[0].Algorithm != "ES256" {
-		t.Errorf("keys %+v", keys)
+	if ks := decoded[[]keyView](t, g.ok("keys", "list", "--json")); len(ks) != 1 || ks[0].State != keys.KeySigning || ks[0].Algorithm != "ES256" {
+		t.Errorf("keys %+v", ks)
 	}
 	out, err := g.run(minted.AccessToken, "token", "explain", "--json")
 	if err != nil {

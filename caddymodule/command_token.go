@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 )
 
 func tokenCommand(admin *adminClient) *cobra.Command {
@@ -58,7 +58,7 @@ func tokenExplain(admin *adminClient) *cobra.Command {
 	var audience []string
 	cmd := command("explain", "Reads a token from standard input and says which checks it passes", noToken,
 		func(_ []string, in io.Reader, out io.Writer) error {
-			token, err := io.ReadAll(io.LimitReader(in, 4*tokenissuer.MaxTokenBytes))
+			token, err := io.ReadAll(io.LimitReader(in, 4*accesstoken.MaxTokenBytes))
 			if err != nil {
 				return err
 			}
@@ -143,11 +143,11 @@ func (u *unverified) print(out io.Writer) error {
 		var members map[string]jsontext.Value
 		_ = json.Unmarshal(part.object, &members) // an object, or nothing
 		for _, name := range slices.Sorted(maps.Keys(members)) {
-			value := tokenissuer.Printable(string(members[name]))
+			value := accesstoken.Printable(string(members[name]))
 			if seconds, err := strconv.ParseInt(value, 10, 40); err == nil && slices.Contains([]string{"iat", "exp", "nbf", "auth_time"}, name) {
 				value += " (" + moment(time.Unix(seconds, 0)) + ")"
 			}
-			_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\n", part.name, tokenissuer.Printable(name), value)
+			_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\n", part.name, accesstoken.Printable(name), value)
 		}
 	}
 	return table.Flush()

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 func userCommand(admin *adminClient) *cobra.Command {
@@ -33,7 +33,7 @@ func userAdd(admin *adminClient) *cobra.Command {
 	var cmd *cobra.Command
 	cmd = command("add --email ADDRESS [--org ID] [--role ROLE]", "Registers a user", cobra.NoArgs,
 		func(_ []string, in io.Reader, out io.Writer) (err error) {
-			n.Role = tokenissuer.Role(role)
+			n.Role = store.Role(role)
 			if fromInput {
 				if n.Password, err = readPassword(in, cmd.ErrOrStderr()); err != nil {
 					return err
@@ -103,7 +103,7 @@ func (v *userView) roleInWords() string {
 
 // state says whether the user can sign in, and if not, why.
 func (v *userView) state() string {
-	if v.Status == tokenissuer.UserActive && !v.HasPassword {
+	if v.Status == store.UserActive && !v.HasPassword {
 		return "no password"
 	}
 	return string(v.Status)

@@ -10,19 +10,22 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // settings is a configuration that has been read: values of tokenissuer.
 type settings struct {
 	engine        engineSettings
-	sealer        *tokenissuer.KeySealer
+	sealer        *keys.KeySealer
 	issuer        string
 	audience      []string
-	lifetimes     tokenissuer.Lifetimes
+	lifetimes     store.Lifetimes
 	passwordGrant *tokenissuer.PasswordRules // nil: it is off
-	scopes        tokenissuer.ScopeCatalogue
-	roles         tokenissuer.RoleCatalogue
-	declared      tokenissuer.StaticDirectory
+	scopes        oauth.ScopeCatalogue
+	roles         store.RoleCatalogue
+	declared      store.StaticDirectory
 	schemes       []string // of the declared users' password hashes
 	brand         pages.Brand
 	trusted       []trustSettings
@@ -85,7 +88,7 @@ func checkIssuer(issuer string) error {
 	case "https":
 		return nil
 	case "http":
-		if tokenissuer.IsLoopback(u.Hostname()) {
+		if oauth.IsLoopback(u.Hostname()) {
 			return nil
 		}
 	}

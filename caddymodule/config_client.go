@@ -8,7 +8,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // ClientConfig declares a client.
@@ -46,8 +47,8 @@ type ClientConfig struct {
 	Tokens *TokensConfig `json:"tokens,omitempty"`
 }
 
-func (a *App) readClients(scopes tokenissuer.ScopeCatalogue) ([]*tokenissuer.Client, error) {
-	clients := make([]*tokenissuer.Client, 0, len(a.Clients))
+func (a *App) readClients(scopes oauth.ScopeCatalogue) ([]*store.Client, error) {
+	clients := make([]*store.Client, 0, len(a.Clients))
 	for _, c := range a.Clients {
 		client, err := c.read()
 		for i := 0; err == nil && i < len(client.Scopes); i++ {
@@ -61,13 +62,13 @@ func (a *App) readClients(scopes tokenissuer.ScopeCatalogue) ([]*tokenissuer.Cli
 	return clients, nil
 }
 
-func (c *ClientConfig) read() (*tokenissuer.Client, error) {
-	client := &tokenissuer.Client{
-		ID: c.ID, Name: c.Name, Type: tokenissuer.ClientType(c.Type), Scopes: c.Scopes,
+func (c *ClientConfig) read() (*store.Client, error) {
+	client := &store.Client{
+		ID: c.ID, Name: c.Name, Type: store.ClientType(c.Type), Scopes: c.Scopes,
 		RedirectURIs: c.RedirectURIs, CORSOrigins: c.CORSOrigins, FirstParty: c.FirstParty, RevokePrevious: c.RevokePreviousAccessToken,
 	}
 	for _, grant := range c.Grants {
-		client.Grants = append(client.Grants, tokenissuer.GrantType(grant))
+		client.Grants = append(client.Grants, oauth.GrantType(grant))
 	}
 	client.SetDefaults()
 	var err error
@@ -104,8 +105,8 @@ func parsePKCE(d *caddyfile.Dispenser, word *string) error {
 }
 
 // secret reads the one secret of a declared client.
-func (c *ClientConfig) secret() ([]tokenissuer.ClientSecret, error) {
-	var declared tokenissuer.ClientSecret
+func (c *ClientConfig) secret() ([]store.ClientSecret, error) {
+	var declared store.ClientSecret
 	switch {
 	case c.Secret != "" && c.SecretSHA256 != "":
 		return nil, errors.New("set secret or secret_sha256, not both")
@@ -117,7 +118,7 @@ func (c *ClientConfig) secret() ([]tokenissuer.ClientSecret, error) {
 		if strings.Contains(text, "-----BEGIN") {
 			return nil, errors.New("secret: this is a PEM file, not a client secret")
 		}
-		declared.Digest = tokenissuer.NewSecret(text).Digest()
+		declared.Digest = oauth.NewSecret(text).Digest()
 	case c.SecretSHA256 != "":
 		digest, err := hex.DecodeString(c.SecretSHA256)
 		if err != nil || len(digest) != len(declared.Digest) {
@@ -127,5 +128,5 @@ func (c *ClientConfig) secret() ([]tokenissuer.ClientSecret, error) {
 	default:
 		return nil, nil
 	}
-	return []tokenissuer.ClientSecret{declared}, nil
+	return []store.ClientSecret{declared}, nil
 }

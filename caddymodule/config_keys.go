@@ -8,7 +8,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // KeysConfig says how tokens are signed.
@@ -35,10 +36,10 @@ func (a *App) readKeys(s *settings) error {
 	if keys == nil {
 		keys = new(KeysConfig)
 	}
-	s.engine.algorithm = tokenissuer.ES256
+	s.engine.algorithm = oauth.ES256
 	if keys.Algorithm != "" {
 		var err error
-		if s.engine.algorithm, err = tokenissuer.ParseAlgorithm(keys.Algorithm); err != nil {
+		if s.engine.algorithm, err = oauth.ParseAlgorithm(keys.Algorithm); err != nil {
 			return fmt.Errorf("keys: %w", err)
 		}
 	}
@@ -54,7 +55,7 @@ func (a *App) readKeys(s *settings) error {
 // errRotation: a key is published for ten minutes before it signs.
 var errRotation = errors.New("use 1h or more, or off")
 
-func isRotation(d time.Duration) bool { return d == 0 || d >= tokenissuer.LeastRotation }
+func isRotation(d time.Duration) bool { return d == 0 || d >= keys.LeastRotation }
 
 func (c *KeysConfig) readSealer(s *settings) error {
 	if c.EncryptWith == "" {
@@ -63,7 +64,7 @@ func (c *KeysConfig) readSealer(s *settings) error {
 		}
 		return nil
 	}
-	var secrets []tokenissuer.Secret
+	var secrets []oauth.Secret
 	for _, reference := range append([]string{c.EncryptWith}, c.DecryptWith...) {
 		if !isReference(reference) {
 			return errLiteralKey
@@ -72,10 +73,10 @@ func (c *KeysConfig) readSealer(s *settings) error {
 		if err != nil {
 			return err
 		}
-		secrets = append(secrets, tokenissuer.NewSecret(secret))
+		secrets = append(secrets, oauth.NewSecret(secret))
 	}
 	var err error
-	if s.sealer, err = tokenissuer.NewKeySealer(s.issuer, secrets[0], secrets[1:]...); err != nil {
+	if s.sealer, err = keys.NewKeySealer(s.issuer, secrets[0], secrets[1:]...); err != nil {
 		return fmt.Errorf("encrypt_with: %w", err)
 	}
 	s.engine.sealer = strings.Join(s.sealer.IDs(), " ")

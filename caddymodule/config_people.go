@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // OrganisationConfig declares an organisation.
@@ -39,7 +41,7 @@ type UserConfig struct {
 
 // readDirectory reads who is declared: clients, organisations and users.
 func (a *App) readDirectory(s *settings) error {
-	var all tokenissuer.Declarations
+	var all store.Declarations
 	var err error
 	if all.Clients, err = a.readClients(s.scopes); err != nil {
 		return err
@@ -62,14 +64,14 @@ func (a *App) readDirectory(s *settings) error {
 			return a.at(fmt.Errorf("user %q: %w", u.ID, err), setting, "of user", u.ID)
 		}
 		all.Users = append(all.Users, user)
-		s.schemes = append(s.schemes, tokenissuer.PasswordScheme(user.PasswordHash))
+		s.schemes = append(s.schemes, passwords.PasswordScheme(user.PasswordHash))
 	}
-	s.declared, err = tokenissuer.NewStaticDirectory(all)
+	s.declared, err = store.NewStaticDirectory(all)
 	return err
 }
 
-func (c *OrganisationConfig) read() *tokenissuer.Organisation {
-	organisation := &tokenissuer.Organisation{ID: c.ID, Name: c.Name}
+func (c *OrganisationConfig) read() *store.Organisation {
+	organisation := &store.Organisation{ID: c.ID, Name: c.Name}
 	if organisation.Name == "" {
 		organisation.Name = c.ID
 	}
@@ -77,9 +79,9 @@ func (c *OrganisationConfig) read() *tokenissuer.Organisation {
 }
 
 // read returns the user, with the hash that is written out or that the reference gives.
-func (c *UserConfig) read(roles tokenissuer.RoleCatalogue) (*tokenissuer.User, error) {
-	user := &tokenissuer.User{
-		ID: c.ID, Email: c.Email, Name: c.Name, Organisation: c.Organisation, Role: tokenissuer.Role(c.Role), Groups: c.Groups,
+func (c *UserConfig) read(roles store.RoleCatalogue) (*store.User, error) {
+	user := &store.User{
+		ID: c.ID, Email: c.Email, Name: c.Name, Organisation: c.Organisation, Role: store.Role(c.Role), Groups: c.Groups,
 	}
 	user.SetDefaults(roles)
 	hash := c.PasswordHash
@@ -92,8 +94,8 @@ func (c *UserConfig) read(roles tokenissuer.RoleCatalogue) (*tokenissuer.User, e
 			return nil, err
 		}
 	}
-	user.PasswordHash = tokenissuer.NewSecret(hash)
-	if err := tokenissuer.ValidatePasswordHash(user.PasswordHash); err != nil {
+	user.PasswordHash = oauth.NewSecret(hash)
+	if err := passwords.ValidatePasswordHash(user.PasswordHash); err != nil {
 		return nil, fmt.Errorf("password: %w", err)
 	}
 	return user, user.Validate()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // readMembers reads an app of those members beside the issuer.
@@ -35,8 +36,8 @@ func TestReadGrace(t *testing.T) {
 	}{
 		{"nothing", ``, 30 * time.Second},
 		{"no grace among tokens", `,"tokens":{"refresh":"1d"}`, 30 * time.Second},
-		{"off", `,"tokens":{"refresh_grace":0}`, tokenissuer.NoGrace},
-		{"off as text", `,"tokens":{"refresh_grace":"0s"}`, tokenissuer.NoGrace},
+		{"off", `,"tokens":{"refresh_grace":0}`, store.NoGrace},
+		{"off as text", `,"tokens":{"refresh_grace":"0s"}`, store.NoGrace},
 		{"longer", `,"tokens":{"refresh_grace":"5m"}`, 5 * time.Minute},
 	} {
 		if got := readMembers(t, test.members).lifetimes.RefreshGrace; got != test.want {
@@ -44,7 +45,7 @@ func TestReadGrace(t *testing.T) {
 		}
 	}
 	s := readMembers(t, `,"tokens":{"refresh_grace":"1m"},"clients":[{"id":"a","type":"public","tokens":{"refresh_grace":0,"code":"10s"}},{"id":"b","type":"public"}]`)
-	for id, want := range map[string]tokenissuer.Lifetimes{"a": {RefreshGrace: tokenissuer.NoGrace, Code: 10 * time.Second}, "b": {}} {
+	for id, want := range map[string]store.Lifetimes{"a": {RefreshGrace: store.NoGrace, Code: 10 * time.Second}, "b": {}} {
 		client, err := s.declared.Client(t.Context(), id)
 		if err != nil || client.Lifetimes != want {
 			t.Errorf("client %s has %+v, %v", id, client.Lifetimes, err)
@@ -87,11 +88,11 @@ func TestReadPeople(t *testing.T) {
 		t.Errorf("schemes %q", s.schemes)
 	}
 	ada, err := s.declared.User(t.Context(), "u-ada")
-	if err != nil || ada.Role != tokenissuer.RoleAdmin || ada.Name != "ada@acme.example" || !ada.IsActive() || !ada.Declared {
+	if err != nil || ada.Role != store.RoleAdmin || ada.Name != "ada@acme.example" || !ada.IsActive() || !ada.Declared {
 		t.Errorf("ada is %+v, %v", ada, err)
 	}
 	bob, err := s.declared.UserByEmail(t.Context(), "bob@globex.example")
-	if err != nil || bob.ID != "u-bob" || bob.Role != tokenissuer.RoleMember || bob.PasswordHash.Reveal() != argon {
+	if err != nil || bob.ID != "u-bob" || bob.Role != store.RoleMember || bob.PasswordHash.Reveal() != argon {
 		t.Errorf("bob is %+v, %v", bob, err)
 	}
 	for id, name := range map[string]string{"acme": "Acme Ltd", "globex": "globex"} {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
@@ -93,7 +93,7 @@ func (c *StoreConfig) readPostgres(s *settings) (err error) {
 		}
 		return errBraces // the error may quote a part of the password
 	}
-	if err := sqlstore.ParsePostgres(tokenissuer.NewSecret(s.engine.dsn)); err != nil {
+	if err := sqlstore.ParsePostgres(oauth.NewSecret(s.engine.dsn)); err != nil {
 		return fmt.Errorf("store postgres: %w", err)
 	}
 	s.engine.pool = c.Pool

@@ -8,6 +8,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TokensConfig holds lifetimes: of access tokens by the grant that they come from, 1s to 35 days, and of what they are
@@ -36,11 +38,11 @@ type TokensConfig struct {
 }
 
 // lifetimes returns the core's form of what is set, and refuses what is out of bounds.
-func (c *TokensConfig) lifetimes() (tokenissuer.Lifetimes, error) {
+func (c *TokensConfig) lifetimes() (store.Lifetimes, error) {
 	if c == nil {
-		return tokenissuer.Lifetimes{}, nil
+		return store.Lifetimes{}, nil
 	}
-	l := tokenissuer.Lifetimes{
+	l := store.Lifetimes{
 		AuthorizationCode: time.Duration(c.AuthorizationCode),
 		ClientCredentials: time.Duration(c.ClientCredentials),
 		Password:          time.Duration(c.Password),
@@ -57,7 +59,7 @@ func (c *TokensConfig) lifetimes() (tokenissuer.Lifetimes, error) {
 		case grace == 0 && c.RefreshGraceSameAddress:
 			return l, errors.New("token lifetime refresh_grace: 0 refuses every repeat, leave same_address out")
 		case grace == 0:
-			l.RefreshGrace = tokenissuer.NoGrace
+			l.RefreshGrace = store.NoGrace
 		default:
 			l.RefreshGrace = grace
 		}
@@ -70,7 +72,7 @@ func (a *App) readTokens(s *settings) error {
 	if err != nil {
 		return err
 	}
-	s.lifetimes = own.Or(tokenissuer.DefaultLifetimes)
+	s.lifetimes = own.Or(store.DefaultLifetimes)
 	if _, err := readPKCE(a.PKCE); err != nil {
 		return err
 	}
@@ -98,27 +100,27 @@ type ScopeConfig struct {
 }
 
 func (a *App) readScopes(s *settings) error {
-	declared := make([]tokenissuer.Scope, 0, len(a.Scopes))
+	declared := make([]oauth.Scope, 0, len(a.Scopes))
 	seen := make(map[string]bool)
 	for _, c := range a.Scopes {
-		if names, err := tokenissuer.ParseScopes(c.Name); err != nil || len(names) != 1 {
+		if names, err := oauth.ParseScopes(c.Name); err != nil || len(names) != 1 {
 			return fmt.Errorf("scope %q: use one name of visible ASCII without quotes and backslashes", c.Name)
 		}
 		if seen[c.Name] {
 			return fmt.Errorf("scope %q is declared twice", c.Name)
 		}
-		if c.ServerTokens && tokenissuer.ActsForUser(c.Name) {
+		if c.ServerTokens && oauth.ActsForUser(c.Name) {
 			return fmt.Errorf("scope %q acts for a user: a server token cannot hold it", c.Name)
 		}
 		seen[c.Name] = true
-		declared = append(declared, tokenissuer.Scope{Name: c.Name, Words: c.Words, ServerTokens: c.ServerTokens})
+		declared = append(declared, oauth.Scope{Name: c.Name, Words: c.Words, ServerTokens: c.ServerTokens})
 	}
-	s.scopes = tokenissuer.NewScopeCatalogue(declared...)
+	s.scopes = oauth.NewScopeCatalogue(declared...)
 	for _, name := range a.SessionScopes {
-		if name == tokenissuer.ScopeRefreshToken || name == tokenissuer.ScopeOfflineAccess {
+		if name == oauth.ScopeRefreshToken || name == oauth.ScopeOfflineAccess {
 			return a.at(fmt.Errorf("session_scopes %s: a session needs no refresh token", name), "session_scopes", name)
 		}
-		if err := s.scopes.Check(tokenissuer.Scopes{name}); err != nil {
+		if err := s.scopes.Check(oauth.Scopes{name}); err != nil {
 			return a.at(fmt.Errorf("session_scopes: %w", err), "session_scopes", name)
 		}
 	}

@@ -10,7 +10,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
@@ -115,14 +116,14 @@ func (c TrustConfig) read() (t trustSettings, err error) {
 		}
 	}
 	for _, name := range c.Algorithms {
-		algorithm, err := tokenissuer.ParseTrustedAlgorithm(name)
+		algorithm, err := oauth.ParseTrustedAlgorithm(name)
 		if err != nil {
 			return t, err
 		}
 		t.settings.Algorithms = append(t.settings.Algorithms, algorithm)
 	}
 	for _, name := range c.Types {
-		if err := tokenissuer.CheckTokenType(name); err != nil {
+		if err := accesstoken.CheckTokenType(name); err != nil {
 			return t, err
 		}
 	}
@@ -154,7 +155,7 @@ func (c *IntrospectionConfig) read(s *trust.Settings) (err error) {
 	if err != nil {
 		return err
 	}
-	i.ClientSecret = tokenissuer.NewSecret(secret)
+	i.ClientSecret = oauth.NewSecret(secret)
 	if i.CacheFor, err = positive("cache", c.Cache); err != nil {
 		return err
 	}
@@ -183,9 +184,9 @@ func checkTrustedURL(what, text string, private bool) error {
 	switch {
 	case u.Scheme == "https":
 		return nil
-	case u.Scheme == "http" && private && tokenissuer.IsLoopback(u.Hostname()):
+	case u.Scheme == "http" && private && oauth.IsLoopback(u.Hostname()):
 		return nil
-	case u.Scheme == "http" && tokenissuer.IsLoopback(u.Hostname()):
+	case u.Scheme == "http" && oauth.IsLoopback(u.Hostname()):
 		return fmt.Errorf("%s %q: a loopback address needs allow_private_network", what, text)
 	}
 	return fmt.Errorf("%s %q must be https", what, text)

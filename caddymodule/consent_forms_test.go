@@ -8,7 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // consentFor opens the consent page of a request, in a browser that is signed in.
@@ -398,18 +399,18 @@ func TestA83BetweenPageAndDecision(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(id string) error{
-		"disabled": func(id string) error { return registry.SetUserStatus(t.Context(), id, tokenissuer.UserDisabled) },
-		"locked":   func(id string) error { return registry.SetUserStatus(t.Context(), id, tokenissuer.UserLocked) },
+		"disabled": func(id string) error { return registry.SetUserStatus(t.Context(), id, store.UserDisabled) },
+		"locked":   func(id string) error { return registry.SetUserStatus(t.Context(), id, store.UserLocked) },
 		"password": func(id string) error {
-			return registry.SetPasswordHash(t.Context(), id, tokenissuer.NewSecret(peopleHash()))
+			return registry.SetPasswordHash(t.Context(), id, oauth.NewSecret(peopleHash()))
 		},
-		"role":    func(id string) error { return registry.SetRole(t.Context(), id, tokenissuer.RoleAdmin) },
+		"role":    func(id string) error { return registry.SetRole(t.Context(), id, store.RoleAdmin) },
 		"revoked": func(id string) error { return registry.RevokeUser(t.Context(), id) },
 		"removed": func(id string) error { return registry.RemoveUser(t.Context(), id) },
 	} {
 		t.Run("the user "+name, func(t *testing.T) {
 			email := name + "@acme.example"
-			id := g.addUser(email, "acme", tokenissuer.RoleMember)
+			id := g.addUser(email, "acme", store.RoleMember)
 			b, page := startAs(email)
 			if err := change(id); err != nil {
 				t.Fatal(err)
@@ -443,8 +444,8 @@ func TestA83BetweenPageAndDecision(t *testing.T) {
 		"removed":  func(id string) error { return registry.RemoveClient(t.Context(), id) },
 	} {
 		t.Run("the client "+name, func(t *testing.T) {
-			c, _, err := registry.AddClient(t.Context(), tokenissuer.Client{
-				Type: tokenissuer.PublicClient, RedirectURIs: []string{"https://gone.example/cb"},
+			c, _, err := registry.AddClient(t.Context(), store.Client{
+				Type: store.PublicClient, RedirectURIs: []string{"https://gone.example/cb"},
 			})
 			if err != nil {
 				t.Fatal(err)

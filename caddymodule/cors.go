@@ -9,8 +9,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // anyOrigin is the one word of `cors` that is no origin.
@@ -69,7 +69,7 @@ func checkForeignOrigins(origins []string) error {
 		case origin == "null":
 			return errors.New("cors null would be every sandboxed page and every local file")
 		default:
-			if err := tokenissuer.ValidateOrigin(origin); err != nil {
+			if err := oauth.ValidateOrigin(origin); err != nil {
 				return fmt.Errorf("cors %w", err)
 			}
 		}

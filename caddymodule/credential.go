@@ -8,13 +8,13 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // credential is the one token that a request shows.
 type credential struct {
-	token tokenissuer.Secret
+	token oauth.Secret
 	// cookie: it came in a cookie, which browsers send along whoever made them send the request.
 	cookie bool
 }
@@ -52,7 +52,7 @@ func (p *Protect) credential(r *http.Request) (credential, error) {
 	}
 	switch {
 	case len(cookies) > 1:
-		return credential{}, tokenissuer.NewError(tokenissuer.InvalidRequest, "cookie_twice")
+		return credential{}, oauth.NewError(oauth.InvalidRequest, "cookie_twice")
 	case present && len(cookies) == 1 && cookies[0] != header.Reveal():
 		return credential{}, tokenTwice
 	case !present && len(cookies) == 0:
@@ -62,12 +62,12 @@ func (p *Protect) credential(r *http.Request) (credential, error) {
 	case present: // whoever can set the header needs no cookie to be believed
 		return credential{token: header}, nil
 	}
-	return credential{token: tokenissuer.NewSecret(cookies[0]), cookie: true}, nil
+	return credential{token: oauth.NewSecret(cookies[0]), cookie: true}, nil
 }
 
 var (
-	tokenTwice   = tokenissuer.NewError(tokenissuer.InvalidRequest, "token_twice")
-	tokenMissing = tokenissuer.NewError(tokenissuer.Unauthorized, "token_missing")
+	tokenTwice   = oauth.NewError(oauth.InvalidRequest, "token_twice")
+	tokenMissing = oauth.NewError(oauth.Unauthorized, "token_missing")
 )
 
 // checkOrigin refuses a token in a cookie where another site could have made the browser send it along and gain from it:
@@ -77,7 +77,7 @@ func (p *Protect) checkOrigin(r *http.Request, shown credential) error {
 	if !shown.cookie || isSafe(r) || p.isOwnPage(r) {
 		return nil
 	}
-	return tokenissuer.NewError(tokenissuer.AccessDenied, "origin_unproven").
+	return oauth.NewError(oauth.AccessDenied, "origin_unproven").
 		WithDescription("With an access token in a cookie, this request must come from a page of the same origin.")
 }
 
@@ -123,12 +123,12 @@ func newOwnOrigin(issuer string) (ownOrigin, error) {
 	if err != nil {
 		return ownOrigin{}, err
 	}
-	return ownOrigin{u.Scheme, tokenissuer.OriginOf(u)}, nil
+	return ownOrigin{u.Scheme, oauth.OriginOf(u)}, nil
 }
 
 // originAt is the origin of a host, which may have a port.
 func originAt(scheme, host string) string {
-	return tokenissuer.OriginOf(&url.URL{Scheme: scheme, Host: host})
+	return oauth.OriginOf(&url.URL{Scheme: scheme, Host: host})
 }
 
 // includes tells whether an origin is the issuer's or that of a request's own host. Plain HTTP is an origin of ours on

@@ -7,8 +7,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // ServeHTTP guards the request, decides, and hands on a copy that says who is calling.
@@ -98,7 +99,7 @@ func (u *handedOn) handOn(r *http.Request, fields []headerField) *http.Request {
 
 // decision is what was found out about a request.
 type decision struct {
-	token  *tokenissuer.AccessToken // nil: an anonymous request, or one that was refused before there was one
+	token  *accesstoken.AccessToken // nil: an anonymous request, or one that was refused before there was one
 	fields []headerField            // what the upstream is told
 	// upgrade is the protocol that the client may switch to; empty: there is none.
 	upgrade string
@@ -107,7 +108,7 @@ type decision struct {
 	// preflight: a browser asks whether a page may send a request.
 	preflight bool
 	// shown is the token as it stands for itself.
-	shown tokenissuer.Secret
+	shown oauth.Secret
 	// verified: the token is good, whether or not it may do this. Then missing is what it lacks.
 	verified bool
 	missing  string
@@ -119,7 +120,7 @@ type decision struct {
 	signedIn bool
 	renewed  []string
 	// swapped goes to the upstream in the place of the client's token; empty: none does.
-	swapped tokenissuer.Secret
+	swapped oauth.Secret
 }
 
 // decide tells whether a request may pass, and what is to be known about it then. A panic on the way is a refusal like
@@ -128,7 +129,7 @@ func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, er
 	defer func() {
 		if reason := recover(); reason != nil {
 			p.logger.Error("panic while deciding", zap.Any("panic", reason), zap.ByteString("stack", debug.Stack()))
-			err = tokenissuer.NewError(tokenissuer.ServerError, "panic")
+			err = oauth.NewError(oauth.ServerError, "panic")
 		}
 	}()
 	rememberToken(r, nil) // an earlier gate's
@@ -145,7 +146,7 @@ func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, er
 		return d, nil
 	}
 	if err := p.authenticate(w, r, &d); err != nil {
-		if p.Optional && errorCode(err) == tokenissuer.Unauthorized && exam.Canonical {
+		if p.Optional && errorCode(err) == oauth.Unauthorized && exam.Canonical {
 			return d, nil
 		}
 		d.needs = p.scopesNeeded(r, exam, nil)
@@ -175,15 +176,15 @@ func (p *Protect) admissible(r *http.Request, exam pathExam) error {
 		return endpoint.MethodNotAllowed(allowHeader)
 	}
 	if exam.Ambiguous && p.Paths != lenientPaths {
-		return tokenissuer.NewError(tokenissuer.InvalidRequest, exam.Reason).WithDescription("The path of the request is ambiguous.")
+		return oauth.NewError(oauth.InvalidRequest, exam.Reason).WithDescription("The path of the request is ambiguous.")
 	}
 	return endpoint.RefuseEarlyData(r)
 }
 
 // allowed asks for the scopes of the route, and then every rule. What is missing is said for the audit log.
-func (p *Protect) allowed(r *http.Request, exam pathExam, token *tokenissuer.AccessToken) (missing string, err error) {
+func (p *Protect) allowed(r *http.Request, exam pathExam, token *accesstoken.AccessToken) (missing string, err error) {
 	if missing := token.Scopes.Missing(p.Scopes...); missing != "" {
-		return "scope " + missing, tokenissuer.MissingScope(missing)
+		return "scope " + missing, oauth.MissingScope(missing)
 	}
 	if len(p.Require) == 0 {
 		return "", nil
@@ -196,7 +197,7 @@ func (p *Protect) allowed(r *http.Request, exam pathExam, token *tokenissuer.Acc
 }
 
 // accept counts and records the decision.
-func (p *Protect) accept(r *http.Request, token *tokenissuer.AccessToken) {
+func (p *Protect) accept(r *http.Request, token *accesstoken.AccessToken) {
 	countPassed(token)
 	p.notePassed(r, token)
 	if endpoint.QueryCarriesToken(r.URL.RawQuery) { // anonymous, and no access log has it

@@ -9,7 +9,11 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // engines holds what outlives a reload, by all of its settings: a configuration with the same settings goes on with the
@@ -25,7 +29,7 @@ type engineSettings struct {
 	// keepSchema: somebody else migrates.
 	keepSchema bool
 	issuer     string
-	algorithm  tokenissuer.Algorithm
+	algorithm  oauth.Algorithm
 	sealer     string // the ids of the key-encryption keys
 	rotation   time.Duration
 	staleness  time.Duration
@@ -36,14 +40,14 @@ const shutdownTimeout = 10 * time.Second
 // engine is the part of an issuer that is made of state.
 type engine struct {
 	settings engineSettings
-	keySeal  *tokenissuer.KeySealer
+	keySeal  *keys.KeySealer
 	now      func() time.Time
 
-	keys        *tokenissuer.KeySet
-	revocations *tokenissuer.RevocationSet
-	verifier    *tokenissuer.Verifier
-	attempts    tokenissuer.AttemptCounter
-	passwords   *tokenissuer.Passwords
+	keys        *keys.KeySet
+	revocations *accesstoken.RevocationSet
+	verifier    *accesstoken.Verifier
+	attempts    store.AttemptCounter
+	passwords   *passwords.Hasher
 
 	keeper keeper
 	health health
@@ -52,10 +56,10 @@ type engine struct {
 	time *sharedClock
 
 	opening opening
-	store   tokenissuer.Store      // set once the engine has opened
-	master  *tokenissuer.MasterKey // likewise
-	jtiMAC  *tokenissuer.JTIMAC    // of master
-	feed    revocationFeed         // likewise
+	store   store.Store         // set once the engine has opened
+	master  *keys.MasterKey     // likewise
+	jtiMAC  *accesstoken.JTIMAC // of master
+	feed    revocationFeed      // likewise
 	keyring keyring
 	marker  marker
 
@@ -69,18 +73,18 @@ type engine struct {
 }
 
 // newEngine prepares an engine. It opens nothing, because `caddy validate` comes this far.
-func newEngine(settings engineSettings, sealer *tokenissuer.KeySealer) *engine {
+func newEngine(settings engineSettings, sealer *keys.KeySealer) *engine {
 	e := &engine{
 		settings: settings, keySeal: sealer, now: clock,
-		keys:        new(tokenissuer.KeySet),
-		revocations: tokenissuer.NewRevocationSet(),
-		passwords:   tokenissuer.NewPasswords(),
+		keys:        new(keys.KeySet),
+		revocations: accesstoken.NewRevocationSet(),
+		passwords:   passwords.NewHasher(),
 	}
 	e.attempts, e.keeper = e.newAttempts(), newKeeper()
 	e.time = newSharedClock(e.now)
 	e.opening.done, e.feed.mu = make(chan struct{}), newPatientLock()
 	e.life, e.stop = context.WithCancel(context.Background())
-	e.verifier = tokenissuer.NewVerifier(settings.issuer, e.keys, e.revocations, settings.staleness, e.now)
+	e.verifier = accesstoken.NewVerifier(settings.issuer, e.keys, e.revocations, settings.staleness, e.now)
 	return e
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 )
 
 const gateAccepts, gateRefuses, issuerKnows = "The gate accepts this token.\n", "The gate refuses this token.\n",
@@ -207,7 +207,7 @@ func TestExplainOfSeveralIntrospections(t *testing.T) {
 	var x struct {
 		Undecided bool
 		Trust     []string
-		Findings  []tokenissuer.Finding
+		Findings  []accesstoken.Finding
 	}
 	if err := json.Unmarshal([]byte(answer), &x); err != nil {
 		t.Fatal(err)

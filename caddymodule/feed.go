@@ -6,8 +6,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const (
@@ -66,7 +66,7 @@ func (e *engine) follow(ctx context.Context) {
 // revocationFeed is where the engine stands in the store's feed.
 type revocationFeed struct {
 	mu       patientLock
-	store    tokenissuer.RevocationStore
+	store    store.RevocationStore
 	position int64
 	// failing tells how the last poll ended, and is follow's for as long as that runs.
 	failing bool
@@ -134,7 +134,7 @@ func (e *engine) readPage(ctx context.Context) (more bool, err error) {
 	}
 	e.revocations.Add(revocations...)
 	e.feed.position = next
-	if len(revocations) >= tokenissuer.FeedPage {
+	if len(revocations) >= store.FeedPage {
 		return true, nil
 	}
 	e.revocations.MarkFresh(asked)

@@ -9,18 +9,18 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // silentFeed is a feed that does not answer until it is told to.
 type silentFeed struct {
-	tokenissuer.RevocationStore
+	store.RevocationStore
 	answers      atomic.Bool
 	inside, most atomic.Int64
 }
 
-func (f *silentFeed) Revocations(ctx context.Context, after int64) ([]tokenissuer.Revocation, int64, error) {
+func (f *silentFeed) Revocations(ctx context.Context, after int64) ([]store.Revocation, int64, error) {
 	inside := f.inside.Add(1)
 	defer f.inside.Add(-1)
 	for most := f.most.Load(); inside > most && !f.most.CompareAndSwap(most, inside); {

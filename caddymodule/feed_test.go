@@ -7,31 +7,31 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // longFeed is a feed of some pages, and one that fails once.
 type longFeed struct {
-	tokenissuer.RevocationStore
+	store.RevocationStore
 	pages, failing int64
 	deadlines      []time.Time
 }
 
 var errNoPage = errors.New("the page cannot be read")
 
-func (f *longFeed) Revocations(ctx context.Context, after int64) (list []tokenissuer.Revocation, next int64, err error) {
+func (f *longFeed) Revocations(ctx context.Context, after int64) (list []store.Revocation, next int64, err error) {
 	deadline, _ := ctx.Deadline()
 	f.deadlines = append(f.deadlines, deadline)
 	if after == f.failing {
 		f.failing = -1
 		return nil, 0, errNoPage
 	}
-	size := tokenissuer.FeedPage
+	size := store.FeedPage
 	if after == f.pages-1 {
 		size = 1
 	}
 	for i := range size {
-		list = append(list, tokenissuer.Revocation{Kind: tokenissuer.RevokeToken, ID: fmt.Sprint(after, i), ExpiresAt: clock().Add(time.Hour)})
+		list = append(list, store.Revocation{Kind: store.RevokeToken, ID: fmt.Sprint(after, i), ExpiresAt: clock().Add(time.Hour)})
 	}
 	return list, after + 1, nil
 }
@@ -52,7 +52,7 @@ func TestS12LongFeedInPages(t *testing.T) {
 	if err := e.catchUp(t.Context()); err != nil || !isFresh() {
 		t.Errorf("at the end: %v, fresh is %v", err, isFresh())
 	}
-	if n := e.revocations.Len(); n != 2*tokenissuer.FeedPage+1 || len(feed.deadlines) != 4 {
+	if n := e.revocations.Len(); n != 2*store.FeedPage+1 || len(feed.deadlines) != 4 {
 		t.Errorf("%d questions brought %d revocations", len(feed.deadlines), n)
 	}
 	for i := 1; i < len(feed.deadlines); i++ {
@@ -64,13 +64,13 @@ func TestS12LongFeedInPages(t *testing.T) {
 
 // strangersFeed is a feed that is read for others too: its questions carry nothing of one request.
 type strangersFeed struct {
-	tokenissuer.RevocationStore
+	store.RevocationStore
 	carried any
 }
 
 type requestKey struct{}
 
-func (f *strangersFeed) Revocations(ctx context.Context, after int64) ([]tokenissuer.Revocation, int64, error) {
+func (f *strangersFeed) Revocations(ctx context.Context, after int64) ([]store.Revocation, int64, error) {
 	f.carried = ctx.Value(requestKey{})
 	return nil, after, ctx.Err()
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/floodgate"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // floodgates hold what is known of floods of bad tokens, by their limit. It outlives a reload, or a flood could be shown
@@ -84,10 +86,10 @@ func (a *App) admitSignature(ctx context.Context) (done func(good bool), err err
 	case err == nil && waited:
 		laneVerified.Inc()
 	case errors.Is(err, context.Canceled):
-		return nil, tokenissuer.Unavailable("verification_awaited", err)
+		return nil, oauth.Unavailable("verification_awaited", err)
 	case err != nil:
 		laneGivenUp.Inc()
-		busy := tokenissuer.Unavailable(tokenissuer.ReasonVerificationBusy, err)
+		busy := oauth.Unavailable(oauth.ReasonVerificationBusy, err)
 		busy.RetryAfter = busyRetry
 		return nil, busy
 	}
@@ -101,11 +103,11 @@ var credentialReasons = []string{"authorization_header_duplicate", "bearer_malfo
 // token does not count: browsers, crawlers and clients that look for the metadata send it first as a matter of course, and it
 // costs no more than Caddy's own refusals. A good token that may not do this does not count either, nor a fault of ours.
 func isFailure(d decision, refusal error) bool {
-	e := tokenissuer.AsError(refusal)
+	e := oauth.AsError(refusal)
 	switch e.Code {
-	case tokenissuer.InvalidToken:
+	case oauth.InvalidToken:
 		return d.token == nil
-	case tokenissuer.InvalidRequest:
+	case oauth.InvalidRequest:
 		return slices.Contains(credentialReasons, e.Reason)
 	}
 	return false
@@ -137,7 +139,7 @@ func (p *Protect) holdBack(r *http.Request, d decision, refusal error) (closing 
 
 // notePassed tells the floodgate of a request that came through. Who was let in without a token has shown nothing for which its
 // connection could have credit.
-func (p *Protect) notePassed(r *http.Request, token *tokenissuer.AccessToken) {
+func (p *Protect) notePassed(r *http.Request, token *accesstoken.AccessToken) {
 	flood := p.app.flood
 	if flood.Passed() && token != nil {
 		flood.PassedOn(flood.Connection(p.app.sourceOf(r.Context()), r.RemoteAddr))

@@ -6,7 +6,8 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // ForwardedClaim is a claim that the upstream is told in a header.
@@ -65,14 +66,14 @@ func (p *Protect) readForwarding() error {
 // identityFields says who is calling, each field only when there is a value. A value that would be too long for an
 // upstream refuses the request: to leave it out would say something else than the token. The fields are appended to some
 // that there are.
-func (p *Protect) identityFields(fields []headerField, token *tokenissuer.AccessToken) ([]headerField, error) {
+func (p *Protect) identityFields(fields []headerField, token *accesstoken.AccessToken) ([]headerField, error) {
 	for _, f := range p.forward {
 		if f.oursOnly && (p.own == nil || token.Issuer != p.own.url) {
 			continue
 		}
 		value := claimValue(token, f)
 		if len(value) > maxIdentityBytes {
-			return nil, tokenissuer.NewError(tokenissuer.InvalidToken, "identity_too_long")
+			return nil, oauth.NewError(oauth.InvalidToken, "identity_too_long")
 		}
 		if value != "" {
 			fields = append(fields, headerField{f.Header, value})
@@ -82,7 +83,7 @@ func (p *Protect) identityFields(fields []headerField, token *tokenissuer.Access
 }
 
 // claimValue encodes a claim for a header. X-Auth-Groups has commas between its values.
-func claimValue(token *tokenissuer.AccessToken, f ForwardedClaim) string {
+func claimValue(token *accesstoken.AccessToken, f ForwardedClaim) string {
 	if text, isOne := token.Text(f.Claim); isOne {
 		return encodeIdentity(text)
 	}

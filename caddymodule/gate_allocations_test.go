@@ -10,15 +10,16 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // TestOrdinaryRequestAllocates holds what a gate adds to a request whose token is known: the request's own crossing, its
 // header, the credential, and a context that can end it. Rules that every token of the route is held against add nothing.
 func TestOrdinaryRequestAllocates(t *testing.T) {
 	const ordinary = 8
-	token := &tokenissuer.AccessToken{
-		Subject: "u-ada", ClientID: "portal", Scopes: tokenissuer.Scopes{"public"}, Organisation: "acme", Role: "admin",
+	token := &accesstoken.AccessToken{
+		Subject: "u-ada", ClientID: "portal", Scopes: oauth.Scopes{"public"}, Organisation: "acme", Role: "admin",
 		ExpiresAt: time.Now().Add(time.Hour),
 	}
 	for _, test := range []struct {

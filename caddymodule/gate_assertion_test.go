@@ -17,7 +17,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 )
 
 // Assertions, through a real reverse_proxy, and read at the other end by a library that is not ours with the keys that
@@ -116,7 +116,7 @@ func (g *gate) asserts(t *testing.T, r *recorded, audience string) jwt.MapClaims
 	if len(values) != 1 {
 		t.Fatalf("%d assertions in:\n%s", len(values), r.Raw)
 	}
-	claims, err := g.readJWT(t, values[0], tokenissuer.AssertionType, audience)
+	claims, err := g.readJWT(t, values[0], keys.AssertionType, audience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestG94AssertionReachesTheUpstream(t *testing.T) {
 	}
 	seen.has(t, headerSubject, "u-ada") // the assertion replaces nothing
 	seen.has(t, "Authorization")
-	if _, err := g.readJWT(t, seen.Header[assertionHeader][0], tokenissuer.AssertionType, "https://stock.example"); err == nil {
+	if _, err := g.readJWT(t, seen.Header[assertionHeader][0], keys.AssertionType, "https://stock.example"); err == nil {
 		t.Error("another upstream takes it")
 	}
 	seen = g.passed(t, g.request("GET", "/beside/x", bearer(token)))

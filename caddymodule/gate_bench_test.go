@@ -9,12 +9,12 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 )
 
 // benchmarkedGate is a gate that takes every token, so that what is measured is what it does around the verdict.
-func benchmarkedGate(token *tokenissuer.AccessToken) *Protect {
+func benchmarkedGate(token *accesstoken.AccessToken) *Protect {
 	app := &App{started: make(chan struct{}), audit: endpoint.NewAudit(zap.NewNop(), clientAddress)}
 	close(app.started)
 	app.identityGuard = func() *identityGuard { return newIdentityGuard(nil) }
@@ -23,19 +23,19 @@ func benchmarkedGate(token *tokenissuer.AccessToken) *Protect {
 	return &Protect{
 		app: app, audit: app.audit, logger: zap.NewNop(), forward: defaultForward, cookies: ownCookies{issuer: []string{"accessToken", "session"}, hidden: []string{"accessToken", "session"}},
 		issuers:  []routeIssuer{{name: selfIssuer}},
-		verifier: verdict(func(string, []string) (*tokenissuer.AccessToken, error) { return token, nil }),
+		verifier: verdict(func(string, []string) (*accesstoken.AccessToken, error) { return token, nil }),
 	}
 }
 
 // verdict is an ownVerifier that knows every token.
-type verdict func(token string, audiences []string) (*tokenissuer.AccessToken, error)
+type verdict func(token string, audiences []string) (*accesstoken.AccessToken, error)
 
-func (v verdict) Recall(token string, audiences []string) (*tokenissuer.AccessToken, bool, error) {
+func (v verdict) Recall(token string, audiences []string) (*accesstoken.AccessToken, bool, error) {
 	t, err := v(token, audiences)
 	return t, true, err
 }
 
-func (v verdict) VerifyAdmitted(token string, audiences []string, _ tokenissuer.Admission) (*tokenissuer.AccessToken, error) {
+func (v verdict) VerifyAdmitted(token string, audiences []string, _ accesstoken.Admission) (*accesstoken.AccessToken, error) {
 	return v(token, audiences)
 }
 
@@ -48,7 +48,7 @@ func (d *discard) WriteHeader(int)             {}
 
 // BenchmarkOrdinaryRequest is a request with a short answer, as the gate's own share of it.
 func BenchmarkOrdinaryRequest(b *testing.B) {
-	p := benchmarkedGate(&tokenissuer.AccessToken{Subject: "u-ada", ClientID: "portal", ExpiresAt: time.Now().Add(time.Hour)})
+	p := benchmarkedGate(&accesstoken.AccessToken{Subject: "u-ada", ClientID: "portal", ExpiresAt: time.Now().Add(time.Hour)})
 	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		_, cancel := context.WithCancel(r.Context()) // as http.Transport does
 		cancel()

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Browsers at the gate: who is sent to sign in and comes back, and whose session goes on without anybody noticing.
@@ -95,7 +97,7 @@ func TestS14TheSessionsTokenIsACredentialWhereTheRouteTakesIt(t *testing.T) {
 	seen.has(t, headerSubject, "u-ada")
 	seen.has(t, headerOrganisation, "acme")
 	seen.has(t, headerRole, "admin")
-	seen.has(t, headerClient, tokenissuer.OwnClientID)
+	seen.has(t, headerClient, store.OwnClientID)
 	if p := b.fetch(http.MethodPost, "/api/x", "", "Sec-Fetch-Site", "same-origin"); p.status != http.StatusOK {
 		t.Errorf("POST: %d", p.status)
 	}
@@ -240,14 +242,14 @@ func TestA71AnEndedSessionIsNotRenewed(t *testing.T) {
 			}
 		},
 		"disabled": func(g *gate, b *browser, user string) {
-			if err := g.app().registry.SetUserStatus(b.t.Context(), user, tokenissuer.UserDisabled); err != nil {
+			if err := g.app().registry.SetUserStatus(b.t.Context(), user, store.UserDisabled); err != nil {
 				b.t.Fatal(err)
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := startSignIn(t, browserRoutes)
-			user := g.addUser("zoe@acme.example", "acme", tokenissuer.RoleMember)
+			user := g.addUser("zoe@acme.example", "acme", store.RoleMember)
 			b := g.visitor(t, "zoe@acme.example")
 			session, token := b.cookie("session"), b.cookie(sessionTokenCookie)
 			u := g.streams()
@@ -341,7 +343,7 @@ func TestChallengeBrowser(t *testing.T) {
 			if header.Get("Cache-Control") != "no-store" || !strings.Contains(header.Get("Vary"), "Cookie") || header.Get("Www-Authenticate") != "" {
 				t.Errorf("headers: %v", header)
 			}
-			back, err := g.app().issuer.OpenReturn(tokenissuer.NewSecret(location.Query().Get("pending")))
+			back, err := g.app().issuer.OpenReturn(oauth.NewSecret(location.Query().Get("pending")))
 			if want := strings.TrimSuffix(test.target, "&access_token=x"); err != nil || back != want {
 				t.Errorf("comes back to %q, %v, want %q", back, err, want)
 			}
@@ -402,9 +404,9 @@ func TestChallengeBrowserLeadsToThePage(t *testing.T) {
 func TestChallengeBrowserSparesWhoIsSignedIn(t *testing.T) {
 	p := &Protect{Challenge: challengeBrowser, TokenCookie: sessionTokenCookie}
 	r := readRequest(t, "GET /x HTTP/1.1", "Host: h", "Accept: text/html")
-	refusal := tokenissuer.NewError(tokenissuer.InvalidToken, "identity_too_long")
+	refusal := oauth.NewError(oauth.InvalidToken, "identity_too_long")
 	for name, d := range map[string]decision{
-		"a good token": {token: new(tokenissuer.AccessToken), shown: tokenissuer.NewSecret("t"), cookie: true}, "a session": {signedIn: true},
+		"a good token": {token: new(accesstoken.AccessToken), shown: oauth.NewSecret("t"), cookie: true}, "a session": {signedIn: true},
 	} {
 		if p.signIn(nil, r, &d, refusal) {
 			t.Errorf("%s: sent to sign in", name)

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // What a token says, once its signature is good.
@@ -171,17 +174,17 @@ func TestG42ServerTokenOnAUserRoute(t *testing.T) {
 func TestG43RevokedByAnyName(t *testing.T) {
 	now := setClock(t)
 	g := startBoth(t, site)
-	names := []tokenissuer.RevocationKind{
-		tokenissuer.RevokeToken, tokenissuer.RevokeFamily, tokenissuer.RevokeUser, tokenissuer.RevokeClient, tokenissuer.RevokeOrganisation,
+	names := []store.RevocationKind{
+		store.RevokeToken, store.RevokeFamily, store.RevokeUser, store.RevokeClient, store.RevokeOrganisation,
 	}
 	n := 0
-	try := func(kinds ...tokenissuer.RevocationKind) {
+	try := func(kinds ...store.RevocationKind) {
 		n++
 		id := itoa(n)
 		issue := func() string {
 			return g.watched(g.issue(tokenissuer.Grant{
-				Type: tokenissuer.AuthorizationCode, Client: &tokenissuer.Client{ID: "client-" + id},
-				User: &tokenissuer.User{ID: "user-" + id, Organisation: "org-" + id}, FamilyID: "family-" + id, Scopes: tokenissuer.Scopes{"public"},
+				Type: oauth.AuthorizationCode, Client: &store.Client{ID: "client-" + id},
+				User: &store.User{ID: "user-" + id, Organisation: "org-" + id}, FamilyID: "family-" + id, Scopes: oauth.Scopes{"public"},
 			}))
 		}
 		token := issue()
@@ -204,15 +207,15 @@ func TestG43RevokedByAnyName(t *testing.T) {
 	}
 	// What is revoked up to now leaves the tokens of tomorrow alone.
 	old := g.user("u-9", "acme", "", "public")
-	g.revoke(t, g.claims(t, old), tokenissuer.RevokeUser)
+	g.revoke(t, g.claims(t, old), store.RevokeUser)
 	now.advance(2 * time.Second)
 	g.refused(t, g.request("GET", "/any/x", bearer(old)), 401)
 	g.passed(t, g.request("GET", "/any/x", bearer(g.user("u-9", "acme", "", "public"))))
 	// A revoked user is no revoked client, though the names be equal.
 	server := g.server("public")
-	g.revoke(t, &tokenissuer.AccessToken{Subject: "conf"}, tokenissuer.RevokeUser)
+	g.revoke(t, &accesstoken.AccessToken{Subject: "conf"}, store.RevokeUser)
 	g.passed(t, g.request("GET", "/any/x", bearer(server)))
-	g.revoke(t, g.claims(t, server), tokenissuer.RevokeKey)
+	g.revoke(t, g.claims(t, server), store.RevokeKey)
 	g.refused(t, g.request("GET", "/any/x", bearer(server)), 401)
 }
 
@@ -220,7 +223,7 @@ func TestG43RevokedByAnyName(t *testing.T) {
 func TestG44CacheOutlivesNothing(t *testing.T) {
 	now := setClock(t)
 	g := startBoth(t, site)
-	short := g.watched(g.issue(tokenissuer.Grant{Scopes: tokenissuer.Scopes{"public"}, Lifetime: 20 * time.Second}))
+	short := g.watched(g.issue(tokenissuer.Grant{Scopes: oauth.Scopes{"public"}, Lifetime: 20 * time.Second}))
 	long := g.server("public")
 	for _, token := range []string{short, long, short} {
 		g.passed(t, g.request("GET", "/any/x", bearer(token)))
@@ -241,7 +244,7 @@ func TestG44CacheOutlivesNothing(t *testing.T) {
 	elsewhere := g.server("public")
 	g.passed(t, g.request("GET", "/any/x", bearer(elsewhere)))
 	claims := g.claims(t, elsewhere)
-	if err := g.app().engine.store.Revoke(t.Context(), tokenissuer.Revocation{Kind: tokenissuer.RevokeToken, ID: claims.ID, ExpiresAt: claims.ExpiresAt}); err != nil {
+	if err := g.app().engine.store.Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: claims.ID, ExpiresAt: claims.ExpiresAt}); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
@@ -257,7 +260,7 @@ func TestG44CacheOutlivesNothing(t *testing.T) {
 	// The key is gone.
 	keyless := g.server("public")
 	g.passed(t, g.request("GET", "/any/x", bearer(keyless)))
-	if err := g.app().engine.keys.Replace(nil, tokenissuer.ES256); err != nil {
+	if err := g.app().engine.keys.Replace(nil, oauth.ES256); err != nil {
 		t.Fatal(err)
 	}
 	g.refused(t, g.request("GET", "/any/x", bearer(keyless)), 401)

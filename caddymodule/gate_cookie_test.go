@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // The token in a cookie: when it is one, what it needs beside it, and where it ends.
@@ -147,8 +149,8 @@ func TestG85TokenInACookie(t *testing.T) {
 // issuedFor issues a server token with another lifetime.
 func (g *gate) issuedFor(lifetime time.Duration) string {
 	g.t.Helper()
-	client := &tokenissuer.Client{ID: "conf", Lifetimes: tokenissuer.Lifetimes{ClientCredentials: lifetime}}
-	return g.watched(g.issue(tokenissuer.Grant{Type: tokenissuer.ClientCredentials, Client: client, Scopes: []string{"public"}}))
+	client := &store.Client{ID: "conf", Lifetimes: store.Lifetimes{ClientCredentials: lifetime}}
+	return g.watched(g.issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Client: client, Scopes: []string{"public"}}))
 }
 
 // answering answers every request with these lines and "ok".

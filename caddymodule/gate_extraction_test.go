@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // How a token comes in, and what is answered when none or a bad one does.
@@ -272,9 +274,9 @@ func TestG84Answers(t *testing.T) {
 	now := setClock(t)
 	g := startBoth(t, site)
 	good := g.server("public")
-	short := g.watched(g.issue(tokenissuer.Grant{Type: tokenissuer.ClientCredentials, Scopes: tokenissuer.Scopes{"public"}, Lifetime: time.Second}))
+	short := g.watched(g.issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Scopes: oauth.Scopes{"public"}, Lifetime: time.Second}))
 	revoked := g.server("public")
-	g.revoke(t, g.claims(t, revoked), tokenissuer.RevokeToken)
+	g.revoke(t, g.claims(t, revoked), store.RevokeToken)
 	now.advance(10 * time.Second)
 
 	for _, c := range []struct {

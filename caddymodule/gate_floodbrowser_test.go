@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // TestG81ABrowserThatSignsInHasFailed with the token in its cookie all the same: a signature of another issuer's costs as much on
@@ -64,7 +64,7 @@ func TestG81AFullLaneIsNoAlarm(t *testing.T) {
 	defer cancel()
 	for range 20 {
 		_, err := app.admitSignature(tired)
-		if e := tokenissuer.AsError(err); e.Reason != tokenissuer.ReasonVerificationBusy || errors.Is(err, context.Canceled) {
+		if e := oauth.AsError(err); e.Reason != oauth.ReasonVerificationBusy || errors.Is(err, context.Canceled) {
 			t.Fatalf("a full lane: %v", err)
 		}
 		app.audit.Refused(r, "request refused at the gate", err)

@@ -27,7 +27,10 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Tokens that somebody forged, some of them by somebody who can sign with our key: what a token says must not matter
@@ -47,7 +50,7 @@ type forger struct {
 // are to be seen.
 func (g *gate) forger() *forger {
 	g.t.Helper()
-	g.app().engine.verifier.UseJTIMAC(tokenissuer.NewJTIMAC(new(tokenissuer.MasterKey)))
+	g.app().engine.verifier.UseJTIMAC(accesstoken.NewJTIMAC(new(keys.MasterKey)))
 	return g.signer()
 }
 
@@ -76,7 +79,7 @@ func (f *forger) claims(changes map[string]any) string {
 	now := clock().Unix()
 	return changed(map[string]any{
 		"iss": f.issuer, "sub": "conf", "aud": cmp.Or(f.audience, f.issuer), "client_id": "conf", "scope": "public",
-		"iat": now, "exp": now + 600, "jti": tokenissuer.NewID(),
+		"iat": now, "exp": now + 600, "jti": oauth.NewID(),
 	}, changes)
 }
 
@@ -384,7 +387,7 @@ func TestG21To25Forms(t *testing.T) {
 		"typ long s":     f.with(map[string]any{"typ": "at+jw\u017f"}),
 		// G25
 		"id token":        f.token(f.header(map[string]any{"typ": "JWT"}), family),
-		"opaque":          tokenissuer.NewID(),
+		"opaque":          oauth.NewID(),
 		"refresh token":   strings.Repeat("A", 43),
 		"assertion":       f.token(f.header(map[string]any{"typ": "JWT"}), f.claims(map[string]any{"aud": f.issuer + "/oauth/token"})),
 		"client secret":   confSecret,
@@ -453,7 +456,7 @@ func TestG27TheOtherSignatureOfARevokedToken(t *testing.T) {
 	s := new(big.Int).Sub(elliptic.P256().Params().N, new(big.Int).SetBytes(signature[32:]))
 	second := g.watched(good[:dot+1] + b64(append(bytes.Clone(signature[:32]), s.FillBytes(make([]byte, 32))...)))
 	g.passed(t, g.request("GET", "/any/x", bearer(good)))
-	g.revoke(t, g.claims(t, good), tokenissuer.RevokeToken)
+	g.revoke(t, g.claims(t, good), store.RevokeToken)
 	g.refused(t, g.request("GET", "/any/x", bearer(good)), 401)
 	header, _ := g.refused(t, g.request("GET", "/any/x", bearer(second)), 401)
 	if got := parameters(t, header)["error_description"]; got != "The access token was revoked" {
@@ -520,7 +523,7 @@ func TestG34KeyOfAnotherEnvironment(t *testing.T) {
 // strangerTo is a forger with a key of its own, for the same issuer.
 func strangerTo(t *testing.T, f *forger) *forger {
 	t.Helper()
-	key, err := tokenissuer.NewSigningKey(tokenissuer.ES256, time.Now())
+	key, err := keys.NewSigningKey(oauth.ES256, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -536,7 +539,7 @@ func strangerTo(t *testing.T, f *forger) *forger {
 }
 
 // claims reads a good token.
-func (g *gate) claims(t *testing.T, token string) *tokenissuer.AccessToken {
+func (g *gate) claims(t *testing.T, token string) *accesstoken.AccessToken {
 	t.Helper()
 	claims, err := g.app().engine.verifier.Verify(token, []string{g.url})
 	if err != nil {
@@ -546,11 +549,11 @@ func (g *gate) claims(t *testing.T, token string) *tokenissuer.AccessToken {
 }
 
 // revoke revokes what a token carries under one of its names.
-func (g *gate) revoke(t *testing.T, token *tokenissuer.AccessToken, kind tokenissuer.RevocationKind) {
+func (g *gate) revoke(t *testing.T, token *accesstoken.AccessToken, kind store.RevocationKind) {
 	t.Helper()
-	id := map[tokenissuer.RevocationKind]string{
-		tokenissuer.RevokeToken: token.ID, tokenissuer.RevokeFamily: token.FamilyID, tokenissuer.RevokeUser: token.Subject,
-		tokenissuer.RevokeClient: token.ClientID, tokenissuer.RevokeOrganisation: token.Organisation, tokenissuer.RevokeKey: token.KeyID,
+	id := map[store.RevocationKind]string{
+		store.RevokeToken: token.ID, store.RevokeFamily: token.FamilyID, store.RevokeUser: token.Subject,
+		store.RevokeClient: token.ClientID, store.RevokeOrganisation: token.Organisation, store.RevokeKey: token.KeyID,
 	}[kind]
 	if err := g.app().issuer.Revoke(context.Background(), g.app().issuer.RevocationOf(kind, id)); err != nil {
 		t.Fatal(err)

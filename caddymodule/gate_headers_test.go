@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // What the upstream is told, and what a client cannot tell it. Everything here goes over raw sockets and through a real
@@ -409,7 +410,7 @@ func TestG54ClaimsThatWouldSplitAHeader(t *testing.T) {
 		g.refused(t, g.request("GET", "/x", bearer(g.user("u-1", value, "", "public"))), 401)
 	}
 	if _, err := g.app().issuer.Issue(tokenissuer.Grant{
-		Client: &tokenissuer.Client{ID: "conf"}, User: &tokenissuer.User{ID: "u-1", Organisation: strings.Repeat("a", 8192)},
+		Client: &store.Client{ID: "conf"}, User: &store.User{ID: "u-1", Organisation: strings.Repeat("a", 8192)},
 	}); err == nil {
 		t.Error("a token with a claim of 8 KiB was issued")
 	}

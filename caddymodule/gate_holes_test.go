@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // The tests of this file each tell of a hole that a review found, and hold it shut.
@@ -141,11 +143,11 @@ func TestT16TokensOfTheMomentAfterDisabling(t *testing.T) {
 	}
 `))
 	registry := g.app().registry
-	client, _, err := registry.AddClient(t.Context(), tokenissuer.Client{ID: "late"})
+	client, _, err := registry.AddClient(t.Context(), store.Client{ID: "late"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	issue := func() string { return g.issue(tokenissuer.Grant{Client: client, Scopes: tokenissuer.Scopes{"public"}}) }
+	issue := func() string { return g.issue(tokenissuer.Grant{Client: client, Scopes: oauth.Scopes{"public"}}) }
 	if err := registry.DisableClient(t.Context(), client.ID); err != nil {
 		t.Fatal(err)
 	}

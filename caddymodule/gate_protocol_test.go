@@ -20,8 +20,9 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Framing, faults, and what happens when the gate cannot judge.
@@ -268,7 +269,7 @@ func TestG77PanicIsARefusal(t *testing.T) {
 	token := g.server("public")
 	for name, breaks := range map[string]func(){
 		"panic":     func() { panic("injected") },
-		"panic nil": func() { var t *tokenissuer.AccessToken; _ = t.ID },
+		"panic nil": func() { var t *accesstoken.AccessToken; _ = t.ID },
 	} {
 		t.Run(name, func(t *testing.T) {
 			g.passed(t, g.request("GET", "/any/x", bearer(token)))
@@ -306,7 +307,7 @@ func TestG77AVerdictThatIsNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := benchmarkedGate(nil)
 			p.refusal = endpoint.Challenge{Realm: "test"}.Prepare()
-			p.verifier = verdict(func(string, []string) (*tokenissuer.AccessToken, error) { return nil, err })
+			p.verifier = verdict(func(string, []string) (*accesstoken.AccessToken, error) { return nil, err })
 			w := httptest.NewRecorder()
 			request := caddyhttp.PrepareRequest(ordinaryRequest(t), caddy.NewReplacer(), w, new(caddyhttp.Server))
 			if err := p.ServeHTTP(w, request, caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error {
@@ -348,7 +349,7 @@ func TestG79RevocationsTooOld(t *testing.T) {
 	now := setClock(t)
 	g := startBoth(t, site)
 	token, revoked := g.server("public"), g.server("public")
-	g.revoke(t, g.claims(t, revoked), tokenissuer.RevokeToken)
+	g.revoke(t, g.claims(t, revoked), store.RevokeToken)
 	g.passed(t, g.request("GET", "/any/x", bearer(token)))
 	e := g.app().engine
 	e.stop() // the feed

@@ -16,6 +16,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 func init() { caddy.RegisterModule(cannedTransport{}) }
@@ -121,7 +123,7 @@ func benchmarkServer(b *testing.B, server *caddyhttp.Server, addr, path string, 
 	requests := make([]*http.Request, count)
 	for i := range requests {
 		tokens, err := running.newest().issuer.Issue(tokenissuer.Grant{
-			Type: tokenissuer.ClientCredentials, Client: &tokenissuer.Client{ID: "conf"}, Scopes: tokenissuer.Scopes{"public"},
+			Type: oauth.ClientCredentials, Client: &store.Client{ID: "conf"}, Scopes: oauth.Scopes{"public"},
 		})
 		if err != nil {
 			b.Fatal(err)

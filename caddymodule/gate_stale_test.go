@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // TestG79G89AKeyThatAStaleNodeHasNotHeardOf: a node that is cut off cannot know a key with which another one signs since. The
@@ -12,17 +15,17 @@ import (
 func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 	now := setClock(t)
 	g := startGate(t, site)
-	key, err := tokenissuer.NewSigningKey(tokenissuer.EdDSA, clock())
+	key, err := keys.NewSigningKey(oauth.EdDSA, clock())
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, is := new(tokenissuer.KeySet), g.app().issuer
-	if err := keys.Replace([]*tokenissuer.SigningKey{key}, tokenissuer.EdDSA); err != nil {
+	ks, is := new(keys.KeySet), g.app().issuer
+	if err := ks.Replace([]*keys.SigningKey{key}, oauth.EdDSA); err != nil {
 		t.Fatal(err)
 	}
 	another := &tokenissuer.Issuer{
-		URL: is.URL, Audience: is.Audience, Lifetimes: is.Lifetimes, Scopes: is.Scopes, Directory: is.Directory, Keys: keys, Master: is.Master, JTIMAC: is.JTIMAC,
-		Verifier: tokenissuer.NewVerifier(is.URL, keys, is.Revocations, time.Minute, clock), Now: clock,
+		URL: is.URL, Audience: is.Audience, Lifetimes: is.Lifetimes, Scopes: is.Scopes, Directory: is.Directory, Keys: ks, Master: is.Master, JTIMAC: is.JTIMAC,
+		Verifier: accesstoken.NewVerifier(is.URL, ks, is.Revocations, time.Minute, clock), Now: clock,
 	}
 	unheard, err := (&tokenissuer.Registry{Issuer: another, Stored: g.app().engine.store}).MintServerToken(t.Context(), "conf", "public", 0)
 	if err != nil {

@@ -18,7 +18,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Streams: they end with their token, on both sides of the gate, and nothing else does.
@@ -150,7 +152,7 @@ var streamKinds = map[string]struct {
 // kill revokes a token.
 func (g *gate) kill(t *testing.T, token string) {
 	t.Helper()
-	g.revoke(t, g.claims(t, token), tokenissuer.RevokeToken)
+	g.revoke(t, g.claims(t, token), store.RevokeToken)
 }
 
 func TestG71StreamsEndWithTheirToken(t *testing.T) {
@@ -162,10 +164,10 @@ func TestG71StreamsEndWithTheirToken(t *testing.T) {
 			"expired": {"token_expired", func(_ *gate, c *testClock, _ string) { c.advance(time.Minute + time.Second) }},
 			"revoked": {"token_revoked", func(g *gate, _ *testClock, token string) { g.kill(t, token) }},
 			"its key is": {"token_revoked", func(g *gate, _ *testClock, token string) {
-				g.revoke(t, g.claims(t, token), tokenissuer.RevokeKey)
+				g.revoke(t, g.claims(t, token), store.RevokeKey)
 			}},
 			"on another node": {"token_revoked", func(g *gate, _ *testClock, _ string) { // the feed is what tells us
-				revocation := g.app().issuer.RevocationOf(tokenissuer.RevokeClient, "conf")
+				revocation := g.app().issuer.RevocationOf(store.RevokeClient, "conf")
 				if err := g.app().engine.store.Revoke(t.Context(), revocation); err != nil {
 					t.Fatal(err)
 				}
@@ -198,7 +200,7 @@ func TestG71StreamsEndWithTheirToken(t *testing.T) {
 				}
 				other := g.dial(t, g.request("GET", "/lives", append([]string{bearer(lives)}, stream.lines...)...))
 				stream.runs(other, t)
-				c.advance(tokenissuer.Leeway)
+				c.advance(store.Leeway)
 				g.raw(g.request("GET", "/dies", bearer(dies), "Connection: close")) // and who comes back is refused
 				if lines := g.audited(); len(lines) == 0 || lines[len(lines)-1]["reason"] != end.reason {
 					t.Errorf("audit lines: %v", lines)
@@ -436,7 +438,7 @@ func awaitNoSweep(t *testing.T) {
 
 // TestG71AStreamIsLeftAloneForOneSweep, so that a short answer which is flushed gets through after a sign-out.
 func TestG71AStreamIsLeftAloneForOneSweep(t *testing.T) {
-	token := &tokenissuer.AccessToken{ExpiresAt: time.Now().Add(time.Hour)}
+	token := &accesstoken.AccessToken{ExpiresAt: time.Now().Add(time.Hour)}
 	p := benchmarkedGate(token)
 	p.app.engine = newEngine(engineSettings{}, nil)
 	o, s := openStreams{sweeping: true}, &stream{gate: p, token: token, cancel: func() {}}
@@ -465,12 +467,12 @@ func TestG71AStreamIsLeftAloneForOneSweep(t *testing.T) {
 // TestG71AHandlerThatGoesOn: one that looks at no context and no error cannot make an answer look complete.
 func TestG71AHandlerThatGoesOn(t *testing.T) {
 	var dead atomic.Bool
-	p := benchmarkedGate(&tokenissuer.AccessToken{ExpiresAt: time.Now().Add(time.Hour)})
+	p := benchmarkedGate(&accesstoken.AccessToken{ExpiresAt: time.Now().Add(time.Hour)})
 	p.app.engine = newEngine(engineSettings{}, nil)
 	good := p.verifier
-	p.verifier = verdict(func(token string, audiences []string) (*tokenissuer.AccessToken, error) {
+	p.verifier = verdict(func(token string, audiences []string) (*accesstoken.AccessToken, error) {
 		if dead.Load() {
-			return nil, tokenissuer.NewError(tokenissuer.InvalidToken, "token_revoked")
+			return nil, oauth.NewError(oauth.InvalidToken, "token_revoked")
 		}
 		return good.VerifyAdmitted(token, audiences, nil)
 	})

@@ -14,6 +14,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Tokens for upstreams, in the place of the client's, through a real reverse_proxy.
@@ -233,10 +235,10 @@ func TestG25SwappedTokenAsBearer(t *testing.T) {
 // TestG43SwappedTokenEndsWithTheClients at a gate before the upstream, whatever names what is revoked.
 func TestG43SwappedTokenEndsWithTheClients(t *testing.T) {
 	g := startGate(t, siteWith("", swappingRoutes))
-	for kind, id := range map[tokenissuer.RevocationKind]func(jwt.MapClaims) string{
-		tokenissuer.RevokeToken:  func(c jwt.MapClaims) string { return c["token_jti"].(string) },
-		tokenissuer.RevokeFamily: func(c jwt.MapClaims) string { return c["sid"].(string) },
-		tokenissuer.RevokeUser:   func(c jwt.MapClaims) string { return c["sub"].(string) },
+	for kind, id := range map[store.RevocationKind]func(jwt.MapClaims) string{
+		store.RevokeToken:  func(c jwt.MapClaims) string { return c["token_jti"].(string) },
+		store.RevokeFamily: func(c jwt.MapClaims) string { return c["sid"].(string) },
+		store.RevokeUser:   func(c jwt.MapClaims) string { return c["sub"].(string) },
 	} {
 		token := g.user("u-"+string(kind), "acme", "admin", "public")
 		swapped, claims := g.swapped(t, g.passed(t, g.request("GET", "/any/x", bearer(token))), token, ordersAudience)
@@ -300,7 +302,7 @@ func TestSwapOfAnotherIssuersToken(t *testing.T) {
 		t.Errorf("swapped again: %v", claims)
 	}
 	g.refused(t, g.request("GET", "/swap/x", bearer(g.user("corp:u-ada", "acme", "admin", "public"))), http.StatusInternalServerError)
-	service := g.watched(g.issue(tokenissuer.Grant{Type: tokenissuer.ClientCredentials, Client: &tokenissuer.Client{ID: "corp:conf"}}))
+	service := g.watched(g.issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Client: &store.Client{ID: "corp:conf"}}))
 	g.refused(t, g.request("GET", "/swap/x", bearer(service)), http.StatusInternalServerError)
 	for _, declared := range []string{"client corp:conf SECRET", "client conf SECRET {\n}\nclient corp: SECRET"} {
 		err := g.tryReload(trusting(p, strings.Replace(caddyfile, "client conf SECRET", declared, 1)))

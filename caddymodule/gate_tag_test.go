@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // TestG34ForgedTokensFallAtTheirTag: what this issuer has not issued falls before its signature is looked at, whoever has
@@ -17,7 +17,7 @@ func TestG34ForgedTokensFallAtTheirTag(t *testing.T) {
 	own := g.signer()
 	stranger := strangerTo(t, own)
 	stranger.kid = own.kid
-	asIssued := `{"jti":"` + tokenissuer.NewID() + strings.Repeat("B", 12) + `",` + own.claims(map[string]any{"jti": nil})[1:]
+	asIssued := `{"jti":"` + oauth.NewID() + strings.Repeat("B", 12) + `",` + own.claims(map[string]any{"jti": nil})[1:]
 
 	parts, others := strings.Split(genuine, "."), strings.Split(second, ".")
 	payload := func(part string) string {

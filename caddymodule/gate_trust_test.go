@@ -11,14 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // Tokens of other issuers. That they are read as strictly as our own is shown here again through the front door, because
 // it is another verifier that reads them.
 
 func TestTrustedTokensPass(t *testing.T) {
-	for _, algorithm := range tokenissuer.TrustedAlgorithms {
+	for _, algorithm := range oauth.TrustedAlgorithms {
 		algorithm := string(algorithm)
 		for kind, site := range map[string]string{"beside our own issuer": trustSite, "gate only": gateOnly(trustSite)} {
 			t.Run(algorithm+" "+kind, func(t *testing.T) {

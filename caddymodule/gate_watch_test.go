@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // gate is a running Caddy whose decisions are watched: every refusal must leave the upstream alone and one line in the
@@ -69,7 +71,7 @@ func relaying() string {
 func (g *gate) user(id, organisation, role string, scopes ...string) string {
 	g.t.Helper()
 	return g.watched(g.issue(tokenissuer.Grant{
-		Type: tokenissuer.AuthorizationCode, User: &tokenissuer.User{ID: id, Organisation: organisation, Role: tokenissuer.Role(role)},
+		Type: oauth.AuthorizationCode, User: &store.User{ID: id, Organisation: organisation, Role: store.Role(role)},
 		Scopes: scopes, FamilyID: "family-of-" + id, AuthTime: clock(),
 	}))
 }
@@ -77,7 +79,7 @@ func (g *gate) user(id, organisation, role string, scopes ...string) string {
 // server issues a token that acts for the client conf alone.
 func (g *gate) server(scopes ...string) string {
 	g.t.Helper()
-	return g.watched(g.issue(tokenissuer.Grant{Type: tokenissuer.ClientCredentials, Scopes: scopes}))
+	return g.watched(g.issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Scopes: scopes}))
 }
 
 func (g *gate) watched(token string) string {

@@ -21,6 +21,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // More forgeries by somebody who can do with our key what he likes, and floods of them.
@@ -121,8 +124,8 @@ func TestG43PairsWithAKeyAndWithAnEarlierMoment(t *testing.T) {
 	g := startBoth(t, site)
 	issue := func(name string) string {
 		return g.watched(g.issue(tokenissuer.Grant{
-			Type: tokenissuer.AuthorizationCode, Client: &tokenissuer.Client{ID: "client-" + name}, FamilyID: "family-" + name,
-			User: &tokenissuer.User{ID: "user-" + name, Organisation: "org-" + name}, Scopes: tokenissuer.Scopes{"public"},
+			Type: oauth.AuthorizationCode, Client: &store.Client{ID: "client-" + name}, FamilyID: "family-" + name,
+			User: &store.User{ID: "user-" + name, Organisation: "org-" + name}, Scopes: oauth.Scopes{"public"},
 		}))
 	}
 	dead := func(what, token string) {
@@ -137,7 +140,7 @@ func TestG43PairsWithAKeyAndWithAnEarlierMoment(t *testing.T) {
 	for _, order := range [][2]time.Duration{{0, time.Minute}, {time.Minute, 0}} {
 		name := "moments-" + order[0].String()
 		first := issue(name)
-		later := issuer.RevocationOf(tokenissuer.RevokeUser, "user-"+name)
+		later := issuer.RevocationOf(store.RevokeUser, "user-"+name)
 		for _, moment := range order {
 			revocation := later
 			revocation.IssuedUntil = later.IssuedUntil.Add(-moment)
@@ -148,12 +151,12 @@ func TestG43PairsWithAKeyAndWithAnEarlierMoment(t *testing.T) {
 		dead(name, first)
 	}
 	// A key with each other kind.
-	kinds := map[string]tokenissuer.RevocationKind{
-		"token": tokenissuer.RevokeToken, "family": tokenissuer.RevokeFamily, "user": tokenissuer.RevokeUser,
-		"client": tokenissuer.RevokeClient, "organisation": tokenissuer.RevokeOrganisation,
+	kinds := map[string]store.RevocationKind{
+		"token": store.RevokeToken, "family": store.RevokeFamily, "user": store.RevokeUser,
+		"client": store.RevokeClient, "organisation": store.RevokeOrganisation,
 	}
 	before, after := make(map[string]string), make(map[string]string)
-	claims := make(map[string]*tokenissuer.AccessToken)
+	claims := make(map[string]*accesstoken.AccessToken)
 	for name, kind := range kinds {
 		before[name], after[name] = issue("before-"+name), issue("after-"+name)
 		claims[name] = g.claims(t, after[name])
@@ -161,7 +164,7 @@ func TestG43PairsWithAKeyAndWithAnEarlierMoment(t *testing.T) {
 		g.revoke(t, g.claims(t, before[name]), kind)
 		dead(name, before[name])
 	}
-	g.revoke(t, claims["token"], tokenissuer.RevokeKey)
+	g.revoke(t, claims["token"], store.RevokeKey)
 	now.advance(time.Second)
 	for name, kind := range kinds {
 		dead(name+", then the key", before[name])

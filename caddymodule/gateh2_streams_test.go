@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Several requests on one connection: each is judged by itself, and each ends by itself.
@@ -111,7 +111,7 @@ var streamEnds = map[string]struct {
 	"revoked": {"token_revoked", func(g *gate, t *testing.T, _ *testClock, token string) { g.kill(t, token) }},
 	"revoked on another node": {"token_revoked", func(g *gate, t *testing.T, _ *testClock, token string) {
 		claims := g.claims(t, token)
-		if err := g.app().engine.store.Revoke(t.Context(), tokenissuer.Revocation{Kind: tokenissuer.RevokeToken, ID: claims.ID, ExpiresAt: claims.ExpiresAt}); err != nil {
+		if err := g.app().engine.store.Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: claims.ID, ExpiresAt: claims.ExpiresAt}); err != nil {
 			t.Fatal(err)
 		}
 	}},
@@ -145,7 +145,7 @@ func TestG71StreamsOverHTTP2(t *testing.T) {
 				if line := g.awaitAudit(t, "stream closed at the gate"); line["reason"] != end.reason || line["path"] != "/dies" {
 					t.Errorf("audit line: %v", line)
 				}
-				c.advance(tokenissuer.Leeway)
+				c.advance(store.Leeway)
 				w.heads(7, true, g.fields("GET", "/again", append(accept, "authorization", "Bearer "+dies)...))
 				if again := w.answers(1)[7]; again == nil || again.status != http.StatusUnauthorized {
 					t.Errorf("the same connection with the same token: %+v", again)

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestG71StreamsOverHTTP3 end one by one: the connection and its other streams go on.
@@ -48,7 +48,7 @@ func TestG71StreamsOverHTTP3(t *testing.T) {
 					t.Errorf("%s has ended: %+v", path, answer)
 				}
 			}
-			c.advance(tokenissuer.Leeway)
+			c.advance(store.Leeway)
 			again, err := w.ask(t.Context(), g.securely("GET", "/again", "authorization", "Bearer "+dies), nil)
 			if err != nil || again.status != http.StatusUnauthorized {
 				t.Errorf("the same connection with the same token: %+v, %v", again, err)

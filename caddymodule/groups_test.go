@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // grouped gives declared people groups, the client conf the scope, and /api/* the rules.
@@ -124,7 +127,7 @@ func TestG130GroupsReachTokensAndUpstreams(t *testing.T) {
 func TestG131RequireGroup(t *testing.T) {
 	d := openAdmin(t, grouped...)
 	for id, groups := range map[string][]string{"u-Ops": {"Ops", "ops2", "op"}, "u-both": {"x", "ops"}, "u-words": {"ops engineering"}} {
-		d.stored(tokenissuer.User{ID: id, Groups: groups, PasswordHash: tokenissuer.NewSecret(peopleHash())})
+		d.stored(store.User{ID: id, Groups: groups, PasswordHash: oauth.NewSecret(peopleHash())})
 	}
 	for name, test := range map[string]struct {
 		id, scope string
@@ -190,12 +193,12 @@ func numbered(n int, format string) (names []string) {
 func TestG130G131G133GroupsOverEveryTransport(t *testing.T) {
 	g := startBoth(t, peopleSite(append(slices.Clone(grouped[:6]), "\t\tprotect trusted\n",
 		"\t\tprotect trusted {\n\t\t\trequire /api/ops/* group ops engineering\n\t\t\tforward assertion X-Gate-Assertion\n\t\t}\n")...))
-	token := func(id string, scopes tokenissuer.Scopes, groups ...string) string {
+	token := func(id string, scopes oauth.Scopes, groups ...string) string {
 		return g.watched(g.issue(tokenissuer.Grant{
-			Type: tokenissuer.AuthorizationCode, User: &tokenissuer.User{ID: id, Groups: groups}, Scopes: scopes, FamilyID: "family-of-" + id, AuthTime: clock(),
+			Type: oauth.AuthorizationCode, User: &store.User{ID: id, Groups: groups}, Scopes: scopes, FamilyID: "family-of-" + id, AuthTime: clock(),
 		}))
 	}
-	both := tokenissuer.Scopes{"trusted", "groups"}
+	both := oauth.Scopes{"trusted", "groups"}
 	for name, test := range map[string]struct {
 		token, header string
 		passes        bool
@@ -281,7 +284,7 @@ func TestG132TheGreatestLists(t *testing.T) {
 			d.must(http.StatusCreated, "POST", "/oauth/users", fmt.Sprintf(`{"id":%q,"email":"%s@acme.example","groups":%s,"organisation":"acme","role":"member"}`, id, id, list))
 			d.must(http.StatusNoContent, "POST", "/oauth/users/"+id+"/password", `{"password":"`+peoplePassword+`"}`)
 			token := d.operatorToken("conf", id, "trusted public groups refresh_token offline_access orders.read")
-			if len(token) > tokenissuer.MaxTokenBytes/2 {
+			if len(token) > accesstoken.MaxTokenBytes/2 {
 				d.t.Errorf("a token of %d bytes", len(token))
 			}
 			if status, _, body := d.get("/api/x", token); status != http.StatusOK {
@@ -310,7 +313,7 @@ func TestG132TheGreatestLists(t *testing.T) {
 // address end nothing.
 func TestG133GroupsChange(t *testing.T) {
 	d := openAdmin(t, grouped...)
-	d.stored(tokenissuer.User{ID: "u-zoe", Email: "zoe@acme.example", Organisation: "acme", Role: "member", Groups: []string{"ops", "hr"}, PasswordHash: tokenissuer.NewSecret(peopleHash())})
+	d.stored(store.User{ID: "u-zoe", Email: "zoe@acme.example", Organisation: "acme", Role: "member", Groups: []string{"ops", "hr"}, PasswordHash: oauth.NewSecret(peopleHash())})
 	got := d.granted("trusted groups refresh_token", "zoe@acme.example")
 	d.must(http.StatusOK, "PATCH", "/oauth/users/u-zoe", `{"name":"Zoë","email":"Zoe.New@Acme.example"}`)
 	if status, _, body := d.get("/api/ops/x", got.AccessToken); status != http.StatusOK {

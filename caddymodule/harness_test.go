@@ -22,6 +22,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/loopback"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // The tests of this package go through the front door: a whole Caddy on free loopback ports, with a real reverse_proxy
@@ -172,10 +173,10 @@ func (g *gatehouse) awaitServing() {
 func (g *gatehouse) app() *App { return running.newest() }
 
 // storedKey returns the signing key as the store keeps it (PKCS #8 in Private), for tests that forge tokens.
-func (g *gatehouse) storedKey() tokenissuer.StoredKey {
+func (g *gatehouse) storedKey() store.StoredKey {
 	g.t.Helper()
 	keys, err := g.app().engine.store.SigningKeys(context.Background())
-	keys = slices.DeleteFunc(keys, func(k tokenissuer.StoredKey) bool { return k.Algorithm == "HKDF-SHA256" }) // the master key
+	keys = slices.DeleteFunc(keys, func(k store.StoredKey) bool { return k.Algorithm == "HKDF-SHA256" }) // the master key
 	if err != nil || len(keys) == 0 {
 		g.t.Fatalf("reading keys: %d, %v", len(keys), err)
 	}
@@ -186,7 +187,7 @@ func (g *gatehouse) storedKey() tokenissuer.StoredKey {
 func (g *gatehouse) issue(grant tokenissuer.Grant) string {
 	g.t.Helper()
 	if grant.Client == nil {
-		grant.Client = &tokenissuer.Client{ID: "conf"}
+		grant.Client = &store.Client{ID: "conf"}
 	}
 	tokens, err := g.app().issuer.Issue(grant)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 const (
@@ -65,7 +66,7 @@ func (a *App) unreadiness() []string {
 	}
 	switch err := a.engine.verifier.Ready(); {
 	case err == nil:
-	case tokenissuer.AsError(err).Reason == "keys_not_loaded":
+	case oauth.AsError(err).Reason == "keys_not_loaded":
 		reasons = append(reasons, "keys: none is loaded")
 	default:
 		reasons = append(reasons, fmt.Sprintf("revocations: last read %s, and max_staleness is %s", ago(a.engine), a.engine.settings.staleness))
@@ -93,19 +94,19 @@ func (a *App) hasStarted() bool {
 }
 
 // keyStates counts the signing keys that this node has, and the stored ones that it refuses.
-func (e *engine) keyStates() map[tokenissuer.KeyState]int {
+func (e *engine) keyStates() map[keys.KeyState]int {
 	now := e.time.Now()
-	states := map[tokenissuer.KeyState]int{tokenissuer.KeyPublished: 0, tokenissuer.KeySigning: 0, tokenissuer.KeySuperseded: 0}
-	states[tokenissuer.KeyIsRefused] = int(e.keyring.refused.Load())
+	states := map[keys.KeyState]int{keys.KeyPublished: 0, keys.KeySigning: 0, keys.KeySuperseded: 0}
+	states[keys.KeyIsRefused] = int(e.keyring.refused.Load())
 	signing, err := e.keys.Signing(now)
 	for _, key := range e.keys.List() {
 		switch {
 		case err == nil && key.ID == signing.ID:
-			states[tokenissuer.KeySigning]++
+			states[keys.KeySigning]++
 		case key.ActiveFrom.After(now):
-			states[tokenissuer.KeyPublished]++
+			states[keys.KeyPublished]++
 		default:
-			states[tokenissuer.KeySuperseded]++
+			states[keys.KeySuperseded]++
 		}
 	}
 	return states

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // The tests of this file each tell of a hole that a review of sign-in, consent and user tokens found, and hold it shut.
@@ -110,14 +110,14 @@ func TestT96AConsentThatIsUnderWayWhenTheSessionEnds(t *testing.T) {
 			}
 		}, false},
 		"disabled": {func(t *testing.T, _ *browser, id, _ string) {
-			if err := registry.SetUserStatus(ctx, id, tokenissuer.UserDisabled); err != nil {
+			if err := registry.SetUserStatus(ctx, id, store.UserDisabled); err != nil {
 				t.Fatal(err)
 			}
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			email := strings.ReplaceAll(name, " ", "-") + "@acme.example"
-			id := g.addUser(email, "acme", tokenissuer.RoleMember)
+			id := g.addUser(email, "acme", store.RoleMember)
 			thief := g.signedIn(email)
 			action, fields := formIn(t, thief.consentFor(t, r))
 			fields.Set("decision", "allow")
@@ -168,13 +168,13 @@ func TestM24WhatAnAdminCreatedEndsWithTheAdmin(t *testing.T) {
 	stays := remaining.created(remaining.cookie("accessToken"))
 	own := g.userTokens(r, "grace@acme.example")
 	for name, dismiss := range map[string]func(id string) error{
-		"disabled": func(id string) error { return registry.SetUserStatus(ctx, id, tokenissuer.UserDisabled) },
-		"demoted":  func(id string) error { return registry.SetRole(ctx, id, tokenissuer.RoleMember) },
+		"disabled": func(id string) error { return registry.SetUserStatus(ctx, id, store.UserDisabled) },
+		"demoted":  func(id string) error { return registry.SetRole(ctx, id, store.RoleMember) },
 		"removed":  func(id string) error { return registry.RemoveUser(ctx, id) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			email := name + "@acme.example"
-			id := g.addUser(email, "acme", tokenissuer.RoleAdmin)
+			id := g.addUser(email, "acme", store.RoleAdmin)
 			b := g.signedIn(email)
 			inSession := b.created(b.cookie("accessToken"))
 			inClient := b.created(g.userTokens(r, email).AccessToken)
@@ -223,12 +223,12 @@ func TestM28AnAdminWhoIsDismissedWhileCreating(t *testing.T) {
 	}{
 		"stays":    {func(string) error { return nil }, 1},
 		"removed":  {func(id string) error { return registry.RemoveUser(ctx, id) }, 0},
-		"disabled": {func(id string) error { return registry.SetUserStatus(ctx, id, tokenissuer.UserDisabled) }, 0},
-		"demoted":  {func(id string) error { return registry.SetRole(ctx, id, tokenissuer.RoleMember) }, 0},
+		"disabled": {func(id string) error { return registry.SetUserStatus(ctx, id, store.UserDisabled) }, 0},
+		"demoted":  {func(id string) error { return registry.SetRole(ctx, id, store.RoleMember) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			email := name + "@acme.example"
-			id := g.addUser(email, "acme", tokenissuer.RoleAdmin)
+			id := g.addUser(email, "acme", store.RoleAdmin)
 			b, before := g.signedIn(email), ofGrace(t)
 			finish := b.withhold(mintPath+"u-grace"+mintPathEnd, reference("u-grace"), "Content-Type", documentMedia,
 				"Authorization", "Bearer "+b.cookie("accessToken"))

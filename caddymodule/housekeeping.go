@@ -8,7 +8,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const (
@@ -40,11 +41,11 @@ type keeper struct {
 
 	mu      sync.Mutex
 	leads   bool // this engine had the lease in the last round
-	sizes   tokenissuer.Sizes
+	sizes   store.Sizes
 	sizedAt time.Time // zero: never
 }
 
-func newKeeper() keeper { return keeper{holder: tokenissuer.NewID()} }
+func newKeeper() keeper { return keeper{holder: oauth.NewID()} }
 
 // housekeep drops what no rule asks for any more until the engine is closed.
 func (e *engine) housekeep(ctx context.Context) {
@@ -110,7 +111,7 @@ func (e *engine) sweep(ctx context.Context) error {
 	return dropInTurn(ctx, []expired{
 		{e.store.DropAttempts, before},
 		{e.store.DropRevocations, before},
-		{e.store.DropFamilies, before.Add(-tokenissuer.MaxLifetime)},
+		{e.store.DropFamilies, before.Add(-store.MaxLifetime)},
 	})
 }
 
@@ -161,13 +162,13 @@ func (e *engine) countRecords(ctx context.Context) error {
 }
 
 // countNow asks the store how many records it holds.
-func (e *engine) countNow(ctx context.Context) (tokenissuer.Sizes, error) {
-	store := e.opened()
-	if store == nil {
-		return tokenissuer.Sizes{}, errAway
+func (e *engine) countNow(ctx context.Context) (store.Sizes, error) {
+	st := e.opened()
+	if st == nil {
+		return store.Sizes{}, errAway
 	}
 	now := e.now()
-	sizes, err := store.Sizes(ctx)
+	sizes, err := st.Sizes(ctx)
 	if err == nil {
 		e.keeper.mu.Lock()
 		defer e.keeper.mu.Unlock()
@@ -193,7 +194,7 @@ func (k *keeper) report() (leads bool, stored map[string]int64) {
 	return true, byTable(k.sizes)
 }
 
-func byTable(sizes tokenissuer.Sizes) map[string]int64 {
+func byTable(sizes store.Sizes) map[string]int64 {
 	return map[string]int64{
 		"families": sizes.Families, "revocations": sizes.Revocations, "requests": sizes.Requests,
 		"clients": sizes.Clients, "users": sizes.Users,

@@ -4,7 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // openAlone is an engine on a new SQLite file, for nobody but the test. Its first round of housekeeping is over: one that is
@@ -12,7 +14,7 @@ import (
 func openAlone(t *testing.T) *engine {
 	t.Helper()
 	e := newEngine(engineSettings{
-		store: storeSQLite, path: t.TempDir() + "/data/oauth.db", issuer: "https://a.example", algorithm: tokenissuer.ES256, staleness: time.Minute,
+		store: storeSQLite, path: t.TempDir() + "/data/oauth.db", issuer: "https://a.example", algorithm: oauth.ES256, staleness: time.Minute,
 	}, nil)
 	if err := e.open(); err != nil {
 		t.Fatal(err)
@@ -51,8 +53,8 @@ func TestF17WhatHasExpiredGoesByBothClocks(t *testing.T) {
 			e.storeAhead(ahead)
 			last := clock().Add(min(ahead, 0) - clockMargin)
 			err := e.store.Revoke(t.Context(),
-				tokenissuer.Revocation{Kind: tokenissuer.RevokeFamily, ID: "lives", ExpiresAt: last.Add(time.Hour)},
-				tokenissuer.Revocation{Kind: tokenissuer.RevokeFamily, ID: "over", ExpiresAt: last.Add(-time.Hour)})
+				store.Revocation{Kind: store.RevokeFamily, ID: "lives", ExpiresAt: last.Add(time.Hour)},
+				store.Revocation{Kind: store.RevokeFamily, ID: "over", ExpiresAt: last.Add(-time.Hour)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,7 +62,7 @@ func TestF17WhatHasExpiredGoesByBothClocks(t *testing.T) {
 				t.Fatal(err)
 			}
 			e.expire(t.Context())
-			if !e.revocations.Revoked(&tokenissuer.AccessToken{FamilyID: "lives"}) || e.revocations.Len() != 1 {
+			if !e.revocations.Revoked(&accesstoken.AccessToken{FamilyID: "lives"}) || e.revocations.Len() != 1 {
 				t.Errorf("%d revocations are left in memory", e.revocations.Len())
 			}
 			if left, _, err := e.store.Revocations(t.Context(), 0); err != nil || len(left) != 1 || left[0].ID != "lives" {
@@ -73,7 +75,7 @@ func TestF17WhatHasExpiredGoesByBothClocks(t *testing.T) {
 // TestF17AStoreClockAheadDropsNoKey: a store's clock that jumps ahead by weeks takes no key away whose tokens live by the
 // node's.
 func TestF17AStoreClockAheadDropsNoKey(t *testing.T) {
-	const weeks = tokenissuer.MaxLifetime + 5*24*time.Hour
+	const weeks = store.MaxLifetime + 5*24*time.Hour
 	c := setClock(t)
 	e := openAlone(t)
 	if _, err := e.keyRing().Rotate(t.Context(), true); err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 )
 
 // readRequest parses a whole request as the server does.
@@ -183,12 +183,12 @@ func TestG57TheTokenIsRelayedOrStripped(t *testing.T) {
 	r := readRequest(t, "GET / HTTP/1.1", "Host: h", "Authorization: Bearer t", "Accept: a", "Accept: b")
 	r = r.WithContext(context.WithValue(r.Context(), key{}, "kept"))
 	before := r.Header.Clone()
-	(&Protect{UpstreamToken: relayToken}).keepBack(r, &decision{token: &tokenissuer.AccessToken{}})
+	(&Protect{UpstreamToken: relayToken}).keepBack(r, &decision{token: &accesstoken.AccessToken{}})
 	if got := forUpstream(r, nil).Header.Get("Authorization"); got != "Bearer t" {
 		t.Errorf("relayed %q", got)
 	}
 	stripped := readRequest(t, "GET / HTTP/1.1", "Host: h", "Authorization: Bearer t", "Accept: a", "Accept: b")
-	(&Protect{}).keepBack(stripped, &decision{token: &tokenissuer.AccessToken{}})
+	(&Protect{}).keepBack(stripped, &decision{token: &accesstoken.AccessToken{}})
 	if want := (http.Header{"Accept": {"a", "b"}}); !reflect.DeepEqual(forUpstream(stripped, nil).Header, want) {
 		t.Errorf("stripped to %v, want %v", stripped.Header, want)
 	}

@@ -9,7 +9,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
@@ -112,15 +113,15 @@ func (a *App) routeIssuer(name string) (routeIssuer, error) {
 // ownVerifier is what a tokenissuer.Verifier does for the gate.
 type ownVerifier interface {
 	// Recall is the verdict on a token that was verified before.
-	Recall(token string, audiences []string) (t *tokenissuer.AccessToken, known bool, err error)
+	Recall(token string, audiences []string) (t *accesstoken.AccessToken, known bool, err error)
 	// VerifyAdmitted is that on any token; it asks before it verifies a signature.
-	VerifyAdmitted(token string, audiences []string, admit tokenissuer.Admission) (*tokenissuer.AccessToken, error)
+	VerifyAdmitted(token string, audiences []string, admit accesstoken.Admission) (*accesstoken.AccessToken, error)
 }
 
 // verifyToken finds out whose a token is and has that issuer's keys judge it. What the token says of its issuer only
 // chooses whom to ask: a token is good only with a key of the issuer that it names. An issuer that has judged it before
 // knows it again, and then nothing of it is read, and nothing waits.
-func (p *Protect) verifyToken(ctx context.Context, token string) (*tokenissuer.AccessToken, error) {
+func (p *Protect) verifyToken(ctx context.Context, token string) (*accesstoken.AccessToken, error) {
 	for i := range p.issuers {
 		if t, known, err := p.issuers[i].recall(ctx, p, token); known {
 			return t, err
@@ -138,7 +139,7 @@ func (p *Protect) issuerOf(token string) (*routeIssuer, error) {
 	if len(p.issuers) == 1 {
 		return &p.issuers[0], nil
 	}
-	url, isJWT := tokenissuer.ClaimedIssuer(token)
+	url, isJWT := accesstoken.ClaimedIssuer(token)
 	for i := range p.issuers {
 		issuer := &p.issuers[i]
 		if isJWT && issuer.url == url || !isJWT && issuer.external != nil && issuer.external.Introspects() {
@@ -148,27 +149,27 @@ func (p *Protect) issuerOf(token string) (*routeIssuer, error) {
 	return nil, issuerUnknown
 }
 
-var issuerUnknown = tokenissuer.NewError(tokenissuer.InvalidToken, "issuer_unknown")
+var issuerUnknown = oauth.NewError(oauth.InvalidToken, "issuer_unknown")
 
 // recall is the issuer's verdict on a token that it has judged before. It allocates nothing.
-func (i *routeIssuer) recall(ctx context.Context, p *Protect, token string) (t *tokenissuer.AccessToken, known bool, err error) {
+func (i *routeIssuer) recall(ctx context.Context, p *Protect, token string) (t *accesstoken.AccessToken, known bool, err error) {
 	if i.external != nil {
 		return i.external.Recall(token, i.audience)
 	}
 	t, known, err = p.verifier.Recall(token, i.audience)
 	if known && !p.app.isServing(ctx) {
-		return nil, true, tokenissuer.Unavailable("not_started", nil)
+		return nil, true, oauth.Unavailable("not_started", nil)
 	}
 	return t, known, err
 }
 
-func (i *routeIssuer) verify(ctx context.Context, p *Protect, token string) (*tokenissuer.AccessToken, error) {
+func (i *routeIssuer) verify(ctx context.Context, p *Protect, token string) (*accesstoken.AccessToken, error) {
 	admit := func() (func(bool), error) { return p.app.admitSignature(ctx) }
 	if i.external != nil {
 		return i.external.VerifyAdmitted(ctx, token, i.audience, network(clientIP(ctx)), admit)
 	}
 	if !p.app.isServing(ctx) {
-		return nil, tokenissuer.Unavailable("not_started", nil)
+		return nil, oauth.Unavailable("not_started", nil)
 	}
 	return p.verifier.VerifyAdmitted(token, i.audience, admit)
 }
@@ -176,7 +177,7 @@ func (i *routeIssuer) verify(ctx context.Context, p *Protect, token string) (*to
 // standing tells whether anything may have changed about the tokens of an issuer: the time by its verifier's clock, and the
 // generation of what is known. An error: nothing can be said any more.
 func (p *Protect) standing(issuer string) (time.Time, uint64, error) {
-	closed := tokenissuer.Unavailable("issuer_closed", nil) // nobody would tell us of revocations and withdrawn keys
+	closed := oauth.Unavailable("issuer_closed", nil) // nobody would tell us of revocations and withdrawn keys
 	for i := range p.issuers {
 		known := &p.issuers[i]
 		if known.external == nil || known.url != issuer {

@@ -8,7 +8,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // keepTimeout bounds a round of what is done for the keys.
@@ -23,10 +24,10 @@ type keyring struct {
 }
 
 // keyRing is for an engine that has opened.
-func (e *engine) keyRing() *tokenissuer.KeyRing { return e.keyRingOf(e.store) }
+func (e *engine) keyRing() *keys.KeyRing { return e.keyRingOf(e.store) }
 
-func (e *engine) keyRingOf(store tokenissuer.KeyStore) *tokenissuer.KeyRing {
-	return &tokenissuer.KeyRing{
+func (e *engine) keyRingOf(store store.KeyStore) *keys.KeyRing {
+	return &keys.KeyRing{
 		Store: store, Sealer: e.keySeal, Algorithm: e.settings.algorithm, Keys: e.keys, Rotation: e.settings.rotation,
 		Now: e.time.Now, Earliest: e.earliest, Warn: e.warnOfKey,
 	}

@@ -13,6 +13,9 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // kidOf is the id of the key that signed a token.
@@ -25,7 +28,7 @@ func kidOf(t *testing.T, token string) string {
 	return member(t, string(header), "kid")
 }
 
-// issuedAt is the iat of a token.
+// IssuedAt is the iat of a token.
 func issuedAt(t *testing.T, token string) time.Time {
 	t.Helper()
 	payload, err := base64.RawURLEncoding.DecodeString(strings.SplitN(token, ".", 3)[1])
@@ -59,11 +62,11 @@ func TestK1TenRotationsUnderLoad(t *testing.T) {
 	for range 10 {
 		key := decoded[keyView](t, g.ok("keys", "rotate", "--json"))
 		at := key.CreatedAt
-		if key.State != tokenissuer.KeyPublished || key.ActiveFrom.Sub(at) != tokenissuer.KeyLead || !strings.Contains(g.kids(), key.ID) {
+		if key.State != keys.KeyPublished || key.ActiveFrom.Sub(at) != keys.KeyLead || !strings.Contains(g.kids(), key.ID) {
 			t.Fatalf("the new key %+v, published are %s", key, g.kids())
 		}
 		published[key.ID] = at
-		clock.advance(tokenissuer.KeyLead - 30*time.Second)
+		clock.advance(keys.KeyLead - 30*time.Second)
 		if kid := kidOf(t, g.token()); kid == key.ID {
 			t.Fatalf("%s signs early", kid)
 		}
@@ -79,7 +82,7 @@ func TestK1TenRotationsUnderLoad(t *testing.T) {
 	}
 	for _, token := range callers.tokens {
 		kid := kidOf(t, token)
-		if since, known := published[kid]; !known || issuedAt(t, token).Add(time.Second).Before(since.Add(tokenissuer.KeyLead)) && !since.IsZero() {
+		if since, known := published[kid]; !known || issuedAt(t, token).Add(time.Second).Before(since.Add(keys.KeyLead)) && !since.IsZero() {
 			t.Fatalf("a token of %s is signed by %s, which is published since %s", issuedAt(t, token), kid, since)
 		}
 	}
@@ -115,7 +118,7 @@ func TestK1TheHousekeepingRotates(t *testing.T) {
 	views := g.keyViews()
 	next := ""
 	for kid, k := range views {
-		if k.State == tokenissuer.KeyPublished {
+		if k.State == keys.KeyPublished {
 			next = kid
 		}
 	}
@@ -123,10 +126,10 @@ func TestK1TheHousekeepingRotates(t *testing.T) {
 		t.Fatalf("after 29 days: %+v", views)
 	}
 	keep(24 * time.Hour)
-	if kid := kidOf(t, g.token()); kid != next || g.keyViews()[first].State != tokenissuer.KeySuperseded {
+	if kid := kidOf(t, g.token()); kid != next || g.keyViews()[first].State != keys.KeySuperseded {
 		t.Fatalf("after 30 days %s signs: %+v", kid, g.keyViews())
 	}
-	keep(tokenissuer.MaxLifetime)
+	keep(store.MaxLifetime)
 	if !strings.Contains(g.kids(), first) {
 		t.Error("the old key left while a token of it may live")
 	}
@@ -232,7 +235,7 @@ func TestK9RevokedKey(t *testing.T) {
 		t.Errorf("a new token is signed by %s, published are %s", kidOf(t, fresh), g.kids())
 	}
 	views := g.keyViews()
-	if k := views[kid]; len(views) != 2 || k.State != tokenissuer.KeyRevoked || k.RevokedAt.IsZero() || views[kidOf(t, fresh)].State != tokenissuer.KeySigning {
+	if k := views[kid]; len(views) != 2 || k.State != keys.KeyRevoked || k.RevokedAt.IsZero() || views[kidOf(t, fresh)].State != keys.KeySigning {
 		t.Errorf("the keys are %+v", views)
 	}
 	out := g.ok("keys", "list")
@@ -274,7 +277,7 @@ func TestK9AtTheOtherNode(t *testing.T) {
 	var nodes [2]*engine
 	for i := range nodes {
 		nodes[i] = newEngine(engineSettings{
-			store: storeSQLite, path: path, issuer: "https://a.example", algorithm: tokenissuer.ES256,
+			store: storeSQLite, path: path, issuer: "https://a.example", algorithm: oauth.ES256,
 			staleness: time.Duration(i+1) * time.Minute,
 		}, nil)
 		t.Cleanup(func() { _ = nodes[i].Destruct() })
@@ -283,10 +286,10 @@ func TestK9AtTheOtherNode(t *testing.T) {
 		}
 	}
 	issuer := (&App{engine: nodes[0], settings: settings{
-		issuer: "https://a.example", audience: []string{"https://a.example"}, lifetimes: tokenissuer.DefaultLifetimes,
+		issuer: "https://a.example", audience: []string{"https://a.example"}, lifetimes: store.DefaultLifetimes,
 	}}).newIssuer()
 	issuer.Store, issuer.Master, issuer.JTIMAC = nodes[0].store, nodes[0].master, nodes[0].jtiMAC
-	tokens, err := issuer.Issue(tokenissuer.Grant{Client: &tokenissuer.Client{ID: "conf"}})
+	tokens, err := issuer.Issue(tokenissuer.Grant{Client: &store.Client{ID: "conf"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +320,7 @@ func TestK9AtTheOtherNode(t *testing.T) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	if list := nodes[1].keys.List(); slices.ContainsFunc(list, func(k *tokenissuer.SigningKey) bool { return k.ID == revoked }) {
+	if list := nodes[1].keys.List(); slices.ContainsFunc(list, func(k *keys.SigningKey) bool { return k.ID == revoked }) {
 		t.Errorf("the other node has the keys %v", list)
 	}
 }

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // logoFile writes a logo and returns its path.
@@ -65,7 +67,7 @@ func TestReloadKeepsSignIns(t *testing.T) {
 	}
 }
 
-func mustUser(t *testing.T, g *gatehouse, id string) *tokenissuer.User {
+func mustUser(t *testing.T, g *gatehouse, id string) *store.User {
 	t.Helper()
 	user, err := g.app().issuer.Directory.User(t.Context(), id)
 	if err != nil {
@@ -78,12 +80,12 @@ func mustUser(t *testing.T, g *gatehouse, id string) *tokenissuer.User {
 func TestMasterKeyThatCannotBeOpened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "oauth.db")
 	open := func(kek string) error {
-		sealer, err := tokenissuer.NewKeySealer("https://a.example", tokenissuer.NewSecret(strings.Repeat(kek, 32)))
+		sealer, err := keys.NewKeySealer("https://a.example", oauth.NewSecret(strings.Repeat(kek, 32)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		e := newEngine(engineSettings{
-			store: storeSQLite, path: path, issuer: "https://a.example", algorithm: tokenissuer.ES256, sealer: sealer.ID, staleness: time.Minute,
+			store: storeSQLite, path: path, issuer: "https://a.example", algorithm: oauth.ES256, sealer: sealer.ID, staleness: time.Minute,
 		}, sealer)
 		err = e.open()
 		return errors.Join(err, e.Destruct())
@@ -104,33 +106,33 @@ func TestMasterKeyThatCannotBeOpened(t *testing.T) {
 func TestHousekeepingDropsFamilies(t *testing.T) {
 	const many = 2500 // more than a batch
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	e := newEngine(engineSettings{store: storeMemory, issuer: "https://a.example", algorithm: tokenissuer.ES256, staleness: time.Minute}, nil)
+	e := newEngine(engineSettings{store: storeMemory, issuer: "https://a.example", algorithm: oauth.ES256, staleness: time.Minute}, nil)
 	e.now = func() time.Time { return now }
 	e.time = newSharedClock(e.now)
 	t.Cleanup(func() { _ = e.Destruct() })
 	if err := e.open(); err != nil {
 		t.Fatal(err)
 	}
-	store := e.store
-	expired := now.Add(-tokenissuer.MaxLifetime - clockMargin)
+	st := e.store
+	expired := now.Add(-store.MaxLifetime - clockMargin)
 	add := func(id string, expires time.Time) {
-		f := &tokenissuer.TokenFamily{ID: id, UserID: "u-ada", UserDeclared: true, ClientID: "conf", CreatedAt: expires, ExpiresAt: expires}
-		if err := store.AddFamily(t.Context(), f); err != nil {
+		f := &store.TokenFamily{ID: id, UserID: "u-ada", UserDeclared: true, ClientID: "conf", CreatedAt: expires, ExpiresAt: expires}
+		if err := st.AddFamily(t.Context(), f); err != nil {
 			t.Fatal(err)
 		}
 	}
 	gone := make([]string, many)
 	for i := range gone {
-		gone[i] = tokenissuer.NewID()
+		gone[i] = oauth.NewID()
 		add(gone[i], expired.Add(-time.Second))
 	}
 	add("kept", expired.Add(time.Second))
 	e.expire(t.Context())
-	if _, err := store.Family(t.Context(), "kept"); err != nil {
+	if _, err := st.Family(t.Context(), "kept"); err != nil {
 		t.Errorf("a family of which a token may live: %v", err)
 	}
 	for _, id := range gone {
-		if _, err := store.Family(t.Context(), id); err == nil {
+		if _, err := st.Family(t.Context(), id); err == nil {
 			t.Fatal("a family is left over")
 		}
 	}

@@ -27,6 +27,9 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // stop ends the running Caddy; reload starts it again.
@@ -230,7 +233,7 @@ func TestF20Switching(t *testing.T) {
 		t.Errorf("back again: %d and %d", a, b)
 	}
 	g.reload(strings.Replace(durableSite, "issuer http", "keys {\n\t\t\talgorithm RS256\n\t\t}\n\t\tissuer http", 1))
-	clock.advance(tokenissuer.KeyLead) // until then the new key is only published
+	clock.advance(keys.KeyLead) // until then the new key is only published
 	if err := g.app().engine.refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +260,7 @@ func TestF27BeforeStart(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	ask := provisioned(t, "127.0.0.1:1", strings.NewReplacer("ADDR", "127.0.0.1:1", "SECRET", confSecret,
 		"UPSTREAM", "127.0.0.1:2", "output file LOG", "output discard").Replace(site))
-	key, err := tokenissuer.NewSigningKey(tokenissuer.ES256, time.Now())
+	key, err := keys.NewSigningKey(oauth.ES256, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,7 +363,7 @@ func TestK4DamagedKeyRefusesToStart(t *testing.T) {
 	}
 	flipped := bytes.Clone(stored.Private)
 	flipped[50] ^= 1 // within the private scalar
-	other, err := tokenissuer.NewSigningKey(tokenissuer.ES256, time.Now())
+	other, err := keys.NewSigningKey(oauth.ES256, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -585,7 +588,7 @@ func TestF9TwoEnginesOnOneFile(t *testing.T) {
 	var opened sync.WaitGroup
 	for i := range both {
 		both[i] = newEngine(engineSettings{
-			store: storeSQLite, path: path, issuer: "https://a.example", algorithm: tokenissuer.ES256,
+			store: storeSQLite, path: path, issuer: "https://a.example", algorithm: oauth.ES256,
 			staleness: time.Duration(i+1) * time.Minute,
 		}, nil)
 		t.Cleanup(func() { _ = both[i].Destruct() })
@@ -611,10 +614,10 @@ func TestF9TwoEnginesOnOneFile(t *testing.T) {
 		t.Errorf("they sign with %s and %s", kids[0], kids[1])
 	}
 	issuer := (&App{engine: both[0], settings: settings{
-		issuer: "https://a.example", audience: []string{"https://a.example"}, lifetimes: tokenissuer.DefaultLifetimes,
+		issuer: "https://a.example", audience: []string{"https://a.example"}, lifetimes: store.DefaultLifetimes,
 	}}).newIssuer()
 	issuer.Store, issuer.Master, issuer.JTIMAC = both[0].store, both[0].master, both[0].jtiMAC
-	tokens, err := issuer.Issue(tokenissuer.Grant{Client: &tokenissuer.Client{ID: "conf"}})
+	tokens, err := issuer.Issue(tokenissuer.Grant{Client: &store.Client{ID: "conf"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -625,7 +628,7 @@ func TestF9TwoEnginesOnOneFile(t *testing.T) {
 	if err := verify(); err != nil {
 		t.Fatalf("the other refuses the token: %v", err)
 	}
-	if err := issuer.Revoke(context.Background(), issuer.RevocationOf(tokenissuer.RevokeToken, tokens.Claims.ID)); err != nil {
+	if err := issuer.Revoke(context.Background(), issuer.RevocationOf(store.RevokeToken, tokens.Claims.ID)); err != nil {
 		t.Fatal(err)
 	}
 	for began := time.Now(); verify() == nil; time.Sleep(5 * time.Millisecond) {
@@ -633,7 +636,7 @@ func TestF9TwoEnginesOnOneFile(t *testing.T) {
 			t.Fatalf("after %s the other still accepts the token", took)
 		}
 	}
-	if reason := tokenissuer.AsError(verify()).Reason; reason != "token_revoked" {
+	if reason := oauth.AsError(verify()).Reason; reason != "token_revoked" {
 		t.Errorf("the other refuses it as %s", reason)
 	}
 }
@@ -643,7 +646,7 @@ func TestF9TwoEnginesOnOneFile(t *testing.T) {
 func TestS22CleanupWaitsForRequests(t *testing.T) {
 	e := newEngine(engineSettings{
 		store: storeSQLite, path: filepath.Join(t.TempDir(), "oauth.db"), issuer: "https://a.example",
-		algorithm: tokenissuer.ES256, staleness: time.Minute,
+		algorithm: oauth.ES256, staleness: time.Minute,
 	}, nil)
 	if err := e.open(); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 func init() {
@@ -40,9 +40,9 @@ func (m MatchScope) Provision(ctx caddy.Context) error {
 		return errors.New("oauth_scope needs a scope")
 	}
 	if app.issues() && len(app.trusted) == 0 {
-		return app.settings.scopes.Check(tokenissuer.Scopes(m))
+		return app.settings.scopes.Check(oauth.Scopes(m))
 	}
-	return tokenissuer.CheckScopeNames(m)
+	return oauth.CheckScopeNames(m)
 }
 
 // UnmarshalCaddyfile reads
@@ -59,7 +59,7 @@ func (m *MatchScope) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		if err := errors.Join(refusePlaceholders(d, names), refuseBlock(d)); err != nil {
 			return err
 		}
-		if err := tokenissuer.CheckScopeNames(names); err != nil {
+		if err := oauth.CheckScopeNames(names); err != nil {
 			return d.Errf("oauth_scope: %v", err)
 		}
 		*m = append(*m, names...)

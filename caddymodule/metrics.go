@@ -5,8 +5,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // The counters belong to the process: they go on when a configuration is loaded. No label comes from a client.
@@ -89,7 +90,7 @@ func registerMetrics(registry prometheus.Registerer) error {
 }
 
 // countPassed counts a request that the gate let pass; without a token it is anonymous.
-func countPassed(token *tokenissuer.AccessToken) {
+func countPassed(token *accesstoken.AccessToken) {
 	if token == nil {
 		gateAnonymous.Inc()
 		return
@@ -115,11 +116,11 @@ func countRefused(refusal error) {
 type tally struct{}
 
 // serverTokensIssued is looked up once: no other tokens are asked for as often.
-var serverTokensIssued = tokensIssued.WithLabelValues(string(tokenissuer.ClientCredentials))
+var serverTokensIssued = tokensIssued.WithLabelValues(string(oauth.ClientCredentials))
 
 // Issued counts tokens.
-func (tally) Issued(by tokenissuer.GrantType) {
-	if by == tokenissuer.ClientCredentials {
+func (tally) Issued(by oauth.GrantType) {
+	if by == oauth.ClientCredentials {
 		serverTokensIssued.Inc()
 		return
 	}
@@ -130,15 +131,15 @@ func (tally) Issued(by tokenissuer.GrantType) {
 func (tally) RepeatedElsewhere() { repeatsElsewhere.WithLabelValues("served").Inc() }
 
 // Refused counts a refusal, and those that are alarms once more.
-func (tally) Refused(endpoint string, err *tokenissuer.Error) {
+func (tally) Refused(endpoint string, err *oauth.Error) {
 	refusals.WithLabelValues(endpoint, string(err.Code)).Inc()
 	switch err.Reason {
-	case tokenissuer.ReasonRepeatedElsewhere:
+	case oauth.ReasonRepeatedElsewhere:
 		repeatsElsewhere.WithLabelValues("refused").Inc()
 		refreshReuse.Inc()
-	case tokenissuer.ReasonRefreshReused:
+	case oauth.ReasonRefreshReused:
 		refreshReuse.Inc()
-	case tokenissuer.ReasonCodeReplayed:
+	case oauth.ReasonCodeReplayed:
 		codeReplays.Inc()
 	}
 }

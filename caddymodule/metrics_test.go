@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // scrape returns what a Prometheus would read.
@@ -245,7 +247,7 @@ func ours(text string) string {
 func TestF26OneHousekeeper(t *testing.T) {
 	c := setClock(t)
 	settings := engineSettings{
-		store: storeSQLite, path: t.TempDir() + "/data/oauth.db", issuer: "https://a.example", algorithm: tokenissuer.ES256, staleness: time.Minute,
+		store: storeSQLite, path: t.TempDir() + "/data/oauth.db", issuer: "https://a.example", algorithm: oauth.ES256, staleness: time.Minute,
 	}
 	open := func() *engine {
 		e := newEngine(settings, nil)
@@ -266,7 +268,7 @@ func TestF26OneHousekeeper(t *testing.T) {
 	leads(first, true)
 	second := open()
 	t.Cleanup(func() { _ = second.Destruct() })
-	old := tokenissuer.Revocation{Kind: tokenissuer.RevokeToken, ID: "old", ExpiresAt: clock().Add(-clockMargin - time.Hour)}
+	old := store.Revocation{Kind: store.RevokeToken, ID: "old", ExpiresAt: clock().Add(-clockMargin - time.Hour)}
 	if err := first.store.Revoke(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +306,7 @@ func TestF26OneHousekeeper(t *testing.T) {
 // TestF26SizesAreCountedNowAndThen: counting a large table takes a while, so it is not done in every round.
 func TestF26SizesAreCountedNowAndThen(t *testing.T) {
 	c := setClock(t)
-	e := newEngine(engineSettings{store: storeMemory, issuer: "https://a.example", algorithm: tokenissuer.ES256, staleness: time.Minute}, nil)
+	e := newEngine(engineSettings{store: storeMemory, issuer: "https://a.example", algorithm: oauth.ES256, staleness: time.Minute}, nil)
 	if err := e.open(); err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +320,7 @@ func TestF26SizesAreCountedNowAndThen(t *testing.T) {
 		}
 	}
 	clients(0)
-	if err := e.store.AddClient(t.Context(), &tokenissuer.Client{ID: "app", Type: tokenissuer.PublicClient}); err != nil {
+	if err := e.store.AddClient(t.Context(), &store.Client{ID: "app", Type: store.PublicClient}); err != nil {
 		t.Fatal(err)
 	}
 	clients(0)
@@ -330,7 +332,7 @@ func TestF26SizesAreCountedNowAndThen(t *testing.T) {
 
 // TestStalenessWithoutAnEnd: a node that has never read revocations says so, and not that they are old.
 func TestStalenessWithoutAnEnd(t *testing.T) {
-	never := tokenissuer.NewRevocationSet()
+	never := accesstoken.NewRevocationSet()
 	if s := seconds(never.Age(time.Now())); !math.IsInf(s, 1) {
 		t.Errorf("never is %v s", s)
 	}

@@ -9,9 +9,12 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const (
@@ -50,7 +53,7 @@ func (e *engine) isOpen() bool {
 }
 
 // opened returns the store of an engine that is open, and nil for any other.
-func (e *engine) opened() tokenissuer.Store {
+func (e *engine) opened() store.Store {
 	if !e.isOpen() {
 		return nil
 	}
@@ -122,7 +125,7 @@ func (e *engine) tryOpen(timeout time.Duration) error {
 	return nil
 }
 
-func (e *engine) openStore(ctx context.Context) (tokenissuer.Store, error) {
+func (e *engine) openStore(ctx context.Context) (store.Store, error) {
 	options := sqlstore.Options{
 		Warn: func(message string) { e.log().Warn(message) }, KeepSchema: e.settings.keepSchema,
 		Failed: func(error) { storeErrors.Inc() },
@@ -132,7 +135,7 @@ func (e *engine) openStore(ctx context.Context) (tokenissuer.Store, error) {
 		e.log().Warn("the memory store forgets clients, users, keys, sessions and revocations when the process ends: use it for demos and tests only")
 		return memstore.New(), nil
 	case storePostgres:
-		return sqlstore.OpenPostgres(ctx, tokenissuer.NewSecret(e.settings.dsn), e.settings.pool, options)
+		return sqlstore.OpenPostgres(ctx, oauth.NewSecret(e.settings.dsn), e.settings.pool, options)
 	}
 	if err := checkEmptied(e.settings.path); err != nil {
 		return nil, err
@@ -141,13 +144,13 @@ func (e *engine) openStore(ctx context.Context) (tokenissuer.Store, error) {
 }
 
 // load reads what an engine keeps in memory.
-func (e *engine) load(ctx context.Context, store tokenissuer.Store) error {
+func (e *engine) load(ctx context.Context, store store.Store) error {
 	e.measureTime(ctx, store)
 	if err := e.loadKeys(ctx, store); err != nil {
 		return e.refusedKeys(err)
 	}
 	e.noteSealed()
-	e.jtiMAC = tokenissuer.NewJTIMAC(e.master)
+	e.jtiMAC = accesstoken.NewJTIMAC(e.master)
 	e.verifier.UseJTIMAC(e.jtiMAC)
 	e.feed.store = store
 	if err := e.catchUp(ctx); err != nil {
@@ -157,17 +160,17 @@ func (e *engine) load(ctx context.Context, store tokenissuer.Store) error {
 }
 
 // loadKeys reads the signing keys and the master key, and makes the first ones.
-func (e *engine) loadKeys(ctx context.Context, store tokenissuer.KeyStore) error {
+func (e *engine) loadKeys(ctx context.Context, store store.KeyStore) error {
 	if err := e.sealKeys(ctx, store); err != nil {
 		return err
 	}
-	loaded, err := tokenissuer.LoadSigningKeys(ctx, store, e.keySeal, e.settings.algorithm, e.time.Now())
+	loaded, err := keys.LoadSigningKeys(ctx, store, e.keySeal, e.settings.algorithm, e.time.Now())
 	if err != nil {
 		return err
 	}
 	if err := e.keys.Replace(loaded, e.settings.algorithm); err != nil {
 		return err
 	}
-	e.master, err = tokenissuer.LoadMasterKey(ctx, store, e.keySeal, e.time.Now())
+	e.master, err = keys.LoadMasterKey(ctx, store, e.keySeal, e.time.Now())
 	return err
 }

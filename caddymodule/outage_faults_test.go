@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // commit is what ends a step of several statements on the wire.
@@ -29,7 +29,7 @@ func statementNamed(text string) []byte {
 
 // familyBorn is what the statement that adds a family for a client has among its values, one beside the other, as they stand on
 // the wire.
-func familyBorn(clientID string, origin tokenissuer.GrantType) []byte {
+func familyBorn(clientID string, origin oauth.GrantType) []byte {
 	var values []byte
 	for _, value := range []string{clientID, string(origin)} {
 		values = binary.BigEndian.AppendUint32(values, uint32(len(value)))
@@ -99,7 +99,7 @@ func TestF12AnswerOfTheCommitLost(t *testing.T) {
 			p = b.open(p.header.Get("Location"))
 		}
 		before := o.families()
-		o.cutAt(familyBorn("conf", tokenissuer.AuthorizationCode), func() {
+		o.cutAt(familyBorn("conf", oauth.AuthorizationCode), func() {
 			// The application is told (RFC 6749 §4.1.2.1).
 			answer := b.decide(p, "allow").location().Query()
 			if answer.Get("error") != "temporarily_unavailable" || answer.Has("code") {
@@ -118,7 +118,7 @@ func TestF12AnswerOfTheCommitLost(t *testing.T) {
 		}
 	})
 	o.sub("password", func(o *remoteDoor) {
-		o.cutAt(familyBorn("conf", tokenissuer.PasswordGrant), func() { o.denied(r.asPassword(ada, peoplePassword), unavailable("")) })
+		o.cutAt(familyBorn("conf", oauth.PasswordGrant), func() { o.denied(r.asPassword(ada, peoplePassword), unavailable("")) })
 		o.gives(r.asPassword(ada, peoplePassword))
 	})
 	o.sub("revoke", func(o *remoteDoor) {

@@ -15,8 +15,9 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // beside opens the database past the proxy, as a foreign client does.
@@ -41,7 +42,7 @@ func (o *remoteDoor) exec(db *sql.DB, statement string, args ...any) {
 // otherNode opens the database as another node does, past the proxy.
 func (o *remoteDoor) otherNode() *sqlstore.Store {
 	o.t.Helper()
-	s, err := sqlstore.OpenPostgres(o.t.Context(), tokenissuer.NewSecret(o.dsn), sqlstore.LeastPostgresPool, sqlstore.Options{})
+	s, err := sqlstore.OpenPostgres(o.t.Context(), oauth.NewSecret(o.dsn), sqlstore.LeastPostgresPool, sqlstore.Options{})
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func (o *remoteDoor) otherNode() *sqlstore.Store {
 func (o *remoteDoor) revokedElsewhere(other *sqlstore.Store, token string) {
 	o.t.Helper()
 	id, _ := claims(o.t, token)["jti"].(string)
-	r := tokenissuer.Revocation{Kind: tokenissuer.RevokeToken, ID: id, ExpiresAt: time.Now().Add(time.Hour)}
+	r := store.Revocation{Kind: store.RevokeToken, ID: id, ExpiresAt: time.Now().Add(time.Hour)}
 	if err := other.Revoke(o.t.Context(), r); err != nil {
 		o.t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
@@ -25,7 +27,7 @@ func (o *remoteDoor) awaitAdmin() {
 // wellFormed is a token in form alone.
 func wellFormed(t *testing.T) string {
 	t.Helper()
-	key, err := tokenissuer.NewSigningKey(tokenissuer.ES256, time.Now())
+	key, err := keys.NewSigningKey(oauth.ES256, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +121,7 @@ func TestF27ConfigurationThatCannotWork(t *testing.T) {
 	dsn := server.Database(t)
 	password := passwordIn(t, dsn)
 	g := startPeople(t)
-	token := g.issue(tokenissuer.Grant{Type: tokenissuer.ClientCredentials, Scopes: []string{"trusted"}})
+	token := g.issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Scopes: []string{"trusted"}})
 	for _, c := range []struct{ name, store, want string }{
 		{"wrong password", strings.Replace(dsn, password, "wrong-"+password, 1), "password authentication failed"},
 		{"no such database", server.DSN("nowhere"), `database "nowhere" does not exist`},

@@ -17,7 +17,9 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // peoplePassword is the password of every user in the test configurations.
@@ -27,7 +29,7 @@ const peoplePassword = "correct horse battery staple"
 // holds none of those: one hash of 1000 does.
 var peopleHash = sync.OnceValue(func() string {
 	for {
-		hash, err := tokenissuer.NewPasswords().Hash(context.Background(), tokenissuer.NewSecret(peoplePassword))
+		hash, err := passwords.NewHasher().Hash(context.Background(), oauth.NewSecret(peoplePassword))
 		if err != nil {
 			panic(err)
 		}
@@ -168,11 +170,11 @@ func startPeople(t *testing.T, changes ...string) *gatehouse {
 }
 
 // addUser adds a stored user, who unlike the declared ones can be changed, and returns the id.
-func (g *gatehouse) addUser(email, organisation string, role tokenissuer.Role) string {
+func (g *gatehouse) addUser(email, organisation string, role store.Role) string {
 	g.t.Helper()
-	user, err := g.app().registry.AddUser(context.Background(), tokenissuer.User{
-		Email: email, Organisation: organisation, Role: role, PasswordHash: tokenissuer.NewSecret(peopleHash()),
-	}, tokenissuer.Secret{})
+	user, err := g.app().registry.AddUser(context.Background(), store.User{
+		Email: email, Organisation: organisation, Role: role, PasswordHash: oauth.NewSecret(peopleHash()),
+	}, oauth.Secret{})
 	if err != nil {
 		g.t.Fatal(err)
 	}

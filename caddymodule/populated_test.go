@@ -17,7 +17,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // The files in testdata/populated are what a build of each schema version has left in its store: rows with that version's
@@ -203,7 +203,7 @@ func (o oldStore) readsWell(t *testing.T, sealed bool) {
 	if want := 2 + o.since(7) + o.since(9) + o.since(10); len(clients) != want {
 		t.Errorf("%d clients, want %d", len(clients), want)
 	}
-	if err := s.AddClient(ctx, &tokenissuer.Client{ID: "old-gone"}); err == nil {
+	if err := s.AddClient(ctx, &store.Client{ID: "old-gone"}); err == nil {
 		t.Error("the id of a removed client is given again")
 	}
 	keys, err := s.SigningKeys(ctx)
@@ -215,7 +215,7 @@ func (o oldStore) readsWell(t *testing.T, sealed bool) {
 	}
 	revocations, _, err := s.Revocations(ctx, 0)
 	must(err)
-	if !slices.ContainsFunc(revocations, func(r tokenissuer.Revocation) bool { return r.Kind == tokenissuer.RevokeToken && r.ID == "old-jti" }) {
+	if !slices.ContainsFunc(revocations, func(r store.Revocation) bool { return r.Kind == store.RevokeToken && r.ID == "old-jti" }) {
 		t.Errorf("the revocations are %v", revocations)
 	}
 	if !strings.Contains(o.kids(), oldKey) || kidOf(t, o.token()) == "" {
@@ -242,8 +242,8 @@ func (o oldStore) readsWell(t *testing.T, sealed bool) {
 	}
 	declared, ended, err := s.Declarations(ctx)
 	must(err)
-	if slices.ContainsFunc(declared, func(d tokenissuer.Declaration) bool { return d.ID == "old-declared" }) ||
-		!slices.ContainsFunc(ended, func(d tokenissuer.EndedDeclaration) bool { return d.ID == "old-declared" }) {
+	if slices.ContainsFunc(declared, func(d store.Declaration) bool { return d.ID == "old-declared" }) ||
+		!slices.ContainsFunc(ended, func(d store.EndedDeclaration) bool { return d.ID == "old-declared" }) {
 		t.Errorf("a client that is declared no more is not ended: %v, %v", declared, ended)
 	}
 	if master := o.app().engine.master; master == nil {

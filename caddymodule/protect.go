@@ -11,8 +11,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 func init() { caddy.RegisterModule(new(Protect)) }
@@ -133,7 +133,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 			return placed(fmt.Errorf("protect: %w", err), p.Source)
 		}
 	}
-	refusal := endpoint.Challenge{Realm: p.realm(), Scope: tokenissuer.Scopes(tokenissuer.ResourceScopes(p.Scopes)).String()}
+	refusal := endpoint.Challenge{Realm: p.realm(), Scope: oauth.Scopes(oauth.ResourceScopes(p.Scopes)).String()}
 	// The metadata that we serve is that of the issuer's audience; for another one it would mislead (RFC 9728 §3.3).
 	if len(p.Audience) == 0 && p.own != nil {
 		refusal.ResourceMetadata = endpoint.ResourceMetadataURL(p.app.issuer)
@@ -183,7 +183,7 @@ func (p *Protect) checkRoles(names []string) error {
 // checkScopes refuses scopes that no token of ours can hold. What other issuers know nobody here can tell.
 func (p *Protect) checkScopes(names []string) error {
 	if len(p.issuers) > 1 || p.own == nil {
-		return tokenissuer.CheckScopeNames(names)
+		return oauth.CheckScopeNames(names)
 	}
 	return p.app.settings.scopes.Check(names)
 }

@@ -19,7 +19,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // provider is an issuer of somebody else's, with its metadata, its keys and an introspection endpoint. It can be stopped,
@@ -94,7 +94,7 @@ func (p *provider) addKey(algorithm string) *forger {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f := &forger{key: key, kid: fmt.Sprintf("key-%d-%s", len(p.keys), tokenissuer.NewID()[:6]), alg: algorithm, issuer: p.url}
+	f := &forger{key: key, kid: fmt.Sprintf("key-%d-%s", len(p.keys), oauth.NewID()[:6]), alg: algorithm, issuer: p.url}
 	p.keys = append(p.keys, f)
 	return f
 }

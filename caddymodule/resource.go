@@ -10,8 +10,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // parseResource reads the resource identifier of what is guarded.
@@ -46,7 +46,7 @@ func checkResource(text string) error {
 	switch {
 	case err != nil, u.Host == "", u.User != nil, strings.ContainsAny(text, "?#"), u.Path != "" && path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") && u.Path != "/":
 		return fmt.Errorf("resource %q is no URL of a resource: write it as https://api.example.com/orders", text)
-	case u.Scheme == "https", u.Scheme == "http" && tokenissuer.IsLoopback(u.Hostname()):
+	case u.Scheme == "https", u.Scheme == "http" && oauth.IsLoopback(u.Hostname()):
 		return nil
 	}
 	return fmt.Errorf("resource %q must be https, or on a loopback host", text)
@@ -165,7 +165,7 @@ func (d *document) add(s *siteCoverage, p *Protect) {
 	for _, rule := range p.Require {
 		d.Scopes = appendNew(appendNew(d.Scopes, rule.Scopes...), rule.AnyScope...)
 	}
-	d.Scopes = tokenissuer.ResourceScopes(d.Scopes)
+	d.Scopes = oauth.ResourceScopes(d.Scopes)
 }
 
 func appendNew(list []string, more ...string) []string {

@@ -13,8 +13,9 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // markInterval is how often the file of a marker is written at most.
@@ -64,9 +65,9 @@ func (m *marker) path() string {
 
 // marked is a store that may be put back to an older state; see sqlstore.Store.
 type marked interface {
-	tokenissuer.KeyStore
+	store.KeyStore
 	Progress(ctx context.Context, seen sqlstore.Marks) (sqlstore.Progress, error)
-	Distrust(ctx context.Context, seen sqlstore.Marks, fresh tokenissuer.StoredKey, ids []string, at time.Time) (bool, error)
+	Distrust(ctx context.Context, seen sqlstore.Marks, fresh store.StoredKey, ids []string, at time.Time) (bool, error)
 }
 
 // checkRestored answers for a database that was put back to an older state, as from a backup. It is called when the keys
@@ -186,7 +187,7 @@ func (e *engine) distrust(ctx context.Context, s marked, now sqlstore.Marks) err
 			ids = append(ids, key.ID)
 		}
 	}
-	key, err := tokenissuer.NewSigningKey(e.settings.algorithm, e.time.Now())
+	key, err := keys.NewSigningKey(e.settings.algorithm, e.time.Now())
 	if err != nil {
 		return err
 	}

@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestK11RevokedJustBeforeAStop: an orderly stop leaves a marker that has everything, so that a backup from before the last
@@ -47,7 +47,7 @@ func TestK11RevokedWhileItStops(t *testing.T) {
 	if err := e.Destruct(); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.store.Revoke(t.Context(), tokenissuer.Revocation{Kind: tokenissuer.RevokeToken, ID: "late", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
+	if err := e.store.Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: "late", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	now := g.progress()
@@ -60,14 +60,14 @@ func TestK11RevokedWhileItStops(t *testing.T) {
 }
 
 // silentMarks is a store that says nothing about its marks.
-type silentMarks struct{ tokenissuer.Store }
+type silentMarks struct{ store.Store }
 
 func (silentMarks) Progress(ctx context.Context, _ sqlstore.Marks) (sqlstore.Progress, error) {
 	<-ctx.Done()
 	return sqlstore.Progress{}, ctx.Err()
 }
 
-func (silentMarks) Distrust(context.Context, sqlstore.Marks, tokenissuer.StoredKey, []string, time.Time) (bool, error) {
+func (silentMarks) Distrust(context.Context, sqlstore.Marks, store.StoredKey, []string, time.Time) (bool, error) {
 	return false, nil
 }
 

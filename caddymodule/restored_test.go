@@ -11,7 +11,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
@@ -84,7 +85,7 @@ func TestK11RestoredBackup(t *testing.T) {
 		t.Errorf("the gate answers %d to the revoked token and %d to another of its key", a, b)
 	}
 	fresh := g.token()
-	if kid := kidOf(t, fresh); kid == old || g.gate(fresh) != 200 || strings.Contains(g.kids(), old) || g.keyViews()[old].State != tokenissuer.KeyRevoked {
+	if kid := kidOf(t, fresh); kid == old || g.gate(fresh) != 200 || strings.Contains(g.kids(), old) || g.keyViews()[old].State != keys.KeyRevoked {
 		t.Errorf("%s signs, published are %s, and all are %+v", kid, g.kids(), g.keyViews())
 	}
 	g.marked()
@@ -175,7 +176,7 @@ func TestK11FailoverThatLostARevocation(t *testing.T) {
 func TestK11NodesThatDistrustTogether(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	other := newEngine(engineSettings{
-		store: storeSQLite, path: g.database(), issuer: "https://other.example", algorithm: tokenissuer.ES256, staleness: time.Minute,
+		store: storeSQLite, path: g.database(), issuer: "https://other.example", algorithm: oauth.ES256, staleness: time.Minute,
 	}, nil)
 	t.Cleanup(func() { _ = other.Destruct() })
 	if err := other.open(); err != nil {

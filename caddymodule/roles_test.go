@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // shopRoles are declared roles in the place of the default set: owners manage clerks and drivers, chiefs manage clerks and each
@@ -29,11 +30,11 @@ func (d *adminDoor) role(id string) any {
 // set is no more, and neither is what it could do.
 func TestM38DeclaredRoles(t *testing.T) {
 	d := openAdmin(t, shopRoles...)
-	hash := tokenissuer.NewSecret(peopleHash())
-	for id, role := range map[string]tokenissuer.Role{
-		"u-chief": "chief", "u-old-admin": tokenissuer.RoleAdmin, "u-old-manager": tokenissuer.RoleGroupManager, "u-none": "", "u-Clerk": "Clerk",
+	hash := oauth.NewSecret(peopleHash())
+	for id, role := range map[string]store.Role{
+		"u-chief": "chief", "u-old-admin": store.RoleAdmin, "u-old-manager": store.RoleGroupManager, "u-none": "", "u-Clerk": "Clerk",
 	} {
-		d.stored(tokenissuer.User{ID: id, Organisation: "acme", Role: role, PasswordHash: hash})
+		d.stored(store.User{ID: id, Organisation: "acme", Role: role, PasswordHash: hash})
 	}
 	for id, want := range map[string]mintRefusal{
 		"u-grace": {}, "u-ben": {}, // clerk and driver
@@ -79,7 +80,7 @@ func TestM38TheDefaultSetDeclared(t *testing.T) {
 // TestM40ARoleThatIsDeclaredNoMore: its users sign in as before, and nothing says of them that they have it.
 func TestM40ARoleThatIsDeclaredNoMore(t *testing.T) {
 	d := openAdmin(t, shopRoles...)
-	d.stored(tokenissuer.User{ID: "u-old", Email: "old@acme.example", Organisation: "acme", Role: tokenissuer.RoleMember, PasswordHash: tokenissuer.NewSecret(peopleHash())})
+	d.stored(store.User{ID: "u-old", Email: "old@acme.example", Organisation: "acme", Role: store.RoleMember, PasswordHash: oauth.NewSecret(peopleHash())})
 	got := d.obtain(requestOf("conf").exchange(d.code(requestOf("conf"), "old@acme.example")))
 	if claim := claims(t, got.AccessToken); claim["role"] != nil || claim["sub"] != "u-old" || claim["org"] != "acme" {
 		t.Errorf("%v", claim)

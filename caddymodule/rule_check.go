@@ -6,13 +6,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // examination is one token before the rules of one route.
 type examination struct {
 	gate     *Protect
-	token    *tokenissuer.AccessToken
+	token    *accesstoken.AccessToken
 	exam     pathExam
 	request  *http.Request
 	readings []*http.Request // see allReadings
@@ -28,7 +29,7 @@ func (e *examination) allReadings() []*http.Request {
 
 // asks holds a token against every rule that concerns the request in any of its readings, and returns the first one that refuses it.
 // A request with an ambiguous path falls under every rule.
-func (p *Protect) asks(r *http.Request, exam pathExam, token *tokenissuer.AccessToken) (*Rule, error) {
+func (p *Protect) asks(r *http.Request, exam pathExam, token *accesstoken.AccessToken) (*Rule, error) {
 	e := examination{gate: p, token: token, exam: exam, request: r}
 	for _, rule := range p.Require {
 		if !e.concernedBy(rule) {
@@ -44,7 +45,7 @@ func (p *Protect) asks(r *http.Request, exam pathExam, token *tokenissuer.Access
 // scopesNeeded lists the scopes that a token needs for the request: those of the route, and those of every rule that concerns it.
 // Of a rule for one of several it lists those that the token holds, so that a client which asks for what is listed keeps them;
 // when it holds none, or there is no token, all. It is empty where the route's own are all there are.
-func (p *Protect) scopesNeeded(r *http.Request, exam pathExam, token *tokenissuer.AccessToken) string {
+func (p *Protect) scopesNeeded(r *http.Request, exam pathExam, token *accesstoken.AccessToken) string {
 	if !slices.ContainsFunc(p.Require, func(rule *Rule) bool { return len(rule.Scopes)+len(rule.AnyScope) > 0 }) {
 		return ""
 	}
@@ -59,7 +60,7 @@ func (p *Protect) scopesNeeded(r *http.Request, exam pathExam, token *tokenissue
 		}
 		needed = appendNew(appendNew(needed, rule.Scopes...), several...)
 	}
-	return tokenissuer.Scopes(tokenissuer.ResourceScopes(needed)).String()
+	return oauth.Scopes(oauth.ResourceScopes(needed)).String()
 }
 
 func (e *examination) concernedBy(rule *Rule) bool {
@@ -72,23 +73,23 @@ func (r *Rule) check(e *examination) error {
 	switch {
 	case len(r.Scopes) > 0:
 		if missing := t.Scopes.Missing(r.Scopes...); missing != "" {
-			return tokenissuer.MissingScope(missing)
+			return oauth.MissingScope(missing)
 		}
 	case len(r.AnyScope) > 0:
 		if !slices.ContainsFunc(r.AnyScope, t.Scopes.Has) {
-			return tokenissuer.MissingScope(tokenissuer.Scopes(r.AnyScope).String())
+			return oauth.MissingScope(oauth.Scopes(r.AnyScope).String())
 		}
 	case len(r.Roles) > 0:
 		if e.isOwn() && t.IsServerToken() || !hasClaim(t, "role", r.Roles) {
-			return tokenissuer.NewError(tokenissuer.AccessDenied, "role_missing")
+			return oauth.NewError(oauth.AccessDenied, "role_missing")
 		}
 	case len(r.Groups) > 0:
 		if !hasClaim(t, "groups", r.Groups) {
-			return tokenissuer.NewError(tokenissuer.AccessDenied, "group_missing")
+			return oauth.NewError(oauth.AccessDenied, "group_missing")
 		}
 	case r.Claim != "":
 		if !hasClaim(t, r.Claim, r.Values) {
-			return tokenissuer.NewError(tokenissuer.AccessDenied, "claim_missing")
+			return oauth.NewError(oauth.AccessDenied, "claim_missing")
 		}
 	case r.expression != nil:
 		return r.expression.check(e)
@@ -100,7 +101,7 @@ func (r *Rule) check(e *examination) error {
 
 // missing says what a token lacks that the rule has refused, in the words of the Caddyfile, for the audit log. It leaves out the
 // values of a claim, which may say who somebody is, and the text of an expression: either may come from a {$VARIABLE}.
-func (r *Rule) missing(t *tokenissuer.AccessToken) string {
+func (r *Rule) missing(t *accesstoken.AccessToken) string {
 	switch {
 	case len(r.Scopes) > 0:
 		return "scope " + t.Scopes.Missing(r.Scopes...)
@@ -124,7 +125,7 @@ func (r *Rule) missing(t *tokenissuer.AccessToken) string {
 func (e *examination) isOwn() bool { return e.gate.own != nil && e.token.Issuer == e.gate.own.url }
 
 // hasClaim tells whether a claim has one of the values; of an array, whether one element has.
-func hasClaim(t *tokenissuer.AccessToken, name string, values []string) bool {
+func hasClaim(t *accesstoken.AccessToken, name string, values []string) bool {
 	if text, isOne := t.Text(name); isOne {
 		return text != "" && slices.Contains(values, text)
 	}

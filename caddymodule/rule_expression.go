@@ -8,7 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // expression is Caddy's own matcher `expression`, asked of a request whose token was verified.
@@ -45,14 +45,14 @@ func mentions(expression string, words ...string) bool {
 // an upstream may read: Caddy takes a malformed query for an empty one, and an ambiguous path for one of its readings.
 func (x *expression) check(e *examination) error {
 	if x.readsPath && e.exam.Ambiguous || x.readQuery && isQueryMalformed(e.request.URL.RawQuery) {
-		return tokenissuer.NewError(tokenissuer.AccessDenied, "expression_failed")
+		return oauth.NewError(oauth.AccessDenied, "expression_failed")
 	}
 	for _, reading := range e.allReadings() {
 		switch holds, err := x.program.MatchWithError(reading); {
 		case err != nil:
-			return tokenissuer.NewError(tokenissuer.AccessDenied, "expression_failed").WithCause(err)
+			return oauth.NewError(oauth.AccessDenied, "expression_failed").WithCause(err)
 		case !holds:
-			return tokenissuer.NewError(tokenissuer.AccessDenied, "expression_false")
+			return oauth.NewError(oauth.AccessDenied, "expression_false")
 		}
 	}
 	return nil

@@ -7,7 +7,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // checkACR refuses values that a challenge could not list: they are separated by spaces there, in quotes (RFC 9470 §3).
@@ -36,13 +38,13 @@ func (r *Rule) checkSignIn(e *examination) error {
 	t := e.token
 	if len(r.ACR) > 0 {
 		if t.IsServerToken() || !hasClaim(t, "acr", r.ACR) {
-			return tokenissuer.InsufficientACR(r.ACR)
+			return oauth.InsufficientACR(r.ACR)
 		}
 		return nil
 	}
 	maxAge := time.Duration(r.MaxAge)
 	if t.IsServerToken() || t.AuthTime.IsZero() || !e.isRecent(t.AuthTime, maxAge) {
-		return tokenissuer.SignInTooOld(maxAge)
+		return oauth.SignInTooOld(maxAge)
 	}
 	return nil
 }
@@ -52,9 +54,9 @@ const maxAhead = time.Minute
 
 // isRecent tells whether a time is no longer ago than maxAge, and no lie.
 func (e *examination) isRecent(at time.Time, maxAge time.Duration) bool {
-	now, leeway := clock(), tokenissuer.TrustedLeeway
+	now, leeway := clock(), accesstoken.TrustedLeeway
 	if e.isOwn() {
-		now, leeway = e.gate.app.engine.now(), tokenissuer.Leeway
+		now, leeway = e.gate.app.engine.now(), store.Leeway
 	}
 	return !at.Add(maxAge+leeway).Before(now) && !at.After(now.Add(maxAhead))
 }
@@ -62,8 +64,8 @@ func (e *examination) isRecent(at time.Time, maxAge time.Duration) bool {
 // withSignIn adds to a refusal of the sign-in what the other rules ask of it, so that the user signs in once and not once
 // for each rule.
 func (e *examination) withSignIn(err error) error {
-	refusal := tokenissuer.AsError(err)
-	if refusal.Code != tokenissuer.InsufficientAuthentication {
+	refusal := oauth.AsError(err)
+	if refusal.Code != oauth.InsufficientAuthentication {
 		return err
 	}
 	whole := *refusal

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // encrypted serves durableSite with a key-encryption key.
@@ -36,9 +39,9 @@ func (g *gatehouse) edit(statement string, args ...any) {
 }
 
 // plant puts a key into the database as it would lie there without a key-encryption key.
-func (g *gatehouse) plant() *tokenissuer.SigningKey {
+func (g *gatehouse) plant() *keys.SigningKey {
 	g.t.Helper()
-	key, err := tokenissuer.NewSigningKey(tokenissuer.ES256, time.Now())
+	key, err := keys.NewSigningKey(oauth.ES256, time.Now())
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -52,15 +55,15 @@ func (g *gatehouse) plant() *tokenissuer.SigningKey {
 }
 
 // signedWith issues a token that another key signs.
-func (g *gatehouse) signedWith(key *tokenissuer.SigningKey) string {
+func (g *gatehouse) signedWith(key *keys.SigningKey) string {
 	g.t.Helper()
 	app := g.app()
 	forger := app.newIssuer()
-	forger.Store, forger.Master, forger.Keys = app.engine.store, app.engine.master, new(tokenissuer.KeySet)
-	if err := forger.Keys.Replace([]*tokenissuer.SigningKey{key}, key.Algorithm); err != nil {
+	forger.Store, forger.Master, forger.Keys = app.engine.store, app.engine.master, new(keys.KeySet)
+	if err := forger.Keys.Replace([]*keys.SigningKey{key}, key.Algorithm); err != nil {
 		g.t.Fatal(err)
 	}
-	tokens, err := forger.Issue(tokenissuer.Grant{Client: &tokenissuer.Client{ID: "conf"}})
+	tokens, err := forger.Issue(tokenissuer.Grant{Client: &store.Client{ID: "conf"}})
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -92,7 +95,7 @@ func TestK16APlantedSigningKey(t *testing.T) {
 		if got := g.kids(); got != kids || g.gate(token) != 200 || g.gate(forged) != 401 || kidOf(t, g.token()) == planted.ID {
 			t.Errorf("%s: the keys are %s, were %s; a good token %d, a forged one %d", when, got, kids, g.gate(token), g.gate(forged))
 		}
-		if view := g.keyViews()[planted.ID]; view.State != tokenissuer.KeyIsRefused || view.SealedWith != "" {
+		if view := g.keyViews()[planted.ID]; view.State != keys.KeyIsRefused || view.SealedWith != "" {
 			t.Errorf("%s: it is shown as %+v", when, view)
 		}
 	}
@@ -108,7 +111,7 @@ func TestK16APlantedSigningKey(t *testing.T) {
 	g.reload(withKEK("kek"))
 	unused("after a restart")
 	g.ok("keys", "revoke", planted.ID)
-	if view := g.keyViews()[planted.ID]; view.State != tokenissuer.KeyRevoked || g.kids() != kids {
+	if view := g.keyViews()[planted.ID]; view.State != keys.KeyRevoked || g.kids() != kids {
 		t.Errorf("revoked, it is shown as %+v", view)
 	}
 }
@@ -126,7 +129,7 @@ func TestK20AKeyThatPretendsToBeBound(t *testing.T) {
 	if !strings.Contains(g.logs(), "a stored key is refused") || !strings.Contains(g.logs(), planted.ID) || g.measured()[`gatehouse_keys{state="refused"}`] != 1 {
 		t.Error("log or metrics do not tell")
 	}
-	if view := g.keyViews()[planted.ID]; view.State != tokenissuer.KeyIsRefused {
+	if view := g.keyViews()[planted.ID]; view.State != keys.KeyIsRefused {
 		t.Errorf("it is listed as %+v", view)
 	}
 	if g.kids() != kids || g.gate(token) != 200 || g.gate(g.token()) != 200 || g.gate(g.signedWith(planted)) != 401 {

@@ -14,7 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestA70A71SessionsBeginAndEndOnTheServer: whatever cookie a browser comes with, signing in makes another session, and
@@ -87,14 +88,14 @@ func TestA70A71SessionsBeginAndEndOnTheServer(t *testing.T) {
 		}
 	})
 	t.Run("A71 after a new password", func(t *testing.T) {
-		id := g.addUser("changing@acme.example", "acme", tokenissuer.RoleMember)
+		id := g.addUser("changing@acme.example", "acme", store.RoleMember)
 		b := g.consented("changing@acme.example")
 		got := g.userTokens(requestOf("conf"), "changing@acme.example")
 		session, token := b.cookie("session"), b.cookie("accessToken")
 		if !g.alive(token) || !g.alive(got.AccessToken) {
 			t.Fatal("not alive before")
 		}
-		if err := g.app().registry.SetPassword(t.Context(), id, tokenissuer.NewSecret("another password entirely")); err != nil {
+		if err := g.app().registry.SetPassword(t.Context(), id, oauth.NewSecret("another password entirely")); err != nil {
 			t.Fatal(err)
 		}
 		if carrying(session).isSignedIn() || b.isSignedIn() || g.alive(token) || g.alive(got.AccessToken) {

@@ -10,7 +10,8 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestA68A69A86A90EveryPageGuardsItself opens every page there is, in every state.
@@ -193,19 +194,19 @@ func TestA77A78HostileTextsAreText(t *testing.T) {
 	tour := func(t *testing.T, number int, text string) map[string]page {
 		t.Helper()
 		id := fmt.Sprintf("tour-%d", number)
-		if _, err := registry.AddOrganisation(t.Context(), tokenissuer.Organisation{ID: id, Name: text}); err != nil {
+		if _, err := registry.AddOrganisation(t.Context(), store.Organisation{ID: id, Name: text}); err != nil {
 			t.Fatal(err)
 		}
-		client, _, err := registry.AddClient(t.Context(), tokenissuer.Client{
-			ID: "client-" + text[:min(len(text), 200)], Name: text, Type: tokenissuer.PublicClient, Scopes: tokenissuer.Scopes{"public", "orders.read"},
+		client, _, err := registry.AddClient(t.Context(), store.Client{
+			ID: "client-" + text[:min(len(text), 200)], Name: text, Type: store.PublicClient, Scopes: oauth.Scopes{"public", "orders.read"},
 			RedirectURIs: []string{"https://tour.example/cb"},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := registry.AddUser(t.Context(), tokenissuer.User{
-			Email: id + "@acme.example", Name: text, Organisation: id, PasswordHash: tokenissuer.NewSecret(peopleHash()),
-		}, tokenissuer.Secret{}); err != nil {
+		if _, err := registry.AddUser(t.Context(), store.User{
+			Email: id + "@acme.example", Name: text, Organisation: id, PasswordHash: oauth.NewSecret(peopleHash()),
+		}, oauth.Secret{}); err != nil {
 			t.Fatal(err)
 		}
 		b := g.browser()

@@ -7,12 +7,12 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const (
 	// maxSkew is how far a node's clock may be from the store's before somebody is told.
-	maxSkew = tokenissuer.Leeway
+	maxSkew = store.Leeway
 	// skewInterval is how often the two are compared.
 	skewInterval = 10 * time.Second
 	// skewPrecision is how long the store may take to tell the time: longer, and the answer says too little.
@@ -96,7 +96,7 @@ type clocked interface {
 }
 
 // measureTime compares this node's clock with the store's now and then.
-func (e *engine) measureTime(ctx context.Context, store tokenissuer.Store) {
+func (e *engine) measureTime(ctx context.Context, store store.Store) {
 	source, ok := store.(clocked)
 	if !ok || !e.time.isDue() {
 		return

@@ -10,8 +10,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
@@ -44,7 +45,7 @@ func (p *Protect) checkSessions() error {
 			sessionTokenCookie, strings.Join(issued, " "))
 	}
 	if asksForGroup := func(r *Rule) bool { return len(r.Groups) > 0 }; slices.ContainsFunc(p.Require, asksForGroup) &&
-		!slices.Contains(p.app.SessionScopes, tokenissuer.ScopeGroups) {
+		!slices.Contains(p.app.SessionScopes, oauth.ScopeGroups) {
 		p.logger.Warn("nobody who signs in with a browser passes `require group`, because the tokens of sessions do not have the scope groups: "+
 			"add `session_scopes groups` to the oauth block", zap.String("source", p.Source))
 	}
@@ -54,7 +55,7 @@ func (p *Protect) checkSessions() error {
 // authenticate finds out on whose behalf a request comes. It fills in the decision as far as it gets.
 func (p *Protect) authenticate(w http.ResponseWriter, r *http.Request, d *decision) error {
 	shown, err := p.credential(r)
-	if err != nil && (errorCode(err) != tokenissuer.Unauthorized || !p.takesSessions()) {
+	if err != nil && (errorCode(err) != oauth.Unauthorized || !p.takesSessions()) {
 		return err
 	}
 	absent := err != nil
@@ -81,7 +82,7 @@ func (p *Protect) authenticate(w http.ResponseWriter, r *http.Request, d *decisi
 // isForeign reports whether a token in the issuer's cookie is not of the session that the browser has, or not even of the
 // issuer. The name of that cookie has no prefix which keeps it to this host: any host of the same domain can place a token of
 // somebody else's in it. A program that sends a token in a cookie without more has put it there itself.
-func (p *Protect) isForeign(r *http.Request, t *tokenissuer.AccessToken) bool {
+func (p *Protect) isForeign(r *http.Request, t *accesstoken.AccessToken) bool {
 	id := p.app.handler.TokenSession(r)
 	return t.Issuer != p.own.url || (id != "" || isBrowser(r)) && (id == "" || t.FamilyID != id)
 }
@@ -102,7 +103,7 @@ func (p *Protect) ownCookie(r *http.Request, values []string) []string {
 		return nil
 	}
 	for _, value := range values[:min(len(values), maxTokenCookies)] {
-		if tokenissuer.ClaimedFamily(value) == id {
+		if accesstoken.ClaimedFamily(value) == id {
 			return []string{value}
 		}
 	}
@@ -112,9 +113,9 @@ func (p *Protect) ownCookie(r *http.Request, values []string) []string {
 // maxTokenCookies is how many cookies of the issuer's name are looked at.
 const maxTokenCookies = 16
 
-var tokenForeign = tokenissuer.NewError(tokenissuer.InvalidToken, "token_of_another_session")
+var tokenForeign = oauth.NewError(oauth.InvalidToken, "token_of_another_session")
 
-func errorCode(err error) tokenissuer.ErrorCode { return tokenissuer.AsError(err).Code }
+func errorCode(err error) oauth.ErrorCode { return oauth.AsError(err).Code }
 
 // sessionCredential is the credential of a request that shows none: a fresh token, when the browser is signed in.
 func (p *Protect) sessionCredential(w http.ResponseWriter, r *http.Request, d *decision) (credential, error) {
@@ -122,7 +123,7 @@ func (p *Protect) sessionCredential(w http.ResponseWriter, r *http.Request, d *d
 	case !serving && p.Optional:
 		return credential{}, tokenMissing
 	case !serving:
-		return credential{}, tokenissuer.Unavailable("not_started", nil)
+		return credential{}, oauth.Unavailable("not_started", nil)
 	}
 	token, err := p.sessionToken(w, r, d)
 	switch {
@@ -140,7 +141,7 @@ func (p *Protect) sessionCredential(w http.ResponseWriter, r *http.Request, d *d
 // browser's session. The session alone decides: it ends with the sign-out and with the user. A token that is still good
 // passes whatever becomes of that, so that the requests of one page which are under way at the same time all do.
 func (p *Protect) renew(w http.ResponseWriter, r *http.Request, d *decision, verdict error) error {
-	if verdict != nil && errorCode(verdict) != tokenissuer.InvalidToken {
+	if verdict != nil && errorCode(verdict) != oauth.InvalidToken {
 		return verdict
 	}
 	if verdict == nil && !p.isNearEnd(d.token) {
@@ -163,22 +164,22 @@ func (p *Protect) renew(w http.ResponseWriter, r *http.Request, d *decision, ver
 }
 
 // isNearEnd tells whether a token is in the last tenth of its life.
-func (p *Protect) isNearEnd(t *tokenissuer.AccessToken) bool {
+func (p *Protect) isNearEnd(t *accesstoken.AccessToken) bool {
 	return p.app.engine.now().After(t.ExpiresAt.Add(-t.ExpiresAt.Sub(t.IssuedAt) / 10))
 }
 
 // sessionToken returns a fresh token of the browser's session; empty: it has none. The cookie for it is kept in the
 // decision: it must not meet what an upstream may set.
-func (p *Protect) sessionToken(w http.ResponseWriter, r *http.Request, d *decision) (tokenissuer.Secret, error) {
+func (p *Protect) sessionToken(w http.ResponseWriter, r *http.Request, d *decision) (oauth.Secret, error) {
 	engine := p.app.engine
 	if !engine.enter() {
-		return tokenissuer.Secret{}, tokenissuer.Unavailable("shutting_down", nil)
+		return oauth.Secret{}, oauth.Unavailable("shutting_down", nil)
 	}
 	defer engine.leave()
 	scratch := scratchWriter{w, make(http.Header)}
 	token, err := p.app.handler.SessionToken(scratch, r.WithContext(sqlstore.WithPatience(r.Context())))
 	if err != nil || token.IsEmpty() {
-		return tokenissuer.Secret{}, err
+		return oauth.Secret{}, err
 	}
 	d.signedIn, d.renewed = true, scratch.header["Set-Cookie"]
 	return token, nil
@@ -226,8 +227,8 @@ func (p *Protect) signIn(w http.ResponseWriter, r *http.Request, d *decision, re
 // mendedBySignIn tells whether a browser that is signed in would pass if it signed in again: its token is of our own session,
 // and nothing but the age of that sign-in is wrong.
 func (p *Protect) mendedBySignIn(d *decision, refusal error) bool {
-	e := tokenissuer.AsError(refusal)
-	return e.Code == tokenissuer.InsufficientAuthentication && e.MaxAge > 0 && len(e.ACRValues) == 0 &&
+	e := oauth.AsError(refusal)
+	return e.Code == oauth.InsufficientAuthentication && e.MaxAge > 0 && len(e.ACRValues) == 0 &&
 		d.token != nil && d.cookie && p.takesSessions() && d.token.Issuer == p.app.settings.issuer
 }
 

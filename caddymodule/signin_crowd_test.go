@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // oneSlot leaves one password to be hashed at a time.
@@ -79,7 +79,7 @@ func TestA141WhoFindsNoSlotIsCounted(t *testing.T) {
 	for range 8 { // whose turn is always the next one
 		operator.Go(func() {
 			for taken.Err() == nil {
-				_, _ = u.app().engine.passwords.Hash(taken, tokenissuer.NewSecret(peoplePassword))
+				_, _ = u.app().engine.passwords.Hash(taken, oauth.NewSecret(peoplePassword))
 			}
 		})
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/headroom"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // gcRoom is how much garbage a process may make before it is collected, however little it keeps.
@@ -127,8 +129,8 @@ func (a *App) settleLater() {
 }
 
 func isUnavailable(err error) bool {
-	var own *tokenissuer.Error
-	return errors.As(err, &own) && own.Code == tokenissuer.TemporarilyUnavailable
+	var own *oauth.Error
+	return errors.As(err, &own) && own.Code == oauth.TemporarilyUnavailable
 }
 
 // checkStored refuses a declaration that gives a stored client's id to a user, or a stored user's to a client: tokens of
@@ -139,15 +141,15 @@ func (a *App) checkStored(timeout time.Duration) error {
 	for _, u := range a.settings.declared.Users() {
 		if _, err := a.engine.store.Client(ctx, u.ID); err == nil {
 			return fmt.Errorf("user %q: a client in the store has this id", u.ID)
-		} else if !errors.Is(err, tokenissuer.ErrNotFound) {
-			return tokenissuer.Unavailable("store_unavailable", err)
+		} else if !errors.Is(err, store.ErrNotFound) {
+			return oauth.Unavailable("store_unavailable", err)
 		}
 	}
 	for _, c := range a.settings.declared.Clients() {
 		if _, err := a.engine.store.User(ctx, c.ID); err == nil {
 			return fmt.Errorf("client %q: a user in the store has this id", c.ID)
-		} else if !errors.Is(err, tokenissuer.ErrNotFound) {
-			return tokenissuer.Unavailable("store_unavailable", err)
+		} else if !errors.Is(err, store.ErrNotFound) {
+			return oauth.Unavailable("store_unavailable", err)
 		}
 	}
 	return nil
@@ -156,10 +158,10 @@ func (a *App) checkStored(timeout time.Duration) error {
 // serve lets requests in. It may be called again.
 func (a *App) serve() {
 	a.serving.Do(func() {
-		store := a.engine.store
-		a.issuer.Store, a.issuer.Master, a.issuer.JTIMAC = store, a.engine.master, a.engine.jtiMAC
-		a.issuer.Directory = tokenissuer.OverlayDirectory{Declared: a.settings.declared, Stored: store}
-		a.registry = &tokenissuer.Registry{Issuer: a.issuer, Declared: a.settings.declared, Stored: store}
+		st := a.engine.store
+		a.issuer.Store, a.issuer.Master, a.issuer.JTIMAC = st, a.engine.master, a.engine.jtiMAC
+		a.issuer.Directory = store.OverlayDirectory{Declared: a.settings.declared, Stored: st}
+		a.registry = &tokenissuer.Registry{Issuer: a.issuer, Declared: a.settings.declared, Stored: st}
 		close(a.started)
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
@@ -41,7 +41,7 @@ func (k trustKeys) rows() (rows [][2]string) {
 			}
 			keyID := "without a kid"
 			if key.ID != "" {
-				keyID = tokenissuer.Printable(key.ID)
+				keyID = accesstoken.Printable(key.ID)
 			}
 			rows = append(rows, [2]string{"trust " + name + " key " + keyID, said})
 		}

@@ -12,15 +12,16 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // stream is a request that passed with a token, and may go on for longer than the token is good. Its zero value is of no
 // use; it is ready once gate, token, shown, writer and cancel are set.
 type stream struct {
 	gate   *Protect
-	token  *tokenissuer.AccessToken
-	shown  tokenissuer.Secret
+	token  *accesstoken.AccessToken
+	shown  oauth.Secret
 	writer http.ResponseWriter
 	cancel context.CancelFunc
 
@@ -119,7 +120,7 @@ func (s *stream) ask() (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			s.gate.logger.Error("panic while asking about a stream", zap.Any("panic", reason), zap.ByteString("stack", debug.Stack()))
-			err = tokenissuer.NewError(tokenissuer.ServerError, "panic")
+			err = oauth.NewError(oauth.ServerError, "panic")
 		}
 	}()
 	if s.reason() != nil {
@@ -173,7 +174,7 @@ func (s *stream) weigh(verdict error, now time.Time) error {
 	if verdict == nil {
 		return nil
 	}
-	if s.gate.mayWait(s.token.Issuer) && errorCode(verdict) == tokenissuer.TemporarilyUnavailable && now.Sub(s.goodAt) < awayPatience {
+	if s.gate.mayWait(s.token.Issuer) && errorCode(verdict) == oauth.TemporarilyUnavailable && now.Sub(s.goodAt) < awayPatience {
 		return s.token.CheckOwnEnd(now) // which nobody has to be asked about
 	}
 	return verdict

@@ -10,6 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // swapToken is the value of `upstream_token` that has a token made for the upstream.
@@ -116,7 +118,7 @@ func (p *Protect) swap(r *http.Request, d *decision) error {
 		return nil
 	}
 	if !p.app.isServing(r.Context()) {
-		return tokenissuer.Unavailable("not_started", nil)
+		return oauth.Unavailable("not_started", nil)
 	}
 	name, err := p.trustOf(d.token)
 	if err != nil {
@@ -128,10 +130,10 @@ func (p *Protect) swap(r *http.Request, d *decision) error {
 
 // trustOf returns the name of the trust that a token is of; empty: it is ours. A stored id of ours that looks like one of
 // another issuer's is nobody's in a swapped token.
-func (p *Protect) trustOf(t *tokenissuer.AccessToken) (string, error) {
+func (p *Protect) trustOf(t *accesstoken.AccessToken) (string, error) {
 	if t.Issuer == p.app.settings.issuer {
 		if !t.IsSwapped() && (p.app.isQualified(t.Subject) || p.app.isQualified(t.ClientID)) {
-			return "", tokenissuer.NewError(tokenissuer.ServerError, "subject_ambiguous").
+			return "", oauth.NewError(oauth.ServerError, "subject_ambiguous").
 				WithCause(fmt.Errorf("subject %q or client %q could be taken for one of a trusted issuer's: give it another id", t.Subject, t.ClientID))
 		}
 		return "", nil
@@ -141,7 +143,7 @@ func (p *Protect) trustOf(t *tokenissuer.AccessToken) (string, error) {
 			return i.name, nil
 		}
 	}
-	return "", tokenissuer.NewError(tokenissuer.ServerError, "issuer_unknown")
+	return "", oauth.NewError(oauth.ServerError, "issuer_unknown")
 }
 
 // authorize puts the swapped token into the copy of a request that goes on, which has its own header.

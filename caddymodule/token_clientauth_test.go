@@ -15,7 +15,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Client authentication at the token endpoint: rows T1 to T22.
@@ -155,8 +155,8 @@ func TestT09T10TheShapeOfBasic(t *testing.T) {
 
 func TestT11To15WhoIsNobody(t *testing.T) {
 	d := openDoor(t, onDisk)
-	secret := d.register(t, tokenissuer.Client{ID: "caf\u00e9"})
-	d.register(t, tokenissuer.Client{ID: "native", Type: tokenissuer.NativeClient, RedirectURIs: []string{"http://localhost/cb"}})
+	secret := d.register(t, store.Client{ID: "caf\u00e9"})
+	d.register(t, store.Client{ID: "native", Type: store.NativeClient, RedirectURIs: []string{"http://localhost/cb"}})
 	rotated, err := d.app().registry.RotateSecret(t.Context(), "native", 0)
 	if err != nil {
 		t.Fatal(err)
@@ -218,9 +218,9 @@ func TestT11To15WhoIsNobody(t *testing.T) {
 // TestT16T17NobodyLearnsWhichClientsExist compares whole answers.
 func TestT16T17NobodyLearnsWhichClientsExist(t *testing.T) {
 	d := openDoor(t, onDisk)
-	disabled := d.register(t, tokenissuer.Client{ID: "disabled"})
-	removed := d.register(t, tokenissuer.Client{ID: "removed"})
-	public := tokenissuer.Client{ID: "pubgone", Type: tokenissuer.PublicClient, RedirectURIs: []string{"https://gone.example/cb"}}
+	disabled := d.register(t, store.Client{ID: "disabled"})
+	removed := d.register(t, store.Client{ID: "removed"})
+	public := store.Client{ID: "pubgone", Type: store.PublicClient, RedirectURIs: []string{"https://gone.example/cb"}}
 	d.register(t, public)
 	for id, secret := range map[string]string{"disabled": disabled, "removed": removed} {
 		if a := d.ask(t, "/oauth/token", ccGrant, basic(id+":"+secret)...); a.status != http.StatusOK {
@@ -272,7 +272,7 @@ func TestT16T17NobodyLearnsWhichClientsExist(t *testing.T) {
 func TestT18SecretsRotateWithAnOverlap(t *testing.T) {
 	move := setClock(t).advance
 	d := openDoor(t, onDisk)
-	before := d.register(t, tokenissuer.Client{ID: "app"})
+	before := d.register(t, store.Client{ID: "app"})
 	rotated, err := d.app().registry.RotateSecret(t.Context(), "app", time.Hour)
 	if err != nil {
 		t.Fatal(err)
@@ -411,7 +411,7 @@ func TestT21GuessesAreThrottledWhereTheyComeFrom(t *testing.T) {
 // TestT22NoSecretIsStored looks for secrets and signing keys wherever the server keeps or shows something.
 func TestT22NoSecretIsStored(t *testing.T) {
 	d := openDoor(t, onDisk)
-	secret := d.register(t, tokenissuer.Client{ID: "app"})
+	secret := d.register(t, store.Client{ID: "app"})
 	rotated, err := d.app().registry.RotateSecret(t.Context(), "app", time.Hour)
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // The authorization code grant, row by row, through sign-in, consent and the wire.
@@ -201,7 +202,7 @@ func TestT122PKCEIsRequiredWhereTheConfigurationSaysSo(t *testing.T) {
 		refused(u, requestOf("first"))
 		u.userTokens(requestOf("first"), ada)
 		u.userTokens(without(requestOf("legacy")), ada)
-		secret := u.register(t, tokenissuer.Client{ID: "stored", Grants: []tokenissuer.GrantType{tokenissuer.AuthorizationCode}, Scopes: tokenissuer.Scopes{"public", "trusted"},
+		secret := u.register(t, store.Client{ID: "stored", Grants: []oauth.GrantType{oauth.AuthorizationCode}, Scopes: oauth.Scopes{"public", "trusted"},
 			RedirectURIs: []string{"https://stored.example/cb"}, FirstParty: true, PKCERequired: true})
 		r := requestOf("first")
 		r.clientID, r.secret, r.redirectURI = "stored", secret, "https://stored.example/cb"
@@ -243,23 +244,23 @@ func TestT61UserHasChangedSinceTheConsent(t *testing.T) {
 	}{
 		"nothing": {"", func(string) error { return nil }},
 		"disabled": {"code_expired", func(id string) error {
-			return registry.SetUserStatus(t.Context(), id, tokenissuer.UserDisabled)
+			return registry.SetUserStatus(t.Context(), id, store.UserDisabled)
 		}},
 		"locked": {"code_expired", func(id string) error {
-			return registry.SetUserStatus(t.Context(), id, tokenissuer.UserLocked)
+			return registry.SetUserStatus(t.Context(), id, store.UserLocked)
 		}},
 		"deleted": {"code_expired", func(id string) error { return registry.RemoveUser(t.Context(), id) }},
 		"another password": {"code_expired", func(id string) error {
-			return registry.SetPasswordHash(t.Context(), id, tokenissuer.NewSecret(peopleHash()))
+			return registry.SetPasswordHash(t.Context(), id, oauth.NewSecret(peopleHash()))
 		}},
 		"another role": {"code_expired", func(id string) error {
-			return registry.SetRole(t.Context(), id, tokenissuer.RoleAdmin)
+			return registry.SetRole(t.Context(), id, store.RoleAdmin)
 		}},
 		"revoked": {"code_expired", func(id string) error { return registry.RevokeUser(t.Context(), id) }},
 	} {
 		u.sub(name, func(u *userDoor) {
 			email := strings.ReplaceAll(name, " ", "-") + "@acme.example"
-			id := u.addUser(email, "acme", tokenissuer.RoleMember)
+			id := u.addUser(email, "acme", store.RoleMember)
 			code := u.code(r, email)
 			if err := test.change(id); err != nil {
 				u.t.Fatal(err)
@@ -290,9 +291,9 @@ func TestT62ClientOrConsentIsGone(t *testing.T) {
 		u.sub("client "+name, func(u *userDoor) {
 			r := requestOf("conf")
 			r.clientID = "client-" + name
-			r.secret = u.register(u.t, tokenissuer.Client{
-				ID: r.clientID, Grants: []tokenissuer.GrantType{tokenissuer.AuthorizationCode},
-				Scopes: tokenissuer.Scopes{"public", "trusted"}, RedirectURIs: []string{r.redirectURI},
+			r.secret = u.register(u.t, store.Client{
+				ID: r.clientID, Grants: []oauth.GrantType{oauth.AuthorizationCode},
+				Scopes: oauth.Scopes{"public", "trusted"}, RedirectURIs: []string{r.redirectURI},
 			})
 			code := u.code(r, ada)
 			if end == nil {

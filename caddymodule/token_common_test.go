@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // The files token_*_test.go hold the token endpoint and its neighbours to the wire contract, one test for each row of
@@ -409,7 +409,7 @@ func confFields(more ...string) []string {
 }
 
 // register adds a client at run time, as the command line does, and returns its secret.
-func (d *door) register(t *testing.T, c tokenissuer.Client) string {
+func (d *door) register(t *testing.T, c store.Client) string {
 	t.Helper()
 	_, secret, err := d.app().registry.AddClient(t.Context(), c)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestT124PagesOfOtherOriginsAtTheIssuer: who may read which answers, and whose preflights are answered. Nobody is ever allowed
@@ -73,7 +73,7 @@ func TestT124PagesOfOtherOriginsAtTheIssuer(t *testing.T) {
 	}
 	t.Run("a client that is added and removed", func(t *testing.T) {
 		check(t, preflight("/oauth/token", "https://new.example", "POST"), "")
-		d.register(t, tokenissuer.Client{ID: "new", Type: tokenissuer.PublicClient, RedirectURIs: []string{"https://NEW.example:443/cb"}})
+		d.register(t, store.Client{ID: "new", Type: store.PublicClient, RedirectURIs: []string{"https://NEW.example:443/cb"}})
 		check(t, preflight("/oauth/token", "https://new.example", "POST"), "https://new.example")
 		if err := d.app().registry.RemoveClient(t.Context(), "new"); err != nil {
 			t.Fatal(err)

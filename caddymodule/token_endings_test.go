@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // What ends a user's tokens, and what the neighbours of the token endpoint say of them.
@@ -118,7 +119,7 @@ func TestT96WhatEndsEverythingOfAUser(t *testing.T) {
 		"sign-out":            {page("/oauth/logout", ""), true},
 		"sign out everywhere": {page("/oauth/account", "everywhere"), false},
 		"password": {func(u *userDoor, _ *browser, id string) {
-			if err := u.app().registry.SetPassword(u.t.Context(), id, tokenissuer.NewSecret("another "+peoplePassword)); err != nil {
+			if err := u.app().registry.SetPassword(u.t.Context(), id, oauth.NewSecret("another "+peoplePassword)); err != nil {
 				u.t.Fatal(err)
 			}
 		}, false},
@@ -128,7 +129,7 @@ func TestT96WhatEndsEverythingOfAUser(t *testing.T) {
 	} {
 		u.sub(name, func(u *userDoor) {
 			email := strings.ReplaceAll(name, " ", "-") + "@acme.example"
-			id := u.addUser(email, "acme", tokenissuer.RoleGroupManager)
+			id := u.addUser(email, "acme", store.RoleGroupManager)
 			b, elsewhere := u.browser(), u.browser()
 			b.gatehouse, elsewhere.gatehouse = u.gatehouse, u.gatehouse
 			code := b.authorize(r, email).location().Query().Get("code")
@@ -256,9 +257,9 @@ func TestT106IntrospectionOfUserTokens(t *testing.T) {
 		inactive(u, r, got.AccessToken, got.RefreshToken)
 	})
 	u.sub("of a user who was disabled", func(u *userDoor) {
-		id := u.addUser("disabled@acme.example", "acme", tokenissuer.RoleMember)
+		id := u.addUser("disabled@acme.example", "acme", store.RoleMember)
 		got := u.userTokens(r, "disabled@acme.example")
-		if err := u.app().registry.SetUserStatus(u.t.Context(), id, tokenissuer.UserDisabled); err != nil {
+		if err := u.app().registry.SetUserStatus(u.t.Context(), id, store.UserDisabled); err != nil {
 			u.t.Fatal(err)
 		}
 		inactive(u, r, got.AccessToken, got.RefreshToken)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // How often a password can be guessed: per account and per address, on the page and at the token endpoint together.
@@ -204,8 +204,8 @@ func TestT76KnownDeviceIsNotLockedOut(t *testing.T) {
 	// It is a delay, and an operator's lock is not.
 	u.wait(now, 61*time.Second)
 	u.gives(r.asPassword(ada, peoplePassword))
-	id := u.addUser("locked@acme.example", "acme", tokenissuer.RoleMember)
-	if err := u.app().registry.SetUserStatus(t.Context(), id, tokenissuer.UserLocked); err != nil {
+	id := u.addUser("locked@acme.example", "acme", store.RoleMember)
+	if err := u.app().registry.SetUserStatus(t.Context(), id, store.UserLocked); err != nil {
 		t.Fatal(err)
 	}
 	u.denied(r.asPassword("locked@acme.example", peoplePassword), badGrant("sign_in_failed"))

@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestF31NoLogHoldsACredential runs every flow, good and bad, with the log at DEBUG and access logs on, and then looks
 // for every credential that was on its way, in each form that it had.
 func TestF31NoLogHoldsACredential(t *testing.T) {
 	d := openDoor(t, onDisk)
-	registered := d.register(t, tokenissuer.Client{ID: "app"})
+	registered := d.register(t, store.Client{ID: "app"})
 	credentials := map[string]string{
 		"declared secret": confSecret, "other's secret": "other-" + confSecret, "generated secret": registered,
 		"wrong secret": "wrong-5f4dcc3b5aa765d61d8327deb882cf99", "odd secret": "od d+%&é:7d793037a0760186",

@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // The neighbours of the token endpoint: revocation, introspection, token info, metadata, keys, and what is not there.
@@ -49,12 +52,12 @@ func TestT95RevocationIsAtOnce(t *testing.T) {
 	d := openDoor(t, onDisk)
 	other := "client_id=other&client_secret=other-" + confSecret
 	pub := func() string {
-		return d.issue(tokenissuer.Grant{Client: &tokenissuer.Client{ID: "pub"}, Scopes: tokenissuer.Scopes{"public"}})
+		return d.issue(tokenissuer.Grant{Client: &store.Client{ID: "pub"}, Scopes: oauth.Scopes{"public"}})
 	}
 	user := func(family string) string {
 		return d.issue(tokenissuer.Grant{
-			Type: tokenissuer.AuthorizationCode, User: &tokenissuer.User{ID: "u-ada"}, FamilyID: family,
-			Scopes: tokenissuer.Scopes{"public"},
+			Type: oauth.AuthorizationCode, User: &store.User{ID: "u-ada"}, FamilyID: family,
+			Scopes: oauth.Scopes{"public"},
 		})
 	}
 	fresh := func() string { d.decisions(t); return d.token() }
@@ -199,7 +202,7 @@ func (d *door) holdSentence(t *testing.T, a answer, want outcome) {
 func TestT106Introspection(t *testing.T) {
 	move := setClock(t).advance
 	d := openDoor(t, strings.Replace(onDisk, "scope orders.read", "revocation {\n\t\t\tmax_staleness 2s\n\t\t}\n\t\tscope orders.read", 1))
-	stored := d.register(t, tokenissuer.Client{ID: "stored"})
+	stored := d.register(t, store.Client{ID: "stored"})
 	ask := func(form string, headers ...string) answer {
 		d.decisions(t)
 		return d.ask(t, "/oauth/introspect", form, headers...)
@@ -253,16 +256,16 @@ func TestT106Introspection(t *testing.T) {
 	})
 	t.Run("a user's token", func(t *testing.T) {
 		users := d.issue(tokenissuer.Grant{
-			Type: tokenissuer.AuthorizationCode, User: &tokenissuer.User{ID: "u-ada", Organisation: "acme", Role: "admin"},
-			FamilyID: "f-1", Scopes: tokenissuer.Scopes{"trusted", "public"},
+			Type: oauth.AuthorizationCode, User: &store.User{ID: "u-ada", Organisation: "acme", Role: "admin"},
+			FamilyID: "f-1", Scopes: oauth.Scopes{"trusted", "public"},
 		})
 		if body := active(t, ask("token="+users+"&"+asConf), users); body["sub"] != "u-ada" {
 			t.Errorf("sub %v", body["sub"])
 		}
 	})
 	t.Run("inactive, whatever the reason", func(t *testing.T) {
-		short := d.issue(tokenissuer.Grant{Scopes: tokenissuer.Scopes{"public"}, Lifetime: time.Second})
-		theirs := d.issue(tokenissuer.Grant{Client: &tokenissuer.Client{ID: "other"}, Scopes: tokenissuer.Scopes{"public"}})
+		short := d.issue(tokenissuer.Grant{Scopes: oauth.Scopes{"public"}, Lifetime: time.Second})
+		theirs := d.issue(tokenissuer.Grant{Client: &store.Client{ID: "other"}, Scopes: oauth.Scopes{"public"}})
 		revoked := d.token()
 		if a := d.ask(t, "/oauth/revoke", "token="+revoked+"&"+asConf); a.status != 200 {
 			t.Fatal(a.status)
@@ -309,7 +312,7 @@ func TestT106Introspection(t *testing.T) {
 				t.Errorf("%s: audited %v", name, lines)
 			}
 		}
-		theirs := d.issue(tokenissuer.Grant{Client: &tokenissuer.Client{ID: "other"}, Scopes: tokenissuer.Scopes{"public"}})
+		theirs := d.issue(tokenissuer.Grant{Client: &store.Client{ID: "other"}, Scopes: oauth.Scopes{"public"}})
 		inactive(t, ask("token="+token, "Authorization", "Bearer "+theirs))
 		a := ask("token="+token, "Authorization", "Bearer "+bearer, "Authorization", "Bearer "+bearer)
 		d.hold(t, a, malformed("authorization_header_duplicate"))
@@ -347,8 +350,8 @@ func TestT107TokenInfo(t *testing.T) {
 	}
 	token := d.token()
 	users := d.issue(tokenissuer.Grant{
-		Type: tokenissuer.AuthorizationCode, User: &tokenissuer.User{ID: "u-ada", Organisation: "acme", Role: "admin"},
-		FamilyID: "f-1", Scopes: tokenissuer.Scopes{"trusted", "public"},
+		Type: oauth.AuthorizationCode, User: &store.User{ID: "u-ada", Organisation: "acme", Role: "admin"},
+		FamilyID: "f-1", Scopes: oauth.Scopes{"trusted", "public"},
 	})
 	for name, test := range map[string]struct{ token, scheme, want string }{
 		"server token": {token, "Bearer", `{"resource_owner_id":null,"scope":["public"],"expires_in":%d,"application":{"uid":"conf"},"created_at":%d}`},
@@ -523,7 +526,7 @@ func TestK8PublishedKeys(t *testing.T) {
 				t.Fatalf("%d %v", a.status, a.header)
 			}
 			public, age, _ := strings.Cut(a.header.Get("Cache-Control"), ", max-age=")
-			if seconds, err := strconv.Atoi(age); public != "public" || err != nil || seconds < 1 || 2*time.Duration(seconds)*time.Second > tokenissuer.KeyLead {
+			if seconds, err := strconv.Atoi(age); public != "public" || err != nil || seconds < 1 || 2*time.Duration(seconds)*time.Second > keys.KeyLead {
 				t.Errorf("Cache-Control %q", a.header.Get("Cache-Control"))
 			}
 			var set map[string][]map[string]string

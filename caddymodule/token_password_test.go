@@ -12,7 +12,9 @@ import (
 	"golang.org/x/crypto/argon2"
 	"golang.org/x/crypto/bcrypt"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // The password grant, row by row. Its limits stand in token_limits_test.go.
@@ -44,7 +46,7 @@ func TestT69PasswordGivesATokenForFourWeeks(t *testing.T) {
 	both := with(r.asPassword(ada, peoplePassword), "username", ada)
 	u.gives(both)
 	got := u.gives(nobodysClient.asPassword(ada, peoplePassword))
-	if claim := claims(t, got.AccessToken); claim["client_id"] != tokenissuer.OwnClientID || claim["sub"] != "u-ada" || !u.alive(got.AccessToken) {
+	if claim := claims(t, got.AccessToken); claim["client_id"] != store.OwnClientID || claim["sub"] != "u-ada" || !u.alive(got.AccessToken) {
 		t.Errorf("without a client: %v", claim)
 	}
 }
@@ -53,15 +55,15 @@ func TestT69PasswordGivesATokenForFourWeeks(t *testing.T) {
 func TestT70EveryRefusedSignInLooksTheSame(t *testing.T) {
 	u := openUsers(t)
 	registry := u.app().registry
-	for email, status := range map[string]tokenissuer.UserStatus{"disabled@acme.example": tokenissuer.UserDisabled, "locked@acme.example": tokenissuer.UserLocked} {
-		if err := registry.SetUserStatus(t.Context(), u.addUser(email, "acme", tokenissuer.RoleMember), status); err != nil {
+	for email, status := range map[string]store.UserStatus{"disabled@acme.example": store.UserDisabled, "locked@acme.example": store.UserLocked} {
+		if err := registry.SetUserStatus(t.Context(), u.addUser(email, "acme", store.RoleMember), status); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := registry.AddUser(t.Context(), tokenissuer.User{Email: "invited@acme.example", Organisation: "acme"}, tokenissuer.Secret{}); err != nil {
+	if _, err := registry.AddUser(t.Context(), store.User{Email: "invited@acme.example", Organisation: "acme"}, oauth.Secret{}); err != nil {
 		t.Fatal(err)
 	}
-	removed := u.addUser("removed@acme.example", "acme", tokenissuer.RoleMember)
+	removed := u.addUser("removed@acme.example", "acme", store.RoleMember)
 	if err := registry.RemoveUser(t.Context(), removed); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +102,7 @@ func TestT70EveryRefusedSignInLooksTheSame(t *testing.T) {
 func TestT71AddressHasOneCanonicalForm(t *testing.T) {
 	u := openUsers(t)
 	for _, email := range []string{"kim@acme.example", "zo\u00eb@acme.example", "ivy+tag@acme.example"} {
-		u.addUser(email, "acme", tokenissuer.RoleMember)
+		u.addUser(email, "acme", store.RoleMember)
 	}
 	r := requestOf("conf")
 	for name, test := range map[string]struct {
@@ -132,8 +134,8 @@ func TestT77PasswordsThatAreNotHashed(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.remember("password", long)
-	id := u.addUser("long@acme.example", "acme", tokenissuer.RoleMember)
-	if err := u.app().registry.SetPasswordHash(t.Context(), id, tokenissuer.NewSecret(string(hash))); err != nil {
+	id := u.addUser("long@acme.example", "acme", store.RoleMember)
+	if err := u.app().registry.SetPasswordHash(t.Context(), id, oauth.NewSecret(string(hash))); err != nil {
 		t.Fatal(err)
 	}
 	u.sub("1 MiB", func(u *userDoor) {
@@ -206,7 +208,7 @@ const busy = "The service is temporarily unable to handle the request. Try again
 func TestT79CheapHashesAreReplaced(t *testing.T) {
 	u := openUsers(t, passwordRefresh...)
 	r := requestOf("conf")
-	current := tokenissuer.PasswordScheme(tokenissuer.NewSecret(peopleHash()))
+	current := passwords.PasswordScheme(oauth.NewSecret(peopleHash()))
 	old, err := bcrypt.GenerateFromPassword([]byte(peoplePassword), bcrypt.MinCost)
 	if err != nil {
 		t.Fatal(err)
@@ -214,15 +216,15 @@ func TestT79CheapHashesAreReplaced(t *testing.T) {
 	for name, hash := range map[string]string{"bcrypt": string(old), "weak argon2id": weakHash()} {
 		u.sub(name, func(u *userDoor) {
 			email := strings.ReplaceAll(name, " ", "-") + "@acme.example"
-			id := u.addUser(email, "acme", tokenissuer.RoleMember)
-			stored := func() *tokenissuer.User {
+			id := u.addUser(email, "acme", store.RoleMember)
+			stored := func() *store.User {
 				user, err := u.app().registry.User(u.t.Context(), id)
 				if err != nil {
 					u.t.Fatal(err)
 				}
 				return user
 			}
-			if err := u.app().registry.SetPasswordHash(u.t.Context(), id, tokenissuer.NewSecret(hash)); err != nil {
+			if err := u.app().registry.SetPasswordHash(u.t.Context(), id, oauth.NewSecret(hash)); err != nil {
 				u.t.Fatal(err)
 			}
 			u.denied(r.asPassword(email, "wrong horse battery staple"), badGrant("sign_in_failed"))
@@ -231,8 +233,8 @@ func TestT79CheapHashesAreReplaced(t *testing.T) {
 			}
 			version := stored().Version
 			first := u.gives(r.asPassword(email, peoplePassword))
-			if user := stored(); tokenissuer.PasswordScheme(user.PasswordHash) != current || user.Version != version {
-				u.t.Errorf("scheme %s, version %s, was %s", tokenissuer.PasswordScheme(user.PasswordHash), user.Version, version)
+			if user := stored(); passwords.PasswordScheme(user.PasswordHash) != current || user.Version != version {
+				u.t.Errorf("scheme %s, version %s, was %s", passwords.PasswordScheme(user.PasswordHash), user.Version, version)
 			}
 			replaced := stored().PasswordHash
 			u.gives(r.asPassword(email, peoplePassword))
@@ -246,12 +248,12 @@ func TestT79CheapHashesAreReplaced(t *testing.T) {
 		})
 	}
 	// The sign-in page does as much.
-	id := u.addUser("page@acme.example", "acme", tokenissuer.RoleMember)
-	if err := u.app().registry.SetPasswordHash(t.Context(), id, tokenissuer.NewSecret(string(old))); err != nil {
+	id := u.addUser("page@acme.example", "acme", store.RoleMember)
+	if err := u.app().registry.SetPasswordHash(t.Context(), id, oauth.NewSecret(string(old))); err != nil {
 		t.Fatal(err)
 	}
 	u.userTokens(r, "page@acme.example")
-	if user, err := u.app().registry.User(t.Context(), id); err != nil || tokenissuer.PasswordScheme(user.PasswordHash) != current {
+	if user, err := u.app().registry.User(t.Context(), id); err != nil || passwords.PasswordScheme(user.PasswordHash) != current {
 		t.Errorf("after signing in on the page: %v", err)
 	}
 }
@@ -280,8 +282,8 @@ func TestT104WhoMayUseThePasswordGrant(t *testing.T) {
 	u.denied(with(good, "client_id", "nobody"), badClient("client_authentication_failed"))
 	u.denied(with(good, "client_secret", ""), badClient("client_authentication_failed"))
 	u.denied(with(good, "client_id", ""), badClient(""))
-	u.denied(with(good, "client_id", tokenissuer.OwnClientID, "client_secret", ""), badClient("client_authentication_failed"))
-	u.denied(with(good, "client_id", tokenissuer.OwnClientID), badClient("client_authentication_failed"))
+	u.denied(with(good, "client_id", store.OwnClientID, "client_secret", ""), badClient("client_authentication_failed"))
+	u.denied(with(good, "client_id", store.OwnClientID), badClient("client_authentication_failed"))
 	// The client proves itself before the password is looked at.
 	u.denied(with(good, "client_secret", "wrong", "password", "wrong"), badClient("client_authentication_failed"))
 	u.reload(peopleSite("\t\tpassword_grant\n", ""))
@@ -328,14 +330,14 @@ func TestT92WithoutAClient(t *testing.T) {
 	u := openUsers(t, passwordRefresh...)
 	first := u.gives(nobodysClient.asPassword(ada, peoplePassword))
 	second := u.gives(nobodysClient.refreshAlone(first.RefreshToken))
-	if second.ExpiresIn != 2419200 || claims(t, second.AccessToken)["client_id"] != tokenissuer.OwnClientID {
+	if second.ExpiresIn != 2419200 || claims(t, second.AccessToken)["client_id"] != store.OwnClientID {
 		t.Errorf("expires_in %d, claims %v", second.ExpiresIn, claims(t, second.AccessToken))
 	}
 	for _, id := range []string{"conf", "other", "pub"} {
 		u.denied(requestOf(id).refresh(second.RefreshToken), badGrant("refresh_token_of_another_client"))
 	}
 	u.denied(with(requestOf("conf").refresh(second.RefreshToken), "client_secret", "wrong"), badClient("client_authentication_failed"))
-	u.denied(with(nobodysClient.refreshAlone(second.RefreshToken), "client_id", tokenissuer.OwnClientID), badClient("client_authentication_failed"))
+	u.denied(with(nobodysClient.refreshAlone(second.RefreshToken), "client_id", store.OwnClientID), badClient("client_authentication_failed"))
 	u.denied(nobodysClient.refreshAlone(u.userTokens(requestOf("conf"), ada).RefreshToken), badClient("client_credentials_missing"))
 	u.denied(nobodysClient.refreshAlone(u.userTokens(requestOf("pub"), ada).RefreshToken), badClient("client_credentials_missing"))
 	u.denied(nobodysClient.refreshAlone(second.RefreshToken[1:]), badClient("client_credentials_missing"))

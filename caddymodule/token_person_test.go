@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestT132RevokingAPersonEndsWhatTheyCreated: an admin's tokens for members are the admin's access, whoever they act for.
@@ -29,7 +31,7 @@ func TestT132RevokingAPersonEndsWhatTheyCreated(t *testing.T) {
 	} {
 		u.sub(name, func(u *userDoor) {
 			email := strings.ReplaceAll(name, " ", "-") + "@acme.example"
-			id := u.addUser(email, "acme", tokenissuer.RoleAdmin)
+			id := u.addUser(email, "acme", store.RoleAdmin)
 			b := u.browser()
 			b.gatehouse = u.gatehouse
 			own := u.gives(r.exchange(b.authorize(r, email).location().Query().Get("code")))
@@ -49,8 +51,8 @@ func TestT132RevokingAPersonEndsWhatTheyCreated(t *testing.T) {
 	// What is left of a family that the store does not know any more is hit by the revocation of its actor.
 	u.sub("without its family", func(u *userDoor) {
 		minted := u.issue(tokenissuer.Grant{
-			Type: tokenissuer.AdminCreated, User: &tokenissuer.User{ID: "u-grace", Organisation: "acme", Role: "group_manager"}, FamilyID: "gone",
-			Actor: tokenissuer.Actor{Subject: "u-ada", ClientID: "conf"}, Scopes: tokenissuer.Scopes{"trusted", "public"},
+			Type: store.AdminCreated, User: &store.User{ID: "u-grace", Organisation: "acme", Role: "group_manager"}, FamilyID: "gone",
+			Actor: store.Actor{Subject: "u-ada", ClientID: "conf"}, Scopes: oauth.Scopes{"trusted", "public"},
 		})
 		if !u.alive(minted) {
 			u.t.Fatal("a fresh token is refused")
@@ -67,7 +69,7 @@ func TestT132RevokingAPersonEndsWhatTheyCreated(t *testing.T) {
 // TestT132NobodyIsMeant: a misspelled id must not look like a revocation. Those whose tokens may live can be named.
 func TestT132NobodyIsMeant(t *testing.T) {
 	u := openUsers(t, append([]string{"user u-max {", "user u-left {\n\t\t\temail left@acme.example\n\t\t\tpassword HASH\n\t\t\torganisation acme\n\t\t\trole member\n\t\t}\n\t\tuser u-max {"}, onDiskPeople...)...)
-	removed := u.addUser("removed@acme.example", "acme", tokenissuer.RoleMember)
+	removed := u.addUser("removed@acme.example", "acme", store.RoleMember)
 	u.ok("user", "remove", removed)
 	u.reload(peopleSite(onDiskPeople...)) // u-left is declared no more
 	before := u.app().engine.revocations.Len()

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 )
 
 // TestT133TheTokenOfBeforeARefreshEndsAlone: clients tidy up what they have replaced, and go on with what they have got.
@@ -100,10 +100,10 @@ func TestT134ARefreshEndsTheTokenOfBefore(t *testing.T) {
 		if err != nil {
 			u.t.Fatal(err)
 		}
-		fresh := tokenissuer.NewRevocationSet()
+		fresh := accesstoken.NewRevocationSet()
 		fresh.Add(list...)
 		claim := claims(u.t, first.AccessToken)
-		dead := &tokenissuer.AccessToken{Issuer: u.url, ID: claim["jti"].(string), FamilyID: claim["sid"].(string), IssuedAt: clock()}
+		dead := &accesstoken.AccessToken{Issuer: u.url, ID: claim["jti"].(string), FamilyID: claim["sid"].(string), IssuedAt: clock()}
 		if !fresh.Revoked(dead) {
 			u.t.Error("a node that starts accepts it")
 		}

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // The refresh exchange, row by row.
@@ -245,9 +246,9 @@ func TestT90OtherCredentialsAreNoRefreshTokens(t *testing.T) {
 	u.sub("of a deleted client", func(u *userDoor) {
 		r := requestOf("conf")
 		r.clientID = "doomed"
-		r.secret = u.register(u.t, tokenissuer.Client{
-			ID: r.clientID, Grants: []tokenissuer.GrantType{tokenissuer.AuthorizationCode, tokenissuer.RefreshTokenGrant},
-			Scopes: tokenissuer.Scopes{"public", "trusted"}, RedirectURIs: []string{r.redirectURI},
+		r.secret = u.register(u.t, store.Client{
+			ID: r.clientID, Grants: []oauth.GrantType{oauth.AuthorizationCode, oauth.RefreshTokenGrant},
+			Scopes: oauth.Scopes{"public", "trusted"}, RedirectURIs: []string{r.redirectURI},
 		})
 		doomed := u.userTokens(r, ada)
 		if err := u.app().registry.RemoveClient(u.t.Context(), r.clientID); err != nil {
@@ -268,23 +269,23 @@ func TestT91UserHasChangedSinceTheTokens(t *testing.T) {
 	for name, change := range map[string]func(id string) error{
 		"nothing": nil,
 		"disabled": func(id string) error {
-			return registry.SetUserStatus(t.Context(), id, tokenissuer.UserDisabled)
+			return registry.SetUserStatus(t.Context(), id, store.UserDisabled)
 		},
 		"disabled and enabled": func(id string) error {
-			if err := registry.SetUserStatus(t.Context(), id, tokenissuer.UserDisabled); err != nil {
+			if err := registry.SetUserStatus(t.Context(), id, store.UserDisabled); err != nil {
 				return err
 			}
-			return registry.SetUserStatus(t.Context(), id, tokenissuer.UserActive)
+			return registry.SetUserStatus(t.Context(), id, store.UserActive)
 		},
-		"role": func(id string) error { return registry.SetRole(t.Context(), id, tokenissuer.RoleGroupManager) },
+		"role": func(id string) error { return registry.SetRole(t.Context(), id, store.RoleGroupManager) },
 		"password": func(id string) error {
-			return registry.SetPasswordHash(t.Context(), id, tokenissuer.NewSecret(peopleHash()))
+			return registry.SetPasswordHash(t.Context(), id, oauth.NewSecret(peopleHash()))
 		},
 		"removed": func(id string) error { return registry.RemoveUser(t.Context(), id) },
 	} {
 		u.sub(name, func(u *userDoor) {
 			email := strings.ReplaceAll(name, " ", "-") + "@acme.example"
-			id := u.addUser(email, "acme", tokenissuer.RoleMember)
+			id := u.addUser(email, "acme", store.RoleMember)
 			byCode, byPassword := u.userTokens(r, email), u.gives(r.asPassword(email, peoplePassword))
 			if change == nil {
 				u.gives(r.refresh(byCode.RefreshToken))

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Credentials that are used twice: by a thief, by a race, by a client whose answer was lost, after a restart.
@@ -188,7 +188,7 @@ func TestT88WhatEndedStaysEndedAfterARestart(t *testing.T) {
 	byPassword, byAdmin := u.gives(r.asPassword(ada, peoplePassword)), u.createdByAdmin(alive.AccessToken, "u-grace")
 	replayedForm, unusedCode := r.exchange(u.code(r, ada)), u.code(r, ada)
 	replayed := u.gives(replayedForm)
-	member := u.addUser("m@acme.example", "acme", tokenissuer.RoleMember)
+	member := u.addUser("m@acme.example", "acme", store.RoleMember)
 	ofMember := u.userTokens(r, "m@acme.example")
 
 	u.revoked(t, u.ask(t, "/oauth/revoke", "token="+revoked.RefreshToken+"&"+asConf), true)

@@ -14,9 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Size, framing and time at the token endpoint, on raw sockets: rows T36, T41, T42, T45 and T46.
@@ -383,7 +382,7 @@ func TestT45EarlyDataIsRefused(t *testing.T) {
 // TestT46AClientThatLeaves: what it asked for is done or not done, and nobody raises an alarm.
 func TestT46AClientThatLeaves(t *testing.T) {
 	d := openDoor(t, onDisk)
-	secret := d.register(t, tokenissuer.Client{ID: "app"})
+	secret := d.register(t, store.Client{ID: "app"})
 	before := runtime.NumGoroutine()
 	form := ccGrant + "&client_id=app&client_secret=" + secret
 	request := d.head(fmt.Sprintf("Content-Type: %s\nContent-Length: %d\n\n", urlEncoded, len(form))) + form

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // userDoor is a door for tokens that act for users. It remembers every credential that passes through it, and when the
@@ -205,14 +205,14 @@ func with(form url.Values, pairs ...string) url.Values {
 }
 
 // familyOf returns the stored family of an access token.
-func (u *userDoor) familyOf(accessToken string) *tokenissuer.TokenFamily {
+func (u *userDoor) familyOf(accessToken string) *store.TokenFamily {
 	u.t.Helper()
 	id, _ := claims(u.t, accessToken)["sid"].(string)
 	return u.family(id)
 }
 
 // family returns a stored family.
-func (u *userDoor) family(id string) *tokenissuer.TokenFamily {
+func (u *userDoor) family(id string) *store.TokenFamily {
 	u.t.Helper()
 	f, err := u.app().engine.store.Family(u.t.Context(), id)
 	if err != nil {

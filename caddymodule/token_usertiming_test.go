@@ -8,22 +8,26 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // BenchmarkTM2SignInRefusals shows what the time of a refused sign-in tells about an account: unknown, wrong password
 // under argon2id and under bcrypt, locked, and invited should cost the same. Compare the medians of several runs (-count).
 func BenchmarkTM2SignInRefusals(b *testing.B) {
-	store, err := sqlstore.OpenSQLite(b.Context(), filepath.Join(b.TempDir(), "x.db"), sqlstore.Options{})
+	st, err := sqlstore.OpenSQLite(b.Context(), filepath.Join(b.TempDir(), "x.db"), sqlstore.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer func() { _ = store.Close() }()
+	defer func() { _ = st.Close() }()
 	issuer := &tokenissuer.Issuer{
-		Store: store, Directory: store, Revocations: tokenissuer.NewRevocationSet(), Passwords: tokenissuer.NewPasswords(), Now: time.Now,
+		Store: st, Directory: st, Revocations: accesstoken.NewRevocationSet(), Hasher: passwords.NewHasher(), Now: time.Now,
 	}
-	registry := &tokenissuer.Registry{Issuer: issuer, Stored: store}
-	if _, err := registry.AddOrganisation(b.Context(), tokenissuer.Organisation{ID: "acme"}); err != nil {
+	registry := &tokenissuer.Registry{Issuer: issuer, Stored: st}
+	if _, err := registry.AddOrganisation(b.Context(), store.Organisation{ID: "acme"}); err != nil {
 		b.Fatal(err)
 	}
 	old, err := bcrypt.GenerateFromPassword([]byte(peoplePassword), 10)
@@ -31,19 +35,19 @@ func BenchmarkTM2SignInRefusals(b *testing.B) {
 		b.Fatal(err)
 	}
 	for email, hash := range map[string]string{"argon2id": peopleHash(), "bcrypt": string(old), "locked": peopleHash(), "invited": ""} {
-		user := tokenissuer.User{ID: email, Email: email + "@acme.example", Organisation: "acme", PasswordHash: tokenissuer.NewSecret(hash)}
+		user := store.User{ID: email, Email: email + "@acme.example", Organisation: "acme", PasswordHash: oauth.NewSecret(hash)}
 		if email == "locked" {
-			user.Status = tokenissuer.UserLocked
+			user.Status = store.UserLocked
 		}
-		if _, err := registry.AddUser(b.Context(), user, tokenissuer.Secret{}); err != nil {
+		if _, err := registry.AddUser(b.Context(), user, oauth.Secret{}); err != nil {
 			b.Fatal(err)
 		}
 	}
 	for _, account := range []string{"unknown", "argon2id", "bcrypt", "locked", "invited"} {
 		b.Run(account, func(b *testing.B) {
-			attempt := tokenissuer.SignInAttempt{Email: account + "@acme.example", Password: tokenissuer.NewSecret(wrongPassword), Address: "192.0.2.1"}
+			attempt := tokenissuer.SignInAttempt{Email: account + "@acme.example", Password: oauth.NewSecret(wrongPassword), Address: "192.0.2.1"}
 			for b.Loop() {
-				if _, err := issuer.SignIn(b.Context(), attempt); tokenissuer.AsError(err).Reason != "sign_in_failed" {
+				if _, err := issuer.SignIn(b.Context(), attempt); oauth.AsError(err).Reason != "sign_in_failed" {
 					b.Fatal(err)
 				}
 			}

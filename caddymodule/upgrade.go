@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // webSocketProtocol is the one protocol that every route lets clients switch to.
@@ -72,7 +72,7 @@ func (p *Protect) admitUpgrade(r *http.Request) (string, error) {
 	case len(lines) == 1 && p.allowsUpgrade(lines[0]):
 		return lines[0], nil
 	case p.ForwardTo == forwardToResponse:
-		return "", tokenissuer.NewError(tokenissuer.InvalidRequest, "upgrade_not_allowed").
+		return "", oauth.NewError(oauth.InvalidRequest, "upgrade_not_allowed").
 			WithDescription("This route does not allow the protocol that Upgrade names.")
 	}
 	p.logger.Debug("upgrade to a protocol that the route does not allow: the request goes on without it", zap.Strings("upgrade", lines))

@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // The files usertoken_*_test.go hold the operation by which an organisation's admin obtains tokens for members to the
@@ -50,13 +51,13 @@ func (d *adminDoor) operatorToken(client, user, scope string) string {
 }
 
 // stored adds a user straight to the store, past the registry's checks.
-func (d *adminDoor) stored(u tokenissuer.User) {
+func (d *adminDoor) stored(u store.User) {
 	d.t.Helper()
 	if u.Email == "" {
 		u.Email = u.ID + "@stored.example"
 	}
 	if u.Status == "" {
-		u.Status = tokenissuer.UserActive
+		u.Status = store.UserActive
 	}
 	if err := d.app().engine.store.AddUser(d.t.Context(), &u, true); err != nil {
 		d.t.Fatal(err)
@@ -66,8 +67,8 @@ func (d *adminDoor) stored(u tokenissuer.User) {
 // manager adds a group manager of acme who can be changed.
 func (d *adminDoor) manager(id string) {
 	d.t.Helper()
-	d.stored(tokenissuer.User{
-		ID: id, Organisation: "acme", Role: tokenissuer.RoleGroupManager, PasswordHash: tokenissuer.NewSecret(peopleHash()),
+	d.stored(store.User{
+		ID: id, Organisation: "acme", Role: store.RoleGroupManager, PasswordHash: oauth.NewSecret(peopleHash()),
 	})
 }
 

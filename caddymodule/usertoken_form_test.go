@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // In which form a request comes: rows M18, M19, M30, M31, M34, M36 and M37.
@@ -151,7 +151,7 @@ func TestM36NoCrossOriginAccess(t *testing.T) {
 // of the walk decides.
 func TestM37EveryErrorIsADocument(t *testing.T) {
 	d := openAdmin(t)
-	d.stored(tokenissuer.User{ID: "u-off", Organisation: "acme", Role: tokenissuer.RoleGroupManager, Status: tokenissuer.UserDisabled})
+	d.stored(store.User{ID: "u-off", Organisation: "acme", Role: store.RoleGroupManager, Status: store.UserDisabled})
 	server, member, public := d.token(), d.operatorToken("conf", "u-max", "trusted"), d.operatorToken("conf", "u-ada", "public")
 	d.remember("access token", server)
 	wrongMedia, wrongAccept := map[string]string{"Content-Type": "text/plain", "Accept": "text/html"}, map[string]string{"Accept": "text/html"}

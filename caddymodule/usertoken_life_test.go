@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // What a created token is, and what ends it: rows M21 to M23, M25 to M27, M32, M33 and M35.
@@ -25,8 +27,8 @@ func TestM21ACreatedTokenIsItsTargetsOnly(t *testing.T) {
 	refreshed := d.gives(requestOf("conf").refresh(minted.RefreshToken))
 	d.refused(refreshed.AccessToken, mintRequest{id: "u-ben"}, adminRequired)
 	actor := d.issue(tokenissuer.Grant{
-		Type: tokenissuer.AdminCreated, User: &tokenissuer.User{ID: "u-ada", Organisation: "acme", Role: tokenissuer.RoleAdmin},
-		Scopes: tokenissuer.Scopes{"trusted", "public"}, FamilyID: "none", Actor: tokenissuer.Actor{Subject: "u-adam", ClientID: "conf"},
+		Type: store.AdminCreated, User: &store.User{ID: "u-ada", Organisation: "acme", Role: store.RoleAdmin},
+		Scopes: oauth.Scopes{"trusted", "public"}, FamilyID: "none", Actor: store.Actor{Subject: "u-adam", ClientID: "conf"},
 	})
 	d.remember("access token", actor)
 	d.refused(actor, mintRequest{id: "u-grace"}, adminRequired)
@@ -48,7 +50,7 @@ func TestM21ACreatedTokenIsItsTargetsOnly(t *testing.T) {
 	// A target that becomes an admin gets an admin's tokens by signing in, not by what was created before.
 	d.manager("u-climber")
 	early := d.mintFor("u-climber")
-	if err := d.app().registry.SetRole(t.Context(), "u-climber", tokenissuer.RoleAdmin); err != nil {
+	if err := d.app().registry.SetRole(t.Context(), "u-climber", store.RoleAdmin); err != nil {
 		t.Fatal(err)
 	}
 	d.refused(early.AccessToken, mintRequest{id: "u-grace"}, revokedToken)
@@ -107,7 +109,7 @@ func TestM23Claims(t *testing.T) {
 	if act, _ := json.Marshal(again["act"]); string(act) != `{"client_id":"conf","sub":"u-ada"}` || again["sid"] != claim["sid"] || again["jti"] == claim["jti"] {
 		t.Errorf("refreshed: %v", again)
 	}
-	if f := d.familyOf(first.AccessToken); f.Origin != tokenissuer.AdminCreated || f.UserID != "u-ben" || f.Actor.Subject != "u-ada" {
+	if f := d.familyOf(first.AccessToken); f.Origin != store.AdminCreated || f.UserID != "u-ben" || f.Actor.Subject != "u-ada" {
 		t.Errorf("family %+v", f)
 	}
 }
@@ -117,11 +119,11 @@ func TestM25WhatEndsACreatedToken(t *testing.T) {
 	d := openAdmin(t)
 	registry, ctx := d.app().registry, t.Context()
 	for name, change := range map[string]func(id string) error{
-		"demoted":          func(id string) error { return registry.SetRole(ctx, id, tokenissuer.RoleMember) },
-		"promoted":         func(id string) error { return registry.SetRole(ctx, id, tokenissuer.RoleAdmin) },
-		"disabled":         func(id string) error { return registry.SetUserStatus(ctx, id, tokenissuer.UserDisabled) },
-		"locked":           func(id string) error { return registry.SetUserStatus(ctx, id, tokenissuer.UserLocked) },
-		"another password": func(id string) error { return registry.SetPasswordHash(ctx, id, tokenissuer.NewSecret(peopleHash())) },
+		"demoted":          func(id string) error { return registry.SetRole(ctx, id, store.RoleMember) },
+		"promoted":         func(id string) error { return registry.SetRole(ctx, id, store.RoleAdmin) },
+		"disabled":         func(id string) error { return registry.SetUserStatus(ctx, id, store.UserDisabled) },
+		"locked":           func(id string) error { return registry.SetUserStatus(ctx, id, store.UserLocked) },
+		"another password": func(id string) error { return registry.SetPasswordHash(ctx, id, oauth.NewSecret(peopleHash())) },
 		"deleted":          func(id string) error { return registry.RemoveUser(ctx, id) },
 	} {
 		d.sub(name, func(d *adminDoor) {
@@ -175,7 +177,7 @@ func TestM26TheRefreshTokenIsTheAdminsClients(t *testing.T) {
 			}
 			own := requestOf(name).refresh(minted.RefreshToken)
 			if name == "" {
-				d.denied(with(own, "client_id", tokenissuer.OwnClientID), badClient(""))
+				d.denied(with(own, "client_id", store.OwnClientID), badClient(""))
 				own.Del("client_id")
 			} else {
 				nobody := with(own, "client_id", "", "client_secret", "")
@@ -253,7 +255,7 @@ func TestM27EndingsAreIndependent(t *testing.T) {
 func TestM32SixtyAMinute(t *testing.T) {
 	c := setClock(t)
 	d := openAdmin(t, grantLimit()...)
-	d.stored(tokenissuer.User{ID: "u-adam", Organisation: "acme", Role: tokenissuer.RoleAdmin, PasswordHash: tokenissuer.NewSecret(peopleHash())})
+	d.stored(store.User{ID: "u-adam", Organisation: "acme", Role: store.RoleAdmin, PasswordHash: oauth.NewSecret(peopleHash())})
 	for range 70 {
 		d.mint(d.admin, mintRequest{id: "u-nobody"})
 	}
@@ -342,7 +344,7 @@ func TestM35ALostAnswer(t *testing.T) {
 		t.Fatalf("jti %q is not the first token's own", lost)
 	}
 	other := d.mintFor("u-grace")
-	if err := d.app().revoke(t.Context(), tokenissuer.RevokeToken, claims(t, other.AccessToken)["jti"].(string), false); err != nil {
+	if err := d.app().revoke(t.Context(), store.RevokeToken, claims(t, other.AccessToken)["jti"].(string), false); err != nil {
 		t.Fatal(err)
 	}
 	d.gone(other.AccessToken)

@@ -11,8 +11,11 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestM28NothingIsBornAfterTheEnd races what ends a target against tokens for that target: whichever token came out of
@@ -48,26 +51,26 @@ const mintersPerRound = 4
 
 // raceRound ends a user beside callers that want tokens for it, and returns those that were given. Every third round
 // ends the whole organisation.
-func (d *adminDoor) raceRound(t *testing.T, round int, admin *tokenissuer.AccessToken) []tokenissuer.Tokens {
+func (d *adminDoor) raceRound(t *testing.T, round int, admin *accesstoken.AccessToken) []tokenissuer.Tokens {
 	t.Helper()
 	app, ctx := d.app(), t.Context()
 	id, organisation := fmt.Sprintf("u-round-%d", round), fmt.Sprintf("organisation-%d", round)
-	if _, err := app.registry.AddOrganisation(ctx, tokenissuer.Organisation{ID: organisation}); err != nil {
+	if _, err := app.registry.AddOrganisation(ctx, store.Organisation{ID: organisation}); err != nil {
 		t.Fatal(err)
 	}
-	d.stored(tokenissuer.User{
-		ID: id, Organisation: organisation, Role: tokenissuer.RoleGroupManager, PasswordHash: tokenissuer.NewSecret("a hash"),
+	d.stored(store.User{
+		ID: id, Organisation: organisation, Role: store.RoleGroupManager, PasswordHash: oauth.NewSecret("a hash"),
 	})
 	end := []func() error{
 		func() error { return app.registry.RemoveUser(ctx, id) },
-		func() error { return app.registry.SetUserStatus(ctx, id, tokenissuer.UserDisabled) },
+		func() error { return app.registry.SetUserStatus(ctx, id, store.UserDisabled) },
 		func() error {
 			return errors.Join(app.registry.RemoveUser(ctx, id), app.registry.RemoveOrganisation(ctx, organisation))
 		},
 	}[round%3]
 
 	// The limit is each admin's own, and no part of this.
-	who := &tokenissuer.User{ID: "u-admin-of-" + id, Organisation: organisation, Role: tokenissuer.RoleAdmin}
+	who := &store.User{ID: "u-admin-of-" + id, Organisation: organisation, Role: store.RoleAdmin}
 	var minted []tokenissuer.Tokens
 	var mu sync.Mutex
 	var running sync.WaitGroup
@@ -79,7 +82,7 @@ func (d *adminDoor) raceRound(t *testing.T, round int, admin *tokenissuer.Access
 			tokens, err := app.issuer.IssueForUser(ctx, who, admin, id)
 			oneIsThrough.Do(func() { close(one) })
 			if err != nil {
-				if code := tokenissuer.AsError(err).Code; code != tokenissuer.UserNotFound && code != tokenissuer.UserInactive {
+				if code := oauth.AsError(err).Code; code != oauth.UserNotFound && code != oauth.UserInactive {
 					t.Errorf("round %d: %v", round, err)
 				}
 				return
@@ -118,14 +121,14 @@ func (d *adminDoor) wantDead(t *testing.T, round int, tokens tokenissuer.Tokens)
 	issuer := d.app().issuer
 	d.remember("access token", tokens.AccessToken.Reveal())
 	d.remember("refresh token", tokens.RefreshToken.Reveal())
-	if _, err := issuer.Verifier.Verify(tokens.AccessToken.Reveal(), issuer.Audience); err == nil || tokenissuer.AsError(err).Code != tokenissuer.InvalidToken {
+	if _, err := issuer.Verifier.Verify(tokens.AccessToken.Reveal(), issuer.Audience); err == nil || oauth.AsError(err).Code != oauth.InvalidToken {
 		t.Errorf("round %d: the access token lives: %v", round, err)
 	}
 	_, _, err := issuer.Exchange(t.Context(), tokenissuer.TokenRequest{
-		GrantType: tokenissuer.RefreshTokenGrant, RefreshToken: tokens.RefreshToken,
-		Client: tokenissuer.ClientAuthentication{Readings: []tokenissuer.ClientCredential{{ID: "conf", Secret: tokenissuer.NewSecret(confSecret)}}},
+		GrantType: oauth.RefreshTokenGrant, RefreshToken: tokens.RefreshToken,
+		Client: tokenissuer.ClientAuthentication{Readings: []tokenissuer.ClientCredential{{ID: "conf", Secret: oauth.NewSecret(confSecret)}}},
 	})
-	if err == nil || tokenissuer.AsError(err).Code != tokenissuer.InvalidGrant {
+	if err == nil || oauth.AsError(err).Code != oauth.InvalidGrant {
 		t.Errorf("round %d: the refresh token lives: %v", round, err)
 	}
 }
@@ -133,44 +136,44 @@ func (d *adminDoor) wantDead(t *testing.T, round int, tokens tokenissuer.Tokens)
 // targets is an issuer whose directory notes what it is asked, with an admin of acme, a user of acme, one of rival, and a
 // declared one of rival.
 type targets struct {
-	tokenissuer.Store
+	store.Store
 	issuer *tokenissuer.Issuer
 	asked  []string
 }
 
-func newTargets(tb testing.TB, store tokenissuer.Store) *targets {
+func newTargets(tb testing.TB, st store.Store) *targets {
 	tb.Helper()
-	hash := tokenissuer.NewSecret(peopleHash())
-	declared, err := tokenissuer.NewStaticDirectory(tokenissuer.Declarations{Users: []*tokenissuer.User{{
-		ID: "u-declared", Email: "d@rival.example", Name: "D", Organisation: "rival", Role: tokenissuer.RoleGroupManager,
-		Status: tokenissuer.UserActive, PasswordHash: hash,
+	hash := oauth.NewSecret(peopleHash())
+	declared, err := store.NewStaticDirectory(store.Declarations{Users: []*store.User{{
+		ID: "u-declared", Email: "d@rival.example", Name: "D", Organisation: "rival", Role: store.RoleGroupManager,
+		Status: store.UserActive, PasswordHash: hash,
 	}}})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	for id, organisation := range map[string]string{"u-member": "acme", "u-stored": "rival"} {
-		err := store.AddUser(tb.Context(), &tokenissuer.User{
-			ID: id, Email: id + "@x.example", Organisation: organisation, Role: tokenissuer.RoleMember, Status: tokenissuer.UserActive, PasswordHash: hash,
+		err := st.AddUser(tb.Context(), &store.User{
+			ID: id, Email: id + "@x.example", Organisation: organisation, Role: store.RoleMember, Status: store.UserActive, PasswordHash: hash,
 		}, true)
 		if err != nil {
 			tb.Fatal(err)
 		}
 	}
-	all := &targets{Store: store}
+	all := &targets{Store: st}
 	all.issuer = &tokenissuer.Issuer{
-		Directory: tokenissuer.OverlayDirectory{Declared: declared, Stored: all}, Attempts: memstore.NewAttempts(100), Now: time.Now,
+		Directory: store.OverlayDirectory{Declared: declared, Stored: all}, Attempts: memstore.NewAttempts(100), Now: time.Now,
 	}
 	return all
 }
 
 // User notes that it was asked, as a store is that another one wraps.
-func (all *targets) User(ctx context.Context, id string) (*tokenissuer.User, error) {
+func (all *targets) User(ctx context.Context, id string) (*store.User, error) {
 	all.asked = append(all.asked, "user")
 	return all.Store.User(ctx, id)
 }
 
 // Client is what a refused target must not lead to.
-func (all *targets) Client(ctx context.Context, id string) (*tokenissuer.Client, error) {
+func (all *targets) Client(ctx context.Context, id string) (*store.Client, error) {
 	all.asked = append(all.asked, "client")
 	return all.Store.Client(ctx, id)
 }
@@ -178,8 +181,8 @@ func (all *targets) Client(ctx context.Context, id string) (*tokenissuer.Client,
 // refuse wants a target to be unknown to the admin of acme.
 func (all *targets) refuse(tb testing.TB, id string) {
 	tb.Helper()
-	_, err := all.issuer.IssueForUser(tb.Context(), &tokenissuer.User{ID: "u-admin", Organisation: "acme"}, &tokenissuer.AccessToken{ClientID: "conf"}, id)
-	if e := tokenissuer.AsError(err); err == nil || e.Code != tokenissuer.UserNotFound || e.Reason != "target_unknown" {
+	_, err := all.issuer.IssueForUser(tb.Context(), &store.User{ID: "u-admin", Organisation: "acme"}, &accesstoken.AccessToken{ClientID: "conf"}, id)
+	if e := oauth.AsError(err); err == nil || e.Code != oauth.UserNotFound || e.Reason != "target_unknown" {
 		tb.Fatal(err)
 	}
 }
@@ -189,22 +192,22 @@ var unknownTargets = []struct{ name, id string }{
 	{"unknown", "u-nobody"}, {"another organisation", "u-stored"}, {"declared, another organisation", "u-declared"},
 }
 
-func openTargetStores(tb testing.TB) map[string]tokenissuer.Store {
+func openTargetStores(tb testing.TB) map[string]store.Store {
 	tb.Helper()
 	onDisk, err := sqlstore.OpenSQLite(tb.Context(), filepath.Join(tb.TempDir(), "x.db"), sqlstore.Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = onDisk.Close() })
-	return map[string]tokenissuer.Store{"memory": memstore.New(), "sqlite": onDisk}
+	return map[string]store.Store{"memory": memstore.New(), "sqlite": onDisk}
 }
 
 // TestTM3UnknownTargetsCostTheSame: for a user of another organisation the store is asked what it is asked for one that
 // does not exist. BenchmarkTM3UnknownTargets has the times.
 func TestTM3UnknownTargetsCostTheSame(t *testing.T) {
-	for name, store := range openTargetStores(t) {
+	for name, st := range openTargetStores(t) {
 		t.Run(name, func(t *testing.T) {
-			all := newTargets(t, store)
+			all := newTargets(t, st)
 			for _, target := range unknownTargets {
 				all.asked = nil
 				all.refuse(t, target.id)
@@ -213,8 +216,8 @@ func TestTM3UnknownTargetsCostTheSame(t *testing.T) {
 				}
 			}
 			// A member of the same organisation is known, so the comparison above says something.
-			_, err := all.issuer.IssueForUser(t.Context(), &tokenissuer.User{ID: "u-admin", Organisation: "acme"}, &tokenissuer.AccessToken{ClientID: "conf"}, "u-member")
-			if err == nil || tokenissuer.AsError(err).Code != tokenissuer.TargetRoleNotAllowed {
+			_, err := all.issuer.IssueForUser(t.Context(), &store.User{ID: "u-admin", Organisation: "acme"}, &accesstoken.AccessToken{ClientID: "conf"}, "u-member")
+			if err == nil || oauth.AsError(err).Code != oauth.TargetRoleNotAllowed {
 				t.Error(err)
 			}
 		})

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Who may ask, and for whom: rows M1 to M10, M24 and M29.
@@ -123,9 +125,9 @@ func TestM4ServerToken(t *testing.T) {
 // TestM5OnlyAnAdmin: whoever is no admin learns nothing about anybody, not even that the request is malformed.
 func TestM5OnlyAnAdmin(t *testing.T) {
 	d := openAdmin(t)
-	d.stored(tokenissuer.User{ID: "u-none", Organisation: "acme", PasswordHash: tokenissuer.NewSecret(peopleHash())})
-	d.stored(tokenissuer.User{ID: "u-owner", Organisation: "acme", Role: "owner", PasswordHash: tokenissuer.NewSecret(peopleHash())})
-	d.stored(tokenissuer.User{ID: "u-Admin", Organisation: "acme", Role: "Admin", PasswordHash: tokenissuer.NewSecret(peopleHash())})
+	d.stored(store.User{ID: "u-none", Organisation: "acme", PasswordHash: oauth.NewSecret(peopleHash())})
+	d.stored(store.User{ID: "u-owner", Organisation: "acme", Role: "owner", PasswordHash: oauth.NewSecret(peopleHash())})
+	d.stored(store.User{ID: "u-Admin", Organisation: "acme", Role: "Admin", PasswordHash: oauth.NewSecret(peopleHash())})
 	for _, caller := range []string{"u-none", "u-owner", "u-Admin", "u-grace", "u-ben", "u-max", "u-rita"} {
 		d.sub(caller, func(d *adminDoor) {
 			token := d.operatorToken("conf", caller, "trusted public")
@@ -137,8 +139,8 @@ func TestM5OnlyAnAdmin(t *testing.T) {
 	}
 	d.sub("nobody", func(d *adminDoor) {
 		token := d.issue(tokenissuer.Grant{
-			Type: tokenissuer.AuthorizationCode, User: &tokenissuer.User{ID: "u-nobody", Organisation: "acme", Role: tokenissuer.RoleAdmin},
-			Scopes: tokenissuer.Scopes{"trusted"}, FamilyID: "none",
+			Type: oauth.AuthorizationCode, User: &store.User{ID: "u-nobody", Organisation: "acme", Role: store.RoleAdmin},
+			Scopes: oauth.Scopes{"trusted"}, FamilyID: "none",
 		})
 		d.refused(token, mintRequest{id: "u-grace"}, adminRequired)
 	})
@@ -158,8 +160,8 @@ func TestM6TrustedIsNeeded(t *testing.T) {
 // state, and whichever way the admin looks.
 func TestM7ForeignUsersAreUnknown(t *testing.T) {
 	d := openAdmin(t)
-	d.stored(tokenissuer.User{ID: "u-rick", Organisation: "rival", Role: tokenissuer.RoleAdmin, PasswordHash: tokenissuer.NewSecret(peopleHash())})
-	d.stored(tokenissuer.User{ID: "u-off1", Organisation: "acme", Role: tokenissuer.RoleGroupManager, Status: tokenissuer.UserDisabled})
+	d.stored(store.User{ID: "u-rick", Organisation: "rival", Role: store.RoleAdmin, PasswordHash: oauth.NewSecret(peopleHash())})
+	d.stored(store.User{ID: "u-off1", Organisation: "acme", Role: store.RoleGroupManager, Status: store.UserDisabled})
 	d.manager("u-live")
 	rick := d.operatorToken("conf", "u-rick", "trusted public")
 	anonymous := func(a answer) string {
@@ -184,8 +186,8 @@ func TestM7ForeignUsersAreUnknown(t *testing.T) {
 
 func TestM8RolesThatNobodyActsFor(t *testing.T) {
 	d := openAdmin(t)
-	d.stored(tokenissuer.User{ID: "u-adam", Organisation: "acme", Role: tokenissuer.RoleAdmin, PasswordHash: tokenissuer.NewSecret(peopleHash())})
-	d.stored(tokenissuer.User{ID: "u-owner", Organisation: "acme", Role: "owner", PasswordHash: tokenissuer.NewSecret(peopleHash())})
+	d.stored(store.User{ID: "u-adam", Organisation: "acme", Role: store.RoleAdmin, PasswordHash: oauth.NewSecret(peopleHash())})
+	d.stored(store.User{ID: "u-owner", Organisation: "acme", Role: "owner", PasswordHash: oauth.NewSecret(peopleHash())})
 	for _, id := range []string{"u-ada", "u-adam", "u-max", "u-owner"} {
 		d.refused(d.admin, mintRequest{id: id}, roleNotAllowed)
 	}
@@ -194,12 +196,12 @@ func TestM8RolesThatNobodyActsFor(t *testing.T) {
 
 func TestM9RolesAreExact(t *testing.T) {
 	d := openAdmin(t)
-	for _, role := range []tokenissuer.Role{
+	for _, role := range []store.Role{
 		"Group_Manager", "GROUP_MANAGER", " group_manager", "group_manager ", "group_manager\n", "group-manager", "groupmanager",
 		"group_mаnager", "group_manager\u200b", "business_managers", "group_manager,business_manager", "",
 	} {
-		id := tokenissuer.NewID()
-		d.stored(tokenissuer.User{ID: id, Organisation: "acme", Role: role, PasswordHash: tokenissuer.NewSecret(peopleHash())})
+		id := oauth.NewID()
+		d.stored(store.User{ID: id, Organisation: "acme", Role: role, PasswordHash: oauth.NewSecret(peopleHash())})
 		d.refused(d.admin, mintRequest{id: id}, roleNotAllowed)
 	}
 }
@@ -207,7 +209,7 @@ func TestM9RolesAreExact(t *testing.T) {
 func TestM10InactiveUsers(t *testing.T) {
 	d := openAdmin(t)
 	registry := d.app().registry
-	for name, status := range map[string]tokenissuer.UserStatus{"disabled": tokenissuer.UserDisabled, "locked": tokenissuer.UserLocked} {
+	for name, status := range map[string]store.UserStatus{"disabled": store.UserDisabled, "locked": store.UserLocked} {
 		d.sub(name, func(d *adminDoor) {
 			d.manager("u-" + name)
 			d.mintFor("u-" + name)
@@ -215,14 +217,14 @@ func TestM10InactiveUsers(t *testing.T) {
 				d.t.Fatal(err)
 			}
 			d.refused(d.admin, mintRequest{id: "u-" + name}, userInactive)
-			if err := registry.SetUserStatus(d.t.Context(), "u-"+name, tokenissuer.UserActive); err != nil {
+			if err := registry.SetUserStatus(d.t.Context(), "u-"+name, store.UserActive); err != nil {
 				d.t.Fatal(err)
 			}
 			d.mintFor("u-" + name)
 		})
 	}
 	d.sub("invited only", func(d *adminDoor) {
-		d.stored(tokenissuer.User{ID: "u-invited", Organisation: "acme", Role: tokenissuer.RoleBusinessManager})
+		d.stored(store.User{ID: "u-invited", Organisation: "acme", Role: store.RoleBusinessManager})
 		d.refused(d.admin, mintRequest{id: "u-invited"}, userInactive)
 	})
 	d.sub("deleted", func(d *adminDoor) {
@@ -242,21 +244,21 @@ func TestM24AdminsOfThisMoment(t *testing.T) {
 	registry := d.app().registry
 	admin := func(id string) string {
 		d.t.Helper()
-		d.stored(tokenissuer.User{ID: id, Organisation: "acme", Role: tokenissuer.RoleAdmin, PasswordHash: tokenissuer.NewSecret(peopleHash())})
+		d.stored(store.User{ID: id, Organisation: "acme", Role: store.RoleAdmin, PasswordHash: oauth.NewSecret(peopleHash())})
 		return d.operatorToken("conf", id, "trusted public")
 	}
 	// unrevoked is a token that no revocation of the user's families hits.
 	unrevoked := func(id, organisation string) string {
 		return d.issue(tokenissuer.Grant{
-			Type: tokenissuer.AuthorizationCode, User: &tokenissuer.User{ID: id, Organisation: organisation, Role: tokenissuer.RoleAdmin},
-			Scopes: tokenissuer.Scopes{"trusted", "public"}, FamilyID: "none of the user's",
+			Type: oauth.AuthorizationCode, User: &store.User{ID: id, Organisation: organisation, Role: store.RoleAdmin},
+			Scopes: oauth.Scopes{"trusted", "public"}, FamilyID: "none of the user's",
 		})
 	}
 	ctx := t.Context()
 	for name, change := range map[string]func(id string) error{
-		"demoted":  func(id string) error { return registry.SetRole(ctx, id, tokenissuer.RoleGroupManager) },
-		"disabled": func(id string) error { return registry.SetUserStatus(ctx, id, tokenissuer.UserDisabled) },
-		"locked":   func(id string) error { return registry.SetUserStatus(ctx, id, tokenissuer.UserLocked) },
+		"demoted":  func(id string) error { return registry.SetRole(ctx, id, store.RoleGroupManager) },
+		"disabled": func(id string) error { return registry.SetUserStatus(ctx, id, store.UserDisabled) },
+		"locked":   func(id string) error { return registry.SetUserStatus(ctx, id, store.UserLocked) },
 		"deleted":  func(id string) error { return registry.RemoveUser(ctx, id) },
 	} {
 		d.sub(name, func(d *adminDoor) {
@@ -276,8 +278,8 @@ func TestM24AdminsOfThisMoment(t *testing.T) {
 		d.created(token, mintRequest{id: "u-grace"})
 	})
 	d.sub("the client was disabled", func(d *adminDoor) {
-		d.register(d.t, tokenissuer.Client{
-			ID: "app", Scopes: tokenissuer.Scopes{"trusted", "public"}, Grants: []tokenissuer.GrantType{tokenissuer.AuthorizationCode},
+		d.register(d.t, store.Client{
+			ID: "app", Scopes: oauth.Scopes{"trusted", "public"}, Grants: []oauth.GrantType{oauth.AuthorizationCode},
 		})
 		token := d.operatorToken("app", "u-ada", "trusted")
 		minted := d.created(token, mintRequest{id: "u-grace"})
@@ -288,11 +290,11 @@ func TestM24AdminsOfThisMoment(t *testing.T) {
 		d.gone(minted.AccessToken)
 	})
 	d.sub("the organisation was removed", func(d *adminDoor) {
-		if _, err := registry.AddOrganisation(d.t.Context(), tokenissuer.Organisation{ID: "brief"}); err != nil {
+		if _, err := registry.AddOrganisation(d.t.Context(), store.Organisation{ID: "brief"}); err != nil {
 			d.t.Fatal(err)
 		}
-		for id, role := range map[string]tokenissuer.Role{"u-boss": tokenissuer.RoleAdmin, "u-aide": tokenissuer.RoleGroupManager} {
-			d.stored(tokenissuer.User{ID: id, Organisation: "brief", Role: role, PasswordHash: tokenissuer.NewSecret(peopleHash())})
+		for id, role := range map[string]store.Role{"u-boss": store.RoleAdmin, "u-aide": store.RoleGroupManager} {
+			d.stored(store.User{ID: id, Organisation: "brief", Role: role, PasswordHash: oauth.NewSecret(peopleHash())})
 		}
 		token := d.operatorToken("conf", "u-boss", "trusted")
 		minted := d.created(token, mintRequest{id: "u-aide"})
@@ -326,20 +328,20 @@ func TestM24AdminsOfThisMoment(t *testing.T) {
 // good there.
 func TestM29OneOrganisationAUser(t *testing.T) {
 	d := openAdmin(t)
-	id := d.addUser("two@acme.example", "acme", tokenissuer.RoleGroupManager)
-	for name, u := range map[string]tokenissuer.User{
+	id := d.addUser("two@acme.example", "acme", store.RoleGroupManager)
+	for name, u := range map[string]store.User{
 		"the same id": {ID: id, Email: "else@rival.example"}, "the same address": {ID: "u-two", Email: "TWO@acme.example"},
 		"a declared id": {ID: "u-grace", Email: "g@rival.example"}, "a declared address": {ID: "u-g", Email: "Grace@Acme.example."},
 	} {
-		u.Organisation, u.Role = "rival", tokenissuer.RoleGroupManager
-		if _, err := d.app().registry.AddUser(t.Context(), u, tokenissuer.Secret{}); err == nil {
+		u.Organisation, u.Role = "rival", store.RoleGroupManager
+		if _, err := d.app().registry.AddUser(t.Context(), u, oauth.Secret{}); err == nil {
 			t.Errorf("%s: in a second organisation", name)
 		}
 	}
 	if got := claims(t, d.mintFor(id).AccessToken); got["org"] != "acme" || got["role"] != "group_manager" {
 		t.Errorf("claims %v", got)
 	}
-	d.stored(tokenissuer.User{ID: "u-rick", Organisation: "rival", Role: tokenissuer.RoleAdmin, PasswordHash: tokenissuer.NewSecret(peopleHash())})
+	d.stored(store.User{ID: "u-rick", Organisation: "rival", Role: store.RoleAdmin, PasswordHash: oauth.NewSecret(peopleHash())})
 	d.refused(d.operatorToken("conf", "u-rick", "trusted"), mintRequest{id: id}, userNotFound)
 	if status, _, _ := d.get("/api/x", d.mintFor("u-grace").AccessToken); status != http.StatusOK {
 		t.Errorf("status %d", status)

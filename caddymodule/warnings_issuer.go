@@ -14,7 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // issuerWarnings lists what looks wrong about how the issuer is served and keeps its keys, each with file and line.
@@ -51,7 +51,7 @@ func (a *App) issuerWarnings(met []*siteCoverage) []string {
 	case !known:
 		say(block, "no site with oauth_server has the host of the issuer, %s: the URLs that it publishes lead elsewhere", issuer.Hostname())
 	}
-	if (a.Keys == nil || a.Keys.EncryptWith == "") && a.settings.engine.store != storeMemory && !tokenissuer.IsLoopback(issuer.Hostname()) {
+	if (a.Keys == nil || a.Keys.EncryptWith == "") && a.settings.engine.store != storeMemory && !oauth.IsLoopback(issuer.Hostname()) {
 		say(block, "signing keys are stored in the clear: whoever reads the store or a backup can make tokens. Write `keys { encrypt_with {file./path} }`")
 	}
 	return list

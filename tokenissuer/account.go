@@ -6,12 +6,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Application is a client that may act for a user, with what it may do.
 type Application struct {
-	Client *Client
-	Scopes Scopes
+	Client *store.Client
+	Scopes oauth.Scopes
 	// Since is when the first family that still lives was made, LastUsed when one was refreshed last.
 	Since, LastUsed time.Time
 }
@@ -19,23 +22,23 @@ type Application struct {
 // Account is what a user sees of what they have allowed.
 type Account struct {
 	Applications []Application
-	Sessions     []*TokenFamily
+	Sessions     []*store.TokenFamily
 }
 
 // AccountOf lists the applications that may act for a user, by name, and the browsers in which the user is signed in,
 // the newest first.
-func (is *Issuer) AccountOf(ctx context.Context, user *User) (Account, error) {
+func (is *Issuer) AccountOf(ctx context.Context, user *store.User) (Account, error) {
 	now := is.Now()
 	families, err := is.Store.FamiliesOf(ctx, user.ID, now)
 	if err != nil {
-		return Account{}, Unavailable("store_unavailable", err)
+		return Account{}, oauth.Unavailable("store_unavailable", err)
 	}
 	var account Account
 	byClient := make(map[string]*Application)
 	for _, f := range families {
 		switch {
 		case f.UserVersion != user.Version || is.Revocations.RevokedFamily(f, user.Organisation):
-		case f.Origin == BrowserSession:
+		case f.Origin == store.BrowserSession:
 			if now.Before(f.RotatedAt.Add(sessionIdle)) {
 				account.Sessions = append(account.Sessions, f)
 			}
@@ -45,11 +48,11 @@ func (is *Issuer) AccountOf(ctx context.Context, user *User) (Account, error) {
 	}
 	for id, application := range byClient {
 		application.Client, err = is.client(ctx, id)
-		if errors.Is(err, ErrNotFound) {
+		if errors.Is(err, store.ErrNotFound) {
 			continue // a client that was removed can do nothing any more
 		}
 		if err != nil {
-			return Account{}, Unavailable("directory_unavailable", err)
+			return Account{}, oauth.Unavailable("directory_unavailable", err)
 		}
 		account.Applications = append(account.Applications, *application)
 	}
@@ -60,7 +63,7 @@ func (is *Issuer) AccountOf(ctx context.Context, user *User) (Account, error) {
 }
 
 // with adds a family to an application, which may be nil.
-func (a *Application) with(f *TokenFamily) *Application {
+func (a *Application) with(f *store.TokenFamily) *Application {
 	if a == nil {
 		a = &Application{Since: f.CreatedAt}
 	}
@@ -79,36 +82,36 @@ func (a *Application) with(f *TokenFamily) *Application {
 }
 
 // RevokeApplication takes back what a user has allowed a client: its tokens, its codes, and the consent.
-func (is *Issuer) RevokeApplication(ctx context.Context, user *User, clientID string) error {
+func (is *Issuer) RevokeApplication(ctx context.Context, user *store.User, clientID string) error {
 	if clientID == "" {
-		return MissingParameter("application")
+		return oauth.MissingParameter("application")
 	}
 	if err := is.Store.DropConsent(ctx, user.ID, clientID); err != nil {
-		return Unavailable("store_unavailable", err)
+		return oauth.Unavailable("store_unavailable", err)
 	}
-	return is.endFamilies(ctx, FamilyFilter{
-		UserID: user.ID, ClientID: clientID, Origins: []GrantType{AuthorizationCode, PasswordGrant, AdminCreated},
+	return is.endFamilies(ctx, store.FamilyFilter{
+		UserID: user.ID, ClientID: clientID, Origins: []oauth.GrantType{oauth.AuthorizationCode, oauth.PasswordGrant, store.AdminCreated},
 	})
 }
 
 // EndSessionOf ends one of a user's sessions. Another user's is left alone, as if it did not exist.
-func (is *Issuer) EndSessionOf(ctx context.Context, user *User, sessionID string) error {
+func (is *Issuer) EndSessionOf(ctx context.Context, user *store.User, sessionID string) error {
 	f, err := is.family(ctx, sessionID)
-	if err != nil || f == nil || f.UserID != user.ID || f.Origin != BrowserSession {
+	if err != nil || f == nil || f.UserID != user.ID || f.Origin != store.BrowserSession {
 		return err
 	}
-	return is.endFamilies(ctx, FamilyFilter{ID: f.ID})
+	return is.endFamilies(ctx, store.FamilyFilter{ID: f.ID})
 }
 
 // SignOutEverywhere ends everything that acts for the user, and what the user has created for others.
-func (is *Issuer) SignOutEverywhere(ctx context.Context, user *User) error {
+func (is *Issuer) SignOutEverywhere(ctx context.Context, user *store.User) error {
 	return is.endPerson(ctx, user.ID)
 }
 
 // endPerson ends every family of a user, and every one of which the user is the actor. Those go first, so that a session in
 // which this failed lives and can repeat it; and once more when nothing is left that could create others.
 func (is *Issuer) endPerson(ctx context.Context, id string) error {
-	for _, which := range []FamilyFilter{{ActorID: id}, {UserID: id}, {ActorID: id}} {
+	for _, which := range []store.FamilyFilter{{ActorID: id}, {UserID: id}, {ActorID: id}} {
 		if err := is.endFamilies(ctx, which); err != nil {
 			return err
 		}

@@ -5,6 +5,11 @@ import (
 	"encoding/base64"
 	"sync/atomic"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const (
@@ -20,7 +25,7 @@ type AssertionKeys struct{ known atomic.Pointer[assertionKeys] }
 // assertionKeys are those of one epoch, never changed.
 type assertionKeys struct {
 	epoch                   int64
-	previous, current, next *SigningKey
+	previous, current, next *keys.SigningKey
 }
 
 // AssertedRequest is the request that an assertion is good for.
@@ -33,47 +38,47 @@ type AssertedRequest struct {
 
 // Assert tells an upstream, in a JWT that nobody else can make, who is calling. It is good for a minute, for that upstream
 // and that request. It is temporarily_unavailable while the master key is not there.
-func (is *Issuer) Assert(t *AccessToken, r AssertedRequest) (Secret, error) {
+func (is *Issuer) Assert(t *accesstoken.AccessToken, r AssertedRequest) (oauth.Secret, error) {
 	keys, err := is.assertionKeys()
 	if err != nil {
-		return Secret{}, err
+		return oauth.Secret{}, err
 	}
 	now := is.Now().Truncate(time.Second)
-	told := &AccessToken{
-		Issuer: is.URL, Subject: t.Subject, Audience: []string{r.Audience}, ClientID: t.ClientID, Scopes: t.Scopes, ID: NewID(),
+	told := &accesstoken.AccessToken{
+		Issuer: is.URL, Subject: t.Subject, Audience: []string{r.Audience}, ClientID: t.ClientID, Scopes: t.Scopes, ID: oauth.NewID(),
 		IssuedAt: now, ExpiresAt: assertionEnd(t, now),
 		FamilyID: t.FamilyID, Organisation: t.Organisation, Role: t.Role, AuthTime: t.AuthTime,
 	}
 	if t.Issuer == is.URL { // those of others are no groups of ours, and may not fit
-		told.withGroups(t.Claim(claimGroups))
+		told.WithGroups(t.Claim(accesstoken.ClaimGroups))
 	}
-	claims := claimsForUpstream(told)
-	claims.list("org", t.Claim("org"))
-	claims.list("role", t.Claim("role"))
-	claims.text("htm", r.Method)
-	claims.text("htp", targetHash(r.Target))
-	claims.text("token_iss", t.Issuer)
-	claims.text("token_jti", t.ID)
-	claims.actors(t.actorChain())
-	text, err := claims.end()
+	claims := accesstoken.NewUpstreamClaims(told)
+	claims.List("org", t.Claim("org"))
+	claims.List("role", t.Claim("role"))
+	claims.Text("htm", r.Method)
+	claims.Text("htp", targetHash(r.Target))
+	claims.Text("token_iss", t.Issuer)
+	claims.Text("token_jti", t.ID)
+	claims.Actors(t.ActorChain())
+	text, err := claims.JSON()
 	if err != nil {
-		return Secret{}, err
+		return oauth.Secret{}, err
 	}
-	signed, err := keys.current.sign(text)
+	signed, err := keys.current.Sign(text)
 	if err != nil {
-		return Secret{}, AsError(err)
+		return oauth.Secret{}, oauth.AsError(err)
 	}
-	return NewSecret(signed), nil
+	return oauth.NewSecret(signed), nil
 }
 
 // assertionEnd is a minute from now, and no later than the end of the token that the assertion tells of. One that is in the
 // leeway of its end has the moment that the request needs.
-func assertionEnd(t *AccessToken, now time.Time) time.Time {
+func assertionEnd(t *accesstoken.AccessToken, now time.Time) time.Time {
 	end := now.Add(AssertionLifetime)
 	if own := t.ExpiresAt.Truncate(time.Second); !own.IsZero() && own.Before(end) {
 		end = own
 	}
-	if least := now.Add(Leeway); end.Before(least) {
+	if least := now.Add(store.Leeway); end.Before(least) {
 		return least
 	}
 	return end
@@ -91,32 +96,32 @@ func (is *Issuer) JWKS() ([]byte, error) {
 	if is.Assertions == nil {
 		return is.Keys.JWKS()
 	}
-	keys, err := is.assertionKeys()
+	ks, err := is.assertionKeys()
 	if err != nil {
 		return nil, err
 	}
 	if _, err := is.Keys.JWKS(); err != nil {
 		return nil, err
 	}
-	return marshalJWKS(append(is.Keys.List(), keys.previous, keys.current, keys.next))
+	return keys.MarshalJWKS(append(is.Keys.List(), ks.previous, ks.current, ks.next))
 }
 
 // assertionKeys returns those of now, by the clock that all nodes share.
 func (is *Issuer) assertionKeys() (*assertionKeys, error) {
 	if is.Master == nil || is.Assertions == nil {
-		return nil, Unavailable("keys_not_loaded", nil)
+		return nil, oauth.Unavailable("keys_not_loaded", nil)
 	}
-	epoch := is.Now().Unix() / int64(assertionEpoch/time.Second)
+	epoch := is.Now().Unix() / int64(keys.AssertionEpoch/time.Second)
 	if keys := is.Assertions.known.Load(); keys != nil && keys.epoch == epoch {
 		return keys, nil
 	}
-	keys := &assertionKeys{epoch: epoch}
-	for i, key := range []**SigningKey{&keys.previous, &keys.current, &keys.next} {
+	ks := &assertionKeys{epoch: epoch}
+	for i, key := range []**keys.SigningKey{&ks.previous, &ks.current, &ks.next} {
 		var err error
-		if *key, err = is.Master.assertionKey(epoch - 1 + int64(i)); err != nil {
-			return nil, AsError(err)
+		if *key, err = is.Master.AssertionKey(epoch - 1 + int64(i)); err != nil {
+			return nil, oauth.AsError(err)
 		}
 	}
-	is.Assertions.known.Store(keys)
-	return keys, nil
+	is.Assertions.known.Store(ks)
+	return ks, nil
 }

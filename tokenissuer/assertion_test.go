@@ -11,6 +11,11 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // assertingAuthority is an issuer that signs assertions, and swaps tokens.
@@ -50,15 +55,15 @@ func publishedKeys(tb testing.TB, jwks []byte) map[string]ed25519.PublicKey {
 }
 
 // readAssertion verifies an assertion with a library that is not ours, as an upstream would.
-func (a *authority) readAssertion(tb testing.TB, assertion Secret, audience string, jwks []byte) (jwt.MapClaims, error) {
+func (a *authority) readAssertion(tb testing.TB, assertion oauth.Secret, audience string, jwks []byte) (jwt.MapClaims, error) {
 	tb.Helper()
-	keys := publishedKeys(tb, jwks)
+	ks := publishedKeys(tb, jwks)
 	parsed, err := jwt.Parse(assertion.Reveal(), func(t *jwt.Token) (any, error) {
-		if t.Header["typ"] != AssertionType || len(t.Header) != 3 {
+		if t.Header["typ"] != keys.AssertionType || len(t.Header) != 3 {
 			tb.Errorf("header %v", t.Header)
 		}
 		kid, _ := t.Header["kid"].(string)
-		return keys[kid], nil
+		return ks[kid], nil
 	}, jwt.WithValidMethods([]string{"EdDSA"}), jwt.WithIssuer(testIssuer), jwt.WithAudience(audience), jwt.WithTimeFunc(a.gate.Now),
 		jwt.WithIssuedAt(), jwt.WithExpirationRequired())
 	if err != nil {
@@ -68,19 +73,19 @@ func (a *authority) readAssertion(tb testing.TB, assertion Secret, audience stri
 }
 
 // personsToken is what the gate knows of a user token that an admin has created.
-func (a *authority) personsToken() *AccessToken {
+func (a *authority) personsToken() *accesstoken.AccessToken {
 	now := a.gate.Now()
-	return &AccessToken{
-		Issuer: testIssuer, Subject: "u-ada", Audience: []string{testAudience}, ClientID: "conf", Scopes: Scopes{"public", "reports"},
-		ID: "token-1", IssuedAt: now, ExpiresAt: now.Add(time.Hour), KeyID: a.signing[ES256].ID,
+	return &accesstoken.AccessToken{
+		Issuer: testIssuer, Subject: "u-ada", Audience: []string{testAudience}, ClientID: "conf", Scopes: oauth.Scopes{"public", "reports"},
+		ID: "token-1", IssuedAt: now, ExpiresAt: now.Add(time.Hour), KeyID: a.signing[oauth.ES256].ID,
 		FamilyID: "family-1", Organisation: "acme", Role: "admin", AuthTime: now.Add(-time.Minute),
-		Actor: Actor{"u-eve", "portal"},
+		Actor: store.Actor{"u-eve", "portal"},
 	}
 }
 
 var ordersRequest = AssertedRequest{Audience: "https://orders.example", Method: "POST", Target: "/orders/1%2f2?x=%20&y"}
 
-func (a *authority) assert(tb testing.TB, t *AccessToken) Secret {
+func (a *authority) assert(tb testing.TB, t *accesstoken.AccessToken) oauth.Secret {
 	tb.Helper()
 	assertion, err := a.Assert(t, ordersRequest)
 	if err != nil {
@@ -137,9 +142,9 @@ func TestG94AssertionIsForOneUpstreamAndOneRequest(t *testing.T) {
 // TestG94AssertionOfAnotherIssuersToken: whose subject it is stands beside the subject.
 func TestG94AssertionOfAnotherIssuersToken(t *testing.T) {
 	a := assertingAuthority(t)
-	claims, err := a.readAssertion(t, a.assert(t, &AccessToken{
+	claims, err := a.readAssertion(t, a.assert(t, &accesstoken.AccessToken{
 		Issuer: "https://login.example", Subject: "u-ada", Audience: []string{testAudience}, ExpiresAt: a.gate.Now().Add(time.Hour),
-		Actor: Actor{Subject: "first"}, earlierActors: []Actor{{Subject: "second", ClientID: "c"}},
+		Actor: store.Actor{Subject: "first"}, earlierActors: []store.Actor{{Subject: "second", ClientID: "c"}},
 		extra: map[string][]string{"org": {"acme", "globex"}, "role": {"a", "b"}, "iss": {"https://evil.example"}},
 	}), ordersRequest.Audience, a.jwks(t))
 	if err != nil {
@@ -180,15 +185,15 @@ func TestG25AssertionIsNoAccessToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.refuses(t, forge(keys.current, header(keys.current), a.claims()), "key_unknown")
-	trusted := NewTrustedVerifier(TrustedTokens{Issuer: testIssuer, Types: []string{TypeAccessToken, TypeJWT, TypeNone}}, everyKey{keys.current}, a.gate.Now)
+	trusted := accesstoken.NewTrustedVerifier(accesstoken.TrustedTokens{Issuer: testIssuer, Types: []string{accesstoken.TypeAccessToken, accesstoken.TypeJWT, accesstoken.TypeNone}}, everyKey{keys.current}, a.gate.Now)
 	token, err = trusted.Verify(assertion.Reveal(), []string{ordersRequest.Audience})
 	wantRefusal(t, token, err, "header_unexpected")
 }
 
 // everyKey finds one key under every id.
-type everyKey struct{ key *SigningKey }
+type everyKey struct{ key *keys.SigningKey }
 
-func (e everyKey) Find(string, Algorithm) (*VerificationKey, error) {
+func (e everyKey) Find(string, oauth.Algorithm) (*keys.VerificationKey, error) {
 	return &e.key.VerificationKey, nil
 }
 func (e everyKey) Generation() uint64 { return 1 }
@@ -208,7 +213,7 @@ func TestG94AssertionKeysRotateByThemselves(t *testing.T) {
 		if n := len(publishedKeys(t, before)); n != 4 { // the access tokens' own among them
 			t.Fatalf("%d Ed25519 keys are published", n)
 		}
-		a.wait(29 * day)
+		a.wait(29 * store.Day)
 		for id := range publishedKeys(t, before) {
 			if id == mustParse(t, assertion.Reveal()).header.KeyID && publishedKeys(t, a.jwks(t))[id] == nil {
 				t.Error("a key is gone that signed 29 days ago")
@@ -216,15 +221,15 @@ func TestG94AssertionKeysRotateByThemselves(t *testing.T) {
 		}
 	}
 	for id := range used {
-		if a.keys.signingKey(id) != nil {
+		if a.keySetState.signingKey(id) != nil {
 			t.Error("an assertion was signed with a key of access tokens")
 		}
 	}
 }
 
-func mustParse(tb testing.TB, token string) *jws {
+func mustParse(tb testing.TB, token string) *accesstoken.jws {
 	tb.Helper()
-	j, err := parseJWS(token)
+	j, err := accesstoken.parseJWS(token)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -237,14 +242,14 @@ func TestK8AssertionKeysOfAllNodes(t *testing.T) {
 	if string(a.jwks(t)) != string(b.jwks(t)) {
 		t.Error("two nodes publish different keys")
 	}
-	other, err := newMasterKey(slices.Repeat([]byte{8}, masterKeyBytes))
+	other, err := keys.newMasterKey(slices.Repeat([]byte{8}, keys.masterKeyBytes))
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.Master, b.Assertions = other, new(AssertionKeys)
 	theirs := publishedKeys(t, b.jwks(t))
 	for id := range publishedKeys(t, a.jwks(t)) {
-		if theirs[id] != nil && a.keys.signingKey(id) == nil {
+		if theirs[id] != nil && a.keySetState.signingKey(id) == nil {
 			t.Error("two master keys give one assertion key")
 		}
 	}
@@ -253,21 +258,21 @@ func TestK8AssertionKeysOfAllNodes(t *testing.T) {
 // TestAssertionKeysAreNotPublishedForNothing: a key set changes for nobody who does not ask for assertions.
 func TestAssertionKeysAreNotPublishedForNothing(t *testing.T) {
 	a := newAuthority(t)
-	want, err := a.keys.JWKS()
+	want, err := a.keySetState.JWKS()
 	if err != nil || string(a.jwks(t)) != string(want) {
 		t.Errorf("%s, want %s, %v", a.jwks(t), want, err)
 	}
 	_, err = a.Assert(a.personsToken(), ordersRequest)
-	wantCode(t, err, TemporarilyUnavailable)
+	wantCode(t, err, oauth.TemporarilyUnavailable)
 }
 
 func TestNoAssertionWithoutAMasterKey(t *testing.T) {
 	a := assertingAuthority(t)
 	a.Master = nil
 	_, err := a.Assert(a.personsToken(), ordersRequest)
-	wantCode(t, err, TemporarilyUnavailable)
+	wantCode(t, err, oauth.TemporarilyUnavailable)
 	_, err = a.JWKS()
-	wantCode(t, err, TemporarilyUnavailable)
+	wantCode(t, err, oauth.TemporarilyUnavailable)
 }
 
 func BenchmarkAssert(b *testing.B) {
@@ -287,10 +292,10 @@ func TestG94AnAssertionEndsWithItsToken(t *testing.T) {
 	for name, test := range map[string]struct{ left, want time.Duration }{
 		"a long token":            {time.Hour, AssertionLifetime},
 		"one that ends in 20 s":   {20 * time.Second, 20 * time.Second},
-		"one in its leeway":       {-3 * time.Second, Leeway},
+		"one in its leeway":       {-3 * time.Second, store.Leeway},
 		"one whose end is untold": {0, AssertionLifetime},
 	} {
-		source := &AccessToken{ExpiresAt: now.Add(test.left)}
+		source := &accesstoken.AccessToken{ExpiresAt: now.Add(test.left)}
 		if test.left == 0 {
 			source.ExpiresAt = time.Time{}
 		}

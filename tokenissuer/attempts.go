@@ -3,6 +3,8 @@ package tokenissuer
 import (
 	"context"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // bucket is what attempts are counted in.
@@ -29,10 +31,10 @@ func (is *Issuer) reserve(ctx context.Context, buckets []bucket, reason string, 
 
 // reserveGrant counts what is granted to a user or by an admin, each way of granting by itself: each writes records that stay
 // until they expire.
-func (is *Issuer) reserveGrant(ctx context.Context, origin GrantType, userID string) error {
+func (is *Issuer) reserveGrant(ctx context.Context, origin oauth.GrantType, userID string) error {
 	err := is.reserve(ctx, is.limited(bucket{"mint\x00" + string(origin) + "\x00" + userID, is.GrantLimit}), "mint_throttled", is.Now())
 	if err != nil {
-		return AsError(err).WithDescription("Too many tokens were created. Try again later.")
+		return oauth.AsError(err).WithDescription("Too many tokens were created. Try again later.")
 	}
 	return nil
 }

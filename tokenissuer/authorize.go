@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // AuthorizationParameters are what an authorization request says (RFC 6749 §4.1.1), read once at the door.
@@ -32,18 +35,18 @@ type AuthorizationParameters struct {
 // the browser while the user signs in.
 type AuthorizationRequest struct {
 	// ID is what the request is decided under, once. It gets one when it is sealed: before, nobody can come back with it.
-	ID          string `json:"id"`
-	ClientID    string `json:"client_id"`
-	RedirectURI string `json:"redirect_uri"` // where the answer goes
-	State       string `json:"state,omitzero"`
-	Scopes      Scopes `json:"scopes"`
-	Challenge   string `json:"challenge,omitzero"`
+	ID          string       `json:"id"`
+	ClientID    string       `json:"client_id"`
+	RedirectURI string       `json:"redirect_uri"` // where the answer goes
+	State       string       `json:"state,omitzero"`
+	Scopes      oauth.Scopes `json:"scopes"`
+	Challenge   string       `json:"challenge,omitzero"`
 	// Prompt and the three after it are those of OpenID Connect Core §3.1.2.1. MaxAge is in seconds; nil: a sign-in of any
 	// age will do.
-	Prompt    Scopes `json:"prompt,omitempty"`
-	MaxAge    *int64 `json:"max_age,omitzero"`
-	LoginHint string `json:"login_hint,omitzero"`
-	UILocales string `json:"ui_locales,omitzero"`
+	Prompt    oauth.Scopes `json:"prompt,omitempty"`
+	MaxAge    *int64       `json:"max_age,omitzero"`
+	LoginHint string       `json:"login_hint,omitzero"`
+	UILocales string       `json:"ui_locales,omitzero"`
 	// At is when the request came, in whole microseconds: a password that was proved before does not count when it asks
 	// for a new one.
 	At time.Time `json:"-"`
@@ -60,7 +63,7 @@ const (
 )
 
 // ReadAuthorization holds a request against the rules, in the order of RFC 6749 §4.1.2.1. Its errors go to the target.
-func (is *Issuer) ReadAuthorization(client *Client, target RedirectTarget, p AuthorizationParameters) (AuthorizationRequest, error) {
+func (is *Issuer) ReadAuthorization(client *store.Client, target RedirectTarget, p AuthorizationParameters) (AuthorizationRequest, error) {
 	r := AuthorizationRequest{
 		ClientID: client.ID, RedirectURI: target.uri, State: p.State,
 		Challenge: p.CodeChallenge, LoginHint: p.LoginHint, UILocales: p.UILocales, At: is.Now().Truncate(time.Microsecond),
@@ -69,27 +72,27 @@ func (is *Issuer) ReadAuthorization(client *Client, target RedirectTarget, p Aut
 	case p.Malformed != nil:
 		return r, p.Malformed
 	case p.HasRequest:
-		return r, NewError(RequestNotSupported, "request_object")
+		return r, oauth.NewError(oauth.RequestNotSupported, "request_object")
 	case p.HasRequestURI:
-		return r, NewError(RequestURINotSupported, "request_uri")
+		return r, oauth.NewError(oauth.RequestURINotSupported, "request_uri")
 	case p.ResponseType == "":
-		return r, MissingParameter("response_type")
+		return r, oauth.MissingParameter("response_type")
 	case p.ResponseType != "code":
-		return r, NewError(UnsupportedResponseType, "response_type_unknown")
+		return r, oauth.NewError(oauth.UnsupportedResponseType, "response_type_unknown")
 	case p.ResponseMode != "" && p.ResponseMode != "query":
-		return r, NewError(InvalidRequest, "response_mode_unknown")
-	case !client.MayUse(AuthorizationCode):
-		return r, NewError(UnauthorizedClient, "grant_not_allowed")
+		return r, oauth.NewError(oauth.InvalidRequest, "response_mode_unknown")
+	case !client.MayUse(oauth.AuthorizationCode):
+		return r, oauth.NewError(oauth.UnauthorizedClient, "grant_not_allowed")
 	case len(p.State) > maxState || len(p.LoginHint) > maxHint || len(p.UILocales) > maxHint:
-		return r, NewError(InvalidRequest, "parameter_too_long")
+		return r, oauth.NewError(oauth.InvalidRequest, "parameter_too_long")
 	case !utf8.ValidString(p.State) || !utf8.ValidString(p.LoginHint) || !utf8.ValidString(p.UILocales):
-		return r, NewError(InvalidRequest, "parameter_value_invalid")
+		return r, oauth.NewError(oauth.InvalidRequest, "parameter_value_invalid")
 	}
 	if err := is.checkChallenge(client, p); err != nil {
 		return r, err
 	}
 	var err error
-	if r.Scopes, err = is.Scopes.grantable(p.Scope, client.Scopes, anyScope); err != nil {
+	if r.Scopes, err = is.Scopes.Grantable(p.Scope, client.Scopes, oauth.AnyScope); err != nil {
 		return r, err
 	}
 	if r.Prompt, err = parsePrompt(p.Prompt); err != nil {
@@ -101,34 +104,34 @@ func (is *Issuer) ReadAuthorization(client *Client, target RedirectTarget, p Aut
 
 // checkChallenge holds the request to S256, which a client without a secret must use (RFC 9700 §2.1.1), and any other where
 // the operator says so.
-func (is *Issuer) checkChallenge(client *Client, p AuthorizationParameters) error {
+func (is *Issuer) checkChallenge(client *store.Client, p AuthorizationParameters) error {
 	switch {
 	case p.CodeChallenge == "" && p.CodeChallengeMethod != "":
-		return MissingParameter("code_challenge")
+		return oauth.MissingParameter("code_challenge")
 	case p.CodeChallenge == "" && (client.IsPublic() || client.PKCERequired || is.PKCERequired):
-		return NewError(InvalidRequest, "code_challenge_missing").WithDescription("Missing required parameter: code_challenge.")
+		return oauth.NewError(oauth.InvalidRequest, "code_challenge_missing").WithDescription("Missing required parameter: code_challenge.")
 	case p.CodeChallenge == "":
 		return nil
-	case p.CodeChallengeMethod != challengeMethod:
-		return NewError(InvalidRequest, "code_challenge_method_unknown").WithDescription("The code_challenge_method must be S256.")
-	case !validChallenge(p.CodeChallenge):
-		return NewError(InvalidRequest, "code_challenge_malformed")
+	case p.CodeChallengeMethod != oauth.ChallengeMethodS256:
+		return oauth.NewError(oauth.InvalidRequest, "code_challenge_method_unknown").WithDescription("The code_challenge_method must be S256.")
+	case !oauth.IsChallenge(p.CodeChallenge):
+		return oauth.NewError(oauth.InvalidRequest, "code_challenge_malformed")
 	}
 	return nil
 }
 
-func parsePrompt(text string) (Scopes, error) {
+func parsePrompt(text string) (oauth.Scopes, error) {
 	if text == "" {
 		return nil, nil
 	}
-	prompts := Scopes(slices.Compact(strings.Fields(text)))
+	prompts := oauth.Scopes(slices.Compact(strings.Fields(text)))
 	for _, p := range prompts {
 		if !slices.Contains([]string{promptNone, promptLogin, promptConsent, promptSelectAccount}, p) {
-			return nil, NewError(InvalidRequest, "prompt_unknown")
+			return nil, oauth.NewError(oauth.InvalidRequest, "prompt_unknown")
 		}
 	}
 	if prompts.Has(promptNone) && len(prompts) > 1 {
-		return nil, NewError(InvalidRequest, "prompt_contradictory")
+		return nil, oauth.NewError(oauth.InvalidRequest, "prompt_contradictory")
 	}
 	return prompts, nil
 }
@@ -140,7 +143,7 @@ func parseMaxAge(text string) (*int64, error) {
 	}
 	seconds, err := strconv.ParseUint(text, 10, 63)
 	if err != nil {
-		return nil, NewError(InvalidRequest, "max_age_malformed")
+		return nil, oauth.NewError(oauth.InvalidRequest, "max_age_malformed")
 	}
 	age := int64(seconds)
 	return &age, nil
@@ -162,11 +165,11 @@ const (
 // NextStep is the one dispatcher of the authorization endpoint, to which every page returns: it looks at the request and
 // at who is signed in, and says what comes next. For a request that wants no page shown, what would need one is an error
 // for the target.
-func (is *Issuer) NextStep(ctx context.Context, r *AuthorizationRequest, client *Client, s *Session) (Step, error) {
+func (is *Issuer) NextStep(ctx context.Context, r *AuthorizationRequest, client *store.Client, s *Session) (Step, error) {
 	silent := r.Prompt.Has(promptNone)
 	if s == nil || s.User.ID == client.ID || r.asksForSignIn(s.Family.AuthTime, is.Now()) {
 		if silent {
-			return AskSignIn, NewError(LoginRequired, "login_required")
+			return AskSignIn, oauth.NewError(oauth.LoginRequired, "login_required")
 		}
 		return AskSignIn, nil
 	}
@@ -178,7 +181,7 @@ func (is *Issuer) NextStep(ctx context.Context, r *AuthorizationRequest, client 
 		return GrantNow, nil
 	}
 	if silent {
-		return AskConsent, NewError(ConsentRequired, "consent_required")
+		return AskConsent, oauth.NewError(oauth.ConsentRequired, "consent_required")
 	}
 	return AskConsent, nil
 }
@@ -198,7 +201,7 @@ func (r *AuthorizationRequest) asksForSignIn(authTime, now time.Time) bool {
 
 // hasConsent tells whether the user need not be asked: the client is the operator's own, or a confidential one that was
 // allowed as much before. A client without a secret is always asked about, because anybody can use its id.
-func (is *Issuer) hasConsent(ctx context.Context, r *AuthorizationRequest, client *Client, user *User) (bool, error) {
+func (is *Issuer) hasConsent(ctx context.Context, r *AuthorizationRequest, client *store.Client, user *store.User) (bool, error) {
 	if client.FirstParty {
 		return true, nil
 	}
@@ -206,11 +209,11 @@ func (is *Issuer) hasConsent(ctx context.Context, r *AuthorizationRequest, clien
 		return false, nil
 	}
 	allowed, err := is.Store.Consent(ctx, user.ID, client.ID)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {
-		return false, Unavailable("store_unavailable", err)
+		return false, oauth.Unavailable("store_unavailable", err)
 	}
 	return allowed.Missing(r.Scopes...) == "", nil
 }
@@ -218,39 +221,39 @@ func (is *Issuer) hasConsent(ctx context.Context, r *AuthorizationRequest, clien
 // Approve grants a request and returns the code. Scopes are those that the user allowed; names beyond the request's are
 // ignored, and so are those that the client has lost since it asked. With none of them the request is denied. A request
 // is decided once.
-func (is *Issuer) Approve(ctx context.Context, r *AuthorizationRequest, client *Client, s *Session, allowed Scopes) (Secret, error) {
+func (is *Issuer) Approve(ctx context.Context, r *AuthorizationRequest, client *store.Client, s *Session, allowed oauth.Scopes) (oauth.Secret, error) {
 	scopes := slices.DeleteFunc(slices.Clone(r.Scopes), func(name string) bool { return !allowed.Has(name) || !client.Scopes.Has(name) })
 	if len(scopes) == 0 {
-		return Secret{}, is.Deny(ctx, r, s)
+		return oauth.Secret{}, is.Deny(ctx, r, s)
 	}
 	now := is.Now()
-	f := is.newFamily(s.User, client, AuthorizationCode, s.Family.AuthTime)
+	f := is.newFamily(s.User, client, oauth.AuthorizationCode, s.Family.AuthTime)
 	f.Scopes = scopes
 	f.Standing.SessionID = s.Family.ID
-	f.Code = CodeBinding{
+	f.Code = store.CodeBinding{
 		RequestID: r.ID, RedirectURI: r.RedirectURI, Challenge: r.Challenge,
-		Refreshable: client.getsRefresh(scopes) && !refreshDeclined(r.Scopes, scopes), ExpiresAt: now.Add(is.lifetimes(client).Code),
+		Refreshable: client.GetsRefresh(scopes) && !refreshDeclined(r.Scopes, scopes), ExpiresAt: now.Add(is.lifetimes(client).Code),
 	}
 	f.ExpiresAt = beforeTokens(f.Code.ExpiresAt)
 	if err := is.addFamily(ctx, f, s.User); err != nil {
-		return Secret{}, err
+		return oauth.Secret{}, err
 	}
 	if !client.IsPublic() && !client.FirstParty {
 		// The request is decided, and cannot be decided again. When this is not remembered, the next one asks.
 		_ = is.remember(ctx, s.User, client, r.Scopes, scopes, now)
 	}
-	return is.Master.code(f.ID), nil
+	return is.Master.Code(f.ID), nil
 }
 
 // refreshDeclined tells whether a request asked for a refresh token and the user has taken that out.
-func refreshDeclined(asked, allowed Scopes) bool {
-	return slices.ContainsFunc(asked, asksForRefresh) && !slices.ContainsFunc(allowed, asksForRefresh)
+func refreshDeclined(asked, allowed oauth.Scopes) bool {
+	return slices.ContainsFunc(asked, oauth.AsksForRefresh) && !slices.ContainsFunc(allowed, oauth.AsksForRefresh)
 }
 
 // remember keeps what the user has said of the scopes that were asked about. What was said of others before stays.
-func (is *Issuer) remember(ctx context.Context, user *User, client *Client, asked, allowed Scopes, now time.Time) error {
+func (is *Issuer) remember(ctx context.Context, user *store.User, client *store.Client, asked, allowed oauth.Scopes, now time.Time) error {
 	before, err := is.Store.Consent(ctx, user.ID, client.ID)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	if before.Missing(allowed...) == "" && len(asked) == len(allowed) {
@@ -262,22 +265,22 @@ func (is *Issuer) remember(ctx context.Context, user *User, client *Client, aske
 
 // beforeTokens is the expiry of a record of which no access token has come: records are kept for MaxLifetime beyond their expiry,
 // because of the access tokens that may outlive them.
-func beforeTokens(end time.Time) time.Time { return end.Add(-MaxLifetime) }
+func beforeTokens(end time.Time) time.Time { return end.Add(-store.MaxLifetime) }
 
 // Deny records that the user of the session said no. The error is what the client is told: access_denied.
 func (is *Issuer) Deny(ctx context.Context, r *AuthorizationRequest, s *Session) error {
 	now := is.Now()
 	if r.ID == "" { // nobody can come back with it
-		return NewError(Denied, "denied_by_user")
+		return oauth.NewError(oauth.Denied, "denied_by_user")
 	}
-	if err := is.reserveGrant(ctx, AuthorizationCode, s.User.ID); err != nil {
+	if err := is.reserveGrant(ctx, oauth.AuthorizationCode, s.User.ID); err != nil {
 		return err
 	}
 	switch err := is.Store.DecideRequest(ctx, r.ID, beforeTokens(now.Add(2*sealLifetime))); {
-	case errors.Is(err, ErrSpent):
-		return NewError(InvalidRequest, ReasonDecided)
+	case errors.Is(err, store.ErrSpent):
+		return oauth.NewError(oauth.InvalidRequest, oauth.ReasonDecided)
 	case err != nil:
-		return Unavailable("store_unavailable", err)
+		return oauth.Unavailable("store_unavailable", err)
 	}
-	return NewError(Denied, "denied_by_user")
+	return oauth.NewError(oauth.Denied, "denied_by_user")
 }

@@ -7,59 +7,63 @@ import (
 	"time"
 
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestA47ToA53RequestsThatAreRefused: each of these errors goes back to the client.
 func TestA47ToA53RequestsThatAreRefused(t *testing.T) {
 	f := newFlow(t)
-	f.addClient(&Client{ID: "machine", Grants: []GrantType{ClientCredentials}})
+	f.addClient(&store.Client{ID: "machine", Grants: []oauth.GrantType{oauth.ClientCredentials}})
 	for _, v := range []struct {
 		name, client string
 		edit         func(*AuthorizationParameters)
-		want         ErrorCode
+		want         oauth.ErrorCode
 	}{
-		{"A47 no response_type", "conf", func(p *AuthorizationParameters) { p.ResponseType = "" }, InvalidRequest},
-		{"A47 token", "conf", func(p *AuthorizationParameters) { p.ResponseType = "token" }, UnsupportedResponseType},
-		{"A47 id_token", "conf", func(p *AuthorizationParameters) { p.ResponseType = "id_token" }, UnsupportedResponseType},
-		{"A47 code token", "conf", func(p *AuthorizationParameters) { p.ResponseType = "code token" }, UnsupportedResponseType},
-		{"A47 CODE", "conf", func(p *AuthorizationParameters) { p.ResponseType = "CODE" }, UnsupportedResponseType},
-		{"A47 leading space", "conf", func(p *AuthorizationParameters) { p.ResponseType = " code" }, UnsupportedResponseType},
-		{"A47 code code", "conf", func(p *AuthorizationParameters) { p.ResponseType = "code code" }, UnsupportedResponseType},
-		{"A49 fragment", "conf", func(p *AuthorizationParameters) { p.ResponseMode = "fragment" }, InvalidRequest},
-		{"A49 form_post", "conf", func(p *AuthorizationParameters) { p.ResponseMode = "form_post" }, InvalidRequest},
-		{"A49 query.jwt", "conf", func(p *AuthorizationParameters) { p.ResponseMode = "query.jwt" }, InvalidRequest},
-		{"A49 web_message", "conf", func(p *AuthorizationParameters) { p.ResponseMode = "web_message" }, InvalidRequest},
-		{"A50 unknown scope", "conf", func(p *AuthorizationParameters) { p.Scope = "nonsense" }, InvalidScope},
-		{"A50 scope not allowed", "legacy", func(p *AuthorizationParameters) { p.Scope = "refresh_token" }, InvalidScope},
-		{"A50 long scope", "conf", func(p *AuthorizationParameters) { p.Scope = strings.Repeat("a ", 2500) }, InvalidScope},
-		{"A51 twice", "conf", func(p *AuthorizationParameters) { p.Malformed = NewError(InvalidRequest, "parameter_duplicate") }, InvalidRequest},
-		{"A53 state", "conf", func(p *AuthorizationParameters) { p.State = "a\xff" }, InvalidRequest},
-		{"state too long", "conf", func(p *AuthorizationParameters) { p.State = strings.Repeat("a", 8<<10+1) }, InvalidRequest},
-		{"A46 request", "conf", func(p *AuthorizationParameters) { p.HasRequest = true }, RequestNotSupported},
-		{"A46 request_uri", "conf", func(p *AuthorizationParameters) { p.HasRequestURI = true }, RequestURINotSupported},
-		{"T57 a public client without challenge", "pub", func(p *AuthorizationParameters) { p.CodeChallenge, p.CodeChallengeMethod = "", "" }, InvalidRequest},
-		{"T58 plain", "conf", func(p *AuthorizationParameters) { p.CodeChallengeMethod = "plain" }, InvalidRequest},
-		{"T58 s256", "conf", func(p *AuthorizationParameters) { p.CodeChallengeMethod = "s256" }, InvalidRequest},
-		{"T58 S512", "conf", func(p *AuthorizationParameters) { p.CodeChallengeMethod = "S512" }, InvalidRequest},
-		{"T58 garbage", "conf", func(p *AuthorizationParameters) { p.CodeChallengeMethod = "plain\ngarbage" }, InvalidRequest},
-		{"T58 method alone", "conf", func(p *AuthorizationParameters) { p.CodeChallenge = "" }, InvalidRequest},
-		{"T58 challenge alone", "conf", func(p *AuthorizationParameters) { p.CodeChallengeMethod = "" }, InvalidRequest},
-		{"T58 42 characters", "conf", func(p *AuthorizationParameters) { p.CodeChallenge = challenge[:42] }, InvalidRequest},
-		{"T58 44 characters", "conf", func(p *AuthorizationParameters) { p.CodeChallenge = challenge + "A" }, InvalidRequest},
-		{"T58 another alphabet", "conf", func(p *AuthorizationParameters) { p.CodeChallenge = challenge[:42] + "+" }, InvalidRequest},
-		{"T58 stray bits", "conf", func(p *AuthorizationParameters) { p.CodeChallenge = challenge[:42] + "N" }, InvalidRequest},
-		{"T58 a line break counted", "conf", func(p *AuthorizationParameters) { p.CodeChallenge = strings.Repeat("A", 42) + "\n" }, InvalidRequest},
-		{"prompt unknown", "conf", func(p *AuthorizationParameters) { p.Prompt = "create" }, InvalidRequest},
-		{"prompt contradictory", "conf", func(p *AuthorizationParameters) { p.Prompt = "none login" }, InvalidRequest},
-		{"max_age negative", "conf", func(p *AuthorizationParameters) { p.MaxAge = "-1" }, InvalidRequest},
-		{"max_age with a sign", "conf", func(p *AuthorizationParameters) { p.MaxAge = "+1" }, InvalidRequest},
-		{"max_age a fraction", "conf", func(p *AuthorizationParameters) { p.MaxAge = "1.5" }, InvalidRequest},
-		{"max_age no number", "conf", func(p *AuthorizationParameters) { p.MaxAge = "5m" }, InvalidRequest},
-		{"max_age a space", "conf", func(p *AuthorizationParameters) { p.MaxAge = " 5" }, InvalidRequest},
-		{"max_age too large", "conf", func(p *AuthorizationParameters) { p.MaxAge = "9223372036854775808" }, InvalidRequest},
-		{"hint too long", "conf", func(p *AuthorizationParameters) { p.LoginHint = strings.Repeat("a", 513) }, InvalidRequest},
-		{"hint not UTF-8", "conf", func(p *AuthorizationParameters) { p.LoginHint = "\xff" }, InvalidRequest},
-		{"no grant", "machine", func(*AuthorizationParameters) {}, UnauthorizedClient},
+		{"A47 no response_type", "conf", func(p *AuthorizationParameters) { p.ResponseType = "" }, oauth.InvalidRequest},
+		{"A47 token", "conf", func(p *AuthorizationParameters) { p.ResponseType = "token" }, oauth.UnsupportedResponseType},
+		{"A47 id_token", "conf", func(p *AuthorizationParameters) { p.ResponseType = "id_token" }, oauth.UnsupportedResponseType},
+		{"A47 code token", "conf", func(p *AuthorizationParameters) { p.ResponseType = "code token" }, oauth.UnsupportedResponseType},
+		{"A47 CODE", "conf", func(p *AuthorizationParameters) { p.ResponseType = "CODE" }, oauth.UnsupportedResponseType},
+		{"A47 leading space", "conf", func(p *AuthorizationParameters) { p.ResponseType = " code" }, oauth.UnsupportedResponseType},
+		{"A47 code code", "conf", func(p *AuthorizationParameters) { p.ResponseType = "code code" }, oauth.UnsupportedResponseType},
+		{"A49 fragment", "conf", func(p *AuthorizationParameters) { p.ResponseMode = "fragment" }, oauth.InvalidRequest},
+		{"A49 form_post", "conf", func(p *AuthorizationParameters) { p.ResponseMode = "form_post" }, oauth.InvalidRequest},
+		{"A49 query.jwt", "conf", func(p *AuthorizationParameters) { p.ResponseMode = "query.jwt" }, oauth.InvalidRequest},
+		{"A49 web_message", "conf", func(p *AuthorizationParameters) { p.ResponseMode = "web_message" }, oauth.InvalidRequest},
+		{"A50 unknown scope", "conf", func(p *AuthorizationParameters) { p.Scope = "nonsense" }, oauth.InvalidScope},
+		{"A50 scope not allowed", "legacy", func(p *AuthorizationParameters) { p.Scope = "refresh_token" }, oauth.InvalidScope},
+		{"A50 long scope", "conf", func(p *AuthorizationParameters) { p.Scope = strings.Repeat("a ", 2500) }, oauth.InvalidScope},
+		{"A51 twice", "conf", func(p *AuthorizationParameters) {
+			p.Malformed = oauth.NewError(oauth.InvalidRequest, "parameter_duplicate")
+		}, oauth.InvalidRequest},
+		{"A53 state", "conf", func(p *AuthorizationParameters) { p.State = "a\xff" }, oauth.InvalidRequest},
+		{"state too long", "conf", func(p *AuthorizationParameters) { p.State = strings.Repeat("a", 8<<10+1) }, oauth.InvalidRequest},
+		{"A46 request", "conf", func(p *AuthorizationParameters) { p.HasRequest = true }, oauth.RequestNotSupported},
+		{"A46 request_uri", "conf", func(p *AuthorizationParameters) { p.HasRequestURI = true }, oauth.RequestURINotSupported},
+		{"T57 a public client without challenge", "pub", func(p *AuthorizationParameters) { p.CodeChallenge, p.CodeChallengeMethod = "", "" }, oauth.InvalidRequest},
+		{"T58 plain", "conf", func(p *AuthorizationParameters) { p.CodeChallengeMethod = "plain" }, oauth.InvalidRequest},
+		{"T58 s256", "conf", func(p *AuthorizationParameters) { p.CodeChallengeMethod = "s256" }, oauth.InvalidRequest},
+		{"T58 S512", "conf", func(p *AuthorizationParameters) { p.CodeChallengeMethod = "S512" }, oauth.InvalidRequest},
+		{"T58 garbage", "conf", func(p *AuthorizationParameters) { p.CodeChallengeMethod = "plain\ngarbage" }, oauth.InvalidRequest},
+		{"T58 method alone", "conf", func(p *AuthorizationParameters) { p.CodeChallenge = "" }, oauth.InvalidRequest},
+		{"T58 challenge alone", "conf", func(p *AuthorizationParameters) { p.CodeChallengeMethod = "" }, oauth.InvalidRequest},
+		{"T58 42 characters", "conf", func(p *AuthorizationParameters) { p.CodeChallenge = challenge[:42] }, oauth.InvalidRequest},
+		{"T58 44 characters", "conf", func(p *AuthorizationParameters) { p.CodeChallenge = challenge + "A" }, oauth.InvalidRequest},
+		{"T58 another alphabet", "conf", func(p *AuthorizationParameters) { p.CodeChallenge = challenge[:42] + "+" }, oauth.InvalidRequest},
+		{"T58 stray bits", "conf", func(p *AuthorizationParameters) { p.CodeChallenge = challenge[:42] + "N" }, oauth.InvalidRequest},
+		{"T58 a line break counted", "conf", func(p *AuthorizationParameters) { p.CodeChallenge = strings.Repeat("A", 42) + "\n" }, oauth.InvalidRequest},
+		{"prompt unknown", "conf", func(p *AuthorizationParameters) { p.Prompt = "create" }, oauth.InvalidRequest},
+		{"prompt contradictory", "conf", func(p *AuthorizationParameters) { p.Prompt = "none login" }, oauth.InvalidRequest},
+		{"max_age negative", "conf", func(p *AuthorizationParameters) { p.MaxAge = "-1" }, oauth.InvalidRequest},
+		{"max_age with a sign", "conf", func(p *AuthorizationParameters) { p.MaxAge = "+1" }, oauth.InvalidRequest},
+		{"max_age a fraction", "conf", func(p *AuthorizationParameters) { p.MaxAge = "1.5" }, oauth.InvalidRequest},
+		{"max_age no number", "conf", func(p *AuthorizationParameters) { p.MaxAge = "5m" }, oauth.InvalidRequest},
+		{"max_age a space", "conf", func(p *AuthorizationParameters) { p.MaxAge = " 5" }, oauth.InvalidRequest},
+		{"max_age too large", "conf", func(p *AuthorizationParameters) { p.MaxAge = "9223372036854775808" }, oauth.InvalidRequest},
+		{"hint too long", "conf", func(p *AuthorizationParameters) { p.LoginHint = strings.Repeat("a", 513) }, oauth.InvalidRequest},
+		{"hint not UTF-8", "conf", func(p *AuthorizationParameters) { p.LoginHint = "\xff" }, oauth.InvalidRequest},
+		{"no grant", "machine", func(*AuthorizationParameters) {}, oauth.UnauthorizedClient},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			p := parameters("")
@@ -84,7 +88,7 @@ func TestA47ToA54RequestsThatAreTaken(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		sameScopes(t, r.Scopes, ScopePublic)
+		sameScopes(t, r.Scopes, oauth.ScopePublic)
 		if r.ID != "" || r.State != p.State || r.RedirectURI != callback || r.Challenge != challenge || !r.At.Equal(flowStart) {
 			t.Errorf("%s: %+v", name, r)
 		}
@@ -141,7 +145,7 @@ func TestA75WhatIsUntickedIsForgotten(t *testing.T) {
 	f.code("conf", parameters("public trusted"))
 	r, err := f.read("conf", parameters("public trusted"))
 	f.must(err)
-	_, err = f.Approve(t.Context(), &r, f.client("conf"), s, Scopes{ScopePublic})
+	_, err = f.Approve(t.Context(), &r, f.client("conf"), s, oauth.Scopes{oauth.ScopePublic})
 	f.must(err)
 	for scope, want := range map[string]Step{"public": GrantNow, "trusted": AskConsent} {
 		if got := f.wants(t, "conf", parameters(scope), s); got != want {
@@ -154,9 +158,9 @@ func TestA75WhatIsUntickedIsForgotten(t *testing.T) {
 func TestA76APublicClientIsAlwaysAskedAbout(t *testing.T) {
 	f := newFlow(t)
 	s := f.session("ada")
-	f.addClient(&Client{ID: "own-app", Type: PublicClient, FirstParty: true})
+	f.addClient(&store.Client{ID: "own-app", Type: store.PublicClient, FirstParty: true})
 	f.code("pub", parameters("public"))
-	f.must(f.store.PutConsent(t.Context(), "u-ada", "pub", Scopes{ScopePublic}, flowStart)) // as from when it had a secret
+	f.must(f.store.PutConsent(t.Context(), "u-ada", "pub", oauth.Scopes{oauth.ScopePublic}, flowStart)) // as from when it had a secret
 	if got := f.wants(t, "pub", parameters("public"), s); got != AskConsent {
 		t.Errorf("public: %v", got)
 	}
@@ -192,10 +196,10 @@ func TestMaxAgeAsksForAFreshSignIn(t *testing.T) {
 			t.Errorf("max_age=%s after 5 minutes: %v, want %v", maxAge, got, want)
 		}
 	}
-	for maxAge, want := range map[string]ErrorCode{"0": LoginRequired, "299": LoginRequired, "300": ""} {
+	for maxAge, want := range map[string]oauth.ErrorCode{"0": oauth.LoginRequired, "299": oauth.LoginRequired, "300": ""} {
 		r, err := f.read("conf", with(maxAge, "none"))
 		f.must(err)
-		if _, err := f.NextStep(t.Context(), &r, f.client("conf"), s); err == nil && want != "" || err != nil && AsError(err).Code != want {
+		if _, err := f.NextStep(t.Context(), &r, f.client("conf"), s); err == nil && want != "" || err != nil && oauth.AsError(err).Code != want {
 			t.Errorf("max_age=%s and prompt=none: %v, want %q", maxAge, err, want)
 		}
 	}
@@ -251,14 +255,14 @@ func TestPromptDecidesWhatIsAsked(t *testing.T) {
 	for name, v := range map[string]struct {
 		client string
 		s      *Session
-		want   ErrorCode
+		want   oauth.ErrorCode
 	}{
-		"nobody": {"conf", nil, LoginRequired}, "not allowed": {"other", s, ConsentRequired}, "public": {"pub", s, ConsentRequired},
+		"nobody": {"conf", nil, oauth.LoginRequired}, "not allowed": {"other", s, oauth.ConsentRequired}, "public": {"pub", s, oauth.ConsentRequired},
 	} {
 		r, err := f.read(v.client, with("none"))
 		f.must(err)
 		_, err = f.NextStep(t.Context(), &r, f.client(v.client), v.s)
-		if AsError(err).Code != v.want {
+		if oauth.AsError(err).Code != v.want {
 			t.Errorf("prompt=none, %s: %v", name, err)
 		}
 	}
@@ -283,7 +287,7 @@ func TestA63OneDecisionARequest(t *testing.T) {
 		"allowed": func(r *AuthorizationRequest) error { _, err := f.Approve(ctx, r, conf, s, r.Scopes); return err },
 		"denied": func(r *AuthorizationRequest) error {
 			err := f.Deny(ctx, r, s)
-			if AsError(err).Code == Denied {
+			if oauth.AsError(err).Code == oauth.Denied {
 				return nil
 			}
 			return err
@@ -293,16 +297,16 @@ func TestA63OneDecisionARequest(t *testing.T) {
 		f.must(first(&r))
 		f.wait(9 * time.Minute)
 		_, err := f.Approve(ctx, &r, conf, s, r.Scopes)
-		if AsError(err).Reason != ReasonDecided {
+		if oauth.AsError(err).Reason != oauth.ReasonDecided {
 			t.Errorf("%s, then allowed: %v", name, err)
 		}
-		if err := f.Deny(ctx, &r, s); AsError(err).Reason != ReasonDecided {
+		if err := f.Deny(ctx, &r, s); oauth.AsError(err).Reason != oauth.ReasonDecided {
 			t.Errorf("%s, then denied: %v", name, err)
 		}
 	}
 	r := f.pending("conf", parameters("public"))
 	errs := together(racers, func(int) error { _, err := f.Approve(ctx, &r, conf, s, r.Scopes); return err })
-	if n := wins(t, errs, InvalidRequest); n != 1 {
+	if n := wins(t, errs, oauth.InvalidRequest); n != 1 {
 		t.Errorf("%d codes of one request", n)
 	}
 }
@@ -311,20 +315,20 @@ func TestA59A67WhatTheUserAllows(t *testing.T) {
 	f := newFlow(t)
 	s := f.session("ada")
 	for name, v := range map[string]struct {
-		allowed Scopes
+		allowed oauth.Scopes
 		want    []string
 	}{
-		"all": {Scopes{"public", "trusted"}, []string{"trusted", "public"}}, "one": {Scopes{"trusted"}, []string{"trusted"}}, "one that was added": {Scopes{"public", "refresh_token"}, []string{"public"}},
-		"none": {nil, nil}, "others only": {Scopes{"refresh_token", ""}, nil},
+		"all": {oauth.Scopes{"public", "trusted"}, []string{"trusted", "public"}}, "one": {oauth.Scopes{"trusted"}, []string{"trusted"}}, "one that was added": {oauth.Scopes{"public", "refresh_token"}, []string{"public"}},
+		"none": {nil, nil}, "others only": {oauth.Scopes{"refresh_token", ""}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := f.read("conf", parameters("trusted public"))
 			f.must(err)
 			code, err := f.Approve(t.Context(), &r, f.client("conf"), s, v.allowed)
 			if v.want == nil {
-				wantCode(t, err, Denied)
-				if AsError(err).Description != "The resource owner or authorization server denied the request." || !code.IsEmpty() {
-					t.Errorf("%v", AsError(err).Description)
+				wantCode(t, err, oauth.Denied)
+				if oauth.AsError(err).Description != "The resource owner or authorization server denied the request." || !code.IsEmpty() {
+					t.Errorf("%v", oauth.AsError(err).Description)
 				}
 				return
 			}
@@ -344,11 +348,11 @@ func TestAFaultWhileDeciding(t *testing.T) {
 	r := f.pending("conf", parameters("public"))
 	f.store.fail("AddFamily", false)
 	code, err := f.Approve(t.Context(), &r, conf, s, r.Scopes)
-	if wantCode(t, err, TemporarilyUnavailable); !code.IsEmpty() {
+	if wantCode(t, err, oauth.TemporarilyUnavailable); !code.IsEmpty() {
 		t.Error("a code comes with the error")
 	}
 	f.store.fail("DecideRequest", false)
-	wantCode(t, f.Deny(t.Context(), &r, s), TemporarilyUnavailable)
+	wantCode(t, f.Deny(t.Context(), &r, s), oauth.TemporarilyUnavailable)
 	for _, step := range []string{"PutConsent", "Consent"} {
 		f.store.fail(step, false)
 		r, err = f.read("conf", parameters("public"))

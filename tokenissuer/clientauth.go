@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // ClientAuthentication is what a request presents to prove which client it comes from (RFC 6749 §2.3).
@@ -23,7 +26,7 @@ type ClientAuthentication struct {
 // ClientCredential is a client id with its secret.
 type ClientCredential struct {
 	ID     string
-	Secret Secret
+	Secret oauth.Secret
 }
 
 // clientID is the id that the request claims, for the audit log and for counting.
@@ -35,7 +38,7 @@ func (a *ClientAuthentication) clientID() string {
 }
 
 // errNoClient is the invalid_client for a request that names no client at all.
-var errNoClient error = NewError(InvalidClient, "client_credentials_missing")
+var errNoClient error = oauth.NewError(oauth.InvalidClient, "client_credentials_missing")
 
 // AuthenticateClient returns the client that the request proved to come from. Unknown client, wrong secret and disabled
 // client are one invalid_client.
@@ -43,7 +46,7 @@ var errNoClient error = NewError(InvalidClient, "client_credentials_missing")
 // A client that succeeded is remembered for a second, and a declared one is known, so that the usual request asks no store.
 // A refusal is never decided from memory: it always asks the directory once, whether the client exists or not, so its time
 // tells nothing, and a secret that another node has just made is honoured at once.
-func (is *Issuer) AuthenticateClient(ctx context.Context, a ClientAuthentication) (*Client, error) {
+func (is *Issuer) AuthenticateClient(ctx context.Context, a ClientAuthentication) (*store.Client, error) {
 	if a.Malformed != nil {
 		return nil, a.Malformed
 	}
@@ -63,7 +66,7 @@ func (is *Issuer) AuthenticateClient(ctx context.Context, a ClientAuthentication
 
 // provenClient tries every reading, first against memory and then against the directory. It returns nil when none is
 // right.
-func (is *Issuer) provenClient(ctx context.Context, a *ClientAuthentication, now time.Time) (*Client, error) {
+func (is *Issuer) provenClient(ctx context.Context, a *ClientAuthentication, now time.Time) (*store.Client, error) {
 	readings := a.Readings
 	if len(readings) == 0 {
 		readings = []ClientCredential{{ID: a.PublicID}}
@@ -75,10 +78,10 @@ func (is *Issuer) provenClient(ctx context.Context, a *ClientAuthentication, now
 	}
 	for _, r := range readings {
 		client, err := is.Directory.Client(ctx, r.ID)
-		if errors.Is(err, ErrNotFound) {
+		if errors.Is(err, store.ErrNotFound) {
 			client = &nobody
 		} else if err != nil {
-			return nil, Unavailable("directory_unavailable", err)
+			return nil, oauth.Unavailable("directory_unavailable", err)
 		}
 		if proves(client, r, now) {
 			if !client.IsPublic() {
@@ -91,7 +94,7 @@ func (is *Issuer) provenClient(ctx context.Context, a *ClientAuthentication, now
 }
 
 // knownClient returns a client for which nobody has to be asked, or nobody.
-func (is *Issuer) knownClient(id string, now time.Time) *Client {
+func (is *Issuer) knownClient(id string, now time.Time) *store.Client {
 	if declared := is.Declared.LookupClient(id); declared != nil {
 		return declared
 	}
@@ -102,13 +105,13 @@ func (is *Issuer) knownClient(id string, now time.Time) *Client {
 }
 
 // nobody stands in for a client that does not exist, so that the same work is done.
-var nobody = Client{Type: ConfidentialClient, Disabled: true, Secrets: make([]ClientSecret, 1)}
+var nobody = store.Client{Type: store.ConfidentialClient, Disabled: true, Secrets: make([]store.ClientSecret, 1)}
 
 // proves reports whether the credential is the client's. A public client need not present its secret, if it has one; what
 // it presents must be right.
-func proves(client *Client, r ClientCredential, now time.Time) bool {
-	matches := client.secretMatches(r.Secret.Digest(), now)
-	if client.Disabled || client.ID == OwnClientID {
+func proves(client *store.Client, r ClientCredential, now time.Time) bool {
+	matches := client.SecretMatches(r.Secret.Digest(), now)
+	if client.Disabled || client.ID == store.OwnClientID {
 		return false
 	}
 	if r.Secret.IsEmpty() {
@@ -141,7 +144,7 @@ func (is *Issuer) checkAttempts(ctx context.Context, a *ClientAuthentication, no
 // countFailure counts one failure, whatever the number of readings, and returns the refusal.
 func (is *Issuer) countFailure(ctx context.Context, a *ClientAuthentication, now time.Time) error {
 	var room [2]bucket
-	refusal := NewError(InvalidClient, "client_authentication_failed").WithCause(fmt.Errorf("client %.64q", a.clientID()))
+	refusal := oauth.NewError(oauth.InvalidClient, "client_authentication_failed").WithCause(fmt.Errorf("client %.64q", a.clientID()))
 	for _, b := range is.buckets(a, &room) {
 		// Requests that ran side by side passed the check before any was counted; the count decides again.
 		if n, until := is.Attempts.Fail(ctx, b.name, b.limit.Window, now); n > b.limit.Failures {
@@ -151,8 +154,8 @@ func (is *Issuer) countFailure(ctx context.Context, a *ClientAuthentication, now
 	return refusal
 }
 
-func throttled(reason string, until, now time.Time) *Error {
-	e := NewError(RateLimited, reason)
+func throttled(reason string, until, now time.Time) *oauth.Error {
+	e := oauth.NewError(oauth.RateLimited, reason)
 	e.RetryAfter = until.Sub(now)
 	return e
 }
@@ -171,14 +174,14 @@ type ClientCache struct {
 }
 
 type rememberedClient struct {
-	client *Client
+	client *store.Client
 	until  time.Time
 }
 
 // NewClientCache returns an empty cache.
 func NewClientCache() *ClientCache { return &ClientCache{clients: make(map[string]rememberedClient)} }
 
-func (c *ClientCache) recall(id string, now time.Time) *Client {
+func (c *ClientCache) recall(id string, now time.Time) *store.Client {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if r, ok := c.clients[id]; ok && now.Before(r.until) {
@@ -187,7 +190,7 @@ func (c *ClientCache) recall(id string, now time.Time) *Client {
 	return nil
 }
 
-func (c *ClientCache) remember(client *Client, now time.Time) {
+func (c *ClientCache) remember(client *store.Client, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, known := c.clients[client.ID]; !known && len(c.clients) >= maxClientMemory {

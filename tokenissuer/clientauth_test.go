@@ -9,9 +9,12 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-func (a *authority) authenticate(c ClientAuthentication) (*Client, error) {
+func (a *authority) authenticate(c ClientAuthentication) (*store.Client, error) {
 	return a.AuthenticateClient(context.Background(), c)
 }
 
@@ -19,8 +22,8 @@ func TestRightSecretsAreAccepted(t *testing.T) {
 	a := newAuthority(t)
 	for _, c := range []ClientAuthentication{
 		withSecret("conf", testSecret),
-		{Readings: []ClientCredential{{ID: "conf", Secret: NewSecret("wrong")}, {ID: "conf", Secret: NewSecret(testSecret)}}},
-		{Readings: []ClientCredential{{ID: "c onf", Secret: NewSecret("x")}, {ID: "conf", Secret: NewSecret(testSecret)}}},
+		{Readings: []ClientCredential{{ID: "conf", Secret: oauth.NewSecret("wrong")}, {ID: "conf", Secret: oauth.NewSecret(testSecret)}}},
+		{Readings: []ClientCredential{{ID: "c onf", Secret: oauth.NewSecret("x")}, {ID: "conf", Secret: oauth.NewSecret(testSecret)}}},
 	} {
 		if client, err := a.authenticate(c); err != nil || client.ID != "conf" {
 			t.Errorf("%v, %v", client, err)
@@ -39,8 +42,8 @@ func TestRightSecretsAreAccepted(t *testing.T) {
 func (a *authority) refusesClient(t *testing.T, c ClientAuthentication) {
 	t.Helper()
 	client, err := a.authenticate(c)
-	wantCode(t, err, InvalidClient)
-	if text := AsError(err).Description; client != nil || text != descriptions[InvalidClient] {
+	wantCode(t, err, oauth.InvalidClient)
+	if text := oauth.AsError(err).Description; client != nil || text != oauth.descriptions[oauth.InvalidClient] {
 		t.Errorf("%v, %q", client, text)
 	}
 }
@@ -51,9 +54,9 @@ func TestT12ConfidentialClientsMustProveThemselves(t *testing.T) {
 	a.refusesClient(t, withSecret("conf", ""))
 	a.refusesClient(t, ClientAuthentication{})
 	// T11: an empty secret matches nothing, not even the digest of nothing.
-	a.directory.put(&Client{ID: "hollow", Type: ConfidentialClient, Secrets: digestsOf("")})
-	a.directory.put(&Client{ID: "zero", Type: ConfidentialClient, Secrets: make([]ClientSecret, 1)})
-	a.directory.put(&Client{ID: "none", Type: ConfidentialClient})
+	a.directory.put(&store.Client{ID: "hollow", Type: store.ConfidentialClient, Secrets: digestsOf("")})
+	a.directory.put(&store.Client{ID: "zero", Type: store.ConfidentialClient, Secrets: make([]store.ClientSecret, 1)})
+	a.directory.put(&store.Client{ID: "none", Type: store.ConfidentialClient})
 	for _, id := range []string{"hollow", "zero", "none"} {
 		a.refusesClient(t, ClientAuthentication{PublicID: id})
 		a.refusesClient(t, withSecret(id, ""))
@@ -67,7 +70,7 @@ func TestT13APublicClientsSecretMustBeRight(t *testing.T) {
 	for _, id := range []string{"pub", "nat"} {
 		a.refusesClient(t, withSecret(id, "x"))
 		a.refusesClient(t, withSecret(id, testSecret))
-		a.directory.put(&Client{ID: id, Type: PublicClient, Secrets: digestsOf(testSecret)})
+		a.directory.put(&store.Client{ID: id, Type: store.PublicClient, Secrets: digestsOf(testSecret)})
 		a.refusesClient(t, withSecret(id, "x"))
 		for name, right := range map[string]ClientAuthentication{"right": withSecret(id, testSecret), "none": {PublicID: id}, "empty": withSecret(id, "")} {
 			if client, err := a.authenticate(right); err != nil || client.ID != id {
@@ -76,7 +79,7 @@ func TestT13APublicClientsSecretMustBeRight(t *testing.T) {
 		}
 		ended := digestsOf(testSecret)
 		ended[0].ExpiresAt = testStart
-		a.directory.put(&Client{ID: id, Type: PublicClient, Secrets: ended})
+		a.directory.put(&store.Client{ID: id, Type: store.PublicClient, Secrets: ended})
 		a.refusesClient(t, withSecret(id, testSecret))
 	}
 }
@@ -90,18 +93,18 @@ func TestT15ClientIDsAreComparedByteForByte(t *testing.T) {
 
 func TestT16DisabledClientsAreUnknown(t *testing.T) {
 	a := newAuthority(t)
-	refusal := func(c ClientAuthentication) *Error {
+	refusal := func(c ClientAuthentication) *oauth.Error {
 		_, err := a.authenticate(c)
-		wantCode(t, err, InvalidClient)
-		return AsError(err)
+		wantCode(t, err, oauth.InvalidClient)
+		return oauth.AsError(err)
 	}
 	disabled, unknown, wrong := refusal(withSecret("off", testSecret)), refusal(withSecret("gone", testSecret)), refusal(withSecret("conf", "wrong"))
-	for _, e := range []*Error{disabled, unknown} {
+	for _, e := range []*oauth.Error{disabled, unknown} {
 		if e.Code != wrong.Code || e.Description != wrong.Description || e.Reason != wrong.Reason || e.RetryAfter != wrong.RetryAfter {
 			t.Errorf("%+v differs from %+v", e, wrong)
 		}
 	}
-	a.directory.put(&Client{ID: "pub", Type: PublicClient, Disabled: true})
+	a.directory.put(&store.Client{ID: "pub", Type: store.PublicClient, Disabled: true})
 	a.refusesClient(t, ClientAuthentication{PublicID: "pub"})
 }
 
@@ -124,7 +127,7 @@ func TestT18SecretRotation(t *testing.T) {
 	a := newAuthority(t)
 	secrets := digestsOf("old", "new")
 	secrets[0].ExpiresAt = testStart.Add(time.Hour)
-	a.directory.put(&Client{ID: "conf", Type: ConfidentialClient, Secrets: secrets})
+	a.directory.put(&store.Client{ID: "conf", Type: store.ConfidentialClient, Secrets: secrets})
 	for _, s := range []string{"old", "new"} {
 		if _, err := a.authenticate(withSecret("conf", s)); err != nil {
 			t.Errorf("%s inside the overlap: %v", s, err)
@@ -150,14 +153,14 @@ func TestT21ManyFailuresThrottleTheirAddressOnly(t *testing.T) {
 	a.Add(10 * time.Second)
 	for range 180 {
 		_, err := a.authenticate(withSecret("conf", "wrong"))
-		wantCode(t, err, RateLimited)
-		if after := AsError(err).RetryAfter; after != 50*time.Second {
+		wantCode(t, err, oauth.RateLimited)
+		if after := oauth.AsError(err).RetryAfter; after != 50*time.Second {
 			t.Fatalf("retry after %s", after)
 		}
 	}
 	// Not even the right secret gets through from there, so that a guesser cannot tell; from elsewhere it does.
 	_, err := a.authenticate(withSecret("conf", testSecret))
-	wantCode(t, err, RateLimited)
+	wantCode(t, err, oauth.RateLimited)
 	elsewhere := withSecret("conf", testSecret)
 	elsewhere.Address = "198.51.100.7"
 	if _, err := a.authenticate(elsewhere); err != nil {
@@ -182,7 +185,7 @@ func TestT21TryingManyIDsIsBounded(t *testing.T) {
 		a.refusesClient(t, withSecret(fmt.Sprint("guess", i), "x"))
 	}
 	_, err := a.authenticate(withSecret("one more", "x"))
-	wantCode(t, err, RateLimited)
+	wantCode(t, err, oauth.RateLimited)
 	elsewhere := withSecret("conf", testSecret)
 	elsewhere.Address = "198.51.100.7"
 	if _, err := a.authenticate(elsewhere); err != nil {
@@ -192,7 +195,7 @@ func TestT21TryingManyIDsIsBounded(t *testing.T) {
 
 func TestT21OneFailureARequest(t *testing.T) {
 	a := newAuthority(t)
-	c := ClientAuthentication{Address: "192.0.2.1", Readings: []ClientCredential{{ID: "conf", Secret: NewSecret("x")}, {ID: "co+nf", Secret: NewSecret("y")}}}
+	c := ClientAuthentication{Address: "192.0.2.1", Readings: []ClientCredential{{ID: "conf", Secret: oauth.NewSecret("x")}, {ID: "co+nf", Secret: oauth.NewSecret("y")}}}
 	a.refusesClient(t, c)
 	const counts = 2 // for the client at its address, and for the address
 	if a.attempts.counted != counts || len(a.attempts.buckets) != counts {
@@ -203,7 +206,7 @@ func TestT21OneFailureARequest(t *testing.T) {
 	}
 	a.directory.fault = errors.New("down")
 	_, err := a.authenticate(withSecret("other", "wrong"))
-	wantCode(t, err, TemporarilyUnavailable)
+	wantCode(t, err, oauth.TemporarilyUnavailable)
 	if a.attempts.counted != counts {
 		t.Error("an outage was counted as a failure")
 	}
@@ -213,17 +216,17 @@ func TestT21ParallelFailuresAreCountedToo(t *testing.T) {
 	a := newAuthority(t)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	codes := make(map[ErrorCode]int)
+	codes := make(map[oauth.ErrorCode]int)
 	for range 200 {
 		wg.Go(func() {
 			_, err := a.authenticate(withSecret("conf", "wrong"))
 			mu.Lock()
-			codes[AsError(err).Code]++
+			codes[oauth.AsError(err).Code]++
 			mu.Unlock()
 		})
 	}
 	wg.Wait()
-	if codes[InvalidClient] != 20 || codes[RateLimited] != 180 {
+	if codes[oauth.InvalidClient] != 20 || codes[oauth.RateLimited] != 180 {
 		t.Errorf("%v", codes)
 	}
 }
@@ -304,11 +307,11 @@ func TestRememberedClientsStillNeedTheirSecret(t *testing.T) {
 
 func TestADeclaredClientSurvivesAFailingStore(t *testing.T) {
 	a := newAuthority(t)
-	declared, err := NewStaticDirectory(Declarations{Clients: []*Client{{ID: "decl", Type: ConfidentialClient, Secrets: digestsOf(testSecret), Grants: []GrantType{ClientCredentials}, Scopes: Scopes{ScopePublic}}}})
+	declared, err := store.NewStaticDirectory(store.Declarations{Clients: []*store.Client{{ID: "decl", Type: store.ConfidentialClient, Secrets: digestsOf(testSecret), Grants: []oauth.GrantType{oauth.ClientCredentials}, Scopes: oauth.Scopes{oauth.ScopePublic}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Directory, a.Declared = OverlayDirectory{Declared: declared, Stored: a.directory}, declared
+	a.Directory, a.Declared = store.OverlayDirectory{Declared: declared, Stored: a.directory}, declared
 	if _, err := a.authenticate(withSecret("conf", testSecret)); err != nil {
 		t.Fatal(err)
 	}
@@ -322,23 +325,23 @@ func TestADeclaredClientSurvivesAFailingStore(t *testing.T) {
 	}
 	a.Add(time.Second)
 	_, err = a.authenticate(withSecret("conf", testSecret))
-	wantCode(t, err, TemporarilyUnavailable)
+	wantCode(t, err, oauth.TemporarilyUnavailable)
 	_, err = a.authenticate(withSecret("gone", "x"))
-	wantCode(t, err, TemporarilyUnavailable)
+	wantCode(t, err, oauth.TemporarilyUnavailable)
 }
 
 // TestT17ADeclaredClientAsksNobody when its credentials are right. When they are wrong, the directory is asked as for an
 // unknown client.
 func TestT17ADeclaredClientAsksNobody(t *testing.T) {
 	a := newAuthority(t)
-	declared, err := NewStaticDirectory(Declarations{Clients: []*Client{
-		{ID: "decl", Type: ConfidentialClient, Secrets: digestsOf(testSecret), Grants: []GrantType{ClientCredentials}, Scopes: Scopes{ScopePublic}},
-		{ID: "app", Type: PublicClient, Grants: []GrantType{AuthorizationCode}, RedirectURIs: []string{"https://app.example/"}, Scopes: Scopes{ScopePublic}},
+	declared, err := store.NewStaticDirectory(store.Declarations{Clients: []*store.Client{
+		{ID: "decl", Type: store.ConfidentialClient, Secrets: digestsOf(testSecret), Grants: []oauth.GrantType{oauth.ClientCredentials}, Scopes: oauth.Scopes{oauth.ScopePublic}},
+		{ID: "app", Type: store.PublicClient, Grants: []oauth.GrantType{oauth.AuthorizationCode}, RedirectURIs: []string{"https://app.example/"}, Scopes: oauth.Scopes{oauth.ScopePublic}},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Directory, a.Declared = OverlayDirectory{Declared: declared, Stored: a.directory}, declared
+	a.Directory, a.Declared = store.OverlayDirectory{Declared: declared, Stored: a.directory}, declared
 	for _, c := range []struct {
 		name string
 		with ClientAuthentication
@@ -370,7 +373,7 @@ func TestTheMemoryOfClientsIsBounded(t *testing.T) {
 	now := time.Now()
 	c := NewClientCache()
 	for i := range 3*maxClientMemory + 1 {
-		c.remember(&Client{ID: fmt.Sprint("client-", i)}, now)
+		c.remember(&store.Client{ID: fmt.Sprint("client-", i)}, now)
 		if n := len(c.clients); n > maxClientMemory {
 			t.Fatalf("%d clients are remembered", n)
 		}

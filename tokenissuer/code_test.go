@@ -7,6 +7,8 @@ import (
 	"time"
 
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 func TestT47ACodeGivesTokens(t *testing.T) {
@@ -16,7 +18,7 @@ func TestT47ACodeGivesTokens(t *testing.T) {
 	tokens, err := f.redeem("conf", code)
 	f.must(err)
 	f.alive(tokens)
-	sameScopes(t, tokens.Scopes, ScopeTrusted, ScopePublic)
+	sameScopes(t, tokens.Scopes, oauth.ScopeTrusted, oauth.ScopePublic)
 	got := tokens.Claims
 	if tokens.ExpiresIn != 6*time.Hour || !tokens.CreatedAt.Equal(f.clock()) || !got.IssuedAt.Equal(f.clock()) || !got.ExpiresAt.Equal(f.clock().Add(6*time.Hour)) {
 		t.Errorf("times %+v", tokens)
@@ -39,7 +41,7 @@ func TestT48ACodeLivesForAMinute(t *testing.T) {
 			f.must(err)
 			continue
 		}
-		wantReason(t, err, InvalidGrant, "code_expired")
+		wantReason(t, err, oauth.InvalidGrant, "code_expired")
 	}
 }
 
@@ -47,8 +49,8 @@ func TestT48ACodeLivesForAMinute(t *testing.T) {
 func TestT49ASecondRedemptionEndsTheFamily(t *testing.T) {
 	for name, edit := range map[string]func(*TokenRequest){
 		"the same":             func(*TokenRequest) {},
-		"wrong verifier":       func(r *TokenRequest) { r.CodeVerifier = NewSecret(strings.Repeat("x", 43)) },
-		"no verifier":          func(r *TokenRequest) { r.CodeVerifier = Secret{} },
+		"wrong verifier":       func(r *TokenRequest) { r.CodeVerifier = oauth.NewSecret(strings.Repeat("x", 43)) },
+		"no verifier":          func(r *TokenRequest) { r.CodeVerifier = oauth.Secret{} },
 		"another redirect URI": func(r *TokenRequest) { r.RedirectURI = "https://evil.example/" },
 	} {
 		for _, later := range []time.Duration{0, time.Second, 30 * time.Second, 24 * time.Hour} {
@@ -61,12 +63,12 @@ func TestT49ASecondRedemptionEndsTheFamily(t *testing.T) {
 				r := f.redemption("conf", code)
 				edit(&r)
 				_, err = f.exchange(r)
-				wantReason(t, err, InvalidGrant, ReasonCodeReplayed)
+				wantReason(t, err, oauth.InvalidGrant, oauth.ReasonCodeReplayed)
 				f.dead(tokens)
 				_, err = f.refresh("conf", tokens.RefreshToken)
-				wantCode(t, err, InvalidGrant)
+				wantCode(t, err, oauth.InvalidGrant)
 				_, err = f.exchange(r)
-				wantCode(t, err, InvalidGrant)
+				wantCode(t, err, oauth.InvalidGrant)
 			})
 		}
 	}
@@ -78,11 +80,11 @@ func TestT50AUsedCodeOfAnotherClientHarmsNobody(t *testing.T) {
 	tokens, err := f.redeem("conf", code)
 	f.must(err)
 	_, err = f.redeem("other", code)
-	wantReason(t, err, InvalidGrant, "code_of_another_client")
+	wantReason(t, err, oauth.InvalidGrant, "code_of_another_client")
 	r := f.redemption("conf", code)
-	r.Client.Readings[0].Secret = NewSecret("wrong")
+	r.Client.Readings[0].Secret = oauth.NewSecret("wrong")
 	_, err = f.exchange(r)
-	wantCode(t, err, InvalidClient)
+	wantCode(t, err, oauth.InvalidClient)
 	f.alive(tokens)
 	if _, err := f.refresh("conf", tokens.RefreshToken); err != nil {
 		t.Error(err)
@@ -94,7 +96,7 @@ func TestT53ACodeOfAnotherClientIsNotUsedUp(t *testing.T) {
 	code := f.code("conf", parameters(""))
 	for range 10 { // and is no attempt at the verifier either
 		_, err := f.redeem("other", code)
-		wantReason(t, err, InvalidGrant, "code_of_another_client")
+		wantReason(t, err, oauth.InvalidGrant, "code_of_another_client")
 	}
 	_, err := f.redeem("conf", code)
 	f.must(err)
@@ -112,15 +114,15 @@ func TestT54TheRedirectURIOfTheExchange(t *testing.T) {
 	} {
 		for _, p := range []AuthorizationParameters{bare, parameters("")} {
 			f := newFlow(t)
-			f.addClient(&Client{ID: "two", Grants: []GrantType{AuthorizationCode}, RedirectURIs: []string{callback, second}})
+			f.addClient(&store.Client{ID: "two", Grants: []oauth.GrantType{oauth.AuthorizationCode}, RedirectURIs: []string{callback, second}})
 			r := f.redemption("two", f.code("two", p))
 			if p.CodeChallenge == "" {
-				r.CodeVerifier = Secret{}
+				r.CodeVerifier = oauth.Secret{}
 			}
 			right := r
 			r.RedirectURI = v.uri
 			_, err := f.exchange(r)
-			wantReason(t, err, InvalidGrant, "redirect_uri_wrong")
+			wantReason(t, err, oauth.InvalidGrant, "redirect_uri_wrong")
 			if _, err := f.exchange(right); err != nil {
 				t.Errorf("%s: the code was used up: %v", v.name, err)
 			}
@@ -128,11 +130,11 @@ func TestT54TheRedirectURIOfTheExchange(t *testing.T) {
 	}
 	f := newFlow(t)
 	r := f.redemption("conf", f.code("conf", bare))
-	r.RedirectURI, r.CodeVerifier = "", Secret{}
+	r.RedirectURI, r.CodeVerifier = "", oauth.Secret{}
 	_, err := f.exchange(r)
-	wantCode(t, err, InvalidRequest)
-	if AsError(err).Description != "Missing required parameter: redirect_uri." {
-		t.Error(AsError(err).Description)
+	wantCode(t, err, oauth.InvalidRequest)
+	if oauth.AsError(err).Description != "Missing required parameter: redirect_uri." {
+		t.Error(oauth.AsError(err).Description)
 	}
 	r = f.redemption("conf", f.code("conf", parameters("")))
 	r.RedirectURI = ""
@@ -143,17 +145,17 @@ func TestT54TheRedirectURIOfTheExchange(t *testing.T) {
 func TestT55AWrongVerifierRedeemsNothing(t *testing.T) {
 	for name, v := range map[string]struct {
 		verifier string
-		code     ErrorCode
+		code     oauth.ErrorCode
 	}{
-		"absent": {"", InvalidRequest}, "42 characters": {verifier[:42], InvalidGrant}, "129 characters": {strings.Repeat("a", 129), InvalidGrant},
-		"another alphabet": {verifier[:42] + "+", InvalidGrant}, "wrong": {strings.Repeat("a", 43), InvalidGrant}, "the challenge itself": {challenge, InvalidGrant},
-		"first byte": {"e" + verifier[1:], InvalidGrant}, "last byte": {verifier[:42] + "l", InvalidGrant}, "longer": {verifier + "a", InvalidGrant}, "not ASCII": {verifier[:41] + "é", InvalidGrant},
+		"absent": {"", oauth.InvalidRequest}, "42 characters": {verifier[:42], oauth.InvalidGrant}, "129 characters": {strings.Repeat("a", 129), oauth.InvalidGrant},
+		"another alphabet": {verifier[:42] + "+", oauth.InvalidGrant}, "wrong": {strings.Repeat("a", 43), oauth.InvalidGrant}, "the challenge itself": {challenge, oauth.InvalidGrant},
+		"first byte": {"e" + verifier[1:], oauth.InvalidGrant}, "last byte": {verifier[:42] + "l", oauth.InvalidGrant}, "longer": {verifier + "a", oauth.InvalidGrant}, "not ASCII": {verifier[:41] + "é", oauth.InvalidGrant},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFlow(t)
 			r := f.redemption("conf", f.code("conf", parameters("")))
 			right := r
-			r.CodeVerifier = NewSecret(v.verifier)
+			r.CodeVerifier = oauth.NewSecret(v.verifier)
 			_, err := f.exchange(r)
 			wantCode(t, err, v.code)
 			_, err = f.exchange(right)
@@ -166,13 +168,13 @@ func TestT56AVerifierThatNobodyAskedFor(t *testing.T) {
 	f := newFlow(t)
 	code := f.code("legacy", AuthorizationParameters{ResponseType: "code"})
 	_, err := f.redeem("legacy", code)
-	wantReason(t, err, InvalidGrant, "code_verifier_unasked")
+	wantReason(t, err, oauth.InvalidGrant, "code_verifier_unasked")
 }
 
 func TestT57ALegacyClientNeedsNoChallenge(t *testing.T) {
 	f := newFlow(t)
 	r := f.redemption("legacy", f.code("legacy", AuthorizationParameters{ResponseType: "code"}))
-	r.CodeVerifier = Secret{}
+	r.CodeVerifier = oauth.Secret{}
 	_, err := f.exchange(r)
 	f.must(err)
 }
@@ -180,7 +182,7 @@ func TestT57ALegacyClientNeedsNoChallenge(t *testing.T) {
 // TestT122PKCEWhereTheOperatorRequiresIt: of one client, or of all.
 func TestT122PKCEWhereTheOperatorRequiresIt(t *testing.T) {
 	f := newFlow(t)
-	f.addClient(&Client{ID: "strict", Grants: []GrantType{AuthorizationCode}, Scopes: Scopes{ScopePublic}, PKCERequired: true})
+	f.addClient(&store.Client{ID: "strict", Grants: []oauth.GrantType{oauth.AuthorizationCode}, Scopes: oauth.Scopes{oauth.ScopePublic}, PKCERequired: true})
 	ask := func(id string, p AuthorizationParameters) error {
 		client, target, err := f.ResolveRedirect(t.Context(), id, f.redirectURI)
 		f.must(err)
@@ -188,11 +190,11 @@ func TestT122PKCEWhereTheOperatorRequiresIt(t *testing.T) {
 		return err
 	}
 	bare := AuthorizationParameters{ResponseType: "code"}
-	wantReason(t, ask("strict", bare), InvalidRequest, "code_challenge_missing")
+	wantReason(t, ask("strict", bare), oauth.InvalidRequest, "code_challenge_missing")
 	f.must(ask("strict", parameters("public")))
 	f.must(ask("legacy", bare))
 	f.PKCERequired = true
-	wantReason(t, ask("legacy", bare), InvalidRequest, "code_challenge_missing")
+	wantReason(t, ask("legacy", bare), oauth.InvalidRequest, "code_challenge_missing")
 	f.must(ask("legacy", parameters("public")))
 }
 
@@ -203,7 +205,7 @@ func TestT60TheScopeOfTheExchangeIsIgnored(t *testing.T) {
 		r.Scope = scope
 		tokens, err := f.exchange(r)
 		f.must(err)
-		sameScopes(t, tokens.Scopes, ScopePublic)
+		sameScopes(t, tokens.Scopes, oauth.ScopePublic)
 	}
 }
 
@@ -213,32 +215,32 @@ func TestT62TheClientOrTheConsentIsGone(t *testing.T) {
 		code := f.code("conf", parameters(""))
 		f.must(f.registry.DisableClient(t.Context(), "conf"))
 		_, err := f.redeem("conf", code)
-		wantCode(t, err, InvalidClient)
+		wantCode(t, err, oauth.InvalidClient)
 		// Nor does it come back to life with the client.
 		f.must(f.registry.EnableClient(t.Context(), "conf"))
 		_, err = f.redeem("conf", code)
-		wantCode(t, err, InvalidGrant)
+		wantCode(t, err, oauth.InvalidGrant)
 	})
 	t.Run("client removed", func(t *testing.T) {
 		f := newFlow(t)
 		code := f.code("conf", parameters(""))
 		f.must(f.registry.RemoveClient(t.Context(), "conf"))
 		_, err := f.redeem("conf", code)
-		wantCode(t, err, InvalidClient)
+		wantCode(t, err, oauth.InvalidClient)
 	})
 	t.Run("consent withdrawn", func(t *testing.T) {
 		f := newFlow(t)
 		code := f.code("conf", parameters(""))
 		f.must(f.RevokeApplication(t.Context(), f.user("ada"), "conf"))
 		_, err := f.redeem("conf", code)
-		wantCode(t, err, InvalidGrant)
+		wantCode(t, err, oauth.InvalidGrant)
 	})
 	t.Run("signed out", func(t *testing.T) {
 		f := newFlow(t)
 		code := f.code("conf", parameters(""))
 		f.must(f.SignOut(t.Context(), f.session("ada")))
 		_, err := f.redeem("conf", code)
-		wantCode(t, err, InvalidGrant)
+		wantCode(t, err, oauth.InvalidGrant)
 	})
 }
 
@@ -259,8 +261,8 @@ func TestT63OnlyTheCodeItselfIsOne(t *testing.T) {
 		"one less": code[:len(code)-1], "without the first": code[1:], "one more": code + "0", "other case": swap, "padded": code + "=", "with a space": " " + code,
 		"id alone": code[:22], "MAC of another": code[:22] + other[22:], "zeros": strings.Repeat("0", len(code)), "NUL": code[:64] + "\x00", "long": strings.Repeat("a", 1<<20),
 	} {
-		_, err := f.redeem("conf", NewSecret(wrong))
-		if AsError(err).Code != InvalidGrant {
+		_, err := f.redeem("conf", oauth.NewSecret(wrong))
+		if oauth.AsError(err).Code != oauth.InvalidGrant {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -272,11 +274,11 @@ func TestT63OnlyTheCodeItselfIsOne(t *testing.T) {
 		if string(wrong) == code {
 			continue
 		}
-		if _, err := f.redeem("conf", NewSecret(string(wrong))); AsError(err).Code != InvalidGrant {
+		if _, err := f.redeem("conf", oauth.NewSecret(string(wrong))); oauth.AsError(err).Code != oauth.InvalidGrant {
 			t.Errorf("character %d: %v", i, err)
 		}
 	}
-	_, err := f.redeem("conf", NewSecret(code))
+	_, err := f.redeem("conf", oauth.NewSecret(code))
 	f.must(err)
 	if bits := new(big.Int).Exp(big.NewInt(62), big.NewInt(22), nil).BitLen(); bits < 128 {
 		t.Errorf("a family's id has %d bits", bits)
@@ -293,17 +295,17 @@ func TestT65OtherCredentialsAreNoCodes(t *testing.T) {
 	f.must(err)
 	pending, err := f.SealRequest(&r, browser)
 	f.must(err)
-	for name, wrong := range map[string]Secret{
+	for name, wrong := range map[string]oauth.Secret{
 		"access token": tokens.AccessToken, "refresh token": tokens.RefreshToken, "session": cookie, "sealed request": pending,
-		"form token": f.FormToken(browser, "x"), "state": NewSecret("a state"), "browser": browser, "family": NewSecret(tokens.Claims.FamilyID),
-		"session MAC of a code's length": NewSecret(cookie.Reveal()),
+		"form token": f.FormToken(browser, "x"), "state": oauth.NewSecret("a state"), "browser": browser, "family": oauth.NewSecret(tokens.Claims.FamilyID),
+		"session MAC of a code's length": oauth.NewSecret(cookie.Reveal()),
 	} {
-		if _, err := f.redeem("conf", wrong); AsError(err).Code != InvalidGrant {
+		if _, err := f.redeem("conf", wrong); oauth.AsError(err).Code != oauth.InvalidGrant {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err = f.redeem("conf", Secret{})
-	wantCode(t, err, InvalidRequest)
+	_, err = f.redeem("conf", oauth.Secret{})
+	wantCode(t, err, oauth.InvalidRequest)
 	f.alive(tokens)
 }
 
@@ -313,9 +315,9 @@ func TestT103WrongVerifiersAreCounted(t *testing.T) {
 		code := f.code("conf", parameters(""))
 		for range wrong {
 			r := f.redemption("conf", code)
-			r.CodeVerifier = NewSecret(strings.Repeat("a", 43))
+			r.CodeVerifier = oauth.NewSecret(strings.Repeat("a", 43))
 			_, err := f.exchange(r)
-			wantReason(t, err, InvalidGrant, "code_verifier_wrong")
+			wantReason(t, err, oauth.InvalidGrant, "code_verifier_wrong")
 		}
 		if _, err := f.redeem("conf", code); (err == nil) != works {
 			t.Errorf("after %d wrong verifiers: %v", wrong, err)
@@ -326,13 +328,13 @@ func TestT103WrongVerifiersAreCounted(t *testing.T) {
 	code := f.code("conf", parameters(""))
 	errs := together(16, func(int) error {
 		r := f.redemption("conf", code)
-		r.CodeVerifier = NewSecret(strings.Repeat("a", 43))
+		r.CodeVerifier = oauth.NewSecret(strings.Repeat("a", 43))
 		_, err := f.exchange(r)
 		return err
 	})
-	if n := wins(t, errs, InvalidGrant); n != 0 {
+	if n := wins(t, errs, oauth.InvalidGrant); n != 0 {
 		t.Errorf("%d guesses were right", n)
 	}
 	_, err := f.redeem("conf", code)
-	wantCode(t, err, InvalidGrant)
+	wantCode(t, err, oauth.InvalidGrant)
 }

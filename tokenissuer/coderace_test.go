@@ -7,6 +7,8 @@ import (
 	"time"
 
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 const racers = 64
@@ -21,7 +23,7 @@ func TestT51CodeRedeemedOnceInARace(t *testing.T) {
 			all[i], err = f.redeem("conf", code)
 			return err
 		})
-		if n := wins(t, errs, InvalidGrant); n != 1 {
+		if n := wins(t, errs, oauth.InvalidGrant); n != 1 {
 			t.Fatalf("%d redemptions of one code", n)
 		}
 		for i, err := range errs {
@@ -33,7 +35,7 @@ func TestT51CodeRedeemedOnceInARace(t *testing.T) {
 			}
 			f.dead(all[i])
 			_, err := f.refresh("conf", all[i].RefreshToken)
-			wantCode(t, err, InvalidGrant)
+			wantCode(t, err, oauth.InvalidGrant)
 		}
 	}
 }
@@ -49,10 +51,10 @@ func TestT51WhoComesTooLateIsAReplay(t *testing.T) {
 		f.must(err)
 	})
 	_, err := f.redeem("conf", code)
-	wantReason(t, err, InvalidGrant, ReasonCodeReplayed)
+	wantReason(t, err, oauth.InvalidGrant, oauth.ReasonCodeReplayed)
 	f.dead(winner)
 	_, err = f.refresh("conf", winner.RefreshToken)
-	wantCode(t, err, InvalidGrant)
+	wantCode(t, err, oauth.InvalidGrant)
 }
 
 // TestT51TheCodeEndsMeanwhile, without having been used: that is no replay.
@@ -61,7 +63,7 @@ func TestT51TheCodeEndsMeanwhile(t *testing.T) {
 	code := f.code("conf", parameters(""))
 	f.store.meanwhile("RedeemCode", func() { f.must(f.RevokeApplication(t.Context(), f.user("ada"), "conf")) })
 	_, err := f.redeem("conf", code)
-	wantReason(t, err, InvalidGrant, "code_expired")
+	wantReason(t, err, oauth.InvalidGrant, "code_expired")
 }
 
 // TestT51RedemptionRacesTheRightAndAWrongClient: the wrong one neither wins nor spoils it.
@@ -77,7 +79,7 @@ func TestT51RedemptionRacesTheRightAndAWrongClient(t *testing.T) {
 		tokens[i], err = f.redeem(client, code)
 		return err
 	})
-	if wins(t, errs, InvalidGrant) != 1 || errs[0] != nil {
+	if wins(t, errs, oauth.InvalidGrant) != 1 || errs[0] != nil {
 		t.Fatalf("%v", errs[0])
 	}
 	f.alive(tokens[0])
@@ -94,7 +96,7 @@ func TestT64AFaultOfTheStoreSpendsNothing(t *testing.T) {
 			}
 			f.store.fail(step, false)
 			tokens, err := f.redeem("conf", code)
-			wantCode(t, err, TemporarilyUnavailable)
+			wantCode(t, err, oauth.TemporarilyUnavailable)
 			if !tokens.AccessToken.IsEmpty() || !tokens.RefreshToken.IsEmpty() {
 				t.Error("tokens come with the error")
 			}
@@ -111,12 +113,12 @@ func TestT64NoKeySpendsNothing(t *testing.T) {
 	f := newFlow(t)
 	first := f.tokens("conf", "refresh_token")
 	code := f.code("conf", parameters(""))
-	f.must(f.Keys.Replace(nil, EdDSA))
+	f.must(f.Keys.Replace(nil, oauth.EdDSA))
 	_, err := f.redeem("conf", code)
-	wantCode(t, err, TemporarilyUnavailable)
+	wantCode(t, err, oauth.TemporarilyUnavailable)
 	_, err = f.refresh("conf", first.RefreshToken)
-	wantCode(t, err, TemporarilyUnavailable)
-	f.must(f.Keys.Replace([]*SigningKey{flowKey()}, EdDSA))
+	wantCode(t, err, oauth.TemporarilyUnavailable)
+	f.must(f.Keys.Replace([]*keys.SigningKey{flowKey()}, oauth.EdDSA))
 	_, err = f.redeem("conf", code)
 	f.must(err)
 	again, err := f.refresh("conf", first.RefreshToken)
@@ -134,17 +136,17 @@ func TestT64AReplayThatCannotBeRecordedIsNoSuccess(t *testing.T) {
 	f.must(err)
 	f.store.fail("EndFamilies", false)
 	_, err = f.redeem("conf", code)
-	wantCode(t, err, TemporarilyUnavailable)
+	wantCode(t, err, oauth.TemporarilyUnavailable)
 	f.alive(tokens)
 	f.store.fail("", false)
 	_, err = f.redeem("conf", code)
-	wantReason(t, err, InvalidGrant, ReasonCodeReplayed)
+	wantReason(t, err, oauth.InvalidGrant, oauth.ReasonCodeReplayed)
 	f.dead(tokens)
 	f.store.fail("CountCodeFailure", false)
 	r := f.redemption("conf", f.code("conf", parameters("")))
-	r.CodeVerifier = NewSecret(strings.Repeat("a", 43))
+	r.CodeVerifier = oauth.NewSecret(strings.Repeat("a", 43))
 	_, err = f.exchange(r)
-	wantCode(t, err, TemporarilyUnavailable)
+	wantCode(t, err, oauth.TemporarilyUnavailable)
 }
 
 // TestF12TheAnswerOfTheStoreIsLost: the step was done, nobody knows. The code is spent, and the retry is a replay; a
@@ -154,15 +156,15 @@ func TestF12TheAnswerOfTheStoreIsLost(t *testing.T) {
 	code := f.code("conf", parameters("refresh_token"))
 	f.store.fail("RedeemCode", true)
 	_, err := f.redeem("conf", code)
-	wantCode(t, err, TemporarilyUnavailable)
+	wantCode(t, err, oauth.TemporarilyUnavailable)
 	f.store.fail("", false)
 	_, err = f.redeem("conf", code)
-	wantReason(t, err, InvalidGrant, ReasonCodeReplayed)
+	wantReason(t, err, oauth.InvalidGrant, oauth.ReasonCodeReplayed)
 
 	first := f.tokens("conf", "refresh_token")
 	f.store.fail("RotateRefreshToken", true)
 	_, err = f.refresh("conf", first.RefreshToken)
-	wantCode(t, err, TemporarilyUnavailable)
+	wantCode(t, err, oauth.TemporarilyUnavailable)
 	f.store.fail("", false)
 	second, err := f.refresh("conf", first.RefreshToken)
 	f.must(err)
@@ -182,24 +184,24 @@ func TestTM5AnotherClientsCredentialTakesTheSameSteps(t *testing.T) {
 	if _, err := f.refresh("other", tokens.RefreshToken); err == nil { // other is remembered now
 		t.Fatal("refreshed")
 	}
-	altered := func(s Secret) Secret { return NewSecret(otherLastDigit(s.Reveal())) }
-	unknown := func(s Secret) Secret { return NewSecret("0000000000000000000000" + s.Reveal()[22:]) }
+	altered := func(s oauth.Secret) oauth.Secret { return oauth.NewSecret(otherLastDigit(s.Reveal())) }
+	unknown := func(s oauth.Secret) oauth.Secret { return oauth.NewSecret("0000000000000000000000" + s.Reveal()[22:]) }
 	for kind, c := range map[string]struct {
-		use       func(client string, s Secret) (Tokens, error)
-		own, none Secret
+		use       func(client string, s oauth.Secret) (Tokens, error)
+		own, none oauth.Secret
 	}{
 		"code":          {f.redeem, code, tokens.RefreshToken},
 		"refresh token": {f.refresh, tokens.RefreshToken, code},
 	} {
-		for name, credential := range map[string]Secret{
-			"of another client": c.own, "altered": altered(c.own), "unknown": unknown(c.own), "of another kind": c.none, "too short": NewSecret("x"),
+		for name, credential := range map[string]oauth.Secret{
+			"of another client": c.own, "altered": altered(c.own), "unknown": unknown(c.own), "of another kind": c.none, "too short": oauth.NewSecret("x"),
 		} {
 			t.Run(kind+" "+name, func(t *testing.T) {
 				f.store.asked()
 				_, err := c.use("other", credential)
-				wantCode(t, err, InvalidGrant)
-				if AsError(err).Description != NewError(InvalidGrant, "").Description {
-					t.Error(AsError(err).Description)
+				wantCode(t, err, oauth.InvalidGrant)
+				if oauth.AsError(err).Description != oauth.NewError(oauth.InvalidGrant, "").Description {
+					t.Error(oauth.AsError(err).Description)
 				}
 				if asked := f.store.asked(); !slices.Equal(asked, []string{"Family"}) {
 					t.Errorf("the store was asked for %v", asked)
@@ -232,7 +234,7 @@ func TestT46ACallerThatHasGoneLosesNothing(t *testing.T) {
 	code := f.code("conf", parameters(""))
 	gone := canceled()
 	tokens, _, err := f.Exchange(gone, f.redemption("conf", code))
-	wantCode(t, err, TemporarilyUnavailable)
+	wantCode(t, err, oauth.TemporarilyUnavailable)
 	if !tokens.AccessToken.IsEmpty() {
 		t.Error("tokens come with the error")
 	}

@@ -3,47 +3,50 @@ package tokenissuer
 import (
 	"context"
 	"errors"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TokenRequest is a request to the token endpoint (RFC 6749 §3.2), read once at the door. Members that its grant type
 // does not know are ignored.
 type TokenRequest struct {
-	GrantType GrantType
+	GrantType oauth.GrantType
 	Client    ClientAuthentication
 	// Scope is the parameter as it was sent; each grant reads it by its own rules.
 	Scope string
 
 	// Code, RedirectURI and CodeVerifier are those of RFC 6749 §4.1.3 and RFC 7636 §4.5.
-	Code         Secret
+	Code         oauth.Secret
 	RedirectURI  string
-	CodeVerifier Secret
+	CodeVerifier oauth.Secret
 	// RefreshToken is that of RFC 6749 §6.
-	RefreshToken Secret
+	RefreshToken oauth.Secret
 	// UserAgent is the header as it was sent.
 	UserAgent string
 	// Email, or Username in its place, and Password are those of RFC 6749 §4.3.2.
 	Email    string
 	Username string
-	Password Secret
+	Password oauth.Secret
 }
 
 // exchanges are the grant types that the token endpoint serves, each in the file of its name.
-var exchanges = map[GrantType]func(*Issuer, context.Context, *Client, TokenRequest) (Grant, error){
-	ClientCredentials: (*Issuer).exchangeClientCredentials,
-	AuthorizationCode: (*Issuer).exchangeAuthorizationCode,
-	RefreshTokenGrant: (*Issuer).exchangeRefreshToken,
-	PasswordGrant:     (*Issuer).exchangePassword,
+var exchanges = map[oauth.GrantType]func(*Issuer, context.Context, *store.Client, TokenRequest) (Grant, error){
+	oauth.ClientCredentials: (*Issuer).exchangeClientCredentials,
+	oauth.AuthorizationCode: (*Issuer).exchangeAuthorizationCode,
+	oauth.RefreshTokenGrant: (*Issuer).exchangeRefreshToken,
+	oauth.PasswordGrant:     (*Issuer).exchangePassword,
 }
 
 // serves tells whether Exchange knows the grant type.
-func (is *Issuer) serves(g GrantType) bool {
-	return exchanges[g] != nil && (g != PasswordGrant || is.PasswordGrant != nil)
+func (is *Issuer) serves(g oauth.GrantType) bool {
+	return exchanges[g] != nil && (g != oauth.PasswordGrant || is.PasswordGrant != nil)
 }
 
 // ServedGrants lists the grant types that Exchange knows, for the metadata (RFC 8414 §2).
-func (is *Issuer) ServedGrants() []GrantType {
-	var served []GrantType
-	for _, g := range knownGrants {
+func (is *Issuer) ServedGrants() []oauth.GrantType {
+	var served []oauth.GrantType
+	for _, g := range oauth.KnownGrants {
 		if is.serves(g) {
 			served = append(served, g)
 		}
@@ -53,13 +56,13 @@ func (is *Issuer) ServedGrants() []GrantType {
 
 // Exchange is the token endpoint's walk (RFC 6749 §3.2). The order is a safeguard: nothing about a grant is said to
 // somebody who has not proved which client they are.
-func (is *Issuer) Exchange(ctx context.Context, r TokenRequest) (Tokens, *Client, error) {
+func (is *Issuer) Exchange(ctx context.Context, r TokenRequest) (Tokens, *store.Client, error) {
 	// 1. The grant type is present and known.
 	if r.GrantType == "" {
-		return Tokens{}, nil, MissingParameter("grant_type")
+		return Tokens{}, nil, oauth.MissingParameter("grant_type")
 	}
 	if !is.serves(r.GrantType) {
-		return Tokens{}, nil, NewError(UnsupportedGrantType, "grant_type_unknown")
+		return Tokens{}, nil, oauth.NewError(oauth.UnsupportedGrantType, "grant_type_unknown")
 	}
 	// 2. The client proves who it is.
 	client, err := is.exchangingClient(ctx, r)
@@ -68,7 +71,7 @@ func (is *Issuer) Exchange(ctx context.Context, r TokenRequest) (Tokens, *Client
 	}
 	// 3. The client may use the grant.
 	if !is.mayExchange(client, r.GrantType) {
-		return Tokens{}, client, NewError(UnauthorizedClient, "grant_not_allowed")
+		return Tokens{}, client, oauth.NewError(oauth.UnauthorizedClient, "grant_not_allowed")
 	}
 	// 4. The grant itself: its parameters, what it proves, its scopes.
 	grant, err := exchanges[r.GrantType](is, ctx, client, r)
@@ -82,24 +85,24 @@ func (is *Issuer) Exchange(ctx context.Context, r TokenRequest) (Tokens, *Client
 
 // exchangingClient returns the client that the request proved to come from. The password grant needs none, and neither
 // does refreshing a token that came to be without one; a client that is named must be right all the same.
-func (is *Issuer) exchangingClient(ctx context.Context, r TokenRequest) (*Client, error) {
+func (is *Issuer) exchangingClient(ctx context.Context, r TokenRequest) (*store.Client, error) {
 	client, err := is.AuthenticateClient(ctx, r.Client)
 	if !errors.Is(err, errNoClient) {
 		return client, err
 	}
 	switch r.GrantType {
-	case PasswordGrant:
+	case oauth.PasswordGrant:
 		return is.ownClient(), nil
-	case RefreshTokenGrant:
-		id, _, genuine := is.Master.readRefreshToken(r.RefreshToken)
+	case oauth.RefreshTokenGrant:
+		id, _, genuine := is.Master.ReadRefreshToken(r.RefreshToken)
 		if !genuine {
 			return nil, err
 		}
 		f, storeErr := is.Store.Family(ctx, id)
-		if storeErr != nil && !errors.Is(storeErr, ErrNotFound) {
-			return nil, Unavailable("store_unavailable", storeErr)
+		if storeErr != nil && !errors.Is(storeErr, store.ErrNotFound) {
+			return nil, oauth.Unavailable("store_unavailable", storeErr)
 		}
-		if storeErr == nil && f.ClientID == OwnClientID && (f.Origin != PasswordGrant || is.PasswordGrant != nil) {
+		if storeErr == nil && f.ClientID == store.OwnClientID && (f.Origin != oauth.PasswordGrant || is.PasswordGrant != nil) {
 			return is.ownClient(), nil
 		}
 	}
@@ -107,9 +110,9 @@ func (is *Issuer) exchangingClient(ctx context.Context, r TokenRequest) (*Client
 }
 
 // mayExchange tells whether the client may use the grant type. Our own client can do no more than what it is let in for.
-func (is *Issuer) mayExchange(client *Client, g GrantType) bool {
-	if client.ID == OwnClientID {
+func (is *Issuer) mayExchange(client *store.Client, g oauth.GrantType) bool {
+	if client.ID == store.OwnClientID {
 		return true
 	}
-	return client.MayUse(g) || g == RefreshTokenGrant && client.mayRefresh()
+	return client.MayUse(g) || g == oauth.RefreshTokenGrant && client.MayRefresh()
 }

@@ -7,9 +7,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-func (a *authority) exchange(grant GrantType, c ClientAuthentication, scope string) (Tokens, error) {
+func (a *authority) exchange(grant oauth.GrantType, c ClientAuthentication, scope string) (Tokens, error) {
 	tokens, _, err := a.Exchange(context.Background(), TokenRequest{GrantType: grant, Client: c, Scope: scope})
 	return tokens, err
 }
@@ -17,25 +20,25 @@ func (a *authority) exchange(grant GrantType, c ClientAuthentication, scope stri
 // TestT99TheOrderOfChecks: each request has two faults, and hears of the one that comes first.
 func TestT99TheOrderOfChecks(t *testing.T) {
 	a := newAuthority(t)
-	a.directory.put(&Client{ID: "nocc", Type: ConfidentialClient, Secrets: digestsOf(testSecret), Scopes: Scopes{ScopePublic}, Grants: []GrantType{AuthorizationCode}})
+	a.directory.put(&store.Client{ID: "nocc", Type: store.ConfidentialClient, Secrets: digestsOf(testSecret), Scopes: oauth.Scopes{oauth.ScopePublic}, Grants: []oauth.GrantType{oauth.AuthorizationCode}})
 	for _, v := range []struct {
 		name   string
-		grant  GrantType
+		grant  oauth.GrantType
 		client ClientAuthentication
 		scope  string
-		want   ErrorCode
+		want   oauth.ErrorCode
 	}{
-		{"no grant type, wrong secret", "", withSecret("conf", "wrong"), "", InvalidRequest},
-		{"unknown grant type, wrong secret", "foo", withSecret("conf", "wrong"), "", UnsupportedGrantType},
-		{"unknown grant type, no client", "Client_Credentials", ClientAuthentication{}, "", UnsupportedGrantType},
-		{"trailing space", "client_credentials ", withSecret("conf", testSecret), "", UnsupportedGrantType},
-		{"wrong secret, bad scope", ClientCredentials, withSecret("conf", "wrong"), "nonsense", InvalidClient},
-		{"unknown client, bad scope", ClientCredentials, withSecret("gone", "x"), "nonsense", InvalidClient},
-		{"no client, bad scope", ClientCredentials, ClientAuthentication{}, "nonsense", InvalidClient},
-		{"grant not allowed, wrong secret", ClientCredentials, withSecret("nocc", "wrong"), "", InvalidClient},
-		{"grant not allowed, bad scope", ClientCredentials, withSecret("nocc", testSecret), "nonsense", UnauthorizedClient},
-		{"public client, bad scope", ClientCredentials, ClientAuthentication{PublicID: "pub"}, "nonsense", UnauthorizedClient},
-		{"bad scope", ClientCredentials, withSecret("conf", testSecret), "nonsense", InvalidScope},
+		{"no grant type, wrong secret", "", withSecret("conf", "wrong"), "", oauth.InvalidRequest},
+		{"unknown grant type, wrong secret", "foo", withSecret("conf", "wrong"), "", oauth.UnsupportedGrantType},
+		{"unknown grant type, no client", "Client_Credentials", ClientAuthentication{}, "", oauth.UnsupportedGrantType},
+		{"trailing space", "client_credentials ", withSecret("conf", testSecret), "", oauth.UnsupportedGrantType},
+		{"wrong secret, bad scope", oauth.ClientCredentials, withSecret("conf", "wrong"), "nonsense", oauth.InvalidClient},
+		{"unknown client, bad scope", oauth.ClientCredentials, withSecret("gone", "x"), "nonsense", oauth.InvalidClient},
+		{"no client, bad scope", oauth.ClientCredentials, ClientAuthentication{}, "nonsense", oauth.InvalidClient},
+		{"grant not allowed, wrong secret", oauth.ClientCredentials, withSecret("nocc", "wrong"), "", oauth.InvalidClient},
+		{"grant not allowed, bad scope", oauth.ClientCredentials, withSecret("nocc", testSecret), "nonsense", oauth.UnauthorizedClient},
+		{"public client, bad scope", oauth.ClientCredentials, ClientAuthentication{PublicID: "pub"}, "nonsense", oauth.UnauthorizedClient},
+		{"bad scope", oauth.ClientCredentials, withSecret("conf", testSecret), "nonsense", oauth.InvalidScope},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			tokens, err := a.exchange(v.grant, v.client, v.scope)
@@ -46,17 +49,17 @@ func TestT99TheOrderOfChecks(t *testing.T) {
 		})
 	}
 	_, err := a.exchange("", ClientAuthentication{}, "")
-	if AsError(err).Description != "Missing required parameter: grant_type." {
-		t.Errorf("the client reads %q", AsError(err).Description)
+	if oauth.AsError(err).Description != "Missing required parameter: grant_type." {
+		t.Errorf("the client reads %q", oauth.AsError(err).Description)
 	}
 }
 
 func TestT66ClientCredentialsScopes(t *testing.T) {
 	a := newAuthority(t)
-	for scope, want := range map[string]Scopes{
-		"": {ScopePublic}, "  ": {ScopePublic}, "public": {ScopePublic}, "reports public": {"reports", ScopePublic}, "reports reports public reports": {"reports", ScopePublic}, "reports": {"reports"},
+	for scope, want := range map[string]oauth.Scopes{
+		"": {oauth.ScopePublic}, "  ": {oauth.ScopePublic}, "public": {oauth.ScopePublic}, "reports public": {"reports", oauth.ScopePublic}, "reports reports public reports": {"reports", oauth.ScopePublic}, "reports": {"reports"},
 	} {
-		tokens, err := a.exchange(ClientCredentials, withSecret("conf", testSecret), scope)
+		tokens, err := a.exchange(oauth.ClientCredentials, withSecret("conf", testSecret), scope)
 		if err != nil {
 			t.Fatalf("%q: %v", scope, err)
 		}
@@ -69,14 +72,14 @@ func TestT66ClientCredentialsScopes(t *testing.T) {
 		}
 	}
 	for _, scope := range []string{"trusted", "refresh_token", "offline_access", "public trusted", "unknown", "PUBLIC", "public+reports", "a\tb", `"`, strings.Repeat("a ", 2000)} {
-		_, err := a.exchange(ClientCredentials, withSecret("conf", testSecret), scope)
-		wantCode(t, err, InvalidScope)
+		_, err := a.exchange(oauth.ClientCredentials, withSecret("conf", testSecret), scope)
+		wantCode(t, err, oauth.InvalidScope)
 	}
-	_, err := a.exchange(ClientCredentials, withSecret("conf", testSecret), "public+reports")
-	if !strings.Contains(AsError(err).Description, "+") {
-		t.Errorf("the description does not name the +: %q", AsError(err).Description)
+	_, err := a.exchange(oauth.ClientCredentials, withSecret("conf", testSecret), "public+reports")
+	if !strings.Contains(oauth.AsError(err).Description, "+") {
+		t.Errorf("the description does not name the +: %q", oauth.AsError(err).Description)
 	}
-	for _, c := range AsError(err).Description {
+	for _, c := range oauth.AsError(err).Description {
 		if c < 0x20 || c > 0x7e || c == '"' || c == '\\' {
 			t.Errorf("the description holds %q", c)
 		}
@@ -85,28 +88,28 @@ func TestT66ClientCredentialsScopes(t *testing.T) {
 
 func TestT67PublicClientsGetNoServerTokens(t *testing.T) {
 	a := newAuthority(t)
-	_, err := a.exchange(ClientCredentials, ClientAuthentication{PublicID: "pub"}, "")
-	wantCode(t, err, UnauthorizedClient)
-	_, err = a.exchange(ClientCredentials, ClientAuthentication{PublicID: "nat"}, "")
-	wantCode(t, err, UnauthorizedClient)
+	_, err := a.exchange(oauth.ClientCredentials, ClientAuthentication{PublicID: "pub"}, "")
+	wantCode(t, err, oauth.UnauthorizedClient)
+	_, err = a.exchange(oauth.ClientCredentials, ClientAuthentication{PublicID: "nat"}, "")
+	wantCode(t, err, oauth.UnauthorizedClient)
 }
 
 func TestT105TheClientsScopesAreTheCeiling(t *testing.T) {
 	a := newAuthority(t)
-	_, err := a.exchange(ClientCredentials, withSecret("other", "other-"+testSecret), "reports")
-	wantCode(t, err, InvalidScope)
-	_, err = a.exchange(ClientCredentials, withSecret("other", "other-"+testSecret), "public reports")
-	wantCode(t, err, InvalidScope)
-	for scope, want := range map[string]Scopes{"": {ScopePublic}, "public": {ScopePublic}} {
-		tokens, err := a.exchange(ClientCredentials, withSecret("other", "other-"+testSecret), scope)
+	_, err := a.exchange(oauth.ClientCredentials, withSecret("other", "other-"+testSecret), "reports")
+	wantCode(t, err, oauth.InvalidScope)
+	_, err = a.exchange(oauth.ClientCredentials, withSecret("other", "other-"+testSecret), "public reports")
+	wantCode(t, err, oauth.InvalidScope)
+	for scope, want := range map[string]oauth.Scopes{"": {oauth.ScopePublic}, "public": {oauth.ScopePublic}} {
+		tokens, err := a.exchange(oauth.ClientCredentials, withSecret("other", "other-"+testSecret), scope)
 		if err != nil || !slices.Equal(tokens.Scopes, want) {
 			t.Errorf("%q: %v, %v", scope, tokens.Scopes, err)
 		}
 	}
 	// A client without public does not get it by saying nothing.
-	a.directory.put(&Client{ID: "narrow", Type: ConfidentialClient, Secrets: digestsOf(testSecret), Scopes: Scopes{"reports"}, Grants: []GrantType{ClientCredentials}})
-	_, err = a.exchange(ClientCredentials, withSecret("narrow", testSecret), "")
-	wantCode(t, err, InvalidScope)
+	a.directory.put(&store.Client{ID: "narrow", Type: store.ConfidentialClient, Secrets: digestsOf(testSecret), Scopes: oauth.Scopes{"reports"}, Grants: []oauth.GrantType{oauth.ClientCredentials}})
+	_, err = a.exchange(oauth.ClientCredentials, withSecret("narrow", testSecret), "")
+	wantCode(t, err, oauth.InvalidScope)
 }
 
 func TestLifetimesOfTheClientComeFirst(t *testing.T) {
@@ -114,12 +117,12 @@ func TestLifetimesOfTheClientComeFirst(t *testing.T) {
 	changed := *a.client("conf")
 	changed.Lifetimes.ClientCredentials = 5 * time.Minute
 	a.directory.put(&changed)
-	tokens, err := a.exchange(ClientCredentials, withSecret("conf", testSecret), "")
+	tokens, err := a.exchange(oauth.ClientCredentials, withSecret("conf", testSecret), "")
 	if err != nil || tokens.ExpiresIn != 5*time.Minute || !tokens.Claims.ExpiresAt.Equal(testStart.Add(5*time.Minute)) {
 		t.Errorf("%+v, %v", tokens, err)
 	}
-	for grant, want := range map[GrantType]time.Duration{AuthorizationCode: 6 * time.Hour, PasswordGrant: 28 * 24 * time.Hour, ClientCredentials: 2 * time.Hour} {
-		if got := DefaultLifetimes.of(grant); got != want {
+	for grant, want := range map[oauth.GrantType]time.Duration{oauth.AuthorizationCode: 6 * time.Hour, oauth.PasswordGrant: 28 * 24 * time.Hour, oauth.ClientCredentials: 2 * time.Hour} {
+		if got := store.DefaultLifetimes.For(grant); got != want {
 			t.Errorf("%s: %s", grant, got)
 		}
 	}
@@ -127,23 +130,23 @@ func TestLifetimesOfTheClientComeFirst(t *testing.T) {
 
 func TestNoKeyNoTokens(t *testing.T) {
 	a := newAuthority(t)
-	if err := a.keys.Replace(nil, ES256); err != nil {
+	if err := a.keySetState.Replace(nil, oauth.ES256); err != nil {
 		t.Fatal(err)
 	}
-	_, err := a.exchange(ClientCredentials, withSecret("conf", testSecret), "")
-	wantCode(t, err, TemporarilyUnavailable)
+	_, err := a.exchange(oauth.ClientCredentials, withSecret("conf", testSecret), "")
+	wantCode(t, err, oauth.TemporarilyUnavailable)
 	a.directory.fault = errors.New("down")
 	a.Authenticated.Forget("conf")
-	_, err = a.exchange(ClientCredentials, withSecret("conf", testSecret), "")
-	wantCode(t, err, TemporarilyUnavailable)
+	_, err = a.exchange(oauth.ClientCredentials, withSecret("conf", testSecret), "")
+	wantCode(t, err, oauth.TemporarilyUnavailable)
 }
 
 // TestATokenTooLongIsNotHandedOut: our own gate would refuse it.
 func TestATokenTooLongIsNotHandedOut(t *testing.T) {
 	a := newAuthority(t)
 	a.Audience = []string{testAudience, strings.Repeat("a", 8<<10)}
-	tokens, err := a.exchange(ClientCredentials, withSecret("conf", testSecret), "")
-	wantCode(t, err, ServerError)
+	tokens, err := a.exchange(oauth.ClientCredentials, withSecret("conf", testSecret), "")
+	wantCode(t, err, oauth.ServerError)
 	if !tokens.AccessToken.IsEmpty() {
 		t.Error("handed out")
 	}
@@ -152,8 +155,8 @@ func TestATokenTooLongIsNotHandedOut(t *testing.T) {
 func TestT22GeneratedSecretsAreLongAndOneOfAKind(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 1000 {
-		s := NewClientSecret().Reveal()
-		if seen[s] || len(s) != 43 || strings.Trim(s, base62) != "" {
+		s := oauth.NewClientSecret().Reveal()
+		if seen[s] || len(s) != 43 || strings.Trim(s, oauth.Base62) != "" {
 			t.Fatalf("%q", s)
 		}
 		seen[s] = true
@@ -163,11 +166,11 @@ func TestT22GeneratedSecretsAreLongAndOneOfAKind(t *testing.T) {
 // TestT104ServedGrants: the password grant is off without its rules.
 func TestT104ServedGrants(t *testing.T) {
 	a := newAuthority(t)
-	if got := a.ServedGrants(); !slices.Equal(got, []GrantType{ClientCredentials, AuthorizationCode, RefreshTokenGrant}) {
+	if got := a.ServedGrants(); !slices.Equal(got, []oauth.GrantType{oauth.ClientCredentials, oauth.AuthorizationCode, oauth.RefreshTokenGrant}) {
 		t.Errorf("served: %v", got)
 	}
 	a.PasswordGrant = new(PasswordRules)
-	if got := a.ServedGrants(); len(got) != len(exchanges) || !slices.Contains(got, PasswordGrant) {
+	if got := a.ServedGrants(); len(got) != len(exchanges) || !slices.Contains(got, oauth.PasswordGrant) {
 		t.Errorf("served: %v", got)
 	}
 }

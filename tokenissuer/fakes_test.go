@@ -6,26 +6,29 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // fakeDirectory is a Directory that counts the questions and can fail.
 type fakeDirectory struct {
 	mu      sync.Mutex
-	clients map[string]*Client
-	users   []*User
+	clients map[string]*store.Client
+	users   []*store.User
 	asked   []string
 	fault   error
 }
 
-func newFakeDirectory(clients ...*Client) *fakeDirectory {
-	d := &fakeDirectory{clients: make(map[string]*Client)}
+func newFakeDirectory(clients ...*store.Client) *fakeDirectory {
+	d := &fakeDirectory{clients: make(map[string]*store.Client)}
 	for _, c := range clients {
 		d.clients[c.ID] = c
 	}
 	return d
 }
 
-func (d *fakeDirectory) Client(_ context.Context, id string) (*Client, error) {
+func (d *fakeDirectory) Client(_ context.Context, id string) (*store.Client, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked = append(d.asked, id)
@@ -35,18 +38,18 @@ func (d *fakeDirectory) Client(_ context.Context, id string) (*Client, error) {
 	if c, ok := d.clients[id]; ok {
 		return c, nil
 	}
-	return nil, ErrNotFound
+	return nil, store.ErrNotFound
 }
 
-func (d *fakeDirectory) User(_ context.Context, id string) (*User, error) {
-	return d.user(func(u *User) bool { return u.ID == id })
+func (d *fakeDirectory) User(_ context.Context, id string) (*store.User, error) {
+	return d.user(func(u *store.User) bool { return u.ID == id })
 }
 
-func (d *fakeDirectory) UserByEmail(_ context.Context, email string) (*User, error) {
-	return d.user(func(u *User) bool { return u.Email == email })
+func (d *fakeDirectory) UserByEmail(_ context.Context, email string) (*store.User, error) {
+	return d.user(func(u *store.User) bool { return u.Email == email })
 }
 
-func (d *fakeDirectory) user(wanted func(*User) bool) (*User, error) {
+func (d *fakeDirectory) user(wanted func(*store.User) bool) (*store.User, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.fault != nil {
@@ -55,14 +58,14 @@ func (d *fakeDirectory) user(wanted func(*User) bool) (*User, error) {
 	if i := slices.IndexFunc(d.users, wanted); i >= 0 {
 		return d.users[i], nil
 	}
-	return nil, ErrNotFound
+	return nil, store.ErrNotFound
 }
 
-func (d *fakeDirectory) Organisation(context.Context, string) (*Organisation, error) {
-	return nil, cmp.Or(d.fault, ErrNotFound)
+func (d *fakeDirectory) Organisation(context.Context, string) (*store.Organisation, error) {
+	return nil, cmp.Or(d.fault, store.ErrNotFound)
 }
 
-func (d *fakeDirectory) put(c *Client) {
+func (d *fakeDirectory) put(c *store.Client) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.clients[c.ID] = c
@@ -126,10 +129,10 @@ func (a *fakeAttempts) Forgive(_ context.Context, bucket string, now time.Time) 
 // fakeStore is an IssuerStore that knows no families and keeps a list of revocations. What it has no answer for it does
 // not have at all: the tests of package tokenissuer_test run on a store.
 type fakeStore struct {
-	FamilyStore
+	store.FamilyStore
 
 	mu          sync.Mutex
-	list        []Revocation
+	list        []store.Revocation
 	schemes     []string
 	schemesRead int
 	fault       error
@@ -137,7 +140,7 @@ type fakeStore struct {
 
 func newFakeStore() *fakeStore { return new(fakeStore) }
 
-func (s *fakeStore) Revoke(_ context.Context, r ...Revocation) error {
+func (s *fakeStore) Revoke(_ context.Context, r ...store.Revocation) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fault != nil {
@@ -147,22 +150,24 @@ func (s *fakeStore) Revoke(_ context.Context, r ...Revocation) error {
 	return nil
 }
 
-func (s *fakeStore) Revocations(_ context.Context, after int64) ([]Revocation, int64, error) {
+func (s *fakeStore) Revocations(_ context.Context, after int64) ([]store.Revocation, int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.list[after:]), int64(len(s.list)), s.fault
 }
 
-func (s *fakeStore) Family(context.Context, string) (*TokenFamily, error) {
-	return nil, cmp.Or(s.fault, ErrNotFound)
+func (s *fakeStore) Family(context.Context, string) (*store.TokenFamily, error) {
+	return nil, cmp.Or(s.fault, store.ErrNotFound)
 }
 
-func (s *fakeStore) EndFamilies(ctx context.Context, which FamilyFilter, end Ending) ([]Revocation, error) {
-	ended := Revocation{Kind: RevokeFamily, ID: which.ID, ExpiresAt: end.Until}
-	return []Revocation{ended}, s.Revoke(ctx, ended)
+func (s *fakeStore) EndFamilies(ctx context.Context, which store.FamilyFilter, end store.Ending) ([]store.Revocation, error) {
+	ended := store.Revocation{Kind: store.RevokeFamily, ID: which.ID, ExpiresAt: end.Until}
+	return []store.Revocation{ended}, s.Revoke(ctx, ended)
 }
 
-func (s *fakeStore) RehashPassword(context.Context, string, Secret, Secret) error { return s.fault }
+func (s *fakeStore) RehashPassword(context.Context, string, oauth.Secret, oauth.Secret) error {
+	return s.fault
+}
 
 func (s *fakeStore) PasswordSchemes(context.Context) ([]string, error) {
 	s.mu.Lock()

@@ -8,6 +8,9 @@ import (
 	"unsafe"
 
 	"github.com/maypok86/otter/v2"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // A FamilyMemory is bounded by bytes and by number: nothing weighs less than leastFamilyWeight, and most weigh no more.
@@ -38,8 +41,8 @@ func NewFamilyMemory() *FamilyMemory {
 }
 
 // put remembers a family that lives and its user, who stands. A nil memory remembers nothing.
-func (m *FamilyMemory) put(f *TokenFamily, user *User) {
-	if m == nil || f.Origin == BrowserSession {
+func (m *FamilyMemory) put(f *store.TokenFamily, user *store.User) {
+	if m == nil || f.Origin == store.BrowserSession {
 		return
 	}
 	m.families.Set(strings.Clone(f.ID), newRememberedFamily(f, user)) // a key stays when its value is replaced
@@ -47,17 +50,17 @@ func (m *FamilyMemory) put(f *TokenFamily, user *User) {
 
 // rememberedFamily is a family and its user as a store would give them. Nobody changes them.
 type rememberedFamily struct {
-	family TokenFamily
-	user   User
+	family store.TokenFamily
+	user   store.User
 	weight uint32 // at least the bytes that it takes, with its place in the memory
 }
 
 // newRememberedFamily copies a family and its user. Their texts become parts of one that is their own: one that came with a
 // request would keep all of the request in memory.
-func newRememberedFamily(family *TokenFamily, user *User) *rememberedFamily {
+func newRememberedFamily(family *store.TokenFamily, user *store.User) *rememberedFamily {
 	r := &rememberedFamily{family: *family, user: *user}
 	f, u := &r.family, &r.user
-	u.PasswordHash = Secret{} // no token needs it
+	u.PasswordHash = oauth.Secret{} // no token needs it
 	for _, at := range [...]*time.Time{
 		&f.AuthTime, &f.CreatedAt, &f.ExpiresAt, &f.RevokedAt, &f.RotatedAt, &f.Code.ExpiresAt, &f.Code.SpentAt, &u.CreatedAt,
 	} {
@@ -101,7 +104,7 @@ func (m *FamilyMemory) forget(id string) {
 
 // remembered returns a family and its user as they were seen last; nil when nothing is known, or when something is that
 // speaks against them.
-func (is *Issuer) remembered(id string) (*TokenFamily, *User) {
+func (is *Issuer) remembered(id string) (*store.TokenFamily, *store.User) {
 	if is.Families == nil {
 		return nil, nil
 	}
@@ -116,7 +119,7 @@ func (is *Issuer) remembered(id string) (*TokenFamily, *User) {
 }
 
 // rotated remembers what a family is after a rotation that succeeded.
-func (m *FamilyMemory) rotated(f *TokenFamily, user *User, r Rotation) {
+func (m *FamilyMemory) rotated(f *store.TokenFamily, user *store.User, r store.Rotation) {
 	next := *f
 	next.Generation, next.RotatedAt, next.RotatedBy = f.Generation+1, asStored(r.At), r.By
 	m.put(&next, user)
@@ -126,13 +129,13 @@ func (m *FamilyMemory) rotated(f *TokenFamily, user *User, r Rotation) {
 func asStored(at time.Time) time.Time { return at.UTC().Truncate(time.Microsecond) }
 
 // standingUser returns the user who was remembered with a family, or else asks for the one who may still stand for it.
-func (is *Issuer) standingUser(ctx context.Context, f *TokenFamily, remembered *User) (*User, error) {
+func (is *Issuer) standingUser(ctx context.Context, f *store.TokenFamily, remembered *store.User) (*store.User, error) {
 	if remembered != nil {
 		return remembered, nil
 	}
 	user, err := is.livingUser(ctx, f)
 	if err == nil && user == nil {
-		err = NewError(InvalidGrant, "user_changed")
+		err = oauth.NewError(oauth.InvalidGrant, "user_changed")
 	}
 	return user, err
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestRememberedFamiliesSpareTheStoreItsQuestions: a good credential that was issued here is used up in one step.
@@ -42,45 +44,45 @@ func TestRememberedFamiliesSpareTheStoreItsQuestions(t *testing.T) {
 // node remembers. Each is told of a family whose newest tokens and code this node remembers.
 var behind = []struct {
 	name    string
-	do      func(f *flow, held Tokens, code Secret)
+	do      func(f *flow, held Tokens, code oauth.Secret)
 	refresh string // the reason of the refusal; "": it is served
 	redeem  string
 }{
-	{"nothing", func(*flow, Tokens, Secret) {}, "", ""},
-	{"used a moment ago", func(f *flow, held Tokens, code Secret) {
+	{"nothing", func(*flow, Tokens, oauth.Secret) {}, "", ""},
+	{"used a moment ago", func(f *flow, held Tokens, code oauth.Secret) {
 		f.elsewhere(func() { _, err := f.refresh("conf", held.RefreshToken); f.must(err) })
 		f.elsewhere(func() { _, err := f.redeem("conf", code); f.must(err) })
-	}, "", ReasonCodeReplayed},
-	{"used long ago", func(f *flow, held Tokens, code Secret) {
+	}, "", oauth.ReasonCodeReplayed},
+	{"used long ago", func(f *flow, held Tokens, code oauth.Secret) {
 		f.elsewhere(func() { _, err := f.refresh("conf", held.RefreshToken); f.must(err) })
 		f.wait(time.Minute)
-	}, ReasonRefreshReused, ""},
-	{"successor used", func(f *flow, held Tokens, code Secret) {
+	}, oauth.ReasonRefreshReused, ""},
+	{"successor used", func(f *flow, held Tokens, code oauth.Secret) {
 		f.elsewhere(func() {
 			next, err := f.refresh("conf", held.RefreshToken)
 			f.must(err)
 			_, err = f.refresh("conf", next.RefreshToken)
 			f.must(err)
 		})
-	}, ReasonRefreshReused, ""},
-	{"families ended", func(f *flow, held Tokens, _ Secret) {
-		_, err := f.store.EndFamilies(f.tb.Context(), FamilyFilter{UserID: held.Claims.Subject}, Ending{At: f.clock(), Until: f.clock().Add(time.Hour)})
+	}, oauth.ReasonRefreshReused, ""},
+	{"families ended", func(f *flow, held Tokens, _ oauth.Secret) {
+		_, err := f.store.EndFamilies(f.tb.Context(), store.FamilyFilter{UserID: held.Claims.Subject}, store.Ending{At: f.clock(), Until: f.clock().Add(time.Hour)})
 		f.must(err)
 	}, "refresh_token_revoked", "code_expired"},
-	{"user disabled", func(f *flow, held Tokens, _ Secret) {
-		status := UserDisabled
-		_, err := f.store.ChangeUser(f.tb.Context(), held.Claims.Subject, UserChange{Status: &status}, Ending{At: f.clock(), Until: f.clock().Add(time.Hour)})
+	{"user disabled", func(f *flow, held Tokens, _ oauth.Secret) {
+		status := store.UserDisabled
+		_, err := f.store.ChangeUser(f.tb.Context(), held.Claims.Subject, store.UserChange{Status: &status}, store.Ending{At: f.clock(), Until: f.clock().Add(time.Hour)})
 		f.must(err)
 	}, "refresh_token_revoked", "code_expired"},
-	{"user removed", func(f *flow, held Tokens, _ Secret) {
-		_, err := f.store.RemoveUser(f.tb.Context(), held.Claims.Subject, Ending{At: f.clock(), Until: f.clock().Add(time.Hour)})
+	{"user removed", func(f *flow, held Tokens, _ oauth.Secret) {
+		_, err := f.store.RemoveUser(f.tb.Context(), held.Claims.Subject, store.Ending{At: f.clock(), Until: f.clock().Add(time.Hour)})
 		f.must(err)
 	}, "refresh_token_revoked", "code_expired"},
-	{"families dropped", func(f *flow, _ Tokens, _ Secret) {
+	{"families dropped", func(f *flow, _ Tokens, _ oauth.Secret) {
 		_, err := f.store.DropFamilies(f.tb.Context(), f.clock().Add(400*24*time.Hour))
 		f.must(err)
 	}, "refresh_token_revoked", "code_expired"},
-	{"verifiers guessed", func(f *flow, _ Tokens, code Secret) {
+	{"verifiers guessed", func(f *flow, _ Tokens, code oauth.Secret) {
 		for range 5 {
 			f.must(f.store.CountCodeFailure(f.tb.Context(), code.Reveal()[:22]))
 		}
@@ -110,13 +112,13 @@ func TestWhatIsRememberedGivesNothing(t *testing.T) {
 				case reason == "" && err != nil:
 					t.Errorf("%s: %v", what, err)
 				case reason != "":
-					wantReason(t, err, InvalidGrant, reason)
+					wantReason(t, err, oauth.InvalidGrant, reason)
 				}
 			}
 			for range 2 { // the second time nothing is remembered
 				_, err := f.refresh("conf", held.RefreshToken)
 				check("refresh", c.refresh, err)
-				if c.refresh == ReasonRefreshReused {
+				if c.refresh == oauth.ReasonRefreshReused {
 					c.refresh = "refresh_token_revoked"
 				}
 				if c.name == "families dropped" {
@@ -130,15 +132,15 @@ func TestWhatIsRememberedGivesNothing(t *testing.T) {
 }
 
 // disabledUsers is a directory in which somebody has disabled every user by hand, and ended no family.
-type disabledUsers struct{ Directory }
+type disabledUsers struct{ store.Directory }
 
-func (d disabledUsers) User(ctx context.Context, id string) (*User, error) {
+func (d disabledUsers) User(ctx context.Context, id string) (*store.User, error) {
 	user, err := d.Directory.User(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	disabled := *user
-	disabled.Status = UserDisabled
+	disabled.Status = store.UserDisabled
 	return &disabled, nil
 }
 
@@ -151,6 +153,6 @@ func TestASuccessorIsRepeatedForStandingUsersOnly(t *testing.T) {
 	f.Directory = disabledUsers{f.Directory}
 	for range 2 { // the second time nothing is remembered
 		_, err := f.refresh("conf", held.RefreshToken)
-		wantReason(t, err, InvalidGrant, "user_changed")
+		wantReason(t, err, oauth.InvalidGrant, "user_changed")
 	}
 }

@@ -10,6 +10,12 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const (
@@ -20,23 +26,23 @@ const (
 // testStart is when every test begins.
 var testStart = time.Unix(1_800_000_000, 0)
 
-var allAlgorithms = []Algorithm{ES256, RS256, EdDSA}
+var allAlgorithms = []oauth.Algorithm{oauth.ES256, oauth.RS256, oauth.EdDSA}
 
 // parseOwnJWK reads a key as if it were for our own tokens: for ES256, RS256 or EdDSA.
-func parseOwnJWK(data []byte) (*VerificationKey, error) {
-	keys, err := parseJWK(data, OwnAlgorithms)
+func parseOwnJWK(data []byte) (*keys.VerificationKey, error) {
+	keys, err := keys.parseJWK(data, oauth.OwnAlgorithms)
 	if err != nil {
 		return nil, err
 	}
 	return keys[0], nil
 }
 
-func parseOwnJWKS(data []byte) (keys []*VerificationKey, err error) {
-	set, err := ParseJWKS(data, OwnAlgorithms)
+func parseOwnJWKS(data []byte) (ks []*keys.VerificationKey, err error) {
+	set, err := keys.ParseJWKS(data, oauth.OwnAlgorithms)
 	for _, published := range set {
-		keys = append(keys, published.Keys...)
+		ks = append(ks, published.Keys...)
 	}
-	return keys, err
+	return ks, err
 }
 
 // clock is a clock that only a test moves.
@@ -62,48 +68,48 @@ func (c *clock) Set(t time.Time) {
 func (c *clock) Add(d time.Duration) { c.Set(c.Now().Add(d)) }
 
 // sharedKeys are made once: RSA keys are slow to make.
-var sharedKeys = sync.OnceValue(func() map[Algorithm]*SigningKey {
-	keys := make(map[Algorithm]*SigningKey)
+var sharedKeys = sync.OnceValue(func() map[oauth.Algorithm]*keys.SigningKey {
+	ks := make(map[oauth.Algorithm]*keys.SigningKey)
 	for _, a := range allAlgorithms {
-		key, err := NewSigningKey(a, testStart)
+		key, err := keys.NewSigningKey(a, testStart)
 		if err != nil {
 			panic(err)
 		}
-		keys[a] = key
+		ks[a] = key
 	}
-	return keys
+	return ks
 })
 
 // foreignKeys are those of another environment.
-var foreignKeys = sync.OnceValue(func() map[Algorithm]*SigningKey {
-	keys := make(map[Algorithm]*SigningKey)
+var foreignKeys = sync.OnceValue(func() map[oauth.Algorithm]*keys.SigningKey {
+	ks := make(map[oauth.Algorithm]*keys.SigningKey)
 	for _, a := range allAlgorithms {
-		key, err := NewSigningKey(a, testStart)
+		key, err := keys.NewSigningKey(a, testStart)
 		if err != nil {
 			panic(err)
 		}
-		keys[a] = key
+		ks[a] = key
 	}
-	return keys
+	return ks
 })
 
 // gate is a Verifier with all that it reads, in a test's hands.
 type gate struct {
 	*clock
-	keys        *KeySet
-	revocations *RevocationSet
-	verifier    *Verifier
+	keySetState *keys.KeySet
+	revocations *accesstoken.RevocationSet
+	verifier    *accesstoken.Verifier
 	audiences   []string
-	signing     map[Algorithm]*SigningKey
+	signing     map[oauth.Algorithm]*keys.SigningKey
 }
 
 func newGate(tb testing.TB) *gate {
 	tb.Helper()
 	g := &gate{
-		clock: newClock(), keys: new(KeySet), revocations: NewRevocationSet(),
+		clock: newClock(), keySetState: new(keys.KeySet), revocations: accesstoken.NewRevocationSet(),
 		audiences: []string{testAudience}, signing: sharedKeys(),
 	}
-	if err := g.keys.Replace([]*SigningKey{g.signing[RS256], g.signing[EdDSA], g.signing[ES256]}, ES256); err != nil {
+	if err := g.keySetState.Replace([]*keys.SigningKey{g.signing[oauth.RS256], g.signing[oauth.EdDSA], g.signing[oauth.ES256]}, oauth.ES256); err != nil {
 		tb.Fatal(err)
 	}
 	g.revocations.MarkFresh(testStart)
@@ -112,8 +118,8 @@ func newGate(tb testing.TB) *gate {
 }
 
 // another returns a Verifier of the same keys and revocations that has seen no token yet.
-func (g *gate) another() *Verifier {
-	return NewVerifier(testIssuer, g.keys, g.revocations, 5*time.Minute, g.Now)
+func (g *gate) another() *accesstoken.Verifier {
+	return accesstoken.NewVerifier(testIssuer, g.keySetState, g.revocations, 5*time.Minute, g.Now)
 }
 
 // wait lets time pass; the revocations stay fresh.
@@ -124,7 +130,7 @@ func (g *gate) wait(d time.Duration) {
 
 // judge asks Verify, on a Verifier that does not know the token and again on one that may, and holds Explain against
 // the answer.
-func (g *gate) judge(tb testing.TB, token string) (*AccessToken, error) {
+func (g *gate) judge(tb testing.TB, token string) (*accesstoken.AccessToken, error) {
 	tb.Helper()
 	fresh, err := g.another().Verify(token, g.audiences)
 	if x := g.verifier.Explain(token, g.audiences); x.Accepted != (err == nil) {
@@ -138,7 +144,7 @@ func (g *gate) judge(tb testing.TB, token string) (*AccessToken, error) {
 	return fresh, err
 }
 
-func (g *gate) accepts(tb testing.TB, token string) *AccessToken {
+func (g *gate) accepts(tb testing.TB, token string) *accesstoken.AccessToken {
 	tb.Helper()
 	t, err := g.judge(tb, token)
 	if err != nil {
@@ -155,13 +161,13 @@ func (g *gate) refuses(tb testing.TB, token string, reasons ...string) {
 	wantRefusal(tb, t, err, reasons...)
 }
 
-func wantRefusal(tb testing.TB, t *AccessToken, err error, reasons ...string) {
+func wantRefusal(tb testing.TB, t *accesstoken.AccessToken, err error, reasons ...string) {
 	tb.Helper()
 	if err == nil || t != nil {
 		tb.Fatalf("accepted: %+v", t)
 	}
-	var e *Error
-	if !errors.As(err, &e) || e.Code != InvalidToken {
+	var e *oauth.Error
+	if !errors.As(err, &e) || e.Code != oauth.InvalidToken {
 		tb.Fatalf("got %v, want an invalid_token", err)
 	}
 	if !slices.Contains(reasons, e.Reason) {
@@ -171,7 +177,7 @@ func wantRefusal(tb testing.TB, t *AccessToken, err error, reasons ...string) {
 
 // header is the JOSE header that we write, with members put in place of its own, added, or (value "") left out. Values
 // are raw JSON.
-func header(key *SigningKey, edits ...string) string {
+func header(key *keys.SigningKey, edits ...string) string {
 	return object([]string{
 		"alg", strconv.Quote(string(key.Algorithm)), "typ", `"at+jwt"`, "kid", strconv.Quote(key.ID),
 	}, edits)
@@ -223,13 +229,13 @@ func object(members, edits []string) string {
 func encode(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 
 // forge signs any header and payload with a key of ours.
-func forge(key *SigningKey, header, payload string) string {
+func forge(key *keys.SigningKey, header, payload string) string {
 	return forgeRaw(key, encode(header)+"."+encode(payload))
 }
 
 // forgeRaw signs any signing input.
-func forgeRaw(key *SigningKey, signingInput string) string {
-	signature, err := methodOf(key.Algorithm).Sign(signingInput, key.private)
+func forgeRaw(key *keys.SigningKey, signingInput string) string {
+	signature, err := keys.methodOf(key.Algorithm).Sign(signingInput, key.private)
 	if err != nil {
 		panic(err)
 	}
@@ -238,21 +244,21 @@ func forgeRaw(key *SigningKey, signingInput string) string {
 
 // good is a token of ours with edited claims.
 func (g *gate) good(edits ...string) string {
-	key := g.signing[ES256]
+	key := g.signing[oauth.ES256]
 	return forge(key, header(key), g.claims(edits...))
 }
 
 // blind returns the key with a public half that no signature of it verifies under.
-func blind(key *SigningKey) *SigningKey {
+func blind(key *keys.SigningKey) *keys.SigningKey {
 	other := *key
 	other.public = foreignKeys()[key.Algorithm].public
 	return &other
 }
 
 // testMaster is the master key of every test, so that what a fuzzer finds another process can repeat.
-func testMaster(tb testing.TB) *MasterKey {
+func testMaster(tb testing.TB) *keys.MasterKey {
 	tb.Helper()
-	master, err := newMasterKey(bytes.Repeat([]byte{7}, masterKeyBytes))
+	master, err := keys.newMasterKey(bytes.Repeat([]byte{7}, keys.masterKeyBytes))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -261,10 +267,10 @@ func testMaster(tb testing.TB) *MasterKey {
 
 const testSecret = "kP3wq8ZrT1vN6yXbC4mGdJ7sLfHa2uEoRi5tYn0QzWc"
 
-func digestsOf(secrets ...string) []ClientSecret {
-	var list []ClientSecret
+func digestsOf(secrets ...string) []store.ClientSecret {
+	var list []store.ClientSecret
 	for _, s := range secrets {
-		list = append(list, ClientSecret{Digest: NewSecret(s).Digest(), CreatedAt: testStart})
+		list = append(list, store.ClientSecret{Digest: oauth.NewSecret(s).Digest(), CreatedAt: testStart})
 	}
 	return list
 }
@@ -283,32 +289,32 @@ func newAuthority(tb testing.TB) *authority {
 	a := &authority{
 		gate: newGate(tb), attempts: newFakeAttempts(), store: newFakeStore(),
 		directory: newFakeDirectory(
-			&Client{ID: "conf", Type: ConfidentialClient, Secrets: digestsOf(testSecret), Scopes: Scopes{ScopePublic, ScopeTrusted, ScopeRefreshToken, "reports"},
-				Grants: []GrantType{ClientCredentials, AuthorizationCode, RefreshTokenGrant}},
-			&Client{ID: "other", Type: ConfidentialClient, Secrets: digestsOf("other-" + testSecret), Scopes: Scopes{ScopePublic}, Grants: []GrantType{ClientCredentials}},
-			&Client{ID: "pub", Type: PublicClient, Scopes: Scopes{ScopePublic}, Grants: []GrantType{AuthorizationCode, ClientCredentials}},
-			&Client{ID: "nat", Type: NativeClient, Scopes: Scopes{ScopePublic}, Grants: []GrantType{AuthorizationCode}},
-			&Client{ID: "off", Type: ConfidentialClient, Secrets: digestsOf(testSecret), Scopes: Scopes{ScopePublic}, Grants: []GrantType{ClientCredentials}, Disabled: true},
+			&store.Client{ID: "conf", Type: store.ConfidentialClient, Secrets: digestsOf(testSecret), Scopes: oauth.Scopes{oauth.ScopePublic, oauth.ScopeTrusted, oauth.ScopeRefreshToken, "reports"},
+				Grants: []oauth.GrantType{oauth.ClientCredentials, oauth.AuthorizationCode, oauth.RefreshTokenGrant}},
+			&store.Client{ID: "other", Type: store.ConfidentialClient, Secrets: digestsOf("other-" + testSecret), Scopes: oauth.Scopes{oauth.ScopePublic}, Grants: []oauth.GrantType{oauth.ClientCredentials}},
+			&store.Client{ID: "pub", Type: store.PublicClient, Scopes: oauth.Scopes{oauth.ScopePublic}, Grants: []oauth.GrantType{oauth.AuthorizationCode, oauth.ClientCredentials}},
+			&store.Client{ID: "nat", Type: store.NativeClient, Scopes: oauth.Scopes{oauth.ScopePublic}, Grants: []oauth.GrantType{oauth.AuthorizationCode}},
+			&store.Client{ID: "off", Type: store.ConfidentialClient, Secrets: digestsOf(testSecret), Scopes: oauth.Scopes{oauth.ScopePublic}, Grants: []oauth.GrantType{oauth.ClientCredentials}, Disabled: true},
 		),
 	}
 	a.Issuer = &Issuer{
-		URL: testIssuer, Audience: []string{testAudience}, Lifetimes: DefaultLifetimes,
-		Scopes:    NewScopeCatalogue(Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
-		Directory: a.directory, Authenticated: NewClientCache(), Store: a.store, Keys: a.keys, Master: testMaster(tb), JTIMAC: NewJTIMAC(testMaster(tb)), Passwords: NewPasswords(), Revocations: a.revocations,
+		URL: testIssuer, Audience: []string{testAudience}, Lifetimes: store.DefaultLifetimes,
+		Scopes:    oauth.NewScopeCatalogue(oauth.Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
+		Directory: a.directory, Authenticated: NewClientCache(), Store: a.store, Keys: a.keySetState, Master: testMaster(tb), JTIMAC: accesstoken.NewJTIMAC(testMaster(tb)), Hasher: passwords.NewHasher(), Revocations: a.revocations,
 		Verifier: a.verifier, Attempts: a.attempts, ClientLimit: Limit{Failures: 20, Window: time.Minute}, Now: a.gate.Now,
 	}
 	return a
 }
 
-func (a *authority) client(id string) *Client { return a.directory.clients[id] }
+func (a *authority) client(id string) *store.Client { return a.directory.clients[id] }
 
 func withSecret(id, secret string) ClientAuthentication {
-	return ClientAuthentication{Readings: []ClientCredential{{ID: id, Secret: NewSecret(secret)}}, Address: "192.0.2.1"}
+	return ClientAuthentication{Readings: []ClientCredential{{ID: id, Secret: oauth.NewSecret(secret)}}, Address: "192.0.2.1"}
 }
 
-func wantCode(tb testing.TB, err error, code ErrorCode) {
+func wantCode(tb testing.TB, err error, code oauth.ErrorCode) {
 	tb.Helper()
-	var e *Error
+	var e *oauth.Error
 	if !errors.As(err, &e) || e.Code != code {
 		tb.Fatalf("got %v, want %s", err, code)
 	}

@@ -8,6 +8,8 @@ import (
 
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // faultyStore is a store of which one step can fail, before it is done or after.
@@ -76,11 +78,11 @@ func canceled() context.Context {
 
 // The steps of a store that can fail, each under its own name.
 
-func (s *faultyStore) AddFamily(ctx context.Context, f *TokenFamily) error {
+func (s *faultyStore) AddFamily(ctx context.Context, f *store.TokenFamily) error {
 	return s.run("AddFamily", func() error { return s.Store.AddFamily(ctx, f) })
 }
 
-func (s *faultyStore) Family(ctx context.Context, id string) (f *TokenFamily, err error) {
+func (s *faultyStore) Family(ctx context.Context, id string) (f *store.TokenFamily, err error) {
 	err = s.run("Family", func() error { f, err = s.Store.Family(ctx, id); return err })
 	return f, err
 }
@@ -93,7 +95,7 @@ func (s *faultyStore) CountCodeFailure(ctx context.Context, id string) error {
 	return s.run("CountCodeFailure", func() error { return s.Store.CountCodeFailure(ctx, id) })
 }
 
-func (s *faultyStore) RotateRefreshToken(ctx context.Context, id string, generation int64, r Rotation) error {
+func (s *faultyStore) RotateRefreshToken(ctx context.Context, id string, generation int64, r store.Rotation) error {
 	return s.run("RotateRefreshToken", func() error { return s.Store.RotateRefreshToken(ctx, id, generation, r) })
 }
 
@@ -101,12 +103,12 @@ func (s *faultyStore) TouchFamily(ctx context.Context, id string, at time.Time) 
 	return s.run("TouchFamily", func() error { return s.Store.TouchFamily(ctx, id, at) })
 }
 
-func (s *faultyStore) EndFamilies(ctx context.Context, which FamilyFilter, end Ending) (ended []Revocation, err error) {
+func (s *faultyStore) EndFamilies(ctx context.Context, which store.FamilyFilter, end store.Ending) (ended []store.Revocation, err error) {
 	err = s.run("EndFamilies", func() error { ended, err = s.Store.EndFamilies(ctx, which, end); return err })
 	return ended, err
 }
 
-func (s *faultyStore) FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) (list []*TokenFamily, err error) {
+func (s *faultyStore) FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) (list []*store.TokenFamily, err error) {
 	err = s.run("FamiliesOf", func() error { list, err = s.Store.FamiliesOf(ctx, userID, expireAfter); return err })
 	return list, err
 }
@@ -115,12 +117,12 @@ func (s *faultyStore) DecideRequest(ctx context.Context, id string, expires time
 	return s.run("DecideRequest", func() error { return s.Store.DecideRequest(ctx, id, expires) })
 }
 
-func (s *faultyStore) Consent(ctx context.Context, userID, clientID string) (scopes Scopes, err error) {
+func (s *faultyStore) Consent(ctx context.Context, userID, clientID string) (scopes oauth.Scopes, err error) {
 	err = s.run("Consent", func() error { scopes, err = s.Store.Consent(ctx, userID, clientID); return err })
 	return scopes, err
 }
 
-func (s *faultyStore) PutConsent(ctx context.Context, userID, clientID string, scopes Scopes, at time.Time) error {
+func (s *faultyStore) PutConsent(ctx context.Context, userID, clientID string, scopes oauth.Scopes, at time.Time) error {
 	return s.run("PutConsent", func() error { return s.Store.PutConsent(ctx, userID, clientID, scopes, at) })
 }
 
@@ -128,35 +130,35 @@ func (s *faultyStore) DropConsent(ctx context.Context, userID, clientID string) 
 	return s.run("DropConsent", func() error { return s.Store.DropConsent(ctx, userID, clientID) })
 }
 
-func (s *faultyStore) Revoke(ctx context.Context, r ...Revocation) error {
+func (s *faultyStore) Revoke(ctx context.Context, r ...store.Revocation) error {
 	return s.run("Revoke", func() error { return s.Store.Revoke(ctx, r...) })
 }
 
-func (s *faultyStore) Declarations(ctx context.Context) (declared []Declaration, ended []EndedDeclaration, err error) {
+func (s *faultyStore) Declarations(ctx context.Context) (declared []store.Declaration, ended []store.EndedDeclaration, err error) {
 	err = s.run("Declarations", func() error { declared, ended, err = s.Store.Declarations(ctx); return err })
 	return declared, ended, err
 }
 
-func (s *faultyStore) PutDeclarations(ctx context.Context, declared []Declaration, ended []EndedDeclaration) error {
+func (s *faultyStore) PutDeclarations(ctx context.Context, declared []store.Declaration, ended []store.EndedDeclaration) error {
 	return s.run("PutDeclarations", func() error { return s.Store.PutDeclarations(ctx, declared, ended) })
 }
 
-func (s *faultyStore) Client(ctx context.Context, id string) (c *Client, err error) {
+func (s *faultyStore) Client(ctx context.Context, id string) (c *store.Client, err error) {
 	err = s.run("Client", func() error { c, err = s.Store.Client(ctx, id); return err })
 	return c, err
 }
 
-func (s *faultyStore) User(ctx context.Context, id string) (u *User, err error) {
+func (s *faultyStore) User(ctx context.Context, id string) (u *store.User, err error) {
 	err = s.run("User", func() error { u, err = s.Store.User(ctx, id); return err })
 	return u, err
 }
 
-func (s *faultyStore) UserByEmail(ctx context.Context, email string) (u *User, err error) {
+func (s *faultyStore) UserByEmail(ctx context.Context, email string) (u *store.User, err error) {
 	err = s.run("UserByEmail", func() error { u, err = s.Store.UserByEmail(ctx, email); return err })
 	return u, err
 }
 
-func (s *faultyStore) RehashPassword(ctx context.Context, id string, old, hash Secret) error {
+func (s *faultyStore) RehashPassword(ctx context.Context, id string, old, hash oauth.Secret) error {
 	return s.run("RehashPassword", func() error { return s.Store.RehashPassword(ctx, id, old, hash) })
 }
 
@@ -165,20 +167,20 @@ func (s *faultyStore) PasswordSchemes(ctx context.Context) (schemes []string, er
 	return schemes, err
 }
 
-func (s *faultyStore) AddFirstSigningKey(ctx context.Context, key StoredKey) error {
+func (s *faultyStore) AddFirstSigningKey(ctx context.Context, key store.StoredKey) error {
 	return s.run("AddFirstSigningKey", func() error { return s.Store.AddFirstSigningKey(ctx, key) })
 }
 
-func (s *faultyStore) ReplaceSigningKeys(ctx context.Context, changes ...KeyChange) (done bool, err error) {
+func (s *faultyStore) ReplaceSigningKeys(ctx context.Context, changes ...store.KeyChange) (done bool, err error) {
 	err = s.run("ReplaceSigningKeys", func() error { done, err = s.Store.ReplaceSigningKeys(ctx, changes...); return err })
 	return done, err
 }
 
-func (s *faultyStore) AddSigningKey(ctx context.Context, key StoredKey) error {
+func (s *faultyStore) AddSigningKey(ctx context.Context, key store.StoredKey) error {
 	return s.run("AddSigningKey", func() error { return s.Store.AddSigningKey(ctx, key) })
 }
 
-func (s *faultyStore) RevokeSigningKey(ctx context.Context, id string, at time.Time, tokens Revocation) error {
+func (s *faultyStore) RevokeSigningKey(ctx context.Context, id string, at time.Time, tokens store.Revocation) error {
 	return s.run("RevokeSigningKey", func() error { return s.Store.RevokeSigningKey(ctx, id, at, tokens) })
 }
 
@@ -186,18 +188,18 @@ func (s *faultyStore) DropSigningKey(ctx context.Context, id string) error {
 	return s.run("DropSigningKey", func() error { return s.Store.DropSigningKey(ctx, id) })
 }
 
-func (s *faultyStore) SigningKeys(ctx context.Context) (keys []StoredKey, err error) {
+func (s *faultyStore) SigningKeys(ctx context.Context) (keys []store.StoredKey, err error) {
 	err = s.run("SigningKeys", func() error { keys, err = s.Store.SigningKeys(ctx); return err })
 	return keys, err
 }
 
 // faultyDirectory has one user more than the other directory, who could not be registered.
 type faultyDirectory struct {
-	Directory
-	user *User
+	store.Directory
+	user *store.User
 }
 
-func (d *faultyDirectory) User(ctx context.Context, id string) (*User, error) {
+func (d *faultyDirectory) User(ctx context.Context, id string) (*store.User, error) {
 	if id == d.user.ID {
 		return d.user, nil
 	}

@@ -12,7 +12,12 @@ import (
 	"golang.org/x/crypto/argon2"
 
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const (
@@ -28,8 +33,8 @@ const (
 var flowStart = time.Unix(1_800_000_000, 0)
 
 // flowKey is made once.
-var flowKey = sync.OnceValue(func() *SigningKey {
-	key, err := NewSigningKey(EdDSA, flowStart)
+var flowKey = sync.OnceValue(func() *keys.SigningKey {
+	key, err := keys.NewSigningKey(oauth.EdDSA, flowStart)
 	if err != nil {
 		panic(err)
 	}
@@ -37,10 +42,10 @@ var flowKey = sync.OnceValue(func() *SigningKey {
 })
 
 // cheapHash is a hash that costs next to nothing, so that a test pays for a dear one only where it signs in.
-var cheapHash = sync.OnceValue(func() Secret {
+var cheapHash = sync.OnceValue(func() oauth.Secret {
 	salt := []byte("0123456789abcdef")
 	encode := base64.RawStdEncoding.EncodeToString
-	return NewSecret("$argon2id$v=19$m=64,t=1,p=1$" + encode(salt) + "$" + encode(argon2.IDKey([]byte(userPassword), salt, 1, 64, 1, 32)))
+	return oauth.NewSecret("$argon2id$v=19$m=64,t=1,p=1$" + encode(salt) + "$" + encode(argon2.IDKey([]byte(userPassword), salt, 1, 64, 1, 32)))
 })
 
 // flow is an Issuer on a store in memory, with the clients of the catalogue's fixture, two organisations and their users.
@@ -68,51 +73,51 @@ func newFlow(tb testing.TB) *flow {
 // node is an Issuer that has just started: it knows what the store holds.
 func (f *flow) node() *Issuer {
 	f.tb.Helper()
-	keys := new(KeySet)
-	f.must(keys.Replace([]*SigningKey{flowKey()}, EdDSA))
-	master, err := LoadMasterKey(f.tb.Context(), f.store, nil, f.clock())
+	ks := new(keys.KeySet)
+	f.must(ks.Replace([]*keys.SigningKey{flowKey()}, oauth.EdDSA))
+	master, err := keys.LoadMasterKey(f.tb.Context(), f.store, nil, f.clock())
 	f.must(err)
 	known, _, err := f.store.Revocations(f.tb.Context(), 0)
 	f.must(err)
-	revocations := NewRevocationSet()
+	revocations := accesstoken.NewRevocationSet()
 	revocations.Add(known...)
 	revocations.MarkFresh(f.clock())
 	return &Issuer{
-		URL: flowIssuer, Audience: []string{flowIssuer}, Lifetimes: DefaultLifetimes,
-		Scopes:    NewScopeCatalogue(Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
-		Directory: f.store, Authenticated: NewClientCache(), Families: NewFamilyMemory(), Store: f.store, Keys: keys, Master: master, JTIMAC: NewJTIMAC(master), Passwords: NewPasswords(),
+		URL: flowIssuer, Audience: []string{flowIssuer}, Lifetimes: store.DefaultLifetimes,
+		Scopes:    oauth.NewScopeCatalogue(oauth.Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
+		Directory: f.store, Authenticated: NewClientCache(), Families: NewFamilyMemory(), Store: f.store, Keys: ks, Master: master, JTIMAC: accesstoken.NewJTIMAC(master), Hasher: passwords.NewHasher(),
 		PasswordGrant: new(PasswordRules), Revocations: revocations, Attempts: memstore.NewAttempts(1000),
 		AccountLimit: Limit{Failures: 10, Window: time.Minute}, AddressLimit: Limit{Failures: 30, Window: time.Minute},
-		Now: f.clock, Verifier: NewVerifier(flowIssuer, keys, revocations, 5*time.Minute, f.clock),
+		Now: f.clock, Verifier: accesstoken.NewVerifier(flowIssuer, ks, revocations, 5*time.Minute, f.clock),
 	}
 }
 
 func (f *flow) populate() {
 	for _, id := range []string{"acme", "rival"} {
-		_, err := f.registry.AddOrganisation(f.tb.Context(), Organisation{ID: id})
+		_, err := f.registry.AddOrganisation(f.tb.Context(), store.Organisation{ID: id})
 		f.must(err)
 	}
 	for id, is := range map[string]struct {
 		organisation string
-		role         Role
+		role         store.Role
 	}{
-		"ada": {"acme", RoleAdmin}, "eve": {"acme", RoleAdmin}, "grace": {"acme", RoleGroupManager},
-		"bob": {"acme", RoleBusinessManager}, "mia": {"acme", RoleMember}, "rex": {"rival", RoleGroupManager},
+		"ada": {"acme", store.RoleAdmin}, "eve": {"acme", store.RoleAdmin}, "grace": {"acme", store.RoleGroupManager},
+		"bob": {"acme", store.RoleBusinessManager}, "mia": {"acme", store.RoleMember}, "rex": {"rival", store.RoleGroupManager},
 	} {
-		_, err := f.registry.AddUser(f.tb.Context(), User{
+		_, err := f.registry.AddUser(f.tb.Context(), store.User{
 			ID: "u-" + id, Email: id + "@acme.example", Organisation: is.organisation, Role: is.role, PasswordHash: cheapHash(),
-		}, Secret{})
+		}, oauth.Secret{})
 		f.must(err)
 	}
-	all := Scopes{ScopePublic, ScopeTrusted, ScopeRefreshToken, ScopeOfflineAccess}
-	code := []GrantType{AuthorizationCode, ClientCredentials}
-	for _, c := range []*Client{
-		{ID: "conf", Grants: append(code, RefreshTokenGrant, PasswordGrant), Scopes: all},
-		{ID: "other", Grants: append(code, RefreshTokenGrant), Scopes: all},
-		{ID: "legacy", Grants: code, Scopes: Scopes{ScopePublic, ScopeTrusted}},
+	all := oauth.Scopes{oauth.ScopePublic, oauth.ScopeTrusted, oauth.ScopeRefreshToken, oauth.ScopeOfflineAccess}
+	code := []oauth.GrantType{oauth.AuthorizationCode, oauth.ClientCredentials}
+	for _, c := range []*store.Client{
+		{ID: "conf", Grants: append(code, oauth.RefreshTokenGrant, oauth.PasswordGrant), Scopes: all},
+		{ID: "other", Grants: append(code, oauth.RefreshTokenGrant), Scopes: all},
+		{ID: "legacy", Grants: code, Scopes: oauth.Scopes{oauth.ScopePublic, oauth.ScopeTrusted}},
 		{ID: "first", Grants: code, Scopes: all, FirstParty: true},
-		{ID: "pub", Type: PublicClient, Grants: []GrantType{AuthorizationCode, RefreshTokenGrant}, Scopes: all},
-		{ID: "nat", Type: NativeClient, Grants: []GrantType{AuthorizationCode, RefreshTokenGrant}, Scopes: all,
+		{ID: "pub", Type: store.PublicClient, Grants: []oauth.GrantType{oauth.AuthorizationCode, oauth.RefreshTokenGrant}, Scopes: all},
+		{ID: "nat", Type: store.NativeClient, Grants: []oauth.GrantType{oauth.AuthorizationCode, oauth.RefreshTokenGrant}, Scopes: all,
 			RedirectURIs: []string{"http://127.0.0.1/cb", "http://[::1]/cb", "com.example.app:/cb"}},
 	} {
 		f.addClient(c)
@@ -120,11 +125,11 @@ func (f *flow) populate() {
 }
 
 // addClient stores a client, confidential unless it says otherwise.
-func (f *flow) addClient(c *Client) {
+func (f *flow) addClient(c *store.Client) {
 	f.tb.Helper()
 	c.SetDefaults()
 	if !c.IsPublic() {
-		c.Secrets = []ClientSecret{{Digest: NewSecret("secret of " + c.ID).Digest(), CreatedAt: flowStart}}
+		c.Secrets = []store.ClientSecret{{Digest: oauth.NewSecret("secret of " + c.ID).Digest(), CreatedAt: flowStart}}
 	}
 	if c.RedirectURIs == nil {
 		c.RedirectURIs = []string{callback}
@@ -154,14 +159,14 @@ func (f *flow) wait(d time.Duration) {
 	f.Revocations.MarkFresh(f.clock())
 }
 
-func (f *flow) client(id string) *Client {
+func (f *flow) client(id string) *store.Client {
 	f.tb.Helper()
 	c, err := f.Directory.Client(f.tb.Context(), id)
 	f.must(err)
 	return c
 }
 
-func (f *flow) user(name string) *User {
+func (f *flow) user(name string) *store.User {
 	f.tb.Helper()
 	u, err := f.Directory.User(f.tb.Context(), "u-"+name)
 	f.must(err)
@@ -202,12 +207,12 @@ func (f *flow) pending(clientID string, p AuthorizationParameters) Authorization
 }
 
 // code is a code for ada, approved as the parameters say.
-func (f *flow) code(clientID string, p AuthorizationParameters) Secret {
+func (f *flow) code(clientID string, p AuthorizationParameters) oauth.Secret {
 	f.tb.Helper()
 	return f.codeOf("ada", clientID, p)
 }
 
-func (f *flow) codeOf(name, clientID string, p AuthorizationParameters) Secret {
+func (f *flow) codeOf(name, clientID string, p AuthorizationParameters) oauth.Secret {
 	f.tb.Helper()
 	r, err := f.read(clientID, p)
 	f.must(err)
@@ -221,7 +226,7 @@ func (f *flow) credentials(clientID string) ClientAuthentication {
 	if c, err := f.store.Store.Client(context.Background(), clientID); err == nil && c.IsPublic() {
 		return ClientAuthentication{PublicID: clientID, Address: "192.0.2.1"}
 	}
-	return ClientAuthentication{Address: "192.0.2.1", Readings: []ClientCredential{{ID: clientID, Secret: NewSecret("secret of " + clientID)}}}
+	return ClientAuthentication{Address: "192.0.2.1", Readings: []ClientCredential{{ID: clientID, Secret: oauth.NewSecret("secret of " + clientID)}}}
 }
 
 func (f *flow) exchange(r TokenRequest) (Tokens, error) {
@@ -230,22 +235,22 @@ func (f *flow) exchange(r TokenRequest) (Tokens, error) {
 }
 
 // redemption is a good request for the code of parameters.
-func (f *flow) redemption(clientID string, code Secret) TokenRequest {
+func (f *flow) redemption(clientID string, code oauth.Secret) TokenRequest {
 	return TokenRequest{
-		GrantType: AuthorizationCode, Client: f.credentials(clientID), Code: code, RedirectURI: callback, CodeVerifier: NewSecret(verifier),
+		GrantType: oauth.AuthorizationCode, Client: f.credentials(clientID), Code: code, RedirectURI: callback, CodeVerifier: oauth.NewSecret(verifier),
 	}
 }
 
-func (f *flow) redeem(clientID string, code Secret) (Tokens, error) {
+func (f *flow) redeem(clientID string, code oauth.Secret) (Tokens, error) {
 	return f.exchange(f.redemption(clientID, code))
 }
 
-func (f *flow) refresh(clientID string, token Secret) (Tokens, error) {
+func (f *flow) refresh(clientID string, token oauth.Secret) (Tokens, error) {
 	return f.narrow(clientID, token, "")
 }
 
-func (f *flow) narrow(clientID string, token Secret, scope string) (Tokens, error) {
-	return f.exchange(TokenRequest{GrantType: RefreshTokenGrant, Client: f.credentials(clientID), RefreshToken: token, Scope: scope})
+func (f *flow) narrow(clientID string, token oauth.Secret, scope string) (Tokens, error) {
+	return f.exchange(TokenRequest{GrantType: oauth.RefreshTokenGrant, Client: f.credentials(clientID), RefreshToken: token, Scope: scope})
 }
 
 // tokens are those that ada gave a client.
@@ -271,24 +276,24 @@ func (f *flow) dead(t Tokens) {
 	}
 }
 
-func wantCode(tb testing.TB, err error, code ErrorCode) {
+func wantCode(tb testing.TB, err error, code oauth.ErrorCode) {
 	tb.Helper()
-	var e *Error
+	var e *oauth.Error
 	if !errors.As(err, &e) || e.Code != code {
 		tb.Fatalf("got %v, want %s", err, code)
 	}
 }
 
 // wantReason is wantCode for one of several causes of a code.
-func wantReason(tb testing.TB, err error, code ErrorCode, reason string) {
+func wantReason(tb testing.TB, err error, code oauth.ErrorCode, reason string) {
 	tb.Helper()
 	wantCode(tb, err, code)
-	if got := AsError(err).Reason; got != reason {
+	if got := oauth.AsError(err).Reason; got != reason {
 		tb.Fatalf("the reason is %s, want %s", got, reason)
 	}
 }
 
-func sameScopes(tb testing.TB, got Scopes, want ...string) {
+func sameScopes(tb testing.TB, got oauth.Scopes, want ...string) {
 	tb.Helper()
 	if !slices.Equal(got, want) {
 		tb.Errorf("scopes %v, want %v", got, want)
@@ -315,7 +320,7 @@ func together(n int, call func(i int) error) []error {
 }
 
 // wins counts the calls that had no error; the others must have failed with the code.
-func wins(tb testing.TB, errs []error, code ErrorCode) (n int) {
+func wins(tb testing.TB, errs []error, code oauth.ErrorCode) (n int) {
 	tb.Helper()
 	for _, err := range errs {
 		if err == nil {
@@ -335,7 +340,7 @@ func (f *flow) mint(name string) (Tokens, error) {
 }
 
 // admin is an admin with an access token of the scope for conf.
-func (f *flow) admin(name, scope string) (*User, *AccessToken) {
+func (f *flow) admin(name, scope string) (*store.User, *accesstoken.AccessToken) {
 	f.tb.Helper()
 	tokens, err := f.redeem("conf", f.codeOf(name, "conf", parameters(scope)))
 	f.must(err)

@@ -6,6 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // FuzzRedirectURIMatch: what is accepted is registered, byte for byte, or is but for one port on a loopback literal or localhost, of
@@ -20,11 +24,11 @@ func FuzzRedirectURIMatch(f *testing.F) {
 		f.Add(uri, false)
 	}
 	f.Fuzz(func(t *testing.T, uri string, native bool) {
-		c := &Client{Type: PublicClient, RedirectURIs: registered}
+		c := &store.Client{Type: store.PublicClient, RedirectURIs: registered}
 		if native {
-			c.Type = NativeClient
+			c.Type = store.NativeClient
 		}
-		if !c.hasRedirectURI(uri) || slices.Contains(registered, uri) {
+		if !c.HasRedirectURI(uri) || slices.Contains(registered, uri) {
 			return
 		}
 		if !native {
@@ -63,11 +67,11 @@ func FuzzStateRoundTrip(f *testing.F) {
 		f.Add(state, "c", "com.example.app:/cb?")
 	}
 	f.Fuzz(func(t *testing.T, state, code, uri string) {
-		if validateRedirectURI(uri) != nil || code == "" {
+		if oauth.CheckRedirectURI(uri) != nil || code == "" {
 			return
 		}
 		_, before, _ := strings.Cut(uri, "?")
-		location := RedirectTarget{uri: uri, issuer: testIssuer}.WithState(state).Code(NewSecret(code))
+		location := RedirectTarget{uri: uri, issuer: testIssuer}.WithState(state).Code(oauth.NewSecret(code))
 		added, kept := strings.CutPrefix(location, uri)
 		if !kept || strings.ContainsFunc(added, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"<>\^{|}#`, r) }) {
 			t.Fatalf("%q", location)
@@ -102,7 +106,7 @@ func FuzzSealedRequest(f *testing.F) {
 	client := *a.client("conf")
 	client.RedirectURIs = []string{"https://client.example/cb"}
 	a.directory.put(&client)
-	request := AuthorizationRequest{ID: "r", ClientID: "conf", RedirectURI: client.RedirectURIs[0], State: "s", Scopes: Scopes{ScopePublic}, At: testStart}
+	request := AuthorizationRequest{ID: "r", ClientID: "conf", RedirectURI: client.RedirectURIs[0], State: "s", Scopes: oauth.Scopes{oauth.ScopePublic}, At: testStart}
 	back, err := a.SealReturn("/oauth/account")
 	if err != nil {
 		f.Fatal(err)
@@ -114,20 +118,20 @@ func FuzzSealedRequest(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text, browser, state string) {
 		ctx := context.Background()
-		got, _, _, err := a.OpenRequest(ctx, NewSecret(text), NewSecret(browser))
+		got, _, _, err := a.OpenRequest(ctx, oauth.NewSecret(text), oauth.NewSecret(browser))
 		if (err == nil) != (text == sealedRequest && browser == "browser") {
 			t.Fatalf("%q for %q: %+v, %v", text, browser, got, err)
 		}
-		if err != nil && AsError(err).Code != InvalidRequest {
+		if err != nil && oauth.AsError(err).Code != oauth.InvalidRequest {
 			t.Fatalf("%v", err)
 		}
 		changed := request
 		changed.State = state
-		sealed, err := a.SealRequest(&changed, NewSecret(browser))
+		sealed, err := a.SealRequest(&changed, oauth.NewSecret(browser))
 		if err != nil { // a state that is not UTF-8 is refused before
 			return
 		}
-		opened, _, _, err := a.OpenRequest(ctx, sealed, NewSecret(browser))
+		opened, _, _, err := a.OpenRequest(ctx, sealed, oauth.NewSecret(browser))
 		if browser == "" {
 			if err == nil {
 				t.Fatal("it opens for no browser")
@@ -137,7 +141,7 @@ func FuzzSealedRequest(f *testing.F) {
 		if err != nil || opened.State != state || opened.ID != "r" || !slices.Equal(opened.Scopes, request.Scopes) {
 			t.Fatalf("%+v, %v", opened, err)
 		}
-		if _, _, _, err := a.OpenRequest(ctx, sealed, NewSecret(browser+"x")); err == nil {
+		if _, _, _, err := a.OpenRequest(ctx, sealed, oauth.NewSecret(browser+"x")); err == nil {
 			t.Fatal("it opens for another browser")
 		}
 	})
@@ -146,27 +150,27 @@ func FuzzSealedRequest(f *testing.F) {
 // FuzzRefreshToken: only a text that we would have written is taken, and it names what we wrote.
 func FuzzRefreshToken(f *testing.F) {
 	m := testMaster(f)
-	id := strings.Repeat("f", idLength)
+	id := strings.Repeat("f", oauth.IDLength)
 	for _, generation := range []int64{1, 2, 61, 62, 1 << 33} {
-		good := m.refreshToken(id, generation).Reveal()
-		for _, text := range []string{good, good[1:], good + "0", strings.ToLower(good), strings.Repeat("0", refreshLength), m.code(id).Reveal()} {
+		good := m.RefreshToken(id, generation).Reveal()
+		for _, text := range []string{good, good[1:], good + "0", strings.ToLower(good), strings.Repeat("0", keys.refreshLength), m.Code(id).Reveal()} {
 			f.Add(text, generation)
 		}
 	}
 	f.Add("", int64(0))
-	f.Add(strings.Repeat("\xff", refreshLength), int64(-1))
+	f.Add(strings.Repeat("\xff", keys.refreshLength), int64(-1))
 	f.Fuzz(func(t *testing.T, text string, generation int64) {
-		named, got, genuine := m.readRefreshToken(NewSecret(text))
-		if genuine && m.refreshToken(named, got).Reveal() != text {
+		named, got, genuine := m.ReadRefreshToken(oauth.NewSecret(text))
+		if genuine && m.RefreshToken(named, got).Reveal() != text {
 			t.Fatalf("%q is taken for generation %d of %q", text, got, named)
 		}
-		if len(named) > idLength || got < 0 || !genuine && got != 0 {
+		if len(named) > oauth.IDLength || got < 0 || !genuine && got != 0 {
 			t.Fatalf("%q names %q, %d", text, named, got)
 		}
 		if generation < 0 || generation >= 62*62*62*62*62*62 {
 			return
 		}
-		again, back, genuine := m.readRefreshToken(m.refreshToken(id, generation))
+		again, back, genuine := m.ReadRefreshToken(m.RefreshToken(id, generation))
 		if again != id || back != generation || !genuine {
 			t.Fatalf("generation %d reads back as %d of %q, %v", generation, back, again, genuine)
 		}
@@ -176,17 +180,17 @@ func FuzzRefreshToken(f *testing.F) {
 // FuzzCode: likewise for codes and session cookies, and the one never passes for the other.
 func FuzzCode(f *testing.F) {
 	m := testMaster(f)
-	id := strings.Repeat("f", idLength)
-	for _, text := range []string{m.code(id).Reveal(), m.session(id).Reveal(), m.refreshToken(id, 1).Reveal(), m.code(id).Reveal() + "0", "", strings.Repeat("0", codeLength), strings.Repeat("\x00", codeLength)} {
+	id := strings.Repeat("f", oauth.IDLength)
+	for _, text := range []string{m.Code(id).Reveal(), m.Session(id).Reveal(), m.RefreshToken(id, 1).Reveal(), m.Code(id).Reveal() + "0", "", strings.Repeat("0", keys.codeLength), strings.Repeat("\x00", keys.codeLength)} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		code, isCode := m.readCode(NewSecret(text))
-		session, isSession := m.readSession(NewSecret(text))
-		if isCode && (m.code(code).Reveal() != text || isSession) || isSession && m.session(session).Reveal() != text {
+		code, isCode := m.ReadCode(oauth.NewSecret(text))
+		session, isSession := m.ReadSession(oauth.NewSecret(text))
+		if isCode && (m.Code(code).Reveal() != text || isSession) || isSession && m.Session(session).Reveal() != text {
 			t.Fatalf("%q is taken", text)
 		}
-		if len(code) > idLength || len(session) > idLength {
+		if len(code) > oauth.IDLength || len(session) > oauth.IDLength {
 			t.Fatalf("%q names %q and %q", text, code, session)
 		}
 	})

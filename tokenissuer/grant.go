@@ -2,21 +2,24 @@ package tokenissuer
 
 import (
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Grant is what a grant type has proved: the input of Issue. It is never stored.
 type Grant struct {
-	Type   GrantType
-	Client *Client
+	Type   oauth.GrantType
+	Client *store.Client
 	// User is for whom the token acts; nil makes a server token.
-	User   *User
-	Scopes Scopes
+	User   *store.User
+	Scopes oauth.Scopes
 	// FamilyID names the token family; empty on a server token.
 	FamilyID string
 	// Generation numbers the refresh token that goes with the access token; 0: none does.
 	Generation int64
 	// Actor is who obtained the token for the user, when it was somebody else.
-	Actor Actor
+	Actor store.Actor
 	// AuthTime is when the user last proved a password; zero on a server token.
 	AuthTime time.Time
 	// Lifetime overrides the lifetime of the grant type; zero keeps it.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // maxCodeFailures is how many wrong code verifiers a code survives.
@@ -11,13 +14,13 @@ const maxCodeFailures = 5
 
 // exchangeAuthorizationCode redeems an authorization code (RFC 6749 §4.1.3, RFC 7636 §4.6). The order is a safeguard:
 // nothing is said to another client, and a replay is a replay whatever else the request says.
-func (is *Issuer) exchangeAuthorizationCode(ctx context.Context, client *Client, r TokenRequest) (Grant, error) {
+func (is *Issuer) exchangeAuthorizationCode(ctx context.Context, client *store.Client, r TokenRequest) (Grant, error) {
 	if r.Code.IsEmpty() {
-		return Grant{}, MissingParameter("code")
+		return Grant{}, oauth.MissingParameter("code")
 	}
 	// 1. The code is ours, and this client's. What is remembered of its family is enough for a code that is good; for any
 	// other, ours or not, the store is asked.
-	id, genuine := is.Master.readCode(r.Code)
+	id, genuine := is.Master.ReadCode(r.Code)
 	if genuine {
 		if f, user := is.remembered(id); f != nil && redeemable(f, client, r, is.Now()) {
 			return is.redemption(ctx, f, client, user), nil
@@ -25,12 +28,12 @@ func (is *Issuer) exchangeAuthorizationCode(ctx context.Context, client *Client,
 	}
 	f, err := is.Store.Family(ctx, id)
 	switch {
-	case err != nil && !errors.Is(err, ErrNotFound):
-		return Grant{}, Unavailable("store_unavailable", err)
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return Grant{}, oauth.Unavailable("store_unavailable", err)
 	case err != nil || !genuine || f.Code.ExpiresAt.IsZero():
-		return Grant{}, NewError(InvalidGrant, "code_unknown")
+		return Grant{}, oauth.NewError(oauth.InvalidGrant, "code_unknown")
 	case f.ClientID != client.ID:
-		return Grant{}, NewError(InvalidGrant, "code_of_another_client")
+		return Grant{}, oauth.NewError(oauth.InvalidGrant, "code_of_another_client")
 	}
 	// 2. It was not used before. If it was, somebody has stolen it, or what it gave.
 	if !f.Code.SpentAt.IsZero() {
@@ -39,7 +42,7 @@ func (is *Issuer) exchangeAuthorizationCode(ctx context.Context, client *Client,
 	// 3. It is alive.
 	now := is.Now()
 	if !f.RevokedAt.IsZero() || now.After(f.Code.ExpiresAt) {
-		return Grant{}, NewError(InvalidGrant, "code_expired")
+		return Grant{}, oauth.NewError(oauth.InvalidGrant, "code_expired")
 	}
 	// 4. It comes back from where it was sent, by whom it was asked for.
 	if err := is.checkBinding(ctx, f, r); err != nil {
@@ -55,13 +58,13 @@ func (is *Issuer) exchangeAuthorizationCode(ctx context.Context, client *Client,
 
 // redeemable tells whether the request would redeem the family's code, were the family as it is here: what
 // exchangeAuthorizationCode asks for, without a word about what is missing.
-func redeemable(f *TokenFamily, client *Client, r TokenRequest, now time.Time) bool {
+func redeemable(f *store.TokenFamily, client *store.Client, r TokenRequest, now time.Time) bool {
 	return f.ClientID == client.ID && !f.Code.ExpiresAt.IsZero() && f.Code.SpentAt.IsZero() && f.RevokedAt.IsZero() &&
 		!now.After(f.Code.ExpiresAt) && checkBinding(f.Code, r) == nil
 }
 
 // redemption is the grant of a code that may be redeemed.
-func (is *Issuer) redemption(ctx context.Context, f *TokenFamily, client *Client, user *User) Grant {
+func (is *Issuer) redemption(ctx context.Context, f *store.TokenFamily, client *store.Client, user *store.User) Grant {
 	now := is.Now()
 	lifetimes := is.lifetimes(client)
 	redeemed := *f
@@ -77,10 +80,10 @@ func (is *Issuer) redemption(ctx context.Context, f *TokenFamily, client *Client
 			return nil
 		}
 		is.Families.forget(f.ID)
-		if errors.Is(err, ErrSpent) {
+		if errors.Is(err, store.ErrSpent) {
 			return is.lostCode(ctx, f.ID)
 		}
-		return Unavailable("store_unavailable", err)
+		return oauth.Unavailable("store_unavailable", err)
 	})
 }
 
@@ -94,50 +97,50 @@ func (is *Issuer) lostCode(ctx context.Context, id string) error {
 	case f != nil && !f.Code.SpentAt.IsZero():
 		return is.replayed(ctx, f)
 	}
-	return NewError(InvalidGrant, "code_expired")
+	return oauth.NewError(oauth.InvalidGrant, "code_expired")
 }
 
 // replayed ends the family of a code that was used twice (RFC 6749 §4.1.2).
-func (is *Issuer) replayed(ctx context.Context, f *TokenFamily) error {
+func (is *Issuer) replayed(ctx context.Context, f *store.TokenFamily) error {
 	if f.RevokedAt.IsZero() {
-		if err := is.endFamilies(ctx, FamilyFilter{ID: f.ID}); err != nil {
+		if err := is.endFamilies(ctx, store.FamilyFilter{ID: f.ID}); err != nil {
 			return err
 		}
 	}
-	return NewError(InvalidGrant, ReasonCodeReplayed)
+	return oauth.NewError(oauth.InvalidGrant, oauth.ReasonCodeReplayed)
 }
 
 // checkBinding holds the request against what the code is bound to, and counts a wrong verifier.
-func (is *Issuer) checkBinding(ctx context.Context, f *TokenFamily, r TokenRequest) error {
+func (is *Issuer) checkBinding(ctx context.Context, f *store.TokenFamily, r TokenRequest) error {
 	err := checkBinding(f.Code, r)
 	if !errors.Is(err, errVerifierWrong) {
 		return err
 	}
 	is.Families.forget(f.ID) // with fewer failures than it has now
 	if err := is.Store.CountCodeFailure(ctx, f.ID); err != nil {
-		return Unavailable("store_unavailable", err)
+		return oauth.Unavailable("store_unavailable", err)
 	}
-	return NewError(InvalidGrant, "code_verifier_wrong")
+	return oauth.NewError(oauth.InvalidGrant, "code_verifier_wrong")
 }
 
 // errVerifierWrong: the verifier is not the one of the challenge, or there were too many others before.
 var errVerifierWrong = errors.New("the code verifier is wrong")
 
 // check holds the request against the binding: the redirect URI byte for byte, and the code challenge.
-func checkBinding(bound CodeBinding, r TokenRequest) error {
+func checkBinding(bound store.CodeBinding, r TokenRequest) error {
 	switch {
 	case r.RedirectURI == "" && bound.Challenge == "":
-		return MissingParameter("redirect_uri")
+		return oauth.MissingParameter("redirect_uri")
 	case r.RedirectURI != "" && r.RedirectURI != bound.RedirectURI:
-		return NewError(InvalidGrant, "redirect_uri_wrong")
+		return oauth.NewError(oauth.InvalidGrant, "redirect_uri_wrong")
 	case bound.Challenge == "" && !r.CodeVerifier.IsEmpty():
-		return NewError(InvalidGrant, "code_verifier_unasked")
+		return oauth.NewError(oauth.InvalidGrant, "code_verifier_unasked")
 	case bound.Challenge == "":
 		return nil
 	case r.CodeVerifier.IsEmpty():
-		return MissingParameter("code_verifier")
+		return oauth.MissingParameter("code_verifier")
 	}
-	if bound.Failures < maxCodeFailures && verifierMatches(r.CodeVerifier, bound.Challenge) {
+	if bound.Failures < maxCodeFailures && oauth.VerifierMatches(r.CodeVerifier, bound.Challenge) {
 		return nil
 	}
 	return errVerifierWrong

@@ -3,43 +3,46 @@ package tokenissuer
 import (
 	"context"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // exchangePassword is the resource owner password credentials grant (RFC 6749 §4.3), which OAuth 2.1 has dropped: it is
 // off unless the configuration asks for it.
-func (is *Issuer) exchangePassword(ctx context.Context, client *Client, r TokenRequest) (Grant, error) {
+func (is *Issuer) exchangePassword(ctx context.Context, client *store.Client, r TokenRequest) (Grant, error) {
 	email := r.Email
 	switch {
 	case r.Email != "" && r.Username != "" && r.Email != r.Username:
-		return Grant{}, NewError(InvalidRequest, "email_is_not_username")
+		return Grant{}, oauth.NewError(oauth.InvalidRequest, "email_is_not_username")
 	case r.Email == "" && r.Username == "":
-		return Grant{}, MissingParameter("email")
+		return Grant{}, oauth.MissingParameter("email")
 	case r.Email == "":
 		email = r.Username
 	}
 	if r.Password.IsEmpty() {
-		return Grant{}, MissingParameter("password")
+		return Grant{}, oauth.MissingParameter("password")
 	}
 	user, err := is.SignIn(ctx, SignInAttempt{Email: email, Password: r.Password, Address: r.Client.Address})
 	if err != nil {
 		return Grant{}, err
 	}
-	scopes, err := is.Scopes.grantable(r.Scope, client.Scopes, anyScope)
+	scopes, err := is.Scopes.Grantable(r.Scope, client.Scopes, oauth.AnyScope)
 	if err != nil {
 		return Grant{}, err
 	}
 	now := is.Now()
 	lifetimes := is.lifetimes(client)
-	f := is.newFamily(user, client, PasswordGrant, now)
+	f := is.newFamily(user, client, oauth.PasswordGrant, now)
 	f.Scopes, f.ExpiresAt = scopes, now.Add(lifetimes.Password)
-	if is.PasswordGrant.Refresh && (client.getsRefresh(scopes) || client.ID == OwnClientID) {
+	if is.PasswordGrant.Refresh && (client.GetsRefresh(scopes) || client.ID == store.OwnClientID) {
 		f.Generation, f.ExpiresAt = 1, now.Add(lifetimes.Refresh)
 	}
 	return is.grantOf(f, client, user, func() error { return is.addFamily(ctx, f, user) }), nil
 }
 
 // grantOf is the grant that a family gives, with the durable step on which it depends.
-func (is *Issuer) grantOf(f *TokenFamily, client *Client, user *User, consume func() error) Grant {
+func (is *Issuer) grantOf(f *store.TokenFamily, client *store.Client, user *store.User, consume func() error) Grant {
 	return Grant{
 		Type: f.Origin, Client: client, User: user, Scopes: f.Scopes, FamilyID: f.ID, Generation: f.Generation,
 		Actor: f.Actor, AuthTime: f.AuthTime, Lifetime: is.tokenLifetime(f, client), consume: consume,
@@ -48,8 +51,8 @@ func (is *Issuer) grantOf(f *TokenFamily, client *Client, user *User, consume fu
 
 // tokenLifetime is how long an access token of the family lives: never longer than those that came of it before were
 // allowed to, because so long is a revocation of it kept.
-func (is *Issuer) tokenLifetime(f *TokenFamily, client *Client) time.Duration {
-	lifetime := is.lifetimes(client).of(f.Origin)
+func (is *Issuer) tokenLifetime(f *store.TokenFamily, client *store.Client) time.Duration {
+	lifetime := is.lifetimes(client).For(f.Origin)
 	if f.TokenLifetime > 0 {
 		lifetime = min(lifetime, f.TokenLifetime)
 	}

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // exchangeRefreshToken gives a fresh access token and the successor of a refresh token (RFC 6749 §6, RFC 9700 §4.14).
@@ -12,13 +15,13 @@ import (
 // Each refresh token has exactly one successor. The same token again within the grace, and before the successor was
 // used, gives the same successor again, so that a lost answer or two racing tabs lose nothing. Later it is a reuse: one of
 // two holders has stolen it, nobody knows which, and the family ends.
-func (is *Issuer) exchangeRefreshToken(ctx context.Context, client *Client, r TokenRequest) (Grant, error) {
+func (is *Issuer) exchangeRefreshToken(ctx context.Context, client *store.Client, r TokenRequest) (Grant, error) {
 	if r.RefreshToken.IsEmpty() {
-		return Grant{}, MissingParameter("refresh_token")
+		return Grant{}, oauth.MissingParameter("refresh_token")
 	}
 	// 1. The token is ours. What is remembered of its family is enough for a token that is good; for any other, ours or not,
 	// the store is asked.
-	id, generation, genuine := is.Master.readRefreshToken(r.RefreshToken)
+	id, generation, genuine := is.Master.ReadRefreshToken(r.RefreshToken)
 	if genuine {
 		if f, user := is.remembered(id); f != nil && f.Generation == generation {
 			if grant, err := is.refreshOf(ctx, client, &r, f, user, generation); err == nil {
@@ -28,31 +31,31 @@ func (is *Issuer) exchangeRefreshToken(ctx context.Context, client *Client, r To
 	}
 	f, err := is.Store.Family(ctx, id)
 	switch {
-	case err != nil && !errors.Is(err, ErrNotFound):
-		return Grant{}, Unavailable("store_unavailable", err)
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return Grant{}, oauth.Unavailable("store_unavailable", err)
 	case err != nil || !genuine || generation > f.Generation:
-		return Grant{}, NewError(InvalidGrant, "refresh_token_unknown")
+		return Grant{}, oauth.NewError(oauth.InvalidGrant, "refresh_token_unknown")
 	}
 	return is.refreshOf(ctx, client, &r, f, nil, generation)
 }
 
 // refreshOf is the rest of the walk for a token of a family. The user is the one who was remembered with it; nil: nothing
 // was.
-func (is *Issuer) refreshOf(ctx context.Context, client *Client, r *TokenRequest, f *TokenFamily, user *User, generation int64) (Grant, error) {
+func (is *Issuer) refreshOf(ctx context.Context, client *store.Client, r *TokenRequest, f *store.TokenFamily, user *store.User, generation int64) (Grant, error) {
 	if f.ClientID != client.ID {
-		return Grant{}, NewError(InvalidGrant, "refresh_token_of_another_client")
+		return Grant{}, oauth.NewError(oauth.InvalidGrant, "refresh_token_of_another_client")
 	}
 	// 2. The family lives.
 	now := is.Now()
 	lifetimes := is.lifetimes(client)
 	if !f.RevokedAt.IsZero() {
-		return Grant{}, NewError(InvalidGrant, "refresh_token_revoked")
+		return Grant{}, oauth.NewError(oauth.InvalidGrant, "refresh_token_revoked")
 	}
 	if !now.Before(f.ExpiresAt) || now.After(f.RotatedAt.Add(lifetimes.RefreshIdle)) {
-		return Grant{}, NewError(InvalidGrant, "refresh_token_expired")
+		return Grant{}, oauth.NewError(oauth.InvalidGrant, "refresh_token_expired")
 	}
 	// 3. The token is the newest, or the one before it within the grace.
-	use := refreshUse{by: is.Master.rotator(f.ID, r.Client.Address, userAgentFamily(r.UserAgent)), lifetimes: lifetimes, revokePrevious: client.RevokePrevious}
+	use := refreshUse{by: is.Master.RequesterDigest(f.ID, r.Client.Address, userAgentFamily(r.UserAgent)), lifetimes: lifetimes, revokePrevious: client.RevokePrevious}
 	// A thief who holds the access token as well sees it end when its owner refreshes, and could repeat in time.
 	use.lifetimes.SameAddress = lifetimes.SameAddress || client.RevokePrevious
 	again := generation < f.Generation
@@ -82,7 +85,7 @@ func (is *Issuer) refreshOf(ctx context.Context, client *Client, r *TokenRequest
 // refreshUse is the use of a refresh token: by whom, under which rules, and what came of it.
 type refreshUse struct {
 	by        string
-	lifetimes Lifetimes
+	lifetimes store.Lifetimes
 	// revokePrevious: the access tokens issued before it end with it.
 	revokePrevious bool
 	repetition
@@ -95,25 +98,25 @@ type repetition struct {
 }
 
 // repeat notes that a token is used again. Nil: it gives its successor once more.
-func (is *Issuer) repeat(ctx context.Context, f *TokenFamily, generation int64, use *refreshUse) error {
+func (is *Issuer) repeat(ctx context.Context, f *store.TokenFamily, generation int64, use *refreshUse) error {
 	if !repeatable(f, generation, use.lifetimes.RefreshGrace, is.Now()) {
-		return is.reused(ctx, f, ReasonRefreshReused)
+		return is.reused(ctx, f, oauth.ReasonRefreshReused)
 	}
 	use.repetition = repetition{again: true, from: elsewhere(f.RotatedBy, use.by)}
 	if use.from != "" && use.lifetimes.SameAddress {
-		return is.reused(ctx, f, ReasonRepeatedElsewhere)
+		return is.reused(ctx, f, oauth.ReasonRepeatedElsewhere)
 	}
 	return nil
 }
 
 // rotate uses the newest refresh token of a family up. When another request has done so at the same time, both get the same
 // successor.
-func (is *Issuer) rotate(ctx context.Context, f *TokenFamily, user *User, use *refreshUse) error {
-	r := Rotation{At: is.Now(), By: use.by}
+func (is *Issuer) rotate(ctx context.Context, f *store.TokenFamily, user *store.User, use *refreshUse) error {
+	r := store.Rotation{At: is.Now(), By: use.by}
 	if use.revokePrevious {
 		end, refreshed := is.ending(), *f
 		refreshed.RotatedAt = end.At // the last of them may be issued a moment later, by a repeat
-		r.Ended = []Revocation{tokensUpTo(&refreshed, f.Generation, end)}
+		r.Ended = []store.Revocation{tokensUpTo(&refreshed, f.Generation, end)}
 	}
 	err := is.Store.RotateRefreshToken(ctx, f.ID, f.Generation, r)
 	if err == nil {
@@ -122,31 +125,31 @@ func (is *Issuer) rotate(ctx context.Context, f *TokenFamily, user *User, use *r
 		return nil
 	}
 	is.Families.forget(f.ID)
-	if !errors.Is(err, ErrSpent) {
-		return Unavailable("store_unavailable", err)
+	if !errors.Is(err, store.ErrSpent) {
+		return oauth.Unavailable("store_unavailable", err)
 	}
 	return is.lostRotation(ctx, f, use)
 }
 
 // tokensUpTo is the revocation of the access tokens that came with the family's refresh tokens up to that generation.
-func tokensUpTo(f *TokenFamily, generation int64, end Ending) Revocation {
-	return Revocation{Kind: revokeGenerations, ID: f.ID, IssuedUntil: time.Unix(generation, 0), ExpiresAt: f.RevokedUntil(end)}
+func tokensUpTo(f *store.TokenFamily, generation int64, end store.Ending) store.Revocation {
+	return store.Revocation{Kind: store.RevokeGenerations, ID: f.ID, IssuedUntil: time.Unix(generation, 0), ExpiresAt: f.RevokedUntil(end)}
 }
 
 // lostRotation says why the newest refresh token could not be used up. Nil: another request has just used it.
-func (is *Issuer) lostRotation(ctx context.Context, seen *TokenFamily, use *refreshUse) error {
+func (is *Issuer) lostRotation(ctx context.Context, seen *store.TokenFamily, use *refreshUse) error {
 	f, err := is.family(ctx, seen.ID)
 	switch {
 	case err != nil:
 		return err
 	case f == nil:
-		return NewError(InvalidGrant, "refresh_token_revoked")
+		return oauth.NewError(oauth.InvalidGrant, "refresh_token_revoked")
 	case f.Generation < seen.Generation: // the store was put back to an older state
-		return NewError(InvalidGrant, "refresh_token_unknown")
+		return oauth.NewError(oauth.InvalidGrant, "refresh_token_unknown")
 	case f.Generation == seen.Generation && !is.Now().Before(f.ExpiresAt):
-		return NewError(InvalidGrant, "refresh_token_expired")
+		return oauth.NewError(oauth.InvalidGrant, "refresh_token_expired")
 	case f.Generation == seen.Generation: // the token still is the newest: it is the user who does not stand
-		return NewError(InvalidGrant, "user_changed")
+		return oauth.NewError(oauth.InvalidGrant, "user_changed")
 	}
 	if err := is.repeat(ctx, f, seen.Generation, use); err != nil {
 		return err
@@ -157,32 +160,32 @@ func (is *Issuer) lostRotation(ctx context.Context, seen *TokenFamily, use *refr
 }
 
 // repeatable tells whether a token that was used gives its successor once more.
-func repeatable(f *TokenFamily, generation int64, grace time.Duration, now time.Time) bool {
+func repeatable(f *store.TokenFamily, generation int64, grace time.Duration, now time.Time) bool {
 	return generation == f.Generation-1 && grace > 0 && !now.After(f.RotatedAt.Add(grace))
 }
 
 // reused ends the family of a refresh token that was used twice.
-func (is *Issuer) reused(ctx context.Context, f *TokenFamily, reason string) error {
-	if err := is.endFamilies(ctx, FamilyFilter{ID: f.ID}); err != nil {
+func (is *Issuer) reused(ctx context.Context, f *store.TokenFamily, reason string) error {
+	if err := is.endFamilies(ctx, store.FamilyFilter{ID: f.ID}); err != nil {
 		return err
 	}
-	return NewError(InvalidGrant, reason)
+	return oauth.NewError(oauth.InvalidGrant, reason)
 }
 
 // narrowed returns the scopes of the access token: those asked for, when the family has them all, else all of the
 // family's. A scope that the client may not have any more is left out. The names are the family's own; see grantable.
-func narrowed(held Scopes, client *Client, asked string) (Scopes, error) {
+func narrowed(held oauth.Scopes, client *store.Client, asked string) (oauth.Scopes, error) {
 	allowed := slices.DeleteFunc(slices.Clone(held), func(name string) bool { return !client.Scopes.Has(name) })
-	scopes, err := requestedScopes(asked)
+	scopes, err := oauth.RequestedScopes(asked)
 	switch {
 	case err != nil:
 		return nil, err
 	case len(allowed) == 0:
-		return nil, NewError(InvalidGrant, "scopes_withdrawn")
+		return nil, oauth.NewError(oauth.InvalidGrant, "scopes_withdrawn")
 	case len(scopes) == 0:
 		return allowed, nil
 	case allowed.Missing(scopes...) != "":
-		return nil, NewError(InvalidScope, "scope_wider_than_granted")
+		return nil, oauth.NewError(oauth.InvalidScope, "scope_wider_than_granted")
 	}
 	for i, name := range scopes {
 		scopes[i] = allowed[slices.Index(allowed, name)]

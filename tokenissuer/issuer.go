@@ -5,6 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Issuer is the authorization server (RFC 6749 §1.1). Its fields are set once, before use.
@@ -14,15 +20,15 @@ type Issuer struct {
 	// Audience is what goes into aud; never empty.
 	Audience []string
 	// Lifetimes are the issuer's; a client may have its own.
-	Lifetimes Lifetimes
+	Lifetimes store.Lifetimes
 	// Scopes are the scopes that are known.
-	Scopes ScopeCatalogue
+	Scopes oauth.ScopeCatalogue
 	// Roles are the roles that users can have.
-	Roles RoleCatalogue
+	Roles store.RoleCatalogue
 	// Directory answers who exists.
-	Directory Directory
+	Directory store.Directory
 	// Declared are the clients of the configuration. Directory knows them as well; here nobody has to be asked for them.
-	Declared StaticDirectory
+	Declared store.StaticDirectory
 	// Authenticated remembers for a moment which clients have proved who they are; see AuthenticateClient.
 	Authenticated *ClientCache
 	// Usernames remembers for a while what users are called; nil: the directory is asked each time.
@@ -32,36 +38,36 @@ type Issuer struct {
 	// Families remembers those that were seen lately; nil: the store is asked each time.
 	Families *FamilyMemory
 	// Keys sign.
-	Keys *KeySet
+	Keys *keys.KeySet
 	// Assertions sign what upstreams are told of requests; nil: nobody asks for it, and JWKS lists no keys of theirs.
 	Assertions *AssertionKeys
 	// Swaps remembers the tokens that were made for upstreams; nil: there are none.
 	Swaps *SwapCache
 	// Master makes codes, refresh tokens and cookies.
-	Master *MasterKey
+	Master *keys.MasterKey
 	// JTIMAC signs access tokens with a MAC in their jti; nil: they have none.
-	JTIMAC *JTIMAC
+	JTIMAC *accesstoken.JTIMAC
 	// Origins are those whose pages may read answers; nil: no page of another origin may.
 	Origins *Origins
 	// PKCERequired refuses authorization requests of every client that have no code_challenge.
 	PKCERequired bool
 	// Passwords verify.
-	Passwords *Passwords
+	Hasher *passwords.Hasher
 	// SessionScopes are held by the tokens of sessions, and of the password grant without a client, beside trusted and
 	// public.
-	SessionScopes Scopes
+	SessionScopes oauth.Scopes
 	// DeclaredSchemes are the PasswordSchemes of users that no store keeps.
 	DeclaredSchemes []string
 	// PasswordGrant is how the password grant works; nil: it is off.
 	PasswordGrant *PasswordRules
 	// Revocations learn at once what this process revokes.
-	Revocations *RevocationSet
+	Revocations *accesstoken.RevocationSet
 	// Refresh brings Revocations up to what the store holds now; nil: they always are.
 	Refresh func(context.Context) error
 	// Verifier reads our own tokens; it is told of every token from its birth.
-	Verifier *Verifier
+	Verifier *accesstoken.Verifier
 	// Attempts count failed client authentications and sign-ins; nil: nobody counts.
-	Attempts AttemptCounter
+	Attempts store.AttemptCounter
 	// ClientLimit bounds failed client authentications.
 	ClientLimit Limit
 	// AccountLimit bounds failed sign-ins to one account, AddressLimit those from one address.
@@ -80,10 +86,10 @@ type Issuer struct {
 
 // IssuerStore is what an issuer asks of a store.
 type IssuerStore interface {
-	RevocationStore
-	FamilyStore
+	store.RevocationStore
+	store.FamilyStore
 	// RehashPassword and PasswordSchemes are those of UserStore.
-	RehashPassword(ctx context.Context, userID string, old, hash Secret) error
+	RehashPassword(ctx context.Context, userID string, old, hash oauth.Secret) error
 	PasswordSchemes(ctx context.Context) ([]string, error)
 }
 
@@ -101,14 +107,14 @@ type Limit struct {
 
 // Tokens are what the token endpoint hands out (RFC 6749 §5.1).
 type Tokens struct {
-	AccessToken Secret
+	AccessToken oauth.Secret
 	ExpiresIn   time.Duration
 	// RefreshToken is empty when there is none.
-	RefreshToken Secret
-	Scopes       Scopes
+	RefreshToken oauth.Secret
+	Scopes       oauth.Scopes
 	CreatedAt    time.Time
 	// Claims are those of the access token, for the audit log.
-	Claims *AccessToken
+	Claims *accesstoken.AccessToken
 	// Repeated: the refresh token had been used, and its successor was given again. RepeatedFrom says, in words, what differs
 	// between who used it and who repeats it; empty: nothing that is known.
 	Repeated     bool
@@ -129,9 +135,9 @@ func (is *Issuer) Issue(g Grant) (Tokens, error) {
 		return Tokens{}, err
 	}
 	t.KeyID = key.ID
-	claims, err := appendClaims(make([]byte, 0, 512), t)
+	claims, err := accesstoken.AppendClaims(make([]byte, 0, 512), t)
 	if err != nil {
-		return Tokens{}, AsError(err)
+		return Tokens{}, oauth.AsError(err)
 	}
 	var consumed <-chan error
 	if g.consume != nil {
@@ -140,7 +146,7 @@ func (is *Issuer) Issue(g Grant) (Tokens, error) {
 	tokens, err := is.sign(g, key, t, claims)
 	if consumed != nil {
 		if stepErr := <-consumed; stepErr != nil {
-			return Tokens{}, AsError(stepErr)
+			return Tokens{}, oauth.AsError(stepErr)
 		}
 	}
 	if err == nil && g.repetition != nil {
@@ -155,7 +161,7 @@ func consuming(step func() error) <-chan error {
 	go func() {
 		defer func() {
 			if reason := recover(); reason != nil { // else it would end the process
-				consumed <- NewError(ServerError, "panic").WithCause(fmt.Errorf("panic in the step of a grant: %v", reason))
+				consumed <- oauth.NewError(oauth.ServerError, "panic").WithCause(fmt.Errorf("panic in the step of a grant: %v", reason))
 			}
 		}()
 		consumed <- step()
@@ -164,32 +170,32 @@ func consuming(step func() error) <-chan error {
 }
 
 // sign makes the tokens of a grant whose step is taken care of.
-func (is *Issuer) sign(g Grant, key *SigningKey, t *AccessToken, claims []byte) (Tokens, error) {
+func (is *Issuer) sign(g Grant, key *keys.SigningKey, t *accesstoken.AccessToken, claims []byte) (Tokens, error) {
 	signed, err := is.JTIMAC.Sign(key, claims)
 	if err != nil {
-		return Tokens{}, AsError(err)
+		return Tokens{}, oauth.AsError(err)
 	}
-	t.ID = signed.id(t.ID)
-	if len(signed.text) > MaxTokenBytes {
-		return Tokens{}, NewError(ServerError, "token_too_long").WithCause(errors.New("the claims do not fit a token of 8 KiB"))
+	t.ID = signed.ID(t.ID)
+	if len(signed.Text) > accesstoken.MaxTokenBytes {
+		return Tokens{}, oauth.NewError(oauth.ServerError, "token_too_long").WithCause(errors.New("the claims do not fit a token of 8 KiB"))
 	}
-	is.Verifier.Remember(signed.text, t)
+	is.Verifier.Remember(signed.Text, t)
 	tokens := Tokens{
-		AccessToken: NewSecret(signed.text), ExpiresIn: t.ExpiresAt.Sub(t.IssuedAt), Scopes: g.Scopes, CreatedAt: t.IssuedAt, Claims: t,
+		AccessToken: oauth.NewSecret(signed.Text), ExpiresIn: t.ExpiresAt.Sub(t.IssuedAt), Scopes: g.Scopes, CreatedAt: t.IssuedAt, Claims: t,
 	}
 	if g.Generation > 0 {
-		tokens.RefreshToken = is.Master.refreshToken(g.FamilyID, g.Generation)
+		tokens.RefreshToken = is.Master.RefreshToken(g.FamilyID, g.Generation)
 	}
 	return tokens, nil
 }
 
-func (is *Issuer) claimsOf(g Grant) (*AccessToken, error) {
+func (is *Issuer) claimsOf(g Grant) (*accesstoken.AccessToken, error) {
 	lifetime := g.Lifetime
 	if lifetime == 0 {
-		lifetime = is.lifetimes(g.Client).of(g.Type)
+		lifetime = is.lifetimes(g.Client).For(g.Type)
 	}
 	now := is.birth()
-	t := &AccessToken{
+	t := &accesstoken.AccessToken{
 		Issuer: is.URL, Subject: g.Client.ID, Audience: is.Audience, ClientID: g.Client.ID, Scopes: g.Scopes, ID: is.JTIMAC.NewID(g.Generation),
 		IssuedAt: now, ExpiresAt: now.Add(lifetime),
 	}
@@ -197,14 +203,14 @@ func (is *Issuer) claimsOf(g Grant) (*AccessToken, error) {
 		return t, nil
 	}
 	if g.User.ID == g.Client.ID {
-		return nil, NewError(ServerError, "user_is_client").WithCause(errors.New("user id equals client id"))
+		return nil, oauth.NewError(oauth.ServerError, "user_is_client").WithCause(errors.New("user id equals client id"))
 	}
 	t.Subject, t.Organisation = g.User.ID, g.User.Organisation
 	if is.Roles.Has(g.User.Role) {
 		t.Role = string(g.User.Role)
 	}
-	if g.Scopes.Has(ScopeGroups) {
-		t.withGroups(g.User.Groups)
+	if g.Scopes.Has(oauth.ScopeGroups) {
+		t.WithGroups(g.User.Groups)
 	}
 	t.FamilyID, t.AuthTime, t.Actor = g.FamilyID, g.AuthTime.Truncate(time.Second), g.Actor
 	return t, nil
@@ -221,4 +227,4 @@ func (is *Issuer) birth() time.Time {
 }
 
 // lifetimes are the client's own, and the issuer's where it has none.
-func (is *Issuer) lifetimes(c *Client) Lifetimes { return c.Lifetimes.Or(is.Lifetimes) }
+func (is *Issuer) lifetimes(c *store.Client) store.Lifetimes { return c.Lifetimes.Or(is.Lifetimes) }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Origins knows which pages may read answers of the token and revocation endpoints (CORS): those at the redirect URIs of public
@@ -13,7 +15,7 @@ import (
 // clients there are and whatever origins are asked about. A client that another node has added is therefore known
 // after ten seconds at the latest, or after a hundred times what reading takes.
 type Origins struct {
-	clients func(context.Context) ([]*Client, error)
+	clients func(context.Context) ([]*store.Client, error)
 	now     func() time.Time
 
 	reading sync.Mutex // held while the registry is read
@@ -32,7 +34,7 @@ const (
 )
 
 // NewOrigins returns the origins of what clients lists.
-func NewOrigins(clients func(context.Context) ([]*Client, error), now func() time.Time) *Origins {
+func NewOrigins(clients func(context.Context) ([]*store.Client, error), now func() time.Time) *Origins {
 	return &Origins{clients: clients, now: now}
 }
 
@@ -86,7 +88,7 @@ func (o *Origins) read(ctx context.Context) {
 	took := time.Since(began)
 	known := make(map[string]struct{})
 	for _, c := range clients {
-		for _, origin := range c.origins() {
+		for _, origin := range c.Origins() {
 			known[origin] = struct{}{}
 		}
 	}

@@ -6,18 +6,20 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestT124RandomOriginsReadNothing: whatever is asked, the registry is read once in ten seconds, and an outage takes nothing away.
 func TestT124RandomOriginsReadNothing(t *testing.T) {
 	reads, now := 0, time.Unix(1_800_000_000, 0)
 	var fault error
-	o := NewOrigins(func(context.Context) ([]*Client, error) {
+	o := NewOrigins(func(context.Context) ([]*store.Client, error) {
 		reads++
-		return []*Client{
-			{Type: PublicClient, RedirectURIs: []string{"https://Spa.example:443/cb", "com.example:/cb"}, CORSOrigins: []string{"http://localhost:3000"}},
-			{Type: ConfidentialClient, RedirectURIs: []string{"https://conf.example/cb"}},
-			{Type: PublicClient, RedirectURIs: []string{"https://gone.example/cb"}, Disabled: true},
+		return []*store.Client{
+			{Type: store.PublicClient, RedirectURIs: []string{"https://Spa.example:443/cb", "com.example:/cb"}, CORSOrigins: []string{"http://localhost:3000"}},
+			{Type: store.ConfidentialClient, RedirectURIs: []string{"https://conf.example/cb"}},
+			{Type: store.PublicClient, RedirectURIs: []string{"https://gone.example/cb"}, Disabled: true},
 		}, fault
 	}, func() time.Time { return now })
 	asked := func(want int) {
@@ -52,8 +54,8 @@ func TestT124RandomOriginsReadNothing(t *testing.T) {
 // TestT124WhoeverHangsUpKeepsTheListFromNobody: the list was read for whoever asked first. A client that hung up at once, over and
 // over, kept every page of other origins out.
 func TestT124WhoeverHangsUpKeepsTheListFromNobody(t *testing.T) {
-	o := NewOrigins(func(ctx context.Context) ([]*Client, error) {
-		return []*Client{{ID: "spa", Type: PublicClient, RedirectURIs: []string{"https://spa.example/cb"}}}, ctx.Err()
+	o := NewOrigins(func(ctx context.Context) ([]*store.Client, error) {
+		return []*store.Client{{ID: "spa", Type: store.PublicClient, RedirectURIs: []string{"https://spa.example/cb"}}}, ctx.Err()
 	}, time.Now)
 	gone, hangUp := context.WithCancel(t.Context())
 	hangUp()

@@ -6,6 +6,10 @@ import (
 	"crypto/sha256"
 	"strings"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // requestUnderSeal is a request with its time as a number, so that the length of what is sealed tells nothing.
@@ -16,17 +20,17 @@ type requestUnderSeal struct {
 
 // SealRequest wraps a request for its way through the browser that owns the secret. It can be opened for ten minutes, on
 // every node. A request that has no ID gets one.
-func (is *Issuer) SealRequest(r *AuthorizationRequest, browser Secret) (Secret, error) {
+func (is *Issuer) SealRequest(r *AuthorizationRequest, browser oauth.Secret) (oauth.Secret, error) {
 	if r.ID == "" {
-		r.ID = NewID()
+		r.ID = oauth.NewID()
 	}
-	return seal(is.Master.requests, browser.Reveal(), requestUnderSeal{*r, r.At.UnixMicro()}, is.Now())
+	return seal(is.Master.Requests, browser.Reveal(), requestUnderSeal{*r, r.At.UnixMicro()}, is.Now())
 }
 
 // OpenRequest is the reverse of SealRequest. The client and its redirect URI are looked at again: they may have gone
 // meanwhile. A value that is not ours, not this browser's or too old is an error for a page.
-func (is *Issuer) OpenRequest(ctx context.Context, pending, browser Secret) (AuthorizationRequest, *Client, RedirectTarget, error) {
-	s, err := unseal[requestUnderSeal](is.Master.requests, browser.Reveal(), pending, is.Now())
+func (is *Issuer) OpenRequest(ctx context.Context, pending, browser oauth.Secret) (AuthorizationRequest, *store.Client, RedirectTarget, error) {
+	s, err := unseal[requestUnderSeal](is.Master.Requests, browser.Reveal(), pending, is.Now())
 	r := s.AuthorizationRequest
 	r.At = time.UnixMicro(s.AtMicros)
 	if err != nil || browser.IsEmpty() {
@@ -38,40 +42,40 @@ func (is *Issuer) OpenRequest(ctx context.Context, pending, browser Secret) (Aut
 
 // SealReturn wraps the path of a page that a browser comes back to after signing in. It is absolute, so that nothing but
 // a path can come of it.
-func (is *Issuer) SealReturn(path string) (Secret, error) {
+func (is *Issuer) SealReturn(path string) (oauth.Secret, error) {
 	if !strings.HasPrefix(path, "/") {
-		return Secret{}, NewError(InvalidRequest, "return_path_relative")
+		return oauth.Secret{}, oauth.NewError(oauth.InvalidRequest, "return_path_relative")
 	}
-	return seal(is.Master.returns, "", path, is.Now())
+	return seal(is.Master.Returns, "", path, is.Now())
 }
 
 // OpenReturn is the reverse of SealReturn.
-func (is *Issuer) OpenReturn(pending Secret) (string, error) {
-	return unseal[string](is.Master.returns, "", pending, is.Now())
+func (is *Issuer) OpenReturn(pending oauth.Secret) (string, error) {
+	return unseal[string](is.Master.Returns, "", pending, is.Now())
 }
 
 // FormToken proves that a form was made by us, for this browser and what the names say: the page, the user, the pending
 // request. It is not guessable, and worth nothing in another browser (RFC 9700 §4.7). No two are the same.
-func (is *Issuer) FormToken(browser Secret, names ...string) Secret {
-	nonce := NewID()
-	return NewSecret(nonce + is.formMAC(nonce, browser, names))
+func (is *Issuer) FormToken(browser oauth.Secret, names ...string) oauth.Secret {
+	nonce := oauth.NewID()
+	return oauth.NewSecret(nonce + is.formMAC(nonce, browser, names))
 }
 
-func (is *Issuer) formMAC(nonce string, browser Secret, names []string) string {
+func (is *Issuer) formMAC(nonce string, browser oauth.Secret, names []string) string {
 	digest := sha256.Sum256([]byte(strings.Join(names, "\x00")))
-	return mac(is.Master.forms, nonce+"\x00"+browser.Reveal()+"\x00"+string(digest[:]))
+	return keys.MAC(is.Master.Forms, nonce+"\x00"+browser.Reveal()+"\x00"+string(digest[:]))
 }
 
 // OpenFormToken returns what tells the form from every other, and whether the token is genuine. It compares in constant
 // time.
-func (is *Issuer) OpenFormToken(token, browser Secret, names ...string) (nonce string, genuine bool) {
+func (is *Issuer) OpenFormToken(token, browser oauth.Secret, names ...string) (nonce string, genuine bool) {
 	text := token.Reveal()
-	if browser.IsEmpty() || len(text) != idLength+macLength {
+	if browser.IsEmpty() || len(text) != oauth.IDLength+keys.MACLength {
 		return "", false
 	}
-	nonce = text[:idLength]
-	return nonce, hmac.Equal([]byte(is.formMAC(nonce, browser, names)), []byte(text[idLength:]))
+	nonce = text[:oauth.IDLength]
+	return nonce, hmac.Equal([]byte(is.formMAC(nonce, browser, names)), []byte(text[oauth.IDLength:]))
 }
 
 // NewBrowser returns the secret by which a browser is recognised before anybody has signed in.
-func NewBrowser() Secret { return NewSecret(NewID()) }
+func NewBrowser() oauth.Secret { return oauth.NewSecret(oauth.NewID()) }

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // pendingRequest is a request with every member, sealed for a browser.
-func (f *flow) pendingRequest() (r AuthorizationRequest, pending, browser Secret) {
+func (f *flow) pendingRequest() (r AuthorizationRequest, pending, browser oauth.Secret) {
 	f.tb.Helper()
 	p := parameters("public trusted")
 	p.Prompt, p.MaxAge, p.LoginHint, p.UILocales, p.State = "login consent", "0", "ada@acme.example", "de en", "\x00🚪\r\n"
@@ -23,7 +25,7 @@ func (f *flow) pendingRequest() (r AuthorizationRequest, pending, browser Secret
 	return r, pending, browser
 }
 
-func (f *flow) opens(pending, browser Secret) error {
+func (f *flow) opens(pending, browser oauth.Secret) error {
 	_, _, _, err := f.OpenRequest(f.tb.Context(), pending, browser)
 	return err
 }
@@ -42,8 +44,8 @@ func TestA64A89ASealedRequestComesBackAsItWas(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v\nwas %+v", name, got, want)
 		}
-		if client.ID != "conf" || !strings.HasPrefix(target.Code(NewSecret("c")), callback+"&code=c&state=%00") {
-			t.Errorf("%s: %v, %v", name, client.ID, target.Code(NewSecret("c")))
+		if client.ID != "conf" || !strings.HasPrefix(target.Code(oauth.NewSecret("c")), callback+"&code=c&state=%00") {
+			t.Errorf("%s: %v, %v", name, client.ID, target.Code(oauth.NewSecret("c")))
 		}
 	}
 }
@@ -59,7 +61,7 @@ func TestA48A89OnlyWhatWeHaveSealedOpens(t *testing.T) {
 	for i := range raw {
 		flipped := append([]byte(nil), raw...)
 		flipped[i] ^= 1
-		if f.opens(NewSecret(base64.RawURLEncoding.EncodeToString(flipped)), browser) == nil {
+		if f.opens(oauth.NewSecret(base64.RawURLEncoding.EncodeToString(flipped)), browser) == nil {
 			t.Errorf("byte %d changed: it opens", i)
 		}
 	}
@@ -72,21 +74,21 @@ func TestA48A89OnlyWhatWeHaveSealedOpens(t *testing.T) {
 	f.must(err)
 	r, err := f.read("conf", parameters(""))
 	f.must(err)
-	nobodys, err := f.SealRequest(&r, Secret{})
+	nobodys, err := f.SealRequest(&r, oauth.Secret{})
 	f.must(err)
-	for name, v := range map[string]struct{ pending, browser Secret }{
-		"sealed for no browser": {nobodys, Secret{}},
-		"another browser":       {pending, NewBrowser()}, "no browser": {pending, Secret{}}, "another browser's": {other, browser}, "another installation's": {foreign, browser},
-		"empty": {Secret{}, browser}, "truncated": {NewSecret(text[:len(text)-4]), browser}, "longer": {NewSecret(text + "AAAA"), browser}, "padded": {NewSecret(text + "="), browser},
-		"a line break": {NewSecret(text[:8] + "\n" + text[8:]), browser}, "not base64": {NewSecret("{}"), browser}, "plain": {NewSecret(base64.RawURLEncoding.EncodeToString([]byte(`{"at":1800000000,"value":{}}`))), browser},
-		"sealed for a return": {asReturn, browser}, "sealed for a device": {device, browser}, "sealed for a device, no browser": {device, Secret{}}, "long": {NewSecret(strings.Repeat("A", 1<<16)), browser},
+	for name, v := range map[string]struct{ pending, browser oauth.Secret }{
+		"sealed for no browser": {nobodys, oauth.Secret{}},
+		"another browser":       {pending, NewBrowser()}, "no browser": {pending, oauth.Secret{}}, "another browser's": {other, browser}, "another installation's": {foreign, browser},
+		"empty": {oauth.Secret{}, browser}, "truncated": {oauth.NewSecret(text[:len(text)-4]), browser}, "longer": {oauth.NewSecret(text + "AAAA"), browser}, "padded": {oauth.NewSecret(text + "="), browser},
+		"a line break": {oauth.NewSecret(text[:8] + "\n" + text[8:]), browser}, "not base64": {oauth.NewSecret("{}"), browser}, "plain": {oauth.NewSecret(base64.RawURLEncoding.EncodeToString([]byte(`{"at":1800000000,"value":{}}`))), browser},
+		"sealed for a return": {asReturn, browser}, "sealed for a device": {device, browser}, "sealed for a device, no browser": {device, oauth.Secret{}}, "long": {oauth.NewSecret(strings.Repeat("A", 1<<16)), browser},
 	} {
-		if err := f.opens(v.pending, v.browser); err == nil || AsError(err).Code != InvalidRequest {
+		if err := f.opens(v.pending, v.browser); err == nil || oauth.AsError(err).Code != oauth.InvalidRequest {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	f.wait(10*time.Minute + time.Second)
-	wantCode(t, f.opens(pending, browser), InvalidRequest)
+	wantCode(t, f.opens(pending, browser), oauth.InvalidRequest)
 }
 
 func TestASealFromTheFutureDoesNotOpen(t *testing.T) {
@@ -95,7 +97,7 @@ func TestASealFromTheFutureDoesNotOpen(t *testing.T) {
 	f.wait(-5 * time.Second) // as far as our nodes' clocks may be apart
 	f.must(f.opens(pending, browser))
 	f.wait(-time.Second)
-	wantCode(t, f.opens(pending, browser), InvalidRequest)
+	wantCode(t, f.opens(pending, browser), oauth.InvalidRequest)
 }
 
 // TestA83TheClientHasGoneMeanwhile: the client and its redirect URI are looked at again.
@@ -103,14 +105,14 @@ func TestA83TheClientHasGoneMeanwhile(t *testing.T) {
 	f := newFlow(t)
 	_, pending, browser := f.pendingRequest()
 	f.store.fail("Client", false)
-	wantCode(t, f.opens(pending, browser), TemporarilyUnavailable)
+	wantCode(t, f.opens(pending, browser), oauth.TemporarilyUnavailable)
 	f.store.fail("", false)
 	f.must(f.registry.DisableClient(t.Context(), "conf"))
-	wantReason(t, f.opens(pending, browser), InvalidRequest, "client_unknown")
+	wantReason(t, f.opens(pending, browser), oauth.InvalidRequest, "client_unknown")
 	f.must(f.registry.EnableClient(t.Context(), "conf"))
 	f.must(f.opens(pending, browser))
 	f.must(f.registry.RemoveClient(t.Context(), "conf"))
-	wantReason(t, f.opens(pending, browser), InvalidRequest, "client_unknown")
+	wantReason(t, f.opens(pending, browser), oauth.InvalidRequest, "client_unknown")
 }
 
 func TestA83TheUserHasGoneMeanwhile(t *testing.T) {
@@ -118,9 +120,9 @@ func TestA83TheUserHasGoneMeanwhile(t *testing.T) {
 	s := f.session("ada")
 	r, err := f.read("conf", parameters("public"))
 	f.must(err)
-	f.must(f.registry.SetUserStatus(t.Context(), "u-ada", UserDisabled))
+	f.must(f.registry.SetUserStatus(t.Context(), "u-ada", store.UserDisabled))
 	_, err = f.Approve(t.Context(), &r, f.client("conf"), s, r.Scopes)
-	wantReason(t, err, InvalidGrant, "user_changed")
+	wantReason(t, err, oauth.InvalidGrant, "user_changed")
 	if _, err := f.store.Consent(t.Context(), "u-ada", "conf"); err == nil {
 		t.Error("what was not granted is remembered as consent")
 	}
@@ -143,14 +145,14 @@ func TestA60A63FormTokensBelongToABrowserAndAForm(t *testing.T) {
 	}
 	text := token.Reveal()
 	for name, v := range map[string]struct {
-		token, browser Secret
+		token, browser oauth.Secret
 		names          []string
 	}{
-		"another browser": {token, NewBrowser(), names}, "no browser": {f.FormToken(Secret{}, "x"), Secret{}, []string{"x"}},
+		"another browser": {token, NewBrowser(), names}, "no browser": {f.FormToken(oauth.Secret{}, "x"), oauth.Secret{}, []string{"x"}},
 		"another page": {token, browser, []string{"/oauth/login", "session", "pending"}}, "another session": {token, browser, []string{"/oauth/consent", "other", "pending"}},
 		"another request": {token, browser, []string{"/oauth/consent", "session", "other"}}, "names run together": {token, browser, []string{"/oauth/consent", "sessionpending"}},
-		"one name less": {token, browser, names[:2]}, "empty": {Secret{}, browser, names}, "cut": {NewSecret(text[:64]), browser, names}, "longer": {NewSecret(text + "0"), browser, names},
-		"another nonce": {NewSecret(f.FormToken(browser, names...).Reveal()[:22] + text[22:]), browser, names}, "browser as token": {browser, browser, names},
+		"one name less": {token, browser, names[:2]}, "empty": {oauth.Secret{}, browser, names}, "cut": {oauth.NewSecret(text[:64]), browser, names}, "longer": {oauth.NewSecret(text + "0"), browser, names},
+		"another nonce": {oauth.NewSecret(f.FormToken(browser, names...).Reveal()[:22] + text[22:]), browser, names}, "browser as token": {browser, browser, names},
 	} {
 		if _, genuine := f.OpenFormToken(v.token, v.browser, v.names...); genuine {
 			t.Errorf("%s: accepted", name)
@@ -167,7 +169,7 @@ func TestA60AFormOpensOneSession(t *testing.T) {
 		t.Fatal("a good token is refused")
 	}
 	errs := together(racers, func(int) error { _, _, err := f.OpenSession(t.Context(), f.user("ada"), "", form); return err })
-	if n := wins(t, errs, InvalidRequest); n != 1 {
+	if n := wins(t, errs, oauth.InvalidRequest); n != 1 {
 		t.Errorf("%d sessions of one form", n)
 	}
 }
@@ -180,7 +182,7 @@ func TestAReturnIsOursForTenMinutes(t *testing.T) {
 		t.Errorf("%q, %v", path, err)
 	}
 	_, pending, _ := f.pendingRequest()
-	for name, wrong := range map[string]Secret{"path": NewSecret("/oauth/account"), "request": pending, "empty": {}} {
+	for name, wrong := range map[string]oauth.Secret{"path": oauth.NewSecret("/oauth/account"), "request": pending, "empty": {}} {
 		if path, err := f.OpenReturn(wrong); err == nil {
 			t.Errorf("%s: %q", name, path)
 		}

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // RedirectTarget is a redirect URI that belongs to the client which named it. Only ResolveRedirect makes one, and only
@@ -18,24 +21,24 @@ type RedirectTarget struct {
 // ResolveRedirect returns the client of an authorization request and where its answer goes. An unknown or disabled
 // client, and a redirect URI that is not exactly one of the client's, are errors that must be shown on a page and never
 // redirected. The URI may be left out when the client has only one.
-func (is *Issuer) ResolveRedirect(ctx context.Context, clientID, redirectURI string) (*Client, RedirectTarget, error) {
+func (is *Issuer) ResolveRedirect(ctx context.Context, clientID, redirectURI string) (*store.Client, RedirectTarget, error) {
 	if clientID == "" {
-		return nil, RedirectTarget{}, NewError(InvalidRequest, "client_id_missing").WithDescription("Missing required parameter: client_id.")
+		return nil, RedirectTarget{}, oauth.NewError(oauth.InvalidRequest, "client_id_missing").WithDescription("Missing required parameter: client_id.")
 	}
 	client, err := is.Directory.Client(ctx, clientID)
-	if errors.Is(err, ErrNotFound) || err == nil && client.Disabled {
-		return nil, RedirectTarget{}, NewError(InvalidRequest, "client_unknown").WithDescription("The client is unknown.")
+	if errors.Is(err, store.ErrNotFound) || err == nil && client.Disabled {
+		return nil, RedirectTarget{}, oauth.NewError(oauth.InvalidRequest, "client_unknown").WithDescription("The client is unknown.")
 	}
 	if err != nil {
-		return nil, RedirectTarget{}, Unavailable("directory_unavailable", err)
+		return nil, RedirectTarget{}, oauth.Unavailable("directory_unavailable", err)
 	}
 	switch {
 	case redirectURI == "" && len(client.RedirectURIs) == 1:
 		redirectURI = client.RedirectURIs[0]
 	case redirectURI == "":
-		return client, RedirectTarget{}, NewError(InvalidRequest, "redirect_uri_missing").WithDescription("Missing required parameter: redirect_uri.")
-	case !client.hasRedirectURI(redirectURI):
-		return client, RedirectTarget{}, NewError(InvalidRequest, "redirect_uri_unregistered").
+		return client, RedirectTarget{}, oauth.NewError(oauth.InvalidRequest, "redirect_uri_missing").WithDescription("Missing required parameter: redirect_uri.")
+	case !client.HasRedirectURI(redirectURI):
+		return client, RedirectTarget{}, oauth.NewError(oauth.InvalidRequest, "redirect_uri_unregistered").
 			WithDescription("The redirect_uri is not one that is registered for the client.")
 	}
 	return client, RedirectTarget{uri: redirectURI, issuer: is.URL}, nil
@@ -48,7 +51,7 @@ func (t RedirectTarget) WithState(state string) RedirectTarget {
 }
 
 // Code is where the browser is sent with an authorization code (RFC 6749 §4.1.2, RFC 9207 §2).
-func (t RedirectTarget) Code(code Secret) string { return t.answer("code", code.Reveal()) }
+func (t RedirectTarget) Code(code oauth.Secret) string { return t.answer("code", code.Reveal()) }
 
 // Error is where the browser is sent with an error (RFC 6749 §4.1.2.1). Name is the error's on the wire.
 func (t RedirectTarget) Error(name, description string) string {

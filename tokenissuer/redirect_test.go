@@ -7,17 +7,19 @@ import (
 	"testing"
 
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestA6ToA41RedirectURIsThatAreNotTheClients: every spelling that is not the registered one, byte for byte, is refused,
 // and there is no target to which anything could be sent.
 func TestA6ToA41RedirectURIsThatAreNotTheClients(t *testing.T) {
 	f := newFlow(t)
-	f.addClient(&Client{ID: "local", Type: NativeClient, Grants: []GrantType{AuthorizationCode}, RedirectURIs: []string{
+	f.addClient(&store.Client{ID: "local", Type: store.NativeClient, Grants: []oauth.GrantType{oauth.AuthorizationCode}, RedirectURIs: []string{
 		"http://localhost:8080/cb", "http://localhost/cb", "https://127.0.0.1/tls", "http://127.0.0.1:9000/fixed",
 	}})
-	f.addClient(&Client{ID: "web", Type: PublicClient, RedirectURIs: []string{"http://127.0.0.1/cb", "http://[::1]/cb", "http://localhost:8080/cb"}})
-	f.addClient(&Client{ID: "second", Grants: []GrantType{AuthorizationCode}, RedirectURIs: []string{"https://second.example/cb"}})
+	f.addClient(&store.Client{ID: "web", Type: store.PublicClient, RedirectURIs: []string{"http://127.0.0.1/cb", "http://[::1]/cb", "http://localhost:8080/cb"}})
+	f.addClient(&store.Client{ID: "second", Grants: []oauth.GrantType{oauth.AuthorizationCode}, RedirectURIs: []string{"https://second.example/cb"}})
 	for _, v := range []struct {
 		row, client string
 		uris        []string
@@ -66,7 +68,7 @@ func TestA6ToA41RedirectURIsThatAreNotTheClients(t *testing.T) {
 				_, target, err := f.ResolveRedirect(t.Context(), v.client, uri)
 				if err == nil {
 					t.Errorf("%q is accepted", uri)
-				} else if AsError(err).Code != InvalidRequest || target != (RedirectTarget{}) {
+				} else if oauth.AsError(err).Code != oauth.InvalidRequest || target != (RedirectTarget{}) {
 					t.Errorf("%q: %v, %+v", uri, err, target)
 				}
 			}
@@ -76,7 +78,7 @@ func TestA6ToA41RedirectURIsThatAreNotTheClients(t *testing.T) {
 
 func TestA28A29RedirectURIsThatAreTheClients(t *testing.T) {
 	f := newFlow(t)
-	f.addClient(&Client{ID: "fixed", Type: NativeClient, Grants: []GrantType{AuthorizationCode}, RedirectURIs: []string{
+	f.addClient(&store.Client{ID: "fixed", Type: store.NativeClient, Grants: []oauth.GrantType{oauth.AuthorizationCode}, RedirectURIs: []string{
 		"http://localhost:8080/cb", "http://127.0.0.1:9000/fixed", "http://127.0.0.1", "http://[::1]?a=b",
 	}})
 	for _, v := range []struct{ client, uri string }{
@@ -95,7 +97,7 @@ func TestA28A29RedirectURIsThatAreTheClients(t *testing.T) {
 		if want == "" {
 			want = callback
 		}
-		if got := target.Code(NewSecret("c")); !strings.HasPrefix(got, want) {
+		if got := target.Code(oauth.NewSecret("c")); !strings.HasPrefix(got, want) {
 			t.Errorf("%q leads to %q", v.uri, got)
 		}
 	}
@@ -103,35 +105,35 @@ func TestA28A29RedirectURIsThatAreTheClients(t *testing.T) {
 
 func TestA1ToA5ClientsThatAreNone(t *testing.T) {
 	f := newFlow(t)
-	f.addClient(&Client{ID: "several", Type: PublicClient, RedirectURIs: []string{callback, "https://client.example/second"}})
-	f.addClient(&Client{ID: "none", Type: PublicClient, RedirectURIs: []string{}})
-	f.addClient(&Client{ID: "off"})
+	f.addClient(&store.Client{ID: "several", Type: store.PublicClient, RedirectURIs: []string{callback, "https://client.example/second"}})
+	f.addClient(&store.Client{ID: "none", Type: store.PublicClient, RedirectURIs: []string{}})
+	f.addClient(&store.Client{ID: "off"})
 	f.must(f.registry.DisableClient(t.Context(), "off"))
 	var descriptions []string
 	for _, v := range []struct{ row, client, uri string }{
 		{"A3", "off", callback}, {"A2", "unknown", callback}, {"A1", "", callback}, {"A2", "CONF", callback}, {"A2", "conf ", callback}, {"A2", "u-ada", callback},
-		{"A2", OwnClientID, callback}, {"A2", "https://client.example/metadata", callback}, {"A4", "several", ""}, {"A41", "none", ""}, {"A41", "none", callback},
+		{"A2", store.OwnClientID, callback}, {"A2", "https://client.example/metadata", callback}, {"A4", "several", ""}, {"A41", "none", ""}, {"A41", "none", callback},
 	} {
 		_, target, err := f.ResolveRedirect(t.Context(), v.client, v.uri)
-		if err == nil || AsError(err).Code != InvalidRequest || target != (RedirectTarget{}) {
+		if err == nil || oauth.AsError(err).Code != oauth.InvalidRequest || target != (RedirectTarget{}) {
 			t.Errorf("%s %q: %v", v.row, v.client, err)
 			continue
 		}
-		descriptions = append(descriptions, AsError(err).Error()+AsError(err).Description)
+		descriptions = append(descriptions, oauth.AsError(err).Error()+oauth.AsError(err).Description)
 	}
 	if descriptions[0] != descriptions[1] {
 		t.Errorf("a disabled client is told from an unknown one: %q", descriptions[:2])
 	}
 	f.store.fail("Client", false)
 	_, _, err := f.ResolveRedirect(t.Context(), "conf", callback)
-	wantCode(t, err, TemporarilyUnavailable)
+	wantCode(t, err, oauth.TemporarilyUnavailable)
 }
 
 // TestA52ToA56TheAnswerKeepsWhatTheClientSent: state comes back as it was, once decoded; the URI's own query stays; code,
 // state and iss are there exactly once.
 func TestA52ToA56TheAnswerKeepsWhatTheClientSent(t *testing.T) {
 	f := newFlow(t)
-	f.addClient(&Client{ID: "queries", Grants: []GrantType{AuthorizationCode}, RedirectURIs: []string{
+	f.addClient(&store.Client{ID: "queries", Grants: []oauth.GrantType{oauth.AuthorizationCode}, RedirectURIs: []string{
 		callback, "https://client.example/bare", "https://client.example/empty?", "https://client.example/odd?a=%20+&b&c=%2Fx",
 	}})
 	var printable strings.Builder
@@ -145,7 +147,7 @@ func TestA52ToA56TheAnswerKeepsWhatTheClientSent(t *testing.T) {
 			_, target, err := f.ResolveRedirect(t.Context(), "queries", uri)
 			f.must(err)
 			target = target.WithState(state)
-			for kind, location := range map[string]string{"code": target.Code(NewSecret("the-code")), "error": target.Error("access_denied", "It was denied.")} {
+			for kind, location := range map[string]string{"code": target.Code(oauth.NewSecret("the-code")), "error": target.Error("access_denied", "It was denied.")} {
 				if strings.ContainsAny(location, "\r\n\x00 \"<>") {
 					t.Fatalf("%s: raw in %q", name, location)
 				}
@@ -169,7 +171,7 @@ func TestA52ToA56TheAnswerKeepsWhatTheClientSent(t *testing.T) {
 			}
 		}
 	}
-	if got := f.target("conf").Code(NewSecret("C")); got != callback+"&code=C&iss="+url.QueryEscape(flowIssuer) {
+	if got := f.target("conf").Code(oauth.NewSecret("C")); got != callback+"&code=C&iss="+url.QueryEscape(flowIssuer) {
 		t.Errorf("%q", got)
 	}
 	if got := f.target("conf").WithState("s").Error("access_denied", "No, no."); got != callback+"&error=access_denied&error_description=No%2C%20no.&state=s&iss="+url.QueryEscape(flowIssuer) {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const day = 24 * time.Hour
@@ -13,7 +15,7 @@ const day = 24 * time.Hour
 func TestT80RefreshKeepsScopeAndLifetime(t *testing.T) {
 	f := newFlow(t)
 	f.PasswordGrant.Refresh = true
-	signedIn, err := f.exchange(TokenRequest{GrantType: PasswordGrant, Client: f.credentials("conf"), Email: "ada@acme.example", Password: NewSecret(userPassword), Scope: "trusted"})
+	signedIn, err := f.exchange(TokenRequest{GrantType: oauth.PasswordGrant, Client: f.credentials("conf"), Email: "ada@acme.example", Password: oauth.NewSecret(userPassword), Scope: "trusted"})
 	f.must(err)
 	minted, _ := f.mint("grace")
 	for name, v := range map[string]struct {
@@ -65,7 +67,7 @@ func TestT81IdleAndAbsoluteExpiry(t *testing.T) {
 	}
 	f.wait(day + time.Second)
 	_, err := f.refresh("conf", next.RefreshToken)
-	wantReason(t, err, InvalidGrant, "refresh_token_expired")
+	wantReason(t, err, oauth.InvalidGrant, "refresh_token_expired")
 }
 
 func TestT82ARefreshTokenOfAnotherClient(t *testing.T) {
@@ -73,7 +75,7 @@ func TestT82ARefreshTokenOfAnotherClient(t *testing.T) {
 	first := f.tokens("conf", "refresh_token")
 	for range 3 {
 		_, err := f.refresh("other", first.RefreshToken)
-		wantReason(t, err, InvalidGrant, "refresh_token_of_another_client")
+		wantReason(t, err, oauth.InvalidGrant, "refresh_token_of_another_client")
 	}
 	f.alive(first)
 	next, err := f.refresh("conf", first.RefreshToken)
@@ -81,7 +83,7 @@ func TestT82ARefreshTokenOfAnotherClient(t *testing.T) {
 	// Used before, and a reuse by its own client: another client's does not count as one.
 	f.wait(time.Minute)
 	_, err = f.refresh("other", first.RefreshToken)
-	wantReason(t, err, InvalidGrant, "refresh_token_of_another_client")
+	wantReason(t, err, oauth.InvalidGrant, "refresh_token_of_another_client")
 	f.alive(next)
 }
 
@@ -90,13 +92,13 @@ func TestT83TheScopeNarrowsTheAccessTokenOnly(t *testing.T) {
 	next := f.tokens("conf", "trusted public refresh_token")
 	for _, v := range []struct {
 		name, scope string
-		want        Scopes
+		want        oauth.Scopes
 	}{
-		{"equal", "trusted public refresh_token", Scopes{"trusted", "public", "refresh_token"}},
-		{"subset", "public", Scopes{"public"}},
-		{"another order", "public trusted", Scopes{"public", "trusted"}},
-		{"absent", "", Scopes{"trusted", "public", "refresh_token"}},
-		{"blank", "  ", Scopes{"trusted", "public", "refresh_token"}},
+		{"equal", "trusted public refresh_token", oauth.Scopes{"trusted", "public", "refresh_token"}},
+		{"subset", "public", oauth.Scopes{"public"}},
+		{"another order", "public trusted", oauth.Scopes{"public", "trusted"}},
+		{"absent", "", oauth.Scopes{"trusted", "public", "refresh_token"}},
+		{"blank", "  ", oauth.Scopes{"trusted", "public", "refresh_token"}},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			var err error
@@ -108,7 +110,7 @@ func TestT83TheScopeNarrowsTheAccessTokenOnly(t *testing.T) {
 	}
 	for _, scope := range []string{"public offline_access", "reports", "unknown", "PUBLIC", "a\tb"} {
 		_, err := f.narrow("conf", next.RefreshToken, scope)
-		wantCode(t, err, InvalidScope)
+		wantCode(t, err, oauth.InvalidScope)
 	}
 	again, err := f.refresh("conf", next.RefreshToken) // none of which has used it up
 	if f.must(err); again.Repeated {
@@ -119,11 +121,11 @@ func TestT83TheScopeNarrowsTheAccessTokenOnly(t *testing.T) {
 func TestT83AScopeThatTheClientHasLost(t *testing.T) {
 	f := newFlow(t)
 	declare := func(scopes ...string) {
-		declared, err := NewStaticDirectory(Declarations{Clients: []*Client{{
-			ID: "declared", Type: PublicClient, Grants: []GrantType{AuthorizationCode, RefreshTokenGrant}, Scopes: scopes, RedirectURIs: []string{callback},
+		declared, err := store.NewStaticDirectory(store.Declarations{Clients: []*store.Client{{
+			ID: "declared", Type: store.PublicClient, Grants: []oauth.GrantType{oauth.AuthorizationCode, oauth.RefreshTokenGrant}, Scopes: scopes, RedirectURIs: []string{callback},
 		}}})
 		f.must(err)
-		f.Directory = OverlayDirectory{Declared: declared, Stored: f.store}
+		f.Directory = store.OverlayDirectory{Declared: declared, Stored: f.store}
 	}
 	declare("public", "trusted")
 	byID := ClientAuthentication{PublicID: "declared"}
@@ -132,25 +134,25 @@ func TestT83AScopeThatTheClientHasLost(t *testing.T) {
 	first, err := f.exchange(r)
 	f.must(err)
 	declare("public")
-	next, err := f.exchange(TokenRequest{GrantType: RefreshTokenGrant, Client: byID, RefreshToken: first.RefreshToken})
+	next, err := f.exchange(TokenRequest{GrantType: oauth.RefreshTokenGrant, Client: byID, RefreshToken: first.RefreshToken})
 	f.must(err)
 	sameScopes(t, next.Scopes, "public")
-	_, err = f.exchange(TokenRequest{GrantType: RefreshTokenGrant, Client: byID, RefreshToken: next.RefreshToken, Scope: "trusted"})
-	wantCode(t, err, InvalidScope)
+	_, err = f.exchange(TokenRequest{GrantType: oauth.RefreshTokenGrant, Client: byID, RefreshToken: next.RefreshToken, Scope: "trusted"})
+	wantCode(t, err, oauth.InvalidScope)
 	declare("reports")
-	_, err = f.exchange(TokenRequest{GrantType: RefreshTokenGrant, Client: byID, RefreshToken: next.RefreshToken})
-	wantCode(t, err, InvalidGrant)
+	_, err = f.exchange(TokenRequest{GrantType: oauth.RefreshTokenGrant, Client: byID, RefreshToken: next.RefreshToken})
+	wantCode(t, err, oauth.InvalidGrant)
 }
 
 // TestT84ReuseEndsTheFamily: of two holders one is a thief, and nobody knows which.
 func TestT84ReuseEndsTheFamily(t *testing.T) {
-	for name, reuse := range map[string]func(f *flow, first, second Tokens) Secret{
-		"after the successor was used": func(f *flow, first, second Tokens) Secret {
+	for name, reuse := range map[string]func(f *flow, first, second Tokens) oauth.Secret{
+		"after the successor was used": func(f *flow, first, second Tokens) oauth.Secret {
 			_, err := f.refresh("conf", second.RefreshToken)
 			f.must(err)
 			return first.RefreshToken
 		},
-		"31 seconds after": func(f *flow, first, _ Tokens) Secret {
+		"31 seconds after": func(f *flow, first, _ Tokens) oauth.Secret {
 			f.wait(31 * time.Second)
 			return first.RefreshToken
 		},
@@ -162,12 +164,12 @@ func TestT84ReuseEndsTheFamily(t *testing.T) {
 			f.must(err)
 			stranger := f.tokens("conf", "refresh_token")
 			_, err = f.refresh("conf", reuse(f, first, second))
-			wantReason(t, err, InvalidGrant, ReasonRefreshReused)
+			wantReason(t, err, oauth.InvalidGrant, oauth.ReasonRefreshReused)
 			f.dead(first)
 			f.dead(second)
-			for _, token := range []Secret{first.RefreshToken, second.RefreshToken} {
+			for _, token := range []oauth.Secret{first.RefreshToken, second.RefreshToken} {
 				_, err = f.refresh("conf", token)
-				wantCode(t, err, InvalidGrant)
+				wantCode(t, err, oauth.InvalidGrant)
 			}
 			f.alive(stranger)
 		})
@@ -184,7 +186,7 @@ func TestT85ThePredecessorsPredecessorIsAReuse(t *testing.T) {
 	_, err = f.refresh("conf", second.RefreshToken) // within the grace
 	f.must(err)
 	_, err = f.refresh("conf", first.RefreshToken)
-	wantReason(t, err, InvalidGrant, ReasonRefreshReused)
+	wantReason(t, err, oauth.InvalidGrant, oauth.ReasonRefreshReused)
 	f.dead(third)
 }
 
@@ -200,7 +202,7 @@ func TestT86ALostAnswerLosesNothing(t *testing.T) {
 	}
 	f.wait(29 * time.Second)
 	for name, node := range map[string]*Issuer{"same node": f.Issuer, "another node": f.node()} {
-		again, _, err := node.Exchange(t.Context(), TokenRequest{GrantType: RefreshTokenGrant, Client: f.credentials("conf"), RefreshToken: first.RefreshToken})
+		again, _, err := node.Exchange(t.Context(), TokenRequest{GrantType: oauth.RefreshTokenGrant, Client: f.credentials("conf"), RefreshToken: first.RefreshToken})
 		f.must(err)
 		if again.RefreshToken.Reveal() != second.RefreshToken.Reveal() || !again.Repeated {
 			t.Errorf("%s: another successor, or not marked", name)
@@ -212,7 +214,7 @@ func TestT86ALostAnswerLosesNothing(t *testing.T) {
 }
 
 func TestS4TheGraceIsConfigurable(t *testing.T) {
-	for grace, works := range map[time.Duration]bool{NoGrace: false, 10 * time.Second: false, 11 * time.Second: true, 5 * time.Minute: true} {
+	for grace, works := range map[time.Duration]bool{store.NoGrace: false, 10 * time.Second: false, 11 * time.Second: true, 5 * time.Minute: true} {
 		f := newFlow(t)
 		f.Lifetimes.RefreshGrace = grace
 		first := f.tokens("conf", "refresh_token")
@@ -230,31 +232,31 @@ func TestT90OtherCredentialsAreNoRefreshTokens(t *testing.T) {
 	tokens := f.tokens("conf", "refresh_token")
 	_, cookie, err := f.OpenSession(t.Context(), f.user("ada"), "", "")
 	f.must(err)
-	for name, wrong := range map[string]Secret{"access token": tokens.AccessToken, "code": f.code("conf", parameters("")), "session": cookie} {
-		if _, err := f.refresh("conf", wrong); AsError(err).Code != InvalidGrant {
+	for name, wrong := range map[string]oauth.Secret{"access token": tokens.AccessToken, "code": f.code("conf", parameters("")), "session": cookie} {
+		if _, err := f.refresh("conf", wrong); oauth.AsError(err).Code != oauth.InvalidGrant {
 			t.Errorf("%s: %v", name, err)
 		}
 		// Without a client it is not even looked at.
-		if _, err := f.exchange(TokenRequest{GrantType: RefreshTokenGrant, RefreshToken: wrong}); AsError(err).Code != InvalidClient {
+		if _, err := f.exchange(TokenRequest{GrantType: oauth.RefreshTokenGrant, RefreshToken: wrong}); oauth.AsError(err).Code != oauth.InvalidClient {
 			t.Errorf("%s without a client: %v", name, err)
 		}
 	}
-	if _, err := f.Verifier.Verify(tokens.RefreshToken.Reveal(), f.Audience); AsError(err).Code != InvalidToken {
+	if _, err := f.Verifier.Verify(tokens.RefreshToken.Reveal(), f.Audience); oauth.AsError(err).Code != oauth.InvalidToken {
 		t.Errorf("a refresh token as Bearer: %v", err)
 	}
-	_, err = f.refresh("conf", Secret{})
-	wantCode(t, err, InvalidRequest)
-	_, err = f.exchange(TokenRequest{GrantType: RefreshTokenGrant, RefreshToken: tokens.RefreshToken})
-	wantCode(t, err, InvalidClient)
+	_, err = f.refresh("conf", oauth.Secret{})
+	wantCode(t, err, oauth.InvalidRequest)
+	_, err = f.exchange(TokenRequest{GrantType: oauth.RefreshTokenGrant, RefreshToken: tokens.RefreshToken})
+	wantCode(t, err, oauth.InvalidClient)
 	f.must(f.registry.RemoveClient(t.Context(), "conf"))
 	_, err = f.refresh("conf", tokens.RefreshToken)
-	wantCode(t, err, InvalidClient)
+	wantCode(t, err, oauth.InvalidClient)
 	f.dead(tokens)
 }
 
 func TestT92WhoGetsARefreshToken(t *testing.T) {
 	f := newFlow(t)
-	f.addClient(&Client{ID: "scoped", Grants: []GrantType{AuthorizationCode}, Scopes: Scopes{ScopePublic, ScopeRefreshToken, ScopeOfflineAccess}})
+	f.addClient(&store.Client{ID: "scoped", Grants: []oauth.GrantType{oauth.AuthorizationCode}, Scopes: oauth.Scopes{oauth.ScopePublic, oauth.ScopeRefreshToken, oauth.ScopeOfflineAccess}})
 	for name, v := range map[string]struct {
 		client, scope string
 		want          bool
@@ -275,7 +277,7 @@ func TestT92WhoGetsARefreshToken(t *testing.T) {
 			}
 		}
 	}
-	server, err := f.exchange(TokenRequest{GrantType: ClientCredentials, Client: f.credentials("conf")})
+	server, err := f.exchange(TokenRequest{GrantType: oauth.ClientCredentials, Client: f.credentials("conf")})
 	f.must(err)
 	minted, err := f.mint("grace")
 	f.must(err)
@@ -297,7 +299,7 @@ func TestT93OnlyTheRefreshTokenItselfIsOne(t *testing.T) {
 		wrongs = append(wrongs, string(changed))
 	}
 	for _, wrong := range wrongs {
-		if _, err := f.refresh("conf", NewSecret(wrong)); AsError(err).Code != InvalidGrant || AsError(err).Reason == ReasonRefreshReused {
+		if _, err := f.refresh("conf", oauth.NewSecret(wrong)); oauth.AsError(err).Code != oauth.InvalidGrant || oauth.AsError(err).Reason == oauth.ReasonRefreshReused {
 			t.Errorf("%d characters: %v", len(wrong), err)
 		}
 	}

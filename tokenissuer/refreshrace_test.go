@@ -5,6 +5,8 @@ import (
 	"time"
 
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestT87ParallelRefreshesHaveOneSuccessor: tabs that race all keep their user signed in.
@@ -18,7 +20,7 @@ func TestT87ParallelRefreshesHaveOneSuccessor(t *testing.T) {
 			all[i], err = f.refresh("conf", next.RefreshToken)
 			return err
 		})
-		if n := wins(t, errs, InvalidGrant); n != racers {
+		if n := wins(t, errs, oauth.InvalidGrant); n != racers {
 			t.Fatalf("%d of %d were served", n, racers)
 		}
 		for _, tokens := range all {
@@ -39,10 +41,10 @@ func TestT87ParallelRefreshesHaveOneSuccessor(t *testing.T) {
 // TestT87WithoutGraceOneWins, and the others are a reuse.
 func TestT87WithoutGraceOneWins(t *testing.T) {
 	f := newFlow(t)
-	f.Lifetimes.RefreshGrace = NoGrace
+	f.Lifetimes.RefreshGrace = store.NoGrace
 	first := f.tokens("conf", "refresh_token")
 	errs := together(racers, func(int) error { _, err := f.refresh("conf", first.RefreshToken); return err })
-	if n := wins(t, errs, InvalidGrant); n != 1 {
+	if n := wins(t, errs, oauth.InvalidGrant); n != 1 {
 		t.Errorf("%d were served", n)
 	}
 	f.dead(first)
@@ -52,7 +54,7 @@ func TestT87WithoutGraceOneWins(t *testing.T) {
 // successor was used meanwhile, or the family ended.
 func TestT87WhoComesSecondGetsTheSameSuccessor(t *testing.T) {
 	f := newFlow(t)
-	ahead := func(token Secret) (next Tokens) {
+	ahead := func(token oauth.Secret) (next Tokens) {
 		next, err := f.refresh("conf", token)
 		f.must(err)
 		return next
@@ -65,13 +67,13 @@ func TestT87WhoComesSecondGetsTheSameSuccessor(t *testing.T) {
 	}
 	f.store.meanwhile("RotateRefreshToken", func() { ahead(ahead(winner.RefreshToken).RefreshToken) })
 	_, err := f.refresh("conf", winner.RefreshToken)
-	wantReason(t, err, InvalidGrant, ReasonRefreshReused)
+	wantReason(t, err, oauth.InvalidGrant, oauth.ReasonRefreshReused)
 	f.dead(winner)
 
 	first = f.tokens("conf", "refresh_token")
 	f.store.meanwhile("RotateRefreshToken", func() { f.must(f.registry.RevokeFamily(t.Context(), first.Claims.FamilyID)) })
 	_, err = f.refresh("conf", first.RefreshToken)
-	wantReason(t, err, InvalidGrant, "refresh_token_revoked")
+	wantReason(t, err, oauth.InvalidGrant, "refresh_token_revoked")
 }
 
 func TestT88ARevokedFamilyStaysRevoked(t *testing.T) {
@@ -79,10 +81,10 @@ func TestT88ARevokedFamilyStaysRevoked(t *testing.T) {
 	first := f.tokens("conf", "refresh_token")
 	f.must(f.registry.RevokeFamily(t.Context(), first.Claims.FamilyID))
 	_, err := f.refresh("conf", first.RefreshToken)
-	wantCode(t, err, InvalidGrant)
+	wantCode(t, err, oauth.InvalidGrant)
 	f.Issuer = f.node()
 	_, err = f.refresh("conf", first.RefreshToken)
-	wantCode(t, err, InvalidGrant)
+	wantCode(t, err, oauth.InvalidGrant)
 	f.dead(first)
 }
 
@@ -106,7 +108,7 @@ func TestT89RevocationRacesRefresh(t *testing.T) {
 			f.dead(next)
 		}
 		_, err := f.refresh("conf", first.RefreshToken)
-		wantCode(t, err, InvalidGrant)
+		wantCode(t, err, oauth.InvalidGrant)
 	}
 }
 
@@ -126,7 +128,7 @@ func TestT89RevocationRacesRedemption(t *testing.T) {
 		if errs[1] == nil {
 			f.dead(tokens)
 			_, err := f.refresh("conf", tokens.RefreshToken)
-			wantCode(t, err, InvalidGrant)
+			wantCode(t, err, oauth.InvalidGrant)
 		}
 	}
 }
@@ -141,7 +143,7 @@ func TestAFaultOfTheStoreUsesNoRefreshTokenUp(t *testing.T) {
 			}
 			f.store.fail(step, false)
 			tokens, err := f.refresh("conf", first.RefreshToken)
-			wantCode(t, err, TemporarilyUnavailable)
+			wantCode(t, err, oauth.TemporarilyUnavailable)
 			if !tokens.AccessToken.IsEmpty() || !tokens.RefreshToken.IsEmpty() {
 				t.Error("tokens come with the error")
 			}
@@ -161,10 +163,10 @@ func TestAFaultOfTheStoreUsesNoRefreshTokenUp(t *testing.T) {
 		f.wait(time.Minute)
 		f.store.fail("EndFamilies", false)
 		_, err = f.refresh("conf", first.RefreshToken)
-		wantCode(t, err, TemporarilyUnavailable)
+		wantCode(t, err, oauth.TemporarilyUnavailable)
 		f.store.fail("", false)
 		_, err = f.refresh("conf", first.RefreshToken)
-		wantReason(t, err, InvalidGrant, ReasonRefreshReused)
+		wantReason(t, err, oauth.InvalidGrant, oauth.ReasonRefreshReused)
 	})
 }
 
@@ -174,8 +176,8 @@ func TestT131WhoComesSecondFromElsewhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFlow(t)
 			f.Lifetimes.SameAddress = sameAddress
-			use := func(token Secret, address string) (Tokens, error) {
-				r := TokenRequest{GrantType: RefreshTokenGrant, Client: f.credentials("conf"), RefreshToken: token, UserAgent: "okhttp/4.1"}
+			use := func(token oauth.Secret, address string) (Tokens, error) {
+				r := TokenRequest{GrantType: oauth.RefreshTokenGrant, Client: f.credentials("conf"), RefreshToken: token, UserAgent: "okhttp/4.1"}
 				r.Client.Address = address
 				return f.exchange(r)
 			}
@@ -191,7 +193,7 @@ func TestT131WhoComesSecondFromElsewhere(t *testing.T) {
 				t.Errorf("the first: %t, from %q", winner.Repeated, winner.RepeatedFrom)
 			}
 			if sameAddress {
-				wantReason(t, err, InvalidGrant, ReasonRepeatedElsewhere)
+				wantReason(t, err, oauth.InvalidGrant, oauth.ReasonRepeatedElsewhere)
 				f.dead(winner)
 				return
 			}

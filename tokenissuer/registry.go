@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // ErrDeclared is returned for a change to what the configuration declares.
@@ -16,19 +19,19 @@ var ErrDeclared = errors.New("it is declared in the configuration: change it the
 // leaves alone.
 type Registry struct {
 	Issuer   *Issuer
-	Declared StaticDirectory
+	Declared store.StaticDirectory
 	Stored   RegistryStore
 }
 
 // RegistryStore is what a registry asks of a store.
 type RegistryStore interface {
-	ClientStore
-	UserStore
-	DeclarationStore
+	store.ClientStore
+	store.UserStore
+	store.DeclarationStore
 }
 
 // Clients lists every client, by id.
-func (g *Registry) Clients(ctx context.Context) ([]*Client, error) {
+func (g *Registry) Clients(ctx context.Context) ([]*store.Client, error) {
 	stored, err := g.Stored.Clients(ctx)
 	if err != nil {
 		return nil, err
@@ -39,36 +42,36 @@ func (g *Registry) Clients(ctx context.Context) ([]*Client, error) {
 			list = append(list, c)
 		}
 	}
-	slices.SortFunc(list, func(a, b *Client) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(list, func(a, b *store.Client) int { return strings.Compare(a.ID, b.ID) })
 	return list, nil
 }
 
 // Client returns one client, or ErrNotFound.
-func (g *Registry) Client(ctx context.Context, id string) (*Client, error) {
+func (g *Registry) Client(ctx context.Context, id string) (*store.Client, error) {
 	return g.Issuer.Directory.Client(ctx, id)
 }
 
 // AddClient registers a client and returns its secret, which nobody can read again; a public client gets none here. An empty
 // id is generated. ErrTaken when the id is in use.
-func (g *Registry) AddClient(ctx context.Context, c Client) (*Client, Secret, error) {
+func (g *Registry) AddClient(ctx context.Context, c store.Client) (*store.Client, oauth.Secret, error) {
 	if c.ID == "" {
-		c.ID = NewID()
+		c.ID = oauth.NewID()
 	}
 	c.SetDefaults()
 	if g.isDeclared(c.ID) {
-		return nil, Secret{}, ErrTaken
+		return nil, oauth.Secret{}, store.ErrTaken
 	}
 	c.CreatedAt = g.Issuer.Now()
-	var secret Secret
+	var secret oauth.Secret
 	if !c.IsPublic() {
-		secret = NewClientSecret()
-		c.Secrets = []ClientSecret{{Digest: secret.Digest(), CreatedAt: c.CreatedAt}}
+		secret = oauth.NewClientSecret()
+		c.Secrets = []store.ClientSecret{{Digest: secret.Digest(), CreatedAt: c.CreatedAt}}
 	}
-	if err := g.checkClient(&c, &Client{}); err != nil {
-		return nil, Secret{}, invalidInput{err}
+	if err := g.checkClient(&c, &store.Client{}); err != nil {
+		return nil, oauth.Secret{}, invalidInput{err}
 	}
 	if err := g.Stored.AddClient(ctx, &c); err != nil {
-		return nil, Secret{}, err
+		return nil, oauth.Secret{}, err
 	}
 	g.Issuer.Authenticated.Forget(c.ID)
 	g.Issuer.Origins.Forget()
@@ -76,7 +79,7 @@ func (g *Registry) AddClient(ctx context.Context, c Client) (*Client, Secret, er
 }
 
 // checkClient refuses what cannot be registered. What the client has had before was registered by the rules of then.
-func (g *Registry) checkClient(c, before *Client) error {
+func (g *Registry) checkClient(c, before *store.Client) error {
 	gained := *c
 	gained.RedirectURIs = without(c.RedirectURIs, before.RedirectURIs)
 	gained.CORSOrigins = without(c.CORSOrigins, before.CORSOrigins)
@@ -84,10 +87,10 @@ func (g *Registry) checkClient(c, before *Client) error {
 	if err := gained.Validate(); err != nil {
 		return err
 	}
-	if err := gained.checkPlainHTTP(); err != nil {
+	if err := gained.CheckPlainHTTP(); err != nil {
 		return err
 	}
-	if err := c.checkReachable(); err != nil && before.checkReachable() == nil {
+	if err := c.CheckReachable(); err != nil && before.CheckReachable() == nil {
 		return err
 	}
 	return g.Issuer.Scopes.Check(gained.Scopes)
@@ -106,24 +109,24 @@ func without[S ~[]E, E comparable](list, others S) S {
 
 // isDeclared tells whether an id is a declared client's or user's, or our own.
 func (g *Registry) isDeclared(id string) bool {
-	return g.Declared.LookupClient(id) != nil || g.Declared.LookupUser(id) != nil || id == OwnClientID
+	return g.Declared.LookupClient(id) != nil || g.Declared.LookupUser(id) != nil || id == store.OwnClientID
 }
 
 // RotateSecret gives a client a further secret, a public one perhaps its first. The older ones stay good for overlap; 0 ends
 // them now.
-func (g *Registry) RotateSecret(ctx context.Context, id string, overlap time.Duration) (Secret, error) {
+func (g *Registry) RotateSecret(ctx context.Context, id string, overlap time.Duration) (oauth.Secret, error) {
 	if _, err := g.changeable(ctx, id); err != nil {
-		return Secret{}, err
+		return oauth.Secret{}, err
 	}
 	if overlap < 0 {
-		return Secret{}, invalidInput{errors.New("the overlap must not be negative")}
+		return oauth.Secret{}, invalidInput{errors.New("the overlap must not be negative")}
 	}
 	now := g.Issuer.Now()
-	secret := NewClientSecret()
-	err := g.Stored.RotateClientSecret(ctx, id, ClientSecret{Digest: secret.Digest(), CreatedAt: now}, now.Add(overlap))
+	secret := oauth.NewClientSecret()
+	err := g.Stored.RotateClientSecret(ctx, id, store.ClientSecret{Digest: secret.Digest(), CreatedAt: now}, now.Add(overlap))
 	g.Issuer.Authenticated.Forget(id)
 	if err != nil {
-		return Secret{}, err
+		return oauth.Secret{}, err
 	}
 	return secret, nil
 }
@@ -138,13 +141,13 @@ func (g *Registry) RemoveClient(ctx context.Context, id string) error {
 	return g.end(ctx, id, g.Stored.RemoveClient)
 }
 
-func (g *Registry) end(ctx context.Context, id string, step func(context.Context, string, Revocation) error) error {
+func (g *Registry) end(ctx context.Context, id string, step func(context.Context, string, store.Revocation) error) error {
 	if _, err := g.changeable(ctx, id); err != nil {
 		return err
 	}
-	tokens := g.Issuer.RevocationOf(RevokeClient, id)
+	tokens := g.Issuer.RevocationOf(store.RevokeClient, id)
 	// A node that remembers the client serves it for a moment more. What it issues then is revoked as well.
-	tokens.IssuedUntil = tokens.IssuedUntil.Add(clientMemory + Leeway)
+	tokens.IssuedUntil = tokens.IssuedUntil.Add(clientMemory + store.Leeway)
 	err := step(ctx, id, tokens)
 	g.Issuer.Authenticated.Forget(id)
 	g.Issuer.Origins.Forget()
@@ -165,7 +168,7 @@ func (g *Registry) EnableClient(ctx context.Context, id string) error {
 }
 
 // changeable returns a client that may be changed at run time.
-func (g *Registry) changeable(ctx context.Context, id string) (*Client, error) {
+func (g *Registry) changeable(ctx context.Context, id string) (*store.Client, error) {
 	client, err := g.Client(ctx, id)
 	if err == nil && client.Declared {
 		return nil, ErrDeclared
@@ -176,21 +179,21 @@ func (g *Registry) changeable(ctx context.Context, id string) (*Client, error) {
 // MintServerToken issues a token for a client without asking it, for the operator's own use. The scopes are held to the
 // same rules as at the token endpoint. A lifetime of 0 is the client's own.
 func (g *Registry) MintServerToken(ctx context.Context, clientID, scope string, lifetime time.Duration) (Tokens, error) {
-	client, scopes, err := g.mintable(ctx, clientID, scope, lifetime, func(s Scope) bool { return s.ServerTokens })
+	client, scopes, err := g.mintable(ctx, clientID, scope, lifetime, func(s oauth.Scope) bool { return s.ServerTokens })
 	if err != nil {
 		return Tokens{}, err
 	}
-	return g.Issuer.Issue(Grant{Type: ClientCredentials, Client: client, Scopes: scopes, Lifetime: lifetime})
+	return g.Issuer.Issue(Grant{Type: oauth.ClientCredentials, Client: client, Scopes: scopes, Lifetime: lifetime})
 }
 
 // MintUserToken is MintServerToken for a token that acts for a user. There is no refresh token.
 func (g *Registry) MintUserToken(ctx context.Context, clientID, userID, scope string, lifetime time.Duration) (Tokens, error) {
-	client, scopes, err := g.mintable(ctx, clientID, scope, lifetime, anyScope)
+	client, scopes, err := g.mintable(ctx, clientID, scope, lifetime, oauth.AnyScope)
 	if err != nil {
 		return Tokens{}, err
 	}
 	user, err := g.UserNamed(ctx, userID)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) {
 		return Tokens{}, invalidInput{fmt.Errorf("there is no user %q", userID)}
 	}
 	if err != nil {
@@ -200,7 +203,7 @@ func (g *Registry) MintUserToken(ctx context.Context, clientID, userID, scope st
 		return Tokens{}, invalidInput{errors.New("the user is not active, or has no password yet")}
 	}
 	is := g.Issuer
-	f := is.newFamily(user, client, AuthorizationCode, time.Time{})
+	f := is.newFamily(user, client, oauth.AuthorizationCode, time.Time{})
 	f.Scopes, f.ExpiresAt = scopes, is.Now().Add(max(lifetime, is.lifetimes(client).AuthorizationCode))
 	if lifetime > 0 {
 		f.TokenLifetime = lifetime
@@ -211,7 +214,7 @@ func (g *Registry) MintUserToken(ctx context.Context, clientID, userID, scope st
 }
 
 // mintable checks what an operator asks a token for.
-func (g *Registry) mintable(ctx context.Context, clientID, scope string, lifetime time.Duration, allowed func(Scope) bool) (*Client, Scopes, error) {
+func (g *Registry) mintable(ctx context.Context, clientID, scope string, lifetime time.Duration, allowed func(oauth.Scope) bool) (*store.Client, oauth.Scopes, error) {
 	client, err := g.Client(ctx, clientID)
 	if err != nil {
 		return nil, nil, err
@@ -219,10 +222,10 @@ func (g *Registry) mintable(ctx context.Context, clientID, scope string, lifetim
 	if client.Disabled {
 		return nil, nil, invalidInput{errors.New("the client is disabled")}
 	}
-	if lifetime != 0 && (lifetime < time.Second || lifetime > MaxLifetime) {
-		return nil, nil, invalidInput{fmt.Errorf("a token can live from 1s to %s", inWords(MaxLifetime))}
+	if lifetime != 0 && (lifetime < time.Second || lifetime > store.MaxLifetime) {
+		return nil, nil, invalidInput{fmt.Errorf("a token can live from 1s to %s", store.FormatBound(store.MaxLifetime))}
 	}
-	scopes, err := g.Issuer.Scopes.grantable(scope, client.Scopes, allowed)
+	scopes, err := g.Issuer.Scopes.Grantable(scope, client.Scopes, allowed)
 	return client, scopes, err
 }
 

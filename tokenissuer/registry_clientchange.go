@@ -4,17 +4,19 @@ import (
 	"context"
 	"errors"
 	"strings"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // UpdateClient changes what is named of a client and holds what is new to the rules of registration. No token ends by it:
 // an access token keeps its scopes until it expires, and a refresh leaves out those that the client may not have any more.
 // A confidential client stays one, because its codes and refresh tokens were given to somebody with a secret.
-func (g *Registry) UpdateClient(ctx context.Context, id string, change ClientChange) (*Client, error) {
+func (g *Registry) UpdateClient(ctx context.Context, id string, change store.ClientChange) (*store.Client, error) {
 	client, err := g.changeable(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if change == (ClientChange{}) {
+	if change == (store.ClientChange{}) {
 		return nil, invalidInput{errors.New("name what is to change")}
 	}
 	changed := *client

@@ -7,37 +7,41 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Users lists every user, by id; of one organisation, unless its id is empty.
-func (g *Registry) Users(ctx context.Context, organisation string) ([]*User, error) {
+func (g *Registry) Users(ctx context.Context, organisation string) ([]*store.User, error) {
 	list, err := g.Stored.Users(ctx, organisation)
 	if err != nil {
 		return nil, err
 	}
-	list = slices.DeleteFunc(slices.Clone(list), func(u *User) bool { return g.Declared.LookupUser(u.ID) != nil })
+	list = slices.DeleteFunc(slices.Clone(list), func(u *store.User) bool { return g.Declared.LookupUser(u.ID) != nil })
 	for _, u := range g.Declared.Users() {
 		if organisation == "" || u.Organisation == organisation {
 			list = append(list, u)
 		}
 	}
-	slices.SortFunc(list, func(a, b *User) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(list, func(a, b *store.User) int { return strings.Compare(a.ID, b.ID) })
 	return list, nil
 }
 
 // User returns one user, or ErrNotFound.
-func (g *Registry) User(ctx context.Context, id string) (*User, error) {
+func (g *Registry) User(ctx context.Context, id string) (*store.User, error) {
 	return g.Issuer.Directory.User(ctx, id)
 }
 
 // AddUser registers a user with a password, a hash of one in user.PasswordHash, or neither: then the user can sign in
 // once a password is set. An empty id is generated. ErrTaken when the id or the address is in use.
-func (g *Registry) AddUser(ctx context.Context, u User, password Secret) (*User, error) {
+func (g *Registry) AddUser(ctx context.Context, u store.User, password oauth.Secret) (*store.User, error) {
 	if u.ID == "" {
-		u.ID = NewID()
+		u.ID = oauth.NewID()
 	}
 	var err error
-	if u.Email, err = CanonicalEmail(u.Email); err != nil {
+	if u.Email, err = store.CanonicalEmail(u.Email); err != nil {
 		return nil, invalidInput{err}
 	}
 	if u.Role != "" {
@@ -51,7 +55,7 @@ func (g *Registry) AddUser(ctx context.Context, u User, password Secret) (*User,
 		return nil, invalidInput{err}
 	}
 	if g.isDeclared(u.ID) || g.Declared.LookupUserByEmail(u.Email) != nil {
-		return nil, ErrTaken
+		return nil, store.ErrTaken
 	}
 	if !password.IsEmpty() {
 		if u.PasswordHash, err = g.hash(ctx, password); err != nil {
@@ -59,7 +63,7 @@ func (g *Registry) AddUser(ctx context.Context, u User, password Secret) (*User,
 		}
 	}
 	err = g.Stored.AddUser(ctx, &u, u.Organisation == "" || g.Declared.LookupOrganisation(u.Organisation) != nil)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) {
 		return nil, invalidInput{fmt.Errorf("there is no organisation %q: add it first", u.Organisation)}
 	}
 	if err != nil {
@@ -68,51 +72,51 @@ func (g *Registry) AddUser(ctx context.Context, u User, password Secret) (*User,
 	return &u, nil
 }
 
-func (g *Registry) hash(ctx context.Context, password Secret) (Secret, error) {
-	if err := ValidatePassword(password); err != nil {
-		return Secret{}, invalidInput{err}
+func (g *Registry) hash(ctx context.Context, password oauth.Secret) (oauth.Secret, error) {
+	if err := passwords.ValidatePassword(password); err != nil {
+		return oauth.Secret{}, invalidInput{err}
 	}
-	return g.Issuer.Passwords.Hash(ctx, password)
+	return g.Issuer.Hasher.Hash(ctx, password)
 }
 
 // SetPassword gives a user another password and ends every token and session of the user.
-func (g *Registry) SetPassword(ctx context.Context, id string, password Secret) error {
+func (g *Registry) SetPassword(ctx context.Context, id string, password oauth.Secret) error {
 	hash, err := g.hash(ctx, password)
 	if err != nil {
 		return err
 	}
-	return g.changeUser(ctx, id, UserChange{Password: &hash})
+	return g.changeUser(ctx, id, store.UserChange{Password: &hash})
 }
 
 // SetPasswordHash is SetPassword with the hash of the password, as `caddy hash-password` prints it.
-func (g *Registry) SetPasswordHash(ctx context.Context, id string, hash Secret) error {
-	if err := ValidatePasswordHash(hash); err != nil {
+func (g *Registry) SetPasswordHash(ctx context.Context, id string, hash oauth.Secret) error {
+	if err := passwords.ValidatePasswordHash(hash); err != nil {
 		return invalidInput{err}
 	}
-	return g.changeUser(ctx, id, UserChange{Password: &hash})
+	return g.changeUser(ctx, id, store.UserChange{Password: &hash})
 }
 
 // SetRole gives a user another role and ends every token and session of the user.
-func (g *Registry) SetRole(ctx context.Context, id string, role Role) error {
+func (g *Registry) SetRole(ctx context.Context, id string, role store.Role) error {
 	if err := g.Issuer.Roles.Check(role); err != nil {
 		return invalidInput{err}
 	}
-	return g.changeUser(ctx, id, UserChange{Role: &role})
+	return g.changeUser(ctx, id, store.UserChange{Role: &role})
 }
 
 // SetUserStatus disables, locks or enables a user. Every token and session of the user ends.
-func (g *Registry) SetUserStatus(ctx context.Context, id string, status UserStatus) error {
-	if _, err := ParseUserStatus(string(status)); err != nil {
+func (g *Registry) SetUserStatus(ctx context.Context, id string, status store.UserStatus) error {
+	if _, err := store.ParseUserStatus(string(status)); err != nil {
 		return invalidInput{err}
 	}
-	return g.changeUser(ctx, id, UserChange{Status: &status})
+	return g.changeUser(ctx, id, store.UserChange{Status: &status})
 }
 
 // UpdateUser makes the members that a change names, and no others, what it says: an empty name is the e-mail address, an empty
 // role or organisation is none. Every token and session of the user ends, unless the change is of name and address alone.
 // ErrTaken when another user has the address.
-func (g *Registry) UpdateUser(ctx context.Context, id string, change UserChange) error {
-	if change == (UserChange{}) {
+func (g *Registry) UpdateUser(ctx context.Context, id string, change store.UserChange) error {
+	if change == (store.UserChange{}) {
 		return invalidInput{errors.New("name what to change: name, email, role, status, organisation or groups")}
 	}
 	user, err := g.User(ctx, id)
@@ -124,11 +128,11 @@ func (g *Registry) UpdateUser(ctx context.Context, id string, change UserChange)
 	}
 	email := user.Email
 	if change.Email != nil {
-		if email, err = CanonicalEmail(*change.Email); err != nil {
+		if email, err = store.CanonicalEmail(*change.Email); err != nil {
 			return invalidInput{err}
 		}
 		if g.Declared.LookupUserByEmail(email) != nil {
-			return ErrTaken
+			return store.ErrTaken
 		}
 		change.Email = &email
 	}
@@ -152,36 +156,36 @@ func (g *Registry) UpdateUser(ctx context.Context, id string, change UserChange)
 	if g.Issuer.Usernames != nil {
 		g.Issuer.Usernames.names.Invalidate(id)
 	}
-	if change.Organisation != nil && errors.Is(err, ErrNotFound) {
+	if change.Organisation != nil && errors.Is(err, store.ErrNotFound) {
 		return invalidInput{fmt.Errorf("there is no organisation %q: add it first", *change.Organisation)}
 	}
 	return err
 }
 
 // UserNamed returns the user of an id, or else of an e-mail address. ErrNotFound when there is neither.
-func (g *Registry) UserNamed(ctx context.Context, name string) (*User, error) {
+func (g *Registry) UserNamed(ctx context.Context, name string) (*store.User, error) {
 	user, err := g.User(ctx, name)
-	if !errors.Is(err, ErrNotFound) {
+	if !errors.Is(err, store.ErrNotFound) {
 		return user, err
 	}
-	email, wrong := CanonicalEmail(name)
+	email, wrong := store.CanonicalEmail(name)
 	if wrong != nil {
 		return nil, err
 	}
 	return g.Issuer.Directory.UserByEmail(ctx, email)
 }
 
-func (g *Registry) changeUser(ctx context.Context, id string, change UserChange) error {
-	return g.endUser(ctx, id, func(end Ending) ([]Revocation, error) { return g.Stored.ChangeUser(ctx, id, change, end) })
+func (g *Registry) changeUser(ctx context.Context, id string, change store.UserChange) error {
+	return g.endUser(ctx, id, func(end store.Ending) ([]store.Revocation, error) { return g.Stored.ChangeUser(ctx, id, change, end) })
 }
 
 // RemoveUser deletes a user and ends every token and session. The id can be used again once the last token has
 // expired.
 func (g *Registry) RemoveUser(ctx context.Context, id string) error {
-	return g.endUser(ctx, id, func(end Ending) ([]Revocation, error) { return g.Stored.RemoveUser(ctx, id, end) })
+	return g.endUser(ctx, id, func(end store.Ending) ([]store.Revocation, error) { return g.Stored.RemoveUser(ctx, id, end) })
 }
 
-func (g *Registry) endUser(ctx context.Context, id string, step func(Ending) ([]Revocation, error)) error {
+func (g *Registry) endUser(ctx context.Context, id string, step func(store.Ending) ([]store.Revocation, error)) error {
 	if g.Declared.LookupUser(id) != nil {
 		return ErrDeclared
 	}
@@ -194,19 +198,19 @@ func (g *Registry) endUser(ctx context.Context, id string, step func(Ending) ([]
 }
 
 // Organisations lists every organisation, by id.
-func (g *Registry) Organisations(ctx context.Context) ([]*Organisation, error) {
+func (g *Registry) Organisations(ctx context.Context) ([]*store.Organisation, error) {
 	list, err := g.Stored.Organisations(ctx)
 	if err != nil {
 		return nil, err
 	}
-	list = slices.DeleteFunc(slices.Clone(list), func(o *Organisation) bool { return g.Declared.LookupOrganisation(o.ID) != nil })
+	list = slices.DeleteFunc(slices.Clone(list), func(o *store.Organisation) bool { return g.Declared.LookupOrganisation(o.ID) != nil })
 	list = append(list, g.Declared.Organisations()...)
-	slices.SortFunc(list, func(a, b *Organisation) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(list, func(a, b *store.Organisation) int { return strings.Compare(a.ID, b.ID) })
 	return list, nil
 }
 
 // AddOrganisation registers an organisation. Its name is its id, unless it has one. ErrTaken when the id is in use.
-func (g *Registry) AddOrganisation(ctx context.Context, o Organisation) (*Organisation, error) {
+func (g *Registry) AddOrganisation(ctx context.Context, o store.Organisation) (*store.Organisation, error) {
 	if o.Name == "" {
 		o.Name = o.ID
 	}
@@ -215,7 +219,7 @@ func (g *Registry) AddOrganisation(ctx context.Context, o Organisation) (*Organi
 		return nil, invalidInput{err}
 	}
 	if g.Declared.LookupOrganisation(o.ID) != nil {
-		return nil, ErrTaken
+		return nil, store.ErrTaken
 	}
 	if err := g.Stored.AddOrganisation(ctx, &o); err != nil {
 		return nil, err
@@ -235,7 +239,7 @@ func (g *Registry) RemoveOrganisation(ctx context.Context, id string) error {
 // any other access token that was issued up to and in this second. ErrNotFound when nobody is known by that id.
 func (g *Registry) RevokeUser(ctx context.Context, id string) error {
 	if known, err := g.isKnown(ctx, id); err != nil || !known {
-		return cmp.Or(err, ErrNotFound)
+		return cmp.Or(err, store.ErrNotFound)
 	}
 	return g.RevokeAnybody(ctx, id)
 }
@@ -243,7 +247,7 @@ func (g *Registry) RevokeUser(ctx context.Context, id string) error {
 // RevokeAnybody is RevokeUser for a user whom another issuer knows.
 func (g *Registry) RevokeAnybody(ctx context.Context, id string) error {
 	// The revocation comes first: what is created meanwhile is created with a token that it hits.
-	if err := g.Issuer.Revoke(ctx, g.Issuer.RevocationOf(RevokeUser, id)); err != nil {
+	if err := g.Issuer.Revoke(ctx, g.Issuer.RevocationOf(store.RevokeUser, id)); err != nil {
 		return err
 	}
 	return g.Issuer.endPerson(ctx, id)
@@ -252,7 +256,7 @@ func (g *Registry) RevokeAnybody(ctx context.Context, id string) error {
 // isKnown reports whether a token of ours may name a user: one who exists, was removed, was declared until lately, or has
 // a family that lives.
 func (g *Registry) isKnown(ctx context.Context, id string) (bool, error) {
-	if _, err := g.User(ctx, id); !errors.Is(err, ErrNotFound) {
+	if _, err := g.User(ctx, id); !errors.Is(err, store.ErrNotFound) {
 		return err == nil, err
 	}
 	if known, err := g.Stored.HadUser(ctx, id); known || err != nil {
@@ -265,7 +269,7 @@ func (g *Registry) isKnown(ctx context.Context, id string) (bool, error) {
 	for _, d := range ended {
 		before = append(before, d.Declaration)
 	}
-	if slices.ContainsFunc(before, func(d Declaration) bool { return d.Kind == RevokeUser && d.ID == id }) {
+	if slices.ContainsFunc(before, func(d store.Declaration) bool { return d.Kind == store.RevokeUser && d.ID == id }) {
 		return true, nil
 	}
 	families, err := g.Issuer.Store.FamiliesOf(ctx, id, g.Issuer.Now())
@@ -274,5 +278,5 @@ func (g *Registry) isKnown(ctx context.Context, id string) (bool, error) {
 
 // RevokeFamily ends a token family.
 func (g *Registry) RevokeFamily(ctx context.Context, id string) error {
-	return g.Issuer.endFamilies(ctx, FamilyFilter{ID: id})
+	return g.Issuer.endFamilies(ctx, store.FamilyFilter{ID: id})
 }

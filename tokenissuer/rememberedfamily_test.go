@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // fillFields gives every field of a structure a value of its own, that of the fields within as well, and returns all texts.
@@ -16,8 +19,8 @@ func fillFields(t *testing.T, v reflect.Value, n *int64) (texts []*string) {
 		f := v.Field(i)
 		*n++
 		switch value := f.Addr().Interface().(type) {
-		case *Secret:
-			*value = NewSecret("a secret")
+		case *oauth.Secret:
+			*value = oauth.NewSecret("a secret")
 			continue
 		case *time.Time:
 			*value = testStart.Add(time.Duration(*n) * time.Hour).UTC()
@@ -47,13 +50,13 @@ func fillFields(t *testing.T, v reflect.Value, n *int64) (texts []*string) {
 // TestARememberedFamilyIsAsItWas, and keeps no text of the request that it came with. It holds for every field that a family or a
 // user has, and will have.
 func TestARememberedFamilyIsAsItWas(t *testing.T) {
-	var family TokenFamily
-	var user User
+	var family store.TokenFamily
+	var user store.User
 	var n int64
 	texts := append(fillFields(t, reflect.ValueOf(&family).Elem(), &n), fillFields(t, reflect.ValueOf(&user).Elem(), &n)...)
 	r := newRememberedFamily(&family, &user)
 	want := user
-	want.PasswordHash = Secret{}
+	want.PasswordHash = oauth.Secret{}
 	if !reflect.DeepEqual(r.family, family) || !reflect.DeepEqual(r.user, want) {
 		t.Errorf("got  %+v\n%+v\nwant %+v\n%+v", r.family, r.user, family, want)
 	}
@@ -66,7 +69,7 @@ func TestARememberedFamilyIsAsItWas(t *testing.T) {
 	if after := fmt.Sprintf("%+v", *r); after != before {
 		t.Errorf("the request is over, and what is remembered became %s", after)
 	}
-	if r := newRememberedFamily(new(TokenFamily), new(User)); !reflect.DeepEqual(*r, rememberedFamily{weight: leastFamilyWeight}) {
+	if r := newRememberedFamily(new(store.TokenFamily), new(store.User)); !reflect.DeepEqual(*r, rememberedFamily{weight: leastFamilyWeight}) {
 		t.Errorf("nothing is remembered as %+v", r)
 	}
 }
@@ -74,7 +77,7 @@ func TestARememberedFamilyIsAsItWas(t *testing.T) {
 // TestARememberedFamilyIsAsStored: times as a store gives them, so that nothing depends on where the family came from.
 func TestARememberedFamilyIsAsStored(t *testing.T) {
 	at := time.Now()
-	r := newRememberedFamily(&TokenFamily{CreatedAt: at}, new(User))
+	r := newRememberedFamily(&store.TokenFamily{CreatedAt: at}, new(store.User))
 	if got := r.family.CreatedAt; got != at.UTC().Truncate(time.Microsecond) {
 		t.Errorf("%v is remembered as %v", at, got)
 	}
@@ -82,9 +85,9 @@ func TestARememberedFamilyIsAsStored(t *testing.T) {
 
 // TestAFamilyMemoryStaysWithinItsBounds: in number, and in bytes where families are heavy.
 func TestAFamilyMemoryStaysWithinItsBounds(t *testing.T) {
-	usual := TokenFamily{UserID: strings.Repeat("u", 22), RotatedBy: strings.Repeat("r", 43), Scopes: Scopes{"public", "trusted"}}
+	usual := store.TokenFamily{UserID: strings.Repeat("u", 22), RotatedBy: strings.Repeat("r", 43), Scopes: oauth.Scopes{"public", "trusted"}}
 	usual.Standing.SessionID = strings.Repeat("s", 22)
-	usual.Code = CodeBinding{RequestID: strings.Repeat("q", 22), RedirectURI: "https://app.example/callback", Challenge: strings.Repeat("c", 43)}
+	usual.Code = store.CodeBinding{RequestID: strings.Repeat("q", 22), RedirectURI: "https://app.example/callback", Challenge: strings.Repeat("c", 43)}
 	for _, test := range []struct {
 		name string
 		note int
@@ -98,7 +101,7 @@ func TestAFamilyMemoryStaysWithinItsBounds(t *testing.T) {
 			for i := range 2 * maxRememberedFamilies {
 				f := usual
 				f.ID, f.Note = fmt.Sprintf("family-%022d", i), string(make([]byte, test.note))
-				m.put(&f, &User{ID: usual.UserID, Email: "ada@example.com", Name: "Ada Lovelace", Organisation: "acme", Groups: []string{"staff"}})
+				m.put(&f, &store.User{ID: usual.UserID, Email: "ada@example.com", Name: "Ada Lovelace", Organisation: "acme", Groups: []string{"staff"}})
 			}
 			m.families.CleanUp()
 			least := test.most * 3 / 4

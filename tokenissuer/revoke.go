@@ -5,6 +5,10 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // RevokeFor ends a token, access or refresh, at its client's request (RFC 7009 §2). A token that is not ours, unknown or
@@ -12,13 +16,13 @@ import (
 // family takes the family with it, also an access token that has expired: who signs out late still has a refresh token. An
 // access token issued before the last refresh ends alone, as far as revokeAlone goes: clients revoke what they have replaced. The
 // result says what was found, for the audit log; nil: nothing.
-func (is *Issuer) RevokeFor(ctx context.Context, client *Client, token Secret) (*AccessToken, error) {
+func (is *Issuer) RevokeFor(ctx context.Context, client *store.Client, token oauth.Secret) (*accesstoken.AccessToken, error) {
 	t, err := is.revocable(ctx, token)
 	if t == nil || err != nil {
 		return nil, err
 	}
 	if t.ClientID != client.ID {
-		return nil, NewError(TokenNotYours, "token_of_another_client")
+		return nil, oauth.NewError(oauth.TokenNotYours, "token_of_another_client")
 	}
 	if t.FamilyID == "" {
 		return t, is.revokeAlone(ctx, t, is.RevocationLimit, is.serverTokensUpTo(t))
@@ -30,9 +34,9 @@ func (is *Issuer) RevokeFor(ctx context.Context, client *Client, token Secret) (
 	case f != nil && !f.RevokedAt.IsZero():
 		return nil, is.catchUp(ctx)
 	case f != nil && hasSuperseded(f, t):
-		return t, is.revokeAlone(ctx, t, supersededLimit, tokensUpTo(f, generationOf(t.ID), is.ending()))
+		return t, is.revokeAlone(ctx, t, supersededLimit, tokensUpTo(f, accesstoken.GenerationOf(t.ID), is.ending()))
 	}
-	return t, is.endFamilies(ctx, FamilyFilter{ID: t.FamilyID})
+	return t, is.endFamilies(ctx, store.FamilyFilter{ID: t.FamilyID})
 }
 
 // supersededLimit is how many access tokens of before a refresh one user of a client ends one by one. They may live for weeks, and
@@ -41,44 +45,44 @@ var supersededLimit = Limit{Failures: 60, Window: time.Hour}
 
 // revokeAlone ends a token and no other. Beyond the limit it records wider instead, which ends the token and those issued before
 // it: ending a token is never refused, and the number of records is bounded all the same.
-func (is *Issuer) revokeAlone(ctx context.Context, t *AccessToken, most Limit, wider Revocation) error {
+func (is *Issuer) revokeAlone(ctx context.Context, t *accesstoken.AccessToken, most Limit, wider store.Revocation) error {
 	b := bucket{"alone\x00" + t.ClientID + "\x00" + t.Subject, most}
 	if is.reserve(ctx, is.limited(b), "revocations_throttled", is.Now()) != nil {
 		return is.Revoke(ctx, wider)
 	}
-	return is.Revoke(ctx, Revocation{Kind: RevokeToken, ID: t.ID, ExpiresAt: t.ExpiresAt.Add(revocationMargin)})
+	return is.Revoke(ctx, store.Revocation{Kind: store.RevokeToken, ID: t.ID, ExpiresAt: t.ExpiresAt.Add(store.RevocationMargin)})
 }
 
 // serverTokensUpTo is the revocation of a server token and of those that its client got before it.
-func (is *Issuer) serverTokensUpTo(t *AccessToken) Revocation {
-	return Revocation{Kind: revokeServerTokens, ID: t.ClientID, IssuedUntil: t.IssuedAt, ExpiresAt: is.ending().Until}
+func (is *Issuer) serverTokensUpTo(t *accesstoken.AccessToken) store.Revocation {
+	return store.Revocation{Kind: store.RevokeServerTokens, ID: t.ClientID, IssuedUntil: t.IssuedAt, ExpiresAt: is.ending().Until}
 }
 
 // familyOf returns the family of an access token, whatever its state; nil when the token has outlived its record, and for a
 // refresh token, whose family has just been read.
-func (is *Issuer) familyOf(ctx context.Context, t *AccessToken) (*TokenFamily, error) {
+func (is *Issuer) familyOf(ctx context.Context, t *accesstoken.AccessToken) (*store.TokenFamily, error) {
 	if t.ID == "" {
 		return nil, nil
 	}
 	f, err := is.Store.Family(ctx, t.FamilyID)
 	switch {
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		return nil, nil
 	case err != nil:
-		return nil, Unavailable("store_unavailable", err)
+		return nil, oauth.Unavailable("store_unavailable", err)
 	}
 	return f, nil
 }
 
 // hasSuperseded reports whether the family was refreshed since the access token was issued.
-func hasSuperseded(f *TokenFamily, t *AccessToken) bool {
-	generation := generationOf(t.ID)
+func hasSuperseded(f *store.TokenFamily, t *accesstoken.AccessToken) bool {
+	generation := accesstoken.GenerationOf(t.ID)
 	return generation > 0 && generation < f.Generation
 }
 
 // RevokingClient returns the client at whose request a token is to end. A token that belongs to no application can be
 // ended by whoever holds it; for every other one the client proves who it is.
-func (is *Issuer) RevokingClient(ctx context.Context, a ClientAuthentication, token Secret) (*Client, error) {
+func (is *Issuer) RevokingClient(ctx context.Context, a ClientAuthentication, token oauth.Secret) (*store.Client, error) {
 	client, err := is.AuthenticateClient(ctx, a)
 	if !errors.Is(err, errNoClient) {
 		return client, err
@@ -87,7 +91,7 @@ func (is *Issuer) RevokingClient(ctx context.Context, a ClientAuthentication, to
 	if tokenErr != nil {
 		return nil, tokenErr
 	}
-	if t == nil || t.ClientID != OwnClientID {
+	if t == nil || t.ClientID != store.OwnClientID {
 		return nil, err
 	}
 	return is.ownClient(), nil
@@ -100,28 +104,28 @@ func (is *Issuer) catchUp(ctx context.Context) error {
 		return nil
 	}
 	if err := is.Refresh(ctx); err != nil {
-		return Unavailable("store_unavailable", err)
+		return oauth.Unavailable("store_unavailable", err)
 	}
 	return nil
 }
 
 // revocable returns what a token, access or refresh, is; nil when there is nothing to revoke. Of a refresh token only
 // client, subject and family are known.
-func (is *Issuer) revocable(ctx context.Context, token Secret) (*AccessToken, error) {
+func (is *Issuer) revocable(ctx context.Context, token oauth.Secret) (*accesstoken.AccessToken, error) {
 	f, genuine, err := is.refreshable(ctx, token)
 	switch {
 	case err != nil:
 		return nil, err
 	case f != nil:
-		return &AccessToken{ClientID: f.ClientID, Subject: f.UserID, FamilyID: f.ID}, nil
+		return &accesstoken.AccessToken{ClientID: f.ClientID, Subject: f.UserID, FamilyID: f.ID}, nil
 	case genuine:
 		return nil, is.catchUp(ctx)
 	}
 	t, err := is.Verifier.VerifyForIssuer(token.Reveal())
-	if errors.Is(err, errTokenExpired) {
+	if errors.Is(err, accesstoken.ErrTokenExpired) {
 		t, err = is.outlived(ctx, token)
 	}
-	if err != nil && AsError(err).Code == InvalidToken {
+	if err != nil && oauth.AsError(err).Code == oauth.InvalidToken {
 		return nil, nil
 	}
 	return t, err
@@ -130,9 +134,9 @@ func (is *Issuer) revocable(ctx context.Context, token Secret) (*AccessToken, er
 // outlived returns what an expired access token is whose family has not ended; nil for any other, of which nothing is left to
 // end. What belongs to no application has no client that would have to prove who it is: a token that has lain in a log for
 // months must not be enough to sign somebody out.
-func (is *Issuer) outlived(ctx context.Context, token Secret) (*AccessToken, error) {
-	t, err := is.Verifier.readExpired(token.Reveal())
-	if err != nil || t.FamilyID == "" || t.ClientID == OwnClientID {
+func (is *Issuer) outlived(ctx context.Context, token oauth.Secret) (*accesstoken.AccessToken, error) {
+	t, err := is.Verifier.ReadExpired(token.Reveal())
+	if err != nil || t.FamilyID == "" || t.ClientID == store.OwnClientID {
 		return nil, err
 	}
 	f, err := is.family(ctx, t.FamilyID)
@@ -149,8 +153,8 @@ func (is *Issuer) outlived(ctx context.Context, token Secret) (*AccessToken, err
 
 // refreshable returns the family of a refresh token that was issued and whose family has not ended; nil for any other, of
 // which genuine says whether it was issued.
-func (is *Issuer) refreshable(ctx context.Context, token Secret) (f *TokenFamily, genuine bool, err error) {
-	id, _, genuine := is.Master.readRefreshToken(token)
+func (is *Issuer) refreshable(ctx context.Context, token oauth.Secret) (f *store.TokenFamily, genuine bool, err error) {
+	id, _, genuine := is.Master.ReadRefreshToken(token)
 	if !genuine {
 		return nil, false, nil
 	}
@@ -160,29 +164,29 @@ func (is *Issuer) refreshable(ctx context.Context, token Secret) (f *TokenFamily
 
 // RevocationOf returns a revocation that hits every token of that id issued until now. A token, a family or a key is
 // revoked whenever its tokens were issued.
-func (is *Issuer) RevocationOf(kind RevocationKind, id string) Revocation {
+func (is *Issuer) RevocationOf(kind store.RevocationKind, id string) store.Revocation {
 	// Families are as old as the issuer's clock says, tokens as the earlier of the two: none that exists may seem younger.
 	now := is.Now()
 	if here := is.Verifier.Now(); here.After(now) {
 		now = here
 	}
-	r := Revocation{Kind: kind, ID: id, ExpiresAt: now.Add(MaxLifetime + revocationMargin)}
+	r := store.Revocation{Kind: kind, ID: id, ExpiresAt: now.Add(store.MaxLifetime + store.RevocationMargin)}
 	switch kind {
-	case RevokeUser, RevokeClient, RevokeOrganisation:
+	case store.RevokeUser, store.RevokeClient, store.RevokeOrganisation:
 		// Families that were born before are refused for as long as they could be refreshed.
-		r.IssuedUntil, r.ExpiresAt = now, now.Add(maxFamilyLifetime+revocationMargin)
+		r.IssuedUntil, r.ExpiresAt = now, now.Add(store.MaxFamilyLifetime+store.RevocationMargin)
 	}
 	return r
 }
 
 // Revoke records revocations and, once they are durable, applies them here. It is temporarily_unavailable, and nothing is
 // promised, when the store cannot record them.
-func (is *Issuer) Revoke(ctx context.Context, revocations ...Revocation) error {
-	if slices.ContainsFunc(revocations, func(r Revocation) bool { return r.ID == "" }) {
+func (is *Issuer) Revoke(ctx context.Context, revocations ...store.Revocation) error {
+	if slices.ContainsFunc(revocations, func(r store.Revocation) bool { return r.ID == "" }) {
 		return errors.New("a revocation needs an id")
 	}
 	if err := is.Store.Revoke(ctx, revocations...); err != nil {
-		return Unavailable("store_unavailable", err)
+		return oauth.Unavailable("store_unavailable", err)
 	}
 	is.Revocations.Add(revocations...)
 	return nil
@@ -191,9 +195,9 @@ func (is *Issuer) Revoke(ctx context.Context, revocations ...Revocation) error {
 // Introspection is what an active token is (RFC 7662 §2.2).
 type Introspection struct {
 	// Access is the access token; nil: the token is a refresh token.
-	Access *AccessToken
+	Access *accesstoken.AccessToken
 	// Family and ExpiresAt are those of a refresh token.
-	Family    *TokenFamily
+	Family    *store.TokenFamily
 	ExpiresAt time.Time
 	// Username is the e-mail address of the user, empty on a server token.
 	Username string
@@ -203,7 +207,7 @@ type Introspection struct {
 type Asker struct {
 	ClientID string
 	// Bearer is the access token with which the client asks; nil: it has proved itself with its secret.
-	Bearer *AccessToken
+	Bearer *accesstoken.AccessToken
 }
 
 // mayKnow reports whether the asker may learn of tokens with that client and subject. Who shows an access token is not the
@@ -215,7 +219,7 @@ func (a Asker) mayKnow(clientID, subject string) bool {
 // Introspect looks at a token, access or refresh (RFC 7662 §2.2). It returns nil for a token that is inactive, whatever
 // the reason, and for one of which the asker may know nothing. Unlike the gate, which goes on for a while with what it
 // knows, it answers from the store's state of this moment, and is temporarily_unavailable without it.
-func (is *Issuer) Introspect(ctx context.Context, asker Asker, token Secret) (*Introspection, error) {
+func (is *Issuer) Introspect(ctx context.Context, asker Asker, token oauth.Secret) (*Introspection, error) {
 	if err := is.catchUp(ctx); err != nil {
 		return nil, err
 	}
@@ -228,7 +232,7 @@ func (is *Issuer) Introspect(ctx context.Context, asker Asker, token Secret) (*I
 	}
 	t, err := is.Verifier.VerifyForIssuer(token.Reveal())
 	if err != nil {
-		if AsError(err).Code == InvalidToken {
+		if oauth.AsError(err).Code == oauth.InvalidToken {
 			return nil, nil
 		}
 		return nil, err
@@ -249,7 +253,7 @@ func (is *Issuer) Introspect(ctx context.Context, asker Asker, token Secret) (*I
 // introspectRefresh looks at a refresh token of a family that has not ended. What would be served is active: the newest one,
 // and within the grace the one before it, or a thief who holds that one could see when its owner refreshes. A client without
 // a secret learns nothing of refresh tokens, because anybody can use its id.
-func (is *Issuer) introspectRefresh(ctx context.Context, asker Asker, f *TokenFamily, token Secret) (*Introspection, error) {
+func (is *Issuer) introspectRefresh(ctx context.Context, asker Asker, f *store.TokenFamily, token oauth.Secret) (*Introspection, error) {
 	if !asker.mayKnow(f.ClientID, f.UserID) {
 		return nil, nil
 	}
@@ -257,14 +261,14 @@ func (is *Issuer) introspectRefresh(ctx context.Context, asker Asker, f *TokenFa
 	client := is.Authenticated.recall(f.ClientID, now) // it has just proved who it is, or shown a token
 	if client == nil {
 		var err error
-		if client, err = is.client(ctx, f.ClientID); errors.Is(err, ErrNotFound) {
+		if client, err = is.client(ctx, f.ClientID); errors.Is(err, store.ErrNotFound) {
 			return nil, nil
 		} else if err != nil {
-			return nil, Unavailable("directory_unavailable", err)
+			return nil, oauth.Unavailable("directory_unavailable", err)
 		}
 	}
 	lifetimes := is.lifetimes(client)
-	_, generation, _ := is.Master.readRefreshToken(token)
+	_, generation, _ := is.Master.ReadRefreshToken(token)
 	if client.IsPublic() || generation != f.Generation && !repeatable(f, generation, lifetimes.RefreshGrace, now) {
 		return nil, nil
 	}

@@ -2,6 +2,8 @@ package tokenissuer
 
 import (
 	"strings"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 )
 
 // What Tokens.RepeatedFrom says.
@@ -13,10 +15,10 @@ const (
 
 // elsewhere says what differs between who used a refresh token up and who repeats it; empty: nothing, or nobody knows.
 func elsewhere(rotated, repeats string) string {
-	if len(rotated) != 2*rotatorPart || len(repeats) != 2*rotatorPart {
+	if len(rotated) != 2*keys.RequesterDigestPart || len(repeats) != 2*keys.RequesterDigestPart {
 		return ""
 	}
-	address, agent := rotated[:rotatorPart] != repeats[:rotatorPart], rotated[rotatorPart:] != repeats[rotatorPart:]
+	address, agent := rotated[:keys.RequesterDigestPart] != repeats[:keys.RequesterDigestPart], rotated[keys.RequesterDigestPart:] != repeats[keys.RequesterDigestPart:]
 	switch {
 	case address && agent:
 		return fromElsewhere

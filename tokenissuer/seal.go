@@ -7,13 +7,16 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // sealLifetime is how long a sealed value can be opened.
 const sealLifetime = 10 * time.Minute
 
 // errSealed is all that is said of a value that does not open: damaged, expired, another browser's or made up.
-var errSealed = NewError(InvalidRequest, "seal_broken")
+var errSealed = oauth.NewError(oauth.InvalidRequest, "seal_broken")
 
 // sealed is what a seal holds: the value, and when it was made.
 type sealed[T any] struct {
@@ -23,27 +26,27 @@ type sealed[T any] struct {
 
 // seal encrypts a value for the road through a browser (AES-256-GCM), so that the server keeps nothing for a visitor who
 // never comes back. Only somebody who names the same owner can open it.
-func seal[T any](key cipher.AEAD, owner string, value T, now time.Time) (Secret, error) {
+func seal[T any](key cipher.AEAD, owner string, value T, now time.Time) (oauth.Secret, error) {
 	plain, err := json.Marshal(sealed[T]{now.Unix(), value})
 	if err != nil {
-		return Secret{}, AsError(err)
+		return oauth.Secret{}, oauth.AsError(err)
 	}
-	return NewSecret(base64.RawURLEncoding.EncodeToString(key.Seal(nil, nil, plain, []byte(owner)))), nil //nolint:gosec // this AEAD makes a random nonce of its own
+	return oauth.NewSecret(base64.RawURLEncoding.EncodeToString(key.Seal(nil, nil, plain, []byte(owner)))), nil //nolint:gosec // this AEAD makes a random nonce of its own
 }
 
 // unseal is the reverse of seal, for sealLifetime.
-func unseal[T any](key cipher.AEAD, owner string, text Secret, now time.Time) (T, error) {
+func unseal[T any](key cipher.AEAD, owner string, text oauth.Secret, now time.Time) (T, error) {
 	value, at, err := unsealAny[T](key, owner, text)
-	if age := now.Sub(at); err == nil && (age > sealLifetime || age < -Leeway) {
-		err = NewError(InvalidRequest, "seal_expired")
+	if age := now.Sub(at); err == nil && (age > sealLifetime || age < -store.Leeway) {
+		err = oauth.NewError(oauth.InvalidRequest, "seal_expired")
 	}
 	return value, err
 }
 
 // unsealAny is the reverse of seal, however old the value is. It returns when it was sealed.
-func unsealAny[T any](key cipher.AEAD, owner string, text Secret) (T, time.Time, error) {
+func unsealAny[T any](key cipher.AEAD, owner string, text oauth.Secret) (T, time.Time, error) {
 	var s sealed[T]
-	ciphertext, err := decodePart(nil, text.Reveal())
+	ciphertext, err := oauth.DecodeBase64URL(nil, text.Reveal())
 	if err != nil {
 		return s.Value, time.Time{}, errSealed
 	}

@@ -5,46 +5,49 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // How long a browser stays signed in: in all, and without coming back.
 const (
-	sessionLifetime = 30 * day
-	sessionIdle     = 7 * day
+	sessionLifetime = 30 * store.Day
+	sessionIdle     = 7 * store.Day
 )
 
 // Session is a browser in which a user is signed in.
 type Session struct {
-	Family *TokenFamily
-	User   *User
+	Family *store.TokenFamily
+	User   *store.User
 }
 
 // OpenSession begins a session of a user who has just proved a password, and returns its cookie. Note is the browser in
 // words. Form names the form that was sent: it opens one session only. Every session has a new id, whatever cookie the
 // browser came with.
-func (is *Issuer) OpenSession(ctx context.Context, user *User, note, form string) (*Session, Secret, error) {
+func (is *Issuer) OpenSession(ctx context.Context, user *store.User, note, form string) (*Session, oauth.Secret, error) {
 	now := is.Now()
-	f := is.newFamily(user, is.ownClient(), BrowserSession, now)
+	f := is.newFamily(user, is.ownClient(), store.BrowserSession, now)
 	f.Note, f.ExpiresAt = note, now.Add(sessionLifetime)
 	f.Scopes = is.ownClient().Scopes
 	f.Code.RequestID = form
 	if err := is.addFamily(ctx, f, user); err != nil {
-		return nil, Secret{}, err
+		return nil, oauth.Secret{}, err
 	}
-	return &Session{Family: f, User: user}, is.Master.session(f.ID), nil
+	return &Session{Family: f, User: user}, is.Master.Session(f.ID), nil
 }
 
 // newFamily returns a family that is born now with a proved password.
-func (is *Issuer) newFamily(user *User, client *Client, origin GrantType, authTime time.Time) *TokenFamily {
+func (is *Issuer) newFamily(user *store.User, client *store.Client, origin oauth.GrantType, authTime time.Time) *store.TokenFamily {
 	now := is.Now()
-	return &TokenFamily{
-		ID: NewID(), UserID: user.ID, UserVersion: user.Version, UserDeclared: user.Declared, ClientID: client.ID,
-		Origin: origin, AuthTime: authTime, CreatedAt: now, RotatedAt: now, TokenLifetime: is.lifetimes(client).of(origin),
+	return &store.TokenFamily{
+		ID: oauth.NewID(), UserID: user.ID, UserVersion: user.Version, UserDeclared: user.Declared, ClientID: client.ID,
+		Origin: origin, AuthTime: authTime, CreatedAt: now, RotatedAt: now, TokenLifetime: is.lifetimes(client).For(origin),
 	}
 }
 
 // addFamily stores a family of a user, unless the user, or the admin who creates it, has had too many: then it is rate_limited.
-func (is *Issuer) addFamily(ctx context.Context, f *TokenFamily, user *User) error {
+func (is *Issuer) addFamily(ctx context.Context, f *store.TokenFamily, user *store.User) error {
 	if err := is.reserveGrant(ctx, f.Origin, cmp.Or(f.Actor.Subject, f.UserID)); err != nil {
 		return err
 	}
@@ -53,14 +56,14 @@ func (is *Issuer) addFamily(ctx context.Context, f *TokenFamily, user *User) err
 
 // storeFamily stores a family of a user. That the user has changed meanwhile is an invalid_grant, and that the request was decided
 // before an invalid_request.
-func (is *Issuer) storeFamily(ctx context.Context, f *TokenFamily, user *User) error {
+func (is *Issuer) storeFamily(ctx context.Context, f *store.TokenFamily, user *store.User) error {
 	switch err := is.Store.AddFamily(ctx, f); {
-	case errors.Is(err, ErrStale):
-		return NewError(InvalidGrant, "user_changed")
-	case errors.Is(err, ErrSpent):
-		return NewError(InvalidRequest, ReasonDecided)
+	case errors.Is(err, store.ErrStale):
+		return oauth.NewError(oauth.InvalidGrant, "user_changed")
+	case errors.Is(err, store.ErrSpent):
+		return oauth.NewError(oauth.InvalidRequest, oauth.ReasonDecided)
 	case err != nil:
-		return Unavailable("store_unavailable", err)
+		return oauth.Unavailable("store_unavailable", err)
 	}
 	is.Families.put(f, user)
 	return nil
@@ -68,8 +71,8 @@ func (is *Issuer) storeFamily(ctx context.Context, f *TokenFamily, user *User) e
 
 // Session returns the session of a cookie; nil when there is none any more, whatever the reason. The error is
 // temporarily_unavailable.
-func (is *Issuer) Session(ctx context.Context, cookie Secret) (*Session, error) {
-	id, genuine := is.Master.readSession(cookie)
+func (is *Issuer) Session(ctx context.Context, cookie oauth.Secret) (*Session, error) {
+	id, genuine := is.Master.ReadSession(cookie)
 	if !genuine {
 		return nil, nil
 	}
@@ -78,28 +81,28 @@ func (is *Issuer) Session(ctx context.Context, cookie Secret) (*Session, error) 
 		return nil, err
 	}
 	now := is.Now()
-	if f.Origin != BrowserSession || !now.Before(f.ExpiresAt) || !now.Before(f.RotatedAt.Add(sessionIdle)) {
+	if f.Origin != store.BrowserSession || !now.Before(f.ExpiresAt) || !now.Before(f.RotatedAt.Add(sessionIdle)) {
 		return nil, nil
 	}
 	user, err := is.livingUser(ctx, f)
 	if user == nil || err != nil {
 		return nil, err
 	}
-	if now.Sub(f.RotatedAt) > sessionTouch {
+	if now.Sub(f.RotatedAt) > store.SessionTouch {
 		err := is.Store.TouchFamily(ctx, f.ID, now)
-		if errors.Is(err, ErrSpent) {
+		if errors.Is(err, store.ErrSpent) {
 			return nil, nil // it was ended since it was read
 		}
 		if err != nil {
-			return nil, Unavailable("store_unavailable", err)
+			return nil, oauth.Unavailable("store_unavailable", err)
 		}
 	}
 	return &Session{Family: f, User: user}, nil
 }
 
 // SessionID returns the id of the session that a cookie is of, whether it lives or not; "" when the cookie is not ours.
-func (is *Issuer) SessionID(cookie Secret) string {
-	id, genuine := is.Master.readSession(cookie)
+func (is *Issuer) SessionID(cookie oauth.Secret) string {
+	id, genuine := is.Master.ReadSession(cookie)
 	if !genuine {
 		return ""
 	}
@@ -114,7 +117,7 @@ func (is *Issuer) SessionToken(s *Session) (Tokens, error) {
 		return Tokens{}, err
 	}
 	return is.Issue(Grant{
-		Type: BrowserSession, Client: own, User: s.User, Scopes: scopes, FamilyID: s.Family.ID,
+		Type: store.BrowserSession, Client: own, User: s.User, Scopes: scopes, FamilyID: s.Family.ID,
 		AuthTime: s.Family.AuthTime, Lifetime: is.tokenLifetime(s.Family, own),
 	})
 }
@@ -123,7 +126,7 @@ func (is *Issuer) SessionToken(s *Session) (Tokens, error) {
 // sessions and tokens that an admin has created. The session ends after them: while it lives, a sign-out that failed can
 // be repeated. What was approved in the session meanwhile ends last, for from then on nothing can be.
 func (is *Issuer) SignOut(ctx context.Context, s *Session) error {
-	applications := FamilyFilter{UserID: s.User.ID, Origins: []GrantType{AuthorizationCode, PasswordGrant}}
+	applications := store.FamilyFilter{UserID: s.User.ID, Origins: []oauth.GrantType{oauth.AuthorizationCode, oauth.PasswordGrant}}
 	if err := is.endFamilies(ctx, applications); err != nil {
 		return err
 	}
@@ -135,33 +138,33 @@ func (is *Issuer) SignOut(ctx context.Context, s *Session) error {
 
 // EndSession ends a session alone, as a new sign-in in the same browser does with the one before.
 func (is *Issuer) EndSession(ctx context.Context, s *Session) error {
-	return is.endFamilies(ctx, FamilyFilter{ID: s.Family.ID})
+	return is.endFamilies(ctx, store.FamilyFilter{ID: s.Family.ID})
 }
 
 // endFamilies ends families durably, and then here at once.
-func (is *Issuer) endFamilies(ctx context.Context, which FamilyFilter) error {
+func (is *Issuer) endFamilies(ctx context.Context, which store.FamilyFilter) error {
 	ended, err := is.Store.EndFamilies(ctx, which, is.ending())
 	if err != nil {
-		return Unavailable("store_unavailable", err)
+		return oauth.Unavailable("store_unavailable", err)
 	}
 	is.Revocations.Add(ended...)
 	return nil
 }
 
 // ending is now, with revocations kept as long as any access token can live.
-func (is *Issuer) ending() Ending {
+func (is *Issuer) ending() store.Ending {
 	now := is.Now()
-	return Ending{At: now, Until: now.Add(MaxLifetime + revocationMargin)}
+	return store.Ending{At: now, Until: now.Add(store.MaxLifetime + store.RevocationMargin)}
 }
 
 // family returns a family that has not been ended; nil when there is none.
-func (is *Issuer) family(ctx context.Context, id string) (*TokenFamily, error) {
+func (is *Issuer) family(ctx context.Context, id string) (*store.TokenFamily, error) {
 	f, err := is.Store.Family(ctx, id)
 	switch {
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		return nil, nil
 	case err != nil:
-		return nil, Unavailable("store_unavailable", err)
+		return nil, oauth.Unavailable("store_unavailable", err)
 	case !f.RevokedAt.IsZero():
 		return nil, nil
 	}
@@ -170,13 +173,13 @@ func (is *Issuer) family(ctx context.Context, id string) (*TokenFamily, error) {
 
 // livingUser returns the family's user if tokens may still act for them: active, in the same state as when the family
 // was born, and with nothing revoked meanwhile. Otherwise it is nil.
-func (is *Issuer) livingUser(ctx context.Context, f *TokenFamily) (*User, error) {
+func (is *Issuer) livingUser(ctx context.Context, f *store.TokenFamily) (*store.User, error) {
 	user, err := is.Directory.User(ctx, f.UserID)
 	switch {
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		return nil, nil
 	case err != nil:
-		return nil, Unavailable("directory_unavailable", err)
+		return nil, oauth.Unavailable("directory_unavailable", err)
 	case !user.IsActive(), user.Version != f.UserVersion, user.Declared != f.UserDeclared:
 		return nil, nil
 	case is.Revocations.RevokedFamily(f, user.Organisation):

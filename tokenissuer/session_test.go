@@ -6,10 +6,12 @@ import (
 	"time"
 
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // open signs a user in and returns the session with its cookie.
-func (f *flow) open(name string) (*Session, Secret) {
+func (f *flow) open(name string) (*Session, oauth.Secret) {
 	f.tb.Helper()
 	s, cookie, err := f.OpenSession(f.tb.Context(), f.user(name), "a browser", "")
 	f.must(err)
@@ -17,7 +19,7 @@ func (f *flow) open(name string) (*Session, Secret) {
 }
 
 // signedIn tells whether the cookie still is a session.
-func (f *flow) signedIn(cookie Secret) bool {
+func (f *flow) signedIn(cookie oauth.Secret) bool {
 	f.tb.Helper()
 	s, err := f.Session(f.tb.Context(), cookie)
 	f.must(err)
@@ -52,9 +54,9 @@ func TestA73WhatIsNoSession(t *testing.T) {
 	tokens := f.tokens("conf", "refresh_token")
 	code := f.code("conf", parameters(""))
 	_, foreign := newFlow(t).open("ada")
-	for name, wrong := range map[string]Secret{
-		"none": {}, "garbage": NewSecret("garbage"), "cut": NewSecret(text[:64]), "longer": NewSecret(text + "0"), "code": code, "refresh token": tokens.RefreshToken, "access token": tokens.AccessToken,
-		"a code's id with a session's MAC": NewSecret(code.Reveal()[:22] + text[22:]), "another installation's": foreign, "family": NewSecret(tokens.Claims.FamilyID),
+	for name, wrong := range map[string]oauth.Secret{
+		"none": {}, "garbage": oauth.NewSecret("garbage"), "cut": oauth.NewSecret(text[:64]), "longer": oauth.NewSecret(text + "0"), "code": code, "refresh token": tokens.RefreshToken, "access token": tokens.AccessToken,
+		"a code's id with a session's MAC": oauth.NewSecret(code.Reveal()[:22] + text[22:]), "another installation's": foreign, "family": oauth.NewSecret(tokens.Claims.FamilyID),
 	} {
 		if f.signedIn(wrong) {
 			t.Errorf("%s is a session", name)
@@ -117,7 +119,7 @@ func TestASessionIsSeenOnceAnHour(t *testing.T) {
 	}
 	for _, step := range []string{"Family", "User"} {
 		f.store.fail(step, false)
-		if s, err := f.Session(t.Context(), cookie); s != nil || AsError(err).Code != TemporarilyUnavailable {
+		if s, err := f.Session(t.Context(), cookie); s != nil || oauth.AsError(err).Code != oauth.TemporarilyUnavailable {
 			t.Errorf("%s fails: %v, %v", step, s, err)
 		}
 	}
@@ -165,9 +167,9 @@ func TestT96A71SigningOutEndsTheSessionAndWhatApplicationsHold(t *testing.T) {
 		f.dead(dead)
 	}
 	_, err = f.refresh("conf", application.RefreshToken)
-	wantCode(t, err, InvalidGrant)
+	wantCode(t, err, oauth.InvalidGrant)
 	_, err = f.redeem("other", code)
-	wantCode(t, err, InvalidGrant)
+	wantCode(t, err, oauth.InvalidGrant)
 	if !f.signedIn(neighbour) {
 		t.Error("another user was signed out")
 	}
@@ -179,7 +181,7 @@ func TestT96ASignOutThatFailedCanBeRepeated(t *testing.T) {
 	s, cookie := f.open("ada")
 	application := f.tokens("conf", "refresh_token")
 	f.store.fail("EndFamilies", false)
-	wantCode(t, f.SignOut(t.Context(), s), TemporarilyUnavailable)
+	wantCode(t, f.SignOut(t.Context(), s), oauth.TemporarilyUnavailable)
 	f.store.fail("", false)
 	if !f.signedIn(cookie) {
 		t.Fatal("the session has ended, and the application's tokens live")
@@ -194,10 +196,10 @@ func TestTheTokenOfASession(t *testing.T) {
 	tokens, err := f.SessionToken(s)
 	f.must(err)
 	got := tokens.Claims
-	if got.Subject != "u-grace" || got.ClientID != OwnClientID || got.FamilyID != s.Family.ID || got.Role != "group_manager" || tokens.ExpiresIn != 6*time.Hour || !tokens.RefreshToken.IsEmpty() {
+	if got.Subject != "u-grace" || got.ClientID != store.OwnClientID || got.FamilyID != s.Family.ID || got.Role != "group_manager" || tokens.ExpiresIn != 6*time.Hour || !tokens.RefreshToken.IsEmpty() {
 		t.Errorf("%+v, %+v", tokens, got)
 	}
-	if !got.Scopes.Has(ScopeTrusted) || got.Scopes.Has(ScopeRefreshToken) || got.Scopes.Has(ScopeOfflineAccess) {
+	if !got.Scopes.Has(oauth.ScopeTrusted) || got.Scopes.Has(oauth.ScopeRefreshToken) || got.Scopes.Has(oauth.ScopeOfflineAccess) {
 		t.Errorf("scopes %v", got.Scopes)
 	}
 	if got.IsServerToken() {
@@ -208,25 +210,25 @@ func TestTheTokenOfASession(t *testing.T) {
 // TestNobodyAuthenticatesAsOurOwnClient, not even with a registration of that name that a store may hold.
 func TestNobodyAuthenticatesAsOurOwnClient(t *testing.T) {
 	f := newFlow(t)
-	if _, _, err := f.registry.AddClient(t.Context(), Client{ID: OwnClientID}); err == nil {
+	if _, _, err := f.registry.AddClient(t.Context(), store.Client{ID: store.OwnClientID}); err == nil {
 		t.Error("it was registered")
 	}
-	if _, err := f.registry.AddUser(t.Context(), User{ID: OwnClientID, Email: "x@acme.example", Organisation: "acme"}, Secret{}); err == nil {
+	if _, err := f.registry.AddUser(t.Context(), store.User{ID: store.OwnClientID, Email: "x@acme.example", Organisation: "acme"}, oauth.Secret{}); err == nil {
 		t.Error("a user of that id was registered")
 	}
-	for name, all := range map[string]Declarations{
-		"client": {Clients: []*Client{{ID: OwnClientID, Type: PublicClient, Grants: []GrantType{AuthorizationCode}}}},
-		"user":   {Users: []*User{{ID: OwnClientID, Email: "x@acme.example", Organisation: "acme", Role: RoleMember, Status: UserActive}}},
+	for name, all := range map[string]store.Declarations{
+		"client": {Clients: []*store.Client{{ID: store.OwnClientID, Type: store.PublicClient, Grants: []oauth.GrantType{oauth.AuthorizationCode}}}},
+		"user":   {Users: []*store.User{{ID: store.OwnClientID, Email: "x@acme.example", Organisation: "acme", Role: store.RoleMember, Status: store.UserActive}}},
 	} {
-		if _, err := NewStaticDirectory(all); err == nil {
+		if _, err := store.NewStaticDirectory(all); err == nil {
 			t.Errorf("a %s of that id was declared", name)
 		}
 	}
-	f.addClient(&Client{ID: OwnClientID, Type: PublicClient})
-	for _, a := range []ClientAuthentication{{PublicID: OwnClientID}, f.credentials(OwnClientID)} {
-		for _, g := range []GrantType{PasswordGrant, RefreshTokenGrant, AuthorizationCode, ClientCredentials} {
-			_, err := f.exchange(TokenRequest{GrantType: g, Client: a, Email: "ada@acme.example", Password: NewSecret(userPassword)})
-			wantCode(t, err, InvalidClient)
+	f.addClient(&store.Client{ID: store.OwnClientID, Type: store.PublicClient})
+	for _, a := range []ClientAuthentication{{PublicID: store.OwnClientID}, f.credentials(store.OwnClientID)} {
+		for _, g := range []oauth.GrantType{oauth.PasswordGrant, oauth.RefreshTokenGrant, oauth.AuthorizationCode, oauth.ClientCredentials} {
+			_, err := f.exchange(TokenRequest{GrantType: g, Client: a, Email: "ada@acme.example", Password: oauth.NewSecret(userPassword)})
+			wantCode(t, err, oauth.InvalidClient)
 		}
 	}
 }
@@ -249,7 +251,7 @@ func TestAccountListsWhatMayActForAUser(t *testing.T) {
 		t.Fatalf("%+v", account.Applications)
 	}
 	conf := account.Applications[0]
-	if conf.Scopes.Missing(ScopePublic, ScopeTrusted) != "" || !conf.Since.Equal(flowStart) || !conf.LastUsed.Equal(f.clock()) {
+	if conf.Scopes.Missing(oauth.ScopePublic, oauth.ScopeTrusted) != "" || !conf.Since.Equal(flowStart) || !conf.LastUsed.Equal(f.clock()) {
 		t.Errorf("%+v", conf)
 	}
 	sessions := len(account.Sessions)
@@ -273,5 +275,5 @@ func TestAccountListsWhatMayActForAUser(t *testing.T) {
 	if f.must(err); len(account.Applications)+len(account.Sessions) != 0 {
 		t.Errorf("%+v", account)
 	}
-	wantCode(t, f.RevokeApplication(ctx, f.user("ada"), ""), InvalidRequest)
+	wantCode(t, f.RevokeApplication(ctx, f.user("ada"), ""), oauth.InvalidRequest)
 }

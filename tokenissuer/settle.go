@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // endedMemory is how long it is remembered that something is declared no more: longer than any token lives that a node
 // with an older configuration may have issued.
-const endedMemory = MaxLifetime + day
+const endedMemory = store.MaxLifetime + store.Day
 
 // Settle ends what an earlier configuration has declared and this one declares no more: the tokens and sessions of users
 // that are gone or have changed, and the tokens of clients that are gone. It is called once, when a configuration takes
@@ -17,9 +20,9 @@ const endedMemory = MaxLifetime + day
 func (g *Registry) Settle(ctx context.Context) error {
 	before, remembered, err := g.Stored.Declarations(ctx)
 	if err != nil {
-		return Unavailable("store_unavailable", err)
+		return oauth.Unavailable("store_unavailable", err)
 	}
-	now := g.Declared.declarations()
+	now := g.Declared.Declarations()
 	ended, changed := takenOut(before, remembered, now, g.Issuer.Now())
 	if err := g.endDeclared(ctx, ended, setOf(before)); err != nil {
 		return err
@@ -28,17 +31,17 @@ func (g *Registry) Settle(ctx context.Context) error {
 		return nil
 	}
 	if err := g.Stored.PutDeclarations(ctx, now, ended); err != nil {
-		return Unavailable("store_unavailable", err)
+		return oauth.Unavailable("store_unavailable", err)
 	}
 	return nil
 }
 
 // takenOut returns what is declared no more, since now or for a while, and whether anything is not as it was stored.
-func takenOut(before []Declaration, remembered []EndedDeclaration, now []Declaration, at time.Time) (ended []EndedDeclaration, changed bool) {
+func takenOut(before []store.Declaration, remembered []store.EndedDeclaration, now []store.Declaration, at time.Time) (ended []store.EndedDeclaration, changed bool) {
 	declared, listed := setOf(now), setOf(before)
 	for _, d := range before {
 		if !declared[d] {
-			ended = append(ended, EndedDeclaration{d, at})
+			ended = append(ended, store.EndedDeclaration{d, at})
 		}
 	}
 	changed = len(ended) > 0 || len(before) != len(now)
@@ -52,8 +55,8 @@ func takenOut(before []Declaration, remembered []EndedDeclaration, now []Declara
 	return ended, changed
 }
 
-func setOf(list []Declaration) map[Declaration]bool {
-	set := make(map[Declaration]bool, len(list))
+func setOf(list []store.Declaration) map[store.Declaration]bool {
+	set := make(map[store.Declaration]bool, len(list))
 	for _, d := range list {
 		set[d] = true
 	}
@@ -61,11 +64,11 @@ func setOf(list []Declaration) map[Declaration]bool {
 }
 
 // endDeclared ends what is declared no more. What was declared until now, and not ended before, is fresh.
-func (g *Registry) endDeclared(ctx context.Context, ended []EndedDeclaration, fresh map[Declaration]bool) error {
-	var revocations []Revocation
+func (g *Registry) endDeclared(ctx context.Context, ended []store.EndedDeclaration, fresh map[store.Declaration]bool) error {
+	var revocations []store.Revocation
 	for _, d := range ended {
 		end := g.endDeclaredClient
-		if d.Kind == RevokeUser {
+		if d.Kind == store.RevokeUser {
 			end = g.endDeclaredUser
 		}
 		whole, err := end(ctx, d.Declaration, !fresh[d.Declaration])
@@ -84,7 +87,7 @@ func (g *Registry) endDeclared(ctx context.Context, ended []EndedDeclaration, fr
 
 // endDeclaredClient tells whether all tokens of a client's id are to end. Again: they were ended before, and are spared when they
 // may be those of a stored client that has the id now.
-func (g *Registry) endDeclaredClient(ctx context.Context, d Declaration, again bool) (whole bool, err error) {
+func (g *Registry) endDeclaredClient(ctx context.Context, d store.Declaration, again bool) (whole bool, err error) {
 	if !again {
 		return true, nil
 	}
@@ -95,17 +98,17 @@ func (g *Registry) endDeclaredClient(ctx context.Context, d Declaration, again b
 // endDeclaredUser ends the families of a user in that version, and those that the user has created for others. It tells whether all
 // tokens of the id are to end, as when nobody has it any more: a family of a declared user may be born beside its end.
 // Again: they were ended before, and what the one who has the id now may have created is spared.
-func (g *Registry) endDeclaredUser(ctx context.Context, d Declaration, again bool) (whole bool, err error) {
-	if err := g.Issuer.endFamilies(ctx, FamilyFilter{UserID: d.ID, UserVersion: d.Version}); err != nil {
+func (g *Registry) endDeclaredUser(ctx context.Context, d store.Declaration, again bool) (whole bool, err error) {
+	if err := g.Issuer.endFamilies(ctx, store.FamilyFilter{UserID: d.ID, UserVersion: d.Version}); err != nil {
 		return false, err
 	}
-	heir, err := OverlayDirectory{Declared: g.Declared, Stored: g.Stored}.User(ctx, d.ID)
+	heir, err := store.OverlayDirectory{Declared: g.Declared, Stored: g.Stored}.User(ctx, d.ID)
 	gone, err := isGone(err)
 	if err != nil {
 		return false, err
 	}
 	if !again || gone || !g.Issuer.mayCreateTokens(heir) {
-		if err := g.Issuer.endFamilies(ctx, FamilyFilter{ActorID: d.ID}); err != nil {
+		if err := g.Issuer.endFamilies(ctx, store.FamilyFilter{ActorID: d.ID}); err != nil {
 			return false, err
 		}
 	}
@@ -115,10 +118,10 @@ func (g *Registry) endDeclaredUser(ctx context.Context, d Declaration, again boo
 // isGone turns the error of a look-up into whether there is nobody.
 func isGone(err error) (gone bool, _ error) {
 	switch {
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		return true, nil
 	case err != nil:
-		return false, Unavailable("store_unavailable", err)
+		return false, oauth.Unavailable("store_unavailable", err)
 	}
 	return false, nil
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // rollout is a flow whose nodes are configured one after the other. All share one store.
@@ -19,17 +21,17 @@ func newRollout(t *testing.T) rollout {
 }
 
 // node is one with a configuration that declares these.
-func (r rollout) node(all Declarations) *Registry {
+func (r rollout) node(all store.Declarations) *Registry {
 	r.tb.Helper()
-	declared, err := NewStaticDirectory(all)
+	declared, err := store.NewStaticDirectory(all)
 	r.must(err)
 	is := r.flow.node()
-	is.Directory = OverlayDirectory{Declared: declared, Stored: r.store}
+	is.Directory = store.OverlayDirectory{Declared: declared, Stored: r.store}
 	return &Registry{Issuer: is, Declared: declared, Stored: r.store}
 }
 
 // settled is a node that has taken its configuration over, a while after whatever was before.
-func (r rollout) settled(all Declarations) *Registry {
+func (r rollout) settled(all store.Declarations) *Registry {
 	r.tb.Helper()
 	r.wait(10 * time.Second)
 	g := r.node(all)
@@ -77,16 +79,16 @@ func (r rollout) mintFor(g *Registry, adminID, userID string) Tokens {
 	return tokens
 }
 
-func declaredClient(id string) *Client {
-	return &Client{
-		ID: id, Name: id, Type: ConfidentialClient, Grants: []GrantType{ClientCredentials}, Scopes: Scopes{ScopePublic},
-		Secrets: []ClientSecret{{Digest: NewSecret("secret of " + id).Digest()}},
+func declaredClient(id string) *store.Client {
+	return &store.Client{
+		ID: id, Name: id, Type: store.ConfidentialClient, Grants: []oauth.GrantType{oauth.ClientCredentials}, Scopes: oauth.Scopes{oauth.ScopePublic},
+		Secrets: []store.ClientSecret{{Digest: oauth.NewSecret("secret of " + id).Digest()}},
 	}
 }
 
-func declaredUser(id string, role Role) *User {
-	u := &User{ID: id, Email: id + "@acme.example", Organisation: "acme", Role: role, PasswordHash: cheapHash()}
-	u.SetDefaults(RoleCatalogue{})
+func declaredUser(id string, role store.Role) *store.User {
+	u := &store.User{ID: id, Email: id + "@acme.example", Organisation: "acme", Role: role, PasswordHash: cheapHash()}
+	u.SetDefaults(store.RoleCatalogue{})
 	return u
 }
 
@@ -94,13 +96,13 @@ func declaredUser(id string, role Role) *User {
 // over the new one, though another node has settled before. What was issued by the new one lives.
 func TestM25S22ARollingChangeOfTheConfiguration(t *testing.T) {
 	r := newRollout(t)
-	before := Declarations{
-		Clients: []*Client{declaredClient("stays"), declaredClient("goes")},
-		Users:   []*User{declaredUser("changed", RoleMember), declaredUser("gone", RoleMember), declaredUser("boss", RoleAdmin)},
+	before := store.Declarations{
+		Clients: []*store.Client{declaredClient("stays"), declaredClient("goes")},
+		Users:   []*store.User{declaredUser("changed", store.RoleMember), declaredUser("gone", store.RoleMember), declaredUser("boss", store.RoleAdmin)},
 	}
-	after := Declarations{
-		Clients: []*Client{declaredClient("stays")},
-		Users:   []*User{declaredUser("changed", RoleGroupManager), declaredUser("boss", RoleMember)},
+	after := store.Declarations{
+		Clients: []*store.Client{declaredClient("stays")},
+		Users:   []*store.User{declaredUser("changed", store.RoleGroupManager), declaredUser("boss", store.RoleMember)},
 	}
 	old := r.settled(before)
 	first := r.settled(after)
@@ -130,19 +132,19 @@ func TestM25S22ARollingChangeOfTheConfiguration(t *testing.T) {
 // who is gone end by the user's name too.
 func TestM25S22ABirthBesideTheEndOfADeclaredUser(t *testing.T) {
 	r := newRollout(t)
-	old := r.settled(Declarations{Users: []*User{declaredUser("gone", RoleMember)}})
+	old := r.settled(store.Declarations{Users: []*store.User{declaredUser("gone", store.RoleMember)}})
 	var late Tokens
 	r.store.meanwhile("User", func() { late = r.signIn(old, "gone") }) // after the families have ended
-	r.settled(Declarations{})
+	r.settled(store.Declarations{})
 	r.verdict("born beside the end", late, false)
 }
 
 // TestM25S22WhoComesBack starts anew, and is not ended by what is remembered.
 func TestM25S22WhoComesBack(t *testing.T) {
 	r := newRollout(t)
-	all := Declarations{Clients: []*Client{declaredClient("back")}, Users: []*User{declaredUser("u-back", RoleMember)}}
+	all := store.Declarations{Clients: []*store.Client{declaredClient("back")}, Users: []*store.User{declaredUser("u-back", store.RoleMember)}}
 	r.settled(all)
-	r.settled(Declarations{})
+	r.settled(store.Declarations{})
 	again := r.settled(all)
 	if _, ended, err := r.store.Declarations(t.Context()); err != nil || len(ended) != 0 {
 		t.Errorf("remembered is %v (%v)", ended, err)
@@ -153,14 +155,14 @@ func TestM25S22WhoComesBack(t *testing.T) {
 	r.verdict("a user who is back", user, true)
 
 	// A stored one that takes the id of one that is gone is spared by later reloads, too.
-	stored := r.settled(Declarations{})
+	stored := r.settled(store.Declarations{})
 	_, _, err := stored.AddClient(t.Context(), *declaredClient("back"))
 	r.must(err)
-	_, err = stored.AddUser(t.Context(), *declaredUser("u-back", RoleAdmin), Secret{})
+	_, err = stored.AddUser(t.Context(), *declaredUser("u-back", store.RoleAdmin), oauth.Secret{})
 	r.must(err)
 	client, user = r.server(stored, "back"), r.signIn(stored, "u-back")
 	created := r.mintFor(stored, "u-back", "u-grace")
-	r.settled(Declarations{})
+	r.settled(store.Declarations{})
 	r.verdict("a stored client", client, true)
 	r.verdict("a stored user", user, true)
 	r.verdict("created by a stored admin", created, true)
@@ -170,8 +172,8 @@ func TestM25S22WhoComesBack(t *testing.T) {
 // have been issued since.
 func TestM25S22WhatIsRememberedLeaves(t *testing.T) {
 	r := newRollout(t)
-	stays := Declarations{Clients: []*Client{declaredClient("stays")}}
-	r.settled(Declarations{Clients: []*Client{declaredClient("stays"), declaredClient("goes")}})
+	stays := store.Declarations{Clients: []*store.Client{declaredClient("stays")}}
+	r.settled(store.Declarations{Clients: []*store.Client{declaredClient("stays"), declaredClient("goes")}})
 	r.settled(stays)
 	remembered := func(want int) {
 		t.Helper()
@@ -181,7 +183,7 @@ func TestM25S22WhatIsRememberedLeaves(t *testing.T) {
 		}
 	}
 	remembered(1)
-	r.wait(MaxLifetime + day - time.Minute)
+	r.wait(store.MaxLifetime + day - time.Minute)
 	r.store.asked()
 	r.settled(stays)
 	remembered(1)
@@ -197,7 +199,7 @@ func TestM25S22WhatIsRememberedLeaves(t *testing.T) {
 		t.Errorf("when it is forgotten a reload does %v", steps)
 	}
 	r.store.fail("Declarations", false)
-	wantCode(t, r.node(stays).Settle(t.Context()), TemporarilyUnavailable)
+	wantCode(t, r.node(stays).Settle(t.Context()), oauth.TemporarilyUnavailable)
 }
 
 // TestM25S22SettlingThatFails is made up for by the next one.
@@ -205,12 +207,12 @@ func TestM25S22SettlingThatFails(t *testing.T) {
 	for _, step := range []string{"EndFamilies", "Revoke", "User", "PutDeclarations"} {
 		t.Run(step, func(t *testing.T) {
 			r := newRollout(t)
-			old := r.settled(Declarations{Clients: []*Client{declaredClient("goes")}, Users: []*User{declaredUser("gone", RoleMember)}})
+			old := r.settled(store.Declarations{Clients: []*store.Client{declaredClient("goes")}, Users: []*store.User{declaredUser("gone", store.RoleMember)}})
 			client, user := r.server(old, "goes"), r.signIn(old, "gone")
 			r.store.fail(step, false)
-			wantCode(t, r.node(Declarations{}).Settle(t.Context()), TemporarilyUnavailable)
+			wantCode(t, r.node(store.Declarations{}).Settle(t.Context()), oauth.TemporarilyUnavailable)
 			r.store.fail("", false)
-			r.settled(Declarations{})
+			r.settled(store.Declarations{})
 			r.verdict("client", client, false)
 			r.verdict("user", user, false)
 		})

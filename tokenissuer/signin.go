@@ -7,16 +7,20 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // SignInAttempt is what somebody presents to prove that they are a user, on the sign-in page or with the password grant.
 type SignInAttempt struct {
 	Email    string
-	Password Secret
+	Password oauth.Secret
 	// Address is where the attempt comes from.
 	Address string
 	// Device is the cookie that an earlier sign-in left in this browser; empty: none.
-	Device Secret
+	Device oauth.Secret
 }
 
 // SignIn returns the user whose address and password were presented. Unknown, disabled, locked and invited users and a
@@ -25,18 +29,18 @@ type SignInAttempt struct {
 //
 // Failures are counted per account and per address, whether the account exists or not. A browser that has signed in to
 // the account before has a count of its own, so that somebody else's failures do not lock it out.
-func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (*User, error) {
-	if n := len(a.Password.Reveal()); n > MaxPasswordBytes || strings.ContainsRune(a.Password.Reveal(), 0) {
-		return nil, NewError(InvalidRequest, "password_unusable")
+func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (*store.User, error) {
+	if n := len(a.Password.Reveal()); n > passwords.MaxPasswordBytes || strings.ContainsRune(a.Password.Reveal(), 0) {
+		return nil, oauth.NewError(oauth.InvalidRequest, "password_unusable")
 	}
 	now := is.Now()
-	email, addressErr := CanonicalEmail(a.Email)
+	email, addressErr := store.CanonicalEmail(a.Email)
 	user, err := is.Directory.UserByEmail(ctx, email)
-	if errors.Is(err, ErrNotFound) || addressErr != nil {
-		user, err = new(User), nil
+	if errors.Is(err, store.ErrNotFound) || addressErr != nil {
+		user, err = new(store.User), nil
 	}
 	if err != nil {
-		return nil, Unavailable("directory_unavailable", err)
+		return nil, oauth.Unavailable("directory_unavailable", err)
 	}
 	device := is.deviceOf(a.Device, user)
 	proofs := is.proofBuckets(email, a.Address)
@@ -48,14 +52,14 @@ func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (*User, error) {
 	if err := is.reserve(ctx, buckets, "sign_in_throttled", now); err != nil {
 		return nil, err
 	}
-	err = is.provePassword(ctx, user, a.Password, hasher{account: email, address: a.Address, known: device != ""})
+	err = is.provePassword(ctx, user, a.Password, passwords.Attempt{Account: email, Address: a.Address, Known: device != ""})
 	switch {
 	case err == nil:
 		is.forgive(ctx, buckets, now)
-	case AsError(err).Reason == ReasonHashingBusy && device == "" && !is.hasProved(ctx, proofs, now):
+	case oauth.AsError(err).Reason == oauth.ReasonHashingBusy && device == "" && !is.hasProved(ctx, proofs, now):
 		// Whoever guesses makes the slots scarce, and has not shown yet to be anybody else: the address keeps its count.
 		is.forgive(ctx, account, now)
-	case AsError(err).Code != InvalidGrant: // it failed for a reason of ours
+	case oauth.AsError(err).Code != oauth.InvalidGrant: // it failed for a reason of ours
 		is.forgive(ctx, buckets, now)
 	}
 	if err != nil {
@@ -99,37 +103,37 @@ func (is *Issuer) hasProved(ctx context.Context, proofs []bucket, now time.Time)
 
 // provePassword compares the password with the user's. A user that does not exist costs the same: under every scheme
 // that is in use one hash is made, for the user where it is the user's own and for nobody elsewhere.
-func (is *Issuer) provePassword(ctx context.Context, user *User, password Secret, h hasher) error {
+func (is *Issuer) provePassword(ctx context.Context, user *store.User, password oauth.Secret, h passwords.Attempt) error {
 	schemes, err := is.schemes.list(ctx, is)
 	if err != nil {
 		return err
 	}
-	leave, err := is.Passwords.enter(ctx, h)
+	leave, err := is.Hasher.Enter(ctx, h)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	own := PasswordScheme(user.PasswordHash)
-	matches := own != "" && verifyPassword(password, user.PasswordHash)
+	own := passwords.PasswordScheme(user.PasswordHash)
+	matches := own != "" && passwords.Verify(password, user.PasswordHash)
 	if matches && user.IsActive() {
 		is.rehash(ctx, user, password)
 		return nil
 	}
 	for _, scheme := range schemes {
 		if scheme != own {
-			spendPassword(password, scheme)
+			passwords.Spend(password, scheme)
 		}
 	}
-	return NewError(InvalidGrant, "sign_in_failed")
+	return oauth.NewError(oauth.InvalidGrant, "sign_in_failed")
 }
 
 // rehash brings a stored hash that is cheaper than new ones up to date, now that the password is known. When it cannot
 // be stored, the next sign-in tries again.
-func (is *Issuer) rehash(ctx context.Context, user *User, password Secret) {
-	if user.Declared || !isOutdated(user.PasswordHash) {
+func (is *Issuer) rehash(ctx context.Context, user *store.User, password oauth.Secret) {
+	if user.Declared || !passwords.IsOutdated(user.PasswordHash) {
 		return
 	}
-	_ = is.Store.RehashPassword(ctx, user.ID, user.PasswordHash, hashPassword(password)) // see above
+	_ = is.Store.RehashPassword(ctx, user.ID, user.PasswordHash, passwords.Hash(password)) // see above
 }
 
 // signInBuckets are what the attempt is counted in: for the account, and for the address.
@@ -153,8 +157,8 @@ type device struct {
 
 // Device returns the cookie for a browser in which the user has just signed in. It is no credential: it gives the
 // browser a count of failures of its own, until the user has another password, role or status.
-func (is *Issuer) Device(user *User) (Secret, error) {
-	return seal(is.Master.devices, "", device{NewID(), user.ID, user.Version}, is.Now())
+func (is *Issuer) Device(user *store.User) (oauth.Secret, error) {
+	return seal(is.Master.Devices, "", device{oauth.NewID(), user.ID, user.Version}, is.Now())
 }
 
 // deviceSkew is by how much a device may seem older than its user, because clocks of nodes differ. An id is free for another
@@ -163,11 +167,11 @@ const deviceSkew = time.Hour
 
 // deviceOf returns the id of a device that is known to the user; "" for any other, for one of an earlier owner of the user's
 // id, and when nobody is the user.
-func (is *Issuer) deviceOf(cookie Secret, user *User) string {
+func (is *Issuer) deviceOf(cookie oauth.Secret, user *store.User) string {
 	if cookie.IsEmpty() || user.ID == "" {
 		return ""
 	}
-	d, since, err := unsealAny[device](is.Master.devices, "", cookie)
+	d, since, err := unsealAny[device](is.Master.Devices, "", cookie)
 	if err != nil || d.UserID != user.ID || d.Version != user.Version || since.Add(deviceSkew).Before(user.CreatedAt) {
 		return ""
 	}
@@ -194,10 +198,10 @@ func (s *schemesInUse) list(ctx context.Context, is *Issuer) ([]string, error) {
 	}
 	stored, err := is.Store.PasswordSchemes(ctx)
 	if err != nil {
-		return nil, Unavailable("directory_unavailable", err)
+		return nil, oauth.Unavailable("directory_unavailable", err)
 	}
 	all := append(slices.Clone(stored), is.DeclaredSchemes...)
-	all = append(all, currentArgon2.scheme())
+	all = append(all, passwords.CurrentArgon2.Scheme())
 	slices.Sort(all)
 	s.known, s.until = slices.Compact(all), now.Add(schemesMemory)
 	return s.known, nil

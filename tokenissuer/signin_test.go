@@ -8,11 +8,13 @@ import (
 	"time"
 
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // signInFor is the password grant.
 func (f *flow) signInFor(clientID, email, password string) (Tokens, error) {
-	r := TokenRequest{GrantType: PasswordGrant, Email: email, Password: NewSecret(password), Client: ClientAuthentication{Address: "192.0.2.1"}}
+	r := TokenRequest{GrantType: oauth.PasswordGrant, Email: email, Password: oauth.NewSecret(password), Client: ClientAuthentication{Address: "192.0.2.1"}}
 	if clientID != "" {
 		r.Client = f.credentials(clientID)
 	}
@@ -25,36 +27,36 @@ func TestT69ThePasswordGrant(t *testing.T) {
 		tokens, err := f.signInFor(client, "ada@acme.example", userPassword)
 		f.must(err)
 		f.alive(tokens)
-		sameScopes(t, tokens.Scopes, ScopePublic)
+		sameScopes(t, tokens.Scopes, oauth.ScopePublic)
 		if tokens.ExpiresIn != 2419200*time.Second || !tokens.RefreshToken.IsEmpty() || tokens.Claims.Subject != "u-ada" || tokens.Claims.IsServerToken() || !tokens.Claims.AuthTime.Equal(flowStart) {
 			t.Errorf("%q: %+v, %+v", client, tokens, tokens.Claims)
 		}
 	}
-	tokens, err := f.exchange(TokenRequest{GrantType: PasswordGrant, Username: "ada@acme.example", Password: NewSecret(userPassword), Scope: "trusted public"})
+	tokens, err := f.exchange(TokenRequest{GrantType: oauth.PasswordGrant, Username: "ada@acme.example", Password: oauth.NewSecret(userPassword), Scope: "trusted public"})
 	f.must(err)
-	sameScopes(t, tokens.Scopes, ScopeTrusted, ScopePublic)
+	sameScopes(t, tokens.Scopes, oauth.ScopeTrusted, oauth.ScopePublic)
 }
 
 // TestT70OneAnswerForEveryFailure, after the same work: a hash under every scheme in use.
 func TestT70OneAnswerForEveryFailure(t *testing.T) {
 	f := newFlow(t)
-	f.must(f.registry.SetUserStatus(t.Context(), "u-bob", UserDisabled))
-	f.must(f.registry.SetUserStatus(t.Context(), "u-mia", UserLocked))
-	_, err := f.registry.AddUser(t.Context(), User{ID: "u-new", Email: "new@acme.example", Organisation: "acme"}, Secret{})
+	f.must(f.registry.SetUserStatus(t.Context(), "u-bob", store.UserDisabled))
+	f.must(f.registry.SetUserStatus(t.Context(), "u-mia", store.UserLocked))
+	_, err := f.registry.AddUser(t.Context(), store.User{ID: "u-new", Email: "new@acme.example", Organisation: "acme"}, oauth.Secret{})
 	f.must(err)
-	refusal := func(email, password string) *Error {
+	refusal := func(email, password string) *oauth.Error {
 		f.store.asked()
 		_, err := f.signInFor("conf", email, password)
-		wantCode(t, err, InvalidGrant)
+		wantCode(t, err, oauth.InvalidGrant)
 		for _, step := range f.store.asked() {
 			if step == "RehashPassword" || step == "AddFamily" {
 				t.Errorf("%s: the store was asked for %s", email, step)
 			}
 		}
-		return AsError(err)
+		return oauth.AsError(err)
 	}
 	want := refusal("ada@acme.example", "wrong password")
-	for name, got := range map[string]*Error{
+	for name, got := range map[string]*oauth.Error{
 		"unknown": refusal("nobody@acme.example", userPassword), "disabled": refusal("bob@acme.example", userPassword), "locked": refusal("mia@acme.example", userPassword),
 		"invited": refusal("new@acme.example", userPassword), "no address": refusal("not an address", userPassword), "an id": refusal("u-ada", userPassword),
 	} {
@@ -67,7 +69,7 @@ func TestT70OneAnswerForEveryFailure(t *testing.T) {
 // TestT71OneAccountHasOneSpelling, for finding the user and for counting.
 func TestT71OneAccountHasOneSpelling(t *testing.T) {
 	f := newFlow(t)
-	_, err := f.registry.AddUser(t.Context(), User{ID: "u-kim", Email: "kim.é+tag@acme.example", Organisation: "acme", PasswordHash: cheapHash()}, Secret{})
+	_, err := f.registry.AddUser(t.Context(), store.User{ID: "u-kim", Email: "kim.é+tag@acme.example", Organisation: "acme", PasswordHash: cheapHash()}, oauth.Secret{})
 	f.must(err)
 	spellings := []string{
 		"kim.é+tag@acme.example", "KIM.É+TAG@ACME.EXAMPLE", "kim.e\u0301+tag@acme.example", "\u212aim.é+tag@acme.example", " kim.é+tag@acme.example ", "kim.é+tag@acme.example.", "kim.é+tag@acme.example. .",
@@ -80,14 +82,14 @@ func TestT71OneAccountHasOneSpelling(t *testing.T) {
 	}
 	for i := range 10 {
 		_, err := f.signInFor("", spellings[i%len(spellings)], "wrong password")
-		wantCode(t, err, InvalidGrant)
+		wantCode(t, err, oauth.InvalidGrant)
 	}
 	for _, spelling := range spellings {
 		_, err := f.signInFor("", spelling, userPassword)
-		wantCode(t, err, RateLimited)
+		wantCode(t, err, oauth.RateLimited)
 	}
 	for _, another := range []string{"k\u0131m.é+tag@acme.example", "kim.é@acme.example", "kimé+tag@acme.example", "kim.é+tag@acme.example@acme.example"} {
-		if _, err := f.signInFor("", another, userPassword); AsError(err).Code != InvalidGrant {
+		if _, err := f.signInFor("", another, userPassword); oauth.AsError(err).Code != oauth.InvalidGrant {
 			t.Errorf("%q: %v", another, err)
 		}
 	}
@@ -97,7 +99,7 @@ func TestT71OneAccountHasOneSpelling(t *testing.T) {
 func TestT72OneBucketForAllDoors(t *testing.T) {
 	for _, email := range []string{"ada@acme.example", "nobody@acme.example"} {
 		f := newFlow(t)
-		page := SignInAttempt{Email: strings.ToUpper(email), Password: NewSecret("wrong password"), Address: "198.51.100.7"}
+		page := SignInAttempt{Email: strings.ToUpper(email), Password: oauth.NewSecret("wrong password"), Address: "198.51.100.7"}
 		for i := range 10 {
 			var err error
 			if i%2 == 0 {
@@ -105,21 +107,21 @@ func TestT72OneBucketForAllDoors(t *testing.T) {
 			} else {
 				_, err = f.signInFor("conf", email, "wrong password")
 			}
-			wantCode(t, err, InvalidGrant)
+			wantCode(t, err, oauth.InvalidGrant)
 		}
 		f.wait(20 * time.Second)
 		for range 3 {
 			_, err := f.signInFor("", email, userPassword)
-			wantCode(t, err, RateLimited)
+			wantCode(t, err, oauth.RateLimited)
 			_, err = f.SignIn(t.Context(), page)
-			wantCode(t, err, RateLimited)
-			if after := AsError(err).RetryAfter; after != 40*time.Second {
+			wantCode(t, err, oauth.RateLimited)
+			if after := oauth.AsError(err).RetryAfter; after != 40*time.Second {
 				t.Errorf("retry after %s", after)
 			}
 		}
 		f.wait(40 * time.Second)
 		_, err := f.SignIn(t.Context(), page)
-		wantCode(t, err, InvalidGrant)
+		wantCode(t, err, oauth.InvalidGrant)
 	}
 }
 
@@ -129,7 +131,7 @@ func TestT73ParallelGuessesAreBounded(t *testing.T) {
 	errs := together(200, func(int) error { _, err := f.signInFor("", "ada@acme.example", "wrong password"); return err })
 	judged := 0
 	for _, err := range errs {
-		if AsError(err).Code == InvalidGrant {
+		if oauth.AsError(err).Code == oauth.InvalidGrant {
 			judged++
 		}
 	}
@@ -146,12 +148,12 @@ func TestT75OnePasswordForManyAccounts(t *testing.T) {
 		return err
 	}
 	for i := range 29 {
-		wantCode(t, spray(i), InvalidGrant)
+		wantCode(t, spray(i), oauth.InvalidGrant)
 	}
 	_, err := f.signInFor("", "ada@acme.example", "Spring2027!")
-	wantCode(t, err, InvalidGrant)
-	wantCode(t, spray(30), RateLimited)
-	_, err = f.SignIn(t.Context(), SignInAttempt{Email: "ada@acme.example", Password: NewSecret(userPassword), Address: "198.51.100.7"})
+	wantCode(t, err, oauth.InvalidGrant)
+	wantCode(t, spray(30), oauth.RateLimited)
+	_, err = f.SignIn(t.Context(), SignInAttempt{Email: "ada@acme.example", Password: oauth.NewSecret(userPassword), Address: "198.51.100.7"})
 	f.must(err)
 }
 
@@ -160,45 +162,45 @@ func TestT76AKnownDeviceIsNotLockedOutByOthers(t *testing.T) {
 	f := newFlow(t)
 	device, err := f.Device(f.user("ada"))
 	f.must(err)
-	attempt := func(email, password string, device Secret) error {
-		_, err := f.SignIn(t.Context(), SignInAttempt{Email: email, Password: NewSecret(password), Address: "198.51.100.7", Device: device})
+	attempt := func(email, password string, device oauth.Secret) error {
+		_, err := f.SignIn(t.Context(), SignInAttempt{Email: email, Password: oauth.NewSecret(password), Address: "198.51.100.7", Device: device})
 		return err
 	}
 	for range 10 {
 		_, err := f.signInFor("", "ada@acme.example", "wrong password")
-		wantCode(t, err, InvalidGrant)
+		wantCode(t, err, oauth.InvalidGrant)
 	}
-	wantCode(t, attempt("ada@acme.example", userPassword, Secret{}), RateLimited)
+	wantCode(t, attempt("ada@acme.example", userPassword, oauth.Secret{}), oauth.RateLimited)
 	f.must(attempt("ada@acme.example", userPassword, device))
-	for name, other := range map[string]Secret{"made up": NewSecret("x"), "another installation's": func() Secret { g := newFlow(t); d, _ := g.Device(g.user("ada")); return d }()} {
-		if err := attempt("ada@acme.example", userPassword, other); AsError(err).Code != RateLimited {
+	for name, other := range map[string]oauth.Secret{"made up": oauth.NewSecret("x"), "another installation's": func() oauth.Secret { g := newFlow(t); d, _ := g.Device(g.user("ada")); return d }()} {
+		if err := attempt("ada@acme.example", userPassword, other); oauth.AsError(err).Code != oauth.RateLimited {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	eves, err := f.Device(f.user("eve"))
 	f.must(err)
-	wantCode(t, attempt("ada@acme.example", userPassword, eves), RateLimited)
+	wantCode(t, attempt("ada@acme.example", userPassword, eves), oauth.RateLimited)
 	// The device has a limit as well.
 	f.AddressLimit = Limit{}
 	for range 10 {
-		wantCode(t, attempt("ada@acme.example", "wrong password", device), InvalidGrant)
+		wantCode(t, attempt("ada@acme.example", "wrong password", device), oauth.InvalidGrant)
 	}
-	wantCode(t, attempt("ada@acme.example", userPassword, device), RateLimited)
+	wantCode(t, attempt("ada@acme.example", userPassword, device), oauth.RateLimited)
 	f.wait(time.Minute)
-	f.must(attempt("ada@acme.example", userPassword, Secret{}))
+	f.must(attempt("ada@acme.example", userPassword, oauth.Secret{}))
 }
 
 // TestT145ADeviceOfAnEarlierOwner: when a removed user's id belongs to somebody else, browsers that the former owner has signed
 // in with are strangers.
 func TestT145ADeviceOfAnEarlierOwner(t *testing.T) {
 	f := newFlow(t)
-	fill := func(device Secret) error {
+	fill := func(device oauth.Secret) error {
 		for range 10 {
 			_, err := f.signInFor("", "ada@acme.example", "wrong password")
-			wantCode(t, err, InvalidGrant)
+			wantCode(t, err, oauth.InvalidGrant)
 		}
 		_, err := f.SignIn(t.Context(), SignInAttempt{
-			Email: "ada@acme.example", Password: NewSecret(userPassword), Address: "198.51.100.7", Device: device,
+			Email: "ada@acme.example", Password: oauth.NewSecret(userPassword), Address: "198.51.100.7", Device: device,
 		})
 		return err
 	}
@@ -207,14 +209,14 @@ func TestT145ADeviceOfAnEarlierOwner(t *testing.T) {
 	f.must(err)
 	f.must(f.registry.RemoveUser(t.Context(), owner.ID))
 	f.wait(36 * 24 * time.Hour)
-	_, err = f.registry.AddUser(t.Context(), User{
+	_, err = f.registry.AddUser(t.Context(), store.User{
 		ID: owner.ID, Email: owner.Email, Organisation: owner.Organisation, Role: owner.Role, PasswordHash: cheapHash(),
-	}, Secret{})
+	}, oauth.Secret{})
 	f.must(err)
 	if f.user("ada").Version != owner.Version {
 		t.Fatal("the versions differ: the test shows nothing")
 	}
-	wantCode(t, fill(former), RateLimited)
+	wantCode(t, fill(former), oauth.RateLimited)
 	f.wait(time.Hour)
 	own, err := f.Device(f.user("ada"))
 	f.must(err)
@@ -226,20 +228,20 @@ func TestSuccessIsNotCounted(t *testing.T) {
 	f := newFlow(t)
 	for range 9 {
 		_, err := f.signInFor("", "ada@acme.example", "wrong password")
-		wantCode(t, err, InvalidGrant)
+		wantCode(t, err, oauth.InvalidGrant)
 	}
 	for range 15 {
 		_, err := f.signInFor("", "ada@acme.example", userPassword)
 		f.must(err)
 	}
 	_, err := f.signInFor("", "ada@acme.example", "wrong password")
-	wantCode(t, err, InvalidGrant)
+	wantCode(t, err, oauth.InvalidGrant)
 	_, err = f.signInFor("", "ada@acme.example", userPassword)
-	wantCode(t, err, RateLimited)
+	wantCode(t, err, oauth.RateLimited)
 }
 
 // hundredfold counts a proved password as a hundred: 600 hashes would take long.
-type hundredfold struct{ AttemptCounter }
+type hundredfold struct{ store.AttemptCounter }
 
 func (h hundredfold) Failures(ctx context.Context, bucket string, now time.Time) (n int, until time.Time) {
 	n, until = h.AttemptCounter.Failures(ctx, bucket, now)
@@ -254,7 +256,7 @@ func (h hundredfold) Failures(ctx context.Context, bucket string, now time.Time)
 func TestT121ProofsAreBounded(t *testing.T) {
 	f := newFlow(t)
 	attempt := func(address, password string) error {
-		_, err := f.SignIn(t.Context(), SignInAttempt{Email: "ada@acme.example", Password: NewSecret(password), Address: address})
+		_, err := f.SignIn(t.Context(), SignInAttempt{Email: "ada@acme.example", Password: oauth.NewSecret(password), Address: address})
 		return err
 	}
 	f.Attempts = hundredfold{f.Attempts}
@@ -264,15 +266,15 @@ func TestT121ProofsAreBounded(t *testing.T) {
 	}
 	f.store.asked()
 	for _, address := range []string{"198.51.100.1", "198.51.100.2"} {
-		wantCode(t, attempt(address, userPassword), RateLimited)
-		wantCode(t, attempt(address, "wrong password"), RateLimited)
+		wantCode(t, attempt(address, userPassword), oauth.RateLimited)
+		wantCode(t, attempt(address, "wrong password"), oauth.RateLimited)
 	}
 	if steps := f.store.asked(); slices.Contains(steps, "PasswordSchemes") || slices.Contains(steps, "RehashPassword") {
 		t.Errorf("asked for %v", steps)
 	}
-	wantCode(t, attempt("198.51.100.3", "wrong password"), InvalidGrant)
+	wantCode(t, attempt("198.51.100.3", "wrong password"), oauth.InvalidGrant)
 	f.must(attempt("198.51.100.3", userPassword))
-	wantCode(t, attempt("198.51.100.3", userPassword), RateLimited)
+	wantCode(t, attempt("198.51.100.3", userPassword), oauth.RateLimited)
 	f.wait(time.Minute)
 	f.must(attempt("198.51.100.1", userPassword))
 }
@@ -283,12 +285,12 @@ func TestAnOutageIsNoFailedAttempt(t *testing.T) {
 		f.store.fail(step, false)
 		for range 15 {
 			_, err := f.signInFor("", "ada@acme.example", "wrong password")
-			wantCode(t, err, TemporarilyUnavailable)
+			wantCode(t, err, oauth.TemporarilyUnavailable)
 		}
 	}
 	f.store.fail("AddFamily", false)
 	_, err := f.signInFor("", "ada@acme.example", userPassword)
-	wantCode(t, err, TemporarilyUnavailable)
+	wantCode(t, err, oauth.TemporarilyUnavailable)
 	f.store.fail("RehashPassword", false)
 	_, err = f.signInFor("", "ada@acme.example", userPassword)
 	f.must(err)
@@ -299,31 +301,31 @@ func TestT77PasswordsThatAreNotHashed(t *testing.T) {
 	for name, password := range map[string]string{"long": strings.Repeat("a", 1025), "very long": strings.Repeat("a", 1<<20), "NUL": userPassword + "\x00"} {
 		f.store.asked()
 		_, err := f.signInFor("", "ada@acme.example", password)
-		if AsError(err).Code != InvalidRequest || len(f.store.asked()) != 0 {
+		if oauth.AsError(err).Code != oauth.InvalidRequest || len(f.store.asked()) != 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	_, err := f.signInFor("", "ada@acme.example", strings.Repeat("a", 1024))
-	wantCode(t, err, InvalidGrant)
+	wantCode(t, err, oauth.InvalidGrant)
 }
 
 func TestT104ThePasswordGrantsLimits(t *testing.T) {
 	f := newFlow(t)
 	ask := func(edit func(*TokenRequest)) error {
-		r := TokenRequest{GrantType: PasswordGrant, Email: "ada@acme.example", Password: NewSecret(userPassword), Client: f.credentials("conf")}
+		r := TokenRequest{GrantType: oauth.PasswordGrant, Email: "ada@acme.example", Password: oauth.NewSecret(userPassword), Client: f.credentials("conf")}
 		edit(&r)
 		_, err := f.exchange(r)
 		return err
 	}
 	for name, v := range map[string]struct {
 		edit func(*TokenRequest)
-		want ErrorCode
+		want oauth.ErrorCode
 	}{
-		"client not allowed": {func(r *TokenRequest) { r.Client = f.credentials("other") }, UnauthorizedClient}, "wrong client": {func(r *TokenRequest) { r.Client.Readings[0].Secret = NewSecret("x") }, InvalidClient},
-		"unknown client": {func(r *TokenRequest) { r.Client = ClientAuthentication{PublicID: "x"} }, InvalidClient}, "email is not username": {func(r *TokenRequest) { r.Username = "eve@acme.example" }, InvalidRequest},
-		"no address": {func(r *TokenRequest) { r.Email = "" }, InvalidRequest}, "no password": {func(r *TokenRequest) { r.Password = Secret{} }, InvalidRequest}, "scope": {func(r *TokenRequest) { r.Scope = "reports" }, InvalidScope},
+		"client not allowed": {func(r *TokenRequest) { r.Client = f.credentials("other") }, oauth.UnauthorizedClient}, "wrong client": {func(r *TokenRequest) { r.Client.Readings[0].Secret = oauth.NewSecret("x") }, oauth.InvalidClient},
+		"unknown client": {func(r *TokenRequest) { r.Client = ClientAuthentication{PublicID: "x"} }, oauth.InvalidClient}, "email is not username": {func(r *TokenRequest) { r.Username = "eve@acme.example" }, oauth.InvalidRequest},
+		"no address": {func(r *TokenRequest) { r.Email = "" }, oauth.InvalidRequest}, "no password": {func(r *TokenRequest) { r.Password = oauth.Secret{} }, oauth.InvalidRequest}, "scope": {func(r *TokenRequest) { r.Scope = "reports" }, oauth.InvalidScope},
 	} {
-		if err := ask(v.edit); AsError(err).Code != v.want {
+		if err := ask(v.edit); oauth.AsError(err).Code != v.want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -332,7 +334,7 @@ func TestT104ThePasswordGrantsLimits(t *testing.T) {
 	for _, client := range []string{"conf", ""} {
 		tokens, err := f.signInFor(client, "ada@acme.example", userPassword)
 		f.must(err)
-		r := TokenRequest{GrantType: RefreshTokenGrant, RefreshToken: tokens.RefreshToken}
+		r := TokenRequest{GrantType: oauth.RefreshTokenGrant, RefreshToken: tokens.RefreshToken}
 		if client != "" {
 			r.Client = f.credentials(client)
 		}
@@ -341,8 +343,8 @@ func TestT104ThePasswordGrantsLimits(t *testing.T) {
 			t.Errorf("%q: %v, %v", client, next.ExpiresIn, err)
 		}
 		_, err = f.refresh("other", next.RefreshToken)
-		wantCode(t, err, InvalidGrant)
+		wantCode(t, err, oauth.InvalidGrant)
 	}
 	f.PasswordGrant = nil
-	wantCode(t, ask(func(*TokenRequest) {}), UnsupportedGrantType)
+	wantCode(t, ask(func(*TokenRequest) {}), oauth.UnsupportedGrantType)
 }

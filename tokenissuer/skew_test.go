@@ -6,13 +6,17 @@ import (
 	"time"
 
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // skewed is another node, whose own clock is ahead of the shared one by so much, or behind.
 func (f *flow) skewed(ahead time.Duration) *Registry {
 	f.tb.Helper()
 	is := f.node()
-	is.Verifier = NewVerifier(flowIssuer, is.Keys, is.Revocations, 5*time.Minute, func() time.Time { return f.clock().Add(ahead) })
+	is.Verifier = accesstoken.NewVerifier(flowIssuer, is.Keys, is.Revocations, 5*time.Minute, func() time.Time { return f.clock().Add(ahead) })
 	return &Registry{Issuer: is, Stored: f.store}
 }
 
@@ -31,7 +35,7 @@ func TestF17RevokingReachesTheTokensOfANodeWithAnotherClock(t *testing.T) {
 			f.must(err)
 			f.alive(server)
 			f.alive(user)
-			f.must(f.Revoke(t.Context(), f.RevocationOf(RevokeClient, "conf"), f.RevocationOf(RevokeOrganisation, "acme")))
+			f.must(f.Revoke(t.Context(), f.RevocationOf(store.RevokeClient, "conf"), f.RevocationOf(store.RevokeOrganisation, "acme")))
 			f.dead(server)
 			f.dead(user)
 			if got := server.Claims; got.ExpiresAt.Sub(got.IssuedAt) != server.ExpiresIn || got.IssuedAt.After(flowStart) {
@@ -46,9 +50,9 @@ func TestF17RevokingReachesTheTokensOfANodeWithAnotherClock(t *testing.T) {
 func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 	f := newFlow(t)
 	other := f.skewed(0)
-	fresh, err := NewSigningKey(EdDSA, f.clock())
+	fresh, err := keys.NewSigningKey(oauth.EdDSA, f.clock())
 	f.must(err)
-	f.must(other.Issuer.Keys.Replace([]*SigningKey{fresh}, EdDSA))
+	f.must(other.Issuer.Keys.Replace([]*keys.SigningKey{fresh}, oauth.EdDSA))
 	unheard, err := other.MintServerToken(t.Context(), "conf", "public", 0)
 	f.must(err)
 	known, err := f.registry.MintServerToken(t.Context(), "conf", "public", 0)
@@ -65,22 +69,22 @@ func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 	f.store.asked()
 	for _, d := range []time.Duration{0, 5 * time.Second} {
 		pass(d)
-		wantReason(t, verify(unheard), InvalidToken, "key_unknown")
+		wantReason(t, verify(unheard), oauth.InvalidToken, "key_unknown")
 	}
 	pass(time.Second)
-	wantReason(t, verify(unheard), TemporarilyUnavailable, "keys_stale")
+	wantReason(t, verify(unheard), oauth.TemporarilyUnavailable, "keys_stale")
 	f.must(verify(known))
-	if _, err := f.Verifier.Verify("garbage", f.Audience); AsError(err).Code != InvalidToken {
+	if _, err := f.Verifier.Verify("garbage", f.Audience); oauth.AsError(err).Code != oauth.InvalidToken {
 		t.Errorf("what is no token: %v", err)
 	}
 	f.wait(0)
-	wantReason(t, verify(unheard), InvalidToken, "key_unknown")
+	wantReason(t, verify(unheard), oauth.InvalidToken, "key_unknown")
 	if steps := f.store.asked(); len(steps) > 0 {
 		t.Errorf("the store was asked: %v", steps)
 	}
 	// A key that was withdrawn here is known to be none.
-	f.must(f.Keys.Replace([]*SigningKey{fresh}, EdDSA))
+	f.must(f.Keys.Replace([]*keys.SigningKey{fresh}, oauth.EdDSA))
 	pass(6 * time.Second)
-	wantReason(t, verify(known), InvalidToken, "key_unknown")
+	wantReason(t, verify(known), oauth.InvalidToken, "key_unknown")
 	f.must(verify(unheard))
 }

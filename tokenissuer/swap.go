@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // SwapLifetime is the longest life of a token that a gate has swapped for a client's. The end of the client's own by its
@@ -29,9 +32,9 @@ type swapKey struct {
 
 // swappedToken is never changed.
 type swappedToken struct {
-	token     Secret
+	token     oauth.Secret
 	keyID     string
-	source    *AccessToken // the client's
+	source    *accesstoken.AccessToken // the client's
 	issuedAt  time.Time
 	expiresAt time.Time
 }
@@ -41,7 +44,7 @@ func NewSwapCache() *SwapCache {
 	return &SwapCache{otter.Must(&otter.Options[swapKey, *swappedToken]{
 		MaximumWeight: maxSwappedBytes,
 		Weigher: func(_ swapKey, s *swappedToken) uint32 {
-			return s.source.size() + uint32(len(s.token.Reveal())) //nolint:gosec // at most MaxTokenBytes
+			return s.source.Size() + uint32(len(s.token.Reveal())) //nolint:gosec // at most MaxTokenBytes
 		},
 	})}
 }
@@ -49,8 +52,8 @@ func NewSwapCache() *SwapCache {
 // Swapping says what a client's token is to be swapped for.
 type Swapping struct {
 	// Shown is the client's token as it stands, and Token what it says. It has just been verified.
-	Shown Secret
-	Token *AccessToken
+	Shown oauth.Secret
+	Token *accesstoken.AccessToken
 	// Trust is what the token's issuer is called here; empty: it is ours.
 	Trust string
 	// Audience is the one upstream that the new token is for.
@@ -61,12 +64,12 @@ type Swapping struct {
 // (as RFC 8693 has it, delegated). It ends with the client's token, and after five minutes at the latest. One is signed
 // for a client's token and an audience, until a fifth of its life is left. The client's token is verified by the caller,
 // every time.
-func (is *Issuer) Swap(s Swapping) (Secret, error) {
+func (is *Issuer) Swap(s Swapping) (oauth.Secret, error) {
 	if is.Swaps == nil {
-		return Secret{}, NewError(ServerError, "swaps_not_kept")
+		return oauth.Secret{}, oauth.NewError(oauth.ServerError, "swaps_not_kept")
 	}
 	now := is.birth()
-	key := swapKey{digestOf(s.Shown.Reveal()), s.Token.Issuer, s.Audience}
+	key := swapKey{oauth.DigestOf(s.Shown.Reveal()), s.Token.Issuer, s.Audience}
 	if known, ok := is.Swaps.tokens.GetIfPresent(key); ok && is.isCurrent(known, s.Token, now) {
 		return known.token, nil
 	}
@@ -82,14 +85,14 @@ func (is *Issuer) Swap(s Swapping) (Secret, error) {
 		return fresh, otter.WriteOp
 	})
 	if failed != nil {
-		return Secret{}, failed
+		return oauth.Secret{}, failed
 	}
 	return swapped.token, nil
 }
 
 // isCurrent tells whether a swapped token can be given again: it has some life left, unless a new one would have no more,
 // its key is good, and the client's token still says the same. An opaque one may not.
-func (is *Issuer) isCurrent(s *swappedToken, source *AccessToken, now time.Time) bool {
+func (is *Issuer) isCurrent(s *swappedToken, source *accesstoken.AccessToken, now time.Time) bool {
 	near := s.expiresAt.Add(-s.expiresAt.Sub(s.issuedAt) / 5)
 	endsWithSource := !source.ExpiresAt.IsZero() && !source.ExpiresAt.Truncate(time.Second).After(s.expiresAt)
 	if !now.Before(near) && !endsWithSource || !now.Before(s.expiresAt) {
@@ -98,7 +101,7 @@ func (is *Issuer) isCurrent(s *swappedToken, source *AccessToken, now time.Time)
 	if _, err := is.Keys.Find(s.keyID, ""); err != nil {
 		return false
 	}
-	return s.source == source || s.source.saysTheSame(source)
+	return s.source == source || s.source.SaysTheSame(source)
 }
 
 // swap makes a token.
@@ -108,7 +111,7 @@ func (is *Issuer) swap(s Swapping, now time.Time) (*swappedToken, error) {
 		expires = end
 	}
 	if !now.Before(expires) { // it was let in because clocks differ, and nothing of it is left
-		return nil, NewError(InvalidToken, "token_expired").WithDescription("The access token expired")
+		return nil, oauth.NewError(oauth.InvalidToken, "token_expired").WithDescription("The access token expired")
 	}
 	key, err := is.Keys.Signing(is.Now())
 	if err != nil {
@@ -120,32 +123,32 @@ func (is *Issuer) swap(s Swapping, now time.Time) (*swappedToken, error) {
 	}
 	signed, err := is.JTIMAC.Sign(key, claims)
 	if err != nil {
-		return nil, AsError(err)
+		return nil, oauth.AsError(err)
 	}
-	if len(signed.text) > MaxTokenBytes {
-		return nil, NewError(InvalidToken, "identity_too_long").WithCause(errors.New("the claims do not fit a swapped token of 8 KiB"))
+	if len(signed.Text) > accesstoken.MaxTokenBytes {
+		return nil, oauth.NewError(oauth.InvalidToken, "identity_too_long").WithCause(errors.New("the claims do not fit a swapped token of 8 KiB"))
 	}
-	return &swappedToken{NewSecret(signed.text), key.ID, s.Token, now, expires}, nil
+	return &swappedToken{oauth.NewSecret(signed.Text), key.ID, s.Token, now, expires}, nil
 }
 
 // swappedClaims are the client's token's. What another issuer calls a subject, a client or an organisation is nobody of
 // ours, and its sessions are not ours to end.
 func (is *Issuer) swappedClaims(s Swapping, now, expires time.Time) ([]byte, error) {
 	t := s.Token
-	swapped := &AccessToken{
+	swapped := &accesstoken.AccessToken{
 		Issuer: is.URL, Subject: t.Subject, Audience: []string{s.Audience}, ClientID: t.ClientID, Scopes: t.Scopes, ID: is.JTIMAC.NewID(0),
 		IssuedAt: now, ExpiresAt: expires,
 		FamilyID: t.FamilyID, Organisation: t.Organisation, Role: t.Role, AuthTime: t.AuthTime,
 	}
 	if s.Trust == "" { // a group, as a role, is one of ours
-		swapped.withGroups(t.Claim(claimGroups))
+		swapped.WithGroups(t.Claim(accesstoken.ClaimGroups))
 	}
-	origin, actors := t.origin(), t.actorChain()
+	origin, actors := t.Origin(), t.ActorChain()
 	if s.Trust != "" {
 		// A role is one in an organisation of ours.
 		swapped.FamilyID, swapped.Role = "", ""
-		if origin = (tokenOrigin{t.Issuer, t.ID, t.IssuedAt}); t.IssuedAt.IsZero() { // its issuer did not say
-			origin.issuedAt = now
+		if origin = (accesstoken.TokenOrigin{t.Issuer, t.ID, t.IssuedAt}); t.IssuedAt.IsZero() { // its issuer did not say
+			origin.IssuedAt = now
 		}
 		swapped.Subject, swapped.ClientID = qualified(s.Trust, t.Subject), qualified(s.Trust, t.ClientID)
 		if t.Organisation != "" {
@@ -158,12 +161,12 @@ func (is *Issuer) swappedClaims(s Swapping, now, expires time.Time) ([]byte, err
 			}
 		}
 	}
-	claims := claimsForUpstream(swapped)
-	claims.text(originIssuer, origin.issuer)
-	claims.text(originID, origin.id)
-	claims.number(originIssuedAt, origin.issuedAt.Unix())
-	claims.actors(slices.Insert(actors, 0, swapActor))
-	return claims.end()
+	claims := accesstoken.NewUpstreamClaims(swapped)
+	claims.Text(accesstoken.OriginIssuer, origin.Issuer)
+	claims.Text(accesstoken.OriginID, origin.ID)
+	claims.Number(accesstoken.OriginIssuedAt, origin.IssuedAt.Unix())
+	claims.Actors(slices.Insert(actors, 0, accesstoken.ExchangeActor))
+	return claims.JSON()
 }
 
 // qualified is the id that something of another issuer's has here. Nothing before the colon is ever empty; behind it

@@ -8,14 +8,19 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const ordersAudience = "https://orders.example"
 
 // swapped swaps a token of ours.
-func (a *authority) swapped(tb testing.TB, t *AccessToken) string {
+func (a *authority) swapped(tb testing.TB, t *accesstoken.AccessToken) string {
 	tb.Helper()
-	return a.swapFor(tb, Swapping{Shown: NewSecret("the token " + t.ID), Token: t, Audience: ordersAudience})
+	return a.swapFor(tb, Swapping{Shown: oauth.NewSecret("the token " + t.ID), Token: t, Audience: ordersAudience})
 }
 
 func (a *authority) swapFor(tb testing.TB, s Swapping) string {
@@ -28,11 +33,11 @@ func (a *authority) swapFor(tb testing.TB, s Swapping) string {
 }
 
 // atUpstream is how a gate before the upstream judges a swapped token. It has not seen it before.
-func (a *authority) atUpstream(token string) (*AccessToken, error) {
+func (a *authority) atUpstream(token string) (*accesstoken.AccessToken, error) {
 	return a.another().Verify(token, []string{ordersAudience})
 }
 
-func (a *authority) wantAtUpstream(tb testing.TB, token string) *AccessToken {
+func (a *authority) wantAtUpstream(tb testing.TB, token string) *accesstoken.AccessToken {
 	tb.Helper()
 	t, err := a.atUpstream(token)
 	if err != nil {
@@ -55,12 +60,12 @@ func TestG57SwappedTokenSaysWhatTheClientsSays(t *testing.T) {
 	a := assertingAuthority(t)
 	a.wait(10 * time.Second)
 	source := a.personsToken()
-	source.withGroups([]string{"ops", "Web Team"})
+	source.WithGroups([]string{"ops", "Web Team"})
 	a.wait(10 * time.Second)
 	swapped := a.swapped(t, source)
 	now := float64(a.gate.Now().Unix())
 	claims := claimsIn(t, swapped)
-	if id, _ := claims["jti"].(string); len(id) != idLength+tagLength {
+	if id, _ := claims["jti"].(string); len(id) != oauth.IDLength+accesstoken.tagLength {
 		t.Errorf("jti %q", id)
 	}
 	delete(claims, "jti")
@@ -73,8 +78,8 @@ func TestG57SwappedTokenSaysWhatTheClientsSays(t *testing.T) {
 	if !reflect.DeepEqual(claims, want) {
 		t.Errorf("claims\n%v, want\n%v", claims, want)
 	}
-	if read := a.wantAtUpstream(t, swapped); !reflect.DeepEqual(read.actorChain(), []Actor{swapActor, source.Actor}) {
-		t.Errorf("actors %v", read.actorChain())
+	if read := a.wantAtUpstream(t, swapped); !reflect.DeepEqual(read.ActorChain(), []store.Actor{accesstoken.ExchangeActor, source.Actor}) {
+		t.Errorf("actors %v", read.ActorChain())
 	}
 }
 
@@ -86,10 +91,10 @@ func TestSwappedServerTokenStaysOne(t *testing.T) {
 	}
 }
 
-func (a *authority) serverToken() *AccessToken {
+func (a *authority) serverToken() *accesstoken.AccessToken {
 	now := a.gate.Now()
-	return &AccessToken{
-		Issuer: testIssuer, Subject: "conf", Audience: []string{testAudience}, ClientID: "conf", Scopes: Scopes{"public"}, ID: "token-2",
+	return &accesstoken.AccessToken{
+		Issuer: testIssuer, Subject: "conf", Audience: []string{testAudience}, ClientID: "conf", Scopes: oauth.Scopes{"public"}, ID: "token-2",
 		IssuedAt: now, ExpiresAt: now.Add(time.Hour),
 	}
 }
@@ -104,15 +109,15 @@ func TestG57SwappedTokenIsOfNoUseToItsUpstream(t *testing.T) {
 	wantRefusal(t, token, err, "audience_wrong")
 	token, err = a.verifier.VerifyForIssuer(swapped)
 	wantRefusal(t, token, err, "token_of_an_upstream")
-	if found, err := a.Introspect(t.Context(), Asker{ClientID: "conf"}, NewSecret(swapped)); found != nil || err != nil {
+	if found, err := a.Introspect(t.Context(), Asker{ClientID: "conf"}, oauth.NewSecret(swapped)); found != nil || err != nil {
 		t.Errorf("introspected: %+v, %v", found, err)
 	}
-	if found, err := a.RevokeFor(t.Context(), a.client("conf"), NewSecret(swapped)); found != nil || err != nil {
+	if found, err := a.RevokeFor(t.Context(), a.client("conf"), oauth.NewSecret(swapped)); found != nil || err != nil {
 		t.Errorf("revoked: %+v, %v", found, err)
 	}
 	session := a.personsToken()
-	session.ClientID = OwnClientID
-	if client, err := a.RevokingClient(t.Context(), ClientAuthentication{}, NewSecret(a.swapped(t, session))); err == nil {
+	session.ClientID = store.OwnClientID
+	if client, err := a.RevokingClient(t.Context(), ClientAuthentication{}, oauth.NewSecret(a.swapped(t, session))); err == nil {
 		t.Errorf("whoever holds it may revoke as %s", client.ID)
 	}
 	if a.wantAtUpstream(t, swapped).FamilyID != "family-1" {
@@ -148,7 +153,7 @@ func TestSwappedTokenEndsWithTheClients(t *testing.T) {
 		t.Error("another was signed, which lives no longer")
 	}
 	a.wait(time.Second)
-	_, err := a.Swap(Swapping{Shown: NewSecret("the token " + source.ID), Token: source, Audience: ordersAudience})
+	_, err := a.Swap(Swapping{Shown: oauth.NewSecret("the token " + source.ID), Token: source, Audience: ordersAudience})
 	wantRefusal(t, nil, err, "token_expired")
 }
 
@@ -174,7 +179,7 @@ func TestSwapSignsOnce(t *testing.T) {
 	}
 	for range 64 {
 		wait.Go(func() {
-			swapped, err := a.Swap(Swapping{Shown: NewSecret("shown"), Token: source, Audience: ordersAudience})
+			swapped, err := a.Swap(Swapping{Shown: oauth.NewSecret("shown"), Token: source, Audience: ordersAudience})
 			if err != nil {
 				t.Error(err)
 			}
@@ -187,7 +192,7 @@ func TestSwapSignsOnce(t *testing.T) {
 	if n != 1 {
 		t.Errorf("%d tokens were signed", n)
 	}
-	stock := a.swapFor(t, Swapping{Shown: NewSecret("shown"), Token: source, Audience: "https://stock.example"})
+	stock := a.swapFor(t, Swapping{Shown: oauth.NewSecret("shown"), Token: source, Audience: "https://stock.example"})
 	if _, known := all.Load(stock); known {
 		t.Error("two upstreams got one token")
 	}
@@ -203,13 +208,13 @@ func TestG44SwapDoesNotGoOnWithWhatHasChanged(t *testing.T) {
 	if a.swapped(t, a.personsToken()) != first {
 		t.Error("the same claims, read again, were signed again")
 	}
-	for name, change := range map[string]func(*AccessToken){
-		"scope":   func(t *AccessToken) { t.Scopes = Scopes{"public"} },
-		"role":    func(t *AccessToken) { t.Role = "member" },
-		"actor":   func(t *AccessToken) { t.Actor = Actor{} },
-		"group":   func(t *AccessToken) { t.withGroups([]string{"ops"}) },
-		"subject": func(t *AccessToken) { t.Subject = "u-bob" },
-		"end":     func(t *AccessToken) { t.ExpiresAt = t.ExpiresAt.Add(-time.Minute) },
+	for name, change := range map[string]func(*accesstoken.AccessToken){
+		"scope":   func(t *accesstoken.AccessToken) { t.Scopes = oauth.Scopes{"public"} },
+		"role":    func(t *accesstoken.AccessToken) { t.Role = "member" },
+		"actor":   func(t *accesstoken.AccessToken) { t.Actor = store.Actor{} },
+		"group":   func(t *accesstoken.AccessToken) { t.WithGroups([]string{"ops"}) },
+		"subject": func(t *accesstoken.AccessToken) { t.Subject = "u-bob" },
+		"end":     func(t *accesstoken.AccessToken) { t.ExpiresAt = t.ExpiresAt.Add(-time.Minute) },
 	} {
 		changed := a.personsToken()
 		change(changed)
@@ -218,10 +223,10 @@ func TestG44SwapDoesNotGoOnWithWhatHasChanged(t *testing.T) {
 		}
 		first = a.swapped(t, a.personsToken())
 	}
-	if err := a.keys.Replace([]*SigningKey{foreignKeys()[ES256]}, ES256); err != nil {
+	if err := a.keySetState.Replace([]*keys.SigningKey{foreignKeys()[oauth.ES256]}, oauth.ES256); err != nil {
 		t.Fatal(err)
 	}
-	if swapped := a.swapped(t, a.personsToken()); swapped == first || mustParse(t, swapped).header.KeyID != foreignKeys()[ES256].ID {
+	if swapped := a.swapped(t, a.personsToken()); swapped == first || mustParse(t, swapped).header.KeyID != foreignKeys()[oauth.ES256].ID {
 		t.Error("the upstream gets a token of a key that was revoked")
 	}
 }
@@ -229,12 +234,12 @@ func TestG44SwapDoesNotGoOnWithWhatHasChanged(t *testing.T) {
 // TestG43SwappedTokenIsRevokedWithTheClients, whatever names it, and however much later it was made: a node that has not heard
 // of a revocation may still have swapped it.
 func TestG43SwappedTokenIsRevokedWithTheClients(t *testing.T) {
-	for name, revocation := range map[string]Revocation{
-		"token":        {Kind: RevokeToken, ID: "token-1"},
-		"family":       {Kind: RevokeFamily, ID: "family-1"},
-		"user":         {Kind: RevokeUser, ID: "u-ada"},
-		"client":       {Kind: RevokeClient, ID: "conf"},
-		"organisation": {Kind: RevokeOrganisation, ID: "acme"},
+	for name, revocation := range map[string]store.Revocation{
+		"token":        {Kind: store.RevokeToken, ID: "token-1"},
+		"family":       {Kind: store.RevokeFamily, ID: "family-1"},
+		"user":         {Kind: store.RevokeUser, ID: "u-ada"},
+		"client":       {Kind: store.RevokeClient, ID: "conf"},
+		"organisation": {Kind: store.RevokeOrganisation, ID: "acme"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := assertingAuthority(t)
@@ -245,7 +250,7 @@ func TestG43SwappedTokenIsRevokedWithTheClients(t *testing.T) {
 			revocation.ExpiresAt = a.gate.Now().Add(time.Hour)
 			a.wait(2 * time.Second)
 			swapped := a.swapped(t, source)
-			again := a.swapFor(t, Swapping{Shown: NewSecret(swapped), Token: a.wantAtUpstream(t, swapped), Audience: "https://behind.example"})
+			again := a.swapFor(t, Swapping{Shown: oauth.NewSecret(swapped), Token: a.wantAtUpstream(t, swapped), Audience: "https://behind.example"})
 			a.revocations.Add(revocation)
 			token, err := a.atUpstream(swapped)
 			wantRefusal(t, token, err, "token_revoked")
@@ -258,9 +263,9 @@ func TestG43SwappedTokenIsRevokedWithTheClients(t *testing.T) {
 func TestSwappedTokenOfAnotherIssuersNamesNobodyOfOurs(t *testing.T) {
 	a := assertingAuthority(t)
 	source := a.personsToken()
-	source.Issuer, source.earlierActors = "https://login.example", []Actor{{Subject: "u-bob"}}
-	source.withGroups([]string{"admins"})
-	swapped := a.swapFor(t, Swapping{Shown: NewSecret("theirs"), Token: source, Trust: "corp", Audience: ordersAudience})
+	source.Issuer, source.earlierActors = "https://login.example", []store.Actor{{Subject: "u-bob"}}
+	source.WithGroups([]string{"admins"})
+	swapped := a.swapFor(t, Swapping{Shown: oauth.NewSecret("theirs"), Token: source, Trust: "corp", Audience: ordersAudience})
 	claims := claimsIn(t, swapped)
 	for name, want := range map[string]any{
 		"iss": testIssuer, "token_iss": "https://login.example", "sub": "corp:u-ada", "client_id": "corp:conf", "org": "corp:acme",
@@ -273,9 +278,9 @@ func TestSwappedTokenOfAnotherIssuersNamesNobodyOfOurs(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, claims[name], want)
 		}
 	}
-	for _, ours := range []Revocation{
-		{Kind: RevokeToken, ID: "token-1"}, {Kind: RevokeFamily, ID: "family-1"}, {Kind: RevokeUser, ID: "u-ada"},
-		{Kind: RevokeClient, ID: "conf"}, {Kind: RevokeOrganisation, ID: "acme"},
+	for _, ours := range []store.Revocation{
+		{Kind: store.RevokeToken, ID: "token-1"}, {Kind: store.RevokeFamily, ID: "family-1"}, {Kind: store.RevokeUser, ID: "u-ada"},
+		{Kind: store.RevokeClient, ID: "conf"}, {Kind: store.RevokeOrganisation, ID: "acme"},
 	} {
 		ours.ExpiresAt = a.gate.Now().Add(time.Hour)
 		a.revocations.Add(ours)
@@ -284,12 +289,12 @@ func TestSwappedTokenOfAnotherIssuersNamesNobodyOfOurs(t *testing.T) {
 		t.Errorf("%+v", read)
 	}
 	source.Subject, source.ClientID, source.ID = "svc", "svc", "theirs-2"
-	server := a.wantAtUpstream(t, a.swapFor(t, Swapping{Shown: NewSecret("theirs 2"), Token: source, Trust: "corp", Audience: ordersAudience}))
+	server := a.wantAtUpstream(t, a.swapFor(t, Swapping{Shown: oauth.NewSecret("theirs 2"), Token: source, Trust: "corp", Audience: ordersAudience}))
 	if !server.IsServerToken() || server.Subject != "corp:svc" {
 		t.Errorf("a server token became %+v", server)
 	}
 	source.ClientID, source.ID = "", "theirs-3"
-	unnamed := a.wantAtUpstream(t, a.swapFor(t, Swapping{Shown: NewSecret("theirs 3"), Token: source, Trust: "corp", Audience: ordersAudience}))
+	unnamed := a.wantAtUpstream(t, a.swapFor(t, Swapping{Shown: oauth.NewSecret("theirs 3"), Token: source, Trust: "corp", Audience: ordersAudience}))
 	if unnamed.ClientID != "corp:" {
 		t.Errorf("no client became %q", unnamed.ClientID)
 	}
@@ -297,16 +302,16 @@ func TestSwappedTokenOfAnotherIssuersNamesNobodyOfOurs(t *testing.T) {
 
 func TestSwapWithoutKeysIsUnavailable(t *testing.T) {
 	a := assertingAuthority(t)
-	a.Keys = new(KeySet)
-	_, err := a.Swap(Swapping{Shown: NewSecret("shown"), Token: a.personsToken(), Audience: ordersAudience})
-	wantCode(t, err, TemporarilyUnavailable)
-	a.Keys = a.keys
+	a.Keys = new(keys.KeySet)
+	_, err := a.Swap(Swapping{Shown: oauth.NewSecret("shown"), Token: a.personsToken(), Audience: ordersAudience})
+	wantCode(t, err, oauth.TemporarilyUnavailable)
+	a.Keys = a.keySetState
 	a.swapped(t, a.personsToken()) // the failure was not kept
 }
 
 func BenchmarkSwap(b *testing.B) {
 	a := assertingAuthority(b)
-	token, shown := a.personsToken(), NewSecret(a.good())
+	token, shown := a.personsToken(), oauth.NewSecret(a.good())
 	b.Run("known", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -328,12 +333,12 @@ func BenchmarkSwap(b *testing.B) {
 // TestSwapOfATokenOfUnknownAge: who introspects a token may not learn when it was made and when it ends.
 func TestSwapOfATokenOfUnknownAge(t *testing.T) {
 	a := assertingAuthority(t)
-	opaque := Swapping{Shown: NewSecret("opaque"), Trust: "corp", Audience: ordersAudience, Token: &AccessToken{
+	opaque := Swapping{Shown: oauth.NewSecret("opaque"), Trust: "corp", Audience: ordersAudience, Token: &accesstoken.AccessToken{
 		Issuer: "https://login.example", Subject: "u-ada", ClientID: "conf",
 	}}
 	swapped := a.swapFor(t, opaque)
 	read := a.wantAtUpstream(t, swapped)
-	if !read.ExpiresAt.Equal(a.gate.Now().Add(SwapLifetime)) || !read.origin().issuedAt.Equal(read.IssuedAt) {
+	if !read.ExpiresAt.Equal(a.gate.Now().Add(SwapLifetime)) || !read.Origin().IssuedAt.Equal(read.IssuedAt) {
 		t.Errorf("%+v", read)
 	}
 	a.wait(4 * time.Minute)

@@ -10,6 +10,9 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestT79ASignInBringsTheHashUpToDate: the old hash is gone, the user's state is the same, and nothing that was granted
@@ -19,13 +22,13 @@ func TestT79ASignInBringsTheHashUpToDate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, hash := range map[string]Secret{"bcrypt": NewSecret(string(legacy)), "weak argon2id": cheapHash()} {
+	for name, hash := range map[string]oauth.Secret{"bcrypt": oauth.NewSecret(string(legacy)), "weak argon2id": cheapHash()} {
 		t.Run(name, func(t *testing.T) {
 			f := newFlow(t)
 			f.must(f.registry.SetPasswordHash(t.Context(), "u-ada", hash))
 			tokens, before := f.tokens("conf", "refresh_token"), f.user("ada")
 			_, err := f.signInFor("", "ada@acme.example", "wrong password")
-			wantCode(t, err, InvalidGrant)
+			wantCode(t, err, oauth.InvalidGrant)
 			if f.user("ada").PasswordHash.Reveal() != hash.Reveal() {
 				t.Fatal("a wrong password was hashed")
 			}
@@ -33,7 +36,7 @@ func TestT79ASignInBringsTheHashUpToDate(t *testing.T) {
 			f.must(err)
 			after := f.user("ada")
 			if got := after.PasswordHash.Reveal(); !strings.HasPrefix(got, "$argon2id$v=19$m=19456,t=2,p=1$") || after.Version != before.Version {
-				t.Errorf("%s, version %s, was %s", PasswordScheme(after.PasswordHash), after.Version, before.Version)
+				t.Errorf("%s, version %s, was %s", passwords.PasswordScheme(after.PasswordHash), after.Version, before.Version)
 			}
 			_, err = f.signInFor("", "ada@acme.example", userPassword)
 			f.must(err)
@@ -61,7 +64,7 @@ func TestT101WhatEveryGrantAnswers(t *testing.T) {
 	f.must(err)
 	password, err := f.signInFor("conf", "ada@acme.example", userPassword)
 	f.must(err)
-	server, err := f.exchange(TokenRequest{GrantType: ClientCredentials, Client: f.credentials("conf")})
+	server, err := f.exchange(TokenRequest{GrantType: oauth.ClientCredentials, Client: f.credentials("conf")})
 	f.must(err)
 	minted, err := f.mint("grace")
 	f.must(err)
@@ -85,8 +88,8 @@ func TestT101WhatEveryGrantAnswers(t *testing.T) {
 }
 
 func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
-	for name, which := range map[string]func(first, next Tokens) Secret{
-		"access token": func(_, next Tokens) Secret { return next.AccessToken }, "newest refresh token": func(_, next Tokens) Secret { return next.RefreshToken }, "used refresh token": func(first, _ Tokens) Secret { return first.RefreshToken },
+	for name, which := range map[string]func(first, next Tokens) oauth.Secret{
+		"access token": func(_, next Tokens) oauth.Secret { return next.AccessToken }, "newest refresh token": func(_, next Tokens) oauth.Secret { return next.RefreshToken }, "used refresh token": func(first, _ Tokens) oauth.Secret { return first.RefreshToken },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFlow(t)
@@ -95,10 +98,10 @@ func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
 			f.must(err)
 			token := which(first, next)
 			_, err = f.RevokeFor(t.Context(), f.client("conf"), token)
-			wantCode(t, err, TokenNotYours)
+			wantCode(t, err, oauth.TokenNotYours)
 			f.store.fail("EndFamilies", false)
 			_, err = f.RevokeFor(t.Context(), f.client("pub"), token)
-			wantCode(t, err, TemporarilyUnavailable)
+			wantCode(t, err, oauth.TemporarilyUnavailable)
 			f.alive(next)
 			f.store.fail("", false)
 			found, err := f.RevokeFor(t.Context(), f.client("pub"), token)
@@ -109,7 +112,7 @@ func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
 			f.dead(first)
 			f.dead(next)
 			_, err = f.refresh("pub", next.RefreshToken)
-			wantCode(t, err, InvalidGrant)
+			wantCode(t, err, oauth.InvalidGrant)
 			if again, err := f.RevokeFor(t.Context(), f.client("pub"), token); again != nil || err != nil {
 				t.Errorf("a second time: %+v, %v", again, err)
 			}
@@ -120,26 +123,26 @@ func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
 	tokens := f.tokens("conf", "refresh_token")
 	f.store.fail("Family", false)
 	_, err := f.RevokeFor(t.Context(), f.client("conf"), tokens.RefreshToken)
-	wantCode(t, err, TemporarilyUnavailable) // never a 200
+	wantCode(t, err, oauth.TemporarilyUnavailable) // never a 200
 }
 
 // TestT95AnExpiredAccessTokenEndsItsFamily: who signs out late holds a refresh token that is good for months.
 func TestT95AnExpiredAccessTokenEndsItsFamily(t *testing.T) {
 	f := newFlow(t)
 	tokens, stranger := f.tokens("pub", "refresh_token"), f.tokens("pub", "refresh_token")
-	server, err := f.exchange(TokenRequest{GrantType: ClientCredentials, Client: f.credentials("conf")})
+	server, err := f.exchange(TokenRequest{GrantType: oauth.ClientCredentials, Client: f.credentials("conf")})
 	f.must(err)
 	f.wait(tokens.ExpiresIn + time.Minute)
 	_, err = f.Verifier.VerifyForIssuer(tokens.AccessToken.Reveal())
-	wantCode(t, err, InvalidToken)
+	wantCode(t, err, oauth.InvalidToken)
 	_, err = f.RevokeFor(t.Context(), f.client("conf"), tokens.AccessToken)
-	wantCode(t, err, TokenNotYours)
+	wantCode(t, err, oauth.TokenNotYours)
 	text := tokens.AccessToken.Reveal()
 	forged := text[:len(text)-2] + map[bool]string{true: "AA", false: "BA"}[text[len(text)-2] != 'A']
 	for name, dead := range map[string]struct {
 		client string
-		token  Secret
-	}{"forged": {"pub", NewSecret(forged)}, "a server token, which has no family": {"conf", server.AccessToken}} {
+		token  oauth.Secret
+	}{"forged": {"pub", oauth.NewSecret(forged)}, "a server token, which has no family": {"conf", server.AccessToken}} {
 		if found, err := f.RevokeFor(t.Context(), f.client(dead.client), dead.token); found != nil || err != nil {
 			t.Errorf("%s: %+v, %v", name, found, err)
 		}
@@ -159,7 +162,7 @@ func TestT95AnExpiredAccessTokenEndsItsFamily(t *testing.T) {
 	}
 	f.dead(refreshed)
 	_, err = f.refresh("pub", refreshed.RefreshToken)
-	wantCode(t, err, InvalidGrant)
+	wantCode(t, err, oauth.InvalidGrant)
 	_, err = f.refresh("pub", stranger.RefreshToken)
 	f.must(err)
 	_, before, err := f.store.Revocations(t.Context(), 0)
@@ -194,7 +197,7 @@ func TestT89AnExpiredTokenOfWhatAnotherNodeHasEnded(t *testing.T) {
 	_, err = here.RevokeFor(t.Context(), f.client("pub"), expired.AccessToken)
 	f.must(err)
 	_, err = here.Verifier.VerifyForIssuer(younger.AccessToken.Reveal())
-	wantCode(t, err, InvalidToken)
+	wantCode(t, err, oauth.InvalidToken)
 }
 
 // TestT95AnExpiredTokenWithoutAClient ends nothing: whoever finds one in an old log needs no credential of a client.
@@ -211,8 +214,8 @@ func TestT95AnExpiredTokenWithoutAClient(t *testing.T) {
 
 // TestT89WhatAnotherNodeHasEnded is not accepted by a node that was asked to end it, too, and has said that it is over.
 func TestT89WhatAnotherNodeHasEnded(t *testing.T) {
-	for name, which := range map[string]func(Tokens) Secret{
-		"access token": func(held Tokens) Secret { return held.AccessToken }, "refresh token": func(held Tokens) Secret { return held.RefreshToken },
+	for name, which := range map[string]func(Tokens) oauth.Secret{
+		"access token": func(held Tokens) oauth.Secret { return held.AccessToken }, "refresh token": func(held Tokens) oauth.Secret { return held.RefreshToken },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFlow(t)
@@ -231,13 +234,13 @@ func TestT89WhatAnotherNodeHasEnded(t *testing.T) {
 			// The family of an access token is ended, and recorded, once more, without a look at the feed.
 			if name == "refresh token" {
 				_, err = here.RevokeFor(t.Context(), f.client("pub"), which(tokens))
-				wantCode(t, err, TemporarilyUnavailable) // never a 200
+				wantCode(t, err, oauth.TemporarilyUnavailable) // never a 200
 			}
 			away = nil
 			_, err = here.RevokeFor(t.Context(), f.client("pub"), which(tokens))
 			f.must(err)
 			_, err = here.Verifier.VerifyForIssuer(tokens.AccessToken.Reveal())
-			wantCode(t, err, InvalidToken)
+			wantCode(t, err, oauth.InvalidToken)
 		})
 	}
 }
@@ -245,7 +248,7 @@ func TestT89WhatAnotherNodeHasEnded(t *testing.T) {
 func TestT106IntrospectionOfAFamily(t *testing.T) {
 	f := newFlow(t)
 	first := f.tokens("conf", "trusted refresh_token")
-	look := func(client string, token Secret) *Introspection {
+	look := func(client string, token oauth.Secret) *Introspection {
 		t.Helper()
 		got, err := f.Introspect(t.Context(), Asker{ClientID: client}, token)
 		f.must(err)
@@ -260,17 +263,17 @@ func TestT106IntrospectionOfAFamily(t *testing.T) {
 	}
 	next, err := f.refresh("conf", first.RefreshToken)
 	f.must(err)
-	server, err := f.exchange(TokenRequest{GrantType: ClientCredentials, Client: f.credentials("conf")})
+	server, err := f.exchange(TokenRequest{GrantType: oauth.ClientCredentials, Client: f.credentials("conf")})
 	f.must(err)
 	if got := look("conf", server.AccessToken); got == nil || got.Username != "" || !got.Access.IsServerToken() {
 		t.Errorf("server token: %+v", got)
 	}
 	for name, v := range map[string]struct {
 		client string
-		token  Secret
+		token  oauth.Secret
 	}{
 		"another client's used refresh token": {"other", first.RefreshToken}, "another client's refresh token": {"other", next.RefreshToken}, "another client's access token": {"other", next.AccessToken},
-		"code": {"conf", f.code("conf", parameters(""))}, "nothing": {"conf", Secret{}},
+		"code": {"conf", f.code("conf", parameters(""))}, "nothing": {"conf", oauth.Secret{}},
 	} {
 		if got := look(v.client, v.token); got != nil {
 			t.Errorf("%s: %+v", name, got)
@@ -282,7 +285,7 @@ func TestT106IntrospectionOfAFamily(t *testing.T) {
 	f.Refresh = nil
 	f.store.fail("Family", false)
 	_, err = f.Introspect(t.Context(), Asker{ClientID: "conf"}, next.RefreshToken)
-	wantCode(t, err, TemporarilyUnavailable)
+	wantCode(t, err, oauth.TemporarilyUnavailable)
 	f.store.fail("", false)
 	f.wait(31 * time.Second)
 	if got := look("conf", first.RefreshToken); got != nil {
@@ -292,7 +295,7 @@ func TestT106IntrospectionOfAFamily(t *testing.T) {
 	if got := look("conf", next.RefreshToken); got != nil {
 		t.Errorf("idle for 30 days: %+v", got)
 	}
-	f.must(f.registry.SetRole(t.Context(), "u-ada", RoleMember))
+	f.must(f.registry.SetRole(t.Context(), "u-ada", store.RoleMember))
 	if got := look("conf", next.RefreshToken); got != nil {
 		t.Errorf("the user has changed: %+v", got)
 	}
@@ -300,12 +303,12 @@ func TestT106IntrospectionOfAFamily(t *testing.T) {
 
 // TestF20WhatIsDeclaredNoMoreEnds: Settle takes what an earlier configuration's users and clients hold.
 func TestF20WhatIsDeclaredNoMoreEnds(t *testing.T) {
-	base := User{ID: "u-decl", Email: "decl@acme.example", Organisation: "acme", Role: RoleGroupManager, PasswordHash: cheapHash()}
+	base := store.User{ID: "u-decl", Email: "decl@acme.example", Organisation: "acme", Role: store.RoleGroupManager, PasswordHash: cheapHash()}
 	for name, v := range map[string]struct {
-		edit  func(*User)
+		edit  func(*store.User)
 		lives bool
 	}{
-		"nothing": {func(*User) {}, true}, "role": {func(u *User) { u.Role = RoleMember }, false}, "gone": {func(u *User) { u.ID, u.Email = "u-other", "other@acme.example" }, false},
+		"nothing": {func(*store.User) {}, true}, "role": {func(u *store.User) { u.Role = store.RoleMember }, false}, "gone": {func(u *store.User) { u.ID, u.Email = "u-other", "other@acme.example" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFlow(t)
@@ -326,10 +329,10 @@ func TestF20WhatIsDeclaredNoMoreEnds(t *testing.T) {
 		})
 	}
 	f := newFlow(t)
-	if err := f.declare(User{ID: "u-decl"}); err == nil {
+	if err := f.declare(store.User{ID: "u-decl"}); err == nil {
 		t.Error("a user without an address was declared")
 	}
-	if _, err := f.registry.User(t.Context(), "u-decl"); !errors.Is(err, ErrNotFound) {
+	if _, err := f.registry.User(t.Context(), "u-decl"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("%v", err)
 	}
 }

@@ -6,44 +6,50 @@ import (
 	"testing"
 
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // userChanges are what happens to a user after which nothing that was granted before is worth anything.
 var userChanges = map[string]func(f *flow, ctx context.Context) error{
 	"disabled": func(f *flow, ctx context.Context) error {
-		return f.registry.SetUserStatus(ctx, "u-grace", UserDisabled)
+		return f.registry.SetUserStatus(ctx, "u-grace", store.UserDisabled)
 	},
-	"locked":              func(f *flow, ctx context.Context) error { return f.registry.SetUserStatus(ctx, "u-grace", UserLocked) },
+	"locked": func(f *flow, ctx context.Context) error {
+		return f.registry.SetUserStatus(ctx, "u-grace", store.UserLocked)
+	},
 	"disabled and active": disabledAndActive,
 	"deleted":             func(f *flow, ctx context.Context) error { return f.registry.RemoveUser(ctx, "u-grace") },
 	"password changed": func(f *flow, ctx context.Context) error {
-		return f.registry.SetPassword(ctx, "u-grace", NewSecret("another long password"))
+		return f.registry.SetPassword(ctx, "u-grace", oauth.NewSecret("another long password"))
 	},
 	"password set again": func(f *flow, ctx context.Context) error {
 		return f.registry.SetPasswordHash(ctx, "u-grace", cheapHash())
 	},
-	"role changed":          func(f *flow, ctx context.Context) error { return f.registry.SetRole(ctx, "u-grace", RoleMember) },
-	"role set again":        func(f *flow, ctx context.Context) error { return f.registry.SetRole(ctx, "u-grace", RoleGroupManager) },
+	"role changed": func(f *flow, ctx context.Context) error { return f.registry.SetRole(ctx, "u-grace", store.RoleMember) },
+	"role set again": func(f *flow, ctx context.Context) error {
+		return f.registry.SetRole(ctx, "u-grace", store.RoleGroupManager)
+	},
 	"revoked by an admin":   func(f *flow, ctx context.Context) error { return f.registry.RevokeUser(ctx, "u-grace") },
 	"signed out everywhere": func(f *flow, ctx context.Context) error { return f.SignOutEverywhere(ctx, f.user("grace")) },
 	"declared elsewhere": func(f *flow, _ context.Context) error {
-		return f.declare(User{ID: "u-grace", Email: "grace@acme.example", Organisation: "rival", Role: RoleGroupManager, PasswordHash: cheapHash()})
+		return f.declare(store.User{ID: "u-grace", Email: "grace@acme.example", Organisation: "rival", Role: store.RoleGroupManager, PasswordHash: cheapHash()})
 	},
 }
 
 func disabledAndActive(f *flow, ctx context.Context) error {
-	if err := f.registry.SetUserStatus(ctx, "u-grace", UserDisabled); err != nil {
+	if err := f.registry.SetUserStatus(ctx, "u-grace", store.UserDisabled); err != nil {
 		return err
 	}
-	return f.registry.SetUserStatus(ctx, "u-grace", UserActive)
+	return f.registry.SetUserStatus(ctx, "u-grace", store.UserActive)
 }
 
 // declare lays a configuration with one user over the store. It remembers no families, as a new configuration.
-func (f *flow) declare(u User) error {
-	u.SetDefaults(RoleCatalogue{})
-	declared, err := NewStaticDirectory(Declarations{Users: []*User{&u}})
+func (f *flow) declare(u store.User) error {
+	u.SetDefaults(store.RoleCatalogue{})
+	declared, err := store.NewStaticDirectory(store.Declarations{Users: []*store.User{&u}})
 	f.registry.Declared = declared
-	f.Directory, f.Families = OverlayDirectory{Declared: declared, Stored: f.store}, NewFamilyMemory()
+	f.Directory, f.Families = store.OverlayDirectory{Declared: declared, Stored: f.store}, NewFamilyMemory()
 	return err
 }
 
@@ -65,10 +71,10 @@ func TestT61T91T96M25NothingOutlivesItsUsersState(t *testing.T) {
 			f.must(change(f, t.Context()))
 
 			_, err = f.redeem("conf", code)
-			wantCode(t, err, InvalidGrant)
+			wantCode(t, err, oauth.InvalidGrant)
 			for _, held := range []Tokens{tokens, minted} {
 				_, err = f.refresh("conf", held.RefreshToken)
-				wantCode(t, err, InvalidGrant)
+				wantCode(t, err, oauth.InvalidGrant)
 			}
 			if f.signedIn(cookie) {
 				t.Error("the session lives")
@@ -82,9 +88,9 @@ func TestT61T91T96M25NothingOutlivesItsUsersState(t *testing.T) {
 				r, err := f.read("conf", parameters(""))
 				f.must(err)
 				_, err = f.Approve(t.Context(), &r, f.client("conf"), s, r.Scopes)
-				wantCode(t, err, InvalidGrant)
+				wantCode(t, err, oauth.InvalidGrant)
 				_, _, err = f.OpenSession(t.Context(), before, "", "")
-				wantCode(t, err, InvalidGrant)
+				wantCode(t, err, oauth.InvalidGrant)
 			}
 			f.alive(neighbour)
 			_, err = f.refresh("conf", neighbour.RefreshToken)
@@ -99,7 +105,7 @@ func TestT91AChangeRacesARefresh(t *testing.T) {
 	for i := range 100 {
 		tokens, err := f.redeem("conf", f.codeOf("grace", "conf", parameters("refresh_token")))
 		f.must(err)
-		role := []Role{RoleGroupManager, RoleMember}[i%2]
+		role := []store.Role{store.RoleGroupManager, store.RoleMember}[i%2]
 		var next Tokens
 		errs := together(2, func(i int) (err error) {
 			if i == 0 {
@@ -113,7 +119,7 @@ func TestT91AChangeRacesARefresh(t *testing.T) {
 		if errs[1] == nil {
 			f.dead(next)
 			_, err = f.refresh("conf", next.RefreshToken)
-			wantCode(t, err, InvalidGrant)
+			wantCode(t, err, oauth.InvalidGrant)
 		}
 	}
 }
@@ -124,7 +130,7 @@ func TestT96AChangeRacesASignIn(t *testing.T) {
 	f := newFlow(t)
 	for range 100 {
 		before := f.user("grace")
-		var cookie Secret
+		var cookie oauth.Secret
 		errs := together(2, func(i int) (err error) {
 			if i == 0 {
 				return f.registry.SetPasswordHash(t.Context(), "u-grace", cheapHash())
@@ -141,17 +147,17 @@ func TestT96AChangeRacesASignIn(t *testing.T) {
 
 // TestT61ADeclaredUserIsHeldAgainstTheConfiguration.
 func TestT61ADeclaredUserIsHeldAgainstTheConfiguration(t *testing.T) {
-	base := User{ID: "u-decl", Email: "decl@acme.example", Organisation: "acme", Role: RoleGroupManager, PasswordHash: cheapHash()}
+	base := store.User{ID: "u-decl", Email: "decl@acme.example", Organisation: "acme", Role: store.RoleGroupManager, PasswordHash: cheapHash()}
 	for name, v := range map[string]struct {
-		edit  func(*User)
+		edit  func(*store.User)
 		lives bool
 	}{
-		"nothing": {func(*User) {}, true}, "name": {func(u *User) { u.Name = "Another" }, true}, "role": {func(u *User) { u.Role = RoleAdmin }, false}, "organisation": {func(u *User) { u.Organisation = "rival" }, false},
-		"status": {func(u *User) { u.Status = UserDisabled }, false}, "password taken away": {func(u *User) { u.PasswordHash = Secret{} }, false},
-		"password": {func(u *User) {
-			u.PasswordHash = NewSecret("$2a$04$xuJPAaEElfM/5KMM.ZXTpuhUTkENPz1Cf9lvNmGnwSnhdlMBpHmvK")
+		"nothing": {func(*store.User) {}, true}, "name": {func(u *store.User) { u.Name = "Another" }, true}, "role": {func(u *store.User) { u.Role = store.RoleAdmin }, false}, "organisation": {func(u *store.User) { u.Organisation = "rival" }, false},
+		"status": {func(u *store.User) { u.Status = store.UserDisabled }, false}, "password taken away": {func(u *store.User) { u.PasswordHash = oauth.Secret{} }, false},
+		"password": {func(u *store.User) {
+			u.PasswordHash = oauth.NewSecret("$2a$04$xuJPAaEElfM/5KMM.ZXTpuhUTkENPz1Cf9lvNmGnwSnhdlMBpHmvK")
 		}, false},
-		"gone": {func(u *User) { u.ID, u.Email = "u-other", "other@acme.example" }, false},
+		"gone": {func(u *store.User) { u.ID, u.Email = "u-other", "other@acme.example" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFlow(t)
@@ -178,11 +184,11 @@ func TestT61ADeclaredUserIsHeldAgainstTheConfiguration(t *testing.T) {
 
 func TestWhatTheConfigurationDeclaresIsLeftAlone(t *testing.T) {
 	f := newFlow(t)
-	f.must(f.declare(User{ID: "u-decl", Email: "decl@acme.example", Organisation: "acme", PasswordHash: cheapHash()}))
+	f.must(f.declare(store.User{ID: "u-decl", Email: "decl@acme.example", Organisation: "acme", PasswordHash: cheapHash()}))
 	ctx := t.Context()
 	for name, err := range map[string]error{
-		"password": f.registry.SetPassword(ctx, "u-decl", NewSecret("another long password")), "hash": f.registry.SetPasswordHash(ctx, "u-decl", cheapHash()),
-		"role": f.registry.SetRole(ctx, "u-decl", RoleAdmin), "status": f.registry.SetUserStatus(ctx, "u-decl", UserDisabled), "remove": f.registry.RemoveUser(ctx, "u-decl"),
+		"password": f.registry.SetPassword(ctx, "u-decl", oauth.NewSecret("another long password")), "hash": f.registry.SetPasswordHash(ctx, "u-decl", cheapHash()),
+		"role": f.registry.SetRole(ctx, "u-decl", store.RoleAdmin), "status": f.registry.SetUserStatus(ctx, "u-decl", store.UserDisabled), "remove": f.registry.RemoveUser(ctx, "u-decl"),
 	} {
 		if !errors.Is(err, ErrDeclared) {
 			t.Errorf("%s: %v", name, err)

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const (
@@ -41,11 +44,11 @@ func (is *Issuer) username(ctx context.Context, userID string) (string, error) {
 		}
 	}
 	user, err := is.Directory.User(ctx, userID)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) {
 		return "", nil
 	}
 	if err != nil {
-		return "", Unavailable("directory_unavailable", err)
+		return "", oauth.Unavailable("directory_unavailable", err)
 	}
 	if is.Usernames != nil {
 		is.Usernames.names.Set(userID, rememberedName{user.Email, now.Add(usernameMemory)})

@@ -3,6 +3,9 @@ package tokenissuer
 import (
 	"errors"
 	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestAUsernameIsAskedForOnce: what a user is called is remembered for a minute, what is not known is not.
@@ -16,11 +19,11 @@ func TestAUsernameIsAskedForOnce(t *testing.T) {
 		}
 	}
 	want("ada", "")
-	a.directory.users = []*User{{ID: "ada", Email: "ada@acme.example"}}
+	a.directory.users = []*store.User{{ID: "ada", Email: "ada@acme.example"}}
 	want("ada", "ada@acme.example")
 	a.directory.fault = errors.New("the store is gone")
 	want("ada", "ada@acme.example")
 	a.wait(usernameMemory)
 	_, err := a.username(t.Context(), "ada")
-	wantCode(t, err, TemporarilyUnavailable)
+	wantCode(t, err, oauth.TemporarilyUnavailable)
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestT68NoIDIsAClientsAndAUsers, whichever was there first, also after it was removed, in the store and in the
@@ -14,19 +16,19 @@ func TestT68NoIDIsAClientsAndAUsers(t *testing.T) {
 	f := newFlow(t)
 	ctx := t.Context()
 	addUser := func(id, email string) error {
-		_, err := f.registry.AddUser(ctx, User{ID: id, Email: email, Organisation: "acme"}, Secret{})
+		_, err := f.registry.AddUser(ctx, store.User{ID: id, Email: email, Organisation: "acme"}, oauth.Secret{})
 		return err
 	}
 	addClient := func(id string) error {
-		_, _, err := f.registry.AddClient(ctx, Client{ID: id})
+		_, _, err := f.registry.AddClient(ctx, store.Client{ID: id})
 		return err
 	}
 	f.must(addUser("admin", "admin@acme.example"))
 	f.must(f.registry.RemoveUser(ctx, "u-mia"))
 	f.must(f.registry.RemoveClient(ctx, "legacy"))
-	declared, err := NewStaticDirectory(Declarations{
-		Clients: []*Client{{ID: "declared-client", Type: PublicClient, Grants: []GrantType{AuthorizationCode}}},
-		Users:   []*User{{ID: "declared-user", Email: "declared@acme.example", Organisation: "acme", Role: RoleMember, Status: UserActive}},
+	declared, err := store.NewStaticDirectory(store.Declarations{
+		Clients: []*store.Client{{ID: "declared-client", Type: store.PublicClient, Grants: []oauth.GrantType{oauth.AuthorizationCode}}},
+		Users:   []*store.User{{ID: "declared-user", Email: "declared@acme.example", Organisation: "acme", Role: store.RoleMember, Status: store.UserActive}},
 	})
 	f.must(err)
 	f.registry.Declared = declared
@@ -36,21 +38,21 @@ func TestT68NoIDIsAClientsAndAUsers(t *testing.T) {
 		"client of a declared user's id": addClient("declared-user"), "user of a declared client's id": addUser("declared-client", "x4@acme.example"), "user of a declared user's id": addUser("declared-user", "x5@acme.example"),
 		"address of another": addUser("x6", "ADA@acme.example"), "address of a declared one": addUser("x7", "declared@acme.example."),
 	} {
-		if !errors.Is(err, ErrTaken) {
+		if !errors.Is(err, store.ErrTaken) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := NewStaticDirectory(Declarations{
-		Clients: []*Client{{ID: "same", Type: PublicClient, Grants: []GrantType{AuthorizationCode}}},
-		Users:   []*User{{ID: "same", Email: "same@acme.example", Organisation: "acme", Role: RoleMember, Status: UserActive}},
+	if _, err := store.NewStaticDirectory(store.Declarations{
+		Clients: []*store.Client{{ID: "same", Type: store.PublicClient, Grants: []oauth.GrantType{oauth.AuthorizationCode}}},
+		Users:   []*store.User{{ID: "same", Email: "same@acme.example", Organisation: "acme", Role: store.RoleMember, Status: store.UserActive}},
 	}); err == nil {
 		t.Error("a client and a user of one id were declared")
 	}
 	// And should there be both all the same, no token is made that passes for the other's.
-	_, err = f.Issue(Grant{Type: AuthorizationCode, Client: f.client("conf"), User: &User{ID: "conf"}, Scopes: Scopes{ScopePublic}, FamilyID: "f"})
-	wantCode(t, err, ServerError)
+	_, err = f.Issue(Grant{Type: oauth.AuthorizationCode, Client: f.client("conf"), User: &store.User{ID: "conf"}, Scopes: oauth.Scopes{oauth.ScopePublic}, FamilyID: "f"})
+	wantCode(t, err, oauth.ServerError)
 	s := f.session("ada")
-	s.User = &User{ID: "conf"}
+	s.User = &store.User{ID: "conf"}
 	if got := f.wants(t, "conf", parameters(""), s); got != AskSignIn {
 		t.Errorf("a user with the client's id is asked for %v", got)
 	}
@@ -58,23 +60,23 @@ func TestT68NoIDIsAClientsAndAUsers(t *testing.T) {
 
 func TestUsersThatCannotBeRegistered(t *testing.T) {
 	f := newFlow(t)
-	good := User{ID: "u-good", Email: "good@acme.example", Organisation: "acme", Role: RoleMember, Status: UserActive}
-	for name, edit := range map[string]func(*User){
-		"id": func(u *User) { u.ID = "a\n" }, "long id": func(u *User) { u.ID = strings.Repeat("a", 256) }, "no address": func(u *User) { u.Email = "" }, "two @": func(u *User) { u.Email = "a@b@acme.example" }, "no local part": func(u *User) { u.Email = "@acme.example" },
-		"space in the address": func(u *User) { u.Email = "a b@acme.example" }, "control in the name": func(u *User) { u.Name = "a\x1b" }, "unknown organisation": func(u *User) { u.Organisation = "nobody" },
-		"role": func(u *User) { u.Role = "Admin" }, "status": func(u *User) { u.Status = "gone" }, "hash": func(u *User) { u.PasswordHash = NewSecret("plain text") },
+	good := store.User{ID: "u-good", Email: "good@acme.example", Organisation: "acme", Role: store.RoleMember, Status: store.UserActive}
+	for name, edit := range map[string]func(*store.User){
+		"id": func(u *store.User) { u.ID = "a\n" }, "long id": func(u *store.User) { u.ID = strings.Repeat("a", 256) }, "no address": func(u *store.User) { u.Email = "" }, "two @": func(u *store.User) { u.Email = "a@b@acme.example" }, "no local part": func(u *store.User) { u.Email = "@acme.example" },
+		"space in the address": func(u *store.User) { u.Email = "a b@acme.example" }, "control in the name": func(u *store.User) { u.Name = "a\x1b" }, "unknown organisation": func(u *store.User) { u.Organisation = "nobody" },
+		"role": func(u *store.User) { u.Role = "Admin" }, "status": func(u *store.User) { u.Status = "gone" }, "hash": func(u *store.User) { u.PasswordHash = oauth.NewSecret("plain text") },
 	} {
 		u := good
 		edit(&u)
-		if _, err := f.registry.AddUser(t.Context(), u, Secret{}); !IsInvalidInput(err) {
+		if _, err := f.registry.AddUser(t.Context(), u, oauth.Secret{}); !IsInvalidInput(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for name, password := range map[string]string{"short": "1234567", "long": strings.Repeat("a", 1025), "NUL": "12345678\x00"} {
-		if _, err := f.registry.AddUser(t.Context(), good, NewSecret(password)); !IsInvalidInput(err) {
+		if _, err := f.registry.AddUser(t.Context(), good, oauth.NewSecret(password)); !IsInvalidInput(err) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := f.registry.SetPassword(t.Context(), "u-ada", NewSecret(password)); !IsInvalidInput(err) {
+		if err := f.registry.SetPassword(t.Context(), "u-ada", oauth.NewSecret(password)); !IsInvalidInput(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -84,10 +86,10 @@ func TestUsersThatCannotBeRegistered(t *testing.T) {
 	if err := f.registry.SetUserStatus(t.Context(), "u-ada", "x"); !IsInvalidInput(err) {
 		t.Errorf("status: %v", err)
 	}
-	if err := f.registry.SetPasswordHash(t.Context(), "u-ada", NewSecret("x")); !IsInvalidInput(err) {
+	if err := f.registry.SetPasswordHash(t.Context(), "u-ada", oauth.NewSecret("x")); !IsInvalidInput(err) {
 		t.Errorf("hash: %v", err)
 	}
-	if err := f.registry.SetRole(t.Context(), "u-nobody", RoleAdmin); !errors.Is(err, ErrNotFound) {
+	if err := f.registry.SetRole(t.Context(), "u-nobody", store.RoleAdmin); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("unknown user: %v", err)
 	}
 }
@@ -95,31 +97,31 @@ func TestUsersThatCannotBeRegistered(t *testing.T) {
 func TestAUserFromInvitationToRemoval(t *testing.T) {
 	f := newFlow(t)
 	ctx := t.Context()
-	added, err := f.registry.AddUser(ctx, User{Email: " New@Acme.Example. ", Organisation: "acme"}, Secret{})
+	added, err := f.registry.AddUser(ctx, store.User{Email: " New@Acme.Example. ", Organisation: "acme"}, oauth.Secret{})
 	f.must(err)
-	if added.Email != "new@acme.example" || added.Name != added.Email || added.Role != RoleMember || added.Status != UserActive || len(added.ID) != 22 || !added.CreatedAt.Equal(flowStart) || added.IsActive() {
+	if added.Email != "new@acme.example" || added.Name != added.Email || added.Role != store.RoleMember || added.Status != store.UserActive || len(added.ID) != 22 || !added.CreatedAt.Equal(flowStart) || added.IsActive() {
 		t.Errorf("%+v", added)
 	}
 	_, err = f.signInFor("", "new@acme.example", "a password of hers")
-	wantCode(t, err, InvalidGrant)
-	f.must(f.registry.SetPassword(ctx, added.ID, NewSecret("a password of hers")))
+	wantCode(t, err, oauth.InvalidGrant)
+	f.must(f.registry.SetPassword(ctx, added.ID, oauth.NewSecret("a password of hers")))
 	tokens, err := f.signInFor("", "new@acme.example", "a password of hers")
 	f.must(err)
-	f.must(f.registry.SetPassword(ctx, added.ID, NewSecret("another password")))
+	f.must(f.registry.SetPassword(ctx, added.ID, oauth.NewSecret("another password")))
 	f.dead(tokens)
 	_, err = f.signInFor("", "new@acme.example", "a password of hers")
-	wantCode(t, err, InvalidGrant)
-	f.must(f.registry.SetUserStatus(ctx, added.ID, UserLocked))
+	wantCode(t, err, oauth.InvalidGrant)
+	f.must(f.registry.SetUserStatus(ctx, added.ID, store.UserLocked))
 	_, err = f.signInFor("", "new@acme.example", "another password")
-	wantCode(t, err, InvalidGrant)
-	f.must(f.registry.SetUserStatus(ctx, added.ID, UserActive))
+	wantCode(t, err, oauth.InvalidGrant)
+	f.must(f.registry.SetUserStatus(ctx, added.ID, store.UserActive))
 	tokens, err = f.signInFor("", "new@acme.example", "another password")
 	f.must(err)
 	f.must(f.registry.RemoveUser(ctx, added.ID))
 	f.dead(tokens)
 	_, err = f.signInFor("", "new@acme.example", "another password")
-	wantCode(t, err, InvalidGrant)
-	if _, err := f.registry.User(ctx, added.ID); !errors.Is(err, ErrNotFound) {
+	wantCode(t, err, oauth.InvalidGrant)
+	if _, err := f.registry.User(ctx, added.ID); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("%v", err)
 	}
 }
@@ -127,27 +129,27 @@ func TestAUserFromInvitationToRemoval(t *testing.T) {
 func TestOrganisationsAndTheirUsers(t *testing.T) {
 	f := newFlow(t)
 	ctx := t.Context()
-	declared, err := NewStaticDirectory(Declarations{
-		Organisations: []*Organisation{{ID: "declared"}},
-		Users:         []*User{{ID: "u-decl", Email: "decl@acme.example", Organisation: "acme", Role: RoleMember, Status: UserActive}},
+	declared, err := store.NewStaticDirectory(store.Declarations{
+		Organisations: []*store.Organisation{{ID: "declared"}},
+		Users:         []*store.User{{ID: "u-decl", Email: "decl@acme.example", Organisation: "acme", Role: store.RoleMember, Status: store.UserActive}},
 	})
 	f.must(err)
 	f.registry.Declared = declared
-	if err := f.registry.RemoveOrganisation(ctx, "acme"); !errors.Is(err, ErrInUse) {
+	if err := f.registry.RemoveOrganisation(ctx, "acme"); !errors.Is(err, store.ErrInUse) {
 		t.Errorf("%v", err)
 	}
 	if err := f.registry.RemoveOrganisation(ctx, "declared"); !errors.Is(err, ErrDeclared) {
 		t.Errorf("%v", err)
 	}
 	for _, id := range []string{"acme", "declared"} {
-		if _, err := f.registry.AddOrganisation(ctx, Organisation{ID: id}); !errors.Is(err, ErrTaken) {
+		if _, err := f.registry.AddOrganisation(ctx, store.Organisation{ID: id}); !errors.Is(err, store.ErrTaken) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
-	if _, err := f.registry.AddOrganisation(ctx, Organisation{ID: "a\n"}); !IsInvalidInput(err) {
+	if _, err := f.registry.AddOrganisation(ctx, store.Organisation{ID: "a\n"}); !IsInvalidInput(err) {
 		t.Errorf("%v", err)
 	}
-	_, err = f.registry.AddUser(ctx, User{ID: "u-of-declared", Email: "of@acme.example", Organisation: "declared"}, Secret{})
+	_, err = f.registry.AddUser(ctx, store.User{ID: "u-of-declared", Email: "of@acme.example", Organisation: "declared"}, oauth.Secret{})
 	f.must(err)
 	var ids []string
 	organisations, err := f.registry.Organisations(ctx)
@@ -176,18 +178,18 @@ func TestOrganisationsAndTheirUsers(t *testing.T) {
 // TestAStoredUserDoesNotShowBehindADeclaredOne, whether the id or the address is the same.
 func TestAStoredUserDoesNotShowBehindADeclaredOne(t *testing.T) {
 	f := newFlow(t)
-	f.must(f.declare(User{ID: "u-ada", Email: "moved@acme.example", Organisation: "acme", PasswordHash: cheapHash()}))
+	f.must(f.declare(store.User{ID: "u-ada", Email: "moved@acme.example", Organisation: "acme", PasswordHash: cheapHash()}))
 	_, err := f.signInFor("", "ada@acme.example", userPassword)
-	wantCode(t, err, InvalidGrant)
+	wantCode(t, err, oauth.InvalidGrant)
 	_, err = f.signInFor("", "moved@acme.example", userPassword)
 	f.must(err)
-	f.must(f.declare(User{ID: "u-new", Email: "ada@acme.example", Organisation: "acme", PasswordHash: cheapHash()}))
+	f.must(f.declare(store.User{ID: "u-new", Email: "ada@acme.example", Organisation: "acme", PasswordHash: cheapHash()}))
 	tokens, err := f.signInFor("", "ada@acme.example", userPassword)
 	f.must(err)
 	if tokens.Claims.Subject != "u-new" {
 		t.Errorf("signed in as %s", tokens.Claims.Subject)
 	}
-	if _, err := f.Directory.UserByEmail(t.Context(), "moved@acme.example"); !errors.Is(err, ErrNotFound) {
+	if _, err := f.Directory.UserByEmail(t.Context(), "moved@acme.example"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("%v", err)
 	}
 }
@@ -204,11 +206,11 @@ func TestAnOperatorMintsAUserToken(t *testing.T) {
 	for name, mint := range map[string]func() error{
 		"unknown user": func() error { _, err := f.registry.MintUserToken(ctx, "conf", "u-nobody", "", 0); return err },
 		"long lifetime": func() error {
-			_, err := f.registry.MintUserToken(ctx, "conf", "u-grace", "", MaxLifetime+1)
+			_, err := f.registry.MintUserToken(ctx, "conf", "u-grace", "", store.MaxLifetime+1)
 			return err
 		},
 		"inactive": func() error {
-			f.must(f.registry.SetUserStatus(ctx, "u-bob", UserDisabled))
+			f.must(f.registry.SetUserStatus(ctx, "u-bob", store.UserDisabled))
 			_, err := f.registry.MintUserToken(ctx, "conf", "u-bob", "", 0)
 			return err
 		},
@@ -218,7 +220,7 @@ func TestAnOperatorMintsAUserToken(t *testing.T) {
 		}
 	}
 	_, err = f.registry.MintUserToken(ctx, "conf", "u-grace", "reports", 0)
-	wantCode(t, err, InvalidScope)
-	f.must(f.registry.SetRole(ctx, "u-grace", RoleMember))
+	wantCode(t, err, oauth.InvalidScope)
+	f.must(f.registry.SetRole(ctx, "u-grace", store.RoleMember))
 	f.dead(tokens)
 }

@@ -5,8 +5,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // account shows a user which applications may act for them and where they are signed in, and ends what they choose.
@@ -87,7 +88,7 @@ func (h *Handler) showAccount(w http.ResponseWriter, r *http.Request, v visit) e
 		return err
 	}
 	page := pages.Account{
-		Form: h.form(v, accountPath, tokenissuer.Secret{}), Done: doneBefore(r), User: user.Name, Email: user.Email,
+		Form: h.form(v, accountPath, oauth.Secret{}), Done: doneBefore(r), User: user.Name, Email: user.Email,
 		Organisation: h.organisationName(r, user), Role: h.roleOf(user), SignOutURL: h.prefix + logoutPath,
 	}
 	for _, a := range account.Applications {
@@ -104,7 +105,7 @@ func (h *Handler) showAccount(w http.ResponseWriter, r *http.Request, v visit) e
 }
 
 // organisationName is the name of a user's organisation, or its id when the name cannot be told now.
-func (h *Handler) organisationName(r *http.Request, user *tokenissuer.User) string {
+func (h *Handler) organisationName(r *http.Request, user *store.User) string {
 	if user.Organisation == "" {
 		return ""
 	}
@@ -117,7 +118,7 @@ func (h *Handler) organisationName(r *http.Request, user *tokenissuer.User) stri
 
 // roleOf is what the configuration calls a user's role, or the role, for which the pages may have words; empty for a role
 // that is not declared.
-func (h *Handler) roleOf(user *tokenissuer.User) string {
+func (h *Handler) roleOf(user *store.User) string {
 	switch words := h.issuer.Roles.Words(user.Role); {
 	case !h.issuer.Roles.Has(user.Role):
 		return ""
@@ -134,7 +135,7 @@ func (h *Handler) logout(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if r.Method != http.MethodPost {
-		page := pages.SignOut{Form: h.form(v, logoutPath, tokenissuer.Secret{}), SignInURL: h.prefix + loginPath}
+		page := pages.SignOut{Form: h.form(v, logoutPath, oauth.Secret{}), SignInURL: h.prefix + loginPath}
 		if v.session == nil {
 			page.Done = true
 			h.cookies.end(w)

@@ -9,7 +9,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // Audit writes one line for each decision, with a reason and without a credential. A flood of refusals is thinned out,
@@ -30,7 +31,7 @@ const (
 )
 
 // crowdedReasons are those of refusals because too much is asked for at once.
-var crowdedReasons = []string{tokenissuer.ReasonVerificationBusy, tokenissuer.ReasonIntrospectionBusy, tokenissuer.ReasonHashingBusy}
+var crowdedReasons = []string{oauth.ReasonVerificationBusy, oauth.ReasonIntrospectionBusy, oauth.ReasonHashingBusy}
 
 // NewAudit writes to logger. Address says where a request comes from; it is asked because proxies that the operator
 // trusts may speak for clients.
@@ -72,7 +73,7 @@ func (a *Audit) decided(level zapcore.Level, r *http.Request, message string, fi
 
 // Passed records at debug level that the gate let a request pass, with its token or, when it is nil, without one. It is
 // the one decision that is not written by default: an access log has these requests already.
-func (a *Audit) Passed(r *http.Request, t *tokenissuer.AccessToken) {
+func (a *Audit) Passed(r *http.Request, t *accesstoken.AccessToken) {
 	entry := a.accepted.Check(zapcore.DebugLevel, "request passed the gate")
 	if entry == nil {
 		return
@@ -87,16 +88,16 @@ func (a *Audit) Passed(r *http.Request, t *tokenissuer.AccessToken) {
 // Refused records a refusal: a client's mistake at info, a stolen credential at warn, a fault of ours at error. That a client left
 // while we worked is no fault of ours, nor that too many came at once, or anybody could raise alarms.
 func (a *Audit) Refused(r *http.Request, message string, err error, fields ...zap.Field) {
-	e := tokenissuer.AsError(err)
+	e := oauth.AsError(err)
 	level, logger := zapcore.InfoLevel, a.refused
-	fault := e.Code == tokenissuer.ServerError || e.Code == tokenissuer.TemporarilyUnavailable
+	fault := e.Code == oauth.ServerError || e.Code == oauth.TemporarilyUnavailable
 	switch {
 	case a.crowded[e.Reason] != nil:
 		level, logger = zapcore.WarnLevel, a.crowded[e.Reason]
 	case fault && !errors.Is(err, context.Canceled):
 		level = zapcore.ErrorLevel
-	case e.Reason == tokenissuer.ReasonCodeReplayed, e.Reason == tokenissuer.ReasonRefreshReused,
-		e.Reason == tokenissuer.ReasonRepeatedElsewhere:
+	case e.Reason == oauth.ReasonCodeReplayed, e.Reason == oauth.ReasonRefreshReused,
+		e.Reason == oauth.ReasonRepeatedElsewhere:
 		level = zapcore.WarnLevel // somebody has stolen a credential
 	}
 	entry := logger.Check(level, message)

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // TestACrowdRaisesNoAlarm: what clients can bring about by being many is no error, and has no line for each request. A fault of
@@ -23,13 +23,13 @@ func TestACrowdRaisesNoAlarm(t *testing.T) {
 		reason, level string
 		lines         int
 	}{
-		{tokenissuer.ReasonVerificationBusy, "warn", 1}, {tokenissuer.ReasonIntrospectionBusy, "warn", 1},
-		{tokenissuer.ReasonHashingBusy, "warn", 1}, {"store_unavailable", "error", 50},
+		{oauth.ReasonVerificationBusy, "warn", 1}, {oauth.ReasonIntrospectionBusy, "warn", 1},
+		{oauth.ReasonHashingBusy, "warn", 1}, {"store_unavailable", "error", 50},
 	} {
 		t.Run(v.reason, func(t *testing.T) {
 			log.Reset()
 			for range 50 {
-				audit.Refused(httptest.NewRequest(http.MethodGet, "/", nil), "request refused at the gate", tokenissuer.Unavailable(v.reason, nil))
+				audit.Refused(httptest.NewRequest(http.MethodGet, "/", nil), "request refused at the gate", oauth.Unavailable(v.reason, nil))
 			}
 			of := strings.Count(log.String(), `"level":"`+v.level+`"`)
 			if all := strings.Count(log.String(), "\n"); all != v.lines || of != all {

@@ -9,6 +9,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // maxQuery bounds the parameters of an authorization request, so that the sealed request fits an address.
@@ -143,7 +145,7 @@ func (p parameters) authorization() tokenissuer.AuthorizationParameters {
 type walk struct {
 	visit   visit
 	request *tokenissuer.AuthorizationRequest
-	client  *tokenissuer.Client
+	client  *store.Client
 	target  tokenissuer.RedirectTarget
 }
 
@@ -177,14 +179,14 @@ func (h *Handler) advance(w http.ResponseWriter, r *http.Request, k walk) error 
 }
 
 // approve sends the browser back with a code.
-func (h *Handler) approve(w http.ResponseWriter, r *http.Request, k walk, allowed tokenissuer.Scopes) error {
+func (h *Handler) approve(w http.ResponseWriter, r *http.Request, k walk, allowed oauth.Scopes) error {
 	code, err := h.issuer.Approve(r.Context(), k.request, k.client, k.visit.session, allowed)
 	if err != nil {
-		e := tokenissuer.AsError(err)
+		e := oauth.AsError(err)
 		switch {
-		case e.Reason == tokenissuer.ReasonDecided:
+		case e.Reason == oauth.ReasonDecided:
 			return decided
-		case e.Code == tokenissuer.InvalidGrant: // the user has changed: whoever it is now must sign in
+		case e.Code == oauth.InvalidGrant: // the user has changed: whoever it is now must sign in
 			k.visit.session = nil
 			return h.advance(w, r, k)
 		}
@@ -197,11 +199,11 @@ func (h *Handler) approve(w http.ResponseWriter, r *http.Request, k walk, allowe
 	return nil
 }
 
-var decided = httpError{status: http.StatusForbidden, err: tokenissuer.NewError(tokenissuer.InvalidRequest, tokenissuer.ReasonDecided)}
+var decided = httpError{status: http.StatusForbidden, err: oauth.NewError(oauth.InvalidRequest, oauth.ReasonDecided)}
 
 // redirectError sends an error to the client (RFC 6749 §4.1.2.1).
-func (h *Handler) redirectError(w http.ResponseWriter, r *http.Request, client *tokenissuer.Client, target tokenissuer.RedirectTarget, err error) error {
-	e := tokenissuer.AsError(err)
+func (h *Handler) redirectError(w http.ResponseWriter, r *http.Request, client *store.Client, target tokenissuer.RedirectTarget, err error) error {
+	e := oauth.AsError(err)
 	h.tally.Refused(authorizationEndpoint, e)
 	h.audit.Refused(r, "authorization request refused", forClient(err, client))
 	seeOther(w, target.Error(wireName(e.Code), e.Description))

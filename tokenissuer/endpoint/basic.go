@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // credentials are the id and secret that a client shows, in the core's own type. They prove nothing yet.
@@ -91,7 +92,7 @@ func parseBasic(header string) ([]credentials, error) {
 	readings := make([]credentials, 0, 2)
 	add := func(id, secret string) {
 		if storable(id) && storable(secret) {
-			readings = append(readings, credentials{ID: id, Secret: tokenissuer.NewSecret(secret)})
+			readings = append(readings, credentials{ID: id, Secret: oauth.NewSecret(secret)})
 		}
 	}
 	plainID, idErr := url.QueryUnescape(id)
@@ -143,6 +144,6 @@ func isTokenChar(c byte) bool {
 }
 
 // invalidClient is the refusal of client credentials, with reason as the audit log's word for it.
-func invalidClient(reason string) *tokenissuer.Error {
-	return tokenissuer.NewError(tokenissuer.InvalidClient, reason)
+func invalidClient(reason string) *oauth.Error {
+	return oauth.NewError(oauth.InvalidClient, reason)
 }

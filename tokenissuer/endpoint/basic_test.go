@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 func basicHeader(id, secret string) string {
@@ -73,7 +73,7 @@ func TestT9MalformedBasicIsRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := parseBasic(c.header)
-			wantRefusal(t, err, tokenissuer.InvalidClient, "basic_malformed")
+			wantRefusal(t, err, oauth.InvalidClient, "basic_malformed")
 			if got != nil {
 				t.Error("a reading came back")
 			}
@@ -102,7 +102,7 @@ func TestT10BasicInAnyCase(t *testing.T) {
 func TestT11AnEmptyIDIsRefusedAndAnEmptySecretIsNone(t *testing.T) {
 	for _, secret := range []string{"secret", ""} {
 		_, err := parseBasic(basicHeader("", secret))
-		wantRefusal(t, err, tokenissuer.InvalidClient, "basic_malformed")
+		wantRefusal(t, err, oauth.InvalidClient, "basic_malformed")
 	}
 	got, err := parseBasic(basicHeader("id", ""))
 	if err != nil || len(got) != 1 || got[0].ID != "id" || !got[0].Secret.IsEmpty() {
@@ -127,7 +127,7 @@ func TestT14BytesThatNoDirectoryHolds(t *testing.T) {
 				t.Errorf("got %q", readings(got))
 			}
 			if c.want == nil {
-				wantRefusal(t, err, tokenissuer.InvalidClient, "basic_malformed")
+				wantRefusal(t, err, oauth.InvalidClient, "basic_malformed")
 			}
 		})
 	}
@@ -141,7 +141,7 @@ func TestT14BytesThatNoDirectoryHolds(t *testing.T) {
 				t.Fatal(err)
 			}
 			p, err := clientCredentials(r, f)
-			wantRefusal(t, err, tokenissuer.InvalidClient, "client_credentials_malformed")
+			wantRefusal(t, err, oauth.InvalidClient, "client_credentials_malformed")
 			if p.UsedHeader || p.Readings != nil || p.PublicID != "" {
 				t.Errorf("got %+v", p)
 			}
@@ -152,7 +152,7 @@ func TestT14BytesThatNoDirectoryHolds(t *testing.T) {
 func TestClientCredentials(t *testing.T) {
 	basic := basicHeader("A", "s")
 	const (
-		request, client = tokenissuer.InvalidRequest, tokenissuer.InvalidClient
+		request, client = oauth.InvalidRequest, oauth.InvalidClient
 		twice           = "client_authentication_twice"
 	)
 	for _, c := range []struct {
@@ -161,7 +161,7 @@ func TestClientCredentials(t *testing.T) {
 		body          string
 		readings      []string
 		publicID      string
-		code          tokenissuer.ErrorCode
+		code          oauth.ErrorCode
 		reason        string
 	}{
 		{name: "nothing", body: "grant_type=x"},
@@ -205,7 +205,7 @@ func TestClientCredentials(t *testing.T) {
 			if c.code != "" {
 				wantRefusal(t, err, c.code, c.reason)
 				const sentence = "The request utilizes more than one mechanism for authenticating the client."
-				if got := tokenissuer.AsError(err).Description; (got == sentence) != (c.reason == twice) {
+				if got := oauth.AsError(err).Description; (got == sentence) != (c.reason == twice) {
 					t.Errorf("description %q", got)
 				}
 			} else if err != nil {
@@ -232,7 +232,7 @@ func FuzzBasicAuth(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header string) {
 		got, err := parseBasic(header)
 		if err != nil {
-			wantRefusal(t, err, tokenissuer.InvalidClient, "basic_malformed")
+			wantRefusal(t, err, oauth.InvalidClient, "basic_malformed")
 			if got != nil {
 				t.Fatal("refused with a reading")
 			}
@@ -265,7 +265,7 @@ func FuzzBasicAuth(f *testing.F) {
 }
 
 func BenchmarkParseBasic(b *testing.B) {
-	header := basicHeader(tokenissuer.NewID(), tokenissuer.NewClientSecret().Reveal())
+	header := basicHeader(oauth.NewID(), oauth.NewClientSecret().Reveal())
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := parseBasic(header); err != nil {

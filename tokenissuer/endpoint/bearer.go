@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // BearerToken returns the token in the Authorization header of r (RFC 6750 §2.1), and whether the request carries a
@@ -13,28 +13,28 @@ import (
 // without an error attribute (§3.1). The header must be one, and hold the scheme in any case, exactly one space and
 // one b64token; nothing is trimmed. What is not of that shape is an invalid_request, and a byte which no ASCII text
 // has is an invalid_token. Neither the query nor the body nor a cookie is looked at.
-func BearerToken(r *http.Request) (token tokenissuer.Secret, present bool, err error) {
+func BearerToken(r *http.Request) (token oauth.Secret, present bool, err error) {
 	headers := r.Header["Authorization"]
 	switch {
 	case len(headers) > 1:
-		return tokenissuer.Secret{}, true, invalidRequest("authorization_header_duplicate")
+		return oauth.Secret{}, true, invalidRequest("authorization_header_duplicate")
 	case len(headers) == 0 || headers[0] == "":
-		return tokenissuer.Secret{}, false, nil
+		return oauth.Secret{}, false, nil
 	case !isTokenChar(headers[0][0]):
 		// HTTP/2 keeps leading white space, and a hop that does not would make a credential of what was none here.
-		return tokenissuer.Secret{}, true, invalidRequest("bearer_malformed")
+		return oauth.Secret{}, true, invalidRequest("bearer_malformed")
 	case !hasScheme(headers[0], "Bearer"):
-		return tokenissuer.Secret{}, false, nil
+		return oauth.Secret{}, false, nil
 	}
 	rest := headers[0][len("Bearer"):]
 	text, spaced := strings.CutPrefix(rest, " ")
 	switch {
-	case spaced && tokenissuer.IsB64Token(text):
-		return tokenissuer.NewSecret(text), true, nil
+	case spaced && oauth.IsB64Token(text):
+		return oauth.NewSecret(text), true, nil
 	case strings.ContainsFunc(rest, func(c rune) bool { return c >= 0x7f }):
-		return tokenissuer.Secret{}, true, tokenissuer.NewError(tokenissuer.InvalidToken, "bearer_bytes_invalid")
+		return oauth.Secret{}, true, oauth.NewError(oauth.InvalidToken, "bearer_bytes_invalid")
 	}
-	return tokenissuer.Secret{}, true, invalidRequest("bearer_malformed")
+	return oauth.Secret{}, true, invalidRequest("bearer_malformed")
 }
 
 // queryToken is the name of the query parameter that RFC 6750 §2.3 once allowed for a token and OAuth 2.1 forbids.
@@ -104,13 +104,13 @@ func isQueryToken(pair string) bool {
 // Credential returns the one access token of a request. No token is unauthorized; a token in the header and another in
 // the query is an invalid_request, and a token in the query alone is no token (RFC 6750 §2: one method only; OAuth 2.1
 // §5.1 has no query method).
-func Credential(r *http.Request) (tokenissuer.Secret, error) {
+func Credential(r *http.Request) (oauth.Secret, error) {
 	token, present, err := BearerToken(r)
 	switch {
 	case err != nil:
 		return token, err
 	case !present:
-		return token, tokenissuer.NewError(tokenissuer.Unauthorized, "token_missing")
+		return token, oauth.NewError(oauth.Unauthorized, "token_missing")
 	case QueryCarriesToken(r.URL.RawQuery):
 		return token, invalidRequest("token_twice")
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // withAuthorization returns a request with these Authorization headers.
@@ -40,10 +40,10 @@ func TestG2BearerInAnyCase(t *testing.T) {
 }
 
 func TestMalformedBearerIsRefused(t *testing.T) {
-	const request, token = tokenissuer.InvalidRequest, tokenissuer.InvalidToken
+	const request, token = oauth.InvalidRequest, oauth.InvalidToken
 	for _, c := range []struct {
 		name, header string
-		code         tokenissuer.ErrorCode
+		code         oauth.ErrorCode
 	}{
 		{"G3 two spaces", "Bearer  good", request},
 		{"G3 tab", "Bearer\tgood", request},
@@ -76,7 +76,7 @@ func TestMalformedBearerIsRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, present, err := BearerToken(withAuthorization(c.header))
-			reason := map[tokenissuer.ErrorCode]string{request: "bearer_malformed", token: "bearer_bytes_invalid"}[c.code]
+			reason := map[oauth.ErrorCode]string{request: "bearer_malformed", token: "bearer_bytes_invalid"}[c.code]
 			wantRefusal(t, err, c.code, reason)
 			if !got.IsEmpty() || !present {
 				t.Error("a token came back, or no credential was seen")
@@ -91,7 +91,7 @@ func TestG6TwoAuthorizationHeadersAreRefused(t *testing.T) {
 		{"", "Bearer a"}, {"Bearer a", "Bearer b", "Bearer c"},
 	} {
 		got, present, err := BearerToken(withAuthorization(headers...))
-		wantRefusal(t, err, tokenissuer.InvalidRequest, "authorization_header_duplicate")
+		wantRefusal(t, err, oauth.InvalidRequest, "authorization_header_duplicate")
 		if !got.IsEmpty() || !present {
 			t.Errorf("%q: a token came back, or no credential was seen", headers)
 		}

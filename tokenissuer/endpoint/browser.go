@@ -7,11 +7,13 @@ import (
 	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // visit is a browser's request to one of the pages: which browser it is, and who is signed in.
 type visit struct {
-	browser tokenissuer.Secret
+	browser oauth.Secret
 	session *tokenissuer.Session // nil: nobody
 }
 
@@ -28,7 +30,7 @@ func (v visit) owner(action string) string {
 // visitor who does not sign in, and the browser keeps it.
 func (h *Handler) visitOf(w http.ResponseWriter, r *http.Request) (visit, error) {
 	v := visit{browser: readCookie(r, h.cookies.browser)}
-	if len(v.browser.Reveal()) != len(tokenissuer.NewID()) {
+	if len(v.browser.Reveal()) != len(oauth.NewID()) {
 		v.browser = tokenissuer.NewBrowser()
 		h.cookies.set(w, h.cookies.browser, v.browser, 0)
 	}
@@ -58,16 +60,16 @@ func (h *Handler) TokenSession(r *http.Request) string {
 
 // SessionToken returns a fresh access token for a browser that is signed in, and sets it as its accessToken cookie. The
 // token is empty when nobody is signed in.
-func (h *Handler) SessionToken(w http.ResponseWriter, r *http.Request) (tokenissuer.Secret, error) {
+func (h *Handler) SessionToken(w http.ResponseWriter, r *http.Request) (oauth.Secret, error) {
 	session, err := h.session(r)
 	if session == nil || err != nil {
-		return tokenissuer.Secret{}, err
+		return oauth.Secret{}, err
 	}
 	tokens, err := h.issuer.SessionToken(session)
 	if err != nil {
-		return tokenissuer.Secret{}, err
+		return oauth.Secret{}, err
 	}
-	h.tally.Issued(tokenissuer.BrowserSession)
+	h.tally.Issued(store.BrowserSession)
 	h.cookies.setToken(w, session, tokens)
 	return tokens.AccessToken, nil
 }
@@ -87,7 +89,7 @@ func (h *Handler) SignInURL(r *http.Request) (string, error) {
 }
 
 // url is the address of one of our pages, with the pending request when there is one.
-func (h *Handler) url(path string, pending tokenissuer.Secret) string {
+func (h *Handler) url(path string, pending oauth.Secret) string {
 	location := h.prefix + path
 	if !pending.IsEmpty() {
 		location += "?pending=" + url.QueryEscape(pending.Reveal())
@@ -107,11 +109,11 @@ func (h *Handler) checkForm(r *http.Request, v visit, f form, action string) (no
 }
 
 // formToken is what checkForm asks for.
-func (h *Handler) formToken(v visit, action string, pending tokenissuer.Secret) string {
+func (h *Handler) formToken(v visit, action string, pending oauth.Secret) string {
 	return h.issuer.FormToken(v.browser, action, v.owner(action), pending.Reveal()).Reveal()
 }
 
-var forged = httpError{status: http.StatusForbidden, err: tokenissuer.NewError(tokenissuer.InvalidRequest, "form_forged")}
+var forged = httpError{status: http.StatusForbidden, err: oauth.NewError(oauth.InvalidRequest, "form_forged")}
 
 // isSameOrigin tells whether the browser says that the request comes from a page of ours. Our pages have the policy
 // no-referrer, under which a browser's own forms have the origin "null"; then Sec-Fetch-Site alone decides.

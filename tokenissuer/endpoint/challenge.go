@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // Challenge is what a protected resource tells a request that it refuses (RFC 6750 §3).
@@ -34,7 +34,7 @@ func (c *PreparedChallenge) Challenge() Challenge { return c.challenge }
 
 // SetHeaders is that of the Challenge. Scope is what this request needs; empty: what the resource needs.
 func (c *PreparedChallenge) SetHeaders(w http.ResponseWriter, err error, scope string) int {
-	status, e := setStatusHeaders(w, err), tokenissuer.AsError(err)
+	status, e := setStatusHeaders(w, err), oauth.AsError(err)
 	build := func() string {
 		challenge := c.challenge
 		if scope != "" {
@@ -54,7 +54,7 @@ func (c *PreparedChallenge) SetHeaders(w http.ResponseWriter, err error, scope s
 // an error (RFC 6750 §3.1); only answers about the credential carry a challenge at all.
 func (c Challenge) SetHeaders(w http.ResponseWriter, err error) int {
 	status := setStatusHeaders(w, err)
-	setChallenge(w, c.line(status, tokenissuer.AsError(err)))
+	setChallenge(w, c.line(status, oauth.AsError(err)))
 	return status
 }
 
@@ -75,13 +75,13 @@ func setChallenge(w http.ResponseWriter, line string) {
 }
 
 // line is the challenge; empty: this refusal has none.
-func (c Challenge) line(status int, e *tokenissuer.Error) string {
+func (c Challenge) line(status int, e *oauth.Error) string {
 	value := append(make([]byte, 0, 256), "Bearer realm="...)
 	value = appendQuoted(value, c.Realm)
 	switch {
-	case e.Code == tokenissuer.Unauthorized:
-	case e.Code == tokenissuer.InvalidToken, e.Code == tokenissuer.InsufficientScope, e.Code == tokenissuer.InsufficientAuthentication,
-		e.Code == tokenissuer.InvalidRequest && status == http.StatusBadRequest:
+	case e.Code == oauth.Unauthorized:
+	case e.Code == oauth.InvalidToken, e.Code == oauth.InsufficientScope, e.Code == oauth.InsufficientAuthentication,
+		e.Code == oauth.InvalidRequest && status == http.StatusBadRequest:
 		value = append(append(value, `, error="`...), e.Code...)
 		value = appendQuoted(append(value, `", error_description=`...), e.Description)
 	default:
@@ -98,7 +98,7 @@ func (c Challenge) line(status int, e *tokenissuer.Error) string {
 
 // appendStepUp says what sign-in is asked for (RFC 9470 §3). A part of a second is rounded down: a token that is as fresh
 // as we say must pass.
-func appendStepUp(value []byte, e *tokenissuer.Error) []byte {
+func appendStepUp(value []byte, e *oauth.Error) []byte {
 	if len(e.ACRValues) > 0 {
 		value = appendQuoted(append(value, ", acr_values="...), strings.Join(e.ACRValues, " "))
 	}
@@ -110,7 +110,7 @@ func appendStepUp(value []byte, e *tokenissuer.Error) []byte {
 
 // scopeFor is the scope parameter: all that is needed, not only what is missing, so that a client which asks for it and nothing
 // else succeeds. Where that is not known, it is what this refusal found missing.
-func (c Challenge) scopeFor(e *tokenissuer.Error) string {
+func (c Challenge) scopeFor(e *oauth.Error) string {
 	if c.Scope != "" {
 		return c.Scope
 	}
@@ -125,7 +125,7 @@ func (c Challenge) Write(w http.ResponseWriter, r *http.Request, err error) {
 
 // WriteRefusal writes status and body of a refusal.
 func WriteRefusal(w http.ResponseWriter, r *http.Request, status int, err error) {
-	e := tokenissuer.AsError(err)
+	e := oauth.AsError(err)
 	if prefersJSONAPI(r.Header["Accept"]) {
 		writeJSONAPIError(w, status, e, nil)
 		return

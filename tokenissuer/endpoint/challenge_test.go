@@ -8,27 +8,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // TestAStepUpChallengeSaysWhatSignInIsWanted holds the challenge to RFC 9470 §3: a client can do what it says.
 func TestAStepUpChallengeSaysWhatSignInIsWanted(t *testing.T) {
 	challenge := Challenge{Realm: "https://api.example", ResourceMetadata: "https://api.example/.well-known/oauth-protected-resource", Scope: "orders.read"}
 	const end = `, resource_metadata="https://api.example/.well-known/oauth-protected-resource", scope="orders.read"`
-	both := tokenissuer.InsufficientACR([]string{"gold"})
+	both := oauth.InsufficientACR([]string{"gold"})
 	both.MaxAge = 90*time.Second + 999*time.Millisecond
 	for _, v := range []struct {
 		name string
-		err  *tokenissuer.Error
+		err  *oauth.Error
 		want string
 	}{
-		{"max_age", tokenissuer.SignInTooOld(5 * time.Minute), `Bearer realm="https://api.example", error="insufficient_user_authentication", ` +
+		{"max_age", oauth.SignInTooOld(5 * time.Minute), `Bearer realm="https://api.example", error="insufficient_user_authentication", ` +
 			`error_description="More recent authentication is required."` + end + `, max_age="300"`},
-		{"acr_values", tokenissuer.InsufficientACR([]string{"urn:gold", "silver"}), `Bearer realm="https://api.example", error="insufficient_user_authentication", ` +
+		{"acr_values", oauth.InsufficientACR([]string{"urn:gold", "silver"}), `Bearer realm="https://api.example", error="insufficient_user_authentication", ` +
 			`error_description="A different authentication level is required."` + end + `, acr_values="urn:gold silver"`},
 		{"both", both, `Bearer realm="https://api.example", error="insufficient_user_authentication", ` +
 			`error_description="A different authentication level is required."` + end + `, acr_values="gold", max_age="90"`},
-		{"what could end the string", tokenissuer.InsufficientACR([]string{`a"b\c`, "d\r\nX-Evil: 1"}), `Bearer realm="https://api.example", ` +
+		{"what could end the string", oauth.InsufficientACR([]string{`a"b\c`, "d\r\nX-Evil: 1"}), `Bearer realm="https://api.example", ` +
 			`error="insufficient_user_authentication", error_description="A different authentication level is required."` + end + `, acr_values="a\"b\\c dX-Evil: 1"`},
 	} {
 		t.Run(v.name, func(t *testing.T) {
@@ -45,8 +45,8 @@ func TestAStepUpChallengeSaysWhatSignInIsWanted(t *testing.T) {
 
 // TestOtherChallengesAskForNoSignIn: a client that is told of max_age starts a sign-in, which would not help here.
 func TestOtherChallengesAskForNoSignIn(t *testing.T) {
-	for _, err := range []*tokenissuer.Error{
-		tokenissuer.NewError(tokenissuer.Unauthorized, "token_missing"), tokenissuer.NewError(tokenissuer.InvalidToken, "expired"), tokenissuer.MissingScope("a"),
+	for _, err := range []*oauth.Error{
+		oauth.NewError(oauth.Unauthorized, "token_missing"), oauth.NewError(oauth.InvalidToken, "expired"), oauth.MissingScope("a"),
 	} {
 		w := httptest.NewRecorder()
 		Challenge{Realm: "r"}.SetHeaders(w, err)
@@ -60,8 +60,8 @@ func TestOtherChallengesAskForNoSignIn(t *testing.T) {
 // the header of one answer changes that of the next.
 func TestPreparedRefusalsAreNotMixedUp(t *testing.T) {
 	challenges := make(map[Challenge]*PreparedChallenge)
-	expired := tokenissuer.NewError(tokenissuer.InvalidToken, "token_expired").WithDescription("The access token expired")
-	scoped := tokenissuer.NewError(tokenissuer.InvalidToken, "x")
+	expired := oauth.NewError(oauth.InvalidToken, "token_expired").WithDescription("The access token expired")
+	scoped := oauth.NewError(oauth.InvalidToken, "x")
 	scoped.Scope = "orders.read"
 	needs := ""
 	answer := func(c Challenge, err error) (challenge, body string) {
@@ -97,13 +97,13 @@ func TestPreparedRefusalsAreNotMixedUp(t *testing.T) {
 			err             error
 			want, wantsBody string
 		}{
-			{"bad token", Challenge{Realm: "a"}, tokenissuer.NewError(tokenissuer.InvalidToken, "x"), `Bearer realm="a", error="invalid_token"`, `"invalid_token"`},
-			{"another realm", Challenge{Realm: "b"}, tokenissuer.NewError(tokenissuer.InvalidToken, "x"), `Bearer realm="b", error="invalid_token"`, `"invalid_token"`},
+			{"bad token", Challenge{Realm: "a"}, oauth.NewError(oauth.InvalidToken, "x"), `Bearer realm="a", error="invalid_token"`, `"invalid_token"`},
+			{"another realm", Challenge{Realm: "b"}, oauth.NewError(oauth.InvalidToken, "x"), `Bearer realm="b", error="invalid_token"`, `"invalid_token"`},
 			{"another sentence", Challenge{Realm: "a"}, expired, `error_description="The access token expired"`, "The access token expired"},
 			{"metadata", Challenge{Realm: "a", ResourceMetadata: "https://a"}, expired, `resource_metadata="https://a"`, "expired"},
 			{"the scope of the route", Challenge{Realm: "a", Scope: "orders.write"}, expired, `scope="orders.write"`, "expired"},
 			{"the scope of the error", Challenge{Realm: "a"}, scoped, `scope="orders.read"`, "invalid_token"},
-			{"no token", Challenge{Realm: "a"}, tokenissuer.NewError(tokenissuer.Unauthorized, "x"), `Bearer realm="a"`, `"unauthorized"`},
+			{"no token", Challenge{Realm: "a"}, oauth.NewError(oauth.Unauthorized, "x"), `Bearer realm="a"`, `"unauthorized"`},
 		} {
 			if challenge, body := answer(v.challenge, v.err); !strings.Contains(challenge, v.want) || !strings.Contains(body, v.wantsBody) {
 				t.Errorf("%s: %s %s", v.name, challenge, body)
@@ -116,7 +116,7 @@ func TestPreparedRefusalsAreNotMixedUp(t *testing.T) {
 func TestPreparedPartsAreFew(t *testing.T) {
 	var p prepared[int]
 	for i := range 10 * maxPrepared {
-		key := refusalKey{tokenissuer.InvalidToken, strconv.Itoa(i), ""}
+		key := refusalKey{oauth.InvalidToken, strconv.Itoa(i), ""}
 		if got := p.get(key, func() int { return -i }); got != -i {
 			t.Fatalf("%d for %d", got, i)
 		}
@@ -129,17 +129,17 @@ func TestPreparedPartsAreFew(t *testing.T) {
 // TestManyRoutesPrepareTheirOwnChallenges: however many there are, each makes its own once, and keeps no more than it has been
 // asked for.
 func TestManyRoutesPrepareTheirOwnChallenges(t *testing.T) {
-	common := []*tokenissuer.Error{
-		tokenissuer.NewError(tokenissuer.Unauthorized, "token_missing"), tokenissuer.NewError(tokenissuer.InvalidToken, "token_malformed"),
-		tokenissuer.NewError(tokenissuer.InvalidToken, "token_expired").WithDescription("The access token expired"),
-		tokenissuer.NewError(tokenissuer.InvalidToken, "token_revoked").WithDescription("The access token was revoked"),
+	common := []*oauth.Error{
+		oauth.NewError(oauth.Unauthorized, "token_missing"), oauth.NewError(oauth.InvalidToken, "token_malformed"),
+		oauth.NewError(oauth.InvalidToken, "token_expired").WithDescription("The access token expired"),
+		oauth.NewError(oauth.InvalidToken, "token_revoked").WithDescription("The access token was revoked"),
 	}
 	routes := make([]*PreparedChallenge, 300)
 	for i := range routes {
 		routes[i] = Challenge{Realm: "https://api.example", Scope: "orders." + strconv.Itoa(i)}.Prepare()
 	}
 	refuse := func(c *PreparedChallenge) {
-		for _, err := range append(common, tokenissuer.MissingScope("a"), tokenissuer.SignInTooOld(time.Minute)) {
+		for _, err := range append(common, oauth.MissingScope("a"), oauth.SignInTooOld(time.Minute)) {
 			c.SetHeaders(httptest.NewRecorder(), err, "")
 		}
 	}
@@ -161,7 +161,7 @@ func BenchmarkRefusal(b *testing.B) {
 	c := Challenge{Realm: "https://api.example", ResourceMetadata: "https://api.example/.well-known/oauth-protected-resource"}.Prepare()
 	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
 	w.Body = nil
-	err := tokenissuer.NewError(tokenissuer.InvalidToken, "token_malformed")
+	err := oauth.NewError(oauth.InvalidToken, "token_malformed")
 	b.ReportAllocs()
 	for b.Loop() {
 		clear(w.Header())

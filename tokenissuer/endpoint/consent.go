@@ -6,6 +6,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // consent is the consent page, and where its form goes.
@@ -59,7 +60,7 @@ func (h *Handler) decide(w http.ResponseWriter, r *http.Request, k walk, f form)
 		return h.approve(w, r, k, ticked(k.request.Scopes, f))
 	case "deny":
 		err := h.issuer.Deny(r.Context(), k.request, k.visit.session)
-		if tokenissuer.AsError(err).Reason == tokenissuer.ReasonDecided {
+		if oauth.AsError(err).Reason == oauth.ReasonDecided {
 			return decided
 		}
 		return h.redirectError(w, r, k.client, k.target, err)
@@ -68,8 +69,8 @@ func (h *Handler) decide(w http.ResponseWriter, r *http.Request, k walk, f form)
 }
 
 // ticked returns the scopes whose boxes are ticked.
-func ticked(scopes tokenissuer.Scopes, f form) tokenissuer.Scopes {
-	var allowed tokenissuer.Scopes
+func ticked(scopes oauth.Scopes, f form) oauth.Scopes {
+	var allowed oauth.Scopes
 	for i, name := range scopes {
 		if f.get("scope_"+strconv.Itoa(i)) != "" {
 			allowed = append(allowed, name)
@@ -79,7 +80,7 @@ func ticked(scopes tokenissuer.Scopes, f form) tokenissuer.Scopes {
 }
 
 // showConsent asks the user.
-func (h *Handler) showConsent(w http.ResponseWriter, r *http.Request, k walk, pending tokenissuer.Secret) error {
+func (h *Handler) showConsent(w http.ResponseWriter, r *http.Request, k walk, pending oauth.Secret) error {
 	user := k.visit.session.User
 	page := pages.Consent{
 		Form:       h.form(k.visit, consentPath, pending),
@@ -91,7 +92,7 @@ func (h *Handler) showConsent(w http.ResponseWriter, r *http.Request, k walk, pe
 }
 
 // scopesInWords leaves the built-in words to the pages, which have them in every language.
-func (h *Handler) scopesInWords(scopes tokenissuer.Scopes) []pages.Scope {
+func (h *Handler) scopesInWords(scopes oauth.Scopes) []pages.Scope {
 	list := make([]pages.Scope, len(scopes))
 	for i, name := range scopes {
 		list[i] = pages.Scope{Name: name, Words: h.issuer.Scopes.DeclaredWords(name)}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // accessTokenCookie holds the user token of a browser that is signed in.
@@ -49,10 +50,10 @@ const (
 
 // readCookie returns the value of the one cookie of that name. Two of a name are none: somebody else may have set one of
 // them, and nobody knows which (RFC 6265 §5.4 gives no order to rely on).
-func readCookie(r *http.Request, name string) tokenissuer.Secret {
+func readCookie(r *http.Request, name string) oauth.Secret {
 	found := readCookies(r, name)
 	if len(found) != 1 {
-		return tokenissuer.Secret{}
+		return oauth.Secret{}
 	}
 	return found[0]
 }
@@ -61,12 +62,12 @@ func readCookie(r *http.Request, name string) tokenissuer.Secret {
 const maxCookies = 8
 
 // readCookies returns the values of the first cookies of that name, those that are too long left out.
-func readCookies(r *http.Request, name string) (found []tokenissuer.Secret) {
+func readCookies(r *http.Request, name string) (found []oauth.Secret) {
 	for _, line := range r.Header["Cookie"] {
 		for pair := range strings.SplitSeq(line, ";") {
 			if value, ok := strings.CutPrefix(strings.TrimLeft(pair, " \t"), name+"="); ok {
 				if value = strings.TrimRight(value, " \t"); len(value) <= maxCookie && len(found) < maxCookies {
-					found = append(found, tokenissuer.NewSecret(strings.Trim(value, `"`)))
+					found = append(found, oauth.NewSecret(strings.Trim(value, `"`)))
 				}
 			}
 		}
@@ -76,8 +77,8 @@ func readCookies(r *http.Request, name string) (found []tokenissuer.Secret) {
 
 // sessionCookie returns the session cookie of a request. Of several it is the one that is ours, and of several of ours the one
 // whose access token the browser has: on plain-HTTP loopback other applications of the same host may set one too.
-func (h *Handler) sessionCookie(r *http.Request) tokenissuer.Secret {
-	var ours []tokenissuer.Secret
+func (h *Handler) sessionCookie(r *http.Request) oauth.Secret {
+	var ours []oauth.Secret
 	for _, cookie := range readCookies(r, h.cookies.session) {
 		if h.issuer.SessionID(cookie) != "" {
 			ours = append(ours, cookie)
@@ -85,16 +86,16 @@ func (h *Handler) sessionCookie(r *http.Request) tokenissuer.Secret {
 	}
 	if len(ours) > 1 {
 		named := readCookie(r, h.cookies.token).Reveal()
-		ours = slices.DeleteFunc(ours, func(cookie tokenissuer.Secret) bool { return h.issuer.SessionID(cookie) != named })
+		ours = slices.DeleteFunc(ours, func(cookie oauth.Secret) bool { return h.issuer.SessionID(cookie) != named })
 	}
 	if len(ours) == 0 {
-		return tokenissuer.Secret{}
+		return oauth.Secret{}
 	}
 	return ours[0]
 }
 
 // setCookie sets one of our cookies. A maxAge of 0 ends with the browser, a negative one at once.
-func (c cookies) set(w http.ResponseWriter, name string, value tokenissuer.Secret, maxAge time.Duration) {
+func (c cookies) set(w http.ResponseWriter, name string, value oauth.Secret, maxAge time.Duration) {
 	cookie := http.Cookie{ //nolint:gosec // Secure but with a plain-HTTP issuer, which is on loopback
 		Name: name, Value: value.Reveal(), Path: "/", MaxAge: int(maxAge / time.Second),
 		HttpOnly: true, Secure: c.secure, SameSite: http.SameSiteLaxMode,
@@ -105,12 +106,12 @@ func (c cookies) set(w http.ResponseWriter, name string, value tokenissuer.Secre
 // setToken sets the access token of a session, and the cookie that says whose it is.
 func (c cookies) setToken(w http.ResponseWriter, s *tokenissuer.Session, t tokenissuer.Tokens) {
 	c.set(w, accessTokenCookie, t.AccessToken, t.ExpiresIn)
-	c.set(w, c.token, tokenissuer.NewSecret(s.Family.ID), t.ExpiresIn)
+	c.set(w, c.token, oauth.NewSecret(s.Family.ID), t.ExpiresIn)
 }
 
 // end makes a browser forget that somebody was signed in.
 func (c cookies) end(w http.ResponseWriter) {
 	for _, name := range []string{c.session, accessTokenCookie, c.token} {
-		c.set(w, name, tokenissuer.Secret{}, -time.Second)
+		c.set(w, name, oauth.Secret{}, -time.Second)
 	}
 }

@@ -14,8 +14,12 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const (
@@ -31,30 +35,30 @@ type counter struct {
 	issuer *tokenissuer.Issuer
 }
 
-func newCounter(tb testing.TB, algorithm tokenissuer.Algorithm) *counter {
+func newCounter(tb testing.TB, algorithm oauth.Algorithm) *counter {
 	tb.Helper()
 	c := &counter{tb: tb}
-	store := memstore.New()
-	keys := new(tokenissuer.KeySet)
-	key, err := tokenissuer.NewSigningKey(algorithm, time.Now())
+	st := memstore.New()
+	ks := new(keys.KeySet)
+	key, err := keys.NewSigningKey(algorithm, time.Now())
 	c.must(err)
-	c.must(keys.Replace([]*tokenissuer.SigningKey{key}, algorithm))
-	master, err := tokenissuer.LoadMasterKey(tb.Context(), store, nil, time.Now())
+	c.must(ks.Replace([]*keys.SigningKey{key}, algorithm))
+	master, err := keys.LoadMasterKey(tb.Context(), st, nil, time.Now())
 	c.must(err)
-	revocations := tokenissuer.NewRevocationSet()
+	revocations := accesstoken.NewRevocationSet()
 	revocations.MarkFresh(time.Now())
-	digest := tokenissuer.NewSecret(costSecret).Digest()
-	conf := &tokenissuer.Client{
-		ID: "conf", Secrets: []tokenissuer.ClientSecret{{Digest: digest}},
-		Grants: []tokenissuer.GrantType{tokenissuer.ClientCredentials, tokenissuer.AuthorizationCode, tokenissuer.RefreshTokenGrant},
+	digest := oauth.NewSecret(costSecret).Digest()
+	conf := &store.Client{
+		ID: "conf", Secrets: []store.ClientSecret{{Digest: digest}},
+		Grants: []oauth.GrantType{oauth.ClientCredentials, oauth.AuthorizationCode, oauth.RefreshTokenGrant},
 	}
 	conf.SetDefaults()
-	c.must(store.AddClient(tb.Context(), conf))
+	c.must(st.AddClient(tb.Context(), conf))
 	c.issuer = &tokenissuer.Issuer{
-		URL: costIssuer, Audience: []string{costIssuer}, Lifetimes: tokenissuer.DefaultLifetimes, Directory: store,
-		Authenticated: tokenissuer.NewClientCache(), Store: store, Keys: keys, Master: master, JTIMAC: tokenissuer.NewJTIMAC(master), Revocations: revocations,
+		URL: costIssuer, Audience: []string{costIssuer}, Lifetimes: store.DefaultLifetimes, Directory: st,
+		Authenticated: tokenissuer.NewClientCache(), Store: st, Keys: ks, Master: master, JTIMAC: accesstoken.NewJTIMAC(master), Revocations: revocations,
 		Attempts: memstore.NewAttempts(1000), ClientLimit: tokenissuer.Limit{Failures: 20, Window: time.Minute}, Now: time.Now,
-		Verifier: tokenissuer.NewVerifier(costIssuer, keys, revocations, time.Hour, time.Now),
+		Verifier: accesstoken.NewVerifier(costIssuer, ks, revocations, time.Hour, time.Now),
 	}
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.InfoLevel)
 	audit := NewAudit(zap.New(core), func(*http.Request) string { return "192.0.2.1" })
@@ -74,8 +78,8 @@ type noTally struct{}
 
 func (noTally) RepeatedElsewhere() {}
 
-func (noTally) Issued(tokenissuer.GrantType)           {}
-func (noTally) Refused(_ string, _ *tokenissuer.Error) {}
+func (noTally) Issued(oauth.GrantType)           {}
+func (noTally) Refused(_ string, _ *oauth.Error) {}
 
 // thriftyWriter is a ResponseWriter that is used again for the next request, and keeps the body of the last answer.
 type thriftyWriter struct {
@@ -126,9 +130,9 @@ func (c *call) send(tb testing.TB) []byte {
 // token returns a server token.
 func (c *counter) token() string {
 	tokens, _, err := c.issuer.Exchange(c.tb.Context(), tokenissuer.TokenRequest{
-		GrantType: tokenissuer.ClientCredentials,
+		GrantType: oauth.ClientCredentials,
 		Client: tokenissuer.ClientAuthentication{
-			Readings: []tokenissuer.ClientCredential{{ID: "conf", Secret: tokenissuer.NewSecret(costSecret)}}, Address: "192.0.2.1",
+			Readings: []tokenissuer.ClientCredential{{ID: "conf", Secret: oauth.NewSecret(costSecret)}}, Address: "192.0.2.1",
 		},
 	})
 	c.must(err)
@@ -168,7 +172,7 @@ func TestWhatACallAllocates(t *testing.T) {
 		{"token info", (*counter).infoCall, 12},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			call := c.call(newCounter(t, tokenissuer.EdDSA))
+			call := c.call(newCounter(t, oauth.EdDSA))
 			call.send(t)
 			if n := testing.AllocsPerRun(runs, func() { call.send(t) }); n > c.bound {
 				t.Errorf("%v allocations, want at most %v", n, c.bound)
@@ -178,7 +182,7 @@ func TestWhatACallAllocates(t *testing.T) {
 		})
 	}
 	t.Run("revocation", func(t *testing.T) {
-		c := newCounter(t, tokenissuer.EdDSA)
+		c := newCounter(t, oauth.EdDSA)
 		var forms []string
 		for range runs + 2 { // AllocsPerRun begins with a run that it does not count
 			forms = append(forms, "token="+c.token())
@@ -200,7 +204,7 @@ func TestWhatACallAllocates(t *testing.T) {
 	})
 }
 
-func benchmarkCall(b *testing.B, of func(*counter) *call, algorithm tokenissuer.Algorithm) {
+func benchmarkCall(b *testing.B, of func(*counter) *call, algorithm oauth.Algorithm) {
 	call := of(newCounter(b, algorithm))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -209,18 +213,18 @@ func benchmarkCall(b *testing.B, of func(*counter) *call, algorithm tokenissuer.
 }
 
 func BenchmarkClientCredentials(b *testing.B) {
-	for _, algorithm := range []tokenissuer.Algorithm{tokenissuer.ES256, tokenissuer.EdDSA, tokenissuer.RS256} {
+	for _, algorithm := range []oauth.Algorithm{oauth.ES256, oauth.EdDSA, oauth.RS256} {
 		b.Run(string(algorithm), func(b *testing.B) { benchmarkCall(b, (*counter).tokenCall, algorithm) })
 	}
 }
 
 func BenchmarkIntrospection(b *testing.B) {
-	benchmarkCall(b, (*counter).introspectionCall, tokenissuer.EdDSA)
+	benchmarkCall(b, (*counter).introspectionCall, oauth.EdDSA)
 }
 
 // BenchmarkRevocation asks for the end of one token again and again: what stands above the store costs the same each time.
 func BenchmarkRevocation(b *testing.B) {
-	benchmarkCall(b, (*counter).revocationCall, tokenissuer.EdDSA)
+	benchmarkCall(b, (*counter).revocationCall, oauth.EdDSA)
 }
 
-func BenchmarkTokenInfo(b *testing.B) { benchmarkCall(b, (*counter).infoCall, tokenissuer.EdDSA) }
+func BenchmarkTokenInfo(b *testing.B) { benchmarkCall(b, (*counter).infoCall, oauth.EdDSA) }

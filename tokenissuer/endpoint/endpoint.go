@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // Handler serves the issuer's endpoints. Paths are compared exactly, on the path as the client sent it.
@@ -70,7 +71,7 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, tally Tally, brand pag
 		return nil, err
 	}
 	h := &Handler{
-		issuer: issuer, audit: audit, tally: tally, prefix: strings.TrimSuffix(u.EscapedPath(), "/"), origin: tokenissuer.OriginOf(u),
+		issuer: issuer, audit: audit, tally: tally, prefix: strings.TrimSuffix(u.EscapedPath(), "/"), origin: oauth.OriginOf(u),
 		cookies: newCookies(issuer.URL),
 	}
 	if h.pages, err = pages.New(brand); err != nil {
@@ -174,7 +175,7 @@ func (h *Handler) ServeUnavailable(w http.ResponseWriter, r *http.Request, reaso
 	if h.share(w, r, found) {
 		return
 	}
-	h.refuse(w, r, found, tokenissuer.Unavailable(reason, nil))
+	h.refuse(w, r, found, oauth.Unavailable(reason, nil))
 }
 
 // begin sets what every answer has, and bounds the request's body.
@@ -229,7 +230,7 @@ func RefuseEarlyData(r *http.Request) error {
 		return nil
 	}
 	if (r.TLS != nil && !r.TLS.HandshakeComplete) || r.Header["Early-Data"] != nil {
-		return httpError{status: http.StatusTooEarly, err: tokenissuer.NewError(tokenissuer.InvalidRequest, "early_data")}
+		return httpError{status: http.StatusTooEarly, err: oauth.NewError(oauth.InvalidRequest, "early_data")}
 	}
 	return nil
 }
@@ -238,6 +239,6 @@ func RefuseEarlyData(r *http.Request) error {
 func MethodNotAllowed(allow string) error {
 	return httpError{
 		status: http.StatusMethodNotAllowed, allow: allow,
-		err: tokenissuer.NewError(tokenissuer.InvalidRequest, "method_not_allowed"),
+		err: oauth.NewError(oauth.InvalidRequest, "method_not_allowed"),
 	}
 }

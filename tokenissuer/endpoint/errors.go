@@ -11,12 +11,13 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Codes that only the wire knows.
 const (
-	notFound tokenissuer.ErrorCode = "not_found"
+	notFound oauth.ErrorCode = "not_found"
 )
 
 // rendering is how a code looks on the wire: its status, and its name where the wire has another one.
@@ -26,24 +27,24 @@ type rendering struct {
 }
 
 // renderings is the one table from code to status. A code that is not in it is a 400.
-var renderings = map[tokenissuer.ErrorCode]rendering{
-	tokenissuer.InvalidClient:          {status: http.StatusUnauthorized},
-	tokenissuer.Unauthorized:           {status: http.StatusUnauthorized},
-	tokenissuer.InvalidToken:           {status: http.StatusUnauthorized},
-	tokenissuer.InsufficientScope:      {status: http.StatusForbidden},
-	tokenissuer.AccessDenied:           {status: http.StatusForbidden},
-	tokenissuer.TokenNotYours:          {status: http.StatusForbidden, oauth: "unauthorized_client"},
-	tokenissuer.ServerError:            {status: http.StatusInternalServerError},
-	tokenissuer.TemporarilyUnavailable: {status: http.StatusServiceUnavailable},
-	tokenissuer.Denied:                 {status: http.StatusForbidden, oauth: "access_denied"},
-	tokenissuer.UserContextRequired:    {status: http.StatusForbidden},
-	tokenissuer.AdminRequired:          {status: http.StatusForbidden},
-	tokenissuer.TargetRoleNotAllowed:   {status: http.StatusForbidden},
-	tokenissuer.UserNotFound:           {status: http.StatusNotFound},
-	tokenissuer.UserInactive:           {status: http.StatusUnprocessableEntity},
-	tokenissuer.RateLimited:            {status: http.StatusTooManyRequests, oauth: "temporarily_unavailable"},
+var renderings = map[oauth.ErrorCode]rendering{
+	oauth.InvalidClient:          {status: http.StatusUnauthorized},
+	oauth.Unauthorized:           {status: http.StatusUnauthorized},
+	oauth.InvalidToken:           {status: http.StatusUnauthorized},
+	oauth.InsufficientScope:      {status: http.StatusForbidden},
+	oauth.AccessDenied:           {status: http.StatusForbidden},
+	oauth.TokenNotYours:          {status: http.StatusForbidden, oauth: "unauthorized_client"},
+	oauth.ServerError:            {status: http.StatusInternalServerError},
+	oauth.TemporarilyUnavailable: {status: http.StatusServiceUnavailable},
+	oauth.Denied:                 {status: http.StatusForbidden, oauth: "access_denied"},
+	oauth.UserContextRequired:    {status: http.StatusForbidden},
+	oauth.AdminRequired:          {status: http.StatusForbidden},
+	oauth.TargetRoleNotAllowed:   {status: http.StatusForbidden},
+	oauth.UserNotFound:           {status: http.StatusNotFound},
+	oauth.UserInactive:           {status: http.StatusUnprocessableEntity},
+	oauth.RateLimited:            {status: http.StatusTooManyRequests, oauth: "temporarily_unavailable"},
 
-	tokenissuer.InsufficientAuthentication: {status: http.StatusUnauthorized},
+	oauth.InsufficientAuthentication: {status: http.StatusUnauthorized},
 }
 
 // retryAfter is what a client is told when an outage has no known end.
@@ -54,14 +55,14 @@ func StatusOf(err error) int {
 	if h, ok := errors.AsType[httpError](err); ok {
 		return h.status
 	}
-	if r, ok := renderings[tokenissuer.AsError(err).Code]; ok {
+	if r, ok := renderings[oauth.AsError(err).Code]; ok {
 		return r.status
 	}
 	return http.StatusBadRequest
 }
 
 // wireName returns the error member of OAuth JSON.
-func wireName(code tokenissuer.ErrorCode) string {
+func wireName(code oauth.ErrorCode) string {
 	if r := renderings[code]; r.oauth != "" {
 		return r.oauth
 	}
@@ -70,7 +71,7 @@ func wireName(code tokenissuer.ErrorCode) string {
 
 // bearerError marks an error of a request that authenticates with an access token, on an endpoint whose other errors
 // are about clients.
-type bearerError struct{ err *tokenissuer.Error }
+type bearerError struct{ err *oauth.Error }
 
 func (e bearerError) Error() string { return e.err.Error() }
 func (e bearerError) Unwrap() error { return e.err }
@@ -84,7 +85,7 @@ type clientError struct {
 func (e clientError) Unwrap() error { return e.error }
 
 // forClient adds the client, when it is known, to an error.
-func forClient(err error, client *tokenissuer.Client) error {
+func forClient(err error, client *store.Client) error {
 	if client == nil {
 		return err
 	}
@@ -98,15 +99,15 @@ func writeOAuthError(w http.ResponseWriter, r *http.Request, err error, realm st
 		Challenge{Realm: realm}.Write(w, r, bearer.err)
 		return
 	}
-	e := tokenissuer.AsError(err)
-	if e.Code == tokenissuer.InvalidClient && len(r.Header["Authorization"]) > 0 {
+	e := oauth.AsError(err)
+	if e.Code == oauth.InvalidClient && len(r.Header["Authorization"]) > 0 {
 		w.Header().Set("Www-Authenticate", "Basic realm="+quote(realm))
 	}
 	writeOAuthJSON(w, setStatusHeaders(w, err), e)
 }
 
 // writeOAuthJSON writes status and body of an error in the form of RFC 6749 §5.2.
-func writeOAuthJSON(w http.ResponseWriter, status int, e *tokenissuer.Error) {
+func writeOAuthJSON(w http.ResponseWriter, status int, e *oauth.Error) {
 	var body []byte
 	if isCommon(e) {
 		body = preparedBodies.get(refusalKey{e.Code, e.Description, ""}, func() []byte { return oauthJSON(e) })
@@ -122,7 +123,7 @@ func writeOAuthJSON(w http.ResponseWriter, status int, e *tokenissuer.Error) {
 
 // oauthJSON is the body of an error; nil: a text is not UTF-8. The two members are appended by hand, because a flood of
 // refusals is paid for here.
-func oauthJSON(e *tokenissuer.Error) []byte {
+func oauthJSON(e *oauth.Error) []byte {
 	body := make([]byte, 0, 256)
 	body = append(body, `{"error":`...)
 	body, err := jsontext.AppendQuote(body, wireName(e.Code))
@@ -144,7 +145,7 @@ func setStatusHeaders(w http.ResponseWriter, err error) int {
 	}
 	status := StatusOf(err)
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
-		wait := tokenissuer.AsError(err).RetryAfter
+		wait := oauth.AsError(err).RetryAfter
 		if wait <= 0 {
 			wait = retryAfter
 		}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // Limits of a request body. They are far above what any client of ours sends, and far below what could hurt.
@@ -28,7 +28,7 @@ const (
 // the status from here, and code and description from the error within.
 type httpError struct {
 	status int
-	err    *tokenissuer.Error
+	err    *oauth.Error
 	allow  string // the methods of a 405
 }
 
@@ -55,7 +55,7 @@ func (f form) get(name string) string {
 }
 
 // secret returns the value of a parameter that is a credential.
-func (f form) secret(name string) tokenissuer.Secret { return tokenissuer.NewSecret(f.get(name)) }
+func (f form) secret(name string) oauth.Secret { return oauth.NewSecret(f.get(name)) }
 
 // Format writes "[form]" whatever the verb, because the values hold credentials.
 func (form) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "[form]") }
@@ -286,8 +286,8 @@ func parseJSON(body []byte) (form, error) {
 }
 
 // invalidRequest is the refusal of a malformed request, with reason as the audit log's word for it.
-func invalidRequest(reason string) *tokenissuer.Error {
-	return tokenissuer.NewError(tokenissuer.InvalidRequest, reason)
+func invalidRequest(reason string) *oauth.Error {
+	return oauth.NewError(oauth.InvalidRequest, reason)
 }
 
 // tooLarge is the refusal of a body beyond maxBody. The connection goes with it, rather than the rest being read.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // post returns a request of the token endpoint as net/http would hand it over.
@@ -38,9 +38,9 @@ func parse(contentType, body string) (map[string]string, error) {
 }
 
 // wantRefusal fails unless err is of code with reason, and carries a description that the wire allows.
-func wantRefusal(t *testing.T, err error, code tokenissuer.ErrorCode, reason string) {
+func wantRefusal(t *testing.T, err error, code oauth.ErrorCode, reason string) {
 	t.Helper()
-	var e *tokenissuer.Error
+	var e *oauth.Error
 	if !errors.As(err, &e) {
 		t.Fatalf("got %v, want %s (%s)", err, code, reason)
 	}
@@ -156,7 +156,7 @@ func TestT29DuplicateParameterIsRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inEachEncoding(t, c.pairs, func(t *testing.T, _ map[string]string, err error) {
-				wantRefusal(t, err, tokenissuer.InvalidRequest, "parameter_duplicate")
+				wantRefusal(t, err, oauth.InvalidRequest, "parameter_duplicate")
 			})
 		})
 	}
@@ -167,7 +167,7 @@ func TestT29DuplicateParameterIsRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := parse(c.contentType, c.body)
-			wantRefusal(t, err, tokenissuer.InvalidRequest, "parameter_duplicate")
+			wantRefusal(t, err, oauth.InvalidRequest, "parameter_duplicate")
 		})
 	}
 }
@@ -195,7 +195,7 @@ func TestT32MalformedPairs(t *testing.T) {
 	} {
 		t.Run(c.body, func(t *testing.T) {
 			f, err := parseForm(httptest.NewRecorder(), post(mediaURLEncoded, c.body))
-			wantRefusal(t, err, tokenissuer.InvalidRequest, c.reason)
+			wantRefusal(t, err, oauth.InvalidRequest, c.reason)
 			if f.parameters != nil {
 				t.Error("a part of the parameters came back")
 			}
@@ -214,7 +214,7 @@ func TestT33NamesOfFrameworksAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inEachEncoding(t, [][2]string{{name, "x"}}, func(t *testing.T, _ map[string]string, err error) {
-				if tokenissuer.AsError(err).Code != tokenissuer.InvalidRequest {
+				if oauth.AsError(err).Code != oauth.InvalidRequest {
 					t.Fatalf("got %v", err)
 				}
 			})
@@ -242,7 +242,7 @@ func TestT35ScopeIsLeftToItsOwnParser(t *testing.T) {
 	}
 	for _, body := range []string{"scope=a%00", "scope=%ff", "scope=%c0%80"} {
 		_, err := parse(mediaURLEncoded, body)
-		wantRefusal(t, err, tokenissuer.InvalidRequest, "parameter_value_invalid")
+		wantRefusal(t, err, oauth.InvalidRequest, "parameter_value_invalid")
 	}
 }
 
@@ -257,7 +257,7 @@ func TestT38AtMost32Parameters(t *testing.T) {
 				switch {
 				case n == 32 && (err != nil || len(got) != 32):
 					t.Fatalf("got %v, %v", got, err)
-				case n > 32 && tokenissuer.AsError(err).Code != tokenissuer.InvalidRequest:
+				case n > 32 && oauth.AsError(err).Code != oauth.InvalidRequest:
 					t.Fatalf("got %v", err)
 				}
 			})
@@ -275,7 +275,7 @@ func TestT39ControlsAndBadUTF8AreRefused(t *testing.T) {
 			for _, media := range []string{mediaURLEncoded, mediaMultipart} {
 				contentType, body := encode(media, [2]string{name, value})
 				_, err := parse(contentType, body)
-				wantRefusal(t, err, tokenissuer.InvalidRequest, "parameter_value_invalid")
+				wantRefusal(t, err, oauth.InvalidRequest, "parameter_value_invalid")
 			}
 		}
 	}
@@ -292,7 +292,7 @@ func TestT39ControlsAndBadUTF8AreRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := parse(mediaJSON, c.body)
-			wantRefusal(t, err, tokenissuer.InvalidRequest, c.reason)
+			wantRefusal(t, err, oauth.InvalidRequest, c.reason)
 		})
 	}
 }
@@ -310,7 +310,7 @@ func TestT147TheValueOfAnUnknownParameterIsNotJudged(t *testing.T) {
 		for _, media := range []string{mediaURLEncoded, mediaMultipart} {
 			contentType, body := encode(media, [2]string{"note", value})
 			_, err := parse(contentType, body)
-			wantRefusal(t, err, tokenissuer.InvalidRequest, "parameter_value_invalid")
+			wantRefusal(t, err, oauth.InvalidRequest, "parameter_value_invalid")
 		}
 	}
 }
@@ -323,8 +323,8 @@ func TestF31FormDoesNotPrint(t *testing.T) {
 }
 
 func BenchmarkParseForm(b *testing.B) {
-	_, body := encode(mediaURLEncoded, [2]string{"grant_type", "refresh_token"}, [2]string{"client_id", tokenissuer.NewID()},
-		[2]string{"client_secret", tokenissuer.NewClientSecret().Reveal()}, [2]string{"refresh_token", tokenissuer.NewClientSecret().Reveal()})
+	_, body := encode(mediaURLEncoded, [2]string{"grant_type", "refresh_token"}, [2]string{"client_id", oauth.NewID()},
+		[2]string{"client_secret", oauth.NewClientSecret().Reveal()}, [2]string{"refresh_token", oauth.NewClientSecret().Reveal()})
 	r, w := post(mediaURLEncoded, ""), httptest.NewRecorder()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 func TestT36BodyLimit(t *testing.T) {
@@ -31,7 +31,7 @@ func TestT36BodyLimit(t *testing.T) {
 				r.ContentLength = announced
 				_, err := parseForm(w, r)
 				wantStatus(t, err, http.StatusRequestEntityTooLarge)
-				wantRefusal(t, err, tokenissuer.InvalidRequest, "body_too_large")
+				wantRefusal(t, err, oauth.InvalidRequest, "body_too_large")
 				if w.Header().Get("Connection") != "close" {
 					t.Error("the connection stays open")
 				}
@@ -94,7 +94,7 @@ func TestT37ContentEncodingIsNotDecoded(t *testing.T) {
 		r.Header.Set("Content-Encoding", encoding)
 		_, err := parseForm(w, r)
 		wantStatus(t, err, http.StatusUnsupportedMediaType)
-		wantRefusal(t, err, tokenissuer.InvalidRequest, "content_encoding_unsupported")
+		wantRefusal(t, err, oauth.InvalidRequest, "content_encoding_unsupported")
 		if w.Header().Get("Connection") != "close" {
 			t.Error("the connection stays open")
 		}
@@ -129,7 +129,7 @@ func serve(t *testing.T) net.Conn {
 				w.WriteHeader(http.StatusInternalServerError)
 			}
 		}
-		_, _ = io.WriteString(w, tokenissuer.AsError(err).Reason)
+		_, _ = io.WriteString(w, oauth.AsError(err).Reason)
 	})}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() {
@@ -224,7 +224,7 @@ func TestT42SlowBodyIsCut(t *testing.T) {
 			return 0, io.ErrUnexpectedEOF
 		})))
 		_, err := parseForm(httptest.NewRecorder(), r)
-		wantRefusal(t, err, tokenissuer.InvalidRequest, "body_incomplete")
+		wantRefusal(t, err, oauth.InvalidRequest, "body_incomplete")
 		if !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Error("the cause is lost")
 		}

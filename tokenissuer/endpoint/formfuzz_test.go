@@ -14,7 +14,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // FuzzParseForm holds: what is accepted, Go's own parsers read as the same single values. In JSON a member that we know is a
@@ -53,8 +53,8 @@ func FuzzParseForm(f *testing.F) {
 		r.Header["Content-Type"] = []string{contentType}
 		got, err := parseForm(httptest.NewRecorder(), r)
 		if err != nil {
-			var e *tokenissuer.Error
-			if !errors.As(err, &e) || e.Code != tokenissuer.InvalidRequest || e.Reason == "" || got.parameters != nil {
+			var e *oauth.Error
+			if !errors.As(err, &e) || e.Code != oauth.InvalidRequest || e.Reason == "" || got.parameters != nil {
 				t.Fatalf("refused with %v and %v", err, got.parameters)
 			}
 			return

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 func TestT25JSONObjectOfStrings(t *testing.T) {
@@ -65,7 +65,7 @@ func TestT97JSONIsOneObjectOfStrings(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := parse(mediaJSON, c.body)
-			wantRefusal(t, err, tokenissuer.InvalidRequest, c.reason)
+			wantRefusal(t, err, oauth.InvalidRequest, c.reason)
 		})
 	}
 	t.Run("null is absent, and unknown members may be anything", func(t *testing.T) {
@@ -80,8 +80,8 @@ func TestT97JSONIsOneObjectOfStrings(t *testing.T) {
 	t.Run("each member that is a string is named", func(t *testing.T) {
 		for _, name := range textMembers {
 			_, err := parse(mediaJSON, `{"`+name+`":1}`)
-			wantRefusal(t, err, tokenissuer.InvalidRequest, noString)
-			if text := tokenissuer.AsError(err).Description; !strings.HasSuffix(text, " The member "+name+" must be a string.") {
+			wantRefusal(t, err, oauth.InvalidRequest, noString)
+			if text := oauth.AsError(err).Description; !strings.HasSuffix(text, " The member "+name+" must be a string.") {
 				t.Error(text)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // introspect is the introspection endpoint (RFC 7662 §2). The caller proves which client it is, with its secret or
@@ -21,14 +22,14 @@ func (h *Handler) introspect(w http.ResponseWriter, r *http.Request) error {
 	}
 	token := f.secret("token")
 	if token.IsEmpty() {
-		return tokenissuer.MissingParameter("token")
+		return oauth.MissingParameter("token")
 	}
 	found, err := h.issuer.Introspect(r.Context(), asker, token)
 	if err != nil {
 		return err
 	}
 	if found != nil && found.Access != nil && asker.Bearer != nil && asker.Bearer.ID == found.Access.ID {
-		return bearerError{tokenissuer.NewError(tokenissuer.InvalidToken, "token_introspects_itself")}
+		return bearerError{oauth.NewError(oauth.InvalidToken, "token_introspects_itself")}
 	}
 	h.audit.Accepted(r, "token introspected", zap.String("client_id", asker.ClientID), zap.Bool("active", found != nil))
 	writeObject(w, http.StatusOK, jsonUTF8, h.introspectionOf(found))
@@ -86,7 +87,7 @@ func (h *Handler) introspectionCaller(r *http.Request, f form) (tokenissuer.Aske
 	if present {
 		t, err := h.issuer.Verifier.Verify(token.Reveal(), h.issuer.Audience)
 		if err != nil {
-			return tokenissuer.Asker{}, bearerError{tokenissuer.AsError(err)}
+			return tokenissuer.Asker{}, bearerError{oauth.AsError(err)}
 		}
 		return tokenissuer.Asker{ClientID: t.ClientID, Bearer: t}, nil
 	}
@@ -95,7 +96,7 @@ func (h *Handler) introspectionCaller(r *http.Request, f form) (tokenissuer.Aske
 		return tokenissuer.Asker{}, err
 	}
 	if client.IsPublic() {
-		return tokenissuer.Asker{}, forClient(tokenissuer.NewError(tokenissuer.InvalidClient, "client_is_public"), client)
+		return tokenissuer.Asker{}, forClient(oauth.NewError(oauth.InvalidClient, "client_is_public"), client)
 	}
 	return tokenissuer.Asker{ClientID: client.ID}, nil
 }

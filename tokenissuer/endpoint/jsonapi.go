@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 const jsonAPIMediaType = "application/vnd.api+json"
@@ -36,10 +36,10 @@ type jsonAPIVersion struct {
 	Version string `json:"version"`
 }
 
-func writeJSONAPIError(w http.ResponseWriter, status int, e *tokenissuer.Error, source *jsonAPISource) {
+func writeJSONAPIError(w http.ResponseWriter, status int, e *oauth.Error, source *jsonAPISource) {
 	writeBody(w, status, jsonAPI, jsonAPIDocument{
 		Errors: []jsonAPIError{{
-			ID: tokenissuer.NewID(), Status: strconv.Itoa(status), Code: string(e.Code),
+			ID: oauth.NewID(), Status: strconv.Itoa(status), Code: string(e.Code),
 			Title: http.StatusText(status), Detail: e.Description, Source: source,
 		}},
 		JSONAPI: jsonAPIVersion{"1.1"},
@@ -55,8 +55,8 @@ type pointedError struct {
 func (e pointedError) Unwrap() error { return e.error }
 
 // documentError is a fault of a JSON:API document.
-func documentError(status int, code tokenissuer.ErrorCode, pointer, description string) error {
-	err := tokenissuer.NewError(code, string(code)).WithDescription(description)
+func documentError(status int, code oauth.ErrorCode, pointer, description string) error {
+	err := oauth.NewError(code, string(code)).WithDescription(description)
 	return pointedError{httpError{status: status, err: err}, pointer}
 }
 
@@ -76,7 +76,7 @@ func invalidMember(name, pointer string) error {
 // fault (RFC 6750 §3).
 func (h *Handler) refuseJSONAPI(w http.ResponseWriter, r *http.Request, err error) {
 	h.audit.Refused(r, "token for a member refused", err)
-	e := tokenissuer.AsError(err)
+	e := oauth.AsError(err)
 	status := Challenge{Realm: h.issuer.URL}.SetHeaders(w, err)
 	w.Header().Set("Vary", "Accept")
 	switch status {
@@ -87,7 +87,7 @@ func (h *Handler) refuseJSONAPI(w http.ResponseWriter, r *http.Request, err erro
 		}
 	}
 	if status == http.StatusMethodNotAllowed {
-		e = tokenissuer.NewError("method_not_allowed", e.Reason).WithDescription("Send the request with POST.")
+		e = oauth.NewError("method_not_allowed", e.Reason).WithDescription("Send the request with POST.")
 	}
 	var source *jsonAPISource
 	if pointed, ok := errors.AsType[pointedError](err); ok {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // login is the sign-in page, and where its form goes.
@@ -45,9 +47,9 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) error {
 // pending is what a browser is about to do once it has signed in: an authorization request, a page of this site, or
 // nothing.
 type pending struct {
-	sealed   tokenissuer.Secret
+	sealed   oauth.Secret
 	request  *tokenissuer.AuthorizationRequest // nil: none
-	client   *tokenissuer.Client
+	client   *store.Client
 	target   tokenissuer.RedirectTarget
 	returnTo string // the path of the page
 }
@@ -57,16 +59,16 @@ func (p pending) walk(v visit) walk {
 }
 
 // pendingInQuery returns the sealed request of a page's address.
-func pendingInQuery(r *http.Request) tokenissuer.Secret {
+func pendingInQuery(r *http.Request) oauth.Secret {
 	p, err := readParameters(r.URL.RawQuery)
 	if err != nil {
-		return tokenissuer.NewSecret("malformed")
+		return oauth.NewSecret("malformed")
 	}
-	return tokenissuer.NewSecret(strings.Join(p["pending"], " ")) // two open as little as a broken one
+	return oauth.NewSecret(strings.Join(p["pending"], " ")) // two open as little as a broken one
 }
 
 // pendingOf opens what a browser has brought along.
-func (h *Handler) pendingOf(r *http.Request, v visit, sealed tokenissuer.Secret) (pending, error) {
+func (h *Handler) pendingOf(r *http.Request, v visit, sealed oauth.Secret) (pending, error) {
 	p := pending{sealed: sealed}
 	if sealed.IsEmpty() {
 		return p, nil
@@ -92,7 +94,7 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, v visit, p pend
 	}
 	session, err := h.openSession(w, r, v, user, nonce)
 	if err != nil {
-		if tokenissuer.AsError(err).Code == tokenissuer.RateLimited {
+		if oauth.AsError(err).Code == oauth.RateLimited {
 			return h.signInFailed(w, r, p.walk(v), p.sealed, f.get("email"), err)
 		}
 		return err
@@ -111,10 +113,10 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, v visit, p pend
 }
 
 // openSession signs the browser in. The session that it had before ends; nothing of its cookie goes on.
-func (h *Handler) openSession(w http.ResponseWriter, r *http.Request, v visit, user *tokenissuer.User, nonce string) (*tokenissuer.Session, error) {
+func (h *Handler) openSession(w http.ResponseWriter, r *http.Request, v visit, user *store.User, nonce string) (*tokenissuer.Session, error) {
 	session, cookie, err := h.issuer.OpenSession(r.Context(), user, browserName(r.UserAgent()), nonce)
 	if err != nil {
-		if tokenissuer.AsError(err).Reason == tokenissuer.ReasonDecided {
+		if oauth.AsError(err).Reason == oauth.ReasonDecided {
 			return nil, decided
 		}
 		return nil, err
@@ -132,7 +134,7 @@ func (h *Handler) openSession(w http.ResponseWriter, r *http.Request, v visit, u
 	if err != nil {
 		return nil, err
 	}
-	h.tally.Issued(tokenissuer.BrowserSession)
+	h.tally.Issued(store.BrowserSession)
 	h.cookies.set(w, h.cookies.session, cookie, 0)
 	h.cookies.setToken(w, session, tokens)
 	h.cookies.set(w, h.cookies.device, device, deviceMaxAge)
@@ -140,11 +142,11 @@ func (h *Handler) openSession(w http.ResponseWriter, r *http.Request, v visit, u
 }
 
 // signInFailed shows the page again, with the request kept and a word about the attempt.
-func (h *Handler) signInFailed(w http.ResponseWriter, r *http.Request, k walk, sealed tokenissuer.Secret, email string, err error) error {
-	e := tokenissuer.AsError(err)
-	notice := map[tokenissuer.ErrorCode]pages.Notice{
-		tokenissuer.InvalidGrant: pages.WrongCredentials, tokenissuer.RateLimited: pages.TooManyAttempts,
-		tokenissuer.TemporarilyUnavailable: pages.Busy,
+func (h *Handler) signInFailed(w http.ResponseWriter, r *http.Request, k walk, sealed oauth.Secret, email string, err error) error {
+	e := oauth.AsError(err)
+	notice := map[oauth.ErrorCode]pages.Notice{
+		oauth.InvalidGrant: pages.WrongCredentials, oauth.RateLimited: pages.TooManyAttempts,
+		oauth.TemporarilyUnavailable: pages.Busy,
 	}[e.Code]
 	if notice == pages.NoNotice {
 		return err
@@ -152,7 +154,7 @@ func (h *Handler) signInFailed(w http.ResponseWriter, r *http.Request, k walk, s
 	h.tally.Refused(loginEndpoint, e)
 	h.audit.Refused(r, "sign-in refused", h.forAccount(r, err, email))
 	status := http.StatusOK // a page, and no failure of HTTP's
-	if e.Code != tokenissuer.InvalidGrant {
+	if e.Code != oauth.InvalidGrant {
 		status = setStatusHeaders(w, err)
 	}
 	page := h.signInPage(k, sealed)
@@ -163,7 +165,7 @@ func (h *Handler) signInFailed(w http.ResponseWriter, r *http.Request, k walk, s
 // switchAccount in the address of the sign-in page says that somebody wants to sign in as somebody else.
 const switchAccount = "switch"
 
-func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request, k walk, sealed tokenissuer.Secret) error {
+func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request, k walk, sealed oauth.Secret) error {
 	page := h.signInPage(k, sealed)
 	if k.request != nil {
 		switching := r.Method != http.MethodPost && strings.Contains(r.URL.RawQuery, "&"+switchAccount+"=")
@@ -177,7 +179,7 @@ func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request, k walk, sea
 	return h.show(w, r, http.StatusOK, k.locales(), page, h.formTargets(k, sealed)...)
 }
 
-func (h *Handler) signInPage(k walk, sealed tokenissuer.Secret) pages.SignIn {
+func (h *Handler) signInPage(k walk, sealed oauth.Secret) pages.SignIn {
 	page := pages.SignIn{Form: h.form(k.visit, loginPath, sealed)}
 	if k.client != nil {
 		page.ClientName = k.client.Name
@@ -194,7 +196,7 @@ func (k walk) locales() string {
 }
 
 // formTargets are where a form on the page may lead in the end, beside our own pages: browsers hold redirects to it too.
-func (h *Handler) formTargets(k walk, sealed tokenissuer.Secret) []string {
+func (h *Handler) formTargets(k walk, sealed oauth.Secret) []string {
 	switch {
 	case k.request != nil:
 		return []string{k.target.Origin()}
@@ -214,7 +216,7 @@ func (e accountError) Unwrap() error { return e.error }
 
 // forAccount adds the account to an error, when there is one: people type their passwords into the field for the address.
 func (h *Handler) forAccount(r *http.Request, err error, typed string) error {
-	email, addressErr := tokenissuer.CanonicalEmail(typed)
+	email, addressErr := store.CanonicalEmail(typed)
 	if addressErr != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // publicMaxAge lets clients keep metadata and keys for five minutes.
@@ -18,22 +19,22 @@ func serverMetadata(issuer *tokenissuer.Issuer, languages []string) ([]byte, err
 	base := strings.TrimSuffix(issuer.URL, "/")
 	secretMethods := []string{"client_secret_basic", "client_secret_post"}
 	return json.Marshal(struct {
-		Issuer               string                  `json:"issuer"`
-		Authorization        string                  `json:"authorization_endpoint"`
-		Token                string                  `json:"token_endpoint"`
-		JWKS                 string                  `json:"jwks_uri"`
-		Revocation           string                  `json:"revocation_endpoint"`
-		Introspection        string                  `json:"introspection_endpoint"`
-		Scopes               []string                `json:"scopes_supported"`
-		ResponseTypes        []string                `json:"response_types_supported"`
-		ResponseModes        []string                `json:"response_modes_supported"`
-		Grants               []tokenissuer.GrantType `json:"grant_types_supported"`
-		TokenMethods         []string                `json:"token_endpoint_auth_methods_supported"`
-		RevocationMethods    []string                `json:"revocation_endpoint_auth_methods_supported"`
-		IntrospectionMethods []string                `json:"introspection_endpoint_auth_methods_supported"`
-		ChallengeMethods     []string                `json:"code_challenge_methods_supported"`
-		IssInResponse        bool                    `json:"authorization_response_iss_parameter_supported"`
-		UILocales            []string                `json:"ui_locales_supported"`
+		Issuer               string            `json:"issuer"`
+		Authorization        string            `json:"authorization_endpoint"`
+		Token                string            `json:"token_endpoint"`
+		JWKS                 string            `json:"jwks_uri"`
+		Revocation           string            `json:"revocation_endpoint"`
+		Introspection        string            `json:"introspection_endpoint"`
+		Scopes               []string          `json:"scopes_supported"`
+		ResponseTypes        []string          `json:"response_types_supported"`
+		ResponseModes        []string          `json:"response_modes_supported"`
+		Grants               []oauth.GrantType `json:"grant_types_supported"`
+		TokenMethods         []string          `json:"token_endpoint_auth_methods_supported"`
+		RevocationMethods    []string          `json:"revocation_endpoint_auth_methods_supported"`
+		IntrospectionMethods []string          `json:"introspection_endpoint_auth_methods_supported"`
+		ChallengeMethods     []string          `json:"code_challenge_methods_supported"`
+		IssInResponse        bool              `json:"authorization_response_iss_parameter_supported"`
+		UILocales            []string          `json:"ui_locales_supported"`
 	}{
 		Issuer:               issuer.URL,
 		Authorization:        base + authorizePath,
@@ -87,7 +88,7 @@ func (m ResourceMetadata) document() ([]byte, error) {
 
 // resourceMetadata is that of the issuer's audience.
 func resourceMetadata(issuer *tokenissuer.Issuer) ([]byte, error) {
-	return ResourceMetadata{issuer.Audience[0], []string{issuer.URL}, tokenissuer.ResourceScopes(issuer.Scopes.Names())}.document()
+	return ResourceMetadata{issuer.Audience[0], []string{issuer.URL}, oauth.ResourceScopes(issuer.Scopes.Names())}.document()
 }
 
 func (h *Handler) serveMetadata(w http.ResponseWriter, _ *http.Request) error {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // boundary is one as browsers make it.
@@ -50,7 +50,7 @@ func TestT26MultipartTakesFieldsAndNoFiles(t *testing.T) {
 		_ = w.WriteField("scope", "")
 		_ = w.Close()
 		_, err := parse(w.FormDataContentType(), b.String())
-		wantRefusal(t, err, tokenissuer.InvalidRequest, "parameter_value_invalid") // line ends in code
+		wantRefusal(t, err, oauth.InvalidRequest, "parameter_value_invalid") // line ends in code
 
 		got, err := parse(w.FormDataContentType(), strings.Replace(b.String(), "a\r\nb", "ab", 1))
 		if err != nil || !maps.Equal(got, map[string]string{"code": "ab", "client_id": "a\r\n--b", "scope": ""}) {
@@ -60,7 +60,7 @@ func TestT26MultipartTakesFieldsAndNoFiles(t *testing.T) {
 	t.Run("file", func(t *testing.T) {
 		_, err := parse(contentType, multipartBody(field("a", "b"),
 			"Content-Disposition: form-data; name=\"code\"; filename=\"f\"\r\nContent-Type: text/plain\r\n\r\nx"))
-		wantRefusal(t, err, tokenissuer.InvalidRequest, "multipart_part_unsupported")
+		wantRefusal(t, err, oauth.InvalidRequest, "multipart_part_unsupported")
 	})
 }
 
@@ -79,7 +79,7 @@ func TestT27OtherMediaTypesAreRefused(t *testing.T) {
 	} {
 		t.Run(c.contentType, func(t *testing.T) {
 			_, err := parse(c.contentType, "a=b")
-			wantRefusal(t, err, tokenissuer.InvalidRequest, c.reason)
+			wantRefusal(t, err, oauth.InvalidRequest, c.reason)
 		})
 	}
 }
@@ -97,14 +97,14 @@ func TestT28CharsetsAndOneContentType(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := parse(c.contentType, "a=b")
-			wantRefusal(t, err, tokenissuer.InvalidRequest, c.reason)
+			wantRefusal(t, err, oauth.InvalidRequest, c.reason)
 		})
 	}
 	t.Run("two headers", func(t *testing.T) {
 		r := post(mediaURLEncoded, "a=b")
 		r.Header.Add("Content-Type", mediaURLEncoded)
 		_, err := parseForm(httptest.NewRecorder(), r)
-		wantRefusal(t, err, tokenissuer.InvalidRequest, "content_type_duplicate")
+		wantRefusal(t, err, oauth.InvalidRequest, "content_type_duplicate")
 	})
 	for _, charset := range []string{"UTF-8", "utf-8", "us-ascii", "ISO-8859-1", `"iso-8859-1"`} {
 		t.Run("charset="+charset, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestT28CharsetsAndOneContentType(t *testing.T) {
 		} {
 			t.Run(charset+" "+name, func(t *testing.T) {
 				_, err := parse(c.media+"; charset="+charset, c.body)
-				wantRefusal(t, err, tokenissuer.InvalidRequest, "charset_unsupported")
+				wantRefusal(t, err, oauth.InvalidRequest, "charset_unsupported")
 			})
 		}
 	}
@@ -175,7 +175,7 @@ func TestT98MultipartIsStrict(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := parse(mediaMultipart+"; boundary="+boundary, c.body)
-			wantRefusal(t, err, tokenissuer.InvalidRequest, c.reason)
+			wantRefusal(t, err, oauth.InvalidRequest, c.reason)
 		})
 	}
 	for _, c := range []struct{ name, boundary string }{
@@ -189,7 +189,7 @@ func TestT98MultipartIsStrict(t *testing.T) {
 	} {
 		t.Run("boundary "+c.name, func(t *testing.T) {
 			_, err := parse(mediaMultipart+c.boundary, good)
-			if tokenissuer.AsError(err).Code != tokenissuer.InvalidRequest {
+			if oauth.AsError(err).Code != oauth.InvalidRequest {
 				t.Fatalf("got %v", err)
 			}
 		})

@@ -4,14 +4,14 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 const htmlUTF8 = "text/html; charset=utf-8"
 
 // form is what every form of a page carries.
-func (h *Handler) form(v visit, path string, pending tokenissuer.Secret) pages.Form {
+func (h *Handler) form(v visit, path string, pending oauth.Secret) pages.Form {
 	return pages.Form{Action: h.prefix + path, Token: h.formToken(v, path, pending), Pending: pending.Reveal()}
 }
 
@@ -20,7 +20,7 @@ func (h *Handler) show(w http.ResponseWriter, r *http.Request, status int, local
 	language := h.pages.Language(locales, r.Header["Accept-Language"])
 	body, err := h.pages.Render(language, page)
 	if err != nil {
-		return tokenissuer.AsError(err)
+		return oauth.AsError(err)
 	}
 	header := w.Header()
 	header.Set("Content-Type", htmlUTF8)
@@ -41,10 +41,10 @@ func (h *Handler) refusePage(w http.ResponseWriter, r *http.Request, err error) 
 		return
 	}
 	h.audit.Refused(r, "endpoint request refused", err)
-	e := tokenissuer.AsError(err)
+	e := oauth.AsError(err)
 	status := setStatusHeaders(w, err)
 	problem := pages.Problem{Code: problemOf(err, status), RetryAfter: e.RetryAfter, AccountURL: h.prefix + accountPath}
-	if e.Code == tokenissuer.InvalidRequest && (problem.Code == pages.BadClient || problem.Code == pages.BadRequest) {
+	if e.Code == oauth.InvalidRequest && (problem.Code == pages.BadClient || problem.Code == pages.BadRequest) {
 		problem.Detail = e.Description
 	}
 	if err := h.show(w, r, status, "", problem); err != nil {
@@ -61,11 +61,11 @@ var problems = map[string]pages.ProblemCode{
 	"seal_broken":               pages.Expired,
 	"seal_expired":              pages.Expired,
 	"form_forged":               pages.Forged,
-	tokenissuer.ReasonDecided:   pages.Decided,
+	oauth.ReasonDecided:         pages.Decided,
 }
 
 func problemOf(err error, status int) pages.ProblemCode {
-	if code, ok := problems[tokenissuer.AsError(err).Reason]; ok {
+	if code, ok := problems[oauth.AsError(err).Reason]; ok {
 		return code
 	}
 	switch {

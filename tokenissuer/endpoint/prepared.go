@@ -4,7 +4,7 @@ import (
 	"maps"
 	"sync/atomic"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // prepared keeps parts of the answers that floods get, so that each is made once. What it is asked for comes from the code
@@ -34,7 +34,7 @@ func (p *prepared[T]) get(key refusalKey, build func() T) T {
 
 // refusalKey is what the body of a common refusal depends on, and its challenge on one route.
 type refusalKey struct {
-	code     tokenissuer.ErrorCode
+	code     oauth.ErrorCode
 	sentence string
 	scope    string // of the challenge; empty: that of the route
 }
@@ -43,6 +43,6 @@ var preparedBodies prepared[[]byte]
 
 // isCommon tells whether an error says nothing of its request to the client: those of tokens that are bad, and of requests that
 // have none. Their sentences are constants.
-func isCommon(e *tokenissuer.Error) bool {
-	return (e.Code == tokenissuer.InvalidToken || e.Code == tokenissuer.Unauthorized) && e.Scope == "" && len(e.ACRValues) == 0 && e.MaxAge == 0
+func isCommon(e *oauth.Error) bool {
+	return (e.Code == oauth.InvalidToken || e.Code == oauth.Unauthorized) && e.Scope == "" && len(e.ACRValues) == 0 && e.MaxAge == 0
 }

@@ -3,7 +3,7 @@ package endpoint
 import (
 	"net/http"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // readyPath is where a balancer asks whether this node can serve, below the issuer's own path.
@@ -20,7 +20,7 @@ func (h *Handler) ServeReadiness(w http.ResponseWriter, r *http.Request, ready b
 	found.serve = func(_ *Handler, w http.ResponseWriter, _ *http.Request) error {
 		status := http.StatusOK
 		if !ready {
-			status = setStatusHeaders(w, tokenissuer.Unavailable("not_ready", nil))
+			status = setStatusHeaders(w, oauth.Unavailable("not_ready", nil))
 		}
 		writeBody(w, status, jsonUTF8, readiness{ready})
 		return nil

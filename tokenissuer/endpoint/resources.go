@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // Resources serves the metadata of protected resources (RFC 9728), each at the URL that follows from its identifier.
@@ -83,9 +83,9 @@ func (rs *Resources) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := rs.serve(w, r); err != nil {
-		rs.tally.Refused(metadataEndpoint, tokenissuer.AsError(err))
+		rs.tally.Refused(metadataEndpoint, oauth.AsError(err))
 		rs.audit.Refused(r, "endpoint request refused", err)
-		writeOAuthJSON(w, setStatusHeaders(w, err), tokenissuer.AsError(err))
+		writeOAuthJSON(w, setStatusHeaders(w, err), oauth.AsError(err))
 	}
 }
 
@@ -105,7 +105,7 @@ func (rs *Resources) serve(w http.ResponseWriter, r *http.Request) error {
 }
 
 func pathUnknown() error {
-	return httpError{status: http.StatusNotFound, err: tokenissuer.NewError(notFound, "path_unknown").WithDescription("There is nothing at this path.")}
+	return httpError{status: http.StatusNotFound, err: oauth.NewError(notFound, "path_unknown").WithDescription("There is nothing at this path.")}
 }
 
 // hostname is a Host header without its port.

@@ -5,7 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // revoke is the revocation endpoint (RFC 7009 §2). A token that is unknown or dead is a success: nothing is left to do.
@@ -20,7 +20,7 @@ func (h *Handler) revoke(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if token.IsEmpty() {
-		return forClient(tokenissuer.MissingParameter("token"), client)
+		return forClient(oauth.MissingParameter("token"), client)
 	}
 	revoked, err := h.issuer.RevokeFor(r.Context(), client, token)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // token is the token endpoint (RFC 6749 §3.2).
@@ -24,16 +25,16 @@ func (h *Handler) tokenAlias(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	switch tokenissuer.GrantType(f.get("grant_type")) {
-	case "", tokenissuer.RefreshTokenGrant, tokenissuer.PasswordGrant:
+	switch oauth.GrantType(f.get("grant_type")) {
+	case "", oauth.RefreshTokenGrant, oauth.PasswordGrant:
 		return h.exchange(w, r, f)
 	}
-	return tokenissuer.NewError(tokenissuer.UnsupportedGrantType, "grant_type_not_at_alias")
+	return oauth.NewError(oauth.UnsupportedGrantType, "grant_type_not_at_alias")
 }
 
 func (h *Handler) exchange(w http.ResponseWriter, r *http.Request, f form) error {
 	tokens, client, err := h.issuer.Exchange(r.Context(), tokenissuer.TokenRequest{
-		GrantType:    tokenissuer.GrantType(f.get("grant_type")),
+		GrantType:    oauth.GrantType(f.get("grant_type")),
 		Client:       h.clientAuthentication(r, f),
 		Scope:        f.get("scope"),
 		Code:         f.secret("code"),
@@ -48,7 +49,7 @@ func (h *Handler) exchange(w http.ResponseWriter, r *http.Request, f form) error
 	if err != nil {
 		return forClient(err, client)
 	}
-	h.tally.Issued(tokenissuer.GrantType(f.get("grant_type")))
+	h.tally.Issued(oauth.GrantType(f.get("grant_type")))
 	var room [issuedFields + 2]zap.Field
 	fields := append(issued(room[:0], tokens), zap.String("grant_type", f.get("grant_type")))
 	if tokens.RepeatedFrom != "" {

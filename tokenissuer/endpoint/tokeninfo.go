@@ -6,18 +6,18 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // tokenInfo tells the bearer of a token what it holds.
 func (h *Handler) tokenInfo(w http.ResponseWriter, r *http.Request) error {
 	token, err := Credential(r)
 	if err != nil {
-		return bearerError{tokenissuer.AsError(err)}
+		return bearerError{oauth.AsError(err)}
 	}
 	t, err := h.issuer.Verifier.Verify(token.Reveal(), h.issuer.Audience)
 	if err != nil {
-		return bearerError{tokenissuer.AsError(err)}
+		return bearerError{oauth.AsError(err)}
 	}
 	info := tokenInfo{
 		Scope:       t.Scopes,
@@ -34,11 +34,11 @@ func (h *Handler) tokenInfo(w http.ResponseWriter, r *http.Request) error {
 }
 
 type tokenInfo struct {
-	ResourceOwnerID *string            `json:"resource_owner_id"`
-	Scope           tokenissuer.Scopes `json:"scope"`
-	ExpiresIn       int64              `json:"expires_in"`
-	Application     application        `json:"application"`
-	CreatedAt       int64              `json:"created_at"`
+	ResourceOwnerID *string      `json:"resource_owner_id"`
+	Scope           oauth.Scopes `json:"scope"`
+	ExpiresIn       int64        `json:"expires_in"`
+	Application     application  `json:"application"`
+	CreatedAt       int64        `json:"created_at"`
 }
 
 type application struct {

@@ -12,7 +12,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // The operation by which an organisation's admin obtains a token for a member has the version of the API in its path.
@@ -80,7 +82,7 @@ func (h *Handler) userToken(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return forMint(err, t, id)
 	}
-	h.tally.Issued(tokenissuer.AdminCreated)
+	h.tally.Issued(store.AdminCreated)
 	h.audit.Accepted(r, "token created by an admin", append(issued(nil, tokens),
 		zap.String("admin", admin.ID), zap.String("organisation", admin.Organisation))...)
 	writeObject(w, http.StatusCreated, jsonAPI, responseOf(tokens))
@@ -96,8 +98,8 @@ type mintError struct {
 
 func (e mintError) Unwrap() error { return e.error }
 
-func forMint(err error, t *tokenissuer.AccessToken, target string) error {
-	return mintError{forClient(err, &tokenissuer.Client{ID: t.ClientID}), t.Subject, target}
+func forMint(err error, t *accesstoken.AccessToken, target string) error {
+	return mintError{forClient(err, &store.Client{ID: t.ClientID}), t.Subject, target}
 }
 
 // targetOf returns the id that path and body agree on.
@@ -114,11 +116,11 @@ func (h *Handler) targetOf(w http.ResponseWriter, r *http.Request) (string, erro
 	raw := strings.TrimSuffix(strings.TrimPrefix(own, adminUsers), adminSuffix)
 	id, err := url.PathUnescape(raw)
 	if err != nil || adminUsers+raw+adminSuffix != own || raw == "" || strings.Contains(raw, "/") || !storable(id) {
-		return "", tokenissuer.NewError(tokenissuer.UserNotFound, "path_unknown")
+		return "", oauth.NewError(oauth.UserNotFound, "path_unknown")
 	}
 	// What needs no encoding is not encoded, so that an id is spelled as it is read. Beyond that encoders differ.
 	if needlessEscape.MatchString(raw) {
-		return "", tokenissuer.NewError(tokenissuer.UserNotFound, "path_not_canonical")
+		return "", oauth.NewError(oauth.UserNotFound, "path_not_canonical")
 	}
 	if id != inBody {
 		return "", documentError(http.StatusConflict, "id_conflict", "/data/id", "The id in the body is not the one in the path.")
@@ -134,11 +136,11 @@ var needlessEscape = regexp.MustCompile(`(?i)%(2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6
 func checkMedia(r *http.Request) error {
 	lines := r.Header["Content-Type"]
 	if len(lines) != 1 || !isDocumentType(lines[0]) {
-		return httpError{status: http.StatusUnsupportedMediaType, err: tokenissuer.NewError("unsupported_media_type", "media_type_unsupported").
+		return httpError{status: http.StatusUnsupportedMediaType, err: oauth.NewError("unsupported_media_type", "media_type_unsupported").
 			WithDescription("Send the request as application/vnd.api+json without parameters.")}
 	}
 	if !acceptsDocument(r.Header["Accept"]) {
-		return httpError{status: http.StatusNotAcceptable, err: tokenissuer.NewError("not_acceptable", "not_acceptable").
+		return httpError{status: http.StatusNotAcceptable, err: oauth.NewError("not_acceptable", "not_acceptable").
 			WithDescription("The answer is application/vnd.api+json.")}
 	}
 	return nil
@@ -195,7 +197,7 @@ func readDocument(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 // alone, nothing behind it. Further members are not looked at.
 func parseUserReference(body []byte) (id string, err error) {
 	// It points at nothing: there may be no value in what is no document.
-	malformed := httpError{status: http.StatusBadRequest, err: tokenissuer.NewError("invalid_json", "invalid_json").
+	malformed := httpError{status: http.StatusBadRequest, err: oauth.NewError("invalid_json", "invalid_json").
 		WithDescription("The body is no JSON object, or names a member twice.")}
 	var top map[string]jsontext.Value
 	if tooDeep(body) || json.Unmarshal(body, &top) != nil || top == nil || hasVariant(top, "data") {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // mint returns a request for a token for a member, as net/http would hand it over.
@@ -78,11 +78,11 @@ func TestM16OneUserAPath(t *testing.T) {
 	for segment, inBody := range map[string]string{
 		"%31": "1", "%2d": "-", "%2E": ".", "%5f": "_", "%7e": "~", "%41": "A", "%5A": "Z", "%61": "a", "%7a": "z", "%39": "9", "x%31": "x1", "%ff": "\ufffd", "1/2": "1/2", "": "x", "1/": "1", "/1": "1",
 	} {
-		if got, err := id(segment, inBody); err == nil || tokenissuer.AsError(err).Code != tokenissuer.UserNotFound {
+		if got, err := id(segment, inBody); err == nil || oauth.AsError(err).Code != oauth.UserNotFound {
 			t.Errorf("%s: %q, %v", segment, got, err)
 		}
 	}
-	if _, err := id("1%00", "1"); tokenissuer.AsError(err).Reason != "path_unknown" {
+	if _, err := id("1%00", "1"); oauth.AsError(err).Reason != "path_unknown" {
 		t.Error(err)
 	}
 }
@@ -128,7 +128,7 @@ func TestM37PointersOfTheDocument(t *testing.T) {
 			if pointed, ok := errors.AsType[pointedError](err); ok {
 				pointer = pointed.pointer
 			}
-			if e := tokenissuer.AsError(err); string(e.Code) != c.code || pointer != c.pointer {
+			if e := oauth.AsError(err); string(e.Code) != c.code || pointer != c.pointer {
 				t.Errorf("%s at %q", e.Code, pointer)
 			}
 		})
@@ -155,7 +155,7 @@ func FuzzJSONAPIBody(f *testing.F) {
 		sent := r.URL.EscapedPath()
 		id, err := new(Handler).targetOf(httptest.NewRecorder(), r)
 		if err != nil {
-			e := tokenissuer.AsError(err)
+			e := oauth.AsError(err)
 			if status := StatusOf(err); id != "" || status < 400 || status > 499 || e.Reason == "" || e.Description == "" {
 				t.Fatalf("refused with %d %v and %q", status, err, id)
 			}

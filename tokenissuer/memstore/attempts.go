@@ -8,10 +8,10 @@ import (
 
 	"github.com/patrickmn/go-cache"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-var _ tokenissuer.AttemptCounter = (*Attempts)(nil)
+var _ store.AttemptCounter = (*Attempts)(nil)
 
 // Attempts counts failed attempts in memory, in a bounded number of buckets. It holds two generations: when the
 // current one is full it becomes the previous one, and the previous one is forgotten, all at once. A bucket that

@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
 func TestAttempts(t *testing.T) {
-	storetest.RunAttempts(t, func(*testing.T) tokenissuer.AttemptCounter { return NewAttempts(1000) })
+	storetest.RunAttempts(t, func(*testing.T) store.AttemptCounter { return NewAttempts(1000) })
 }
 
 // TestAttemptsAreBounded floods the counter with names. It never holds more than its limit, and a bucket is kept for

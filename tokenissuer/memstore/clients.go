@@ -9,43 +9,43 @@ import (
 
 	"github.com/patrickmn/go-cache"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Client returns the client of that id.
-func (s *Store) Client(ctx context.Context, id string) (*tokenissuer.Client, error) {
+func (s *Store) Client(ctx context.Context, id string) (*store.Client, error) {
 	if err := s.usable(ctx); err != nil {
 		return nil, fmt.Errorf("reading client: %w", err)
 	}
 	return s.client(id)
 }
 
-func (s *Store) client(id string) (*tokenissuer.Client, error) {
+func (s *Store) client(id string) (*store.Client, error) {
 	if found, ok := s.clients.Get(id); ok {
-		return found.(*tokenissuer.Client), nil
+		return found.(*store.Client), nil
 	}
-	return nil, tokenissuer.ErrNotFound
+	return nil, store.ErrNotFound
 }
 
 // Clients lists every client, by the bytes of its id.
-func (s *Store) Clients(ctx context.Context) ([]*tokenissuer.Client, error) {
+func (s *Store) Clients(ctx context.Context) ([]*store.Client, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if err := s.usable(ctx); err != nil {
 		return nil, fmt.Errorf("listing clients: %w", err)
 	}
 	items := s.clients.Items()
-	list := make([]*tokenissuer.Client, 0, len(items))
+	list := make([]*store.Client, 0, len(items))
 	for _, item := range items {
-		list = append(list, item.Object.(*tokenissuer.Client))
+		list = append(list, item.Object.(*store.Client))
 	}
-	slices.SortFunc(list, func(a, b *tokenissuer.Client) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(list, func(a, b *store.Client) int { return cmp.Compare(a.ID, b.ID) })
 	return list, nil
 }
 
 // AddClient registers a client. The id of a removed client stays taken for as long as its tokens may live: whoever got it
 // next would own tokens that were issued to another.
-func (s *Store) AddClient(ctx context.Context, client *tokenissuer.Client) error {
+func (s *Store) AddClient(ctx context.Context, client *store.Client) error {
 	fail := func(err error) error { return fmt.Errorf("adding client: %w", err) }
 	if err := s.lock(ctx); err != nil {
 		return fail(err)
@@ -61,8 +61,8 @@ func (s *Store) AddClient(ctx context.Context, client *tokenissuer.Client) error
 }
 
 // ChangeClient makes the change to a copy.
-func (s *Store) ChangeClient(ctx context.Context, clientID string, change tokenissuer.ClientChange) error {
-	return s.change(ctx, "changing client", clientID, func(c *tokenissuer.Client) {
+func (s *Store) ChangeClient(ctx context.Context, clientID string, change store.ClientChange) error {
+	return s.change(ctx, "changing client", clientID, func(c *store.Client) {
 		change.Apply(c)
 		*c = *clone(c) // the lists are the caller's
 	})
@@ -70,9 +70,9 @@ func (s *Store) ChangeClient(ctx context.Context, clientID string, change tokeni
 
 // RotateClientSecret adds a secret and ends the older ones. Those that ended by the time the new one was made are
 // dropped. A zero othersUntil leaves the older ones as they are.
-func (s *Store) RotateClientSecret(ctx context.Context, clientID string, secret tokenissuer.ClientSecret, othersUntil time.Time) error {
-	return s.change(ctx, "rotating client secret", clientID, func(c *tokenissuer.Client) {
-		secrets := make([]tokenissuer.ClientSecret, 0, len(c.Secrets)+1)
+func (s *Store) RotateClientSecret(ctx context.Context, clientID string, secret store.ClientSecret, othersUntil time.Time) error {
+	return s.change(ctx, "rotating client secret", clientID, func(c *store.Client) {
+		secrets := make([]store.ClientSecret, 0, len(c.Secrets)+1)
 		for _, old := range c.Secrets {
 			if !othersUntil.IsZero() && (old.ExpiresAt.IsZero() || othersUntil.Before(old.ExpiresAt)) {
 				old.ExpiresAt = othersUntil
@@ -88,8 +88,8 @@ func (s *Store) RotateClientSecret(ctx context.Context, clientID string, secret 
 }
 
 // DisableClient marks the client and revokes its tokens.
-func (s *Store) DisableClient(ctx context.Context, clientID string, tokens tokenissuer.Revocation) error {
-	return s.change(ctx, "disabling client", clientID, func(c *tokenissuer.Client) {
+func (s *Store) DisableClient(ctx context.Context, clientID string, tokens store.Revocation) error {
+	return s.change(ctx, "disabling client", clientID, func(c *store.Client) {
 		c.Disabled = true
 		s.record(tokens)
 	})
@@ -97,11 +97,11 @@ func (s *Store) DisableClient(ctx context.Context, clientID string, tokens token
 
 // EnableClient takes the mark away.
 func (s *Store) EnableClient(ctx context.Context, clientID string) error {
-	return s.change(ctx, "enabling client", clientID, func(c *tokenissuer.Client) { c.Disabled = false })
+	return s.change(ctx, "enabling client", clientID, func(c *store.Client) { c.Disabled = false })
 }
 
 // RemoveClient deletes the client and revokes its tokens. Its id stays taken for a while.
-func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens tokenissuer.Revocation) error {
+func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens store.Revocation) error {
 	fail := func(err error) error { return fmt.Errorf("removing client: %w", err) }
 	if err := s.lock(ctx); err != nil {
 		return fail(err)
@@ -118,7 +118,7 @@ func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens tokeni
 }
 
 // change replaces a client by a changed copy, so that those who hold the old one see no change.
-func (s *Store) change(ctx context.Context, step, clientID string, edit func(*tokenissuer.Client)) error {
+func (s *Store) change(ctx context.Context, step, clientID string, edit func(*store.Client)) error {
 	if err := s.lock(ctx); err != nil {
 		return fmt.Errorf("%s: %w", step, err)
 	}
@@ -133,9 +133,9 @@ func (s *Store) change(ctx context.Context, step, clientID string, edit func(*to
 	return nil
 }
 
-func (s *Store) put(c *tokenissuer.Client) { s.clients.Set(c.ID, c, cache.NoExpiration) }
+func (s *Store) put(c *store.Client) { s.clients.Set(c.ID, c, cache.NoExpiration) }
 
-func clone(c *tokenissuer.Client) *tokenissuer.Client {
+func clone(c *store.Client) *store.Client {
 	copied := *c
 	copied.Secrets = slices.Clone(c.Secrets)
 	copied.Grants = slices.Clone(c.Grants)

@@ -9,14 +9,15 @@ import (
 
 	"github.com/patrickmn/go-cache"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // consents are what one user has allowed, by client.
-type consents map[string]tokenissuer.Scopes
+type consents map[string]oauth.Scopes
 
 // Consent returns what the user has allowed the client.
-func (s *Store) Consent(ctx context.Context, userID, clientID string) (tokenissuer.Scopes, error) {
+func (s *Store) Consent(ctx context.Context, userID, clientID string) (oauth.Scopes, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if err := s.usable(ctx); err != nil {
@@ -25,11 +26,11 @@ func (s *Store) Consent(ctx context.Context, userID, clientID string) (tokenissu
 	if scopes, ok := s.consentsOf(userID)[clientID]; ok {
 		return slices.Clone(scopes), nil
 	}
-	return nil, tokenissuer.ErrNotFound
+	return nil, store.ErrNotFound
 }
 
 // PutConsent replaces what the user has allowed the client. When that was is for those who read a database.
-func (s *Store) PutConsent(ctx context.Context, userID, clientID string, scopes tokenissuer.Scopes, _ time.Time) error {
+func (s *Store) PutConsent(ctx context.Context, userID, clientID string, scopes oauth.Scopes, _ time.Time) error {
 	return s.changeConsents(ctx, "storing consent", userID, func(c consents) { c[clientID] = slices.Clone(scopes) })
 }
 

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Declarations lists what the configuration declared when it was loaded last, and what had been taken out by then.
-func (s *Store) Declarations(ctx context.Context) ([]tokenissuer.Declaration, []tokenissuer.EndedDeclaration, error) {
+func (s *Store) Declarations(ctx context.Context) ([]store.Declaration, []store.EndedDeclaration, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if err := s.usable(ctx); err != nil {
@@ -19,7 +19,7 @@ func (s *Store) Declarations(ctx context.Context) ([]tokenissuer.Declaration, []
 }
 
 // PutDeclarations replaces both lists.
-func (s *Store) PutDeclarations(ctx context.Context, declared []tokenissuer.Declaration, ended []tokenissuer.EndedDeclaration) error {
+func (s *Store) PutDeclarations(ctx context.Context, declared []store.Declaration, ended []store.EndedDeclaration) error {
 	if err := s.lock(ctx); err != nil {
 		return fmt.Errorf("storing declarations: %w", err)
 	}

@@ -10,21 +10,21 @@ import (
 
 	"github.com/patrickmn/go-cache"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // requestMemory is how much longer than its family a decided request is remembered.
 const requestMemory = time.Hour
 
 // AddFamily stores a family and decides the request that it comes from.
-func (s *Store) AddFamily(ctx context.Context, family *tokenissuer.TokenFamily) error {
+func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) error {
 	fail := func(err error) error { return fmt.Errorf("adding family: %w", err) }
 	if err := s.lock(ctx); err != nil {
 		return fail(err)
 	}
 	defer s.mu.Unlock()
 	if !s.userStands(family) || !s.othersStand(family) {
-		return fail(tokenissuer.ErrStale)
+		return fail(store.ErrStale)
 	}
 	if _, exists := s.families.Get(family.ID); exists {
 		return fail(errors.New("there is a family of this id"))
@@ -35,14 +35,14 @@ func (s *Store) AddFamily(ctx context.Context, family *tokenissuer.TokenFamily) 
 		}
 	}
 	kept := cloneFamily(*family)
-	kept.Standing = tokenissuer.Standing{}
+	kept.Standing = store.Standing{}
 	s.putFamily(kept)
 	s.expiries.add(expiry{at: family.ExpiresAt, id: family.ID})
 	return nil
 }
 
 // userStands tells whether the family's user is in the state in which the family was granted.
-func (s *Store) userStands(f *tokenissuer.TokenFamily) bool {
+func (s *Store) userStands(f *store.TokenFamily) bool {
 	if f.UserDeclared {
 		return true
 	}
@@ -51,7 +51,7 @@ func (s *Store) userStands(f *tokenissuer.TokenFamily) bool {
 }
 
 // othersStand tells whether the session and the actor, where there are some, have not ended.
-func (s *Store) othersStand(f *tokenissuer.TokenFamily) bool {
+func (s *Store) othersStand(f *store.TokenFamily) bool {
 	if id := f.Standing.SessionID; id != "" {
 		if session, known := s.family(id); !known || !session.RevokedAt.IsZero() {
 			return false
@@ -65,7 +65,7 @@ func (s *Store) othersStand(f *tokenissuer.TokenFamily) bool {
 }
 
 // Family returns the family of that id. It copies an empty one when there is none.
-func (s *Store) Family(ctx context.Context, id string) (*tokenissuer.TokenFamily, error) {
+func (s *Store) Family(ctx context.Context, id string) (*store.TokenFamily, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if err := s.usable(ctx); err != nil {
@@ -74,32 +74,32 @@ func (s *Store) Family(ctx context.Context, id string) (*tokenissuer.TokenFamily
 	found, known := s.family(id)
 	copied := cloneFamily(found)
 	if !known {
-		return nil, tokenissuer.ErrNotFound
+		return nil, store.ErrNotFound
 	}
 	return &copied, nil
 }
 
-func (s *Store) family(id string) (tokenissuer.TokenFamily, bool) {
+func (s *Store) family(id string) (store.TokenFamily, bool) {
 	found, known := s.families.Get(id)
-	family, _ := found.(tokenissuer.TokenFamily)
+	family, _ := found.(store.TokenFamily)
 	return family, known
 }
 
 // FamiliesOf lists the user's families that are not revoked and expire after that time, newest first.
-func (s *Store) FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) ([]*tokenissuer.TokenFamily, error) {
+func (s *Store) FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) ([]*store.TokenFamily, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if err := s.usable(ctx); err != nil {
 		return nil, fmt.Errorf("listing families: %w", err)
 	}
-	var list []*tokenissuer.TokenFamily
+	var list []*store.TokenFamily
 	for id := range s.live[userID] {
 		if f, _ := s.family(id); f.ExpiresAt.After(expireAfter) {
 			copied := cloneFamily(f)
 			list = append(list, &copied)
 		}
 	}
-	slices.SortFunc(list, func(a, b *tokenissuer.TokenFamily) int {
+	slices.SortFunc(list, func(a, b *store.TokenFamily) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
 	})
 	return list, nil
@@ -107,7 +107,7 @@ func (s *Store) FamiliesOf(ctx context.Context, userID string, expireAfter time.
 
 // RedeemCode spends the family's code.
 func (s *Store) RedeemCode(ctx context.Context, id string, generation int64, at, expires time.Time, maxFailures int) error {
-	return s.spend(ctx, "redeeming code", id, func(f *tokenissuer.TokenFamily) bool {
+	return s.spend(ctx, "redeeming code", id, func(f *store.TokenFamily) bool {
 		if !hasCode(f) || !f.Code.SpentAt.IsZero() || at.After(f.Code.ExpiresAt) || !f.RevokedAt.IsZero() || f.Code.Failures >= maxFailures || !s.userStands(f) {
 			return false
 		}
@@ -119,15 +119,15 @@ func (s *Store) RedeemCode(ctx context.Context, id string, generation int64, at,
 }
 
 // hasCode tells whether the family ever had a code. A failure that was counted makes none.
-func hasCode(f *tokenissuer.TokenFamily) bool {
+func hasCode(f *store.TokenFamily) bool {
 	code := f.Code
 	code.Failures = 0
-	return code != tokenissuer.CodeBinding{}
+	return code != store.CodeBinding{}
 }
 
 // CountCodeFailure counts a wrong verifier.
 func (s *Store) CountCodeFailure(ctx context.Context, id string) error {
-	_, err := s.changeFamily(ctx, "counting code failure", id, func(f *tokenissuer.TokenFamily) bool {
+	_, err := s.changeFamily(ctx, "counting code failure", id, func(f *store.TokenFamily) bool {
 		f.Code.Failures++
 		return true
 	})
@@ -135,8 +135,8 @@ func (s *Store) CountCodeFailure(ctx context.Context, id string) error {
 }
 
 // RotateRefreshToken makes the next generation the newest.
-func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation int64, r tokenissuer.Rotation) error {
-	return s.spend(ctx, "rotating refresh token", id, func(f *tokenissuer.TokenFamily) bool {
+func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation int64, r store.Rotation) error {
+	return s.spend(ctx, "rotating refresh token", id, func(f *store.TokenFamily) bool {
 		if f.Generation != generation || !r.At.Before(f.ExpiresAt) || !f.RevokedAt.IsZero() || !s.userStands(f) {
 			return false
 		}
@@ -148,7 +148,7 @@ func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation in
 
 // TouchFamily notes when a session was last seen.
 func (s *Store) TouchFamily(ctx context.Context, id string, at time.Time) error {
-	return s.spend(ctx, "touching family", id, func(f *tokenissuer.TokenFamily) bool {
+	return s.spend(ctx, "touching family", id, func(f *store.TokenFamily) bool {
 		if at.After(f.RotatedAt) {
 			f.RotatedAt = at
 		}
@@ -157,16 +157,16 @@ func (s *Store) TouchFamily(ctx context.Context, id string, at time.Time) error 
 }
 
 // spend is changeFamily for what can be done once: ErrSpent when edit refuses or there is no such family.
-func (s *Store) spend(ctx context.Context, step, id string, edit func(*tokenissuer.TokenFamily) bool) error {
+func (s *Store) spend(ctx context.Context, step, id string, edit func(*store.TokenFamily) bool) error {
 	done, err := s.changeFamily(ctx, step, id, edit)
 	if err == nil && !done {
-		return fmt.Errorf("%s: %w", step, tokenissuer.ErrSpent)
+		return fmt.Errorf("%s: %w", step, store.ErrSpent)
 	}
 	return err
 }
 
 // changeFamily replaces a family by a changed copy unless edit refuses, and tells whether it did.
-func (s *Store) changeFamily(ctx context.Context, step, id string, edit func(*tokenissuer.TokenFamily) bool) (bool, error) {
+func (s *Store) changeFamily(ctx context.Context, step, id string, edit func(*store.TokenFamily) bool) (bool, error) {
 	if err := s.lock(ctx); err != nil {
 		return false, fmt.Errorf("%s: %w", step, err)
 	}
@@ -180,7 +180,7 @@ func (s *Store) changeFamily(ctx context.Context, step, id string, edit func(*to
 }
 
 // putFamily stores a family, and lists it among its user's for as long as it is not revoked. The caller holds the lock.
-func (s *Store) putFamily(f tokenissuer.TokenFamily) {
+func (s *Store) putFamily(f store.TokenFamily) {
 	s.families.Set(f.ID, f, cache.NoExpiration)
 	if !f.RevokedAt.IsZero() {
 		s.unlist(f)
@@ -193,14 +193,14 @@ func (s *Store) putFamily(f tokenissuer.TokenFamily) {
 }
 
 // unlist takes a family off its user's list, and the list away with the last one.
-func (s *Store) unlist(f tokenissuer.TokenFamily) {
+func (s *Store) unlist(f store.TokenFamily) {
 	delete(s.live[f.UserID], f.ID)
 	if len(s.live[f.UserID]) == 0 {
 		delete(s.live, f.UserID)
 	}
 }
 
-func cloneFamily(f tokenissuer.TokenFamily) tokenissuer.TokenFamily {
+func cloneFamily(f store.TokenFamily) store.TokenFamily {
 	f.Scopes = slices.Clone(f.Scopes)
 	return f
 }
@@ -220,7 +220,7 @@ func (s *Store) DecideRequest(ctx context.Context, requestID string, expires tim
 
 func (s *Store) decide(requestID string, expires time.Time) error {
 	if err := s.decided.Add(requestID, nil, cache.NoExpiration); err != nil {
-		return tokenissuer.ErrSpent
+		return store.ErrSpent
 	}
 	s.expiries.add(expiry{at: expires, id: requestID, request: true})
 	return nil

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var now = time.Unix(1_700_000_000, 0)
@@ -17,9 +18,9 @@ var now = time.Unix(1_700_000_000, 0)
 func withUser(tb testing.TB, id string) *Store {
 	tb.Helper()
 	s := New()
-	err := s.AddUser(tb.Context(), &tokenissuer.User{
-		ID: id, Email: id + "@example.com", Organisation: "acme", Status: tokenissuer.UserActive,
-		PasswordHash: tokenissuer.NewSecret("hash"),
+	err := s.AddUser(tb.Context(), &store.User{
+		ID: id, Email: id + "@example.com", Organisation: "acme", Status: store.UserActive,
+		PasswordHash: oauth.NewSecret("hash"),
 	}, true)
 	if err != nil {
 		tb.Fatal(err)
@@ -28,11 +29,11 @@ func withUser(tb testing.TB, id string) *Store {
 }
 
 // family returns a family of the user's first version, with a code.
-func family(id, userID string) *tokenissuer.TokenFamily {
-	return &tokenissuer.TokenFamily{
-		ID: id, UserID: userID, UserVersion: "1", ClientID: "app", Origin: tokenissuer.AuthorizationCode,
-		Scopes: tokenissuer.Scopes{"public"}, CreatedAt: now, ExpiresAt: now.Add(time.Minute),
-		Code: tokenissuer.CodeBinding{RequestID: "request of " + id, ExpiresAt: now.Add(time.Minute)},
+func family(id, userID string) *store.TokenFamily {
+	return &store.TokenFamily{
+		ID: id, UserID: userID, UserVersion: "1", ClientID: "app", Origin: oauth.AuthorizationCode,
+		Scopes: oauth.Scopes{"public"}, CreatedAt: now, ExpiresAt: now.Add(time.Minute),
+		Code: store.CodeBinding{RequestID: "request of " + id, ExpiresAt: now.Add(time.Minute)},
 	}
 }
 
@@ -53,7 +54,7 @@ func checkIndexes(t *testing.T, s *Store) {
 		}
 	}
 	for id, item := range s.families.Items() {
-		f := item.Object.(tokenissuer.TokenFamily)
+		f := item.Object.(store.TokenFamily)
 		if _, ok := s.live[f.UserID][id]; ok != f.RevokedAt.IsZero() {
 			t.Errorf("family %q, revoked at %v: listed is %v", id, f.RevokedAt, ok)
 		}
@@ -81,7 +82,7 @@ func TestDroppedFamiliesLeaveNothing(t *testing.T) {
 		case 1:
 			err = errors.Join(err, s.RedeemCode(t.Context(), id, 1, now, now.Add(24*time.Hour), 5))
 		case 2:
-			_, endErr := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: id}, tokenissuer.Ending{At: now, Until: now})
+			_, endErr := s.EndFamilies(t.Context(), store.FamilyFilter{ID: id}, store.Ending{At: now, Until: now})
 			err = errors.Join(err, endErr)
 		}
 		if err != nil {
@@ -120,16 +121,16 @@ func TestDroppedFamiliesLeaveNothing(t *testing.T) {
 // that was ended stands in the feed: what slipped between the two would be a session that a password change left alive.
 func TestNothingIsBornAfterTheEnd(t *testing.T) {
 	const callers, each = 8, 50
-	end := tokenissuer.Ending{At: now, Until: time.Now().Add(time.Hour)}
-	disabled := tokenissuer.UserDisabled
+	end := store.Ending{At: now, Until: time.Now().Add(time.Hour)}
+	disabled := store.UserDisabled
 	for _, c := range []struct {
 		name string
-		end  func(*Store) ([]tokenissuer.Revocation, error)
+		end  func(*Store) ([]store.Revocation, error)
 	}{
-		{"change", func(s *Store) ([]tokenissuer.Revocation, error) {
-			return s.ChangeUser(t.Context(), "ada", tokenissuer.UserChange{Status: &disabled}, end)
+		{"change", func(s *Store) ([]store.Revocation, error) {
+			return s.ChangeUser(t.Context(), "ada", store.UserChange{Status: &disabled}, end)
 		}},
-		{"removal", func(s *Store) ([]tokenissuer.Revocation, error) { return s.RemoveUser(t.Context(), "ada", end) }},
+		{"removal", func(s *Store) ([]store.Revocation, error) { return s.RemoveUser(t.Context(), "ada", end) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := withUser(t, "ada")
@@ -138,16 +139,16 @@ func TestNothingIsBornAfterTheEnd(t *testing.T) {
 				group.Go(func() {
 					for n := range each {
 						id := fmt.Sprint(i, " ", n)
-						if err := s.AddFamily(t.Context(), family(id, "ada")); err != nil && !errors.Is(err, tokenissuer.ErrStale) {
+						if err := s.AddFamily(t.Context(), family(id, "ada")); err != nil && !errors.Is(err, store.ErrStale) {
 							t.Error(err)
 						}
-						if err := s.RotateRefreshToken(t.Context(), id, 0, tokenissuer.Rotation{At: now}); err != nil && !errors.Is(err, tokenissuer.ErrSpent) {
+						if err := s.RotateRefreshToken(t.Context(), id, 0, store.Rotation{At: now}); err != nil && !errors.Is(err, store.ErrSpent) {
 							t.Error(err)
 						}
 					}
 				})
 			}
-			var ended []tokenissuer.Revocation
+			var ended []store.Revocation
 			group.Go(func() {
 				for s.families.ItemCount() < each { // let some be born first
 					if t.Context().Err() != nil {
@@ -180,12 +181,12 @@ func TestFamiliesAreCopied(t *testing.T) {
 	if err := s.AddFamily(t.Context(), mine); err != nil {
 		t.Fatal(err)
 	}
-	granted := tokenissuer.Scopes{"public"}
+	granted := oauth.Scopes{"public"}
 	if err := s.PutConsent(t.Context(), "ada", "app", granted, now); err != nil {
 		t.Fatal(err)
 	}
 	mine.Scopes[0], granted[0] = "scribble", "scribble"
-	read := func() []tokenissuer.Scopes {
+	read := func() []oauth.Scopes {
 		t.Helper()
 		one, oneErr := s.Family(t.Context(), "f")
 		list, listErr := s.FamiliesOf(t.Context(), "ada", now)
@@ -193,13 +194,13 @@ func TestFamiliesAreCopied(t *testing.T) {
 		if err := errors.Join(oneErr, listErr, consentErr); err != nil {
 			t.Fatal(err)
 		}
-		return []tokenissuer.Scopes{one.Scopes, list[0].Scopes, consent}
+		return []oauth.Scopes{one.Scopes, list[0].Scopes, consent}
 	}
 	for _, scopes := range read() {
 		scopes[0] = "scribble"
 	}
 	for i, scopes := range read() {
-		if !slices.Equal(scopes, tokenissuer.Scopes{"public"}) {
+		if !slices.Equal(scopes, oauth.Scopes{"public"}) {
 			t.Errorf("reading %d: the scopes are %q", i, scopes)
 		}
 	}
@@ -207,24 +208,24 @@ func TestFamiliesAreCopied(t *testing.T) {
 
 // TestEndFamiliesOfAnother asks for a family by its id and the wrong owner: who guesses an id ends nothing.
 func TestEndFamiliesOfAnother(t *testing.T) {
-	end := tokenissuer.Ending{At: now, Until: time.Now().Add(time.Hour)}
+	end := store.Ending{At: now, Until: time.Now().Add(time.Hour)}
 	for _, c := range []struct {
 		name  string
-		which tokenissuer.FamilyFilter
+		which store.FamilyFilter
 		ends  int
 	}{
-		{"nothing is set", tokenissuer.FamilyFilter{}, 0},
-		{"origins alone", tokenissuer.FamilyFilter{Origins: []tokenissuer.GrantType{tokenissuer.AuthorizationCode}}, 0},
-		{"another user's", tokenissuer.FamilyFilter{ID: "f", UserID: "eve"}, 0},
-		{"another client's", tokenissuer.FamilyFilter{ID: "f", ClientID: "evil"}, 0},
-		{"of another origin", tokenissuer.FamilyFilter{ID: "f", Origins: []tokenissuer.GrantType{tokenissuer.BrowserSession}}, 0},
-		{"the owner's", tokenissuer.FamilyFilter{ID: "f", UserID: "ada", ClientID: "app"}, 1},
-		{"the client's", tokenissuer.FamilyFilter{ClientID: "app"}, 2},
-		{"the client's, of another user", tokenissuer.FamilyFilter{ClientID: "app", UserID: "eve"}, 0},
-		{"the user's, of two origins", tokenissuer.FamilyFilter{
-			UserID: "ada", Origins: []tokenissuer.GrantType{tokenissuer.BrowserSession, tokenissuer.AuthorizationCode},
+		{"nothing is set", store.FamilyFilter{}, 0},
+		{"origins alone", store.FamilyFilter{Origins: []oauth.GrantType{oauth.AuthorizationCode}}, 0},
+		{"another user's", store.FamilyFilter{ID: "f", UserID: "eve"}, 0},
+		{"another client's", store.FamilyFilter{ID: "f", ClientID: "evil"}, 0},
+		{"of another origin", store.FamilyFilter{ID: "f", Origins: []oauth.GrantType{store.BrowserSession}}, 0},
+		{"the owner's", store.FamilyFilter{ID: "f", UserID: "ada", ClientID: "app"}, 1},
+		{"the client's", store.FamilyFilter{ClientID: "app"}, 2},
+		{"the client's, of another user", store.FamilyFilter{ClientID: "app", UserID: "eve"}, 0},
+		{"the user's, of two origins", store.FamilyFilter{
+			UserID: "ada", Origins: []oauth.GrantType{store.BrowserSession, oauth.AuthorizationCode},
 		}, 1},
-		{"one that is not there", tokenissuer.FamilyFilter{ID: "dropped", UserID: "ada"}, 1},
+		{"one that is not there", store.FamilyFilter{ID: "dropped", UserID: "ada"}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := withUser(t, "ada")

@@ -7,14 +7,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // maxDropped is how many expiries one DropFamilies looks at, so that nobody waits long for the lock meanwhile.
 const maxDropped = 1000
 
 // EndFamilies revokes the families that match.
-func (s *Store) EndFamilies(ctx context.Context, which tokenissuer.FamilyFilter, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
+func (s *Store) EndFamilies(ctx context.Context, which store.FamilyFilter, end store.Ending) ([]store.Revocation, error) {
 	if err := s.lock(ctx); err != nil {
 		return nil, fmt.Errorf("ending families: %w", err)
 	}
@@ -23,8 +23,8 @@ func (s *Store) EndFamilies(ctx context.Context, which tokenissuer.FamilyFilter,
 }
 
 // endFamilies revokes the families that match and returns the revocations that it recorded. The caller holds the lock.
-func (s *Store) endFamilies(which tokenissuer.FamilyFilter, end tokenissuer.Ending) []tokenissuer.Revocation {
-	var ended []tokenissuer.Revocation
+func (s *Store) endFamilies(which store.FamilyFilter, end store.Ending) []store.Revocation {
+	var ended []store.Revocation
 	for _, id := range s.toEnd(which) {
 		until := end.Until
 		if f, known := s.family(id); known && f.RevokedAt.IsZero() {
@@ -32,22 +32,22 @@ func (s *Store) endFamilies(which tokenissuer.FamilyFilter, end tokenissuer.Endi
 			s.putFamily(f)
 			until = f.RevokedUntil(end)
 		}
-		ended = append(ended, tokenissuer.Revocation{Kind: tokenissuer.RevokeFamily, ID: id, ExpiresAt: until})
+		ended = append(ended, store.Revocation{Kind: store.RevokeFamily, ID: id, ExpiresAt: until})
 	}
 	s.record(ended...)
 	return ended
 }
 
 // endFamiliesOf revokes the families of a user, and those that the user has created for others.
-func (s *Store) endFamiliesOf(userID string, end tokenissuer.Ending) []tokenissuer.Revocation {
-	own := s.endFamilies(tokenissuer.FamilyFilter{UserID: userID}, end)
-	return append(own, s.endFamilies(tokenissuer.FamilyFilter{ActorID: userID}, end)...)
+func (s *Store) endFamiliesOf(userID string, end store.Ending) []store.Revocation {
+	own := s.endFamilies(store.FamilyFilter{UserID: userID}, end)
+	return append(own, s.endFamilies(store.FamilyFilter{ActorID: userID}, end)...)
 }
 
 // toEnd returns the ids of the families to revoke: the one that is named, though it were revoked or dropped, or those
 // that match and are not revoked. A named family that is another's than the filter says is not meant, and origins alone mean
 // nobody: a filter whose user was forgotten must not end everybody.
-func (s *Store) toEnd(which tokenissuer.FamilyFilter) []string {
+func (s *Store) toEnd(which store.FamilyFilter) []string {
 	switch {
 	case which.ID != "":
 		if f, known := s.family(which.ID); known && !matches(f, which) {
@@ -67,7 +67,7 @@ func (s *Store) toEnd(which tokenissuer.FamilyFilter) []string {
 }
 
 // matching appends to ids those of the listed families that match.
-func (s *Store) matching(which tokenissuer.FamilyFilter, listed map[string]struct{}, ids []string) []string {
+func (s *Store) matching(which store.FamilyFilter, listed map[string]struct{}, ids []string) []string {
 	for id := range listed {
 		if f, _ := s.family(id); matches(f, which) {
 			ids = append(ids, id)
@@ -77,7 +77,7 @@ func (s *Store) matching(which tokenissuer.FamilyFilter, listed map[string]struc
 }
 
 // matches holds everything but the id, by which families are found, against the filter.
-func matches(f tokenissuer.TokenFamily, which tokenissuer.FamilyFilter) bool {
+func matches(f store.TokenFamily, which store.FamilyFilter) bool {
 	return (which.UserID == "" || which.UserID == f.UserID) &&
 		(which.ClientID == "" || which.ClientID == f.ClientID) &&
 		(which.ActorID == "" || which.ActorID == f.Actor.Subject) &&

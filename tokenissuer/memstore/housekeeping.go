@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // lease is who has a task, until when.
@@ -76,13 +76,13 @@ func (s *Store) DropAttempts(ctx context.Context, _ time.Time) (more bool, err e
 }
 
 // Sizes tells how many records there are.
-func (s *Store) Sizes(ctx context.Context) (tokenissuer.Sizes, error) {
+func (s *Store) Sizes(ctx context.Context) (store.Sizes, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if err := s.usable(ctx); err != nil {
-		return tokenissuer.Sizes{}, fmt.Errorf("counting records: %w", err)
+		return store.Sizes{}, fmt.Errorf("counting records: %w", err)
 	}
-	return tokenissuer.Sizes{
+	return store.Sizes{
 		Families: int64(s.families.ItemCount()), Revocations: int64(s.revocations.ItemCount()), Requests: int64(s.decided.ItemCount()),
 		Clients: int64(s.clients.ItemCount()), Users: int64(s.users.ItemCount()),
 	}, nil

@@ -11,11 +11,11 @@ import (
 
 	"github.com/patrickmn/go-cache"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // SigningKeys lists every key, oldest first.
-func (s *Store) SigningKeys(ctx context.Context) ([]tokenissuer.StoredKey, error) {
+func (s *Store) SigningKeys(ctx context.Context) ([]store.StoredKey, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if err := s.usable(ctx); err != nil {
@@ -24,15 +24,15 @@ func (s *Store) SigningKeys(ctx context.Context) ([]tokenissuer.StoredKey, error
 	return s.signingKeys(), nil
 }
 
-func (s *Store) signingKeys() []tokenissuer.StoredKey {
+func (s *Store) signingKeys() []store.StoredKey {
 	items := s.keys.Items()
-	list := make([]tokenissuer.StoredKey, 0, len(items))
+	list := make([]store.StoredKey, 0, len(items))
 	for _, item := range items {
-		key := item.Object.(tokenissuer.StoredKey)
+		key := item.Object.(store.StoredKey)
 		key.Private, key.Binding = slices.Clone(key.Private), slices.Clone(key.Binding)
 		list = append(list, key)
 	}
-	slices.SortFunc(list, func(a, b tokenissuer.StoredKey) int {
+	slices.SortFunc(list, func(a, b store.StoredKey) int {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
 	})
 	return list
@@ -62,9 +62,9 @@ func (s *Store) changeKeys(ctx context.Context, name string, do func() error) er
 }
 
 // AddFirstSigningKey stores the key unless there is one of its algorithm.
-func (s *Store) AddFirstSigningKey(ctx context.Context, key tokenissuer.StoredKey) error {
+func (s *Store) AddFirstSigningKey(ctx context.Context, key store.StoredKey) error {
 	return s.changeKeys(ctx, "adding first signing key", func() error {
-		if slices.ContainsFunc(s.signingKeys(), func(other tokenissuer.StoredKey) bool {
+		if slices.ContainsFunc(s.signingKeys(), func(other store.StoredKey) bool {
 			return other.Algorithm == key.Algorithm && other.RevokedAt.IsZero()
 		}) {
 			return nil
@@ -74,14 +74,14 @@ func (s *Store) AddFirstSigningKey(ctx context.Context, key tokenissuer.StoredKe
 }
 
 // AddSigningKey stores a further key.
-func (s *Store) AddSigningKey(ctx context.Context, key tokenissuer.StoredKey) error {
+func (s *Store) AddSigningKey(ctx context.Context, key store.StoredKey) error {
 	return s.changeKeys(ctx, "adding signing key", func() error { return s.addKey(key) })
 }
 
-func (s *Store) addKey(key tokenissuer.StoredKey) error {
+func (s *Store) addKey(key store.StoredKey) error {
 	key.Private, key.Binding = slices.Clone(key.Private), slices.Clone(key.Binding)
 	if s.keys.Add(key.ID, key, cache.NoExpiration) != nil {
-		return tokenissuer.ErrTaken
+		return store.ErrTaken
 	}
 	return nil
 }
@@ -90,9 +90,9 @@ func (s *Store) addKey(key tokenissuer.StoredKey) error {
 var errChanged = errors.New("the keys have changed")
 
 // ReplaceSigningKeys replaces what may change of keys, all of them or none.
-func (s *Store) ReplaceSigningKeys(ctx context.Context, changes ...tokenissuer.KeyChange) (bool, error) {
+func (s *Store) ReplaceSigningKeys(ctx context.Context, changes ...store.KeyChange) (bool, error) {
 	err := s.changeKeys(ctx, "replacing signing keys", func() error {
-		becomes := make([]tokenissuer.StoredKey, 0, len(changes))
+		becomes := make([]store.StoredKey, 0, len(changes))
 		for _, c := range changes {
 			if c.Was.SealedWith != "" && c.Becomes.SealedWith == "" {
 				return errors.New("the replacement is not sealed")
@@ -118,7 +118,7 @@ func (s *Store) ReplaceSigningKeys(ctx context.Context, changes ...tokenissuer.K
 }
 
 // RevokeSigningKey marks a key, forgets its private part and records the revocation.
-func (s *Store) RevokeSigningKey(ctx context.Context, id string, at time.Time, tokens tokenissuer.Revocation) error {
+func (s *Store) RevokeSigningKey(ctx context.Context, id string, at time.Time, tokens store.Revocation) error {
 	return s.changeKeys(ctx, "revoking signing key", func() error {
 		key, err := s.key(id)
 		if err != nil {
@@ -142,10 +142,10 @@ func (s *Store) DropSigningKey(ctx context.Context, id string) error {
 	})
 }
 
-func (s *Store) key(id string) (tokenissuer.StoredKey, error) {
+func (s *Store) key(id string) (store.StoredKey, error) {
 	found, ok := s.keys.Get(id)
 	if !ok {
-		return tokenissuer.StoredKey{}, tokenissuer.ErrNotFound
+		return store.StoredKey{}, store.ErrNotFound
 	}
-	return found.(tokenissuer.StoredKey), nil
+	return found.(store.StoredKey), nil
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const (
@@ -22,12 +22,12 @@ const (
 
 // recorded is a revocation with its place in the feed.
 type recorded struct {
-	tokenissuer.Revocation
+	store.Revocation
 	position int64
 }
 
 // Revoke records the revocations.
-func (s *Store) Revoke(ctx context.Context, revocations ...tokenissuer.Revocation) error {
+func (s *Store) Revoke(ctx context.Context, revocations ...store.Revocation) error {
 	if err := s.lock(ctx); err != nil {
 		return fmt.Errorf("revoking: %w", err)
 	}
@@ -37,7 +37,7 @@ func (s *Store) Revoke(ctx context.Context, revocations ...tokenissuer.Revocatio
 }
 
 // record puts revocations into the feed, all at one position. The caller holds the lock.
-func (s *Store) record(revocations ...tokenissuer.Revocation) {
+func (s *Store) record(revocations ...store.Revocation) {
 	if len(revocations) == 0 {
 		return
 	}
@@ -58,7 +58,7 @@ func (s *Store) record(revocations ...tokenissuer.Revocation) {
 
 // widest returns what revokes every token that a or b revokes, for as long as the longer of them. A zero IssuedUntil
 // is the widest there is.
-func widest(a, b tokenissuer.Revocation) tokenissuer.Revocation {
+func widest(a, b store.Revocation) store.Revocation {
 	switch {
 	case a.IssuedUntil.IsZero() || b.IssuedUntil.IsZero():
 		a.IssuedUntil = time.Time{}
@@ -73,7 +73,7 @@ func widest(a, b tokenissuer.Revocation) tokenissuer.Revocation {
 
 // Revocations lists what was recorded after position. A position that this store has not reached comes from a store
 // before a restart, and gets everything.
-func (s *Store) Revocations(ctx context.Context, after int64) ([]tokenissuer.Revocation, int64, error) {
+func (s *Store) Revocations(ctx context.Context, after int64) ([]store.Revocation, int64, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if err := s.usable(ctx); err != nil {
@@ -94,7 +94,7 @@ func (s *Store) Revocations(ctx context.Context, after int64) ([]tokenissuer.Rev
 	slices.SortFunc(found, func(a, b recorded) int {
 		return cmp.Or(cmp.Compare(a.position, b.position), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
 	})
-	list := make([]tokenissuer.Revocation, len(found))
+	list := make([]store.Revocation, len(found))
 	for i, r := range found {
 		list[i] = r.Revocation
 	}

@@ -15,10 +15,10 @@ import (
 
 	"github.com/patrickmn/go-cache"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-var _ tokenissuer.Store = (*Store)(nil)
+var _ store.Store = (*Store)(nil)
 
 var errClosed = errors.New("the store is closed")
 
@@ -47,8 +47,8 @@ type Store struct {
 	// expiries finds what DropFamilies drops in the same way.
 	expiries expiryHeap
 
-	declarations []tokenissuer.Declaration
-	ended        []tokenissuer.EndedDeclaration
+	declarations []store.Declaration
+	ended        []store.EndedDeclaration
 	leases       map[string]lease
 	attempts     *Attempts
 }

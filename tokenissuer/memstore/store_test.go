@@ -5,12 +5,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
 func TestStore(t *testing.T) {
-	storetest.Run(t, func(*testing.T) tokenissuer.Store { return New() })
+	storetest.Run(t, func(*testing.T) store.Store { return New() })
 }
 
 // TestExpiredRevocationsLeave proves that memory does not grow for ever, and that a revocation stays for as long as
@@ -20,7 +20,7 @@ func TestExpiredRevocationsLeave(t *testing.T) {
 		s := New()
 		revoke := func(id string, expires time.Time) {
 			t.Helper()
-			if err := s.Revoke(t.Context(), tokenissuer.Revocation{Kind: tokenissuer.RevokeToken, ID: id, ExpiresAt: expires}); err != nil {
+			if err := s.Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: id, ExpiresAt: expires}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -49,7 +49,7 @@ func TestExpiredRevocationsLeave(t *testing.T) {
 
 func BenchmarkClient(b *testing.B) {
 	s := New()
-	c := &tokenissuer.Client{ID: "app", Secrets: make([]tokenissuer.ClientSecret, 1)}
+	c := &store.Client{ID: "app", Secrets: make([]store.ClientSecret, 1)}
 	if err := s.AddClient(b.Context(), c); err != nil {
 		b.Fatal(err)
 	}

@@ -10,17 +10,19 @@ import (
 
 	"github.com/patrickmn/go-cache"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // account is a user with the number that its version spells.
 type account struct {
-	user    *tokenissuer.User
+	user    *store.User
 	version int64
 }
 
 // User returns the user of that id.
-func (s *Store) User(ctx context.Context, id string) (*tokenissuer.User, error) {
+func (s *Store) User(ctx context.Context, id string) (*store.User, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if err := s.usable(ctx); err != nil {
@@ -34,51 +36,51 @@ func (s *Store) account(id string) (account, error) {
 	if found, ok := s.users.Get(id); ok {
 		return found.(account), nil
 	}
-	return account{}, tokenissuer.ErrNotFound
+	return account{}, store.ErrNotFound
 }
 
 // UserByEmail returns the user of that canonical address, in one look-up whether there is one or not.
-func (s *Store) UserByEmail(ctx context.Context, email string) (*tokenissuer.User, error) {
+func (s *Store) UserByEmail(ctx context.Context, email string) (*store.User, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if err := s.usable(ctx); err != nil {
 		return nil, fmt.Errorf("reading user by e-mail address: %w", err)
 	}
 	if found, ok := s.emails.Get(email); ok {
-		return found.(*tokenissuer.User), nil
+		return found.(*store.User), nil
 	}
-	return nil, tokenissuer.ErrNotFound
+	return nil, store.ErrNotFound
 }
 
 // Users lists the users, of one organisation unless its id is empty, by the bytes of their ids.
-func (s *Store) Users(ctx context.Context, organisation string) ([]*tokenissuer.User, error) {
+func (s *Store) Users(ctx context.Context, organisation string) ([]*store.User, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if err := s.usable(ctx); err != nil {
 		return nil, fmt.Errorf("listing users: %w", err)
 	}
-	var list []*tokenissuer.User
+	var list []*store.User
 	for _, item := range s.users.Items() {
 		if u := item.Object.(account).user; organisation == "" || u.Organisation == organisation {
 			list = append(list, u)
 		}
 	}
-	slices.SortFunc(list, func(a, b *tokenissuer.User) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(list, func(a, b *store.User) int { return cmp.Compare(a.ID, b.ID) })
 	return list, nil
 }
 
 // AddUser registers a user. The id of a removed user stays taken for a while, like that of a removed client; the address does not.
-func (s *Store) AddUser(ctx context.Context, user *tokenissuer.User, organisationDeclared bool) error {
+func (s *Store) AddUser(ctx context.Context, user *store.User, organisationDeclared bool) error {
 	fail := func(err error) error { return fmt.Errorf("adding user: %w", err) }
 	if err := s.lock(ctx); err != nil {
 		return fail(err)
 	}
 	defer s.mu.Unlock()
 	if _, stored := s.organisations.Get(user.Organisation); !stored && !organisationDeclared {
-		return fail(fmt.Errorf("organisation %q: %w", user.Organisation, tokenissuer.ErrNotFound))
+		return fail(fmt.Errorf("organisation %q: %w", user.Organisation, store.ErrNotFound))
 	}
 	if _, taken := s.emails.Get(user.Email); taken {
-		return fail(tokenissuer.ErrTaken)
+		return fail(store.ErrTaken)
 	}
 	// The id comes last: a call that fails does not take it.
 	if err := s.takeSubject(user.ID, subject{user: true}, user.CreatedAt); err != nil {
@@ -92,8 +94,8 @@ func (s *Store) AddUser(ctx context.Context, user *tokenissuer.User, organisatio
 }
 
 // ChangeUser makes the change and ends every family of the user: what was granted before it is worth nothing after it.
-func (s *Store) ChangeUser(ctx context.Context, userID string, change tokenissuer.UserChange, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
-	fail := func(err error) ([]tokenissuer.Revocation, error) { return nil, fmt.Errorf("changing user: %w", err) }
+func (s *Store) ChangeUser(ctx context.Context, userID string, change store.UserChange, end store.Ending) ([]store.Revocation, error) {
+	fail := func(err error) ([]store.Revocation, error) { return nil, fmt.Errorf("changing user: %w", err) }
 	if err := s.lock(ctx); err != nil {
 		return fail(err)
 	}
@@ -107,12 +109,12 @@ func (s *Store) ChangeUser(ctx context.Context, userID string, change tokenissue
 	changed.Groups = slices.Clone(changed.Groups)
 	if change.Organisation != nil {
 		if _, stored := s.organisations.Get(changed.Organisation); !stored && !change.OrganisationDeclared && changed.Organisation != "" {
-			return fail(fmt.Errorf("organisation %q: %w", changed.Organisation, tokenissuer.ErrNotFound))
+			return fail(fmt.Errorf("organisation %q: %w", changed.Organisation, store.ErrNotFound))
 		}
 	}
 	if changed.Email != old.user.Email {
 		if _, taken := s.emails.Get(changed.Email); taken {
-			return fail(tokenissuer.ErrTaken)
+			return fail(store.ErrTaken)
 		}
 		s.emails.Delete(old.user.Email)
 	}
@@ -125,7 +127,7 @@ func (s *Store) ChangeUser(ctx context.Context, userID string, change tokenissue
 }
 
 // RehashPassword replaces the hash old. A user that is gone has it no more than one whose password was changed.
-func (s *Store) RehashPassword(ctx context.Context, userID string, old, hash tokenissuer.Secret) error {
+func (s *Store) RehashPassword(ctx context.Context, userID string, old, hash oauth.Secret) error {
 	if err := s.lock(ctx); err != nil {
 		return fmt.Errorf("rehashing password: %w", err)
 	}
@@ -153,9 +155,9 @@ func (s *Store) takeSubject(id string, of subject, now time.Time) error {
 		former := found.(subject)
 		switch {
 		case former.freeAt.IsZero():
-			return tokenissuer.ErrTaken
+			return store.ErrTaken
 		case now.Before(former.freeAt):
-			return tokenissuer.RemovedError{FreeAt: former.freeAt}
+			return store.RemovedError{FreeAt: former.freeAt}
 		}
 	}
 	// Consents were given by or to somebody else, who was removed or declared.
@@ -180,8 +182,8 @@ func (s *Store) HadUser(ctx context.Context, userID string) (bool, error) {
 }
 
 // RemoveUser deletes the user with its consents and ends every family. Its id stays taken for a while.
-func (s *Store) RemoveUser(ctx context.Context, userID string, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
-	fail := func(err error) ([]tokenissuer.Revocation, error) { return nil, fmt.Errorf("removing user: %w", err) }
+func (s *Store) RemoveUser(ctx context.Context, userID string, end store.Ending) ([]store.Revocation, error) {
+	fail := func(err error) ([]store.Revocation, error) { return nil, fmt.Errorf("removing user: %w", err) }
 	if err := s.lock(ctx); err != nil {
 		return fail(err)
 	}
@@ -207,7 +209,7 @@ func (s *Store) PasswordSchemes(ctx context.Context) ([]string, error) {
 	var schemes []string
 	for _, item := range s.users.Items() {
 		hash := item.Object.(account).user.PasswordHash
-		if scheme := tokenissuer.PasswordScheme(hash); !hash.IsEmpty() && !slices.Contains(schemes, scheme) {
+		if scheme := passwords.PasswordScheme(hash); !hash.IsEmpty() && !slices.Contains(schemes, scheme) {
 			schemes = append(schemes, scheme)
 		}
 	}
@@ -215,7 +217,7 @@ func (s *Store) PasswordSchemes(ctx context.Context) ([]string, error) {
 }
 
 // putUser stores a user of its own, under its id and its address. The caller holds the lock.
-func (s *Store) putUser(u tokenissuer.User, version int64) {
+func (s *Store) putUser(u store.User, version int64) {
 	u.Version = strconv.FormatInt(version, 10)
 	s.users.Set(u.ID, account{&u, version}, cache.NoExpiration)
 	s.emails.Set(u.Email, &u, cache.NoExpiration)

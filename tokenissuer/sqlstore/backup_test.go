@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // TestBackup: a backup that is made while clients are added holds all that were acknowledged before it began, and opens
@@ -27,7 +27,7 @@ func TestBackup(t *testing.T) {
 	var beside sync.WaitGroup
 	beside.Go(func() {
 		for n := 0; ctx.Err() == nil; n++ {
-			if err := s.AddClient(t.Context(), newClient(fmt.Sprint("beside-", n), tokenissuer.NewClientSecret())); err != nil {
+			if err := s.AddClient(t.Context(), newClient(fmt.Sprint("beside-", n), oauth.NewClientSecret())); err != nil {
 				t.Error(err)
 				return
 			}

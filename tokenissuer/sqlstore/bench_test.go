@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // filled returns a store with a thousand clients.
@@ -31,7 +31,7 @@ func BenchmarkClientUnknown(b *testing.B) {
 	s := filled(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := s.Client(b.Context(), "nobody"); !errors.Is(err, tokenissuer.ErrNotFound) {
+		if _, err := s.Client(b.Context(), "nobody"); !errors.Is(err, store.ErrNotFound) {
 			b.Fatal(err)
 		}
 	}

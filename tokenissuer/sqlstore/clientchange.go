@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // ChangeClient changes the members that are not nil, in one statement.
-func (s *Store) ChangeClient(ctx context.Context, clientID string, change tokenissuer.ClientChange) error {
+func (s *Store) ChangeClient(ctx context.Context, clientID string, change store.ClientChange) error {
 	fail := func(err error) error { return fmt.Errorf("changing client: %w", err) }
 	grants, err := jsonOf(change.Grants)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // selectClients reads clients with their secrets in one statement, so that both are of one moment: a row for every
@@ -29,41 +30,41 @@ const whereClient = ` WHERE c.id = COALESCE((SELECT id FROM clients WHERE id = $
 
 // addStandIn writes the stand-in, once. It has what most clients have: one secret.
 func (s *Store) addStandIn(ctx context.Context) error {
-	err := s.AddClient(ctx, &tokenissuer.Client{
-		ID: standIn, Name: "Stands in for every client that does not exist", Type: tokenissuer.ConfidentialClient,
-		Secrets: make([]tokenissuer.ClientSecret, 1), Grants: []tokenissuer.GrantType{tokenissuer.ClientCredentials},
-		Scopes: tokenissuer.Scopes{tokenissuer.ScopePublic}, Disabled: true,
+	err := s.AddClient(ctx, &store.Client{
+		ID: standIn, Name: "Stands in for every client that does not exist", Type: store.ConfidentialClient,
+		Secrets: make([]store.ClientSecret, 1), Grants: []oauth.GrantType{oauth.ClientCredentials},
+		Scopes: oauth.Scopes{oauth.ScopePublic}, Disabled: true,
 	})
-	if errors.Is(err, tokenissuer.ErrTaken) {
+	if errors.Is(err, store.ErrTaken) {
 		return nil
 	}
 	return err
 }
 
 // Client returns the client of that id.
-func (s *Store) Client(ctx context.Context, id string) (*tokenissuer.Client, error) {
+func (s *Store) Client(ctx context.Context, id string) (*store.Client, error) {
 	list, err := askClients(ctx, s.clientByID, possible(id), standIn)
 	if err != nil {
 		return nil, fmt.Errorf("reading client: %w", err)
 	}
 	if len(list) == 0 || list[0].ID == standIn {
-		return nil, tokenissuer.ErrNotFound
+		return nil, store.ErrNotFound
 	}
 	return list[0], nil
 }
 
 // Clients lists every client, by the bytes of its id. The database's own order would be that of its locale.
-func (s *Store) Clients(ctx context.Context) ([]*tokenissuer.Client, error) {
+func (s *Store) Clients(ctx context.Context) ([]*store.Client, error) {
 	list, err := askClients(ctx, s.text(selectClients+` WHERE c.id <> $1 ORDER BY c.id, s.number`), standIn)
 	if err != nil {
 		return nil, fmt.Errorf("listing clients: %w", err)
 	}
-	slices.SortFunc(list, func(a, b *tokenissuer.Client) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(list, func(a, b *store.Client) int { return cmp.Compare(a.ID, b.ID) })
 	return list, nil
 }
 
 // askClients asks a question that begins with selectClients.
-func askClients(ctx context.Context, q question, args ...any) (list []*tokenissuer.Client, err error) {
+func askClients(ctx context.Context, q question, args ...any) (list []*store.Client, err error) {
 	err = ask(ctx, q, args, func(rows *sql.Rows) error {
 		list, err = scanClients(rows)
 		return err
@@ -72,10 +73,10 @@ func askClients(ctx context.Context, q question, args ...any) (list []*tokenissu
 }
 
 // scanClients reads the rows of selectClients. Those of one client follow each other.
-func scanClients(rows *sql.Rows) ([]*tokenissuer.Client, error) {
-	var list []*tokenissuer.Client
+func scanClients(rows *sql.Rows) ([]*store.Client, error) {
+	var list []*store.Client
 	for rows.Next() {
-		var c tokenissuer.Client
+		var c store.Client
 		var grants, scopes, uris, lifetimes, origins, digest sql.RawBytes
 		var created, secretCreated, secretExpires sql.Null[int64]
 		err := rows.Scan(&c.ID, &c.Name, &c.Type, &grants, &scopes, &uris, &lifetimes,
@@ -99,7 +100,7 @@ func scanClients(rows *sql.Rows) ([]*tokenissuer.Client, error) {
 			return nil, fmt.Errorf("client %q is damaged: a digest of %d bytes", c.ID, len(digest))
 		}
 		last := list[len(list)-1]
-		last.Secrets = append(last.Secrets, tokenissuer.ClientSecret{
+		last.Secrets = append(last.Secrets, store.ClientSecret{
 			Digest: [sha256.Size]byte(digest), CreatedAt: timeOf(secretCreated), ExpiresAt: timeOf(secretExpires),
 		})
 	}
@@ -108,7 +109,7 @@ func scanClients(rows *sql.Rows) ([]*tokenissuer.Client, error) {
 
 // AddClient registers a client. The id of a removed client stays taken for as long as its tokens may live: whoever got it
 // next would own tokens that were issued to another.
-func (s *Store) AddClient(ctx context.Context, client *tokenissuer.Client) error {
+func (s *Store) AddClient(ctx context.Context, client *store.Client) error {
 	var texts [5]string
 	for i, value := range []any{client.Grants, client.Scopes, client.RedirectURIs, client.Lifetimes, client.CORSOrigins} {
 		text, err := json.Marshal(value)
@@ -139,7 +140,7 @@ func (s *Store) AddClient(ctx context.Context, client *tokenissuer.Client) error
 }
 
 // addSecret puts a secret behind the client's others. The caller holds the client's row.
-func addSecret(ctx context.Context, tx session, clientID string, secret tokenissuer.ClientSecret) error {
+func addSecret(ctx context.Context, tx session, clientID string, secret store.ClientSecret) error {
 	var number int64
 	err := tx.QueryRowContext(ctx,
 		`SELECT COALESCE(MAX(number), 0) + 1 FROM client_secrets WHERE client_id = $1`, clientID).Scan(&number)
@@ -154,7 +155,7 @@ func addSecret(ctx context.Context, tx session, clientID string, secret tokeniss
 
 // RotateClientSecret adds a secret and ends the older ones. Those that ended by the time the new one was made are
 // dropped. A zero othersUntil leaves the older ones as they are.
-func (s *Store) RotateClientSecret(ctx context.Context, clientID string, secret tokenissuer.ClientSecret, othersUntil time.Time) error {
+func (s *Store) RotateClientSecret(ctx context.Context, clientID string, secret store.ClientSecret, othersUntil time.Time) error {
 	return s.step(ctx, "rotating client secret", func(ctx context.Context, tx session) error {
 		// This changes nothing but holds the client's row in every dialect, so that rotations follow each other.
 		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = disabled WHERE id = $1`, clientID)); err != nil {
@@ -178,7 +179,7 @@ func (s *Store) RotateClientSecret(ctx context.Context, clientID string, secret 
 }
 
 // DisableClient marks the client and revokes its tokens.
-func (s *Store) DisableClient(ctx context.Context, clientID string, tokens tokenissuer.Revocation) error {
+func (s *Store) DisableClient(ctx context.Context, clientID string, tokens store.Revocation) error {
 	return s.announcedStep(ctx, "disabling client", func(ctx context.Context, tx session) error {
 		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = $1 WHERE id = $2`, true, clientID)); err != nil {
 			return err
@@ -195,7 +196,7 @@ func (s *Store) EnableClient(ctx context.Context, clientID string) error {
 }
 
 // RemoveClient deletes the client with its secrets and revokes its tokens. Its id stays taken for a while.
-func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens tokenissuer.Revocation) error {
+func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens store.Revocation) error {
 	return s.announcedStep(ctx, "removing client", func(ctx context.Context, tx session) error {
 		// The client's row comes first: from here on nobody adds a secret.
 		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = disabled WHERE id = $1`, clientID)); err != nil {

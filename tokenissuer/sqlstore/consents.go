@@ -8,21 +8,22 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Consent returns what the user has allowed the client.
-func (s *Store) Consent(ctx context.Context, userID, clientID string) (tokenissuer.Scopes, error) {
+func (s *Store) Consent(ctx context.Context, userID, clientID string) (oauth.Scopes, error) {
 	var text string
 	err := askOne(ctx, s.text(`SELECT scopes FROM consents WHERE user_id = $1 AND client_id = $2`),
 		[]any{possible(userID), possible(clientID)}, &text)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, tokenissuer.ErrNotFound
+		return nil, store.ErrNotFound
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading consent: %w", err)
 	}
-	var scopes tokenissuer.Scopes
+	var scopes oauth.Scopes
 	if err := json.Unmarshal([]byte(text), &scopes); err != nil {
 		return nil, fmt.Errorf("the consent of user %q for client %q is damaged: %w", userID, clientID, err)
 	}
@@ -30,7 +31,7 @@ func (s *Store) Consent(ctx context.Context, userID, clientID string) (tokenissu
 }
 
 // PutConsent replaces what the user has allowed the client.
-func (s *Store) PutConsent(ctx context.Context, userID, clientID string, scopes tokenissuer.Scopes, at time.Time) error {
+func (s *Store) PutConsent(ctx context.Context, userID, clientID string, scopes oauth.Scopes, at time.Time) error {
 	text, err := json.Marshal(scopes)
 	if err != nil {
 		return fmt.Errorf("storing consent: %w", err)

@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Declarations lists what the configuration declared when it was loaded last, and what had been taken out by then. Both are
 // read at once, so that they are of one configuration.
-func (s *Store) Declarations(ctx context.Context) (declared []tokenissuer.Declaration, ended []tokenissuer.EndedDeclaration, err error) {
+func (s *Store) Declarations(ctx context.Context) (declared []store.Declaration, ended []store.EndedDeclaration, err error) {
 	type row struct {
-		tokenissuer.EndedDeclaration
+		store.EndedDeclaration
 		over bool
 	}
 	list, err := askAll(ctx, s.text(`SELECT kind, id, version, NULL, FALSE FROM declarations
@@ -37,7 +37,7 @@ func (s *Store) Declarations(ctx context.Context) (declared []tokenissuer.Declar
 }
 
 // PutDeclarations replaces both lists.
-func (s *Store) PutDeclarations(ctx context.Context, declared []tokenissuer.Declaration, ended []tokenissuer.EndedDeclaration) error {
+func (s *Store) PutDeclarations(ctx context.Context, declared []store.Declaration, ended []store.EndedDeclaration) error {
 	declared, ended = slices.Clone(declared), slices.Clone(ended)
 	return s.step(ctx, "storing declarations", func(ctx context.Context, tx session) error {
 		// Who holds the counter is alone here, so that two nodes do not mix their lists.

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // errMisread says nothing of what stands in a connection string: whatever is misread may be a part of the password.
@@ -32,13 +32,13 @@ var misreadings = []string{
 
 // ParsePostgres reads a connection string, a URL or in key=value form, without connecting. What it leaves out comes from
 // the PG… environment variables, as with psql. The error tells no part of it.
-func ParsePostgres(dsn tokenissuer.Secret) error {
+func ParsePostgres(dsn oauth.Secret) error {
 	_, err := parsePostgres(dsn)
 	return err
 }
 
 // PostgresPlace says to which database of which servers a connection string leads, and nothing else of it.
-func PostgresPlace(dsn tokenissuer.Secret) (string, error) {
+func PostgresPlace(dsn oauth.Secret) (string, error) {
 	config, err := parsePostgres(dsn)
 	if err != nil {
 		return "", err
@@ -50,7 +50,7 @@ func PostgresPlace(dsn tokenissuer.Secret) (string, error) {
 	return fmt.Sprintf("database %s on %s", database, strings.Join(places(config), ", ")), nil
 }
 
-func parsePostgres(dsn tokenissuer.Secret) (*pgx.ConnConfig, error) {
+func parsePostgres(dsn oauth.Secret) (*pgx.ConnConfig, error) {
 	if dsn.IsEmpty() {
 		return nil, errors.New("the connection string is empty")
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 func TestParsePostgres(t *testing.T) {
@@ -20,12 +20,12 @@ func TestParsePostgres(t *testing.T) {
 		{"a setting of the session", "postgres://gatehouse@db.example/x?search_path=oauth&timezone=UTC", "database x on db.example:5432"},
 		{"socket", "postgres:///gatehouse?host=/var/run/postgresql", "database gatehouse on /var/run/postgresql:5432"},
 	} {
-		place, err := PostgresPlace(tokenissuer.NewSecret(c.dsn))
+		place, err := PostgresPlace(oauth.NewSecret(c.dsn))
 		if err != nil || place != c.place {
 			t.Errorf("%s: %q, %v, want %q", c.name, place, err, c.place)
 		}
 	}
-	if err := ParsePostgres(tokenissuer.Secret{}); err == nil || !strings.Contains(err.Error(), "empty") {
+	if err := ParsePostgres(oauth.Secret{}); err == nil || !strings.Contains(err.Error(), "empty") {
 		t.Errorf("an empty one: %v", err)
 	}
 }
@@ -60,8 +60,8 @@ func TestK7MisreadConnectionString(t *testing.T) {
 		{"database with a space", "host=h dbname='S3 cret'", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, opened := OpenPostgres(t.Context(), tokenissuer.NewSecret(c.dsn), 0, Options{})
-			for _, err := range []error{ParsePostgres(tokenissuer.NewSecret(c.dsn)), opened} {
+			_, opened := OpenPostgres(t.Context(), oauth.NewSecret(c.dsn), 0, Options{})
+			for _, err := range []error{ParsePostgres(oauth.NewSecret(c.dsn)), opened} {
 				if !errors.Is(err, errMisread) {
 					t.Fatalf("got %v", err)
 				}
@@ -87,7 +87,7 @@ func TestK7ConnectionErrorsTellNoPassword(t *testing.T) {
 		{"no socket", "host=/nowhere user=user password=" + password + " dbname=db"},
 		{"no TLS", "postgres://user:" + password + "@127.0.0.1:1/db?sslmode=verify-full"},
 	} {
-		_, err := OpenPostgres(t.Context(), tokenissuer.NewSecret(c.dsn), 0, Options{})
+		_, err := OpenPostgres(t.Context(), oauth.NewSecret(c.dsn), 0, Options{})
 		if err == nil || !strings.Contains(err.Error(), "failed to connect") || strings.Contains(err.Error(), password) {
 			t.Errorf("%s: %v", c.name, err)
 		}

@@ -13,7 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // requestMemory is how much longer than its family a decided request is remembered.
@@ -71,11 +72,11 @@ const (
 // have, but no end, so that it is never dropped, and it is revoked, so that no step and no filter ever hits it.
 func (s *Store) addStandInFamily(ctx context.Context) error {
 	long := time.Unix(0, 0)
-	values, err := familyValues(&tokenissuer.TokenFamily{
+	values, err := familyValues(&store.TokenFamily{
 		ID: standIn, UserID: standIn, UserVersion: "1", UserDeclared: true, ClientID: standIn,
-		Origin: tokenissuer.AuthorizationCode, Scopes: tokenissuer.Scopes{tokenissuer.ScopePublic},
+		Origin: oauth.AuthorizationCode, Scopes: oauth.Scopes{oauth.ScopePublic},
 		AuthTime: long, CreatedAt: long, RevokedAt: long, RotatedAt: long,
-		Code: tokenissuer.CodeBinding{
+		Code: store.CodeBinding{
 			RedirectURI: "https://stands-in.example/callback", Challenge: strings.Repeat("-", 43), ExpiresAt: long, SpentAt: long,
 		},
 	})
@@ -89,7 +90,7 @@ func (s *Store) addStandInFamily(ctx context.Context) error {
 }
 
 // AddFamily stores a family and decides the request that it comes from.
-func (s *Store) AddFamily(ctx context.Context, family *tokenissuer.TokenFamily) error {
+func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) error {
 	values, err := familyValues(family)
 	if err != nil {
 		return fmt.Errorf("adding family: %w", err)
@@ -106,7 +107,7 @@ func (s *Store) AddFamily(ctx context.Context, family *tokenissuer.TokenFamily) 
 		return s.statement(ctx, name, func(ctx context.Context, tx session) error {
 			err := mustStand(tx.prepared(ctx, s.addDecided).ExecContext(ctx, values...))
 			if isDecided(err) {
-				return tokenissuer.ErrSpent
+				return store.ErrSpent
 			}
 			return err
 		})
@@ -119,7 +120,7 @@ func (s *Store) AddFamily(ctx context.Context, family *tokenissuer.TokenFamily) 
 	})
 }
 
-func familyValues(f *tokenissuer.TokenFamily) ([]any, error) {
+func familyValues(f *store.TokenFamily) ([]any, error) {
 	scopes, err := json.Marshal(f.Scopes)
 	if err != nil {
 		return nil, err
@@ -134,15 +135,15 @@ func familyValues(f *tokenissuer.TokenFamily) ([]any, error) {
 }
 
 // hasCode tells whether the family has a code. A failure that was counted makes none.
-func hasCode(f *tokenissuer.TokenFamily) bool {
+func hasCode(f *store.TokenFamily) bool {
 	code := f.Code
 	code.Failures = 0
-	return code != tokenissuer.CodeBinding{}
+	return code != store.CodeBinding{}
 }
 
 // scanFamily reads a row of familyColumns.
-func scanFamily(row scanner) (*tokenissuer.TokenFamily, error) {
-	var f tokenissuer.TokenFamily
+func scanFamily(row scanner) (*store.TokenFamily, error) {
+	var f store.TokenFamily
 	var scopes string
 	var auth, created, expires, revoked, codeExpires, spent, rotated sql.Null[int64]
 	var hasCode bool // all that it says is in the other columns too
@@ -164,25 +165,25 @@ func scanFamily(row scanner) (*tokenissuer.TokenFamily, error) {
 }
 
 // Family returns the family of that id.
-func (s *Store) Family(ctx context.Context, id string) (*tokenissuer.TokenFamily, error) {
+func (s *Store) Family(ctx context.Context, id string) (*store.TokenFamily, error) {
 	f, err := askFor(ctx, s.familyByID, []any{possible(id), standIn}, scanFamily)
 	if err != nil {
 		return nil, fmt.Errorf("reading family: %w", err)
 	}
 	if f.ID == standIn {
-		return nil, tokenissuer.ErrNotFound
+		return nil, store.ErrNotFound
 	}
 	return f, nil
 }
 
 // FamiliesOf lists the user's families that are not revoked and expire after that time, newest first.
-func (s *Store) FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) ([]*tokenissuer.TokenFamily, error) {
+func (s *Store) FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) ([]*store.TokenFamily, error) {
 	list, err := askAll(ctx, s.text(`SELECT `+familyColumns+` FROM families
 		WHERE user_id = $1 AND revoked_at IS NULL AND expires_at > $2`), []any{userID, expireAfter.UnixMicro()}, scanFamily)
 	if err != nil {
 		return nil, fmt.Errorf("listing families: %w", err)
 	}
-	slices.SortFunc(list, func(a, b *tokenissuer.TokenFamily) int {
+	slices.SortFunc(list, func(a, b *store.TokenFamily) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
 	})
 	return list, nil
@@ -194,7 +195,7 @@ func (s *Store) RedeemCode(ctx context.Context, id string, generation int64, at,
 }
 
 // RotateRefreshToken makes the next generation the newest.
-func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation int64, r tokenissuer.Rotation) error {
+func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation int64, r store.Rotation) error {
 	const name = "rotating refresh token"
 	if len(r.Ended) == 0 {
 		return s.spend(ctx, name, s.rotateRefreshToken, micros(r.At), id, generation, r.By)

@@ -9,22 +9,22 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // EndFamilies revokes the families that match.
-func (s *Store) EndFamilies(ctx context.Context, which tokenissuer.FamilyFilter, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
+func (s *Store) EndFamilies(ctx context.Context, which store.FamilyFilter, end store.Ending) ([]store.Revocation, error) {
 	if isOne(which) {
 		return s.endFamily(ctx, which.ID, end)
 	}
 	which.Origins = slices.Clone(which.Origins)
-	return s.endingStep(ctx, "ending families", func(ctx context.Context, tx session) ([]tokenissuer.Revocation, error) {
+	return s.endingStep(ctx, "ending families", func(ctx context.Context, tx session) ([]store.Revocation, error) {
 		return s.endFamilies(ctx, tx, end, which)
 	})
 }
 
 // isOne tells whether a filter is an id and nothing else.
-func isOne(which tokenissuer.FamilyFilter) bool {
+func isOne(which store.FamilyFilter) bool {
 	return which.ID != "" && which.UserID == "" && which.ClientID == "" && which.ActorID == "" && which.UserVersion == "" &&
 		len(which.Origins) == 0
 }
@@ -34,7 +34,7 @@ const endFamilyByID = `UPDATE families SET revoked_at = $2 WHERE revoked_at IS N
 	RETURNING id, created_at, rotated_at, token_lifetime`
 
 // endFamily revokes one family. Its revocation is recorded whatever its state, and also when there is none.
-func (s *Store) endFamily(ctx context.Context, id string, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
+func (s *Store) endFamily(ctx context.Context, id string, end store.Ending) ([]store.Revocation, error) {
 	r := &recording{family: id, end: end}
 	err := s.announced(ctx, job{name: "ending families", records: r, do: func(ctx context.Context, tx session) error {
 		f, err := scanEnded(tx.prepared(ctx, s.endFamilyByID).QueryRowContext(ctx, possible(id), micros(end.At)))
@@ -51,14 +51,14 @@ func (s *Store) endFamily(ctx context.Context, id string, end tokenissuer.Ending
 	if err != nil {
 		return nil, err
 	}
-	return []tokenissuer.Revocation{r.ended}, nil
+	return []store.Revocation{r.ended}, nil
 }
 
 // endingStep is step for what returns revocations. They are returned when it is certain that they were recorded.
 func (s *Store) endingStep(ctx context.Context, name string,
-	do func(context.Context, session) ([]tokenissuer.Revocation, error),
-) ([]tokenissuer.Revocation, error) {
-	var ended []tokenissuer.Revocation
+	do func(context.Context, session) ([]store.Revocation, error),
+) ([]store.Revocation, error) {
+	var ended []store.Revocation
 	err := s.announcedStep(ctx, name, func(ctx context.Context, tx session) (err error) {
 		ended, err = do(ctx, tx)
 		return err
@@ -71,8 +71,8 @@ func (s *Store) endingStep(ctx context.Context, name string,
 
 // endFamilies revokes the families that match one of the filters and records the revocations that it returns. The feed comes
 // last, when all rows are ours: who waited for one and held the feed would hold up every revocation, on every node.
-func (s *Store) endFamilies(ctx context.Context, tx session, end tokenissuer.Ending, filters ...tokenissuer.FamilyFilter) ([]tokenissuer.Revocation, error) {
-	var ended []tokenissuer.Revocation
+func (s *Store) endFamilies(ctx context.Context, tx session, end store.Ending, filters ...store.FamilyFilter) ([]store.Revocation, error) {
+	var ended []store.Revocation
 	for _, which := range filters {
 		marked, err := s.markFamilies(ctx, tx, which, end)
 		if err != nil {
@@ -87,7 +87,7 @@ func (s *Store) endFamilies(ctx context.Context, tx session, end tokenissuer.End
 }
 
 // markFamilies revokes the families that match and returns what is to be recorded of them.
-func (s *Store) markFamilies(ctx context.Context, tx session, which tokenissuer.FamilyFilter, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
+func (s *Store) markFamilies(ctx context.Context, tx session, which store.FamilyFilter, end store.Ending) ([]store.Revocation, error) {
 	if which.ID == "" && which.UserID == "" && which.ClientID == "" && which.ActorID == "" {
 		return nil, nil
 	}
@@ -109,13 +109,13 @@ func (s *Store) markFamilies(ctx context.Context, tx session, which tokenissuer.
 		if err != nil || !meant {
 			return nil, err
 		}
-		ended = []tokenissuer.Revocation{{Kind: tokenissuer.RevokeFamily, ID: which.ID, ExpiresAt: end.Until}}
+		ended = []store.Revocation{{Kind: store.RevokeFamily, ID: which.ID, ExpiresAt: end.Until}}
 	}
 	return ended, nil
 }
 
 // markRevoked marks the families that match, as far as one statement sees them.
-func markRevoked(ctx context.Context, tx session, which tokenissuer.FamilyFilter, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
+func markRevoked(ctx context.Context, tx session, which store.FamilyFilter, end store.Ending) ([]store.Revocation, error) {
 	conditions, args := familyConditions(which)
 	args = append(args, micros(end.At))
 	rows, err := tx.QueryContext(ctx, fmt.Sprintf(`UPDATE families SET revoked_at = $%d
@@ -124,15 +124,15 @@ func markRevoked(ctx context.Context, tx session, which tokenissuer.FamilyFilter
 		return nil, err
 	}
 	defer func() { _ = rows.Close() }() // rows.Err has told whatever went wrong
-	return scanAll(rows, func(row scanner) (tokenissuer.Revocation, error) {
+	return scanAll(rows, func(row scanner) (store.Revocation, error) {
 		f, err := scanEnded(row)
 		return endOf(f, end), err
 	})
 }
 
 // scanEnded reads a family that was just revoked, as far as its revocation depends on it, and what else is in the row.
-func scanEnded(row scanner, more ...any) (*tokenissuer.TokenFamily, error) {
-	var f tokenissuer.TokenFamily
+func scanEnded(row scanner, more ...any) (*store.TokenFamily, error) {
+	var f store.TokenFamily
 	var created, rotated sql.Null[int64]
 	var lifetime int64
 	err := row.Scan(append([]any{&f.ID, &created, &rotated, &lifetime}, more...)...)
@@ -141,18 +141,18 @@ func scanEnded(row scanner, more ...any) (*tokenissuer.TokenFamily, error) {
 }
 
 // endOf is the revocation of a family that was just revoked.
-func endOf(f *tokenissuer.TokenFamily, end tokenissuer.Ending) tokenissuer.Revocation {
-	return tokenissuer.Revocation{Kind: tokenissuer.RevokeFamily, ID: f.ID, ExpiresAt: f.RevokedUntil(end)}
+func endOf(f *store.TokenFamily, end store.Ending) store.Revocation {
+	return store.Revocation{Kind: store.RevokeFamily, ID: f.ID, ExpiresAt: f.RevokedUntil(end)}
 }
 
 // endFamiliesOf revokes the families of a user, and those that the user has created for others.
-func (s *Store) endFamiliesOf(ctx context.Context, tx session, userID string, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
-	return s.endFamilies(ctx, tx, end, tokenissuer.FamilyFilter{UserID: userID}, tokenissuer.FamilyFilter{ActorID: userID})
+func (s *Store) endFamiliesOf(ctx context.Context, tx session, userID string, end store.Ending) ([]store.Revocation, error) {
+	return s.endFamilies(ctx, tx, end, store.FamilyFilter{UserID: userID}, store.FamilyFilter{ActorID: userID})
 }
 
 // isMeant tells whether the filter means the family that it names, though that was revoked or dropped before: always,
 // unless there is one and it is another's than the filter says.
-func isMeant(ctx context.Context, tx session, which tokenissuer.FamilyFilter) (bool, error) {
+func isMeant(ctx context.Context, tx session, which store.FamilyFilter) (bool, error) {
 	conditions, args := familyConditions(which)
 	var matches bool
 	err := tx.QueryRowContext(ctx, fmt.Sprintf(`SELECT %s FROM families WHERE id = $1`, conditions), args...).Scan(&matches)
@@ -163,7 +163,7 @@ func isMeant(ctx context.Context, tx session, which tokenissuer.FamilyFilter) (b
 }
 
 // familyConditions is a filter as a condition, with what stands in it. The id, if there is one, is $1.
-func familyConditions(which tokenissuer.FamilyFilter) (conditions string, args []any) {
+func familyConditions(which store.FamilyFilter) (conditions string, args []any) {
 	var all []string
 	for _, member := range []struct{ column, value string }{
 		{"id", which.ID}, {"user_id", which.UserID}, {"client_id", which.ClientID}, {"actor_subject", which.ActorID},

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // stage is how far a family has come, or the revocation of a token.
@@ -62,7 +63,7 @@ func (b books) audit(ctx context.Context, s *Store) error {
 		at := unborn
 		if !strings.HasPrefix(id, tokenPrefix) {
 			f, err := s.Family(ctx, id)
-			if err != nil && !errors.Is(err, tokenissuer.ErrNotFound) {
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
 				return err
 			}
 			if at, err = stageOf(f, revoked[id]); err != nil {
@@ -79,7 +80,7 @@ func (b books) audit(ctx context.Context, s *Store) error {
 }
 
 // stageOf reads the stage off a family, nil for none.
-func stageOf(f *tokenissuer.TokenFamily, revoked bool) (stage, error) {
+func stageOf(f *store.TokenFamily, revoked bool) (stage, error) {
 	if f == nil {
 		if revoked {
 			return ended, errors.New("a family is revoked that is not there")
@@ -152,32 +153,32 @@ func (w scribe) live(ctx context.Context, id string, rotations int, end bool) er
 		return err
 	}
 	for n := range rotations {
-		err := w.take(id, redeemed+stage(n)+1, func() error { return w.store.RotateRefreshToken(ctx, id, int64(n)+1, tokenissuer.Rotation{At: now}) })
+		err := w.take(id, redeemed+stage(n)+1, func() error { return w.store.RotateRefreshToken(ctx, id, int64(n)+1, store.Rotation{At: now}) })
 		if err != nil {
 			return err
 		}
 	}
 	token := tokenPrefix + id
 	err = w.take(token, born, func() error {
-		return w.store.Revoke(ctx, tokenissuer.Revocation{Kind: tokenissuer.RevokeToken, ID: token, ExpiresAt: now.Add(time.Hour)})
+		return w.store.Revoke(ctx, store.Revocation{Kind: store.RevokeToken, ID: token, ExpiresAt: now.Add(time.Hour)})
 	})
 	if err != nil || !end {
 		return err
 	}
 	return w.take(id, ended, func() error {
-		_, err := w.store.EndFamilies(ctx, tokenissuer.FamilyFilter{ID: id}, ending())
+		_, err := w.store.EndFamilies(ctx, store.FamilyFilter{ID: id}, ending())
 		return err
 	})
 }
 
 // seal replaces a key that lies there in the clear, which moves the whole log into the database.
 func (w scribe) seal(ctx context.Context, id string) error {
-	key := tokenissuer.StoredKey{ID: id, Algorithm: tokenissuer.Algorithm("of " + id), Private: []byte("clear")}
+	key := store.StoredKey{ID: id, Algorithm: oauth.Algorithm("of " + id), Private: []byte("clear")}
 	if err := w.store.AddFirstSigningKey(ctx, key); err != nil {
 		return err
 	}
 	sealed := key
 	sealed.Private, sealed.SealedWith = []byte("sealed"), "kek"
-	_, err := w.store.ReplaceSigningKeys(ctx, tokenissuer.KeyChange{Was: key, Becomes: sealed})
+	_, err := w.store.ReplaceSigningKeys(ctx, store.KeyChange{Was: key, Becomes: sealed})
 	return err
 }

@@ -10,7 +10,7 @@ import (
 
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // fault is a way in which a disk fails: with a code for each kind of operation. The kinds that it has none for go on.
@@ -114,7 +114,7 @@ func TestF5FailsWhileItOpens(t *testing.T) {
 			path := newPath(t)
 			s, err := OpenSQLite(t.Context(), path, Options{})
 			must(t, err)
-			must(t, errors.Join(s.AddClient(t.Context(), newClient("app", tokenissuer.NewClientSecret())), s.Close()))
+			must(t, errors.Join(s.AddClient(t.Context(), newClient("app", oauth.NewClientSecret())), s.Close()))
 			later := tryOpenings(t, f, func() string { return path })
 			if first < 5 || later < 1 {
 				t.Errorf("%d first and %d later openings failed: the test tries too little", first, later)

@@ -10,7 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestF7TruncatedLog opens databases whose log was cut, or damaged somewhere. SQLite cannot tell that from a power cut
@@ -118,7 +119,7 @@ func TestF8LongReader(t *testing.T) {
 		if i == 100 {
 			t.Fatalf("after %d further steps the log has %d bytes", i, logSize(t, path))
 		}
-		must(t, s.Revoke(t.Context(), tokenissuer.Revocation{Kind: tokenissuer.RevokeToken, ID: fmt.Sprint(i)}))
+		must(t, s.Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: fmt.Sprint(i)}))
 	}
 }
 
@@ -145,7 +146,7 @@ func TestF5FilesRemoved(t *testing.T) {
 			if take.instead != "" {
 				must(t, os.WriteFile(place, []byte(take.instead), 0o600))
 			}
-			if err := s.AddClient(t.Context(), newClient("meanwhile", tokenissuer.NewClientSecret())); err == nil {
+			if err := s.AddClient(t.Context(), newClient("meanwhile", oauth.NewClientSecret())); err == nil {
 				t.Error("a step was acknowledged")
 			}
 			if err := s.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "not where it was opened") {
@@ -156,7 +157,7 @@ func TestF5FilesRemoved(t *testing.T) {
 			}
 			must(t, os.Rename(place+".away", place))
 			addClient(t, s, "after")
-			if _, err := s.Client(t.Context(), "meanwhile"); !errors.Is(err, tokenissuer.ErrNotFound) {
+			if _, err := s.Client(t.Context(), "meanwhile"); !errors.Is(err, store.ErrNotFound) {
 				t.Errorf("what was refused is there: %v", err)
 			}
 		})

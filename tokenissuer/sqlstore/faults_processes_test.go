@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const (
@@ -47,13 +47,13 @@ func race(name string) (err error) {
 		for g := range racedRefreshes {
 			step := fmt.Sprint("refresh token ", g+1)
 			order = append(order, step)
-			steps[step] = func() error { return s.RotateRefreshToken(ctx, id, int64(g)+1, tokenissuer.Rotation{At: now}) }
+			steps[step] = func() error { return s.RotateRefreshToken(ctx, id, int64(g)+1, store.Rotation{At: now}) }
 		}
 		for _, step := range order {
 			switch err := steps[step](); {
 			case err == nil:
 				won = append(won, racedStep(step, i))
-			case !errors.Is(err, tokenissuer.ErrSpent):
+			case !errors.Is(err, store.ErrSpent):
 				return err
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // loseLast is what a failover does to a standby that lacked the last transaction.
@@ -151,7 +151,7 @@ func TestS12FeedInPages(t *testing.T) {
 			for _, r := range list {
 				seen[r.ID] = true
 			}
-			if more = len(list) >= tokenissuer.FeedPage; more && len(list) > tokenissuer.FeedPage+2*each {
+			if more = len(list) >= store.FeedPage; more && len(list) > store.FeedPage+2*each {
 				t.Errorf("page %d has %d entries", pages, len(list))
 			}
 			position = next

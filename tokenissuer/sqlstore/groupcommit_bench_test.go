@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // oneByOne is the runner that groupCommit is held against: a transaction for each step.
@@ -103,7 +103,7 @@ func benchmarkRotation(b *testing.B, s *Store, generations []int64, callers int)
 	for first := range callers {
 		group.Go(func() {
 			for i := first; left.Add(-1) >= 0; i = (i + callers*97) % len(generations) {
-				if err := s.RotateRefreshToken(b.Context(), fmt.Sprint("family ", i), generations[i], tokenissuer.Rotation{At: time.Now()}); err != nil {
+				if err := s.RotateRefreshToken(b.Context(), fmt.Sprint("family ", i), generations[i], store.Rotation{At: time.Now()}); err != nil {
 					b.Error(err)
 					return
 				}

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // group is a store's writer with a table to leave marks in. Marks below 100 are accepted; 666 takes the whole
@@ -121,13 +121,13 @@ func TestGroupCommitNeighbours(t *testing.T) {
 		job{do: mark(100, nil), single: true},
 		job{do: mark(3, nil), single: true},
 		job{do: panicking},
-		job{do: func(context.Context, session) error { return tokenissuer.ErrSpent }, single: true},
+		job{do: func(context.Context, session) error { return store.ErrSpent }, single: true},
 		job{do: mark(100, nil)},
 		job{do: mark(5, nil)},
 	)
 	release()
 	must(t, <-held)
-	for i, want := range []error{nil, refused, nil, nil, errPanicked, tokenissuer.ErrSpent, nil, nil} {
+	for i, want := range []error{nil, refused, nil, nil, errPanicked, store.ErrSpent, nil, nil} {
 		err := <-results[i]
 		if constraint := i == 2 || i == 6; constraint && (err == nil || !strings.Contains(err.Error(), "CHECK")) || !constraint && !errors.Is(err, want) {
 			t.Errorf("step %d returned %v, want %v", i, err, want)
@@ -146,12 +146,12 @@ func TestGroupCommitFailedCommit(t *testing.T) {
 	orphan := func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `PRAGMA defer_foreign_keys = on`)
 		must(t, err)
-		return addSecret(ctx, tx, "nobody", tokenissuer.ClientSecret{})
+		return addSecret(ctx, tx, "nobody", store.ClientSecret{})
 	}
-	results := g.lineUp(t.Context(), job{do: mark(1, nil)}, job{do: orphan}, job{do: mark(2, tokenissuer.ErrSpent)}, job{do: mark(3, nil), single: true})
+	results := g.lineUp(t.Context(), job{do: mark(1, nil)}, job{do: orphan}, job{do: mark(2, store.ErrSpent)}, job{do: mark(3, nil), single: true})
 	release()
 	for i, result := range append(results, held) {
-		if err := <-result; err == nil || errors.Is(err, tokenissuer.ErrSpent) || !strings.Contains(err.Error(), "committing") {
+		if err := <-result; err == nil || errors.Is(err, store.ErrSpent) || !strings.Contains(err.Error(), "committing") {
 			t.Errorf("step %d returned %v", i, err)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const (
@@ -110,7 +110,7 @@ func (p *dropPace) took(d time.Duration, full bool) {
 }
 
 // Sizes tells how many records there are. Stand-ins are none.
-func (s *Store) Sizes(ctx context.Context) (sizes tokenissuer.Sizes, err error) {
+func (s *Store) Sizes(ctx context.Context) (sizes store.Sizes, err error) {
 	for _, table := range []struct {
 		name     string
 		standIns int64
@@ -121,7 +121,7 @@ func (s *Store) Sizes(ctx context.Context) (sizes tokenissuer.Sizes, err error) 
 	} {
 		rows, err := s.rows(ctx, table.name)
 		if err != nil {
-			return tokenissuer.Sizes{}, fmt.Errorf("counting %s: %w", table.name, err)
+			return store.Sizes{}, fmt.Errorf("counting %s: %w", table.name, err)
 		}
 		*table.rows = max(rows-table.standIns, 0)
 	}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // KeysVersion returns the counter that every change of the keys advances.
@@ -22,19 +22,19 @@ func (s *Store) KeysVersion(ctx context.Context) (version int64, err error) {
 }
 
 // SigningKeys lists every key, oldest first.
-func (s *Store) SigningKeys(ctx context.Context) ([]tokenissuer.StoredKey, error) {
+func (s *Store) SigningKeys(ctx context.Context) ([]store.StoredKey, error) {
 	list, err := askAll(ctx, s.background(
 		`SELECT id, algorithm, private, sealed_with, created_at, active_from, revoked_at, binding FROM signing_keys`), nil, scanKey)
 	if err != nil {
 		return nil, fmt.Errorf("reading signing keys: %w", err)
 	}
-	slices.SortFunc(list, func(a, b tokenissuer.StoredKey) int {
+	slices.SortFunc(list, func(a, b store.StoredKey) int {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
 	})
 	return list, nil
 }
 
-func scanKey(row scanner) (key tokenissuer.StoredKey, err error) {
+func scanKey(row scanner) (key store.StoredKey, err error) {
 	var created, active, revoked sql.Null[int64]
 	err = row.Scan(&key.ID, &key.Algorithm, &key.Private, &key.SealedWith, &created, &active, &revoked, &key.Binding)
 	key.CreatedAt, key.ActiveFrom, key.RevokedAt = timeOf(created), timeOf(active), timeOf(revoked)
@@ -53,7 +53,7 @@ func (s *Store) changeKeys(ctx context.Context, name string, do work) error {
 }
 
 // AddFirstSigningKey stores the key unless there is one of its algorithm.
-func (s *Store) AddFirstSigningKey(ctx context.Context, key tokenissuer.StoredKey) error {
+func (s *Store) AddFirstSigningKey(ctx context.Context, key store.StoredKey) error {
 	key.Private = slices.Clone(key.Private)
 	return s.changeKeys(ctx, "adding first signing key", func(ctx context.Context, tx session) error {
 		var others int
@@ -67,14 +67,14 @@ func (s *Store) AddFirstSigningKey(ctx context.Context, key tokenissuer.StoredKe
 }
 
 // AddSigningKey stores a further key.
-func (s *Store) AddSigningKey(ctx context.Context, key tokenissuer.StoredKey) error {
+func (s *Store) AddSigningKey(ctx context.Context, key store.StoredKey) error {
 	key.Private = slices.Clone(key.Private)
 	return s.changeKeys(ctx, "adding signing key", func(ctx context.Context, tx session) error {
 		return insertKey(ctx, tx, key)
 	})
 }
 
-func insertKey(ctx context.Context, tx session, key tokenissuer.StoredKey) error {
+func insertKey(ctx context.Context, tx session, key store.StoredKey) error {
 	return mustAdd(tx.ExecContext(ctx, `INSERT INTO signing_keys
 		(id, algorithm, private, sealed_with, created_at, active_from, revoked_at, binding) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 		ON CONFLICT (id) DO NOTHING`,
@@ -83,7 +83,7 @@ func insertKey(ctx context.Context, tx session, key tokenissuer.StoredKey) error
 
 // ReplaceSigningKeys replaces what may change of keys, all of them or none, and clears the old forms out of the database's
 // files.
-func (s *Store) ReplaceSigningKeys(ctx context.Context, changes ...tokenissuer.KeyChange) (bool, error) {
+func (s *Store) ReplaceSigningKeys(ctx context.Context, changes ...store.KeyChange) (bool, error) {
 	changes = slices.Clone(changes)
 	for i, c := range changes {
 		if c.Was.SealedWith != "" && c.Becomes.SealedWith == "" {
@@ -103,7 +103,7 @@ func (s *Store) ReplaceSigningKeys(ctx context.Context, changes ...tokenissuer.K
 		}
 		return nil
 	})
-	if errors.Is(err, tokenissuer.ErrStale) {
+	if errors.Is(err, store.ErrStale) {
 		return false, nil
 	}
 	if err == nil {
@@ -115,7 +115,7 @@ func (s *Store) ReplaceSigningKeys(ctx context.Context, changes ...tokenissuer.K
 }
 
 // RevokeSigningKey marks a key, forgets its private part and records the revocation.
-func (s *Store) RevokeSigningKey(ctx context.Context, id string, at time.Time, tokens tokenissuer.Revocation) error {
+func (s *Store) RevokeSigningKey(ctx context.Context, id string, at time.Time, tokens store.Revocation) error {
 	err := s.changeKeys(ctx, "revoking signing key", func(ctx context.Context, tx session) error {
 		if err := wipeKeys(ctx, tx, at, `id = $3`, id); err != nil {
 			return err

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var (
@@ -35,7 +35,7 @@ const (
 
 // marked is a family that was not revoked before: either it is now, or it is held.
 type marked struct {
-	*tokenissuer.TokenFamily
+	*store.TokenFamily
 	held bool
 }
 

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Marks are how far a database has come. Its counters never go back, unless the database is put back to an older state: then
@@ -90,7 +90,7 @@ func (s *Store) addIdentity(ctx context.Context) error {
 // the fresh one, moves the counters far beyond seen, and gives the database another identity, in one step. The counters move
 // so far that whoever followed the feed before reads it anew; and a copy of a database that others still use is no longer
 // taken for that one. Distrust does nothing, and returns false, when the database has what was seen: then another node was first.
-func (s *Store) Distrust(ctx context.Context, seen Marks, fresh tokenissuer.StoredKey, ids []string, at time.Time) (done bool, err error) {
+func (s *Store) Distrust(ctx context.Context, seen Marks, fresh store.StoredKey, ids []string, at time.Time) (done bool, err error) {
 	lost := s.followed.hasLost()
 	err = s.changeKeys(ctx, "distrusting older keys", func(ctx context.Context, tx session) (err error) {
 		// changeKeys holds the counters of all other nodes off.
@@ -135,12 +135,12 @@ func (s *Store) distrust(ctx context.Context, tx session, position, version int6
 	if err != nil {
 		return err
 	}
-	var revocations []tokenissuer.Revocation
+	var revocations []store.Revocation
 	for _, id := range ids {
-		if err := wipeKeys(ctx, tx, at, `id = $3`, id); err != nil && !errors.Is(err, tokenissuer.ErrNotFound) {
+		if err := wipeKeys(ctx, tx, at, `id = $3`, id); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		revocations = append(revocations, tokenissuer.RevocationOfKey(id, at))
+		revocations = append(revocations, store.RevocationOfKey(id, at))
 	}
 	if tx.in != nil {
 		tx.in.position = 0 // one that was taken before is far behind now

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // onEachDialect runs a test on stores of one place, as many as it opens.
@@ -24,8 +25,8 @@ func onEachDialect(t *testing.T, test func(t *testing.T, open func() *Store)) {
 	})
 }
 
-func newKey(id string) tokenissuer.StoredKey {
-	return tokenissuer.StoredKey{ID: id, Algorithm: tokenissuer.ES256, Private: []byte("private part of " + id), CreatedAt: time.Now()}
+func newKey(id string) store.StoredKey {
+	return store.StoredKey{ID: id, Algorithm: oauth.ES256, Private: []byte("private part of " + id), CreatedAt: time.Now()}
 }
 
 func progressOf(t *testing.T, s *Store, seen Marks) Progress {
@@ -127,7 +128,7 @@ func TestK11Distrust(t *testing.T) {
 		s := stores[0]
 		must(t, s.AddSigningKey(t.Context(), newKey("old")))
 		must(t, s.AddSigningKey(t.Context(), newKey("next")))
-		must(t, s.AddFirstSigningKey(t.Context(), tokenissuer.StoredKey{ID: "master", Algorithm: "other", Private: []byte("m"), CreatedAt: time.Now()}))
+		must(t, s.AddFirstSigningKey(t.Context(), store.StoredKey{ID: "master", Algorithm: "other", Private: []byte("m"), CreatedAt: time.Now()}))
 		must(t, s.Revoke(t.Context(), revocation("early")))
 		backup := marksOf(t, s)
 		must(t, s.Revoke(t.Context(), revocation("lost")))
@@ -162,7 +163,7 @@ func TestK11Distrust(t *testing.T) {
 				t.Errorf("key %s is revoked at %v and has %d bytes", k.ID, k.RevokedAt, len(k.Private))
 			}
 		}
-		if len(keys) != 4 || !slices.ContainsFunc(keys, func(k tokenissuer.StoredKey) bool { return k.ID == fmt.Sprint("fresh ", winner) }) {
+		if len(keys) != 4 || !slices.ContainsFunc(keys, func(k store.StoredKey) bool { return k.ID == fmt.Sprint("fresh ", winner) }) {
 			t.Errorf("the keys are %+v", keys)
 		}
 		now := progressOf(t, s, seen)
@@ -190,18 +191,18 @@ func TestK11Distrust(t *testing.T) {
 // TestK9RevokedKeyLeavesTheFiles, as does one that was dropped, and the form of one that was sealed under another
 // key-encryption key.
 func TestK9RevokedKeyLeavesTheFiles(t *testing.T) {
-	for name, change := range map[string]func(*Store, context.Context, tokenissuer.StoredKey) error{
-		"revoked": func(s *Store, ctx context.Context, _ tokenissuer.StoredKey) error {
-			return s.RevokeSigningKey(ctx, "k", time.Now(), tokenissuer.RevocationOfKey("k", time.Now()))
+	for name, change := range map[string]func(*Store, context.Context, store.StoredKey) error{
+		"revoked": func(s *Store, ctx context.Context, _ store.StoredKey) error {
+			return s.RevokeSigningKey(ctx, "k", time.Now(), store.RevocationOfKey("k", time.Now()))
 		},
-		"dropped": func(s *Store, ctx context.Context, _ tokenissuer.StoredKey) error { return s.DropSigningKey(ctx, "k") },
-		"sealed anew": func(s *Store, ctx context.Context, k tokenissuer.StoredKey) error {
+		"dropped": func(s *Store, ctx context.Context, _ store.StoredKey) error { return s.DropSigningKey(ctx, "k") },
+		"sealed anew": func(s *Store, ctx context.Context, k store.StoredKey) error {
 			sealed := newKey("k")
 			sealed.Private, sealed.SealedWith = []byte("new form"), "kek 2"
-			_, err := s.ReplaceSigningKeys(ctx, tokenissuer.KeyChange{Was: k, Becomes: sealed})
+			_, err := s.ReplaceSigningKeys(ctx, store.KeyChange{Was: k, Becomes: sealed})
 			return err
 		},
-		"distrusted": func(s *Store, ctx context.Context, _ tokenissuer.StoredKey) error {
+		"distrusted": func(s *Store, ctx context.Context, _ store.StoredKey) error {
 			_, err := s.Distrust(ctx, Marks{Revocations: 1 << 40, Keys: 1 << 40}, newKey("fresh"), []string{"k"}, time.Now())
 			return err
 		},
@@ -210,7 +211,7 @@ func TestK9RevokedKeyLeavesTheFiles(t *testing.T) {
 			path := newPath(t)
 			s := openAt(t, path)
 			k := newKey("k")
-			k.Private, k.SealedWith = []byte(tokenissuer.NewClientSecret().Reveal()), "kek 1"
+			k.Private, k.SealedWith = []byte(oauth.NewClientSecret().Reveal()), "kek 1"
 			must(t, s.AddSigningKey(t.Context(), k))
 			if !filesHold(t, path, k.Private) {
 				t.Fatal("the search does not find what is there")

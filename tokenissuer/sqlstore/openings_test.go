@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // openPostgres opens a database of pgtest, with any warning being a failure. It has more patience than a node: the contract
@@ -42,7 +42,7 @@ func openHasty(t testing.TB, dsn string) (s *Store) {
 
 func tryOpening(t testing.TB, dsn string, pool int) (*Store, error) {
 	t.Helper()
-	s, err := OpenPostgres(unhurried(t), tokenissuer.NewSecret(dsn), pool, Options{Warn: func(message string) { t.Errorf("warning: %s", message) }})
+	s, err := OpenPostgres(unhurried(t), oauth.NewSecret(dsn), pool, Options{Warn: func(message string) { t.Errorf("warning: %s", message) }})
 	if err == nil {
 		t.Cleanup(func() { must(t, s.Close()) })
 	}

@@ -8,16 +8,16 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Organisation returns the organisation of that id.
-func (s *Store) Organisation(ctx context.Context, id string) (*tokenissuer.Organisation, error) {
-	o := tokenissuer.Organisation{ID: id}
+func (s *Store) Organisation(ctx context.Context, id string) (*store.Organisation, error) {
+	o := store.Organisation{ID: id}
 	var created sql.Null[int64]
 	err := askOne(ctx, s.text(`SELECT name, created_at FROM organisations WHERE id = $1`), []any{possible(id)}, &o.Name, &created)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, tokenissuer.ErrNotFound
+		return nil, store.ErrNotFound
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading organisation: %w", err)
@@ -27,9 +27,9 @@ func (s *Store) Organisation(ctx context.Context, id string) (*tokenissuer.Organ
 }
 
 // Organisations lists every organisation, by the bytes of its id.
-func (s *Store) Organisations(ctx context.Context) ([]*tokenissuer.Organisation, error) {
-	list, err := askAll(ctx, s.text(`SELECT id, name, created_at FROM organisations`), nil, func(row scanner) (*tokenissuer.Organisation, error) {
-		var o tokenissuer.Organisation
+func (s *Store) Organisations(ctx context.Context) ([]*store.Organisation, error) {
+	list, err := askAll(ctx, s.text(`SELECT id, name, created_at FROM organisations`), nil, func(row scanner) (*store.Organisation, error) {
+		var o store.Organisation
 		var created sql.Null[int64]
 		err := row.Scan(&o.ID, &o.Name, &created)
 		o.CreatedAt = timeOf(created)
@@ -38,12 +38,12 @@ func (s *Store) Organisations(ctx context.Context) ([]*tokenissuer.Organisation,
 	if err != nil {
 		return nil, fmt.Errorf("listing organisations: %w", err)
 	}
-	slices.SortFunc(list, func(a, b *tokenissuer.Organisation) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(list, func(a, b *store.Organisation) int { return cmp.Compare(a.ID, b.ID) })
 	return list, nil
 }
 
 // AddOrganisation registers an organisation.
-func (s *Store) AddOrganisation(ctx context.Context, organisation *tokenissuer.Organisation) error {
+func (s *Store) AddOrganisation(ctx context.Context, organisation *store.Organisation) error {
 	id, name, created := organisation.ID, organisation.Name, micros(organisation.CreatedAt)
 	return s.step(ctx, "adding organisation", func(ctx context.Context, tx session) error {
 		return mustAdd(tx.ExecContext(ctx, `INSERT INTO organisations (id, name, created_at) VALUES ($1, $2, $3)
@@ -63,7 +63,7 @@ func (s *Store) RemoveOrganisation(ctx context.Context, id string) error {
 			return err
 		}
 		if users > 0 {
-			return tokenissuer.ErrInUse
+			return store.ErrInUse
 		}
 		_, err = tx.ExecContext(ctx, `DELETE FROM organisations WHERE id = $1`, id)
 		return err

@@ -11,7 +11,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // openThrough opens a database of the shared server by way of a proxy.
@@ -23,11 +24,11 @@ func openThrough(t *testing.T) (*Store, *faultproxy.Proxy) {
 }
 
 // aFamily is one of a declared user.
-func aFamily(id string) *tokenissuer.TokenFamily {
+func aFamily(id string) *store.TokenFamily {
 	now := time.Now()
-	return &tokenissuer.TokenFamily{
-		ID: id, UserID: "u-ada", UserVersion: "1", UserDeclared: true, ClientID: "conf", Origin: tokenissuer.AuthorizationCode,
-		Scopes: tokenissuer.Scopes{tokenissuer.ScopePublic}, CreatedAt: now, ExpiresAt: now.Add(time.Hour), Generation: 1, RotatedAt: now,
+	return &store.TokenFamily{
+		ID: id, UserID: "u-ada", UserVersion: "1", UserDeclared: true, ClientID: "conf", Origin: oauth.AuthorizationCode,
+		Scopes: oauth.Scopes{oauth.ScopePublic}, CreatedAt: now, ExpiresAt: now.Add(time.Hour), Generation: 1, RotatedAt: now,
 	}
 }
 
@@ -51,8 +52,8 @@ func TestF12AnswerOfTheCommitLost(t *testing.T) {
 			return len(list) == 1, err
 		}},
 		{"AddClient", []byte("commit\x00"), func() error {
-			return s.AddClient(t.Context(), &tokenissuer.Client{ID: "late", Name: "Late", Type: tokenissuer.ConfidentialClient})
-		}, tokenissuer.ErrTaken, func() (bool, error) {
+			return s.AddClient(t.Context(), &store.Client{ID: "late", Name: "Late", Type: store.ConfidentialClient})
+		}, store.ErrTaken, func() (bool, error) {
 			c, err := s.Client(t.Context(), "late")
 			return c != nil, err
 		}},
@@ -234,7 +235,7 @@ func TestF11Failover(t *testing.T) {
 	s.read.queue.patience = time.Minute
 	addClient(t, s, "acme")
 	s.read.queue.patience = patience
-	_, err := OpenPostgres(t.Context(), tokenissuer.NewSecret(pgtest.Via(dsn, standby.Addr())), 8, Options{})
+	_, err := OpenPostgres(t.Context(), oauth.NewSecret(pgtest.Via(dsn, standby.Addr())), 8, Options{})
 	if err == nil || !IsUnreachable(err) {
 		t.Errorf("opening a server that takes no writes: %v", err)
 	}
@@ -255,7 +256,7 @@ func TestF11Failover(t *testing.T) {
 					continue
 				}
 				generation := int64(1)
-				if s.RotateRefreshToken(t.Context(), id, 1, tokenissuer.Rotation{At: time.Now()}) == nil {
+				if s.RotateRefreshToken(t.Context(), id, 1, store.Rotation{At: time.Now()}) == nil {
 					generation = 2
 				}
 				mu.Lock()

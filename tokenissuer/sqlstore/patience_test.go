@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // waitForRows waits until so many of the database's sessions wait for what others hold.
@@ -118,7 +118,7 @@ func TestTheEndOfABusySession(t *testing.T) {
 				f.UserDeclared, f.Standing.SessionID = true, "session"
 				late := over.Load()
 				switch err := busy.AddFamily(context.WithoutCancel(t.Context()), f); {
-				case errors.Is(err, tokenissuer.ErrStale):
+				case errors.Is(err, store.ErrStale):
 					return
 				case err != nil || late:
 					t.Errorf("adding to a session, which is over: %v, returned %v", late, err)
@@ -140,10 +140,10 @@ func TestTheEndOfABusySession(t *testing.T) {
 // TestAChangedUserWaitsWithoutTheFeed: a user is changed while somebody else holds a family that the user has created for another.
 // Everybody else is answered meanwhile, on every node.
 func TestAChangedUserWaitsWithoutTheFeed(t *testing.T) {
-	active := tokenissuer.UserActive
+	active := store.UserActive
 	for name, step := range map[string]func(context.Context, *Store) error{
 		"changed": func(ctx context.Context, s *Store) error {
-			_, err := s.ChangeUser(ctx, "ada", tokenissuer.UserChange{Status: &active}, ending())
+			_, err := s.ChangeUser(ctx, "ada", store.UserChange{Status: &active}, ending())
 			return err
 		},
 		"removed": func(ctx context.Context, s *Store) error {

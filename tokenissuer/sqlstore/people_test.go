@@ -9,32 +9,33 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // passwordHash is of the scheme that new hashes have.
 const passwordHash = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE"
 
-func newUser(id string) *tokenissuer.User {
-	return &tokenissuer.User{
-		ID: id, Email: id + "@example.com", Name: "name of " + id, Organisation: "acme", Role: tokenissuer.RoleMember,
-		Status: tokenissuer.UserActive, PasswordHash: tokenissuer.NewSecret(passwordHash), CreatedAt: time.Now(),
+func newUser(id string) *store.User {
+	return &store.User{
+		ID: id, Email: id + "@example.com", Name: "name of " + id, Organisation: "acme", Role: store.RoleMember,
+		Status: store.UserActive, PasswordHash: oauth.NewSecret(passwordHash), CreatedAt: time.Now(),
 	}
 }
 
 // newFamily is a family with a code and a refresh token, of a user as AddUser leaves it.
-func newFamily(id, userID string) *tokenissuer.TokenFamily {
+func newFamily(id, userID string) *store.TokenFamily {
 	now := time.Now()
-	return &tokenissuer.TokenFamily{
-		ID: id, UserID: userID, UserVersion: "1", ClientID: "app", Origin: tokenissuer.AuthorizationCode,
-		Scopes: tokenissuer.Scopes{"public", "read"}, CreatedAt: now, ExpiresAt: now.Add(time.Hour),
-		Code:       tokenissuer.CodeBinding{RequestID: "request of " + id, RedirectURI: "https://app.example/", ExpiresAt: now.Add(time.Minute)},
+	return &store.TokenFamily{
+		ID: id, UserID: userID, UserVersion: "1", ClientID: "app", Origin: oauth.AuthorizationCode,
+		Scopes: oauth.Scopes{"public", "read"}, CreatedAt: now, ExpiresAt: now.Add(time.Hour),
+		Code:       store.CodeBinding{RequestID: "request of " + id, RedirectURI: "https://app.example/", ExpiresAt: now.Add(time.Minute)},
 		Generation: 1, RotatedAt: now,
 	}
 }
 
-func ending() tokenissuer.Ending {
-	return tokenissuer.Ending{At: time.Now(), Until: time.Now().Add(time.Hour)}
+func ending() store.Ending {
+	return store.Ending{At: time.Now(), Until: time.Now().Add(time.Hour)}
 }
 
 // TestPeopleStepsAreWhole breaks the last part of each step. What came before must not stay.
@@ -42,7 +43,7 @@ func TestPeopleStepsAreWhole(t *testing.T) {
 	s := openAt(t, newPath(t))
 	must(t, s.AddUser(t.Context(), newUser("ada"), true))
 	must(t, s.AddFamily(t.Context(), newFamily("family", "ada")))
-	must(t, s.PutConsent(t.Context(), "ada", "app", tokenissuer.Scopes{"read"}, time.Now()))
+	must(t, s.PutConsent(t.Context(), "ada", "app", oauth.Scopes{"read"}, time.Now()))
 	for _, statement := range []string{
 		`DROP TABLE counters`,
 		`CREATE TRIGGER no_users BEFORE INSERT ON users BEGIN SELECT RAISE(ABORT, 'broken'); END`,
@@ -51,17 +52,17 @@ func TestPeopleStepsAreWhole(t *testing.T) {
 		_, err := s.write.ExecContext(t.Context(), statement)
 		must(t, err)
 	}
-	locked := tokenissuer.UserLocked
+	locked := store.UserLocked
 	for name, step := range map[string]func() error{
 		"AddUser":   func() error { return s.AddUser(t.Context(), newUser("eve"), true) },
 		"AddFamily": func() error { return s.AddFamily(t.Context(), newFamily("other", "ada")) },
 		"ChangeUser": func() error {
-			_, err := s.ChangeUser(t.Context(), "ada", tokenissuer.UserChange{Status: &locked}, ending())
+			_, err := s.ChangeUser(t.Context(), "ada", store.UserChange{Status: &locked}, ending())
 			return err
 		},
 		"RemoveUser": func() error { _, err := s.RemoveUser(t.Context(), "ada", ending()); return err },
 		"EndFamilies": func() error {
-			_, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{UserID: "ada"}, ending())
+			_, err := s.EndFamilies(t.Context(), store.FamilyFilter{UserID: "ada"}, ending())
 			return err
 		},
 	} {
@@ -69,7 +70,7 @@ func TestPeopleStepsAreWhole(t *testing.T) {
 			t.Errorf("%s succeeded on a broken database", name)
 		}
 	}
-	if list, err := s.Users(t.Context(), ""); err != nil || len(list) != 1 || list[0].Version != "1" || list[0].Status != tokenissuer.UserActive {
+	if list, err := s.Users(t.Context(), ""); err != nil || len(list) != 1 || list[0].Version != "1" || list[0].Status != store.UserActive {
 		t.Errorf("half of a step stayed: users %+v (%v)", list, err)
 	}
 	if list, err := s.FamiliesOf(t.Context(), "ada", time.Now()); err != nil || len(list) != 1 || list[0].ID != "family" {
@@ -91,7 +92,7 @@ func TestTM1StandInsOfPeopleAreNobody(t *testing.T) {
 	s := openAt(t, newPath(t))
 	notFound := func(what string, err error) {
 		t.Helper()
-		if !errors.Is(err, tokenissuer.ErrNotFound) {
+		if !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s gave %v", what, err)
 		}
 	}
@@ -107,16 +108,16 @@ func TestTM1StandInsOfPeopleAreNobody(t *testing.T) {
 	if schemes, err := s.PasswordSchemes(t.Context()); err != nil || len(schemes) != 0 {
 		t.Errorf("listed the schemes %q, %v", schemes, err)
 	}
-	for _, which := range []tokenissuer.FamilyFilter{{UserID: standIn}, {ClientID: standIn}} {
+	for _, which := range []store.FamilyFilter{{UserID: standIn}, {ClientID: standIn}} {
 		if ended, err := s.EndFamilies(t.Context(), which, ending()); err != nil || len(ended) != 0 {
 			t.Errorf("ended %+v, %v", ended, err)
 		}
 	}
 	for name, err := range map[string]error{
 		"redeemed": s.RedeemCode(t.Context(), standIn, 1, time.Now(), time.Now(), 3),
-		"rotated":  s.RotateRefreshToken(t.Context(), standIn, 0, tokenissuer.Rotation{At: time.Now()}),
+		"rotated":  s.RotateRefreshToken(t.Context(), standIn, 0, store.Rotation{At: time.Now()}),
 	} {
-		if !errors.Is(err, tokenissuer.ErrSpent) {
+		if !errors.Is(err, store.ErrSpent) {
 			t.Errorf("the stand-in was %s: %v", name, err)
 		}
 	}
@@ -125,10 +126,10 @@ func TestTM1StandInsOfPeopleAreNobody(t *testing.T) {
 	}
 	_, err = s.Family(t.Context(), "unknown") // a stand-in that was dropped would be another error
 	notFound("an unknown family", err)
-	if err := tokenissuer.ValidateID(standInUser); err == nil {
+	if err := store.ValidateID(standInUser); err == nil {
 		t.Error("a user could have the stand-in's id")
 	}
-	if _, err := tokenissuer.CanonicalEmail(standInUser); err == nil {
+	if _, err := store.CanonicalEmail(standInUser); err == nil {
 		t.Error("a user could have the stand-in's address")
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 const (
@@ -48,7 +48,7 @@ const (
 
 // OpenPostgres opens a database of a PostgreSQL server, which any number of nodes share. The pool bounds its
 // connections, all together; 0 is 16.
-func OpenPostgres(ctx context.Context, dsn tokenissuer.Secret, pool int, options Options) (*Store, error) {
+func OpenPostgres(ctx context.Context, dsn oauth.Secret, pool int, options Options) (*Store, error) {
 	fail := func(err error) (*Store, error) {
 		return nil, fmt.Errorf("opening PostgreSQL database: %w", err)
 	}

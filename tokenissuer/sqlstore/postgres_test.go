@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
@@ -22,14 +23,14 @@ func TestPostgres(t *testing.T) {
 	server := pgtest.Shared(t)
 	empty := server.Database(t)
 	must(t, openPostgres(t, empty).Close())
-	storetest.Run(t, func(t *testing.T) tokenissuer.Store { return openPostgres(t, server.Copy(t, empty)) })
+	storetest.Run(t, func(t *testing.T) store.Store { return openPostgres(t, server.Copy(t, empty)) })
 }
 
 func TestPostgresDurable(t *testing.T) {
 	server := pgtest.Shared(t)
-	storetest.RunDurable(t, func(t *testing.T) func() tokenissuer.Store {
+	storetest.RunDurable(t, func(t *testing.T) func() store.Store {
 		dsn := server.Database(t)
-		return func() tokenissuer.Store { return openPostgres(t, dsn) }
+		return func() store.Store { return openPostgres(t, dsn) }
 	})
 }
 
@@ -83,7 +84,7 @@ func TestManyNodesMigrateAtOnce(t *testing.T) {
 	var nodes sync.WaitGroup
 	for range 6 {
 		nodes.Go(func() {
-			s, err := OpenPostgres(unhurried(t), tokenissuer.NewSecret(dsn+slowConnect), LeastPostgresPool, Options{})
+			s, err := OpenPostgres(unhurried(t), oauth.NewSecret(dsn+slowConnect), LeastPostgresPool, Options{})
 			if err != nil {
 				t.Error(err)
 				return
@@ -123,7 +124,7 @@ func TestF22OldAndNewBuildOnOneSchema(t *testing.T) {
 			old := openPostgres(t, dsn)
 			must(t, old.migrateTo(t.Context(), later(column, c.declared)))
 			addClient(t, old, "runs-on")
-			again, err := OpenPostgres(unhurried(t), tokenissuer.NewSecret(dsn+slowConnect), 8, Options{})
+			again, err := OpenPostgres(unhurried(t), oauth.NewSecret(dsn+slowConnect), 8, Options{})
 			if c.refused {
 				if err == nil || !strings.Contains(err.Error(), "use a newer build") {
 					t.Fatalf("got %v", err)
@@ -143,7 +144,7 @@ func TestF22OldAndNewBuildOnOneSchema(t *testing.T) {
 func TestKeepSchema(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	open := func(keep bool) error {
-		s, err := OpenPostgres(unhurried(t), tokenissuer.NewSecret(dsn+slowConnect), 8, Options{KeepSchema: keep})
+		s, err := OpenPostgres(unhurried(t), oauth.NewSecret(dsn+slowConnect), 8, Options{KeepSchema: keep})
 		if err == nil {
 			_ = s.Close()
 		}
@@ -189,7 +190,7 @@ func TestRolesThatMayNot(t *testing.T) {
 	as.User = url.UserPassword("node", "node-password")
 	refused := func(want string) {
 		t.Helper()
-		s, err := OpenPostgres(unhurried(t), tokenissuer.NewSecret(as.String()+slowConnect), 8, Options{})
+		s, err := OpenPostgres(unhurried(t), oauth.NewSecret(as.String()+slowConnect), 8, Options{})
 		if err == nil {
 			_ = s.Close()
 			t.Fatal("opened")
@@ -230,7 +231,7 @@ func TestWatch(t *testing.T) {
 	}{
 		{"Revoke", func() error { return a.Revoke(t.Context(), revocation("acme")) }},
 		{"EndFamilies", func() error {
-			_, err := a.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: "none"}, tokenissuer.Ending{At: time.Now(), Until: time.Now()})
+			_, err := a.EndFamilies(t.Context(), store.FamilyFilter{ID: "none"}, store.Ending{At: time.Now(), Until: time.Now()})
 			return err
 		}},
 	} {

@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // childName is the environment variable that makes the test binary one of the processes of TestF9ManyProcesses, and
@@ -73,7 +75,7 @@ func child(name string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	key, err := tokenissuer.NewSigningKey(tokenissuer.ES256, now)
+	key, err := keys.NewSigningKey(oauth.ES256, now)
 	if err != nil {
 		return err
 	}
@@ -91,20 +93,20 @@ func child(name string) (err error) {
 	told := report{Key: keys[0].ID}
 	for i := range perChild {
 		id := fmt.Sprint("shared ", i)
-		switch err := s.AddClient(ctx, newClient(id, tokenissuer.NewClientSecret())); {
+		switch err := s.AddClient(ctx, newClient(id, oauth.NewClientSecret())); {
 		case err == nil:
 			told.Won = append(told.Won, id)
-		case !errors.Is(err, tokenissuer.ErrTaken):
+		case !errors.Is(err, store.ErrTaken):
 			return err
 		}
 		request := fmt.Sprint("request ", i)
 		switch err := s.DecideRequest(ctx, request, now.Add(time.Hour)); {
 		case err == nil:
 			told.Won = append(told.Won, request)
-		case !errors.Is(err, tokenissuer.ErrSpent):
+		case !errors.Is(err, store.ErrSpent):
 			return err
 		}
-		secret := tokenissuer.ClientSecret{Digest: tokenissuer.NewClientSecret().Digest(), CreatedAt: now}
+		secret := store.ClientSecret{Digest: oauth.NewClientSecret().Digest(), CreatedAt: now}
 		if err := s.RotateClientSecret(ctx, id, secret, now.Add(time.Hour)); err != nil {
 			return err
 		}

@@ -11,7 +11,8 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // eachDatabase runs a test on a store of each kind.
@@ -44,8 +45,8 @@ var allLitter = []litter{
 // living adds a family that is refreshed while others are dropped.
 func living(t testing.TB, s *Store) {
 	t.Helper()
-	must(t, s.AddFamily(t.Context(), &tokenissuer.TokenFamily{
-		ID: "living", UserID: "ada", UserDeclared: true, UserVersion: "1", ClientID: "app", Origin: tokenissuer.AuthorizationCode,
+	must(t, s.AddFamily(t.Context(), &store.TokenFamily{
+		ID: "living", UserID: "ada", UserDeclared: true, UserVersion: "1", ClientID: "app", Origin: oauth.AuthorizationCode,
 		Generation: 1, CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour), RotatedAt: time.Now(),
 	}))
 }
@@ -73,7 +74,7 @@ func refresh(s *Store, generation int64) *refresher {
 	r.ended.Go(func() {
 		for ; ctx.Err() == nil; generation++ {
 			begun := time.Now()
-			if err := s.RotateRefreshToken(context.Background(), "living", generation, tokenissuer.Rotation{At: begun}); err != nil {
+			if err := s.RotateRefreshToken(context.Background(), "living", generation, store.Rotation{At: begun}); err != nil {
 				r.failed = err
 				return
 			}

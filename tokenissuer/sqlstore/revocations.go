@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Revoke records the revocations, all in one step.
-func (s *Store) Revoke(ctx context.Context, revocations ...tokenissuer.Revocation) error {
+func (s *Store) Revoke(ctx context.Context, revocations ...store.Revocation) error {
 	if len(revocations) == 0 {
 		return nil
 	}
@@ -41,7 +41,7 @@ const (
 
 // record puts revocations into the feed, all at one position. The steps of one transaction share it: they become visible
 // together.
-func (s *Store) record(ctx context.Context, tx session, revocations ...tokenissuer.Revocation) error {
+func (s *Store) record(ctx context.Context, tx session, revocations ...store.Revocation) error {
 	if s.dialect.concurrent {
 		return recordTogether(ctx, tx, revocations)
 	}
@@ -79,7 +79,7 @@ func advance(ctx context.Context, tx session, counter string) (position int64, e
 // database has not reached comes from the time before it was put back to an older state, and so does one that is behind by
 // more than is possible (see Distrust): they get everything. So does whoever asks when the database has lost what this
 // Store has seen of it.
-func (s *Store) Revocations(ctx context.Context, after int64) ([]tokenissuer.Revocation, int64, error) {
+func (s *Store) Revocations(ctx context.Context, after int64) ([]store.Revocation, int64, error) {
 	list, position, err := s.revocations(ctx, after)
 	if err != nil {
 		return nil, 0, fmt.Errorf("reading revocations: %w", err)
@@ -87,14 +87,14 @@ func (s *Store) Revocations(ctx context.Context, after int64) ([]tokenissuer.Rev
 	return list, position, nil
 }
 
-func (s *Store) revocations(ctx context.Context, after int64) ([]tokenissuer.Revocation, int64, error) {
+func (s *Store) revocations(ctx context.Context, after int64) ([]store.Revocation, int64, error) {
 	// The counter is read first: everything up to it has been committed, so the rows that follow cannot lack any of it. What
 	// comes in between is given twice.
 	now, err := s.follow(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
-	var list []tokenissuer.Revocation
+	var list []store.Revocation
 	var page int64
 	if now.anew || after != now.Revocations {
 		tooFar := now.Revocations-after > markGap/2 && after != now.page
@@ -113,9 +113,9 @@ const selectFeed = `SELECT kind, id, issued_until, expires_at, position FROM rev
 
 // readFeed reads one page of the feed. It never splits the rows of one position; last is the page's last one, or 0 when
 // nothing comes after the page.
-func (s *Store) readFeed(ctx context.Context, after int64) (list []tokenissuer.Revocation, last int64, err error) {
+func (s *Store) readFeed(ctx context.Context, after int64) (list []store.Revocation, last int64, err error) {
 	var positions []int64
-	scan := func(row scanner) (r tokenissuer.Revocation, err error) {
+	scan := func(row scanner) (r store.Revocation, err error) {
 		var issued, expires sql.Null[int64]
 		var at int64
 		err = row.Scan(&r.Kind, &r.ID, &issued, &expires, &at)
@@ -123,8 +123,8 @@ func (s *Store) readFeed(ctx context.Context, after int64) (list []tokenissuer.R
 		positions = append(positions, at)
 		return r, err
 	}
-	list, err = askAll(ctx, s.feedPage, []any{after, tokenissuer.FeedPage}, scan)
-	if err != nil || len(list) < tokenissuer.FeedPage {
+	list, err = askAll(ctx, s.feedPage, []any{after, store.FeedPage}, scan)
+	if err != nil || len(list) < store.FeedPage {
 		return list, 0, err
 	}
 	last = positions[len(list)-1]

@@ -11,21 +11,21 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/gatehouse-auth/gatehouse/internal/failpoint"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // recording is what a job records: revocations, or the end of a family.
 type recording struct {
-	revocations []tokenissuer.Revocation
+	revocations []store.Revocation
 
 	family string
-	end    tokenissuer.Ending
-	ended  tokenissuer.Revocation // the result for family, once the job has succeeded
+	end    store.Ending
+	ended  store.Revocation // the result for family, once the job has succeeded
 }
 
 // endedBefore is the revocation of a family that was revoked before, or that does not exist.
-func (r *recording) endedBefore() tokenissuer.Revocation {
-	return tokenissuer.Revocation{Kind: tokenissuer.RevokeFamily, ID: r.family, ExpiresAt: r.end.Until}
+func (r *recording) endedBefore() store.Revocation {
+	return store.Revocation{Kind: store.RevokeFamily, ID: r.family, ExpiresAt: r.end.Until}
 }
 
 // recordAll is advanceFeed, tagFeed with the tag $5, and recordRevocation for each row of the lists $1 to $4.
@@ -36,7 +36,7 @@ const recordAll = `WITH taken AS (` + advanceFeed + `),
 	FROM taken, unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS r (kind, id, issued_until, expires_at)` + orWiden
 
 // recordTogether puts revocations into the feed in one statement, all at one position.
-func recordTogether(ctx context.Context, tx querier, revocations []tokenissuer.Revocation) error {
+func recordTogether(ctx context.Context, tx querier, revocations []store.Revocation) error {
 	revocations = widest(revocations)
 	kinds, ids := make([]string, len(revocations)), make([]string, len(revocations))
 	issued, expires := make([]*int64, len(revocations)), make([]*int64, len(revocations))
@@ -58,9 +58,9 @@ func orNull(n sql.Null[int64]) *int64 {
 }
 
 // widest makes one of the revocations of one id, as orWiden does: a statement changes a row once.
-func widest(revocations []tokenissuer.Revocation) []tokenissuer.Revocation {
+func widest(revocations []store.Revocation) []store.Revocation {
 	list := slices.Clone(revocations)
-	slices.SortStableFunc(list, func(a, b tokenissuer.Revocation) int {
+	slices.SortStableFunc(list, func(a, b store.Revocation) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
 	})
 	merged := list[:0]
@@ -190,14 +190,14 @@ func isOfOne(err error) bool {
 // recordOnce revokes families with the statement marking. It leaves out the calls for those that the statement has passed over:
 // their error is errHeld.
 func (t *transactions) recordOnce(ctx context.Context, marking string, calls []*call) error {
-	var revocations []tokenissuer.Revocation
+	var revocations []store.Revocation
 	families := false
 	for _, c := range calls {
 		c.err = nil // a run before this one may have left one
 		revocations = append(revocations, c.records.revocations...)
 		families = families || c.records.family != ""
 	}
-	record := func(tx querier, all []tokenissuer.Revocation) error {
+	record := func(tx querier, all []store.Revocation) error {
 		if len(all) == 0 {
 			return nil // all are held
 		}
@@ -225,7 +225,7 @@ func (t *transactions) recordOnce(ctx context.Context, marking string, calls []*
 
 // endCalls revokes the families of calls and returns what is to be recorded of them. Of several calls for one family the
 // first one ends it.
-func endCalls(ctx context.Context, tx session, marking string, calls []*call) ([]tokenissuer.Revocation, error) {
+func endCalls(ctx context.Context, tx session, marking string, calls []*call) ([]store.Revocation, error) {
 	first := make(map[string]*recording, len(calls))
 	for _, c := range calls {
 		if r := c.records; r.family != "" && first[r.family] == nil {
@@ -236,7 +236,7 @@ func endCalls(ctx context.Context, tx session, marking string, calls []*call) ([
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errMarking, err)
 	}
-	var ended []tokenissuer.Revocation
+	var ended []store.Revocation
 	for _, c := range calls {
 		r := c.records
 		if r.family == "" {

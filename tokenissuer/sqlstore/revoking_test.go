@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // bothDatabases runs a test on each.
@@ -48,11 +48,11 @@ func queueBehind(t *testing.T, s *Store, steps ...func(context.Context) error) [
 }
 
 // recorded is what is in the feed, by id.
-func recorded(t *testing.T, s *Store) map[string]tokenissuer.Revocation {
+func recorded(t *testing.T, s *Store) map[string]store.Revocation {
 	t.Helper()
 	list, _, err := s.Revocations(t.Context(), 0)
 	must(t, err)
-	found := make(map[string]tokenissuer.Revocation, len(list))
+	found := make(map[string]store.Revocation, len(list))
 	for _, r := range list {
 		found[r.ID] = r
 	}
@@ -61,15 +61,15 @@ func recorded(t *testing.T, s *Store) map[string]tokenissuer.Revocation {
 
 func endStep(s *Store, id string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		list, err := s.EndFamilies(ctx, tokenissuer.FamilyFilter{ID: id}, ending())
-		if err == nil && (len(list) != 1 || list[0].ID != id || list[0].Kind != tokenissuer.RevokeFamily) {
+		list, err := s.EndFamilies(ctx, store.FamilyFilter{ID: id}, ending())
+		if err == nil && (len(list) != 1 || list[0].ID != id || list[0].Kind != store.RevokeFamily) {
 			return fmt.Errorf("ending %q returned %v", id, list)
 		}
 		return err
 	}
 }
 
-func revokeStep(s *Store, list ...tokenissuer.Revocation) func(context.Context) error {
+func revokeStep(s *Store, list ...store.Revocation) func(context.Context) error {
 	return func(ctx context.Context) error { return s.Revoke(ctx, list...) }
 }
 
@@ -274,18 +274,18 @@ func TestCredentialsOfAUserWhoDoesNotStand(t *testing.T) {
 				declared := newFamily("declared", "ada")
 				declared.UserDeclared = true
 				must(t, errors.Join(s.AddFamily(t.Context(), newFamily("f", "ada")), s.AddFamily(t.Context(), newFamily("g", "ada")), s.AddFamily(t.Context(), declared)))
-				must(t, s.RotateRefreshToken(t.Context(), "f", 1, tokenissuer.Rotation{At: time.Now()}))
+				must(t, s.RotateRefreshToken(t.Context(), "f", 1, store.Rotation{At: time.Now()}))
 				_, err := s.write.ExecContext(t.Context(), change)
 				must(t, err)
 				for step, err := range map[string]error{
-					"rotate": s.RotateRefreshToken(t.Context(), "f", 2, tokenissuer.Rotation{At: time.Now()}),
+					"rotate": s.RotateRefreshToken(t.Context(), "f", 2, store.Rotation{At: time.Now()}),
 					"redeem": s.RedeemCode(t.Context(), "g", 1, time.Now(), time.Now().Add(time.Hour), 5),
 				} {
-					if !errors.Is(err, tokenissuer.ErrSpent) {
+					if !errors.Is(err, store.ErrSpent) {
 						t.Errorf("%s: %v", step, err)
 					}
 				}
-				must(t, s.RotateRefreshToken(t.Context(), "declared", 1, tokenissuer.Rotation{At: time.Now()}))
+				must(t, s.RotateRefreshToken(t.Context(), "declared", 1, store.Rotation{At: time.Now()}))
 			})
 		})
 	}

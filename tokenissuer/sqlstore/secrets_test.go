@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // filesHold tells whether any file of the database holds the bytes.
@@ -31,13 +33,13 @@ func filesHold(t *testing.T, path string, content []byte) bool {
 func TestT22OnlyDigestsAreStored(t *testing.T) {
 	path := newPath(t)
 	s := openAt(t, path)
-	var secrets []tokenissuer.Secret
+	var secrets []oauth.Secret
 	for i := range 20 {
 		id := fmt.Sprint("app ", i)
-		rotated := tokenissuer.NewClientSecret()
+		rotated := oauth.NewClientSecret()
 		secrets = append(secrets, addClient(t, s, id), rotated)
 		must(t, s.RotateClientSecret(t.Context(), id,
-			tokenissuer.ClientSecret{Digest: rotated.Digest(), CreatedAt: time.Now()}, time.Now().Add(time.Hour)))
+			store.ClientSecret{Digest: rotated.Digest(), CreatedAt: time.Now()}, time.Now().Add(time.Hour)))
 	}
 	look := func() {
 		t.Helper()
@@ -60,14 +62,14 @@ func TestT22OnlyDigestsAreStored(t *testing.T) {
 func TestK6UnsealedKeyLeavesTheFiles(t *testing.T) {
 	path := newPath(t)
 	s := openAt(t, path)
-	private := []byte(tokenissuer.NewClientSecret().Reveal())
-	key := tokenissuer.StoredKey{ID: "k", Algorithm: tokenissuer.ES256, Private: private}
+	private := []byte(oauth.NewClientSecret().Reveal())
+	key := store.StoredKey{ID: "k", Algorithm: oauth.ES256, Private: private}
 	must(t, s.AddFirstSigningKey(t.Context(), key))
 	if !filesHold(t, path, private) {
 		t.Fatal("the search does not find what is there")
 	}
-	sealed := tokenissuer.StoredKey{ID: "k", Private: []byte("sealed"), SealedWith: "kek"}
-	if done, err := s.ReplaceSigningKeys(t.Context(), tokenissuer.KeyChange{Was: key, Becomes: sealed}); err != nil || !done {
+	sealed := store.StoredKey{ID: "k", Private: []byte("sealed"), SealedWith: "kek"}
+	if done, err := s.ReplaceSigningKeys(t.Context(), store.KeyChange{Was: key, Becomes: sealed}); err != nil || !done {
 		t.Fatal(done, err)
 	}
 	if filesHold(t, path, private) {
@@ -80,15 +82,15 @@ func TestK6UnsealedKeyLeavesTheFiles(t *testing.T) {
 func TestT22NoCredentialOfPeopleIsStored(t *testing.T) {
 	path := newPath(t)
 	s := openAt(t, path)
-	password := tokenissuer.NewSecret("correct horse battery staple")
-	hash, err := tokenissuer.NewPasswords().Hash(t.Context(), password)
+	password := oauth.NewSecret("correct horse battery staple")
+	hash, err := passwords.NewHasher().Hash(t.Context(), password)
 	must(t, err)
 	ada := newUser("ada")
 	ada.PasswordHash = hash
 	must(t, s.AddUser(t.Context(), ada, true))
 	must(t, s.AddFamily(t.Context(), newFamily("family", "ada")))
 	must(t, s.RedeemCode(t.Context(), "family", 1, time.Now(), time.Now().Add(time.Hour), 3))
-	must(t, s.RotateRefreshToken(t.Context(), "family", 1, tokenissuer.Rotation{At: time.Now()}))
+	must(t, s.RotateRefreshToken(t.Context(), "family", 1, store.Rotation{At: time.Now()}))
 	if filesHold(t, path, []byte(password.Reveal())) {
 		t.Error("a file holds the password")
 	}

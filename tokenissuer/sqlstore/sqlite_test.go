@@ -13,7 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
@@ -47,23 +48,23 @@ func must(t testing.TB, err error) {
 }
 
 // addClient adds a confidential client and returns its secret.
-func addClient(t testing.TB, s *Store, id string) tokenissuer.Secret {
+func addClient(t testing.TB, s *Store, id string) oauth.Secret {
 	t.Helper()
-	secret := tokenissuer.NewClientSecret()
+	secret := oauth.NewClientSecret()
 	must(t, s.AddClient(context.Background(), newClient(id, secret)))
 	return secret
 }
 
-func newClient(id string, secret tokenissuer.Secret) *tokenissuer.Client {
-	return &tokenissuer.Client{
-		ID: id, Name: "name of " + id, Type: tokenissuer.ConfidentialClient, CreatedAt: time.Now(),
-		Secrets: []tokenissuer.ClientSecret{{Digest: secret.Digest(), CreatedAt: time.Now()}},
-		Grants:  []tokenissuer.GrantType{tokenissuer.ClientCredentials}, Scopes: tokenissuer.Scopes{"public", "read", "write"},
+func newClient(id string, secret oauth.Secret) *store.Client {
+	return &store.Client{
+		ID: id, Name: "name of " + id, Type: store.ConfidentialClient, CreatedAt: time.Now(),
+		Secrets: []store.ClientSecret{{Digest: secret.Digest(), CreatedAt: time.Now()}},
+		Grants:  []oauth.GrantType{oauth.ClientCredentials}, Scopes: oauth.Scopes{"public", "read", "write"},
 	}
 }
 
-func revocation(id string) tokenissuer.Revocation {
-	return tokenissuer.Revocation{Kind: tokenissuer.RevokeClient, ID: id, ExpiresAt: time.Now().Add(time.Hour)}
+func revocation(id string) store.Revocation {
+	return store.Revocation{Kind: store.RevokeClient, ID: id, ExpiresAt: time.Now().Add(time.Hour)}
 }
 
 // TestSQLite opens copies of one empty database: that each start makes the same of nothing is for other tests.
@@ -72,7 +73,7 @@ func TestSQLite(t *testing.T) {
 	must(t, openAt(t, empty).Close())
 	content, err := os.ReadFile(empty)
 	must(t, err)
-	storetest.Run(t, func(t *testing.T) tokenissuer.Store {
+	storetest.Run(t, func(t *testing.T) store.Store {
 		path := newPath(t)
 		must(t, os.Mkdir(filepath.Dir(path), 0o700))
 		must(t, os.WriteFile(path, content, 0o600))
@@ -87,9 +88,9 @@ func TestSQLite(t *testing.T) {
 }
 
 func TestSQLiteDurable(t *testing.T) {
-	storetest.RunDurable(t, func(t *testing.T) func() tokenissuer.Store {
+	storetest.RunDurable(t, func(t *testing.T) func() store.Store {
 		path := newPath(t)
-		return func() tokenissuer.Store { return openAt(t, path) }
+		return func() store.Store { return openAt(t, path) }
 	})
 }
 
@@ -179,7 +180,7 @@ func TestForeignWriter(t *testing.T) {
 	s, foreign := openAt(t, path), openAt(t, path)
 	tx, err := foreign.write.BeginTx(t.Context(), nil)
 	must(t, err)
-	if err := s.AddClient(t.Context(), newClient("app", tokenissuer.NewClientSecret())); err == nil {
+	if err := s.AddClient(t.Context(), newClient("app", oauth.NewClientSecret())); err == nil {
 		t.Error("a step succeeded under a foreign lock")
 	}
 	must(t, tx.Rollback())
@@ -196,7 +197,7 @@ func TestManyWriters(t *testing.T) {
 			group.Go(func() {
 				for n := range 10 {
 					id := fmt.Sprint(i, " ", w, " ", n)
-					if err := s.AddClient(t.Context(), newClient(id, tokenissuer.NewClientSecret())); err != nil {
+					if err := s.AddClient(t.Context(), newClient(id, oauth.NewClientSecret())); err != nil {
 						t.Error(err)
 					}
 				}
@@ -257,8 +258,8 @@ func TestStepsAreWhole(t *testing.T) {
 	for name, err := range map[string]error{
 		"DisableClient":      s.DisableClient(t.Context(), "app", revocation("app")),
 		"RemoveClient":       s.RemoveClient(t.Context(), "app", revocation("app")),
-		"RotateClientSecret": s.RotateClientSecret(t.Context(), "app", tokenissuer.ClientSecret{CreatedAt: time.Now()}, time.Now()),
-		"AddClient":          s.AddClient(t.Context(), newClient("other", tokenissuer.NewClientSecret())),
+		"RotateClientSecret": s.RotateClientSecret(t.Context(), "app", store.ClientSecret{CreatedAt: time.Now()}, time.Now()),
+		"AddClient":          s.AddClient(t.Context(), newClient("other", oauth.NewClientSecret())),
 	} {
 		if err == nil {
 			t.Errorf("%s succeeded on a broken database", name)
@@ -279,13 +280,13 @@ func TestStepsAreWhole(t *testing.T) {
 // TestTM1StandInIsNobody: the row that is read for unknown clients is itself no client.
 func TestTM1StandInIsNobody(t *testing.T) {
 	s := openAt(t, newPath(t))
-	if c, err := s.Client(t.Context(), standIn); !errors.Is(err, tokenissuer.ErrNotFound) {
+	if c, err := s.Client(t.Context(), standIn); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("got %+v, %v", c, err)
 	}
 	if list, err := s.Clients(t.Context()); err != nil || len(list) != 0 {
 		t.Errorf("listed %+v, %v", list, err)
 	}
-	if err := tokenissuer.ValidateID(standIn); err == nil {
+	if err := store.ValidateID(standIn); err == nil {
 		t.Error("a client could have its id")
 	}
 }

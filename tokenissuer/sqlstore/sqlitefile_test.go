@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 func hasMode(t *testing.T, path string, want fs.FileMode) {
@@ -29,7 +29,7 @@ func TestK5ModesWhateverTheUmask(t *testing.T) {
 		old := syscall.Umask(mask)
 		s, err := OpenSQLite(t.Context(), path, Options{})
 		if err == nil {
-			err = s.AddClient(t.Context(), newClient("app", tokenissuer.NewClientSecret()))
+			err = s.AddClient(t.Context(), newClient("app", oauth.NewClientSecret()))
 		}
 		syscall.Umask(old)
 		must(t, err)

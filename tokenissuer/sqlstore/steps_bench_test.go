@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // durableStep is one that a request waits for. Of the n-th call of a benchmark prepare has made what it is taken on.
@@ -20,7 +20,7 @@ type durableStep struct {
 
 var durableSteps = []durableStep{
 	{"rotate", addBenchFamilies, func(b *testing.B, s *Store, n int) error {
-		return s.RotateRefreshToken(b.Context(), benchFamily(n), 1, tokenissuer.Rotation{At: time.Now()})
+		return s.RotateRefreshToken(b.Context(), benchFamily(n), 1, store.Rotation{At: time.Now()})
 	}},
 	{"redeem", addBenchFamilies, func(b *testing.B, s *Store, n int) error {
 		return s.RedeemCode(b.Context(), benchFamily(n), 1, time.Now(), time.Now().Add(time.Hour), 5)
@@ -32,10 +32,10 @@ var durableSteps = []durableStep{
 		return s.AddFamily(b.Context(), newBenchFamily(n, fmt.Sprint("request ", n)))
 	}},
 	{"revoke a token", nil, func(b *testing.B, s *Store, n int) error {
-		return s.Revoke(b.Context(), tokenissuer.Revocation{Kind: tokenissuer.RevokeToken, ID: benchFamily(n), ExpiresAt: time.Now().Add(time.Hour)})
+		return s.Revoke(b.Context(), store.Revocation{Kind: store.RevokeToken, ID: benchFamily(n), ExpiresAt: time.Now().Add(time.Hour)})
 	}},
 	{"end a family", addBenchFamilies, func(b *testing.B, s *Store, n int) error {
-		_, err := s.EndFamilies(b.Context(), tokenissuer.FamilyFilter{ID: benchFamily(n)}, tokenissuer.Ending{At: time.Now(), Until: time.Now().Add(time.Hour)})
+		_, err := s.EndFamilies(b.Context(), store.FamilyFilter{ID: benchFamily(n)}, store.Ending{At: time.Now(), Until: time.Now().Add(time.Hour)})
 		return err
 	}},
 }
@@ -43,10 +43,10 @@ var durableSteps = []durableStep{
 // benchFamily spreads the ids, as those of real families are.
 func benchFamily(n int) string { return fmt.Sprintf("%08x-%d", uint32(n)*2654435761, n) }
 
-func newBenchFamily(n int, request string) *tokenissuer.TokenFamily {
+func newBenchFamily(n int, request string) *store.TokenFamily {
 	f := newFamily(benchFamily(n), "declared")
 	f.UserDeclared, f.Generation = true, 1
-	f.Code = tokenissuer.CodeBinding{RequestID: request, RedirectURI: "https://app.example/", ExpiresAt: time.Now().Add(time.Minute)}
+	f.Code = store.CodeBinding{RequestID: request, RedirectURI: "https://app.example/", ExpiresAt: time.Now().Add(time.Minute)}
 	return f
 }
 

@@ -17,10 +17,10 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/gatehouse-auth/gatehouse/internal/failpoint"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-var _ tokenissuer.Store = (*Store)(nil)
+var _ store.Store = (*Store)(nil)
 
 // Options are what an opening may be told. The zero value works.
 type Options struct {
@@ -40,7 +40,7 @@ func (o Options) warn(format string, args ...any) {
 
 // failed reports an error, unless it is an answer or the caller has left.
 func (o Options) failed(err error) {
-	if o.Failed != nil && !tokenissuer.IsAnswer(err) && !errors.Is(err, sql.ErrNoRows) && !errors.Is(err, context.Canceled) {
+	if o.Failed != nil && !store.IsAnswer(err) && !errors.Is(err, sql.ErrNoRows) && !errors.Is(err, context.Canceled) {
 		o.Failed(err)
 	}
 }
@@ -294,10 +294,10 @@ func (s *Store) run(ctx context.Context, j job) error {
 
 // mustHit, mustAdd, mustBeFirst and mustStand turn a conditional statement that hit no row into what that means.
 var (
-	mustHit     = hitOr(tokenissuer.ErrNotFound)
-	mustAdd     = hitOr(tokenissuer.ErrTaken)
-	mustBeFirst = hitOr(tokenissuer.ErrSpent)
-	mustStand   = hitOr(tokenissuer.ErrStale)
+	mustHit     = hitOr(store.ErrNotFound)
+	mustAdd     = hitOr(store.ErrTaken)
+	mustBeFirst = hitOr(store.ErrSpent)
+	mustStand   = hitOr(store.ErrStale)
 )
 
 func hitOr(missed error) func(sql.Result, error) error {

@@ -14,7 +14,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const selectUsers = `SELECT id, email, name, organisation, role, status, password_hash, version, created_at, group_names FROM users`
@@ -32,39 +34,39 @@ const standInUser = standIn + " user"
 
 // addStandInUser writes the stand-in, once. Its hash has the length that most have, and no scheme.
 func (s *Store) addStandInUser(ctx context.Context) error {
-	err := s.AddUser(ctx, &tokenissuer.User{
+	err := s.AddUser(ctx, &store.User{
 		ID: standInUser, Email: standInUser, Name: "Stands in for every user that does not exist", Organisation: standIn,
-		Role: tokenissuer.RoleMember, Status: tokenissuer.UserDisabled, PasswordHash: tokenissuer.NewSecret(strings.Repeat("-", 97)),
+		Role: store.RoleMember, Status: store.UserDisabled, PasswordHash: oauth.NewSecret(strings.Repeat("-", 97)),
 	}, true)
-	if errors.Is(err, tokenissuer.ErrTaken) {
+	if errors.Is(err, store.ErrTaken) {
 		return nil
 	}
 	return err
 }
 
 // User returns the user of that id.
-func (s *Store) User(ctx context.Context, id string) (*tokenissuer.User, error) {
+func (s *Store) User(ctx context.Context, id string) (*store.User, error) {
 	return findUser(ctx, s.userByID, id)
 }
 
 // UserByEmail returns the user of that canonical address.
-func (s *Store) UserByEmail(ctx context.Context, email string) (*tokenissuer.User, error) {
+func (s *Store) UserByEmail(ctx context.Context, email string) (*store.User, error) {
 	return findUser(ctx, s.userByEmail, email)
 }
 
-func findUser(ctx context.Context, q question, key string) (*tokenissuer.User, error) {
+func findUser(ctx context.Context, q question, key string) (*store.User, error) {
 	u, err := askFor(ctx, q, []any{possible(key), standInUser}, scanUser)
 	if err != nil {
 		return nil, fmt.Errorf("reading user: %w", err)
 	}
 	if u.ID == standInUser {
-		return nil, tokenissuer.ErrNotFound
+		return nil, store.ErrNotFound
 	}
 	return u, nil
 }
 
 // Users lists the users, of one organisation unless its id is empty, by the bytes of their ids.
-func (s *Store) Users(ctx context.Context, organisation string) ([]*tokenissuer.User, error) {
+func (s *Store) Users(ctx context.Context, organisation string) ([]*store.User, error) {
 	query, args := selectUsers+` WHERE id <> $1`, []any{standInUser}
 	if organisation != "" {
 		query, args = query+` AND organisation = $2`, append(args, possible(organisation))
@@ -73,13 +75,13 @@ func (s *Store) Users(ctx context.Context, organisation string) ([]*tokenissuer.
 	if err != nil {
 		return nil, fmt.Errorf("listing users: %w", err)
 	}
-	slices.SortFunc(list, func(a, b *tokenissuer.User) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(list, func(a, b *store.User) int { return cmp.Compare(a.ID, b.ID) })
 	return list, nil
 }
 
 // scanUser reads a row of selectUsers.
-func scanUser(row scanner) (*tokenissuer.User, error) {
-	var u tokenissuer.User
+func scanUser(row scanner) (*store.User, error) {
+	var u store.User
 	var hash string
 	var version int64
 	var created sql.Null[int64]
@@ -88,12 +90,12 @@ func scanUser(row scanner) (*tokenissuer.User, error) {
 	if err == nil && len(groups) > len("[]") {
 		err = json.Unmarshal(groups, &u.Groups)
 	}
-	u.PasswordHash, u.Version, u.CreatedAt = tokenissuer.NewSecret(hash), strconv.FormatInt(version, 10), timeOf(created)
+	u.PasswordHash, u.Version, u.CreatedAt = oauth.NewSecret(hash), strconv.FormatInt(version, 10), timeOf(created)
 	return &u, err
 }
 
 // AddUser registers a user. The id of a removed user stays taken for a while, like that of a removed client; the address does not.
-func (s *Store) AddUser(ctx context.Context, user *tokenissuer.User, organisationDeclared bool) error {
+func (s *Store) AddUser(ctx context.Context, user *store.User, organisationDeclared bool) error {
 	u, groups := *user, groupNames(user.Groups)
 	return s.step(ctx, "adding user", func(ctx context.Context, tx session) error {
 		if !organisationDeclared {
@@ -108,7 +110,7 @@ func (s *Store) AddUser(ctx context.Context, user *tokenissuer.User, organisatio
 			password_hash, password_scheme, version, created_at, group_names) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $10)
 			ON CONFLICT (email) DO NOTHING`,
 			u.ID, u.Email, u.Name, u.Organisation, string(u.Role), string(u.Status),
-			u.PasswordHash.Reveal(), tokenissuer.PasswordScheme(u.PasswordHash), micros(u.CreatedAt), groups))
+			u.PasswordHash.Reveal(), passwords.PasswordScheme(u.PasswordHash), micros(u.CreatedAt), groups))
 	})
 }
 
@@ -126,7 +128,7 @@ func groupNames(groups []string) string {
 func takeSubject(ctx context.Context, tx session, id, kind string, now time.Time) error {
 	err := mustAdd(tx.ExecContext(ctx,
 		`INSERT INTO subjects (id, kind) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`, id, kind))
-	if errors.Is(err, tokenissuer.ErrTaken) {
+	if errors.Is(err, store.ErrTaken) {
 		err = mustAdd(tx.ExecContext(ctx,
 			`UPDATE subjects SET kind = $2, free_at = NULL WHERE id = $1 AND free_at <= $3`, id, kind, micros(now)))
 	}
@@ -135,7 +137,7 @@ func takeSubject(ctx context.Context, tx session, id, kind string, now time.Time
 			"client": `DELETE FROM consents WHERE client_id = $1`, "user": `DELETE FROM consents WHERE user_id = $1`,
 		}[kind], id)
 	}
-	if !errors.Is(err, tokenissuer.ErrTaken) {
+	if !errors.Is(err, store.ErrTaken) {
 		return err
 	}
 	var freeAt sql.Null[int64]
@@ -143,9 +145,9 @@ func takeSubject(ctx context.Context, tx session, id, kind string, now time.Time
 		return err
 	}
 	if freeAt.Valid {
-		return tokenissuer.RemovedError{FreeAt: timeOf(freeAt)}
+		return store.RemovedError{FreeAt: timeOf(freeAt)}
 	}
-	return tokenissuer.ErrTaken
+	return store.ErrTaken
 }
 
 // freeSubject says from when on the id of somebody who is removed may be given to another.
@@ -165,9 +167,9 @@ func (s *Store) HadUser(ctx context.Context, userID string) (bool, error) {
 }
 
 // ChangeUser makes the change and ends every family of the user: what was granted before it is worth nothing after it.
-func (s *Store) ChangeUser(ctx context.Context, userID string, change tokenissuer.UserChange, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
+func (s *Store) ChangeUser(ctx context.Context, userID string, change store.UserChange, end store.Ending) ([]store.Revocation, error) {
 	row := columnsOf(change)
-	return s.endingStep(ctx, "changing user", func(ctx context.Context, tx session) ([]tokenissuer.Revocation, error) {
+	return s.endingStep(ctx, "changing user", func(ctx context.Context, tx session) ([]store.Revocation, error) {
 		// The user's row comes first: from here on no family of the old version is born.
 		if err := row.update(ctx, tx, userID); err != nil {
 			return nil, err
@@ -186,14 +188,14 @@ type userColumns struct {
 	moves                                                         int64 // of the version
 }
 
-func columnsOf(c tokenissuer.UserChange) userColumns {
+func columnsOf(c store.UserChange) userColumns {
 	row := userColumns{organisationDeclared: c.OrganisationDeclared, moves: 1}
 	if c.KeepsTokens() {
 		row.moves = 0
 	}
 	if c.Password != nil {
 		row.hash = sql.Null[string]{V: c.Password.Reveal(), Valid: true}
-		row.scheme = sql.Null[string]{V: tokenissuer.PasswordScheme(*c.Password), Valid: true}
+		row.scheme = sql.Null[string]{V: passwords.PasswordScheme(*c.Password), Valid: true}
 	}
 	if c.Groups != nil {
 		row.groups = sql.Null[string]{V: groupNames(*c.Groups), Valid: true}
@@ -223,7 +225,7 @@ func (r userColumns) update(ctx context.Context, tx session, userID string) erro
 	err = mustAdd(tx.ExecContext(ctx, `UPDATE users SET email = $1
 		WHERE id = $2 AND NOT EXISTS (SELECT 1 FROM users WHERE email = $1 AND id <> $2)`, r.email.V, userID))
 	if isTwice(err) { // another one has taken it since, and PostgreSQL looked before
-		return tokenissuer.ErrTaken
+		return store.ErrTaken
 	}
 	return err
 }
@@ -235,18 +237,18 @@ func isTwice(err error) bool {
 }
 
 // RehashPassword replaces the hash old. A user that is gone has it no more than one whose password was changed.
-func (s *Store) RehashPassword(ctx context.Context, userID string, old, hash tokenissuer.Secret) error {
+func (s *Store) RehashPassword(ctx context.Context, userID string, old, hash oauth.Secret) error {
 	return s.step(ctx, "rehashing password", func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `UPDATE users SET password_hash = $1, password_scheme = $2
 			WHERE id = $3 AND password_hash = $4`,
-			hash.Reveal(), tokenissuer.PasswordScheme(hash), userID, old.Reveal())
+			hash.Reveal(), passwords.PasswordScheme(hash), userID, old.Reveal())
 		return err
 	})
 }
 
 // RemoveUser deletes the user with its consents and ends every family. Its id stays taken.
-func (s *Store) RemoveUser(ctx context.Context, userID string, end tokenissuer.Ending) ([]tokenissuer.Revocation, error) {
-	return s.endingStep(ctx, "removing user", func(ctx context.Context, tx session) ([]tokenissuer.Revocation, error) {
+func (s *Store) RemoveUser(ctx context.Context, userID string, end store.Ending) ([]store.Revocation, error) {
+	return s.endingStep(ctx, "removing user", func(ctx context.Context, tx session) ([]store.Revocation, error) {
 		if err := mustHit(tx.ExecContext(ctx, `DELETE FROM users WHERE id = $1`, possible(userID))); err != nil {
 			return nil, err
 		}

@@ -5,15 +5,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // RunAttempts holds a counter of failed attempts against its contract. Open returns an empty one that has room for a
 // thousand buckets at least.
-func RunAttempts(t *testing.T, open func(t *testing.T) tokenissuer.AttemptCounter) {
+func RunAttempts(t *testing.T, open func(t *testing.T) store.AttemptCounter) {
 	for _, c := range []struct {
 		name string
-		test func(t *testing.T, a tokenissuer.AttemptCounter)
+		test func(t *testing.T, a store.AttemptCounter)
 	}{
 		{"WindowBeginsWithTheFirstFailure", attemptsWindow},
 		{"BucketsAreBytes", attemptsBuckets},
@@ -32,7 +32,7 @@ func RunAttempts(t *testing.T, open func(t *testing.T) tokenissuer.AttemptCounte
 }
 
 // counted ends the test unless the bucket has n failures, and a window until that time when n is not zero.
-func counted(t *testing.T, a tokenissuer.AttemptCounter, bucket string, at time.Time, n int, until time.Time) {
+func counted(t *testing.T, a store.AttemptCounter, bucket string, at time.Time, n int, until time.Time) {
 	t.Helper()
 	got, end := a.Failures(t.Context(), bucket, at)
 	if got != n || (n > 0 && !end.Equal(until)) {
@@ -41,7 +41,7 @@ func counted(t *testing.T, a tokenissuer.AttemptCounter, bucket string, at time.
 }
 
 // fail counts a failure and ends the test unless the answer is n and until.
-func fail(t *testing.T, a tokenissuer.AttemptCounter, bucket string, window time.Duration, at time.Time, n int, until time.Time) {
+func fail(t *testing.T, a store.AttemptCounter, bucket string, window time.Duration, at time.Time, n int, until time.Time) {
 	t.Helper()
 	got, end := a.Fail(t.Context(), bucket, window, at)
 	if got != n || !end.Equal(until) {
@@ -51,7 +51,7 @@ func fail(t *testing.T, a tokenissuer.AttemptCounter, bucket string, window time
 }
 
 // attemptsWindow: later failures do not move the end of a window, whatever length they name; at its end it is over.
-func attemptsWindow(t *testing.T, a tokenissuer.AttemptCounter) {
+func attemptsWindow(t *testing.T, a store.AttemptCounter) {
 	end := now.Add(time.Minute)
 	counted(t, a, "b", now, 0, end)
 	fail(t, a, "b", time.Minute, now, 1, end)
@@ -63,7 +63,7 @@ func attemptsWindow(t *testing.T, a tokenissuer.AttemptCounter) {
 }
 
 // attemptsBuckets: a failure counts in the bucket of exactly that name.
-func attemptsBuckets(t *testing.T, a tokenissuer.AttemptCounter) {
+func attemptsBuckets(t *testing.T, a store.AttemptCounter) {
 	names := []string{"", "a", "A", "a ", "a\x00", "caf\u00e9", "cafe\u0301", "\xff", fmt.Sprintf("%010000d", 1), fmt.Sprintf("%010000d", 2)}
 	for i, name := range names {
 		for n := range i + 1 {
@@ -76,7 +76,7 @@ func attemptsBuckets(t *testing.T, a tokenissuer.AttemptCounter) {
 }
 
 // attemptsTime: the caller's clock decides, however far it is from the machine's.
-func attemptsTime(t *testing.T, a tokenissuer.AttemptCounter) {
+func attemptsTime(t *testing.T, a store.AttemptCounter) {
 	for _, at := range []time.Time{time.Unix(1, 0), now.AddDate(-30, 0, 0), now.AddDate(200, 0, 0)} {
 		bucket := at.String()
 		fail(t, a, bucket, time.Hour, at, 1, at.Add(time.Hour))
@@ -86,7 +86,7 @@ func attemptsTime(t *testing.T, a tokenissuer.AttemptCounter) {
 }
 
 // attemptsMany: a bucket that has just failed is remembered, however many there were before it.
-func attemptsMany(t *testing.T, a tokenissuer.AttemptCounter) {
+func attemptsMany(t *testing.T, a store.AttemptCounter) {
 	end := now.Add(time.Minute)
 	fail(t, a, "watched", time.Minute, now, 1, end)
 	for i := range 20_000 {
@@ -99,7 +99,7 @@ func attemptsMany(t *testing.T, a tokenissuer.AttemptCounter) {
 }
 
 // attemptsRace: no failure is lost, and each caller is told another number.
-func attemptsRace(t *testing.T, a tokenissuer.AttemptCounter) {
+func attemptsRace(t *testing.T, a store.AttemptCounter) {
 	const each = 100
 	seen := make([][]int, racers)
 	race(racers, func(i int) error {
@@ -125,7 +125,7 @@ func attemptsRace(t *testing.T, a tokenissuer.AttemptCounter) {
 
 // attemptsForgiven: one failure of the current window of exactly that bucket is taken back, and the window stays as
 // long as it is while failures are left. There is nothing to take back of a window that is over, nor below nothing.
-func attemptsForgiven(t *testing.T, a tokenissuer.AttemptCounter) {
+func attemptsForgiven(t *testing.T, a store.AttemptCounter) {
 	end := now.Add(time.Minute)
 	a.Forgive(t.Context(), "b", now)
 	counted(t, a, "b", now, 0, end)
@@ -149,7 +149,7 @@ func attemptsForgiven(t *testing.T, a tokenissuer.AttemptCounter) {
 
 // attemptsForgivenAmongMany: what is forgiven is forgiven, and what is not is remembered, while others fail: those who
 // guess do not make a counter forget or bring back what an honest user's sign-ins leave.
-func attemptsForgivenAmongMany(t *testing.T, a tokenissuer.AttemptCounter) {
+func attemptsForgivenAmongMany(t *testing.T, a store.AttemptCounter) {
 	end, others := now.Add(time.Hour), 0
 	flood := func(n int) {
 		for range n {
@@ -181,7 +181,7 @@ func attemptsForgivenAmongMany(t *testing.T, a tokenissuer.AttemptCounter) {
 }
 
 // attemptsForgivenInARace: neither a failure nor a forgiveness is lost.
-func attemptsForgivenInARace(t *testing.T, a tokenissuer.AttemptCounter) {
+func attemptsForgivenInARace(t *testing.T, a store.AttemptCounter) {
 	const each = 100
 	race(racers, func(int) error {
 		for range each {

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var clientChecks = []check{
@@ -40,14 +41,14 @@ var strangers = []string{"aPP", "a", "ap", "app\t", "a-p", "' or 1=1--", "Cafe\u
 var outsideTheRules = []string{"", "\x00", "app\x00", "app\x00x", "\xff\xfe", string(make([]byte, 10<<10))}
 
 // clientUnknown: there is nothing behind an id that nobody added, and a step on it leaves nothing behind.
-func clientUnknown(t *testing.T, s tokenissuer.Store) {
+func clientUnknown(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	_, err := s.Client(ctx, "nobody")
-	mustBe(t, err, tokenissuer.ErrNotFound)
-	mustBe(t, s.RotateClientSecret(ctx, "nobody", tokenissuer.ClientSecret{CreatedAt: now}, now), tokenissuer.ErrNotFound)
-	mustBe(t, s.DisableClient(ctx, "nobody", revocation("nobody")), tokenissuer.ErrNotFound)
-	mustBe(t, s.EnableClient(ctx, "nobody"), tokenissuer.ErrNotFound)
-	mustBe(t, s.RemoveClient(ctx, "nobody", revocation("nobody")), tokenissuer.ErrNotFound)
+	mustBe(t, err, store.ErrNotFound)
+	mustBe(t, s.RotateClientSecret(ctx, "nobody", store.ClientSecret{CreatedAt: now}, now), store.ErrNotFound)
+	mustBe(t, s.DisableClient(ctx, "nobody", revocation("nobody")), store.ErrNotFound)
+	mustBe(t, s.EnableClient(ctx, "nobody"), store.ErrNotFound)
+	mustBe(t, s.RemoveClient(ctx, "nobody", revocation("nobody")), store.ErrNotFound)
 	if revoked := recorded(t, s); len(revoked) != 0 {
 		t.Errorf("steps that did not happen recorded %v", revoked)
 	}
@@ -60,14 +61,14 @@ func clientUnknown(t *testing.T, s tokenissuer.Store) {
 }
 
 // clientReadsBack: every field comes back, times to the millisecond and zero times as zero.
-func clientReadsBack(t *testing.T, s tokenissuer.Store) {
+func clientReadsBack(t *testing.T, s store.Store) {
 	full := client("full")
-	bare := &tokenissuer.Client{ID: "bare", Type: tokenissuer.PublicClient, Grants: []tokenissuer.GrantType{tokenissuer.AuthorizationCode}}
+	bare := &store.Client{ID: "bare", Type: store.PublicClient, Grants: []oauth.GrantType{oauth.AuthorizationCode}}
 	native := client("native")
-	native.Type, native.Secrets, native.FirstParty, native.PKCERequired, native.RevokePrevious, native.Disabled = tokenissuer.NativeClient, nil, false, false, false, true
+	native.Type, native.Secrets, native.FirstParty, native.PKCERequired, native.RevokePrevious, native.Disabled = store.NativeClient, nil, false, false, false, true
 	epoch := client("epoch") // 1970 is a time like any other, not the zero time
 	epoch.CreatedAt, epoch.Secrets[0].ExpiresAt = time.Unix(0, 0), time.Unix(0, 0)
-	for _, want := range []*tokenissuer.Client{full, bare, native, epoch} {
+	for _, want := range []*store.Client{full, bare, native, epoch} {
 		must(t, s.AddClient(t.Context(), want))
 		sameClient(t, read(t, s, want.ID), want)
 	}
@@ -80,7 +81,7 @@ func clientReadsBack(t *testing.T, s tokenissuer.Store) {
 }
 
 // clientsListed: the list has every client, disabled ones too, in the order of the ids' bytes, in full.
-func clientsListed(t *testing.T, s tokenissuer.Store) {
+func clientsListed(t *testing.T, s store.Store) {
 	ids := []string{"b", "a", "É", "B", "_", "a b", "a\U0001f4e6", "aé", "Z", "~"}
 	for _, id := range ids {
 		must(t, s.AddClient(t.Context(), client(id)))
@@ -100,10 +101,10 @@ func clientsListed(t *testing.T, s tokenissuer.Store) {
 }
 
 // clientIDsAreBytes (T15): an id is what its bytes are. No pattern, no folding, no trimming, no normal form.
-func clientIDsAreBytes(t *testing.T, s tokenissuer.Store) {
+func clientIDsAreBytes(t *testing.T, s store.Store) {
 	for _, id := range append(slices.Clone(strangers), oddIDs...) {
 		_, err := s.Client(t.Context(), id)
-		mustBe(t, err, tokenissuer.ErrNotFound)
+		mustBe(t, err, store.ErrNotFound)
 	}
 	for _, id := range oddIDs {
 		if err := s.AddClient(t.Context(), client(id)); err != nil {
@@ -132,7 +133,7 @@ func clientIDsAreBytes(t *testing.T, s tokenissuer.Store) {
 }
 
 // clientIDOutsideTheRules: the core lets no such id pass, but asking for one must not end the program.
-func clientIDOutsideTheRules(t *testing.T, s tokenissuer.Store) {
+func clientIDOutsideTheRules(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("app")))
 	for _, id := range outsideTheRules {
 		if got, err := s.Client(t.Context(), id); err == nil {
@@ -142,37 +143,37 @@ func clientIDOutsideTheRules(t *testing.T, s tokenissuer.Store) {
 }
 
 // clientIDTaken: the one who comes second changes nothing.
-func clientIDTaken(t *testing.T, s tokenissuer.Store) {
+func clientIDTaken(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("app")))
 	second := client("app")
 	second.Name, second.Secrets = "another", nil
-	mustBe(t, s.AddClient(t.Context(), second), tokenissuer.ErrTaken)
+	mustBe(t, s.AddClient(t.Context(), second), store.ErrTaken)
 	sameClient(t, read(t, s, "app"), client("app"))
 }
 
 // clientIDTakenInARace: of concurrent calls with one id exactly one succeeds, and what it added is there whole.
-func clientIDTakenInARace(t *testing.T, s tokenissuer.Store) {
-	names := make([]*tokenissuer.Client, racers)
+func clientIDTakenInARace(t *testing.T, s store.Store) {
+	names := make([]*store.Client, racers)
 	errs := race(racers, func(i int) error {
 		names[i] = client("app")
 		names[i].Name = fmt.Sprint("racer ", i)
-		names[i].Secrets = []tokenissuer.ClientSecret{{Digest: digest(names[i].Name), CreatedAt: now}}
+		names[i].Secrets = []store.ClientSecret{{Digest: digest(names[i].Name), CreatedAt: now}}
 		return s.AddClient(t.Context(), names[i])
 	})
-	oneWinner(t, errs, tokenissuer.ErrTaken)
+	oneWinner(t, errs, store.ErrTaken)
 	sameClient(t, read(t, s, "app"), names[slices.Index(errs, nil)])
 }
 
 // clientIDTakenAfterRemoval: a removed client's id is given to nobody who would own its tokens, and the error says until when.
 // Then it is free, for a client or a user, and nobody has allowed the new one anything.
-func clientIDTakenAfterRemoval(t *testing.T, s tokenissuer.Store) {
+func clientIDTakenAfterRemoval(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	must(t, s.AddClient(ctx, client("app")))
-	must(t, s.PutConsent(ctx, "ada", "app", tokenissuer.Scopes{"public"}, now))
-	must(t, s.PutConsent(ctx, "ada", "other", tokenissuer.Scopes{"public"}, now))
+	must(t, s.PutConsent(ctx, "ada", "app", oauth.Scopes{"public"}, now))
+	must(t, s.PutConsent(ctx, "ada", "other", oauth.Scopes{"public"}, now))
 	tokens := revocation("app")
 	must(t, s.RemoveClient(ctx, "app", tokens))
-	at := func(created time.Time) *tokenissuer.Client {
+	at := func(created time.Time) *store.Client {
 		c := client("app")
 		c.CreatedAt = created
 		return c
@@ -184,34 +185,34 @@ func clientIDTakenAfterRemoval(t *testing.T, s tokenissuer.Store) {
 	u.CreatedAt = early
 	takenUntil(t, s.AddUser(ctx, u, true), tokens.FreeAt())
 	_, err := s.Client(ctx, "app")
-	mustBe(t, err, tokenissuer.ErrNotFound)
+	mustBe(t, err, store.ErrNotFound)
 
 	must(t, s.AddClient(ctx, at(tokens.FreeAt())))
 	sameClient(t, read(t, s, "app"), at(tokens.FreeAt()))
 	_, err = s.Consent(ctx, "ada", "app")
-	mustBe(t, err, tokenissuer.ErrNotFound)
+	mustBe(t, err, store.ErrNotFound)
 	if _, err = s.Consent(ctx, "ada", "other"); err != nil {
 		t.Errorf("another client's consent: %v", err)
 	}
 	err = s.AddClient(ctx, at(tokens.FreeAt().AddDate(9, 0, 0)))
-	if mustBe(t, err, tokenissuer.ErrTaken); errors.As(err, new(tokenissuer.RemovedError)) {
+	if mustBe(t, err, store.ErrTaken); errors.As(err, new(store.RemovedError)) {
 		t.Errorf("an id that is in use: %v", err)
 	}
 }
 
 // newIDsHaveNoConsents: ids that the configuration declared are in no list of removed ones, and what was allowed to or by whoever
 // had them is nothing to their next owners.
-func newIDsHaveNoConsents(t *testing.T, s tokenissuer.Store) {
+func newIDsHaveNoConsents(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	for user, client := range map[string]string{"ada": "declared", "declared-user": "other", "ben": "other"} {
-		must(t, s.PutConsent(ctx, user, client, tokenissuer.Scopes{"public"}, now))
+		must(t, s.PutConsent(ctx, user, client, oauth.Scopes{"public"}, now))
 	}
 	must(t, s.AddClient(ctx, client("declared")))
 	must(t, s.AddUser(ctx, user("declared-user"), true))
 	_, err := s.Consent(ctx, "ada", "declared")
-	mustBe(t, err, tokenissuer.ErrNotFound)
+	mustBe(t, err, store.ErrNotFound)
 	_, err = s.Consent(ctx, "declared-user", "other")
-	mustBe(t, err, tokenissuer.ErrNotFound)
+	mustBe(t, err, store.ErrNotFound)
 	if _, err = s.Consent(ctx, "ben", "other"); err != nil {
 		t.Errorf("somebody else's consent: %v", err)
 	}
@@ -220,60 +221,60 @@ func newIDsHaveNoConsents(t *testing.T, s tokenissuer.Store) {
 // takenUntil fails unless the error says until when an id is taken.
 func takenUntil(t *testing.T, err error, want time.Time) {
 	t.Helper()
-	var removed tokenissuer.RemovedError
-	if mustBe(t, err, tokenissuer.ErrTaken); !errors.As(err, &removed) || !removed.FreeAt.Equal(want) {
+	var removed store.RemovedError
+	if mustBe(t, err, store.ErrTaken); !errors.As(err, &removed) || !removed.FreeAt.Equal(want) {
 		t.Errorf("%v, want it taken until %v", err, want)
 	}
 }
 
 // clientChanged: what is named changes and nothing else, secrets and state least of all.
-func clientChanged(t *testing.T, s tokenissuer.Store) {
+func clientChanged(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	must(t, s.AddClient(ctx, client("app")))
 	must(t, s.AddClient(ctx, client("neighbour")))
 	must(t, s.DisableClient(ctx, "app", revocation("app")))
 	want := client("app")
 	want.Disabled = true
-	name, kind, first, pkce := "renamed", tokenissuer.PublicClient, !want.FirstParty, !want.PKCERequired
-	grants, scopes, uris := []tokenissuer.GrantType{tokenissuer.PasswordGrant}, tokenissuer.Scopes{"a", "b"}, []string{}
-	lifetimes := tokenissuer.Lifetimes{Code: time.Second}
-	for _, change := range []tokenissuer.ClientChange{
+	name, kind, first, pkce := "renamed", store.PublicClient, !want.FirstParty, !want.PKCERequired
+	grants, scopes, uris := []oauth.GrantType{oauth.PasswordGrant}, oauth.Scopes{"a", "b"}, []string{}
+	lifetimes := store.Lifetimes{Code: time.Second}
+	for _, change := range []store.ClientChange{
 		{}, {Name: &name}, {Type: &kind}, {Grants: &grants}, {Scopes: &scopes}, {RedirectURIs: &uris}, {CORSOrigins: &[]string{"https://o.example"}}, {FirstParty: &first}, {RevokePrevious: &[]bool{!want.RevokePrevious}[0]},
-		{PKCERequired: &pkce}, {Lifetimes: &lifetimes}, {Name: new(string), FirstParty: new(bool), Lifetimes: new(tokenissuer.Lifetimes)},
+		{PKCERequired: &pkce}, {Lifetimes: &lifetimes}, {Name: new(string), FirstParty: new(bool), Lifetimes: new(store.Lifetimes)},
 	} {
 		must(t, s.ChangeClient(ctx, "app", change))
 		change.Apply(want)
 		sameClient(t, read(t, s, "app"), want)
 	}
 	grants[0], scopes[0] = "scribble", "scribble" // the change is the caller's
-	if got := read(t, s, "app"); got.Grants[0] != tokenissuer.PasswordGrant || got.Scopes[0] != "a" {
+	if got := read(t, s, "app"); got.Grants[0] != oauth.PasswordGrant || got.Scopes[0] != "a" {
 		t.Errorf("a change reaches the store after the step: %+v", got)
 	}
 	sameClient(t, read(t, s, "neighbour"), client("neighbour"))
-	mustBe(t, s.ChangeClient(ctx, "nobody", tokenissuer.ClientChange{Name: &name}), tokenissuer.ErrNotFound)
+	mustBe(t, s.ChangeClient(ctx, "nobody", store.ClientChange{Name: &name}), store.ErrNotFound)
 }
 
 // clientIsNotTheArgument: what a caller does to its client after AddClient does not reach the store.
-func clientIsNotTheArgument(t *testing.T, s tokenissuer.Store) {
+func clientIsNotTheArgument(t *testing.T, s store.Store) {
 	mine := client("app")
 	must(t, s.AddClient(t.Context(), mine))
 	scribble(mine)
 	sameClient(t, read(t, s, "app"), client("app"))
 }
 
-func scribble(c *tokenissuer.Client) {
-	c.Name, c.Disabled, c.Declared, c.Lifetimes = "scribble", true, true, tokenissuer.Lifetimes{}
+func scribble(c *store.Client) {
+	c.Name, c.Disabled, c.Declared, c.Lifetimes = "scribble", true, true, store.Lifetimes{}
 	c.Grants[0], c.Scopes[0], c.RedirectURIs[0] = "scribble", "scribble", "scribble"
-	c.Secrets[0] = tokenissuer.ClientSecret{}
+	c.Secrets[0] = store.ClientSecret{}
 }
 
 // clientHandedOutStaysAsItWas: a client that was read is a picture of that moment, shared and never changed.
-func clientHandedOutStaysAsItWas(t *testing.T, s tokenissuer.Store) {
+func clientHandedOutStaysAsItWas(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("app")))
 	before := read(t, s, "app")
 	list, err := s.Clients(t.Context())
 	must(t, err)
-	secret := tokenissuer.ClientSecret{Digest: digest("new"), CreatedAt: now}
+	secret := store.ClientSecret{Digest: digest("new"), CreatedAt: now}
 	must(t, s.RotateClientSecret(t.Context(), "app", secret, now.Add(time.Minute)))
 	must(t, s.DisableClient(t.Context(), "app", revocation("app")))
 	must(t, s.RemoveClient(t.Context(), "app", revocation("app")))

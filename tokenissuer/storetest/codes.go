@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var codeChecks = []check{
 	{"RedeemCode", redeemCode},
 	{"T49CodeRedeemedAgain", codeRedeemedAgain},
 	{"T51CodeRedeemedOnceInARace", codeRedeemedOnceInARace},
-	{"T52ManyCodesInARace", func(t *testing.T, s tokenissuer.Store) { manyCodesInARace(t, s) }},
+	{"T52ManyCodesInARace", func(t *testing.T, s store.Store) { manyCodesInARace(t, s) }},
 	{"RedeemCodeNeverHad", redeemCodeNeverHad},
 	{"RedeemCodeOfARevokedFamily", redeemCodeOfARevokedFamily},
 	{"T103CodeFailuresReachTheLimit", codeFailuresReachTheLimit},
@@ -28,13 +28,13 @@ var codeChecks = []check{
 const maxFailures = 5
 
 // redeem spends the code of a family in the way of the n-th caller, who is told apart by all that it sets.
-func redeem(t *testing.T, s tokenissuer.FamilyStore, id string, n int) error {
-	f := redeemed(&tokenissuer.TokenFamily{}, n)
+func redeem(t *testing.T, s store.FamilyStore, id string, n int) error {
+	f := redeemed(&store.TokenFamily{}, n)
 	return s.RedeemCode(t.Context(), id, f.Generation, f.RotatedAt, f.ExpiresAt, maxFailures)
 }
 
 // redeemed returns the family as the n-th caller leaves it.
-func redeemed(f *tokenissuer.TokenFamily, n int) *tokenissuer.TokenFamily {
+func redeemed(f *store.TokenFamily, n int) *store.TokenFamily {
 	at := now.Add(time.Duration(n) * time.Second)
 	f.Code.SpentAt, f.RotatedAt, f.Generation, f.ExpiresAt = at, at, int64(n), now.AddDate(0, 3, n)
 	return f
@@ -42,7 +42,7 @@ func redeemed(f *tokenissuer.TokenFamily, n int) *tokenissuer.TokenFamily {
 
 // redeemCode: the four things that it sets change and no other, and no other family does. No generation is one, too:
 // then the exchange gave no refresh token.
-func redeemCode(t *testing.T, s tokenissuer.Store) {
+func redeemCode(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("f"), family("other"), family("not refreshable"))
 	must(t, redeem(t, s, "f", 1))
 	sameFamily(t, readFamily(t, s, "f"), redeemed(family("f"), 1))
@@ -52,7 +52,7 @@ func redeemCode(t *testing.T, s tokenissuer.Store) {
 
 	// A code is one whatever it is bound to, also without a request.
 	bound := family("bound to little")
-	bound.Code = tokenissuer.CodeBinding{RedirectURI: "https://app.example/", ExpiresAt: now.Add(time.Minute)}
+	bound.Code = store.CodeBinding{RedirectURI: "https://app.example/", ExpiresAt: now.Add(time.Minute)}
 	addFamilies(t, s, bound)
 	must(t, redeem(t, s, bound.ID, 2))
 	sameFamily(t, readFamily(t, s, bound.ID), redeemed(bound, 2))
@@ -64,47 +64,47 @@ func redeemCode(t *testing.T, s tokenissuer.Store) {
 	addFamilies(t, s, edge, expired)
 	must(t, redeem(t, s, edge.ID, 3))
 	sameFamily(t, readFamily(t, s, edge.ID), redeemed(edge, 3))
-	mustBe(t, redeem(t, s, expired.ID, 3), tokenissuer.ErrSpent)
+	mustBe(t, redeem(t, s, expired.ID, 3), store.ErrSpent)
 	sameFamily(t, readFamily(t, s, expired.ID), expired)
 }
 
 // codeRedeemedAgain (T49): the second caller gets ErrSpent and changes nothing, however much time has passed and
 // whatever has become of the family; the record tells it who came before.
-func codeRedeemedAgain(t *testing.T, s tokenissuer.Store) {
+func codeRedeemedAgain(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("f"))
 	must(t, redeem(t, s, "f", 1))
 	want := redeemed(family("f"), 1)
 	for _, later := range []int{1, 2, 30, 86400} {
-		mustBe(t, redeem(t, s, "f", later), tokenissuer.ErrSpent)
+		mustBe(t, redeem(t, s, "f", later), store.ErrSpent)
 		sameFamily(t, readFamily(t, s, "f"), want)
 	}
-	must(t, s.RotateRefreshToken(t.Context(), "f", 1, tokenissuer.Rotation{At: now.Add(time.Hour)}))
+	must(t, s.RotateRefreshToken(t.Context(), "f", 1, store.Rotation{At: now.Add(time.Hour)}))
 	want.Generation, want.RotatedAt = 2, now.Add(time.Hour)
-	mustBe(t, redeem(t, s, "f", 2), tokenissuer.ErrSpent)
+	mustBe(t, redeem(t, s, "f", 2), store.ErrSpent)
 	sameFamily(t, readFamily(t, s, "f"), want)
 
-	_, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: "f"}, theEnd)
+	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, theEnd)
 	must(t, err)
 	want.RevokedAt = theEnd.At
-	mustBe(t, redeem(t, s, "f", 3), tokenissuer.ErrSpent)
+	mustBe(t, redeem(t, s, "f", 3), store.ErrSpent)
 	sameFamily(t, readFamily(t, s, "f"), want)
 }
 
 // codeRedeemedOnceInARace (T51): of 50 callers with one code exactly one succeeds, and the family is as that one left
 // it. The others are told that it is spent.
-func codeRedeemedOnceInARace(t *testing.T, s tokenissuer.Store) {
+func codeRedeemedOnceInARace(t *testing.T, s store.Store) {
 	for round := range 10 {
 		id := fmt.Sprint("f", round)
 		addFamilies(t, s, family(id))
 		errs := race(50, func(i int) error { return redeem(t, s, id, i) })
-		oneWinner(t, errs, tokenissuer.ErrSpent)
+		oneWinner(t, errs, store.ErrSpent)
 		sameFamily(t, readFamily(t, s, id), redeemed(family(id), slices.Index(errs, nil)))
 	}
 }
 
 // manyCodesInARace (T52): 8 callers redeem 100 codes, each every one, through whichever of the stores on one place is
 // theirs. Each code has one winner, and the family is as that one left it.
-func manyCodesInARace(t *testing.T, stores ...tokenissuer.Store) {
+func manyCodesInARace(t *testing.T, stores ...store.Store) {
 	t.Helper()
 	const callers, codes = 8, 100
 	for code := range codes {
@@ -119,28 +119,28 @@ func manyCodesInARace(t *testing.T, stores ...tokenissuer.Store) {
 	})
 	for code := range codes {
 		id := fmt.Sprint("f", code)
-		oneWinner(t, errs[code][:], tokenissuer.ErrSpent)
+		oneWinner(t, errs[code][:], store.ErrSpent)
 		sameFamily(t, readFamily(t, stores[code%len(stores)], id), redeemed(family(id), slices.Index(errs[code][:], nil)))
 	}
 }
 
 // redeemCodeNeverHad: a family without a code has none to spend, also when somebody has tried verifiers on it.
-func redeemCodeNeverHad(t *testing.T, s tokenissuer.Store) {
+func redeemCodeNeverHad(t *testing.T, s store.Store) {
 	addFamilies(t, s, refreshed("f"))
-	mustBe(t, redeem(t, s, "f", 2), tokenissuer.ErrSpent)
+	mustBe(t, redeem(t, s, "f", 2), store.ErrSpent)
 	sameFamily(t, readFamily(t, s, "f"), refreshed("f"))
 	must(t, s.CountCodeFailure(t.Context(), "f"))
 	before := readFamily(t, s, "f")
-	mustBe(t, redeem(t, s, "f", 2), tokenissuer.ErrSpent)
+	mustBe(t, redeem(t, s, "f", 2), store.ErrSpent)
 	sameFamily(t, readFamily(t, s, "f"), before)
 }
 
 // redeemCodeOfARevokedFamily: a code that was never redeemed ends with its family.
-func redeemCodeOfARevokedFamily(t *testing.T, s tokenissuer.Store) {
+func redeemCodeOfARevokedFamily(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("f"))
-	_, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{UserID: "ada"}, theEnd)
+	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{UserID: "ada"}, theEnd)
 	must(t, err)
-	mustBe(t, redeem(t, s, "f", 1), tokenissuer.ErrSpent)
+	mustBe(t, redeem(t, s, "f", 1), store.ErrSpent)
 	want := family("f")
 	want.RevokedAt = theEnd.At
 	sameFamily(t, readFamily(t, s, "f"), want)
@@ -148,7 +148,7 @@ func redeemCodeOfARevokedFamily(t *testing.T, s tokenissuer.Store) {
 
 // codeFailuresReachTheLimit (T103): failures are counted one by one and consume nothing until there are as many as the
 // caller allows; from then on the code is as good as spent.
-func codeFailuresReachTheLimit(t *testing.T, s tokenissuer.Store) {
+func codeFailuresReachTheLimit(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("f"), family("below"), family("other"))
 	want := family("f")
 	for want.Code.Failures < maxFailures {
@@ -156,10 +156,10 @@ func codeFailuresReachTheLimit(t *testing.T, s tokenissuer.Store) {
 		want.Code.Failures++
 		sameFamily(t, readFamily(t, s, "f"), want)
 	}
-	mustBe(t, redeem(t, s, "f", 1), tokenissuer.ErrSpent)
+	mustBe(t, redeem(t, s, "f", 1), store.ErrSpent)
 	sameFamily(t, readFamily(t, s, "f"), want)
 	must(t, s.CountCodeFailure(t.Context(), "f"))
-	mustBe(t, redeem(t, s, "f", 1), tokenissuer.ErrSpent) // more than the limit is the limit, too
+	mustBe(t, redeem(t, s, "f", 1), store.ErrSpent) // more than the limit is the limit, too
 	want.Code.Failures++
 	sameFamily(t, readFamily(t, s, "f"), want)
 
@@ -174,7 +174,7 @@ func codeFailuresReachTheLimit(t *testing.T, s tokenissuer.Store) {
 }
 
 // codeFailuresInARace (T103): no failure is lost, and once the last one is acknowledged the code is not redeemed.
-func codeFailuresInARace(t *testing.T, s tokenissuer.Store) {
+func codeFailuresInARace(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("f"))
 	must(t, errors.Join(race(racers, func(int) error { return s.CountCodeFailure(t.Context(), "f") })...))
 	want := family("f")
@@ -193,20 +193,20 @@ func codeFailuresInARace(t *testing.T, s tokenissuer.Store) {
 		won := errs[maxFailures] == nil
 		must(t, errors.Join(errs[:maxFailures]...))
 		if !won {
-			mustBe(t, errs[maxFailures], tokenissuer.ErrSpent)
+			mustBe(t, errs[maxFailures], store.ErrSpent)
 		}
 		f := readFamily(t, s, id)
 		if f.Code.Failures != maxFailures || f.Code.SpentAt.IsZero() == won {
 			t.Fatalf("%d failures are counted of %d, and the code, whose caller won: %v, was spent at %v",
 				f.Code.Failures, maxFailures, won, f.Code.SpentAt)
 		}
-		mustBe(t, redeem(t, s, id, 2), tokenissuer.ErrSpent)
+		mustBe(t, redeem(t, s, id, 2), store.ErrSpent)
 	}
 }
 
 // requestDecidedOnce (A63): a request that was approved or refused is not decided again, and what comes of a second
 // decision is not stored. Families without a request are no decision.
-func requestDecidedOnce(t *testing.T, s tokenissuer.Store) {
+func requestDecidedOnce(t *testing.T, s store.Store) {
 	expires := now.Add(time.Hour)
 	decide := map[string]func(id, request string) error{
 		"approved": func(id, request string) error {
@@ -220,14 +220,14 @@ func requestDecidedOnce(t *testing.T, s tokenissuer.Store) {
 		for second, decideAgain := range decide {
 			name := first + ", then " + second
 			must(t, decideFirst("first "+name, name))
-			mustBe(t, decideAgain("second "+name, name), tokenissuer.ErrSpent)
+			mustBe(t, decideAgain("second "+name, name), store.ErrSpent)
 			noFamily(t, s, "second "+name)
-			mustBe(t, decideAgain("third "+name, name), tokenissuer.ErrSpent)
+			mustBe(t, decideAgain("third "+name, name), store.ErrSpent)
 		}
 	}
-	_, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{UserID: "ada"}, theEnd)
+	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{UserID: "ada"}, theEnd)
 	must(t, err)
-	mustBe(t, decide["approved"]("late", "approved, then refused"), tokenissuer.ErrSpent) // revoked, and still decided
+	mustBe(t, decide["approved"]("late", "approved, then refused"), store.ErrSpent) // revoked, and still decided
 	noFamily(t, s, "late")
 	for _, id := range []string{"a", "b"} {
 		must(t, decide["approved"](id, ""))
@@ -235,7 +235,7 @@ func requestDecidedOnce(t *testing.T, s tokenissuer.Store) {
 }
 
 // requestDecidedOnceInARace (A63): of concurrent decisions of one request exactly one is taken.
-func requestDecidedOnceInARace(t *testing.T, s tokenissuer.Store) {
+func requestDecidedOnceInARace(t *testing.T, s store.Store) {
 	for round := range 10 {
 		request := fmt.Sprint("request ", round)
 		errs := race(racers, func(i int) error {
@@ -246,7 +246,7 @@ func requestDecidedOnceInARace(t *testing.T, s tokenissuer.Store) {
 			f.Code.RequestID = request
 			return s.AddFamily(t.Context(), f)
 		})
-		oneWinner(t, errs, tokenissuer.ErrSpent)
+		oneWinner(t, errs, store.ErrSpent)
 		for i, err := range errs {
 			if err != nil || i%4 == 0 {
 				noFamily(t, s, fmt.Sprint(round, " ", i))
@@ -258,7 +258,7 @@ func requestDecidedOnceInARace(t *testing.T, s tokenissuer.Store) {
 }
 
 // requestNamesAreBytes (T15): a request is what the bytes of its id are.
-func requestNamesAreBytes(t *testing.T, s tokenissuer.Store) {
+func requestNamesAreBytes(t *testing.T, s store.Store) {
 	for i, id := range oddIDs {
 		if i%2 == 0 {
 			must(t, s.DecideRequest(t.Context(), id, now.Add(time.Hour)))
@@ -269,6 +269,6 @@ func requestNamesAreBytes(t *testing.T, s tokenissuer.Store) {
 		addFamilies(t, s, f)
 	}
 	for _, id := range oddIDs {
-		mustBe(t, s.DecideRequest(t.Context(), id, now.Add(time.Hour)), tokenissuer.ErrSpent)
+		mustBe(t, s.DecideRequest(t.Context(), id, now.Add(time.Hour)), store.ErrSpent)
 	}
 }

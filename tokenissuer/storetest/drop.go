@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var dropChecks = []check{
@@ -19,7 +20,7 @@ var dropChecks = []check{
 
 // drop deletes all that expired before then, and returns in how many calls. It ends the test when the store says for
 // more calls than there are records that there may be more.
-func drop(t *testing.T, s tokenissuer.Housekeeper, expiredBefore time.Time, records int) (calls int) {
+func drop(t *testing.T, s store.Housekeeper, expiredBefore time.Time, records int) (calls int) {
 	t.Helper()
 	for calls = 1; ; calls++ {
 		more, err := s.DropFamilies(t.Context(), expiredBefore)
@@ -35,9 +36,9 @@ func drop(t *testing.T, s tokenissuer.Housekeeper, expiredBefore time.Time, reco
 
 // dropFamilies: what expired before then is gone, whatever its state. What did not stays and is as it was: that is how
 // a spent code and a reused refresh token are recognised.
-func dropFamilies(t *testing.T, s tokenissuer.Store) {
+func dropFamilies(t *testing.T, s store.Store) {
 	limit := now.Add(30 * time.Minute).Truncate(time.Millisecond)
-	of := func(id string, expires time.Time) *tokenissuer.TokenFamily {
+	of := func(id string, expires time.Time) *store.TokenFamily {
 		f := refreshed(id)
 		f.ExpiresAt = expires
 		return f
@@ -47,20 +48,20 @@ func dropFamilies(t *testing.T, s tokenissuer.Store) {
 	addFamilies(t, s, early, edge, late, endedLate, of("ended early", now.Add(-time.Hour)), of("long gone", now.AddDate(-1, 0, 0)), spent, failed)
 	must(t, redeem(t, s, "spent", 1))
 	must(t, s.CountCodeFailure(t.Context(), "failed"))
-	end(t, s, tokenissuer.FamilyFilter{ID: "ended early"})
-	end(t, s, tokenissuer.FamilyFilter{ID: "ended late"})
+	end(t, s, store.FamilyFilter{ID: "ended early"})
+	end(t, s, store.FamilyFilter{ID: "ended late"})
 	drop(t, s, limit, 10)
 	for _, id := range []string{"early", "ended early", "long gone"} {
 		noFamily(t, s, id)
 	}
 	redeemed(spent, 1)
 	endedLate.RevokedAt, failed.Code.Failures = theEnd.At, 1
-	for _, want := range []*tokenissuer.TokenFamily{edge, late, endedLate, spent, failed} {
+	for _, want := range []*store.TokenFamily{edge, late, endedLate, spent, failed} {
 		sameFamily(t, readFamily(t, s, want.ID), want)
 	}
-	mustBe(t, redeem(t, s, "spent", 2), tokenissuer.ErrSpent)
-	mustBe(t, s.RotateRefreshToken(t.Context(), "ended late", 1, tokenissuer.Rotation{At: now}), tokenissuer.ErrSpent)
-	must(t, s.RotateRefreshToken(t.Context(), "late", 1, tokenissuer.Rotation{At: now}))
+	mustBe(t, redeem(t, s, "spent", 2), store.ErrSpent)
+	mustBe(t, s.RotateRefreshToken(t.Context(), "ended late", 1, store.Rotation{At: now}), store.ErrSpent)
+	must(t, s.RotateRefreshToken(t.Context(), "late", 1, store.Rotation{At: now}))
 	list, err := s.FamiliesOf(t.Context(), "ada", time.Time{})
 	must(t, err)
 	if len(list) != 4 {
@@ -70,22 +71,22 @@ func dropFamilies(t *testing.T, s tokenissuer.Store) {
 
 // dropFamiliesKeepsRevocations: access tokens outlive their family's record, so its revocation does too; and the end of
 // a family that was dropped is recorded.
-func dropFamiliesKeepsRevocations(t *testing.T, s tokenissuer.Store) {
+func dropFamiliesKeepsRevocations(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("ended"), family("not ended"))
-	end(t, s, tokenissuer.FamilyFilter{ID: "ended"})
+	end(t, s, store.FamilyFilter{ID: "ended"})
 	drop(t, s, now.AddDate(0, 1, 0), 10)
 	noFamily(t, s, "ended")
 	sameRevocation(t, recorded(t, s)["family ended"], endOf("ended", theEnd.Until))
-	sameRevocations(t, s, end(t, s, tokenissuer.FamilyFilter{ID: "not ended"}), "not ended")
+	sameRevocations(t, s, end(t, s, store.FamilyFilter{ID: "not ended"}), "not ended")
 	noFamily(t, s, "not ended")
 }
 
 // dropFamiliesForgetsRequests (A63): a decided request stays decided until it has expired, however it was decided, and
 // is forgotten some time after: one that was approved is remembered at least for as long as the family with its code.
-func dropFamiliesForgetsRequests(t *testing.T, s tokenissuer.Store) {
+func dropFamiliesForgetsRequests(t *testing.T, s store.Store) {
 	early, late := now.Add(time.Hour), now.Add(100*time.Hour)
 	approve := func(id string, expires time.Time) error {
-		f := family(id + tokenissuer.NewID())
+		f := family(id + oauth.NewID())
 		f.Code.RequestID, f.Code.ExpiresAt, f.ExpiresAt = id, expires, expires
 		return s.AddFamily(t.Context(), f)
 	}
@@ -96,22 +97,22 @@ func dropFamiliesForgetsRequests(t *testing.T, s tokenissuer.Store) {
 	must(t, refuse("refused late", late))
 	drop(t, s, early, 10) // not before it
 	for _, id := range []string{"approved early", "approved late", "refused early", "refused late"} {
-		mustBe(t, refuse(id, late), tokenissuer.ErrSpent)
+		mustBe(t, refuse(id, late), store.ErrSpent)
 	}
 	drop(t, s, now.Add(50*time.Hour), 10)
 	for _, id := range []string{"approved late", "refused late"} {
-		mustBe(t, refuse(id, late), tokenissuer.ErrSpent)
-		mustBe(t, approve(id, late), tokenissuer.ErrSpent)
+		mustBe(t, refuse(id, late), store.ErrSpent)
+		mustBe(t, approve(id, late), store.ErrSpent)
 	}
 	must(t, refuse("approved early", late))
 	must(t, approve("refused early", late))
-	mustBe(t, approve("approved early", late), tokenissuer.ErrSpent)
-	mustBe(t, refuse("refused early", late), tokenissuer.ErrSpent)
+	mustBe(t, approve("approved early", late), store.ErrSpent)
+	mustBe(t, refuse("refused early", late), store.ErrSpent)
 }
 
 // dropFamiliesBitByBit: a caller that goes on for as long as there may be more has it all in the end, families and
 // requests, and what lives is not touched on the way.
-func dropFamiliesBitByBit(t *testing.T, s tokenissuer.Store) {
+func dropFamiliesBitByBit(t *testing.T, s store.Store) {
 	const families, kept = 2400, 800
 	lives := func(n int) bool { return n%3 == 0 }
 	each := func(step func(n int) error) {
@@ -143,7 +144,7 @@ func dropFamiliesBitByBit(t *testing.T, s tokenissuer.Store) {
 		if !lives(n) {
 			return err
 		}
-		if !errors.Is(err, tokenissuer.ErrSpent) {
+		if !errors.Is(err, store.ErrSpent) {
 			return errors.New("its request was forgotten")
 		}
 		_, err = s.Family(t.Context(), fmt.Sprint("f", n))
@@ -153,7 +154,7 @@ func dropFamiliesBitByBit(t *testing.T, s tokenissuer.Store) {
 
 // dropFamiliesBesideOthers: a family that is given a later end while others are dropped is there or not, but never
 // redeemed and gone.
-func dropFamiliesBesideOthers(t *testing.T, s tokenissuer.Store) {
+func dropFamiliesBesideOthers(t *testing.T, s store.Store) {
 	for round := range 100 {
 		want := family(fmt.Sprint("f", round))
 		addFamilies(t, s, want)

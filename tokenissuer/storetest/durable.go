@@ -5,15 +5,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // RunDurable holds a store against the promise that what was acknowledged survives Close, and that stores on one place
 // are one store. Start names a new place and returns what opens the store of that place, each time that it is called.
-func RunDurable(t *testing.T, start func(t *testing.T) (open func() tokenissuer.Store)) {
+func RunDurable(t *testing.T, start func(t *testing.T) (open func() store.Store)) {
 	for _, c := range []struct {
 		name string
-		test func(t *testing.T, open func() tokenissuer.Store)
+		test func(t *testing.T, open func() store.Store)
 	}{
 		{"SurvivesClose", survivesClose},
 		{"UsersSurviveClose", usersSurviveClose},
@@ -26,20 +27,20 @@ func RunDurable(t *testing.T, start func(t *testing.T) (open func() tokenissuer.
 	}
 	for _, c := range []struct {
 		name string
-		test func(t *testing.T, a, b tokenissuer.Store)
+		test func(t *testing.T, a, b store.Store)
 	}{
 		{"SeenByTheNeighbour", seenByTheNeighbour},
 		{"FamiliesSeenByTheNeighbour", familiesSeenByTheNeighbour},
 		{"T68IDGivenOnceByNeighbours", idGivenOnceByNeighbours},
-		{"T52ManyCodesBetweenNeighbours", func(t *testing.T, a, b tokenissuer.Store) { manyCodesInARace(t, a, b) }},
-		{"T87RotatedOnceBetweenNeighbours", func(t *testing.T, a, b tokenissuer.Store) { rotatedOnceInARace(t, a, b) }},
-		{"T89RotationBesideTheEndAtTheNeighbour", func(t *testing.T, a, b tokenissuer.Store) { rotationBesideTheEnd(t, a, b, neighbourRounds) }},
-		{"A71TouchBesideTheEndAtTheNeighbour", func(t *testing.T, a, b tokenissuer.Store) { touchBesideTheEnd(t, a, b, neighbourRounds) }},
-		{"M28FamilyBornBesideAChangeAtTheNeighbour", func(t *testing.T, a, b tokenissuer.Store) { familyBornBesideAChange(t, a, b, neighbourRounds) }},
-		{"M28FamilyBornBesideARemovalAtTheNeighbour", func(t *testing.T, a, b tokenissuer.Store) { familyBornBesideARemoval(t, a, b, neighbourRounds) }},
-		{"LeasedOnceBetweenNeighbours", func(t *testing.T, a, b tokenissuer.Store) { leasedOnceInARace(t, a, b) }},
+		{"T52ManyCodesBetweenNeighbours", func(t *testing.T, a, b store.Store) { manyCodesInARace(t, a, b) }},
+		{"T87RotatedOnceBetweenNeighbours", func(t *testing.T, a, b store.Store) { rotatedOnceInARace(t, a, b) }},
+		{"T89RotationBesideTheEndAtTheNeighbour", func(t *testing.T, a, b store.Store) { rotationBesideTheEnd(t, a, b, neighbourRounds) }},
+		{"A71TouchBesideTheEndAtTheNeighbour", func(t *testing.T, a, b store.Store) { touchBesideTheEnd(t, a, b, neighbourRounds) }},
+		{"M28FamilyBornBesideAChangeAtTheNeighbour", func(t *testing.T, a, b store.Store) { familyBornBesideAChange(t, a, b, neighbourRounds) }},
+		{"M28FamilyBornBesideARemovalAtTheNeighbour", func(t *testing.T, a, b store.Store) { familyBornBesideARemoval(t, a, b, neighbourRounds) }},
+		{"LeasedOnceBetweenNeighbours", func(t *testing.T, a, b store.Store) { leasedOnceInARace(t, a, b) }},
 		{"T72AttemptsCountedByNeighbours", attemptsOfNeighbours},
-		{"T73AttemptsInARaceOfNeighbours", func(t *testing.T, a, b tokenissuer.Store) { sharedAttemptsRace(t, a, b) }},
+		{"T73AttemptsInARaceOfNeighbours", func(t *testing.T, a, b store.Store) { sharedAttemptsRace(t, a, b) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -54,8 +55,8 @@ func RunDurable(t *testing.T, start func(t *testing.T) (open func() tokenissuer.
 // neighbourRounds is raceRounds for stores that wait for each other's locks.
 const neighbourRounds = 100
 
-func survivesClose(t *testing.T, open func() tokenissuer.Store) {
-	oldKey, sealedKey := key("old", tokenissuer.ES256, now), key("sealed", tokenissuer.EdDSA, now.Add(time.Hour))
+func survivesClose(t *testing.T, open func() store.Store) {
+	oldKey, sealedKey := key("old", oauth.ES256, now), key("sealed", oauth.EdDSA, now.Add(time.Hour))
 	sealedKey.SealedWith = "kek"
 	rotated, disabled := client("rotated"), client("disabled")
 
@@ -74,7 +75,7 @@ func survivesClose(t *testing.T, open func() tokenissuer.Store) {
 
 	s = open()
 	sameKeys(t, storedKeys(t, s), oldKey, sealedKey)
-	must(t, s.AddFirstSigningKey(t.Context(), key("new", tokenissuer.ES256, now)))
+	must(t, s.AddFirstSigningKey(t.Context(), key("new", oauth.ES256, now)))
 	sameKeys(t, storedKeys(t, s), oldKey, sealedKey)
 	rotated.Secrets[0].ExpiresAt, rotated.Secrets[1].ExpiresAt = now.Add(time.Minute), now.Add(time.Minute)
 	rotated.Secrets = append(rotated.Secrets, secret("new", now))
@@ -82,8 +83,8 @@ func survivesClose(t *testing.T, open func() tokenissuer.Store) {
 	sameClient(t, read(t, s, "rotated"), rotated)
 	sameClient(t, read(t, s, "disabled"), disabled)
 	_, err := s.Client(t.Context(), "removed")
-	mustBe(t, err, tokenissuer.ErrNotFound)
-	mustBe(t, s.AddClient(t.Context(), client("removed")), tokenissuer.ErrTaken)
+	mustBe(t, err, store.ErrNotFound)
+	mustBe(t, s.AddClient(t.Context(), client("removed")), store.ErrTaken)
 
 	// A reader goes on from the position that it got before.
 	got, position := follow(t, s, position)
@@ -100,22 +101,22 @@ func survivesClose(t *testing.T, open func() tokenissuer.Store) {
 
 // seenByTheNeighbour: nothing but the step itself makes it durable, not Close: a second store on the same place sees it
 // at once.
-func seenByTheNeighbour(t *testing.T, a, b tokenissuer.Store) {
+func seenByTheNeighbour(t *testing.T, a, b store.Store) {
 	for i := range 8 {
 		id := fmt.Sprint("app ", i)
 		must(t, a.AddClient(t.Context(), client(id)))
 		sameClient(t, read(t, b, id), client(id))
-		mustBe(t, b.AddClient(t.Context(), client(id)), tokenissuer.ErrTaken)
+		mustBe(t, b.AddClient(t.Context(), client(id)), store.ErrTaken)
 		must(t, b.RemoveClient(t.Context(), id, revocation(id)))
 		_, err := a.Client(t.Context(), id)
-		mustBe(t, err, tokenissuer.ErrNotFound)
+		mustBe(t, err, store.ErrNotFound)
 	}
 	oneWinner(t, race(racers, func(i int) error {
 		if i%2 == 0 {
 			return a.AddClient(t.Context(), client("raced"))
 		}
 		return b.AddClient(t.Context(), client("raced"))
-	}), tokenissuer.ErrTaken)
+	}), store.ErrTaken)
 	if got := recorded(t, a); len(got) != 8 {
 		t.Errorf("the neighbour sees %d revocations, want 8", len(got))
 	}

@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // usersSurviveClose: users, organisations and consents are as they were left, with the versions on which families rest.
-func usersSurviveClose(t *testing.T, open func() tokenissuer.Store) {
-	locked, password := tokenissuer.UserLocked, hash("m=8,t=1,p=1", "changed")
+func usersSurviveClose(t *testing.T, open func() store.Store) {
+	locked, password := store.UserLocked, hash("m=8,t=1,p=1", "changed")
 	changed, rehashed := user("changed"), user("rehashed")
 	s := open()
 	for _, id := range []string{"acme", "removed"} {
@@ -20,9 +22,9 @@ func usersSurviveClose(t *testing.T, open func() tokenissuer.Store) {
 	must(t, s.RemoveOrganisation(t.Context(), "removed"))
 	for _, id := range []string{"as added", "changed", "rehashed", "removed"} {
 		must(t, s.AddUser(t.Context(), user(id), false))
-		must(t, s.PutConsent(t.Context(), id, "app", tokenissuer.Scopes{"public", id}, now))
+		must(t, s.PutConsent(t.Context(), id, "app", oauth.Scopes{"public", id}, now))
 	}
-	_, err := s.ChangeUser(t.Context(), "changed", tokenissuer.UserChange{Status: &locked, Password: &password}, theEnd)
+	_, err := s.ChangeUser(t.Context(), "changed", store.UserChange{Status: &locked, Password: &password}, theEnd)
 	must(t, err)
 	changed.Status, changed.PasswordHash = locked, password
 	must(t, s.RehashPassword(t.Context(), "rehashed", rehashed.PasswordHash, password))
@@ -35,7 +37,7 @@ func usersSurviveClose(t *testing.T, open func() tokenissuer.Store) {
 
 	s = open()
 	after := listUsers(t, s, "acme")
-	for i, want := range []*tokenissuer.User{user("as added"), changed, rehashed} {
+	for i, want := range []*store.User{user("as added"), changed, rehashed} {
 		if len(after) != 3 || after[i].Version != before[i].Version {
 			t.Fatalf("users are\n%+v, want\n%+v", after, before)
 		}
@@ -44,24 +46,24 @@ func usersSurviveClose(t *testing.T, open func() tokenissuer.Store) {
 		must(t, err)
 		sameUser(t, byEmail, want)
 	}
-	sameSchemes(t, s, tokenissuer.PasswordScheme(password), tokenissuer.PasswordScheme(user("as added").PasswordHash))
+	sameSchemes(t, s, passwords.PasswordScheme(password), passwords.PasswordScheme(user("as added").PasswordHash))
 	sameOrganisations(t, s, organisation("acme"))
-	mustBe(t, s.RemoveOrganisation(t.Context(), "acme"), tokenissuer.ErrInUse)
+	mustBe(t, s.RemoveOrganisation(t.Context(), "acme"), store.ErrInUse)
 	sameConsent(t, s, "as added", "app", "public", "as added")
 	sameConsent(t, s, "changed", "app")
 	sameConsent(t, s, "removed", "app")
 
 	// What was taken is taken, what was free is free, and the versions still mean something.
 	_, err = s.User(t.Context(), "removed")
-	mustBe(t, err, tokenissuer.ErrNotFound)
-	mustBe(t, s.AddUser(t.Context(), user("removed"), false), tokenissuer.ErrTaken)
-	mustBe(t, s.AddClient(t.Context(), client("removed")), tokenissuer.ErrTaken)
+	mustBe(t, err, store.ErrNotFound)
+	mustBe(t, s.AddUser(t.Context(), user("removed"), false), store.ErrTaken)
+	mustBe(t, s.AddClient(t.Context(), client("removed")), store.ErrTaken)
 	heir := user("heir")
 	heir.Email = user("removed").Email
 	must(t, s.AddUser(t.Context(), heir, false))
 	addFamilies(t, s, familyOf(before[0], "of a user from before"))
-	mustBe(t, s.AddFamily(t.Context(), familyOf(user("changed"), "of no version")), tokenissuer.ErrStale)
-	_, err = s.ChangeUser(t.Context(), "as added", tokenissuer.UserChange{}, theEnd)
+	mustBe(t, s.AddFamily(t.Context(), familyOf(user("changed"), "of no version")), store.ErrStale)
+	_, err = s.ChangeUser(t.Context(), "as added", store.UserChange{}, theEnd)
 	must(t, err)
 	if u := readUser(t, s, "as added"); u.Version == before[0].Version {
 		t.Errorf("the version is %q as before", u.Version)
@@ -71,7 +73,7 @@ func usersSurviveClose(t *testing.T, open func() tokenissuer.Store) {
 
 // familiesSurviveClose (T49, T84, T88, T103, A63): what was spent, rotated, counted, decided, touched or revoked is so
 // after a restart, and is refused then as it was before.
-func familiesSurviveClose(t *testing.T, open func() tokenissuer.Store) {
+func familiesSurviveClose(t *testing.T, open func() store.Store) {
 	s := open()
 	bob := addUser(t, s, user("bob"))
 	unspent, spent, failed, limit, ended := family("unspent"), family("spent"), family("failed"), family("limit"), family("ended")
@@ -88,7 +90,7 @@ func familiesSurviveClose(t *testing.T, open func() tokenissuer.Store) {
 	}
 	for rotated.Generation < 4 {
 		rotated.RotatedAt = now.Add(time.Duration(rotated.Generation) * time.Minute)
-		must(t, s.RotateRefreshToken(t.Context(), "rotated", rotated.Generation, tokenissuer.Rotation{At: rotated.RotatedAt}))
+		must(t, s.RotateRefreshToken(t.Context(), "rotated", rotated.Generation, store.Rotation{At: rotated.RotatedAt}))
 		rotated.Generation++
 	}
 	must(t, s.TouchFamily(t.Context(), "touched", now))
@@ -96,8 +98,8 @@ func familiesSurviveClose(t *testing.T, open func() tokenissuer.Store) {
 	must(t, s.DecideRequest(t.Context(), "refused", now.AddDate(0, 0, 1)))
 	drop(t, s, now, 10)
 	_, position := follow(t, s, 0)
-	end(t, s, tokenissuer.FamilyFilter{ID: "ended"})
-	_, err := s.ChangeUser(t.Context(), "bob", tokenissuer.UserChange{}, theEnd)
+	end(t, s, store.FamilyFilter{ID: "ended"})
+	_, err := s.ChangeUser(t.Context(), "bob", store.UserChange{}, theEnd)
 	must(t, err)
 	ended.RevokedAt, changed.RevokedAt = theEnd.At, theEnd.At
 	must(t, s.Close())
@@ -109,31 +111,31 @@ func familiesSurviveClose(t *testing.T, open func() tokenissuer.Store) {
 	noFamily(t, s, "dropped")
 	stand := func() {
 		t.Helper()
-		for _, want := range []*tokenissuer.TokenFamily{unspent, spent, failed, limit, rotated, touched, ended, changed} {
+		for _, want := range []*store.TokenFamily{unspent, spent, failed, limit, rotated, touched, ended, changed} {
 			sameFamily(t, readFamily(t, s, want.ID), want)
 		}
 	}
 	stand()
 	for _, id := range []string{"spent", "limit", "ended", "changed"} {
-		mustBe(t, redeem(t, s, id, 2), tokenissuer.ErrSpent)
+		mustBe(t, redeem(t, s, id, 2), store.ErrSpent)
 	}
 	for _, generation := range []int64{1, 3, 5} {
-		mustBe(t, s.RotateRefreshToken(t.Context(), "rotated", generation, tokenissuer.Rotation{At: now}), tokenissuer.ErrSpent)
+		mustBe(t, s.RotateRefreshToken(t.Context(), "rotated", generation, store.Rotation{At: now}), store.ErrSpent)
 	}
-	mustBe(t, s.RotateRefreshToken(t.Context(), "ended", 0, tokenissuer.Rotation{At: now}), tokenissuer.ErrSpent)
-	mustBe(t, s.DecideRequest(t.Context(), "refused", now), tokenissuer.ErrSpent)
-	mustBe(t, s.DecideRequest(t.Context(), unspent.Code.RequestID, now), tokenissuer.ErrSpent)
-	mustBe(t, s.AddFamily(t.Context(), familyOf(bob, "late")), tokenissuer.ErrStale)
+	mustBe(t, s.RotateRefreshToken(t.Context(), "ended", 0, store.Rotation{At: now}), store.ErrSpent)
+	mustBe(t, s.DecideRequest(t.Context(), "refused", now), store.ErrSpent)
+	mustBe(t, s.DecideRequest(t.Context(), unspent.Code.RequestID, now), store.ErrSpent)
+	mustBe(t, s.AddFamily(t.Context(), familyOf(bob, "late")), store.ErrStale)
 	stand()
 	must(t, redeem(t, s, "unspent", 3))
 	must(t, redeem(t, s, "failed", 3))
-	must(t, s.RotateRefreshToken(t.Context(), "rotated", 4, tokenissuer.Rotation{At: now}))
+	must(t, s.RotateRefreshToken(t.Context(), "rotated", 4, store.Rotation{At: now}))
 	must(t, s.Close())
 }
 
 // familiesSeenByTheNeighbour: each step is seen through the other store at once, and what it refuses the other refuses.
-func familiesSeenByTheNeighbour(t *testing.T, a, b tokenissuer.Store) {
-	stores := []tokenissuer.Store{a, b}
+func familiesSeenByTheNeighbour(t *testing.T, a, b store.Store) {
+	stores := []store.Store{a, b}
 	for i := range 8 {
 		here, there := stores[i%2], stores[(i+1)%2]
 		u := addUser(t, here, user(fmt.Sprint("user ", i)))
@@ -145,28 +147,28 @@ func familiesSeenByTheNeighbour(t *testing.T, a, b tokenissuer.Store) {
 		}
 		addFamilies(t, here, want)
 		seen()
-		mustBe(t, there.DecideRequest(t.Context(), want.Code.RequestID, now), tokenissuer.ErrSpent)
+		mustBe(t, there.DecideRequest(t.Context(), want.Code.RequestID, now), store.ErrSpent)
 		must(t, redeem(t, here, want.ID, 1))
 		redeemed(want, 1)
 		seen()
-		mustBe(t, redeem(t, there, want.ID, 2), tokenissuer.ErrSpent)
-		must(t, there.RotateRefreshToken(t.Context(), want.ID, 1, tokenissuer.Rotation{At: now.Add(time.Hour)}))
+		mustBe(t, redeem(t, there, want.ID, 2), store.ErrSpent)
+		must(t, there.RotateRefreshToken(t.Context(), want.ID, 1, store.Rotation{At: now.Add(time.Hour)}))
 		want.Generation, want.RotatedAt = 2, now.Add(time.Hour)
 		seen()
-		mustBe(t, here.RotateRefreshToken(t.Context(), want.ID, 1, tokenissuer.Rotation{At: now}), tokenissuer.ErrSpent)
-		ended, err := here.ChangeUser(t.Context(), u.ID, tokenissuer.UserChange{}, theEnd)
+		mustBe(t, here.RotateRefreshToken(t.Context(), want.ID, 1, store.Rotation{At: now}), store.ErrSpent)
+		ended, err := here.ChangeUser(t.Context(), u.ID, store.UserChange{}, theEnd)
 		must(t, err)
 		sameEndings(t, there, ended, want.ID)
 		want.RevokedAt = theEnd.At
 		seen()
-		mustBe(t, there.RotateRefreshToken(t.Context(), want.ID, 2, tokenissuer.Rotation{At: now}), tokenissuer.ErrSpent)
-		mustBe(t, there.AddFamily(t.Context(), familyOf(u, "late")), tokenissuer.ErrStale)
+		mustBe(t, there.RotateRefreshToken(t.Context(), want.ID, 2, store.Rotation{At: now}), store.ErrSpent)
+		mustBe(t, there.AddFamily(t.Context(), familyOf(u, "late")), store.ErrStale)
 	}
 }
 
 // idGivenOnceByNeighbours (T68): of clients and users that two stores on one place add at once with one id, one is.
-func idGivenOnceByNeighbours(t *testing.T, a, b tokenissuer.Store) {
-	stores := []tokenissuer.Store{a, b}
+func idGivenOnceByNeighbours(t *testing.T, a, b store.Store) {
+	stores := []store.Store{a, b}
 	for round := range 4 {
 		id := fmt.Sprint("both ", round)
 		errs := race(racers, func(i int) error {
@@ -176,7 +178,7 @@ func idGivenOnceByNeighbours(t *testing.T, a, b tokenissuer.Store) {
 			}
 			return s.AddUser(t.Context(), user(id), true)
 		})
-		oneWinner(t, errs, tokenissuer.ErrTaken)
+		oneWinner(t, errs, store.ErrTaken)
 		_, isClient := a.Client(t.Context(), id)
 		_, isUser := b.User(t.Context(), id)
 		if wonByUser := slices.Index(errs, nil)%2 == 1; wonByUser != (isUser == nil) || wonByUser == (isClient == nil) {

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var endingChecks = []check{
@@ -25,15 +26,15 @@ var endingChecks = []check{
 }
 
 // theEnd is when families end in these tests. Until lies beyond every family's own end.
-var theEnd = tokenissuer.Ending{At: now.Add(5*time.Minute + 123456*time.Microsecond), Until: now.AddDate(0, 2, 0)}
+var theEnd = store.Ending{At: now.Add(5*time.Minute + 123456*time.Microsecond), Until: now.AddDate(0, 2, 0)}
 
 // endOf is the revocation that comes of a family's end: of its tokens whenever they were issued.
-func endOf(id string, until time.Time) tokenissuer.Revocation {
-	return tokenissuer.Revocation{Kind: tokenissuer.RevokeFamily, ID: id, ExpiresAt: until}
+func endOf(id string, until time.Time) store.Revocation {
+	return store.Revocation{Kind: store.RevokeFamily, ID: id, ExpiresAt: until}
 }
 
 // end ends families at theEnd and returns the revocations.
-func end(t *testing.T, s tokenissuer.FamilyStore, which tokenissuer.FamilyFilter) []tokenissuer.Revocation {
+func end(t *testing.T, s store.FamilyStore, which store.FamilyFilter) []store.Revocation {
 	t.Helper()
 	ended, err := s.EndFamilies(t.Context(), which, theEnd)
 	if err != nil {
@@ -44,7 +45,7 @@ func end(t *testing.T, s tokenissuer.FamilyStore, which tokenissuer.FamilyFilter
 
 // sameEndings ends the test unless the revocations are those of exactly these families, each once, all are in the feed,
 // and each of the families has ended at theEnd.
-func sameEndings(t *testing.T, s tokenissuer.Store, ended []tokenissuer.Revocation, ids ...string) {
+func sameEndings(t *testing.T, s store.Store, ended []store.Revocation, ids ...string) {
 	t.Helper()
 	sameRevocations(t, s, ended, ids...)
 	for _, id := range ids {
@@ -55,7 +56,7 @@ func sameEndings(t *testing.T, s tokenissuer.Store, ended []tokenissuer.Revocati
 }
 
 // sameRevocations is sameEndings but for the families themselves.
-func sameRevocations(t *testing.T, s tokenissuer.Store, ended []tokenissuer.Revocation, ids ...string) {
+func sameRevocations(t *testing.T, s store.Store, ended []store.Revocation, ids ...string) {
 	t.Helper()
 	var got []string
 	feed := recorded(t, s)
@@ -72,9 +73,9 @@ func sameRevocations(t *testing.T, s tokenissuer.Store, ended []tokenissuer.Revo
 
 // endFamiliesThatMatch: each combination of members ends the families that match all of them, and no other. It is put
 // to as many families as there are combinations of values, which differ in nothing else.
-func endFamiliesThatMatch(t *testing.T, s tokenissuer.Store) {
-	origins := []tokenissuer.GrantType{tokenissuer.AuthorizationCode, tokenissuer.BrowserSession, tokenissuer.AdminCreated}
-	families := func(round string) (list []*tokenissuer.TokenFamily) {
+func endFamiliesThatMatch(t *testing.T, s store.Store) {
+	origins := []oauth.GrantType{oauth.AuthorizationCode, store.BrowserSession, store.AdminCreated}
+	families := func(round string) (list []*store.TokenFamily) {
 		for _, user := range []string{"ada", "bob"} {
 			for _, client := range []string{"app", "web"} {
 				for _, origin := range origins {
@@ -86,7 +87,7 @@ func endFamiliesThatMatch(t *testing.T, s tokenissuer.Store) {
 		}
 		return list
 	}
-	matches := func(f *tokenissuer.TokenFamily, which tokenissuer.FamilyFilter) bool {
+	matches := func(f *store.TokenFamily, which store.FamilyFilter) bool {
 		named := which.ID != "" || which.UserID != "" || which.ClientID != ""
 		return named && (which.ID == "" || which.ID == f.ID) && (which.UserID == "" || which.UserID == f.UserID) &&
 			(which.ClientID == "" || which.ClientID == f.ClientID) &&
@@ -96,7 +97,7 @@ func endFamiliesThatMatch(t *testing.T, s tokenissuer.Store) {
 		round := fmt.Sprint("round ", combination, " ")
 		all := families(round)
 		addFamilies(t, s, all...)
-		var which tokenissuer.FamilyFilter
+		var which store.FamilyFilter
 		if combination&1 != 0 {
 			which.ID = all[0].ID
 		}
@@ -128,18 +129,18 @@ func endFamiliesThatMatch(t *testing.T, s tokenissuer.Store) {
 }
 
 // endFamiliesOfAVersion (M25): those of the same user in another version stay, and a version alone means nobody.
-func endFamiliesOfAVersion(t *testing.T, s tokenissuer.Store) {
-	of := func(id, user, version string) *tokenissuer.TokenFamily {
+func endFamiliesOfAVersion(t *testing.T, s store.Store) {
+	of := func(id, user, version string) *store.TokenFamily {
 		f := refreshed(id)
 		f.UserID, f.UserVersion = user, version
 		return f
 	}
-	stay := []*tokenissuer.TokenFamily{of("new", "ada", "new"), of("none", "ada", ""), of("bob's", "bob", "old")}
+	stay := []*store.TokenFamily{of("new", "ada", "new"), of("none", "ada", ""), of("bob's", "bob", "old")}
 	addFamilies(t, s, of("old", "ada", "old"), of("older", "ada", "old"))
 	addFamilies(t, s, stay...)
-	sameEndings(t, s, end(t, s, tokenissuer.FamilyFilter{UserVersion: "old"}))
-	sameRevocations(t, s, end(t, s, tokenissuer.FamilyFilter{ID: "new", UserVersion: "old"}))
-	sameEndings(t, s, end(t, s, tokenissuer.FamilyFilter{UserID: "ada", UserVersion: "old"}), "old", "older")
+	sameEndings(t, s, end(t, s, store.FamilyFilter{UserVersion: "old"}))
+	sameRevocations(t, s, end(t, s, store.FamilyFilter{ID: "new", UserVersion: "old"}))
+	sameEndings(t, s, end(t, s, store.FamilyFilter{UserID: "ada", UserVersion: "old"}), "old", "older")
 	for _, f := range stay {
 		sameFamily(t, readFamily(t, s, f.ID), f)
 	}
@@ -147,14 +148,14 @@ func endFamiliesOfAVersion(t *testing.T, s tokenissuer.Store) {
 
 // endFamiliesOfNobody: the zero filter matches nothing, however it is written, and a filter that nothing matches ends
 // nothing.
-func endFamiliesOfNobody(t *testing.T, s tokenissuer.Store) {
-	bare := &tokenissuer.TokenFamily{ID: "bare", UserDeclared: true, ExpiresAt: now.Add(time.Hour)}
+func endFamiliesOfNobody(t *testing.T, s store.Store) {
+	bare := &store.TokenFamily{ID: "bare", UserDeclared: true, ExpiresAt: now.Add(time.Hour)}
 	addFamilies(t, s, family("f"), bare)
-	for _, which := range []tokenissuer.FamilyFilter{
-		{}, {Origins: []tokenissuer.GrantType{}}, {UserID: "nobody"}, {ClientID: "nobody"},
-		{Origins: []tokenissuer.GrantType{tokenissuer.BrowserSession, "code"}}, {UserID: "ada", ClientID: "nobody"},
+	for _, which := range []store.FamilyFilter{
+		{}, {Origins: []oauth.GrantType{}}, {UserID: "nobody"}, {ClientID: "nobody"},
+		{Origins: []oauth.GrantType{store.BrowserSession, "code"}}, {UserID: "ada", ClientID: "nobody"},
 		{UserID: "nobody", ClientID: "app"}, {UserID: "app"}, {ClientID: "ada"}, {UserID: "f"},
-		{UserID: "ada", Origins: []tokenissuer.GrantType{tokenissuer.PasswordGrant}},
+		{UserID: "ada", Origins: []oauth.GrantType{oauth.PasswordGrant}},
 	} {
 		sameEndings(t, s, end(t, s, which))
 		sameFamily(t, readFamily(t, s, "f"), family("f"))
@@ -167,27 +168,27 @@ func endFamiliesOfNobody(t *testing.T, s tokenissuer.Store) {
 
 // endFamiliesWhateverTheirState: unspent, spent, rotated and expired ones end, because access tokens of each may live;
 // what else is in the record stays. Those that had ended keep their time and are not among the ended.
-func endFamiliesWhateverTheirState(t *testing.T, s tokenissuer.Store) {
+func endFamiliesWhateverTheirState(t *testing.T, s store.Store) {
 	expired := refreshed("expired")
 	expired.ExpiresAt = now.Add(-48 * time.Hour)
 	failed := family("failed")
 	addFamilies(t, s, family("unspent"), family("spent"), refreshed("rotated"), expired, failed, family("before"))
 	must(t, redeem(t, s, "spent", 1))
-	must(t, s.RotateRefreshToken(t.Context(), "rotated", 1, tokenissuer.Rotation{At: now}))
+	must(t, s.RotateRefreshToken(t.Context(), "rotated", 1, store.Rotation{At: now}))
 	must(t, s.CountCodeFailure(t.Context(), "failed"))
-	earlier := tokenissuer.Ending{At: now.Add(-time.Hour), Until: now.Add(time.Hour)}
-	ended, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: "before"}, earlier)
+	earlier := store.Ending{At: now.Add(-time.Hour), Until: now.Add(time.Hour)}
+	ended, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "before"}, earlier)
 	must(t, err)
 	if len(ended) != 1 {
 		t.Fatalf("the first end returned %v", ended)
 	}
 	sameRevocation(t, ended[0], endOf("before", earlier.Until))
 
-	sameEndings(t, s, end(t, s, tokenissuer.FamilyFilter{UserID: "ada"}), "unspent", "spent", "rotated", "expired", "failed")
+	sameEndings(t, s, end(t, s, store.FamilyFilter{UserID: "ada"}), "unspent", "spent", "rotated", "expired", "failed")
 	rotated := refreshed("rotated")
 	rotated.Generation, rotated.RotatedAt = 2, now
 	failed.Code.Failures = 1
-	for _, want := range []*tokenissuer.TokenFamily{family("unspent"), redeemed(family("spent"), 1), rotated, expired, failed} {
+	for _, want := range []*store.TokenFamily{family("unspent"), redeemed(family("spent"), 1), rotated, expired, failed} {
 		want.RevokedAt = theEnd.At
 		sameFamily(t, readFamily(t, s, want.ID), want)
 	}
@@ -196,16 +197,16 @@ func endFamiliesWhateverTheirState(t *testing.T, s tokenissuer.Store) {
 	sameFamily(t, readFamily(t, s, "before"), want)
 	sameRevocation(t, recorded(t, s)["family before"], endOf("before", earlier.Until))
 
-	sameEndings(t, s, end(t, s, tokenissuer.FamilyFilter{UserID: "ada"})) // nothing is left to end
+	sameEndings(t, s, end(t, s, store.FamilyFilter{UserID: "ada"})) // nothing is left to end
 }
 
 // endFamilyByID: the family that was named itself is revoked for longer, also when it had ended; it keeps the time of
 // its end.
-func endFamilyByID(t *testing.T, s tokenissuer.Store) {
+func endFamilyByID(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("f"), family("other"))
-	first := tokenissuer.Ending{At: now, Until: now.Add(time.Hour)}
-	for _, until := range []tokenissuer.Ending{first, theEnd} {
-		ended, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: "f"}, until)
+	first := store.Ending{At: now, Until: now.Add(time.Hour)}
+	for _, until := range []store.Ending{first, theEnd} {
+		ended, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, until)
 		must(t, err)
 		if len(ended) != 1 {
 			t.Fatalf("the end of one family returned %v", ended)
@@ -217,16 +218,16 @@ func endFamilyByID(t *testing.T, s tokenissuer.Store) {
 		sameFamily(t, readFamily(t, s, "f"), want)
 	}
 	// It matches the other members, too, and is the one exception among those that do.
-	which := tokenissuer.FamilyFilter{ID: "f", UserID: "ada", ClientID: "app", Origins: []tokenissuer.GrantType{tokenissuer.AuthorizationCode}}
+	which := store.FamilyFilter{ID: "f", UserID: "ada", ClientID: "app", Origins: []oauth.GrantType{oauth.AuthorizationCode}}
 	sameRevocations(t, s, end(t, s, which), "f")
 	sameFamily(t, readFamily(t, s, "other"), family("other"))
 }
 
 // endFamilyByIDThatIsUnknown: a revocation is recorded also of a family that was dropped, or never was: a token of it
 // may be around, and the one who asks for its end shall have it.
-func endFamilyByIDThatIsUnknown(t *testing.T, s tokenissuer.Store) {
-	sameRevocations(t, s, end(t, s, tokenissuer.FamilyFilter{ID: "nothing"}), "nothing")
-	sameRevocations(t, s, end(t, s, tokenissuer.FamilyFilter{ID: "nothing"}), "nothing")
+func endFamilyByIDThatIsUnknown(t *testing.T, s store.Store) {
+	sameRevocations(t, s, end(t, s, store.FamilyFilter{ID: "nothing"}), "nothing")
+	sameRevocations(t, s, end(t, s, store.FamilyFilter{ID: "nothing"}), "nothing")
 	noFamily(t, s, "nothing")
 	if revoked := recorded(t, s); len(revoked) != 1 {
 		t.Errorf("revoked is %v, want the one", revoked)
@@ -235,11 +236,11 @@ func endFamilyByIDThatIsUnknown(t *testing.T, s tokenissuer.Store) {
 
 // endFamilyByIDOfSomebodyElse: a family that does not match the other members stays, and so do its tokens: a user who
 // names another's family ends nothing.
-func endFamilyByIDOfSomebodyElse(t *testing.T, s tokenissuer.Store) {
+func endFamilyByIDOfSomebodyElse(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("f"))
-	for _, which := range []tokenissuer.FamilyFilter{
+	for _, which := range []store.FamilyFilter{
 		{ID: "f", UserID: "bob"}, {ID: "f", ClientID: "web"}, {ID: "f", UserID: "bob", ClientID: "app"},
-		{ID: "f", UserID: "ada", Origins: []tokenissuer.GrantType{tokenissuer.BrowserSession}},
+		{ID: "f", UserID: "ada", Origins: []oauth.GrantType{store.BrowserSession}},
 	} {
 		sameRevocations(t, s, end(t, s, which))
 		sameFamily(t, readFamily(t, s, "f"), family("f"))
@@ -251,13 +252,13 @@ func endFamilyByIDOfSomebodyElse(t *testing.T, s tokenissuer.Store) {
 
 // endFamiliesWidens: a revocation that was recorded before, as by a client that revoked a token, is widened and never
 // narrowed.
-func endFamiliesWidens(t *testing.T, s tokenissuer.Store) {
+func endFamiliesWidens(t *testing.T, s store.Store) {
 	longer := theEnd.Until.AddDate(0, 1, 0)
 	narrow := endOf("narrow", now.Add(time.Hour))
 	narrow.IssuedUntil = now
 	must(t, s.Revoke(t.Context(), narrow, endOf("wide", longer)))
 	addFamilies(t, s, family("narrow"), family("wide"))
-	if ended := end(t, s, tokenissuer.FamilyFilter{UserID: "ada"}); len(ended) != 2 {
+	if ended := end(t, s, store.FamilyFilter{UserID: "ada"}); len(ended) != 2 {
 		t.Errorf("the end of two families returned %v", ended)
 	}
 	feed := recorded(t, s)
@@ -267,7 +268,7 @@ func endFamiliesWidens(t *testing.T, s tokenissuer.Store) {
 
 // endFamiliesIsInTheFeed: a reader of the feed gets what every step that ends families recorded, and nothing where
 // nothing ended.
-func endFamiliesIsInTheFeed(t *testing.T, s tokenissuer.Store) {
+func endFamiliesIsInTheFeed(t *testing.T, s store.Store) {
 	u, gone := addUser(t, s, user("changed")), addUser(t, s, user("removed"))
 	addFamilies(t, s, family("a"), family("b"), familyOf(u, "c"), familyOf(gone, "d"))
 	_, position := follow(t, s, 0)
@@ -277,15 +278,15 @@ func endFamiliesIsInTheFeed(t *testing.T, s tokenissuer.Store) {
 		got, position = follow(t, s, position)
 		sameNames(t, got, want...)
 	}
-	end(t, s, tokenissuer.FamilyFilter{ID: "a"})
+	end(t, s, store.FamilyFilter{ID: "a"})
 	next("family a")
-	end(t, s, tokenissuer.FamilyFilter{UserID: "ada"})
+	end(t, s, store.FamilyFilter{UserID: "ada"})
 	next("family b")
-	end(t, s, tokenissuer.FamilyFilter{UserID: "ada"})
+	end(t, s, store.FamilyFilter{UserID: "ada"})
 	next()
-	end(t, s, tokenissuer.FamilyFilter{ID: "unknown"})
+	end(t, s, store.FamilyFilter{ID: "unknown"})
 	next("family unknown")
-	_, err := s.ChangeUser(t.Context(), "changed", tokenissuer.UserChange{}, theEnd)
+	_, err := s.ChangeUser(t.Context(), "changed", store.UserChange{}, theEnd)
 	must(t, err)
 	next("family c")
 	_, err = s.RemoveUser(t.Context(), "removed", theEnd)
@@ -295,7 +296,7 @@ func endFamiliesIsInTheFeed(t *testing.T, s tokenissuer.Store) {
 
 // endFamiliesIsOneStep: once one of the families looks ended, all that match have, and their revocations are in the
 // feed: otherwise a crash between would leave tokens that outlive their family.
-func endFamiliesIsOneStep(t *testing.T, s tokenissuer.Store) {
+func endFamiliesIsOneStep(t *testing.T, s store.Store) {
 	const families = 3
 	for round := range 8 {
 		user := fmt.Sprint("user ", round)
@@ -305,7 +306,7 @@ func endFamiliesIsOneStep(t *testing.T, s tokenissuer.Store) {
 			addFamilies(t, s, f)
 		}
 		watched := watch(t, s, user, families, func() error {
-			_, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{UserID: user}, theEnd)
+			_, err := s.EndFamilies(t.Context(), store.FamilyFilter{UserID: user}, theEnd)
 			return err
 		}, func() bool { return false })
 		must(t, errors.Join(watched...))
@@ -314,17 +315,17 @@ func endFamiliesIsOneStep(t *testing.T, s tokenissuer.Store) {
 
 // revocationsAreKeptAsLongAsTokensLive: a store knows when the last access token of a family was issued and how long it
 // lives, and keeps the revocation no longer than that.
-func revocationsAreKeptAsLongAsTokensLive(t *testing.T, s tokenissuer.Store) {
+func revocationsAreKeptAsLongAsTokensLive(t *testing.T, s store.Store) {
 	for _, lifetime := range []time.Duration{0, time.Second, 6 * time.Hour, 365 * 24 * time.Hour} {
 		id := lifetime.String()
 		f := refreshed(id)
 		f.TokenLifetime = lifetime
 		addFamilies(t, s, f)
 		sameFamily(t, readFamily(t, s, id), f)
-		must(t, s.RotateRefreshToken(t.Context(), id, 1, tokenissuer.Rotation{At: now.Add(3 * time.Minute)}))
+		must(t, s.RotateRefreshToken(t.Context(), id, 1, store.Rotation{At: now.Add(3 * time.Minute)}))
 		rotated := readFamily(t, s, id)
 		want := endOf(id, rotated.RevokedUntil(theEnd))
-		ended := end(t, s, tokenissuer.FamilyFilter{ID: id})
+		ended := end(t, s, store.FamilyFilter{ID: id})
 		if len(ended) != 1 {
 			t.Fatalf("%s: %d revocations", id, len(ended))
 		}

@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var familyChecks = []check{
@@ -24,14 +25,14 @@ var familyChecks = []check{
 
 // family returns a family of the declared user "ada" with an authorization code, in which every field has a value of
 // its own but those that only later steps set.
-func family(id string) *tokenissuer.TokenFamily {
-	return &tokenissuer.TokenFamily{
+func family(id string) *store.TokenFamily {
+	return &store.TokenFamily{
 		ID: id, UserID: "ada", UserVersion: "version of ada", UserDeclared: true, ClientID: "app",
-		Origin: tokenissuer.AuthorizationCode, Scopes: tokenissuer.Scopes{"trusted", "read:<things>'&"},
-		Actor:    tokenissuer.Actor{Subject: "boß 🧑‍💼", ClientID: `"back" office`},
+		Origin: oauth.AuthorizationCode, Scopes: oauth.Scopes{"trusted", "read:<things>'&"},
+		Actor:    store.Actor{Subject: "boß 🧑‍💼", ClientID: `"back" office`},
 		Note:     "Firefox auf Ünix '\"\\ 🌍",
 		AuthTime: now.Add(-time.Hour), CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(time.Hour),
-		Code: tokenissuer.CodeBinding{
+		Code: store.CodeBinding{
 			RequestID: "request of " + id, RedirectURI: "https://app.example/cb?a='1'&b=%22é\"",
 			Challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM", Refreshable: true, ExpiresAt: now.Add(2 * time.Minute),
 		},
@@ -39,22 +40,22 @@ func family(id string) *tokenissuer.TokenFamily {
 }
 
 // familyOf returns a family of a stored user, in the state in which it was read.
-func familyOf(u *tokenissuer.User, id string) *tokenissuer.TokenFamily {
+func familyOf(u *store.User, id string) *store.TokenFamily {
 	f := family(id)
 	f.UserID, f.UserVersion, f.UserDeclared = u.ID, u.Version, false
 	return f
 }
 
 // refreshed returns a family without a code whose newest refresh token is the first.
-func refreshed(id string) *tokenissuer.TokenFamily {
+func refreshed(id string) *store.TokenFamily {
 	f := family(id)
-	f.Origin, f.Code = tokenissuer.PasswordGrant, tokenissuer.CodeBinding{}
+	f.Origin, f.Code = oauth.PasswordGrant, store.CodeBinding{}
 	f.Generation, f.RotatedAt = 1, now.Add(-time.Minute)
 	return f
 }
 
 // addFamilies stores families that nothing stands against.
-func addFamilies(t *testing.T, s tokenissuer.FamilyStore, families ...*tokenissuer.TokenFamily) {
+func addFamilies(t *testing.T, s store.FamilyStore, families ...*store.TokenFamily) {
 	t.Helper()
 	for _, f := range families {
 		if err := s.AddFamily(t.Context(), f); err != nil {
@@ -64,7 +65,7 @@ func addFamilies(t *testing.T, s tokenissuer.FamilyStore, families ...*tokenissu
 }
 
 // readFamily returns a family that must be there.
-func readFamily(t *testing.T, s tokenissuer.FamilyStore, id string) *tokenissuer.TokenFamily {
+func readFamily(t *testing.T, s store.FamilyStore, id string) *store.TokenFamily {
 	t.Helper()
 	f, err := s.Family(t.Context(), id)
 	if err != nil {
@@ -74,14 +75,14 @@ func readFamily(t *testing.T, s tokenissuer.FamilyStore, id string) *tokenissuer
 }
 
 // noFamily ends the test when there is a family of that id.
-func noFamily(t *testing.T, s tokenissuer.FamilyStore, id string) {
+func noFamily(t *testing.T, s store.FamilyStore, id string) {
 	t.Helper()
 	_, err := s.Family(t.Context(), id)
-	mustBe(t, err, tokenissuer.ErrNotFound)
+	mustBe(t, err, store.ErrNotFound)
 }
 
 // sameFamily compares all that two families have, times to the millisecond, empty and missing lists alike.
-func sameFamily(t *testing.T, got, want *tokenissuer.TokenFamily) {
+func sameFamily(t *testing.T, got, want *store.TokenFamily) {
 	t.Helper()
 	g, w := *got, *want
 	if len(g.Scopes) == 0 && len(w.Scopes) == 0 {
@@ -101,7 +102,7 @@ func sameFamily(t *testing.T, got, want *tokenissuer.TokenFamily) {
 }
 
 // sameFamilies compares families in their order.
-func sameFamilies(t *testing.T, got []*tokenissuer.TokenFamily, want ...*tokenissuer.TokenFamily) {
+func sameFamilies(t *testing.T, got []*store.TokenFamily, want ...*store.TokenFamily) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("there are %d families, want %d", len(got), len(want))
@@ -112,16 +113,16 @@ func sameFamilies(t *testing.T, got []*tokenissuer.TokenFamily, want ...*tokenis
 }
 
 // familyUnknown: there is nothing behind an id that nobody added, and a step on it leaves nothing behind.
-func familyUnknown(t *testing.T, s tokenissuer.Store) {
+func familyUnknown(t *testing.T, s store.Store) {
 	noFamily(t, s, "f")
 	mustBeUnknown := func(err error) {
 		t.Helper()
-		if !errors.Is(err, tokenissuer.ErrSpent) && !errors.Is(err, tokenissuer.ErrNotFound) {
+		if !errors.Is(err, store.ErrSpent) && !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("got error %v, want that there is no such family", err)
 		}
 	}
 	mustBeUnknown(s.RedeemCode(t.Context(), "f", 1, now, now.Add(time.Hour), 5))
-	mustBeUnknown(s.RotateRefreshToken(t.Context(), "f", 0, tokenissuer.Rotation{At: now}))
+	mustBeUnknown(s.RotateRefreshToken(t.Context(), "f", 0, store.Rotation{At: now}))
 	must(t, s.CountCodeFailure(t.Context(), "f"))
 	mustBeUnknown(s.TouchFamily(t.Context(), "f", now))
 	list, err := s.FamiliesOf(t.Context(), "ada", time.Time{})
@@ -133,27 +134,27 @@ func familyUnknown(t *testing.T, s tokenissuer.Store) {
 }
 
 // familyReadsBack: every field comes back, times to the millisecond and zero times as zero.
-func familyReadsBack(t *testing.T, s tokenissuer.Store) {
+func familyReadsBack(t *testing.T, s store.Store) {
 	u := addUser(t, s, user("user Ω"))
-	bare := &tokenissuer.TokenFamily{ID: "bare", UserID: "ada", UserDeclared: true, ExpiresAt: now.Add(time.Hour)}
+	bare := &store.TokenFamily{ID: "bare", UserID: "ada", UserDeclared: true, ExpiresAt: now.Add(time.Hour)}
 	session := refreshed("session")
-	session.Origin, session.ClientID, session.Generation, session.Actor = tokenissuer.BrowserSession, "", 0, tokenissuer.Actor{}
+	session.Origin, session.ClientID, session.Generation, session.Actor = store.BrowserSession, "", 0, store.Actor{}
 	old := refreshed("old")
 	old.RotatedBy = "somebody"
-	old.Origin, old.Generation, old.Code.Refreshable = tokenissuer.AdminCreated, 1<<40, false
+	old.Origin, old.Generation, old.Code.Refreshable = store.AdminCreated, 1<<40, false
 	epoch := family("epoch") // 1970 is a time like any other, not the zero time
 	epoch.AuthTime, epoch.CreatedAt, epoch.Code.ExpiresAt = time.Unix(0, 0), time.Unix(0, 0), time.Unix(0, 0)
 	plain := family("plain")
-	plain.Code = tokenissuer.CodeBinding{RedirectURI: "com.example.app:/back", ExpiresAt: now}
-	for _, want := range []*tokenissuer.TokenFamily{family("full"), familyOf(u, "of a stored user"), bare, session, old, epoch, plain} {
+	plain.Code = store.CodeBinding{RedirectURI: "com.example.app:/back", ExpiresAt: now}
+	for _, want := range []*store.TokenFamily{family("full"), familyOf(u, "of a stored user"), bare, session, old, epoch, plain} {
 		addFamilies(t, s, want)
 		sameFamily(t, readFamily(t, s, want.ID), want)
 	}
 }
 
 // familyIDsAreBytes (T15): ids of families, users and clients are what their bytes are.
-func familyIDsAreBytes(t *testing.T, s tokenissuer.Store) {
-	of := func(id string) *tokenissuer.TokenFamily {
+func familyIDsAreBytes(t *testing.T, s store.Store) {
+	of := func(id string) *store.TokenFamily {
 		f := family(id)
 		f.UserID, f.ClientID = id, id
 		return f
@@ -176,7 +177,7 @@ func familyIDsAreBytes(t *testing.T, s tokenissuer.Store) {
 	must(t, s.RedeemCode(t.Context(), "%", 1, now, now.Add(time.Hour), 5))
 	must(t, s.CountCodeFailure(t.Context(), "_"))
 	for _, id := range []string{"app", "caf\u00e9", "strasse", "1", "a_p"} {
-		for _, which := range []tokenissuer.FamilyFilter{{ID: id}, {UserID: id}, {ClientID: id}} {
+		for _, which := range []store.FamilyFilter{{ID: id}, {UserID: id}, {ClientID: id}} {
 			_, err := s.EndFamilies(t.Context(), which, theEnd)
 			must(t, err)
 		}
@@ -203,9 +204,9 @@ func familyIDsAreBytes(t *testing.T, s tokenissuer.Store) {
 }
 
 // familyAddedOnce: a second family of an id is refused. It would bring a revoked one back to life.
-func familyAddedOnce(t *testing.T, s tokenissuer.Store) {
+func familyAddedOnce(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("f"))
-	_, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: "f"}, theEnd)
+	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, theEnd)
 	must(t, err)
 	second := refreshed("f")
 	if err := s.AddFamily(t.Context(), second); err == nil {
@@ -217,7 +218,7 @@ func familyAddedOnce(t *testing.T, s tokenissuer.Store) {
 }
 
 // familyIsNotTheArgument: what a caller does to its family after AddFamily does not reach the store.
-func familyIsNotTheArgument(t *testing.T, s tokenissuer.Store) {
+func familyIsNotTheArgument(t *testing.T, s store.Store) {
 	mine := family("f")
 	addFamilies(t, s, mine)
 	mine.Scopes[0], mine.Note, mine.Code.SpentAt, mine.Generation = "scribble", "scribble", now, 7
@@ -225,16 +226,16 @@ func familyIsNotTheArgument(t *testing.T, s tokenissuer.Store) {
 }
 
 // familyHandedOutStaysAsItWas: a family that was read is a picture of that moment.
-func familyHandedOutStaysAsItWas(t *testing.T, s tokenissuer.Store) {
+func familyHandedOutStaysAsItWas(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("f"))
 	before := readFamily(t, s, "f")
 	list, err := s.FamiliesOf(t.Context(), "ada", now)
 	must(t, err)
 	must(t, s.CountCodeFailure(t.Context(), "f"))
 	must(t, s.RedeemCode(t.Context(), "f", 1, now, now.Add(time.Hour), 5))
-	must(t, s.RotateRefreshToken(t.Context(), "f", 1, tokenissuer.Rotation{At: now.Add(time.Second)}))
+	must(t, s.RotateRefreshToken(t.Context(), "f", 1, store.Rotation{At: now.Add(time.Second)}))
 	must(t, s.TouchFamily(t.Context(), "f", now.Add(time.Minute)))
-	_, err = s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{UserID: "ada"}, theEnd)
+	_, err = s.EndFamilies(t.Context(), store.FamilyFilter{UserID: "ada"}, theEnd)
 	must(t, err)
 	sameFamily(t, before, family("f"))
 	sameFamilies(t, list, family("f"))
@@ -242,10 +243,10 @@ func familyHandedOutStaysAsItWas(t *testing.T, s tokenissuer.Store) {
 
 // familyIsReadAfterItsLastStep: a reader sees the last step that was acknowledged before it asked, or a later one, and
 // never the middle of one.
-func familyIsReadAfterItsLastStep(t *testing.T, s tokenissuer.Store) {
+func familyIsReadAfterItsLastStep(t *testing.T, s store.Store) {
 	const steps = 50
 	at := func(generation int64) time.Time { return now.Add(time.Duration(generation) * time.Second) }
-	after := func(generation int64) *tokenissuer.TokenFamily {
+	after := func(generation int64) *store.TokenFamily {
 		f := family("f")
 		if generation > 0 {
 			f.Code.SpentAt, f.ExpiresAt = at(1), now.AddDate(0, 1, 0)
@@ -262,7 +263,7 @@ func familyIsReadAfterItsLastStep(t *testing.T, s tokenissuer.Store) {
 			err := s.RedeemCode(t.Context(), "f", 1, at(1), after(1).ExpiresAt, 5)
 			for generation := int64(1); err == nil && generation < steps; generation++ {
 				acknowledged.Store(generation)
-				err = s.RotateRefreshToken(t.Context(), "f", generation, tokenissuer.Rotation{At: at(generation + 1)})
+				err = s.RotateRefreshToken(t.Context(), "f", generation, store.Rotation{At: at(generation + 1)})
 			}
 			return err
 		}

@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var familyRaceChecks = []check{
-	{"M28FamilyBornBesideAChange", func(t *testing.T, s tokenissuer.Store) { familyBornBesideAChange(t, s, s, raceRounds) }},
-	{"M28FamilyBornBesideARemoval", func(t *testing.T, s tokenissuer.Store) { familyBornBesideARemoval(t, s, s, raceRounds/3) }},
-	{"T89RotationBesideTheEnd", func(t *testing.T, s tokenissuer.Store) { rotationBesideTheEnd(t, s, s, raceRounds) }},
+	{"M28FamilyBornBesideAChange", func(t *testing.T, s store.Store) { familyBornBesideAChange(t, s, s, raceRounds) }},
+	{"M28FamilyBornBesideARemoval", func(t *testing.T, s store.Store) { familyBornBesideARemoval(t, s, s, raceRounds/3) }},
+	{"T89RotationBesideTheEnd", func(t *testing.T, s store.Store) { rotationBesideTheEnd(t, s, s, raceRounds) }},
 	{"T89RedemptionBesideTheEnd", redemptionBesideTheEnd},
 }
 
@@ -49,7 +49,7 @@ func races(t *testing.T, most int) iter.Seq[int] {
 // watch runs end, which ends all of a user's families at once, beside readers. As soon as one of them sees that it has
 // begun, by a family that is missing in the list or by what begun says, everything must be over: no family lives, and
 // the revocation of each is in the feed. The families are named for the user.
-func watch(t *testing.T, s tokenissuer.Store, user string, families int, end func() error, begun func() bool) []error {
+func watch(t *testing.T, s store.Store, user string, families int, end func() error, begun func() bool) []error {
 	t.Helper()
 	living := func() (int, error) {
 		list, err := s.FamiliesOf(t.Context(), user, time.Time{})
@@ -62,7 +62,7 @@ func watch(t *testing.T, s tokenissuer.Store, user string, families int, end fun
 		revoked, _, err := s.Revocations(t.Context(), 0)
 		for i := range families {
 			id := fmt.Sprint(user, " family ", i)
-			if !slices.ContainsFunc(revoked, func(r tokenissuer.Revocation) bool { return name(r) == "family "+id }) {
+			if !slices.ContainsFunc(revoked, func(r store.Revocation) bool { return name(r) == "family "+id }) {
 				return fmt.Errorf("the end has begun, and %q is not in the feed (%w)", id, err)
 			}
 		}
@@ -90,7 +90,7 @@ func watch(t *testing.T, s tokenissuer.Store, user string, families int, end fun
 // bornBeside lets families of a user be born one after the other, by several callers, until they are told that the user
 // is not any more what it was, while the user is ended. What was refused is not there, what was not has ended with the
 // user, and once the end is acknowledged none lives. Stores are two on one place, or one twice.
-func bornBeside(t *testing.T, ending, adding tokenissuer.Store, u *tokenissuer.User, round string, end func() ([]tokenissuer.Revocation, error)) {
+func bornBeside(t *testing.T, ending, adding store.Store, u *store.User, round string, end func() ([]store.Revocation, error)) {
 	t.Helper()
 	const callers = 3
 	noneLives := func() error {
@@ -100,7 +100,7 @@ func bornBeside(t *testing.T, ending, adding tokenissuer.Store, u *tokenissuer.U
 		}
 		return err
 	}
-	var ended []tokenissuer.Revocation
+	var ended []store.Revocation
 	var births [callers][]string
 	var refused [callers]string
 	errs := race(callers+1, func(i int) (err error) {
@@ -125,7 +125,7 @@ func bornBeside(t *testing.T, ending, adding tokenissuer.Store, u *tokenissuer.U
 	must(t, errs[callers])
 	must(t, noneLives())
 	for i, err := range errs[:callers] {
-		mustBe(t, err, tokenissuer.ErrStale)
+		mustBe(t, err, store.ErrStale)
 		noFamily(t, ending, refused[i])
 	}
 	born, revoked := slices.Concat(births[:]...), make([]string, 0, len(ended))
@@ -144,27 +144,27 @@ func bornBeside(t *testing.T, ending, adding tokenissuer.Store, u *tokenissuer.U
 }
 
 // familyBornBesideAChange (M28): what is born of a user's old version beside a change of it does not outlive the change.
-func familyBornBesideAChange(t *testing.T, ending, adding tokenissuer.Store, rounds int) {
+func familyBornBesideAChange(t *testing.T, ending, adding store.Store, rounds int) {
 	t.Helper()
-	roles := tokenissuer.RoleCatalogue{}.Names()
-	var u *tokenissuer.User
+	roles := store.RoleCatalogue{}.Names()
+	var u *store.User
 	for round := range races(t, rounds) {
 		if round%25 == 0 { // before so many families have ended that reading them takes longer than the race
 			u = addUser(t, ending, user(fmt.Sprint("user ", round)))
 		}
-		bornBeside(t, ending, adding, u, fmt.Sprint(round), func() ([]tokenissuer.Revocation, error) {
-			return ending.ChangeUser(t.Context(), u.ID, tokenissuer.UserChange{Role: &roles[round%len(roles)]}, theEnd)
+		bornBeside(t, ending, adding, u, fmt.Sprint(round), func() ([]store.Revocation, error) {
+			return ending.ChangeUser(t.Context(), u.ID, store.UserChange{Role: &roles[round%len(roles)]}, theEnd)
 		})
 		u = readUser(t, ending, u.ID)
 	}
 }
 
 // familyBornBesideARemoval (M28): and nothing is born of a user that is gone.
-func familyBornBesideARemoval(t *testing.T, ending, adding tokenissuer.Store, rounds int) {
+func familyBornBesideARemoval(t *testing.T, ending, adding store.Store, rounds int) {
 	t.Helper()
 	for round := range races(t, rounds) {
 		u := addUser(t, ending, user(fmt.Sprint("user ", round)))
-		bornBeside(t, ending, adding, u, fmt.Sprint(round), func() ([]tokenissuer.Revocation, error) {
+		bornBeside(t, ending, adding, u, fmt.Sprint(round), func() ([]store.Revocation, error) {
 			return ending.RemoveUser(t.Context(), u.ID, theEnd)
 		})
 	}
@@ -172,11 +172,11 @@ func familyBornBesideARemoval(t *testing.T, ending, adding tokenissuer.Store, ro
 
 // rotationBesideTheEnd (T89): a family is rotated as fast as it can be while it is ended. Once the end is acknowledged
 // no rotation succeeds, and the record is that of the last one that did. Stores are two on one place, or one twice.
-func rotationBesideTheEnd(t *testing.T, ending, rotating tokenissuer.Store, rounds int) {
+func rotationBesideTheEnd(t *testing.T, ending, rotating store.Store, rounds int) {
 	t.Helper()
-	filters := []func(id string) tokenissuer.FamilyFilter{
-		func(id string) tokenissuer.FamilyFilter { return tokenissuer.FamilyFilter{ID: id} },
-		func(id string) tokenissuer.FamilyFilter { return tokenissuer.FamilyFilter{UserID: "user of " + id} },
+	filters := []func(id string) store.FamilyFilter{
+		func(id string) store.FamilyFilter { return store.FamilyFilter{ID: id} },
+		func(id string) store.FamilyFilter { return store.FamilyFilter{UserID: "user of " + id} },
 	}
 	for round := range races(t, rounds) {
 		want := refreshed(fmt.Sprint("f", round))
@@ -192,7 +192,7 @@ func rotationBesideTheEnd(t *testing.T, ending, rotating tokenissuer.Store, roun
 			for {
 				late := acknowledged.Load()
 				at := now.Add(time.Duration(want.Generation) * time.Second)
-				if err := rotating.RotateRefreshToken(t.Context(), want.ID, want.Generation, tokenissuer.Rotation{At: at}); err != nil {
+				if err := rotating.RotateRefreshToken(t.Context(), want.ID, want.Generation, store.Rotation{At: at}); err != nil {
 					return err
 				}
 				if late {
@@ -203,9 +203,9 @@ func rotationBesideTheEnd(t *testing.T, ending, rotating tokenissuer.Store, roun
 			}
 		})
 		must(t, errs[0])
-		mustBe(t, errs[1], tokenissuer.ErrSpent)
+		mustBe(t, errs[1], store.ErrSpent)
 		want.RevokedAt = theEnd.At
-		for _, s := range []tokenissuer.Store{ending, rotating} {
+		for _, s := range []store.Store{ending, rotating} {
 			sameFamily(t, readFamily(t, s, want.ID), want)
 		}
 		if t.Failed() {
@@ -216,13 +216,13 @@ func rotationBesideTheEnd(t *testing.T, ending, rotating tokenissuer.Store, roun
 
 // redemptionBesideTheEnd (T89): a code is redeemed while its family is ended. Whoever comes first, it has ended after,
 // and nothing more comes of it.
-func redemptionBesideTheEnd(t *testing.T, s tokenissuer.Store) {
+func redemptionBesideTheEnd(t *testing.T, s store.Store) {
 	for round := range races(t, raceRounds/4) {
 		want := family(fmt.Sprint("f", round))
 		addFamilies(t, s, want)
 		errs := race(2, func(i int) error {
 			if i == 0 {
-				_, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: want.ID}, theEnd)
+				_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: want.ID}, theEnd)
 				return err
 			}
 			return redeem(t, s, want.ID, 1)
@@ -231,11 +231,11 @@ func redemptionBesideTheEnd(t *testing.T, s tokenissuer.Store) {
 		if errs[1] == nil {
 			redeemed(want, 1)
 		} else {
-			mustBe(t, errs[1], tokenissuer.ErrSpent)
+			mustBe(t, errs[1], store.ErrSpent)
 		}
 		want.RevokedAt = theEnd.At
 		sameFamily(t, readFamily(t, s, want.ID), want)
-		mustBe(t, s.RotateRefreshToken(t.Context(), want.ID, 1, tokenissuer.Rotation{At: now}), tokenissuer.ErrSpent)
+		mustBe(t, s.RotateRefreshToken(t.Context(), want.ID, 1, store.Rotation{At: now}), store.ErrSpent)
 		if t.Failed() {
 			return
 		}

@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var familyUserChecks = []check{
@@ -21,34 +22,34 @@ var familyUserChecks = []check{
 
 // familyOfAStaleUser (T61): whoever ends a user may rely on it that nothing is born afterwards. What is refused leaves
 // nothing behind, and does not decide the request that it came from.
-func familyOfAStaleUser(t *testing.T, s tokenissuer.Store) {
-	change := func(c tokenissuer.UserChange) func(id string) error {
+func familyOfAStaleUser(t *testing.T, s store.Store) {
+	change := func(c store.UserChange) func(id string) error {
 		return func(id string) error {
 			_, err := s.ChangeUser(t.Context(), id, c, theEnd)
 			return err
 		}
 	}
-	disabled, locked, active := tokenissuer.UserDisabled, tokenissuer.UserLocked, tokenissuer.UserActive
-	role, password, none := tokenissuer.RoleAdmin, hash("m=8,t=1,p=1", "new"), tokenissuer.Secret{}
+	disabled, locked, active := store.UserDisabled, store.UserLocked, store.UserActive
+	role, password, none := store.RoleAdmin, hash("m=8,t=1,p=1", "new"), oauth.Secret{}
 	for _, c := range []struct {
 		name  string
 		fresh bool // the user is read again after the step
 		step  func(id string) error
 	}{
-		{"disabled since", false, change(tokenissuer.UserChange{Status: &disabled})},
-		{"disabled", true, change(tokenissuer.UserChange{Status: &disabled})},
-		{"locked since", false, change(tokenissuer.UserChange{Status: &locked})},
-		{"locked", true, change(tokenissuer.UserChange{Status: &locked})},
-		{"password changed", false, change(tokenissuer.UserChange{Password: &password})},
-		{"password taken", false, change(tokenissuer.UserChange{Password: &none})},
-		{"without password", true, change(tokenissuer.UserChange{Password: &none})},
-		{"demoted", false, change(tokenissuer.UserChange{Role: &role})},
-		{"set to what it was", false, change(tokenissuer.UserChange{Status: &active})},
+		{"disabled since", false, change(store.UserChange{Status: &disabled})},
+		{"disabled", true, change(store.UserChange{Status: &disabled})},
+		{"locked since", false, change(store.UserChange{Status: &locked})},
+		{"locked", true, change(store.UserChange{Status: &locked})},
+		{"password changed", false, change(store.UserChange{Password: &password})},
+		{"password taken", false, change(store.UserChange{Password: &none})},
+		{"without password", true, change(store.UserChange{Password: &none})},
+		{"demoted", false, change(store.UserChange{Role: &role})},
+		{"set to what it was", false, change(store.UserChange{Status: &active})},
 		{"disabled and active again", false, func(id string) error {
-			if err := change(tokenissuer.UserChange{Status: &disabled})(id); err != nil {
+			if err := change(store.UserChange{Status: &disabled})(id); err != nil {
 				return err
 			}
-			return change(tokenissuer.UserChange{Status: &active})(id)
+			return change(store.UserChange{Status: &active})(id)
 		}},
 		{"removed", false, func(id string) error { _, err := s.RemoveUser(t.Context(), id, theEnd); return err }},
 	} {
@@ -79,18 +80,18 @@ func familyOfAStaleUser(t *testing.T, s tokenissuer.Store) {
 	refusedAsStale(t, s, "invited", familyOf(addUser(t, s, invited), "invited"))
 
 	addFamilies(t, s, familyOf(u, "good")) // and of a user as it is now there is one
-	must(t, change(tokenissuer.UserChange{Status: &active})(u.ID))
+	must(t, change(store.UserChange{Status: &active})(u.ID))
 	addFamilies(t, s, familyOf(readUser(t, s, u.ID), "good again"))
 }
 
 // refusedAsStale ends the test unless the family is refused and nothing of it stays.
-func refusedAsStale(t *testing.T, s tokenissuer.Store, name string, f *tokenissuer.TokenFamily) {
+func refusedAsStale(t *testing.T, s store.Store, name string, f *store.TokenFamily) {
 	t.Helper()
 	f.Code.RequestID = "of " + name
 	if err := s.AddFamily(t.Context(), f); err == nil {
 		t.Fatalf("%s: a family was born", name)
 	} else {
-		mustBe(t, err, tokenissuer.ErrStale)
+		mustBe(t, err, store.ErrStale)
 	}
 	noFamily(t, s, f.ID)
 	if err := s.DecideRequest(t.Context(), f.Code.RequestID, now.Add(time.Hour)); err != nil {
@@ -100,10 +101,10 @@ func refusedAsStale(t *testing.T, s tokenissuer.Store, name string, f *tokenissu
 
 // familyOfADeclaredUser: a declared user needs no stored one, and a stored one of that id, whatever its state, is not
 // the one that is meant.
-func familyOfADeclaredUser(t *testing.T, s tokenissuer.Store) {
+func familyOfADeclaredUser(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("before"))
 	shadow := user("ada")
-	shadow.Status = tokenissuer.UserDisabled
+	shadow.Status = store.UserDisabled
 	addUser(t, s, shadow)
 	addFamilies(t, s, family("beside"))
 	withoutVersion := family("without version")
@@ -117,8 +118,8 @@ func familyOfADeclaredUser(t *testing.T, s tokenissuer.Store) {
 
 // familiesListed: the list has the user's families that are not revoked and expire after that time, newest first, in
 // full, whether they have an unspent code, a spent one or none.
-func familiesListed(t *testing.T, s tokenissuer.Store) {
-	made := func(f *tokenissuer.TokenFamily, minutes int) *tokenissuer.TokenFamily {
+func familiesListed(t *testing.T, s store.Store) {
+	made := func(f *store.TokenFamily, minutes int) *store.TokenFamily {
 		f.CreatedAt = now.Add(time.Duration(minutes) * time.Minute)
 		return f
 	}
@@ -130,7 +131,7 @@ func familiesListed(t *testing.T, s tokenissuer.Store) {
 	addFamilies(t, s, coded, newest, revoked, foreign, edge, oldest, spent, late)
 	spent.Code.SpentAt, spent.RotatedAt, spent.Generation, spent.ExpiresAt = now, now, 1, limit.Add(time.Millisecond)
 	must(t, s.RedeemCode(t.Context(), "c", 1, now, spent.ExpiresAt, 5))
-	_, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: "revoked"}, theEnd)
+	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "revoked"}, theEnd)
 	must(t, err)
 	list, err := s.FamiliesOf(t.Context(), "ada", limit)
 	must(t, err)
@@ -146,44 +147,44 @@ func familiesListed(t *testing.T, s tokenissuer.Store) {
 }
 
 // sameConsent ends the test unless exactly these scopes are allowed; none: ErrNotFound.
-func sameConsent(t *testing.T, s tokenissuer.FamilyStore, userID, clientID string, want ...string) {
+func sameConsent(t *testing.T, s store.FamilyStore, userID, clientID string, want ...string) {
 	t.Helper()
 	got, err := s.Consent(t.Context(), userID, clientID)
 	if len(want) == 0 {
-		mustBe(t, err, tokenissuer.ErrNotFound)
+		mustBe(t, err, store.ErrNotFound)
 		return
 	}
 	must(t, err)
 	if !slices.Equal(got, want) {
-		t.Errorf("user %q allows client %q %s, want %s", userID, clientID, got, tokenissuer.Scopes(want))
+		t.Errorf("user %q allows client %q %s, want %s", userID, clientID, got, oauth.Scopes(want))
 	}
 }
 
 // consentReadsBack: what is put replaces what was there, and what is dropped is gone. Neither user nor client need be
 // stored.
-func consentReadsBack(t *testing.T, s tokenissuer.Store) {
+func consentReadsBack(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	sameConsent(t, s, "ada", "app")
 	must(t, s.DropConsent(ctx, "ada", "app"))
-	must(t, s.PutConsent(ctx, "ada", "app", tokenissuer.Scopes{"public", "trusted", "read:<things>'&"}, now))
-	must(t, s.PutConsent(ctx, "bob", "app", tokenissuer.Scopes{"public"}, now))
+	must(t, s.PutConsent(ctx, "ada", "app", oauth.Scopes{"public", "trusted", "read:<things>'&"}, now))
+	must(t, s.PutConsent(ctx, "bob", "app", oauth.Scopes{"public"}, now))
 	sameConsent(t, s, "ada", "app", "public", "trusted", "read:<things>'&")
-	must(t, s.PutConsent(ctx, "ada", "app", tokenissuer.Scopes{"trusted"}, now.Add(-time.Hour)))
+	must(t, s.PutConsent(ctx, "ada", "app", oauth.Scopes{"trusted"}, now.Add(-time.Hour)))
 	sameConsent(t, s, "ada", "app", "trusted")
 	must(t, s.DropConsent(ctx, "ada", "app"))
 	sameConsent(t, s, "ada", "app")
 	sameConsent(t, s, "bob", "app", "public")
-	must(t, s.PutConsent(ctx, "ada", "app", tokenissuer.Scopes{"public"}, now))
+	must(t, s.PutConsent(ctx, "ada", "app", oauth.Scopes{"public"}, now))
 	sameConsent(t, s, "ada", "app", "public")
 }
 
 // consentNamesAreBytes (T15): a consent is that of exactly this user and exactly this client, however their ids could
 // be read together.
-func consentNamesAreBytes(t *testing.T, s tokenissuer.Store) {
+func consentNamesAreBytes(t *testing.T, s store.Store) {
 	pairs := [][2]string{{"a", "bc"}, {"ab", "c"}, {"a b", "c"}, {"a", "b c"}, {"a:b", "c"}, {"a", "b:c"}, {"a|b", "c"}, {"a", "b|c"},
 		{"a/b", "c"}, {"a", "b/c"}, {"a,b", "c"}, {"a", "b,c"}, {"bc", "a"}, {"A", "bc"}, {"a ", "bc"}, {"%", "%"}, {"_", "bc"}}
 	for i, p := range pairs {
-		must(t, s.PutConsent(t.Context(), p[0], p[1], tokenissuer.Scopes{fmt.Sprint("scope", i)}, now))
+		must(t, s.PutConsent(t.Context(), p[0], p[1], oauth.Scopes{fmt.Sprint("scope", i)}, now))
 	}
 	must(t, s.DropConsent(t.Context(), "%", "%"))
 	for i, p := range pairs {
@@ -196,14 +197,14 @@ func consentNamesAreBytes(t *testing.T, s tokenissuer.Store) {
 }
 
 // consentIsNotTheArgument: what a caller does to its scopes afterwards does not reach the store.
-func consentIsNotTheArgument(t *testing.T, s tokenissuer.Store) {
-	mine := tokenissuer.Scopes{"public", "trusted"}
+func consentIsNotTheArgument(t *testing.T, s store.Store) {
+	mine := oauth.Scopes{"public", "trusted"}
 	must(t, s.PutConsent(t.Context(), "ada", "app", mine, now))
 	mine[0] = "scribble"
 	sameConsent(t, s, "ada", "app", "public", "trusted")
 	before, err := s.Consent(t.Context(), "ada", "app")
 	must(t, err)
-	must(t, s.PutConsent(t.Context(), "ada", "app", tokenissuer.Scopes{"public"}, now))
+	must(t, s.PutConsent(t.Context(), "ada", "app", oauth.Scopes{"public"}, now))
 	if before.String() != "public trusted" {
 		t.Errorf("the scopes that were read became %q", before)
 	}
@@ -211,14 +212,14 @@ func consentIsNotTheArgument(t *testing.T, s tokenissuer.Store) {
 
 // consentEndsWithTheUser: a user takes its consents along when it is removed, and nobody else's. A change of the user
 // leaves them.
-func consentEndsWithTheUser(t *testing.T, s tokenissuer.Store) {
+func consentEndsWithTheUser(t *testing.T, s store.Store) {
 	for _, id := range []string{"ada", "Ada", "bob"} {
 		addUser(t, s, user(id))
-		must(t, s.PutConsent(t.Context(), id, "app", tokenissuer.Scopes{"public"}, now))
-		must(t, s.PutConsent(t.Context(), id, "App", tokenissuer.Scopes{"trusted"}, now))
+		must(t, s.PutConsent(t.Context(), id, "app", oauth.Scopes{"public"}, now))
+		must(t, s.PutConsent(t.Context(), id, "App", oauth.Scopes{"trusted"}, now))
 	}
-	locked := tokenissuer.UserLocked
-	_, err := s.ChangeUser(t.Context(), "bob", tokenissuer.UserChange{Status: &locked}, theEnd)
+	locked := store.UserLocked
+	_, err := s.ChangeUser(t.Context(), "bob", store.UserChange{Status: &locked}, theEnd)
 	must(t, err)
 	_, err = s.RemoveUser(t.Context(), "ada", theEnd)
 	must(t, err)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var feedChecks = []check{
@@ -17,7 +17,7 @@ var feedChecks = []check{
 }
 
 // follow returns the names of what was recorded after position, and the next position.
-func follow(t *testing.T, s tokenissuer.RevocationStore, after int64) (map[string]bool, int64) {
+func follow(t *testing.T, s store.RevocationStore, after int64) (map[string]bool, int64) {
 	t.Helper()
 	list, position, err := s.Revocations(t.Context(), after)
 	must(t, err)
@@ -43,7 +43,7 @@ func sameNames(t *testing.T, got map[string]bool, want ...string) {
 }
 
 // feedGoesOn: from its position a reader gets what is new and nothing else.
-func feedGoesOn(t *testing.T, s tokenissuer.Store) {
+func feedGoesOn(t *testing.T, s store.Store) {
 	got, position := follow(t, s, 0)
 	sameNames(t, got)
 	must(t, s.Revoke(t.Context(), revocation("a"), revocation("b")))
@@ -61,7 +61,7 @@ func feedGoesOn(t *testing.T, s tokenissuer.Store) {
 }
 
 // feedRepeatsWhatIsRecordedAgain: a reader that has an entry already gets it again, wider.
-func feedRepeatsWhatIsRecordedAgain(t *testing.T, s tokenissuer.Store) {
+func feedRepeatsWhatIsRecordedAgain(t *testing.T, s store.Store) {
 	must(t, s.Revoke(t.Context(), revocation("a")))
 	must(t, s.Revoke(t.Context(), revocation("b")))
 	_, position := follow(t, s, 0)
@@ -77,7 +77,7 @@ func feedRepeatsWhatIsRecordedAgain(t *testing.T, s tokenissuer.Store) {
 }
 
 // feedCarriesEveryStep: steps that revoke on their way are in the feed like Revoke itself.
-func feedCarriesEveryStep(t *testing.T, s tokenissuer.Store) {
+func feedCarriesEveryStep(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("a")))
 	must(t, s.AddClient(t.Context(), client("b")))
 	must(t, s.Revoke(t.Context(), revocation("c")))
@@ -92,7 +92,7 @@ func feedCarriesEveryStep(t *testing.T, s tokenissuer.Store) {
 
 // feedOfAnotherStore: a position that the store has not reached comes from a later state of it, before a backup was
 // put back or a memory was lost. Its reader must not wait there while new revocations pass below.
-func feedOfAnotherStore(t *testing.T, s tokenissuer.Store) {
+func feedOfAnotherStore(t *testing.T, s store.Store) {
 	must(t, s.Revoke(t.Context(), revocation("a")))
 	list, position, err := s.Revocations(t.Context(), 1<<40)
 	must(t, err)
@@ -106,10 +106,10 @@ func feedOfAnotherStore(t *testing.T, s tokenissuer.Store) {
 
 // feedMissesNothingInARace: while 16 writers write, new names and one that all of them share, a reader that goes on
 // from its position has in the end everything that was acknowledged, and the last of each name.
-func feedMissesNothingInARace(t *testing.T, s tokenissuer.Store) {
+func feedMissesNothingInARace(t *testing.T, s store.Store) {
 	const writers, each = 16, 20
 	done := make(chan struct{})
-	seen := make(map[string]tokenissuer.Revocation)
+	seen := make(map[string]store.Revocation)
 	errs := race(2, func(i int) error {
 		if i == 0 {
 			defer close(done)

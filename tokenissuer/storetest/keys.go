@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var keyChecks = []check{
@@ -27,26 +28,26 @@ var keyChecks = []check{
 }
 
 // key returns a stored key with every byte value in its private part.
-func key(id string, algorithm tokenissuer.Algorithm, created time.Time) tokenissuer.StoredKey {
+func key(id string, algorithm oauth.Algorithm, created time.Time) store.StoredKey {
 	private := []byte(id)
 	for i := range 256 {
 		private = append(private, byte(i))
 	}
-	return tokenissuer.StoredKey{ID: id, Algorithm: algorithm, Private: private, CreatedAt: created}
+	return store.StoredKey{ID: id, Algorithm: algorithm, Private: private, CreatedAt: created}
 }
 
-func keyRevocation(id string) tokenissuer.Revocation {
-	return tokenissuer.Revocation{Kind: tokenissuer.RevokeKey, ID: id, ExpiresAt: now.AddDate(0, 0, 1)}
+func keyRevocation(id string) store.Revocation {
+	return store.Revocation{Kind: store.RevokeKey, ID: id, ExpiresAt: now.AddDate(0, 0, 1)}
 }
 
-func storedKeys(t *testing.T, s tokenissuer.KeyStore) []tokenissuer.StoredKey {
+func storedKeys(t *testing.T, s store.KeyStore) []store.StoredKey {
 	t.Helper()
 	keys, err := s.SigningKeys(t.Context())
 	must(t, err)
 	return keys
 }
 
-func sameKeys(t *testing.T, got []tokenissuer.StoredKey, want ...tokenissuer.StoredKey) {
+func sameKeys(t *testing.T, got []store.StoredKey, want ...store.StoredKey) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%d keys are stored, want %d", len(got), len(want))
@@ -61,32 +62,32 @@ func sameKeys(t *testing.T, got []tokenissuer.StoredKey, want ...tokenissuer.Sto
 	}
 }
 
-func keysNoneAtFirst(t *testing.T, s tokenissuer.Store) { sameKeys(t, storedKeys(t, s)) }
+func keysNoneAtFirst(t *testing.T, s store.Store) { sameKeys(t, storedKeys(t, s)) }
 
 // keysReadBack: keys of several algorithms come back in full, oldest first, whatever the order they came in.
-func keysReadBack(t *testing.T, s tokenissuer.Store) {
-	youngest, oldest := key("es", tokenissuer.ES256, now.Add(time.Hour)), key("rs", tokenissuer.RS256, now.Add(-time.Hour))
-	sealed := key("ed", tokenissuer.EdDSA, now)
+func keysReadBack(t *testing.T, s store.Store) {
+	youngest, oldest := key("es", oauth.ES256, now.Add(time.Hour)), key("rs", oauth.RS256, now.Add(-time.Hour))
+	sealed := key("ed", oauth.EdDSA, now)
 	sealed.SealedWith, sealed.Binding = "kek 1", []byte("\x00bound\xff")
-	for _, k := range []tokenissuer.StoredKey{youngest, sealed, oldest} {
+	for _, k := range []store.StoredKey{youngest, sealed, oldest} {
 		must(t, s.AddFirstSigningKey(t.Context(), k))
 	}
 	sameKeys(t, storedKeys(t, s), oldest, sealed, youngest)
 }
 
 // keysFirstOfAnAlgorithmStays: a second key of an algorithm changes nothing and is no error.
-func keysFirstOfAnAlgorithmStays(t *testing.T, s tokenissuer.Store) {
-	first := key("first", tokenissuer.ES256, now)
+func keysFirstOfAnAlgorithmStays(t *testing.T, s store.Store) {
+	first := key("first", oauth.ES256, now)
 	must(t, s.AddFirstSigningKey(t.Context(), first))
-	must(t, s.AddFirstSigningKey(t.Context(), key("second", tokenissuer.ES256, now.Add(-time.Hour))))
+	must(t, s.AddFirstSigningKey(t.Context(), key("second", oauth.ES256, now.Add(-time.Hour))))
 	must(t, s.AddFirstSigningKey(t.Context(), first))
 	sameKeys(t, storedKeys(t, s), first)
 }
 
 // keysFirstInARace: of concurrent first keys of an algorithm one is stored, and each caller reads that one after.
-func keysFirstInARace(t *testing.T, s tokenissuer.Store) {
-	algorithms := []tokenissuer.Algorithm{tokenissuer.ES256, tokenissuer.RS256}
-	seen := make([][]tokenissuer.StoredKey, racers)
+func keysFirstInARace(t *testing.T, s store.Store) {
+	algorithms := []oauth.Algorithm{oauth.ES256, oauth.RS256}
+	seen := make([][]store.StoredKey, racers)
 	errs := race(racers, func(i int) error {
 		algorithm := algorithms[i%len(algorithms)]
 		err := s.AddFirstSigningKey(t.Context(), key(fmt.Sprint("key ", i), algorithm, now.Add(time.Duration(i)*time.Second)))
@@ -99,7 +100,7 @@ func keysFirstInARace(t *testing.T, s tokenissuer.Store) {
 	for _, err := range errs {
 		must(t, err)
 	}
-	winner := make(map[tokenissuer.Algorithm]string)
+	winner := make(map[oauth.Algorithm]string)
 	for _, k := range storedKeys(t, s) {
 		if other, twice := winner[k.Algorithm]; twice {
 			t.Fatalf("%s and %s are both first keys for %s", other, k.ID, k.Algorithm)
@@ -120,15 +121,15 @@ func keysFirstInARace(t *testing.T, s tokenissuer.Store) {
 }
 
 // keysAreNotTheArgument: bytes that went in or came out belong to the caller.
-func keysAreNotTheArgument(t *testing.T, s tokenissuer.Store) {
-	mine := key("k", tokenissuer.ES256, now)
+func keysAreNotTheArgument(t *testing.T, s store.Store) {
+	mine := key("k", oauth.ES256, now)
 	must(t, s.AddFirstSigningKey(t.Context(), mine))
 	clear(mine.Private)
 	clear(storedKeys(t, s)[0].Private)
-	sameKeys(t, storedKeys(t, s), key("k", tokenissuer.ES256, now))
+	sameKeys(t, storedKeys(t, s), key("k", oauth.ES256, now))
 
-	sealed := tokenissuer.StoredKey{ID: "k", Algorithm: tokenissuer.ES256, Private: []byte("sealed"), SealedWith: "kek", Binding: []byte("bound")}
-	replaces(t, s, true, change(key("k", tokenissuer.ES256, now), sealed))
+	sealed := store.StoredKey{ID: "k", Algorithm: oauth.ES256, Private: []byte("sealed"), SealedWith: "kek", Binding: []byte("bound")}
+	replaces(t, s, true, change(key("k", oauth.ES256, now), sealed))
 	clear(sealed.Private)
 	clear(sealed.Binding)
 	clear(storedKeys(t, s)[0].Binding)
@@ -137,12 +138,12 @@ func keysAreNotTheArgument(t *testing.T, s tokenissuer.Store) {
 	}
 }
 
-func change(was, becomes tokenissuer.StoredKey) tokenissuer.KeyChange {
-	return tokenissuer.KeyChange{Was: was, Becomes: becomes}
+func change(was, becomes store.StoredKey) store.KeyChange {
+	return store.KeyChange{Was: was, Becomes: becomes}
 }
 
 // replaces asks for the changes and wants them done, or not.
-func replaces(t *testing.T, s tokenissuer.KeyStore, want bool, changes ...tokenissuer.KeyChange) {
+func replaces(t *testing.T, s store.KeyStore, want bool, changes ...store.KeyChange) {
 	t.Helper()
 	if done, err := s.ReplaceSigningKeys(t.Context(), changes...); err != nil || done != want {
 		t.Errorf("replaced: %t, %v; want %t", done, err, want)
@@ -152,12 +153,12 @@ func replaces(t *testing.T, s tokenissuer.KeyStore, want bool, changes ...tokeni
 // keysSealAsTheCallerBelieves: sealing replaces the private part and what says how it is sealed, and only of a key that is
 // as the caller has read it: of two nodes that seal a key anew at once, the second must not undo the first. A sealed key is
 // never replaced by one that is not; a key that is not there does not appear.
-func keysSealAsTheCallerBelieves(t *testing.T, s tokenissuer.Store) {
-	plain, other := key("k", tokenissuer.ES256, now), key("other", tokenissuer.RS256, now.Add(time.Hour))
+func keysSealAsTheCallerBelieves(t *testing.T, s store.Store) {
+	plain, other := key("k", oauth.ES256, now), key("other", oauth.RS256, now.Add(time.Hour))
 	plain.ActiveFrom = now.Add(time.Minute)
 	must(t, s.AddFirstSigningKey(t.Context(), plain))
 	must(t, s.AddFirstSigningKey(t.Context(), other))
-	sealed := func(with string) tokenissuer.StoredKey {
+	sealed := func(with string) store.StoredKey {
 		k := plain
 		k.Private, k.SealedWith, k.Binding = []byte("sealed \x00\xff with "+with), with, []byte("bound \x00\xff to "+with)
 		return k
@@ -166,9 +167,9 @@ func keysSealAsTheCallerBelieves(t *testing.T, s tokenissuer.Store) {
 	otherBytes.Private, otherTime.ActiveFrom = []byte("sealed too"), now.Add(2*time.Minute)
 	for _, step := range []struct {
 		name       string
-		was        tokenissuer.StoredKey
+		was        store.StoredKey
 		with       string
-		stored     tokenissuer.StoredKey
+		stored     store.StoredKey
 		isReplaced bool
 	}{
 		{"sealed by another before it was", sealed("kek 1"), "kek 2", plain, false},
@@ -195,8 +196,8 @@ func keysSealAsTheCallerBelieves(t *testing.T, s tokenissuer.Store) {
 
 // keysReplacedTogether: all of them or none, and ActiveFrom is replaced too. A key that cannot be replaced leaves the others
 // and the version as they are.
-func keysReplacedTogether(t *testing.T, s tokenissuer.Store) {
-	first, second := key("first", tokenissuer.ES256, now), key("second", tokenissuer.EdDSA, now.Add(time.Second))
+func keysReplacedTogether(t *testing.T, s store.Store) {
+	first, second := key("first", oauth.ES256, now), key("second", oauth.EdDSA, now.Add(time.Second))
 	must(t, s.AddFirstSigningKey(t.Context(), first))
 	must(t, s.AddFirstSigningKey(t.Context(), second))
 	active := first
@@ -218,21 +219,21 @@ func keysReplacedTogether(t *testing.T, s tokenissuer.Store) {
 
 // keysAfterTheFirst: further keys of an algorithm stand beside the first, with the time from which they sign; an id is
 // given once.
-func keysAfterTheFirst(t *testing.T, s tokenissuer.Store) {
-	first, second := key("first", tokenissuer.ES256, now), key("second", tokenissuer.ES256, now.Add(time.Hour))
+func keysAfterTheFirst(t *testing.T, s store.Store) {
+	first, second := key("first", oauth.ES256, now), key("second", oauth.ES256, now.Add(time.Hour))
 	second.ActiveFrom = now.Add(25 * time.Hour)
 	must(t, s.AddFirstSigningKey(t.Context(), first))
 	must(t, s.AddSigningKey(t.Context(), second))
 	sameKeys(t, storedKeys(t, s), first, second)
-	again := key("first", tokenissuer.RS256, now)
-	mustBe(t, s.AddSigningKey(t.Context(), again), tokenissuer.ErrTaken)
+	again := key("first", oauth.RS256, now)
+	mustBe(t, s.AddSigningKey(t.Context(), again), store.ErrTaken)
 	sameKeys(t, storedKeys(t, s), first, second)
 }
 
 // keysAddedInARace: every one of them is stored.
-func keysAddedInARace(t *testing.T, s tokenissuer.Store) {
+func keysAddedInARace(t *testing.T, s store.Store) {
 	must(t, errors.Join(race(racers, func(i int) error {
-		return s.AddSigningKey(t.Context(), key(fmt.Sprint("key ", i), tokenissuer.ES256, now))
+		return s.AddSigningKey(t.Context(), key(fmt.Sprint("key ", i), oauth.ES256, now))
 	})...))
 	if keys := storedKeys(t, s); len(keys) != racers {
 		t.Errorf("%d keys are stored, want %d", len(keys), racers)
@@ -240,8 +241,8 @@ func keysAddedInARace(t *testing.T, s tokenissuer.Store) {
 }
 
 // keysRevoked: the private part is gone, its mark stays, and the feed has the revocation. To revoke it again keeps the time.
-func keysRevoked(t *testing.T, s tokenissuer.Store) {
-	revoked, other := key("k", tokenissuer.ES256, now), key("other", tokenissuer.ES256, now.Add(time.Hour))
+func keysRevoked(t *testing.T, s store.Store) {
+	revoked, other := key("k", oauth.ES256, now), key("other", oauth.ES256, now.Add(time.Hour))
 	revoked.SealedWith, revoked.ActiveFrom, revoked.Binding = "kek", now.Add(time.Minute), []byte("bound")
 	must(t, s.AddSigningKey(t.Context(), revoked))
 	must(t, s.AddSigningKey(t.Context(), other))
@@ -251,14 +252,14 @@ func keysRevoked(t *testing.T, s tokenissuer.Store) {
 	revoked.Private, revoked.SealedWith, revoked.Binding, revoked.RevokedAt = nil, "", nil, now.Add(time.Hour)
 	sameKeys(t, storedKeys(t, s), revoked, other)
 	// What is gone is not sealed back to life by a node that had read it before.
-	late := key("k", tokenissuer.ES256, now)
+	late := key("k", oauth.ES256, now)
 	late.SealedWith = "kek 2"
-	for _, was := range []tokenissuer.StoredKey{before, revoked} {
+	for _, was := range []store.StoredKey{before, revoked} {
 		replaces(t, s, false, change(was, late))
 	}
 	sameKeys(t, storedKeys(t, s), revoked, other)
 
-	mustBe(t, s.RevokeSigningKey(t.Context(), "nobody", now, keyRevocation("nobody")), tokenissuer.ErrNotFound)
+	mustBe(t, s.RevokeSigningKey(t.Context(), "nobody", now, keyRevocation("nobody")), store.ErrNotFound)
 	got := recorded(t, s)
 	if len(got) != 1 {
 		t.Errorf("%d revocations are recorded, want one", len(got))
@@ -267,21 +268,21 @@ func keysRevoked(t *testing.T, s tokenissuer.Store) {
 }
 
 // keysFirstAfterTheLastWasRevoked: a revoked key is none that signs, and does not stand in the way of the next.
-func keysFirstAfterTheLastWasRevoked(t *testing.T, s tokenissuer.Store) {
-	first, second := key("first", tokenissuer.ES256, now), key("second", tokenissuer.ES256, now.Add(time.Hour))
+func keysFirstAfterTheLastWasRevoked(t *testing.T, s store.Store) {
+	first, second := key("first", oauth.ES256, now), key("second", oauth.ES256, now.Add(time.Hour))
 	must(t, s.AddFirstSigningKey(t.Context(), first))
 	must(t, s.RevokeSigningKey(t.Context(), "first", now, keyRevocation("first")))
 	must(t, s.AddFirstSigningKey(t.Context(), second))
-	must(t, s.AddFirstSigningKey(t.Context(), key("third", tokenissuer.ES256, now)))
+	must(t, s.AddFirstSigningKey(t.Context(), key("third", oauth.ES256, now)))
 	first.Private, first.RevokedAt = nil, now
 	sameKeys(t, storedKeys(t, s), first, second)
 }
 
 // keysDropped: a key that is gone is gone, and to drop it again is no error: two nodes may do it at once.
-func keysDropped(t *testing.T, s tokenissuer.Store) {
-	kept := key("kept", tokenissuer.ES256, now)
+func keysDropped(t *testing.T, s store.Store) {
+	kept := key("kept", oauth.ES256, now)
 	must(t, s.AddSigningKey(t.Context(), kept))
-	must(t, s.AddSigningKey(t.Context(), key("dropped", tokenissuer.ES256, now)))
+	must(t, s.AddSigningKey(t.Context(), key("dropped", oauth.ES256, now)))
 	for range 2 {
 		must(t, s.DropSigningKey(t.Context(), "dropped"))
 		sameKeys(t, storedKeys(t, s), kept)
@@ -289,8 +290,8 @@ func keysDropped(t *testing.T, s tokenissuer.Store) {
 }
 
 // keysVersionMoves with every change, so that whoever asks for it alone misses none.
-func keysVersionMoves(t *testing.T, s tokenissuer.Store) {
-	sealed := key("first", tokenissuer.ES256, now)
+func keysVersionMoves(t *testing.T, s store.Store) {
+	sealed := key("first", oauth.ES256, now)
 	sealed.SealedWith = "kek"
 	last := int64(-1)
 	for _, change := range []struct {
@@ -298,10 +299,10 @@ func keysVersionMoves(t *testing.T, s tokenissuer.Store) {
 		do   func() error
 	}{
 		{"nothing", func() error { return nil }},
-		{"the first key", func() error { return s.AddFirstSigningKey(t.Context(), key("first", tokenissuer.ES256, now)) }},
-		{"a further key", func() error { return s.AddSigningKey(t.Context(), key("second", tokenissuer.ES256, now)) }},
+		{"the first key", func() error { return s.AddFirstSigningKey(t.Context(), key("first", oauth.ES256, now)) }},
+		{"a further key", func() error { return s.AddSigningKey(t.Context(), key("second", oauth.ES256, now)) }},
 		{"a sealed key", func() error {
-			replaces(t, s, true, change(key("first", tokenissuer.ES256, now), sealed))
+			replaces(t, s, true, change(key("first", oauth.ES256, now), sealed))
 			return nil
 		}},
 		{"a revoked key", func() error { return s.RevokeSigningKey(t.Context(), "first", now, keyRevocation("first")) }},

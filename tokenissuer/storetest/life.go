@@ -9,11 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var lifeChecks = []check{
-	{"Ping", func(t *testing.T, s tokenissuer.Store) { must(t, s.Ping(t.Context())) }},
+	{"Ping", func(t *testing.T, s store.Store) { must(t, s.Ping(t.Context())) }},
 	{"T64CancelledCallsDoNothing", cancelledCallsDoNothing},
 	{"T64CancelledCallersBesideOthers", cancelledCallersBesideOthers},
 	{"ClosedStoreFails", closedStoreFails},
@@ -22,7 +23,7 @@ var lifeChecks = []check{
 
 // sentinels are the errors that are answers.
 var sentinels = []error{
-	tokenissuer.ErrNotFound, tokenissuer.ErrTaken, tokenissuer.ErrSpent, tokenissuer.ErrStale, tokenissuer.ErrInUse,
+	store.ErrNotFound, store.ErrTaken, store.ErrSpent, store.ErrStale, store.ErrInUse,
 }
 
 // isAnswer tells whether an error is one of the sentinels.
@@ -32,20 +33,20 @@ func isAnswer(err error) bool {
 
 // populated is what populate has put into a store, as it was read back.
 type populated struct {
-	client              *tokenissuer.Client
-	user                *tokenissuer.User
-	organisation, empty *tokenissuer.Organisation
-	coded, refreshed    *tokenissuer.TokenFamily
-	key                 tokenissuer.StoredKey
-	consent             tokenissuer.Scopes
+	client              *store.Client
+	user                *store.User
+	organisation, empty *store.Organisation
+	coded, refreshed    *store.TokenFamily
+	key                 store.StoredKey
+	consent             oauth.Scopes
 }
 
 // populate gives an empty store one of everything on which calls works.
-func populate(t *testing.T, s tokenissuer.Store) populated {
+func populate(t *testing.T, s store.Store) populated {
 	t.Helper()
 	p := populated{
 		client: client("app"), organisation: organisation("acme"), empty: organisation("empty"),
-		key: key("k", tokenissuer.ES256, now), consent: tokenissuer.Scopes{"public", "trusted"},
+		key: key("k", oauth.ES256, now), consent: oauth.Scopes{"public", "trusted"},
 	}
 	must(t, s.AddClient(t.Context(), p.client))
 	must(t, s.AddOrganisation(t.Context(), p.organisation))
@@ -60,7 +61,7 @@ func populate(t *testing.T, s tokenissuer.Store) populated {
 }
 
 // stands ends the test unless the store holds exactly what populate put into it.
-func (p populated) stands(t *testing.T, s tokenissuer.Store) {
+func (p populated) stands(t *testing.T, s store.Store) {
 	t.Helper()
 	clients, err := s.Clients(t.Context())
 	must(t, err)
@@ -96,12 +97,12 @@ type call struct {
 }
 
 // calls returns every method, each with what would change a store that populate has filled, where it changes anything.
-func (p populated) calls(s tokenissuer.Store) []call {
+func (p populated) calls(s store.Store) []call {
 	return slices.Concat(p.clientCalls(s), p.userCalls(s), p.familyCalls(s), []call{
 		{"Ping", s.Ping},
 		{"SigningKeys", func(ctx context.Context) error { _, err := s.SigningKeys(ctx); return err }},
 		{"AddFirstSigningKey", func(ctx context.Context) error {
-			return s.AddFirstSigningKey(ctx, key("rs", tokenissuer.RS256, now))
+			return s.AddFirstSigningKey(ctx, key("rs", oauth.RS256, now))
 		}},
 		{"ReplaceSigningKeys", func(ctx context.Context) error {
 			sealed := p.key
@@ -111,7 +112,7 @@ func (p populated) calls(s tokenissuer.Store) []call {
 		}},
 		{"KeysVersion", func(ctx context.Context) error { _, err := s.KeysVersion(ctx); return err }},
 		{"AddSigningKey", func(ctx context.Context) error {
-			return s.AddSigningKey(ctx, key(tokenissuer.NewID(), tokenissuer.ES256, now))
+			return s.AddSigningKey(ctx, key(oauth.NewID(), oauth.ES256, now))
 		}},
 		{"RevokeSigningKey", func(ctx context.Context) error {
 			return s.RevokeSigningKey(ctx, p.key.ID, now, keyRevocation(p.key.ID))
@@ -123,10 +124,10 @@ func (p populated) calls(s tokenissuer.Store) []call {
 	}, nodeCalls(s))
 }
 
-func nodeCalls(s tokenissuer.Store) []call {
+func nodeCalls(s store.Store) []call {
 	return []call{
 		{"Lease", func(ctx context.Context) error {
-			_, err := s.Lease(ctx, "sweeping", tokenissuer.NewID(), now.Add(time.Minute), now)
+			_, err := s.Lease(ctx, "sweeping", oauth.NewID(), now.Add(time.Minute), now)
 			return err
 		}},
 		{"CountAttempt", func(ctx context.Context) error {
@@ -138,13 +139,13 @@ func nodeCalls(s tokenissuer.Store) []call {
 	}
 }
 
-func (p populated) clientCalls(s tokenissuer.Store) []call {
+func (p populated) clientCalls(s store.Store) []call {
 	return []call{
 		{"Client", func(ctx context.Context) error { _, err := s.Client(ctx, "app"); return err }},
 		{"Clients", func(ctx context.Context) error { _, err := s.Clients(ctx); return err }},
 		{"AddClient", func(ctx context.Context) error { return s.AddClient(ctx, client("new client")) }},
 		{"ChangeClient", func(ctx context.Context) error {
-			return s.ChangeClient(ctx, "app", tokenissuer.ClientChange{FirstParty: new(bool)})
+			return s.ChangeClient(ctx, "app", store.ClientChange{FirstParty: new(bool)})
 		}},
 		{"RotateClientSecret", func(ctx context.Context) error { return s.RotateClientSecret(ctx, "app", secret("new", now), now) }},
 		{"DisableClient", func(ctx context.Context) error { return s.DisableClient(ctx, "app", revocation("app")) }},
@@ -153,15 +154,15 @@ func (p populated) clientCalls(s tokenissuer.Store) []call {
 	}
 }
 
-func (p populated) userCalls(s tokenissuer.Store) []call {
-	role := tokenissuer.RoleAdmin
+func (p populated) userCalls(s store.Store) []call {
+	role := store.RoleAdmin
 	return []call{
 		{"User", func(ctx context.Context) error { _, err := s.User(ctx, "ada"); return err }},
 		{"UserByEmail", func(ctx context.Context) error { _, err := s.UserByEmail(ctx, "ada@example.com"); return err }},
 		{"Users", func(ctx context.Context) error { _, err := s.Users(ctx, "acme"); return err }},
 		{"AddUser", func(ctx context.Context) error { return s.AddUser(ctx, user("new user"), false) }},
 		{"ChangeUser", func(ctx context.Context) error {
-			_, err := s.ChangeUser(ctx, "ada", tokenissuer.UserChange{Role: &role}, theEnd)
+			_, err := s.ChangeUser(ctx, "ada", store.UserChange{Role: &role}, theEnd)
 			return err
 		}},
 		{"RehashPassword", func(ctx context.Context) error {
@@ -178,13 +179,13 @@ func (p populated) userCalls(s tokenissuer.Store) []call {
 }
 
 // approved returns a family that was not stored before, of a request that is the same for all.
-func (p populated) approved() *tokenissuer.TokenFamily {
-	f := familyOf(p.user, tokenissuer.NewID())
+func (p populated) approved() *store.TokenFamily {
+	f := familyOf(p.user, oauth.NewID())
 	f.Code.RequestID = "approved"
 	return f
 }
 
-func (p populated) familyCalls(s tokenissuer.Store) []call {
+func (p populated) familyCalls(s store.Store) []call {
 	return []call{
 		{"AddFamily", func(ctx context.Context) error { return s.AddFamily(ctx, p.approved()) }},
 		{"Family", func(ctx context.Context) error { _, err := s.Family(ctx, "coded"); return err }},
@@ -193,11 +194,11 @@ func (p populated) familyCalls(s tokenissuer.Store) []call {
 		}},
 		{"CountCodeFailure", func(ctx context.Context) error { return s.CountCodeFailure(ctx, "coded") }},
 		{"RotateRefreshToken", func(ctx context.Context) error {
-			return s.RotateRefreshToken(ctx, "refreshed", 1, tokenissuer.Rotation{At: now})
+			return s.RotateRefreshToken(ctx, "refreshed", 1, store.Rotation{At: now})
 		}},
 		{"TouchFamily", func(ctx context.Context) error { return s.TouchFamily(ctx, "refreshed", now) }},
 		{"EndFamilies", func(ctx context.Context) error {
-			_, err := s.EndFamilies(ctx, tokenissuer.FamilyFilter{ClientID: "app"}, theEnd)
+			_, err := s.EndFamilies(ctx, store.FamilyFilter{ClientID: "app"}, theEnd)
 			return err
 		}},
 		{"FamiliesOf", func(ctx context.Context) error { _, err := s.FamiliesOf(ctx, "ada", now); return err }},
@@ -215,7 +216,7 @@ func (p populated) familyCalls(s tokenissuer.Store) []call {
 
 // cancelledCallsDoNothing (T64): a caller that has given up gets an error that says so, and nothing has happened: a
 // code can still be redeemed, a request still be decided.
-func cancelledCallsDoNothing(t *testing.T, s tokenissuer.Store) {
+func cancelledCallsDoNothing(t *testing.T, s store.Store) {
 	p := populate(t, s)
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -232,12 +233,12 @@ func cancelledCallsDoNothing(t *testing.T, s tokenissuer.Store) {
 	must(t, s.DecideRequest(t.Context(), "refused", now.AddDate(0, 0, 1)))
 	addFamilies(t, s, p.approved())
 	must(t, redeem(t, s, "coded", 1))
-	must(t, s.RotateRefreshToken(t.Context(), "refreshed", 1, tokenissuer.Rotation{At: now}))
+	must(t, s.RotateRefreshToken(t.Context(), "refreshed", 1, store.Rotation{At: now}))
 }
 
 // cancelledCallersBesideOthers (T64): callers that give up in the middle take nothing from those who do not, and what
 // they were told failed has happened whole or not at all.
-func cancelledCallersBesideOthers(t *testing.T, s tokenissuer.Store) {
+func cancelledCallersBesideOthers(t *testing.T, s store.Store) {
 	for round := range 20 {
 		id := fmt.Sprint("f", round)
 		addFamilies(t, s, family(id))
@@ -275,7 +276,7 @@ func cancelledCallersBesideOthers(t *testing.T, s tokenissuer.Store) {
 				f, readErr := s.Family(t.Context(), fmt.Sprint(id, " ", i))
 				if readErr == nil {
 					sameFamily(t, f, family(f.ID))
-				} else if err == nil || !errors.Is(readErr, tokenissuer.ErrNotFound) {
+				} else if err == nil || !errors.Is(readErr, store.ErrNotFound) {
 					t.Fatalf("round %d: the family of caller %d, who got %v, is there with %v", round, i, err, readErr)
 				}
 			}
@@ -287,7 +288,7 @@ func cancelledCallersBesideOthers(t *testing.T, s tokenissuer.Store) {
 }
 
 // closedStoreFails: after Close every call returns an error. A sentinel would be an answer, and there is none.
-func closedStoreFails(t *testing.T, s tokenissuer.Store) {
+func closedStoreFails(t *testing.T, s store.Store) {
 	p := populate(t, s)
 	must(t, s.Close())
 	for _, c := range p.calls(s) {
@@ -298,13 +299,13 @@ func closedStoreFails(t *testing.T, s tokenissuer.Store) {
 }
 
 // everythingAtOnce: every method meets every other; -race looks on.
-func everythingAtOnce(t *testing.T, s tokenissuer.Store) {
+func everythingAtOnce(t *testing.T, s store.Store) {
 	const each = 4
 	for i := range each {
 		must(t, s.AddClient(t.Context(), client(fmt.Sprint("app ", i))))
 	}
 	methods := populate(t, s).calls(s)
-	for method := range reflect.TypeFor[tokenissuer.Store]().Methods() {
+	for method := range reflect.TypeFor[store.Store]().Methods() {
 		if method.Name != "Close" && !slices.ContainsFunc(methods, func(c call) bool { return c.name == method.Name }) {
 			t.Errorf("%s is not among the calls of this test", method.Name)
 		}

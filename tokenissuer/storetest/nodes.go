@@ -9,18 +9,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var leaseChecks = []check{
 	{"Lease", leases},
 	{"LeasesHaveNames", leasesHaveNames},
-	{"LeasedOnceInARace", func(t *testing.T, s tokenissuer.Store) { leasedOnceInARace(t, s, s) }},
+	{"LeasedOnceInARace", func(t *testing.T, s store.Store) { leasedOnceInARace(t, s, s) }},
 	{"LeaseRenewedBesideOthers", leaseRenewedBesideOthers},
 }
 
 // lease ends the test unless asking for the task "sweeping" at that time gives it, or does not, as wanted.
-func lease(t *testing.T, s tokenissuer.Housekeeper, holder string, at time.Time, want bool) {
+func lease(t *testing.T, s store.Housekeeper, holder string, at time.Time, want bool) {
 	t.Helper()
 	held, err := s.Lease(t.Context(), "sweeping", holder, at.Add(time.Minute), at)
 	must(t, err)
@@ -30,7 +30,7 @@ func lease(t *testing.T, s tokenissuer.Housekeeper, holder string, at time.Time,
 }
 
 // leases: the holder keeps the task by asking again; others get it when it has run out, and from then on it is theirs.
-func leases(t *testing.T, s tokenissuer.Store) {
+func leases(t *testing.T, s store.Store) {
 	lease(t, s, "a", now, true)
 	lease(t, s, "b", now, false)
 	lease(t, s, "a", now.Add(30*time.Second), true) // until 90 s
@@ -49,7 +49,7 @@ func leases(t *testing.T, s tokenissuer.Store) {
 }
 
 // leasesHaveNames: another task is another lease, and names and holders are bytes.
-func leasesHaveNames(t *testing.T, s tokenissuer.Store) {
+func leasesHaveNames(t *testing.T, s store.Store) {
 	for i, name := range []string{"sweeping", "Sweeping", "sweeping ", "", "'", "caf\u00e9"} {
 		for _, c := range []struct {
 			holder string
@@ -64,7 +64,7 @@ func leasesHaveNames(t *testing.T, s tokenissuer.Store) {
 }
 
 // leasedOnceInARace: of many who ask at once exactly one gets the task, the first time and whenever it has run out.
-func leasedOnceInARace(t *testing.T, nodes ...tokenissuer.Store) {
+func leasedOnceInARace(t *testing.T, nodes ...store.Store) {
 	for round := range 20 {
 		var winners atomic.Int64
 		at := now.Add(time.Duration(round) * time.Hour)
@@ -84,7 +84,7 @@ func leasedOnceInARace(t *testing.T, nodes ...tokenissuer.Store) {
 }
 
 // leaseRenewedBesideOthers: who asks for a task that somebody has neither gets it nor takes it from its holder.
-func leaseRenewedBesideOthers(t *testing.T, s tokenissuer.Store) {
+func leaseRenewedBesideOthers(t *testing.T, s store.Store) {
 	lease(t, s, "holder", now, true)
 	for _, err := range race(racers, func(i int) error {
 		holder := "holder"
@@ -104,8 +104,8 @@ func leaseRenewedBesideOthers(t *testing.T, s tokenissuer.Store) {
 var sizeChecks = []check{{"Sizes", sizes}}
 
 // sizes: small numbers are exact, and count what callers have put there and nothing else.
-func sizes(t *testing.T, s tokenissuer.Store) {
-	want := func(want tokenissuer.Sizes) {
+func sizes(t *testing.T, s store.Store) {
+	want := func(want store.Sizes) {
 		t.Helper()
 		got, err := s.Sizes(t.Context())
 		must(t, err)
@@ -113,7 +113,7 @@ func sizes(t *testing.T, s tokenissuer.Store) {
 			t.Fatalf("the sizes are %+v, want %+v", got, want)
 		}
 	}
-	want(tokenissuer.Sizes{})
+	want(store.Sizes{})
 	for i := range 3 {
 		must(t, s.AddClient(t.Context(), client(fmt.Sprint("app ", i))))
 	}
@@ -131,7 +131,7 @@ func sizes(t *testing.T, s tokenissuer.Store) {
 	for i := range 5 {
 		must(t, s.DecideRequest(t.Context(), fmt.Sprint("request ", i), now.Add(time.Hour)))
 	}
-	want(tokenissuer.Sizes{Families: 2, Revocations: 4, Requests: int64(5 + len(requests)), Clients: 3, Users: 1})
+	want(store.Sizes{Families: 2, Revocations: 4, Requests: int64(5 + len(requests)), Clients: 3, Users: 1})
 }
 
 var sharedAttemptChecks = []check{
@@ -139,20 +139,20 @@ var sharedAttemptChecks = []check{
 	{"AttemptsBucketsAreBytes", onAttempts(attemptsBuckets)},
 	{"AttemptsTimeIsTheCallers", onAttempts(attemptsTime)},
 	{"AttemptsForgivesOne", onAttempts(attemptsForgiven)},
-	{"T73AttemptsInARace", func(t *testing.T, s tokenissuer.Store) { sharedAttemptsRace(t, s, s) }},
+	{"T73AttemptsInARace", func(t *testing.T, s store.Store) { sharedAttemptsRace(t, s, s) }},
 	{"AttemptsForgivenInARace", sharedAttemptsForgivenInARace},
 	{"DropAttempts", dropAttempts},
 }
 
 // onAttempts holds what a store counts against the contract of a counter in memory.
-func onAttempts(test func(*testing.T, tokenissuer.AttemptCounter)) func(*testing.T, tokenissuer.Store) {
-	return func(t *testing.T, s tokenissuer.Store) { test(t, storedAttempts{t, s}) }
+func onAttempts(test func(*testing.T, store.AttemptCounter)) func(*testing.T, store.Store) {
+	return func(t *testing.T, s store.Store) { test(t, storedAttempts{t, s}) }
 }
 
 // storedAttempts is an AttemptCounter on an AttemptStore.
 type storedAttempts struct {
 	t     *testing.T
-	store tokenissuer.AttemptStore
+	store store.AttemptStore
 }
 
 func (a storedAttempts) count(bucket string, window time.Duration, now time.Time, by int) (int, time.Time) {
@@ -182,7 +182,7 @@ func (a storedAttempts) Forgive(_ context.Context, bucket string, now time.Time)
 
 // sharedAttemptsRace (T73): of two hundred guesses at once, on whatever nodes, each is told another number, so that no
 // more are judged than a limit allows.
-func sharedAttemptsRace(t *testing.T, nodes ...tokenissuer.Store) {
+func sharedAttemptsRace(t *testing.T, nodes ...store.Store) {
 	const guesses = 200
 	told := make([]int, guesses)
 	for _, err := range race(guesses, func(i int) error {
@@ -204,7 +204,7 @@ func sharedAttemptsRace(t *testing.T, nodes ...tokenissuer.Store) {
 }
 
 // sharedAttemptsForgivenInARace: neither a failure nor a forgiveness is lost.
-func sharedAttemptsForgivenInARace(t *testing.T, s tokenissuer.Store) {
+func sharedAttemptsForgivenInARace(t *testing.T, s store.Store) {
 	a := storedAttempts{t, s}
 	must(t, errors.Join(race(racers, func(int) error {
 		for _, by := range []int{1, 1, -1} {
@@ -218,7 +218,7 @@ func sharedAttemptsForgivenInARace(t *testing.T, s tokenissuer.Store) {
 }
 
 // attemptsOfNeighbours (T72): failures at one node count at the other, and so does what is forgiven there.
-func attemptsOfNeighbours(t *testing.T, a, b tokenissuer.Store) {
+func attemptsOfNeighbours(t *testing.T, a, b store.Store) {
 	end := now.Add(time.Minute)
 	here, there := storedAttempts{t, a}, storedAttempts{t, b}
 	fail(t, here, "b", time.Minute, now, 1, end)
@@ -229,7 +229,7 @@ func attemptsOfNeighbours(t *testing.T, a, b tokenissuer.Store) {
 }
 
 // dropAttempts: windows that ended before then are gone, and others are as they were.
-func dropAttempts(t *testing.T, s tokenissuer.Store) {
+func dropAttempts(t *testing.T, s store.Store) {
 	a := storedAttempts{t, s}
 	end := now.Add(time.Minute)
 	fail(t, a, "over", time.Second, now, 1, now.Add(time.Second))

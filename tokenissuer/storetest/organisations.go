@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var organisationChecks = []check{
@@ -23,12 +23,12 @@ var organisationChecks = []check{
 }
 
 // organisation returns one in which every field has a value of its own.
-func organisation(id string) *tokenissuer.Organisation {
-	return &tokenissuer.Organisation{ID: id, Name: "Größe “" + id + "” & Söhne 🏢", CreatedAt: now.Add(-time.Hour)}
+func organisation(id string) *store.Organisation {
+	return &store.Organisation{ID: id, Name: "Größe “" + id + "” & Söhne 🏢", CreatedAt: now.Add(-time.Hour)}
 }
 
 // readOrganisation returns an organisation that must be there.
-func readOrganisation(t *testing.T, s tokenissuer.UserDirectory, id string) *tokenissuer.Organisation {
+func readOrganisation(t *testing.T, s store.UserDirectory, id string) *store.Organisation {
 	t.Helper()
 	o, err := s.Organisation(t.Context(), id)
 	if err != nil {
@@ -38,7 +38,7 @@ func readOrganisation(t *testing.T, s tokenissuer.UserDirectory, id string) *tok
 }
 
 // sameOrganisations holds the whole list against these.
-func sameOrganisations(t *testing.T, s tokenissuer.UserStore, want ...*tokenissuer.Organisation) {
+func sameOrganisations(t *testing.T, s store.UserStore, want ...*store.Organisation) {
 	t.Helper()
 	got, err := s.Organisations(t.Context())
 	must(t, err)
@@ -50,7 +50,7 @@ func sameOrganisations(t *testing.T, s tokenissuer.UserStore, want ...*tokenissu
 	}
 }
 
-func sameOrganisation(t *testing.T, got, want *tokenissuer.Organisation) {
+func sameOrganisation(t *testing.T, got, want *store.Organisation) {
 	t.Helper()
 	if got.ID != want.ID || got.Name != want.Name || got.Declared != want.Declared || !sameTime(got.CreatedAt, want.CreatedAt) {
 		t.Errorf("organisation is\n%+v, want\n%+v", got, want)
@@ -58,15 +58,15 @@ func sameOrganisation(t *testing.T, got, want *tokenissuer.Organisation) {
 }
 
 // organisationUnknown: there is nothing behind an id that nobody added, and a user of it leaves nothing behind.
-func organisationUnknown(t *testing.T, s tokenissuer.Store) {
+func organisationUnknown(t *testing.T, s store.Store) {
 	_, err := s.Organisation(t.Context(), "acme")
-	mustBe(t, err, tokenissuer.ErrNotFound)
-	mustBe(t, s.RemoveOrganisation(t.Context(), "acme"), tokenissuer.ErrNotFound)
+	mustBe(t, err, store.ErrNotFound)
+	mustBe(t, s.RemoveOrganisation(t.Context(), "acme"), store.ErrNotFound)
 	sameOrganisations(t, s)
 
-	mustBe(t, s.AddUser(t.Context(), user("ada"), false), tokenissuer.ErrNotFound)
+	mustBe(t, s.AddUser(t.Context(), user("ada"), false), store.ErrNotFound)
 	_, err = s.User(t.Context(), "ada")
-	mustBe(t, err, tokenissuer.ErrNotFound)
+	mustBe(t, err, store.ErrNotFound)
 	must(t, s.AddOrganisation(t.Context(), organisation("acme")))
 	must(t, s.AddUser(t.Context(), user("ada"), false)) // the attempt took neither id nor address
 	sameUser(t, readUser(t, s, "ada"), user("ada"))
@@ -74,10 +74,10 @@ func organisationUnknown(t *testing.T, s tokenissuer.Store) {
 
 // organisationReadsBack: every field comes back, and only the configuration declares. What a caller does to its own
 // copy afterwards does not reach the store.
-func organisationReadsBack(t *testing.T, s tokenissuer.Store) {
-	bare, epoch, quoted := &tokenissuer.Organisation{ID: "bare"}, organisation("epoch"), organisation(`'"\`)
+func organisationReadsBack(t *testing.T, s store.Store) {
+	bare, epoch, quoted := &store.Organisation{ID: "bare"}, organisation("epoch"), organisation(`'"\`)
 	epoch.CreatedAt = time.Unix(0, 0)
-	for _, want := range []*tokenissuer.Organisation{organisation("full"), bare, epoch, quoted} {
+	for _, want := range []*store.Organisation{organisation("full"), bare, epoch, quoted} {
 		must(t, s.AddOrganisation(t.Context(), want))
 		sameOrganisation(t, readOrganisation(t, s, want.ID), want)
 	}
@@ -89,13 +89,13 @@ func organisationReadsBack(t *testing.T, s tokenissuer.Store) {
 }
 
 // organisationsListed: the list has every organisation in the order of the ids' bytes, in full.
-func organisationsListed(t *testing.T, s tokenissuer.Store) {
+func organisationsListed(t *testing.T, s store.Store) {
 	ids := []string{"b", "a", "É", "B", "_", "a b", "a\U0001f4e6", "aé", "Z", "~"}
 	for _, id := range ids {
 		must(t, s.AddOrganisation(t.Context(), organisation(id)))
 	}
 	slices.Sort(ids)
-	var want []*tokenissuer.Organisation
+	var want []*store.Organisation
 	for _, id := range ids {
 		want = append(want, organisation(id))
 	}
@@ -103,7 +103,7 @@ func organisationsListed(t *testing.T, s tokenissuer.Store) {
 }
 
 // organisationIDsAreBytes (T15): an id is what its bytes are, also where a user names its organisation.
-func organisationIDsAreBytes(t *testing.T, s tokenissuer.Store) {
+func organisationIDsAreBytes(t *testing.T, s store.Store) {
 	for _, id := range oddIDs {
 		must(t, s.AddOrganisation(t.Context(), organisation(id)))
 	}
@@ -113,13 +113,13 @@ func organisationIDsAreBytes(t *testing.T, s tokenissuer.Store) {
 	u := user("ada")
 	for _, id := range strangers {
 		_, err := s.Organisation(t.Context(), id)
-		mustBe(t, err, tokenissuer.ErrNotFound)
+		mustBe(t, err, store.ErrNotFound)
 		u.Organisation = id
-		mustBe(t, s.AddUser(t.Context(), u, false), tokenissuer.ErrNotFound)
+		mustBe(t, s.AddUser(t.Context(), u, false), store.ErrNotFound)
 	}
 	u.Organisation = "a_p"
 	must(t, s.AddUser(t.Context(), u, false))
-	mustBe(t, s.RemoveOrganisation(t.Context(), "a_p"), tokenissuer.ErrInUse)
+	mustBe(t, s.RemoveOrganisation(t.Context(), "a_p"), store.ErrInUse)
 	must(t, s.RemoveOrganisation(t.Context(), "app"))
 	must(t, s.RemoveOrganisation(t.Context(), "%"))
 	list, err := s.Organisations(t.Context())
@@ -131,7 +131,7 @@ func organisationIDsAreBytes(t *testing.T, s tokenissuer.Store) {
 
 // organisationIDTaken: the one who comes second changes nothing. Clients and users have ids of their own, and that of
 // a removed organisation is free.
-func organisationIDTaken(t *testing.T, s tokenissuer.Store) {
+func organisationIDTaken(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("app")))
 	addUser(t, s, user("ada"))
 	for _, id := range []string{"acme", "app", "ada"} {
@@ -139,37 +139,37 @@ func organisationIDTaken(t *testing.T, s tokenissuer.Store) {
 	}
 	second := organisation("app")
 	second.Name = "another"
-	mustBe(t, s.AddOrganisation(t.Context(), second), tokenissuer.ErrTaken)
+	mustBe(t, s.AddOrganisation(t.Context(), second), store.ErrTaken)
 	sameOrganisations(t, s, organisation("acme"), organisation("ada"), organisation("app"))
 
 	must(t, s.RemoveOrganisation(t.Context(), "app"))
-	mustBe(t, s.RemoveOrganisation(t.Context(), "app"), tokenissuer.ErrNotFound)
+	mustBe(t, s.RemoveOrganisation(t.Context(), "app"), store.ErrNotFound)
 	must(t, s.AddOrganisation(t.Context(), second))
 	sameOrganisation(t, readOrganisation(t, s, "app"), second)
 }
 
 // organisationIDTakenInARace: of concurrent calls with one id exactly one succeeds, and what it added is there.
-func organisationIDTakenInARace(t *testing.T, s tokenissuer.Store) {
-	mine := func(i int) *tokenissuer.Organisation {
+func organisationIDTakenInARace(t *testing.T, s store.Store) {
+	mine := func(i int) *store.Organisation {
 		o := organisation("acme")
 		o.Name = fmt.Sprint("racer ", i)
 		return o
 	}
 	errs := race(racers, func(i int) error { return s.AddOrganisation(t.Context(), mine(i)) })
-	oneWinner(t, errs, tokenissuer.ErrTaken)
+	oneWinner(t, errs, store.ErrTaken)
 	sameOrganisations(t, s, mine(slices.Index(errs, nil)))
-	oneWinner(t, race(racers, func(int) error { return s.RemoveOrganisation(t.Context(), "acme") }), tokenissuer.ErrNotFound)
+	oneWinner(t, race(racers, func(int) error { return s.RemoveOrganisation(t.Context(), "acme") }), store.ErrNotFound)
 }
 
 // organisationInUse: an organisation with users stays, whatever their status, until the last of them is removed.
-func organisationInUse(t *testing.T, s tokenissuer.Store) {
+func organisationInUse(t *testing.T, s store.Store) {
 	must(t, s.AddOrganisation(t.Context(), organisation("acme")))
 	must(t, s.AddOrganisation(t.Context(), organisation("empty")))
-	for _, status := range []tokenissuer.UserStatus{tokenissuer.UserActive, tokenissuer.UserDisabled, tokenissuer.UserLocked} {
+	for _, status := range []store.UserStatus{store.UserActive, store.UserDisabled, store.UserLocked} {
 		u := user(string(status))
 		u.Status = status
 		must(t, s.AddUser(t.Context(), u, false))
-		mustBe(t, s.RemoveOrganisation(t.Context(), "acme"), tokenissuer.ErrInUse)
+		mustBe(t, s.RemoveOrganisation(t.Context(), "acme"), store.ErrInUse)
 		sameOrganisation(t, readOrganisation(t, s, "acme"), organisation("acme"))
 		sameUser(t, readUser(t, s, u.ID), u)
 		_, err := s.RemoveUser(t.Context(), u.ID, theEnd)
@@ -177,21 +177,21 @@ func organisationInUse(t *testing.T, s tokenissuer.Store) {
 	}
 	must(t, s.RemoveOrganisation(t.Context(), "acme"))
 	_, err := s.Organisation(t.Context(), "acme")
-	mustBe(t, err, tokenissuer.ErrNotFound)
-	mustBe(t, s.AddUser(t.Context(), user("late"), false), tokenissuer.ErrNotFound)
+	mustBe(t, err, store.ErrNotFound)
+	mustBe(t, s.AddUser(t.Context(), user("late"), false), store.ErrNotFound)
 	sameOrganisations(t, s, organisation("empty"))
 }
 
 // organisationDeclared: users of a declared organisation need no stored one, and do not make one. A stored one of that
 // id, added later, has them as users.
-func organisationDeclared(t *testing.T, s tokenissuer.Store) {
+func organisationDeclared(t *testing.T, s store.Store) {
 	must(t, s.AddUser(t.Context(), user("ada"), true))
 	sameUser(t, readUser(t, s, "ada"), user("ada"))
 	_, err := s.Organisation(t.Context(), "acme")
-	mustBe(t, err, tokenissuer.ErrNotFound)
+	mustBe(t, err, store.ErrNotFound)
 	sameOrganisations(t, s)
 	must(t, s.AddOrganisation(t.Context(), organisation("acme")))
-	mustBe(t, s.RemoveOrganisation(t.Context(), "acme"), tokenissuer.ErrInUse)
+	mustBe(t, s.RemoveOrganisation(t.Context(), "acme"), store.ErrInUse)
 	must(t, s.AddUser(t.Context(), user("bob"), true)) // declared and stored
 	if list := listUsers(t, s, "acme"); len(list) != 2 {
 		t.Errorf("%d users are listed, want two", len(list))
@@ -199,7 +199,7 @@ func organisationDeclared(t *testing.T, s tokenissuer.Store) {
 }
 
 // organisationKeepsItsUsersInARace: a user and the removal of its organisation never both succeed.
-func organisationKeepsItsUsersInARace(t *testing.T, s tokenissuer.Store) {
+func organisationKeepsItsUsersInARace(t *testing.T, s store.Store) {
 	for round := range 100 {
 		id := fmt.Sprint("org ", round)
 		must(t, s.AddOrganisation(t.Context(), organisation(id)))
@@ -213,9 +213,9 @@ func organisationKeepsItsUsersInARace(t *testing.T, s tokenissuer.Store) {
 		})
 		_, err := s.User(t.Context(), u.ID)
 		switch removed := errs[0] == nil; {
-		case removed && (!errors.Is(errs[1], tokenissuer.ErrNotFound) || !errors.Is(err, tokenissuer.ErrNotFound)):
+		case removed && (!errors.Is(errs[1], store.ErrNotFound) || !errors.Is(err, store.ErrNotFound)):
 			t.Fatalf("the organisation was removed, and its user was added: %v, %v", errs[1], err)
-		case !removed && (!errors.Is(errs[0], tokenissuer.ErrInUse) || errs[1] != nil || err != nil):
+		case !removed && (!errors.Is(errs[0], store.ErrInUse) || errs[1] != nil || err != nil):
 			t.Fatalf("the organisation stayed for %v, and its user was not added: %v, %v", errs[0], errs[1], err)
 		}
 	}

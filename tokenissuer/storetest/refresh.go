@@ -5,31 +5,31 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var refreshChecks = []check{
 	{"RotateRefreshToken", rotateRefreshToken},
 	{"T134RotationThatEnds", rotationThatEnds},
 	{"T84RotationOfAnotherGeneration", rotationOfAnotherGeneration},
-	{"T87RotatedOnceInARace", func(t *testing.T, s tokenissuer.Store) { rotatedOnceInARace(t, s) }},
+	{"T87RotatedOnceInARace", func(t *testing.T, s store.Store) { rotatedOnceInARace(t, s) }},
 	{"T88RotationOfARevokedFamily", rotationOfARevokedFamily},
 	{"TouchFamily", touchFamily},
 	{"TouchFamilyInARace", touchFamilyInARace},
-	{"A71TouchBesideTheEnd", func(t *testing.T, s tokenissuer.Store) { touchBesideTheEnd(t, s, s, raceRounds/4) }},
+	{"A71TouchBesideTheEnd", func(t *testing.T, s store.Store) { touchBesideTheEnd(t, s, s, raceRounds/4) }},
 }
 
 // rotateRefreshToken: each rotation moves the generation by one and sets when, and nothing else, in this family and in
 // no other. It follows the caller's clock wherever that goes.
-func rotateRefreshToken(t *testing.T, s tokenissuer.Store) {
+func rotateRefreshToken(t *testing.T, s store.Store) {
 	coded, other := redeemed(family("coded"), 1), refreshed("other")
 	addFamilies(t, s, family("coded"), refreshed("f"), other)
 	must(t, redeem(t, s, "coded", 1))
-	for _, want := range []*tokenissuer.TokenFamily{refreshed("f"), coded} {
+	for _, want := range []*store.TokenFamily{refreshed("f"), coded} {
 		for generation := range int64(20) {
 			want.Generation, want.RotatedAt = generation+2, now.Add(time.Duration(generation%7)*time.Minute)
 			want.RotatedBy = fmt.Sprint("by ", generation)
-			must(t, s.RotateRefreshToken(t.Context(), want.ID, generation+1, tokenissuer.Rotation{At: want.RotatedAt, By: want.RotatedBy}))
+			must(t, s.RotateRefreshToken(t.Context(), want.ID, generation+1, store.Rotation{At: want.RotatedAt, By: want.RotatedBy}))
 			sameFamily(t, readFamily(t, s, want.ID), want)
 		}
 	}
@@ -39,23 +39,23 @@ func rotateRefreshToken(t *testing.T, s tokenissuer.Store) {
 	edge, expired := refreshed("edge"), refreshed("expired")
 	edge.ExpiresAt, expired.ExpiresAt = now.Add(time.Microsecond), now
 	addFamilies(t, s, edge, expired)
-	must(t, s.RotateRefreshToken(t.Context(), "edge", 1, tokenissuer.Rotation{At: now}))
+	must(t, s.RotateRefreshToken(t.Context(), "edge", 1, store.Rotation{At: now}))
 	edge.Generation, edge.RotatedAt = 2, now
 	sameFamily(t, readFamily(t, s, "edge"), edge)
-	mustBe(t, s.RotateRefreshToken(t.Context(), "expired", 1, tokenissuer.Rotation{At: now}), tokenissuer.ErrSpent)
+	mustBe(t, s.RotateRefreshToken(t.Context(), "expired", 1, store.Rotation{At: now}), store.ErrSpent)
 	sameFamily(t, readFamily(t, s, "expired"), expired)
 }
 
 // rotationThatEnds (T134): what a rotation ends is recorded with it, and by nobody who comes too late.
-func rotationThatEnds(t *testing.T, s tokenissuer.Store) {
+func rotationThatEnds(t *testing.T, s store.Store) {
 	addFamilies(t, s, refreshed("f"))
-	ended := func(id string) tokenissuer.Rotation {
-		return tokenissuer.Rotation{At: now, By: "somebody", Ended: []tokenissuer.Revocation{{
-			Kind: tokenissuer.RevokeToken, ID: id, IssuedUntil: now, ExpiresAt: now.Add(time.Hour),
+	ended := func(id string) store.Rotation {
+		return store.Rotation{At: now, By: "somebody", Ended: []store.Revocation{{
+			Kind: store.RevokeToken, ID: id, IssuedUntil: now, ExpiresAt: now.Add(time.Hour),
 		}}}
 	}
 	errs := race(racers, func(i int) error { return s.RotateRefreshToken(t.Context(), "f", 1, ended(fmt.Sprint(i))) })
-	oneWinner(t, errs, tokenissuer.ErrSpent)
+	oneWinner(t, errs, store.ErrSpent)
 	all := recorded(t, s)
 	if len(all) != 1 {
 		t.Fatalf("%d revocations were recorded, want 1", len(all))
@@ -72,18 +72,18 @@ func rotationThatEnds(t *testing.T, s tokenissuer.Store) {
 
 // rotationOfAnotherGeneration (T84): a generation that was rotated before, or never came to be, gets ErrSpent and
 // changes nothing. The record tells the caller which generation is the newest.
-func rotationOfAnotherGeneration(t *testing.T, s tokenissuer.Store) {
+func rotationOfAnotherGeneration(t *testing.T, s store.Store) {
 	want := refreshed("f")
 	addFamilies(t, s, want)
 	for want.Generation < 5 {
 		want.RotatedAt = now.Add(time.Duration(want.Generation) * time.Minute)
-		must(t, s.RotateRefreshToken(t.Context(), "f", want.Generation, tokenissuer.Rotation{At: want.RotatedAt}))
+		must(t, s.RotateRefreshToken(t.Context(), "f", want.Generation, store.Rotation{At: want.RotatedAt}))
 		want.Generation++
 		for _, other := range []int64{-1, 0, 1, want.Generation - 1, want.Generation + 1, 1 << 40} {
 			if other == want.Generation {
 				continue
 			}
-			mustBe(t, s.RotateRefreshToken(t.Context(), "f", other, tokenissuer.Rotation{At: now.Add(time.Hour)}), tokenissuer.ErrSpent)
+			mustBe(t, s.RotateRefreshToken(t.Context(), "f", other, store.Rotation{At: now.Add(time.Hour)}), store.ErrSpent)
 			sameFamily(t, readFamily(t, s, "f"), want)
 		}
 	}
@@ -91,7 +91,7 @@ func rotationOfAnotherGeneration(t *testing.T, s tokenissuer.Store) {
 
 // rotatedOnceInARace (T87): of 100 callers with one generation exactly one moves it, generation after generation,
 // through whichever of the stores on one place is theirs. The others are told that it is spent.
-func rotatedOnceInARace(t *testing.T, stores ...tokenissuer.Store) {
+func rotatedOnceInARace(t *testing.T, stores ...store.Store) {
 	t.Helper()
 	const callers, rounds = 100, 8
 	addFamilies(t, stores[0], refreshed("f"))
@@ -99,9 +99,9 @@ func rotatedOnceInARace(t *testing.T, stores ...tokenissuer.Store) {
 	for want.Generation <= rounds {
 		at := func(i int) time.Time { return now.Add(time.Duration(want.Generation*callers+int64(i)) * time.Second) }
 		errs := race(callers, func(i int) error {
-			return stores[i%len(stores)].RotateRefreshToken(t.Context(), "f", want.Generation, tokenissuer.Rotation{At: at(i)})
+			return stores[i%len(stores)].RotateRefreshToken(t.Context(), "f", want.Generation, store.Rotation{At: at(i)})
 		})
-		oneWinner(t, errs, tokenissuer.ErrSpent)
+		oneWinner(t, errs, store.ErrSpent)
 		for i, err := range errs {
 			if err == nil {
 				want.RotatedAt = at(i)
@@ -116,22 +116,22 @@ func rotatedOnceInARace(t *testing.T, stores ...tokenissuer.Store) {
 
 // rotationOfARevokedFamily (T88): nothing moves a revoked family, neither its newest generation nor an older one, and
 // it stays readable.
-func rotationOfARevokedFamily(t *testing.T, s tokenissuer.Store) {
+func rotationOfARevokedFamily(t *testing.T, s store.Store) {
 	want := refreshed("f")
 	addFamilies(t, s, want)
-	must(t, s.RotateRefreshToken(t.Context(), "f", 1, tokenissuer.Rotation{At: now}))
-	_, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: "f"}, theEnd)
+	must(t, s.RotateRefreshToken(t.Context(), "f", 1, store.Rotation{At: now}))
+	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, theEnd)
 	must(t, err)
 	want.Generation, want.RotatedAt, want.RevokedAt = 2, now, theEnd.At
 	for _, generation := range []int64{0, 1, 2, 3} {
-		mustBe(t, s.RotateRefreshToken(t.Context(), "f", generation, tokenissuer.Rotation{At: now.Add(time.Hour)}), tokenissuer.ErrSpent)
+		mustBe(t, s.RotateRefreshToken(t.Context(), "f", generation, store.Rotation{At: now.Add(time.Hour)}), store.ErrSpent)
 		sameFamily(t, readFamily(t, s, "f"), want)
 	}
 }
 
 // touchFamily: it sets when a session was last seen, never back, and nothing else. That a session was revoked, or is none,
 // the caller is told.
-func touchFamily(t *testing.T, s tokenissuer.Store) {
+func touchFamily(t *testing.T, s store.Store) {
 	want, unseen := refreshed("f"), family("unseen")
 	addFamilies(t, s, want, unseen, family("other"))
 	for _, minutes := range []int{1, 5, 3, 5, -60, 4, 6} {
@@ -147,13 +147,13 @@ func touchFamily(t *testing.T, s tokenissuer.Store) {
 	sameFamily(t, readFamily(t, s, "unseen"), unseen)
 	sameFamily(t, readFamily(t, s, "other"), family("other"))
 
-	_, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: "f"}, theEnd)
+	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, theEnd)
 	must(t, err)
 	want.RevokedAt = theEnd.At
 	for _, at := range []time.Time{now.Add(24 * time.Hour), now.Add(-24 * time.Hour)} {
-		mustBe(t, s.TouchFamily(t.Context(), "f", at), tokenissuer.ErrSpent)
+		mustBe(t, s.TouchFamily(t.Context(), "f", at), store.ErrSpent)
 	}
-	mustBe(t, s.TouchFamily(t.Context(), "nothing", now), tokenissuer.ErrSpent)
+	mustBe(t, s.TouchFamily(t.Context(), "nothing", now), store.ErrSpent)
 	sameFamily(t, readFamily(t, s, "f"), want)
 	noFamily(t, s, "nothing")
 }
@@ -161,17 +161,17 @@ func touchFamily(t *testing.T, s tokenissuer.Store) {
 // touchBesideTheEnd (A71): a session that rested for days is seen while it is ended. Whoever was told that it lives has
 // moved the end of its revocation: a token that is issued now does not outlive that. Stores are two on one place, or one
 // twice.
-func touchBesideTheEnd(t *testing.T, ending, touching tokenissuer.Store, rounds int) {
+func touchBesideTheEnd(t *testing.T, ending, touching store.Store, rounds int) {
 	t.Helper()
 	for round := range races(t, rounds) {
 		want := refreshed(fmt.Sprint("f", round))
 		want.TokenLifetime, want.RotatedAt = 6*time.Hour, now.Add(-48*time.Hour)
 		want.CreatedAt = want.RotatedAt
 		addFamilies(t, ending, want)
-		var ended []tokenissuer.Revocation
+		var ended []store.Revocation
 		errs := race(2, func(i int) (err error) {
 			if i == 0 {
-				ended, err = ending.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: want.ID}, theEnd)
+				ended, err = ending.EndFamilies(t.Context(), store.FamilyFilter{ID: want.ID}, theEnd)
 				return err
 			}
 			return touching.TouchFamily(t.Context(), want.ID, now)
@@ -180,7 +180,7 @@ func touchBesideTheEnd(t *testing.T, ending, touching tokenissuer.Store, rounds 
 		if errs[1] == nil {
 			want.RotatedAt = now
 		} else {
-			mustBe(t, errs[1], tokenissuer.ErrSpent)
+			mustBe(t, errs[1], store.ErrSpent)
 		}
 		if len(ended) != 1 {
 			t.Fatalf("the end of one family returned %v", ended)
@@ -188,7 +188,7 @@ func touchBesideTheEnd(t *testing.T, ending, touching tokenissuer.Store, rounds 
 		sameRevocation(t, ended[0], endOf(want.ID, want.RevokedUntil(theEnd)))
 		want.RevokedAt = theEnd.At
 		sameFamily(t, readFamily(t, touching, want.ID), want)
-		mustBe(t, touching.TouchFamily(t.Context(), want.ID, now.Add(time.Hour)), tokenissuer.ErrSpent)
+		mustBe(t, touching.TouchFamily(t.Context(), want.ID, now.Add(time.Hour)), store.ErrSpent)
 		if t.Failed() {
 			return
 		}
@@ -196,11 +196,11 @@ func touchBesideTheEnd(t *testing.T, ending, touching tokenissuer.Store, rounds 
 }
 
 // touchFamilyInARace: the latest time stays, whoever comes last, and no rotation is lost beside it.
-func touchFamilyInARace(t *testing.T, s tokenissuer.Store) {
+func touchFamilyInARace(t *testing.T, s store.Store) {
 	addFamilies(t, s, refreshed("f"))
 	for _, err := range race(racers, func(i int) error {
 		if i == 0 {
-			return s.RotateRefreshToken(t.Context(), "f", 1, tokenissuer.Rotation{At: now})
+			return s.RotateRefreshToken(t.Context(), "f", 1, store.Rotation{At: now})
 		}
 		return s.TouchFamily(t.Context(), "f", now.Add(-time.Duration(i)*time.Second))
 	}) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var revocationChecks = []check{
@@ -18,16 +18,16 @@ var revocationChecks = []check{
 	{"F26DropRevocationsBitByBit", dropRevocationsBitByBit},
 }
 
-var kinds = []tokenissuer.RevocationKind{
-	tokenissuer.RevokeToken, tokenissuer.RevokeFamily, tokenissuer.RevokeUser,
-	tokenissuer.RevokeClient, tokenissuer.RevokeOrganisation, tokenissuer.RevokeKey,
+var kinds = []store.RevocationKind{
+	store.RevokeToken, store.RevokeFamily, store.RevokeUser,
+	store.RevokeClient, store.RevokeOrganisation, store.RevokeKey,
 }
 
 // revokeReadsBack: every kind comes back with its times, and one id of two kinds is two revocations.
-func revokeReadsBack(t *testing.T, s tokenissuer.Store) {
-	var want []tokenissuer.Revocation
+func revokeReadsBack(t *testing.T, s store.Store) {
+	var want []store.Revocation
 	for i, kind := range kinds {
-		r := tokenissuer.Revocation{Kind: kind, ID: "same", ExpiresAt: now.Add(time.Duration(i+1) * time.Hour)}
+		r := store.Revocation{Kind: kind, ID: "same", ExpiresAt: now.Add(time.Duration(i+1) * time.Hour)}
 		if i%2 == 0 {
 			r.IssuedUntil = now.Add(time.Duration(i) * time.Minute)
 		}
@@ -46,7 +46,7 @@ func revokeReadsBack(t *testing.T, s tokenissuer.Store) {
 }
 
 // revokeNamesAreBytes: ids of revocations are as exact as those of clients.
-func revokeNamesAreBytes(t *testing.T, s tokenissuer.Store) {
+func revokeNamesAreBytes(t *testing.T, s store.Store) {
 	ids := []string{"a", "A", "a ", " a", "%", "_", "' OR 1=1--", "caf\u00e9", "cafe\u0301", "1", "01", "1.0"}
 	for _, id := range ids {
 		must(t, s.Revoke(t.Context(), revocation(id)))
@@ -61,7 +61,7 @@ func revokeNamesAreBytes(t *testing.T, s tokenissuer.Store) {
 }
 
 // revokeWidens: of two revocations for one id each member takes the wider value, in either order.
-func revokeWidens(t *testing.T, s tokenissuer.Store) {
+func revokeWidens(t *testing.T, s store.Store) {
 	early, late, never := now, now.Add(time.Hour), time.Time{}
 	for _, c := range []struct {
 		name                        string
@@ -76,14 +76,14 @@ func revokeWidens(t *testing.T, s tokenissuer.Store) {
 		{"no limit at all", never, never, never, early, late, late},
 		{"an end and none", early, early, early, late, never, late},
 	} {
-		a := tokenissuer.Revocation{Kind: tokenissuer.RevokeUser, ID: c.name, IssuedUntil: c.issuedA, ExpiresAt: c.expiresA}
-		b := tokenissuer.Revocation{Kind: tokenissuer.RevokeUser, ID: c.name, IssuedUntil: c.issuedB, ExpiresAt: c.expiresB}
-		want := tokenissuer.Revocation{Kind: tokenissuer.RevokeUser, ID: c.name, IssuedUntil: c.issued, ExpiresAt: c.expires}
+		a := store.Revocation{Kind: store.RevokeUser, ID: c.name, IssuedUntil: c.issuedA, ExpiresAt: c.expiresA}
+		b := store.Revocation{Kind: store.RevokeUser, ID: c.name, IssuedUntil: c.issuedB, ExpiresAt: c.expiresB}
+		want := store.Revocation{Kind: store.RevokeUser, ID: c.name, IssuedUntil: c.issued, ExpiresAt: c.expires}
 		must(t, s.Revoke(t.Context(), a))
 		must(t, s.Revoke(t.Context(), b))
 		sameRevocation(t, recorded(t, s)[name(want)], want)
 
-		a.Kind, b.Kind, want.Kind = tokenissuer.RevokeFamily, tokenissuer.RevokeFamily, tokenissuer.RevokeFamily
+		a.Kind, b.Kind, want.Kind = store.RevokeFamily, store.RevokeFamily, store.RevokeFamily
 		must(t, s.Revoke(t.Context(), b))
 		must(t, s.Revoke(t.Context(), a))
 		sameRevocation(t, recorded(t, s)[name(want)], want)
@@ -91,7 +91,7 @@ func revokeWidens(t *testing.T, s tokenissuer.Store) {
 }
 
 // revokeWidensInARace: no concurrent caller's width is lost.
-func revokeWidensInARace(t *testing.T, s tokenissuer.Store) {
+func revokeWidensInARace(t *testing.T, s store.Store) {
 	for _, err := range race(racers, func(i int) error {
 		r := revocation("app")
 		r.IssuedUntil = now.Add(time.Duration(i) * time.Second)
@@ -106,7 +106,7 @@ func revokeWidensInARace(t *testing.T, s tokenissuer.Store) {
 }
 
 // revokeTwiceInOneCall: a call may name one id twice; the wider wins as always.
-func revokeTwiceInOneCall(t *testing.T, s tokenissuer.Store) {
+func revokeTwiceInOneCall(t *testing.T, s store.Store) {
 	narrow, wide := revocation("app"), revocation("app")
 	wide.IssuedUntil = time.Time{}
 	must(t, s.Revoke(t.Context(), narrow, wide, narrow))
@@ -114,7 +114,7 @@ func revokeTwiceInOneCall(t *testing.T, s tokenissuer.Store) {
 }
 
 // dropRevocations: what expired before the time is gone, what did not stays, and readers go on from where they were.
-func dropRevocations(t *testing.T, s tokenissuer.Store) {
+func dropRevocations(t *testing.T, s store.Store) {
 	early, late := revocation("early"), revocation("late")
 	early.ExpiresAt = now.Add(time.Hour)
 	must(t, s.Revoke(t.Context(), early, late))
@@ -138,9 +138,9 @@ func dropRevocations(t *testing.T, s tokenissuer.Store) {
 
 // dropRevocationsBitByBit (F26): a thousand go at a time, so that no other writer waits long, and in the end all have gone
 // that may; those without an end are the first.
-func dropRevocationsBitByBit(t *testing.T, s tokenissuer.Store) {
+func dropRevocationsBitByBit(t *testing.T, s store.Store) {
 	const expired, kept, batch = 2500, 700, 1000
-	var list []tokenissuer.Revocation
+	var list []store.Revocation
 	for i := range expired + kept {
 		r := revocation(fmt.Sprint("app ", i))
 		switch {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var revokeClientChecks = []check{
@@ -20,7 +20,7 @@ var revokeClientChecks = []check{
 }
 
 // disableAndEnable: the mark is there for the next read and goes away again; the tokens stay revoked.
-func disableAndEnable(t *testing.T, s tokenissuer.Store) {
+func disableAndEnable(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("app")))
 	must(t, s.AddClient(t.Context(), client("other")))
 	want := client("app")
@@ -43,7 +43,7 @@ func disableAndEnable(t *testing.T, s tokenissuer.Store) {
 }
 
 // disableWidens: disabling again records like Revoke: wider, never narrower.
-func disableWidens(t *testing.T, s tokenissuer.Store) {
+func disableWidens(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("app")))
 	first := revocation("app")
 	must(t, s.DisableClient(t.Context(), "app", first))
@@ -59,7 +59,7 @@ func disableWidens(t *testing.T, s tokenissuer.Store) {
 
 // removeBesideRotations: a client is removed while its secret is being rotated, and nothing is left of it. The rotations
 // that come too late find no client.
-func removeBesideRotations(t *testing.T, s tokenissuer.Store) {
+func removeBesideRotations(t *testing.T, s store.Store) {
 	for round := range 10 {
 		id := fmt.Sprint("app ", round)
 		must(t, s.AddClient(t.Context(), client(id)))
@@ -69,18 +69,18 @@ func removeBesideRotations(t *testing.T, s tokenissuer.Store) {
 			}
 			return s.RotateClientSecret(t.Context(), id, secret(fmt.Sprint(i), now), now.Add(time.Hour))
 		}) {
-			if err != nil && (i == racers/2 || !errors.Is(err, tokenissuer.ErrNotFound)) {
+			if err != nil && (i == racers/2 || !errors.Is(err, store.ErrNotFound)) {
 				t.Fatalf("round %d, caller %d: %v", round, i, err)
 			}
 		}
 		_, err := s.Client(t.Context(), id)
-		mustBe(t, err, tokenissuer.ErrNotFound)
+		mustBe(t, err, store.ErrNotFound)
 	}
 }
 
 // inTheSameStep watches a client while end runs. Once the client looks ended its revocation must be in the feed:
 // otherwise a crash between the two would leave tokens that outlive their client.
-func inTheSameStep(t *testing.T, s tokenissuer.Store, end func(id string) error, ended func(*tokenissuer.Client, error) bool) {
+func inTheSameStep(t *testing.T, s store.Store, end func(id string) error, ended func(*store.Client, error) bool) {
 	t.Helper()
 	for round := range 8 {
 		id := fmt.Sprint("app ", round)
@@ -96,7 +96,7 @@ func inTheSameStep(t *testing.T, s tokenissuer.Store, end func(id string) error,
 			}
 			list, _, err := s.Revocations(t.Context(), 0)
 			for _, r := range list {
-				if r.Kind == tokenissuer.RevokeClient && r.ID == id {
+				if r.Kind == store.RevokeClient && r.ID == id {
 					return nil
 				}
 			}
@@ -106,40 +106,40 @@ func inTheSameStep(t *testing.T, s tokenissuer.Store, end func(id string) error,
 	}
 }
 
-func disableRevokesInTheSameStep(t *testing.T, s tokenissuer.Store) {
+func disableRevokesInTheSameStep(t *testing.T, s store.Store) {
 	inTheSameStep(t, s,
 		func(id string) error { return s.DisableClient(t.Context(), id, revocation(id)) },
-		func(c *tokenissuer.Client, err error) bool { return err != nil || c.Disabled })
+		func(c *store.Client, err error) bool { return err != nil || c.Disabled })
 }
 
-func removeRevokesInTheSameStep(t *testing.T, s tokenissuer.Store) {
+func removeRevokesInTheSameStep(t *testing.T, s store.Store) {
 	inTheSameStep(t, s,
 		func(id string) error { return s.RemoveClient(t.Context(), id, revocation(id)) },
-		func(_ *tokenissuer.Client, err error) bool { return err != nil })
+		func(_ *store.Client, err error) bool { return err != nil })
 }
 
 // remove: the client is gone from every read, and its tokens are revoked.
-func remove(t *testing.T, s tokenissuer.Store) {
+func remove(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("app")))
 	must(t, s.AddClient(t.Context(), client("other")))
 	must(t, s.RemoveClient(t.Context(), "app", revocation("app")))
 	_, err := s.Client(t.Context(), "app")
-	mustBe(t, err, tokenissuer.ErrNotFound)
+	mustBe(t, err, store.ErrNotFound)
 	list, err := s.Clients(t.Context())
 	must(t, err)
 	if len(list) != 1 || list[0].ID != "other" {
 		t.Errorf("%d clients are listed, want the other one alone", len(list))
 	}
 	sameRevocation(t, recorded(t, s)["client app"], revocation("app"))
-	mustBe(t, s.DisableClient(t.Context(), "app", revocation("app")), tokenissuer.ErrNotFound)
-	mustBe(t, s.EnableClient(t.Context(), "app"), tokenissuer.ErrNotFound)
-	mustBe(t, s.RotateClientSecret(t.Context(), "app", secret("s", now), now), tokenissuer.ErrNotFound)
+	mustBe(t, s.DisableClient(t.Context(), "app", revocation("app")), store.ErrNotFound)
+	mustBe(t, s.EnableClient(t.Context(), "app"), store.ErrNotFound)
+	mustBe(t, s.RotateClientSecret(t.Context(), "app", secret("s", now), now), store.ErrNotFound)
 }
 
 // removeOnce: of concurrent removals one finds the client.
-func removeOnce(t *testing.T, s tokenissuer.Store) {
+func removeOnce(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("app")))
 	oneWinner(t, race(racers, func(int) error {
 		return s.RemoveClient(t.Context(), "app", revocation("app"))
-	}), tokenissuer.ErrNotFound)
+	}), store.ErrNotFound)
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var secretChecks = []check{
@@ -19,17 +19,17 @@ var secretChecks = []check{
 }
 
 // secret returns a secret that was made at that time and never ends.
-func secret(name string, made time.Time) tokenissuer.ClientSecret {
-	return tokenissuer.ClientSecret{Digest: digest(name), CreatedAt: made}
+func secret(name string, made time.Time) store.ClientSecret {
+	return store.ClientSecret{Digest: digest(name), CreatedAt: made}
 }
 
-func ending(s tokenissuer.ClientSecret, at time.Time) tokenissuer.ClientSecret {
+func ending(s store.ClientSecret, at time.Time) store.ClientSecret {
 	s.ExpiresAt = at
 	return s
 }
 
 // addWithSecrets registers the client "app" with these secrets and no other.
-func addWithSecrets(t *testing.T, s tokenissuer.Store, secrets ...tokenissuer.ClientSecret) {
+func addWithSecrets(t *testing.T, s store.Store, secrets ...store.ClientSecret) {
 	t.Helper()
 	c := client("app")
 	c.Secrets = secrets
@@ -38,57 +38,57 @@ func addWithSecrets(t *testing.T, s tokenissuer.Store, secrets ...tokenissuer.Cl
 
 // rotateEndsOlderSecrets: the new secret has no end, every older one ends at othersUntil, and one that had ended by
 // the time the new one was made is gone.
-func rotateEndsOlderSecrets(t *testing.T, s tokenissuer.Store) {
+func rotateEndsOlderSecrets(t *testing.T, s store.Store) {
 	a, b, c := secret("a", now), secret("b", now.Add(time.Hour)), secret("c", now.Add(3*time.Hour))
 	addWithSecrets(t, s, a)
 	overlap := now.Add(2 * time.Hour)
 	must(t, s.RotateClientSecret(t.Context(), "app", b, overlap))
-	sameSecrets(t, read(t, s, "app").Secrets, []tokenissuer.ClientSecret{ending(a, overlap), b})
+	sameSecrets(t, read(t, s, "app").Secrets, []store.ClientSecret{ending(a, overlap), b})
 
 	must(t, s.RotateClientSecret(t.Context(), "app", c, now.Add(4*time.Hour)))
-	sameSecrets(t, read(t, s, "app").Secrets, []tokenissuer.ClientSecret{ending(b, now.Add(4*time.Hour)), c})
+	sameSecrets(t, read(t, s, "app").Secrets, []store.ClientSecret{ending(b, now.Add(4*time.Hour)), c})
 }
 
 // rotateNeverProlongs: an older secret that ends before othersUntil keeps its end, and is not dropped for it.
-func rotateNeverProlongs(t *testing.T, s tokenissuer.Store) {
+func rotateNeverProlongs(t *testing.T, s store.Store) {
 	soon, later := ending(secret("soon", now), now.Add(time.Minute)), ending(secret("later", now), now.Add(time.Hour))
 	addWithSecrets(t, s, soon, later)
 	fresh := secret("fresh", now)
 	must(t, s.RotateClientSecret(t.Context(), "app", fresh, now.Add(30*time.Minute)))
 	sameSecrets(t, read(t, s, "app").Secrets,
-		[]tokenissuer.ClientSecret{soon, ending(later, now.Add(30*time.Minute)), fresh})
+		[]store.ClientSecret{soon, ending(later, now.Add(30*time.Minute)), fresh})
 }
 
 // rotateAtOnce: without an overlap only the new secret is left.
-func rotateAtOnce(t *testing.T, s tokenissuer.Store) {
+func rotateAtOnce(t *testing.T, s store.Store) {
 	addWithSecrets(t, s, secret("a", now.Add(-time.Hour)), secret("b", now.Add(-time.Hour)))
 	fresh := secret("fresh", now)
 	must(t, s.RotateClientSecret(t.Context(), "app", fresh, now))
-	sameSecrets(t, read(t, s, "app").Secrets, []tokenissuer.ClientSecret{fresh})
+	sameSecrets(t, read(t, s, "app").Secrets, []store.ClientSecret{fresh})
 }
 
 // rotateWithoutEnd: a zero time is no end, here as in ClientSecret.ExpiresAt.
-func rotateWithoutEnd(t *testing.T, s tokenissuer.Store) {
+func rotateWithoutEnd(t *testing.T, s store.Store) {
 	a, b := secret("a", now), ending(secret("b", now), now.Add(time.Hour))
 	addWithSecrets(t, s, a, b)
 	fresh := secret("fresh", now)
 	must(t, s.RotateClientSecret(t.Context(), "app", fresh, time.Time{}))
-	sameSecrets(t, read(t, s, "app").Secrets, []tokenissuer.ClientSecret{a, b, fresh})
+	sameSecrets(t, read(t, s, "app").Secrets, []store.ClientSecret{a, b, fresh})
 }
 
 // rotateOneClientOnly: a rotation changes the secrets of the client it names and nothing else.
-func rotateOneClientOnly(t *testing.T, s tokenissuer.Store) {
+func rotateOneClientOnly(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("app")))
 	must(t, s.AddClient(t.Context(), client("App")))
 	must(t, s.RotateClientSecret(t.Context(), "app", secret("fresh", now), now))
 	sameClient(t, read(t, s, "App"), client("App"))
 	want := client("app")
-	want.Secrets = []tokenissuer.ClientSecret{secret("fresh", now)}
+	want.Secrets = []store.ClientSecret{secret("fresh", now)}
 	sameClient(t, read(t, s, "app"), want)
 }
 
 // rotateInARace: rotations follow each other. None loses another's secret, and only the last one's has no end.
-func rotateInARace(t *testing.T, s tokenissuer.Store) {
+func rotateInARace(t *testing.T, s store.Store) {
 	addWithSecrets(t, s, secret("0", now))
 	overlap := now.Add(time.Hour)
 	errs := race(racers, func(i int) error {
@@ -102,7 +102,7 @@ func rotateInARace(t *testing.T, s tokenissuer.Store) {
 		t.Fatalf("%d secrets are left, want %d", len(secrets), racers+1)
 	}
 	for i := range racers + 1 {
-		if !slices.ContainsFunc(secrets, func(s tokenissuer.ClientSecret) bool { return s.Digest == digest(fmt.Sprint(i)) }) {
+		if !slices.ContainsFunc(secrets, func(s store.ClientSecret) bool { return s.Digest == digest(fmt.Sprint(i)) }) {
 			t.Errorf("secret %d is lost", i)
 		}
 	}

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var standingChecks = []check{
@@ -22,14 +23,14 @@ var standingChecks = []check{
 }
 
 // session returns a browser's session of the declared user "ada".
-func session(id string) *tokenissuer.TokenFamily {
+func session(id string) *store.TokenFamily {
 	f := refreshed(id)
-	f.Origin, f.Actor, f.Generation = tokenissuer.BrowserSession, tokenissuer.Actor{}, 0
+	f.Origin, f.Actor, f.Generation = store.BrowserSession, store.Actor{}, 0
 	return f
 }
 
 // approvedIn returns a family that was approved in a session.
-func approvedIn(sessionID, id string) *tokenissuer.TokenFamily {
+func approvedIn(sessionID, id string) *store.TokenFamily {
 	f := family(id)
 	f.Standing.SessionID = sessionID
 	return f
@@ -37,23 +38,23 @@ func approvedIn(sessionID, id string) *tokenissuer.TokenFamily {
 
 // createdBy returns a family of the declared user "ada" that a stored user has created, in the state in which that one
 // was read.
-func createdBy(actor *tokenissuer.User, id string) *tokenissuer.TokenFamily {
+func createdBy(actor *store.User, id string) *store.TokenFamily {
 	f := refreshed(id)
-	f.Origin, f.Actor = tokenissuer.AdminCreated, tokenissuer.Actor{Subject: actor.ID, ClientID: "back office"}
+	f.Origin, f.Actor = store.AdminCreated, store.Actor{Subject: actor.ID, ClientID: "back office"}
 	f.Standing.ActorVersion = actor.Version
 	return f
 }
 
 // kept is the family as a store has it.
-func kept(f *tokenissuer.TokenFamily) *tokenissuer.TokenFamily {
+func kept(f *store.TokenFamily) *store.TokenFamily {
 	stored := *f
-	stored.Standing = tokenissuer.Standing{}
+	stored.Standing = store.Standing{}
 	return &stored
 }
 
 // familyOfASessionThatEnded (T96): whoever ends a session may rely on it that nothing is approved in it afterwards,
 // though the approval had begun before.
-func familyOfASessionThatEnded(t *testing.T, s tokenissuer.Store) {
+func familyOfASessionThatEnded(t *testing.T, s store.Store) {
 	addFamilies(t, s, session("live"), session("by id"), session("beside"))
 	addFamilies(t, s, approvedIn("live", "before"), approvedIn("by id", "by id, before"))
 	u := addUser(t, s, user("bob"))
@@ -62,41 +63,41 @@ func familyOfASessionThatEnded(t *testing.T, s tokenissuer.Store) {
 	otherClient := session("of another client")
 	otherClient.ClientID = "gatehouse"
 	addFamilies(t, s, ofBob, otherClient)
-	end(t, s, tokenissuer.FamilyFilter{ID: "by id"})
-	end(t, s, tokenissuer.FamilyFilter{ClientID: "gatehouse"})
-	_, err := s.ChangeUser(t.Context(), "bob", tokenissuer.UserChange{}, theEnd)
+	end(t, s, store.FamilyFilter{ID: "by id"})
+	end(t, s, store.FamilyFilter{ClientID: "gatehouse"})
+	_, err := s.ChangeUser(t.Context(), "bob", store.UserChange{}, theEnd)
 	must(t, err)
 	for _, ended := range []string{"by id", "of another client", "of bob", "unknown", "liv", "live ", "LIVE", "%"} {
 		refusedAsStale(t, s, "in the session "+ended, approvedIn(ended, "in "+ended))
 	}
 	addFamilies(t, s, approvedIn("live", "after"), approvedIn("beside", "in the one beside"))
-	end(t, s, tokenissuer.FamilyFilter{UserID: "ada"})
+	end(t, s, store.FamilyFilter{UserID: "ada"})
 	refusedAsStale(t, s, "everywhere", approvedIn("live", "everywhere"))
 	addFamilies(t, s, family("without a session"))
 }
 
 // familyOfAStaleActor (M24): who is no admin any more creates nothing for others, though the creation had begun before.
-func familyOfAStaleActor(t *testing.T, s tokenissuer.Store) {
-	change := func(c tokenissuer.UserChange) func(id string) error {
+func familyOfAStaleActor(t *testing.T, s store.Store) {
+	change := func(c store.UserChange) func(id string) error {
 		return func(id string) error {
 			_, err := s.ChangeUser(t.Context(), id, c, theEnd)
 			return err
 		}
 	}
-	disabled, locked, active := tokenissuer.UserDisabled, tokenissuer.UserLocked, tokenissuer.UserActive
-	role, password, none := tokenissuer.RoleMember, hash("m=8,t=1,p=1", "new"), tokenissuer.Secret{}
+	disabled, locked, active := store.UserDisabled, store.UserLocked, store.UserActive
+	role, password, none := store.RoleMember, hash("m=8,t=1,p=1", "new"), oauth.Secret{}
 	for _, c := range []struct {
 		name  string
 		fresh bool // the actor is read again after the step
 		step  func(id string) error
 	}{
-		{"demoted", false, change(tokenissuer.UserChange{Role: &role})},
-		{"disabled since", false, change(tokenissuer.UserChange{Status: &disabled})},
-		{"disabled", true, change(tokenissuer.UserChange{Status: &disabled})},
-		{"locked", true, change(tokenissuer.UserChange{Status: &locked})},
-		{"password changed", false, change(tokenissuer.UserChange{Password: &password})},
-		{"without password", true, change(tokenissuer.UserChange{Password: &none})},
-		{"set to what it was", false, change(tokenissuer.UserChange{Status: &active})},
+		{"demoted", false, change(store.UserChange{Role: &role})},
+		{"disabled since", false, change(store.UserChange{Status: &disabled})},
+		{"disabled", true, change(store.UserChange{Status: &disabled})},
+		{"locked", true, change(store.UserChange{Status: &locked})},
+		{"password changed", false, change(store.UserChange{Password: &password})},
+		{"without password", true, change(store.UserChange{Password: &none})},
+		{"set to what it was", false, change(store.UserChange{Status: &active})},
 		{"removed", false, func(id string) error { _, err := s.RemoveUser(t.Context(), id, theEnd); return err }},
 	} {
 		actor := addUser(t, s, user(c.name))
@@ -108,25 +109,25 @@ func familyOfAStaleActor(t *testing.T, s tokenissuer.Store) {
 		refusedAsStale(t, s, c.name, createdBy(actor, c.name))
 	}
 	boss := addUser(t, s, user("boss"))
-	refusedAsStale(t, s, "unknown", createdBy(&tokenissuer.User{ID: "nobody", Version: boss.Version}, "of nobody"))
-	refusedAsStale(t, s, "another version", createdBy(&tokenissuer.User{ID: "boss", Version: boss.Version + " "}, "another version"))
+	refusedAsStale(t, s, "unknown", createdBy(&store.User{ID: "nobody", Version: boss.Version}, "of nobody"))
+	refusedAsStale(t, s, "another version", createdBy(&store.User{ID: "boss", Version: boss.Version + " "}, "another version"))
 	target := addUser(t, s, user("target"))
 	twice := createdBy(boss, "target and actor")
 	twice.UserID, twice.UserVersion, twice.UserDeclared = target.ID, target.Version, false
 	addFamilies(t, s, createdBy(boss, "good"), twice)
 
 	// An actor whom the configuration declares has no version, and a stored one of that id is not the one that is meant.
-	must(t, change(tokenissuer.UserChange{Status: &disabled})("boss"))
-	addFamilies(t, s, createdBy(&tokenissuer.User{ID: "boss"}, "of a declared actor"), createdBy(&tokenissuer.User{ID: "declared"}, "of another"))
+	must(t, change(store.UserChange{Status: &disabled})("boss"))
+	addFamilies(t, s, createdBy(&store.User{ID: "boss"}, "of a declared actor"), createdBy(&store.User{ID: "declared"}, "of another"))
 }
 
 // standingIsNotKept: what must hold when a family is stored is no part of it.
-func standingIsNotKept(t *testing.T, s tokenissuer.Store) {
+func standingIsNotKept(t *testing.T, s store.Store) {
 	boss := addUser(t, s, user("boss"))
 	addFamilies(t, s, session("live"))
 	both := createdBy(boss, "both")
 	both.Standing.SessionID = "live"
-	for _, f := range []*tokenissuer.TokenFamily{approvedIn("live", "approved"), createdBy(boss, "created"), both} {
+	for _, f := range []*store.TokenFamily{approvedIn("live", "approved"), createdBy(boss, "created"), both} {
 		given := f.Standing
 		addFamilies(t, s, f)
 		if f.Standing != given {
@@ -140,28 +141,28 @@ func standingIsNotKept(t *testing.T, s tokenissuer.Store) {
 		sameFamily(t, f, kept(f))
 	}
 	// The end of the session alone does not end what was approved in it: the core says what does.
-	end(t, s, tokenissuer.FamilyFilter{ID: "live"})
+	end(t, s, store.FamilyFilter{ID: "live"})
 	sameFamily(t, readFamily(t, s, "approved"), kept(approvedIn("live", "approved")))
 	must(t, s.RedeemCode(t.Context(), "approved", 1, now, now.Add(time.Hour), 5))
 }
 
 // actorsFamiliesEndWithTheActor (M24): who is changed or removed takes along what they have created for others, in the
 // same step, and nothing of anybody else.
-func actorsFamiliesEndWithTheActor(t *testing.T, s tokenissuer.Store) {
-	disabled := tokenissuer.UserDisabled
-	for name, step := range map[string]func(id string) ([]tokenissuer.Revocation, error){
-		"changed": func(id string) ([]tokenissuer.Revocation, error) {
-			return s.ChangeUser(t.Context(), id, tokenissuer.UserChange{}, theEnd)
+func actorsFamiliesEndWithTheActor(t *testing.T, s store.Store) {
+	disabled := store.UserDisabled
+	for name, step := range map[string]func(id string) ([]store.Revocation, error){
+		"changed": func(id string) ([]store.Revocation, error) {
+			return s.ChangeUser(t.Context(), id, store.UserChange{}, theEnd)
 		},
-		"disabled": func(id string) ([]tokenissuer.Revocation, error) {
-			return s.ChangeUser(t.Context(), id, tokenissuer.UserChange{Status: &disabled}, theEnd)
+		"disabled": func(id string) ([]store.Revocation, error) {
+			return s.ChangeUser(t.Context(), id, store.UserChange{Status: &disabled}, theEnd)
 		},
-		"removed": func(id string) ([]tokenissuer.Revocation, error) { return s.RemoveUser(t.Context(), id, theEnd) },
+		"removed": func(id string) ([]store.Revocation, error) { return s.RemoveUser(t.Context(), id, theEnd) },
 	} {
 		boss, other := addUser(t, s, user(name)), addUser(t, s, user(name+" not"))
 		own, forOneself := familyOf(boss, name+" own"), createdBy(boss, name+" for oneself")
 		forOneself.UserID, forOneself.UserVersion, forOneself.UserDeclared = boss.ID, boss.Version, false
-		stays := []*tokenissuer.TokenFamily{familyOf(other, name+" of another user"), createdBy(other, name+" by another actor"), family(name + " of ada")}
+		stays := []*store.TokenFamily{familyOf(other, name+" of another user"), createdBy(other, name+" by another actor"), family(name + " of ada")}
 		addFamilies(t, s, own, forOneself, createdBy(boss, name+" first"), createdBy(boss, name+" second"))
 		addFamilies(t, s, stays...)
 		_, position := follow(t, s, 0)
@@ -182,22 +183,22 @@ func actorsFamiliesEndWithTheActor(t *testing.T, s tokenissuer.Store) {
 
 // endFamiliesByActor: the actor is one member of the filter among the others, and alone it is enough. A family that
 // nobody acts in is not that of an actor without a name.
-func endFamiliesByActor(t *testing.T, s tokenissuer.Store) {
-	by := func(actor, id string, origin tokenissuer.GrantType) *tokenissuer.TokenFamily {
-		f := createdBy(&tokenissuer.User{ID: actor}, id)
+func endFamiliesByActor(t *testing.T, s store.Store) {
+	by := func(actor, id string, origin oauth.GrantType) *store.TokenFamily {
+		f := createdBy(&store.User{ID: actor}, id)
 		f.Origin = origin
 		return f
 	}
-	minted, coded := tokenissuer.AdminCreated, tokenissuer.AuthorizationCode
-	all := []*tokenissuer.TokenFamily{
+	minted, coded := store.AdminCreated, oauth.AuthorizationCode
+	all := []*store.TokenFamily{
 		by("boss", "minted", minted), by("boss", "coded", coded), by("boss ", "spaced", minted), by("Boss", "folded", minted),
 		by("ada", "by ada", minted), by("", "by nobody", minted),
 	}
 	addFamilies(t, s, all...)
-	for _, which := range []tokenissuer.FamilyFilter{
-		{}, {Origins: []tokenissuer.GrantType{minted}}, {ActorID: "nobody"}, {ActorID: "boss", UserID: "boss"},
+	for _, which := range []store.FamilyFilter{
+		{}, {Origins: []oauth.GrantType{minted}}, {ActorID: "nobody"}, {ActorID: "boss", UserID: "boss"},
 		{ActorID: "boss", ClientID: "web"}, {ActorID: "boss", ID: "by ada"}, {ActorID: "%"}, {ActorID: "bos_"},
-		{ActorID: "boss", Origins: []tokenissuer.GrantType{tokenissuer.PasswordGrant}},
+		{ActorID: "boss", Origins: []oauth.GrantType{oauth.PasswordGrant}},
 	} {
 		sameEndings(t, s, end(t, s, which))
 	}
@@ -205,13 +206,13 @@ func endFamiliesByActor(t *testing.T, s tokenissuer.Store) {
 		sameFamily(t, readFamily(t, s, f.ID), f)
 	}
 	_, position := follow(t, s, 0)
-	sameEndings(t, s, end(t, s, tokenissuer.FamilyFilter{ActorID: "boss", Origins: []tokenissuer.GrantType{coded}}), "coded")
-	sameEndings(t, s, end(t, s, tokenissuer.FamilyFilter{ActorID: "boss"}), "minted")
-	sameEndings(t, s, end(t, s, tokenissuer.FamilyFilter{ActorID: "boss"})) // nothing is left to end
+	sameEndings(t, s, end(t, s, store.FamilyFilter{ActorID: "boss", Origins: []oauth.GrantType{coded}}), "coded")
+	sameEndings(t, s, end(t, s, store.FamilyFilter{ActorID: "boss"}), "minted")
+	sameEndings(t, s, end(t, s, store.FamilyFilter{ActorID: "boss"})) // nothing is left to end
 	got, _ := follow(t, s, position)
 	sameNames(t, got, "family coded", "family minted")
-	sameEndings(t, s, end(t, s, tokenissuer.FamilyFilter{ActorID: "ada", UserID: "ada", ClientID: "app"}), "by ada")
-	for _, f := range []*tokenissuer.TokenFamily{all[2], all[3], all[5]} {
+	sameEndings(t, s, end(t, s, store.FamilyFilter{ActorID: "ada", UserID: "ada", ClientID: "app"}), "by ada")
+	for _, f := range []*store.TokenFamily{all[2], all[3], all[5]} {
 		sameFamily(t, readFamily(t, s, f.ID), f)
 	}
 }
@@ -221,35 +222,35 @@ const standingRounds = 50
 
 // familyBornBesideTheEndOfItsSession (T96): an approval that meets the end of its session is refused, or was before it
 // and is ended by it.
-func familyBornBesideTheEndOfItsSession(t *testing.T, s tokenissuer.Store) {
+func familyBornBesideTheEndOfItsSession(t *testing.T, s store.Store) {
 	for round := range standingRounds {
 		id := fmt.Sprint("session ", round)
 		addFamilies(t, s, session(id))
-		bornBesideTheEnd(t, s, fmt.Sprint("round ", round), func(name string) *tokenissuer.TokenFamily { return approvedIn(id, name) },
-			func() ([]tokenissuer.Revocation, error) {
-				return s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{UserID: "ada"}, theEnd)
+		bornBesideTheEnd(t, s, fmt.Sprint("round ", round), func(name string) *store.TokenFamily { return approvedIn(id, name) },
+			func() ([]store.Revocation, error) {
+				return s.EndFamilies(t.Context(), store.FamilyFilter{UserID: "ada"}, theEnd)
 			})
 	}
 }
 
 // familyBornBesideTheEndOfItsActor (M28): a creation that meets the end of its actor is refused, or was before it and is
 // ended by it.
-func familyBornBesideTheEndOfItsActor(t *testing.T, s tokenissuer.Store) {
+func familyBornBesideTheEndOfItsActor(t *testing.T, s store.Store) {
 	for round := range standingRounds {
 		boss := addUser(t, s, user(fmt.Sprint("boss ", round)))
-		bornBesideTheEnd(t, s, fmt.Sprint("round ", round), func(name string) *tokenissuer.TokenFamily { return createdBy(boss, name) },
-			func() ([]tokenissuer.Revocation, error) {
+		bornBesideTheEnd(t, s, fmt.Sprint("round ", round), func(name string) *store.TokenFamily { return createdBy(boss, name) },
+			func() ([]store.Revocation, error) {
 				if round%2 == 0 {
 					return s.RemoveUser(t.Context(), boss.ID, theEnd)
 				}
-				return s.ChangeUser(t.Context(), boss.ID, tokenissuer.UserChange{}, theEnd)
+				return s.ChangeUser(t.Context(), boss.ID, store.UserChange{}, theEnd)
 			})
 	}
 }
 
 // bornBesideTheEnd lets several callers add families until they are refused, beside one who ends what the families stand
 // on. What was born has ended, and what was refused is not there.
-func bornBesideTheEnd(t *testing.T, s tokenissuer.Store, round string, next func(name string) *tokenissuer.TokenFamily, end func() ([]tokenissuer.Revocation, error)) {
+func bornBesideTheEnd(t *testing.T, s store.Store, round string, next func(name string) *store.TokenFamily, end func() ([]store.Revocation, error)) {
 	t.Helper()
 	const callers = 3
 	var births [callers][]string
@@ -275,8 +276,8 @@ func bornBesideTheEnd(t *testing.T, s tokenissuer.Store, round string, next func
 	})
 	must(t, errs[callers])
 	for i, err := range errs[:callers] {
-		if !errors.Is(err, tokenissuer.ErrStale) {
-			t.Fatalf("%s: got error %v, want %v", round, err, tokenissuer.ErrStale)
+		if !errors.Is(err, store.ErrStale) {
+			t.Fatalf("%s: got error %v, want %v", round, err, store.ErrStale)
 		}
 		noFamily(t, s, refused[i])
 	}

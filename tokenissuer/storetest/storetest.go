@@ -14,14 +14,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // racers is how many callers meet where the contract names a winner.
 const racers = 32
 
 // Run holds a store against the contract. Each test asks open for an empty store of its own, and closes it.
-func Run(t *testing.T, open func(t *testing.T) tokenissuer.Store) {
+func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	for _, part := range [][]check{
 		clientChecks, secretChecks, revokeClientChecks, userChecks, userChangeChecks, organisationChecks,
 		familyChecks, familyUserChecks, standingChecks, codeChecks, refreshChecks, endingChecks, familyRaceChecks, dropChecks,
@@ -42,7 +43,7 @@ func Run(t *testing.T, open func(t *testing.T) tokenissuer.Store) {
 // check is one test of the suite on an empty store.
 type check struct {
 	name string
-	test func(t *testing.T, s tokenissuer.Store)
+	test func(t *testing.T, s store.Store)
 }
 
 // now has parts below a millisecond, to see what a store makes of them, and is near the wall clock, so that no store
@@ -50,34 +51,34 @@ type check struct {
 var now = time.Now().UTC().Truncate(time.Hour).Add(12*time.Minute + 34*time.Second + 567891*time.Microsecond)
 
 // client returns a registration in which every field has a value of its own.
-func client(id string) *tokenissuer.Client {
-	return &tokenissuer.Client{
+func client(id string) *store.Client {
+	return &store.Client{
 		ID:   id,
 		Name: "Étude “" + id + "” 📦",
-		Type: tokenissuer.ConfidentialClient,
-		Secrets: []tokenissuer.ClientSecret{
+		Type: store.ConfidentialClient,
+		Secrets: []store.ClientSecret{
 			{Digest: digest(id + " first"), CreatedAt: now.Add(-time.Hour), ExpiresAt: now.Add(time.Hour)},
 			{Digest: digest(id + " second"), CreatedAt: now},
 		},
-		Grants:       []tokenissuer.GrantType{tokenissuer.ClientCredentials, tokenissuer.AuthorizationCode},
-		Scopes:       tokenissuer.Scopes{"public", "read:<things>'&"},
+		Grants:       []oauth.GrantType{oauth.ClientCredentials, oauth.AuthorizationCode},
+		Scopes:       oauth.Scopes{"public", "read:<things>'&"},
 		RedirectURIs: []string{"https://app.example/callback?a=1&b=<2>", "com.example.app:/back"},
 		CORSOrigins:  []string{"https://app.example", "http://localhost:3000"},
 		FirstParty:   true,
 		PKCERequired: true, RevokePrevious: true,
-		Lifetimes: tokenissuer.Lifetimes{
+		Lifetimes: store.Lifetimes{
 			AuthorizationCode: 90 * time.Minute, ClientCredentials: time.Second, Password: 24 * time.Hour, AdminCreated: time.Hour,
 		},
 		CreatedAt: now.Add(-2 * time.Hour),
 	}
 }
 
-func digest(secret string) [sha256.Size]byte { return tokenissuer.NewSecret(secret).Digest() }
+func digest(secret string) [sha256.Size]byte { return oauth.NewSecret(secret).Digest() }
 
 // revocation ends every token of a client that was issued until now.
-func revocation(clientID string) tokenissuer.Revocation {
-	return tokenissuer.Revocation{
-		Kind: tokenissuer.RevokeClient, ID: clientID, IssuedUntil: now, ExpiresAt: now.Add(24 * time.Hour),
+func revocation(clientID string) store.Revocation {
+	return store.Revocation{
+		Kind: store.RevokeClient, ID: clientID, IssuedUntil: now, ExpiresAt: now.Add(24 * time.Hour),
 	}
 }
 
@@ -98,7 +99,7 @@ func mustBe(t *testing.T, err, sentinel error) {
 }
 
 // read returns a client that must be there.
-func read(t *testing.T, s tokenissuer.ClientDirectory, id string) *tokenissuer.Client {
+func read(t *testing.T, s store.ClientDirectory, id string) *store.Client {
 	t.Helper()
 	c, err := s.Client(t.Context(), id)
 	if err != nil {
@@ -140,7 +141,7 @@ func oneWinner(t *testing.T, errs []error, sentinel error) {
 }
 
 // sameClient compares two clients, times to the millisecond, empty and missing lists alike.
-func sameClient(t *testing.T, got, want *tokenissuer.Client) {
+func sameClient(t *testing.T, got, want *store.Client) {
 	t.Helper()
 	if got.ID != want.ID || got.Name != want.Name || got.Type != want.Type || got.FirstParty != want.FirstParty || got.PKCERequired != want.PKCERequired ||
 		got.RevokePrevious != want.RevokePrevious ||
@@ -153,16 +154,16 @@ func sameClient(t *testing.T, got, want *tokenissuer.Client) {
 }
 
 // sameSecrets compares secrets in their order.
-func sameSecrets(t *testing.T, got, want []tokenissuer.ClientSecret) {
+func sameSecrets(t *testing.T, got, want []store.ClientSecret) {
 	t.Helper()
-	if !slices.EqualFunc(got, want, func(a, b tokenissuer.ClientSecret) bool {
+	if !slices.EqualFunc(got, want, func(a, b store.ClientSecret) bool {
 		return a.Digest == b.Digest && sameTime(a.CreatedAt, b.CreatedAt) && sameTime(a.ExpiresAt, b.ExpiresAt)
 	}) {
 		t.Errorf("secrets are\n%s\nwant\n%s", describe(got), describe(want))
 	}
 }
 
-func describe(secrets []tokenissuer.ClientSecret) (text string) {
+func describe(secrets []store.ClientSecret) (text string) {
 	for _, s := range secrets {
 		text += fmt.Sprintf("  %x made %v ends %v\n", s.Digest[:4], s.CreatedAt, s.ExpiresAt)
 	}
@@ -174,11 +175,11 @@ func sameTime(a, b time.Time) bool {
 }
 
 // recorded returns all that was revoked, by kind and id.
-func recorded(t *testing.T, s tokenissuer.RevocationStore) map[string]tokenissuer.Revocation {
+func recorded(t *testing.T, s store.RevocationStore) map[string]store.Revocation {
 	t.Helper()
 	list, _, err := s.Revocations(t.Context(), 0)
 	must(t, err)
-	byName := make(map[string]tokenissuer.Revocation, len(list))
+	byName := make(map[string]store.Revocation, len(list))
 	for _, r := range list {
 		if _, twice := byName[name(r)]; twice {
 			t.Errorf("%s is listed twice", name(r))
@@ -188,9 +189,9 @@ func recorded(t *testing.T, s tokenissuer.RevocationStore) map[string]tokenissue
 	return byName
 }
 
-func name(r tokenissuer.Revocation) string { return string(r.Kind) + " " + r.ID }
+func name(r store.Revocation) string { return string(r.Kind) + " " + r.ID }
 
-func sameRevocation(t *testing.T, got, want tokenissuer.Revocation) {
+func sameRevocation(t *testing.T, got, want store.Revocation) {
 	t.Helper()
 	if name(got) != name(want) || !sameTime(got.IssuedUntil, want.IssuedUntil) || !sameTime(got.ExpiresAt, want.ExpiresAt) {
 		t.Errorf("revocation is\n%+v, want\n%+v", got, want)

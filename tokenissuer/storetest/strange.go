@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var strangeChecks = []check{{"I1StrangeIDsAreNobody", strangeIDsAreNobody}}
@@ -17,12 +17,12 @@ var strangeIDs = map[string]string{
 
 // strangeIDsAreNobody (I1): whoever asks for what no text names is told that there is nothing, as for any other name that
 // nobody has: it is no outage.
-func strangeIDsAreNobody(t *testing.T, s tokenissuer.Store) {
+func strangeIDsAreNobody(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	must(t, s.AddClient(ctx, client("app")))
 	must(t, s.AddOrganisation(ctx, organisation("acme")))
 	must(t, s.AddUser(ctx, user("ada"), false))
-	end := tokenissuer.Ending{At: now, Until: now}
+	end := store.Ending{At: now, Until: now}
 	for name, id := range strangeIDs {
 		for question, ask := range map[string]func() error{
 			"client":                  func() error { _, err := s.Client(ctx, id); return err },
@@ -33,11 +33,11 @@ func strangeIDsAreNobody(t *testing.T, s tokenissuer.Store) {
 			"consent of a user":       func() error { _, err := s.Consent(ctx, id, "app"); return err },
 			"consent for a client":    func() error { _, err := s.Consent(ctx, "ada", id); return err },
 			"removed organisation":    func() error { return s.RemoveOrganisation(ctx, id) },
-			"changed user":            func() error { _, err := s.ChangeUser(ctx, id, tokenissuer.UserChange{}, end); return err },
+			"changed user":            func() error { _, err := s.ChangeUser(ctx, id, store.UserChange{}, end); return err },
 			"removed user":            func() error { _, err := s.RemoveUser(ctx, id, end); return err },
 			"user of an organisation": func() error { return s.AddUser(ctx, strangeUser(id), false) },
 		} {
-			if err := ask(); !errors.Is(err, tokenissuer.ErrNotFound) {
+			if err := ask(); !errors.Is(err, store.ErrNotFound) {
 				t.Errorf("%s, %s: %v, want not found", question, name, err)
 			}
 		}
@@ -48,7 +48,7 @@ func strangeIDsAreNobody(t *testing.T, s tokenissuer.Store) {
 		if err := s.DropConsent(ctx, "ada", id); err != nil {
 			t.Errorf("dropping a consent, %s: %v", name, err)
 		}
-		ended, err := s.EndFamilies(ctx, tokenissuer.FamilyFilter{UserID: "ada", ClientID: id}, end)
+		ended, err := s.EndFamilies(ctx, store.FamilyFilter{UserID: "ada", ClientID: id}, end)
 		if err != nil || len(ended) != 0 {
 			t.Errorf("ending families, %s: %v, %v", name, ended, err)
 		}
@@ -56,7 +56,7 @@ func strangeIDsAreNobody(t *testing.T, s tokenissuer.Store) {
 }
 
 // strangeUser is a user of an organisation that nobody can have.
-func strangeUser(organisation string) *tokenissuer.User {
+func strangeUser(organisation string) *store.User {
 	u := user(fmt.Sprintf("of %q", organisation))
 	u.Organisation = organisation
 	return u

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var userChangeChecks = []check{
@@ -28,7 +29,7 @@ var userChangeChecks = []check{
 }
 
 // signIn returns the user, who must be the same by id and by address.
-func signIn(t *testing.T, s tokenissuer.UserDirectory, want *tokenissuer.User) *tokenissuer.User {
+func signIn(t *testing.T, s store.UserDirectory, want *store.User) *store.User {
 	t.Helper()
 	byID := readUser(t, s, want.ID)
 	sameUser(t, byID, want)
@@ -43,33 +44,33 @@ func signIn(t *testing.T, s tokenissuer.UserDirectory, want *tokenissuer.User) *
 
 // changeUserChangesWhatIsSet: the members that are not nil change, and no other. Each change moves the version to one
 // that the user never had before, also when the user is what it was.
-func changeUserChangesWhatIsSet(t *testing.T, s tokenissuer.Store) {
+func changeUserChangesWhatIsSet(t *testing.T, s store.Store) {
 	addUser(t, s, user("bob"))
 	versions := []string{addUser(t, s, user("ada")).Version}
 	bob := readUser(t, s, "bob").Version
 	want := user("ada")
-	password, none := hash("m=8,t=1,p=1", "new"), tokenissuer.Secret{}
-	admin, locked, active := tokenissuer.RoleAdmin, tokenissuer.UserLocked, tokenissuer.UserActive
+	password, none := hash("m=8,t=1,p=1", "new"), oauth.Secret{}
+	admin, locked, active := store.RoleAdmin, store.UserLocked, store.UserActive
 	groups, fewer, free, name, email := []string{"a", "b c", `"`}, []string{}, "", "Another", "another@example.com"
 	for _, c := range []struct {
 		name   string
-		change tokenissuer.UserChange
+		change store.UserChange
 	}{
-		{"role", tokenissuer.UserChange{Role: &admin}},
-		{"the same role", tokenissuer.UserChange{Role: &admin}},
-		{"status", tokenissuer.UserChange{Status: &locked}},
-		{"password", tokenissuer.UserChange{Password: &password}},
-		{"the same password", tokenissuer.UserChange{Password: &password}},
-		{"status back", tokenissuer.UserChange{Status: &active}},
-		{"no password", tokenissuer.UserChange{Password: &none}},
-		{"groups", tokenissuer.UserChange{Groups: &groups}},
-		{"no groups", tokenissuer.UserChange{Groups: &fewer}},
-		{"no organisation", tokenissuer.UserChange{Organisation: &free}},
-		{"a name and a role", tokenissuer.UserChange{Name: &name, Role: &admin}},
-		{"all", tokenissuer.UserChange{
+		{"role", store.UserChange{Role: &admin}},
+		{"the same role", store.UserChange{Role: &admin}},
+		{"status", store.UserChange{Status: &locked}},
+		{"password", store.UserChange{Password: &password}},
+		{"the same password", store.UserChange{Password: &password}},
+		{"status back", store.UserChange{Status: &active}},
+		{"no password", store.UserChange{Password: &none}},
+		{"groups", store.UserChange{Groups: &groups}},
+		{"no groups", store.UserChange{Groups: &fewer}},
+		{"no organisation", store.UserChange{Organisation: &free}},
+		{"a name and a role", store.UserChange{Name: &name, Role: &admin}},
+		{"all", store.UserChange{
 			Password: &password, Role: &admin, Status: &active, Groups: &groups, Name: &name, Email: &email, Organisation: &name, OrganisationDeclared: true,
 		}},
-		{"nothing", tokenissuer.UserChange{}},
+		{"nothing", store.UserChange{}},
 	} {
 		ended, err := s.ChangeUser(t.Context(), "ada", c.change, theEnd)
 		must(t, err)
@@ -92,12 +93,12 @@ func changeUserChangesWhatIsSet(t *testing.T, s tokenissuer.Store) {
 
 // changeUserOfWhatTheUserIsCalled: another name and another address end nothing. The user is found by the new address and no more
 // by the old one, which another user can have.
-func changeUserOfWhatTheUserIsCalled(t *testing.T, s tokenissuer.Store) {
+func changeUserOfWhatTheUserIsCalled(t *testing.T, s store.Store) {
 	u := addUser(t, s, user("ada"))
 	f := familyOf(u, "f")
 	addFamilies(t, s, f)
 	want, name, email := user("ada"), "Ada Lovelace", "lovelace@example.com"
-	for _, change := range []tokenissuer.UserChange{{Name: &name}, {Email: &email}, {Email: &email}, {Name: &name, Email: &email}} {
+	for _, change := range []store.UserChange{{Name: &name}, {Email: &email}, {Email: &email}, {Name: &name, Email: &email}} {
 		ended, err := s.ChangeUser(t.Context(), "ada", change, theEnd)
 		must(t, err)
 		if change.Name != nil {
@@ -112,24 +113,24 @@ func changeUserOfWhatTheUserIsCalled(t *testing.T, s tokenissuer.Store) {
 	}
 	sameFamily(t, readFamily(t, s, "f"), f)
 	_, err := s.UserByEmail(t.Context(), "ada@example.com")
-	mustBe(t, err, tokenissuer.ErrNotFound)
+	mustBe(t, err, store.ErrNotFound)
 	heir := user("heir")
 	heir.Email = "ada@example.com"
 	addUser(t, s, heir)
-	_, err = s.ChangeUser(t.Context(), "nobody", tokenissuer.UserChange{Name: &name, Email: &email}, theEnd)
-	mustBe(t, err, tokenissuer.ErrNotFound)
+	_, err = s.ChangeUser(t.Context(), "nobody", store.UserChange{Name: &name, Email: &email}, theEnd)
+	mustBe(t, err, store.ErrNotFound)
 }
 
 // changeUserToATakenAddress: nothing of the change happens.
-func changeUserToATakenAddress(t *testing.T, s tokenissuer.Store) {
+func changeUserToATakenAddress(t *testing.T, s store.Store) {
 	addUser(t, s, user("bob"))
 	u := addUser(t, s, user("ada"))
 	f := familyOf(u, "f")
 	addFamilies(t, s, f)
-	role, email, name := tokenissuer.RoleAdmin, "bob@example.com", "Bob"
-	for _, change := range []tokenissuer.UserChange{{Email: &email}, {Email: &email, Name: &name}, {Email: &email, Role: &role}} {
+	role, email, name := store.RoleAdmin, "bob@example.com", "Bob"
+	for _, change := range []store.UserChange{{Email: &email}, {Email: &email, Name: &name}, {Email: &email, Role: &role}} {
 		_, err := s.ChangeUser(t.Context(), "ada", change, theEnd)
-		mustBe(t, err, tokenissuer.ErrTaken)
+		mustBe(t, err, store.ErrTaken)
 	}
 	if got := signIn(t, s, user("ada")); got.Version != u.Version {
 		t.Errorf("the version moved from %s to %s", u.Version, got.Version)
@@ -139,17 +140,17 @@ func changeUserToATakenAddress(t *testing.T, s tokenissuer.Store) {
 }
 
 // changeUserToAnAddressInARace: of several users who are given one address at the same time, one gets it.
-func changeUserToAnAddressInARace(t *testing.T, s tokenissuer.Store) {
+func changeUserToAnAddressInARace(t *testing.T, s store.Store) {
 	const users = 8
 	for i := range users {
 		addUser(t, s, user(fmt.Sprint("u", i)))
 	}
 	email := "the-one@example.com"
 	errs := race(users, func(i int) error {
-		_, err := s.ChangeUser(t.Context(), fmt.Sprint("u", i), tokenissuer.UserChange{Email: &email}, theEnd)
+		_, err := s.ChangeUser(t.Context(), fmt.Sprint("u", i), store.UserChange{Email: &email}, theEnd)
 		return err
 	})
-	oneWinner(t, errs, tokenissuer.ErrTaken)
+	oneWinner(t, errs, store.ErrTaken)
 	for i, err := range errs {
 		want := user(fmt.Sprint("u", i))
 		if err == nil {
@@ -160,39 +161,39 @@ func changeUserToAnAddressInARace(t *testing.T, s tokenissuer.Store) {
 }
 
 // changeUserToAnOrganisation: to one that is stored or declared. Otherwise nothing happens.
-func changeUserToAnOrganisation(t *testing.T, s tokenissuer.Store) {
+func changeUserToAnOrganisation(t *testing.T, s store.Store) {
 	must(t, s.AddOrganisation(t.Context(), organisation("globex")))
 	u := addUser(t, s, user("ada"))
-	nowhere, role, stored, declared := "nowhere", tokenissuer.RoleAdmin, "globex", "declared"
-	_, err := s.ChangeUser(t.Context(), "ada", tokenissuer.UserChange{Organisation: &nowhere, Role: &role}, theEnd)
-	mustBe(t, err, tokenissuer.ErrNotFound)
+	nowhere, role, stored, declared := "nowhere", store.RoleAdmin, "globex", "declared"
+	_, err := s.ChangeUser(t.Context(), "ada", store.UserChange{Organisation: &nowhere, Role: &role}, theEnd)
+	mustBe(t, err, store.ErrNotFound)
 	if got := signIn(t, s, user("ada")); got.Version != u.Version {
 		t.Errorf("the version moved from %s to %s", u.Version, got.Version)
 	}
 	want := user("ada")
-	for _, change := range []tokenissuer.UserChange{{Organisation: &declared, OrganisationDeclared: true}, {Organisation: &stored}} {
+	for _, change := range []store.UserChange{{Organisation: &declared, OrganisationDeclared: true}, {Organisation: &stored}} {
 		_, err := s.ChangeUser(t.Context(), "ada", change, theEnd)
 		must(t, err)
 		want.Organisation = *change.Organisation
 		signIn(t, s, want)
 	}
-	mustBe(t, s.RemoveOrganisation(t.Context(), "globex"), tokenissuer.ErrInUse)
+	mustBe(t, s.RemoveOrganisation(t.Context(), "globex"), store.ErrInUse)
 }
 
 // bequeath gives the user families in every state and others beside them, and returns the ids of those that a change
 // of the user ends. One was ended before it, and one has expired: its access tokens may still live.
-func bequeath(t *testing.T, s tokenissuer.Store, u *tokenissuer.User) (living []string) {
+func bequeath(t *testing.T, s store.Store, u *store.User) (living []string) {
 	t.Helper()
-	of := func(name string) *tokenissuer.TokenFamily { return familyOf(u, u.ID+" "+name) }
+	of := func(name string) *store.TokenFamily { return familyOf(u, u.ID+" "+name) }
 	expired, other, session := of("expired"), of("of another client"), of("session")
 	expired.ExpiresAt = now.Add(-48 * time.Hour)
 	other.ClientID = "other"
-	session.Origin, session.Code = tokenissuer.BrowserSession, tokenissuer.CodeBinding{}
+	session.Origin, session.Code = store.BrowserSession, store.CodeBinding{}
 	spent, unspent := of("spent"), of("unspent")
 	addFamilies(t, s, spent, unspent, expired, other, session, of("ended before"))
 	must(t, s.RedeemCode(t.Context(), spent.ID, 1, now, now.Add(time.Hour), 5))
-	_, err := s.EndFamilies(t.Context(), tokenissuer.FamilyFilter{ID: u.ID + " ended before"},
-		tokenissuer.Ending{At: now.Add(-time.Hour), Until: theEnd.Until})
+	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: u.ID + " ended before"},
+		store.Ending{At: now.Add(-time.Hour), Until: theEnd.Until})
 	must(t, err)
 	stranger := family("of another user than " + u.ID)
 	stranger.UserID = u.ID + " "
@@ -201,9 +202,9 @@ func bequeath(t *testing.T, s tokenissuer.Store, u *tokenissuer.User) (living []
 }
 
 // sameBequest holds what bequeath left against a step that ended the user's families.
-func sameBequest(t *testing.T, s tokenissuer.Store, u *tokenissuer.User, ended []tokenissuer.Revocation, living []string) {
+func sameBequest(t *testing.T, s store.Store, u *store.User, ended []store.Revocation, living []string) {
 	t.Helper()
-	sameEndings(t, s, slices.DeleteFunc(slices.Clone(ended), func(r tokenissuer.Revocation) bool {
+	sameEndings(t, s, slices.DeleteFunc(slices.Clone(ended), func(r store.Revocation) bool {
 		return r.ID == u.ID+" ended before" // the contract leaves open whether it is recorded again
 	}), living...)
 	if at := readFamily(t, s, u.ID+" ended before").RevokedAt; !sameTime(at, now.Add(-time.Hour)) {
@@ -215,16 +216,16 @@ func sameBequest(t *testing.T, s tokenissuer.Store, u *tokenissuer.User, ended [
 }
 
 // changeUserEndsFamilies (T61): each change, whatever it is, ends every family of the user.
-func changeUserEndsFamilies(t *testing.T, s tokenissuer.Store) {
-	password, role, status := hash("m=8,t=1,p=1", "new"), tokenissuer.RoleMember, tokenissuer.UserDisabled
+func changeUserEndsFamilies(t *testing.T, s store.Store) {
+	password, role, status := hash("m=8,t=1,p=1", "new"), store.RoleMember, store.UserDisabled
 	for _, c := range []struct {
 		name   string
-		change tokenissuer.UserChange
+		change store.UserChange
 	}{
-		{"password", tokenissuer.UserChange{Password: &password}},
-		{"role", tokenissuer.UserChange{Role: &role}},
-		{"status", tokenissuer.UserChange{Status: &status}},
-		{"nothing", tokenissuer.UserChange{}},
+		{"password", store.UserChange{Password: &password}},
+		{"role", store.UserChange{Role: &role}},
+		{"status", store.UserChange{Status: &status}},
+		{"nothing", store.UserChange{}},
 	} {
 		u := addUser(t, s, user(c.name))
 		living := bequeath(t, s, u)
@@ -236,27 +237,27 @@ func changeUserEndsFamilies(t *testing.T, s tokenissuer.Store) {
 
 // changeUserIsOneStep (M25): who sees the new version sees no living family of the old one, and finds the revocations
 // in the feed; and all families end together.
-func changeUserIsOneStep(t *testing.T, s tokenissuer.Store) {
-	role := tokenissuer.RoleMember
+func changeUserIsOneStep(t *testing.T, s store.Store) {
+	role := store.RoleMember
 	endedWithTheUser(t, s,
 		func(id string) error {
-			_, err := s.ChangeUser(t.Context(), id, tokenissuer.UserChange{Role: &role}, theEnd)
+			_, err := s.ChangeUser(t.Context(), id, store.UserChange{Role: &role}, theEnd)
 			return err
 		},
-		func(before, now *tokenissuer.User, err error) bool {
+		func(before, now *store.User, err error) bool {
 			return err != nil || now.Version != before.Version
 		})
 }
 
 // removeUserIsOneStep (M28): the same of a user that is gone.
-func removeUserIsOneStep(t *testing.T, s tokenissuer.Store) {
+func removeUserIsOneStep(t *testing.T, s store.Store) {
 	endedWithTheUser(t, s,
 		func(id string) error { _, err := s.RemoveUser(t.Context(), id, theEnd); return err },
-		func(_, _ *tokenissuer.User, err error) bool { return err != nil })
+		func(_, _ *store.User, err error) bool { return err != nil })
 }
 
 // endedWithTheUser watches a user and its families while end runs: once the user looks ended, its families must be.
-func endedWithTheUser(t *testing.T, s tokenissuer.Store, end func(id string) error, ended func(before, now *tokenissuer.User, err error) bool) {
+func endedWithTheUser(t *testing.T, s store.Store, end func(id string) error, ended func(before, now *store.User, err error) bool) {
 	t.Helper()
 	const families = 3
 	for round := range 8 {
@@ -273,10 +274,10 @@ func endedWithTheUser(t *testing.T, s tokenissuer.Store, end func(id string) err
 }
 
 // changeUserInARace: of concurrent changes of different members none is lost, and each moves the version.
-func changeUserInARace(t *testing.T, s tokenissuer.Store) {
+func changeUserInARace(t *testing.T, s store.Store) {
 	addUser(t, s, user("ada"))
-	password, role, status := hash("m=8,t=1,p=1", "new"), tokenissuer.RoleMember, tokenissuer.UserLocked
-	changes := []tokenissuer.UserChange{{Password: &password}, {Role: &role}, {Status: &status}}
+	password, role, status := hash("m=8,t=1,p=1", "new"), store.RoleMember, store.UserLocked
+	changes := []store.UserChange{{Password: &password}, {Role: &role}, {Status: &status}}
 	var versions [racers]string
 	errs := race(racers, func(i int) error {
 		_, err := s.ChangeUser(t.Context(), "ada", changes[i%len(changes)], theEnd)
@@ -301,7 +302,7 @@ func changeUserInARace(t *testing.T, s tokenissuer.Store) {
 }
 
 // rehashPassword: a hash is replaced by another of the same password. Neither the version nor the families change.
-func rehashPassword(t *testing.T, s tokenissuer.Store) {
+func rehashPassword(t *testing.T, s store.Store) {
 	u := addUser(t, s, user("ada"))
 	addUser(t, s, user("bob"))
 	addFamilies(t, s, familyOf(u, "f"))
@@ -323,10 +324,10 @@ func rehashPassword(t *testing.T, s tokenissuer.Store) {
 
 // rehashPasswordLosesToAChange: a hash that is not the one that was verified stays, and that is no error: a sign-in
 // with the old password must not undo the change of it.
-func rehashPasswordLosesToAChange(t *testing.T, s tokenissuer.Store) {
+func rehashPasswordLosesToAChange(t *testing.T, s store.Store) {
 	old, changed := user("ada").PasswordHash, hash("m=8,t=1,p=1", "changed")
 	addUser(t, s, user("ada"))
-	_, err := s.ChangeUser(t.Context(), "ada", tokenissuer.UserChange{Password: &changed}, theEnd)
+	_, err := s.ChangeUser(t.Context(), "ada", store.UserChange{Password: &changed}, theEnd)
 	must(t, err)
 	version := readUser(t, s, "ada").Version
 	must(t, s.RehashPassword(t.Context(), "ada", old, hash("m=8,t=1,p=1", "rehashed")))
@@ -342,7 +343,7 @@ func rehashPasswordLosesToAChange(t *testing.T, s tokenissuer.Store) {
 			if i == 0 {
 				return s.RehashPassword(t.Context(), u.ID, u.PasswordHash, hash("m=8,t=1,p=1", "rehashed"))
 			}
-			_, err := s.ChangeUser(t.Context(), u.ID, tokenissuer.UserChange{Password: &changed}, theEnd)
+			_, err := s.ChangeUser(t.Context(), u.ID, store.UserChange{Password: &changed}, theEnd)
 			return err
 		})...))
 		if got := readUser(t, s, u.ID).PasswordHash.Reveal(); got != changed.Reveal() {
@@ -352,7 +353,7 @@ func rehashPasswordLosesToAChange(t *testing.T, s tokenissuer.Store) {
 }
 
 // removeUser: the user is gone from every read, its families have ended and can still be read.
-func removeUser(t *testing.T, s tokenissuer.Store) {
+func removeUser(t *testing.T, s store.Store) {
 	u := addUser(t, s, user("ada"))
 	addUser(t, s, user("bob"))
 	living := bequeath(t, s, u)
@@ -360,7 +361,7 @@ func removeUser(t *testing.T, s tokenissuer.Store) {
 	must(t, err)
 	sameBequest(t, s, u, ended, living)
 	_, err = s.User(t.Context(), "ada")
-	mustBe(t, err, tokenissuer.ErrNotFound)
+	mustBe(t, err, store.ErrNotFound)
 	must(t, s.AddClient(t.Context(), client("app")))
 	for id, want := range map[string]bool{"ada": true, "bob": true, "app": false, "nobody": false, "": false, "\x00": false} {
 		if had, err := s.HadUser(t.Context(), id); had != want || err != nil {
@@ -368,7 +369,7 @@ func removeUser(t *testing.T, s tokenissuer.Store) {
 		}
 	}
 	_, err = s.UserByEmail(t.Context(), "ada@example.com")
-	mustBe(t, err, tokenissuer.ErrNotFound)
+	mustBe(t, err, store.ErrNotFound)
 	for _, organisation := range []string{"", "acme"} {
 		list := listUsers(t, s, organisation)
 		if len(list) != 1 {
@@ -376,28 +377,28 @@ func removeUser(t *testing.T, s tokenissuer.Store) {
 		}
 		sameUser(t, list[0], user("bob"))
 	}
-	_, err = s.ChangeUser(t.Context(), "ada", tokenissuer.UserChange{}, theEnd)
-	mustBe(t, err, tokenissuer.ErrNotFound)
+	_, err = s.ChangeUser(t.Context(), "ada", store.UserChange{}, theEnd)
+	mustBe(t, err, store.ErrNotFound)
 	must(t, s.RehashPassword(t.Context(), "ada", user("ada").PasswordHash, hash("m=8,t=1,p=1", "new")))
 	_, err = s.User(t.Context(), "ada")
-	mustBe(t, err, tokenissuer.ErrNotFound)
+	mustBe(t, err, store.ErrNotFound)
 }
 
 // removeUserOnce: of concurrent removals one finds the user, and its families end in that one.
-func removeUserOnce(t *testing.T, s tokenissuer.Store) {
+func removeUserOnce(t *testing.T, s store.Store) {
 	u := addUser(t, s, user("ada"))
 	addFamilies(t, s, familyOf(u, "f"))
-	ended := make([][]tokenissuer.Revocation, racers)
+	ended := make([][]store.Revocation, racers)
 	errs := race(racers, func(i int) (err error) {
 		ended[i], err = s.RemoveUser(t.Context(), "ada", theEnd)
 		return err
 	})
-	oneWinner(t, errs, tokenissuer.ErrNotFound)
+	oneWinner(t, errs, store.ErrNotFound)
 	sameEndings(t, s, slices.Concat(ended...), "f")
 }
 
 // sameSchemes holds the schemes of the stored hashes against these, in whatever order.
-func sameSchemes(t *testing.T, s tokenissuer.UserStore, want ...string) {
+func sameSchemes(t *testing.T, s store.UserStore, want ...string) {
 	t.Helper()
 	got, err := s.PasswordSchemes(t.Context())
 	must(t, err)
@@ -408,11 +409,11 @@ func sameSchemes(t *testing.T, s tokenissuer.UserStore, want ...string) {
 
 // passwordSchemes: every scheme that a stored hash has now is named once, as PasswordScheme names it. Who has no
 // password has no scheme.
-func passwordSchemes(t *testing.T, s tokenissuer.Store) {
+func passwordSchemes(t *testing.T, s store.Store) {
 	const weak, strong, bcrypt = "$argon2id$v=19$m=8,t=1,p=1", "$argon2id$v=19$m=19456,t=2,p=1", "$2b$12"
-	for id, password := range map[string]tokenissuer.Secret{
+	for id, password := range map[string]oauth.Secret{
 		"a": hash("m=8,t=1,p=1", "a"), "b": hash("m=19456,t=2,p=1", "b"), "c": hash("m=19456,t=2,p=1", "c"), "d": {},
-		"e": tokenissuer.NewSecret("$2b$12$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZ01234"),
+		"e": oauth.NewSecret("$2b$12$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZ01234"),
 	} {
 		u := user(id)
 		u.PasswordHash = password
@@ -425,8 +426,8 @@ func passwordSchemes(t *testing.T, s tokenissuer.Store) {
 	must(t, err)
 	sameSchemes(t, s, strong)
 	password := hash("m=8,t=1,p=1", "d")
-	disabled := tokenissuer.UserDisabled
-	_, err = s.ChangeUser(t.Context(), "d", tokenissuer.UserChange{Password: &password, Status: &disabled}, theEnd)
+	disabled := store.UserDisabled
+	_, err = s.ChangeUser(t.Context(), "d", store.UserChange{Password: &password, Status: &disabled}, theEnd)
 	must(t, err)
 	sameSchemes(t, s, weak, strong)
 }

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var userChecks = []check{
@@ -26,23 +27,23 @@ var userChecks = []check{
 }
 
 // user returns a registration in which every field has a value of its own.
-func user(id string) *tokenissuer.User {
-	return &tokenissuer.User{
+func user(id string) *store.User {
+	return &store.User{
 		ID: id, Email: id + "@example.com", Name: "Zoë “" + id + "” O'Hara 🦊", Organisation: "acme",
-		Role: tokenissuer.RoleGroupManager, Status: tokenissuer.UserActive, Groups: []string{"staff of " + id, `"Zürich", \ 🦊`, "{}"},
+		Role: store.RoleGroupManager, Status: store.UserActive, Groups: []string{"staff of " + id, `"Zürich", \ 🦊`, "{}"},
 		PasswordHash: hash("m=19456,t=2,p=1", id), CreatedAt: now.Add(-3 * time.Hour),
 	}
 }
 
 // hash returns what has the form of an argon2id hash with these costs. It is nobody's: no store looks inside.
-func hash(costs, text string) tokenissuer.Secret {
+func hash(costs, text string) oauth.Secret {
 	key := digest(text)
 	encode := base64.RawStdEncoding.EncodeToString
-	return tokenissuer.NewSecret("$argon2id$v=19$" + costs + "$" + encode(key[:16]) + "$" + encode(key[:]))
+	return oauth.NewSecret("$argon2id$v=19$" + costs + "$" + encode(key[:16]) + "$" + encode(key[:]))
 }
 
 // addUser registers a user of a declared organisation and returns it as the store has it.
-func addUser(t *testing.T, s tokenissuer.Store, u *tokenissuer.User) *tokenissuer.User {
+func addUser(t *testing.T, s store.Store, u *store.User) *store.User {
 	t.Helper()
 	if err := s.AddUser(t.Context(), u, true); err != nil {
 		t.Fatalf("adding user %q: %v", u.ID, err)
@@ -51,7 +52,7 @@ func addUser(t *testing.T, s tokenissuer.Store, u *tokenissuer.User) *tokenissue
 }
 
 // readUser returns a user that must be there.
-func readUser(t *testing.T, s tokenissuer.UserDirectory, id string) *tokenissuer.User {
+func readUser(t *testing.T, s store.UserDirectory, id string) *store.User {
 	t.Helper()
 	u, err := s.User(t.Context(), id)
 	if err != nil {
@@ -61,7 +62,7 @@ func readUser(t *testing.T, s tokenissuer.UserDirectory, id string) *tokenissuer
 }
 
 // listUsers returns the users of an organisation, or of all.
-func listUsers(t *testing.T, s tokenissuer.UserStore, organisation string) []*tokenissuer.User {
+func listUsers(t *testing.T, s store.UserStore, organisation string) []*store.User {
 	t.Helper()
 	list, err := s.Users(t.Context(), organisation)
 	must(t, err)
@@ -69,7 +70,7 @@ func listUsers(t *testing.T, s tokenissuer.UserStore, organisation string) []*to
 }
 
 // sameUser compares two users but for the version, which is the store's own: it must be there.
-func sameUser(t *testing.T, got, want *tokenissuer.User) {
+func sameUser(t *testing.T, got, want *store.User) {
 	t.Helper()
 	if got.ID != want.ID || got.Email != want.Email || got.Name != want.Name || got.Organisation != want.Organisation ||
 		got.Role != want.Role || got.Status != want.Status || !slices.Equal(got.Groups, want.Groups) || got.Declared != want.Declared ||
@@ -82,17 +83,17 @@ func sameUser(t *testing.T, got, want *tokenissuer.User) {
 }
 
 // userUnknown: there is nobody behind an id and an address that nobody added, and a step on it leaves nothing behind.
-func userUnknown(t *testing.T, s tokenissuer.Store) {
+func userUnknown(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	must(t, s.AddFamily(ctx, family("f"))) // "ada" is declared: no stored user
 	_, err := s.User(ctx, "ada")
-	mustBe(t, err, tokenissuer.ErrNotFound)
+	mustBe(t, err, store.ErrNotFound)
 	_, err = s.UserByEmail(ctx, "ada@example.com")
-	mustBe(t, err, tokenissuer.ErrNotFound)
-	_, err = s.ChangeUser(ctx, "ada", tokenissuer.UserChange{}, theEnd)
-	mustBe(t, err, tokenissuer.ErrNotFound)
+	mustBe(t, err, store.ErrNotFound)
+	_, err = s.ChangeUser(ctx, "ada", store.UserChange{}, theEnd)
+	mustBe(t, err, store.ErrNotFound)
 	_, err = s.RemoveUser(ctx, "ada", theEnd)
-	mustBe(t, err, tokenissuer.ErrNotFound)
+	mustBe(t, err, store.ErrNotFound)
 	must(t, s.RehashPassword(ctx, "ada", hash("m=8,t=1,p=1", "old"), hash("m=8,t=1,p=1", "new")))
 	if revoked := recorded(t, s); len(revoked) != 0 {
 		t.Errorf("steps that did not happen recorded %v", revoked)
@@ -107,18 +108,18 @@ func userUnknown(t *testing.T, s tokenissuer.Store) {
 
 // userReadsBack: every field comes back by id and by address, times to the millisecond and zero times as zero. The
 // version is the store's, and only the configuration declares.
-func userReadsBack(t *testing.T, s tokenissuer.Store) {
+func userReadsBack(t *testing.T, s store.Store) {
 	full := user("full")
-	bare := &tokenissuer.User{
-		ID: "bare", Email: "bare@example.com", Status: tokenissuer.UserActive, // invited: no password, no organisation, no role
+	bare := &store.User{
+		ID: "bare", Email: "bare@example.com", Status: store.UserActive, // invited: no password, no organisation, no role
 	}
 	bcrypt := user("bcrypt")
-	bcrypt.PasswordHash = tokenissuer.NewSecret("$2b$12$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZ01234")
-	bcrypt.Role, bcrypt.Status = tokenissuer.RoleAdmin, tokenissuer.UserDisabled
+	bcrypt.PasswordHash = oauth.NewSecret("$2b$12$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZ01234")
+	bcrypt.Role, bcrypt.Status = store.RoleAdmin, store.UserDisabled
 	odd := user("odd")
 	odd.Email, odd.Name = "o'hara+%_\"`🦊`\"@exämple.com", `'; DROP TABLE users; -- \ "\u0301`
-	odd.Role, odd.Status, odd.CreatedAt = tokenissuer.RoleBusinessManager, tokenissuer.UserLocked, time.Unix(0, 0)
-	for _, want := range []*tokenissuer.User{full, bare, bcrypt, odd} {
+	odd.Role, odd.Status, odd.CreatedAt = store.RoleBusinessManager, store.UserLocked, time.Unix(0, 0)
+	for _, want := range []*store.User{full, bare, bcrypt, odd} {
 		must(t, s.AddUser(t.Context(), want, true))
 		signIn(t, s, want)
 	}
@@ -131,11 +132,11 @@ func userReadsBack(t *testing.T, s tokenissuer.Store) {
 
 // usersListed: the list has every user, whatever its status, in the order of the ids' bytes, in full; or those of one
 // organisation of exactly that id.
-func usersListed(t *testing.T, s tokenissuer.Store) {
+func usersListed(t *testing.T, s store.Store) {
 	ids := []string{"b", "a", "É", "B", "_", "a b", "a\U0001f4e6", "aé", "Z", "~"}
-	statuses := []tokenissuer.UserStatus{tokenissuer.UserActive, tokenissuer.UserDisabled, tokenissuer.UserLocked}
+	statuses := []store.UserStatus{store.UserActive, store.UserDisabled, store.UserLocked}
 	organisations := []string{"acme", "Acme", "acme "}
-	make := func(id string) *tokenissuer.User {
+	make := func(id string) *store.User {
 		i := slices.Index(ids, id)
 		u := user(id)
 		u.Status, u.Organisation = statuses[i%3], organisations[i%len(organisations)]
@@ -146,7 +147,7 @@ func usersListed(t *testing.T, s tokenissuer.Store) {
 	}
 	sorted := slices.Sorted(slices.Values(ids))
 	for _, organisation := range append(organisations, "", "nobody's") {
-		var want []*tokenissuer.User
+		var want []*store.User
 		for _, id := range sorted {
 			if u := make(id); organisation == "" || u.Organisation == organisation {
 				want = append(want, u)
@@ -163,17 +164,17 @@ func usersListed(t *testing.T, s tokenissuer.Store) {
 }
 
 // userIDsAreBytes (T15): an id is what its bytes are. No pattern, no folding, no trimming, no normal form.
-func userIDsAreBytes(t *testing.T, s tokenissuer.Store) {
+func userIDsAreBytes(t *testing.T, s store.Store) {
 	for _, id := range append(slices.Clone(strangers), oddIDs...) {
 		_, err := s.User(t.Context(), id)
-		mustBe(t, err, tokenissuer.ErrNotFound)
+		mustBe(t, err, store.ErrNotFound)
 	}
 	for _, id := range oddIDs {
 		addUser(t, s, user(id))
 	}
 	// A step hits the user that it names and no other.
-	locked := tokenissuer.UserLocked
-	_, err := s.ChangeUser(t.Context(), "%", tokenissuer.UserChange{Status: &locked}, theEnd)
+	locked := store.UserLocked
+	_, err := s.ChangeUser(t.Context(), "%", store.UserChange{Status: &locked}, theEnd)
 	must(t, err)
 	_, err = s.RemoveUser(t.Context(), "a_p", theEnd)
 	must(t, err)
@@ -196,7 +197,7 @@ func userIDsAreBytes(t *testing.T, s tokenissuer.Store) {
 
 // userAddressesAreBytes (T71): the core has made addresses canonical, and the store compares what it gets, byte for
 // byte: a second idea of equality would be a second account or a second bucket.
-func userAddressesAreBytes(t *testing.T, s tokenissuer.Store) {
+func userAddressesAreBytes(t *testing.T, s store.Store) {
 	for i, id := range oddIDs {
 		u := user(fmt.Sprint("user ", i))
 		u.Email = id + "@example.com"
@@ -217,7 +218,7 @@ func userAddressesAreBytes(t *testing.T, s tokenissuer.Store) {
 }
 
 // userOutsideTheRules: the core lets no such id or address pass, but asking for one must not end the program.
-func userOutsideTheRules(t *testing.T, s tokenissuer.Store) {
+func userOutsideTheRules(t *testing.T, s store.Store) {
 	addUser(t, s, user("app"))
 	for _, id := range outsideTheRules {
 		if got, err := s.User(t.Context(), id); err == nil {
@@ -234,14 +235,14 @@ func userOutsideTheRules(t *testing.T, s tokenissuer.Store) {
 
 // userAddressTaken: the one who comes second with an address changes nothing and has not used up its id. Whoever is
 // removed leaves the address to others.
-func userAddressTaken(t *testing.T, s tokenissuer.Store) {
+func userAddressTaken(t *testing.T, s store.Store) {
 	addUser(t, s, user("ada"))
 	second := user("bob")
 	second.Email = "ada@example.com"
-	mustBe(t, s.AddUser(t.Context(), second, true), tokenissuer.ErrTaken)
+	mustBe(t, s.AddUser(t.Context(), second, true), store.ErrTaken)
 	sameUser(t, readUser(t, s, "ada"), user("ada"))
 	_, err := s.User(t.Context(), "bob")
-	mustBe(t, err, tokenissuer.ErrNotFound)
+	mustBe(t, err, store.ErrNotFound)
 	must(t, s.AddClient(t.Context(), client("bob")))
 
 	_, err = s.RemoveUser(t.Context(), "ada", theEnd)
@@ -254,14 +255,14 @@ func userAddressTaken(t *testing.T, s tokenissuer.Store) {
 }
 
 // userAddressTakenInARace: of concurrent users with one address exactly one is added, and it is there whole.
-func userAddressTakenInARace(t *testing.T, s tokenissuer.Store) {
-	mine := func(i int) *tokenissuer.User {
+func userAddressTakenInARace(t *testing.T, s store.Store) {
+	mine := func(i int) *store.User {
 		u := user(fmt.Sprint("racer ", i))
 		u.Email = "ada@example.com"
 		return u
 	}
 	errs := race(racers, func(i int) error { return s.AddUser(t.Context(), mine(i), true) })
-	oneWinner(t, errs, tokenissuer.ErrTaken)
+	oneWinner(t, errs, store.ErrTaken)
 	winner := mine(slices.Index(errs, nil))
 	got, err := s.UserByEmail(t.Context(), "ada@example.com")
 	must(t, err)
@@ -273,7 +274,7 @@ func userAddressTakenInARace(t *testing.T, s tokenissuer.Store) {
 
 // idGivenOnce (T68): an id that was given to a client or a user is given to nobody again, also when its owner was
 // removed: tokens of the first would pass for tokens of the second.
-func idGivenOnce(t *testing.T, s tokenissuer.Store) {
+func idGivenOnce(t *testing.T, s store.Store) {
 	owners := []struct {
 		name        string
 		add, remove func(id string) error
@@ -282,7 +283,7 @@ func idGivenOnce(t *testing.T, s tokenissuer.Store) {
 			func(id string) error { return s.RemoveClient(t.Context(), id, revocation(id)) }},
 		{"user", func(id string) error {
 			u := user(id)
-			u.Email = tokenissuer.NewID() + "@example.com" // the address is not what is taken
+			u.Email = oauth.NewID() + "@example.com" // the address is not what is taken
 			return s.AddUser(t.Context(), u, true)
 		}, func(id string) error { _, err := s.RemoveUser(t.Context(), id, theEnd); return err }},
 	}
@@ -290,11 +291,11 @@ func idGivenOnce(t *testing.T, s tokenissuer.Store) {
 		for _, second := range owners {
 			living, removed := first.name+" then "+second.name, "removed "+first.name+" then "+second.name
 			must(t, first.add(living))
-			mustBe(t, second.add(living), tokenissuer.ErrTaken)
+			mustBe(t, second.add(living), store.ErrTaken)
 			must(t, first.add(removed))
 			must(t, first.remove(removed))
 			takenUntil(t, second.add(removed), map[string]time.Time{"client": revocation(removed).FreeAt(), "user": theEnd.Until}[first.name])
-			mustBe(t, second.remove(removed), tokenissuer.ErrNotFound)
+			mustBe(t, second.remove(removed), store.ErrNotFound)
 		}
 	}
 	again := user("removed user then user")
@@ -310,7 +311,7 @@ func idGivenOnce(t *testing.T, s tokenissuer.Store) {
 }
 
 // idGivenOnceInARace (T68): of concurrent clients and users with one id exactly one is added.
-func idGivenOnceInARace(t *testing.T, s tokenissuer.Store) {
+func idGivenOnceInARace(t *testing.T, s store.Store) {
 	for round := range 8 {
 		id := fmt.Sprint("both ", round)
 		oneWinner(t, race(racers, func(i int) error {
@@ -320,41 +321,41 @@ func idGivenOnceInARace(t *testing.T, s tokenissuer.Store) {
 			u := user(id)
 			u.Email = fmt.Sprint(id, i, "@example.com")
 			return s.AddUser(t.Context(), u, true)
-		}), tokenissuer.ErrTaken)
+		}), store.ErrTaken)
 		_, noClient := s.Client(t.Context(), id)
 		_, noUser := s.User(t.Context(), id)
-		oneWinner(t, []error{noClient, noUser}, tokenissuer.ErrNotFound)
+		oneWinner(t, []error{noClient, noUser}, store.ErrNotFound)
 	}
 }
 
 // userIsNotTheArgument: what a caller does to its user after AddUser does not reach the store.
-func userIsNotTheArgument(t *testing.T, s tokenissuer.Store) {
+func userIsNotTheArgument(t *testing.T, s store.Store) {
 	mine := user("ada")
 	must(t, s.AddUser(t.Context(), mine, true))
-	*mine = tokenissuer.User{ID: "scribble", Email: "scribble"}
-	role, password := tokenissuer.RoleAdmin, hash("m=8,t=1,p=1", "new")
-	_, err := s.ChangeUser(t.Context(), "ada", tokenissuer.UserChange{Role: &role, Password: &password}, theEnd)
+	*mine = store.User{ID: "scribble", Email: "scribble"}
+	role, password := store.RoleAdmin, hash("m=8,t=1,p=1", "new")
+	_, err := s.ChangeUser(t.Context(), "ada", store.UserChange{Role: &role, Password: &password}, theEnd)
 	must(t, err)
 	want := user("ada")
 	want.Role, want.PasswordHash = role, password
-	role, password = "scribble", tokenissuer.Secret{}
+	role, password = "scribble", oauth.Secret{}
 	sameUser(t, readUser(t, s, "ada"), want)
 }
 
 // userHandedOutStaysAsItWas: a user that was read is a picture of that moment, shared and never changed.
-func userHandedOutStaysAsItWas(t *testing.T, s tokenissuer.Store) {
+func userHandedOutStaysAsItWas(t *testing.T, s store.Store) {
 	before := addUser(t, s, user("ada"))
 	version := before.Version
 	list := listUsers(t, s, "")
 	byEmail, err := s.UserByEmail(t.Context(), "ada@example.com")
 	must(t, err)
-	locked := tokenissuer.UserLocked
-	_, err = s.ChangeUser(t.Context(), "ada", tokenissuer.UserChange{Status: &locked}, theEnd)
+	locked := store.UserLocked
+	_, err = s.ChangeUser(t.Context(), "ada", store.UserChange{Status: &locked}, theEnd)
 	must(t, err)
 	must(t, s.RehashPassword(t.Context(), "ada", user("ada").PasswordHash, hash("m=8,t=1,p=1", "new")))
 	_, err = s.RemoveUser(t.Context(), "ada", theEnd)
 	must(t, err)
-	for _, u := range []*tokenissuer.User{before, list[0], byEmail} {
+	for _, u := range []*store.User{before, list[0], byEmail} {
 		sameUser(t, u, user("ada"))
 		if u.Version != version {
 			t.Errorf("the version became %q, want %q", u.Version, version)

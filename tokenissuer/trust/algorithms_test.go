@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // fits lists, for each algorithm, those that a key of the same type and curve may be used for.
@@ -34,14 +34,14 @@ func TestG120AKeyIsForItsAlgorithmAlone(t *testing.T) {
 			g.accepts(t, key.token(p.URL, nil))
 			for _, other := range others {
 				if other != alg {
-					g.refuses(t, key.as("k", other).token(p.URL, nil), tokenissuer.InvalidToken, "algorithm_mismatch")
+					g.refuses(t, key.as("k", other).token(p.URL, nil), oauth.InvalidToken, "algorithm_mismatch")
 				}
 			}
 			good := key.token(p.URL, nil)
 			_, rest, _ := strings.Cut(good, ".")
 			for _, other := range []string{"none", "HS256", "HS384", "HS512", "ES256K", "", strings.ToLower(alg)} {
 				head := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"` + other + `","typ":"at+jwt","kid":"k"}`))
-				g.refuses(t, head+"."+rest, tokenissuer.InvalidToken, "algorithm_mismatch")
+				g.refuses(t, head+"."+rest, oauth.InvalidToken, "algorithm_mismatch")
 			}
 			// A key that names no algorithm is for those of its type and curve, as far as the operator lets it.
 			p.publish(key.as("k", ""), newSigner("another"))
@@ -49,12 +49,12 @@ func TestG120AKeyIsForItsAlgorithmAlone(t *testing.T) {
 			for _, other := range others {
 				g.accepts(t, key.as("k", other).token(p.URL, nil))
 			}
-			narrow := newGate(t, p, func(s *Settings) { s.Algorithms = []tokenissuer.Algorithm{tokenissuer.Algorithm(alg)} })
+			narrow := newGate(t, p, func(s *Settings) { s.Algorithms = []oauth.Algorithm{oauth.Algorithm(alg)} })
 			for _, other := range others {
 				if token := key.as("k", other).token(p.URL, nil); other == alg {
 					narrow.accepts(t, token)
 				} else {
-					narrow.refuses(t, token, tokenissuer.InvalidToken, "algorithm_mismatch")
+					narrow.refuses(t, token, oauth.InvalidToken, "algorithm_mismatch")
 				}
 			}
 		})
@@ -78,7 +78,7 @@ func TestG120ASaltIsAsLongAsTheHash(t *testing.T) {
 		if salt == 32 {
 			g.accepts(t, token)
 		} else {
-			g.refuses(t, token, tokenissuer.InvalidToken, "signature_wrong")
+			g.refuses(t, token, oauth.InvalidToken, "signature_wrong")
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestG121ATokenThatNamesNoKey(t *testing.T) {
 				g.accepts(t, token)
 				g.accepts(t, token)
 			} else {
-				g.refuses(t, token, tokenissuer.InvalidToken, test.reason)
+				g.refuses(t, token, oauth.InvalidToken, test.reason)
 			}
 		})
 	}
@@ -121,7 +121,7 @@ func TestG121ATokenThatNamesNoKey(t *testing.T) {
 		p := newProvider(t, nameless)
 		g := newGate(t, p)
 		g.accepts(t, nameless.token(p.URL, nil))
-		g.refuses(t, nameless.as("k", "EdDSA").token(p.URL, nil), tokenissuer.InvalidToken, reasonUnknown)
+		g.refuses(t, nameless.as("k", "EdDSA").token(p.URL, nil), oauth.InvalidToken, reasonUnknown)
 	})
 	t.Run("a second key comes", func(t *testing.T) { // and what was judged before is judged as what comes now
 		p := newProvider(t, ec)
@@ -130,11 +130,11 @@ func TestG121ATokenThatNamesNoKey(t *testing.T) {
 		g.accepts(t, token)
 		p.publish(ec, newSignerOf("ec2", "ES256"))
 		g.fetchNow()
-		g.refuses(t, token, tokenissuer.InvalidToken, "key_ambiguous")
+		g.refuses(t, token, oauth.InvalidToken, "key_ambiguous")
 		g.accepts(t, ec.token(p.URL, nil))
 		p.publish(newSignerOf("ec3", "ES256"))
 		g.fetchNow()
-		g.refuses(t, token, tokenissuer.InvalidToken, "key_replaced")
+		g.refuses(t, token, oauth.InvalidToken, "key_replaced")
 	})
 }
 
@@ -152,7 +152,7 @@ func TestKeysAreReported(t *testing.T) {
 		newSignerOf("wrong", "ES384").as("wrong", "ES256").jwk(), newSignerOf("oaep", "RS256").as("oaep", "RSA-OAEP").jwk(), `{"kty":"AKP","kid":"pq"}`,
 	)))
 	g := newGate(t, p, func(s *Settings) {
-		s.Algorithms = []tokenissuer.Algorithm{"RS256", "PS256", "ES384", "ES512", "EdDSA"}
+		s.Algorithms = []oauth.Algorithm{"RS256", "PS256", "ES384", "ES512", "EdDSA"}
 	})
 	if r := g.Keys(); len(r.Keys) != 0 || r.Failed != "" || !r.FetchedAt.IsZero() {
 		t.Errorf("before the first fetch: %+v", r)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // TestDiscoveryLooksInBothPlaces (RFC 8414 §3.1, OpenID Connect Discovery §4.1).
@@ -75,7 +75,7 @@ func TestG88Metadata(t *testing.T) {
 			p := newProvider(t, key)
 			p.answer(oauthPath, text(test.metadata(p)))
 			g := newGate(t, p)
-			g.refuses(t, key.token(p.URL, nil), tokenissuer.TemporarilyUnavailable, reasonNotLoaded)
+			g.refuses(t, key.token(p.URL, nil), oauth.TemporarilyUnavailable, reasonNotLoaded)
 			if !g.warned(test.warned) || p.fetches() != 0 {
 				t.Errorf("%d fetches, warned of %q", p.fetches(), g.warnings)
 			}

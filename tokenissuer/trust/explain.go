@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // Explain says how Verify judges a token by what is known now. It asks the issuer nothing: neither for a key that is missed
 // nor about an opaque token.
-func (i *Issuer) Explain(token string, audiences []string) tokenissuer.Explanation {
+func (i *Issuer) Explain(token string, audiences []string) accesstoken.Explanation {
 	if i.introspector != nil && isOpaque(token) {
 		return i.introspector.explain(token)
 	}
@@ -19,11 +20,11 @@ func (i *Issuer) Explain(token string, audiences []string) tokenissuer.Explanati
 	failures := 0
 	for n := range x.Findings {
 		f := &x.Findings[n]
-		if f.Outcome != tokenissuer.CheckFailed {
+		if f.Outcome != accesstoken.CheckFailed {
 			continue
 		}
 		failures++
-		if f.Check == "key" && lacksKey(tokenissuer.NewError(tokenissuer.InvalidToken, f.Reason)) && i.claims(token) {
+		if f.Check == "key" && lacksKey(oauth.NewError(oauth.InvalidToken, f.Reason)) && i.claims(token) {
 			f.Note = known.note()
 			x.Undecided = true
 		}
@@ -42,26 +43,26 @@ func (k *knowledge) note() string {
 }
 
 // explain says what Verify would do with an opaque token.
-func (i *introspector) explain(token string) tokenissuer.Explanation {
-	form := tokenissuer.Finding{
-		Check: "form", Promise: "letters, digits and -._~+/ with = at the end alone, at most 8 KiB", Outcome: tokenissuer.CheckPassed,
+func (i *introspector) explain(token string) accesstoken.Explanation {
+	form := accesstoken.Finding{
+		Check: "form", Promise: "letters, digits and -._~+/ with = at the end alone, at most 8 KiB", Outcome: accesstoken.CheckPassed,
 	}
-	asked := tokenissuer.Finding{
-		Check: "introspection", Promise: "introspection of " + i.issuer + " says that it is active and for this route", Outcome: tokenissuer.CheckNotReached,
+	asked := accesstoken.Finding{
+		Check: "introspection", Promise: "introspection of " + i.issuer + " says that it is active and for this route", Outcome: accesstoken.CheckNotReached,
 	}
 	switch {
-	case len(token) > tokenissuer.MaxTokenBytes:
-		form.Outcome, form.Reason = tokenissuer.CheckFailed, "token_too_long"
-	case !tokenissuer.IsB64Token(token):
-		form.Outcome, form.Reason = tokenissuer.CheckFailed, "token_malformed"
+	case len(token) > accesstoken.MaxTokenBytes:
+		form.Outcome, form.Reason = accesstoken.CheckFailed, "token_too_long"
+	case !oauth.IsB64Token(token):
+		form.Outcome, form.Reason = accesstoken.CheckFailed, "token_malformed"
 	default:
 		asked.Note = "nobody is asked for an explanation; a request with this token asks"
 		if failed := i.trouble(); failed != nil {
 			asked.Note += "; " + failed.Error()
 		}
 	}
-	return tokenissuer.Explanation{
-		Undecided: form.Outcome == tokenissuer.CheckPassed, Findings: []tokenissuer.Finding{form, asked},
+	return accesstoken.Explanation{
+		Undecided: form.Outcome == accesstoken.CheckPassed, Findings: []accesstoken.Finding{form, asked},
 	}
 }
 
@@ -77,7 +78,7 @@ func (i *Issuer) Trouble() error {
 // failedQuestion is a question about a token that the issuer did not answer.
 type failedQuestion struct {
 	at  time.Time
-	err *tokenissuer.Error // without secrets
+	err *oauth.Error // without secrets
 }
 
 // trouble says how the last question failed; nil: it was answered, or there was none.

@@ -7,17 +7,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-func (g *gate) explained(token string) tokenissuer.Explanation {
+func (g *gate) explained(token string) accesstoken.Explanation {
 	return g.Explain(token, []string{ourAudience})
 }
 
 // finding returns what one check says.
-func finding(tb testing.TB, x tokenissuer.Explanation, check string) tokenissuer.Finding {
+func finding(tb testing.TB, x accesstoken.Explanation, check string) accesstoken.Finding {
 	tb.Helper()
-	n := slices.IndexFunc(x.Findings, func(f tokenissuer.Finding) bool { return f.Check == check })
+	n := slices.IndexFunc(x.Findings, func(f accesstoken.Finding) bool { return f.Check == check })
 	if n < 0 {
 		tb.Fatalf("no check of the %s in %+v", check, x)
 	}
@@ -52,10 +53,10 @@ func TestExplainIsWhatVerifySays(t *testing.T) {
 			if v.check == "" {
 				return
 			}
-			if f := finding(t, x, v.check); f.Outcome != tokenissuer.CheckFailed || f.Reason != v.reason || f.Note != "" {
+			if f := finding(t, x, v.check); f.Outcome != accesstoken.CheckFailed || f.Reason != v.reason || f.Note != "" {
 				t.Errorf("%+v", f)
 			}
-			if reason := tokenissuer.AsError(err).Reason; reason != v.reason {
+			if reason := oauth.AsError(err).Reason; reason != v.reason {
 				t.Errorf("Verify gives the reason %s", reason)
 			}
 		})
@@ -95,20 +96,20 @@ func TestExplainNeverAsks(t *testing.T) {
 func TestExplainOfAnOpaqueToken(t *testing.T) {
 	a := newAsker(t)
 	x := a.explained("opaque")
-	if f := finding(t, x, "introspection"); !x.Undecided || x.Accepted || f.Outcome != tokenissuer.CheckNotReached || f.Note == "" {
+	if f := finding(t, x, "introspection"); !x.Undecided || x.Accepted || f.Outcome != accesstoken.CheckNotReached || f.Note == "" {
 		t.Errorf("%+v", x)
 	}
 	for token, reason := range map[string]string{
-		"no token": "token_malformed", "": "token_malformed", strings.Repeat("a", tokenissuer.MaxTokenBytes+1): "token_too_long",
+		"no token": "token_malformed", "": "token_malformed", strings.Repeat("a", accesstoken.MaxTokenBytes+1): "token_too_long",
 	} {
 		x := a.explained(token)
-		if f := finding(t, x, "form"); x.Undecided || f.Outcome != tokenissuer.CheckFailed || f.Reason != reason || finding(t, x, "introspection").Note != "" {
+		if f := finding(t, x, "form"); x.Undecided || f.Outcome != accesstoken.CheckFailed || f.Reason != reason || finding(t, x, "introspection").Note != "" {
 			t.Errorf("%.10q: %+v", token, x)
 		}
 	}
 	a.wantQuestions(t, 0)
 	a.replies(status(http.StatusUnauthorized))
-	a.refuses(t, "opaque", tokenissuer.TemporarilyUnavailable, "introspection_failed")
+	a.refuses(t, "opaque", oauth.TemporarilyUnavailable, "introspection_failed")
 	a.clock.Add(12 * time.Second)
 	if f := finding(t, a.explained("opaque"), "introspection"); !strings.Contains(f.Note, "introspection failed 12 s ago: ") {
 		t.Errorf("%+v", f)
@@ -137,7 +138,7 @@ func TestTroubleIsHowTheLastQuestionWent(t *testing.T) {
 		t.Helper()
 		a.clock.Add(2 * failurePause)
 		a.replies(status(http.StatusUnauthorized))
-		a.refuses(t, token, tokenissuer.TemporarilyUnavailable, "introspection_failed")
+		a.refuses(t, token, oauth.TemporarilyUnavailable, "introspection_failed")
 		a.clock.Add(2 * failurePause)
 		trouble("introspection failed 2 s ago: the introspection endpoint answered with status 401")
 	}
@@ -149,11 +150,11 @@ func TestTroubleIsHowTheLastQuestionWent(t *testing.T) {
 	a.accepts(t, "two") // from the cache: nobody was asked
 	trouble("introspection failed 2 s ago")
 	a.replies(inactiveAnswer)
-	a.refuses(t, "four", tokenissuer.InvalidToken, "token_inactive")
+	a.refuses(t, "four", oauth.InvalidToken, "token_inactive")
 	trouble("")
 	a.clock.Add(2 * failurePause)
 	a.replies(text(`{"active":true,"five":1,"five":2}`))
-	a.refuses(t, "five", tokenissuer.TemporarilyUnavailable, "introspection_malformed")
+	a.refuses(t, "five", oauth.TemporarilyUnavailable, "introspection_malformed")
 	a.clock.Add(-time.Hour)
 	trouble("introspection failed 0 s ago: ")
 	if err := a.Trouble(); err == nil || strings.Contains(err.Error(), "five") || strings.Contains(err.Error(), ourSecret) {
@@ -164,7 +165,7 @@ func TestTroubleIsHowTheLastQuestionWent(t *testing.T) {
 // TestTroubleOfKeys is that nobody has them.
 func TestTroubleOfKeys(t *testing.T) {
 	g := newGate(t, newProvider(t, newSigner("k")))
-	if err := g.Trouble(); err == nil || tokenissuer.AsError(err).Reason != reasonNotLoaded {
+	if err := g.Trouble(); err == nil || oauth.AsError(err).Reason != reasonNotLoaded {
 		t.Errorf("trouble: %v", err)
 	}
 	g.fetchNow()

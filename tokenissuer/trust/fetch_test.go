@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // TestG88WhatMayBeDialled goes through the ranges with their edges. A guard that knew 127.0.0.1 and not ::ffff:127.0.0.1 has
@@ -153,7 +153,7 @@ func TestG88TLSIsVerified(t *testing.T) {
 	t.Cleanup(p.Close)
 	p.answer(oidcPath, text(p.metadata()))
 	g := newGate(t, p)
-	g.refuses(t, key.token(p.URL, nil), tokenissuer.TemporarilyUnavailable, reasonNotLoaded)
+	g.refuses(t, key.token(p.URL, nil), oauth.TemporarilyUnavailable, reasonNotLoaded)
 	if !g.warned("certificate") {
 		t.Errorf("warned of %v", g.warnings)
 	}
@@ -239,7 +239,7 @@ func TestG88Answers(t *testing.T) {
 				t.Errorf("warned of %q", g.warnings)
 			}
 			g.accepts(t, key.token(p.URL, map[string]any{"jti": "2"}))
-			g.refuses(t, other.token(p.URL, nil), tokenissuer.TemporarilyUnavailable, reasonStale)
+			g.refuses(t, other.token(p.URL, nil), oauth.TemporarilyUnavailable, reasonStale)
 		})
 	}
 	t.Run("1 MiB", func(t *testing.T) {
@@ -289,7 +289,7 @@ func TestG88ASlowProvider(t *testing.T) {
 			p.answer(keysPath, handler)
 			g := newGate(t, p)
 			g.keys.client.timeout = 100 * time.Millisecond
-			g.refuses(t, key.token(p.URL, nil), tokenissuer.TemporarilyUnavailable, reasonNotLoaded)
+			g.refuses(t, key.token(p.URL, nil), oauth.TemporarilyUnavailable, reasonNotLoaded)
 			if !g.warned("deadline exceeded") {
 				t.Errorf("warned of %q", g.warnings)
 			}
@@ -311,7 +311,7 @@ func TestG88TheTimeIsForAllOfAFetch(t *testing.T) {
 	p.answer(keysPath, slow(jwks(key.jwk())))
 	g := newGate(t, p)
 	g.keys.client.timeout = 500 * time.Millisecond
-	g.refuses(t, key.token(p.URL, nil), tokenissuer.TemporarilyUnavailable, reasonNotLoaded)
+	g.refuses(t, key.token(p.URL, nil), oauth.TemporarilyUnavailable, reasonNotLoaded)
 }
 
 // TestG88NoURLOfATokenIsAsked: kid, jku, x5u and iss name places, and none is visited.
@@ -323,11 +323,11 @@ func TestG88NoURLOfATokenIsAsked(t *testing.T) {
 	g := newGate(t, p)
 	g.accepts(t, key.token(p.URL, nil))
 	for _, kid := range []string{trap.URL, trap.URL + "/keys", "../../" + trap.URL} {
-		g.refuses(t, newSigner(kid).token(p.URL, nil), tokenissuer.InvalidToken, reasonUnknown)
+		g.refuses(t, newSigner(kid).token(p.URL, nil), oauth.InvalidToken, reasonUnknown)
 	}
-	g.refuses(t, key.token(trap.URL, nil), tokenissuer.InvalidToken, "issuer_wrong")
-	g.refuses(t, newSigner("x").token(trap.URL, nil), tokenissuer.InvalidToken, reasonUnknown)
-	g.refuses(t, newSigner(`","jku":"`+trap.URL).token(p.URL, nil), tokenissuer.InvalidToken, "header_unexpected")
+	g.refuses(t, key.token(trap.URL, nil), oauth.InvalidToken, "issuer_wrong")
+	g.refuses(t, newSigner("x").token(trap.URL, nil), oauth.InvalidToken, reasonUnknown)
+	g.refuses(t, newSigner(`","jku":"`+trap.URL).token(p.URL, nil), oauth.InvalidToken, "header_unexpected")
 }
 
 // TestTheClientSaysWhoItIs and asks for nothing that it would not read.

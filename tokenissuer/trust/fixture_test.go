@@ -24,7 +24,8 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 const ourAudience = "https://api.example"
@@ -272,12 +273,12 @@ func (g *gate) warned(part string) bool {
 	return strings.Contains(strings.Join(g.warnings, "\n"), part)
 }
 
-func (g *gate) judgeNow(token string) (*tokenissuer.AccessToken, error) {
+func (g *gate) judgeNow(token string) (*accesstoken.AccessToken, error) {
 	return g.judgeFrom("", token)
 }
 
 // judgeFrom judges a token that a source shows.
-func (g *gate) judgeFrom(source, token string) (*tokenissuer.AccessToken, error) {
+func (g *gate) judgeFrom(source, token string) (*accesstoken.AccessToken, error) {
 	return g.VerifyAdmitted(context.Background(), token, []string{ourAudience}, source, nil)
 }
 
@@ -288,15 +289,15 @@ func (g *gate) accepts(tb testing.TB, token string) {
 	}
 }
 
-func (g *gate) refuses(tb testing.TB, token string, code tokenissuer.ErrorCode, reason string) {
+func (g *gate) refuses(tb testing.TB, token string, code oauth.ErrorCode, reason string) {
 	tb.Helper()
 	t, err := g.judgeNow(token)
 	if err == nil || t != nil {
 		tb.Fatalf("accepted, not refused for %s", reason)
 	}
-	if e := tokenissuer.AsError(err); e.Code != code || e.Reason != reason {
+	if e := oauth.AsError(err); e.Code != code || e.Reason != reason {
 		tb.Errorf("refused with %v, not for %s (%s)", err, code, reason)
-	} else if code == tokenissuer.TemporarilyUnavailable && (e.RetryAfter < time.Second || e.RetryAfter > maxRetry) {
+	} else if code == oauth.TemporarilyUnavailable && (e.RetryAfter < time.Second || e.RetryAfter > maxRetry) {
 		tb.Errorf("to come back in %v", e.RetryAfter)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // TestG80AFloodOfUnknownKeys of ten thousand tokens, each with a kid of its own, costs the issuer one fetch and us nothing that
@@ -35,7 +35,7 @@ func TestG80AFloodOfUnknownKeys(t *testing.T) {
 		crowd.Go(func() {
 			for i := part; i < len(flood); i += 8 {
 				_, err := g.judgeNow(flood[i])
-				if e := tokenissuer.AsError(err); e.Code != tokenissuer.InvalidToken || e.Reason != reasonUnknown {
+				if e := oauth.AsError(err); e.Code != oauth.InvalidToken || e.Reason != reasonUnknown {
 					t.Errorf("token %d: %v", i, err)
 					return
 				}
@@ -122,7 +122,7 @@ func TestG80OneFetchForAll(t *testing.T) {
 		crowd.Go(func() { g.accepts(t, key.token(p.URL, map[string]any{"jti": strconv.Itoa(i)})) })
 	}
 	hangUp()
-	if err := <-first; tokenissuer.AsError(err).Reason != "keys_awaited" || !errors.Is(err, context.Canceled) { // else it would raise an alarm
+	if err := <-first; oauth.AsError(err).Reason != "keys_awaited" || !errors.Is(err, context.Canceled) { // else it would raise an alarm
 		t.Errorf("who hung up got %v", err)
 	}
 	close(answer)
@@ -143,7 +143,7 @@ func TestNobodyWaitsForLong(t *testing.T) {
 	})
 	g := newGate(t, p, atKeys)
 	g.keys.client.timeout, g.patience = time.Minute, 10*time.Millisecond
-	g.refuses(t, key.token(p.URL, nil), tokenissuer.TemporarilyUnavailable, "keys_awaited")
+	g.refuses(t, key.token(p.URL, nil), oauth.TemporarilyUnavailable, "keys_awaited")
 	close(answer)
 	eventually(t, "the answer is taken in", func() bool { return g.Ready() == nil })
 	g.accepts(t, key.token(p.URL, nil))

@@ -18,7 +18,8 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/gatehouse-auth/gatehouse/internal/fairqueue"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 const (
@@ -41,7 +42,7 @@ const (
 type introspector struct {
 	settings Introspection
 	issuer   string
-	tokens   tokenissuer.TrustedTokens
+	tokens   accesstoken.TrustedTokens
 	client   *client
 	now      func() time.Time
 	warn     func(message string, err error)
@@ -60,7 +61,7 @@ type introspector struct {
 	failed atomic.Pointer[failedQuestion] // nil: the last question was answered, or there was none
 }
 
-func newIntrospector(settings *Introspection, tokens tokenissuer.TrustedTokens, c *client, now func() time.Time) *introspector {
+func newIntrospector(settings *Introspection, tokens accesstoken.TrustedTokens, c *client, now func() time.Time) *introspector {
 	i := &introspector{
 		settings: *settings, issuer: tokens.Issuer, tokens: tokens, client: c, now: now, warn: func(string, error) {},
 		answers: newAnswerCache(), queue: fairqueue.New(maxQuestions, maxWaiting), patience: slotPatience, wait: fetchTimeout,
@@ -80,9 +81,9 @@ func (i *introspector) key(token string) [sha256.Size]byte {
 
 // verify returns the token if its issuer says that it is active and it is good now for one of the audiences. The error is
 // an *tokenissuer.Error: invalid_token, or temporarily_unavailable when the issuer does not say.
-func (i *introspector) verify(ctx context.Context, token string, audiences []string, source string) (*tokenissuer.AccessToken, error) {
-	if len(token) > tokenissuer.MaxTokenBytes || !tokenissuer.IsB64Token(token) {
-		return nil, tokenissuer.NewError(tokenissuer.InvalidToken, "token_malformed")
+func (i *introspector) verify(ctx context.Context, token string, audiences []string, source string) (*accesstoken.AccessToken, error) {
+	if len(token) > accesstoken.MaxTokenBytes || !oauth.IsB64Token(token) {
+		return nil, oauth.NewError(oauth.InvalidToken, "token_malformed")
 	}
 	said, err := i.said(ctx, token, source)
 	if err != nil {
@@ -92,7 +93,7 @@ func (i *introspector) verify(ctx context.Context, token string, audiences []str
 }
 
 // recall is verify for a token that the issuer has spoken of not long ago. Known is false, and the error nil, when it has not.
-func (i *introspector) recall(token string, audiences []string) (t *tokenissuer.AccessToken, known bool, err error) {
+func (i *introspector) recall(token string, audiences []string) (t *accesstoken.AccessToken, known bool, err error) {
 	now := i.now()
 	said, err := i.answers.get(i.key(token), now)
 	if said == nil {
@@ -105,7 +106,7 @@ func (i *introspector) recall(token string, audiences []string) (t *tokenissuer.
 // said is what the issuer says of the token. Whoever asks while the same question is under way gets its answer. The question
 // lives on when its client hangs up: others may wait for it. They wait for a turn only with those of their own source, or a
 // source that floods could hold up a token that others show too.
-func (i *introspector) said(ctx context.Context, token, source string) (*tokenissuer.Introspected, error) {
+func (i *introspector) said(ctx context.Context, token, source string) (*accesstoken.Introspected, error) {
 	key := i.key(token)
 	if said, err := i.answers.get(key, i.now()); said != nil || err != nil {
 		return said, err
@@ -121,7 +122,7 @@ func (i *introspector) said(ctx context.Context, token, source string) (*tokenis
 		if answer.Err != nil {
 			return nil, answer.Err
 		}
-		return answer.Val.(*tokenissuer.Introspected), nil
+		return answer.Val.(*accesstoken.Introspected), nil
 	case <-ctx.Done():
 		return nil, unavailable("introspection_awaited", ctx.Err())
 	}
@@ -133,7 +134,7 @@ func (i *introspector) find(key [sha256.Size]byte, token, source string) (any, e
 	defer cancel()
 	leave, err := i.queue.Enter(ctx, fairqueue.Share{Name: source, Most: maxQuestions / 2})
 	if err != nil {
-		return nil, unavailable(tokenissuer.ReasonIntrospectionBusy, err)
+		return nil, unavailable(oauth.ReasonIntrospectionBusy, err)
 	}
 	defer leave()
 	said, err, _ := i.questions.Do(string(key[:]), func() (any, error) { return i.question(key, token) })
@@ -141,7 +142,7 @@ func (i *introspector) find(key [sha256.Size]byte, token, source string) (any, e
 }
 
 // question asks, unless the answer has come or the issuer has failed meanwhile.
-func (i *introspector) question(key [sha256.Size]byte, token string) (*tokenissuer.Introspected, error) {
+func (i *introspector) question(key [sha256.Size]byte, token string) (*accesstoken.Introspected, error) {
 	if said, err := i.answers.get(key, i.now()); said != nil || err != nil {
 		return said, err
 	}
@@ -149,7 +150,7 @@ func (i *introspector) question(key [sha256.Size]byte, token string) (*tokenissu
 		return nil, err
 	}
 	at := i.now()
-	var said *tokenissuer.Introspected
+	var said *accesstoken.Introspected
 	var err error
 	panicked := guarded(func() error {
 		said, err = i.ask(token, at)
@@ -164,7 +165,7 @@ func (i *introspector) question(key [sha256.Size]byte, token string) (*tokenissu
 }
 
 // ask puts the question (RFC 7662 §2.1). The client authenticates as RFC 6749 §2.3.1 says, with both halves form-encoded.
-func (i *introspector) ask(token string, at time.Time) (*tokenissuer.Introspected, error) {
+func (i *introspector) ask(token string, at time.Time) (*accesstoken.Introspected, error) {
 	form := url.Values{"token": {token}, "token_type_hint": {"access_token"}}
 	ctx := context.Background() // the client has its own timeout
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, i.settings.Endpoint, strings.NewReader(form.Encode()))
@@ -181,7 +182,7 @@ func (i *introspector) ask(token string, at time.Time) (*tokenissuer.Introspecte
 	case status != http.StatusOK:
 		return nil, failure{fmt.Errorf("the introspection endpoint answered with status %d", status), pausing[status]}
 	}
-	said, err := tokenissuer.ParseIntrospection(body, i.tokens, at.Add(i.settings.CacheFor))
+	said, err := accesstoken.ParseIntrospection(body, i.tokens, at.Add(i.settings.CacheFor))
 	if err == nil {
 		err = said.CheckExpiry(at)
 	}
@@ -215,8 +216,8 @@ type failure struct {
 // refuse settles what a token gets that was not found good. An issuer that fails is left alone for a moment, at least with
 // this token, and the operator is told.
 func (i *introspector) refuse(key [sha256.Size]byte, token string, at time.Time, err error) error {
-	e, judged := errors.AsType[*tokenissuer.Error](err)
-	if judged && e.Code == tokenissuer.InvalidToken {
+	e, judged := errors.AsType[*oauth.Error](err)
+	if judged && e.Code == oauth.InvalidToken {
 		i.failed.Store(nil)
 		i.answers.putRefusal(key, e, at, min(i.settings.CacheFor, maxRefusal))
 		return e
@@ -237,8 +238,8 @@ func (i *introspector) refuse(key [sha256.Size]byte, token string, at time.Time,
 }
 
 // unavailable says when to come back.
-func unavailable(reason string, cause error) *tokenissuer.Error {
-	e := tokenissuer.NewError(tokenissuer.TemporarilyUnavailable, reason).WithCause(cause)
+func unavailable(reason string, cause error) *oauth.Error {
+	e := oauth.NewError(oauth.TemporarilyUnavailable, reason).WithCause(cause)
 	e.RetryAfter = failurePause
 	return e
 }

@@ -13,7 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 const (
@@ -53,7 +54,7 @@ func asks(s *Settings) {
 		s.Introspection = new(Introspection)
 	}
 	s.Introspection.Endpoint = s.Issuer + introspectionPath
-	s.Introspection.ClientID, s.Introspection.ClientSecret = ourID, tokenissuer.NewSecret(ourSecret)
+	s.Introspection.ClientID, s.Introspection.ClientSecret = ourID, oauth.NewSecret(ourSecret)
 }
 
 func cachedFor(d time.Duration) func(*Settings) {
@@ -166,14 +167,14 @@ func TestWhatIsNoTokenIsAskedAboutNobody(t *testing.T) {
 	a := newAsker(t)
 	for name, token := range map[string]string{
 		"empty": "", "equals signs": "==", "space": "a b", "line break": "a\r\nb", "quote": `a"b`, "comma": "a,b", "NUL": "a\x00", "not ASCII": "tökén",
-		"equals in the middle": "a=b", "percent": "a%20b", "too long": strings.Repeat("a", tokenissuer.MaxTokenBytes+1),
+		"equals in the middle": "a=b", "percent": "a%20b", "too long": strings.Repeat("a", accesstoken.MaxTokenBytes+1),
 	} {
-		if _, err := a.judgeNow(token); tokenissuer.AsError(err).Code != tokenissuer.InvalidToken {
+		if _, err := a.judgeNow(token); oauth.AsError(err).Code != oauth.InvalidToken {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	a.wantQuestions(t, 0)
-	a.accepts(t, strings.Repeat("a", tokenissuer.MaxTokenBytes))
+	a.accepts(t, strings.Repeat("a", accesstoken.MaxTokenBytes))
 	a.wantQuestions(t, 1)
 }
 
@@ -204,7 +205,7 @@ func TestG90AnAnswerStandsUntilItsTime(t *testing.T) {
 			a.wantQuestions(t, 1)
 			a.clock.Add(time.Nanosecond)
 			a.replies(inactiveAnswer)
-			a.refuses(t, "good", tokenissuer.InvalidToken, "token_inactive")
+			a.refuses(t, "good", oauth.InvalidToken, "token_inactive")
 			a.wantQuestions(t, 2)
 		})
 	}
@@ -225,8 +226,8 @@ func TestG90AnAnswerStandsUntilItsTime(t *testing.T) {
 	t.Run("ended long ago, whatever the issuer says", func(t *testing.T) {
 		a := newAsker(t)
 		a.answers(map[string]any{"exp": testStart.Unix() - 31})
-		a.refuses(t, "old", tokenissuer.InvalidToken, "token_expired")
-		a.refuses(t, "old", tokenissuer.InvalidToken, "token_expired")
+		a.refuses(t, "old", oauth.InvalidToken, "token_expired")
+		a.refuses(t, "old", oauth.InvalidToken, "token_expired")
 		a.wantQuestions(t, 1)
 	})
 }
@@ -243,9 +244,9 @@ func TestG90ARefusalStandsShortly(t *testing.T) {
 		t.Run(v.name, func(t *testing.T) {
 			a := newAsker(t, v.edit...)
 			a.replies(inactiveAnswer)
-			a.refuses(t, "bad", tokenissuer.InvalidToken, "token_inactive")
+			a.refuses(t, "bad", oauth.InvalidToken, "token_inactive")
 			a.clock.Add(v.stands - time.Nanosecond)
-			a.refuses(t, "bad", tokenissuer.InvalidToken, "token_inactive")
+			a.refuses(t, "bad", oauth.InvalidToken, "token_inactive")
 			a.wantQuestions(t, 1)
 			a.clock.Add(time.Nanosecond)
 			a.answers(nil)
@@ -263,7 +264,7 @@ func TestG90AHitIsJudgedAnew(t *testing.T) {
 		_, err := a.Verify(t.Context(), "good", []string{audience})
 		return err
 	}
-	if e := tokenissuer.AsError(judge(ourAudience)); e.Reason != "token_from_future" {
+	if e := oauth.AsError(judge(ourAudience)); e.Reason != "token_from_future" {
 		t.Errorf("before its time: %v", e)
 	}
 	a.clock.Add(10 * time.Second)
@@ -271,7 +272,7 @@ func TestG90AHitIsJudgedAnew(t *testing.T) {
 		t.Error(err)
 	}
 	for _, audience := range []string{"https://else.example", "", ourAudience + "/"} {
-		if e := tokenissuer.AsError(judge(audience)); e.Code != tokenissuer.InvalidToken || e.Reason != "audience_wrong" {
+		if e := oauth.AsError(judge(audience)); e.Code != oauth.InvalidToken || e.Reason != "audience_wrong" {
 			t.Errorf("for %q: %v", audience, e)
 		}
 	}
@@ -285,12 +286,12 @@ func TestG90NothingIsSharedBetweenIssuersEndpointsAndClients(t *testing.T) {
 	endpoint.Endpoint, client.ClientID = "https://a.example/i2", "client2"
 	keys := map[string]string{}
 	for name, i := range map[string]*introspector{
-		"the first":        newIntrospector(&base, tokenissuer.TrustedTokens{Issuer: "https://a.example"}, nil, time.Now),
-		"another issuer":   newIntrospector(&base, tokenissuer.TrustedTokens{Issuer: "https://b.example"}, nil, time.Now),
-		"another endpoint": newIntrospector(&endpoint, tokenissuer.TrustedTokens{Issuer: "https://a.example"}, nil, time.Now),
-		"another client":   newIntrospector(&client, tokenissuer.TrustedTokens{Issuer: "https://a.example"}, nil, time.Now),
-		"one way to part":  newIntrospector(&Introspection{Endpoint: "https://a.example/i x", ClientID: "y"}, tokenissuer.TrustedTokens{Issuer: "https://a.example"}, nil, time.Now),
-		"another way":      newIntrospector(&Introspection{Endpoint: "https://a.example/i", ClientID: "x y"}, tokenissuer.TrustedTokens{Issuer: "https://a.example"}, nil, time.Now),
+		"the first":        newIntrospector(&base, accesstoken.TrustedTokens{Issuer: "https://a.example"}, nil, time.Now),
+		"another issuer":   newIntrospector(&base, accesstoken.TrustedTokens{Issuer: "https://b.example"}, nil, time.Now),
+		"another endpoint": newIntrospector(&endpoint, accesstoken.TrustedTokens{Issuer: "https://a.example"}, nil, time.Now),
+		"another client":   newIntrospector(&client, accesstoken.TrustedTokens{Issuer: "https://a.example"}, nil, time.Now),
+		"one way to part":  newIntrospector(&Introspection{Endpoint: "https://a.example/i x", ClientID: "y"}, accesstoken.TrustedTokens{Issuer: "https://a.example"}, nil, time.Now),
+		"another way":      newIntrospector(&Introspection{Endpoint: "https://a.example/i", ClientID: "x y"}, accesstoken.TrustedTokens{Issuer: "https://a.example"}, nil, time.Now),
 	} {
 		for _, token := range []string{"token", "token2", strings.Repeat("a", 5000) + "1", strings.Repeat("a", 5000) + "2"} {
 			key := fmt.Sprint(i.key(token))
@@ -306,7 +307,7 @@ func TestG90NothingIsSharedBetweenIssuersEndpointsAndClients(t *testing.T) {
 	a, b := newAsker(t), newAsker(t)
 	b.replies(inactiveAnswer)
 	a.accepts(t, "token")
-	b.refuses(t, "token", tokenissuer.InvalidToken, "token_inactive")
+	b.refuses(t, "token", oauth.InvalidToken, "token_inactive")
 	a.accepts(t, "token")
 	b.wantQuestions(t, 1)
 }
@@ -314,15 +315,15 @@ func TestG90NothingIsSharedBetweenIssuersEndpointsAndClients(t *testing.T) {
 // TestG90TheCacheIsBounded: a flood of tokens is not remembered, and one of bad tokens leaves the good ones alone.
 func TestG90TheCacheIsBounded(t *testing.T) {
 	const flood = 100_000
-	i := newIntrospector(&Introspection{Endpoint: "https://a.example/i"}, tokenissuer.TrustedTokens{Issuer: "https://a.example"}, nil, func() time.Time { return testStart })
-	said, err := tokenissuer.ParseIntrospection([]byte(goodAnswer(i.issuer, nil)), i.tokens, testStart.Add(time.Minute))
+	i := newIntrospector(&Introspection{Endpoint: "https://a.example/i"}, accesstoken.TrustedTokens{Issuer: "https://a.example"}, nil, func() time.Time { return testStart })
+	said, err := accesstoken.ParseIntrospection([]byte(goodAnswer(i.issuer, nil)), i.tokens, testStart.Add(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n := range 1000 {
 		i.answers.put(i.key(fmt.Sprint("good", n)), said, testStart, time.Minute)
 	}
-	refused := tokenissuer.NewError(tokenissuer.InvalidToken, "token_inactive")
+	refused := oauth.NewError(oauth.InvalidToken, "token_inactive")
 	for n := range flood {
 		i.answers.putRefusal(i.key(fmt.Sprint("bad", n)), refused, testStart, time.Minute)
 	}
@@ -391,7 +392,7 @@ func TestAClientThatHangsUpTakesNobodysAnswer(t *testing.T) {
 	eventually(t, "nobody asked", func() bool { return a.questions() > 0 })
 	go func() { _, err := a.judgeNow("one"); second <- err }()
 	hangUp()
-	if err := <-first; tokenissuer.AsError(err).Code != tokenissuer.TemporarilyUnavailable {
+	if err := <-first; oauth.AsError(err).Code != oauth.TemporarilyUnavailable {
 		t.Errorf("who hung up got %v", err)
 	}
 	release()

@@ -6,7 +6,8 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 const (
@@ -28,13 +29,13 @@ type answerCache struct {
 // answer is about an active token.
 type answer struct {
 	period
-	said *tokenissuer.Introspected
+	said *accesstoken.Introspected
 }
 
 // refusal is about a token that is not good, or of which the issuer could not say anything.
 type refusal struct {
 	period
-	err *tokenissuer.Error
+	err *oauth.Error
 }
 
 // period is when something stands. A clock that was set back is not in it either.
@@ -53,7 +54,7 @@ func newAnswerCache() *answerCache {
 }
 
 // get returns what stands at that time; two nils: nothing does.
-func (c *answerCache) get(key [sha256.Size]byte, now time.Time) (*tokenissuer.Introspected, error) {
+func (c *answerCache) get(key [sha256.Size]byte, now time.Time) (*accesstoken.Introspected, error) {
 	if a, ok := c.answers.GetIfPresent(key); ok {
 		if a.holds(now) {
 			return a.said, nil
@@ -70,7 +71,7 @@ func (c *answerCache) get(key [sha256.Size]byte, now time.Time) (*tokenissuer.In
 }
 
 // put keeps an answer, but never beyond the token's end.
-func (c *answerCache) put(key [sha256.Size]byte, said *tokenissuer.Introspected, from time.Time, life time.Duration) {
+func (c *answerCache) put(key [sha256.Size]byte, said *accesstoken.Introspected, from time.Time, life time.Duration) {
 	until := from.Add(life)
 	if end := said.ExpiresAt(); end.Before(until) {
 		until = end
@@ -78,6 +79,6 @@ func (c *answerCache) put(key [sha256.Size]byte, said *tokenissuer.Introspected,
 	c.answers.Set(key, &answer{period{from, until}, said})
 }
 
-func (c *answerCache) putRefusal(key [sha256.Size]byte, err *tokenissuer.Error, from time.Time, life time.Duration) {
+func (c *answerCache) putRefusal(key [sha256.Size]byte, err *oauth.Error, from time.Time, life time.Duration) {
 	c.refusals.Set(key, &refusal{period{from, from.Add(life)}, err})
 }

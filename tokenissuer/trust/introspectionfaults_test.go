@@ -14,7 +14,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/fairqueue"
 	"github.com/gatehouse-auth/gatehouse/internal/loopback"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // TestAnIssuerThatDoesNotAnswer gets nobody a 401: nothing is known about the token, and the issuer, or our credentials
@@ -62,16 +62,16 @@ func TestAnIssuerThatDoesNotAnswer(t *testing.T) {
 			a := newAsker(t)
 			a.accepts(t, "known")
 			a.replies(v.reply)
-			a.refuses(t, "one", tokenissuer.TemporarilyUnavailable, v.reason)
+			a.refuses(t, "one", oauth.TemporarilyUnavailable, v.reason)
 			a.accepts(t, "known")
 			asked := a.questions()
-			if _, err := a.judgeNow("one"); tokenissuer.AsError(err).Code != tokenissuer.TemporarilyUnavailable {
+			if _, err := a.judgeNow("one"); oauth.AsError(err).Code != oauth.TemporarilyUnavailable {
 				t.Errorf("at once again: %v", err)
 			}
 			a.wantQuestions(t, asked)
 			a.answers(nil)
 			if v.general {
-				a.refuses(t, "two", tokenissuer.TemporarilyUnavailable, "introspection_paused")
+				a.refuses(t, "two", oauth.TemporarilyUnavailable, "introspection_paused")
 				a.wantQuestions(t, asked)
 			} else { // otherwise a token that the issuer stumbles over would close the gate for everybody
 				a.accepts(t, "two")
@@ -108,12 +108,12 @@ func TestAnIssuerThatIsGoneComesBack(t *testing.T) {
 	a.provider.Close()
 	a.clock.Add(time.Second)
 	a.accepts(t, "known")
-	a.refuses(t, "new", tokenissuer.TemporarilyUnavailable, "introspection_failed")
-	a.refuses(t, "newer", tokenissuer.TemporarilyUnavailable, "introspection_paused")
+	a.refuses(t, "new", oauth.TemporarilyUnavailable, "introspection_failed")
+	a.refuses(t, "newer", oauth.TemporarilyUnavailable, "introspection_paused")
 	a.clock.Add(defaultCacheFor)
-	a.refuses(t, "known", tokenissuer.TemporarilyUnavailable, "introspection_failed")
+	a.refuses(t, "known", oauth.TemporarilyUnavailable, "introspection_failed")
 	a.clock.Add(-time.Hour) // a clock that was set back does not leave the issuer alone for an hour
-	a.refuses(t, "newest", tokenissuer.TemporarilyUnavailable, "introspection_failed")
+	a.refuses(t, "newest", oauth.TemporarilyUnavailable, "introspection_failed")
 
 	back := at()
 	t.Cleanup(back.Close)
@@ -134,8 +134,8 @@ func TestAnIssuerThatHangs(t *testing.T) {
 		case <-ended:
 		}
 	})
-	a.refuses(t, "one", tokenissuer.TemporarilyUnavailable, "introspection_failed")
-	a.refuses(t, "two", tokenissuer.TemporarilyUnavailable, "introspection_paused")
+	a.refuses(t, "one", oauth.TemporarilyUnavailable, "introspection_failed")
+	a.refuses(t, "two", oauth.TemporarilyUnavailable, "introspection_paused")
 }
 
 // TestAFloodOfTokensIsAskedInTurn: whatever comes from two sources, so many questions are under way and no more, and those whose
@@ -157,7 +157,7 @@ func TestAFloodOfTokensIsAskedInTurn(t *testing.T) {
 	for n := range flood {
 		waiting.Go(func() {
 			_, err := a.judgeFrom(fmt.Sprint(n%2), fmt.Sprint("token", n))
-			switch e := tokenissuer.AsError(err); e.Reason {
+			switch e := oauth.AsError(err); e.Reason {
 			case "introspection_busy":
 				busy.Add(1)
 			case "token_inactive":
@@ -246,7 +246,7 @@ func TestWhoWaitsDoesNotAskAnIssuerThatHasFailedMeanwhile(t *testing.T) {
 	for n := range cap(reasons) {
 		go func() {
 			_, err := a.judgeNow(fmt.Sprint("token", n))
-			reasons <- tokenissuer.AsError(err).Reason
+			reasons <- oauth.AsError(err).Reason
 		}()
 	}
 	eventually(t, "nobody asked", func() bool { return a.questions() > 0 })
@@ -321,7 +321,7 @@ func TestWarningsAreFewAndWithoutSecrets(t *testing.T) {
 	}
 	a.gate.mu.Unlock()
 	for _, err := range errs {
-		if tokenissuer.AsError(err).Code != tokenissuer.TemporarilyUnavailable {
+		if oauth.AsError(err).Code != oauth.TemporarilyUnavailable {
 			t.Errorf("%v", err)
 		}
 		logged += "\n" + err.Error()

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // Settings say whom to trust, and how its keys are found.
@@ -16,7 +17,7 @@ type Settings struct {
 	// JWKSURI is where the keys are. Empty: discovered (RFC 8414 §3, OpenID Connect Discovery §4).
 	JWKSURI string
 	// Algorithms narrow what keys may be used for; empty: all that we know.
-	Algorithms []tokenissuer.Algorithm
+	Algorithms []oauth.Algorithm
 	// Types are the values of typ that its access tokens have; empty: at+jwt (RFC 9068 §2.1).
 	Types []string
 	// RolesClaim is the claim with the roles, or a path to it; empty: role.
@@ -37,7 +38,7 @@ type Introspection struct {
 	Endpoint string
 	// ClientID and ClientSecret are how we authenticate, by HTTP Basic.
 	ClientID     string
-	ClientSecret tokenissuer.Secret
+	ClientSecret oauth.Secret
 	// CacheFor is how long an answer stands at most; zero: 30 seconds.
 	CacheFor time.Duration
 }
@@ -62,7 +63,7 @@ type Snapshots interface {
 type Issuer struct {
 	settings     Settings
 	keys         *remoteKeys
-	verifier     *tokenissuer.Verifier
+	verifier     *accesstoken.Verifier
 	introspector *introspector // nil: opaque tokens are refused
 	patience     time.Duration // how long a token waits for its key
 }
@@ -84,7 +85,7 @@ func New(settings Settings, options Options) (*Issuer, error) {
 	keys := newRemoteKeys(settings, c, options)
 	i := &Issuer{
 		settings: settings, keys: keys, patience: fetchTimeout,
-		verifier: tokenissuer.NewTrustedVerifier(settings.tokens(), keys, options.Now),
+		verifier: accesstoken.NewTrustedVerifier(settings.tokens(), keys, options.Now),
 	}
 	if settings.Introspection != nil {
 		i.introspector = newIntrospector(settings.Introspection, settings.tokens(), c, options.Now)
@@ -94,8 +95,8 @@ func New(settings Settings, options Options) (*Issuer, error) {
 }
 
 // tokens says what the issuer's tokens look like.
-func (s *Settings) tokens() tokenissuer.TrustedTokens {
-	return tokenissuer.TrustedTokens{Issuer: s.Issuer, Types: s.Types, RolesClaim: s.RolesClaim, ClientAudience: s.ClientAudience}
+func (s *Settings) tokens() accesstoken.TrustedTokens {
+	return accesstoken.TrustedTokens{Issuer: s.Issuer, Types: s.Types, RolesClaim: s.RolesClaim, ClientAudience: s.ClientAudience}
 }
 
 // addresses are the URLs that an operator gave.
@@ -139,18 +140,18 @@ func (i *Issuer) Ready() error {
 // Verify returns the token if the issuer made it for one of the audiences and it is good now. The error is an
 // *tokenissuer.Error: invalid_token, or temporarily_unavailable when nobody can say. A token whose key is known is judged at
 // once. One whose key is missed may wait for a fetch, for five seconds at most.
-func (i *Issuer) Verify(ctx context.Context, token string, audiences []string) (*tokenissuer.AccessToken, error) {
+func (i *Issuer) Verify(ctx context.Context, token string, audiences []string) (*accesstoken.AccessToken, error) {
 	return i.VerifyAdmitted(ctx, token, audiences, "", nil)
 }
 
 // Recall is Verify for a token that was judged before. Known is false, and the error nil, when nothing is known of the token,
 // or what is known needs a key that has to be fetched first.
-func (i *Issuer) Recall(token string, audiences []string) (t *tokenissuer.AccessToken, known bool, err error) {
+func (i *Issuer) Recall(token string, audiences []string) (t *accesstoken.AccessToken, known bool, err error) {
 	t, known, err = i.verifier.Recall(token, audiences)
 	switch {
 	case known && err != nil && lacksKey(err):
 		return nil, false, nil
-	case !known && i.introspector != nil && len(token) <= tokenissuer.MaxTokenBytes && isOpaque(token):
+	case !known && i.introspector != nil && len(token) <= accesstoken.MaxTokenBytes && isOpaque(token):
 		return i.introspector.recall(token, audiences)
 	}
 	return t, known, err
@@ -159,9 +160,9 @@ func (i *Issuer) Recall(token string, audiences []string) (t *tokenissuer.Access
 // VerifyAdmitted is Verify that asks admit immediately before a signature has to be verified. What it gives is held no longer
 // than that: never while a key is fetched. Opaque tokens have no signature. Questions about them are asked in turns by source,
 // which says where the token comes from, such as an address.
-func (i *Issuer) VerifyAdmitted(ctx context.Context, token string, audiences []string, source string, admit tokenissuer.Admission) (*tokenissuer.AccessToken, error) {
-	if len(token) > tokenissuer.MaxTokenBytes {
-		return nil, tokenissuer.NewError(tokenissuer.InvalidToken, "token_too_long")
+func (i *Issuer) VerifyAdmitted(ctx context.Context, token string, audiences []string, source string, admit accesstoken.Admission) (*accesstoken.AccessToken, error) {
+	if len(token) > accesstoken.MaxTokenBytes {
+		return nil, oauth.NewError(oauth.InvalidToken, "token_too_long")
 	}
 	known := i.keys.known.Load()
 	t, err := i.verifier.VerifyAdmitted(token, audiences, admit)
@@ -174,20 +175,20 @@ func (i *Issuer) VerifyAdmitted(ctx context.Context, token string, audiences []s
 		return nil, err
 	}
 	quiet := i.keys.quiet(known)
-	if quiet && tokenissuer.AsError(err).Code == tokenissuer.InvalidToken {
+	if quiet && oauth.AsError(err).Code == oauth.InvalidToken {
 		return nil, err // a flood ends here: the token is not taken apart once more
 	}
 	if !i.claims(token) {
-		return nil, tokenissuer.NewError(tokenissuer.InvalidToken, "issuer_wrong") // no key of this issuer could mend that
+		return nil, oauth.NewError(oauth.InvalidToken, "issuer_wrong") // no key of this issuer could mend that
 	}
 	if quiet {
 		return nil, err
 	}
-	return i.judgeLater(ctx, func() (*tokenissuer.AccessToken, error) { return i.verifier.VerifyAdmitted(token, audiences, admit) })
+	return i.judgeLater(ctx, func() (*accesstoken.AccessToken, error) { return i.verifier.VerifyAdmitted(token, audiences, admit) })
 }
 
 // judgeLater asks again as often as something has come that may bring the key.
-func (i *Issuer) judgeLater(ctx context.Context, judge func() (*tokenissuer.AccessToken, error)) (*tokenissuer.AccessToken, error) {
+func (i *Issuer) judgeLater(ctx context.Context, judge func() (*accesstoken.AccessToken, error)) (*accesstoken.AccessToken, error) {
 	ctx, cancel := context.WithTimeout(ctx, i.patience)
 	defer cancel()
 	recalled, fetched := i.keys.demand()
@@ -203,7 +204,7 @@ func (i *Issuer) judgeLater(ctx context.Context, judge func() (*tokenissuer.Acce
 			fetched = nil
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.Canceled) { // the client has left, which is no fault of the issuer's
-				return nil, tokenissuer.Unavailable("keys_awaited", ctx.Err())
+				return nil, oauth.Unavailable("keys_awaited", ctx.Err())
 			}
 			return nil, i.keys.unavailable(i.keys.known.Load(), "keys_awaited")
 		}
@@ -219,19 +220,19 @@ func isOpaque(token string) bool {
 	if strings.HasPrefix(token, "eyJ") && strings.Count(token, ".") >= 2 {
 		return false
 	}
-	_, isJWT := tokenissuer.ClaimedIssuer(token)
+	_, isJWT := accesstoken.ClaimedIssuer(token)
 	return !isJWT
 }
 
 // claims tells whether a JWT names this issuer.
 func (i *Issuer) claims(token string) bool {
-	issuer, _ := tokenissuer.ClaimedIssuer(token)
+	issuer, _ := accesstoken.ClaimedIssuer(token)
 	return issuer == i.settings.Issuer
 }
 
-func (i *Issuer) introspect(ctx context.Context, token string, audiences []string, source string) (*tokenissuer.AccessToken, error) {
+func (i *Issuer) introspect(ctx context.Context, token string, audiences []string, source string) (*accesstoken.AccessToken, error) {
 	if i.introspector == nil {
-		return nil, tokenissuer.NewError(tokenissuer.InvalidToken, "token_malformed")
+		return nil, oauth.NewError(oauth.InvalidToken, "token_malformed")
 	}
 	return i.introspector.verify(ctx, token, audiences, source)
 }

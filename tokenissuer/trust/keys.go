@@ -8,7 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // defaultMaxStale is how old keys may get that cannot be fetched again.
@@ -55,10 +56,10 @@ type knowledge struct {
 
 // keySet is what an issuer published, read.
 type keySet struct {
-	published []tokenissuer.PublishedKey
-	byID      map[string][]*tokenissuer.VerificationKey // each once for every algorithm; "" has those without a kid
+	published []keys.PublishedKey
+	byID      map[string][]*keys.VerificationKey // each once for every algorithm; "" has those without a kid
 	// only has the key for an algorithm of which there is one alone; nil: there are several.
-	only      map[tokenissuer.Algorithm]*tokenissuer.VerificationKey
+	only      map[oauth.Algorithm]*keys.VerificationKey
 	uri       string
 	document  []byte
 	fetchedAt time.Time
@@ -75,7 +76,7 @@ func newRemoteKeys(settings Settings, c *client, options Options) *remoteKeys {
 
 // Find returns the key of that kid for that algorithm, at once. A token without a kid means the one key that its algorithm can
 // be used with; there is no search by trial.
-func (k *remoteKeys) Find(kid string, algorithm tokenissuer.Algorithm) (*tokenissuer.VerificationKey, error) {
+func (k *remoteKeys) Find(kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error) {
 	known := k.known.Load()
 	if err := k.usable(known); err != nil {
 		return nil, err
@@ -87,11 +88,11 @@ func (k *remoteKeys) Find(kid string, algorithm tokenissuer.Algorithm) (*tokenis
 	case !known.current && reason == reasonUnknown:
 		return nil, k.unavailable(known, reasonStale)
 	}
-	return nil, tokenissuer.NewError(tokenissuer.InvalidToken, reason)
+	return nil, oauth.NewError(oauth.InvalidToken, reason)
 }
 
 // find says why there is no such key, or not one alone.
-func (s *keySet) find(kid string, algorithm tokenissuer.Algorithm) (key *tokenissuer.VerificationKey, reason string) {
+func (s *keySet) find(kid string, algorithm oauth.Algorithm) (key *keys.VerificationKey, reason string) {
 	if kid == "" {
 		if key, known := s.only[algorithm]; key != nil || !known {
 			return key, reasonUnknown
@@ -126,14 +127,14 @@ func (k *remoteKeys) usable(known *knowledge) error {
 
 // unavailable says when to come back: after the next fetch.
 func (k *remoteKeys) unavailable(known *knowledge, reason string) error {
-	e := tokenissuer.Unavailable(reason, known.failed)
+	e := oauth.Unavailable(reason, known.failed)
 	e.RetryAfter = min(max(known.retryAt.Sub(k.now()), time.Second), maxRetry)
 	return e
 }
 
 // lacksKey tells whether a refusal may be mended by a fetch.
 func lacksKey(err error) bool {
-	switch tokenissuer.AsError(err).Reason {
+	switch oauth.AsError(err).Reason {
 	case reasonUnknown, reasonNotLoaded, reasonStale:
 		return true
 	}
@@ -196,8 +197,8 @@ func (s *keySet) equal(other *keySet) bool {
 	if s == nil || other == nil || len(s.byID) != len(other.byID) {
 		return s == other
 	}
-	for kid, keys := range s.byID {
-		if !slices.EqualFunc(keys, other.byID[kid], (*tokenissuer.VerificationKey).Equal) {
+	for kid, ks := range s.byID {
+		if !slices.EqualFunc(ks, other.byID[kid], (*keys.VerificationKey).Equal) {
 			return false
 		}
 	}
@@ -208,15 +209,15 @@ func (s *keySet) equal(other *keySet) bool {
 func (k *remoteKeys) readKeySet(document []byte, uri string, fetchedAt time.Time) (*keySet, error) {
 	algorithms := k.settings.Algorithms
 	if len(algorithms) == 0 {
-		algorithms = tokenissuer.TrustedAlgorithms
+		algorithms = oauth.TrustedAlgorithms
 	}
-	published, err := tokenissuer.ParseJWKS(document, algorithms)
+	published, err := keys.ParseJWKS(document, algorithms)
 	if err != nil {
 		return nil, fmt.Errorf("the keys at %s: %w", uri, err)
 	}
 	set := &keySet{
 		published: published, uri: uri, document: document, fetchedAt: fetchedAt,
-		byID: make(map[string][]*tokenissuer.VerificationKey, len(published)), only: make(map[tokenissuer.Algorithm]*tokenissuer.VerificationKey),
+		byID: make(map[string][]*keys.VerificationKey, len(published)), only: make(map[oauth.Algorithm]*keys.VerificationKey),
 	}
 	for _, p := range published {
 		for _, key := range p.Keys {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // TestG87EveryIssuerHasItsOwnKeys: all pairs of key and iss. A key of one issuer says nothing about another's tokens, not
@@ -24,7 +24,7 @@ func TestG87EveryIssuerHasItsOwnKeys(t *testing.T) {
 				if good := i == j && j == k; good != (err == nil) {
 					t.Errorf("key %d, gate %d, iss %d: %v, %v", i, j, k, token, err)
 				}
-				if err != nil && tokenissuer.AsError(err).Code != tokenissuer.InvalidToken {
+				if err != nil && oauth.AsError(err).Code != oauth.InvalidToken {
 					t.Errorf("key %d, gate %d, iss %d: %v", i, j, k, err)
 				}
 			}
@@ -33,9 +33,9 @@ func TestG87EveryIssuerHasItsOwnKeys(t *testing.T) {
 	// A provider that publishes another's keys as its own still vouches for nobody else.
 	pb.publish(a, b)
 	g := newGate(t, pb)
-	g.refuses(t, a.token(pa.URL, nil), tokenissuer.InvalidToken, "issuer_wrong")
+	g.refuses(t, a.token(pa.URL, nil), oauth.InvalidToken, "issuer_wrong")
 	g.fetchNow()
-	g.refuses(t, a.token(pa.URL, nil), tokenissuer.InvalidToken, "issuer_wrong")
+	g.refuses(t, a.token(pa.URL, nil), oauth.InvalidToken, "issuer_wrong")
 }
 
 // TestG34TheKeyOfAnotherEnvironment under the same kid.
@@ -44,7 +44,7 @@ func TestG34TheKeyOfAnotherEnvironment(t *testing.T) {
 	p := newProvider(t, production)
 	g := newGate(t, p)
 	g.accepts(t, production.token(p.URL, nil))
-	g.refuses(t, staging.token(p.URL, nil), tokenissuer.InvalidToken, "signature_wrong")
+	g.refuses(t, staging.token(p.URL, nil), oauth.InvalidToken, "signature_wrong")
 }
 
 // TestG36AnotherIssuersClock may be 30 s from ours.
@@ -54,9 +54,9 @@ func TestG36AnotherIssuersClock(t *testing.T) {
 	g := newGate(t, p)
 	ago := func(d time.Duration) string { return key.token(p.URL, map[string]any{"exp": testStart.Add(-d).Unix()}) }
 	g.accepts(t, ago(30*time.Second))
-	g.refuses(t, ago(31*time.Second), tokenissuer.InvalidToken, "token_expired")
+	g.refuses(t, ago(31*time.Second), oauth.InvalidToken, "token_expired")
 	for name, exp := range map[string]any{"absent": nil, "text": "1", "float": 1.5, "negative": -1, "huge": 1e300, "2^63": uint64(1 << 63)} {
-		if _, err := g.judgeNow(key.token(p.URL, map[string]any{"exp": exp})); tokenissuer.AsError(err).Code != tokenissuer.InvalidToken {
+		if _, err := g.judgeNow(key.token(p.URL, map[string]any{"exp": exp})); oauth.AsError(err).Code != oauth.InvalidToken {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -85,7 +85,7 @@ func TestK10ASetThatIsFetched(t *testing.T) {
 			p.answer(keysPath, text(set))
 			g.fetchNow()
 			g.accepts(t, good.token(p.URL, map[string]any{"jti": "2"}))
-			g.refuses(t, next.token(p.URL, nil), tokenissuer.TemporarilyUnavailable, reasonStale)
+			g.refuses(t, next.token(p.URL, nil), oauth.TemporarilyUnavailable, reasonStale)
 			if len(g.warnings) != 1 || len(g.warnings[0]) > 2*maxErrorText || g.Generation() != generation {
 				t.Errorf("warned of %.3000q", g.warnings)
 			}
@@ -99,7 +99,7 @@ func TestK10ASetThatIsFetched(t *testing.T) {
 	p.answer(keysPath, text(jwks(strings.Replace(newSigner("e").jwk(), `"sig"`, `"enc"`, 1), `{"kty":"new","kid":"n"}`, good.jwk())))
 	g := newGate(t, p)
 	g.accepts(t, good.token(p.URL, nil))
-	g.refuses(t, newSigner("e").token(p.URL, nil), tokenissuer.InvalidToken, reasonUnknown)
+	g.refuses(t, newSigner("e").token(p.URL, nil), oauth.InvalidToken, reasonUnknown)
 }
 
 // TestAlgorithmsNarrowTheSet: what the operator did not list is no key.
@@ -107,10 +107,10 @@ func TestAlgorithmsNarrowTheSet(t *testing.T) {
 	key := newSigner("k")
 	p := newProvider(t)
 	p.answer(keysPath, text(jwks(key.jwk(), ecKey("e"))))
-	only := func(a ...tokenissuer.Algorithm) func(*Settings) { return func(s *Settings) { s.Algorithms = a } }
-	newGate(t, p, only(tokenissuer.EdDSA)).accepts(t, key.token(p.URL, nil))
-	newGate(t, p, only(tokenissuer.ES256)).refuses(t, key.token(p.URL, nil), tokenissuer.InvalidToken, reasonUnknown)
-	newGate(t, p, only(tokenissuer.RS256)).refuses(t, key.token(p.URL, nil), tokenissuer.TemporarilyUnavailable, reasonNotLoaded)
+	only := func(a ...oauth.Algorithm) func(*Settings) { return func(s *Settings) { s.Algorithms = a } }
+	newGate(t, p, only(oauth.EdDSA)).accepts(t, key.token(p.URL, nil))
+	newGate(t, p, only(oauth.ES256)).refuses(t, key.token(p.URL, nil), oauth.InvalidToken, reasonUnknown)
+	newGate(t, p, only(oauth.RS256)).refuses(t, key.token(p.URL, nil), oauth.TemporarilyUnavailable, reasonNotLoaded)
 }
 
 // TestGenerationIsOfTheKeys: it stands still when the same keys come in another order or with other members, and moves when
@@ -150,12 +150,12 @@ func TestAWithdrawnKeyEndsItsTokens(t *testing.T) {
 	g.accepts(t, token)
 	p.publish(fresh)
 	g.fetchNow()
-	g.refuses(t, token, tokenissuer.InvalidToken, reasonUnknown)
+	g.refuses(t, token, oauth.InvalidToken, reasonUnknown)
 	g.accepts(t, fresh.token(p.URL, nil))
 	// What was judged with one key is not good because another one has its kid now.
 	p.publish(newSigner("old"))
 	g.fetchNow()
-	g.refuses(t, token, tokenissuer.InvalidToken, "key_replaced")
+	g.refuses(t, token, oauth.InvalidToken, "key_replaced")
 }
 
 // TestRotationWhileTokensAreJudged: an issuer that signs with a new key before anybody can have seen it loses no token, and

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // outage is an issuer whose keys were seen, and kept, before its provider went away.
@@ -46,8 +47,8 @@ func TestG89AKnownKeyIsServedUntilItIsStale(t *testing.T) {
 		t.Errorf("not ready: %v", err)
 	}
 	g.clock.Add(time.Second)
-	g.refuses(t, remembered, tokenissuer.TemporarilyUnavailable, reasonStale)
-	g.refuses(t, key.token(g.provider.URL, map[string]any{"jti": "3"}), tokenissuer.TemporarilyUnavailable, reasonStale)
+	g.refuses(t, remembered, oauth.TemporarilyUnavailable, reasonStale)
+	g.refuses(t, key.token(g.provider.URL, map[string]any{"jti": "3"}), oauth.TemporarilyUnavailable, reasonStale)
 	if g.Ready() == nil {
 		t.Error("ready")
 	}
@@ -60,11 +61,11 @@ func TestG89AKnownKeyIsServedUntilItIsStale(t *testing.T) {
 func TestG89AKeyThatNobodySaw(t *testing.T) {
 	g, key, _ := outage(t)
 	next := newSigner("next")
-	g.refuses(t, next.token(g.provider.URL, nil), tokenissuer.TemporarilyUnavailable, reasonStale)
-	g.refuses(t, next.token(g.provider.URL, nil), tokenissuer.TemporarilyUnavailable, reasonStale) // in the cool-down
+	g.refuses(t, next.token(g.provider.URL, nil), oauth.TemporarilyUnavailable, reasonStale)
+	g.refuses(t, next.token(g.provider.URL, nil), oauth.TemporarilyUnavailable, reasonStale) // in the cool-down
 	g.provider.publish(key)
 	g.fetchNow()
-	g.refuses(t, next.token(g.provider.URL, nil), tokenissuer.InvalidToken, reasonUnknown)
+	g.refuses(t, next.token(g.provider.URL, nil), oauth.InvalidToken, reasonUnknown)
 }
 
 // TestG89AColdStartWithASnapshot serves the keys that were kept, and stands by their date.
@@ -74,9 +75,9 @@ func TestG89AColdStartWithASnapshot(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Hour, defaultMaxStale} {
 		next := g.after(t, kept, wait)
 		next.accepts(t, token)
-		next.refuses(t, newSigner("next").token(g.provider.URL, nil), tokenissuer.TemporarilyUnavailable, reasonStale)
+		next.refuses(t, newSigner("next").token(g.provider.URL, nil), oauth.TemporarilyUnavailable, reasonStale)
 	}
-	g.after(t, kept, defaultMaxStale+time.Second).refuses(t, token, tokenissuer.TemporarilyUnavailable, reasonStale)
+	g.after(t, kept, defaultMaxStale+time.Second).refuses(t, token, oauth.TemporarilyUnavailable, reasonStale)
 	ctx, stop := context.WithCancel(t.Context())
 	next := g.after(t, kept, 0)
 	ended := make(chan struct{})
@@ -95,11 +96,11 @@ func TestG89AColdStartWithNothing(t *testing.T) {
 			if next.Ready() == nil {
 				t.Error("ready")
 			}
-			next.refuses(t, key.token(g.provider.URL, nil), tokenissuer.TemporarilyUnavailable, reasonNotLoaded)
-			next.refuses(t, key.token("https://another.example", nil), tokenissuer.InvalidToken, "issuer_wrong")
-			next.refuses(t, "opaque", tokenissuer.InvalidToken, "token_malformed")
-			next.refuses(t, "a.b.c", tokenissuer.InvalidToken, "token_malformed")
-			next.refuses(t, strings.Repeat("a", tokenissuer.MaxTokenBytes+1), tokenissuer.InvalidToken, "token_too_long")
+			next.refuses(t, key.token(g.provider.URL, nil), oauth.TemporarilyUnavailable, reasonNotLoaded)
+			next.refuses(t, key.token("https://another.example", nil), oauth.InvalidToken, "issuer_wrong")
+			next.refuses(t, "opaque", oauth.InvalidToken, "token_malformed")
+			next.refuses(t, "a.b.c", oauth.InvalidToken, "token_malformed")
+			next.refuses(t, strings.Repeat("a", accesstoken.MaxTokenBytes+1), oauth.InvalidToken, "token_too_long")
 			if next.warned(errStorage.Error()) != (name == "one that fails") || !next.warned("status 500") {
 				t.Errorf("warned of %q", next.warnings)
 			}
@@ -121,7 +122,7 @@ func TestG89AProviderThatFlaps(t *testing.T) {
 		g.fetchNow()
 		g.accepts(t, key.token(p.URL, map[string]any{"jti": strconv.Itoa(i)}))
 	}
-	g.refuses(t, newSigner("x").token(p.URL, nil), tokenissuer.InvalidToken, reasonUnknown)
+	g.refuses(t, newSigner("x").token(p.URL, nil), oauth.InvalidToken, reasonUnknown)
 	if g.Generation() != generation {
 		t.Error("the keys changed")
 	}
@@ -156,7 +157,7 @@ func TestASnapshotIsBelievedNoMoreThanAnAnswer(t *testing.T) {
 			if name == "no date" {
 				reason = reasonStale // it is as old as can be
 			}
-			next.refuses(t, token, tokenissuer.TemporarilyUnavailable, reason)
+			next.refuses(t, token, oauth.TemporarilyUnavailable, reason)
 			if name != "no date" && !next.warned("kept keys") {
 				t.Errorf("warned of %q", next.warnings)
 			}
@@ -169,7 +170,7 @@ func TestASnapshotIsBelievedNoMoreThanAnAnswer(t *testing.T) {
 	// Another place for the keys is another set; what was kept for one is not taken for the other.
 	moved := newGate(t, g.provider, atKeys)
 	moved.UseSnapshots(kept)
-	moved.refuses(t, token, tokenissuer.TemporarilyUnavailable, reasonNotLoaded)
+	moved.refuses(t, token, oauth.TemporarilyUnavailable, reasonNotLoaded)
 }
 
 // TestAStorageThatHangsDelaysNobody: neither a start with the provider up, nor a token whose key is known.

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // recalls fails unless the token is known and good, or bad for the reason.
@@ -20,7 +21,7 @@ func (g *gate) recalls(t *testing.T, what, token string, audience, reason string
 		t.Errorf("%s: nothing is known", what)
 	case reason == "" && (err != nil || found == nil):
 		t.Errorf("%s: %v", what, err)
-	case reason != "" && (found != nil || tokenissuer.AsError(err).Reason != reason):
+	case reason != "" && (found != nil || oauth.AsError(err).Reason != reason):
 		t.Errorf("%s: %v, not %s", what, err, reason)
 	}
 }
@@ -50,7 +51,7 @@ func TestARecalledTokenIsJudgedAnew(t *testing.T) {
 	p.publish(other)
 	g.fetchNow()
 	g.knowsNothing(t, "one whose key was withdrawn", token) // a fetch might bring it back
-	if _, err := g.judgeNow(token); tokenissuer.AsError(err).Reason != reasonUnknown {
+	if _, err := g.judgeNow(token); oauth.AsError(err).Reason != reasonUnknown {
 		t.Errorf("a withdrawn key: %v", err)
 	}
 	p.publish(key)
@@ -88,7 +89,7 @@ func TestG80NothingIsAdmittedWhileAKeyIsFetched(t *testing.T) {
 			}
 		}, nil
 	}
-	judge := func(token string, admit tokenissuer.Admission) error {
+	judge := func(token string, admit accesstoken.Admission) error {
 		_, err := g.VerifyAdmitted(context.Background(), token, []string{ourAudience}, "", admit)
 		return err
 	}
@@ -117,10 +118,10 @@ func TestG80NothingIsAdmittedWhileAKeyIsFetched(t *testing.T) {
 		t.Errorf("an expired token: %v; admitted %d", err, admitted.Load())
 	}
 	forged := newSigner("k").token(p.URL, nil)
-	if err := judge(forged, admit); tokenissuer.AsError(err).Code != tokenissuer.InvalidToken || bad.Load() != 1 {
+	if err := judge(forged, admit); oauth.AsError(err).Code != oauth.InvalidToken || bad.Load() != 1 {
 		t.Errorf("a forged token: %v; bad %d", err, bad.Load())
 	}
-	full := tokenissuer.Unavailable("full", errors.New("full"))
+	full := oauth.Unavailable("full", errors.New("full"))
 	if err := judge(key.token(p.URL, nil), func() (func(bool), error) { return nil, full }); !errors.Is(err, full) {
 		t.Errorf("with a full lane: %v", err)
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // KeysReport says what is known of an issuer's keys.
@@ -24,7 +24,7 @@ type KeyReport struct {
 	// Type is the kty with the crv behind it.
 	Type string `json:"type"`
 	// Algorithms are what it may be used for.
-	Algorithms []tokenissuer.Algorithm `json:"algorithms,omitzero"`
+	Algorithms []oauth.Algorithm `json:"algorithms,omitzero"`
 	// Unusable says why there are none.
 	Unusable string `json:"unusable,omitzero"`
 }

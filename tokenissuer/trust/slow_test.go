@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/fairqueue"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // deafConn is a connection that has died without a word, as behind a balancer that forgot it.
@@ -123,11 +124,11 @@ func TestG90NobodyWaitsForLong(t *testing.T) {
 	come := make(chan struct{})
 	defer close(come)
 	a.replies(func(http.ResponseWriter, *http.Request) { <-come })
-	if wait := newIntrospector(new(Introspection), tokenissuer.TrustedTokens{}, nil, nil).wait; wait != 5*time.Second {
+	if wait := newIntrospector(new(Introspection), accesstoken.TrustedTokens{}, nil, nil).wait; wait != 5*time.Second {
 		t.Errorf("one waits for %v", wait)
 	}
 	a.introspector.wait = 50 * time.Millisecond
-	a.refuses(t, "opaque", tokenissuer.TemporarilyUnavailable, "introspection_awaited")
+	a.refuses(t, "opaque", oauth.TemporarilyUnavailable, "introspection_awaited")
 }
 
 // TestG90TheQueueIsBounded: when too many wait already, nobody joins them.
@@ -144,7 +145,7 @@ func TestG90TheQueueIsBounded(t *testing.T) {
 		a.accepts(t, "first")
 	}()
 	eventually(t, "one waits", func() bool { return a.introspector.queue.Waiting() == 1 })
-	a.refuses(t, "second", tokenissuer.TemporarilyUnavailable, "introspection_busy")
+	a.refuses(t, "second", oauth.TemporarilyUnavailable, "introspection_busy")
 	leave()
 	<-waiting
 	a.accepts(t, "second")

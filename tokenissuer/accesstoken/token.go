@@ -1,0 +1,287 @@
+package accesstoken
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// AccessToken is a verified access token (RFC 9068 §2.2). It is shared between requests and never changed.
+type AccessToken struct {
+	Issuer   string
+	Subject  string
+	Audience []string
+	ClientID string
+	Scopes   oauth.Scopes
+	ID       string // jti
+	// IssuedAt is zero, and ExpiresAt when its issuer is asked again, where another issuer was asked about the token and did
+	// not say.
+	IssuedAt  time.Time
+	ExpiresAt time.Time
+	// KeyID is the kid of the key that signed it; empty: the token names none, as those of another issuer may.
+	KeyID string
+
+	// FamilyID (sid), Organisation (org), Role and AuthTime are set on user tokens only. Another issuer may name several
+	// organisations or roles: then these two are empty, and Claim has them.
+	FamilyID     string
+	Organisation string
+	Role         string
+	AuthTime     time.Time
+	// Actor (act) is the admin who obtained the token for the user (RFC 8693 §4.1).
+	Actor store.Actor
+	// earlierActors are those before Actor, the latest first.
+	earlierActors []store.Actor
+
+	// extra holds the other claims, by name, each as its texts, and nested those that are objects.
+	extra  map[string][]string
+	nested claimMembers
+	// endless: ExpiresAt is not the token's own.
+	endless bool
+}
+
+// IsServerToken tells whether the token acts for a client alone. User ids and client ids are never equal, so equality
+// decides, whatever the name looks like.
+func (t *AccessToken) IsServerToken() bool { return t.Subject == t.ClientID }
+
+// HasAudience tells whether the token is meant for one of the audiences.
+func (t *AccessToken) HasAudience(audiences []string) bool {
+	for _, own := range t.Audience {
+		for _, wanted := range audiences {
+			if own == wanted {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Claim returns the texts of a claim by its name on the wire: one for a string, number or boolean, one for each
+// element of an array. Scope gives one text for each scope, and act the sub of the actor. A name that no claim has is a path
+// into objects, with dots between the names, as in realm_access.roles. It returns nil when the claim is absent, empty or
+// another object.
+func (t *AccessToken) Claim(name string) []string {
+	if one, ok := t.Text(name); ok {
+		return text(one)
+	}
+	switch name {
+	case "aud":
+		return t.Audience
+	case "scope":
+		return t.Scopes
+	}
+	if texts := t.extra[name]; texts != nil {
+		return texts
+	}
+	return t.nested.find(name)
+}
+
+// Text is Claim, without an allocation in most cases, for the claims that have one text at most; it is empty for one that is
+// absent. Not ok: the claim may have several.
+func (t *AccessToken) Text(name string) (one string, ok bool) {
+	switch name {
+	case "iss":
+		return t.Issuer, true
+	case "sub":
+		return t.Subject, true
+	case "client_id":
+		return t.ClientID, true
+	case "jti":
+		return t.ID, true
+	case "iat":
+		return secondsText(t.IssuedAt), true
+	case "exp":
+		return strconv.FormatInt(t.ExpiresAt.Unix(), 10), true
+	case "sid":
+		return t.FamilyID, true
+	case "org":
+		return t.Organisation, t.Organisation != "" // another issuer may name several
+	case "role":
+		return t.Role, t.Role != ""
+	case "auth_time":
+		return secondsText(t.AuthTime), true
+	case "act":
+		return t.Actor.Subject, true
+	}
+	return "", false
+}
+
+// secondsText writes a time as claims have it; empty: there is none.
+func secondsText(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return strconv.FormatInt(at.Unix(), 10)
+}
+
+func text(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return []string{s}
+}
+
+// payload is the claims set as it stands in the token (RFC 9068 §2.2). Pointers tell absent from zero.
+type payload struct {
+	Issuer       string      `json:"iss,omitzero"`
+	Subject      string      `json:"sub,omitzero"`
+	Audience     stringList  `json:"aud,omitzero"`
+	ClientID     string      `json:"client_id,omitzero"`
+	Scope        scope       `json:"scope,omitzero"`
+	IssuedAt     *int64      `json:"iat,omitzero"`
+	ExpiresAt    *int64      `json:"exp,omitzero"`
+	NotBefore    *int64      `json:"nbf,omitzero"`
+	ID           string      `json:"jti,omitzero"`
+	FamilyID     string      `json:"sid,omitzero"`
+	Organisation oneOrMany   `json:"org,omitzero"`
+	Role         oneOrMany   `json:"role,omitzero"`
+	AuthTime     *int64      `json:"auth_time,omitzero"`
+	Actor        *actorClaim `json:"act,omitzero"`
+
+	Extra jsontext.Value `json:",embed"`
+}
+
+// actorClaim is act on the wire (RFC 8693 §4.1).
+type actorClaim struct {
+	Subject  string `json:"sub"`
+	ClientID string `json:"client_id"`
+	// Before is who acted before.
+	Before *actorClaim `json:"act,omitzero"`
+}
+
+// chain lists the actors, the current one first.
+func (a *actorClaim) chain() (actors []store.Actor) {
+	for ; a != nil; a = a.Before {
+		actors = append(actors, store.Actor{Subject: a.Subject, ClientID: a.ClientID})
+	}
+	return actors
+}
+
+// stringList is one string or an array of strings on the wire, as aud is (RFC 7519 §4.1.3).
+type stringList []string
+
+// UnmarshalJSONFrom reads either form.
+func (a *stringList) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if d.PeekKind() == '"' {
+		var one string
+		if err := json.UnmarshalDecode(d, &one); err != nil {
+			return err
+		}
+		*a = stringList{one}
+		return nil
+	}
+	return json.UnmarshalDecode(d, (*[]string)(a))
+}
+
+// oneOrMany is a string in our own tokens, and may be an array of strings in those of others.
+type oneOrMany struct {
+	values stringList
+	array  bool
+}
+
+// UnmarshalJSONFrom reads either form.
+func (o *oneOrMany) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	o.array = d.PeekKind() == '['
+	return json.UnmarshalDecode(d, &o.values)
+}
+
+// scope is a string on the wire (RFC 9068 §2.2.3). Anything else grants nothing.
+type scope string
+
+// UnmarshalJSONFrom reads a string and skips every other value.
+func (s *scope) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if d.PeekKind() != '"' {
+		return d.SkipValue()
+	}
+	return json.UnmarshalDecode(d, (*string)(s))
+}
+
+// AppendClaims writes the claims set of a token that we issue, as payload reads it. It is appended by hand, because every
+// token is paid for here. It fails for texts that are not UTF-8.
+func AppendClaims(b []byte, t *AccessToken) ([]byte, error) {
+	var failed error
+	member := func(name, value string) {
+		if value != "" && failed == nil {
+			b = append(append(append(b, `,"`...), name...), `":`...)
+			b, failed = jsontext.AppendQuote(b, value)
+		}
+	}
+	seconds := func(name string, at time.Time) {
+		b = append(append(append(b, `,"`...), name...), `":`...)
+		b = strconv.AppendInt(b, at.Unix(), 10)
+	}
+	start := len(b)
+	member("jti", t.ID) // claimsOpening
+	member("iss", t.Issuer)
+	member("sub", t.Subject)
+	if len(t.Audience) == 1 { // RFC 7519 §4.1.3: one audience may stand alone
+		member("aud", t.Audience[0])
+	} else if len(t.Audience) > 0 && failed == nil {
+		b = append(b, `,"aud":[`...)
+		for i, aud := range t.Audience {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			if b, failed = jsontext.AppendQuote(b, aud); failed != nil {
+				break
+			}
+		}
+		b = append(b, ']')
+	}
+	member("client_id", t.ClientID)
+	member("scope", t.Scopes.String())
+	seconds("iat", t.IssuedAt)
+	seconds("exp", t.ExpiresAt)
+	member("sid", t.FamilyID)
+	member("org", t.Organisation)
+	member("role", t.Role)
+	for i, group := range t.extra[ClaimGroups] {
+		if i == 0 {
+			b = append(b, `,"groups":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		if failed == nil {
+			b, failed = jsontext.AppendQuote(b, group)
+		}
+	}
+	if len(t.extra[ClaimGroups]) > 0 {
+		b = append(b, ']')
+	}
+	if !t.AuthTime.IsZero() {
+		seconds("auth_time", t.AuthTime)
+	}
+	if !t.Actor.IsZero() && failed == nil {
+		open := len(b) + len(`,"act":`)
+		b = append(b, `,"act":`...)
+		member("sub", t.Actor.Subject)
+		member("client_id", t.Actor.ClientID)
+		b[open] = '{' // likewise
+		b = append(b, '}')
+	}
+	if failed != nil {
+		return nil, fmt.Errorf("writing claims: %w", failed)
+	}
+	b[start] = '{' // in place of the first comma
+	return append(b, '}'), nil
+}
+
+// registeredClaims are the names that payload has fields for.
+var registeredClaims = []string{
+	"iss", "sub", "aud", "client_id", "scope", "iat", "exp", "nbf", "jti", "sid", "org", "role", "auth_time", "act",
+}
+
+// ClaimGroups is the claim that names the groups of a token's user, always as an array.
+const ClaimGroups = "groups"
+
+// WithGroups gives a token of ours the claim.
+func (t *AccessToken) WithGroups(groups []string) {
+	if len(groups) > 0 {
+		t.extra = map[string][]string{ClaimGroups: groups}
+	}
+}

@@ -1,0 +1,76 @@
+package accesstoken
+
+import (
+	"crypto/sha256"
+	"hash/maphash"
+
+	"github.com/maypok86/otter/v2"
+)
+
+const (
+	maxCachedTokens = 65536
+	maxCachedBytes  = 64 << 20
+	// leastWeight makes one weight keep both bounds: no more tokens than maxCachedTokens can be this light.
+	leastWeight = maxCachedBytes / maxCachedTokens
+)
+
+// tokenCache holds tokens whose signature and claims were verified, by digest. Only verified tokens enter, so bad
+// tokens cannot fill it; and its admission policy (W-TinyLFU) prefers what is asked often, so a flood of good tokens
+// that are used once cannot push out those in use.
+type tokenCache struct {
+	tokens   *otter.Cache[[sha256.Size]byte, *cachedToken]
+	common   commonTexts
+	unpacked unpackedTokens
+}
+
+func newTokenCache() *tokenCache {
+	return &tokenCache{
+		tokens: otter.Must(&otter.Options[[sha256.Size]byte, *cachedToken]{
+			MaximumWeight: maxCachedBytes,
+			Weigher:       func(_ [sha256.Size]byte, c *cachedToken) uint32 { return c.weight() },
+		}),
+		common: commonTexts{seed: maphash.MakeSeed()},
+	}
+}
+
+func (c *tokenCache) get(digest [sha256.Size]byte) (*cachedToken, bool) {
+	return c.tokens.GetIfPresent(digest)
+}
+
+func (c *tokenCache) put(digest [sha256.Size]byte, token *cachedToken) { c.tokens.Set(digest, token) }
+
+func (c *tokenCache) drop(digest [sha256.Size]byte) { c.tokens.Invalidate(digest) }
+
+// weight is at least what the token takes, packed or not.
+func (c *cachedToken) weight() uint32 {
+	switch {
+	case c.alone:
+		return leastWeight + c.common.Size()
+	case c.common != nil:
+		return leastWeight
+	}
+	return max(leastWeight, c.whole.Load().Size())
+}
+
+// Size estimates the token's bytes in memory: a fixed part for the structures and the cache's own, and every text.
+func (t *AccessToken) Size() uint32 {
+	const fixed, header = 512, 16
+	n := fixed + len(t.Issuer) + len(t.Subject) + len(t.ClientID) + len(t.ID) + len(t.FamilyID) + len(t.Organisation) + len(t.Role) +
+		len(t.Actor.Subject) + len(t.Actor.ClientID)
+	for _, actor := range t.earlierActors {
+		n += 2*header + len(actor.Subject) + len(actor.ClientID)
+	}
+	for _, list := range [][]string{t.Audience, t.Scopes} {
+		for _, s := range list {
+			n += header + len(s)
+		}
+	}
+	for name, texts := range t.extra {
+		n += 4*header + len(name)
+		for _, s := range texts {
+			n += header + len(s)
+		}
+	}
+	n += t.nested.size()
+	return uint32(n) //nolint:gosec // a token has at most 8 KiB, so n is far below 2^32
+}

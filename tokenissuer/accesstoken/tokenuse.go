@@ -1,0 +1,117 @@
+package accesstoken
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// useClaims are those in which issuers say in a word what a token is for, and accessUses the words of access tokens. A
+// token that goes with proof of a key (DPoP) has none of these.
+var (
+	useClaims  = []string{"typ", "token_use", "token_type", "tokenType", "tokenName", "tty"}
+	accessUses = []string{"bearer", "access", "access_token", "access-token", "at", keys.AccessTokenType}
+)
+
+// accessClaims are those that only access tokens have, of Okta, Entra and Auth0; signInClaims those that bind an ID token
+// to a sign-in (OpenID Connect Core §2 and §3.3.2.11, FAPI 1.0 Part 2 §5.1).
+var (
+	accessClaims = []string{"cid", "appid", "azpacr", "scp", "gty"}
+	signInClaims = []string{"nonce", "at_hash", "c_hash", "s_hash"}
+)
+
+// otherClaims are the claims that payload has no field for, as they stand in the token.
+type otherClaims map[string]jsontext.Value
+
+func (p *payload) others() (o otherClaims, err error) {
+	if len(p.Extra) > 0 {
+		err = json.Unmarshal(p.Extra, &o)
+	}
+	return o, err
+}
+
+// has tells whether one of the claims is there.
+func (o otherClaims) has(names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		value, there := o[name]
+		return there && value.Kind() != 'n'
+	})
+}
+
+// read reads a claim, if it is there.
+func (o otherClaims) read(name string, into any) error {
+	if value, there := o[name]; there {
+		return json.Unmarshal(value, into)
+	}
+	return nil
+}
+
+// checkUse refuses claims by which a token is for something else than access, and tokens that are bound to a key
+// (RFC 7800): whoever presents one as a bearer token proves nothing. Said is whether the claims name access in a word.
+func (o otherClaims) checkUse() (said bool, err error) {
+	if o.has("events") { // of logout tokens and other security events (RFC 8417)
+		return false, oauth.NewError(oauth.InvalidToken, "not_an_access_token")
+	}
+	if o.has("cnf") {
+		return false, oauth.NewError(oauth.InvalidToken, "token_bound")
+	}
+	for _, name := range useClaims {
+		if !o.has(name) {
+			continue
+		}
+		var use string
+		if o.read(name, &use) != nil || !slices.Contains(accessUses, strings.ToLower(use)) {
+			return false, oauth.NewError(oauth.InvalidToken, "not_an_access_token")
+		}
+		said = true
+	}
+	return said, nil
+}
+
+// translate gives claims that issuers of before RFC 9068 spell in their own way the names of RFC 9068, and refuses tokens
+// that are for something else than access. Without the typ of RFC 9068 a token must show in another way that it is an
+// access token: ID tokens have the same typ, issuer and key, and often the same audience.
+func (p *payload) translate(typ string) error {
+	others, err := p.others()
+	if err != nil {
+		return oauth.NewError(oauth.InvalidToken, "claims_malformed").WithCause(err)
+	}
+	said, err := others.checkUse()
+	if err != nil {
+		return err
+	}
+	shown := (p.Scope != "" || p.ClientID != "" || others.has(accessClaims...)) && !others.has(signInClaims...)
+	if typ != keys.AccessTokenType && !said && !shown {
+		return oauth.NewError(oauth.InvalidToken, "not_an_access_token")
+	}
+	if err := p.rename(others); err != nil {
+		return oauth.NewError(oauth.InvalidToken, "claims_malformed").WithCause(err)
+	}
+	return nil
+}
+
+// rename reads what RFC 9068 calls client_id and scope where it has another name.
+func (p *payload) rename(others otherClaims) error {
+	for _, name := range []string{"azp", "cid", "appid"} {
+		if p.ClientID != "" {
+			break
+		}
+		if err := others.read(name, &p.ClientID); err != nil {
+			return err
+		}
+	}
+	if p.Scope != "" {
+		return nil
+	}
+	var scopes stringList
+	if err := others.read("scp", &scopes); err != nil {
+		return err
+	}
+	p.Scope = scope(strings.Join(scopes, " "))
+	return nil
+}

@@ -1,0 +1,96 @@
+package accesstoken
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// upstreamClaims goes on with a claims set that AppendClaims has written, for what is told to upstreams alone.
+type upstreamClaims struct {
+	b      []byte
+	failed error
+}
+
+// NewUpstreamClaims begins with the claims of t, whose actors are left to the caller.
+func NewUpstreamClaims(t *AccessToken) *upstreamClaims {
+	b, err := AppendClaims(make([]byte, 0, 768), t)
+	if err != nil {
+		return &upstreamClaims{failed: err}
+	}
+	return &upstreamClaims{b: b[:len(b)-1]} // the brace
+}
+
+func (c *upstreamClaims) name(name string) {
+	c.b = append(append(append(c.b, `,"`...), name...), `":`...)
+}
+
+// quote writes a text. It fails for one that is not UTF-8.
+func (c *upstreamClaims) quote(value string) {
+	if c.failed == nil {
+		c.b, c.failed = jsontext.AppendQuote(c.b, value)
+	}
+}
+
+// Text adds a claim, unless it is empty.
+func (c *upstreamClaims) Text(name, value string) {
+	if value != "" {
+		c.name(name)
+		c.quote(value)
+	}
+}
+
+func (c *upstreamClaims) Number(name string, value int64) {
+	c.name(name)
+	c.b = strconv.AppendInt(c.b, value, 10)
+}
+
+// List adds a claim that has several values; one value is a text, and AppendClaims has written it.
+func (c *upstreamClaims) List(name string, values []string) {
+	if len(values) < 2 {
+		return
+	}
+	c.name(name)
+	for i, value := range values {
+		c.b = append(c.b, "[,"[min(i, 1)])
+		c.quote(value)
+	}
+	c.b = append(c.b, ']')
+}
+
+// Actors adds act, the current actor outermost and those before it nested in it (RFC 8693 §4.1).
+func (c *upstreamClaims) Actors(chain []store.Actor) {
+	for i, actor := range chain {
+		if i == 0 {
+			c.name("act")
+		} else {
+			c.b = append(c.b, `,"act":`...)
+		}
+		c.b = append(c.b, `{"sub":`...)
+		c.quote(actor.Subject)
+		c.Text("client_id", actor.ClientID)
+	}
+	for range chain {
+		c.b = append(c.b, '}')
+	}
+}
+
+// JSON returns the claims set.
+func (c *upstreamClaims) JSON() ([]byte, error) {
+	if c.failed != nil {
+		return nil, oauth.NewError(oauth.ServerError, "claims_unwritable").WithCause(fmt.Errorf("writing claims for an upstream: %w", c.failed))
+	}
+	return append(c.b, '}'), nil
+}
+
+// ActorChain are all who act for the token's subject, the current one first.
+func (t *AccessToken) ActorChain() []store.Actor {
+	if t.Actor.IsZero() {
+		return nil
+	}
+	return append([]store.Actor{t.Actor}, t.earlierActors...)
+}

@@ -1,0 +1,161 @@
+package keys
+
+import (
+	"crypto/ed25519"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// The credentials of a token family are made of its id, for refresh tokens the generation, and a MAC over both. Nothing
+// of them is stored, nobody can make one up, and every one that was ever issued is recognised, so that its second use is.
+// All are base62, so that no encoding changes them.
+const (
+	generationLength = 6  // 62^6 refreshes of one family
+	MACLength        = 43 // 256 bits
+
+	codeLength    = oauth.IDLength + MACLength
+	sessionLength = oauth.IDLength + MACLength
+	refreshLength = oauth.IDLength + generationLength + MACLength
+)
+
+// Code returns the authorization Code of a family (RFC 6749 §4.1.2).
+func (k *MasterKey) Code(familyID string) oauth.Secret {
+	return oauth.NewSecret(familyID + MAC(k.codes, familyID))
+}
+
+// ReadCode returns the family that a code claims to be of, and whether it is its code.
+func (k *MasterKey) ReadCode(code oauth.Secret) (familyID string, genuine bool) {
+	return readMAC(k.codes, code.Reveal(), codeLength, oauth.IDLength)
+}
+
+// Session returns the cookie of a Session.
+func (k *MasterKey) Session(familyID string) oauth.Secret {
+	return oauth.NewSecret(familyID + MAC(k.sessions, familyID))
+}
+
+func (k *MasterKey) ReadSession(cookie oauth.Secret) (familyID string, genuine bool) {
+	return readMAC(k.sessions, cookie.Reveal(), sessionLength, oauth.IDLength)
+}
+
+// RefreshToken returns a family's refresh token of that generation.
+func (k *MasterKey) RefreshToken(familyID string, generation int64) oauth.Secret {
+	named := familyID + base62Number(uint64(generation), generationLength) //nolint:gosec // generations are positive
+	return oauth.NewSecret(named + MAC(k.refresh, named))
+}
+
+// ReadRefreshToken returns the family and generation that a refresh token claims to be of, and whether it is theirs.
+func (k *MasterKey) ReadRefreshToken(token oauth.Secret) (familyID string, generation int64, genuine bool) {
+	named, genuine := readMAC(k.refresh, token.Reveal(), refreshLength, oauth.IDLength+generationLength)
+	if !genuine {
+		return named[:min(len(named), oauth.IDLength)], 0, false
+	}
+	for _, c := range []byte(named[oauth.IDLength:]) {
+		generation = generation*62 + int64(strings.IndexByte(oauth.Base62, c))
+	}
+	return named[:oauth.IDLength], generation, true
+}
+
+// readMAC takes a credential apart into what it names and the MAC of that, and compares in constant time. A text of
+// another length names nothing.
+func readMAC(key []byte, text string, length, namedLength int) (named string, genuine bool) {
+	if len(text) != length {
+		return "", false
+	}
+	named = text[:namedLength]
+	return named, hmac.Equal([]byte(MAC(key, named)), []byte(text[namedLength:]))
+}
+
+// MAC returns the HMAC-SHA256 of a text in base62.
+func MAC(key []byte, text string) string {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(text))
+	return base62Bytes(h.Sum(nil))
+}
+
+// base62Bytes writes 32 bytes as one number of 43 digits.
+func base62Bytes(sum []byte) string {
+	var words [4]uint64
+	for i := range words {
+		words[i] = binary.BigEndian.Uint64(sum[8*i:])
+	}
+	var digits [MACLength]byte
+	for i := MACLength - 1; i >= 0; i-- {
+		digits[i] = oauth.Base62[divide62(&words)]
+	}
+	return string(digits[:])
+}
+
+// divide62 divides a number of four words by 62 and returns the remainder.
+func divide62(words *[4]uint64) (remainder uint64) {
+	for i, word := range words {
+		high := remainder<<32 | word>>32
+		low := high%62<<32 | word&0xffffffff
+		words[i], remainder = high/62<<32|low/62, low%62
+	}
+	return remainder
+}
+
+func base62Number(n uint64, length int) string {
+	digits := make([]byte, length)
+	for i := length - 1; i >= 0; i-- {
+		digits[i] = oauth.Base62[n%62]
+		n /= 62
+	}
+	return string(digits)
+}
+
+// AssertionKey derives the key of an epoch.
+func (k *MasterKey) AssertionKey(epoch int64) (*SigningKey, error) {
+	label := "upstream assertion, epoch " + strconv.FormatInt(epoch, 10)
+	seed, err := hkdf.Key(sha256.New, k.assertions, nil, label, ed25519.SeedSize)
+	if err != nil {
+		return nil, fmt.Errorf("deriving the assertion key of epoch %d: %w", epoch, err)
+	}
+	begins := time.Unix(epoch*int64(AssertionEpoch/time.Second), 0)
+	key, err := signingKeyOf(ed25519.NewKeyFromSeed(seed), oauth.EdDSA, begins)
+	if err != nil {
+		return nil, err
+	}
+	key.header = joseHeaderOf(oauth.EdDSA, AssertionType, key.ID)
+	return key, nil
+}
+
+// RequesterDigest returns what TokenFamily.RotatedBy says of a request from an address, by a family of user agents.
+func (k *MasterKey) RequesterDigest(familyID, address, userAgent string) string {
+	h := hmac.New(sha256.New, k.rotators)
+	text := make([]byte, 0, 256)
+	part := func(what, value string) {
+		h.Reset()
+		text = append(append(append(append(append(text[:0], familyID...), 0), what...), 0), value...)
+		h.Write(text)
+	}
+	digests := make([]byte, 0, 2*sha256.Size)
+	part("address", address)
+	digests = h.Sum(digests)[:rotatorBytes]
+	part("user agent", userAgent)
+	digests = h.Sum(digests)[:2*rotatorBytes]
+	return base64.RawURLEncoding.EncodeToString(digests)
+}
+
+// AssertionType is the typ of an assertion. No access token has it, and no verifier of access tokens may take it.
+const AssertionType = "gateway-assertion+jwt"
+
+// AssertionEpoch is how long one key signs assertions.
+const AssertionEpoch = 30 * store.Day
+
+// What is remembered of whoever used a refresh token: a few bytes of a keyed digest of the address, and of the family of user
+// agents. They are made for one token family, so that no two families can be told to be the same person's.
+const (
+	RequesterDigestPart = 8 // characters, of 48 bits
+	rotatorBytes        = RequesterDigestPart / 4 * 3
+)

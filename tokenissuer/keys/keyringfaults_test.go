@@ -1,0 +1,367 @@
+package keys_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// oddKeys is a KeyStore whose rows a test changes as a damaged disk or a careless hand would.
+type oddKeys struct {
+	store.KeyStore
+	change func([]store.StoredKey) ([]store.StoredKey, error)
+	added  int
+}
+
+func (s *oddKeys) SigningKeys(ctx context.Context) ([]store.StoredKey, error) {
+	keys, err := s.KeyStore.SigningKeys(ctx)
+	if err == nil && s.change != nil {
+		keys, err = s.change(keys)
+	}
+	return keys, err
+}
+
+func (s *oddKeys) AddFirstSigningKey(ctx context.Context, key store.StoredKey) error {
+	s.added++
+	return s.KeyStore.AddFirstSigningKey(ctx, key)
+}
+
+// TestK4ARunningNodeKeepsItsLastGoodKeys whatever becomes of the stored ones, and never mints others in their place.
+func TestK4ARunningNodeKeepsItsLastGoodKeys(t *testing.T) {
+	damaged := func(private []byte) func([]store.StoredKey) ([]store.StoredKey, error) {
+		return func(keys []store.StoredKey) ([]store.StoredKey, error) {
+			for i := range keys {
+				keys[i].Private = private
+			}
+			return keys, nil
+		}
+	}
+	for _, c := range []struct {
+		name     string
+		change   func([]store.StoredKey) ([]store.StoredKey, error)
+		fails    bool
+		warnings int
+	}{
+		{"empty", damaged(nil), false, 2},
+		{"garbage", damaged([]byte(strings.Repeat("garbage", 20))), false, 2},
+		{"truncated", func(keys []store.StoredKey) ([]store.StoredKey, error) {
+			keys[0].Private = keys[0].Private[:20]
+			return keys, nil
+		}, false, 1},
+		{"sealed with what nobody has", func(keys []store.StoredKey) ([]store.StoredKey, error) {
+			keys[1].SealedWith = "0123456789abcdef"
+			return keys, nil
+		}, false, 1},
+		{"a further key that is damaged", func(keys []store.StoredKey) ([]store.StoredKey, error) {
+			return append(keys, store.StoredKey{ID: "x", Algorithm: oauth.EdDSA, Private: []byte("x"), CreatedAt: flowStart.Add(time.Hour)}), nil
+		}, false, 1},
+		{"all gone", func([]store.StoredKey) ([]store.StoredKey, error) { return nil, nil }, true, 0},
+		{"only another algorithm's left", func(keys []store.StoredKey) ([]store.StoredKey, error) {
+			other, err := NewSigningKey(oauth.ES256, flowStart)
+			if err != nil {
+				return nil, err
+			}
+			stored, err := other.Stored(nil)
+			return []store.StoredKey{stored}, err
+		}, true, 0},
+		{"unreadable", func([]store.StoredKey) ([]store.StoredKey, error) { return nil, errors.New("disk on fire") }, true, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			now, store := flowStart, &oddKeys{KeyStore: memstore.New()}
+			n := newRing(t, store, &now)
+			_, err := n.Rotate(t.Context(), false)
+			n.must(err)
+			n.refresh()
+			before, signing := n.published(), n.signing()
+			store.change, store.added = c.change, 0
+			if err := n.Refresh(t.Context()); (err != nil) != c.fails || len(n.warnings) != c.warnings {
+				t.Errorf("refreshing gives %v and the warnings %v", err, n.warnings)
+			}
+			if got := n.published(); !maps.Equal(got, before) || n.signing() != signing {
+				t.Errorf("%s signs of %v, before %s of %v", n.signing(), got, signing, before)
+			}
+			if store.added > 0 {
+				t.Error("a fresh key was added")
+			}
+			store.change = nil
+			if n.refresh(); !maps.Equal(n.published(), before) {
+				t.Errorf("mended, the keys are %v", n.published())
+			}
+		})
+	}
+}
+
+func sealerOver(tb testing.TB, newest string, older ...string) *KeySealer {
+	tb.Helper()
+	var secrets []oauth.Secret
+	for _, text := range older {
+		secrets = append(secrets, oauth.NewSecret(text))
+	}
+	sealer, err := NewKeySealer(sealedIssuer, oauth.NewSecret(newest), secrets...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return sealer
+}
+
+// TestK6TheKeyEncryptionKeyChanges: what was sealed under an older one is sealed under the newest by the next start, and
+// then the older is of no use any more.
+func TestK6TheKeyEncryptionKeyChanges(t *testing.T) {
+	now, store := flowStart, memstore.New()
+	first, both, second := sealerOf(t, firstKEK), sealerOver(t, secondKEK, firstKEK), sealerOf(t, secondKEK)
+	if ids := both.IDs(); !slices.Equal(ids, []string{second.ID, first.ID}) {
+		t.Fatalf("ids %v", ids)
+	}
+	open := func(sealer *KeySealer) (*ring, *MasterKey, error) {
+		if _, err := SealKeys(t.Context(), store, sealer, false); err != nil {
+			return nil, nil, err
+		}
+		keys, err := LoadSigningKeys(t.Context(), store, sealer, oauth.EdDSA, now)
+		if err != nil {
+			return nil, nil, err
+		}
+		n := &ring{tb: t, clock: &now, KeyRing: &KeyRing{Store: store, Sealer: sealer, Algorithm: oauth.EdDSA, Keys: new(KeySet), Now: func() time.Time { return now }}}
+		n.Warn = func(err error) { n.warnings = append(n.warnings, err) }
+		n.must(n.Keys.Replace(keys, oauth.EdDSA))
+		master, err := LoadMasterKey(t.Context(), store, sealer, now)
+		return n, master, err
+	}
+	sealedWith := func() []string {
+		t.Helper()
+		stored, err := store.SigningKeys(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, s := range stored {
+			ids = append(ids, s.SealedWith)
+		}
+		slices.Sort(ids)
+		return slices.Compact(ids)
+	}
+	old, oldMaster, err := open(first)
+	if err != nil || !slices.Equal(sealedWith(), []string{first.ID}) {
+		t.Fatalf("%v, sealed with %v", err, sealedWith())
+	}
+	changed, master, err := open(both)
+	if err != nil || changed.signing() != old.signing() || !sameMaster(t, master, oldMaster) {
+		t.Fatalf("with the new one before the old: %v", err)
+	}
+	if got := sealedWith(); !slices.Equal(got, []string{second.ID}) {
+		t.Errorf("sealed with %v, want %s", got, second.ID)
+	}
+	for _, wrong := range []*KeySealer{first, nil, sealerOver(t, firstKEK, strings.Repeat("ab", 32))} {
+		_, _, err := open(wrong)
+		if err == nil || !strings.Contains(err.Error(), old.signing()) || !strings.Contains(err.Error(), second.ID) {
+			t.Errorf("opened with another: %v", err)
+		}
+	}
+	if _, _, err := open(second); err != nil {
+		t.Errorf("with the new one alone: %v", err)
+	}
+	// A node that was not told goes on with what it has, and says that it would not start again.
+	if old.refresh(); len(old.warnings) != 1 || old.signing() != changed.signing() {
+		t.Errorf("the old node signs with %s and warns %v", old.signing(), old.warnings)
+	}
+	// What a node that seals with the old one adds meanwhile is sealed again by the housekeeping of one that knows both.
+	added, err := old.Rotate(t.Context(), false)
+	old.must(err)
+	if got := sealedWith(); len(got) != 2 {
+		t.Fatalf("sealed with %v", got)
+	}
+	changed.maintain()
+	if got := sealedWith(); !slices.Equal(got, []string{second.ID}) {
+		t.Errorf("after the housekeeping sealed with %v", got)
+	}
+	if n, _, err := open(second); err != nil || !n.published()[added.ID] {
+		t.Errorf("the key that was added: %v", err)
+	}
+}
+
+// TestK6ManySealAtOnce: nodes that change the key-encryption key at once, in either direction, leave every key such that
+// a node that knows both can open it.
+func TestK6ManySealAtOnce(t *testing.T) {
+	store := memstore.New()
+	first, err := LoadSigningKeys(t.Context(), store, sealerOf(t, firstKEK), oauth.EdDSA, flowStart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := range 20 {
+		for i, err := range together(8, func(i int) error {
+			newest, older := firstKEK, secondKEK
+			if (i+round)%2 == 0 {
+				newest, older = older, newest
+			}
+			sealer := sealerOver(t, newest, older)
+			if _, err := SealKeys(t.Context(), store, sealer, false); err != nil {
+				return err
+			}
+			_, err := LoadSigningKeys(t.Context(), store, sealer, oauth.EdDSA, flowStart)
+			return err
+		}) {
+			if err != nil {
+				t.Fatalf("round %d, node %d: %v", round, i, err)
+			}
+		}
+	}
+	keys, err := LoadSigningKeys(t.Context(), store, sealerOver(t, firstKEK, secondKEK), oauth.EdDSA, flowStart)
+	if err != nil || len(keys) != 1 || keys[0].ID != first[0].ID {
+		t.Errorf("%v, %v", keys, err)
+	}
+}
+
+// TestK9ARevokedKey verifies and signs nothing any more, on any node; its private part is gone for good.
+func TestK9ARevokedKey(t *testing.T) {
+	now, st := flowStart, memstore.New()
+	n, other := newRing(t, st, &now), newRing(t, st, &now)
+	_, err := LoadMasterKey(t.Context(), st, nil, now)
+	n.must(err)
+	first := n.signing()
+	now = now.Add(time.Second)
+	second, err := n.Rotate(t.Context(), true)
+	n.must(err)
+	pending, err := n.Rotate(t.Context(), false)
+	n.must(err)
+	n.refresh()
+	other.refresh()
+	for _, c := range []struct {
+		name, kid string
+		replaced  bool
+	}{
+		{"yet to sign", pending.ID, false}, {"signing", second.ID, true}, {"superseded", first, false}, {"revoked already", first, false},
+	} {
+		now = now.Add(time.Second)
+		before, signing := len(n.states()), n.signing()
+		revocation, err := n.Revoke(t.Context(), c.kid)
+		n.must(err)
+		if revocation.Kind != store.RevokeKey || revocation.ID != c.kid || revocation.ExpiresAt.Before(now.Add(store.MaxLifetime)) || !revocation.IssuedUntil.IsZero() {
+			t.Errorf("%s: the revocation is %+v", c.name, revocation)
+		}
+		for i, node := range []*ring{n, other} {
+			node.refresh()
+			if _, err := node.Keys.Find(c.kid, ""); err == nil || node.published()[c.kid] || node.signing() == c.kid {
+				t.Errorf("%s: node %d still uses it", c.name, i)
+			}
+			if node.states()[c.kid] != KeyRevoked || (node.signing() != signing) != c.replaced {
+				t.Errorf("%s: node %d has %v and signs with %s, before with %s", c.name, i, node.states(), node.signing(), signing)
+			}
+		}
+		if added := len(n.states()) - before; (added == 1) != c.replaced || added > 1 {
+			t.Errorf("%s: %d keys were added", c.name, added)
+		}
+	}
+	if n.signing() != other.signing() {
+		t.Error("the nodes do not agree")
+	}
+	stored, err := st.SigningKeys(t.Context())
+	n.must(err)
+	master := ""
+	for _, s := range stored {
+		if !s.RevokedAt.IsZero() != (len(s.Private) == 0) {
+			t.Errorf("%s, revoked at %v, has %d bytes", s.ID, s.RevokedAt, len(s.Private))
+		}
+		if s.Algorithm != oauth.EdDSA {
+			master = s.ID
+		}
+	}
+	for _, unknown := range []string{"nobody", "", master} {
+		if _, err := n.Revoke(t.Context(), unknown); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("revoking %q: %v", unknown, err)
+		}
+	}
+	if _, err := LoadMasterKey(t.Context(), st, nil, now); err != nil || master == "" {
+		t.Errorf("the master key %q: %v", master, err)
+	}
+	// A restart knows no more of them than a running node, and their marks leave when no token can be left.
+	if again := newRing(t, st, &now); again.signing() != n.signing() || len(again.published()) != 1 {
+		t.Errorf("a new node signs with %s of %v", again.signing(), again.published())
+	}
+	if done := n.maintain(); len(done.Dropped) > 0 {
+		t.Errorf("dropped %v", done.Dropped)
+	}
+	now = now.Add(store.MaxLifetime + day + time.Second)
+	n.Rotation = 0
+	if done := n.maintain(); len(done.Dropped) != 3 || len(n.states()) != 1 {
+		t.Errorf("dropped %v, left %v", done.Dropped, n.states())
+	}
+}
+
+// TestF17AClockAheadDropsNoKey: the shared clock jumps ahead by weeks, while the tokens that a key has signed live on by
+// this node's. The key goes when both clocks say so.
+func TestF17AClockAheadDropsNoKey(t *testing.T) {
+	now, st := flowStart, memstore.New()
+	n := newRing(t, st, &now)
+	_, err := n.Rotate(t.Context(), true)
+	n.must(err)
+	n.Rotation = 0
+	ahead := store.MaxLifetime + 2*day
+	n.Earliest = func() time.Time { return now.Add(-ahead) }
+	now = now.Add(ahead)
+	if done := n.maintain(); len(done.Dropped) > 0 {
+		t.Errorf("dropped %v", done.Dropped)
+	}
+	now = now.Add(ahead)
+	if done := n.maintain(); len(done.Dropped) != 1 {
+		t.Errorf("dropped %v when both clocks say so", done.Dropped)
+	}
+}
+
+// TestK9TheLastKeyOfANodesAlgorithm may be revoked by a node that signs with another one. The first makes itself a new one.
+func TestK9TheLastKeyOfANodesAlgorithm(t *testing.T) {
+	now, store := flowStart, memstore.New()
+	n := newRing(t, store, &now)
+	first := n.signing()
+	other := &KeyRing{Store: store, Algorithm: oauth.ES256, Keys: new(KeySet), Now: n.Now}
+	_, err := other.Revoke(t.Context(), first)
+	n.must(err)
+	n.refresh()
+	if kid := n.signing(); kid == first || !n.published()[kid] || n.published()[first] {
+		t.Errorf("%s signs of %v", kid, n.published())
+	}
+}
+
+// TestKeyStepsThatFail: who is told that nothing happened can try again.
+func TestKeyStepsThatFail(t *testing.T) {
+	for _, step := range []string{"SigningKeys", "AddSigningKey", "RevokeSigningKey", "DropSigningKey", "ReplaceSigningKeys"} {
+		now, st := flowStart, &faultyStore{Store: memstore.New()}
+		n := newRing(t, st, &now)
+		now = now.Add(time.Second)
+		second, err := n.Rotate(t.Context(), true)
+		n.must(err)
+		n.Rotation = 0
+		n.Sealer = sealerOf(t, secondKEK)
+		_, err = SealKeys(t.Context(), st, n.Sealer, false)
+		n.must(err)
+		n.Sealer = sealerOver(t, firstKEK, secondKEK)
+		now = now.Add(2*store.MaxLifetime + day)
+		st.fail(step, false)
+		_, kept := n.Maintain(t.Context())
+		_, rotated := n.Rotate(t.Context(), true)
+		_, revoked := n.Revoke(t.Context(), second.ID)
+		for name, got := range map[string]struct {
+			err   error
+			wants bool
+		}{
+			"rotate": {rotated, step == "AddSigningKey"}, "revoke": {revoked, step == "SigningKeys" || step == "AddSigningKey" || step == "RevokeSigningKey"},
+			"maintain": {kept, step == "SigningKeys" || step == "ReplaceSigningKeys" || step == "DropSigningKey"},
+		} {
+			var e *oauth.Error
+			if (got.err != nil) != got.wants || got.wants && (!errors.As(got.err, &e) || e.Code != oauth.TemporarilyUnavailable) {
+				t.Errorf("%s fails: %s gives %v", step, name, got.err)
+			}
+		}
+		st.fail("", false)
+		if got := n.states()[second.ID] == KeyRevoked; got != (revoked == nil) {
+			t.Errorf("%s fails: the key is revoked: %t, and the answer was %v", step, got, revoked)
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package keys
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+const keyEncryptionKeyBytes = 32
+
+// KeySealer encrypts stored keys with AES-256-GCM under a key-encryption key, and binds everything that their rows say to it:
+// see bind. It opens what was sealed under older key-encryption keys too.
+type KeySealer struct {
+	keyEncryptionKey
+	older  []keyEncryptionKey
+	issuer string
+}
+
+// keyEncryptionKey is one that seals or has sealed.
+type keyEncryptionKey struct {
+	// ID names the key-encryption key without telling it: the first 16 hex digits of its SHA-256.
+	ID   string
+	aead cipher.AEAD
+}
+
+// NewKeySealer takes the issuer whose keys are sealed, and key-encryption keys of 32 bytes, as base64 or hex text: the one
+// that seals, and older ones. Raw bytes are not taken: a passphrase of 32 characters would pass for a key.
+func NewKeySealer(issuer string, secret oauth.Secret, older ...oauth.Secret) (*KeySealer, error) {
+	first, err := newKeyEncryptionKey(secret)
+	if err != nil {
+		return nil, err
+	}
+	s := &KeySealer{keyEncryptionKey: first, issuer: issuer}
+	for i, secret := range older {
+		key, err := newKeyEncryptionKey(secret)
+		if err != nil {
+			return nil, fmt.Errorf("older key-encryption key %d: %w", i+1, err)
+		}
+		s.older = append(s.older, key)
+	}
+	return s, nil
+}
+
+// IDs names the key-encryption keys: the one that seals, and then the older ones.
+func (s *KeySealer) IDs() []string {
+	ids := []string{s.ID}
+	for _, key := range s.older {
+		ids = append(ids, key.ID)
+	}
+	return ids
+}
+
+func newKeyEncryptionKey(secret oauth.Secret) (k keyEncryptionKey, err error) {
+	key, err := decodeKeyEncryptionKey(secret.Reveal())
+	if err != nil {
+		return k, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return k, err
+	}
+	digest := sha256.Sum256(key)
+	k.ID = hex.EncodeToString(digest[:8])
+	k.aead, err = cipher.NewGCM(block)
+	return k, err
+}
+
+func decodeKeyEncryptionKey(text string) ([]byte, error) {
+	text = strings.TrimSpace(text)
+	for _, decode := range []func(string) ([]byte, error){
+		hex.DecodeString, base64.StdEncoding.DecodeString, base64.RawStdEncoding.DecodeString,
+		base64.URLEncoding.DecodeString, base64.RawURLEncoding.DecodeString,
+	} {
+		if key, err := decode(text); err == nil && len(key) == keyEncryptionKeyBytes {
+			return key, nil
+		}
+	}
+	return nil, errors.New("a key-encryption key has 32 bytes: make one with `openssl rand -base64 32`")
+}
+
+// bindingVersion begins what a binding is about. Whoever changes the list in aboutKey changes the version.
+const bindingVersion = "gatehouse stored key 1"
+
+// aboutKey returns what a binding is about: all that decides which key it is, whose, and when it signs. RevokedAt is not
+// part of it: a revoked key has no private part left. Each part comes after its length, so that no two rows give the same.
+func (s *KeySealer) aboutKey(stored store.StoredKey) []byte {
+	var about []byte
+	for _, part := range []string{
+		bindingVersion, s.issuer, stored.ID, string(stored.Algorithm),
+		storedTime(stored.CreatedAt), storedTime(stored.ActiveFrom), string(stored.Private),
+	} {
+		about = binary.BigEndian.AppendUint64(about, uint64(len(part)))
+		about = append(about, part...)
+	}
+	return about
+}
+
+// storedTime is a time in microseconds, as stores keep it; empty for the zero time.
+func storedTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return strconv.FormatInt(t.UnixMicro(), 10)
+}
+
+// encrypt returns nonce ‖ ciphertext.
+func (k *keyEncryptionKey) encrypt(plain, about []byte) []byte {
+	nonce := make([]byte, k.aead.NonceSize())
+	_, _ = rand.Read(nonce) // never fails
+	return k.aead.Seal(nonce, nonce, plain, about)
+}
+
+// decrypt is the inverse of encrypt.
+func (k *keyEncryptionKey) decrypt(sealed, about []byte) ([]byte, error) {
+	size := k.aead.NonceSize()
+	if len(sealed) < size {
+		return nil, errors.New("truncated")
+	}
+	return k.aead.Open(nil, sealed[:size], sealed[size:], about)
+}
+
+// seal returns the stored key with this private part, sealed and bound. Builds that know of no binding open it as well: they
+// have the kid alone as additional data.
+func (s *KeySealer) seal(stored store.StoredKey, plain []byte) store.StoredKey {
+	stored.Private, stored.SealedWith = s.encrypt(plain, []byte(stored.ID)), s.ID
+	return s.bind(stored)
+}
+
+// bind returns the sealed key with a Binding for what its row says now: AES-GCM of no text, with the row as additional data.
+func (s *KeySealer) bind(stored store.StoredKey) store.StoredKey {
+	stored.Binding = s.encrypt(nil, s.aboutKey(stored))
+	return stored
+}
+
+// open returns the private part of a stored key. With a key-encryption key it takes bound keys alone, and every error is an
+// ErrKeyRefused. A nil sealer takes those that are not sealed.
+func (s *KeySealer) open(stored store.StoredKey) ([]byte, error) {
+	switch {
+	case s == nil && stored.SealedWith == "":
+		return stored.Private, nil
+	case s == nil:
+		return nil, fmt.Errorf("sealed under key-encryption key %s, and none is configured: set encrypt_with", stored.SealedWith)
+	case formOf(stored) == keyInClear:
+		return nil, fmt.Errorf("%w: it is not encrypted", ErrKeyUnbound)
+	}
+	key, err := s.keyFor(stored)
+	if err != nil {
+		return nil, err
+	}
+	if formOf(stored) == keySealed {
+		return nil, fmt.Errorf("%w: it is encrypted as earlier builds did", ErrKeyUnbound)
+	}
+	if _, err := key.decrypt(stored.Binding, s.aboutKey(stored)); err != nil {
+		return nil, fmt.Errorf("%w: its row was changed, or belongs to another issuer than %s", ErrKeyRefused, s.issuer)
+	}
+	return key.private(stored)
+}
+
+// private decrypts the private part of a key and nothing else of its row is looked at.
+func (k *keyEncryptionKey) private(stored store.StoredKey) ([]byte, error) {
+	plain, err := k.decrypt(stored.Private, []byte(stored.ID))
+	if err != nil {
+		return nil, fmt.Errorf("%w: what is sealed is damaged", ErrKeyRefused)
+	}
+	return plain, nil
+}
+
+// keyFor finds the key-encryption key under which a key is sealed.
+func (s *KeySealer) keyFor(stored store.StoredKey) (*keyEncryptionKey, error) {
+	for _, key := range append([]keyEncryptionKey{s.keyEncryptionKey}, s.older...) {
+		if key.ID == stored.SealedWith {
+			return &key, nil
+		}
+	}
+	configured := "the configured one is "
+	if len(s.older) > 0 {
+		configured = "the configured ones are "
+	}
+	return nil, fmt.Errorf("%w: it is sealed under key-encryption key %s, and %s%s",
+		ErrKeyRefused, stored.SealedWith, configured, strings.Join(s.IDs(), " and "))
+}
+
+// refuses reports whether a stored key is not used because it is not bound to the key-encryption key. Revoked ones are never
+// refused: they are marks.
+func (s *KeySealer) refuses(stored store.StoredKey) bool {
+	if s == nil || !stored.RevokedAt.IsZero() {
+		return false
+	}
+	_, err := s.open(stored)
+	return err != nil
+}
+
+// accepts leaves out the keys that are refused.
+func (s *KeySealer) accepts(stored []store.StoredKey) []store.StoredKey {
+	return keysWhere(stored, func(k store.StoredKey) bool { return !s.refuses(k) })
+}

@@ -1,0 +1,129 @@
+package keys
+
+import (
+	"cmp"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// KeySet holds the issuer's keys: one signs, all verify, those that are yet to sign too. The zero value holds none. It may be
+// replaced while in use.
+type KeySet struct {
+	keySetState atomic.Pointer[keySetState]
+	generation  atomic.Uint64
+}
+
+// keySetState is one state of a KeySet, never changed.
+type keySetState struct {
+	signers []*SigningKey // of the algorithm, in the order in which they begin to sign
+	others  []*SigningKey // those of other algorithms, likewise
+	byID    map[string]*SigningKey
+	jwks    []byte
+}
+
+// Replace sets the keys. Those of the algorithm sign, one after the other; without one nothing can be signed.
+func (s *KeySet) Replace(list []*SigningKey, algorithm oauth.Algorithm) error {
+	next := &keySetState{byID: make(map[string]*SigningKey, len(list))}
+	for _, key := range list {
+		next.byID[key.ID] = key
+		if key.Algorithm == algorithm {
+			next.signers = append(next.signers, key)
+		} else {
+			next.others = append(next.others, key)
+		}
+	}
+	for _, group := range [][]*SigningKey{next.signers, next.others} {
+		slices.SortFunc(group, func(a, b *SigningKey) int {
+			return compareTurns(a.ActiveFrom, a.ID, b.ActiveFrom, b.ID)
+		})
+	}
+	var err error
+	if next.jwks, err = MarshalJWKS(list); err != nil {
+		return err
+	}
+	s.keySetState.Store(next)
+	s.generation.Add(1)
+	return nil
+}
+
+// Generation changes whenever the keys are replaced.
+func (s *KeySet) Generation() uint64 { return s.generation.Load() }
+
+// compareTurns orders keys by when they begin to sign. Of two that begin together, as when two nodes rotate at once, every
+// node takes the same one for the later.
+func compareTurns(from time.Time, id string, otherFrom time.Time, otherID string) int {
+	return cmp.Or(from.Compare(otherFrom), cmp.Compare(id, otherID))
+}
+
+// Signing returns the key that signs at that time: of the algorithm's, the one that began last. While the algorithm is new
+// and its first key is only published, another one's goes on signing. A clock that was set back to before every key finds
+// the first one.
+func (s *KeySet) Signing(now time.Time) (*SigningKey, error) {
+	k := s.keySetState.Load()
+	if k == nil || len(k.signers) == 0 {
+		return nil, oauth.Unavailable("keys_not_loaded", nil)
+	}
+	if key := lastActive(k.signers, now); key != nil {
+		return key, nil
+	}
+	if key := lastActive(k.others, now); key != nil {
+		return key, nil
+	}
+	return k.signers[0], nil
+}
+
+func lastActive(keys []*SigningKey, now time.Time) *SigningKey {
+	for _, key := range slices.Backward(keys) {
+		if !now.Before(key.ActiveFrom) {
+			return key
+		}
+	}
+	return nil
+}
+
+// Find returns the key of that kid; there is no search by trial. What the token says of its algorithm chooses nothing.
+func (s *KeySet) Find(kid string, _ oauth.Algorithm) (*VerificationKey, error) {
+	k := s.keySetState.Load()
+	if k == nil {
+		return nil, oauth.Unavailable("keys_not_loaded", nil)
+	}
+	if key, ok := k.byID[kid]; ok {
+		return &key.VerificationKey, nil
+	}
+	return nil, oauth.NewError(oauth.InvalidToken, "key_unknown")
+}
+
+// signingKey returns the key of that id with its private half, or nil.
+func (s *KeySet) signingKey(id string) *SigningKey {
+	if k := s.keySetState.Load(); k != nil {
+		return k.byID[id]
+	}
+	return nil
+}
+
+// JWKS returns the public keys as a JWK Set (RFC 7517 §5).
+func (s *KeySet) JWKS() ([]byte, error) {
+	if k := s.keySetState.Load(); k != nil {
+		return k.jwks, nil
+	}
+	return nil, oauth.Unavailable("keys_not_loaded", nil)
+}
+
+// List returns the keys, oldest first.
+func (s *KeySet) List() []*SigningKey {
+	k := s.keySetState.Load()
+	if k == nil {
+		return nil
+	}
+	list := make([]*SigningKey, 0, len(k.byID))
+	for _, key := range k.byID {
+		list = append(list, key)
+	}
+	slices.SortFunc(list, func(a, b *SigningKey) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return list
+}

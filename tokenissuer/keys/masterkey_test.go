@@ -1,0 +1,136 @@
+package keys_test
+
+import (
+	"errors"
+	"testing"
+
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+func sealerOf(tb testing.TB, hexKey string) *KeySealer {
+	tb.Helper()
+	sealer, err := NewKeySealer(sealedIssuer, oauth.NewSecret(hexKey))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return sealer
+}
+
+const (
+	firstKEK  = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+	secondKEK = "f00102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+)
+
+// sameMaster tells whether two master keys make the same values: one opens what the other has sealed.
+func sameMaster(tb testing.TB, a, b *MasterKey) bool {
+	tb.Helper()
+	f := newFlow(tb)
+	f.Master = a
+	sealed, err := f.SealReturn("/x")
+	f.must(err)
+	f.Master = b
+	_, err = f.OpenReturn(sealed)
+	return err == nil
+}
+
+// TestOneMasterKeyForAllNodes, however many start at once, and after a restart.
+func TestOneMasterKeyForAllNodes(t *testing.T) {
+	store := memstore.New()
+	made := make([]*MasterKey, 16)
+	for _, err := range together(len(made), func(i int) (err error) {
+		made[i], err = LoadMasterKey(t.Context(), store, nil, flowStart)
+		return err
+	}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, k := range made[1:] {
+		if !sameMaster(t, made[0], k) {
+			t.Fatal("two nodes have two master keys")
+		}
+	}
+	keys, err := store.SigningKeys(t.Context())
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("%d keys, %v", len(keys), err)
+	}
+	// It signs nothing, and the signing keys are loaded beside it.
+	signing, err := LoadSigningKeys(t.Context(), store, nil, oauth.EdDSA, flowStart)
+	if err != nil || len(signing) != 1 || signing[0].ID == keys[0].ID {
+		t.Errorf("%v, %v", signing, err)
+	}
+	if again, err := LoadMasterKey(t.Context(), store, nil, flowStart); err != nil || !sameMaster(t, made[0], again) {
+		t.Errorf("another one after the signing key was made: %v", err)
+	}
+	if other, err := LoadMasterKey(t.Context(), memstore.New(), nil, flowStart); err != nil || sameMaster(t, made[0], other) {
+		t.Errorf("another installation has the same: %v", err)
+	}
+}
+
+// TestK6TheMasterKeyIsSealed as signing keys are; one that does not open is never replaced.
+func TestK6TheMasterKeyIsSealed(t *testing.T) {
+	ctx := t.Context()
+	first, second := sealerOf(t, firstKEK), sealerOf(t, secondKEK)
+	store := memstore.New()
+	plain, err := LoadMasterKey(ctx, store, nil, flowStart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadMasterKey(ctx, store, first, flowStart); !errors.Is(err, ErrKeyRefused) {
+		t.Errorf("in the clear, with a key-encryption key: %v", err)
+	}
+	if _, err := SealKeys(ctx, store, first, false); err != nil { // a key-encryption key was configured later
+		t.Fatal(err)
+	}
+	sealed, err := LoadMasterKey(ctx, store, first, flowStart)
+	if err != nil || !sameMaster(t, plain, sealed) {
+		t.Fatalf("sealing made another one: %v", err)
+	}
+	keys, err := store.SigningKeys(ctx)
+	if err != nil || len(keys) != 1 || keys[0].SealedWith != first.ID || len(keys[0].Private) <= 32 {
+		t.Fatalf("%+v, %v", keys, err)
+	}
+	for name, wrong := range map[string]*KeySealer{"none": nil, "another": second} {
+		if _, err := LoadMasterKey(ctx, store, wrong, flowStart); err == nil {
+			t.Errorf("it opens with %s", name)
+		}
+	}
+	if keys, _ := store.SigningKeys(ctx); len(keys) != 1 {
+		t.Error("a master key that did not open was replaced")
+	}
+	if again, err := LoadMasterKey(ctx, store, first, flowStart); err != nil || !sameMaster(t, plain, again) {
+		t.Errorf("%v", err)
+	}
+	// Sealed from the start.
+	fresh := memstore.New()
+	if _, err := LoadMasterKey(ctx, fresh, first, flowStart); err != nil {
+		t.Fatal(err)
+	}
+	if keys, _ := fresh.SigningKeys(ctx); len(keys) != 1 || keys[0].SealedWith != first.ID {
+		t.Errorf("%+v", keys)
+	}
+}
+
+func TestNoMasterKeyWhileTheStoreFails(t *testing.T) {
+	for _, step := range []string{"SigningKeys", "AddFirstSigningKey", "ReplaceSigningKeys"} {
+		store := &faultyStore{Store: memstore.New()}
+		if step == "ReplaceSigningKeys" {
+			if _, err := LoadMasterKey(t.Context(), store, nil, flowStart); err != nil {
+				t.Fatal(err)
+			}
+		}
+		store.fail(step, false)
+		sealer := sealerOf(t, firstKEK)
+		_, err := SealKeys(t.Context(), store, sealer, false)
+		var key *MasterKey
+		if err == nil {
+			key, err = LoadMasterKey(t.Context(), store, sealer, flowStart)
+		}
+		var e *oauth.Error
+		if key != nil || !errors.As(err, &e) || e.Code != oauth.TemporarilyUnavailable {
+			t.Errorf("%s fails: %v", step, err)
+		}
+	}
+}

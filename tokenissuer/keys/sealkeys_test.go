@@ -1,0 +1,512 @@
+package keys_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// sealedIssuer is the issuer whose keys sealerOf seals.
+const sealedIssuer = "https://issuer.example"
+
+// keyShelf is a KeyStore whose rows a test can write, as somebody can who reaches the database.
+type keyShelf struct {
+	store.KeyStore
+	tb   testing.TB
+	now  time.Time
+	seal *KeySealer
+}
+
+func newKeyShelf(tb testing.TB, sealer *KeySealer) *keyShelf {
+	tb.Helper()
+	return &keyShelf{KeyStore: memstore.New(), tb: tb, now: flowStart, seal: sealer}
+}
+
+func (s *keyShelf) rows() []store.StoredKey {
+	s.tb.Helper()
+	rows, err := s.SigningKeys(s.tb.Context())
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	return rows
+}
+
+// row returns the master key, or the oldest signing key.
+func (s *keyShelf) row(master bool) store.StoredKey {
+	s.tb.Helper()
+	for _, row := range s.rows() {
+		if isMaster(row) == master {
+			return row
+		}
+	}
+	s.tb.Fatal("the key is not stored")
+	return store.StoredKey{}
+}
+
+func isMaster(row store.StoredKey) bool { return row.Algorithm == "HKDF-SHA256" }
+
+// put writes rows in the place of those of the same ids.
+func (s *keyShelf) put(rows ...store.StoredKey) {
+	s.tb.Helper()
+	for _, row := range rows {
+		if err := errors.Join(s.DropSigningKey(s.tb.Context(), row.ID), s.AddSigningKey(s.tb.Context(), row)); err != nil {
+			s.tb.Fatal(err)
+		}
+	}
+}
+
+// open does what an opening does with keys. It returns what was found, the ids of the signing keys and the master key.
+func (s *keyShelf) open(settled bool) (Sealing, []string, *MasterKey, error) {
+	s.tb.Helper()
+	ctx := s.tb.Context()
+	found, err := SealKeys(ctx, s, s.seal, settled)
+	if err != nil {
+		return found, nil, nil, err
+	}
+	keys, err := LoadSigningKeys(ctx, s, s.seal, oauth.EdDSA, s.now)
+	if err != nil {
+		return found, nil, nil, err
+	}
+	var ids []string
+	for _, k := range keys {
+		ids = append(ids, k.ID)
+	}
+	master, err := LoadMasterKey(ctx, s, s.seal, s.now)
+	return found, ids, master, err
+}
+
+// mustOpen is open for a store that is good.
+func (s *keyShelf) mustOpen() (ids []string, master *MasterKey) {
+	s.tb.Helper()
+	_, ids, master, err := s.open(false)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	return ids, master
+}
+
+// asEarlierBuilds returns the rows as builds without bindings left them.
+func asEarlierBuilds(rows []store.StoredKey) []store.StoredKey {
+	rows = slices.Clone(rows)
+	for i := range rows {
+		rows[i].Binding = nil
+	}
+	return rows
+}
+
+// inClear returns what a node without a key-encryption key stores: a signing key and a master key.
+func inClear(tb testing.TB) []store.StoredKey {
+	tb.Helper()
+	s := newKeyShelf(tb, nil)
+	s.mustOpen()
+	return s.rows()
+}
+
+// TestK16APlantedKeyIsRefused: with a key-encryption key, a row that could be written without it is not used, at the start or
+// later, and is not sealed for whoever planted it.
+func TestK16APlantedKeyIsRefused(t *testing.T) {
+	sealer := sealerOf(t, firstKEK)
+	other := newKeyShelf(t, sealerOf(t, firstKEK))
+	other.mustOpen()
+	for name, planted := range map[string][]store.StoredKey{
+		"in the clear":              inClear(t),
+		"as earlier builds sealed":  asEarlierBuilds(other.rows()),
+		"in the clear, and earlier": older(inClear(t), -time.Hour),
+		"in the clear, and later":   older(inClear(t), time.Hour),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newKeyShelf(t, sealer)
+			ids, master := s.mustOpen()
+			now := flowStart.Add(time.Minute)
+			running := s.ring(&now)
+			s.put(planted...)
+
+			running.refresh()
+			if len(running.warnings) != 1 || !errors.Is(running.warnings[0], ErrKeyRefused) || !strings.Contains(running.warnings[0].Error(), signingOf(planted).ID) {
+				t.Errorf("the running node warns %v", running.warnings)
+			}
+			running.maintain()
+			if len(running.warnings) != 1+len(planted) {
+				t.Errorf("after the housekeeping it warns %v", running.warnings)
+			}
+			if running.signing() != ids[0] || len(running.published()) != 1 || running.states()[signingOf(planted).ID] != KeyIsRefused {
+				t.Errorf("it signs with %s of %v: %v", running.signing(), running.published(), running.states())
+			}
+			found, again, sameKey, err := s.open(false)
+			if err != nil || !slices.Equal(again, ids) || !sameMaster(t, sameKey, master) {
+				t.Errorf("after a restart the keys are %v, %v", again, err)
+			}
+			if len(found.Refused) != len(planted) || found.InClear+found.Rebound != 0 {
+				t.Errorf("the start finds %+v", found)
+			}
+			for _, row := range s.rows() {
+				if i := slices.IndexFunc(planted, func(p store.StoredKey) bool { return p.ID == row.ID }); i >= 0 && row.SealedWith != planted[i].SealedWith {
+					t.Errorf("the planted %s was sealed", row.Algorithm)
+				}
+			}
+			// An operator takes it out as any other.
+			if _, err := running.Revoke(t.Context(), signingOf(planted).ID); err != nil || running.states()[signingOf(planted).ID] != KeyRevoked {
+				t.Errorf("revoking it: %v, %v", err, running.states())
+			}
+		})
+	}
+}
+
+func older(rows []store.StoredKey, by time.Duration) []store.StoredKey {
+	for i := range rows {
+		rows[i].CreatedAt, rows[i].ActiveFrom = rows[i].CreatedAt.Add(by), rows[i].ActiveFrom.Add(by)
+	}
+	return rows
+}
+
+func signingOf(rows []store.StoredKey) store.StoredKey {
+	return rows[slices.IndexFunc(rows, func(row store.StoredKey) bool { return !isMaster(row) })]
+}
+
+// ring is a running node on the shelf.
+func (s *keyShelf) ring(clock *time.Time) *ring {
+	s.tb.Helper()
+	n := &ring{tb: s.tb, clock: clock}
+	n.KeyRing = &KeyRing{
+		Store: s, Sealer: s.seal, Algorithm: oauth.EdDSA, Keys: new(KeySet), Rotation: 90 * day, Now: func() time.Time { return *clock },
+		Warn: func(err error) { n.warnings = append(n.warnings, err) },
+	}
+	n.start()
+	return n
+}
+
+// TestK16PlantedKeysDoNotSteerTheRing: one that claims to sign next does not keep the next key from coming, one that claims
+// to have followed drops no key, and one that claims to sign does not leave its node without a key when the real one is revoked.
+func TestK16PlantedKeysDoNotSteerTheRing(t *testing.T) {
+	s := newKeyShelf(t, sealerOf(t, firstKEK))
+	ids, _ := s.mustOpen()
+	now := flowStart
+	n := s.ring(&now)
+	bound := signingOf(s.rows())
+	garbage := signingOf(inClear(t))
+	garbage.SealedWith, garbage.Binding = bound.SealedWith, []byte("any thing that is not empty")
+	for _, planted := range []store.StoredKey{signingOf(inClear(t)), garbage} {
+		planted.ActiveFrom = flowStart.Add(88 * day)
+		s.put(planted)
+	}
+	if now = flowStart.Add(88*day + store.MaxLifetime + 2*day); n.maintain().Published == nil {
+		t.Error("the next key does not come")
+	}
+	if rows := s.rows(); !slices.ContainsFunc(rows, func(row store.StoredKey) bool { return row.ID == ids[0] }) {
+		t.Error("the key that signs was dropped")
+	}
+	before := len(s.rows())
+	if _, err := n.Revoke(t.Context(), ids[0]); err != nil || len(s.rows()) != before+1 {
+		t.Errorf("the key that signs was revoked, and none came in its place: %v", err)
+	}
+}
+
+// TestK20AKeyThatPretendsToBeBound: a row that was never bound under the key-encryption key, whatever it says, stops neither the
+// start nor the housekeeping of a service that has good keys. It is refused like any planted key.
+func TestK20AKeyThatPretendsToBeBound(t *testing.T) {
+	for name, forge := range map[string]func(row, good *store.StoredKey){
+		"a false binding":             func(row, _ *store.StoredKey) { row.Binding = []byte("any thing that is not empty") },
+		"a good row's binding":        func(row, good *store.StoredKey) { row.Binding = good.Binding },
+		"a good row's key":            func(row, good *store.StoredKey) { row.Binding, row.Private = good.Binding, good.Private },
+		"a good row under another id": func(row, good *store.StoredKey) { id := row.ID; *row = *good; row.ID = id },
+		"an unknown encryption key":   func(row, _ *store.StoredKey) { row.SealedWith, row.Binding = "0123456789abcdef", []byte("x") },
+		"an older encryption key":     func(row, _ *store.StoredKey) { row.SealedWith, row.Binding = sealerOf(t, secondKEK).ID, []byte("x") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newKeyShelf(t, sealerOver(t, firstKEK, secondKEK))
+			ids, master := s.mustOpen()
+			now := flowStart
+			n := s.ring(&now)
+			planted := inClear(t)
+			for i := range planted {
+				good := s.row(isMaster(planted[i]))
+				planted[i].SealedWith = good.SealedWith
+				forge(&planted[i], &good)
+			}
+			s.put(planted...)
+			found, again, same, err := s.open(true)
+			if err != nil || !slices.Equal(again, ids) || !sameMaster(t, same, master) || len(found.Refused) != 2 {
+				t.Fatalf("after a restart the keys are %v, %v; refused: %v", again, err, found.Refused)
+			}
+			n.refresh()
+			now = flowStart.Add(90 * day)
+			if n.maintain().Published == nil || len(n.warnings) != 3 || !errors.Is(n.warnings[0], ErrKeyRefused) {
+				t.Errorf("the next key does not come, or nobody is told: %v", n.warnings)
+			}
+			id := signingOf(planted).ID
+			if state := n.states()[id]; state != KeyIsRefused || n.published()[id] {
+				t.Errorf("it is listed as %s", state)
+			}
+			if _, err := n.Revoke(t.Context(), id); err != nil || n.states()[id] != KeyRevoked {
+				t.Errorf("revoking it: %v, %v", err, n.states())
+			}
+		})
+	}
+}
+
+// TestK20AFalseBindingBesideKeysOfAnEarlierBuild: it does not keep them from being bound, as it is not bound itself.
+func TestK20AFalseBindingBesideKeysOfAnEarlierBuild(t *testing.T) {
+	sealed := newKeyShelf(t, sealerOf(t, firstKEK))
+	ids, _ := sealed.mustOpen()
+	planted := inClear(t)
+	for i := range planted {
+		planted[i].SealedWith, planted[i].Binding = sealed.seal.ID, []byte("x")
+	}
+	s := newKeyShelf(t, sealed.seal)
+	s.put(append(asEarlierBuilds(sealed.rows()), planted...)...)
+	found, got, _, err := s.open(false)
+	if err != nil || !slices.Equal(got, ids) || found.Rebound != 2 || len(found.Refused) != 2 {
+		t.Errorf("%v, %+v, %v", got, found, err)
+	}
+	// Among keys in the clear it shows that somebody has claimed to encrypt: none of them is taken.
+	s = newKeyShelf(t, sealed.seal)
+	s.put(append(inClear(t), planted...)...)
+	if found, _, _, err := s.open(false); !errors.Is(err, ErrKeyRefused) || found.InClear > 0 {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// TestK20AKeyInThePlaceOfTheFirst: a refused key of the algorithm that is configured next does not keep its first key from
+// coming, while there are good keys of another; nor where all good ones were revoked.
+func TestK20AKeyInThePlaceOfTheFirst(t *testing.T) {
+	s := newKeyShelf(t, sealerOf(t, firstKEK))
+	ids, _ := s.mustOpen()
+	planted, err := NewSigningKey(oauth.ES256, flowStart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, err := planted.Stored(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.put(row)
+	keys, err := LoadSigningKeys(t.Context(), s, s.seal, oauth.ES256, flowStart)
+	if err != nil || len(keys) != 2 || slices.ContainsFunc(keys, func(k *SigningKey) bool { return k.ID == row.ID }) {
+		t.Errorf("%v, %v", keys, err)
+	}
+	if again, err := LoadSigningKeys(t.Context(), s, s.seal, oauth.ES256, flowStart); err != nil || len(again) != 2 {
+		t.Errorf("the second start: %v, %v", again, err)
+	}
+
+	now := flowStart.Add(time.Second)
+	n := s.ring(&now)
+	s.put(signingOf(inClear(t)))
+	other := &KeyRing{Store: s, Sealer: s.seal, Algorithm: oauth.ES256, Keys: new(KeySet), Now: n.Now}
+	if _, err := other.Revoke(t.Context(), ids[0]); err != nil {
+		t.Fatal(err)
+	}
+	if n.refresh(); n.signing() == ids[0] || n.published()[ids[0]] {
+		t.Errorf("%s signs", n.signing())
+	}
+}
+
+// TestK16AChangedRowIsRefused: everything a row says is bound to the key-encryption key, and to the issuer.
+func TestK16AChangedRowIsRefused(t *testing.T) {
+	for _, master := range []bool{false, true} {
+		foreign := newKeyShelf(t, sealerFor(t, "https://other.example"))
+		foreign.mustOpen()
+		swapped := newKeyShelf(t, sealerOf(t, firstKEK))
+		swapped.mustOpen()
+		other := swapped.row(master)
+		for name, change := range map[string]func(*store.StoredKey){
+			"algorithm":         func(k *store.StoredKey) { k.Algorithm = oauth.ES256 },
+			"created earlier":   func(k *store.StoredKey) { k.CreatedAt = k.CreatedAt.Add(-time.Microsecond) },
+			"never created":     func(k *store.StoredKey) { k.CreatedAt = time.Time{} },
+			"active later":      func(k *store.StoredKey) { k.ActiveFrom = k.ActiveFrom.Add(time.Microsecond) },
+			"active never said": func(k *store.StoredKey) { k.ActiveFrom = time.Time{} },
+			"another id":        func(k *store.StoredKey) { k.ID = other.ID },
+			"another's key":     func(k *store.StoredKey) { k.Private = other.Private },
+			"another's binding": func(k *store.StoredKey) { k.Binding = other.Binding },
+			"sealed before":     func(k *store.StoredKey) { k.Private = sealedAgain(t, *k).Private },
+			"a bit of the key":  func(k *store.StoredKey) { k.Private[len(k.Private)-1] ^= 1 },
+			"a bit bound":       func(k *store.StoredKey) { k.Binding[len(k.Binding)-1] ^= 1 },
+			"no binding":        func(k *store.StoredKey) { k.Binding = nil },
+			"binding cut":       func(k *store.StoredKey) { k.Binding = k.Binding[:5] },
+			"not sealed":        func(k *store.StoredKey) { k.SealedWith = "" },
+			"of another issuer": func(k *store.StoredKey) { *k = foreign.row(master) },
+		} {
+			s := newKeyShelf(t, sealerOf(t, firstKEK))
+			ids, _ := s.mustOpen()
+			now := flowStart.Add(time.Second)
+			n := s.ring(&now)
+			was, row := s.row(master), s.row(master)
+			change(&row)
+			if err := s.DropSigningKey(t.Context(), was.ID); err != nil {
+				t.Fatal(err)
+			}
+			s.put(row)
+			failure := n.Refresh(t.Context()) // where nothing is left it goes on as it was
+			if !isMaster(row) && (len(n.warnings) == 0 || n.signing() != ids[0]) || isMaster(row) && !master && failure == nil {
+				t.Errorf("master %t, %s: the running node signs with %s and warns %v", master, name, n.signing(), n.warnings)
+			}
+			if _, loaded, _, err := s.open(true); err == nil {
+				t.Errorf("master %t, %s: opened %v", master, name, loaded)
+			} else if (name == "algorithm" || name == "sealed before") && !strings.Contains(err.Error(), "its row was changed") {
+				t.Errorf("master %t, %s: %v", master, name, err)
+			} else if name == "of another issuer" && !strings.Contains(err.Error(), "another issuer than https://issuer.example") {
+				t.Errorf("master %t, %s: %v", master, name, err)
+			}
+		}
+	}
+}
+
+// sealedAgain returns the key as it is when it is brought from the form of earlier builds into that of today.
+func sealedAgain(t *testing.T, k store.StoredKey) store.StoredKey {
+	t.Helper()
+	s := newKeyShelf(t, sealerOf(t, firstKEK))
+	s.put(asEarlierBuilds([]store.StoredKey{k})...)
+	if _, err := SealKeys(t.Context(), s, s.seal, false); err != nil {
+		t.Fatal(err)
+	}
+	return s.rows()[0]
+}
+
+func sealerFor(t *testing.T, issuer string) *KeySealer {
+	t.Helper()
+	sealer, err := NewKeySealer(issuer, oauth.NewSecret(firstKEK))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sealer
+}
+
+// TestK17EverythingIsSealedOnce: what lies in the clear when the key-encryption key comes, and what earlier builds have
+// sealed, is sealed and bound in one step. A store that fails leaves all of it as it was.
+func TestK17EverythingIsSealedOnce(t *testing.T) {
+	sealed := newKeyShelf(t, sealerOf(t, firstKEK))
+	sealed.mustOpen()
+	for name, c := range map[string]struct {
+		rows []store.StoredKey
+		want Sealing
+	}{
+		"in the clear":            {inClear(t), Sealing{InClear: 2}},
+		"sealed by earlier build": {asEarlierBuilds(sealed.rows()), Sealing{Rebound: 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			faulty := &faultyStore{Store: memstore.New()}
+			s := &keyShelf{KeyStore: faulty, tb: t, now: flowStart, seal: sealerOf(t, firstKEK)}
+			s.put(c.rows...)
+			faulty.fail("ReplaceSigningKeys", false)
+			if _, _, _, err := s.open(false); err == nil || !slices.EqualFunc(s.rows(), sorted(c.rows), sameRow) {
+				t.Fatalf("%v, and the rows are %v", err, s.rows())
+			}
+			faulty.fail("", false)
+			found, ids, master, err := s.open(false)
+			if err != nil || found.InClear != c.want.InClear || found.Rebound != c.want.Rebound || len(found.Refused) > 0 {
+				t.Fatalf("%+v, %v", found, err)
+			}
+			if len(ids) != 1 || ids[0] != signingOf(c.rows).ID {
+				t.Errorf("the keys are %v", ids)
+			}
+			after := s.rows()
+			again, sameIDs, same, err := s.open(false)
+			if err != nil || again.InClear+again.Rebound+len(again.Refused) != 0 || !slices.Equal(sameIDs, ids) || !sameMaster(t, same, master) {
+				t.Errorf("the second time: %+v, %v", again, err)
+			}
+			if !slices.EqualFunc(s.rows(), after, sameRow) {
+				t.Error("it is sealed again and again")
+			}
+			// From now on its earlier form is as good as nobody's: the row is refused, and its node does not start without it.
+			s.put(c.rows...)
+			if _, _, _, err := s.open(true); !errors.Is(err, ErrKeyRefused) {
+				t.Errorf("the earlier form: %v", err)
+			}
+		})
+	}
+}
+
+func sorted(rows []store.StoredKey) []store.StoredKey {
+	return slices.SortedFunc(slices.Values(rows), func(a, b store.StoredKey) int {
+		if order := a.CreatedAt.Compare(b.CreatedAt); order != 0 {
+			return order
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+}
+
+func sameRow(a, b store.StoredKey) bool {
+	return a.ID == b.ID && a.SealedWith == b.SealedWith && string(a.Private) == string(b.Private) && string(a.Binding) == string(b.Binding)
+}
+
+// TestK17OneFormAtATime: among keys that are sealed, those in the clear are refused; among bound ones, those that are only
+// sealed.
+func TestK17OneFormAtATime(t *testing.T) {
+	sealed := newKeyShelf(t, sealerOf(t, firstKEK))
+	ids, _ := sealed.mustOpen()
+	s := newKeyShelf(t, sealerOf(t, firstKEK))
+	clear := inClear(t)
+	s.put(append(asEarlierBuilds(sealed.rows()), clear...)...)
+	found, got, _, err := s.open(false)
+	if err != nil || !slices.Equal(got, ids) || found.Rebound != 2 || found.InClear != 0 || len(found.Refused) != 2 {
+		t.Errorf("%v, %+v, %v", got, found, err)
+	}
+	// What is missing is not made anew where a refused key stands in its place.
+	for _, row := range s.rows() {
+		if row.ID != clear[0].ID && row.ID != clear[1].ID {
+			if err := s.DropSigningKey(t.Context(), row.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, _, _, err := s.open(true); !errors.Is(err, ErrKeyRefused) {
+		t.Errorf("with planted keys alone: %v", err)
+	}
+}
+
+// TestK17ANodeThatSealsMeanwhile is no error: the keys are read again. Any number may do it at once.
+func TestK17ANodeThatSealsMeanwhile(t *testing.T) {
+	s := newKeyShelf(t, sealerOf(t, firstKEK))
+	s.put(inClear(t)...)
+	for _, err := range together(8, func(int) error {
+		_, err := SealKeys(context.Background(), s, s.seal, false)
+		return err
+	}) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if _, _, _, err := s.open(true); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestK17EarlierBuildsReadOn: the private part still opens with the kid alone as additional data, as builds do that know of no
+// binding and run beside this one.
+func TestK17EarlierBuildsReadOn(t *testing.T) {
+	s := newKeyShelf(t, sealerOf(t, firstKEK))
+	ids, master := s.mustOpen()
+	old := newKeyShelf(t, sealerOf(t, firstKEK))
+	old.put(asEarlierBuilds(s.rows())...)
+	if _, got, same, err := old.open(false); err != nil || !slices.Equal(got, ids) || !sameMaster(t, same, master) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// TestK17AMasterKeyIsActivatedBound: the time at which tags came is part of what is bound, and set by whoever binds.
+func TestK17AMasterKeyIsActivatedBound(t *testing.T) {
+	rows := inClear(t)
+	for i := range rows {
+		rows[i].ActiveFrom = time.Time{}
+	}
+	s := newKeyShelf(t, sealerOf(t, firstKEK))
+	s.put(rows...)
+	s.now = flowStart.Add(-time.Hour) // a clock that is behind activates nothing
+	s.mustOpen()
+	if row := s.row(true); !row.ActiveFrom.IsZero() || len(row.Binding) == 0 {
+		t.Errorf("the master key is %+v", row)
+	}
+	s.now = flowStart.Add(time.Hour)
+	s.mustOpen()
+	if row := s.row(true); !row.ActiveFrom.Equal(s.now) {
+		t.Errorf("the master key is active from %s", row.ActiveFrom)
+	}
+	s.mustOpen()
+}

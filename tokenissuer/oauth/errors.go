@@ -1,0 +1,190 @@
+package oauth
+
+import (
+	"errors"
+	"time"
+)
+
+// ErrorCode names a failure in the words of the RFCs (RFC 6749 §5.2, RFC 6750 §3.1, RFC 7009 §2.2.1).
+// The edge maps a code to a status; the core never speaks of status.
+type ErrorCode string
+
+// The codes a client can meet.
+const (
+	InvalidRequest       ErrorCode = "invalid_request"
+	InvalidClient        ErrorCode = "invalid_client"
+	InvalidGrant         ErrorCode = "invalid_grant"
+	UnauthorizedClient   ErrorCode = "unauthorized_client"
+	UnsupportedGrantType ErrorCode = "unsupported_grant_type"
+	InvalidScope         ErrorCode = "invalid_scope"
+	InvalidToken         ErrorCode = "invalid_token"
+	// Unauthorized is a request that needs a token and has none (RFC 6750 §3.1: no error is named to it).
+	Unauthorized ErrorCode = "unauthorized"
+	// AccessDenied is a good token that a rule other than scope turns away.
+	AccessDenied      ErrorCode = "access_denied"
+	InsufficientScope ErrorCode = "insufficient_scope"
+	// InsufficientAuthentication is a good token whose user has to sign in anew, or in another way (RFC 9470 §3).
+	InsufficientAuthentication ErrorCode = "insufficient_user_authentication"
+
+	ServerError            ErrorCode = "server_error"
+	TemporarilyUnavailable ErrorCode = "temporarily_unavailable"
+	// RateLimited reaches clients as temporarily_unavailable, with another status.
+	RateLimited ErrorCode = "rate_limited"
+	// Denied is a user's no (RFC 6749 §4.1.2.1). It reaches clients as access_denied.
+	Denied ErrorCode = "denied_by_user"
+	// The errors of an authorization request (RFC 6749 §4.1.2.1, OpenID Connect Core §3.1.2.6).
+	UnsupportedResponseType ErrorCode = "unsupported_response_type"
+	LoginRequired           ErrorCode = "login_required"
+	ConsentRequired         ErrorCode = "consent_required"
+	RequestNotSupported     ErrorCode = "request_not_supported"
+	RequestURINotSupported  ErrorCode = "request_uri_not_supported"
+	// The refusals of the operation by which an organisation's admin obtains tokens.
+	UserContextRequired  ErrorCode = "user_context_required"
+	AdminRequired        ErrorCode = "admin_required"
+	UserNotFound         ErrorCode = "user_not_found"
+	TargetRoleNotAllowed ErrorCode = "target_role_not_allowed"
+	UserInactive         ErrorCode = "user_inactive"
+	// TokenNotYours reaches clients as unauthorized_client, with another status (RFC 7009 §2.1).
+	TokenNotYours ErrorCode = "token_of_another_client"
+)
+
+// Reasons that somebody beyond the log looks for.
+const (
+	// ReasonCodeReplayed and ReasonRefreshReused mean that a credential was used twice and its family has ended.
+	ReasonCodeReplayed  = "code_replayed"
+	ReasonRefreshReused = "refresh_token_reused"
+	// ReasonRepeatedElsewhere: a refresh token was repeated within the grace, but not from where it was used, and its family has
+	// ended because of Lifetimes.SameAddress.
+	ReasonRepeatedElsewhere = "refresh_token_repeated_elsewhere"
+	// ReasonDecided: the authorization request was answered before.
+	ReasonDecided = "request_decided"
+	// ReasonVerificationBusy, ReasonIntrospectionBusy and ReasonHashingBusy mean that more is asked for at once than is done at
+	// a time. Clients can bring that about, so it is no fault of ours.
+	ReasonVerificationBusy  = "verification_busy"
+	ReasonIntrospectionBusy = "introspection_busy"
+	ReasonHashingBusy       = "password_hashing_busy"
+)
+
+// Error is the one error type of Gatehouse. Code and Description go to the client. Reason is the audit line's word
+// for what happened. The cause is for the log and goes no further.
+type Error struct {
+	Code        ErrorCode
+	Description string // a sentence for the client: only %x20-21 / %x23-5B / %x5D-7E (RFC 6749 §5.2)
+	Reason      string // snake_case, stable, for the audit log: "client_throttled", "key_unknown"
+	// RetryAfter tells a client that was throttled or met an outage when to come back; zero: unknown.
+	RetryAfter time.Duration
+	// Scope is what an insufficient_scope found missing.
+	Scope string
+	// ACRValues and MaxAge say which sign-in an insufficient_user_authentication asks for: one of these
+	// authentication context classes, and one that is no older; nil and zero: of any class, and of any age.
+	ACRValues []string
+	MaxAge    time.Duration
+	cause     error
+}
+
+// NewError returns an Error with the code's standard sentence. Reason is the audit log's word for the case.
+func NewError(code ErrorCode, reason string) *Error {
+	return &Error{Code: code, Description: descriptions[code], Reason: reason}
+}
+
+// Error returns code, reason and cause: a text for logs, never for clients.
+func (e *Error) Error() string {
+	text := string(e.Code)
+	if e.Reason != "" {
+		text += " (" + e.Reason + ")"
+	}
+	if e.cause != nil {
+		text += ": " + e.cause.Error()
+	}
+	return text
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.cause }
+
+// WithCause returns a copy of e that carries cause for the log.
+func (e *Error) WithCause(cause error) *Error {
+	c := *e
+	c.cause = cause
+	return &c
+}
+
+// WithDescription returns a copy of e with another sentence for the client.
+func (e *Error) WithDescription(sentence string) *Error {
+	c := *e
+	c.Description = sentence
+	return &c
+}
+
+// AsError returns err as an Error. Whatever is not one of ours is a server_error, with err as its cause.
+func AsError(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	return NewError(ServerError, "internal_error").WithCause(err)
+}
+
+// MissingParameter is the invalid_request for a required parameter that is absent or empty.
+func MissingParameter(name string) *Error {
+	return NewError(InvalidRequest, "parameter_missing").WithDescription("Missing required parameter: " + name + ".")
+}
+
+// MissingScope is the insufficient_scope for a scope that the token lacks.
+func MissingScope(name string) *Error {
+	e := NewError(InsufficientScope, "scope_missing").WithDescription(`Access to this resource requires scope "` + name + `".`)
+	e.Scope = name
+	return e
+}
+
+// InsufficientACR is the insufficient_user_authentication for a sign-in of none of the wanted classes.
+func InsufficientACR(values []string) *Error {
+	e := NewError(InsufficientAuthentication, "acr_insufficient")
+	e.ACRValues = values
+	return e
+}
+
+// SignInTooOld is the insufficient_user_authentication for a sign-in that is older than maxAge, or of unknown age.
+func SignInTooOld(maxAge time.Duration) *Error {
+	e := NewError(InsufficientAuthentication, "sign_in_too_old").WithDescription("More recent authentication is required.")
+	e.MaxAge = maxAge
+	return e
+}
+
+// Unavailable is the temporarily_unavailable for a store, key or feed that cannot be asked now.
+func Unavailable(reason string, cause error) *Error {
+	return NewError(TemporarilyUnavailable, reason).WithCause(cause)
+}
+
+// descriptions are the sentences of the wire contract, one a code.
+var descriptions = map[ErrorCode]string{
+	InvalidRequest:       "The request is missing a required parameter, includes an unsupported parameter value, or is otherwise malformed.",
+	InvalidClient:        "Client authentication failed due to unknown client, no client authentication included, or unsupported authentication method.",
+	InvalidGrant:         "The provided authorization grant is invalid, expired, revoked, does not match the redirection URI used in the authorization request, or was issued to another client.",
+	UnauthorizedClient:   "The client is not authorized to perform this request using this method.",
+	UnsupportedGrantType: "The authorization grant type is not supported by the authorization server.",
+	InvalidScope:         "The requested scope is invalid, unknown, or malformed.",
+	InvalidToken:         "The access token is invalid",
+	Unauthorized:         "Access to this resource requires an access token.",
+	AccessDenied:         "The access token does not allow access to this resource.",
+	InsufficientScope:    "The request requires higher privileges than provided by the access token.",
+
+	InsufficientAuthentication: "A different authentication level is required.",
+
+	ServerError:            "The authorization server encountered an unexpected condition which prevented it from fulfilling the request.",
+	TemporarilyUnavailable: "The service is temporarily unable to handle the request. Try again later.",
+	RateLimited:            "Too many failed attempts. Try again later.",
+	TokenNotYours:          "You are not authorized to revoke this token",
+
+	Denied:                  "The resource owner or authorization server denied the request.",
+	UnsupportedResponseType: "The authorization server does not support this response type.",
+	LoginRequired:           "The authorization server requires end-user authentication.",
+	ConsentRequired:         "The authorization server requires end-user consent.",
+	RequestNotSupported:     "The request parameter is not supported.",
+	RequestURINotSupported:  "The request_uri parameter is not supported.",
+
+	UserContextRequired:  "This operation needs an access token that acts for a user.",
+	AdminRequired:        "Only an admin of the organisation may do this.",
+	UserNotFound:         "The organisation has no such user.",
+	TargetRoleNotAllowed: "Tokens can be created for group managers and business managers only.",
+	UserInactive:         "The user is not active.",
+}

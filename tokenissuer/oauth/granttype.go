@@ -1,0 +1,36 @@
+package oauth
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// GrantType is a way to obtain tokens (RFC 6749 §1.3).
+type GrantType string
+
+// The grant types a client can be registered for.
+const (
+	AuthorizationCode GrantType = "authorization_code"
+	ClientCredentials GrantType = "client_credentials"
+	RefreshTokenGrant GrantType = "refresh_token"
+	PasswordGrant     GrantType = "password"
+)
+
+var KnownGrants = []GrantType{ClientCredentials, AuthorizationCode, RefreshTokenGrant, PasswordGrant}
+
+// Validate refuses grant types for which no client can be registered.
+func (g GrantType) Validate() error {
+	if !slices.Contains(KnownGrants, g) {
+		return fmt.Errorf("unknown grant %q: use %s", g, joinGrants(KnownGrants))
+	}
+	return nil
+}
+
+func joinGrants(grants []GrantType) string {
+	names := make([]string, len(grants))
+	for i, g := range grants {
+		names[i] = string(g)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,218 @@
+package oauth
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Scopes known from the start.
+const (
+	// ScopePublic is granted when a request names no scope.
+	ScopePublic = "public"
+	// ScopeTrusted acts for a user; a server token never holds it.
+	ScopeTrusted = "trusted"
+	// ScopeRefreshToken asks for a refresh token.
+	ScopeRefreshToken = "refresh_token"
+	// ScopeOfflineAccess is the alias of ScopeRefreshToken (OpenID Connect Core §11).
+	ScopeOfflineAccess = "offline_access"
+	// ScopeGroups puts the user's groups into the token.
+	ScopeGroups = "groups"
+)
+
+const (
+	maxScopes     = 100
+	maxScopeBytes = 2048
+)
+
+// Scopes is a list of scope names (RFC 6749 §3.3) in the order of the request, each once.
+type Scopes []string
+
+// ParseScopes reads a list of scopes: names separated by spaces. Order is kept, duplicates are dropped. A
+// character outside RFC 6749 §3.3, or more than 100 names or 2 KiB, is invalid_scope.
+func ParseScopes(text string) (Scopes, error) {
+	if len(text) > maxScopeBytes {
+		return nil, NewError(InvalidScope, "scope_too_long")
+	}
+	var scopes Scopes
+	for name := range strings.SplitSeq(text, " ") {
+		if name == "" || slices.Contains(scopes, name) {
+			continue
+		}
+		if !validScopeName(name) {
+			return nil, NewError(InvalidScope, "scope_malformed")
+		}
+		if len(scopes) == maxScopes {
+			return nil, NewError(InvalidScope, "scope_too_long")
+		}
+		scopes = append(scopes, name)
+	}
+	return scopes, nil
+}
+
+// RequestedScopes reads the scope parameter of a request, in which any white space of ASCII may separate the names.
+func RequestedScopes(text string) (Scopes, error) {
+	return ParseScopes(strings.Map(func(c rune) rune {
+		if '\t' <= c && c <= '\r' {
+			return ' '
+		}
+		return c
+	}, text))
+}
+
+// validScopeName holds a name against scope-token = 1*( %x21 / %x23-5B / %x5D-7E ) of RFC 6749 §3.3.
+func validScopeName(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; c < 0x21 || c > 0x7e || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// String joins the names with single spaces, as the scope parameter and claim have it.
+func (s Scopes) String() string { return strings.Join(s, " ") }
+
+// Has tells whether name is among the scopes, byte for byte.
+func (s Scopes) Has(name string) bool { return slices.Contains(s, name) }
+
+// Missing returns the first of names that the scopes lack, or "".
+func (s Scopes) Missing(names ...string) string {
+	for _, name := range names {
+		if !s.Has(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// Scope declares a scope that the issuer knows.
+type Scope struct {
+	Name string
+	// Words tell a person what the scope allows.
+	Words string
+	// ServerTokens lets a server token, which acts for no user, hold the scope.
+	ServerTokens bool
+}
+
+// ScopeCatalogue is what the issuer knows of scopes, by name. The zero value knows the scopes known from the start.
+type ScopeCatalogue struct{ declared map[string]Scope }
+
+// builtinScopes are known to every catalogue; a declaration of the same name replaces one.
+var builtinScopes = []Scope{
+	{Name: ScopePublic, Words: "Read public data", ServerTokens: true},
+	{Name: ScopeTrusted, Words: "Act on your behalf"},
+	{Name: ScopeRefreshToken, Words: "Stay signed in"},
+	{Name: ScopeOfflineAccess, Words: "Stay signed in"},
+	{Name: ScopeGroups, Words: "See which groups you belong to"},
+}
+
+// NewScopeCatalogue returns a catalogue of the scopes known from the start and those declared.
+func NewScopeCatalogue(declared ...Scope) ScopeCatalogue {
+	c := ScopeCatalogue{declared: make(map[string]Scope, len(declared))}
+	for _, s := range declared {
+		s.ServerTokens = s.Name == ScopePublic || s.ServerTokens && !ActsForUser(s.Name)
+		c.declared[s.Name] = s
+	}
+	return c
+}
+
+// Find returns the scope of that name.
+func (c ScopeCatalogue) Find(name string) (Scope, bool) {
+	if s, ok := c.declared[name]; ok {
+		return s, true
+	}
+	for _, s := range builtinScopes {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return Scope{}, false
+}
+
+// Names lists every known scope, those known from the start first, the others sorted.
+func (c ScopeCatalogue) Names() []string {
+	names := make([]string, 0, len(builtinScopes)+len(c.declared))
+	for _, s := range builtinScopes {
+		names = append(names, s.Name)
+	}
+	own := len(names)
+	for name := range c.declared {
+		if !slices.Contains(names[:own], name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names[own:])
+	return names
+}
+
+// ActsForUser tells whether a scope makes sense only with a user, so that no server token can ever hold it.
+func ActsForUser(name string) bool {
+	return name == ScopeTrusted || name == ScopeRefreshToken || name == ScopeOfflineAccess
+}
+
+// Check refuses scopes that nobody declared.
+func (c ScopeCatalogue) Check(scopes Scopes) error {
+	for _, name := range scopes {
+		if _, known := c.Find(name); !known {
+			return fmt.Errorf("unknown scope %q: declare it first", name)
+		}
+	}
+	return nil
+}
+
+// CheckScopeNames refuses what can be no scope (RFC 6749 §3.3).
+func CheckScopeNames(names []string) error {
+	for _, name := range names {
+		if parsed, err := ParseScopes(name); err != nil || len(parsed) != 1 {
+			return fmt.Errorf("%q is no scope", name)
+		}
+	}
+	return nil
+}
+
+// Grantable checks the scope parameter of a request against the client's ceiling: every name known, allowed for the
+// client and accepted by allowed. No name at all means public. What is granted holds nothing of the parameter, which is a
+// piece of the whole request: it would stay in memory for as long as a token that is remembered.
+func (c ScopeCatalogue) Grantable(text string, ceiling Scopes, allowed func(Scope) bool) (Scopes, error) {
+	scopes, err := RequestedScopes(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(scopes) == 0 {
+		scopes = Scopes{ScopePublic}
+	}
+	for i, name := range scopes {
+		scope, known := c.Find(name)
+		scopes[i] = scope.Name
+		switch {
+		case !known && strings.Contains(name, "+"):
+			return nil, NewError(InvalidScope, "scope_unknown").WithDescription(descriptions[InvalidScope] +
+				" A + that a form or a query has as %2B, and multipart or JSON as it is, is part of a name: separate names by spaces.")
+		case !known:
+			return nil, NewError(InvalidScope, "scope_unknown")
+		case !ceiling.Has(name) || !allowed(scope):
+			return nil, NewError(InvalidScope, "scope_not_allowed")
+		}
+	}
+	if slices.Equal(scopes, ceiling) {
+		return slices.Clip(ceiling), nil // one list for all tokens of a client that asks for the same
+	}
+	return scopes, nil
+}
+
+// AsksForRefresh tells whether a scope asks for a refresh token.
+func AsksForRefresh(name string) bool { return name == ScopeRefreshToken || name == ScopeOfflineAccess }
+
+// ResourceScopes returns those of the names that are about resources. Scopes that ask for a refresh token are between a client and
+// its issuer: no resource needs them, and no challenge and no metadata of a resource names them.
+func ResourceScopes(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), AsksForRefresh)
+}
+
+// AnyScope accepts every scope, as tokens that act for a user do.
+func AnyScope(Scope) bool { return true }
+
+// DeclaredWords are the words that a declaration gives a scope; empty where it gives none, and for a scope that is
+// known from the start and not declared.
+func (c ScopeCatalogue) DeclaredWords(name string) string { return c.declared[name].Words }

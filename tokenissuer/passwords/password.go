@@ -1,0 +1,196 @@
+package passwords
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"golang.org/x/crypto/argon2"
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// argon2Params are the costs of a hash: memory in KiB, passes, lanes (RFC 9106 §3.1).
+type argon2Params struct {
+	memory, time uint32
+	threads      uint8
+}
+
+// CurrentArgon2 is what new hashes cost: the second choice of OWASP's password storage advice, 19 MiB and about 20 ms.
+var CurrentArgon2 = argon2Params{memory: 19456, time: 2, threads: 1}
+
+const (
+	argon2SaltBytes = 16
+	argon2KeyBytes  = 32
+	// maxBcryptBytes is what bcrypt reads of a password.
+	maxBcryptBytes = 72
+	// MaxPasswordBytes is the longest password that is looked at.
+	MaxPasswordBytes = 1024
+)
+
+// Hash returns the argon2id hash of a new password in the PHC form. It refuses passwords that cannot be used.
+func (p *Hasher) Hash(ctx context.Context, password oauth.Secret) (oauth.Secret, error) {
+	if err := ValidatePassword(password); err != nil {
+		return oauth.Secret{}, err
+	}
+	leave, err := p.Enter(ctx, Attempt{})
+	if err != nil {
+		return oauth.Secret{}, err
+	}
+	defer leave()
+	return Hash(password), nil
+}
+
+// ValidatePassword refuses passwords that are shorter than 8 bytes or cannot be typed again.
+func ValidatePassword(password oauth.Secret) error {
+	if n := len(password.Reveal()); n < 8 || n > MaxPasswordBytes || strings.ContainsRune(password.Reveal(), 0) {
+		return fmt.Errorf("use a password of 8 to %d bytes without NUL", MaxPasswordBytes)
+	}
+	return nil
+}
+
+func Hash(password oauth.Secret) oauth.Secret {
+	salt := make([]byte, argon2SaltBytes)
+	_, _ = rand.Read(salt) // never fails
+	key := CurrentArgon2.key(password, salt, argon2KeyBytes)
+	encode := base64.RawStdEncoding.EncodeToString
+	return oauth.NewSecret(CurrentArgon2.Scheme() + "$" + encode(salt) + "$" + encode(key))
+}
+
+func (a argon2Params) key(password oauth.Secret, salt []byte, length uint32) []byte {
+	return argon2.IDKey([]byte(password.Reveal()), salt, a.time, a.memory, a.threads, length)
+}
+
+func (a argon2Params) Scheme() string {
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d", argon2.Version, a.memory, a.time, a.threads)
+}
+
+// PasswordScheme names how a hash was made, with its costs: what stands before the salt. Two hashes of one scheme take
+// the same time.
+func PasswordScheme(hash oauth.Secret) string {
+	text := hash.Reveal()
+	if isBcrypt(text) {
+		return text[:len("$2b$12")]
+	}
+	if parts := strings.Split(text, "$"); len(parts) == 6 {
+		return strings.Join(parts[:4], "$")
+	}
+	return ""
+}
+
+const bcryptAlphabet = "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+func isBcrypt(hash string) bool {
+	return len(hash) == 60 && (strings.HasPrefix(hash, "$2a$") || strings.HasPrefix(hash, "$2b$") || strings.HasPrefix(hash, "$2y$"))
+}
+
+// IsOutdated tells whether a hash is cheaper to guess than a new one. One that an operator has made dearer stays.
+func IsOutdated(hash oauth.Secret) bool {
+	h, err := parseArgon2(hash.Reveal())
+	work := func(a argon2Params) uint64 { return uint64(a.memory) * uint64(a.time) }
+	return err != nil || h.params.memory < CurrentArgon2.memory || work(h.params) < work(CurrentArgon2)
+}
+
+// The costs that a hash made elsewhere may have, so that one sign-in cannot exhaust the server.
+const (
+	maxArgon2Memory = 256 << 10 // KiB
+	maxArgon2Time   = 16
+	maxBcryptCost   = 16
+)
+
+// ValidatePasswordHash says whether a hash that was made elsewhere can be used.
+func ValidatePasswordHash(hash oauth.Secret) error {
+	text := hash.Reveal()
+	if isBcrypt(text) {
+		cost, err := bcrypt.Cost([]byte(text))
+		if err != nil || cost > maxBcryptCost || strings.Trim(text[len("$2b$12$"):], bcryptAlphabet) != "" {
+			return fmt.Errorf("the bcrypt hash is malformed, or its cost above %d", maxBcryptCost)
+		}
+		return nil
+	}
+	_, err := parseArgon2(text)
+	return err
+}
+
+// argon2Hash is a hash taken apart.
+type argon2Hash struct {
+	params argon2Params
+	salt   []byte
+	key    []byte
+}
+
+func parseArgon2(text string) (argon2Hash, error) {
+	var h argon2Hash
+	malformed := errors.New("use a password hash as `caddy hash-password` prints it: bcrypt or argon2id")
+	parts := strings.Split(text, "$")
+	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != "v="+strconv.Itoa(argon2.Version) {
+		return h, malformed
+	}
+	var err error
+	if h.params, err = parseArgon2Params(parts[3]); err != nil {
+		return h, err
+	}
+	decode := base64.RawStdEncoding.Strict().DecodeString
+	salt, saltErr := decode(parts[4])
+	key, keyErr := decode(parts[5])
+	if saltErr != nil || keyErr != nil || len(salt) < 8 || len(key) < 16 || len(salt) > 64 || len(key) > 64 {
+		return h, malformed
+	}
+	h.salt, h.key = salt, key
+	return h, nil
+}
+
+func parseArgon2Params(text string) (argon2Params, error) {
+	var values [3]uint64
+	fields := strings.Split(text, ",")
+	for i, name := range []string{"m=", "t=", "p="} {
+		if i >= len(fields) || !strings.HasPrefix(fields[i], name) {
+			return argon2Params{}, errors.New("the argon2id hash has other parameters than m, t and p")
+		}
+		var err error
+		if values[i], err = strconv.ParseUint(fields[i][len(name):], 10, 32); err != nil || values[i] == 0 {
+			return argon2Params{}, errors.New("the argon2id hash has malformed parameters")
+		}
+	}
+	if len(fields) != 3 || values[0] > maxArgon2Memory || values[1] > maxArgon2Time || values[2] > math.MaxUint8 {
+		return argon2Params{}, fmt.Errorf("the argon2id hash costs too much: use at most m=%d and t=%d", maxArgon2Memory, maxArgon2Time)
+	}
+	return argon2Params{memory: uint32(values[0]), time: uint32(values[1]), threads: uint8(values[2])}, nil //nolint:gosec // bounded above
+}
+
+// Verify compares a password with a hash of whatever scheme. It does all of the hash's work for every password.
+func Verify(password, hash oauth.Secret) bool {
+	text := hash.Reveal()
+	if isBcrypt(text) {
+		given := []byte(password.Reveal())
+		// What bcrypt would not read does not count as equal.
+		whole := len(given) <= maxBcryptBytes
+		return bcrypt.CompareHashAndPassword([]byte(text), given[:min(len(given), maxBcryptBytes)]) == nil && whole
+	}
+	h, err := parseArgon2(text)
+	if err != nil {
+		return false
+	}
+	key := h.params.key(password, h.salt, uint32(len(h.key))) //nolint:gosec // at most 64
+	return subtle.ConstantTimeCompare(key, h.key) == 1
+}
+
+// Spend does the work of verifying a password under a scheme, for nobody.
+func Spend(password oauth.Secret, scheme string) {
+	if len(scheme) == len("$2b$12") && strings.HasPrefix(scheme, "$2") {
+		Verify(password, oauth.NewSecret(scheme+"$"+strings.Repeat("a", 53)))
+		return
+	}
+	if parts := strings.Split(scheme, "$"); len(parts) == 4 {
+		if params, err := parseArgon2Params(parts[3]); err == nil {
+			params.key(password, make([]byte, argon2SaltBytes), argon2KeyBytes)
+		}
+	}
+}

@@ -1,0 +1,371 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+var (
+	// ErrNotFound is returned when there is no record of that key.
+	ErrNotFound = errors.New("not found")
+	// ErrTaken is returned when an id is already in use, by a client or by a user, or an e-mail address by another user.
+	ErrTaken = errors.New("the id is already taken")
+	// ErrSpent is returned when a single-use step has been taken by somebody else, or its record was ended before.
+	ErrSpent = errors.New("already spent")
+	// ErrStale is returned when the user is not in the state any more in which it was read.
+	ErrStale = errors.New("the user has changed")
+	// ErrInUse is returned for removing an organisation that has users.
+	ErrInUse = errors.New("it still has users")
+)
+
+// RemovedError is the ErrTaken of an id that belonged to a client or a user who was removed.
+type RemovedError struct {
+	// FreeAt is when the last token of the former owner has expired for certain, and the id may be used again.
+	FreeAt time.Time
+}
+
+// Error says until when the id is taken.
+func (e RemovedError) Error() string {
+	return "the id belonged to a client or user who was removed, and whose tokens may still be valid: it is taken until " +
+		e.FreeAt.UTC().Format(time.RFC3339)
+}
+
+// Is reports whether target is ErrTaken.
+func (RemovedError) Is(target error) bool { return target == ErrTaken }
+
+// IsAnswer tells whether an error is one of these, which say how things stand. Any other says that the store could not do
+// what it was asked for.
+func IsAnswer(err error) bool {
+	for _, answer := range []error{ErrNotFound, ErrTaken, ErrSpent, ErrStale, ErrInUse} {
+		if errors.Is(err, answer) {
+			return true
+		}
+	}
+	return false
+}
+
+// Store is what happens: the protocol's steps, each atomic and durable when it returns nil. An error other than the
+// sentinels means that the step did not happen, or that nobody knows; no caller treats it as success. Stores keep no
+// rule about time: expiry is decided by the core, and eviction of what has expired is the store's housekeeping.
+// The package storetest proves the contract of every store.
+type Store interface {
+	ClientStore
+	UserStore
+	FamilyStore
+	KeyStore
+	RevocationStore
+	DeclarationStore
+	AttemptStore
+	Housekeeper
+	// Ping tells whether the store can be asked now.
+	Ping(ctx context.Context) error
+	// Close ends the store; a second call does nothing. Calls that are under way may fail.
+	Close() error
+}
+
+// ClientStore keeps the clients that are registered at run time.
+type ClientStore interface {
+	ClientDirectory
+	// Clients lists every stored client, by id.
+	Clients(ctx context.Context) ([]*Client, error)
+	// AddClient registers a client; Declared is not kept. ErrTaken when the id belongs to a client or a user, and RemovedError
+	// when it belonged to one whose tokens may still live when the client is created. Consents to a client that had the id
+	// before are gone. Of concurrent calls with one id exactly one succeeds.
+	AddClient(ctx context.Context, client *Client) error
+	// ChangeClient makes the change. ErrNotFound when there is no such client.
+	ChangeClient(ctx context.Context, clientID string, change ClientChange) error
+	// RotateClientSecret adds a secret and, in the same step, ends every older secret at othersUntil unless it ends
+	// before; a zero othersUntil leaves them. Secrets that had ended when the new one was made are dropped. ErrNotFound
+	// when there is no such client.
+	RotateClientSecret(ctx context.Context, clientID string, secret ClientSecret, othersUntil time.Time) error
+	// DisableClient marks the client and records the revocation of its tokens, in one step. ErrNotFound when there is
+	// no such client.
+	DisableClient(ctx context.Context, clientID string, tokens Revocation) error
+	// EnableClient takes the mark away. Tokens stay revoked. ErrNotFound when there is no such client.
+	EnableClient(ctx context.Context, clientID string) error
+	// RemoveClient deletes the client with its secrets and records the revocation of its tokens, in one step. The id stays
+	// taken until tokens.FreeAt. ErrNotFound when there is no such client.
+	RemoveClient(ctx context.Context, clientID string, tokens Revocation) error
+}
+
+// UserStore keeps the users and organisations that are registered at run time.
+type UserStore interface {
+	UserDirectory
+	// Users lists the stored users, by id; of one organisation, unless its id is empty.
+	Users(ctx context.Context, organisation string) ([]*User, error)
+	// AddUser registers a user; Declared and Version are not kept. ErrTaken when the id belongs to a client or a user, or the
+	// address to a user, and RemovedError as for AddClient. ErrNotFound when the organisation is not stored, unless organisationDeclared.
+	AddUser(ctx context.Context, user *User, organisationDeclared bool) error
+	// ChangeUser makes the change and, unless it KeepsTokens, moves the user's version on and ends every family of the user, and
+	// every one of which the user is the actor, all in one step. It returns the revocations that it recorded. ErrNotFound when
+	// there is no such user, or the organisation is not stored and not declared. ErrTaken when another user has the address.
+	ChangeUser(ctx context.Context, userID string, change UserChange, end Ending) ([]Revocation, error)
+	// RehashPassword replaces a hash by another one of the same password, unless it has changed since: then nothing
+	// happens and the result is nil. The version stays.
+	RehashPassword(ctx context.Context, userID string, old, hash oauth.Secret) error
+	// RemoveUser deletes the user with its consents and ends the same families as ChangeUser, in one step. The id stays
+	// taken until end.Until. It returns the revocations that it recorded. ErrNotFound when there is no such user.
+	RemoveUser(ctx context.Context, userID string, end Ending) ([]Revocation, error)
+	// HadUser reports whether the id is a stored user's, or was one's who has been removed.
+	HadUser(ctx context.Context, userID string) (bool, error)
+	// PasswordSchemes lists the distinct schemes of the stored hashes, as PasswordScheme names them, in no order.
+	PasswordSchemes(ctx context.Context) ([]string, error)
+	// Organisations lists the stored organisations, by id.
+	Organisations(ctx context.Context) ([]*Organisation, error)
+	// AddOrganisation registers an organisation; Declared is not kept. ErrTaken when there is one of that id.
+	AddOrganisation(ctx context.Context, organisation *Organisation) error
+	// RemoveOrganisation deletes an organisation without users. ErrInUse when it has some, ErrNotFound when there is none.
+	RemoveOrganisation(ctx context.Context, id string) error
+}
+
+// UserChange is what ChangeUser changes: the members that are not nil.
+type UserChange struct {
+	Password *oauth.Secret // the new hash
+	Role     *Role
+	Status   *UserStatus
+	Groups   *[]string
+	// Organisation is the id of one that is stored, unless OrganisationDeclared; empty: none.
+	Organisation         *string
+	OrganisationDeclared bool
+	// Name, and Email in its canonical form, are what the user is called.
+	Name, Email *string
+}
+
+// Apply makes the change to u.
+func (c UserChange) Apply(u *User) {
+	setTo(&u.PasswordHash, c.Password)
+	setTo(&u.Role, c.Role)
+	setTo(&u.Status, c.Status)
+	setTo(&u.Groups, c.Groups)
+	setTo(&u.Organisation, c.Organisation)
+	setTo(&u.Name, c.Name)
+	setTo(&u.Email, c.Email)
+}
+
+// KeepsTokens reports whether the change is of what the user is called and of nothing else. Tokens and sessions go on then.
+func (c UserChange) KeepsTokens() bool {
+	return (c.Name != nil || c.Email != nil) && c.Password == nil && c.Role == nil && c.Status == nil && c.Groups == nil && c.Organisation == nil
+}
+
+// Ending is when families end, and until when a revocation is kept of which the family does not say more: longer than any
+// access token can live. See TokenFamily.RevokedUntil.
+type Ending struct {
+	At    time.Time
+	Until time.Time
+}
+
+// FamilyStore keeps the token families: codes, refresh tokens and sessions are their states.
+type FamilyStore interface {
+	// AddFamily stores a family. ErrStale, and nothing is stored, unless the user is declared or is stored, active and of
+	// the family's UserVersion; nor when Standing names a session that was revoked, or an actor who is not active and of
+	// that version any more. Who ends a user, a session or an admin may rely on it that nothing is born afterwards. ErrSpent when
+	// Code.RequestID is not empty and was decided before; else it is decided now, and stays so for an hour beyond the
+	// family's ExpiresAt.
+	AddFamily(ctx context.Context, family *TokenFamily) error
+	// Family returns a family, whatever its state, as it was after some step that was acknowledged before the call or
+	// runs beside it. ErrNotFound when there is none. It does the same work either way.
+	Family(ctx context.Context, id string) (*TokenFamily, error)
+	// RedeemCode spends the family's code: it sets Code.SpentAt and RotatedAt to at, Generation to generation and ExpiresAt to
+	// expires. Of concurrent calls exactly one succeeds; the others, and any call for a family that does not exist, was
+	// revoked, never had a code, whose code expired before at or has had maxFailures wrong verifiers, get ErrSpent and change nothing; so does one whose user
+	// is not declared and, whatever became of the family, not stored, active and of its UserVersion any more.
+	RedeemCode(ctx context.Context, id string, generation int64, at, expires time.Time, maxFailures int) error
+	// CountCodeFailure adds one to Code.Failures. Nothing happens when there is no such family.
+	CountCodeFailure(ctx context.Context, id string) error
+	// RotateRefreshToken moves Generation from generation to the next and sets RotatedAt and RotatedBy, and
+	// records r.Ended in the same step. Of concurrent calls with one
+	// generation exactly one succeeds; the others, and any call for a family that does not exist, has expired by r.At, was revoked
+	// or whose user does not stand any more, as with RedeemCode, get ErrSpent and change nothing.
+	RotateRefreshToken(ctx context.Context, id string, generation int64, r Rotation) error
+	// TouchFamily sets RotatedAt of a family, and never moves it back. ErrSpent when there is no such family or it was
+	// revoked. Of a touch and an end beside it one is first: an end that comes after the touch keeps its revocation for as
+	// long as the tokens live that may be issued because of it.
+	TouchFamily(ctx context.Context, id string, at time.Time) error
+	// EndFamilies revokes the families that match and records a revocation of each, in one step, and returns those
+	// revocations. Families that were revoked before keep their time and are not among them, except that of which.ID: its
+	// revocation is recorded and returned whatever its state, and also when there is no such family. A family of that id
+	// which does not match the other members is left alone.
+	EndFamilies(ctx context.Context, which FamilyFilter, end Ending) ([]Revocation, error)
+	// FamiliesOf lists the user's families that are not revoked and expire after that time, newest first.
+	FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) ([]*TokenFamily, error)
+	// DecideRequest records that an authorization request was decided. ErrSpent when it was before.
+	DecideRequest(ctx context.Context, requestID string, expires time.Time) error
+	// Consent returns what a user has allowed a client; ErrNotFound when nothing.
+	Consent(ctx context.Context, userID, clientID string) (oauth.Scopes, error)
+	// PutConsent replaces what a user has allowed a client.
+	PutConsent(ctx context.Context, userID, clientID string, scopes oauth.Scopes, at time.Time) error
+	// DropConsent forgets what a user has allowed a client.
+	DropConsent(ctx context.Context, userID, clientID string) error
+}
+
+// Rotation is the use of a refresh token.
+type Rotation struct {
+	// At is when it is used.
+	At time.Time
+	// By is for TokenFamily.RotatedBy.
+	By string
+	// Ended is recorded in the same step.
+	Ended []Revocation
+}
+
+// FamilyFilter says which families are meant: those that match every member that is set. Without ID, UserID, ClientID and
+// ActorID none match, so that a forgotten id ends nobody's families.
+type FamilyFilter struct {
+	ID       string
+	UserID   string
+	ClientID string
+	// ActorID is the Subject of the family's Actor.
+	ActorID string
+	// UserVersion, when it is not empty, is the only one meant.
+	UserVersion string
+	// Origins, when there are some, are the only ones meant.
+	Origins []oauth.GrantType
+}
+
+// KeyStore keeps the signing keys, and beside them the issuer's master key, whose algorithm is none that signs.
+type KeyStore interface {
+	// KeysVersion returns a number that every change of the keys makes greater. It costs little to ask.
+	KeysVersion(ctx context.Context) (int64, error)
+	// SigningKeys lists every key, oldest first.
+	SigningKeys(ctx context.Context) ([]StoredKey, error)
+	// AddFirstSigningKey stores the key unless there is one of the same algorithm already that was not revoked: then it
+	// adds nothing and returns nil. Callers read SigningKeys afterwards to learn who won.
+	AddFirstSigningKey(ctx context.Context, key StoredKey) error
+	// AddSigningKey stores a further key. ErrTaken when there is one of that id.
+	AddSigningKey(ctx context.Context, key StoredKey) error
+	// ReplaceSigningKeys replaces Private, SealedWith, Binding and ActiveFrom of the keys, all in one step, and reports whether
+	// it did: it changes nothing unless every key is still there, not revoked, with Private, SealedWith and ActiveFrom as Was
+	// has them. What was replaced leaves the store's files. It is an error to replace a sealed key by one that is not.
+	ReplaceSigningKeys(ctx context.Context, changes ...KeyChange) (bool, error)
+	// RevokeSigningKey sets RevokedAt, unless it is set, forgets the private part for good and records the revocation of
+	// the key's tokens, in one step. ErrNotFound when there is no such key.
+	RevokeSigningKey(ctx context.Context, id string, at time.Time, tokens Revocation) error
+	// DropSigningKey forgets a key. Nothing happens when there is none of that id.
+	DropSigningKey(ctx context.Context, id string) error
+}
+
+// StoredKey is a signing key as a store keeps it.
+type StoredKey struct {
+	ID        string // the RFC 7638 thumbprint
+	Algorithm oauth.Algorithm
+	// Private is the PKCS #8 key, or its sealed form when SealedWith is set. A revoked key has none.
+	Private []byte
+	// SealedWith names the key-encryption key; empty: not sealed.
+	SealedWith string
+	// Binding shows that somebody who has the key-encryption key wrote all of this; see KeySealer. Empty: nobody shows it.
+	Binding   []byte
+	CreatedAt time.Time
+	// ActiveFrom is when the key begins to sign; zero: at CreatedAt.
+	ActiveFrom time.Time
+	// RevokedAt is when the key was revoked; zero: it was not.
+	RevokedAt time.Time
+}
+
+// FeedPage is how many revocations a store may hold back for the next question; see RevocationStore.Revocations.
+const FeedPage = 20000
+
+// RevocationStore keeps what has been revoked, until the last token that it could hit has expired.
+type RevocationStore interface {
+	// Revoke records the revocations. Recording one again widens it, and never narrows it.
+	Revoke(ctx context.Context, revocations ...Revocation) error
+	// Revocations lists what was recorded after position, and the position to ask from next time. Position 0 asks
+	// for everything, and so does a position that the store never gave, as after a restore: the position returned may
+	// be a smaller one. Nothing that was acknowledged is ever missed by a caller that goes on from the returned position;
+	// when FeedPage or more are returned, there may be more already.
+	Revocations(ctx context.Context, after int64) (revocations []Revocation, position int64, err error)
+}
+
+// DeclarationStore remembers what the configuration declared, so that what it declares no more can be ended.
+type DeclarationStore interface {
+	// Declarations lists what was put last, in no order.
+	Declarations(ctx context.Context) (declared []Declaration, ended []EndedDeclaration, err error)
+	// PutDeclarations replaces both lists, in one step.
+	PutDeclarations(ctx context.Context, declared []Declaration, ended []EndedDeclaration) error
+}
+
+// Declaration is a client or a user of a configuration. Two are the same when every member is.
+type Declaration struct {
+	Kind RevocationKind // RevokeClient or RevokeUser
+	ID   string
+	// Version is the user's.
+	Version string
+}
+
+// EndedDeclaration is one that a configuration has taken out. It is remembered, because another node may go by an older
+// configuration for a while.
+type EndedDeclaration struct {
+	Declaration
+	At time.Time // when it was taken out first
+}
+
+// Housekeeper takes out what no rule asks for any more, a bounded number of records at a time, so that nobody else waits
+// long. More tells that there may be more.
+type Housekeeper interface {
+	// Lease gives the task of that name to the holder until then, and tells whether the holder has it now. Whoever has it
+	// keeps it by asking again; another gets it once it has run out, which it has in the moment that it names as its end.
+	// Of concurrent callers at most one gets it. The callers' clocks may differ, so what a lease guards must be safe to be
+	// done twice: it only keeps several nodes from working at the same thing.
+	Lease(ctx context.Context, name, holder string, until, now time.Time) (bool, error)
+	// DropRevocations deletes those that expired before then. A store may have dropped them already.
+	DropRevocations(ctx context.Context, expiredBefore time.Time) (more bool, err error)
+	// DropFamilies deletes families that expired before then, and decided requests that did.
+	DropFamilies(ctx context.Context, expiredBefore time.Time) (more bool, err error)
+	// DropAttempts deletes the counts of windows that ended before then.
+	DropAttempts(ctx context.Context, endedBefore time.Time) (more bool, err error)
+	// Sizes tells how many records there are. Large numbers may be estimates, and asking may take long.
+	Sizes(ctx context.Context) (Sizes, error)
+}
+
+// Sizes are how many records a store holds.
+type Sizes struct {
+	Families, Revocations, Requests, Clients, Users int64
+}
+
+// AttemptStore counts failed attempts for all nodes that share the store.
+type AttemptStore interface {
+	// CountAttempt adds by to the failures in the bucket's current window and returns the sum, and when that window ends.
+	// A window that has no failure or is over, which it is in the moment that it names as its end, is followed by a new one
+	// of that length when by is positive. A negative by takes failures back, down to none, and begins no window: then the
+	// result is zero, as it is when there is none to tell of with by 0. Of concurrent calls none is lost.
+	CountAttempt(ctx context.Context, bucket string, window time.Duration, now time.Time, by int) (n int, until time.Time, err error)
+}
+
+// AttemptCounter counts failed attempts in buckets, each over a window that begins with the first failure. What it
+// keeps is bounded, whatever names the buckets have.
+type AttemptCounter interface {
+	// Failures returns the failures in the bucket's current window and when that window ends.
+	Failures(ctx context.Context, bucket string, now time.Time) (n int, until time.Time)
+	// Fail counts a failure and returns the same, the failure included.
+	Fail(ctx context.Context, bucket string, window time.Duration, now time.Time) (n int, until time.Time)
+	// Forgive takes back one failure of the bucket's current window: the attempt that was counted beforehand went well.
+	Forgive(ctx context.Context, bucket string, now time.Time)
+}
+
+// ClientDirectory answers which clients exist.
+type ClientDirectory interface {
+	// Client returns the client of exactly that id, byte for byte, disabled ones too. ErrNotFound when there is none.
+	Client(ctx context.Context, id string) (*Client, error)
+}
+
+// UserDirectory answers which users and organisations exist. ErrNotFound when there is none.
+type UserDirectory interface {
+	// User returns the user of exactly that id, whatever its status.
+	User(ctx context.Context, id string) (*User, error)
+	// UserByEmail returns the user of that canonical address, with the same work whether there is one or not.
+	UserByEmail(ctx context.Context, email string) (*User, error)
+	// Organisation returns the organisation of exactly that id.
+	Organisation(ctx context.Context, id string) (*Organisation, error)
+}
+
+// KeyChange is a stored key before and after a change of its form or its time.
+type KeyChange struct{ Was, Becomes StoredKey }
+
+func (s StoredKey) SignsFrom() time.Time {
+	if s.ActiveFrom.IsZero() {
+		return s.CreatedAt
+	}
+	return s.ActiveFrom
+}

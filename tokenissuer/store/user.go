@@ -1,0 +1,156 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+)
+
+// UserStatus says whether a user may sign in and be acted for.
+type UserStatus string
+
+// The states of a user. Disabled and locked differ in the reason alone: an operator takes a user away, or suspects that
+// somebody else is using the account.
+const (
+	UserActive   UserStatus = "active"
+	UserDisabled UserStatus = "disabled"
+	UserLocked   UserStatus = "locked"
+)
+
+// ParseUserStatus returns the status of that name.
+func ParseUserStatus(name string) (UserStatus, error) {
+	switch s := UserStatus(name); s {
+	case UserActive, UserDisabled, UserLocked:
+		return s, nil
+	}
+	return "", fmt.Errorf("unknown status %q: use active, disabled or locked", name)
+}
+
+// User is a person a token can act for. A User that the directory has handed out is never changed.
+type User struct {
+	ID string
+	// Email is the address to sign in with, as CanonicalEmail gives it; no two users share one.
+	Email string
+	Name  string
+	// Organisation is the id of the user's organisation; empty: the user belongs to none.
+	Organisation string
+	// Role is empty for a user who has none.
+	Role Role
+	// Groups are those to which the user belongs, as ValidateGroups allows.
+	Groups []string
+	Status UserStatus
+	// PasswordHash is in the PHC form of argon2id or in bcrypt's; empty: the user was invited and cannot sign in yet.
+	PasswordHash oauth.Secret
+	// Version changes with password, organisation, role, groups and status. Whatever a user has granted remembers it, and is
+	// worth nothing once it differs. Stores keep it themselves.
+	Version   string
+	CreatedAt time.Time
+	// Declared users come from the configuration and cannot be changed at run time.
+	Declared bool
+}
+
+// IsActive tells whether tokens may act for the user now.
+func (u *User) IsActive() bool { return u.Status == UserActive && !u.PasswordHash.IsEmpty() }
+
+// SetDefaults fills what a registration left out: active, the roles' default, the e-mail address as name.
+func (u *User) SetDefaults(roles RoleCatalogue) {
+	if u.Status == "" {
+		u.Status = UserActive
+	}
+	if u.Role == "" {
+		u.Role = roles.Default()
+	}
+	if u.Name == "" {
+		u.Name = u.Email
+	}
+}
+
+// Validate says what is wrong with a user, for the one who adds it. Whether there is such a role and such an organisation,
+// others know.
+func (u *User) Validate() error {
+	if err := ValidateID(u.ID); err != nil {
+		return fmt.Errorf("user id: %w", err)
+	}
+	canonical, err := CanonicalEmail(u.Email)
+	if err != nil {
+		return err
+	}
+	if canonical != u.Email {
+		return fmt.Errorf("e-mail address %q: write it as %q", u.Email, canonical)
+	}
+	if err := validateName(u.Name); err != nil {
+		return fmt.Errorf("user name: %w", err)
+	}
+	if err := ValidateGroups(u.Groups); err != nil {
+		return err
+	}
+	if _, err := ParseUserStatus(string(u.Status)); err != nil {
+		return err
+	}
+	if u.PasswordHash.IsEmpty() {
+		return nil
+	}
+	return passwords.ValidatePasswordHash(u.PasswordHash)
+}
+
+// validateName refuses names that could not be shown on one line.
+func validateName(name string) error {
+	if len(name) > maxClientText || strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name) {
+		return fmt.Errorf("use at most %d bytes of text without control characters", maxClientText)
+	}
+	return nil
+}
+
+// declaredVersion is the version of a user that no store keeps: a digest of all that it depends on.
+func (u *User) declaredVersion() string {
+	parts := append([]string{u.ID, u.Organisation, string(u.Role), string(u.Status), u.PasswordHash.Reveal()}, u.Groups...)
+	digest := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(digest[:8])
+}
+
+// Organisation is what users belong to.
+type Organisation struct {
+	ID        string
+	Name      string
+	CreatedAt time.Time
+	// Declared organisations come from the configuration.
+	Declared bool
+}
+
+// Validate says what is wrong with an organisation.
+func (o *Organisation) Validate() error {
+	if err := ValidateID(o.ID); err != nil {
+		return fmt.Errorf("organisation id: %w", err)
+	}
+	if err := validateName(o.Name); err != nil {
+		return fmt.Errorf("organisation name: %w", err)
+	}
+	return nil
+}
+
+const maxEmail = 254 // bytes; RFC 5321 §4.5.3.1.3
+
+// CanonicalEmail returns the one form in which an address is stored, looked up and counted, so that no other spelling is
+// another account or another bucket: without white space around it and dots behind it, in Unicode's compatibility form
+// (NFKC), in lower case. What stands before the @ is otherwise kept, a +tag too. It refuses what is no address.
+func CanonicalEmail(address string) (string, error) {
+	canonical := norm.NFKC.String(strings.ToLower(norm.NFKC.String(address)))
+	canonical = strings.TrimRight(strings.TrimSpace(canonical), ". \t") // last: NFKC makes dots and spaces of others
+	local, domain, found := strings.Cut(canonical, "@")
+	switch {
+	case !utf8.ValidString(address), len(canonical) > maxEmail, !found, local == "", domain == "",
+		strings.Contains(domain, "@"),
+		strings.ContainsFunc(canonical, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }):
+		return "", fmt.Errorf("%.64q is no e-mail address: write it as ada@example.com", address)
+	}
+	return canonical, nil
+}
