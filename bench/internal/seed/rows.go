@@ -6,7 +6,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const day = 24 * time.Hour
@@ -27,7 +29,7 @@ func (p Plan) people(ctx context.Context, db *sql.DB) error {
 	}
 	return p.run(ctx, db, `INSERT INTO users (id, email, name, organisation, role, status, password_hash, password_scheme, version, created_at)
 		SELECT 'seed-user-' || i, 'user' || i || '@seed.example', 'User ' || i, 'seed-org-' || (i / CAST($3 AS BIGINT)), 'member', 'active', $4, $5, 1, CAST($6 AS BIGINT)
-		FROM SERIES AS n`, 0, last, usersOfOrganisation, passwordHash, tokenissuer.PasswordScheme(tokenissuer.NewSecret(passwordHash)), now)
+		FROM SERIES AS n`, 0, last, usersOfOrganisation, passwordHash, passwords.PasswordScheme(oauth.NewSecret(passwordHash)), now)
 }
 
 // families adds a chunk of families, in the order of their ids, as an index takes them fastest. Every fifth is a browser's; the
@@ -76,7 +78,7 @@ func Backlog(ctx context.Context, d Database, families int) error {
 	if err != nil {
 		return err
 	}
-	long := time.Now().Add(-3 * tokenissuer.MaxLifetime).UnixMicro()
+	long := time.Now().Add(-3 * store.MaxLifetime).UnixMicro()
 	err = d.run(ctx, db, `UPDATE families SET expires_at = $1
 		WHERE id IN (SELECT id FROM families WHERE user_id LIKE 'seed-user-%' ORDER BY id LIMIT $2)`, long, families)
 	return errors.Join(err, db.Close())

@@ -14,7 +14,11 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Plan is what a store is filled with.
@@ -59,24 +63,24 @@ type Real struct {
 
 // Fill fills a store that nobody else has open.
 func Fill(ctx context.Context, p Plan) (Real, error) {
-	store, err := p.open(ctx)
+	st, err := p.open(ctx)
 	if err != nil {
 		return Real{}, err
 	}
-	defer func() { _ = store.Close() }() // what matters has been committed
+	defer func() { _ = st.Close() }() // what matters has been committed
 	bulk, err := p.openBulk(ctx)
 	if err != nil {
 		return Real{}, err
 	}
 	defer func() { _ = bulk.Close() }()
-	issuer, client, err := p.issuer(ctx, store)
+	issuer, client, err := p.issuer(ctx, st)
 	if err != nil {
 		return Real{}, err
 	}
 	if err := p.people(ctx, bulk); err != nil {
 		return Real{}, fmt.Errorf("people: %w", err)
 	}
-	users, err := addPeople(ctx, store)
+	users, err := addPeople(ctx, st)
 	if err != nil {
 		return Real{}, err
 	}
@@ -94,40 +98,40 @@ func Fill(ctx context.Context, p Plan) (Real, error) {
 }
 
 // issuer is an issuer on the store, with the client.
-func (p Plan) issuer(ctx context.Context, store tokenissuer.Store) (*tokenissuer.Issuer, *tokenissuer.Client, error) {
+func (p Plan) issuer(ctx context.Context, st store.Store) (*tokenissuer.Issuer, *store.Client, error) {
 	now := time.Now()
-	client := &tokenissuer.Client{
-		ID: p.ClientID, Secrets: []tokenissuer.ClientSecret{{Digest: sha256.Sum256([]byte(p.ClientSecret)), CreatedAt: now}},
-		Grants:       []tokenissuer.GrantType{tokenissuer.ClientCredentials, tokenissuer.AuthorizationCode, tokenissuer.RefreshTokenGrant},
+	client := &store.Client{
+		ID: p.ClientID, Secrets: []store.ClientSecret{{Digest: sha256.Sum256([]byte(p.ClientSecret)), CreatedAt: now}},
+		Grants:       []oauth.GrantType{oauth.ClientCredentials, oauth.AuthorizationCode, oauth.RefreshTokenGrant},
 		RedirectURIs: []string{RedirectURI}, FirstParty: true, CreatedAt: now,
 	}
 	client.SetDefaults()
-	if err := store.AddClient(ctx, client); err != nil && !errors.Is(err, tokenissuer.ErrTaken) {
+	if err := st.AddClient(ctx, client); err != nil && !errors.Is(err, store.ErrTaken) {
 		return nil, nil, err
 	}
-	master, err := tokenissuer.LoadMasterKey(ctx, store, nil, now)
+	master, err := keys.LoadMasterKey(ctx, st, nil, now)
 	if err != nil {
 		return nil, nil, err
 	}
-	lifetimes := tokenissuer.DefaultLifetimes
+	lifetimes := store.DefaultLifetimes
 	lifetimes.Code = codeLife
 	return &tokenissuer.Issuer{
-		URL: p.Issuer, Audience: []string{p.Issuer}, Lifetimes: lifetimes, Directory: store, Store: store, Master: master, JTIMAC: tokenissuer.NewJTIMAC(master),
-		Keys: new(tokenissuer.KeySet), Revocations: tokenissuer.NewRevocationSet(), Now: time.Now, Authenticated: tokenissuer.NewClientCache(),
+		URL: p.Issuer, Audience: []string{p.Issuer}, Lifetimes: lifetimes, Directory: st, Store: st, Master: master, JTIMAC: accesstoken.NewJTIMAC(master),
+		Keys: new(keys.KeySet), Revocations: accesstoken.NewRevocationSet(), Now: time.Now, Authenticated: tokenissuer.NewClientCache(),
 	}, client, nil
 }
 
 // addPeople are the users of the real families.
-func addPeople(ctx context.Context, store tokenissuer.Store) ([]*tokenissuer.User, error) {
-	users := make([]*tokenissuer.User, realUsers)
+func addPeople(ctx context.Context, st store.Store) ([]*store.User, error) {
+	users := make([]*store.User, realUsers)
 	for i := range users {
 		id := fmt.Sprintf("real-user-%d", i)
-		err := store.AddUser(ctx, &tokenissuer.User{
-			ID: id, Email: id + "@acme.example", Name: id, Organisation: "seed-org-0", Role: tokenissuer.RoleMember,
-			Status: tokenissuer.UserActive, PasswordHash: tokenissuer.NewSecret(passwordHash), CreatedAt: time.Now(),
+		err := st.AddUser(ctx, &store.User{
+			ID: id, Email: id + "@acme.example", Name: id, Organisation: "seed-org-0", Role: store.RoleMember,
+			Status: store.UserActive, PasswordHash: oauth.NewSecret(passwordHash), CreatedAt: time.Now(),
 		}, false)
 		if err == nil {
-			users[i], err = store.User(ctx, id)
+			users[i], err = st.User(ctx, id)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("adding %s: %w", id, err)
@@ -137,7 +141,7 @@ func addPeople(ctx context.Context, store tokenissuer.Store) ([]*tokenissuer.Use
 }
 
 // add makes real families, as many at a time as a busy node does.
-func (r *Real) add(ctx context.Context, issuer *tokenissuer.Issuer, client *tokenissuer.Client, users []*tokenissuer.User, count int) error {
+func (r *Real) add(ctx context.Context, issuer *tokenissuer.Issuer, client *store.Client, users []*store.User, count int) error {
 	type made struct {
 		cookie, code string
 		err          error
@@ -164,13 +168,13 @@ func (r *Real) add(ctx context.Context, issuer *tokenissuer.Issuer, client *toke
 }
 
 // openAndApprove signs a user in and approves a request of the client.
-func openAndApprove(ctx context.Context, issuer *tokenissuer.Issuer, client *tokenissuer.Client, user *tokenissuer.User) (cookie, code string, err error) {
-	session, secret, err := issuer.OpenSession(ctx, user, "Firefox on Linux", tokenissuer.NewID())
+func openAndApprove(ctx context.Context, issuer *tokenissuer.Issuer, client *store.Client, user *store.User) (cookie, code string, err error) {
+	session, secret, err := issuer.OpenSession(ctx, user, "Firefox on Linux", oauth.NewID())
 	if err != nil {
 		return "", "", err
 	}
 	request := &tokenissuer.AuthorizationRequest{
-		ID: tokenissuer.NewID(), ClientID: client.ID, RedirectURI: RedirectURI, Scopes: client.Scopes, At: time.Now(),
+		ID: oauth.NewID(), ClientID: client.ID, RedirectURI: RedirectURI, Scopes: client.Scopes, At: time.Now(),
 	}
 	granted, err := issuer.Approve(ctx, request, client, session, client.Scopes)
 	return secret.Reveal(), granted.Reveal(), err
@@ -184,7 +188,7 @@ type Database struct {
 
 func (d Database) open(ctx context.Context) (*sqlstore.Store, error) {
 	if d.DSN != "" {
-		return sqlstore.OpenPostgres(ctx, tokenissuer.NewSecret(d.DSN), 0, sqlstore.Options{})
+		return sqlstore.OpenPostgres(ctx, oauth.NewSecret(d.DSN), 0, sqlstore.Options{})
 	}
 	return sqlstore.OpenSQLite(ctx, d.Path, sqlstore.Options{})
 }

@@ -7,6 +7,10 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 func TestWhatIsRealWorksAndTheRestWeighs(t *testing.T) {
@@ -29,44 +33,44 @@ func TestWhatIsRealWorksAndTheRestWeighs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			store, err := plan.open(ctx)
+			st, err := plan.open(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = store.Close() })
-			sizes, err := store.Sizes(ctx)
+			t.Cleanup(func() { _ = st.Close() })
+			sizes, err := st.Sizes(ctx)
 			if err != nil || sizes.Families != 1000+2*40 || sizes.Revocations != 100 {
 				t.Errorf("%+v, %v", sizes, err)
 			}
-			issuer, _, err := plan.issuer(ctx, store)
+			issuer, _, err := plan.issuer(ctx, st)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, cookie := range real.Cookies {
-				if s, err := issuer.Session(ctx, tokenissuer.NewSecret(cookie)); s == nil || err != nil {
+				if s, err := issuer.Session(ctx, oauth.NewSecret(cookie)); s == nil || err != nil {
 					t.Fatalf("a cookie is of no session: %v", err)
 				}
 			}
-			keys, err := tokenissuer.LoadSigningKeys(ctx, store, nil, tokenissuer.ES256, time.Now())
+			loaded, err := keys.LoadSigningKeys(ctx, st, nil, oauth.ES256, time.Now())
 			if err == nil {
-				err = issuer.Keys.Replace(keys, tokenissuer.ES256)
+				err = issuer.Keys.Replace(loaded, oauth.ES256)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			issuer.Verifier = tokenissuer.NewVerifier(plan.Issuer, issuer.Keys, issuer.Revocations, time.Hour, time.Now)
+			issuer.Verifier = accesstoken.NewVerifier(plan.Issuer, issuer.Keys, issuer.Revocations, time.Hour, time.Now)
 			client := tokenissuer.ClientAuthentication{Readings: []tokenissuer.ClientCredential{
-				{ID: plan.ClientID, Secret: tokenissuer.NewSecret(plan.ClientSecret)},
+				{ID: plan.ClientID, Secret: oauth.NewSecret(plan.ClientSecret)},
 			}}
 			for _, code := range real.Codes {
 				_, _, err := issuer.Exchange(ctx, tokenissuer.TokenRequest{
-					GrantType: tokenissuer.AuthorizationCode, Client: client, Code: tokenissuer.NewSecret(code), RedirectURI: RedirectURI,
+					GrantType: oauth.AuthorizationCode, Client: client, Code: oauth.NewSecret(code), RedirectURI: RedirectURI,
 				})
 				if err != nil {
 					t.Fatal(err)
 				}
 			}
-			families, err := store.FamiliesOf(ctx, real.User, time.Now())
+			families, err := st.FamiliesOf(ctx, real.User, time.Now())
 			if err != nil || len(families) != familiesOfUser {
 				t.Errorf("%d families of a user, %v", len(families), err)
 			}
@@ -74,11 +78,11 @@ func TestWhatIsRealWorksAndTheRestWeighs(t *testing.T) {
 				t.Fatal(err)
 			}
 			for more := true; more; {
-				if more, err = store.DropFamilies(ctx, time.Now().Add(-2*tokenissuer.MaxLifetime)); err != nil {
+				if more, err = st.DropFamilies(ctx, time.Now().Add(-2*store.MaxLifetime)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if sizes, err := store.Sizes(ctx); err != nil || sizes.Families != 1000+2*40-300 {
+			if sizes, err := st.Sizes(ctx); err != nil || sizes.Families != 1000+2*40-300 {
 				t.Errorf("after the backlog: %+v, %v", sizes, err)
 			}
 		})
