@@ -1,0 +1,96 @@
+// Package tokentest holds what the tests of several packages of the core share: a clock, names, the members of JSON
+// objects. It imports oauth alone, so that the tests inside every other room may import it.
+package tokentest
+
+import (
+	"encoding/base64"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+const (
+	Issuer   = "https://id.example"  // the issuer of every test's own tokens
+	Audience = "https://api.example" // what its tokens are for
+
+	// ClientSecret is the secret of a test's confidential client.
+	ClientSecret = "kP3wq8ZrT1vN6yXbC4mGdJ7sLfHa2uEoRi5tYn0QzWc"
+)
+
+// Start is when every test begins.
+var Start = time.Unix(1_800_000_000, 0)
+
+// Clock is a clock that only a test moves.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock returns a clock that stands at Start.
+func NewClock() *Clock { return &Clock{now: Start} }
+
+// Now returns the time that the clock was last set to.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Set sets the clock, forward or back.
+func (c *Clock) Set(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = t
+}
+
+// Add moves the clock by d.
+func (c *Clock) Add(d time.Duration) { c.Set(c.Now().Add(d)) }
+
+// WantCode fails the test unless err is an oauth.Error of the given code.
+func WantCode(tb testing.TB, err error, code oauth.ErrorCode) {
+	tb.Helper()
+	var e *oauth.Error
+	if !errors.As(err, &e) || e.Code != code {
+		tb.Fatalf("got %v, want %s", err, code)
+	}
+}
+
+// Object writes a JSON object. Members are names and values in turn, each value as raw JSON. Edits are alike: they put
+// a value in the place of a member's own, add a member, or (with the value "") leave it out.
+func Object(members, edits []string) string {
+	members = slices.Clone(members)
+	for i := 0; i < len(edits); i += 2 {
+		at := 0
+		for at < len(members) && members[at] != edits[i] {
+			at += 2
+		}
+		switch {
+		case at >= len(members):
+			members = append(members, edits[i], edits[i+1])
+		case edits[i+1] == "":
+			members = slices.Delete(members, at, at+2)
+		default:
+			members[at+1] = edits[i+1]
+		}
+	}
+	var b strings.Builder
+	for i := 0; i < len(members); i += 2 {
+		if members[i+1] == "" {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Quote(members[i]) + ":" + members[i+1])
+	}
+	return "{" + b.String() + "}"
+}
+
+// Encode returns text in base64url without padding, as the parts of a JWS are (RFC 7515, section 2).
+func Encode(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
