@@ -43,7 +43,7 @@ func (a *authority) refusesClient(t *testing.T, c ClientAuthentication) {
 	t.Helper()
 	client, err := a.authenticate(c)
 	wantCode(t, err, oauth.InvalidClient)
-	if text := oauth.AsError(err).Description; client != nil || text != oauth.descriptions[oauth.InvalidClient] {
+	if text := oauth.AsError(err).Description; client != nil || text != oauth.NewError(oauth.InvalidClient, "").Description {
 		t.Errorf("%v, %q", client, text)
 	}
 }

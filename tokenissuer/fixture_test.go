@@ -2,11 +2,10 @@ package tokenissuer
 
 import (
 	"bytes"
-	"encoding/base64"
+	"context"
 	"errors"
+	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,25 +24,6 @@ const (
 
 // testStart is when every test begins.
 var testStart = time.Unix(1_800_000_000, 0)
-
-var allAlgorithms = []oauth.Algorithm{oauth.ES256, oauth.RS256, oauth.EdDSA}
-
-// parseOwnJWK reads a key as if it were for our own tokens: for ES256, RS256 or EdDSA.
-func parseOwnJWK(data []byte) (*keys.VerificationKey, error) {
-	keys, err := keys.parseJWK(data, oauth.OwnAlgorithms)
-	if err != nil {
-		return nil, err
-	}
-	return keys[0], nil
-}
-
-func parseOwnJWKS(data []byte) (ks []*keys.VerificationKey, err error) {
-	set, err := keys.ParseJWKS(data, oauth.OwnAlgorithms)
-	for _, published := range set {
-		ks = append(ks, published.Keys...)
-	}
-	return ks, err
-}
 
 // clock is a clock that only a test moves.
 type clock struct {
@@ -67,23 +47,10 @@ func (c *clock) Set(t time.Time) {
 
 func (c *clock) Add(d time.Duration) { c.Set(c.Now().Add(d)) }
 
-// sharedKeys are made once: RSA keys are slow to make.
+// sharedKeys sign in every test: they are made once, for RSA keys are slow to make.
 var sharedKeys = sync.OnceValue(func() map[oauth.Algorithm]*keys.SigningKey {
 	ks := make(map[oauth.Algorithm]*keys.SigningKey)
-	for _, a := range allAlgorithms {
-		key, err := keys.NewSigningKey(a, testStart)
-		if err != nil {
-			panic(err)
-		}
-		ks[a] = key
-	}
-	return ks
-})
-
-// foreignKeys are those of another environment.
-var foreignKeys = sync.OnceValue(func() map[oauth.Algorithm]*keys.SigningKey {
-	ks := make(map[oauth.Algorithm]*keys.SigningKey)
-	for _, a := range allAlgorithms {
+	for _, a := range oauth.OwnAlgorithms {
 		key, err := keys.NewSigningKey(a, testStart)
 		if err != nil {
 			panic(err)
@@ -153,8 +120,7 @@ func (g *gate) accepts(tb testing.TB, token string) *accesstoken.AccessToken {
 	return t
 }
 
-// refuses wants an invalid_token; of the given reason, unless that is empty.
-// refuses fails unless a token is refused for one of the reasons. Several are for tokens of which it is not foreseen what makes them bad.
+// refuses fails the test unless a token is refused for one of the reasons.
 func (g *gate) refuses(tb testing.TB, token string, reasons ...string) {
 	tb.Helper()
 	t, err := g.judge(tb, token)
@@ -175,94 +141,53 @@ func wantRefusal(tb testing.TB, t *accesstoken.AccessToken, err error, reasons .
 	}
 }
 
-// header is the JOSE header that we write, with members put in place of its own, added, or (value "") left out. Values
-// are raw JSON.
-func header(key *keys.SigningKey, edits ...string) string {
-	return object([]string{
-		"alg", strconv.Quote(string(key.Algorithm)), "typ", `"at+jwt"`, "kid", strconv.Quote(key.ID),
-	}, edits)
-}
-
-// claims is a good user token's claims set, edited like header.
-func (g *gate) claims(edits ...string) string {
+// claims is the claims set of a good user token.
+func (g *gate) claims() string {
 	now := g.Now().Unix()
-	return object([]string{
-		"iss", `"` + testIssuer + `"`, "sub", `"user-1"`, "aud", `"` + testAudience + `"`, "client_id", `"client-1"`,
-		"scope", `"public trusted"`, "iat", strconv.FormatInt(now, 10), "exp", strconv.FormatInt(now+3600, 10),
-		"jti", `"token-1"`, "sid", `"family-1"`, "org", `"org-1"`, "role", `"admin"`,
-	}, edits)
+	return fmt.Sprintf(`{"iss":%q,"sub":"user-1","aud":%q,"client_id":"client-1","scope":"public trusted","iat":%d,"exp":%d,"jti":"token-1",`+
+		`"sid":"family-1","org":"org-1","role":"admin"}`, testIssuer, testAudience, now, now+3600)
 }
 
-func object(members, edits []string) string {
-	members = slices.Clone(members)
-	for i := 0; i < len(edits); i += 2 {
-		at := slices.Index(members, edits[i])
-		for at >= 0 && at%2 == 1 {
-			next := slices.Index(members[at+1:], edits[i])
-			if next >= 0 {
-				next += at + 1
-			}
-			at = next
-		}
-		switch {
-		case at < 0:
-			members = append(members, edits[i], edits[i+1])
-		case edits[i+1] == "":
-			members = slices.Delete(members, at, at+2)
-		default:
-			members[at+1] = edits[i+1]
-		}
-	}
-	var b strings.Builder
-	for i := 0; i < len(members); i += 2 {
-		if members[i+1] == "" {
-			continue
-		}
-		if b.Len() > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.Quote(members[i]) + ":" + members[i+1])
-	}
-	return "{" + b.String() + "}"
-}
-
-func encode(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
-
-// forge signs any header and payload with a key of ours.
-func forge(key *keys.SigningKey, header, payload string) string {
-	return forgeRaw(key, encode(header)+"."+encode(payload))
-}
-
-// forgeRaw signs any signing input.
-func forgeRaw(key *keys.SigningKey, signingInput string) string {
-	signature, err := keys.methodOf(key.Algorithm).Sign(signingInput, key.private)
+// forge signs an access token with a key that signs other things.
+func forge(tb testing.TB, key *keys.SigningKey, claims string) string {
+	tb.Helper()
+	stored, err := key.Stored(nil)
 	if err != nil {
-		panic(err)
+		tb.Fatal(err)
 	}
-	return signingInput + "." + base64.RawURLEncoding.EncodeToString(signature)
-}
-
-// good is a token of ours with edited claims.
-func (g *gate) good(edits ...string) string {
-	key := g.signing[oauth.ES256]
-	return forge(key, header(key), g.claims(edits...))
-}
-
-// blind returns the key with a public half that no signature of it verifies under.
-func blind(key *keys.SigningKey) *keys.SigningKey {
-	other := *key
-	other.public = foreignKeys()[key.Algorithm].public
-	return &other
+	own, err := keys.LoadSigningKey(stored, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	token, err := own.Sign([]byte(claims))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return token
 }
 
 // testMaster is the master key of every test, so that what a fuzzer finds another process can repeat.
-func testMaster(tb testing.TB) *keys.MasterKey {
+func testMaster(tb testing.TB) *keys.MasterKey { return masterOf(tb, 7) }
+
+// masterOf is the master key of 32 equal bytes. Since when tokens carry its tags nobody knows.
+func masterOf(tb testing.TB, fill byte) *keys.MasterKey {
 	tb.Helper()
-	master, err := keys.newMasterKey(bytes.Repeat([]byte{7}, keys.masterKeyBytes))
+	stored := store.StoredKey{ID: "master", Algorithm: "HKDF-SHA256", Private: bytes.Repeat([]byte{fill}, 32), CreatedAt: testStart}
+	master, err := keys.LoadMasterKey(context.Background(), oneKey{key: stored}, nil, testStart.Add(-time.Second))
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return master
+}
+
+// oneKey is a KeyStore that holds one key, and can do nothing but show it.
+type oneKey struct {
+	store.KeyStore
+	key store.StoredKey
+}
+
+func (s oneKey) SigningKeys(context.Context) ([]store.StoredKey, error) {
+	return []store.StoredKey{s.key}, nil
 }
 
 const testSecret = "kP3wq8ZrT1vN6yXbC4mGdJ7sLfHa2uEoRi5tYn0QzWc"

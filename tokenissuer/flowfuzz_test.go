@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -153,12 +152,12 @@ func FuzzRefreshToken(f *testing.F) {
 	id := strings.Repeat("f", oauth.IDLength)
 	for _, generation := range []int64{1, 2, 61, 62, 1 << 33} {
 		good := m.RefreshToken(id, generation).Reveal()
-		for _, text := range []string{good, good[1:], good + "0", strings.ToLower(good), strings.Repeat("0", keys.refreshLength), m.Code(id).Reveal()} {
+		for _, text := range []string{good, good[1:], good + "0", strings.ToLower(good), strings.Repeat("0", len(good)), m.Code(id).Reveal()} {
 			f.Add(text, generation)
 		}
 	}
 	f.Add("", int64(0))
-	f.Add(strings.Repeat("\xff", keys.refreshLength), int64(-1))
+	f.Add(strings.Repeat("\xff", len(m.RefreshToken(id, 1).Reveal())), int64(-1))
 	f.Fuzz(func(t *testing.T, text string, generation int64) {
 		named, got, genuine := m.ReadRefreshToken(oauth.NewSecret(text))
 		if genuine && m.RefreshToken(named, got).Reveal() != text {
@@ -181,7 +180,7 @@ func FuzzRefreshToken(f *testing.F) {
 func FuzzCode(f *testing.F) {
 	m := testMaster(f)
 	id := strings.Repeat("f", oauth.IDLength)
-	for _, text := range []string{m.Code(id).Reveal(), m.Session(id).Reveal(), m.RefreshToken(id, 1).Reveal(), m.Code(id).Reveal() + "0", "", strings.Repeat("0", keys.codeLength), strings.Repeat("\x00", keys.codeLength)} {
+	for _, text := range []string{m.Code(id).Reveal(), m.Session(id).Reveal(), m.RefreshToken(id, 1).Reveal(), m.Code(id).Reveal() + "0", "", strings.Repeat("0", len(m.Code(id).Reveal())), strings.Repeat("\x00", len(m.Code(id).Reveal()))} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
