@@ -94,3 +94,22 @@ func Object(members, edits []string) string {
 
 // Encode returns text in base64url without padding, as the parts of a JWS are (RFC 7515, section 2).
 func Encode(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+
+// Together makes n calls at once and returns their errors.
+func Together(n int, call func(i int) error) []error {
+	var ready, done sync.WaitGroup
+	begin := make(chan struct{})
+	errs := make([]error, n)
+	ready.Add(n)
+	for i := range n {
+		done.Go(func() {
+			ready.Done()
+			<-begin
+			errs[i] = call(i)
+		})
+	}
+	ready.Wait()
+	close(begin)
+	done.Wait()
+	return errs
+}

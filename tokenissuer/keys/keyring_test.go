@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -99,13 +100,13 @@ func (n *ring) states() map[string]KeyState {
 // needs are dropped.
 func TestK1TenRotationsOnSchedule(t *testing.T) {
 	const longest, years = store.MaxLifetime, 10*90*day + 20*day
-	now, store := flowStart, memstore.New()
+	now, store := tokentest.Start, memstore.New()
 	nodes := []*ring{newRing(t, store, &now), newRing(t, store, &now)}
 	seen := []map[string]time.Time{{}, {}} // since when a node publishes a kid
 	versions := []int64{-1, -1}
 	signed := map[string]time.Time{} // when a kid signed last
 	var signers []string
-	for hour := 0; now.Before(flowStart.Add(years)); hour++ {
+	for hour := 0; now.Before(tokentest.Start.Add(years)); hour++ {
 		done := nodes[hour%2].maintain()
 		for _, kid := range done.Dropped {
 			if kept := now.Sub(signed[kid]); kept < longest {
@@ -138,7 +139,7 @@ func TestK1TenRotationsOnSchedule(t *testing.T) {
 		for i, n := range nodes {
 			for kid := range signed {
 				if _, err := n.Keys.Find(kid, ""); err != nil {
-					t.Fatalf("after %s node %d cannot verify %s: %v", now.Sub(flowStart), i, kid, err)
+					t.Fatalf("after %s node %d cannot verify %s: %v", now.Sub(tokentest.Start), i, kid, err)
 				}
 				if first := seen[i][kid]; first.After(now.Add(-day)) && kid == signers[len(signers)-1] && len(signers) > 1 {
 					t.Fatalf("%s signs, and node %d publishes it since %s", kid, i, now.Sub(first))
@@ -164,17 +165,17 @@ func TestK1Schedule(t *testing.T) {
 		{"after a long standstill", 90 * day, 400 * day, day},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			now := flowStart
+			now := tokentest.Start
 			n := newRing(t, memstore.New(), &now)
 			n.Rotation = c.rotation
 			first := n.signing()
 			if c.name != "after a long standstill" {
-				now = flowStart.Add(c.publish - time.Second)
+				now = tokentest.Start.Add(c.publish - time.Second)
 				if done := n.maintain(); done.Published != nil {
-					t.Fatalf("a key was published early, after %s", now.Sub(flowStart))
+					t.Fatalf("a key was published early, after %s", now.Sub(tokentest.Start))
 				}
 			}
-			now = flowStart.Add(c.publish)
+			now = tokentest.Start.Add(c.publish)
 			done := n.maintain()
 			if done.Published == nil || done.Published.ActiveFrom != now.Add(c.lag) || len(done.Published.Private) > 0 {
 				t.Fatalf("published %+v", done.Published)
@@ -193,17 +194,17 @@ func TestK1Schedule(t *testing.T) {
 			}
 		})
 	}
-	now := flowStart
+	now := tokentest.Start
 	off := newRing(t, memstore.New(), &now)
 	off.Rotation = 0
-	if now = flowStart.Add(1000 * day); off.maintain().Published != nil {
+	if now = tokentest.Start.Add(1000 * day); off.maintain().Published != nil {
 		t.Error("a key was published, and rotation is off")
 	}
 }
 
 // TestK1RotatedByHand: published, and in use ten minutes later; or at once.
 func TestK1RotatedByHand(t *testing.T) {
-	now := flowStart
+	now := tokentest.Start
 	n := newRing(t, memstore.New(), &now)
 	first := n.signing()
 	now = now.Add(time.Second)
@@ -223,17 +224,17 @@ func TestK1RotatedByHand(t *testing.T) {
 		t.Errorf("%s signs, want %s", n.signing(), next.ID)
 	}
 	// A clock that was set back finds the keys of that time, and before all of them the first.
-	if now = flowStart.Add(time.Minute); n.signing() != urgent.ID {
+	if now = tokentest.Start.Add(time.Minute); n.signing() != urgent.ID {
 		t.Errorf("a minute after the start %s signs, want %s", n.signing(), urgent.ID)
 	}
-	if now = flowStart.Add(-day); n.signing() != first {
+	if now = tokentest.Start.Add(-day); n.signing() != first {
 		t.Errorf("before the start %s signs, want %s", n.signing(), first)
 	}
 }
 
 // TestK1AnotherAlgorithmIsPublishedFirst: the keys of the one before sign until everybody can know the new one.
 func TestK1AnotherAlgorithmIsPublishedFirst(t *testing.T) {
-	now, store := flowStart, memstore.New()
+	now, store := tokentest.Start, memstore.New()
 	n := newRing(t, store, &now)
 	first := n.signing()
 	now = now.Add(day)
@@ -277,16 +278,16 @@ func (s *meeting) SigningKeys(ctx context.Context) ([]store.StoredKey, error) {
 // rotation is the last one's. Nobody holds a lock, so that there is none to lose.
 func TestK2TwoNodesRotateAtOnce(t *testing.T) {
 	const n = 4
-	now, st := flowStart, memstore.New()
+	now, st := tokentest.Start, memstore.New()
 	nodes := make([]*ring, n)
 	for i := range nodes {
 		nodes[i] = newRing(t, st, &now)
 	}
 	first := nodes[0].signing()
-	now = flowStart.Add(89 * day)
+	now = tokentest.Start.Add(89 * day)
 	meet := &meeting{KeyStore: st, missing: n, all: make(chan struct{})}
 	published := make([]string, n)
-	for _, err := range together(n, func(i int) error {
+	for _, err := range tokentest.Together(n, func(i int) error {
 		nodes[i].Store = meet
 		done, err := nodes[i].Maintain(t.Context())
 		if err == nil {
@@ -332,7 +333,7 @@ func TestK2TwoNodesRotateAtOnce(t *testing.T) {
 
 // TestSigningCostsNothing: it is asked for every token.
 func TestSigningCostsNothing(t *testing.T) {
-	now := flowStart
+	now := tokentest.Start
 	n := newRing(t, memstore.New(), &now)
 	for range 5 {
 		_, err := n.Rotate(t.Context(), false)

@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -62,11 +63,11 @@ func TestK4ARunningNodeKeepsItsLastGoodKeys(t *testing.T) {
 			return keys, nil
 		}, false, 1},
 		{"a further key that is damaged", func(keys []store.StoredKey) ([]store.StoredKey, error) {
-			return append(keys, store.StoredKey{ID: "x", Algorithm: oauth.EdDSA, Private: []byte("x"), CreatedAt: flowStart.Add(time.Hour)}), nil
+			return append(keys, store.StoredKey{ID: "x", Algorithm: oauth.EdDSA, Private: []byte("x"), CreatedAt: tokentest.Start.Add(time.Hour)}), nil
 		}, false, 1},
 		{"all gone", func([]store.StoredKey) ([]store.StoredKey, error) { return nil, nil }, true, 0},
 		{"only another algorithm's left", func(keys []store.StoredKey) ([]store.StoredKey, error) {
-			other, err := NewSigningKey(oauth.ES256, flowStart)
+			other, err := NewSigningKey(oauth.ES256, tokentest.Start)
 			if err != nil {
 				return nil, err
 			}
@@ -76,7 +77,7 @@ func TestK4ARunningNodeKeepsItsLastGoodKeys(t *testing.T) {
 		{"unreadable", func([]store.StoredKey) ([]store.StoredKey, error) { return nil, errors.New("disk on fire") }, true, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			now, store := flowStart, &oddKeys{KeyStore: memstore.New()}
+			now, store := tokentest.Start, &oddKeys{KeyStore: memstore.New()}
 			n := newRing(t, store, &now)
 			_, err := n.Rotate(t.Context(), false)
 			n.must(err)
@@ -116,7 +117,7 @@ func sealerOver(tb testing.TB, newest string, older ...string) *KeySealer {
 // TestK6TheKeyEncryptionKeyChanges: what was sealed under an older one is sealed under the newest by the next start, and
 // then the older is of no use any more.
 func TestK6TheKeyEncryptionKeyChanges(t *testing.T) {
-	now, store := flowStart, memstore.New()
+	now, store := tokentest.Start, memstore.New()
 	first, both, second := sealerOf(t, firstKEK), sealerOver(t, secondKEK, firstKEK), sealerOf(t, secondKEK)
 	if ids := both.IDs(); !slices.Equal(ids, []string{second.ID, first.ID}) {
 		t.Fatalf("ids %v", ids)
@@ -191,12 +192,12 @@ func TestK6TheKeyEncryptionKeyChanges(t *testing.T) {
 // a node that knows both can open it.
 func TestK6ManySealAtOnce(t *testing.T) {
 	store := memstore.New()
-	first, err := LoadSigningKeys(t.Context(), store, sealerOf(t, firstKEK), oauth.EdDSA, flowStart)
+	first, err := LoadSigningKeys(t.Context(), store, sealerOf(t, firstKEK), oauth.EdDSA, tokentest.Start)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for round := range 20 {
-		for i, err := range together(8, func(i int) error {
+		for i, err := range tokentest.Together(8, func(i int) error {
 			newest, older := firstKEK, secondKEK
 			if (i+round)%2 == 0 {
 				newest, older = older, newest
@@ -205,7 +206,7 @@ func TestK6ManySealAtOnce(t *testing.T) {
 			if _, err := SealKeys(t.Context(), store, sealer, false); err != nil {
 				return err
 			}
-			_, err := LoadSigningKeys(t.Context(), store, sealer, oauth.EdDSA, flowStart)
+			_, err := LoadSigningKeys(t.Context(), store, sealer, oauth.EdDSA, tokentest.Start)
 			return err
 		}) {
 			if err != nil {
@@ -213,7 +214,7 @@ func TestK6ManySealAtOnce(t *testing.T) {
 			}
 		}
 	}
-	keys, err := LoadSigningKeys(t.Context(), store, sealerOver(t, firstKEK, secondKEK), oauth.EdDSA, flowStart)
+	keys, err := LoadSigningKeys(t.Context(), store, sealerOver(t, firstKEK, secondKEK), oauth.EdDSA, tokentest.Start)
 	if err != nil || len(keys) != 1 || keys[0].ID != first[0].ID {
 		t.Errorf("%v, %v", keys, err)
 	}
@@ -221,7 +222,7 @@ func TestK6ManySealAtOnce(t *testing.T) {
 
 // TestK9ARevokedKey verifies and signs nothing any more, on any node; its private part is gone for good.
 func TestK9ARevokedKey(t *testing.T) {
-	now, st := flowStart, memstore.New()
+	now, st := tokentest.Start, memstore.New()
 	n, other := newRing(t, st, &now), newRing(t, st, &now)
 	_, err := LoadMasterKey(t.Context(), st, nil, now)
 	n.must(err)
@@ -298,7 +299,7 @@ func TestK9ARevokedKey(t *testing.T) {
 // TestF17AClockAheadDropsNoKey: the shared clock jumps ahead by weeks, while the tokens that a key has signed live on by
 // this node's. The key goes when both clocks say so.
 func TestF17AClockAheadDropsNoKey(t *testing.T) {
-	now, st := flowStart, memstore.New()
+	now, st := tokentest.Start, memstore.New()
 	n := newRing(t, st, &now)
 	_, err := n.Rotate(t.Context(), true)
 	n.must(err)
@@ -317,7 +318,7 @@ func TestF17AClockAheadDropsNoKey(t *testing.T) {
 
 // TestK9TheLastKeyOfANodesAlgorithm may be revoked by a node that signs with another one. The first makes itself a new one.
 func TestK9TheLastKeyOfANodesAlgorithm(t *testing.T) {
-	now, store := flowStart, memstore.New()
+	now, store := tokentest.Start, memstore.New()
 	n := newRing(t, store, &now)
 	first := n.signing()
 	other := &KeyRing{Store: store, Algorithm: oauth.ES256, Keys: new(KeySet), Now: n.Now}
@@ -332,7 +333,7 @@ func TestK9TheLastKeyOfANodesAlgorithm(t *testing.T) {
 // TestKeyStepsThatFail: who is told that nothing happened can try again.
 func TestKeyStepsThatFail(t *testing.T) {
 	for _, step := range []string{"SigningKeys", "AddSigningKey", "RevokeSigningKey", "DropSigningKey", "ReplaceSigningKeys"} {
-		now, st := flowStart, &faultyStore{Store: memstore.New()}
+		now, st := tokentest.Start, &faultyStore{Store: memstore.New()}
 		n := newRing(t, st, &now)
 		now = now.Add(time.Second)
 		second, err := n.Rotate(t.Context(), true)
@@ -343,7 +344,7 @@ func TestKeyStepsThatFail(t *testing.T) {
 		n.must(err)
 		n.Sealer = sealerOver(t, firstKEK, secondKEK)
 		now = now.Add(2*store.MaxLifetime + day)
-		st.fail(step, false)
+		st.fail(step)
 		_, kept := n.Maintain(t.Context())
 		_, rotated := n.Rotate(t.Context(), true)
 		_, revoked := n.Revoke(t.Context(), second.ID)
@@ -359,7 +360,7 @@ func TestKeyStepsThatFail(t *testing.T) {
 				t.Errorf("%s fails: %s gives %v", step, name, got.err)
 			}
 		}
-		st.fail("", false)
+		st.fail("")
 		if got := n.states()[second.ID] == KeyRevoked; got != (revoked == nil) {
 			t.Errorf("%s fails: the key is revoked: %t, and the answer was %v", step, got, revoked)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -78,9 +79,9 @@ func TestK6SealedKeysOpenUnderTheirKEKOnly(t *testing.T) {
 }
 
 func TestK6AWrongKEKFailsTheStart(t *testing.T) {
-	store := &fakeKeys{keySetState: []store.StoredKey{stored(t, sharedKeys()[oauth.ES256], sealer(t, firstKEK))}}
+	store := &fakeKeys{rows: []store.StoredKey{stored(t, sharedKeys()[oauth.ES256], sealer(t, firstKEK))}}
 	for _, s := range []*KeySealer{sealer(t, otherKEK), nil} {
-		if _, err := LoadSigningKeys(context.Background(), store, s, oauth.ES256, testStart); err == nil || store.added != 0 {
+		if _, err := LoadSigningKeys(context.Background(), store, s, oauth.ES256, tokentest.Start); err == nil || store.added != 0 {
 			t.Errorf("err %v, added %d", err, store.added)
 		}
 	}
@@ -88,31 +89,31 @@ func TestK6AWrongKEKFailsTheStart(t *testing.T) {
 
 func TestK6AKEKConfiguredLaterSealsWhatIsThere(t *testing.T) {
 	store := &fakeKeys{}
-	before, err := LoadSigningKeys(context.Background(), store, nil, oauth.ES256, testStart)
+	before, err := LoadSigningKeys(context.Background(), store, nil, oauth.ES256, tokentest.Start)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if store.keySetState[0].SealedWith != "" {
+	if store.rows[0].SealedWith != "" {
 		t.Fatal("sealed without a KEK")
 	}
 	s := sealer(t, firstKEK)
 	if _, err := SealKeys(context.Background(), store, s, false); err != nil {
 		t.Fatal(err)
 	}
-	after, err := LoadSigningKeys(context.Background(), store, s, oauth.ES256, testStart)
+	after, err := LoadSigningKeys(context.Background(), store, s, oauth.ES256, tokentest.Start)
 	if err != nil || after[0].ID != before[0].ID {
 		t.Fatalf("%v, %v", after, err)
 	}
-	if store.keySetState[0].SealedWith != s.ID || store.sealed != 1 {
-		t.Errorf("sealed with %q, %d times", store.keySetState[0].SealedWith, store.sealed)
+	if store.rows[0].SealedWith != s.ID || store.sealed != 1 {
+		t.Errorf("sealed with %q, %d times", store.rows[0].SealedWith, store.sealed)
 	}
 	if _, err := SealKeys(context.Background(), store, s, false); err != nil || store.sealed != 1 {
 		t.Errorf("%v, sealed %d times", err, store.sealed)
 	}
-	if _, err := LoadSigningKeys(context.Background(), store, nil, oauth.ES256, testStart); err == nil {
+	if _, err := LoadSigningKeys(context.Background(), store, nil, oauth.ES256, tokentest.Start); err == nil {
 		t.Error("the sealed key opens without a KEK")
 	}
-	first, err := LoadSigningKeys(context.Background(), &fakeKeys{}, s, oauth.EdDSA, testStart)
+	first, err := LoadSigningKeys(context.Background(), &fakeKeys{}, s, oauth.EdDSA, tokentest.Start)
 	if err != nil || len(first) != 1 {
 		t.Fatalf("%v, %v", first, err)
 	}

@@ -11,17 +11,15 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"go/parser"
-	"go/token"
+	"maps"
 	"math/big"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -29,18 +27,18 @@ import (
 // fakeKeys is a KeyStore of which only what loading asks for works, and notes what it is asked to do.
 type fakeKeys struct {
 	store.KeyStore
-	mu          sync.Mutex
-	keySetState []store.StoredKey
-	added       int
-	sealed      int
-	read        error
-	write       error
+	mu     sync.Mutex
+	rows   []store.StoredKey
+	added  int
+	sealed int
+	read   error
+	write  error
 }
 
 func (s *fakeKeys) SigningKeys(context.Context) ([]store.StoredKey, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.keySetState), s.read
+	return slices.Clone(s.rows), s.read
 }
 
 func (s *fakeKeys) AddFirstSigningKey(_ context.Context, key store.StoredKey) error {
@@ -50,8 +48,8 @@ func (s *fakeKeys) AddFirstSigningKey(_ context.Context, key store.StoredKey) er
 	if s.write != nil {
 		return s.write
 	}
-	if !slices.ContainsFunc(s.keySetState, func(k store.StoredKey) bool { return k.Algorithm == key.Algorithm }) {
-		s.keySetState = append(s.keySetState, key)
+	if !slices.ContainsFunc(s.rows, func(k store.StoredKey) bool { return k.Algorithm == key.Algorithm }) {
+		s.rows = append(s.rows, key)
 	}
 	return nil
 }
@@ -64,9 +62,9 @@ func (s *fakeKeys) ReplaceSigningKeys(_ context.Context, changes ...store.KeyCha
 		return false, s.write
 	}
 	for _, c := range changes {
-		for i, k := range s.keySetState {
+		for i, k := range s.rows {
 			if k.ID == c.Was.ID {
-				s.keySetState[i] = c.Becomes
+				s.rows[i] = c.Becomes
 			}
 		}
 	}
@@ -115,23 +113,23 @@ func TestK4AFaultyStoreNeverGetsAFreshKey(t *testing.T) {
 		"sealed and empty": edit(func(k *store.StoredKey) { k.SealedWith, k.Private = "0123456789abcdef", nil }),
 	} {
 		// Whatever the algorithm that is asked for, and whether or not a good key stands beside the bad one.
-		for _, algorithm := range allAlgorithms {
+		for _, algorithm := range oauth.OwnAlgorithms {
 			for _, rows := range [][]store.StoredKey{{bad}, {good, bad}, {bad, good}} {
-				store := &fakeKeys{keySetState: rows}
-				keys, err := LoadSigningKeys(context.Background(), store, nil, algorithm, testStart)
+				store := &fakeKeys{rows: rows}
+				keys, err := LoadSigningKeys(context.Background(), store, nil, algorithm, tokentest.Start)
 				if err == nil || keys != nil {
 					t.Errorf("%s, %s: loaded %d keys", name, algorithm, len(keys))
 				}
-				if store.added != 0 || len(store.keySetState) != len(rows) {
+				if store.added != 0 || len(store.rows) != len(rows) {
 					t.Errorf("%s, %s: a fresh key was added", name, algorithm)
 				}
 			}
 		}
 	}
-	for _, algorithm := range allAlgorithms {
+	for _, algorithm := range oauth.OwnAlgorithms {
 		store := &fakeKeys{read: errors.New("disk on fire")}
-		_, err := LoadSigningKeys(context.Background(), store, nil, algorithm, testStart)
-		wantCode(t, err, oauth.TemporarilyUnavailable)
+		_, err := LoadSigningKeys(context.Background(), store, nil, algorithm, tokentest.Start)
+		tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 		if store.added != 0 {
 			t.Error("an unreadable store got a fresh key")
 		}
@@ -140,16 +138,16 @@ func TestK4AFaultyStoreNeverGetsAFreshKey(t *testing.T) {
 
 func TestAnEmptyStoreGetsItsFirstKeyOnce(t *testing.T) {
 	store := &fakeKeys{}
-	first, err := LoadSigningKeys(context.Background(), store, nil, oauth.ES256, testStart)
+	first, err := LoadSigningKeys(context.Background(), store, nil, oauth.ES256, tokentest.Start)
 	if err != nil || len(first) != 1 || first[0].Algorithm != oauth.ES256 {
 		t.Fatalf("%v, %v", first, err)
 	}
-	again, err := LoadSigningKeys(context.Background(), store, nil, oauth.ES256, testStart)
+	again, err := LoadSigningKeys(context.Background(), store, nil, oauth.ES256, tokentest.Start)
 	if err != nil || len(again) != 1 || again[0].ID != first[0].ID || store.added != 1 {
 		t.Fatalf("%v, %v, added %d", again, err, store.added)
 	}
 	// Another algorithm keeps the old key for what it has signed.
-	both, err := LoadSigningKeys(context.Background(), store, nil, oauth.EdDSA, testStart.Add(time.Hour))
+	both, err := LoadSigningKeys(context.Background(), store, nil, oauth.EdDSA, tokentest.Start.Add(time.Hour))
 	if err != nil || len(both) != 2 || both[0].ID != first[0].ID || both[1].Algorithm != oauth.EdDSA {
 		t.Fatalf("%v, %v", both, err)
 	}
@@ -157,22 +155,22 @@ func TestAnEmptyStoreGetsItsFirstKeyOnce(t *testing.T) {
 	if err := set.Replace(both, oauth.EdDSA); err != nil {
 		t.Fatal(err)
 	}
-	if key, err := set.Signing(testStart.Add(time.Hour)); err != nil || key.ID != first[0].ID {
+	if key, err := set.Signing(tokentest.Start.Add(time.Hour)); err != nil || key.ID != first[0].ID {
 		t.Errorf("before anybody can know the new key, %v signs, %v", key, err)
 	}
-	if key, err := set.Signing(testStart.Add(time.Hour + KeyLead)); err != nil || key.ID != both[1].ID {
+	if key, err := set.Signing(tokentest.Start.Add(time.Hour + KeyLead)); err != nil || key.ID != both[1].ID {
 		t.Errorf("%v, %v signs", key, err)
 	}
 	if list := set.List(); len(list) != 2 || list[0].ID != first[0].ID {
 		t.Errorf("list %v", list)
 	}
 	store = &fakeKeys{write: errors.New("read-only")}
-	_, err = LoadSigningKeys(context.Background(), store, nil, oauth.ES256, testStart)
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	_, err = LoadSigningKeys(context.Background(), store, nil, oauth.ES256, tokentest.Start)
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	// Of two nodes that add a first key at once one wins; the other uses the winner's.
 	winner := stored(t, sharedKeys()[oauth.ES256], nil)
 	race := &racingKeys{fakeKeys: fakeKeys{}, winner: winner}
-	keys, err := LoadSigningKeys(context.Background(), race, nil, oauth.ES256, testStart)
+	keys, err := LoadSigningKeys(context.Background(), race, nil, oauth.ES256, tokentest.Start)
 	if err != nil || len(keys) != 1 || keys[0].ID != winner.ID {
 		t.Errorf("%v, %v", keys, err)
 	}
@@ -191,11 +189,11 @@ func (s *racingKeys) AddFirstSigningKey(ctx context.Context, key store.StoredKey
 
 func TestKeySetWithoutKeysIsUnavailable(t *testing.T) {
 	set := new(KeySet)
-	_, err1 := set.Signing(testStart)
+	_, err1 := set.Signing(tokentest.Start)
 	_, err2 := set.Find("x", "")
 	_, err3 := set.JWKS()
 	for _, err := range []error{err1, err2, err3} {
-		wantCode(t, err, oauth.TemporarilyUnavailable)
+		tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	}
 	if set.List() != nil {
 		t.Error("an empty set lists keys")
@@ -203,7 +201,7 @@ func TestKeySetWithoutKeysIsUnavailable(t *testing.T) {
 	if err := set.Replace([]*SigningKey{sharedKeys()[oauth.EdDSA]}, oauth.ES256); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := set.Signing(testStart); err == nil {
+	if _, err := set.Signing(tokentest.Start); err == nil {
 		t.Error("a key of another algorithm signs")
 	}
 	if _, err := set.Find(sharedKeys()[oauth.EdDSA].ID, ""); err != nil {
@@ -212,8 +210,11 @@ func TestKeySetWithoutKeysIsUnavailable(t *testing.T) {
 }
 
 func TestK8JWKSHoldsPublicMembersOnly(t *testing.T) {
-	g := newGate(t)
-	data, err := g.keySetState.JWKS()
+	held := new(KeySet)
+	if err := held.Replace(slices.Collect(maps.Values(sharedKeys())), oauth.ES256); err != nil {
+		t.Fatal(err)
+	}
+	data, err := held.JWKS()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +236,7 @@ func TestK8JWKSHoldsPublicMembersOnly(t *testing.T) {
 			names = append(names, name)
 		}
 		slices.Sort(names)
-		key := g.signing[algorithms[kty]]
+		key := sharedKeys()[algorithms[kty]]
 		if key == nil || !slices.Equal(names, members[kty]) || k["use"] != "sig" || k["alg"] != string(key.Algorithm) || k["kid"] != key.ID {
 			t.Errorf("key %v", k)
 		}
@@ -244,7 +245,7 @@ func TestK8JWKSHoldsPublicMembersOnly(t *testing.T) {
 			t.Errorf("kid %v, thumbprint %s, %v", k["kid"], print, err)
 		}
 	}
-	for _, key := range g.signing {
+	for _, key := range sharedKeys() {
 		der, err := x509.MarshalPKCS8PrivateKey(key.private)
 		if err != nil {
 			t.Fatal(err)
@@ -261,7 +262,7 @@ func TestK8JWKSHoldsPublicMembersOnly(t *testing.T) {
 	}
 	for _, key := range keys {
 		public := key.public.(interface{ Equal(crypto.PublicKey) bool })
-		if own := g.signing[key.Algorithm]; own.ID != key.ID || !public.Equal(own.public) {
+		if own := sharedKeys()[key.Algorithm]; own.ID != key.ID || !public.Equal(own.public) {
 			t.Errorf("%s reads back as another key", key.Algorithm)
 		}
 	}
@@ -275,7 +276,7 @@ func TestK8JWKSHoldsPublicMembersOnly(t *testing.T) {
 }
 
 func ecJWK(edits ...string) string {
-	return object([]string{"kty", `"EC"`, "crv", `"P-256"`, "x", `"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU"`, "y", `"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"`, "kid", `"a"`}, edits)
+	return tokentest.Object([]string{"kty", `"EC"`, "crv", `"P-256"`, "x", `"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU"`, "y", `"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"`, "kid", `"a"`}, edits)
 }
 
 func TestK10TheLoaderRefusesUnfitKeys(t *testing.T) {
@@ -348,67 +349,6 @@ func TestK10SetsThatCannotBeTold(t *testing.T) {
 	}
 }
 
-// TestK12RandomnessComesFromTheSystem reads the imports of every file that is not a test, here and below.
-func TestK12RandomnessComesFromTheSystem(t *testing.T) {
-	files := 0
-	err := filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		files++
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
-		if err != nil {
-			return nil // the compiler says so
-		}
-		for _, spec := range file.Imports {
-			if strings.HasPrefix(spec.Path.Value, `"math/rand`) || strings.Contains(spec.Path.Value, "google/uuid") {
-				t.Errorf("%s imports %s", path, spec.Path.Value)
-			}
-		}
-		return nil
-	})
-	if err != nil || files < 10 {
-		t.Fatalf("%d files, %v", files, err)
-	}
-}
-
-func TestK12IdsAreUniqueAndUnbiased(t *testing.T) {
-	const ids = 100_000
-	seen := make(map[string]bool, ids)
-	var counts [256]int
-	for range ids {
-		id := oauth.NewID()
-		if len(id) != oauth.IDLength || seen[id] {
-			t.Fatalf("id %q", id)
-		}
-		seen[id] = true
-		for i := range len(id) {
-			counts[id[i]]++
-		}
-	}
-	expected := float64(ids*oauth.IDLength) / 62
-	var chi float64
-	letters := 0
-	for c, n := range counts {
-		if n == 0 {
-			continue
-		}
-		letters++
-		if !strings.ContainsRune(oauth.Base62, rune(c)) {
-			t.Errorf("%q is not base62", rune(c))
-		}
-		chi += (float64(n) - expected) * (float64(n) - expected) / expected
-	}
-	// 61 degrees of freedom: mean 61, standard deviation 11. A modulo bias of 256 over 62 would give tens of thousands.
-	if letters != 62 || chi > 150 {
-		t.Errorf("%d letters, chi-square %.1f", letters, chi)
-	}
-	t.Logf("chi-square %.1f", chi)
-	if secret := oauth.NewClientSecret().Reveal(); len(secret) != oauth.secretLength {
-		t.Errorf("a secret has %d characters", len(secret))
-	}
-}
-
 func TestK13OnlyThreeAlgorithmsCanBeConfigured(t *testing.T) {
 	for _, name := range []string{"ES256", "RS256", "EdDSA"} {
 		if a, err := oauth.ParseAlgorithm(name); err != nil || string(a) != name {
@@ -419,10 +359,10 @@ func TestK13OnlyThreeAlgorithmsCanBeConfigured(t *testing.T) {
 		if a, err := oauth.ParseAlgorithm(name); err == nil {
 			t.Errorf("%q is configured as %s", name, a)
 		}
-		if _, err := NewSigningKey(oauth.Algorithm(name), testStart); err == nil {
+		if _, err := NewSigningKey(oauth.Algorithm(name), tokentest.Start); err == nil {
 			t.Errorf("a key was made for %q", name)
 		}
-		if _, err := LoadSigningKeys(context.Background(), &fakeKeys{}, nil, oauth.Algorithm(name), testStart); err == nil {
+		if _, err := LoadSigningKeys(context.Background(), &fakeKeys{}, nil, oauth.Algorithm(name), tokentest.Start); err == nil {
 			t.Errorf("keys were loaded for %q", name)
 		}
 	}

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -27,7 +28,7 @@ type keyShelf struct {
 
 func newKeyShelf(tb testing.TB, sealer *KeySealer) *keyShelf {
 	tb.Helper()
-	return &keyShelf{KeyStore: memstore.New(), tb: tb, now: flowStart, seal: sealer}
+	return &keyShelf{KeyStore: memstore.New(), tb: tb, now: tokentest.Start, seal: sealer}
 }
 
 func (s *keyShelf) rows() []store.StoredKey {
@@ -125,7 +126,7 @@ func TestK16APlantedKeyIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newKeyShelf(t, sealer)
 			ids, master := s.mustOpen()
-			now := flowStart.Add(time.Minute)
+			now := tokentest.Start.Add(time.Minute)
 			running := s.ring(&now)
 			s.put(planted...)
 
@@ -188,16 +189,16 @@ func (s *keyShelf) ring(clock *time.Time) *ring {
 func TestK16PlantedKeysDoNotSteerTheRing(t *testing.T) {
 	s := newKeyShelf(t, sealerOf(t, firstKEK))
 	ids, _ := s.mustOpen()
-	now := flowStart
+	now := tokentest.Start
 	n := s.ring(&now)
 	bound := signingOf(s.rows())
 	garbage := signingOf(inClear(t))
 	garbage.SealedWith, garbage.Binding = bound.SealedWith, []byte("any thing that is not empty")
 	for _, planted := range []store.StoredKey{signingOf(inClear(t)), garbage} {
-		planted.ActiveFrom = flowStart.Add(88 * day)
+		planted.ActiveFrom = tokentest.Start.Add(88 * day)
 		s.put(planted)
 	}
-	if now = flowStart.Add(88*day + store.MaxLifetime + 2*day); n.maintain().Published == nil {
+	if now = tokentest.Start.Add(88*day + store.MaxLifetime + 2*day); n.maintain().Published == nil {
 		t.Error("the next key does not come")
 	}
 	if rows := s.rows(); !slices.ContainsFunc(rows, func(row store.StoredKey) bool { return row.ID == ids[0] }) {
@@ -223,7 +224,7 @@ func TestK20AKeyThatPretendsToBeBound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newKeyShelf(t, sealerOver(t, firstKEK, secondKEK))
 			ids, master := s.mustOpen()
-			now := flowStart
+			now := tokentest.Start
 			n := s.ring(&now)
 			planted := inClear(t)
 			for i := range planted {
@@ -237,7 +238,7 @@ func TestK20AKeyThatPretendsToBeBound(t *testing.T) {
 				t.Fatalf("after a restart the keys are %v, %v; refused: %v", again, err, found.Refused)
 			}
 			n.refresh()
-			now = flowStart.Add(90 * day)
+			now = tokentest.Start.Add(90 * day)
 			if n.maintain().Published == nil || len(n.warnings) != 3 || !errors.Is(n.warnings[0], ErrKeyRefused) {
 				t.Errorf("the next key does not come, or nobody is told: %v", n.warnings)
 			}
@@ -279,7 +280,7 @@ func TestK20AFalseBindingBesideKeysOfAnEarlierBuild(t *testing.T) {
 func TestK20AKeyInThePlaceOfTheFirst(t *testing.T) {
 	s := newKeyShelf(t, sealerOf(t, firstKEK))
 	ids, _ := s.mustOpen()
-	planted, err := NewSigningKey(oauth.ES256, flowStart)
+	planted, err := NewSigningKey(oauth.ES256, tokentest.Start)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,15 +289,15 @@ func TestK20AKeyInThePlaceOfTheFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.put(row)
-	keys, err := LoadSigningKeys(t.Context(), s, s.seal, oauth.ES256, flowStart)
+	keys, err := LoadSigningKeys(t.Context(), s, s.seal, oauth.ES256, tokentest.Start)
 	if err != nil || len(keys) != 2 || slices.ContainsFunc(keys, func(k *SigningKey) bool { return k.ID == row.ID }) {
 		t.Errorf("%v, %v", keys, err)
 	}
-	if again, err := LoadSigningKeys(t.Context(), s, s.seal, oauth.ES256, flowStart); err != nil || len(again) != 2 {
+	if again, err := LoadSigningKeys(t.Context(), s, s.seal, oauth.ES256, tokentest.Start); err != nil || len(again) != 2 {
 		t.Errorf("the second start: %v, %v", again, err)
 	}
 
-	now := flowStart.Add(time.Second)
+	now := tokentest.Start.Add(time.Second)
 	n := s.ring(&now)
 	s.put(signingOf(inClear(t)))
 	other := &KeyRing{Store: s, Sealer: s.seal, Algorithm: oauth.ES256, Keys: new(KeySet), Now: n.Now}
@@ -335,7 +336,7 @@ func TestK16AChangedRowIsRefused(t *testing.T) {
 		} {
 			s := newKeyShelf(t, sealerOf(t, firstKEK))
 			ids, _ := s.mustOpen()
-			now := flowStart.Add(time.Second)
+			now := tokentest.Start.Add(time.Second)
 			n := s.ring(&now)
 			was, row := s.row(master), s.row(master)
 			change(&row)
@@ -392,13 +393,13 @@ func TestK17EverythingIsSealedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			faulty := &faultyStore{Store: memstore.New()}
-			s := &keyShelf{KeyStore: faulty, tb: t, now: flowStart, seal: sealerOf(t, firstKEK)}
+			s := &keyShelf{KeyStore: faulty, tb: t, now: tokentest.Start, seal: sealerOf(t, firstKEK)}
 			s.put(c.rows...)
-			faulty.fail("ReplaceSigningKeys", false)
+			faulty.fail("ReplaceSigningKeys")
 			if _, _, _, err := s.open(false); err == nil || !slices.EqualFunc(s.rows(), sorted(c.rows), sameRow) {
 				t.Fatalf("%v, and the rows are %v", err, s.rows())
 			}
-			faulty.fail("", false)
+			faulty.fail("")
 			found, ids, master, err := s.open(false)
 			if err != nil || found.InClear != c.want.InClear || found.Rebound != c.want.Rebound || len(found.Refused) > 0 {
 				t.Fatalf("%+v, %v", found, err)
@@ -465,7 +466,7 @@ func TestK17OneFormAtATime(t *testing.T) {
 func TestK17ANodeThatSealsMeanwhile(t *testing.T) {
 	s := newKeyShelf(t, sealerOf(t, firstKEK))
 	s.put(inClear(t)...)
-	for _, err := range together(8, func(int) error {
+	for _, err := range tokentest.Together(8, func(int) error {
 		_, err := SealKeys(context.Background(), s, s.seal, false)
 		return err
 	}) {
@@ -498,12 +499,12 @@ func TestK17AMasterKeyIsActivatedBound(t *testing.T) {
 	}
 	s := newKeyShelf(t, sealerOf(t, firstKEK))
 	s.put(rows...)
-	s.now = flowStart.Add(-time.Hour) // a clock that is behind activates nothing
+	s.now = tokentest.Start.Add(-time.Hour) // a clock that is behind activates nothing
 	s.mustOpen()
 	if row := s.row(true); !row.ActiveFrom.IsZero() || len(row.Binding) == 0 {
 		t.Errorf("the master key is %+v", row)
 	}
-	s.now = flowStart.Add(time.Hour)
+	s.now = tokentest.Start.Add(time.Hour)
 	s.mustOpen()
 	if row := s.row(true); !row.ActiveFrom.Equal(s.now) {
 		t.Errorf("the master key is active from %s", row.ActiveFrom)

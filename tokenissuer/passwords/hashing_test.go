@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -18,7 +19,7 @@ func TestT78NoMoreHashesAtOnceThanSlots(t *testing.T) {
 		leave := []func(){mustEnter(t, p, Attempt{Account: "a", Address: "1"}), mustEnter(t, p, Attempt{Account: "b", Address: "2"})}
 		began := time.Now()
 		_, err := p.Enter(ctx, Attempt{Account: "c", Address: "3"})
-		wantCode(t, err, oauth.TemporarilyUnavailable)
+		tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 		if waited := time.Since(began); waited != hashPatience {
 			t.Errorf("waited %s", waited)
 		}
@@ -26,7 +27,7 @@ func TestT78NoMoreHashesAtOnceThanSlots(t *testing.T) {
 		cancel()
 		began = time.Now()
 		_, err = p.Enter(gone, Attempt{Account: "c", Address: "3"})
-		if wantCode(t, err, oauth.TemporarilyUnavailable); time.Since(began) != 0 {
+		if tokentest.WantCode(t, err, oauth.TemporarilyUnavailable); time.Since(began) != 0 {
 			t.Error("a caller that has gone waits")
 		}
 		if _, err := p.Hash(ctx, oauth.NewSecret(knownPassword)); err == nil {

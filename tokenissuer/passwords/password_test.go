@@ -2,10 +2,8 @@ package passwords
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
@@ -129,28 +127,6 @@ func TestTM2SpendingCostsWhatVerifyingDoes(t *testing.T) {
 		}
 		Spend(oauth.NewSecret("x"), none)
 	}
-}
-
-// TestT70AMissCostsAHashOfEveryScheme is told by what is asked: the list is read once a minute, and holds what is
-// declared and what new hashes are.
-func TestT70AMissCostsAHashOfEveryScheme(t *testing.T) {
-	a := newAuthority(t)
-	a.store.schemes = []string{"$2a$04", "$argon2id$v=19$m=64,t=1,p=1"}
-	a.DeclaredSchemes = []string{"$2b$05", "$2a$04"}
-	want := []string{"$2a$04", "$2b$05", CurrentArgon2.Scheme(), "$argon2id$v=19$m=64,t=1,p=1"}
-	for range 3 {
-		got, err := a.schemes.list(t.Context(), a.Issuer)
-		if err != nil || !slices.Equal(got, want) {
-			t.Fatalf("%v, %v", got, err)
-		}
-	}
-	if a.store.schemesRead != 1 {
-		t.Errorf("read %d times", a.store.schemesRead)
-	}
-	a.Add(time.Minute)
-	a.store.fault = errors.New("down")
-	_, err := a.schemes.list(t.Context(), a.Issuer)
-	wantCode(t, err, oauth.TemporarilyUnavailable)
 }
 
 func TestPasswordsThatCannotBeSet(t *testing.T) {

@@ -1,0 +1,56 @@
+package keys
+
+import (
+	"bytes"
+	"sync"
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// sharedKeys are made once, as RSA keys are slow to make. foreignKeys are those of another environment.
+var (
+	sharedKeys  = sync.OnceValue(newKeys)
+	foreignKeys = sync.OnceValue(newKeys)
+)
+
+func newKeys() map[oauth.Algorithm]*SigningKey {
+	made := make(map[oauth.Algorithm]*SigningKey)
+	for _, algorithm := range oauth.OwnAlgorithms {
+		key, err := NewSigningKey(algorithm, tokentest.Start)
+		if err != nil {
+			panic(err)
+		}
+		made[algorithm] = key
+	}
+	return made
+}
+
+// parseOwnJWK reads a key as if it were for our own tokens: for ES256, RS256 or EdDSA.
+func parseOwnJWK(data []byte) (*VerificationKey, error) {
+	list, err := parseJWK(data, oauth.OwnAlgorithms)
+	if err != nil {
+		return nil, err
+	}
+	return list[0], nil
+}
+
+// parseOwnJWKS is parseOwnJWK for a set.
+func parseOwnJWKS(data []byte) (list []*VerificationKey, err error) {
+	set, err := ParseJWKS(data, oauth.OwnAlgorithms)
+	for _, published := range set {
+		list = append(list, published.Keys...)
+	}
+	return list, err
+}
+
+// testMaster is the master key of every test.
+func testMaster(tb testing.TB) *MasterKey {
+	tb.Helper()
+	master, err := newMasterKey(bytes.Repeat([]byte{7}, masterKeyBytes))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return master
+}
