@@ -12,6 +12,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -64,7 +65,7 @@ func (a *authority) readAssertion(tb testing.TB, assertion oauth.Secret, audienc
 		}
 		kid, _ := t.Header["kid"].(string)
 		return ks[kid], nil
-	}, jwt.WithValidMethods([]string{"EdDSA"}), jwt.WithIssuer(testIssuer), jwt.WithAudience(audience), jwt.WithTimeFunc(a.gate.Now),
+	}, jwt.WithValidMethods([]string{"EdDSA"}), jwt.WithIssuer(tokentest.Issuer), jwt.WithAudience(audience), jwt.WithTimeFunc(a.gate.Now),
 		jwt.WithIssuedAt(), jwt.WithExpirationRequired())
 	if err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func (a *authority) readAssertion(tb testing.TB, assertion oauth.Secret, audienc
 func (a *authority) personsToken() *accesstoken.AccessToken {
 	now := a.gate.Now()
 	return &accesstoken.AccessToken{
-		Issuer: testIssuer, Subject: "u-ada", Audience: []string{testAudience}, ClientID: "conf", Scopes: oauth.Scopes{"public", "reports"},
+		Issuer: tokentest.Issuer, Subject: "u-ada", Audience: []string{tokentest.Audience}, ClientID: "conf", Scopes: oauth.Scopes{"public", "reports"},
 		ID: "token-1", IssuedAt: now, ExpiresAt: now.Add(time.Hour), KeyID: a.signing[oauth.ES256].ID,
 		FamilyID: "family-1", Organisation: "acme", Role: "admin", AuthTime: now.Add(-time.Minute),
 		Actor: store.Actor{"u-eve", "portal"},
@@ -115,9 +116,9 @@ func TestG94AssertionIsForOneUpstreamAndOneRequest(t *testing.T) {
 	id := claims["jti"]
 	delete(claims, "jti")
 	want := jwt.MapClaims{
-		"iss": testIssuer, "sub": "u-ada", "aud": ordersRequest.Audience, "client_id": "conf", "scope": "public reports",
+		"iss": tokentest.Issuer, "sub": "u-ada", "aud": ordersRequest.Audience, "client_id": "conf", "scope": "public reports",
 		"iat": now, "exp": now + 60, "sid": "family-1", "org": "acme", "role": "admin", "auth_time": now - 60,
-		"htm": "POST", "htp": base64.RawURLEncoding.EncodeToString(hash[:]), "token_iss": testIssuer, "token_jti": "token-1",
+		"htm": "POST", "htp": base64.RawURLEncoding.EncodeToString(hash[:]), "token_iss": tokentest.Issuer, "token_jti": "token-1",
 		"act": map[string]any{"sub": "u-eve", "client_id": "portal"},
 	}
 	if !reflect.DeepEqual(claims, want) {
@@ -148,7 +149,7 @@ func TestG94AssertionOfAnotherIssuersToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]any{
-		"iss": testIssuer, "token_iss": "https://login.example", "sub": "u-ada", "org": []any{"acme", "globex"}, "role": []any{"a", "b"},
+		"iss": tokentest.Issuer, "token_iss": "https://login.example", "sub": "u-ada", "org": []any{"acme", "globex"}, "role": []any{"a", "b"},
 		"act":       map[string]any{"sub": "first", "act": map[string]any{"sub": "second", "client_id": "c"}},
 		"client_id": nil, "sid": nil, "token_jti": nil, "scope": nil,
 	} {
@@ -163,12 +164,12 @@ func (a *authority) theirToken(tb testing.TB, claims string) *accesstoken.Access
 	tb.Helper()
 	const issuer = "https://login.example"
 	now := a.gate.Now()
-	answer := fmt.Sprintf(`{"active": true, "iss": %q, "aud": %q, "exp": %d, %s}`, issuer, testAudience, now.Add(time.Hour).Unix(), claims)
+	answer := fmt.Sprintf(`{"active": true, "iss": %q, "aud": %q, "exp": %d, %s}`, issuer, tokentest.Audience, now.Add(time.Hour).Unix(), claims)
 	known, err := accesstoken.ParseIntrospection([]byte(answer), accesstoken.TrustedTokens{Issuer: issuer}, now.Add(time.Hour))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	token, err := known.Verify([]string{testAudience}, now)
+	token, err := known.Verify([]string{tokentest.Audience}, now)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func (a *authority) theirToken(tb testing.TB, claims string) *accesstoken.Access
 func TestG25AssertionIsNoAccessToken(t *testing.T) {
 	a := assertingAuthority(t)
 	assertion := a.assert(t, a.personsToken())
-	token, err := a.verifier.Verify(assertion.Reveal(), []string{ordersRequest.Audience, testAudience, testIssuer})
+	token, err := a.verifier.Verify(assertion.Reveal(), []string{ordersRequest.Audience, tokentest.Audience, tokentest.Issuer})
 	wantRefusal(t, token, err, "header_unexpected")
 	token, err = a.verifier.VerifyForIssuer(assertion.Reveal())
 	wantRefusal(t, token, err, "header_unexpected")
@@ -199,7 +200,7 @@ func TestG25AssertionIsNoAccessToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.refuses(t, forge(t, asserting.current, a.claims()), "key_unknown")
-	trusted := accesstoken.NewTrustedVerifier(accesstoken.TrustedTokens{Issuer: testIssuer, Types: []string{accesstoken.TypeAccessToken, accesstoken.TypeJWT, accesstoken.TypeNone}}, everyKey{asserting.current}, a.gate.Now)
+	trusted := accesstoken.NewTrustedVerifier(accesstoken.TrustedTokens{Issuer: tokentest.Issuer, Types: []string{accesstoken.TypeAccessToken, accesstoken.TypeJWT, accesstoken.TypeNone}}, everyKey{asserting.current}, a.gate.Now)
 	token, err = trusted.Verify(assertion.Reveal(), []string{ordersRequest.Audience})
 	wantRefusal(t, token, err, "header_unexpected")
 }
@@ -289,16 +290,16 @@ func TestAssertionKeysAreNotPublishedForNothing(t *testing.T) {
 		t.Errorf("%s, want %s, %v", a.jwks(t), want, err)
 	}
 	_, err = a.Assert(a.personsToken(), ordersRequest)
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }
 
 func TestNoAssertionWithoutAMasterKey(t *testing.T) {
 	a := assertingAuthority(t)
 	a.Master = nil
 	_, err := a.Assert(a.personsToken(), ordersRequest)
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	_, err = a.JWKS()
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }
 
 func BenchmarkAssert(b *testing.B) {

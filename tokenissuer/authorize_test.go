@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -69,7 +70,7 @@ func TestA47ToA53RequestsThatAreRefused(t *testing.T) {
 			p := parameters("")
 			v.edit(&p)
 			_, err := f.read(v.client, p)
-			wantCode(t, err, v.want)
+			tokentest.WantCode(t, err, v.want)
 		})
 	}
 }
@@ -89,7 +90,7 @@ func TestA47ToA54RequestsThatAreTaken(t *testing.T) {
 			continue
 		}
 		sameScopes(t, r.Scopes, oauth.ScopePublic)
-		if r.ID != "" || r.State != p.State || r.RedirectURI != callback || r.Challenge != challenge || !r.At.Equal(flowStart) {
+		if r.ID != "" || r.State != p.State || r.RedirectURI != callback || r.Challenge != challenge || !r.At.Equal(tokentest.Start) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
@@ -160,7 +161,7 @@ func TestA76APublicClientIsAlwaysAskedAbout(t *testing.T) {
 	s := f.session("ada")
 	f.addClient(&store.Client{ID: "own-app", Type: store.PublicClient, FirstParty: true})
 	f.code("pub", parameters("public"))
-	f.must(f.store.PutConsent(t.Context(), "u-ada", "pub", oauth.Scopes{oauth.ScopePublic}, flowStart)) // as from when it had a secret
+	f.must(f.store.PutConsent(t.Context(), "u-ada", "pub", oauth.Scopes{oauth.ScopePublic}, tokentest.Start)) // as from when it had a secret
 	if got := f.wants(t, "pub", parameters("public"), s); got != AskConsent {
 		t.Errorf("public: %v", got)
 	}
@@ -326,7 +327,7 @@ func TestA59A67WhatTheUserAllows(t *testing.T) {
 			f.must(err)
 			code, err := f.Approve(t.Context(), &r, f.client("conf"), s, v.allowed)
 			if v.want == nil {
-				wantCode(t, err, oauth.Denied)
+				tokentest.WantCode(t, err, oauth.Denied)
 				if oauth.AsError(err).Description != "The resource owner or authorization server denied the request." || !code.IsEmpty() {
 					t.Errorf("%v", oauth.AsError(err).Description)
 				}
@@ -348,11 +349,11 @@ func TestAFaultWhileDeciding(t *testing.T) {
 	r := f.pending("conf", parameters("public"))
 	f.store.fail("AddFamily", false)
 	code, err := f.Approve(t.Context(), &r, conf, s, r.Scopes)
-	if wantCode(t, err, oauth.TemporarilyUnavailable); !code.IsEmpty() {
+	if tokentest.WantCode(t, err, oauth.TemporarilyUnavailable); !code.IsEmpty() {
 		t.Error("a code comes with the error")
 	}
 	f.store.fail("DecideRequest", false)
-	wantCode(t, f.Deny(t.Context(), &r, s), oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, f.Deny(t.Context(), &r, s), oauth.TemporarilyUnavailable)
 	for _, step := range []string{"PutConsent", "Consent"} {
 		f.store.fail(step, false)
 		r, err = f.read("conf", parameters("public"))

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -21,9 +22,9 @@ func (a *authority) authenticate(c ClientAuthentication) (*store.Client, error) 
 func TestRightSecretsAreAccepted(t *testing.T) {
 	a := newAuthority(t)
 	for _, c := range []ClientAuthentication{
-		withSecret("conf", testSecret),
-		{Readings: []ClientCredential{{ID: "conf", Secret: oauth.NewSecret("wrong")}, {ID: "conf", Secret: oauth.NewSecret(testSecret)}}},
-		{Readings: []ClientCredential{{ID: "c onf", Secret: oauth.NewSecret("x")}, {ID: "conf", Secret: oauth.NewSecret(testSecret)}}},
+		withSecret("conf", tokentest.ClientSecret),
+		{Readings: []ClientCredential{{ID: "conf", Secret: oauth.NewSecret("wrong")}, {ID: "conf", Secret: oauth.NewSecret(tokentest.ClientSecret)}}},
+		{Readings: []ClientCredential{{ID: "c onf", Secret: oauth.NewSecret("x")}, {ID: "conf", Secret: oauth.NewSecret(tokentest.ClientSecret)}}},
 	} {
 		if client, err := a.authenticate(c); err != nil || client.ID != "conf" {
 			t.Errorf("%v, %v", client, err)
@@ -42,7 +43,7 @@ func TestRightSecretsAreAccepted(t *testing.T) {
 func (a *authority) refusesClient(t *testing.T, c ClientAuthentication) {
 	t.Helper()
 	client, err := a.authenticate(c)
-	wantCode(t, err, oauth.InvalidClient)
+	tokentest.WantCode(t, err, oauth.InvalidClient)
 	if text := oauth.AsError(err).Description; client != nil || text != oauth.NewError(oauth.InvalidClient, "").Description {
 		t.Errorf("%v, %q", client, text)
 	}
@@ -62,32 +63,32 @@ func TestT12ConfidentialClientsMustProveThemselves(t *testing.T) {
 		a.refusesClient(t, withSecret(id, ""))
 		a.refusesClient(t, withSecret(id, "x"))
 	}
-	a.refusesClient(t, withSecret("", testSecret))
+	a.refusesClient(t, withSecret("", tokentest.ClientSecret))
 }
 
 func TestT13APublicClientsSecretMustBeRight(t *testing.T) {
 	a := newAuthority(t)
 	for _, id := range []string{"pub", "nat"} {
 		a.refusesClient(t, withSecret(id, "x"))
-		a.refusesClient(t, withSecret(id, testSecret))
-		a.directory.put(&store.Client{ID: id, Type: store.PublicClient, Secrets: digestsOf(testSecret)})
+		a.refusesClient(t, withSecret(id, tokentest.ClientSecret))
+		a.directory.put(&store.Client{ID: id, Type: store.PublicClient, Secrets: digestsOf(tokentest.ClientSecret)})
 		a.refusesClient(t, withSecret(id, "x"))
-		for name, right := range map[string]ClientAuthentication{"right": withSecret(id, testSecret), "none": {PublicID: id}, "empty": withSecret(id, "")} {
+		for name, right := range map[string]ClientAuthentication{"right": withSecret(id, tokentest.ClientSecret), "none": {PublicID: id}, "empty": withSecret(id, "")} {
 			if client, err := a.authenticate(right); err != nil || client.ID != id {
 				t.Errorf("%s, %s: %v, %v", id, name, client, err)
 			}
 		}
-		ended := digestsOf(testSecret)
-		ended[0].ExpiresAt = testStart
+		ended := digestsOf(tokentest.ClientSecret)
+		ended[0].ExpiresAt = tokentest.Start
 		a.directory.put(&store.Client{ID: id, Type: store.PublicClient, Secrets: ended})
-		a.refusesClient(t, withSecret(id, testSecret))
+		a.refusesClient(t, withSecret(id, tokentest.ClientSecret))
 	}
 }
 
 func TestT15ClientIDsAreComparedByteForByte(t *testing.T) {
 	a := newAuthority(t)
 	for _, id := range []string{"' OR 1=1--", "%", "_", "con_", "conf ", " conf", "CONF", "Conf", "conf\x00", "co\u0301nf", "ｃonf", strings.Repeat("a", 10<<10)} {
-		a.refusesClient(t, withSecret(id, testSecret))
+		a.refusesClient(t, withSecret(id, tokentest.ClientSecret))
 	}
 }
 
@@ -95,10 +96,10 @@ func TestT16DisabledClientsAreUnknown(t *testing.T) {
 	a := newAuthority(t)
 	refusal := func(c ClientAuthentication) *oauth.Error {
 		_, err := a.authenticate(c)
-		wantCode(t, err, oauth.InvalidClient)
+		tokentest.WantCode(t, err, oauth.InvalidClient)
 		return oauth.AsError(err)
 	}
-	disabled, unknown, wrong := refusal(withSecret("off", testSecret)), refusal(withSecret("gone", testSecret)), refusal(withSecret("conf", "wrong"))
+	disabled, unknown, wrong := refusal(withSecret("off", tokentest.ClientSecret)), refusal(withSecret("gone", tokentest.ClientSecret)), refusal(withSecret("conf", "wrong"))
 	for _, e := range []*oauth.Error{disabled, unknown} {
 		if e.Code != wrong.Code || e.Description != wrong.Description || e.Reason != wrong.Reason || e.RetryAfter != wrong.RetryAfter {
 			t.Errorf("%+v differs from %+v", e, wrong)
@@ -111,7 +112,7 @@ func TestT16DisabledClientsAreUnknown(t *testing.T) {
 // TestT17EveryRefusalAsksTheDirectoryOnce: the work must not tell whether a client exists.
 func TestT17EveryRefusalAsksTheDirectoryOnce(t *testing.T) {
 	a := newAuthority(t)
-	if _, err := a.authenticate(withSecret("conf", testSecret)); err != nil { // conf is remembered now
+	if _, err := a.authenticate(withSecret("conf", tokentest.ClientSecret)); err != nil { // conf is remembered now
 		t.Fatal(err)
 	}
 	a.directory.questions()
@@ -126,7 +127,7 @@ func TestT17EveryRefusalAsksTheDirectoryOnce(t *testing.T) {
 func TestT18SecretRotation(t *testing.T) {
 	a := newAuthority(t)
 	secrets := digestsOf("old", "new")
-	secrets[0].ExpiresAt = testStart.Add(time.Hour)
+	secrets[0].ExpiresAt = tokentest.Start.Add(time.Hour)
 	a.directory.put(&store.Client{ID: "conf", Type: store.ConfidentialClient, Secrets: secrets})
 	for _, s := range []string{"old", "new"} {
 		if _, err := a.authenticate(withSecret("conf", s)); err != nil {
@@ -134,11 +135,11 @@ func TestT18SecretRotation(t *testing.T) {
 		}
 	}
 	// The client is remembered when the overlap ends.
-	a.Set(testStart.Add(time.Hour - time.Millisecond))
+	a.Set(tokentest.Start.Add(time.Hour - time.Millisecond))
 	if _, err := a.authenticate(withSecret("conf", "old")); err != nil {
 		t.Error(err)
 	}
-	a.Set(testStart.Add(time.Hour))
+	a.Set(tokentest.Start.Add(time.Hour))
 	a.refusesClient(t, withSecret("conf", "old"))
 	if _, err := a.authenticate(withSecret("conf", "new")); err != nil {
 		t.Errorf("new after the overlap: %v", err)
@@ -153,27 +154,27 @@ func TestT21ManyFailuresThrottleTheirAddressOnly(t *testing.T) {
 	a.Add(10 * time.Second)
 	for range 180 {
 		_, err := a.authenticate(withSecret("conf", "wrong"))
-		wantCode(t, err, oauth.RateLimited)
+		tokentest.WantCode(t, err, oauth.RateLimited)
 		if after := oauth.AsError(err).RetryAfter; after != 50*time.Second {
 			t.Fatalf("retry after %s", after)
 		}
 	}
 	// Not even the right secret gets through from there, so that a guesser cannot tell; from elsewhere it does.
-	_, err := a.authenticate(withSecret("conf", testSecret))
-	wantCode(t, err, oauth.RateLimited)
-	elsewhere := withSecret("conf", testSecret)
+	_, err := a.authenticate(withSecret("conf", tokentest.ClientSecret))
+	tokentest.WantCode(t, err, oauth.RateLimited)
+	elsewhere := withSecret("conf", tokentest.ClientSecret)
 	elsewhere.Address = "198.51.100.7"
 	if _, err := a.authenticate(elsewhere); err != nil {
 		t.Errorf("the owner is locked out: %v", err)
 	}
-	if _, err := a.authenticate(withSecret("other", "other-"+testSecret)); err != nil {
+	if _, err := a.authenticate(withSecret("other", "other-"+tokentest.ClientSecret)); err != nil {
 		t.Errorf("a neighbour is locked out: %v", err)
 	}
 	if a.attempts.counted != 2*20 { // for the client at its address, and for the address
 		t.Errorf("%d failures counted", a.attempts.counted)
 	}
 	a.Add(50 * time.Second)
-	if _, err := a.authenticate(withSecret("conf", testSecret)); err != nil {
+	if _, err := a.authenticate(withSecret("conf", tokentest.ClientSecret)); err != nil {
 		t.Errorf("still throttled after the window: %v", err)
 	}
 }
@@ -185,8 +186,8 @@ func TestT21TryingManyIDsIsBounded(t *testing.T) {
 		a.refusesClient(t, withSecret(fmt.Sprint("guess", i), "x"))
 	}
 	_, err := a.authenticate(withSecret("one more", "x"))
-	wantCode(t, err, oauth.RateLimited)
-	elsewhere := withSecret("conf", testSecret)
+	tokentest.WantCode(t, err, oauth.RateLimited)
+	elsewhere := withSecret("conf", tokentest.ClientSecret)
 	elsewhere.Address = "198.51.100.7"
 	if _, err := a.authenticate(elsewhere); err != nil {
 		t.Errorf("another address is locked out: %v", err)
@@ -206,7 +207,7 @@ func TestT21OneFailureARequest(t *testing.T) {
 	}
 	a.directory.fault = errors.New("down")
 	_, err := a.authenticate(withSecret("other", "wrong"))
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	if a.attempts.counted != counts {
 		t.Error("an outage was counted as a failure")
 	}
@@ -250,7 +251,7 @@ func TestAuthenticatedClientsAreRememberedForASecond(t *testing.T) {
 	a := newAuthority(t)
 	ask := func(want int) {
 		t.Helper()
-		if _, err := a.authenticate(withSecret("conf", testSecret)); err != nil {
+		if _, err := a.authenticate(withSecret("conf", tokentest.ClientSecret)); err != nil {
 			t.Fatal(err)
 		}
 		if n := a.directory.questions(); n != want {
@@ -271,7 +272,7 @@ func TestAuthenticatedClientsAreRememberedForASecond(t *testing.T) {
 	a.directory.put(&changed)
 	ask(0)
 	a.Add(time.Second)
-	a.refusesClient(t, withSecret("conf", testSecret))
+	a.refusesClient(t, withSecret("conf", tokentest.ClientSecret))
 	// Being refused is not remembered.
 	changed.Disabled = false
 	fresh := changed
@@ -290,44 +291,44 @@ func TestAuthenticatedClientsAreRememberedForASecond(t *testing.T) {
 	off := rotated
 	a.directory.put(&off)
 	a.Authenticated.Forget("conf")
-	a.refusesClient(t, withSecret("conf", testSecret))
+	a.refusesClient(t, withSecret("conf", tokentest.ClientSecret))
 }
 
 func TestRememberedClientsStillNeedTheirSecret(t *testing.T) {
 	a := newAuthority(t)
-	if _, err := a.authenticate(withSecret("conf", testSecret)); err != nil {
+	if _, err := a.authenticate(withSecret("conf", tokentest.ClientSecret)); err != nil {
 		t.Fatal(err)
 	}
-	for _, wrong := range []string{"", "x", testSecret + "x", testSecret[:42], "other-" + testSecret} {
+	for _, wrong := range []string{"", "x", tokentest.ClientSecret + "x", tokentest.ClientSecret[:42], "other-" + tokentest.ClientSecret} {
 		a.refusesClient(t, withSecret("conf", wrong))
 	}
-	a.refusesClient(t, withSecret("other", testSecret))
+	a.refusesClient(t, withSecret("other", tokentest.ClientSecret))
 	a.refusesClient(t, ClientAuthentication{PublicID: "conf"})
 }
 
 func TestADeclaredClientSurvivesAFailingStore(t *testing.T) {
 	a := newAuthority(t)
-	declared, err := store.NewStaticDirectory(store.Declarations{Clients: []*store.Client{{ID: "decl", Type: store.ConfidentialClient, Secrets: digestsOf(testSecret), Grants: []oauth.GrantType{oauth.ClientCredentials}, Scopes: oauth.Scopes{oauth.ScopePublic}}}})
+	declared, err := store.NewStaticDirectory(store.Declarations{Clients: []*store.Client{{ID: "decl", Type: store.ConfidentialClient, Secrets: digestsOf(tokentest.ClientSecret), Grants: []oauth.GrantType{oauth.ClientCredentials}, Scopes: oauth.Scopes{oauth.ScopePublic}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.Directory, a.Declared = store.OverlayDirectory{Declared: declared, Stored: a.directory}, declared
-	if _, err := a.authenticate(withSecret("conf", testSecret)); err != nil {
+	if _, err := a.authenticate(withSecret("conf", tokentest.ClientSecret)); err != nil {
 		t.Fatal(err)
 	}
 	a.directory.fault = errors.New("down")
-	if c, err := a.authenticate(withSecret("decl", testSecret)); err != nil || !c.Declared {
+	if c, err := a.authenticate(withSecret("decl", tokentest.ClientSecret)); err != nil || !c.Declared {
 		t.Errorf("%v, %v", c, err)
 	}
 	a.refusesClient(t, withSecret("decl", "wrong"))
-	if _, err := a.authenticate(withSecret("conf", testSecret)); err != nil {
+	if _, err := a.authenticate(withSecret("conf", tokentest.ClientSecret)); err != nil {
 		t.Errorf("a remembered client fails with the store: %v", err)
 	}
 	a.Add(time.Second)
-	_, err = a.authenticate(withSecret("conf", testSecret))
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	_, err = a.authenticate(withSecret("conf", tokentest.ClientSecret))
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	_, err = a.authenticate(withSecret("gone", "x"))
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }
 
 // TestT17ADeclaredClientAsksNobody when its credentials are right. When they are wrong, the directory is asked as for an
@@ -335,7 +336,7 @@ func TestADeclaredClientSurvivesAFailingStore(t *testing.T) {
 func TestT17ADeclaredClientAsksNobody(t *testing.T) {
 	a := newAuthority(t)
 	declared, err := store.NewStaticDirectory(store.Declarations{Clients: []*store.Client{
-		{ID: "decl", Type: store.ConfidentialClient, Secrets: digestsOf(testSecret), Grants: []oauth.GrantType{oauth.ClientCredentials}, Scopes: oauth.Scopes{oauth.ScopePublic}},
+		{ID: "decl", Type: store.ConfidentialClient, Secrets: digestsOf(tokentest.ClientSecret), Grants: []oauth.GrantType{oauth.ClientCredentials}, Scopes: oauth.Scopes{oauth.ScopePublic}},
 		{ID: "app", Type: store.PublicClient, Grants: []oauth.GrantType{oauth.AuthorizationCode}, RedirectURIs: []string{"https://app.example/"}, Scopes: oauth.Scopes{oauth.ScopePublic}},
 	}})
 	if err != nil {
@@ -348,11 +349,11 @@ func TestT17ADeclaredClientAsksNobody(t *testing.T) {
 		good bool
 		asks int
 	}{
-		{"right secret", withSecret("decl", testSecret), true, 0},
+		{"right secret", withSecret("decl", tokentest.ClientSecret), true, 0},
 		{"public", ClientAuthentication{PublicID: "app"}, true, 0},
 		{"wrong secret", withSecret("decl", "wrong"), false, 1},
 		{"no secret", ClientAuthentication{PublicID: "decl"}, false, 1},
-		{"unknown", withSecret("gone", testSecret), false, 1},
+		{"unknown", withSecret("gone", tokentest.ClientSecret), false, 1},
 		{"unknown, no secret", ClientAuthentication{PublicID: "gone"}, false, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -23,7 +24,7 @@ func TestT47ACodeGivesTokens(t *testing.T) {
 	if tokens.ExpiresIn != 6*time.Hour || !tokens.CreatedAt.Equal(f.clock()) || !got.IssuedAt.Equal(f.clock()) || !got.ExpiresAt.Equal(f.clock().Add(6*time.Hour)) {
 		t.Errorf("times %+v", tokens)
 	}
-	if got.Subject != "u-ada" || got.ClientID != "conf" || got.Organisation != "acme" || got.Role != "admin" || got.FamilyID == "" || !got.AuthTime.Equal(flowStart) || !got.Actor.IsZero() {
+	if got.Subject != "u-ada" || got.ClientID != "conf" || got.Organisation != "acme" || got.Role != "admin" || got.FamilyID == "" || !got.AuthTime.Equal(tokentest.Start) || !got.Actor.IsZero() {
 		t.Errorf("claims %+v", got)
 	}
 	if tokens.RefreshToken.IsEmpty() || tokens.Repeated {
@@ -66,9 +67,9 @@ func TestT49ASecondRedemptionEndsTheFamily(t *testing.T) {
 				wantReason(t, err, oauth.InvalidGrant, oauth.ReasonCodeReplayed)
 				f.dead(tokens)
 				_, err = f.refresh("conf", tokens.RefreshToken)
-				wantCode(t, err, oauth.InvalidGrant)
+				tokentest.WantCode(t, err, oauth.InvalidGrant)
 				_, err = f.exchange(r)
-				wantCode(t, err, oauth.InvalidGrant)
+				tokentest.WantCode(t, err, oauth.InvalidGrant)
 			})
 		}
 	}
@@ -84,7 +85,7 @@ func TestT50AUsedCodeOfAnotherClientHarmsNobody(t *testing.T) {
 	r := f.redemption("conf", code)
 	r.Client.Readings[0].Secret = oauth.NewSecret("wrong")
 	_, err = f.exchange(r)
-	wantCode(t, err, oauth.InvalidClient)
+	tokentest.WantCode(t, err, oauth.InvalidClient)
 	f.alive(tokens)
 	if _, err := f.refresh("conf", tokens.RefreshToken); err != nil {
 		t.Error(err)
@@ -132,7 +133,7 @@ func TestT54TheRedirectURIOfTheExchange(t *testing.T) {
 	r := f.redemption("conf", f.code("conf", bare))
 	r.RedirectURI, r.CodeVerifier = "", oauth.Secret{}
 	_, err := f.exchange(r)
-	wantCode(t, err, oauth.InvalidRequest)
+	tokentest.WantCode(t, err, oauth.InvalidRequest)
 	if oauth.AsError(err).Description != "Missing required parameter: redirect_uri." {
 		t.Error(oauth.AsError(err).Description)
 	}
@@ -157,7 +158,7 @@ func TestT55AWrongVerifierRedeemsNothing(t *testing.T) {
 			right := r
 			r.CodeVerifier = oauth.NewSecret(v.verifier)
 			_, err := f.exchange(r)
-			wantCode(t, err, v.code)
+			tokentest.WantCode(t, err, v.code)
 			_, err = f.exchange(right)
 			f.must(err)
 		})
@@ -215,32 +216,32 @@ func TestT62TheClientOrTheConsentIsGone(t *testing.T) {
 		code := f.code("conf", parameters(""))
 		f.must(f.registry.DisableClient(t.Context(), "conf"))
 		_, err := f.redeem("conf", code)
-		wantCode(t, err, oauth.InvalidClient)
+		tokentest.WantCode(t, err, oauth.InvalidClient)
 		// Nor does it come back to life with the client.
 		f.must(f.registry.EnableClient(t.Context(), "conf"))
 		_, err = f.redeem("conf", code)
-		wantCode(t, err, oauth.InvalidGrant)
+		tokentest.WantCode(t, err, oauth.InvalidGrant)
 	})
 	t.Run("client removed", func(t *testing.T) {
 		f := newFlow(t)
 		code := f.code("conf", parameters(""))
 		f.must(f.registry.RemoveClient(t.Context(), "conf"))
 		_, err := f.redeem("conf", code)
-		wantCode(t, err, oauth.InvalidClient)
+		tokentest.WantCode(t, err, oauth.InvalidClient)
 	})
 	t.Run("consent withdrawn", func(t *testing.T) {
 		f := newFlow(t)
 		code := f.code("conf", parameters(""))
 		f.must(f.RevokeApplication(t.Context(), f.user("ada"), "conf"))
 		_, err := f.redeem("conf", code)
-		wantCode(t, err, oauth.InvalidGrant)
+		tokentest.WantCode(t, err, oauth.InvalidGrant)
 	})
 	t.Run("signed out", func(t *testing.T) {
 		f := newFlow(t)
 		code := f.code("conf", parameters(""))
 		f.must(f.SignOut(t.Context(), f.session("ada")))
 		_, err := f.redeem("conf", code)
-		wantCode(t, err, oauth.InvalidGrant)
+		tokentest.WantCode(t, err, oauth.InvalidGrant)
 	})
 }
 
@@ -305,7 +306,7 @@ func TestT65OtherCredentialsAreNoCodes(t *testing.T) {
 		}
 	}
 	_, err = f.redeem("conf", oauth.Secret{})
-	wantCode(t, err, oauth.InvalidRequest)
+	tokentest.WantCode(t, err, oauth.InvalidRequest)
 	f.alive(tokens)
 }
 
@@ -336,5 +337,5 @@ func TestT103WrongVerifiersAreCounted(t *testing.T) {
 		t.Errorf("%d guesses were right", n)
 	}
 	_, err := f.redeem("conf", code)
-	wantCode(t, err, oauth.InvalidGrant)
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -35,7 +36,7 @@ func TestT51CodeRedeemedOnceInARace(t *testing.T) {
 			}
 			f.dead(all[i])
 			_, err := f.refresh("conf", all[i].RefreshToken)
-			wantCode(t, err, oauth.InvalidGrant)
+			tokentest.WantCode(t, err, oauth.InvalidGrant)
 		}
 	}
 }
@@ -54,7 +55,7 @@ func TestT51WhoComesTooLateIsAReplay(t *testing.T) {
 	wantReason(t, err, oauth.InvalidGrant, oauth.ReasonCodeReplayed)
 	f.dead(winner)
 	_, err = f.refresh("conf", winner.RefreshToken)
-	wantCode(t, err, oauth.InvalidGrant)
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
 }
 
 // TestT51TheCodeEndsMeanwhile, without having been used: that is no replay.
@@ -96,7 +97,7 @@ func TestT64AFaultOfTheStoreSpendsNothing(t *testing.T) {
 			}
 			f.store.fail(step, false)
 			tokens, err := f.redeem("conf", code)
-			wantCode(t, err, oauth.TemporarilyUnavailable)
+			tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 			if !tokens.AccessToken.IsEmpty() || !tokens.RefreshToken.IsEmpty() {
 				t.Error("tokens come with the error")
 			}
@@ -115,9 +116,9 @@ func TestT64NoKeySpendsNothing(t *testing.T) {
 	code := f.code("conf", parameters(""))
 	f.must(f.Keys.Replace(nil, oauth.EdDSA))
 	_, err := f.redeem("conf", code)
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	_, err = f.refresh("conf", first.RefreshToken)
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	f.must(f.Keys.Replace([]*keys.SigningKey{flowKey()}, oauth.EdDSA))
 	_, err = f.redeem("conf", code)
 	f.must(err)
@@ -136,7 +137,7 @@ func TestT64AReplayThatCannotBeRecordedIsNoSuccess(t *testing.T) {
 	f.must(err)
 	f.store.fail("EndFamilies", false)
 	_, err = f.redeem("conf", code)
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	f.alive(tokens)
 	f.store.fail("", false)
 	_, err = f.redeem("conf", code)
@@ -146,7 +147,7 @@ func TestT64AReplayThatCannotBeRecordedIsNoSuccess(t *testing.T) {
 	r := f.redemption("conf", f.code("conf", parameters("")))
 	r.CodeVerifier = oauth.NewSecret(strings.Repeat("a", 43))
 	_, err = f.exchange(r)
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }
 
 // TestF12TheAnswerOfTheStoreIsLost: the step was done, nobody knows. The code is spent, and the retry is a replay; a
@@ -156,7 +157,7 @@ func TestF12TheAnswerOfTheStoreIsLost(t *testing.T) {
 	code := f.code("conf", parameters("refresh_token"))
 	f.store.fail("RedeemCode", true)
 	_, err := f.redeem("conf", code)
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	f.store.fail("", false)
 	_, err = f.redeem("conf", code)
 	wantReason(t, err, oauth.InvalidGrant, oauth.ReasonCodeReplayed)
@@ -164,7 +165,7 @@ func TestF12TheAnswerOfTheStoreIsLost(t *testing.T) {
 	first := f.tokens("conf", "refresh_token")
 	f.store.fail("RotateRefreshToken", true)
 	_, err = f.refresh("conf", first.RefreshToken)
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	f.store.fail("", false)
 	second, err := f.refresh("conf", first.RefreshToken)
 	f.must(err)
@@ -199,7 +200,7 @@ func TestTM5AnotherClientsCredentialTakesTheSameSteps(t *testing.T) {
 			t.Run(kind+" "+name, func(t *testing.T) {
 				f.store.asked()
 				_, err := c.use("other", credential)
-				wantCode(t, err, oauth.InvalidGrant)
+				tokentest.WantCode(t, err, oauth.InvalidGrant)
 				if oauth.AsError(err).Description != oauth.NewError(oauth.InvalidGrant, "").Description {
 					t.Error(oauth.AsError(err).Description)
 				}
@@ -234,7 +235,7 @@ func TestT46ACallerThatHasGoneLosesNothing(t *testing.T) {
 	code := f.code("conf", parameters(""))
 	gone := canceled()
 	tokens, _, err := f.Exchange(gone, f.redemption("conf", code))
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	if !tokens.AccessToken.IsEmpty() {
 		t.Error("tokens come with the error")
 	}

@@ -16,11 +16,12 @@ import (
 // provers are the functions that find out whether a credential is the right one, and how each compares. What takes as long for a
 // wrong first byte as for a wrong last one tells nobody how far he has come.
 var provers = map[string]string{
-	"client.go secretMatches":    "subtle.ConstantTimeCompare", // of digests
-	"credential.go readMAC":      "hmac.Equal",                 // of codes, sessions and refresh tokens
-	"pending.go OpenFormToken":   "hmac.Equal",
-	"pkce.go verifierMatches":    "subtle.ConstantTimeCompare", // of digests
-	"password.go verifyPassword": "subtle.ConstantTimeCompare", // of argon2id; bcrypt does it itself
+	"accesstoken/jtimac.go check":   "subtle.ConstantTimeCompare",
+	"keys/credential.go readMAC":    "hmac.Equal",                 // of codes, sessions and refresh tokens
+	"oauth/pkce.go VerifierMatches": "subtle.ConstantTimeCompare", // of digests
+	"passwords/password.go Verify":  "subtle.ConstantTimeCompare", // of argon2id; bcrypt does it itself
+	"pending.go OpenFormToken":      "hmac.Equal",
+	"store/client.go SecretMatches": "subtle.ConstantTimeCompare", // of digests
 }
 
 // comparedOpenly are the places where two texts of which one is a credential are compared as texts are, and why that tells nothing.
@@ -133,7 +134,7 @@ func comparisonsIn(body *ast.BlockStmt) (all []string) {
 // comparers are the functions that stop at the first difference.
 var comparers = []string{"bytes.Equal", "bytes.Compare", "slices.Equal", "slices.Contains", "strings.EqualFold", "strings.Compare", "strings.HasPrefix", "strings.HasSuffix"}
 
-// isCredential tells whether an expression is what a Secret reveals, or a digest or a MAC. Neither its length is one nor what
+// isCredential reports whether an expression is what a Secret reveals, or a digest or a MAC. Neither its length is one nor what
 // a comparison in constant time says.
 func isCredential(e ast.Expr) bool {
 	switch e := e.(type) {
@@ -143,7 +144,7 @@ func isCredential(e ast.Expr) bool {
 			return false
 		}
 		last := name[strings.LastIndexByte(name, '.')+1:]
-		return slices.Contains([]string{"Reveal", "Digest", "mac", "formMAC", "Sum", "Sum256"}, last) || slices.ContainsFunc(e.Args, isCredential)
+		return slices.Contains([]string{"Reveal", "Digest", "MAC", "formMAC", "Sum", "Sum256"}, last) || slices.ContainsFunc(e.Args, isCredential)
 	case *ast.SelectorExpr:
 		return e.Sel.Name == "Digest"
 	case *ast.SliceExpr:

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -20,7 +21,7 @@ func (a *authority) exchange(grant oauth.GrantType, c ClientAuthentication, scop
 // TestT99TheOrderOfChecks: each request has two faults, and hears of the one that comes first.
 func TestT99TheOrderOfChecks(t *testing.T) {
 	a := newAuthority(t)
-	a.directory.put(&store.Client{ID: "nocc", Type: store.ConfidentialClient, Secrets: digestsOf(testSecret), Scopes: oauth.Scopes{oauth.ScopePublic}, Grants: []oauth.GrantType{oauth.AuthorizationCode}})
+	a.directory.put(&store.Client{ID: "nocc", Type: store.ConfidentialClient, Secrets: digestsOf(tokentest.ClientSecret), Scopes: oauth.Scopes{oauth.ScopePublic}, Grants: []oauth.GrantType{oauth.AuthorizationCode}})
 	for _, v := range []struct {
 		name   string
 		grant  oauth.GrantType
@@ -31,18 +32,18 @@ func TestT99TheOrderOfChecks(t *testing.T) {
 		{"no grant type, wrong secret", "", withSecret("conf", "wrong"), "", oauth.InvalidRequest},
 		{"unknown grant type, wrong secret", "foo", withSecret("conf", "wrong"), "", oauth.UnsupportedGrantType},
 		{"unknown grant type, no client", "Client_Credentials", ClientAuthentication{}, "", oauth.UnsupportedGrantType},
-		{"trailing space", "client_credentials ", withSecret("conf", testSecret), "", oauth.UnsupportedGrantType},
+		{"trailing space", "client_credentials ", withSecret("conf", tokentest.ClientSecret), "", oauth.UnsupportedGrantType},
 		{"wrong secret, bad scope", oauth.ClientCredentials, withSecret("conf", "wrong"), "nonsense", oauth.InvalidClient},
 		{"unknown client, bad scope", oauth.ClientCredentials, withSecret("gone", "x"), "nonsense", oauth.InvalidClient},
 		{"no client, bad scope", oauth.ClientCredentials, ClientAuthentication{}, "nonsense", oauth.InvalidClient},
 		{"grant not allowed, wrong secret", oauth.ClientCredentials, withSecret("nocc", "wrong"), "", oauth.InvalidClient},
-		{"grant not allowed, bad scope", oauth.ClientCredentials, withSecret("nocc", testSecret), "nonsense", oauth.UnauthorizedClient},
+		{"grant not allowed, bad scope", oauth.ClientCredentials, withSecret("nocc", tokentest.ClientSecret), "nonsense", oauth.UnauthorizedClient},
 		{"public client, bad scope", oauth.ClientCredentials, ClientAuthentication{PublicID: "pub"}, "nonsense", oauth.UnauthorizedClient},
-		{"bad scope", oauth.ClientCredentials, withSecret("conf", testSecret), "nonsense", oauth.InvalidScope},
+		{"bad scope", oauth.ClientCredentials, withSecret("conf", tokentest.ClientSecret), "nonsense", oauth.InvalidScope},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			tokens, err := a.exchange(v.grant, v.client, v.scope)
-			wantCode(t, err, v.want)
+			tokentest.WantCode(t, err, v.want)
 			if !tokens.AccessToken.IsEmpty() {
 				t.Error("tokens come with the error")
 			}
@@ -59,11 +60,11 @@ func TestT66ClientCredentialsScopes(t *testing.T) {
 	for scope, want := range map[string]oauth.Scopes{
 		"": {oauth.ScopePublic}, "  ": {oauth.ScopePublic}, "public": {oauth.ScopePublic}, "reports public": {"reports", oauth.ScopePublic}, "reports reports public reports": {"reports", oauth.ScopePublic}, "reports": {"reports"},
 	} {
-		tokens, err := a.exchange(oauth.ClientCredentials, withSecret("conf", testSecret), scope)
+		tokens, err := a.exchange(oauth.ClientCredentials, withSecret("conf", tokentest.ClientSecret), scope)
 		if err != nil {
 			t.Fatalf("%q: %v", scope, err)
 		}
-		if !slices.Equal(tokens.Scopes, want) || !tokens.RefreshToken.IsEmpty() || tokens.ExpiresIn != 2*time.Hour || !tokens.CreatedAt.Equal(testStart) {
+		if !slices.Equal(tokens.Scopes, want) || !tokens.RefreshToken.IsEmpty() || tokens.ExpiresIn != 2*time.Hour || !tokens.CreatedAt.Equal(tokentest.Start) {
 			t.Errorf("%q: %+v", scope, tokens)
 		}
 		got := a.accepts(t, tokens.AccessToken.Reveal())
@@ -72,10 +73,10 @@ func TestT66ClientCredentialsScopes(t *testing.T) {
 		}
 	}
 	for _, scope := range []string{"trusted", "refresh_token", "offline_access", "public trusted", "unknown", "PUBLIC", "public+reports", "a\tb", `"`, strings.Repeat("a ", 2000)} {
-		_, err := a.exchange(oauth.ClientCredentials, withSecret("conf", testSecret), scope)
-		wantCode(t, err, oauth.InvalidScope)
+		_, err := a.exchange(oauth.ClientCredentials, withSecret("conf", tokentest.ClientSecret), scope)
+		tokentest.WantCode(t, err, oauth.InvalidScope)
 	}
-	_, err := a.exchange(oauth.ClientCredentials, withSecret("conf", testSecret), "public+reports")
+	_, err := a.exchange(oauth.ClientCredentials, withSecret("conf", tokentest.ClientSecret), "public+reports")
 	if !strings.Contains(oauth.AsError(err).Description, "+") {
 		t.Errorf("the description does not name the +: %q", oauth.AsError(err).Description)
 	}
@@ -89,27 +90,27 @@ func TestT66ClientCredentialsScopes(t *testing.T) {
 func TestT67PublicClientsGetNoServerTokens(t *testing.T) {
 	a := newAuthority(t)
 	_, err := a.exchange(oauth.ClientCredentials, ClientAuthentication{PublicID: "pub"}, "")
-	wantCode(t, err, oauth.UnauthorizedClient)
+	tokentest.WantCode(t, err, oauth.UnauthorizedClient)
 	_, err = a.exchange(oauth.ClientCredentials, ClientAuthentication{PublicID: "nat"}, "")
-	wantCode(t, err, oauth.UnauthorizedClient)
+	tokentest.WantCode(t, err, oauth.UnauthorizedClient)
 }
 
 func TestT105TheClientsScopesAreTheCeiling(t *testing.T) {
 	a := newAuthority(t)
-	_, err := a.exchange(oauth.ClientCredentials, withSecret("other", "other-"+testSecret), "reports")
-	wantCode(t, err, oauth.InvalidScope)
-	_, err = a.exchange(oauth.ClientCredentials, withSecret("other", "other-"+testSecret), "public reports")
-	wantCode(t, err, oauth.InvalidScope)
+	_, err := a.exchange(oauth.ClientCredentials, withSecret("other", "other-"+tokentest.ClientSecret), "reports")
+	tokentest.WantCode(t, err, oauth.InvalidScope)
+	_, err = a.exchange(oauth.ClientCredentials, withSecret("other", "other-"+tokentest.ClientSecret), "public reports")
+	tokentest.WantCode(t, err, oauth.InvalidScope)
 	for scope, want := range map[string]oauth.Scopes{"": {oauth.ScopePublic}, "public": {oauth.ScopePublic}} {
-		tokens, err := a.exchange(oauth.ClientCredentials, withSecret("other", "other-"+testSecret), scope)
+		tokens, err := a.exchange(oauth.ClientCredentials, withSecret("other", "other-"+tokentest.ClientSecret), scope)
 		if err != nil || !slices.Equal(tokens.Scopes, want) {
 			t.Errorf("%q: %v, %v", scope, tokens.Scopes, err)
 		}
 	}
 	// A client without public does not get it by saying nothing.
-	a.directory.put(&store.Client{ID: "narrow", Type: store.ConfidentialClient, Secrets: digestsOf(testSecret), Scopes: oauth.Scopes{"reports"}, Grants: []oauth.GrantType{oauth.ClientCredentials}})
-	_, err = a.exchange(oauth.ClientCredentials, withSecret("narrow", testSecret), "")
-	wantCode(t, err, oauth.InvalidScope)
+	a.directory.put(&store.Client{ID: "narrow", Type: store.ConfidentialClient, Secrets: digestsOf(tokentest.ClientSecret), Scopes: oauth.Scopes{"reports"}, Grants: []oauth.GrantType{oauth.ClientCredentials}})
+	_, err = a.exchange(oauth.ClientCredentials, withSecret("narrow", tokentest.ClientSecret), "")
+	tokentest.WantCode(t, err, oauth.InvalidScope)
 }
 
 func TestLifetimesOfTheClientComeFirst(t *testing.T) {
@@ -117,8 +118,8 @@ func TestLifetimesOfTheClientComeFirst(t *testing.T) {
 	changed := *a.client("conf")
 	changed.Lifetimes.ClientCredentials = 5 * time.Minute
 	a.directory.put(&changed)
-	tokens, err := a.exchange(oauth.ClientCredentials, withSecret("conf", testSecret), "")
-	if err != nil || tokens.ExpiresIn != 5*time.Minute || !tokens.Claims.ExpiresAt.Equal(testStart.Add(5*time.Minute)) {
+	tokens, err := a.exchange(oauth.ClientCredentials, withSecret("conf", tokentest.ClientSecret), "")
+	if err != nil || tokens.ExpiresIn != 5*time.Minute || !tokens.Claims.ExpiresAt.Equal(tokentest.Start.Add(5*time.Minute)) {
 		t.Errorf("%+v, %v", tokens, err)
 	}
 	for grant, want := range map[oauth.GrantType]time.Duration{oauth.AuthorizationCode: 6 * time.Hour, oauth.PasswordGrant: 28 * 24 * time.Hour, oauth.ClientCredentials: 2 * time.Hour} {
@@ -133,20 +134,20 @@ func TestNoKeyNoTokens(t *testing.T) {
 	if err := a.keySetState.Replace(nil, oauth.ES256); err != nil {
 		t.Fatal(err)
 	}
-	_, err := a.exchange(oauth.ClientCredentials, withSecret("conf", testSecret), "")
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	_, err := a.exchange(oauth.ClientCredentials, withSecret("conf", tokentest.ClientSecret), "")
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	a.directory.fault = errors.New("down")
 	a.Authenticated.Forget("conf")
-	_, err = a.exchange(oauth.ClientCredentials, withSecret("conf", testSecret), "")
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	_, err = a.exchange(oauth.ClientCredentials, withSecret("conf", tokentest.ClientSecret), "")
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }
 
 // TestATokenTooLongIsNotHandedOut: our own gate would refuse it.
 func TestATokenTooLongIsNotHandedOut(t *testing.T) {
 	a := newAuthority(t)
-	a.Audience = []string{testAudience, strings.Repeat("a", 8<<10)}
-	tokens, err := a.exchange(oauth.ClientCredentials, withSecret("conf", testSecret), "")
-	wantCode(t, err, oauth.ServerError)
+	a.Audience = []string{tokentest.Audience, strings.Repeat("a", 8<<10)}
+	tokens, err := a.exchange(oauth.ClientCredentials, withSecret("conf", tokentest.ClientSecret), "")
+	tokentest.WantCode(t, err, oauth.ServerError)
 	if !tokens.AccessToken.IsEmpty() {
 		t.Error("handed out")
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -17,41 +18,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-const (
-	testIssuer   = "https://id.example"
-	testAudience = "https://api.example"
-)
-
-// testStart is when every test begins.
-var testStart = time.Unix(1_800_000_000, 0)
-
-// clock is a clock that only a test moves.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func newClock() *clock { return &clock{now: testStart} }
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) Set(t time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = t
-}
-
-func (c *clock) Add(d time.Duration) { c.Set(c.Now().Add(d)) }
-
 // sharedKeys sign in every test: they are made once, for RSA keys are slow to make.
 var sharedKeys = sync.OnceValue(func() map[oauth.Algorithm]*keys.SigningKey {
 	ks := make(map[oauth.Algorithm]*keys.SigningKey)
 	for _, a := range oauth.OwnAlgorithms {
-		key, err := keys.NewSigningKey(a, testStart)
+		key, err := keys.NewSigningKey(a, tokentest.Start)
 		if err != nil {
 			panic(err)
 		}
@@ -62,7 +33,7 @@ var sharedKeys = sync.OnceValue(func() map[oauth.Algorithm]*keys.SigningKey {
 
 // gate is a Verifier with all that it reads, in a test's hands.
 type gate struct {
-	*clock
+	*tokentest.Clock
 	keySetState *keys.KeySet
 	revocations *accesstoken.RevocationSet
 	verifier    *accesstoken.Verifier
@@ -73,20 +44,20 @@ type gate struct {
 func newGate(tb testing.TB) *gate {
 	tb.Helper()
 	g := &gate{
-		clock: newClock(), keySetState: new(keys.KeySet), revocations: accesstoken.NewRevocationSet(),
-		audiences: []string{testAudience}, signing: sharedKeys(),
+		Clock: tokentest.NewClock(), keySetState: new(keys.KeySet), revocations: accesstoken.NewRevocationSet(),
+		audiences: []string{tokentest.Audience}, signing: sharedKeys(),
 	}
 	if err := g.keySetState.Replace([]*keys.SigningKey{g.signing[oauth.RS256], g.signing[oauth.EdDSA], g.signing[oauth.ES256]}, oauth.ES256); err != nil {
 		tb.Fatal(err)
 	}
-	g.revocations.MarkFresh(testStart)
+	g.revocations.MarkFresh(tokentest.Start)
 	g.verifier = g.another()
 	return g
 }
 
 // another returns a Verifier of the same keys and revocations that has seen no token yet.
 func (g *gate) another() *accesstoken.Verifier {
-	return accesstoken.NewVerifier(testIssuer, g.keySetState, g.revocations, 5*time.Minute, g.Now)
+	return accesstoken.NewVerifier(tokentest.Issuer, g.keySetState, g.revocations, 5*time.Minute, g.Now)
 }
 
 // wait lets time pass; the revocations stay fresh.
@@ -145,7 +116,7 @@ func wantRefusal(tb testing.TB, t *accesstoken.AccessToken, err error, reasons .
 func (g *gate) claims() string {
 	now := g.Now().Unix()
 	return fmt.Sprintf(`{"iss":%q,"sub":"user-1","aud":%q,"client_id":"client-1","scope":"public trusted","iat":%d,"exp":%d,"jti":"token-1",`+
-		`"sid":"family-1","org":"org-1","role":"admin"}`, testIssuer, testAudience, now, now+3600)
+		`"sid":"family-1","org":"org-1","role":"admin"}`, tokentest.Issuer, tokentest.Audience, now, now+3600)
 }
 
 // forge signs an access token with a key that signs other things.
@@ -172,8 +143,8 @@ func testMaster(tb testing.TB) *keys.MasterKey { return masterOf(tb, 7) }
 // masterOf is the master key of 32 equal bytes. Since when tokens carry its tags nobody knows.
 func masterOf(tb testing.TB, fill byte) *keys.MasterKey {
 	tb.Helper()
-	stored := store.StoredKey{ID: "master", Algorithm: "HKDF-SHA256", Private: bytes.Repeat([]byte{fill}, 32), CreatedAt: testStart}
-	master, err := keys.LoadMasterKey(context.Background(), oneKey{key: stored}, nil, testStart.Add(-time.Second))
+	stored := store.StoredKey{ID: "master", Algorithm: "HKDF-SHA256", Private: bytes.Repeat([]byte{fill}, 32), CreatedAt: tokentest.Start}
+	master, err := keys.LoadMasterKey(context.Background(), oneKey{key: stored}, nil, tokentest.Start.Add(-time.Second))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -190,12 +161,10 @@ func (s oneKey) SigningKeys(context.Context) ([]store.StoredKey, error) {
 	return []store.StoredKey{s.key}, nil
 }
 
-const testSecret = "kP3wq8ZrT1vN6yXbC4mGdJ7sLfHa2uEoRi5tYn0QzWc"
-
 func digestsOf(secrets ...string) []store.ClientSecret {
 	var list []store.ClientSecret
 	for _, s := range secrets {
-		list = append(list, store.ClientSecret{Digest: oauth.NewSecret(s).Digest(), CreatedAt: testStart})
+		list = append(list, store.ClientSecret{Digest: oauth.NewSecret(s).Digest(), CreatedAt: tokentest.Start})
 	}
 	return list
 }
@@ -214,16 +183,16 @@ func newAuthority(tb testing.TB) *authority {
 	a := &authority{
 		gate: newGate(tb), attempts: newFakeAttempts(), store: newFakeStore(),
 		directory: newFakeDirectory(
-			&store.Client{ID: "conf", Type: store.ConfidentialClient, Secrets: digestsOf(testSecret), Scopes: oauth.Scopes{oauth.ScopePublic, oauth.ScopeTrusted, oauth.ScopeRefreshToken, "reports"},
+			&store.Client{ID: "conf", Type: store.ConfidentialClient, Secrets: digestsOf(tokentest.ClientSecret), Scopes: oauth.Scopes{oauth.ScopePublic, oauth.ScopeTrusted, oauth.ScopeRefreshToken, "reports"},
 				Grants: []oauth.GrantType{oauth.ClientCredentials, oauth.AuthorizationCode, oauth.RefreshTokenGrant}},
-			&store.Client{ID: "other", Type: store.ConfidentialClient, Secrets: digestsOf("other-" + testSecret), Scopes: oauth.Scopes{oauth.ScopePublic}, Grants: []oauth.GrantType{oauth.ClientCredentials}},
+			&store.Client{ID: "other", Type: store.ConfidentialClient, Secrets: digestsOf("other-" + tokentest.ClientSecret), Scopes: oauth.Scopes{oauth.ScopePublic}, Grants: []oauth.GrantType{oauth.ClientCredentials}},
 			&store.Client{ID: "pub", Type: store.PublicClient, Scopes: oauth.Scopes{oauth.ScopePublic}, Grants: []oauth.GrantType{oauth.AuthorizationCode, oauth.ClientCredentials}},
 			&store.Client{ID: "nat", Type: store.NativeClient, Scopes: oauth.Scopes{oauth.ScopePublic}, Grants: []oauth.GrantType{oauth.AuthorizationCode}},
-			&store.Client{ID: "off", Type: store.ConfidentialClient, Secrets: digestsOf(testSecret), Scopes: oauth.Scopes{oauth.ScopePublic}, Grants: []oauth.GrantType{oauth.ClientCredentials}, Disabled: true},
+			&store.Client{ID: "off", Type: store.ConfidentialClient, Secrets: digestsOf(tokentest.ClientSecret), Scopes: oauth.Scopes{oauth.ScopePublic}, Grants: []oauth.GrantType{oauth.ClientCredentials}, Disabled: true},
 		),
 	}
 	a.Issuer = &Issuer{
-		URL: testIssuer, Audience: []string{testAudience}, Lifetimes: store.DefaultLifetimes,
+		URL: tokentest.Issuer, Audience: []string{tokentest.Audience}, Lifetimes: store.DefaultLifetimes,
 		Scopes:    oauth.NewScopeCatalogue(oauth.Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
 		Directory: a.directory, Authenticated: NewClientCache(), Store: a.store, Keys: a.keySetState, Master: testMaster(tb), JTIMAC: accesstoken.NewJTIMAC(testMaster(tb)), Hasher: passwords.NewHasher(), Revocations: a.revocations,
 		Verifier: a.verifier, Attempts: a.attempts, ClientLimit: Limit{Failures: 20, Window: time.Minute}, Now: a.gate.Now,
@@ -235,12 +204,4 @@ func (a *authority) client(id string) *store.Client { return a.directory.clients
 
 func withSecret(id, secret string) ClientAuthentication {
 	return ClientAuthentication{Readings: []ClientCredential{{ID: id, Secret: oauth.NewSecret(secret)}}, Address: "192.0.2.1"}
-}
-
-func wantCode(tb testing.TB, err error, code oauth.ErrorCode) {
-	tb.Helper()
-	var e *oauth.Error
-	if !errors.As(err, &e) || e.Code != code {
-		tb.Fatalf("got %v, want %s", err, code)
-	}
 }

@@ -3,7 +3,6 @@ package tokenissuer_test
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"golang.org/x/crypto/argon2"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
@@ -21,7 +21,6 @@ import (
 )
 
 const (
-	flowIssuer   = "https://id.example"
 	callback     = "https://client.example/cb?x=1"
 	userPassword = "correct horse battery staple"
 
@@ -30,11 +29,9 @@ const (
 	challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 )
 
-var flowStart = time.Unix(1_800_000_000, 0)
-
 // flowKey is made once.
 var flowKey = sync.OnceValue(func() *keys.SigningKey {
-	key, err := keys.NewSigningKey(oauth.EdDSA, flowStart)
+	key, err := keys.NewSigningKey(oauth.EdDSA, tokentest.Start)
 	if err != nil {
 		panic(err)
 	}
@@ -63,7 +60,7 @@ type flow struct {
 
 func newFlow(tb testing.TB) *flow {
 	tb.Helper()
-	f := &flow{tb: tb, now: flowStart, redirectURI: callback, store: &faultyStore{Store: memstore.New()}}
+	f := &flow{tb: tb, now: tokentest.Start, redirectURI: callback, store: &faultyStore{Store: memstore.New()}}
 	f.Issuer = f.node()
 	f.registry = &Registry{Issuer: f.Issuer, Stored: f.store}
 	f.populate()
@@ -83,12 +80,12 @@ func (f *flow) node() *Issuer {
 	revocations.Add(known...)
 	revocations.MarkFresh(f.clock())
 	return &Issuer{
-		URL: flowIssuer, Audience: []string{flowIssuer}, Lifetimes: store.DefaultLifetimes,
+		URL: tokentest.Issuer, Audience: []string{tokentest.Issuer}, Lifetimes: store.DefaultLifetimes,
 		Scopes:    oauth.NewScopeCatalogue(oauth.Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
 		Directory: f.store, Authenticated: NewClientCache(), Families: NewFamilyMemory(), Store: f.store, Keys: ks, Master: master, JTIMAC: accesstoken.NewJTIMAC(master), Hasher: passwords.NewHasher(),
 		PasswordGrant: new(PasswordRules), Revocations: revocations, Attempts: memstore.NewAttempts(1000),
 		AccountLimit: Limit{Failures: 10, Window: time.Minute}, AddressLimit: Limit{Failures: 30, Window: time.Minute},
-		Now: f.clock, Verifier: accesstoken.NewVerifier(flowIssuer, ks, revocations, 5*time.Minute, f.clock),
+		Now: f.clock, Verifier: accesstoken.NewVerifier(tokentest.Issuer, ks, revocations, 5*time.Minute, f.clock),
 	}
 }
 
@@ -129,7 +126,7 @@ func (f *flow) addClient(c *store.Client) {
 	f.tb.Helper()
 	c.SetDefaults()
 	if !c.IsPublic() {
-		c.Secrets = []store.ClientSecret{{Digest: oauth.NewSecret("secret of " + c.ID).Digest(), CreatedAt: flowStart}}
+		c.Secrets = []store.ClientSecret{{Digest: oauth.NewSecret("secret of " + c.ID).Digest(), CreatedAt: tokentest.Start}}
 	}
 	if c.RedirectURIs == nil {
 		c.RedirectURIs = []string{callback}
@@ -276,18 +273,10 @@ func (f *flow) dead(t Tokens) {
 	}
 }
 
-func wantCode(tb testing.TB, err error, code oauth.ErrorCode) {
-	tb.Helper()
-	var e *oauth.Error
-	if !errors.As(err, &e) || e.Code != code {
-		tb.Fatalf("got %v, want %s", err, code)
-	}
-}
-
-// wantReason is wantCode for one of several causes of a code.
+// wantReason is tokentest.WantCode for one of several causes of a code.
 func wantReason(tb testing.TB, err error, code oauth.ErrorCode, reason string) {
 	tb.Helper()
-	wantCode(tb, err, code)
+	tokentest.WantCode(tb, err, code)
 	if got := oauth.AsError(err).Reason; got != reason {
 		tb.Fatalf("the reason is %s, want %s", got, reason)
 	}
@@ -327,7 +316,7 @@ func wins(tb testing.TB, errs []error, code oauth.ErrorCode) (n int) {
 			n++
 			continue
 		}
-		wantCode(tb, err, code)
+		tokentest.WantCode(tb, err, code)
 	}
 	return n
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -70,7 +71,7 @@ func FuzzStateRoundTrip(f *testing.F) {
 			return
 		}
 		_, before, _ := strings.Cut(uri, "?")
-		location := RedirectTarget{uri: uri, issuer: testIssuer}.WithState(state).Code(oauth.NewSecret(code))
+		location := RedirectTarget{uri: uri, issuer: tokentest.Issuer}.WithState(state).Code(oauth.NewSecret(code))
 		added, kept := strings.CutPrefix(location, uri)
 		if !kept || strings.ContainsFunc(added, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"<>\^{|}#`, r) }) {
 			t.Fatalf("%q", location)
@@ -83,7 +84,7 @@ func FuzzStateRoundTrip(f *testing.F) {
 		if state != "" {
 			wanted = 3
 		}
-		if len(query) != wanted || query.Get("state") != state || query.Get("code") != code || query.Get("iss") != testIssuer || len(query["code"]) != 1 || len(query["iss"]) != 1 {
+		if len(query) != wanted || query.Get("state") != state || query.Get("code") != code || query.Get("iss") != tokentest.Issuer || len(query["code"]) != 1 || len(query["iss"]) != 1 {
 			t.Fatalf("%q holds %v", location, query)
 		}
 		// What the URI's own query was, it still is.
@@ -93,7 +94,7 @@ func FuzzStateRoundTrip(f *testing.F) {
 	})
 }
 
-// sealedRequest is a request that was sealed at testStart under testMaster for the browser "browser". No two seals are the
+// sealedRequest is a request that was sealed at tokentest.Start under testMaster for the browser "browser". No two seals are the
 // same, and a fuzzer's processes must agree on this one.
 const sealedRequest = "U3VcYlwMXUxDq5NxcWeyOXZDiSVCq8v14jMJLsdFC9YinW5ZuZ7c4tiy--U-TBlx0ELcfw170MKXCiewKF6xq2kfzExWUerhK2AE" +
 	"vhtarUPsAgAZJEBNRtqZFQlVcIs4Sm9iKWrYnFTaM_P8vsLF3-HcOHP3kJLBZ7zulr9e4CQC_H7PIZDiiinWTfsXX95E_fmZqbeB" +
@@ -105,7 +106,7 @@ func FuzzSealedRequest(f *testing.F) {
 	client := *a.client("conf")
 	client.RedirectURIs = []string{"https://client.example/cb"}
 	a.directory.put(&client)
-	request := AuthorizationRequest{ID: "r", ClientID: "conf", RedirectURI: client.RedirectURIs[0], State: "s", Scopes: oauth.Scopes{oauth.ScopePublic}, At: testStart}
+	request := AuthorizationRequest{ID: "r", ClientID: "conf", RedirectURI: client.RedirectURIs[0], State: "s", Scopes: oauth.Scopes{oauth.ScopePublic}, At: tokentest.Start}
 	back, err := a.SealReturn("/oauth/account")
 	if err != nil {
 		f.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -88,7 +89,7 @@ func TestA48A89OnlyWhatWeHaveSealedOpens(t *testing.T) {
 		}
 	}
 	f.wait(10*time.Minute + time.Second)
-	wantCode(t, f.opens(pending, browser), oauth.InvalidRequest)
+	tokentest.WantCode(t, f.opens(pending, browser), oauth.InvalidRequest)
 }
 
 func TestASealFromTheFutureDoesNotOpen(t *testing.T) {
@@ -97,7 +98,7 @@ func TestASealFromTheFutureDoesNotOpen(t *testing.T) {
 	f.wait(-5 * time.Second) // as far as our nodes' clocks may be apart
 	f.must(f.opens(pending, browser))
 	f.wait(-time.Second)
-	wantCode(t, f.opens(pending, browser), oauth.InvalidRequest)
+	tokentest.WantCode(t, f.opens(pending, browser), oauth.InvalidRequest)
 }
 
 // TestA83TheClientHasGoneMeanwhile: the client and its redirect URI are looked at again.
@@ -105,7 +106,7 @@ func TestA83TheClientHasGoneMeanwhile(t *testing.T) {
 	f := newFlow(t)
 	_, pending, browser := f.pendingRequest()
 	f.store.fail("Client", false)
-	wantCode(t, f.opens(pending, browser), oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, f.opens(pending, browser), oauth.TemporarilyUnavailable)
 	f.store.fail("", false)
 	f.must(f.registry.DisableClient(t.Context(), "conf"))
 	wantReason(t, f.opens(pending, browser), oauth.InvalidRequest, "client_unknown")

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -126,7 +127,7 @@ func TestA1ToA5ClientsThatAreNone(t *testing.T) {
 	}
 	f.store.fail("Client", false)
 	_, _, err := f.ResolveRedirect(t.Context(), "conf", callback)
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }
 
 // TestA52ToA56TheAnswerKeepsWhatTheClientSent: state comes back as it was, once decoded; the URI's own query stays; code,
@@ -157,7 +158,7 @@ func TestA52ToA56TheAnswerKeepsWhatTheClientSent(t *testing.T) {
 				before, err := url.ParseQuery(query)
 				f.must(err)
 				got := u.Query()
-				if !strings.HasPrefix(location, uri) || u.Fragment != "" || len(got["iss"]) != 1 || got.Get("iss") != flowIssuer || len(got[kind]) != 1 {
+				if !strings.HasPrefix(location, uri) || u.Fragment != "" || len(got["iss"]) != 1 || got.Get("iss") != tokentest.Issuer || len(got[kind]) != 1 {
 					t.Errorf("%s: %q", name, location)
 				}
 				if got.Has("state") != (state != "") || got.Get("state") != state || len(got["state"]) > 1 {
@@ -171,10 +172,10 @@ func TestA52ToA56TheAnswerKeepsWhatTheClientSent(t *testing.T) {
 			}
 		}
 	}
-	if got := f.target("conf").Code(oauth.NewSecret("C")); got != callback+"&code=C&iss="+url.QueryEscape(flowIssuer) {
+	if got := f.target("conf").Code(oauth.NewSecret("C")); got != callback+"&code=C&iss="+url.QueryEscape(tokentest.Issuer) {
 		t.Errorf("%q", got)
 	}
-	if got := f.target("conf").WithState("s").Error("access_denied", "No, no."); got != callback+"&error=access_denied&error_description=No%2C%20no.&state=s&iss="+url.QueryEscape(flowIssuer) {
+	if got := f.target("conf").WithState("s").Error("access_denied", "No, no."); got != callback+"&error=access_denied&error_description=No%2C%20no.&state=s&iss="+url.QueryEscape(tokentest.Issuer) {
 		t.Errorf("%q", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -110,7 +111,7 @@ func TestT83TheScopeNarrowsTheAccessTokenOnly(t *testing.T) {
 	}
 	for _, scope := range []string{"public offline_access", "reports", "unknown", "PUBLIC", "a\tb"} {
 		_, err := f.narrow("conf", next.RefreshToken, scope)
-		wantCode(t, err, oauth.InvalidScope)
+		tokentest.WantCode(t, err, oauth.InvalidScope)
 	}
 	again, err := f.refresh("conf", next.RefreshToken) // none of which has used it up
 	if f.must(err); again.Repeated {
@@ -138,10 +139,10 @@ func TestT83AScopeThatTheClientHasLost(t *testing.T) {
 	f.must(err)
 	sameScopes(t, next.Scopes, "public")
 	_, err = f.exchange(TokenRequest{GrantType: oauth.RefreshTokenGrant, Client: byID, RefreshToken: next.RefreshToken, Scope: "trusted"})
-	wantCode(t, err, oauth.InvalidScope)
+	tokentest.WantCode(t, err, oauth.InvalidScope)
 	declare("reports")
 	_, err = f.exchange(TokenRequest{GrantType: oauth.RefreshTokenGrant, Client: byID, RefreshToken: next.RefreshToken})
-	wantCode(t, err, oauth.InvalidGrant)
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
 }
 
 // TestT84ReuseEndsTheFamily: of two holders one is a thief, and nobody knows which.
@@ -169,7 +170,7 @@ func TestT84ReuseEndsTheFamily(t *testing.T) {
 			f.dead(second)
 			for _, token := range []oauth.Secret{first.RefreshToken, second.RefreshToken} {
 				_, err = f.refresh("conf", token)
-				wantCode(t, err, oauth.InvalidGrant)
+				tokentest.WantCode(t, err, oauth.InvalidGrant)
 			}
 			f.alive(stranger)
 		})
@@ -245,12 +246,12 @@ func TestT90OtherCredentialsAreNoRefreshTokens(t *testing.T) {
 		t.Errorf("a refresh token as Bearer: %v", err)
 	}
 	_, err = f.refresh("conf", oauth.Secret{})
-	wantCode(t, err, oauth.InvalidRequest)
+	tokentest.WantCode(t, err, oauth.InvalidRequest)
 	_, err = f.exchange(TokenRequest{GrantType: oauth.RefreshTokenGrant, RefreshToken: tokens.RefreshToken})
-	wantCode(t, err, oauth.InvalidClient)
+	tokentest.WantCode(t, err, oauth.InvalidClient)
 	f.must(f.registry.RemoveClient(t.Context(), "conf"))
 	_, err = f.refresh("conf", tokens.RefreshToken)
-	wantCode(t, err, oauth.InvalidClient)
+	tokentest.WantCode(t, err, oauth.InvalidClient)
 	f.dead(tokens)
 }
 

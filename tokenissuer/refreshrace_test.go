@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -81,10 +82,10 @@ func TestT88ARevokedFamilyStaysRevoked(t *testing.T) {
 	first := f.tokens("conf", "refresh_token")
 	f.must(f.registry.RevokeFamily(t.Context(), first.Claims.FamilyID))
 	_, err := f.refresh("conf", first.RefreshToken)
-	wantCode(t, err, oauth.InvalidGrant)
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
 	f.Issuer = f.node()
 	_, err = f.refresh("conf", first.RefreshToken)
-	wantCode(t, err, oauth.InvalidGrant)
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
 	f.dead(first)
 }
 
@@ -108,7 +109,7 @@ func TestT89RevocationRacesRefresh(t *testing.T) {
 			f.dead(next)
 		}
 		_, err := f.refresh("conf", first.RefreshToken)
-		wantCode(t, err, oauth.InvalidGrant)
+		tokentest.WantCode(t, err, oauth.InvalidGrant)
 	}
 }
 
@@ -128,7 +129,7 @@ func TestT89RevocationRacesRedemption(t *testing.T) {
 		if errs[1] == nil {
 			f.dead(tokens)
 			_, err := f.refresh("conf", tokens.RefreshToken)
-			wantCode(t, err, oauth.InvalidGrant)
+			tokentest.WantCode(t, err, oauth.InvalidGrant)
 		}
 	}
 }
@@ -143,7 +144,7 @@ func TestAFaultOfTheStoreUsesNoRefreshTokenUp(t *testing.T) {
 			}
 			f.store.fail(step, false)
 			tokens, err := f.refresh("conf", first.RefreshToken)
-			wantCode(t, err, oauth.TemporarilyUnavailable)
+			tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 			if !tokens.AccessToken.IsEmpty() || !tokens.RefreshToken.IsEmpty() {
 				t.Error("tokens come with the error")
 			}
@@ -163,7 +164,7 @@ func TestAFaultOfTheStoreUsesNoRefreshTokenUp(t *testing.T) {
 		f.wait(time.Minute)
 		f.store.fail("EndFamilies", false)
 		_, err = f.refresh("conf", first.RefreshToken)
-		wantCode(t, err, oauth.TemporarilyUnavailable)
+		tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 		f.store.fail("", false)
 		_, err = f.refresh("conf", first.RefreshToken)
 		wantReason(t, err, oauth.InvalidGrant, oauth.ReasonRefreshReused)

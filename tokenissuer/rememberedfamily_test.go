@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -23,7 +24,7 @@ func fillFields(t *testing.T, v reflect.Value, n *int64) (texts []*string) {
 			*value = oauth.NewSecret("a secret")
 			continue
 		case *time.Time:
-			*value = testStart.Add(time.Duration(*n) * time.Hour).UTC()
+			*value = tokentest.Start.Add(time.Duration(*n) * time.Hour).UTC()
 			continue
 		}
 		switch f.Kind() {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -38,7 +39,7 @@ func TestA70A87EverySignInHasASessionOfItsOwn(t *testing.T) {
 	}
 	s, cookie := f.open("ada")
 	got, err := f.Session(t.Context(), cookie)
-	if err != nil || got.User.ID != "u-ada" || got.Family.ID != s.Family.ID || got.Family.Note != "a browser" || !got.Family.AuthTime.Equal(flowStart) {
+	if err != nil || got.User.ID != "u-ada" || got.Family.ID != s.Family.ID || got.Family.Note != "a browser" || !got.Family.AuthTime.Equal(tokentest.Start) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	f.must(f.EndSession(t.Context(), s))
@@ -167,9 +168,9 @@ func TestT96A71SigningOutEndsTheSessionAndWhatApplicationsHold(t *testing.T) {
 		f.dead(dead)
 	}
 	_, err = f.refresh("conf", application.RefreshToken)
-	wantCode(t, err, oauth.InvalidGrant)
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
 	_, err = f.redeem("other", code)
-	wantCode(t, err, oauth.InvalidGrant)
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
 	if !f.signedIn(neighbour) {
 		t.Error("another user was signed out")
 	}
@@ -181,7 +182,7 @@ func TestT96ASignOutThatFailedCanBeRepeated(t *testing.T) {
 	s, cookie := f.open("ada")
 	application := f.tokens("conf", "refresh_token")
 	f.store.fail("EndFamilies", false)
-	wantCode(t, f.SignOut(t.Context(), s), oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, f.SignOut(t.Context(), s), oauth.TemporarilyUnavailable)
 	f.store.fail("", false)
 	if !f.signedIn(cookie) {
 		t.Fatal("the session has ended, and the application's tokens live")
@@ -228,7 +229,7 @@ func TestNobodyAuthenticatesAsOurOwnClient(t *testing.T) {
 	for _, a := range []ClientAuthentication{{PublicID: store.OwnClientID}, f.credentials(store.OwnClientID)} {
 		for _, g := range []oauth.GrantType{oauth.PasswordGrant, oauth.RefreshTokenGrant, oauth.AuthorizationCode, oauth.ClientCredentials} {
 			_, err := f.exchange(TokenRequest{GrantType: g, Client: a, Email: "ada@acme.example", Password: oauth.NewSecret(userPassword)})
-			wantCode(t, err, oauth.InvalidClient)
+			tokentest.WantCode(t, err, oauth.InvalidClient)
 		}
 	}
 }
@@ -251,7 +252,7 @@ func TestAccountListsWhatMayActForAUser(t *testing.T) {
 		t.Fatalf("%+v", account.Applications)
 	}
 	conf := account.Applications[0]
-	if conf.Scopes.Missing(oauth.ScopePublic, oauth.ScopeTrusted) != "" || !conf.Since.Equal(flowStart) || !conf.LastUsed.Equal(f.clock()) {
+	if conf.Scopes.Missing(oauth.ScopePublic, oauth.ScopeTrusted) != "" || !conf.Since.Equal(tokentest.Start) || !conf.LastUsed.Equal(f.clock()) {
 		t.Errorf("%+v", conf)
 	}
 	sessions := len(account.Sessions)
@@ -275,5 +276,5 @@ func TestAccountListsWhatMayActForAUser(t *testing.T) {
 	if f.must(err); len(account.Applications)+len(account.Sessions) != 0 {
 		t.Errorf("%+v", account)
 	}
-	wantCode(t, f.RevokeApplication(ctx, f.user("ada"), ""), oauth.InvalidRequest)
+	tokentest.WantCode(t, f.RevokeApplication(ctx, f.user("ada"), ""), oauth.InvalidRequest)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -199,7 +200,7 @@ func TestM25S22WhatIsRememberedLeaves(t *testing.T) {
 		t.Errorf("when it is forgotten a reload does %v", steps)
 	}
 	r.store.fail("Declarations", false)
-	wantCode(t, r.node(stays).Settle(t.Context()), oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, r.node(stays).Settle(t.Context()), oauth.TemporarilyUnavailable)
 }
 
 // TestM25S22SettlingThatFails is made up for by the next one.
@@ -210,7 +211,7 @@ func TestM25S22SettlingThatFails(t *testing.T) {
 			old := r.settled(store.Declarations{Clients: []*store.Client{declaredClient("goes")}, Users: []*store.User{declaredUser("gone", store.RoleMember)}})
 			client, user := r.server(old, "goes"), r.signIn(old, "gone")
 			r.store.fail(step, false)
-			wantCode(t, r.node(store.Declarations{}).Settle(t.Context()), oauth.TemporarilyUnavailable)
+			tokentest.WantCode(t, r.node(store.Declarations{}).Settle(t.Context()), oauth.TemporarilyUnavailable)
 			r.store.fail("", false)
 			r.settled(store.Declarations{})
 			r.verdict("client", client, false)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -28,7 +29,7 @@ func TestT69ThePasswordGrant(t *testing.T) {
 		f.must(err)
 		f.alive(tokens)
 		sameScopes(t, tokens.Scopes, oauth.ScopePublic)
-		if tokens.ExpiresIn != 2419200*time.Second || !tokens.RefreshToken.IsEmpty() || tokens.Claims.Subject != "u-ada" || tokens.Claims.IsServerToken() || !tokens.Claims.AuthTime.Equal(flowStart) {
+		if tokens.ExpiresIn != 2419200*time.Second || !tokens.RefreshToken.IsEmpty() || tokens.Claims.Subject != "u-ada" || tokens.Claims.IsServerToken() || !tokens.Claims.AuthTime.Equal(tokentest.Start) {
 			t.Errorf("%q: %+v, %+v", client, tokens, tokens.Claims)
 		}
 	}
@@ -47,7 +48,7 @@ func TestT70OneAnswerForEveryFailure(t *testing.T) {
 	refusal := func(email, password string) *oauth.Error {
 		f.store.asked()
 		_, err := f.signInFor("conf", email, password)
-		wantCode(t, err, oauth.InvalidGrant)
+		tokentest.WantCode(t, err, oauth.InvalidGrant)
 		for _, step := range f.store.asked() {
 			if step == "RehashPassword" || step == "AddFamily" {
 				t.Errorf("%s: the store was asked for %s", email, step)
@@ -82,11 +83,11 @@ func TestT71OneAccountHasOneSpelling(t *testing.T) {
 	}
 	for i := range 10 {
 		_, err := f.signInFor("", spellings[i%len(spellings)], "wrong password")
-		wantCode(t, err, oauth.InvalidGrant)
+		tokentest.WantCode(t, err, oauth.InvalidGrant)
 	}
 	for _, spelling := range spellings {
 		_, err := f.signInFor("", spelling, userPassword)
-		wantCode(t, err, oauth.RateLimited)
+		tokentest.WantCode(t, err, oauth.RateLimited)
 	}
 	for _, another := range []string{"k\u0131m.é+tag@acme.example", "kim.é@acme.example", "kimé+tag@acme.example", "kim.é+tag@acme.example@acme.example"} {
 		if _, err := f.signInFor("", another, userPassword); oauth.AsError(err).Code != oauth.InvalidGrant {
@@ -107,21 +108,21 @@ func TestT72OneBucketForAllDoors(t *testing.T) {
 			} else {
 				_, err = f.signInFor("conf", email, "wrong password")
 			}
-			wantCode(t, err, oauth.InvalidGrant)
+			tokentest.WantCode(t, err, oauth.InvalidGrant)
 		}
 		f.wait(20 * time.Second)
 		for range 3 {
 			_, err := f.signInFor("", email, userPassword)
-			wantCode(t, err, oauth.RateLimited)
+			tokentest.WantCode(t, err, oauth.RateLimited)
 			_, err = f.SignIn(t.Context(), page)
-			wantCode(t, err, oauth.RateLimited)
+			tokentest.WantCode(t, err, oauth.RateLimited)
 			if after := oauth.AsError(err).RetryAfter; after != 40*time.Second {
 				t.Errorf("retry after %s", after)
 			}
 		}
 		f.wait(40 * time.Second)
 		_, err := f.SignIn(t.Context(), page)
-		wantCode(t, err, oauth.InvalidGrant)
+		tokentest.WantCode(t, err, oauth.InvalidGrant)
 	}
 }
 
@@ -148,11 +149,11 @@ func TestT75OnePasswordForManyAccounts(t *testing.T) {
 		return err
 	}
 	for i := range 29 {
-		wantCode(t, spray(i), oauth.InvalidGrant)
+		tokentest.WantCode(t, spray(i), oauth.InvalidGrant)
 	}
 	_, err := f.signInFor("", "ada@acme.example", "Spring2027!")
-	wantCode(t, err, oauth.InvalidGrant)
-	wantCode(t, spray(30), oauth.RateLimited)
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
+	tokentest.WantCode(t, spray(30), oauth.RateLimited)
 	_, err = f.SignIn(t.Context(), SignInAttempt{Email: "ada@acme.example", Password: oauth.NewSecret(userPassword), Address: "198.51.100.7"})
 	f.must(err)
 }
@@ -168,9 +169,9 @@ func TestT76AKnownDeviceIsNotLockedOutByOthers(t *testing.T) {
 	}
 	for range 10 {
 		_, err := f.signInFor("", "ada@acme.example", "wrong password")
-		wantCode(t, err, oauth.InvalidGrant)
+		tokentest.WantCode(t, err, oauth.InvalidGrant)
 	}
-	wantCode(t, attempt("ada@acme.example", userPassword, oauth.Secret{}), oauth.RateLimited)
+	tokentest.WantCode(t, attempt("ada@acme.example", userPassword, oauth.Secret{}), oauth.RateLimited)
 	f.must(attempt("ada@acme.example", userPassword, device))
 	for name, other := range map[string]oauth.Secret{"made up": oauth.NewSecret("x"), "another installation's": func() oauth.Secret { g := newFlow(t); d, _ := g.Device(g.user("ada")); return d }()} {
 		if err := attempt("ada@acme.example", userPassword, other); oauth.AsError(err).Code != oauth.RateLimited {
@@ -179,13 +180,13 @@ func TestT76AKnownDeviceIsNotLockedOutByOthers(t *testing.T) {
 	}
 	eves, err := f.Device(f.user("eve"))
 	f.must(err)
-	wantCode(t, attempt("ada@acme.example", userPassword, eves), oauth.RateLimited)
+	tokentest.WantCode(t, attempt("ada@acme.example", userPassword, eves), oauth.RateLimited)
 	// The device has a limit as well.
 	f.AddressLimit = Limit{}
 	for range 10 {
-		wantCode(t, attempt("ada@acme.example", "wrong password", device), oauth.InvalidGrant)
+		tokentest.WantCode(t, attempt("ada@acme.example", "wrong password", device), oauth.InvalidGrant)
 	}
-	wantCode(t, attempt("ada@acme.example", userPassword, device), oauth.RateLimited)
+	tokentest.WantCode(t, attempt("ada@acme.example", userPassword, device), oauth.RateLimited)
 	f.wait(time.Minute)
 	f.must(attempt("ada@acme.example", userPassword, oauth.Secret{}))
 }
@@ -197,7 +198,7 @@ func TestT145ADeviceOfAnEarlierOwner(t *testing.T) {
 	fill := func(device oauth.Secret) error {
 		for range 10 {
 			_, err := f.signInFor("", "ada@acme.example", "wrong password")
-			wantCode(t, err, oauth.InvalidGrant)
+			tokentest.WantCode(t, err, oauth.InvalidGrant)
 		}
 		_, err := f.SignIn(t.Context(), SignInAttempt{
 			Email: "ada@acme.example", Password: oauth.NewSecret(userPassword), Address: "198.51.100.7", Device: device,
@@ -216,7 +217,7 @@ func TestT145ADeviceOfAnEarlierOwner(t *testing.T) {
 	if f.user("ada").Version != owner.Version {
 		t.Fatal("the versions differ: the test shows nothing")
 	}
-	wantCode(t, fill(former), oauth.RateLimited)
+	tokentest.WantCode(t, fill(former), oauth.RateLimited)
 	f.wait(time.Hour)
 	own, err := f.Device(f.user("ada"))
 	f.must(err)
@@ -228,16 +229,16 @@ func TestSuccessIsNotCounted(t *testing.T) {
 	f := newFlow(t)
 	for range 9 {
 		_, err := f.signInFor("", "ada@acme.example", "wrong password")
-		wantCode(t, err, oauth.InvalidGrant)
+		tokentest.WantCode(t, err, oauth.InvalidGrant)
 	}
 	for range 15 {
 		_, err := f.signInFor("", "ada@acme.example", userPassword)
 		f.must(err)
 	}
 	_, err := f.signInFor("", "ada@acme.example", "wrong password")
-	wantCode(t, err, oauth.InvalidGrant)
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
 	_, err = f.signInFor("", "ada@acme.example", userPassword)
-	wantCode(t, err, oauth.RateLimited)
+	tokentest.WantCode(t, err, oauth.RateLimited)
 }
 
 // hundredfold counts a proved password as a hundred: 600 hashes would take long.
@@ -266,15 +267,15 @@ func TestT121ProofsAreBounded(t *testing.T) {
 	}
 	f.store.asked()
 	for _, address := range []string{"198.51.100.1", "198.51.100.2"} {
-		wantCode(t, attempt(address, userPassword), oauth.RateLimited)
-		wantCode(t, attempt(address, "wrong password"), oauth.RateLimited)
+		tokentest.WantCode(t, attempt(address, userPassword), oauth.RateLimited)
+		tokentest.WantCode(t, attempt(address, "wrong password"), oauth.RateLimited)
 	}
 	if steps := f.store.asked(); slices.Contains(steps, "PasswordSchemes") || slices.Contains(steps, "RehashPassword") {
 		t.Errorf("asked for %v", steps)
 	}
-	wantCode(t, attempt("198.51.100.3", "wrong password"), oauth.InvalidGrant)
+	tokentest.WantCode(t, attempt("198.51.100.3", "wrong password"), oauth.InvalidGrant)
 	f.must(attempt("198.51.100.3", userPassword))
-	wantCode(t, attempt("198.51.100.3", userPassword), oauth.RateLimited)
+	tokentest.WantCode(t, attempt("198.51.100.3", userPassword), oauth.RateLimited)
 	f.wait(time.Minute)
 	f.must(attempt("198.51.100.1", userPassword))
 }
@@ -285,12 +286,12 @@ func TestAnOutageIsNoFailedAttempt(t *testing.T) {
 		f.store.fail(step, false)
 		for range 15 {
 			_, err := f.signInFor("", "ada@acme.example", "wrong password")
-			wantCode(t, err, oauth.TemporarilyUnavailable)
+			tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 		}
 	}
 	f.store.fail("AddFamily", false)
 	_, err := f.signInFor("", "ada@acme.example", userPassword)
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	f.store.fail("RehashPassword", false)
 	_, err = f.signInFor("", "ada@acme.example", userPassword)
 	f.must(err)
@@ -306,7 +307,7 @@ func TestT77PasswordsThatAreNotHashed(t *testing.T) {
 		}
 	}
 	_, err := f.signInFor("", "ada@acme.example", strings.Repeat("a", 1024))
-	wantCode(t, err, oauth.InvalidGrant)
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
 }
 
 func TestT104ThePasswordGrantsLimits(t *testing.T) {
@@ -343,8 +344,8 @@ func TestT104ThePasswordGrantsLimits(t *testing.T) {
 			t.Errorf("%q: %v, %v", client, next.ExpiresIn, err)
 		}
 		_, err = f.refresh("other", next.RefreshToken)
-		wantCode(t, err, oauth.InvalidGrant)
+		tokentest.WantCode(t, err, oauth.InvalidGrant)
 	}
 	f.PasswordGrant = nil
-	wantCode(t, ask(func(*TokenRequest) {}), oauth.UnsupportedGrantType)
+	tokentest.WantCode(t, ask(func(*TokenRequest) {}), oauth.UnsupportedGrantType)
 }

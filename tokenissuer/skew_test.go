@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
@@ -16,7 +17,7 @@ import (
 func (f *flow) skewed(ahead time.Duration) *Registry {
 	f.tb.Helper()
 	is := f.node()
-	is.Verifier = accesstoken.NewVerifier(flowIssuer, is.Keys, is.Revocations, 5*time.Minute, func() time.Time { return f.clock().Add(ahead) })
+	is.Verifier = accesstoken.NewVerifier(tokentest.Issuer, is.Keys, is.Revocations, 5*time.Minute, func() time.Time { return f.clock().Add(ahead) })
 	return &Registry{Issuer: is, Stored: f.store}
 }
 
@@ -38,7 +39,7 @@ func TestF17RevokingReachesTheTokensOfANodeWithAnotherClock(t *testing.T) {
 			f.must(f.Revoke(t.Context(), f.RevocationOf(store.RevokeClient, "conf"), f.RevocationOf(store.RevokeOrganisation, "acme")))
 			f.dead(server)
 			f.dead(user)
-			if got := server.Claims; got.ExpiresAt.Sub(got.IssuedAt) != server.ExpiresIn || got.IssuedAt.After(flowStart) {
+			if got := server.Claims; got.ExpiresAt.Sub(got.IssuedAt) != server.ExpiresIn || got.IssuedAt.After(tokentest.Start) {
 				t.Errorf("issued at %s, until %s", got.IssuedAt, got.ExpiresAt)
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -66,9 +67,9 @@ func TestG57SwappedTokenSaysWhatTheClientsSays(t *testing.T) {
 	}
 	delete(claims, "jti")
 	want := map[string]any{
-		"iss": testIssuer, "sub": "u-ada", "aud": ordersAudience, "client_id": "conf", "scope": "public reports",
+		"iss": tokentest.Issuer, "sub": "u-ada", "aud": ordersAudience, "client_id": "conf", "scope": "public reports",
 		"iat": now, "exp": now + 300, "sid": "family-1", "org": "acme", "role": "admin", "groups": []any{"ops", "Web Team"}, "auth_time": now - 70,
-		"token_iss": testIssuer, "token_jti": "token-1", "token_iat": now - 10,
+		"token_iss": tokentest.Issuer, "token_jti": "token-1", "token_iat": now - 10,
 		"act": map[string]any{"sub": "gatehouse", "client_id": "gatehouse", "act": map[string]any{"sub": "u-eve", "client_id": "portal"}},
 	}
 	if !reflect.DeepEqual(claims, want) {
@@ -90,7 +91,7 @@ func TestSwappedServerTokenStaysOne(t *testing.T) {
 func (a *authority) serverToken() *accesstoken.AccessToken {
 	now := a.gate.Now()
 	return &accesstoken.AccessToken{
-		Issuer: testIssuer, Subject: "conf", Audience: []string{testAudience}, ClientID: "conf", Scopes: oauth.Scopes{"public"}, ID: "token-2",
+		Issuer: tokentest.Issuer, Subject: "conf", Audience: []string{tokentest.Audience}, ClientID: "conf", Scopes: oauth.Scopes{"public"}, ID: "token-2",
 		IssuedAt: now, ExpiresAt: now.Add(time.Hour),
 	}
 }
@@ -101,7 +102,7 @@ func TestG57SwappedTokenIsOfNoUseToItsUpstream(t *testing.T) {
 	a := assertingAuthority(t)
 	swapped := a.swapped(t, a.personsToken())
 	a.refuses(t, swapped, "audience_wrong")
-	token, err := a.verifier.Verify(swapped, []string{testIssuer, "https://stock.example"})
+	token, err := a.verifier.Verify(swapped, []string{tokentest.Issuer, "https://stock.example"})
 	wantRefusal(t, token, err, "audience_wrong")
 	token, err = a.verifier.VerifyForIssuer(swapped)
 	wantRefusal(t, token, err, "token_of_an_upstream")
@@ -267,7 +268,7 @@ func TestSwappedTokenOfAnotherIssuersNamesNobodyOfOurs(t *testing.T) {
 	swapped := a.swapFor(t, Swapping{Shown: oauth.NewSecret("theirs"), Token: source, Trust: "corp", Audience: ordersAudience})
 	claims := claimsIn(t, swapped)
 	for name, want := range map[string]any{
-		"iss": testIssuer, "token_iss": "https://login.example", "sub": "corp:u-ada", "client_id": "corp:conf", "org": "corp:acme",
+		"iss": tokentest.Issuer, "token_iss": "https://login.example", "sub": "corp:u-ada", "client_id": "corp:conf", "org": "corp:acme",
 		"sid": nil, "role": nil, "groups": nil, "scope": "public reports",
 		"act": map[string]any{"sub": "gatehouse", "client_id": "gatehouse", "act": map[string]any{
 			"sub": "corp:u-eve", "client_id": "corp:portal", "act": map[string]any{"sub": "corp:u-bob"},
@@ -303,7 +304,7 @@ func TestSwapWithoutKeysIsUnavailable(t *testing.T) {
 	a := assertingAuthority(t)
 	a.Keys = new(keys.KeySet)
 	_, err := a.Swap(Swapping{Shown: oauth.NewSecret("shown"), Token: a.personsToken(), Audience: ordersAudience})
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	a.Keys = a.keySetState
 	a.swapped(t, a.personsToken()) // the failure was not kept
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
@@ -28,7 +29,7 @@ func TestT79ASignInBringsTheHashUpToDate(t *testing.T) {
 			f.must(f.registry.SetPasswordHash(t.Context(), "u-ada", hash))
 			tokens, before := f.tokens("conf", "refresh_token"), f.user("ada")
 			_, err := f.signInFor("", "ada@acme.example", "wrong password")
-			wantCode(t, err, oauth.InvalidGrant)
+			tokentest.WantCode(t, err, oauth.InvalidGrant)
 			if f.user("ada").PasswordHash.Reveal() != hash.Reveal() {
 				t.Fatal("a wrong password was hashed")
 			}
@@ -78,7 +79,7 @@ func TestT101WhatEveryGrantAnswers(t *testing.T) {
 		"password": {password, 28 * day, "public", false}, "client_credentials": {server, 2 * time.Hour, "public", false}, "admin-created": {minted, 28 * day, "trusted public", true},
 	} {
 		got := v.tokens
-		if got.AccessToken.IsEmpty() || got.ExpiresIn != v.expires || got.Scopes.String() != v.scope || got.RefreshToken.IsEmpty() == v.refresh || !got.CreatedAt.Equal(flowStart) || !got.CreatedAt.Equal(got.Claims.IssuedAt) {
+		if got.AccessToken.IsEmpty() || got.ExpiresIn != v.expires || got.Scopes.String() != v.scope || got.RefreshToken.IsEmpty() == v.refresh || !got.CreatedAt.Equal(tokentest.Start) || !got.CreatedAt.Equal(got.Claims.IssuedAt) {
 			t.Errorf("%s: %+v", name, got)
 		}
 		if got.Claims.IsServerToken() != (name == "client_credentials") {
@@ -98,10 +99,10 @@ func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
 			f.must(err)
 			token := which(first, next)
 			_, err = f.RevokeFor(t.Context(), f.client("conf"), token)
-			wantCode(t, err, oauth.TokenNotYours)
+			tokentest.WantCode(t, err, oauth.TokenNotYours)
 			f.store.fail("EndFamilies", false)
 			_, err = f.RevokeFor(t.Context(), f.client("pub"), token)
-			wantCode(t, err, oauth.TemporarilyUnavailable)
+			tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 			f.alive(next)
 			f.store.fail("", false)
 			found, err := f.RevokeFor(t.Context(), f.client("pub"), token)
@@ -112,7 +113,7 @@ func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
 			f.dead(first)
 			f.dead(next)
 			_, err = f.refresh("pub", next.RefreshToken)
-			wantCode(t, err, oauth.InvalidGrant)
+			tokentest.WantCode(t, err, oauth.InvalidGrant)
 			if again, err := f.RevokeFor(t.Context(), f.client("pub"), token); again != nil || err != nil {
 				t.Errorf("a second time: %+v, %v", again, err)
 			}
@@ -123,7 +124,7 @@ func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
 	tokens := f.tokens("conf", "refresh_token")
 	f.store.fail("Family", false)
 	_, err := f.RevokeFor(t.Context(), f.client("conf"), tokens.RefreshToken)
-	wantCode(t, err, oauth.TemporarilyUnavailable) // never a 200
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable) // never a 200
 }
 
 // TestT95AnExpiredAccessTokenEndsItsFamily: who signs out late holds a refresh token that is good for months.
@@ -134,9 +135,9 @@ func TestT95AnExpiredAccessTokenEndsItsFamily(t *testing.T) {
 	f.must(err)
 	f.wait(tokens.ExpiresIn + time.Minute)
 	_, err = f.Verifier.VerifyForIssuer(tokens.AccessToken.Reveal())
-	wantCode(t, err, oauth.InvalidToken)
+	tokentest.WantCode(t, err, oauth.InvalidToken)
 	_, err = f.RevokeFor(t.Context(), f.client("conf"), tokens.AccessToken)
-	wantCode(t, err, oauth.TokenNotYours)
+	tokentest.WantCode(t, err, oauth.TokenNotYours)
 	text := tokens.AccessToken.Reveal()
 	forged := text[:len(text)-2] + map[bool]string{true: "AA", false: "BA"}[text[len(text)-2] != 'A']
 	for name, dead := range map[string]struct {
@@ -162,7 +163,7 @@ func TestT95AnExpiredAccessTokenEndsItsFamily(t *testing.T) {
 	}
 	f.dead(refreshed)
 	_, err = f.refresh("pub", refreshed.RefreshToken)
-	wantCode(t, err, oauth.InvalidGrant)
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
 	_, err = f.refresh("pub", stranger.RefreshToken)
 	f.must(err)
 	_, before, err := f.store.Revocations(t.Context(), 0)
@@ -197,7 +198,7 @@ func TestT89AnExpiredTokenOfWhatAnotherNodeHasEnded(t *testing.T) {
 	_, err = here.RevokeFor(t.Context(), f.client("pub"), expired.AccessToken)
 	f.must(err)
 	_, err = here.Verifier.VerifyForIssuer(younger.AccessToken.Reveal())
-	wantCode(t, err, oauth.InvalidToken)
+	tokentest.WantCode(t, err, oauth.InvalidToken)
 }
 
 // TestT95AnExpiredTokenWithoutAClient ends nothing: whoever finds one in an old log needs no credential of a client.
@@ -234,13 +235,13 @@ func TestT89WhatAnotherNodeHasEnded(t *testing.T) {
 			// The family of an access token is ended, and recorded, once more, without a look at the feed.
 			if name == "refresh token" {
 				_, err = here.RevokeFor(t.Context(), f.client("pub"), which(tokens))
-				wantCode(t, err, oauth.TemporarilyUnavailable) // never a 200
+				tokentest.WantCode(t, err, oauth.TemporarilyUnavailable) // never a 200
 			}
 			away = nil
 			_, err = here.RevokeFor(t.Context(), f.client("pub"), which(tokens))
 			f.must(err)
 			_, err = here.Verifier.VerifyForIssuer(tokens.AccessToken.Reveal())
-			wantCode(t, err, oauth.InvalidToken)
+			tokentest.WantCode(t, err, oauth.InvalidToken)
 		})
 	}
 }
@@ -258,7 +259,7 @@ func TestT106IntrospectionOfAFamily(t *testing.T) {
 		t.Errorf("access token: %+v", got)
 	}
 	got := look("conf", first.RefreshToken)
-	if got == nil || got.Access != nil || got.Family.ID != first.Claims.FamilyID || got.Username != "ada@acme.example" || !got.ExpiresAt.Equal(flowStart.Add(30*day)) {
+	if got == nil || got.Access != nil || got.Family.ID != first.Claims.FamilyID || got.Username != "ada@acme.example" || !got.ExpiresAt.Equal(tokentest.Start.Add(30*day)) {
 		t.Errorf("refresh token: %+v", got)
 	}
 	next, err := f.refresh("conf", first.RefreshToken)
@@ -285,7 +286,7 @@ func TestT106IntrospectionOfAFamily(t *testing.T) {
 	f.Refresh = nil
 	f.store.fail("Family", false)
 	_, err = f.Introspect(t.Context(), Asker{ClientID: "conf"}, next.RefreshToken)
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	f.store.fail("", false)
 	f.wait(31 * time.Second)
 	if got := look("conf", first.RefreshToken); got != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -71,10 +72,10 @@ func TestT61T91T96M25NothingOutlivesItsUsersState(t *testing.T) {
 			f.must(change(f, t.Context()))
 
 			_, err = f.redeem("conf", code)
-			wantCode(t, err, oauth.InvalidGrant)
+			tokentest.WantCode(t, err, oauth.InvalidGrant)
 			for _, held := range []Tokens{tokens, minted} {
 				_, err = f.refresh("conf", held.RefreshToken)
-				wantCode(t, err, oauth.InvalidGrant)
+				tokentest.WantCode(t, err, oauth.InvalidGrant)
 			}
 			if f.signedIn(cookie) {
 				t.Error("the session lives")
@@ -88,9 +89,9 @@ func TestT61T91T96M25NothingOutlivesItsUsersState(t *testing.T) {
 				r, err := f.read("conf", parameters(""))
 				f.must(err)
 				_, err = f.Approve(t.Context(), &r, f.client("conf"), s, r.Scopes)
-				wantCode(t, err, oauth.InvalidGrant)
+				tokentest.WantCode(t, err, oauth.InvalidGrant)
 				_, _, err = f.OpenSession(t.Context(), before, "", "")
-				wantCode(t, err, oauth.InvalidGrant)
+				tokentest.WantCode(t, err, oauth.InvalidGrant)
 			}
 			f.alive(neighbour)
 			_, err = f.refresh("conf", neighbour.RefreshToken)
@@ -119,7 +120,7 @@ func TestT91AChangeRacesARefresh(t *testing.T) {
 		if errs[1] == nil {
 			f.dead(next)
 			_, err = f.refresh("conf", next.RefreshToken)
-			wantCode(t, err, oauth.InvalidGrant)
+			tokentest.WantCode(t, err, oauth.InvalidGrant)
 		}
 	}
 }

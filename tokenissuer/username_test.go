@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -25,5 +26,5 @@ func TestAUsernameIsAskedForOnce(t *testing.T) {
 	want("ada", "ada@acme.example")
 	a.wait(usernameMemory)
 	_, err := a.username(t.Context(), "ada")
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -50,7 +51,7 @@ func TestT68NoIDIsAClientsAndAUsers(t *testing.T) {
 	}
 	// And should there be both all the same, no token is made that passes for the other's.
 	_, err = f.Issue(Grant{Type: oauth.AuthorizationCode, Client: f.client("conf"), User: &store.User{ID: "conf"}, Scopes: oauth.Scopes{oauth.ScopePublic}, FamilyID: "f"})
-	wantCode(t, err, oauth.ServerError)
+	tokentest.WantCode(t, err, oauth.ServerError)
 	s := f.session("ada")
 	s.User = &store.User{ID: "conf"}
 	if got := f.wants(t, "conf", parameters(""), s); got != AskSignIn {
@@ -99,28 +100,28 @@ func TestAUserFromInvitationToRemoval(t *testing.T) {
 	ctx := t.Context()
 	added, err := f.registry.AddUser(ctx, store.User{Email: " New@Acme.Example. ", Organisation: "acme"}, oauth.Secret{})
 	f.must(err)
-	if added.Email != "new@acme.example" || added.Name != added.Email || added.Role != store.RoleMember || added.Status != store.UserActive || len(added.ID) != 22 || !added.CreatedAt.Equal(flowStart) || added.IsActive() {
+	if added.Email != "new@acme.example" || added.Name != added.Email || added.Role != store.RoleMember || added.Status != store.UserActive || len(added.ID) != 22 || !added.CreatedAt.Equal(tokentest.Start) || added.IsActive() {
 		t.Errorf("%+v", added)
 	}
 	_, err = f.signInFor("", "new@acme.example", "a password of hers")
-	wantCode(t, err, oauth.InvalidGrant)
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
 	f.must(f.registry.SetPassword(ctx, added.ID, oauth.NewSecret("a password of hers")))
 	tokens, err := f.signInFor("", "new@acme.example", "a password of hers")
 	f.must(err)
 	f.must(f.registry.SetPassword(ctx, added.ID, oauth.NewSecret("another password")))
 	f.dead(tokens)
 	_, err = f.signInFor("", "new@acme.example", "a password of hers")
-	wantCode(t, err, oauth.InvalidGrant)
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
 	f.must(f.registry.SetUserStatus(ctx, added.ID, store.UserLocked))
 	_, err = f.signInFor("", "new@acme.example", "another password")
-	wantCode(t, err, oauth.InvalidGrant)
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
 	f.must(f.registry.SetUserStatus(ctx, added.ID, store.UserActive))
 	tokens, err = f.signInFor("", "new@acme.example", "another password")
 	f.must(err)
 	f.must(f.registry.RemoveUser(ctx, added.ID))
 	f.dead(tokens)
 	_, err = f.signInFor("", "new@acme.example", "another password")
-	wantCode(t, err, oauth.InvalidGrant)
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
 	if _, err := f.registry.User(ctx, added.ID); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("%v", err)
 	}
@@ -180,7 +181,7 @@ func TestAStoredUserDoesNotShowBehindADeclaredOne(t *testing.T) {
 	f := newFlow(t)
 	f.must(f.declare(store.User{ID: "u-ada", Email: "moved@acme.example", Organisation: "acme", PasswordHash: cheapHash()}))
 	_, err := f.signInFor("", "ada@acme.example", userPassword)
-	wantCode(t, err, oauth.InvalidGrant)
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
 	_, err = f.signInFor("", "moved@acme.example", userPassword)
 	f.must(err)
 	f.must(f.declare(store.User{ID: "u-new", Email: "ada@acme.example", Organisation: "acme", PasswordHash: cheapHash()}))
@@ -220,7 +221,7 @@ func TestAnOperatorMintsAUserToken(t *testing.T) {
 		}
 	}
 	_, err = f.registry.MintUserToken(ctx, "conf", "u-grace", "reports", 0)
-	wantCode(t, err, oauth.InvalidScope)
+	tokentest.WantCode(t, err, oauth.InvalidScope)
 	f.must(f.registry.SetRole(ctx, "u-grace", store.RoleMember))
 	f.dead(tokens)
 }

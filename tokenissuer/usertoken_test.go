@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -18,7 +19,7 @@ func TestM1M22M23AnAdminCreatesATokenForAManager(t *testing.T) {
 		f.alive(tokens)
 		sameScopes(t, tokens.Scopes, oauth.ScopeTrusted, oauth.ScopePublic)
 		got := tokens.Claims
-		if tokens.ExpiresIn != 28*day || !tokens.CreatedAt.Equal(flowStart) || tokens.RefreshToken.IsEmpty() {
+		if tokens.ExpiresIn != 28*day || !tokens.CreatedAt.Equal(tokentest.Start) || tokens.RefreshToken.IsEmpty() {
 			t.Errorf("%+v", tokens)
 		}
 		if got.Subject != "u-"+name || got.Organisation != "acme" || got.Role != role || got.ClientID != "conf" || got.Actor != (store.Actor{Subject: "u-ada", ClientID: "conf"}) || got.FamilyID == "" || !got.AuthTime.IsZero() {
@@ -97,14 +98,14 @@ func TestM24TheDirectoryDecidesWhoIsAdmin(t *testing.T) {
 	admin, err := f.OrganisationAdmin(t.Context(), token)
 	f.must(err)
 	_, err = f.IssueForUser(t.Context(), admin, token, "u-grace")
-	wantCode(t, err, oauth.UserNotFound)
+	tokentest.WantCode(t, err, oauth.UserNotFound)
 	_, err = f.IssueForUser(t.Context(), admin, token, "u-rex")
 	f.must(err)
 	f.store.fail("User", false)
 	_, err = f.OrganisationAdmin(t.Context(), token)
 	f.must(err) // a declared admin needs no store
 	_, err = f.IssueForUser(t.Context(), admin, token, "u-rex")
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }
 
 func TestM7ToM10Targets(t *testing.T) {
@@ -155,7 +156,7 @@ func TestM26ItsRefreshTokenIsTheAdminsClients(t *testing.T) {
 	minted, err := f.mint("grace")
 	f.must(err)
 	_, err = f.refresh("other", minted.RefreshToken)
-	wantCode(t, err, oauth.InvalidGrant)
+	tokentest.WantCode(t, err, oauth.InvalidGrant)
 	next, err := f.refresh("conf", minted.RefreshToken)
 	f.must(err)
 	if next.Claims.Actor != minted.Claims.Actor || next.Claims.Subject != "u-grace" {
@@ -204,7 +205,7 @@ func TestM28TheTargetIsDeletedMeanwhile(t *testing.T) {
 		if errs[1] == nil {
 			f.dead(minted)
 			_, err = f.refresh("conf", minted.RefreshToken)
-			wantCode(t, err, oauth.InvalidGrant)
+			tokentest.WantCode(t, err, oauth.InvalidGrant)
 		} else if code := oauth.AsError(errs[1]).Code; code != oauth.UserNotFound && code != oauth.UserInactive {
 			t.Fatalf("%v", errs[1])
 		}
@@ -233,7 +234,7 @@ func TestM32TheSixtyFirstInAMinute(t *testing.T) {
 	}
 	f.wait(20 * time.Second)
 	_, err := f.IssueForUser(t.Context(), admin, token, "u-grace")
-	wantCode(t, err, oauth.RateLimited)
+	tokentest.WantCode(t, err, oauth.RateLimited)
 	if after := oauth.AsError(err).RetryAfter; after != 40*time.Second {
 		t.Errorf("retry after %s", after)
 	}
@@ -274,7 +275,7 @@ func TestMAnOutageCreatesNothing(t *testing.T) {
 	admin, token := f.admin("ada", "trusted")
 	f.must(f.registry.DisableClient(t.Context(), "conf"))
 	_, err := f.IssueForUser(t.Context(), admin, token, "u-grace")
-	wantCode(t, err, oauth.InvalidToken)
+	tokentest.WantCode(t, err, oauth.InvalidToken)
 }
 
 // TestT132NothingIsCreatedAfterTheEnd: a token that an admin creates beside the end of all of their access is not born, or it
