@@ -99,7 +99,7 @@ func serveOperation(what string, op operation) http.HandlerFunc {
 		if !app.isServing(r.Context()) {
 			return 0, nil, errNoStore
 		}
-		return op(app, r.WithContext(sqlstore.WithPatience(r.Context())))
+		return op(app, r.WithContext(sqlstore.WithTimeout(r.Context())))
 	})
 }
 

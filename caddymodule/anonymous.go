@@ -45,7 +45,7 @@ func newAnonymousRule(ctx caddy.Context, p *Protect) (anonymousRule, error) {
 	return rule, err
 }
 
-// asksForToken tells whether a matcher of the set, however deep, asks who is calling. There is no token yet, so that a `not`
+// asksForToken reports whether a matcher of the set, however deep, asks who is calling. There is no token yet, so that a `not`
 // in front of it would let everybody pass.
 func asksForToken(set caddy.ModuleMap) bool {
 	for name, raw := range set {
@@ -58,7 +58,7 @@ func asksForToken(set caddy.ModuleMap) bool {
 	return false
 }
 
-// allows tells whether the request needs no token.
+// allows reports whether the request needs no token.
 func (a *anonymousRule) allows(r *http.Request, exam pathExam) bool {
 	if !exam.Canonical {
 		return false
@@ -77,7 +77,7 @@ func (a *anonymousRule) allows(r *http.Request, exam pathExam) bool {
 	return false
 }
 
-// holdsInEveryReading tells whether each `not` of a set holds for whatever an upstream may take the request for: what is kept
+// holdsInEveryReading reports whether each `not` of a set holds for whatever an upstream may take the request for: what is kept
 // from being anonymous at /admin/* is kept from it at /admin too.
 func holdsInEveryReading(set caddyhttp.MatcherSet, r *http.Request, exam pathExam) bool {
 	for _, matcher := range set {

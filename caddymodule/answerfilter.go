@@ -25,7 +25,7 @@ type answerFilter struct {
 	// private: the answer is for whom a cookie stands, and for no shared cache.
 	private bool
 	// told is who is calling, where the answer says so.
-	told toldIdentity
+	told upstreamIdentity
 	// page is whoever of another origin may read the answer.
 	page foreignPage
 	// body is the client's; nil: there is none to watch.

@@ -167,7 +167,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// issues tells whether there is an issuer of our own. Without one the app is a gate for tokens of others.
+// issues reports whether there is an issuer of our own. Without one the app is a gate for tokens of others.
 func (a *App) issues() bool { return a.settings.issuer != "" }
 
 // newIssuer puts the configuration and the engine together. Store and master key join in Start.

@@ -64,7 +64,7 @@ func newSharedAttempts(alone *memstore.Attempts, store func() store.AttemptStore
 	return a
 }
 
-// isShared tells whether all nodes count a bucket together. The rest bounds what costs a node something, or is too frequent
+// isShared reports whether all nodes count a bucket together. The rest bounds what costs a node something, or is too frequent
 // to be asked of a database: failed client authentications and successful sign-ins.
 func isShared(bucket string) bool {
 	return strings.HasPrefix(bucket, "account\x00") || strings.HasPrefix(bucket, "sign-in\x00")
@@ -113,7 +113,7 @@ func (a *sharedAttempts) forgiveAlone(ctx context.Context, bucket string, now ti
 	return true
 }
 
-// count lets the store count, and tells whether it did. Who guesses and hangs up is counted like who waits.
+// count lets the store count, and reports whether it did. Who guesses and hangs up is counted like who waits.
 func (a *sharedAttempts) count(ctx context.Context, bucket string, window time.Duration, now time.Time, by int) (n int, until time.Time, ok bool) {
 	if !isShared(bucket) {
 		return 0, time.Time{}, false
@@ -140,7 +140,7 @@ func (a *sharedAttempts) count(ctx context.Context, bucket string, window time.D
 	return n, until, true
 }
 
-// isPausing tells whether the store has failed just now.
+// isPausing reports whether the store has failed just now.
 func (a *sharedAttempts) isPausing() bool {
 	failed := a.failedAt.Load()
 	return failed != 0 && a.now().Sub(time.Unix(0, failed)).Abs() < countPause

@@ -163,7 +163,7 @@ func holdOwnResources(t *testing.T, p page) {
 	}
 }
 
-// isEmbeddedIcon tells whether an element is the icon that a page brings along.
+// isEmbeddedIcon reports whether an element is the icon that a page brings along.
 func isEmbeddedIcon(n *html.Node) bool {
 	return n.Data == "link" && len(n.Attr) == 2 && n.Attr[0] == html.Attribute{Key: "rel", Val: "icon"} &&
 		n.Attr[1].Key == "href" && strings.HasPrefix(n.Attr[1].Val, "data:")
@@ -213,7 +213,7 @@ func (r request) with(name, value string) url.Values {
 // ask opens the authorization endpoint with parameters.
 func (b *browser) ask(values url.Values) page { return b.open("/oauth/authorize?" + values.Encode()) }
 
-// isSignedIn tells whether the account page is shown.
+// isSignedIn reports whether the account page is shown.
 func (b *browser) isSignedIn() bool {
 	b.t.Helper()
 	return b.open("/oauth/account").status == http.StatusOK

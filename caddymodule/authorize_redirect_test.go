@@ -116,7 +116,7 @@ func (b *browser) refuseEverywhere(t *testing.T, clientID, uri string) {
 	holdRefusal(t, b.fetch(http.MethodPost, "/oauth/authorize", raw, "Content-Type", urlEncoded, "Sec-Fetch-Site", "same-origin"))
 }
 
-// accepted tells whether the request was taken: the client gets a code at once, or the user is asked for consent.
+// accepted reports whether the request was taken: the client gets a code at once, or the user is asked for consent.
 func accepted(p page) bool {
 	return p.status == http.StatusSeeOther && p.location().Query().Has("code") ||
 		p.status == http.StatusOK && strings.Contains(p.body, `name="decision"`)

@@ -48,17 +48,17 @@ func refuseRequest(d *caddyfile.Dispenser, value string) error {
 	return nil
 }
 
-// isPlaceholder tells whether a value is known only when the server starts.
+// isPlaceholder reports whether a value is known only when the server starts.
 func isPlaceholder(value string) bool {
 	return strings.Contains(value, "{") && strings.Contains(value, "}")
 }
 
-// isReference tells whether a value is a placeholder and nothing beside it, so that no part of a secret is written out.
+// isReference reports whether a value is a placeholder and nothing beside it, so that no part of a secret is written out.
 func isReference(value string) bool {
 	return strings.HasPrefix(value, "{") && strings.HasSuffix(value, "}") && strings.Count(value, "{") == 1
 }
 
-// parseReference tells whether a secret of an owner is a reference, which is kept as it is for Provision to resolve. It
+// parseReference reports whether a secret of an owner is a reference, which is kept as it is for Provision to resolve. It
 // refuses one that is nearly a reference, or that a request would fill.
 func parseReference(d *caddyfile.Dispenser, owner, what, value string) (bool, error) {
 	if value == "" {

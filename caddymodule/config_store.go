@@ -113,7 +113,7 @@ var (
 	passwordWord = regexp.MustCompile(`(?:^|[\s?&])(?:ssl)?password\s*=\s*('[^']*'|[^\s&]+)`)
 )
 
-// tellsPassword tells whether a password of the database stands in the configuration itself, or a part of one.
+// tellsPassword reports whether a password of the database stands in the configuration itself, or a part of one.
 func (c *StoreConfig) tellsPassword() bool {
 	const elsewhere = "{}"
 	dsn := kept.ReplaceAllLiteralString(c.DSN, elsewhere)

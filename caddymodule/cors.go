@@ -90,7 +90,7 @@ func (p *Protect) checkBesideCORS() error {
 	return nil
 }
 
-// allowsOrigin tells whether pages of an origin are let in by `cors`.
+// allowsOrigin reports whether pages of an origin are let in by `cors`.
 func (p *Protect) allowsOrigin(origin string) bool {
 	return slices.Contains(p.CORS, origin) || origin != "" && slices.Contains(p.CORS, anyOrigin)
 }
@@ -103,7 +103,7 @@ func only(values []string) string {
 	return values[0]
 }
 
-// isPreflight tells whether a request is a preflight that needs no token: a browser sends it before the request itself, and
+// isPreflight reports whether a request is a preflight that needs no token: a browser sends it before the request itself, and
 // never with credentials (Fetch §4.8). Whoever answers a preflight does nothing else, so what could make an upstream do
 // more is none: an upgrade, a body, or the wish to be read as another method.
 func (p *Protect) isPreflight(r *http.Request, exam pathExam) bool {

@@ -81,7 +81,7 @@ func (p *Protect) checkOrigin(r *http.Request, shown credential) error {
 		WithDescription("With an access token in a cookie, this request must come from a page of the same origin.")
 }
 
-// isSafe tells whether a request changes nothing (RFC 9110 §9.2.1) and opens no connection that outlives it.
+// isSafe reports whether a request changes nothing (RFC 9110 §9.2.1) and opens no connection that outlives it.
 func isSafe(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
@@ -90,12 +90,12 @@ func isSafe(r *http.Request) bool {
 	return false
 }
 
-// isUpgrade tells whether a request asks for another protocol, in any version of HTTP.
+// isUpgrade reports whether a request asks for another protocol, in any version of HTTP.
 func isUpgrade(r *http.Request) bool {
 	return len(r.Header["Upgrade"]) > 0 || r.Method == http.MethodConnect
 }
 
-// isOwnPage tells whether the browser says that a page of this origin made it send the request. A page of another site
+// isOwnPage reports whether the browser says that a page of this origin made it send the request. A page of another site
 // cannot change what browsers say. Silence proves nothing, and of two statements that contradict each other neither does.
 // The origin of a page with the policy no-referrer is null, for which Sec-Fetch-Site has to speak.
 func (p *Protect) isOwnPage(r *http.Request) bool {
@@ -131,7 +131,7 @@ func originAt(scheme, host string) string {
 	return oauth.OriginOf(&url.URL{Scheme: scheme, Host: host})
 }
 
-// includes tells whether an origin is the issuer's or that of a request's own host. Plain HTTP is an origin of ours on
+// includes reports whether an origin is the issuer's or that of a request's own host. Plain HTTP is an origin of ours on
 // loopback alone.
 func (o ownOrigin) includes(host, origin string) bool {
 	if origin == o.origin || origin == originAt("https", host) {
@@ -140,5 +140,5 @@ func (o ownOrigin) includes(host, origin string) bool {
 	return o.scheme == "http" && origin == originAt("http", host)
 }
 
-// isHost tells whether a request's host is the issuer's.
+// isHost reports whether a request's host is the issuer's.
 func (o ownOrigin) isHost(host string) bool { return originAt(o.scheme, host) == o.origin }

@@ -83,11 +83,11 @@ func (p *Protect) keepBack(r *http.Request, d *decision) {
 
 // handOn returns the copy of a request that goes on: with the identity, and without a token in the query.
 func (p *Protect) handOn(r *http.Request, fields []headerField) *http.Request {
-	return new(handedOn).handOn(r, fields)
+	return new(upstreamRequest).handOn(r, fields)
 }
 
 // handOn is that in a place that is there already.
-func (u *handedOn) handOn(r *http.Request, fields []headerField) *http.Request {
+func (u *upstreamRequest) handOn(r *http.Request, fields []headerField) *http.Request {
 	upstream := u.copy(r, fields)
 	if endpoint.QueryCarriesToken(upstream.URL.RawQuery) {
 		location := *upstream.URL
@@ -104,7 +104,7 @@ type decision struct {
 	// upgrade is the protocol that the client may switch to; empty: there is none.
 	upgrade string
 	// crossing is where the request goes through, once it is known that it will; nil: it is yet to be made.
-	crossing *crossing
+	requestState *requestState
 	// preflight: a browser asks whether a page may send a request.
 	preflight bool
 	// shown is the token as it stands for itself.
@@ -123,7 +123,7 @@ type decision struct {
 	swapped oauth.Secret
 }
 
-// decide tells whether a request may pass, and what is to be known about it then. A panic on the way is a refusal like
+// decide reports whether a request may pass, and what is to be known about it then. A panic on the way is a refusal like
 // any other: whoever cannot be judged does not pass.
 func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, err error) {
 	defer func() {
@@ -160,8 +160,8 @@ func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, er
 		return d, err
 	}
 	// 4. What the upstream is told.
-	d.crossing = new(crossing)
-	if d.fields, err = p.identityFields(d.crossing.fields[:0], d.token); err != nil {
+	d.requestState = new(requestState)
+	if d.fields, err = p.identityFields(d.requestState.fields[:0], d.token); err != nil {
 		return d, err
 	}
 	if err := p.assert(r, &d); err != nil {

@@ -4,7 +4,7 @@
 // is the handler `oauth_server`, which serves the issuer's endpoints. protect.go has the settings of the handler
 // `protect` and decide.go its walk: it guards the request (identity.go, headernames.go, path.go, method.go, cookies.go),
 // finds the issuer of its token (issuers.go, trusted.go) and has it verified, asks the rules (rules.go, rule_*.go), and tells
-// the upstream who is calling (forward.go, assertion.go, swap.go). routes.go and coverage.go find out what the routes leave
+// the upstream who is calling (forward.go, assertion.go, tokenexchange.go). routes.go and coverage.go find out what the routes leave
 // open. The files caddyfile*.go hold the grammar, admin.go and command.go the administration.
 package caddymodule
 

@@ -49,19 +49,19 @@ type engine struct {
 	attempts    store.AttemptCounter
 	passwords   *passwords.Hasher
 
-	keeper keeper
+	lease  lease
 	health health
 
 	// time is the store's, by which codes, sign-ins and refresh tokens are judged.
 	time *sharedClock
 
-	opening opening
-	store   store.Store         // set once the engine has opened
-	master  *keys.MasterKey     // likewise
-	jtiMAC  *accesstoken.JTIMAC // of master
-	feed    revocationFeed      // likewise
-	keyring keyring
-	marker  marker
+	startup          startup
+	store            store.Store         // set once the engine has opened
+	master           *keys.MasterKey     // likewise
+	jtiMAC           *accesstoken.JTIMAC // of master
+	feed             revocationFeed      // likewise
+	keyring          keyring
+	rollbackDetector rollbackDetector
 
 	// life ends with the engine, and what runs in it is waited for.
 	life context.Context
@@ -80,9 +80,9 @@ func newEngine(settings engineSettings, sealer *keys.KeySealer) *engine {
 		revocations: accesstoken.NewRevocationSet(),
 		passwords:   passwords.NewHasher(),
 	}
-	e.attempts, e.keeper = e.newAttempts(), newKeeper()
+	e.attempts, e.lease = e.newAttempts(), newLease()
 	e.time = newSharedClock(e.now)
-	e.opening.done, e.feed.mu = make(chan struct{}), newPatientLock()
+	e.startup.done, e.feed.mu = make(chan struct{}), newTimedLock()
 	e.life, e.stop = context.WithCancel(context.Background())
 	e.verifier = accesstoken.NewVerifier(settings.issuer, e.keys, e.revocations, settings.staleness, e.now)
 	return e

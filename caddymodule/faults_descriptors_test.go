@@ -68,7 +68,7 @@ func startNode(t *testing.T, caddyfile string, files int) *node {
 	return n
 }
 
-// running tells whether the process is still there.
+// running reports whether the process is still there.
 func (n *node) running() bool {
 	select {
 	case <-n.ended:

@@ -65,25 +65,25 @@ func (e *engine) follow(ctx context.Context) {
 
 // revocationFeed is where the engine stands in the store's feed.
 type revocationFeed struct {
-	mu       patientLock
+	mu       timedLock
 	store    store.RevocationStore
 	position int64
 	// failing tells how the last poll ended, and is follow's for as long as that runs.
 	failing bool
 	// refreshes are those of requests; see engine.refresh.
-	refreshes sharedReading
+	refreshes coalescedRefresh
 }
 
-// patientLock is a lock for which nobody has to wait longer than they want.
-type patientLock chan struct{}
+// timedLock is a lock for which nobody has to wait longer than they want.
+type timedLock chan struct{}
 
-func newPatientLock() patientLock { return make(patientLock, 1) }
+func newTimedLock() timedLock { return make(timedLock, 1) }
 
 // Lock waits for as long as it takes.
-func (l patientLock) Lock() { l <- struct{}{} }
+func (l timedLock) Lock() { l <- struct{}{} }
 
 // LockWithin waits until ctx ends.
-func (l patientLock) LockWithin(ctx context.Context) error {
+func (l timedLock) LockWithin(ctx context.Context) error {
 	select {
 	case l <- struct{}{}:
 		return nil
@@ -93,7 +93,7 @@ func (l patientLock) LockWithin(ctx context.Context) error {
 }
 
 // Unlock lets the next one in.
-func (l patientLock) Unlock() { <-l }
+func (l timedLock) Unlock() { <-l }
 
 // refresh takes what the store has recorded since the last time into the set. When it returns nil, the set holds every
 // revocation that was acknowledged before the call, on whatever node. Requests that ask at the same time ask the store once,
@@ -118,7 +118,7 @@ func (e *engine) catchUp(ctx context.Context) error {
 	}
 }
 
-// readPage takes one page of the feed into the set, and tells whether there may be more. The set is as fresh as the question
+// readPage takes one page of the feed into the set, and reports whether there may be more. The set is as fresh as the question
 // for the last page: what was recorded again meanwhile, or for the first time, comes after what was read.
 func (e *engine) readPage(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)

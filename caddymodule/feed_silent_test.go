@@ -40,13 +40,13 @@ func TestF16NobodyWaitsForTheFeedTwice(t *testing.T) {
 	e := newEngine(engineSettings{staleness: time.Minute}, nil)
 	synctest.Test(t, func(t *testing.T) {
 		feed := new(silentFeed)
-		e.feed.store, e.feed.mu = feed, newPatientLock()
+		e.feed.store, e.feed.mu = feed, newTimedLock()
 		const promised = 2500 * time.Millisecond // the patience of one request
 		var asking sync.WaitGroup
 		for i := range 100 {
 			asking.Go(func() {
 				time.Sleep(time.Duration(i) * 100 * time.Millisecond)
-				ctx, began := sqlstore.WithPatience(t.Context()), time.Now()
+				ctx, began := sqlstore.WithTimeout(t.Context()), time.Now()
 				if i%2 > 0 {
 					before, stop := sqlstore.Wait(ctx, time.Second)
 					<-before.Done()
@@ -71,7 +71,7 @@ func TestF16NobodyWaitsForTheFeedTwice(t *testing.T) {
 		}
 		feed.answers.Store(true)
 		time.Sleep(feedTimeout) // what is under way ends
-		if err := e.refresh(sqlstore.WithPatience(t.Context())); err != nil {
+		if err := e.refresh(sqlstore.WithTimeout(t.Context())); err != nil {
 			t.Errorf("when it answers again: %v", err)
 		}
 		synctest.Wait()

@@ -99,7 +99,7 @@ func (a *App) admitSignature(ctx context.Context) (done func(good bool), err err
 // credentialReasons are why a request is invalid because of what it brings as a token.
 var credentialReasons = []string{"authorization_header_duplicate", "bearer_malformed", "token_twice", "cookie_twice"}
 
-// isFailure tells whether a refusal counts against its source: a credential was shown, and it is none. A request without a
+// isFailure reports whether a refusal counts against its source: a credential was shown, and it is none. A request without a
 // token does not count: browsers, crawlers and clients that look for the metadata send it first as a matter of course, and it
 // costs no more than Caddy's own refusals. A good token that may not do this does not count either, nor a fault of ours.
 func isFailure(d decision, refusal error) bool {
@@ -114,7 +114,7 @@ func isFailure(d decision, refusal error) bool {
 }
 
 // holdBack counts a failure. It keeps the answer back when its source sends too many of them while others are to be protected
-// from that, and tells whether the connection is to be closed with it.
+// from that, and reports whether the connection is to be closed with it.
 func (p *Protect) holdBack(r *http.Request, d decision, refusal error) (closing bool) {
 	if p.app.flood == nil || !isFailure(d, refusal) {
 		return false
@@ -146,16 +146,16 @@ func (p *Protect) notePassed(r *http.Request, token *accesstoken.AccessToken) {
 	}
 }
 
-// isDear tells whether a refusal that is held back takes more than its client's own place: a connection of a proxy, which may
+// isDear reports whether a refusal that is held back takes more than its client's own place: a connection of a proxy, which may
 // have no more of them for others, or the memory in which HTTP/2 and 3 keep a body of up to a megabyte that nobody reads.
 func isDear(r *http.Request) bool {
 	return speaksForOthers(r) || r.ProtoMajor > 1 && r.ContentLength != 0
 }
 
-// mayClose tells whether the connection of a request is its client's alone. HTTP/3 has no header that closes one.
+// mayClose reports whether the connection of a request is its client's alone. HTTP/3 has no header that closes one.
 func mayClose(r *http.Request) bool { return !speaksForOthers(r) && r.ProtoMajor < 3 }
 
-// speaksForOthers tells whether a request comes from a trusted proxy, whose connections carry the requests of others too.
+// speaksForOthers reports whether a request comes from a trusted proxy, whose connections carry the requests of others too.
 func speaksForOthers(r *http.Request) bool {
 	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
 	return trusted

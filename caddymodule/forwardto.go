@@ -7,23 +7,23 @@ import (
 
 const forwardToResponse = "response"
 
-// toldIdentity is what an answer says of who is calling, for another proxy that asks us. Whoever answers behind us cannot
+// upstreamIdentity is what an answer says of who is calling, for another proxy that asks us. Whoever answers behind us cannot
 // say it in our place. The zero value says nothing and changes nothing.
-type toldIdentity struct {
+type upstreamIdentity struct {
 	guard  *identityGuard
 	fields []headerField
 }
 
 // tell returns what the answer of this route says. Without fields it says nothing, whatever the upstream does.
-func (p *Protect) tell(fields []headerField) toldIdentity {
+func (p *Protect) tell(fields []headerField) upstreamIdentity {
 	if p.ForwardTo != forwardToResponse {
-		return toldIdentity{}
+		return upstreamIdentity{}
 	}
-	return toldIdentity{p.app.identityGuard(), fields}
+	return upstreamIdentity{p.app.identityGuard(), fields}
 }
 
 // clean deletes every spelling of every identity header, and of those that are announced as trailers.
-func (t toldIdentity) clean(h http.Header) {
+func (t upstreamIdentity) clean(h http.Header) {
 	if t.guard == nil {
 		return
 	}
@@ -35,7 +35,7 @@ func (t toldIdentity) clean(h http.Header) {
 }
 
 // write sets the identity headers.
-func (t toldIdentity) write(h http.Header) {
+func (t upstreamIdentity) write(h http.Header) {
 	for _, field := range t.fields {
 		h[field.Name] = []string{field.Value}
 	}
@@ -44,7 +44,7 @@ func (t toldIdentity) write(h http.Header) {
 // finish is for after the next handler: what it left in the header would follow as trailers. The fields are written once
 // more, because a writer that holds the head back still has to send them; with an error no head has been written, and Caddy
 // makes another answer of it.
-func (t toldIdentity) finish(h http.Header, err error) {
+func (t upstreamIdentity) finish(h http.Header, err error) {
 	if t.clean(h); err == nil {
 		t.write(h)
 	}

@@ -153,7 +153,7 @@ func TestG72Smuggling(t *testing.T) {
 	}
 }
 
-// brokenOff tells whether the exchange ended in an answer of Caddy's own about a request that it had begun to proxy, or
+// brokenOff reports whether the exchange ended in an answer of Caddy's own about a request that it had begun to proxy, or
 // without one.
 func brokenOff(answers []answered) bool {
 	answers = slices.DeleteFunc(slices.Clone(answers), func(a answered) bool { return a.status < 200 })

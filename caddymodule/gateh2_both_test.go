@@ -344,7 +344,7 @@ func chunksInH2(body string) (data []string, ok bool) {
 	return data, true
 }
 
-// isMalformedH2 tells whether a request breaks the rules of HTTP/2 itself, so that the server resets its stream before
+// isMalformedH2 reports whether a request breaks the rules of HTTP/2 itself, so that the server resets its stream before
 // anybody could look: a path that cannot be read, bytes that no value may have, and a Host that is not the authority (RFC 9113
 // §8.2.1 and §8.3.1).
 func isMalformedH2(fields [][2]string) bool {

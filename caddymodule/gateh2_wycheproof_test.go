@@ -168,7 +168,7 @@ func TestWycheproofThroughTheFrontDoor(t *testing.T) {
 	}
 }
 
-// isFetched tells whether a trusted issuer's keys are there, or were refused: what a gate must not take.
+// isFetched reports whether a trusted issuer's keys are there, or were refused: what a gate must not take.
 func isFetched(name string) bool {
 	err := trustedNamed(name).issuer.Ready()
 	return err == nil || errors.Unwrap(err) != nil

@@ -11,20 +11,20 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// crossing is all that one request needs on its way through, in one allocation. It is never used for another: handlers may
+// requestState is all that one request needs on its way through, in one allocation. It is never used for another: handlers may
 // keep the request and its header for as long as they like.
-type crossing struct {
+type requestState struct {
 	writer   gateWriter
-	upstream handedOn
+	upstream upstreamRequest
 	fields   [7]headerField // as many as handedOn has values
 }
 
 // pass hands a request on and watches over its answer.
 func (p *Protect) pass(w http.ResponseWriter, r *http.Request, d decision, next caddyhttp.Handler) error {
-	if d.crossing == nil {
-		d.crossing = new(crossing)
+	if d.requestState == nil {
+		d.requestState = new(requestState)
 	}
-	g := &d.crossing.writer
+	g := &d.requestState.writer
 	g.ResponseWriter, g.names = w, p.cookies.issuer
 	g.upgrade = d.upgrade
 	if !d.preflight {
@@ -32,7 +32,7 @@ func (p *Protect) pass(w http.ResponseWriter, r *http.Request, d decision, next 
 		g.page.passed = true
 	}
 	g.renewed, g.private, g.told = d.renewed, d.cookie, p.tell(d.fields)
-	upstream := d.crossing.upstream.handOn(r, d.fields)
+	upstream := d.requestState.upstream.handOn(r, d.fields)
 	d.authorize(upstream)
 	if d.token == nil || p.Streams == keepStreams {
 		return g.serve(next, upstream)

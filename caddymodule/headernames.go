@@ -24,7 +24,7 @@ func newHeaderNames(names ...string) headerNames {
 	return s
 }
 
-// has tells whether name is a spelling of a name in the set. It does not allocate.
+// has reports whether name is a spelling of a name in the set. It does not allocate.
 func (s headerNames) has(name string) bool {
 	if s.lengths&lengthBit(name) == 0 || s.starts&startBit(name) == 0 {
 		return false
@@ -90,7 +90,7 @@ var unforwardable = newHeaderNames(
 	"Allow", "Age", "ETag", "Expires", "Last-Modified", "Location", "Retry-After", "Vary", "WWW-Authenticate", "Authentication-Info",
 )
 
-// forbiddenForward tells whether `forward` must not write a claim into the header name: into none that means something
+// forbiddenForward reports whether `forward` must not write a claim into the header name: into none that means something
 // to HTTP or to a proxy, in any spelling, and into none that is no header name at all (RFC 9110 §5.1).
 func forbiddenForward(name string) bool {
 	if name == "" || strings.ContainsFunc(name, func(c rune) bool { return !isTokenRune(c) }) {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// healthMemory is how long the store's last answer stands for the next one, and healthTimeout how long one may take.
-	healthMemory  = time.Second
+	// healthTTL is how long the store's last answer stands for the next one, and healthTimeout how long one may take.
+	healthTTL     = time.Second
 	healthTimeout = 2 * time.Second
 )
 
@@ -39,7 +39,7 @@ func (e *engine) askStore() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := e.now()
-	if age := now.Sub(h.asked); !h.asked.IsZero() && 0 <= age && age < healthMemory {
+	if age := now.Sub(h.asked); !h.asked.IsZero() && 0 <= age && age < healthTTL {
 		return h.trouble
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
@@ -83,7 +83,7 @@ func ago(e *engine) string {
 	return age.String() + " ago"
 }
 
-// hasStarted tells whether requests are let in.
+// hasStarted reports whether requests are let in.
 func (a *App) hasStarted() bool {
 	select {
 	case <-a.started:

@@ -35,8 +35,8 @@ const (
 // must find it still there.
 const clockMargin = 24 * time.Hour
 
-// keeper is what an engine knows of the housekeeping, which one of the nodes on a store does at a time.
-type keeper struct {
+// lease is what an engine knows of the housekeeping, which one of the nodes on a store does at a time.
+type lease struct {
 	holder string // this engine's name in leases
 
 	mu      sync.Mutex
@@ -45,7 +45,7 @@ type keeper struct {
 	sizedAt time.Time // zero: never
 }
 
-func newKeeper() keeper { return keeper{holder: oauth.NewID()} }
+func newLease() lease { return lease{holder: oauth.NewID()} }
 
 // housekeep drops what no rule asks for any more until the engine is closed.
 func (e *engine) housekeep(ctx context.Context) {
@@ -91,10 +91,10 @@ func (e *engine) lead(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
 	now := e.time.Now()
-	leads, err := e.store.Lease(ctx, housekeepingLease, e.keeper.holder, now.Add(leaseLength), now)
-	e.keeper.mu.Lock()
-	defer e.keeper.mu.Unlock()
-	e.keeper.leads = leads
+	leads, err := e.store.Lease(ctx, housekeepingLease, e.lease.holder, now.Add(leaseLength), now)
+	e.lease.mu.Lock()
+	defer e.lease.mu.Unlock()
+	e.lease.leads = leads
 	return leads, err
 }
 
@@ -152,7 +152,7 @@ func dropBatch(ctx context.Context, drop func(context.Context, time.Time) (bool,
 // countRecords learns now and then how many records the store holds.
 func (e *engine) countRecords(ctx context.Context) error {
 	now := e.now()
-	if e.keeper.countedSince(now.Add(-sizesInterval)) {
+	if e.lease.countedSince(now.Add(-sizesInterval)) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, sizesTimeout)
@@ -170,14 +170,14 @@ func (e *engine) countNow(ctx context.Context) (store.Sizes, error) {
 	now := e.now()
 	sizes, err := st.Sizes(ctx)
 	if err == nil {
-		e.keeper.mu.Lock()
-		defer e.keeper.mu.Unlock()
-		e.keeper.sizes, e.keeper.sizedAt = sizes, now
+		e.lease.mu.Lock()
+		defer e.lease.mu.Unlock()
+		e.lease.sizes, e.lease.sizedAt = sizes, now
 	}
 	return sizes, err
 }
 
-func (k *keeper) countedSince(then time.Time) bool {
+func (k *lease) countedSince(then time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.sizedAt.After(then)
@@ -185,7 +185,7 @@ func (k *keeper) countedSince(then time.Time) bool {
 
 // report reports whether this engine is the housekeeper, and if so how many records of each kind there were when they were
 // counted last.
-func (k *keeper) report() (leads bool, stored map[string]int64) {
+func (k *lease) report() (leads bool, stored map[string]int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.leads || k.sizedAt.IsZero() {

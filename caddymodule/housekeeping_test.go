@@ -28,7 +28,7 @@ func openAlone(t *testing.T) *engine {
 func (e *engine) awaitRound(t *testing.T) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if _, stored := e.keeper.report(); stored != nil {
+		if _, stored := e.lease.report(); stored != nil {
 			return
 		}
 		if time.Now().After(deadline) {

@@ -96,9 +96,9 @@ func connectionOption(word string) string {
 // sets X-Forwarded-For, -Proto and -Host itself; these it passes on as they came.
 var forwardingNames = newHeaderNames("Forwarded", "X-Forwarded-Prefix", "X-Forwarded-Port", "X-Real-Ip")
 
-// handedOn is a request that goes on to the upstream, and the values of its identity headers: as many as there are by default,
+// upstreamRequest is a request that goes on to the upstream, and the values of its identity headers: as many as there are by default,
 // and one more.
-type handedOn struct {
+type upstreamRequest struct {
 	http.Request
 	values [8]string
 }
@@ -107,11 +107,11 @@ type handedOn struct {
 // trailers, for a client could announce an identity header as a trailer and send it after everything was checked. r and
 // its header stay as they are; the copied map shares its value slices with r, so they are replaced, never written to.
 func forUpstream(r *http.Request, identity []headerField) *http.Request {
-	return new(handedOn).copy(r, identity)
+	return new(upstreamRequest).copy(r, identity)
 }
 
 // copy is forUpstream in a place that is there already. It must not be in use.
-func (u *handedOn) copy(r *http.Request, identity []headerField) *http.Request {
+func (u *upstreamRequest) copy(r *http.Request, identity []headerField) *http.Request {
 	r2 := &u.Request
 	*r2 = *r
 	r2.Trailer = nil

@@ -174,7 +174,7 @@ func (i *routeIssuer) verify(ctx context.Context, p *Protect, token string) (*ac
 	return p.verifier.VerifyAdmitted(token, i.audience, admit)
 }
 
-// standing tells whether anything may have changed about the tokens of an issuer: the time by its verifier's clock, and the
+// standing reports whether anything may have changed about the tokens of an issuer: the time by its verifier's clock, and the
 // generation of what is known. An error: nothing can be said any more.
 func (p *Protect) standing(issuer string) (time.Time, uint64, error) {
 	closed := oauth.Unavailable("issuer_closed", nil) // nobody would tell us of revocations and withdrawn keys
@@ -195,7 +195,7 @@ func (p *Protect) standing(issuer string) (time.Time, uint64, error) {
 	return engine.now(), engine.verifier.Generation(), nil
 }
 
-// mayWait tells whether a verdict about tokens of an issuer may need a question to somebody else.
+// mayWait reports whether a verdict about tokens of an issuer may need a question to somebody else.
 func (p *Protect) mayWait(issuer string) bool {
 	return slices.ContainsFunc(p.issuers, func(i routeIssuer) bool { return i.external != nil && i.url == issuer })
 }

@@ -67,7 +67,7 @@ func (m *MatchScope) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// MatchWithError tells whether the request's token holds the scopes.
+// MatchWithError reports whether the request's token holds the scopes.
 func (m MatchScope) MatchWithError(r *http.Request) (bool, error) {
 	token := verifiedToken(r)
 	return token != nil && len(m) > 0 && token.Scopes.Missing(m...) == "", nil
@@ -128,7 +128,7 @@ func (m *MatchClaim) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// MatchWithError tells whether the request's token has the claims.
+// MatchWithError reports whether the request's token has the claims.
 func (m MatchClaim) MatchWithError(r *http.Request) (bool, error) {
 	token := verifiedToken(r)
 	if token == nil || len(m) == 0 {

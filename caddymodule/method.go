@@ -21,7 +21,7 @@ var allowedMethods = []string{
 // allowHeader is the value of `Allow` in the 405 answer.
 var allowHeader = strings.Join(allowedMethods, ", ")
 
-// methodAllowed tells whether a request with this method may pass a protected route.
+// methodAllowed reports whether a request with this method may pass a protected route.
 func methodAllowed(method string) bool {
 	return slices.Contains(allowedMethods, method)
 }

@@ -69,7 +69,7 @@ func (e *engine) collect(send func(*prometheus.Desc, float64, ...string)) {
 		send(keysDesc, float64(n), string(state))
 	}
 	send(skewDesc, e.time.skew().Seconds())
-	leads, stored := e.keeper.report()
+	leads, stored := e.lease.report()
 	send(keeperDesc, oneIf(leads))
 	for table, rows := range stored {
 		send(rowsDesc, float64(rows), table)

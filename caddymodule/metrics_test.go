@@ -259,7 +259,7 @@ func TestF26OneHousekeeper(t *testing.T) {
 	leads := func(e *engine, want bool) {
 		t.Helper()
 		e.expire(t.Context())
-		if got, stored := e.keeper.report(); got != want || (stored != nil) != want {
+		if got, stored := e.lease.report(); got != want || (stored != nil) != want {
 			t.Errorf("leads: %v with sizes %v, want %v", got, stored, want)
 		}
 	}
@@ -315,7 +315,7 @@ func TestF26SizesAreCountedNowAndThen(t *testing.T) {
 	clients := func(want int64) {
 		t.Helper()
 		e.expire(t.Context())
-		if _, stored := e.keeper.report(); stored["clients"] != want {
+		if _, stored := e.lease.report(); stored["clients"] != want {
 			t.Errorf("there are %v, want %d clients", stored, want)
 		}
 	}

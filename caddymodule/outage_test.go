@@ -219,7 +219,7 @@ func (o *remoteDoor) guarding(good ...string) (stop func()) {
 	}
 }
 
-// isCutByReload tells whether a request may have found its connection closed by a reload, with any Caddy: the kernel resets one that
+// isCutByReload reports whether a request may have found its connection closed by a reload, with any Caddy: the kernel resets one that
 // nobody has taken up when its listener is closed, and a server closes one that is idle when its configuration goes.
 func isCutByReload(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF)
@@ -244,7 +244,7 @@ func askGate(client *http.Client, url, token string) string {
 	return fmt.Sprint(response.StatusCode)
 }
 
-// stays tells whether all of the tokens are what they were.
+// stays reports whether all of the tokens are what they were.
 func (o *remoteDoor) stays(good []string, ended string) {
 	o.t.Helper()
 	for _, token := range good {

@@ -65,7 +65,7 @@ func isUnreserved(c byte) bool {
 		c == '-' || c == '.' || c == '_' || c == '~'
 }
 
-// scanEscapes tells whether an escaped path holds an encoded slash, and whether it holds an escape which keeps it from
+// scanEscapes reports whether an escaped path holds an encoded slash, and whether it holds an escape which keeps it from
 // being canonical: that of an unreserved character (RFC 3986 §6.2.2.2 calls the two spellings equivalent), or %3F and
 // %23, at which an upstream that decodes too early would cut the path off.
 func scanEscapes(raw string) (encodedSlash, needless bool) {

@@ -460,7 +460,7 @@ func (g *gatehouse) userTokens(r request, email string) tokens {
 	return g.obtain(r.exchange(g.code(r, email)))
 }
 
-// alive tells whether the gate takes a token.
+// alive reports whether the gate takes a token.
 func (g *gatehouse) alive(token string) bool {
 	g.t.Helper()
 	status, _, _ := g.get("/api/x", token)

@@ -309,7 +309,7 @@ func startTrustGate(t *testing.T, p *provider, caddyfile string, lines ...string
 	return g
 }
 
-// givesKeys tells whether the provider runs, and says what its keys are.
+// givesKeys reports whether the provider runs, and says what its keys are.
 func (p *provider) givesKeys() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -109,9 +109,9 @@ func TestF27NotReadyBeforeStart(t *testing.T) {
 
 // startTakesLong has whoever waits for the start of a configuration wait longer than any test, until end is called.
 func startTakesLong() (end func()) {
-	before := startPatience
-	startPatience = time.Hour
-	return func() { startPatience = before }
+	before := startTimeout
+	startTimeout = time.Hour
+	return func() { startTimeout = before }
 }
 
 // TestF5NotReadyWithoutItsStore: a store that cannot be asked makes the node not ready, within a second of the next look.
@@ -128,7 +128,7 @@ func TestF5NotReadyWithoutItsStore(t *testing.T) {
 	if !g.ready() {
 		t.Error("the store is asked on every look")
 	}
-	c.advance(healthMemory)
+	c.advance(healthTTL)
 	if g.ready() {
 		t.Error("ready without a store")
 	}
@@ -243,7 +243,7 @@ func TestCommandStatus(t *testing.T) {
 	}
 	s := toldStatus(t, g.ok("status", "--json"))
 	if own := s.Own; !s.Ready || own == nil || own.Issuer != g.url || own.Staleness == nil || *own.Staleness > 60 || own.Keys["signing"] != 1 ||
-		own.Verified < 1 || len(own.Stored) != 6 {
+		own.Verified < 1 || len(own.Stored) != 5 {
 		t.Errorf("status: %+v", s)
 	}
 	if status, _, body := g.operate(http.MethodPost, "/oauth/status", "{}"); status != http.StatusMethodNotAllowed {

@@ -119,7 +119,7 @@ func (p *Protect) errorRoutes(w http.ResponseWriter, r *http.Request, failure ca
 	}
 }
 
-// bodyOutstanding tells whether a refused request has a body that net/http would read a part of before it sends the
+// bodyOutstanding reports whether a refused request has a body that net/http would read a part of before it sends the
 // answer, in the hope of another request on the connection. Who is refused waits for no body, and we read none.
 func bodyOutstanding(r *http.Request) bool {
 	const small = 64 << 10

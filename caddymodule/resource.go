@@ -114,7 +114,7 @@ func serversOf(sites []*siteCoverage) map[*Server][]placedServer {
 	return servers
 }
 
-// isServedAt tells whether clients that look for the metadata come to this `oauth_server`.
+// isServedAt reports whether clients that look for the metadata come to this `oauth_server`.
 func (d *document) isServedAt(place placedServer) bool {
 	for _, c := range place.conditions {
 		patterns := pathsOf(c.sets)
@@ -177,7 +177,7 @@ func appendNew(list []string, more ...string) []string {
 	return list
 }
 
-// describesItself tells whether the issuer's own document is the one: that of its audience, of which nobody else issues
+// describesItself reports whether the issuer's own document is the one: that of its audience, of which nobody else issues
 // tokens.
 func (a *App) describesItself(p *Protect, resource string) bool {
 	return a.issues() && resource == a.issuer.Audience[0] && !slices.ContainsFunc(p.issuers, func(i routeIssuer) bool { return i.external != nil })
@@ -225,7 +225,7 @@ func (a *App) originOf(s *siteCoverage, p *Protect) (origin string, own bool, er
 	return "", false, errNoOrigin
 }
 
-// hasHost tells whether a host is one of the site's.
+// hasHost reports whether a host is one of the site's.
 func (s *siteCoverage) hasHost(host string) bool {
 	return slices.ContainsFunc(s.hosts, func(own string) bool { return strings.EqualFold(own, host) })
 }

@@ -11,7 +11,7 @@ import (
 
 var errNotStarted = errors.New("the routes are not known yet")
 
-// isMetadata tells whether a request is for metadata of resources, and not for those that the issuer has of its own. Whatever
+// isMetadata reports whether a request is for metadata of resources, and not for those that the issuer has of its own. Whatever
 // lies below the well-known path is ours, so that nothing else can be taken for metadata.
 func (s *Server) isMetadata(r *http.Request) bool {
 	if !endpoint.IsResourceMetadata(r) {

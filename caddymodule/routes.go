@@ -171,7 +171,7 @@ func (w *walk) subroute(h *caddyhttp.Subroute, f flow) flow {
 	return behind
 }
 
-// isFinal tells whether a status surely ends the answer. Caddy goes on behind 103.
+// isFinal reports whether a status surely ends the answer. Caddy goes on behind 103.
 func isFinal(status caddyhttp.WeakString) bool {
 	return !strings.Contains(string(status), "{") && status.Int() != http.StatusEarlyHints
 }

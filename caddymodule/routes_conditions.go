@@ -17,7 +17,7 @@ type stage struct {
 	known    bool
 }
 
-// sameFor tells whether a matcher sees the same at both stages.
+// sameFor reports whether a matcher sees the same at both stages.
 func (s stage) sameFor(matcher any, other stage) bool {
 	switch matcher.(type) {
 	case *caddyhttp.MatchPath, *caddyhttp.MatchPathRE, *caddyhttp.MatchMethod:
@@ -82,7 +82,7 @@ func viewsOf(conditions []condition) [][][]fact {
 	return views
 }
 
-// impliedBy tells whether every request that has met all the others has met this one. No is also said in doubt.
+// impliedBy reports whether every request that has met all the others has met this one. No is also said in doubt.
 func (c *condition) impliedBy(others []condition) bool {
 	if slices.ContainsFunc(others, func(o condition) bool { return o.id == c.id }) {
 		return true
@@ -95,7 +95,7 @@ func (c *condition) impliedBy(others []condition) bool {
 	})
 }
 
-// excludedBy tells whether no request that has met all the others can have met this one. No is also said in doubt.
+// excludedBy reports whether no request that has met all the others can have met this one. No is also said in doubt.
 func (c *condition) excludedBy(others []condition) bool {
 	for _, o := range others {
 		if o.id == c.id {
@@ -116,7 +116,7 @@ func (c *condition) excludedBy(others []condition) bool {
 	return true
 }
 
-// holdsInAView tells whether there is a view of the conditions with nothing but alternatives of which something holds.
+// holdsInAView reports whether there is a view of the conditions with nothing but alternatives of which something holds.
 func holdsInAView(conditions []condition, holds func([]fact) bool) bool {
 	return slices.ContainsFunc(viewsOf(conditions), func(alternatives [][]fact) bool {
 		return !slices.ContainsFunc(alternatives, func(facts []fact) bool { return !holds(facts) })

@@ -11,7 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// follows tells whether every request that one matcher lets through is let through by the other as well.
+// follows reports whether every request that one matcher lets through is let through by the other as well.
 func follows(one, other any) bool {
 	switch other := other.(type) {
 	case *caddyhttp.MatchPath:
@@ -31,7 +31,7 @@ func follows(one, other any) bool {
 	return known && alsoKnown && a == b
 }
 
-// contradict tells whether no request is let through by both matchers.
+// contradict reports whether no request is let through by both matchers.
 func contradict(one, other any) bool {
 	if excludes(one, other) || excludes(other, one) {
 		return true
@@ -53,7 +53,7 @@ func contradict(one, other any) bool {
 	return false
 }
 
-// excludes tells whether a matcher is the negation of something that follows from the other.
+// excludes reports whether a matcher is the negation of something that follows from the other.
 func excludes(negation, other any) bool {
 	not, ok := negation.(*caddyhttp.MatchNot)
 	return ok && slices.ContainsFunc(not.MatcherSets, func(set caddyhttp.MatcherSet) bool {
@@ -61,7 +61,7 @@ func excludes(negation, other any) bool {
 	})
 }
 
-// everyIn tells whether something holds for each of at least one.
+// everyIn reports whether something holds for each of at least one.
 func everyIn[T any](list []T, holds func(T) bool) bool {
 	return len(list) > 0 && !slices.ContainsFunc(list, func(item T) bool { return !holds(item) })
 }
@@ -72,7 +72,7 @@ func plainPattern(pattern string) (literal string, isPrefix, ok bool) {
 	return literal, isPrefix, !strings.ContainsAny(literal, "*?[\\{%") && !strings.Contains(literal, "//")
 }
 
-// patternCovers tells whether every path that a pattern matches is matched by a wider one. `/*` does not cover `*`: a
+// patternCovers reports whether every path that a pattern matches is matched by a wider one. `/*` does not cover `*`: a
 // request for an absolute URL may have no path at all.
 func patternCovers(wide, narrow string) bool {
 	literal, isPrefix, ok := plainPattern(wide)
@@ -83,7 +83,7 @@ func patternCovers(wide, narrow string) bool {
 	return wide == narrow || isPrefix && strings.HasPrefix(inner, literal)
 }
 
-// patternsDiffer tells whether no path is matched by both patterns.
+// patternsDiffer reports whether no path is matched by both patterns.
 func patternsDiffer(a, b string) bool {
 	first, firstIsPrefix, ok := plainPattern(a)
 	second, secondIsPrefix, alsoPlain := plainPattern(b)

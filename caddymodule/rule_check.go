@@ -121,10 +121,10 @@ func (r *Rule) missing(t *accesstoken.AccessToken) string {
 	return "max_age " + time.Duration(r.MaxAge).String()
 }
 
-// isOwn tells whether the token is one of our own issuer's.
+// isOwn reports whether the token is one of our own issuer's.
 func (e *examination) isOwn() bool { return e.gate.own != nil && e.token.Issuer == e.gate.own.url }
 
-// hasClaim tells whether a claim has one of the values; of an array, whether one element has.
+// hasClaim reports whether a claim has one of the values; of an array, whether one element has.
 func hasClaim(t *accesstoken.AccessToken, name string, values []string) bool {
 	if text, isOne := t.Text(name); isOne {
 		return text != "" && slices.Contains(values, text)

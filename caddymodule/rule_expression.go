@@ -35,7 +35,7 @@ func newExpression(ctx caddy.Context, text, source string) (*expression, error) 
 	return nil, fmt.Errorf("require expression, at %s: %w", source, err)
 }
 
-// mentions tells whether an expression has one of the words anywhere, in any case.
+// mentions reports whether an expression has one of the words anywhere, in any case.
 func mentions(expression string, words ...string) bool {
 	expression = strings.ToLower(expression)
 	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(expression, word) })

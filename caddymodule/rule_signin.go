@@ -52,7 +52,7 @@ func (r *Rule) checkSignIn(e *examination) error {
 // maxAhead is how far in the future a sign-in may lie, as the issuing of a token may.
 const maxAhead = time.Minute
 
-// isRecent tells whether a time is no longer ago than maxAge, and no lie.
+// isRecent reports whether a time is no longer ago than maxAge, and no lie.
 func (e *examination) isRecent(at time.Time, maxAge time.Duration) bool {
 	now, leeway := clock(), accesstoken.TrustedLeeway
 	if e.isOwn() {

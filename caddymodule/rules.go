@@ -71,7 +71,7 @@ func (r *Rule) provision(ctx caddy.Context) error {
 	return err
 }
 
-// mayReadQuery tells whether a matcher of the set may look at the query: all but those that are known not to.
+// mayReadQuery reports whether a matcher of the set may look at the query: all but those that are known not to.
 func mayReadQuery(set caddy.ModuleMap) bool {
 	for name := range set {
 		switch name {
@@ -84,7 +84,7 @@ func mayReadQuery(set caddy.ModuleMap) bool {
 	return false
 }
 
-// isQueryMalformed tells whether Caddy's matchers cannot read a query. They take it for one that does not match, while
+// isQueryMalformed reports whether Caddy's matchers cannot read a query. They take it for one that does not match, while
 // an upstream may read it well enough.
 func isQueryMalformed(query string) bool {
 	if query == "" {
@@ -153,7 +153,7 @@ func toggleSlash(r *http.Request) {
 	r.URL = &location
 }
 
-// concerns tells whether the rule is for the request, in any of its readings. An error of a matcher counts as yes, and
+// concerns reports whether the rule is for the request, in any of its readings. An error of a matcher counts as yes, and
 // so does a query that a matcher cannot read.
 func (r *Rule) concerns(readings []*http.Request) bool {
 	if len(r.matchers) == 0 || r.readQuery && isQueryMalformed(readings[0].URL.RawQuery) {

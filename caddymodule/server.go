@@ -125,7 +125,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhtt
 		s.app.handler.ServeUnavailable(w, r, "not_started")
 		return nil
 	}
-	serve(failing(w, r), r.WithContext(sqlstore.WithPatience(r.Context())))
+	serve(failing(w, r), r.WithContext(sqlstore.WithTimeout(r.Context())))
 	return nil
 }
 

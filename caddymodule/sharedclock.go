@@ -58,7 +58,7 @@ func (c *sharedClock) Now() time.Time {
 	return told
 }
 
-// isDue tells whether it is time to compare the clocks again: after a while, and at once when somebody has set this node's.
+// isDue reports whether it is time to compare the clocks again: after a while, and at once when somebody has set this node's.
 func (c *sharedClock) isDue() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

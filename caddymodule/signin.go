@@ -19,7 +19,7 @@ import (
 // sessionTokenCookie is the cookie in which a browser that has signed in at the issuer holds its access token.
 const sessionTokenCookie = "accessToken"
 
-// takesSessions tells whether browsers that are signed in at the issuer may come without a good token.
+// takesSessions reports whether browsers that are signed in at the issuer may come without a good token.
 func (p *Protect) takesSessions() bool { return p.TokenCookie == sessionTokenCookie }
 
 // checkBrowser refuses a setting under which people would sign in again and again: nothing but the issuer's cookie comes
@@ -163,7 +163,7 @@ func (p *Protect) renew(w http.ResponseWriter, r *http.Request, d *decision, ver
 	return err
 }
 
-// isNearEnd tells whether a token is in the last tenth of its life.
+// isNearEnd reports whether a token is in the last tenth of its life.
 func (p *Protect) isNearEnd(t *accesstoken.AccessToken) bool {
 	return p.app.engine.now().After(t.ExpiresAt.Add(-t.ExpiresAt.Sub(t.IssuedAt) / 10))
 }
@@ -177,7 +177,7 @@ func (p *Protect) sessionToken(w http.ResponseWriter, r *http.Request, d *decisi
 	}
 	defer engine.leave()
 	scratch := scratchWriter{w, make(http.Header)}
-	token, err := p.app.handler.SessionToken(scratch, r.WithContext(sqlstore.WithPatience(r.Context())))
+	token, err := p.app.handler.SessionToken(scratch, r.WithContext(sqlstore.WithTimeout(r.Context())))
 	if err != nil || token.IsEmpty() {
 		return oauth.Secret{}, err
 	}
@@ -193,7 +193,7 @@ type scratchWriter struct {
 
 func (s scratchWriter) Header() http.Header { return s.header }
 
-// signIn sends a browser that wants to show a page to the sign-in page, and tells whether it did. Who is signed in or has a
+// signIn sends a browser that wants to show a page to the sign-in page, and reports whether it did. Who is signed in or has a
 // good token is not sent there, nor who brings a token in the header: it would change nothing, and they would come back
 // and be sent again. Who signed in too long ago for a rule is sent there all the same.
 func (p *Protect) signIn(w http.ResponseWriter, r *http.Request, d *decision, refusal error) bool {
@@ -224,7 +224,7 @@ func (p *Protect) signIn(w http.ResponseWriter, r *http.Request, d *decision, re
 	return true
 }
 
-// mendedBySignIn tells whether a browser that is signed in would pass if it signed in again: its token is of our own session,
+// mendedBySignIn reports whether a browser that is signed in would pass if it signed in again: its token is of our own session,
 // and nothing but the age of that sign-in is wrong.
 func (p *Protect) mendedBySignIn(d *decision, refusal error) bool {
 	e := oauth.AsError(refusal)
@@ -246,7 +246,7 @@ func (p *Protect) signInURL(r *http.Request) (string, error) {
 	return p.app.handler.SignInURL(&http.Request{URL: &address})
 }
 
-// isNavigation tells whether a browser sends the request in order to show a page: by what current ones say of it, and
+// isNavigation reports whether a browser sends the request in order to show a page: by what current ones say of it, and
 // for those that say nothing by the media types that they would like. A page in a frame is none: it could not sign in there.
 func isNavigation(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead || isUpgrade(r) {
@@ -259,7 +259,7 @@ func isNavigation(r *http.Request) bool {
 	return slices.Equal(mode, []string{"navigate"}) && (len(destination) == 0 || slices.Equal(destination, []string{"document"}))
 }
 
-// namesHTML tells whether a line of Accept names text/html itself. Programs ask for anything, or for what they read.
+// namesHTML reports whether a line of Accept names text/html itself. Programs ask for anything, or for what they read.
 func namesHTML(line string) bool {
 	for element := range strings.SplitSeq(line, ",") {
 		media, _, _ := strings.Cut(element, ";")

@@ -50,7 +50,7 @@ func (a *App) Start() error {
 	return nil
 }
 
-// replacesGood tells whether the configuration that runs has another engine, and a good one. It goes on then: nothing is
+// replacesGood reports whether the configuration that runs has another engine, and a good one. It goes on then: nothing is
 // won by giving it up for a database that cannot be asked, as when its address was mistyped.
 func (a *App) replacesGood() bool {
 	runs := running.newest()
@@ -61,7 +61,7 @@ func (a *App) replacesGood() bool {
 func (a *App) beginLater() {
 	select {
 	case <-a.life.Done():
-	case <-a.engine.opening.done:
+	case <-a.engine.startup.done:
 		if a.life.Err() != nil {
 			return // both at once
 		}
@@ -166,11 +166,11 @@ func (a *App) serve() {
 	})
 }
 
-// startPatience is how long a request waits for Start. Caddy starts apps in no order, so during a reload requests may
+// startTimeout is how long a request waits for Start. Caddy starts apps in no order, so during a reload requests may
 // arrive before the store is open, which takes milliseconds. Tests that hold a request to waiting for nothing make it long.
-var startPatience = 2 * time.Second
+var startTimeout = 2 * time.Second
 
-// isServing tells whether the issuer has its store, and waits a moment for it when it has not. False is a 503.
+// isServing reports whether the issuer has its store, and waits a moment for it when it has not. False is a 503.
 func (a *App) isServing(ctx context.Context) bool {
 	if a.barred.Load() {
 		return false
@@ -183,7 +183,7 @@ func (a *App) isServing(ctx context.Context) bool {
 	if a.away.Load() {
 		return false
 	}
-	patience, cancel := context.WithTimeout(ctx, startPatience)
+	patience, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	select {
 	case <-a.started:

@@ -87,7 +87,7 @@ func (a *App) issuerStatus(ctx context.Context) *issuerStatus {
 	for state, n := range e.keyStates() {
 		s.Keys[string(state)] = n
 	}
-	s.Housekeeper, s.Stored = e.keeper.report()
+	s.Housekeeper, s.Stored = e.lease.report()
 	ctx, cancel := context.WithTimeout(ctx, glanceTimeout)
 	defer cancel()
 	if sizes, err := e.countNow(ctx); err == nil { // else those of before are better than none

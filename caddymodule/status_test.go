@@ -33,9 +33,9 @@ func TestStatusCountsAtOnce(t *testing.T) {
 			if s.Own.Revocations == 0 || int64(s.Own.Revocations) != s.Own.Stored["revocations"] {
 				t.Errorf("%d revocations are known, %d are stored", s.Own.Revocations, s.Own.Stored["revocations"])
 			}
-			g.app().engine.keeper.mu.Lock()
-			g.app().engine.keeper.leads = false // another node has the lease
-			g.app().engine.keeper.mu.Unlock()
+			g.app().engine.lease.mu.Lock()
+			g.app().engine.lease.leads = false // another node has the lease
+			g.app().engine.lease.mu.Unlock()
 			counted(map[string]int64{"clients": 1, "families": 2})
 		})
 	}

@@ -45,7 +45,7 @@ type stream struct {
 	generation uint64
 }
 
-// isStreamRequest tells whether the answer to a request can only be a stream.
+// isStreamRequest reports whether the answer to a request can only be a stream.
 func isStreamRequest(r *http.Request) bool {
 	if isUpgrade(r) {
 		return true
@@ -159,7 +159,7 @@ func (s *stream) checkEnd(now time.Time) error {
 	return s.token.CheckEnd(now)
 }
 
-// isSettled tells whether nothing can have changed since the last verdict.
+// isSettled reports whether nothing can have changed since the last verdict.
 func (s *stream) isSettled(now time.Time, generation uint64) bool {
 	age := now.Sub(s.askedAt)
 	return generation == s.generation && 0 <= age && age < askAgain && now.Before(s.token.ExpiresAt)
@@ -174,7 +174,7 @@ func (s *stream) weigh(verdict error, now time.Time) error {
 	if verdict == nil {
 		return nil
 	}
-	if s.gate.mayWait(s.token.Issuer) && errorCode(verdict) == oauth.TemporarilyUnavailable && now.Sub(s.goodAt) < awayPatience {
+	if s.gate.mayWait(s.token.Issuer) && errorCode(verdict) == oauth.TemporarilyUnavailable && now.Sub(s.goodAt) < awayTimeout {
 		return s.token.CheckOwnEnd(now) // which nobody has to be asked about
 	}
 	return verdict
@@ -211,8 +211,8 @@ const (
 	askAgain      = time.Second
 	// askTimeout is how long another issuer may take to say what it thinks of an opaque token.
 	askTimeout = 5 * time.Second
-	// awayPatience is how long a stream goes on while nobody can say what its issuer thinks of its token.
-	awayPatience = 5 * time.Minute
+	// awayTimeout is how long a stream goes on while nobody can say what its issuer thinks of its token.
+	awayTimeout = 5 * time.Minute
 )
 
 // streams are the open streams of this process. They outlive a reload, and so does this.

@@ -348,7 +348,7 @@ func (d *door) run(t *testing.T, cases []tokenCase) {
 	d.upstream.none(t)
 }
 
-// passes tells whether the gate lets a token pass.
+// passes reports whether the gate lets a token pass.
 func (d *door) passes(t *testing.T, token string) bool {
 	t.Helper()
 	switch a := d.send(t, http.MethodGet, "/any/x", "", "Authorization", "Bearer "+token); a.status {

@@ -171,7 +171,7 @@ func badGrant(reason string) outcome {
 	return outcome{status: http.StatusBadRequest, code: "invalid_grant", reason: reason}
 }
 
-// alive tells whether the gate takes a token.
+// alive reports whether the gate takes a token.
 func (u *userDoor) alive(token string) bool {
 	u.t.Helper()
 	defer u.upstream.seen()

@@ -308,7 +308,7 @@ func (d *adminDoor) holdErrorDocument(a answer, body string, want mintRefusal) {
 	}
 }
 
-// pointsInto tells whether a JSON pointer (RFC 6901) is at a value of a document.
+// pointsInto reports whether a JSON pointer (RFC 6901) is at a value of a document.
 func pointsInto(document, pointer string) bool {
 	var value any
 	if json.Unmarshal([]byte(document), &value) != nil {

@@ -141,7 +141,7 @@ func pathsOf(sets caddyhttp.MatcherSets) []string {
 	return patterns
 }
 
-// isBelow tells whether a pattern is for a path or what is below it.
+// isBelow reports whether a pattern is for a path or what is below it.
 func isBelow(pattern, path string) bool {
 	rest, ok := strings.CutPrefix(pattern, strings.ToLower(path))
 	return ok && (rest == "" || rest[0] == '/' || rest[0] == '*')

@@ -134,7 +134,7 @@ func (l *load) ask(what string, send func() Answer) Answer {
 	}
 }
 
-// note notes how an attempt ended, and tells whether there is to be another.
+// note notes how an attempt ended, and reports whether there is to be another.
 func (l *load) note(a attempt, mayRepeat bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -24,7 +24,7 @@ func obtain(ctx context.Context, b *Browser, a Application) (Tokens, error) {
 	}
 }
 
-// isPutOff tells whether a request has met a 503 on its way to the answer, so that nobody knows what has come of it.
+// isPutOff reports whether a request has met a 503 on its way to the answer, so that nobody knows what has come of it.
 func (a Answer) isPutOff() bool { return a.Repeated > 0 || a.Status == http.StatusServiceUnavailable }
 
 // obtainOnce returns the last answer too, which says whether it was lost.

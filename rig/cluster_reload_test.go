@@ -47,7 +47,7 @@ func (c *Cluster) usage(t *testing.T, n *Node) usage {
 	return u
 }
 
-// settledWithin tells whether nothing has grown beyond what serving itself needs now and then.
+// settledWithin reports whether nothing has grown beyond what serving itself needs now and then.
 func (u usage) settledWithin(before usage, nodes int) bool {
 	return u.goroutines <= before.goroutines+20 && u.files <= before.files+15 && u.connections <= nodes*12
 }

@@ -45,7 +45,7 @@ func (a Answer) Lost() bool {
 	return !a.Unsent && (a.Err != nil || a.IsDeferred())
 }
 
-// IsDeferred tells whether the node has asked for the request to be sent again later.
+// IsDeferred reports whether the node has asked for the request to be sent again later.
 func (a Answer) IsDeferred() bool {
 	return a.Status == http.StatusServiceUnavailable && a.Header.Get("Retry-After") != ""
 }

@@ -182,7 +182,7 @@ func (h *history) add(d deed, sent time.Time, o outcome, s slack) {
 // checkPatience is how long one history may take. They are short.
 const checkPatience = 20 * time.Second
 
-// check tells whether what happened can be put in an order that the model allows.
+// check reports whether what happened can be put in an order that the model allows.
 func (h *history) check() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -221,7 +221,7 @@ func launch(command *exec.Cmd) error {
 	return <-started
 }
 
-// alive tells whether the process has not ended.
+// alive reports whether the process has not ended.
 func (p *process) alive() bool {
 	if p == nil {
 		return false
@@ -241,7 +241,7 @@ func (n *Node) life() *process {
 	return n.process
 }
 
-// Alive tells whether the process has not ended.
+// Alive reports whether the process has not ended.
 func (n *Node) Alive() bool { return n.life().alive() }
 
 // Gone is closed once the process has ended.

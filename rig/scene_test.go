@@ -184,7 +184,7 @@ func (s *scene) checkRedeemed(happened bool) {
 	}
 }
 
-// newest tells whether a condition holds for the family that was born last.
+// newest reports whether a condition holds for the family that was born last.
 func (s *scene) newest(condition string) bool {
 	s.t.Helper()
 	return s.count(`SELECT COUNT(*) FROM families WHERE `+condition+` AND id =

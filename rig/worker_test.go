@@ -43,7 +43,7 @@ func (b *books) complain(format string, args ...any) {
 	b.wrong = append(b.wrong, fmt.Sprintf("after %v: ", time.Since(b.began).Round(time.Millisecond))+fmt.Sprintf(format, args...))
 }
 
-// isHopeless tells whether so much is wrong that nothing is gained by going on.
+// isHopeless reports whether so much is wrong that nothing is gained by going on.
 func (b *books) isHopeless() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,7 +103,7 @@ func (w *worker) run(ctx context.Context, stop <-chan struct{}) {
 // chance is true once in n.
 func (w *worker) chance(n int) bool { return w.random.IntN(n) == 0 }
 
-// again tells whether a request has to be sent again, and waits a moment before it says so. A worker that has been stopped
+// again reports whether a request has to be sent again, and waits a moment before it says so. A worker that has been stopped
 // gives up.
 func (w *worker) again(ctx context.Context, a Answer) bool {
 	if ctx.Err() != nil || !a.Unsent && !a.Lost() {

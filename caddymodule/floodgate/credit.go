@@ -70,7 +70,7 @@ func (c *credits) earn(connection Connection, now int64) {
 	at.left, at.earned = min(at.left+1, mostCredit), now
 }
 
-// spend takes the price of a failure, and tells whether there was as much.
+// spend takes the price of a failure, and reports whether there was as much.
 func (c *credits) spend(connection Connection) bool {
 	set, lock := c.set(connection)
 	defer lock.Unlock()

@@ -104,7 +104,7 @@ func (g *Gate) Passed() (flooded bool) {
 	return g.flooded.Load()
 }
 
-// isValued tells whether something has passed recently.
+// isValued reports whether something has passed recently.
 func (g *Gate) isValued(now int64) bool {
 	if g.passed.Load() && g.passed.Swap(false) {
 		g.passedAt.Store(now)
@@ -113,7 +113,7 @@ func (g *Gate) isValued(now int64) bool {
 	return now-g.passedAt.Load() < int64(recently)
 }
 
-// pressed tells whether there is both a flood and somebody to protect from it.
+// pressed reports whether there is both a flood and somebody to protect from it.
 func (g *Gate) pressed(now int64) bool {
 	return now-g.overAt.Load() < int64(alarmed) && g.isValued(now)
 }
@@ -171,7 +171,7 @@ func (g *Gate) jitter(d time.Duration, s Source, now int64) time.Duration {
 	return d - time.Duration(chance%uint64(d/4))                            //nolint:gosec // at least 100 ms
 }
 
-// isOver tells whether a source has used up its budget.
+// isOver reports whether a source has used up its budget.
 func (g *Gate) isOver(s Source, now int64) bool {
 	return s != 0 && g.sources.debt(s, now) > g.sources.allowance
 }

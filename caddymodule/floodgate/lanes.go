@@ -10,8 +10,8 @@ import (
 const (
 	// maxQueue wait in a lane at once, each for lanePatience at most. A signature takes a tenth of a millisecond, so that the
 	// queue is through in less.
-	maxQueue     = 1024
-	lanePatience = 2 * time.Second
+	maxQueue    = 1024
+	laneTimeout = 2 * time.Second
 )
 
 // ErrBusy says that the lane is full, or that it took too long to get through.
@@ -41,7 +41,7 @@ func (g *Gate) Waiting() int {
 func free(bool) {}
 
 // Admit waits until a costly check for the source may begin, and returns what has to be called when it is through. Nobody waits
-// while there is no flood or nobody to protect from it. Waited tells whether somebody did. The error is ErrBusy, or that of
+// while there is no flood or nobody to protect from it. Waited reports whether somebody did. The error is ErrBusy, or that of
 // the context.
 func (g *Gate) Admit(ctx context.Context, s Source) (leave func(good bool), waited bool, err error) {
 	if g == nil {
@@ -72,7 +72,7 @@ func (l *lane) wait(ctx context.Context, timer func(time.Duration) (<-chan time.
 		return ErrBusy
 	}
 	defer l.waiting.Add(-1)
-	expired, stop := timer(lanePatience)
+	expired, stop := timer(laneTimeout)
 	defer stop()
 	select {
 	case l.slots <- struct{}{}:

@@ -55,7 +55,7 @@ func (t *table) debt(s Source, now int64) int64 {
 	return 0
 }
 
-// tell tells whether somebody should be told of the source now.
+// tell reports whether somebody should be told of the source now.
 func (t *table) tell(s Source, now int64) bool {
 	set, lock := t.set(s)
 	defer lock.Unlock()
@@ -108,7 +108,7 @@ type account struct {
 	toldIn int64
 }
 
-// charge adds the price of a failure, and tells whether more is owed than there is.
+// charge adds the price of a failure, and reports whether more is owed than there is.
 func (a *account) charge(now, price int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -116,7 +116,7 @@ func (a *account) charge(now, price int64) bool {
 	return a.clear-now > a.allowance
 }
 
-// tell tells whether somebody may be told of one more source now.
+// tell reports whether somebody may be told of one more source now.
 func (a *account) tell(now int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

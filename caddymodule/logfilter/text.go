@@ -147,13 +147,13 @@ func credentialAt(part string) int {
 	return -1
 }
 
-// hides tells whether something is in a text in an escaped form that would have to go.
+// hides reports whether something is in a text in an escaped form that would have to go.
 func hides(text string, depth int) bool {
 	decoded := unescape(text)
 	return decoded != text && (depth == 0 || redactDeep(decoded, depth-1) != decoded)
 }
 
-// isCredential tells whether the value of a parameter gives access. Of a name that cannot be decoded nobody knows.
+// isCredential reports whether the value of a parameter gives access. Of a name that cannot be decoded nobody knows.
 func isCredential(name string) bool {
 	for range maxEscapes {
 		decoded := unescape(name)
@@ -173,7 +173,7 @@ func isCredential(name string) bool {
 
 func isNoLetter(c rune) bool { return !unicode.IsLetter(c) }
 
-// givesAccess tells whether a plain name is that of a credential: one of those that are known, or another token, secret or
+// givesAccess reports whether a plain name is that of a credential: one of those that are known, or another token, secret or
 // password of an application's.
 func givesAccess(name string) bool {
 	return credentialNames[name] || strings.Contains(name, "password") ||

@@ -54,7 +54,7 @@ func die(s syscall.Signal) {
 	}
 }
 
-// Is tells whether this is the point that is armed.
+// Is reports whether this is the point that is armed.
 func Is(point, of string) bool { return armed != "" && armed == point+": "+of }
 
 // Hit says that the process is at a point of its work on something.

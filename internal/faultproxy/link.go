@@ -180,7 +180,7 @@ func (l *link) send(chunks chan<- chunk, c chunk) bool {
 	}
 }
 
-// caught tells whether what the server says is kept from the client, and cuts the connection if that is the trap's kind.
+// caught reports whether what the server says is kept from the client, and cuts the connection if that is the trap's kind.
 // A server that ends without an answer ends the connection too.
 func (l *link) caught(answer bool) bool {
 	l.proxy.mu.Lock()
@@ -215,7 +215,7 @@ func (l *link) request(said []byte) {
 	l.past = window[max(0, len(window)-longestMatch):]
 }
 
-// wait lets time pass, and tells whether the link is still there.
+// wait lets time pass, and reports whether the link is still there.
 func (l *link) wait(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -227,7 +227,7 @@ func (l *link) wait(d time.Duration) bool {
 	}
 }
 
-// pass waits for the end of a silence, and tells whether the link is still there.
+// pass waits for the end of a silence, and reports whether the link is still there.
 func (l *link) pass() bool {
 	for {
 		l.proxy.mu.Lock()

@@ -50,7 +50,7 @@ type rester struct {
 	at    time.Time // of that
 }
 
-// look tells whether memory should be given back.
+// look reports whether memory should be given back.
 func (r *rester) look(u usage, now time.Time) bool {
 	if u.allocated-r.last.allocated > restAllocation {
 		r.looks = 0

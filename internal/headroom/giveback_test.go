@@ -68,7 +68,7 @@ func rest() {
 	os.Stdout.WriteString("given back")
 }
 
-// burst makes garbage, and tells whether its memory goes back in the time that two givings and their pause may take.
+// burst makes garbage, and reports whether its memory goes back in the time that two givings and their pause may take.
 func burst() bool {
 	for range 10 {
 		garbage = make([]byte, 16<<20)

@@ -308,7 +308,7 @@ func (s *Server) Restart(mode string) {
 	s.Resume()
 }
 
-// answers tells whether statements can be expected to be answered.
+// answers reports whether statements can be expected to be answered.
 func (s *Server) answers() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

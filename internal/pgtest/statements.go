@@ -74,7 +74,7 @@ func (s *Server) execute(statements ...string) error {
 	return nil
 }
 
-// holds tells whether a query about the state of the server answers true. Only a server that cannot be asked is an error.
+// holds reports whether a query about the state of the server answers true. Only a server that cannot be asked is an error.
 func (s *Server) holds(query string, arguments ...any) (bool, error) {
 	ctx, cancel := soon()
 	defer cancel()
@@ -91,7 +91,7 @@ func (s *Server) holds(query string, arguments ...any) (bool, error) {
 	return yes, err
 }
 
-// accepts tells whether the server lets clients in. A server whose connections are all taken does.
+// accepts reports whether the server lets clients in. A server whose connections are all taken does.
 func (s *Server) accepts() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

@@ -16,7 +16,7 @@ type credentials = tokenissuer.ClientCredential
 
 // presented is how the client of a request says who it is. Readings are what its credentials can mean: the client is
 // authenticated when one of them is right, and has failed once when none is. PublicID is set instead when there is a
-// client_id without a secret. UsedHeader tells whether an Authorization header came: only then does a 401 carry a
+// client_id without a secret. UsedHeader reports whether an Authorization header came: only then does a 401 carry a
 // challenge (RFC 6749 §5.2).
 type presented struct {
 	Readings   []credentials
@@ -124,7 +124,7 @@ func decodeCanonical(encoded string) (decoded string, canonical bool) {
 	return string(buffer[:n]), err == nil && !strings.ContainsAny(encoded, "\r\n")
 }
 
-// hasScheme tells whether an Authorization header is of the scheme, in any case (RFC 9110 §11.1). What follows the
+// hasScheme reports whether an Authorization header is of the scheme, in any case (RFC 9110 §11.1). What follows the
 // scheme may be anything that does not make it another one, so that its reader can refuse it.
 func hasScheme(header, scheme string) bool {
 	n := len(scheme)
@@ -134,7 +134,7 @@ func hasScheme(header, scheme string) bool {
 	return len(header) == n || !isTokenChar(header[n])
 }
 
-// isTokenChar tells whether c can be part of a scheme's name: the tchar of RFC 9110 §5.6.2.
+// isTokenChar reports whether c can be part of a scheme's name: the tchar of RFC 9110 §5.6.2.
 func isTokenChar(c byte) bool {
 	switch {
 	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':

@@ -40,7 +40,7 @@ func BearerToken(r *http.Request) (token oauth.Secret, present bool, err error) 
 // queryToken is the name of the query parameter that RFC 6750 §2.3 once allowed for a token and OAuth 2.1 forbids.
 const queryToken = "access_token"
 
-// QueryCarriesToken tells whether a raw query has a parameter whose name decodes to access_token. A semicolon parts
+// QueryCarriesToken reports whether a raw query has a parameter whose name decodes to access_token. A semicolon parts
 // parameters here like an ampersand, because an upstream may read it so.
 func QueryCarriesToken(rawQuery string) bool {
 	if !strings.Contains(rawQuery, "%") && !strings.Contains(rawQuery, queryToken) {
@@ -88,7 +88,7 @@ func cutPair(rawQuery string) (pair, separator, after string) {
 	return rawQuery[:i], rawQuery[i : i+1], rawQuery[i+1:]
 }
 
-// isQueryToken tells whether a pair's name decodes to access_token.
+// isQueryToken reports whether a pair's name decodes to access_token.
 func isQueryToken(pair string) bool {
 	name, _, _ := strings.Cut(pair, "=")
 	if name == queryToken {

@@ -115,7 +115,7 @@ func (h *Handler) formToken(v visit, action string, pending oauth.Secret) string
 
 var forged = httpError{status: http.StatusForbidden, err: oauth.NewError(oauth.InvalidRequest, "form_forged")}
 
-// isSameOrigin tells whether the browser says that the request comes from a page of ours. Our pages have the policy
+// isSameOrigin reports whether the browser says that the request comes from a page of ours. Our pages have the policy
 // no-referrer, under which a browser's own forms have the origin "null"; then Sec-Fetch-Site alone decides.
 func (h *Handler) isSameOrigin(r *http.Request) bool {
 	site, origin := r.Header.Values("Sec-Fetch-Site"), r.Header.Values("Origin")

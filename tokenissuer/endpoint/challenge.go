@@ -133,7 +133,7 @@ func WriteRefusal(w http.ResponseWriter, r *http.Request, status int, err error)
 	writeOAuthJSON(w, status, e)
 }
 
-// prefersJSONAPI tells whether Accept names JSON:API with at least the weight that it gives to JSON (RFC 9110 §12.5.1).
+// prefersJSONAPI reports whether Accept names JSON:API with at least the weight that it gives to JSON (RFC 9110 §12.5.1).
 func prefersJSONAPI(accept []string) bool {
 	document, plain := 0.0, 0.0
 	for _, line := range accept {

@@ -37,7 +37,7 @@ type route struct {
 	sharing sharing
 }
 
-// allows tells whether the method is among them.
+// allows reports whether the method is among them.
 func (found route) allows(method string) bool {
 	for allowed := range strings.SplitSeq(found.methods, ", ") {
 		if allowed == method {

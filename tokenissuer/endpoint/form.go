@@ -121,7 +121,7 @@ func validValue(name, value string) bool {
 // compared with what we have made.
 var pageTexts = []string{"application", "session"}
 
-// storable tells whether text can equal anything in a directory: a database column holds neither NUL nor bytes that
+// storable reports whether text can equal anything in a directory: a database column holds neither NUL nor bytes that
 // are not UTF-8, and asking for them would be an error there instead of a miss.
 func storable(text string) bool {
 	return strings.IndexByte(text, 0) < 0 && utf8.ValidString(text)

@@ -83,7 +83,7 @@ func problemOf(err error, status int) pages.ProblemCode {
 	return pages.BadRequest
 }
 
-// prefersJSON tells whether Accept gives JSON more weight than HTML (RFC 9110 §12.5.1). Ranges with a wildcard count for
+// prefersJSON reports whether Accept gives JSON more weight than HTML (RFC 9110 §12.5.1). Ranges with a wildcard count for
 // neither, so that who says nothing gets a page.
 func prefersJSON(accept []string) bool {
 	var json, html float64

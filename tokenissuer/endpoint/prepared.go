@@ -41,7 +41,7 @@ type refusalKey struct {
 
 var preparedBodies prepared[[]byte]
 
-// isCommon tells whether an error says nothing of its request to the client: those of tokens that are bad, and of requests that
+// isCommon reports whether an error says nothing of its request to the client: those of tokens that are bad, and of requests that
 // have none. Their sentences are constants.
 func isCommon(e *oauth.Error) bool {
 	return (e.Code == oauth.InvalidToken || e.Code == oauth.Unauthorized) && e.Scope == "" && len(e.ACRValues) == 0 && e.MaxAge == 0

@@ -9,7 +9,7 @@ import (
 // readyPath is where a balancer asks whether this node can serve, below the issuer's own path.
 const readyPath = "/oauth/ready"
 
-// IsReadiness tells whether a request asks for this issuer's readiness. It is no route: it is served where the operator
+// IsReadiness reports whether a request asks for this issuer's readiness. It is no route: it is served where the operator
 // wants it, and elsewhere there is nothing at its path.
 func (h *Handler) IsReadiness(r *http.Request) bool { return r.URL.EscapedPath() == h.prefix+readyPath }
 

@@ -71,7 +71,7 @@ func IsResourceMetadata(r *http.Request) bool {
 
 var resourcePlace = readingOf(wellKnownResource)
 
-// Has tells whether there are metadata at the path of a request.
+// Has reports whether there are metadata at the path of a request.
 func (rs *Resources) Has(r *http.Request) bool {
 	return rs != nil && rs.documents[r.URL.EscapedPath()] != nil
 }

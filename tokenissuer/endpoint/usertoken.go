@@ -26,7 +26,7 @@ const (
 	maxDocument = 16 << 10
 )
 
-// isAdminOperation tells whether a path is of that operation, or so near to it that no upstream may see it: written
+// isAdminOperation reports whether a path is of that operation, or so near to it that no upstream may see it: written
 // so, or read so by an upstream that decodes, that ignores case, empty segments or the parameters of a segment, or that
 // resolves dots.
 func (h *Handler) isAdminOperation(u *url.URL) bool {
@@ -159,7 +159,7 @@ func isDocumentType(contentType string) bool {
 	return true
 }
 
-// acceptsDocument tells whether some element of Accept allows a document: a wildcard, or its type without parameters
+// acceptsDocument reports whether some element of Accept allows a document: a wildcard, or its type without parameters
 // that we do not support.
 func acceptsDocument(accept []string) bool {
 	all := strings.Join(accept, ",")
@@ -232,7 +232,7 @@ func parseUserReference(body []byte) (id string, err error) {
 	return values["id"], nil
 }
 
-// hasVariant tells whether an object has a member whose name differs from name in case alone, which a laxer reader
+// hasVariant reports whether an object has a member whose name differs from name in case alone, which a laxer reader
 // would take for it.
 func hasVariant(members map[string]jsontext.Value, name string) bool {
 	for other := range members {

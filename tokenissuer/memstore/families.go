@@ -13,8 +13,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// requestMemory is how much longer than its family a decided request is remembered.
-const requestMemory = time.Hour
+// decidedRequestRetention is how much longer than its family a decided request is remembered.
+const decidedRequestRetention = time.Hour
 
 // AddFamily stores a family and decides the request that it comes from.
 func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) error {
@@ -30,7 +30,7 @@ func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) error 
 		return fail(errors.New("there is a family of this id"))
 	}
 	if id := family.Code.RequestID; id != "" {
-		if err := s.decide(id, family.ExpiresAt.Add(requestMemory)); err != nil {
+		if err := s.decide(id, family.ExpiresAt.Add(decidedRequestRetention)); err != nil {
 			return fail(err)
 		}
 	}
@@ -41,7 +41,7 @@ func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) error 
 	return nil
 }
 
-// userStands tells whether the family's user is in the state in which the family was granted.
+// userStands reports whether the family's user is in the state in which the family was granted.
 func (s *Store) userStands(f *store.TokenFamily) bool {
 	if f.UserDeclared {
 		return true
@@ -50,7 +50,7 @@ func (s *Store) userStands(f *store.TokenFamily) bool {
 	return err == nil && found.user.IsActive() && found.user.Version == f.UserVersion
 }
 
-// othersStand tells whether the session and the actor, where there are some, have not ended.
+// othersStand reports whether the session and the actor, where there are some, have not ended.
 func (s *Store) othersStand(f *store.TokenFamily) bool {
 	if id := f.Standing.SessionID; id != "" {
 		if session, known := s.family(id); !known || !session.RevokedAt.IsZero() {
@@ -118,7 +118,7 @@ func (s *Store) RedeemCode(ctx context.Context, id string, generation int64, at,
 	})
 }
 
-// hasCode tells whether the family ever had a code. A failure that was counted makes none.
+// hasCode reports whether the family ever had a code. A failure that was counted makes none.
 func hasCode(f *store.TokenFamily) bool {
 	code := f.Code
 	code.Failures = 0
@@ -165,7 +165,7 @@ func (s *Store) spend(ctx context.Context, step, id string, edit func(*store.Tok
 	return err
 }
 
-// changeFamily replaces a family by a changed copy unless edit refuses, and tells whether it did.
+// changeFamily replaces a family by a changed copy unless edit refuses, and reports whether it did.
 func (s *Store) changeFamily(ctx context.Context, step, id string, edit func(*store.TokenFamily) bool) (bool, error) {
 	if err := s.lock(ctx); err != nil {
 		return false, fmt.Errorf("%s: %w", step, err)

@@ -109,8 +109,8 @@ func TestDroppedFamiliesLeaveNothing(t *testing.T) {
 	}
 	drop(now.Add(time.Minute), families, families) // nothing expired before that moment
 	drop(now.Add(time.Minute+1), families/3, families)
-	drop(now.Add(requestMemory+time.Minute), families/3, families)
-	drop(now.Add(requestMemory+time.Minute+1), families/3, 0)
+	drop(now.Add(decidedRequestRetention+time.Minute), families/3, families)
+	drop(now.Add(decidedRequestRetention+time.Minute+1), families/3, 0)
 	drop(now.Add(24*time.Hour+1), 0, 0)
 	if len(s.live) != 0 || len(s.expiries) != 0 {
 		t.Errorf("%d lists and %d expiries are left of nothing", len(s.live), len(s.expiries))

@@ -63,8 +63,8 @@ func (s *Store) Clients(ctx context.Context) ([]*store.Client, error) {
 	return list, nil
 }
 
-// askClients asks a question that begins with selectClients.
-func askClients(ctx context.Context, q question, args ...any) (list []*store.Client, err error) {
+// askClients runs a query that begins with selectClients.
+func askClients(ctx context.Context, q query, args ...any) (list []*store.Client, err error) {
 	err = ask(ctx, q, args, func(rows *sql.Rows) error {
 		list, err = scanClients(rows)
 		return err

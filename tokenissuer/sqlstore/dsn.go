@@ -88,7 +88,7 @@ func misread(err error) error {
 	return fmt.Errorf("%w (%s)", errMisread, misreadings[i])
 }
 
-// isTorn tells whether a URL has an @ behind the host, or a fragment: then a password with a / or a ? or a # in it was not
+// isTorn reports whether a URL has an @ behind the host, or a fragment: then a password with a / or a ? or a # in it was not
 // percent-encoded, and a part of it would be taken for a port, a database or a setting.
 func isTorn(dsn string) bool {
 	_, rest, found := strings.Cut(dsn, "://")
@@ -101,7 +101,7 @@ func isTorn(dsn string) bool {
 
 var settingName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
 
-// isPlausible tells whether the names in a configuration can be names. Those that cannot are parts of a password, and
+// isPlausible reports whether the names in a configuration can be names. Those that cannot are parts of a password, and
 // whoever connects would tell them.
 func isPlausible(config *pgx.ConnConfig) bool {
 	for name := range config.RuntimeParams {

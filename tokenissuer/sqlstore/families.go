@@ -17,8 +17,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// requestMemory is how much longer than its family a decided request is remembered.
-const requestMemory = time.Hour
+// decidedRequestRetention is how much longer than its family a decided request is remembered.
+const decidedRequestRetention = time.Hour
 
 // familyColumns are in the order of familyValues and scanFamily.
 const familyColumns = `id, user_id, user_version, user_declared, client_id, origin, scopes, actor_subject,
@@ -33,7 +33,7 @@ const selectFamily = `SELECT ` + familyColumns + ` FROM families
 // insertFamily stores a family if its user is declared, or stored, active and of the version $3, and if the session $25
 // and the stored actor of the version $26, where there are some, have not ended. The %s is the lock on the rows that are
 // asked about: in PostgreSQL, where steps run beside each other, it must be held until the commit, so that nobody
-// changes the user between the question and the insert without seeing the family.
+// changes the user between the query and the insert without seeing the family.
 const insertFamily = `INSERT INTO families (` + familyColumns + `)
 	SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $27, $28
 	WHERE ($4 OR EXISTS (SELECT 1 FROM users WHERE id = $2 AND CAST(version AS TEXT) = $3
@@ -47,7 +47,7 @@ const insertFamily = `INSERT INTO families (` + familyColumns + `)
 const insertDecided = `WITH born AS (%s RETURNING id)
 	INSERT INTO decided_requests (id, expires_at) SELECT $29, $30 FROM born`
 
-// isDecided tells whether insertDecided found that the request was decided before.
+// isDecided reports whether insertDecided found that the request was decided before.
 func isDecided(err error) bool {
 	var refusal *pgconn.PgError
 	return errors.As(err, &refusal) && refusal.Code == "23505" && refusal.TableName == "decided_requests"
@@ -95,7 +95,7 @@ func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) error 
 	if err != nil {
 		return fmt.Errorf("adding family: %w", err)
 	}
-	request, remember := family.Code.RequestID, micros(family.ExpiresAt.Add(requestMemory))
+	request, remember := family.Code.RequestID, micros(family.ExpiresAt.Add(decidedRequestRetention))
 	const name = "adding family"
 	if request == "" {
 		return s.statement(ctx, name, func(ctx context.Context, tx session) error {
@@ -134,7 +134,7 @@ func familyValues(f *store.TokenFamily) ([]any, error) {
 	}, nil
 }
 
-// hasCode tells whether the family has a code. A failure that was counted makes none.
+// hasCode reports whether the family has a code. A failure that was counted makes none.
 func hasCode(f *store.TokenFamily) bool {
 	code := f.Code
 	code.Failures = 0

@@ -23,7 +23,7 @@ func (s *Store) EndFamilies(ctx context.Context, which store.FamilyFilter, end s
 	})
 }
 
-// isOne tells whether a filter is an id and nothing else.
+// isOne reports whether a filter is an id and nothing else.
 func isOne(which store.FamilyFilter) bool {
 	return which.ID != "" && which.UserID == "" && which.ClientID == "" && which.ActorID == "" && which.UserVersion == "" &&
 		len(which.Origins) == 0
@@ -150,7 +150,7 @@ func (s *Store) endFamiliesOf(ctx context.Context, tx session, userID string, en
 	return s.endFamilies(ctx, tx, end, store.FamilyFilter{UserID: userID}, store.FamilyFilter{ActorID: userID})
 }
 
-// isMeant tells whether the filter means the family that it names, though that was revoked or dropped before: always,
+// isMeant reports whether the filter means the family that it names, though that was revoked or dropped before: always,
 // unless there is one and it is another's than the filter says.
 func isMeant(ctx context.Context, tx session, which store.FamilyFilter) (bool, error) {
 	conditions, args := familyConditions(which)

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
 )
 
-// TestF16SilentConnectionsAreForsakenAtOnce: a question that the server does not answer takes no longer than it may because of
+// TestF16SilentConnectionsAreForsakenAtOnce: a query that the server does not answer takes no longer than it may because of
 // the connections that are given up with its own. To give something back on them would take five seconds for each.
 func TestF16SilentConnectionsAreForsakenAtOnce(t *testing.T) {
 	const connections = 12 // more than it has

@@ -15,7 +15,7 @@ import (
 // or commit fails, every step of the transaction has failed, also one that was answered by a sentinel: what it saw was
 // a neighbour's step, which did not happen.
 type groupCommit struct {
-	*line
+	*writeQueue
 	db *sql.DB
 	// lasts is asked before each commit: an error means that the commit would not last.
 	lasts   func() error
@@ -39,6 +39,6 @@ func newGroupCommit(ctx context.Context, db *sql.DB, lasts func() error, options
 			return nil, fmt.Errorf("starting the writer: %w", err)
 		}
 	}
-	g.line = newLine(g.transact)
+	g.writeQueue = newWriteQueue(g.transact)
 	return g, nil
 }

@@ -64,7 +64,7 @@ func (s *Store) dropWhere(table, end string) string {
 	return fmt.Sprintf(`DELETE FROM %s WHERE %s < $1 AND %s`, table, end, fmt.Sprintf(s.dialect.placeAmong, chosen))
 }
 
-// drop runs the deletions, each of as many rows as one call deletes, and tells whether one has found so many: then there may be
+// drop runs the deletions, each of as many rows as one call deletes, and reports whether one has found so many: then there may be
 // more. They share no allowance, or nothing would leave the second table while the first has enough for every call.
 func (s *Store) drop(ctx context.Context, name string, pace *dropPace, before time.Time, deletions ...string) (more bool, err error) {
 	limit, full := pace.next(), false

@@ -42,7 +42,7 @@ func scanKey(row scanner) (key store.StoredKey, err error) {
 }
 
 // changeKeys is a step that changes the keys. It counts first: who holds the counter is alone here, so that nothing comes
-// between a question and what follows from its answer, and nobody sees the new number without the change.
+// between a query and what follows from its answer, and nobody sees the new number without the change.
 func (s *Store) changeKeys(ctx context.Context, name string, do work) error {
 	return s.announcedStep(ctx, name, func(ctx context.Context, tx session) error {
 		if _, err := advance(ctx, tx, "signing_keys"); err != nil {

@@ -67,7 +67,7 @@ func (s *Store) Progress(ctx context.Context, seen Marks) (Progress, error) {
 	if err != nil {
 		return Progress{}, fmt.Errorf("reading how far the database has come: %w", err)
 	}
-	now.Behind = now.gone || s.followed.hasLost() != Marks{}
+	now.Behind = now.gone || s.feedCursor.hasLost() != Marks{}
 	return now, nil
 }
 
@@ -91,7 +91,7 @@ func (s *Store) addIdentity(ctx context.Context) error {
 // so far that whoever followed the feed before reads it anew; and a copy of a database that others still use is no longer
 // taken for that one. Distrust does nothing, and returns false, when the database has what was seen: then another node was first.
 func (s *Store) Distrust(ctx context.Context, seen Marks, fresh store.StoredKey, ids []string, at time.Time) (done bool, err error) {
-	lost := s.followed.hasLost()
+	lost := s.feedCursor.hasLost()
 	err = s.changeKeys(ctx, "distrusting older keys", func(ctx context.Context, tx session) (err error) {
 		// changeKeys holds the counters of all other nodes off.
 		if done, err = lacks(ctx, tx, seen, lost); err != nil || !done {
@@ -105,14 +105,14 @@ func (s *Store) Distrust(ctx context.Context, seen Marks, fresh store.StoredKey,
 	if err != nil {
 		return false, err
 	}
-	s.followed.forgive(lost)
+	s.feedCursor.forgive(lost)
 	for _, id := range ids {
 		s.erase(ctx, id)
 	}
 	return done, nil
 }
 
-// lacks tells whether the database has lost any of what was seen. The caller has just counted a change of the keys.
+// lacks reports whether the database has lost any of what was seen. The caller has just counted a change of the keys.
 func lacks(ctx context.Context, tx session, seen ...Marks) (bool, error) {
 	for _, m := range seen {
 		m.Keys++

@@ -84,7 +84,7 @@ func migrateOne(ctx context.Context, provider *goose.Provider, version int64) er
 // other once.
 const maxVersionTries = 5
 
-// checkNewer tells whether this build may work with a schema that is newer than itself, as it must while the nodes of a
+// checkNewer reports whether this build may work with a schema that is newer than itself, as it must while the nodes of a
 // cluster are replaced one after the other, and when the new ones are taken back. The newest migration says for which
 // builds that is safe: it records its own version and the oldest one whose builds read and write all that matters. What
 // says nothing is refused.

@@ -101,7 +101,7 @@ func inTime(t testing.TB, what string, try func() error) {
 	t.Fatalf("%s: 3 times in vain, %d times not", what, succeeded)
 }
 
-// TestSilentConnectionsAreReplaced: when a host or a firewall dies, no connection says so. The first question that meets
+// TestSilentConnectionsAreReplaced: when a host or a firewall dies, no connection says so. The first query that meets
 // them is answered all the same.
 func TestSilentConnectionsAreReplaced(t *testing.T) {
 	server := pgtest.Shared(t)
@@ -155,7 +155,7 @@ func TestRequestHasOnePatience(t *testing.T) {
 	addClient(t, s, "acme")
 	s.read.queue.patience = patience
 	proxy.Blackhole()
-	ctx, began := WithPatience(t.Context()), time.Now()
+	ctx, began := WithTimeout(t.Context()), time.Now()
 	var err error
 	for range 60 {
 		_, err = s.Client(ctx, "acme")
@@ -168,7 +168,7 @@ func TestRequestHasOnePatience(t *testing.T) {
 	}
 	proxy.Restore()
 	inTime(t, "the next request", func() error {
-		_, err := s.Client(WithPatience(t.Context()), "acme")
+		_, err := s.Client(WithTimeout(t.Context()), "acme")
 		return err
 	})
 }

@@ -4,7 +4,7 @@ package sqlstore
 
 import "io/fs"
 
-// permissionsMatter tells whether the mode of a file says who may open it. Here access lists do, which a directory of
+// permissionsMatter reports whether the mode of a file says who may open it. Here access lists do, which a directory of
 // the user's profile has from the start.
 const permissionsMatter = false
 

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// permissionsMatter tells whether the mode of a file says who may open it.
+// permissionsMatter reports whether the mode of a file says who may open it.
 const permissionsMatter = true
 
 // ownerOf returns the user id of a file's owner.

@@ -31,8 +31,8 @@ const (
 
 	// patience is how long a request waits for a connection and its answer.
 	patience = 2 * time.Second
-	// backgroundPatience is how long a question waits that no request does, unless it says otherwise.
-	backgroundPatience = time.Minute
+	// backgroundTimeout is how long a query waits that no request does, unless it says otherwise.
+	backgroundTimeout = time.Minute
 	// queuedPerConnection is how many requests may wait or work for each connection.
 	queuedPerConnection = 64
 	// pingWithin is how long a connection that no request has used for idleAfter may take to prove that it is alive. When a
@@ -65,9 +65,9 @@ func OpenPostgres(ctx context.Context, dsn oauth.Secret, pool int, options Optio
 	p := &postgres{config: config, options: options}
 	config.DialFunc = p.sockets.dial(config.DialFunc)
 	q := &queue{room: int64(pool * queuedPerConnection), patience: patience}
-	waiting := &queue{room: math.MaxInt64, patience: backgroundPatience}
-	requests := p.open(pool-reserved, sessionSettings(serverPatience), stdlib.OptionShouldPing(isSilent))
-	background := p.open(reserved-1, sessionSettings(backgroundPatience), stdlib.OptionShouldPing(neverPing)) // see forsake
+	waiting := &queue{room: math.MaxInt64, patience: backgroundTimeout}
+	requests := p.open(pool-reserved, sessionSettings(serverTimeout), stdlib.OptionShouldPing(isSilent))
+	background := p.open(reserved-1, sessionSettings(backgroundTimeout), stdlib.OptionShouldPing(neverPing)) // see forsake
 	s := &Store{
 		write: requests, read: handle{db: requests, queue: q}, feed: handle{db: background, queue: waiting, remote: true}, options: options,
 		dialect: dialect{
@@ -100,16 +100,16 @@ type postgres struct {
 	failedAt atomic.Int64
 }
 
-// serverPatience is how long the server lets a transaction do nothing, and a statement of a request run. A node that is cut
+// serverTimeout is how long the server lets a transaction do nothing, and a statement of a request run. A node that is cut
 // off must not hold a lock for longer than others wait for it.
-var serverPatience = 5 * time.Second
+var serverTimeout = 5 * time.Second
 
 // sessionSettings are those of a connection whose statements may take so long. What is acknowledged must survive a crash of the
 // server: a setting of the database that says otherwise is overruled, a stricter one kept.
 func sessionSettings(statement time.Duration) string {
 	return fmt.Sprintf(`SET idle_in_transaction_session_timeout = %d; SET statement_timeout = %d;
 		SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit', true) IN ('off', 'local')`,
-		serverPatience.Milliseconds(), statement.Milliseconds())
+		serverTimeout.Milliseconds(), statement.Milliseconds())
 }
 
 // open returns a pool of at most size connections with these settings. It connects when it is used.
@@ -180,7 +180,7 @@ func (p *postgres) check(ctx context.Context, db *sql.DB) error {
 // eraseNothing: PostgreSQL overwrites nothing in place. Older states leave with VACUUM, and with the write-ahead log.
 func eraseNothing(context.Context, *sql.DB) error { return nil }
 
-// IsUnreachable tells whether an opening failed because the database could not be asked just then, so that it is worth
+// IsUnreachable reports whether an opening failed because the database could not be asked just then, so that it is worth
 // trying again: unlike a wrong password, or a schema of another version.
 func IsUnreachable(err error) bool {
 	var refusal *pgconn.PgError

@@ -57,7 +57,7 @@ func TestABatchReadsNoMoreThanItDrops(t *testing.T) {
 	})
 }
 
-// TestTheSchemesAreNotReadFromEveryUser: the question is asked every minute in which somebody signs in.
+// TestTheSchemesAreNotReadFromEveryUser: the query is asked every minute in which somebody signs in.
 func TestTheSchemesAreNotReadFromEveryUser(t *testing.T) {
 	s := openAt(t, newPath(t))
 	if plan := planOf(t, s, selectSchemes); strings.Contains(plan, "SCAN users") {

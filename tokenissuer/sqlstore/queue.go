@@ -11,23 +11,23 @@ import (
 // errCrowded: everybody would wait longer if one more did.
 var errCrowded = errors.New("too many wait for the database")
 
-// errImpatient: the request has waited long enough, for earlier questions.
+// errImpatient: the request has waited long enough, for earlier queries.
 var errImpatient = errors.New("the request has waited for the database for too long")
 
-// requestPatience is how long all questions and steps of one request may wait, together.
-const requestPatience = patience + patience/4
+// requestTimeout is how long all queries and steps of one request may wait, together.
+const requestTimeout = patience + patience/4
 
 type patienceKey struct{}
 
-// WithPatience returns the context of a request whose questions and steps wait, all together, little longer than one alone
+// WithTimeout returns the context of a request whose queries and steps wait, all together, little longer than one alone
 // may. Without it a request that asks a silent database several times would hang several times as long.
-func WithPatience(ctx context.Context) context.Context {
+func WithTimeout(ctx context.Context) context.Context {
 	left := new(atomic.Int64)
-	left.Store(int64(requestPatience))
+	left.Store(int64(requestTimeout))
 	return context.WithValue(ctx, patienceKey{}, left)
 }
 
-// Wait returns a context in which a request waits for a question that others ask too: for that long, and for no longer than
+// Wait returns a context in which a request waits for a query that others ask too: for that long, and for no longer than
 // it has patience left. The function ends the wait, which counts as one of its own.
 func Wait(ctx context.Context, limit time.Duration) (context.Context, func()) {
 	left, bounded := ctx.Value(patienceKey{}).(*atomic.Int64)
@@ -52,7 +52,7 @@ type queue struct {
 	inside   atomic.Int64
 }
 
-// enter lets a question or a step in, with a context that ends when its patience does, and not when the caller goes: to
+// enter lets a query or a step in, with a context that ends when its patience does, and not when the caller goes: to
 // break off costs the connection. A caller whose context has a deadline has a patience of its own; see WithPatience too.
 func (q *queue) enter(ctx context.Context) (context.Context, func(), error) {
 	if q == nil {

@@ -105,7 +105,7 @@ func (s *Store) revocations(ctx context.Context, after int64) ([]store.Revocatio
 			return nil, 0, err
 		}
 	}
-	s.followed.reached(now.Marks, page)
+	s.feedCursor.reached(now.Marks, page)
 	return list, cmp.Or(page, now.Revocations), nil
 }
 

@@ -81,9 +81,9 @@ func widest(revocations []store.Revocation) []store.Revocation {
 	return merged
 }
 
-// record hands the job to the line. While somebody else holds the row of its family, as a slow transaction or a node that was
-// cut off may, the job leaves the line: who waited for the row there would hold up everybody behind. One caller waits for it
-// beside the line, the others come again.
+// record hands the job to the queue. While somebody else holds the row of its family, as a slow transaction or a node that was
+// cut off may, the job leaves the queue: who waited for the row there would hold up everybody behind. One caller waits for it
+// beside the queue, the others come again.
 func (t *transactions) record(ctx context.Context, j job) error {
 	for {
 		err := t.revoking.run(ctx, j)
@@ -121,7 +121,7 @@ func (t *transactions) recordAlone(ctx context.Context, j job) error {
 	return err
 }
 
-// isTakingTooLong tells whether the server has ended a statement because of its own limits. Nothing has happened.
+// isTakingTooLong reports whether the server has ended a statement because of its own limits. Nothing has happened.
 func isTakingTooLong(err error) bool {
 	var refusal *pgconn.PgError
 	return errors.As(err, &refusal) && (refusal.Code == "57014" || refusal.Code == "55P03")
@@ -169,7 +169,7 @@ func (t *transactions) recordCalls(ctx context.Context, calls []*call) error {
 	return nil
 }
 
-// marking is the statement with which the line revokes families.
+// marking is the statement with which the queue revokes families.
 func (t *transactions) marking() string {
 	if t.waits {
 		return endWaiting
@@ -177,7 +177,7 @@ func (t *transactions) marking() string {
 	return endFree
 }
 
-// isOfOne tells whether the database has refused a value, and not the statement. Nothing has happened.
+// isOfOne reports whether the database has refused a value, and not the statement. Nothing has happened.
 func isOfOne(err error) bool {
 	var refusal *pgconn.PgError
 	if !errors.As(err, &refusal) || len(refusal.Code) != 5 {

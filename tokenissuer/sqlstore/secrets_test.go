@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// filesHold tells whether any file of the database holds the bytes.
+// filesHold reports whether any file of the database holds the bytes.
 func filesHold(t *testing.T, path string, content []byte) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))

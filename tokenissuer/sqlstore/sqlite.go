@@ -89,7 +89,7 @@ func OpenSQLite(ctx context.Context, path string, options Options) (*Store, erro
 //   - dqs off, defensive, trusted_schema off: a misspelt name fails, a strange file can do less.
 func dsn(path, more string) string {
 	name := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(path), "/")}
-	return name.String() + "?mode=rw&_busy_timeout=" + strconv.FormatInt(lockPatience.Milliseconds(), 10) + "&_synchronous=FULL&_foreign_keys=on&_txlock=immediate" +
+	return name.String() + "?mode=rw&_busy_timeout=" + strconv.FormatInt(lockTimeout.Milliseconds(), 10) + "&_synchronous=FULL&_foreign_keys=on&_txlock=immediate" +
 		"&_pragma=journal_size_limit(" + strconv.Itoa(keptLog) + ")&_pragma=secure_delete(1)&_pragma=trusted_schema(0)&_dqs=0&_defensive=1&_error_rc=1&" + more
 }
 
@@ -118,7 +118,7 @@ func checkSQLite(ctx context.Context, db *sql.DB, path string) (complete bool, e
 		return true, checkSound(ctx, db, "1")
 	}
 	// Keys, clients and revocations are looked at now; the tables of people and their sign-ins, which may be very large, later.
-	tables, err := askAll(ctx, question{on: &handle{db: db}, text: `SELECT name FROM sqlite_schema
+	tables, err := askAll(ctx, query{on: &handle{db: db}, text: `SELECT name FROM sqlite_schema
 		WHERE type = 'table' AND name NOT IN ('families', 'decided_requests', 'users', 'subjects', 'consents', 'attempts')
 		AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`}, nil, scanName)
 	for _, table := range tables {
@@ -171,16 +171,16 @@ func truncateLog(ctx context.Context, db *sql.DB) error {
 // errLogInUse: somebody reads an older state, or writes.
 var errLogInUse = errors.New("the write-ahead log is in use")
 
-// lockPatience is how long a step waits for another process's.
-var lockPatience = 2 * time.Second
+// lockTimeout is how long a step waits for another process's.
+var lockTimeout = 2 * time.Second
 
-// lockPoll is how often it asks. SQLite's own waiting sleeps a tenth of a second between two questions in the end,
+// lockPoll is how often it asks. SQLite's own waiting sleeps a tenth of a second between two queries in the end,
 // and a process that commits without a pause is hardly ever met in that way.
 const lockPoll = time.Millisecond
 
 // awaitLock tries something until no other process is in its way, patience or stop ends it.
 func awaitLock(stop <-chan struct{}, try func() error) error {
-	for end := time.Now().Add(lockPatience); ; {
+	for end := time.Now().Add(lockTimeout); ; {
 		err := try()
 		if !isBusy(err) || !time.Now().Before(end) {
 			return err
@@ -198,7 +198,7 @@ func isBusy(err error) bool {
 	return errors.Is(err, errLogInUse) || errors.As(err, &failure) && failure.Code()&0xff == sqlite3.SQLITE_BUSY
 }
 
-// isMissingTable tells whether a statement names a table that does not exist. SQLite has no code of its own for that.
+// isMissingTable reports whether a statement names a table that does not exist. SQLite has no code of its own for that.
 func isMissingTable(err error) bool {
 	var failure *sqlite.Error
 	return errors.As(err, &failure) && failure.Code()&0xff == sqlite3.SQLITE_ERROR && strings.Contains(failure.Error(), "no such table")

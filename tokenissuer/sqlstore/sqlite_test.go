@@ -168,9 +168,9 @@ func TestReadersDoNotWait(t *testing.T) {
 // asANode has the test wait for other processes no longer than a node does, and servers for the test.
 func asANode(t *testing.T) {
 	t.Helper()
-	lock, server := lockPatience, serverPatience
-	lockPatience, serverPatience = nodesLockPatience, nodesServerPatience
-	t.Cleanup(func() { lockPatience, serverPatience = lock, server })
+	lock, server := lockTimeout, serverTimeout
+	lockTimeout, serverTimeout = nodesLockPatience, nodesServerPatience
+	t.Cleanup(func() { lockTimeout, serverTimeout = lock, server })
 }
 
 // TestForeignWriter lets another handle keep the file locked. The wait ends, and the step has not happened.
@@ -213,12 +213,12 @@ func TestManyWriters(t *testing.T) {
 }
 
 // TestAwaitLockAsksOften: another process that commits without a pause lets go for some microseconds between two
-// commits, which SQLite's own way of waiting, ten questions a second, seldom meets.
+// commits, which SQLite's own way of waiting, ten queries a second, seldom meets.
 func TestAwaitLockAsksOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries, start := 0, time.Now()
 		locked := func() error { tries++; return errLogInUse }
-		if err := awaitLock(nil, locked); !errors.Is(err, errLogInUse) || tries < 1000 || time.Since(start) != lockPatience {
+		if err := awaitLock(nil, locked); !errors.Is(err, errLogInUse) || tries < 1000 || time.Since(start) != lockTimeout {
 			t.Errorf("after %d tries in %v got %v", tries, time.Since(start), err)
 		}
 		tries = 0

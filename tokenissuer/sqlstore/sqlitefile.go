@@ -98,7 +98,7 @@ func prepareDirectory(path string, uid int, options Options) error {
 	return nil
 }
 
-// holdsOnly tells whether nothing is in the directory but the database of that name and its companions.
+// holdsOnly reports whether nothing is in the directory but the database of that name and its companions.
 func holdsOnly(dir, name string) (bool, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

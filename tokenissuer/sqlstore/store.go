@@ -4,7 +4,7 @@
 //
 // Every step of the protocol is atomic and durable on a writing connection; in SQLite, steps that meet share one
 // transaction (groupcommit.go), in PostgreSQL each is its own (transactions.go), but for revocations (revoking.go). Reads are single statements on other
-// connections, and wait for no writer (ask.go).
+// connections, and wait for no writer (query.go).
 package sqlstore
 
 import (
@@ -26,7 +26,7 @@ var _ store.Store = (*Store)(nil)
 type Options struct {
 	// Warn is told what was found wrong and put right, at the opening and later, by any goroutine; nil: nobody is.
 	Warn func(message string)
-	// Failed is told of every question and step that failed for a reason of the database's, by any goroutine; nil: nobody is.
+	// Failed is told of every query and step that failed for a reason of the database's, by any goroutine; nil: nobody is.
 	Failed func(err error)
 	// KeepSchema leaves the schema alone: one that is not up to date is refused.
 	KeepSchema bool
@@ -54,18 +54,18 @@ type Store struct {
 	feed    handle // for what no request waits for
 	steps   runner // nil until the schema is there
 	// followed is what was seen of the feed.
-	followed followed
-	dropping dropPaces
+	feedCursor feedCursor
+	dropping   dropPaces
 	// endLater ends what later has begun; nil: nothing.
 	endLater func()
 
 	statements
 }
 
-// statements are prepared for the hot path: questions on the handles for reading, steps on the writing one.
+// statements are prepared for the hot path: queries on the handles for reading, steps on the writing one.
 type statements struct {
-	clientByID, userByID, userByEmail, familyByID            question
-	progressed, feedPage                                     question
+	clientByID, userByID, userByEmail, familyByID            query
+	progressed, feedPage                                     query
 	addFamily, decideRequest, redeemCode, rotateRefreshToken *sql.Stmt
 	addDecided                                               *sql.Stmt // nil: it takes two statements
 	endFamilyByID, advanceFeed, tagFeed, recordRevocation    *sql.Stmt // nil where recordTogether does it
@@ -174,17 +174,17 @@ func (s *Store) prepare(ctx context.Context) error {
 		{&s.redeemCode, s.write, redeemCode},
 		{&s.rotateRefreshToken, s.write, rotateRefreshToken},
 	}
-	questions := []*question{&s.clientByID, &s.userByID, &s.userByEmail, &s.familyByID}
+	queries := []*query{&s.clientByID, &s.userByID, &s.userByEmail, &s.familyByID}
 	if s.dialect.concurrent {
 		// The driver keeps what is asked often prepared by itself. What is prepared here is given back before its connection is
-		// closed, for which forsake would wait where the server is silent: the questions of the feed are not.
+		// closed, for which forsake would wait where the server is silent: the queries of the feed are not.
 		list = append(list, preparation{&s.addDecided, s.write, fmt.Sprintf(insertDecided, fmt.Sprintf(insertFamily, s.dialect.shareLock))})
 	} else {
 		list = append(list, preparation{&s.endFamilyByID, s.write, endFamilyByID}, preparation{&s.advanceFeed, s.write, advanceFeed},
 			preparation{&s.tagFeed, s.write, tagFeed}, preparation{&s.recordRevocation, s.write, recordRevocation})
-		questions = append(questions, &s.progressed, &s.feedPage)
+		queries = append(queries, &s.progressed, &s.feedPage)
 	}
-	for _, q := range questions {
+	for _, q := range queries {
 		list = append(list, preparation{&q.stmt, q.on.db, q.text})
 	}
 	for _, p := range list {
@@ -196,7 +196,7 @@ func (s *Store) prepare(ctx context.Context) error {
 	return nil
 }
 
-// Ping tells whether the database answers a reader and lets a writer write: on a full disk, or with a standby that does not
+// Ping reports whether the database answers a reader and lets a writer write: on a full disk, or with a standby that does not
 // confirm, only that shows.
 func (s *Store) Ping(ctx context.Context) error {
 	var one int

@@ -24,17 +24,17 @@ type transactions struct {
 	db    *sql.DB
 	queue *queue
 	// revoking is where those wait who record revocations; see recordLine.
-	revoking *line
+	revoking *writeQueue
 	// patient has room for the one caller who waits for a family's row; see recordAlone.
 	patient chan struct{}
-	// waits: the database has no statement that passes over rows which others hold. The line's own goroutine alone uses it.
+	// waits: the database has no statement that passes over rows which others hold. The queue's own goroutine alone uses it.
 	waits bool
 }
 
-// newTransactions starts the line.
+// newTransactions starts the queue.
 func newTransactions(db *sql.DB, q *queue) *transactions {
 	t := &transactions{db: db, queue: q, patient: make(chan struct{}, 1)}
-	t.revoking = newLine(t.recordLine)
+	t.revoking = newWriteQueue(t.recordLine)
 	return t
 }
 
@@ -91,14 +91,14 @@ func (t *transactions) inTransaction(ctx context.Context, do func(session) error
 	return tx.Commit()
 }
 
-// isConflict tells whether the database has taken a transaction back because of another one: it could not be put in an
+// isConflict reports whether the database has taken a transaction back because of another one: it could not be put in an
 // order with it, or each waited for the other. Nothing has happened, and it may go well the next time.
 func isConflict(err error) bool {
 	var refusal *pgconn.PgError
 	return errors.As(err, &refusal) && (refusal.Code == "40001" || refusal.Code == "40P01")
 }
 
-// isNotUnderstood tells whether the database refuses a statement because it is of another make, or too old.
+// isNotUnderstood reports whether the database refuses a statement because it is of another make, or too old.
 func isNotUnderstood(err error) bool {
 	var refusal *pgconn.PgError
 	return errors.As(err, &refusal) && (refusal.Code == "0A000" || refusal.Code == "42601")

@@ -54,7 +54,7 @@ func (s *Store) UserByEmail(ctx context.Context, email string) (*store.User, err
 	return findUser(ctx, s.userByEmail, email)
 }
 
-func findUser(ctx context.Context, q question, key string) (*store.User, error) {
+func findUser(ctx context.Context, q query, key string) (*store.User, error) {
 	u, err := askFor(ctx, q, []any{possible(key), standInUser}, scanUser)
 	if err != nil {
 		return nil, fmt.Errorf("reading user: %w", err)

@@ -13,7 +13,7 @@ import (
 var (
 	// silence is how long a listener hears nothing before it asks whether the connection is still there. Tests shorten it.
 	silence = 20 * time.Second
-	// notifyWithin is how long that question may take, and a notification.
+	// notifyWithin is how long that query may take, and a notification.
 	notifyWithin = 2 * time.Second
 )
 
@@ -87,7 +87,7 @@ func await(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-// within bounds a question to a server that may have died silently.
+// within bounds a query to a server that may have died silently.
 func within(ctx context.Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, notifyWithin)
 	defer cancel()

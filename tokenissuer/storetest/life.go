@@ -26,7 +26,7 @@ var sentinels = []error{
 	store.ErrNotFound, store.ErrTaken, store.ErrSpent, store.ErrStale, store.ErrInUse,
 }
 
-// isAnswer tells whether an error is one of the sentinels.
+// isAnswer reports whether an error is one of the sentinels.
 func isAnswer(err error) bool {
 	return slices.ContainsFunc(sentinels, func(sentinel error) bool { return errors.Is(err, sentinel) })
 }

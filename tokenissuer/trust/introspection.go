@@ -32,7 +32,7 @@ const (
 	// takes memory, even when its client has hung up.
 	maxQuestions = 64
 	maxWaiting   = 8192
-	slotPatience = 2 * time.Second
+	slotTimeout  = 2 * time.Second
 	// warnInterval is how long after a warning about an issuer there is none.
 	warnInterval = time.Minute
 )
@@ -64,7 +64,7 @@ type introspector struct {
 func newIntrospector(settings *Introspection, tokens accesstoken.TrustedTokens, c *client, now func() time.Time) *introspector {
 	i := &introspector{
 		settings: *settings, issuer: tokens.Issuer, tokens: tokens, client: c, now: now, warn: func(string, error) {},
-		answers: newAnswerCache(), queue: fairqueue.New(maxQuestions, maxWaiting), patience: slotPatience, wait: fetchTimeout,
+		answers: newAnswerCache(), queue: fairqueue.New(maxQuestions, maxWaiting), patience: slotTimeout, wait: fetchTimeout,
 	}
 	if i.settings.CacheFor <= 0 {
 		i.settings.CacheFor = defaultCacheFor
@@ -197,7 +197,7 @@ var pausing = map[int]bool{
 	http.StatusBadGateway: true, http.StatusServiceUnavailable: true, http.StatusGatewayTimeout: true,
 }
 
-// isGeneral tells whether the issuer cannot be reached, or takes too long: others would wait for the same. One that hangs up
+// isGeneral reports whether the issuer cannot be reached, or takes too long: others would wait for the same. One that hangs up
 // or answers strangely may do so because of the token, and does it soon.
 func isGeneral(err error) bool {
 	if slow, ok := errors.AsType[net.Error](err); ok && slow.Timeout() {

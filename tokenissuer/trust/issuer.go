@@ -123,7 +123,7 @@ func (i *Issuer) UseSnapshots(s Snapshots) {
 // Run keeps the keys fresh until ctx ends.
 func (i *Issuer) Run(ctx context.Context) { i.keys.run(ctx) }
 
-// Introspects tells whether the issuer is asked about opaque tokens.
+// Introspects reports whether the issuer is asked about opaque tokens.
 func (i *Issuer) Introspects() bool { return i.introspector != nil }
 
 // Generation changes whenever the keys do.
@@ -215,7 +215,7 @@ func (i *Issuer) judgeLater(ctx context.Context, judge func() (*accesstoken.Acce
 	}
 }
 
-// isOpaque tells whether a token is no JWT. Nearly every JWT has the look of one, and those are not taken apart again.
+// isOpaque reports whether a token is no JWT. Nearly every JWT has the look of one, and those are not taken apart again.
 func isOpaque(token string) bool {
 	if strings.HasPrefix(token, "eyJ") && strings.Count(token, ".") >= 2 {
 		return false
@@ -224,7 +224,7 @@ func isOpaque(token string) bool {
 	return !isJWT
 }
 
-// claims tells whether a JWT names this issuer.
+// claims reports whether a JWT names this issuer.
 func (i *Issuer) claims(token string) bool {
 	issuer, _ := accesstoken.ClaimedIssuer(token)
 	return issuer == i.settings.Issuer

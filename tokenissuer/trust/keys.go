@@ -48,7 +48,7 @@ type remoteKeys struct {
 // knowledge is one state of what is known, never changed.
 type knowledge struct {
 	set *keySet // nil: none yet
-	// current tells whether the last fetch was good. If not, nobody can say that there is no key of some kid.
+	// current reports whether the last fetch was good. If not, nobody can say that there is no key of some kid.
 	current bool
 	failed  error     // why the last fetch was not
 	retryAt time.Time // when the next one is planned
@@ -132,7 +132,7 @@ func (k *remoteKeys) unavailable(known *knowledge, reason string) error {
 	return e
 }
 
-// lacksKey tells whether a refusal may be mended by a fetch.
+// lacksKey reports whether a refusal may be mended by a fetch.
 func lacksKey(err error) bool {
 	switch oauth.AsError(err).Reason {
 	case reasonUnknown, reasonNotLoaded, reasonStale:
@@ -183,7 +183,7 @@ func (k *remoteKeys) restore(set *keySet) {
 	}
 }
 
-// replace changes what is known, and tells whether that changes the keys. The caller holds mu.
+// replace changes what is known, and reports whether that changes the keys. The caller holds mu.
 func (k *remoteKeys) replace(next *knowledge) (changed bool) {
 	before := k.known.Swap(next)
 	if changed = !before.set.equal(next.set); changed {

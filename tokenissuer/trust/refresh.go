@@ -68,7 +68,7 @@ func (k *remoteKeys) demand() (recalled, fetched <-chan struct{}) {
 	return recalled, k.fetched
 }
 
-// quiet tells whether demand would bring nothing that was not known already.
+// quiet reports whether demand would bring nothing that was not known already.
 func (k *remoteKeys) quiet(known *knowledge) bool {
 	if recalled := k.recall(); recalled != nil {
 		select {
@@ -82,7 +82,7 @@ func (k *remoteKeys) quiet(known *knowledge) bool {
 	return known == k.known.Load() && !k.fetching && k.coolsDown(k.now())
 }
 
-// coolsDown tells whether a token made us fetch not long ago. A clock that was set back has forgotten it.
+// coolsDown reports whether a token made us fetch not long ago. A clock that was set back has forgotten it.
 func (k *remoteKeys) coolsDown(now time.Time) bool {
 	since := now.Sub(k.demanded)
 	return since >= 0 && since < k.rest

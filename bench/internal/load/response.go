@@ -29,7 +29,7 @@ func (r *Response) Get(name string) string {
 
 var errNoLength = errors.New("the response has no Content-Length and no chunks")
 
-// parse reads a response from what has arrived so far, and tells whether all of it has. Its end must be known by a
+// parse reads a response from what has arrived so far, and reports whether all of it has. Its end must be known by a
 // Content-Length or by chunks.
 func (r *Response) parse(arrived []byte) (whole bool, err error) {
 	end := bytes.Index(arrived, []byte("\r\n\r\n"))

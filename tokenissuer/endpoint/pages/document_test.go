@@ -80,7 +80,7 @@ func text(n *html.Node) string {
 // body is the text of the page.
 func (d document) body() string { return text(d.all("body")[0]) }
 
-// inside tells whether an element stands in one of a name.
+// inside reports whether an element stands in one of a name.
 func inside(n *html.Node, name string) bool {
 	for up := range n.Ancestors() {
 		if up.Data == name {

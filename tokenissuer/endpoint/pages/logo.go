@@ -38,7 +38,7 @@ func (l *Logo) dataURL() (template.URL, error) {
 	return template.URL("data:" + l.MediaType + ";base64," + encoded), nil //nolint:gosec // both parts are checked
 }
 
-// isSVG tells whether data is well-formed XML whose root element is svg.
+// isSVG reports whether data is well-formed XML whose root element is svg.
 func isSVG(data []byte) bool {
 	decoder := xml.NewDecoder(bytes.NewReader(data))
 	for root := ""; ; {

@@ -22,7 +22,7 @@ type Page interface {
 	template() string
 	// heading is the key of the text that is the title and the h1.
 	heading() string
-	// failed tells whether the title has to say that something went wrong with the form that was sent.
+	// failed reports whether the title has to say that something went wrong with the form that was sent.
 	failed() bool
 }
 
@@ -143,7 +143,7 @@ func (v view) Brand() string { return v.pages.brand.name }
 // Logo is the operator's image, or empty.
 func (v view) Logo() template.URL { return v.pages.brand.logo }
 
-// Mark tells whether to draw our own mark.
+// Mark reports whether to draw our own mark.
 func (v view) Mark() bool { return v.pages.brand.mark }
 
 // Style is the style sheet.
@@ -164,16 +164,16 @@ func (v view) Title() (string, error) {
 	return v.fill("title.page", "{title}", title, "{brand}", v.Brand()), nil
 }
 
-// Failed tells whether a notice is about something that went wrong.
+// Failed reports whether a notice is about something that went wrong.
 func (n Notice) Failed() bool { return n != NoNotice && n != SignInAgain }
 
-// Mismatch tells whether the fields themselves are wrong.
+// Mismatch reports whether the fields themselves are wrong.
 func (n Notice) Mismatch() bool { return n == WrongCredentials }
 
-// Waits tells whether a notice is followed by when to try again.
+// Waits reports whether a notice is followed by when to try again.
 func (n Notice) Waits() bool { return n == TooManyAttempts || n == Busy }
 
-// Waits tells whether a problem passes by itself, so that the page says when to try again.
+// Waits reports whether a problem passes by itself, so that the page says when to try again.
 func (c ProblemCode) Waits() bool { return c == Throttled || c == Unavailable }
 
 // WayOn is the address of the account page for problems that end a visit: what the page itself advises happens elsewhere,

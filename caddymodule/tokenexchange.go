@@ -107,7 +107,7 @@ func (a *App) qualify(trust string) error {
 	return nil
 }
 
-// isQualified tells whether an id looks like one of a trusted issuer's.
+// isQualified reports whether an id looks like one of a trusted issuer's.
 func (a *App) isQualified(id string) bool {
 	return slices.ContainsFunc(a.qualifiers, func(prefix string) bool { return strings.HasPrefix(id, prefix) })
 }

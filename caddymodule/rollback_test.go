@@ -53,7 +53,7 @@ func (g *gatehouse) marked() {
 	g.t.Helper()
 	g.eventually("the marker is written", func() bool {
 		now := g.progress()
-		content, err := os.ReadFile((&marker{identity: now.Identity}).path())
+		content, err := os.ReadFile((&rollbackDetector{identity: now.Identity}).path())
 		var kept sqlstore.Marks
 		return err == nil && json.Unmarshal(content, &kept) == nil && kept == now.Marks
 	})
@@ -193,7 +193,7 @@ func TestK11NodesThatDistrustTogether(t *testing.T) {
 		now := g.progress().Identity
 		for _, e := range []*engine{g.app().engine, other} {
 			e.keyring.mu.Lock()
-			at := e.marker.identity
+			at := e.rollbackDetector.identity
 			e.keyring.mu.Unlock()
 			if !strings.Contains(former[0], now) && at == now {
 				continue

@@ -11,28 +11,28 @@ import (
 	"go.uber.org/zap"
 )
 
-// sharedReading lets requests that all want the state of the moment in which they ask share the readings of it. Each gets
+// coalescedRefresh lets requests that all want the state of the moment in which they ask share the readings of it. Each gets
 // the result of a reading that began after it had asked: who comes while one is under way waits for the next, with all
 // others who do. One goroutine reads, for as long as somebody has asked for another reading. The zero value is ready.
-type sharedReading struct {
+type coalescedRefresh struct {
 	mu    sync.Mutex
-	busy  bool     // the goroutine is there
-	comes *reading // the one that has not begun; nil: nobody waits for one
+	busy  bool        // the goroutine is there
+	comes *refreshRun // the one that has not begun; nil: nobody waits for one
 }
 
-// reading is one that several wait for.
-type reading struct {
+// refreshRun is one that several wait for.
+type refreshRun struct {
 	read func() error
 	done chan struct{}
 	err  error // once it is done
 }
 
-// errReadingBroken: the reading has panicked.
-var errReadingBroken = errors.New("the reading was broken off")
+// errRefreshFailed: the reading has panicked.
+var errRefreshFailed = errors.New("the reading was broken off")
 
 // do returns the result of a read that began after the call, or the error of ctx when that ends before. The read goes on
 // then, since others wait for it: it must bound itself.
-func (s *sharedReading) do(ctx context.Context, read func() error) error {
+func (s *coalescedRefresh) do(ctx context.Context, read func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err // nobody would wait
 	}
@@ -46,11 +46,11 @@ func (s *sharedReading) do(ctx context.Context, read func() error) error {
 }
 
 // join returns the reading that has not begun.
-func (s *sharedReading) join(read func() error) *reading {
+func (s *coalescedRefresh) join(read func() error) *refreshRun {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.comes == nil {
-		s.comes = &reading{read: read, done: make(chan struct{})}
+		s.comes = &refreshRun{read: read, done: make(chan struct{})}
 	}
 	if !s.busy {
 		s.busy = true
@@ -60,7 +60,7 @@ func (s *sharedReading) join(read func() error) *reading {
 }
 
 // run reads until nobody waits for another reading.
-func (s *sharedReading) run() {
+func (s *coalescedRefresh) run() {
 	for {
 		runtime.Gosched() // requests that are about to ask may share this one; without any nothing is waited for
 		r := s.begin()
@@ -73,7 +73,7 @@ func (s *sharedReading) run() {
 }
 
 // begin lets nobody join any more. It returns nil when there is nothing to read.
-func (s *sharedReading) begin() *reading {
+func (s *coalescedRefresh) begin() *refreshRun {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.comes
@@ -86,7 +86,7 @@ func unbroken(read func() error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			caddy.Log().Error("panic while reading for several", zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))
-			err = errReadingBroken
+			err = errRefreshFailed
 		}
 	}()
 	return read()

@@ -84,7 +84,7 @@ func TestK11FailoverThatLostARevocation(t *testing.T) {
 	}
 }
 
-// TestK11TheFeedIsReadAgainAfterAFailure: a question that failed has told nobody anything.
+// TestK11TheFeedIsReadAgainAfterAFailure: a query that failed has told nobody anything.
 func TestK11TheFeedIsReadAgainAfterAFailure(t *testing.T) {
 	s := openAt(t, newPath(t))
 	must(t, s.Revoke(t.Context(), revocation("early")))

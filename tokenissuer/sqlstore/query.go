@@ -50,8 +50,8 @@ func (s session) prepared(ctx context.Context, statement *sql.Stmt) *sql.Stmt {
 	return own
 }
 
-// possible returns the key of a question, or one that nobody has when it is no text: PostgreSQL takes neither bytes that are
-// no UTF-8 nor NUL, and refuses the question instead of finding nothing. It is asked all the same, with the same work.
+// possible returns the key of a query, or one that nobody has when it is no text: PostgreSQL takes neither bytes that are
+// no UTF-8 nor NUL, and refuses the query instead of finding nothing. It is asked all the same, with the same work.
 func possible(key string) string {
 	if !utf8.ValidString(key) || strings.ContainsRune(key, 0) {
 		return standIn
@@ -59,7 +59,7 @@ func possible(key string) string {
 	return key
 }
 
-// handle is a pool of connections for questions.
+// handle is a pool of connections for queries.
 type handle struct {
 	db      *sql.DB
 	queue   *queue
@@ -68,30 +68,30 @@ type handle struct {
 	remote bool
 }
 
-// question is a SELECT on a handle.
-type question struct {
+// query is a SELECT on a handle.
+type query struct {
 	on   *handle
 	text string
 	stmt *sql.Stmt // nil: it was not prepared
 }
 
-// text is a question of a request.
-func (s *Store) text(text string) question { return question{on: &s.read, text: text} }
+// text is a query of a request.
+func (s *Store) text(text string) query { return query{on: &s.read, text: text} }
 
-// background is a question that no request waits for. It has connections of its own, so that no crowd of requests
+// background is a query that no request waits for. It has connections of its own, so that no crowd of requests
 // keeps revocations out.
-func (s *Store) background(text string) question { return question{on: &s.feed, text: text} }
+func (s *Store) background(text string) query { return query{on: &s.feed, text: text} }
 
-func (q question) rows(ctx context.Context, args []any) (*sql.Rows, error) {
+func (q query) rows(ctx context.Context, args []any) (*sql.Rows, error) {
 	if q.stmt != nil {
 		return q.stmt.QueryContext(ctx, args...)
 	}
 	return q.on.db.QueryContext(ctx, q.text, args...)
 }
 
-// ask asks a question and reads the answer. Every question goes through here, so that none waits longer than the
+// ask runs a query and reads the answer. Every query goes through here, so that none waits longer than the
 // queue's patience, unless its caller says how long it waits, and no more wait than there is room for.
-func ask(ctx context.Context, q question, args []any, read func(*sql.Rows) error) error {
+func ask(ctx context.Context, q query, args []any, read func(*sql.Rows) error) error {
 	err := q.ask(ctx, args, read)
 	if err != nil {
 		q.on.options.failed(err)
@@ -108,7 +108,7 @@ func forsake(db *sql.DB) {
 	db.SetMaxIdleConns(db.Stats().MaxOpenConnections)
 }
 
-func (q question) ask(ctx context.Context, args []any, read func(*sql.Rows) error) error {
+func (q query) ask(ctx context.Context, args []any, read func(*sql.Rows) error) error {
 	ctx, leave, err := q.on.queue.enter(ctx)
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (q question) ask(ctx context.Context, args []any, read func(*sql.Rows) erro
 }
 
 // askOne asks for one row. Without one the error is sql.ErrNoRows.
-func askOne(ctx context.Context, q question, args []any, into ...any) error {
+func askOne(ctx context.Context, q query, args []any, into ...any) error {
 	return ask(ctx, q, args, func(rows *sql.Rows) error {
 		if rows.Next() {
 			return rows.Scan(into...)
@@ -139,7 +139,7 @@ func askOne(ctx context.Context, q question, args []any, into ...any) error {
 }
 
 // askFor asks for a row and reads it. Without one the error is sql.ErrNoRows.
-func askFor[T any](ctx context.Context, q question, args []any, scan func(scanner) (T, error)) (value T, err error) {
+func askFor[T any](ctx context.Context, q query, args []any, scan func(scanner) (T, error)) (value T, err error) {
 	err = ask(ctx, q, args, func(rows *sql.Rows) error {
 		if !rows.Next() {
 			if err := rows.Err(); err != nil {
@@ -154,7 +154,7 @@ func askFor[T any](ctx context.Context, q question, args []any, scan func(scanne
 }
 
 // askAll asks for any number of rows.
-func askAll[T any](ctx context.Context, q question, args []any, scan func(scanner) (T, error)) (list []T, err error) {
+func askAll[T any](ctx context.Context, q query, args []any, scan func(scanner) (T, error)) (list []T, err error) {
 	err = ask(ctx, q, args, func(rows *sql.Rows) (err error) {
 		list, err = scanAll(rows, scan)
 		return err

@@ -14,7 +14,7 @@ import (
 // whoever asked gets a later one, with everybody else who waits.
 func TestSharedReadingSeesWhatWasThereBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s sharedReading
+		var s coalescedRefresh
 		var state, readings atomic.Int64
 		read := func(seen *int64) func() error {
 			return func() error {
@@ -52,7 +52,7 @@ func TestSharedReadingSeesWhatWasThereBefore(t *testing.T) {
 // TestSharedReadingGoesOnWithoutThoseWhoLeft: those for whom it reads hang up, and so do those who wait for the next.
 func TestSharedReadingGoesOnWithoutThoseWhoLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s sharedReading
+		var s coalescedRefresh
 		slow := func() error { time.Sleep(time.Second); return nil }
 		hangsUp, cancel := context.WithCancel(t.Context())
 		var asking sync.WaitGroup
@@ -76,7 +76,7 @@ func TestSharedReadingGoesOnWithoutThoseWhoLeft(t *testing.T) {
 
 func TestSharedReadingTellsOfFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s sharedReading
+		var s coalescedRefresh
 		fails := func() error { time.Sleep(time.Second); return errors.New("the store is gone") }
 		var failed atomic.Int64
 		var asking sync.WaitGroup
@@ -91,7 +91,7 @@ func TestSharedReadingTellsOfFailure(t *testing.T) {
 		if n := failed.Load(); n != 10 {
 			t.Errorf("%d of 10 learn of it", n)
 		}
-		if err := s.do(t.Context(), func() error { panic("broken") }); !errors.Is(err, errReadingBroken) {
+		if err := s.do(t.Context(), func() error { panic("broken") }); !errors.Is(err, errRefreshFailed) {
 			t.Errorf("a panic is told as %v", err)
 		}
 		if err := s.do(t.Context(), func() error { return nil }); err != nil {

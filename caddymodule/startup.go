@@ -35,17 +35,17 @@ const (
 // errAway: the database cannot be asked now, and the engine goes on trying.
 var errAway = errors.New("the database is away")
 
-// opening is how far an engine has come with opening its store.
-type opening struct {
+// startup is how far an engine has come with startup its store.
+type startup struct {
 	mu     sync.Mutex
 	trying bool          // in the background
 	done   chan struct{} // closed once the engine is open
 }
 
-// isOpen tells whether the store, the keys and the revocations are there.
+// isOpen reports whether the store, the keys and the revocations are there.
 func (e *engine) isOpen() bool {
 	select {
-	case <-e.opening.done:
+	case <-e.startup.done:
 		return true
 	default:
 		return false
@@ -64,12 +64,12 @@ func (e *engine) opened() store.Store {
 // already stays as it is. The error is errAway when the database of a server cannot be asked now: then the engine opens by
 // itself as soon as it can.
 func (e *engine) open() error {
-	e.opening.mu.Lock()
-	defer e.opening.mu.Unlock()
+	e.startup.mu.Lock()
+	defer e.startup.mu.Unlock()
 	switch {
 	case e.isOpen():
 		return nil
-	case e.opening.trying:
+	case e.startup.trying:
 		return errAway
 	}
 	timeout := fileTimeout
@@ -79,7 +79,7 @@ func (e *engine) open() error {
 	err := e.tryOpen(timeout)
 	if err != nil && e.settings.store == storePostgres && sqlstore.IsUnreachable(err) {
 		e.log().Error("the database is away: everything that needs it answers 503 until it comes back", zap.Error(err))
-		e.opening.trying = true
+		e.startup.trying = true
 		e.runs.Go(e.keepTrying)
 		return fmt.Errorf("%w: %w", errAway, err)
 	}
@@ -119,7 +119,7 @@ func (e *engine) tryOpen(timeout time.Duration) error {
 		return errors.Join(err, store.Close())
 	}
 	e.store = store
-	close(e.opening.done)
+	close(e.startup.done)
 	e.runs.Go(func() { e.follow(e.life) })
 	e.runs.Go(func() { e.housekeep(e.life) })
 	return nil

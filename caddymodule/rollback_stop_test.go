@@ -55,7 +55,7 @@ func TestK11RevokedWhileItStops(t *testing.T) {
 	g.eventually("the marker has it", func() bool {
 		e.keyring.mu.Lock()
 		defer e.keyring.mu.Unlock()
-		return e.marker.kept == now.Marks
+		return e.rollbackDetector.kept == now.Marks
 	})
 }
 
@@ -172,15 +172,15 @@ func TestK11AMarkerIsNotPutBack(t *testing.T) {
 	e := g.app().engine
 	e.keyring.mu.Lock()
 	defer e.keyring.mu.Unlock()
-	before := readFile(t, e.marker.path())
-	former := e.marker
+	before := readFile(t, e.rollbackDetector.path())
+	former := e.rollbackDetector
 	former.seen.Revocations--
-	if err := former.write(); err != nil || readFile(t, e.marker.path()) != before {
-		t.Errorf("%v: it was %s and is %s", err, before, readFile(t, e.marker.path()))
+	if err := former.write(); err != nil || readFile(t, e.rollbackDetector.path()) != before {
+		t.Errorf("%v: it was %s and is %s", err, before, readFile(t, e.rollbackDetector.path()))
 	}
-	next := e.marker
+	next := e.rollbackDetector
 	next.seen.Revocations++
-	if err := next.write(); err != nil || readFile(t, e.marker.path()) == before {
+	if err := next.write(); err != nil || readFile(t, e.rollbackDetector.path()) == before {
 		t.Errorf("%v: it still is %s", err, before)
 	}
 }

@@ -21,9 +21,9 @@ var (
 	errPanicked = errors.New("the step panicked")
 )
 
-// batch is one transaction and the calls whose steps it has begun. How it tells what a failed step has left of it is
+// commitGroup is one transaction and the calls whose steps it has begun. How it tells what a failed step has left of it is
 // SQLite's way.
-type batch struct {
+type commitGroup struct {
 	tx *transaction
 	members
 }
@@ -33,7 +33,7 @@ type members struct{ ran []*call }
 
 // transact runs one transaction, of the first call and those behind it, and answers them.
 func (g *groupCommit) transact(first *call) {
-	var b batch
+	var b commitGroup
 	outcome := errStopped
 	defer func() { b.answer(outcome) }() // deferred, so that nobody waits for ever
 	outcome = g.commit(&b, first)
@@ -54,7 +54,7 @@ func (m *members) answer(outcome error) {
 
 // commit runs the steps and commits them. An error means that nothing has happened, or that nobody knows; with either,
 // no transaction is left.
-func (g *groupCommit) commit(b *batch, first *call) (err error) {
+func (g *groupCommit) commit(b *commitGroup, first *call) (err error) {
 	err = awaitLock(g.closing, func() (err error) {
 		tx, err := g.db.BeginTx(context.Background(), nil)
 		b.tx = &transaction{Tx: tx}
@@ -146,7 +146,7 @@ func (g *groupCommit) runStep(tx *transaction, c *call) error {
 	return nil
 }
 
-// isOpen tells whether a failed statement has left the transaction as it was. SQLite refuses to begin one inside of
+// isOpen reports whether a failed statement has left the transaction as it was. SQLite refuses to begin one inside of
 // another.
 func isOpen(tx *transaction) bool {
 	_, err := tx.ExecContext(context.Background(), `BEGIN`)

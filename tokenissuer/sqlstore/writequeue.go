@@ -21,8 +21,8 @@ var (
 	errUnknown = errors.New("gave up waiting, nobody knows whether it happened")
 )
 
-// line is where callers wait for a transaction that they share. One goroutine takes them out.
-type line struct {
+// writeQueue is where callers wait for a transaction that they share. One goroutine takes them out.
+type writeQueue struct {
 	queue chan *call
 	once  sync.Once
 	// closing is closed when no further step is to begin, ended when the goroutine has gone.
@@ -41,9 +41,9 @@ type call struct {
 	err    error      // the step's own result, the writer's until the commit
 }
 
-// newLine starts the goroutine.
-func newLine(transact func(first *call)) *line {
-	l := &line{
+// newWriteQueue starts the goroutine.
+func newWriteQueue(transact func(first *call)) *writeQueue {
+	l := &writeQueue{
 		queue: make(chan *call, maxQueued), closing: make(chan struct{}), ended: make(chan struct{}), transact: transact,
 	}
 	go l.write()
@@ -51,14 +51,14 @@ func newLine(transact func(first *call)) *line {
 }
 
 // close lets the transaction that is under way end. Those who still wait then get errClosed.
-func (l *line) close() {
+func (l *writeQueue) close() {
 	l.once.Do(func() { close(l.closing) })
 	<-l.ended
 }
 
 // run hands the step to the writer and waits for its commit, or until ctx ends. A step that has not been begun by then
 // never will be.
-func (l *line) run(ctx context.Context, j job) error {
+func (l *writeQueue) run(ctx context.Context, j job) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -91,11 +91,11 @@ func (l *line) run(ctx context.Context, j job) error {
 	}
 }
 
-// take tells whether the caller of take is the one who decides over the step: the writer, or who gives it up.
+// take reports whether the caller of take is the one who decides over the step: the writer, or who gives it up.
 func (c *call) take() bool { return c.taken.CompareAndSwap(false, true) }
 
 // write is the writer's goroutine.
-func (l *line) write() {
+func (l *writeQueue) write() {
 	defer close(l.ended)
 	for !l.isClosing() {
 		select {
@@ -106,7 +106,7 @@ func (l *line) write() {
 	}
 }
 
-func (l *line) isClosing() bool {
+func (l *writeQueue) isClosing() bool {
 	select {
 	case <-l.closing:
 		return true
@@ -116,7 +116,7 @@ func (l *line) isClosing() bool {
 }
 
 // next is who waits next; nil when nobody does, that many are enough or the store is being closed.
-func (l *line) next(taken int) *call {
+func (l *writeQueue) next(taken int) *call {
 	if taken == maxBatch || l.isClosing() {
 		return nil
 	}

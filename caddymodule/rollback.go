@@ -27,9 +27,9 @@ const lastMarksTimeout = time.Second
 // maxLooks is how often marks are compared before they settle: before and after a distrust, and with either identity.
 const maxLooks = 6
 
-// marker remembers beside the database how far that had come, for as long as this machine has its data directory: a
+// rollbackDetector remembers beside the database how far that had come, for as long as this machine has its data directory: a
 // database that has come less far was put back to an older state.
-type marker struct {
+type rollbackDetector struct {
 	identity string // the database's; empty: the store has no marks, or they were not asked for yet
 	file     string // in which the database is; empty: it is in none of ours
 	seen     sqlstore.Marks
@@ -38,15 +38,15 @@ type marker struct {
 	failing  bool
 }
 
-// keptMarks are what a marker's file holds.
-type keptMarks struct {
+// savedPositions are what a marker's file holds.
+type savedPositions struct {
 	sqlstore.Marks
 	// File is the absolute path of the database; empty: the marker is an older build's, or the database a server's.
 	File string `json:"file,omitzero"`
 }
 
-// readMarks reads a marker's file.
-func readMarks(path string) (marks keptMarks, err error) {
+// readPositions reads a marker's file.
+func readPositions(path string) (marks savedPositions, err error) {
 	content, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(content, &marks)
@@ -59,12 +59,12 @@ const markerPrefix = "marker-"
 
 func markerDirectory() string { return filepath.Join(caddy.AppDataDir(), "oauth") }
 
-func (m *marker) path() string {
+func (m *rollbackDetector) path() string {
 	return filepath.Join(markerDirectory(), markerPrefix+m.identity+".json")
 }
 
-// marked is a store that may be put back to an older state; see sqlstore.Store.
-type marked interface {
+// positions is a store that may be put back to an older state; see sqlstore.Store.
+type positions interface {
 	store.KeyStore
 	Progress(ctx context.Context, seen sqlstore.Marks) (sqlstore.Progress, error)
 	Distrust(ctx context.Context, seen sqlstore.Marks, fresh store.StoredKey, ids []string, at time.Time) (bool, error)
@@ -73,7 +73,7 @@ type marked interface {
 // checkRestored answers for a database that was put back to an older state, as from a backup. It is called when the keys
 // and the revocations of the store have been read.
 func (e *engine) checkRestored(ctx context.Context) error {
-	s, ok := e.feed.store.(marked)
+	s, ok := e.feed.store.(positions)
 	if !ok {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (e *engine) checkRestored(ctx context.Context) error {
 
 // checkMarks is checkRestored for a store that is in use.
 func (e *engine) checkMarks(ctx context.Context) error {
-	s, ok := e.store.(marked)
+	s, ok := e.store.(positions)
 	if !ok {
 		return nil
 	}
@@ -95,9 +95,9 @@ func (e *engine) checkMarks(ctx context.Context) error {
 // compared: another process may move both on in between. And counters are noted only under the identity that came with them:
 // a database that was distrusted has another one, and the marker of the former may be that of a database of which this one
 // was a copy.
-func (e *engine) compareMarks(ctx context.Context, s marked) error {
+func (e *engine) compareMarks(ctx context.Context, s positions) error {
 	for range maxLooks {
-		now, err := s.Progress(ctx, e.marker.seen)
+		now, err := s.Progress(ctx, e.rollbackDetector.seen)
 		switch {
 		case err != nil:
 			return err
@@ -105,7 +105,7 @@ func (e *engine) compareMarks(ctx context.Context, s marked) error {
 			if err := e.distrust(ctx, s, now.Marks); err != nil {
 				return err
 			}
-		case now.Identity != e.marker.identity:
+		case now.Identity != e.rollbackDetector.identity:
 			e.openMarker(now.Identity)
 		default:
 			e.mark(now.Marks)
@@ -136,7 +136,7 @@ func checkEmptied(path string) error {
 		if !strings.HasPrefix(entry.Name(), markerPrefix) {
 			continue
 		}
-		marks, err := readMarks(filepath.Join(markerDirectory(), entry.Name()))
+		marks, err := readPositions(filepath.Join(markerDirectory(), entry.Name()))
 		if err == nil && marks.File != "" && marks.File == absolute(path) {
 			return fmt.Errorf("the database %s is empty, and %s tells that it was not: "+
 				"put a backup in its place, or remove the empty file to begin with nothing", path, entry.Name())
@@ -159,9 +159,9 @@ func absolute(path string) string {
 
 // openMarker goes over to the marker of a database.
 func (e *engine) openMarker(identity string) {
-	m := &e.marker
+	m := &e.rollbackDetector
 	m.identity, m.file, m.written = identity, absolute(e.settings.path), time.Time{}
-	found, err := readMarks(m.path())
+	found, err := readPositions(m.path())
 	m.kept = found.Marks
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		e.log().Error("the marker cannot be read: had the database been put back to an older state, nobody would know", zap.Error(err))
@@ -171,11 +171,11 @@ func (e *engine) openMarker(identity string) {
 
 // distrust begins anew with a fresh key. Which tokens were revoked since the backup is not known any more, so that none that
 // an older key has signed can be trusted.
-func (e *engine) distrust(ctx context.Context, s marked, now sqlstore.Marks) error {
+func (e *engine) distrust(ctx context.Context, s positions, now sqlstore.Marks) error {
 	e.log().Error("the database was put back to an older state, and what was revoked since then is forgotten: every older signing key is "+
 		"revoked, and clients must get new tokens. Sign-ins, clients and people that were ended since then are back: end them again",
-		zap.Int64("revocations", now.Revocations), zap.Int64("revocations_seen", e.marker.seen.Revocations),
-		zap.Int64("keys", now.Keys), zap.Int64("keys_seen", e.marker.seen.Keys))
+		zap.Int64("revocations", now.Revocations), zap.Int64("revocations_seen", e.rollbackDetector.seen.Revocations),
+		zap.Int64("keys", now.Keys), zap.Int64("keys_seen", e.rollbackDetector.seen.Keys))
 	ring := e.keyRingOf(s)
 	older, err := ring.List(ctx)
 	if err != nil {
@@ -195,7 +195,7 @@ func (e *engine) distrust(ctx context.Context, s marked, now sqlstore.Marks) err
 	if err != nil {
 		return err
 	}
-	done, err := s.Distrust(ctx, e.marker.seen, fresh, ids, e.time.Now())
+	done, err := s.Distrust(ctx, e.rollbackDetector.seen, fresh, ids, e.time.Now())
 	if err != nil {
 		return err
 	}
@@ -210,8 +210,8 @@ func (e *engine) distrust(ctx context.Context, s marked, now sqlstore.Marks) err
 
 // mark takes note of how far the store has come.
 func (e *engine) mark(now sqlstore.Marks) {
-	e.marker.seen = now
-	if e.now().Sub(e.marker.written).Abs() >= markInterval {
+	e.rollbackDetector.seen = now
+	if e.now().Sub(e.rollbackDetector.written).Abs() >= markInterval {
 		e.writeMarker()
 	}
 }
@@ -219,24 +219,24 @@ func (e *engine) mark(now sqlstore.Marks) {
 // keepMarks takes note of how far the store has come when the engine closes, so that the marker lacks nothing of an orderly
 // stop. A database that is away delays no stop, and the next start answers for one that was put back.
 func (e *engine) keepMarks() {
-	s, ok := e.store.(marked)
+	s, ok := e.store.(positions)
 	if !ok || e.feed.failing || !e.keyring.mu.TryLock() { // taken: by a request, and when those are through this is called again
 		return
 	}
 	defer e.keyring.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), lastMarksTimeout)
 	defer cancel()
-	now, err := s.Progress(ctx, e.marker.seen)
-	if err != nil || now.Behind || now.Identity != e.marker.identity {
+	now, err := s.Progress(ctx, e.rollbackDetector.seen)
+	if err != nil || now.Behind || now.Identity != e.rollbackDetector.identity {
 		return
 	}
-	e.marker.seen = now.Marks
+	e.rollbackDetector.seen = now.Marks
 	e.writeMarker()
 }
 
 // writeMarker brings the file up to date.
 func (e *engine) writeMarker() {
-	m := &e.marker
+	m := &e.rollbackDetector
 	if m.seen == m.kept {
 		return
 	}
@@ -250,8 +250,8 @@ func (e *engine) writeMarker() {
 
 // write replaces the file, or leaves it as it is. Another engine of this machine, which began with a reload or in a process
 // beside, may have come farther.
-func (m *marker) write() (err error) {
-	if found, err := readMarks(m.path()); err == nil && isFarther(found.Marks, m.seen) {
+func (m *rollbackDetector) write() (err error) {
+	if found, err := readPositions(m.path()); err == nil && isFarther(found.Marks, m.seen) {
 		m.kept = m.seen
 		return nil
 	}
@@ -263,7 +263,7 @@ func (m *marker) write() (err error) {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(json.MarshalWrite(file, keptMarks{m.seen, m.file}), file.Sync(), file.Close())
+	err = errors.Join(json.MarshalWrite(file, savedPositions{m.seen, m.file}), file.Sync(), file.Close())
 	if err == nil {
 		err = os.Rename(file.Name(), m.path())
 	}
@@ -274,7 +274,7 @@ func (m *marker) write() (err error) {
 	return syncDirectory(directory)
 }
 
-// isFarther tells whether the one marks are beyond the others.
+// isFarther reports whether the one marks are beyond the others.
 func isFarther(marks, others sqlstore.Marks) bool {
 	return marks.Revocations >= others.Revocations && marks.Keys >= others.Keys &&
 		(marks.Revocations > others.Revocations || marks.Keys > others.Keys)

@@ -11,8 +11,8 @@ import (
 // half a minute.
 const keptTags = 1 << 14
 
-// followed is what a Store remembers of the feed.
-type followed struct {
+// feedCursor is what a Store remembers of the feed.
+type feedCursor struct {
 	mu    sync.Mutex
 	known Marks // the last position of the counter that was read, and its tag
 	lost  Marks // one that the database had, and has not any more; zero: none
@@ -29,7 +29,7 @@ type standing struct {
 // follow reads where the feed stands, and finds out whether what was seen of it is still there. Who has read the feed so far
 // calls reached.
 func (s *Store) follow(ctx context.Context) (standing, error) {
-	f := &s.followed
+	f := &s.feedCursor
 	f.mu.Lock()
 	known, page := f.known, f.page
 	f.mu.Unlock()
@@ -48,21 +48,21 @@ func (s *Store) follow(ctx context.Context) (standing, error) {
 }
 
 // reached remembers where the feed stood, and where the page ended that was read of it; 0: it was the last.
-func (f *followed) reached(now Marks, page int64) {
+func (f *feedCursor) reached(now Marks, page int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.known, f.page = Marks{Revocations: now.Revocations, Tag: now.Tag}, page
 }
 
 // hasLost returns what the database has lost before the eyes of this Store.
-func (f *followed) hasLost() Marks {
+func (f *feedCursor) hasLost() Marks {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.lost
 }
 
 // forgive forgets that something was lost: it has been answered for.
-func (f *followed) forgive(lost Marks) {
+func (f *feedCursor) forgive(lost Marks) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.lost == lost {
