@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -20,7 +20,7 @@ func (g *gate) manyGood(n int) []string {
 	key := g.signing[oauth.EdDSA]
 	tokens := make([]string, n)
 	for i := range tokens {
-		tokens[i] = forge(key, header(key), g.claims("jti", strconv.Quote("token-"+strconv.Itoa(i))))
+		tokens[i] = testkeys.Sign(key, testkeys.Header(key), g.claims("jti", strconv.Quote("token-"+strconv.Itoa(i))))
 	}
 	return tokens
 }
@@ -51,7 +51,7 @@ func BenchmarkVerifyCached(b *testing.B) {
 		g := newGate(b)
 		token := g.good()
 		for i := range 10_000 {
-			g.revocations.Add(store.Revocation{Kind: store.RevokeToken, ID: strconv.Itoa(i), ExpiresAt: testStart.Add(time.Hour)})
+			g.revocations.Add(store.Revocation{Kind: store.RevokeToken, ID: strconv.Itoa(i), ExpiresAt: tokentest.Start.Add(time.Hour)})
 		}
 		warm(b, g, []string{token})
 		b.ReportAllocs()
@@ -91,11 +91,11 @@ func BenchmarkVerifyCached(b *testing.B) {
 }
 
 func BenchmarkVerifyUncached(b *testing.B) {
-	for _, a := range allAlgorithms {
+	for _, a := range testkeys.Algorithms {
 		b.Run(string(a), func(b *testing.B) {
 			g := newGate(b)
 			key := g.signing[a]
-			token := forge(key, header(key), g.claims())
+			token := testkeys.Sign(key, testkeys.Header(key), g.claims())
 			digest := oauth.DigestOf(token)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -108,35 +108,17 @@ func BenchmarkVerifyUncached(b *testing.B) {
 	}
 }
 
-func BenchmarkIssue(b *testing.B) {
-	for _, alg := range allAlgorithms {
-		b.Run(string(alg), func(b *testing.B) {
-			a := newAuthority(b)
-			if err := a.keySetState.Replace([]*keys.SigningKey{a.signing[alg]}, alg); err != nil {
-				b.Fatal(err)
-			}
-			grant := tokenissuer.Grant{Type: oauth.ClientCredentials, Client: a.client("conf"), Scopes: oauth.Scopes{oauth.ScopePublic}}
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := a.Issue(grant); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 // hostile are tokens of the kinds that a flood is made of.
 func (g *gate) hostile() map[string]string {
 	key := g.signing[oauth.ES256]
-	stranger := foreignKeys()[oauth.ES256]
+	stranger := testkeys.Foreign()[oauth.ES256]
 	return map[string]string{
-		"UnknownKey": forge(stranger, header(stranger), g.claims()),
+		"UnknownKey": testkeys.Sign(stranger, testkeys.Header(stranger), g.claims()),
 		"TooLong":    strings.Repeat("a", 15<<10),
-		"Expired":    g.good("exp", strconv.FormatInt(testStart.Unix()-60, 10)),
+		"Expired":    g.good("exp", strconv.FormatInt(tokentest.Start.Unix()-60, 10)),
 		"Malformed":  strings.Repeat("a.b", 100),
-		"Signature":  forge(stranger, header(key), g.claims()),
-		"Nested":     encode(header(key)) + "." + encode(`{"x":`+strings.Repeat("[", 5900)) + "." + encode("x"),
+		"Signature":  testkeys.Sign(stranger, testkeys.Header(key), g.claims()),
+		"Nested":     tokentest.Encode(testkeys.Header(key)) + "." + tokentest.Encode(`{"x":`+strings.Repeat("[", 5900)) + "." + tokentest.Encode("x"),
 	}
 }
 
@@ -152,16 +134,21 @@ func benchmarkRefuse(b *testing.B, kind string) {
 }
 
 func BenchmarkRefuseUnknownKey(b *testing.B) { benchmarkRefuse(b, "UnknownKey") }
-func BenchmarkRefuseTooLong(b *testing.B)    { benchmarkRefuse(b, "TooLong") }
-func BenchmarkRefuseExpired(b *testing.B)    { benchmarkRefuse(b, "Expired") }
-func BenchmarkRefuseMalformed(b *testing.B)  { benchmarkRefuse(b, "Malformed") }
-func BenchmarkRefuseSignature(b *testing.B)  { benchmarkRefuse(b, "Signature") }
-func BenchmarkRefuseNested(b *testing.B)     { benchmarkRefuse(b, "Nested") }
+
+func BenchmarkRefuseTooLong(b *testing.B) { benchmarkRefuse(b, "TooLong") }
+
+func BenchmarkRefuseExpired(b *testing.B) { benchmarkRefuse(b, "Expired") }
+
+func BenchmarkRefuseMalformed(b *testing.B) { benchmarkRefuse(b, "Malformed") }
+
+func BenchmarkRefuseSignature(b *testing.B) { benchmarkRefuse(b, "Signature") }
+
+func BenchmarkRefuseNested(b *testing.B) { benchmarkRefuse(b, "Nested") }
 
 func TestACachedTokenCostsNoAllocation(t *testing.T) {
 	g := newGate(t)
 	tokens := g.manyGood(100)
-	g.revocations.Add(store.Revocation{Kind: store.RevokeUser, ID: "somebody else", ExpiresAt: testStart.Add(time.Hour)})
+	g.revocations.Add(store.Revocation{Kind: store.RevokeUser, ID: "somebody else", ExpiresAt: tokentest.Start.Add(time.Hour)})
 	warm(t, g, tokens)
 	i := 0
 	if n := testing.AllocsPerRun(2000, func() {
@@ -191,8 +178,8 @@ func (g *gate) fill(from, n int, jti func(int) string) {
 	for i := from; i < from+n; i++ {
 		text := jti(i)
 		t := &AccessToken{
-			Issuer: g.verifier.issuer, Subject: "user-" + text, Audience: []string{testAudience}, ClientID: "client-1", Scopes: oauth.Scopes{"public", "trusted"},
-			ID: text, IssuedAt: testStart, ExpiresAt: testStart.Add(time.Hour), KeyID: g.signing[oauth.ES256].ID, FamilyID: "family-" + text,
+			Issuer: g.verifier.issuer, Subject: "user-" + text, Audience: []string{tokentest.Audience}, ClientID: "client-1", Scopes: oauth.Scopes{"public", "trusted"},
+			ID: text, IssuedAt: tokentest.Start, ExpiresAt: tokentest.Start.Add(time.Hour), KeyID: g.signing[oauth.ES256].ID, FamilyID: "family-" + text,
 		}
 		g.verifier.Remember("token.of."+text, t)
 	}
@@ -235,15 +222,15 @@ func TestG81BadTokensDoNotEnterTheCache(t *testing.T) {
 	g.accepts(t, g.good())
 	before := g.cached()
 	dead := g.good("jti", `"dead"`)
-	g.revocations.Add(store.Revocation{Kind: store.RevokeToken, ID: "dead", ExpiresAt: testStart.Add(time.Hour)})
+	g.revocations.Add(store.Revocation{Kind: store.RevokeToken, ID: "dead", ExpiresAt: tokentest.Start.Add(time.Hour)})
 	bad := []string{dead, g.good("aud", `"https://other.example"`), g.good("iss", `"https://evil.example"`)}
 	for _, token := range g.hostile() {
 		bad = append(bad, token)
 	}
-	key, stranger := g.signing[oauth.EdDSA], foreignKeys()[oauth.EdDSA]
+	key, stranger := g.signing[oauth.EdDSA], testkeys.Foreign()[oauth.EdDSA]
 	for i := range 300 {
-		bad = append(bad, forge(stranger, header(key), g.claims("jti", strconv.Itoa(i))), forge(stranger, header(stranger), g.claims("jti", strconv.Quote(strconv.Itoa(i)))),
-			forge(key, header(key), g.claims("jti", strconv.Quote(strconv.Itoa(i)), "exp", "1")))
+		bad = append(bad, testkeys.Sign(stranger, testkeys.Header(key), g.claims("jti", strconv.Itoa(i))), testkeys.Sign(stranger, testkeys.Header(stranger), g.claims("jti", strconv.Quote(strconv.Itoa(i)))),
+			testkeys.Sign(key, testkeys.Header(key), g.claims("jti", strconv.Quote(strconv.Itoa(i)), "exp", "1")))
 	}
 	for _, token := range bad {
 		if _, err := g.verifier.Verify(token, g.audiences); err == nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -15,9 +16,9 @@ import (
 // plainToken is a token as most are.
 func plainToken() *AccessToken {
 	return &AccessToken{
-		Issuer: testIssuer, Subject: "user-1", Audience: []string{testAudience, "https://other.example"}, ClientID: "client-1",
-		Scopes: oauth.Scopes{"public", "trusted"}, ID: "token-1", IssuedAt: testStart, ExpiresAt: testStart.Add(time.Hour), KeyID: "key-1",
-		FamilyID: "family-1", Organisation: "acme", Role: "admin", AuthTime: testStart.Add(-time.Hour),
+		Issuer: tokentest.Issuer, Subject: "user-1", Audience: []string{tokentest.Audience, "https://other.example"}, ClientID: "client-1",
+		Scopes: oauth.Scopes{"public", "trusted"}, ID: "token-1", IssuedAt: tokentest.Start, ExpiresAt: tokentest.Start.Add(time.Hour), KeyID: "key-1",
+		FamilyID: "family-1", Organisation: "acme", Role: "admin", AuthTime: tokentest.Start.Add(-time.Hour),
 	}
 }
 
@@ -100,7 +101,7 @@ func TestTokensThatShareTextsShareMemory(t *testing.T) {
 		t.Error("it keeps a text of the token that came")
 	}
 	original.Audience[0], original.Scopes[0] = "changed", "changed"
-	if got := c.token(lone); got.Audience[0] != testAudience || got.Scopes[0] != "public" {
+	if got := c.token(lone); got.Audience[0] != tokentest.Audience || got.Scopes[0] != "public" {
 		t.Errorf("it keeps the lists of the token that came: %v %v", got.Audience, got.Scopes)
 	}
 	// More than there is room for push each other out, and each still says its own.

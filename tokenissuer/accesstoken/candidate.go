@@ -126,7 +126,7 @@ func (c *candidate) checkHeader() error {
 
 func (c *candidate) findKey() (err error) {
 	v := c.verifier
-	c.key, err = v.keySetState.Find(c.jws.header.KeyID, oauth.Algorithm(c.jws.header.Algorithm))
+	c.key, err = v.source.Find(c.jws.header.KeyID, oauth.Algorithm(c.jws.header.Algorithm))
 	if err != nil && v.revocations != nil && oauth.AsError(err).Code == oauth.InvalidToken && v.revocations.Age(v.now()) > keysAge {
 		return oauth.Unavailable("keys_stale", err) // it may be one that another node signs with since
 	}

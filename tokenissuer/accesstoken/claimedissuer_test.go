@@ -3,13 +3,16 @@ package accesstoken
 import (
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 )
 
 func TestClaimedIssuer(t *testing.T) {
 	p := newPartner()
 	good := p.token("at+jwt", p.marked())
 	parts := strings.Split(good, ".")
-	with := func(payload string) string { return parts[0] + "." + encode(payload) + "." + parts[2] }
+	with := func(payload string) string { return parts[0] + "." + tokentest.Encode(payload) + "." + parts[2] }
 	const deep = 2900
 	for name, v := range map[string]struct {
 		token, issuer string
@@ -17,9 +20,9 @@ func TestClaimedIssuer(t *testing.T) {
 	}{
 		"an access token":      {good, otherIssuer, true},
 		"without signature":    {parts[0] + "." + parts[1] + ".", "", true},
-		"unsigned":             {forge(p.key, `{"alg":"none"}`, `{"iss":"x"}`), "x", true},
-		"header with a space":  {encode(`{ "alg":"x"}`) + "." + parts[1] + "." + parts[2], otherIssuer, true},
-		"header with a break":  {encode("{\n\"crit\":[]}") + "." + parts[1] + "." + parts[2], "", true},
+		"unsigned":             {testkeys.Sign(p.key, `{"alg":"none"}`, `{"iss":"x"}`), "x", true},
+		"header with a space":  {tokentest.Encode(`{ "alg":"x"}`) + "." + parts[1] + "." + parts[2], otherIssuer, true},
+		"header with a break":  {tokentest.Encode("{\n\"crit\":[]}") + "." + parts[1] + "." + parts[2], "", true},
 		"iss twice":            {with(`{"iss":"a","iss":"b"}`), "", true},
 		"iss twice, escaped":   {with(`{"iss":"a","\u0069ss":"b"}`), "", true},
 		"other claim twice":    {with(`{"iss":"a","x":1,"x":2}`), "", true},
@@ -31,7 +34,7 @@ func TestClaimedIssuer(t *testing.T) {
 		"payload null":         {with(`null`), "", true},
 		"payload a JWT":        {with(good), "", true},
 		"a depth bomb":         {with(`{"iss":"a","x":` + strings.Repeat("[", deep) + strings.Repeat("]", deep) + "}"), "", true},
-		"a header bomb":        {encode(`{"x":`+strings.Repeat("[", deep)) + "." + parts[1] + "." + parts[2], "", true},
+		"a header bomb":        {tokentest.Encode(`{"x":`+strings.Repeat("[", deep)) + "." + parts[1] + "." + parts[2], "", true},
 		"encrypted":            {parts[0] + ".a.b.c.d", "", true},
 		"too long":             {good + strings.Repeat("A", MaxTokenBytes), "", true},
 		"padded":               {good + "=", "", true},
@@ -54,7 +57,7 @@ func TestClaimedIssuer(t *testing.T) {
 
 // TestG33HostileFormsCostLittleBeforeTheIssuerIsKnown: anybody can send them, and nobody has checked anything yet.
 func TestG33HostileFormsCostLittleBeforeTheIssuerIsKnown(t *testing.T) {
-	part := func(text string) string { return encode(text) }
+	part := func(text string) string { return tokentest.Encode(text) }
 	for name, token := range map[string]string{
 		"a million dots":       strings.Repeat(".", 1_000_000),
 		"a million letters":    strings.Repeat("a", 1_000_000),

@@ -1,6 +1,8 @@
 package accesstoken
 
-import "testing"
+import (
+	"testing"
+)
 
 // countSignatures counts the signatures that are looked at until the test ends.
 func countSignatures(t *testing.T) *int {

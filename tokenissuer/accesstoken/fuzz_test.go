@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/ecdsa"
 	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -17,33 +16,12 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
-
-// fuzzKeys are the same in every process, so that what one worker finds another can repeat: the ES256 key of RFC 7515
-// A.3 and the Ed25519 key of RFC 8037 A.1.
-func fuzzKeys(tb testing.TB) map[oauth.Algorithm]*keys.SigningKey {
-	tb.Helper()
-	secret := func(text string) []byte {
-		b, err := base64.RawURLEncoding.DecodeString(text)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		return b
-	}
-	ec, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), secret("jpsQnnGQmL-YBIffH1136cspYG6-0iY7X1fCE9-E9LI"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	es256, err1 := keys.signingKeyOf(ec, oauth.ES256, testStart)
-	eddsa, err2 := keys.signingKeyOf(ed25519.NewKeyFromSeed(secret("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A")), oauth.EdDSA, testStart)
-	if err := errors.Join(err1, err2); err != nil {
-		tb.Fatal(err)
-	}
-	return map[oauth.Algorithm]*keys.SigningKey{oauth.ES256: es256, oauth.EdDSA: eddsa}
-}
 
 // strictMembers reads a JSON object with the standard library, and fails for what it would wave through: names that
 // occur twice, at any depth, text that is not UTF-8, and anything after the object.
@@ -131,7 +109,7 @@ func independentCheck(token string, keys map[oauth.Algorithm]*keys.SigningKey, n
 		return errors.New("key")
 	}
 	input := []byte(parts[0] + "." + parts[1])
-	switch public := key.public.(type) {
+	switch public := testkeys.Public(key).(type) {
 	case *ecdsa.PublicKey:
 		digest := sha256.Sum256(input)
 		if len(raw[2]) != 64 || !ecdsa.Verify(public, digest[:], new(big.Int).SetBytes(raw[2][:32]), new(big.Int).SetBytes(raw[2][32:])) {
@@ -151,14 +129,14 @@ func independentCheck(token string, keys map[oauth.Algorithm]*keys.SigningKey, n
 			return errors.New(name)
 		}
 	}
-	if str(claims, "iss") != testIssuer {
+	if str(claims, "iss") != tokentest.Issuer {
 		return errors.New("iss")
 	}
 	var list []string
 	if json.Unmarshal(claims["aud"], &list) != nil {
 		list = []string{str(claims, "aud")}
 	}
-	if !slices.Contains(list, testAudience) {
+	if !slices.Contains(list, tokentest.Audience) {
 		return errors.New("aud")
 	}
 	var exp, iat, nbf *int64
@@ -181,33 +159,33 @@ func independentCheck(token string, keys map[oauth.Algorithm]*keys.SigningKey, n
 }
 
 func FuzzVerifyJWT(f *testing.F) {
-	ks := fuzzKeys(f)
-	g := &gate{clock: newClock(), keySetState: new(keys.KeySet), revocations: NewRevocationSet(), audiences: []string{testAudience}, signing: ks}
-	if err := g.keySetState.Replace([]*keys.SigningKey{ks[oauth.EdDSA], ks[oauth.ES256]}, oauth.ES256); err != nil {
+	ks := testkeys.Fixed(f)
+	g := &gate{Clock: tokentest.NewClock(), keySet: new(keys.KeySet), revocations: NewRevocationSet(), audiences: []string{tokentest.Audience}, signing: ks}
+	if err := g.keySet.Replace([]*keys.SigningKey{ks[oauth.EdDSA], ks[oauth.ES256]}, oauth.ES256); err != nil {
 		f.Fatal(err)
 	}
-	g.revocations.MarkFresh(testStart)
+	g.revocations.MarkFresh(tokentest.Start)
 	verifier := g.another()
 
 	es := ks[oauth.ES256]
 	good := g.good()
-	input, signature, _ := cutLast(good)
+	input, signature := cutLast(good)
 	for _, raw := range []string{
-		good, forge(ks[oauth.EdDSA], header(ks[oauth.EdDSA]), g.claims()), input + "=." + signature, input + ".", good + "\n", "", "..", "...",
+		good, testkeys.Sign(ks[oauth.EdDSA], testkeys.Header(ks[oauth.EdDSA]), g.claims()), input + "=." + signature, input + ".", good + "\n", "", "..", "...",
 		rfc7515A1Token, rfc7515A2Token, rfc7515A3Token, rfc7515A5Token, rfc7797Token, rfc8037Token, strings.Repeat(".", 9000),
 	} {
 		f.Add(byte(0), raw, "", "")
 	}
 	for mode := range byte(3) {
-		for _, h := range []string{header(es), header(ks[oauth.EdDSA]), header(es, "crit", `["b64"]`), header(es, "jwk", "{}"), header(es, "alg", `"none"`), header(es, "typ", `"JWT"`), header(es, "typ", `"application/AT+JWT"`)} {
+		for _, h := range []string{testkeys.Header(es), testkeys.Header(ks[oauth.EdDSA]), testkeys.Header(es, "crit", `["b64"]`), testkeys.Header(es, "jwk", "{}"), testkeys.Header(es, "alg", `"none"`), testkeys.Header(es, "typ", `"JWT"`), testkeys.Header(es, "typ", `"application/AT+JWT"`)} {
 			f.Add(mode, "", h, g.claims())
 		}
 		for _, edits := range [][]string{
-			{"exp", "1e999"}, {"exp", "1.5"}, {"exp", "-1"}, {"exp", "9223372036854775807"}, {"nbf", "9223372036854775807"}, {"iat", "9223372036854775807"}, {"aud", `["x","` + testAudience + `"]`},
-			{"aud", `["` + testAudience + `",null]`}, {"EXP", "1"}, {"sub", `"a\u0000"`}, {"scope", `["a"]`}, {"x", `{"a":[1,"b",null,true]}`}, {"\u017fub", `"x"`},
+			{"exp", "1e999"}, {"exp", "1.5"}, {"exp", "-1"}, {"exp", "9223372036854775807"}, {"nbf", "9223372036854775807"}, {"iat", "9223372036854775807"}, {"aud", `["x","` + tokentest.Audience + `"]`},
+			{"aud", `["` + tokentest.Audience + `",null]`}, {"EXP", "1"}, {"sub", `"a\u0000"`}, {"scope", `["a"]`}, {"x", `{"a":[1,"b",null,true]}`}, {"\u017fub", `"x"`},
 		} {
-			f.Add(mode, "", header(es), g.claims(edits...))
-			f.Add(mode, "", header(ks[oauth.EdDSA]), g.claims(edits...))
+			f.Add(mode, "", testkeys.Header(es), g.claims(edits...))
+			f.Add(mode, "", testkeys.Header(ks[oauth.EdDSA]), g.claims(edits...))
 		}
 	}
 	for _, id := range []int{18, 32, 33, 341, 345, 360, 378, 391} {
@@ -218,9 +196,9 @@ func FuzzVerifyJWT(f *testing.F) {
 		token := raw
 		switch mode % 3 { // a signature that is good, so that the fuzzer gets past it
 		case 1:
-			token = forge(ks[oauth.ES256], head, claims)
+			token = testkeys.Sign(ks[oauth.ES256], head, claims)
 		case 2:
-			token = forge(ks[oauth.EdDSA], head, claims)
+			token = testkeys.Sign(ks[oauth.EdDSA], head, claims)
 		}
 		got, err := verifier.Verify(token, g.audiences)
 		if (got == nil) == (err == nil) {
@@ -235,10 +213,10 @@ func FuzzVerifyJWT(f *testing.F) {
 			}
 			return
 		}
-		if err := independentCheck(token, ks, testStart.Unix()); err != nil {
+		if err := independentCheck(token, ks, tokentest.Start.Unix()); err != nil {
 			t.Fatalf("accepted %q\n%s", token, err)
 		}
-		if got.Issuer != testIssuer || !got.HasAudience(g.audiences) || got.Subject == "" || got.ExpiresAt.Add(store.Leeway).Before(testStart) || got.ExpiresAt.Sub(got.IssuedAt) > store.MaxLifetime {
+		if got.Issuer != tokentest.Issuer || !got.HasAudience(g.audiences) || got.Subject == "" || got.ExpiresAt.Add(store.Leeway).Before(tokentest.Start) || got.ExpiresAt.Sub(got.IssuedAt) > store.MaxLifetime {
 			t.Fatalf("accepted as %+v", got)
 		}
 		if again, err := g.another().Verify(token, g.audiences); err != nil || again.ID != got.ID || !slices.Equal(again.Scopes, got.Scopes) {
@@ -252,64 +230,11 @@ func TestTheIndependentCheckAcceptsGoodTokens(t *testing.T) {
 	g := newGate(t)
 	for _, a := range []oauth.Algorithm{oauth.ES256, oauth.EdDSA} {
 		key := g.signing[a]
-		if err := independentCheck(forge(key, header(key), g.claims()), g.signing, testStart.Unix()); err != nil {
+		if err := independentCheck(testkeys.Sign(key, testkeys.Header(key), g.claims()), g.signing, tokentest.Start.Unix()); err != nil {
 			t.Error(err)
 		}
-		if independentCheck(forge(foreignKeys()[a], header(key), g.claims()), g.signing, testStart.Unix()) == nil {
+		if independentCheck(testkeys.Sign(testkeys.Foreign()[a], testkeys.Header(key), g.claims()), g.signing, tokentest.Start.Unix()) == nil {
 			t.Error("a forgery is accepted")
 		}
 	}
-}
-
-func FuzzParseJWK(f *testing.F) {
-	for _, seed := range []string{
-		rfc7515A2Key, rfc7515A3Key, rfc8037Key, rfc7638Key, ecJWK("use", `"sig"`, "alg", `"ES256"`, "key_ops", `["verify"]`), `{"kty":"oct","k":"AAAA"}`, "{}", "null", "[]",
-		ecJWK("x", `""`), ecJWK("crv", `"P-384"`), `{"kty":"RSA","n":"AA","e":"AQAB"}`, `{"kty":"OKP","crv":"Ed25519","x":"` + strings.Repeat("A", 43) + `"}`, `{"keys":[` + rfc8037Key + `]}`,
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		key, err := parseOwnJWK(data)
-		if (key == nil) == (err == nil) {
-			t.Fatalf("%v, %v", key, err)
-		}
-		if set, err := parseOwnJWKS(data); err == nil {
-			for _, k := range set {
-				if err := keys.checkKey(k.public, k.Algorithm); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		if err != nil {
-			return
-		}
-		if err := keys.checkKey(key.public, key.Algorithm); err != nil {
-			t.Fatalf("loaded a key that is unfit: %v", err)
-		}
-		if keys.methodOf(key.Algorithm) == nil {
-			t.Fatalf("loaded a key for %q", key.Algorithm)
-		}
-		if key.VerifySignature("x", make([]byte, 64)) == nil && key.Algorithm != oauth.EdDSA {
-			t.Fatal("zeros are a signature")
-		}
-		print, err := keys.thumbprint(key.public)
-		if err != nil {
-			t.Fatal(err)
-		}
-		k, err := keys.publicJWK(key.public)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := json.Marshal(map[string]string{"kty": k.KeyType, "crv": k.Curve, "x": k.X, "y": k.Y, "n": k.N, "e": k.E})
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := parseOwnJWK(text)
-		if err != nil {
-			t.Fatalf("%s does not read back: %v", text, err)
-		}
-		if p, _ := keys.thumbprint(again.public); p != print {
-			t.Fatalf("%s reads back as another key", text)
-		}
-	})
 }

@@ -6,11 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // answerUntil is how long an answer stands in these tests.
-var answerUntil = testStart.Add(30 * time.Second)
+var answerUntil = tokentest.Start.Add(30 * time.Second)
 
 // answer is what the partner says of a good token, edited like header.
 func (p *partner) answer(edits ...string) string {
@@ -35,7 +36,7 @@ func TestWhatAnIssuerSaysOfAToken(t *testing.T) {
 		want  map[string][]string
 	}{
 		{"in full", []string{"role", `["a","b"]`, "level", "3"}, map[string][]string{
-			"iss": {otherIssuer}, "sub": {"alice"}, "client_id": {"app"}, "scope": {"read", "write"}, "aud": {testAudience}, "jti": {"1"},
+			"iss": {otherIssuer}, "sub": {"alice"}, "client_id": {"app"}, "scope": {"read", "write"}, "aud": {tokentest.Audience}, "jti": {"1"},
 			"username": {"al"}, "token_type": {"Bearer"}, "role": {"a", "b"}, "level": {"3"}, "active": {"true"}, "iat": {"1800000000"}, "exp": {"1800003600"},
 		}},
 		{"the least", []string{"iss", "", "jti", "", "iat", "", "exp", "", "client_id", "", "scope", "", "token_type", "", "username", ""}, map[string][]string{
@@ -46,12 +47,12 @@ func TestWhatAnIssuerSaysOfAToken(t *testing.T) {
 		{"scp", []string{"scope", "", "scp", `["a","b"]`}, map[string][]string{"scope": {"a", "b"}}},
 		{"bearer in lower case", []string{"token_type", `"bearer"`}, nil},
 		{"with a word for its use", []string{"token_use", `"access_token"`, "typ", `"Bearer"`, "nonce", `"n"`}, nil},
-		{"several audiences", []string{"aud", `["x","` + testAudience + `"]`}, nil},
+		{"several audiences", []string{"aud", `["x","` + tokentest.Audience + `"]`}, nil},
 		{"30 s ago", []string{"exp", "1799999970"}, nil},
 		{"in 30 s", []string{"nbf", "1800000030", "iat", "1800000060"}, nil},
 	} {
 		t.Run(v.name, func(t *testing.T) {
-			got, err := judgeAnswer(p.answer(v.edits...), testStart, testAudience)
+			got, err := judgeAnswer(p.answer(v.edits...), tokentest.Start, tokentest.Audience)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +63,7 @@ func TestWhatAnIssuerSaysOfAToken(t *testing.T) {
 			}
 		})
 	}
-	if got, err := judgeAnswer(p.answer("sub", ""), testStart, testAudience); err != nil || !got.IsServerToken() {
+	if got, err := judgeAnswer(p.answer("sub", ""), tokentest.Start, tokentest.Audience); err != nil || !got.IsServerToken() {
 		t.Errorf("a token of a client alone is %+v, %v", got, err)
 	}
 }
@@ -89,7 +90,7 @@ func TestG90WhatIsNoGoodAnswer(t *testing.T) {
 		{"aud null", p.answer("aud", "null"), "introspection_without_audience"},
 		{"aud empty", p.answer("aud", "[]"), "introspection_without_audience"},
 		{"aud of others", p.answer("aud", `"https://else.example"`), "audience_wrong"},
-		{"iss of another", p.answer("iss", `"`+testIssuer+`"`), "issuer_wrong"},
+		{"iss of another", p.answer("iss", `"`+tokentest.Issuer+`"`), "issuer_wrong"},
 		{"iss with a slash", p.answer("iss", `"`+otherIssuer+`/"`), "issuer_wrong"},
 		{"neither sub nor client", p.answer("sub", "", "client_id", ""), "introspection_without_subject"},
 		{"31 s ago", p.answer("exp", "1799999969"), "token_expired"},
@@ -118,8 +119,8 @@ func TestG90WhatIsNoGoodAnswer(t *testing.T) {
 		{"nbf a text", p.answer("nbf", `"1"`), malformed},
 		{"sub a number", p.answer("sub", "1"), malformed},
 		{"sub with a NUL", p.answer("sub", `"a\u0000"`), malformed},
-		{"aud with a number", p.answer("aud", `["`+testAudience+`",1]`), malformed},
-		{"aud with an empty text", p.answer("aud", `["`+testAudience+`",""]`), malformed},
+		{"aud with a number", p.answer("aud", `["`+tokentest.Audience+`",1]`), malformed},
+		{"aud with an empty text", p.answer("aud", `["`+tokentest.Audience+`",""]`), malformed},
 		{"scope of strange characters", p.answer("scope", `"a\"b"`), malformed},
 		{"a JWT", p.token("at+jwt", p.marked()), malformed},
 		{"an array", "[" + p.answer() + "]", malformed},
@@ -133,7 +134,7 @@ func TestG90WhatIsNoGoodAnswer(t *testing.T) {
 		{"too deep", members + `,"x":` + strings.Repeat("[", 20) + strings.Repeat("]", 20) + "}", malformed},
 	} {
 		t.Run(v.name, func(t *testing.T) {
-			got, err := judgeAnswer(v.answer, testStart, testAudience)
+			got, err := judgeAnswer(v.answer, tokentest.Start, tokentest.Audience)
 			if err == nil || got != nil {
 				t.Fatalf("accepted: %+v", got)
 			}
@@ -160,20 +161,20 @@ func TestG90AnAnswerIsJudgedAnewEveryTime(t *testing.T) {
 		audience string
 		reason   string
 	}{
-		{29 * time.Second, testAudience, "token_from_future"}, {30 * time.Second, testAudience, ""}, {30 * time.Second, otherIDs, "audience_wrong"},
-		{30 * time.Second, "", "audience_wrong"}, {150 * time.Second, testAudience, ""}, {151 * time.Second, testAudience, "token_expired"}, {time.Minute, testAudience, ""},
+		{29 * time.Second, tokentest.Audience, "token_from_future"}, {30 * time.Second, tokentest.Audience, ""}, {30 * time.Second, otherIDs, "audience_wrong"},
+		{30 * time.Second, "", "audience_wrong"}, {150 * time.Second, tokentest.Audience, ""}, {151 * time.Second, tokentest.Audience, "token_expired"}, {time.Minute, tokentest.Audience, ""},
 	} {
-		got, err := said.Verify([]string{v.audience}, testStart.Add(v.after))
+		got, err := said.Verify([]string{v.audience}, tokentest.Start.Add(v.after))
 		if v.reason != "" {
 			wantRefusal(t, got, err, v.reason)
 		} else if err != nil {
 			t.Errorf("after %s: %v", v.after, err)
 		}
 	}
-	if got, err := said.Verify(nil, testStart.Add(time.Minute)); err == nil {
+	if got, err := said.Verify(nil, tokentest.Start.Add(time.Minute)); err == nil {
 		t.Errorf("for nobody: %+v", got)
 	}
-	if !said.ExpiresAt().Equal(testStart.Add(2*time.Minute)) || said.Size() < 512 {
+	if !said.ExpiresAt().Equal(tokentest.Start.Add(2*time.Minute)) || said.Size() < 512 {
 		t.Errorf("ends %s, %d bytes", said.ExpiresAt(), said.Size())
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -22,31 +24,31 @@ func benchmarkRefused(b *testing.B, v *Verifier, audiences, tokens []string) {
 
 // BenchmarkForgedOwn: what a forger of our tokens costs. He knows our keys' ids, and what a token looks like.
 func BenchmarkForgedOwn(b *testing.B) {
-	for _, algorithm := range allAlgorithms {
-		a := taggingAuthority(b)
+	for _, algorithm := range testkeys.Algorithms {
+		g := newMACGate(b)
 		genuine := make([]string, 100)
 		changedClaims, changedSignature := make([]string, len(genuine)), make([]string, len(genuine))
 		for i := range genuine {
-			genuine[i] = a.issue(b, algorithm)
+			genuine[i], _ = g.issue(b, algorithm)
 			changedClaims[i] = altered(genuine[i], strings.IndexByte(genuine[i], '.')+200)
 			changedSignature[i] = altered(genuine[i], strings.LastIndexByte(genuine[i], '.')+20)
 		}
-		b.Run(string(algorithm)+"/Claims", func(b *testing.B) { benchmarkRefused(b, a.verifier, a.audiences, changedClaims) })
-		b.Run(string(algorithm)+"/Signature", func(b *testing.B) { benchmarkRefused(b, a.verifier, a.audiences, changedSignature) })
+		b.Run(string(algorithm)+"/Claims", func(b *testing.B) { benchmarkRefused(b, g.verifier, g.audiences, changedClaims) })
+		b.Run(string(algorithm)+"/Signature", func(b *testing.B) { benchmarkRefused(b, g.verifier, g.audiences, changedSignature) })
 	}
 }
 
 // BenchmarkFirstSight: a good token of our own issuer that this node does not know.
 func BenchmarkFirstSight(b *testing.B) {
-	for _, algorithm := range allAlgorithms {
-		a := taggingAuthority(b)
-		token := a.issue(b, algorithm)
+	for _, algorithm := range testkeys.Algorithms {
+		g := newMACGate(b)
+		token, _ := g.issue(b, algorithm)
 		digest := oauth.DigestOf(token)
 		b.Run(string(algorithm), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				a.verifier.cache.drop(digest)
-				if _, err := a.verifier.Verify(token, a.audiences); err != nil {
+				g.verifier.cache.drop(digest)
+				if _, err := g.verifier.Verify(token, g.audiences); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -56,11 +58,11 @@ func BenchmarkFirstSight(b *testing.B) {
 
 // BenchmarkFirstSightOfOthers: a good token of another issuer that was not seen before, and how much of that is the signature.
 func BenchmarkFirstSightOfOthers(b *testing.B) {
-	for _, algorithm := range allAlgorithms {
+	for _, algorithm := range testkeys.Algorithms {
 		g := newGate(b)
 		key := g.signing[algorithm]
-		token := forge(key, header(key), g.claims("azp", `"portal"`, "email_verified", "true", "groups", `["a","b"]`))
-		v := NewTrustedVerifier(TrustedTokens{Issuer: testIssuer}, g.keySetState, g.Now)
+		token := testkeys.Sign(key, testkeys.Header(key), g.claims("azp", `"portal"`, "email_verified", "true", "groups", `["a","b"]`))
+		v := NewTrustedVerifier(TrustedTokens{Issuer: tokentest.Issuer}, g.keySet, g.Now)
 		b.Run(string(algorithm), func(b *testing.B) {
 			digest := oauth.DigestOf(token)
 			b.ReportAllocs()

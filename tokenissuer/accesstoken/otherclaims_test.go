@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -29,7 +30,7 @@ func TestG122AClaimByItsPath(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	again, err := p.verifier.Verify(p.token("at+jwt", p.marked("a", `{"b":"path"}`)), []string{testAudience})
+	again, err := p.verifier.Verify(p.token("at+jwt", p.marked("a", `{"b":"path"}`)), []string{tokentest.Audience})
 	if err != nil || again.Claim("a.b")[0] != "path" {
 		t.Errorf("%v, %v", again, err)
 	}
@@ -90,13 +91,13 @@ func TestG128ATokenWithoutAnAudience(t *testing.T) {
 	open.clientAudience = true
 	open.verifier = open.another()
 	judged := func(p *partner, typ string, client string, edits ...string) string {
-		_, err := p.verifier.Verify(p.token(typ, p.claims(slices.Concat([]string{"scope", `"read"`, "client_id", client}, edits)...)), []string{testAudience})
+		_, err := p.verifier.Verify(p.token(typ, p.claims(slices.Concat([]string{"scope", `"read"`, "client_id", client}, edits)...)), []string{tokentest.Audience})
 		if err == nil {
 			return ""
 		}
 		return oauth.AsError(err).Reason
 	}
-	const us = `"` + testAudience + `"`
+	const us = `"` + tokentest.Audience + `"`
 	for _, test := range []struct {
 		name, typ, client string
 		edits             []string

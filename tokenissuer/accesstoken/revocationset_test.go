@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -33,7 +34,7 @@ func TestARevocationCosts64Bytes(t *testing.T) {
 	const count = 100_000
 	before := heapBytes()
 	s := NewRevocationSet()
-	s.Add(manyRevocations(count, testStart.Add(time.Hour))...)
+	s.Add(manyRevocations(count, tokentest.Start.Add(time.Hour))...)
 	each := float64(heapBytes()-before) / count
 	if s.Len() != count || each > 64 {
 		t.Errorf("%d entries of %.1f bytes", s.Len(), each)
@@ -43,14 +44,14 @@ func TestARevocationCosts64Bytes(t *testing.T) {
 // TestARevocationSetGivesItsMemoryBack: a burst of revocations does not stay in memory when all of it has expired.
 func TestARevocationSetGivesItsMemoryBack(t *testing.T) {
 	s := NewRevocationSet()
-	lasting := store.Revocation{Kind: store.RevokeFamily, ID: "f", ExpiresAt: testStart.Add(2 * time.Hour)}
+	lasting := store.Revocation{Kind: store.RevokeFamily, ID: "f", ExpiresAt: tokentest.Start.Add(2 * time.Hour)}
 	s.Add(lasting)
 	before := heapBytes()
-	s.Add(manyRevocations(200_000, testStart.Add(time.Hour))...)
-	if left := s.Expire(testStart.Add(time.Hour)); left != 200_001 {
+	s.Add(manyRevocations(200_000, tokentest.Start.Add(time.Hour))...)
+	if left := s.Expire(tokentest.Start.Add(time.Hour)); left != 200_001 {
 		t.Errorf("%d are left while all live", left)
 	}
-	if left := s.Expire(testStart.Add(time.Hour + time.Second)); left != 1 || !s.Revoked(&AccessToken{FamilyID: "f"}) {
+	if left := s.Expire(tokentest.Start.Add(time.Hour + time.Second)); left != 1 || !s.Revoked(&AccessToken{FamilyID: "f"}) {
 		t.Errorf("%d are left", left)
 	}
 	if after := heapBytes(); after > before+1<<20 {
@@ -63,10 +64,10 @@ func TestARevocationSetGivesItsMemoryBack(t *testing.T) {
 func TestExpiryLosesNoRevocation(t *testing.T) {
 	s := NewRevocationSet()
 	const count = 2000
-	s.Add(manyRevocations(count, testStart)...)
+	s.Add(manyRevocations(count, tokentest.Start)...)
 	var working sync.WaitGroup
-	working.Go(func() { s.Expire(testStart.Add(time.Minute)) })
-	working.Go(func() { s.Add(manyRevocations(count, testStart.Add(time.Hour))...) })
+	working.Go(func() { s.Expire(tokentest.Start.Add(time.Minute)) })
+	working.Go(func() { s.Add(manyRevocations(count, tokentest.Start.Add(time.Hour))...) })
 	working.Wait()
 	for i := range count {
 		if !s.Revoked(&AccessToken{ID: "t" + strconv.Itoa(i)}) {

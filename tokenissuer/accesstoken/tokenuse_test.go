@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -111,7 +112,7 @@ func TestG24TokensInTheShapeOfWellKnownProviders(t *testing.T) {
 				if s.x5t {
 					h = append(h, "x5t", `"AAAA"`)
 				}
-				return forge(p.key, header(p.key, h...), p.claims(edits...))
+				return testkeys.Sign(p.key, testkeys.Header(p.key, h...), p.claims(edits...))
 			}
 			got := p.accepts(t, make(s.access))
 			if got.ClientID != s.client || !slices.Equal(got.Scopes, s.scopes) || got.Issuer != otherIssuer {

@@ -58,7 +58,7 @@ func NewTrustedVerifier(tokens TrustedTokens, ks KeySource, now func() time.Time
 	if len(tokens.Types) == 0 {
 		rules.types = []string{keys.AccessTokenType}
 	}
-	return &Verifier{issuer: tokens.Issuer, keySetState: ks, rules: rules, now: now, cache: newTokenCache()}
+	return &Verifier{issuer: tokens.Issuer, source: ks, rules: rules, now: now, cache: newTokenCache()}
 }
 
 // ClaimedIssuer returns the issuer that a token names, for choosing whom to ask about it; nothing else may be decided by
@@ -135,7 +135,7 @@ func harmless(others jsontext.Value, typ string) bool {
 // checkKey asks whether the key that a token was verified with is still its issuer's: there, the same under its name, and
 // fresh enough to be taken.
 func (v *Verifier) checkKey(known *cachedToken, t *AccessToken) error {
-	key, err := v.keySetState.Find(t.KeyID, known.key.Algorithm)
+	key, err := v.source.Find(t.KeyID, known.key.Algorithm)
 	if err != nil {
 		return err
 	}

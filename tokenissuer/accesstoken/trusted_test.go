@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -63,32 +65,32 @@ func (k *otherKeys) fail(err error) {
 
 // partner is another issuer, and the Verifier of its tokens.
 type partner struct {
-	*clock
+	*tokentest.Clock
 	types []string
 	// rolesClaim and clientAudience are settings of verifiers that another makes.
 	rolesClaim     string
 	clientAudience bool
-	keySetState    *otherKeys
+	source         *otherKeys
 	key            *keys.SigningKey
 	verifier       *Verifier
 }
 
 func newPartner(types ...string) *partner {
-	p := &partner{clock: newClock(), types: types, keySetState: new(otherKeys), key: foreignKeys()[oauth.RS256]}
-	p.keySetState.set(p.key.ID, &p.key.VerificationKey)
+	p := &partner{Clock: tokentest.NewClock(), types: types, source: new(otherKeys), key: testkeys.Foreign()[oauth.RS256]}
+	p.source.set(p.key.ID, &p.key.VerificationKey)
 	p.verifier = p.another()
 	return p
 }
 
 func (p *partner) another() *Verifier {
-	return NewTrustedVerifier(TrustedTokens{Issuer: otherIssuer, Types: p.types, RolesClaim: p.rolesClaim, ClientAudience: p.clientAudience}, p.keySetState, p.Now)
+	return NewTrustedVerifier(TrustedTokens{Issuer: otherIssuer, Types: p.types, RolesClaim: p.rolesClaim, ClientAudience: p.clientAudience}, p.source, p.Now)
 }
 
 // claims are what every token of the partner has, whatever it is for; its audience is the wanted one.
 func (p *partner) claims(edits ...string) string {
 	now := p.Now().Unix()
-	return object([]string{
-		"iss", `"` + otherIssuer + `"`, "sub", `"alice"`, "aud", `"` + testAudience + `"`, "jti", `"1"`,
+	return tokentest.Object([]string{
+		"iss", `"` + otherIssuer + `"`, "sub", `"alice"`, "aud", `"` + tokentest.Audience + `"`, "jti", `"1"`,
 		"iat", strconv.FormatInt(now, 10), "exp", strconv.FormatInt(now+3600, 10),
 	}, edits)
 }
@@ -103,12 +105,12 @@ func (p *partner) token(typ, claims string) string {
 	if typ != "" {
 		typ = strconv.Quote(typ)
 	}
-	return forge(p.key, header(p.key, "typ", typ), claims)
+	return testkeys.Sign(p.key, testkeys.Header(p.key, "typ", typ), claims)
 }
 
 func (p *partner) judge(tb testing.TB, token string) (*AccessToken, error) {
 	tb.Helper()
-	audiences := []string{testAudience}
+	audiences := []string{tokentest.Audience}
 	got, err := p.another().Verify(token, audiences)
 	if _, again := p.verifier.Verify(token, audiences); (again == nil) != (err == nil) {
 		tb.Errorf("a fresh verifier says %v, one that may know the token says %v", err, again)
@@ -143,18 +145,18 @@ func TestG20HeaderMembersOfOtherIssuers(t *testing.T) {
 			{"x5t", `"AAAA"`, "jku", `"https://evil.example/jwks"`},
 		} {
 			edits := slices.Concat(member, []string{"typ", strconv.Quote(typ)})
-			p.refuses(t, forge(p.key, header(p.key, edits...), p.marked()), "header_unexpected")
+			p.refuses(t, testkeys.Sign(p.key, testkeys.Header(p.key, edits...), p.marked()), "header_unexpected")
 		}
 		for _, member := range [][]string{
 			{"ver", `"1"`}, {"gty", `"password"`}, {"pi.atm", `"1"`}, {"client_id", `"x"`}, {"use", `"sig"`}, {"x", `{"jku":"https://evil.example/jwks"}`},
 		} { // RFC 7515 §4: what is not understood is ignored
-			p.accepts(t, forge(p.key, header(p.key, slices.Concat(member, []string{"typ", strconv.Quote(typ)})...), p.marked()))
+			p.accepts(t, testkeys.Sign(p.key, testkeys.Header(p.key, slices.Concat(member, []string{"typ", strconv.Quote(typ)})...), p.marked()))
 		}
 		for _, member := range [][]string{{"crit", `["exp"]`}, {"crit", "[]"}, {"crit", "null"}, {"b64", "true"}, {"b64", "false", "crit", `["b64"]`}} {
-			p.refuses(t, forge(p.key, header(p.key, slices.Concat(member, []string{"typ", strconv.Quote(typ)})...), p.marked()), "header_extension")
+			p.refuses(t, testkeys.Sign(p.key, testkeys.Header(p.key, slices.Concat(member, []string{"typ", strconv.Quote(typ)})...), p.marked()), "header_extension")
 		}
 		for _, name := range []string{"x5t", "x5t#S256"} {
-			token := forge(p.key, header(p.key, name, `"AAAA"`, "typ", strconv.Quote(typ)), p.marked())
+			token := testkeys.Sign(p.key, testkeys.Header(p.key, name, `"AAAA"`, "typ", strconv.Quote(typ)), p.marked())
 			if typ == "at+jwt" {
 				p.refuses(t, token, "header_unexpected")
 			} else {
@@ -163,7 +165,7 @@ func TestG20HeaderMembersOfOtherIssuers(t *testing.T) {
 		}
 	}
 	for _, alg := range []string{`"none"`, `"HS256"`, `"PS256"`, `"ES256"`, `""`} {
-		p.refuses(t, forge(p.key, header(p.key, "alg", alg), p.marked()), "algorithm_mismatch")
+		p.refuses(t, testkeys.Sign(p.key, testkeys.Header(p.key, "alg", alg), p.marked()), "algorithm_mismatch")
 	}
 }
 
@@ -196,7 +198,7 @@ func TestTokensOfRFC9068HaveAllItsClaims(t *testing.T) {
 }
 
 func TestG36TheTimesOfOtherIssuersHave30Seconds(t *testing.T) {
-	at := func(d time.Duration) string { return strconv.FormatInt(testStart.Add(d).Unix(), 10) }
+	at := func(d time.Duration) string { return strconv.FormatInt(tokentest.Start.Add(d).Unix(), 10) }
 	p := newPartner()
 	for _, v := range []struct {
 		name  string
@@ -233,21 +235,21 @@ func TestG36TheTimesOfOtherIssuersHave30Seconds(t *testing.T) {
 func TestG38G39AnotherIssuersIssuerAndAudience(t *testing.T) {
 	p := anyType()
 	for _, typ := range []string{"at+jwt", "JWT", ""} {
-		for _, iss := range []string{`"` + testIssuer + `"`, `"` + otherIssuer + `/"`, `"` + strings.ToUpper(otherIssuer) + `"`, `"` + otherIssuer + `\u0000"`, `["` + otherIssuer + `"]`, "", `""`} {
+		for _, iss := range []string{`"` + tokentest.Issuer + `"`, `"` + otherIssuer + `/"`, `"` + strings.ToUpper(otherIssuer) + `"`, `"` + otherIssuer + `\u0000"`, `["` + otherIssuer + `"]`, "", `""`} {
 			why := "claims_malformed"
 			if strings.HasPrefix(iss, `"http`) && !strings.Contains(iss, `\u`) || strings.HasPrefix(iss, `"HTTP`) {
 				why = "issuer_wrong"
 			}
 			p.refuses(t, p.token(typ, p.marked("iss", iss)), why)
 		}
-		for _, aud := range []string{`"` + otherIDs + `"`, "", `""`, "[]", `["` + testAudience + `",1]`, `["` + testAudience + `",""]`, `"` + testAudience + `/"`, "null", `{"` + testAudience + `":1}`} {
+		for _, aud := range []string{`"` + otherIDs + `"`, "", `""`, "[]", `["` + tokentest.Audience + `",1]`, `["` + tokentest.Audience + `",""]`, `"` + tokentest.Audience + `/"`, "null", `{"` + tokentest.Audience + `":1}`} {
 			why := "claims_malformed"
 			if strings.HasPrefix(aud, `"`) && aud != `""` {
 				why = "audience_wrong"
 			}
 			p.refuses(t, p.token(typ, p.marked("aud", aud)), why)
 		}
-		p.accepts(t, p.token(typ, p.marked("aud", `["`+otherIDs+`","`+testAudience+`"]`)))
+		p.accepts(t, p.token(typ, p.marked("aud", `["`+otherIDs+`","`+tokentest.Audience+`"]`)))
 	}
 }
 
@@ -259,10 +261,10 @@ func TestG87AKeyIsItsIssuersAlone(t *testing.T) {
 		name, token  string
 		ours, theirs string // the reasons
 	}{
-		{"their key, our issuer", forge(theirs, header(theirs), g.claims()), "key_unknown", "issuer_wrong"},
-		{"our key, their issuer", forge(ours, header(ours), p.marked()), "issuer_wrong", "key_unknown"},
-		{"their key under our kid, our issuer", forge(theirs, header(ours), g.claims()), "signature_wrong", "key_unknown"},
-		{"our key under their kid, their issuer", forge(ours, header(theirs), p.marked()), "key_unknown", "signature_wrong"},
+		{"their key, our issuer", testkeys.Sign(theirs, testkeys.Header(theirs), g.claims()), "key_unknown", "issuer_wrong"},
+		{"our key, their issuer", testkeys.Sign(ours, testkeys.Header(ours), p.marked()), "issuer_wrong", "key_unknown"},
+		{"their key under our kid, our issuer", testkeys.Sign(theirs, testkeys.Header(ours), g.claims()), "signature_wrong", "key_unknown"},
+		{"our key under their kid, their issuer", testkeys.Sign(ours, testkeys.Header(theirs), p.marked()), "key_unknown", "signature_wrong"},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			g.refuses(t, v.token, v.ours)
@@ -270,13 +272,13 @@ func TestG87AKeyIsItsIssuersAlone(t *testing.T) {
 		})
 	}
 	// Two issuers that publish the same key, as tenants of one provider do.
-	tenant := NewTrustedVerifier(TrustedTokens{Issuer: "https://login.partner.example/b"}, p.keySetState, p.Now)
-	got, err := tenant.Verify(p.token("at+jwt", p.marked()), []string{testAudience})
+	tenant := NewTrustedVerifier(TrustedTokens{Issuer: "https://login.partner.example/b"}, p.source, p.Now)
+	got, err := tenant.Verify(p.token("at+jwt", p.marked()), []string{tokentest.Audience})
 	wantRefusal(t, got, err, "issuer_wrong")
 	// What is known to one verifier is not known to another.
 	token := p.token("at+jwt", p.marked())
 	p.accepts(t, token)
-	got, err = tenant.Verify(token, []string{testAudience})
+	got, err = tenant.Verify(token, []string{tokentest.Audience})
 	wantRefusal(t, got, err, "issuer_wrong")
 }
 
@@ -332,28 +334,28 @@ func TestG44ATokenOfAnotherIssuerDiesWithItsKey(t *testing.T) {
 		t.Fatalf("%d tokens remembered", p.verifier.Remembered())
 	}
 	judge := func() error {
-		_, err := p.verifier.Verify(token, []string{testAudience})
+		_, err := p.verifier.Verify(token, []string{tokentest.Audience})
 		return err
 	}
-	p.keySetState.set(p.key.ID, nil)
+	p.source.set(p.key.ID, nil)
 	if e := oauth.AsError(judge()); e.Reason != "key_unknown" {
 		t.Errorf("the key has gone: %v", e)
 	}
 	same := p.key.VerificationKey
-	p.keySetState.set(p.key.ID, &same)
+	p.source.set(p.key.ID, &same)
 	if err := judge(); err != nil {
 		t.Errorf("the key was read anew: %v", err)
 	}
-	other := sharedKeys()[oauth.RS256].VerificationKey
+	other := testkeys.Shared()[oauth.RS256].VerificationKey
 	other.ID = p.key.ID
-	p.keySetState.set(p.key.ID, &other)
+	p.source.set(p.key.ID, &other)
 	if e := oauth.AsError(judge()); e.Code != oauth.InvalidToken || e.Reason != "key_replaced" {
 		t.Errorf("another key has the name: %v", e)
 	}
-	p.keySetState.set(p.key.ID, &p.key.VerificationKey)
-	p.keySetState.fail(oauth.Unavailable("keys_stale", nil))
-	wantCode(t, judge(), oauth.TemporarilyUnavailable)
-	p.keySetState.fail(nil)
+	p.source.set(p.key.ID, &p.key.VerificationKey)
+	p.source.fail(oauth.Unavailable("keys_stale", nil))
+	tokentest.WantCode(t, judge(), oauth.TemporarilyUnavailable)
+	p.source.fail(nil)
 	if err := judge(); err != nil {
 		t.Errorf("all is well again: %v", err)
 	}
@@ -384,20 +386,20 @@ func TestG45TheAudienceOfAnotherIssuersTokenIsAskedEveryTime(t *testing.T) {
 // TestTokensNobodyCanJudgeAreNotRefused: without keys the answer is another one than no.
 func TestTokensNobodyCanJudgeAreNotRefused(t *testing.T) {
 	p := newPartner()
-	p.keySetState.fail(oauth.Unavailable("keys_not_loaded", nil))
-	got, err := p.another().Verify(p.token("at+jwt", p.marked()), []string{testAudience})
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	p.source.fail(oauth.Unavailable("keys_not_loaded", nil))
+	got, err := p.another().Verify(p.token("at+jwt", p.marked()), []string{tokentest.Audience})
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	if got != nil {
 		t.Error("a token comes with the error")
 	}
-	wantCode(t, p.another().Ready(), oauth.TemporarilyUnavailable)
-	p.keySetState.fail(nil)
+	tokentest.WantCode(t, p.another().Ready(), oauth.TemporarilyUnavailable)
+	p.source.fail(nil)
 	if err := p.another().Ready(); err != nil {
 		t.Error(err)
 	}
-	p.keySetState.fail(oauth.Unavailable("keys_not_loaded", nil))
+	p.source.fail(oauth.Unavailable("keys_not_loaded", nil))
 	for name, token := range map[string]string{"garbage": "x.y.z", "not at+jwt": p.token("JWT", p.marked())} {
-		if _, err := p.another().Verify(token, []string{testAudience}); oauth.AsError(err).Code != oauth.InvalidToken {
+		if _, err := p.another().Verify(token, []string{tokentest.Audience}); oauth.AsError(err).Code != oauth.InvalidToken {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

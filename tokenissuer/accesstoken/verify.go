@@ -33,9 +33,9 @@ type KeySource interface {
 // Verifier turns a bearer string into an AccessToken of one issuer. Its verdict on signature and claims is cached;
 // expiry, revocation and audience are asked every time.
 type Verifier struct {
-	issuer      string
-	keySetState KeySource
-	rules       tokenRules
+	issuer string
+	source KeySource
+	rules  tokenRules
 	// revocations are of our own tokens; nil: another issuer's, who tells us of none.
 	revocations  *RevocationSet
 	maxStaleness time.Duration
@@ -67,7 +67,7 @@ var ownRules = tokenRules{leeway: store.Leeway, types: []string{keys.AccessToken
 // can be said about any token, and Verify fails with temporarily_unavailable.
 func NewVerifier(issuer string, keys *keys.KeySet, revocations *RevocationSet, maxStaleness time.Duration, now func() time.Time) *Verifier {
 	return &Verifier{
-		issuer: issuer, keySetState: keys, rules: ownRules, revocations: revocations, maxStaleness: maxStaleness, now: now,
+		issuer: issuer, source: keys, rules: ownRules, revocations: revocations, maxStaleness: maxStaleness, now: now,
 		cache: newTokenCache(),
 	}
 }
@@ -192,7 +192,7 @@ func (v *Verifier) Remembered() int { return v.cache.tokens.EstimatedSize() }
 
 // Ready says why no token of ours can be judged now; nil: tokens can.
 func (v *Verifier) Ready() error {
-	if _, err := v.keySetState.Find("", ""); err != nil && oauth.AsError(err).Code == oauth.TemporarilyUnavailable {
+	if _, err := v.source.Find("", ""); err != nil && oauth.AsError(err).Code == oauth.TemporarilyUnavailable {
 		return err
 	}
 	return v.checkFresh(v.now())
@@ -228,9 +228,9 @@ func (v *Verifier) alive(known *cachedToken, t *AccessToken, audience audience) 
 // Generation changes whenever a token that was good may have become bad otherwise than with the time.
 func (v *Verifier) Generation() uint64 {
 	if v.revocations == nil {
-		return v.keySetState.Generation()
+		return v.source.Generation()
 	}
-	return v.revocations.Generation() + v.keySetState.Generation()
+	return v.revocations.Generation() + v.source.Generation()
 }
 
 // checkFresh asks whether anything can be said about revocation now.
@@ -247,7 +247,7 @@ func (v *Verifier) checkRevoked(t *AccessToken, algorithm oauth.Algorithm) error
 	if v.revocations != nil && v.revocations.Revoked(t) {
 		return oauth.NewError(oauth.InvalidToken, "token_revoked").WithDescription("The access token was revoked")
 	}
-	_, err := v.keySetState.Find(t.KeyID, algorithm)
+	_, err := v.source.Find(t.KeyID, algorithm)
 	return err
 }
 

@@ -2,7 +2,7 @@ package accesstoken
 
 import (
 	"bytes"
-	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -25,7 +25,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -34,10 +35,10 @@ import (
 func TestAGoodTokenOfEachAlgorithmIsAccepted(t *testing.T) {
 	g := newGate(t)
 	for _, key := range g.signing {
-		got := g.accepts(t, forge(key, header(key), g.claims("auth_time", "1799999000", "level", `"gold"`, "act", `{"sub":"admin","client_id":"portal"}`)))
+		got := g.accepts(t, testkeys.Sign(key, testkeys.Header(key), g.claims("auth_time", "1799999000", "level", `"gold"`, "act", `{"sub":"admin","client_id":"portal"}`)))
 		want := &AccessToken{
-			Issuer: testIssuer, Subject: "user-1", Audience: []string{testAudience}, ClientID: "client-1",
-			Scopes: oauth.Scopes{"public", "trusted"}, ID: "token-1", IssuedAt: testStart, ExpiresAt: testStart.Add(time.Hour),
+			Issuer: tokentest.Issuer, Subject: "user-1", Audience: []string{tokentest.Audience}, ClientID: "client-1",
+			Scopes: oauth.Scopes{"public", "trusted"}, ID: "token-1", IssuedAt: tokentest.Start, ExpiresAt: tokentest.Start.Add(time.Hour),
 			KeyID: key.ID, FamilyID: "family-1", Organisation: "org-1", Role: "admin", AuthTime: time.Unix(1799999000, 0),
 			Actor: store.Actor{Subject: "admin", ClientID: "portal"}, extra: map[string][]string{"level": {"gold"}},
 		}
@@ -50,13 +51,13 @@ func TestAGoodTokenOfEachAlgorithmIsAccepted(t *testing.T) {
 func TestG13AlgNoneIsRefused(t *testing.T) {
 	g := newGate(t)
 	for _, key := range g.signing {
-		_, signature, _ := cutLast(forge(key, header(key), g.claims()))
+		_, signature := cutLast(testkeys.Sign(key, testkeys.Header(key), g.claims()))
 		for _, alg := range []string{"none", "None", "NONE", "nOnE", ""} {
-			input := encode(header(key, "alg", strconv.Quote(alg))) + "." + encode(g.claims())
+			input := tokentest.Encode(testkeys.Header(key, "alg", strconv.Quote(alg))) + "." + tokentest.Encode(g.claims())
 			g.refuses(t, input+".", "token_malformed")
 			g.refuses(t, input+"."+signature, "algorithm_mismatch")
-			g.refuses(t, forgeRaw(key, input), "algorithm_mismatch")
-			g.refuses(t, input+"."+encode("x"), "algorithm_mismatch")
+			g.refuses(t, testkeys.SignInput(key, input), "algorithm_mismatch")
+			g.refuses(t, input+"."+tokentest.Encode("x"), "algorithm_mismatch")
 		}
 	}
 }
@@ -66,12 +67,12 @@ func TestG13AlgNoneIsRefused(t *testing.T) {
 func TestG14HMACKeyedWithWhatIsPublicIsRefused(t *testing.T) {
 	g := newGate(t)
 	for _, key := range g.signing {
-		der, err := x509.MarshalPKIXPublicKey(key.public)
+		der, err := x509.MarshalPKIXPublicKey(testkeys.Public(key))
 		if err != nil {
 			t.Fatal(err)
 		}
 		armoured := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
-		jwks, err := g.keySetState.JWKS()
+		jwks, err := g.keySet.JWKS()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +84,7 @@ func TestG14HMACKeyedWithWhatIsPublicIsRefused(t *testing.T) {
 			der, armoured, bytes.TrimSpace(armoured), one, one[len(`{"keys":[`) : len(one)-2], jwks, []byte(key.ID), {},
 			[]byte("secret"), []byte("your-256-bit-secret"), []byte("changeme"), []byte("password"), make([]byte, 32),
 		}
-		switch public := key.public.(type) {
+		switch public := testkeys.Public(key).(type) {
 		case *rsa.PublicKey:
 			secrets = append(secrets, public.N.Bytes(), []byte(public.N.String()), x509.MarshalPKCS1PublicKey(public),
 				pem.EncodeToMemory(&pem.Block{Type: "RSA PUBLIC KEY", Bytes: x509.MarshalPKCS1PublicKey(public)}))
@@ -98,12 +99,12 @@ func TestG14HMACKeyedWithWhatIsPublicIsRefused(t *testing.T) {
 		}
 		for _, secret := range secrets {
 			for _, typ := range []string{`"at+jwt"`, `"JWT"`} {
-				input := encode(header(key, "alg", `"HS256"`, "typ", typ)) + "." + encode(g.claims())
+				input := tokentest.Encode(testkeys.Header(key, "alg", `"HS256"`, "typ", typ)) + "." + tokentest.Encode(g.claims())
 				mac := hmac.New(sha256.New, secret)
 				mac.Write([]byte(input))
 				g.refuses(t, input+"."+base64.RawURLEncoding.EncodeToString(mac.Sum(nil)), map[string]string{`"at+jwt"`: "algorithm_mismatch", `"JWT"`: "header_unexpected"}[typ])
 				// The same tag under the right alg: the tag is no signature.
-				input = encode(header(key)) + "." + encode(g.claims())
+				input = tokentest.Encode(testkeys.Header(key)) + "." + tokentest.Encode(g.claims())
 				mac = hmac.New(sha256.New, secret)
 				mac.Write([]byte(input))
 				g.refuses(t, input+"."+base64.RawURLEncoding.EncodeToString(mac.Sum(nil)), "signature_wrong")
@@ -115,7 +116,7 @@ func TestG14HMACKeyedWithWhatIsPublicIsRefused(t *testing.T) {
 func TestG15TheKeysAlgorithmDecides(t *testing.T) {
 	g := newGate(t)
 	names := []string{"HS256", "HS384", "HS512", "PS256", "PS384", "PS512", "RS384", "RS512", "ES384", "ES512", "ES256K", "Ed448", "Ed25519"}
-	for _, a := range allAlgorithms {
+	for _, a := range testkeys.Algorithms {
 		names = append(names, string(a))
 	}
 	for _, key := range g.signing {
@@ -124,18 +125,18 @@ func TestG15TheKeysAlgorithmDecides(t *testing.T) {
 				continue
 			}
 			// Signed as the key signs, and labelled otherwise.
-			g.refuses(t, forge(key, header(key, "alg", strconv.Quote(alg)), g.claims()), "algorithm_mismatch")
+			g.refuses(t, testkeys.Sign(key, testkeys.Header(key, "alg", strconv.Quote(alg)), g.claims()), "algorithm_mismatch")
 			// Signed as another key of ours signs, and pointed at this one.
 			if other := g.signing[oauth.Algorithm(alg)]; other != nil {
-				g.refuses(t, forge(other, header(other, "kid", strconv.Quote(key.ID)), g.claims()), "algorithm_mismatch")
-				g.refuses(t, forge(other, header(key), g.claims()), "signature_wrong")
+				g.refuses(t, testkeys.Sign(other, testkeys.Header(other, "kid", strconv.Quote(key.ID)), g.claims()), "algorithm_mismatch")
+				g.refuses(t, testkeys.Sign(other, testkeys.Header(key), g.claims()), "signature_wrong")
 			}
 		}
 	}
-	private := g.signing[oauth.RS256].private.(*rsa.PrivateKey)
-	input := encode(header(g.signing[oauth.RS256], "alg", `"RS512"`)) + "." + encode(g.claims())
+	private := testkeys.Private(g.signing[oauth.RS256]).(*rsa.PrivateKey)
+	input := tokentest.Encode(testkeys.Header(g.signing[oauth.RS256], "alg", `"RS512"`)) + "." + tokentest.Encode(g.claims())
 	digest := sha512.Sum512([]byte(input))
-	signature, err := rsa.SignPKCS1v15(nil, private, 7 /* crypto.SHA512 */, digest[:])
+	signature, err := rsa.SignPKCS1v15(nil, private, crypto.SHA512, digest[:])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +152,7 @@ func TestG16AlgMustBeAPlainString(t *testing.T) {
 			if alg != "" && alg != "null" && alg[0] != '"' {
 				why = "header_malformed"
 			}
-			g.refuses(t, forge(key, header(key, "alg", alg), g.claims()), why)
+			g.refuses(t, testkeys.Sign(key, testkeys.Header(key, "alg", alg), g.claims()), why)
 		}
 	}
 }
@@ -159,20 +160,20 @@ func TestG16AlgMustBeAPlainString(t *testing.T) {
 func TestG17TheHeaderIsReadStrictly(t *testing.T) {
 	g := newGate(t)
 	key := g.signing[oauth.ES256]
-	members := strings.TrimSuffix(header(key), "}")
+	members := strings.TrimSuffix(testkeys.Header(key), "}")
 	for _, h := range []string{
 		members + `,"alg":"ES256"}`, members + `,"alg":"none"}`, `{"alg":"none",` + members[1:] + "}",
 		members + `,"kid":"` + key.ID + `"}`, members + `,"kid":"x"}`, members + `,"typ":"JWT"}`,
 		members + `,"\u0061lg":"ES256"}`,
-		header(key, "alg", "", "ALG", `"ES256"`), header(key, "kid", "", "Kid", strconv.Quote(key.ID)), header(key, "typ", "", "TYP", `"at+jwt"`),
+		testkeys.Header(key, "alg", "", "ALG", `"ES256"`), testkeys.Header(key, "kid", "", "Kid", strconv.Quote(key.ID)), testkeys.Header(key, "typ", "", "TYP", `"at+jwt"`),
 		members + `,"ALG":"ES256"}`, members + `,"\u212aid":"x"}`, members + `,"x":1}`,
-		members, members + "}}", members + "}{}", members + ",}", "[" + header(key) + "]", " " + header(key),
-		"\ufeff" + header(key), "null", `"ES256"`, "", members + `,"x":"` + "\xff" + `"}`,
+		members, members + "}}", members + "}{}", members + ",}", "[" + testkeys.Header(key) + "]", " " + testkeys.Header(key),
+		"\ufeff" + testkeys.Header(key), "null", `"ES256"`, "", members + `,"x":"` + "\xff" + `"}`,
 	} {
-		g.refuses(t, forge(key, h, g.claims()), "header_malformed", "header_unexpected", "token_malformed")
+		g.refuses(t, testkeys.Sign(key, h, g.claims()), "header_malformed", "header_unexpected", "token_malformed")
 	}
 	// Harmless spellings of the same header.
-	g.accepts(t, forge(key, `{"kid":"`+key.ID+`",`+"\n\t"+`"typ" : "at+jwt", "alg":"\u0045S256" } `, g.claims()))
+	g.accepts(t, testkeys.Sign(key, `{"kid":"`+key.ID+`",`+"\n\t"+`"typ" : "at+jwt", "alg":"\u0045S256" } `, g.claims()))
 }
 
 func TestG18KidNamesOneKeyOrNothing(t *testing.T) {
@@ -187,7 +188,7 @@ func TestG18KidNamesOneKeyOrNothing(t *testing.T) {
 		case kid != "" && kid[0] != '"' && kid != "null":
 			why = "header_malformed"
 		}
-		g.refuses(t, forge(key, header(key, "kid", kid), g.claims()), why)
+		g.refuses(t, testkeys.Sign(key, testkeys.Header(key, "kid", kid), g.claims()), why)
 	}
 }
 
@@ -196,16 +197,16 @@ func TestG19KidIsNothingButAName(t *testing.T) {
 	g := newGate(t)
 	key := g.signing[oauth.ES256]
 	for _, kid := range []string{"../../etc/passwd", "/dev/null", `x\u0000`, "' UNION SELECT", "|id", "https://evil.example/key", "file:///etc/passwd", key.ID + `\u0000`} {
-		g.refuses(t, forge(key, header(key, "kid", `"`+kid+`"`), g.claims()), "key_unknown")
+		g.refuses(t, testkeys.Sign(key, testkeys.Header(key, "kid", `"`+kid+`"`), g.claims()), "key_unknown")
 		// Signed with the key that a file of nothing would give.
-		input := encode(header(key, "alg", `"HS256"`, "kid", `"`+kid+`"`)) + "." + encode(g.claims())
-		g.refuses(t, input+"."+encode(string(hmac.New(sha256.New, nil).Sum(nil))), "key_unknown")
+		input := tokentest.Encode(testkeys.Header(key, "alg", `"HS256"`, "kid", `"`+kid+`"`)) + "." + tokentest.Encode(g.claims())
+		g.refuses(t, input+"."+tokentest.Encode(string(hmac.New(sha256.New, nil).Sum(nil))), "key_unknown")
 	}
 }
 
 func TestG20KeysInTheHeaderAreRefused(t *testing.T) {
 	g := newGate(t)
-	mine, attacker := g.signing[oauth.ES256], foreignKeys()[oauth.ES256]
+	mine, attacker := g.signing[oauth.ES256], testkeys.Foreign()[oauth.ES256]
 	set, err := keys.MarshalJWKS([]*keys.SigningKey{attacker})
 	if err != nil {
 		t.Fatal(err)
@@ -216,9 +217,9 @@ func TestG20KeysInTheHeaderAreRefused(t *testing.T) {
 		{"x5t", `"AAAA"`}, {"x5t#S256", `"AAAA"`}, {"jku", "null"},
 	} {
 		// By the attacker's key, under its own kid and under ours; and by our key, which would never write such a header.
-		g.refuses(t, forge(attacker, header(attacker, member[0], member[1]), g.claims()), "header_unexpected")
-		g.refuses(t, forge(attacker, header(mine, member[0], member[1]), g.claims()), "header_unexpected")
-		g.refuses(t, forge(mine, header(mine, member[0], member[1]), g.claims()), "header_unexpected")
+		g.refuses(t, testkeys.Sign(attacker, testkeys.Header(attacker, member[0], member[1]), g.claims()), "header_unexpected")
+		g.refuses(t, testkeys.Sign(attacker, testkeys.Header(mine, member[0], member[1]), g.claims()), "header_unexpected")
+		g.refuses(t, testkeys.Sign(mine, testkeys.Header(mine, member[0], member[1]), g.claims()), "header_unexpected")
 	}
 }
 
@@ -229,31 +230,31 @@ func TestG21CritAndB64AreRefused(t *testing.T) {
 		{"crit", "[]"}, {"crit", `["exp"]`, "exp", "1"}, {"crit", `["b64"]`, "b64", "false"}, {"crit", `["b64"]`, "b64", "true"},
 		{"crit", "null"}, {"crit", `"alg"`}, {"crit", `["alg"]`}, {"b64", "true"}, {"b64", "false"}, {"b64", "null"}, {"crit", `["http://example.invalid/x"]`},
 	} {
-		g.refuses(t, forge(key, header(key, edits...), g.claims()), "header_extension")
+		g.refuses(t, testkeys.Sign(key, testkeys.Header(key, edits...), g.claims()), "header_extension")
 	}
 	// The signature over the unencoded payload (RFC 7797 §5.1).
-	h := encode(header(key, "b64", "false", "crit", `["b64"]`))
-	_, signature, _ := cutLast(forgeRaw(key, h+"."+g.claims()))
-	g.refuses(t, h+"."+encode(g.claims())+"."+signature, "header_extension")
+	h := tokentest.Encode(testkeys.Header(key, "b64", "false", "crit", `["b64"]`))
+	_, signature := cutLast(testkeys.SignInput(key, h+"."+g.claims()))
+	g.refuses(t, h+"."+tokentest.Encode(g.claims())+"."+signature, "header_extension")
 }
 
 func TestG22EncryptedNestedAndCompressedTokensAreRefused(t *testing.T) {
 	g := newGate(t)
 	key := g.signing[oauth.ES256]
-	inner := forge(key, header(key), g.claims())
+	inner := testkeys.Sign(key, testkeys.Header(key), g.claims())
 	g.accepts(t, inner)
-	g.refuses(t, encode(`{"alg":"RSA-OAEP-256","enc":"A256GCM","typ":"at+jwt","kid":"`+key.ID+`"}`)+"."+encode("key")+"."+encode("iv")+"."+encode("text")+"."+encode("tag"), "token_malformed")
-	g.refuses(t, forge(key, header(key), inner), "claims_malformed")
-	g.refuses(t, forge(key, header(key, "cty", `"JWT"`), inner), "header_unexpected")
-	g.refuses(t, forge(key, header(key, "cty", `"JWT"`), g.claims()), "header_unexpected")
-	g.refuses(t, forge(key, header(key, "zip", `"DEF"`), g.claims()), "header_unexpected")
-	g.refuses(t, forge(key, header(key, "enc", `"A256GCM"`), g.claims()), "header_unexpected")
+	g.refuses(t, tokentest.Encode(`{"alg":"RSA-OAEP-256","enc":"A256GCM","typ":"at+jwt","kid":"`+key.ID+`"}`)+"."+tokentest.Encode("key")+"."+tokentest.Encode("iv")+"."+tokentest.Encode("text")+"."+tokentest.Encode("tag"), "token_malformed")
+	g.refuses(t, testkeys.Sign(key, testkeys.Header(key), inner), "claims_malformed")
+	g.refuses(t, testkeys.Sign(key, testkeys.Header(key, "cty", `"JWT"`), inner), "header_unexpected")
+	g.refuses(t, testkeys.Sign(key, testkeys.Header(key, "cty", `"JWT"`), g.claims()), "header_unexpected")
+	g.refuses(t, testkeys.Sign(key, testkeys.Header(key, "zip", `"DEF"`), g.claims()), "header_unexpected")
+	g.refuses(t, testkeys.Sign(key, testkeys.Header(key, "enc", `"A256GCM"`), g.claims()), "header_unexpected")
 }
 
 func TestG23OtherSerialisationsAreRefused(t *testing.T) {
 	g := newGate(t)
 	key := g.signing[oauth.ES256]
-	token := forge(key, header(key), g.claims())
+	token := testkeys.Sign(key, testkeys.Header(key), g.claims())
 	parts := strings.Split(token, ".")
 	for _, bad := range []string{
 		"", ".", "..", "...", parts[0], parts[0] + "." + parts[1], token + ".", "." + token, token + "." + parts[2],
@@ -268,14 +269,14 @@ func TestG23OtherSerialisationsAreRefused(t *testing.T) {
 		g.refuses(t, bad, why)
 	}
 	// A good signature over an empty payload.
-	g.refuses(t, forgeRaw(key, parts[0]+"."), "claims_malformed")
+	g.refuses(t, testkeys.SignInput(key, parts[0]+"."), "claims_malformed")
 }
 
 func TestG24OnlyAccessTokensAreBearerTokens(t *testing.T) {
 	g := newGate(t)
 	for _, key := range g.signing {
 		for _, typ := range []string{"at+jwt", "application/at+jwt", "AT+JWT", "At+Jwt", "APPLICATION/AT+JWT"} {
-			g.accepts(t, forge(key, header(key, "typ", strconv.Quote(typ)), g.claims()))
+			g.accepts(t, testkeys.Sign(key, testkeys.Header(key, "typ", strconv.Quote(typ)), g.claims()))
 		}
 		for _, typ := range []string{"", `""`, `"JWT"`, `"jwt"`, `"id_token"`, `"logout+jwt"`, `"dpop+jwt"`, `"gateway-assertion+jwt"`, `"at+jwt "`,
 			`"application/application/at+jwt"`, `"application/"`, `"x/at+jwt"`, `"at"`, "null", `["at+jwt"]`, "1"} {
@@ -283,7 +284,7 @@ func TestG24OnlyAccessTokensAreBearerTokens(t *testing.T) {
 			if typ != "" && typ != "null" && typ[0] != '"' {
 				why = "header_malformed"
 			}
-			g.refuses(t, forge(key, header(key, "typ", typ), g.claims()), why)
+			g.refuses(t, testkeys.Sign(key, testkeys.Header(key, "typ", typ), g.claims()), why)
 		}
 	}
 }
@@ -291,7 +292,7 @@ func TestG24OnlyAccessTokensAreBearerTokens(t *testing.T) {
 func TestG26ES256SignaturesHaveOneForm(t *testing.T) {
 	g := newGate(t)
 	token := g.good()
-	input, encoded, _ := cutLast(token)
+	input, encoded := cutLast(token)
 	sig, err := base64.RawURLEncoding.DecodeString(encoded)
 	if err != nil {
 		t.Fatal(err)
@@ -324,7 +325,7 @@ func TestG26ES256SignaturesHaveOneForm(t *testing.T) {
 func TestG27TheOtherFormOfARevokedTokenIsRevoked(t *testing.T) {
 	g := newGate(t)
 	token := g.good()
-	input, encoded, _ := cutLast(token)
+	input, encoded := cutLast(token)
 	sig, err := base64.RawURLEncoding.DecodeString(encoded)
 	if err != nil {
 		t.Fatal(err)
@@ -347,15 +348,15 @@ func TestG27TheOtherFormOfARevokedTokenIsRevoked(t *testing.T) {
 func TestG28SaltedRSASignaturesAreRefused(t *testing.T) {
 	g := newGate(t)
 	key := g.signing[oauth.RS256]
-	private := key.private.(*rsa.PrivateKey)
+	private := testkeys.Private(key).(*rsa.PrivateKey)
 	for _, alg := range []string{`"PS256"`, `"RS256"`} {
 		for _, salt := range []int{rsa.PSSSaltLengthEqualsHash, rsa.PSSSaltLengthAuto, 0, 1, 20, 31, 33, 64} {
 			if salt == 0 {
 				continue // PSSSaltLengthAuto is 0
 			}
-			input := encode(header(key, "alg", alg)) + "." + encode(g.claims())
+			input := tokentest.Encode(testkeys.Header(key, "alg", alg)) + "." + tokentest.Encode(g.claims())
 			digest := sha256.Sum256([]byte(input))
-			sig, err := rsa.SignPSS(rand.Reader, private, 5 /* crypto.SHA256 */, digest[:], &rsa.PSSOptions{SaltLength: salt})
+			sig, err := rsa.SignPSS(rand.Reader, private, crypto.SHA256, digest[:], &rsa.PSSOptions{SaltLength: salt})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -368,8 +369,8 @@ func TestG28SaltedRSASignaturesAreRefused(t *testing.T) {
 func TestG29ForgedRSAPaddingIsRefused(t *testing.T) {
 	g := newGate(t)
 	key := g.signing[oauth.RS256]
-	private := key.private.(*rsa.PrivateKey)
-	input := encode(header(key)) + "." + encode(g.claims())
+	private := testkeys.Private(key).(*rsa.PrivateKey)
+	input := tokentest.Encode(testkeys.Header(key)) + "." + tokentest.Encode(g.claims())
 	digest := sha256.Sum256([]byte(input))
 	prefix := []byte{0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00, 0x04, 0x20}
 	noNull := []byte{0x30, 0x2f, 0x30, 0x0b, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x04, 0x20}
@@ -398,7 +399,7 @@ func TestG29ForgedRSAPaddingIsRefused(t *testing.T) {
 		g.refuses(t, input+"."+base64.RawURLEncoding.EncodeToString(sig), "signature_wrong")
 	}
 	// A good signature plus the modulus, and one with a zero in front.
-	_, encoded, _ := cutLast(forgeRaw(key, input))
+	_, encoded := cutLast(testkeys.SignInput(key, input))
 	sig, _ := base64.RawURLEncoding.DecodeString(encoded)
 	g.refuses(t, input+"."+base64.RawURLEncoding.EncodeToString(append([]byte{0}, sig...)), "signature_wrong")
 	g.refuses(t, input+"."+base64.RawURLEncoding.EncodeToString(new(big.Int).Add(new(big.Int).SetBytes(sig), private.N).Bytes()), "signature_wrong")
@@ -407,8 +408,8 @@ func TestG29ForgedRSAPaddingIsRefused(t *testing.T) {
 func TestG30Ed25519HasOneForm(t *testing.T) {
 	g := newGate(t)
 	key := g.signing[oauth.EdDSA]
-	token := forge(key, header(key), g.claims())
-	input, encoded, _ := cutLast(token)
+	token := testkeys.Sign(key, testkeys.Header(key), g.claims())
+	input, encoded := cutLast(token)
 	sig, err := base64.RawURLEncoding.DecodeString(encoded)
 	if err != nil {
 		t.Fatal(err)
@@ -438,11 +439,11 @@ func TestG31OneTokenHasOneSpelling(t *testing.T) {
 	for len(payload)%3 != 1 {
 		payload += " "
 	}
-	h := header(key)
+	h := testkeys.Header(key)
 	for len(h)%3 != 1 {
 		h = strings.Replace(h, ",", ", ", 1)
 	}
-	token := forge(key, h, payload)
+	token := testkeys.Sign(key, h, payload)
 	g.accepts(t, token)
 	parts := strings.Split(token, ".")
 	if !strings.ContainsAny(parts[1], "-_") {
@@ -454,8 +455,8 @@ func TestG31OneTokenHasOneSpelling(t *testing.T) {
 		return strings.Join(p, ".")
 	}
 	resign := func(token string) string {
-		input, _, _ := cutLast(token)
-		return forgeRaw(key, input)
+		input, _ := cutLast(token)
+		return testkeys.SignInput(key, input)
 	}
 	alphabet := "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	for i, part := range parts {
@@ -491,11 +492,11 @@ func TestG31OneTokenHasOneSpelling(t *testing.T) {
 func (g *gate) sized(t *testing.T, n int) string {
 	t.Helper()
 	key := g.signing[oauth.EdDSA]
-	for h := header(key); len(h) < 130; h = strings.Replace(h, ",", ", ", 1) {
+	for h := testkeys.Header(key); len(h) < 130; h = strings.Replace(h, ",", ", ", 1) {
 		for _, fill := range []int{0, 1, 2} {
-			empty := len(forge(key, h, g.claims("fill", `""`)))
+			empty := len(testkeys.Sign(key, h, g.claims("fill", `""`)))
 			at := (n-empty)*3/4 + fill - 1
-			if token := forge(key, h, g.claims("fill", `"`+strings.Repeat("x", at)+`"`)); len(token) == n {
+			if token := testkeys.Sign(key, h, g.claims("fill", `"`+strings.Repeat("x", at)+`"`)); len(token) == n {
 				return token
 			}
 		}
@@ -511,7 +512,7 @@ func TestG32TokensOf8KiBAreJudgedAndNoLonger(t *testing.T) {
 	g.refuses(t, g.sized(t, 15<<10), "token_too_long")
 	// Even if it was somehow remembered.
 	long := g.sized(t, 8193)
-	g.verifier.Remember(long, &AccessToken{Audience: g.audiences, ExpiresAt: testStart.Add(time.Hour)})
+	g.verifier.Remember(long, &AccessToken{Audience: g.audiences, ExpiresAt: tokentest.Start.Add(time.Hour)})
 	if _, err := g.verifier.Verify(long, g.audiences); err == nil {
 		t.Error("a token of 8193 bytes was accepted from the cache")
 	}
@@ -534,7 +535,7 @@ func TestG33HostileFormsCostLittle(t *testing.T) {
 	g := newGate(t)
 	key := g.signing[oauth.ES256]
 	braces := base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte("{"), 6000))
-	nested := encode(header(key)) + "." + encode(`{"x":`+strings.Repeat("[", 5900)) + "." + encode("x")
+	nested := tokentest.Encode(testkeys.Header(key)) + "." + tokentest.Encode(`{"x":`+strings.Repeat("[", 5900)) + "." + tokentest.Encode("x")
 	for name, v := range map[string]struct {
 		token  string
 		most   int64
@@ -543,8 +544,8 @@ func TestG33HostileFormsCostLittle(t *testing.T) {
 		"a million dots":       {strings.Repeat(".", 1_000_000), 16 << 10, "token_too_long"},
 		"8 KiB of dots":        {strings.Repeat(".", MaxTokenBytes), 16 << 10, "token_malformed"},
 		"a million letters":    {strings.Repeat("a", 1_000_000), 16 << 10, "token_too_long"},
-		"8 KiB of braces":      {braces + "." + encode("{}") + "." + encode("x"), 16 << 10, "header_malformed"},
-		"a header of brackets": {base64.RawURLEncoding.EncodeToString([]byte(`{"x":`+strings.Repeat("[", 6000))) + "." + encode("{}") + "." + encode("x"), 16 << 10, "header_malformed"},
+		"8 KiB of braces":      {braces + "." + tokentest.Encode("{}") + "." + tokentest.Encode("x"), 16 << 10, "header_malformed"},
+		"a header of brackets": {base64.RawURLEncoding.EncodeToString([]byte(`{"x":`+strings.Repeat("[", 6000))) + "." + tokentest.Encode("{}") + "." + tokentest.Encode("x"), 16 << 10, "header_malformed"},
 		"a payload of arrays":  {nested, 16 << 10, "claims_malformed"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -558,10 +559,10 @@ func TestG33HostileFormsCostLittle(t *testing.T) {
 
 func TestG34TheKidOfAnotherEnvironmentIsNotEnough(t *testing.T) {
 	g := newGate(t)
-	for _, a := range allAlgorithms {
-		mine, theirs := g.signing[a], foreignKeys()[a]
-		g.refuses(t, forge(theirs, header(mine), g.claims()), "signature_wrong")
-		g.refuses(t, forge(theirs, header(theirs), g.claims()), "key_unknown")
+	for _, a := range testkeys.Algorithms {
+		mine, theirs := g.signing[a], testkeys.Foreign()[a]
+		g.refuses(t, testkeys.Sign(theirs, testkeys.Header(mine), g.claims()), "signature_wrong")
+		g.refuses(t, testkeys.Sign(theirs, testkeys.Header(theirs), g.claims()), "key_unknown")
 	}
 }
 
@@ -569,7 +570,7 @@ func TestG35ClaimsAreReadStrictly(t *testing.T) {
 	g := newGate(t)
 	key := g.signing[oauth.ES256]
 	members := strings.TrimSuffix(g.claims(), "}")
-	exp := strconv.FormatInt(testStart.Unix()+3600, 10)
+	exp := strconv.FormatInt(tokentest.Start.Unix()+3600, 10)
 	for name, payload := range map[string]string{
 		"text": "hello", "number": "1", "null": "null", "string": `"x"`, "array": "[" + g.claims() + "]", "empty array": "[]", "nothing": "",
 		"empty object": "{}", "truncated": members, "trailing object": g.claims() + "{}", "trailing text": g.claims() + "x", "trailing comma": members + ",}",
@@ -585,11 +586,13 @@ func TestG35ClaimsAreReadStrictly(t *testing.T) {
 		"EXP beside exp":     g.claims("EXP", "99999999999"), "ſub beside sub": g.claims("\u017fub", `"admin"`), "Scope beside scope": g.claims("Scope", `"admin"`),
 		"iſſ beside iss": g.claims("i\u017f\u017f", `"https://evil.example"`), "CLIENT_ID beside client_id": g.claims("CLIENT_ID", `"x"`), "ROLE without role": g.claims("role", "", "ROLE", `"admin"`),
 	} {
-		t.Run(name, func(t *testing.T) { g.refuses(t, forge(key, header(key), payload), "claims_malformed") })
+		t.Run(name, func(t *testing.T) {
+			g.refuses(t, testkeys.Sign(key, testkeys.Header(key), payload), "claims_malformed")
+		})
 	}
-	g.accepts(t, forge(key, header(key), g.claims("x", `{"exp":1,"EXP":2}`, "scopes", `["a"]`, "nonce", "null")))
-	g.accepts(t, forge(key, header(key), g.claims("x", strings.Repeat("[", maxDepth-1)+strings.Repeat("]", maxDepth-1), "y", `"\"`+strings.Repeat("[{", 99)+`"`)))
-	g.refuses(t, forge(key, header(key), g.claims("x", strings.Repeat("[", maxDepth)+strings.Repeat("]", maxDepth))), "claims_malformed")
+	g.accepts(t, testkeys.Sign(key, testkeys.Header(key), g.claims("x", `{"exp":1,"EXP":2}`, "scopes", `["a"]`, "nonce", "null")))
+	g.accepts(t, testkeys.Sign(key, testkeys.Header(key), g.claims("x", strings.Repeat("[", maxDepth-1)+strings.Repeat("]", maxDepth-1), "y", `"\"`+strings.Repeat("[{", 99)+`"`)))
+	g.refuses(t, testkeys.Sign(key, testkeys.Header(key), g.claims("x", strings.Repeat("[", maxDepth)+strings.Repeat("]", maxDepth))), "claims_malformed")
 }
 
 func TestG36ExpiryIsJudgedToTheSecond(t *testing.T) {
@@ -622,7 +625,7 @@ func TestG36ExpiryIsJudgedToTheSecond(t *testing.T) {
 
 func TestG37TimesOutOfReasonAreRefused(t *testing.T) {
 	g := newGate(t)
-	at := func(d time.Duration) string { return strconv.FormatInt(testStart.Add(d).Unix(), 10) }
+	at := func(d time.Duration) string { return strconv.FormatInt(tokentest.Start.Add(d).Unix(), 10) }
 	g.accepts(t, g.good("nbf", at(-time.Hour)))
 	g.accepts(t, g.good("nbf", at(5*time.Second)))
 	g.refuses(t, g.good("nbf", at(6*time.Second)), "token_from_future")
@@ -648,24 +651,24 @@ func TestG37TimesOutOfReasonAreRefused(t *testing.T) {
 
 func TestG38IssuerMustBeOursByteForByte(t *testing.T) {
 	g := newGate(t)
-	for _, iss := range []string{`"https://evil.example"`, `"` + testIssuer + `/"`, `"HTTPS://ID.EXAMPLE"`, `"https://id.example:443"`, `" ` + testIssuer + `"`} {
+	for _, iss := range []string{`"https://evil.example"`, `"` + tokentest.Issuer + `/"`, `"HTTPS://ID.EXAMPLE"`, `"https://id.example:443"`, `" ` + tokentest.Issuer + `"`} {
 		g.refuses(t, g.good("iss", iss), "issuer_wrong")
 	}
-	for _, iss := range []string{`"` + testIssuer + `\u0000"`, "", `["` + testIssuer + `"]`, "null", `""`, "1", "{}"} {
+	for _, iss := range []string{`"` + tokentest.Issuer + `\u0000"`, "", `["` + tokentest.Issuer + `"]`, "null", `""`, "1", "{}"} {
 		g.refuses(t, g.good("iss", iss), "claims_malformed")
 	}
 }
 
 func TestG39AudienceMustHoldOurs(t *testing.T) {
 	g := newGate(t)
-	for _, aud := range []string{"", "null", "[]", `""`, `[""]`, `["` + testAudience + `",1]`, `["` + testAudience + `",null]`, "1", "{}", `[["` + testAudience + `"]]`, "true"} {
+	for _, aud := range []string{"", "null", "[]", `""`, `[""]`, `["` + tokentest.Audience + `",1]`, `["` + tokentest.Audience + `",null]`, "1", "{}", `[["` + tokentest.Audience + `"]]`, "true"} {
 		t.Run("malformed "+aud, func(t *testing.T) { g.refuses(t, g.good("aud", aud), "claims_malformed") })
 	}
-	for _, aud := range []string{`"https://other.example"`, `"` + testAudience + `/"`, `"HTTPS://API.EXAMPLE"`, `["a","b"]`, `"` + testAudience + ` https://other.example"`} {
+	for _, aud := range []string{`"https://other.example"`, `"` + tokentest.Audience + `/"`, `"HTTPS://API.EXAMPLE"`, `["a","b"]`, `"` + tokentest.Audience + ` https://other.example"`} {
 		t.Run("other "+aud, func(t *testing.T) { g.refuses(t, g.good("aud", aud), "audience_wrong") })
 	}
-	g.accepts(t, g.good("aud", `["x","`+testAudience+`"]`))
-	g.accepts(t, g.good("aud", `["`+testAudience+`"]`))
+	g.accepts(t, g.good("aud", `["x","`+tokentest.Audience+`"]`))
+	g.accepts(t, g.good("aud", `["`+tokentest.Audience+`"]`))
 	for _, none := range [][]string{nil, {}, {"https://other.example"}} {
 		if tok, err := g.another().Verify(g.good(), none); err == nil {
 			t.Errorf("accepted for audiences %q: %+v", none, tok)
@@ -708,19 +711,19 @@ func TestG41AScopeThatIsNoTextGrantsNothing(t *testing.T) {
 }
 
 func TestG43EveryKindOfRevocationAndEveryPair(t *testing.T) {
-	future := testStart.Add(24 * time.Hour)
-	key := sharedKeys()[oauth.ES256]
+	future := tokentest.Start.Add(24 * time.Hour)
+	key := testkeys.Shared()[oauth.ES256]
 	hits := map[string]store.Revocation{
 		"jti": {Kind: store.RevokeToken, ID: "token-1"}, "family": {Kind: store.RevokeFamily, ID: "family-1"}, "user": {Kind: store.RevokeUser, ID: "user-1"},
 		"client": {Kind: store.RevokeClient, ID: "client-1"}, "organisation": {Kind: store.RevokeOrganisation, ID: "org-1"}, "key": {Kind: store.RevokeKey, ID: key.ID},
-		"user, issued until then":    {Kind: store.RevokeUser, ID: "user-1", IssuedUntil: testStart},
-		"client, issued until later": {Kind: store.RevokeClient, ID: "client-1", IssuedUntil: testStart.Add(time.Second)},
+		"user, issued until then":    {Kind: store.RevokeUser, ID: "user-1", IssuedUntil: tokentest.Start},
+		"client, issued until later": {Kind: store.RevokeClient, ID: "client-1", IssuedUntil: tokentest.Start.Add(time.Second)},
 	}
 	misses := map[string]store.Revocation{
 		"other jti": {Kind: store.RevokeToken, ID: "token-2"}, "kinds do not mix": {Kind: store.RevokeFamily, ID: "token-1"}, "user by client id": {Kind: store.RevokeUser, ID: "client-1"},
 		"client by user id": {Kind: store.RevokeClient, ID: "user-1"}, "case": {Kind: store.RevokeUser, ID: "USER-1"}, "prefix": {Kind: store.RevokeToken, ID: "token-"}, "empty": {Kind: store.RevokeOrganisation},
-		"user, issued before": {Kind: store.RevokeUser, ID: "user-1", IssuedUntil: testStart.Add(-time.Second)},
-		"other key":           {Kind: store.RevokeKey, ID: sharedKeys()[oauth.EdDSA].ID},
+		"user, issued before": {Kind: store.RevokeUser, ID: "user-1", IssuedUntil: tokentest.Start.Add(-time.Second)},
+		"other key":           {Kind: store.RevokeKey, ID: testkeys.Shared()[oauth.EdDSA].ID},
 	}
 	check := func(name string, revoked bool, list ...store.Revocation) {
 		t.Run(name, func(t *testing.T) {
@@ -763,9 +766,9 @@ func TestG43EveryKindOfRevocationAndEveryPair(t *testing.T) {
 		}
 	}
 	// Of two for one name the wider wins, whatever the order.
-	narrow := store.Revocation{Kind: store.RevokeUser, ID: "user-1", IssuedUntil: testStart.Add(-time.Hour)}
+	narrow := store.Revocation{Kind: store.RevokeUser, ID: "user-1", IssuedUntil: tokentest.Start.Add(-time.Hour)}
 	for other, wide := range map[string]store.Revocation{
-		"a later second": {Kind: store.RevokeUser, ID: "user-1", IssuedUntil: testStart},
+		"a later second": {Kind: store.RevokeUser, ID: "user-1", IssuedUntil: tokentest.Start},
 		"absolute":       {Kind: store.RevokeUser, ID: "user-1"},
 	} {
 		check("narrow, then "+other, true, narrow, wide)
@@ -775,31 +778,25 @@ func TestG43EveryKindOfRevocationAndEveryPair(t *testing.T) {
 
 func TestG43AServerTokenIsNotHitByAUserOfItsName(t *testing.T) {
 	g := newGate(t)
-	g.revocations.Add(store.Revocation{Kind: store.RevokeUser, ID: "client-1", ExpiresAt: testStart.Add(time.Hour)})
+	g.revocations.Add(store.Revocation{Kind: store.RevokeUser, ID: "client-1", ExpiresAt: tokentest.Start.Add(time.Hour)})
 	g.accepts(t, g.good("sub", `"client-1"`))
-	g.revocations.Add(store.Revocation{Kind: store.RevokeClient, ID: "client-1", ExpiresAt: testStart.Add(time.Hour)})
+	g.revocations.Add(store.Revocation{Kind: store.RevokeClient, ID: "client-1", ExpiresAt: tokentest.Start.Add(time.Hour)})
 	g.refuses(t, g.good("sub", `"client-1"`), "token_revoked")
 }
 
 func TestRevocationsOutliveTheTokensTheyHit(t *testing.T) {
 	g := newGate(t)
 	token := g.good()
-	is := newAuthority(t)
-	r := store.Revocation{Kind: store.RevokeToken, ID: "token-1", ExpiresAt: testStart.Add(time.Hour + store.RevocationMargin)}
+	r := store.Revocation{Kind: store.RevokeToken, ID: "token-1", ExpiresAt: tokentest.Start.Add(time.Hour + store.RevocationMargin)}
 	g.revocations.Add(r)
 	for _, d := range []time.Duration{time.Hour, time.Hour + store.Leeway} {
-		if left := g.revocations.Expire(testStart.Add(d)); left != 1 {
+		if left := g.revocations.Expire(tokentest.Start.Add(d)); left != 1 {
 			t.Fatalf("%s after issue %d revocations are left while the token can be accepted", d, left)
 		}
 	}
 	g.refuses(t, token, "token_revoked")
 	if left := g.revocations.Expire(r.ExpiresAt.Add(2 * time.Second)); left != 0 {
 		t.Errorf("%d revocations are left", left)
-	}
-	for _, kind := range []store.RevocationKind{store.RevokeUser, store.RevokeClient, store.RevokeOrganisation, store.RevokeFamily, store.RevokeKey} {
-		if r := is.RevocationOf(kind, "x"); r.ExpiresAt.Before(testStart.Add(store.MaxLifetime + store.Leeway)) {
-			t.Errorf("%s: ends at %s", kind, r.ExpiresAt)
-		}
 	}
 }
 
@@ -820,7 +817,7 @@ func TestG44ACachedTokenDiesAtOnce(t *testing.T) {
 		g := newGate(t)
 		token := g.good()
 		g.accepts(t, token)
-		g.revocations.Add(store.Revocation{Kind: store.RevokeFamily, ID: "family-1", ExpiresAt: testStart.Add(time.Hour)})
+		g.revocations.Add(store.Revocation{Kind: store.RevokeFamily, ID: "family-1", ExpiresAt: tokentest.Start.Add(time.Hour)})
 		g.refuses(t, token, "token_revoked")
 		g.refuses(t, token, "token_revoked")
 	})
@@ -828,7 +825,7 @@ func TestG44ACachedTokenDiesAtOnce(t *testing.T) {
 		g := newGate(t)
 		token := g.good()
 		g.accepts(t, token)
-		if err := g.keySetState.Replace([]*keys.SigningKey{g.signing[oauth.EdDSA]}, oauth.EdDSA); err != nil {
+		if err := g.keySet.Replace([]*keys.SigningKey{g.signing[oauth.EdDSA]}, oauth.EdDSA); err != nil {
 			t.Fatal(err)
 		}
 		g.refuses(t, token, "key_unknown")
@@ -837,7 +834,7 @@ func TestG44ACachedTokenDiesAtOnce(t *testing.T) {
 		g := newGate(t)
 		token := g.good()
 		g.accepts(t, token)
-		if err := g.keySetState.Replace(nil, oauth.ES256); err != nil {
+		if err := g.keySet.Replace(nil, oauth.ES256); err != nil {
 			t.Fatal(err)
 		}
 		g.refuses(t, token, "key_unknown")
@@ -846,7 +843,7 @@ func TestG44ACachedTokenDiesAtOnce(t *testing.T) {
 		g := newGate(t)
 		token := g.good()
 		g.accepts(t, token)
-		if err := g.keySetState.Replace([]*keys.SigningKey{g.signing[oauth.ES256], foreignKeys()[oauth.ES256]}, oauth.ES256); err != nil {
+		if err := g.keySet.Replace([]*keys.SigningKey{g.signing[oauth.ES256], testkeys.Foreign()[oauth.ES256]}, oauth.ES256); err != nil {
 			t.Fatal(err)
 		}
 		g.accepts(t, token)
@@ -874,8 +871,8 @@ func TestG46NoTwoTokensShareAVerdict(t *testing.T) {
 	key := g.signing[oauth.ES256]
 	fill := `"` + strings.Repeat("x", 4096) + `"`
 	// Equal in far more than their first 4 KiB.
-	a := forge(key, header(key), `{"fill":`+fill+`,`+g.claims("jti", `"a"`)[1:])
-	b := forge(key, header(key), `{"fill":`+fill+`,`+g.claims("jti", `"b"`)[1:])
+	a := testkeys.Sign(key, testkeys.Header(key), `{"fill":`+fill+`,`+g.claims("jti", `"a"`)[1:])
+	b := testkeys.Sign(key, testkeys.Header(key), `{"fill":`+fill+`,`+g.claims("jti", `"b"`)[1:])
 	if a[:4096] != b[:4096] {
 		t.Fatal("the prefixes differ")
 	}
@@ -883,9 +880,9 @@ func TestG46NoTwoTokensShareAVerdict(t *testing.T) {
 		t.Error("two tokens share a verdict")
 	}
 	// The same payload under another signature, with the good one in the cache.
-	input, encoded, _ := cutLast(a)
+	input, encoded := cutLast(a)
 	g.refuses(t, input+"."+strings.Repeat("A", len(encoded)), "signature_wrong")
-	_, other, _ := cutLast(b)
+	_, other := cutLast(b)
 	g.refuses(t, input+"."+other, "signature_wrong")
 	for i := range 200 {
 		at := i * len(a) / 200
@@ -904,12 +901,12 @@ func TestG79StaleRevocationsAnswerNothing(t *testing.T) {
 	g := newGate(t)
 	token := g.good()
 	g.accepts(t, token)
-	g.Set(testStart.Add(5 * time.Minute))
+	g.Set(tokentest.Start.Add(5 * time.Minute))
 	g.accepts(t, token)
-	g.Set(testStart.Add(5*time.Minute + time.Second))
+	g.Set(tokentest.Start.Add(5*time.Minute + time.Second))
 	for _, v := range []*Verifier{g.verifier, g.another()} {
 		tok, err := v.Verify(token, g.audiences)
-		wantCode(t, err, oauth.TemporarilyUnavailable)
+		tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 		if tok != nil {
 			t.Error("a token comes with the error")
 		}
@@ -917,12 +914,12 @@ func TestG79StaleRevocationsAnswerNothing(t *testing.T) {
 			t.Error("Explain accepts what Verify cannot answer")
 		}
 	}
-	never := NewVerifier(testIssuer, g.keySetState, NewRevocationSet(), 5*time.Minute, g.Now)
+	never := NewVerifier(tokentest.Issuer, g.keySet, NewRevocationSet(), 5*time.Minute, g.Now)
 	_, err := never.Verify(token, g.audiences)
-	wantCode(t, err, oauth.TemporarilyUnavailable)
-	empty := NewVerifier(testIssuer, new(keys.KeySet), g.revocations, 5*time.Minute, g.Now)
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
+	empty := NewVerifier(tokentest.Issuer, new(keys.KeySet), g.revocations, 5*time.Minute, g.Now)
 	_, err = empty.Verify(token, g.audiences)
-	wantCode(t, err, oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }
 
 func TestT68SubjectEqualToClientMarksAServerToken(t *testing.T) {
@@ -937,146 +934,6 @@ func TestT68SubjectEqualToClientMarksAServerToken(t *testing.T) {
 	}
 	if g.accepts(t, g.good("sub", `"Client-1"`)).IsServerToken() {
 		t.Error("ids are not compared byte for byte")
-	}
-	a := newAuthority(t)
-	_, err := a.Issue(tokenissuer.Grant{Type: oauth.AuthorizationCode, Client: a.client("conf"), User: &store.User{ID: "conf"}, Scopes: oauth.Scopes{oauth.ScopeTrusted}})
-	wantCode(t, err, oauth.ServerError)
-	tokens, err := a.Issue(tokenissuer.Grant{Type: oauth.AuthorizationCode, Client: a.client("conf"), User: &store.User{ID: "user-9", Organisation: "o", Role: "r"}, FamilyID: "f", AuthTime: testStart, Scopes: oauth.Scopes{oauth.ScopeTrusted}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := a.accepts(t, tokens.AccessToken.Reveal()); got.IsServerToken() || got.Subject != "user-9" || got.FamilyID != "f" {
-		t.Errorf("got %+v", got)
-	}
-}
-
-// TestIssuedTokensAreKnownFromBirth takes away the keys' public halves after the issue: were the signature verified,
-// it would fail.
-func TestIssuedTokensAreKnownFromBirth(t *testing.T) {
-	for _, alg := range allAlgorithms {
-		a := newAuthority(t)
-		if err := a.keySetState.Replace([]*keys.SigningKey{a.signing[alg]}, alg); err != nil {
-			t.Fatal(err)
-		}
-		user, err := a.Issue(tokenissuer.Grant{Type: oauth.PasswordGrant, Client: a.client("conf"), User: &store.User{ID: "user-9", Organisation: "o", Role: "r"},
-			FamilyID: "f", AuthTime: testStart.Add(-time.Minute), Scopes: oauth.Scopes{oauth.ScopeTrusted, oauth.ScopePublic}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		server, _, err := a.Exchange(context.Background(), tokenissuer.TokenRequest{GrantType: oauth.ClientCredentials, Client: withSecret("conf", testSecret)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, tokens := range []tokenissuer.Tokens{user, server} {
-			// Another node, which has to verify, reads the same out of it.
-			there, err := a.another().Verify(tokens.AccessToken.Reveal(), a.audiences)
-			if err != nil {
-				t.Fatal(err)
-			}
-			here, err := a.verifier.Verify(tokens.AccessToken.Reveal(), a.audiences)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !reflect.DeepEqual(here, tokens.Claims) {
-				t.Error("the issued claims are not those in the cache")
-			}
-			for _, claim := range []string{"iss", "sub", "aud", "client_id", "scope", "jti", "iat", "exp", "sid", "org", "role", "auth_time"} {
-				if !slices.Equal(here.Claim(claim), there.Claim(claim)) {
-					t.Errorf("%s: issued as %q, read as %q", claim, here.Claim(claim), there.Claim(claim))
-				}
-			}
-			if here.KeyID != there.KeyID || len(here.extra) > 0 || len(there.extra) > 0 {
-				t.Errorf("issued as %+v, read as %+v", here, there)
-			}
-		}
-		if err := a.keySetState.Replace([]*keys.SigningKey{blind(a.signing[alg])}, alg); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := a.verifier.Verify(user.AccessToken.Reveal(), a.audiences); err != nil {
-			t.Errorf("%s: an issued token was verified again: %v", alg, err)
-		}
-		if _, err := a.another().Verify(user.AccessToken.Reveal(), a.audiences); oauth.AsError(err).Reason != "signature_wrong" {
-			t.Errorf("%s: the blind key verifies: %v", alg, err)
-		}
-	}
-}
-
-// TestIssuedTokensHoldWhatTheContractSays reads header and claims with nothing of ours.
-func TestIssuedTokensHoldWhatTheContractSays(t *testing.T) {
-	a := newAuthority(t)
-	tokens, err := a.Issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Client: a.client("conf"), Scopes: oauth.Scopes{oauth.ScopePublic, "reports"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	parts := strings.Split(tokens.AccessToken.Reveal(), ".")
-	h, _ := base64.RawURLEncoding.DecodeString(parts[0])
-	if want := `{"alg":"ES256","typ":"at+jwt","kid":"` + a.signing[oauth.ES256].ID + `"}`; string(h) != want {
-		t.Errorf("header %s, want %s", h, want)
-	}
-	p, _ := base64.RawURLEncoding.DecodeString(parts[1])
-	want := fmt.Sprintf(`{"jti":%q,"iss":%q,"sub":"conf","aud":%q,"client_id":"conf","scope":"public reports","iat":%d,"exp":%d}`,
-		tokens.Claims.ID, testIssuer, testAudience, testStart.Unix(), testStart.Add(2*time.Hour).Unix())
-	if string(p) != want {
-		t.Errorf("claims %s\nwant %s", p, want)
-	}
-	if tokens.ExpiresIn != 2*time.Hour || !tokens.CreatedAt.Equal(testStart) || !tokens.RefreshToken.IsEmpty() {
-		t.Errorf("tokens %+v", tokens)
-	}
-}
-
-func TestT95RevokeForItsClientOnly(t *testing.T) {
-	a := newAuthority(t)
-	issue := func(client, family string) (oauth.Secret, *AccessToken) {
-		g := tokenissuer.Grant{Type: oauth.ClientCredentials, Client: a.client(client), Scopes: oauth.Scopes{oauth.ScopePublic}}
-		if family != "" {
-			g.Type, g.User, g.FamilyID = oauth.AuthorizationCode, &store.User{ID: "user-9"}, family
-		}
-		tokens, err := a.Issue(g)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return tokens.AccessToken, tokens.Claims
-	}
-	token, _ := issue("conf", "")
-	if _, err := a.RevokeFor(context.Background(), a.client("other"), token); err == nil {
-		t.Error("another client's token was revoked")
-	} else {
-		wantCode(t, err, oauth.TokenNotYours)
-	}
-	a.accepts(t, token.Reveal())
-	a.store.fault = fmt.Errorf("disk full")
-	_, err := a.RevokeFor(context.Background(), a.client("conf"), token)
-	wantCode(t, err, oauth.TemporarilyUnavailable)
-	a.accepts(t, token.Reveal())
-	a.store.fault = nil
-	if _, err := a.RevokeFor(context.Background(), a.client("conf"), token); err != nil {
-		t.Fatal(err)
-	}
-	a.refuses(t, token.Reveal(), "token_revoked")
-	for _, dead := range []string{token.Reveal(), "garbage", ""} {
-		if got, err := a.RevokeFor(context.Background(), a.client("conf"), oauth.NewSecret(dead)); err != nil || got != nil {
-			t.Errorf("a dead token: %v, %v", got, err)
-		}
-	}
-	one, _ := issue("conf", "family-9")
-	two, _ := issue("conf", "family-9")
-	three, claims := issue("conf", "family-8")
-	if _, err := a.RevokeFor(context.Background(), a.client("conf"), one); err != nil {
-		t.Fatal(err)
-	}
-	a.refuses(t, two.Reveal(), "token_revoked")
-	a.accepts(t, three.Reveal())
-	if got, err := a.Introspect(t.Context(), tokenissuer.Asker{ClientID: "other"}, three); got != nil || err != nil {
-		t.Errorf("another client sees %+v, %v", got, err)
-	}
-	if got, err := a.Introspect(t.Context(), tokenissuer.Asker{ClientID: "conf"}, three); got == nil || got.Access.ID != claims.ID || err != nil {
-		t.Errorf("its client sees %+v, %v", got, err)
-	}
-	if got, err := a.Introspect(t.Context(), tokenissuer.Asker{ClientID: "conf"}, one); got != nil || err != nil {
-		t.Errorf("a revoked token is %+v, %v", got, err)
-	}
-	if err := a.Revoke(context.Background(), store.Revocation{Kind: store.RevokeToken}); err == nil {
-		t.Error("a revocation of nothing was recorded")
 	}
 }
 
@@ -1096,10 +953,10 @@ func TestExplainShowsEveryFaultAndNoClaimsOfAForgery(t *testing.T) {
 	}{
 		{"good", g.good(), "form passed, type passed, key passed, claims passed, issuer passed, audience passed, time passed, signature passed, revocation passed", true},
 		{"no token", "x", "form failed, type not reached, key not reached, claims not reached, issuer not reached, audience not reached, time not reached, signature not reached, revocation not reached", false},
-		{"everything wrong", forge(foreignKeys()[oauth.ES256], header(key, "typ", `"JWT"`), g.claims("iss", `"x"`, "aud", `"x"`, "exp", "1")),
+		{"everything wrong", testkeys.Sign(testkeys.Foreign()[oauth.ES256], testkeys.Header(key, "typ", `"JWT"`), g.claims("iss", `"x"`, "aud", `"x"`, "exp", "1")),
 			"form passed, type failed, key passed, claims passed, issuer failed, audience failed, time failed, signature failed, revocation passed", false},
 		{"expired, but ours", g.good("exp", "1"), "form passed, type passed, key passed, claims passed, issuer passed, audience passed, time failed, signature passed, revocation passed", true},
-		{"unknown key", forge(key, header(key, "kid", `"x"`), g.claims()), "form passed, type passed, key failed, claims not reached, issuer not reached, audience not reached, time not reached, signature not reached, revocation not reached", false},
+		{"unknown key", testkeys.Sign(key, testkeys.Header(key, "kid", `"x"`), g.claims()), "form passed, type passed, key failed, claims not reached, issuer not reached, audience not reached, time not reached, signature not reached, revocation not reached", false},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			x := g.verifier.Explain(v.token, g.audiences)
@@ -1117,11 +974,11 @@ func TestExplainShowsEveryFaultAndNoClaimsOfAForgery(t *testing.T) {
 // clock has caught up.
 func TestF17ATimeInTheFutureIsNotFresh(t *testing.T) {
 	set := NewRevocationSet()
-	set.MarkFresh(testStart)
-	if age := set.Age(testStart.Add(time.Minute)); age != time.Minute {
+	set.MarkFresh(tokentest.Start)
+	if age := set.Age(tokentest.Start.Add(time.Minute)); age != time.Minute {
 		t.Errorf("a minute later it is %s old", age)
 	}
-	if age := set.Age(testStart.Add(-time.Hour)); age < 24*time.Hour {
+	if age := set.Age(tokentest.Start.Add(-time.Hour)); age < 24*time.Hour {
 		t.Errorf("an hour before it is %s old", age)
 	}
 }

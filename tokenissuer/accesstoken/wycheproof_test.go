@@ -2,20 +2,16 @@ package accesstoken
 
 import (
 	"bytes"
-	"crypto/x509"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/c2sp/wycheproof"
-
+	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -48,35 +44,6 @@ type joseFile struct {
 	} `json:"testGroups"`
 }
 
-// primitiveFile is a Wycheproof file of signatures over a message.
-type primitiveFile struct {
-	Groups []struct {
-		PublicKeyJWK json.RawMessage `json:"publicKeyJwk"`
-		KeyJWK       json.RawMessage `json:"keyJwk"`
-		PublicKeyDER string          `json:"publicKeyDer"`
-		Tests        []struct {
-			ID      int `json:"tcId"`
-			Comment string
-			Msg     string
-			Sig     string
-			Key     string
-			Tag     string
-			Result  string
-		}
-	} `json:"testGroups"`
-}
-
-func readWycheproof(tb testing.TB, name string, into any) {
-	tb.Helper()
-	data, err := fs.ReadFile(wycheproof.TestVectors, name+"_test.json")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		tb.Fatal(err)
-	}
-}
-
 // compact returns the token of a case; a case that is a JSON object is passed as its text.
 func compact(raw json.RawMessage) string {
 	var token string
@@ -86,28 +53,30 @@ func compact(raw json.RawMessage) string {
 	return string(raw)
 }
 
+// publishedKeys loads a key, or a set of keys, as that of an issuer that may use these algorithms.
+func publishedKeys(rawKey []byte, algorithms []oauth.Algorithm) (list []*keys.VerificationKey, err error) {
+	if !bytes.Contains(rawKey, []byte(`"keys"`)) {
+		rawKey = slices.Concat([]byte(`{"keys":[`), rawKey, []byte(`]}`))
+	}
+	set, err := keys.ParseJWKS(rawKey, algorithms)
+	for _, published := range set {
+		list = append(list, published.Keys...)
+	}
+	return list, err
+}
+
 // acceptsJWS loads the key through the loader and checks the signature alone: the payloads are not claims.
 func acceptsJWS(rawKey json.RawMessage, token string, profile []oauth.Algorithm) error {
-	var ks []*keys.VerificationKey
-	if bytes.Contains(rawKey, []byte(`"keys"`)) {
-		set, err := parseOwnJWKS(rawKey)
-		if err != nil {
-			return err
-		}
-		ks = set
-	} else {
-		key, err := parseOwnJWK(rawKey)
-		if err != nil {
-			return err
-		}
-		ks = []*keys.VerificationKey{key}
+	list, err := publishedKeys(rawKey, oauth.OwnAlgorithms)
+	if err != nil {
+		return err
 	}
 	j, err := parseJWS(token)
 	if err != nil {
 		return err
 	}
-	for _, key := range ks {
-		if (len(ks) == 1 || key.ID == j.header.KeyID) && slices.Contains(profile, key.Algorithm) {
+	for _, key := range list {
+		if (len(list) == 1 || key.ID == j.header.KeyID) && slices.Contains(profile, key.Algorithm) {
 			return j.verify(key)
 		}
 	}
@@ -153,9 +122,9 @@ func TestWycheproofJWS(t *testing.T) {
 		{"json_web_key", 25, map[oauth.Algorithm][]int{oauth.RS256: {5}}},
 	} {
 		var cases joseFile
-		readWycheproof(t, file.name, &cases)
-		profiles := map[string][]oauth.Algorithm{"all": allAlgorithms}
-		for _, a := range allAlgorithms {
+		tokentest.ReadWycheproof(t, file.name, &cases)
+		profiles := map[string][]oauth.Algorithm{"all": testkeys.Algorithms}
+		for _, a := range testkeys.Algorithms {
 			profiles[string(a)] = []oauth.Algorithm{a}
 		}
 		for name, profile := range profiles {
@@ -206,7 +175,7 @@ func TestWycheproofJWS(t *testing.T) {
 // TestWycheproofKeys pins which keys of json_web_key the loader itself refuses.
 func TestWycheproofKeys(t *testing.T) {
 	var cases joseFile
-	readWycheproof(t, "json_web_key", &cases)
+	tokentest.ReadWycheproof(t, "json_web_key", &cases)
 	var loaded []int
 	for _, group := range cases.Groups {
 		rawKey := group.Public
@@ -217,7 +186,7 @@ func TestWycheproofKeys(t *testing.T) {
 			if slices.Contains(wycheproofExceptions["json_web_key"], c.ID) {
 				continue
 			}
-			if _, err := parseOwnJWKS(rawKey); err == nil {
+			if _, err := publishedKeys(rawKey, oauth.OwnAlgorithms); err == nil {
 				loaded = append(loaded, c.ID)
 			}
 		}
@@ -232,7 +201,7 @@ func TestG22WycheproofJWEIsRefused(t *testing.T) {
 	g := newGate(t)
 	for name, want := range map[string]int{"json_web_encryption": 139, "json_web_crypto": 34} {
 		var cases joseFile
-		readWycheproof(t, name, &cases)
+		tokentest.ReadWycheproof(t, name, &cases)
 		n := 0
 		for _, group := range cases.Groups {
 			for _, c := range group.Tests {
@@ -249,121 +218,26 @@ func TestG22WycheproofJWEIsRefused(t *testing.T) {
 	}
 }
 
-// primitiveKey loads the key of a group as a JWK, or as DER where there is none.
-func primitiveKey(jwk json.RawMessage, der string, algorithm oauth.Algorithm) (key *keys.VerificationKey, fromDER bool, err error) {
-	if jwk != nil {
-		key, err = parseOwnJWK(jwk)
-		return key, false, err
-	}
-	raw, err := hex.DecodeString(der)
-	if err != nil {
-		return nil, true, err
-	}
-	public, err := x509.ParsePKIXPublicKey(raw)
-	if err != nil {
-		return nil, true, err
-	}
-	if err := keys.checkKey(public, algorithm); err != nil {
-		return nil, true, err
-	}
-	return &keys.VerificationKey{Algorithm: algorithm, public: public}, true, nil
-}
-
-// TestWycheproofSignatures runs the files of bare signatures through the one place that checks a signature.
-func TestWycheproofSignatures(t *testing.T) {
-	for _, file := range []struct {
-		name                              string
-		algorithm                         oauth.Algorithm
-		cases, accepted, valid, smallExps int
-		fromDER                           int
-	}{
-		{name: "ecdsa_secp256r1_sha256_p1363", algorithm: oauth.ES256, cases: 262, valid: 173, accepted: 173, fromDER: 10},
-		{name: "ed25519", algorithm: oauth.EdDSA, cases: 151, valid: 88, accepted: 88},
-		{name: "rsa_signature_2048_sha256", algorithm: oauth.RS256, cases: 259, valid: 9, accepted: 7, smallExps: 2},
-		{name: "rsa_signature_3072_sha256", algorithm: oauth.RS256, cases: 259, valid: 8, accepted: 7, smallExps: 1},
-		{name: "rsa_signature_4096_sha256", algorithm: oauth.RS256, cases: 258, valid: 7, accepted: 7},
-		{name: "rsa_pss_2048_sha256_mgf1_32", cases: 108, valid: 63, accepted: 1},
-		{name: "rsa_pss_3072_sha256_mgf1_32", cases: 108, valid: 63, accepted: 1},
-		{name: "rsa_pss_4096_sha256_mgf1_32", cases: 108, valid: 63, accepted: 1},
-	} {
-		t.Run(file.name, func(t *testing.T) {
-			t.Parallel()
-			var f primitiveFile
-			readWycheproof(t, file.name, &f)
-			var cases, valid, accepted, smallExps, fromDER int
-			for _, group := range f.Groups {
-				rawKey := group.PublicKeyJWK
-				if rawKey == nil {
-					rawKey = group.KeyJWK
-				}
-				key, der, err := primitiveKey(rawKey, group.PublicKeyDER, file.algorithm)
-				// The loader refuses a PS256 key. Forced into an RS256 key, it must not make a salted signature pass; case
-				// 108, invalid as PS256, is a PKCS #1 v1.5 signature and therefore good.
-				if file.algorithm == "" {
-					if err == nil {
-						t.Error("the loader takes a PS256 key")
-					}
-					if key, _, err = primitiveKey(nil, group.PublicKeyDER, oauth.RS256); err != nil {
-						t.Fatal(err)
-					}
-				}
-				for _, c := range group.Tests {
-					cases++
-					if c.Result == "valid" {
-						valid++
-					}
-					if err != nil {
-						if c.Result == "valid" {
-							smallExps++
-						}
-						continue
-					}
-					msg, sig := unhex(t, c.Msg), unhex(t, c.Sig)
-					ok := key.VerifySignature(string(msg), sig) == nil
-					right := c.Result == "valid" && file.algorithm != ""
-					if file.algorithm == "" && c.ID == 108 {
-						right = true
-					}
-					if ok != right {
-						t.Errorf("case %d (%s) is %s, accepted %t", c.ID, c.Comment, c.Result, ok)
-					}
-					if der {
-						fromDER++
-					}
-					if ok {
-						accepted++
-					}
-				}
-			}
-			got := fmt.Sprint(cases, valid, accepted, smallExps, fromDER)
-			want := fmt.Sprint(file.cases, file.valid, file.accepted, file.smallExps, file.fromDER)
-			if got != want {
-				t.Errorf("cases, valid, accepted, small exponents, from DER: %s, want %s", got, want)
-			}
-		})
-	}
-}
-
 // TestWycheproofHMACIsRefused: no symmetric key can be loaded, and no tag is a signature under any key of ours.
 func TestWycheproofHMACIsRefused(t *testing.T) {
-	var f primitiveFile
-	readWycheproof(t, "hmac_sha256", &f)
+	var f tokentest.WycheproofMessages
+	tokentest.ReadWycheproof(t, "hmac_sha256", &f)
 	g := newGate(t)
 	cases := 0
 	for _, group := range f.Groups {
 		for _, c := range group.Tests {
 			cases++
-			k := base64.RawURLEncoding.EncodeToString(unhex(t, c.Key))
-			if _, err := parseOwnJWK([]byte(`{"kty":"oct","alg":"HS256","k":"` + k + `"}`)); err == nil {
+			k := base64.RawURLEncoding.EncodeToString(tokentest.Unhex(t, c.Key))
+			if _, err := publishedKeys([]byte(`{"kty":"oct","alg":"HS256","k":"`+k+`"}`), oauth.OwnAlgorithms); err == nil {
 				t.Errorf("case %d: the symmetric key was loaded", c.ID)
 			}
-			msg, tag := unhex(t, c.Msg), unhex(t, c.Tag)
+			msg, tag := tokentest.Unhex(t, c.Msg), tokentest.Unhex(t, c.Tag)
 			for _, key := range g.signing {
 				if key.VerifySignature(string(msg), tag) == nil {
 					t.Errorf("case %d: a tag passes for a signature under %s", c.ID, key.Algorithm)
 				}
 			}
-			g.refuses(t, encode(header(g.signing[oauth.ES256], "alg", `"HS256"`))+"."+encode(string(msg)+" ")+"."+encode(string(tag)), "algorithm_mismatch")
+			g.refuses(t, tokentest.Encode(testkeys.Header(g.signing[oauth.ES256], "alg", `"HS256"`))+"."+tokentest.Encode(string(msg)+" ")+"."+tokentest.Encode(string(tag)), "algorithm_mismatch")
 		}
 	}
 	if cases != 174 {
@@ -371,20 +245,11 @@ func TestWycheproofHMACIsRefused(t *testing.T) {
 	}
 }
 
-func unhex(tb testing.TB, text string) []byte {
-	tb.Helper()
-	b, err := hex.DecodeString(text)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return b
-}
-
 // wycheproofJWS returns one JWS case with its key, for tests that build on it.
 func wycheproofJWS(tb testing.TB, id int) (key json.RawMessage, token string) {
 	tb.Helper()
 	var cases joseFile
-	readWycheproof(tb, "json_web_signature", &cases)
+	tokentest.ReadWycheproof(tb, "json_web_signature", &cases)
 	for _, group := range cases.Groups {
 		for _, c := range group.Tests {
 			if c.ID == id {

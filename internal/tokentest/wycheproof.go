@@ -1,0 +1,50 @@
+package tokentest
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"io/fs"
+	"testing"
+
+	"github.com/c2sp/wycheproof"
+)
+
+// WycheproofMessages is a Wycheproof file of signatures, or of MACs, over a message.
+type WycheproofMessages struct {
+	Groups []struct {
+		PublicKeyJWK json.RawMessage `json:"publicKeyJwk"`
+		KeyJWK       json.RawMessage `json:"keyJwk"`
+		PublicKeyDER string          `json:"publicKeyDer"`
+		Tests        []struct {
+			ID      int `json:"tcId"`
+			Comment string
+			Msg     string
+			Sig     string
+			Key     string
+			Tag     string
+			Result  string
+		}
+	} `json:"testGroups"`
+}
+
+// ReadWycheproof reads a file of test vectors, whose name is given without its ending.
+func ReadWycheproof(tb testing.TB, name string, into any) {
+	tb.Helper()
+	data, err := fs.ReadFile(wycheproof.TestVectors, name+"_test.json")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Unhex returns the bytes that a test vector writes in hexadecimal digits.
+func Unhex(tb testing.TB, text string) []byte {
+	tb.Helper()
+	b, err := hex.DecodeString(text)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
