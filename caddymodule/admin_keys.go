@@ -23,14 +23,14 @@ var keyOperations = map[string]operation{
 type keyView struct {
 	ID         string          `json:"kid"`
 	Algorithm  oauth.Algorithm `json:"algorithm"`
-	State      keys.KeyState   `json:"state"`
+	State      keys.State      `json:"state"`
 	CreatedAt  time.Time       `json:"created_at"`
 	ActiveFrom time.Time       `json:"active_from"`
 	RevokedAt  time.Time       `json:"revoked_at,omitzero"`
 	SealedWith string          `json:"sealed_with,omitzero"` // the id of the key-encryption key
 }
 
-func viewOfKey(k store.StoredKey, state keys.KeyState) keyView {
+func viewOfKey(k store.StoredKey, state keys.State) keyView {
 	return keyView{k.ID, k.Algorithm, state, k.CreatedAt, k.ActiveFrom, k.RevokedAt, k.SealedWith}
 }
 

@@ -142,7 +142,7 @@ func (c *UserConfig) parsePassword(d *caddyfile.Dispenser) error {
 	if reference || err != nil {
 		return err
 	}
-	if err := passwords.ValidatePasswordHash(oauth.NewSecret(c.PasswordHash)); err != nil {
+	if err := passwords.ValidateHash(oauth.NewSecret(c.PasswordHash)); err != nil {
 		return d.Errf("%s: %v", owner, err)
 	}
 	return nil

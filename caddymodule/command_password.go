@@ -33,7 +33,7 @@ func readPassword(in io.Reader, prompt io.Writer) (string, error) {
 		line = string(typed)
 	} else {
 		// What is longer than any password is cut, and still too long to be one.
-		line, err = bufio.NewReader(io.LimitReader(in, 2*passwords.MaxPasswordBytes)).ReadString('\n')
+		line, err = bufio.NewReader(io.LimitReader(in, 2*passwords.MaxBytes)).ReadString('\n')
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return "", fmt.Errorf("reading the password: %w", err)

@@ -126,7 +126,7 @@ func TestCommandUserWithoutPassword(t *testing.T) {
 // TestCommandPasswordInput: one line is the password, and nothing of the rest is read as one.
 func TestCommandPasswordInput(t *testing.T) {
 	const nothing = "the first line of standard input holds no password"
-	long := strings.Repeat("x", passwords.MaxPasswordBytes)
+	long := strings.Repeat("x", passwords.MaxBytes)
 	for _, test := range []struct{ name, input, want, err string }{
 		{"a line", "secret\n", "secret", ""},
 		{"without an end", "secret", "secret", ""},
@@ -146,7 +146,7 @@ func TestCommandPasswordInput(t *testing.T) {
 			t.Errorf("%s: it asks a pipe for %q", test.name, &prompt)
 		}
 	}
-	if cut, err := readPassword(strings.NewReader(strings.Repeat("x", 1<<20)), new(bytes.Buffer)); err != nil || len(cut) <= passwords.MaxPasswordBytes {
+	if cut, err := readPassword(strings.NewReader(strings.Repeat("x", 1<<20)), new(bytes.Buffer)); err != nil || len(cut) <= passwords.MaxBytes {
 		t.Errorf("of a mebibyte %d bytes are left, which could pass for a password; %v", len(cut), err)
 	}
 }

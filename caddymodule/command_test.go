@@ -167,7 +167,7 @@ func TestCommandClientJSON(t *testing.T) {
 	if minted.ExpiresIn != 900 || minted.TokenType != "Bearer" || minted.Scope != "public" || g.gate(minted.AccessToken) != 200 {
 		t.Errorf("minted %+v", minted)
 	}
-	if ks := decoded[[]keyView](t, g.ok("keys", "list", "--json")); len(ks) != 1 || ks[0].State != keys.KeySigning || ks[0].Algorithm != "ES256" {
+	if ks := decoded[[]keyView](t, g.ok("keys", "list", "--json")); len(ks) != 1 || ks[0].State != keys.StateSigning || ks[0].Algorithm != "ES256" {
 		t.Errorf("keys %+v", ks)
 	}
 	out, err := g.run(minted.AccessToken, "token", "explain", "--json")

@@ -18,7 +18,7 @@ import (
 // settings is a configuration that has been read: values of tokenissuer.
 type settings struct {
 	engine        engineSettings
-	sealer        *keys.KeySealer
+	sealer        *keys.Sealer
 	issuer        string
 	audience      []string
 	lifetimes     store.Lifetimes

@@ -76,7 +76,7 @@ func (c *KeysConfig) readSealer(s *settings) error {
 		secrets = append(secrets, oauth.NewSecret(secret))
 	}
 	var err error
-	if s.sealer, err = keys.NewKeySealer(s.issuer, secrets[0], secrets[1:]...); err != nil {
+	if s.sealer, err = keys.NewSealer(s.issuer, secrets[0], secrets[1:]...); err != nil {
 		return fmt.Errorf("encrypt_with: %w", err)
 	}
 	s.engine.sealer = strings.Join(s.sealer.IDs(), " ")

@@ -64,7 +64,7 @@ func (a *App) readDirectory(s *settings) error {
 			return a.at(fmt.Errorf("user %q: %w", u.ID, err), setting, "of user", u.ID)
 		}
 		all.Users = append(all.Users, user)
-		s.schemes = append(s.schemes, passwords.PasswordScheme(user.PasswordHash))
+		s.schemes = append(s.schemes, passwords.SchemeOf(user.PasswordHash))
 	}
 	s.declared, err = store.NewStaticDirectory(all)
 	return err
@@ -95,7 +95,7 @@ func (c *UserConfig) read(roles store.RoleCatalogue) (*store.User, error) {
 		}
 	}
 	user.PasswordHash = oauth.NewSecret(hash)
-	if err := passwords.ValidatePasswordHash(user.PasswordHash); err != nil {
+	if err := passwords.ValidateHash(user.PasswordHash); err != nil {
 		return nil, fmt.Errorf("password: %w", err)
 	}
 	return user, user.Validate()

@@ -40,10 +40,10 @@ const shutdownTimeout = 10 * time.Second
 // engine is the part of an issuer that is made of state.
 type engine struct {
 	settings engineSettings
-	keySeal  *keys.KeySealer
+	keySeal  *keys.Sealer
 	now      func() time.Time
 
-	keys        *keys.KeySet
+	keys        *keys.Set
 	revocations *accesstoken.RevocationSet
 	verifier    *accesstoken.Verifier
 	attempts    store.AttemptCounter
@@ -73,10 +73,10 @@ type engine struct {
 }
 
 // newEngine prepares an engine. It opens nothing, because `caddy validate` comes this far.
-func newEngine(settings engineSettings, sealer *keys.KeySealer) *engine {
+func newEngine(settings engineSettings, sealer *keys.Sealer) *engine {
 	e := &engine{
 		settings: settings, keySeal: sealer, now: clock,
-		keys:        new(keys.KeySet),
+		keys:        new(keys.Set),
 		revocations: accesstoken.NewRevocationSet(),
 		passwords:   passwords.NewHasher(),
 	}

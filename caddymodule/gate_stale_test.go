@@ -19,7 +19,7 @@ func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ks, is := new(keys.KeySet), g.app().issuer
+	ks, is := new(keys.Set), g.app().issuer
 	if err := ks.Replace([]*keys.SigningKey{key}, oauth.EdDSA); err != nil {
 		t.Fatal(err)
 	}

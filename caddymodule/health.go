@@ -94,19 +94,19 @@ func (a *App) hasStarted() bool {
 }
 
 // keyStates counts the signing keys that this node has, and the stored ones that it refuses.
-func (e *engine) keyStates() map[keys.KeyState]int {
+func (e *engine) keyStates() map[keys.State]int {
 	now := e.time.Now()
-	states := map[keys.KeyState]int{keys.KeyPublished: 0, keys.KeySigning: 0, keys.KeySuperseded: 0}
-	states[keys.KeyIsRefused] = int(e.keyring.refused.Load())
+	states := map[keys.State]int{keys.StatePublished: 0, keys.StateSigning: 0, keys.StateSuperseded: 0}
+	states[keys.StateRefused] = int(e.keyring.refused.Load())
 	signing, err := e.keys.Signing(now)
 	for _, key := range e.keys.List() {
 		switch {
 		case err == nil && key.ID == signing.ID:
-			states[keys.KeySigning]++
+			states[keys.StateSigning]++
 		case key.ActiveFrom.After(now):
-			states[keys.KeyPublished]++
+			states[keys.StatePublished]++
 		default:
-			states[keys.KeySuperseded]++
+			states[keys.StateSuperseded]++
 		}
 	}
 	return states

@@ -24,10 +24,10 @@ type keyring struct {
 }
 
 // keyRing is for an engine that has opened.
-func (e *engine) keyRing() *keys.KeyRing { return e.keyRingOf(e.store) }
+func (e *engine) keyRing() *keys.Ring { return e.keyRingOf(e.store) }
 
-func (e *engine) keyRingOf(store store.KeyStore) *keys.KeyRing {
-	return &keys.KeyRing{
+func (e *engine) keyRingOf(store store.KeyStore) *keys.Ring {
+	return &keys.Ring{
 		Store: store, Sealer: e.keySeal, Algorithm: e.settings.algorithm, Keys: e.keys, Rotation: e.settings.rotation,
 		Now: e.time.Now, Earliest: e.earliest, Warn: e.warnOfKey,
 	}

@@ -62,11 +62,11 @@ func TestK1TenRotationsUnderLoad(t *testing.T) {
 	for range 10 {
 		key := decoded[keyView](t, g.ok("keys", "rotate", "--json"))
 		at := key.CreatedAt
-		if key.State != keys.KeyPublished || key.ActiveFrom.Sub(at) != keys.KeyLead || !strings.Contains(g.kids(), key.ID) {
+		if key.State != keys.StatePublished || key.ActiveFrom.Sub(at) != keys.Lead || !strings.Contains(g.kids(), key.ID) {
 			t.Fatalf("the new key %+v, published are %s", key, g.kids())
 		}
 		published[key.ID] = at
-		clock.advance(keys.KeyLead - 30*time.Second)
+		clock.advance(keys.Lead - 30*time.Second)
 		if kid := kidOf(t, g.token()); kid == key.ID {
 			t.Fatalf("%s signs early", kid)
 		}
@@ -82,7 +82,7 @@ func TestK1TenRotationsUnderLoad(t *testing.T) {
 	}
 	for _, token := range callers.tokens {
 		kid := kidOf(t, token)
-		if since, known := published[kid]; !known || issuedAt(t, token).Add(time.Second).Before(since.Add(keys.KeyLead)) && !since.IsZero() {
+		if since, known := published[kid]; !known || issuedAt(t, token).Add(time.Second).Before(since.Add(keys.Lead)) && !since.IsZero() {
 			t.Fatalf("a token of %s is signed by %s, which is published since %s", issuedAt(t, token), kid, since)
 		}
 	}
@@ -118,7 +118,7 @@ func TestK1TheHousekeepingRotates(t *testing.T) {
 	views := g.keyViews()
 	next := ""
 	for kid, k := range views {
-		if k.State == keys.KeyPublished {
+		if k.State == keys.StatePublished {
 			next = kid
 		}
 	}
@@ -126,7 +126,7 @@ func TestK1TheHousekeepingRotates(t *testing.T) {
 		t.Fatalf("after 29 days: %+v", views)
 	}
 	keep(24 * time.Hour)
-	if kid := kidOf(t, g.token()); kid != next || g.keyViews()[first].State != keys.KeySuperseded {
+	if kid := kidOf(t, g.token()); kid != next || g.keyViews()[first].State != keys.StateSuperseded {
 		t.Fatalf("after 30 days %s signs: %+v", kid, g.keyViews())
 	}
 	keep(store.MaxLifetime)
@@ -235,7 +235,7 @@ func TestK9RevokedKey(t *testing.T) {
 		t.Errorf("a new token is signed by %s, published are %s", kidOf(t, fresh), g.kids())
 	}
 	views := g.keyViews()
-	if k := views[kid]; len(views) != 2 || k.State != keys.KeyRevoked || k.RevokedAt.IsZero() || views[kidOf(t, fresh)].State != keys.KeySigning {
+	if k := views[kid]; len(views) != 2 || k.State != keys.StateRevoked || k.RevokedAt.IsZero() || views[kidOf(t, fresh)].State != keys.StateSigning {
 		t.Errorf("the keys are %+v", views)
 	}
 	out := g.ok("keys", "list")

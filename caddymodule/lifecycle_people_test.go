@@ -80,7 +80,7 @@ func mustUser(t *testing.T, g *gatehouse, id string) *store.User {
 func TestMasterKeyThatCannotBeOpened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "oauth.db")
 	open := func(kek string) error {
-		sealer, err := keys.NewKeySealer("https://a.example", oauth.NewSecret(strings.Repeat(kek, 32)))
+		sealer, err := keys.NewSealer("https://a.example", oauth.NewSecret(strings.Repeat(kek, 32)))
 		if err != nil {
 			t.Fatal(err)
 		}

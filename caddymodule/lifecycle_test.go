@@ -233,7 +233,7 @@ func TestF20Switching(t *testing.T) {
 		t.Errorf("back again: %d and %d", a, b)
 	}
 	g.reload(strings.Replace(durableSite, "issuer http", "keys {\n\t\t\talgorithm RS256\n\t\t}\n\t\tissuer http", 1))
-	clock.advance(keys.KeyLead) // until then the new key is only published
+	clock.advance(keys.Lead) // until then the new key is only published
 	if err := g.app().engine.refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}

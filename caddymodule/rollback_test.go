@@ -85,7 +85,7 @@ func TestK11RestoredBackup(t *testing.T) {
 		t.Errorf("the gate answers %d to the revoked token and %d to another of its key", a, b)
 	}
 	fresh := g.token()
-	if kid := kidOf(t, fresh); kid == old || g.gate(fresh) != 200 || strings.Contains(g.kids(), old) || g.keyViews()[old].State != keys.KeyRevoked {
+	if kid := kidOf(t, fresh); kid == old || g.gate(fresh) != 200 || strings.Contains(g.kids(), old) || g.keyViews()[old].State != keys.StateRevoked {
 		t.Errorf("%s signs, published are %s, and all are %+v", kid, g.kids(), g.keyViews())
 	}
 	g.marked()

@@ -46,7 +46,7 @@ func isThere(path string) bool {
 
 // sealKeys brings the keys of the store into the form of today, and tells what it has found.
 func (e *engine) sealKeys(ctx context.Context, store store.KeyStore) error {
-	found, err := keys.SealKeys(ctx, store, e.keySeal, e.sealedBefore() != "")
+	found, err := keys.Seal(ctx, store, e.keySeal, e.sealedBefore() != "")
 	if found.InClear > 0 && err == nil {
 		e.log().Warn("keys that were stored in the clear are encrypted now. If encrypt_with was set before, somebody has replaced them: "+
 			"rotate the signing keys with `caddy oauth keys rotate --now`, and revoke these", zap.Int("keys", found.InClear))
@@ -63,7 +63,7 @@ func (e *engine) sealKeys(ctx context.Context, store store.KeyStore) error {
 // refusedKeys adds to an error about keys that are not bound what to do when they are the operator's own.
 func (e *engine) refusedKeys(err error) error {
 	path := e.sealedBefore()
-	if !errors.Is(err, keys.ErrKeyUnbound) || path == "" {
+	if !errors.Is(err, keys.ErrUnbound) || path == "" {
 		return err
 	}
 	return fmt.Errorf("%w. This machine has seen the keys encrypted, and bound to their rows. If you have put back a backup from before that, remove %s", err, path)
@@ -96,7 +96,7 @@ func (e *engine) noteSealed() {
 
 // warnOfKey tells of a stored key that is not used as it stands there.
 func (e *engine) warnOfKey(err error) {
-	if errors.Is(err, keys.ErrKeyRefused) {
+	if errors.Is(err, keys.ErrRefused) {
 		e.log().Error("a stored key is refused: it was written or changed without the key-encryption key, or by a node of an older build or with another "+
 			"encrypt_with. It is not used; `caddy oauth keys list` shows it, `caddy oauth keys revoke` takes it out", zap.Error(err))
 		return

@@ -59,7 +59,7 @@ func (g *gatehouse) signedWith(key *keys.SigningKey) string {
 	g.t.Helper()
 	app := g.app()
 	forger := app.newIssuer()
-	forger.Store, forger.Master, forger.Keys = app.engine.store, app.engine.master, new(keys.KeySet)
+	forger.Store, forger.Master, forger.Keys = app.engine.store, app.engine.master, new(keys.Set)
 	if err := forger.Keys.Replace([]*keys.SigningKey{key}, key.Algorithm); err != nil {
 		g.t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestK16APlantedSigningKey(t *testing.T) {
 		if got := g.kids(); got != kids || g.gate(token) != 200 || g.gate(forged) != 401 || kidOf(t, g.token()) == planted.ID {
 			t.Errorf("%s: the keys are %s, were %s; a good token %d, a forged one %d", when, got, kids, g.gate(token), g.gate(forged))
 		}
-		if view := g.keyViews()[planted.ID]; view.State != keys.KeyIsRefused || view.SealedWith != "" {
+		if view := g.keyViews()[planted.ID]; view.State != keys.StateRefused || view.SealedWith != "" {
 			t.Errorf("%s: it is shown as %+v", when, view)
 		}
 	}
@@ -111,7 +111,7 @@ func TestK16APlantedSigningKey(t *testing.T) {
 	g.reload(withKEK("kek"))
 	unused("after a restart")
 	g.ok("keys", "revoke", planted.ID)
-	if view := g.keyViews()[planted.ID]; view.State != keys.KeyRevoked || g.kids() != kids {
+	if view := g.keyViews()[planted.ID]; view.State != keys.StateRevoked || g.kids() != kids {
 		t.Errorf("revoked, it is shown as %+v", view)
 	}
 }
@@ -129,7 +129,7 @@ func TestK20AKeyThatPretendsToBeBound(t *testing.T) {
 	if !strings.Contains(g.logs(), "a stored key is refused") || !strings.Contains(g.logs(), planted.ID) || g.measured()[`gatehouse_keys{state="refused"}`] != 1 {
 		t.Error("log or metrics do not tell")
 	}
-	if view := g.keyViews()[planted.ID]; view.State != keys.KeyIsRefused {
+	if view := g.keyViews()[planted.ID]; view.State != keys.StateRefused {
 		t.Errorf("it is listed as %+v", view)
 	}
 	if g.kids() != kids || g.gate(token) != 200 || g.gate(g.token()) != 200 || g.gate(g.signedWith(planted)) != 401 {

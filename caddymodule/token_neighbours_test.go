@@ -526,7 +526,7 @@ func TestK8PublishedKeys(t *testing.T) {
 				t.Fatalf("%d %v", a.status, a.header)
 			}
 			public, age, _ := strings.Cut(a.header.Get("Cache-Control"), ", max-age=")
-			if seconds, err := strconv.Atoi(age); public != "public" || err != nil || seconds < 1 || 2*time.Duration(seconds)*time.Second > keys.KeyLead {
+			if seconds, err := strconv.Atoi(age); public != "public" || err != nil || seconds < 1 || 2*time.Duration(seconds)*time.Second > keys.Lead {
 				t.Errorf("Cache-Control %q", a.header.Get("Cache-Control"))
 			}
 			var set map[string][]map[string]string

@@ -208,7 +208,7 @@ const busy = "The service is temporarily unable to handle the request. Try again
 func TestT79CheapHashesAreReplaced(t *testing.T) {
 	u := openUsers(t, passwordRefresh...)
 	r := requestOf("conf")
-	current := passwords.PasswordScheme(oauth.NewSecret(peopleHash()))
+	current := passwords.SchemeOf(oauth.NewSecret(peopleHash()))
 	old, err := bcrypt.GenerateFromPassword([]byte(peoplePassword), bcrypt.MinCost)
 	if err != nil {
 		t.Fatal(err)
@@ -233,8 +233,8 @@ func TestT79CheapHashesAreReplaced(t *testing.T) {
 			}
 			version := stored().Version
 			first := u.gives(r.asPassword(email, peoplePassword))
-			if user := stored(); passwords.PasswordScheme(user.PasswordHash) != current || user.Version != version {
-				u.t.Errorf("scheme %s, version %s, was %s", passwords.PasswordScheme(user.PasswordHash), user.Version, version)
+			if user := stored(); passwords.SchemeOf(user.PasswordHash) != current || user.Version != version {
+				u.t.Errorf("scheme %s, version %s, was %s", passwords.SchemeOf(user.PasswordHash), user.Version, version)
 			}
 			replaced := stored().PasswordHash
 			u.gives(r.asPassword(email, peoplePassword))
@@ -253,7 +253,7 @@ func TestT79CheapHashesAreReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.userTokens(r, "page@acme.example")
-	if user, err := u.app().registry.User(t.Context(), id); err != nil || passwords.PasswordScheme(user.PasswordHash) != current {
+	if user, err := u.app().registry.User(t.Context(), id); err != nil || passwords.SchemeOf(user.PasswordHash) != current {
 		t.Errorf("after signing in on the page: %v", err)
 	}
 }

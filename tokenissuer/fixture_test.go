@@ -34,7 +34,7 @@ var sharedKeys = sync.OnceValue(func() map[oauth.Algorithm]*keys.SigningKey {
 // gate is a Verifier with all that it reads, in a test's hands.
 type gate struct {
 	*tokentest.Clock
-	keySetState *keys.KeySet
+	keySetState *keys.Set
 	revocations *accesstoken.RevocationSet
 	verifier    *accesstoken.Verifier
 	audiences   []string
@@ -44,7 +44,7 @@ type gate struct {
 func newGate(tb testing.TB) *gate {
 	tb.Helper()
 	g := &gate{
-		Clock: tokentest.NewClock(), keySetState: new(keys.KeySet), revocations: accesstoken.NewRevocationSet(),
+		Clock: tokentest.NewClock(), keySetState: new(keys.Set), revocations: accesstoken.NewRevocationSet(),
 		audiences: []string{tokentest.Audience}, signing: sharedKeys(),
 	}
 	if err := g.keySetState.Replace([]*keys.SigningKey{g.signing[oauth.RS256], g.signing[oauth.EdDSA], g.signing[oauth.ES256]}, oauth.ES256); err != nil {

@@ -70,7 +70,7 @@ func newFlow(tb testing.TB) *flow {
 // node is an Issuer that has just started: it knows what the store holds.
 func (f *flow) node() *Issuer {
 	f.tb.Helper()
-	ks := new(keys.KeySet)
+	ks := new(keys.Set)
 	f.must(ks.Replace([]*keys.SigningKey{flowKey()}, oauth.EdDSA))
 	master, err := keys.LoadMasterKey(f.tb.Context(), f.store, nil, f.clock())
 	f.must(err)

@@ -38,7 +38,7 @@ type Issuer struct {
 	// Families remembers those that were seen lately; nil: the store is asked each time.
 	Families *FamilyMemory
 	// Keys sign.
-	Keys *keys.KeySet
+	Keys *keys.Set
 	// Assertions sign what upstreams are told of requests; nil: nobody asks for it, and JWKS lists no keys of theirs.
 	Assertions *AssertionKeys
 	// Swaps remembers the tokens that were made for upstreams; nil: there are none.

@@ -73,7 +73,7 @@ func (g *Registry) AddUser(ctx context.Context, u store.User, password oauth.Sec
 }
 
 func (g *Registry) hash(ctx context.Context, password oauth.Secret) (oauth.Secret, error) {
-	if err := passwords.ValidatePassword(password); err != nil {
+	if err := passwords.Validate(password); err != nil {
 		return oauth.Secret{}, invalidInput{err}
 	}
 	return g.Issuer.Hasher.Hash(ctx, password)
@@ -90,7 +90,7 @@ func (g *Registry) SetPassword(ctx context.Context, id string, password oauth.Se
 
 // SetPasswordHash is SetPassword with the hash of the password, as `caddy hash-password` prints it.
 func (g *Registry) SetPasswordHash(ctx context.Context, id string, hash oauth.Secret) error {
-	if err := passwords.ValidatePasswordHash(hash); err != nil {
+	if err := passwords.ValidateHash(hash); err != nil {
 		return invalidInput{err}
 	}
 	return g.changeUser(ctx, id, store.UserChange{Password: &hash})

@@ -30,7 +30,7 @@ type SignInAttempt struct {
 // Failures are counted per account and per address, whether the account exists or not. A browser that has signed in to
 // the account before has a count of its own, so that somebody else's failures do not lock it out.
 func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (*store.User, error) {
-	if n := len(a.Password.Reveal()); n > passwords.MaxPasswordBytes || strings.ContainsRune(a.Password.Reveal(), 0) {
+	if n := len(a.Password.Reveal()); n > passwords.MaxBytes || strings.ContainsRune(a.Password.Reveal(), 0) {
 		return nil, oauth.NewError(oauth.InvalidRequest, "password_unusable")
 	}
 	now := is.Now()
@@ -113,7 +113,7 @@ func (is *Issuer) provePassword(ctx context.Context, user *store.User, password 
 		return err
 	}
 	defer leave()
-	own := passwords.PasswordScheme(user.PasswordHash)
+	own := passwords.SchemeOf(user.PasswordHash)
 	matches := own != "" && passwords.Verify(password, user.PasswordHash)
 	if matches && user.IsActive() {
 		is.rehash(ctx, user, password)
@@ -201,7 +201,7 @@ func (s *schemesInUse) list(ctx context.Context, is *Issuer) ([]string, error) {
 		return nil, oauth.Unavailable("directory_unavailable", err)
 	}
 	all := append(slices.Clone(stored), is.DeclaredSchemes...)
-	all = append(all, passwords.CurrentArgon2.Scheme())
+	all = append(all, passwords.CurrentScheme())
 	slices.Sort(all)
 	s.known, s.until = slices.Compact(all), now.Add(schemesMemory)
 	return s.known, nil

@@ -302,7 +302,7 @@ func TestSwappedTokenOfAnotherIssuersNamesNobodyOfOurs(t *testing.T) {
 
 func TestSwapWithoutKeysIsUnavailable(t *testing.T) {
 	a := assertingAuthority(t)
-	a.Keys = new(keys.KeySet)
+	a.Keys = new(keys.Set)
 	_, err := a.Swap(Swapping{Shown: oauth.NewSecret("shown"), Token: a.personsToken(), Audience: ordersAudience})
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	a.Keys = a.keySetState

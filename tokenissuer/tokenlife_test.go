@@ -37,7 +37,7 @@ func TestT79ASignInBringsTheHashUpToDate(t *testing.T) {
 			f.must(err)
 			after := f.user("ada")
 			if got := after.PasswordHash.Reveal(); !strings.HasPrefix(got, "$argon2id$v=19$m=19456,t=2,p=1$") || after.Version != before.Version {
-				t.Errorf("%s, version %s, was %s", passwords.PasswordScheme(after.PasswordHash), after.Version, before.Version)
+				t.Errorf("%s, version %s, was %s", passwords.SchemeOf(after.PasswordHash), after.Version, before.Version)
 			}
 			_, err = f.signInFor("", "ada@acme.example", userPassword)
 			f.must(err)

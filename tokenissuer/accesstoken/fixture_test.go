@@ -16,7 +16,7 @@ import (
 // gate is a Verifier with all that it reads, in a test's hands.
 type gate struct {
 	*tokentest.Clock
-	keySet      *keys.KeySet
+	keySet      *keys.Set
 	revocations *RevocationSet
 	verifier    *Verifier
 	macs        *JTIMAC // nil: the verifier knows of none
@@ -27,7 +27,7 @@ type gate struct {
 func newGate(tb testing.TB) *gate {
 	tb.Helper()
 	g := &gate{
-		Clock: tokentest.NewClock(), keySet: new(keys.KeySet), revocations: NewRevocationSet(),
+		Clock: tokentest.NewClock(), keySet: new(keys.Set), revocations: NewRevocationSet(),
 		audiences: []string{tokentest.Audience}, signing: testkeys.Shared(),
 	}
 	g.sign(tb, oauth.ES256)

@@ -160,7 +160,7 @@ func independentCheck(token string, keys map[oauth.Algorithm]*keys.SigningKey, n
 
 func FuzzVerifyJWT(f *testing.F) {
 	ks := testkeys.Fixed(f)
-	g := &gate{Clock: tokentest.NewClock(), keySet: new(keys.KeySet), revocations: NewRevocationSet(), audiences: []string{tokentest.Audience}, signing: ks}
+	g := &gate{Clock: tokentest.NewClock(), keySet: new(keys.Set), revocations: NewRevocationSet(), audiences: []string{tokentest.Audience}, signing: ks}
 	if err := g.keySet.Replace([]*keys.SigningKey{ks[oauth.EdDSA], ks[oauth.ES256]}, oauth.ES256); err != nil {
 		f.Fatal(err)
 	}

@@ -65,7 +65,7 @@ var ownRules = tokenRules{leeway: store.Leeway, types: []string{keys.AccessToken
 
 // NewVerifier returns a Verifier of the issuer's own tokens. When the revocations are older than maxStaleness nothing
 // can be said about any token, and Verify fails with temporarily_unavailable.
-func NewVerifier(issuer string, keys *keys.KeySet, revocations *RevocationSet, maxStaleness time.Duration, now func() time.Time) *Verifier {
+func NewVerifier(issuer string, keys *keys.Set, revocations *RevocationSet, maxStaleness time.Duration, now func() time.Time) *Verifier {
 	return &Verifier{
 		issuer: issuer, source: keys, rules: ownRules, revocations: revocations, maxStaleness: maxStaleness, now: now,
 		cache: newTokenCache(),

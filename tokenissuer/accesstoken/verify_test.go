@@ -917,7 +917,7 @@ func TestG79StaleRevocationsAnswerNothing(t *testing.T) {
 	never := NewVerifier(tokentest.Issuer, g.keySet, NewRevocationSet(), 5*time.Minute, g.Now)
 	_, err := never.Verify(token, g.audiences)
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
-	empty := NewVerifier(tokentest.Issuer, new(keys.KeySet), g.revocations, 5*time.Minute, g.Now)
+	empty := NewVerifier(tokentest.Issuer, new(keys.Set), g.revocations, 5*time.Minute, g.Now)
 	_, err = empty.Verify(token, g.audiences)
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }

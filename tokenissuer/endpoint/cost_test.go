@@ -39,7 +39,7 @@ func newCounter(tb testing.TB, algorithm oauth.Algorithm) *counter {
 	tb.Helper()
 	c := &counter{tb: tb}
 	st := memstore.New()
-	ks := new(keys.KeySet)
+	ks := new(keys.Set)
 	key, err := keys.NewSigningKey(algorithm, time.Now())
 	c.must(err)
 	c.must(ks.Replace([]*keys.SigningKey{key}, algorithm))

@@ -20,15 +20,16 @@ import (
 // of them is stored, nobody can make one up, and every one that was ever issued is recognised, so that its second use is.
 // All are base62, so that no encoding changes them.
 const (
-	generationLength = 6  // 62^6 refreshes of one family
-	MACLength        = 43 // 256 bits
+	generationLength = 6 // 62^6 refreshes of one family
+	// MACLength is the length of a MAC: 256 bits.
+	MACLength = 43
 
 	codeLength    = oauth.IDLength + MACLength
 	sessionLength = oauth.IDLength + MACLength
 	refreshLength = oauth.IDLength + generationLength + MACLength
 )
 
-// Code returns the authorization Code of a family (RFC 6749 §4.1.2).
+// Code returns the authorization code of a family (RFC 6749 §4.1.2).
 func (k *MasterKey) Code(familyID string) oauth.Secret {
 	return oauth.NewSecret(familyID + MAC(k.codes, familyID))
 }
@@ -38,11 +39,12 @@ func (k *MasterKey) ReadCode(code oauth.Secret) (familyID string, genuine bool) 
 	return readMAC(k.codes, code.Reveal(), codeLength, oauth.IDLength)
 }
 
-// Session returns the cookie of a Session.
+// Session returns the cookie of a session.
 func (k *MasterKey) Session(familyID string) oauth.Secret {
 	return oauth.NewSecret(familyID + MAC(k.sessions, familyID))
 }
 
+// ReadSession returns the family that a cookie claims to be of, and whether it is its cookie.
 func (k *MasterKey) ReadSession(cookie oauth.Secret) (familyID string, genuine bool) {
 	return readMAC(k.sessions, cookie.Reveal(), sessionLength, oauth.IDLength)
 }
@@ -156,6 +158,7 @@ const AssertionEpoch = 30 * store.Day
 // What is remembered of whoever used a refresh token: a few bytes of a keyed digest of the address, and of the family of user
 // agents. They are made for one token family, so that no two families can be told to be the same person's.
 const (
-	RequesterDigestPart = 8 // characters, of 48 bits
+	// RequesterDigestPart is how many characters of a RequesterDigest each of the two has: 48 bits.
+	RequesterDigestPart = 8
 	rotatorBytes        = RequesterDigestPart / 4 * 3
 )

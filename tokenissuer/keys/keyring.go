@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	// KeyLead is the least time for which a key is published before it signs, when it is not wanted at once. Whoever keeps
+	// Lead is the least time for which a key is published before it signs, when it is not wanted at once. Whoever keeps
 	// the published keys for at most half as long has it in time.
-	KeyLead = 10 * time.Minute
-	// maxKeyLead is that of a key that comes on schedule.
-	maxKeyLead = 24 * time.Hour
+	Lead = 10 * time.Minute
+	// maxLead is that of a key that comes on schedule.
+	maxLead = 24 * time.Hour
 
 	// LeastRotation is the shortest time between two keys on schedule.
 	LeastRotation = time.Hour
 )
 
-// KeyRing looks after the signing keys of a store, for one of the nodes that share it. Nobody leads: every node derives
+// Ring looks after the signing keys of a store, for one of the nodes that share it. Nobody leads: every node derives
 // from what is stored, and the time, which key signs. So it does no harm when two nodes do the same thing at once: two
 // keys are published, and all agree on the one that signs.
-type KeyRing struct {
+type Ring struct {
 	Store     store.KeyStore
-	Sealer    *KeySealer // nil: keys are stored in the clear
+	Sealer    *Sealer // nil: keys are stored in the clear
 	Algorithm oauth.Algorithm
 	// Keys are what this node signs and verifies with.
-	Keys *KeySet
+	Keys *Set
 	// Rotation is how long a key signs before the next one does; 0: until somebody asks for another.
 	Rotation time.Duration
 	// Now is the same on every node.
@@ -37,7 +37,7 @@ type KeyRing struct {
 	// Earliest is the earlier of Now and this node's own clock: a key is dropped when both say that it has outlived its
 	// tokens. Nil: Now.
 	Earliest func() time.Time
-	// Warn is told of every stored key that cannot be opened, or is refused (ErrKeyRefused), while the others are used; nil:
+	// Warn is told of every stored key that cannot be opened, or is refused (ErrRefused), while the others are used; nil:
 	// nobody is.
 	Warn func(error)
 }
@@ -47,7 +47,7 @@ var errNoKeyLeft = errors.New("the store holds no signing key of the algorithm a
 
 // Refresh brings Keys up to what the store holds. A key that is in use stays in use when its stored form cannot be opened
 // any more. When the store cannot be read, or has lost its keys, nothing changes.
-func (r *KeyRing) Refresh(ctx context.Context) error {
+func (r *Ring) Refresh(ctx context.Context) error {
 	stored, err := signingKeysOf(ctx, r.Store)
 	if err != nil {
 		return err
@@ -69,12 +69,12 @@ func (r *KeyRing) Refresh(ctx context.Context) error {
 	return r.Keys.Replace(keys, r.Algorithm)
 }
 
-func (r *KeyRing) wasRevoked(stored store.StoredKey) bool {
+func (r *Ring) wasRevoked(stored store.StoredKey) bool {
 	return stored.Algorithm == r.Algorithm && !stored.RevokedAt.IsZero()
 }
 
 // open opens what it can, and takes keys that are in use for those that it cannot.
-func (r *KeyRing) open(stored []store.StoredKey) []*SigningKey {
+func (r *Ring) open(stored []store.StoredKey) []*SigningKey {
 	var keys []*SigningKey
 	for _, s := range stored {
 		key, err := LoadSigningKey(s, r.Sealer)
@@ -89,7 +89,7 @@ func (r *KeyRing) open(stored []store.StoredKey) []*SigningKey {
 	return keys
 }
 
-func (r *KeyRing) warn(err error) {
+func (r *Ring) warn(err error) {
 	if r.Warn != nil {
 		r.Warn(err)
 	}
@@ -103,8 +103,8 @@ type Upkeep struct {
 
 // Maintain publishes the next key when it is time, seals what is not sealed under the key-encryption key of now, and drops
 // keys that no living token was signed with. It may run on several nodes at once.
-func (r *KeyRing) Maintain(ctx context.Context) (done Upkeep, err error) {
-	found, err := SealKeys(ctx, r.Store, r.Sealer, true)
+func (r *Ring) Maintain(ctx context.Context) (done Upkeep, err error) {
+	found, err := Seal(ctx, r.Store, r.Sealer, true)
 	if err != nil {
 		return done, err
 	}
@@ -139,17 +139,17 @@ func (r *KeyRing) Maintain(ctx context.Context) (done Upkeep, err error) {
 }
 
 // lead is how long the next key is published before it signs.
-func (r *KeyRing) lead() time.Duration {
-	return max(min(r.Rotation/10, maxKeyLead), KeyLead)
+func (r *Ring) lead() time.Duration {
+	return max(min(r.Rotation/10, maxLead), Lead)
 }
 
-// isDue tells whether the last of the algorithm's keys has signed for so long that the next one is to be published.
-func (r *KeyRing) isDue(stored []store.StoredKey, now time.Time) bool {
+// isDue reports whether the last of the algorithm's keys has signed for so long that the next one is to be published.
+func (r *Ring) isDue(stored []store.StoredKey, now time.Time) bool {
 	last := lastOf(alive(stored), r.Algorithm)
 	return r.Rotation > 0 && last != nil && !now.Before(last.SignsFrom().Add(r.Rotation-r.lead()))
 }
 
-// isOutlived tells whether no living token can have been signed with the key. The last key of an algorithm never is: some
+// isOutlived reports whether no living token can have been signed with the key. The last key of an algorithm never is: some
 // node may be configured to sign with it.
 func isOutlived(key store.StoredKey, all []store.StoredKey, now time.Time) bool {
 	if !key.RevokedAt.IsZero() {
@@ -163,18 +163,18 @@ func isOutlived(key store.StoredKey, all []store.StoredKey, now time.Time) bool 
 	return false
 }
 
-// Rotate publishes a new key, which signs after KeyLead, or at once, and returns it without its private part. Nodes learn of
+// Rotate publishes a new key, which signs after Lead, or at once, and returns it without its private part. Nodes learn of
 // it by Refresh.
-func (r *KeyRing) Rotate(ctx context.Context, atOnce bool) (store.StoredKey, error) {
+func (r *Ring) Rotate(ctx context.Context, atOnce bool) (store.StoredKey, error) {
 	if atOnce {
 		return r.add(ctx, 0)
 	}
-	return r.add(ctx, KeyLead)
+	return r.add(ctx, Lead)
 }
 
 // Revoke withdraws a key and returns the revocation that was recorded. When the key is the one that signs, one that takes
 // its place at once is stored before. ErrNotFound when no signing key has that id.
-func (r *KeyRing) Revoke(ctx context.Context, id string) (store.Revocation, error) {
+func (r *Ring) Revoke(ctx context.Context, id string) (store.Revocation, error) {
 	stored, err := signingKeysOf(ctx, r.Store)
 	if err != nil {
 		return store.Revocation{}, err
@@ -196,7 +196,7 @@ func (r *KeyRing) Revoke(ctx context.Context, id string) (store.Revocation, erro
 }
 
 // add stores a new key that signs after so long, and returns it without its private part.
-func (r *KeyRing) add(ctx context.Context, after time.Duration) (stored store.StoredKey, err error) {
+func (r *Ring) add(ctx context.Context, after time.Duration) (stored store.StoredKey, err error) {
 	now := r.Now()
 	key, err := NewSigningKey(r.Algorithm, now)
 	if err != nil {
@@ -213,46 +213,46 @@ func (r *KeyRing) add(ctx context.Context, after time.Duration) (stored store.St
 	return stored, nil
 }
 
-// KeyState is what a signing key does.
-type KeyState string
+// State is what a signing key does.
+type State string
 
 // The states of a signing key, in the order of its life.
 const (
-	KeyPublished  KeyState = "published"  // it is yet to sign
-	KeySigning    KeyState = "signing"    // it signs
-	KeySuperseded KeyState = "superseded" // it verifies what it has signed
-	KeyRevoked    KeyState = "revoked"
-	// KeyIsRefused is a key that anybody may have put there who can write to the store: it is not used. See ErrKeyRefused.
-	KeyIsRefused KeyState = "refused"
+	StatePublished  State = "published"  // it is yet to sign
+	StateSigning    State = "signing"    // it signs
+	StateSuperseded State = "superseded" // it verifies what it has signed
+	StateRevoked    State = "revoked"
+	// StateRefused is a key that anybody may have put there who can write to the store: it is not used. See ErrRefused.
+	StateRefused State = "refused"
 )
 
 // StateOf returns what a good stored key does now, by the keys that this node has.
-func (r *KeyRing) StateOf(stored store.StoredKey) KeyState {
+func (r *Ring) StateOf(stored store.StoredKey) State {
 	now := r.Now()
 	signing, err := r.Keys.Signing(now)
 	switch {
 	case !stored.RevokedAt.IsZero():
-		return KeyRevoked
+		return StateRevoked
 	case err == nil && signing.ID == stored.ID:
-		return KeySigning
+		return StateSigning
 	case stored.SignsFrom().After(now):
-		return KeyPublished
+		return StatePublished
 	}
-	return KeySuperseded
+	return StateSuperseded
 }
 
 // ListedKey is a stored key without its private part, and what it does now.
 type ListedKey struct {
 	store.StoredKey
-	State KeyState
+	State State
 }
 
 // List returns the stored signing keys, revoked and refused ones too, oldest first.
-func (r *KeyRing) List(ctx context.Context) ([]ListedKey, error) {
+func (r *Ring) List(ctx context.Context) ([]ListedKey, error) {
 	stored, err := signingKeysOf(ctx, r.Store)
 	list := make([]ListedKey, 0, len(stored))
 	for _, s := range stored {
-		state := KeyIsRefused
+		state := StateRefused
 		if !r.Sealer.refuses(s) {
 			state = r.StateOf(s)
 		}

@@ -15,9 +15,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// ring is a KeyRing of a node that has just started, with a clock that the test moves.
+// ring is a Ring of a node that has just started, with a clock that the test moves.
 type ring struct {
-	*KeyRing
+	*Ring
 	tb       testing.TB
 	clock    *time.Time
 	warnings []error
@@ -26,8 +26,8 @@ type ring struct {
 func newRing(tb testing.TB, store store.KeyStore, clock *time.Time) *ring {
 	tb.Helper()
 	n := &ring{tb: tb, clock: clock}
-	n.KeyRing = &KeyRing{
-		Store: store, Algorithm: oauth.EdDSA, Keys: new(KeySet), Rotation: 90 * day, Now: func() time.Time { return *clock },
+	n.Ring = &Ring{
+		Store: store, Algorithm: oauth.EdDSA, Keys: new(Set), Rotation: 90 * day, Now: func() time.Time { return *clock },
 		Warn: func(err error) { n.warnings = append(n.warnings, err) },
 	}
 	n.start()
@@ -82,11 +82,11 @@ func (n *ring) published() map[string]bool {
 	return kids
 }
 
-func (n *ring) states() map[string]KeyState {
+func (n *ring) states() map[string]State {
 	n.tb.Helper()
 	stored, err := n.List(n.tb.Context())
 	n.must(err)
-	states := make(map[string]KeyState)
+	states := make(map[string]State)
 	for _, k := range stored {
 		if states[k.ID] = k.State; len(k.Private) > 0 {
 			n.tb.Errorf("the list holds the private part of %s", k.ID)
@@ -185,11 +185,11 @@ func TestK1Schedule(t *testing.T) {
 			}
 			n.refresh()
 			now = now.Add(c.lag - time.Second)
-			if n.signing() != first || n.states()[done.Published.ID] != KeyPublished {
+			if n.signing() != first || n.states()[done.Published.ID] != StatePublished {
 				t.Errorf("%s signs early: %v", n.signing(), n.states())
 			}
 			now = now.Add(time.Second)
-			if n.signing() != done.Published.ID || n.states()[first] != KeySuperseded || n.states()[done.Published.ID] != KeySigning {
+			if n.signing() != done.Published.ID || n.states()[first] != StateSuperseded || n.states()[done.Published.ID] != StateSigning {
 				t.Errorf("%s signs: %v", n.signing(), n.states())
 			}
 		})
@@ -220,7 +220,7 @@ func TestK1RotatedByHand(t *testing.T) {
 	if n.signing() != urgent.ID {
 		t.Errorf("%s signs, want %s", n.signing(), urgent.ID)
 	}
-	if now = now.Add(KeyLead); n.signing() != next.ID {
+	if now = now.Add(Lead); n.signing() != next.ID {
 		t.Errorf("%s signs, want %s", n.signing(), next.ID)
 	}
 	// A clock that was set back finds the keys of that time, and before all of them the first.
@@ -243,7 +243,7 @@ func TestK1AnotherAlgorithmIsPublishedFirst(t *testing.T) {
 	if n.signing() != first || len(n.published()) != 2 {
 		t.Errorf("%s signs, published %v", n.signing(), n.published())
 	}
-	now = now.Add(KeyLead)
+	now = now.Add(Lead)
 	if key, err := n.Keys.Signing(now); err != nil || key.Algorithm != oauth.ES256 {
 		t.Errorf("%v signs, %v", key, err)
 	}

@@ -101,13 +101,13 @@ func TestK4ARunningNodeKeepsItsLastGoodKeys(t *testing.T) {
 	}
 }
 
-func sealerOver(tb testing.TB, newest string, older ...string) *KeySealer {
+func sealerOver(tb testing.TB, newest string, older ...string) *Sealer {
 	tb.Helper()
 	var secrets []oauth.Secret
 	for _, text := range older {
 		secrets = append(secrets, oauth.NewSecret(text))
 	}
-	sealer, err := NewKeySealer(sealedIssuer, oauth.NewSecret(newest), secrets...)
+	sealer, err := NewSealer(sealedIssuer, oauth.NewSecret(newest), secrets...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -122,15 +122,15 @@ func TestK6TheKeyEncryptionKeyChanges(t *testing.T) {
 	if ids := both.IDs(); !slices.Equal(ids, []string{second.ID, first.ID}) {
 		t.Fatalf("ids %v", ids)
 	}
-	open := func(sealer *KeySealer) (*ring, *MasterKey, error) {
-		if _, err := SealKeys(t.Context(), store, sealer, false); err != nil {
+	open := func(sealer *Sealer) (*ring, *MasterKey, error) {
+		if _, err := Seal(t.Context(), store, sealer, false); err != nil {
 			return nil, nil, err
 		}
 		keys, err := LoadSigningKeys(t.Context(), store, sealer, oauth.EdDSA, now)
 		if err != nil {
 			return nil, nil, err
 		}
-		n := &ring{tb: t, clock: &now, KeyRing: &KeyRing{Store: store, Sealer: sealer, Algorithm: oauth.EdDSA, Keys: new(KeySet), Now: func() time.Time { return now }}}
+		n := &ring{tb: t, clock: &now, Ring: &Ring{Store: store, Sealer: sealer, Algorithm: oauth.EdDSA, Keys: new(Set), Now: func() time.Time { return now }}}
 		n.Warn = func(err error) { n.warnings = append(n.warnings, err) }
 		n.must(n.Keys.Replace(keys, oauth.EdDSA))
 		master, err := LoadMasterKey(t.Context(), store, sealer, now)
@@ -160,7 +160,7 @@ func TestK6TheKeyEncryptionKeyChanges(t *testing.T) {
 	if got := sealedWith(); !slices.Equal(got, []string{second.ID}) {
 		t.Errorf("sealed with %v, want %s", got, second.ID)
 	}
-	for _, wrong := range []*KeySealer{first, nil, sealerOver(t, firstKEK, strings.Repeat("ab", 32))} {
+	for _, wrong := range []*Sealer{first, nil, sealerOver(t, firstKEK, strings.Repeat("ab", 32))} {
 		_, _, err := open(wrong)
 		if err == nil || !strings.Contains(err.Error(), old.signing()) || !strings.Contains(err.Error(), second.ID) {
 			t.Errorf("opened with another: %v", err)
@@ -203,7 +203,7 @@ func TestK6ManySealAtOnce(t *testing.T) {
 				newest, older = older, newest
 			}
 			sealer := sealerOver(t, newest, older)
-			if _, err := SealKeys(t.Context(), store, sealer, false); err != nil {
+			if _, err := Seal(t.Context(), store, sealer, false); err != nil {
 				return err
 			}
 			_, err := LoadSigningKeys(t.Context(), store, sealer, oauth.EdDSA, tokentest.Start)
@@ -252,7 +252,7 @@ func TestK9ARevokedKey(t *testing.T) {
 			if _, err := node.Keys.Find(c.kid, ""); err == nil || node.published()[c.kid] || node.signing() == c.kid {
 				t.Errorf("%s: node %d still uses it", c.name, i)
 			}
-			if node.states()[c.kid] != KeyRevoked || (node.signing() != signing) != c.replaced {
+			if node.states()[c.kid] != StateRevoked || (node.signing() != signing) != c.replaced {
 				t.Errorf("%s: node %d has %v and signs with %s, before with %s", c.name, i, node.states(), node.signing(), signing)
 			}
 		}
@@ -321,7 +321,7 @@ func TestK9TheLastKeyOfANodesAlgorithm(t *testing.T) {
 	now, store := tokentest.Start, memstore.New()
 	n := newRing(t, store, &now)
 	first := n.signing()
-	other := &KeyRing{Store: store, Algorithm: oauth.ES256, Keys: new(KeySet), Now: n.Now}
+	other := &Ring{Store: store, Algorithm: oauth.ES256, Keys: new(Set), Now: n.Now}
 	_, err := other.Revoke(t.Context(), first)
 	n.must(err)
 	n.refresh()
@@ -340,7 +340,7 @@ func TestKeyStepsThatFail(t *testing.T) {
 		n.must(err)
 		n.Rotation = 0
 		n.Sealer = sealerOf(t, secondKEK)
-		_, err = SealKeys(t.Context(), st, n.Sealer, false)
+		_, err = Seal(t.Context(), st, n.Sealer, false)
 		n.must(err)
 		n.Sealer = sealerOver(t, firstKEK, secondKEK)
 		now = now.Add(2*store.MaxLifetime + day)
@@ -361,7 +361,7 @@ func TestKeyStepsThatFail(t *testing.T) {
 			}
 		}
 		st.fail("")
-		if got := n.states()[second.ID] == KeyRevoked; got != (revoked == nil) {
+		if got := n.states()[second.ID] == StateRevoked; got != (revoked == nil) {
 			t.Errorf("%s fails: the key is revoked: %t, and the answer was %v", step, got, revoked)
 		}
 	}

@@ -20,9 +20,9 @@ import (
 
 const keyEncryptionKeyBytes = 32
 
-// KeySealer encrypts stored keys with AES-256-GCM under a key-encryption key, and binds everything that their rows say to it:
+// Sealer encrypts stored keys with AES-256-GCM under a key-encryption key, and binds everything that their rows say to it:
 // see bind. It opens what was sealed under older key-encryption keys too.
-type KeySealer struct {
+type Sealer struct {
 	keyEncryptionKey
 	older  []keyEncryptionKey
 	issuer string
@@ -35,14 +35,14 @@ type keyEncryptionKey struct {
 	aead cipher.AEAD
 }
 
-// NewKeySealer takes the issuer whose keys are sealed, and key-encryption keys of 32 bytes, as base64 or hex text: the one
+// NewSealer takes the issuer whose keys are sealed, and key-encryption keys of 32 bytes, as base64 or hex text: the one
 // that seals, and older ones. Raw bytes are not taken: a passphrase of 32 characters would pass for a key.
-func NewKeySealer(issuer string, secret oauth.Secret, older ...oauth.Secret) (*KeySealer, error) {
+func NewSealer(issuer string, secret oauth.Secret, older ...oauth.Secret) (*Sealer, error) {
 	first, err := newKeyEncryptionKey(secret)
 	if err != nil {
 		return nil, err
 	}
-	s := &KeySealer{keyEncryptionKey: first, issuer: issuer}
+	s := &Sealer{keyEncryptionKey: first, issuer: issuer}
 	for i, secret := range older {
 		key, err := newKeyEncryptionKey(secret)
 		if err != nil {
@@ -54,7 +54,7 @@ func NewKeySealer(issuer string, secret oauth.Secret, older ...oauth.Secret) (*K
 }
 
 // IDs names the key-encryption keys: the one that seals, and then the older ones.
-func (s *KeySealer) IDs() []string {
+func (s *Sealer) IDs() []string {
 	ids := []string{s.ID}
 	for _, key := range s.older {
 		ids = append(ids, key.ID)
@@ -95,7 +95,7 @@ const bindingVersion = "gatehouse stored key 1"
 
 // aboutKey returns what a binding is about: all that decides which key it is, whose, and when it signs. RevokedAt is not
 // part of it: a revoked key has no private part left. Each part comes after its length, so that no two rows give the same.
-func (s *KeySealer) aboutKey(stored store.StoredKey) []byte {
+func (s *Sealer) aboutKey(stored store.StoredKey) []byte {
 	var about []byte
 	for _, part := range []string{
 		bindingVersion, s.issuer, stored.ID, string(stored.Algorithm),
@@ -133,37 +133,37 @@ func (k *keyEncryptionKey) decrypt(sealed, about []byte) ([]byte, error) {
 
 // seal returns the stored key with this private part, sealed and bound. Builds that know of no binding open it as well: they
 // have the kid alone as additional data.
-func (s *KeySealer) seal(stored store.StoredKey, plain []byte) store.StoredKey {
+func (s *Sealer) seal(stored store.StoredKey, plain []byte) store.StoredKey {
 	stored.Private, stored.SealedWith = s.encrypt(plain, []byte(stored.ID)), s.ID
 	return s.bind(stored)
 }
 
 // bind returns the sealed key with a Binding for what its row says now: AES-GCM of no text, with the row as additional data.
-func (s *KeySealer) bind(stored store.StoredKey) store.StoredKey {
+func (s *Sealer) bind(stored store.StoredKey) store.StoredKey {
 	stored.Binding = s.encrypt(nil, s.aboutKey(stored))
 	return stored
 }
 
 // open returns the private part of a stored key. With a key-encryption key it takes bound keys alone, and every error is an
-// ErrKeyRefused. A nil sealer takes those that are not sealed.
-func (s *KeySealer) open(stored store.StoredKey) ([]byte, error) {
+// ErrRefused. A nil sealer takes those that are not sealed.
+func (s *Sealer) open(stored store.StoredKey) ([]byte, error) {
 	switch {
 	case s == nil && stored.SealedWith == "":
 		return stored.Private, nil
 	case s == nil:
 		return nil, fmt.Errorf("sealed under key-encryption key %s, and none is configured: set encrypt_with", stored.SealedWith)
 	case formOf(stored) == keyInClear:
-		return nil, fmt.Errorf("%w: it is not encrypted", ErrKeyUnbound)
+		return nil, fmt.Errorf("%w: it is not encrypted", ErrUnbound)
 	}
 	key, err := s.keyFor(stored)
 	if err != nil {
 		return nil, err
 	}
 	if formOf(stored) == keySealed {
-		return nil, fmt.Errorf("%w: it is encrypted as earlier builds did", ErrKeyUnbound)
+		return nil, fmt.Errorf("%w: it is encrypted as earlier builds did", ErrUnbound)
 	}
 	if _, err := key.decrypt(stored.Binding, s.aboutKey(stored)); err != nil {
-		return nil, fmt.Errorf("%w: its row was changed, or belongs to another issuer than %s", ErrKeyRefused, s.issuer)
+		return nil, fmt.Errorf("%w: its row was changed, or belongs to another issuer than %s", ErrRefused, s.issuer)
 	}
 	return key.private(stored)
 }
@@ -172,13 +172,13 @@ func (s *KeySealer) open(stored store.StoredKey) ([]byte, error) {
 func (k *keyEncryptionKey) private(stored store.StoredKey) ([]byte, error) {
 	plain, err := k.decrypt(stored.Private, []byte(stored.ID))
 	if err != nil {
-		return nil, fmt.Errorf("%w: what is sealed is damaged", ErrKeyRefused)
+		return nil, fmt.Errorf("%w: what is sealed is damaged", ErrRefused)
 	}
 	return plain, nil
 }
 
 // keyFor finds the key-encryption key under which a key is sealed.
-func (s *KeySealer) keyFor(stored store.StoredKey) (*keyEncryptionKey, error) {
+func (s *Sealer) keyFor(stored store.StoredKey) (*keyEncryptionKey, error) {
 	for _, key := range append([]keyEncryptionKey{s.keyEncryptionKey}, s.older...) {
 		if key.ID == stored.SealedWith {
 			return &key, nil
@@ -189,12 +189,12 @@ func (s *KeySealer) keyFor(stored store.StoredKey) (*keyEncryptionKey, error) {
 		configured = "the configured ones are "
 	}
 	return nil, fmt.Errorf("%w: it is sealed under key-encryption key %s, and %s%s",
-		ErrKeyRefused, stored.SealedWith, configured, strings.Join(s.IDs(), " and "))
+		ErrRefused, stored.SealedWith, configured, strings.Join(s.IDs(), " and "))
 }
 
 // refuses reports whether a stored key is not used because it is not bound to the key-encryption key. Revoked ones are never
 // refused: they are marks.
-func (s *KeySealer) refuses(stored store.StoredKey) bool {
+func (s *Sealer) refuses(stored store.StoredKey) bool {
 	if s == nil || !stored.RevokedAt.IsZero() {
 		return false
 	}
@@ -203,6 +203,6 @@ func (s *KeySealer) refuses(stored store.StoredKey) bool {
 }
 
 // accepts leaves out the keys that are refused.
-func (s *KeySealer) accepts(stored []store.StoredKey) []store.StoredKey {
+func (s *Sealer) accepts(stored []store.StoredKey) []store.StoredKey {
 	return keysWhere(stored, func(k store.StoredKey) bool { return !s.refuses(k) })
 }

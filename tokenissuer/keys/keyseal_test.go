@@ -14,9 +14,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-func sealer(t *testing.T, text string) *KeySealer {
+func sealer(t *testing.T, text string) *Sealer {
 	t.Helper()
-	s, err := NewKeySealer("https://issuer.example", oauth.NewSecret(text))
+	s, err := NewSealer("https://issuer.example", oauth.NewSecret(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestK6SealedKeysOpenUnderTheirKEKOnly(t *testing.T) {
 		swapped := stored(t, foreignKeys()[key.Algorithm], first)
 		for name, v := range map[string]struct {
 			row    store.StoredKey
-			sealer *KeySealer
+			sealer *Sealer
 		}{
 			"wrong KEK":                  {sealed, other},
 			"wrong KEK under its name":   {edit(func(k *store.StoredKey) { k.SealedWith = other.ID }), other},
@@ -80,7 +80,7 @@ func TestK6SealedKeysOpenUnderTheirKEKOnly(t *testing.T) {
 
 func TestK6AWrongKEKFailsTheStart(t *testing.T) {
 	store := &fakeKeys{rows: []store.StoredKey{stored(t, sharedKeys()[oauth.ES256], sealer(t, firstKEK))}}
-	for _, s := range []*KeySealer{sealer(t, otherKEK), nil} {
+	for _, s := range []*Sealer{sealer(t, otherKEK), nil} {
 		if _, err := LoadSigningKeys(context.Background(), store, s, oauth.ES256, tokentest.Start); err == nil || store.added != 0 {
 			t.Errorf("err %v, added %d", err, store.added)
 		}
@@ -97,7 +97,7 @@ func TestK6AKEKConfiguredLaterSealsWhatIsThere(t *testing.T) {
 		t.Fatal("sealed without a KEK")
 	}
 	s := sealer(t, firstKEK)
-	if _, err := SealKeys(context.Background(), store, s, false); err != nil {
+	if _, err := Seal(context.Background(), store, s, false); err != nil {
 		t.Fatal(err)
 	}
 	after, err := LoadSigningKeys(context.Background(), store, s, oauth.ES256, tokentest.Start)
@@ -107,7 +107,7 @@ func TestK6AKEKConfiguredLaterSealsWhatIsThere(t *testing.T) {
 	if store.rows[0].SealedWith != s.ID || store.sealed != 1 {
 		t.Errorf("sealed with %q, %d times", store.rows[0].SealedWith, store.sealed)
 	}
-	if _, err := SealKeys(context.Background(), store, s, false); err != nil || store.sealed != 1 {
+	if _, err := Seal(context.Background(), store, s, false); err != nil || store.sealed != 1 {
 		t.Errorf("%v, sealed %d times", err, store.sealed)
 	}
 	if _, err := LoadSigningKeys(context.Background(), store, nil, oauth.ES256, tokentest.Start); err == nil {
@@ -131,7 +131,7 @@ func TestKEKForms(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "x", strings.Repeat("x", 31), strings.Repeat("x", 32), strings.Repeat("x", 33), string(raw), hex.EncodeToString(raw[:16]), hex.EncodeToString(raw[:31]), base64.StdEncoding.EncodeToString(raw[:31]), base64.StdEncoding.EncodeToString(append(raw, 1)), "{env.KEK}"} {
-		if s, err := NewKeySealer("https://issuer.example", oauth.NewSecret(bad)); err == nil {
+		if s, err := NewSealer("https://issuer.example", oauth.NewSecret(bad)); err == nil {
 			t.Errorf("%q is the KEK %s", bad, s.ID)
 		}
 	}

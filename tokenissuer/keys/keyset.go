@@ -9,14 +9,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// KeySet holds the issuer's keys: one signs, all verify, those that are yet to sign too. The zero value holds none. It may be
+// Set holds the issuer's keys: one signs, all verify, those that are yet to sign too. The zero value holds none. It may be
 // replaced while in use.
-type KeySet struct {
+type Set struct {
 	keySetState atomic.Pointer[keySetState]
 	generation  atomic.Uint64
 }
 
-// keySetState is one state of a KeySet, never changed.
+// keySetState is one state of a Set, never changed.
 type keySetState struct {
 	signers []*SigningKey // of the algorithm, in the order in which they begin to sign
 	others  []*SigningKey // those of other algorithms, likewise
@@ -25,7 +25,7 @@ type keySetState struct {
 }
 
 // Replace sets the keys. Those of the algorithm sign, one after the other; without one nothing can be signed.
-func (s *KeySet) Replace(list []*SigningKey, algorithm oauth.Algorithm) error {
+func (s *Set) Replace(list []*SigningKey, algorithm oauth.Algorithm) error {
 	next := &keySetState{byID: make(map[string]*SigningKey, len(list))}
 	for _, key := range list {
 		next.byID[key.ID] = key
@@ -50,7 +50,7 @@ func (s *KeySet) Replace(list []*SigningKey, algorithm oauth.Algorithm) error {
 }
 
 // Generation changes whenever the keys are replaced.
-func (s *KeySet) Generation() uint64 { return s.generation.Load() }
+func (s *Set) Generation() uint64 { return s.generation.Load() }
 
 // compareTurns orders keys by when they begin to sign. Of two that begin together, as when two nodes rotate at once, every
 // node takes the same one for the later.
@@ -61,7 +61,7 @@ func compareTurns(from time.Time, id string, otherFrom time.Time, otherID string
 // Signing returns the key that signs at that time: of the algorithm's, the one that began last. While the algorithm is new
 // and its first key is only published, another one's goes on signing. A clock that was set back to before every key finds
 // the first one.
-func (s *KeySet) Signing(now time.Time) (*SigningKey, error) {
+func (s *Set) Signing(now time.Time) (*SigningKey, error) {
 	k := s.keySetState.Load()
 	if k == nil || len(k.signers) == 0 {
 		return nil, oauth.Unavailable("keys_not_loaded", nil)
@@ -85,7 +85,7 @@ func lastActive(keys []*SigningKey, now time.Time) *SigningKey {
 }
 
 // Find returns the key of that kid; there is no search by trial. What the token says of its algorithm chooses nothing.
-func (s *KeySet) Find(kid string, _ oauth.Algorithm) (*VerificationKey, error) {
+func (s *Set) Find(kid string, _ oauth.Algorithm) (*VerificationKey, error) {
 	k := s.keySetState.Load()
 	if k == nil {
 		return nil, oauth.Unavailable("keys_not_loaded", nil)
@@ -97,7 +97,7 @@ func (s *KeySet) Find(kid string, _ oauth.Algorithm) (*VerificationKey, error) {
 }
 
 // signingKey returns the key of that id with its private half, or nil.
-func (s *KeySet) signingKey(id string) *SigningKey {
+func (s *Set) signingKey(id string) *SigningKey {
 	if k := s.keySetState.Load(); k != nil {
 		return k.byID[id]
 	}
@@ -105,7 +105,7 @@ func (s *KeySet) signingKey(id string) *SigningKey {
 }
 
 // JWKS returns the public keys as a JWK Set (RFC 7517 §5).
-func (s *KeySet) JWKS() ([]byte, error) {
+func (s *Set) JWKS() ([]byte, error) {
 	if k := s.keySetState.Load(); k != nil {
 		return k.jwks, nil
 	}
@@ -113,7 +113,7 @@ func (s *KeySet) JWKS() ([]byte, error) {
 }
 
 // List returns the keys, oldest first.
-func (s *KeySet) List() []*SigningKey {
+func (s *Set) List() []*SigningKey {
 	k := s.keySetState.Load()
 	if k == nil {
 		return nil

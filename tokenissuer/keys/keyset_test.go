@@ -71,7 +71,7 @@ func (s *fakeKeys) ReplaceSigningKeys(_ context.Context, changes ...store.KeyCha
 	return true, nil
 }
 
-func stored(t *testing.T, key *SigningKey, sealer *KeySealer) store.StoredKey {
+func stored(t *testing.T, key *SigningKey, sealer *Sealer) store.StoredKey {
 	t.Helper()
 	s, err := key.Stored(sealer)
 	if err != nil {
@@ -151,14 +151,14 @@ func TestAnEmptyStoreGetsItsFirstKeyOnce(t *testing.T) {
 	if err != nil || len(both) != 2 || both[0].ID != first[0].ID || both[1].Algorithm != oauth.EdDSA {
 		t.Fatalf("%v, %v", both, err)
 	}
-	set := new(KeySet)
+	set := new(Set)
 	if err := set.Replace(both, oauth.EdDSA); err != nil {
 		t.Fatal(err)
 	}
 	if key, err := set.Signing(tokentest.Start.Add(time.Hour)); err != nil || key.ID != first[0].ID {
 		t.Errorf("before anybody can know the new key, %v signs, %v", key, err)
 	}
-	if key, err := set.Signing(tokentest.Start.Add(time.Hour + KeyLead)); err != nil || key.ID != both[1].ID {
+	if key, err := set.Signing(tokentest.Start.Add(time.Hour + Lead)); err != nil || key.ID != both[1].ID {
 		t.Errorf("%v, %v signs", key, err)
 	}
 	if list := set.List(); len(list) != 2 || list[0].ID != first[0].ID {
@@ -188,7 +188,7 @@ func (s *racingKeys) AddFirstSigningKey(ctx context.Context, key store.StoredKey
 }
 
 func TestKeySetWithoutKeysIsUnavailable(t *testing.T) {
-	set := new(KeySet)
+	set := new(Set)
 	_, err1 := set.Signing(tokentest.Start)
 	_, err2 := set.Find("x", "")
 	_, err3 := set.JWKS()
@@ -210,7 +210,7 @@ func TestKeySetWithoutKeysIsUnavailable(t *testing.T) {
 }
 
 func TestK8JWKSHoldsPublicMembersOnly(t *testing.T) {
-	held := new(KeySet)
+	held := new(Set)
 	if err := held.Replace(slices.Collect(maps.Values(sharedKeys())), oauth.ES256); err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +266,7 @@ func TestK8JWKSHoldsPublicMembersOnly(t *testing.T) {
 			t.Errorf("%s reads back as another key", key.Algorithm)
 		}
 	}
-	none := new(KeySet)
+	none := new(Set)
 	if err := none.Replace(nil, oauth.ES256); err != nil {
 		t.Fatal(err)
 	}

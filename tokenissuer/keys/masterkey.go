@@ -27,12 +27,14 @@ type MasterKey struct {
 	refresh    []byte
 	rotators   []byte
 	sessions   []byte
-	Forms      []byte
 	assertions []byte
 	jtiMAC     []byte
-	Requests   cipher.AEAD
-	Returns    cipher.AEAD
-	Devices    cipher.AEAD
+
+	// Forms is the key of the MACs in the forms of our pages; see MAC.
+	Forms []byte
+	// Requests seals authorization requests, Returns the paths that a sign-in goes back to, Devices the cookies of browsers that have
+	// signed in before.
+	Requests, Returns, Devices cipher.AEAD
 
 	jtiMACRequiredFrom time.Time
 }
@@ -83,7 +85,7 @@ func newMasterKey(secret []byte) (*MasterKey, error) {
 
 // LoadMasterKey returns the issuer's master key, and makes it when the store has read well and holds none. As with
 // signing keys, one that cannot be opened is an error and never replaced: every session and refresh token hangs on it.
-func LoadMasterKey(ctx context.Context, st store.KeyStore, sealer *KeySealer, now time.Time) (*MasterKey, error) {
+func LoadMasterKey(ctx context.Context, st store.KeyStore, sealer *Sealer, now time.Time) (*MasterKey, error) {
 	stored, secret, err := openMasterKey(ctx, st, sealer)
 	if errors.Is(err, store.ErrNotFound) {
 		if err = addMasterKey(ctx, st, sealer, now); err != nil {
@@ -105,7 +107,7 @@ func LoadMasterKey(ctx context.Context, st store.KeyStore, sealer *KeySealer, no
 // openMasterKey returns the stored master key with its secret. One that is refused is as good as none, unless there is no
 // other: then the error says so, also for a refused key of another algorithm, which may be the changed master key. ErrNotFound
 // when there is none at all.
-func openMasterKey(ctx context.Context, st store.KeyStore, sealer *KeySealer) (store.StoredKey, []byte, error) {
+func openMasterKey(ctx context.Context, st store.KeyStore, sealer *Sealer) (store.StoredKey, []byte, error) {
 	all, err := st.SigningKeys(ctx)
 	if err != nil {
 		return store.StoredKey{}, nil, oauth.Unavailable("keys_unreadable", err)
@@ -117,7 +119,7 @@ func openMasterKey(ctx context.Context, st store.KeyStore, sealer *KeySealer) (s
 			continue
 		}
 		secret, err := sealer.open(stored)
-		if !errors.Is(err, ErrKeyRefused) {
+		if !errors.Is(err, ErrRefused) {
 			if err != nil {
 				err = fmt.Errorf("opening the master key: %w", err)
 			}
@@ -131,7 +133,7 @@ func openMasterKey(ctx context.Context, st store.KeyStore, sealer *KeySealer) (s
 	return store.StoredKey{}, nil, failure
 }
 
-func addMasterKey(ctx context.Context, st store.KeyStore, sealer *KeySealer, now time.Time) error {
+func addMasterKey(ctx context.Context, st store.KeyStore, sealer *Sealer, now time.Time) error {
 	secret := make([]byte, masterKeyBytes)
 	_, _ = rand.Read(secret) // never fails
 	stored := store.StoredKey{ID: oauth.NewID(), Algorithm: masterAlgorithm, Private: secret, CreatedAt: now, ActiveFrom: now}
@@ -149,7 +151,7 @@ const upgradeTime = 7 * 24 * time.Hour
 
 // tagsRequiredFrom tells from when on no token of ours can be without a tag. ActiveFrom of a master key is when the first node
 // came that tags what it signs. Before there were such nodes, master keys had none.
-func tagsRequiredFrom(ctx context.Context, st store.KeyStore, sealer *KeySealer, master store.StoredKey, now time.Time) time.Time {
+func tagsRequiredFrom(ctx context.Context, st store.KeyStore, sealer *Sealer, master store.StoredKey, now time.Time) time.Time {
 	if master.ActiveFrom.IsZero() {
 		// A clock that stands before the key's birth, as of a machine that has just been switched on, would have tags required too
 		// early for ever.
@@ -161,7 +163,7 @@ func tagsRequiredFrom(ctx context.Context, st store.KeyStore, sealer *KeySealer,
 		if now.Before(master.CreatedAt) {
 			return time.Time{}
 		}
-		if _, err := st.ReplaceSigningKeys(ctx, store.KeyChange{master, active}); err != nil {
+		if _, err := st.ReplaceSigningKeys(ctx, store.KeyChange{Was: master, Becomes: active}); err != nil {
 			return time.Time{} // the next start tries again; until then every token's signature is verified, as ever
 		}
 		master.ActiveFrom = now // or a little earlier, if another node was faster

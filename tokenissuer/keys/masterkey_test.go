@@ -10,9 +10,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-func sealerOf(tb testing.TB, hexKey string) *KeySealer {
+func sealerOf(tb testing.TB, hexKey string) *Sealer {
 	tb.Helper()
-	sealer, err := NewKeySealer(sealedIssuer, oauth.NewSecret(hexKey))
+	sealer, err := NewSealer(sealedIssuer, oauth.NewSecret(hexKey))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -74,10 +74,10 @@ func TestK6TheMasterKeyIsSealed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadMasterKey(ctx, store, first, tokentest.Start); !errors.Is(err, ErrKeyRefused) {
+	if _, err := LoadMasterKey(ctx, store, first, tokentest.Start); !errors.Is(err, ErrRefused) {
 		t.Errorf("in the clear, with a key-encryption key: %v", err)
 	}
-	if _, err := SealKeys(ctx, store, first, false); err != nil { // a key-encryption key was configured later
+	if _, err := Seal(ctx, store, first, false); err != nil { // a key-encryption key was configured later
 		t.Fatal(err)
 	}
 	sealed, err := LoadMasterKey(ctx, store, first, tokentest.Start)
@@ -88,7 +88,7 @@ func TestK6TheMasterKeyIsSealed(t *testing.T) {
 	if err != nil || len(keys) != 1 || keys[0].SealedWith != first.ID || len(keys[0].Private) <= 32 {
 		t.Fatalf("%+v, %v", keys, err)
 	}
-	for name, wrong := range map[string]*KeySealer{"none": nil, "another": second} {
+	for name, wrong := range map[string]*Sealer{"none": nil, "another": second} {
 		if _, err := LoadMasterKey(ctx, store, wrong, tokentest.Start); err == nil {
 			t.Errorf("it opens with %s", name)
 		}
@@ -119,7 +119,7 @@ func TestNoMasterKeyWhileTheStoreFails(t *testing.T) {
 		}
 		store.fail(step)
 		sealer := sealerOf(t, firstKEK)
-		_, err := SealKeys(t.Context(), store, sealer, false)
+		_, err := Seal(t.Context(), store, sealer, false)
 		var key *MasterKey
 		if err == nil {
 			key, err = LoadMasterKey(t.Context(), store, sealer, tokentest.Start)

@@ -9,13 +9,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// ErrKeyRefused is wrapped by the errors about stored keys that are not bound to the key-encryption key. Anybody who can
+// ErrRefused is wrapped by the errors about stored keys that are not bound to the key-encryption key. Anybody who can
 // write to the store may have put them there, so nothing is signed, verified or derived with them, and they keep no good key
 // from being used.
-var ErrKeyRefused = errors.New("the key is refused")
+var ErrRefused = errors.New("the key is refused")
 
-// ErrKeyUnbound is an ErrKeyRefused: the key does not even claim to be bound. So are those that builds before bindings stored.
-var ErrKeyUnbound = fmt.Errorf("%w: it is not bound to its row", ErrKeyRefused)
+// ErrUnbound is an ErrRefused: the key does not even claim to be bound. So are those that builds before bindings stored.
+var ErrUnbound = fmt.Errorf("%w: it is not bound to its row", ErrRefused)
 
 // keyForm is how a key is stored. Whatever is not bound could have been written, or changed, without the key-encryption key.
 type keyForm int
@@ -36,28 +36,28 @@ func formOf(k store.StoredKey) keyForm {
 	return keyBound
 }
 
-// Sealing is what SealKeys has found and done.
+// Sealing is what Seal has found and done.
 type Sealing struct {
 	// InClear and Rebound are how many keys were sealed that were stored in the clear, and bound that builds before bindings had sealed.
 	InClear, Rebound int
-	// Refused has an ErrKeyRefused for each key that is not revoked and could not be bound.
+	// Refused has an ErrRefused for each key that is not revoked and could not be bound.
 	Refused []error
 }
 
-// maxSealTries is how often SealKeys begins again because other nodes have changed the keys meanwhile.
+// maxSealTries is how often Seal begins again because other nodes have changed the keys meanwhile.
 const maxSealTries = 10
 
-// SealKeys brings the stored keys into the form of today, sealed and bound under the sealer's key-encryption key of now, all in
+// Seal brings the stored keys into the form of today, sealed and bound under the sealer's key-encryption key of now, all in
 // one step. A form is only taken while none better has been seen: keys in the clear while none is sealed, keys that are
 // sealed and not bound while none is bound. So whoever can write to the store cannot add a key in a form that needs no
 // key-encryption key. settled says that this sealer's keys are known to be bound, which a store that has lost them all cannot
 // say. It does nothing when sealer is nil.
-func SealKeys(ctx context.Context, store store.KeyStore, sealer *KeySealer, settled bool) (Sealing, error) {
+func Seal(ctx context.Context, st store.KeyStore, sealer *Sealer, settled bool) (Sealing, error) {
 	if sealer == nil {
 		return Sealing{}, nil
 	}
 	for range maxSealTries {
-		stored, err := store.SigningKeys(ctx)
+		stored, err := st.SigningKeys(ctx)
 		if err != nil {
 			return Sealing{}, oauth.Unavailable("keys_unreadable", err)
 		}
@@ -65,7 +65,7 @@ func SealKeys(ctx context.Context, store store.KeyStore, sealer *KeySealer, sett
 		if len(changes) == 0 {
 			return found, nil
 		}
-		done, err := store.ReplaceSigningKeys(ctx, changes...)
+		done, err := st.ReplaceSigningKeys(ctx, changes...)
 		if err != nil {
 			return Sealing{}, oauth.Unavailable("keys_unwritable", err)
 		}
@@ -77,7 +77,7 @@ func SealKeys(ctx context.Context, store store.KeyStore, sealer *KeySealer, sett
 }
 
 // changes returns what becomes of the stored keys.
-func (s *KeySealer) changes(stored []store.StoredKey, settled bool) (found Sealing, changes []store.KeyChange) {
+func (s *Sealer) changes(stored []store.StoredKey, settled bool) (found Sealing, changes []store.KeyChange) {
 	least := keyInClear
 	for _, k := range stored {
 		form := formOf(k)
@@ -102,13 +102,13 @@ func (s *KeySealer) changes(stored []store.StoredKey, settled bool) (found Seali
 		case formOf(k) == keySealed:
 			found.Rebound++
 		}
-		changes = append(changes, store.KeyChange{k, s.seal(k, plain)})
+		changes = append(changes, store.KeyChange{Was: k, Becomes: s.seal(k, plain)})
 	}
 	return found, changes
 }
 
 // plain returns the private part of a key, whose form is at least that one.
-func (s *KeySealer) plain(stored store.StoredKey, least keyForm) ([]byte, error) {
+func (s *Sealer) plain(stored store.StoredKey, least keyForm) ([]byte, error) {
 	switch form := formOf(stored); {
 	case form < least:
 	case form == keyInClear:

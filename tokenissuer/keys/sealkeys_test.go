@@ -23,10 +23,10 @@ type keyShelf struct {
 	store.KeyStore
 	tb   testing.TB
 	now  time.Time
-	seal *KeySealer
+	seal *Sealer
 }
 
-func newKeyShelf(tb testing.TB, sealer *KeySealer) *keyShelf {
+func newKeyShelf(tb testing.TB, sealer *Sealer) *keyShelf {
 	tb.Helper()
 	return &keyShelf{KeyStore: memstore.New(), tb: tb, now: tokentest.Start, seal: sealer}
 }
@@ -68,7 +68,7 @@ func (s *keyShelf) put(rows ...store.StoredKey) {
 func (s *keyShelf) open(settled bool) (Sealing, []string, *MasterKey, error) {
 	s.tb.Helper()
 	ctx := s.tb.Context()
-	found, err := SealKeys(ctx, s, s.seal, settled)
+	found, err := Seal(ctx, s, s.seal, settled)
 	if err != nil {
 		return found, nil, nil, err
 	}
@@ -131,14 +131,14 @@ func TestK16APlantedKeyIsRefused(t *testing.T) {
 			s.put(planted...)
 
 			running.refresh()
-			if len(running.warnings) != 1 || !errors.Is(running.warnings[0], ErrKeyRefused) || !strings.Contains(running.warnings[0].Error(), signingOf(planted).ID) {
+			if len(running.warnings) != 1 || !errors.Is(running.warnings[0], ErrRefused) || !strings.Contains(running.warnings[0].Error(), signingOf(planted).ID) {
 				t.Errorf("the running node warns %v", running.warnings)
 			}
 			running.maintain()
 			if len(running.warnings) != 1+len(planted) {
 				t.Errorf("after the housekeeping it warns %v", running.warnings)
 			}
-			if running.signing() != ids[0] || len(running.published()) != 1 || running.states()[signingOf(planted).ID] != KeyIsRefused {
+			if running.signing() != ids[0] || len(running.published()) != 1 || running.states()[signingOf(planted).ID] != StateRefused {
 				t.Errorf("it signs with %s of %v: %v", running.signing(), running.published(), running.states())
 			}
 			found, again, sameKey, err := s.open(false)
@@ -154,7 +154,7 @@ func TestK16APlantedKeyIsRefused(t *testing.T) {
 				}
 			}
 			// An operator takes it out as any other.
-			if _, err := running.Revoke(t.Context(), signingOf(planted).ID); err != nil || running.states()[signingOf(planted).ID] != KeyRevoked {
+			if _, err := running.Revoke(t.Context(), signingOf(planted).ID); err != nil || running.states()[signingOf(planted).ID] != StateRevoked {
 				t.Errorf("revoking it: %v, %v", err, running.states())
 			}
 		})
@@ -176,8 +176,8 @@ func signingOf(rows []store.StoredKey) store.StoredKey {
 func (s *keyShelf) ring(clock *time.Time) *ring {
 	s.tb.Helper()
 	n := &ring{tb: s.tb, clock: clock}
-	n.KeyRing = &KeyRing{
-		Store: s, Sealer: s.seal, Algorithm: oauth.EdDSA, Keys: new(KeySet), Rotation: 90 * day, Now: func() time.Time { return *clock },
+	n.Ring = &Ring{
+		Store: s, Sealer: s.seal, Algorithm: oauth.EdDSA, Keys: new(Set), Rotation: 90 * day, Now: func() time.Time { return *clock },
 		Warn: func(err error) { n.warnings = append(n.warnings, err) },
 	}
 	n.start()
@@ -239,14 +239,14 @@ func TestK20AKeyThatPretendsToBeBound(t *testing.T) {
 			}
 			n.refresh()
 			now = tokentest.Start.Add(90 * day)
-			if n.maintain().Published == nil || len(n.warnings) != 3 || !errors.Is(n.warnings[0], ErrKeyRefused) {
+			if n.maintain().Published == nil || len(n.warnings) != 3 || !errors.Is(n.warnings[0], ErrRefused) {
 				t.Errorf("the next key does not come, or nobody is told: %v", n.warnings)
 			}
 			id := signingOf(planted).ID
-			if state := n.states()[id]; state != KeyIsRefused || n.published()[id] {
+			if state := n.states()[id]; state != StateRefused || n.published()[id] {
 				t.Errorf("it is listed as %s", state)
 			}
-			if _, err := n.Revoke(t.Context(), id); err != nil || n.states()[id] != KeyRevoked {
+			if _, err := n.Revoke(t.Context(), id); err != nil || n.states()[id] != StateRevoked {
 				t.Errorf("revoking it: %v, %v", err, n.states())
 			}
 		})
@@ -270,7 +270,7 @@ func TestK20AFalseBindingBesideKeysOfAnEarlierBuild(t *testing.T) {
 	// Among keys in the clear it shows that somebody has claimed to encrypt: none of them is taken.
 	s = newKeyShelf(t, sealed.seal)
 	s.put(append(inClear(t), planted...)...)
-	if found, _, _, err := s.open(false); !errors.Is(err, ErrKeyRefused) || found.InClear > 0 {
+	if found, _, _, err := s.open(false); !errors.Is(err, ErrRefused) || found.InClear > 0 {
 		t.Errorf("%+v, %v", found, err)
 	}
 }
@@ -300,7 +300,7 @@ func TestK20AKeyInThePlaceOfTheFirst(t *testing.T) {
 	now := tokentest.Start.Add(time.Second)
 	n := s.ring(&now)
 	s.put(signingOf(inClear(t)))
-	other := &KeyRing{Store: s, Sealer: s.seal, Algorithm: oauth.ES256, Keys: new(KeySet), Now: n.Now}
+	other := &Ring{Store: s, Sealer: s.seal, Algorithm: oauth.ES256, Keys: new(Set), Now: n.Now}
 	if _, err := other.Revoke(t.Context(), ids[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -364,15 +364,15 @@ func sealedAgain(t *testing.T, k store.StoredKey) store.StoredKey {
 	t.Helper()
 	s := newKeyShelf(t, sealerOf(t, firstKEK))
 	s.put(asEarlierBuilds([]store.StoredKey{k})...)
-	if _, err := SealKeys(t.Context(), s, s.seal, false); err != nil {
+	if _, err := Seal(t.Context(), s, s.seal, false); err != nil {
 		t.Fatal(err)
 	}
 	return s.rows()[0]
 }
 
-func sealerFor(t *testing.T, issuer string) *KeySealer {
+func sealerFor(t *testing.T, issuer string) *Sealer {
 	t.Helper()
-	sealer, err := NewKeySealer(issuer, oauth.NewSecret(firstKEK))
+	sealer, err := NewSealer(issuer, oauth.NewSecret(firstKEK))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -417,7 +417,7 @@ func TestK17EverythingIsSealedOnce(t *testing.T) {
 			}
 			// From now on its earlier form is as good as nobody's: the row is refused, and its node does not start without it.
 			s.put(c.rows...)
-			if _, _, _, err := s.open(true); !errors.Is(err, ErrKeyRefused) {
+			if _, _, _, err := s.open(true); !errors.Is(err, ErrRefused) {
 				t.Errorf("the earlier form: %v", err)
 			}
 		})
@@ -457,7 +457,7 @@ func TestK17OneFormAtATime(t *testing.T) {
 			}
 		}
 	}
-	if _, _, _, err := s.open(true); !errors.Is(err, ErrKeyRefused) {
+	if _, _, _, err := s.open(true); !errors.Is(err, ErrRefused) {
 		t.Errorf("with planted keys alone: %v", err)
 	}
 }
@@ -467,7 +467,7 @@ func TestK17ANodeThatSealsMeanwhile(t *testing.T) {
 	s := newKeyShelf(t, sealerOf(t, firstKEK))
 	s.put(inClear(t)...)
 	for _, err := range tokentest.Together(8, func(int) error {
-		_, err := SealKeys(context.Background(), s, s.seal, false)
+		_, err := Seal(context.Background(), s, s.seal, false)
 		return err
 	}) {
 		if err != nil {

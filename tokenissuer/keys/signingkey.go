@@ -29,7 +29,7 @@ type VerificationKey struct {
 	public    crypto.PublicKey
 }
 
-// Equal tells whether two keys are the same key for the same algorithm under the same kid.
+// Equal reports whether two keys are the same key for the same algorithm under the same kid.
 func (k *VerificationKey) Equal(other *VerificationKey) bool {
 	public, ok := k.public.(interface{ Equal(crypto.PublicKey) bool })
 	return ok && k.ID == other.ID && k.Algorithm == other.Algorithm && public.Equal(other.public)
@@ -114,7 +114,7 @@ func (k *SigningKey) Unsigned(claims []byte) []byte {
 	return encoding.AppendEncode(token, claims)
 }
 
-// Finish signs what unsigned has returned.
+// Finish signs what Unsigned has returned, and returns the whole token. It may write behind the bytes that it is given.
 func (k *SigningKey) Finish(token []byte) (string, error) {
 	signature, err := methodOf(k.Algorithm).Sign(oauth.Written(token), k.private)
 	if err != nil {
@@ -133,7 +133,7 @@ func (k *SigningKey) signatureLength() int {
 }
 
 // Stored returns the key as a store keeps it, sealed when there is a sealer.
-func (k *SigningKey) Stored(sealer *KeySealer) (store.StoredKey, error) {
+func (k *SigningKey) Stored(sealer *Sealer) (store.StoredKey, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(k.private)
 	if err != nil {
 		return store.StoredKey{}, fmt.Errorf("encoding key %s: %w", k.ID, err)
@@ -146,9 +146,9 @@ func (k *SigningKey) Stored(sealer *KeySealer) (store.StoredKey, error) {
 }
 
 // LoadSigningKey opens a stored key. It fails for a key that is sealed under a key-encryption key that the sealer does not
-// know, damaged, revoked, or not what its id and algorithm say; and with ErrKeyRefused for one that is not bound to the
+// know, damaged, revoked, or not what its id and algorithm say; and with ErrRefused for one that is not bound to the
 // key-encryption key when there is one.
-func LoadSigningKey(stored store.StoredKey, sealer *KeySealer) (*SigningKey, error) {
+func LoadSigningKey(stored store.StoredKey, sealer *Sealer) (*SigningKey, error) {
 	fail := func(err error) (*SigningKey, error) {
 		return nil, fmt.Errorf("loading signing key %s: %w", stored.ID, err)
 	}

@@ -12,10 +12,10 @@ import (
 
 // LoadSigningKeys returns every key of the store that was not revoked, and creates the first one of the algorithm when the
 // store has read well and holds none. Keys that are refused are left out. When no other is left, the error is theirs, an
-// ErrKeyRefused: a fresh key in their place would orphan every token and hide the fault. Without a sealer one key that cannot
-// be opened fails them all. Call SealKeys before.
-func LoadSigningKeys(ctx context.Context, store store.KeyStore, sealer *KeySealer, algorithm oauth.Algorithm, now time.Time) ([]*SigningKey, error) {
-	keys, refused, err := openSigningKeys(ctx, store, sealer)
+// ErrRefused: a fresh key in their place would orphan every token and hide the fault. Without a sealer one key that cannot
+// be opened fails them all. Call Seal before.
+func LoadSigningKeys(ctx context.Context, st store.KeyStore, sealer *Sealer, algorithm oauth.Algorithm, now time.Time) ([]*SigningKey, error) {
+	keys, refused, err := openSigningKeys(ctx, st, sealer)
 	if err == nil && len(keys) == 0 {
 		err = refused
 	}
@@ -28,12 +28,12 @@ func LoadSigningKeys(ctx context.Context, store store.KeyStore, sealer *KeySeale
 	// Only now, with every stored key opened, is it known that the key is missing and not merely damaged.
 	from := now
 	if len(keys) > 0 {
-		from = now.Add(KeyLead) // another algorithm signs until everybody has had time to fetch this one
+		from = now.Add(Lead) // another algorithm signs until everybody has had time to fetch this one
 	}
-	if err := addFirstKey(ctx, store, sealer, algorithm, now, from); err != nil {
+	if err := addFirstKey(ctx, st, sealer, algorithm, now, from); err != nil {
 		return nil, err
 	}
-	keys, _, err = openSigningKeys(ctx, store, sealer)
+	keys, _, err = openSigningKeys(ctx, st, sealer)
 	return keys, err
 }
 
@@ -42,15 +42,15 @@ func hasAlgorithm(keys []*SigningKey, algorithm oauth.Algorithm) bool {
 }
 
 // openSigningKeys returns every key of the store that was neither revoked nor refused, and why others are refused.
-func openSigningKeys(ctx context.Context, store store.KeyStore, sealer *KeySealer) (keys []*SigningKey, refused, err error) {
-	stored, err := signingKeysOf(ctx, store)
+func openSigningKeys(ctx context.Context, st store.KeyStore, sealer *Sealer) (keys []*SigningKey, refused, err error) {
+	stored, err := signingKeysOf(ctx, st)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, s := range alive(stored) {
 		key, err := LoadSigningKey(s, sealer)
 		switch {
-		case errors.Is(err, ErrKeyRefused):
+		case errors.Is(err, ErrRefused):
 			refused = errors.Join(refused, err)
 			continue
 		case err != nil:
@@ -63,7 +63,7 @@ func openSigningKeys(ctx context.Context, store store.KeyStore, sealer *KeySeale
 
 // addFirstKey stores a key of the algorithm unless there is one already, however many nodes do. Keys that are refused are
 // none.
-func addFirstKey(ctx context.Context, st store.KeyStore, sealer *KeySealer, algorithm oauth.Algorithm, now, from time.Time) error {
+func addFirstKey(ctx context.Context, st store.KeyStore, sealer *Sealer, algorithm oauth.Algorithm, now, from time.Time) error {
 	others, err := signingKeysOf(ctx, st)
 	if err != nil {
 		return err
@@ -88,8 +88,8 @@ func addFirstKey(ctx context.Context, st store.KeyStore, sealer *KeySealer, algo
 }
 
 // signingKeysOf returns the stored keys that sign, or did, revoked ones too, oldest first.
-func signingKeysOf(ctx context.Context, store store.KeyStore) ([]store.StoredKey, error) {
-	stored, err := store.SigningKeys(ctx)
+func signingKeysOf(ctx context.Context, st store.KeyStore) ([]store.StoredKey, error) {
+	stored, err := st.SigningKeys(ctx)
 	if err != nil {
 		return nil, oauth.Unavailable("keys_unreadable", err)
 	}

@@ -209,7 +209,7 @@ func (s *Store) PasswordSchemes(ctx context.Context) ([]string, error) {
 	var schemes []string
 	for _, item := range s.users.Items() {
 		hash := item.Object.(account).user.PasswordHash
-		if scheme := passwords.PasswordScheme(hash); !hash.IsEmpty() && !slices.Contains(schemes, scheme) {
+		if scheme := passwords.SchemeOf(hash); !hash.IsEmpty() && !slices.Contains(schemes, scheme) {
 			schemes = append(schemes, scheme)
 		}
 	}

@@ -49,6 +49,7 @@ func parseAlgorithm(name string, known []Algorithm) (Algorithm, error) {
 	return "", fmt.Errorf("algorithm %q is not supported: use %s or %s", name, AlgorithmNames(known[:last]), known[last])
 }
 
+// AlgorithmNames writes a list of algorithms with commas between them, for a message.
 func AlgorithmNames(list []Algorithm) string {
 	names := make([]string, len(list))
 	for i, a := range list {

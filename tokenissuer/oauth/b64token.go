@@ -2,7 +2,7 @@ package oauth
 
 import "strings"
 
-// IsB64Token tells whether text is a b64token of RFC 6750 §2.1: characters, then perhaps equals signs.
+// IsB64Token reports whether text is a b64token of RFC 6750 §2.1: characters, then perhaps equals signs.
 func IsB64Token(text string) bool {
 	text = strings.TrimRight(text, "=")
 	for i := range len(text) {

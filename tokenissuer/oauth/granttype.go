@@ -17,6 +17,7 @@ const (
 	PasswordGrant     GrantType = "password"
 )
 
+// KnownGrants are the grant types for which a client can be registered.
 var KnownGrants = []GrantType{ClientCredentials, AuthorizationCode, RefreshTokenGrant, PasswordGrant}
 
 // Validate refuses grant types for which no client can be registered.

@@ -17,7 +17,7 @@ const (
 // ChallengeMethodS256 is the only one: plain would send the verifier itself (RFC 9700 §2.1.1).
 const ChallengeMethodS256 = "S256"
 
-// VerifierMatches tells whether the verifier's SHA-256 is the challenge (RFC 7636 §4.6).
+// VerifierMatches reports whether the verifier's SHA-256 is the challenge (RFC 7636 §4.6).
 func VerifierMatches(verifier Secret, challenge string) bool {
 	text := verifier.Reveal()
 	if len(text) < minVerifier || len(text) > maxVerifier || strings.ContainsFunc(text, isNoVerifierRune) {
@@ -31,7 +31,7 @@ func isNoVerifierRune(r rune) bool {
 	return (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune("-._~", r)
 }
 
-// IsChallenge tells whether text is the base64url form of a SHA-256.
+// IsChallenge reports whether text is the base64url form of a SHA-256.
 func IsChallenge(text string) bool {
 	_, err := DecodeBase64URL(nil, text)
 	return err == nil && len(text) == challengeLength

@@ -73,7 +73,7 @@ func validScopeName(name string) bool {
 // String joins the names with single spaces, as the scope parameter and claim have it.
 func (s Scopes) String() string { return strings.Join(s, " ") }
 
-// Has tells whether name is among the scopes, byte for byte.
+// Has reports whether name is among the scopes, byte for byte.
 func (s Scopes) Has(name string) bool { return slices.Contains(s, name) }
 
 // Missing returns the first of names that the scopes lack, or "".
@@ -146,7 +146,7 @@ func (c ScopeCatalogue) Names() []string {
 	return names
 }
 
-// ActsForUser tells whether a scope makes sense only with a user, so that no server token can ever hold it.
+// ActsForUser reports whether a scope makes sense only with a user, so that no server token can ever hold it.
 func ActsForUser(name string) bool {
 	return name == ScopeTrusted || name == ScopeRefreshToken || name == ScopeOfflineAccess
 }
@@ -201,7 +201,7 @@ func (c ScopeCatalogue) Grantable(text string, ceiling Scopes, allowed func(Scop
 	return scopes, nil
 }
 
-// AsksForRefresh tells whether a scope asks for a refresh token.
+// AsksForRefresh reports whether a scope asks for a refresh token.
 func AsksForRefresh(name string) bool { return name == ScopeRefreshToken || name == ScopeOfflineAccess }
 
 // ResourceScopes returns those of the names that are about resources. Scopes that ask for a refresh token are between a client and

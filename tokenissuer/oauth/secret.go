@@ -34,7 +34,7 @@ func (s Secret) Reveal() string {
 	return *s.text
 }
 
-// IsEmpty tells whether there is no credential.
+// IsEmpty reports whether there is no credential.
 func (s Secret) IsEmpty() bool { return s.text == nil }
 
 // Digest is the SHA-256 of the credential: all that a store keeps of it. Generated credentials have at least 190
@@ -53,6 +53,7 @@ func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[secret]")
 // MarshalText returns "[secret]"; encoding/json and zap use it.
 func (Secret) MarshalText() ([]byte, error) { return []byte("[secret]"), nil }
 
+// Base62 are the digits of all that we make up: each is spelled alike in a URL, a form, a header and JSON.
 const Base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 // Lengths of what randomText makes: 5.95 bits a character.

@@ -16,14 +16,14 @@ const (
 	maxHashWaiting = 1024
 )
 
-// Hasher hashes and verifies passwords, no more of them at once than it has slots, because each takes 20 MiB and
-// 20 ms. The zero value is not usable; see NewPasswords.
+// Hasher says whose turn it is to hash a password, in order to set it or to verify it. No more are hashed at once than it has
+// slots, because each takes 20 MiB and 20 ms. The zero value is not usable; see NewHasher.
 type Hasher struct {
 	slots int
 	queue *fairqueue.Queue
 }
 
-// NewHasher returns a Passwords with half as many slots as Go uses processors: while somebody guesses passwords, the
+// NewHasher returns a Hasher with half as many slots as Go uses processors: while somebody guesses passwords, the
 // other half serves everybody else.
 func NewHasher() *Hasher { return newHasher(max(1, runtime.GOMAXPROCS(0)/2)) }
 
@@ -34,7 +34,7 @@ func newHasher(slots int) *Hasher {
 // Attempt is for whom a password is hashed. The zero value is the operator, whose turn is always next.
 type Attempt struct {
 	Account, Address string
-	// known: the browser has signed in to the account before.
+	// Known: the browser has signed in to the account before.
 	Known bool
 }
 

@@ -23,21 +23,21 @@ type argon2Params struct {
 	threads      uint8
 }
 
-// CurrentArgon2 is what new hashes cost: the second choice of OWASP's password storage advice, 19 MiB and about 20 ms.
-var CurrentArgon2 = argon2Params{memory: 19456, time: 2, threads: 1}
+// currentArgon2 is what new hashes cost: the second choice of OWASP's password storage advice, 19 MiB and about 20 ms.
+var currentArgon2 = argon2Params{memory: 19456, time: 2, threads: 1}
 
 const (
 	argon2SaltBytes = 16
 	argon2KeyBytes  = 32
 	// maxBcryptBytes is what bcrypt reads of a password.
 	maxBcryptBytes = 72
-	// MaxPasswordBytes is the longest password that is looked at.
-	MaxPasswordBytes = 1024
+	// MaxBytes is the longest password that is looked at.
+	MaxBytes = 1024
 )
 
-// Hash returns the argon2id hash of a new password in the PHC form. It refuses passwords that cannot be used.
+// Hash returns the hash of a new password, when it is its turn. It refuses passwords that cannot be used.
 func (p *Hasher) Hash(ctx context.Context, password oauth.Secret) (oauth.Secret, error) {
-	if err := ValidatePassword(password); err != nil {
+	if err := Validate(password); err != nil {
 		return oauth.Secret{}, err
 	}
 	leave, err := p.Enter(ctx, Attempt{})
@@ -48,33 +48,38 @@ func (p *Hasher) Hash(ctx context.Context, password oauth.Secret) (oauth.Secret,
 	return Hash(password), nil
 }
 
-// ValidatePassword refuses passwords that are shorter than 8 bytes or cannot be typed again.
-func ValidatePassword(password oauth.Secret) error {
-	if n := len(password.Reveal()); n < 8 || n > MaxPasswordBytes || strings.ContainsRune(password.Reveal(), 0) {
-		return fmt.Errorf("use a password of 8 to %d bytes without NUL", MaxPasswordBytes)
+// Validate refuses passwords that are shorter than 8 bytes or cannot be typed again.
+func Validate(password oauth.Secret) error {
+	if n := len(password.Reveal()); n < 8 || n > MaxBytes || strings.ContainsRune(password.Reveal(), 0) {
+		return fmt.Errorf("use a password of 8 to %d bytes without NUL", MaxBytes)
 	}
 	return nil
 }
 
+// Hash returns the argon2id hash of a password in the PHC form, with a fresh salt, at the cost of CurrentScheme. It waits for no
+// turn; see Hasher.
 func Hash(password oauth.Secret) oauth.Secret {
 	salt := make([]byte, argon2SaltBytes)
 	_, _ = rand.Read(salt) // never fails
-	key := CurrentArgon2.key(password, salt, argon2KeyBytes)
+	key := currentArgon2.key(password, salt, argon2KeyBytes)
 	encode := base64.RawStdEncoding.EncodeToString
-	return oauth.NewSecret(CurrentArgon2.Scheme() + "$" + encode(salt) + "$" + encode(key))
+	return oauth.NewSecret(currentArgon2.scheme() + "$" + encode(salt) + "$" + encode(key))
 }
 
 func (a argon2Params) key(password oauth.Secret, salt []byte, length uint32) []byte {
 	return argon2.IDKey([]byte(password.Reveal()), salt, a.time, a.memory, a.threads, length)
 }
 
-func (a argon2Params) Scheme() string {
+func (a argon2Params) scheme() string {
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d", argon2.Version, a.memory, a.time, a.threads)
 }
 
-// PasswordScheme names how a hash was made, with its costs: what stands before the salt. Two hashes of one scheme take
+// CurrentScheme is the scheme of new hashes; see SchemeOf.
+func CurrentScheme() string { return currentArgon2.scheme() }
+
+// SchemeOf returns how a hash was made, with its costs: what stands before the salt. Two hashes of one scheme take
 // the same time.
-func PasswordScheme(hash oauth.Secret) string {
+func SchemeOf(hash oauth.Secret) string {
 	text := hash.Reveal()
 	if isBcrypt(text) {
 		return text[:len("$2b$12")]
@@ -91,11 +96,11 @@ func isBcrypt(hash string) bool {
 	return len(hash) == 60 && (strings.HasPrefix(hash, "$2a$") || strings.HasPrefix(hash, "$2b$") || strings.HasPrefix(hash, "$2y$"))
 }
 
-// IsOutdated tells whether a hash is cheaper to guess than a new one. One that an operator has made dearer stays.
+// IsOutdated reports whether a hash is cheaper to guess than a new one. One that an operator has made dearer stays.
 func IsOutdated(hash oauth.Secret) bool {
 	h, err := parseArgon2(hash.Reveal())
 	work := func(a argon2Params) uint64 { return uint64(a.memory) * uint64(a.time) }
-	return err != nil || h.params.memory < CurrentArgon2.memory || work(h.params) < work(CurrentArgon2)
+	return err != nil || h.params.memory < currentArgon2.memory || work(h.params) < work(currentArgon2)
 }
 
 // The costs that a hash made elsewhere may have, so that one sign-in cannot exhaust the server.
@@ -105,8 +110,8 @@ const (
 	maxBcryptCost   = 16
 )
 
-// ValidatePasswordHash says whether a hash that was made elsewhere can be used.
-func ValidatePasswordHash(hash oauth.Secret) error {
+// ValidateHash refuses a hash, made elsewhere, that is malformed or costs too much to verify.
+func ValidateHash(hash oauth.Secret) error {
 	text := hash.Reveal()
 	if isBcrypt(text) {
 		cost, err := bcrypt.Cost([]byte(text))

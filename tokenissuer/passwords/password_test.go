@@ -31,7 +31,7 @@ func TestS19HashesOfEveryKindVerify(t *testing.T) {
 		"caddy bcrypt": caddyBcrypt, "caddy argon2id": caddyArgon2, "dear argon2id": dearArgon2, "bcrypt 2a": cheapBcrypt,
 		"bcrypt 2b": "$2b$" + cheapBcrypt[4:], "bcrypt 2y": "$2y$" + cheapBcrypt[4:], "ours": own.Reveal(),
 	} {
-		if err := ValidatePasswordHash(oauth.NewSecret(hash)); err != nil {
+		if err := ValidateHash(oauth.NewSecret(hash)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if !Verify(oauth.NewSecret(knownPassword), oauth.NewSecret(hash)) {
@@ -46,8 +46,8 @@ func TestS19HashesOfEveryKindVerify(t *testing.T) {
 	if again := Hash(oauth.NewSecret(knownPassword)); again.Reveal() == own.Reveal() {
 		t.Error("two hashes have one salt")
 	}
-	if PasswordScheme(own) != "$argon2id$v=19$m=19456,t=2,p=1" {
-		t.Errorf("new hashes are %s", PasswordScheme(own))
+	if SchemeOf(own) != "$argon2id$v=19$m=19456,t=2,p=1" {
+		t.Errorf("new hashes are %s", SchemeOf(own))
 	}
 }
 
@@ -72,12 +72,12 @@ func TestHashesThatAreRefused(t *testing.T) {
 		"padded": argon2id("m=64,t=1,p=1") + "=", "trailing part": argon2id("m=64,t=1,p=1") + "$", "bcrypt of cost 17": "$2a$17" + cheapBcrypt[6:], "bcrypt of cost 3": "$2a$03" + cheapBcrypt[6:], "bcrypt of no cost": "$2a$xx" + cheapBcrypt[6:],
 		"bcrypt 2x": "$2x$" + cheapBcrypt[4:], "bcrypt cut": cheapBcrypt[:59], "bcrypt longer": cheapBcrypt + "x", "bcrypt of another alphabet": cheapBcrypt[:59] + "=", "SHA-512": "$6$salt$" + strings.Repeat("a", 86),
 	} {
-		if ValidatePasswordHash(oauth.NewSecret(hash)) == nil {
+		if ValidateHash(oauth.NewSecret(hash)) == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}
 	for _, parameters := range []string{"m=262144,t=1,p=1", "m=64,t=16,p=255"} { // just within
-		if err := ValidatePasswordHash(oauth.NewSecret(argon2id(parameters))); err != nil {
+		if err := ValidateHash(oauth.NewSecret(argon2id(parameters))); err != nil {
 			t.Errorf("%s: %v", parameters, err)
 		}
 	}
@@ -99,9 +99,9 @@ func TestT79WhatIsOutdated(t *testing.T) {
 // TestTM2SpendingCostsWhatVerifyingDoes: the stand-in must be one that the libraries work through.
 func TestTM2SpendingCostsWhatVerifyingDoes(t *testing.T) {
 	for _, hash := range []string{cheapBcrypt, caddyBcrypt, "$2b$12$" + strings.Repeat("a", 53)} {
-		scheme := PasswordScheme(oauth.NewSecret(hash))
+		scheme := SchemeOf(oauth.NewSecret(hash))
 		standIn := scheme + "$" + strings.Repeat("a", 53)
-		if scheme != hash[:6] || !isBcrypt(standIn) || ValidatePasswordHash(oauth.NewSecret(standIn)) != nil {
+		if scheme != hash[:6] || !isBcrypt(standIn) || ValidateHash(oauth.NewSecret(standIn)) != nil {
 			t.Errorf("%s: the stand-in is %s", scheme, standIn)
 		}
 	}
@@ -111,18 +111,18 @@ func TestTM2SpendingCostsWhatVerifyingDoes(t *testing.T) {
 		t.Errorf("the stand-in fails with %v", err)
 	}
 	for _, hash := range []string{caddyArgon2, dearArgon2, Hash(oauth.NewSecret(knownPassword)).Reveal()} {
-		scheme := PasswordScheme(oauth.NewSecret(hash))
+		scheme := SchemeOf(oauth.NewSecret(hash))
 		parts := strings.Split(scheme, "$")
 		if !strings.HasPrefix(hash, scheme+"$") || len(parts) != 4 {
 			t.Errorf("the scheme of %s is %s", hash, scheme)
 			continue
 		}
-		if params, err := parseArgon2Params(parts[3]); err != nil || params.Scheme() != scheme {
+		if params, err := parseArgon2Params(parts[3]); err != nil || params.scheme() != scheme {
 			t.Errorf("%s: %+v, %v", scheme, params, err)
 		}
 	}
 	for _, none := range []string{"", "plain", "$a$b", "$2a$"} {
-		if got := PasswordScheme(oauth.NewSecret(none)); got != "" {
+		if got := SchemeOf(oauth.NewSecret(none)); got != "" {
 			t.Errorf("%q has the scheme %q", none, got)
 		}
 		Spend(oauth.NewSecret("x"), none)
@@ -133,7 +133,7 @@ func TestPasswordsThatCannotBeSet(t *testing.T) {
 	for password, want := range map[string]bool{
 		"1234567": false, "12345678": true, "ééé": false, "éééé": true, strings.Repeat("a", 1024): true, strings.Repeat("a", 1025): false, "12345678\x00": false, "": false,
 	} {
-		if err := ValidatePassword(oauth.NewSecret(password)); (err == nil) != want {
+		if err := Validate(oauth.NewSecret(password)); (err == nil) != want {
 			t.Errorf("%d bytes: %v", len(password), err)
 		}
 	}

@@ -110,7 +110,7 @@ func (s *Store) AddUser(ctx context.Context, user *store.User, organisationDecla
 			password_hash, password_scheme, version, created_at, group_names) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $10)
 			ON CONFLICT (email) DO NOTHING`,
 			u.ID, u.Email, u.Name, u.Organisation, string(u.Role), string(u.Status),
-			u.PasswordHash.Reveal(), passwords.PasswordScheme(u.PasswordHash), micros(u.CreatedAt), groups))
+			u.PasswordHash.Reveal(), passwords.SchemeOf(u.PasswordHash), micros(u.CreatedAt), groups))
 	})
 }
 
@@ -195,7 +195,7 @@ func columnsOf(c store.UserChange) userColumns {
 	}
 	if c.Password != nil {
 		row.hash = sql.Null[string]{V: c.Password.Reveal(), Valid: true}
-		row.scheme = sql.Null[string]{V: passwords.PasswordScheme(*c.Password), Valid: true}
+		row.scheme = sql.Null[string]{V: passwords.SchemeOf(*c.Password), Valid: true}
 	}
 	if c.Groups != nil {
 		row.groups = sql.Null[string]{V: groupNames(*c.Groups), Valid: true}
@@ -241,7 +241,7 @@ func (s *Store) RehashPassword(ctx context.Context, userID string, old, hash oau
 	return s.step(ctx, "rehashing password", func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `UPDATE users SET password_hash = $1, password_scheme = $2
 			WHERE id = $3 AND password_hash = $4`,
-			hash.Reveal(), passwords.PasswordScheme(hash), userID, old.Reveal())
+			hash.Reveal(), passwords.SchemeOf(hash), userID, old.Reveal())
 		return err
 	})
 }

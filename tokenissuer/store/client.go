@@ -104,7 +104,7 @@ func (c *Client) SetDefaults() {
 // not be sent, but when sent it must be right.
 func (c *Client) IsPublic() bool { return c.Type != ConfidentialClient }
 
-// MayUse tells whether the client is registered for the grant type.
+// MayUse reports whether the client is registered for the grant type.
 func (c *Client) MayUse(grant oauth.GrantType) bool { return slices.Contains(c.Grants, grant) }
 
 // SecretMatches compares a secret's digest with every live secret in constant time.
@@ -174,6 +174,7 @@ func (c *Client) CheckRedirects() error {
 	return c.CheckPlainHTTP()
 }
 
+// CheckReachable refuses a public client of the grant authorization_code that has no redirect URI.
 func (c *Client) CheckReachable() error {
 	if c.IsPublic() && c.MayUse(oauth.AuthorizationCode) && len(c.RedirectURIs) == 0 {
 		return errors.New("nobody can sign in to a public client without a redirect URI: add one, or leave the grant authorization_code out")
@@ -181,6 +182,7 @@ func (c *Client) CheckReachable() error {
 	return nil
 }
 
+// CheckPlainHTTP refuses redirect URIs of plain http to a host that is not on loopback (RFC 8252 §7.3).
 func (c *Client) CheckPlainHTTP() error {
 	for _, uri := range c.RedirectURIs {
 		if u, err := url.Parse(uri); err == nil && u.Scheme == "http" && !oauth.IsLoopback(u.Hostname()) {
@@ -190,13 +192,13 @@ func (c *Client) CheckPlainHTTP() error {
 	return nil
 }
 
-// GetsRefresh tells whether a refresh token goes with a grant of the scopes: the client is registered for the grant, or
+// GetsRefresh reports whether a refresh token goes with a grant of the scopes: the client is registered for the grant, or
 // a scope asks for one.
 func (c *Client) GetsRefresh(granted oauth.Scopes) bool {
 	return c.MayUse(oauth.RefreshTokenGrant) || slices.ContainsFunc(granted, oauth.AsksForRefresh)
 }
 
-// MayRefresh tells whether the client can use refresh tokens: it is registered for the grant, or for a scope that asks
+// MayRefresh reports whether the client can use refresh tokens: it is registered for the grant, or for a scope that asks
 // for them.
 func (c *Client) MayRefresh() bool {
 	return c.MayUse(oauth.RefreshTokenGrant) || slices.ContainsFunc(c.Scopes, oauth.AsksForRefresh)

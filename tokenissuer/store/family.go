@@ -105,7 +105,7 @@ type Actor struct {
 	ClientID string
 }
 
-// IsZero tells whether there is no actor.
+// IsZero reports whether there is no actor.
 func (a Actor) IsZero() bool { return a == Actor{} }
 
 // The origins of families beside the grant types of the token endpoint.

@@ -46,6 +46,7 @@ var DefaultLifetimes = Lifetimes{
 // key cannot be used to mint tokens for years.
 const MaxLifetime = 35 * 24 * time.Hour
 
+// Day is how operators count lifetimes: 24 hours, whatever the clocks do.
 const Day = 24 * time.Hour
 
 // MaxFamilyLifetime is the longest time in which a family can be refreshed.

@@ -36,7 +36,7 @@ func (e RemovedError) Error() string {
 // Is reports whether target is ErrTaken.
 func (RemovedError) Is(target error) bool { return target == ErrTaken }
 
-// IsAnswer tells whether an error is one of these, which say how things stand. Any other says that the store could not do
+// IsAnswer reports whether an error is one of these, which say how things stand. Any other says that the store could not do
 // what it was asked for.
 func IsAnswer(err error) bool {
 	for _, answer := range []error{ErrNotFound, ErrTaken, ErrSpent, ErrStale, ErrInUse} {
@@ -60,7 +60,7 @@ type Store interface {
 	DeclarationStore
 	AttemptStore
 	Housekeeper
-	// Ping tells whether the store can be asked now.
+	// Ping reports whether the store can be asked now.
 	Ping(ctx context.Context) error
 	// Close ends the store; a second call does nothing. Calls that are under way may fail.
 	Close() error
@@ -111,7 +111,7 @@ type UserStore interface {
 	RemoveUser(ctx context.Context, userID string, end Ending) ([]Revocation, error)
 	// HadUser reports whether the id is a stored user's, or was one's who has been removed.
 	HadUser(ctx context.Context, userID string) (bool, error)
-	// PasswordSchemes lists the distinct schemes of the stored hashes, as PasswordScheme names them, in no order.
+	// PasswordSchemes lists the distinct schemes of the stored hashes, as passwords.SchemeOf names them, in no order.
 	PasswordSchemes(ctx context.Context) ([]string, error)
 	// Organisations lists the stored organisations, by id.
 	Organisations(ctx context.Context) ([]*Organisation, error)
@@ -255,7 +255,7 @@ type StoredKey struct {
 	Private []byte
 	// SealedWith names the key-encryption key; empty: not sealed.
 	SealedWith string
-	// Binding shows that somebody who has the key-encryption key wrote all of this; see KeySealer. Empty: nobody shows it.
+	// Binding shows that somebody who has the key-encryption key wrote all of this; see keys.Sealer. Empty: nobody shows it.
 	Binding   []byte
 	CreatedAt time.Time
 	// ActiveFrom is when the key begins to sign; zero: at CreatedAt.
@@ -304,7 +304,7 @@ type EndedDeclaration struct {
 // Housekeeper takes out what no rule asks for any more, a bounded number of records at a time, so that nobody else waits
 // long. More tells that there may be more.
 type Housekeeper interface {
-	// Lease gives the task of that name to the holder until then, and tells whether the holder has it now. Whoever has it
+	// Lease gives the task of that name to the holder until then, and reports whether the holder has it now. Whoever has it
 	// keeps it by asking again; another gets it once it has run out, which it has in the moment that it names as its end.
 	// Of concurrent callers at most one gets it. The callers' clocks may differ, so what a lease guards must be safe to be
 	// done twice: it only keeps several nodes from working at the same thing.
@@ -363,6 +363,7 @@ type UserDirectory interface {
 // KeyChange is a stored key before and after a change of its form or its time.
 type KeyChange struct{ Was, Becomes StoredKey }
 
+// SignsFrom returns when the key begins to sign.
 func (s StoredKey) SignsFrom() time.Time {
 	if s.ActiveFrom.IsZero() {
 		return s.CreatedAt

@@ -58,7 +58,7 @@ type User struct {
 	Declared bool
 }
 
-// IsActive tells whether tokens may act for the user now.
+// IsActive reports whether tokens may act for the user now.
 func (u *User) IsActive() bool { return u.Status == UserActive && !u.PasswordHash.IsEmpty() }
 
 // SetDefaults fills what a registration left out: active, the roles' default, the e-mail address as name.
@@ -99,7 +99,7 @@ func (u *User) Validate() error {
 	if u.PasswordHash.IsEmpty() {
 		return nil
 	}
-	return passwords.ValidatePasswordHash(u.PasswordHash)
+	return passwords.ValidateHash(u.PasswordHash)
 }
 
 // validateName refuses names that could not be shown on one line.

@@ -46,7 +46,7 @@ func usersSurviveClose(t *testing.T, open func() store.Store) {
 		must(t, err)
 		sameUser(t, byEmail, want)
 	}
-	sameSchemes(t, s, passwords.PasswordScheme(password), passwords.PasswordScheme(user("as added").PasswordHash))
+	sameSchemes(t, s, passwords.SchemeOf(password), passwords.SchemeOf(user("as added").PasswordHash))
 	sameOrganisations(t, s, organisation("acme"))
 	mustBe(t, s.RemoveOrganisation(t.Context(), "acme"), store.ErrInUse)
 	sameConsent(t, s, "as added", "app", "public", "as added")

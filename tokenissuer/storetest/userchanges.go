@@ -407,7 +407,7 @@ func sameSchemes(t *testing.T, s store.UserStore, want ...string) {
 	}
 }
 
-// passwordSchemes: every scheme that a stored hash has now is named once, as PasswordScheme names it. Who has no
+// passwordSchemes: every scheme that a stored hash has now is named once, as passwords.SchemeOf names it. Who has no
 // password has no scheme.
 func passwordSchemes(t *testing.T, s store.Store) {
 	const weak, strong, bcrypt = "$argon2id$v=19$m=8,t=1,p=1", "$argon2id$v=19$m=19456,t=2,p=1", "$2b$12"

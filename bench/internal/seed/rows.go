@@ -29,7 +29,7 @@ func (p Plan) people(ctx context.Context, db *sql.DB) error {
 	}
 	return p.run(ctx, db, `INSERT INTO users (id, email, name, organisation, role, status, password_hash, password_scheme, version, created_at)
 		SELECT 'seed-user-' || i, 'user' || i || '@seed.example', 'User ' || i, 'seed-org-' || (i / CAST($3 AS BIGINT)), 'member', 'active', $4, $5, 1, CAST($6 AS BIGINT)
-		FROM SERIES AS n`, 0, last, usersOfOrganisation, passwordHash, passwords.PasswordScheme(oauth.NewSecret(passwordHash)), now)
+		FROM SERIES AS n`, 0, last, usersOfOrganisation, passwordHash, passwords.SchemeOf(oauth.NewSecret(passwordHash)), now)
 }
 
 // families adds a chunk of families, in the order of their ids, as an index takes them fastest. Every fifth is a browser's; the

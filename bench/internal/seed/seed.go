@@ -117,7 +117,7 @@ func (p Plan) issuer(ctx context.Context, st store.Store) (*tokenissuer.Issuer, 
 	lifetimes.Code = codeLife
 	return &tokenissuer.Issuer{
 		URL: p.Issuer, Audience: []string{p.Issuer}, Lifetimes: lifetimes, Directory: st, Store: st, Master: master, JTIMAC: accesstoken.NewJTIMAC(master),
-		Keys: new(keys.KeySet), Revocations: accesstoken.NewRevocationSet(), Now: time.Now, Authenticated: tokenissuer.NewClientCache(),
+		Keys: new(keys.Set), Revocations: accesstoken.NewRevocationSet(), Now: time.Now, Authenticated: tokenissuer.NewClientCache(),
 	}, client, nil
 }
 
