@@ -22,6 +22,8 @@ type room struct {
 	own, others []string
 	// without may not be in the binary of whoever imports the package: not even by way of somebody else.
 	without []string
+	// tests says that only tests use the package.
+	tests bool
 }
 
 // wire is HTTP in every package that speaks it, and what comes with it.
@@ -32,30 +34,54 @@ var wire = []string{
 
 var database = []string{"database/sql", "database/sql/driver", "modernc.org/sqlite", "github.com/pressly/goose/v3", "github.com/jackc/pgx/v5"}
 
-// rooms are the packages that have a rule; a package that is not listed fails the test, so that a new one gets one.
+// core is what no room of the core has.
+var core = slices.Concat(wire, database, []string{"github.com/patrickmn/go-cache"})
+
+// rooms are the packages that have a rule; a package that is not listed fails the test, so that a new one gets one. A package
+// may name those below it alone: tokenissuer, accesstoken, keys, store, passwords, oauth; trust stands beside tokenissuer, and
+// the stores stand above store.
 var rooms = map[string]room{
+	"tokenissuer/oauth": {without: core},
+	"tokenissuer/passwords": {
+		own:     []string{"internal/fairqueue", "tokenissuer/oauth"},
+		others:  []string{"golang.org/x/crypto/argon2", "golang.org/x/crypto/bcrypt"},
+		without: core,
+	},
+	"tokenissuer/store": {
+		own:     []string{"tokenissuer/oauth", "tokenissuer/passwords"},
+		others:  []string{"github.com/go-json-experiment/json", "golang.org/x/text/unicode/norm"},
+		without: core,
+	},
+	"tokenissuer/keys": {
+		own:     []string{"tokenissuer/oauth", "tokenissuer/store"},
+		others:  []string{"github.com/go-json-experiment/json", "github.com/golang-jwt/jwt/v5"},
+		without: core,
+	},
+	"tokenissuer/accesstoken": {
+		own:     []string{"tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store"},
+		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2"},
+		without: core,
+	},
 	"tokenissuer": {
-		own: []string{"internal/fairqueue"},
-		others: []string{
-			"github.com/golang-jwt/jwt/v5", "github.com/go-json-experiment/json", "github.com/maypok86/otter/v2",
-			"golang.org/x/crypto/argon2", "golang.org/x/crypto/bcrypt", "golang.org/x/text/unicode/norm",
-		},
-		without: slices.Concat(wire, database, []string{"github.com/patrickmn/go-cache"}),
+		own:     []string{"tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"},
+		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2"},
+		without: core,
 	},
 	"tokenissuer/memstore": {
-		own: []string{"tokenissuer"}, others: []string{"github.com/patrickmn/go-cache"},
+		own: []string{"tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"}, others: []string{"github.com/patrickmn/go-cache"},
 		without: slices.Concat(wire, database),
 	},
 	"tokenissuer/sqlstore": {
-		own:     []string{"tokenissuer", "internal/failpoint"},
+		own:     []string{"internal/failpoint", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"},
 		others:  []string{"github.com/jackc/pgx/v5", "github.com/pressly/goose/v3", "modernc.org/sqlite"},
 		without: slices.Concat(wire, []string{"github.com/patrickmn/go-cache"}),
 	},
 	"tokenissuer/storetest": {
-		own: []string{"tokenissuer"}, without: slices.Concat(wire, database),
+		own: []string{"tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"}, without: slices.Concat(wire, database), tests: true,
 	},
 	"tokenissuer/endpoint": {
-		own: []string{"tokenissuer", "tokenissuer/endpoint/pages"}, others: []string{"github.com/go-json-experiment/json", "go.uber.org/zap"},
+		own:     []string{"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint/pages", "tokenissuer/oauth", "tokenissuer/store"},
+		others:  []string{"github.com/go-json-experiment/json", "go.uber.org/zap"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache"}),
 	},
 	"tokenissuer/endpoint/pages": {
@@ -63,7 +89,7 @@ var rooms = map[string]room{
 		without: slices.DeleteFunc(slices.Concat(wire, database), func(p string) bool { return p == "html/template" }),
 	},
 	"tokenissuer/trust": {
-		own:     []string{"tokenissuer", "internal/fairqueue"},
+		own:     []string{"internal/fairqueue", "tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth"},
 		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2", "golang.org/x/sync"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
 	},
@@ -75,8 +101,10 @@ var rooms = map[string]room{
 	"caddymodule": {
 		own: []string{
 			"caddymodule/floodgate", "caddymodule/logfilter",
-			"internal/failpoint", "internal/headroom", "tokenissuer/trust",
-			"tokenissuer", "tokenissuer/endpoint", "tokenissuer/endpoint/pages", "tokenissuer/memstore", "tokenissuer/sqlstore",
+			"internal/failpoint", "internal/headroom",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint", "tokenissuer/endpoint/pages", "tokenissuer/keys",
+			"tokenissuer/memstore", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/sqlstore", "tokenissuer/store",
+			"tokenissuer/trust",
 		},
 		others: []string{
 			"cel.dev/cel-go", "github.com/caddyserver/caddy/v2", "github.com/caddyserver/certmagic", "github.com/go-json-experiment/json", "github.com/prometheus/client_golang",
@@ -89,20 +117,26 @@ var rooms = map[string]room{
 	"internal/failpoint": {without: slices.Concat(wire, database)},
 	"internal/fairqueue": {without: slices.Concat(wire, database)},
 	"internal/headroom":  {without: slices.Concat(wire, database)},
-	// What only tests use is in nobody's own list above: no package of the product may import it.
 	"rig": {
 		own:    []string{"caddymodule", "internal/machine", "internal/faultproxy", "internal/loopback", "internal/pgtest"},
 		others: []string{"github.com/caddyserver/caddy/v2", "golang.org/x/crypto/bcrypt", "golang.org/x/net/html"},
+		tests:  true,
 	},
-	"internal/machine":    {without: slices.Concat(wire, database)},
-	"internal/loopback":   {without: slices.Concat(wire, database)},
-	"internal/faultproxy": {own: []string{"internal/loopback"}, without: database},
-	"internal/pgtest":     {own: []string{"internal/loopback"}, others: []string{"github.com/jackc/pgx/v5"}},
+	"internal/machine":    {without: slices.Concat(wire, database), tests: true},
+	"internal/loopback":   {without: slices.Concat(wire, database), tests: true},
+	"internal/faultproxy": {own: []string{"internal/loopback"}, without: database, tests: true},
+	"internal/pgtest":     {own: []string{"internal/loopback"}, others: []string{"github.com/jackc/pgx/v5"}, tests: true},
+	"internal/testkeys": {
+		own:   []string{"internal/tokentest", "tokenissuer/keys", "tokenissuer/memstore", "tokenissuer/oauth", "tokenissuer/store"},
+		tests: true, without: wire,
+	},
+	"internal/tokentest": {own: []string{"tokenissuer/oauth"}, without: slices.Concat(wire, database), tests: true},
 }
 
 // listed is what `go list` says of a package. Imports are those of its files that are no tests.
 type listed struct {
 	ImportPath string
+	Dir        string
 	Standard   bool
 	Imports    []string
 	Deps       []string
@@ -126,9 +160,12 @@ func TestWhoMayImportWhom(t *testing.T) {
 			if !rule.allows(imported, packages[imported].Standard) {
 				t.Errorf("%s imports %s", name, imported)
 			}
+			if own, ours := strings.CutPrefix(imported, house); ours && rooms[own].tests && !rule.tests {
+				t.Errorf("%s imports %s, which only tests may use", name, own)
+			}
 		}
 		for _, dependency := range p.Deps {
-			if slices.Contains(rule.without, dependency) {
+			if rule.lacks(dependency) {
 				t.Errorf("%s depends on %s", name, dependency)
 			}
 		}
@@ -140,7 +177,7 @@ func TestWhoMayImportWhom(t *testing.T) {
 	}
 }
 
-// allows tells whether a file of the package may name another package.
+// allows reports whether a file of the package may name another package.
 func (r room) allows(imported string, standard bool) bool {
 	if name, ours := strings.CutPrefix(imported, house); ours {
 		return slices.Contains(r.own, name)
@@ -150,6 +187,13 @@ func (r room) allows(imported string, standard bool) bool {
 	}
 	return slices.ContainsFunc(r.others, func(module string) bool {
 		return imported == module || strings.HasPrefix(imported, module+"/")
+	})
+}
+
+// lacks reports whether a package, or the module that it belongs to, is kept out of the room.
+func (r room) lacks(dependency string) bool {
+	return slices.ContainsFunc(r.without, func(kept string) bool {
+		return dependency == kept || strings.Contains(kept, ".") && strings.HasPrefix(dependency, kept+"/")
 	})
 }
 
@@ -164,7 +208,7 @@ func goList(t *testing.T) map[string]listed {
 }
 
 var listOnce = sync.OnceValues(func() (map[string]listed, error) {
-	command := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,Imports,Deps", "./...")
+	command := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,Standard,Imports,Deps", "./...")
 	command.Dir = ".."
 	output, err := command.Output()
 	if err != nil {
