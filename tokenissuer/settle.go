@@ -41,7 +41,7 @@ func takenOut(before []store.Declaration, remembered []store.EndedDeclaration, n
 	declared, listed := setOf(now), setOf(before)
 	for _, d := range before {
 		if !declared[d] {
-			ended = append(ended, store.EndedDeclaration{d, at})
+			ended = append(ended, store.EndedDeclaration{Declaration: d, At: at})
 		}
 	}
 	changed = len(ended) > 0 || len(before) != len(now)

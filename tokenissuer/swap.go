@@ -147,7 +147,7 @@ func (is *Issuer) swappedClaims(s Swapping, now, expires time.Time) ([]byte, err
 	if s.Trust != "" {
 		// A role is one in an organisation of ours.
 		swapped.FamilyID, swapped.Role = "", ""
-		if origin = (accesstoken.TokenOrigin{t.Issuer, t.ID, t.IssuedAt}); t.IssuedAt.IsZero() { // its issuer did not say
+		if origin = (accesstoken.TokenOrigin{Issuer: t.Issuer, ID: t.ID, IssuedAt: t.IssuedAt}); t.IssuedAt.IsZero() { // its issuer did not say
 			origin.IssuedAt = now
 		}
 		swapped.Subject, swapped.ClientID = qualified(s.Trust, t.Subject), qualified(s.Trust, t.ClientID)

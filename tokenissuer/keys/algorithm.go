@@ -24,7 +24,7 @@ func methodOf(a oauth.Algorithm) jwt.SigningMethod {
 	case oauth.RS256:
 		return jwt.SigningMethodRS256
 	case oauth.EdDSA:
-		return directEdDSA{jwt.SigningMethodEdDSA}
+		return jwt.SigningMethodEdDSA
 	case oauth.ES384:
 		return jwt.SigningMethodES384
 	case oauth.ES512:
