@@ -132,7 +132,7 @@ func (k *MasterKey) AssertionKey(epoch int64) (*SigningKey, error) {
 	return key, nil
 }
 
-// RequesterDigest returns what TokenFamily.RotatedBy says of a request from an address, by a family of user agents.
+// RequesterDigest returns what store.TokenFamily.RotatedBy says of a request from an address, by a family of user agents.
 func (k *MasterKey) RequesterDigest(familyID, address, userAgent string) string {
 	h := hmac.New(sha256.New, k.rotators)
 	text := make([]byte, 0, 256)

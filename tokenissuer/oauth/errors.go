@@ -54,7 +54,7 @@ const (
 	ReasonCodeReplayed  = "code_replayed"
 	ReasonRefreshReused = "refresh_token_reused"
 	// ReasonRepeatedElsewhere: a refresh token was repeated within the grace, but not from where it was used, and its family has
-	// ended because of Lifetimes.SameAddress.
+	// ended because of store.Lifetimes.SameAddress.
 	ReasonRepeatedElsewhere = "refresh_token_repeated_elsewhere"
 	// ReasonDecided: the authorization request was answered before.
 	ReasonDecided = "request_decided"
