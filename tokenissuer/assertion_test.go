@@ -12,6 +12,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
@@ -199,7 +200,7 @@ func TestG25AssertionIsNoAccessToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.refuses(t, forge(t, asserting.current, a.claims()), "key_unknown")
+	a.refuses(t, testkeys.Sign(asserting.current, testkeys.Header(asserting.current), a.claims()), "key_unknown")
 	trusted := accesstoken.NewTrustedVerifier(accesstoken.TrustedTokens{Issuer: tokentest.Issuer, Types: []string{accesstoken.TypeAccessToken, accesstoken.TypeJWT, accesstoken.TypeNone}}, everyKey{asserting.current}, a.gate.Now)
 	token, err = trusted.Verify(assertion.Reveal(), []string{ordersRequest.Audience})
 	wantRefusal(t, token, err, "header_unexpected")
@@ -273,7 +274,7 @@ func TestK8AssertionKeysOfAllNodes(t *testing.T) {
 	if string(a.jwks(t)) != string(b.jwks(t)) {
 		t.Error("two nodes publish different keys")
 	}
-	b.Master, b.Assertions = masterOf(t, 8), new(AssertionKeys)
+	b.Master, b.Assertions = testkeys.Master(t, 8, tokentest.Start), new(AssertionKeys)
 	theirs := publishedKeys(t, b.jwks(t))
 	for id := range publishedKeys(t, a.jwks(t)) {
 		if theirs[id] != nil && !a.signsAccessTokens(id) {

@@ -1,15 +1,13 @@
 package tokenissuer
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
@@ -17,19 +15,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
-
-// sharedKeys sign in every test: they are made once, for RSA keys are slow to make.
-var sharedKeys = sync.OnceValue(func() map[oauth.Algorithm]*keys.SigningKey {
-	ks := make(map[oauth.Algorithm]*keys.SigningKey)
-	for _, a := range oauth.OwnAlgorithms {
-		key, err := keys.NewSigningKey(a, tokentest.Start)
-		if err != nil {
-			panic(err)
-		}
-		ks[a] = key
-	}
-	return ks
-})
 
 // gate is a Verifier with all that it reads, in a test's hands.
 type gate struct {
@@ -45,7 +30,7 @@ func newGate(tb testing.TB) *gate {
 	tb.Helper()
 	g := &gate{
 		Clock: tokentest.NewClock(), keySetState: new(keys.Set), revocations: accesstoken.NewRevocationSet(),
-		audiences: []string{tokentest.Audience}, signing: sharedKeys(),
+		audiences: []string{tokentest.Audience}, signing: testkeys.Shared(),
 	}
 	if err := g.keySetState.Replace([]*keys.SigningKey{g.signing[oauth.RS256], g.signing[oauth.EdDSA], g.signing[oauth.ES256]}, oauth.ES256); err != nil {
 		tb.Fatal(err)
@@ -119,47 +104,8 @@ func (g *gate) claims() string {
 		`"sid":"family-1","org":"org-1","role":"admin"}`, tokentest.Issuer, tokentest.Audience, now, now+3600)
 }
 
-// forge signs an access token with a key that signs other things.
-func forge(tb testing.TB, key *keys.SigningKey, claims string) string {
-	tb.Helper()
-	stored, err := key.Stored(nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	own, err := keys.LoadSigningKey(stored, nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	token, err := own.Sign([]byte(claims))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return token
-}
-
 // testMaster is the master key of every test, so that what a fuzzer finds another process can repeat.
-func testMaster(tb testing.TB) *keys.MasterKey { return masterOf(tb, 7) }
-
-// masterOf is the master key of 32 equal bytes. Since when tokens carry its tags nobody knows.
-func masterOf(tb testing.TB, fill byte) *keys.MasterKey {
-	tb.Helper()
-	stored := store.StoredKey{ID: "master", Algorithm: "HKDF-SHA256", Private: bytes.Repeat([]byte{fill}, 32), CreatedAt: tokentest.Start}
-	master, err := keys.LoadMasterKey(context.Background(), oneKey{key: stored}, nil, tokentest.Start.Add(-time.Second))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return master
-}
-
-// oneKey is a KeyStore that holds one key, and can do nothing but show it.
-type oneKey struct {
-	store.KeyStore
-	key store.StoredKey
-}
-
-func (s oneKey) SigningKeys(context.Context) ([]store.StoredKey, error) {
-	return []store.StoredKey{s.key}, nil
-}
+func testMaster(tb testing.TB) *keys.MasterKey { return testkeys.Master(tb, 7, tokentest.Start) }
 
 func digestsOf(secrets ...string) []store.ClientSecret {
 	var list []store.ClientSecret

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
@@ -220,10 +221,7 @@ func TestG44SwapDoesNotGoOnWithWhatHasChanged(t *testing.T) {
 		}
 		first = a.swapped(t, a.personsToken())
 	}
-	other, err := keys.NewSigningKey(oauth.ES256, a.gate.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := testkeys.Foreign()[oauth.ES256]
 	if err := a.keySetState.Replace([]*keys.SigningKey{other}, oauth.ES256); err != nil {
 		t.Fatal(err)
 	}
