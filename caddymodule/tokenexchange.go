@@ -132,7 +132,7 @@ func (p *Protect) swap(r *http.Request, d *decision) error {
 // another issuer's is nobody's in a swapped token.
 func (p *Protect) trustOf(t *accesstoken.AccessToken) (string, error) {
 	if t.Issuer == p.app.settings.issuer {
-		if !t.IsSwapped() && (p.app.isQualified(t.Subject) || p.app.isQualified(t.ClientID)) {
+		if !t.IsExchanged() && (p.app.isQualified(t.Subject) || p.app.isQualified(t.ClientID)) {
 			return "", oauth.NewError(oauth.ServerError, "subject_ambiguous").
 				WithCause(fmt.Errorf("subject %q or client %q could be taken for one of a trusted issuer's: give it another id", t.Subject, t.ClientID))
 		}

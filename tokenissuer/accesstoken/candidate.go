@@ -31,7 +31,7 @@ type candidate struct {
 	audience audience
 	admit    Admission // nil: everything is admitted
 	expired  bool      // it may have expired
-	tagged   bool      // the token says what one of ours says
+	hasMAC   bool      // the token says what one of ours says
 
 	jws     *jws // nil, or form
 	form    jws
@@ -45,7 +45,7 @@ type candidate struct {
 var (
 	errTokenTooLong      = oauth.NewError(oauth.InvalidToken, "token_too_long")
 	errTokenMalformed    = oauth.NewError(oauth.InvalidToken, "token_malformed")
-	errTagWrong          = oauth.NewError(oauth.InvalidToken, "tag_wrong")
+	errMACWrong          = oauth.NewError(oauth.InvalidToken, "tag_wrong")
 	errHeaderMalformed   = oauth.NewError(oauth.InvalidToken, "header_malformed")
 	errHeaderExtension   = oauth.NewError(oauth.InvalidToken, "header_extension")
 	errHeaderUnexpected  = oauth.NewError(oauth.InvalidToken, "header_unexpected")
@@ -53,6 +53,7 @@ var (
 	errClaimsMalformed   = oauth.NewError(oauth.InvalidToken, "claims_malformed")
 	errIssuerWrong       = oauth.NewError(oauth.InvalidToken, "issuer_wrong")
 	errAudienceWrong     = oauth.NewError(oauth.InvalidToken, "audience_wrong")
+	// ErrTokenExpired is the verdict on a token that is too old.
 	ErrTokenExpired      = oauth.NewError(oauth.InvalidToken, "token_expired").WithDescription("The access token expired")
 	errTokenFromFuture   = oauth.NewError(oauth.InvalidToken, "token_from_future")
 	errLifetimeTooLong   = oauth.NewError(oauth.InvalidToken, "lifetime_too_long")
@@ -72,7 +73,7 @@ var stepForm = step{"form", "three parts of canonical base64url, at most 8 KiB, 
 // verification lists the checks in order. Everything cheap stands before the signature, so that a flood of bad tokens
 // costs no cryptography; everything that reads a claim for a decision stands after the claims were read strictly.
 var verification = []step{
-	{"tag", "jti holds the tag that this issuer puts into what it signs", (*candidate).checkTag},
+	{"tag", "jti holds the tag that this issuer puts into what it signs", (*candidate).checkMAC},
 	stepForm,
 	{"type", "typ is that of an access token (at+jwt), and the header holds nothing but alg, typ and kid", (*candidate).checkHeader},
 	{"key", "kid names one of this issuer's keys, and alg is that key's", (*candidate).findKey},
@@ -93,14 +94,14 @@ func (c *candidate) verify() (*AccessToken, error) {
 	return c.claims, nil
 }
 
-// checkTag refuses what was made up elsewhere, at the price of a digest. What it lets pass is no better for it.
-func (c *candidate) checkTag() error {
-	tags := c.verifier.tags.Load()
-	if tags == nil || strings.Count(c.token, ".") != 2 {
+// checkMAC refuses a token without our MAC in its jti, at the price of a digest. What it lets pass is no better for it.
+func (c *candidate) checkMAC() error {
+	macs := c.verifier.macs.Load()
+	if macs == nil || strings.Count(c.token, ".") != 2 {
 		return nil
 	}
-	if c.tagged = tags.check(c.token); !c.tagged && tags.areRequired(c.verifier.now()) {
-		return errTagWrong
+	if c.hasMAC = macs.check(c.token); !c.hasMAC && macs.areRequired(c.verifier.now()) {
+		return errMACWrong
 	}
 	return nil
 }

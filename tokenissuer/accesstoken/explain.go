@@ -11,7 +11,7 @@ import (
 const (
 	CheckPassed = "passed"
 	CheckFailed = "failed"
-	// CheckNotReached is one that could not be made: what it reads is not there.
+	// CheckNotReached is the outcome of a check that could not be made: what it reads is not there.
 	CheckNotReached = "not reached"
 )
 
@@ -29,7 +29,7 @@ type Finding struct {
 
 // Explanation tells how a token fares.
 type Explanation struct {
-	// Accepted tells whether Verify accepts the token.
+	// Accepted reports whether Verify accepts the token.
 	Accepted bool `json:"accepted"`
 	// Undecided tells that only the token's issuer knows, whom nobody asks for an explanation.
 	Undecided bool      `json:"undecided,omitempty"`
@@ -51,7 +51,7 @@ func (v *Verifier) Explain(token string, audiences []string) Explanation {
 		return passed
 	}
 	for _, s := range verification {
-		if s.name == "tag" && v.tags.Load() == nil {
+		if s.name == "tag" && v.macs.Load() == nil {
 			continue
 		}
 		passed := record(s, c.reaches(s.name))
@@ -79,7 +79,7 @@ func (c *candidate) finding(s step, reachable bool) Finding {
 	if err := s.run(c); err != nil {
 		f.Outcome, f.Reason = CheckFailed, oauth.AsError(err).Reason
 	}
-	if s.name == "tag" && f.Outcome == CheckPassed && !c.tagged {
+	if s.name == "tag" && f.Outcome == CheckPassed && !c.hasMAC {
 		f.Note = "it has none that is ours, which tokens need not have while older nodes may have signed them"
 	}
 	return f
@@ -111,7 +111,7 @@ func (r *tokenRules) promise(s step) string {
 	return s.promise
 }
 
-// reaches tells whether what a check reads is there.
+// reaches reports whether what a check reads is there.
 func (c *candidate) reaches(check string) bool {
 	switch check {
 	case "tag", "form":

@@ -99,7 +99,7 @@ func (p *payload) completeAnswer(issuer string) error {
 	return nil
 }
 
-// isBearer tells whether the type of a token, if it is told, is the one that RFC 6750 registers.
+// isBearer reports whether the type of a token, if it is told, is the one that RFC 6750 registers.
 func (o otherClaims) isBearer() bool {
 	kind := "Bearer"
 	return o.read("token_type", &kind) == nil && strings.EqualFold(kind, "Bearer")

@@ -64,7 +64,7 @@ func TestEveryChangedCharacterIsRefused(t *testing.T) {
 func TestAMACAcceptsNothing(t *testing.T) {
 	g := newMACGate(t)
 	claims := g.claims("jti", "")
-	claims = claimsOpening + oauth.NewID() + untaggedEnd + `",` + claims[1:]
+	claims = claimsOpening + oauth.NewID() + macPlace + `",` + claims[1:]
 	for _, algorithm := range testkeys.Algorithms {
 		ours := g.signing[algorithm]
 		unsigned := ours.Unsigned([]byte(claims))
@@ -91,10 +91,10 @@ func TestMACsOfOthersAreRefused(t *testing.T) {
 	token, _ := g.issue(t, oauth.ES256)
 	second, _ := g.issue(t, oauth.ES256)
 	foreign, _ := other.issue(t, oauth.ES256)
-	at := strings.IndexByte(token, '.') + 1 + tagStart
+	at := strings.IndexByte(token, '.') + 1 + macStart
 	for name, bad := range map[string]string{
 		"another master key's":  foreign,
-		"another token's":       token[:at] + second[at:at+tagSpan] + token[at+tagSpan:],
+		"another token's":       token[:at] + second[at:at+macSpan] + token[at+macSpan:],
 		"none":                  g.good(),
 		"a short jti":           g.good("jti", `"t"`),
 		"no claims to speak of": testkeys.Sign(g.signing[oauth.ES256], testkeys.Header(g.signing[oauth.ES256]), "{}"),
@@ -221,12 +221,12 @@ func loadMaster(tb testing.TB, st store.KeyStore, now time.Time) *keys.MasterKey
 func FuzzJTIMAC(f *testing.F) {
 	macs := NewJTIMAC(testkeys.Master(f, 7, tokentest.Start))
 	key := testkeys.Fixed(f)[oauth.ES256]
-	genuineClaims := []byte(claimsOpening + strings.Repeat("a", oauth.IDLength) + untaggedEnd + `","iss":"` + tokentest.Issuer + `"}`)
+	genuineClaims := []byte(claimsOpening + strings.Repeat("a", oauth.IDLength) + macPlace + `","iss":"` + tokentest.Issuer + `"}`)
 	unsigned := key.Unsigned(genuineClaims)
 	tag := macs.put(unsigned)
 	genuine := string(unsigned)
 	genuineHeader, _, _ := strings.Cut(genuine, ".")
-	payload := strings.Replace(string(genuineClaims), untaggedEnd, tag, 1)
+	payload := strings.Replace(string(genuineClaims), macPlace, tag, 1)
 	jti := strings.Repeat("a", oauth.IDLength)
 	f.Add(genuineHeader, []byte(payload))
 	for _, claims := range []string{

@@ -78,7 +78,7 @@ func clampSeconds(t time.Time) uint32 {
 	return uint32(min(max(t.Unix(), 0), math.MaxUint32))
 }
 
-// Revoked tells whether the token is revoked by any of its names.
+// Revoked reports whether the token is revoked by any of its names.
 func (s *RevocationSet) Revoked(t *AccessToken) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -103,7 +103,7 @@ func (s *RevocationSet) Revoked(t *AccessToken) bool {
 		s.hits(store.RevokeKey, t.KeyID, issued)
 }
 
-// RevokedFamily tells whether a family of tokens is revoked, with its user, its client or the user's organisation.
+// RevokedFamily reports whether a family of tokens is revoked, with its user, its client or the user's organisation.
 func (s *RevocationSet) RevokedFamily(f *store.TokenFamily, organisation string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

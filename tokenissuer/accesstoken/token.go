@@ -45,11 +45,11 @@ type AccessToken struct {
 	endless bool
 }
 
-// IsServerToken tells whether the token acts for a client alone. User ids and client ids are never equal, so equality
+// IsServerToken reports whether the token acts for a client alone. User ids and client ids are never equal, so equality
 // decides, whatever the name looks like.
 func (t *AccessToken) IsServerToken() bool { return t.Subject == t.ClientID }
 
-// HasAudience tells whether the token is meant for one of the audiences.
+// HasAudience reports whether the token is meant for one of the audiences.
 func (t *AccessToken) HasAudience(audiences []string) bool {
 	for _, own := range t.Audience {
 		for _, wanted := range audiences {

@@ -35,7 +35,7 @@ func (p *payload) others() (o otherClaims, err error) {
 	return o, err
 }
 
-// has tells whether one of the claims is there.
+// has reports whether one of the claims is there.
 func (o otherClaims) has(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		value, there := o[name]

@@ -18,9 +18,9 @@ const TrustedLeeway = 30 * time.Second
 // Values of typ that access tokens have. An issuer that does not follow RFC 9068 writes JWT or nothing, and its tokens
 // are taken for access tokens only when they say so in another way.
 const (
-	TypeAccessToken = keys.AccessTokenType
+	TypeAccessToken = keys.AccessTokenType // RFC 9068 §2.1
 	TypeJWT         = "JWT"
-	TypeNone        = "none"
+	TypeNone        = "none" // in the configuration, for a header without typ
 )
 
 // CheckTokenType refuses a typ that no access token has.
@@ -101,7 +101,7 @@ func readClaimed(token string) (claims claimed, err error) {
 	return claims, nil
 }
 
-// looksLikeJWT tells whether a token has parts, and the first begins as the base64url of an object does: e, and then y or w
+// looksLikeJWT reports whether a token has parts, and the first begins as the base64url of an object does: e, and then y or w
 // for a quote or white space after the brace. Opaque tokens that are base64 begin so by chance, but have no parts.
 func looksLikeJWT(token string) bool {
 	return (strings.HasPrefix(token, "ey") || strings.HasPrefix(token, "ew")) && strings.Count(token, ".") >= 2
@@ -116,7 +116,7 @@ var misleading = map[string]bool{
 	"p2s": true, "p2c": true, "iss": true, "sub": true, "aud": true, "nonce": true,
 }
 
-// harmless tells whether a header's further members can be ignored, as RFC 7515 §4 asks for those that nobody understands:
+// harmless reports whether a header's further members can be ignored, as RFC 7515 §4 asks for those that nobody understands:
 // many issuers have some of their own. Issuers of before RFC 9068 write thumbprints of their certificates there.
 func harmless(others jsontext.Value, typ string) bool {
 	var members map[string]jsontext.Value

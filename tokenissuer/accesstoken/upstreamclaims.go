@@ -10,47 +10,48 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// upstreamClaims goes on with a claims set that AppendClaims has written, for what is told to upstreams alone.
-type upstreamClaims struct {
+// UpstreamClaims goes on with a claims set that AppendClaims has written, for what is told to upstreams alone.
+type UpstreamClaims struct {
 	b      []byte
 	failed error
 }
 
 // NewUpstreamClaims begins with the claims of t, whose actors are left to the caller.
-func NewUpstreamClaims(t *AccessToken) *upstreamClaims {
+func NewUpstreamClaims(t *AccessToken) *UpstreamClaims {
 	b, err := AppendClaims(make([]byte, 0, 768), t)
 	if err != nil {
-		return &upstreamClaims{failed: err}
+		return &UpstreamClaims{failed: err}
 	}
-	return &upstreamClaims{b: b[:len(b)-1]} // the brace
+	return &UpstreamClaims{b: b[:len(b)-1]} // the brace
 }
 
-func (c *upstreamClaims) name(name string) {
+func (c *UpstreamClaims) name(name string) {
 	c.b = append(append(append(c.b, `,"`...), name...), `":`...)
 }
 
 // quote writes a text. It fails for one that is not UTF-8.
-func (c *upstreamClaims) quote(value string) {
+func (c *UpstreamClaims) quote(value string) {
 	if c.failed == nil {
 		c.b, c.failed = jsontext.AppendQuote(c.b, value)
 	}
 }
 
 // Text adds a claim, unless it is empty.
-func (c *upstreamClaims) Text(name, value string) {
+func (c *UpstreamClaims) Text(name, value string) {
 	if value != "" {
 		c.name(name)
 		c.quote(value)
 	}
 }
 
-func (c *upstreamClaims) Number(name string, value int64) {
+// Number adds a claim that is an integer.
+func (c *UpstreamClaims) Number(name string, value int64) {
 	c.name(name)
 	c.b = strconv.AppendInt(c.b, value, 10)
 }
 
 // List adds a claim that has several values; one value is a text, and AppendClaims has written it.
-func (c *upstreamClaims) List(name string, values []string) {
+func (c *UpstreamClaims) List(name string, values []string) {
 	if len(values) < 2 {
 		return
 	}
@@ -63,7 +64,7 @@ func (c *upstreamClaims) List(name string, values []string) {
 }
 
 // Actors adds act, the current actor outermost and those before it nested in it (RFC 8693 §4.1).
-func (c *upstreamClaims) Actors(chain []store.Actor) {
+func (c *UpstreamClaims) Actors(chain []store.Actor) {
 	for i, actor := range chain {
 		if i == 0 {
 			c.name("act")
@@ -80,7 +81,7 @@ func (c *upstreamClaims) Actors(chain []store.Actor) {
 }
 
 // JSON returns the claims set.
-func (c *upstreamClaims) JSON() ([]byte, error) {
+func (c *UpstreamClaims) JSON() ([]byte, error) {
 	if c.failed != nil {
 		return nil, oauth.NewError(oauth.ServerError, "claims_unwritable").WithCause(fmt.Errorf("writing claims for an upstream: %w", c.failed))
 	}

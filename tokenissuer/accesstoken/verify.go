@@ -41,8 +41,8 @@ type Verifier struct {
 	maxStaleness time.Duration
 	now          func() time.Time
 	cache        *tokenCache
-	// tags are those of our own tokens; nil: none are looked at.
-	tags atomic.Pointer[JTIMAC]
+	// macs checks the MACs in the jti of our own tokens; nil: none are looked at.
+	macs atomic.Pointer[JTIMAC]
 }
 
 // tokenRules are what an issuer's tokens look like.
@@ -72,9 +72,9 @@ func NewVerifier(issuer string, keys *keys.Set, revocations *RevocationSet, maxS
 	}
 }
 
-// UseJTIMAC has tokens judged by their tags before anything else, as soon as every living token has one. Without a master key
+// UseJTIMAC has the MAC in a token's jti checked before anything else, as soon as every living token has one. Without a master key
 // that is never so.
-func (v *Verifier) UseJTIMAC(m *JTIMAC) { v.tags.Store(m) }
+func (v *Verifier) UseJTIMAC(m *JTIMAC) { v.macs.Store(m) }
 
 // Verify returns the token if it is ours, meant for one of the audiences, alive and not revoked (RFC 9068 §4). The
 // error is an *Error: invalid_token, or temporarily_unavailable when the question cannot be answered now. A token that
@@ -103,10 +103,10 @@ func (v *Verifier) VerifyAdmitted(token string, audiences []string, admit Admiss
 }
 
 // VerifyForIssuer is Verify for a question of the issuer's own, where it does not matter for whom the token is meant:
-// whether it lives, and to end it. A swapped one belongs to an upstream, which could end a client's sign-in with it.
+// whether it lives, and to end it. An exchanged one belongs to an upstream, which could end a client's sign-in with it.
 func (v *Verifier) VerifyForIssuer(token string) (*AccessToken, error) {
 	t, err := v.verify(token, audience{any: true}, nil)
-	if err == nil && t.IsSwapped() {
+	if err == nil && t.IsExchanged() {
 		return nil, errTokenOfAnUpstream
 	}
 	return t, err
@@ -122,13 +122,13 @@ func (v *Verifier) ReadExpired(token string) (*AccessToken, error) {
 	defer c.done()
 	c.verifier, c.token, c.audience, c.expired = v, token, audience{any: true}, true
 	t, err := c.verify()
-	if err == nil && t.IsSwapped() {
+	if err == nil && t.IsExchanged() {
 		return nil, errTokenOfAnUpstream
 	}
 	return t, err
 }
 
-// Now is the time by the clock that tokens are judged by.
+// Now returns the time by the clock that tokens are judged by.
 func (v *Verifier) Now() time.Time { return v.now() }
 
 // audience is for whom a token must be meant. The zero value is for nobody.
@@ -187,10 +187,10 @@ func (v *Verifier) Remember(token string, claims *AccessToken) {
 	v.cache.put(oauth.DigestOf(token), v.cache.packToken(claims, nil))
 }
 
-// Remembered is how many tokens were verified and need no second look at their signature.
+// Remembered returns how many tokens were verified and need no second look at their signature.
 func (v *Verifier) Remembered() int { return v.cache.tokens.EstimatedSize() }
 
-// Ready says why no token of ours can be judged now; nil: tokens can.
+// Ready returns why no token can be judged now, or nil when tokens can.
 func (v *Verifier) Ready() error {
 	if _, err := v.source.Find("", ""); err != nil && oauth.AsError(err).Code == oauth.TemporarilyUnavailable {
 		return err

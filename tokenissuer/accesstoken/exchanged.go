@@ -8,17 +8,17 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// ExchangeActor is who acts with a swapped token: the gate. No user and no other client can have this id.
+// ExchangeActor is who acts with an exchanged token: the gate. No user and no other client can have this id.
 var ExchangeActor = store.Actor{Subject: store.OwnClientID, ClientID: store.OwnClientID}
 
-// The claims in which a swapped token names the one that it stands for.
+// The claims in which an exchanged token names the one that it stands for.
 const (
-	OriginIssuer   = "token_iss"
-	OriginID       = "token_jti"
-	OriginIssuedAt = "token_iat"
+	OriginIssuer   = "token_iss" // its iss
+	OriginID       = "token_jti" // its jti
+	OriginIssuedAt = "token_iat" // its iat
 )
 
-// SaysTheSame compares what a swapped token takes over.
+// SaysTheSame reports whether two tokens agree in all that an exchanged token takes over.
 func (t *AccessToken) SaysTheSame(other *AccessToken) bool {
 	return t.Subject == other.Subject && t.ClientID == other.ClientID && t.ID == other.ID && t.FamilyID == other.FamilyID &&
 		t.Organisation == other.Organisation && t.Role == other.Role && t.AuthTime.Equal(other.AuthTime) &&
@@ -26,10 +26,10 @@ func (t *AccessToken) SaysTheSame(other *AccessToken) bool {
 		slices.Equal(t.ActorChain(), other.ActorChain()) && slices.Equal(t.extra[ClaimGroups], other.extra[ClaimGroups])
 }
 
-// IsSwapped tells whether a token of ours was made for one upstream, in the place of a client's.
-func (t *AccessToken) IsSwapped() bool { return t.Actor == ExchangeActor }
+// IsExchanged reports whether a token of ours was made for one upstream in exchange for a client's (RFC 8693).
+func (t *AccessToken) IsExchanged() bool { return t.Actor == ExchangeActor }
 
-// TokenOrigin is the client's token: itself, unless it was swapped.
+// TokenOrigin names the client's token: the token itself, unless it was exchanged.
 type TokenOrigin struct {
 	Issuer, ID string
 	IssuedAt   time.Time
@@ -37,7 +37,7 @@ type TokenOrigin struct {
 
 // Origin returns the token that a client had, when t is ours: what revokes that one revokes t.
 func (t *AccessToken) Origin() TokenOrigin {
-	if !t.IsSwapped() {
+	if !t.IsExchanged() {
 		return TokenOrigin{t.Issuer, t.ID, t.IssuedAt}
 	}
 	first := func(name string) string {
