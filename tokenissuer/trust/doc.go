@@ -16,5 +16,5 @@
 //   - introspection.go asks the issuer about opaque tokens.
 //   - explain.go tells the operator what Verify does, and what is wrong with an issuer.
 //
-// The tokens themselves are read by package tokenissuer, with the same code as our own.
+// The tokens themselves are read by package accesstoken, with the same code as our own.
 package trust
