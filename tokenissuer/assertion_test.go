@@ -81,7 +81,7 @@ func (a *authority) personsToken() *accesstoken.AccessToken {
 		Issuer: tokentest.Issuer, Subject: "u-ada", Audience: []string{tokentest.Audience}, ClientID: "conf", Scopes: oauth.Scopes{"public", "reports"},
 		ID: "token-1", IssuedAt: now, ExpiresAt: now.Add(time.Hour), KeyID: a.signing[oauth.ES256].ID,
 		FamilyID: "family-1", Organisation: "acme", Role: "admin", AuthTime: now.Add(-time.Minute),
-		Actor: store.Actor{"u-eve", "portal"},
+		Actor: store.Actor{Subject: "u-eve", ClientID: "portal"},
 	}
 }
 

@@ -306,7 +306,7 @@ func TestA63OneDecisionARequest(t *testing.T) {
 		}
 	}
 	r := f.pending("conf", parameters("public"))
-	errs := together(racers, func(int) error { _, err := f.Approve(ctx, &r, conf, s, r.Scopes); return err })
+	errs := tokentest.Together(racers, func(int) error { _, err := f.Approve(ctx, &r, conf, s, r.Scopes); return err })
 	if n := wins(t, errs, oauth.InvalidRequest); n != 1 {
 		t.Errorf("%d codes of one request", n)
 	}

@@ -327,7 +327,7 @@ func TestT103WrongVerifiersAreCounted(t *testing.T) {
 	// The count also holds for guesses that run beside each other.
 	f := newFlow(t)
 	code := f.code("conf", parameters(""))
-	errs := together(16, func(int) error {
+	errs := tokentest.Together(16, func(int) error {
 		r := f.redemption("conf", code)
 		r.CodeVerifier = oauth.NewSecret(strings.Repeat("a", 43))
 		_, err := f.exchange(r)

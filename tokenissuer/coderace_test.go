@@ -20,7 +20,7 @@ func TestT51CodeRedeemedOnceInARace(t *testing.T) {
 	for range 10 {
 		code := f.code("conf", parameters("refresh_token"))
 		all := make([]Tokens, racers)
-		errs := together(racers, func(i int) (err error) {
+		errs := tokentest.Together(racers, func(i int) (err error) {
 			all[i], err = f.redeem("conf", code)
 			return err
 		})
@@ -72,7 +72,7 @@ func TestT51RedemptionRacesTheRightAndAWrongClient(t *testing.T) {
 	f := newFlow(t)
 	code := f.code("conf", parameters(""))
 	tokens := make([]Tokens, racers)
-	errs := together(racers, func(i int) (err error) {
+	errs := tokentest.Together(racers, func(i int) (err error) {
 		client := "other"
 		if i == 0 {
 			client = "conf"

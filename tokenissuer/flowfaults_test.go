@@ -166,32 +166,6 @@ func (s *faultyStore) PasswordSchemes(ctx context.Context) (schemes []string, er
 	return schemes, err
 }
 
-func (s *faultyStore) AddFirstSigningKey(ctx context.Context, key store.StoredKey) error {
-	return s.run("AddFirstSigningKey", func() error { return s.Store.AddFirstSigningKey(ctx, key) })
-}
-
-func (s *faultyStore) ReplaceSigningKeys(ctx context.Context, changes ...store.KeyChange) (done bool, err error) {
-	err = s.run("ReplaceSigningKeys", func() error { done, err = s.Store.ReplaceSigningKeys(ctx, changes...); return err })
-	return done, err
-}
-
-func (s *faultyStore) AddSigningKey(ctx context.Context, key store.StoredKey) error {
-	return s.run("AddSigningKey", func() error { return s.Store.AddSigningKey(ctx, key) })
-}
-
-func (s *faultyStore) RevokeSigningKey(ctx context.Context, id string, at time.Time, tokens store.Revocation) error {
-	return s.run("RevokeSigningKey", func() error { return s.Store.RevokeSigningKey(ctx, id, at, tokens) })
-}
-
-func (s *faultyStore) DropSigningKey(ctx context.Context, id string) error {
-	return s.run("DropSigningKey", func() error { return s.Store.DropSigningKey(ctx, id) })
-}
-
-func (s *faultyStore) SigningKeys(ctx context.Context) (keys []store.StoredKey, err error) {
-	err = s.run("SigningKeys", func() error { keys, err = s.Store.SigningKeys(ctx); return err })
-	return keys, err
-}
-
 // faultyDirectory has one user more than the other directory, who could not be registered.
 type faultyDirectory struct {
 	store.Directory

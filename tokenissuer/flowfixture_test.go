@@ -289,25 +289,6 @@ func sameScopes(tb testing.TB, got oauth.Scopes, want ...string) {
 	}
 }
 
-// together runs n calls at once and returns their errors.
-func together(n int, call func(i int) error) []error {
-	var ready, done sync.WaitGroup
-	begin := make(chan struct{})
-	errs := make([]error, n)
-	ready.Add(n)
-	for i := range n {
-		done.Go(func() {
-			ready.Done()
-			<-begin
-			errs[i] = call(i)
-		})
-	}
-	ready.Wait()
-	close(begin)
-	done.Wait()
-	return errs
-}
-
 // wins counts the calls that had no error; the others must have failed with the code.
 func wins(tb testing.TB, errs []error, code oauth.ErrorCode) (n int) {
 	tb.Helper()

@@ -17,7 +17,7 @@ func TestT87ParallelRefreshesHaveOneSuccessor(t *testing.T) {
 	family := next.Claims.FamilyID
 	for round := range 10 {
 		all := make([]Tokens, racers)
-		errs := together(racers, func(i int) (err error) {
+		errs := tokentest.Together(racers, func(i int) (err error) {
 			all[i], err = f.refresh("conf", next.RefreshToken)
 			return err
 		})
@@ -44,7 +44,7 @@ func TestT87WithoutGraceOneWins(t *testing.T) {
 	f := newFlow(t)
 	f.Lifetimes.RefreshGrace = store.NoGrace
 	first := f.tokens("conf", "refresh_token")
-	errs := together(racers, func(int) error { _, err := f.refresh("conf", first.RefreshToken); return err })
+	errs := tokentest.Together(racers, func(int) error { _, err := f.refresh("conf", first.RefreshToken); return err })
 	if n := wins(t, errs, oauth.InvalidGrant); n != 1 {
 		t.Errorf("%d were served", n)
 	}
@@ -96,7 +96,7 @@ func TestT89RevocationRacesRefresh(t *testing.T) {
 	for range 200 {
 		first := f.tokens("conf", "refresh_token")
 		var next Tokens
-		errs := together(2, func(i int) (err error) {
+		errs := tokentest.Together(2, func(i int) (err error) {
 			if i == 0 {
 				return f.registry.RevokeFamily(t.Context(), first.Claims.FamilyID)
 			}
@@ -118,7 +118,7 @@ func TestT89RevocationRacesRedemption(t *testing.T) {
 	for range 100 {
 		code := f.code("conf", parameters("refresh_token"))
 		var tokens Tokens
-		errs := together(2, func(i int) (err error) {
+		errs := tokentest.Together(2, func(i int) (err error) {
 			if i == 0 {
 				return f.RevokeApplication(t.Context(), f.user("ada"), "conf")
 			}

@@ -129,7 +129,7 @@ func TestT72OneBucketForAllDoors(t *testing.T) {
 func TestT73ParallelGuessesAreBounded(t *testing.T) {
 	f := newFlow(t)
 	f.AddressLimit = Limit{}
-	errs := together(200, func(int) error { _, err := f.signInFor("", "ada@acme.example", "wrong password"); return err })
+	errs := tokentest.Together(200, func(int) error { _, err := f.signInFor("", "ada@acme.example", "wrong password"); return err })
 	judged := 0
 	for _, err := range errs {
 		if oauth.AsError(err).Code == oauth.InvalidGrant {

@@ -108,7 +108,7 @@ func TestT91AChangeRacesARefresh(t *testing.T) {
 		f.must(err)
 		role := []store.Role{store.RoleGroupManager, store.RoleMember}[i%2]
 		var next Tokens
-		errs := together(2, func(i int) (err error) {
+		errs := tokentest.Together(2, func(i int) (err error) {
 			if i == 0 {
 				return f.registry.SetRole(t.Context(), "u-grace", role)
 			}
@@ -132,7 +132,7 @@ func TestT96AChangeRacesASignIn(t *testing.T) {
 	for range 100 {
 		before := f.user("grace")
 		var cookie oauth.Secret
-		errs := together(2, func(i int) (err error) {
+		errs := tokentest.Together(2, func(i int) (err error) {
 			if i == 0 {
 				return f.registry.SetPasswordHash(t.Context(), "u-grace", cheapHash())
 			}

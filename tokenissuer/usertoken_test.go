@@ -194,7 +194,7 @@ func TestM28TheTargetIsDeletedMeanwhile(t *testing.T) {
 		_, err := f.registry.AddUser(t.Context(), store.User{ID: id, Email: id + "@acme.example", Organisation: "acme", Role: store.RoleGroupManager, PasswordHash: cheapHash()}, oauth.Secret{})
 		f.must(err)
 		var minted Tokens
-		errs := together(2, func(i int) (err error) {
+		errs := tokentest.Together(2, func(i int) (err error) {
 			if i == 0 {
 				return f.registry.RemoveUser(t.Context(), id)
 			}
