@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
+// What the tests call an issuer and those who ask it.
 const (
 	Issuer   = "https://id.example"  // the issuer of every test's own tokens
 	Audience = "https://api.example" // what its tokens are for
