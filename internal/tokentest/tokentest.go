@@ -17,8 +17,9 @@ import (
 
 // What the tests call an issuer and those who ask it.
 const (
-	Issuer   = "https://id.example"  // the issuer of every test's own tokens
-	Audience = "https://api.example" // what its tokens are for
+	// Issuer is who issues the own tokens of every test, and Audience whom they are for.
+	Issuer   = "https://id.example"
+	Audience = "https://api.example"
 
 	// ClientSecret is the secret of a test's confidential client.
 	ClientSecret = "kP3wq8ZrT1vN6yXbC4mGdJ7sLfHa2uEoRi5tYn0QzWc"
