@@ -91,7 +91,7 @@ func (q *Queue) arrive(claims []Share) *turn {
 	}
 	for i, s := range t.shares {
 		s.present++
-		q.shares[t.claims[i].Name] = s //nolint:gosec // as many shares as claims
+		q.shares[t.claims[i].Name] = s
 	}
 	if now { // nobody waits who might begin
 		q.start(t)
