@@ -56,9 +56,9 @@ func streamingUpstream(t *testing.T) string {
 }
 
 // multiplexing lets nodes speak HTTP/2 without TLS, and WebSockets over it (RFC 8441), which Go's server does when it is told so
-// as its process begins.
+// as its process begins. Such a WebSocket is a body to Caddy, which ends one that sends nothing for a minute unless it is told otherwise.
 func multiplexing(setup Setup) Setup {
-	setup.Global += "servers {\n\t\tprotocols h1 h2c\n\t}"
+	setup.Global += "servers {\n\t\tprotocols h1 h2c\n\t\ttimeouts {\n\t\t\tread_body_idle 1h\n\t\t}\n\t}"
 	setup.Environment = append(setup.Environment, "GODEBUG=http2xconnect=1")
 	return setup
 }
