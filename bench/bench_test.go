@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -51,17 +52,11 @@ func parts(t *testing.T, token string) (header, payload map[string]any, signatur
 
 // TestTheProviderSignsWhatItPublishes: a benchmark of tokens that are refused would measure nothing.
 func TestTheProviderSignsWhatItPublishes(t *testing.T) {
-	p, err := newTestBench(t).startProvider()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := newTestBench(t).startProvider(0)
 	keys := published(t, p)
 	for _, algorithm := range []string{"RS256", "ES256", "EdDSA"} {
 		t.Run(algorithm, func(t *testing.T) {
-			tokens, err := p.tokens(algorithm, 3)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tokens := p.tokens(algorithm, 3)
 			if slices.Sort(tokens); len(slices.Compact(tokens)) != 3 {
 				t.Error("two tokens are equal")
 			}
@@ -126,18 +121,9 @@ func verify(t *testing.T, key map[string]string, text, signature []byte) bool {
 
 // TestEveryBadTokenIsAnother: a flood of equal tokens could be answered from a cache.
 func TestEveryBadTokenIsAnother(t *testing.T) {
-	p, err := newTestBench(t).startProvider()
-	if err != nil {
-		t.Fatal(err)
-	}
-	good, err := p.token("ES256")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := newForger(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := newTestBench(t).startProvider(0)
+	good := p.token("ES256")
+	f := newForger(good)
 	const count = 10_000
 	for _, kind := range append(f.kinds(), f.forgeries()...) {
 		t.Run(kind.name, func(t *testing.T) {
@@ -212,6 +198,27 @@ func TestTheSignInFormIsFoundInAPage(t *testing.T) {
 	if _, _, err := formIn(strings.NewReader("<p>none</p>")); err == nil {
 		t.Error("a form was found where none is")
 	}
+}
+
+// TestAScenarioEndsAtTheFirstError, which says where; any other panic stays one.
+func TestAScenarioEndsAtTheFirstError(t *testing.T) {
+	odd, ended := errors.New("odd"), true
+	err := attempt(func() {
+		named("a step", func() { must(0, odd) })
+		ended = false
+	})
+	if !errors.Is(err, odd) || err.Error() != "a step: odd" || !ended {
+		t.Errorf("%v, ended: %v", err, ended)
+	}
+	if err := attempt(func() { named("a step", func() { check(nil) }) }); err != nil {
+		t.Error(err)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a mistake in the benchmark has become an error")
+		}
+	}()
+	_ = attempt(func() { panic("a mistake") })
 }
 
 func TestScenariosAreChosenByName(t *testing.T) {

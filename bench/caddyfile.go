@@ -23,23 +23,22 @@ const (
 // words are what the Caddyfiles below are filled with.
 type words struct {
 	sites
-	Upstream                string
-	IssuerURL               string
-	Store, Algorithm, OAuth string
-	Client, Portal, Secret  string
-	Callback                string
-	Email, Hash             string
-	QuickEmail, QuickHash   string
-	External                string // the issuer that ProtectedExternal takes
-	Partners                []string
-	ExternalAudience        string
+	Upstream               string
+	IssuerURL              string
+	Store, Algorithm       string
+	Client, Portal, Secret string
+	Callback               string
+	Email, Hash            string
+	QuickEmail, QuickHash  string
+	Trusted                []string // other issuers; ProtectedExternal takes the first
+	ExternalAudience       string
 }
 
 // sites are the addresses of one server, a site on a port of its own for each thing that is compared.
 type sites struct {
 	Admin                                        string
-	Bare, BareAgain                              string // reverse_proxy
-	Respond, RespondAgain, SameAnswer            string // respond 401; the last with all that our refusal says
+	Bare                                         string // reverse_proxy
+	Respond, SameAnswer                          string // respond 401; the last with all that our refusal says
 	Issuer, Protected, Silent, ProtectedExternal string // ours alone
 	Mixed                                        string // ours alone: the issuer and a gate for everybody's tokens
 }
@@ -50,15 +49,7 @@ http://{{.Bare}} {
 	bind 127.0.0.1
 	reverse_proxy {{.Upstream}}
 }
-http://{{.BareAgain}} {
-	bind 127.0.0.1
-	reverse_proxy {{.Upstream}}
-}
 http://{{.Respond}} {
-	bind 127.0.0.1
-	respond 401
-}
-http://{{.RespondAgain}} {
 	bind 127.0.0.1
 	respond 401
 }
@@ -130,21 +121,13 @@ var oursCaddyfile = template.Must(template.New("ours").Parse(`{
 			password {{.QuickHash}}
 			organisation acme
 		}
-		{{with .External}}
-		trust corp {{.}} {
-			audience {{$.ExternalAudience}}
-			jwks_uri {{.}}/jwks
-			allow_private_network
-		}
-		{{end}}
-		{{range $i, $issuer := .Partners}}
+		{{range $i, $issuer := .Trusted}}
 		trust partner{{$i}} {{.}} {
 			audience {{$.ExternalAudience}}
 			jwks_uri {{.}}/jwks
 			allow_private_network
 		}
 		{{end}}
-		{{.OAuth}}
 	}
 }
 ` + bareSites + `
@@ -169,22 +152,20 @@ http://{{.Silent}} {
 	}
 	reverse_proxy {{.Upstream}}
 }
-{{if .External}}
+{{if .Trusted}}
 http://{{.ProtectedExternal}} {
 	bind 127.0.0.1
 	protect {
-		issuer corp
+		issuer partner0
 		upstream_token relay
 	}
 	reverse_proxy {{.Upstream}}
 }
-{{end}}
-{{if .Partners}}
 http://{{.Mixed}} {
 	bind 127.0.0.1
 	oauth_server
 	protect {
-		issuer self {{range $i, $_ := .Partners}} partner{{$i}}{{end}}
+		issuer self {{range $i, $_ := .Trusted}} partner{{$i}}{{end}}
 		upstream_token relay
 	}
 	reverse_proxy {{.Upstream}}

@@ -29,7 +29,8 @@ type bound struct {
 	mallocs, cpu float64
 }
 
-// limits are the bounds of a node on SQLite, ES256. A refresh makes some twenty allocations for what it remembers of who asked.
+// limits are the bounds of a node on SQLite, ES256. A refresh makes some twenty allocations for what it remembers of who asked. On a busy
+// machine fewer revocations share a commit, which is one or two allocations each.
 var limits = []bound{
 	{"protect", "reverse_proxy", 24, 2.2},
 	{"external token at first sight", "reverse_proxy", 56, 4},
@@ -37,91 +38,61 @@ var limits = []bound{
 	{"client_credentials", "respond 401", 98, 6},
 	{"refresh", "respond 401", 172, 9},
 	{"introspection", "respond 401", 48, 4.5},
-	{"revocation", "respond 401", 77, 8},
+	{"revocation", "respond 401", 80, 8},
 }
 
 // bounds compares the steps in one process, in turns, and fails when one is beyond its bound after the last try.
-func (b *bench) bounds() error {
-	p, err := b.startProvider()
-	if err != nil {
-		return err
-	}
-	ours, err := b.ours(setup{external: p})
-	if err != nil {
-		return err
-	}
-	steps, err := b.checkedSteps(ours, p)
-	if err != nil {
-		return err
-	}
+func (b *bench) bounds() {
+	p := b.startProvider(0)
+	ours := b.ours(trusting(p))
+	steps := b.checkedSteps(ours, p)
 	costs := make(map[string][]cost)
 	for try := 1; ; try++ {
-		if err := b.measureSteps(steps, costs); err != nil {
-			return err
-		}
-		beyond := b.judge(costs)
-		if len(beyond) == 0 {
-			return nil
+		b.measureSteps(steps, costs)
+		beyond := strings.Join(b.judge(costs), "; ")
+		if beyond == "" {
+			return
 		}
 		if try == checkTries {
-			return fmt.Errorf("beyond a bound after %d tries: %s", try, strings.Join(beyond, "; "))
+			check(fmt.Errorf("beyond a bound after %d tries: %s", try, beyond))
 		}
-		b.report.Note("Measured again, because of: %s.", strings.Join(beyond, "; "))
+		b.report.Note("Measured again, because of: %s.", beyond)
 	}
 }
 
 // checkedSteps are the loads, by name.
-func (b *bench) checkedSteps(s *server, p *provider) ([]side, error) {
-	tokens, err := b.obtain(s, 200)
-	if err != nil {
-		return nil, err
-	}
-	f, err := newForger(tokens[0])
-	if err != nil {
-		return nil, err
-	}
-	chains, err := b.chains(s, b.conns)
-	if err != nil {
-		return nil, err
-	}
-	forged := f.forgeries()[1] // it falls before its signature
+func (b *bench) checkedSteps(s *server, p *provider) []side {
+	tokens := b.obtain(s, 200)
+	forged := newForger(tokens[0]).forgeries()[1] // it falls before its signature
 	steps := []side{
 		{name: "reverse_proxy", load: orders(s.Bare, tokens)},
 		{name: "protect", load: orders(s.Protected, tokens)},
 		{name: "respond 401", load: forged.requests(s.Respond)},
-		{name: "revocation", prepare: func(count int) (load.Load, error) {
-			tokens, err := b.obtain(s, count)
-			return aboutTokens(s, "/oauth/revoke", tokens), err
-		}},
+		{name: "revocation", prepare: b.revocations(s)},
 		{name: "forged token", prepare: b.alone(forged.requests(s.Protected))},
 		{name: "client_credentials", load: clientCredentials(s.Issuer)},
-		{name: "refresh", load: rotate(s, chains)},
-		{name: "external token at first sight", prepare: func(count int) (load.Load, error) {
-			tokens, err := p.tokens("ES256", count)
-			return orders(s.ProtectedExternal, tokens), err
+		{name: "refresh", load: rotate(s, b.chains(s, b.conns))},
+		{name: "external token at first sight", prepare: func(count int) load.Load {
+			return orders(s.ProtectedExternal, p.tokens("ES256", count))
 		}},
 		{name: "introspection", load: aboutTokens(s, "/oauth/introspect", tokens)},
 	}
 	for i := range steps {
 		steps[i].on = s
 	}
-	return steps, nil
+	return steps
 }
 
 // measureSteps measures the steps in turns, once more.
-func (b *bench) measureSteps(steps []side, costs map[string][]cost) error {
+func (b *bench) measureSteps(steps []side, costs map[string][]cost) {
 	for round := range checkRounds + 1 {
 		for _, s := range steps {
-			c, err := b.measure(s, checkRequests)
-			if err != nil {
-				return fmt.Errorf("%s: %w", s.name, err)
-			}
+			c := b.measure(s, checkRequests)
 			if round > 0 { // the first only warms
 				costs[s.name] = append(costs[s.name], c)
 			}
 		}
 	}
-	return nil
 }
 
 // least is the least that a step has cost in any round.

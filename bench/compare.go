@@ -2,8 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -20,9 +18,15 @@ type side struct {
 	on      *server
 	load    load.Load
 	// prepare makes the load of a round of so many requests, where each can be sent only once. What it does is not measured.
-	prepare func(count int) (load.Load, error)
+	prepare func(count int) load.Load
 	// conns and requests are other numbers than the run's; 0: the run's.
 	conns, requests int
+}
+
+// again is the same once more: how far the two differ is how far a comparison can be trusted.
+func (s side) again() side {
+	s.name, s.against = s.name+" again (control)", s.name
+	return s
 }
 
 // cost is what a round of requests cost.
@@ -70,13 +74,11 @@ func (o outcomes) ratio(name string, part func(cost) float64) float64 {
 
 // compare measures the sides in turns and writes a table. Each round goes the other way round than the one before, and begins
 // with another side, so that none is always the one that runs after a pause or after the same other one.
-func (b *bench) compare(sides ...side) (outcomes, error) {
+func (b *bench) compare(sides ...side) outcomes {
 	outs := make(outcomes, len(sides))
 	for i, s := range sides {
 		outs[i] = &outcome{side: s}
-		if _, err := b.measure(s, max(1, b.count(s)/2)); err != nil { // warm
-			return nil, fmt.Errorf("%s: %w", s.name, err)
-		}
+		b.measure(s, max(1, cmp.Or(s.requests, b.requests)/2)) // warm
 	}
 	for round := range b.rounds {
 		for step := range outs {
@@ -84,90 +86,52 @@ func (b *bench) compare(sides ...side) (outcomes, error) {
 			if round%2 == 1 {
 				i = len(outs) - 1 - i
 			}
-			c, err := b.measure(outs[i].side, b.count(outs[i].side))
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", outs[i].name, err)
-			}
-			outs[i].costs = append(outs[i].costs, c)
+			outs[i].costs = append(outs[i].costs, b.measure(outs[i].side, cmp.Or(outs[i].requests, b.requests)))
 		}
 	}
-	if err := b.tabulate(outs); err != nil {
-		return nil, err
-	}
-	return outs, b.profile(sides)
-}
-
-func (b *bench) count(s side) int {
-	if s.requests > 0 {
-		return s.requests
-	}
-	return b.requests
-}
-
-func (b *bench) connsOf(s side) int {
-	if s.conns > 0 {
-		return s.conns
-	}
-	return b.conns
+	b.tabulate(outs)
+	b.profile(sides)
+	return outs
 }
 
 // measure sends one round of a side's load.
-func (b *bench) measure(s side, count int) (cost, error) {
-	if s.prepare != nil {
-		var err error
-		if s.load, err = s.prepare(count); err != nil {
-			return cost{}, err
+func (b *bench) measure(s side, count int) (c cost) {
+	named(s.name, func() {
+		if s.prepare != nil {
+			s.load = s.prepare(count)
 		}
-	}
-	before, err := s.on.heap(b.ctx)
-	if err != nil {
-		return cost{}, err
-	}
-	// The question about the heap costs processor time too, so the clocks are read between the two.
-	cpu, own, err := clocks(s.on)
-	if err != nil {
-		return cost{}, err
-	}
-	result, err := s.load.Send(b.ctx, b.connsOf(s), count)
-	if err != nil {
-		return cost{}, err
-	}
-	cpuAfter, ownAfter, err := clocks(s.on)
-	if err != nil {
-		return cost{}, err
-	}
-	after, err := s.on.heap(b.ctx)
-	each := float64(count)
-	return cost{
-		cpu: microseconds(cpuAfter-cpu) / each, own: microseconds(ownAfter-own) / each, rate: result.Rate(),
-		p50: milliseconds(result.Latency.Quantile(0.5)), p99: milliseconds(result.Latency.Quantile(0.99)),
-		mallocs: float64(after.Mallocs-before.Mallocs) / each, bytes: float64(after.TotalAlloc-before.TotalAlloc) / each,
-	}, err
+		before := must(s.on.heap(b.ctx))
+		// The question about the heap costs processor time too, so the clocks are read between the two.
+		cpu, own := clocks(s.on)
+		result := must(s.load.Send(b.ctx, cmp.Or(s.conns, b.conns), count))
+		cpuAfter, ownAfter := clocks(s.on)
+		after := must(s.on.heap(b.ctx))
+		each := float64(count)
+		c = cost{
+			cpu: microseconds(cpuAfter-cpu) / each, own: microseconds(ownAfter-own) / each, rate: result.Rate(),
+			p50: milliseconds(result.Latency.Quantile(0.5)), p99: milliseconds(result.Latency.Quantile(0.99)),
+			mallocs: float64(after.Mallocs-before.Mallocs) / each, bytes: float64(after.TotalAlloc-before.TotalAlloc) / each,
+		}
+	})
+	return c
 }
 
 // clocks are the processor time of a server, and of this process.
-func clocks(s *server) (cpu, own time.Duration, err error) {
-	if own, err = proc.SelfCPU(); err != nil {
-		return 0, 0, err
-	}
-	cpu, err = s.CPU()
-	return cpu, own, err
+func clocks(s *server) (cpu, own time.Duration) {
+	own = must(proc.SelfCPU())
+	return must(s.CPU()), own
 }
 
 func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 func milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
 // tabulate writes a comparison.
-func (b *bench) tabulate(outs outcomes) error {
+func (b *bench) tabulate(outs outcomes) {
 	t := b.report.Table("", "CPU µs/request", "requests/s", "p50 ms", "p99 ms", "allocations", "bytes", "RSS MiB", "CPU ratio", "rate ratio", "p99 ratio", "against")
 	for _, o := range outs {
-		resident, err := o.on.Resident()
-		if err != nil {
-			return err
-		}
 		row := []report.Cell{
 			median(o.costs, cpuOf, 1), median(o.costs, rateOf, 0), median(o.costs, p50Of, 2), median(o.costs, p99Of, 2),
-			median(o.costs, mallocsOf, 1), median(o.costs, bytesOf, 0), mebibytes(resident),
+			median(o.costs, mallocsOf, 1), median(o.costs, bytesOf, 0), mebibytes(must(o.on.Resident())),
 		}
 		if o.on.Admin == "" { // nobody has counted
 			row[4], row[5] = report.Cell{}, report.Cell{}
@@ -181,7 +145,6 @@ func (b *bench) tabulate(outs outcomes) error {
 		t.Row(o.name, row...)
 	}
 	b.noteLoad(outs)
-	return nil
 }
 
 // noteLoad says what the load itself took: where that is more than what the server took, the load may be what limits.
@@ -203,20 +166,3 @@ func median(costs []cost, part func(cost) float64, decimals int) report.Cell {
 }
 
 func mebibytes(bytes int64) report.Cell { return report.Number(float64(bytes)/(1<<20), 1) }
-
-// settle gives a server the time to give back the memory that it does not need.
-func (b *bench) settle() error {
-	if b.quick {
-		return pause(b.ctx, time.Second/4)
-	}
-	return pause(b.ctx, 3*time.Second)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}

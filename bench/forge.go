@@ -4,6 +4,7 @@ import (
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -19,14 +20,11 @@ type forger struct {
 	signature string // of the good token
 }
 
-func newForger(token string) (*forger, error) {
+func newForger(token string) *forger {
 	parts := strings.Split(token, ".")
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return nil, err
-	}
 	f := &forger{token: token, header: parts[0], signature: parts[2]}
-	return f, json.Unmarshal(payload, &f.claims)
+	check(json.Unmarshal(must(base64.RawURLEncoding.DecodeString(parts[1])), &f.claims))
+	return f
 }
 
 // badToken is a token that must be refused. No two of its kind are equal.
@@ -103,25 +101,18 @@ func (t badToken) requests(addr string) load.Load {
 const calm = time.Second
 
 // alone is the same load, once the gate is calm, and awake again.
-func (b *bench) alone(l load.Load) func(int) (load.Load, error) {
-	return func(int) (load.Load, error) {
-		if err := pause(b.ctx, calm); err != nil {
-			return l, err
-		}
-		_, err := l.Send(b.ctx, b.conns, 10*b.conns)
-		return l, err
+func (b *bench) alone(l load.Load) func(int) load.Load {
+	return func(int) load.Load {
+		b.pause(calm)
+		b.send(l, 10*b.conns)
+		return l
 	}
 }
 
 // with changes claims and keeps header and signature.
 func (f *forger) with(changes map[string]any) string {
-	claims := make(map[string]any, len(f.claims))
-	for name, value := range f.claims {
-		claims[name] = value
-	}
-	for name, value := range changes {
-		claims[name] = value
-	}
+	claims := maps.Clone(f.claims)
+	maps.Copy(claims, changes)
 	return f.header + "." + encode(claims) + "." + f.signature
 }
 
@@ -131,10 +122,21 @@ func (f *forger) unknownKey() string {
 	return header + f.token[strings.IndexByte(f.token, '.'):]
 }
 
-func encode(v any) string {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // maps of texts and numbers
+func encode(v any) string { return encodeBytes(must(json.Marshal(v))) }
+
+// badTokens are those of our own issuer and those of the other one.
+func (b *bench) badTokens(ours *server, p *provider) (own, external []badToken) {
+	f := newForger(b.obtain(ours, 1)[0])
+	for _, goal := range externalGoals {
+		if goal.forged > 0 {
+			external = append(external, forged(p, goal.algorithm))
+		}
 	}
-	return encodeBytes(text)
+	return append(f.kinds(), f.forgeries()...), external
+}
+
+// forged are another issuer's tokens, with changed signatures.
+func forged(p *provider, algorithm string) badToken {
+	token := p.token(algorithm)
+	return newForger(token).changedSignature("forged "+algorithm, token)
 }

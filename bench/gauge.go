@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"sync"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/bench/internal/load"
+	"github.com/gatehouse-auth/gatehouse/bench/internal/report"
 	"github.com/gatehouse-auth/gatehouse/bench/internal/stats"
 )
 
@@ -16,7 +18,7 @@ const gaugeWindow = 100 * time.Millisecond
 // gauge looks at the answers of one burst, moment by moment.
 type gauge struct {
 	start time.Time
-	// bad tells whose latency nobody minds; nil: nobody's.
+	// bad reports whose latency nobody minds; nil: nobody's.
 	bad func(i int) bool
 
 	mu           sync.Mutex      // of what is below
@@ -47,15 +49,14 @@ func (g *gauge) watch(l load.Load) load.Load {
 	status, right := l.Status, l.Response
 	l.Observe = g.observe
 	l.Response = func(i int, r *load.Response) error {
-		var err error
-		if status != 0 {
-			err = expectStatus(status, r)
-		}
+		err := expectStatus(cmp.Or(status, r.Status), r)
 		if err == nil && right != nil {
 			err = right(i, r)
 		}
 		if err != nil {
-			g.note(err)
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.wrong, g.firstWrong = g.wrong+1, cmp.Or(g.firstWrong, err)
 		}
 		return err
 	}
@@ -67,14 +68,6 @@ func expectStatus(want int, r *load.Response) error {
 		return fmt.Errorf("status %d instead of %d: %.300s", r.Status, want, r.Body)
 	}
 	return nil
-}
-
-func (g *gauge) note(err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.wrong++; g.firstWrong == nil {
-		g.firstWrong = err
-	}
 }
 
 func (g *gauge) observe(i int, began time.Time, took time.Duration) {
@@ -95,11 +88,6 @@ func (g *gauge) observe(i int, began time.Time, took time.Duration) {
 	g.windows[window]++
 }
 
-// refused is how many answers were wrong or missing.
-func (g *gauge) refused() int { return g.wrong + g.answers.Broken }
-
-func (g *gauge) longest() time.Duration { return max(g.first.Longest(), g.later.Longest()) }
-
 // rate is answers a second.
 func (g *gauge) rate() float64 { return float64(g.answers.Count()) / g.answers.Elapsed.Seconds() }
 
@@ -119,8 +107,8 @@ func (g *gauge) all() *stats.Histogram {
 	return &sum
 }
 
-// until is how long it took until the next three moments together had a rate, in whole moments.
-func (g *gauge) until(rate float64) (time.Duration, bool) {
+// until is how long it took until the next three moments together had a rate, in whole moments; where they never had, all the time.
+func (g *gauge) until(rate float64) time.Duration {
 	const moments = 3
 	for i := 0; i+moments <= len(g.windows); i++ {
 		sum := 0
@@ -128,18 +116,45 @@ func (g *gauge) until(rate float64) (time.Duration, bool) {
 			sum += n
 		}
 		if float64(sum) >= rate*(moments*gaugeWindow).Seconds() {
-			return time.Duration(i) * gaugeWindow, true
+			return time.Duration(i) * gaugeWindow
 		}
 	}
-	return 0, false
+	return g.answers.Elapsed
 }
 
-// noteWrong says what the first wrong answer was.
-func (b *bench) noteWrong(name string, g *gauge) {
-	if g.firstWrong != nil {
-		b.report.Note("%s: %d wrong answers, such as %v.", name, g.wrong, g.firstWrong)
+// gauges are those of the rounds of one thing.
+type gauges []*gauge
+
+// median is that of a number, and quantile that of a latency; a histogram without any has none.
+func (all gauges) median(of func(*gauge) float64, decimals int) report.Cell {
+	return report.Number(stats.MedianOf(all, of), decimals)
+}
+
+func (all gauges) quantile(q float64, of func(*gauge) *stats.Histogram) report.Cell {
+	if of(all[0]).Count() == 0 {
+		return report.Cell{}
 	}
-	if g.answers.Broken > 0 {
-		b.report.Note("%s: %d requests got no answer.", name, g.answers.Broken)
+	return all.median(func(g *gauge) float64 { return milliseconds(of(g).Quantile(q)) }, 2)
+}
+
+// longest is the longest answer of all.
+func (all gauges) longest() (longest time.Duration) {
+	for _, g := range all {
+		longest = max(longest, g.first.Longest(), g.later.Longest())
 	}
+	return longest
+}
+
+// refusedWrongly is how many answers were wrong or missing; notes say what the first of a round was.
+func (b *bench) refusedWrongly(name string, all gauges) (sum float64) {
+	for _, g := range all {
+		sum += float64(g.wrong + g.answers.Broken)
+		if g.firstWrong != nil {
+			b.report.Note("%s: %d wrong answers, such as %v.", name, g.wrong, g.firstWrong)
+		}
+		if g.answers.Broken > 0 {
+			b.report.Note("%s: %d requests got no answer.", name, g.answers.Broken)
+		}
+	}
+	return sum
 }

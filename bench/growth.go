@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/gatehouse-auth/gatehouse/bench/internal/growth"
 	"github.com/gatehouse-auth/gatehouse/bench/internal/plot"
@@ -21,34 +20,22 @@ func (o options) growingSizes() []int {
 }
 
 // growSQLite measures what becomes slower while a file fills.
-func (b *bench) growSQLite() error { return b.grow("sqlite", nil) }
+func (b *bench) growSQLite() { b.grow("sqlite", nil) }
 
 // growPostgres is the same with a database server.
-func (b *bench) growPostgres() error {
-	server, err := b.database()
-	if err != nil {
-		return err
-	}
-	return b.grow("postgres", server.Database)
-}
+func (b *bench) growPostgres() { b.grow("postgres", must(b.database()).Database) }
 
-func (b *bench) grow(name string, dsn func() (string, error)) error {
-	o := growth.Options{
-		Caddy: b.caddy, Procs: b.procs, GOGC: b.gogc, Servers: b.servers, Sizes: b.growingSizes(), Real: 1200, Rounds: 3, DSN: dsn, Dir: b.dir,
-	}
+func (b *bench) grow(name string, dsn func() (string, error)) {
+	o := growth.Options{Caddy: b.program(b.caddy), Sizes: b.growingSizes(), Real: 1200, Rounds: 3, DSN: dsn}
+	o.Caddy.Dir = b.dir
 	if b.quick {
 		o.Real, o.Rounds = 200, 2
 	}
-	points, err := growth.Run(b.ctx, o, os.Stderr)
-	if err != nil {
-		return err
-	}
+	points := must(growth.Run(b.ctx, o, os.Stderr))
 	last := points[len(points)-1]
 	b.growthTables(points)
 	b.report.Note("Each operation is sent %s apart; the best of %d rounds counts.", growth.Pace, o.Rounds)
-	if err := b.draw("latency-over-families-"+name+".svg", growthPlot(points)); err != nil {
-		return err
-	}
+	b.draw("latency-over-families-"+name+".svg", growthPlot(points))
 	b.atMost("start", 1000, milliseconds(last.Start), 0, fmt.Sprintf("ms with %d families", last.Families))
 	b.atMost("memory", 256, float64(last.Used)/(1<<20), 1, fmt.Sprintf("MiB RSS with %d families and %d revocations", last.Families, last.Revocations))
 	for i, o := range last.Operations {
@@ -56,7 +43,6 @@ func (b *bench) grow(name string, dsn func() (string, error)) error {
 		b.atMost(o.Name+", CPU", 1.3, float64(o.CPU)/float64(first.CPU), 2, "× that with 1000 families")
 		b.atMost(o.Name+", p50", 1.3, float64(o.P50)/float64(first.P50), 2, "× that with 1000 families")
 	}
-	return nil
 }
 
 func (b *bench) growthTables(points []growth.Point) {
@@ -65,15 +51,8 @@ func (b *bench) growthTables(points []growth.Point) {
 		table.Row(fmt.Sprint(p.Families), report.Number(float64(p.Revocations), 0), report.Number(p.Filling.Seconds(), 1),
 			report.Number(milliseconds(p.Start), 0), mebibytes(p.Fresh), mebibytes(p.Used), mebibytes(p.Kept))
 	}
-	for _, part := range []struct {
-		title string
-		of    func(growth.Point) []growth.Latency
-	}{
-		{"", func(p growth.Point) []growth.Latency { return p.Operations }},
-		{"while housekeeping drops a backlog", func(p growth.Point) []growth.Latency { return p.Busy }},
-	} {
-		b.latencyTable(points, part.title, part.of)
-	}
+	b.latencyTable(points, "", func(p growth.Point) []growth.Latency { return p.Operations })
+	b.latencyTable(points, "while housekeeping drops a backlog", func(p growth.Point) []growth.Latency { return p.Busy })
 }
 
 // latencyTable has a row for each operation, and three columns for each size.
@@ -87,7 +66,7 @@ func (b *bench) latencyTable(points []growth.Point, title string, of func(growth
 		var row []report.Cell
 		for _, p := range points {
 			l := of(p)[i]
-			row = append(row, report.Number(float64(l.CPU)/float64(time.Microsecond), 0), report.Number(milliseconds(l.P50), 2), report.Number(milliseconds(l.P99), 2))
+			row = append(row, report.Number(microseconds(l.CPU), 0), report.Number(milliseconds(l.P50), 2), report.Number(milliseconds(l.P99), 2))
 		}
 		table.Row(o.Name, row...)
 	}

@@ -34,37 +34,27 @@ type errand struct {
 }
 
 // mixed sends everything at once to one site: known tokens of our own and of three other issuers in three algorithms, tokens at first
-// sight, bad ones, questions about tokens, and requests for tokens. The same connections carry all of it, as those of a balancer do.
-func (b *bench) mixed() error {
-	m, err := b.newMixture()
-	if err != nil {
-		return err
-	}
-	bare, err := b.bareCaddy()
-	if err != nil {
-		return err
-	}
-	const base = "bare Caddy"
+// sight, bad ones, introspection, and requests for tokens. The same connections carry all of it, as those of a balancer do.
+func (b *bench) mixed() {
+	m, bare := b.newMixture(), b.bareCaddy(0)
 	requests := max(500, b.requests/2)
-	onBare := func(site string) func(int) (load.Load, error) {
-		return func(count int) (load.Load, error) {
-			errands, err := m.errands(count, site)
-			for i := range errands {
-				errands[i].status, errands[i].body = http.StatusOK, ""
-			}
-			return send(site, errands), err
+	base := side{name: "bare Caddy", on: bare, requests: requests, prepare: func(count int) load.Load {
+		errands := m.errands(count, bare.Bare)
+		for i := range errands {
+			errands[i].status, errands[i].body = http.StatusOK, ""
 		}
-	}
-	_, err = b.compare(
-		side{name: base, on: bare, requests: requests, prepare: onBare(bare.Bare)},
-		side{name: "bare Caddy again (control)", against: base, on: bare, requests: requests, prepare: onBare(bare.BareAgain)},
-		side{name: "known tokens alone", against: base, on: m.ours, requests: requests, load: orders(m.ours.Mixed, m.known)},
-		side{name: "mixed", against: base, on: m.ours, requests: requests, prepare: m.load},
-		side{name: "mixed, 64 connections", against: base, on: m.ours, requests: requests, prepare: m.load, conns: manyConns},
-	)
+		return send(bare.Bare, errands)
+	}}
+	mixed := side{name: "mixed", against: base.name, on: m.ours, requests: requests, prepare: func(count int) load.Load {
+		return send(m.ours.Mixed, m.errands(count, m.ours.Mixed))
+	}}
+	many := mixed
+	many.name, many.conns = "mixed, 64 connections", manyConns
+	b.compare(base, base.again(),
+		side{name: "known tokens alone", against: base.name, on: m.ours, requests: requests, load: orders(m.ours.Mixed, m.known)},
+		mixed, many)
 	b.report.Note("Of a hundred requests %d show a bad token, %d one at first sight, %d ask about a token, %d ask for one, and the rest show %d known tokens of %d issuers.",
-		mixedBad, mixedFirst, mixedQuestions, mixedTokens, len(m.known), 1+len(m.partners))
-	return err
+		mixedBad, mixedFirst, mixedQuestions, mixedTokens, len(m.known), 1+len(m.setup.trusted))
 }
 
 // mixture is what mixed requests are made of.
@@ -72,7 +62,6 @@ type mixture struct {
 	*bench
 	ours     *server
 	setup    setup
-	partners []*provider
 	known    []string
 	owned    []string // those of them that are our own
 	bad      []badToken
@@ -81,99 +70,53 @@ type mixture struct {
 }
 
 // newMixture starts a server that has signed with each algorithm, and the other issuers, and gets the tokens that are known.
-func (b *bench) newMixture() (*mixture, error) {
+func (b *bench) newMixture() *mixture {
 	m := &mixture{bench: b}
 	for range algorithms {
-		p, err := b.startProvider()
-		if err != nil {
-			return nil, err
-		}
-		m.partners = append(m.partners, p)
+		m.setup.trusted = append(m.setup.trusted, b.startProvider(0))
 	}
-	m.setup = setup{partners: m.partners}
-	var err error
-	if m.ours, err = b.ours(m.setup); err != nil {
-		return nil, err
-	}
-	if err = m.obtainKnown(max(1, b.tokens/(2*len(algorithms)))); err != nil {
-		return nil, err
-	}
-	if m.bad, err = m.badTokens(); err != nil {
-		return nil, err
-	}
-	every := orders(m.ours.Mixed, m.known)
-	_, err = every.Send(b.ctx, b.conns, len(m.known)) // so that they are known
-	return m, err
+	m.ours = b.ours(m.setup)
+	m.obtainKnown(max(1, b.tokens/(2*len(algorithms))))
+	m.bad = m.badTokens()
+	b.send(orders(m.ours.Mixed, m.known), len(m.known)) // so that they are known
+	return m
 }
 
 // obtainKnown gets so many tokens of each kind, our own and others', and puts one beside the other.
-func (m *mixture) obtainKnown(each int) error {
+func (m *mixture) obtainKnown(each int) {
 	var kinds [][]string
 	for i, algorithm := range algorithms {
-		own, err := m.own(algorithm, each)
-		if err != nil {
-			return err
-		}
-		theirs, err := m.partners[i].tokens(algorithm, each)
-		if err != nil {
-			return err
-		}
+		own := m.own(algorithm, each)
 		m.owned = append(m.owned, own...)
-		kinds = append(kinds, own, theirs)
+		kinds = append(kinds, own, m.setup.trusted[i].tokens(algorithm, each))
 	}
 	m.known = inTurn(kinds)
-	return nil
 }
 
 // own gets tokens of our own, signed with the algorithm.
-func (m *mixture) own(algorithm string, count int) ([]string, error) {
-	if err := m.signWith(m.ours, m.setup, algorithm); err != nil {
-		return nil, err
+func (m *mixture) own(algorithm string, count int) []string {
+	m.signWith(m.ours, m.setup, algorithm)
+	tokens := m.obtain(m.ours, count)
+	header := must(base64.RawURLEncoding.DecodeString(tokens[0][:strings.IndexByte(tokens[0], '.')]))
+	if !bytes.Contains(header, []byte(`"alg":"`+algorithm+`"`)) {
+		check(fmt.Errorf("a token that was to be signed with %s has the header %s", algorithm, header))
 	}
-	tokens, err := m.obtain(m.ours, count)
-	if err != nil {
-		return nil, err
-	}
-	header, err := base64.RawURLEncoding.DecodeString(tokens[0][:strings.IndexByte(tokens[0], '.')])
-	if err != nil || !bytes.Contains(header, []byte(`"alg":"`+algorithm+`"`)) {
-		return nil, fmt.Errorf("a token that was to be signed with %s has the header %s", algorithm, header)
-	}
-	return tokens, nil
+	return tokens
 }
 
-// badTokens are of our own issuer and of two others.
-func (m *mixture) badTokens() ([]badToken, error) {
-	own, _, err := m.bench.badTokens(m.ours, m.partners[0])
-	if err != nil {
-		return nil, err
-	}
-	bad := slices.DeleteFunc(own, func(t badToken) bool { return t.name == "oversize" })
+// badTokens are of our own issuer and of the others.
+func (m *mixture) badTokens() []badToken {
+	bad, _ := m.bench.badTokens(m.ours, m.setup.trusted[0])
+	bad = slices.DeleteFunc(bad, func(t badToken) bool { return t.name == "oversize" })
 	for i, algorithm := range algorithms {
-		token, err := m.partners[i].token(algorithm)
-		if err != nil {
-			return nil, err
-		}
-		f, err := newForger(token)
-		if err != nil {
-			return nil, err
-		}
-		bad = append(bad, f.changedSignature("forged "+algorithm, token))
+		bad = append(bad, forged(m.setup.trusted[i], algorithm))
 	}
-	return bad, nil
-}
-
-// load is a round for our own server.
-func (m *mixture) load(count int) (load.Load, error) {
-	errands, err := m.errands(count, m.ours.Mixed)
-	return send(m.ours.Mixed, errands), err
+	return bad
 }
 
 // errands are as many requests of all kinds, one among the other, addressed to a site.
-func (m *mixture) errands(count int, site string) ([]errand, error) {
-	fresh, err := m.fresh(count * mixedFirst / mixedEverything)
-	if err != nil {
-		return nil, err
-	}
+func (m *mixture) errands(count int, site string) []errand {
+	fresh := m.fresh(count * mixedFirst / mixedEverything)
 	errands := make([]errand, count)
 	for i := range errands {
 		switch kind := i * mixedStride % mixedEverything; {
@@ -196,7 +139,7 @@ func (m *mixture) errands(count int, site string) ([]errand, error) {
 			errands[i] = errand{get(site, "/orders/1", token), http.StatusOK, `{"orders":[]}`}
 		}
 	}
-	return errands, nil
+	return errands
 }
 
 // refused is a request with another bad token each time.
@@ -209,21 +152,13 @@ func (m *mixture) refused(site string) []byte {
 }
 
 // fresh are tokens that nobody has shown, a quarter of each issuer, one beside the other.
-func (m *mixture) fresh(count int) ([]string, error) {
-	each := (count + len(m.partners)) / (1 + len(m.partners))
-	own, err := m.obtain(m.ours, each)
-	if err != nil {
-		return nil, err
+func (m *mixture) fresh(count int) []string {
+	each := (count + len(algorithms)) / (1 + len(algorithms))
+	kinds := [][]string{m.obtain(m.ours, each)}
+	for i, p := range m.setup.trusted {
+		kinds = append(kinds, p.tokens(algorithms[i], each))
 	}
-	kinds := [][]string{own}
-	for i, p := range m.partners {
-		theirs, err := p.tokens(algorithms[i], each)
-		if err != nil {
-			return nil, err
-		}
-		kinds = append(kinds, theirs)
-	}
-	return inTurn(kinds), nil
+	return inTurn(kinds)
 }
 
 // inTurn puts lists of one length one beside the other.

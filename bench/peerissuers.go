@@ -2,14 +2,11 @@ package main
 
 import (
 	_ "embed"
-	"errors"
-	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/gatehouse-auth/gatehouse/bench/internal/load"
 )
@@ -23,66 +20,30 @@ var nodeProvider string
 const nodeModules = "caddymodule/testdata/npm/node_modules/oidc-provider"
 
 // peerIssuers hold the tokens that another issuer gives beside ours: client_credentials, ES256.
-func (b *bench) peerIssuers() error {
-	ours, err := b.ours(setup{})
-	if err != nil {
-		return err
-	}
-	const base = "Gatehouse, client_credentials, ES256"
-	sides := []side{
-		{name: base, on: ours, load: clientCredentials(ours.Issuer)},
-		{name: base + " again (control)", against: base, on: ours, load: clientCredentials(ours.Issuer)},
-	}
-	node, err := b.startNodeProvider()
-	if err != nil {
-		b.report.Note("node oidc-provider is left out: %v", err)
-	} else {
-		sides = append(sides, side{name: "node oidc-provider, in memory, client_credentials, ES256", against: base, on: node,
+func (b *bench) peerIssuers() {
+	ours := b.ours(setup{})
+	base := side{name: "Gatehouse, client_credentials, ES256", on: ours, load: clientCredentials(ours.Issuer)}
+	sides := []side{base, base.again()}
+	b.unlessLeftOut("node oidc-provider", func() {
+		node := b.startNodeProvider()
+		sides = append(sides, side{name: "node oidc-provider, in memory, client_credentials, ES256", against: base.name, on: node,
 			load: nodeTokens(node), requests: max(100, b.requests/4)})
-	}
-	_, err = b.compare(sides...)
-	return err
+	})
+	b.compare(sides...)
 }
 
 // startNodeProvider starts it and waits until it gives a token.
-func (b *bench) startNodeProvider() (*server, error) {
-	node, err := exec.LookPath("node")
-	if err != nil {
-		return nil, err
-	}
-	modules, err := filepath.Abs(nodeModules)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := os.Stat(modules); err != nil {
-		return nil, fmt.Errorf("%w (`make test` installs it)", err)
-	}
-	srv, err := b.newServer(node, 0)
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) startNodeProvider() *server {
+	srv := b.newServer(must(exec.LookPath("node")), 0)
+	modules := must(filepath.Abs(nodeModules))
+	must(os.Stat(modules)) // `make test` installs it
 	srv.Admin = ""
-	script := filepath.Join(srv.dir, "provider.mjs")
-	if err := os.WriteFile(script, []byte(nodeProvider), 0o600); err != nil {
-		return nil, err
-	}
+	script := filepath.Join(srv.program.Dir, "provider.mjs")
+	check(os.WriteFile(script, []byte(nodeProvider), 0o600))
 	_, port, _ := strings.Cut(srv.Bare, ":")
-	if err := srv.execute(b.ctx, srv.Bare, script, modules, port, clientID, clientSecret); err != nil {
-		return nil, err
-	}
-	b.cleanup = append(b.cleanup, srv.Stop)
-	return srv, b.awaitToken(srv)
-}
-
-func (b *bench) awaitToken(srv *server) error {
-	err := errors.New("interrupted")
-	l := nodeTokens(srv)
-	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline) && b.ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
-		if _, err = l.Send(b.ctx, 1, 1); err == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("it gives no token: %w%s", err, lastLines(srv.log()))
+	check(srv.launch(b.ctx, srv.Bare, script, modules, port, clientID, clientSecret))
+	check(srv.awaitAnswer(b.ctx, nodeTokens(srv)))
+	return srv
 }
 
 // nodeTokens ask for tokens for a resource, which are JWTs as ours are.

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -10,31 +12,18 @@ import (
 // TestTheSmallVerifierVerifies: a peer that lets everything pass would be the fastest.
 func TestTheSmallVerifierVerifies(t *testing.T) {
 	b := newTestBench(t)
-	p, err := b.startProvider()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := b.startProvider(0)
 	other := &provider{issuer: "https://another.example", keys: p.keys} // so that nothing but the issuer differs
-	token := func(from *provider, algorithm string) string {
-		text, err := from.token(algorithm)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
-	}
-	good := token(p, "ES256")
-	f, err := newForger(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := p.token("ES256")
+	f := newForger(good)
 	verify := verifier(p.keys["ES256"].key, p.issuer, "ES256")
 	for _, test := range []struct {
 		name, authorization string
 		want                int
 	}{
 		{"good", "Bearer " + good, http.StatusNoContent},
-		{"another algorithm", "Bearer " + token(p, "RS256"), http.StatusUnauthorized},
-		{"another issuer", "Bearer " + token(other, "ES256"), http.StatusUnauthorized},
+		{"another algorithm", "Bearer " + p.token("RS256"), http.StatusUnauthorized},
+		{"another issuer", "Bearer " + other.token("ES256"), http.StatusUnauthorized},
 		{"forged", "Bearer " + f.with(map[string]any{"sub": "u-mallory"}), http.StatusUnauthorized},
 		{"no bearer", good, http.StatusUnauthorized},
 		{"none", "", http.StatusUnauthorized},
@@ -61,21 +50,13 @@ func TestWhatPeersAreToldIsWhole(t *testing.T) {
 		t.Run(one.name, func(t *testing.T) {
 			all := ""
 			for _, text := range one.arguments {
-				filled, err := expand(text, w)
-				if err != nil {
-					t.Fatal(err)
-				}
-				all += filled + "\n"
+				all += w.in(text) + "\n"
 			}
 			for name, text := range one.files {
-				if !strings.Contains(all+strings.Join(mapValues(one.files), ""), name) {
+				if !strings.Contains(all+strings.Join(slices.Collect(maps.Values(one.files)), ""), name) {
 					t.Errorf("nobody reads %s", name)
 				}
-				filled, err := expand(text, w)
-				if err != nil {
-					t.Fatal(err)
-				}
-				all += filled
+				all += w.in(text)
 			}
 			if strings.Contains(all, "{{") || strings.Contains(all, "<no value>") || !strings.Contains(all, w.Upstream) {
 				t.Errorf("not whole:\n%s", all)
@@ -85,12 +66,4 @@ func TestWhatPeersAreToldIsWhole(t *testing.T) {
 			}
 		})
 	}
-}
-
-func mapValues(m map[string]string) []string {
-	var values []string
-	for _, value := range m {
-		values = append(values, value)
-	}
-	return values
 }

@@ -15,9 +15,10 @@ import (
 	"net"
 	"net/http"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // externalAudience is what the tokens of the other issuer are meant for.
@@ -40,35 +41,20 @@ type externalKey struct {
 	sign   func(text []byte) ([]byte, error)
 }
 
-// startProvider makes a key for each algorithm and publishes them until the scenario ends.
-func (b *bench) startProvider() (*provider, error) { return b.startSlowProvider(0) }
-
-// startSlowProvider answers with its keys after a delay.
-func (b *bench) startSlowProvider(delay time.Duration) (*provider, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	p := &provider{issuer: "http://" + listener.Addr().String(), keys: make(map[string]externalKey), delay: delay}
-	for algorithm, generate := range map[string]func() (externalKey, error){"RS256": rsaKey, "ES256": ecdsaKey, "EdDSA": ed25519Key} {
-		key, err := generate()
-		if err != nil {
-			return nil, err
-		}
-		key.public["alg"], key.public["kid"], key.public["use"] = algorithm, "bench-"+algorithm, "sig"
-		p.keys[algorithm] = key
-	}
+// startProvider makes a key for each algorithm and publishes them until the scenario ends; its answers take a while.
+func (b *bench) startProvider(delay time.Duration) *provider {
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))
+	p := &provider{issuer: "http://" + listener.Addr().String(), delay: delay}
+	p.keys = map[string]externalKey{"RS256": rsaKey(), "ES256": ecdsaKey(), "EdDSA": ed25519Key()}
 	var set struct {
 		Keys []map[string]any `json:"keys"`
 	}
-	for _, key := range p.keys {
+	for algorithm, key := range p.keys {
+		key.public["alg"], key.public["kid"], key.public["use"] = algorithm, "bench-"+algorithm, "sig"
 		set.Keys = append(set.Keys, key.public)
 	}
-	document, err := json.Marshal(set)
-	if err != nil {
-		return nil, err
-	}
-	server := &http.Server{ReadHeaderTimeout: startTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	document := must(json.Marshal(set))
+	server := &http.Server{ReadHeaderTimeout: headerTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		p.asked.Add(1)
 		time.Sleep(p.delay)
 		w.Header().Set("Content-Type", "application/jwk-set+json")
@@ -76,32 +62,23 @@ func (b *bench) startSlowProvider(delay time.Duration) (*provider, error) {
 	})}
 	go func() { _ = server.Serve(listener) }()
 	b.cleanup = append(b.cleanup, func() { _ = server.Close() })
-	return p, nil
+	return p
 }
 
 func encodeBytes(text []byte) string { return base64.RawURLEncoding.EncodeToString(text) }
 
-func rsaKey() (externalKey, error) {
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		return externalKey{}, err
-	}
+func rsaKey() externalKey {
+	key := must(rsa.GenerateKey(rand.Reader, 2048))
 	public := map[string]any{"kty": "RSA", "n": encodeBytes(key.N.Bytes()), "e": encodeBytes(big.NewInt(int64(key.E)).Bytes())}
 	return externalKey{public, key.Public(), func(text []byte) ([]byte, error) {
 		digest := sha256.Sum256(text)
 		return rsa.SignPKCS1v15(nil, key, crypto.SHA256, digest[:])
-	}}, nil
+	}}
 }
 
-func ecdsaKey() (externalKey, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return externalKey{}, err
-	}
-	point, err := key.PublicKey.Bytes() // 4, x, y
-	if err != nil {
-		return externalKey{}, err
-	}
+func ecdsaKey() externalKey {
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	point := must(key.PublicKey.Bytes()) // 4, x, y
 	public := map[string]any{"kty": "EC", "crv": "P-256", "x": encodeBytes(point[1:33]), "y": encodeBytes(point[33:])}
 	return externalKey{public, key.Public(), func(text []byte) ([]byte, error) {
 		digest := sha256.Sum256(text)
@@ -113,21 +90,21 @@ func ecdsaKey() (externalKey, error) {
 		r.FillBytes(signature[:32])
 		s.FillBytes(signature[32:])
 		return signature, nil
-	}}, nil
+	}}
 }
 
-func ed25519Key() (externalKey, error) {
+func ed25519Key() externalKey {
 	public, key, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return externalKey{}, err
-	}
+	check(err)
 	return externalKey{map[string]any{"kty": "OKP", "crv": "Ed25519", "x": encodeBytes(public)}, public, func(text []byte) ([]byte, error) {
 		return ed25519.Sign(key, text), nil
-	}}, nil
+	}}
 }
 
 // token signs a token of which there is no other like it.
-func (p *provider) token(algorithm string) (string, error) {
+func (p *provider) token(algorithm string) string { return must(p.sign(algorithm)) }
+
+func (p *provider) sign(algorithm string) (string, error) {
 	now := time.Now().Unix()
 	text := encode(map[string]any{"alg": algorithm, "typ": "at+jwt", "kid": "bench-" + algorithm}) + "." + encode(map[string]any{
 		"iss": p.issuer, "aud": externalAudience, "sub": "u-eve", "client_id": "partner", "scope": "public",
@@ -138,25 +115,18 @@ func (p *provider) token(algorithm string) (string, error) {
 }
 
 // tokens signs so many on all processors that this process may use.
-func (p *provider) tokens(algorithm string, count int) ([]string, error) {
-	tokens, failures := make([]string, count), make(chan error, count)
+func (p *provider) tokens(algorithm string, count int) []string {
+	tokens := make([]string, count)
 	var next atomic.Int64
-	var signing sync.WaitGroup
+	var signing errgroup.Group
 	for range runtime.GOMAXPROCS(0) {
-		signing.Go(func() {
-			for i := int(next.Add(1)) - 1; i < count; i = int(next.Add(1)) - 1 {
-				var err error
-				if tokens[i], err = p.token(algorithm); err != nil {
-					failures <- err
-				}
+		signing.Go(func() (err error) {
+			for i := int(next.Add(1)) - 1; i < count && err == nil; i = int(next.Add(1)) - 1 {
+				tokens[i], err = p.sign(algorithm)
 			}
+			return err
 		})
 	}
-	signing.Wait()
-	select {
-	case err := <-failures:
-		return nil, err
-	default:
-		return tokens, nil
-	}
+	check(signing.Wait())
+	return tokens
 }

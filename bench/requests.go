@@ -46,8 +46,22 @@ func clientCredentials(addr string) load.Load {
 	return load.Load{Addr: addr, Status: http.StatusOK, Request: load.Constant(request)}
 }
 
+// aboutTokens sends the tokens in turn to an endpoint.
+func aboutTokens(s *server, path string, tokens []string) load.Load {
+	requests := make([][]byte, len(tokens))
+	for i, token := range tokens {
+		requests[i] = post(s.Issuer, path, clientID, url.Values{"token": {token}}.Encode())
+	}
+	return load.Load{Addr: s.Issuer, Status: http.StatusOK, Request: load.InTurn(requests)}
+}
+
+// revocations revoke a new token each.
+func (b *bench) revocations(s *server) func(count int) load.Load {
+	return func(count int) load.Load { return aboutTokens(s, "/oauth/revoke", b.obtain(s, count)) }
+}
+
 // obtain gets tokens by client_credentials.
-func (b *bench) obtain(s *server, count int) ([]string, error) {
+func (b *bench) obtain(s *server, count int) []string {
 	tokens := make([]string, count)
 	l := clientCredentials(s.Issuer)
 	l.Response = func(i int, r *load.Response) error {
@@ -55,8 +69,81 @@ func (b *bench) obtain(s *server, count int) ([]string, error) {
 		tokens[i] = answer.AccessToken
 		return err
 	}
-	_, err := l.Send(b.ctx, b.conns, count)
-	return tokens, err
+	b.send(l, count)
+	return tokens
+}
+
+// chains begins families, and returns a refresh token of each.
+func (b *bench) chains(s *server, count int) []string {
+	form := url.Values{"grant_type": {"password"}, "email": {quickEmail}, "password": {userPassword}}
+	tokens := make([]string, count)
+	begin := load.Load{
+		Addr: s.Issuer, Status: http.StatusOK, Request: load.Constant(tokenForm(s.Issuer, clientID, form)),
+		Response: func(i int, r *load.Response) error {
+			var err error
+			tokens[i], err = refreshTokenIn(r.Body)
+			return err
+		},
+	}
+	must(begin.Send(b.ctx, 1, count))
+	return tokens
+}
+
+// rotate takes a token that nobody is using, and puts its successor back.
+func rotate(s *server, tokens []string) load.Load {
+	free := make(chan string, len(tokens))
+	for _, token := range tokens {
+		free <- token
+	}
+	return load.Load{
+		Addr: s.Issuer, Status: http.StatusOK,
+		Request: func(_ int, scratch []byte) []byte {
+			form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {<-free}}
+			return append(scratch, tokenForm(s.Issuer, clientID, form)...)
+		},
+		Response: func(_ int, r *load.Response) error {
+			token, err := refreshTokenIn(r.Body)
+			free <- token
+			return err
+		},
+	}
+}
+
+// authorize gets codes for a person who is signed in: the portal is first-party, so no page stands between.
+func (b *bench) authorize(s *server, p person, count int) []string {
+	codes := make([]string, count)
+	request := []byte("GET " + authorizePath + " HTTP/1.1\r\nHost: " + s.Issuer + "\r\nUser-Agent: bench/1\r\nCookie: " + p.cookies + "\r\n\r\n")
+	b.send(load.Load{
+		Addr: s.Issuer, Status: http.StatusSeeOther, Request: load.Constant(request),
+		Response: func(i int, r *load.Response) error {
+			location, err := url.Parse(r.Get("Location"))
+			if err != nil {
+				return err
+			}
+			if codes[i] = location.Query().Get("code"); codes[i] == "" {
+				return fmt.Errorf("no code in %s", location)
+			}
+			return nil
+		},
+	}, count)
+	return codes
+}
+
+// redeem exchanges each code once.
+func redeem(s *server, codes []string) load.Load {
+	requests := make([][]byte, len(codes))
+	for i, code := range codes {
+		requests[i] = tokenForm(s.Issuer, portalID, url.Values{
+			"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {callback}, "code_verifier": {codeVerifier},
+		})
+	}
+	return load.Load{
+		Addr: s.Issuer, Status: http.StatusOK, Request: load.InTurn(requests),
+		Response: func(_ int, r *load.Response) error {
+			_, err := refreshTokenIn(r.Body)
+			return err
+		},
+	}
 }
 
 // answer is what the token endpoint gives.
@@ -65,16 +152,13 @@ type answer struct {
 	RefreshToken string `json:"refresh_token"`
 }
 
-// errNoToken is an answer of the token endpoint without a token.
-var errNoToken = errors.New("the answer holds no access_token")
-
 func readTokens(body []byte) (answer, error) {
 	var a answer
 	if err := json.Unmarshal(body, &a); err != nil {
 		return a, err
 	}
 	if strings.Count(a.AccessToken, ".") != 2 {
-		return a, errNoToken
+		return a, errors.New("the answer holds no access_token")
 	}
 	return a, nil
 }

@@ -44,7 +44,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	m.database = sync.OnceValues(m.startDatabase)
 	m.bindProcesses()
 	if m.upstream, err = startUpstream(ctx); err != nil {
-		return err
+		return fmt.Errorf("starting the upstream: %w", err)
 	}
 	m.closers = append(m.closers, m.upstream.Stop)
 	m.conditions()
@@ -132,7 +132,7 @@ func (m *machine) scenario(ctx context.Context, s scenario) error {
 	b := &bench{machine: m, ctx: ctx, report: &report.Scenario{Name: s.name, Title: s.title}}
 	defer b.close()
 	start := time.Now()
-	err := s.run(b)
+	err := attempt(func() { s.run(b) })
 	b.report.Seconds = time.Since(start).Seconds()
 	m.results.Scenarios = append(m.results.Scenarios, b.report)
 	b.report.Markdown(m.out)

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
+	"github.com/gatehouse-auth/gatehouse/bench/internal/load"
 	"github.com/gatehouse-auth/gatehouse/bench/internal/plot"
 	"github.com/gatehouse-auth/gatehouse/bench/internal/report"
 )
@@ -15,20 +17,18 @@ import (
 type scenario struct {
 	name  string
 	title string
-	run   func(*bench) error
+	run   func(*bench)
 }
 
 // scenarios in the order in which they run.
 var scenarios = []scenario{
-	{"proxy", "Warm tokens, ES256: what `protect` adds to `reverse_proxy`", func(b *bench) error { return b.proxy("ES256") }},
-	{"proxy-eddsa", "Warm tokens, EdDSA", func(b *bench) error { return b.proxy("EdDSA") }},
-	{"proxy-rs256", "Warm tokens, RS256", func(b *bench) error { return b.proxy("RS256") }},
+	{"proxy", "Warm tokens, ES256: what `protect` adds to `reverse_proxy`", (*bench).proxy},
 	{"gogc", "GOGC=100 and GOGC=400, on both sides", (*bench).collectorHeadroom},
 	{"first-sight", "Own tokens at first sight, on the node that issued them and on another one", (*bench).firstSight},
 	{"external", "Tokens of another issuer, at first sight and warm", (*bench).external},
 	{"refuse", "Refusals beside Caddy's own `respond 401`, which gets the same bytes", (*bench).refuse},
 	{"storm", "Good tokens beside a flood of bad ones from as many connections", (*bench).storm},
-	{"mixed", "Everything at once on one site: three algorithms, four issuers, first sights, bad tokens, questions", (*bench).mixed},
+	{"mixed", "Everything at once on one site: three algorithms, four issuers, first sights, bad tokens, introspection", (*bench).mixed},
 	{"burst", "Bursts: everybody at once, out of silence", (*bench).bursts},
 	{"cold", "Everybody comes back: right after a reload, right after a start", (*bench).cold},
 	{"issue", "Tokens: `client_credentials`", (*bench).issue},
@@ -58,7 +58,8 @@ func scenarioNames() []string {
 	return names
 }
 
-// bench is a scenario at work.
+// bench is a scenario at work. Like a test, it ends at the first error: each of its steps needs the one before. So its methods, and
+// what else runs in its goroutine, end it by check and must instead of returning errors.
 type bench struct {
 	*machine
 	ctx     context.Context
@@ -66,10 +67,48 @@ type bench struct {
 	cleanup []func()
 }
 
+// failure is an error that ends a scenario.
+type failure struct{ error }
+
+// check ends the scenario if there is an error.
+func check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// must returns the value, or ends the scenario if there is an error.
+func must[T any](value T, err error) T {
+	check(err)
+	return value
+}
+
+// attempt runs a step and returns the error that ended it.
+func attempt(step func()) (err error) {
+	defer func() {
+		switch ended := recover().(type) {
+		case nil:
+		case failure:
+			err = ended.error
+		default:
+			panic(ended)
+		}
+	}()
+	step()
+	return nil
+}
+
+// named runs a step; its name stands before the error that ends it.
+func named(name string, step func()) {
+	if err := attempt(step); err != nil {
+		check(fmt.Errorf("%s: %w", name, err))
+	}
+}
+
 // close ends the scenario's servers.
 func (b *bench) close() {
-	for i := len(b.cleanup) - 1; i >= 0; i-- {
-		b.cleanup[i]()
+	for _, end := range slices.Backward(b.cleanup) {
+		end()
 	}
 }
 
@@ -82,10 +121,31 @@ func (b *bench) atLeast(name string, goal, measured float64, decimals int, unit 
 	b.results.AtLeast(b.report.Name, name, goal, measured, decimals, unit)
 }
 
-// draw writes a curve into the directory of -svg, if there is one.
-func (b *bench) draw(file string, p *plot.Plot) error {
-	if b.svg == "" {
-		return nil
+// send sends a load, over as many connections as the flags say.
+func (b *bench) send(l load.Load, count int) { must(l.Send(b.ctx, b.conns, count)) }
+
+func (b *bench) pause(d time.Duration) {
+	select {
+	case <-b.ctx.Done():
+		check(b.ctx.Err())
+	case <-time.After(d):
 	}
-	return errors.Join(os.MkdirAll(b.svg, 0o755), os.WriteFile(filepath.Join(b.svg, file), p.SVG(), 0o644)) //nolint:gosec // pictures for everybody
+}
+
+// settle gives a server the time to give back the memory that it does not need.
+func (b *bench) settle() {
+	if b.quick {
+		b.pause(time.Second / 4)
+		return
+	}
+	b.pause(3 * time.Second)
+}
+
+// draw writes a curve into the directory of -svg, if there is one.
+func (b *bench) draw(file string, p *plot.Plot) {
+	if b.svg == "" {
+		return
+	}
+	check(os.MkdirAll(b.svg, 0o755))                                //nolint:gosec // pictures for everybody
+	check(os.WriteFile(filepath.Join(b.svg, file), p.SVG(), 0o644)) //nolint:gosec // pictures for everybody
 }

@@ -1,14 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"text/template"
 	"time"
 
@@ -16,18 +15,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/proc"
 )
 
-const startTimeout = time.Minute
-
 // server is a running Caddy with its sites' addresses.
 type server struct {
 	*proc.Process
 	sites
-	dir     string // of its files
-	program string
-	config  string
-	gogc    int
-	servers proc.CPUs
-	procs   int
+	program proc.Program
 	// helper is a process that the server asks about each request; nil: none. What it takes counts as the server's.
 	helper *proc.Process
 }
@@ -40,137 +32,116 @@ type setup struct {
 	store string
 	// issuer is the URL of the issuer; "": the server's own.
 	issuer string
-	// oauth are further lines of the oauth block.
-	oauth string
-	// external is an issuer whose tokens the site ProtectedExternal takes.
-	external *provider
-	// partners are issuers whose tokens the site Mixed takes, beside those of our own.
-	partners []*provider
+	// trusted are other issuers: the site ProtectedExternal takes the tokens of the first, Mixed those of all and our own.
+	trusted []*provider
 	// gogc is GOGC; 0: what the flags say.
 	gogc int
 }
 
-// ours starts a Caddy with Gatehouse, which ends with the scenario.
-func (b *bench) ours(s setup) (*server, error) {
-	srv, err := b.newServer(b.caddy, s.gogc)
-	if err != nil {
-		return nil, err
-	}
-	if err := srv.configure(oursCaddyfile, b.settings(srv, s)); err != nil {
-		return nil, err
-	}
-	return srv, b.begin(srv, srv.Issuer)
+// ours starts a Caddy with Gatehouse for the scenario.
+func (b *bench) ours(s setup) *server {
+	srv := b.newServer(b.caddy, s.gogc)
+	srv.configure(oursCaddyfile, b.settings(srv, s))
+	check(srv.launch(b.ctx, srv.Issuer))
+	return srv
 }
+
+func trusting(p ...*provider) setup { return setup{trusted: p} }
 
 // settings fill the Caddyfile of a server of ours.
 func (b *bench) settings(srv *server, s setup) words {
 	w := b.words(srv)
-	w.IssuerURL, w.Store, w.OAuth = "http://"+srv.Issuer, s.store, s.oauth
-	if s.issuer != "" {
-		w.IssuerURL = s.issuer
-	}
-	if s.algorithm != "" {
-		w.Algorithm = s.algorithm
-	}
-	w.ExternalAudience = externalAudience
-	if s.external != nil {
-		w.External = s.external.issuer
-	}
-	for _, p := range s.partners {
-		w.Partners = append(w.Partners, p.issuer)
+	w.Store, w.ExternalAudience = s.store, externalAudience
+	w.IssuerURL, w.Algorithm = cmp.Or(s.issuer, "http://"+srv.Issuer), cmp.Or(s.algorithm, "ES256")
+	for _, p := range s.trusted {
+		w.Trusted = append(w.Trusted, p.issuer)
 	}
 	return w
 }
 
-// bareCaddy starts a Caddy without Gatehouse, which ends with the scenario.
-func (b *bench) bareCaddy() (*server, error) { return b.bareWith(0) }
-
-func (b *bench) bareWith(gogc int) (*server, error) {
-	srv, err := b.newServer(b.bare, gogc)
-	if err != nil {
-		return nil, err
+// reload gives a server of ours another configuration, while it serves.
+func (b *bench) reload(srv *server, s setup) {
+	srv.configure(oursCaddyfile, b.settings(srv, s))
+	text := must(os.ReadFile(srv.config()))
+	if err := proc.Tell(b.ctx, srv.Admin, "/load", "text/caddyfile", text); err != nil {
+		check(fmt.Errorf("reloading: %w%s", err, srv.program.LastLines()))
 	}
-	if err := srv.configure(bareCaddyfile, b.words(srv)); err != nil {
-		return nil, err
-	}
-	return srv, b.begin(srv, srv.Respond)
 }
 
-// newServer prepares a server in a directory of its own.
-func (b *bench) newServer(program string, gogc int) (*server, error) {
-	dir, err := os.MkdirTemp(b.dir, "gatehouse-bench-")
-	if err != nil {
-		return nil, err
-	}
-	if b.dir == "" {
-		b.cleanup = append(b.cleanup, func() { _ = os.RemoveAll(dir) })
-	}
-	if gogc == 0 {
-		gogc = b.gogc
-	}
-	srv := &server{program: program, dir: dir, config: filepath.Join(dir, "Caddyfile"), gogc: gogc, servers: b.servers, procs: b.procs}
-	for _, addr := range []*string{
-		&srv.Admin, &srv.Bare, &srv.BareAgain, &srv.Respond, &srv.RespondAgain, &srv.SameAnswer,
-		&srv.Issuer, &srv.Protected, &srv.Silent, &srv.ProtectedExternal, &srv.Mixed,
-	} {
-		if *addr, err = proc.FreeAddress(); err != nil {
-			return nil, err
+// signWith has a server of ours sign with another algorithm from now on. What it has signed before stays good.
+func (b *bench) signWith(srv *server, s setup, algorithm string) {
+	s.algorithm = algorithm
+	b.reload(srv, s)
+	check(proc.Tell(b.ctx, srv.Admin, "/oauth/keys/rotate", "application/json", []byte(`{"now":true}`)))
+}
+
+// bareCaddy starts a Caddy without Gatehouse, for the scenario. GOGC 0 is what the flags say.
+func (b *bench) bareCaddy(gogc int) *server {
+	srv := b.newServer(b.bare, gogc)
+	srv.configure(bareCaddyfile, b.words(srv))
+	check(srv.launch(b.ctx, srv.Respond))
+	return srv
+}
+
+// newServer prepares a server in a directory of its own. Both go when the scenario ends.
+func (b *bench) newServer(program string, gogc int) *server {
+	dir := must(os.MkdirTemp(b.dir, "gatehouse-bench-"))
+	srv := &server{program: b.program(program)}
+	b.cleanup = append(b.cleanup, func() {
+		if srv.Process != nil {
+			srv.Stop()
 		}
+		if b.dir == "" {
+			_ = os.RemoveAll(dir)
+		}
+	})
+	srv.program.Dir, srv.program.GOGC = dir, cmp.Or(gogc, b.gogc)
+	for _, addr := range []*string{
+		&srv.Admin, &srv.Bare, &srv.Respond, &srv.SameAnswer, &srv.Issuer, &srv.Protected, &srv.Silent, &srv.ProtectedExternal, &srv.Mixed,
+	} {
+		*addr = must(proc.FreeAddress())
 	}
-	return srv, nil
+	return srv
+}
+
+// program is a server's program as the flags say.
+func (m *machine) program(path string) proc.Program {
+	return proc.Program{Path: path, CPUs: m.servers, Procs: m.procs, GOGC: m.gogc}
 }
 
 func (b *bench) words(srv *server) words {
 	return words{
-		sites: srv.sites, Upstream: b.upstream.Addr, Algorithm: "ES256",
+		sites: srv.sites, Upstream: b.upstream.Addr,
 		Client: clientID, Portal: portalID, Secret: clientSecret, Callback: callback,
 		Email: userEmail, Hash: userHash, QuickEmail: quickEmail, QuickHash: quickHash,
 	}
 }
 
-func (s *server) configure(t *template.Template, w words) error {
-	file, err := os.OpenFile(s.config, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
+func (s *server) config() string { return filepath.Join(s.program.Dir, "Caddyfile") }
+
+func (s *server) configure(t *template.Template, w words) { fill(s.config(), t, w) }
+
+// launch starts the process and waits until it serves a site. An issuer is ready a moment after Caddy listens. Arguments are those
+// of another program than Caddy.
+func (s *server) launch(ctx context.Context, site string, arguments ...string) error {
+	if arguments == nil {
+		arguments = []string{"run", "--adapter", "caddyfile", "--config", s.config()}
+	}
+	var err error
+	if s.Process, err = s.program.Start(ctx, site, arguments...); err != nil || site != s.Issuer {
 		return err
 	}
-	defer func() { _ = file.Close() }()
-	return t.Execute(file, w)
+	return s.awaitAnswer(ctx, load.Load{Addr: site, Status: http.StatusOK, Request: load.Constant(get(site, "/oauth/ready", "none"))})
 }
 
-// begin starts the process, and stops it when the scenario ends.
-func (b *bench) begin(s *server, site string) error {
-	if err := s.launch(b.ctx, site); err != nil {
+// awaitAnswer waits until the answer is as expected.
+func (s *server) awaitAnswer(ctx context.Context, l load.Load) error {
+	err := s.Await(ctx, func() error {
+		_, err := l.Send(ctx, 1, 1)
 		return err
-	}
-	b.cleanup = append(b.cleanup, func() {
-		if s.Process != nil { // which is another one by then if it was started again
-			s.Stop()
-		}
 	})
-	return nil
-}
-
-// launch starts the process and waits until it serves: a site, and where that is an issuer, its keys.
-func (s *server) launch(ctx context.Context, site string) error {
-	return s.execute(ctx, site, "run", "--adapter", "caddyfile", "--config", s.config)
-}
-
-// execute starts the program with its arguments.
-func (s *server) execute(ctx context.Context, site string, arguments ...string) error {
-	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return err
-	}
-	defer func() { _ = log.Close() }()           // the child has its own handle
-	cmd := exec.Command(s.program, arguments...) //nolint:gosec // what the flag names, or what was built here
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(s.procs), "GOGC="+strconv.Itoa(s.gogc), "HOME="+s.dir,
-		"XDG_DATA_HOME="+filepath.Join(s.dir, "data"), "XDG_CONFIG_HOME="+filepath.Join(s.dir, "config"))
-	if s.Process, err = proc.Start(ctx, cmd, site, s.servers); err == nil && site == s.Issuer {
-		err = s.awaitReady(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("starting %s: %w%s", s.program, err, lastLines(s.log()))
+		return fmt.Errorf("%s does not answer as it should: %w%s", s.program.Path, err, s.program.LastLines())
 	}
 	return nil
 }
@@ -203,21 +174,6 @@ func (s *server) heap(ctx context.Context) (proc.Heap, error) {
 	return proc.ReadHeap(ctx, s.Admin)
 }
 
-func (s *server) log() string { return filepath.Join(s.dir, "caddy.log") }
-
-// awaitReady waits until the issuer calls itself ready: Caddy may listen a moment before.
-func (s *server) awaitReady(ctx context.Context) error {
-	ready := load.Load{Addr: s.Issuer, Status: http.StatusOK, Request: load.Constant(get(s.Issuer, "/oauth/ready", "none"))}
-	var err error
-	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline) && ctx.Err() == nil; time.Sleep(time.Millisecond) {
-		if _, err = ready.Send(ctx, 1, 1); err == nil {
-			return nil
-		}
-	}
-	s.Stop()
-	return err
-}
-
 // liveHeap is what a server's heap holds once it was collected. The profile of the heap collects first.
 func (s *server) liveHeap(ctx context.Context) (int64, error) {
 	if err := proc.Admin(ctx, s.Admin, "/debug/pprof/heap?gc=1", func(body io.Reader) error {
@@ -230,11 +186,9 @@ func (s *server) liveHeap(ctx context.Context) (int64, error) {
 	return int64(heap.HeapAlloc), err //nolint:gosec // less than the machine has
 }
 
-// lastLines is the end of a log, for the error of a process that did not start.
-func lastLines(file string) string {
-	text, err := os.ReadFile(file)
-	if err != nil || len(text) == 0 {
-		return ""
-	}
-	return "\n" + string(text[max(0, len(text)-2000):])
+// fill writes a file from a template.
+func fill(file string, t *template.Template, w any) {
+	out := must(os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600))
+	defer func() { _ = out.Close() }()
+	check(t.Execute(out, w))
 }

@@ -2,13 +2,9 @@ package growth
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -37,14 +33,10 @@ http://GATE {
 }
 `
 
-// startTimeout ends a start that hangs.
-const startTimeout = time.Minute
-
 // gateway is a Caddy on the store, which can be started several times.
 type gateway struct {
 	*proc.Process
-	options             Options
-	dir                 string
+	program             proc.Program
 	database            seed.Database
 	issuer, gate, admin string
 }
@@ -69,52 +61,19 @@ func (g *gateway) configure() error {
 	return os.WriteFile(g.file("Caddyfile"), []byte(strings.NewReplacer(words...).Replace(caddyfile)), 0o600)
 }
 
-func (g *gateway) file(name string) string { return filepath.Join(g.dir, name) }
+func (g *gateway) file(name string) string { return filepath.Join(g.program.Dir, name) }
 
 // start starts Caddy and returns how long it took until it was ready.
 func (g *gateway) start(ctx context.Context) (time.Duration, error) {
-	log, err := os.Create(g.file("caddy.log"))
-	if err != nil {
+	began := time.Now()
+	var err error
+	if g.Process, err = g.program.Start(ctx, g.issuer, "run", "--adapter", "caddyfile", "--config", g.file("Caddyfile")); err != nil {
 		return 0, err
 	}
-	defer func() { _ = log.Close() }()                                                                     // the child has its own handle
-	cmd := exec.Command(g.options.Caddy, "run", "--adapter", "caddyfile", "--config", g.file("Caddyfile")) //nolint:gosec // what the flag names
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(g.options.Procs), "GOGC="+strconv.Itoa(g.options.GOGC), "HOME="+g.dir,
-		"XDG_DATA_HOME="+g.file("data"), "XDG_CONFIG_HOME="+g.file("config"))
-	began := time.Now()
-	if g.Process, err = proc.Start(ctx, cmd, g.issuer, g.options.Servers); err == nil {
-		if err = g.awaitReady(ctx); err != nil {
-			g.Stop()
-		}
-	}
-	if err != nil {
-		text, _ := os.ReadFile(log.Name())
-		return 0, fmt.Errorf("starting %s: %w\n%s", g.options.Caddy, err, text[max(0, len(text)-2000):])
+	ready := get(g.issuer, "/oauth/jwks", func(int) string { return "Accept: application/json" })
+	if err = g.Await(ctx, func() error { _, err := ready.Send(ctx, 1, 1); return err }); err != nil {
+		g.Stop()
+		return 0, fmt.Errorf("the issuer is not ready: %w%s", err, g.program.LastLines())
 	}
 	return time.Since(began), nil
-}
-
-// awaitReady asks every few milliseconds.
-func (g *gateway) awaitReady(ctx context.Context) error {
-	client := http.Client{Timeout: time.Second}
-	err := errors.New("it is not ready in time")
-	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); {
-		response, asked := client.Get("http://" + g.issuer + "/oauth/jwks")
-		if asked == nil {
-			_ = response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return nil
-			}
-			err = errors.New(response.Status)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-g.Exited():
-			return errors.New("the process ended")
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
-	return err
 }

@@ -17,19 +17,16 @@ import (
 
 // Options are what a run is told.
 type Options struct {
-	// Caddy is the gateway's program, Procs and GOGC are its GOMAXPROCS and GOGC, and Servers the processors that it is kept to.
-	Caddy       string
-	Procs, GOGC int
-	Servers     proc.CPUs
+	// Caddy is the gateway's program. Below its directory are the stores; "": below that of temporary files.
+	Caddy proc.Program
 	// Sizes are the numbers of families, in growing order.
 	Sizes []int
 	// Real is how many real families each store has, and so how many operations of a kind there are at most.
 	Real int
 	// Rounds is how often each operation is measured; the best round counts, because the machine's own noise only adds.
 	Rounds int
-	// DSN returns the DSN of an empty PostgreSQL database; nil: the stores are SQLite files under Dir.
+	// DSN returns the DSN of an empty PostgreSQL database; nil: the stores are SQLite files.
 	DSN func() (string, error)
-	Dir string
 }
 
 const (
@@ -81,7 +78,7 @@ func Run(ctx context.Context, o Options, progress io.Writer) ([]Point, error) {
 
 // measure fills a store, and measures a gateway on it twice: at rest, and while it drops a backlog.
 func (o Options) measure(ctx context.Context, families int, progress io.Writer) (p Point, err error) {
-	dir, err := os.MkdirTemp(o.Dir, "growth-")
+	dir, err := os.MkdirTemp(o.Caddy.Dir, "growth-")
 	if err != nil {
 		return p, err
 	}
@@ -159,7 +156,8 @@ func (o Options) duringHousekeeping(ctx context.Context, g *gateway, use *user, 
 }
 
 func (o Options) newGateway(dir string) (*gateway, error) {
-	g := &gateway{options: o, dir: dir, database: seed.Database{Path: filepath.Join(dir, "state", "gatehouse.db")}}
+	g := &gateway{program: o.Caddy, database: seed.Database{Path: filepath.Join(dir, "state", "gatehouse.db")}}
+	g.program.Dir = dir
 	if o.DSN != nil {
 		dsn, err := o.DSN()
 		if err != nil {

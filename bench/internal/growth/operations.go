@@ -174,11 +174,11 @@ func (u *user) revoke() load.Load {
 // pass goes through the gate with tokens that were used before.
 func (u *user) pass() load.Load {
 	tokens := slices.Clone(u.access[max(0, len(u.access)-u.perRound()):])
-	return u.get(u.gate, "/orders/1", func(i int) string { return "Authorization: Bearer " + tokens[i%len(tokens)] })
+	return get(u.gate, "/orders/1", func(i int) string { return "Authorization: Bearer " + tokens[i%len(tokens)] })
 }
 
 func (u *user) account() load.Load {
-	return u.get(u.issuer, "/oauth/account", func(i int) string { return "Cookie: session=" + u.real.Cookies[i%len(u.real.Cookies)] })
+	return get(u.issuer, "/oauth/account", func(i int) string { return "Cookie: session=" + u.real.Cookies[i%len(u.real.Cookies)] })
 }
 
 func (u *user) showUser() load.Load { return u.ask("/oauth/users/" + u.real.User) }
@@ -191,11 +191,11 @@ func (u *user) listClients() load.Load { return u.ask("/oauth/clients") }
 
 // ask asks the admin endpoint.
 func (u *user) ask(path string) load.Load {
-	return u.get(u.admin, path, func(int) string { return "Accept: application/json" })
+	return get(u.admin, path, func(int) string { return "Accept: application/json" })
 }
 
 // get is requests with one more header.
-func (u *user) get(host, path string, header func(i int) string) load.Load {
+func get(host, path string, header func(i int) string) load.Load {
 	return load.Load{Addr: host, Status: http.StatusOK, Request: func(i int, scratch []byte) []byte {
 		return fmt.Appendf(scratch, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n\r\n", path, host, header(i))
 	}}

@@ -12,15 +12,15 @@ const requestTimeout = time.Minute
 // client is one HTTP/1.1 connection that does the least a client must, so that the load leaves the processors to the
 // server. It dials when it first sends, and again after the server has closed.
 type client struct {
-	addr, from string
-	mu         sync.Mutex // of conn, which another goroutine may interrupt
-	conn       net.Conn
-	ended      bool
-	in         buffer
-	deadline   time.Time
-	request    []byte
-	response   Response
-	dials      int
+	addr     string
+	mu       sync.Mutex // of conn, which another goroutine may interrupt
+	conn     net.Conn
+	ended    bool
+	in       buffer
+	deadline time.Time
+	request  []byte
+	response Response
+	dials    int
 }
 
 // close closes the connection; the next request dials again.
@@ -44,11 +44,7 @@ func (c *client) interrupt() {
 }
 
 func (c *client) dial() error {
-	var dialer net.Dialer
-	if c.from != "" {
-		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(c.from)}
-	}
-	conn, err := dialer.Dial("tcp", c.addr)
+	conn, err := net.Dial("tcp", c.addr)
 	if err != nil {
 		return err
 	}

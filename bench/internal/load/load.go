@@ -27,9 +27,6 @@ type Load struct {
 	// Observe is told when each request that got an answer was sent and how long the answer took; nil: nobody asks. It is
 	// called by several connections at once.
 	Observe func(i int, began time.Time, took time.Duration)
-	// From is the address of this machine that the connection of that number comes from, such as "127.0.0.2"; nil: the
-	// kernel chooses.
-	From func(conn int) string
 	// Pace is the time between the starts of two requests of the whole load, as of a service that is in use and not at its
 	// limit; 0: as fast as the answers come. A request that starts late because all connections wait counts from when it was due.
 	Pace time.Duration
@@ -59,7 +56,7 @@ func (l *Load) Send(ctx context.Context, conns, count int) (*Result, error) {
 	}()
 	for i := range workers {
 		w := &workers[i]
-		w.load, w.client.addr, w.client.from = l, l.Addr, l.source(i)
+		w.load, w.client.addr = l, l.Addr
 		if err := w.client.dial(); err != nil {
 			return nil, err
 		}
@@ -88,13 +85,6 @@ func (l *Load) Send(ctx context.Context, conns, count int) (*Result, error) {
 		result.Dials += workers[i].client.dials
 	}
 	return result, context.Cause(ctx)
-}
-
-func (l *Load) source(conn int) string {
-	if l.From == nil {
-		return ""
-	}
-	return l.From(conn)
 }
 
 // worker is a connection at work.

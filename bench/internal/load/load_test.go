@@ -141,7 +141,7 @@ func TestAStormTakesWhatItGets(t *testing.T) {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
 	})
-	l := Load{Addr: addr, Request: numbered, From: func(conn int) string { return fmt.Sprintf("127.0.0.%d", 1+conn) }}
+	l := Load{Addr: addr, Request: numbered}
 	answers := l.Storm(ctx, 4)
 	if answers.ByStatus[http.StatusUnauthorized] < 100 || answers.ByStatus[http.StatusTooManyRequests] < 100 || answers.Broken < 100 {
 		t.Errorf("%s", answers)

@@ -67,9 +67,9 @@ func (l *Load) gust(ctx, until context.Context, conns, most int) *Answers {
 	var mu sync.Mutex
 	var working sync.WaitGroup
 	start := time.Now()
-	for conn := range conns {
+	for range conns {
 		working.Go(func() {
-			c := &client{addr: l.Addr, from: l.source(conn)}
+			c := &client{addr: l.Addr}
 			// A connection that the server holds back must not hold back the end.
 			defer context.AfterFunc(ctx, c.interrupt)()
 			defer c.close()

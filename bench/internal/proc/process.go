@@ -5,7 +5,6 @@ package proc
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -48,23 +47,33 @@ func Start(ctx context.Context, cmd *exec.Cmd, addr string, cpus CPUs) (*Process
 }
 
 func (p *Process) awaitListening(ctx context.Context) error {
-	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); {
-		if c, err := net.Dial("tcp", p.Addr); err == nil {
-			return c.Close()
+	return p.Await(ctx, func() error {
+		c, err := net.Dial("tcp", p.Addr)
+		if err != nil {
+			return err
+		}
+		return c.Close()
+	})
+}
+
+// Await tries until it succeeds, and no longer than the process lives. After a minute it returns the last error.
+func (p *Process) Await(ctx context.Context, try func() error) error {
+	for deadline := time.After(startTimeout); ; {
+		err := try()
+		if err == nil {
+			return nil
 		}
 		select {
 		case <-p.exited:
-			return errors.New("the process ended")
+			return fmt.Errorf("the process ended: %w", err)
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-deadline:
+			return err
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
-	return fmt.Errorf("nothing listens at %s", p.Addr)
 }
-
-// Exited is closed once the process has ended.
-func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // Stop ends the process, and waits until it has.
 func (p *Process) Stop() {

@@ -1,15 +1,51 @@
 package main
 
 import (
+	"context"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"strings"
+	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/gatehouse-auth/gatehouse/bench/internal/proc"
 )
+
+// headerTimeout is for the servers of this program, whose only client is the benchmark.
+const headerTimeout = time.Minute
+
+// startUpstream starts this very program as the upstream.
+func startUpstream(ctx context.Context) (*proc.Process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	addr, err := proc.FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self, upstreamCommand, addr) //nolint:gosec // this program
+	cmd.Stderr = os.Stderr
+	return proc.Start(ctx, cmd, addr, nil)
+}
+
+// serveUpstream answers every request with the same small body. The smaller the answer, the larger is protect's share.
+func serveUpstream(addr string) error {
+	body := []byte(`{"orders":[]}`)
+	server := &http.Server{
+		Addr: addr, ReadHeaderTimeout: headerTimeout,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(body)
+		}),
+	}
+	return server.ListenAndServe()
+}
 
 // serveVerifier is the small service that many people put behind Caddy's forward_auth: it verifies each token with golang-jwt, and says
 // whose it is.
@@ -18,7 +54,7 @@ func serveVerifier(addr, keyFile, issuer, algorithm string) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Addr: addr, ReadHeaderTimeout: startTimeout, Handler: verifier(key, issuer, algorithm)}
+	server := &http.Server{Addr: addr, ReadHeaderTimeout: headerTimeout, Handler: verifier(key, issuer, algorithm)}
 	return server.ListenAndServe()
 }
 

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/gatehouse-auth/gatehouse/bench/internal/load"
+)
+
+// proxy compares a Caddy without Gatehouse, a bare reverse_proxy beside Gatehouse, and one behind protect. All get the same
+// tokens, which were seen before.
+func (b *bench) proxy() {
+	bare, another, ours := b.bareCaddy(0), b.bareCaddy(0), b.ours(setup{})
+	tokens := b.obtain(ours, b.tokens)
+	name := func(what string, count int) string { return fmt.Sprintf("%s, tokens in turn: %d", what, count) }
+	base := name("bare Caddy", 1)
+	sides := []side{
+		{name: base, on: bare, load: orders(bare.Bare, tokens[:1])},
+		{name: "another bare Caddy (control)", against: base, on: another, load: orders(another.Bare, tokens[:1])},
+		{name: "ours, without protect", against: base, on: ours, load: orders(ours.Bare, tokens[:1])},
+		{name: "protect, forward off", against: base, on: ours, load: orders(ours.Silent, tokens[:1])},
+	}
+	counts := []int{1, min(1000, len(tokens)), len(tokens)}
+	for _, count := range counts {
+		if count > 1 {
+			sides = append(sides, side{name: name("bare Caddy", count), on: bare, load: orders(bare.Bare, tokens[:count])})
+		}
+		sides = append(sides, side{
+			name: name("protect", count), against: name("bare Caddy", count), on: ours, load: orders(ours.Protected, tokens[:count]),
+		})
+	}
+	outs := b.compare(sides...)
+	for _, count := range counts {
+		goal := fmt.Sprintf("warm tokens, ES256, %d in turn: ", count)
+		b.atMost(goal+"CPU per request", 1.03, outs.ratio(name("protect", count), cpuOf), 3, "of bare")
+		b.atMost(goal+"p99", 1.05, outs.ratio(name("protect", count), p99Of), 3, "of bare")
+	}
+}
+
+// collectorHeadroom shows both sides with Go's default and with four times the room for garbage.
+func (b *bench) collectorHeadroom() {
+	var sides []side
+	for _, gogc := range []int{100, 400} {
+		bare, ours := b.bareCaddy(gogc), b.ours(setup{gogc: gogc})
+		tokens := b.obtain(ours, min(1000, b.tokens))
+		base, first := fmt.Sprintf("bare Caddy, GOGC=%d", gogc), ""
+		if gogc != 100 {
+			first = "bare Caddy, GOGC=100"
+		}
+		sides = append(sides,
+			side{name: base, against: first, on: bare, load: orders(bare.Bare, tokens)},
+			side{name: fmt.Sprintf("protect, GOGC=%d", gogc), against: base, on: ours, load: orders(ours.Protected, tokens)},
+			side{name: fmt.Sprintf("client_credentials, GOGC=%d", gogc), on: ours, load: clientCredentials(ours.Issuer)})
+	}
+	b.compare(sides...)
+}
+
+// firstSight shows each token to a gate once: to the node that has issued it, and to another one on the same PostgreSQL.
+func (b *bench) firstSight() {
+	bare, alone := b.bareCaddy(0), b.ours(setup{})
+	shared := b.onPostgres()
+	one := b.ours(shared)
+	shared.issuer = "http://" + one.Issuer
+	other := b.ours(shared)
+	fresh := func(from *server, at string) func(int) load.Load {
+		return func(count int) load.Load { return orders(at, b.obtain(from, count)) }
+	}
+	requests := max(200, b.requests/2)
+	base := side{name: "bare Caddy", on: bare, requests: requests, prepare: fresh(alone, bare.Bare)}
+	outs := b.compare(base, base.again(),
+		side{name: "issued here", against: base.name, on: alone, requests: requests, prepare: fresh(alone, alone.Protected)},
+		side{name: "issued by the other node", against: base.name, on: other, requests: requests, prepare: fresh(one, other.Protected)})
+	b.atMost("own tokens at first sight, same node: CPU per request", 1.05, outs.ratio("issued here", cpuOf), 3, "of bare")
+}
+
+// onPostgres is a server on an empty database.
+func (b *bench) onPostgres() setup {
+	return setup{store: "postgres " + must(must(b.database()).Database())}
+}
+
+// externalGoals are the parts of a bare Caddy's throughput that should be left when each token is a new one, and the parts of
+// the rate of `respond 401` when each is a forged one (0: none).
+var externalGoals = []struct {
+	algorithm     string
+	first, forged float64
+}{{"RS256", 0.75, 0.5}, {"EdDSA", 0.60, 0}, {"ES256", 0.60, 0.33}}
+
+// external shows tokens of another issuer: each once, and some again and again.
+func (b *bench) external() {
+	p := b.startProvider(0)
+	ours, bare := b.ours(trusting(p)), b.bareCaddy(0)
+	var sides []side
+	for _, goal := range externalGoals {
+		requests := max(100, b.requests/2)
+		if goal.algorithm == "RS256" {
+			requests = max(100, b.requests/4) // each takes a millisecond to sign
+		}
+		known := p.tokens(goal.algorithm, min(1000, b.tokens))
+		base := side{name: "bare Caddy, " + goal.algorithm, on: bare, load: orders(bare.Bare, known), requests: requests}
+		first := side{name: goal.algorithm + " at first sight", against: base.name, on: ours, requests: requests}
+		first.prepare = func(count int) load.Load { return orders(ours.ProtectedExternal, p.tokens(goal.algorithm, count)) }
+		warm := side{name: fmt.Sprintf("%s warm, tokens in turn: %d", goal.algorithm, len(known)), against: base.name, on: ours, requests: requests}
+		warm.load = orders(ours.ProtectedExternal, known)
+		sides = append(sides, base, base.again(), first, warm)
+	}
+	outs := b.compare(sides...)
+	for _, goal := range externalGoals {
+		b.atLeast("external tokens at first sight, "+goal.algorithm+": throughput", goal.first, outs.ratio(goal.algorithm+" at first sight", rateOf), 3, "of bare")
+	}
+}
