@@ -6,7 +6,7 @@
 //	dsn := server.Database(t)               // empty, and gone after the test
 //	server := pgtest.Start(t, "max_connections=20") // one to stop, kill and pause
 //
-// A test fails when the programs are missing. No server outlives the test process, however that ends: see janitor.sh.
+// A test fails when the programs are missing; with -short, as `make quick` says, it is skipped. No server outlives the test process, however that ends: see janitor.sh.
 // The package reads Linux's /proc.
 package pgtest
 
@@ -58,6 +58,7 @@ var serial atomic.Int64
 // Start starts a server with a fresh cluster. Settings are lines of postgresql.conf, such as "max_connections=20".
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
+	notInShort(t)
 	s, err := create(t, settings)
 	if err != nil {
 		t.Fatalf("PostgreSQL: %v", err)
@@ -75,6 +76,7 @@ var shared struct {
 // Who disturbs it disturbs the others.
 func Shared(t testing.TB) *Server {
 	t.Helper()
+	notInShort(t)
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.server == nil {
@@ -85,6 +87,14 @@ func Shared(t testing.TB) *Server {
 		shared.server = s
 	}
 	return shared.server
+}
+
+// notInShort leaves a test out of `make quick`.
+func notInShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("PostgreSQL is not started with -short")
+	}
 }
 
 // create copies the template and starts a server on the copy.
