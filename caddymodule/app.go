@@ -181,7 +181,7 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 		Declared:        a.settings.declared,
 		Authenticated:   tokenissuer.NewClientCache(),   // of this configuration: it may declare clients
 		Usernames:       tokenissuer.NewUsernameCache(), // likewise: it may declare users
-		Families:        tokenissuer.NewFamilyMemory(),  // likewise
+		Families:        tokenissuer.NewFamilyCache(),   // likewise
 		Keys:            a.engine.keys,
 		Hasher:          a.engine.passwords,
 		DeclaredSchemes: a.settings.schemes,

@@ -231,7 +231,7 @@ func TestA01ToA04ClientsThatAreNone(t *testing.T) {
 		"A01 missing": conf.with("client_id", "-"), "A01 empty": conf.with("client_id", ""),
 		"A02 unknown": conf.with("client_id", "nobody"), "A02 case": conf.with("client_id", "CONF"), "A02 space": conf.with("client_id", "conf "),
 		"A02 NUL": conf.with("client_id", "conf\x00"), "A02 not UTF-8": conf.with("client_id", "conf\xff"), "A02 long": conf.with("client_id", strings.Repeat("c", 7<<10)),
-		"A02 SQL": conf.with("client_id", "' OR 1=1--"), "A02 like": conf.with("client_id", "con%"), "A02 our own": conf.with("client_id", store.OwnClientID),
+		"A02 SQL": conf.with("client_id", "' OR 1=1--"), "A02 like": conf.with("client_id", "con%"), "A02 our own": conf.with("client_id", store.BuiltInClientID),
 		"A02 a user's id": conf.with("client_id", "u-ada"), "A51 twice": twice,
 		"A03 disabled": ofGone.values(), "A04 several registered": conf.with("redirect_uri", "-"), "A04 empty": conf.with("redirect_uri", ""),
 		"A41 none registered": conf.with("client_id", "bare"), "A41 none registered, none sent": func() url.Values {

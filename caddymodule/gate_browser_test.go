@@ -97,7 +97,7 @@ func TestS14TheSessionsTokenIsACredentialWhereTheRouteTakesIt(t *testing.T) {
 	seen.has(t, headerSubject, "u-ada")
 	seen.has(t, headerOrganisation, "acme")
 	seen.has(t, headerRole, "admin")
-	seen.has(t, headerClient, store.OwnClientID)
+	seen.has(t, headerClient, store.BuiltInClientID)
 	if p := b.fetch(http.MethodPost, "/api/x", "", "Sec-Fetch-Site", "same-origin"); p.status != http.StatusOK {
 		t.Errorf("POST: %d", p.status)
 	}

@@ -98,7 +98,7 @@ func (a *App) begin() error {
 func (a *App) settle(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(a.life, timeout)
 	defer cancel()
-	return a.registry.Settle(ctx)
+	return a.registry.Reconcile(ctx)
 }
 
 // settleLater tries until it has settled or the configuration is left.

@@ -46,7 +46,7 @@ func TestT69PasswordGivesATokenForFourWeeks(t *testing.T) {
 	both := with(r.asPassword(ada, peoplePassword), "username", ada)
 	u.gives(both)
 	got := u.gives(nobodysClient.asPassword(ada, peoplePassword))
-	if claim := claims(t, got.AccessToken); claim["client_id"] != store.OwnClientID || claim["sub"] != "u-ada" || !u.alive(got.AccessToken) {
+	if claim := claims(t, got.AccessToken); claim["client_id"] != store.BuiltInClientID || claim["sub"] != "u-ada" || !u.alive(got.AccessToken) {
 		t.Errorf("without a client: %v", claim)
 	}
 }
@@ -282,8 +282,8 @@ func TestT104WhoMayUseThePasswordGrant(t *testing.T) {
 	u.denied(with(good, "client_id", "nobody"), badClient("client_authentication_failed"))
 	u.denied(with(good, "client_secret", ""), badClient("client_authentication_failed"))
 	u.denied(with(good, "client_id", ""), badClient(""))
-	u.denied(with(good, "client_id", store.OwnClientID, "client_secret", ""), badClient("client_authentication_failed"))
-	u.denied(with(good, "client_id", store.OwnClientID), badClient("client_authentication_failed"))
+	u.denied(with(good, "client_id", store.BuiltInClientID, "client_secret", ""), badClient("client_authentication_failed"))
+	u.denied(with(good, "client_id", store.BuiltInClientID), badClient("client_authentication_failed"))
 	// The client proves itself before the password is looked at.
 	u.denied(with(good, "client_secret", "wrong", "password", "wrong"), badClient("client_authentication_failed"))
 	u.reload(peopleSite("\t\tpassword_grant\n", ""))
@@ -330,14 +330,14 @@ func TestT92WithoutAClient(t *testing.T) {
 	u := openUsers(t, passwordRefresh...)
 	first := u.gives(nobodysClient.asPassword(ada, peoplePassword))
 	second := u.gives(nobodysClient.refreshAlone(first.RefreshToken))
-	if second.ExpiresIn != 2419200 || claims(t, second.AccessToken)["client_id"] != store.OwnClientID {
+	if second.ExpiresIn != 2419200 || claims(t, second.AccessToken)["client_id"] != store.BuiltInClientID {
 		t.Errorf("expires_in %d, claims %v", second.ExpiresIn, claims(t, second.AccessToken))
 	}
 	for _, id := range []string{"conf", "other", "pub"} {
 		u.denied(requestOf(id).refresh(second.RefreshToken), badGrant("refresh_token_of_another_client"))
 	}
 	u.denied(with(requestOf("conf").refresh(second.RefreshToken), "client_secret", "wrong"), badClient("client_authentication_failed"))
-	u.denied(with(nobodysClient.refreshAlone(second.RefreshToken), "client_id", store.OwnClientID), badClient("client_authentication_failed"))
+	u.denied(with(nobodysClient.refreshAlone(second.RefreshToken), "client_id", store.BuiltInClientID), badClient("client_authentication_failed"))
 	u.denied(nobodysClient.refreshAlone(u.userTokens(requestOf("conf"), ada).RefreshToken), badClient("client_credentials_missing"))
 	u.denied(nobodysClient.refreshAlone(u.userTokens(requestOf("pub"), ada).RefreshToken), badClient("client_credentials_missing"))
 	u.denied(nobodysClient.refreshAlone(second.RefreshToken[1:]), badClient("client_credentials_missing"))

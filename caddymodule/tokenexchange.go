@@ -71,7 +71,7 @@ func (p *Protect) readSwap() (err error) {
 		}
 	}
 	if p.app.issuer.Swaps == nil {
-		p.app.issuer.Swaps = tokenissuer.NewSwapCache()
+		p.app.issuer.Swaps = tokenissuer.NewExchangedTokenCache()
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func (p *Protect) swap(r *http.Request, d *decision) error {
 	if err != nil {
 		return err
 	}
-	d.swapped, err = p.app.issuer.Swap(tokenissuer.Swapping{Shown: d.shown, Token: d.token, Trust: name, Audience: p.swapFor})
+	d.swapped, err = p.app.issuer.ExchangeForUpstream(tokenissuer.TokenExchange{Shown: d.shown, Token: d.token, Trust: name, Audience: p.swapFor})
 	return err
 }
 

@@ -177,7 +177,7 @@ func TestM26TheRefreshTokenIsTheAdminsClients(t *testing.T) {
 			}
 			own := requestOf(name).refresh(minted.RefreshToken)
 			if name == "" {
-				d.denied(with(own, "client_id", store.OwnClientID), badClient(""))
+				d.denied(with(own, "client_id", store.BuiltInClientID), badClient(""))
 				own.Del("client_id")
 			} else {
 				nobody := with(own, "client_id", "", "client_secret", "")

@@ -24,7 +24,7 @@ import (
 func assertingAuthority(tb testing.TB) *authority {
 	tb.Helper()
 	a := newAuthority(tb)
-	a.Assertions, a.Swaps = new(AssertionKeys), NewSwapCache()
+	a.Assertions, a.Swaps = new(AssertionKeys), NewExchangedTokenCache()
 	return a
 }
 

@@ -186,7 +186,7 @@ func (is *Issuer) NextStep(ctx context.Context, r *AuthorizationRequest, client 
 	return AskConsent, nil
 }
 
-// asksForSignIn tells whether the request wants the password even of somebody who signed in at authTime. A password that
+// asksForSignIn reports whether the request wants the password even of somebody who signed in at authTime. A password that
 // was proved since the request came always will do, or who needs long to decide would be asked again and again. Ages are
 // compared in the whole seconds that a token's auth_time has, so that the gate comes to the same answer (RFC 9470 §5).
 func (r *AuthorizationRequest) asksForSignIn(authTime, now time.Time) bool {
@@ -199,7 +199,7 @@ func (r *AuthorizationRequest) asksForSignIn(authTime, now time.Time) bool {
 	return r.MaxAge != nil && (*r.MaxAge == 0 || now.Unix()-authTime.Unix() > *r.MaxAge)
 }
 
-// hasConsent tells whether the user need not be asked: the client is the operator's own, or a confidential one that was
+// hasConsent reports whether the user need not be asked: the client is the operator's own, or a confidential one that was
 // allowed as much before. A client without a secret is always asked about, because anybody can use its id.
 func (is *Issuer) hasConsent(ctx context.Context, r *AuthorizationRequest, client *store.Client, user *store.User) (bool, error) {
 	if client.FirstParty {
@@ -229,7 +229,7 @@ func (is *Issuer) Approve(ctx context.Context, r *AuthorizationRequest, client *
 	now := is.Now()
 	f := is.newFamily(s.User, client, oauth.AuthorizationCode, s.Family.AuthTime)
 	f.Scopes = scopes
-	f.Standing.SessionID = s.Family.ID
+	f.Preconditions.SessionID = s.Family.ID
 	f.Code = store.CodeBinding{
 		RequestID: r.ID, RedirectURI: r.RedirectURI, Challenge: r.Challenge,
 		Refreshable: client.GetsRefresh(scopes) && !refreshDeclined(r.Scopes, scopes), ExpiresAt: now.Add(is.lifetimes(client).Code),
@@ -245,7 +245,7 @@ func (is *Issuer) Approve(ctx context.Context, r *AuthorizationRequest, client *
 	return is.Master.Code(f.ID), nil
 }
 
-// refreshDeclined tells whether a request asked for a refresh token and the user has taken that out.
+// refreshDeclined reports whether a request asked for a refresh token and the user has taken that out.
 func refreshDeclined(asked, allowed oauth.Scopes) bool {
 	return slices.ContainsFunc(asked, oauth.AsksForRefresh) && !slices.ContainsFunc(allowed, oauth.AsksForRefresh)
 }

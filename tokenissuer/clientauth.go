@@ -111,7 +111,7 @@ var nobody = store.Client{Type: store.ConfidentialClient, Disabled: true, Secret
 // it presents must be right.
 func proves(client *store.Client, r ClientCredential, now time.Time) bool {
 	matches := client.SecretMatches(r.Secret.Digest(), now)
-	if client.Disabled || client.ID == store.OwnClientID {
+	if client.Disabled || client.ID == store.BuiltInClientID {
 		return false
 	}
 	if r.Secret.IsEmpty() {
@@ -160,10 +160,10 @@ func throttled(reason string, until, now time.Time) *oauth.Error {
 	return e
 }
 
-// clientMemory is how long a success is remembered: the longest that another node's change to a client goes unseen.
+// clientCacheTTL is how long a success is remembered: the longest that another node's change to a client goes unseen.
 const (
-	clientMemory    = time.Second
-	maxClientMemory = 8192
+	clientCacheTTL   = time.Second
+	maxCachedClients = 8192
 )
 
 // ClientCache remembers clients that have just authenticated. It is bounded, and holds only clients that exist. Nothing in it
@@ -193,10 +193,10 @@ func (c *ClientCache) recall(id string, now time.Time) *store.Client {
 func (c *ClientCache) remember(client *store.Client, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, known := c.clients[client.ID]; !known && len(c.clients) >= maxClientMemory {
+	if _, known := c.clients[client.ID]; !known && len(c.clients) >= maxCachedClients {
 		clear(c.clients)
 	}
-	c.clients[client.ID] = rememberedClient{client: client, until: now.Add(clientMemory)}
+	c.clients[client.ID] = rememberedClient{client: client, until: now.Add(clientCacheTTL)}
 }
 
 // Forget makes the next request of the client ask the directory. Whoever changes a client calls it.
@@ -206,21 +206,21 @@ func (c *ClientCache) Forget(id string) {
 	delete(c.clients, id)
 }
 
-// ownClient may hold what acts for a user and what the operator adds. Other scopes are for the clients that have them.
-func (is *Issuer) ownClient() *store.Client {
+// builtInClient may hold what acts for a user and what the operator adds. Other scopes are for the clients that have them.
+func (is *Issuer) builtInClient() *store.Client {
 	scopes := oauth.Scopes{oauth.ScopeTrusted, oauth.ScopePublic}
 	for _, name := range is.SessionScopes {
 		if !scopes.Has(name) && !oauth.AsksForRefresh(name) {
 			scopes = append(scopes, name)
 		}
 	}
-	return &store.Client{ID: store.OwnClientID, Name: "Gatehouse", Type: store.PublicClient, Scopes: scopes, Declared: true}
+	return &store.Client{ID: store.BuiltInClientID, Name: "Gatehouse", Type: store.PublicClient, Scopes: scopes, Declared: true}
 }
 
 // client returns a client that may be our own. ErrNotFound when there is none.
 func (is *Issuer) client(ctx context.Context, id string) (*store.Client, error) {
-	if id == store.OwnClientID {
-		return is.ownClient(), nil
+	if id == store.BuiltInClientID {
+		return is.builtInClient(), nil
 	}
 	return is.Directory.Client(ctx, id)
 }

@@ -373,17 +373,17 @@ func TestT17ADeclaredClientAsksNobody(t *testing.T) {
 func TestTheMemoryOfClientsIsBounded(t *testing.T) {
 	now := time.Now()
 	c := NewClientCache()
-	for i := range 3*maxClientMemory + 1 {
+	for i := range 3*maxCachedClients + 1 {
 		c.remember(&store.Client{ID: fmt.Sprint("client-", i)}, now)
-		if n := len(c.clients); n > maxClientMemory {
+		if n := len(c.clients); n > maxCachedClients {
 			t.Fatalf("%d clients are remembered", n)
 		}
 	}
-	last := fmt.Sprint("client-", 3*maxClientMemory)
+	last := fmt.Sprint("client-", 3*maxCachedClients)
 	if c.recall(last, now) == nil {
 		t.Error("the client that came last is not remembered")
 	}
-	if c.recall(last, now.Add(clientMemory)) != nil {
+	if c.recall(last, now.Add(clientCacheTTL)) != nil {
 		t.Error("a client is remembered for longer than it may be")
 	}
 	if c.Forget(last); c.recall(last, now) != nil {

@@ -93,7 +93,7 @@ func TestT64AFaultOfTheStoreSpendsNothing(t *testing.T) {
 			f := newFlow(t)
 			code := f.code("conf", parameters("refresh_token"))
 			if step != "RedeemCode" {
-				f.Families = NewFamilyMemory() // else the store is not asked
+				f.Families = NewFamilyCache() // else the store is not asked
 			}
 			f.store.fail(step, false)
 			tokens, err := f.redeem("conf", code)

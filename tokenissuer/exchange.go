@@ -38,7 +38,7 @@ var exchanges = map[oauth.GrantType]func(*Issuer, context.Context, *store.Client
 	oauth.PasswordGrant:     (*Issuer).exchangePassword,
 }
 
-// serves tells whether Exchange knows the grant type.
+// serves reports whether Exchange knows the grant type.
 func (is *Issuer) serves(g oauth.GrantType) bool {
 	return exchanges[g] != nil && (g != oauth.PasswordGrant || is.PasswordGrant != nil)
 }
@@ -92,7 +92,7 @@ func (is *Issuer) exchangingClient(ctx context.Context, r TokenRequest) (*store.
 	}
 	switch r.GrantType {
 	case oauth.PasswordGrant:
-		return is.ownClient(), nil
+		return is.builtInClient(), nil
 	case oauth.RefreshTokenGrant:
 		id, _, genuine := is.Master.ReadRefreshToken(r.RefreshToken)
 		if !genuine {
@@ -102,16 +102,16 @@ func (is *Issuer) exchangingClient(ctx context.Context, r TokenRequest) (*store.
 		if storeErr != nil && !errors.Is(storeErr, store.ErrNotFound) {
 			return nil, oauth.Unavailable("store_unavailable", storeErr)
 		}
-		if storeErr == nil && f.ClientID == store.OwnClientID && (f.Origin != oauth.PasswordGrant || is.PasswordGrant != nil) {
-			return is.ownClient(), nil
+		if storeErr == nil && f.ClientID == store.BuiltInClientID && (f.Origin != oauth.PasswordGrant || is.PasswordGrant != nil) {
+			return is.builtInClient(), nil
 		}
 	}
 	return nil, err
 }
 
-// mayExchange tells whether the client may use the grant type. Our own client can do no more than what it is let in for.
+// mayExchange reports whether the client may use the grant type. Our own client can do no more than what it is let in for.
 func (is *Issuer) mayExchange(client *store.Client, g oauth.GrantType) bool {
-	if client.ID == store.OwnClientID {
+	if client.ID == store.BuiltInClientID {
 		return true
 	}
 	return client.MayUse(g) || g == oauth.RefreshTokenGrant && client.MayRefresh()

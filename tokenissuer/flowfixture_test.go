@@ -82,7 +82,7 @@ func (f *flow) node() *Issuer {
 	return &Issuer{
 		URL: tokentest.Issuer, Audience: []string{tokentest.Issuer}, Lifetimes: store.DefaultLifetimes,
 		Scopes:    oauth.NewScopeCatalogue(oauth.Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
-		Directory: f.store, Authenticated: NewClientCache(), Families: NewFamilyMemory(), Store: f.store, Keys: ks, Master: master, JTIMAC: accesstoken.NewJTIMAC(master), Hasher: passwords.NewHasher(),
+		Directory: f.store, Authenticated: NewClientCache(), Families: NewFamilyCache(), Store: f.store, Keys: ks, Master: master, JTIMAC: accesstoken.NewJTIMAC(master), Hasher: passwords.NewHasher(),
 		PasswordGrant: new(PasswordRules), Revocations: revocations, Attempts: memstore.NewAttempts(1000),
 		AccountLimit: Limit{Failures: 10, Window: time.Minute}, AddressLimit: Limit{Failures: 30, Window: time.Minute},
 		Now: f.clock, Verifier: accesstoken.NewVerifier(tokentest.Issuer, ks, revocations, 5*time.Minute, f.clock),

@@ -56,7 +56,7 @@ func (is *Issuer) exchangeAuthorizationCode(ctx context.Context, client *store.C
 	return is.redemption(ctx, f, client, user), nil
 }
 
-// redeemable tells whether the request would redeem the family's code, were the family as it is here: what
+// redeemable reports whether the request would redeem the family's code, were the family as it is here: what
 // exchangeAuthorizationCode asks for, without a word about what is missing.
 func redeemable(f *store.TokenFamily, client *store.Client, r TokenRequest, now time.Time) bool {
 	return f.ClientID == client.ID && !f.Code.ExpiresAt.IsZero() && f.Code.SpentAt.IsZero() && f.RevokedAt.IsZero() &&

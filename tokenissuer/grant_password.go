@@ -35,7 +35,7 @@ func (is *Issuer) exchangePassword(ctx context.Context, client *store.Client, r 
 	lifetimes := is.lifetimes(client)
 	f := is.newFamily(user, client, oauth.PasswordGrant, now)
 	f.Scopes, f.ExpiresAt = scopes, now.Add(lifetimes.Password)
-	if is.PasswordGrant.Refresh && (client.GetsRefresh(scopes) || client.ID == store.OwnClientID) {
+	if is.PasswordGrant.Refresh && (client.GetsRefresh(scopes) || client.ID == store.BuiltInClientID) {
 		f.Generation, f.ExpiresAt = 1, now.Add(lifetimes.Refresh)
 	}
 	return is.grantOf(f, client, user, func() error { return is.addFamily(ctx, f, user) }), nil

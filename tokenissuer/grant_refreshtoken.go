@@ -159,7 +159,7 @@ func (is *Issuer) lostRotation(ctx context.Context, seen *store.TokenFamily, use
 	return err
 }
 
-// repeatable tells whether a token that was used gives its successor once more.
+// repeatable reports whether a token that was used gives its successor once more.
 func repeatable(f *store.TokenFamily, generation int64, grace time.Duration, now time.Time) bool {
 	return generation == f.Generation-1 && grace > 0 && !now.After(f.RotatedAt.Add(grace))
 }

@@ -213,7 +213,7 @@ func TestEverythingThatIsIssuedHasAMAC(t *testing.T) {
 		{Type: oauth.ClientCredentials, Client: a.client("conf"), Scopes: oauth.Scopes{oauth.ScopePublic}},
 		{Type: oauth.AuthorizationCode, Client: a.client("conf"), Scopes: oauth.Scopes{oauth.ScopePublic}, User: user, FamilyID: "family-1"},
 		{Type: store.AdminCreated, Client: a.client("pub"), User: user, FamilyID: "family-2", Actor: store.Actor{Subject: "u-eve", ClientID: "portal"}},
-		{Type: store.BrowserSession, Client: a.ownClient(), User: user, FamilyID: "family-3", consume: func() error { return nil }},
+		{Type: store.BrowserSession, Client: a.builtInClient(), User: user, FamilyID: "family-3", consume: func() error { return nil }},
 	} {
 		tokens, err := a.Issue(g)
 		if err != nil {

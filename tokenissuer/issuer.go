@@ -36,13 +36,13 @@ type Issuer struct {
 	// Store keeps the token families and takes the revocations.
 	Store IssuerStore
 	// Families remembers those that were seen lately; nil: the store is asked each time.
-	Families *FamilyMemory
+	Families *FamilyCache
 	// Keys sign.
 	Keys *keys.Set
 	// Assertions sign what upstreams are told of requests; nil: nobody asks for it, and JWKS lists no keys of theirs.
 	Assertions *AssertionKeys
 	// Swaps remembers the tokens that were made for upstreams; nil: there are none.
-	Swaps *SwapCache
+	Swaps *ExchangedTokenCache
 	// Master makes codes, refresh tokens and cookies.
 	Master *keys.MasterKey
 	// JTIMAC signs access tokens with a MAC in their jti; nil: they have none.

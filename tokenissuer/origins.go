@@ -26,7 +26,7 @@ type Origins struct {
 }
 
 const (
-	originsMemory = 10 * time.Second
+	originsTTL = 10 * time.Second
 	// originsTimeout is how long a request waits for the list.
 	originsTimeout = 2 * time.Second
 	// originsShare is the part of the time, one in so many, that reading may take.
@@ -98,5 +98,5 @@ func (o *Origins) read(ctx context.Context) {
 		o.until = o.now().Add(time.Second)
 		return
 	}
-	o.known, o.until = known, o.now().Add(max(originsMemory, originsShare*took))
+	o.known, o.until = known, o.now().Add(max(originsTTL, originsShare*took))
 }

@@ -39,7 +39,7 @@ func TestT124RandomOriginsReadNothing(t *testing.T) {
 		}
 	}
 	asked(1)
-	now = now.Add(originsMemory - 1)
+	now = now.Add(originsTTL - 1)
 	asked(1)
 	o.Forget()
 	asked(2)

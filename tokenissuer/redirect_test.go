@@ -113,7 +113,7 @@ func TestA1ToA5ClientsThatAreNone(t *testing.T) {
 	var descriptions []string
 	for _, v := range []struct{ row, client, uri string }{
 		{"A3", "off", callback}, {"A2", "unknown", callback}, {"A1", "", callback}, {"A2", "CONF", callback}, {"A2", "conf ", callback}, {"A2", "u-ada", callback},
-		{"A2", store.OwnClientID, callback}, {"A2", "https://client.example/metadata", callback}, {"A4", "several", ""}, {"A41", "none", ""}, {"A41", "none", callback},
+		{"A2", store.BuiltInClientID, callback}, {"A2", "https://client.example/metadata", callback}, {"A4", "several", ""}, {"A41", "none", ""}, {"A41", "none", callback},
 	} {
 		_, target, err := f.ResolveRedirect(t.Context(), v.client, v.uri)
 		if err == nil || oauth.AsError(err).Code != oauth.InvalidRequest || target != (RedirectTarget{}) {

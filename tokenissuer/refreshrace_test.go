@@ -140,7 +140,7 @@ func TestAFaultOfTheStoreUsesNoRefreshTokenUp(t *testing.T) {
 			f := newFlow(t)
 			first := f.tokens("conf", "refresh_token")
 			if step != "RotateRefreshToken" {
-				f.Families = NewFamilyMemory() // else the store is not asked
+				f.Families = NewFamilyCache() // else the store is not asked
 			}
 			f.store.fail(step, false)
 			tokens, err := f.refresh("conf", first.RefreshToken)

@@ -107,9 +107,9 @@ func without[S ~[]E, E comparable](list, others S) S {
 	return rest
 }
 
-// isDeclared tells whether an id is a declared client's or user's, or our own.
+// isDeclared reports whether an id is a declared client's or user's, or our own.
 func (g *Registry) isDeclared(id string) bool {
-	return g.Declared.LookupClient(id) != nil || g.Declared.LookupUser(id) != nil || id == store.OwnClientID
+	return g.Declared.LookupClient(id) != nil || g.Declared.LookupUser(id) != nil || id == store.BuiltInClientID
 }
 
 // RotateSecret gives a client a further secret, a public one perhaps its first. The older ones stay good for overlap; 0 ends
@@ -147,7 +147,7 @@ func (g *Registry) end(ctx context.Context, id string, step func(context.Context
 	}
 	tokens := g.Issuer.RevocationOf(store.RevokeClient, id)
 	// A node that remembers the client serves it for a moment more. What it issues then is revoked as well.
-	tokens.IssuedUntil = tokens.IssuedUntil.Add(clientMemory + store.Leeway)
+	tokens.IssuedUntil = tokens.IssuedUntil.Add(clientCacheTTL + store.Leeway)
 	err := step(ctx, id, tokens)
 	g.Issuer.Authenticated.Forget(id)
 	g.Issuer.Origins.Forget()
@@ -236,7 +236,7 @@ type invalidInput struct{ error }
 
 func (e invalidInput) Unwrap() error { return e.error }
 
-// IsInvalidInput tells whether an error of Registry is the caller's mistake.
+// IsInvalidInput reports whether an error of Registry is the caller's mistake.
 func IsInvalidInput(err error) bool {
 	var i invalidInput
 	return errors.As(err, &i)

@@ -87,7 +87,7 @@ func TestARememberedFamilyIsAsStored(t *testing.T) {
 // TestAFamilyMemoryStaysWithinItsBounds: in number, and in bytes where families are heavy.
 func TestAFamilyMemoryStaysWithinItsBounds(t *testing.T) {
 	usual := store.TokenFamily{UserID: strings.Repeat("u", 22), RotatedBy: strings.Repeat("r", 43), Scopes: oauth.Scopes{"public", "trusted"}}
-	usual.Standing.SessionID = strings.Repeat("s", 22)
+	usual.Preconditions.SessionID = strings.Repeat("s", 22)
 	usual.Code = store.CodeBinding{RequestID: strings.Repeat("q", 22), RedirectURI: "https://app.example/callback", Challenge: strings.Repeat("c", 43)}
 	for _, test := range []struct {
 		name string
@@ -98,7 +98,7 @@ func TestAFamilyMemoryStaysWithinItsBounds(t *testing.T) {
 		{"heavy", 8000, maxFamilyBytes / 8000},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m := NewFamilyMemory()
+			m := NewFamilyCache()
 			for i := range 2 * maxRememberedFamilies {
 				f := usual
 				f.ID, f.Note = fmt.Sprintf("family-%022d", i), string(make([]byte, test.note))

@@ -91,10 +91,10 @@ func (is *Issuer) RevokingClient(ctx context.Context, a ClientAuthentication, to
 	if tokenErr != nil {
 		return nil, tokenErr
 	}
-	if t == nil || t.ClientID != store.OwnClientID {
+	if t == nil || t.ClientID != store.BuiltInClientID {
 		return nil, err
 	}
-	return is.ownClient(), nil
+	return is.builtInClient(), nil
 }
 
 // catchUp learns of all that was revoked until now. What another node has ended must not be accepted here after this one has
@@ -136,7 +136,7 @@ func (is *Issuer) revocable(ctx context.Context, token oauth.Secret) (*accesstok
 // months must not be enough to sign somebody out.
 func (is *Issuer) outlived(ctx context.Context, token oauth.Secret) (*accesstoken.AccessToken, error) {
 	t, err := is.Verifier.ReadExpired(token.Reveal())
-	if err != nil || t.FamilyID == "" || t.ClientID == store.OwnClientID {
+	if err != nil || t.FamilyID == "" || t.ClientID == store.BuiltInClientID {
 		return nil, err
 	}
 	f, err := is.family(ctx, t.FamilyID)

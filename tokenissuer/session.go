@@ -27,9 +27,9 @@ type Session struct {
 // browser came with.
 func (is *Issuer) OpenSession(ctx context.Context, user *store.User, note, form string) (*Session, oauth.Secret, error) {
 	now := is.Now()
-	f := is.newFamily(user, is.ownClient(), store.BrowserSession, now)
+	f := is.newFamily(user, is.builtInClient(), store.BrowserSession, now)
 	f.Note, f.ExpiresAt = note, now.Add(sessionLifetime)
-	f.Scopes = is.ownClient().Scopes
+	f.Scopes = is.builtInClient().Scopes
 	f.Code.RequestID = form
 	if err := is.addFamily(ctx, f, user); err != nil {
 		return nil, oauth.Secret{}, err
@@ -111,7 +111,7 @@ func (is *Issuer) SessionID(cookie oauth.Secret) string {
 
 // SessionToken returns a user token of the session, for the gate of this issuer and for testing.
 func (is *Issuer) SessionToken(s *Session) (Tokens, error) {
-	own := is.ownClient()
+	own := is.builtInClient()
 	scopes, err := narrowed(s.Family.Scopes, own, "") // the operator may have taken some away
 	if err != nil {
 		return Tokens{}, err

@@ -19,7 +19,7 @@ func (f *flow) open(name string) (*Session, oauth.Secret) {
 	return s, cookie
 }
 
-// signedIn tells whether the cookie still is a session.
+// signedIn reports whether the cookie still is a session.
 func (f *flow) signedIn(cookie oauth.Secret) bool {
 	f.tb.Helper()
 	s, err := f.Session(f.tb.Context(), cookie)
@@ -197,7 +197,7 @@ func TestTheTokenOfASession(t *testing.T) {
 	tokens, err := f.SessionToken(s)
 	f.must(err)
 	got := tokens.Claims
-	if got.Subject != "u-grace" || got.ClientID != store.OwnClientID || got.FamilyID != s.Family.ID || got.Role != "group_manager" || tokens.ExpiresIn != 6*time.Hour || !tokens.RefreshToken.IsEmpty() {
+	if got.Subject != "u-grace" || got.ClientID != store.BuiltInClientID || got.FamilyID != s.Family.ID || got.Role != "group_manager" || tokens.ExpiresIn != 6*time.Hour || !tokens.RefreshToken.IsEmpty() {
 		t.Errorf("%+v, %+v", tokens, got)
 	}
 	if !got.Scopes.Has(oauth.ScopeTrusted) || got.Scopes.Has(oauth.ScopeRefreshToken) || got.Scopes.Has(oauth.ScopeOfflineAccess) {
@@ -211,22 +211,22 @@ func TestTheTokenOfASession(t *testing.T) {
 // TestNobodyAuthenticatesAsOurOwnClient, not even with a registration of that name that a store may hold.
 func TestNobodyAuthenticatesAsOurOwnClient(t *testing.T) {
 	f := newFlow(t)
-	if _, _, err := f.registry.AddClient(t.Context(), store.Client{ID: store.OwnClientID}); err == nil {
+	if _, _, err := f.registry.AddClient(t.Context(), store.Client{ID: store.BuiltInClientID}); err == nil {
 		t.Error("it was registered")
 	}
-	if _, err := f.registry.AddUser(t.Context(), store.User{ID: store.OwnClientID, Email: "x@acme.example", Organisation: "acme"}, oauth.Secret{}); err == nil {
+	if _, err := f.registry.AddUser(t.Context(), store.User{ID: store.BuiltInClientID, Email: "x@acme.example", Organisation: "acme"}, oauth.Secret{}); err == nil {
 		t.Error("a user of that id was registered")
 	}
 	for name, all := range map[string]store.Declarations{
-		"client": {Clients: []*store.Client{{ID: store.OwnClientID, Type: store.PublicClient, Grants: []oauth.GrantType{oauth.AuthorizationCode}}}},
-		"user":   {Users: []*store.User{{ID: store.OwnClientID, Email: "x@acme.example", Organisation: "acme", Role: store.RoleMember, Status: store.UserActive}}},
+		"client": {Clients: []*store.Client{{ID: store.BuiltInClientID, Type: store.PublicClient, Grants: []oauth.GrantType{oauth.AuthorizationCode}}}},
+		"user":   {Users: []*store.User{{ID: store.BuiltInClientID, Email: "x@acme.example", Organisation: "acme", Role: store.RoleMember, Status: store.UserActive}}},
 	} {
 		if _, err := store.NewStaticDirectory(all); err == nil {
 			t.Errorf("a %s of that id was declared", name)
 		}
 	}
-	f.addClient(&store.Client{ID: store.OwnClientID, Type: store.PublicClient})
-	for _, a := range []ClientAuthentication{{PublicID: store.OwnClientID}, f.credentials(store.OwnClientID)} {
+	f.addClient(&store.Client{ID: store.BuiltInClientID, Type: store.PublicClient})
+	for _, a := range []ClientAuthentication{{PublicID: store.BuiltInClientID}, f.credentials(store.BuiltInClientID)} {
 		for _, g := range []oauth.GrantType{oauth.PasswordGrant, oauth.RefreshTokenGrant, oauth.AuthorizationCode, oauth.ClientCredentials} {
 			_, err := f.exchange(TokenRequest{GrantType: g, Client: a, Email: "ada@acme.example", Password: oauth.NewSecret(userPassword)})
 			tokentest.WantCode(t, err, oauth.InvalidClient)

@@ -178,8 +178,8 @@ func (is *Issuer) deviceOf(cookie oauth.Secret, user *store.User) string {
 	return d.ID
 }
 
-// schemesMemory is how long the list of schemes in use is remembered.
-const schemesMemory = time.Minute
+// schemesTTL is how long the list of schemes in use is remembered.
+const schemesTTL = time.Minute
 
 // schemesInUse remembers under which schemes passwords are stored.
 type schemesInUse struct {
@@ -203,6 +203,6 @@ func (s *schemesInUse) list(ctx context.Context, is *Issuer) ([]string, error) {
 	all := append(slices.Clone(stored), is.DeclaredSchemes...)
 	all = append(all, passwords.CurrentScheme())
 	slices.Sort(all)
-	s.known, s.until = slices.Compact(all), now.Add(schemesMemory)
+	s.known, s.until = slices.Compact(all), now.Add(schemesTTL)
 	return s.known, nil
 }

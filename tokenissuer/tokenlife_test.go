@@ -314,13 +314,13 @@ func TestF20WhatIsDeclaredNoMoreEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFlow(t)
 			f.must(f.declare(base))
-			f.must(f.registry.Settle(t.Context()))
+			f.must(f.registry.Reconcile(t.Context()))
 			tokens, err := f.redeem("conf", f.codeOf("decl", "conf", parameters("refresh_token")))
 			f.must(err)
 			changed := base
 			v.edit(&changed)
 			f.must(f.declare(changed))
-			f.must(f.registry.Settle(t.Context()))
+			f.must(f.registry.Reconcile(t.Context()))
 			if _, err := f.Verifier.Verify(tokens.AccessToken.Reveal(), f.Audience); (err == nil) != v.lives {
 				t.Errorf("%v", err)
 			}

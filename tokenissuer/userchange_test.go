@@ -50,7 +50,7 @@ func (f *flow) declare(u store.User) error {
 	u.SetDefaults(store.RoleCatalogue{})
 	declared, err := store.NewStaticDirectory(store.Declarations{Users: []*store.User{&u}})
 	f.registry.Declared = declared
-	f.Directory, f.Families = store.OverlayDirectory{Declared: declared, Stored: f.store}, NewFamilyMemory()
+	f.Directory, f.Families = store.OverlayDirectory{Declared: declared, Stored: f.store}, NewFamilyCache()
 	return err
 }
 

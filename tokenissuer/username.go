@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// usernameMemory is how long it is remembered what a user is called. The node that gives a user another address forgets
+	// usernameCacheTTL is how long it is remembered what a user is called. The node that gives a user another address forgets
 	// the old one at once, and the others go by it for so long. No other user gets the id.
-	usernameMemory = time.Minute
-	maxUsernames   = 8192
+	usernameCacheTTL = time.Minute
+	maxUsernames     = 8192
 )
 
 // UsernameCache remembers what the users are called whose tokens are asked about, so that the question for an access token
@@ -51,7 +51,7 @@ func (is *Issuer) username(ctx context.Context, userID string) (string, error) {
 		return "", oauth.Unavailable("directory_unavailable", err)
 	}
 	if is.Usernames != nil {
-		is.Usernames.names.Set(userID, rememberedName{user.Email, now.Add(usernameMemory)})
+		is.Usernames.names.Set(userID, rememberedName{user.Email, now.Add(usernameCacheTTL)})
 	}
 	return user.Email, nil
 }

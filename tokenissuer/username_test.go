@@ -24,7 +24,7 @@ func TestAUsernameIsAskedForOnce(t *testing.T) {
 	want("ada", "ada@acme.example")
 	a.directory.fault = errors.New("the store is gone")
 	want("ada", "ada@acme.example")
-	a.wait(usernameMemory)
+	a.wait(usernameCacheTTL)
 	_, err := a.username(t.Context(), "ada")
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }

@@ -65,11 +65,11 @@ func (is *Issuer) IssueForUser(ctx context.Context, admin *store.User, t *access
 	f.Scopes = slices.DeleteFunc(oauth.Scopes{oauth.ScopeTrusted, oauth.ScopePublic}, func(name string) bool { return !t.Scopes.Has(name) })
 	f.Actor = store.Actor{Subject: admin.ID, ClientID: t.ClientID}
 	f.Generation, f.ExpiresAt = 1, now.Add(is.lifetimes(client).Refresh)
-	if f.Standing.SessionID, err = is.standingFamily(ctx, t); err != nil {
+	if f.Preconditions.SessionID, err = is.standingFamily(ctx, t); err != nil {
 		return Tokens{}, err
 	}
 	if !admin.Declared {
-		f.Standing.ActorVersion = admin.Version
+		f.Preconditions.ActorVersion = admin.Version
 	}
 	return is.Issue(is.grantOf(f, client, target, func() error {
 		err := is.addFamily(ctx, f, target)

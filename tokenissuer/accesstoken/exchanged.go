@@ -9,7 +9,7 @@ import (
 )
 
 // ExchangeActor is who acts with an exchanged token: the gate. No user and no other client can have this id.
-var ExchangeActor = store.Actor{Subject: store.OwnClientID, ClientID: store.OwnClientID}
+var ExchangeActor = store.Actor{Subject: store.BuiltInClientID, ClientID: store.BuiltInClientID}
 
 // The claims in which an exchanged token names the one that it stands for.
 const (

@@ -35,7 +35,7 @@ func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) error 
 		}
 	}
 	kept := cloneFamily(*family)
-	kept.Standing = store.Standing{}
+	kept.Preconditions = store.Preconditions{}
 	s.putFamily(kept)
 	s.expiries.add(expiry{at: family.ExpiresAt, id: family.ID})
 	return nil
@@ -52,16 +52,16 @@ func (s *Store) userStands(f *store.TokenFamily) bool {
 
 // othersStand reports whether the session and the actor, where there are some, have not ended.
 func (s *Store) othersStand(f *store.TokenFamily) bool {
-	if id := f.Standing.SessionID; id != "" {
+	if id := f.Preconditions.SessionID; id != "" {
 		if session, known := s.family(id); !known || !session.RevokedAt.IsZero() {
 			return false
 		}
 	}
-	if f.Standing.ActorVersion == "" {
+	if f.Preconditions.ActorVersion == "" {
 		return true
 	}
 	actor, err := s.account(f.Actor.Subject)
-	return err == nil && actor.user.IsActive() && actor.user.Version == f.Standing.ActorVersion
+	return err == nil && actor.user.IsActive() && actor.user.Version == f.Preconditions.ActorVersion
 }
 
 // Family returns the family of that id. It copies an empty one when there is none.

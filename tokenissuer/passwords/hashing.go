@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// hashPatience is how long a sign-in waits for its turn to hash.
-	hashPatience = 100 * time.Millisecond
+	// hashTimeout is how long a sign-in waits for its turn to hash.
+	hashTimeout = 100 * time.Millisecond
 	// maxHashWaiting is how many sign-ins wait: more than the slots of any machine are through with in that time.
 	maxHashWaiting = 1024
 )
@@ -40,7 +40,7 @@ type Attempt struct {
 
 // Enter takes a slot, and waits for one for a tenth of a second. The caller must give it back with leave.
 func (p *Hasher) Enter(ctx context.Context, h Attempt) (leave func(), err error) {
-	patience, cancel := context.WithTimeout(ctx, hashPatience)
+	patience, cancel := context.WithTimeout(ctx, hashTimeout)
 	defer cancel()
 	leave, err = p.queue.Enter(patience, p.shares(h)...)
 	if err != nil {

@@ -20,7 +20,7 @@ func TestT78NoMoreHashesAtOnceThanSlots(t *testing.T) {
 		began := time.Now()
 		_, err := p.Enter(ctx, Attempt{Account: "c", Address: "3"})
 		tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
-		if waited := time.Since(began); waited != hashPatience {
+		if waited := time.Since(began); waited != hashTimeout {
 			t.Errorf("waited %s", waited)
 		}
 		gone, cancel := context.WithCancel(ctx)
@@ -33,7 +33,7 @@ func TestT78NoMoreHashesAtOnceThanSlots(t *testing.T) {
 		if _, err := p.Hash(ctx, oauth.NewSecret(knownPassword)); err == nil {
 			t.Error("a third hash at once")
 		}
-		time.AfterFunc(hashPatience/2, leave[0])
+		time.AfterFunc(hashTimeout/2, leave[0])
 		third := mustEnter(t, p, Attempt{Account: "c", Address: "3"})
 		leave[1]()
 		third()

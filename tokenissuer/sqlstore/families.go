@@ -130,7 +130,7 @@ func familyValues(f *store.TokenFamily) ([]any, error) {
 		f.Actor.ClientID, f.Note, micros(f.AuthTime), micros(f.CreatedAt), micros(f.ExpiresAt), micros(f.RevokedAt),
 		f.Code.RequestID, f.Code.RedirectURI, f.Code.Challenge, f.Code.Refreshable,
 		micros(f.Code.ExpiresAt), micros(f.Code.SpentAt), f.Code.Failures, f.Generation, micros(f.RotatedAt), hasCode(f),
-		f.Standing.SessionID, f.Standing.ActorVersion, f.TokenLifetime.Microseconds(), f.RotatedBy,
+		f.Preconditions.SessionID, f.Preconditions.ActorVersion, f.TokenLifetime.Microseconds(), f.RotatedBy,
 	}, nil
 }
 

@@ -115,7 +115,7 @@ func TestTheEndOfABusySession(t *testing.T) {
 		crowd.Go(func() {
 			for i := 0; !stop.Load(); i++ {
 				f := newFamily(fmt.Sprint("family ", n, " ", i), "declared")
-				f.UserDeclared, f.Standing.SessionID = true, "session"
+				f.UserDeclared, f.Preconditions.SessionID = true, "session"
 				late := over.Load()
 				switch err := busy.AddFamily(context.WithoutCancel(t.Context()), f); {
 				case errors.Is(err, store.ErrStale):
@@ -156,7 +156,7 @@ func TestAChangedUserWaitsWithoutTheFeed(t *testing.T) {
 			s, other := openPostgres(t, dsn), openPostgres(t, dsn)
 			must(t, s.AddUser(t.Context(), newUser("ada"), true))
 			created := newFamily("created", "declared")
-			created.UserDeclared, created.Actor.Subject, created.Standing.ActorVersion = true, "ada", "1"
+			created.UserDeclared, created.Actor.Subject, created.Preconditions.ActorVersion = true, "ada", "1"
 			must(t, errors.Join(s.AddFamily(t.Context(), newFamily("own", "ada")), s.AddFamily(t.Context(), created)))
 			addDeclared(t, s, "beside")
 			holder := heldFamily(t, other, "created", "note = 'held'")

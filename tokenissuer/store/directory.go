@@ -55,7 +55,7 @@ func NewStaticDirectory(all Declarations) (StaticDirectory, error) {
 		if _, twice := d.clients[c.ID]; twice {
 			return d, fmt.Errorf("client %q is declared twice", c.ID)
 		}
-		if c.ID == OwnClientID {
+		if c.ID == BuiltInClientID {
 			return d, fmt.Errorf("client %q: the id is reserved for tokens that belong to no application", c.ID)
 		}
 		declared := *c
@@ -77,7 +77,7 @@ func (d *StaticDirectory) addUser(u *User) error {
 	if _, twice := d.users[u.ID]; twice {
 		return errors.New("it is declared twice")
 	}
-	if _, client := d.clients[u.ID]; client || u.ID == OwnClientID {
+	if _, client := d.clients[u.ID]; client || u.ID == BuiltInClientID {
 		return errors.New("a client has this id: tokens of the one would pass for tokens of the other")
 	}
 	if other, taken := d.byEmail[u.Email]; taken {
@@ -171,9 +171,9 @@ func overlay[T any](declared map[string]*T, key string, stored *T, err error) (*
 	return stored, err
 }
 
-// OwnClientID is the client of tokens that belong to no application: those of a browser's session, and those of the
+// BuiltInClientID is the client of tokens that belong to no application: those of a browser's session, and those of the
 // password grant without a client. No other client and no user can have it, and nobody can authenticate as it.
-const OwnClientID = "gatehouse"
+const BuiltInClientID = "gatehouse"
 
 // LookupClient returns the declared client of an id; nil: none is declared.
 func (d StaticDirectory) LookupClient(id string) *Client { return d.clients[id] }

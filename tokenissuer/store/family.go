@@ -38,7 +38,7 @@ type TokenFamily struct {
 	RevokedAt time.Time
 
 	// Standing is what must hold at the moment in which the family is stored. Stores ask about it and do not keep it.
-	Standing Standing
+	Preconditions Preconditions
 
 	// Code is what its authorization code is bound to; the zero value: it never had one.
 	Code CodeBinding
@@ -90,9 +90,9 @@ type CodeBinding struct {
 	Failures int
 }
 
-// Standing names those in whose name a family is born, beside its user. They were looked at before, and may have been
+// Preconditions names those in whose name a family is born, beside its user. They were looked at before, and may have been
 // ended since.
-type Standing struct {
+type Preconditions struct {
 	// SessionID is the session in which it was approved; empty: there was none.
 	SessionID string
 	// ActorVersion is the version of Actor.Subject, when that is a stored user.

@@ -32,7 +32,7 @@ func session(id string) *store.TokenFamily {
 // approvedIn returns a family that was approved in a session.
 func approvedIn(sessionID, id string) *store.TokenFamily {
 	f := family(id)
-	f.Standing.SessionID = sessionID
+	f.Preconditions.SessionID = sessionID
 	return f
 }
 
@@ -41,14 +41,14 @@ func approvedIn(sessionID, id string) *store.TokenFamily {
 func createdBy(actor *store.User, id string) *store.TokenFamily {
 	f := refreshed(id)
 	f.Origin, f.Actor = store.AdminCreated, store.Actor{Subject: actor.ID, ClientID: "back office"}
-	f.Standing.ActorVersion = actor.Version
+	f.Preconditions.ActorVersion = actor.Version
 	return f
 }
 
 // kept is the family as a store has it.
 func kept(f *store.TokenFamily) *store.TokenFamily {
 	stored := *f
-	stored.Standing = store.Standing{}
+	stored.Preconditions = store.Preconditions{}
 	return &stored
 }
 
@@ -126,12 +126,12 @@ func standingIsNotKept(t *testing.T, s store.Store) {
 	boss := addUser(t, s, user("boss"))
 	addFamilies(t, s, session("live"))
 	both := createdBy(boss, "both")
-	both.Standing.SessionID = "live"
+	both.Preconditions.SessionID = "live"
 	for _, f := range []*store.TokenFamily{approvedIn("live", "approved"), createdBy(boss, "created"), both} {
-		given := f.Standing
+		given := f.Preconditions
 		addFamilies(t, s, f)
-		if f.Standing != given {
-			t.Errorf("the store has changed the caller's Standing to %+v", f.Standing)
+		if f.Preconditions != given {
+			t.Errorf("the store has changed the caller's Standing to %+v", f.Preconditions)
 		}
 		sameFamily(t, readFamily(t, s, f.ID), kept(f))
 	}

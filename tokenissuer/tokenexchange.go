@@ -12,15 +12,15 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// SwapLifetime is the longest life of a token that a gate has swapped for a client's. The end of the client's own by its
+// ExchangedTokenLifetime is the longest life of a token that a gate has swapped for a client's. The end of the client's own by its
 // id is not asked for elsewhere than at a gate, so this is how long an upstream may go on after it.
-const SwapLifetime = 5 * time.Minute
+const ExchangedTokenLifetime = 5 * time.Minute
 
 // maxSwappedBytes bounds what is remembered of swapped tokens.
 const maxSwappedBytes = 32 << 20
 
-// SwapCache remembers the tokens that were swapped for others, so that one is signed for a client's token and an audience.
-type SwapCache struct {
+// ExchangedTokenCache remembers the tokens that were swapped for others, so that one is signed for a client's token and an audience.
+type ExchangedTokenCache struct {
 	tokens *otter.Cache[swapKey, *swappedToken]
 }
 
@@ -39,9 +39,9 @@ type swappedToken struct {
 	expiresAt time.Time
 }
 
-// NewSwapCache returns an empty cache.
-func NewSwapCache() *SwapCache {
-	return &SwapCache{otter.Must(&otter.Options[swapKey, *swappedToken]{
+// NewExchangedTokenCache returns an empty cache.
+func NewExchangedTokenCache() *ExchangedTokenCache {
+	return &ExchangedTokenCache{otter.Must(&otter.Options[swapKey, *swappedToken]{
 		MaximumWeight: maxSwappedBytes,
 		Weigher: func(_ swapKey, s *swappedToken) uint32 {
 			return s.source.Size() + uint32(len(s.token.Reveal())) //nolint:gosec // at most MaxTokenBytes
@@ -49,8 +49,8 @@ func NewSwapCache() *SwapCache {
 	})}
 }
 
-// Swapping says what a client's token is to be swapped for.
-type Swapping struct {
+// TokenExchange says what a client's token is to be swapped for.
+type TokenExchange struct {
 	// Shown is the client's token as it stands, and Token what it says. It has just been verified.
 	Shown oauth.Secret
 	Token *accesstoken.AccessToken
@@ -60,11 +60,11 @@ type Swapping struct {
 	Audience string
 }
 
-// Swap returns an access token of ours that tells one upstream what the client's token tells, and is of no use elsewhere
+// ExchangeForUpstream returns an access token of ours that tells one upstream what the client's token tells, and is of no use elsewhere
 // (as RFC 8693 has it, delegated). It ends with the client's token, and after five minutes at the latest. One is signed
 // for a client's token and an audience, until a fifth of its life is left. The client's token is verified by the caller,
 // every time.
-func (is *Issuer) Swap(s Swapping) (oauth.Secret, error) {
+func (is *Issuer) ExchangeForUpstream(s TokenExchange) (oauth.Secret, error) {
 	if is.Swaps == nil {
 		return oauth.Secret{}, oauth.NewError(oauth.ServerError, "swaps_not_kept")
 	}
@@ -90,7 +90,7 @@ func (is *Issuer) Swap(s Swapping) (oauth.Secret, error) {
 	return swapped.token, nil
 }
 
-// isCurrent tells whether a swapped token can be given again: it has some life left, unless a new one would have no more,
+// isCurrent reports whether a swapped token can be given again: it has some life left, unless a new one would have no more,
 // its key is good, and the client's token still says the same. An opaque one may not.
 func (is *Issuer) isCurrent(s *swappedToken, source *accesstoken.AccessToken, now time.Time) bool {
 	near := s.expiresAt.Add(-s.expiresAt.Sub(s.issuedAt) / 5)
@@ -105,8 +105,8 @@ func (is *Issuer) isCurrent(s *swappedToken, source *accesstoken.AccessToken, no
 }
 
 // swap makes a token.
-func (is *Issuer) swap(s Swapping, now time.Time) (*swappedToken, error) {
-	expires := now.Add(SwapLifetime)
+func (is *Issuer) swap(s TokenExchange, now time.Time) (*swappedToken, error) {
+	expires := now.Add(ExchangedTokenLifetime)
 	if end := s.Token.ExpiresAt.Truncate(time.Second); !end.IsZero() && end.Before(expires) {
 		expires = end
 	}
@@ -133,7 +133,7 @@ func (is *Issuer) swap(s Swapping, now time.Time) (*swappedToken, error) {
 
 // swappedClaims are the client's token's. What another issuer calls a subject, a client or an organisation is nobody of
 // ours, and its sessions are not ours to end.
-func (is *Issuer) swappedClaims(s Swapping, now, expires time.Time) ([]byte, error) {
+func (is *Issuer) swappedClaims(s TokenExchange, now, expires time.Time) ([]byte, error) {
 	t := s.Token
 	swapped := &accesstoken.AccessToken{
 		Issuer: is.URL, Subject: t.Subject, Audience: []string{s.Audience}, ClientID: t.ClientID, Scopes: t.Scopes, ID: is.JTIMAC.NewID(0),

@@ -21,12 +21,12 @@ const ordersAudience = "https://orders.example"
 // swapped swaps a token of ours.
 func (a *authority) swapped(tb testing.TB, t *accesstoken.AccessToken) string {
 	tb.Helper()
-	return a.swapFor(tb, Swapping{Shown: oauth.NewSecret("the token " + t.ID), Token: t, Audience: ordersAudience})
+	return a.swapFor(tb, TokenExchange{Shown: oauth.NewSecret("the token " + t.ID), Token: t, Audience: ordersAudience})
 }
 
-func (a *authority) swapFor(tb testing.TB, s Swapping) string {
+func (a *authority) swapFor(tb testing.TB, s TokenExchange) string {
 	tb.Helper()
-	swapped, err := a.Swap(s)
+	swapped, err := a.ExchangeForUpstream(s)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestG57SwappedTokenIsOfNoUseToItsUpstream(t *testing.T) {
 		t.Errorf("revoked: %+v, %v", found, err)
 	}
 	session := a.personsToken()
-	session.ClientID = store.OwnClientID
+	session.ClientID = store.BuiltInClientID
 	if client, err := a.RevokingClient(t.Context(), ClientAuthentication{}, oauth.NewSecret(a.swapped(t, session))); err == nil {
 		t.Errorf("whoever holds it may revoke as %s", client.ID)
 	}
@@ -151,7 +151,7 @@ func TestSwappedTokenEndsWithTheClients(t *testing.T) {
 		t.Error("another was signed, which lives no longer")
 	}
 	a.wait(time.Second)
-	_, err := a.Swap(Swapping{Shown: oauth.NewSecret("the token " + source.ID), Token: source, Audience: ordersAudience})
+	_, err := a.ExchangeForUpstream(TokenExchange{Shown: oauth.NewSecret("the token " + source.ID), Token: source, Audience: ordersAudience})
 	wantRefusal(t, nil, err, "token_expired")
 }
 
@@ -177,7 +177,7 @@ func TestSwapSignsOnce(t *testing.T) {
 	}
 	for range 64 {
 		wait.Go(func() {
-			swapped, err := a.Swap(Swapping{Shown: oauth.NewSecret("shown"), Token: source, Audience: ordersAudience})
+			swapped, err := a.ExchangeForUpstream(TokenExchange{Shown: oauth.NewSecret("shown"), Token: source, Audience: ordersAudience})
 			if err != nil {
 				t.Error(err)
 			}
@@ -190,7 +190,7 @@ func TestSwapSignsOnce(t *testing.T) {
 	if n != 1 {
 		t.Errorf("%d tokens were signed", n)
 	}
-	stock := a.swapFor(t, Swapping{Shown: oauth.NewSecret("shown"), Token: source, Audience: "https://stock.example"})
+	stock := a.swapFor(t, TokenExchange{Shown: oauth.NewSecret("shown"), Token: source, Audience: "https://stock.example"})
 	if _, known := all.Load(stock); known {
 		t.Error("two upstreams got one token")
 	}
@@ -249,7 +249,7 @@ func TestG43SwappedTokenIsRevokedWithTheClients(t *testing.T) {
 			revocation.ExpiresAt = a.gate.Now().Add(time.Hour)
 			a.wait(2 * time.Second)
 			swapped := a.swapped(t, source)
-			again := a.swapFor(t, Swapping{Shown: oauth.NewSecret(swapped), Token: a.wantAtUpstream(t, swapped), Audience: "https://behind.example"})
+			again := a.swapFor(t, TokenExchange{Shown: oauth.NewSecret(swapped), Token: a.wantAtUpstream(t, swapped), Audience: "https://behind.example"})
 			a.revocations.Add(revocation)
 			token, err := a.atUpstream(swapped)
 			wantRefusal(t, token, err, "token_revoked")
@@ -263,7 +263,7 @@ func TestSwappedTokenOfAnotherIssuersNamesNobodyOfOurs(t *testing.T) {
 	a := assertingAuthority(t)
 	source := a.theirToken(t, `"sub": "u-ada", "client_id": "conf", "scope": "public reports", "jti": "token-1", "sid": "family-1", "org": "acme", "role": "admin",
 		"groups": ["admins"], "act": {"sub": "u-eve", "client_id": "portal", "act": {"sub": "u-bob"}}`)
-	swapped := a.swapFor(t, Swapping{Shown: oauth.NewSecret("theirs"), Token: source, Trust: "corp", Audience: ordersAudience})
+	swapped := a.swapFor(t, TokenExchange{Shown: oauth.NewSecret("theirs"), Token: source, Trust: "corp", Audience: ordersAudience})
 	claims := claimsIn(t, swapped)
 	for name, want := range map[string]any{
 		"iss": tokentest.Issuer, "token_iss": "https://login.example", "sub": "corp:u-ada", "client_id": "corp:conf", "org": "corp:acme",
@@ -287,12 +287,12 @@ func TestSwappedTokenOfAnotherIssuersNamesNobodyOfOurs(t *testing.T) {
 		t.Errorf("%+v", read)
 	}
 	source.Subject, source.ClientID, source.ID = "svc", "svc", "theirs-2"
-	server := a.wantAtUpstream(t, a.swapFor(t, Swapping{Shown: oauth.NewSecret("theirs 2"), Token: source, Trust: "corp", Audience: ordersAudience}))
+	server := a.wantAtUpstream(t, a.swapFor(t, TokenExchange{Shown: oauth.NewSecret("theirs 2"), Token: source, Trust: "corp", Audience: ordersAudience}))
 	if !server.IsServerToken() || server.Subject != "corp:svc" {
 		t.Errorf("a server token became %+v", server)
 	}
 	source.ClientID, source.ID = "", "theirs-3"
-	unnamed := a.wantAtUpstream(t, a.swapFor(t, Swapping{Shown: oauth.NewSecret("theirs 3"), Token: source, Trust: "corp", Audience: ordersAudience}))
+	unnamed := a.wantAtUpstream(t, a.swapFor(t, TokenExchange{Shown: oauth.NewSecret("theirs 3"), Token: source, Trust: "corp", Audience: ordersAudience}))
 	if unnamed.ClientID != "corp:" {
 		t.Errorf("no client became %q", unnamed.ClientID)
 	}
@@ -301,7 +301,7 @@ func TestSwappedTokenOfAnotherIssuersNamesNobodyOfOurs(t *testing.T) {
 func TestSwapWithoutKeysIsUnavailable(t *testing.T) {
 	a := assertingAuthority(t)
 	a.Keys = new(keys.Set)
-	_, err := a.Swap(Swapping{Shown: oauth.NewSecret("shown"), Token: a.personsToken(), Audience: ordersAudience})
+	_, err := a.ExchangeForUpstream(TokenExchange{Shown: oauth.NewSecret("shown"), Token: a.personsToken(), Audience: ordersAudience})
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	a.Keys = a.keySetState
 	a.swapped(t, a.personsToken()) // the failure was not kept
@@ -313,7 +313,7 @@ func BenchmarkSwap(b *testing.B) {
 	b.Run("known", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := a.Swap(Swapping{Shown: shown, Token: token, Audience: ordersAudience}); err != nil {
+			if _, err := a.ExchangeForUpstream(TokenExchange{Shown: shown, Token: token, Audience: ordersAudience}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -321,7 +321,7 @@ func BenchmarkSwap(b *testing.B) {
 	b.Run("signed", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := a.swap(Swapping{Shown: shown, Token: token, Audience: ordersAudience}, token.IssuedAt); err != nil {
+			if _, err := a.swap(TokenExchange{Shown: shown, Token: token, Audience: ordersAudience}, token.IssuedAt); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -331,12 +331,12 @@ func BenchmarkSwap(b *testing.B) {
 // TestSwapOfATokenOfUnknownAge: who introspects a token may not learn when it was made and when it ends.
 func TestSwapOfATokenOfUnknownAge(t *testing.T) {
 	a := assertingAuthority(t)
-	opaque := Swapping{Shown: oauth.NewSecret("opaque"), Trust: "corp", Audience: ordersAudience, Token: &accesstoken.AccessToken{
+	opaque := TokenExchange{Shown: oauth.NewSecret("opaque"), Trust: "corp", Audience: ordersAudience, Token: &accesstoken.AccessToken{
 		Issuer: "https://login.example", Subject: "u-ada", ClientID: "conf",
 	}}
 	swapped := a.swapFor(t, opaque)
 	read := a.wantAtUpstream(t, swapped)
-	if !read.ExpiresAt.Equal(a.gate.Now().Add(SwapLifetime)) || !read.Origin().IssuedAt.Equal(read.IssuedAt) {
+	if !read.ExpiresAt.Equal(a.gate.Now().Add(ExchangedTokenLifetime)) || !read.Origin().IssuedAt.Equal(read.IssuedAt) {
 		t.Errorf("%+v", read)
 	}
 	a.wait(4 * time.Minute)

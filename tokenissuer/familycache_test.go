@@ -30,7 +30,7 @@ func TestRememberedFamiliesSpareTheStoreItsQuestions(t *testing.T) {
 	}
 	f.alive(tokens)
 
-	f.Families = NewFamilyMemory() // once it was read, it is known
+	f.Families = NewFamilyCache() // once it was read, it is known
 	for range 2 {
 		tokens, err = f.refresh("conf", tokens.RefreshToken)
 		f.must(err)

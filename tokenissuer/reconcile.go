@@ -9,15 +9,15 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// endedMemory is how long it is remembered that something is declared no more: longer than any token lives that a node
+// endedRetention is how long it is remembered that something is declared no more: longer than any token lives that a node
 // with an older configuration may have issued.
-const endedMemory = store.MaxLifetime + store.Day
+const endedRetention = store.MaxLifetime + store.Day
 
-// Settle ends what an earlier configuration has declared and this one declares no more: the tokens and sessions of users
+// Reconcile ends what an earlier configuration has declared and this one declares no more: the tokens and sessions of users
 // that are gone or have changed, and the tokens of clients that are gone. It is called once, when a configuration takes
 // over. Nodes take over a new one after each other, and the last goes on issuing by the old one meanwhile: so each ends
-// again what was ended before. When Settle fails half-way, the next one ends the same again.
-func (g *Registry) Settle(ctx context.Context) error {
+// again what was ended before. When Reconcile fails half-way, the next one ends the same again.
+func (g *Registry) Reconcile(ctx context.Context) error {
 	before, remembered, err := g.Stored.Declarations(ctx)
 	if err != nil {
 		return oauth.Unavailable("store_unavailable", err)
@@ -46,7 +46,7 @@ func takenOut(before []store.Declaration, remembered []store.EndedDeclaration, n
 	}
 	changed = len(ended) > 0 || len(before) != len(now)
 	for _, d := range remembered {
-		if declared[d.Declaration] || listed[d.Declaration] || at.Sub(d.At) > endedMemory {
+		if declared[d.Declaration] || listed[d.Declaration] || at.Sub(d.At) > endedRetention {
 			changed = true
 			continue
 		}
@@ -85,7 +85,7 @@ func (g *Registry) endDeclared(ctx context.Context, ended []store.EndedDeclarati
 	return g.Issuer.Revoke(ctx, revocations...)
 }
 
-// endDeclaredClient tells whether all tokens of a client's id are to end. Again: they were ended before, and are spared when they
+// endDeclaredClient reports whether all tokens of a client's id are to end. Again: they were ended before, and are spared when they
 // may be those of a stored client that has the id now.
 func (g *Registry) endDeclaredClient(ctx context.Context, d store.Declaration, again bool) (whole bool, err error) {
 	if !again {
@@ -95,7 +95,7 @@ func (g *Registry) endDeclaredClient(ctx context.Context, d store.Declaration, a
 	return isGone(err)
 }
 
-// endDeclaredUser ends the families of a user in that version, and those that the user has created for others. It tells whether all
+// endDeclaredUser ends the families of a user in that version, and those that the user has created for others. It reports whether all
 // tokens of the id are to end, as when nobody has it any more: a family of a declared user may be born beside its end.
 // Again: they were ended before, and what the one who has the id now may have created is spared.
 func (g *Registry) endDeclaredUser(ctx context.Context, d store.Declaration, again bool) (whole bool, err error) {

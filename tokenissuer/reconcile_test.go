@@ -36,7 +36,7 @@ func (r rollout) settled(all store.Declarations) *Registry {
 	r.tb.Helper()
 	r.wait(10 * time.Second)
 	g := r.node(all)
-	r.must(g.Settle(r.tb.Context()))
+	r.must(g.Reconcile(r.tb.Context()))
 	r.wait(10 * time.Second)
 	return g
 }
@@ -200,7 +200,7 @@ func TestM25S22WhatIsRememberedLeaves(t *testing.T) {
 		t.Errorf("when it is forgotten a reload does %v", steps)
 	}
 	r.store.fail("Declarations", false)
-	tokentest.WantCode(t, r.node(stays).Settle(t.Context()), oauth.TemporarilyUnavailable)
+	tokentest.WantCode(t, r.node(stays).Reconcile(t.Context()), oauth.TemporarilyUnavailable)
 }
 
 // TestM25S22SettlingThatFails is made up for by the next one.
@@ -211,7 +211,7 @@ func TestM25S22SettlingThatFails(t *testing.T) {
 			old := r.settled(store.Declarations{Clients: []*store.Client{declaredClient("goes")}, Users: []*store.User{declaredUser("gone", store.RoleMember)}})
 			client, user := r.server(old, "goes"), r.signIn(old, "gone")
 			r.store.fail(step, false)
-			tokentest.WantCode(t, r.node(store.Declarations{}).Settle(t.Context()), oauth.TemporarilyUnavailable)
+			tokentest.WantCode(t, r.node(store.Declarations{}).Reconcile(t.Context()), oauth.TemporarilyUnavailable)
 			r.store.fail("", false)
 			r.settled(store.Declarations{})
 			r.verdict("client", client, false)

@@ -20,7 +20,7 @@ const (
 	leastFamilyWeight     = maxFamilyBytes / maxRememberedFamilies
 )
 
-// FamilyMemory remembers families that this process has seen lately, each with its user, so that a credential which is
+// FamilyCache remembers families that this process has seen lately, each with its user, so that a credential which is
 // used soon after it was issued costs no question to the store.
 //
 // What it says may be out of date: another node, or another process on the same file, may have used the credential up, or
@@ -28,20 +28,20 @@ const (
 // credential that looks good here still has to be used up in the store, by a step that does nothing unless the family is as
 // it was remembered and its user still stands (RedeemCode, RotateRefreshToken); and one that does not is looked up there
 // as if nothing were known.
-type FamilyMemory struct {
+type FamilyCache struct {
 	families *otter.Cache[string, *rememberedFamily]
 }
 
-// NewFamilyMemory returns one that remembers nothing yet.
-func NewFamilyMemory() *FamilyMemory {
-	return &FamilyMemory{otter.Must(&otter.Options[string, *rememberedFamily]{
+// NewFamilyCache returns one that remembers nothing yet.
+func NewFamilyCache() *FamilyCache {
+	return &FamilyCache{otter.Must(&otter.Options[string, *rememberedFamily]{
 		MaximumWeight: maxFamilyBytes,
 		Weigher:       func(_ string, r *rememberedFamily) uint32 { return r.weight },
 	})}
 }
 
 // put remembers a family that lives and its user, who stands. A nil memory remembers nothing.
-func (m *FamilyMemory) put(f *store.TokenFamily, user *store.User) {
+func (m *FamilyCache) put(f *store.TokenFamily, user *store.User) {
 	if m == nil || f.Origin == store.BrowserSession {
 		return
 	}
@@ -70,7 +70,7 @@ func newRememberedFamily(family *store.TokenFamily, user *store.User) *remembere
 	var room [32]*string
 	texts := append(room[:0],
 		&f.ID, &f.UserID, &f.UserVersion, &f.ClientID, (*string)(&f.Origin), &f.Actor.Subject, &f.Actor.ClientID, &f.Note,
-		&f.Standing.SessionID, &f.Standing.ActorVersion, &f.Code.RequestID, &f.Code.RedirectURI, &f.Code.Challenge, &f.RotatedBy,
+		&f.Preconditions.SessionID, &f.Preconditions.ActorVersion, &f.Code.RequestID, &f.Code.RedirectURI, &f.Code.Challenge, &f.RotatedBy,
 		&u.ID, &u.Email, &u.Name, &u.Organisation, (*string)(&u.Role), (*string)(&u.Status), &u.Version)
 	for _, list := range [][]string{f.Scopes, u.Groups} {
 		for i := range list {
@@ -96,7 +96,7 @@ func newRememberedFamily(family *store.TokenFamily, user *store.User) *remembere
 }
 
 // forget drops a family that turned out to be another than was remembered.
-func (m *FamilyMemory) forget(id string) {
+func (m *FamilyCache) forget(id string) {
 	if m != nil {
 		m.families.Invalidate(id)
 	}
@@ -119,7 +119,7 @@ func (is *Issuer) remembered(id string) (*store.TokenFamily, *store.User) {
 }
 
 // rotated remembers what a family is after a rotation that succeeded.
-func (m *FamilyMemory) rotated(f *store.TokenFamily, user *store.User, r store.Rotation) {
+func (m *FamilyCache) rotated(f *store.TokenFamily, user *store.User, r store.Rotation) {
 	next := *f
 	next.Generation, next.RotatedAt, next.RotatedBy = f.Generation+1, asStored(r.At), r.By
 	m.put(&next, user)
