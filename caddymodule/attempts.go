@@ -33,7 +33,7 @@ func (e *engine) newAttempts() store.AttemptCounter {
 	return newSharedAttempts(alone, func() store.AttemptStore { return e.opened() }, e.now)
 }
 
-// sharedAttempts counts failed sign-ins for all nodes together, in the store. While the store does not answer, each node
+// sharedAttempts counts failed sign-ins and client authentications for all nodes together, in the store. While the store does not answer, each node
 // counts alone, on top of what it has heard: an outage lets nobody guess without end.
 type sharedAttempts struct {
 	store func() store.AttemptStore // nil while there is none
@@ -64,10 +64,11 @@ func newSharedAttempts(alone *memstore.Attempts, store func() store.AttemptStore
 	return a
 }
 
-// isShared reports whether all nodes count a bucket together. The rest bounds what costs a node something, or is too frequent
-// to be asked of a database: failed client authentications and successful sign-ins.
+// isShared reports whether all nodes count a bucket together: those of failed sign-ins and failed client authentications. The rest
+// bounds what costs a node something, or is too frequent to be asked of a database: what succeeds.
 func isShared(bucket string) bool {
-	return strings.HasPrefix(bucket, "account\x00") || strings.HasPrefix(bucket, "sign-in\x00")
+	kind, _, _ := strings.Cut(bucket, "\x00")
+	return kind == "account" || kind == "sign-in" || kind == "client"
 }
 
 // Failures returns what this node knows of the bucket. There may be more: who relies on it counts.

@@ -47,6 +47,7 @@ var refusedPeople = []refusal{
 	{`organisation a b c`, `wrong argument count or unexpected line ending after 'c', at Caddyfile:3`},
 	{`organisation ""`, `organisation : organisation id: use 1 to 255 bytes of text without control characters, at Caddyfile:3`},
 	{`organisation a ""`, `organisation a: the name is empty; is a variable unset?, at Caddyfile:3`},
+	{`organisation a "  "`, `organisation a: organisation name: write more than spaces, or leave it out, at Caddyfile:3`},
 	{`organisation a ` + strings.Repeat("x", 256), `organisation a: organisation name: use at most 255 bytes of text without control characters, at Caddyfile:3`},
 	{"organisation a\norganisation a A", `organisation a is set twice, at Caddyfile:4`},
 	{`user`, `wrong argument count or unexpected line ending after 'user', at Caddyfile:3`},

@@ -319,6 +319,7 @@ func TestCommandErrors(t *testing.T) {
 		{[]string{"client", "rotate-secret", "conf", "--overlap", ""}, `"" is no duration: write it as 90s, 15m, 2h or 28d`},
 		{[]string{"client", "add"}, `required flag(s) "name" not set`},
 		{[]string{"client", "add", "--name", "x", "--id", "conf"}, "the id is already taken"},
+		{[]string{"client", "add", "--name", "  "}, "client name: write more than spaces, or leave it out"},
 		{[]string{"client", "add", "--name", "x", "--type", "wide"}, `unknown client type "wide": use confidential, public or native`},
 		{[]string{"client", "add", "--name", "x", "--grant", "implicit"}, `unknown grant "implicit": use client_credentials, authorization_code, refresh_token, password`},
 		{[]string{"client", "add", "--name", "x", "--scope", "nothing"}, `unknown scope "nothing": declare it first`},

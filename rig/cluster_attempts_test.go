@@ -68,6 +68,26 @@ func TestT72FailuresAreCountedOnAllNodes(t *testing.T) {
 	}
 }
 
+// TestT21WrongSecretsAreCountedOnAllNodes together.
+func TestT21WrongSecretsAreCountedOnAllNodes(t *testing.T) {
+	const limit = 6
+	c := StartCluster(t, 2, Setup{Limits: "client 6/30m per ip"})
+	try := func(node int, secret string) Answer {
+		form := url.Values{"grant_type": {"client_credentials"}, "client_id": {Console}, "client_secret": {secret}}
+		return Send(t.Context(), http.MethodPost, c.Nodes[node].URL+"/oauth/token", form.Encode(), "Content-Type", formType)
+	}
+	for i := range limit {
+		if err := mustBe(try(i%2, "wrong"), http.StatusUnauthorized, "invalid_client", "a wrong secret"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for node := range c.Nodes {
+		if answer := try(node, "wrong"); answer.Status != http.StatusTooManyRequests || answer.Header.Get("Retry-After") == "" {
+			t.Errorf("after %d wrong secrets on both nodes, node %d: %s", limit, node, answer)
+		}
+	}
+}
+
 // TestT73GuessesRacedOnTwoNodes: of guesses at the same moment no more are judged than the limit and one for each node.
 func TestT73GuessesRacedOnTwoNodes(t *testing.T) {
 	c := StartCluster(t, 2, limitedSetup)

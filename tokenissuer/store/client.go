@@ -126,8 +126,8 @@ func (c *Client) Validate() error {
 	if err := ValidateID(c.ID); err != nil {
 		return fmt.Errorf("client id: %w", err)
 	}
-	if len(c.Name) > maxClientText || strings.ContainsFunc(c.Name, unicode.IsControl) || !utf8.ValidString(c.Name) {
-		return fmt.Errorf("client name: use at most %d bytes of text without control characters", maxClientText)
+	if err := validateName(c.Name); err != nil {
+		return fmt.Errorf("client name: %w", err)
 	}
 	if err := c.Type.Validate(); err != nil {
 		return err

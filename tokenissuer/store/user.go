@@ -3,6 +3,7 @@ package store
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -102,10 +103,13 @@ func (u *User) Validate() error {
 	return passwords.ValidateHash(u.PasswordHash)
 }
 
-// validateName refuses names that could not be shown on one line.
+// validateName refuses names that could not be shown on one line, or of which nothing would be seen.
 func validateName(name string) error {
 	if len(name) > maxClientText || strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name) {
 		return fmt.Errorf("use at most %d bytes of text without control characters", maxClientText)
+	}
+	if name != "" && strings.TrimSpace(name) == "" {
+		return errors.New("write more than spaces, or leave it out")
 	}
 	return nil
 }
