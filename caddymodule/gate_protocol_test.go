@@ -292,7 +292,7 @@ func verifies() bool {
 	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers)])
 	for {
 		frame, more := frames.Next()
-		if strings.HasSuffix(frame.Function, "tokenissuer.(*Verifier).Recall") {
+		if strings.HasSuffix(frame.Function, "accesstoken.(*Verifier).Recall") {
 			return true
 		}
 		if !more {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"golang.org/x/net/html"
@@ -231,6 +233,10 @@ func (b *browser) fetch(method, target, body string, headers ...string) page {
 		request.Header.Add(headers[i], headers[i+1])
 	}
 	response, err := b.client.Do(request)
+	if method == http.MethodGet && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
+		// At a reload Caddy drops what the kernel has accepted on the old socket. Browsers ask again.
+		response, err = b.client.Do(request)
+	}
 	if err != nil {
 		b.t.Fatal(err)
 	}

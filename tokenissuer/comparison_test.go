@@ -20,7 +20,7 @@ var provers = map[string]string{
 	"keys/credential.go readMAC":    "hmac.Equal",                 // of codes, sessions and refresh tokens
 	"oauth/pkce.go VerifierMatches": "subtle.ConstantTimeCompare", // of digests
 	"passwords/password.go Verify":  "subtle.ConstantTimeCompare", // of argon2id; bcrypt does it itself
-	"pending.go OpenFormToken":      "hmac.Equal",
+	"sealedstate.go OpenFormToken":  "hmac.Equal",
 	"store/client.go SecretMatches": "subtle.ConstantTimeCompare", // of digests
 }
 
