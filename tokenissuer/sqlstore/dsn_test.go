@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -100,5 +101,8 @@ func TestIsUnreachableTakesAnyCode(t *testing.T) {
 		if got := IsUnreachable(&pgconn.PgError{Code: code}); got != want {
 			t.Errorf("%q: %v", code, got)
 		}
+	}
+	if !IsUnreachable(fmt.Errorf("opening: %w", pgconn.ErrConnClosed)) {
+		t.Error("a connection that was closed between two queries is taken for a fault of the configuration")
 	}
 }
