@@ -30,14 +30,15 @@ type bound struct {
 }
 
 // limits are the bounds of a node on SQLite, ES256. A refresh makes some twenty allocations for what it remembers of who asked. On a busy
-// machine fewer revocations share a commit, which is one or two allocations each.
+// machine fewer revocations share a commit, which is one or two allocations each. Of an ES256 signature golang-jwt and encoding/asn1
+// make 24 allocations to verify and some ten to sign, which costs no tenth of the time that a copy of ours would save.
 var limits = []bound{
 	{"protect", "reverse_proxy", 24, 2.2},
-	{"external token at first sight", "reverse_proxy", 56, 4},
+	{"external token at first sight", "reverse_proxy", 65, 4},
 	{"forged token", "respond 401", 15, 3.5},
-	{"client_credentials", "respond 401", 98, 6},
-	{"refresh", "respond 401", 172, 9},
-	{"introspection", "respond 401", 48, 4.5},
+	{"client_credentials", "respond 401", 106, 6},
+	{"refresh", "respond 401", 176, 9},
+	{"introspection", "respond 401", 50, 4.5},
 	{"revocation", "respond 401", 80, 8},
 }
 
