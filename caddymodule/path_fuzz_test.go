@@ -65,7 +65,7 @@ func TestPatternsMeanWhatTheyMeanInCaddy(t *testing.T) {
 
 func FuzzPathGuard(f *testing.F) {
 	for _, seed := range []string{
-		"/api/orders/17", "/pub/..%2fapi", "/a%252e", "/%ef%bc%8e./", "/a//b", "/caf%C3%A9/", "/a;b", "/.%00/", "*", "x:y", "/a%2fb/c%20d",
+		"/api/orders/17", "/pub/..%2fapi", "/a%252e", "/%ef%bc%8e./", "/a//b", "/caf%C3%A9/", "/a;b", "/.%00/", "*", "x:y", "/a%2fb/c%20d", "K:8bc%",
 	} {
 		f.Add(seed, "")
 	}
@@ -86,6 +86,9 @@ func FuzzPathGuard(f *testing.F) {
 		sent, _, _ = strings.Cut(sent, "?")
 		unescaped, err := url.PathUnescape(sent)
 		if err != nil {
+			if exam.Ambiguous { // as what has a scheme and no path
+				return
+			}
 			t.Fatalf("%q is sent as %q: %v", target, sent, err)
 		}
 		if exam.EncodedSlash != strings.Contains(strings.ToLower(sent), "%2f") {
