@@ -96,7 +96,7 @@ func (m module) program(ctx context.Context) (string, error) {
 // source downloads the module, whose sum the go command checks, and returns its directory.
 func (m module) source(ctx context.Context) (string, error) {
 	download := exec.CommandContext(ctx, "go", "mod", "download", "-json", m.path+"@"+m.version) //nolint:gosec // go
-	// Outside of this module: what somebody else needs is no dependency of ours.
+	// Run outside of this module, so that a peer's dependencies do not become ours.
 	download.Dir, download.Env = os.TempDir(), append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	text, err := download.Output()
 	var answer struct{ Dir, Error string }

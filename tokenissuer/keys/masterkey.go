@@ -100,7 +100,7 @@ func LoadMasterKey(ctx context.Context, st store.KeyStore, sealer *Sealer, now t
 	if err != nil {
 		return nil, fmt.Errorf("opening stored key %s: %w", stored.ID, err)
 	}
-	key.jtiMACRequiredFrom = tagsRequiredFrom(ctx, st, sealer, stored, now)
+	key.jtiMACRequiredFrom = macsRequiredFrom(ctx, st, sealer, stored, now)
 	return key, nil
 }
 
@@ -146,14 +146,14 @@ func addMasterKey(ctx context.Context, st store.KeyStore, sealer *Sealer, now ti
 	return nil
 }
 
-// upgradeTime is how long the nodes of one store may take until all of them tag what they sign.
+// upgradeTime is how long an upgrade of all nodes may take, until each of them puts a MAC into the jti of what it signs.
 const upgradeTime = 7 * 24 * time.Hour
 
-// tagsRequiredFrom tells from when on no token of ours can be without a tag. ActiveFrom of a master key is when the first node
-// came that tags what it signs. Before there were such nodes, master keys had none.
-func tagsRequiredFrom(ctx context.Context, st store.KeyStore, sealer *Sealer, master store.StoredKey, now time.Time) time.Time {
+// macsRequiredFrom returns when the last token of ours without a MAC in its jti has expired; zero: nobody knows. ActiveFrom of a
+// master key is when the first node started that makes such MACs. Master keys of earlier builds have none.
+func macsRequiredFrom(ctx context.Context, st store.KeyStore, sealer *Sealer, master store.StoredKey, now time.Time) time.Time {
 	if master.ActiveFrom.IsZero() {
-		// A clock that stands before the key's birth, as of a machine that has just been switched on, would have tags required too
+		// A clock that stands before the key's birth, as of a machine that has just been switched on, would require MACs too
 		// early for ever.
 		active := master
 		active.ActiveFrom = now

@@ -76,7 +76,7 @@ func Seal(ctx context.Context, st store.KeyStore, sealer *Sealer, settled bool) 
 	return Sealing{}, errors.New("sealing the stored keys: others change them again and again")
 }
 
-// changes returns what becomes of the stored keys.
+// changes returns the rows to replace, and what Seal reports.
 func (s *Sealer) changes(stored []store.StoredKey, settled bool) (found Sealing, changes []store.KeyChange) {
 	least := keyInClear
 	for _, k := range stored {

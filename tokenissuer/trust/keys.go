@@ -48,7 +48,7 @@ type remoteKeys struct {
 // knowledge is one state of what is known, never changed.
 type knowledge struct {
 	set *keySet // nil: none yet
-	// current reports whether the last fetch was good. If not, nobody can say that there is no key of some kid.
+	// current reports whether the last fetch succeeded. If it did not, a kid that is missing here may still be a key of the issuer.
 	current bool
 	failed  error     // why the last fetch was not
 	retryAt time.Time // when the next one is planned
