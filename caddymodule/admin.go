@@ -92,10 +92,10 @@ func serveOperation(what string, op operation) http.HandlerFunc {
 		if !app.issues() {
 			return 0, nil, errGateOnly
 		}
-		if !app.engine.enter() {
+		if !app.engine.Enter() {
 			return 0, nil, errClosing
 		}
-		defer app.engine.leave()
+		defer app.engine.Leave()
 		if !app.isServing(r.Context()) {
 			return 0, nil, errNoStore
 		}

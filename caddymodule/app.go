@@ -11,7 +11,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/floodgate"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -92,15 +91,7 @@ type App struct {
 	ctx     caddy.Context
 	covered atomic.Pointer[coverage] // nil before Start
 
-	flood *floodgate.Gate // nil: floods of bad tokens are not held back
-	// released is closed when the servers shut down: refusals that are held back are given at once then.
-	released chan struct{}
-	release  func()
-
-	identityHeaders []string // what any `protect` of this configuration sets beyond the defaults
-	qualifiers      []string // with which the ids of trusted issuers begin in the tokens that a `protect` swaps
-	// identityGuard takes all of them from clients. It is made by the first request, when every `protect` is known.
-	identityGuard func() *identityGuard
+	gates *Shared
 }
 
 // CaddyModule returns the module's id.
@@ -122,15 +113,21 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := a.provisionTrust(ctx); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
-	if err := a.provisionFloodgate(); err != nil {
-		return fmt.Errorf("oauth: %w", err)
-	}
 	a.started = make(chan struct{})
 	a.life, a.endLife = context.WithCancel(context.Background())
-	a.identityGuard = sync.OnceValue(func() *identityGuard { return newIdentityGuard(a.identityHeaders) })
-	if !a.issues() {
-		return nil
+	if a.issues() {
+		if err := a.provisionIssuer(); err != nil {
+			return fmt.Errorf("oauth: %w", err)
+		}
 	}
+	if a.gates, err = NewShared(a.logger, a.audit, clock, a.ownIssuer(), a.trustedIssuers(), a.settings.gateLimit); err != nil {
+		return fmt.Errorf("oauth: %w", err)
+	}
+	return nil
+}
+
+// provisionIssuer makes our own issuer.
+func (a *App) provisionIssuer() error {
 	if a.Store != nil && a.Store.tellsPassword() {
 		a.logger.Warn("the password of the database stands in the configuration, which Caddy keeps in the clear and shows at its " +
 			"admin endpoint: give the connection string as {env.NAME} or {file./path}")
@@ -154,7 +151,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.engine = pooled.(*engine)
 	a.issuer = a.newIssuer()
 	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit, tally{}, a.settings.brand); err != nil {
-		return fmt.Errorf("oauth: %w", err)
+		return err
 	}
 	// Apps start in no order, so the new configuration's listeners may be open before Start has run. When the one that
 	// runs now has opened the engine, nothing is left to wait for.
@@ -212,11 +209,43 @@ func (a *App) clients(ctx context.Context) ([]*store.Client, error) {
 	}
 }
 
+// ownIssuer is our own issuer for the gates; nil: there is none.
+func (a *App) ownIssuer() *OwnIssuer {
+	if !a.issues() {
+		return nil
+	}
+	return &OwnIssuer{
+		Issuer: a.issuer, Handler: a.handler, Verifier: a.engine.verifier, Node: a.engine, Declared: a.settings.declared, IsServing: a.isServing,
+	}
+}
+
+// trustedIssuers are the issuers of others for the gates.
+func (a *App) trustedIssuers() []TrustedIssuer {
+	var list []TrustedIssuer
+	for _, t := range a.trusted {
+		list = append(list, TrustedIssuer{Name: t.name, URL: t.settings.Issuer, Audience: t.audience, Issuer: t.issuer, Life: t.pooled.life})
+	}
+	return list
+}
+
+// Gates returns what the gates of the configuration share.
+func (a *App) Gates() *Shared { return a.gates }
+
+// CheckScopes refuses scopes that no token can hold. What other issuers know nobody here can tell.
+func (a *App) CheckScopes(names oauth.Scopes) error {
+	if a.issues() && len(a.trusted) == 0 {
+		return a.settings.scopes.Check(names)
+	}
+	return oauth.CheckScopeNames(names)
+}
+
 // Stop ends the app's place as the running one. Its requests go on: Cleanup lets go of what they need.
 func (a *App) Stop() error {
 	if a.endLife != nil { // else Provision has failed
 		a.endLife()
-		a.release()
+		if a.gates != nil {
+			a.gates.Release()
+		}
 	}
 	running.remove(a)
 	covering.remove(a)
@@ -226,16 +255,16 @@ func (a *App) Stop() error {
 // Cleanup lets go of the engine and of the trusted issuers. It accepts an app whose Provision failed half-way.
 func (a *App) Cleanup() error {
 	a.coverValidated()
-	released := errors.Join(a.releaseTrust(), a.releaseFloodgate())
+	released := a.releaseTrust()
+	if a.gates != nil {
+		released = errors.Join(released, a.gates.Close())
+	}
 	if a.engine == nil {
 		return released
 	}
 	_, err := engines.Delete(a.settings.engine)
 	return errors.Join(released, err)
 }
-
-// addIdentityHeader records a header that a `protect` sets. It is called while the configuration is provisioned.
-func (a *App) addIdentityHeader(name string) { a.identityHeaders = append(a.identityHeaders, name) }
 
 // running holds the apps that have started. During a reload there are two; when a new configuration fails to start, the
 // old one stays.

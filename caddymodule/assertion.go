@@ -57,7 +57,7 @@ func (p *Protect) readAssertion() error {
 	switch {
 	case forbiddenForward(header):
 		return fmt.Errorf("forward assertion %s: an assertion cannot be written into this header", header)
-	case !p.app.issues():
+	case p.shared.own == nil:
 		return errors.New("forward assertion needs an issuer of our own, whose keys sign it: add `issuer https://…` to the oauth block")
 	case p.ForwardTo == forwardToResponse:
 		return errors.New("forward assertion is bound to the request that the upstream gets, which is not the one that forward_to response answers")
@@ -75,15 +75,15 @@ func (p *Protect) readAssertion() error {
 		}
 	}
 	p.assertion = &AssertionConfig{header, audience}
-	p.app.addIdentityHeader(header)
-	p.app.useAssertions()
+	p.shared.addIdentityHeader(header)
+	p.shared.own.useAssertions()
 	return nil
 }
 
 // useAssertions publishes the keys that sign assertions. It is called while the configuration is provisioned.
-func (a *App) useAssertions() {
-	if a.issuer.Assertions == nil {
-		a.issuer.Assertions = new(tokenissuer.AssertionKeys)
+func (o *OwnIssuer) useAssertions() {
+	if o.Assertions == nil {
+		o.Assertions = new(tokenissuer.AssertionKeys)
 	}
 }
 
@@ -93,10 +93,10 @@ func (p *Protect) assert(r *http.Request, d *decision) error {
 	if p.assertion == nil {
 		return nil
 	}
-	if !p.app.isServing(r.Context()) {
+	if !p.shared.isServing(r.Context()) {
 		return oauth.Unavailable("not_started", nil)
 	}
-	signed, err := p.app.issuer.Assert(d.token, tokenissuer.AssertedRequest{
+	signed, err := p.shared.own.Assert(d.token, tokenissuer.AssertedRequest{
 		Audience: p.assertion.Audience, Method: upstreamMethod(r), Target: upstreamTarget(r),
 	})
 	if err != nil {

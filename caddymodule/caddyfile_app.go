@@ -156,22 +156,5 @@ func (a *App) parseAudience(d *caddyfile.Dispenser) error {
 	return err
 }
 
-func parseAudience(d *caddyfile.Dispenser, audience *[]string) error {
-	values := d.RemainingArgs()
-	if len(values) == 0 {
-		return d.ArgErr()
-	}
-	for _, value := range values {
-		if value == "" {
-			return d.Errf("an audience must not be empty")
-		}
-		if err := refuseRequest(d, value); err != nil {
-			return err
-		}
-	}
-	*audience = append(*audience, values...)
-	return nil
-}
-
 // Interface guard.
 var _ caddyfile.Unmarshaler = (*App)(nil)

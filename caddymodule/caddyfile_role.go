@@ -1,10 +1,7 @@
 package caddymodule
 
 import (
-	"encoding/json"
-
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -53,16 +50,6 @@ func (a *App) parseRole(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// checkRoles refuses names that no role has: nobody could ever pass.
-func checkRoles(roles store.RoleCatalogue, names []string) error {
-	for _, name := range names {
-		if err := roles.Check(store.Role(name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // declaration is the role as the core has it.
 func (c *RoleConfig) declaration() store.RoleDeclaration {
 	role := store.RoleDeclaration{Name: store.Role(c.Name), Words: c.Words}
@@ -79,15 +66,6 @@ func (a *App) declaredRoles() []store.RoleDeclaration {
 		declared = append(declared, a.Roles[i].declaration())
 	}
 	return declared
-}
-
-// rolesOf returns the roles that the global options of a Caddyfile declare; they have been read before its sites.
-func rolesOf(h httpcaddyfile.Helper) store.RoleCatalogue {
-	var app App
-	if option, ok := h.Option("oauth").(httpcaddyfile.App); ok {
-		_ = json.Unmarshal(option.Value, &app) // parseGlobalOption has written it
-	}
-	return store.NewRoleCatalogue(app.declaredRoles()...)
 }
 
 // readRoles reads which roles there are.

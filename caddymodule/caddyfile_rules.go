@@ -4,8 +4,9 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/go-json-experiment/json"
 )
 
 // ruleKinds are the kinds of `require`, for error texts.
@@ -104,13 +105,29 @@ func (r *Rule) readExpression(h httpcaddyfile.Helper) error {
 	return nil
 }
 
-// refusePlaceholders refuses placeholders where nothing replaces them: what they name would never be compared.
-func refusePlaceholders(d *caddyfile.Dispenser, values []string) error {
-	for _, value := range values {
-		for _, prefix := range []string{"{http.", "{env.", "{file."} {
-			if strings.Contains(value, prefix) {
-				return d.Errf("%s: a rule compares with text and replaces no placeholder", value)
-			}
+// rolesOf returns the roles that the global options of a Caddyfile declare, of which the names matter here. They have been read
+// before its sites.
+func rolesOf(h httpcaddyfile.Helper) store.RoleCatalogue {
+	var block struct {
+		Roles []struct {
+			Name store.Role `json:"name"`
+		} `json:"roles"`
+	}
+	if option, ok := h.Option("oauth").(httpcaddyfile.App); ok {
+		_ = json.Unmarshal(option.Value, &block) // the parser of the oauth block has written it
+	}
+	var declared []store.RoleDeclaration
+	for _, role := range block.Roles {
+		declared = append(declared, store.RoleDeclaration{Name: role.Name})
+	}
+	return store.NewRoleCatalogue(declared...)
+}
+
+// checkRoles refuses names that no role has: nobody could ever pass.
+func checkRoles(roles store.RoleCatalogue, names []string) error {
+	for _, name := range names {
+		if err := roles.Check(store.Role(name)); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -144,14 +144,6 @@ func (c *IntrospectionConfig) parseClient(d *caddyfile.Dispenser) error {
 	return err
 }
 
-// parseSetting reads a text that may be a placeholder, but not one that a request would fill.
-func parseSetting(d *caddyfile.Dispenser, value *string) error {
-	if err := text(d, value); err != nil {
-		return err
-	}
-	return refuseRequest(d, *value)
-}
-
 // parseClaimName reads the name of a claim, or a path to one.
 func parseClaimName(d *caddyfile.Dispenser, name *string) error {
 	if err := text(d, name); err != nil {

@@ -98,3 +98,40 @@ func durationOf(d *caddyfile.Dispenser, value string) (time.Duration, error) {
 	}
 	return duration, nil
 }
+
+// refusePlaceholders refuses placeholders where nothing replaces them: what they name would never be compared.
+func refusePlaceholders(d *caddyfile.Dispenser, values []string) error {
+	for _, value := range values {
+		for _, prefix := range []string{"{http.", "{env.", "{file."} {
+			if strings.Contains(value, prefix) {
+				return d.Errf("%s: a rule compares with text and replaces no placeholder", value)
+			}
+		}
+	}
+	return nil
+}
+
+func parseAudience(d *caddyfile.Dispenser, audience *[]string) error {
+	values := d.RemainingArgs()
+	if len(values) == 0 {
+		return d.ArgErr()
+	}
+	for _, value := range values {
+		if value == "" {
+			return d.Errf("an audience must not be empty")
+		}
+		if err := refuseRequest(d, value); err != nil {
+			return err
+		}
+	}
+	*audience = append(*audience, values...)
+	return nil
+}
+
+// parseSetting reads a text that may be a placeholder, but not one that a request would fill.
+func parseSetting(d *caddyfile.Dispenser, value *string) error {
+	if err := text(d, value); err != nil {
+		return err
+	}
+	return refuseRequest(d, *value)
+}

@@ -6,8 +6,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
@@ -93,23 +91,4 @@ func checkIssuer(issuer string) error {
 		}
 	}
 	return fmt.Errorf("issuer %q must be https: plain http is for loopback hosts only", issuer)
-}
-
-// resolve replaces {env.*}, {file.*} and the like in a setting. Nothing, and a placeholder that gives nothing, is an
-// error; so is one that a request would fill, because then a client could choose the value.
-func resolve(name, text string) (string, error) {
-	if text == "" {
-		return "", fmt.Errorf("%s is missing", name)
-	}
-	if strings.Contains(text, "{http.") {
-		return "", fmt.Errorf("%s: %s comes from the request: use {env.NAME} or {file./path}", name, text)
-	}
-	value, err := caddy.NewReplacer().ReplaceOrErr(text, true, true)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", name, err)
-	}
-	if value == "" {
-		return "", fmt.Errorf("%s: %s gives nothing", name, text)
-	}
-	return value, nil
 }

@@ -32,8 +32,8 @@ type coverage struct {
 // covering holds the apps that have started, with an issuer or without. The newest knows what protects what.
 var covering apps
 
-// noteHTTP remembers the app whose handler is being provisioned. Asking for it by name would load it once more from here.
-func (a *App) noteHTTP(ctx caddy.Context) {
+// NoteHTTP remembers the app whose handler is being provisioned. Asking for it by name would load it once more from here.
+func (a *App) NoteHTTP(ctx caddy.Context) {
 	for _, module := range ctx.Modules() {
 		if app, ok := module.(*caddyhttp.App); ok {
 			a.http = app

@@ -15,7 +15,7 @@ import (
 // ServeHTTP guards the request, decides, and hands on a copy that says who is calling.
 func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
-	p.app.identityGuard().clean(r.Header, trusted, p.trustedHeaders...)
+	p.shared.identityGuard().clean(r.Header, trusted, p.trustedHeaders...)
 	restoreShown(r)
 	r.Trailer = nil // likewise: an error route would pass on an identity header that is announced as a trailer
 	queryToken := endpoint.QueryCarriesToken(r.URL.RawQuery)

@@ -95,8 +95,8 @@ func (*engine) log() *zap.Logger { return caddy.Log().Named("oauth") }
 // clock is the time source of every engine.
 var clock = time.Now
 
-// enter counts a request that may use the store. It is false once the engine is closing.
-func (e *engine) enter() bool {
+// Enter counts a request that may use the store. It is false once the engine is closing; else Leave follows.
+func (e *engine) Enter() bool {
 	e.inFlight.Add(1)
 	if e.closing.Load() {
 		e.inFlight.Add(-1)
@@ -105,7 +105,14 @@ func (e *engine) enter() bool {
 	return true
 }
 
-func (e *engine) leave() { e.inFlight.Add(-1) }
+// Leave ends what Enter has begun.
+func (e *engine) Leave() { e.inFlight.Add(-1) }
+
+// IsClosing reports whether no configuration uses the engine any more.
+func (e *engine) IsClosing() bool { return e.closing.Load() }
+
+// Now is the time by this node's own clock.
+func (e *engine) Now() time.Time { return e.now() }
 
 // Destruct closes the engine when no configuration uses it any more. Requests of the old configuration may still be
 // under way: the store stays open until they are through, or for ten seconds.

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -29,47 +28,28 @@ type pooledFloodgate struct{ *floodgate.Gate }
 // Destruct does nothing.
 func (pooledFloodgate) Destruct() error { return nil }
 
-// provisionFloodgate takes the floodgate from the pool, or makes it.
-func (a *App) provisionFloodgate() error {
-	a.released = make(chan struct{})
-	a.release = sync.OnceFunc(func() { close(a.released) })
-	if a.settings.gateLimit == (tokenissuer.Limit{}) {
-		return nil
+// takeFloodgate takes the floodgate of a limit from the pool, or makes it; nil: there is no limit.
+func takeFloodgate(limit tokenissuer.Limit, now func() time.Time) (*floodgate.Gate, error) {
+	if limit == (tokenissuer.Limit{}) {
+		return nil, nil //nolint:nilnil // a nil Gate holds nothing back
 	}
-	pooled, _, err := floodgates.LoadOrNew(a.settings.gateLimit, func() (caddy.Destructor, error) {
-		limit := floodgate.Limit{Failures: a.settings.gateLimit.Failures, Window: a.settings.gateLimit.Window}
-		return pooledFloodgate{floodgate.New(limit, clock)}, nil
+	pooled, _, err := floodgates.LoadOrNew(limit, func() (caddy.Destructor, error) {
+		return pooledFloodgate{floodgate.New(floodgate.Limit{Failures: limit.Failures, Window: limit.Window}, now)}, nil
 	})
-	if err == nil {
-		a.flood = pooled.(pooledFloodgate).Gate
+	if err != nil {
+		return nil, err
 	}
-	return err
-}
-
-// releaseFloodgate gives it back.
-func (a *App) releaseFloodgate() error {
-	if a.flood == nil {
-		return nil
-	}
-	_, err := floodgates.Delete(a.settings.gateLimit)
-	return err
-}
-
-// releaseWith has the refusals that are held back answered when the server begins to shut down, which waits for them.
-func (a *App) releaseWith(ctx caddy.Context) {
-	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
-		server.RegisterOnShutdown(a.release)
-	}
+	return pooled.(pooledFloodgate).Gate, nil
 }
 
 // sourceOf returns where a request comes from: by Caddy's own judgement of which proxies speak for clients. It is nobody
 // where there is no request, as when a stream is looked at.
-func (a *App) sourceOf(ctx context.Context) floodgate.Source {
+func (s *Shared) sourceOf(ctx context.Context) floodgate.Source {
 	address, err := netip.ParseAddr(clientIP(ctx))
 	if err != nil {
 		return 0
 	}
-	return a.flood.Source(address)
+	return s.flood.Source(address)
 }
 
 // busyRetry is when a client should come back whose token could not be verified because of all the others.
@@ -77,11 +57,11 @@ const busyRetry = time.Second
 
 // admitSignature is the tokenissuer.Admission of a request. A stream that is looked at again waits for nobody: its token was
 // good, no client chooses how often that is, and a flood must neither end it nor keep others from being ended.
-func (a *App) admitSignature(ctx context.Context) (done func(good bool), err error) {
+func (s *Shared) admitSignature(ctx context.Context) (done func(good bool), err error) {
 	if ctx.Value(caddyhttp.VarsCtxKey) == nil {
 		return func(bool) {}, nil
 	}
-	done, waited, err := a.flood.Admit(ctx, a.sourceOf(ctx))
+	done, waited, err := s.flood.Admit(ctx, s.sourceOf(ctx))
 	switch {
 	case err == nil && waited:
 		laneVerified.Inc()
@@ -116,18 +96,18 @@ func isFailure(d decision, refusal error) bool {
 // holdBack counts a failure. It keeps the answer back when its source sends too many of them while others are to be protected
 // from that, and reports whether the connection is to be closed with it.
 func (p *Protect) holdBack(r *http.Request, d decision, refusal error) (closing bool) {
-	if p.app.flood == nil || !isFailure(d, refusal) {
+	if p.shared.flood == nil || !isFailure(d, refusal) {
 		return false
 	}
-	source := p.app.sourceOf(r.Context())
-	verdict := p.app.flood.Fail(source, p.app.flood.Connection(source, r.RemoteAddr))
+	source := p.shared.sourceOf(r.Context())
+	verdict := p.shared.flood.Fail(source, p.shared.flood.Connection(source, r.RemoteAddr))
 	if verdict.Tell {
-		p.app.logger.Warn("too many bad tokens from one address: its refusals are held back", zap.String("address", clientAddress(r)))
+		p.shared.logger.Warn("too many bad tokens from one address: its refusals are held back", zap.String("address", clientAddress(r)))
 	}
 	if verdict.Hold == 0 {
 		return false
 	}
-	held := p.app.flood.Hold(verdict.Hold, isDear(r), r.Context().Done(), p.app.released)
+	held := p.shared.flood.Hold(verdict.Hold, isDear(r), r.Context().Done(), p.shared.released)
 	if held {
 		refusalsHeld.Inc()
 	}
@@ -140,9 +120,9 @@ func (p *Protect) holdBack(r *http.Request, d decision, refusal error) (closing 
 // notePassed tells the floodgate of a request that came through. Who was let in without a token has shown nothing for which its
 // connection could have credit.
 func (p *Protect) notePassed(r *http.Request, token *accesstoken.AccessToken) {
-	flood := p.app.flood
+	flood := p.shared.flood
 	if flood.Passed() && token != nil {
-		flood.PassedOn(flood.Connection(p.app.sourceOf(r.Context()), r.RemoteAddr))
+		flood.PassedOn(flood.Connection(p.shared.sourceOf(r.Context()), r.RemoteAddr))
 	}
 }
 

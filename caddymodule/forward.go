@@ -58,7 +58,7 @@ func (p *Protect) readForwarding() error {
 		}
 		seen[foldHeaderName(f.Header)] = true
 		p.forward = append(p.forward, f)
-		p.app.addIdentityHeader(f.Header)
+		p.shared.addIdentityHeader(f.Header)
 	}
 	return nil
 }

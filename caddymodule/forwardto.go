@@ -19,7 +19,7 @@ func (p *Protect) tell(fields []headerField) upstreamIdentity {
 	if p.ForwardTo != forwardToResponse {
 		return upstreamIdentity{}
 	}
-	return upstreamIdentity{p.app.identityGuard(), fields}
+	return upstreamIdentity{p.shared.identityGuard(), fields}
 }
 
 // clean deletes every spelling of every identity header, and of those that are announced as trailers.

@@ -9,25 +9,37 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 )
 
 // benchmarkedGate is a gate that takes every token, so that what is measured is what it does around the verdict.
 func benchmarkedGate(token *accesstoken.AccessToken) *Protect {
-	app := &App{started: make(chan struct{}), audit: endpoint.NewAudit(zap.NewNop(), clientAddress)}
-	close(app.started)
-	app.identityGuard = func() *identityGuard { return newIdentityGuard(nil) }
-	guard := newIdentityGuard(nil)
-	app.identityGuard = func() *identityGuard { return guard }
+	verifier := verdict(func(string, []string) (*accesstoken.AccessToken, error) { return token, nil })
+	own := &OwnIssuer{
+		Issuer: new(tokenissuer.Issuer), Verifier: verifier, Node: openNode{}, IsServing: func(context.Context) bool { return true },
+	}
+	shared, err := NewShared(zap.NewNop(), endpoint.NewAudit(zap.NewNop(), clientAddress), time.Now, own, nil, tokenissuer.Limit{})
+	if err != nil {
+		panic(err)
+	}
 	return &Protect{
-		app: app, audit: app.audit, logger: zap.NewNop(), forward: defaultForward, cookies: ownCookies{issuer: []string{"accessToken", "session"}, hidden: []string{"accessToken", "session"}},
+		shared: shared, audit: shared.audit, logger: zap.NewNop(), forward: defaultForward, cookies: ownCookies{issuer: []string{"accessToken", "session"}, hidden: []string{"accessToken", "session"}},
 		issuers:  []routeIssuer{{name: selfIssuer}},
-		verifier: verdict(func(string, []string) (*accesstoken.AccessToken, error) { return token, nil }),
+		verifier: verifier,
 	}
 }
 
-// verdict is an ownVerifier that knows every token.
+// openNode is a Node that is open, and stays so.
+type openNode struct{}
+
+func (openNode) Enter() bool     { return true }
+func (openNode) Leave()          {}
+func (openNode) IsClosing() bool { return false }
+func (openNode) Now() time.Time  { return time.Now() }
+
+// verdict is an OwnVerifier that knows every token.
 type verdict func(token string, audiences []string) (*accesstoken.AccessToken, error)
 
 func (v verdict) Recall(token string, audiences []string) (*accesstoken.AccessToken, bool, error) {
@@ -38,6 +50,8 @@ func (v verdict) Recall(token string, audiences []string) (*accesstoken.AccessTo
 func (v verdict) VerifyAdmitted(token string, audiences []string, _ accesstoken.Admission) (*accesstoken.AccessToken, error) {
 	return v(token, audiences)
 }
+
+func (verdict) Generation() uint64 { return 0 }
 
 // discard is a response nobody reads.
 type discard struct{ header http.Header }

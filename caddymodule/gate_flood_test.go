@@ -312,7 +312,7 @@ func TestG81SignaturesWaitInTheirLane(t *testing.T) {
 	forger := s.forger()
 	s.must(t, 200, stranger, "/api/x", s.good)
 	s.flood(t, flooder, 15)
-	leave, waited, err := s.app().flood.Admit(t.Context(), s.sourceAt(flooder))
+	leave, waited, err := s.app().gates.Floodgate().Admit(t.Context(), s.sourceAt(flooder))
 	if err != nil || waited {
 		t.Fatalf("waited %v, %v", waited, err)
 	}
@@ -334,7 +334,7 @@ func TestG81SignaturesWaitInTheirLane(t *testing.T) {
 		}
 		done <- status
 	})
-	s.eventually("it waits in the lane", func() bool { return s.app().flood.Waiting() == 1 || len(done) > 0 })
+	s.eventually("it waits in the lane", func() bool { return s.app().gates.Floodgate().Waiting() == 1 || len(done) > 0 })
 	if len(done) > 0 {
 		t.Fatalf("it did not wait: %d", <-done)
 	}
@@ -353,7 +353,7 @@ func TestG81SignaturesWaitInTheirLane(t *testing.T) {
 func (s *floodScene) fillLane(t *testing.T) {
 	t.Helper()
 	for range max(1, runtime.GOMAXPROCS(0)/2) {
-		leave, waited, err := s.app().flood.Admit(t.Context(), s.sourceAt(stranger))
+		leave, waited, err := s.app().gates.Floodgate().Admit(t.Context(), s.sourceAt(stranger))
 		if err != nil || waited {
 			t.Fatalf("waited %v, %v", waited, err)
 		}
@@ -362,7 +362,7 @@ func (s *floodScene) fillLane(t *testing.T) {
 }
 
 func (s *floodScene) sourceAt(address string) floodgate.Source {
-	return s.app().flood.Source(netip.MustParseAddr(address))
+	return s.app().gates.Floodgate().Source(netip.MustParseAddr(address))
 }
 
 // TestG81HeldRefusalsDoNotHoldUpAShutdown: they are given as soon as the server begins to shut down, which waits for them and for
@@ -387,7 +387,7 @@ func TestG81HeldRefusalsDoNotHoldUpAShutdown(t *testing.T) {
 	reloaded := make(chan error, 1)
 	go func() { reloaded <- s.tryReload(strings.Replace(floodSite, "respond 404", "respond 410", 1)) }()
 	select {
-	case <-old.released:
+	case <-old.gates.released:
 	case <-time.After(patience):
 		t.Error("nothing is released while a request goes on")
 	}
@@ -398,7 +398,7 @@ func TestG81HeldRefusalsDoNotHoldUpAShutdown(t *testing.T) {
 	if err := <-reloaded; err != nil {
 		t.Fatal(err)
 	}
-	if s.app().flood != old.flood {
+	if s.app().gates.Floodgate() != old.gates.Floodgate() {
 		t.Error("the flood is forgotten with a reload")
 	}
 }
@@ -407,7 +407,7 @@ func TestG81TheFloodgateCanBeTurnedOff(t *testing.T) {
 	setClock(t)
 	s := startFloodScene(t, strings.Replace(floodSite, "gate 10/1s per ip", "gate off", 1))
 	s.must(t, 200, stranger, "/api/x", s.good)
-	if closed := s.flood(t, flooder, 100); closed != 0 || s.heldSince() != 0 || s.app().flood != nil {
+	if closed := s.flood(t, flooder, 100); closed != 0 || s.heldSince() != 0 || s.app().gates.Floodgate() != nil {
 		t.Errorf("%d closed, %d held", closed, s.heldSince())
 	}
 }

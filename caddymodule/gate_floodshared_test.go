@@ -38,7 +38,7 @@ func TestG81AFloodBehindAProxy(t *testing.T) {
 // holdMany holds so many answers back until the function is called that it returns.
 func (s *floodScene) holdMany(n int) (release func()) {
 	gone, left := make(chan struct{}), make(chan struct{}, n)
-	flood := s.app().flood
+	flood := s.app().gates.Floodgate()
 	for range n {
 		go func() {
 			flood.Hold(time.Hour, false, gone, nil)
@@ -90,7 +90,7 @@ func TestG81AStreamWaitsForNobody(t *testing.T) {
 	s.flood(t, flooder, 15)
 	app := s.app()
 	s.fillLane(t)
-	done, err := app.admitSignature(t.Context()) // as a stream asks, outside of a request
+	done, err := app.gates.admitSignature(t.Context()) // as a stream asks, outside of a request
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -440,7 +440,6 @@ func awaitNoSweep(t *testing.T) {
 func TestG71AStreamIsLeftAloneForOneSweep(t *testing.T) {
 	token := &accesstoken.AccessToken{ExpiresAt: time.Now().Add(time.Hour)}
 	p := benchmarkedGate(token)
-	p.app.engine = newEngine(engineSettings{}, nil)
 	o, s := openStreams{sweeping: true}, &stream{gate: p, token: token, cancel: func() {}}
 	o.enter(s)
 	if due, more := o.due(); len(due) != 0 || !more {
@@ -468,7 +467,6 @@ func TestG71AStreamIsLeftAloneForOneSweep(t *testing.T) {
 func TestG71AHandlerThatGoesOn(t *testing.T) {
 	var dead atomic.Bool
 	p := benchmarkedGate(&accesstoken.AccessToken{ExpiresAt: time.Now().Add(time.Hour)})
-	p.app.engine = newEngine(engineSettings{}, nil)
 	good := p.verifier
 	p.verifier = verdict(func(token string, audiences []string) (*accesstoken.AccessToken, error) {
 		if dead.Load() {

@@ -59,7 +59,7 @@ func (p *Protect) readIssuers() error {
 	}
 	introspecting := ""
 	for _, name := range names {
-		issuer, err := p.app.routeIssuer(name)
+		issuer, err := p.shared.routeIssuer(name)
 		if err != nil {
 			return err
 		}
@@ -82,40 +82,29 @@ func (p *Protect) readIssuers() error {
 	return nil
 }
 
-func resolveAll(what string, configured []string) ([]string, error) {
-	var values []string
-	for _, text := range configured {
-		value, err := resolve(what, text)
-		if err != nil {
-			return nil, err
-		}
-		values = append(values, value)
-	}
-	return values, nil
-}
-
 // routeIssuer returns the issuer of that name.
-func (a *App) routeIssuer(name string) (routeIssuer, error) {
+func (s *Shared) routeIssuer(name string) (routeIssuer, error) {
 	if name == selfIssuer {
-		if !a.issues() {
+		if s.own == nil {
 			return routeIssuer{}, errors.New("there is no issuer of our own: add `issuer https://…` to the oauth block, or write `issuer <name>` with the name of a trust")
 		}
-		return routeIssuer{name: selfIssuer, url: a.settings.issuer, audience: a.settings.audience}, nil
+		return routeIssuer{name: selfIssuer, url: s.own.URL, audience: s.own.Audience}, nil
 	}
-	for _, t := range a.trusted {
-		if t.name == name {
-			return routeIssuer{name: name, url: t.settings.Issuer, audience: t.audience, external: t.issuer, now: clock, life: t.pooled.life}, nil
-		}
+	t, ok := s.trusted(name)
+	if !ok {
+		return routeIssuer{}, fmt.Errorf("issuer %s is not known: there is no `trust %s` in the oauth block", name, name)
 	}
-	return routeIssuer{}, fmt.Errorf("issuer %s is not known: there is no `trust %s` in the oauth block", name, name)
+	return routeIssuer{name: name, url: t.URL, audience: t.Audience, external: t.Issuer, now: s.now, life: t.Life}, nil
 }
 
-// ownVerifier is what a tokenissuer.Verifier does for the gate.
-type ownVerifier interface {
+// OwnVerifier is what an accesstoken.Verifier does for the gate.
+type OwnVerifier interface {
 	// Recall is the verdict on a token that was verified before.
 	Recall(token string, audiences []string) (t *accesstoken.AccessToken, known bool, err error)
 	// VerifyAdmitted is that on any token; it asks before it verifies a signature.
 	VerifyAdmitted(token string, audiences []string, admit accesstoken.Admission) (*accesstoken.AccessToken, error)
+	// Generation changes with every change of the keys and of the revocations.
+	Generation() uint64
 }
 
 // verifyToken finds out whose a token is and has that issuer's keys judge it. What the token says of its issuer only
@@ -157,18 +146,18 @@ func (i *routeIssuer) recall(ctx context.Context, p *Protect, token string) (t *
 		return i.external.Recall(token, i.audience)
 	}
 	t, known, err = p.verifier.Recall(token, i.audience)
-	if known && !p.app.isServing(ctx) {
+	if known && !p.shared.isServing(ctx) {
 		return nil, true, oauth.Unavailable("not_started", nil)
 	}
 	return t, known, err
 }
 
 func (i *routeIssuer) verify(ctx context.Context, p *Protect, token string) (*accesstoken.AccessToken, error) {
-	admit := func() (func(bool), error) { return p.app.admitSignature(ctx) }
+	admit := func() (func(bool), error) { return p.shared.admitSignature(ctx) }
 	if i.external != nil {
 		return i.external.VerifyAdmitted(ctx, token, i.audience, network(clientIP(ctx)), admit)
 	}
-	if !p.app.isServing(ctx) {
+	if !p.shared.isServing(ctx) {
 		return nil, oauth.Unavailable("not_started", nil)
 	}
 	return p.verifier.VerifyAdmitted(token, i.audience, admit)
@@ -188,11 +177,11 @@ func (p *Protect) standing(issuer string) (time.Time, uint64, error) {
 		}
 		return known.now(), known.external.Generation(), nil
 	}
-	engine := p.app.engine
-	if engine.closing.Load() {
+	own := p.shared.own
+	if own.Node.IsClosing() {
 		return time.Time{}, 0, closed
 	}
-	return engine.now(), engine.verifier.Generation(), nil
+	return own.Node.Now(), own.Verifier.Generation(), nil
 }
 
 // mayWait reports whether a verdict about tokens of an issuer may need a question to somebody else.

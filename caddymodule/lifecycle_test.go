@@ -651,19 +651,19 @@ func TestS22CleanupWaitsForRequests(t *testing.T) {
 	if err := e.open(); err != nil {
 		t.Fatal(err)
 	}
-	if !e.enter() {
+	if !e.Enter() {
 		t.Fatal("an open engine lets nobody in")
 	}
 	if err := e.Destruct(); err != nil {
 		t.Fatal(err)
 	}
-	if e.enter() {
+	if e.Enter() {
 		t.Error("a closing engine lets somebody in")
 	}
 	if _, err := e.store.Clients(t.Context()); err != nil {
 		t.Errorf("the store is closed under a request: %v", err)
 	}
-	e.leave()
+	e.Leave()
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		if _, err := e.store.Clients(t.Context()); err != nil {
 			return

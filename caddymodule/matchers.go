@@ -25,6 +25,11 @@ func init() {
 // that it lets pass without a token. Under a `not` that is the other way round.
 type MatchScope []string
 
+// scopeChecker is the oauth block, which knows what scopes tokens can hold.
+type scopeChecker interface {
+	CheckScopes(names oauth.Scopes) error
+}
+
 // CaddyModule returns the module's id.
 func (MatchScope) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.matchers.oauth_scope", New: func() caddy.Module { return new(MatchScope) }}
@@ -32,15 +37,15 @@ func (MatchScope) CaddyModule() caddy.ModuleInfo {
 
 // Provision refuses scopes that no token can hold.
 func (m MatchScope) Provision(ctx caddy.Context) error {
-	app, err := appOf(ctx, "oauth_scope", "")
+	app, err := oauthApp(ctx, "oauth_scope", "")
 	if err != nil {
 		return err
 	}
 	if len(m) == 0 {
 		return errors.New("oauth_scope needs a scope")
 	}
-	if app.issues() && len(app.trusted) == 0 {
-		return app.settings.scopes.Check(oauth.Scopes(m))
+	if issuer, ok := app.(scopeChecker); ok {
+		return issuer.CheckScopes(oauth.Scopes(m))
 	}
 	return oauth.CheckScopeNames(m)
 }
@@ -92,7 +97,7 @@ func (MatchClaim) CaddyModule() caddy.ModuleInfo {
 
 // Provision refuses what no token can meet.
 func (m MatchClaim) Provision(ctx caddy.Context) error {
-	if _, err := appOf(ctx, "oauth_claim", ""); err != nil {
+	if _, err := oauthApp(ctx, "oauth_claim", ""); err != nil {
 		return err
 	}
 	if len(m) == 0 {

@@ -50,7 +50,7 @@ func (stateCollector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	send(readyDesc, oneIf(len(app.unreadiness()) == 0))
 	send(streamsDesc, float64(streams.count()))
-	send(heldDesc, float64(app.flood.Held()))
+	send(heldDesc, float64(app.gates.Floodgate().Held()))
 	for _, t := range app.trusted {
 		send(trustDesc, oneIf(t.issuer.Trouble() == nil), t.name)
 	}

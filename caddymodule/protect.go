@@ -85,7 +85,7 @@ type Protect struct {
 
 	// undeclared is an error of the Caddyfile: a rule names a role that is not one of ours.
 	undeclared error
-	app        *App
+	shared     *Shared
 	logger     *zap.Logger
 	audit      *endpoint.Audit
 	issuers    []routeIssuer
@@ -103,7 +103,7 @@ type Protect struct {
 	resource       string // resolved
 	// described is the refusal that names the route's own metadata, once all routes are known.
 	described atomic.Pointer[endpoint.PreparedChallenge]
-	verifier  ownVerifier
+	verifier  OwnVerifier
 }
 
 // CaddyModule returns the module's id.
@@ -115,14 +115,13 @@ func (*Protect) CaddyModule() caddy.ModuleInfo {
 func (p *Protect) Provision(ctx caddy.Context) error {
 	p.logger = ctx.Logger()
 	var err error
-	if p.app, err = appOf(ctx, "protect", p.Source); err != nil {
+	if p.shared, err = sharedOf(ctx, "protect", p.Source); err != nil {
 		return err
 	}
-	p.app.noteHTTP(ctx)
-	p.app.releaseWith(ctx)
-	p.audit = p.app.audit
-	if p.app.issues() {
-		p.verifier = p.app.engine.verifier
+	p.shared.releaseWith(ctx)
+	p.audit = p.shared.audit
+	if p.shared.own != nil {
+		p.verifier = p.shared.own.Verifier
 	}
 	steps := []func() error{
 		p.readIssuers, func() error { return p.readRules(ctx) }, p.readForwarding, p.readAssertion, p.readSwap, p.readBrowsers, p.readCORS, p.readUpgrades, p.readTrustHeaders,
@@ -136,7 +135,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	refusal := endpoint.Challenge{Realm: p.realm(), Scope: oauth.Scopes(oauth.ResourceScopes(p.Scopes)).String()}
 	// The metadata that we serve is that of the issuer's audience; for another one it would mislead (RFC 9728 §3.3).
 	if len(p.Audience) == 0 && p.own != nil {
-		refusal.ResourceMetadata = endpoint.ResourceMetadataURL(p.app.issuer)
+		refusal.ResourceMetadata = endpoint.ResourceMetadataURL(p.shared.own.Issuer)
 	}
 	p.refusal = refusal.Prepare()
 	return nil
@@ -144,8 +143,8 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 
 // realm names who protects: our issuer, or what the route is an audience of.
 func (p *Protect) realm() string {
-	if p.app.issues() {
-		return p.app.settings.issuer
+	if url := p.shared.issuerURL(); url != "" {
+		return url
 	}
 	return p.issuers[0].audience[0]
 }
@@ -177,7 +176,7 @@ func (p *Protect) checkRoles(names []string) error {
 	if p.takesOthers() {
 		return nil
 	}
-	return checkRoles(p.app.settings.roles, names)
+	return checkRoles(p.shared.own.Roles, names)
 }
 
 // checkScopes refuses scopes that no token of ours can hold. What other issuers know nobody here can tell.
@@ -185,7 +184,7 @@ func (p *Protect) checkScopes(names []string) error {
 	if len(p.issuers) > 1 || p.own == nil {
 		return oauth.CheckScopeNames(names)
 	}
-	return p.app.settings.scopes.Check(names)
+	return p.shared.own.Scopes.Check(names)
 }
 
 // ownCookies are the names of cookies that are kept between the browser and us.
@@ -198,8 +197,8 @@ type ownCookies struct {
 
 // readBrowsers settles what concerns browsers alone.
 func (p *Protect) readBrowsers() (err error) {
-	if p.app.issues() { // else an application may call its own cookies so
-		p.cookies.issuer = endpoint.CookieNames(p.app.settings.issuer)
+	if p.shared.own != nil { // else an application may call its own cookies so
+		p.cookies.issuer = endpoint.CookieNames(p.shared.own.URL)
 	}
 	p.cookies.hidden = p.cookies.issuer
 	if p.TokenCookie != "" {
@@ -211,7 +210,7 @@ func (p *Protect) readBrowsers() (err error) {
 	if err := errors.Join(p.checkBrowser(), p.checkSessions()); err != nil {
 		return err
 	}
-	p.origin, err = newOwnOrigin(p.app.settings.issuer)
+	p.origin, err = newOwnOrigin(p.shared.issuerURL())
 	return err
 }
 

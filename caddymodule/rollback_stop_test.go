@@ -41,7 +41,7 @@ func TestK11RevokedWhileItStops(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	g.marked()
 	e := g.app().engine
-	if !e.enter() {
+	if !e.Enter() {
 		t.Fatal("it lets nobody in")
 	}
 	if err := e.Destruct(); err != nil {
@@ -51,7 +51,7 @@ func TestK11RevokedWhileItStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := g.progress()
-	e.leave()
+	e.Leave()
 	g.eventually("the marker has it", func() bool {
 		e.keyring.mu.Lock()
 		defer e.keyring.mu.Unlock()

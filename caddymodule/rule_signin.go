@@ -54,9 +54,9 @@ const maxAhead = time.Minute
 
 // isRecent reports whether a time is no longer ago than maxAge, and no lie.
 func (e *examination) isRecent(at time.Time, maxAge time.Duration) bool {
-	now, leeway := clock(), accesstoken.TrustedLeeway
+	now, leeway := e.gate.shared.now(), accesstoken.TrustedLeeway
 	if e.isOwn() {
-		now, leeway = e.gate.app.engine.now(), store.Leeway
+		now, leeway = e.gate.shared.own.Node.Now(), store.Leeway
 	}
 	return !at.Add(maxAge+leeway).Before(now) && !at.After(now.Add(maxAhead))
 }

@@ -1,12 +1,9 @@
 package caddymodule
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -46,11 +43,12 @@ func (*Server) CaddyModule() caddy.ModuleInfo {
 
 // Provision finds the issuer.
 func (s *Server) Provision(ctx caddy.Context) error {
-	var err error
-	if s.app, err = appOf(ctx, "oauth_server", s.Source); err != nil {
+	app, err := oauthApp(ctx, "oauth_server", s.Source)
+	if err != nil {
 		return err
 	}
-	s.app.noteHTTP(ctx)
+	s.app = app.(*App)
+	s.app.NoteHTTP(ctx)
 	return placed(s.check(), s.Source)
 }
 
@@ -84,18 +82,6 @@ func checkAlias(path string) error {
 	return nil
 }
 
-// appOf returns the configuration's oauth block, for the directive that needs it, which stands at the source.
-func appOf(ctx caddy.Context, directive, source string) (*App, error) {
-	app, err := ctx.AppIfConfigured("oauth")
-	if errors.Is(err, caddy.ErrNotConfigured) {
-		return nil, placed(fmt.Errorf("%s needs an oauth block in the global options, with `issuer` or `trust`", directive), source)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return app.(*App), nil
-}
-
 // ServeHTTP answers what is ours. Access logs skip it: a query may hold a credential, and the audit log has a line.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if s.isMetadata(r) {
@@ -116,54 +102,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhtt
 		return next.ServeHTTP(w, r)
 	}
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
-	if !s.app.engine.enter() {
+	if !s.app.engine.Enter() {
 		s.app.handler.ServeUnavailable(w, r, "shutting_down")
 		return nil
 	}
-	defer s.app.engine.leave()
+	defer s.app.engine.Leave()
 	if !s.app.isServing(r.Context()) {
 		s.app.handler.ServeUnavailable(w, r, "not_started")
 		return nil
 	}
 	serve(failing(w, r), r.WithContext(sqlstore.WithTimeout(r.Context())))
 	return nil
-}
-
-// clientAddress returns the network that a request comes from.
-func clientAddress(r *http.Request) string {
-	text := clientIP(r.Context())
-	if text == "" {
-		text = r.RemoteAddr
-		if host, _, err := net.SplitHostPort(text); err == nil {
-			text = host
-		}
-	}
-	return network(text)
-}
-
-// clientIP returns the address that a request comes from, by Caddy's own judgement of which proxies speak for clients. It is
-// empty where there is no request, as when a stream is looked at.
-func clientIP(ctx context.Context) string {
-	text, _ := caddyhttp.GetVar(ctx, caddyhttp.ClientIPVarKey).(string)
-	return text
-}
-
-// network returns what an address stands for: an IPv6 address for its /64, which is what one host usually has, any other for
-// itself.
-func network(text string) string {
-	address, err := netip.ParseAddr(text)
-	if err != nil || address.Is4() { // of which there is one spelling
-		return text
-	}
-	address = address.Unmap().WithZone("")
-	if address.Is4() {
-		return address.String()
-	}
-	prefix, err := address.Prefix(64)
-	if err != nil {
-		return text
-	}
-	return prefix.String()
 }
 
 // Interface guards.

@@ -39,13 +39,13 @@ func (p *Protect) checkSessions() error {
 	if p.own == nil {
 		return fmt.Errorf("token_from cookie %s: its tokens are our own, which this route does not take: add `issuer self`, or name another cookie", sessionTokenCookie)
 	}
-	issued := p.app.settings.audience
+	issued := p.shared.own.Audience
 	if !slices.ContainsFunc(p.own.audience, func(wanted string) bool { return slices.Contains(issued, wanted) }) {
 		return fmt.Errorf("token_from cookie %s: its tokens are meant for %s, and so for no audience of this route",
 			sessionTokenCookie, strings.Join(issued, " "))
 	}
 	if asksForGroup := func(r *Rule) bool { return len(r.Groups) > 0 }; slices.ContainsFunc(p.Require, asksForGroup) &&
-		!slices.Contains(p.app.SessionScopes, oauth.ScopeGroups) {
+		!slices.Contains(p.shared.own.SessionScopes, oauth.ScopeGroups) {
 		p.logger.Warn("nobody who signs in with a browser passes `require group`, because the tokens of sessions do not have the scope groups: "+
 			"add `session_scopes groups` to the oauth block", zap.String("source", p.Source))
 	}
@@ -83,7 +83,7 @@ func (p *Protect) authenticate(w http.ResponseWriter, r *http.Request, d *decisi
 // issuer. The name of that cookie has no prefix which keeps it to this host: any host of the same domain can place a token of
 // somebody else's in it. A program that sends a token in a cookie without more has put it there itself.
 func (p *Protect) isForeign(r *http.Request, t *accesstoken.AccessToken) bool {
-	id := p.app.handler.TokenSession(r)
+	id := p.shared.own.Handler.TokenSession(r)
 	return t.Issuer != p.own.url || (id != "" || isBrowser(r)) && (id == "" || t.FamilyID != id)
 }
 
@@ -98,7 +98,7 @@ func isBrowser(r *http.Request) bool {
 // ownCookie returns of several tokens in cookies of the issuer's name the one of the browser's session; none when there is
 // none of it. Nothing is believed yet of what they say.
 func (p *Protect) ownCookie(r *http.Request, values []string) []string {
-	id := p.app.handler.TokenSession(r)
+	id := p.shared.own.Handler.TokenSession(r)
 	if id == "" {
 		return nil
 	}
@@ -119,7 +119,7 @@ func errorCode(err error) oauth.ErrorCode { return oauth.AsError(err).Code }
 
 // sessionCredential is the credential of a request that shows none: a fresh token, when the browser is signed in.
 func (p *Protect) sessionCredential(w http.ResponseWriter, r *http.Request, d *decision) (credential, error) {
-	switch serving := p.app.isServing(r.Context()); {
+	switch serving := p.shared.isServing(r.Context()); {
 	case !serving && p.Optional:
 		return credential{}, tokenMissing
 	case !serving:
@@ -165,19 +165,19 @@ func (p *Protect) renew(w http.ResponseWriter, r *http.Request, d *decision, ver
 
 // isNearEnd reports whether a token is in the last tenth of its life.
 func (p *Protect) isNearEnd(t *accesstoken.AccessToken) bool {
-	return p.app.engine.now().After(t.ExpiresAt.Add(-t.ExpiresAt.Sub(t.IssuedAt) / 10))
+	return p.shared.own.Node.Now().After(t.ExpiresAt.Add(-t.ExpiresAt.Sub(t.IssuedAt) / 10))
 }
 
 // sessionToken returns a fresh token of the browser's session; empty: it has none. The cookie for it is kept in the
 // decision: it must not meet what an upstream may set.
 func (p *Protect) sessionToken(w http.ResponseWriter, r *http.Request, d *decision) (oauth.Secret, error) {
-	engine := p.app.engine
-	if !engine.enter() {
+	node := p.shared.own.Node
+	if !node.Enter() {
 		return oauth.Secret{}, oauth.Unavailable("shutting_down", nil)
 	}
-	defer engine.leave()
+	defer node.Leave()
 	scratch := scratchWriter{w, make(http.Header)}
-	token, err := p.app.handler.SessionToken(scratch, r.WithContext(sqlstore.WithTimeout(r.Context())))
+	token, err := p.shared.own.Handler.SessionToken(scratch, r.WithContext(sqlstore.WithTimeout(r.Context())))
 	if err != nil || token.IsEmpty() {
 		return oauth.Secret{}, err
 	}
@@ -205,7 +205,7 @@ func (p *Protect) signIn(w http.ResponseWriter, r *http.Request, d *decision, re
 	if !p.origin.isHost(r.Host) {
 		p.warnHost.Do(func() {
 			p.logger.Warn("a browser cannot sign in for this host, because the cookie would never reach it: use `challenge browser` on the issuer's host only",
-				zap.String("host", r.Host), zap.String("issuer", p.app.settings.issuer))
+				zap.String("host", r.Host), zap.String("issuer", p.shared.own.URL))
 		})
 		return false
 	}
@@ -229,7 +229,7 @@ func (p *Protect) signIn(w http.ResponseWriter, r *http.Request, d *decision, re
 func (p *Protect) mendedBySignIn(d *decision, refusal error) bool {
 	e := oauth.AsError(refusal)
 	return e.Code == oauth.InsufficientAuthentication && e.MaxAge > 0 && len(e.ACRValues) == 0 &&
-		d.token != nil && d.cookie && p.takesSessions() && d.token.Issuer == p.app.settings.issuer
+		d.token != nil && d.cookie && p.takesSessions() && d.token.Issuer == p.shared.own.URL
 }
 
 // signInURL is where the browser signs in and comes back from: to the address that it asked for, without the rewrites of
@@ -243,7 +243,7 @@ func (p *Protect) signInURL(r *http.Request) (string, error) {
 	if !strings.HasPrefix(address.RequestURI(), "/") {
 		return "", errors.New("the request has no path to come back to")
 	}
-	return p.app.handler.SignInURL(&http.Request{URL: &address})
+	return p.shared.own.Handler.SignInURL(&http.Request{URL: &address})
 }
 
 // isNavigation reports whether a browser sends the request in order to show a page: by what current ones say of it, and

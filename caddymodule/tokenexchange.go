@@ -54,7 +54,7 @@ func (p *Protect) readSwap() (err error) {
 	if err := p.checkUpstreamToken(); err != nil || p.UpstreamToken != swapToken {
 		return err
 	}
-	if !p.app.issues() {
+	if p.shared.own == nil {
 		return errors.New("upstream_token swap needs an issuer of our own, whose token the upstream gets: add `issuer https://…` to the oauth block")
 	}
 	if p.swapFor, err = resolve("upstream_token swap: audience", p.SwapAudience); err != nil {
@@ -65,20 +65,20 @@ func (p *Protect) readSwap() (err error) {
 	}
 	for _, i := range p.issuers {
 		if i.external != nil {
-			if err := p.app.qualify(i.name); err != nil {
+			if err := p.shared.qualify(i.name); err != nil {
 				return err
 			}
 		}
 	}
-	if p.app.issuer.Swaps == nil {
-		p.app.issuer.Swaps = tokenissuer.NewExchangedTokenCache()
+	if p.shared.own.Swaps == nil {
+		p.shared.own.Swaps = tokenissuer.NewExchangedTokenCache()
 	}
 	return nil
 }
 
 // checkSwapAudience refuses an audience with which the upstream could come back as the client.
 func (p *Protect) checkSwapAudience() error {
-	if p.swapFor == p.app.settings.issuer || slices.Contains(p.app.settings.audience, p.swapFor) {
+	if p.swapFor == p.shared.own.URL || slices.Contains(p.shared.own.Audience, p.swapFor) {
 		return fmt.Errorf("upstream_token swap %s: this is our issuer's own audience, and the upstream could act as the client everywhere: name the upstream alone", p.swapFor)
 	}
 	for _, i := range p.issuers {
@@ -91,25 +91,25 @@ func (p *Protect) checkSwapAudience() error {
 
 // qualify keeps the ids that subjects and clients of a trusted issuer have in swapped tokens, which begin with its name and
 // a colon, from being those of somebody of ours. It is called while the configuration is provisioned.
-func (a *App) qualify(trust string) error {
+func (s *Shared) qualify(trust string) error {
 	prefix := trust + ":"
-	for _, c := range a.settings.declared.Clients() {
+	for _, c := range s.own.Declared.Clients() {
 		if strings.HasPrefix(c.ID, prefix) {
 			return fmt.Errorf("upstream_token swap: client %q could be taken for one of trust %s: give it another id", c.ID, trust)
 		}
 	}
-	for _, u := range a.settings.declared.Users() {
+	for _, u := range s.own.Declared.Users() {
 		if strings.HasPrefix(u.ID, prefix) {
 			return fmt.Errorf("upstream_token swap: user %q could be taken for one of trust %s: give it another id", u.ID, trust)
 		}
 	}
-	a.qualifiers = append(a.qualifiers, prefix)
+	s.qualifiers = append(s.qualifiers, prefix)
 	return nil
 }
 
 // isQualified reports whether an id looks like one of a trusted issuer's.
-func (a *App) isQualified(id string) bool {
-	return slices.ContainsFunc(a.qualifiers, func(prefix string) bool { return strings.HasPrefix(id, prefix) })
+func (s *Shared) isQualified(id string) bool {
+	return slices.ContainsFunc(s.qualifiers, func(prefix string) bool { return strings.HasPrefix(id, prefix) })
 }
 
 // swap gets the token for the upstream. Where there is none the request is refused: the client's own never takes its place.
@@ -117,22 +117,22 @@ func (p *Protect) swap(r *http.Request, d *decision) error {
 	if p.UpstreamToken != swapToken {
 		return nil
 	}
-	if !p.app.isServing(r.Context()) {
+	if !p.shared.isServing(r.Context()) {
 		return oauth.Unavailable("not_started", nil)
 	}
 	name, err := p.trustOf(d.token)
 	if err != nil {
 		return err
 	}
-	d.swapped, err = p.app.issuer.ExchangeForUpstream(tokenissuer.TokenExchange{Shown: d.shown, Token: d.token, Trust: name, Audience: p.swapFor})
+	d.swapped, err = p.shared.own.ExchangeForUpstream(tokenissuer.TokenExchange{Shown: d.shown, Token: d.token, Trust: name, Audience: p.swapFor})
 	return err
 }
 
 // trustOf returns the name of the trust that a token is of; empty: it is ours. A stored id of ours that looks like one of
 // another issuer's is nobody's in a swapped token.
 func (p *Protect) trustOf(t *accesstoken.AccessToken) (string, error) {
-	if t.Issuer == p.app.settings.issuer {
-		if !t.IsExchanged() && (p.app.isQualified(t.Subject) || p.app.isQualified(t.ClientID)) {
+	if t.Issuer == p.shared.own.URL {
+		if !t.IsExchanged() && (p.shared.isQualified(t.Subject) || p.shared.isQualified(t.ClientID)) {
 			return "", oauth.NewError(oauth.ServerError, "subject_ambiguous").
 				WithCause(fmt.Errorf("subject %q or client %q could be taken for one of a trusted issuer's: give it another id", t.Subject, t.ClientID))
 		}
