@@ -2,11 +2,11 @@ package caddymodule
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -125,3 +125,11 @@ func (c *caller) replace(key string) (any, bool) {
 
 // String keeps a caller out of whatever prints it.
 func (c *caller) String() string { return "" }
+
+// hasClaim reports whether a claim has one of the values; of an array, whether one element has.
+func hasClaim(t *accesstoken.AccessToken, name string, values []string) bool {
+	if text, isOne := t.Text(name); isOne {
+		return text != "" && slices.Contains(values, text)
+	}
+	return slices.ContainsFunc(t.Claim(name), func(held string) bool { return slices.Contains(values, held) })
+}

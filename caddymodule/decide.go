@@ -81,13 +81,9 @@ func (p *Protect) keepBack(r *http.Request, d *decision) {
 	withoutCookies(r.Header, p.cookies.hidden...)
 }
 
-// handOn returns the copy of a request that goes on: with the identity, and without a token in the query.
-func (p *Protect) handOn(r *http.Request, fields []headerField) *http.Request {
-	return new(upstreamRequest).handOn(r, fields)
-}
-
-// handOn is that in a place that is there already.
-func (u *upstreamRequest) handOn(r *http.Request, fields []headerField) *http.Request {
+// handOn returns the copy of a request that goes on: with the identity, and without a token in the query. It reuses u's
+// allocation, which must not be in use.
+func handOn(u *upstreamRequest, r *http.Request, fields []headerField) *http.Request {
 	upstream := u.copy(r, fields)
 	if endpoint.QueryCarriesToken(upstream.URL.RawQuery) {
 		location := *upstream.URL

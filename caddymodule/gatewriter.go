@@ -32,7 +32,7 @@ func (p *Protect) pass(w http.ResponseWriter, r *http.Request, d decision, next 
 		g.page.passed = true
 	}
 	g.renewed, g.private, g.told = d.renewed, d.cookie, p.tell(d.fields)
-	upstream := d.requestState.upstream.handOn(r, d.fields)
+	upstream := handOn(&d.requestState.upstream, r, d.fields)
 	d.authorize(upstream)
 	if d.token == nil || p.Streams == keepStreams {
 		return g.serve(next, upstream)

@@ -151,11 +151,13 @@ func encodeIdentity(value string) string {
 		if c := value[i]; isIdentityByte(c) {
 			encoded = append(encoded, c)
 		} else {
-			encoded = append(encoded, '%', hexDigits[c>>4], hexDigits[c&15])
+			encoded = append(encoded, '%', upperHex[c>>4], upperHex[c&15])
 		}
 	}
 	return string(encoded)
 }
+
+const upperHex = "0123456789ABCDEF"
 
 func isIdentityByte(c byte) bool { return '!' <= c && c <= '~' && c != '%' && c != ',' }
 

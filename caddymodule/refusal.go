@@ -103,7 +103,7 @@ func (p *Protect) errorRoutes(w http.ResponseWriter, r *http.Request, failure ca
 		r.URL = &location
 	}
 	dropUpgrade(r) // a refusal is an answer, and no tunnel
-	r = errorRoutes.WithError(p.handOn(r, nil), failure)
+	r = errorRoutes.WithError(handOn(new(upstreamRequest), r, nil), failure)
 	// Routes that match the host and then nothing else end in an answer without a body, and that is where ours belongs.
 	answer := caddyhttp.NewResponseRecorder(w, new(bytes.Buffer), func(status int, _ http.Header) bool {
 		return status == failure.StatusCode

@@ -123,11 +123,3 @@ func (r *Rule) missing(t *accesstoken.AccessToken) string {
 
 // isOwn reports whether the token is one of our own issuer's.
 func (e *examination) isOwn() bool { return e.gate.own != nil && e.token.Issuer == e.gate.own.url }
-
-// hasClaim reports whether a claim has one of the values; of an array, whether one element has.
-func hasClaim(t *accesstoken.AccessToken, name string, values []string) bool {
-	if text, isOne := t.Text(name); isOne {
-		return text != "" && slices.Contains(values, text)
-	}
-	return slices.ContainsFunc(t.Claim(name), func(held string) bool { return slices.Contains(values, held) })
-}
