@@ -89,7 +89,7 @@ type App struct {
 	// http is the app whose routes are guarded, once one of our handlers has met it.
 	http    *caddyhttp.App
 	ctx     caddy.Context
-	covered atomic.Pointer[coverage] // nil before Start
+	covered atomic.Pointer[examinedRoutes] // nil before Start
 
 	gates *Shared
 }

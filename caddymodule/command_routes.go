@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 )
 
 // routesCommand prints what protects the routes that answer from a backend.
@@ -15,7 +17,7 @@ func routesCommand(admin *adminClient) *cobra.Command {
 	var asJSON bool
 	return jsonFlag(command("routes", "Shows every route to an upstream, what protects it, and what is open", cobra.NoArgs,
 		func(_ []string, _ io.Reader, out io.Writer) error {
-			var routes []routeView
+			var routes []coverage.Route
 			if err := admin.call(http.MethodGet, "/oauth/routes", nil, &routes); err != nil {
 				return err
 			}
@@ -29,8 +31,8 @@ func routesCommand(admin *adminClient) *cobra.Command {
 			table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 			_, _ = fmt.Fprintln(table, "SITE\tPATH\tUPSTREAM\tVERDICT\tNEEDS\tWHERE")
 			for _, r := range routes {
-				route := strings.Join([]string{r.Site, r.path(), r.upstream(), r.Verdict}, "\t")
-				for _, need := range r.needs() {
+				route := strings.Join([]string{r.Site, pathOf(&r), upstreamOf(&r), r.Verdict}, "\t")
+				for _, need := range needsOf(&r) {
 					_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", route, need[0], need[1])
 					route = "\t\t\t" // what else is needed stands below
 				}
@@ -39,8 +41,8 @@ func routesCommand(admin *adminClient) *cobra.Command {
 		}), &asJSON)
 }
 
-// path says which requests come to the route.
-func (r *routeView) path() string {
+// pathOf says which requests come to the route.
+func pathOf(r *coverage.Route) string {
 	path := strings.Join(r.Paths, " ")
 	if path == "" {
 		path = "*"
@@ -56,22 +58,23 @@ func (r *routeView) path() string {
 	return path
 }
 
-func (r *routeView) upstream() string {
+// upstreamOf names what answers.
+func upstreamOf(r *coverage.Route) string {
 	if len(r.Upstreams) == 0 {
 		return r.Handler
 	}
 	return r.Handler + " " + strings.Join(r.Upstreams, " ")
 }
 
-// needs lists what a request needs to reach the route, and where that is written.
-func (r *routeView) needs() [][2]string {
+// needsOf lists what a request needs to reach the route, and where that is written.
+func needsOf(r *coverage.Route) [][2]string {
 	if len(r.Gates) == 0 {
 		return [][2]string{{r.Why, ""}}
 	}
 	var lines [][2]string
-	for _, g := range r.Gates {
-		where := g.Source
-		for _, need := range g.needs() {
+	for i := range r.Gates {
+		where := r.Gates[i].Source
+		for _, need := range gateNeeds(&r.Gates[i]) {
 			lines = append(lines, [2]string{need, where})
 			where = ""
 		}
@@ -79,8 +82,8 @@ func (r *routeView) needs() [][2]string {
 	return lines
 }
 
-// needs lists what one `protect` asks for, and whom it does not ask.
-func (g *gateView) needs() []string {
+// gateNeeds lists what one `protect` asks for, and whom it does not ask.
+func gateNeeds(g *coverage.Gate) []string {
 	lines := []string{"a token of " + strings.Join(g.Issuers, " or ")}
 	if g.Optional {
 		lines[0] += ", or none"

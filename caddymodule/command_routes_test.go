@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 )
 
 // routesSite is a gate for others' tokens, without a store, whose upstream nobody needs.
@@ -82,7 +84,7 @@ func TestCommandRoutes(t *testing.T) {
 			t.Errorf("there is no %q in\n%s", want, out)
 		}
 	}
-	routes := decoded[[]routeView](t, g.ok("routes", "--json"))
+	routes := decoded[[]coverage.Route](t, g.ok("routes", "--json"))
 	if len(routes) != 3 || routes[0].Gates[0].Resource != g.url+wellKnown+"/orders" || routes[0].Gates[0].Audience[0] != "https://api.example" {
 		t.Errorf("%+v", routes)
 	}

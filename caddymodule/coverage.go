@@ -1,17 +1,16 @@
 package caddymodule
 
 import (
-	"context"
 	"maps"
 	"net"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 )
 
 // Verdicts about a handler that answers from a backend.
@@ -22,96 +21,55 @@ const (
 	verdictUnreached   = "unreached"   // no request reaches it at all
 )
 
-// coverage is what protects the routes of a configuration.
-type coverage struct {
-	routes   []routeView
-	warnings []string
-	guards   int // how many `protect` there are
+// examinedRoutes is what protects the routes of a configuration.
+type examinedRoutes struct {
+	Routes []coverage.Route
+	// Warnings are what looks wrong, each with file and line where a Caddyfile has them.
+	Warnings []string
+	// Guards is how many `protect` there are.
+	Guards int
 }
 
-// covering holds the apps that have started, with an issuer or without. The newest knows what protects what.
-var covering apps
-
-// NoteHTTP remembers the app whose handler is being provisioned. Asking for it by name would load it once more from here.
-func (a *App) NoteHTTP(ctx caddy.Context) {
-	for _, module := range ctx.Modules() {
-		if app, ok := module.(*caddyhttp.App); ok {
-			a.http = app
-		}
-	}
+// describedIssuer is the issuer of a configuration.
+type describedIssuer struct {
+	URL      string
+	Audience string   // of its tokens, the first
+	Scopes   []string // that it knows
+	// Metadata is the URL of the metadata of its own resource (RFC 9728 §3.1).
+	Metadata string
+	// KeysInTheClear: signing keys are stored, and not encrypted.
+	KeysInTheClear bool
+	// Source is where in a Caddyfile the issuer is named, as file:line.
+	Source string
 }
 
-// cover finds out what protects the routes, says what looks wrong, and tells the handlers where their metadata are. It is
-// for a configuration that has been provisioned as a whole.
-func (a *App) cover() {
-	defer func() {
-		if reason := recover(); reason != nil { // a handler that Caddy knows and we do not; requests go on
-			a.logger.Error("panic while looking at the routes", zap.Any("panic", reason), zap.ByteString("stack", debug.Stack()))
+// examineRoutes finds out what protects the routes and what looks wrong, and tells the handlers where their metadata are. App is
+// nil when there are no routes, issuer when there is none. Everything must have been provisioned.
+func examineRoutes(app *caddyhttp.App, issuer *describedIssuer) *examinedRoutes {
+	var sites []*siteCoverage
+	if app != nil {
+		for _, name := range slices.Sorted(maps.Keys(app.Servers)) {
+			sites = append(sites, sitesOf(app, walkServer(app.Servers[name]))...)
 		}
-	}()
-	c := new(coverage)
-	a.covered.Store(c)
-	if a.http == nil { // there is neither `protect` nor `oauth_server`
-		app, err := a.ctx.AppIfConfigured("http")
-		if err != nil {
-			a.warnAll(c, a.issuerWarnings(nil))
-			return
-		}
-		a.http = app.(*caddyhttp.App)
 	}
-	var met []*siteCoverage
-	for _, name := range slices.Sorted(maps.Keys(a.http.Servers)) {
-		walked := walkServer(a.http.Servers[name])
-		met = append(met, sitesOf(name, a.http, walked)...)
-	}
-	a.describe(met)
-	guards := make(map[*Protect]bool)
-	for _, s := range met {
+	describe(sites, issuer)
+	found, guards := new(examinedRoutes), make(map[*Protect]bool)
+	for _, s := range sites {
 		for _, g := range s.gates {
 			guards[g.Protect] = true
 		}
 		for i := range s.backends {
-			c.routes = append(c.routes, s.view(&s.backends[i]))
+			found.Routes = append(found.Routes, s.view(&s.backends[i]))
 		}
-		c.warnings = append(c.warnings, s.warnings()...)
+		found.Warnings = append(found.Warnings, s.warnings()...)
 	}
-	c.guards = len(guards)
-	a.warnAll(c, a.issuerWarnings(met))
+	found.Guards = len(guards)
+	found.Warnings = append(found.Warnings, issuer.warnings(sites)...)
+	return found
 }
-
-// warnAll logs what was warned of, and more.
-func (a *App) warnAll(c *coverage, more []string) {
-	c.warnings = append(c.warnings, more...)
-	for _, warning := range c.warnings {
-		a.logger.Warn(warning)
-	}
-}
-
-// coverValidated does it for `caddy validate`, which provisions everything and starts nothing.
-func (a *App) coverValidated() {
-	if a.covered.Load() != nil {
-		return
-	}
-	if a.http == nil { // none of our handlers was met, which says nothing of a configuration that was refused half-way
-		if a.ctx.Context == nil {
-			return // it was not provisioned
-		}
-		if cause := context.Cause(a.ctx); cause != nil && cause.Error() == causeValidated {
-			a.cover()
-		}
-		return
-	}
-	if _, err := a.ctx.AppIfConfigured("http"); err == nil { // else it is not whole
-		a.cover()
-	}
-}
-
-// causeValidated is why Caddy ends a configuration that it has found good and does not start.
-const causeValidated = "validation complete"
 
 // siteCoverage is what a server does for the same hosts.
 type siteCoverage struct {
-	name     string // of the server
 	server   *caddyhttp.Server
 	hosts    []string
 	scheme   string // of the first listener, as its port
@@ -122,7 +80,7 @@ type siteCoverage struct {
 }
 
 // sitesOf sorts what was met on the way by hosts.
-func sitesOf(name string, app *caddyhttp.App, w *walk) []*siteCoverage {
+func sitesOf(app *caddyhttp.App, w *walk) []*siteCoverage {
 	var met []*siteCoverage
 	of := func(conditions []condition) *siteCoverage {
 		hosts := hostsOf(conditions)
@@ -131,7 +89,7 @@ func sitesOf(name string, app *caddyhttp.App, w *walk) []*siteCoverage {
 				return s
 			}
 		}
-		s := &siteCoverage{name: name, server: w.server, hosts: hosts}
+		s := &siteCoverage{server: w.server, hosts: hosts}
 		s.scheme, s.port = listens(app, w.server)
 		met = append(met, s)
 		return s

@@ -19,7 +19,7 @@ func (p *Protect) parseResource(h httpcaddyfile.Helper) error {
 	if isPlaceholder(p.Resource) {
 		return nil
 	}
-	if err := checkResource(p.Resource); err != nil {
+	if err := CheckResource(p.Resource); err != nil {
 		return h.Errf("%v", err)
 	}
 	return nil
@@ -33,12 +33,12 @@ func (p *Protect) readResource() (err error) {
 	if p.resource, err = resolve("resource", p.Resource); err != nil {
 		return err
 	}
-	return checkResource(p.resource)
+	return CheckResource(p.resource)
 }
 
-// checkResource holds a resource identifier to RFC 9728 §1.2: an https URL without a fragment. A query would be one more way
+// CheckResource holds a resource identifier to RFC 9728 §1.2: an https URL without a fragment. A query would be one more way
 // to write the same, and is of no use.
-func checkResource(text string) error {
+func CheckResource(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil, u.Host == "", u.User != nil, strings.ContainsAny(text, "?#"), u.Path != "" && path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") && u.Path != "/":
@@ -49,7 +49,7 @@ func checkResource(text string) error {
 	return fmt.Errorf("resource %q must be https, or on a loopback host", text)
 }
 
-// challenge is what a request is told that this route refuses. Where its metadata are is known once all routes are.
+// challenge is what a request is told that this route refuses.
 func (p *Protect) challenge() *endpoint.PreparedChallenge {
 	if found := p.described.Load(); found != nil {
 		return found

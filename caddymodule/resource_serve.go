@@ -20,6 +20,14 @@ func (s *Server) isMetadata(r *http.Request) bool {
 	return s.documents.Load().Has(r) || !s.app.issues() || !s.app.handler.Owns(r)
 }
 
+// Publish has the server answer with the metadata of these resources.
+func (s *Server) Publish(resources []endpoint.ResourceMetadata) {
+	s.documents.Store(endpoint.NewResources(s.app.audit, tally{}, resources))
+}
+
+// Where is where the directive stands in a Caddyfile, as file:line; empty: in none.
+func (s *Server) Where() string { return s.Source }
+
 func (s *Server) serveMetadata(w http.ResponseWriter, r *http.Request) error {
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 	documents := s.documents.Load()

@@ -37,13 +37,19 @@ type backend struct {
 // guard is a `protect` on the way.
 type guard struct {
 	*Protect
+	view       View
 	conditions []condition
 	dead       bool
 }
 
+// takesOwn reports whether tokens of our own issuer pass.
+func (g *guard) takesOwn() bool {
+	return slices.ContainsFunc(g.view.Issuers, func(i IssuerView) bool { return i.Own })
+}
+
 // serverPlace is where an `oauth_server` stands.
 type serverPlace struct {
-	*Server
+	metadataServer
 	conditions []condition
 	dead       bool
 }
@@ -118,11 +124,11 @@ func (w *walk) handlers(handlers []caddyhttp.MiddlewareHandler, f flow) flow {
 func (w *walk) handler(handler caddyhttp.MiddlewareHandler, f flow) flow {
 	switch h := handler.(type) {
 	case *Protect:
-		g := guard{Protect: h, conditions: f.conditions, dead: f.dead}
+		g := guard{Protect: h, view: h.View(), conditions: f.conditions, dead: f.dead}
 		w.gates = append(w.gates, g)
 		f.gates = append(slices.Clip(f.gates), g)
 		f.passed++
-	case *Server:
+	case metadataServer:
 		w.servers = append(w.servers, serverPlace{h, f.conditions, f.dead})
 	case *caddyhttp.Subroute:
 		f = w.subroute(h, f)

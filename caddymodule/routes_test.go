@@ -9,6 +9,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 )
 
 // shapes are sites with what is to be found out about them: each handler that answers from a backend as its paths and its
@@ -98,7 +100,7 @@ func TestG83WhatProtectsWhat(t *testing.T) {
 	_, port, _ := strings.Cut(g.addr, ":")
 	g.reload(shapesSite(port))
 	found := make(map[string][]string)
-	for _, r := range decoded[[]routeView](t, g.ok("routes", "--json")) {
+	for _, r := range decoded[[]coverage.Route](t, g.ok("routes", "--json")) {
 		paths := strings.Join(r.Paths, " ")
 		if paths == "" {
 			paths = "*"

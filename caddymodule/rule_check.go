@@ -58,7 +58,7 @@ func (p *Protect) scopesNeeded(r *http.Request, exam pathExam, token *accesstoke
 		if token != nil && slices.ContainsFunc(several, token.Scopes.Has) {
 			several = slices.DeleteFunc(slices.Clone(several), func(name string) bool { return !token.Scopes.Has(name) })
 		}
-		needed = appendNew(appendNew(needed, rule.Scopes...), several...)
+		needed = slices.Concat(needed, rule.Scopes, several)
 	}
 	return oauth.Scopes(oauth.ResourceScopes(needed)).String()
 }

@@ -3,11 +3,14 @@ package caddymodule
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"go.uber.org/zap"
 )
 
 // maxCaddyfile bounds what is read to see how a secret was written.
@@ -44,4 +47,40 @@ func wordsOfLine(file string, line int) []string {
 		return nil
 	}
 	return strings.Fields(string(lines[line-1]))
+}
+
+// leastSecretBits is how many bits a client secret needs at best.
+const leastSecretBits = 128
+
+// isGuessable reports whether a secret holds fewer than leastSecretBits even if each of its characters was drawn from all
+// that are of its kinds.
+func isGuessable(secret string) bool {
+	kinds := []struct {
+		size  float64
+		holds func(c rune) bool
+	}{
+		{26, func(c rune) bool { return 'a' <= c && c <= 'z' }}, {26, func(c rune) bool { return 'A' <= c && c <= 'Z' }},
+		{10, func(c rune) bool { return '0' <= c && c <= '9' }},
+		{33, func(c rune) bool { return c < 0x80 && (c|0x20 < 'a' || 'z' < c|0x20) && (c < '0' || '9' < c) }},
+		{math.MaxUint16, func(c rune) bool { return c >= 0x80 }},
+	}
+	drawnFrom := 0.0
+	for _, kind := range kinds {
+		if strings.ContainsFunc(secret, kind.holds) {
+			drawnFrom += kind.size
+		}
+	}
+	return drawnFrom == 0 || float64(utf8.RuneCountInString(secret))*math.Log2(drawnFrom) < leastSecretBits
+}
+
+// warnGuessable warns of a client's secret that somebody could guess. It says nothing of the secret.
+func warnGuessable(logger *zap.Logger, source, client, secret string) {
+	if !isGuessable(secret) {
+		return
+	}
+	if source != "" {
+		source += ": "
+	}
+	logger.Warn(fmt.Sprintf("%sthe secret of client %s can be guessed: it has fewer than %d bits at best. Make one with `openssl rand -hex 24`",
+		source, client, leastSecretBits))
 }

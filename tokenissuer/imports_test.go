@@ -97,10 +97,11 @@ var rooms = map[string]room{
 		others:  []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"},
 		without: []string{"github.com/patrickmn/go-cache"},
 	},
+	"caddymodule/coverage":  {without: slices.Concat(database, []string{"github.com/patrickmn/go-cache"})},
 	"caddymodule/floodgate": {without: slices.Concat(wire, database)},
 	"caddymodule": {
 		own: []string{
-			"caddymodule/floodgate", "caddymodule/logfilter",
+			"caddymodule/coverage", "caddymodule/floodgate", "caddymodule/logfilter",
 			"internal/failpoint", "internal/headroom",
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint", "tokenissuer/endpoint/pages", "tokenissuer/keys",
 			"tokenissuer/memstore", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/sqlstore", "tokenissuer/store",

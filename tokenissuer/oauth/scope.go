@@ -204,10 +204,16 @@ func (c ScopeCatalogue) Grantable(text string, ceiling Scopes, allowed func(Scop
 // AsksForRefresh reports whether a scope asks for a refresh token.
 func AsksForRefresh(name string) bool { return name == ScopeRefreshToken || name == ScopeOfflineAccess }
 
-// ResourceScopes returns those of the names that are about resources. Scopes that ask for a refresh token are between a client and
-// its issuer: no resource needs them, and no challenge and no metadata of a resource names them.
+// ResourceScopes returns those of the names that are about resources, each once. Scopes that ask for a refresh token are between
+// a client and its issuer: no resource needs them, and no challenge and no metadata of a resource names them.
 func ResourceScopes(names []string) []string {
-	return slices.DeleteFunc(slices.Clone(names), AsksForRefresh)
+	var scopes []string
+	for _, name := range names {
+		if !AsksForRefresh(name) && !slices.Contains(scopes, name) {
+			scopes = append(scopes, name)
+		}
+	}
+	return scopes
 }
 
 // AnyScope accepts every scope, as tokens that act for a user do.

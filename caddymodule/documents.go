@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -18,10 +20,19 @@ type document struct {
 	gates []*Protect
 }
 
+// metadataServer is an `oauth_server`, which serves the metadata of what the gates of its site guard.
+type metadataServer interface {
+	caddyhttp.MiddlewareHandler
+	// Publish has it serve the metadata of these resources, in the place of those before.
+	Publish(resources []endpoint.ResourceMetadata)
+	// Where is where it stands in a Caddyfile, as file:line; empty: in none.
+	Where() string
+}
+
 // describe makes the metadata of all guarded routes, hands them to each `oauth_server` that clients will ask for them, and
 // tells each `protect` where its own are. Everything in them comes from the configuration.
-func (a *App) describe(sites []*siteCoverage) {
-	documents := a.documentsOf(sites)
+func describe(sites []*siteCoverage, issuer *describedIssuer) {
+	documents := documentsOf(sites, issuer)
 	served := make(map[*document]bool)
 	for server, places := range serversOf(sites) {
 		var own []endpoint.ResourceMetadata
@@ -30,7 +41,7 @@ func (a *App) describe(sites []*siteCoverage) {
 				own, served[d] = append(own, d.ResourceMetadata), true
 			}
 		}
-		server.documents.Store(endpoint.NewResources(a.audit, tally{}, own))
+		server.Publish(own)
 	}
 	described := make(map[*Protect][]*document)
 	for _, d := range documents {
@@ -39,12 +50,10 @@ func (a *App) describe(sites []*siteCoverage) {
 		}
 	}
 	for p, documents := range described {
-		if len(documents) > 1 || !served[documents[0]] {
-			continue // a named route that several sites invoke, or a site without an oauth_server
+		// A named route that several sites invoke has several, and on a site without an oauth_server nobody serves any.
+		if len(documents) == 1 && served[documents[0]] {
+			p.Describe(documents[0].at.String())
 		}
-		c := p.refusal.Challenge()
-		c.ResourceMetadata = documents[0].at.String()
-		p.described.Store(c.Prepare())
 	}
 }
 
@@ -54,11 +63,11 @@ type placedServer struct {
 	site *siteCoverage
 }
 
-func serversOf(sites []*siteCoverage) map[*Server][]placedServer {
-	servers := make(map[*Server][]placedServer)
+func serversOf(sites []*siteCoverage) map[metadataServer][]placedServer {
+	servers := make(map[metadataServer][]placedServer)
 	for _, s := range sites {
 		for _, place := range s.servers {
-			servers[place.Server] = append(servers[place.Server], placedServer{place, s})
+			servers[place.metadataServer] = append(servers[place.metadataServer], placedServer{place, s})
 		}
 	}
 	return servers
@@ -76,14 +85,14 @@ func (d *document) isServedAt(place placedServer) bool {
 }
 
 // documentsOf makes one document for each resource, in the order in which the routes stand.
-func (a *App) documentsOf(sites []*siteCoverage) []*document {
+func documentsOf(sites []*siteCoverage, issuer *describedIssuer) []*document {
 	var documents []*document
 	for _, s := range sites {
 		for i := range s.gates {
-			p := s.gates[i].Protect
-			resource := a.resourceOf(s, &s.gates[i])
+			g := &s.gates[i]
+			resource := issuer.resourceOf(s, g)
 			location, err := endpoint.MetadataURL(resource)
-			if resource == "" || err != nil || a.describesItself(p, resource) {
+			if resource == "" || err != nil || issuer.describesItself(g, resource) {
 				continue
 			}
 			j := slices.IndexFunc(documents, func(d *document) bool { return d.Resource == resource })
@@ -91,60 +100,53 @@ func (a *App) documentsOf(sites []*siteCoverage) []*document {
 				j = len(documents)
 				documents = append(documents, &document{ResourceMetadata: endpoint.ResourceMetadata{Resource: resource}, at: location})
 			}
-			documents[j].add(s, p)
+			documents[j].add(s, g, issuer)
 		}
 	}
 	return documents
 }
 
-// add puts what a `protect` asks for into the document.
-func (d *document) add(s *siteCoverage, p *Protect) {
+// add puts what a gate asks for into the document.
+func (d *document) add(s *siteCoverage, g *guard, issuer *describedIssuer) {
 	if !slices.Contains(d.sites, s) {
 		d.sites = append(d.sites, s)
 	}
-	if !slices.Contains(d.gates, p) {
-		d.gates = append(d.gates, p)
+	if !slices.Contains(d.gates, g.Protect) {
+		d.gates = append(d.gates, g.Protect)
 	}
-	for _, issuer := range p.issuers {
-		d.Servers = appendNew(d.Servers, issuer.url)
+	for _, issuer := range g.view.Issuers {
+		if !slices.Contains(d.Servers, issuer.URL) {
+			d.Servers = append(d.Servers, issuer.URL)
+		}
 	}
-	if p.own != nil && d.Resource == p.shared.own.Audience[0] {
-		d.Scopes = appendNew(d.Scopes, p.shared.own.Scopes.Names()...)
+	if g.takesOwn() && d.Resource == issuer.Audience {
+		d.Scopes = append(d.Scopes, issuer.Scopes...)
 	}
-	d.Scopes = appendNew(d.Scopes, p.Scopes...)
-	for _, rule := range p.Require {
-		d.Scopes = appendNew(appendNew(d.Scopes, rule.Scopes...), rule.AnyScope...)
+	d.Scopes = append(d.Scopes, g.Scopes...)
+	for _, rule := range g.Require {
+		d.Scopes = slices.Concat(d.Scopes, rule.Scopes, rule.AnyScope)
 	}
 	d.Scopes = oauth.ResourceScopes(d.Scopes)
 }
 
-func appendNew(list []string, more ...string) []string {
-	for _, item := range more {
-		if !slices.Contains(list, item) {
-			list = append(list, item)
-		}
-	}
-	return list
-}
-
 // describesItself reports whether the issuer's own document is the one: that of its audience, of which nobody else issues
 // tokens.
-func (a *App) describesItself(p *Protect, resource string) bool {
-	return a.issues() && resource == a.issuer.Audience[0] && !slices.ContainsFunc(p.issuers, func(i routeIssuer) bool { return i.external != nil })
+func (i *describedIssuer) describesItself(g *guard, resource string) bool {
+	return i != nil && resource == i.Audience && !slices.ContainsFunc(g.view.Issuers, func(i IssuerView) bool { return !i.Own })
 }
 
 // resourceOf is the resource identifier of what a gate guards; empty: there is none.
-func (a *App) resourceOf(s *siteCoverage, g *guard) string {
-	if g.resource != "" {
-		return g.resource
+func (i *describedIssuer) resourceOf(s *siteCoverage, g *guard) string {
+	if g.view.Resource != "" {
+		return g.view.Resource
 	}
 	below := commonPath(clientPaths(g.conditions))
-	origin, isOwn, err := a.originOf(s, g.Protect)
+	origin, isOwn, err := i.originOf(s, g)
 	switch {
 	case err != nil:
 		return ""
 	case isOwn && below == "":
-		return a.issuer.Audience[0]
+		return i.Audience
 	}
 	return origin + below
 }
@@ -154,15 +156,15 @@ var errNoOrigin = errors.New("neither the site nor an audience has a host")
 // originOf is scheme and host under which clients know a site. Behind another proxy it has not the scheme and the port that
 // Caddy listens with, so that a URL of the configuration with one of its hosts comes first: our own resource's, or an audience.
 // Own tells that it is the former.
-func (a *App) originOf(s *siteCoverage, p *Protect) (origin string, own bool, err error) {
-	if p.own != nil && len(p.Audience) == 0 {
-		if u, err := url.Parse(endpoint.ResourceMetadataURL(a.issuer)); err == nil && s.mayHave(u.Hostname()) {
+func (i *describedIssuer) originOf(s *siteCoverage, g *guard) (origin string, own bool, err error) {
+	if g.takesOwn() && len(g.Audience) == 0 {
+		if u, err := url.Parse(i.Metadata); err == nil && s.mayHave(u.Hostname()) {
 			return u.Scheme + "://" + u.Host, true, nil
 		}
 	}
-	for _, issuer := range p.issuers {
-		for _, audience := range issuer.audience {
-			if u, err := url.Parse(audience); err == nil && checkResource(audience) == nil && s.mayHave(u.Hostname()) {
+	for _, issuer := range g.view.Issuers {
+		for _, audience := range issuer.Audience {
+			if u, err := url.Parse(audience); err == nil && CheckResource(audience) == nil && s.mayHave(u.Hostname()) {
 				return u.Scheme + "://" + u.Host, false, nil
 			}
 		}

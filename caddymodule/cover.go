@@ -1,0 +1,79 @@
+package caddymodule
+
+import (
+	"context"
+	"runtime/debug"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+)
+
+// covering holds the apps that have started, with an issuer or without. The newest knows what protects what.
+var covering apps
+
+// NoteHTTP remembers the app whose handler is being provisioned. Asking for it by name would load it once more from here.
+func (a *App) NoteHTTP(ctx caddy.Context) {
+	for _, module := range ctx.Modules() {
+		if app, ok := module.(*caddyhttp.App); ok {
+			a.http = app
+		}
+	}
+}
+
+// cover finds out what protects the routes, says what looks wrong, and tells the handlers where their metadata are. It is
+// for a configuration that has been provisioned as a whole.
+func (a *App) cover() {
+	defer func() {
+		if reason := recover(); reason != nil { // a handler that Caddy knows and we do not; requests go on
+			a.logger.Error("panic while looking at the routes", zap.Any("panic", reason), zap.ByteString("stack", debug.Stack()))
+		}
+	}()
+	a.covered.Store(new(examinedRoutes))
+	if a.http == nil { // there is neither `protect` nor `oauth_server`
+		if app, err := a.ctx.AppIfConfigured("http"); err == nil {
+			a.http = app.(*caddyhttp.App)
+		}
+	}
+	found := examineRoutes(a.http, a.describedIssuer())
+	a.covered.Store(found)
+	for _, warning := range found.Warnings {
+		a.logger.Warn(warning)
+	}
+}
+
+// describedIssuer is what the routes are examined for; nil: there is no issuer of our own.
+func (a *App) describedIssuer() *describedIssuer {
+	if !a.issues() {
+		return nil
+	}
+	return &describedIssuer{
+		URL: a.settings.issuer, Audience: a.settings.audience[0], Scopes: a.settings.scopes.Names(),
+		Metadata: endpoint.ResourceMetadataURL(a.issuer), Source: a.Sources["issuer"],
+		KeysInTheClear: (a.Keys == nil || a.Keys.EncryptWith == "") && a.settings.engine.store != storeMemory,
+	}
+}
+
+// coverValidated does it for `caddy validate`, which provisions everything and starts nothing.
+func (a *App) coverValidated() {
+	if a.covered.Load() != nil {
+		return
+	}
+	if a.http == nil { // none of our handlers was met, which says nothing of a configuration that was refused half-way
+		if a.ctx.Context == nil {
+			return // it was not provisioned
+		}
+		if cause := context.Cause(a.ctx); cause != nil && cause.Error() == causeValidated {
+			a.cover()
+		}
+		return
+	}
+	if _, err := a.ctx.AppIfConfigured("http"); err == nil { // else it is not whole
+		a.cover()
+	}
+}
+
+// causeValidated is why Caddy ends a configuration that it has found good and does not start.
+const causeValidated = "validation complete"
