@@ -38,17 +38,17 @@ type App struct {
 	// its own setting says.
 	PKCE string `json:"pkce,omitempty"`
 	// PasswordGrant turns the password grant on. Default: it is off.
-	PasswordGrant *PasswordGrantConfig `json:"password_grant,omitempty"`
+	PasswordGrant *tokenissuer.PasswordRules `json:"password_grant,omitempty"`
 	// SessionScopes are held by the tokens of browser sessions, and of the password grant without a client, beside trusted
 	// and public. Default: none.
 	SessionScopes []string `json:"session_scopes,omitempty"`
 	// Scopes declares scopes beyond public, trusted and refresh_token, or gives those other words.
-	Scopes []ScopeConfig `json:"scopes,omitempty"`
+	Scopes []oauth.Scope `json:"scopes,omitempty"`
 	// Clients declares clients. They cannot be changed at run time; those added at run time are in the store.
 	Clients []ClientConfig `json:"clients,omitempty"`
 	// Roles declares the roles that users can have. Default: admin, who manages group_manager and business_manager, those two,
 	// and member.
-	Roles []RoleConfig `json:"roles,omitempty"`
+	Roles []store.RoleDeclaration `json:"roles,omitempty"`
 	// Organisations declares organisations, likewise.
 	Organisations []OrganisationConfig `json:"organisations,omitempty"`
 	// Users declares users, likewise.
@@ -183,7 +183,7 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 		Hasher:          a.engine.passwords,
 		DeclaredSchemes: a.settings.schemes,
 		SessionScopes:   a.SessionScopes,
-		PasswordGrant:   a.settings.passwordGrant,
+		PasswordGrant:   a.PasswordGrant,
 		PKCERequired:    a.PKCE == pkceRequired,
 		Origins:         tokenissuer.NewOrigins(a.clients, a.engine.time.Now),
 		Revocations:     a.engine.revocations,

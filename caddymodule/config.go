@@ -1,10 +1,14 @@
 package caddymodule
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
@@ -13,20 +17,127 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
+func init() { httpcaddyfile.RegisterGlobalOption("oauth", parseGlobalOption) }
+
+// parseGlobalOption reads the global option `oauth`. Several blocks, as imported files have them, become one.
+//
+//	oauth {
+//		issuer       <url>
+//		audience     <audience>...
+//		store        sqlite [<path>] | postgres <dsn> | memory {
+//			pool    <connections>
+//			migrate off
+//		}
+//		keys {
+//			algorithm    ES256 | RS256 | EdDSA
+//			rotate       <duration> | off
+//			encrypt_with <key> [<old>...]
+//		}
+//		tokens {
+//			authorization_code | client_credentials | password | admin_created <duration>
+//			refresh | refresh_idle | code <duration>
+//			refresh_grace <duration> [same_address] | 0
+//		}
+//		pkce           required
+//		session_scopes <scope>...
+//		password_grant {
+//			refresh_tokens
+//		}
+//		scope <name> [<words>] {
+//			server_tokens
+//		}
+//		client <id> [<secret>] {
+//			name          <name>
+//			type          confidential | public | native
+//			grants        <grant>...
+//			scopes        <scope>...
+//			redirect_uris <uri>...
+//			cors_origins  <origin>...
+//			first_party
+//			pkce          required
+//			revoke_previous_access_token
+//			tokens { … }
+//		}
+//		role <name> [<words>] [manages <role>...]
+//		organisation <id> [<name>]
+//		user <id> {
+//			email        <address>
+//			name         <name>
+//			password     <hash> | {env.NAME} | {file./path}
+//			organisation <id>
+//			role         <role>
+//			groups       <group>...
+//		}
+//		trust <name> <issuer> {
+//			audience              <audience>...
+//			algorithms            RS256 | ES256 | EdDSA...
+//			typ                   at+jwt | JWT | none...
+//			jwks_uri              <url>
+//			max_stale             <duration>
+//			introspection <url> {
+//				client <id> <secret>
+//				cache  <duration>
+//			}
+//			allow_private_network
+//		}
+//		revocation {
+//			max_staleness <duration>
+//		}
+//		limits {
+//			client      <failures>/<window> per ip | off
+//			login       <failures>/<window> per account|ip
+//			login       off
+//			grants      <grants>/<window> per user | off
+//			revocations <revocations>/<window> per client | off
+//			gate        <failures>/<window> per ip | off
+//		}
+//		brand [<name>] {
+//			logo <file>
+//		}
+//	}
+func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
+	app := new(App)
+	if earlier, ok := existing.(httpcaddyfile.App); ok {
+		if err := json.Unmarshal(earlier.Value, app); err != nil {
+			return nil, d.WrapErr(err)
+		}
+	}
+	if err := app.UnmarshalCaddyfile(d); err != nil {
+		return nil, err
+	}
+	return httpcaddyfile.App{Name: "oauth", Value: caddyconfig.JSON(app, nil)}, nil
+}
+
+// UnmarshalCaddyfile reads one block; see parseGlobalOption for the grammar.
+func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the name of the option
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	a.note(d, "oauth")
+	return options{
+		"issuer": a.parseIssuer, "audience": a.parseAudience, "store": a.parseStore, "keys": a.parseKeys,
+		"tokens":         func(d *caddyfile.Dispenser) error { return parseTokens(d, &a.Tokens) },
+		"pkce":           checkedText(&a.PKCE, checkPKCE),
+		"password_grant": a.parsePasswordGrant, "session_scopes": a.parseSessionScopes, "scope": a.parseScope, "client": a.parseClient,
+		"role": a.parseRole, "organisation": a.parseOrganisation, "user": a.parseUser,
+		"trust": a.parseTrust, "revocation": a.parseRevocation, "limits": a.parseLimits, "brand": a.parseBrand,
+	}.parse(d, "unknown oauth option %q")
+}
+
 // settings is a configuration that has been read: values of tokenissuer.
 type settings struct {
-	engine        engineSettings
-	sealer        *keys.Sealer
-	issuer        string
-	audience      []string
-	lifetimes     store.Lifetimes
-	passwordGrant *tokenissuer.PasswordRules // nil: it is off
-	scopes        oauth.ScopeCatalogue
-	roles         store.RoleCatalogue
-	declared      store.StaticDirectory
-	schemes       []string // of the declared users' password hashes
-	brand         pages.Brand
-	trusted       []trustSettings
+	engine    engineSettings
+	sealer    *keys.Sealer
+	issuer    string
+	audience  []string
+	lifetimes store.Lifetimes
+	scopes    oauth.ScopeCatalogue
+	roles     store.RoleCatalogue
+	declared  store.StaticDirectory
+	schemes   []string // of the declared users' password hashes
+	brand     pages.Brand
+	trusted   []*trustedIssuer
 
 	clientLimit, accountLimit, addressLimit, grantLimit, revocationLimit, gateLimit tokenissuer.Limit
 }
@@ -35,10 +146,10 @@ type settings struct {
 func (a *App) read() (settings, error) {
 	var s settings
 	if a.Issuer == "" && len(a.Trust) > 0 {
-		return s, errors.Join(a.checkGateOnly(), a.readTrust(&s), a.readGateLimit(&s), a.readRoles(&s))
+		return s, errors.Join(a.checkGateOnly(), a.readTrust(&s), a.readLimits(&s), a.readRoles(&s))
 	}
 	steps := []func(*settings) error{
-		a.readIssuer, a.readTrust, a.readStore, a.readKeys, a.readTokens, a.readScopes, a.readRoles, a.readDirectory, a.readLimits, a.readGateLimit, a.readBrand,
+		a.readIssuer, a.readTrust, a.readStore, a.readKeys, a.readTokens, a.readScopes, a.readRoles, a.readDirectory, a.readRevocation, a.readLimits, a.readBrand,
 	}
 	for _, step := range steps {
 		if err := step(&s); err != nil {
@@ -48,47 +159,41 @@ func (a *App) read() (settings, error) {
 	return s, nil
 }
 
-func (a *App) readIssuer(s *settings) error {
-	if a.Issuer == "" {
-		return a.at(errors.New("issuer is missing: add `issuer https://…` to the oauth block, or `trust …` for a gate that issues nothing"), "oauth")
-	}
-	var err error
-	if s.issuer, err = resolve("issuer", a.Issuer); err == nil {
-		err = checkIssuer(s.issuer)
-	}
-	if err != nil {
-		return a.at(err, "issuer")
-	}
-	s.engine.issuer = s.issuer
-	for _, configured := range a.Audience {
-		audience, err := resolve("audience", configured)
-		if err != nil {
-			return a.at(err, "audience", configured)
+// checkGateOnly refuses settings that only an issuer has.
+func (a *App) checkGateOnly() error {
+	for _, set := range []struct {
+		name string
+		is   bool
+	}{
+		{"audience", len(a.Audience) > 0}, {"store", a.Store != nil}, {"keys", a.Keys != nil}, {"tokens", a.Tokens != nil},
+		{"password_grant", a.PasswordGrant != nil}, {"pkce", a.PKCE != ""}, {"session_scopes", len(a.SessionScopes) > 0}, {"scope", len(a.Scopes) > 0},
+		{"client", len(a.Clients) > 0}, {"organisation", len(a.Organisations) > 0}, {"user", len(a.Users) > 0},
+		{"limits other than for the gate", a.Limits != nil && *a.Limits != LimitsConfig{Gate: a.Limits.Gate}}, {"brand", a.Brand != nil}, {"revocation", a.Revocation != nil},
+	} {
+		if set.is {
+			return a.at(fmt.Errorf("%s needs an issuer: add `issuer https://…` to the oauth block", set.name), "oauth")
 		}
-		s.audience = append(s.audience, audience)
-	}
-	if len(s.audience) == 0 {
-		s.audience = []string{s.issuer}
 	}
 	return nil
 }
 
-// checkIssuer holds the issuer to RFC 8414 §2: https, no query, no fragment. Plain http is for loopback only.
-func checkIssuer(issuer string) error {
-	u, err := url.Parse(issuer)
-	if err != nil || u.Host == "" || u.Opaque != "" {
-		return fmt.Errorf("issuer %q is no URL: write it as https://api.example.com", issuer)
+// note keeps where a setting stands, of which more is known when all blocks have been read or the server starts. The words
+// name the setting; of several places the first counts.
+func (a *App) note(d *caddyfile.Dispenser, setting ...string) {
+	name, source := strings.Join(setting, " "), sourceOf(d)
+	if _, noted := a.Sources[name]; noted || source == "" {
+		return
 	}
-	if strings.ContainsAny(issuer, "?#") || u.User != nil || strings.HasSuffix(issuer, "/") {
-		return fmt.Errorf("issuer %q must have no query, no fragment, no credentials and no trailing slash", issuer)
+	if a.Sources == nil {
+		a.Sources = make(map[string]string)
 	}
-	switch u.Scheme {
-	case "https":
-		return nil
-	case "http":
-		if oauth.IsLoopback(u.Hostname()) {
-			return nil
-		}
-	}
-	return fmt.Errorf("issuer %q must be https: plain http is for loopback hosts only", issuer)
+	a.Sources[name] = source
 }
+
+// at adds to an error where a setting stands that was noted.
+func (a *App) at(err error, setting ...string) error {
+	return placed(err, a.Sources[strings.Join(setting, " ")])
+}
+
+// Interface guard.
+var _ caddyfile.Unmarshaler = (*App)(nil)

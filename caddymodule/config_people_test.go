@@ -103,14 +103,13 @@ func TestReadPeople(t *testing.T) {
 }
 
 func TestReadPasswordGrant(t *testing.T) {
-	if s := readMembers(t, ``); s.passwordGrant != nil {
-		t.Error("it is on by itself")
-	}
-	if s := readMembers(t, `,"password_grant":{}`); s.passwordGrant == nil || s.passwordGrant.Refresh {
-		t.Errorf("%+v", s.passwordGrant)
-	}
-	if s := readMembers(t, `,"password_grant":{"refresh_tokens":true}`); s.passwordGrant == nil || !s.passwordGrant.Refresh {
-		t.Errorf("%+v", s.passwordGrant)
+	for members, want := range map[string]*tokenissuer.PasswordRules{
+		``: nil, `,"password_grant":{}`: {}, `,"password_grant":{"refresh_tokens":true}`: {Refresh: true},
+	} {
+		app := new(App)
+		if err := json.Unmarshal([]byte(`{"issuer":"https://a.example"`+members+`}`), app); err != nil || !reflect.DeepEqual(app.PasswordGrant, want) {
+			t.Errorf("%s: %+v, %v", members, app.PasswordGrant, err)
+		}
 	}
 }
 

@@ -20,9 +20,11 @@ var trustedIssuers = caddy.NewUsagePool()
 
 // trustedIssuer is an issuer that a configuration trusts.
 type trustedIssuer struct {
-	trustSettings
-	issuer *trust.Issuer
-	pooled *pooledIssuer
+	name     string
+	audience []string
+	settings trust.Settings
+	issuer   *trust.Issuer // once it is provisioned, likewise
+	pooled   *pooledIssuer
 }
 
 // pooledIssuer is a trust.Issuer that runs once some configuration has started.
@@ -62,8 +64,9 @@ func (a *App) provisionTrust(ctx caddy.Context) error {
 		if err != nil {
 			return fmt.Errorf("trust %s: %w", t.name, err)
 		}
-		p := value.(*pooledIssuer)
-		a.trusted = append(a.trusted, &trustedIssuer{t, p.issuer, p})
+		t.pooled = value.(*pooledIssuer)
+		t.issuer = t.pooled.issuer
+		a.trusted = append(a.trusted, t)
 	}
 	return nil
 }
@@ -87,7 +90,7 @@ func (a *App) releaseTrust() error {
 }
 
 // key is the name in the pool: every setting that makes a difference to the issuer itself.
-func (t *trustSettings) key() string {
+func (t *trustedIssuer) key() string {
 	s := t.settings
 	parts := []any{t.name, s.Issuer, s.JWKSURI, s.Algorithms, s.Types, s.AllowPrivateNetwork, s.MaxStale, s.RolesClaim, s.ClientAudience}
 	if i := s.Introspection; i != nil {

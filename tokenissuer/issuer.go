@@ -93,10 +93,11 @@ type IssuerStore interface {
 	PasswordSchemes(ctx context.Context) ([]string, error)
 }
 
-// PasswordRules are the settings of the password grant.
+// PasswordRules are the settings of the password grant. It is for clients that cannot open a browser: whoever uses it types a
+// password into an application that is not ours.
 type PasswordRules struct {
-	// Refresh gives refresh tokens to clients that may use them.
-	Refresh bool
+	// Refresh gives refresh tokens too, to clients that may use them. Default: the grant gives access tokens only.
+	Refresh bool `json:"refresh_tokens,omitempty"`
 }
 
 // Limit allows so many failures, or whatever it counts, in a window. The zero value sets no limit.

@@ -88,11 +88,12 @@ func (s Scopes) Missing(names ...string) string {
 
 // Scope declares a scope that the issuer knows.
 type Scope struct {
-	Name string
+	// Name as it stands in requests and tokens (RFC 6749 §3.3).
+	Name string `json:"name"`
 	// Words tell a person what the scope allows.
-	Words string
-	// ServerTokens lets a server token, which acts for no user, hold the scope.
-	ServerTokens bool
+	Words string `json:"words,omitempty"`
+	// ServerTokens lets a server token, which acts for no user, hold the scope. Default: only `public` may be held by them.
+	ServerTokens bool `json:"server_tokens,omitempty"`
 }
 
 // ScopeCatalogue is what the issuer knows of scopes, by name. The zero value knows the scopes known from the start.

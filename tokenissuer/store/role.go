@@ -21,11 +21,12 @@ const (
 
 // RoleDeclaration declares a role.
 type RoleDeclaration struct {
-	Name Role
-	// Words tell a person what the role is called; empty: its name does.
-	Words string
-	// Manages are the roles of those for whom a user of this role may create tokens, within the same organisation.
-	Manages []Role
+	// Name is what tokens call it (`role`).
+	Name Role `json:"name"`
+	// Words tell a person what the role is called. Default: the name.
+	Words string `json:"words,omitempty"`
+	// Manages are the roles of those for whom a user of this role may create tokens, within the same organisation. Default: none.
+	Manages []Role `json:"manages,omitempty"`
 }
 
 // defaultRoles are known where none is declared.

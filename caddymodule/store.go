@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
@@ -38,19 +40,114 @@ const (
 
 const defaultPool = 16
 
+// parseStore reads where state is kept:
+//
+//	store sqlite [<path>] {
+//		migrate off
+//	}
+//	store postgres <dsn> {
+//		pool    <connections>
+//		migrate off
+//	}
+//	store memory
+func (a *App) parseStore(d *caddyfile.Dispenser) error {
+	if err := once(d, "store", a.Store != nil); err != nil {
+		return err
+	}
+	args := d.RemainingArgs()
+	if len(args) == 0 {
+		return d.ArgErr()
+	}
+	c := &StoreConfig{Type: args[0]}
+	known, most := options{"migrate": c.parseMigrate}, 2
+	switch c.Type {
+	case storeSQLite:
+	case storePostgres:
+		if len(args) == 1 {
+			return d.Errf("store postgres needs a connection string, as in postgres://user@host/database")
+		}
+		if len(args) > 2 { // the usual message quotes the last word, which may be the password
+			return d.Errf("put the connection string in quotes: it has spaces")
+		}
+		known["pool"] = c.parsePool
+	case storeMemory:
+		known, most = nil, 1
+	default:
+		return d.Errf("unknown store %q: use sqlite, postgres or memory", c.Type)
+	}
+	if len(args) > most {
+		return d.ArgErr()
+	}
+	if len(args) == 2 {
+		if err := c.parsePlace(d, args[1]); err != nil {
+			return err
+		}
+	}
+	a.Store = c
+	a.note(d, "store")
+	return known.parse(d, "store "+c.Type+" has no option %q")
+}
+
+// parsePlace reads a path or a connection string.
+func (c *StoreConfig) parsePlace(d *caddyfile.Dispenser, value string) error {
+	err := refuseRequest(d, value)
+	if c.Type == storeSQLite {
+		if c.Path = value; value == "" {
+			return d.Errf("the store's path is empty; is a variable unset?")
+		}
+		return err
+	}
+	c.DSN = value
+	switch {
+	case value == "":
+		return d.Errf("the connection string is empty; is a variable unset?")
+	case err != nil && !isReference(value): // the error quotes all of it
+		return d.Errf("the connection string has a part that comes from the request: use {env.NAME} or {file./path}")
+	case err != nil:
+		return err
+	}
+	warnSubstituted(d, "connection string", value, 2)
+	if !isPlaceholder(value) {
+		if err := sqlstore.ParsePostgres(oauth.NewSecret(value)); err != nil {
+			return d.WrapErr(err)
+		}
+	}
+	return nil
+}
+
+func (c *StoreConfig) parsePool(d *caddyfile.Dispenser) error {
+	value, err := oneArg(d)
+	if err != nil {
+		return err
+	}
+	if c.Pool, err = strconv.Atoi(value); err != nil || c.Pool < sqlstore.LeastPostgresPool {
+		return d.Errf("pool %q: use a number of connections, %d or more", value, sqlstore.LeastPostgresPool)
+	}
+	return nil
+}
+
+func (c *StoreConfig) parseMigrate(d *caddyfile.Dispenser) error {
+	value, err := oneArg(d)
+	if err == nil && value != "off" {
+		err = d.Errf("migrate %q: use off, or leave it out", value)
+	}
+	c.KeepSchema = err == nil
+	return err
+}
+
 func (a *App) readStore(s *settings) error {
 	config := a.Store
 	if config == nil {
 		config = new(StoreConfig)
 	}
-	return a.at(config.read(s), "store")
+	return a.at(config.read(&s.engine), "store")
 }
 
-func (c *StoreConfig) read(s *settings) error {
-	s.engine.store, s.engine.keepSchema = c.Type, c.KeepSchema
+func (c *StoreConfig) read(s *engineSettings) error {
+	s.store, s.keepSchema = c.Type, c.KeepSchema
 	switch c.Type {
 	case "", storeSQLite:
-		s.engine.store = storeSQLite
+		s.store = storeSQLite
 		return c.readSQLite(s)
 	case storePostgres:
 		return c.readPostgres(s)
@@ -63,7 +160,7 @@ func (c *StoreConfig) read(s *settings) error {
 	return fmt.Errorf("unknown store %q: use sqlite, postgres or memory", c.Type)
 }
 
-func (c *StoreConfig) readSQLite(s *settings) (err error) {
+func (c *StoreConfig) readSQLite(s *engineSettings) (err error) {
 	if c.DSN != "" || c.Pool != 0 {
 		return errors.New("store sqlite has no dsn and no pool: they are for postgres")
 	}
@@ -73,33 +170,33 @@ func (c *StoreConfig) readSQLite(s *settings) (err error) {
 			return err
 		}
 	}
-	s.engine.path, err = filepath.Abs(path)
+	s.path, err = filepath.Abs(path)
 	return err
 }
 
 var errBraces = errors.New("store postgres: what stands in braces gives nothing: use {env.NAME} or {file./path}, and write braces " +
 	"of a password as %7B and %7D")
 
-func (c *StoreConfig) readPostgres(s *settings) (err error) {
+func (c *StoreConfig) readPostgres(s *engineSettings) (err error) {
 	if c.Path != "" {
 		return errors.New("store postgres has no path: that is for sqlite")
 	}
 	if c.DSN == "" {
 		return errors.New("store postgres needs a connection string, as in postgres://user@host/database")
 	}
-	if s.engine.dsn, err = resolve("store postgres", c.DSN); err != nil {
+	if s.dsn, err = resolve("store postgres", c.DSN); err != nil {
 		if isReference(c.DSN) {
 			return err
 		}
 		return errBraces // the error may quote a part of the password
 	}
-	if err := sqlstore.ParsePostgres(oauth.NewSecret(s.engine.dsn)); err != nil {
+	if err := sqlstore.ParsePostgres(oauth.NewSecret(s.dsn)); err != nil {
 		return fmt.Errorf("store postgres: %w", err)
 	}
-	s.engine.pool = c.Pool
+	s.pool = c.Pool
 	switch {
 	case c.Pool == 0:
-		s.engine.pool = defaultPool
+		s.pool = defaultPool
 	case c.Pool < sqlstore.LeastPostgresPool:
 		return fmt.Errorf("store postgres: a pool of %d is too small: use %d or more", c.Pool, sqlstore.LeastPostgresPool)
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 )
 
@@ -27,15 +29,42 @@ var logoTypes = map[string]string{
 	".svg": "image/svg+xml", ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp",
 }
 
-// logoType returns the media type of a logo.
-func logoType(path string) (string, error) {
-	media, known := logoTypes[strings.ToLower(filepath.Ext(path))]
-	if !known {
-		return "", fmt.Errorf("logo %s: use a file that ends in .svg, .png, .jpg or .webp", path)
+// parseBrand reads `brand [<name>] { logo <file> }`.
+func (a *App) parseBrand(d *caddyfile.Dispenser) error {
+	if err := once(d, "brand", a.Brand != nil); err != nil {
+		return err
 	}
-	return media, nil
+	a.Brand = new(BrandConfig)
+	args := d.RemainingArgs()
+	if len(args) > 1 {
+		return d.ArgErr()
+	}
+	if len(args) == 1 {
+		if a.Brand.Name = args[0]; a.Brand.Name == "" {
+			return d.Errf("the brand is empty; is a variable unset?")
+		}
+	}
+	first := *d
+	err := options{"logo": a.parseLogo}.parse(d, "unknown brand option %q")
+	if err == nil && *a.Brand == (BrandConfig{}) {
+		err = first.ArgErr()
+	}
+	return err
 }
 
+func (a *App) parseLogo(d *caddyfile.Dispenser) error {
+	a.note(d, "logo")
+	logo := &a.Brand.Logo
+	if err := parseSetting(d, logo); err != nil || isPlaceholder(*logo) { // its suffix is known only when the server starts
+		return err
+	}
+	if _, err := logoType(*logo); err != nil {
+		return d.Errf("%v", err)
+	}
+	return nil
+}
+
+// readBrand reads the logo's file.
 func (a *App) readBrand(s *settings) error {
 	if a.Brand == nil {
 		return nil
@@ -49,6 +78,15 @@ func (a *App) readBrand(s *settings) error {
 		s.brand.Logo, err = readLogo(path)
 	}
 	return a.at(err, "logo")
+}
+
+// logoType returns the media type of a logo.
+func logoType(path string) (string, error) {
+	media, known := logoTypes[strings.ToLower(filepath.Ext(path))]
+	if !known {
+		return "", fmt.Errorf("logo %s: use a file that ends in .svg, .png, .jpg or .webp", path)
+	}
+	return media, nil
 }
 
 // readLogo reads the file, and no more of it than a logo may have.

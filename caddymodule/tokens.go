@@ -2,13 +2,12 @@ package caddymodule
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -35,6 +34,63 @@ type TokensConfig struct {
 	RefreshGraceSameAddress bool `json:"refresh_grace_same_address,omitempty"`
 	// Code is how long an authorization code can be redeemed: 1s to 10m, default 60s.
 	Code caddy.Duration `json:"code,omitempty"`
+}
+
+// parseTokens reads lifetimes, the issuer's or a client's.
+func parseTokens(d *caddyfile.Dispenser, tokens **TokensConfig) error {
+	c := orNew(tokens)
+	known := options{"refresh_grace": c.parseRefreshGrace}
+	for name, lifetime := range map[string]*caddy.Duration{
+		"authorization_code": &c.AuthorizationCode, "client_credentials": &c.ClientCredentials, "password": &c.Password,
+		"admin_created": &c.AdminCreated, "refresh": &c.Refresh, "refresh_idle": &c.RefreshIdle, "code": &c.Code,
+	} {
+		known[name] = func(d *caddyfile.Dispenser) error { return c.parseLifetime(d, lifetime) }
+	}
+	return known.parseAlone(d, "unknown token lifetime %q")
+}
+
+func (c *TokensConfig) parseLifetime(d *caddyfile.Dispenser, lifetime *caddy.Duration) error {
+	name := d.Val()
+	if err := once(d, name, *lifetime != 0); err != nil {
+		return err
+	}
+	duration, err := parseDuration(d)
+	if err != nil {
+		return err
+	}
+	if duration == 0 {
+		return d.Errf("token lifetime %s 0s: use at least 1s", name)
+	}
+	*lifetime = caddy.Duration(duration)
+	return c.check(d)
+}
+
+// parseRefreshGrace reads a duration, of which 0 says something, and who may repeat a refresh within it.
+func (c *TokensConfig) parseRefreshGrace(d *caddyfile.Dispenser) error {
+	if err := once(d, "refresh_grace", c.RefreshGrace != nil); err != nil {
+		return err
+	}
+	args := d.RemainingArgs()
+	if len(args) == 0 || len(args) > 2 {
+		return d.ArgErr()
+	}
+	grace, err := durationOf(d, args[0])
+	if err != nil {
+		return err
+	}
+	if len(args) == 2 && args[1] != "same_address" {
+		return d.Errf("unknown option %q of refresh_grace: use same_address", args[1])
+	}
+	duration := caddy.Duration(grace)
+	c.RefreshGrace, c.RefreshGraceSameAddress = &duration, len(args) == 2
+	return c.check(d)
+}
+
+func (c *TokensConfig) check(d *caddyfile.Dispenser) error {
+	if _, err := c.lifetimes(); err != nil {
+		return d.Errf("%v", err)
+	}
+	return nil
 }
 
 // lifetimes returns the core's form of what is set, and refuses what is out of bounds.
@@ -69,60 +125,15 @@ func (c *TokensConfig) lifetimes() (store.Lifetimes, error) {
 
 func (a *App) readTokens(s *settings) error {
 	own, err := a.Tokens.lifetimes()
-	if err != nil {
-		return err
-	}
 	s.lifetimes = own.Or(store.DefaultLifetimes)
-	if _, err := readPKCE(a.PKCE); err != nil {
+	return err
+}
+
+// parsePasswordGrant reads `password_grant { refresh_tokens }`.
+func (a *App) parsePasswordGrant(d *caddyfile.Dispenser) error {
+	if err := once(d, "password_grant", a.PasswordGrant != nil); err != nil {
 		return err
 	}
-	if a.PasswordGrant != nil {
-		s.passwordGrant = &tokenissuer.PasswordRules{Refresh: a.PasswordGrant.RefreshTokens}
-	}
-	return nil
-}
-
-// PasswordGrantConfig turns the password grant on. It is for clients that cannot open a browser: whoever uses it types a
-// password into an application that is not ours.
-type PasswordGrantConfig struct {
-	// RefreshTokens gives refresh tokens too, to clients that may use them. Default: the grant gives access tokens only.
-	RefreshTokens bool `json:"refresh_tokens,omitempty"`
-}
-
-// ScopeConfig declares a scope.
-type ScopeConfig struct {
-	// Name as it stands in requests and tokens (RFC 6749 §3.3).
-	Name string `json:"name"`
-	// Words tell a person what it allows.
-	Words string `json:"words,omitempty"`
-	// ServerTokens lets tokens that act for no user hold it. Default: only `public` may be held by them.
-	ServerTokens bool `json:"server_tokens,omitempty"`
-}
-
-func (a *App) readScopes(s *settings) error {
-	declared := make([]oauth.Scope, 0, len(a.Scopes))
-	seen := make(map[string]bool)
-	for _, c := range a.Scopes {
-		if names, err := oauth.ParseScopes(c.Name); err != nil || len(names) != 1 {
-			return fmt.Errorf("scope %q: use one name of visible ASCII without quotes and backslashes", c.Name)
-		}
-		if seen[c.Name] {
-			return fmt.Errorf("scope %q is declared twice", c.Name)
-		}
-		if c.ServerTokens && oauth.ActsForUser(c.Name) {
-			return fmt.Errorf("scope %q acts for a user: a server token cannot hold it", c.Name)
-		}
-		seen[c.Name] = true
-		declared = append(declared, oauth.Scope{Name: c.Name, Words: c.Words, ServerTokens: c.ServerTokens})
-	}
-	s.scopes = oauth.NewScopeCatalogue(declared...)
-	for _, name := range a.SessionScopes {
-		if name == oauth.ScopeRefreshToken || name == oauth.ScopeOfflineAccess {
-			return a.at(fmt.Errorf("session_scopes %s: a session needs no refresh token", name), "session_scopes", name)
-		}
-		if err := s.scopes.Check(oauth.Scopes{name}); err != nil {
-			return a.at(fmt.Errorf("session_scopes: %w", err), "session_scopes", name)
-		}
-	}
-	return nil
+	a.PasswordGrant = new(tokenissuer.PasswordRules)
+	return options{"refresh_tokens": flag(&a.PasswordGrant.Refresh)}.parseAlone(d, "unknown password_grant option %q")
 }

@@ -1,0 +1,226 @@
+package caddymodule
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// ClientConfig declares a client.
+type ClientConfig struct {
+	// ID is the client_id.
+	ID string `json:"id"`
+	// Secret is the client secret as {env.NAME} or {file./path}: Caddy stores what stands here.
+	Secret string `json:"secret,omitempty"`
+	// SecretSHA256 is the hex SHA-256 of the secret, in place of Secret. A secret that is written out in a Caddyfile
+	// arrives here, so that the running configuration does not hold it.
+	SecretSHA256 string `json:"secret_sha256,omitempty"`
+	// Name is shown to people. Default: the id.
+	Name string `json:"name,omitempty"`
+	// Type is confidential (default), public or native.
+	Type string `json:"type,omitempty"`
+	// Grants the client may use. Default: client_credentials for a confidential client, authorization_code and
+	// refresh_token for others.
+	Grants []string `json:"grants,omitempty"`
+	// Scopes are the most that the client can be granted. Default: public.
+	Scopes []string `json:"scopes,omitempty"`
+	// RedirectURIs are where answers of the authorization endpoint may go, byte for byte.
+	RedirectURIs []string `json:"redirect_uris,omitempty"`
+	// CORSOrigins are origins whose pages may read answers of the token and revocation endpoints, beside those of a public
+	// client's redirect URIs.
+	CORSOrigins []string `json:"cors_origins,omitempty"`
+	// FirstParty clients need no consent.
+	FirstParty bool `json:"first_party,omitempty"`
+	// RevokePreviousAccessToken ends the previous access token at each refresh, as Doorkeeper does. A repeat of the refresh must
+	// then come from the same address and family of user agents.
+	RevokePreviousAccessToken bool `json:"revoke_previous_access_token,omitempty"`
+	// PKCE is "required" for a confidential client whose authorization requests need a code_challenge. Public and native
+	// clients always need one. Default: a confidential client may leave it out, unless the app says otherwise.
+	PKCE string `json:"pkce,omitempty"`
+	// Tokens are the client's own lifetimes.
+	Tokens *TokensConfig `json:"tokens,omitempty"`
+}
+
+// parseClient reads a client; what can be said of it without starting the server is said here, with its line.
+func (a *App) parseClient(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	if len(args) == 0 || len(args) > 2 {
+		return d.ArgErr()
+	}
+	c, first := ClientConfig{ID: args[0]}, *d
+	a.note(d, "client", c.ID)
+	if err := a.refuseTaken(d, "client", c.ID); err != nil {
+		return err
+	}
+	if len(args) == 2 {
+		if err := c.parseSecret(d, args[1]); err != nil {
+			return err
+		}
+	}
+	if err := c.options(a).parse(d, "unknown client option %q"); err != nil {
+		return err
+	}
+	client, err := c.read(standIn)
+	if err == nil {
+		err = client.Validate()
+	}
+	if err != nil { // of the client as a whole: the line is its first
+		return first.Errf("client %s: %v", c.ID, err)
+	}
+	a.Clients = append(a.Clients, c)
+	return nil
+}
+
+func (c *ClientConfig) options(a *App) options {
+	ours := func(check func(string) error) func(string) error {
+		return func(value string) error {
+			if err := check(value); err != nil {
+				return fmt.Errorf("client %s: %w", c.ID, err)
+			}
+			return nil
+		}
+	}
+	return options{
+		"name":                         checkedText(&c.Name, nil),
+		"type":                         checkedText(&c.Type, ours(func(name string) error { return store.ClientType(name).Validate() })),
+		"grants":                       checkedList(&c.Grants, ours(func(name string) error { return oauth.GrantType(name).Validate() })),
+		"scopes":                       func(d *caddyfile.Dispenser) error { return c.parseScopes(d, a) },
+		"redirect_uris":                checkedList(&c.RedirectURIs, ours(oauth.ValidateRedirectURI)),
+		"cors_origins":                 checkedList(&c.CORSOrigins, ours(oauth.ValidateOrigin)),
+		"first_party":                  flag(&c.FirstParty),
+		"revoke_previous_access_token": flag(&c.RevokePreviousAccessToken),
+		"pkce":                         checkedText(&c.PKCE, checkPKCE),
+		"tokens":                       func(d *caddyfile.Dispenser) error { return parseTokens(d, &c.Tokens) },
+	}
+}
+
+// parseScopes notes where scopes stand that are not known from the start: which of them are declared is known only when every
+// block has been read.
+func (c *ClientConfig) parseScopes(d *caddyfile.Dispenser, a *App) error {
+	before := len(c.Scopes)
+	err := checkedList(&c.Scopes, nil)(d)
+	for _, name := range c.Scopes[before:] {
+		if _, known := (oauth.ScopeCatalogue{}).Find(name); !known {
+			a.note(d, "scope", name, "of client", c.ID)
+		}
+	}
+	return err
+}
+
+// errPEM: a key's file in the place of a secret's is a mistake of whoever wrote the configuration.
+var errPEM = errors.New("this is a PEM file, not a client secret")
+
+// isPEM reports whether a text holds a key or a certificate.
+func isPEM(text string) bool { return strings.Contains(text, "-----BEGIN") }
+
+// parseSecret keeps a placeholder as it is, for Provision to resolve. A secret that is written out is kept as its
+// SHA-256: Caddy shows its configuration to its administrators and saves it to disk.
+func (c *ClientConfig) parseSecret(d *caddyfile.Dispenser, secret string) error {
+	owner := "client " + c.ID
+	if isPEM(secret) {
+		return d.Errf("%s: %v", owner, errPEM)
+	}
+	if strings.HasPrefix(secret, "$") {
+		return looksLikePlaceholder(d, owner, secret)
+	}
+	reference, err := parseReference(d, owner, "secret", secret)
+	switch {
+	case err != nil:
+		return err
+	case reference:
+		c.Secret = secret
+		return nil
+	}
+	warnSubstituted(d, "secret of "+owner, secret, 2)
+	warnGuessable(caddy.Log().Named("oauth"), sourceOf(d), c.ID, secret)
+	digest := oauth.NewSecret(secret).Digest()
+	c.SecretSHA256 = hex.EncodeToString(digest[:])
+	return nil
+}
+
+// readClients reads the declared clients.
+func (a *App) readClients(scopes oauth.ScopeCatalogue) ([]*store.Client, error) {
+	if err := checkPKCE(a.PKCE); err != nil {
+		return nil, err
+	}
+	clients := make([]*store.Client, 0, len(a.Clients))
+	for _, c := range a.Clients {
+		client, err := c.read(resolve)
+		for i := 0; err == nil && i < len(client.Scopes); i++ {
+			err = a.at(scopes.Check(client.Scopes[i:i+1]), "scope", client.Scopes[i], "of client", c.ID)
+		}
+		if err != nil {
+			return nil, a.at(fmt.Errorf("client %q: %w", c.ID, err), "client", c.ID)
+		}
+		clients = append(clients, client)
+	}
+	return clients, nil
+}
+
+func (c *ClientConfig) read(lookup lookup) (*store.Client, error) {
+	client := &store.Client{
+		ID: c.ID, Name: c.Name, Type: store.ClientType(c.Type), Scopes: c.Scopes, PKCERequired: c.PKCE == pkceRequired,
+		RedirectURIs: c.RedirectURIs, CORSOrigins: c.CORSOrigins, FirstParty: c.FirstParty, RevokePrevious: c.RevokePreviousAccessToken,
+	}
+	for _, grant := range c.Grants {
+		client.Grants = append(client.Grants, oauth.GrantType(grant))
+	}
+	client.SetDefaults()
+	if err := checkPKCE(c.PKCE); err != nil {
+		return nil, err
+	}
+	var err error
+	if client.Lifetimes, err = c.Tokens.lifetimes(); err != nil {
+		return nil, err
+	}
+	client.Secrets, err = c.readSecret(lookup)
+	return client, err
+}
+
+// readSecret reads the one secret of a declared client.
+func (c *ClientConfig) readSecret(lookup lookup) ([]store.ClientSecret, error) {
+	var declared store.ClientSecret
+	switch {
+	case c.Secret != "" && c.SecretSHA256 != "":
+		return nil, errors.New("set secret or secret_sha256, not both")
+	case c.Secret != "":
+		text, err := lookup("secret", c.Secret)
+		if err != nil {
+			return nil, err
+		}
+		if isPEM(text) {
+			return nil, fmt.Errorf("secret: %w", errPEM)
+		}
+		declared.Digest = oauth.NewSecret(text).Digest()
+	case c.SecretSHA256 != "":
+		digest, err := hex.DecodeString(c.SecretSHA256)
+		if err != nil || len(digest) != len(declared.Digest) {
+			return nil, errors.New("secret_sha256: use 64 hex digits")
+		}
+		declared.Digest = [32]byte(digest)
+	default:
+		return nil, nil
+	}
+	return []store.ClientSecret{declared}, nil
+}
+
+// pkceRequired is the one word of `pkce`.
+const pkceRequired = "required"
+
+// checkPKCE refuses any other.
+func checkPKCE(word string) error {
+	if word != "" && word != pkceRequired {
+		return fmt.Errorf("pkce %q: use required, or leave it out", word)
+	}
+	return nil
+}
+
+// readPKCE reports whether a setting requires PKCE.
+func readPKCE(word string) (required bool, err error) { return word == pkceRequired, checkPKCE(word) }

@@ -1,0 +1,87 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+func (a *App) parseIssuer(d *caddyfile.Dispenser) error {
+	if err := once(d, "issuer", a.Issuer != ""); err != nil {
+		return err
+	}
+	value, err := oneArg(d)
+	if err != nil {
+		return err
+	}
+	if err := refuseRequest(d, value); err != nil {
+		return err
+	}
+	if !isPlaceholder(value) {
+		if err := checkIssuer(value); err != nil {
+			return d.Errf("%v", err)
+		}
+	}
+	a.Issuer = value
+	a.note(d, "issuer")
+	return nil
+}
+
+func (a *App) parseAudience(d *caddyfile.Dispenser) error {
+	before := len(a.Audience)
+	err := parseAudience(d, &a.Audience)
+	for _, value := range a.Audience[before:] {
+		a.note(d, "audience", value)
+	}
+	return err
+}
+
+func (a *App) readIssuer(s *settings) error {
+	if a.Issuer == "" {
+		return a.at(errors.New("issuer is missing: add `issuer https://…` to the oauth block, or `trust …` for a gate that issues nothing"), "oauth")
+	}
+	var err error
+	if s.issuer, err = resolve("issuer", a.Issuer); err == nil {
+		err = checkIssuer(s.issuer)
+	}
+	if err != nil {
+		return a.at(err, "issuer")
+	}
+	s.engine.issuer = s.issuer
+	for _, configured := range a.Audience {
+		audience, err := resolve("audience", configured)
+		if err != nil {
+			return a.at(err, "audience", configured)
+		}
+		s.audience = append(s.audience, audience)
+	}
+	if len(s.audience) == 0 {
+		s.audience = []string{s.issuer}
+	}
+	return nil
+}
+
+// checkIssuer holds the issuer to RFC 8414 §2: https, no query, no fragment. Plain http is for loopback only.
+func checkIssuer(issuer string) error {
+	u, err := url.Parse(issuer)
+	if err != nil || u.Host == "" || u.Opaque != "" {
+		return fmt.Errorf("issuer %q is no URL: write it as https://api.example.com", issuer)
+	}
+	if strings.ContainsAny(issuer, "?#") || u.User != nil || strings.HasSuffix(issuer, "/") {
+		return fmt.Errorf("issuer %q must have no query, no fragment, no credentials and no trailing slash", issuer)
+	}
+	switch u.Scheme {
+	case "https":
+		return nil
+	case "http":
+		if oauth.IsLoopback(u.Hostname()) {
+			return nil
+		}
+	}
+	return fmt.Errorf("issuer %q must be https: plain http is for loopback hosts only", issuer)
+}

@@ -1,0 +1,152 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// KeysConfig says how tokens are signed.
+type KeysConfig struct {
+	// Algorithm signs new tokens: ES256 (default), RS256 or EdDSA. Tokens signed before with another one stay good.
+	Algorithm string `json:"algorithm,omitempty"`
+	// EncryptWith is the key-encryption key: 32 bytes as base64 or hex, under which signing keys are stored. Give it as
+	// {env.NAME} or {file./path}; Caddy stores what stands here. Without it the store holds signing keys in the clear.
+	EncryptWith string `json:"encrypt_with,omitempty"`
+	// DecryptWith are older key-encryption keys. What is stored under one of them is encrypted again under EncryptWith.
+	DecryptWith []string `json:"decrypt_with,omitempty"`
+	// Rotate is how long a key signs before the next one does: 1h or more, default 90d. The next one is published before.
+	// 0: no key follows until an operator asks for it.
+	Rotate *caddy.Duration `json:"rotate,omitempty"`
+}
+
+const defaultRotation = 90 * 24 * time.Hour
+
+var (
+	// errLiteralKey: Caddy shows its configuration to its administrators and saves it to disk.
+	errLiteralKey = errors.New("encrypt_with must not stand in the configuration: use {env.NAME} or {file./path}")
+	// errRotation: a key is published for ten minutes before it signs.
+	errRotation = errors.New("use 1h or more, or off")
+)
+
+// parseKeys reads:
+//
+//	keys {
+//		algorithm    ES256 | RS256 | EdDSA
+//		rotate       <duration> | off
+//		encrypt_with <key> [<old>...]
+//	}
+func (a *App) parseKeys(d *caddyfile.Dispenser) error {
+	c := orNew(&a.Keys)
+	return options{
+		"algorithm": checkedText(&c.Algorithm, func(name string) error {
+			_, err := oauth.ParseAlgorithm(name)
+			return err
+		}),
+		"rotate": c.parseRotate,
+		"encrypt_with": func(d *caddyfile.Dispenser) error {
+			a.note(d, "encrypt_with")
+			return c.parseEncryptWith(d)
+		},
+	}.parseAlone(d, "unknown keys option %q")
+}
+
+func (c *KeysConfig) parseRotate(d *caddyfile.Dispenser) error {
+	if err := once(d, "rotate", c.Rotate != nil); err != nil {
+		return err
+	}
+	value, err := oneArg(d)
+	if err != nil {
+		return err
+	}
+	c.Rotate = new(caddy.Duration)
+	if value == "off" {
+		return nil
+	}
+	duration, err := durationOf(d, value)
+	if err == nil && duration < keys.LeastRotation {
+		err = d.Errf("rotate %s: %v", duration, errRotation)
+	}
+	*c.Rotate = caddy.Duration(duration)
+	return err
+}
+
+// parseEncryptWith reads the key-encryption key of now, and older ones behind it.
+func (c *KeysConfig) parseEncryptWith(d *caddyfile.Dispenser) error {
+	if err := once(d, "encrypt_with", c.EncryptWith != ""); err != nil {
+		return err
+	}
+	references := d.RemainingArgs()
+	if len(references) == 0 {
+		return d.ArgErr()
+	}
+	for _, reference := range references {
+		if reference == "" {
+			return d.Errf("the value is empty; is a variable unset?")
+		}
+		if err := refuseRequest(d, reference); err != nil {
+			return err
+		}
+		if !isReference(reference) {
+			return d.Errf("%v", errLiteralKey)
+		}
+	}
+	c.EncryptWith = references[0]
+	c.DecryptWith = append(c.DecryptWith, references[1:]...)
+	return nil
+}
+
+func (a *App) readKeys(s *settings) (err error) {
+	c := a.Keys
+	if c == nil {
+		c = new(KeysConfig)
+	}
+	s.engine.algorithm, s.engine.rotation = oauth.ES256, defaultRotation
+	if c.Algorithm != "" {
+		if s.engine.algorithm, err = oauth.ParseAlgorithm(c.Algorithm); err != nil {
+			return fmt.Errorf("keys: %w", err)
+		}
+	}
+	if c.Rotate != nil {
+		if s.engine.rotation = time.Duration(*c.Rotate); s.engine.rotation != 0 && s.engine.rotation < keys.LeastRotation {
+			return fmt.Errorf("keys: rotate %s: %w", s.engine.rotation, errRotation)
+		}
+	}
+	if s.sealer, err = c.newSealer(s.issuer); s.sealer != nil {
+		s.engine.sealer = strings.Join(s.sealer.IDs(), " ")
+	}
+	return a.at(err, "encrypt_with")
+}
+
+// newSealer returns what encrypts the issuer's keys; nil: nothing does.
+func (c *KeysConfig) newSealer(issuer string) (*keys.Sealer, error) {
+	if c.EncryptWith == "" {
+		if len(c.DecryptWith) > 0 {
+			return nil, errors.New("keys: decrypt_with needs encrypt_with: keys that were encrypted stay so")
+		}
+		return nil, nil
+	}
+	var secrets []oauth.Secret
+	for _, reference := range append([]string{c.EncryptWith}, c.DecryptWith...) {
+		if !isReference(reference) {
+			return nil, errLiteralKey
+		}
+		secret, err := resolve("encrypt_with", reference)
+		if err != nil {
+			return nil, err
+		}
+		secrets = append(secrets, oauth.NewSecret(secret))
+	}
+	sealer, err := keys.NewSealer(issuer, secrets[0], secrets[1:]...)
+	if err != nil {
+		return nil, fmt.Errorf("encrypt_with: %w", err)
+	}
+	return sealer, nil
+}

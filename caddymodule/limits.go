@@ -1,0 +1,207 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+)
+
+// RevocationConfig says how revocations reach the gate.
+type RevocationConfig struct {
+	// MaxStaleness is how old the gate's knowledge of revocations may become, when the store cannot be read, before it
+	// answers 503. Default 5m.
+	MaxStaleness caddy.Duration `json:"max_staleness,omitempty"`
+}
+
+const (
+	defaultStaleness = 5 * time.Minute
+	leastStaleness   = 2 * time.Second
+)
+
+func (a *App) parseRevocation(d *caddyfile.Dispenser) error {
+	return options{"max_staleness": orNew(&a.Revocation).parseMaxStaleness}.parseAlone(d, "unknown revocation option %q")
+}
+
+func (c *RevocationConfig) parseMaxStaleness(d *caddyfile.Dispenser) error {
+	if err := once(d, "max_staleness", c.MaxStaleness != 0); err != nil {
+		return err
+	}
+	duration, err := parseDuration(d)
+	if err == nil && duration < leastStaleness {
+		err = d.Errf("max_staleness %s: use at least %s, for the store is read once a second", duration, leastStaleness)
+	}
+	c.MaxStaleness = caddy.Duration(duration)
+	return err
+}
+
+func (a *App) readRevocation(s *settings) error {
+	s.engine.staleness = defaultStaleness
+	if a.Revocation != nil && a.Revocation.MaxStaleness != 0 {
+		s.engine.staleness = time.Duration(a.Revocation.MaxStaleness)
+	}
+	if s.engine.staleness < leastStaleness {
+		return fmt.Errorf("max_staleness: use at least %s, for the store is read once a second", leastStaleness)
+	}
+	return nil
+}
+
+// LimitsConfig bounds failed attempts, and what leaves records in the store.
+type LimitsConfig struct {
+	// Client bounds failed client authentications from one address as one client. Default 20 a minute.
+	Client *LimitConfig `json:"client,omitempty"`
+	// LoginAccount bounds failed sign-ins to one account, on the sign-in page and with the password grant together.
+	// Default 10 a minute. A browser that has signed in to the account before has a count of its own.
+	LoginAccount *LimitConfig `json:"login_account,omitempty"`
+	// LoginAddress bounds failed sign-ins from one address, whatever the accounts. Default 30 a minute.
+	LoginAddress *LimitConfig `json:"login_ip,omitempty"`
+	// Grants bounds how often one user is granted access in one way: by authorization requests, by the password grant, by signing
+	// in with a browser; and how many tokens one admin creates for members. Each leaves records in the store. Default 60 a
+	// minute.
+	Grants *LimitConfig `json:"grants,omitempty"`
+	// Revocations bounds how many of the tokens that it got for itself a client revokes one by one, each of which leaves a record
+	// in the store. Beyond it, revoking one ends those that were issued before as well. Default 60 a minute.
+	Revocations *LimitConfig `json:"revocations,omitempty"`
+	// Gate bounds the bad tokens that one address shows to `protect`. Beyond it, and only while others come through with good
+	// ones, its refusals are held back, and then its connections are closed with them. Good tokens from there pass as ever.
+	// Default 600 in 3 seconds.
+	Gate *LimitConfig `json:"gate,omitempty"`
+}
+
+// LimitConfig is a number of failures, grants or revocations in a time.
+type LimitConfig struct {
+	// Off sets no limit.
+	Off bool `json:"off,omitempty"`
+	// Failures is how many there may be in a window.
+	Failures int `json:"failures,omitempty"`
+	// Window begins with the first of them.
+	Window caddy.Duration `json:"window,omitempty"`
+}
+
+// The limits that hold unless the configuration says otherwise.
+var (
+	defaultClientLimit     = tokenissuer.Limit{Failures: 20, Window: time.Minute}
+	defaultAccountLimit    = tokenissuer.Limit{Failures: 10, Window: time.Minute}
+	defaultAddressLimit    = tokenissuer.Limit{Failures: 30, Window: time.Minute}
+	defaultGrantLimit      = tokenissuer.Limit{Failures: 60, Window: time.Minute}
+	defaultRevocationLimit = tokenissuer.Limit{Failures: 60, Window: time.Minute}
+	defaultGateLimit       = tokenissuer.Limit{Failures: 600, Window: 3 * time.Second}
+)
+
+// parseLimits reads:
+//
+//	limits {
+//		client      <failures>/<window> per ip | off
+//		login       <failures>/<window> per account|ip
+//		login       off
+//		grants      <grants>/<window> per user | off
+//		revocations <revocations>/<window> per client | off
+//		gate        <failures>/<window> per ip | off
+//	}
+func (a *App) parseLimits(d *caddyfile.Dispenser) error {
+	c := orNew(&a.Limits)
+	return options{
+		"client":      oneLimit(&c.Client, "20/1m", "ip"),
+		"login":       c.parseLogin,
+		"grants":      oneLimit(&c.Grants, "60/1m", "user"),
+		"revocations": oneLimit(&c.Revocations, "60/1m", "client"),
+		"gate":        oneLimit(&c.Gate, "60/3s", "ip"),
+	}.parseAlone(d, "unknown limit %q")
+}
+
+// oneLimit is a limit that is set by one line, as in the example.
+func oneLimit(limit **LimitConfig, example, per string) func(*caddyfile.Dispenser) error {
+	return func(d *caddyfile.Dispenser) (err error) {
+		name := d.Val()
+		if err := once(d, "limits "+name, *limit != nil); err != nil {
+			return err
+		}
+		*limit, _, err = parseLimit(d, fmt.Sprintf("write a limit as `%s %s per %s`, or as `%s off`", name, example, per, name), per)
+		return err
+	}
+}
+
+func (c *LimitsConfig) parseLogin(d *caddyfile.Dispenser) error {
+	limit, per, err := parseLimit(d, "write limits as `login 10/1m per account` and `login 30/1m per ip`, or as `login off`", "account", "ip")
+	if err != nil {
+		return err
+	}
+	for _, login := range []struct {
+		per   string
+		limit **LimitConfig
+	}{{"account", &c.LoginAccount}, {"ip", &c.LoginAddress}} {
+		if per != "" && per != login.per { // off is for both
+			continue
+		}
+		if err := once(d, "limits login per "+login.per, *login.limit != nil); err != nil {
+			return err
+		}
+		*login.limit = limit
+	}
+	return nil
+}
+
+// parseLimit reads `<number>/<window> per …`, or `off`, which is per nothing in particular.
+func parseLimit(d *caddyfile.Dispenser, usage string, known ...string) (limit *LimitConfig, per string, err error) {
+	args := d.RemainingArgs()
+	if len(args) == 1 && args[0] == "off" {
+		return &LimitConfig{Off: true}, "", nil
+	}
+	if len(args) != 3 || !strings.Contains(args[0], "/") || args[1] != "per" || !slices.Contains(known, args[2]) {
+		return nil, "", d.Errf("%s", usage)
+	}
+	count, window, _ := strings.Cut(args[0], "/")
+	failures, err := strconv.Atoi(count)
+	if err != nil || failures < 1 {
+		return nil, "", d.Errf("%q is no number", count)
+	}
+	duration, err := caddy.ParseDuration(window)
+	if err != nil || duration < time.Second {
+		return nil, "", d.Errf("%q is no window: write it as 30s, 1m or 1h", window)
+	}
+	return &LimitConfig{Failures: failures, Window: caddy.Duration(duration)}, args[2], nil
+}
+
+func (a *App) readLimits(s *settings) (err error) {
+	c := a.Limits
+	if c == nil {
+		c = new(LimitsConfig)
+	}
+	for _, l := range []struct {
+		name       string
+		configured *LimitConfig
+		otherwise  tokenissuer.Limit
+		limit      *tokenissuer.Limit
+	}{
+		{"client", c.Client, defaultClientLimit, &s.clientLimit},
+		{"login_account", c.LoginAccount, defaultAccountLimit, &s.accountLimit},
+		{"login_ip", c.LoginAddress, defaultAddressLimit, &s.addressLimit},
+		{"grants", c.Grants, defaultGrantLimit, &s.grantLimit},
+		{"revocations", c.Revocations, defaultRevocationLimit, &s.revocationLimit},
+		{"gate", c.Gate, defaultGateLimit, &s.gateLimit},
+	} {
+		if *l.limit, err = l.configured.read(l.otherwise); err != nil {
+			return fmt.Errorf("limits %s: %w", l.name, err)
+		}
+	}
+	return nil
+}
+
+func (c *LimitConfig) read(otherwise tokenissuer.Limit) (tokenissuer.Limit, error) {
+	switch {
+	case c == nil:
+		return otherwise, nil
+	case c.Off:
+		return tokenissuer.Limit{}, nil
+	case c.Failures < 1 || c.Window < caddy.Duration(time.Second):
+		return otherwise, errors.New("use a number and a window of at least 1s, as in 20/1m, or off")
+	}
+	return tokenissuer.Limit{Failures: c.Failures, Window: time.Duration(c.Window)}, nil
+}

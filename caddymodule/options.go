@@ -1,0 +1,93 @@
+package caddymodule
+
+import "github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+// options are the lines that a block of the Caddyfile can have, by their first word. Each reads the rest of its line, and the
+// block that it may open.
+type options map[string]func(d *caddyfile.Dispenser) error
+
+// parse reads a block of such lines. Unknown is the error for any other, with a %q for its first word.
+func (o options) parse(d *caddyfile.Dispenser, unknown string) error {
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		parse, ok := o[d.Val()]
+		if !ok {
+			return d.Errf(unknown, d.Val())
+		}
+		if err := parse(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseAlone reads the block of a line that has no other word than its first.
+func (o options) parseAlone(d *caddyfile.Dispenser, unknown string) error {
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	return o.parse(d, unknown)
+}
+
+// flag is an option without a value.
+func flag(value *bool) func(*caddyfile.Dispenser) error {
+	return func(d *caddyfile.Dispenser) error {
+		if d.NextArg() {
+			return d.ArgErr()
+		}
+		*value = true
+		return nil
+	}
+}
+
+// checkedText is an option whose value is one text that passes a check, if there is one.
+func checkedText(value *string, check func(string) error) func(*caddyfile.Dispenser) error {
+	return func(d *caddyfile.Dispenser) error {
+		if err := text(d, value); err != nil || check == nil {
+			return err
+		}
+		if err := check(*value); err != nil {
+			return d.Errf("%v", err)
+		}
+		return nil
+	}
+}
+
+// checkedList is an option whose values pass a check, if there is one. Several lines add up.
+func checkedList(values *[]string, check func(string) error) func(*caddyfile.Dispenser) error {
+	return func(d *caddyfile.Dispenser) error {
+		args := d.RemainingArgs()
+		if len(args) == 0 {
+			return d.ArgErr()
+		}
+		for _, value := range args {
+			if check == nil {
+				break
+			}
+			if err := check(value); err != nil {
+				return d.Errf("%v", err)
+			}
+		}
+		*values = append(*values, args...)
+		return nil
+	}
+}
+
+// orNew returns what a pointer points to, which is made if there is nothing yet.
+func orNew[T any](value **T) *T {
+	if *value == nil {
+		*value = new(T)
+	}
+	return *value
+}
+
+// lookup is resolve, or what stands in for it where the server does not start.
+type lookup func(name, text string) (string, error)
+
+// standIn takes the place of resolve while a Caddyfile is adapted: what a placeholder gives is known only when the server
+// starts, and anything will do for the checks of what stands beside it.
+func standIn(name, text string) (string, error) {
+	if isPlaceholder(text) {
+		return "https://known-later.example", nil
+	}
+	return resolve(name, text)
+}

@@ -1,0 +1,234 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// OrganisationConfig declares an organisation.
+type OrganisationConfig struct {
+	// ID is what tokens name it by (`org`).
+	ID string `json:"id"`
+	// Name is shown to people. Default: the id.
+	Name string `json:"name,omitempty"`
+}
+
+// UserConfig declares a user.
+type UserConfig struct {
+	// ID is what tokens name the user by (`sub`). It must not be a client's.
+	ID string `json:"id"`
+	// Email is the address to sign in with, in lower case. Required.
+	Email string `json:"email"`
+	// Name is shown to people. Default: the address.
+	Name string `json:"name,omitempty"`
+	// PasswordHash is the hash of the password, as `caddy hash-password` prints it (bcrypt or argon2id). Required. One that
+	// is written out stands in the running configuration, which Caddy shows to its administrators and saves to disk; a
+	// reference, {env.NAME} or {file./path}, keeps it out of both. The password itself is refused.
+	PasswordHash string `json:"password_hash"`
+	// Organisation is the id of one that is declared too. Default: the user belongs to none.
+	Organisation string `json:"organisation,omitempty"`
+	// Role is one of the declared ones, or of admin, group_manager, business_manager and member where none is declared.
+	// Default: member, where there is such a role.
+	Role string `json:"role,omitempty"`
+	// Groups are what the user belongs to, at most 100 and together what fits a token. Tokens with the scope groups name them.
+	Groups []string `json:"groups,omitempty"`
+}
+
+// refuseTaken refuses an id that a client or a user has already. The two must not share one: a token whose subject is
+// its client acts for no user.
+func (a *App) refuseTaken(d *caddyfile.Dispenser, kind, id string) error {
+	taken := map[string]bool{
+		"client": slices.ContainsFunc(a.Clients, func(c ClientConfig) bool { return c.ID == id }),
+		"user":   slices.ContainsFunc(a.Users, func(u UserConfig) bool { return u.ID == id }),
+	}
+	if err := once(d, kind+" "+id, taken[kind]); err != nil {
+		return err
+	}
+	if taken["client"] || taken["user"] {
+		return d.Errf("%s %s: a client and a user cannot have the same id", kind, id)
+	}
+	return nil
+}
+
+// parseOrganisation reads `organisation <id> [<name>]`.
+func (a *App) parseOrganisation(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	if len(args) == 0 || len(args) > 2 {
+		return d.ArgErr()
+	}
+	c := OrganisationConfig{ID: args[0]}
+	if err := once(d, "organisation "+c.ID, a.hasOrganisation(c.ID)); err != nil {
+		return err
+	}
+	if len(args) == 2 {
+		if c.Name = args[1]; c.Name == "" {
+			return d.Errf("organisation %s: the name is empty; is a variable unset?", c.ID)
+		}
+	}
+	if err := c.read().Validate(); err != nil {
+		return d.Errf("organisation %s: %v", c.ID, err)
+	}
+	a.Organisations = append(a.Organisations, c)
+	return nil
+}
+
+func (a *App) hasOrganisation(id string) bool {
+	return slices.ContainsFunc(a.Organisations, func(c OrganisationConfig) bool { return c.ID == id })
+}
+
+func (c *OrganisationConfig) read() *store.Organisation {
+	organisation := &store.Organisation{ID: c.ID, Name: c.Name}
+	if organisation.Name == "" {
+		organisation.Name = c.ID
+	}
+	return organisation
+}
+
+// parseUser reads a user; what can be said of it without starting the server is said here, with its line. Whether its
+// organisation and its role are declared is known only when every block has been read.
+func (a *App) parseUser(d *caddyfile.Dispenser) error {
+	var id string
+	if !d.AllArgs(&id) {
+		return d.ArgErr()
+	}
+	if err := a.refuseTaken(d, "user", id); err != nil {
+		return err
+	}
+	c, first := UserConfig{ID: id}, *d
+	noted := func(read func(*caddyfile.Dispenser) error) func(*caddyfile.Dispenser) error {
+		return func(d *caddyfile.Dispenser) error {
+			a.note(d, d.Val(), "of user", id)
+			return read(d)
+		}
+	}
+	err := options{
+		"email":        c.parseEmail,
+		"name":         checkedText(&c.Name, nil),
+		"password":     noted(c.parsePassword),
+		"organisation": noted(checkedText(&c.Organisation, nil)),
+		"role":         noted(checkedText(&c.Role, nil)),
+		"groups":       c.parseGroups,
+	}.parse(d, "unknown user option %q")
+	if err != nil {
+		return err
+	}
+	// What a reference gives is known only when the server starts; any hash will do for the check.
+	anyHash := func(string, string) (string, error) { return "$2a$10$" + strings.Repeat("a", 53), nil }
+	if _, err := c.read(store.RoleCatalogue{}, anyHash); err != nil { // of the user as a whole: the line is its first
+		return first.Errf("user %s: %v", id, err)
+	}
+	for _, other := range a.Users {
+		if other.Email == c.Email {
+			return first.Errf("user %s: user %s has the same e-mail address", id, other.ID)
+		}
+	}
+	a.Users = append(a.Users, c)
+	return nil
+}
+
+// parseGroups reads `groups <group>...`. Several lines add up.
+func (c *UserConfig) parseGroups(d *caddyfile.Dispenser) error {
+	if err := checkedList(&c.Groups, nil)(d); err != nil {
+		return err
+	}
+	if err := store.ValidateGroups(c.Groups); err != nil {
+		return d.Errf("user %s: %v", c.ID, err)
+	}
+	return nil
+}
+
+// parseEmail asks for the one spelling in which an address is looked up, so that the configuration shows what is used.
+func (c *UserConfig) parseEmail(d *caddyfile.Dispenser) error {
+	if err := text(d, &c.Email); err != nil {
+		return err
+	}
+	canonical, err := store.CanonicalEmail(c.Email)
+	if err != nil {
+		return d.Errf("user %s: %v", c.ID, err)
+	}
+	if canonical != c.Email {
+		return d.Errf("user %s: e-mail address %q: write it as %q", c.ID, c.Email, canonical)
+	}
+	return nil
+}
+
+// parsePassword keeps a reference as it is, for Provision to resolve, and a hash too. A password that is written out is
+// refused, and not repeated.
+func (c *UserConfig) parsePassword(d *caddyfile.Dispenser) error {
+	if err := text(d, &c.PasswordHash); err != nil {
+		return err
+	}
+	owner := "user " + c.ID
+	reference, err := parseReference(d, owner, "password", c.PasswordHash)
+	if reference || err != nil {
+		return err
+	}
+	if err := passwords.ValidateHash(oauth.NewSecret(c.PasswordHash)); err != nil {
+		return d.Errf("%s: %v", owner, err)
+	}
+	return nil
+}
+
+// readDirectory reads who is declared: clients, organisations and users.
+func (a *App) readDirectory(s *settings) error {
+	var all store.Declarations
+	var err error
+	if all.Clients, err = a.readClients(s.scopes); err != nil {
+		return err
+	}
+	for _, c := range a.Organisations {
+		all.Organisations = append(all.Organisations, c.read())
+	}
+	for _, c := range a.Users {
+		setting := "password"
+		user, err := c.read(s.roles, resolve)
+		switch {
+		case err != nil:
+		case c.Role != "" && !s.roles.Has(user.Role):
+			setting, err = "role", s.roles.Check(user.Role)
+		case c.Organisation != "" && !a.hasOrganisation(c.Organisation):
+			setting, err = "organisation", fmt.Errorf("organisation %q is not declared: add `organisation %s`", c.Organisation, c.Organisation)
+		}
+		if err != nil {
+			return a.at(fmt.Errorf("user %q: %w", c.ID, err), setting, "of user", c.ID)
+		}
+		all.Users = append(all.Users, user)
+		s.schemes = append(s.schemes, passwords.SchemeOf(user.PasswordHash))
+	}
+	s.declared, err = store.NewStaticDirectory(all)
+	return err
+}
+
+// errNoPassword: nobody can set the password of a declared user later.
+var errNoPassword = errors.New("a declared user needs a password: give the hash that `caddy hash-password` prints")
+
+// read returns the user, with the hash that is written out or that the reference gives.
+func (c *UserConfig) read(roles store.RoleCatalogue, lookup lookup) (*store.User, error) {
+	user := &store.User{
+		ID: c.ID, Email: c.Email, Name: c.Name, Organisation: c.Organisation, Role: store.Role(c.Role), Groups: c.Groups,
+	}
+	user.SetDefaults(roles)
+	hash := c.PasswordHash
+	if hash == "" {
+		return nil, errNoPassword
+	}
+	if isReference(hash) {
+		var err error
+		if hash, err = lookup("password", hash); err != nil {
+			return nil, err
+		}
+	}
+	user.PasswordHash = oauth.NewSecret(hash)
+	if err := passwords.ValidateHash(user.PasswordHash); err != nil {
+		return nil, fmt.Errorf("password: %w", err)
+	}
+	return user, user.Validate()
+}

@@ -1,0 +1,54 @@
+package caddymodule
+
+import (
+	"slices"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// parseRole reads `role <name> [<words>] [manages <role>...]`. Whether the roles that it manages are declared is known only
+// when every block has been read.
+func (a *App) parseRole(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	if len(args) == 0 {
+		return d.ArgErr()
+	}
+	role := store.RoleDeclaration{Name: store.Role(args[0])}
+	taken := slices.ContainsFunc(a.Roles, func(other store.RoleDeclaration) bool { return other.Name == role.Name })
+	if err := once(d, "role "+args[0], taken); err != nil {
+		return err
+	}
+	rest := args[1:]
+	if len(rest) > 0 && rest[0] != "manages" {
+		if role.Words, rest = rest[0], rest[1:]; role.Words == "" {
+			return d.Errf("role %s: the words are empty; is a variable unset?", role.Name)
+		}
+	}
+	if err := (store.RoleCatalogue{}).Validate(role); err != nil {
+		return d.Errf("%v", err)
+	}
+	if len(rest) > 0 {
+		if rest[0] != "manages" || len(rest) == 1 {
+			return d.Errf(`write a role as role <name> ["<words>"] [manages <role>...]`)
+		}
+		for _, name := range rest[1:] {
+			role.Manages = append(role.Manages, store.Role(name))
+		}
+	}
+	a.note(d, "role", args[0])
+	a.Roles = append(a.Roles, role)
+	return nil
+}
+
+// readRoles reads which roles there are.
+func (a *App) readRoles(s *settings) error {
+	s.roles = store.NewRoleCatalogue(a.Roles...)
+	for _, role := range a.Roles {
+		if err := s.roles.Validate(role); err != nil {
+			return a.at(err, "role", string(role.Name))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package caddymodule
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// parseScope reads `scope <name> [<words>] { server_tokens }`.
+func (a *App) parseScope(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	if len(args) == 0 || len(args) > 2 {
+		return d.ArgErr()
+	}
+	scope := oauth.Scope{Name: args[0]}
+	if len(args) == 2 {
+		scope.Words = args[1]
+	}
+	if err := checkScope(scope); err != nil {
+		return d.Errf("%v", err)
+	}
+	taken := slices.ContainsFunc(a.Scopes, func(other oauth.Scope) bool { return other.Name == scope.Name })
+	if err := once(d, "scope "+scope.Name, taken); err != nil {
+		return err
+	}
+	err := options{"server_tokens": func(d *caddyfile.Dispenser) error {
+		if err := flag(&scope.ServerTokens)(d); err != nil {
+			return err
+		}
+		if err := checkScope(scope); err != nil {
+			return d.Errf("%v", err)
+		}
+		return nil
+	}}.parse(d, "unknown scope option %q")
+	a.Scopes = append(a.Scopes, scope)
+	return err
+}
+
+func checkScope(scope oauth.Scope) error {
+	if names, err := oauth.ParseScopes(scope.Name); err != nil || len(names) != 1 {
+		return fmt.Errorf("scope %q: use one name of visible ASCII without quotes and backslashes", scope.Name)
+	}
+	if scope.ServerTokens && oauth.ActsForUser(scope.Name) {
+		return fmt.Errorf("scope %q acts for a user: a server token cannot hold it", scope.Name)
+	}
+	return nil
+}
+
+// parseSessionScopes reads what the tokens of sessions hold. Which scopes there are is known only when every block has been
+// read.
+func (a *App) parseSessionScopes(d *caddyfile.Dispenser) error {
+	before := len(a.SessionScopes)
+	err := checkedList(&a.SessionScopes, nil)(d)
+	for _, name := range a.SessionScopes[before:] {
+		a.note(d, "session_scopes", name)
+	}
+	return err
+}
+
+// readScopes reads which scopes there are, and which of them sessions have.
+func (a *App) readScopes(s *settings) error {
+	seen := make(map[string]bool)
+	for _, scope := range a.Scopes {
+		if err := checkScope(scope); err != nil {
+			return err
+		}
+		if seen[scope.Name] {
+			return fmt.Errorf("scope %q is declared twice", scope.Name)
+		}
+		seen[scope.Name] = true
+	}
+	s.scopes = oauth.NewScopeCatalogue(a.Scopes...)
+	for _, name := range a.SessionScopes {
+		if name == oauth.ScopeRefreshToken || name == oauth.ScopeOfflineAccess {
+			return a.at(fmt.Errorf("session_scopes %s: a session needs no refresh token", name), "session_scopes", name)
+		}
+		if err := s.scopes.Check(oauth.Scopes{name}); err != nil {
+			return a.at(fmt.Errorf("session_scopes: %w", err), "session_scopes", name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,333 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
+)
+
+// TrustConfig is an issuer of somebody else's, whose tokens a `protect` may take.
+type TrustConfig struct {
+	// Name is what `protect` calls it.
+	Name string `json:"name"`
+	// Issuer is its issuer identifier: what iss must be in its tokens, byte for byte.
+	Issuer string `json:"issuer"`
+	// Audience that its tokens must be meant for: one of these. Required, for an issuer makes tokens for others too.
+	Audience []string `json:"audience,omitempty"`
+	// Algorithms its keys may be used for. Default: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512 and EdDSA.
+	// Others are never accepted.
+	Algorithms []string `json:"algorithms,omitempty"`
+	// JWKSURI is where its keys are. Default: its metadata says so, and then on its own host only.
+	JWKSURI string `json:"jwks_uri,omitempty"`
+	// Types are what typ may be in its access tokens: `at+jwt`, and for issuers that do not follow RFC 9068 `JWT` or `none`.
+	// Tokens with the latter two must look like access tokens otherwise. Default: at+jwt.
+	Types []string `json:"types,omitempty"`
+	// RolesClaim is the claim of its tokens that has a user's roles, or a path to it: `realm_access.roles`. It is then what
+	// `require role` and X-Auth-Role go by. Default: role.
+	RolesClaim string `json:"roles_claim,omitempty"`
+	// AudienceFrom is `client_id` for an issuer whose access tokens have no aud: those without any are then meant for the client
+	// that they name, and Audience lists clients. Default: a token without aud is refused.
+	AudienceFrom string `json:"audience_from,omitempty"`
+	// MaxStale is how long its tokens are taken while its keys cannot be fetched again. Default: 24 hours.
+	MaxStale caddy.Duration `json:"max_stale,omitempty"`
+	// Introspection asks the issuer about tokens that are no JWT. Default: such tokens are refused.
+	Introspection *IntrospectionConfig `json:"introspection,omitempty"`
+	// AllowPrivateNetwork lets the issuer be at a loopback, private or link-local address, and on loopback without TLS.
+	AllowPrivateNetwork bool `json:"allow_private_network,omitempty"`
+}
+
+// IntrospectionConfig is how an issuer is asked about tokens (RFC 7662).
+type IntrospectionConfig struct {
+	// Endpoint is the introspection endpoint.
+	Endpoint string `json:"endpoint"`
+	// ClientID is what we are called there.
+	ClientID string `json:"client_id"`
+	// ClientSecret is our secret there. Give it as a placeholder, so that it is not in the configuration.
+	ClientSecret string `json:"client_secret"`
+	// Cache is how long an answer stands: a token that was ended there passes for so long. Default: 30 seconds.
+	Cache caddy.Duration `json:"cache,omitempty"`
+}
+
+// audienceFromClient has a token without aud be meant for its client.
+const audienceFromClient = "client_id"
+
+// parseTrust reads an issuer of somebody else's. What can be said of it without starting the server is said here, with its
+// line.
+//
+//	trust <name> <issuer> {
+//		audience              <audience>...
+//		algorithms            RS256 | ES256 | EdDSA...
+//		typ                   at+jwt | JWT | none...
+//		jwks_uri              <url>
+//		roles_claim           <claim>
+//		audience_from         client_id
+//		max_stale             <duration>
+//		introspection <url> {
+//			client <id> <secret>
+//			cache  <duration>
+//		}
+//		allow_private_network
+//	}
+func (a *App) parseTrust(d *caddyfile.Dispenser) error {
+	var c TrustConfig
+	if !d.Args(&c.Name, &c.Issuer) || d.NextArg() {
+		return d.Errf("write it as `trust <name> <issuer> { … }`")
+	}
+	if err := checkTrustName(c.Name); err != nil {
+		return d.Errf("%v", err)
+	}
+	if slices.ContainsFunc(a.Trust, func(other TrustConfig) bool { return other.Name == c.Name }) {
+		return d.Errf("trust %s is there twice", c.Name)
+	}
+	a.note(d, "trust", c.Name)
+	first := *d
+	err := options{
+		"audience": func(d *caddyfile.Dispenser) error { return parseAudience(d, &c.Audience) },
+		"algorithms": func(d *caddyfile.Dispenser) error {
+			return parseWords(d, &c.Algorithms, func(name string) error {
+				_, err := oauth.ParseTrustedAlgorithm(name)
+				return err
+			})
+		},
+		"typ":                   func(d *caddyfile.Dispenser) error { return parseWords(d, &c.Types, accesstoken.CheckTokenType) },
+		"jwks_uri":              func(d *caddyfile.Dispenser) error { return parseSetting(d, &c.JWKSURI) },
+		"roles_claim":           c.parseRolesClaim,
+		"audience_from":         checkedText(&c.AudienceFrom, checkAudienceFrom),
+		"max_stale":             func(d *caddyfile.Dispenser) error { return parsePositive(d, &c.MaxStale) },
+		"introspection":         c.parseIntrospection,
+		"allow_private_network": flag(&c.AllowPrivateNetwork),
+	}.parse(d, "unknown trust option %q")
+	if err != nil {
+		return err
+	}
+	if _, err := c.read(standIn); err != nil { // of the issuer as a whole: the line is its first
+		return first.Errf("trust %s: %v", c.Name, err)
+	}
+	a.Trust = append(a.Trust, c)
+	return nil
+}
+
+// parseRolesClaim reads the name of a claim, or a path to one.
+func (c *TrustConfig) parseRolesClaim(d *caddyfile.Dispenser) error {
+	if err := text(d, &c.RolesClaim); err != nil {
+		return err
+	}
+	return refusePlaceholders(d, []string{c.RolesClaim})
+}
+
+func (c *TrustConfig) parseIntrospection(d *caddyfile.Dispenser) error {
+	if err := once(d, "introspection", c.Introspection != nil); err != nil {
+		return err
+	}
+	i := orNew(&c.Introspection)
+	if err := parseSetting(d, &i.Endpoint); err != nil {
+		return err
+	}
+	err := options{
+		"client": i.parseClient,
+		"cache":  func(d *caddyfile.Dispenser) error { return parsePositive(d, &i.Cache) },
+	}.parse(d, "unknown introspection option %q")
+	if err == nil && i.ClientID == "" {
+		err = d.Errf("introspection needs the client that we are there: `client <id> <secret>`")
+	}
+	return err
+}
+
+func (c *IntrospectionConfig) parseClient(d *caddyfile.Dispenser) error {
+	if err := once(d, "client", c.ClientID != ""); err != nil {
+		return err
+	}
+	if !d.AllArgs(&c.ClientID, &c.ClientSecret) {
+		return d.ArgErr()
+	}
+	if c.ClientID == "" {
+		return d.Errf("the client's id is empty; is a variable unset?")
+	}
+	if err := refuseRequest(d, c.ClientID); err != nil {
+		return err
+	}
+	reference, err := parseReference(d, "introspection", "secret", c.ClientSecret)
+	if err == nil && !reference {
+		warnSubstituted(d, "secret of an introspection", c.ClientSecret, 2)
+		caddy.Log().Named("oauth").Warn("the secret of an introspection stands in the configuration, which Caddy keeps in the clear "+
+			"and shows at its admin endpoint: give it as {env.NAME} or {file./path}", zap.String("file", d.File()), zap.Int("line", d.Line()))
+	}
+	return err
+}
+
+// parseWords reads words that are known.
+func parseWords(d *caddyfile.Dispenser, words *[]string, check func(string) error) error {
+	if err := once(d, d.Val(), len(*words) > 0); err != nil {
+		return err
+	}
+	return checkedList(words, func(word string) error { return check(strings.TrimSpace(word)) })(d)
+}
+
+// parsePositive reads a duration above zero.
+func parsePositive(d *caddyfile.Dispenser, value *caddy.Duration) error {
+	name := d.Val()
+	if err := once(d, name, *value != 0); err != nil {
+		return err
+	}
+	duration, err := parseDuration(d)
+	if err == nil && duration <= 0 {
+		err = d.Errf("%s must be more than nothing", name)
+	}
+	*value = caddy.Duration(duration)
+	return err
+}
+
+// readTrust reads whom we trust. No two may be the same.
+func (a *App) readTrust(s *settings) error {
+	for _, c := range a.Trust {
+		t, err := c.read(resolve)
+		same := slices.IndexFunc(s.trusted, func(o *trustedIssuer) bool { return o.settings.Issuer == t.settings.Issuer })
+		switch {
+		case err != nil:
+			err = fmt.Errorf("trust %s: %w", c.Name, err)
+		case t.settings.Issuer == s.issuer:
+			err = fmt.Errorf("trust %s: %s is our own issuer: `protect` calls it self", c.Name, s.issuer)
+		case same >= 0:
+			err = fmt.Errorf("trust %s: trust %s has the same issuer", c.Name, s.trusted[same].name)
+		case slices.ContainsFunc(s.trusted, func(o *trustedIssuer) bool { return o.name == t.name }):
+			err = fmt.Errorf("trust %s is there twice", c.Name)
+		}
+		if err != nil {
+			return a.at(err, "trust", c.Name)
+		}
+		s.trusted = append(s.trusted, t)
+	}
+	return nil
+}
+
+func (c *TrustConfig) read(lookup lookup) (t *trustedIssuer, err error) {
+	t = &trustedIssuer{name: c.Name, settings: trust.Settings{
+		AllowPrivateNetwork: c.AllowPrivateNetwork, Types: c.Types, RolesClaim: c.RolesClaim, ClientAudience: c.AudienceFrom != "",
+	}}
+	if err := checkTrustName(c.Name); err != nil {
+		return t, err
+	}
+	if t.settings.Issuer, err = c.readURL("issuer", c.Issuer, lookup); err != nil {
+		return t, err
+	}
+	if len(c.Audience) == 0 {
+		return t, errors.New("audience is missing: say which of its tokens are meant for us")
+	}
+	for _, configured := range c.Audience {
+		audience, err := lookup("audience", configured)
+		if err != nil {
+			return t, err
+		}
+		t.audience = append(t.audience, audience)
+	}
+	if c.JWKSURI != "" {
+		if t.settings.JWKSURI, err = c.readURL("jwks_uri", c.JWKSURI, lookup); err != nil {
+			return t, err
+		}
+	}
+	for _, name := range c.Algorithms {
+		algorithm, err := oauth.ParseTrustedAlgorithm(name)
+		if err != nil {
+			return t, err
+		}
+		t.settings.Algorithms = append(t.settings.Algorithms, algorithm)
+	}
+	for _, name := range c.Types {
+		if err := accesstoken.CheckTokenType(name); err != nil {
+			return t, err
+		}
+	}
+	if err := checkAudienceFrom(c.AudienceFrom); err != nil {
+		return t, err
+	}
+	if t.settings.MaxStale, err = positive("max_stale", c.MaxStale); err != nil {
+		return t, err
+	}
+	t.settings.Introspection, err = c.readIntrospection(lookup)
+	return t, err
+}
+
+func (c *TrustConfig) readIntrospection(lookup lookup) (i *trust.Introspection, err error) {
+	if c.Introspection == nil {
+		return nil, nil
+	}
+	i = new(trust.Introspection)
+	if i.Endpoint, err = c.readURL("introspection", c.Introspection.Endpoint, lookup); err != nil {
+		return nil, err
+	}
+	if i.ClientID, err = lookup("introspection client", c.Introspection.ClientID); err != nil {
+		return nil, err
+	}
+	secret, err := lookup("introspection client secret", c.Introspection.ClientSecret)
+	if err != nil {
+		return nil, err
+	}
+	i.ClientSecret = oauth.NewSecret(secret)
+	i.CacheFor, err = positive("cache", c.Introspection.Cache)
+	return i, err
+}
+
+// checkAudienceFrom refuses every word but one.
+func checkAudienceFrom(word string) error {
+	if word != "" && word != audienceFromClient {
+		return fmt.Errorf("audience_from %q: the one word for it is %s", word, audienceFromClient)
+	}
+	return nil
+}
+
+// checkTrustName refuses names that mean something else where a name is written.
+func checkTrustName(name string) error {
+	if name == "" || name == selfIssuer || strings.ContainsAny(name, " \t\"{}:/|@") {
+		return fmt.Errorf("%q is no name for a trusted issuer", name)
+	}
+	return nil
+}
+
+// readURL returns a URL of the issuer's, which checkTrustedURL accepts.
+func (c *TrustConfig) readURL(what, configured string, lookup lookup) (string, error) {
+	location, err := lookup(what, configured)
+	if err != nil {
+		return "", err
+	}
+	return location, checkTrustedURL(what, location, c.AllowPrivateNetwork)
+}
+
+// checkTrustedURL holds the URLs of an issuer to RFC 8414 §2 and §3: https. Plain http is for loopback only, and only where
+// private addresses are allowed.
+func checkTrustedURL(what, text string, private bool) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Opaque != "" || u.User != nil || strings.Contains(text, "#") {
+		return fmt.Errorf("%s %q is no URL: write it as https://login.example.com/…", what, text)
+	}
+	if what == "issuer" && strings.Contains(text, "?") {
+		return fmt.Errorf("issuer %q must have no query", text)
+	}
+	switch {
+	case u.Scheme == "https":
+		return nil
+	case u.Scheme == "http" && private && oauth.IsLoopback(u.Hostname()):
+		return nil
+	case u.Scheme == "http" && oauth.IsLoopback(u.Hostname()):
+		return fmt.Errorf("%s %q: a loopback address needs allow_private_network", what, text)
+	}
+	return fmt.Errorf("%s %q must be https", what, text)
+}
+
+// positive reads a duration; zero: the default is meant.
+func positive(what string, d caddy.Duration) (time.Duration, error) {
+	if d < 0 {
+		return 0, fmt.Errorf("%s %s must be more than nothing", what, time.Duration(d))
+	}
+	return time.Duration(d), nil
+}
