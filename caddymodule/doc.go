@@ -1,11 +1,12 @@
 // Package caddymodule puts Gatehouse into Caddy: configuration in, HTTP handlers out.
 //
-// app.go is the app `oauth`; config.go reads its settings; engine.go holds the state that outlives a reload. server.go
+// app.go is the app `oauth`. config.go reads its configuration, of which each block has a file: issuer.go, store.go, keys.go,
+// tokens.go, scope.go, client.go, role.go, people.go, trust.go, introspection.go, limits.go, brand.go. engine.go holds the state that outlives a reload. server.go
 // is the handler `oauth_server`, which serves the issuer's endpoints. protect.go has the settings of the handler
 // `protect` and decide.go its walk: it guards the request (identity.go, headernames.go, path.go, method.go, cookies.go),
 // finds the issuer of its token (issuers.go, trusted.go) and has it verified, asks the rules (rules.go, rule_*.go), and tells
 // the upstream who is calling (forward.go, assertion.go, tokenexchange.go). routes.go and coverage.go find out what the routes leave
-// open, which cover.go asks. The files caddyfile*.go hold the grammar, admin.go and command.go the administration.
+// open, which cover.go asks. admin.go and command.go are the administration.
 package caddymodule
 
 import _ "github.com/gatehouse-auth/gatehouse/caddymodule/logfilter" // the log filter `oauth`

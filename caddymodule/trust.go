@@ -10,7 +10,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -45,18 +44,6 @@ type TrustConfig struct {
 	Introspection *IntrospectionConfig `json:"introspection,omitempty"`
 	// AllowPrivateNetwork lets the issuer be at a loopback, private or link-local address, and on loopback without TLS.
 	AllowPrivateNetwork bool `json:"allow_private_network,omitempty"`
-}
-
-// IntrospectionConfig is how an issuer is asked about tokens (RFC 7662).
-type IntrospectionConfig struct {
-	// Endpoint is the introspection endpoint.
-	Endpoint string `json:"endpoint"`
-	// ClientID is what we are called there.
-	ClientID string `json:"client_id"`
-	// ClientSecret is our secret there. Give it as a placeholder, so that it is not in the configuration.
-	ClientSecret string `json:"client_secret"`
-	// Cache is how long an answer stands: a token that was ended there passes for so long. Default: 30 seconds.
-	Cache caddy.Duration `json:"cache,omitempty"`
 }
 
 // audienceFromClient has a token without aud be meant for its client.
@@ -124,46 +111,6 @@ func (c *TrustConfig) parseRolesClaim(d *caddyfile.Dispenser) error {
 		return err
 	}
 	return refusePlaceholders(d, []string{c.RolesClaim})
-}
-
-func (c *TrustConfig) parseIntrospection(d *caddyfile.Dispenser) error {
-	if err := once(d, "introspection", c.Introspection != nil); err != nil {
-		return err
-	}
-	i := orNew(&c.Introspection)
-	if err := parseSetting(d, &i.Endpoint); err != nil {
-		return err
-	}
-	err := options{
-		"client": i.parseClient,
-		"cache":  func(d *caddyfile.Dispenser) error { return parsePositive(d, &i.Cache) },
-	}.parse(d, "unknown introspection option %q")
-	if err == nil && i.ClientID == "" {
-		err = d.Errf("introspection needs the client that we are there: `client <id> <secret>`")
-	}
-	return err
-}
-
-func (c *IntrospectionConfig) parseClient(d *caddyfile.Dispenser) error {
-	if err := once(d, "client", c.ClientID != ""); err != nil {
-		return err
-	}
-	if !d.AllArgs(&c.ClientID, &c.ClientSecret) {
-		return d.ArgErr()
-	}
-	if c.ClientID == "" {
-		return d.Errf("the client's id is empty; is a variable unset?")
-	}
-	if err := refuseRequest(d, c.ClientID); err != nil {
-		return err
-	}
-	reference, err := parseReference(d, "introspection", "secret", c.ClientSecret)
-	if err == nil && !reference {
-		warnSubstituted(d, "secret of an introspection", c.ClientSecret, 2)
-		caddy.Log().Named("oauth").Warn("the secret of an introspection stands in the configuration, which Caddy keeps in the clear "+
-			"and shows at its admin endpoint: give it as {env.NAME} or {file./path}", zap.String("file", d.File()), zap.Int("line", d.Line()))
-	}
-	return err
 }
 
 // parseWords reads words that are known.
@@ -256,26 +203,6 @@ func (c *TrustConfig) read(lookup lookup) (t *trustedIssuer, err error) {
 	}
 	t.settings.Introspection, err = c.readIntrospection(lookup)
 	return t, err
-}
-
-func (c *TrustConfig) readIntrospection(lookup lookup) (i *trust.Introspection, err error) {
-	if c.Introspection == nil {
-		return nil, nil
-	}
-	i = new(trust.Introspection)
-	if i.Endpoint, err = c.readURL("introspection", c.Introspection.Endpoint, lookup); err != nil {
-		return nil, err
-	}
-	if i.ClientID, err = lookup("introspection client", c.Introspection.ClientID); err != nil {
-		return nil, err
-	}
-	secret, err := lookup("introspection client secret", c.Introspection.ClientSecret)
-	if err != nil {
-		return nil, err
-	}
-	i.ClientSecret = oauth.NewSecret(secret)
-	i.CacheFor, err = positive("cache", c.Introspection.Cache)
-	return i, err
 }
 
 // checkAudienceFrom refuses every word but one.
