@@ -21,7 +21,7 @@ import (
 func init() { caddy.RegisterModule(new(adminAPI)) }
 
 // adminAPI serves the operator, on Caddy's admin endpoint, under /oauth/. It belongs to the process and not to a
-// configuration: each request is for the app that runs at that time.
+// configuration: each request is for the one that runs at that time.
 type adminAPI struct{ mux *http.ServeMux }
 
 // CaddyModule returns the module's id.
@@ -30,7 +30,7 @@ func (*adminAPI) CaddyModule() caddy.ModuleInfo {
 }
 
 // operation does what a request asks for and returns what to answer with; nil answers 204.
-type operation func(*App, *http.Request) (status int, answer any, err error)
+type operation func(*Target, *http.Request) (status int, answer any, err error)
 
 // newAdminAPI lists what an operator can do. GET shows no secret and no hash.
 func newAdminAPI() *adminAPI {
@@ -47,7 +47,7 @@ func newAdminAPI() *adminAPI {
 			a.mux.HandleFunc(pattern, serveOperation(kind.what, op))
 		}
 	}
-	a.mux.HandleFunc("POST /oauth/tokens/explain", serveApp("token", explainToken))
+	a.mux.HandleFunc("POST /oauth/tokens/explain", serveTarget("token", explainToken))
 	a.mux.HandleFunc("GET /oauth/ready", serveReady)
 	a.mux.HandleFunc("GET /oauth/status", serveStatus)
 	a.mux.HandleFunc("GET /oauth/routes", serveRoutes)
@@ -86,28 +86,28 @@ var (
 	errNoStore  = errors.New("the database is away: try again when it is back")
 )
 
-// serveOperation runs an operation on the issuer of the running app. What is the kind of thing that it is about.
+// serveOperation runs an operation on the issuer of the running configuration. What is the kind of thing that it is about.
 func serveOperation(what string, op operation) http.HandlerFunc {
-	return serveApp(what, func(app *App, r *http.Request) (int, any, error) {
-		if !app.issues() {
+	return serveTarget(what, func(t *Target, r *http.Request) (int, any, error) {
+		if t.Issuer == nil {
 			return 0, nil, errGateOnly
 		}
-		if !app.engine.Enter() {
+		if !t.Node.Enter() {
 			return 0, nil, errClosing
 		}
-		defer app.engine.Leave()
-		if !app.isServing(r.Context()) {
+		defer t.Node.Leave()
+		if !t.IsServing(r.Context()) {
 			return 0, nil, errNoStore
 		}
-		return op(app, r.WithContext(sqlstore.WithTimeout(r.Context())))
+		return op(t, r.WithContext(sqlstore.WithTimeout(r.Context())))
 	})
 }
 
-// serveApp runs an operation on the running app, which may be without an issuer.
-func serveApp(what string, op operation) http.HandlerFunc {
+// serveTarget runs an operation on the running configuration, which may be without an issuer.
+func serveTarget(what string, op operation) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		app := covering.newest()
-		if app == nil {
+		t := newestTarget()
+		if t == nil {
 			writeAdminError(w, http.StatusServiceUnavailable, errNoApp)
 			return
 		}
@@ -117,7 +117,7 @@ func serveApp(what string, op operation) http.HandlerFunc {
 			writeAdminError(w, http.StatusUnsupportedMediaType, errors.New("send the request as application/json"))
 			return
 		}
-		status, answer, err := op(app, r)
+		status, answer, err := op(t, r)
 		if err != nil {
 			writeAdminError(w, adminStatus(err), inWords(what, err))
 			return
@@ -214,6 +214,6 @@ func optionalDuration(text string) (time.Duration, error) {
 }
 
 // record writes the audit line of an operator's change.
-func (a *App) record(what string, about ...zap.Field) {
-	a.logger.Named("audit").Info(what, append(about, zap.String("by", "operator"))...)
+func (t *Target) record(what string, about ...zap.Field) {
+	t.Logger.Named("audit").Info(what, append(about, zap.String("by", "operator"))...)
 }

@@ -22,7 +22,7 @@ type backer interface {
 }
 
 // writeBackup writes a copy of the store on this machine. It holds all that the store does, sealed keys as sealed keys.
-func writeBackup(app *App, r *http.Request) (int, any, error) {
+func writeBackup(t *Target, r *http.Request) (int, any, error) {
 	var request struct {
 		Path string `json:"path"`
 	}
@@ -32,7 +32,7 @@ func writeBackup(app *App, r *http.Request) (int, any, error) {
 	if !filepath.IsAbs(request.Path) {
 		return 0, nil, tokenissuer.InvalidInput(errors.New("the path of the new file must be absolute"))
 	}
-	store, ok := app.engine.opened().(backer)
+	store, ok := t.Node.opened().(backer)
 	if !ok {
 		return 0, nil, tokenissuer.InvalidInput(errors.New("the store does not last: there is nothing to back up"))
 	}
@@ -42,7 +42,7 @@ func writeBackup(app *App, r *http.Request) (int, any, error) {
 		}
 		return 0, nil, err
 	}
-	app.record("backup written", zap.String("path", request.Path))
+	t.record("backup written", zap.String("path", request.Path))
 	return http.StatusNoContent, nil, nil
 }
 

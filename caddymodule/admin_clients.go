@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
@@ -63,13 +64,13 @@ func viewOf(c *store.Client) clientView {
 // pkceOf is what the client's `pkce` setting is in effect: clients without a secret always need PKCE.
 func pkceOf(c *store.Client) string {
 	if c.IsPublic() || c.PKCERequired {
-		return pkceRequired
+		return oauth.PKCERequired
 	}
 	return ""
 }
 
-func listClients(app *App, r *http.Request) (int, any, error) {
-	clients, err := app.registry.Clients(r.Context())
+func listClients(t *Target, r *http.Request) (int, any, error) {
+	clients, err := t.Registry.Clients(r.Context())
 	views := make([]clientView, 0, len(clients))
 	for _, c := range clients {
 		views = append(views, viewOf(c))
@@ -77,8 +78,8 @@ func listClients(app *App, r *http.Request) (int, any, error) {
 	return http.StatusOK, views, err
 }
 
-func showClient(app *App, r *http.Request) (int, any, error) {
-	client, err := app.registry.Client(r.Context(), r.PathValue("id"))
+func showClient(t *Target, r *http.Request) (int, any, error) {
+	client, err := t.Registry.Client(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -97,31 +98,30 @@ type newClient struct {
 	FirstParty     bool              `json:"first_party,omitzero"`
 	PKCE           string            `json:"pkce,omitzero"`
 	RevokePrevious bool              `json:"revoke_previous_access_token,omitzero"`
-	Tokens         *TokensConfig     `json:"tokens,omitzero"`
+	Tokens         jsontext.Value    `json:"tokens,omitzero"`
 }
 
-func addClient(app *App, r *http.Request) (int, any, error) {
+func addClient(t *Target, r *http.Request) (int, any, error) {
 	var n newClient
 	if err := readAdmin(r, &n); err != nil {
 		return 0, nil, err
 	}
-	required, err := readPKCE(n.PKCE)
-	if err != nil {
+	if err := oauth.CheckPKCE(n.PKCE); err != nil {
 		return 0, nil, tokenissuer.InvalidInput(err)
 	}
-	lifetimes, err := n.Tokens.lifetimes()
+	lifetimes, err := t.lifetimes(n.Tokens)
 	if err != nil {
-		return 0, nil, tokenissuer.InvalidInput(err)
+		return 0, nil, err
 	}
-	client, secret, err := app.registry.AddClient(r.Context(), store.Client{
+	client, secret, err := t.Registry.AddClient(r.Context(), store.Client{
 		ID: n.ID, Name: n.Name, Type: n.Type, Grants: n.Grants, Scopes: n.Scopes,
-		RedirectURIs: n.RedirectURIs, CORSOrigins: n.CORSOrigins, FirstParty: n.FirstParty, PKCERequired: required,
+		RedirectURIs: n.RedirectURIs, CORSOrigins: n.CORSOrigins, FirstParty: n.FirstParty, PKCERequired: n.PKCE == oauth.PKCERequired,
 		RevokePrevious: n.RevokePrevious, Lifetimes: lifetimes,
 	})
 	if err != nil {
 		return 0, nil, err
 	}
-	app.record("client added", zap.String("client_id", client.ID))
+	t.record("client added", zap.String("client_id", client.ID))
 	view := viewOf(client)
 	view.Secret = secret.Reveal()
 	return http.StatusCreated, view, nil
@@ -139,26 +139,26 @@ type clientUpdate struct {
 	FirstParty     *bool              `json:"first_party"`
 	PKCE           *string            `json:"pkce"`
 	RevokePrevious *bool              `json:"revoke_previous_access_token"`
-	Tokens         *TokensConfig      `json:"tokens"`
+	Tokens         jsontext.Value     `json:"tokens"`
 }
 
 // change is the core's form of the update, with the names of its members.
-func (u *clientUpdate) change() (change store.ClientChange, names []string, err error) {
+func (u *clientUpdate) change(t *Target) (change store.ClientChange, names []string, err error) {
 	change = store.ClientChange{
 		Name: u.Name, Type: u.Type, Grants: u.Grants, Scopes: (*oauth.Scopes)(u.Scopes), RedirectURIs: u.RedirectURIs,
 		CORSOrigins: u.CORSOrigins, FirstParty: u.FirstParty, RevokePrevious: u.RevokePrevious,
 	}
 	if u.PKCE != nil {
-		required, err := readPKCE(*u.PKCE)
-		if err != nil {
+		if err := oauth.CheckPKCE(*u.PKCE); err != nil {
 			return change, nil, tokenissuer.InvalidInput(err)
 		}
+		required := *u.PKCE == oauth.PKCERequired
 		change.PKCERequired = &required
 	}
-	if u.Tokens != nil {
-		lifetimes, err := u.Tokens.lifetimes()
+	if isGiven(u.Tokens) {
+		lifetimes, err := t.lifetimes(u.Tokens)
 		if err != nil {
-			return change, nil, tokenissuer.InvalidInput(err)
+			return change, nil, err
 		}
 		change.Lifetimes = &lifetimes
 	}
@@ -169,7 +169,7 @@ func (u *clientUpdate) change() (change store.ClientChange, names []string, err 
 		{"name", u.Name != nil}, {"type", u.Type != nil}, {"grants", u.Grants != nil}, {"scopes", u.Scopes != nil},
 		{"redirect_uris", u.RedirectURIs != nil}, {"cors_origins", u.CORSOrigins != nil}, {"first_party", u.FirstParty != nil}, {"pkce", u.PKCE != nil},
 		{"revoke_previous_access_token", u.RevokePrevious != nil},
-		{"tokens", u.Tokens != nil},
+		{"tokens", isGiven(u.Tokens)},
 	} {
 		if member.given {
 			names = append(names, member.name)
@@ -178,44 +178,58 @@ func (u *clientUpdate) change() (change store.ClientChange, names []string, err 
 	return change, names, nil
 }
 
-func updateClient(app *App, r *http.Request) (int, any, error) {
+// isGiven reports whether a member of a request is there; null is like none.
+func isGiven(member jsontext.Value) bool { return len(member) > 0 && member.Kind() != 'n' }
+
+// lifetimes reads the lifetimes of a client, if any are given.
+func (t *Target) lifetimes(member jsontext.Value) (l store.Lifetimes, err error) {
+	if isGiven(member) {
+		l, err = t.ReadLifetimes(member)
+	}
+	if err != nil {
+		return l, tokenissuer.InvalidInput(err)
+	}
+	return l, nil
+}
+
+func updateClient(t *Target, r *http.Request) (int, any, error) {
 	var u clientUpdate
 	if err := readAdmin(r, &u); err != nil {
 		return 0, nil, err
 	}
-	change, names, err := u.change()
+	change, names, err := u.change(t)
 	if err != nil {
 		return 0, nil, err
 	}
-	client, err := app.registry.UpdateClient(r.Context(), r.PathValue("id"), change)
+	client, err := t.Registry.UpdateClient(r.Context(), r.PathValue("id"), change)
 	if err != nil {
 		return 0, nil, err
 	}
-	app.record("client updated", zap.String("client_id", client.ID), zap.Strings("changed", names))
+	t.record("client updated", zap.String("client_id", client.ID), zap.Strings("changed", names))
 	return http.StatusOK, viewOf(client), nil
 }
 
-func removeClient(app *App, r *http.Request) (int, any, error) {
-	return app.changeClient(r, "client removed", app.registry.RemoveClient(r.Context(), r.PathValue("id")))
+func removeClient(t *Target, r *http.Request) (int, any, error) {
+	return t.changeClient(r, "client removed", t.Registry.RemoveClient(r.Context(), r.PathValue("id")))
 }
 
-func disableClient(app *App, r *http.Request) (int, any, error) {
-	return app.changeClient(r, "client disabled", app.registry.DisableClient(r.Context(), r.PathValue("id")))
+func disableClient(t *Target, r *http.Request) (int, any, error) {
+	return t.changeClient(r, "client disabled", t.Registry.DisableClient(r.Context(), r.PathValue("id")))
 }
 
-func enableClient(app *App, r *http.Request) (int, any, error) {
-	return app.changeClient(r, "client enabled", app.registry.EnableClient(r.Context(), r.PathValue("id")))
+func enableClient(t *Target, r *http.Request) (int, any, error) {
+	return t.changeClient(r, "client enabled", t.Registry.EnableClient(r.Context(), r.PathValue("id")))
 }
 
 // changeClient records a change that went well.
-func (a *App) changeClient(r *http.Request, what string, err error) (int, any, error) {
+func (t *Target) changeClient(r *http.Request, what string, err error) (int, any, error) {
 	if err == nil {
-		a.record(what, zap.String("client_id", r.PathValue("id")))
+		t.record(what, zap.String("client_id", r.PathValue("id")))
 	}
 	return http.StatusNoContent, nil, err
 }
 
-func rotateSecret(app *App, r *http.Request) (int, any, error) {
+func rotateSecret(t *Target, r *http.Request) (int, any, error) {
 	var request struct {
 		Overlap string `json:"overlap,omitzero"`
 	}
@@ -227,11 +241,11 @@ func rotateSecret(app *App, r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	id := r.PathValue("id")
-	secret, err := app.registry.RotateSecret(r.Context(), id, overlap)
+	secret, err := t.Registry.RotateSecret(r.Context(), id, overlap)
 	if err != nil {
 		return 0, nil, err
 	}
-	app.record("client secret rotated", zap.String("client_id", id))
+	t.record("client secret rotated", zap.String("client_id", id))
 	return http.StatusOK, clientSecret{id, secret.Reveal()}, nil
 }
 

@@ -35,8 +35,8 @@ func viewOfKey(k store.StoredKey, state keys.State) keyView {
 }
 
 // listKeys shows what is stored, with what this node does with it.
-func listKeys(app *App, r *http.Request) (int, any, error) {
-	stored, err := app.engine.keyRing().List(r.Context())
+func listKeys(t *Target, r *http.Request) (int, any, error) {
+	stored, err := t.Node.keyRing().List(r.Context())
 	if err != nil {
 		return 0, nil, err
 	}
@@ -48,25 +48,25 @@ func listKeys(app *App, r *http.Request) (int, any, error) {
 }
 
 // rotateKeys publishes a new key, which signs in ten minutes, or now.
-func rotateKeys(app *App, r *http.Request) (int, any, error) {
+func rotateKeys(t *Target, r *http.Request) (int, any, error) {
 	var request struct {
 		Now bool `json:"now,omitzero"`
 	}
 	if err := readAdmin(r, &request); err != nil {
 		return 0, nil, err
 	}
-	ring := app.engine.keyRing()
+	ring := t.Node.keyRing()
 	key, err := ring.Rotate(r.Context(), request.Now)
 	if err != nil {
 		return 0, nil, err
 	}
-	app.record("signing key added", zap.String("kid", key.ID), zap.Time("active_from", key.ActiveFrom))
-	app.engine.keysChanged(r.Context())
+	t.record("signing key added", zap.String("kid", key.ID), zap.Time("active_from", key.ActiveFrom))
+	t.Node.keysChanged(r.Context())
 	return http.StatusCreated, viewOfKey(key, ring.StateOf(key)), nil
 }
 
 // revokeKey ends whatever a key has signed.
-func revokeKey(app *App, r *http.Request) (int, any, error) {
+func revokeKey(t *Target, r *http.Request) (int, any, error) {
 	var request struct {
 		ID string `json:"kid"`
 	}
@@ -76,12 +76,12 @@ func revokeKey(app *App, r *http.Request) (int, any, error) {
 	if request.ID == "" {
 		return 0, nil, tokenissuer.InvalidInput(errors.New("name the key to revoke: kid"))
 	}
-	revocation, err := app.engine.keyRing().Revoke(r.Context(), request.ID)
+	revocation, err := t.Node.keyRing().Revoke(r.Context(), request.ID)
 	if err != nil {
 		return 0, nil, err
 	}
-	app.engine.revocations.Add(revocation)
-	app.record("signing key revoked", zap.String("kid", request.ID))
-	app.engine.keysChanged(r.Context())
+	t.Node.revocations.Add(revocation)
+	t.record("signing key revoked", zap.String("kid", request.ID))
+	t.Node.keysChanged(r.Context())
 	return http.StatusNoContent, nil, nil
 }

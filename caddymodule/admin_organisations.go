@@ -27,8 +27,8 @@ func viewOfOrganisation(o *store.Organisation) organisationView {
 	return organisationView{ID: o.ID, Name: o.Name, Source: source(o.Declared), CreatedAt: o.CreatedAt}
 }
 
-func listOrganisations(app *App, r *http.Request) (int, any, error) {
-	organisations, err := app.registry.Organisations(r.Context())
+func listOrganisations(t *Target, r *http.Request) (int, any, error) {
+	organisations, err := t.Registry.Organisations(r.Context())
 	views := make([]organisationView, 0, len(organisations))
 	for _, o := range organisations {
 		views = append(views, viewOfOrganisation(o))
@@ -42,24 +42,24 @@ type newOrganisation struct {
 	Name string `json:"name,omitzero"`
 }
 
-func addOrganisation(app *App, r *http.Request) (int, any, error) {
+func addOrganisation(t *Target, r *http.Request) (int, any, error) {
 	var n newOrganisation
 	if err := readAdmin(r, &n); err != nil {
 		return 0, nil, err
 	}
-	organisation, err := app.registry.AddOrganisation(r.Context(), store.Organisation{ID: n.ID, Name: n.Name})
+	organisation, err := t.Registry.AddOrganisation(r.Context(), store.Organisation{ID: n.ID, Name: n.Name})
 	if err != nil {
 		return 0, nil, err
 	}
-	app.record("organisation added", zap.String("organisation", organisation.ID))
+	t.record("organisation added", zap.String("organisation", organisation.ID))
 	return http.StatusCreated, viewOfOrganisation(organisation), nil
 }
 
-func removeOrganisation(app *App, r *http.Request) (int, any, error) {
+func removeOrganisation(t *Target, r *http.Request) (int, any, error) {
 	id := r.PathValue("id")
-	if err := app.registry.RemoveOrganisation(r.Context(), id); err != nil {
+	if err := t.Registry.RemoveOrganisation(r.Context(), id); err != nil {
 		return 0, nil, err
 	}
-	app.record("organisation removed", zap.String("organisation", id))
+	t.record("organisation removed", zap.String("organisation", id))
 	return http.StatusNoContent, nil, nil
 }

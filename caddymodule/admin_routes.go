@@ -4,10 +4,10 @@ import "net/http"
 
 // serveRoutes tells the operator what protects what. It needs no store, and no issuer.
 func serveRoutes(w http.ResponseWriter, _ *http.Request) {
-	app := covering.newest()
-	if app == nil {
+	t := newestTarget()
+	if t == nil {
 		writeAdminError(w, http.StatusServiceUnavailable, errNoApp)
 		return
 	}
-	writeAdmin(w, http.StatusOK, app.covered.Load().Routes)
+	writeAdmin(w, http.StatusOK, t.Routes())
 }

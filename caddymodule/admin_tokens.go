@@ -24,7 +24,7 @@ var tokenOperations = map[string]operation{
 	"POST /oauth/revocations": addRevocation,
 }
 
-func mintToken(app *App, r *http.Request) (int, any, error) {
+func mintToken(t *Target, r *http.Request) (int, any, error) {
 	var request struct {
 		Client   string  `json:"client"`
 		User     *string `json:"user,omitzero"` // none: a server token
@@ -43,15 +43,15 @@ func mintToken(app *App, r *http.Request) (int, any, error) {
 	}
 	var tokens tokenissuer.Tokens
 	if request.User == nil {
-		tokens, err = app.registry.MintServerToken(r.Context(), request.Client, request.Scope, lifetime)
+		tokens, err = t.Registry.MintServerToken(r.Context(), request.Client, request.Scope, lifetime)
 	} else {
-		tokens, err = app.registry.MintUserToken(r.Context(), request.Client, *request.User, request.Scope, lifetime)
+		tokens, err = t.Registry.MintUserToken(r.Context(), request.Client, *request.User, request.Scope, lifetime)
 	}
 	if err != nil {
 		return 0, nil, err
 	}
-	tokensIssued.WithLabelValues(byOperator).Inc()
-	app.record("token minted", zap.String("client_id", request.Client), zap.String("subject", tokens.Claims.Subject),
+	t.CountMinted()
+	t.record("token minted", zap.String("client_id", request.Client), zap.String("subject", tokens.Claims.Subject),
 		zap.String("scope", tokens.Scopes.String()), zap.String("jti", tokens.Claims.ID))
 	return http.StatusCreated, mintedToken{
 		AccessToken: tokens.AccessToken.Reveal(), TokenType: "Bearer", ExpiresIn: int64(tokens.ExpiresIn / time.Second),
@@ -88,7 +88,7 @@ type explanation struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 }
 
-func explainToken(app *App, r *http.Request) (int, any, error) {
+func explainToken(t *Target, r *http.Request) (int, any, error) {
 	var request struct {
 		Token    string   `json:"token"`
 		Audience []string `json:"audience,omitempty"`
@@ -97,18 +97,18 @@ func explainToken(app *App, r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	token, about := readToken(request.Token)
-	x, err := app.explain(r.Context(), token, request.Audience)
+	x, err := t.explain(r.Context(), token, request.Audience)
 	if err != nil {
 		return 0, nil, err
 	}
 	x.What = about
 	if x.Claims == nil {
-		app.inspect(&x, token)
+		t.inspect(&x, token)
 	}
-	if t := x.Claims; t != nil {
-		x.Subject, x.ClientID, x.Scope, x.ID, x.KeyID = t.Subject, t.ClientID, t.Scopes.String(), t.ID, t.KeyID
-		x.Family, x.Actor = t.FamilyID, t.Actor.Subject
-		x.IssuedAt, x.ExpiresAt = t.IssuedAt, t.ExpiresAt
+	if c := x.Claims; c != nil {
+		x.Subject, x.ClientID, x.Scope, x.ID, x.KeyID = c.Subject, c.ClientID, c.Scopes.String(), c.ID, c.KeyID
+		x.Family, x.Actor = c.FamilyID, c.Actor.Subject
+		x.IssuedAt, x.ExpiresAt = c.IssuedAt, c.ExpiresAt
 	}
 	return http.StatusOK, x, nil
 }
@@ -133,10 +133,10 @@ func readToken(text string) (token, about string) {
 }
 
 // inspect adds what a text is, and what it says, when no signature was verified.
-func (a *App) inspect(x *explanation, token string) {
+func (t *Target) inspect(x *explanation, token string) {
 	found := accesstoken.Inspect(token)
-	if a.issuer != nil {
-		if what, family := a.issuer.InspectCredential(oauth.NewSecret(token)); what != "" {
+	if t.Issuer != nil {
+		if what, family := t.Issuer.InspectCredential(oauth.NewSecret(token)); what != "" {
 			found.What, x.Family = what, family
 		}
 	}
@@ -154,38 +154,38 @@ func (a *App) inspect(x *explanation, token string) {
 
 // explain has a token judged by the issuer that it names, for these audiences or else for the issuer's own. As at the gate,
 // what a token says of its issuer only chooses whom to ask.
-func (a *App) explain(ctx context.Context, token string, audiences []string) (explanation, error) {
+func (t *Target) explain(ctx context.Context, token string, audiences []string) (explanation, error) {
 	url, isJWT := accesstoken.ClaimedIssuer(token)
-	if a.issues() && (url == a.settings.issuer || url == "" && len(a.trusted) == 0) {
-		if !a.isServing(ctx) {
+	if t.Issuer != nil && (url == t.Issuer.URL || url == "" && len(t.Trusted) == 0) {
+		if !t.IsServing(ctx) {
 			return explanation{}, errNoStore
 		}
-		return explanation{Explanation: a.issuer.Verifier.Explain(token, orElse(audiences, a.settings.audience))}, nil
+		return explanation{Explanation: t.Issuer.Verifier.Explain(token, orElse(audiences, t.Issuer.Audience))}, nil
 	}
 	if !isJWT {
-		return a.explainOpaque(token), nil
+		return t.explainOpaque(token), nil
 	}
-	for _, t := range a.trusted {
-		if t.settings.Issuer == url {
-			return explanation{Explanation: t.issuer.Explain(token, orElse(audiences, t.audience)), Trust: []string{t.name}}, nil
+	for _, other := range t.Trusted {
+		if other.URL == url {
+			return explanation{Explanation: other.Issuer.Explain(token, orElse(audiences, other.Audience)), Trust: []string{other.Name}}, nil
 		}
 	}
-	return explanation{Explanation: accesstoken.ExplainStranger(token, a.knownIssuers())}, nil
+	return explanation{Explanation: accesstoken.ExplainStranger(token, t.knownIssuers())}, nil
 }
 
 // explainOpaque says who would be asked about a token that is no JWT. A route takes tokens of one such issuer at most, so it
 // is the route that chooses.
-func (a *App) explainOpaque(token string) (x explanation) {
-	for _, t := range a.trusted {
-		if !t.issuer.Introspects() {
+func (t *Target) explainOpaque(token string) (x explanation) {
+	for _, other := range t.Trusted {
+		if !other.Issuer.Introspects() {
 			continue
 		}
-		one := t.issuer.Explain(token, t.audience)
-		one.Findings[1].Promise = "introspection of trust " + t.name + " says that it is active and for this route"
+		one := other.Issuer.Explain(token, other.Audience)
+		one.Findings[1].Promise = "introspection of trust " + other.Name + " says that it is active and for this route"
 		if len(x.Trust) > 0 {
 			one.Findings = append(x.Findings, one.Findings[1:]...) // its form is the same for all
 		}
-		x.Explanation, x.Trust = one, append(x.Trust, t.name)
+		x.Explanation, x.Trust = one, append(x.Trust, other.Name)
 	}
 	if len(x.Trust) == 0 {
 		x.Findings = []accesstoken.Finding{{
@@ -197,12 +197,12 @@ func (a *App) explainOpaque(token string) (x explanation) {
 }
 
 // knownIssuers lists whose tokens some route may take.
-func (a *App) knownIssuers() (known []string) {
-	if a.issues() {
-		known = append(known, a.settings.issuer)
+func (t *Target) knownIssuers() (known []string) {
+	if t.Issuer != nil {
+		known = append(known, t.Issuer.URL)
 	}
-	for _, t := range a.trusted {
-		known = append(known, fmt.Sprintf("%s (trust %s)", t.settings.Issuer, t.name))
+	for _, other := range t.Trusted {
+		known = append(known, fmt.Sprintf("%s (trust %s)", other.URL, other.Name))
 	}
 	return known
 }
@@ -214,7 +214,7 @@ func orElse(list, otherwise []string) []string {
 	return list
 }
 
-func addRevocation(app *App, r *http.Request) (int, any, error) {
+func addRevocation(t *Target, r *http.Request) (int, any, error) {
 	var request struct {
 		Token        string `json:"jti,omitzero"`
 		Family       string `json:"family,omitzero"`
@@ -249,17 +249,17 @@ func addRevocation(app *App, r *http.Request) (int, any, error) {
 		return 0, nil, tokenissuer.InvalidInput(errors.New("force belongs to user"))
 	}
 	if kind == store.RevokeUser && !request.Force {
-		switch user, err := app.registry.UserNamed(r.Context(), named[kind]); {
+		switch user, err := t.Registry.UserNamed(r.Context(), named[kind]); {
 		case err == nil:
 			named[kind] = user.ID
 		case !errors.Is(err, store.ErrNotFound):
 			return 0, nil, err
 		}
 	}
-	if err := app.revoke(r.Context(), kind, named[kind], request.Force); err != nil {
+	if err := t.revoke(r.Context(), kind, named[kind], request.Force); err != nil {
 		return 0, nil, err
 	}
-	app.record("tokens revoked", zap.String("kind", string(kind)), zap.String("id", named[kind]))
+	t.record("tokens revoked", zap.String("kind", string(kind)), zap.String("id", named[kind]))
 	return http.StatusNoContent, nil, nil
 }
 
@@ -275,18 +275,18 @@ func (nobodyMeant) Is(target error) bool { return target == store.ErrNotFound }
 
 // revoke ends the tokens that are named, and with those of a user or a family what else descends from their sign-ins. A user
 // who is not known here is an error, unless it is forced.
-func (a *App) revoke(ctx context.Context, kind store.RevocationKind, id string, force bool) error {
+func (t *Target) revoke(ctx context.Context, kind store.RevocationKind, id string, force bool) error {
 	switch {
 	case kind == store.RevokeUser && force:
-		return a.registry.RevokeAnybody(ctx, id)
+		return t.Registry.RevokeAnybody(ctx, id)
 	case kind == store.RevokeUser:
-		err := a.registry.RevokeUser(ctx, id)
+		err := t.Registry.RevokeUser(ctx, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return nobodyMeant(id)
 		}
 		return err
 	case kind == store.RevokeFamily:
-		return a.registry.RevokeFamily(ctx, id)
+		return t.Registry.RevokeFamily(ctx, id)
 	}
-	return a.issuer.Revoke(ctx, a.issuer.RevocationOf(kind, id))
+	return t.Issuer.Revoke(ctx, t.Issuer.RevocationOf(kind, id))
 }

@@ -44,23 +44,23 @@ type userView struct {
 	CreatedAt      time.Time        `json:"created_at,omitzero"`
 }
 
-func (a *App) viewOfUser(u *store.User) userView {
+func (t *Target) viewOfUser(u *store.User) userView {
 	return userView{
-		RoleUndeclared: u.Role != "" && !a.settings.roles.Has(u.Role),
+		RoleUndeclared: u.Role != "" && !t.Issuer.Roles.Has(u.Role),
 		ID:             u.ID, Email: u.Email, Name: u.Name, Organisation: u.Organisation, Role: u.Role, Groups: u.Groups, Status: u.Status,
 		HasPassword: !u.PasswordHash.IsEmpty(), Source: source(u.Declared), CreatedAt: u.CreatedAt,
 	}
 }
 
-func listUsers(app *App, r *http.Request) (int, any, error) {
+func listUsers(t *Target, r *http.Request) (int, any, error) {
 	organisation, err := organisationAsked(r.URL)
 	if err != nil {
 		return 0, nil, err
 	}
-	users, err := app.registry.Users(r.Context(), organisation)
+	users, err := t.Registry.Users(r.Context(), organisation)
 	views := make([]userView, 0, len(users))
 	for _, u := range users {
-		views = append(views, app.viewOfUser(u))
+		views = append(views, t.viewOfUser(u))
 	}
 	return http.StatusOK, views, err
 }
@@ -80,12 +80,12 @@ func organisationAsked(u *url.URL) (string, error) {
 	return query.Get("organisation"), nil
 }
 
-func showUser(app *App, r *http.Request) (int, any, error) {
-	user, err := app.registry.UserNamed(r.Context(), r.PathValue("id"))
+func showUser(t *Target, r *http.Request) (int, any, error) {
+	user, err := t.Registry.UserNamed(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, app.viewOfUser(user), nil
+	return http.StatusOK, t.viewOfUser(user), nil
 }
 
 // newUser is the request to add a user, with one of password and password_hash, or neither.
@@ -107,7 +107,7 @@ type newPassword struct {
 
 var errTwoPasswords = tokenissuer.InvalidInput(errors.New("give password or password_hash, not both"))
 
-func addUser(app *App, r *http.Request) (int, any, error) {
+func addUser(t *Target, r *http.Request) (int, any, error) {
 	var n newUser
 	if err := readAdmin(r, &n); err != nil {
 		return 0, nil, err
@@ -115,7 +115,7 @@ func addUser(app *App, r *http.Request) (int, any, error) {
 	if n.Password != "" && n.Hash != "" {
 		return 0, nil, errTwoPasswords
 	}
-	user, err := app.registry.AddUser(r.Context(), store.User{
+	user, err := t.Registry.AddUser(r.Context(), store.User{
 		ID: n.ID, Email: n.Email, Name: n.Name, Organisation: n.Organisation, Role: n.Role, Groups: n.Groups,
 		PasswordHash: oauth.NewSecret(n.Hash),
 	}, oauth.NewSecret(n.Password))
@@ -129,8 +129,8 @@ func addUser(app *App, r *http.Request) (int, any, error) {
 	if len(user.Groups) > 0 {
 		fields = append(fields, zap.Strings("groups", user.Groups))
 	}
-	app.record("user added", fields...)
-	return http.StatusCreated, app.viewOfUser(user), nil
+	t.record("user added", fields...)
+	return http.StatusCreated, t.viewOfUser(user), nil
 }
 
 // userUpdate is the request to change a user: what is not named stays.
@@ -143,16 +143,16 @@ type userUpdate struct {
 	Groups       *[]string         `json:"groups,omitzero"`
 }
 
-func updateUser(app *App, r *http.Request) (int, any, error) {
+func updateUser(t *Target, r *http.Request) (int, any, error) {
 	var u userUpdate
 	if err := readAdmin(r, &u); err != nil {
 		return 0, nil, err
 	}
-	user, err := app.registry.UserNamed(r.Context(), r.PathValue("id"))
+	user, err := t.Registry.UserNamed(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return 0, nil, err
 	}
-	err = app.registry.UpdateUser(r.Context(), user.ID, store.UserChange{
+	err = t.Registry.UpdateUser(r.Context(), user.ID, store.UserChange{
 		Name: u.Name, Email: u.Email, Role: u.Role, Status: u.Status, Organisation: u.Organisation, Groups: u.Groups,
 	})
 	if errors.Is(err, store.ErrTaken) {
@@ -161,11 +161,11 @@ func updateUser(app *App, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	app.record("user updated", append([]zap.Field{zap.String("user_id", user.ID)}, u.fields()...)...)
-	if user, err = app.registry.User(r.Context(), user.ID); err != nil {
+	t.record("user updated", append([]zap.Field{zap.String("user_id", user.ID)}, u.fields()...)...)
+	if user, err = t.Registry.User(r.Context(), user.ID); err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, app.viewOfUser(user), nil
+	return http.StatusOK, t.viewOfUser(user), nil
 }
 
 // fields are what was changed, for the audit log, which names people by their ids alone.
@@ -198,54 +198,54 @@ func (u *userUpdate) fields() (fields []zap.Field) {
 	return fields
 }
 
-func removeUser(app *App, r *http.Request) (int, any, error) {
-	return app.changeUser(r, "user removed", app.registry.RemoveUser)
+func removeUser(t *Target, r *http.Request) (int, any, error) {
+	return t.changeUser(r, "user removed", t.Registry.RemoveUser)
 }
 
-func setPassword(app *App, r *http.Request) (int, any, error) {
+func setPassword(t *Target, r *http.Request) (int, any, error) {
 	var n newPassword
 	if err := readAdmin(r, &n); err != nil {
 		return 0, nil, err
 	}
-	return app.changeUser(r, "user password set", func(ctx context.Context, id string) error {
+	return t.changeUser(r, "user password set", func(ctx context.Context, id string) error {
 		switch {
 		case n.Password != "" && n.Hash != "":
 			return errTwoPasswords
 		case n.Hash != "":
-			return app.registry.SetPasswordHash(ctx, id, oauth.NewSecret(n.Hash))
+			return t.Registry.SetPasswordHash(ctx, id, oauth.NewSecret(n.Hash))
 		}
-		return app.registry.SetPassword(ctx, id, oauth.NewSecret(n.Password))
+		return t.Registry.SetPassword(ctx, id, oauth.NewSecret(n.Password))
 	})
 }
 
-func setRole(app *App, r *http.Request) (int, any, error) {
+func setRole(t *Target, r *http.Request) (int, any, error) {
 	var request struct {
 		Role store.Role `json:"role"`
 	}
 	if err := readAdmin(r, &request); err != nil {
 		return 0, nil, err
 	}
-	return app.changeUser(r, "user role set", func(ctx context.Context, id string) error {
-		return app.registry.SetRole(ctx, id, request.Role)
+	return t.changeUser(r, "user role set", func(ctx context.Context, id string) error {
+		return t.Registry.SetRole(ctx, id, request.Role)
 	}, zap.String("role", string(request.Role)))
 }
 
 func setStatus(status store.UserStatus, what string) operation {
-	return func(app *App, r *http.Request) (int, any, error) {
-		return app.changeUser(r, what, func(ctx context.Context, id string) error {
-			return app.registry.SetUserStatus(ctx, id, status)
+	return func(t *Target, r *http.Request) (int, any, error) {
+		return t.changeUser(r, what, func(ctx context.Context, id string) error {
+			return t.Registry.SetUserStatus(ctx, id, status)
 		})
 	}
 }
 
 // changeUser changes the user whom the path names, by the id or the e-mail address, and records a change that went well.
-func (a *App) changeUser(r *http.Request, what string, change func(context.Context, string) error, details ...zap.Field) (int, any, error) {
-	user, err := a.registry.UserNamed(r.Context(), r.PathValue("id"))
+func (t *Target) changeUser(r *http.Request, what string, change func(context.Context, string) error, details ...zap.Field) (int, any, error) {
+	user, err := t.Registry.UserNamed(r.Context(), r.PathValue("id"))
 	if err == nil {
 		err = change(r.Context(), user.ID)
 	}
 	if err == nil {
-		a.record(what, append([]zap.Field{zap.String("user_id", user.ID)}, details...)...)
+		t.record(what, append([]zap.Field{zap.String("user_id", user.ID)}, details...)...)
 	}
 	return http.StatusNoContent, nil, err
 }

@@ -82,6 +82,8 @@ type App struct {
 	unchecked error
 	// barred: what the configuration declares contradicts the store, so nothing is served.
 	barred atomic.Bool
+	// target is what operators ask; nil before Start.
+	target *Target
 	// life ends with Stop.
 	life    context.Context
 	endLife context.CancelFunc
@@ -150,6 +152,7 @@ func (a *App) provisionIssuer() error {
 	}
 	a.engine = pooled.(*engine)
 	a.issuer = a.newIssuer()
+	a.registry = &tokenissuer.Registry{Issuer: a.issuer, Declared: a.settings.declared} // its store joins in serve
 	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit, tally{}, a.settings.brand); err != nil {
 		return err
 	}
@@ -184,7 +187,7 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 		DeclaredSchemes: a.settings.schemes,
 		SessionScopes:   a.SessionScopes,
 		PasswordGrant:   a.PasswordGrant,
-		PKCERequired:    a.PKCE == pkceRequired,
+		PKCERequired:    a.PKCE == oauth.PKCERequired,
 		Origins:         tokenissuer.NewOrigins(a.clients, a.engine.time.Now),
 		Revocations:     a.engine.revocations,
 		Refresh:         a.engine.refresh,
@@ -247,8 +250,7 @@ func (a *App) Stop() error {
 			a.gates.Release()
 		}
 	}
-	running.remove(a)
-	covering.remove(a)
+	withdrawTarget(a.target)
 	return nil
 }
 
@@ -264,42 +266,6 @@ func (a *App) Cleanup() error {
 	}
 	_, err := engines.Delete(a.settings.engine)
 	return errors.Join(released, err)
-}
-
-// running holds the apps that have started. During a reload there are two; when a new configuration fails to start, the
-// old one stays.
-var running apps
-
-type apps struct {
-	mu   sync.Mutex
-	list []*App
-}
-
-func (r *apps) add(a *App) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.list = append(r.list, a)
-}
-
-func (r *apps) remove(a *App) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i, other := range r.list {
-		if other == a {
-			r.list = append(r.list[:i:i], r.list[i+1:]...)
-			return
-		}
-	}
-}
-
-// newest returns the app that started last, or nil.
-func (r *apps) newest() *App {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.list) == 0 {
-		return nil
-	}
-	return r.list[len(r.list)-1]
 }
 
 // Interface guards.

@@ -96,7 +96,7 @@ func (c *ClientConfig) options(a *App) options {
 		"cors_origins":                 checkedList(&c.CORSOrigins, ours(oauth.ValidateOrigin)),
 		"first_party":                  flag(&c.FirstParty),
 		"revoke_previous_access_token": flag(&c.RevokePreviousAccessToken),
-		"pkce":                         checkedText(&c.PKCE, checkPKCE),
+		"pkce":                         checkedText(&c.PKCE, oauth.CheckPKCE),
 		"tokens":                       func(d *caddyfile.Dispenser) error { return parseTokens(d, &c.Tokens) },
 	}
 }
@@ -147,7 +147,7 @@ func (c *ClientConfig) parseSecret(d *caddyfile.Dispenser, secret string) error 
 
 // readClients reads the declared clients.
 func (a *App) readClients(scopes oauth.ScopeCatalogue) ([]*store.Client, error) {
-	if err := checkPKCE(a.PKCE); err != nil {
+	if err := oauth.CheckPKCE(a.PKCE); err != nil {
 		return nil, err
 	}
 	clients := make([]*store.Client, 0, len(a.Clients))
@@ -166,14 +166,14 @@ func (a *App) readClients(scopes oauth.ScopeCatalogue) ([]*store.Client, error) 
 
 func (c *ClientConfig) read(lookup lookup) (*store.Client, error) {
 	client := &store.Client{
-		ID: c.ID, Name: c.Name, Type: store.ClientType(c.Type), Scopes: c.Scopes, PKCERequired: c.PKCE == pkceRequired,
+		ID: c.ID, Name: c.Name, Type: store.ClientType(c.Type), Scopes: c.Scopes, PKCERequired: c.PKCE == oauth.PKCERequired,
 		RedirectURIs: c.RedirectURIs, CORSOrigins: c.CORSOrigins, FirstParty: c.FirstParty, RevokePrevious: c.RevokePreviousAccessToken,
 	}
 	for _, grant := range c.Grants {
 		client.Grants = append(client.Grants, oauth.GrantType(grant))
 	}
 	client.SetDefaults()
-	if err := checkPKCE(c.PKCE); err != nil {
+	if err := oauth.CheckPKCE(c.PKCE); err != nil {
 		return nil, err
 	}
 	var err error
@@ -210,17 +210,3 @@ func (c *ClientConfig) readSecret(lookup lookup) ([]store.ClientSecret, error) {
 	}
 	return []store.ClientSecret{declared}, nil
 }
-
-// pkceRequired is the one word of `pkce`.
-const pkceRequired = "required"
-
-// checkPKCE refuses any other.
-func checkPKCE(word string) error {
-	if word != "" && word != pkceRequired {
-		return fmt.Errorf("pkce %q: use required, or leave it out", word)
-	}
-	return nil
-}
-
-// readPKCE reports whether a setting requires PKCE.
-func readPKCE(word string) (required bool, err error) { return word == pkceRequired, checkPKCE(word) }

@@ -118,7 +118,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return options{
 		"issuer": a.parseIssuer, "audience": a.parseAudience, "store": a.parseStore, "keys": a.parseKeys,
 		"tokens":         func(d *caddyfile.Dispenser) error { return parseTokens(d, &a.Tokens) },
-		"pkce":           checkedText(&a.PKCE, checkPKCE),
+		"pkce":           checkedText(&a.PKCE, oauth.CheckPKCE),
 		"password_grant": a.parsePasswordGrant, "session_scopes": a.parseSessionScopes, "scope": a.parseScope, "client": a.parseClient,
 		"role": a.parseRole, "organisation": a.parseOrganisation, "user": a.parseUser,
 		"trust": a.parseTrust, "revocation": a.parseRevocation, "limits": a.parseLimits, "brand": a.parseBrand,

@@ -11,9 +11,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 )
 
-// covering holds the apps that have started, with an issuer or without. The newest knows what protects what.
-var covering apps
-
 // NoteHTTP remembers the app whose handler is being provisioned. Asking for it by name would load it once more from here.
 func (a *App) NoteHTTP(ctx caddy.Context) {
 	for _, module := range ctx.Modules() {

@@ -112,17 +112,22 @@ func BenchmarkReverseProxy(b *testing.B) {
 		b.Fatal(err)
 	}
 	server := app.(*caddyhttp.App).Servers["srv0"]
+	oauthApp, err := caddy.ActiveContext().App("oauth")
+	if err != nil {
+		b.Fatal(err)
+	}
+	issuer := oauthApp.(*App).issuer
 	for _, path := range []string{"bare", "gate", "off"} {
 		for _, count := range []int{1, 20_000} {
-			b.Run(fmt.Sprintf("%s/%d", path, count), func(b *testing.B) { benchmarkServer(b, server, addr, "/"+path+"/x", count) })
+			b.Run(fmt.Sprintf("%s/%d", path, count), func(b *testing.B) { benchmarkServer(b, server, issuer, addr, "/"+path+"/x", count) })
 		}
 	}
 }
 
-func benchmarkServer(b *testing.B, server *caddyhttp.Server, addr, path string, count int) {
+func benchmarkServer(b *testing.B, server *caddyhttp.Server, issuer *tokenissuer.Issuer, addr, path string, count int) {
 	requests := make([]*http.Request, count)
 	for i := range requests {
-		tokens, err := running.newest().issuer.Issue(tokenissuer.Grant{
+		tokens, err := issuer.Issue(tokenissuer.Grant{
 			Type: oauth.ClientCredentials, Client: &store.Client{ID: "conf"}, Scopes: oauth.Scopes{"public"},
 		})
 		if err != nil {

@@ -170,7 +170,11 @@ func (g *gatehouse) awaitServing() {
 }
 
 // app is the running app, for what no front door shows.
-func (g *gatehouse) app() *App { return running.newest() }
+func (g *gatehouse) app() *App {
+	app, _ := caddy.ActiveContext().AppIfConfigured("oauth")
+	running, _ := app.(*App)
+	return running
+}
 
 // storedKey returns the signing key as the store keeps it (PKCS #8 in Private), for tests that forge tokens.
 func (g *gatehouse) storedKey() store.StoredKey {

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// stateCollector tells how the app that runs now stands. It asks when somebody scrapes, and waits for the store for as
+// stateCollector tells how the configuration that runs now stands. It asks when somebody scrapes, and waits for the store for as
 // long as readiness does.
 type stateCollector struct{}
 
@@ -39,23 +39,23 @@ func (stateCollector) Describe(descriptions chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect tells their values, and nothing while no app runs.
+// Collect tells their values, and nothing while none runs.
 func (stateCollector) Collect(metrics chan<- prometheus.Metric) {
-	app := covering.newest()
-	if app == nil {
+	t := newestTarget()
+	if t == nil {
 		return
 	}
 	send := func(d *prometheus.Desc, value float64, labels ...string) {
 		metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
-	send(readyDesc, oneIf(len(app.unreadiness()) == 0))
-	send(streamsDesc, float64(streams.count()))
-	send(heldDesc, float64(app.gates.Floodgate().Held()))
-	for _, t := range app.trusted {
-		send(trustDesc, oneIf(t.issuer.Trouble() == nil), t.name)
+	send(readyDesc, oneIf(len(t.Unreadiness()) == 0))
+	send(streamsDesc, float64(t.OpenStreams()))
+	send(heldDesc, float64(t.Flood.Held()))
+	for _, other := range t.Trusted {
+		send(trustDesc, oneIf(other.Issuer.Trouble() == nil), other.Name)
 	}
-	if app.issues() {
-		app.engine.collect(send)
+	if t.Node != nil {
+		t.Node.collect(send)
 	}
 }
 

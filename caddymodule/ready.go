@@ -29,8 +29,8 @@ type readiness struct {
 // serveReady is isReady for the operator, with the reasons. It answers whatever state the issuer is in.
 func serveReady(w http.ResponseWriter, _ *http.Request) {
 	reasons := []string{errNoApp.Error()}
-	if app := covering.newest(); app != nil {
-		reasons = app.unreadiness()
+	if t := newestTarget(); t != nil {
+		reasons = t.Unreadiness()
 	}
 	status := http.StatusOK
 	if len(reasons) > 0 {

@@ -9,7 +9,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/internal/headroom"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -24,8 +23,9 @@ func (a *App) Start() error {
 	headroom.GiveBack()
 	a.cover()
 	a.startTrust()
+	a.target = a.newTarget()
 	if !a.issues() {
-		covering.add(a)
+		addTarget(a.target)
 		a.announce()
 		return nil
 	}
@@ -42,8 +42,7 @@ func (a *App) Start() error {
 	if err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
-	running.add(a)
-	covering.add(a)
+	addTarget(a.target)
 	if !a.away.Load() {
 		a.engine.runs.Go(a.announce) // what asks the store ends before the store is closed
 	}
@@ -53,8 +52,8 @@ func (a *App) Start() error {
 // replacesGood reports whether the configuration that runs has another engine, and a good one. It goes on then: nothing is
 // won by giving it up for a database that cannot be asked, as when its address was mistyped.
 func (a *App) replacesGood() bool {
-	runs := running.newest()
-	return runs != nil && runs.engine != a.engine && runs.engine.isOpen()
+	runs := newestTarget()
+	return runs != nil && runs.Node != nil && runs.Node != a.engine && runs.Node.isOpen()
 }
 
 // beginLater begins when the engine has opened.
@@ -110,7 +109,7 @@ func (a *App) settleLater() {
 		case <-time.After(retryPause):
 		}
 		err := a.checkStored(retryTimeout)
-		if a.life.Err() != nil || running.newest() != a {
+		if a.life.Err() != nil || newestTarget() != a.target {
 			continue // another configuration has settled, or takes its place back when that fails
 		}
 		if err == nil {
@@ -161,7 +160,7 @@ func (a *App) serve() {
 		st := a.engine.store
 		a.issuer.Store, a.issuer.Master, a.issuer.JTIMAC = st, a.engine.master, a.engine.jtiMAC
 		a.issuer.Directory = store.OverlayDirectory{Declared: a.settings.declared, Stored: st}
-		a.registry = &tokenissuer.Registry{Issuer: a.issuer, Declared: a.settings.declared, Stored: st}
+		a.registry.Stored = st
 		close(a.started)
 	})
 }

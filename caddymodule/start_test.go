@@ -125,7 +125,7 @@ func TestK7MisreadConfiguration(t *testing.T) {
 			if err := os.WriteFile(file, []byte("{\noauth {\nissuer https://a.example\nstore postgres "+c.store+"\n}\n}\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err := loadSettings(file, "caddyfile")
+			_, err := runCommand("", "--config", file, "--adapter", "caddyfile", "migrate")
 			if err == nil || strings.Contains(err.Error(), "S3") || strings.Contains(err.Error(), "cret") {
 				t.Errorf("got %v", err)
 			}

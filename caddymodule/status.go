@@ -18,12 +18,12 @@ import (
 
 // serveStatus tells the operator how this node stands, whatever state the issuer is in.
 func serveStatus(w http.ResponseWriter, r *http.Request) {
-	app := covering.newest()
-	if app == nil {
+	t := newestTarget()
+	if t == nil {
 		writeAdminError(w, http.StatusServiceUnavailable, errNoApp)
 		return
 	}
-	writeAdmin(w, http.StatusOK, app.status(r.Context()))
+	writeAdmin(w, http.StatusOK, t.status(r.Context()))
 }
 
 // nodeStatus is how a node stands.
@@ -57,28 +57,28 @@ type issuerStatus struct {
 	Stored map[string]int64 `json:"stored_rows,omitzero"`
 }
 
-func (a *App) status(ctx context.Context) nodeStatus {
-	s := nodeStatus{Reasons: a.unreadiness(), Streams: streams.count(), TrustKeys: a.trustKeys()}
+func (t *Target) status(ctx context.Context) nodeStatus {
+	s := nodeStatus{Reasons: t.Unreadiness(), Streams: t.OpenStreams(), TrustKeys: t.trustKeys()}
 	s.Ready = len(s.Reasons) == 0
-	if a.issues() {
-		s.Own = a.issuerStatus(ctx)
+	if t.Issuer != nil {
+		s.Own = t.issuerStatus(ctx)
 	}
-	if len(a.trusted) > 0 {
-		s.Trust = make(map[string]string, len(a.trusted))
+	if len(t.Trusted) > 0 {
+		s.Trust = make(map[string]string, len(t.Trusted))
 	}
-	for _, t := range a.trusted {
-		s.Trust[t.name] = ""
-		if err := t.issuer.Trouble(); err != nil {
-			s.Trust[t.name] = err.Error()
+	for _, other := range t.Trusted {
+		s.Trust[other.Name] = ""
+		if err := other.Issuer.Trouble(); err != nil {
+			s.Trust[other.Name] = err.Error()
 		}
 	}
 	return s
 }
 
-func (a *App) issuerStatus(ctx context.Context) *issuerStatus {
-	e := a.engine
+func (t *Target) issuerStatus(ctx context.Context) *issuerStatus {
+	e := t.Node
 	s := &issuerStatus{
-		Issuer: a.settings.issuer, Store: e.settings.store, Revocations: e.revocations.Len(),
+		Issuer: t.Issuer.URL, Store: e.settings.store, Revocations: e.revocations.Len(),
 		Keys: make(map[string]int), ClockSkew: e.time.skew().Seconds(), Verified: e.verifier.Remembered(),
 	}
 	if age := seconds(e.revocations.Age(e.now())); !math.IsInf(age, 1) {

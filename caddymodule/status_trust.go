@@ -12,13 +12,13 @@ import (
 // trustKeys is what is known of the keys of each trusted issuer, by its name.
 type trustKeys map[string]trust.KeysReport
 
-func (a *App) trustKeys() trustKeys {
-	if len(a.trusted) == 0 {
+func (t *Target) trustKeys() trustKeys {
+	if len(t.Trusted) == 0 {
 		return nil
 	}
-	reports := make(trustKeys, len(a.trusted))
-	for _, t := range a.trusted {
-		reports[t.name] = t.issuer.Keys()
+	reports := make(trustKeys, len(t.Trusted))
+	for _, other := range t.Trusted {
+		reports[other.Name] = other.Issuer.Keys()
 	}
 	return reports
 }

@@ -344,7 +344,8 @@ func TestM35ALostAnswer(t *testing.T) {
 		t.Fatalf("jti %q is not the first token's own", lost)
 	}
 	other := d.mintFor("u-grace")
-	if err := d.app().revoke(t.Context(), store.RevokeToken, claims(t, other.AccessToken)["jti"].(string), false); err != nil {
+	issuer := d.app().issuer
+	if err := issuer.Revoke(t.Context(), issuer.RevocationOf(store.RevokeToken, claims(t, other.AccessToken)["jti"].(string))); err != nil {
 		t.Fatal(err)
 	}
 	d.gone(other.AccessToken)

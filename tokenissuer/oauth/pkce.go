@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"fmt"
 	"strings"
 )
 
@@ -35,4 +36,15 @@ func isNoVerifierRune(r rune) bool {
 func IsChallenge(text string) bool {
 	_, err := DecodeBase64URL(nil, text)
 	return err == nil && len(text) == challengeLength
+}
+
+// PKCERequired is the one word of the setting `pkce`.
+const PKCERequired = "required"
+
+// CheckPKCE refuses any other.
+func CheckPKCE(setting string) error {
+	if setting != "" && setting != PKCERequired {
+		return fmt.Errorf("pkce %q: use required, or leave it out", setting)
+	}
+	return nil
 }

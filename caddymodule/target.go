@@ -1,0 +1,79 @@
+package caddymodule
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/floodgate"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
+)
+
+// Target is a configuration as operators ask about it.
+type Target struct {
+	Logger *zap.Logger
+	// Issuer, Registry and Node are nil in a gate for tokens of others. Issuer and Registry have their store once IsServing.
+	Issuer   *tokenissuer.Issuer
+	Registry *tokenissuer.Registry
+	Node     *engine
+	// Trusted are the other issuers whose tokens some route can take.
+	Trusted []targetIssuer
+	// Flood is nil where floods of bad tokens are not held back.
+	Flood *floodgate.Gate
+	// IsServing reports whether the issuer has its store, and waits a moment for it.
+	IsServing func(context.Context) bool
+	// Unreadiness lists why this node cannot serve; none: it can.
+	Unreadiness func() []string
+	// OpenStreams returns how many streams end with their token.
+	OpenStreams func() int
+	// Routes returns what protects each route.
+	Routes func() []coverage.Route
+	// ReadLifetimes reads the lifetimes of a client in the form that the configuration has for them.
+	ReadLifetimes func(jsontext.Value) (store.Lifetimes, error)
+	// CountMinted counts a token that an operator has minted.
+	CountMinted func()
+}
+
+// targetIssuer is an issuer that a configuration trusts.
+type targetIssuer struct {
+	Name, URL string
+	Audience  []string
+	Issuer    *trust.Issuer
+}
+
+// running holds the configurations that have started. During a reload there are two; when a new configuration fails to start,
+// the old one stays.
+var running struct {
+	mu   sync.Mutex
+	list []*Target
+}
+
+// addTarget makes t the configuration that operators ask about.
+func addTarget(t *Target) {
+	running.mu.Lock()
+	defer running.mu.Unlock()
+	running.list = append(running.list, t)
+}
+
+// withdrawTarget takes t back. It is a no-op for a target that was not added.
+func withdrawTarget(t *Target) {
+	running.mu.Lock()
+	defer running.mu.Unlock()
+	running.list = slices.DeleteFunc(running.list, func(other *Target) bool { return other == t })
+}
+
+// newestTarget returns the configuration that started last, or nil.
+func newestTarget() *Target {
+	running.mu.Lock()
+	defer running.mu.Unlock()
+	if len(running.list) == 0 {
+		return nil
+	}
+	return running.list[len(running.list)-1]
+}
