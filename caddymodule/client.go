@@ -49,6 +49,19 @@ type ClientConfig struct {
 }
 
 // parseClient reads a client; what can be said of it without starting the server is said here, with its line.
+//
+//	client <id> [<secret>] {
+//		name          <name>
+//		type          confidential | public | native
+//		grants        <grant>...
+//		scopes        <scope>...
+//		redirect_uris <uri>...
+//		cors_origins  <origin>...
+//		first_party
+//		pkce          required
+//		revoke_previous_access_token
+//		tokens { … }
+//	}
 func (a *App) parseClient(d *caddyfile.Dispenser) error {
 	args := d.RemainingArgs()
 	if len(args) == 0 || len(args) > 2 {
@@ -97,7 +110,7 @@ func (c *ClientConfig) options(a *App) options {
 		"first_party":                  flag(&c.FirstParty),
 		"revoke_previous_access_token": flag(&c.RevokePreviousAccessToken),
 		"pkce":                         checkedText(&c.PKCE, oauth.CheckPKCE),
-		"tokens":                       func(d *caddyfile.Dispenser) error { return parseTokens(d, &c.Tokens) },
+		"tokens":                       tokensOption(&c.Tokens),
 	}
 }
 

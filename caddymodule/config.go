@@ -19,82 +19,8 @@ import (
 
 func init() { httpcaddyfile.RegisterGlobalOption("oauth", parseGlobalOption) }
 
-// parseGlobalOption reads the global option `oauth`. Several blocks, as imported files have them, become one.
-//
-//	oauth {
-//		issuer       <url>
-//		audience     <audience>...
-//		store        sqlite [<path>] | postgres <dsn> | memory {
-//			pool    <connections>
-//			migrate off
-//		}
-//		keys {
-//			algorithm    ES256 | RS256 | EdDSA
-//			rotate       <duration> | off
-//			encrypt_with <key> [<old>...]
-//		}
-//		tokens {
-//			authorization_code | client_credentials | password | admin_created <duration>
-//			refresh | refresh_idle | code <duration>
-//			refresh_grace <duration> [same_address] | 0
-//		}
-//		pkce           required
-//		session_scopes <scope>...
-//		password_grant {
-//			refresh_tokens
-//		}
-//		scope <name> [<words>] {
-//			server_tokens
-//		}
-//		client <id> [<secret>] {
-//			name          <name>
-//			type          confidential | public | native
-//			grants        <grant>...
-//			scopes        <scope>...
-//			redirect_uris <uri>...
-//			cors_origins  <origin>...
-//			first_party
-//			pkce          required
-//			revoke_previous_access_token
-//			tokens { … }
-//		}
-//		role <name> [<words>] [manages <role>...]
-//		organisation <id> [<name>]
-//		user <id> {
-//			email        <address>
-//			name         <name>
-//			password     <hash> | {env.NAME} | {file./path}
-//			organisation <id>
-//			role         <role>
-//			groups       <group>...
-//		}
-//		trust <name> <issuer> {
-//			audience              <audience>...
-//			algorithms            RS256 | ES256 | EdDSA...
-//			typ                   at+jwt | JWT | none...
-//			jwks_uri              <url>
-//			max_stale             <duration>
-//			introspection <url> {
-//				client <id> <secret>
-//				cache  <duration>
-//			}
-//			allow_private_network
-//		}
-//		revocation {
-//			max_staleness <duration>
-//		}
-//		limits {
-//			client      <failures>/<window> per ip | off
-//			login       <failures>/<window> per account|ip
-//			login       off
-//			grants      <grants>/<window> per user | off
-//			revocations <revocations>/<window> per client | off
-//			gate        <failures>/<window> per ip | off
-//		}
-//		brand [<name>] {
-//			logo <file>
-//		}
-//	}
+// parseGlobalOption reads the global option `oauth`, whose grammar stands at the parsers of its lines. Several blocks, as
+// imported files have them, become one.
 func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 	app := new(App)
 	if earlier, ok := existing.(httpcaddyfile.App); ok {
@@ -108,7 +34,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 	return httpcaddyfile.App{Name: "oauth", Value: caddyconfig.JSON(app, nil)}, nil
 }
 
-// UnmarshalCaddyfile reads one block; see parseGlobalOption for the grammar.
+// UnmarshalCaddyfile reads one block.
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the option
 	if d.NextArg() {
@@ -116,11 +42,9 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}
 	a.note(d, "oauth")
 	return options{
-		"issuer": a.parseIssuer, "audience": a.parseAudience, "store": a.parseStore, "keys": a.parseKeys,
-		"tokens":         func(d *caddyfile.Dispenser) error { return parseTokens(d, &a.Tokens) },
-		"pkce":           checkedText(&a.PKCE, oauth.CheckPKCE),
-		"password_grant": a.parsePasswordGrant, "session_scopes": a.parseSessionScopes, "scope": a.parseScope, "client": a.parseClient,
-		"role": a.parseRole, "organisation": a.parseOrganisation, "user": a.parseUser,
+		"issuer": a.parseIssuer, "audience": a.parseAudience, "store": a.parseStore, "keys": a.parseKeys, "tokens": tokensOption(&a.Tokens),
+		"password_grant": a.parsePasswordGrant, "pkce": checkedText(&a.PKCE, oauth.CheckPKCE), "session_scopes": a.parseSessionScopes,
+		"scope": a.parseScope, "client": a.parseClient, "role": a.parseRole, "organisation": a.parseOrganisation, "user": a.parseUser,
 		"trust": a.parseTrust, "revocation": a.parseRevocation, "limits": a.parseLimits, "brand": a.parseBrand,
 	}.parse(d, "unknown oauth option %q")
 }

@@ -11,27 +11,21 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
+// parseIssuer reads `issuer <url>`.
 func (a *App) parseIssuer(d *caddyfile.Dispenser) error {
-	if err := once(d, "issuer", a.Issuer != ""); err != nil {
+	if err := parseSetting(d, &a.Issuer); err != nil {
 		return err
 	}
-	value, err := oneArg(d)
-	if err != nil {
-		return err
-	}
-	if err := refuseRequest(d, value); err != nil {
-		return err
-	}
-	if !isPlaceholder(value) {
-		if err := checkIssuer(value); err != nil {
+	if !isPlaceholder(a.Issuer) {
+		if err := checkIssuer(a.Issuer); err != nil {
 			return d.Errf("%v", err)
 		}
 	}
-	a.Issuer = value
 	a.note(d, "issuer")
 	return nil
 }
 
+// parseAudience reads `audience <audience>...`.
 func (a *App) parseAudience(d *caddyfile.Dispenser) error {
 	before := len(a.Audience)
 	err := parseAudience(d, &a.Audience)
@@ -75,13 +69,8 @@ func checkIssuer(issuer string) error {
 	if strings.ContainsAny(issuer, "?#") || u.User != nil || strings.HasSuffix(issuer, "/") {
 		return fmt.Errorf("issuer %q must have no query, no fragment, no credentials and no trailing slash", issuer)
 	}
-	switch u.Scheme {
-	case "https":
+	if u.Scheme == "https" || u.Scheme == "http" && oauth.IsLoopback(u.Hostname()) {
 		return nil
-	case "http":
-		if oauth.IsLoopback(u.Hostname()) {
-			return nil
-		}
 	}
 	return fmt.Errorf("issuer %q must be https: plain http is for loopback hosts only", issuer)
 }

@@ -26,19 +26,16 @@ const (
 	leastStaleness   = 2 * time.Second
 )
 
+// parseRevocation reads `revocation { max_staleness <duration> }`.
 func (a *App) parseRevocation(d *caddyfile.Dispenser) error {
 	return options{"max_staleness": orNew(&a.Revocation).parseMaxStaleness}.parseAlone(d, "unknown revocation option %q")
 }
 
 func (c *RevocationConfig) parseMaxStaleness(d *caddyfile.Dispenser) error {
-	if err := once(d, "max_staleness", c.MaxStaleness != 0); err != nil {
-		return err
+	err := parseOnce(d, &c.MaxStaleness)
+	if staleness := time.Duration(c.MaxStaleness); err == nil && staleness < leastStaleness {
+		err = d.Errf("max_staleness %s: use at least %s, for the store is read once a second", staleness, leastStaleness)
 	}
-	duration, err := parseDuration(d)
-	if err == nil && duration < leastStaleness {
-		err = d.Errf("max_staleness %s: use at least %s, for the store is read once a second", duration, leastStaleness)
-	}
-	c.MaxStaleness = caddy.Duration(duration)
 	return err
 }
 

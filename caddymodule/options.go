@@ -1,6 +1,9 @@
 package caddymodule
 
-import "github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+import (
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
 
 // options are the lines that a block of the Caddyfile can have, by their first word. Each reads the rest of its line, and the
 // block that it may open.
@@ -70,6 +73,16 @@ func checkedList(values *[]string, check func(string) error) func(*caddyfile.Dis
 		*values = append(*values, args...)
 		return nil
 	}
+}
+
+// parseOnce reads a duration that was not set before.
+func parseOnce(d *caddyfile.Dispenser, value *caddy.Duration) error {
+	if err := once(d, d.Val(), *value != 0); err != nil {
+		return err
+	}
+	duration, err := parseDuration(d)
+	*value = caddy.Duration(duration)
+	return err
 }
 
 // orNew returns what a pointer points to, which is made if there is nothing yet.

@@ -94,6 +94,15 @@ func (c *OrganisationConfig) read() *store.Organisation {
 
 // parseUser reads a user; what can be said of it without starting the server is said here, with its line. Whether its
 // organisation and its role are declared is known only when every block has been read.
+//
+//	user <id> {
+//		email        <address>
+//		name         <name>
+//		password     <hash> | {env.NAME} | {file./path}
+//		organisation <id>
+//		role         <role>
+//		groups       <group>...
+//	}
 func (a *App) parseUser(d *caddyfile.Dispenser) error {
 	var id string
 	if !d.AllArgs(&id) {

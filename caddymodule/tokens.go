@@ -36,33 +36,35 @@ type TokensConfig struct {
 	Code caddy.Duration `json:"code,omitempty"`
 }
 
-// parseTokens reads lifetimes, the issuer's or a client's.
-func parseTokens(d *caddyfile.Dispenser, tokens **TokensConfig) error {
-	c := orNew(tokens)
-	known := options{"refresh_grace": c.parseRefreshGrace}
-	for name, lifetime := range map[string]*caddy.Duration{
-		"authorization_code": &c.AuthorizationCode, "client_credentials": &c.ClientCredentials, "password": &c.Password,
-		"admin_created": &c.AdminCreated, "refresh": &c.Refresh, "refresh_idle": &c.RefreshIdle, "code": &c.Code,
-	} {
-		known[name] = func(d *caddyfile.Dispenser) error { return c.parseLifetime(d, lifetime) }
+// tokensOption is a block of lifetimes, the issuer's or a client's:
+//
+//	tokens {
+//		authorization_code | client_credentials | password | admin_created <duration>
+//		refresh | refresh_idle | code <duration>
+//		refresh_grace <duration> [same_address] | 0
+//	}
+func tokensOption(tokens **TokensConfig) func(*caddyfile.Dispenser) error {
+	return func(d *caddyfile.Dispenser) error {
+		c := orNew(tokens)
+		return options{
+			"authorization_code": c.lifetime(&c.AuthorizationCode), "client_credentials": c.lifetime(&c.ClientCredentials),
+			"password": c.lifetime(&c.Password), "admin_created": c.lifetime(&c.AdminCreated), "code": c.lifetime(&c.Code),
+			"refresh": c.lifetime(&c.Refresh), "refresh_idle": c.lifetime(&c.RefreshIdle), "refresh_grace": c.parseRefreshGrace,
+		}.parseAlone(d, "unknown token lifetime %q")
 	}
-	return known.parseAlone(d, "unknown token lifetime %q")
 }
 
-func (c *TokensConfig) parseLifetime(d *caddyfile.Dispenser, lifetime *caddy.Duration) error {
-	name := d.Val()
-	if err := once(d, name, *lifetime != 0); err != nil {
-		return err
+func (c *TokensConfig) lifetime(value *caddy.Duration) func(*caddyfile.Dispenser) error {
+	return func(d *caddyfile.Dispenser) error {
+		name := d.Val()
+		if err := parseOnce(d, value); err != nil {
+			return err
+		}
+		if *value == 0 {
+			return d.Errf("token lifetime %s 0s: use at least 1s", name)
+		}
+		return c.check(d)
 	}
-	duration, err := parseDuration(d)
-	if err != nil {
-		return err
-	}
-	if duration == 0 {
-		return d.Errf("token lifetime %s 0s: use at least 1s", name)
-	}
-	*lifetime = caddy.Duration(duration)
-	return c.check(d)
 }
 
 // parseRefreshGrace reads a duration, of which 0 says something, and who may repeat a refresh within it.

@@ -124,14 +124,10 @@ func parseWords(d *caddyfile.Dispenser, words *[]string, check func(string) erro
 // parsePositive reads a duration above zero.
 func parsePositive(d *caddyfile.Dispenser, value *caddy.Duration) error {
 	name := d.Val()
-	if err := once(d, name, *value != 0); err != nil {
-		return err
-	}
-	duration, err := parseDuration(d)
-	if err == nil && duration <= 0 {
+	err := parseOnce(d, value)
+	if err == nil && *value <= 0 {
 		err = d.Errf("%s must be more than nothing", name)
 	}
-	*value = caddy.Duration(duration)
 	return err
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/caddyserver/caddy/v2"
@@ -96,11 +95,7 @@ func (t *trustedIssuer) key() string {
 	if i := s.Introspection; i != nil {
 		parts = append(parts, i.Endpoint, i.ClientID, i.ClientSecret.Reveal(), i.CacheFor)
 	}
-	var key strings.Builder
-	for _, part := range parts {
-		fmt.Fprintf(&key, "%q\n", fmt.Sprint(part))
-	}
-	return key.String()
+	return fmt.Sprintf("%#v", parts)
 }
 
 // warnOf tells the operator about a trusted issuer. The logger is that of the configuration that runs then.
