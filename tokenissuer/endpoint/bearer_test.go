@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // withAuthorization returns a request with these Authorization headers.
@@ -17,95 +15,6 @@ func withAuthorization(headers ...string) *http.Request {
 		r.Header["Authorization"] = headers
 	}
 	return r
-}
-
-func TestG1NoAuthorizationIsNoToken(t *testing.T) {
-	r := withAuthorization()
-	r.URL = &url.URL{RawQuery: "access_token=x"} // G9
-	r.Header.Set("Proxy-Authorization", "Bearer x")
-	r.Header.Set("X-Access-Token", "x")
-	r.Header.Set("Cookie", "accessToken=x")
-	if token, present, err := BearerToken(r); !token.IsEmpty() || present || err != nil {
-		t.Errorf("got %t, %v", present, err)
-	}
-}
-
-func TestG2BearerInAnyCase(t *testing.T) {
-	for _, header := range []string{"Bearer aZ09-._~+/==", "bearer aZ09-._~+/==", "BEARER aZ09-._~+/=="} {
-		token, present, err := BearerToken(withAuthorization(header))
-		if token.Reveal() != "aZ09-._~+/==" || !present || err != nil {
-			t.Errorf("%s: got %t, %v", header, present, err)
-		}
-	}
-}
-
-func TestMalformedBearerIsRefused(t *testing.T) {
-	const request, token = oauth.InvalidRequest, oauth.InvalidToken
-	for _, c := range []struct {
-		name, header string
-		code         oauth.ErrorCode
-	}{
-		{"G3 two spaces", "Bearer  good", request},
-		{"G3 tab", "Bearer\tgood", request},
-		{"G3 tab after the space", "Bearer \tgood", request},
-		{"G3 trailing space", "Bearer good ", request},
-		{"G3 trailing tab", "Bearer good\t", request},
-		{"G3 NBSP", "Bearer\u00a0good", token},
-		{"G3 NBSP after the space", "Bearer \u00a0good", token},
-		{"G3 em space", "Bearer \u2003good", token},
-		{"G3 BOM", "Bearer \ufeffgood", token},
-		{"G3 leading space", " Bearer good", request},
-		{"G3 leading tab", "\tBearer good", request},
-		{"G3 leading BOM", "\ufeffBearer good", request},
-		{"G4 scheme alone", "Bearer", request},
-		{"G4 scheme and a space", "Bearer ", request},
-		{"G5 two words", "Bearer a b", request},
-		{"G5 split token", "Bearer good .jjj", request},
-		{"G5 list", "Bearer a, Bearer b", request},
-		{"G5 quotes", `Bearer "good"`, request},
-		{"G5 equals sign", "Bearer=good", request},
-		{"comma", "Bearer,good", request},
-		{"only padding", "Bearer ==", request},
-		{"padding within", "Bearer a=b", request},
-		{"G7 fold", "Bearer good continued", request},
-		{"G8 high byte", "Bearer go\x80od", token},
-		{"G8 DEL", "Bearer good\x7f", token},
-		{"G8 UTF-8", "Bearer é", token},
-		{"NUL", "Bearer good\x00", request},
-		{"line end", "Bearer good\r\n", request},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			got, present, err := BearerToken(withAuthorization(c.header))
-			reason := map[oauth.ErrorCode]string{request: "bearer_malformed", token: "bearer_bytes_invalid"}[c.code]
-			wantRefusal(t, err, c.code, reason)
-			if !got.IsEmpty() || !present {
-				t.Error("a token came back, or no credential was seen")
-			}
-		})
-	}
-}
-
-func TestG6TwoAuthorizationHeadersAreRefused(t *testing.T) {
-	for _, headers := range [][]string{
-		{"Bearer a", "Bearer a"}, {"Bearer a", "Basic YTpi"}, {"Basic YTpi", "Bearer a"}, {"Basic a", "Digest b"}, {"Bearer a", ""},
-		{"", "Bearer a"}, {"Bearer a", "Bearer b", "Bearer c"},
-	} {
-		got, present, err := BearerToken(withAuthorization(headers...))
-		wantRefusal(t, err, oauth.InvalidRequest, "authorization_header_duplicate")
-		if !got.IsEmpty() || !present {
-			t.Errorf("%q: a token came back, or no credential was seen", headers)
-		}
-	}
-}
-
-func TestG12OtherSchemesAreNoToken(t *testing.T) {
-	for _, header := range []string{
-		"Basic YTpi", "Token x", "Digest x", "Negotiate x", "DPoP x", "Bearerx y", "Bearer-x y", "Bear er", "", "x",
-	} {
-		if token, present, err := BearerToken(withAuthorization(header)); !token.IsEmpty() || present || err != nil {
-			t.Errorf("%q: got %t, %v", header, present, err)
-		}
-	}
 }
 
 // TestBearerTokenAllocatesOnlyTheSecret: the address by which a Secret holds its text, and no copy of the text.

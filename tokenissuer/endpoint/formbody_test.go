@@ -3,7 +3,6 @@ package endpoint
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -16,95 +15,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-func TestT36BodyLimit(t *testing.T) {
-	for _, media := range encodings {
-		t.Run(media, func(t *testing.T) {
-			contentType, empty := encode(media, [2]string{"p", ""})
-			fits := strings.Repeat("a", maxBody-len(empty))
-			_, body := encode(media, [2]string{"p", fits})
-			if got, err := parse(contentType, body); err != nil || got["p"] != fits {
-				t.Fatalf("%d bytes: %v", len(body), err)
-			}
-			for _, announced := range []int64{int64(maxBody) + 1, -1} {
-				_, body = encode(media, [2]string{"p", fits + "a"})
-				r, w := post(contentType, body), httptest.NewRecorder()
-				r.ContentLength = announced
-				_, err := parseForm(w, r)
-				wantStatus(t, err, http.StatusRequestEntityTooLarge)
-				wantRefusal(t, err, oauth.InvalidRequest, "body_too_large")
-				if w.Header().Get("Connection") != "close" {
-					t.Error("the connection stays open")
-				}
-			}
-		})
-	}
-	t.Run("a limit before us", func(t *testing.T) {
-		r, w := post(mediaURLEncoded, "a=bcdef"), httptest.NewRecorder()
-		r.Body = http.MaxBytesReader(w, r.Body, 3)
-		_, err := parseForm(w, r)
-		wantStatus(t, err, http.StatusRequestEntityTooLarge)
-	})
-	t.Run("ten gigabytes announced", func(t *testing.T) {
-		r := post(mediaURLEncoded, "")
-		r.ContentLength = 10 << 30
-		r.Body = io.NopCloser(readerFunc(func([]byte) (int, error) {
-			t.Error("the body was read")
-			return 0, io.EOF
-		}))
-		_, err := parseForm(httptest.NewRecorder(), r)
-		wantStatus(t, err, http.StatusRequestEntityTooLarge)
-	})
-	t.Run("endless", func(t *testing.T) {
-		r, read := post(mediaURLEncoded, ""), 0
-		r.ContentLength = -1
-		r.Body = io.NopCloser(readerFunc(func(p []byte) (int, error) { read += len(p); return len(p), nil }))
-		_, err := parseForm(httptest.NewRecorder(), r)
-		wantStatus(t, err, http.StatusRequestEntityTooLarge)
-		if read > maxBody+1 {
-			t.Errorf("%d bytes read", read)
-		}
-	})
-	t.Run("on a connection", func(t *testing.T) {
-		for _, head := range []string{"Content-Length: 10000000000", "Transfer-Encoding: chunked"} {
-			synctest.Test(t, func(t *testing.T) {
-				conn := serve(t)
-				go func() { // the peer never stops sending
-					_, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: %s\r\n%s\r\n\r\n", mediaURLEncoded, head)
-					for err == nil {
-						_, err = fmt.Fprintf(conn, "1000\r\n%s\r\n", strings.Repeat("a", 0x1000))
-					}
-				}()
-				response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-				if err != nil || response.StatusCode != http.StatusRequestEntityTooLarge || !response.Close {
-					t.Fatalf("got %v, %v", response, err)
-				}
-				_ = conn.Close()
-			})
-		}
-	})
-}
-
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
-func TestT37ContentEncodingIsNotDecoded(t *testing.T) {
-	for _, encoding := range []string{"gzip", "br", "identity, gzip", "x"} {
-		r, w := post(mediaURLEncoded, "a=b"), httptest.NewRecorder()
-		r.Header.Set("Content-Encoding", encoding)
-		_, err := parseForm(w, r)
-		wantStatus(t, err, http.StatusUnsupportedMediaType)
-		wantRefusal(t, err, oauth.InvalidRequest, "content_encoding_unsupported")
-		if w.Header().Get("Connection") != "close" {
-			t.Error("the connection stays open")
-		}
-	}
-	r := post(mediaURLEncoded, "a=b")
-	r.Header.Set("Content-Encoding", "Identity")
-	if _, err := parseForm(httptest.NewRecorder(), r); err != nil {
-		t.Error(err)
-	}
-}
 
 // serve answers one connection with boundBody and parseForm behind net/http, in the bubble's own time.
 func serve(t *testing.T) net.Conn {

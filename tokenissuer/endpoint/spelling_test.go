@@ -18,28 +18,18 @@ func handlerAt(prefix string) *Handler {
 	return h
 }
 
-// TestG97EverySpellingIsOurs: whatever somebody behind us could read as a path of ours is ours, and what nobody could is not.
+// TestG97EverySpellingIsOurs has the paths that TestG97OtherSpellings leaves out: whatever somebody behind us could read as a path of
+// ours is ours, and what nobody could is not.
 func TestG97EverySpellingIsOurs(t *testing.T) {
 	for prefix, targets := range map[string]map[string]bool{
 		"": {
-			"/oauth/token": true, "//oauth/token": true, "///oauth//token": true, "/./oauth/token": true, "/x/../oauth/token": true, "/OAuth/Token": true,
-			"/%6fauth/token": true, "/oauth%2ftoken": true, "/%2foauth/token": true, "/%2e/oauth/token": true, "/x/%2e%2e/oauth/token": true,
-			"/x%2f..%2foauth%2ftoken": true, "/%256fauth/token": true, "/%25256fauth/token": true, "/oauth%252ftoken": true, `/\oauth/token`: true,
-			"/%5coauth/token": true, `/x\..\oauth\token`: true, "/oauth;a=b/token": true, "/;x/oauth/token": true, "/oauth%3bx/token": true,
-			"/;%2fx/oauth/token": true, "/x/..;/oauth/token": true, "/x/..;a=b/oauth/token": true, "/x/.%2e/oauth/token": true, "/a%2fb/../oauth/token": true,
-			"/oauth%00/token": true, "/oauth%20/token": true, "/%09oauth/token": true, "/oauth./token": true, "/oauth%3f/token": true, "/oauth%23": true,
-			"/a/b/../../../oauth/token": true, "x:oauth/token": true, "http://h//oauth/token": true, "/oauth/..": true, "/x/oauth/../y": true, // who knows which one the dots take away
-			"//.well-known/oauth-authorization-server": true, "/.well-known//oauth-authorization-server": true, "/%2ewell-known/oauth-authorization-server": true,
-			"/.WELL-KNOWN/oauth-authorization-server": true, "/x/../.well-known/oauth-protected-resource": true,
-			"/": false, "/x": false, "/oauthx": false, "/oauth-callback": false, "/x/oauth/token": false, "/login/oauth/authorize": false, "/x//oauth/token": false,
-			"/a%2foauth/token": false, "/.well-known/openid-configuration": false, "/.well-known/oauth-authorization-server/other": false, "/100%25": false,
-			"/x/../y": false, "/oaut%68x": false, "/o/auth/token": false, "/?/oauth/token": false,
+			"/x/%2e%2e/oauth/token": true, "/%25256fauth/token": true, "/;%2fx/oauth/token": true, "/x/..;a=b/oauth/token": true, "/x/.%2e/oauth/token": true,
+			"/a%2fb/../oauth/token": true, "/oauth%20/token": true, "/%09oauth/token": true, "/oauth%3f/token": true, "/oauth%23": true, "/a/b/../../../oauth/token": true,
+			"/oauth/..": true, "/x/oauth/../y": true, // who knows which one the dots take away
+			"/": false, "/x": false, "/oauth-callback": false, "/x/oauth/token": false, "/x//oauth/token": false, "/a%2foauth/token": false,
+			"/.well-known/oauth-authorization-server/other": false, "/100%25": false, "/oaut%68x": false, "/o/auth/token": false, "/?/oauth/token": false,
 		},
-		"/auth": {
-			"/auth//oauth/token": true, "//auth/oauth/token": true, "/auth/x/../oauth/token": true, "/a/../auth/x/../oauth/token": true, "/Auth/oauth/token": true,
-			"/auth;x/oauth/token": true, "/%61uth/oauth%2Ftoken": true, "/auth/.well-known//oauth-authorization-server": true,
-			"//.well-known/oauth-authorization-server/auth": true, "/oauth/token": false, "//oauth/token": false, "/x/auth/oauth/token": false, "/authoauth/token": false,
-		},
+		"/auth": {"/Auth/oauth/token": true, "/oauth/token": false, "//oauth/token": false, "/x/auth/oauth/token": false, "/authoauth/token": false},
 	} {
 		for target, want := range targets {
 			u, err := url.ParseRequestURI(target)
