@@ -160,11 +160,3 @@ func cutLast(token string) (signed, signature string) {
 	}
 	return token[:i], token[i+1:]
 }
-
-// wantReason fails the test unless err is an invalid_token for that reason.
-func wantReason(tb testing.TB, err error, reason string) {
-	tb.Helper()
-	if err == nil || oauth.AsError(err).Code != oauth.InvalidToken || oauth.AsError(err).Reason != reason {
-		tb.Fatalf("got %v, want %s", err, reason)
-	}
-}

@@ -72,7 +72,7 @@ func TestAMACAcceptsNothing(t *testing.T) {
 		forged := testkeys.SignInput(testkeys.Foreign()[algorithm], string(unsigned))
 		for range 3 {
 			_, err := g.verifier.Verify(forged, g.audiences)
-			wantReason(t, err, "signature_wrong")
+			wantRefusal(t, nil, err, "signature_wrong")
 		}
 		good, err := ours.Finish(unsigned)
 		if err != nil {
@@ -101,7 +101,7 @@ func TestMACsOfOthersAreRefused(t *testing.T) {
 	} {
 		verified := 0
 		_, err := g.verifier.VerifyAdmitted(bad, g.audiences, counting(&verified))
-		if wantReason(t, err, "tag_wrong"); verified > 0 {
+		if wantRefusal(t, nil, err, "tag_wrong"); verified > 0 {
 			t.Errorf("%s: a signature was verified", name)
 		}
 		x := g.verifier.Explain(bad, g.audiences)
@@ -195,7 +195,7 @@ func TestUpgradeToMACs(t *testing.T) {
 	}
 	g.wait(2*time.Hour + store.Leeway)
 	_, err := g.another().Verify(g.good(), g.audiences)
-	wantReason(t, err, "tag_wrong")
+	wantRefusal(t, nil, err, "tag_wrong")
 }
 
 // TestMACsOfANewStore are required at once, after a restart too, and whoever writes to the store.

@@ -77,14 +77,6 @@ func TestG43EveryKindOfRevocationAndEveryPair(t *testing.T) {
 	}
 }
 
-func TestG43AServerTokenIsNotHitByAUserOfItsName(t *testing.T) {
-	g := newGate(t)
-	g.revocations.Add(store.Revocation{Kind: store.RevokeUser, ID: "client-1", ExpiresAt: tokentest.Start.Add(time.Hour)})
-	g.accepts(t, g.good("sub", `"client-1"`))
-	g.revocations.Add(store.Revocation{Kind: store.RevokeClient, ID: "client-1", ExpiresAt: tokentest.Start.Add(time.Hour)})
-	g.refuses(t, g.good("sub", `"client-1"`), "token_revoked")
-}
-
 func TestRevocationsOutliveTheTokensTheyHit(t *testing.T) {
 	g := newGate(t)
 	token := g.good()

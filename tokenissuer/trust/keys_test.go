@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -36,30 +35,6 @@ func TestG87EveryIssuerHasItsOwnKeys(t *testing.T) {
 	g.refuses(t, a.token(pa.URL, nil), oauth.InvalidToken, "issuer_wrong")
 	g.fetchNow()
 	g.refuses(t, a.token(pa.URL, nil), oauth.InvalidToken, "issuer_wrong")
-}
-
-// TestG34TheKeyOfAnotherEnvironment under the same kid.
-func TestG34TheKeyOfAnotherEnvironment(t *testing.T) {
-	production, staging := newSigner("2026-11"), newSigner("2026-11")
-	p := newProvider(t, production)
-	g := newGate(t, p)
-	g.accepts(t, production.token(p.URL, nil))
-	g.refuses(t, staging.token(p.URL, nil), oauth.InvalidToken, "signature_wrong")
-}
-
-// TestG36AnotherIssuersClock may be 30 s from ours.
-func TestG36AnotherIssuersClock(t *testing.T) {
-	key := newSigner("k")
-	p := newProvider(t, key)
-	g := newGate(t, p)
-	ago := func(d time.Duration) string { return key.token(p.URL, map[string]any{"exp": testStart.Add(-d).Unix()}) }
-	g.accepts(t, ago(30*time.Second))
-	g.refuses(t, ago(31*time.Second), oauth.InvalidToken, "token_expired")
-	for name, exp := range map[string]any{"absent": nil, "text": "1", "float": 1.5, "negative": -1, "huge": 1e300, "2^63": uint64(1 << 63)} {
-		if _, err := g.judgeNow(key.token(p.URL, map[string]any{"exp": exp})); oauth.AsError(err).Code != oauth.InvalidToken {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
 }
 
 // TestK10ASetThatIsFetched is held to the rules: what cannot be told refuses the set and leaves the one that there was, what
