@@ -124,62 +124,6 @@ func TestIssuedTokensHoldWhatTheContractSays(t *testing.T) {
 	}
 }
 
-func TestT95RevokeForItsClientOnly(t *testing.T) {
-	a := newAuthority(t)
-	issue := func(client, family string) (oauth.Secret, *accesstoken.AccessToken) {
-		g := Grant{Type: oauth.ClientCredentials, Client: a.client(client), Scopes: oauth.Scopes{oauth.ScopePublic}}
-		if family != "" {
-			g.Type, g.User, g.FamilyID = oauth.AuthorizationCode, &store.User{ID: "user-9"}, family
-		}
-		tokens, err := a.Issue(g)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return tokens.AccessToken, tokens.Claims
-	}
-	token, _ := issue("conf", "")
-	if _, err := a.RevokeFor(context.Background(), a.client("other"), token); err == nil {
-		t.Error("another client's token was revoked")
-	} else {
-		tokentest.WantCode(t, err, oauth.TokenNotYours)
-	}
-	a.accepts(t, token.Reveal())
-	a.store.fault = fmt.Errorf("disk full")
-	_, err := a.RevokeFor(context.Background(), a.client("conf"), token)
-	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
-	a.accepts(t, token.Reveal())
-	a.store.fault = nil
-	if _, err := a.RevokeFor(context.Background(), a.client("conf"), token); err != nil {
-		t.Fatal(err)
-	}
-	a.refuses(t, token.Reveal(), "token_revoked")
-	for _, dead := range []string{token.Reveal(), "garbage", ""} {
-		if got, err := a.RevokeFor(context.Background(), a.client("conf"), oauth.NewSecret(dead)); err != nil || got != nil {
-			t.Errorf("a dead token: %v, %v", got, err)
-		}
-	}
-	one, _ := issue("conf", "family-9")
-	two, _ := issue("conf", "family-9")
-	three, claims := issue("conf", "family-8")
-	if _, err := a.RevokeFor(context.Background(), a.client("conf"), one); err != nil {
-		t.Fatal(err)
-	}
-	a.refuses(t, two.Reveal(), "token_revoked")
-	a.accepts(t, three.Reveal())
-	if got, err := a.Introspect(t.Context(), Asker{ClientID: "other"}, three); got != nil || err != nil {
-		t.Errorf("another client sees %+v, %v", got, err)
-	}
-	if got, err := a.Introspect(t.Context(), Asker{ClientID: "conf"}, three); got == nil || got.Access.ID != claims.ID || err != nil {
-		t.Errorf("its client sees %+v, %v", got, err)
-	}
-	if got, err := a.Introspect(t.Context(), Asker{ClientID: "conf"}, one); got != nil || err != nil {
-		t.Errorf("a revoked token is %+v, %v", got, err)
-	}
-	if err := a.Revoke(context.Background(), store.Revocation{Kind: store.RevokeToken}); err == nil {
-		t.Error("a revocation of nothing was recorded")
-	}
-}
-
 func BenchmarkIssue(b *testing.B) {
 	for _, alg := range oauth.OwnAlgorithms {
 		b.Run(string(alg), func(b *testing.B) {

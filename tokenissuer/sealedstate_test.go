@@ -1,7 +1,6 @@
 package tokenissuer_test
 
 import (
-	"encoding/base64"
 	"reflect"
 	"strings"
 	"testing"
@@ -51,47 +50,6 @@ func TestA64A89ASealedRequestComesBackAsItWas(t *testing.T) {
 	}
 }
 
-// TestA48A89OnlyWhatWeHaveSealedOpens, for the browser that it was made for and for ten minutes.
-func TestA48A89OnlyWhatWeHaveSealedOpens(t *testing.T) {
-	f := newFlow(t)
-	_, pending, browser := f.pendingRequest()
-	f.must(f.opens(pending, browser))
-	text := pending.Reveal()
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	f.must(err)
-	for i := range raw {
-		flipped := append([]byte(nil), raw...)
-		flipped[i] ^= 1
-		if f.opens(oauth.NewSecret(base64.RawURLEncoding.EncodeToString(flipped)), browser) == nil {
-			t.Errorf("byte %d changed: it opens", i)
-		}
-	}
-	_, other, _ := f.pendingRequest()
-	elsewhere := newFlow(t) // another installation, with another master key
-	_, foreign, _ := elsewhere.pendingRequest()
-	asReturn, err := f.SealReturn("/oauth/account")
-	f.must(err)
-	device, err := f.Device(f.user("ada"))
-	f.must(err)
-	r, err := f.read("conf", parameters(""))
-	f.must(err)
-	nobodys, err := f.SealRequest(&r, oauth.Secret{})
-	f.must(err)
-	for name, v := range map[string]struct{ pending, browser oauth.Secret }{
-		"sealed for no browser": {nobodys, oauth.Secret{}},
-		"another browser":       {pending, NewBrowser()}, "no browser": {pending, oauth.Secret{}}, "another browser's": {other, browser}, "another installation's": {foreign, browser},
-		"empty": {oauth.Secret{}, browser}, "truncated": {oauth.NewSecret(text[:len(text)-4]), browser}, "longer": {oauth.NewSecret(text + "AAAA"), browser}, "padded": {oauth.NewSecret(text + "="), browser},
-		"a line break": {oauth.NewSecret(text[:8] + "\n" + text[8:]), browser}, "not base64": {oauth.NewSecret("{}"), browser}, "plain": {oauth.NewSecret(base64.RawURLEncoding.EncodeToString([]byte(`{"at":1800000000,"value":{}}`))), browser},
-		"sealed for a return": {asReturn, browser}, "sealed for a device": {device, browser}, "sealed for a device, no browser": {device, oauth.Secret{}}, "long": {oauth.NewSecret(strings.Repeat("A", 1<<16)), browser},
-	} {
-		if err := f.opens(v.pending, v.browser); err == nil || oauth.AsError(err).Code != oauth.InvalidRequest {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	f.wait(10*time.Minute + time.Second)
-	tokentest.WantCode(t, f.opens(pending, browser), oauth.InvalidRequest)
-}
-
 func TestASealFromTheFutureDoesNotOpen(t *testing.T) {
 	f := newFlow(t)
 	_, pending, browser := f.pendingRequest()
@@ -99,21 +57,6 @@ func TestASealFromTheFutureDoesNotOpen(t *testing.T) {
 	f.must(f.opens(pending, browser))
 	f.wait(-time.Second)
 	tokentest.WantCode(t, f.opens(pending, browser), oauth.InvalidRequest)
-}
-
-// TestA83TheClientHasGoneMeanwhile: the client and its redirect URI are looked at again.
-func TestA83TheClientHasGoneMeanwhile(t *testing.T) {
-	f := newFlow(t)
-	_, pending, browser := f.pendingRequest()
-	f.store.fail("Client", false)
-	tokentest.WantCode(t, f.opens(pending, browser), oauth.TemporarilyUnavailable)
-	f.store.fail("", false)
-	f.must(f.registry.DisableClient(t.Context(), "conf"))
-	wantReason(t, f.opens(pending, browser), oauth.InvalidRequest, "client_unknown")
-	f.must(f.registry.EnableClient(t.Context(), "conf"))
-	f.must(f.opens(pending, browser))
-	f.must(f.registry.RemoveClient(t.Context(), "conf"))
-	wantReason(t, f.opens(pending, browser), oauth.InvalidRequest, "client_unknown")
 }
 
 func TestA83TheUserHasGoneMeanwhile(t *testing.T) {

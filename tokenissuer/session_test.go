@@ -27,70 +27,6 @@ func (f *flow) signedIn(cookie oauth.Secret) bool {
 	return s != nil
 }
 
-func TestA70A87EverySignInHasASessionOfItsOwn(t *testing.T) {
-	f := newFlow(t)
-	seen := make(map[string]bool)
-	for range 20 {
-		s, cookie := f.open("ada")
-		if seen[cookie.Reveal()] || seen[s.Family.ID] || len(cookie.Reveal()) != 65 {
-			t.Fatal("a session id came twice, or is short")
-		}
-		seen[cookie.Reveal()], seen[s.Family.ID] = true, true
-	}
-	s, cookie := f.open("ada")
-	got, err := f.Session(t.Context(), cookie)
-	if err != nil || got.User.ID != "u-ada" || got.Family.ID != s.Family.ID || got.Family.Note != "a browser" || !got.Family.AuthTime.Equal(tokentest.Start) {
-		t.Errorf("%+v, %v", got, err)
-	}
-	f.must(f.EndSession(t.Context(), s))
-	if f.signedIn(cookie) {
-		t.Error("a session that was ended lives")
-	}
-}
-
-func TestA73WhatIsNoSession(t *testing.T) {
-	f := newFlow(t)
-	_, cookie := f.open("ada")
-	text := cookie.Reveal()
-	tokens := f.tokens("conf", "refresh_token")
-	code := f.code("conf", parameters(""))
-	_, foreign := newFlow(t).open("ada")
-	for name, wrong := range map[string]oauth.Secret{
-		"none": {}, "garbage": oauth.NewSecret("garbage"), "cut": oauth.NewSecret(text[:64]), "longer": oauth.NewSecret(text + "0"), "code": code, "refresh token": tokens.RefreshToken, "access token": tokens.AccessToken,
-		"a code's id with a session's MAC": oauth.NewSecret(code.Reveal()[:22] + text[22:]), "another installation's": foreign, "family": oauth.NewSecret(tokens.Claims.FamilyID),
-	} {
-		if f.signedIn(wrong) {
-			t.Errorf("%s is a session", name)
-		}
-	}
-}
-
-func TestSessionsEndByThemselves(t *testing.T) {
-	f := newFlow(t)
-	_, idle := f.open("ada")
-	_, used := f.open("ada")
-	for range 6 {
-		f.wait(day)
-		if !f.signedIn(used) {
-			t.Fatal("a session that is used ends")
-		}
-	}
-	f.wait(day)
-	if f.signedIn(idle) {
-		t.Error("a session that rests for 7 days lives")
-	}
-	for range 22 {
-		if !f.signedIn(used) {
-			t.Fatal("a session that is used ends")
-		}
-		f.wait(day)
-	}
-	f.wait(day)
-	if f.signedIn(used) {
-		t.Error("a session lives for longer than 30 days")
-	}
-}
-
 // TestASessionIsSeenOnceAnHour, so that a browser costs no write a page.
 func TestASessionIsSeenOnceAnHour(t *testing.T) {
 	f := newFlow(t)
@@ -147,33 +83,6 @@ func TestA71ASessionThatEndsBesideAQuestion(t *testing.T) {
 	f.wait(6*time.Hour - time.Second)
 	f.Revocations.Expire(f.clock())
 	f.dead(tokens)
-}
-
-// TestT96A71SigningOutEndsTheSessionAndWhatApplicationsHold.
-func TestT96A71SigningOutEndsTheSessionAndWhatApplicationsHold(t *testing.T) {
-	f := newFlow(t)
-	s, cookie := f.open("ada")
-	own, err := f.SessionToken(s)
-	f.must(err)
-	f.alive(own)
-	application, code := f.tokens("conf", "refresh_token"), f.code("other", parameters(""))
-	password, err := f.signInFor("conf", "ada@acme.example", userPassword)
-	f.must(err)
-	_, neighbour := f.open("eve")
-	f.must(f.SignOut(t.Context(), s))
-	if f.signedIn(cookie) {
-		t.Error("the session lives")
-	}
-	for _, dead := range []Tokens{own, application, password} {
-		f.dead(dead)
-	}
-	_, err = f.refresh("conf", application.RefreshToken)
-	tokentest.WantCode(t, err, oauth.InvalidGrant)
-	_, err = f.redeem("other", code)
-	tokentest.WantCode(t, err, oauth.InvalidGrant)
-	if !f.signedIn(neighbour) {
-		t.Error("another user was signed out")
-	}
 }
 
 // TestT96ASignOutThatFailedCanBeRepeated: the session is the last to end.
