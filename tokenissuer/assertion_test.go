@@ -183,9 +183,9 @@ func TestG25AssertionIsNoAccessToken(t *testing.T) {
 	a := assertingAuthority(t)
 	assertion := a.assert(t, a.personsToken())
 	token, err := a.verifier.Verify(assertion.Reveal(), []string{ordersRequest.Audience, tokentest.Audience, tokentest.Issuer})
-	wantRefusal(t, token, err, "header_unexpected")
+	tokentest.WantRefusal(t, token, err, "header_unexpected")
 	token, err = a.verifier.VerifyForIssuer(assertion.Reveal())
-	wantRefusal(t, token, err, "header_unexpected")
+	tokentest.WantRefusal(t, token, err, "header_unexpected")
 	if x := a.verifier.Explain(assertion.Reveal(), []string{ordersRequest.Audience}); x.Accepted {
 		t.Errorf("explained as good: %+v", x)
 	}
@@ -203,7 +203,7 @@ func TestG25AssertionIsNoAccessToken(t *testing.T) {
 	a.refuses(t, testkeys.Sign(asserting.current, testkeys.Header(asserting.current), a.claims()), "key_unknown")
 	trusted := accesstoken.NewTrustedVerifier(accesstoken.TrustedTokens{Issuer: tokentest.Issuer, Types: []string{accesstoken.TypeAccessToken, accesstoken.TypeJWT, accesstoken.TypeNone}}, everyKey{asserting.current}, a.gate.Now)
 	token, err = trusted.Verify(assertion.Reveal(), []string{ordersRequest.Audience})
-	wantRefusal(t, token, err, "header_unexpected")
+	tokentest.WantRefusal(t, token, err, "header_unexpected")
 }
 
 // everyKey finds one key under every id.

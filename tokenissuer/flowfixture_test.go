@@ -54,13 +54,12 @@ type flow struct {
 	// redirectURI is what authorization requests name.
 	redirectURI string
 
-	mu  sync.Mutex
-	now time.Time
+	time *tokentest.Clock
 }
 
 func newFlow(tb testing.TB) *flow {
 	tb.Helper()
-	f := &flow{tb: tb, now: tokentest.Start, redirectURI: callback, store: &faultyStore{Store: memstore.New()}}
+	f := &flow{tb: tb, time: tokentest.NewClock(), redirectURI: callback, store: &faultyStore{Store: memstore.New()}}
 	f.Issuer = f.node()
 	f.registry = &Registry{Issuer: f.Issuer, Stored: f.store}
 	f.populate()
@@ -142,17 +141,11 @@ func (f *flow) must(err error) {
 	}
 }
 
-func (f *flow) clock() time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.now
-}
+func (f *flow) clock() time.Time { return f.time.Now() }
 
 // wait lets time pass; the revocations stay fresh.
 func (f *flow) wait(d time.Duration) {
-	f.mu.Lock()
-	f.now = f.now.Add(d)
-	f.mu.Unlock()
+	f.time.Add(d)
 	f.Revocations.MarkFresh(f.clock())
 }
 

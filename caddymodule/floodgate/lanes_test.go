@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 )
 
 // patience is how long a test waits for what must happen.
@@ -27,16 +29,6 @@ func (s *scene) handTimers() *timers {
 		return t.expire, func() bool { return true }
 	}
 	return t
-}
-
-// eventually waits until something is so.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it never came to pass that %s", what)
-		}
-	}
 }
 
 // admission is the end of one call of Admit.
@@ -77,7 +69,7 @@ func TestTheSlowLane(t *testing.T) {
 	s.alarm()
 	leave := s.mustAdmit(t, s.ada)
 	second := s.admitted(t.Context(), s.ada)
-	eventually(t, "the second waits", func() bool { return s.slow.waiting.Load() == 1 })
+	tokentest.Eventually(t, "the second waits", func() bool { return s.slow.waiting.Load() == 1 })
 	s.mustAdmit(t, s.source("192.0.2.8"))(true) // nor does a flood of others' make this one wait
 	select {
 	case a := <-second:
@@ -104,7 +96,7 @@ func TestTheFastLane(t *testing.T) {
 		leave = s.mustAdmit(t, stranger)
 	}
 	next := s.admitted(t.Context(), stranger)
-	eventually(t, "the next waits", func() bool { return s.fast.waiting.Load() == 1 })
+	tokentest.Eventually(t, "the next waits", func() bool { return s.fast.waiting.Load() == 1 })
 	leave(true)
 	if a := <-next; a.err != nil || !a.waited {
 		t.Errorf("%+v", a)
@@ -163,7 +155,7 @@ func TestHold(t *testing.T) {
 	gone, released := make(chan struct{}), make(chan struct{})
 	for i, end := range []chan struct{}{gone, released} {
 		held := hold([]chan struct{}{gone, nil}[i], released)
-		eventually(t, "it is held", func() bool { return hand.started.Load() == int64(i)+2 })
+		tokentest.Eventually(t, "it is held", func() bool { return hand.started.Load() == int64(i)+2 })
 		select {
 		case <-held:
 			t.Error("it was not held back")

@@ -63,6 +63,29 @@ func WantCode(tb testing.TB, err error, code oauth.ErrorCode) {
 	}
 }
 
+// WantRefusal fails the test unless nothing came but an invalid_token for one of the reasons. Several are for what nobody foresees
+// the fault of.
+func WantRefusal[T any](tb testing.TB, got *T, err error, reasons ...string) {
+	tb.Helper()
+	if err == nil || got != nil {
+		tb.Fatalf("accepted: %+v", got)
+	}
+	WantCode(tb, err, oauth.InvalidToken)
+	if reason := oauth.AsError(err).Reason; !slices.Contains(reasons, reason) {
+		tb.Errorf("the reason is %s, want %s", reason, reasons)
+	}
+}
+
+// Eventually waits for what happens in the background, for at most a minute.
+func Eventually(tb testing.TB, what string, happened func() bool) {
+	tb.Helper()
+	for end := time.Now().Add(time.Minute); !happened(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			tb.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
 // Object writes a JSON object. Members are names and values in turn, each value as raw JSON. Edits are alike: they put
 // a value in the place of a member's own, add a member, or (with the value "") leave it out.
 func Object(members, edits []string) string {

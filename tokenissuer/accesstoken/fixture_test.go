@@ -1,8 +1,6 @@
 package accesstoken
 
 import (
-	"errors"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -99,22 +97,7 @@ func (g *gate) accepts(tb testing.TB, token string) *AccessToken {
 func (g *gate) refuses(tb testing.TB, token string, reasons ...string) {
 	tb.Helper()
 	t, err := g.judge(tb, token)
-	wantRefusal(tb, t, err, reasons...)
-}
-
-// wantRefusal fails the test unless there is no token, but an invalid_token for one of the reasons.
-func wantRefusal(tb testing.TB, t *AccessToken, err error, reasons ...string) {
-	tb.Helper()
-	if err == nil || t != nil {
-		tb.Fatalf("accepted: %+v", t)
-	}
-	var e *oauth.Error
-	if !errors.As(err, &e) || e.Code != oauth.InvalidToken {
-		tb.Fatalf("got %v, want an invalid_token", err)
-	}
-	if !slices.Contains(reasons, e.Reason) {
-		tb.Errorf("the reason is %s, want %s", e.Reason, reasons)
-	}
+	tokentest.WantRefusal(tb, t, err, reasons...)
 }
 
 // claims returns a good user token's claims set, with edits as for tokentest.Object.

@@ -166,7 +166,7 @@ func TestG90AnAnswerIsJudgedAnewEveryTime(t *testing.T) {
 	} {
 		got, err := said.Verify([]string{v.audience}, tokentest.Start.Add(v.after))
 		if v.reason != "" {
-			wantRefusal(t, got, err, v.reason)
+			tokentest.WantRefusal(t, got, err, v.reason)
 		} else if err != nil {
 			t.Errorf("after %s: %v", v.after, err)
 		}

@@ -130,7 +130,7 @@ func (p *partner) accepts(tb testing.TB, token string) *AccessToken {
 func (p *partner) refuses(tb testing.TB, token string, reasons ...string) {
 	tb.Helper()
 	got, err := p.judge(tb, token)
-	wantRefusal(tb, got, err, reasons...)
+	tokentest.WantRefusal(tb, got, err, reasons...)
 }
 
 // anyType takes every typ that can be configured.

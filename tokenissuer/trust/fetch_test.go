@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -299,19 +300,18 @@ func TestG88ASlowProvider(t *testing.T) {
 
 // TestG88TheTimeIsForAllOfAFetch: metadata and keys that are each in time, and together are not.
 func TestG88TheTimeIsForAllOfAFetch(t *testing.T) {
-	key := newSigner("k")
-	p := newProvider(t, key)
-	slow := func(body string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			time.Sleep(300 * time.Millisecond)
-			_, _ = w.Write([]byte(body))
-		}
+	for delay, inTime := range map[time.Duration]bool{2 * time.Second: true, 3 * time.Second: false} {
+		synctest.Test(t, func(t *testing.T) {
+			both := `{"issuer":"https://idp.example","jwks_uri":"https://idp.example/keys",` + jwks(newSigner("k").jwk())[1:]
+			s := &scripted{status: http.StatusOK, keys: both, delay: delay}
+			i, stop := s.running(t, func(s *Settings) { s.JWKSURI = "" })
+			defer stop()
+			time.Sleep(6 * time.Second)
+			if err := i.Ready(); (err == nil) != inTime {
+				t.Errorf("%v each: %v", delay, err)
+			}
+		})
 	}
-	p.answer(oauthPath, slow(p.metadata()))
-	p.answer(keysPath, slow(jwks(key.jwk())))
-	g := newGate(t, p)
-	g.keys.client.timeout = 500 * time.Millisecond
-	g.refuses(t, key.token(p.URL, nil), oauth.TemporarilyUnavailable, reasonNotLoaded)
 }
 
 // TestG88NoURLOfATokenIsAsked: kid, jku, x5u and iss name places, and none is visited.

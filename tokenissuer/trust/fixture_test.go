@@ -24,32 +24,20 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 const ourAudience = "https://api.example"
 
-var testStart = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+// testStart is when every test begins, in the zone that snapshots are written in.
+var testStart = tokentest.Start.UTC()
 
-// clock is a time that a test sets.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func newClock() *clock { return &clock{now: testStart} }
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) Add(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
+func newClock() *tokentest.Clock {
+	c := tokentest.NewClock()
+	c.Set(testStart)
+	return c
 }
 
 // signer is a key of an issuer that is not ours.
@@ -225,7 +213,7 @@ func broken(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusI
 // gate is an Issuer in a test.
 type gate struct {
 	*Issuer
-	clock    *clock
+	clock    *tokentest.Clock
 	provider *provider
 
 	mu       sync.Mutex
@@ -309,16 +297,6 @@ func (g *gate) fetchNow() {
 	fetched := g.keys.fetched
 	g.keys.mu.Unlock()
 	<-fetched
-}
-
-// eventually waits for what happens in the background.
-func eventually(tb testing.TB, what string, happened func() bool) {
-	tb.Helper()
-	for end := time.Now().Add(time.Minute); !happened(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			tb.Fatalf("in vain: %s", what)
-		}
-	}
 }
 
 // memory keeps snapshots as a test wants.

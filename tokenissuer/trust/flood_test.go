@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -145,7 +146,7 @@ func TestNobodyWaitsForLong(t *testing.T) {
 	g.keys.client.timeout, g.patience = time.Minute, 10*time.Millisecond
 	g.refuses(t, key.token(p.URL, nil), oauth.TemporarilyUnavailable, "keys_awaited")
 	close(answer)
-	eventually(t, "the answer is taken in", func() bool { return g.Ready() == nil })
+	tokentest.Eventually(t, "the answer is taken in", func() bool { return g.Ready() == nil })
 	g.accepts(t, key.token(p.URL, nil))
 }
 

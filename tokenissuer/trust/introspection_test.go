@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -367,7 +368,7 @@ func TestOneQuestionForAllWhoAsk(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "nobody asked", func() bool { return a.questions() > 0 })
+	tokentest.Eventually(t, "nobody asked", func() bool { return a.questions() > 0 })
 	release()
 	waiting.Wait()
 	if good.Load() != many {
@@ -389,7 +390,7 @@ func TestAClientThatHangsUpTakesNobodysAnswer(t *testing.T) {
 	ctx, hangUp := context.WithCancel(t.Context())
 	first, second := make(chan error, 1), make(chan error, 1)
 	go func() { _, err := a.Verify(ctx, "one", []string{ourAudience}); first <- err }()
-	eventually(t, "nobody asked", func() bool { return a.questions() > 0 })
+	tokentest.Eventually(t, "nobody asked", func() bool { return a.questions() > 0 })
 	go func() { _, err := a.judgeNow("one"); second <- err }()
 	hangUp()
 	if err := <-first; oauth.AsError(err).Code != oauth.TemporarilyUnavailable {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/fairqueue"
 	"github.com/gatehouse-auth/gatehouse/internal/loopback"
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -167,8 +168,8 @@ func TestAFloodOfTokensIsAskedInTurn(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "not everybody else was sent away", func() bool { return busy.Load() == flood-maxQuestions })
-	eventually(t, "not every question has arrived", func() bool { return a.underWay() == maxQuestions })
+	tokentest.Eventually(t, "not everybody else was sent away", func() bool { return busy.Load() == flood-maxQuestions })
+	tokentest.Eventually(t, "not every question has arrived", func() bool { return a.underWay() == maxQuestions })
 	release()
 	waiting.Wait()
 	if a.most != maxQuestions || inactive.Load() != maxQuestions {
@@ -196,17 +197,17 @@ func TestG140TheNextTurnIsAnotherSources(t *testing.T) {
 	show := func(source, token string) {
 		waiting := a.introspector.queue.Waiting()
 		crowd.Go(func() { _, _ = a.judgeFrom(source, token) })
-		eventually(t, "it waits", func() bool { return a.introspector.queue.Waiting() > waiting })
+		tokentest.Eventually(t, "it waits", func() bool { return a.introspector.queue.Waiting() > waiting })
 	}
 	for n := range 3 * maxQuestions {
 		crowd.Go(func() { _, _ = a.judgeFrom(fmt.Sprint(n%3), fmt.Sprint("token", n)) })
 	}
-	eventually(t, "the others wait", func() bool { return a.underWay() == maxQuestions && a.introspector.queue.Waiting() == 2*maxQuestions })
+	tokentest.Eventually(t, "the others wait", func() bool { return a.underWay() == maxQuestions && a.introspector.queue.Waiting() == 2*maxQuestions })
 	show("0", "shared")
 	show("elsewhere", "shared")
 	asked := a.questions()
 	answer <- struct{}{}
-	eventually(t, "somebody else is asked about", func() bool { return a.questions() > asked })
+	tokentest.Eventually(t, "somebody else is asked about", func() bool { return a.questions() > asked })
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if next := a.asked[asked]; next != "shared" {
@@ -249,7 +250,7 @@ func TestWhoWaitsDoesNotAskAnIssuerThatHasFailedMeanwhile(t *testing.T) {
 			reasons <- oauth.AsError(err).Reason
 		}()
 	}
-	eventually(t, "nobody asked", func() bool { return a.questions() > 0 })
+	tokentest.Eventually(t, "nobody asked", func() bool { return a.questions() > 0 })
 	release()
 	counts := make(map[string]int)
 	for range cap(reasons) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -20,7 +21,7 @@ func outage(t *testing.T, edits ...func(*Settings)) (g *gate, key *signer, kept 
 	g = newGate(t, p, edits...)
 	g.UseSnapshots(kept)
 	g.fetchNow()
-	eventually(t, "the keys are kept", func() bool { return kept.saved() == 1 })
+	tokentest.Eventually(t, "the keys are kept", func() bool { return kept.saved() == 1 })
 	p.answer(keysPath, broken)
 	return g, key, kept
 }
@@ -82,7 +83,7 @@ func TestG89AColdStartWithASnapshot(t *testing.T) {
 	next := g.after(t, kept, 0)
 	ended := make(chan struct{})
 	go func() { defer close(ended); next.Run(ctx) }()
-	eventually(t, "ready without a request", func() bool { return next.Ready() == nil })
+	tokentest.Eventually(t, "ready without a request", func() bool { return next.Ready() == nil })
 	stop()
 	<-ended
 }
@@ -188,7 +189,7 @@ func TestAStorageThatHangsDelaysNobody(t *testing.T) {
 	kept := newMemory()
 	g.UseSnapshots(kept)
 	g.fetchNow()
-	eventually(t, "the keys are kept", func() bool { return kept.saved() == 1 })
+	tokentest.Eventually(t, "the keys are kept", func() bool { return kept.saved() == 1 })
 }
 
 // TestASnapshotComesBeforeAnAnswer of a provider that hangs: the token does not wait for both.
@@ -224,7 +225,7 @@ func TestSnapshotsKeepTheirDate(t *testing.T) {
 		if written {
 			writes++
 		}
-		eventually(t, name, func() bool { return kept.saved() >= writes && !g.keys.shelf.Load().busy() })
+		tokentest.Eventually(t, name, func() bool { return kept.saved() >= writes && !g.keys.shelf.Load().busy() })
 		if n := kept.saved(); n != writes {
 			t.Errorf("%s: %d writes, not %d", name, n, writes)
 		}
@@ -257,7 +258,7 @@ func TestForeignCodeThatPanics(t *testing.T) {
 	g := newGate(t, p)
 	g.UseSnapshots(&memory{before: func(context.Context) { panic("storage") }})
 	g.accepts(t, key.token(p.URL, nil))
-	eventually(t, "both are told", func() bool { return g.warned("cannot be used: panic") && g.warned("cannot be kept") })
+	tokentest.Eventually(t, "both are told", func() bool { return g.warned("cannot be used: panic") && g.warned("cannot be kept") })
 	err := guarded(func() error { panic(strings.Repeat("x", 1<<20)) })
 	if err == nil || len(err.Error()) > 2*maxErrorText {
 		t.Errorf("%.2000v", err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/fairqueue"
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -64,14 +65,14 @@ func TestG88AConnectionThatDiesSilently(t *testing.T) {
 		_, _, err := c.get(t.Context(), p.URL+keysPath, "")
 		return err == nil
 	}
-	eventually(t, "it answers", ask)
+	tokentest.Eventually(t, "it answers", ask)
 	mu.Lock()
 	before := len(dead)
 	for _, deaf := range dead {
 		deaf.Store(true)
 	}
 	mu.Unlock()
-	eventually(t, "it answers again", ask)
+	tokentest.Eventually(t, "it answers again", ask)
 	mu.Lock()
 	defer mu.Unlock()
 	if len(dead) == before {
@@ -144,7 +145,7 @@ func TestG90TheQueueIsBounded(t *testing.T) {
 		defer close(waiting)
 		a.accepts(t, "first")
 	}()
-	eventually(t, "one waits", func() bool { return a.introspector.queue.Waiting() == 1 })
+	tokentest.Eventually(t, "one waits", func() bool { return a.introspector.queue.Waiting() == 1 })
 	a.refuses(t, "second", oauth.TemporarilyUnavailable, "introspection_busy")
 	leave()
 	<-waiting
