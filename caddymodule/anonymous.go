@@ -10,6 +10,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 )
 
 // anonymousRule says which requests need no token. Its matchers are Caddy's, which fold case and clean paths; a request
@@ -49,7 +52,7 @@ func newAnonymousRule(ctx caddy.Context, p *Protect) (anonymousRule, error) {
 // in front of it would let everybody pass.
 func asksForToken(set caddy.ModuleMap) bool {
 	for name, raw := range set {
-		for _, asks := range []string{"oauth_scope", "oauth_claim", placeholderPrefix} {
+		for _, asks := range []string{"oauth_scope", "oauth_claim", caller.PlaceholderPrefix} {
 			if name == asks || bytes.Contains(raw, []byte(asks)) {
 				return true
 			}
@@ -59,7 +62,7 @@ func asksForToken(set caddy.ModuleMap) bool {
 }
 
 // allows reports whether the request needs no token.
-func (a *anonymousRule) allows(r *http.Request, exam pathExam) bool {
+func (a *anonymousRule) allows(r *http.Request, exam requestpath.Exam) bool {
 	if !exam.Canonical {
 		return false
 	}
@@ -70,7 +73,7 @@ func (a *anonymousRule) allows(r *http.Request, exam pathExam) bool {
 		if match, err := set.MatchWithError(r); err != nil || !match {
 			continue
 		}
-		if (a.patterns[i] == nil || matchesPathExactly(a.patterns[i], r.URL)) && holdsInEveryReading(set, r, exam) {
+		if (a.patterns[i] == nil || requestpath.MatchesExactly(a.patterns[i], r.URL)) && holdsInEveryReading(set, r, exam) {
 			return true
 		}
 	}
@@ -79,7 +82,7 @@ func (a *anonymousRule) allows(r *http.Request, exam pathExam) bool {
 
 // holdsInEveryReading reports whether each `not` of a set holds for whatever an upstream may take the request for: what is kept
 // from being anonymous at /admin/* is kept from it at /admin too.
-func holdsInEveryReading(set caddyhttp.MatcherSet, r *http.Request, exam pathExam) bool {
+func holdsInEveryReading(set caddyhttp.MatcherSet, r *http.Request, exam requestpath.Exam) bool {
 	for _, matcher := range set {
 		not, ok := matcher.(*caddyhttp.MatchNot)
 		if ok && slices.ContainsFunc(readingsOf(r, exam), func(reading *http.Request) bool {

@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -135,7 +136,7 @@ func (a *App) provisionIssuer() error {
 			"admin endpoint: give the connection string as {env.NAME} or {file./path}")
 	}
 	for _, client := range a.Clients {
-		if secret, err := resolve("secret", client.Secret); err == nil {
+		if secret, err := setting.Resolve("secret", client.Secret); err == nil {
 			warnGuessable(a.logger, a.Sources["client "+client.ID], client.ID, secret)
 		}
 	}

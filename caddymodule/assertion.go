@@ -7,6 +7,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -29,7 +31,7 @@ func (p *Protect) parseAssertion(h httpcaddyfile.Helper, args []string) error {
 		return h.Errf("write it as `forward assertion <Header> [<audience>]`")
 	case p.Assertion != nil:
 		return h.Errf("forward assertion is there twice")
-	case forbiddenForward(args[0]):
+	case identity.Forbidden(args[0]):
 		return h.Errf("forward assertion %s: an assertion cannot be written into this header", args[0])
 	}
 	p.Assertion = &AssertionConfig{Header: args[0]}
@@ -45,7 +47,7 @@ func checkUpstreamAudience(h httpcaddyfile.Helper, option, audience string) erro
 	if audience == "" {
 		return h.Errf("%s: the audience is empty; is a variable unset?", option)
 	}
-	return refuseRequest(h.Dispenser, audience)
+	return setting.RefuseRequest(h.Dispenser, audience)
 }
 
 // readAssertion checks the settings, and has every `protect` take the header from clients.
@@ -55,7 +57,7 @@ func (p *Protect) readAssertion() error {
 	}
 	header := http.CanonicalHeaderKey(p.Assertion.Header)
 	switch {
-	case forbiddenForward(header):
+	case identity.Forbidden(header):
 		return fmt.Errorf("forward assertion %s: an assertion cannot be written into this header", header)
 	case p.shared.own == nil:
 		return errors.New("forward assertion needs an issuer of our own, whose keys sign it: add `issuer https://…` to the oauth block")
@@ -63,14 +65,14 @@ func (p *Protect) readAssertion() error {
 		return errors.New("forward assertion is bound to the request that the upstream gets, which is not the one that forward_to response answers")
 	}
 	for _, f := range p.forward {
-		if newHeaderNames(f.Header).has(header) {
+		if identity.NewNames(f.Header).Has(header) {
 			return fmt.Errorf("forward assertion %s: the header has the claim %s already", header, f.Claim)
 		}
 	}
 	audience := p.issuers[0].audience[0]
 	if p.Assertion.Audience != "" {
 		var err error
-		if audience, err = resolve("forward assertion: audience", p.Assertion.Audience); err != nil {
+		if audience, err = setting.Resolve("forward assertion: audience", p.Assertion.Audience); err != nil {
 			return err
 		}
 	}
@@ -102,10 +104,10 @@ func (p *Protect) assert(r *http.Request, d *decision) error {
 	if err != nil {
 		return err
 	}
-	if len(signed.Reveal()) > maxIdentityBytes {
+	if len(signed.Reveal()) > identity.MaxBytes {
 		return oauth.NewError(oauth.InvalidToken, "identity_too_long")
 	}
-	d.fields = append(d.fields, headerField{p.assertion.Header, signed.Reveal()})
+	d.fields = append(d.fields, identity.Field{Name: p.assertion.Header, Value: signed.Reveal()})
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 )
 
@@ -31,7 +32,7 @@ var logoTypes = map[string]string{
 
 // parseBrand reads `brand [<name>] { logo <file> }`.
 func (a *App) parseBrand(d *caddyfile.Dispenser) error {
-	if err := once(d, "brand", a.Brand != nil); err != nil {
+	if err := setting.Once(d, "brand", a.Brand != nil); err != nil {
 		return err
 	}
 	a.Brand = new(BrandConfig)
@@ -55,7 +56,7 @@ func (a *App) parseBrand(d *caddyfile.Dispenser) error {
 func (a *App) parseLogo(d *caddyfile.Dispenser) error {
 	a.note(d, "logo")
 	logo := &a.Brand.Logo
-	if err := parseSetting(d, logo); err != nil || isPlaceholder(*logo) { // its suffix is known only when the server starts
+	if err := setting.TextOrPlaceholder(d, logo); err != nil || setting.IsPlaceholder(*logo) { // its suffix is known only when the server starts
 		return err
 	}
 	if _, err := logoType(*logo); err != nil {
@@ -73,7 +74,7 @@ func (a *App) readBrand(s *settings) error {
 	if a.Brand.Logo == "" {
 		return nil
 	}
-	path, err := resolve("logo", a.Brand.Logo)
+	path, err := setting.Resolve("logo", a.Brand.Logo)
 	if err == nil {
 		s.brand.Logo, err = readLogo(path)
 	}

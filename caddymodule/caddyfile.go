@@ -3,6 +3,8 @@ package caddymodule
 import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 )
 
 func init() {
@@ -25,7 +27,7 @@ func parseServer(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	if h.NextArg() {
 		return nil, h.ArgErr()
 	}
-	s := &Server{Source: sourceOf(h.Dispenser)}
+	s := &Server{Source: setting.Source(h.Dispenser)}
 	for h.NextBlock(0) {
 		if err := s.parseOption(h); err != nil {
 			return nil, err
@@ -37,14 +39,14 @@ func parseServer(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 func (s *Server) parseOption(h httpcaddyfile.Helper) error {
 	switch option := h.Val(); option {
 	case "token_alias":
-		if err := text(h.Dispenser, &s.TokenAlias); err != nil {
+		if err := setting.Text(h.Dispenser, &s.TokenAlias); err != nil {
 			return err
 		}
 		if err := checkAlias(s.TokenAlias); err != nil {
 			return h.Errf("%v", err)
 		}
 	case "ready":
-		if err := once(h.Dispenser, option, s.Ready); err != nil {
+		if err := setting.Once(h.Dispenser, option, s.Ready); err != nil {
 			return err
 		}
 		if h.NextArg() {

@@ -6,6 +6,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 )
 
 // parseProtect reads the directive `protect`.
@@ -40,7 +43,7 @@ import (
 //	}
 func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	h.Next() // the name of the directive
-	p := &Protect{Source: sourceOf(h.Dispenser)}
+	p := &Protect{Source: setting.Source(h.Dispenser)}
 	p.Scopes = h.RemainingArgs()
 	if err := refuseMatchers(h, p.Scopes); err != nil {
 		return nil, err
@@ -62,7 +65,7 @@ func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 func (p *Protect) parseOption(h httpcaddyfile.Helper) error {
 	options := map[string]func(httpcaddyfile.Helper) error{
 		"issuer":   p.parseIssuers,
-		"audience": func(h httpcaddyfile.Helper) error { return parseAudience(h.Dispenser, &p.Audience) },
+		"audience": func(h httpcaddyfile.Helper) error { return setting.Audience(h.Dispenser, &p.Audience) },
 		"resource": p.parseResource, "require": p.parseRule, "anonymous": p.parseAnonymous, "optional": p.parseOptional,
 		"token_from": p.parseTokenFrom, "forward": p.parseForward, "upstream_token": p.parseUpstreamToken, "cors": p.parseCORS,
 		"trust_headers": p.parseTrustHeaders, "upgrade": p.parseUpgrade,
@@ -89,7 +92,7 @@ func (p *Protect) parseOptional(h httpcaddyfile.Helper) error {
 // parseChoice reads one of two words.
 func parseChoice(h httpcaddyfile.Helper, value *string, first, second string) error {
 	option := h.Val()
-	if err := once(h.Dispenser, option, *value != ""); err != nil {
+	if err := setting.Once(h.Dispenser, option, *value != ""); err != nil {
 		return err
 	}
 	if !h.AllArgs(value) {
@@ -156,7 +159,7 @@ func (p *Protect) parseTokenFrom(h httpcaddyfile.Helper) error {
 	case len(args) != 2 || args[0] != "cookie":
 		return h.Errf("write it as `token_from header` or `token_from cookie <name>`")
 	}
-	if err := once(h.Dispenser, "token_from cookie", p.TokenCookie != ""); err != nil {
+	if err := setting.Once(h.Dispenser, "token_from cookie", p.TokenCookie != ""); err != nil {
 		return err
 	}
 	p.TokenCookie = args[1]
@@ -186,7 +189,7 @@ func (p *Protect) parseForward(h httpcaddyfile.Helper) error {
 // addForward adds a header, beside the default ones or in their place.
 func (p *Protect) addForward(h httpcaddyfile.Helper, beside bool, args []string) error {
 	switch {
-	case forbiddenForward(args[0]):
+	case identity.Forbidden(args[0]):
 		return h.Errf("forward %s: a claim cannot be written into this header", args[0])
 	case len(p.Forward) > 0 && beside != p.ForwardDefaults:
 		return h.Errf("forward + adds to the default headers, and other forward lines replace them: write all of them with +, or none")

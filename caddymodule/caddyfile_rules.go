@@ -5,8 +5,10 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/go-json-experiment/json"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // ruleKinds are the kinds of `require`, for error texts.
@@ -54,13 +56,13 @@ func (r *Rule) readValues(h httpcaddyfile.Helper, kind string, values []string) 
 		r.Roles = values // parseProtect checks them: whose roles they are a line below may say
 	case "group":
 		r.Groups = values
-		return refusePlaceholders(h.Dispenser, values)
+		return setting.RefusePlaceholders(h.Dispenser, values)
 	case "claim":
 		if len(values) < 2 {
 			return h.Errf("require claim %s needs a value", values[0])
 		}
 		r.Claim, r.Values = values[0], values[1:]
-		return refusePlaceholders(h.Dispenser, values)
+		return setting.RefusePlaceholders(h.Dispenser, values)
 	case "acr":
 		r.ACR, err = values, checkACR(values)
 	default:
@@ -74,7 +76,7 @@ func (r *Rule) readValues(h httpcaddyfile.Helper, kind string, values []string) 
 
 // readMaxAge reads a duration. Zero would ask for a sign-in that has not yet been when the request is made.
 func (r *Rule) readMaxAge(h httpcaddyfile.Helper) error {
-	d, err := parseDuration(h.Dispenser)
+	d, err := setting.Duration(h.Dispenser)
 	if err != nil {
 		return err
 	}
@@ -90,7 +92,7 @@ func (r *Rule) readMaxAge(h httpcaddyfile.Helper) error {
 // readExpression reads CEL as Caddy's own matcher does: one token as it is meant, several as they are written, quotes and
 // all.
 func (r *Rule) readExpression(h httpcaddyfile.Helper) error {
-	r.Source = sourceOf(h.Dispenser)
+	r.Source = setting.Source(h.Dispenser)
 	if h.CountRemainingArgs() > 1 {
 		r.Expression = strings.Join(h.RemainingArgsRaw(), " ")
 	} else if h.NextArg() {

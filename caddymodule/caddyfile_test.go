@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -287,7 +288,7 @@ var refusedProtect = []refusal{
 	{"{\nchallenge page\n}", `challenge "page": use api or browser, at Caddyfile:3`},
 	{"{\ntrust_headers\n}", `wrong argument count or unexpected line ending after 'trust_headers', at Caddyfile:3`},
 	{"{\ntrust_headers X-Method-Override X-Auth-Subject\n}", "trust_headers X-Auth-Subject: use headers by which a client would choose method or path: " +
-		strings.Join(overridingHeaders, ", ") + ", at Caddyfile:3"},
+		strings.Join(identity.Overriding, ", ") + ", at Caddyfile:3"},
 	{"{\nforward +\n}", "write it as `forward <Header> <claim>`, `forward + <Header> <claim>`, `forward assertion <Header> [<audience>]` or `forward off`, at Caddyfile:3"},
 	{"{\nforward + Host sub\n}", `forward Host: a claim cannot be written into this header, at Caddyfile:3`},
 	{"{\nforward X-A sub\nforward + X-B org\n}", "forward + adds to the default headers, and other forward lines replace them: write all of them with +, or none, at Caddyfile:4"},
@@ -403,5 +404,18 @@ func readApp(t *testing.T, config []byte) {
 	settings, err := app.read()
 	if err == nil && (settings.issuer == "" || slices.Contains(settings.audience, "")) {
 		t.Fatalf("accepted without issuer or audience: %s", parsed.AppsRaw["oauth"])
+	}
+}
+
+// TestG93NothingIsForwardedIntoHeadersOfTheProtocol: neither a claim nor an assertion, and the line is named.
+func TestG93NothingIsForwardedIntoHeadersOfTheProtocol(t *testing.T) {
+	for _, name := range []string{"Accept-Encoding", "Accept", "Date", "Range", "If-Match", "Cache-Control", "Pragma", "Allow", "ETag"} {
+		for option, want := range map[string]string{
+			"forward " + name + " sub":  "forward " + name + ": a claim cannot be written into this header, at Caddyfile:3",
+			"forward assertion " + name: "forward assertion " + name + ": an assertion cannot be written into this header, at Caddyfile:3",
+		} {
+			_, err := adapt("http://a.example {\nprotect {\n" + option + "\n}\n}\n")
+			checkRefusal(t, err, "parsing caddyfile tokens for 'protect': "+want)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -141,9 +142,9 @@ func (c *ClientConfig) parseSecret(d *caddyfile.Dispenser, secret string) error 
 		return d.Errf("%s: %v", owner, errPEM)
 	}
 	if strings.HasPrefix(secret, "$") {
-		return looksLikePlaceholder(d, owner, secret)
+		return setting.LooksLikePlaceholder(d, owner, secret)
 	}
-	reference, err := parseReference(d, owner, "secret", secret)
+	reference, err := setting.Reference(d, owner, "secret", secret)
 	switch {
 	case err != nil:
 		return err
@@ -152,7 +153,7 @@ func (c *ClientConfig) parseSecret(d *caddyfile.Dispenser, secret string) error 
 		return nil
 	}
 	warnSubstituted(d, "secret of "+owner, secret, 2)
-	warnGuessable(caddy.Log().Named("oauth"), sourceOf(d), c.ID, secret)
+	warnGuessable(caddy.Log().Named("oauth"), setting.Source(d), c.ID, secret)
 	digest := oauth.NewSecret(secret).Digest()
 	c.SecretSHA256 = hex.EncodeToString(digest[:])
 	return nil
@@ -165,7 +166,7 @@ func (a *App) readClients(scopes oauth.ScopeCatalogue) ([]*store.Client, error) 
 	}
 	clients := make([]*store.Client, 0, len(a.Clients))
 	for _, c := range a.Clients {
-		client, err := c.read(resolve)
+		client, err := c.read(setting.Resolve)
 		for i := 0; err == nil && i < len(client.Scopes); i++ {
 			err = a.at(scopes.Check(client.Scopes[i:i+1]), "scope", client.Scopes[i], "of client", c.ID)
 		}

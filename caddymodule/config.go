@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
@@ -103,8 +104,8 @@ func (a *App) checkGateOnly() error {
 
 // note keeps where a setting stands, of which more is known when all blocks have been read or the server starts. The words
 // name the setting; of several places the first counts.
-func (a *App) note(d *caddyfile.Dispenser, setting ...string) {
-	name, source := strings.Join(setting, " "), sourceOf(d)
+func (a *App) note(d *caddyfile.Dispenser, words ...string) {
+	name, source := strings.Join(words, " "), setting.Source(d)
 	if _, noted := a.Sources[name]; noted || source == "" {
 		return
 	}
@@ -115,8 +116,8 @@ func (a *App) note(d *caddyfile.Dispenser, setting ...string) {
 }
 
 // at adds to an error where a setting stands that was noted.
-func (a *App) at(err error, setting ...string) error {
-	return placed(err, a.Sources[strings.Join(setting, " ")])
+func (a *App) at(err error, words ...string) error {
+	return setting.At(err, a.Sources[strings.Join(words, " ")])
 }
 
 // Interface guard.

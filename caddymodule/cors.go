@@ -9,6 +9,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -37,7 +40,7 @@ func (p *Protect) parseCORS(h httpcaddyfile.Helper) error {
 		if h.Val() != "preflight" {
 			return h.Errf("unknown cors option %q", h.Val())
 		}
-		if err := text(h.Dispenser, &p.CORSPreflight); err != nil {
+		if err := setting.Text(h.Dispenser, &p.CORSPreflight); err != nil {
 			return err
 		}
 		if err := p.checkPreflight(); err != nil {
@@ -106,7 +109,7 @@ func only(values []string) string {
 // isPreflight reports whether a request is a preflight that needs no token: a browser sends it before the request itself, and
 // never with credentials (Fetch §4.8). Whoever answers a preflight does nothing else, so what could make an upstream do
 // more is none: an upgrade, a body, or the wish to be read as another method.
-func (p *Protect) isPreflight(r *http.Request, exam pathExam) bool {
+func (p *Protect) isPreflight(r *http.Request, exam requestpath.Exam) bool {
 	if len(p.CORS) == 0 || r.Method != http.MethodOptions || !exam.Canonical {
 		return false
 	}
@@ -114,7 +117,7 @@ func (p *Protect) isPreflight(r *http.Request, exam pathExam) bool {
 		return false
 	}
 	wanted := only(r.Header["Access-Control-Request-Method"])
-	isMethod := wanted != "" && !strings.ContainsFunc(wanted, func(c rune) bool { return !isTokenRune(c) })
+	isMethod := wanted != "" && !strings.ContainsFunc(wanted, func(c rune) bool { return !identity.IsTokenRune(c) })
 	return isMethod && p.allowsOrigin(only(r.Header["Origin"]))
 }
 
@@ -144,15 +147,15 @@ func (p *Protect) answerPreflight(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func isNoNameList(c rune) bool { return !isTokenRune(c) && c != ',' && c != ' ' }
+func isNoNameList(c rune) bool { return !identity.IsTokenRune(c) && c != ',' && c != ' ' }
 
 // methodOverrides are the headers by which a client asks an upstream to read another method. They are there where the route
 // trusts them, and a trusted proxy may pass on what its own clients send.
-var methodOverrides = newHeaderNames(methodHeaders...)
+var methodOverrides = identity.NewNames(identity.OverridingMethod...)
 
 func overridesMethod(h http.Header) bool {
 	for key := range h {
-		if methodOverrides.has(key) {
+		if methodOverrides.Has(key) {
 			return true
 		}
 	}

@@ -7,6 +7,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -15,8 +18,8 @@ import (
 // ServeHTTP guards the request, decides, and hands on a copy that says who is calling.
 func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
-	p.shared.identityGuard().clean(r.Header, trusted, p.trustedHeaders...)
-	restoreShown(r)
+	p.shared.identityGuard().Clean(r.Header, trusted, p.trustedHeaders...)
+	caller.RestoreShown(r)
 	r.Trailer = nil // likewise: an error route would pass on an identity header that is announced as a trailer
 	queryToken := endpoint.QueryCarriesToken(r.URL.RawQuery)
 	if queryToken { // access logs hold the query; the audit line does not
@@ -76,15 +79,15 @@ func (p *Protect) keepBack(r *http.Request, d *decision) {
 		r.Header.Del("Authorization")
 	}
 	if strip && verified && !d.cookie && p.UpstreamToken != swapToken {
-		rememberShown(r, d.shown)
+		caller.RememberShown(r, d.shown)
 	}
 	withoutCookies(r.Header, p.cookies.hidden...)
 }
 
 // handOn returns the copy of a request that goes on: with the identity, and without a token in the query. It reuses u's
 // allocation, which must not be in use.
-func handOn(u *upstreamRequest, r *http.Request, fields []headerField) *http.Request {
-	upstream := u.copy(r, fields)
+func handOn(u *identity.Request, r *http.Request, fields []identity.Field) *http.Request {
+	upstream := u.Copy(r, fields)
 	if endpoint.QueryCarriesToken(upstream.URL.RawQuery) {
 		location := *upstream.URL
 		location.RawQuery = endpoint.WithoutQueryToken(location.RawQuery)
@@ -96,7 +99,7 @@ func handOn(u *upstreamRequest, r *http.Request, fields []headerField) *http.Req
 // decision is what was found out about a request.
 type decision struct {
 	token  *accesstoken.AccessToken // nil: an anonymous request, or one that was refused before there was one
-	fields []headerField            // what the upstream is told
+	fields []identity.Field         // what the upstream is told
 	// upgrade is the protocol that the client may switch to; empty: there is none.
 	upgrade string
 	// crossing is where the request goes through, once it is known that it will; nil: it is yet to be made.
@@ -128,9 +131,9 @@ func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, er
 			err = oauth.NewError(oauth.ServerError, "panic")
 		}
 	}()
-	rememberToken(r, nil) // an earlier gate's
+	caller.Remember(r, nil) // an earlier gate's
 	// 1. The request can be read in one way only.
-	exam := examinePath(r.URL)
+	exam := requestpath.Examine(r.URL)
 	if err := p.admissible(r, exam); err != nil {
 		return d, err
 	}
@@ -149,7 +152,7 @@ func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, er
 		return d, err
 	}
 	d.verified = true
-	rememberToken(r, d.token)
+	caller.Remember(r, d.token)
 	// 3. The rules.
 	if d.missing, err = p.allowed(r, exam, d.token); err != nil {
 		d.needs = p.scopesNeeded(r, exam, d.token)
@@ -167,7 +170,7 @@ func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, er
 }
 
 // admissible refuses what can be read in two ways, what an attacker can replay, and methods that are none.
-func (p *Protect) admissible(r *http.Request, exam pathExam) error {
+func (p *Protect) admissible(r *http.Request, exam requestpath.Exam) error {
 	if !requestMethodAllowed(r) {
 		return endpoint.MethodNotAllowed(allowHeader)
 	}
@@ -178,7 +181,7 @@ func (p *Protect) admissible(r *http.Request, exam pathExam) error {
 }
 
 // allowed asks for the scopes of the route, and then every rule. What is missing is said for the audit log.
-func (p *Protect) allowed(r *http.Request, exam pathExam, token *accesstoken.AccessToken) (missing string, err error) {
+func (p *Protect) allowed(r *http.Request, exam requestpath.Exam, token *accesstoken.AccessToken) (missing string, err error) {
 	if missing := token.Scopes.Missing(p.Scopes...); missing != "" {
 		return "scope " + missing, oauth.MissingScope(missing)
 	}

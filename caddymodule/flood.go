@@ -42,7 +42,7 @@ func takeFloodgate(limit tokenissuer.Limit, now func() time.Time) (*floodgate.Ga
 	return pooled.(pooledFloodgate).Gate, nil
 }
 
-// sourceOf returns where a request comes from: by Caddy's own judgement of which proxies speak for clients. It is nobody
+// Source returns where a request comes from: by Caddy's own judgement of which proxies speak for clients. It is nobody
 // where there is no request, as when a stream is looked at.
 func (s *Shared) sourceOf(ctx context.Context) floodgate.Source {
 	address, err := netip.ParseAddr(clientIP(ctx))

@@ -3,6 +3,8 @@ package caddymodule
 import (
 	"net/http"
 	"strings"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 )
 
 const forwardToResponse = "response"
@@ -10,12 +12,12 @@ const forwardToResponse = "response"
 // upstreamIdentity is what an answer says of who is calling, for another proxy that asks us. Whoever answers behind us cannot
 // say it in our place. The zero value says nothing and changes nothing.
 type upstreamIdentity struct {
-	guard  *identityGuard
-	fields []headerField
+	guard  *identity.Guard
+	fields []identity.Field
 }
 
 // tell returns what the answer of this route says. Without fields it says nothing, whatever the upstream does.
-func (p *Protect) tell(fields []headerField) upstreamIdentity {
+func (p *Protect) tell(fields []identity.Field) upstreamIdentity {
 	if p.ForwardTo != forwardToResponse {
 		return upstreamIdentity{}
 	}
@@ -28,7 +30,7 @@ func (t upstreamIdentity) clean(h http.Header) {
 		return
 	}
 	for key := range h {
-		if t.guard.identity.has(strings.TrimPrefix(key, http.TrailerPrefix)) {
+		if t.guard.Takes(strings.TrimPrefix(key, http.TrailerPrefix)) {
 			delete(h, key)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 )
 
 const forwardToRoutes = `	header X-Auth-Role "{header.X-Auth-Role}of the site"
@@ -88,10 +90,10 @@ func impostor(connection net.Conn, r *recorded) {
 
 // told are the lines of a whole answer, its 1xx heads and trailers included, that name a caller in any spelling.
 func told(answer string) []string {
-	identity := newHeaderNames("X-Auth-Subject", "X-Auth-Client", "X-Auth-Scope", "X-Auth-Organisation", "X-Auth-Role", "X-User", "X-Tenant")
+	identity := identity.NewNames("X-Auth-Subject", "X-Auth-Client", "X-Auth-Scope", "X-Auth-Organisation", "X-Auth-Role", "X-User", "X-Tenant")
 	var lines []string
 	for line := range strings.SplitSeq(answer, "\r\n") {
-		if name, _, ok := strings.Cut(line, ":"); ok && identity.has(name) {
+		if name, _, ok := strings.Cut(line, ":"); ok && identity.Has(name) {
 			lines = append(lines, line)
 		}
 	}

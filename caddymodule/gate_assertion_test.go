@@ -17,6 +17,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 )
 
@@ -143,7 +144,7 @@ func TestG94AssertionReachesTheUpstream(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, claims[name], want)
 		}
 	}
-	seen.has(t, headerSubject, "u-ada") // the assertion replaces nothing
+	seen.has(t, identity.Subject, "u-ada") // the assertion replaces nothing
 	seen.has(t, "Authorization")
 	if _, err := g.readJWT(t, seen.Header[assertionHeader][0], keys.AssertionType, "https://stock.example"); err == nil {
 		t.Error("another upstream takes it")
@@ -151,10 +152,10 @@ func TestG94AssertionReachesTheUpstream(t *testing.T) {
 	seen = g.passed(t, g.request("GET", "/beside/x", bearer(token)))
 	g.asserts(t, seen, g.url)
 	seen.has(t, "X-User", "u-ada")
-	seen.has(t, headerSubject)
+	seen.has(t, identity.Subject)
 	seen = g.passed(t, g.request("GET", "/alone/x", bearer(token)))
 	g.asserts(t, seen, g.url)
-	seen.has(t, headerSubject)
+	seen.has(t, identity.Subject)
 	g.asserts(t, g.passed(t, g.request("GET", "/any/x?spoofed", bearer(token), "x-gate-assertion: mine")), "https://orders.example")
 }
 

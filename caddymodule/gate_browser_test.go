@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -94,10 +95,10 @@ func TestS14TheSessionsTokenIsACredentialWhereTheRouteTakesIt(t *testing.T) {
 	seen := g.upstream.one(t)
 	seen.has(t, "Cookie")
 	seen.has(t, "Authorization")
-	seen.has(t, headerSubject, "u-ada")
-	seen.has(t, headerOrganisation, "acme")
-	seen.has(t, headerRole, "admin")
-	seen.has(t, headerClient, store.BuiltInClientID)
+	seen.has(t, identity.Subject, "u-ada")
+	seen.has(t, identity.Organisation, "acme")
+	seen.has(t, identity.Role, "admin")
+	seen.has(t, identity.Client, store.BuiltInClientID)
 	if p := b.fetch(http.MethodPost, "/api/x", "", "Sec-Fetch-Site", "same-origin"); p.status != http.StatusOK {
 		t.Errorf("POST: %d", p.status)
 	}
@@ -148,7 +149,7 @@ func TestA72ASessionStaysFresh(t *testing.T) {
 				t.Fatalf("%d %s", p.status, p.body)
 			}
 			seen := g.upstream.one(t)
-			seen.has(t, headerSubject, "u-ada")
+			seen.has(t, identity.Subject, "u-ada")
 			seen.has(t, "Cookie")
 			cookies := p.header.Values("Set-Cookie")
 			if !test.renewed {
@@ -199,11 +200,11 @@ func TestG85ASessionNeedsTheSameOriginToo(t *testing.T) {
 		}
 		g.refused(t, g.request("GET", "/api/x", append(lines, webSocket...)...), 403)
 	}
-	g.passed(t, g.request("POST", "/api/x", cookie, "Content-Length: 0", "Origin: http://"+g.addr)).has(t, headerSubject, "u-ada")
-	g.passed(t, g.request("GET", "/api/x", cookie)).has(t, headerSubject, "u-ada")
+	g.passed(t, g.request("POST", "/api/x", cookie, "Content-Length: 0", "Origin: http://"+g.addr)).has(t, identity.Subject, "u-ada")
+	g.passed(t, g.request("GET", "/api/x", cookie)).has(t, identity.Subject, "u-ada")
 	g.refused(t, g.request("GET", "/api/x", cookie+"; session="+b.cookie("session")), 401) // two sessions are none
 	g.refused(t, g.request("GET", "/api/x?access_token=x", cookie), 400)
-	g.passed(t, g.request("GET", "/api/x", cookie+"; accessToken=a; accessToken=b")).has(t, headerSubject, "u-ada")
+	g.passed(t, g.request("GET", "/api/x", cookie+"; accessToken=a; accessToken=b")).has(t, identity.Subject, "u-ada")
 	// A header is a credential of its own: nobody renews it.
 	header, _ := g.refused(t, g.request("GET", "/api/x", cookie, "Authorization: Bearer bad"), 401)
 	if header.Get("Set-Cookie") != "" {
@@ -279,8 +280,8 @@ func TestF16TheStoreIsAway(t *testing.T) {
 	g.behind("ALTER TABLE families RENAME TO families_away")
 	g.later(c, 6*time.Hour-time.Minute)
 	seen := g.passed(t, g.request("GET", "/api/x", "Cookie: "+session+"; "+token))
-	seen.has(t, headerSubject, "u-ada")
-	g.passed(t, g.request("GET", "/optional/x", "Cookie: "+session)).has(t, headerSubject)
+	seen.has(t, identity.Subject, "u-ada")
+	g.passed(t, g.request("GET", "/optional/x", "Cookie: "+session)).has(t, identity.Subject)
 	for name, cookie := range map[string]string{"no token": session, "junk": session + "; accessToken=junk"} {
 		header, _ := g.refused(t, g.request("GET", "/api/x", "Cookie: "+cookie), 503)
 		if header.Get("Retry-After") == "" {

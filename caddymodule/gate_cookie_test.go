@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -131,7 +132,7 @@ func TestG85TokenInACookie(t *testing.T) {
 				if status != http.StatusOK {
 					t.Fatalf("status %d %s", status, body)
 				}
-				g.upstream.one(t).has(t, headerSubject, "conf")
+				g.upstream.one(t).has(t, identity.Subject, "conf")
 				return
 			}
 			_, body := g.refused(t, g.request(test.method, test.target, lines...), test.want)
@@ -167,7 +168,7 @@ func TestG57ATokenInACookieStopsHere(t *testing.T) {
 	seen := g.passed(t, g.request("GET", "/x", cookie))
 	seen.has(t, "Cookie", "a=1; b=2")
 	seen.has(t, "Authorization")
-	seen.has(t, headerSubject, "conf")
+	seen.has(t, identity.Subject, "conf")
 	seen = g.passed(t, g.request("GET", "/x", cookie, bearer(token)))
 	seen.has(t, "Cookie", "a=1; b=2")
 	seen.has(t, "Authorization")
@@ -286,7 +287,7 @@ func TestG96WebSocketCredentials(t *testing.T) {
 			}
 			w.echoes(t)
 			seen := g.upstream.one(t)
-			seen.has(t, headerSubject, "conf")
+			seen.has(t, identity.Subject, "conf")
 			seen.has(t, "Cookie")
 		})
 	}
@@ -310,7 +311,7 @@ func TestG42RoleOfARoute(t *testing.T) {
 		token := g.user("u-1", "acme", role, "public", "trusted")
 		for i, target := range []string{"/x", "/admins/x"} {
 			if want[i] == http.StatusOK {
-				g.passed(t, g.request("GET", target, bearer(token))).has(t, headerRole, role)
+				g.passed(t, g.request("GET", target, bearer(token))).has(t, identity.Role, role)
 				continue
 			}
 			header, body := g.refused(t, g.request("GET", target, bearer(token)), 403)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -17,7 +18,7 @@ import (
 // TestG67RulesSeeTheGetBehindAConnect: reverse_proxy turns a WebSocket over HTTP/2 into a GET, which any upstream may
 // answer. A rule for GET was not asked about it.
 func TestG67RulesSeeTheGetBehindAConnect(t *testing.T) {
-	exam := pathExam{Canonical: true}
+	exam := requestpath.Exam{Canonical: true}
 	r := readRequest(t, "GET /a/x HTTP/1.1", "Host: h")
 	r.Method, r.ProtoMajor, r.Header = http.MethodConnect, 2, http.Header{":protocol": {"websocket"}}
 	for _, reading := range readingsOf(r, exam) {

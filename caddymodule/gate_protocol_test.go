@@ -18,6 +18,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
@@ -108,7 +109,7 @@ func TestG72Smuggling(t *testing.T) {
 		if !strings.HasPrefix(r.Target, "/x?") || strings.Contains(r.Raw, "admin") {
 			t.Errorf("the upstream was sent\n%s", r.Raw)
 		}
-		r.has(t, headerSubject, "conf")
+		r.has(t, identity.Subject, "conf")
 	}
 	for name := range texts {
 		t.Run(name, func(t *testing.T) {

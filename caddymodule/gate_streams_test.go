@@ -18,6 +18,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -564,10 +565,10 @@ func extendedConnect(t *testing.T, over socketKind) {
 			t.Errorf("%s: %s", name, s.status)
 		}
 		for _, seen := range g.upstream.seen() {
-			if seen.has(t, headerSubject, "conf"); test.want != "200" || seen.Method != http.MethodGet {
+			if seen.has(t, identity.Subject, "conf"); test.want != "200" || seen.Method != http.MethodGet {
 				t.Errorf("%s: the upstream was sent\n%s", name, seen.Raw)
 			}
-			seen.has(t, headerRole)
+			seen.has(t, identity.Role)
 			seen.has(t, ":protocol")
 		}
 		if s.close(); test.want == "200" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
@@ -132,7 +133,7 @@ func TestG57SwappedToken(t *testing.T) {
 		}
 	}
 	seen := g.passed(t, g.request("GET", "/any/x", bearer(token)))
-	seen.has(t, headerSubject, "u-ada")
+	seen.has(t, identity.Subject, "u-ada")
 	if other, _ := g.swapped(t, g.passed(t, g.request("GET", "/optional/x", bearer(token))), token, "https://stock.example"); other == first {
 		t.Error("two upstreams got one token")
 	}
@@ -225,7 +226,7 @@ func TestG25SwappedTokenAsBearer(t *testing.T) {
 	g.refusesEverywhere(t, swapped)
 	g.upstream.seen()
 	g.passed(t, g.request("GET", "/other", bearer(token))) // nothing was revoked
-	g.passed(t, g.request("GET", "/meant/x", bearer(swapped))).has(t, headerSubject, "u-ada")
+	g.passed(t, g.request("GET", "/meant/x", bearer(swapped))).has(t, identity.Subject, "u-ada")
 	_, claims := g.swapped(t, g.passed(t, g.request("GET", "/behind/x", bearer(swapped))), swapped, "https://behind.example")
 	if act := fmt.Sprint(claims["act"]); act != "map[act:map[client_id:gatehouse sub:gatehouse] client_id:gatehouse sub:gatehouse]" {
 		t.Errorf("act %s", act)
@@ -248,7 +249,7 @@ func TestG43SwappedTokenEndsWithTheClients(t *testing.T) {
 		}
 		for path, credential := range map[string]string{"/any/x": token, "/orders/x": swapped, "/behind/x": swapped} {
 			status, _, _ := g.raw(g.request("GET", path, bearer(credential)))
-			if seen := g.upstream.one(t); seen.Header[headerSubject] != nil || status == http.StatusSwitchingProtocols {
+			if seen := g.upstream.one(t); seen.Header[identity.Subject] != nil || status == http.StatusSwitchingProtocols {
 				t.Errorf("%s after its %s was revoked: %d", path, kind, status)
 			} else {
 				seen.has(t, "Authorization")

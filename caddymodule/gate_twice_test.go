@@ -3,6 +3,8 @@ package caddymodule
 import (
 	"net/http"
 	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 )
 
 // TestG149TwoGatesOnAWay: the second gate sees a token that the first one has verified in the Authorization header, and its
@@ -104,7 +106,7 @@ func TestG149TwoGatesOnAWay(t *testing.T) {
 			}
 			seen := g.upstream.one(t)
 			seen.has(t, "Authorization", test.relayed...)
-			seen.has(t, headerSubject, "conf")
+			seen.has(t, identity.Subject, "conf")
 		})
 	}
 }

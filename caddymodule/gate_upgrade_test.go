@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 )
 
 // Protocols that a client may switch to. In a tunnel nobody asks the gate any more.
@@ -59,7 +61,7 @@ func eagerUpstream(tunnelled chan<- string) func(net.Conn, *recorded) {
 		_, _ = fmt.Fprintf(connection, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", r.Header["Upgrade"][0])
 		//nolint:staticcheck // net/http serves listeners, and this is one connection that has switched
 		new(http2.Server).ServeConn(connection, &http2.ServeConnOpts{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			tunnelled <- r.URL.Path + " of " + r.Header.Get(headerSubject)
+			tunnelled <- r.URL.Path + " of " + r.Header.Get(identity.Subject)
 		})})
 	}
 }
@@ -134,7 +136,7 @@ func (g *gate) ordinary(t *testing.T, request string, tunnelled <-chan string) *
 		if err != nil {
 			t.Fatal(err)
 		}
-		attack.Header.Set(headerSubject, "admin")
+		attack.Header.Set(identity.Subject, "admin")
 		if response, err := inside.RoundTrip(attack); err == nil {
 			_ = response.Body.Close()
 			t.Errorf("in the tunnel the upstream served %s", <-tunnelled)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -190,7 +191,7 @@ func (r *recorded) has(t *testing.T, name string, values ...string) {
 	t.Helper()
 	var got []string
 	for spelling, found := range r.Header {
-		if foldHeaderName(spelling) == foldHeaderName(name) {
+		if identity.Fold(spelling) == identity.Fold(name) {
 			got = append(got, found...)
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 )
 
 // One description of a request, and all versions of HTTP: a gate that was started with startBoth is asked everything over HTTP/1.1 and
@@ -213,7 +215,7 @@ func toldAlike(t *testing.T, over transport, first, second *recorded) {
 func (r *recorded) told() map[string]string {
 	told := make(map[string]string)
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
-		folded := foldHeaderName(name)
+		folded := identity.Fold(name)
 		switch folded {
 		case "connection", "via", "te", "transfer-encoding", "content-length", "user-agent", "x-forwarded-host":
 			continue

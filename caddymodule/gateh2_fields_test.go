@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 )
 
 // What only HTTP/2 can say, or says in its own way.
@@ -108,7 +110,7 @@ func TestG51TrailersOfRPCs(t *testing.T) {
 				if path == "/pub/Method" {
 					want = ""
 				}
-				if len(seen.trailer) != 0 || seen.header.Get(headerSubject) != want || seen.header.Get("X-Auth-Role") != "" {
+				if len(seen.trailer) != 0 || seen.header.Get(identity.Subject) != want || seen.header.Get("X-Auth-Role") != "" {
 					t.Errorf("%s: the upstream was sent %v and the trailers %v", path, seen.header, seen.trailer)
 				}
 			}

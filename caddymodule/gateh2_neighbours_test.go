@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 )
 
 // The gate among other handlers: those that change the path, and those that ask who somebody is as well.
@@ -151,7 +153,7 @@ func TestG82AnotherAuthentication(t *testing.T) {
 			lines := append(c.lines[:len(c.lines):len(c.lines)], "X-Auth-Subject: admin", "X-Auth-Role: admin")
 			status, _, body := g.asked(t, g.request("GET", c.target, lines...))
 			for len(asked) > 0 {
-				if told := (<-asked).Get(headerSubject); strings.HasPrefix(c.target, "/asked-after") && told != "conf" {
+				if told := (<-asked).Get(identity.Subject); strings.HasPrefix(c.target, "/asked-after") && told != "conf" {
 					t.Errorf("the other authority was told %q", told)
 				}
 			}
@@ -173,8 +175,8 @@ func TestG82AnotherAuthentication(t *testing.T) {
 				if c.subject == "" {
 					r.anonymous(t)
 				} else {
-					r.has(t, headerSubject, c.subject)
-					r.has(t, headerRole)
+					r.has(t, identity.Subject, c.subject)
+					r.has(t, identity.Role)
 				}
 			}
 		})

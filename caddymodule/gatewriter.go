@@ -9,14 +9,16 @@ import (
 	"net/http"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 )
 
 // requestState is all that one request needs on its way through, in one allocation. It is never used for another: handlers may
 // keep the request and its header for as long as they like.
 type requestState struct {
 	writer   gateWriter
-	upstream upstreamRequest
-	fields   [7]headerField // as many as handedOn has values
+	upstream identity.Request
+	fields   [7]identity.Field // as many as handedOn has values
 }
 
 // pass hands a request on and watches over its answer.

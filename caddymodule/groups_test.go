@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -67,8 +68,8 @@ func TestG130GroupsReachTokensAndUpstreams(t *testing.T) {
 				d.t.Fatalf("%d %s", status, body)
 			}
 			seen := d.upstream.one(d.t)
-			if seen.Header.Get(headerGroups) != test.header || seen.Header.Get("X-Placeholder") != test.placeholder {
-				d.t.Errorf("the upstream is told %q and %q", seen.Header[headerGroups], seen.Header["X-Placeholder"])
+			if seen.Header.Get(identity.Groups) != test.header || seen.Header.Get("X-Placeholder") != test.placeholder {
+				d.t.Errorf("the upstream is told %q and %q", seen.Header[identity.Groups], seen.Header["X-Placeholder"])
 			}
 			read := d.app().engine.verifier.Explain(got.AccessToken, []string{d.url}).Claims // past what is remembered from its birth
 			if list := strings.Join(read.Claim("groups"), ","); list != test.placeholder {
@@ -210,7 +211,7 @@ func TestG130G131G133GroupsOverEveryTransport(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := g.passed(t, g.request("GET", "/api/x", bearer(test.token)))
-			if got := seen.Header.Get(headerGroups); got != test.header {
+			if got := seen.Header.Get(identity.Groups); got != test.header {
 				t.Errorf("the upstream is told %q", got)
 			}
 			if asserted := g.asserts(t, seen, g.url)["groups"]; (asserted != nil) != (test.header != "") {
@@ -292,7 +293,7 @@ func TestG132TheGreatestLists(t *testing.T) {
 			}
 			seen := d.upstream.one(d.t)
 			var told []string
-			for part := range strings.SplitSeq(seen.Header.Get(headerGroups), ",") {
+			for part := range strings.SplitSeq(seen.Header.Get(identity.Groups), ",") {
 				plain, err := url.PathUnescape(part)
 				if err != nil {
 					d.t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
@@ -28,11 +29,11 @@ type IntrospectionConfig struct {
 //		cache  <duration>
 //	}
 func (c *TrustConfig) parseIntrospection(d *caddyfile.Dispenser) error {
-	if err := once(d, "introspection", c.Introspection != nil); err != nil {
+	if err := setting.Once(d, "introspection", c.Introspection != nil); err != nil {
 		return err
 	}
 	i := orNew(&c.Introspection)
-	if err := parseSetting(d, &i.Endpoint); err != nil {
+	if err := setting.TextOrPlaceholder(d, &i.Endpoint); err != nil {
 		return err
 	}
 	err := options{
@@ -46,7 +47,7 @@ func (c *TrustConfig) parseIntrospection(d *caddyfile.Dispenser) error {
 }
 
 func (c *IntrospectionConfig) parseClient(d *caddyfile.Dispenser) error {
-	if err := once(d, "client", c.ClientID != ""); err != nil {
+	if err := setting.Once(d, "client", c.ClientID != ""); err != nil {
 		return err
 	}
 	if !d.AllArgs(&c.ClientID, &c.ClientSecret) {
@@ -55,10 +56,10 @@ func (c *IntrospectionConfig) parseClient(d *caddyfile.Dispenser) error {
 	if c.ClientID == "" {
 		return d.Errf("the client's id is empty; is a variable unset?")
 	}
-	if err := refuseRequest(d, c.ClientID); err != nil {
+	if err := setting.RefuseRequest(d, c.ClientID); err != nil {
 		return err
 	}
-	reference, err := parseReference(d, "introspection", "secret", c.ClientSecret)
+	reference, err := setting.Reference(d, "introspection", "secret", c.ClientSecret)
 	if err == nil && !reference {
 		warnSubstituted(d, "secret of an introspection", c.ClientSecret, 2)
 		caddy.Log().Named("oauth").Warn("the secret of an introspection stands in the configuration, which Caddy keeps in the clear "+

@@ -8,15 +8,16 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // parseIssuer reads `issuer <url>`.
 func (a *App) parseIssuer(d *caddyfile.Dispenser) error {
-	if err := parseSetting(d, &a.Issuer); err != nil {
+	if err := setting.TextOrPlaceholder(d, &a.Issuer); err != nil {
 		return err
 	}
-	if !isPlaceholder(a.Issuer) {
+	if !setting.IsPlaceholder(a.Issuer) {
 		if err := checkIssuer(a.Issuer); err != nil {
 			return d.Errf("%v", err)
 		}
@@ -25,10 +26,10 @@ func (a *App) parseIssuer(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// parseAudience reads `audience <audience>...`.
+// Audience reads `audience <audience>...`.
 func (a *App) parseAudience(d *caddyfile.Dispenser) error {
 	before := len(a.Audience)
-	err := parseAudience(d, &a.Audience)
+	err := setting.Audience(d, &a.Audience)
 	for _, value := range a.Audience[before:] {
 		a.note(d, "audience", value)
 	}
@@ -40,7 +41,7 @@ func (a *App) readIssuer(s *settings) error {
 		return a.at(errors.New("issuer is missing: add `issuer https://…` to the oauth block, or `trust …` for a gate that issues nothing"), "oauth")
 	}
 	var err error
-	if s.issuer, err = resolve("issuer", a.Issuer); err == nil {
+	if s.issuer, err = setting.Resolve("issuer", a.Issuer); err == nil {
 		err = checkIssuer(s.issuer)
 	}
 	if err != nil {
@@ -48,7 +49,7 @@ func (a *App) readIssuer(s *settings) error {
 	}
 	s.engine.issuer = s.issuer
 	for _, configured := range a.Audience {
-		audience, err := resolve("audience", configured)
+		audience, err := setting.Resolve("audience", configured)
 		if err != nil {
 			return a.at(err, "audience", configured)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
@@ -53,7 +54,7 @@ func (p *Protect) readIssuers() error {
 	if len(names) == 0 {
 		names = []string{selfIssuer}
 	}
-	wanted, err := resolveAll("audience", p.Audience)
+	wanted, err := setting.ResolveAll("audience", p.Audience)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -59,10 +60,10 @@ func (a *App) parseKeys(d *caddyfile.Dispenser) error {
 }
 
 func (c *KeysConfig) parseRotate(d *caddyfile.Dispenser) error {
-	if err := once(d, "rotate", c.Rotate != nil); err != nil {
+	if err := setting.Once(d, "rotate", c.Rotate != nil); err != nil {
 		return err
 	}
-	value, err := oneArg(d)
+	value, err := setting.OneArg(d)
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func (c *KeysConfig) parseRotate(d *caddyfile.Dispenser) error {
 	if value == "off" {
 		return nil
 	}
-	duration, err := durationOf(d, value)
+	duration, err := setting.DurationOf(d, value)
 	if err == nil && duration < keys.LeastRotation {
 		err = d.Errf("rotate %s: %v", duration, errRotation)
 	}
@@ -80,7 +81,7 @@ func (c *KeysConfig) parseRotate(d *caddyfile.Dispenser) error {
 
 // parseEncryptWith reads the key-encryption key of now, and older ones behind it.
 func (c *KeysConfig) parseEncryptWith(d *caddyfile.Dispenser) error {
-	if err := once(d, "encrypt_with", c.EncryptWith != ""); err != nil {
+	if err := setting.Once(d, "encrypt_with", c.EncryptWith != ""); err != nil {
 		return err
 	}
 	references := d.RemainingArgs()
@@ -91,10 +92,10 @@ func (c *KeysConfig) parseEncryptWith(d *caddyfile.Dispenser) error {
 		if reference == "" {
 			return d.Errf("the value is empty; is a variable unset?")
 		}
-		if err := refuseRequest(d, reference); err != nil {
+		if err := setting.RefuseRequest(d, reference); err != nil {
 			return err
 		}
-		if !isReference(reference) {
+		if !setting.IsReference(reference) {
 			return d.Errf("%v", errLiteralKey)
 		}
 	}
@@ -135,10 +136,10 @@ func (c *KeysConfig) newSealer(issuer string) (*keys.Sealer, error) {
 	}
 	var secrets []oauth.Secret
 	for _, reference := range append([]string{c.EncryptWith}, c.DecryptWith...) {
-		if !isReference(reference) {
+		if !setting.IsReference(reference) {
 			return nil, errLiteralKey
 		}
-		secret, err := resolve("encrypt_with", reference)
+		secret, err := setting.Resolve("encrypt_with", reference)
 		if err != nil {
 			return nil, err
 		}

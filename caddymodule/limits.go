@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
@@ -117,7 +118,7 @@ func (a *App) parseLimits(d *caddyfile.Dispenser) error {
 func oneLimit(limit **LimitConfig, example, per string) func(*caddyfile.Dispenser) error {
 	return func(d *caddyfile.Dispenser) (err error) {
 		name := d.Val()
-		if err := once(d, "limits "+name, *limit != nil); err != nil {
+		if err := setting.Once(d, "limits "+name, *limit != nil); err != nil {
 			return err
 		}
 		*limit, _, err = parseLimit(d, fmt.Sprintf("write a limit as `%s %s per %s`, or as `%s off`", name, example, per, name), per)
@@ -137,7 +138,7 @@ func (c *LimitsConfig) parseLogin(d *caddyfile.Dispenser) error {
 		if per != "" && per != login.per { // off is for both
 			continue
 		}
-		if err := once(d, "limits login per "+login.per, *login.limit != nil); err != nil {
+		if err := setting.Once(d, "limits login per "+login.per, *login.limit != nil); err != nil {
 			return err
 		}
 		*login.limit = limit

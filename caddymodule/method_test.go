@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"bufio"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -40,7 +41,7 @@ func TestG67OnlyWebSocketsMayConnect(t *testing.T) {
 			t.Errorf("%s: allowed %v, want %v", name, got, test.want)
 		}
 	}
-	if r := readTarget(t, "/"); !requestMethodAllowed(r) {
+	if r := httptest.NewRequest(http.MethodGet, "/", nil); !requestMethodAllowed(r) {
 		t.Error("GET is refused")
 	}
 	forged := "GET / HTTP/1.1\r\nHost: h\r\n:protocol: websocket\r\n\r\n"

@@ -3,6 +3,8 @@ package caddymodule
 import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 )
 
 // options are the lines that a block of the Caddyfile can have, by their first word. Each reads the rest of its line, and the
@@ -45,7 +47,7 @@ func flag(value *bool) func(*caddyfile.Dispenser) error {
 // checkedText is an option whose value is one text that passes a check, if there is one.
 func checkedText(value *string, check func(string) error) func(*caddyfile.Dispenser) error {
 	return func(d *caddyfile.Dispenser) error {
-		if err := text(d, value); err != nil || check == nil {
+		if err := setting.Text(d, value); err != nil || check == nil {
 			return err
 		}
 		if err := check(*value); err != nil {
@@ -77,10 +79,10 @@ func checkedList(values *[]string, check func(string) error) func(*caddyfile.Dis
 
 // parseOnce reads a duration that was not set before.
 func parseOnce(d *caddyfile.Dispenser, value *caddy.Duration) error {
-	if err := once(d, d.Val(), *value != 0); err != nil {
+	if err := setting.Once(d, d.Val(), *value != 0); err != nil {
 		return err
 	}
-	duration, err := parseDuration(d)
+	duration, err := setting.Duration(d)
 	*value = caddy.Duration(duration)
 	return err
 }
@@ -99,8 +101,8 @@ type lookup func(name, text string) (string, error)
 // standIn takes the place of resolve while a Caddyfile is adapted: what a placeholder gives is known only when the server
 // starts, and anything will do for the checks of what stands beside it.
 func standIn(name, text string) (string, error) {
-	if isPlaceholder(text) {
+	if setting.IsPlaceholder(text) {
 		return "https://known-later.example", nil
 	}
-	return resolve(name, text)
+	return setting.Resolve(name, text)
 }

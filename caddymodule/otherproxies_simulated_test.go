@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 )
 
 // TestTraefikAsksTheGate: Traefik's ForwardAuth asks one address by GET, with the client's headers, and tells of the request
@@ -46,8 +48,8 @@ func TestTraefikAsksTheGate(t *testing.T) {
 			t.Fatalf("not two equal expressions: %q", found)
 		}
 		pattern := regexp.MustCompile(found[0][1])
-		identity := []string{headerSubject, headerClient, headerScope, headerOrganisation, headerRole, headerGroups, headerIssuer}
-		for _, name := range slices.Concat(identity, overridingHeaders) {
+		told := []string{identity.Subject, identity.Client, identity.Scope, identity.Organisation, identity.Role, identity.Groups, identity.Issuer}
+		for _, name := range slices.Concat(told, identity.Overriding) {
 			for _, spelling := range []string{
 				name, strings.ToLower(name), strings.ReplaceAll(name, "-", "_"), strings.ReplaceAll(name, "-", "."), strings.Replace(name, "-", "_", 1),
 				strings.ToUpper(strings.Replace(name, "-", ".", 1)),

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 )
 
 // The gate behind other proxies, with the configurations of docs/other-proxies.md. nginx is run. Of Traefik and Envoy the
@@ -183,7 +185,7 @@ func TestNginxAsksTheGate(t *testing.T) {
 	}
 	t.Run("G146 what chooses another method or path", func(t *testing.T) {
 		lines := []string{bearer(reads)}
-		for _, name := range overridingHeaders {
+		for _, name := range identity.Overriding {
 			lines = append(lines, name+": chosen")
 		}
 		status, _, body := nginx.raw(nginx.request("GET", "/orders/1", lines...))
@@ -191,7 +193,7 @@ func TestNginxAsksTheGate(t *testing.T) {
 			t.Fatalf("%d %s", status, body)
 		}
 		seen := g.upstream.one(t)
-		for _, name := range overridingHeaders {
+		for _, name := range identity.Overriding {
 			seen.has(t, name)
 		}
 	})

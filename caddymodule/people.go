@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -49,7 +50,7 @@ func (a *App) refuseTaken(d *caddyfile.Dispenser, kind, id string) error {
 		"client": slices.ContainsFunc(a.Clients, func(c ClientConfig) bool { return c.ID == id }),
 		"user":   slices.ContainsFunc(a.Users, func(u UserConfig) bool { return u.ID == id }),
 	}
-	if err := once(d, kind+" "+id, taken[kind]); err != nil {
+	if err := setting.Once(d, kind+" "+id, taken[kind]); err != nil {
 		return err
 	}
 	if taken["client"] || taken["user"] {
@@ -65,7 +66,7 @@ func (a *App) parseOrganisation(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	c := OrganisationConfig{ID: args[0]}
-	if err := once(d, "organisation "+c.ID, a.hasOrganisation(c.ID)); err != nil {
+	if err := setting.Once(d, "organisation "+c.ID, a.hasOrganisation(c.ID)); err != nil {
 		return err
 	}
 	if len(args) == 2 {
@@ -156,7 +157,7 @@ func (c *UserConfig) parseGroups(d *caddyfile.Dispenser) error {
 
 // parseEmail asks for the one spelling in which an address is looked up, so that the configuration shows what is used.
 func (c *UserConfig) parseEmail(d *caddyfile.Dispenser) error {
-	if err := text(d, &c.Email); err != nil {
+	if err := setting.Text(d, &c.Email); err != nil {
 		return err
 	}
 	canonical, err := store.CanonicalEmail(c.Email)
@@ -172,11 +173,11 @@ func (c *UserConfig) parseEmail(d *caddyfile.Dispenser) error {
 // parsePassword keeps a reference as it is, for Provision to resolve, and a hash too. A password that is written out is
 // refused, and not repeated.
 func (c *UserConfig) parsePassword(d *caddyfile.Dispenser) error {
-	if err := text(d, &c.PasswordHash); err != nil {
+	if err := setting.Text(d, &c.PasswordHash); err != nil {
 		return err
 	}
 	owner := "user " + c.ID
-	reference, err := parseReference(d, owner, "password", c.PasswordHash)
+	reference, err := setting.Reference(d, owner, "password", c.PasswordHash)
 	if reference || err != nil {
 		return err
 	}
@@ -197,17 +198,17 @@ func (a *App) readDirectory(s *settings) error {
 		all.Organisations = append(all.Organisations, c.read())
 	}
 	for _, c := range a.Users {
-		setting := "password"
-		user, err := c.read(s.roles, resolve)
+		concerns := "password"
+		user, err := c.read(s.roles, setting.Resolve)
 		switch {
 		case err != nil:
 		case c.Role != "" && !s.roles.Has(user.Role):
-			setting, err = "role", s.roles.Check(user.Role)
+			concerns, err = "role", s.roles.Check(user.Role)
 		case c.Organisation != "" && !a.hasOrganisation(c.Organisation):
-			setting, err = "organisation", fmt.Errorf("organisation %q is not declared: add `organisation %s`", c.Organisation, c.Organisation)
+			concerns, err = "organisation", fmt.Errorf("organisation %q is not declared: add `organisation %s`", c.Organisation, c.Organisation)
 		}
 		if err != nil {
-			return a.at(fmt.Errorf("user %q: %w", c.ID, err), setting, "of user", c.ID)
+			return a.at(fmt.Errorf("user %q: %w", c.ID, err), concerns, "of user", c.ID)
 		}
 		all.Users = append(all.Users, user)
 		s.schemes = append(s.schemes, passwords.SchemeOf(user.PasswordHash))
@@ -229,7 +230,7 @@ func (c *UserConfig) read(roles store.RoleCatalogue, lookup lookup) (*store.User
 	if hash == "" {
 		return nil, errNoPassword
 	}
-	if isReference(hash) {
+	if setting.IsReference(hash) {
 		var err error
 		if hash, err = lookup("password", hash); err != nil {
 			return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -129,7 +130,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
-			return placed(fmt.Errorf("protect: %w", err), p.Source)
+			return setting.At(fmt.Errorf("protect: %w", err), p.Source)
 		}
 	}
 	refusal := endpoint.Challenge{Realm: p.realm(), Scope: oauth.Scopes(oauth.ResourceScopes(p.Scopes)).String()}

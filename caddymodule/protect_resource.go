@@ -7,16 +7,18 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // parseResource reads the resource identifier of what is guarded.
 func (p *Protect) parseResource(h httpcaddyfile.Helper) error {
-	if err := parseSetting(h.Dispenser, &p.Resource); err != nil {
+	if err := setting.TextOrPlaceholder(h.Dispenser, &p.Resource); err != nil {
 		return err
 	}
-	if isPlaceholder(p.Resource) {
+	if setting.IsPlaceholder(p.Resource) {
 		return nil
 	}
 	if err := CheckResource(p.Resource); err != nil {
@@ -30,7 +32,7 @@ func (p *Protect) readResource() (err error) {
 	if p.Resource == "" {
 		return nil
 	}
-	if p.resource, err = resolve("resource", p.Resource); err != nil {
+	if p.resource, err = setting.Resolve("resource", p.Resource); err != nil {
 		return err
 	}
 	return CheckResource(p.resource)

@@ -8,6 +8,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 )
 
@@ -35,7 +37,7 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err
 		endpoint.WriteRefusal(w, r, status, err)
 		return nil
 	}
-	rememberToken(r, nil)
+	caller.Remember(r, nil)
 	if errorRoutesOf(r) == nil { // an error of Caddy's, with its trace, would be made for nobody
 		return own(answer, r)
 	}
@@ -103,7 +105,7 @@ func (p *Protect) errorRoutes(w http.ResponseWriter, r *http.Request, failure ca
 		r.URL = &location
 	}
 	dropUpgrade(r) // a refusal is an answer, and no tunnel
-	r = errorRoutes.WithError(handOn(new(upstreamRequest), r, nil), failure)
+	r = errorRoutes.WithError(handOn(new(identity.Request), r, nil), failure)
 	// Routes that match the host and then nothing else end in an answer without a body, and that is where ours belongs.
 	answer := caddyhttp.NewResponseRecorder(w, new(bytes.Buffer), func(status int, _ http.Header) bool {
 		return status == failure.StatusCode

@@ -5,6 +5,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -17,7 +18,7 @@ func (a *App) parseRole(d *caddyfile.Dispenser) error {
 	}
 	role := store.RoleDeclaration{Name: store.Role(args[0])}
 	taken := slices.ContainsFunc(a.Roles, func(other store.RoleDeclaration) bool { return other.Name == role.Name })
-	if err := once(d, "role "+args[0], taken); err != nil {
+	if err := setting.Once(d, "role "+args[0], taken); err != nil {
 		return err
 	}
 	rest := args[1:]

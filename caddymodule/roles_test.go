@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -88,7 +89,7 @@ func TestM40ARoleThatIsDeclaredNoMore(t *testing.T) {
 	if status, _, _ := d.get("/api/x", got.AccessToken); status != http.StatusOK {
 		t.Fatalf("the gate: %d", status)
 	}
-	if seen := d.upstream.one(t); seen.Header[headerRole] != nil || seen.Header.Get(headerOrganisation) != "acme" {
+	if seen := d.upstream.one(t); seen.Header[identity.Role] != nil || seen.Header.Get(identity.Organisation) != "acme" {
 		t.Errorf("the upstream is told %v", seen.Header)
 	}
 	for id, want := range map[string]any{"u-ada": "owner", "u-grace": "clerk", "u-max": "chief"} {
@@ -198,7 +199,7 @@ func TestM39WithoutAnOrganisation(t *testing.T) {
 		if status, _, _ := d.get("/api/x", got.AccessToken); status != http.StatusOK {
 			t.Fatalf("the gate: %d", status)
 		}
-		if seen := d.upstream.one(t); seen.Header[headerOrganisation] != nil || seen.Header.Get(headerRole) == "" {
+		if seen := d.upstream.one(t); seen.Header[identity.Organisation] != nil || seen.Header.Get(identity.Role) == "" {
 			t.Errorf("the upstream is told %v", seen.Header)
 		}
 		b := d.browser()

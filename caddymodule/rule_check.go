@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -14,7 +16,7 @@ import (
 type examination struct {
 	gate     *Protect
 	token    *accesstoken.AccessToken
-	exam     pathExam
+	exam     requestpath.Exam
 	request  *http.Request
 	readings []*http.Request // see allReadings
 }
@@ -29,7 +31,7 @@ func (e *examination) allReadings() []*http.Request {
 
 // asks holds a token against every rule that concerns the request in any of its readings, and returns the first one that refuses it.
 // A request with an ambiguous path falls under every rule.
-func (p *Protect) asks(r *http.Request, exam pathExam, token *accesstoken.AccessToken) (*Rule, error) {
+func (p *Protect) asks(r *http.Request, exam requestpath.Exam, token *accesstoken.AccessToken) (*Rule, error) {
 	e := examination{gate: p, token: token, exam: exam, request: r}
 	for _, rule := range p.Require {
 		if !e.concernedBy(rule) {
@@ -45,7 +47,7 @@ func (p *Protect) asks(r *http.Request, exam pathExam, token *accesstoken.Access
 // scopesNeeded lists the scopes that a token needs for the request: those of the route, and those of every rule that concerns it.
 // Of a rule for one of several it lists those that the token holds, so that a client which asks for what is listed keeps them;
 // when it holds none, or there is no token, all. It is empty where the route's own are all there are.
-func (p *Protect) scopesNeeded(r *http.Request, exam pathExam, token *accesstoken.AccessToken) string {
+func (p *Protect) scopesNeeded(r *http.Request, exam requestpath.Exam, token *accesstoken.AccessToken) string {
 	if !slices.ContainsFunc(p.Require, func(rule *Rule) bool { return len(rule.Scopes)+len(rule.AnyScope) > 0 }) {
 		return ""
 	}
@@ -80,15 +82,15 @@ func (r *Rule) check(e *examination) error {
 			return oauth.MissingScope(oauth.Scopes(r.AnyScope).String())
 		}
 	case len(r.Roles) > 0:
-		if e.isOwn() && t.IsServerToken() || !hasClaim(t, "role", r.Roles) {
+		if e.isOwn() && t.IsServerToken() || !caller.HasClaim(t, "role", r.Roles) {
 			return oauth.NewError(oauth.AccessDenied, "role_missing")
 		}
 	case len(r.Groups) > 0:
-		if !hasClaim(t, "groups", r.Groups) {
+		if !caller.HasClaim(t, "groups", r.Groups) {
 			return oauth.NewError(oauth.AccessDenied, "group_missing")
 		}
 	case r.Claim != "":
-		if !hasClaim(t, r.Claim, r.Values) {
+		if !caller.HasClaim(t, r.Claim, r.Values) {
 			return oauth.NewError(oauth.AccessDenied, "claim_missing")
 		}
 	case r.expression != nil:

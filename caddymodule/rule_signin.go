@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -37,7 +38,7 @@ func checkMaxAge(age caddy.Duration) error {
 func (r *Rule) checkSignIn(e *examination) error {
 	t := e.token
 	if len(r.ACR) > 0 {
-		if t.IsServerToken() || !hasClaim(t, "acr", r.ACR) {
+		if t.IsServerToken() || !caller.HasClaim(t, "acr", r.ACR) {
 			return oauth.InsufficientACR(r.ACR)
 		}
 		return nil

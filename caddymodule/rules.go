@@ -10,6 +10,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 )
 
 // Rule is one `require`: what a token must have, for the requests that it is for. Exactly one of Scopes, AnyScope, Roles, Groups,
@@ -110,7 +112,7 @@ func loadMatchers(ctx caddy.Context, owner any, field string, raw caddyhttp.RawM
 // readingsOf lists what an upstream may take a request for: with an encoded slash a path has two readings; many servers
 // take a path with and without a slash at its end for the same; HEAD is answered as GET is, so that rules for GET are
 // for HEAD too; and a WebSocket over HTTP/2 or 3 reaches the upstream as a GET.
-func readingsOf(r *http.Request, exam pathExam) []*http.Request {
+func readingsOf(r *http.Request, exam requestpath.Exam) []*http.Request {
 	readings := []*http.Request{r}
 	more := func(change func(*http.Request)) {
 		for _, reading := range slices.Clone(readings) {
@@ -120,7 +122,7 @@ func readingsOf(r *http.Request, exam pathExam) []*http.Request {
 		}
 	}
 	if exam.EncodedSlash {
-		readings = append(readings, otherReading(r))
+		readings = append(readings, requestpath.OtherReading(r))
 	}
 	if r.URL.Path != "/" {
 		more(toggleSlash)

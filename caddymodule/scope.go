@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -23,7 +24,7 @@ func (a *App) parseScope(d *caddyfile.Dispenser) error {
 		return d.Errf("%v", err)
 	}
 	taken := slices.ContainsFunc(a.Scopes, func(other oauth.Scope) bool { return other.Name == scope.Name })
-	if err := once(d, "scope "+scope.Name, taken); err != nil {
+	if err := setting.Once(d, "scope "+scope.Name, taken); err != nil {
 		return err
 	}
 	err := options{"server_tokens": func(d *caddyfile.Dispenser) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
@@ -43,13 +44,13 @@ func (*Server) CaddyModule() caddy.ModuleInfo {
 
 // Provision finds the issuer.
 func (s *Server) Provision(ctx caddy.Context) error {
-	app, err := oauthApp(ctx, "oauth_server", s.Source)
+	app, err := setting.App(ctx, "oauth_server", s.Source)
 	if err != nil {
 		return err
 	}
 	s.app = app.(*App)
 	s.app.NoteHTTP(ctx)
-	return placed(s.check(), s.Source)
+	return setting.At(s.check(), s.Source)
 }
 
 // check refuses settings that cannot be served.

@@ -12,6 +12,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/floodgate"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -35,7 +37,7 @@ type Shared struct {
 	identityHeaders []string // what any `protect` of this configuration sets beyond the defaults
 	qualifiers      []string // with which the ids of trusted issuers begin in the tokens that a `protect` swaps
 	// identityGuard takes all of them from clients. It is made by the first request, when every `protect` is known.
-	identityGuard func() *identityGuard
+	identityGuard func() *identity.Guard
 }
 
 // OwnIssuer is our own issuer, as gates use it.
@@ -76,7 +78,7 @@ type TrustedIssuer struct {
 func NewShared(logger *zap.Logger, audit *endpoint.Audit, now func() time.Time, own *OwnIssuer, others []TrustedIssuer, limit tokenissuer.Limit) (*Shared, error) {
 	s := &Shared{logger: logger, audit: audit, now: now, own: own, others: others, limit: limit, released: make(chan struct{})}
 	s.release = sync.OnceFunc(func() { close(s.released) })
-	s.identityGuard = sync.OnceValue(func() *identityGuard { return newIdentityGuard(s.identityHeaders) })
+	s.identityGuard = sync.OnceValue(func() *identity.Guard { return identity.NewGuard(s.identityHeaders) })
 	var err error
 	s.flood, err = takeFloodgate(limit, now)
 	return s, err
@@ -107,7 +109,7 @@ type host interface {
 
 // sharedOf returns what the gates of the configuration share, for the directive that needs it, which stands at the source.
 func sharedOf(ctx caddy.Context, directive, source string) (*Shared, error) {
-	app, err := oauthApp(ctx, directive, source)
+	app, err := setting.App(ctx, directive, source)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
@@ -51,7 +52,7 @@ const defaultPool = 16
 //	}
 //	store memory
 func (a *App) parseStore(d *caddyfile.Dispenser) error {
-	if err := once(d, "store", a.Store != nil); err != nil {
+	if err := setting.Once(d, "store", a.Store != nil); err != nil {
 		return err
 	}
 	args := d.RemainingArgs()
@@ -90,7 +91,7 @@ func (a *App) parseStore(d *caddyfile.Dispenser) error {
 
 // parsePlace reads a path or a connection string.
 func (c *StoreConfig) parsePlace(d *caddyfile.Dispenser, value string) error {
-	err := refuseRequest(d, value)
+	err := setting.RefuseRequest(d, value)
 	if c.Type == storeSQLite {
 		if c.Path = value; value == "" {
 			return d.Errf("the store's path is empty; is a variable unset?")
@@ -101,13 +102,13 @@ func (c *StoreConfig) parsePlace(d *caddyfile.Dispenser, value string) error {
 	switch {
 	case value == "":
 		return d.Errf("the connection string is empty; is a variable unset?")
-	case err != nil && !isReference(value): // the error quotes all of it
+	case err != nil && !setting.IsReference(value): // the error quotes all of it
 		return d.Errf("the connection string has a part that comes from the request: use {env.NAME} or {file./path}")
 	case err != nil:
 		return err
 	}
 	warnSubstituted(d, "connection string", value, 2)
-	if !isPlaceholder(value) {
+	if !setting.IsPlaceholder(value) {
 		if err := sqlstore.ParsePostgres(oauth.NewSecret(value)); err != nil {
 			return d.WrapErr(err)
 		}
@@ -116,7 +117,7 @@ func (c *StoreConfig) parsePlace(d *caddyfile.Dispenser, value string) error {
 }
 
 func (c *StoreConfig) parsePool(d *caddyfile.Dispenser) error {
-	value, err := oneArg(d)
+	value, err := setting.OneArg(d)
 	if err != nil {
 		return err
 	}
@@ -127,7 +128,7 @@ func (c *StoreConfig) parsePool(d *caddyfile.Dispenser) error {
 }
 
 func (c *StoreConfig) parseMigrate(d *caddyfile.Dispenser) error {
-	value, err := oneArg(d)
+	value, err := setting.OneArg(d)
 	if err == nil && value != "off" {
 		err = d.Errf("migrate %q: use off, or leave it out", value)
 	}
@@ -166,7 +167,7 @@ func (c *StoreConfig) readSQLite(s *engineSettings) (err error) {
 	}
 	path := filepath.Join(caddy.AppDataDir(), "oauth", "gatehouse.db")
 	if c.Path != "" {
-		if path, err = resolve("store path", c.Path); err != nil {
+		if path, err = setting.Resolve("store path", c.Path); err != nil {
 			return err
 		}
 	}
@@ -184,8 +185,8 @@ func (c *StoreConfig) readPostgres(s *engineSettings) (err error) {
 	if c.DSN == "" {
 		return errors.New("store postgres needs a connection string, as in postgres://user@host/database")
 	}
-	if s.dsn, err = resolve("store postgres", c.DSN); err != nil {
-		if isReference(c.DSN) {
+	if s.dsn, err = setting.Resolve("store postgres", c.DSN); err != nil {
+		if setting.IsReference(c.DSN) {
 			return err
 		}
 		return errBraces // the error may quote a part of the password

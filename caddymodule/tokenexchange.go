@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -19,7 +20,7 @@ const swapToken = "swap"
 
 // parseUpstreamToken reads what becomes of the client's token.
 func (p *Protect) parseUpstreamToken(h httpcaddyfile.Helper) error {
-	if err := once(h.Dispenser, "upstream_token", p.UpstreamToken != ""); err != nil {
+	if err := setting.Once(h.Dispenser, "upstream_token", p.UpstreamToken != ""); err != nil {
 		return err
 	}
 	args := h.RemainingArgs()
@@ -57,7 +58,7 @@ func (p *Protect) readSwap() (err error) {
 	if p.shared.own == nil {
 		return errors.New("upstream_token swap needs an issuer of our own, whose token the upstream gets: add `issuer https://…` to the oauth block")
 	}
-	if p.swapFor, err = resolve("upstream_token swap: audience", p.SwapAudience); err != nil {
+	if p.swapFor, err = setting.Resolve("upstream_token swap: audience", p.SwapAudience); err != nil {
 		return err
 	}
 	if err := p.checkSwapAudience(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -69,14 +70,14 @@ func (c *TokensConfig) lifetime(value *caddy.Duration) func(*caddyfile.Dispenser
 
 // parseRefreshGrace reads a duration, of which 0 says something, and who may repeat a refresh within it.
 func (c *TokensConfig) parseRefreshGrace(d *caddyfile.Dispenser) error {
-	if err := once(d, "refresh_grace", c.RefreshGrace != nil); err != nil {
+	if err := setting.Once(d, "refresh_grace", c.RefreshGrace != nil); err != nil {
 		return err
 	}
 	args := d.RemainingArgs()
 	if len(args) == 0 || len(args) > 2 {
 		return d.ArgErr()
 	}
-	grace, err := durationOf(d, args[0])
+	grace, err := setting.DurationOf(d, args[0])
 	if err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func (a *App) readTokens(s *settings) error {
 
 // parsePasswordGrant reads `password_grant { refresh_tokens }`.
 func (a *App) parsePasswordGrant(d *caddyfile.Dispenser) error {
-	if err := once(d, "password_grant", a.PasswordGrant != nil); err != nil {
+	if err := setting.Once(d, "password_grant", a.PasswordGrant != nil); err != nil {
 		return err
 	}
 	a.PasswordGrant = new(tokenissuer.PasswordRules)

@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
@@ -80,7 +81,7 @@ func (a *App) parseTrust(d *caddyfile.Dispenser) error {
 	a.note(d, "trust", c.Name)
 	first := *d
 	err := options{
-		"audience": func(d *caddyfile.Dispenser) error { return parseAudience(d, &c.Audience) },
+		"audience": func(d *caddyfile.Dispenser) error { return setting.Audience(d, &c.Audience) },
 		"algorithms": func(d *caddyfile.Dispenser) error {
 			return parseWords(d, &c.Algorithms, func(name string) error {
 				_, err := oauth.ParseTrustedAlgorithm(name)
@@ -88,7 +89,7 @@ func (a *App) parseTrust(d *caddyfile.Dispenser) error {
 			})
 		},
 		"typ":                   func(d *caddyfile.Dispenser) error { return parseWords(d, &c.Types, accesstoken.CheckTokenType) },
-		"jwks_uri":              func(d *caddyfile.Dispenser) error { return parseSetting(d, &c.JWKSURI) },
+		"jwks_uri":              func(d *caddyfile.Dispenser) error { return setting.TextOrPlaceholder(d, &c.JWKSURI) },
 		"roles_claim":           c.parseRolesClaim,
 		"audience_from":         checkedText(&c.AudienceFrom, checkAudienceFrom),
 		"max_stale":             func(d *caddyfile.Dispenser) error { return parsePositive(d, &c.MaxStale) },
@@ -107,15 +108,15 @@ func (a *App) parseTrust(d *caddyfile.Dispenser) error {
 
 // parseRolesClaim reads the name of a claim, or a path to one.
 func (c *TrustConfig) parseRolesClaim(d *caddyfile.Dispenser) error {
-	if err := text(d, &c.RolesClaim); err != nil {
+	if err := setting.Text(d, &c.RolesClaim); err != nil {
 		return err
 	}
-	return refusePlaceholders(d, []string{c.RolesClaim})
+	return setting.RefusePlaceholders(d, []string{c.RolesClaim})
 }
 
 // parseWords reads words that are known.
 func parseWords(d *caddyfile.Dispenser, words *[]string, check func(string) error) error {
-	if err := once(d, d.Val(), len(*words) > 0); err != nil {
+	if err := setting.Once(d, d.Val(), len(*words) > 0); err != nil {
 		return err
 	}
 	return checkedList(words, func(word string) error { return check(strings.TrimSpace(word)) })(d)
@@ -134,7 +135,7 @@ func parsePositive(d *caddyfile.Dispenser, value *caddy.Duration) error {
 // readTrust reads whom we trust. No two may be the same.
 func (a *App) readTrust(s *settings) error {
 	for _, c := range a.Trust {
-		t, err := c.read(resolve)
+		t, err := c.read(setting.Resolve)
 		same := slices.IndexFunc(s.trusted, func(o *trustedIssuer) bool { return o.settings.Issuer == t.settings.Issuer })
 		switch {
 		case err != nil:

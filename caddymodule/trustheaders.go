@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 )
 
 // parseTrustHeaders reads the overriding headers that pass when a trusted proxy sends them.
@@ -27,8 +29,8 @@ func (p *Protect) readTrustHeaders() error {
 	p.trustedHeaders = nil
 	for _, name := range p.TrustHeaders {
 		name = http.CanonicalHeaderKey(name)
-		if !slices.Contains(overridingHeaders, name) {
-			return fmt.Errorf("trust_headers %s: use headers by which a client would choose method or path: %s", name, strings.Join(overridingHeaders, ", "))
+		if !slices.Contains(identity.Overriding, name) {
+			return fmt.Errorf("trust_headers %s: use headers by which a client would choose method or path: %s", name, strings.Join(identity.Overriding, ", "))
 		}
 		p.trustedHeaders = append(p.trustedHeaders, name)
 	}

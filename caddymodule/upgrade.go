@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -85,7 +86,7 @@ func (p *Protect) admitUpgrade(r *http.Request) (string, error) {
 func dropUpgrade(r *http.Request) {
 	delete(r.Header, "Upgrade")
 	isAsking := func(option string) bool { return option == "Upgrade" }
-	options := strings.Split(connectionOptions(r.Header["Connection"]), ", ")
+	options := strings.Split(identity.ConnectionOptions(r.Header["Connection"]), ", ")
 	if rest := strings.Join(slices.DeleteFunc(options, isAsking), ", "); rest != "" {
 		r.Header["Connection"] = []string{rest}
 	} else {

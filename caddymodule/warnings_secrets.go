@@ -11,6 +11,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 )
 
 // maxCaddyfile bounds what is read to see how a secret was written.
@@ -20,7 +22,7 @@ const maxCaddyfile = 4 << 20
 // file, and so into the configuration that it keeps. Nothing but the file still shows how it was written. Argument says which
 // word of the line the secret is, from 1.
 func warnSubstituted(d *caddyfile.Dispenser, what, value string, argument int) {
-	if isReference(value) {
+	if setting.IsReference(value) {
 		return // the variable held the name of another
 	}
 	words := wordsOfLine(d.File(), d.Line())

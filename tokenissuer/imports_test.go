@@ -99,8 +99,24 @@ var rooms = map[string]room{
 	},
 	"caddymodule/coverage":  {without: slices.Concat(database, []string{"github.com/patrickmn/go-cache"})},
 	"caddymodule/floodgate": {without: slices.Concat(wire, database)},
+	"caddymodule/setting": {
+		others:  []string{"github.com/caddyserver/caddy/v2"},
+		without: []string{"github.com/patrickmn/go-cache"},
+	},
+	"caddymodule/requestpath": {
+		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2"}),
+	},
+	"caddymodule/identity": {
+		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2"}),
+	},
+	"caddymodule/caller": {
+		own:     []string{"caddymodule/setting", "tokenissuer/accesstoken", "tokenissuer/oauth"},
+		others:  []string{"cel.dev/cel-go", "github.com/caddyserver/caddy/v2"},
+		without: []string{"github.com/patrickmn/go-cache"},
+	},
 	"caddymodule": {
 		own: []string{
+			"caddymodule/caller", "caddymodule/identity", "caddymodule/requestpath", "caddymodule/setting",
 			"caddymodule/coverage", "caddymodule/floodgate", "caddymodule/logfilter",
 			"internal/failpoint", "internal/headroom",
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint", "tokenissuer/endpoint/pages", "tokenissuer/keys",

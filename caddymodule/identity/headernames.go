@@ -1,22 +1,22 @@
-package caddymodule
+package identity
 
 import "strings"
 
-// headerNames is a set of header names that finds a name in every spelling which some server takes for it. CGI and
+// Names is a set of header names that finds a name in every spelling which some server takes for it. CGI and
 // everything that descends from it (FastCGI, WSGI, Rack) writes X-Auth-Subject, X_Auth_Subject and x.auth.subject as the
 // one variable HTTP_X_AUTH_SUBJECT. So names are compared lower-cased, with all but letters and digits read as a hyphen.
-type headerNames struct {
+type Names struct {
 	folded []string
 	// Most headers are passed over without a comparison: bit n of lengths: there is a name of n bytes; bit n of starts: one
 	// begins with a byte of which these are the lowest six bits.
 	lengths, starts uint64
 }
 
-func newHeaderNames(names ...string) headerNames {
-	var s headerNames
+func NewNames(names ...string) Names {
+	var s Names
 	for _, name := range names {
-		if !s.has(name) {
-			s.folded = append(s.folded, foldHeaderName(name))
+		if !s.Has(name) {
+			s.folded = append(s.folded, Fold(name))
 			s.lengths |= lengthBit(name)
 			s.starts |= startBit(name)
 		}
@@ -24,8 +24,8 @@ func newHeaderNames(names ...string) headerNames {
 	return s
 }
 
-// has reports whether name is a spelling of a name in the set. It does not allocate.
-func (s headerNames) has(name string) bool {
+// Has reports whether name is a spelling of a name in the set. It does not allocate.
+func (s Names) Has(name string) bool {
 	if s.lengths&lengthBit(name) == 0 || s.starts&startBit(name) == 0 {
 		return false
 	}
@@ -57,7 +57,7 @@ func startBit(name string) uint64 {
 	return 1 << (foldedByte[name[0]] & 63)
 }
 
-func foldHeaderName(name string) string {
+func Fold(name string) string {
 	folded := []byte(name)
 	for i, c := range folded {
 		folded[i] = foldedByte[c]
@@ -82,7 +82,7 @@ var foldedByte = func() (table [256]byte) {
 // unforwardable are the headers which frame a message, belong to one connection, carry credentials, tell an upstream where a
 // request came from, or say which answer is asked for and what an answer is (RFC 9110, RFC 9111; with `forward_to response` it
 // has the claims too). A claim in one of them would be a claim that steers the proxy, its upstream or a cache.
-var unforwardable = newHeaderNames(
+var unforwardable = NewNames(
 	"Host", "Connection", "Transfer-Encoding", "TE", "Trailer", "Upgrade", "Keep-Alive", "Expect", "HTTP2-Settings",
 	"Authorization", "Cookie", "Set-Cookie", "Proxy", "Via", "Early-Data", "Max-Forwards", "Alt-Svc",
 	"Origin", "Referer",
@@ -90,23 +90,23 @@ var unforwardable = newHeaderNames(
 	"Allow", "Age", "ETag", "Expires", "Last-Modified", "Location", "Retry-After", "Vary", "WWW-Authenticate", "Authentication-Info",
 )
 
-// forbiddenForward reports whether `forward` must not write a claim into the header name: into none that means something
+// Forbidden reports whether `forward` must not write a claim into the header name: into none that means something
 // to HTTP or to a proxy, in any spelling, and into none that is no header name at all (RFC 9110 §5.1).
-func forbiddenForward(name string) bool {
-	if name == "" || strings.ContainsFunc(name, func(c rune) bool { return !isTokenRune(c) }) {
+func Forbidden(name string) bool {
+	if name == "" || strings.ContainsFunc(name, func(c rune) bool { return !IsTokenRune(c) }) {
 		return true
 	}
-	folded := foldHeaderName(name)
+	folded := Fold(name)
 	for _, prefix := range [...]string{"proxy-", "x-forwarded-", "content-", "sec-", "access-control-", "accept-", "if-"} {
 		if strings.HasPrefix(folded, prefix) {
 			return true
 		}
 	}
-	return unforwardable.has(name) || forwardingNames.has(name) || overridingNames.has(name)
+	return unforwardable.Has(name) || forwardingNames.Has(name) || overridingNames.Has(name)
 }
 
-// isTokenRune is tchar of RFC 9110 §5.6.2.
-func isTokenRune(c rune) bool {
+// IsTokenRune is tchar of RFC 9110 §5.6.2.
+func IsTokenRune(c rune) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
 		strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 }

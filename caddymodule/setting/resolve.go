@@ -1,4 +1,4 @@
-package caddymodule
+package setting
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// resolve replaces {env.*}, {file.*} and the like in a setting. Nothing, and a placeholder that gives nothing, is an
+// Resolve replaces {env.*}, {file.*} and the like in a setting. Nothing, and a placeholder that gives nothing, is an
 // error; so is one that a request would fill, because then a client could choose the value.
-func resolve(name, text string) (string, error) {
+func Resolve(name, text string) (string, error) {
 	if text == "" {
 		return "", fmt.Errorf("%s is missing", name)
 	}
@@ -26,10 +26,10 @@ func resolve(name, text string) (string, error) {
 	return value, nil
 }
 
-func resolveAll(what string, configured []string) ([]string, error) {
+func ResolveAll(what string, configured []string) ([]string, error) {
 	var values []string
 	for _, text := range configured {
-		value, err := resolve(what, text)
+		value, err := Resolve(what, text)
 		if err != nil {
 			return nil, err
 		}

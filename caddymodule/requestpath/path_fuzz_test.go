@@ -1,4 +1,4 @@
-package caddymodule
+package requestpath
 
 import (
 	"context"
@@ -15,17 +15,17 @@ import (
 func TestExaminedPathIsTheOneSentUpstream(t *testing.T) {
 	for name, test := range map[string]struct {
 		u    url.URL
-		want pathExam
+		want Exam
 	}{
 		"stale RawPath":          {url.URL{Path: "/a", RawPath: "/b%2fc"}, canonical},
-		"RawPath left empty":     {url.URL{Path: "/a/../b"}, pathExam{Ambiguous: true, Reason: "path_dot_segment"}},
+		"RawPath left empty":     {url.URL{Path: "/a/../b"}, Exam{Ambiguous: true, Reason: "path_dot_segment"}},
 		"RawPath not valid":      {url.URL{Path: "/a b", RawPath: "/a b"}, canonical},
-		"rewritten, no slash":    {url.URL{Path: "a/b"}, pathExam{Ambiguous: true, Reason: "path_relative"}},
+		"rewritten, no slash":    {url.URL{Path: "a/b"}, Exam{Ambiguous: true, Reason: "path_relative"}},
 		"rewritten to nothing":   {url.URL{}, passes},
-		"opaque besides a path":  {url.URL{Path: "/a", Opaque: "//h/b"}, pathExam{Ambiguous: true, Reason: "path_opaque"}},
+		"opaque besides a path":  {url.URL{Path: "/a", Opaque: "//h/b"}, Exam{Ambiguous: true, Reason: "path_opaque"}},
 		"escape only in RawPath": {url.URL{Path: "/ab", RawPath: "/%61b"}, passes},
 	} {
-		if got := examinePath(&test.u); got != test.want {
+		if got := Examine(&test.u); got != test.want {
 			t.Errorf("%s: %+v, want %+v", name, got, test.want)
 		}
 	}
@@ -52,13 +52,13 @@ func TestPatternsMeanWhatTheyMeanInCaddy(t *testing.T) {
 	for _, pattern := range patterns {
 		for _, target := range targets {
 			r := readTarget(t, target)
-			got, theirs := matchesPathExactly([]string{pattern}, r.URL), caddyMatches(t, r, pattern)
+			got, theirs := MatchesExactly([]string{pattern}, r.URL), caddyMatches(t, r, pattern)
 			if lower := strings.ToLower(target+pattern) == target+pattern || target == "/pub/%C3%A9" && pattern != "/Pub/*"; got && !theirs || lower && got != theirs {
 				t.Errorf("%q on %s: %v, Caddy says %v", pattern, target, got, theirs)
 			}
 		}
 	}
-	if matchesPathExactly([]string{"/a%20b", "/{x}", "{path}"}, readTarget(t, "/a%20b").URL) {
+	if MatchesExactly([]string{"/a%20b", "/{x}", "{path}"}, readTarget(t, "/a%20b").URL) {
 		t.Error("a pattern with an escape or a placeholder matches")
 	}
 }
@@ -78,7 +78,7 @@ func FuzzPathGuard(f *testing.F) {
 		if rawPath != "" {
 			u.RawPath = rawPath
 		}
-		exam := examinePath(u)
+		exam := Examine(u)
 		if exam.Ambiguous != (exam.Reason != "") || exam.Canonical && (exam.Ambiguous || exam.EncodedSlash) {
 			t.Fatalf("%q contradicts itself: %+v", target, exam)
 		}
@@ -103,7 +103,7 @@ func FuzzPathGuard(f *testing.F) {
 		if strings.ContainsAny(unescaped, "\\;\x00") || strings.Contains(strings.ToLower(unescaped), "%2e") {
 			t.Fatalf("%q is accepted", unescaped)
 		}
-		other := otherReading(&http.Request{URL: u}).URL
+		other := OtherReading(&http.Request{URL: u}).URL
 		if strings.Count(other.Path, "/") != strings.Count(sent, "/") && u.Path != "" {
 			t.Fatalf("%q has the other reading %q", sent, other.Path)
 		}
@@ -119,7 +119,7 @@ func BenchmarkExaminePath(b *testing.B) {
 		b.Run(target[1:], func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if examinePath(u).Ambiguous {
+				if Examine(u).Ambiguous {
 					b.Fatal("refused")
 				}
 			}
@@ -131,7 +131,7 @@ func BenchmarkMatchesPathExactly(b *testing.B) {
 	u, patterns := &url.URL{Path: "/pub/app/main.css"}, []string{"/favicon.ico", "/pub/*"}
 	b.ReportAllocs()
 	for b.Loop() {
-		if !matchesPathExactly(patterns, u) {
+		if !MatchesExactly(patterns, u) {
 			b.Fatal("no match")
 		}
 	}

@@ -1,4 +1,6 @@
-package caddymodule
+// Package identity tells an upstream who is calling, in headers that no client can fake: it takes their every spelling from
+// requests, and writes them anew.
+package identity
 
 import (
 	"net/http"
@@ -8,52 +10,52 @@ import (
 
 // The headers that tell an upstream who is calling, unless `forward` says otherwise.
 const (
-	headerSubject      = "X-Auth-Subject"
-	headerClient       = "X-Auth-Client"
-	headerScope        = "X-Auth-Scope"
-	headerOrganisation = "X-Auth-Organisation"
-	headerRole         = "X-Auth-Role"
-	headerGroups       = "X-Auth-Groups"
-	// headerIssuer is there on routes that take tokens of other issuers.
-	headerIssuer = "X-Auth-Issuer"
+	Subject      = "X-Auth-Subject"
+	Client       = "X-Auth-Client"
+	Scope        = "X-Auth-Scope"
+	Organisation = "X-Auth-Organisation"
+	Role         = "X-Auth-Role"
+	Groups       = "X-Auth-Groups"
+	// Issuer is there on routes that take tokens of other issuers.
+	Issuer = "X-Auth-Issuer"
 )
 
-// maxIdentityBytes is the longest encoded value of an identity header. A longer one is refused by whoever sets it, for
+// MaxBytes is the longest encoded value of an identity header. A longer one is refused by whoever sets it, for
 // it would be the upstream that chokes on it.
-const maxIdentityBytes = 4096
+const MaxBytes = 4096
 
-// headerField is one identity header. Name is in canonical form.
-type headerField struct{ Name, Value string }
+// Field is one identity header. Name is in canonical form.
+type Field struct{ Name, Value string }
 
-// identityGuard takes away what a client must not be able to say. It is immutable after newIdentityGuard.
-type identityGuard struct {
-	identity headerNames
+// Guard takes away what a client must not be able to say. It is immutable after NewGuard.
+type Guard struct {
+	identity Names
 	// foreign has those and what only a trusted proxy may say.
-	foreign headerNames
+	foreign Names
 }
 
-// newIdentityGuard builds the guard from all identity headers that any route of the configuration can set. The six
+// NewGuard builds the guard from all identity headers that any route of the configuration can set. The six
 // default ones and the issuer's are always among them, because an upstream that listens to them does so behind every route.
-func newIdentityGuard(names []string) *identityGuard {
+func NewGuard(names []string) *Guard {
 	// Proxy becomes HTTP_PROXY in a CGI program, which takes it for its own proxy (CVE-2016-5385). HTTP2-Settings belongs
 	// to one connection only (RFC 7540 §3.2.1); once Connection names it no more, reverse_proxy would pass it on.
-	all := []string{headerSubject, headerClient, headerScope, headerOrganisation, headerRole, headerGroups, headerIssuer, "Proxy", "HTTP2-Settings"}
-	all = append(append(all, names...), overridingHeaders...)
-	return &identityGuard{newHeaderNames(all...), newHeaderNames(append(all, forwardingNames.folded...)...)}
+	all := []string{Subject, Client, Scope, Organisation, Role, Groups, Issuer, "Proxy", "HTTP2-Settings"}
+	all = append(append(all, names...), Overriding...)
+	return &Guard{NewNames(all...), NewNames(append(all, forwardingNames.folded...)...)}
 }
 
-// clean works in place on the header of the request that the client sent, because Caddy's error routes get that one. It
+// Clean works in place on the header of the request that the client sent, because Caddy's error routes get that one. It
 // deletes every spelling of every identity header, and reduces Connection to the words that a proxy itself understands:
 // reverse_proxy deletes what Connection names after our handler ran, so a client could delete an identity header. From a
 // peer that is no trusted proxy it takes the forwarding headers as well; of one that is, it keeps the overriding headers that
 // the route trusts, which are in canonical form.
-func (g *identityGuard) clean(h http.Header, trusted bool, kept ...string) {
+func (g *Guard) Clean(h http.Header, trusted bool, kept ...string) {
 	names := &g.foreign
 	if trusted {
 		names = &g.identity
 	}
 	for key := range h {
-		if names.has(key) && (!trusted || !slices.Contains(kept, key)) {
+		if names.Has(key) && (!trusted || !slices.Contains(kept, key)) {
 			delete(h, key)
 		}
 	}
@@ -61,15 +63,18 @@ func (g *identityGuard) clean(h http.Header, trusted bool, kept ...string) {
 	if !ok || len(lines) == 1 && connectionOption(lines[0]) != "" {
 		return
 	}
-	if options := connectionOptions(lines); options != "" {
+	if options := ConnectionOptions(lines); options != "" {
 		h["Connection"] = []string{options}
 	} else {
 		delete(h, "Connection")
 	}
 }
 
-// connectionOptions joins what may remain of all Connection lines, each option once.
-func connectionOptions(lines []string) string {
+// Takes reports whether the header is taken from whoever sends it.
+func (g *Guard) Takes(name string) bool { return g.identity.Has(name) }
+
+// ConnectionOptions joins what may remain of all Connection lines, each option once.
+func ConnectionOptions(lines []string) string {
 	var kept []string
 	for _, line := range lines {
 		for word := range strings.SplitSeq(line, ",") {
@@ -94,24 +99,20 @@ func connectionOption(word string) string {
 
 // forwardingNames are the headers by which a proxy tells where the request came from and where it entered. reverse_proxy
 // sets X-Forwarded-For, -Proto and -Host itself; these it passes on as they came.
-var forwardingNames = newHeaderNames("Forwarded", "X-Forwarded-Prefix", "X-Forwarded-Port", "X-Real-Ip")
+var forwardingNames = NewNames("Forwarded", "X-Forwarded-Prefix", "X-Forwarded-Port", "X-Real-Ip")
 
-// upstreamRequest is a request that goes on to the upstream, and the values of its identity headers: as many as there are by default,
+// Request is a request that goes on to the upstream, and the values of its identity headers: as many as there are by default,
 // and one more.
-type upstreamRequest struct {
+type Request struct {
 	http.Request
 	values [8]string
 }
 
-// forUpstream gives the request that goes on to the upstream: a copy with its own header map, the identity set, and no
+// Copy returns the request that goes on to the upstream: a copy of r with its own header map, the identity set, and no
 // trailers, for a client could announce an identity header as a trailer and send it after everything was checked. r and
-// its header stay as they are; the copied map shares its value slices with r, so they are replaced, never written to.
-func forUpstream(r *http.Request, identity []headerField) *http.Request {
-	return new(upstreamRequest).copy(r, identity)
-}
-
-// copy is forUpstream in a place that is there already. It must not be in use.
-func (u *upstreamRequest) copy(r *http.Request, identity []headerField) *http.Request {
+// its header stay as they are; the copied map shares its value slices with r, so they are replaced, never written to. The copy
+// reuses u's allocation, which must not be in use.
+func (u *Request) Copy(r *http.Request, identity []Field) *http.Request {
 	r2 := &u.Request
 	*r2 = *r
 	r2.Trailer = nil
@@ -133,10 +134,10 @@ func (u *upstreamRequest) copy(r *http.Request, identity []headerField) *http.Re
 	return r2
 }
 
-// encodeIdentity writes one claim value for a header: every byte that is not visible ASCII, and `%` and `,`, becomes %XX
+// Encode writes one claim value for a header: every byte that is not visible ASCII, and `%` and `,`, becomes %XX
 // with upper-case digits (RFC 3986 §2.1), so that a value ends neither its line nor its place in a list, and an upstream
 // gets it back by percent-decoding. Braces stay as they are, since no replacer ever sees the value.
-func encodeIdentity(value string) string {
+func Encode(value string) string {
 	odd := 0
 	for i := range len(value) {
 		if !isIdentityByte(value[i]) {
@@ -161,9 +162,9 @@ const upperHex = "0123456789ABCDEF"
 
 func isIdentityByte(c byte) bool { return '!' <= c && c <= '~' && c != '%' && c != ',' }
 
-// encodeIdentityList writes a claim with several values as a scope is written: encoded, with one space between them, or another
+// EncodeList writes a claim with several values as a scope is written: encoded, with one space between them, or another
 // separator. Empty values are left out.
-func encodeIdentityList(values []string, separator byte) string {
+func EncodeList(values []string, separator byte) string {
 	var list strings.Builder
 	size := 0
 	for _, value := range values {
@@ -177,7 +178,7 @@ func encodeIdentityList(values []string, separator byte) string {
 		if list.Len() > 0 {
 			list.WriteByte(separator)
 		}
-		list.WriteString(encodeIdentity(value))
+		list.WriteString(Encode(value))
 	}
 	return list.String()
 }

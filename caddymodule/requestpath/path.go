@@ -1,4 +1,6 @@
-package caddymodule
+// Package requestpath finds out whether a path can be read in one way only: by the gate, by Caddy's matchers and by the
+// upstream alike.
+package requestpath
 
 import (
 	"net/http"
@@ -10,24 +12,24 @@ import (
 	"unicode/utf8"
 )
 
-// pathExam is what examinePath found out about the path that an upstream will be sent.
-type pathExam struct {
+// Exam is what Examine found out about the path that an upstream will be sent.
+type Exam struct {
 	Ambiguous    bool   // two honest servers could read two different resources in it: `paths strict` refuses it
 	Reason       string // why it is ambiguous, for the audit log: "path_dot_segment", …
 	EncodedSlash bool   // it holds %2F, so the rules of both readings apply and it is never anonymous
 	Canonical    bool   // it has one spelling only, and this is it: the only kind of path that may be anonymous
 }
 
-// examinePath reads the bytes that reverse_proxy writes into its request line (u.EscapedPath) and what they decode to
+// Examine reads the bytes that reverse_proxy writes into its request line (u.EscapedPath) and what they decode to
 // (u.Path), and nothing else: the query and the fragment are no part of a path. Caddy's own matchers clean and lower-case
 // a path before they compare it and forward it as it came, so what they match is not what an upstream serves.
-func examinePath(u *url.URL) pathExam {
+func Examine(u *url.URL) Exam {
 	if u.RawPath == "" && u.Opaque == "" && isPlainPath(u.Path) {
-		return pathExam{Canonical: true}
+		return Exam{Canonical: true}
 	}
 	encodedSlash, needless := scanEscapes(u.EscapedPath())
 	reason := pathFault(u)
-	return pathExam{
+	return Exam{
 		Ambiguous:    reason != "",
 		Reason:       reason,
 		EncodedSlash: encodedSlash,
@@ -203,11 +205,11 @@ func decodeAgain(p string) string {
 	return b.String()
 }
 
-// otherReading gives the request as a server sees it that does not take %2F for a separator: r has it decoded to a
+// OtherReading gives the request as a server sees it that does not take %2F for a separator: r has it decoded to a
 // slash in URL.Path, the copy has U+FFFD there, which is no separator, one character (as `?` in a pattern wants it), and
 // in nobody's pattern. Rules are asked about both. Without an encoded slash it is r itself. Placeholders such as
 // {http.request.uri.path} stay bound to the request that Caddy received.
-func otherReading(r *http.Request) *http.Request {
+func OtherReading(r *http.Request) *http.Request {
 	raw := r.URL.EscapedPath()
 	if encodedSlash, _ := scanEscapes(raw); !encodedSlash {
 		return r
@@ -225,11 +227,11 @@ func otherReading(r *http.Request) *http.Request {
 
 var encodedSlashes = strings.NewReplacer("%2f", "%EF%BF%BD", "%2F", "%EF%BF%BD")
 
-// matchesPathExactly asks Caddy's `path` patterns, as they were written, about a path without folding case: /PUB/x must
+// MatchesExactly asks Caddy's `path` patterns, as they were written, about a path without folding case: /PUB/x must
 // not be anonymous because /pub/* is. Only a canonical path can match. Patterns with an escape or a placeholder never
 // do: in Caddy they mean something else, and to be refused is the safe side.
-func matchesPathExactly(patterns []string, u *url.URL) bool {
-	return examinePath(u).Canonical && slices.ContainsFunc(patterns, func(pattern string) bool {
+func MatchesExactly(patterns []string, u *url.URL) bool {
+	return Examine(u).Canonical && slices.ContainsFunc(patterns, func(pattern string) bool {
 		return !strings.ContainsAny(pattern, "%{") && matchesPattern(pattern, u.Path)
 	})
 }

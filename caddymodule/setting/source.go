@@ -1,4 +1,4 @@
-package caddymodule
+package setting
 
 import (
 	"fmt"
@@ -7,17 +7,17 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// sourceOf tells where in a Caddyfile the word stands that was read last, as file:line.
-func sourceOf(d *caddyfile.Dispenser) string {
+// Source tells where in a Caddyfile the word stands that was read last, as file:line.
+func Source(d *caddyfile.Dispenser) string {
 	if d.File() == "" {
 		return ""
 	}
 	return fmt.Sprintf("%s:%d", d.File(), d.Line())
 }
 
-// placed adds to an error where its cause stands. A configuration in JSON has no such places, and an error that says where
+// At adds to an error where its cause stands. A configuration in JSON has no such places, and an error that says where
 // something stands already knows better.
-func placed(err error, source string) error {
+func At(err error, source string) error {
 	if err == nil || source == "" || strings.Contains(err.Error(), ", at ") {
 		return err
 	}

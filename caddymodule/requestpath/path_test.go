@@ -1,4 +1,4 @@
-package caddymodule
+package requestpath
 
 import (
 	"bufio"
@@ -23,27 +23,27 @@ func refuses(t *testing.T, reasons map[string]string) {
 	t.Helper()
 	for target, reason := range reasons {
 		r := readTarget(t, target)
-		exam := examinePath(r.URL)
+		exam := Examine(r.URL)
 		if !exam.Ambiguous || exam.Reason != reason || exam.Canonical {
 			t.Errorf("%s: %+v, want %s", target, exam, reason)
 		}
-		if matchesPathExactly([]string{"*", "/pub/*", "/public/*", r.URL.Path}, r.URL) {
+		if MatchesExactly([]string{"*", "/pub/*", "/public/*", r.URL.Path}, r.URL) {
 			t.Errorf("%s is anonymous", target)
 		}
 	}
 }
 
 // accepts checks that each target is exactly this.
-func accepts(t *testing.T, exams map[string]pathExam) {
+func accepts(t *testing.T, exams map[string]Exam) {
 	t.Helper()
 	for target, want := range exams {
-		if got := examinePath(readTarget(t, target).URL); got != want {
+		if got := Examine(readTarget(t, target).URL); got != want {
 			t.Errorf("%s: %+v, want %+v", target, got, want)
 		}
 	}
 }
 
-var canonical, passes, encodedSlash = pathExam{Canonical: true}, pathExam{}, pathExam{EncodedSlash: true}
+var canonical, passes, encodedSlash = Exam{Canonical: true}, Exam{}, Exam{EncodedSlash: true}
 
 func TestG59DotSegmentsAreRefused(t *testing.T) {
 	refuses(t, map[string]string{
@@ -62,7 +62,7 @@ func TestG59DotSegmentsAreRefused(t *testing.T) {
 		"/..":                        "path_dot_segment",
 		"/api/%2e%2e%2f%2e%2e%2fpub": "path_dot_segment",
 	})
-	accepts(t, map[string]pathExam{
+	accepts(t, map[string]Exam{
 		"/.well-known/openid-configuration": canonical, "/a/..b": canonical, "/a/b..": canonical, "/a.b/c.d/": canonical,
 		"/a/%2ehidden": passes, "/v1/files/report.tar.gz": canonical, "/%20": canonical,
 	})
@@ -83,7 +83,7 @@ func TestG60PathsThatCleaningWouldChangeAreRefused(t *testing.T) {
 		"x:api/x":         "path_opaque", // reverse_proxy sends `GET api/x`, every matcher sees an empty path
 		"*":               "path_asterisk",
 	})
-	accepts(t, map[string]pathExam{
+	accepts(t, map[string]Exam{
 		"/": canonical, "/api": canonical, "/api/": canonical, "/api/orders/17": canonical, "http://h/api/x": canonical,
 		"http://h": passes,
 	})
@@ -99,11 +99,11 @@ func TestG61SemicolonsAreRefused(t *testing.T) {
 		"/pub/x;":            "path_semicolon",
 		"/pub/..%ef%bc%9b/x": "path_semicolon",
 	})
-	accepts(t, map[string]pathExam{"/api/x?a;b": canonical, "/api/a=b,c:d@e+f!$&'()*": canonical})
+	accepts(t, map[string]Exam{"/api/x?a;b": canonical, "/api/a=b,c:d@e+f!$&'()*": canonical})
 }
 
 func TestG62EveryOtherSpellingIsNotCanonical(t *testing.T) {
-	accepts(t, map[string]pathExam{
+	accepts(t, map[string]Exam{
 		"/%61pi/x": passes, "/ap%69/x": passes, "/%70ub/x": passes, "/pub/%7ex": passes, "/pub/x%2Dy": passes,
 		"/API/x": canonical, "/PUB/x": canonical, "/pub/caf%C3%A9": canonical, "/pub/caf%c3%a9": canonical,
 		"/pub/café": canonical, "/pub/100%25": canonical, "/pub/a%20b": canonical, "/pub/a[1]": canonical,
@@ -112,24 +112,24 @@ func TestG62EveryOtherSpellingIsNotCanonical(t *testing.T) {
 	})
 	pub := []string{"/pub/*"}
 	for _, target := range []string{"/%70ub/x", "/PUB/x", "/Pub/x", "/pub%2fx", "/pub/a%2fb", "/pub/%61", "*", "http://h"} {
-		if matchesPathExactly(pub, readTarget(t, target).URL) {
+		if MatchesExactly(pub, readTarget(t, target).URL) {
 			t.Errorf("%s is anonymous", target)
 		}
 	}
 	for _, target := range []string{"/pub/x", "/pub/X", "/pub/caf%C3%A9", "/pub/caf%c3%a9", "/pub/", "http://h/pub/x"} {
-		if !matchesPathExactly(pub, readTarget(t, target).URL) {
+		if !MatchesExactly(pub, readTarget(t, target).URL) {
 			t.Errorf("%s is not anonymous", target)
 		}
 	}
 	connect, err := http.ReadRequest(bufio.NewReader(strings.NewReader("CONNECT h:443 HTTP/1.1\r\nHost: h:443\r\n\r\n")))
-	if err != nil || examinePath(connect.URL) != passes || matchesPathExactly([]string{"*"}, connect.URL) {
-		t.Errorf("authority form: %+v, %v", examinePath(connect.URL), err)
+	if err != nil || Examine(connect.URL) != passes || MatchesExactly([]string{"*"}, connect.URL) {
+		t.Errorf("authority form: %+v, %v", Examine(connect.URL), err)
 	}
 }
 
 func TestG62BothReadingsOfAnEncodedSlash(t *testing.T) {
 	r := readTarget(t, "/files/a%2fb%20%41/meta?q=%2f")
-	other := otherReading(r)
+	other := OtherReading(r)
 	if got, want := other.URL.Path, "/files/a\ufffdb A/meta"; got != want {
 		t.Errorf("decoded %q, want %q", got, want)
 	}
@@ -150,7 +150,7 @@ func TestG62BothReadingsOfAnEncodedSlash(t *testing.T) {
 		}
 	}
 	for _, target := range []string{"/files/a/b", "/files/a%252fb", "/files/a%20b"} {
-		if r := readTarget(t, target); otherReading(r) != r {
+		if r := readTarget(t, target); OtherReading(r) != r {
 			t.Errorf("%s was copied", target)
 		}
 	}
@@ -193,7 +193,7 @@ func TestG63BackslashesControlBytesAndDoubleEncodings(t *testing.T) {
 		"/pub%e2%88%95api":         "path_lookalike_slash",
 		"/pub%e2%a7%b8api":         "path_lookalike_slash",
 	})
-	accepts(t, map[string]pathExam{
+	accepts(t, map[string]Exam{
 		"/sale/50%25": canonical, "/sale/50%25-off": canonical, "/a%2520b": canonical, "/caf%25C3%25A9": canonical,
 		"/a．b": canonical, "/etc…": canonical, "/日本/％": canonical,
 	})
@@ -208,15 +208,15 @@ func TestG64SegmentBoundaries(t *testing.T) {
 	for target, want := range map[string]bool{
 		"/pub": false, "/pubx": false, "/pub.": false, "/pu": false, "/x/pub/": false, "/": false, "/pub/": true, "/pub/a/b": true,
 	} {
-		if got := matchesPathExactly([]string{"/pub/*"}, readTarget(t, target).URL); got != want {
+		if got := MatchesExactly([]string{"/pub/*"}, readTarget(t, target).URL); got != want {
 			t.Errorf("%s: anonymous %v, want %v", target, got, want)
 		}
 	}
-	accepts(t, map[string]pathExam{"/api": canonical, "/apix": canonical, "/api/": canonical})
+	accepts(t, map[string]Exam{"/api": canonical, "/apix": canonical, "/api/": canonical})
 }
 
 func TestG65QueryAndFragmentAreNeverLookedAt(t *testing.T) {
-	accepts(t, map[string]pathExam{
+	accepts(t, map[string]Exam{
 		"/pub/x?/../api": canonical, "/pub/x?a=//;%00%2f%5c": canonical, "/api?/pub/": canonical, "/api/x?": canonical,
 		"/pub/x#/api": passes, "/pub/x%23/api": passes, "/pub/x%3f/api": passes, "/pub/x%3F": passes,
 	})
@@ -224,7 +224,7 @@ func TestG65QueryAndFragmentAreNeverLookedAt(t *testing.T) {
 	for target, want := range map[string]bool{
 		"/pub/x?/../api": true, "/api?/pub/": false, "/api?x=/pub/x.css": false, "/api/s#/x.css": false, "/api/s%23.css": false,
 	} {
-		if got := matchesPathExactly([]string{"/pub/*", "*.css"}, readTarget(t, target).URL); got != want {
+		if got := MatchesExactly([]string{"/pub/*", "*.css"}, readTarget(t, target).URL); got != want {
 			t.Errorf("%s: anonymous %v, want %v", target, got, want)
 		}
 	}
@@ -237,11 +237,11 @@ func TestG98SpellingsThatPassCaddysMatchers(t *testing.T) {
 		`/public/%2e%2e;x/api/s`, `/public/.%00./api/s`, `/api/s%2f..%2f..%2fpublic%2fa`, `/api/s/..%2f..%2fpublic/a`,
 	} {
 		u := readTarget(t, target).URL
-		if exam := examinePath(u); !exam.Ambiguous || exam.Canonical || matchesPathExactly([]string{"/public/*", "*"}, u) {
+		if exam := Examine(u); !exam.Ambiguous || exam.Canonical || MatchesExactly([]string{"/public/*", "*"}, u) {
 			t.Errorf("%s: %+v", target, exam)
 		}
 	}
-	if u := readTarget(t, "/api").URL; examinePath(u) != canonical || matchesPathExactly([]string{"/public/*"}, u) {
+	if u := readTarget(t, "/api").URL; Examine(u) != canonical || MatchesExactly([]string{"/public/*"}, u) {
 		t.Error("/api is refused or anonymous")
 	}
 }

@@ -1,4 +1,4 @@
-package caddymodule
+package caller
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -37,7 +38,7 @@ func (MatchScope) CaddyModule() caddy.ModuleInfo {
 
 // Provision refuses scopes that no token can hold.
 func (m MatchScope) Provision(ctx caddy.Context) error {
-	app, err := oauthApp(ctx, "oauth_scope", "")
+	app, err := setting.App(ctx, "oauth_scope", "")
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func (m *MatchScope) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		if len(names) == 0 {
 			return d.ArgErr()
 		}
-		if err := errors.Join(refusePlaceholders(d, names), refuseBlock(d)); err != nil {
+		if err := errors.Join(setting.RefusePlaceholders(d, names), refuseBlock(d)); err != nil {
 			return err
 		}
 		if err := oauth.CheckScopeNames(names); err != nil {
@@ -74,7 +75,7 @@ func (m *MatchScope) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // MatchWithError reports whether the request's token holds the scopes.
 func (m MatchScope) MatchWithError(r *http.Request) (bool, error) {
-	token := verifiedToken(r)
+	token := Token(r)
 	return token != nil && len(m) > 0 && token.Scopes.Missing(m...) == "", nil
 }
 
@@ -97,7 +98,7 @@ func (MatchClaim) CaddyModule() caddy.ModuleInfo {
 
 // Provision refuses what no token can meet.
 func (m MatchClaim) Provision(ctx caddy.Context) error {
-	if _, err := oauthApp(ctx, "oauth_claim", ""); err != nil {
+	if _, err := setting.App(ctx, "oauth_claim", ""); err != nil {
 		return err
 	}
 	if len(m) == 0 {
@@ -125,7 +126,7 @@ func (m *MatchClaim) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		if len(args) < 2 {
 			return d.Errf("write it as `oauth_claim <name> <value>...`")
 		}
-		if err := errors.Join(refusePlaceholders(d, args), refuseBlock(d)); err != nil {
+		if err := errors.Join(setting.RefusePlaceholders(d, args), refuseBlock(d)); err != nil {
 			return err
 		}
 		(*m)[args[0]] = append((*m)[args[0]], args[1:]...)
@@ -135,12 +136,12 @@ func (m *MatchClaim) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // MatchWithError reports whether the request's token has the claims.
 func (m MatchClaim) MatchWithError(r *http.Request) (bool, error) {
-	token := verifiedToken(r)
+	token := Token(r)
 	if token == nil || len(m) == 0 {
 		return false, nil
 	}
 	for name, values := range m {
-		if !hasClaim(token, name, values) {
+		if !HasClaim(token, name, values) {
 			return false, nil
 		}
 	}

@@ -1,0 +1,17 @@
+package setting
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// App returns the configuration's oauth block, for the directive that needs it, which stands at the source.
+func App(ctx caddy.Context, directive, source string) (any, error) {
+	app, err := ctx.AppIfConfigured("oauth")
+	if errors.Is(err, caddy.ErrNotConfigured) {
+		return nil, At(fmt.Errorf("%s needs an oauth block in the global options, with `issuer` or `trust`", directive), source)
+	}
+	return app, err
+}

@@ -1,0 +1,143 @@
+// Package setting reads single settings: from the words of a Caddyfile, with errors that name file and line, and from a
+// configuration that has been loaded, with {env.NAME} and {file./path} replaced. The oauth block and the directives share it.
+package setting
+
+import (
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
+
+// OneArg returns the only argument of a line.
+func OneArg(d *caddyfile.Dispenser) (string, error) {
+	var value string
+	if !d.AllArgs(&value) {
+		return "", d.ArgErr()
+	}
+	if value == "" {
+		return "", d.Errf("the value is empty; is a variable unset?")
+	}
+	return value, nil
+}
+
+// Once refuses a setting that is there already.
+func Once(d *caddyfile.Dispenser, name string, isSet bool) error {
+	if isSet {
+		return d.Errf("%s is set twice", name)
+	}
+	return nil
+}
+
+// Text reads a setting that is one text.
+func Text(d *caddyfile.Dispenser, value *string) (err error) {
+	if err := Once(d, d.Val(), *value != ""); err != nil {
+		return err
+	}
+	*value, err = OneArg(d)
+	return err
+}
+
+// RefuseRequest refuses placeholders that a request would fill.
+func RefuseRequest(d *caddyfile.Dispenser, value string) error {
+	if strings.Contains(value, "{http.request.uri.path.file.") { // what Caddy makes of it
+		return d.Errf("in a site block {file.NAME} is a part of the request's path: use {env.NAME} or {file./path}")
+	}
+	if strings.Contains(value, "{http.") {
+		return d.Errf("%s comes from the request: use {env.NAME} or {file./path}", value)
+	}
+	return nil
+}
+
+// IsPlaceholder reports whether a value is known only when the server starts.
+func IsPlaceholder(value string) bool {
+	return strings.Contains(value, "{") && strings.Contains(value, "}")
+}
+
+// IsReference reports whether a value is a placeholder and nothing beside it, so that no part of a secret is written out.
+func IsReference(value string) bool {
+	return strings.HasPrefix(value, "{") && strings.HasSuffix(value, "}") && strings.Count(value, "{") == 1
+}
+
+// Reference reports whether a secret of an owner is a reference, which is kept as it is for Provision to resolve. It
+// refuses one that is nearly a reference, or that a request would fill.
+func Reference(d *caddyfile.Dispenser, owner, what, value string) (bool, error) {
+	if value == "" {
+		return false, d.Errf("%s: the %s is empty; is a variable unset?", owner, what)
+	}
+	if strings.HasPrefix(value, "env.") || strings.HasPrefix(value, "file.") {
+		return false, LooksLikePlaceholder(d, owner, value)
+	}
+	if err := RefuseRequest(d, value); err != nil {
+		return false, err
+	}
+	if IsReference(value) {
+		return true, nil
+	}
+	if strings.Contains(value, "{env.") || strings.Contains(value, "{file.") {
+		return false, d.Errf("%s: a placeholder must be the whole %s", owner, what)
+	}
+	return false, nil
+}
+
+// LooksLikePlaceholder is the error for a placeholder that somebody has written without its braces.
+func LooksLikePlaceholder(d *caddyfile.Dispenser, owner, value string) error {
+	return d.Errf("%s: %q looks like a placeholder without its braces: write {%s}", owner, value, value)
+}
+
+// Duration reads a setting that is one duration, in Caddy's notation: 90s, 15m, 2h or 28d.
+func Duration(d *caddyfile.Dispenser) (time.Duration, error) {
+	value, err := OneArg(d)
+	if err != nil {
+		return 0, err
+	}
+	return DurationOf(d, value)
+}
+
+// DurationOf is Duration for a word that has been read.
+func DurationOf(d *caddyfile.Dispenser, value string) (time.Duration, error) {
+	duration, err := caddy.ParseDuration(value)
+	if err != nil {
+		return 0, d.Errf("%q is no duration: write it as 90s, 15m, 2h or 28d", value)
+	}
+	return duration, nil
+}
+
+// RefusePlaceholders refuses placeholders where nothing replaces them: what they name would never be compared.
+func RefusePlaceholders(d *caddyfile.Dispenser, values []string) error {
+	for _, value := range values {
+		for _, prefix := range []string{"{http.", "{env.", "{file."} {
+			if strings.Contains(value, prefix) {
+				return d.Errf("%s: a rule compares with text and replaces no placeholder", value)
+			}
+		}
+	}
+	return nil
+}
+
+// Audience reads whom tokens must be meant for; several lines add up.
+func Audience(d *caddyfile.Dispenser, audience *[]string) error {
+	values := d.RemainingArgs()
+	if len(values) == 0 {
+		return d.ArgErr()
+	}
+	for _, value := range values {
+		if value == "" {
+			return d.Errf("an audience must not be empty")
+		}
+		if err := RefuseRequest(d, value); err != nil {
+			return err
+		}
+	}
+	*audience = append(*audience, values...)
+	return nil
+}
+
+// TextOrPlaceholder reads a text that may be a placeholder, but not one that a request would fill.
+func TextOrPlaceholder(d *caddyfile.Dispenser, value *string) error {
+	if err := Text(d, value); err != nil {
+		return err
+	}
+	return RefuseRequest(d, *value)
+}
