@@ -14,7 +14,7 @@ import (
 func (a *App) newTarget() *Target {
 	t := &Target{
 		Logger: a.logger, Issuer: a.issuer, Registry: a.registry, Node: a.engine, Flood: a.gates.Floodgate(),
-		IsServing: a.isServing, Unreadiness: a.unreadiness, OpenStreams: streams.count,
+		IsServing: a.isServing, Unreadiness: a.unreadiness, OpenStreams: OpenStreams,
 		Routes:        func() []coverage.Route { return a.covered.Load().Routes },
 		ReadLifetimes: readLifetimes,
 		CountMinted:   func() { tokensIssued.WithLabelValues(byOperator).Inc() },

@@ -229,7 +229,7 @@ func onPostgres(t *testing.T) (caddyfile, dsn string) {
 // guessAt tries a wrong password at the other node and returns the code of the refusal.
 func guessAt(t *testing.T, node *tokenissuer.Issuer, email string) oauth.ErrorCode {
 	_, err := node.SignIn(t.Context(), tokenissuer.SignInAttempt{Email: email, Password: oauth.NewSecret("wrong password"), Address: "127.0.0.2"})
-	return errorCode(err)
+	return oauth.AsError(err).Code
 }
 
 // TestT72OneCountForAllNodes: failures by the password grant, on the sign-in page, at another node and under other

@@ -9,11 +9,8 @@ import (
 
 func init() {
 	httpcaddyfile.RegisterHandlerDirective("oauth_server", parseServer)
-	httpcaddyfile.RegisterHandlerDirective("protect", parseProtect)
-	// Nobody writes an `order` line: the issuer's endpoints come first, then the gate, then whatever else asks who
-	// somebody is.
-	httpcaddyfile.RegisterDirectiveOrder("oauth_server", httpcaddyfile.Before, "basic_auth")
-	httpcaddyfile.RegisterDirectiveOrder("protect", httpcaddyfile.Before, "basic_auth")
+	// Nobody writes an `order` line: the issuer's endpoints come before the gate.
+	httpcaddyfile.RegisterDirectiveOrder("oauth_server", httpcaddyfile.Before, "protect")
 }
 
 // parseServer reads the directive `oauth_server`.

@@ -110,7 +110,7 @@ func TestG58TheFilterIsTransparent(t *testing.T) {
 func TestG58AnUpgradeIsHijackedThroughTheFilter(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		f := newAnswerFilter(w, []string{"session"})
-		f.upgrade = webSocketProtocol
+		f.upgrade = "websocket"
 		f.Header()["Connection"], f.Header()["Upgrade"] = []string{"Upgrade"}, []string{"websocket"}
 		f.Header()["Set-Cookie"] = []string{"session=evil"}
 		f.WriteHeader(http.StatusSwitchingProtocols)

@@ -441,15 +441,3 @@ func TestOriginsThatNoBrowserSends(t *testing.T) {
 		}
 	}
 }
-
-// TestOriginsOfJSONAreCheckedToo: a configuration need not come from a Caddyfile.
-func TestOriginsOfJSONAreCheckedToo(t *testing.T) {
-	for want, p := range map[string]*Protect{
-		"cors null": {CORS: []string{"null"}}, "other origins": {CORS: []string{"*", spa}}, "as browsers send it": {CORS: []string{spa + "/"}},
-		"token_from cookie": {CORS: []string{"*"}, TokenCookie: "app"}, "forward_to response": {CORS: []string{spa}, ForwardTo: "response"},
-	} {
-		if err := p.readCORS(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v", p.CORS, err)
-		}
-	}
-}

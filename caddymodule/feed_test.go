@@ -88,7 +88,7 @@ func TestARefreshIsOnNobodysPatience(t *testing.T) {
 
 // TestF15G71IntervalsAreThosePromised: other tests bear with a busy machine, and would not see others.
 func TestF15G71IntervalsAreThosePromised(t *testing.T) {
-	if feedInterval > time.Second || sweepInterval > time.Second/2 || serverTimeout > 5*time.Second {
-		t.Errorf("revocations are asked for every %v, streams looked at every %v, and a server has %v to answer", feedInterval, sweepInterval, serverTimeout)
+	if feedInterval > time.Second || serverTimeout > 5*time.Second {
+		t.Errorf("revocations are asked for every %v, and a server has %v to answer", feedInterval, serverTimeout)
 	}
 }

@@ -55,9 +55,9 @@ func (s *Shared) sourceOf(ctx context.Context) floodgate.Source {
 // busyRetry is when a client should come back whose token could not be verified because of all the others.
 const busyRetry = time.Second
 
-// admitSignature is the tokenissuer.Admission of a request. A stream that is looked at again waits for nobody: its token was
+// AdmitSignature is the tokenissuer.Admission of a request. A stream that is looked at again waits for nobody: its token was
 // good, no client chooses how often that is, and a flood must neither end it nor keep others from being ended.
-func (s *Shared) admitSignature(ctx context.Context) (done func(good bool), err error) {
+func (s *Shared) AdmitSignature(ctx context.Context) (done func(good bool), err error) {
 	if ctx.Value(caddyhttp.VarsCtxKey) == nil {
 		return func(bool) {}, nil
 	}

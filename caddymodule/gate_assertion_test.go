@@ -310,12 +310,4 @@ func TestG94AssertionOfAWebSocket(t *testing.T) {
 	w.echoes(t)
 	_ = w.Close()
 	g.asserts(t, g.upstream.one(t), "https://orders.example")
-	r, err := http.NewRequest(http.MethodConnect, "http://a.example/any/socket?x", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.ProtoMajor, r.Header = 2, http.Header{":protocol": {"websocket"}}
-	if method := upstreamMethod(r); method != http.MethodGet {
-		t.Errorf("over HTTP/2 it is for a %s", method)
-	}
 }

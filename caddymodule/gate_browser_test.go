@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -64,7 +63,7 @@ func (g *gate) visitor(t *testing.T, email string) *browser {
 	if p := b.signIn(b.open("/oauth/login"), email, peoplePassword); p.status != http.StatusSeeOther || b.cookie("session") == "" {
 		t.Fatalf("signing in: %d %s", p.status, p.body)
 	}
-	g.watched(b.cookie(sessionTokenCookie))
+	g.watched(b.cookie(tokenCookie))
 	return b
 }
 
@@ -121,26 +120,26 @@ func TestA72ASessionStaysFresh(t *testing.T) {
 		"young":                 {func(*browser, *testClock) {}, false},
 		"before its last tenth": {func(_ *browser, c *testClock) { c.advance(life*9/10 - time.Minute) }, false},
 		"in its last tenth":     {func(_ *browser, c *testClock) { c.advance(life*9/10 + time.Minute) }, true},
-		"missing":               {func(b *browser, _ *testClock) { b.forget(sessionTokenCookie) }, true},
-		"empty":                 {func(b *browser, _ *testClock) { b.give(&http.Cookie{Name: sessionTokenCookie, Path: "/"}) }, true},
+		"missing":               {func(b *browser, _ *testClock) { b.forget(tokenCookie) }, true},
+		"empty":                 {func(b *browser, _ *testClock) { b.give(&http.Cookie{Name: tokenCookie, Path: "/"}) }, true},
 		"expired": {func(b *browser, c *testClock) {
-			token := b.cookie(sessionTokenCookie)
+			token := b.cookie(tokenCookie)
 			c.advance(life + time.Minute)
-			b.give(&http.Cookie{Name: sessionTokenCookie, Value: token, Path: "/"})
+			b.give(&http.Cookie{Name: tokenCookie, Value: token, Path: "/"})
 		}, true},
 		"revoked by itself": {func(b *browser, _ *testClock) {
 			g := &gate{gatehouse: b.gatehouse}
-			g.kill(b.t, b.cookie(sessionTokenCookie))
+			g.kill(b.t, b.cookie(tokenCookie))
 		}, true},
 		"of no issuer": {func(b *browser, _ *testClock) {
-			b.give(&http.Cookie{Name: sessionTokenCookie, Value: noneToken(), Path: "/"})
+			b.give(&http.Cookie{Name: tokenCookie, Value: noneToken(), Path: "/"})
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := setClock(t)
 			g := startSignIn(t, browserRoutes)
 			b := g.visitor(t, "ada@acme.example")
-			first := b.cookie(sessionTokenCookie)
+			first := b.cookie(tokenCookie)
 			test.before(b, c)
 			g.later(c, 0)
 			g.upstream.answer = answering("Set-Cookie: accessToken=evil", "Set-Cookie: theme=dark", "Cache-Control: public, max-age=60", "CDN-Cache-Control: max-age=60")
@@ -162,7 +161,7 @@ func TestA72ASessionStaysFresh(t *testing.T) {
 				t.Fatalf("renewed, but: %v", p.header)
 			}
 			set, err := http.ParseSetCookie(cookies[1])
-			if err != nil || set.Name != sessionTokenCookie || !set.HttpOnly || set.Path != "/" || set.SameSite != http.SameSiteLaxMode || set.MaxAge != int(life/time.Second) {
+			if err != nil || set.Name != tokenCookie || !set.HttpOnly || set.Path != "/" || set.SameSite != http.SameSiteLaxMode || set.MaxAge != int(life/time.Second) {
 				t.Errorf("Set-Cookie: %s", cookies[1])
 			}
 			g.watched(set.Value)
@@ -188,7 +187,7 @@ func (g *gate) later(c *testClock, d time.Duration) {
 func TestG85ASessionNeedsTheSameOriginToo(t *testing.T) {
 	g := startSignIn(t, browserRoutes)
 	b := g.visitor(t, "ada@acme.example")
-	b.forget(sessionTokenCookie)
+	b.forget(tokenCookie)
 	cookie := "Cookie: session=" + b.cookie("session")
 	for name, lines := range map[string][]string{
 		"no word": {cookie}, "evil": {cookie, "Origin: https://evil.test"}, "same-site": {cookie, "Sec-Fetch-Site: same-site"},
@@ -217,7 +216,7 @@ func TestA72RequestsOfOnePageAllPass(t *testing.T) {
 	c := setClock(t)
 	g := startSignIn(t, browserRoutes)
 	b := g.visitor(t, "ada@acme.example")
-	request := g.request("GET", "/api/x", "Connection: close", "Cookie: session="+b.cookie("session")+"; accessToken="+b.cookie(sessionTokenCookie))
+	request := g.request("GET", "/api/x", "Connection: close", "Cookie: session="+b.cookie("session")+"; accessToken="+b.cookie(tokenCookie))
 	for _, step := range []time.Duration{6*time.Hour - 10*time.Second, 11 * time.Second, time.Hour} { // before the end, in the leeway, after
 		g.later(c, step)
 		var requests sync.WaitGroup
@@ -252,7 +251,7 @@ func TestA71AnEndedSessionIsNotRenewed(t *testing.T) {
 			g := startSignIn(t, browserRoutes)
 			user := g.addUser("zoe@acme.example", "acme", store.RoleMember)
 			b := g.visitor(t, "zoe@acme.example")
-			session, token := b.cookie("session"), b.cookie(sessionTokenCookie)
+			session, token := b.cookie("session"), b.cookie(tokenCookie)
 			u := g.streams()
 			w := g.dial(t, g.request("GET", "/api/socket", append([]string{"Cookie: accessToken=" + token, "Origin: http://" + g.addr}, webSocket...)...))
 			w.echoes(t)
@@ -276,7 +275,7 @@ func TestF16TheStoreIsAway(t *testing.T) {
 	c := setClock(t)
 	g := startSignIn(t, browserRoutes, onDiskPeople...)
 	b := g.visitor(t, "ada@acme.example")
-	session, token := "session="+b.cookie("session"), "accessToken="+b.cookie(sessionTokenCookie)
+	session, token := "session="+b.cookie("session"), "accessToken="+b.cookie(tokenCookie)
 	g.behind("ALTER TABLE families RENAME TO families_away")
 	g.later(c, 6*time.Hour-time.Minute)
 	seen := g.passed(t, g.request("GET", "/api/x", "Cookie: "+session+"; "+token))
@@ -386,33 +385,19 @@ func TestChallengeBrowserLeadsToThePage(t *testing.T) {
 	}
 	// Who is signed in and may not is told so: with a token, with none but a session, and with a broken one.
 	for name, before := range map[string]func(){
-		"with a token": func() {}, "with a session": func() { b.forget(sessionTokenCookie) },
-		"with a broken token": func() { b.give(&http.Cookie{Name: sessionTokenCookie, Value: "junk", Path: "/"}) },
+		"with a token": func() {}, "with a session": func() { b.forget(tokenCookie) },
+		"with a broken token": func() { b.give(&http.Cookie{Name: tokenCookie, Value: "junk", Path: "/"}) },
 	} {
 		before()
 		p := b.navigate("/app/admins/x")
 		if p.status != http.StatusForbidden || p.header.Get("Location") != "" || member(t, p.body, "error") != "access_denied" {
 			t.Errorf("%s: %d %v %s", name, p.status, p.header, p.body)
 		}
-		if fresh := b.cookie(sessionTokenCookie); g.claims(t, fresh).Subject != "u-max" { // the refusal brought one along
+		if fresh := b.cookie(tokenCookie); g.claims(t, fresh).Subject != "u-max" { // the refusal brought one along
 			t.Errorf("%s: the browser has %q", name, fresh)
 		}
 	}
 	g.upstream.none(t)
-}
-
-// TestChallengeBrowserSparesWhoIsSignedIn: whatever the refusal is about, signing in again would not mend it.
-func TestChallengeBrowserSparesWhoIsSignedIn(t *testing.T) {
-	p := &Protect{Challenge: challengeBrowser, TokenCookie: sessionTokenCookie}
-	r := readRequest(t, "GET /x HTTP/1.1", "Host: h", "Accept: text/html")
-	refusal := oauth.NewError(oauth.InvalidToken, "identity_too_long")
-	for name, d := range map[string]decision{
-		"a good token": {token: new(accesstoken.AccessToken), shown: oauth.NewSecret("t"), cookie: true}, "a session": {signedIn: true},
-	} {
-		if p.signIn(nil, r, &d, refusal) {
-			t.Errorf("%s: sent to sign in", name)
-		}
-	}
 }
 
 func TestPlaceholdersOfAPerson(t *testing.T) {
@@ -461,7 +446,7 @@ func TestChallengeBrowserAfterALongTime(t *testing.T) {
 	}
 	g.upstream.none(t)
 	back := b.signIn(b.open(p.header.Get("Location")), "grace@acme.example", peoplePassword)
-	g.watched(b.cookie(sessionTokenCookie))
+	g.watched(b.cookie(tokenCookie))
 	if back.status != http.StatusSeeOther || !strings.HasSuffix(back.header.Get("Location"), "/bank/x") {
 		t.Fatalf("signing in again: %d %v", back.status, back.header)
 	}
@@ -469,3 +454,6 @@ func TestChallengeBrowserAfterALongTime(t *testing.T) {
 		t.Errorf("signed in again: %d %s", p.status, p.body)
 	}
 }
+
+// tokenCookie is the cookie in which a browser that has signed in holds its access token.
+const tokenCookie = "accessToken"

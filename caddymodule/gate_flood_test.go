@@ -387,7 +387,7 @@ func TestG81HeldRefusalsDoNotHoldUpAShutdown(t *testing.T) {
 	reloaded := make(chan error, 1)
 	go func() { reloaded <- s.tryReload(strings.Replace(floodSite, "respond 404", "respond 410", 1)) }()
 	select {
-	case <-old.gates.released:
+	case <-old.gates.Released():
 	case <-time.After(patience):
 		t.Error("nothing is released while a request goes on")
 	}

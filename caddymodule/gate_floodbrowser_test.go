@@ -63,7 +63,7 @@ func TestG81AFullLaneIsNoAlarm(t *testing.T) {
 	tired, cancel := context.WithDeadline(r.Context(), time.Now()) // as if it had waited for long
 	defer cancel()
 	for range 20 {
-		_, err := app.gates.admitSignature(tired)
+		_, err := app.gates.AdmitSignature(tired)
 		if e := oauth.AsError(err); e.Reason != oauth.ReasonVerificationBusy || errors.Is(err, context.Canceled) {
 			t.Fatalf("a full lane: %v", err)
 		}

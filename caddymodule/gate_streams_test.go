@@ -8,19 +8,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
+	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -420,7 +414,7 @@ func TestG71NothingRunsWithoutStreams(t *testing.T) {
 	u := g.streams()
 	w := g.dial(t, g.request("GET", "/x", append([]string{bearer(token)}, webSocket...)...))
 	w.echoes(t)
-	if n := openStreamCount(); n != 1 {
+	if n := OpenStreams(); n != 1 {
 		t.Errorf("%d streams, want 1", n)
 	}
 	_ = w.Close()
@@ -437,95 +431,10 @@ func awaitNoSweep(t *testing.T) {
 	}
 }
 
-// TestG71AStreamIsLeftAloneForOneSweep, so that a short answer which is flushed gets through after a sign-out.
-func TestG71AStreamIsLeftAloneForOneSweep(t *testing.T) {
-	token := &accesstoken.AccessToken{ExpiresAt: time.Now().Add(time.Hour)}
-	p := benchmarkedGate(token)
-	o, s := openStreams{sweeping: true}, &stream{gate: p, token: token, cancel: func() {}}
-	o.enter(s)
-	if due, more := o.due(); len(due) != 0 || !more {
-		t.Errorf("at first: %d due, more %v", len(due), more)
-	}
-	if due, more := o.due(); len(due) != 1 || !more {
-		t.Errorf("then: %d due, more %v", len(due), more)
-	}
-	if err := o.leave(s); err != nil {
-		t.Error(err)
-	}
-	if due, more := o.due(); len(due) != 0 || more {
-		t.Errorf("in the end: %d due, more %v", len(due), more)
-	}
-	o.enter(s)
-	if late := (&stream{cancel: func() {}}); o.leave(late) != nil || late.entered.Load() == false {
-		t.Error("a stream can be entered when its handler is through")
-	}
-	if len(o.open) != 0 {
-		t.Error("a stream that has left is watched")
-	}
-}
-
-// TestG71AHandlerThatGoesOn: one that looks at no context and no error cannot make an answer look complete.
-func TestG71AHandlerThatGoesOn(t *testing.T) {
-	var dead atomic.Bool
-	p := benchmarkedGate(&accesstoken.AccessToken{ExpiresAt: time.Now().Add(time.Hour)})
-	good := p.verifier
-	p.verifier = verdict(func(token string, audiences []string) (*accesstoken.AccessToken, error) {
-		if dead.Load() {
-			return nil, oauth.NewError(oauth.InvalidToken, "token_revoked")
-		}
-		return good.VerifyAdmitted(token, audiences, nil)
-	})
-	written := make(chan error, 1)
-	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-		_, _ = io.WriteString(w, "first")
-		_ = http.NewResponseController(w).Flush()
-		dead.Store(true)
-		<-r.Context().Done()
-		_, err := io.WriteString(w, "more")
-		written <- err
-		return nil
-	})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := p.ServeHTTP(w, caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, new(caddyhttp.Server)), next); err != nil {
-			t.Error(err)
-		}
-	}))
-	defer server.Close()
-	r, _ := http.NewRequest(http.MethodGet, server.URL, nil)
-	r.Header.Set("Authorization", "Bearer t")
-	response, err := server.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	if body, err := io.ReadAll(response.Body); string(body) != "first" || err == nil {
-		t.Errorf("%q, %v, want an answer that is cut off", body, err)
-	}
-	if err := <-written; !errors.Is(err, errStreamEnded) {
-		t.Errorf("writing on: %v", err)
-	}
-	// Without a connection to cut, the server is told.
-	defer func() {
-		if reason := recover(); reason != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
-			t.Errorf("panic %v, want %v", reason, http.ErrAbortHandler)
-		}
-	}()
-	dead.Store(false)
-	w := httptest.NewRecorder()
-	_ = p.ServeHTTP(w, caddyhttp.PrepareRequest(r.Clone(t.Context()), caddy.NewReplacer(), w, new(caddyhttp.Server)), next)
-	t.Error("the answer was ended as if it were complete")
-}
-
-func openStreamCount() int {
-	streams.mu.Lock()
-	defer streams.mu.Unlock()
-	return len(streams.open)
-}
-
+// isSweeping reports whether the goroutine runs that looks at open streams.
 func isSweeping() bool {
-	streams.mu.Lock()
-	defer streams.mu.Unlock()
-	return streams.sweeping
+	stacks := make([]byte, 4<<20)
+	return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("/gate.(*openStreams).sweep"))
 }
 
 // TestG71G96ExtendedConnect is a WebSocket over HTTP/2 (RFC 8441) and HTTP/3 (RFC 9220).
@@ -560,7 +469,7 @@ func extendedConnect(t *testing.T, over socketKind) {
 		"header and the cookie":  {[]string{"authorization", "Bearer " + token, "cookie", cookie, "origin", "https://evil.test"}, "200"},
 		"header, spoofed":        {[]string{"authorization", "Bearer " + token, "x-auth-subject", "admin", "x_auth_role", "admin"}, "200"},
 	} {
-		s := over.open(g, t, webSocketProtocol, test.fields...)
+		s := over.open(g, t, "websocket", test.fields...)
 		if s.status != test.want {
 			t.Errorf("%s: %s", name, s.status)
 		}
@@ -591,7 +500,7 @@ func extendedConnect(t *testing.T, over socketKind) {
 	for dies, end := range map[string]func(){
 		token: func() { g.kill(t, token) }, short: func() { c.advance(time.Minute + time.Second) },
 	} {
-		s := over.open(g, t, webSocketProtocol, "authorization", "Bearer "+dies)
+		s := over.open(g, t, "websocket", "authorization", "Bearer "+dies)
 		s.echo(t, "ping")
 		end()
 		s.ends(t)

@@ -286,16 +286,8 @@ func TestG50AProxyThatAsksUs(t *testing.T) {
 	}
 }
 
-// TestG50ProtocolsInWhichHTTPGoesOn can be allowed nowhere, by JSON neither.
-func TestG50ProtocolsInWhichHTTPGoesOn(t *testing.T) {
-	for _, protocol := range []string{"h2c", "H2C", "h2", "h2c-14", "h3", "HTTP/2.0", "http", "TLS/1.2", "spdy/3", "h2c/1"} {
-		if err := checkUpgrades([]string{"tcp", protocol}); err == nil || !strings.Contains(err.Error(), "further requests past the gate") {
-			t.Errorf("%s: %v", protocol, err)
-		}
-	}
-	if err := checkUpgrades([]string{"tcp", "WebSocket", "IRC/6.9", "connect-udp"}); err != nil {
-		t.Error(err)
-	}
+// TestG50ProtocolsInJSON: those in which HTTP goes on can be allowed by JSON neither.
+func TestG50ProtocolsInJSON(t *testing.T) {
 	config, err := adapt(configVars(t).Replace(siteWith("", "	protect {\n		upgrade tcp\n	}\n	reverse_proxy UPSTREAM")))
 	if err != nil {
 		t.Fatal(err)

@@ -65,7 +65,7 @@ func failingSocket(t *testing.T, over socketKind) {
 		respond "{err.status_code} of {method}" 500
 	}`)))
 	g.upstream.answer = websocketUpstream
-	s := over.open(g, t, webSocketProtocol, "authorization", "Bearer "+g.server("public"))
+	s := over.open(g, t, "websocket", "authorization", "Bearer "+g.server("public"))
 	defer s.close()
 	if s.status != "200" {
 		t.Fatalf("status %s: not the answer of the error route for GET", s.status)

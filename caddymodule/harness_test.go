@@ -105,7 +105,7 @@ func directory(t *testing.T) string {
 // awaitNoStreams waits until the streams are through whose clients have gone. Caddy says goodbye to those that are
 // left when it stops, and its own writers race about a counter then.
 func awaitNoStreams() {
-	for deadline := time.Now().Add(patience); streams.count() > 0 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); OpenStreams() > 0 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 }

@@ -154,7 +154,7 @@ func (i *routeIssuer) recall(ctx context.Context, p *Protect, token string) (t *
 }
 
 func (i *routeIssuer) verify(ctx context.Context, p *Protect, token string) (*accesstoken.AccessToken, error) {
-	admit := func() (func(bool), error) { return p.shared.admitSignature(ctx) }
+	admit := func() (func(bool), error) { return p.shared.AdmitSignature(ctx) }
 	if i.external != nil {
 		return i.external.VerifyAdmitted(ctx, token, i.audience, network(clientIP(ctx)), admit)
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -32,42 +31,10 @@ var (
 		Name: "gatehouse_code_replays_total",
 		Help: "Authorization codes that were redeemed twice, whose families were ended: a sign of theft.",
 	})
-	gateDecisions = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "gatehouse_gate_decisions_total",
-		Help: "Requests that the gate decided about, by the result.",
-	}, []string{"result"})
 	storeErrors = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "gatehouse_store_errors_total",
 		Help: "Questions and steps that failed in the store.",
 	})
-)
-
-// What floods of bad tokens meet.
-var (
-	refusalsHeld = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "gatehouse_gate_held_refusals_total",
-		Help: "Refusals of the gate that were held back, because their address had shown too many bad tokens.",
-	})
-	refusalsClosed = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "gatehouse_gate_closed_connections_total",
-		Help: "Connections that the gate closed with a refusal, for the same reason.",
-	})
-	laneWaits = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "gatehouse_gate_signature_waits_total",
-		Help: "Signatures that had to wait for others before they were verified, by how that ended: verified, or given up.",
-	}, []string{"result"})
-	laneVerified = laneWaits.WithLabelValues("verified")
-	laneGivenUp  = laneWaits.WithLabelValues("given_up")
-)
-
-// What the gate decides. The counters are looked up once, because every request adds to one of them.
-var (
-	gatePassed      = gateDecisions.WithLabelValues("passed")
-	gateAnonymous   = gateDecisions.WithLabelValues("anonymous")
-	gateInvalid     = gateDecisions.WithLabelValues("invalid_request")
-	gateUnknown     = gateDecisions.WithLabelValues("unauthenticated")
-	gateForbidden   = gateDecisions.WithLabelValues("forbidden")
-	gateUnavailable = gateDecisions.WithLabelValues("unavailable")
 )
 
 // byOperator stands for a grant: an operator has minted the token.
@@ -75,10 +42,7 @@ const byOperator = "operator"
 
 // registerMetrics offers the metrics in a configuration's registry.
 func registerMetrics(registry prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{
-		tokensIssued, refusals, refreshReuse, repeatsElsewhere, codeReplays, gateDecisions, storeErrors, refusalsHeld, refusalsClosed, laneWaits,
-		stateCollector{},
-	} {
+	for _, c := range append([]prometheus.Collector{tokensIssued, refusals, refreshReuse, repeatsElsewhere, codeReplays, storeErrors, stateCollector{}}, gateMetrics()...) {
 		if err := registry.Register(c); err != nil {
 			var again prometheus.AlreadyRegisteredError
 			if !errors.As(err, &again) {
@@ -87,29 +51,6 @@ func registerMetrics(registry prometheus.Registerer) error {
 		}
 	}
 	return nil
-}
-
-// countPassed counts a request that the gate let pass; without a token it is anonymous.
-func countPassed(token *accesstoken.AccessToken) {
-	if token == nil {
-		gateAnonymous.Inc()
-		return
-	}
-	gatePassed.Inc()
-}
-
-// countRefused counts a request that the gate refused.
-func countRefused(refusal error) {
-	switch status := endpoint.StatusOf(refusal); {
-	case status >= 500:
-		gateUnavailable.Inc()
-	case status == 401:
-		gateUnknown.Inc()
-	case status == 403:
-		gateForbidden.Inc()
-	default:
-		gateInvalid.Inc()
-	}
 }
 
 // tally is the endpoints' Tally.

@@ -87,6 +87,9 @@ func NewShared(logger *zap.Logger, audit *endpoint.Audit, now func() time.Time, 
 // Release answers the refusals that are held back.
 func (s *Shared) Release() { s.release() }
 
+// Released is closed once refusals are held back no more, because the servers shut down.
+func (s *Shared) Released() <-chan struct{} { return s.released }
+
 // Close gives the flood gate back.
 func (s *Shared) Close() error {
 	if s.flood == nil {

@@ -246,6 +246,9 @@ func (o *openStreams) enter(s *stream) {
 	}
 }
 
+// OpenStreams returns how many requests that may outlive their token are watched.
+func OpenStreams() int { return streams.count() }
+
 // count is how many streams are watched.
 func (o *openStreams) count() int {
 	o.mu.Lock()
