@@ -312,7 +312,7 @@ func TestPagesReadWhyAStreamDidNotBegin(t *testing.T) {
 	readableBy(t, header, spa, true)
 }
 
-func (g *gate) revokeOverTheWire(token string) {
+func (g *gateway) revokeOverTheWire(token string) {
 	status, _, body := g.do(http.MethodPost, "/oauth/revoke", "token="+token+"&client_id=conf&client_secret="+confSecret,
 		"Content-Type", "application/x-www-form-urlencoded")
 	if status != http.StatusOK {

@@ -102,7 +102,7 @@ func told(answer string) []string {
 }
 
 // answers returns everything that comes back on a connection until it ends.
-func (g *gate) answers(t *testing.T, request string) string {
+func (g *gateway) answers(t *testing.T, request string) string {
 	t.Helper()
 	connection, err := net.Dial("tcp", g.addr)
 	if err != nil {

@@ -73,7 +73,7 @@ func withoutErrorRoutes(routes string) string {
 }
 
 // readJWT verifies a JWT of the gate's issuer with the published keys.
-func (g *gate) readJWT(t *testing.T, token, typ, audience string) (jwt.MapClaims, error) {
+func (g *gateway) readJWT(t *testing.T, token, typ, audience string) (jwt.MapClaims, error) {
 	t.Helper()
 	status, _, body := g.do(http.MethodGet, "/oauth/jwks", "")
 	var set struct{ Keys []map[string]string }
@@ -111,7 +111,7 @@ func publicKey(k map[string]string) (any, error) {
 }
 
 // asserts checks what the assertion says that came with a request: as the upstream would, with nothing but the request.
-func (g *gate) asserts(t *testing.T, r *recorded, audience string) jwt.MapClaims {
+func (g *gateway) asserts(t *testing.T, r *recorded, audience string) jwt.MapClaims {
 	t.Helper()
 	values := r.Header[assertionHeader]
 	if len(values) != 1 {
@@ -232,7 +232,7 @@ func TestG25AssertionAsBearer(t *testing.T) {
 }
 
 // refusesEverywhere shows what an upstream was given to the gate and to every endpoint that takes an access token.
-func (g *gate) refusesEverywhere(t *testing.T, token string) {
+func (g *gateway) refusesEverywhere(t *testing.T, token string) {
 	t.Helper()
 	for _, path := range []string{"/any/x", "/orders/x", "/other", "/alone/x", "/oauth/token/info", "/api/v1/organisations/me/users/u-ada/access_tokens"} {
 		method := http.MethodGet

@@ -49,14 +49,14 @@ const browserRoutes = `	handle_path /app/* {
 	}`
 
 // startSignIn serves the people of people_test.go with other routes.
-func startSignIn(t *testing.T, routes string, changes ...string) *gate {
+func startSignIn(t *testing.T, routes string, changes ...string) *gateway {
 	t.Helper()
 	globals, _, _ := strings.Cut(peopleSite(changes...), "\nhttp://ADDR {")
 	return startGate(t, strings.ReplaceAll(globals+"\nhttp://ADDR {\n\tlog\n\toauth_server\n"+routes+"\n}\n", "HASH", peopleHash()))
 }
 
 // visitor is a browser that has signed in.
-func (g *gate) visitor(t *testing.T, email string) *browser {
+func (g *gateway) visitor(t *testing.T, email string) *browser {
 	t.Helper()
 	b := g.browser()
 	b.t = t
@@ -128,7 +128,7 @@ func TestA72ASessionStaysFresh(t *testing.T) {
 			b.give(&http.Cookie{Name: tokenCookie, Value: token, Path: "/"})
 		}, true},
 		"revoked by itself": {func(b *browser, _ *testClock) {
-			g := &gate{gatehouse: b.gatehouse}
+			g := &gateway{gatehouse: b.gatehouse}
 			g.kill(b.t, b.cookie(tokenCookie))
 		}, true},
 		"of no issuer": {func(b *browser, _ *testClock) {
@@ -176,7 +176,7 @@ func TestA72ASessionStaysFresh(t *testing.T) {
 }
 
 // later moves the clock, and has the feed know it.
-func (g *gate) later(c *testClock, d time.Duration) {
+func (g *gateway) later(c *testClock, d time.Duration) {
 	g.t.Helper()
 	c.advance(d)
 	if err := g.app().engine.refresh(context.Background()); err != nil {
@@ -234,14 +234,14 @@ func TestA72RequestsOfOnePageAllPass(t *testing.T) {
 // TestA71AnEndedSessionIsNotRenewed: after a sign-out, and after an operator has disabled the user, neither cookie opens
 // anything, and an open stream ends.
 func TestA71AnEndedSessionIsNotRenewed(t *testing.T) {
-	for name, end := range map[string]func(g *gate, b *browser, user string){
-		"signed out": func(_ *gate, b *browser, _ string) {
+	for name, end := range map[string]func(g *gateway, b *browser, user string){
+		"signed out": func(_ *gateway, b *browser, _ string) {
 			action, fields := formIn(b.t, b.open("/oauth/logout"))
 			if p := b.send(action, fields); p.status >= 400 {
 				b.t.Fatalf("signing out: %d %s", p.status, p.body)
 			}
 		},
-		"disabled": func(g *gate, b *browser, user string) {
+		"disabled": func(g *gateway, b *browser, user string) {
 			if err := g.app().registry.SetUserStatus(b.t.Context(), user, store.UserDisabled); err != nil {
 				b.t.Fatal(err)
 			}

@@ -148,7 +148,7 @@ func TestG85TokenInACookie(t *testing.T) {
 }
 
 // issuedFor issues a server token with another lifetime.
-func (g *gate) issuedFor(lifetime time.Duration) string {
+func (g *gateway) issuedFor(lifetime time.Duration) string {
 	g.t.Helper()
 	client := &store.Client{ID: "conf", Lifetimes: store.Lifetimes{ClientCredentials: lifetime}}
 	return g.watched(g.issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Client: client, Scopes: []string{"public"}}))

@@ -70,14 +70,14 @@ http://ADDR {
 
 // floodScene is a node, and what its floodgate has counted since the scene began.
 type floodScene struct {
-	*gate
+	*gateway
 	good         string
 	held, closed float64
 }
 
 func startFloodScene(t *testing.T, caddyfile string) *floodScene {
 	t.Helper()
-	s := &floodScene{gate: startGate(t, caddyfile)}
+	s := &floodScene{gateway: startGate(t, caddyfile)}
 	s.good = s.server("public")
 	s.held, s.closed = s.risen(heldMetric), s.risen(closedMetric)
 	return s

@@ -48,14 +48,14 @@ type forger struct {
 
 // forger has the key of a running gate, and turns the tags off there: what is forged has none, and the checks behind that one
 // are to be seen.
-func (g *gate) forger() *forger {
+func (g *gateway) forger() *forger {
 	g.t.Helper()
 	g.app().engine.verifier.UseJTIMAC(accesstoken.NewJTIMAC(new(keys.MasterKey)))
 	return g.signer()
 }
 
 // signer is a forger with the key of a running gate.
-func (g *gate) signer() *forger {
+func (g *gateway) signer() *forger {
 	g.t.Helper()
 	stored := g.storedKey()
 	key, err := x509.ParsePKCS8PrivateKey(stored.Private)
@@ -132,7 +132,7 @@ func (f *forger) mac(header map[string]any, secret []byte) string {
 }
 
 // refuseAll sends every token, each as the only flaw of its request, then a good one.
-func (g *gate) refuseAll(t *testing.T, f *forger, tokens map[string]string) {
+func (g *gateway) refuseAll(t *testing.T, f *forger, tokens map[string]string) {
 	t.Helper()
 	for name, token := range tokens {
 		t.Run(name, func(t *testing.T) {
@@ -539,7 +539,7 @@ func strangerTo(t *testing.T, f *forger) *forger {
 }
 
 // claims reads a good token.
-func (g *gate) claims(t *testing.T, token string) *accesstoken.AccessToken {
+func (g *gateway) claims(t *testing.T, token string) *accesstoken.AccessToken {
 	t.Helper()
 	claims, err := g.app().engine.verifier.Verify(token, []string{g.url})
 	if err != nil {
@@ -549,7 +549,7 @@ func (g *gate) claims(t *testing.T, token string) *accesstoken.AccessToken {
 }
 
 // revoke revokes what a token carries under one of its names.
-func (g *gate) revoke(t *testing.T, token *accesstoken.AccessToken, kind store.RevocationKind) {
+func (g *gateway) revoke(t *testing.T, token *accesstoken.AccessToken, kind store.RevocationKind) {
 	t.Helper()
 	id := map[store.RevocationKind]string{
 		store.RevokeToken: token.ID, store.RevokeFamily: token.FamilyID, store.RevokeUser: token.Subject,

@@ -22,7 +22,7 @@ func TestG140AFloodOfOpaqueTokensDelaysNobodyElse(t *testing.T) {
 			p := startProvider(t)
 			site := strings.Replace(trustSite, "\toauth {\n", "\tservers {\n\t\ttrusted_proxies static 127.0.0.1/32\n\t}\n\toauth {\n", 1)
 			g := startTrustGate(t, p, site, "introspection "+p.url+providerIntrospect+" {", "\tclient gateway gateway-secret", "}")
-			s := &floodScene{gate: g.gate}
+			s := &floodScene{gateway: g.gateway}
 			said := map[string]any{"active": true, "sub": "ada", "aud": g.url, "exp": clock().Unix() + 3600}
 			ended, end := context.WithCancel(t.Context())
 			var mu sync.Mutex

@@ -509,7 +509,7 @@ type answered struct {
 
 // exchange writes everything on one connection, and reads answers until the server ends it, or until nothing comes for some
 // time after so many.
-func (g *gate) exchange(t *testing.T, text string, least int) []answered {
+func (g *gateway) exchange(t *testing.T, text string, least int) []answered {
 	t.Helper()
 	connection, err := net.Dial("tcp", g.addr)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // function is called. That one gives the failures. A connection that is cut before the answer begins is tried again: at every
 // reload Caddy, with any configuration, resets what stands in the queue of the listener that it closes. It does so once for each
 // client, whose next connection is to the new listener: what is cut more often than there were reloads is a failure.
-func (g *gate) trickle(requests map[string]int) (stop func(reloads int) []string) {
+func (g *gateway) trickle(requests map[string]int) (stop func(reloads int) []string) {
 	done, failures := make(chan struct{}), []string(nil)
 	cuts := make(map[string]int) // by the first line of the request
 	var mu sync.Mutex
@@ -212,7 +212,7 @@ func TestF20AnotherIssuer(t *testing.T) {
 	}
 }
 
-func (g *gate) claimsOf(t *testing.T, token string) string {
+func (g *gateway) claimsOf(t *testing.T, token string) string {
 	t.Helper()
 	claims, err := g.app().engine.verifier.Verify(token, []string{g.url, g.url + "/second"})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // What rules ask of a good token, and what they are asked about.
 
 // because fails unless the last refusal has this reason.
-func (g *gate) because(t *testing.T, request string, status int, reason string) (http.Header, string) {
+func (g *gateway) because(t *testing.T, request string, status int, reason string) (http.Header, string) {
 	t.Helper()
 	g.audited()
 	got, header, body := g.raw(request)

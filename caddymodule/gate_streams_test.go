@@ -49,7 +49,7 @@ type wire struct {
 }
 
 // dial sends a request on a connection of its own, and reads the head of the answer.
-func (g *gate) dial(t *testing.T, request string) *wire {
+func (g *gateway) dial(t *testing.T, request string) *wire {
 	t.Helper()
 	connection, err := net.Dial("tcp", g.addr)
 	if err != nil {
@@ -128,7 +128,7 @@ func (u *streamUpstream) gone(t *testing.T, target string) {
 	}
 }
 
-func (g *gate) streams() *streamUpstream {
+func (g *gateway) streams() *streamUpstream {
 	u := &streamUpstream{ended: make(chan string, 16)}
 	g.upstream.answer = u.answer
 	return u
@@ -145,7 +145,7 @@ var streamKinds = map[string]struct {
 }
 
 // kill revokes a token.
-func (g *gate) kill(t *testing.T, token string) {
+func (g *gateway) kill(t *testing.T, token string) {
 	t.Helper()
 	g.revoke(t, g.claims(t, token), store.RevokeToken)
 }
@@ -154,14 +154,14 @@ func TestG71StreamsEndWithTheirToken(t *testing.T) {
 	for kind, stream := range streamKinds {
 		for name, end := range map[string]struct {
 			reason string
-			how    func(g *gate, c *testClock, token string)
+			how    func(g *gateway, c *testClock, token string)
 		}{
-			"expired": {"token_expired", func(_ *gate, c *testClock, _ string) { c.advance(time.Minute + time.Second) }},
-			"revoked": {"token_revoked", func(g *gate, _ *testClock, token string) { g.kill(t, token) }},
-			"its key is": {"token_revoked", func(g *gate, _ *testClock, token string) {
+			"expired": {"token_expired", func(_ *gateway, c *testClock, _ string) { c.advance(time.Minute + time.Second) }},
+			"revoked": {"token_revoked", func(g *gateway, _ *testClock, token string) { g.kill(t, token) }},
+			"its key is": {"token_revoked", func(g *gateway, _ *testClock, token string) {
 				g.revoke(t, g.claims(t, token), store.RevokeKey)
 			}},
-			"on another node": {"token_revoked", func(g *gate, _ *testClock, _ string) { // the feed is what tells us
+			"on another node": {"token_revoked", func(g *gateway, _ *testClock, _ string) { // the feed is what tells us
 				revocation := g.app().issuer.RevocationOf(store.RevokeClient, "conf")
 				if err := g.app().engine.store.Revoke(t.Context(), revocation); err != nil {
 					t.Fatal(err)
@@ -228,7 +228,7 @@ func TestG71LeewayIsNoTimeToGoOnIn(t *testing.T) {
 }
 
 // awaitAudit waits for an audit line.
-func (g *gate) awaitAudit(t *testing.T, message string) map[string]any {
+func (g *gateway) awaitAudit(t *testing.T, message string) map[string]any {
 	t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		for _, line := range g.audited() {

@@ -88,7 +88,7 @@ const swappingRoutes = `	handle /any/* {
 	}`
 
 // swapped is the one credential of a request that an upstream got: a token of ours for that audience.
-func (g *gate) swapped(t *testing.T, r *recorded, original, audience string) (string, jwt.MapClaims) {
+func (g *gateway) swapped(t *testing.T, r *recorded, original, audience string) (string, jwt.MapClaims) {
 	t.Helper()
 	if strings.Contains(r.Raw, original) {
 		t.Fatalf("the client's token reached the upstream:\n%s", r.Raw)

@@ -46,7 +46,7 @@ func TestG87NoIssuersKeySignsForAnother(t *testing.T) {
 	g := startTrustGate(t, p, strings.Replace(trustSite, "\t}\n}\n\nhttp://ADDR {",
 		"\t\ttrust partner "+other.url+" {\n\t\t\taudience http://ADDR\n\t\t\tallow_private_network\n\t\t}\n\t}\n}\n\nhttp://ADDR {\n"+
 			"\thandle /all/* {\n\t\tprotect {\n\t\t\tissuer self corp partner\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}", 1))
-	signers := map[string]*forger{"self": g.gate.forger(), "corp": g.forger(), "partner": other.signer()}
+	signers := map[string]*forger{"self": g.gateway.forger(), "corp": g.forger(), "partner": other.signer()}
 	for _, f := range signers {
 		f.audience = g.url
 	}

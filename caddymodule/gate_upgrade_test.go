@@ -120,7 +120,7 @@ func TestG50OtherUpgradesAreOrdinaryRequests(t *testing.T) {
 
 // ordinary sends a request that asks for another protocol and must be answered as any other. Where it is not, this shows what
 // an attacker would do in the tunnel.
-func (g *gate) ordinary(t *testing.T, request string, tunnelled <-chan string) *recorded {
+func (g *gateway) ordinary(t *testing.T, request string, tunnelled <-chan string) *recorded {
 	t.Helper()
 	w := g.dial(t, request)
 	defer func() { _ = w.Close() }()

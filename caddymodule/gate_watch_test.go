@@ -23,7 +23,7 @@ import (
 
 // gate is a running Caddy whose decisions are watched: every refusal must leave the upstream alone and one line in the
 // audit log, and no token may be in any log.
-type gate struct {
+type gateway struct {
 	*gatehouse
 	read   int64 // how far the log has been read
 	tokens []string
@@ -33,14 +33,14 @@ type gate struct {
 	keptH3 *h3Wire
 }
 
-func startGate(t *testing.T, caddyfile string) *gate {
+func startGate(t *testing.T, caddyfile string) *gateway {
 	t.Helper()
 	return watchedGate(t, startGatehouse(t, caddyfile))
 }
 
-func watchedGate(t *testing.T, running *gatehouse) *gate {
+func watchedGate(t *testing.T, running *gatehouse) *gateway {
 	t.Helper()
-	g := &gate{gatehouse: running}
+	g := &gateway{gatehouse: running}
 	t.Cleanup(func() {
 		logs := g.logs()
 		for _, token := range g.tokens {
@@ -69,7 +69,7 @@ func relaying() string {
 }
 
 // user issues a token that acts for a user.
-func (g *gate) user(id, organisation, role string, scopes ...string) string {
+func (g *gateway) user(id, organisation, role string, scopes ...string) string {
 	g.t.Helper()
 	return g.watched(g.issue(tokenissuer.Grant{
 		Type: oauth.AuthorizationCode, User: &store.User{ID: id, Organisation: organisation, Role: store.Role(role)},
@@ -78,23 +78,23 @@ func (g *gate) user(id, organisation, role string, scopes ...string) string {
 }
 
 // server issues a token that acts for the client conf alone.
-func (g *gate) server(scopes ...string) string {
+func (g *gateway) server(scopes ...string) string {
 	g.t.Helper()
 	return g.watched(g.issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Scopes: scopes}))
 }
 
-func (g *gate) watched(token string) string {
+func (g *gateway) watched(token string) string {
 	g.tokens = append(g.tokens, token)
 	return token
 }
 
 // request writes a request without a body. Lines are name: value.
-func (g *gate) request(method, target string, lines ...string) string {
+func (g *gateway) request(method, target string, lines ...string) string {
 	return g.requestWith("", method, target, lines...)
 }
 
 // requestWith writes a request with a body, for which the caller gives the framing.
-func (g *gate) requestWith(body, method, target string, lines ...string) string {
+func (g *gateway) requestWith(body, method, target string, lines ...string) string {
 	head := append([]string{method + " " + target + " HTTP/1.1", "Host: " + g.addr}, lines...)
 	return strings.Join(head, "\r\n") + "\r\n\r\n" + body
 }
@@ -102,7 +102,7 @@ func (g *gate) requestWith(body, method, target string, lines ...string) string 
 func bearer(token string) string { return "Authorization: Bearer " + token }
 
 // audited returns the gate's audit lines since the last call.
-func (g *gate) audited() []map[string]any {
+func (g *gateway) audited() []map[string]any {
 	g.t.Helper()
 	file, err := os.Open(g.logFile)
 	if err != nil {
@@ -130,7 +130,7 @@ func (g *gate) audited() []map[string]any {
 
 // refused sends a request that the gate must refuse with one of the statuses: the upstream is left alone, and one audit
 // line tells of it.
-func (g *gate) refused(t *testing.T, request string, statuses ...int) (http.Header, string) {
+func (g *gateway) refused(t *testing.T, request string, statuses ...int) (http.Header, string) {
 	t.Helper()
 	g.audited()
 	status, header, body := g.raw(request)
@@ -139,7 +139,7 @@ func (g *gate) refused(t *testing.T, request string, statuses ...int) (http.Head
 	return header, body
 }
 
-func (g *gate) checkRefused(t *testing.T, status int, body string, statuses ...int) {
+func (g *gateway) checkRefused(t *testing.T, status int, body string, statuses ...int) {
 	t.Helper()
 	if !slices.Contains(statuses, status) {
 		t.Errorf("status %d %s, want %v", status, body, statuses)
@@ -158,7 +158,7 @@ func hasReason(line map[string]any) bool {
 }
 
 // turnedAway sends a request that somebody must refuse, if not the gate then Caddy before it: the upstream is left alone.
-func (g *gate) turnedAway(t *testing.T, request string, statuses ...int) {
+func (g *gateway) turnedAway(t *testing.T, request string, statuses ...int) {
 	t.Helper()
 	status, _, body := g.raw(request)
 	if !slices.Contains(statuses, status) {
@@ -169,7 +169,7 @@ func (g *gate) turnedAway(t *testing.T, request string, statuses ...int) {
 }
 
 // passed sends a request that must pass, and returns what the upstream was sent.
-func (g *gate) passed(t *testing.T, request string) *recorded {
+func (g *gateway) passed(t *testing.T, request string) *recorded {
 	t.Helper()
 	g.audited()
 	status, _, body := g.raw(request)

@@ -16,14 +16,14 @@ import (
 // socketKind is a version of HTTP that has the extended CONNECT.
 type socketKind struct {
 	name string
-	open func(g *gate, t *testing.T, protocol string, fields ...string) *socketOver
+	open func(g *gateway, t *testing.T, protocol string, fields ...string) *socketOver
 }
 
 var socketKinds = []socketKind{
-	{"HTTP/2", func(g *gate, t *testing.T, protocol string, fields ...string) *socketOver {
+	{"HTTP/2", func(g *gateway, t *testing.T, protocol string, fields ...string) *socketOver {
 		return socketInH2(t, g.dialH2(t), g.connecting("http", protocol, fields))
 	}},
-	{"HTTP/2 with TLS", func(g *gate, t *testing.T, protocol string, fields ...string) *socketOver {
+	{"HTTP/2 with TLS", func(g *gateway, t *testing.T, protocol string, fields ...string) *socketOver {
 		return socketInH2(t, g.dialTLS(t), g.connecting("https", protocol, fields))
 	}},
 	{"HTTP/3", socketInH3},
@@ -81,7 +81,7 @@ func failingSocket(t *testing.T, over socketKind) {
 }
 
 // connecting are the fields of an extended CONNECT (RFC 8441, RFC 9220).
-func (g *gate) connecting(scheme, protocol string, further []string) [][2]string {
+func (g *gateway) connecting(scheme, protocol string, further []string) [][2]string {
 	fields := g.fields("CONNECT", "/socket", append([]string{":protocol", protocol, "sec-websocket-version", "13"}, further...)...)
 	fields[1][1] = scheme
 	return fields
@@ -170,7 +170,7 @@ func (s *h2Stream) next(t *testing.T) http2.Frame {
 	}
 }
 
-func socketInH3(g *gate, t *testing.T, protocol string, fields ...string) *socketOver {
+func socketInH3(g *gateway, t *testing.T, protocol string, fields ...string) *socketOver {
 	t.Helper()
 	w := g.dialH3(t, nil, nil)
 	s, err := w.opened(t.Context(), g.connecting("https", protocol, fields))

@@ -26,17 +26,17 @@ import (
 type transport struct {
 	name string
 	tls  bool // and by IPv6, where the machine has it
-	send func(g *gate, t *testing.T, fields [][2]string, data ...string) (int, http.Header, string)
+	send func(g *gateway, t *testing.T, fields [][2]string, data ...string) (int, http.Header, string)
 }
 
 var transports = []transport{
-	{"HTTP/2", false, (*gate).h2},
-	{"HTTP/2 with TLS", true, (*gate).h2TLS},
-	{"HTTP/3", true, (*gate).h3},
+	{"HTTP/2", false, (*gateway).h2},
+	{"HTTP/2 with TLS", true, (*gateway).h2TLS},
+	{"HTTP/3", true, (*gateway).h3},
 }
 
 // startBoth is startGate for tests whose requests go over all of them.
-func startBoth(t *testing.T, caddyfile string) *gate {
+func startBoth(t *testing.T, caddyfile string) *gateway {
 	t.Helper()
 	g := watchedGate(t, startGatehouseAt(t, freeTLSAddr(t), speakingH2(caddyfile)))
 	g.others = transports
@@ -75,7 +75,7 @@ func (s said) isTurnedAway() bool {
 }
 
 // overOthers sends a request of HTTP/1.1 over each of the gate's transports that can say it, one after the other.
-func (g *gate) overOthers(t *testing.T, request string, judge func(said)) {
+func (g *gateway) overOthers(t *testing.T, request string, judge func(said)) {
 	t.Helper()
 	if len(g.others) == 0 {
 		return
@@ -96,7 +96,7 @@ func (g *gate) overOthers(t *testing.T, request string, judge func(said)) {
 }
 
 // refusedAlike asks over the others what was refused over HTTP/1.1.
-func (g *gate) refusedAlike(t *testing.T, request string, status int, header http.Header, body string) {
+func (g *gateway) refusedAlike(t *testing.T, request string, status int, header http.Header, body string) {
 	t.Helper()
 	g.overOthers(t, request, func(s said) {
 		t.Helper()
@@ -112,7 +112,7 @@ func (g *gate) refusedAlike(t *testing.T, request string, status int, header htt
 
 // answersAlike compares the answers over HTTP/1.1 and over another version in what a client goes by. A URL that an answer has made of where
 // it was asked names the other address.
-func (g *gate) answersAlike(t *testing.T, s said, header http.Header, body string) {
+func (g *gateway) answersAlike(t *testing.T, s said, header http.Header, body string) {
 	t.Helper()
 	here := strings.NewReplacer("https://127.0.0.1"+g.tlsAddr[strings.LastIndexByte(g.tlsAddr, ':'):], g.url)
 	if errorID.ReplaceAllString(here.Replace(s.body), "") != errorID.ReplaceAllString(body, "") {
@@ -137,7 +137,7 @@ var errorID = regexp.MustCompile(`"id":"[^"]*"`)
 
 // asked sends a request of which the test itself judges the answer, and fails unless the answer over the others is the same, and
 // what the upstream was sent for it. The upstream has then seen the request once.
-func (g *gate) asked(t *testing.T, request string) (int, http.Header, string) {
+func (g *gateway) asked(t *testing.T, request string) (int, http.Header, string) {
 	t.Helper()
 	before := g.upstream.seen()
 	status, header, body := g.raw(request)
@@ -163,7 +163,7 @@ func (g *gate) asked(t *testing.T, request string) (int, http.Header, string) {
 }
 
 // turnedAwayAlike asks over the others what somebody turned away over HTTP/1.1.
-func (g *gate) turnedAwayAlike(t *testing.T, request string, statuses []int) {
+func (g *gateway) turnedAwayAlike(t *testing.T, request string, statuses []int) {
 	t.Helper()
 	g.overOthers(t, request, func(s said) {
 		t.Helper()
@@ -175,7 +175,7 @@ func (g *gate) turnedAwayAlike(t *testing.T, request string, statuses []int) {
 }
 
 // passedAlike sends over the others what passed over HTTP/1.1, and told the upstream what is in first.
-func (g *gate) passedAlike(t *testing.T, request string, first *recorded) {
+func (g *gateway) passedAlike(t *testing.T, request string, first *recorded) {
 	t.Helper()
 	g.audited()
 	g.overOthers(t, request, func(s said) {
@@ -257,7 +257,7 @@ func withoutMoment(token string) string {
 
 // inH2 says a request of HTTP/1.1 in HTTP/2: the fields of its head in their order, and the frames of its body. It is not
 // ok when the request is about what HTTP/2 does not have: framing, upgrades, and options of the connection.
-func (g *gate) inH2(request string) (fields [][2]string, data []string, ok bool) {
+func (g *gateway) inH2(request string) (fields [][2]string, data []string, ok bool) {
 	head, body, _ := strings.Cut(request, "\r\n\r\n")
 	line, rest, _ := strings.Cut(head, "\r\n")
 	method, line, _ := strings.Cut(line, " ")

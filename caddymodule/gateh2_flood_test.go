@@ -25,7 +25,7 @@ type neighbours struct {
 	running       sync.WaitGroup
 }
 
-func (g *gate) neighbours(token string) *neighbours {
+func (g *gateway) neighbours(token string) *neighbours {
 	n := &neighbours{stop: make(chan struct{})}
 	for _, version := range []func(*http.Protocols, bool){(*http.Protocols).SetHTTP1, (*http.Protocols).SetUnencryptedHTTP2} {
 		protocols := new(http.Protocols)
@@ -80,7 +80,7 @@ func (n *neighbours) leave(t *testing.T) {
 }
 
 func TestG74Floods(t *testing.T) {
-	attacks := map[string]func(*testing.T, *gate, string){
+	attacks := map[string]func(*testing.T, *gateway, string){
 		"rapid reset": rapidReset, "rapid reset with a good token": rapidReset,
 		"CONTINUATION without end": endlessContinuation, "1,000 streams at once": thousandStreams,
 		"a header list over the limit": oversizedHeaders, "HPACK bomb": hpackBomb, "settings and pings": controlFrames,
@@ -108,7 +108,7 @@ func TestG74Floods(t *testing.T) {
 }
 
 // rapidReset opens streams and resets them at once (CVE-2023-44487).
-func rapidReset(t *testing.T, g *gate, token string) {
+func rapidReset(t *testing.T, g *gateway, token string) {
 	var running sync.WaitGroup
 	for range 4 {
 		w := g.dialH2(t)
@@ -127,7 +127,7 @@ func rapidReset(t *testing.T, g *gate, token string) {
 }
 
 // endlessContinuation sends a head that never ends (CVE-2023-45288). The server must hang up.
-func endlessContinuation(t *testing.T, g *gate, token string) {
+func endlessContinuation(t *testing.T, g *gateway, token string) {
 	w := g.dialH2(t)
 	defer func() { _ = w.Close() }()
 	go func() { _, _ = io.Copy(io.Discard, w.Conn) }()
@@ -145,7 +145,7 @@ func endlessContinuation(t *testing.T, g *gate, token string) {
 }
 
 // thousandStreams keeps as many requests open as it can. What is too much is refused, and the rest is answered.
-func thousandStreams(t *testing.T, g *gate, token string) {
+func thousandStreams(t *testing.T, g *gateway, token string) {
 	w := g.dialH2(t)
 	defer func() { _ = w.Close() }()
 	for stream := uint32(1); stream < 2000; stream += 2 {
@@ -166,7 +166,7 @@ func thousandStreams(t *testing.T, g *gate, token string) {
 }
 
 // oversizedHeaders has more in its head than the 16 KiB that Caddy takes.
-func oversizedHeaders(t *testing.T, g *gate, token string) {
+func oversizedHeaders(t *testing.T, g *gateway, token string) {
 	for name, further := range map[string][]string{
 		"one value":   {"x", strings.Repeat("a", 40<<10)},
 		"many values": strings.Split(strings.Repeat("x,"+strings.Repeat("a", 100)+",", 400)+"y,z", ","),
@@ -188,7 +188,7 @@ func oversizedHeaders(t *testing.T, g *gate, token string) {
 }
 
 // bigH2 is h2 for a head that does not fit into one frame.
-func (g *gate) bigH2(t *testing.T, fields [][2]string) (int, http.Header, string) {
+func (g *gateway) bigH2(t *testing.T, fields [][2]string) (int, http.Header, string) {
 	t.Helper()
 	w := g.dialH2(t)
 	defer func() { _ = w.Close() }()
@@ -205,7 +205,7 @@ func (g *gate) bigH2(t *testing.T, fields [][2]string) (int, http.Header, string
 }
 
 // hpackBomb sends a value once and then one byte for each of thousands of copies of it.
-func hpackBomb(t *testing.T, g *gate, token string) {
+func hpackBomb(t *testing.T, g *gateway, token string) {
 	for range 8 {
 		w := g.dialH2(t)
 		block := append([]byte(nil), w.encoded(g.fields("GET", "/any/x", "authorization", "Bearer "+token, "x-bomb", strings.Repeat("a", 3900)))...)
@@ -223,7 +223,7 @@ func hpackBomb(t *testing.T, g *gate, token string) {
 }
 
 // controlFrames wants answers to frames that cost nothing, and reads none of them (CVE-2019-9512, CVE-2019-9515).
-func controlFrames(t *testing.T, g *gate, _ string) {
+func controlFrames(t *testing.T, g *gateway, _ string) {
 	w := g.dialH2(t)
 	defer func() { _ = w.Close() }()
 	_ = w.SetDeadline(time.Now().Add(time.Second)) // for by then the server has stopped listening, which is as good

@@ -176,7 +176,7 @@ func TestG43PairsWithAKeyAndWithAnEarlierMoment(t *testing.T) {
 
 // TestG81BadTokensLeaveNothing: nothing that a client sends without a good token is kept, however often it comes.
 func TestG81BadTokensLeaveNothing(t *testing.T) {
-	g := &gate{gatehouse: startGatehouse(t, strings.NewReplacer("output file LOG", "output discard", "level DEBUG", "level ERROR", "\n\tlog\n", "\n").Replace(site))}
+	g := &gateway{gatehouse: startGatehouse(t, strings.NewReplacer("output file LOG", "output discard", "level DEBUG", "level ERROR", "\n\tlog\n", "\n").Replace(site))}
 	f := g.forger()
 	g.passedQuietly(t, f.good())
 	p := handlers(t)[0]
@@ -229,7 +229,7 @@ func TestG81BadTokensLeaveNothing(t *testing.T) {
 }
 
 // passedQuietly is passed for a gate that logs nothing.
-func (g *gate) passedQuietly(t *testing.T, token string) {
+func (g *gateway) passedQuietly(t *testing.T, token string) {
 	t.Helper()
 	if status, _, body := g.get("/any/x", token); status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)

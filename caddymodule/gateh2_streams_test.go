@@ -105,11 +105,11 @@ func (w *h2Wire) granted(stream uint32) (bytes uint32) {
 // streamEnds are how the life of a token comes to its end while a stream goes on, and the reason that is given.
 var streamEnds = map[string]struct {
 	reason string
-	how    func(g *gate, t *testing.T, c *testClock, token string)
+	how    func(g *gateway, t *testing.T, c *testClock, token string)
 }{
-	"expired": {"token_expired", func(_ *gate, _ *testing.T, c *testClock, _ string) { c.advance(time.Minute + time.Second) }},
-	"revoked": {"token_revoked", func(g *gate, t *testing.T, _ *testClock, token string) { g.kill(t, token) }},
-	"revoked on another node": {"token_revoked", func(g *gate, t *testing.T, _ *testClock, token string) {
+	"expired": {"token_expired", func(_ *gateway, _ *testing.T, c *testClock, _ string) { c.advance(time.Minute + time.Second) }},
+	"revoked": {"token_revoked", func(g *gateway, t *testing.T, _ *testClock, token string) { g.kill(t, token) }},
+	"revoked on another node": {"token_revoked", func(g *gateway, t *testing.T, _ *testClock, token string) {
 		claims := g.claims(t, token)
 		if err := g.app().engine.store.Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: claims.ID, ExpiresAt: claims.ExpiresAt}); err != nil {
 			t.Fatal(err)
@@ -121,9 +121,9 @@ var streamEnds = map[string]struct {
 func TestG71StreamsOverHTTP2(t *testing.T) {
 	for name, end := range streamEnds {
 		for kind, accept := range map[string][]string{"events": {"accept", "text/event-stream"}, "an endless answer, with TLS": nil} {
-			dial := (*gate).dialH2
+			dial := (*gateway).dialH2
 			if accept == nil {
-				dial = (*gate).dialTLS
+				dial = (*gateway).dialTLS
 			}
 			t.Run(kind+", "+name, func(t *testing.T) {
 				c := setClock(t)

@@ -25,7 +25,7 @@ type h2Wire struct {
 }
 
 // dialH2 opens a connection without TLS, with prior knowledge: the server must speak h2c.
-func (g *gate) dialH2(t *testing.T) *h2Wire {
+func (g *gateway) dialH2(t *testing.T) *h2Wire {
 	t.Helper()
 	connection, err := net.Dial("tcp", g.addr)
 	if err != nil {
@@ -35,7 +35,7 @@ func (g *gate) dialH2(t *testing.T) *h2Wire {
 }
 
 // dialTLS opens a connection with TLS.
-func (g *gate) dialTLS(t *testing.T) *h2Wire {
+func (g *gateway) dialTLS(t *testing.T) *h2Wire {
 	t.Helper()
 	config := clientTLS()
 	config.NextProtos = []string{http2.NextProtoTLS}
@@ -137,13 +137,13 @@ func (w *h2Wire) answers(streams int) map[uint32]*h2Answer {
 }
 
 // h2 sends one request on a connection of its own, without TLS. Each data is a frame, and the last ones `trailer name: value` are that.
-func (g *gate) h2(t *testing.T, fields [][2]string, data ...string) (int, http.Header, string) {
+func (g *gateway) h2(t *testing.T, fields [][2]string, data ...string) (int, http.Header, string) {
 	t.Helper()
 	return g.dialH2(t).ask(fields, data)
 }
 
 // h2TLS is h2 with TLS.
-func (g *gate) h2TLS(t *testing.T, fields [][2]string, data ...string) (int, http.Header, string) {
+func (g *gateway) h2TLS(t *testing.T, fields [][2]string, data ...string) (int, http.Header, string) {
 	t.Helper()
 	return g.dialTLS(t).ask(fields, data)
 }
@@ -170,7 +170,7 @@ func (w *h2Wire) ask(fields [][2]string, data []string) (int, http.Header, strin
 }
 
 // fields are those of a request over HTTP/2, with further ones as name, value, ….
-func (g *gate) fields(method, path string, further ...string) [][2]string {
+func (g *gateway) fields(method, path string, further ...string) [][2]string {
 	list := [][2]string{{":method", method}, {":scheme", "http"}, {":authority", g.addr}, {":path", path}}
 	for pair := range slices.Chunk(further, 2) {
 		list = append(list, [2]string{pair[0], pair[1]})

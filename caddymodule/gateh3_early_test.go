@@ -24,7 +24,7 @@ func (s *heldSocket) ReadFrom(p []byte) (int, net.Addr, error) {
 
 // early resumes a session and sends a request as early data (RFC 9001 §4.6). The server has it before the handshake is complete, and
 // release lets that go on.
-func (g *gate) early(t *testing.T, sessions tls.ClientSessionCache, fields [][2]string, body string) (w *h3Wire, stream *h3Stream, release func()) {
+func (g *gateway) early(t *testing.T, sessions tls.ClientSessionCache, fields [][2]string, body string) (w *h3Wire, stream *h3Stream, release func()) {
 	t.Helper()
 	held := make(chan struct{})
 	release = sync.OnceFunc(func() { close(held) })
@@ -42,7 +42,7 @@ func (g *gate) early(t *testing.T, sessions tls.ClientSessionCache, fields [][2]
 }
 
 // session has the server give a session that can be resumed.
-func (g *gate) session(t *testing.T) tls.ClientSessionCache {
+func (g *gateway) session(t *testing.T) tls.ClientSessionCache {
 	t.Helper()
 	sessions := tls.NewLRUClientSessionCache(1)
 	w := g.dialH3(t, sessions, nil)
@@ -55,7 +55,7 @@ func (g *gate) session(t *testing.T) tls.ClientSessionCache {
 }
 
 // securely is fields for a transport with TLS.
-func (g *gate) securely(method, path string, further ...string) [][2]string {
+func (g *gateway) securely(method, path string, further ...string) [][2]string {
 	fields := g.fields(method, path, further...)
 	fields[1][1] = "https"
 	return fields

@@ -41,7 +41,7 @@ func h3Client(sessions tls.ClientSessionCache) *tls.Config {
 
 // dialH3 opens a connection, which is closed when the test ends, and its control stream. It does not wait until the handshake is complete.
 // Wrap, when it is not nil, puts the client's socket into another one.
-func (g *gate) dialH3(t *testing.T, sessions tls.ClientSessionCache, wrap func(net.PacketConn) net.PacketConn) *h3Wire {
+func (g *gateway) dialH3(t *testing.T, sessions tls.ClientSessionCache, wrap func(net.PacketConn) net.PacketConn) *h3Wire {
 	t.Helper()
 	address, err := net.ResolveUDPAddr("udp", g.tlsAddr)
 	if err != nil {
@@ -173,7 +173,7 @@ func (s *h3Stream) answer() *h3Answer {
 
 // h3 sends one request on a stream of its own. Each data is a frame, and the last ones `trailer name: value` are that. The connection is
 // kept, until the server wants no more of it: after a reload, and after some requests that are malformed.
-func (g *gate) h3(t *testing.T, fields [][2]string, data ...string) (int, http.Header, string) {
+func (g *gateway) h3(t *testing.T, fields [][2]string, data ...string) (int, http.Header, string) {
 	t.Helper()
 	if w := g.keptH3; w != nil && w.Context().Err() == nil {
 		if answer, err := w.ask(t.Context(), fields, data); err == nil && answer.code != http3.ErrCodeRequestRejected {

@@ -51,12 +51,12 @@ func documentedGate(t *testing.T, block int, gate string) string {
 }
 
 // front is another proxy before the gate and the upstream, or the gate as such a proxy sees it.
-func (g *gate) front(addr string) *gate {
-	return &gate{gatehouse: &gatehouse{t: g.t, addr: addr, url: "http://" + addr}}
+func (g *gateway) front(addr string) *gateway {
+	return &gateway{gatehouse: &gatehouse{t: g.t, addr: addr, url: "http://" + addr}}
 }
 
 // startNginx runs nginx with the document's configuration, before a gate at an address and the issuer and upstream of g.
-func startNginx(g *gate, gate string, more ...string) string {
+func startNginx(g *gateway, gate string, more ...string) string {
 	g.t.Helper()
 	blocks := documented(g.t, "nginx")
 	if len(blocks) != 1 {
@@ -66,7 +66,7 @@ func startNginx(g *gate, gate string, more ...string) string {
 }
 
 // runNginx is startNginx with another configuration.
-func runNginx(g *gate, gate, config string, more ...string) string {
+func runNginx(g *gateway, gate, config string, more ...string) string {
 	t := g.t
 	t.Helper()
 	program, err := exec.LookPath("nginx")
@@ -120,7 +120,7 @@ func awaitListener(t *testing.T, addr string, ended chan struct{}, said *bytes.B
 }
 
 // startBehindNginx returns the gate and nginx before it.
-func startBehindNginx(t *testing.T, more ...string) (g, nginx *gate) {
+func startBehindNginx(t *testing.T, more ...string) (g, nginx *gateway) {
 	t.Helper()
 	addr := freeAddr(t)
 	g = startGate(t, documentedGate(t, 0, addr))

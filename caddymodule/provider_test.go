@@ -294,7 +294,7 @@ func gateOnly(caddyfile string) string {
 
 // trustGate is a gate that trusts a provider.
 type trustGate struct {
-	*gate
+	*gateway
 	provider *provider
 }
 
@@ -337,7 +337,7 @@ func (g *trustGate) restart(caddyfile string) {
 }
 
 // awaitKeys waits until the gate has the provider's keys. An issuer that is asked about tokens is ready without any.
-func (g *gate) awaitKeys() {
+func (g *gateway) awaitKeys() {
 	g.t.Helper()
 	g.eventually("the provider's keys are there", func() bool {
 		corp := trustedNamed("corp").issuer

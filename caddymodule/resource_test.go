@@ -80,7 +80,7 @@ http://ADDR {
 `
 
 // resourceGate loads resourceSite with an issuer of our own, or as a gate for others' tokens alone.
-func resourceGate(t *testing.T, p *provider, own bool) *gate {
+func resourceGate(t *testing.T, p *provider, own bool) *gateway {
 	t.Helper()
 	oauth, more := "", ""
 	if own {
@@ -206,7 +206,7 @@ func TestG97WellKnownPathsAreOurs(t *testing.T) {
 }
 
 // tokenFor is a good token of the provider's.
-func (p *provider) tokenFor(g *gate) string {
+func (p *provider) tokenFor(g *gateway) string {
 	f := *p.signer()
 	f.audience = g.url
 	return f.claiming(map[string]any{"sub": "ada", "client_id": "app", "scope": "buy read"})
