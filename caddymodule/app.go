@@ -11,6 +11,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
@@ -94,7 +96,7 @@ type App struct {
 	ctx     caddy.Context
 	covered atomic.Pointer[examinedRoutes] // nil before Start
 
-	gates *Shared
+	gates *gate.Shared
 }
 
 // CaddyModule returns the module's id.
@@ -105,7 +107,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 // Provision reads the configuration. It works offline: `caddy validate` runs it.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.logger = ctx, ctx.Logger()
-	a.audit = endpoint.NewAudit(a.logger.Named("audit"), clientAddress)
+	a.audit = endpoint.NewAudit(a.logger.Named("audit"), caller.Address)
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
@@ -123,7 +125,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 			return fmt.Errorf("oauth: %w", err)
 		}
 	}
-	if a.gates, err = NewShared(a.logger, a.audit, clock, a.ownIssuer(), a.trustedIssuers(), a.settings.gateLimit); err != nil {
+	if a.gates, err = gate.NewShared(a.logger, a.audit, clock, a.ownIssuer(), a.trustedIssuers(), a.settings.gateLimit); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
 	return nil
@@ -214,26 +216,26 @@ func (a *App) clients(ctx context.Context) ([]*store.Client, error) {
 }
 
 // ownIssuer is our own issuer for the gates; nil: there is none.
-func (a *App) ownIssuer() *OwnIssuer {
+func (a *App) ownIssuer() *gate.OwnIssuer {
 	if !a.issues() {
 		return nil
 	}
-	return &OwnIssuer{
+	return &gate.OwnIssuer{
 		Issuer: a.issuer, Handler: a.handler, Verifier: a.engine.verifier, Node: a.engine, Declared: a.settings.declared, IsServing: a.isServing,
 	}
 }
 
 // trustedIssuers are the issuers of others for the gates.
-func (a *App) trustedIssuers() []TrustedIssuer {
-	var list []TrustedIssuer
+func (a *App) trustedIssuers() []gate.TrustedIssuer {
+	var list []gate.TrustedIssuer
 	for _, t := range a.trusted {
-		list = append(list, TrustedIssuer{Name: t.name, URL: t.settings.Issuer, Audience: t.audience, Issuer: t.issuer, Life: t.pooled.life})
+		list = append(list, gate.TrustedIssuer{Name: t.name, URL: t.settings.Issuer, Audience: t.audience, Issuer: t.issuer, Life: t.pooled.life})
 	}
 	return list
 }
 
 // Gates returns what the gates of the configuration share.
-func (a *App) Gates() *Shared { return a.gates }
+func (a *App) Gates() *gate.Shared { return a.gates }
 
 // CheckScopes refuses scopes that no token can hold. What other issuers know nobody here can tell.
 func (a *App) CheckScopes(names oauth.Scopes) error {

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -14,7 +15,7 @@ import (
 func (a *App) newTarget() *Target {
 	t := &Target{
 		Logger: a.logger, Issuer: a.issuer, Registry: a.registry, Node: a.engine, Flood: a.gates.Floodgate(),
-		IsServing: a.isServing, Unreadiness: a.unreadiness, OpenStreams: OpenStreams,
+		IsServing: a.isServing, Unreadiness: a.unreadiness, OpenStreams: gate.OpenStreams,
 		Routes:        func() []coverage.Route { return a.covered.Load().Routes },
 		ReadLifetimes: readLifetimes,
 		CountMinted:   func() { tokensIssued.WithLabelValues(byOperator).Inc() },

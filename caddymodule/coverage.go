@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 )
 
 // Verdicts about a handler that answers from a backend.
@@ -53,7 +54,7 @@ func examineRoutes(app *caddyhttp.App, issuer *describedIssuer) *examinedRoutes 
 		}
 	}
 	describe(sites, issuer)
-	found, guards := new(examinedRoutes), make(map[*Protect]bool)
+	found, guards := new(examinedRoutes), make(map[*gate.Protect]bool)
 	for _, s := range sites {
 		for _, g := range s.gates {
 			guards[g.Protect] = true

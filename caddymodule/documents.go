@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -17,7 +18,7 @@ type document struct {
 	endpoint.ResourceMetadata
 	at    *url.URL // the metadata URL (RFC 9728 §3.1)
 	sites []*siteCoverage
-	gates []*Protect
+	gates []*gate.Protect
 }
 
 // metadataServer is an `oauth_server`, which serves the metadata of what the gates of its site guard.
@@ -43,7 +44,7 @@ func describe(sites []*siteCoverage, issuer *describedIssuer) {
 		}
 		server.Publish(own)
 	}
-	described := make(map[*Protect][]*document)
+	described := make(map[*gate.Protect][]*document)
 	for _, d := range documents {
 		for _, p := range d.gates {
 			described[p] = append(described[p], d)
@@ -132,7 +133,7 @@ func (d *document) add(s *siteCoverage, g *guard, issuer *describedIssuer) {
 // describesItself reports whether the issuer's own document is the one: that of its audience, of which nobody else issues
 // tokens.
 func (i *describedIssuer) describesItself(g *guard, resource string) bool {
-	return i != nil && resource == i.Audience && !slices.ContainsFunc(g.view.Issuers, func(i IssuerView) bool { return !i.Own })
+	return i != nil && resource == i.Audience && !slices.ContainsFunc(g.view.Issuers, func(i gate.IssuerView) bool { return !i.Own })
 }
 
 // resourceOf is the resource identifier of what a gate guards; empty: there is none.
@@ -164,7 +165,7 @@ func (i *describedIssuer) originOf(s *siteCoverage, g *guard) (origin string, ow
 	}
 	for _, issuer := range g.view.Issuers {
 		for _, audience := range issuer.Audience {
-			if u, err := url.Parse(audience); err == nil && CheckResource(audience) == nil && s.mayHave(u.Hostname()) {
+			if u, err := url.Parse(audience); err == nil && gate.CheckResource(audience) == nil && s.mayHave(u.Hostname()) {
 				return u.Scheme + "://" + u.Host, false, nil
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -414,7 +415,7 @@ func TestG71NothingRunsWithoutStreams(t *testing.T) {
 	u := g.streams()
 	w := g.dial(t, g.request("GET", "/x", append([]string{bearer(token)}, webSocket...)...))
 	w.echoes(t)
-	if n := OpenStreams(); n != 1 {
+	if n := gate.OpenStreams(); n != 1 {
 		t.Errorf("%d streams, want 1", n)
 	}
 	_ = w.Close()

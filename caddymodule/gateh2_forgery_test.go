@@ -20,6 +20,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -238,19 +239,19 @@ func (g *gateway) passedQuietly(t *testing.T, token string) {
 }
 
 // handlers are the gates of the running configuration.
-func handlers(t *testing.T) []*Protect {
+func handlers(t *testing.T) []*gate.Protect {
 	t.Helper()
 	app, err := caddy.ActiveContext().App("http")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var found []*Protect
+	var found []*gate.Protect
 	var walk func(caddyhttp.RouteList)
 	walk = func(routes caddyhttp.RouteList) {
 		for _, route := range routes {
 			for _, handler := range route.Handlers {
 				switch h := handler.(type) {
-				case *Protect:
+				case *gate.Protect:
 					found = append(found, h)
 				case *caddyhttp.Subroute:
 					walk(h.Routes)

@@ -20,6 +20,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/internal/loopback"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -105,7 +106,7 @@ func directory(t *testing.T) string {
 // awaitNoStreams waits until the streams are through whose clients have gone. Caddy says goodbye to those that are
 // left when it stops, and its own writers race about a counter then.
 func awaitNoStreams() {
-	for deadline := time.Now().Add(patience); OpenStreams() > 0 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); gate.OpenStreams() > 0 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 }

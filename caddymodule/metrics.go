@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -42,7 +43,7 @@ const byOperator = "operator"
 
 // registerMetrics offers the metrics in a configuration's registry.
 func registerMetrics(registry prometheus.Registerer) error {
-	for _, c := range append([]prometheus.Collector{tokensIssued, refusals, refreshReuse, repeatsElsewhere, codeReplays, storeErrors, stateCollector{}}, gateMetrics()...) {
+	for _, c := range append([]prometheus.Collector{tokensIssued, refusals, refreshReuse, repeatsElsewhere, codeReplays, storeErrors, stateCollector{}}, gate.Metrics()...) {
 		if err := registry.Register(c); err != nil {
 			var again prometheus.AlreadyRegisteredError
 			if !errors.As(err, &again) {

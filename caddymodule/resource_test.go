@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 )
 
 // resourceSite guards routes in many ways, and serves their metadata. OAUTH is what the oauth block has beside the trust.
@@ -308,7 +310,7 @@ func TestCommonPath(t *testing.T) {
 // TestCheckResource: a resource identifier is a URL that nothing but itself is written as.
 func TestCheckResource(t *testing.T) {
 	for _, good := range []string{"https://a.example", "https://a.example/", "https://a.example/b", "https://a.example/b/", "http://127.0.0.1:1/b", "https://a.example:8443/b"} {
-		if err := CheckResource(good); err != nil {
+		if err := gate.CheckResource(good); err != nil {
 			t.Error(err)
 		}
 	}
@@ -316,7 +318,7 @@ func TestCheckResource(t *testing.T) {
 		"a.example", "http://a.example", "https://a.example?b", "https://a.example/#", "https://a.example/b#c", "https://u@a.example", "https:///b", "urn:a",
 		"https://a.example/../b", "https://a.example//b", "ftp://a.example", "",
 	} {
-		if err := CheckResource(bad); err == nil {
+		if err := gate.CheckResource(bad); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
 	}

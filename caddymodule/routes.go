@@ -13,6 +13,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/intercept"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 )
 
 // walk goes through the routes of a server in the order in which a request does, and notes what it meets: handlers that
@@ -36,15 +38,15 @@ type backend struct {
 
 // guard is a `protect` on the way.
 type guard struct {
-	*Protect
-	view       View
+	*gate.Protect
+	view       gate.View
 	conditions []condition
 	dead       bool
 }
 
 // takesOwn reports whether tokens of our own issuer pass.
 func (g *guard) takesOwn() bool {
-	return slices.ContainsFunc(g.view.Issuers, func(i IssuerView) bool { return i.Own })
+	return slices.ContainsFunc(g.view.Issuers, func(i gate.IssuerView) bool { return i.Own })
 }
 
 // serverPlace is where an `oauth_server` stands.
@@ -123,7 +125,7 @@ func (w *walk) handlers(handlers []caddyhttp.MiddlewareHandler, f flow) flow {
 
 func (w *walk) handler(handler caddyhttp.MiddlewareHandler, f flow) flow {
 	switch h := handler.(type) {
-	case *Protect:
+	case *gate.Protect:
 		g := guard{Protect: h, view: h.View(), conditions: f.conditions, dead: f.dead}
 		w.gates = append(w.gates, g)
 		f.gates = append(slices.Clip(f.gates), g)

@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 )
 
 // shapes are sites with what is to be found out about them: each handler that answers from a backend as its paths and its
@@ -152,7 +153,7 @@ func TestG83WhatGoesOn(t *testing.T) {
 		return caddyhttp.Route{Handlers: handlers}
 	}
 	gated := func(errors *caddyhttp.HTTPErrorConfig) caddyhttp.Route {
-		return route(&caddyhttp.Subroute{Routes: caddyhttp.RouteList{route(new(Protect))}, Errors: errors})
+		return route(&caddyhttp.Subroute{Routes: caddyhttp.RouteList{route(new(gate.Protect))}, Errors: errors})
 	}
 	answer := func(status caddyhttp.WeakString) caddyhttp.Route {
 		return route(&caddyhttp.StaticResponse{StatusCode: status})

@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 )
 
 // view is a backend as the operator sees it.
@@ -93,7 +94,7 @@ func (p *passage) gateView() coverage.Gate {
 }
 
 // ruleInWords says what a rule asks for.
-func ruleInWords(r *Rule) string {
+func ruleInWords(r *gate.Rule) string {
 	switch {
 	case len(r.Scopes) > 0:
 		return "scope " + strings.Join(r.Scopes, " ")

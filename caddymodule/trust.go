@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -212,7 +213,7 @@ func checkAudienceFrom(word string) error {
 
 // checkTrustName refuses names that mean something else where a name is written.
 func checkTrustName(name string) error {
-	if name == "" || name == selfIssuer || strings.ContainsAny(name, " \t\"{}:/|@") {
+	if name == "" || name == gate.Self || strings.ContainsAny(name, " \t\"{}:/|@") {
 		return fmt.Errorf("%q is no name for a trusted issuer", name)
 	}
 	return nil

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 )
 
 // warnings lists what looks wrong about a site that has a `protect`, each with the file and the line of the directive.
@@ -58,7 +60,7 @@ func (f *flow) asksForToken() *guard {
 			continue
 		}
 		g := &f.gates[c.passed-1]
-		if (g.UpstreamToken == "" || g.UpstreamToken == stripToken) && slices.ContainsFunc(c.sets, readsBearer) {
+		if (g.UpstreamToken == "" || g.UpstreamToken == gate.StripToken) && slices.ContainsFunc(c.sets, readsBearer) {
 			return g
 		}
 	}

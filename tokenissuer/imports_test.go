@@ -114,9 +114,20 @@ var rooms = map[string]room{
 		others:  []string{"cel.dev/cel-go", "github.com/caddyserver/caddy/v2"},
 		without: []string{"github.com/patrickmn/go-cache"},
 	},
+	"caddymodule/gate": {
+		own: []string{
+			"caddymodule/caller", "caddymodule/floodgate", "caddymodule/identity", "caddymodule/requestpath", "caddymodule/setting",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint", "tokenissuer/oauth", "tokenissuer/sqlstore", "tokenissuer/store",
+			"tokenissuer/trust",
+		},
+		others: []string{
+			"cel.dev/cel-go", "github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/prometheus/client_golang",
+			"go.uber.org/zap", "golang.org/x/net",
+		},
+	},
 	"caddymodule": {
 		own: []string{
-			"caddymodule/caller", "caddymodule/identity", "caddymodule/requestpath", "caddymodule/setting",
+			"caddymodule/caller", "caddymodule/gate", "caddymodule/identity", "caddymodule/requestpath", "caddymodule/setting",
 			"caddymodule/coverage", "caddymodule/floodgate", "caddymodule/logfilter",
 			"internal/failpoint", "internal/headroom",
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint", "tokenissuer/endpoint/pages", "tokenissuer/keys",

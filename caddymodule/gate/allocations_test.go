@@ -1,0 +1,82 @@
+package gate
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// TestOrdinaryRequestAllocates holds what a gate adds to a request whose token is known: the request's own crossing, its
+// header, the credential, and a context that can end it. Rules that every token of the route is held against add nothing.
+func TestOrdinaryRequestAllocates(t *testing.T) {
+	const ordinary = 8
+	token := &accesstoken.AccessToken{
+		Subject: "u-ada", ClientID: "portal", Scopes: oauth.Scopes{"public"}, Organisation: "acme", Role: "admin",
+		ExpiresAt: time.Now().Add(time.Hour),
+	}
+	for _, test := range []struct {
+		name   string
+		change func(*Protect)
+		most   float64
+	}{
+		{"no rule", func(*Protect) {}, ordinary},
+		{"scopes of the route", func(p *Protect) { p.Scopes = []string{"public"} }, ordinary},
+		{"rules", func(p *Protect) {
+			p.Require = []*Rule{
+				{Scopes: []string{"public"}}, {AnyScope: []string{"trusted", "public"}}, {Roles: []string{"member", "admin"}},
+				{Claim: "org", Values: []string{"acme"}},
+			}
+		}, ordinary},
+		{"streams keep", func(p *Protect) { p.Streams = keepStreams }, ordinary - 2},
+		{"strip", func(p *Protect) { p.UpstreamToken = StripToken }, ordinary},
+		{"forward off", func(p *Protect) { p.forward = nil }, ordinary - 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := benchmarkedGate(token)
+			test.change(p)
+			w := &discard{make(http.Header)}
+			ctx, cancel := context.WithCancel(t.Context()) // as http.Server does
+			defer cancel()
+			r := caddyhttp.PrepareRequest(ordinaryRequest(t).WithContext(ctx), caddy.NewReplacer(), w, new(caddyhttp.Server))
+			credential := r.Header["Authorization"]
+			sent, passed := 0, 0
+			next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+				passed++
+				w.WriteHeader(http.StatusOK)
+				_, err := w.Write(okBody)
+				return err
+			})
+			least := allocations(test.most, func() {
+				sent++
+				r.Header["Authorization"] = credential
+				if err := p.ServeHTTP(w, r, next); err != nil {
+					t.Fatal(err)
+				}
+			})
+			t.Logf("%v allocations", least)
+			if least > test.most || passed != sent {
+				t.Errorf("%v allocations, at most %v are due; %d of %d requests passed", least, test.most, passed, sent)
+			}
+		})
+	}
+}
+
+// allocations is how many a call needs, of which there should be no more than that: the least of several looks, for what else
+// runs in this process allocates too.
+func allocations(most float64, call func()) float64 {
+	least := math.Inf(1)
+	for looks := 0; looks < 10 && least > most; looks++ {
+		least = min(least, testing.AllocsPerRun(100, call))
+	}
+	return least
+}
+
+var okBody = []byte("ok")

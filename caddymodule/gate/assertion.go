@@ -1,0 +1,128 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// AssertionConfig is `forward assertion`: a short-lived JWT of our issuer's in which an upstream that trusts nobody on the
+// way reads who is calling. It stands beside the identity headers, and replaces none.
+type AssertionConfig struct {
+	// Header is the header's name. Headers that mean something to HTTP or to a proxy are refused.
+	Header string `json:"header"`
+	// Audience is the upstream that the assertion is for. Give each upstream its own, or one of them can show another what
+	// it was sent. Default: the first audience of the route.
+	Audience string `json:"audience,omitempty"`
+}
+
+// parseAssertion reads what follows `forward assertion`.
+func (p *Protect) parseAssertion(h httpcaddyfile.Helper, args []string) error {
+	switch {
+	case len(args) == 0 || len(args) > 2:
+		return h.Errf("write it as `forward assertion <Header> [<audience>]`")
+	case p.Assertion != nil:
+		return h.Errf("forward assertion is there twice")
+	case identity.Forbidden(args[0]):
+		return h.Errf("forward assertion %s: an assertion cannot be written into this header", args[0])
+	}
+	p.Assertion = &AssertionConfig{Header: args[0]}
+	if len(args) == 1 {
+		return nil
+	}
+	p.Assertion.Audience = args[1]
+	return checkUpstreamAudience(h, "forward assertion", args[1])
+}
+
+// checkUpstreamAudience refuses an audience that is none, or that a request would fill.
+func checkUpstreamAudience(h httpcaddyfile.Helper, option, audience string) error {
+	if audience == "" {
+		return h.Errf("%s: the audience is empty; is a variable unset?", option)
+	}
+	return setting.RefuseRequest(h.Dispenser, audience)
+}
+
+// readAssertion checks the settings, and has every `protect` take the header from clients.
+func (p *Protect) readAssertion() error {
+	if p.Assertion == nil {
+		return nil
+	}
+	header := http.CanonicalHeaderKey(p.Assertion.Header)
+	switch {
+	case identity.Forbidden(header):
+		return fmt.Errorf("forward assertion %s: an assertion cannot be written into this header", header)
+	case p.shared.own == nil:
+		return errors.New("forward assertion needs an issuer of our own, whose keys sign it: add `issuer https://…` to the oauth block")
+	case p.ForwardTo == forwardToResponse:
+		return errors.New("forward assertion is bound to the request that the upstream gets, which is not the one that forward_to response answers")
+	}
+	for _, f := range p.forward {
+		if identity.NewNames(f.Header).Has(header) {
+			return fmt.Errorf("forward assertion %s: the header has the claim %s already", header, f.Claim)
+		}
+	}
+	audience := p.issuers[0].audience[0]
+	if p.Assertion.Audience != "" {
+		var err error
+		if audience, err = setting.Resolve("forward assertion: audience", p.Assertion.Audience); err != nil {
+			return err
+		}
+	}
+	p.assertion = &AssertionConfig{header, audience}
+	p.shared.addIdentityHeader(header)
+	p.shared.own.useAssertions()
+	return nil
+}
+
+// useAssertions publishes the keys that sign assertions. It is called while the configuration is provisioned.
+func (o *OwnIssuer) useAssertions() {
+	if o.Assertions == nil {
+		o.Assertions = new(tokenissuer.AssertionKeys)
+	}
+}
+
+// assert adds the assertion to what the upstream is told. Where it cannot be signed, or is too long for an upstream, the
+// request is refused: an upstream that insists on it would refuse it too, and one that does not would take it for anonymous.
+func (p *Protect) assert(r *http.Request, d *decision) error {
+	if p.assertion == nil {
+		return nil
+	}
+	if !p.shared.isServing(r.Context()) {
+		return oauth.Unavailable("not_started", nil)
+	}
+	signed, err := p.shared.own.Assert(d.token, tokenissuer.AssertedRequest{
+		Audience: p.assertion.Audience, Method: upstreamMethod(r), Target: upstreamTarget(r),
+	})
+	if err != nil {
+		return err
+	}
+	if len(signed.Reveal()) > identity.MaxBytes {
+		return oauth.NewError(oauth.InvalidToken, "identity_too_long")
+	}
+	d.fields = append(d.fields, identity.Field{Name: p.assertion.Header, Value: signed.Reveal()})
+	return nil
+}
+
+// upstreamMethod is the method with which a request reaches an upstream: reverse_proxy makes a GET of a WebSocket that
+// came over HTTP/2 or 3.
+func upstreamMethod(r *http.Request) string {
+	if isWebSocketConnect(r) {
+		return http.MethodGet
+	}
+	return r.Method
+}
+
+// upstreamTarget is what a request that is handed on asks for, as it stands in the request line.
+func upstreamTarget(r *http.Request) string {
+	location := *r.URL
+	location.RawQuery = endpoint.WithoutQueryToken(location.RawQuery)
+	return location.RequestURI()
+}

@@ -1,0 +1,83 @@
+package gate
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+)
+
+// benchmarkedGate is a gate that takes every token, so that what is measured is what it does around the verdict.
+func benchmarkedGate(token *accesstoken.AccessToken) *Protect {
+	verifier := verdict(func(string, []string) (*accesstoken.AccessToken, error) { return token, nil })
+	own := &OwnIssuer{
+		Issuer: new(tokenissuer.Issuer), Verifier: verifier, Node: openNode{}, IsServing: func(context.Context) bool { return true },
+	}
+	shared, err := NewShared(zap.NewNop(), endpoint.NewAudit(zap.NewNop(), caller.Address), time.Now, own, nil, tokenissuer.Limit{})
+	if err != nil {
+		panic(err)
+	}
+	return &Protect{
+		shared: shared, audit: shared.audit, logger: zap.NewNop(), forward: defaultForward, cookies: ownCookies{issuer: []string{"accessToken", "session"}, hidden: []string{"accessToken", "session"}},
+		issuers:  []routeIssuer{{name: Self}},
+		verifier: verifier,
+	}
+}
+
+// openNode is a Node that is open, and stays so.
+type openNode struct{}
+
+func (openNode) Enter() bool     { return true }
+func (openNode) Leave()          {}
+func (openNode) IsClosing() bool { return false }
+func (openNode) Now() time.Time  { return time.Now() }
+
+// verdict is an OwnVerifier that knows every token.
+type verdict func(token string, audiences []string) (*accesstoken.AccessToken, error)
+
+func (v verdict) Recall(token string, audiences []string) (*accesstoken.AccessToken, bool, error) {
+	t, err := v(token, audiences)
+	return t, true, err
+}
+
+func (v verdict) VerifyAdmitted(token string, audiences []string, _ accesstoken.Admission) (*accesstoken.AccessToken, error) {
+	return v(token, audiences)
+}
+
+func (verdict) Generation() uint64 { return 0 }
+
+// discard is a response nobody reads.
+type discard struct{ header http.Header }
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discard) WriteHeader(int)             {}
+
+// BenchmarkOrdinaryRequest is a request with a short answer, as the gate's own share of it.
+func BenchmarkOrdinaryRequest(b *testing.B) {
+	p := benchmarkedGate(&accesstoken.AccessToken{Subject: "u-ada", ClientID: "portal", ExpiresAt: time.Now().Add(time.Hour)})
+	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		_, cancel := context.WithCancel(r.Context()) // as http.Transport does
+		cancel()
+		w.WriteHeader(http.StatusOK)
+		_, err := w.Write([]byte("ok"))
+		return err
+	})
+	w, body := &discard{make(http.Header)}, ordinaryRequest(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		ctx, cancel := context.WithCancel(b.Context()) // as http.Server does
+		if err := p.ServeHTTP(w, body.WithContext(ctx), next); err != nil {
+			b.Fatal(err)
+		}
+		cancel()
+	}
+}

@@ -1,0 +1,242 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
+)
+
+func init() {
+	httpcaddyfile.RegisterHandlerDirective("protect", parseProtect)
+	// Nobody writes an `order` line: the gate comes before whatever else asks who somebody is.
+	httpcaddyfile.RegisterDirectiveOrder("protect", httpcaddyfile.Before, "basic_auth")
+}
+
+// parseProtect reads the directive `protect`.
+//
+//	protect [<matcher>] [<scope>...] {
+//		issuer         self | <name of a trust>...
+//		audience       <audience>...
+//		resource       <url>
+//		require        [<matcher>] scope <name>...
+//		require        [<matcher>] any_scope <name>...
+//		require        [<matcher>] role <name>...
+//		require        [<matcher>] group <name>...
+//		require        [<matcher>] claim <name> <value>...
+//		require        [<matcher>] expression <CEL>
+//		require        [<matcher>] acr <value>...
+//		require        [<matcher>] max_age <duration>
+//		anonymous      <matcher>
+//		optional
+//		token_from     header | cookie <name>
+//		forward        [+] <Header> <claim> | off
+//		forward        assertion <Header> [<audience>]
+//		forward_to     request | response
+//		upstream_token strip | relay | swap <audience>
+//		cors           <origin>... | * {
+//			preflight upstream
+//		}
+//		challenge      api | browser
+//		trust_headers  <Header>...
+//		upgrade        <protocol>...
+//		streams        close | keep
+//		paths          strict | lenient
+//	}
+func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	h.Next() // the name of the directive
+	p := &Protect{Source: setting.Source(h.Dispenser)}
+	p.Scopes = h.RemainingArgs()
+	if err := refuseMatchers(h, p.Scopes); err != nil {
+		return nil, err
+	}
+	for h.NextBlock(0) {
+		if err := p.parseOption(h); err != nil {
+			return nil, err
+		}
+	}
+	if p.undeclared != nil && !p.takesOthers() {
+		return nil, p.undeclared
+	}
+	if err := errors.Join(p.checkBrowser(), p.checkBesideCORS()); err != nil {
+		return nil, h.Errf("%v", err)
+	}
+	return p, nil
+}
+
+func (p *Protect) parseOption(h httpcaddyfile.Helper) error {
+	options := map[string]func(httpcaddyfile.Helper) error{
+		"issuer":   p.parseIssuers,
+		"audience": func(h httpcaddyfile.Helper) error { return setting.Audience(h.Dispenser, &p.Audience) },
+		"resource": p.parseResource, "require": p.parseRule, "anonymous": p.parseAnonymous, "optional": p.parseOptional,
+		"token_from": p.parseTokenFrom, "forward": p.parseForward, "upstream_token": p.parseUpstreamToken, "cors": p.parseCORS,
+		"trust_headers": p.parseTrustHeaders, "upgrade": p.parseUpgrade,
+		"forward_to": func(h httpcaddyfile.Helper) error { return parseChoice(h, &p.ForwardTo, "request", forwardToResponse) },
+		"challenge":  func(h httpcaddyfile.Helper) error { return parseChoice(h, &p.Challenge, "api", challengeBrowser) },
+		"streams":    func(h httpcaddyfile.Helper) error { return parseChoice(h, &p.Streams, "close", keepStreams) },
+		"paths":      func(h httpcaddyfile.Helper) error { return parseChoice(h, &p.Paths, "strict", lenientPaths) },
+	}
+	parse, ok := options[h.Val()]
+	if !ok {
+		return h.Errf("unknown protect option %q", h.Val())
+	}
+	return parse(h)
+}
+
+func (p *Protect) parseOptional(h httpcaddyfile.Helper) error {
+	if h.NextArg() {
+		return h.ArgErr()
+	}
+	p.Optional = true
+	return nil
+}
+
+// parseChoice reads one of two words.
+func parseChoice(h httpcaddyfile.Helper, value *string, first, second string) error {
+	option := h.Val()
+	if err := setting.Once(h.Dispenser, option, *value != ""); err != nil {
+		return err
+	}
+	if !h.AllArgs(value) {
+		return h.ArgErr()
+	}
+	if *value != first && *value != second {
+		return h.Errf("%s %q: use %s or %s", option, *value, first, second)
+	}
+	return nil
+}
+
+// parseMatcher reads a matcher, which must be looked for before any argument: the other way round it would be taken for
+// one, and the rule would hold for every request.
+func parseMatcher(h httpcaddyfile.Helper) (caddyhttp.RawMatcherSets, bool, error) {
+	if h.CountRemainingArgs() == 0 {
+		return nil, false, h.ArgErr()
+	}
+	set, found, err := h.MatcherToken()
+	if err != nil {
+		return nil, false, h.WrapErr(err)
+	}
+	if !found {
+		h.Prev()
+		return nil, false, nil
+	}
+	if set == nil { // the matcher is *
+		return nil, true, nil
+	}
+	return caddyhttp.RawMatcherSets{set}, true, nil
+}
+
+// refuseMatchers refuses a matcher among scopes. It would be taken for the name of one, and the scopes before it would
+// be asked of every request.
+func refuseMatchers(h httpcaddyfile.Helper, scopes []string) error {
+	for _, name := range scopes {
+		if name == "*" || strings.HasPrefix(name, "@") || strings.HasPrefix(name, "/") {
+			return h.Errf("%s stands among scopes: a matcher comes first", name)
+		}
+	}
+	return nil
+}
+
+func (p *Protect) parseAnonymous(h httpcaddyfile.Helper) error {
+	matchers, found, err := parseMatcher(h)
+	if err != nil {
+		return err
+	}
+	if !found || h.NextArg() {
+		return h.Errf("write it as `anonymous <matcher>`: one path that starts with a slash, or a named matcher; further ones take lines of their own")
+	}
+	if matchers == nil {
+		return h.Errf("anonymous * would protect nothing: name the paths, or write `optional`, which still keeps forged identity headers away")
+	}
+	p.Anonymous = append(p.Anonymous, matchers...)
+	return nil
+}
+
+// parseTokenFrom reads where a token is taken from. The header is always one place.
+func (p *Protect) parseTokenFrom(h httpcaddyfile.Helper) error {
+	args := h.RemainingArgs()
+	switch {
+	case len(args) == 1 && args[0] == "header":
+		return nil
+	case len(args) != 2 || args[0] != "cookie":
+		return h.Errf("write it as `token_from header` or `token_from cookie <name>`")
+	}
+	if err := setting.Once(h.Dispenser, "token_from cookie", p.TokenCookie != ""); err != nil {
+		return err
+	}
+	p.TokenCookie = args[1]
+	if err := checkTokenCookie(p.TokenCookie); err != nil {
+		return h.Errf("%v", err)
+	}
+	return nil
+}
+
+func (p *Protect) parseForward(h httpcaddyfile.Helper) error {
+	args := h.RemainingArgs()
+	switch {
+	case len(args) > 0 && args[0] == "assertion":
+		return p.parseAssertion(h, args[1:])
+	case len(args) == 1 && args[0] == "off":
+		p.ForwardOff = true
+	case len(args) == 3 && args[0] == "+":
+		return p.addForward(h, true, args[1:])
+	case len(args) == 2 && args[0] != "+":
+		return p.addForward(h, false, args)
+	default:
+		return h.Errf("write it as `forward <Header> <claim>`, `forward + <Header> <claim>`, `forward assertion <Header> [<audience>]` or `forward off`")
+	}
+	return p.checkForwardOff(h)
+}
+
+// addForward adds a header, beside the default ones or in their place.
+func (p *Protect) addForward(h httpcaddyfile.Helper, beside bool, args []string) error {
+	switch {
+	case identity.Forbidden(args[0]):
+		return h.Errf("forward %s: a claim cannot be written into this header", args[0])
+	case len(p.Forward) > 0 && beside != p.ForwardDefaults:
+		return h.Errf("forward + adds to the default headers, and other forward lines replace them: write all of them with +, or none")
+	}
+	p.ForwardDefaults = beside
+	p.Forward = append(p.Forward, ForwardedClaim{Header: args[0], Claim: args[1]})
+	return p.checkForwardOff(h)
+}
+
+func (p *Protect) checkForwardOff(h httpcaddyfile.Helper) error {
+	if p.ForwardOff && len(p.Forward) > 0 {
+		return h.Errf("forward off stands beside other forward lines")
+	}
+	return nil
+}
+
+// parseTrustHeaders reads the overriding headers that pass when a trusted proxy sends them.
+func (p *Protect) parseTrustHeaders(h httpcaddyfile.Helper) error {
+	names := h.RemainingArgs()
+	if len(names) == 0 {
+		return h.ArgErr()
+	}
+	p.TrustHeaders = append(p.TrustHeaders, names...)
+	if err := p.readTrustHeaders(); err != nil {
+		return h.Errf("%v", err)
+	}
+	return nil
+}
+
+// readTrustHeaders refuses headers that pass without it, and those that are nobody's to send.
+func (p *Protect) readTrustHeaders() error {
+	p.trustedHeaders = nil
+	for _, name := range p.TrustHeaders {
+		name = http.CanonicalHeaderKey(name)
+		if !slices.Contains(identity.Overriding, name) {
+			return fmt.Errorf("trust_headers %s: use headers by which a client would choose method or path: %s", name, strings.Join(identity.Overriding, ", "))
+		}
+		p.trustedHeaders = append(p.trustedHeaders, name)
+	}
+	return nil
+}

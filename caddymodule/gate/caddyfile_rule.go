@@ -1,0 +1,136 @@
+package gate
+
+import (
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/go-json-experiment/json"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// ruleKinds are the kinds of `require`, for error texts.
+const ruleKinds = "scope, any_scope, role, group, claim, expression, acr or max_age"
+
+// parseRule reads one `require`; see parseProtect for the grammar.
+func (p *Protect) parseRule(h httpcaddyfile.Helper) error {
+	matchers, _, err := parseMatcher(h)
+	if err != nil {
+		return err
+	}
+	if h.CountRemainingArgs() < 2 {
+		return h.Errf("write a rule as `require [<matcher>] <kind> <value>...`, with %s", ruleKinds)
+	}
+	h.NextArg()
+	rule := &Rule{MatcherSets: matchers}
+	switch kind := h.Val(); kind {
+	case "expression":
+		err = rule.readExpression(h)
+	case "max_age":
+		err = rule.readMaxAge(h)
+	default:
+		err = rule.readValues(h, kind, h.RemainingArgs())
+	}
+	if err != nil {
+		return err
+	}
+	if err := checkRoles(rolesOf(h), rule.Roles); err != nil && p.undeclared == nil {
+		p.undeclared = h.Errf("%v", err)
+	}
+	p.Require = append(p.Require, rule)
+	return nil
+}
+
+// readValues reads the rules that have a list of texts.
+func (r *Rule) readValues(h httpcaddyfile.Helper, kind string, values []string) (err error) {
+	switch kind {
+	case "scope":
+		r.Scopes, err = values, refuseMatchers(h, values)
+		return err
+	case "any_scope":
+		r.AnyScope, err = values, refuseMatchers(h, values)
+		return err
+	case "role":
+		r.Roles = values // parseProtect checks them: whose roles they are a line below may say
+	case "group":
+		r.Groups = values
+		return setting.RefusePlaceholders(h.Dispenser, values)
+	case "claim":
+		if len(values) < 2 {
+			return h.Errf("require claim %s needs a value", values[0])
+		}
+		r.Claim, r.Values = values[0], values[1:]
+		return setting.RefusePlaceholders(h.Dispenser, values)
+	case "acr":
+		r.ACR, err = values, checkACR(values)
+	default:
+		return h.Errf("unknown rule %q: use %s", kind, ruleKinds)
+	}
+	if err != nil {
+		return h.Errf("%v", err)
+	}
+	return nil
+}
+
+// readMaxAge reads a duration. Zero would ask for a sign-in that has not yet been when the request is made.
+func (r *Rule) readMaxAge(h httpcaddyfile.Helper) error {
+	d, err := setting.Duration(h.Dispenser)
+	if err != nil {
+		return err
+	}
+	if r.MaxAge = caddy.Duration(d); d == 0 {
+		return h.Errf("max_age 0s: use whole seconds, at least one")
+	}
+	if err := checkMaxAge(r.MaxAge); err != nil {
+		return h.Errf("%v", err)
+	}
+	return nil
+}
+
+// readExpression reads CEL as Caddy's own matcher does: one token as it is meant, several as they are written, quotes and
+// all.
+func (r *Rule) readExpression(h httpcaddyfile.Helper) error {
+	r.Source = setting.Source(h.Dispenser)
+	if h.CountRemainingArgs() > 1 {
+		r.Expression = strings.Join(h.RemainingArgsRaw(), " ")
+	} else if h.NextArg() {
+		r.Expression = h.Val()
+	}
+	switch first, _, _ := strings.Cut(strings.TrimSpace(r.Expression), " "); {
+	case first == "":
+		return h.Errf("require expression needs an expression")
+	case strings.HasPrefix(first, "@") || strings.HasPrefix(first, "/"):
+		return h.Errf("%s is no expression: a matcher comes first", first)
+	}
+	return nil
+}
+
+// rolesOf returns the roles that the global options of a Caddyfile declare, of which the names matter here. They have been read
+// before its sites.
+func rolesOf(h httpcaddyfile.Helper) store.RoleCatalogue {
+	var block struct {
+		Roles []struct {
+			Name store.Role `json:"name"`
+		} `json:"roles"`
+	}
+	if option, ok := h.Option("oauth").(httpcaddyfile.App); ok {
+		_ = json.Unmarshal(option.Value, &block) // the parser of the oauth block has written it
+	}
+	var declared []store.RoleDeclaration
+	for _, role := range block.Roles {
+		declared = append(declared, store.RoleDeclaration{Name: role.Name})
+	}
+	return store.NewRoleCatalogue(declared...)
+}
+
+// checkRoles refuses names that no role has: nobody could ever pass.
+func checkRoles(roles store.RoleCatalogue, names []string) error {
+	for _, name := range names {
+		if err := roles.Check(store.Role(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

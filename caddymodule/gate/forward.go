@@ -1,0 +1,99 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// ForwardedClaim is a claim that the upstream is told in a header.
+type ForwardedClaim struct {
+	// Header is the header's name. Headers that mean something to HTTP or to a proxy are refused.
+	Header string `json:"header"`
+	// Claim is the claim's name on the wire: sub, client_id, scope, org, role, groups, or any other.
+	Claim string `json:"claim"`
+
+	// oursOnly: the upstream is told of tokens of our own issuer alone.
+	oursOnly bool
+}
+
+// defaultForward is what an upstream is told unless `forward` says otherwise.
+var defaultForward = []ForwardedClaim{
+	{Header: identity.Subject, Claim: "sub"}, {Header: identity.Client, Claim: "client_id"}, {Header: identity.Scope, Claim: "scope"},
+	{Header: identity.Organisation, Claim: "org"}, {Header: identity.Role, Claim: "role"},
+	{Header: identity.Groups, Claim: "groups", oursOnly: true}, // what others call groups may be of any size
+}
+
+// readForwarding settles what the upstream is told, and has every `protect` take those headers from clients.
+func (p *Protect) readForwarding() error {
+	switch {
+	case p.ForwardOff && (len(p.Forward) > 0 || p.ForwardDefaults):
+		return errors.New("forward off stands beside other forward lines")
+	case p.ForwardOff:
+		return nil
+	case p.ForwardDefaults || len(p.Forward) == 0:
+		p.forward = slices.Clip(defaultForward)
+		if slices.ContainsFunc(p.issuers, func(i routeIssuer) bool { return i.external != nil }) {
+			// Two issuers may call two people the same.
+			p.forward = append(p.forward, ForwardedClaim{Header: identity.Issuer, Claim: "iss"})
+		}
+	}
+	seen := make(map[string]bool) // in one spelling
+	for _, f := range p.forward {
+		seen[identity.Fold(f.Header)] = true
+	}
+	for _, f := range p.Forward {
+		f.Header = http.CanonicalHeaderKey(f.Header)
+		switch {
+		case identity.Forbidden(f.Header):
+			return fmt.Errorf("forward %s: a claim cannot be written into this header", f.Header)
+		case f.Claim == "":
+			return fmt.Errorf("forward %s: the claim is missing", f.Header)
+		case seen[identity.Fold(f.Header)]:
+			return fmt.Errorf("forward %s is there twice", f.Header)
+		}
+		seen[identity.Fold(f.Header)] = true
+		p.forward = append(p.forward, f)
+		p.shared.addIdentityHeader(f.Header)
+	}
+	return nil
+}
+
+// identityFields says who is calling, each field only when there is a value. A value that would be too long for an
+// upstream refuses the request: to leave it out would say something else than the token. The fields are appended to some
+// that there are.
+func (p *Protect) identityFields(fields []identity.Field, token *accesstoken.AccessToken) ([]identity.Field, error) {
+	for _, f := range p.forward {
+		if f.oursOnly && (p.own == nil || token.Issuer != p.own.url) {
+			continue
+		}
+		value := claimValue(token, f)
+		if len(value) > identity.MaxBytes {
+			return nil, oauth.NewError(oauth.InvalidToken, "identity_too_long")
+		}
+		if value != "" {
+			fields = append(fields, identity.Field{Name: f.Header, Value: value})
+		}
+	}
+	return fields, nil
+}
+
+// claimValue encodes a claim for a header. X-Auth-Groups has commas between its values.
+func claimValue(token *accesstoken.AccessToken, f ForwardedClaim) string {
+	if text, isOne := token.Text(f.Claim); isOne {
+		return identity.Encode(text)
+	}
+	texts := token.Claim(f.Claim)
+	switch {
+	case len(texts) == 1:
+		return identity.Encode(texts[0])
+	case f.Header == identity.Groups:
+		return identity.EncodeList(texts, ',')
+	}
+	return identity.EncodeList(texts, ' ')
+}

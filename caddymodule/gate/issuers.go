@@ -1,0 +1,192 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
+)
+
+// Self names our own issuer in a list of issuers.
+const Self = "self"
+
+// parseIssuers reads whose tokens pass.
+func (p *Protect) parseIssuers(h httpcaddyfile.Helper) error {
+	names := h.RemainingArgs()
+	if len(names) == 0 {
+		return h.ArgErr()
+	}
+	for _, name := range names {
+		if slices.Contains(p.Issuers, name) {
+			return h.Errf("issuer %s is there twice", name)
+		}
+		p.Issuers = append(p.Issuers, name)
+	}
+	return nil
+}
+
+// takesOthers reports whether tokens of other issuers pass: nobody here can tell which roles those know.
+func (p *Protect) takesOthers() bool {
+	return slices.ContainsFunc(p.Issuers, func(name string) bool { return name != Self })
+}
+
+// routeIssuer is one issuer whose tokens a route takes. External is nil for our own.
+type routeIssuer struct {
+	name     string
+	url      string
+	audience []string
+	external *trust.Issuer
+	now      func() time.Time // of external
+	life     context.Context  // of external: it ends when no configuration has it any more
+}
+
+// readIssuers settles whose tokens the route takes, and for whom they must be meant.
+func (p *Protect) readIssuers() error {
+	names := p.Issuers
+	if len(names) == 0 {
+		names = []string{Self}
+	}
+	wanted, err := setting.ResolveAll("audience", p.Audience)
+	if err != nil {
+		return err
+	}
+	introspecting := ""
+	for _, name := range names {
+		issuer, err := p.shared.routeIssuer(name)
+		if err != nil {
+			return err
+		}
+		if len(wanted) > 0 {
+			issuer.audience = wanted
+		}
+		if issuer.external != nil && issuer.external.Introspects() {
+			if introspecting != "" {
+				return fmt.Errorf("issuers %s and %s of one route both have an introspection: nobody could tell whose an opaque token is, and it would be shown to the wrong one", introspecting, name)
+			}
+			introspecting = name
+		}
+		p.issuers = append(p.issuers, issuer)
+	}
+	for i := range p.issuers {
+		if p.issuers[i].external == nil {
+			p.own = &p.issuers[i]
+		}
+	}
+	return nil
+}
+
+// routeIssuer returns the issuer of that name.
+func (s *Shared) routeIssuer(name string) (routeIssuer, error) {
+	if name == Self {
+		if s.own == nil {
+			return routeIssuer{}, errors.New("there is no issuer of our own: add `issuer https://…` to the oauth block, or write `issuer <name>` with the name of a trust")
+		}
+		return routeIssuer{name: Self, url: s.own.URL, audience: s.own.Audience}, nil
+	}
+	t, ok := s.trusted(name)
+	if !ok {
+		return routeIssuer{}, fmt.Errorf("issuer %s is not known: there is no `trust %s` in the oauth block", name, name)
+	}
+	return routeIssuer{name: name, url: t.URL, audience: t.Audience, external: t.Issuer, now: s.now, life: t.Life}, nil
+}
+
+// OwnVerifier is what an accesstoken.Verifier does for the gate.
+type OwnVerifier interface {
+	// Recall is the verdict on a token that was verified before.
+	Recall(token string, audiences []string) (t *accesstoken.AccessToken, known bool, err error)
+	// VerifyAdmitted is that on any token; it asks before it verifies a signature.
+	VerifyAdmitted(token string, audiences []string, admit accesstoken.Admission) (*accesstoken.AccessToken, error)
+	// Generation changes with every change of the keys and of the revocations.
+	Generation() uint64
+}
+
+// verifyToken finds out whose a token is and has that issuer's keys judge it. What the token says of its issuer only
+// chooses whom to ask: a token is good only with a key of the issuer that it names. An issuer that has judged it before
+// knows it again, and then nothing of it is read, and nothing waits.
+func (p *Protect) verifyToken(ctx context.Context, token string) (*accesstoken.AccessToken, error) {
+	for i := range p.issuers {
+		if t, known, err := p.issuers[i].recall(ctx, p, token); known {
+			return t, err
+		}
+	}
+	issuer, err := p.issuerOf(token)
+	if err != nil {
+		return nil, err
+	}
+	return issuer.verify(ctx, p, token)
+}
+
+// issuerOf returns the issuer that a token says it is of, or the one that can be asked about what is no JWT.
+func (p *Protect) issuerOf(token string) (*routeIssuer, error) {
+	if len(p.issuers) == 1 {
+		return &p.issuers[0], nil
+	}
+	url, isJWT := accesstoken.ClaimedIssuer(token)
+	for i := range p.issuers {
+		issuer := &p.issuers[i]
+		if isJWT && issuer.url == url || !isJWT && issuer.external != nil && issuer.external.Introspects() {
+			return issuer, nil
+		}
+	}
+	return nil, issuerUnknown
+}
+
+var issuerUnknown = oauth.NewError(oauth.InvalidToken, "issuer_unknown")
+
+// recall is the issuer's verdict on a token that it has judged before. It allocates nothing.
+func (i *routeIssuer) recall(ctx context.Context, p *Protect, token string) (t *accesstoken.AccessToken, known bool, err error) {
+	if i.external != nil {
+		return i.external.Recall(token, i.audience)
+	}
+	t, known, err = p.verifier.Recall(token, i.audience)
+	if known && !p.shared.isServing(ctx) {
+		return nil, true, oauth.Unavailable("not_started", nil)
+	}
+	return t, known, err
+}
+
+func (i *routeIssuer) verify(ctx context.Context, p *Protect, token string) (*accesstoken.AccessToken, error) {
+	admit := func() (func(bool), error) { return p.shared.AdmitSignature(ctx) }
+	if i.external != nil {
+		return i.external.VerifyAdmitted(ctx, token, i.audience, caller.Network(caller.IP(ctx)), admit)
+	}
+	if !p.shared.isServing(ctx) {
+		return nil, oauth.Unavailable("not_started", nil)
+	}
+	return p.verifier.VerifyAdmitted(token, i.audience, admit)
+}
+
+// standing reports whether anything may have changed about the tokens of an issuer: the time by its verifier's clock, and the
+// generation of what is known. An error: nothing can be said any more.
+func (p *Protect) standing(issuer string) (time.Time, uint64, error) {
+	closed := oauth.Unavailable("issuer_closed", nil) // nobody would tell us of revocations and withdrawn keys
+	for i := range p.issuers {
+		known := &p.issuers[i]
+		if known.external == nil || known.url != issuer {
+			continue
+		}
+		if known.life.Err() != nil {
+			return time.Time{}, 0, closed
+		}
+		return known.now(), known.external.Generation(), nil
+	}
+	own := p.shared.own
+	if own.Node.IsClosing() {
+		return time.Time{}, 0, closed
+	}
+	return own.Node.Now(), own.Verifier.Generation(), nil
+}
+
+// mayWait reports whether a verdict about tokens of an issuer may need a question to somebody else.
+func (p *Protect) mayWait(issuer string) bool {
+	return slices.ContainsFunc(p.issuers, func(i routeIssuer) bool { return i.external != nil && i.url == issuer })
+}

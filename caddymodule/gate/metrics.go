@@ -1,0 +1,70 @@
+package gate
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+)
+
+// Metrics are the metrics of all gates. The counters belong to the process: they go on when a configuration is loaded. No
+// label comes from a client.
+func Metrics() []prometheus.Collector {
+	return []prometheus.Collector{gateDecisions, refusalsHeld, refusalsClosed, laneWaits}
+}
+
+var gateDecisions = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "gatehouse_gate_decisions_total",
+	Help: "Requests that the gate decided about, by the result.",
+}, []string{"result"})
+
+// What floods of bad tokens meet.
+var (
+	refusalsHeld = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "gatehouse_gate_held_refusals_total",
+		Help: "Refusals of the gate that were held back, because their address had shown too many bad tokens.",
+	})
+	refusalsClosed = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "gatehouse_gate_closed_connections_total",
+		Help: "Connections that the gate closed with a refusal, for the same reason.",
+	})
+	laneWaits = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gatehouse_gate_signature_waits_total",
+		Help: "Signatures that had to wait for others before they were verified, by how that ended: verified, or given up.",
+	}, []string{"result"})
+	laneVerified = laneWaits.WithLabelValues("verified")
+	laneGivenUp  = laneWaits.WithLabelValues("given_up")
+)
+
+// What the gate decides. The counters are looked up once, because every request adds to one of them.
+var (
+	gatePassed      = gateDecisions.WithLabelValues("passed")
+	gateAnonymous   = gateDecisions.WithLabelValues("anonymous")
+	gateInvalid     = gateDecisions.WithLabelValues("invalid_request")
+	gateUnknown     = gateDecisions.WithLabelValues("unauthenticated")
+	gateForbidden   = gateDecisions.WithLabelValues("forbidden")
+	gateUnavailable = gateDecisions.WithLabelValues("unavailable")
+)
+
+// countPassed counts a request that the gate let pass; without a token it is anonymous.
+func countPassed(token *accesstoken.AccessToken) {
+	if token == nil {
+		gateAnonymous.Inc()
+		return
+	}
+	gatePassed.Inc()
+}
+
+// countRefused counts a request that the gate refused.
+func countRefused(refusal error) {
+	switch status := endpoint.StatusOf(refusal); {
+	case status >= 500:
+		gateUnavailable.Inc()
+	case status == 401:
+		gateUnknown.Inc()
+	case status == 403:
+		gateForbidden.Inc()
+	default:
+		gateInvalid.Inc()
+	}
+}

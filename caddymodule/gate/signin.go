@@ -1,0 +1,271 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+)
+
+// sessionTokenCookie is the cookie in which a browser that has signed in at the issuer holds its access token.
+const sessionTokenCookie = "accessToken"
+
+// takesSessions reports whether browsers that are signed in at the issuer may come without a good token.
+func (p *Protect) takesSessions() bool { return p.TokenCookie == sessionTokenCookie }
+
+// checkBrowser refuses a setting under which people would sign in again and again: nothing but the issuer's cookie comes
+// with a navigation after they have signed in.
+func (p *Protect) checkBrowser() error {
+	if p.Challenge == challengeBrowser && !p.takesSessions() {
+		return fmt.Errorf("challenge browser needs `token_from cookie %s`: a browser that has signed in brings no other token", sessionTokenCookie)
+	}
+	return nil
+}
+
+// checkSessions refuses a route to which nobody's session could lead.
+func (p *Protect) checkSessions() error {
+	if !p.takesSessions() {
+		return nil
+	}
+	if p.own == nil {
+		return fmt.Errorf("token_from cookie %s: its tokens are our own, which this route does not take: add `issuer self`, or name another cookie", sessionTokenCookie)
+	}
+	issued := p.shared.own.Audience
+	if !slices.ContainsFunc(p.own.audience, func(wanted string) bool { return slices.Contains(issued, wanted) }) {
+		return fmt.Errorf("token_from cookie %s: its tokens are meant for %s, and so for no audience of this route",
+			sessionTokenCookie, strings.Join(issued, " "))
+	}
+	if asksForGroup := func(r *Rule) bool { return len(r.Groups) > 0 }; slices.ContainsFunc(p.Require, asksForGroup) &&
+		!slices.Contains(p.shared.own.SessionScopes, oauth.ScopeGroups) {
+		p.logger.Warn("nobody who signs in with a browser passes `require group`, because the tokens of sessions do not have the scope groups: "+
+			"add `session_scopes groups` to the oauth block", zap.String("source", p.Source))
+	}
+	return nil
+}
+
+// authenticate finds out on whose behalf a request comes. It fills in the decision as far as it gets.
+func (p *Protect) authenticate(w http.ResponseWriter, r *http.Request, d *decision) error {
+	shown, err := p.credential(r)
+	if err != nil && (errorCode(err) != oauth.Unauthorized || !p.takesSessions()) {
+		return err
+	}
+	absent := err != nil
+	if absent {
+		if shown, err = p.sessionCredential(w, r, d); err != nil {
+			return err
+		}
+	}
+	if err := p.checkOrigin(r, shown); err != nil {
+		return err
+	}
+	d.cookie = shown.cookie
+	d.shown = shown.token
+	d.token, err = p.verifyToken(r.Context(), shown.token.Reveal())
+	if shown.cookie && p.takesSessions() && !d.signedIn {
+		if err == nil && p.isForeign(r, d.token) {
+			d.token, err = nil, tokenForeign
+		}
+		err = p.renew(w, r, d, err)
+	}
+	return err
+}
+
+// isForeign reports whether a token in the issuer's cookie is not of the session that the browser has, or not even of the
+// issuer. The name of that cookie has no prefix which keeps it to this host: any host of the same domain can place a token of
+// somebody else's in it. A program that sends a token in a cookie without more has put it there itself.
+func (p *Protect) isForeign(r *http.Request, t *accesstoken.AccessToken) bool {
+	id := p.shared.own.Handler.TokenSession(r)
+	return t.Issuer != p.own.url || (id != "" || isBrowser(r)) && (id == "" || t.FamilyID != id)
+}
+
+// isBrowser reports whether a request comes from a browser, which keeps cookies that other hosts have set. No page can take
+// away what browsers say of themselves.
+func isBrowser(r *http.Request) bool {
+	h := r.Header
+	return len(h["Sec-Fetch-Site"])+len(h["Sec-Fetch-Mode"])+len(h["Sec-Fetch-Dest"]) > 0 ||
+		slices.ContainsFunc(h["User-Agent"], func(agent string) bool { return strings.HasPrefix(agent, "Mozilla/") })
+}
+
+// ownCookie returns of several tokens in cookies of the issuer's name the one of the browser's session; none when there is
+// none of it. Nothing is believed yet of what they say.
+func (p *Protect) ownCookie(r *http.Request, values []string) []string {
+	id := p.shared.own.Handler.TokenSession(r)
+	if id == "" {
+		return nil
+	}
+	for _, value := range values[:min(len(values), maxTokenCookies)] {
+		if accesstoken.ClaimedFamily(value) == id {
+			return []string{value}
+		}
+	}
+	return nil
+}
+
+// maxTokenCookies is how many cookies of the issuer's name are looked at.
+const maxTokenCookies = 16
+
+var tokenForeign = oauth.NewError(oauth.InvalidToken, "token_of_another_session")
+
+func errorCode(err error) oauth.ErrorCode { return oauth.AsError(err).Code }
+
+// sessionCredential is the credential of a request that shows none: a fresh token, when the browser is signed in.
+func (p *Protect) sessionCredential(w http.ResponseWriter, r *http.Request, d *decision) (credential, error) {
+	switch serving := p.shared.isServing(r.Context()); {
+	case !serving && p.Optional:
+		return credential{}, tokenMissing
+	case !serving:
+		return credential{}, oauth.Unavailable("not_started", nil)
+	}
+	token, err := p.sessionToken(w, r, d)
+	switch {
+	case err != nil && !p.Optional:
+		return credential{}, err
+	case err != nil, token.IsEmpty():
+		return credential{}, tokenMissing
+	case endpoint.QueryCarriesToken(r.URL.RawQuery):
+		return credential{}, tokenTwice
+	}
+	return credential{token: token, cookie: true}, nil
+}
+
+// renew replaces a token in a browser's cookie that is no good any more, or is about to be, by a fresh one of the
+// browser's session. The session alone decides: it ends with the sign-out and with the user. A token that is still good
+// passes whatever becomes of that, so that the requests of one page which are under way at the same time all do.
+func (p *Protect) renew(w http.ResponseWriter, r *http.Request, d *decision, verdict error) error {
+	if verdict != nil && errorCode(verdict) != oauth.InvalidToken {
+		return verdict
+	}
+	if verdict == nil && !p.isNearEnd(d.token) {
+		return nil
+	}
+	fresh, err := p.sessionToken(w, r, d)
+	if err != nil && verdict != nil {
+		return err
+	}
+	if fresh.IsEmpty() {
+		return verdict
+	}
+	token, err := p.verifier.VerifyAdmitted(fresh.Reveal(), p.own.audience, nil)
+	if err != nil && verdict == nil {
+		d.renewed = nil
+		return nil
+	}
+	d.token, d.shown = token, fresh
+	return err
+}
+
+// isNearEnd reports whether a token is in the last tenth of its life.
+func (p *Protect) isNearEnd(t *accesstoken.AccessToken) bool {
+	return p.shared.own.Node.Now().After(t.ExpiresAt.Add(-t.ExpiresAt.Sub(t.IssuedAt) / 10))
+}
+
+// sessionToken returns a fresh token of the browser's session; empty: it has none. The cookie for it is kept in the
+// decision: it must not meet what an upstream may set.
+func (p *Protect) sessionToken(w http.ResponseWriter, r *http.Request, d *decision) (oauth.Secret, error) {
+	node := p.shared.own.Node
+	if !node.Enter() {
+		return oauth.Secret{}, oauth.Unavailable("shutting_down", nil)
+	}
+	defer node.Leave()
+	scratch := scratchWriter{w, make(http.Header)}
+	token, err := p.shared.own.Handler.SessionToken(scratch, r.WithContext(sqlstore.WithTimeout(r.Context())))
+	if err != nil || token.IsEmpty() {
+		return oauth.Secret{}, err
+	}
+	d.signedIn, d.renewed = true, scratch.header["Set-Cookie"]
+	return token, nil
+}
+
+// scratchWriter takes the header lines of an answer that is not written yet.
+type scratchWriter struct {
+	http.ResponseWriter
+	header http.Header
+}
+
+func (s scratchWriter) Header() http.Header { return s.header }
+
+// signIn sends a browser that wants to show a page to the sign-in page, and reports whether it did. Who is signed in or has a
+// good token is not sent there, nor who brings a token in the header: it would change nothing, and they would come back
+// and be sent again. Who signed in too long ago for a rule is sent there all the same.
+func (p *Protect) signIn(w http.ResponseWriter, r *http.Request, d *decision, refusal error) bool {
+	byHeader := !d.shown.IsEmpty() && !d.cookie
+	known := d.signedIn || d.token != nil
+	if p.Challenge != challengeBrowser || known && !p.mendedBySignIn(d, refusal) || byHeader || endpoint.StatusOf(refusal) != http.StatusUnauthorized || !isNavigation(r) {
+		return false
+	}
+	if !p.origin.isHost(r.Host) {
+		p.warnHost.Do(func() {
+			p.logger.Warn("a browser cannot sign in for this host, because the cookie would never reach it: use `challenge browser` on the issuer's host only",
+				zap.String("host", r.Host), zap.String("issuer", p.shared.own.URL))
+		})
+		return false
+	}
+	location, err := p.signInURL(r)
+	if err != nil {
+		p.logger.Error("sealing the way back from the sign-in page", zap.Error(err))
+		return false
+	}
+	p.audit.Refused(r, "browser sent to the sign-in page", refusal, p.calling(*d)...)
+	header := w.Header()
+	header.Set("Location", location)
+	header.Set("Cache-Control", "no-store")
+	header.Set("Pragma", "no-cache")
+	header.Add("Vary", "Accept, Cookie, Sec-Fetch-Mode, Sec-Fetch-Dest")
+	w.WriteHeader(http.StatusSeeOther)
+	return true
+}
+
+// mendedBySignIn reports whether a browser that is signed in would pass if it signed in again: its token is of our own session,
+// and nothing but the age of that sign-in is wrong.
+func (p *Protect) mendedBySignIn(d *decision, refusal error) bool {
+	e := oauth.AsError(refusal)
+	return e.Code == oauth.InsufficientAuthentication && e.MaxAge > 0 && len(e.ACRValues) == 0 &&
+		d.token != nil && d.cookie && p.takesSessions() && d.token.Issuer == p.shared.own.URL
+}
+
+// signInURL is where the browser signs in and comes back from: to the address that it asked for, without the rewrites of
+// routes before us and without a token in the query.
+func (p *Protect) signInURL(r *http.Request) (string, error) {
+	address := *r.URL
+	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
+		address = *withPath(&original).URL
+	}
+	address.RawQuery = endpoint.WithoutQueryToken(address.RawQuery)
+	if !strings.HasPrefix(address.RequestURI(), "/") {
+		return "", errors.New("the request has no path to come back to")
+	}
+	return p.shared.own.Handler.SignInURL(&http.Request{URL: &address})
+}
+
+// isNavigation reports whether a browser sends the request in order to show a page: by what current ones say of it, and
+// for those that say nothing by the media types that they would like. A page in a frame is none: it could not sign in there.
+func isNavigation(r *http.Request) bool {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead || isUpgrade(r) {
+		return false
+	}
+	mode, destination := r.Header["Sec-Fetch-Mode"], r.Header["Sec-Fetch-Dest"]
+	if len(mode)+len(destination)+len(r.Header["Sec-Fetch-Site"]) == 0 {
+		return slices.ContainsFunc(r.Header["Accept"], namesHTML)
+	}
+	return slices.Equal(mode, []string{"navigate"}) && (len(destination) == 0 || slices.Equal(destination, []string{"document"}))
+}
+
+// namesHTML reports whether a line of Accept names text/html itself. Programs ask for anything, or for what they read.
+func namesHTML(line string) bool {
+	for element := range strings.SplitSeq(line, ",") {
+		media, _, _ := strings.Cut(element, ";")
+		if strings.EqualFold(strings.TrimSpace(media), "text/html") {
+			return true
+		}
+	}
+	return false
+}

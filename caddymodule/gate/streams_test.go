@@ -1,0 +1,103 @@
+package gate
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// TestG71AStreamIsLeftAloneForOneSweep, so that a short answer which is flushed gets through after a sign-out.
+func TestG71AStreamIsLeftAloneForOneSweep(t *testing.T) {
+	token := &accesstoken.AccessToken{ExpiresAt: time.Now().Add(time.Hour)}
+	p := benchmarkedGate(token)
+	o, s := openStreams{sweeping: true}, &stream{gate: p, token: token, cancel: func() {}}
+	o.enter(s)
+	if due, more := o.due(); len(due) != 0 || !more {
+		t.Errorf("at first: %d due, more %v", len(due), more)
+	}
+	if due, more := o.due(); len(due) != 1 || !more {
+		t.Errorf("then: %d due, more %v", len(due), more)
+	}
+	if err := o.leave(s); err != nil {
+		t.Error(err)
+	}
+	if due, more := o.due(); len(due) != 0 || more {
+		t.Errorf("in the end: %d due, more %v", len(due), more)
+	}
+	o.enter(s)
+	if late := (&stream{cancel: func() {}}); o.leave(late) != nil || late.entered.Load() == false {
+		t.Error("a stream can be entered when its handler is through")
+	}
+	if len(o.open) != 0 {
+		t.Error("a stream that has left is watched")
+	}
+}
+
+// TestG71AHandlerThatGoesOn: one that looks at no context and no error cannot make an answer look complete.
+func TestG71AHandlerThatGoesOn(t *testing.T) {
+	var dead atomic.Bool
+	p := benchmarkedGate(&accesstoken.AccessToken{ExpiresAt: time.Now().Add(time.Hour)})
+	good := p.verifier
+	p.verifier = verdict(func(token string, audiences []string) (*accesstoken.AccessToken, error) {
+		if dead.Load() {
+			return nil, oauth.NewError(oauth.InvalidToken, "token_revoked")
+		}
+		return good.VerifyAdmitted(token, audiences, nil)
+	})
+	written := make(chan error, 1)
+	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		_, _ = io.WriteString(w, "first")
+		_ = http.NewResponseController(w).Flush()
+		dead.Store(true)
+		<-r.Context().Done()
+		_, err := io.WriteString(w, "more")
+		written <- err
+		return nil
+	})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := p.ServeHTTP(w, caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, new(caddyhttp.Server)), next); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer server.Close()
+	r, _ := http.NewRequest(http.MethodGet, server.URL, nil)
+	r.Header.Set("Authorization", "Bearer t")
+	response, err := server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if body, err := io.ReadAll(response.Body); string(body) != "first" || err == nil {
+		t.Errorf("%q, %v, want an answer that is cut off", body, err)
+	}
+	if err := <-written; !errors.Is(err, errStreamEnded) {
+		t.Errorf("writing on: %v", err)
+	}
+	// Without a connection to cut, the server is told.
+	defer func() {
+		if reason := recover(); reason != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+			t.Errorf("panic %v, want %v", reason, http.ErrAbortHandler)
+		}
+	}()
+	dead.Store(false)
+	w := httptest.NewRecorder()
+	_ = p.ServeHTTP(w, caddyhttp.PrepareRequest(r.Clone(t.Context()), caddy.NewReplacer(), w, new(caddyhttp.Server)), next)
+	t.Error("the answer was ended as if it were complete")
+}
+
+// TestG71StreamsAreLookedAtOften, so that they end within a second of their token.
+func TestG71StreamsAreLookedAtOften(t *testing.T) {
+	if sweepInterval > time.Second/2 {
+		t.Errorf("they are looked at every %v", sweepInterval)
+	}
+}

@@ -1,0 +1,155 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+// swapToken is the value of `upstream_token` that has a token made for the upstream.
+const swapToken = "swap"
+
+// parseUpstreamToken reads what becomes of the client's token.
+func (p *Protect) parseUpstreamToken(h httpcaddyfile.Helper) error {
+	if err := setting.Once(h.Dispenser, "upstream_token", p.UpstreamToken != ""); err != nil {
+		return err
+	}
+	args := h.RemainingArgs()
+	switch {
+	case len(args) == 2 && args[0] == swapToken:
+		p.UpstreamToken, p.SwapAudience = args[0], args[1]
+		return checkUpstreamAudience(h, "upstream_token swap", args[1])
+	case len(args) != 1:
+		return h.ArgErr()
+	case args[0] == swapToken:
+		return h.Errf("upstream_token swap needs the audience of the upstream")
+	}
+	p.UpstreamToken = args[0]
+	if err := p.checkUpstreamToken(); err != nil {
+		return h.Errf("%v", err)
+	}
+	return nil
+}
+
+func (p *Protect) checkUpstreamToken() error {
+	if !slices.Contains([]string{"", StripToken, relayToken, swapToken}, p.UpstreamToken) {
+		return fmt.Errorf("upstream_token %q: use strip, relay or swap <audience>", p.UpstreamToken)
+	}
+	if p.SwapAudience != "" && p.UpstreamToken != swapToken {
+		return fmt.Errorf("swap_audience is for upstream_token swap, and not for %q", p.UpstreamToken)
+	}
+	return nil
+}
+
+// readSwap checks the settings.
+func (p *Protect) readSwap() (err error) {
+	if err := p.checkUpstreamToken(); err != nil || p.UpstreamToken != swapToken {
+		return err
+	}
+	if p.shared.own == nil {
+		return errors.New("upstream_token swap needs an issuer of our own, whose token the upstream gets: add `issuer https://…` to the oauth block")
+	}
+	if p.swapFor, err = setting.Resolve("upstream_token swap: audience", p.SwapAudience); err != nil {
+		return err
+	}
+	if err := p.checkSwapAudience(); err != nil {
+		return err
+	}
+	for _, i := range p.issuers {
+		if i.external != nil {
+			if err := p.shared.qualify(i.name); err != nil {
+				return err
+			}
+		}
+	}
+	if p.shared.own.Swaps == nil {
+		p.shared.own.Swaps = tokenissuer.NewExchangedTokenCache()
+	}
+	return nil
+}
+
+// checkSwapAudience refuses an audience with which the upstream could come back as the client.
+func (p *Protect) checkSwapAudience() error {
+	if p.swapFor == p.shared.own.URL || slices.Contains(p.shared.own.Audience, p.swapFor) {
+		return fmt.Errorf("upstream_token swap %s: this is our issuer's own audience, and the upstream could act as the client everywhere: name the upstream alone", p.swapFor)
+	}
+	for _, i := range p.issuers {
+		if slices.Contains(i.audience, p.swapFor) {
+			return fmt.Errorf("upstream_token swap %s: this route takes tokens for that audience itself: name the upstream alone", p.swapFor)
+		}
+	}
+	return nil
+}
+
+// qualify keeps the ids that subjects and clients of a trusted issuer have in swapped tokens, which begin with its name and
+// a colon, from being those of somebody of ours. It is called while the configuration is provisioned.
+func (s *Shared) qualify(trust string) error {
+	prefix := trust + ":"
+	for _, c := range s.own.Declared.Clients() {
+		if strings.HasPrefix(c.ID, prefix) {
+			return fmt.Errorf("upstream_token swap: client %q could be taken for one of trust %s: give it another id", c.ID, trust)
+		}
+	}
+	for _, u := range s.own.Declared.Users() {
+		if strings.HasPrefix(u.ID, prefix) {
+			return fmt.Errorf("upstream_token swap: user %q could be taken for one of trust %s: give it another id", u.ID, trust)
+		}
+	}
+	s.qualifiers = append(s.qualifiers, prefix)
+	return nil
+}
+
+// isQualified reports whether an id looks like one of a trusted issuer's.
+func (s *Shared) isQualified(id string) bool {
+	return slices.ContainsFunc(s.qualifiers, func(prefix string) bool { return strings.HasPrefix(id, prefix) })
+}
+
+// swap gets the token for the upstream. Where there is none the request is refused: the client's own never takes its place.
+func (p *Protect) swap(r *http.Request, d *decision) error {
+	if p.UpstreamToken != swapToken {
+		return nil
+	}
+	if !p.shared.isServing(r.Context()) {
+		return oauth.Unavailable("not_started", nil)
+	}
+	name, err := p.trustOf(d.token)
+	if err != nil {
+		return err
+	}
+	d.swapped, err = p.shared.own.ExchangeForUpstream(tokenissuer.TokenExchange{Shown: d.shown, Token: d.token, Trust: name, Audience: p.swapFor})
+	return err
+}
+
+// trustOf returns the name of the trust that a token is of; empty: it is ours. A stored id of ours that looks like one of
+// another issuer's is nobody's in a swapped token.
+func (p *Protect) trustOf(t *accesstoken.AccessToken) (string, error) {
+	if t.Issuer == p.shared.own.URL {
+		if !t.IsExchanged() && (p.shared.isQualified(t.Subject) || p.shared.isQualified(t.ClientID)) {
+			return "", oauth.NewError(oauth.ServerError, "subject_ambiguous").
+				WithCause(fmt.Errorf("subject %q or client %q could be taken for one of a trusted issuer's: give it another id", t.Subject, t.ClientID))
+		}
+		return "", nil
+	}
+	for _, i := range p.issuers {
+		if i.external != nil && i.url == t.Issuer {
+			return i.name, nil
+		}
+	}
+	return "", oauth.NewError(oauth.ServerError, "issuer_unknown")
+}
+
+// authorize puts the swapped token into the copy of a request that goes on, which has its own header.
+func (d *decision) authorize(upstream *http.Request) {
+	if !d.swapped.IsEmpty() {
+		upstream.Header["Authorization"] = []string{"Bearer " + d.swapped.Reveal()}
+	}
+}

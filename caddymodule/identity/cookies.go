@@ -1,0 +1,130 @@
+package identity
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// WithoutCookies removes the cookies of these names from the Cookie lines of a header, and keeps every other byte. The
+// lines are replaced and not written to, because copies of the request share them.
+func WithoutCookies(h http.Header, names ...string) {
+	lines := h["Cookie"]
+	if !slices.ContainsFunc(lines, func(line string) bool { return mentionsCookie(line, names) }) {
+		return
+	}
+	kept := make([]string, 0, len(lines))
+	for _, line := range lines {
+		if line = withoutCookiesInLine(line, names); strings.Trim(line, "; \t") != "" {
+			kept = append(kept, line)
+		}
+	}
+	if len(kept) == 0 {
+		delete(h, "Cookie")
+		return
+	}
+	h["Cookie"] = kept
+}
+
+// mentionsCookie is the quick look that spares most requests the splitting.
+func mentionsCookie(line string, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return strings.Contains(line, name) })
+}
+
+func withoutCookiesInLine(line string, names []string) string {
+	if !mentionsCookie(line, names) {
+		return line
+	}
+	var kept []string
+	for i, pair := range strings.Split(line, ";") {
+		switch {
+		case slices.Contains(names, cookieName(pair)):
+		case i > 0 && len(kept) == 0: // what stood between this one and the one before it goes with that one
+			kept = append(kept, strings.TrimLeft(pair, " \t"))
+		default:
+			kept = append(kept, pair)
+		}
+	}
+	return strings.Join(kept, ";")
+}
+
+// cookieName is the name under which a cookie arrives at the next reader of `name=value; …`. A cookie without a name,
+// `=name=value`, is stored by browsers with an empty name and sent back as `name=value` (RFC 6265bis §5.4): it counts
+// as what it comes back as.
+func cookieName(pair string) string {
+	pair, _, _ = strings.Cut(pair, ";")
+	name, _ := splitCookie(pair)
+	return name
+}
+
+func splitCookie(pair string) (name, value string) {
+	name, value, _ = strings.Cut(strings.TrimLeft(pair, "= \t"), "=")
+	return strings.TrimRight(name, " \t"), strings.Trim(value, " \t")
+}
+
+// CookieValues returns the values of all cookies of a name, under which any reader could find them.
+func CookieValues(h http.Header, name string) []string {
+	var values []string
+	for _, line := range h["Cookie"] {
+		if !strings.Contains(line, name) {
+			continue
+		}
+		for pair := range strings.SplitSeq(line, ";") {
+			if found, value := splitCookie(pair); found == name {
+				values = append(values, value)
+			}
+		}
+	}
+	return values
+}
+
+// DropCookies takes the Set-Cookie lines of these names from an answer, and from the trailers that net/http keeps beside its
+// head.
+func DropCookies(h http.Header, names []string) {
+	dropCookieLines(h, "Set-Cookie", names)
+	dropCookieLines(h, http.TrailerPrefix+"Set-Cookie", names)
+}
+
+func dropCookieLines(h http.Header, key string, names []string) {
+	lines := h[key]
+	isOurs := func(line string) bool { return slices.Contains(names, cookieName(line)) }
+	if !slices.ContainsFunc(lines, isOurs) {
+		return
+	}
+	if lines = slices.DeleteFunc(slices.Clone(lines), isOurs); len(lines) > 0 {
+		h[key] = lines
+	} else {
+		delete(h, key)
+	}
+}
+
+// SetCookies adds Set-Cookie lines of ours to an answer, which no cache may keep then. Some caches listen to headers of
+// their own instead of Cache-Control (RFC 9213).
+func SetCookies(h http.Header, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	h["Set-Cookie"] = append(slices.Clip(h["Set-Cookie"]), lines...)
+	h["Cache-Control"] = []string{"no-store"}
+	for name := range h {
+		if strings.HasSuffix(name, "-Cache-Control") || name == "Surrogate-Control" {
+			delete(h, name)
+		}
+	}
+}
+
+// KeepPrivate keeps shared caches from an answer to a token in a cookie, as RFC 9111 §3.5 does for one in the Authorization
+// header: unless the upstream has allowed it in words that hold there too.
+func KeepPrivate(h http.Header) {
+	lines := h["Cache-Control"]
+	for _, line := range lines {
+		for directive := range strings.SplitSeq(line, ",") {
+			name, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(directive)), "=")
+			switch name {
+			case "private", "no-store", "public", "s-maxage", "must-revalidate":
+				return
+			}
+		}
+	}
+	h["Cache-Control"] = append(slices.Clip(lines), "private")
+}
