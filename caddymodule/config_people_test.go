@@ -1,75 +1,124 @@
 package caddymodule
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
+	"strings"
 	"testing"
-	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// readMembers reads an app of those members beside the issuer.
-func readMembers(t *testing.T, members string) settings {
-	t.Helper()
-	app := new(App)
-	if err := json.Unmarshal([]byte(`{"issuer":"https://a.example"`+members+`}`), app); err != nil {
-		t.Fatal(err)
-	}
-	s, err := app.read()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+// adaHash is a bcrypt hash of the password "correct-horse", of the least cost.
+const adaHash = "$2a$04$jxx5KdE/HQJA3PCznHrn5uJ5yfnQY/KKEbMxaxqg8rcb5gMim3g1y"
+
+// aUser is a user that is refused only for what stands in lines.
+func aUser(lines string) string {
+	return "user u-ada {\nemail ada@acme.example\npassword " + adaHash + "\norganisation acme\n" + lines + "\n}"
 }
 
-// TestReadGrace: 0 turns the grace off, and nothing leaves it as it is.
-func TestReadGrace(t *testing.T) {
-	for _, test := range []struct {
-		name, members string
-		want          time.Duration
-	}{
-		{"nothing", ``, 30 * time.Second},
-		{"no grace among tokens", `,"tokens":{"refresh":"1d"}`, 30 * time.Second},
-		{"off", `,"tokens":{"refresh_grace":0}`, store.NoGrace},
-		{"off as text", `,"tokens":{"refresh_grace":"0s"}`, store.NoGrace},
-		{"longer", `,"tokens":{"refresh_grace":"5m"}`, 5 * time.Minute},
-	} {
-		if got := readMembers(t, test.members).lifetimes.RefreshGrace; got != test.want {
-			t.Errorf("%s: %s, want %s", test.name, got, test.want)
-		}
-	}
-	s := readMembers(t, `,"tokens":{"refresh_grace":"1m"},"clients":[{"id":"a","type":"public","tokens":{"refresh_grace":0,"code":"10s"}},{"id":"b","type":"public"}]`)
-	for id, want := range map[string]store.Lifetimes{"a": {RefreshGrace: store.NoGrace, Code: 10 * time.Second}, "b": {}} {
-		client, err := s.declared.Client(t.Context(), id)
-		if err != nil || client.Lifetimes != want {
-			t.Errorf("client %s has %+v, %v", id, client.Lifetimes, err)
-		}
-	}
+// withPassword is the user u-ada and its organisation.
+func withPassword(hash string) string {
+	return "organisation acme\n" + strings.Replace(aUser(""), adaHash, hash, 1)
 }
 
-func TestReadLimits(t *testing.T) {
-	perMinute := func(n int) tokenissuer.Limit { return tokenissuer.Limit{Failures: n, Window: time.Minute} }
-	none := tokenissuer.Limit{}
-	for _, test := range []struct {
-		name, members            string
-		client, account, address tokenissuer.Limit
-	}{
-		{"nothing", ``, perMinute(20), perMinute(10), perMinute(30)},
-		{"account alone", `,"limits":{"login_account":{"failures":3,"window":"1m"}}`, perMinute(20), perMinute(3), perMinute(30)},
-		{"address alone", `,"limits":{"login_ip":{"failures":3,"window":"1m"}}`, perMinute(20), perMinute(10), perMinute(3)},
-		{"logins off", `,"limits":{"login_account":{"off":true},"login_ip":{"off":true}}`, perMinute(20), none, none},
-		{"clients off", `,"limits":{"client":{"off":true}}`, none, perMinute(10), perMinute(30)},
+// userMembers are a client, an organisation and a user with those members.
+func userMembers(members string) string {
+	return `"clients":[{"id":"app","secret":"x"}],"organisations":[{"id":"acme"}],"users":[{"id":"u-ada","email":"ada@acme.example",` + members + `}]`
+}
+
+const roleUsage = `write a role as role <name> ["<words>"] [manages <role>...], at Caddyfile:3`
+
+// refusedPeople is what is refused of `role`, `organisation` and `user`.
+var refusedPeople = refusedBlock{
+	adapted: []refusal{
+		{`organisation`, `wrong argument count or unexpected line ending after 'organisation', at Caddyfile:3`},
+		{`organisation a b c`, `wrong argument count or unexpected line ending after 'c', at Caddyfile:3`},
+		{`organisation ""`, `organisation : organisation id: use 1 to 255 bytes of text without control characters, at Caddyfile:3`},
+		{`organisation a ""`, `organisation a: the name is empty; is a variable unset?, at Caddyfile:3`},
+		{`organisation a "  "`, `organisation a: organisation name: write more than spaces, or leave it out, at Caddyfile:3`},
+		{`organisation a ` + strings.Repeat("x", 256), `organisation a: organisation name: use at most 255 bytes of text without control characters, at Caddyfile:3`},
+		{"organisation a\norganisation a A", `organisation a is set twice, at Caddyfile:4`},
+		{`user`, `wrong argument count or unexpected line ending after 'user', at Caddyfile:3`},
+		{`user a b`, `wrong argument count or unexpected line ending after 'a', at Caddyfile:3`},
+		{`user u-ada`, "user u-ada: a declared user needs a password: give the hash that `caddy hash-password` prints, at Caddyfile:3"},
+		{"user \"\" {\nemail a@b.example\npassword " + adaHash + "\norganisation acme\n}", `user : user id: use 1 to 255 bytes of text without control characters, at Caddyfile:3`},
+		{"user u-ada {\npassword " + adaHash + "\norganisation acme\n}", `user u-ada: "" is no e-mail address: write it as ada@example.com, at Caddyfile:3`},
+		{"user u-ada {\nemail\n}", `wrong argument count or unexpected line ending after 'email', at Caddyfile:4`},
+		{"user u-ada {\nemail ada\n}", `user u-ada: "ada" is no e-mail address: write it as ada@example.com, at Caddyfile:4`},
+		{"user u-ada {\nemail Ada@Acme.Example\n}", `user u-ada: e-mail address "Ada@Acme.Example": write it as "ada@acme.example", at Caddyfile:4`},
+		{aUser("email ada@acme.example"), `email is set twice, at Caddyfile:7`},
+		{aUser("password {env.X}"), `password is set twice, at Caddyfile:7`},
+		{aUser("organisation other"), `organisation is set twice, at Caddyfile:7`},
+		{aUser("name"), `wrong argument count or unexpected line ending after 'name', at Caddyfile:7`},
+		{aUser("name A\nname B"), `name is set twice, at Caddyfile:8`},
+		{`role`, `wrong argument count or unexpected line ending after 'role', at Caddyfile:3`},
+		{`role ""`, `role "": use 1 to 64 bytes of printable text without commas and without spaces around it, at Caddyfile:3`},
+		{`role a,b`, `role "a,b": use 1 to 64 bytes of printable text without commas and without spaces around it, at Caddyfile:3`},
+		{`role ` + strings.Repeat("x", 65), `role "` + strings.Repeat("x", 65) + `": use 1 to 64 bytes of printable text without commas and without spaces around it, at Caddyfile:3`},
+		{`role " boss"`, `role " boss": use 1 to 64 bytes of printable text without commas and without spaces around it, at Caddyfile:3`},
+		{`role boss ""`, `role boss: the words are empty; is a variable unset?, at Caddyfile:3`},
+		{`role boss "The boss" clerk`, roleUsage},
+		{`role boss manages`, roleUsage},
+		{`role boss "The boss" manages`, roleUsage},
+		{"role boss\nrole boss manages boss", `role boss is set twice, at Caddyfile:4`},
+		{aUser("role admin\nrole member"), `role is set twice, at Caddyfile:8`},
+		{aUser("disabled"), `unknown user option "disabled", at Caddyfile:7`},
+		{aUser("") + "\n" + aUser(""), `user u-ada is set twice, at Caddyfile:9`},
+		{aUser("") + "\n" + strings.Replace(aUser(""), "u-ada", "u-two", 1), `user u-two: user u-ada has the same e-mail address, at Caddyfile:9`},
+		{"user u-ada {\npassword written-out-secret\n}", "user u-ada: use a password hash as `caddy hash-password` prints it: bcrypt or argon2id, at Caddyfile:4"},
+		{"user u-ada {\npassword \"\"\n}", `the value is empty; is a variable unset?, at Caddyfile:4`},
+		{"user u-ada {\npassword {$UNSET_X}\n}", `wrong argument count or unexpected line ending after 'password', at Caddyfile:4`},
+		{"user u-ada {\npassword env.ADA\n}", `user u-ada: "env.ADA" looks like a placeholder without its braces: write {env.ADA}, at Caddyfile:4`},
+		{"user u-ada {\npassword file./run/ada\n}", `user u-ada: "file./run/ada" looks like a placeholder without its braces: write {file./run/ada}, at Caddyfile:4`},
+		{"user u-ada {\npassword x{env.ADA}\n}", `user u-ada: a placeholder must be the whole password, at Caddyfile:4`},
+		{"user u-ada {\npassword {http.request.header.x}\n}", `{http.request.header.x} comes from the request: use {env.NAME} or {file./path}, at Caddyfile:4`},
+		{"user u-ada {\npassword $argon2id$v=19$m=999999,t=1,p=1$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA\n}", `user u-ada: the argon2id hash costs too much: use at most m=262144 and t=16, at Caddyfile:4`},
+	},
+	loaded: []namedRefusal{
+		{"password unset", withPassword("{env.GATEHOUSE_TEST_UNSET}"), `user "u-ada": password: `},
+		{"password file missing", withPassword("{file.DIR/missing}"), `user "u-ada": password: `},
+		{"password file empty", withPassword("{file.DIR/empty}"), `user "u-ada": password: `},
+		{"password file is a plain password", withPassword("{file.DIR/plain}"), `user "u-ada": password: use a password hash as`},
+		{"organisation not declared", aUser(""), `user "u-ada": organisation "acme" is not declared: add ` + "`organisation acme`"},
+	},
+	json: []refusal{
+		{`"organisations":[{"id":""}]`, `organisation "": organisation id: use 1 to 255 bytes`},
+		{`"organisations":[{"id":"acme"},{"id":"acme"}]`, `organisation "acme" is declared twice`},
+		{userMembers(`"organisation":"other","password_hash":"` + adaHash + `"`), `user "u-ada": organisation "other" is not declared: add ` + "`organisation other`"},
+		{userMembers(`"organisation":"acme"`), `user "u-ada": a declared user needs a password`},
+		{userMembers(`"organisation":"acme","password_hash":"correct-horse"`), `user "u-ada": password: use a password hash as`},
+		{userMembers(`"organisation":"acme","password_hash":"{env.GATEHOUSE_TEST_UNSET}"`), `user "u-ada": password: `},
+		{userMembers(`"organisation":"acme","password_hash":"{http.request.header.x}"`), "comes from the request"},
+		{userMembers(`"organisation":"acme","password":"correct-horse"`), `unknown field "password"`},
+		{`"roles":[{"name":"a"},{"name":"a"}]`, `role a is declared twice`},
+		{`"roles":[{"name":"a","manages":["b"]}]`, `role a manages: unknown role "b": use a`},
+		{`"roles":[{"name":"a\u200b"}]`, `use 1 to 64 bytes of printable text`},
+		{userMembers(`"organisation":"acme","role":"boss","password_hash":"` + adaHash + `"`), `user "u-ada": unknown role "boss"`},
+		{userMembers(`"organisation":"acme","password_hash":"` + adaHash + `"},{"id":"u-ada","email":"b@acme.example","organisation":"acme","password_hash":"` + adaHash + `"`), `user "u-ada": it is declared twice`},
+		{userMembers(`"organisation":"acme","password_hash":"` + adaHash + `"},{"id":"u-bob","email":"ada@acme.example","organisation":"acme","password_hash":"` + adaHash + `"`), `user "u-bob": user "u-ada" has the same e-mail address`},
+		{userMembers(`"organisation":"acme","password_hash":"` + adaHash + `"},{"id":"app","email":"b@acme.example","organisation":"acme","password_hash":"` + adaHash + `"`), `user "app": a client has this id`},
+	},
+}
+
+// TestT68DeclaredOnceAsClientOnceAsUser: a token whose subject is its client acts for no user, so no id is both, in
+// whatever order they are declared.
+func TestT68DeclaredOnceAsClientOnceAsUser(t *testing.T) {
+	user := strings.Replace(aUser(""), "u-ada", "both", 1)
+	for name, test := range map[string]refusal{
+		"user last":          {"client both s\n" + user, `user both: a client and a user cannot have the same id, at Caddyfile:4`},
+		"client last":        {user + "\nclient both s", `client both: a client and a user cannot have the same id, at Caddyfile:9`},
+		"in different cases": {user + "\nclient Both s", ""},
 	} {
-		s := readMembers(t, test.members)
-		if s.clientLimit != test.client || s.accountLimit != test.account || s.addressLimit != test.address {
-			t.Errorf("%s: %v, %v, %v", test.name, s.clientLimit, s.accountLimit, s.addressLimit)
-		}
+		t.Run(name, func(t *testing.T) {
+			_, err := adapt("{\n\toauth {\n" + test.option + "\nissuer https://a.example\n\t}\n}\n")
+			if test.want != "" {
+				checkRefusal(t, err, "parsing caddyfile tokens for 'oauth': "+test.want)
+			} else if err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
@@ -98,35 +147,6 @@ func TestReadPeople(t *testing.T) {
 	for id, name := range map[string]string{"acme": "Acme Ltd", "globex": "globex"} {
 		if o, err := s.declared.Organisation(t.Context(), id); err != nil || o.Name != name || !o.Declared {
 			t.Errorf("%s is %+v, %v", id, o, err)
-		}
-	}
-}
-
-func TestReadPasswordGrant(t *testing.T) {
-	for members, want := range map[string]*tokenissuer.PasswordRules{
-		``: nil, `,"password_grant":{}`: {}, `,"password_grant":{"refresh_tokens":true}`: {Refresh: true},
-	} {
-		app := new(App)
-		if err := json.Unmarshal([]byte(`{"issuer":"https://a.example"`+members+`}`), app); err != nil || !reflect.DeepEqual(app.PasswordGrant, want) {
-			t.Errorf("%s: %+v, %v", members, app.PasswordGrant, err)
-		}
-	}
-}
-
-// TestReadBrand reads each kind of logo by its suffix.
-func TestReadBrand(t *testing.T) {
-	dir := t.TempDir()
-	for suffix, media := range map[string]string{
-		"svg": "image/svg+xml", "SVG": "image/svg+xml", "png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "webp": "image/webp",
-	} {
-		path := filepath.Join(dir, "logo."+suffix)
-		content := make([]byte, maxLogo)
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s := readMembers(t, `,"brand":{"name":"Acme","logo":"`+path+`"}`)
-		if want := (pages.Brand{Name: "Acme", Logo: &pages.Logo{MediaType: media, Data: content}}); !reflect.DeepEqual(s.brand, want) {
-			t.Errorf("%s: %q, %s", suffix, s.brand.Name, s.brand.Logo.MediaType)
 		}
 	}
 }

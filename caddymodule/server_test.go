@@ -162,3 +162,29 @@ func TestBrandIsShown(t *testing.T) {
 		}
 	}
 }
+
+const aliasUsage = ": use one exact path that starts with a slash, as clients send it, at Caddyfile:3"
+
+func TestAdaptRefusesOptionsOfTheServer(t *testing.T) {
+	for directive, want := range map[string]string{
+		"oauth_server trusted":                                  "wrong argument count or unexpected line ending after 'trusted', at Caddyfile:2",
+		"oauth_server /x trusted":                               "wrong argument count or unexpected line ending after 'trusted', at Caddyfile:2",
+		"oauth_server @typo":                                    "unrecognized matcher name: @typo",
+		"oauth_server {\n\tnonsense\n}":                         `unknown oauth_server option "nonsense", at Caddyfile:3`,
+		"oauth_server {\n\ttoken_alias\n}":                      "wrong argument count or unexpected line ending after 'token_alias', at Caddyfile:3",
+		"oauth_server {\n\ttoken_alias /a /b\n}":                "wrong argument count or unexpected line ending after '/a', at Caddyfile:3",
+		"oauth_server {\n\ttoken_alias /a\n\ttoken_alias /b\n}": "token_alias is set twice, at Caddyfile:4",
+		"oauth_server {\n\ttoken_alias token\n}":                `token_alias "token"` + aliasUsage,
+		"oauth_server {\n\ttoken_alias https://a.example/t\n}":  `token_alias "https://a.example/t"` + aliasUsage,
+		"oauth_server {\n\ttoken_alias //a.example/t\n}":        `token_alias "//a.example/t"` + aliasUsage,
+		"oauth_server {\n\ttoken_alias /t*\n}":                  `token_alias "/t*"` + aliasUsage,
+		"oauth_server {\n\ttoken_alias /t?x=1\n}":               `token_alias "/t?x=1"` + aliasUsage,
+		"oauth_server {\n\ttoken_alias {path}\n}":               `token_alias "{http.request.uri.path}"` + aliasUsage,
+		"oauth_server {\n\ttoken_alias \"/a b\"\n}":             `token_alias "/a b"` + aliasUsage,
+		"oauth_server {\n\ttoken_alias /oauth\n}":               "token_alias /oauth: paths below /oauth/ are the issuer's own, at Caddyfile:3",
+		"oauth_server {\n\ttoken_alias /oauth/refresh\n}":       "token_alias /oauth/refresh: paths below /oauth/ are the issuer's own, at Caddyfile:3",
+	} {
+		_, err := adapt("http://a.example {\n" + directive + "\n}\n")
+		checkRefusal(t, err, "parsing caddyfile tokens for 'oauth_server': "+want)
+	}
+}

@@ -2,8 +2,6 @@ package caddymodule
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -60,75 +58,5 @@ func TestI4CollisionFoundLate(t *testing.T) {
 	o.awaitServing()
 	if !o.alive(token) {
 		t.Error("after the configuration was mended a good token is dead")
-	}
-}
-
-// TestK7PasswordInTheConfiguration: an operator who writes the database's password into the configuration is told that
-// others can read it there, and whoever keeps it elsewhere hears nothing.
-func TestK7PasswordInTheConfiguration(t *testing.T) {
-	for _, c := range []struct {
-		name, dsn string
-		told      bool
-	}{
-		{"URL", "postgres://user:hunter2@host/db", true},
-		{"several hosts", "postgres://user:hunter2@a:1,b:2/db", true},
-		{"setting of a URL", "postgres://user@host/db?sslmode=require&password=hunter2", true},
-		{"words", "host=h password=hunter2 user=x", true},
-		{"quoted word", "host=h user=x password = 'hunter 2'", true},
-		{"password of a key", "host=h user=x sslpassword=hunter2", true},
-		{"half of it elsewhere", "postgres://user:{env.HALF}hunter2@host/db", true},
-		{"all elsewhere", "{env.GATEHOUSE_DSN}", false},
-		{"password elsewhere", "postgres://user:{env.DB_PASSWORD}@host/db", false},
-		{"password in a file", "host=h user=x password={file./run/secrets/db} dbname=d", false},
-		{"quoted, elsewhere", "host=h password='{env.DB_PASSWORD}'", false},
-		{"none", "postgres://user@host:5432/db?passfile=/etc/pgpass", false},
-		{"empty", "postgres://user:@host/db", false},
-		{"word without one", "host=h user=password", false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := (&StoreConfig{Type: storePostgres, DSN: c.dsn}).tellsPassword(); got != c.told {
-				t.Errorf("got %v, want %v", got, c.told)
-			}
-		})
-	}
-}
-
-// TestK7WarnedOfThePassword: the warning is in the log, without the password, and the configuration is taken.
-func TestK7WarnedOfThePassword(t *testing.T) {
-	dsn := pgtest.Shared(t).Database(t)
-	password := passwordIn(t, dsn)
-	const warning = "password of the database stands in the configuration"
-	g := startGatehouse(t, strings.Replace(site, "store memory", "store postgres "+dsn, 1))
-	if logs := g.logs(); !strings.Contains(logs, warning) || strings.Contains(logs, password) {
-		t.Errorf("warned: %v; the password is told: %v", strings.Contains(logs, warning), strings.Contains(logs, password))
-	}
-	t.Setenv("GATEHOUSE_TEST_DSN", dsn)
-	quiet := startGatehouse(t, strings.Replace(site, "store memory", "store postgres {env.GATEHOUSE_TEST_DSN}", 1))
-	if strings.Contains(quiet.logs(), warning) {
-		t.Error("warned of a password that stands elsewhere")
-	}
-}
-
-// TestK7MisreadConfiguration: no way in which a connection string can be misread brings a part of the password into the
-// error.
-func TestK7MisreadConfiguration(t *testing.T) {
-	for _, c := range []struct{ name, store string }{
-		{"bad port", `"host=h password = S3cret port=x"`},
-		{"words that are not quoted", "host=h user=x password=S3cret"},
-		{"space", `"host=h password=S3cr et"`},
-		{"@", "postgres://user:S3@cret@host/db"},
-		{"braces", "postgres://user:S3{cret}@host/db"},
-		{"braces with http", "postgres://user:S3{http.cret}@host/db"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "Caddyfile")
-			if err := os.WriteFile(file, []byte("{\noauth {\nissuer https://a.example\nstore postgres "+c.store+"\n}\n}\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			_, err := runCommand("", "--config", file, "--adapter", "caddyfile", "migrate")
-			if err == nil || strings.Contains(err.Error(), "S3") || strings.Contains(err.Error(), "cret") {
-				t.Errorf("got %v", err)
-			}
-		})
 	}
 }

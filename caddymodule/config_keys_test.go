@@ -1,0 +1,46 @@
+package caddymodule
+
+// refusedKeys is what is refused of `keys`.
+var refusedKeys = refusedBlock{
+	adapted: []refusal{
+		{`keys x`, `wrong argument count or unexpected line ending after 'x', at Caddyfile:3`},
+		{"keys {\nalgorithm HS256\n}", `algorithm "HS256" is not supported: use ES256, RS256 or EdDSA, at Caddyfile:4`},
+		{"keys {\nalgorithm PS256\n}", `algorithm "PS256" is not supported: use ES256, RS256 or EdDSA, at Caddyfile:4`},
+		{"keys {\nalgorithm none\n}", `algorithm "none" is not supported: use ES256, RS256 or EdDSA, at Caddyfile:4`},
+		{"keys {\nalgorithm\n}", `wrong argument count or unexpected line ending after 'algorithm', at Caddyfile:4`},
+		{"keys {\nalgorithm ES256 RS256\n}", `wrong argument count or unexpected line ending after 'ES256', at Caddyfile:4`},
+		{"keys {\nalgorithm ES256\nalgorithm RS256\n}", `algorithm is set twice, at Caddyfile:5`},
+		{"keys {\nencrypt_with 0123456789abcdef0123456789abcdef\n}", `encrypt_with must not stand in the configuration: use {env.NAME} or {file./path}, at Caddyfile:4`},
+		{"keys {\nencrypt_with {http.request.header.k}\n}", `{http.request.header.k} comes from the request: use {env.NAME} or {file./path}, at Caddyfile:4`},
+		{"keys {\nencrypt_with {$UNSET_X}\n}", `wrong argument count or unexpected line ending after 'encrypt_with', at Caddyfile:4`},
+		{"keys {\nencrypt_with {env.A}\nencrypt_with {env.B}\n}", `encrypt_with is set twice, at Caddyfile:5`},
+		{"keys {\nencrypt_with {env.A} {http.request.header.k}\n}", `{http.request.header.k} comes from the request: use {env.NAME} or {file./path}, at Caddyfile:4`},
+		{"keys {\nencrypt_with {env.A} \"\"\n}", `the value is empty; is a variable unset?, at Caddyfile:4`},
+		{"keys {\nencrypt_with {env.A} 0123456789abcdef0123456789abcdef\n}", `encrypt_with must not stand in the configuration: use {env.NAME} or {file./path}, at Caddyfile:4`},
+		{"keys {\nrotate\n}", `wrong argument count or unexpected line ending after 'rotate', at Caddyfile:4`},
+		{"keys {\nrotate soon\n}", `"soon" is no duration: write it as 90s, 15m, 2h or 28d, at Caddyfile:4`},
+		{"keys {\nrotate 59m\n}", `rotate 59m0s: use 1h or more, or off, at Caddyfile:4`},
+		{"keys {\nrotate 0\n}", `rotate 0s: use 1h or more, or off, at Caddyfile:4`},
+		{"keys {\nrotate -90d\n}", `rotate -2160h0m0s: use 1h or more, or off, at Caddyfile:4`},
+		{"keys {\nrotate off now\n}", `wrong argument count or unexpected line ending after 'off', at Caddyfile:4`},
+		{"keys {\nrotate off\nrotate 90d\n}", `rotate is set twice, at Caddyfile:5`},
+		{"keys {\nnonsense\n}", `unknown keys option "nonsense", at Caddyfile:4`},
+		{"keys {\nencrypt_with half{env.KEK}\n}", `encrypt_with must not stand in the configuration: use {env.NAME} or {file./path}, at Caddyfile:4`},
+	},
+	loaded: []namedRefusal{
+		{"key-encryption key unset", "keys {\nencrypt_with {env.GATEHOUSE_TEST_UNSET}\n}", "encrypt_with: "},
+		{"key-encryption key missing", "keys {\nencrypt_with {file.DIR/missing}\n}", "encrypt_with: "},
+		{"key-encryption key short", "keys {\nencrypt_with {file.DIR/short}\n}", "a key-encryption key has 32 bytes"},
+		{"key-encryption key empty", "keys {\nencrypt_with {file.DIR/empty}\n}", "encrypt_with: "},
+	},
+	json: []refusal{
+		{`"keys":{"algorithm":"HS256"}`, `algorithm "HS256" is not supported`},
+		{`"keys":{"algorithm":"PS256"}`, `algorithm "PS256" is not supported`},
+		{`"keys":{"algorithm":"none"}`, `algorithm "none" is not supported`},
+		{`"keys":{"algorithm":"es256"}`, `algorithm "es256" is not supported`},
+		{`"keys":{"rotate":"59m"}`, "keys: rotate 59m0s: use 1h or more, or off"},
+		{`"keys":{"rotate":-1}`, "keys: rotate -1ns: use 1h or more, or off"},
+		{`"keys":{"decrypt_with":["{env.A}"]}`, "keys: decrypt_with needs encrypt_with"},
+		{`"keys":{"encrypt_with":"{env.HOME}","decrypt_with":["abc"]}`, "encrypt_with must not stand in the configuration"},
+	},
+}
