@@ -32,7 +32,7 @@ func writeBackup(t *Target, r *http.Request) (int, any, error) {
 	if !filepath.IsAbs(request.Path) {
 		return 0, nil, tokenissuer.InvalidInput(errors.New("the path of the new file must be absolute"))
 	}
-	store, ok := t.Node.opened().(backer)
+	store, ok := t.Node.Store().(backer)
 	if !ok {
 		return 0, nil, tokenissuer.InvalidInput(errors.New("the store does not last: there is nothing to back up"))
 	}

@@ -36,7 +36,7 @@ func viewOfKey(k store.StoredKey, state keys.State) keyView {
 
 // listKeys shows what is stored, with what this node does with it.
 func listKeys(t *Target, r *http.Request) (int, any, error) {
-	stored, err := t.Node.keyRing().List(r.Context())
+	stored, err := t.Node.KeyRing().List(r.Context())
 	if err != nil {
 		return 0, nil, err
 	}
@@ -55,13 +55,13 @@ func rotateKeys(t *Target, r *http.Request) (int, any, error) {
 	if err := readAdmin(r, &request); err != nil {
 		return 0, nil, err
 	}
-	ring := t.Node.keyRing()
+	ring := t.Node.KeyRing()
 	key, err := ring.Rotate(r.Context(), request.Now)
 	if err != nil {
 		return 0, nil, err
 	}
 	t.record("signing key added", zap.String("kid", key.ID), zap.Time("active_from", key.ActiveFrom))
-	t.Node.keysChanged(r.Context())
+	t.Node.KeysChanged(r.Context())
 	return http.StatusCreated, viewOfKey(key, ring.StateOf(key)), nil
 }
 
@@ -76,12 +76,12 @@ func revokeKey(t *Target, r *http.Request) (int, any, error) {
 	if request.ID == "" {
 		return 0, nil, tokenissuer.InvalidInput(errors.New("name the key to revoke: kid"))
 	}
-	revocation, err := t.Node.keyRing().Revoke(r.Context(), request.ID)
+	revocation, err := t.Node.KeyRing().Revoke(r.Context(), request.ID)
 	if err != nil {
 		return 0, nil, err
 	}
-	t.Node.revocations.Add(revocation)
+	t.Node.Revocations.Add(revocation)
 	t.record("signing key revoked", zap.String("kid", request.ID))
-	t.Node.keysChanged(r.Context())
+	t.Node.KeysChanged(r.Context())
 	return http.StatusNoContent, nil, nil
 }

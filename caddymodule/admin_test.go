@@ -108,7 +108,7 @@ func TestG99ClientLifecycle(t *testing.T) {
 				}
 			}
 			clock.advance(time.Hour + time.Second)
-			g.eventually("the revocations are fresh", func() bool { return g.app().engine.revocations.Age(g.app().engine.now()) < time.Minute })
+			g.eventually("the revocations are fresh", func() bool { return g.app().node.Revocations.Age(g.app().node.Now()) < time.Minute })
 			if status, _ := g.tokenFor("acme", secret); status != http.StatusUnauthorized {
 				t.Errorf("the old secret after the overlap: %d", status)
 			}

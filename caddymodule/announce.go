@@ -30,8 +30,8 @@ func (a *App) about() []zap.Field {
 	if !a.issues() {
 		return append(fields, zap.Int("trusted_issuers", len(a.trusted)))
 	}
-	e := a.engine.settings
-	return append(fields, zap.String("issuer", a.settings.issuer), zap.String("store", e.store), zap.String("algorithm", string(e.algorithm)))
+	s := a.settings.node
+	return append(fields, zap.String("issuer", a.settings.issuer), zap.String("store", s.Store), zap.String("algorithm", string(s.Algorithm)))
 }
 
 // announce logs one line about what serves. Clients are those of the configuration and, unless the store cannot be
@@ -44,8 +44,8 @@ func (a *App) announce() {
 	clients := int64(len(a.settings.declared.Clients()))
 	ctx, cancel := context.WithTimeout(a.life, glanceTimeout)
 	defer cancel()
-	if sizes, err := a.engine.countNow(ctx); err == nil {
-		clients += sizes.Clients
+	if stored, err := a.node.CountRows(ctx); err == nil {
+		clients += stored["clients"]
 	}
 	if a.life.Err() != nil {
 		return // another configuration has taken its place

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
@@ -70,7 +71,7 @@ type App struct {
 	logger   *zap.Logger
 	audit    *endpoint.Audit
 	settings settings
-	engine   *engine // nil without an Issuer
+	node     *node.Node // nil without an Issuer
 	trusted  []*trustedIssuer
 
 	issuer   *tokenissuer.Issuer
@@ -125,7 +126,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 			return fmt.Errorf("oauth: %w", err)
 		}
 	}
-	if a.gates, err = gate.NewShared(a.logger, a.audit, clock, a.ownIssuer(), a.trustedIssuers(), a.settings.gateLimit); err != nil {
+	if a.gates, err = gate.NewShared(a.logger, a.audit, node.Clock, a.ownIssuer(), a.trustedIssuers(), a.settings.gateLimit); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
 	return nil
@@ -147,21 +148,16 @@ func (a *App) provisionIssuer() error {
 			a.logger.Warn(a.at(fmt.Errorf("client %q: %w", client.ID, err), "client", client.ID).Error())
 		}
 	}
-	pooled, _, err := engines.LoadOrNew(a.settings.engine, func() (caddy.Destructor, error) {
-		return newEngine(a.settings.engine, a.settings.sealer), nil
-	})
-	if err != nil {
-		return err
-	}
-	a.engine = pooled.(*engine)
+	a.node = node.Acquire(a.settings.node, a.settings.sealer)
 	a.issuer = a.newIssuer()
 	a.registry = &tokenissuer.Registry{Issuer: a.issuer, Declared: a.settings.declared} // its store joins in serve
+	var err error
 	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit, tally{}, a.settings.brand); err != nil {
 		return err
 	}
 	// Apps start in no order, so the new configuration's listeners may be open before Start has run. When the one that
-	// runs now has opened the engine, nothing is left to wait for.
-	if a.engine.isOpen() {
+	// runs now has opened the node, nothing is left to wait for.
+	if a.node.IsOpen() {
 		if err := a.checkStored(glanceTimeout); err == nil || isUnavailable(err) { // else Start says what is wrong
 			a.unchecked = err
 			a.serve()
@@ -173,7 +169,7 @@ func (a *App) provisionIssuer() error {
 // issues reports whether there is an issuer of our own. Without one the app is a gate for tokens of others.
 func (a *App) issues() bool { return a.settings.issuer != "" }
 
-// newIssuer puts the configuration and the engine together. Store and master key join in Start.
+// newIssuer puts the configuration and the node together. Store and master key join in Start.
 func (a *App) newIssuer() *tokenissuer.Issuer {
 	return &tokenissuer.Issuer{
 		URL:             a.settings.issuer,
@@ -185,23 +181,23 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 		Authenticated:   tokenissuer.NewClientCache(),   // of this configuration: it may declare clients
 		Usernames:       tokenissuer.NewUsernameCache(), // likewise: it may declare users
 		Families:        tokenissuer.NewFamilyCache(),   // likewise
-		Keys:            a.engine.keys,
-		Hasher:          a.engine.passwords,
+		Keys:            a.node.Keys,
+		Hasher:          a.node.Passwords,
 		DeclaredSchemes: a.settings.schemes,
 		SessionScopes:   a.SessionScopes,
 		PasswordGrant:   a.PasswordGrant,
 		PKCERequired:    a.PKCE == oauth.PKCERequired,
-		Origins:         tokenissuer.NewOrigins(a.clients, a.engine.time.Now),
-		Revocations:     a.engine.revocations,
-		Refresh:         a.engine.refresh,
-		Verifier:        a.engine.verifier,
-		Attempts:        a.engine.attempts,
+		Origins:         tokenissuer.NewOrigins(a.clients, a.node.StoreTime),
+		Revocations:     a.node.Revocations,
+		Refresh:         a.node.Refresh,
+		Verifier:        a.node.Verifier,
+		Attempts:        a.node.Attempts,
 		ClientLimit:     a.settings.clientLimit,
 		AccountLimit:    a.settings.accountLimit,
 		GrantLimit:      a.settings.grantLimit,
 		RevocationLimit: a.settings.revocationLimit,
 		AddressLimit:    a.settings.addressLimit,
-		Now:             a.engine.time.Now,
+		Now:             a.node.StoreTime,
 	}
 }
 
@@ -221,7 +217,7 @@ func (a *App) ownIssuer() *gate.OwnIssuer {
 		return nil
 	}
 	return &gate.OwnIssuer{
-		Issuer: a.issuer, Handler: a.handler, Verifier: a.engine.verifier, Node: a.engine, Declared: a.settings.declared, IsServing: a.isServing,
+		Issuer: a.issuer, Handler: a.handler, Verifier: a.node.Verifier, Node: a.node, Declared: a.settings.declared, IsServing: a.isServing,
 	}
 }
 
@@ -257,18 +253,17 @@ func (a *App) Stop() error {
 	return nil
 }
 
-// Cleanup lets go of the engine and of the trusted issuers. It accepts an app whose Provision failed half-way.
+// Cleanup lets go of the node and of the trusted issuers. It accepts an app whose Provision failed half-way.
 func (a *App) Cleanup() error {
 	a.coverValidated()
 	released := a.releaseTrust()
 	if a.gates != nil {
 		released = errors.Join(released, a.gates.Close())
 	}
-	if a.engine == nil {
+	if a.node == nil {
 		return released
 	}
-	_, err := engines.Delete(a.settings.engine)
-	return errors.Join(released, err)
+	return errors.Join(released, a.node.Release())
 }
 
 // Interface guards.

@@ -14,7 +14,7 @@ import (
 // newTarget returns what operators can ask about the configuration.
 func (a *App) newTarget() *Target {
 	t := &Target{
-		Logger: a.logger, Issuer: a.issuer, Registry: a.registry, Node: a.engine, Flood: a.gates.Floodgate(),
+		Logger: a.logger, Issuer: a.issuer, Registry: a.registry, Node: a.node, Flood: a.gates.Floodgate(),
 		IsServing: a.isServing, Unreadiness: a.unreadiness, OpenStreams: gate.OpenStreams,
 		Routes:        func() []coverage.Route { return a.covered.Load().Routes },
 		ReadLifetimes: readLifetimes,

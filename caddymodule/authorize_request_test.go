@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
 // startCanary listens for what should never come: a connection of ours to an address that a request named.
@@ -396,7 +398,7 @@ func TestMaxAgeLeadsToAFreshSignIn(t *testing.T) {
 	g := startPeople(t)
 	conf := requestOf("conf")
 	b := g.consented("ada@acme.example")
-	signedIn := clock().Unix()
+	signedIn := node.Clock().Unix()
 	now.advance(10 * time.Minute)
 	authTime := func(token string) int64 {
 		at, _ := claims(t, token)["auth_time"].(float64)
@@ -419,12 +421,12 @@ func TestMaxAgeLeadsToAFreshSignIn(t *testing.T) {
 		now.advance(time.Minute)
 		code := b.codeToClient(t, b.signIn(p, "ada@acme.example", peoplePassword), conf)
 		got := g.obtain(conf.exchange(code))
-		if at := authTime(got.AccessToken); at != clock().Unix() {
-			t.Errorf("max_age=%s: auth_time %d, want %d", maxAge, at, clock().Unix())
+		if at := authTime(got.AccessToken); at != node.Clock().Unix() {
+			t.Errorf("max_age=%s: auth_time %d, want %d", maxAge, at, node.Clock().Unix())
 		}
 		now.advance(time.Minute)
 		again := g.obtain(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {got.RefreshToken}, "client_id": {"conf"}, "client_secret": {confSecret}})
-		if at := authTime(again.AccessToken); at != clock().Add(-time.Minute).Unix() {
+		if at := authTime(again.AccessToken); at != node.Clock().Add(-time.Minute).Unix() {
 			t.Errorf("max_age=%s, refreshed: auth_time %d", maxAge, at)
 		}
 	}

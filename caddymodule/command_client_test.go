@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -170,7 +171,7 @@ func TestT135RemovedIDs(t *testing.T) {
 	g.ok(addUser...)
 	g.ok("client", "remove", "app")
 	g.ok("user", "remove", "u-x")
-	until := clock().Add(35 * 24 * time.Hour)
+	until := node.Clock().Add(35 * 24 * time.Hour)
 	for _, add := range [][]string{addClient, addUser} {
 		_, err := g.run("", add...)
 		if err == nil || !strings.Contains(err.Error(), "who was removed, and whose tokens may still be valid: it is taken until "+until.UTC().Format("2006-01-02T")) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 )
 
@@ -67,7 +68,7 @@ func TestK7PasswordInTheConfiguration(t *testing.T) {
 		{"word without one", "host=h user=password", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := (&StoreConfig{Type: storePostgres, DSN: c.dsn}).tellsPassword(); got != c.told {
+			if got := (&StoreConfig{Type: node.Postgres, DSN: c.dsn}).tellsPassword(); got != c.told {
 				t.Errorf("got %v, want %v", got, c.told)
 			}
 		})

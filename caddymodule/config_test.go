@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
 // emptyHome points Caddy's directories into an empty one, and fails the test if anything appears there.
@@ -45,17 +47,12 @@ func validateJSON(t *testing.T, config []byte) error {
 	if err := json.Unmarshal(config, &parsed); err != nil {
 		t.Fatal(err)
 	}
-	before := pooledEngines()
+	before := node.InUse()
 	err := caddy.Validate(parsed)
-	if left := pooledEngines() - before; left > 0 {
-		t.Errorf("%d engines are left in the pool", left)
+	if left := node.InUse() - before; left > 0 {
+		t.Errorf("%d nodes are left in the pool", left)
 	}
 	return err
-}
-
-func pooledEngines() (n int) {
-	engines.Range(func(any, any) bool { n++; return true })
-	return n
 }
 
 // wrapped is an oauth block with an option, and a site with a handler.

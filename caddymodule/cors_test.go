@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
 // Pages of other origins: what their browsers ask before they ask, and what such a page may read.
@@ -273,10 +275,8 @@ func TestPagesReadThatTheGateCannotCheck(t *testing.T) {
 	now := setClock(t)
 	g := startGate(t, siteWith("", corsRoutes))
 	token := g.server("public")
-	e := g.app().engine
-	e.stop()
-	e.runs.Wait()
-	e.revocations.MarkFresh(clock())
+	g.silenceFeed()
+	g.app().node.Revocations.MarkFresh(node.Clock())
 	now.advance(5*time.Minute + time.Second)
 	header, _ := g.refused(t, g.request("GET", "/bearer/x", bearer(token), "Origin: "+spa), 503)
 	if header.Get("Retry-After") == "" {

@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 )
 
@@ -49,7 +50,7 @@ func (a *App) describedIssuer() *describedIssuer {
 	return &describedIssuer{
 		URL: a.settings.issuer, Audience: a.settings.audience[0], Scopes: a.settings.scopes.Names(),
 		Metadata: endpoint.ResourceMetadataURL(a.issuer), Source: a.Sources["issuer"],
-		KeysInTheClear: (a.Keys == nil || a.Keys.EncryptWith == "") && a.settings.engine.store != storeMemory,
+		KeysInTheClear: (a.Keys == nil || a.Keys.EncryptWith == "") && a.settings.node.Store != node.Memory,
 	}
 }
 

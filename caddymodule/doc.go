@@ -1,7 +1,7 @@
 // Package caddymodule puts Gatehouse into Caddy: configuration in, HTTP handlers out.
 //
 // app.go is the app `oauth`. config.go reads its configuration, of which each block has a file: issuer.go, store.go, keys.go,
-// tokens.go, scope.go, client.go, role.go, people.go, trust.go, introspection.go, limits.go, brand.go. engine.go holds the state that outlives a reload. server.go
+// tokens.go, scope.go, client.go, role.go, people.go, trust.go, introspection.go, limits.go, brand.go. package node holds the state that outlives a reload. server.go
 // is the handler `oauth_server`, which serves the issuer's endpoints. protect.go has the settings of the handler
 // `protect` and decide.go its walk: it guards the request (identity.go, headernames.go, path.go, method.go, cookies.go),
 // finds the issuer of its token (issuers.go, trusted.go) and has it verified, asks the rules (rules.go, rule_*.go), and tells

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 )
 
@@ -57,7 +58,7 @@ func TestCommandTokenExplainOfATrustedIssuer(t *testing.T) {
 				lines                []string
 			}{
 				{"good", good, gateAccepts, []string{ofCorp, "signature passed", "revocation passed", "subject ada", "key " + f.kid}},
-				{"expired", f.claiming(map[string]any{"exp": clock().Unix() - 60}), gateRefuses, []string{ofCorp, "time failed token_expired", "signature passed", "subject conf"}},
+				{"expired", f.claiming(map[string]any{"exp": node.Clock().Unix() - 60}), gateRefuses, []string{ofCorp, "time failed token_expired", "signature passed", "subject conf"}},
 				{"for another audience", f.claiming(map[string]any{"aud": "https://other.example"}), gateRefuses, []string{ofCorp, "audience failed audience_wrong"}},
 				{"forged", stranger.good(), gateRefuses, []string{ofCorp, "signature failed", "time passed"}},
 				{"an ID token", f.with(map[string]any{"typ": "JWT"}), gateRefuses, []string{ofCorp, "type failed header_unexpected (at+jwt)"}},
@@ -180,7 +181,7 @@ func TestStatusOfAnIssuerThatDoesNotAnswerQuestions(t *testing.T) {
 	}
 	stands("good$", "1")
 	opaque := g.watched(p.knows("opaque-eccbc87e4b5ce2fe28308fd9f2a7baf3", map[string]any{
-		"active": true, "sub": "ada", "aud": g.url, "exp": clock().Unix() + 3600,
+		"active": true, "sub": "ada", "aud": g.url, "exp": node.Clock().Unix() + 3600,
 	}))
 	p.says(providerIntrospect, func(w http.ResponseWriter, r *http.Request) { // it also writes back what it got
 		w.Header().Set("Location", "https://evil.example/?"+r.PostFormValue("token")+"&"+r.Header.Get("Authorization"))

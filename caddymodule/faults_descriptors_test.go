@@ -16,18 +16,18 @@ import (
 	"time"
 )
 
-// node is a Caddy in a process of its own.
-type node struct {
+// ownProcess is a Caddy in a process of its own.
+type ownProcess struct {
 	*gatehouse
 	command *exec.Cmd
 	ended   chan struct{} // closed when the process is gone
 }
 
 // startNode runs a Caddyfile, as startGatehouse does, in a process that may have so many files open.
-func startNode(t *testing.T, caddyfile string, files int) *node {
+func startNode(t *testing.T, caddyfile string, files int) *ownProcess {
 	t.Helper()
 	dir := t.TempDir()
-	n := &node{ended: make(chan struct{}), gatehouse: &gatehouse{
+	n := &ownProcess{ended: make(chan struct{}), gatehouse: &gatehouse{
 		t: t, addr: freeAddr(t), admin: freeAddr(t), upstream: startUpstream(t), logFile: filepath.Join(dir, "caddy.log"),
 	}}
 	n.url = "http://" + n.addr
@@ -69,7 +69,7 @@ func startNode(t *testing.T, caddyfile string, files int) *node {
 }
 
 // running reports whether the process is still there.
-func (n *node) running() bool {
+func (n *ownProcess) running() bool {
 	select {
 	case <-n.ended:
 		return false
@@ -79,7 +79,7 @@ func (n *node) running() bool {
 }
 
 // end asks the process to end, and wants it to do so in order.
-func (n *node) end() {
+func (n *ownProcess) end() {
 	n.t.Helper()
 	if err := n.command.Process.Signal(syscall.SIGTERM); err != nil {
 		n.t.Fatal(err)
@@ -91,7 +91,7 @@ func (n *node) end() {
 }
 
 // answers is the status of a GET, 0 for none.
-func (n *node) answers(client *http.Client, path string, headers ...string) int {
+func (n *ownProcess) answers(client *http.Client, path string, headers ...string) int {
 	request, err := http.NewRequest(http.MethodGet, n.url+path, nil)
 	if err != nil {
 		return 0
@@ -109,7 +109,7 @@ func (n *node) answers(client *http.Client, path string, headers ...string) int 
 }
 
 // openFiles counts the process's.
-func (n *node) openFiles() int {
+func (n *ownProcess) openFiles() int {
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", n.command.Process.Pid))
 	if err != nil {
 		n.t.Fatalf("counting the node's files: %v", err)
@@ -186,7 +186,7 @@ func TestF24FewDescriptors(t *testing.T) {
 }
 
 // refreshBy posts a form over a client's own connection. Status 0 is no answer.
-func (n *node) refreshBy(client *http.Client, form url.Values) (int, string) {
+func (n *ownProcess) refreshBy(client *http.Client, form url.Values) (int, string) {
 	response, err := client.PostForm(n.url+"/oauth/token", form)
 	if err != nil {
 		return 0, ""

@@ -119,7 +119,7 @@ func TestF4LogFileFull(t *testing.T) {
 }
 
 // limitFiles sets how large the process may make a file. Beyond that a write fails, as it does on a broken disk.
-func (n *node) limitFiles(size uint64) {
+func (n *ownProcess) limitFiles(size uint64) {
 	n.t.Helper()
 	limit := unix.Rlimit{Cur: size, Max: unix.RLIM_INFINITY}
 	if err := unix.Prlimit(n.command.Process.Pid, unix.RLIMIT_FSIZE, &limit, nil); err != nil {

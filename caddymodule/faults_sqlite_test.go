@@ -104,7 +104,7 @@ func TestF5DirectoryRemoved(t *testing.T) {
 				t.Fatal(err)
 			}
 			o.holds()
-			if err := u.app().engine.store.Ping(t.Context()); err == nil {
+			if err := u.app().node.Store().Ping(t.Context()); err == nil {
 				t.Error("the store says that it is ready")
 			}
 			if err := os.Rename(place+".away", place); err != nil {

@@ -179,7 +179,7 @@ func TestA72ASessionStaysFresh(t *testing.T) {
 func (g *gateway) later(c *testClock, d time.Duration) {
 	g.t.Helper()
 	c.advance(d)
-	if err := g.app().engine.refresh(context.Background()); err != nil {
+	if err := g.app().node.Refresh(context.Background()); err != nil {
 		g.t.Fatal(err)
 	}
 }

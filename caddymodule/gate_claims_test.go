@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -45,22 +46,22 @@ func TestG36Expiry(t *testing.T) {
 	g := startBoth(t, site)
 	f := g.forger()
 	// The exact edge is the verifier's test.
-	g.passed(t, g.request("GET", "/any/x", bearer(f.claiming(map[string]any{"exp": clock().Unix() - 3}))))
+	g.passed(t, g.request("GET", "/any/x", bearer(f.claiming(map[string]any{"exp": node.Clock().Unix() - 3}))))
 	g.refuseAll(t, f, map[string]string{
-		"6 s ago":  f.claiming(map[string]any{"exp": clock().Unix() - 6}),
+		"6 s ago":  f.claiming(map[string]any{"exp": node.Clock().Unix() - 6}),
 		"absent":   f.claiming(map[string]any{"exp": nil}),
 		"string":   f.claiming(map[string]any{"exp": "9999999999"}),
 		"float":    f.claiming(map[string]any{"exp": json.RawMessage("1.5e9")}),
-		"fraction": f.claiming(map[string]any{"exp": float64(clock().Unix()) + 100.5}),
+		"fraction": f.claiming(map[string]any{"exp": float64(node.Clock().Unix()) + 100.5}),
 		"negative": f.claiming(map[string]any{"exp": -1}),
 		"1e999":    f.claiming(map[string]any{"exp": json.RawMessage("1e999")}),
 		"2^63":     f.claiming(map[string]any{"exp": json.RawMessage("9223372036854775808")}),
 		"2^64":     f.claiming(map[string]any{"exp": json.RawMessage("18446744073709551616")}),
 		"null":     f.token(f.header(nil), strings.Replace(f.claims(map[string]any{"exp": 0}), `"exp":0`, `"exp":null`, 1)),
 		"bool":     f.claiming(map[string]any{"exp": true}),
-		"array":    f.claiming(map[string]any{"exp": []int64{clock().Unix() + 100}}),
+		"array":    f.claiming(map[string]any{"exp": []int64{node.Clock().Unix() + 100}}),
 	})
-	header, _ := g.refused(t, g.request("GET", "/any/x", bearer(f.claiming(map[string]any{"exp": clock().Unix() - 60}))), 401)
+	header, _ := g.refused(t, g.request("GET", "/any/x", bearer(f.claiming(map[string]any{"exp": node.Clock().Unix() - 60}))), 401)
 	if got := parameters(t, header)["error_description"]; got != "The access token expired" {
 		t.Errorf("description %q", got)
 	}
@@ -70,7 +71,7 @@ func TestG37To40Claims(t *testing.T) {
 	setClock(t)
 	g := startBoth(t, site)
 	f := g.forger()
-	now := clock().Unix()
+	now := node.Clock().Unix()
 	tokens := map[string]string{
 		// G37
 		"nbf ahead":      f.claiming(map[string]any{"nbf": now + 60}),
@@ -244,7 +245,7 @@ func TestG44CacheOutlivesNothing(t *testing.T) {
 	elsewhere := g.server("public")
 	g.passed(t, g.request("GET", "/any/x", bearer(elsewhere)))
 	claims := g.claims(t, elsewhere)
-	if err := g.app().engine.store.Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: claims.ID, ExpiresAt: claims.ExpiresAt}); err != nil {
+	if err := g.app().node.Store().Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: claims.ID, ExpiresAt: claims.ExpiresAt}); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
@@ -260,7 +261,7 @@ func TestG44CacheOutlivesNothing(t *testing.T) {
 	// The key is gone.
 	keyless := g.server("public")
 	g.passed(t, g.request("GET", "/any/x", bearer(keyless)))
-	if err := g.app().engine.keys.Replace(nil, oauth.ES256); err != nil {
+	if err := g.app().node.Keys.Replace(nil, oauth.ES256); err != nil {
 		t.Fatal(err)
 	}
 	g.refused(t, g.request("GET", "/any/x", bearer(keyless)), 401)

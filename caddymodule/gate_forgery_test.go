@@ -27,6 +27,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -50,7 +51,7 @@ type forger struct {
 // are to be seen.
 func (g *gateway) forger() *forger {
 	g.t.Helper()
-	g.app().engine.verifier.UseJTIMAC(accesstoken.NewJTIMAC(new(keys.MasterKey)))
+	g.app().node.Verifier.UseJTIMAC(accesstoken.NewJTIMAC(new(keys.MasterKey)))
 	return g.signer()
 }
 
@@ -76,7 +77,7 @@ func (f *forger) header(changes map[string]any) string {
 
 // claims are those of a good server token of conf with changes.
 func (f *forger) claims(changes map[string]any) string {
-	now := clock().Unix()
+	now := node.Clock().Unix()
 	return changed(map[string]any{
 		"iss": f.issuer, "sub": "conf", "aud": cmp.Or(f.audience, f.issuer), "client_id": "conf", "scope": "public",
 		"iat": now, "exp": now + 600, "jti": oauth.NewID(),
@@ -170,7 +171,7 @@ func TestG14PublicKeyAsHMACSecret(t *testing.T) {
 				t.Fatal(err)
 			}
 			block := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
-			jwks, _ := g.app().engine.keys.JWKS()
+			jwks, _ := g.app().node.Keys.JWKS()
 			secrets := map[string][]byte{
 				"DER": der, "PEM": block, "PEM trimmed": bytes.TrimSpace(block), "JWKS": jwks,
 				"kid": []byte(f.kid), "empty": nil, "secret": []byte("secret"), "your-256-bit-secret": []byte("your-256-bit-secret"),
@@ -348,7 +349,7 @@ func TestG21To25Forms(t *testing.T) {
 	f := g.forger()
 	good := f.good()
 	parts := strings.Split(good, ".")
-	family := f.claims(map[string]any{"nonce": "n", "auth_time": clock().Unix()})
+	family := f.claims(map[string]any{"nonce": "n", "auth_time": node.Clock().Unix()})
 	g.refuseAll(t, f, map[string]string{
 		// G21
 		"crit exp":       f.with(map[string]any{"crit": []string{"exp"}, "exp": 1}),
@@ -541,7 +542,7 @@ func strangerTo(t *testing.T, f *forger) *forger {
 // claims reads a good token.
 func (g *gateway) claims(t *testing.T, token string) *accesstoken.AccessToken {
 	t.Helper()
-	claims, err := g.app().engine.verifier.Verify(token, []string{g.url})
+	claims, err := g.app().node.Verifier.Verify(token, []string{g.url})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -214,7 +214,7 @@ func TestF20AnotherIssuer(t *testing.T) {
 
 func (g *gateway) claimsOf(t *testing.T, token string) string {
 	t.Helper()
-	claims, err := g.app().engine.verifier.Verify(token, []string{g.url, g.url + "/second"})
+	claims, err := g.app().node.Verifier.Verify(token, []string{g.url, g.url + "/second"})
 	if err != nil {
 		t.Fatal(err)
 	}

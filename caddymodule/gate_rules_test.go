@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
 // What rules ask of a good token, and what they are asked about.
@@ -185,10 +187,10 @@ func TestG84StepUp(t *testing.T) {
 	}`))
 	f := g.forger()
 	user := func(age time.Duration, acr any) string {
-		return g.watched(f.claiming(map[string]any{"sub": "u-1", "acr": acr, "auth_time": clock().Add(-age).Unix()}))
+		return g.watched(f.claiming(map[string]any{"sub": "u-1", "acr": acr, "auth_time": node.Clock().Add(-age).Unix()}))
 	}
 	never := g.watched(f.claiming(map[string]any{"sub": "u-1", "acr": "gold"}))
-	server := g.watched(f.claiming(map[string]any{"acr": "gold", "auth_time": clock().Unix()}))
+	server := g.watched(f.claiming(map[string]any{"acr": "gold", "auth_time": node.Clock().Unix()}))
 	for name, test := range map[string]struct {
 		target, token string
 		acr, maxAge   string // of the challenge; both empty: it passes

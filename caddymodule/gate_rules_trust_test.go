@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
 // TestG42RolesOfAnotherIssuer: its tokens may name several roles, and say how their user has signed in; those for which no
@@ -78,9 +80,9 @@ http://ADDR {
 		"acr":                     {"/acr/x", map[string]any{"acr": "phr"}, 200, ""},
 		"no acr":                  {"/acr/x", map[string]any{}, 401, "acr_insufficient"},
 		"acr of a program":        {"/acr/x", map[string]any{"sub": "app", "acr": "phr"}, 401, "acr_insufficient"},
-		"fresh":                   {"/fresh/x", map[string]any{"auth_time": clock().Unix()}, 200, ""},
-		"within the wider leeway": {"/fresh/x", map[string]any{"auth_time": clock().Add(-70 * time.Second).Unix()}, 200, ""},
-		"too old":                 {"/fresh/x", map[string]any{"auth_time": clock().Add(-100 * time.Second).Unix()}, 401, "sign_in_too_old"},
+		"fresh":                   {"/fresh/x", map[string]any{"auth_time": node.Clock().Unix()}, 200, ""},
+		"within the wider leeway": {"/fresh/x", map[string]any{"auth_time": node.Clock().Add(-70 * time.Second).Unix()}, 200, ""},
+		"too old":                 {"/fresh/x", map[string]any{"auth_time": node.Clock().Add(-100 * time.Second).Unix()}, 401, "sign_in_too_old"},
 		"never":                   {"/fresh/x", map[string]any{}, 401, "sign_in_too_old"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
@@ -15,7 +16,7 @@ import (
 func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 	now := setClock(t)
 	g := startGate(t, site)
-	key, err := keys.NewSigningKey(oauth.EdDSA, clock())
+	key, err := keys.NewSigningKey(oauth.EdDSA, node.Clock())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,17 +26,15 @@ func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 	}
 	another := &tokenissuer.Issuer{
 		URL: is.URL, Audience: is.Audience, Lifetimes: is.Lifetimes, Scopes: is.Scopes, Directory: is.Directory, Keys: ks, Master: is.Master, JTIMAC: is.JTIMAC,
-		Verifier: accesstoken.NewVerifier(is.URL, ks, is.Revocations, time.Minute, clock), Now: clock,
+		Verifier: accesstoken.NewVerifier(is.URL, ks, is.Revocations, time.Minute, node.Clock), Now: node.Clock,
 	}
-	unheard, err := (&tokenissuer.Registry{Issuer: another, Stored: g.app().engine.store}).MintServerToken(t.Context(), "conf", "public", 0)
+	unheard, err := (&tokenissuer.Registry{Issuer: another, Stored: g.app().node.Store()}).MintServerToken(t.Context(), "conf", "public", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	known, request := g.server("public"), g.request("GET", "/any/x", bearer(g.watched(unheard.AccessToken.Reveal())))
-	e := g.app().engine
-	e.stop() // the feed
-	e.runs.Wait()
-	e.revocations.MarkFresh(clock())
+	g.silenceFeed()
+	is.Revocations.MarkFresh(node.Clock())
 	g.refused(t, request, 401)
 	now.advance(7 * time.Second)
 	header, body := g.refused(t, request, 503)
@@ -44,6 +43,6 @@ func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 	}
 	g.passed(t, g.request("GET", "/any/x", bearer(known)))
 	g.refused(t, g.request("GET", "/any/x", bearer("bad")), 401)
-	e.revocations.MarkFresh(clock())
+	is.Revocations.MarkFresh(node.Clock())
 	g.refused(t, request, 401)
 }

@@ -164,7 +164,7 @@ func TestG71StreamsEndWithTheirToken(t *testing.T) {
 			}},
 			"on another node": {"token_revoked", func(g *gateway, _ *testClock, _ string) { // the feed is what tells us
 				revocation := g.app().issuer.RevocationOf(store.RevokeClient, "conf")
-				if err := g.app().engine.store.Revoke(t.Context(), revocation); err != nil {
+				if err := g.app().node.Store().Revoke(t.Context(), revocation); err != nil {
 					t.Fatal(err)
 				}
 			}},
@@ -391,11 +391,9 @@ func TestG79StreamsEndWhenRevocationsAreTooOld(t *testing.T) {
 	token := g.server("public")
 	w := g.dial(t, g.request("GET", "/x", append([]string{bearer(token)}, webSocket...)...))
 	w.echoes(t)
-	engine := g.app().engine
-	engine.feed.mu.Lock() // the store does not answer
-	c.advance(engine.settings.staleness + 2*time.Second)
+	g.silenceFeed()
+	c.advance(5*time.Minute + 2*time.Second)
 	w.closed(t)
-	engine.feed.mu.Unlock()
 	if line := g.awaitAudit(t, "stream closed at the gate"); line["reason"] != "revocations_stale" {
 		t.Errorf("audit line: %v", line)
 	}

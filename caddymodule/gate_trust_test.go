@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -97,8 +98,8 @@ func TestG13To40OfATrustedIssuer(t *testing.T) {
 		"G24 logout": f.with(map[string]any{"typ": "logout+jwt"}), "G24 assertion": f.with(map[string]any{"typ": "gateway-assertion+jwt"}),
 		"G34 another key": stranger.good(),
 		"G36 no exp":      f.claiming(map[string]any{"exp": nil}), "G36 text": f.claiming(map[string]any{"exp": "9999999999"}),
-		"G36 past": f.claiming(map[string]any{"exp": clock().Unix() - 40}),
-		"G37 nbf":  f.claiming(map[string]any{"nbf": clock().Unix() + 60}), "G37 iat": f.claiming(map[string]any{"iat": clock().Unix() + 120}),
+		"G36 past": f.claiming(map[string]any{"exp": node.Clock().Unix() - 40}),
+		"G37 nbf":  f.claiming(map[string]any{"nbf": node.Clock().Unix() + 60}), "G37 iat": f.claiming(map[string]any{"iat": node.Clock().Unix() + 120}),
 		"G37 no iat": f.claiming(map[string]any{"iat": nil}),
 		"G38 slash":  f.claiming(map[string]any{"iss": p.url + "/"}), "G38 case": f.claiming(map[string]any{"iss": strings.ToUpper(p.url)}),
 		"G38 array": f.claiming(map[string]any{"iss": []string{p.url}}), "G38 absent": f.claiming(map[string]any{"iss": nil}),
@@ -115,7 +116,7 @@ func TestG13To40OfATrustedIssuer(t *testing.T) {
 		}
 	}
 	t.Run("G36 leeway", func(t *testing.T) { // of 30 s, where that for our own tokens is 5
-		token := g.watched(f.claiming(map[string]any{"exp": clock().Unix() - 20}))
+		token := g.watched(f.claiming(map[string]any{"exp": node.Clock().Unix() - 20}))
 		g.passed(t, g.request("GET", "/any/x", bearer(token)))
 		now.advance(15 * time.Second)
 		header, _ := g.refused(t, g.request("GET", "/any/x", bearer(token)), 401)
@@ -191,7 +192,7 @@ func TestG44AKeyThatTheProviderWithdraws(t *testing.T) {
 	now := setClock(t)
 	p := startProvider(t)
 	g := startTrustGate(t, p, trustSite)
-	old := g.watched(g.forger().claiming(map[string]any{"exp": clock().Unix() + 7200}))
+	old := g.watched(g.forger().claiming(map[string]any{"exp": node.Clock().Unix() + 7200}))
 	g.passed(t, g.request("GET", "/any/x", bearer(old)))
 	p.addKey("EdDSA")
 	p.withdraw()
@@ -246,7 +247,7 @@ func TestG89TheProviderIsAway(t *testing.T) {
 	now := runningClock(t) // for the pause after a question that found nobody
 	p := startProvider(t)
 	g := startTrustGate(t, p, trustSite, "max_stale 1h")
-	known := g.watched(g.forger().claiming(map[string]any{"exp": clock().Unix() + 36000}))
+	known := g.watched(g.forger().claiming(map[string]any{"exp": node.Clock().Unix() + 36000}))
 	g.passed(t, g.request("GET", "/any/x", bearer(known)))
 	p.stop()
 	fresh := p.addKey("ES256")
@@ -310,7 +311,7 @@ func TestG90OpaqueTokens(t *testing.T) {
 	said := func(changes map[string]any) map[string]any {
 		members := make(map[string]any)
 		text := changed(map[string]any{
-			"active": true, "sub": "ada", "client_id": "app", "aud": g.url, "scope": "public", "exp": clock().Unix() + 3600, "department": "sales",
+			"active": true, "sub": "ada", "client_id": "app", "aud": g.url, "scope": "public", "exp": node.Clock().Unix() + 3600, "department": "sales",
 		}, changes)
 		if err := json.Unmarshal([]byte(text), &members); err != nil {
 			t.Fatal(err)
@@ -334,7 +335,7 @@ func TestG90OpaqueTokens(t *testing.T) {
 		for name, changes := range map[string]map[string]any{
 			"inactive": {"active": false}, "active is missing": {"active": nil}, "active is a text": {"active": "true"},
 			"another audience": {"aud": "https://other.example"}, "no audience": {"aud": nil}, "another issuer": {"iss": g.url},
-			"expired": {"exp": clock().Unix() - 60}, "a refresh token": {"token_type": "refresh_token"},
+			"expired": {"exp": node.Clock().Unix() - 60}, "a refresh token": {"token_type": "refresh_token"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				token := g.watched(p.knows("opaque-"+strings.ReplaceAll(name, " ", "-")+"-c9f0f895fb98ab9159f51fd0297e236d", said(changes)))
@@ -414,9 +415,9 @@ func TestG71StreamsOfATrustedIssuer(t *testing.T) {
 				}
 			}
 			f := g.forger()
-			brief := open(f.claiming(map[string]any{"exp": clock().Unix() + 30}))
-			long := open(f.claiming(map[string]any{"exp": clock().Unix() + 36000}))
-			opaque := p.knows("opaque-1679091c5a880faf6fb5e6087eb1b2dc", map[string]any{"active": true, "sub": "ada", "aud": g.url, "exp": clock().Unix() + 36000})
+			brief := open(f.claiming(map[string]any{"exp": node.Clock().Unix() + 30}))
+			long := open(f.claiming(map[string]any{"exp": node.Clock().Unix() + 36000}))
+			opaque := p.knows("opaque-1679091c5a880faf6fb5e6087eb1b2dc", map[string]any{"active": true, "sub": "ada", "aud": g.url, "exp": node.Clock().Unix() + 36000})
 			asked := open(opaque)
 			c.advance(time.Minute + 5*time.Second)
 			ends(brief, "token_expired")

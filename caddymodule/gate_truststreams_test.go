@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
 // TestG71AStreamWhoseIssuerIsAway: that nobody can be asked makes no token live longer than it says of itself.
@@ -21,8 +23,8 @@ func TestG71AStreamWhoseIssuerIsAway(t *testing.T) {
 		w.echoes(t)
 		return w
 	}
-	brief := open("opaque-c4ca4238a0b923820dcc509a6f75849b", clock().Unix()+60)
-	long := open("opaque-c81e728d9d4c2f636f067f89cc14862c", clock().Unix()+3600)
+	brief := open("opaque-c4ca4238a0b923820dcc509a6f75849b", node.Clock().Unix()+60)
+	long := open("opaque-c81e728d9d4c2f636f067f89cc14862c", node.Clock().Unix()+3600)
 	endless := open("opaque-eccbc87e4b5ce2fe28308fd9f2a7baf3", nil)
 	p.stop()
 	c.advance(time.Minute + 2*time.Second) // and no leeway

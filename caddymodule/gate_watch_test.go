@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -73,7 +74,7 @@ func (g *gateway) user(id, organisation, role string, scopes ...string) string {
 	g.t.Helper()
 	return g.watched(g.issue(tokenissuer.Grant{
 		Type: oauth.AuthorizationCode, User: &store.User{ID: id, Organisation: organisation, Role: store.Role(role)},
-		Scopes: scopes, FamilyID: "family-of-" + id, AuthTime: clock(),
+		Scopes: scopes, FamilyID: "family-of-" + id, AuthTime: node.Clock(),
 	}))
 }
 
@@ -200,7 +201,7 @@ func (r *recorded) has(t *testing.T, name string, values ...string) {
 	}
 }
 
-// setClock gives every engine that is made from now on a clock that stands still until the test moves it: what is decided to
+// setClock gives every node that is made from now on a clock that stands still until the test moves it: what is decided to
 // the second is decided alike on a machine that is busy.
 func setClock(t *testing.T) *testClock {
 	t.Helper()
@@ -216,10 +217,10 @@ func runningClock(t *testing.T) *testClock {
 
 func clockFrom(t *testing.T, now func() time.Time) *testClock {
 	c := new(testClock)
-	before, machine := clock, machineClock
-	clock = func() time.Time { return now().Add(time.Duration(c.offset.Load())) }
-	machineClock = now
-	t.Cleanup(func() { clock, machineClock = before, machine })
+	before, machine := node.Clock, node.MonotonicClock
+	node.Clock = func() time.Time { return now().Add(time.Duration(c.offset.Load())) }
+	node.MonotonicClock = now
+	t.Cleanup(func() { node.Clock, node.MonotonicClock = before, machine })
 	return c
 }
 

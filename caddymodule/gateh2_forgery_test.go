@@ -216,7 +216,7 @@ func TestG81BadTokensLeaveNothing(t *testing.T) {
 		return int64(memory.HeapAlloc)
 	}
 	flood(2_000) // what is made once is there then
-	verifier := g.app().engine.verifier
+	verifier := g.app().node.Verifier
 	remembered, before := verifier.Remembered(), inUse()
 	const tokens = 30_000
 	flood(tokens)

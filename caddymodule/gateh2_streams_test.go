@@ -111,7 +111,7 @@ var streamEnds = map[string]struct {
 	"revoked": {"token_revoked", func(g *gateway, t *testing.T, _ *testClock, token string) { g.kill(t, token) }},
 	"revoked on another node": {"token_revoked", func(g *gateway, t *testing.T, _ *testClock, token string) {
 		claims := g.claims(t, token)
-		if err := g.app().engine.store.Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: claims.ID, ExpiresAt: claims.ExpiresAt}); err != nil {
+		if err := g.app().node.Store().Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: claims.ID, ExpiresAt: claims.ExpiresAt}); err != nil {
 			t.Fatal(err)
 		}
 	}},

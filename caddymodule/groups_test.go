@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -71,7 +72,7 @@ func TestG130GroupsReachTokensAndUpstreams(t *testing.T) {
 			if seen.Header.Get(identity.Groups) != test.header || seen.Header.Get("X-Placeholder") != test.placeholder {
 				d.t.Errorf("the upstream is told %q and %q", seen.Header[identity.Groups], seen.Header["X-Placeholder"])
 			}
-			read := d.app().engine.verifier.Explain(got.AccessToken, []string{d.url}).Claims // past what is remembered from its birth
+			read := d.app().node.Verifier.Explain(got.AccessToken, []string{d.url}).Claims // past what is remembered from its birth
 			if list := strings.Join(read.Claim("groups"), ","); list != test.placeholder {
 				d.t.Errorf("read as %q", list)
 			}
@@ -196,7 +197,7 @@ func TestG130G131G133GroupsOverEveryTransport(t *testing.T) {
 		"\t\tprotect trusted {\n\t\t\trequire /api/ops/* group ops engineering\n\t\t\tforward assertion X-Gate-Assertion\n\t\t}\n")...))
 	token := func(id string, scopes oauth.Scopes, groups ...string) string {
 		return g.watched(g.issue(tokenissuer.Grant{
-			Type: oauth.AuthorizationCode, User: &store.User{ID: id, Groups: groups}, Scopes: scopes, FamilyID: "family-of-" + id, AuthTime: clock(),
+			Type: oauth.AuthorizationCode, User: &store.User{ID: id, Groups: groups}, Scopes: scopes, FamilyID: "family-of-" + id, AuthTime: node.Clock(),
 		}))
 	}
 	both := oauth.Scopes{"trusted", "groups"}

@@ -167,7 +167,21 @@ func (g *gatehouse) logs() string {
 // waits.
 func (g *gatehouse) awaitServing() {
 	g.t.Helper()
-	g.eventually("the store is there", func() bool { return g.app().engine.isOpen() && g.app().isServing(g.t.Context()) })
+	g.eventually("the store is there", func() bool { return g.app().node.IsOpen() && g.app().isServing(g.t.Context()) })
+}
+
+// awaitHousekeeping waits until the first round of housekeeping is over, which a node begins by itself.
+func (g *gatehouse) awaitHousekeeping() {
+	g.t.Helper()
+	g.eventually("the housekeeper has counted", func() bool { return g.app().node.Status().Rows != nil })
+}
+
+// silenceFeed closes the store: nothing is heard of revocations any more.
+func (g *gatehouse) silenceFeed() {
+	g.t.Helper()
+	if err := g.app().node.Store().Close(); err != nil {
+		g.t.Fatal(err)
+	}
 }
 
 // app is the running app, for what no front door shows.
@@ -180,7 +194,7 @@ func (g *gatehouse) app() *App {
 // storedKey returns the signing key as the store keeps it (PKCS #8 in Private), for tests that forge tokens.
 func (g *gatehouse) storedKey() store.StoredKey {
 	g.t.Helper()
-	keys, err := g.app().engine.store.SigningKeys(context.Background())
+	keys, err := g.app().node.Store().SigningKeys(context.Background())
 	keys = slices.DeleteFunc(keys, func(k store.StoredKey) bool { return k.Algorithm == "HKDF-SHA256" }) // the master key
 	if err != nil || len(keys) == 0 {
 		g.t.Fatalf("reading keys: %d, %v", len(keys), err)

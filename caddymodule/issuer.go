@@ -47,7 +47,7 @@ func (a *App) readIssuer(s *settings) error {
 	if err != nil {
 		return a.at(err, "issuer")
 	}
-	s.engine.issuer = s.issuer
+	s.node.Issuer = s.issuer
 	for _, configured := range a.Audience {
 		audience, err := setting.Resolve("audience", configured)
 		if err != nil {

@@ -3,7 +3,6 @@ package caddymodule
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -109,19 +108,18 @@ func (a *App) readKeys(s *settings) (err error) {
 	if c == nil {
 		c = new(KeysConfig)
 	}
-	s.engine.algorithm, s.engine.rotation = oauth.ES256, defaultRotation
+	s.node.Algorithm, s.node.Rotation = oauth.ES256, defaultRotation
 	if c.Algorithm != "" {
-		if s.engine.algorithm, err = oauth.ParseAlgorithm(c.Algorithm); err != nil {
+		if s.node.Algorithm, err = oauth.ParseAlgorithm(c.Algorithm); err != nil {
 			return fmt.Errorf("keys: %w", err)
 		}
 	}
 	if c.Rotate != nil {
-		if s.engine.rotation = time.Duration(*c.Rotate); s.engine.rotation != 0 && s.engine.rotation < keys.LeastRotation {
-			return fmt.Errorf("keys: rotate %s: %w", s.engine.rotation, errRotation)
+		if s.node.Rotation = time.Duration(*c.Rotate); s.node.Rotation != 0 && s.node.Rotation < keys.LeastRotation {
+			return fmt.Errorf("keys: rotate %s: %w", s.node.Rotation, errRotation)
 		}
 	}
 	if s.sealer, err = c.newSealer(s.issuer); s.sealer != nil {
-		s.engine.sealer = strings.Join(s.sealer.IDs(), " ")
 	}
 	return a.at(err, "encrypt_with")
 }

@@ -6,15 +6,11 @@ import (
 	"encoding/json"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/internal/machine"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -97,15 +93,15 @@ func TestK1TenRotationsUnderLoad(t *testing.T) {
 func TestK1TheHousekeepingRotates(t *testing.T) {
 	clock := setClock(t)
 	g := startGatehouse(t, strings.Replace(durableSite, "issuer http", "keys {\n\t\t\trotate 30d\n\t\t}\n\t\tissuer http", 1))
-	e := g.app().engine
-	e.awaitRound(t) // one that goes on while the clock jumps publishes a key as well, as another node would
+	e := g.app().node
+	g.awaitHousekeeping() // one that goes on while the clock jumps publishes a key as well, as another node would
 	keep := func(after time.Duration) {
 		t.Helper()
 		clock.advance(after)
-		if err := e.keepKeys(t.Context()); err != nil {
+		if err := e.KeepHouse(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := e.refresh(t.Context()); err != nil {
+		if err := e.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -267,60 +263,5 @@ func (g *gatehouse) holdsNowhere(t *testing.T, secret []byte) {
 		if content := readFile(t, file); strings.Contains(content, string(secret)) {
 			t.Errorf("%s holds it", file)
 		}
-	}
-}
-
-// TestK9AtTheOtherNode: a second engine on the same database refuses what a revoked key has signed, and signs with its
-// successor, without being asked.
-func TestK9AtTheOtherNode(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state", "oauth.db")
-	var nodes [2]*engine
-	for i := range nodes {
-		nodes[i] = newEngine(engineSettings{
-			store: storeSQLite, path: path, issuer: "https://a.example", algorithm: oauth.ES256,
-			staleness: time.Duration(i+1) * time.Minute,
-		}, nil)
-		t.Cleanup(func() { _ = nodes[i].Destruct() })
-		if err := nodes[i].open(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	issuer := (&App{engine: nodes[0], settings: settings{
-		issuer: "https://a.example", audience: []string{"https://a.example"}, lifetimes: store.DefaultLifetimes,
-	}}).newIssuer()
-	issuer.Store, issuer.Master, issuer.JTIMAC = nodes[0].store, nodes[0].master, nodes[0].jtiMAC
-	tokens, err := issuer.Issue(tokenissuer.Grant{Client: &store.Client{ID: "conf"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	verify := func() error {
-		_, err := nodes[1].verifier.Verify(tokens.AccessToken.Reveal(), []string{"https://a.example"})
-		return err
-	}
-	if err := verify(); err != nil {
-		t.Fatal(err)
-	}
-	revoked := tokens.Claims.KeyID
-	if _, err := nodes[0].keyRing().Revoke(t.Context(), revoked); err != nil {
-		t.Fatal(err)
-	}
-	nodes[0].keysChanged(t.Context())
-	successor, err := nodes[0].keys.Signing(clock())
-	if err != nil || successor.ID == revoked {
-		t.Fatalf("%v signs, %v", successor, err)
-	}
-	began := time.Now()
-	for {
-		key, err := nodes[1].keys.Signing(clock())
-		if err == nil && key.ID == successor.ID && verify() != nil {
-			break
-		}
-		if machine.Fair(time.Since(began)) > 5*time.Second { // row K9
-			t.Fatalf("after %s the other node signs with %v, and says %v of the token", time.Since(began), key, verify())
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	if list := nodes[1].keys.List(); slices.ContainsFunc(list, func(k *keys.SigningKey) bool { return k.ID == revoked }) {
-		t.Errorf("the other node has the keys %v", list)
 	}
 }

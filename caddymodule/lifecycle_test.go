@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"bytes"
-	"context"
 	"crypto/ecdsa"
 	"crypto/sha256"
 	"crypto/x509"
@@ -25,11 +24,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-auth/gatehouse/internal/machine"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // stop ends the running Caddy; reload starts it again.
@@ -111,8 +108,8 @@ func TestRestartKeepsEverything(t *testing.T) {
 	g.must(409, "POST", "/oauth/clients", `{"id":"removed","name":"again"}`)
 }
 
-// TestF18Reloads: a hundred reloads lose nothing, and leave no goroutine, file or engine behind. Every tenth changes
-// what engines are told apart by, so that a new one takes over the file from the old one.
+// TestF18Reloads: a hundred reloads lose nothing, and leave no goroutine, file or node behind. Every tenth changes
+// what nodes are told apart by, so that a new one takes over the file from the old one.
 func TestF18Reloads(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	secret := member(t, g.must(201, "POST", "/oauth/clients", `{"id":"acme","name":"Acme"}`), "client_secret")
@@ -137,7 +134,7 @@ func TestF18Reloads(t *testing.T) {
 		g.reload(durableSite)
 	}
 	check()
-	engine := g.app().engine
+	former := g.app().node
 	goroutines, files := g.settled()
 	for i := range 100 {
 		if i%10 == 9 {
@@ -148,17 +145,20 @@ func TestF18Reloads(t *testing.T) {
 		if i%10 == 0 {
 			check()
 		}
-		if i == 8 && g.app().engine != engine {
-			t.Error("the same settings got another engine")
+		if i == 8 && g.app().node != former {
+			t.Error("the same settings got another node")
 		}
 	}
 	check()
 	g.eventually("goroutines and files are as before", func() bool {
-		// What a reload or an engine leaves behind is there a hundred or ten times. A few come and go by themselves.
+		// What a reload or a node leaves behind is there a hundred or ten times. A few come and go by themselves.
 		return runtime.NumGoroutine() <= goroutines+5 && openFiles(t) <= files+5
 	})
-	if pooled := pooledEngines(); pooled != 1 {
-		t.Errorf("%d engines are in the pool", pooled)
+	if len(running.list) != 1 {
+		t.Errorf("%d apps are running", len(running.list))
+	}
+	if pooled := node.InUse(); pooled != 1 {
+		t.Errorf("%d nodes are in the pool", pooled)
 	}
 	if err := caddy.Stop(); err != nil {
 		t.Fatal(err)
@@ -213,8 +213,11 @@ func TestF19InvalidReloads(t *testing.T) {
 			}
 		}
 	}
-	if pooled := pooledEngines(); pooled != 1 {
-		t.Errorf("%d engines are in the pool", pooled)
+	if len(running.list) != 1 {
+		t.Errorf("%d apps are running", len(running.list))
+	}
+	if pooled := node.InUse(); pooled != 1 {
+		t.Errorf("%d nodes are in the pool", pooled)
 	}
 	if err := caddy.Stop(); err != nil {
 		t.Fatal(err)
@@ -240,7 +243,7 @@ func TestF20Switching(t *testing.T) {
 	}
 	g.reload(strings.Replace(durableSite, "issuer http", "keys {\n\t\t\talgorithm RS256\n\t\t}\n\t\tissuer http", 1))
 	clock.advance(keys.Lead) // until then the new key is only published
-	if err := g.app().engine.refresh(t.Context()); err != nil {
+	if err := g.app().node.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	second := g.token()
@@ -298,7 +301,7 @@ func TestF27BeforeStart(t *testing.T) {
 }
 
 // TestF27ReloadBeforeStart: apps start in no order, so requests may reach a new configuration whose issuer has not
-// started. With the engine of the old one it serves them.
+// started. With the node of the old one it serves them.
 func TestF27ReloadBeforeStart(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	token := g.token()
@@ -542,10 +545,10 @@ func TestK7NoSecretOutside(t *testing.T) {
 	g.tokenFor("conf", "legacy-"+confSecret) // a failure is logged as well
 	rotated := g.ok("keys", "rotate", "--now", "--json")
 	g.token()
-	keys := g.app().engine.keys.List()
+	keys := g.app().node.Keys.List()
 	g.ok("keys", "revoke", g.storedKey().ID)
 	g.token()
-	keys = append(keys, g.app().engine.keys.List()...)
+	keys = append(keys, g.app().node.Keys.List()...)
 
 	_, _, jwks := g.get("/oauth/jwks", "")
 	_, _, config := g.operate("GET", "/config/", ``)
@@ -582,100 +585,6 @@ func TestK7NoSecretOutside(t *testing.T) {
 			if strings.Contains(content, secret) {
 				t.Errorf("%s holds secret %d", place, i)
 			}
-		}
-	}
-}
-
-// TestF9TwoEnginesOnOneFile stands for two processes: they agree on one first key, and what one revokes the other
-// refuses within the feed's interval.
-func TestF9TwoEnginesOnOneFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state", "oauth.db")
-	var both [2]*engine
-	var opened sync.WaitGroup
-	for i := range both {
-		both[i] = newEngine(engineSettings{
-			store: storeSQLite, path: path, issuer: "https://a.example", algorithm: oauth.ES256,
-			staleness: time.Duration(i+1) * time.Minute,
-		}, nil)
-		t.Cleanup(func() { _ = both[i].Destruct() })
-		opened.Go(func() {
-			if err := both[i].open(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	opened.Wait()
-	if t.Failed() {
-		return
-	}
-	var kids [2]string
-	for i, e := range both {
-		key, err := e.keys.Signing(clock())
-		if err != nil {
-			t.Fatal(err)
-		}
-		kids[i] = key.ID
-	}
-	if kids[0] != kids[1] {
-		t.Errorf("they sign with %s and %s", kids[0], kids[1])
-	}
-	issuer := (&App{engine: both[0], settings: settings{
-		issuer: "https://a.example", audience: []string{"https://a.example"}, lifetimes: store.DefaultLifetimes,
-	}}).newIssuer()
-	issuer.Store, issuer.Master, issuer.JTIMAC = both[0].store, both[0].master, both[0].jtiMAC
-	tokens, err := issuer.Issue(tokenissuer.Grant{Client: &store.Client{ID: "conf"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	verify := func() error {
-		_, err := both[1].verifier.Verify(tokens.AccessToken.Reveal(), []string{"https://a.example"})
-		return err
-	}
-	if err := verify(); err != nil {
-		t.Fatalf("the other refuses the token: %v", err)
-	}
-	if err := issuer.Revoke(context.Background(), issuer.RevocationOf(store.RevokeToken, tokens.Claims.ID)); err != nil {
-		t.Fatal(err)
-	}
-	for began := time.Now(); verify() == nil; time.Sleep(5 * time.Millisecond) {
-		if took := time.Since(began); machine.Fair(took) > 5*time.Second { // the most that docs/reliability.md promises
-			t.Fatalf("after %s the other still accepts the token", took)
-		}
-	}
-	if reason := oauth.AsError(verify()).Reason; reason != "token_revoked" {
-		t.Errorf("the other refuses it as %s", reason)
-	}
-}
-
-// TestS22CleanupWaitsForRequests: the store stays open for the requests of the old configuration, and lets no new ones
-// in.
-func TestS22CleanupWaitsForRequests(t *testing.T) {
-	e := newEngine(engineSettings{
-		store: storeSQLite, path: filepath.Join(t.TempDir(), "oauth.db"), issuer: "https://a.example",
-		algorithm: oauth.ES256, staleness: time.Minute,
-	}, nil)
-	if err := e.open(); err != nil {
-		t.Fatal(err)
-	}
-	if !e.Enter() {
-		t.Fatal("an open engine lets nobody in")
-	}
-	if err := e.Destruct(); err != nil {
-		t.Fatal(err)
-	}
-	if e.Enter() {
-		t.Error("a closing engine lets somebody in")
-	}
-	if _, err := e.store.Clients(t.Context()); err != nil {
-		t.Errorf("the store is closed under a request: %v", err)
-	}
-	e.Leave()
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := e.store.Clients(t.Context()); err != nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the store stays open")
 		}
 	}
 }

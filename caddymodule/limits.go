@@ -41,11 +41,11 @@ func (c *RevocationConfig) parseMaxStaleness(d *caddyfile.Dispenser) error {
 }
 
 func (a *App) readRevocation(s *settings) error {
-	s.engine.staleness = defaultStaleness
+	s.node.MaxStaleness = defaultStaleness
 	if a.Revocation != nil && a.Revocation.MaxStaleness != 0 {
-		s.engine.staleness = time.Duration(a.Revocation.MaxStaleness)
+		s.node.MaxStaleness = time.Duration(a.Revocation.MaxStaleness)
 	}
-	if s.engine.staleness < leastStaleness {
+	if s.node.MaxStaleness < leastStaleness {
 		return fmt.Errorf("max_staleness: use at least %s, for the store is read once a second", leastStaleness)
 	}
 	return nil

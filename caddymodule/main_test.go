@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(run(m))
 }
 
-// run turns the floodgate off, which many attacks would open by their number alone; tests of it set a limit. It gives the tests a data directory of their own: an engine remembers there how far its database had come.
+// run turns the floodgate off, which many attacks would open by their number alone; tests of it set a limit. It gives the tests a data directory of their own: a node remembers there how far its database had come.
 func run(m *testing.M) int {
 	defaultGateLimit = tokenissuer.Limit{}
 	home, err := os.MkdirTemp("", "gatehouse-home-")

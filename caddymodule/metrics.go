@@ -2,10 +2,12 @@ package caddymodule
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -32,10 +34,6 @@ var (
 		Name: "gatehouse_code_replays_total",
 		Help: "Authorization codes that were redeemed twice, whose families were ended: a sign of theft.",
 	})
-	storeErrors = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "gatehouse_store_errors_total",
-		Help: "Questions and steps that failed in the store.",
-	})
 )
 
 // byOperator stands for a grant: an operator has minted the token.
@@ -43,7 +41,8 @@ const byOperator = "operator"
 
 // registerMetrics offers the metrics in a configuration's registry.
 func registerMetrics(registry prometheus.Registerer) error {
-	for _, c := range append([]prometheus.Collector{tokensIssued, refusals, refreshReuse, repeatsElsewhere, codeReplays, storeErrors, stateCollector{}}, gate.Metrics()...) {
+	own := []prometheus.Collector{tokensIssued, refusals, refreshReuse, repeatsElsewhere, codeReplays, stateCollector{}}
+	for _, c := range slices.Concat(own, gate.Metrics(), node.Metrics()) {
 		if err := registry.Register(c); err != nil {
 			var again prometheus.AlreadyRegisteredError
 			if !errors.As(err, &again) {

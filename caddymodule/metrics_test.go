@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"maps"
-	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,10 +9,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // scrape returns what a Prometheus would read.
@@ -119,12 +114,9 @@ func TestMetricsCountDecisions(t *testing.T) {
 	g.counted(t, "the gate, no token", func() { g.get("/api/x", "") }, decided("unauthenticated"))
 	g.counted(t, "the gate, scope missing", func() { g.get("/api/x", token) }, decided("forbidden"))
 	g.counted(t, "the gate, ambiguous path", func() { g.get("/api/x;y", token) }, decided("invalid_request"))
-	engine := g.app().engine
-	engine.revocations.MarkFresh(time.Unix(1, 0))
-	engine.feed.mu.Lock()
-	engine.revocations.MarkFresh(time.Unix(1, 0))
+	g.silenceFeed()
+	g.app().node.Revocations.MarkFresh(time.Unix(1, 0))
 	g.counted(t, "the gate, revocations unknown", func() { g.get("/api/x", admin) }, decided("unavailable"))
-	engine.feed.mu.Unlock()
 }
 
 // TestT84ReuseIsAMetric: somebody watches for stolen refresh tokens, and for stolen codes.
@@ -175,7 +167,7 @@ func TestF18MetricsGoOnAfterAReload(t *testing.T) {
 func TestMetricsTellTheState(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	token := g.token()
-	g.app().engine.awaitRound(t)
+	g.awaitHousekeeping()
 	values := g.measured()
 	for name, want := range map[string]float64{
 		"gatehouse_ready": 1, "gatehouse_store_up": 1, "gatehouse_revocations": 0, "gatehouse_open_streams": 0, "gatehouse_housekeeper": 1,
@@ -196,7 +188,7 @@ func TestMetricsTellTheState(t *testing.T) {
 	if n := g.measured()["gatehouse_revocations"]; n != 1 {
 		t.Errorf("after a revocation there are %v", n)
 	}
-	if err := g.app().engine.store.Close(); err != nil {
+	if err := g.app().node.Store().Close(); err != nil {
 		t.Fatal(err)
 	}
 	before := values["gatehouse_store_errors_total"]
@@ -240,100 +232,4 @@ func TestK7NoLabelComesFromAClient(t *testing.T) {
 func ours(text string) string {
 	lines := slices.Collect(strings.Lines(text))
 	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return !strings.Contains(line, "gatehouse_") }), "")
-}
-
-// TestF26OneHousekeeper: of the engines on one store one drops what has expired and counts the rest. When it is gone another
-// takes over, as soon as the lease has run out. Each expires what is in its own memory.
-func TestF26OneHousekeeper(t *testing.T) {
-	c := setClock(t)
-	settings := engineSettings{
-		store: storeSQLite, path: t.TempDir() + "/data/oauth.db", issuer: "https://a.example", algorithm: oauth.ES256, staleness: time.Minute,
-	}
-	open := func() *engine {
-		e := newEngine(settings, nil)
-		if err := e.open(); err != nil {
-			t.Fatal(err)
-		}
-		return e
-	}
-	leads := func(e *engine, want bool) {
-		t.Helper()
-		e.expire(t.Context())
-		if got, stored := e.lease.report(); got != want || (stored != nil) != want {
-			t.Errorf("leads: %v with sizes %v, want %v", got, stored, want)
-		}
-	}
-	first := open()
-	first.awaitRound(t)
-	leads(first, true)
-	second := open()
-	t.Cleanup(func() { _ = second.Destruct() })
-	old := store.Revocation{Kind: store.RevokeToken, ID: "old", ExpiresAt: clock().Add(-clockMargin - time.Hour)}
-	if err := first.store.Revoke(t.Context(), old); err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range []*engine{first, second} {
-		if err := e.refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	leads(second, false)
-	if n := second.revocations.Len(); n != 0 {
-		t.Errorf("the other engine keeps %d expired revocations in memory", n)
-	}
-	stored := func(want int) {
-		t.Helper()
-		list, _, err := first.store.Revocations(t.Context(), 0)
-		if err != nil || len(list) != want {
-			t.Errorf("%d revocations are stored, want %d (%v)", len(list), want, err)
-		}
-	}
-	stored(1)
-	leads(first, true)
-	stored(0)
-	c.advance(leaseLength - time.Second)
-	leads(second, false)
-	leads(first, true)
-	if err := first.Destruct(); err != nil {
-		t.Fatal(err)
-	}
-	c.advance(leaseLength - time.Second)
-	leads(second, false)
-	c.advance(2 * time.Second)
-	leads(second, true)
-}
-
-// TestF26SizesAreCountedNowAndThen: counting a large table takes a while, so it is not done in every round.
-func TestF26SizesAreCountedNowAndThen(t *testing.T) {
-	c := setClock(t)
-	e := newEngine(engineSettings{store: storeMemory, issuer: "https://a.example", algorithm: oauth.ES256, staleness: time.Minute}, nil)
-	if err := e.open(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = e.Destruct() })
-	e.awaitRound(t)
-	clients := func(want int64) {
-		t.Helper()
-		e.expire(t.Context())
-		if _, stored := e.lease.report(); stored["clients"] != want {
-			t.Errorf("there are %v, want %d clients", stored, want)
-		}
-	}
-	clients(0)
-	if err := e.store.AddClient(t.Context(), &store.Client{ID: "app", Type: store.PublicClient}); err != nil {
-		t.Fatal(err)
-	}
-	clients(0)
-	c.advance(sizesInterval - time.Second)
-	clients(0)
-	c.advance(2 * time.Second)
-	clients(1)
-}
-
-// TestStalenessWithoutAnEnd: a node that has never read revocations says so, and not that they are old.
-func TestStalenessWithoutAnEnd(t *testing.T) {
-	never := accesstoken.NewRevocationSet()
-	if s := seconds(never.Age(time.Now())); !math.IsInf(s, 1) {
-		t.Errorf("never is %v s", s)
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
 // The gate behind other proxies, with the configurations of docs/other-proxies.md. nginx is run. Of Traefik and Envoy the
@@ -458,10 +459,8 @@ func TestNginxSaysThatTheGateCannotTell(t *testing.T) {
 	now := setClock(t)
 	g, nginx := startBehindNginx(t)
 	token := g.server("orders.read")
-	e := g.app().engine
-	e.stop()
-	e.runs.Wait()
-	e.revocations.MarkFresh(clock())
+	g.silenceFeed()
+	g.app().node.Revocations.MarkFresh(node.Clock())
 	now.advance(5*time.Minute + time.Second)
 	status, header, body := nginx.raw(nginx.request("GET", "/orders/1", bearer(token)))
 	if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // clockAlarm is the line that tells of clocks that are too far apart.
@@ -15,7 +16,7 @@ const clockAlarm = "clock and the database's are too far apart"
 func (o *remoteDoor) agreed(ahead time.Duration) {
 	o.t.Helper()
 	o.eventually("the clocks have been compared", func() bool {
-		return (o.app().engine.time.skew() + ahead).Abs() < 2*time.Second
+		return (o.app().node.Status().ClockSkew + ahead).Abs() < 2*time.Second
 	})
 }
 
@@ -61,7 +62,7 @@ func (o *remoteDoor) judgesByTheDatabase(ahead time.Duration) {
 	}
 	got = o.gives(r.refresh(got.RefreshToken))
 	late, old := o.code(r, ada), o.userTokens(r, ada)
-	past := time.Now().Add(-skewPrecision).UnixMicro()
+	past := time.Now().Add(-time.Second).UnixMicro()
 	o.exec(db, `UPDATE families SET code_expires_at = $1 WHERE id = $2`, past, late[:22])
 	o.denied(r.exchange(late), badGrant("code_expired"))
 	o.exec(db, `UPDATE families SET expires_at = $1 WHERE id = $2`, past, claims(o.t, old.AccessToken)["sid"])
@@ -81,7 +82,7 @@ func TestF17ClockThatJumps(t *testing.T) {
 			o := openRemote(t, pgtest.Shared(t))
 			r, db := requestOf("conf"), o.beside()
 			good, old, revoked := o.userTokens(r, ada).AccessToken, o.userTokens(r, ada), o.userTokens(r, ada)
-			past := time.Now().Add(-skewPrecision).UnixMicro()
+			past := time.Now().Add(-time.Second).UnixMicro()
 			o.exec(db, `UPDATE families SET expires_at = $1 WHERE id = $2`, past, claims(t, old.AccessToken)["sid"])
 			o.denied(r.refresh(old.RefreshToken), badGrant("refresh_token_expired"))
 			o.ask(t, "/oauth/revoke", r.about(revoked.RefreshToken).Encode())
@@ -96,7 +97,7 @@ func TestF17ClockThatJumps(t *testing.T) {
 			o.denied(r.refresh(old.RefreshToken), badGrant("refresh_token_expired"))
 			o.gone(revoked.AccessToken)
 			o.judgesByTheDatabase(c.jump)
-			if got := strings.Contains(o.logs(), clockAlarm); got != (c.jump.Abs() > maxSkew) {
+			if got := strings.Contains(o.logs(), clockAlarm); got != (c.jump.Abs() > store.Leeway) {
 				t.Errorf("an alarm: %t", got)
 			}
 		})

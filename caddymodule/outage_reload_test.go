@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
@@ -22,7 +23,7 @@ func TestF20ReloadDuringAnOutage(t *testing.T) {
 			o := openRemote(t, pgtest.Shared(t))
 			r := requestOf("conf")
 			good, first, max := o.userTokens(r, ada).AccessToken, o.userTokens(r, ada), o.userTokens(r, "max@acme.example")
-			before := o.app().engine
+			before := o.app().node
 			stop := o.guarding(good)
 			c.cut(o.proxy)
 			site := peopleSite("store memory", o.store)
@@ -35,8 +36,8 @@ func TestF20ReloadDuringAnOutage(t *testing.T) {
 			if machine.Fair(took) > hangs {
 				t.Errorf("the reload took %s", took)
 			}
-			if o.app().engine != before {
-				t.Error("the reload made another engine")
+			if o.app().node != before {
+				t.Error("the reload made another node")
 			}
 			if a := o.ask(t, "/oauth/token", r.refresh(first.RefreshToken).Encode()); a.status != http.StatusServiceUnavailable {
 				t.Errorf("token: %d %s", a.status, a.body)
@@ -60,7 +61,7 @@ func (o *remoteDoor) moveTo(caddyfile string) {
 		if err == nil {
 			break
 		}
-		if !strings.Contains(err.Error(), errAway.Error()) || time.Now().After(deadline) {
+		if !strings.Contains(err.Error(), node.ErrAway.Error()) || time.Now().After(deadline) {
 			o.t.Fatal(err)
 		}
 	}

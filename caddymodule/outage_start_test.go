@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
@@ -126,13 +127,13 @@ func TestF27ConfigurationThatCannotWork(t *testing.T) {
 		{"wrong password", strings.Replace(dsn, password, "wrong-"+password, 1), "password authentication failed"},
 		{"no such database", server.DSN("nowhere"), `database "nowhere" does not exist`},
 		{"a schema that others migrate", dsn + " {\nmigrate off\n}", "run `caddy oauth migrate`"},
-		{"away, and what runs is not", pgtest.Via(dsn, proxy.Addr()), errAway.Error()},
+		{"away, and what runs is not", pgtest.Via(dsn, proxy.Addr()), node.ErrAway.Error()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			caddyfile := peopleSite("store memory", "store postgres "+c.store)
 			err := g.tryReload(caddyfile)
 			isLate := func() bool { // who answers late is away as well, and one that is away never says what is wrong
-				return err != nil && strings.Contains(err.Error(), errAway.Error()) && !strings.Contains(err.Error(), c.want)
+				return err != nil && strings.Contains(err.Error(), node.ErrAway.Error()) && !strings.Contains(err.Error(), c.want)
 			}
 			for deadline := time.Now().Add(patience); isLate() && time.Now().Before(deadline); {
 				err = g.tryReload(caddyfile)

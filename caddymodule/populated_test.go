@@ -185,7 +185,7 @@ func (o oldStore) since(version int64) int {
 // readsWell reads everything through the contract of stores.
 func (o oldStore) readsWell(t *testing.T, sealed bool) {
 	t.Helper()
-	s, ctx := o.app().engine.store, t.Context()
+	s, ctx := o.app().node.Store(), t.Context()
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -246,7 +246,7 @@ func (o oldStore) readsWell(t *testing.T, sealed bool) {
 		!slices.ContainsFunc(ended, func(d store.EndedDeclaration) bool { return d.ID == "old-declared" }) {
 		t.Errorf("a client that is declared no more is not ended: %v, %v", declared, ended)
 	}
-	if master := o.app().engine.master; master == nil {
+	if master := o.app().node.MasterKey(); master == nil {
 		t.Error("there is no master key")
 	}
 }

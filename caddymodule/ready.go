@@ -18,6 +18,31 @@ func (a *App) isReady(r *http.Request) bool {
 	return len(a.unreadiness()) == 0
 }
 
+// unreadiness lists, for the operator, why this node cannot serve; none: it can.
+func (a *App) unreadiness() []string {
+	var reasons []string
+	if caddy.Exiting() || a.node != nil && a.node.IsClosing() {
+		reasons = append(reasons, "shutting down")
+	}
+	if !a.issues() { // one issuer that is away concerns the routes that take its tokens, and no others
+		return reasons
+	}
+	if !a.hasStarted() {
+		reasons = append(reasons, "the issuer has not started yet")
+	}
+	return append(reasons, a.node.Unreadiness()...)
+}
+
+// hasStarted reports whether requests are let in.
+func (a *App) hasStarted() bool {
+	select {
+	case <-a.started:
+		return true
+	default:
+		return false
+	}
+}
+
 var errNoApp = errors.New("no oauth app is running: is there an oauth block in the configuration? If there is, it is still starting")
 
 // readiness is what the operator is told.

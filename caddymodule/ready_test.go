@@ -122,13 +122,13 @@ func TestF5NotReadyWithoutItsStore(t *testing.T) {
 	if !g.ready() {
 		t.Fatal("not ready")
 	}
-	if err := g.app().engine.store.Close(); err != nil {
+	if err := g.app().node.Store().Close(); err != nil {
 		t.Fatal(err)
 	}
 	if !g.ready() {
 		t.Error("the store is asked on every look")
 	}
-	c.advance(healthTTL)
+	c.advance(time.Second)
 	if g.ready() {
 		t.Error("ready without a store")
 	}
@@ -146,11 +146,9 @@ func TestG79NotReadyWithOldRevocations(t *testing.T) {
 	c := setClock(t)
 	g := startGatehouse(t, readySite)
 	token := g.token()
-	engine := g.app().engine
-	engine.feed.mu.Lock() // nothing is read any more
-	defer engine.feed.mu.Unlock()
-	fresh := engine.revocations.Age(engine.now())
-	c.advance(engine.settings.staleness - fresh - 2*time.Second)
+	const staleness = 5 * time.Minute                    // unless the configuration says otherwise
+	g.behind("ALTER TABLE revocations RENAME TO hidden") // nothing is read any more
+	c.advance(staleness - g.app().node.Status().Staleness - 2*time.Second)
 	if status, _, _ := g.get("/any/x", token); status != http.StatusOK || !g.ready() {
 		t.Errorf("before max_staleness: %d, %s", status, g.reasons())
 	}
@@ -164,7 +162,7 @@ func TestG79NotReadyWithOldRevocations(t *testing.T) {
 	if reasons := g.reasons(); !strings.HasPrefix(reasons, "revocations: ") {
 		t.Errorf("the operator is told: %s", reasons)
 	}
-	if age := g.measured()[`gatehouse_revocation_staleness_seconds`]; age < engine.settings.staleness.Seconds() {
+	if age := g.measured()[`gatehouse_revocation_staleness_seconds`]; age < staleness.Seconds() {
 		t.Errorf("the metric says %v s", age)
 	}
 }
@@ -234,7 +232,7 @@ func TestF27ReadyWhenTheDatabaseComes(t *testing.T) {
 func TestCommandStatus(t *testing.T) {
 	g := startGatehouse(t, readySite)
 	g.token()
-	g.app().engine.awaitRound(t)
+	g.awaitHousekeeping()
 	out := g.ok("status")
 	for word, want := range map[string]string{"ready": "yes", "issuer": g.url, "store": "sqlite", "keys": "1 signing", "housekeeper": "yes"} {
 		if got := printed(t, out, word); got != want {

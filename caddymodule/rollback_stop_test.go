@@ -1,15 +1,12 @@
 package caddymodule
 
 import (
-	"context"
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -36,62 +33,23 @@ func TestK11RevokedJustBeforeAStop(t *testing.T) {
 	}
 }
 
-// TestK11RevokedWhileItStops: a request of the former configuration may still revoke while its engine closes.
+// TestK11RevokedWhileItStops: a request of the former configuration may still revoke while its node closes.
 func TestK11RevokedWhileItStops(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	g.marked()
-	e := g.app().engine
+	e := g.app().node
 	if !e.Enter() {
 		t.Fatal("it lets nobody in")
 	}
 	if err := e.Destruct(); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.store.Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: "late", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
+	if err := e.Store().Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: "late", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	now := g.progress()
 	e.Leave()
-	g.eventually("the marker has it", func() bool {
-		e.keyring.mu.Lock()
-		defer e.keyring.mu.Unlock()
-		return e.rollbackDetector.kept == now.Marks
-	})
-}
-
-// silentMarks is a store that says nothing about its marks.
-type silentMarks struct{ store.Store }
-
-func (silentMarks) Progress(ctx context.Context, _ sqlstore.Marks) (sqlstore.Progress, error) {
-	<-ctx.Done()
-	return sqlstore.Progress{}, ctx.Err()
-}
-
-func (silentMarks) Distrust(context.Context, sqlstore.Marks, store.StoredKey, []string, time.Time) (bool, error) {
-	return false, nil
-}
-
-// TestK11AStopWaitsForNoDatabase: one that has not answered the last poll delays a stop by nothing, and one that goes silent
-// then by a second.
-func TestK11AStopWaitsForNoDatabase(t *testing.T) {
-	e := newEngine(engineSettings{staleness: time.Minute}, nil)
-	e.store = silentMarks{memstore.New()}
-	for _, test := range []struct {
-		name string
-		away bool
-		want time.Duration
-	}{{"known to be away", true, 0}, {"silent just now", false, time.Second}} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e.feed.failing = test.away
-				began := time.Now()
-				e.keepMarks()
-				if took := time.Since(began); took != test.want {
-					t.Errorf("it takes %s, want %s", took, test.want)
-				}
-			})
-		})
-	}
+	g.eventually("the marker has it", func() bool { return isMarked(now) })
 }
 
 // TestK4EmptiedDatabase: a file that has lost all that was in it is no new one. Nothing is done to it, neither by a start nor by
@@ -112,8 +70,7 @@ func TestK4EmptiedDatabase(t *testing.T) {
 	if err := g.tryReload(durableSite); err == nil || !strings.Contains(err.Error(), "is empty, and marker-") {
 		t.Errorf("a start: %v", err)
 	}
-	migrated := newEngine(engineSettings{store: storeSQLite, path: g.database()}, nil)
-	if err := migrateStore(migrated); err == nil || !strings.Contains(err.Error(), "is empty, and marker-") {
+	if err := node.Migrate(node.Settings{Store: node.SQLite, Path: g.database()}); err == nil || !strings.Contains(err.Error(), "is empty, and marker-") {
 		t.Errorf("migrating: %v", err)
 	}
 	if info, err := os.Stat(g.database()); err != nil || info.Size() != 0 {
@@ -162,25 +119,5 @@ func TestK4EmptyDatabaseBesideAnothersMarker(t *testing.T) {
 	g.reload(strings.Replace(durableSite, "state/oauth.db", "state/other.db", 1))
 	if status := g.gate(g.token()); status != 200 {
 		t.Errorf("the gate answers %d", status)
-	}
-}
-
-// TestK11AMarkerIsNotPutBack by an engine that closes when another has come farther.
-func TestK11AMarkerIsNotPutBack(t *testing.T) {
-	g := startGatehouse(t, durableSite)
-	g.marked()
-	e := g.app().engine
-	e.keyring.mu.Lock()
-	defer e.keyring.mu.Unlock()
-	before := readFile(t, e.rollbackDetector.path())
-	former := e.rollbackDetector
-	former.seen.Revocations--
-	if err := former.write(); err != nil || readFile(t, e.rollbackDetector.path()) != before {
-		t.Errorf("%v: it was %s and is %s", err, before, readFile(t, e.rollbackDetector.path()))
-	}
-	next := e.rollbackDetector
-	next.seen.Revocations++
-	if err := next.write(); err != nil || readFile(t, e.rollbackDetector.path()) == before {
-		t.Errorf("%v: it still is %s", err, before)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
@@ -41,7 +42,7 @@ func markers(t *testing.T) []string {
 // progress is how far the database has come.
 func (g *gatehouse) progress() sqlstore.Progress {
 	g.t.Helper()
-	now, err := g.app().engine.store.(*sqlstore.Store).Progress(g.t.Context(), sqlstore.Marks{})
+	now, err := g.app().node.Store().(*sqlstore.Store).Progress(g.t.Context(), sqlstore.Marks{})
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -52,11 +53,15 @@ func (g *gatehouse) progress() sqlstore.Progress {
 func (g *gatehouse) marked() {
 	g.t.Helper()
 	g.eventually("the marker is written", func() bool {
-		now := g.progress()
-		content, err := os.ReadFile((&rollbackDetector{identity: now.Identity}).path())
-		var kept sqlstore.Marks
-		return err == nil && json.Unmarshal(content, &kept) == nil && kept == now.Marks
+		return isMarked(g.progress())
 	})
+}
+
+// isMarked reports whether the marker of a database has everything that it counts.
+func isMarked(now sqlstore.Progress) bool {
+	content, err := os.ReadFile(filepath.Join(caddy.AppDataDir(), "oauth", "marker-"+now.Identity+".json"))
+	var kept sqlstore.Marks
+	return err == nil && json.Unmarshal(content, &kept) == nil && kept == now.Marks
 }
 
 // TestK11RestoredBackup: what was revoked since the backup is lost with it, so no token that an old key has signed is
@@ -159,7 +164,7 @@ func TestK11FailoverThatLostARevocation(t *testing.T) {
 			}
 			g.eventually("it is noticed", func() bool { return strings.Contains(g.logs(), putBackLine) })
 			g.eventually("the old key is revoked", func() bool { return g.gate(good) == 401 && g.gate(next) == 401 })
-			g.eventually("the new revocation is known", func() bool { return g.app().engine.revocations.Len() >= 2 })
+			g.eventually("the new revocation is known", func() bool { return g.app().node.Revocations.Len() >= 2 })
 			if fresh := g.token(); g.gate(fresh) != 200 {
 				t.Error("a new token is refused")
 			}
@@ -175,11 +180,11 @@ func TestK11FailoverThatLostARevocation(t *testing.T) {
 // identity, and nobody touches the marker of the former, which may be that of a database that others use.
 func TestK11NodesThatDistrustTogether(t *testing.T) {
 	g := startGatehouse(t, durableSite)
-	other := newEngine(engineSettings{
-		store: storeSQLite, path: g.database(), issuer: "https://other.example", algorithm: oauth.ES256, staleness: time.Minute,
+	other := node.Acquire(node.Settings{
+		Store: node.SQLite, Path: g.database(), Issuer: "https://other.example", Algorithm: oauth.ES256, MaxStaleness: time.Minute,
 	}, nil)
-	t.Cleanup(func() { _ = other.Destruct() })
-	if err := other.open(); err != nil {
+	t.Cleanup(func() { _ = other.Release() })
+	if err := other.Open(); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -187,27 +192,22 @@ func TestK11NodesThatDistrustTogether(t *testing.T) {
 	}
 	g.marked()
 	former := markers(t)
-	before := readFile(t, former[0])
+	before, revoked := readFile(t, former[0]), g.storedKey().ID
 	g.behind("UPDATE counters SET position = 1 WHERE name IN ('revocations', 'signing_keys')")
 	g.eventually("both have gone over", func() bool {
-		now := g.progress().Identity
-		for _, e := range []*engine{g.app().engine, other} {
-			e.keyring.mu.Lock()
-			at := e.rollbackDetector.identity
-			e.keyring.mu.Unlock()
-			if !strings.Contains(former[0], now) && at == now {
-				continue
+		for _, e := range []*node.Node{g.app().node, other} {
+			if list := e.Keys.List(); len(list) != 1 || list[0].ID == revoked {
+				return false
 			}
-			return false
 		}
-		return true
+		return !strings.Contains(former[0], g.progress().Identity)
 	})
 	g.must(204, "POST", "/oauth/revocations", `{"client":"somebody else"}`)
 	g.marked()
 	if files := markers(t); len(former) != 1 || len(files) != 2 || readFile(t, former[0]) != before {
 		t.Errorf("there are %v and %v; the former has %s, and had %s", former, files, readFile(t, former[0]), before)
 	}
-	if list := other.keys.List(); len(list) != 1 {
+	if list := other.Keys.List(); len(list) != 1 {
 		t.Errorf("the other node has %d keys", len(list))
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
+
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -59,7 +61,7 @@ func (g *gatehouse) signedWith(key *keys.SigningKey) string {
 	g.t.Helper()
 	app := g.app()
 	forger := app.newIssuer()
-	forger.Store, forger.Master, forger.Keys = app.engine.store, app.engine.master, new(keys.Set)
+	forger.Store, forger.Master, forger.Keys = app.node.Store(), app.node.MasterKey(), new(keys.Set)
 	if err := forger.Keys.Replace([]*keys.SigningKey{key}, key.Algorithm); err != nil {
 		g.t.Fatal(err)
 	}
@@ -73,7 +75,7 @@ func (g *gatehouse) signedWith(key *keys.SigningKey) string {
 // sealedFiles are what the machine remembers of sealed keys.
 func (g *gatehouse) sealedFiles() []string {
 	g.t.Helper()
-	files, err := filepath.Glob(filepath.Join(markerDirectory(), sealedPrefix+"*"))
+	files, err := filepath.Glob(filepath.Join(caddy.AppDataDir(), "oauth", "sealed-*"))
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -100,7 +102,7 @@ func TestK16APlantedSigningKey(t *testing.T) {
 		}
 	}
 	unused("while it runs")
-	if err := g.app().engine.keepKeys(t.Context()); err != nil {
+	if err := g.app().node.KeepHouse(t.Context()); err != nil {
 		t.Error(err)
 	}
 	unused("after the housekeeping")
@@ -135,7 +137,7 @@ func TestK20AKeyThatPretendsToBeBound(t *testing.T) {
 	if g.kids() != kids || g.gate(token) != 200 || g.gate(g.token()) != 200 || g.gate(g.signedWith(planted)) != 401 {
 		t.Errorf("the keys are %s, were %s", g.kids(), kids)
 	}
-	if err := g.app().engine.keepKeys(t.Context()); err != nil {
+	if err := g.app().node.KeepHouse(t.Context()); err != nil {
 		t.Errorf("the housekeeping: %v", err)
 	}
 	g.ok("keys", "revoke", planted.ID)

@@ -103,11 +103,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhtt
 		return next.ServeHTTP(w, r)
 	}
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
-	if !s.app.engine.Enter() {
+	if !s.app.node.Enter() {
 		s.app.handler.ServeUnavailable(w, r, "shutting_down")
 		return nil
 	}
-	defer s.app.engine.Leave()
+	defer s.app.node.Leave()
 	if !s.app.isServing(r.Context()) {
 		s.app.handler.ServeUnavailable(w, r, "not_started")
 		return nil

@@ -263,7 +263,7 @@ func TestA84A87NothingIsKeptOfVisitors(t *testing.T) {
 		}
 		return counts
 	}
-	g.app().engine.awaitRound(t) // the housekeeper's lease is a row too
+	g.awaitHousekeeping() // the housekeeper's lease is a row too
 	before := rows()
 	for range 300 {
 		b := g.browser()

@@ -79,7 +79,7 @@ func TestA141WhoFindsNoSlotIsCounted(t *testing.T) {
 	for range 8 { // whose turn is always the next one
 		operator.Go(func() {
 			for taken.Err() == nil {
-				_, _ = u.app().engine.passwords.Hash(taken, oauth.NewSecret(peoplePassword))
+				_, _ = u.app().node.Passwords.Hash(taken, oauth.NewSecret(peoplePassword))
 			}
 		})
 	}

@@ -8,9 +8,19 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/internal/headroom"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+const (
+	// checkTimeout bounds what Start asks the store, glanceTimeout what is only nice to know.
+	checkTimeout  = 3 * time.Second
+	glanceTimeout = time.Second
+	// reconcileTimeout bounds each further attempt at what Start could not do, and reconcilePause is the time between two.
+	reconcileTimeout = time.Minute
+	reconcilePause   = 500 * time.Millisecond
 )
 
 // gcRoom is how much garbage a process may make before it is collected, however little it keeps.
@@ -29,9 +39,9 @@ func (a *App) Start() error {
 		a.announce()
 		return nil
 	}
-	err := a.engine.open()
+	err := a.node.Open()
 	switch {
-	case errors.Is(err, errAway) && !a.replacesGood():
+	case errors.Is(err, node.ErrAway) && !a.replacesGood():
 		a.away.Store(true)
 		a.logger.Warn("not serving yet: the database is away", a.about()...)
 		go a.beginLater()
@@ -44,23 +54,23 @@ func (a *App) Start() error {
 	}
 	addTarget(a.target)
 	if !a.away.Load() {
-		a.engine.runs.Go(a.announce) // what asks the store ends before the store is closed
+		a.node.Go(a.announce) // what asks the store ends before the store is closed
 	}
 	return nil
 }
 
-// replacesGood reports whether the configuration that runs has another engine, and a good one. It goes on then: nothing is
+// replacesGood reports whether the configuration that runs has another node, and a good one. It goes on then: nothing is
 // won by giving it up for a database that cannot be asked, as when its address was mistyped.
 func (a *App) replacesGood() bool {
 	runs := newestTarget()
-	return runs != nil && runs.Node != nil && runs.Node != a.engine && runs.Node.isOpen()
+	return runs != nil && runs.Node != nil && runs.Node != a.node && runs.Node.IsOpen()
 }
 
-// beginLater begins when the engine has opened.
+// beginLater begins when the node has opened.
 func (a *App) beginLater() {
 	select {
 	case <-a.life.Done():
-	case <-a.engine.startup.done:
+	case <-a.node.Opened():
 		if a.life.Err() != nil {
 			return // both at once
 		}
@@ -73,18 +83,18 @@ func (a *App) beginLater() {
 }
 
 // begin lets requests in, and settles what has changed since the last configuration. While the database does not answer,
-// the gate serves with what the engine knows, and the rest is done when it does.
+// the gate serves with what the node knows, and the rest is done when it does.
 func (a *App) begin() error {
 	err := a.unchecked
 	if err == nil {
-		err = a.checkStored(serverTimeout)
+		err = a.checkStored(checkTimeout)
 	}
 	if err != nil && !isUnavailable(err) {
 		return err
 	}
 	a.serve()
 	if err == nil {
-		err = a.settle(serverTimeout)
+		err = a.settle(checkTimeout)
 	}
 	if err != nil && a.life.Err() == nil {
 		a.logger.Error("the store does not answer: what this configuration declares no more is ended as soon as it does", zap.Error(err))
@@ -106,14 +116,14 @@ func (a *App) settleLater() {
 		select {
 		case <-a.life.Done():
 			return
-		case <-time.After(retryPause):
+		case <-time.After(reconcilePause):
 		}
-		err := a.checkStored(retryTimeout)
+		err := a.checkStored(reconcileTimeout)
 		if a.life.Err() != nil || newestTarget() != a.target {
 			continue // another configuration has settled, or takes its place back when that fails
 		}
 		if err == nil {
-			err = a.settle(retryTimeout)
+			err = a.settle(reconcileTimeout)
 		}
 		switch {
 		case err == nil:
@@ -138,14 +148,14 @@ func (a *App) checkStored(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(a.life, timeout)
 	defer cancel()
 	for _, u := range a.settings.declared.Users() {
-		if _, err := a.engine.store.Client(ctx, u.ID); err == nil {
+		if _, err := a.node.Store().Client(ctx, u.ID); err == nil {
 			return fmt.Errorf("user %q: a client in the store has this id", u.ID)
 		} else if !errors.Is(err, store.ErrNotFound) {
 			return oauth.Unavailable("store_unavailable", err)
 		}
 	}
 	for _, c := range a.settings.declared.Clients() {
-		if _, err := a.engine.store.User(ctx, c.ID); err == nil {
+		if _, err := a.node.Store().User(ctx, c.ID); err == nil {
 			return fmt.Errorf("client %q: a user in the store has this id", c.ID)
 		} else if !errors.Is(err, store.ErrNotFound) {
 			return oauth.Unavailable("store_unavailable", err)
@@ -157,8 +167,8 @@ func (a *App) checkStored(timeout time.Duration) error {
 // serve lets requests in. It may be called again.
 func (a *App) serve() {
 	a.serving.Do(func() {
-		st := a.engine.store
-		a.issuer.Store, a.issuer.Master, a.issuer.JTIMAC = st, a.engine.master, a.engine.jtiMAC
+		st := a.node.Store()
+		a.issuer.Store, a.issuer.Master, a.issuer.JTIMAC = st, a.node.MasterKey(), a.node.JTIMAC()
 		a.issuer.Directory = store.OverlayDirectory{Declared: a.settings.declared, Stored: st}
 		a.registry.Stored = st
 		close(a.started)

@@ -19,7 +19,7 @@ func TestF20ConfigurationThatIsLeftEndsNothing(t *testing.T) {
 	g.reload(text)
 	stays := g.userTokens(requestOf("conf"), ada)
 	for name, app := range map[string]*App{"first": old, "second": left} {
-		if err := app.settle(retryTimeout); err == nil {
+		if err := app.settle(reconcileTimeout); err == nil {
 			t.Errorf("the %s configuration has settled after its end", name)
 		}
 		app.beginLater()

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -76,22 +75,23 @@ func (t *Target) status(ctx context.Context) nodeStatus {
 }
 
 func (t *Target) issuerStatus(ctx context.Context) *issuerStatus {
-	e := t.Node
+	of := t.Node.Status()
 	s := &issuerStatus{
-		Issuer: t.Issuer.URL, Store: e.settings.store, Revocations: e.revocations.Len(),
-		Keys: make(map[string]int), ClockSkew: e.time.skew().Seconds(), Verified: e.verifier.Remembered(),
+		Issuer: t.Issuer.URL, Store: of.Store, Revocations: of.Revocations,
+		Keys: make(map[string]int), ClockSkew: of.ClockSkew.Seconds(), Verified: of.Verified,
+		Housekeeper: of.Housekeeper, Stored: of.Rows,
 	}
-	if age := seconds(e.revocations.Age(e.now())); !math.IsInf(age, 1) {
+	if of.Staleness >= 0 {
+		age := of.Staleness.Seconds()
 		s.Staleness = &age
 	}
-	for state, n := range e.keyStates() {
+	for state, n := range of.Keys {
 		s.Keys[string(state)] = n
 	}
-	s.Housekeeper, s.Stored = e.lease.report()
 	ctx, cancel := context.WithTimeout(ctx, glanceTimeout)
 	defer cancel()
-	if sizes, err := e.countNow(ctx); err == nil { // else those of before are better than none
-		s.Stored = byTable(sizes)
+	if rows, err := t.Node.CountRows(ctx); err == nil { // else those of before are better than none
+		s.Stored = rows
 	}
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 )
@@ -33,9 +34,17 @@ func TestStatusCountsAtOnce(t *testing.T) {
 			if s.Own.Revocations == 0 || int64(s.Own.Revocations) != s.Own.Stored["revocations"] {
 				t.Errorf("%d revocations are known, %d are stored", s.Own.Revocations, s.Own.Stored["revocations"])
 			}
-			g.app().engine.lease.mu.Lock()
-			g.app().engine.lease.leads = false // another node has the lease
-			g.app().engine.lease.mu.Unlock()
+			g.awaitHousekeeping()
+			inAnHour := time.Now().Add(time.Hour) // when this node's lease is over
+			if leads, err := g.app().node.Store().Lease(t.Context(), "housekeeping", "another node", inAnHour.Add(time.Hour), inAnHour); !leads || err != nil {
+				t.Fatalf("the lease: %v, %v", leads, err)
+			}
+			if err := g.app().node.KeepHouse(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if g.app().node.Status().Housekeeper {
+				t.Error("it is the housekeeper still")
+			}
 			counted(map[string]int64{"clients": 1, "families": 2})
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
@@ -32,12 +33,6 @@ type StoreConfig struct {
 	// brought it up to date. Default: every node does that by itself.
 	KeepSchema bool `json:"keep_schema,omitempty"`
 }
-
-const (
-	storeSQLite   = "sqlite"
-	storePostgres = "postgres"
-	storeMemory   = "memory"
-)
 
 const defaultPool = 16
 
@@ -62,8 +57,8 @@ func (a *App) parseStore(d *caddyfile.Dispenser) error {
 	c := &StoreConfig{Type: args[0]}
 	known, most := options{"migrate": c.parseMigrate}, 2
 	switch c.Type {
-	case storeSQLite:
-	case storePostgres:
+	case node.SQLite:
+	case node.Postgres:
 		if len(args) == 1 {
 			return d.Errf("store postgres needs a connection string, as in postgres://user@host/database")
 		}
@@ -71,7 +66,7 @@ func (a *App) parseStore(d *caddyfile.Dispenser) error {
 			return d.Errf("put the connection string in quotes: it has spaces")
 		}
 		known["pool"] = c.parsePool
-	case storeMemory:
+	case node.Memory:
 		known, most = nil, 1
 	default:
 		return d.Errf("unknown store %q: use sqlite, postgres or memory", c.Type)
@@ -92,7 +87,7 @@ func (a *App) parseStore(d *caddyfile.Dispenser) error {
 // parsePlace reads a path or a connection string.
 func (c *StoreConfig) parsePlace(d *caddyfile.Dispenser, value string) error {
 	err := setting.RefuseRequest(d, value)
-	if c.Type == storeSQLite {
+	if c.Type == node.SQLite {
 		if c.Path = value; value == "" {
 			return d.Errf("the store's path is empty; is a variable unset?")
 		}
@@ -141,19 +136,19 @@ func (a *App) readStore(s *settings) error {
 	if config == nil {
 		config = new(StoreConfig)
 	}
-	return a.at(config.read(&s.engine), "store")
+	return a.at(config.read(&s.node), "store")
 }
 
-func (c *StoreConfig) read(s *engineSettings) error {
-	s.store, s.keepSchema = c.Type, c.KeepSchema
+func (c *StoreConfig) read(s *node.Settings) error {
+	s.Store, s.KeepSchema = c.Type, c.KeepSchema
 	switch c.Type {
-	case "", storeSQLite:
-		s.store = storeSQLite
+	case "", node.SQLite:
+		s.Store = node.SQLite
 		return c.readSQLite(s)
-	case storePostgres:
+	case node.Postgres:
 		return c.readPostgres(s)
-	case storeMemory:
-		if *c != (StoreConfig{Type: storeMemory}) {
+	case node.Memory:
+		if *c != (StoreConfig{Type: node.Memory}) {
 			return errors.New("store memory has no path, no dsn and no other setting")
 		}
 		return nil
@@ -161,7 +156,7 @@ func (c *StoreConfig) read(s *engineSettings) error {
 	return fmt.Errorf("unknown store %q: use sqlite, postgres or memory", c.Type)
 }
 
-func (c *StoreConfig) readSQLite(s *engineSettings) (err error) {
+func (c *StoreConfig) readSQLite(s *node.Settings) (err error) {
 	if c.DSN != "" || c.Pool != 0 {
 		return errors.New("store sqlite has no dsn and no pool: they are for postgres")
 	}
@@ -171,33 +166,33 @@ func (c *StoreConfig) readSQLite(s *engineSettings) (err error) {
 			return err
 		}
 	}
-	s.path, err = filepath.Abs(path)
+	s.Path, err = filepath.Abs(path)
 	return err
 }
 
 var errBraces = errors.New("store postgres: what stands in braces gives nothing: use {env.NAME} or {file./path}, and write braces " +
 	"of a password as %7B and %7D")
 
-func (c *StoreConfig) readPostgres(s *engineSettings) (err error) {
+func (c *StoreConfig) readPostgres(s *node.Settings) (err error) {
 	if c.Path != "" {
 		return errors.New("store postgres has no path: that is for sqlite")
 	}
 	if c.DSN == "" {
 		return errors.New("store postgres needs a connection string, as in postgres://user@host/database")
 	}
-	if s.dsn, err = setting.Resolve("store postgres", c.DSN); err != nil {
+	if s.DSN, err = setting.Resolve("store postgres", c.DSN); err != nil {
 		if setting.IsReference(c.DSN) {
 			return err
 		}
 		return errBraces // the error may quote a part of the password
 	}
-	if err := sqlstore.ParsePostgres(oauth.NewSecret(s.dsn)); err != nil {
+	if err := sqlstore.ParsePostgres(oauth.NewSecret(s.DSN)); err != nil {
 		return fmt.Errorf("store postgres: %w", err)
 	}
-	s.pool = c.Pool
+	s.Pool = c.Pool
 	switch {
 	case c.Pool == 0:
-		s.pool = defaultPool
+		s.Pool = defaultPool
 	case c.Pool < sqlstore.LeastPostgresPool:
 		return fmt.Errorf("store postgres: a pool of %d is too small: use %d or more", c.Pool, sqlstore.LeastPostgresPool)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/floodgate"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
@@ -21,7 +22,7 @@ type Target struct {
 	// Issuer, Registry and Node are nil in a gate for tokens of others. Issuer and Registry have their store once IsServing.
 	Issuer   *tokenissuer.Issuer
 	Registry *tokenissuer.Registry
-	Node     *engine
+	Node     *node.Node
 	// Trusted are the other issuers whose tokens some route can take.
 	Trusted []targetIssuer
 	// Flood is nil where floods of bad tokens are not held back.

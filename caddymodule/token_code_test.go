@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -37,7 +38,7 @@ func TestT47CodeGivesTokens(t *testing.T) {
 	} {
 		u.sub(name, func(u *userDoor) {
 			got := u.userTokens(test.r, ada)
-			if got.ExpiresIn != 21600 || got.Scope != test.r.scope || got.CreatedAt != clock().Unix() {
+			if got.ExpiresIn != 21600 || got.Scope != test.r.scope || got.CreatedAt != node.Clock().Unix() {
 				u.t.Errorf("expires_in %d, scope %q, created_at %d", got.ExpiresIn, got.Scope, got.CreatedAt)
 			}
 			if (got.RefreshToken != "") != test.refresh {

@@ -84,7 +84,7 @@ func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
 		t.Error("a token died")
 	}
 	u.sub("store down", func(u *userDoor) {
-		if err := u.app().engine.store.Close(); err != nil {
+		if err := u.app().node.Store().Close(); err != nil {
 			u.t.Fatal(err)
 		}
 		for _, token := range []string{got.AccessToken, got.RefreshToken} {

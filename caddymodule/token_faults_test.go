@@ -132,7 +132,7 @@ func TestT64StoreFailsAmidAGrant(t *testing.T) {
 	})
 	u.sub("the store is closed", func(u *userDoor) {
 		code, first := u.code(r, ada), u.userTokens(r, ada)
-		if err := u.app().engine.store.Close(); err != nil {
+		if err := u.app().node.Store().Close(); err != nil {
 			u.t.Fatal(err)
 		}
 		u.denied(r.exchange(code), down)
@@ -174,7 +174,7 @@ func TestT46ClientLeavesAmidARequest(t *testing.T) {
 		audited := false // a line is told once, and it may be there while the request is still about to end
 		u.eventually("the request is decided", func() bool {
 			audited = len(u.decisions(u.t)) > 0 || audited
-			return audited && u.app().engine.inFlight.Load() == 0
+			return audited && u.app().node.IsIdle()
 		})
 	}
 	u.sub("amid the body", func(u *userDoor) {

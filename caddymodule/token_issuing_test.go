@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
 // Which grants give which tokens, at which paths, and what of them is stored.
@@ -80,7 +82,7 @@ func TestT101SuccessBodyOfEveryGrant(t *testing.T) {
 	} {
 		u.sub(name, func(u *userDoor) {
 			want := `","token_type":"Bearer","expires_in":` + strconv.Itoa(test.lifetime) + `,"refresh_token":"`
-			end := `","scope":"trusted public","created_at":` + strconv.FormatInt(clock().Unix(), 10) + "}"
+			end := `","scope":"trusted public","created_at":` + strconv.FormatInt(node.Clock().Unix(), 10) + "}"
 			a := u.ask(u.t, "/oauth/token", test.form.Encode())
 			u.holdUnaudited(u.t, a, granted())
 			u.tokensIn(a)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -167,7 +168,7 @@ func TestT95RevocationIsAtOnce(t *testing.T) {
 	})
 	t.Run("store down", func(t *testing.T) {
 		token := fresh()
-		if err := d.app().engine.store.Close(); err != nil {
+		if err := d.app().node.Store().Close(); err != nil {
 			t.Fatal(err)
 		}
 		down := outcome{status: 503, code: "temporarily_unavailable", reason: "store_unavailable"}
@@ -280,7 +281,7 @@ func TestT106Introspection(t *testing.T) {
 		}
 		active(t, ask("token="+short+"&"+asConf), short)
 		move(7 * time.Second)
-		if err := d.app().engine.refresh(t.Context()); err != nil { // so that only the token is stale
+		if err := d.app().node.Refresh(t.Context()); err != nil { // so that only the token is stale
 			t.Fatal(err)
 		}
 		inactive(t, ask("token="+short+"&"+asConf))
@@ -320,7 +321,7 @@ func TestT106Introspection(t *testing.T) {
 		d.hold(t, a, outcome{status: 400, code: "invalid_request", reason: "bearer_malformed"})
 	})
 	t.Run("store down", func(t *testing.T) {
-		if err := d.app().engine.store.Close(); err != nil {
+		if err := d.app().node.Store().Close(); err != nil {
 			t.Fatal(err)
 		}
 		d.app().issuer.Authenticated.Forget("stored")
@@ -366,7 +367,7 @@ func TestT107TokenInfo(t *testing.T) {
 		}
 		_ = json.Unmarshal([]byte(a.body), &body)
 		claim := claims(t, test.token)
-		left := claim["exp"].(float64) - float64(clock().Unix())
+		left := claim["exp"].(float64) - float64(node.Clock().Unix())
 		if float64(body.ExpiresIn) > left+2 || float64(body.ExpiresIn) < left-2 || float64(body.CreatedAt) != claim["iat"] {
 			t.Errorf("%s: %s", name, a.body)
 		}

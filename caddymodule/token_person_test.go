@@ -72,7 +72,7 @@ func TestT132NobodyIsMeant(t *testing.T) {
 	removed := u.addUser("removed@acme.example", "acme", store.RoleMember)
 	u.ok("user", "remove", removed)
 	u.reload(peopleSite(onDiskPeople...)) // u-left is declared no more
-	before := u.app().engine.revocations.Len()
+	before := u.app().node.Revocations.Len()
 	for _, id := range []string{"nobody", "conf", "ADA", "u-ada ", "gatehouse"} {
 		body := u.must(http.StatusNotFound, "POST", "/oauth/revocations", `{"user":"`+id+`"}`)
 		if !strings.Contains(body, "there is no user") {
@@ -82,7 +82,7 @@ func TestT132NobodyIsMeant(t *testing.T) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
-	if n := u.app().engine.revocations.Len(); n != before {
+	if n := u.app().node.Revocations.Len(); n != before {
 		t.Errorf("%d revocations were recorded", n-before)
 	}
 	for _, id := range []string{removed, "u-left", "u-max"} {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 )
 
@@ -75,13 +76,13 @@ func TestT134ARefreshEndsTheTokenOfBefore(t *testing.T) {
 			if repeated.RefreshToken != second.RefreshToken || !u.alive(second.AccessToken) || !u.alive(repeated.AccessToken) {
 				u.t.Error("a repeat, or what came of the refresh, is worth nothing")
 			}
-			before := u.app().engine.revocations.Len()
+			before := u.app().node.Revocations.Len()
 			third := u.gives(r.refresh(second.RefreshToken))
 			u.gone(second.AccessToken, repeated.AccessToken)
 			if !u.alive(third.AccessToken) || !u.alive(bystander.AccessToken) {
 				u.t.Error("the newest token, or another family's, died")
 			}
-			if n := u.app().engine.revocations.Len(); n != before {
+			if n := u.app().node.Revocations.Len(); n != before {
 				u.t.Errorf("each refresh leaves a revocation: %d became %d", before, n)
 			}
 			form := with(r.refresh(third.RefreshToken), "refresh_token", third.RefreshToken)
@@ -96,14 +97,14 @@ func TestT134ARefreshEndsTheTokenOfBefore(t *testing.T) {
 		r := requestOf("other")
 		first := u.userTokens(r, ada)
 		u.gives(r.refresh(first.RefreshToken))
-		list, _, err := u.app().engine.store.Revocations(u.t.Context(), 0)
+		list, _, err := u.app().node.Store().Revocations(u.t.Context(), 0)
 		if err != nil {
 			u.t.Fatal(err)
 		}
 		fresh := accesstoken.NewRevocationSet()
 		fresh.Add(list...)
 		claim := claims(u.t, first.AccessToken)
-		dead := &accesstoken.AccessToken{Issuer: u.url, ID: claim["jti"].(string), FamilyID: claim["sid"].(string), IssuedAt: clock()}
+		dead := &accesstoken.AccessToken{Issuer: u.url, ID: claim["jti"].(string), FamilyID: claim["sid"].(string), IssuedAt: node.Clock()}
 		if !fresh.Revoked(dead) {
 			u.t.Error("a node that starts accepts it")
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -39,7 +40,7 @@ func TestT80RefreshGivesNewTokens(t *testing.T) {
 				if got.AccessToken == tokens.AccessToken || got.RefreshToken == tokens.RefreshToken || got.RefreshToken == "" {
 					u.t.Error("the tokens are not new")
 				}
-				if got.ExpiresIn != test.lifetime || got.Scope != test.first.Scope || got.CreatedAt != clock().Unix() {
+				if got.ExpiresIn != test.lifetime || got.Scope != test.first.Scope || got.CreatedAt != node.Clock().Unix() {
 					u.t.Errorf("expires_in %d, scope %q, created_at %d", got.ExpiresIn, got.Scope, got.CreatedAt)
 				}
 				after := claims(u.t, got.AccessToken)

@@ -85,7 +85,7 @@ func (u *userDoor) noneIn(place, text string) {
 func (u *userDoor) wait(c *testClock, d time.Duration) {
 	u.t.Helper()
 	c.advance(d)
-	if err := u.app().engine.refresh(u.t.Context()); err != nil {
+	if err := u.app().node.Refresh(u.t.Context()); err != nil {
 		u.t.Fatal(err)
 	}
 }
@@ -214,7 +214,7 @@ func (u *userDoor) familyOf(accessToken string) *store.TokenFamily {
 // family returns a stored family.
 func (u *userDoor) family(id string) *store.TokenFamily {
 	u.t.Helper()
-	f, err := u.app().engine.store.Family(u.t.Context(), id)
+	f, err := u.app().node.Store().Family(u.t.Context(), id)
 	if err != nil {
 		u.t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/certmagic"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
@@ -52,7 +53,7 @@ func (p *pooledIssuer) Destruct() error {
 func (a *App) provisionTrust(ctx caddy.Context) error {
 	for _, t := range a.settings.trusted {
 		value, _, err := trustedIssuers.LoadOrNew(t.key(), func() (caddy.Destructor, error) {
-			issuer, err := trust.New(t.settings, trust.Options{Now: clock, Warn: warnOf(t.name)})
+			issuer, err := trust.New(t.settings, trust.Options{Now: node.Clock, Warn: warnOf(t.name)})
 			if err != nil {
 				return nil, err
 			}

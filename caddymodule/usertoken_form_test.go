@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -200,21 +201,27 @@ func TestM37EveryErrorIsADocument(t *testing.T) {
 		var a answer
 		for range 100 {
 			d.decisions(d.t)
-			d.app().engine.revocations.MarkFresh(time.Unix(1, 0))
+			d.app().node.Revocations.MarkFresh(time.Unix(1, 0))
 			if a = d.mint(d.admin, mintRequest{id: "u-grace"}); a.status != http.StatusCreated {
 				break
 			}
 		}
 		d.holdRefused(a, "{}", plainRefusal(503, "temporarily_unavailable", "revocations_stale"))
-		d.app().engine.revocations.MarkFresh(clock())
+		d.app().node.Revocations.MarkFresh(node.Clock())
 	})
+	d.mintFor("u-grace")
 	d.sub("shutting down", func(d *adminDoor) {
-		d.app().engine.closing.Store(true)
-		defer d.app().engine.closing.Store(false)
+		e := d.app().node
+		if !e.Enter() { // a request that is still under way
+			t.Fatal("it lets nobody in")
+		}
+		defer e.Leave()
+		if err := e.Destruct(); err != nil {
+			t.Fatal(err)
+		}
 		d.refused(d.admin, mintRequest{id: "u-grace"}, plainRefusal(503, "temporarily_unavailable", "shutting_down"))
 		d.hold(d.t, d.ask(d.t, "/oauth/token", "grant_type=x"), outcome{
 			status: 503, code: "temporarily_unavailable", text: "The service is temporarily unable to handle the request. Try again later.",
 		})
 	})
-	d.mintFor("u-grace")
 }

@@ -108,7 +108,7 @@ func (d *adminDoor) raceRound(t *testing.T, round int, admin *accesstoken.Access
 	for _, tokens := range minted {
 		d.wantDead(t, round, tokens)
 	}
-	families, err := app.engine.store.FamiliesOf(ctx, id, time.Time{})
+	families, err := app.node.Store().FamiliesOf(ctx, id, time.Time{})
 	if err != nil || len(families) > 0 {
 		t.Fatalf("round %d: %d families live, %v", round, len(families), err)
 	}

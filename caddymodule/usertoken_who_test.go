@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -109,7 +110,7 @@ func TestM3BadTokens(t *testing.T) {
 	d.sub("expired", func(d *adminDoor) {
 		d.mintFor("u-grace")
 		c.advance(6*time.Hour + 10*time.Second)
-		d.app().engine.revocations.MarkFresh(clock())
+		d.app().node.Revocations.MarkFresh(node.Clock())
 		d.refused(d.admin, mintRequest{id: "u-grace"},
 			tokenRefusal(401, "invalid_token", `, error="invalid_token", error_description="The access token expired"`))
 	})

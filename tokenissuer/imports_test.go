@@ -125,13 +125,22 @@ var rooms = map[string]room{
 			"go.uber.org/zap", "golang.org/x/net",
 		},
 	},
+	"caddymodule/node": {
+		own: []string{
+			"tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/memstore", "tokenissuer/oauth", "tokenissuer/passwords",
+			"tokenissuer/sqlstore", "tokenissuer/store",
+		},
+		others: []string{
+			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/prometheus/client_golang", "go.uber.org/zap",
+		},
+	},
 	"caddymodule": {
 		own: []string{
 			"caddymodule/caller", "caddymodule/gate", "caddymodule/identity", "caddymodule/requestpath", "caddymodule/setting",
-			"caddymodule/coverage", "caddymodule/floodgate", "caddymodule/logfilter",
+			"caddymodule/coverage", "caddymodule/floodgate", "caddymodule/logfilter", "caddymodule/node",
 			"internal/failpoint", "internal/headroom",
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint", "tokenissuer/endpoint/pages", "tokenissuer/keys",
-			"tokenissuer/memstore", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/sqlstore", "tokenissuer/store",
+			"tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/sqlstore", "tokenissuer/store",
 			"tokenissuer/trust",
 		},
 		others: []string{

@@ -18,7 +18,7 @@ const (
 // largeRooms and largeFiles are those beyond that, and why they still are.
 var (
 	largeRooms = map[string]string{
-		"caddymodule":          "its rooms (node, gate, coverage, admin) are yet to be built",
+		"caddymodule":          "its rooms (gate, coverage, admin) are yet to be built",
 		"tokenissuer/sqlstore": "two databases, their files and sockets, and the writer that they share are yet to be taken apart",
 	}
 	largeFiles = map[string]string{

@@ -146,7 +146,7 @@ func (g *groupCommit) runStep(tx *transaction, c *call) error {
 	return nil
 }
 
-// isOpen reports whether a failed statement has left the transaction as it was. SQLite refuses to begin one inside of
+// IsOpen reports whether a failed statement has left the transaction as it was. SQLite refuses to begin one inside of
 // another.
 func isOpen(tx *transaction) bool {
 	_, err := tx.ExecContext(context.Background(), `BEGIN`)

@@ -1,4 +1,4 @@
-package caddymodule
+package node
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 // markInterval is how often the file of a marker is written at most.
 const markInterval = time.Second
 
-// lastMarksTimeout bounds the last look of an engine that closes.
+// lastMarksTimeout bounds the last look of a node that closes.
 const lastMarksTimeout = time.Second
 
 // maxLooks is how often marks are compared before they settle: before and after a distrust, and with either identity.
@@ -72,43 +72,43 @@ type positions interface {
 
 // checkRestored answers for a database that was put back to an older state, as from a backup. It is called when the keys
 // and the revocations of the store have been read.
-func (e *engine) checkRestored(ctx context.Context) error {
-	s, ok := e.feed.store.(positions)
+func (n *Node) checkRestored(ctx context.Context) error {
+	s, ok := n.feed.store.(positions)
 	if !ok {
 		return nil
 	}
-	e.keyring.mu.Lock()
-	defer e.keyring.mu.Unlock()
-	return e.compareMarks(ctx, s)
+	n.keyring.mu.Lock()
+	defer n.keyring.mu.Unlock()
+	return n.compareMarks(ctx, s)
 }
 
 // checkMarks is checkRestored for a store that is in use.
-func (e *engine) checkMarks(ctx context.Context) error {
-	s, ok := e.store.(positions)
+func (n *Node) checkMarks(ctx context.Context) error {
+	s, ok := n.store.(positions)
 	if !ok {
 		return nil
 	}
-	return e.compareMarks(ctx, s)
+	return n.compareMarks(ctx, s)
 }
 
 // compareMarks looks until the database has what was seen of it. A marker is read before the counters with which it is
 // compared: another process may move both on in between. And counters are noted only under the identity that came with them:
 // a database that was distrusted has another one, and the marker of the former may be that of a database of which this one
 // was a copy.
-func (e *engine) compareMarks(ctx context.Context, s positions) error {
+func (n *Node) compareMarks(ctx context.Context, s positions) error {
 	for range maxLooks {
-		now, err := s.Progress(ctx, e.rollbackDetector.seen)
+		now, err := s.Progress(ctx, n.rollbackDetector.seen)
 		switch {
 		case err != nil:
 			return err
 		case now.Behind:
-			if err := e.distrust(ctx, s, now.Marks); err != nil {
+			if err := n.distrust(ctx, s, now.Marks); err != nil {
 				return err
 			}
-		case now.Identity != e.rollbackDetector.identity:
-			e.openMarker(now.Identity)
+		case now.Identity != n.rollbackDetector.identity:
+			n.openMarker(now.Identity)
 		default:
-			e.mark(now.Marks)
+			n.mark(now.Marks)
 			return nil
 		}
 	}
@@ -158,25 +158,25 @@ func absolute(path string) string {
 }
 
 // openMarker goes over to the marker of a database.
-func (e *engine) openMarker(identity string) {
-	m := &e.rollbackDetector
-	m.identity, m.file, m.written = identity, absolute(e.settings.path), time.Time{}
+func (n *Node) openMarker(identity string) {
+	m := &n.rollbackDetector
+	m.identity, m.file, m.written = identity, absolute(n.settings.Path), time.Time{}
 	found, err := readPositions(m.path())
 	m.kept = found.Marks
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		e.log().Error("the marker cannot be read: had the database been put back to an older state, nobody would know", zap.Error(err))
+		n.log().Error("the marker cannot be read: had the database been put back to an older state, nobody would know", zap.Error(err))
 	}
 	m.seen = m.kept
 }
 
 // distrust begins anew with a fresh key. Which tokens were revoked since the backup is not known any more, so that none that
 // an older key has signed can be trusted.
-func (e *engine) distrust(ctx context.Context, s positions, now sqlstore.Marks) error {
-	e.log().Error("the database was put back to an older state, and what was revoked since then is forgotten: every older signing key is "+
+func (n *Node) distrust(ctx context.Context, s positions, now sqlstore.Marks) error {
+	n.log().Error("the database was put back to an older state, and what was revoked since then is forgotten: every older signing key is "+
 		"revoked, and clients must get new tokens. Sign-ins, clients and people that were ended since then are back: end them again",
-		zap.Int64("revocations", now.Revocations), zap.Int64("revocations_seen", e.rollbackDetector.seen.Revocations),
-		zap.Int64("keys", now.Keys), zap.Int64("keys_seen", e.rollbackDetector.seen.Keys))
-	ring := e.keyRingOf(s)
+		zap.Int64("revocations", now.Revocations), zap.Int64("revocations_seen", n.rollbackDetector.seen.Revocations),
+		zap.Int64("keys", now.Keys), zap.Int64("keys_seen", n.rollbackDetector.seen.Keys))
+	ring := n.keyRingOf(s)
 	older, err := ring.List(ctx)
 	if err != nil {
 		return err
@@ -187,68 +187,68 @@ func (e *engine) distrust(ctx context.Context, s positions, now sqlstore.Marks) 
 			ids = append(ids, key.ID)
 		}
 	}
-	key, err := keys.NewSigningKey(e.settings.algorithm, e.time.Now())
+	key, err := keys.NewSigningKey(n.settings.Algorithm, n.time.Now())
 	if err != nil {
 		return err
 	}
-	fresh, err := key.Stored(e.keySeal)
+	fresh, err := key.Stored(n.keySeal)
 	if err != nil {
 		return err
 	}
-	done, err := s.Distrust(ctx, e.rollbackDetector.seen, fresh, ids, e.time.Now())
+	done, err := s.Distrust(ctx, n.rollbackDetector.seen, fresh, ids, n.time.Now())
 	if err != nil {
 		return err
 	}
 	if done {
-		e.log().Info("a new key signs", zap.String("kid", fresh.ID), zap.Strings("revoked", ids))
+		n.log().Info("a new key signs", zap.String("kid", fresh.ID), zap.Strings("revoked", ids))
 	}
 	if err := ring.Refresh(ctx); err != nil {
 		return err
 	}
-	return e.catchUp(ctx)
+	return n.catchUp(ctx)
 }
 
 // mark takes note of how far the store has come.
-func (e *engine) mark(now sqlstore.Marks) {
-	e.rollbackDetector.seen = now
-	if e.now().Sub(e.rollbackDetector.written).Abs() >= markInterval {
-		e.writeMarker()
+func (n *Node) mark(now sqlstore.Marks) {
+	n.rollbackDetector.seen = now
+	if n.now().Sub(n.rollbackDetector.written).Abs() >= markInterval {
+		n.writeMarker()
 	}
 }
 
-// keepMarks takes note of how far the store has come when the engine closes, so that the marker lacks nothing of an orderly
+// keepMarks takes note of how far the store has come when the node closes, so that the marker lacks nothing of an orderly
 // stop. A database that is away delays no stop, and the next start answers for one that was put back.
-func (e *engine) keepMarks() {
-	s, ok := e.store.(positions)
-	if !ok || e.feed.failing || !e.keyring.mu.TryLock() { // taken: by a request, and when those are through this is called again
+func (n *Node) keepMarks() {
+	s, ok := n.store.(positions)
+	if !ok || n.feed.failing || !n.keyring.mu.TryLock() { // taken: by a request, and when those are through this is called again
 		return
 	}
-	defer e.keyring.mu.Unlock()
+	defer n.keyring.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), lastMarksTimeout)
 	defer cancel()
-	now, err := s.Progress(ctx, e.rollbackDetector.seen)
-	if err != nil || now.Behind || now.Identity != e.rollbackDetector.identity {
+	now, err := s.Progress(ctx, n.rollbackDetector.seen)
+	if err != nil || now.Behind || now.Identity != n.rollbackDetector.identity {
 		return
 	}
-	e.rollbackDetector.seen = now.Marks
-	e.writeMarker()
+	n.rollbackDetector.seen = now.Marks
+	n.writeMarker()
 }
 
 // writeMarker brings the file up to date.
-func (e *engine) writeMarker() {
-	m := &e.rollbackDetector
+func (n *Node) writeMarker() {
+	m := &n.rollbackDetector
 	if m.seen == m.kept {
 		return
 	}
-	m.written = e.now()
+	m.written = n.now()
 	err := m.write()
 	if err != nil && !m.failing {
-		e.log().Error("the marker cannot be written: a database that is put back to an older state will not be noticed", zap.Error(err))
+		n.log().Error("the marker cannot be written: a database that is put back to an older state will not be noticed", zap.Error(err))
 	}
 	m.failing = err != nil
 }
 
-// write replaces the file, or leaves it as it is. Another engine of this machine, which began with a reload or in a process
+// write replaces the file, or leaves it as it is. Another node of this machine, which began with a reload or in a process
 // beside, may have come farther.
 func (m *rollbackDetector) write() (err error) {
 	if found, err := readPositions(m.path()); err == nil && isFarther(found.Marks, m.seen) {

@@ -1,21 +1,15 @@
-package caddymodule
+package node
 
 import (
 	"context"
 	"errors"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
-	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
@@ -180,7 +174,7 @@ func TestT73ABlockedStoreHoldsNobodyUp(t *testing.T) {
 		return ctx.Err()
 	})
 	a, _ := s.node(t)
-	a.timeout = countTimeout
+	a.timeout = CountTimeout
 	const many = 200 // who wait for one another would take a hundred seconds
 	var guesses sync.WaitGroup
 	begun := time.Now()
@@ -188,7 +182,7 @@ func TestT73ABlockedStoreHoldsNobodyUp(t *testing.T) {
 		guesses.Go(func() { a.Fail(t.Context(), "account\x00ada", time.Minute, begun) })
 	}
 	guesses.Wait()
-	if took := time.Since(begun); machine.Fair(took) > 2*countTimeout { // the time to count them included
+	if took := time.Since(begun); machine.Fair(took) > 2*CountTimeout { // the time to count them included
 		t.Errorf("%d guesses took %v", many, took)
 	}
 	if n, _ := a.Failures(t.Context(), "account\x00ada", begun); n != many {
@@ -196,105 +190,5 @@ func TestT73ABlockedStoreHoldsNobodyUp(t *testing.T) {
 	}
 	if n := s.asked.Load(); n > 3 {
 		t.Errorf("the store was asked %d times", n)
-	}
-}
-
-// otherNode is a second issuer on the gatehouse's database, with connections and counters of its own.
-func (g *gatehouse) otherNode(dsn string) *tokenissuer.Issuer {
-	g.t.Helper()
-	g.awaitServing()
-	st, err := sqlstore.OpenPostgres(g.t.Context(), oauth.NewSecret(dsn), 8, sqlstore.Options{})
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	g.t.Cleanup(func() { _ = st.Close() })
-	here := g.app()
-	node := here.newIssuer()
-	node.Store, node.Master, node.Hasher = st, here.issuer.Master, passwords.NewHasher()
-	node.Directory = store.OverlayDirectory{Declared: here.settings.declared, Stored: st}
-	node.Attempts = newSharedAttempts(memstore.NewAttempts(maxAttempts), func() store.AttemptStore { return st }, time.Now)
-	return node
-}
-
-// onPostgres is people with the failures that the default allows, within a time that is not over soon, on a database of its own.
-// What is looked at is the sum of several nodes: a database that answers late on a busy machine is another matter.
-func onPostgres(t *testing.T) (caddyfile, dsn string) {
-	before := countTimeout
-	countTimeout = patience
-	t.Cleanup(func() { countTimeout = before })
-	dsn = pgtest.Shared(t).Database(t)
-	return peopleSite("store memory", "store postgres "+dsn, "\t\t\tlogin off\n", "\t\t\tlogin 10/1h per account\n\t\t\tlogin 1000/1h per ip\n"), dsn
-}
-
-// guessAt tries a wrong password at the other node and returns the code of the refusal.
-func guessAt(t *testing.T, node *tokenissuer.Issuer, email string) oauth.ErrorCode {
-	_, err := node.SignIn(t.Context(), tokenissuer.SignInAttempt{Email: email, Password: oauth.NewSecret("wrong password"), Address: "127.0.0.2"})
-	return oauth.AsError(err).Code
-}
-
-// TestT72OneCountForAllNodes: failures by the password grant, on the sign-in page, at another node and under other
-// spellings of the address are one count. Counted by each node, a guesser would have the limit once per node.
-func TestT72OneCountForAllNodes(t *testing.T) {
-	caddyfile, dsn := onPostgres(t)
-	g := startGatehouse(t, caddyfile)
-	node := g.otherNode(dsn)
-	for i := range 3 {
-		g.refused(passwordGrant("ada@acme.example", "wrong password"), http.StatusBadRequest, "invalid_grant")
-		b := g.browser()
-		if p := b.signIn(b.open("/oauth/login"), "ADA@acme.example", "wrong password"); p.status != http.StatusOK {
-			t.Fatalf("guess %d on the page: %d", i, p.status)
-		}
-		if code := guessAt(t, node, " ada@acme.example"); code != oauth.InvalidGrant {
-			t.Fatalf("guess %d at the other node: %s", i, code)
-		}
-	}
-	if code := guessAt(t, node, "Ada@Acme.example"); code != oauth.InvalidGrant {
-		t.Fatalf("the tenth guess: %s", code)
-	}
-	g.refused(passwordGrant("ada@acme.example", peoplePassword), http.StatusTooManyRequests, "temporarily_unavailable")
-	if code := guessAt(t, node, "ada@acme.example"); code != oauth.RateLimited {
-		t.Errorf("then the other node: %s", code)
-	}
-	g.obtain(passwordGrant("grace@acme.example", peoplePassword))
-}
-
-// TestT73ParallelGuessesOnTwoNodes: of two hundred who guess at once, half at each of two nodes, no more guesses are
-// judged than the limit and one for each node.
-func TestT73ParallelGuessesOnTwoNodes(t *testing.T) {
-	const limit, nodes, each = 10, 2, 100
-	caddyfile, dsn := onPostgres(t)
-	g := startGatehouse(t, caddyfile)
-	node := g.otherNode(dsn)
-	var judged, limited atomic.Int64
-	// insist guesses again and again: a node that is busy hashing turns a guess away, and it counts no more.
-	insist := func(guess func() oauth.ErrorCode) {
-		for range 5 {
-			switch code := guess(); code {
-			case oauth.InvalidGrant:
-				judged.Add(1)
-			case oauth.RateLimited:
-				limited.Add(1)
-			case oauth.TemporarilyUnavailable:
-			default:
-				t.Errorf("a guess was answered with %s", code)
-			}
-		}
-	}
-	var guesses sync.WaitGroup
-	for range each {
-		guesses.Go(func() {
-			insist(func() oauth.ErrorCode {
-				status, _, body := g.post("/oauth/token", passwordGrant("ada@acme.example", "wrong password"))
-				if status == http.StatusTooManyRequests {
-					return oauth.RateLimited
-				}
-				return oauth.ErrorCode(member(t, body, "error"))
-			})
-		})
-		guesses.Go(func() { insist(func() oauth.ErrorCode { return guessAt(t, node, "ada@acme.example") }) })
-	}
-	guesses.Wait()
-	if n := judged.Load(); n > limit+nodes || n == 0 || limited.Load() == 0 {
-		t.Errorf("%d guesses were judged and %d limited, want at most %d judged", n, limited.Load(), limit+nodes)
 	}
 }

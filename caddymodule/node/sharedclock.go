@@ -1,4 +1,4 @@
-package caddymodule
+package node
 
 import (
 	"context"
@@ -36,11 +36,11 @@ type sharedClock struct {
 	alarmed        bool
 }
 
-// machineClock is where a sharedClock has its monotonic clock from. Tests whose clock stands still stop it too.
-var machineClock = time.Now
+// MonotonicClock is where a sharedClock has its monotonic clock from. Tests whose clock stands still stop it too.
+var MonotonicClock = time.Now
 
 func newSharedClock(now func() time.Time) *sharedClock {
-	return &sharedClock{now: now, machine: machineClock}
+	return &sharedClock{now: now, machine: MonotonicClock}
 }
 
 // Now returns the store's time.
@@ -96,22 +96,22 @@ type clocked interface {
 }
 
 // measureTime compares this node's clock with the store's now and then.
-func (e *engine) measureTime(ctx context.Context, store store.Store) {
+func (n *Node) measureTime(ctx context.Context, store store.Store) {
 	source, ok := store.(clocked)
-	if !ok || !e.time.isDue() {
+	if !ok || !n.time.isDue() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
-	before := e.now()
+	before := n.now()
 	told, err := source.Clock(ctx)
 	if err != nil || told.IsZero() {
 		return
 	}
-	switch skew, changed := e.time.set(before, told, e.now()); {
+	switch skew, changed := n.time.set(before, told, n.now()); {
 	case changed && skew.Abs() > maxSkew:
-		e.log().Error("this node's clock and the database's are too far apart: set them by NTP", zap.Duration("database_ahead", skew))
+		n.log().Error("this node's clock and the database's are too far apart: set them by NTP", zap.Duration("database_ahead", skew))
 	case changed:
-		e.log().Info("this node's clock and the database's agree again", zap.Duration("database_ahead", skew))
+		n.log().Info("this node's clock and the database's agree again", zap.Duration("database_ahead", skew))
 	}
 }

@@ -1,4 +1,4 @@
-package caddymodule
+package node
 
 import (
 	"context"
@@ -25,7 +25,7 @@ type watcher interface {
 
 // follow keeps the revocations up to date until ctx ends: whenever the store hints that something is new, and once a second
 // whatever it hints.
-func (e *engine) follow(ctx context.Context) {
+func (n *Node) follow(ctx context.Context) {
 	hinted := make(chan struct{}, 1)
 	hint := func() {
 		select {
@@ -33,8 +33,8 @@ func (e *engine) follow(ctx context.Context) {
 		default: // one is waiting already
 		}
 	}
-	if w, ok := e.store.(watcher); ok {
-		e.runs.Go(func() { w.Watch(ctx, hint) })
+	if w, ok := n.store.(watcher); ok {
+		n.runs.Go(func() { w.Watch(ctx, hint) })
 	}
 	poll := time.NewTicker(feedInterval)
 	defer poll.Stop()
@@ -45,17 +45,17 @@ func (e *engine) follow(ctx context.Context) {
 		case <-poll.C:
 		case <-hinted:
 		}
-		more, err := e.readPage(ctx)
+		more, err := n.readPage(ctx)
 		if ctx.Err() != nil {
 			return // and the error says nothing about the store
 		}
-		if err != nil && !e.feed.failing {
-			e.log().Error("reading revocations: tokens are still checked against what is known", zap.Error(err))
+		if err != nil && !n.feed.failing {
+			n.log().Error("reading revocations: tokens are still checked against what is known", zap.Error(err))
 		}
-		e.feed.failing = err != nil
+		n.feed.failing = err != nil
 		if err == nil {
-			e.measureTime(ctx, e.store)
-			_ = e.syncKeys(ctx) // it has told what is wrong
+			n.measureTime(ctx, n.store)
+			_ = n.syncKeys(ctx) // it has told what is wrong
 		}
 		if more {
 			hint()
@@ -63,14 +63,14 @@ func (e *engine) follow(ctx context.Context) {
 	}
 }
 
-// revocationFeed is where the engine stands in the store's feed.
+// revocationFeed is where the node stands in the store's feed.
 type revocationFeed struct {
 	mu       timedLock
 	store    store.RevocationStore
 	position int64
 	// failing tells how the last poll ended, and is follow's for as long as that runs.
 	failing bool
-	// refreshes are those of requests; see engine.refresh.
+	// refreshes are those of requests; see Node.Refresh.
 	refreshes coalescedRefresh
 }
 
@@ -95,24 +95,24 @@ func (l timedLock) LockWithin(ctx context.Context) error {
 // Unlock lets the next one in.
 func (l timedLock) Unlock() { <-l }
 
-// refresh takes what the store has recorded since the last time into the set. When it returns nil, the set holds every
+// Refresh takes what the store has recorded since the last time into the set. When it returns nil, the set holds every
 // revocation that was acknowledged before the call, on whatever node. Requests that ask at the same time ask the store once,
 // and each waits for as long as it has patience, whoever else does.
-func (e *engine) refresh(ctx context.Context) error {
+func (n *Node) Refresh(ctx context.Context) error {
 	waiting, stop := sqlstore.Wait(ctx, feedTimeout)
 	defer stop()
-	return e.feed.refreshes.do(waiting, func() error {
+	return n.feed.refreshes.do(waiting, func() error {
 		// Nothing of the request that asked first, which may use up its patience: others wait for this too.
 		ctx, cancel := context.WithTimeout(context.Background(), feedTimeout)
 		defer cancel()
-		return e.catchUp(ctx)
+		return n.catchUp(ctx)
 	})
 }
 
 // catchUp reads the feed to its end. What it has read stays read when ctx ends before.
-func (e *engine) catchUp(ctx context.Context) error {
+func (n *Node) catchUp(ctx context.Context) error {
 	for {
-		if more, err := e.readPage(ctx); err != nil || !more {
+		if more, err := n.readPage(ctx); err != nil || !more {
 			return err
 		}
 	}
@@ -120,23 +120,23 @@ func (e *engine) catchUp(ctx context.Context) error {
 
 // readPage takes one page of the feed into the set, and reports whether there may be more. The set is as fresh as the question
 // for the last page: what was recorded again meanwhile, or for the first time, comes after what was read.
-func (e *engine) readPage(ctx context.Context) (more bool, err error) {
+func (n *Node) readPage(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	if err := e.feed.mu.LockWithin(ctx); err != nil {
+	if err := n.feed.mu.LockWithin(ctx); err != nil {
 		return false, err
 	}
-	defer e.feed.mu.Unlock()
-	asked := e.now()
-	revocations, next, err := e.feed.store.Revocations(ctx, e.feed.position)
+	defer n.feed.mu.Unlock()
+	asked := n.now()
+	revocations, next, err := n.feed.store.Revocations(ctx, n.feed.position)
 	if err != nil {
 		return false, err
 	}
-	e.revocations.Add(revocations...)
-	e.feed.position = next
+	n.Revocations.Add(revocations...)
+	n.feed.position = next
 	if len(revocations) >= store.FeedPage {
 		return true, nil
 	}
-	e.revocations.MarkFresh(asked)
+	n.Revocations.MarkFresh(asked)
 	return false, nil
 }

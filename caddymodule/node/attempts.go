@@ -1,4 +1,4 @@
-package caddymodule
+package node
 
 import (
 	"context"
@@ -21,16 +21,16 @@ const (
 	countLanes = 256
 )
 
-// countTimeout is how long a sign-in waits for the count of all nodes. Tests that look at the sum of several nodes make it long.
-var countTimeout = 500 * time.Millisecond
+// CountTimeout is how long a sign-in waits for the count of all nodes. Tests that look at the sum of several nodes make it long.
+var CountTimeout = 500 * time.Millisecond
 
-// newAttempts returns the engine's counter of failed attempts. Only a database that several nodes share needs to count.
-func (e *engine) newAttempts() store.AttemptCounter {
+// newAttempts returns the node's counter of failed attempts. Only a database that several nodes share needs to count.
+func (n *Node) newAttempts() store.AttemptCounter {
 	alone := memstore.NewAttempts(maxAttempts)
-	if e.settings.store != storePostgres {
+	if n.settings.Store != Postgres {
 		return alone
 	}
-	return newSharedAttempts(alone, func() store.AttemptStore { return e.opened() }, e.now)
+	return newSharedAttempts(alone, func() store.AttemptStore { return n.Store() }, n.now)
 }
 
 // sharedAttempts counts failed sign-ins and client authentications for all nodes together, in the store. While the store does not answer, each node
@@ -56,7 +56,7 @@ type sharedAttempts struct {
 
 func newSharedAttempts(alone *memstore.Attempts, store func() store.AttemptStore, now func() time.Time) *sharedAttempts {
 	a := &sharedAttempts{
-		store: store, now: now, timeout: countTimeout, told: memstore.NewAttempts(maxAttempts), alone: alone, seed: maphash.MakeSeed(),
+		store: store, now: now, timeout: CountTimeout, told: memstore.NewAttempts(maxAttempts), alone: alone, seed: maphash.MakeSeed(),
 	}
 	for i := range a.lanes {
 		a.lanes[i] = make(chan struct{}, 1)

@@ -1,4 +1,4 @@
-package caddymodule
+package node
 
 import (
 	"context"
@@ -20,19 +20,19 @@ import (
 const sealedPrefix = "sealed-"
 
 // sealedFile is the file for one key-encryption key.
-func (e *engine) sealedFile(keyID string) string {
-	digest := sha256.Sum256([]byte(keyID + " " + e.settings.issuer))
+func (n *Node) sealedFile(keyID string) string {
+	digest := sha256.Sum256([]byte(keyID + " " + n.settings.Issuer))
 	return filepath.Join(markerDirectory(), sealedPrefix+hex.EncodeToString(digest[:8]))
 }
 
 // sealedBefore returns the file that remembers that the keys were sealed under one of the key-encryption keys; empty: there
 // is none.
-func (e *engine) sealedBefore() string {
-	if e.keySeal == nil || e.settings.store == storeMemory {
+func (n *Node) sealedBefore() string {
+	if n.keySeal == nil || n.settings.Store == Memory {
 		return ""
 	}
-	for _, id := range e.keySeal.IDs() {
-		if path := e.sealedFile(id); isThere(path) {
+	for _, id := range n.keySeal.IDs() {
+		if path := n.sealedFile(id); isThere(path) {
 			return path
 		}
 	}
@@ -45,24 +45,24 @@ func isThere(path string) bool {
 }
 
 // sealKeys brings the keys of the store into the form of today, and tells what it has found.
-func (e *engine) sealKeys(ctx context.Context, store store.KeyStore) error {
-	found, err := keys.Seal(ctx, store, e.keySeal, e.sealedBefore() != "")
+func (n *Node) sealKeys(ctx context.Context, store store.KeyStore) error {
+	found, err := keys.Seal(ctx, store, n.keySeal, n.sealedBefore() != "")
 	if found.InClear > 0 && err == nil {
-		e.log().Warn("keys that were stored in the clear are encrypted now. If encrypt_with was set before, somebody has replaced them: "+
+		n.log().Warn("keys that were stored in the clear are encrypted now. If encrypt_with was set before, somebody has replaced them: "+
 			"rotate the signing keys with `caddy oauth keys rotate --now`, and revoke these", zap.Int("keys", found.InClear))
 	}
 	if found.Rebound > 0 && err == nil {
-		e.log().Info("keys that an earlier build encrypted are bound to their issuer and times now", zap.Int("keys", found.Rebound))
+		n.log().Info("keys that an earlier build encrypted are bound to their issuer and times now", zap.Int("keys", found.Rebound))
 	}
 	for _, refused := range found.Refused {
-		e.warnOfKey(refused)
+		n.warnOfKey(refused)
 	}
 	return err
 }
 
 // refusedKeys adds to an error about keys that are not bound what to do when they are the operator's own.
-func (e *engine) refusedKeys(err error) error {
-	path := e.sealedBefore()
+func (n *Node) refusedKeys(err error) error {
+	path := n.sealedBefore()
 	if !errors.Is(err, keys.ErrUnbound) || path == "" {
 		return err
 	}
@@ -70,17 +70,17 @@ func (e *engine) refusedKeys(err error) error {
 }
 
 // noteSealed remembers that the keys are sealed and bound.
-func (e *engine) noteSealed() {
-	if e.keySeal == nil || e.settings.store == storeMemory {
+func (n *Node) noteSealed() {
+	if n.keySeal == nil || n.settings.Store == Memory {
 		return
 	}
-	id := e.keySeal.IDs()[0]
-	path := e.sealedFile(id)
+	id := n.keySeal.IDs()[0]
+	path := n.sealedFile(id)
 	if isThere(path) {
 		return
 	}
 	note := fmt.Sprintf("The keys of %s are encrypted under key-encryption key %s.\n"+
-		"While this file is here, keys that are not are refused: see \"Encryption\" in docs/operations.md.\n", e.settings.issuer, id)
+		"While this file is here, keys that are not are refused: see \"Encryption\" in docs/operations.md.\n", n.settings.Issuer, id)
 	err := os.MkdirAll(markerDirectory(), 0o700)
 	if err == nil {
 		err = os.WriteFile(path, []byte(note), 0o600)
@@ -89,17 +89,17 @@ func (e *engine) noteSealed() {
 		err = syncDirectory(markerDirectory())
 	}
 	if err != nil {
-		e.log().Error("it cannot be noted that keys are encrypted: had somebody replaced them all by keys in the clear, the next start would take them",
+		n.log().Error("it cannot be noted that keys are encrypted: had somebody replaced them all by keys in the clear, the next start would take them",
 			zap.Error(err))
 	}
 }
 
 // warnOfKey tells of a stored key that is not used as it stands there.
-func (e *engine) warnOfKey(err error) {
+func (n *Node) warnOfKey(err error) {
 	if errors.Is(err, keys.ErrRefused) {
-		e.log().Error("a stored key is refused: it was written or changed without the key-encryption key, or by a node of an older build or with another "+
+		n.log().Error("a stored key is refused: it was written or changed without the key-encryption key, or by a node of an older build or with another "+
 			"encrypt_with. It is not used; `caddy oauth keys list` shows it, `caddy oauth keys revoke` takes it out", zap.Error(err))
 		return
 	}
-	e.log().Error("a signing key cannot be opened: this node goes on with those that it has, and would not start again", zap.Error(err))
+	n.log().Error("a signing key cannot be opened: this node goes on with those that it has, and would not start again", zap.Error(err))
 }

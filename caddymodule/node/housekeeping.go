@@ -1,4 +1,4 @@
-package caddymodule
+package node
 
 import (
 	"context"
@@ -35,66 +35,66 @@ const (
 // must find it still there.
 const clockMargin = 24 * time.Hour
 
-// lease is what an engine knows of the housekeeping, which one of the nodes on a store does at a time.
+// lease is what a node knows of the housekeeping, which one of the nodes on a store does at a time.
 type lease struct {
-	holder string // this engine's name in leases
+	holder string // this node's name in leases
 
-	mu      sync.Mutex
-	leads   bool // this engine had the lease in the last round
-	sizes   store.Sizes
-	sizedAt time.Time // zero: never
+	mu        sync.Mutex
+	leads     bool // this node had the lease in the last round
+	rows      map[string]int64
+	countedAt time.Time // zero: never
 }
 
 func newLease() lease { return lease{holder: oauth.NewID()} }
 
-// housekeep drops what no rule asks for any more until the engine is closed.
-func (e *engine) housekeep(ctx context.Context) {
+// housekeep drops what no rule asks for any more until the node is closed.
+func (n *Node) housekeep(ctx context.Context) {
 	expire := time.NewTicker(expireInterval)
 	defer expire.Stop()
-	e.expire(ctx)
 	for {
+		if err := n.KeepHouse(ctx); err != nil && ctx.Err() == nil {
+			n.log().Warn("housekeeping: trying again in a minute", zap.Error(err))
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-expire.C:
-			e.expire(ctx)
 		}
 	}
 }
 
-// expire is one round: what is in memory goes on every node, what is in the store on the one that has the lease.
-func (e *engine) expire(ctx context.Context) {
-	e.revocations.Expire(e.earliest().Add(-clockMargin))
+// KeepHouse is one round of housekeeping: what is in memory goes on every node, what is in the store on the one that has the
+// lease.
+func (n *Node) KeepHouse(ctx context.Context) error {
+	n.Revocations.Expire(n.earliest().Add(-clockMargin))
 	round, cancel := context.WithTimeout(ctx, maxRound)
 	defer cancel()
-	leads, err := e.lead(round)
+	leads, err := n.lead(round)
 	if err == nil && leads {
-		err = errors.Join(e.keepKeys(round), e.sweep(round), e.countRecords(ctx))
+		err = errors.Join(n.keepKeys(round), n.sweep(round), n.countRecords(ctx))
 	}
-	if err != nil && ctx.Err() == nil {
-		e.log().Warn("housekeeping: trying again in a minute", zap.Error(err))
-	}
+	return err
 }
 
 // earliest is the earlier of this node's time and the store's. Families and keys were born by the store's clock, revocations
 // by either: nothing goes before both say so.
-func (e *engine) earliest() time.Time {
-	shared, here := e.time.Now(), e.now()
+func (n *Node) earliest() time.Time {
+	shared, here := n.time.Now(), n.now()
 	if here.Before(shared) {
 		return here
 	}
 	return shared
 }
 
-// lead asks for the lease, and remembers whether this engine has it.
-func (e *engine) lead(ctx context.Context) (bool, error) {
+// lead asks for the lease, and remembers whether this node has it.
+func (n *Node) lead(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
-	now := e.time.Now()
-	leads, err := e.store.Lease(ctx, housekeepingLease, e.lease.holder, now.Add(leaseLength), now)
-	e.lease.mu.Lock()
-	defer e.lease.mu.Unlock()
-	e.lease.leads = leads
+	now := n.time.Now()
+	leads, err := n.store.Lease(ctx, housekeepingLease, n.lease.holder, now.Add(leaseLength), now)
+	n.lease.mu.Lock()
+	defer n.lease.mu.Unlock()
+	n.lease.leads = leads
 	return leads, err
 }
 
@@ -106,12 +106,12 @@ type expired struct {
 
 // sweep drops attempts whose window is over, revocations that can hit no token any more, and families of which no token
 // lives: the access tokens of a family may outlive it by as much as a token can live.
-func (e *engine) sweep(ctx context.Context) error {
-	before := e.earliest().Add(-clockMargin)
+func (n *Node) sweep(ctx context.Context) error {
+	before := n.earliest().Add(-clockMargin)
 	return dropInTurn(ctx, []expired{
-		{e.store.DropAttempts, before},
-		{e.store.DropRevocations, before},
-		{e.store.DropFamilies, before.Add(-store.MaxLifetime)},
+		{n.store.DropAttempts, before},
+		{n.store.DropRevocations, before},
+		{n.store.DropFamilies, before.Add(-store.MaxLifetime)},
 	})
 }
 
@@ -150,53 +150,51 @@ func dropBatch(ctx context.Context, drop func(context.Context, time.Time) (bool,
 }
 
 // countRecords learns now and then how many records the store holds.
-func (e *engine) countRecords(ctx context.Context) error {
-	now := e.now()
-	if e.lease.countedSince(now.Add(-sizesInterval)) {
+func (n *Node) countRecords(ctx context.Context) error {
+	now := n.now()
+	if n.lease.countedSince(now.Add(-sizesInterval)) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, sizesTimeout)
 	defer cancel()
-	_, err := e.countNow(ctx)
+	_, err := n.CountRows(ctx)
 	return err
 }
 
-// countNow asks the store how many records it holds.
-func (e *engine) countNow(ctx context.Context) (store.Sizes, error) {
-	st := e.opened()
+// CountRows asks the store how many records it holds, by table. Large numbers are estimates.
+func (n *Node) CountRows(ctx context.Context) (map[string]int64, error) {
+	st := n.Store()
 	if st == nil {
-		return store.Sizes{}, errAway
+		return nil, ErrAway
 	}
-	now := e.now()
+	now := n.now()
 	sizes, err := st.Sizes(ctx)
-	if err == nil {
-		e.lease.mu.Lock()
-		defer e.lease.mu.Unlock()
-		e.lease.sizes, e.lease.sizedAt = sizes, now
+	if err != nil {
+		return nil, err
 	}
-	return sizes, err
+	rows := map[string]int64{
+		"families": sizes.Families, "revocations": sizes.Revocations, "requests": sizes.Requests,
+		"clients": sizes.Clients, "users": sizes.Users,
+	}
+	n.lease.mu.Lock()
+	defer n.lease.mu.Unlock()
+	n.lease.rows, n.lease.countedAt = rows, now
+	return rows, nil
 }
 
 func (k *lease) countedSince(then time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.sizedAt.After(then)
+	return k.countedAt.After(then)
 }
 
-// report reports whether this engine is the housekeeper, and if so how many records of each kind there were when they were
+// report reports whether this node is the housekeeper, and if so how many records of each kind there were when they were
 // counted last.
 func (k *lease) report() (leads bool, stored map[string]int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.leads || k.sizedAt.IsZero() {
-		return k.leads, nil
+	if !k.leads {
+		return false, nil
 	}
-	return true, byTable(k.sizes)
-}
-
-func byTable(sizes store.Sizes) map[string]int64 {
-	return map[string]int64{
-		"families": sizes.Families, "revocations": sizes.Revocations, "requests": sizes.Requests,
-		"clients": sizes.Clients, "users": sizes.Users,
-	}
+	return true, k.rows
 }

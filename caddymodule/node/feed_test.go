@@ -1,4 +1,4 @@
-package caddymodule
+package node
 
 import (
 	"context"
@@ -31,7 +31,7 @@ func (f *longFeed) Revocations(ctx context.Context, after int64) (list []store.R
 		size = 1
 	}
 	for i := range size {
-		list = append(list, store.Revocation{Kind: store.RevokeToken, ID: fmt.Sprint(after, i), ExpiresAt: clock().Add(time.Hour)})
+		list = append(list, store.Revocation{Kind: store.RevokeToken, ID: fmt.Sprint(after, i), ExpiresAt: Clock().Add(time.Hour)})
 	}
 	return list, after + 1, nil
 }
@@ -39,20 +39,20 @@ func (f *longFeed) Revocations(ctx context.Context, after int64) (list []store.R
 // TestS12LongFeedInPages: each page has its own time, what was read stays read when a page fails, and the set is fresh only
 // after the last one.
 func TestS12LongFeedInPages(t *testing.T) {
-	e := newEngine(engineSettings{staleness: time.Minute}, nil)
+	n := prepared(t, inMemory)
 	feed := &longFeed{pages: 3, failing: 2}
-	e.feed.store = feed
-	isFresh := func() bool { return e.revocations.Age(clock()) < time.Minute }
-	if more, err := e.readPage(t.Context()); !more || err != nil || isFresh() {
+	n.feed.store = feed
+	isFresh := func() bool { return n.Revocations.Age(Clock()) < time.Minute }
+	if more, err := n.readPage(t.Context()); !more || err != nil || isFresh() {
 		t.Errorf("after the first page: more is %v, %v, fresh is %v", more, err, isFresh())
 	}
-	if err := e.catchUp(t.Context()); !errors.Is(err, errNoPage) || isFresh() {
+	if err := n.catchUp(t.Context()); !errors.Is(err, errNoPage) || isFresh() {
 		t.Errorf("after the page that failed: %v, fresh is %v", err, isFresh())
 	}
-	if err := e.catchUp(t.Context()); err != nil || !isFresh() {
+	if err := n.catchUp(t.Context()); err != nil || !isFresh() {
 		t.Errorf("at the end: %v, fresh is %v", err, isFresh())
 	}
-	if n := e.revocations.Len(); n != 2*store.FeedPage+1 || len(feed.deadlines) != 4 {
+	if n := n.Revocations.Len(); n != 2*store.FeedPage+1 || len(feed.deadlines) != 4 {
 		t.Errorf("%d questions brought %d revocations", len(feed.deadlines), n)
 	}
 	for i := 1; i < len(feed.deadlines); i++ {
@@ -78,16 +78,16 @@ func (f *strangersFeed) Revocations(ctx context.Context, after int64) ([]store.R
 // TestARefreshIsOnNobodysPatience: requests share a reading, and the one whose turn it is may have waited for the store for as
 // long as it may, or be given up. That would fail all of them.
 func TestARefreshIsOnNobodysPatience(t *testing.T) {
-	e := newEngine(engineSettings{staleness: time.Minute}, nil)
+	n := prepared(t, inMemory)
 	feed := new(strangersFeed)
-	e.feed.store = feed
-	if err := e.refresh(context.WithValue(t.Context(), requestKey{}, "patience")); err != nil || feed.carried != nil {
+	n.feed.store = feed
+	if err := n.Refresh(context.WithValue(t.Context(), requestKey{}, "patience")); err != nil || feed.carried != nil {
 		t.Errorf("%v: the feed is asked with %v of the request", err, feed.carried)
 	}
 }
 
-// TestF15G71IntervalsAreThosePromised: other tests bear with a busy machine, and would not see others.
-func TestF15G71IntervalsAreThosePromised(t *testing.T) {
+// TestF15IntervalsAreThosePromised: other tests bear with a busy machine, and would not see others.
+func TestF15IntervalsAreThosePromised(t *testing.T) {
 	if feedInterval > time.Second || serverTimeout > 5*time.Second {
 		t.Errorf("revocations are asked for every %v, and a server has %v to answer", feedInterval, serverTimeout)
 	}

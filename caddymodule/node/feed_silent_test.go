@@ -1,4 +1,4 @@
-package caddymodule
+package node
 
 import (
 	"context"
@@ -37,10 +37,10 @@ func (f *silentFeed) Revocations(ctx context.Context, after int64) ([]store.Revo
 // patience of one request, whenever they came; also those who waited for the next reading, and who asked something else
 // before. And it is one of them all who reads.
 func TestF16NobodyWaitsForTheFeedTwice(t *testing.T) {
-	e := newEngine(engineSettings{staleness: time.Minute}, nil)
+	n := prepared(t, inMemory)
 	synctest.Test(t, func(t *testing.T) {
 		feed := new(silentFeed)
-		e.feed.store, e.feed.mu = feed, newTimedLock()
+		n.feed.store, n.feed.mu = feed, newTimedLock()
 		const promised = 2500 * time.Millisecond // the patience of one request
 		var asking sync.WaitGroup
 		for i := range 100 {
@@ -52,7 +52,7 @@ func TestF16NobodyWaitsForTheFeedTwice(t *testing.T) {
 					<-before.Done()
 					stop()
 				}
-				if err := e.refresh(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				if err := n.Refresh(ctx); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("request %d: %v", i, err)
 				}
 				if took := time.Since(began); took > promised {
@@ -71,7 +71,7 @@ func TestF16NobodyWaitsForTheFeedTwice(t *testing.T) {
 		}
 		feed.answers.Store(true)
 		time.Sleep(feedTimeout) // what is under way ends
-		if err := e.refresh(sqlstore.WithTimeout(t.Context())); err != nil {
+		if err := n.Refresh(sqlstore.WithTimeout(t.Context())); err != nil {
 			t.Errorf("when it answers again: %v", err)
 		}
 		synctest.Wait()

@@ -1,0 +1,117 @@
+package node
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/machine"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// patience is how long a test waits for what must come. Only one that fails waits so long.
+const patience = time.Minute
+
+func TestMain(m *testing.M) {
+	machine.Watch()
+	os.Exit(run(m))
+}
+
+// run gives the tests a data directory of their own: a node remembers there how far its database had come.
+func run(m *testing.M) int {
+	home, err := os.MkdirTemp("", "gatehouse-home-")
+	if err == nil {
+		defer func() { _ = os.RemoveAll(home) }()
+		err = os.Setenv("XDG_DATA_HOME", home)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// inMemory are the settings of a node with nothing on disk.
+var inMemory = Settings{Store: Memory, Issuer: "https://a.example", Algorithm: oauth.ES256, MaxStaleness: time.Minute}
+
+// onDisk are those of a node on a new SQLite file.
+func onDisk(t *testing.T) Settings {
+	s := inMemory
+	s.Store, s.Path = SQLite, filepath.Join(t.TempDir(), "state", "oauth.db")
+	return s
+}
+
+// prepared returns a node that has not opened.
+func prepared(t *testing.T, settings Settings) *Node {
+	t.Helper()
+	n := newNode(settings, nil)
+	t.Cleanup(func() { _ = n.Destruct() })
+	return n
+}
+
+// opened returns a node that has.
+func opened(t *testing.T, settings Settings) *Node {
+	t.Helper()
+	n := prepared(t, settings)
+	if err := n.Open(); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// kept returns a node whose first round of housekeeping is over: one that is under way drops by clocks as they were when it
+// began.
+func kept(t *testing.T, settings Settings) *Node {
+	t.Helper()
+	n := opened(t, settings)
+	n.awaitRound(t)
+	return n
+}
+
+// awaitRound waits until the first round of housekeeping is over, which a node begins by itself.
+func (n *Node) awaitRound(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); n.Status().Rows == nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the housekeeper has never counted")
+		}
+	}
+}
+
+// keepHouse is a round of housekeeping.
+func (n *Node) keepHouse(t *testing.T) {
+	t.Helper()
+	if err := n.KeepHouse(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// issuer returns an issuer of the node.
+func (n *Node) issuer() *tokenissuer.Issuer {
+	return &tokenissuer.Issuer{
+		URL: n.settings.Issuer, Audience: []string{n.settings.Issuer}, Lifetimes: store.DefaultLifetimes,
+		Keys: n.Keys, Revocations: n.Revocations, Verifier: n.Verifier, Refresh: n.Refresh, Now: n.StoreTime,
+		Store: n.Store(), Master: n.MasterKey(), JTIMAC: n.JTIMAC(),
+	}
+}
+
+// testClock moves when a test says so.
+type testClock struct{ offset atomic.Int64 }
+
+func (c *testClock) advance(d time.Duration) { c.offset.Add(int64(d)) }
+
+// setClock gives every node that is made from now on a clock that stands still until the test moves it.
+func setClock(t *testing.T) *testClock {
+	t.Helper()
+	c, now := new(testClock), time.Now()
+	before, monotonic := Clock, MonotonicClock
+	Clock = func() time.Time { return now.Add(time.Duration(c.offset.Load())) }
+	MonotonicClock = func() time.Time { return now }
+	t.Cleanup(func() { Clock, MonotonicClock = before, monotonic })
+	return c
+}

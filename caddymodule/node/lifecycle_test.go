@@ -1,0 +1,94 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/machine"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// TestF9TwoNodesOnOneFile stands for two processes: they agree on one first key, and what one revokes the other
+// refuses within the feed's interval.
+func TestF9TwoNodesOnOneFile(t *testing.T) {
+	settings := onDisk(t)
+	var both [2]*Node
+	var opened sync.WaitGroup
+	for i := range both {
+		both[i] = prepared(t, settings)
+		opened.Go(func() {
+			if err := both[i].Open(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	opened.Wait()
+	if t.Failed() {
+		return
+	}
+	var kids [2]string
+	for i, n := range both {
+		key, err := n.Keys.Signing(Clock())
+		if err != nil {
+			t.Fatal(err)
+		}
+		kids[i] = key.ID
+	}
+	if kids[0] != kids[1] {
+		t.Errorf("they sign with %s and %s", kids[0], kids[1])
+	}
+	issuer := both[0].issuer()
+	tokens, err := issuer.Issue(tokenissuer.Grant{Client: &store.Client{ID: "conf"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	verify := func() error {
+		_, err := both[1].Verifier.Verify(tokens.AccessToken.Reveal(), []string{"https://a.example"})
+		return err
+	}
+	if err := verify(); err != nil {
+		t.Fatalf("the other refuses the token: %v", err)
+	}
+	if err := issuer.Revoke(context.Background(), issuer.RevocationOf(store.RevokeToken, tokens.Claims.ID)); err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); verify() == nil; time.Sleep(5 * time.Millisecond) {
+		if took := time.Since(began); machine.Fair(took) > 5*time.Second { // the most that docs/reliability.md promises
+			t.Fatalf("after %s the other still accepts the token", took)
+		}
+	}
+	if reason := oauth.AsError(verify()).Reason; reason != "token_revoked" {
+		t.Errorf("the other refuses it as %s", reason)
+	}
+}
+
+// TestS22CleanupWaitsForRequests: the store stays open for the requests of the old configuration, and lets no new ones
+// in.
+func TestS22CleanupWaitsForRequests(t *testing.T) {
+	n := opened(t, onDisk(t))
+	if !n.Enter() {
+		t.Fatal("an open node lets nobody in")
+	}
+	if err := n.Destruct(); err != nil {
+		t.Fatal(err)
+	}
+	if n.Enter() {
+		t.Error("a closing node lets somebody in")
+	}
+	if _, err := n.store.Clients(t.Context()); err != nil {
+		t.Errorf("the store is closed under a request: %v", err)
+	}
+	n.Leave()
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := n.store.Clients(t.Context()); err != nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the store stays open")
+		}
+	}
+}
