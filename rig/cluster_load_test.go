@@ -4,6 +4,7 @@ package rig
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"sync"
@@ -16,10 +17,9 @@ import (
 type load struct {
 	t *testing.T
 	// pause is between two requests of a client.
-	pause   time.Duration
-	stopped chan struct{}
-	running sync.WaitGroup
-	clients int // how many start has started
+	pause time.Duration
+	clients
+	count int // how many start has started
 
 	mu      sync.Mutex
 	asked   int
@@ -36,44 +36,27 @@ type attempt struct {
 	answer      Answer
 }
 
+func (a attempt) String() string {
+	return fmt.Sprintf("%s, from %s to %s: %s", a.what, a.from.Format(time.StampMilli), a.until.Format(time.StampMilli), a.answer)
+}
+
 func newLoad(t *testing.T, pause time.Duration) *load {
 	t.Helper()
-	l := &load{t: t, pause: pause, stopped: make(chan struct{})}
-	t.Cleanup(l.stop)
+	l := &load{t: t, pause: pause}
+	l.begin(t)
 	return l
 }
 
 // start starts clients that talk to a URL, by a transport or, when it is nil, with a connection for each request.
-func (l *load) start(clients int, at string, by http.RoundTripper) {
+func (l *load) start(count int, at string, by http.RoundTripper) {
 	ctx := l.t.Context()
 	if by != nil {
 		ctx = Via(ctx, by)
 	}
-	l.clients += clients
-	for i := range clients {
+	l.count += count
+	for i := range count {
 		a := Application{at, []string{Console, Portal, Device}[i%3]}
 		l.running.Go(func() { l.client(ctx, a) })
-	}
-}
-
-// stop waits until every client has brought to its end what it has begun.
-func (l *load) stop() {
-	l.mu.Lock()
-	select {
-	case <-l.stopped:
-	default:
-		close(l.stopped)
-	}
-	l.mu.Unlock()
-	l.running.Wait()
-}
-
-func (l *load) isStopped() bool {
-	select {
-	case <-l.stopped:
-		return true
-	default:
-		return false
 	}
 }
 
@@ -195,23 +178,12 @@ func (l *load) allAnswered() {
 	if most := max(fewestPutOff, l.asked/onePutOffIn); l.putOff > most {
 		l.t.Errorf("%d of %d requests were put off with a 503, want %d at most", l.putOff, l.asked, most)
 	}
-	for i, answer := range l.wrong {
-		if i < 5 {
-			l.t.Errorf("wrong: %s", answer)
-		}
-	}
-	if len(l.wrong) > 5 {
-		l.t.Errorf("and %d more", len(l.wrong)-5)
-	}
+	reportFirst(l.t, "wrong", l.wrong)
 }
 
 // unbroken stops the load, and fails the test when a request got no answer.
 func (l *load) unbroken(what string) {
 	l.t.Helper()
 	l.allAnswered()
-	for i, a := range l.broken {
-		if i < 5 {
-			l.t.Errorf("%s: %s, from %s to %s: %s", what, a.what, a.from.Format(time.StampMilli), a.until.Format(time.StampMilli), a.answer)
-		}
-	}
+	reportFirst(l.t, what, l.broken)
 }

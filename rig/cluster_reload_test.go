@@ -213,9 +213,9 @@ func (v *variety) report(t *testing.T, reloads int, quiet *variety) {
 		l, was := v.all()[i], quiet.all()[i]
 		l.allAnswered()
 		// A reload cuts a client's request once: the next connection is to the new server.
-		most := l.clients * reloads
+		most := l.count * reloads
 		if i > 0 { // these stay with one node, and a node has its share of the reloads
-			most = l.clients * (reloads/(len(v.transports)/2) + 1)
+			most = l.count * (reloads/(len(v.transports)/2) + 1)
 		}
 		if len(l.broken) > most {
 			t.Errorf("%s: %d of %d requests failed at first, want %d at most; the last: %s", kind, len(l.broken), l.requests(), most, l.broken[len(l.broken)-1].answer)

@@ -81,12 +81,7 @@ func TestCrashF2(t *testing.T) {
 			r := starts[store](t)
 			r.want = kills / int64(len(stores))
 			wrong := r.crash(seed)
-			for _, text := range wrong[:min(len(wrong), 10)] {
-				t.Error(text)
-			}
-			if len(wrong) > 10 {
-				t.Errorf("and %d more", len(wrong)-10)
-			}
+			reportFirst(t, "wrong", wrong)
 			if n := r.kills.Load(); n < r.want {
 				t.Errorf("only %d of %d kills", n, r.want)
 			}

@@ -3,7 +3,6 @@
 package rig
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
@@ -77,11 +76,9 @@ var badKinds = []struct {
 
 // flood is clients that show one bad token after the other, each on a connection that it keeps.
 type flood struct {
-	node    *Node
-	forger  forger
-	life    context.Context
-	leave   context.CancelFunc
-	running sync.WaitGroup
+	node   *Node
+	forger forger
+	clients
 	// refused is how many tokens were, and waited how many of them for as long as an answer that is held back; putOff is how many
 	// were answered with a 503 that says when to come back, lost how many got no answer.
 	refused, waited, putOff, lost atomic.Int64
@@ -91,20 +88,14 @@ type flood struct {
 }
 
 // startFlood lets a number of clients loose, until stop.
-func startFlood(t *testing.T, n *Node, clients int, f forger) *flood {
+func startFlood(t *testing.T, n *Node, count int, f forger) *flood {
 	t.Helper()
 	fl := &flood{node: n, forger: f}
-	fl.life, fl.leave = context.WithCancel(t.Context())
-	t.Cleanup(fl.stop)
-	for i := range clients {
+	fl.begin(t)
+	for i := range count {
 		fl.running.Go(func() { fl.client(i) })
 	}
 	return fl
-}
-
-func (f *flood) stop() {
-	f.leave()
-	f.running.Wait()
 }
 
 // client shows bad tokens of all kinds in turn.
@@ -151,11 +142,7 @@ func (f *flood) report(t *testing.T) {
 			t.Errorf("%d of %d bad tokens are put off", n, all)
 		}
 	}
-	for i, answer := range f.wrong {
-		if i < 5 {
-			t.Errorf("the answer to a bad token: %s", answer)
-		}
-	}
+	reportFirst(t, "the answer to a bad token", f.wrong)
 }
 
 // neighbours is how many clients mean well beside a flood.

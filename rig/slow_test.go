@@ -62,10 +62,7 @@ type crowd struct {
 	node  *Node
 	token string
 	pace  time.Duration // between two bytes
-
-	life    context.Context
-	leave   context.CancelFunc
-	running sync.WaitGroup
+	clients
 	// waiting is how many clients have never been cut off, open how many are connected.
 	waiting, open atomic.Int64
 	readers       int               // how many read slowly
@@ -77,8 +74,7 @@ type crowd struct {
 
 func newCrowd(t *testing.T, n *Node, token string, pace time.Duration) *crowd {
 	c := &crowd{node: n, token: token, pace: pace, lasted: make(map[string]*times)}
-	c.life, c.leave = context.WithCancel(t.Context())
-	t.Cleanup(c.stop)
+	c.begin(t)
 	return c
 }
 
@@ -102,12 +98,6 @@ func (c *crowd) gather(t *testing.T, name string, count int) {
 		c.running.Go(func() { c.client(kind, door) })
 	}
 	soon(t, "the slow clients to connect", func() bool { return c.open.Load() >= before+int64(count)*9/10 })
-}
-
-// stop sends everybody home.
-func (c *crowd) stop() {
-	c.leave()
-	c.running.Wait()
 }
 
 // client connects again and again.
