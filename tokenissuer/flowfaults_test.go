@@ -165,16 +165,3 @@ func (s *faultyStore) PasswordSchemes(ctx context.Context) (schemes []string, er
 	err = s.run("PasswordSchemes", func() error { schemes, err = s.Store.PasswordSchemes(ctx); return err })
 	return schemes, err
 }
-
-// faultyDirectory has one user more than the other directory, who could not be registered.
-type faultyDirectory struct {
-	store.Directory
-	user *store.User
-}
-
-func (d *faultyDirectory) User(ctx context.Context, id string) (*store.User, error) {
-	if id == d.user.ID {
-		return d.user, nil
-	}
-	return d.Directory.User(ctx, id)
-}

@@ -53,14 +53,6 @@ func wantRefusal(t *testing.T, err error, code oauth.ErrorCode, reason string) {
 	}
 }
 
-func wantStatus(t *testing.T, err error, status int) {
-	t.Helper()
-	var e httpError
-	if !errors.As(err, &e) || e.status != status {
-		t.Fatalf("got %v, want status %d", err, status)
-	}
-}
-
 // encode renders parameters in the named media type, duplicates included.
 func encode(media string, pairs ...[2]string) (contentType, body string) {
 	var parts []string
