@@ -15,9 +15,9 @@ build:
 
 # Most tests, in less than a minute: no root, no PostgreSQL (-short leaves out what would start it), no browser, no network. Left out by name are
 # those that need Chromium, Node or nginx, and those that wait, hash many passwords or flood a gate. They are for `make test`.
-LEFT_OUT = ^Test(Browser|Interop|Nginx|K[0-9]|F[0-9]|I[0-9]|A[0-9]|M[0-9]|S19|T(21|36|[4-9]|10|121)|G(14|29|44|59|63|7|8|9[089]|120|125|13)|AUserFrom|Account|Login|Metrics|Migrate|StatusCounts|Success|Trusted|Wycheproof)
+LEFT_OUT = ^Test(Browser|Interop|Nginx|K[0-9]|F[0-9]|I[0-9]|A[0-9]|M[0-9]|S19|T(21|36|[4-9]|10|121|14[0-4])|G(14|29|44|59|63|7|8|9[089]|120|125|13)|AUserFrom|Account|Login|Metrics|Migrate|StatusCounts|Trusted|Wycheproof)
 quick:
-	go test -short -vet=off -skip '$(LEFT_OUT)' $$(go list ./... | grep -vE '/(rig|internal/.*)$$')
+	go test -short -vet=off -ldflags='-s -w' -shuffle=on -skip '$(LEFT_OUT)' $$(go list ./... | grep -vE '/(rig|internal/.*)$$')
 
 # A process has one Caddy, so the tests of ./caddymodule are shared out among three: those that wait much, for Chromium and
 # for databases that are away; those of the gate; and all others. Those of ./rig come when these are over: they look at
@@ -42,7 +42,7 @@ test: $(NPM_DIR)/node_modules/.package-lock.json
 	all=''; failed=0; \
 	run() { \
 		module=$$1; shift; \
-		CGO_ENABLED=1 go test -C $$module -race $(UNWATCHED) -count=1 -timeout=30m $(TESTFLAGS) "$$@" & all="$$all $$!"; \
+		CGO_ENABLED=1 go test -C $$module -race $(UNWATCHED) -shuffle=on -count=1 -timeout=30m $(TESTFLAGS) "$$@" & all="$$all $$!"; \
 	}; \
 	run . $$(go list ./... | grep -vE '/(caddymodule|rig)$$'); run bench ./...; others=$$all; all=''; \
 	run . -skip '$(WAITING)|$(GATE)' ./caddymodule; \
