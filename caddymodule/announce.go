@@ -26,7 +26,7 @@ func version() string {
 
 // about are the fields of the line about a start.
 func (a *App) about() []zap.Field {
-	fields := []zap.Field{zap.Int("guarded_routes", a.covered.Load().Guards), zap.String("version", version())}
+	fields := []zap.Field{zap.Int("guarded_routes", a.covered.Load().Gates), zap.String("version", version())}
 	if !a.issues() {
 		return append(fields, zap.Int("trusted_issuers", len(a.trusted)))
 	}

@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -35,7 +34,13 @@ type metadataServer interface {
 func describe(sites []*siteCoverage, issuer *describedIssuer) {
 	documents := documentsOf(sites, issuer)
 	served := make(map[*document]bool)
-	for server, places := range serversOf(sites) {
+	servers := make(map[metadataServer][]placedServer)
+	for _, s := range sites {
+		for _, place := range s.servers {
+			servers[place.metadataServer] = append(servers[place.metadataServer], place)
+		}
+	}
+	for server, places := range servers {
 		var own []endpoint.ResourceMetadata
 		for _, d := range documents {
 			if slices.ContainsFunc(places, d.isServedAt) {
@@ -58,26 +63,10 @@ func describe(sites []*siteCoverage, issuer *describedIssuer) {
 	}
 }
 
-// placedServer is an `oauth_server` with the site that it stands on.
-type placedServer struct {
-	serverPlace
-	site *siteCoverage
-}
-
-func serversOf(sites []*siteCoverage) map[metadataServer][]placedServer {
-	servers := make(map[metadataServer][]placedServer)
-	for _, s := range sites {
-		for _, place := range s.servers {
-			servers[place.metadataServer] = append(servers[place.metadataServer], placedServer{place, s})
-		}
-	}
-	return servers
-}
-
 // isServedAt reports whether clients that look for the metadata come to this `oauth_server`.
 func (d *document) isServedAt(place placedServer) bool {
 	for _, c := range place.conditions {
-		patterns := pathsOf(c.sets)
+		patterns, _ := pathsOf(c.sets)
 		if len(patterns) > 0 && !slices.ContainsFunc(patterns, func(p string) bool { return patternCovers(p, strings.ToLower(d.at.Path)) }) {
 			return false
 		}
@@ -142,9 +131,9 @@ func (i *describedIssuer) resourceOf(s *siteCoverage, g *guard) string {
 		return g.view.Resource
 	}
 	below := commonPath(clientPaths(g.conditions))
-	origin, isOwn, err := i.originOf(s, g)
+	origin, isOwn := i.originOf(s, g)
 	switch {
-	case err != nil:
+	case origin == "":
 		return ""
 	case isOwn && below == "":
 		return i.Audience
@@ -152,46 +141,28 @@ func (i *describedIssuer) resourceOf(s *siteCoverage, g *guard) string {
 	return origin + below
 }
 
-var errNoOrigin = errors.New("neither the site nor an audience has a host")
-
 // originOf is scheme and host under which clients know a site. Behind another proxy it has not the scheme and the port that
 // Caddy listens with, so that a URL of the configuration with one of its hosts comes first: our own resource's, or an audience.
-// Own tells that it is the former.
-func (i *describedIssuer) originOf(s *siteCoverage, g *guard) (origin string, own bool, err error) {
+// It is empty when none of them has a host. Own tells that it is our own resource's.
+func (i *describedIssuer) originOf(s *siteCoverage, g *guard) (origin string, own bool) {
 	if g.takesOwn() && len(g.Audience) == 0 {
 		if u, err := url.Parse(i.Metadata); err == nil && s.mayHave(u.Hostname()) {
-			return u.Scheme + "://" + u.Host, true, nil
+			return u.Scheme + "://" + u.Host, true
 		}
 	}
 	for _, issuer := range g.view.Issuers {
 		for _, audience := range issuer.Audience {
 			if u, err := url.Parse(audience); err == nil && gate.CheckResource(audience) == nil && s.mayHave(u.Hostname()) {
-				return u.Scheme + "://" + u.Host, false, nil
+				return u.Scheme + "://" + u.Host, false
 			}
 		}
 	}
 	for _, host := range s.hosts {
 		if !strings.ContainsAny(host, "*{") {
-			return s.scheme + "://" + s.authority(host), false, nil
+			return s.scheme + "://" + s.authority(host), false
 		}
 	}
-	return "", false, errNoOrigin
-}
-
-// hasHost reports whether a host is one of the site's.
-func (s *siteCoverage) hasHost(host string) bool {
-	return slices.ContainsFunc(s.hosts, func(own string) bool { return strings.EqualFold(own, host) })
-}
-
-// mayHave reports whether a site may serve a host. One that says nothing about its hosts may serve each.
-func (s *siteCoverage) mayHave(host string) bool {
-	return len(s.hosts) == 0 || s.hasHost(host) || slices.ContainsFunc(s.hosts, func(own string) bool {
-		if rest, wild := strings.CutPrefix(own, "*."); wild {
-			_, parent, _ := strings.Cut(host, ".")
-			return strings.EqualFold(rest, parent)
-		}
-		return strings.ContainsAny(own, "{*")
-	})
+	return "", false
 }
 
 // commonPath is the path that stands before all that path patterns match; empty: there is nothing in common.

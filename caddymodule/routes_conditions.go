@@ -2,135 +2,118 @@ package caddymodule
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// stage says how far a request may have been changed when something was asked of it. What was asked at two stages can be
-// compared only when nothing has changed the request in between.
-type stage struct {
-	url, rest int // another number whenever a handler may have changed the URL or the method, or anything else
-	// passed counts the gates on the way: each takes headers and parts of the query away, and knows who is calling.
-	passed int
-	// stripped is what was taken from the front of the path by then, and known while nothing else was done to it.
-	stripped string
-	known    bool
-}
-
-// sameFor reports whether a matcher sees the same at both stages.
-func (s stage) sameFor(matcher any, other stage) bool {
-	switch matcher.(type) {
-	case *caddyhttp.MatchPath, *caddyhttp.MatchPathRE, *caddyhttp.MatchMethod:
-		return s.url == other.url
-	case *caddyhttp.MatchHost, *caddyhttp.MatchProtocol, *caddyhttp.MatchRemoteIP, *caddyhttp.MatchClientIP:
-		return s.url == other.url && s.rest == other.rest
-	}
-	// The gate that is asked about may be in between, for it was passed then; a second one could make a request match that
-	// has gone past the first.
-	return s.url == other.url && s.rest == other.rest && max(s.passed, other.passed)-min(s.passed, other.passed) <= 1
-}
-
-// condition is what a route asks of a request before it runs.
+// condition is what a route asks of a request before it runs. The routes for the answers of a handler ask for something that is no
+// part of the request: their condition has neither matchers nor a group.
 type condition struct {
-	stage
-	id   int
-	sets caddyhttp.MatcherSets // one of them must match; none: every request does
-	// group makes routes exclusive: of those in one group, a request runs the first that matches.
-	group string
-	// rivals: an earlier route of the group may have run in this one's place.
-	rivals bool
-	// opaque: what is asked is not of the request, so nobody can tell whether it holds.
-	opaque bool
+	location        // as the matchers see it
+	id       int    // two conditions of one id are the same
+	behind   int    // so many gates stand before it
+	group    string // of the routes in one group, a request runs the first that matches
+	sets     caddyhttp.MatcherSets
 }
 
-// fact is a matcher that has matched.
-type fact struct {
-	stage
-	matcher any
-}
-
-func (c *condition) facts(set int) []fact {
-	facts := make([]fact, len(c.sets[set]))
-	for i, matcher := range c.sets[set] {
-		facts[i] = fact{c.stage, matcher}
-	}
-	return facts
-}
-
-// viewsOf lists ways to look at what holds of a request that has met all the conditions. Each view is a list of
-// alternatives of which at least one holds: the first has one alternative, which holds for certain, and every condition
-// with several sets of matchers gives another view.
-func viewsOf(conditions []condition) [][][]fact {
-	var certain []fact
-	for i := range conditions {
-		if c := &conditions[i]; len(c.sets) == 1 && !c.opaque {
-			certain = append(certain, c.facts(0)...)
-		}
-	}
-	views := [][][]fact{{certain}}
-	for i := range conditions {
-		c := &conditions[i]
-		if len(c.sets) < 2 || c.opaque {
-			continue
-		}
-		var alternatives [][]fact
-		for set := range c.sets {
-			alternatives = append(alternatives, append(slices.Clip(certain), c.facts(set)...))
-		}
-		views = append(views, alternatives)
-	}
-	return views
-}
-
-// impliedBy reports whether every request that has met all the others has met this one. No is also said in doubt.
+// impliedBy reports whether every request that has met all the others has met this one. It says no in doubt, and asks two
+// things only: whether it is one of them, as when a gate and a backend are in the same block, and whether a single one of them
+// has matchers that let no other request through.
 func (c *condition) impliedBy(others []condition) bool {
-	if slices.ContainsFunc(others, func(o condition) bool { return o.id == c.id }) {
-		return true
-	}
-	if c.opaque || c.rivals {
-		return false
-	}
-	return len(c.sets) == 0 || holdsInAView(others, func(facts []fact) bool {
-		return slices.ContainsFunc(c.sets, func(set caddyhttp.MatcherSet) bool { return c.setFollows(set, facts) })
+	return slices.ContainsFunc(others, func(o condition) bool {
+		return o.id == c.id || c.group == "" && o.number == c.number && cover(c.sets, o.sets)
 	})
 }
 
-// excludedBy reports whether no request that has met all the others can have met this one. No is also said in doubt.
+// excludedBy reports whether no request that has met all the others can have met this one. It says no in doubt.
 func (c *condition) excludedBy(others []condition) bool {
-	for _, o := range others {
-		if o.id == c.id {
-			return false
-		}
-		if o.group != "" && o.group == c.group {
-			return true
-		}
-	}
-	if c.opaque || len(c.sets) == 0 {
-		return false
-	}
-	for _, set := range c.sets {
-		if !holdsInAView(others, func(facts []fact) bool { return c.setContradicts(set, facts) }) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(others, func(o condition) bool { return o.id == c.id }) &&
+		slices.ContainsFunc(others, func(o condition) bool {
+			return c.group != "" && o.group == c.group || o.number == c.number && differ(c.sets, o.sets)
+		})
 }
 
-// holdsInAView reports whether there is a view of the conditions with nothing but alternatives of which something holds.
-func holdsInAView(conditions []condition, holds func([]fact) bool) bool {
-	return slices.ContainsFunc(viewsOf(conditions), func(alternatives [][]fact) bool {
-		return !slices.ContainsFunc(alternatives, func(facts []fact) bool { return !holds(facts) })
+// cover reports whether every request that the narrow sets let through is let through by the wide ones. Only matchers for path and
+// method are compared: what others look at may change on the way, and a gate changes headers and query itself.
+func cover(wide, narrow caddyhttp.MatcherSets) bool {
+	return every(narrow, func(n caddyhttp.MatcherSet) bool {
+		return slices.ContainsFunc(wide, func(w caddyhttp.MatcherSet) bool {
+			return every(w, func(wide any) bool {
+				return slices.ContainsFunc(n, func(narrow any) bool { return matcherCovers(wide, narrow) })
+			})
+		})
 	})
 }
 
-func (c *condition) setFollows(set caddyhttp.MatcherSet, facts []fact) bool {
-	return !slices.ContainsFunc(set, func(matcher any) bool {
-		return !slices.ContainsFunc(facts, func(f fact) bool { return c.sameFor(matcher, f.stage) && follows(f.matcher, matcher) })
+func matcherCovers(wide, narrow any) bool {
+	switch wide := wide.(type) {
+	case *caddyhttp.MatchPath:
+		narrow, ok := narrow.(*caddyhttp.MatchPath)
+		return ok && every(*narrow, func(n string) bool {
+			return slices.ContainsFunc(*wide, func(w string) bool { return patternCovers(w, n) })
+		})
+	case *caddyhttp.MatchPathRE:
+		narrow, ok := narrow.(*caddyhttp.MatchPathRE)
+		return ok && narrow.Pattern == wide.Pattern
+	case *caddyhttp.MatchMethod:
+		narrow, ok := narrow.(*caddyhttp.MatchMethod)
+		return ok && every(*narrow, func(method string) bool { return slices.Contains(*wide, method) })
+	}
+	return false
+}
+
+// differ reports whether no request is let through by both: each two of their sets have matchers that exclude each other.
+func differ(a, b caddyhttp.MatcherSets) bool {
+	return every(a, func(a caddyhttp.MatcherSet) bool {
+		return every(b, func(b caddyhttp.MatcherSet) bool {
+			return slices.ContainsFunc(a, func(a any) bool {
+				return slices.ContainsFunc(b, func(b any) bool { return matcherExcludes(a, b) || matcherExcludes(b, a) })
+			})
+		})
 	})
 }
 
-func (c *condition) setContradicts(set caddyhttp.MatcherSet, facts []fact) bool {
-	return slices.ContainsFunc(set, func(matcher any) bool {
-		return slices.ContainsFunc(facts, func(f fact) bool { return c.sameFor(matcher, f.stage) && contradict(f.matcher, matcher) })
-	})
+func matcherExcludes(a, b any) bool {
+	switch a := a.(type) {
+	case *caddyhttp.MatchPath:
+		b, ok := b.(*caddyhttp.MatchPath)
+		return ok && every(*a, func(a string) bool { return every(*b, func(b string) bool { return patternsDiffer(a, b) }) })
+	case *caddyhttp.MatchMethod:
+		b, ok := b.(*caddyhttp.MatchMethod)
+		return ok && !slices.ContainsFunc(*a, func(method string) bool { return slices.Contains(*b, method) })
+	case *caddyhttp.MatchNot:
+		return cover(a.MatcherSets, caddyhttp.MatcherSets{{b}})
+	}
+	return false
+}
+
+// every reports whether something holds for each of at least one.
+func every[T any](list []T, holds func(T) bool) bool {
+	return len(list) > 0 && !slices.ContainsFunc(list, func(item T) bool { return !holds(item) })
+}
+
+// plainPattern takes a path pattern apart that is one exact path, or the beginning of paths with a star behind it.
+func plainPattern(pattern string) (literal string, isPrefix, ok bool) {
+	literal, isPrefix = strings.CutSuffix(pattern, "*")
+	return literal, isPrefix, !strings.ContainsAny(literal, "*?[\\{%") && !strings.Contains(literal, "//")
+}
+
+// patternCovers reports whether every path that a pattern matches is matched by a wider one. `/*` does not cover `*`: a
+// request for an absolute URL may have no path at all.
+func patternCovers(wide, narrow string) bool {
+	literal, isPrefix, ok := plainPattern(wide)
+	inner, _, alsoPlain := plainPattern(narrow)
+	if !ok || !alsoPlain {
+		return wide == narrow && !strings.Contains(wide, "{")
+	}
+	return wide == narrow || isPrefix && strings.HasPrefix(inner, literal)
+}
+
+// patternsDiffer reports whether no path is matched by both patterns.
+func patternsDiffer(a, b string) bool {
+	first, firstIsPrefix, ok := plainPattern(a)
+	second, secondIsPrefix, alsoPlain := plainPattern(b)
+	return ok && alsoPlain && first != second && (!firstIsPrefix || !strings.HasPrefix(second, first)) &&
+		(!secondIsPrefix || !strings.HasPrefix(first, second))
 }

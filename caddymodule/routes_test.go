@@ -58,7 +58,10 @@ var shapes = []struct {
 	{"all but the path that is proxied", "@rest not path /pub/*\nprotect @rest\nreverse_proxy /pub/* UPSTREAM", []string{"/pub/* open"}},
 	{"the same negation", "@rest not path /pub/*\nprotect @rest\nreverse_proxy @rest UPSTREAM", []string{"* protected"}},
 	{"another negation", "@rest not path /pub/*\n@most not path /api/*\nprotect @rest\nreverse_proxy @most UPSTREAM", []string{"* conditional"}},
-	{"the same header", "@h header X-Key s3cret-of-the-matcher\nprotect @h\nreverse_proxy @h UPSTREAM", []string{"* protected"}},
+	{"the same regular expression", "@r path_regexp ^/api/\nprotect @r\nreverse_proxy @r UPSTREAM", []string{"* protected"}},
+	{"the same header side by side, which Caddy makes one route of", "@h header X-Key s3cret-of-the-matcher\nprotect @h\nreverse_proxy @h UPSTREAM", []string{"* protected"}},
+	{"the same header in two routes", "@h header X-Key s3cret-of-the-matcher\nprotect @h\nrespond /x/* 404\nreverse_proxy @h UPSTREAM", []string{"* conditional"}},
+	{"the same header around both", "@h header X-Key s3cret-of-the-matcher\nhandle @h {\nprotect\nreverse_proxy UPSTREAM\n}", []string{"* protected"}},
 	{"another value of the header", "@h header X-Key s3cret-of-the-matcher\n@i header X-Key *\nprotect @h\nreverse_proxy @i UPSTREAM", []string{"* conditional"}},
 	{"an expression", "@e expression `path('/api/*')`\nprotect @e\nreverse_proxy /api/* UPSTREAM", []string{"/api/* conditional"}},
 	{"optional", "protect {\noptional\n}\nreverse_proxy UPSTREAM", []string{"* conditional"}},
@@ -119,7 +122,7 @@ func TestG83WhatProtectsWhat(t *testing.T) {
 			switch {
 			case !isOpen && reached != nil && shape.name != "anonymous":
 				t.Errorf("without a token: %q", reached)
-			case isOpen && reached == nil && !slices.Contains([]string{"php", "files", "an expression", "a second gate that is optional"}, shape.name):
+			case isOpen && reached == nil && !slices.Contains([]string{"php", "files", "an expression", "a second gate that is optional", "the same header in two routes"}, shape.name):
 				t.Error("nothing gets through")
 			}
 		})
@@ -169,9 +172,9 @@ func TestG83WhatGoesOn(t *testing.T) {
 		"early hints":             {answer("103"), verdictOpen},
 		"perhaps early hints":     {answer("{http.vars.status}"), verdictOpen},
 	} {
-		w := walkServer(&caddyhttp.Server{Routes: caddyhttp.RouteList{test.before, route(new(reverseproxy.Handler))}})
-		f := &w.backends[0].flow
-		if got, _ := f.verdict(f.passages()); got != test.want {
+		sites := walkServer(new(caddyhttp.App), &caddyhttp.Server{Routes: caddyhttp.RouteList{test.before, route(new(reverseproxy.Handler))}})
+		b := &sites[len(sites)-1].backends[0]
+		if got, _ := b.verdict(b.passages()); got != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
 	}

@@ -3,25 +3,80 @@ package caddymodule
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 )
+
+// Verdicts about a handler that answers from a backend.
+const (
+	verdictProtected   = "protected"   // no request reaches it that a `protect` has not let through
+	verdictConditional = "conditional" // some may, or nobody can tell
+	verdictOpen        = "open"        // no `protect` stands before it
+	verdictUnreached   = "unreached"   // no request reaches it at all
+)
+
+// passage is a gate on the way to a backend.
+type passage struct {
+	*guard
+	only []string // what makes some requests pass beside it; none: all pass through it
+}
+
+// passages lists the gates that stand before a handler for some requests at least.
+func (f *flow) passages() []passage {
+	var list []passage
+	for i := range f.gates {
+		p, never := passage{guard: &f.gates[i]}, false
+		for j := range p.conditions {
+			c := &p.conditions[j]
+			if never = c.excludedBy(f.conditions); never {
+				break
+			}
+			if !c.impliedBy(f.conditions) {
+				p.only = append(p.only, c.inWords())
+			}
+		}
+		if !never {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// verdict says what the passages are worth, and why they are not worth more.
+func (f *flow) verdict(passages []passage) (verdict, why string) {
+	switch {
+	case f.dead:
+		return verdictUnreached, "a handler before it answers every request"
+	case len(passages) == 0 && f.onError:
+		return verdictOpen, "requests that failed come here, those that were refused among them"
+	case len(passages) == 0 && f.asked != "":
+		return verdictOpen, f.asked + " asks who is calling"
+	case len(passages) == 0:
+		return verdictOpen, ""
+	}
+	for _, p := range passages {
+		switch {
+		case len(p.only) > 0:
+			why = "protect is for " + strings.Join(p.only, ", ") + " only"
+		case p.Optional:
+			why = "a token is optional"
+		default:
+			return verdictProtected, ""
+		}
+	}
+	return verdictConditional, why
+}
 
 // view is a backend as the operator sees it.
 func (s *siteCoverage) view(b *backend) coverage.Route {
-	passages := b.flow.passages()
-	v := coverage.Route{
-		Site: s.String(), Paths: clientPaths(b.flow.conditions), Handler: b.kind, Upstreams: b.upstreams, ErrorRoute: b.flow.onError,
-	}
-	v.Verdict, v.Why = b.flow.verdict(passages)
-	for i := range b.flow.conditions {
-		c := &b.flow.conditions[i]
-		if text := c.inWords(); len(c.sets) > 0 && !isHostAlone(c.sets) || c.opaque {
-			v.Match = append(v.Match, text)
+	passages := b.passages()
+	v := coverage.Route{Site: s.String(), Paths: clientPaths(b.conditions), Handler: b.kind, Upstreams: b.upstreams, ErrorRoute: b.onError}
+	v.Verdict, v.Why = b.verdict(passages)
+	for i := range b.conditions {
+		if c := &b.conditions[i]; !isHostAlone(c.sets) && (len(c.sets) > 0 || c.group == "") {
+			v.Match = append(v.Match, c.inWords())
 		}
 	}
 	for _, p := range passages {
@@ -30,39 +85,7 @@ func (s *siteCoverage) view(b *backend) coverage.Route {
 	return v
 }
 
-func isHostAlone(sets caddyhttp.MatcherSets) bool {
-	return everyIn(sets, func(set caddyhttp.MatcherSet) bool {
-		return everyIn(set, func(matcher any) bool { _, ok := matcher.(*caddyhttp.MatchHost); return ok })
-	})
-}
-
-// clientPaths returns the path patterns of the innermost condition that has some, as clients send the path. Behind a rewrite
-// nobody can tell, so the one before it counts.
-func clientPaths(conditions []condition) []string {
-	for _, c := range slices.Backward(conditions) {
-		if !c.known || c.opaque || len(c.sets) == 0 {
-			continue
-		}
-		var patterns []string
-		all := everyIn(c.sets, func(set caddyhttp.MatcherSet) bool {
-			return slices.ContainsFunc(set, func(matcher any) bool {
-				path, ok := matcher.(*caddyhttp.MatchPath)
-				if ok {
-					for _, pattern := range *path {
-						patterns = append(patterns, c.stripped+pattern)
-					}
-				}
-				return ok
-			})
-		})
-		if all {
-			return patterns
-		}
-	}
-	return nil
-}
-
-// gateView is a gate as the operator sees it.
+// gate is a gate as the operator sees it.
 func (p *passage) gateView() coverage.Gate {
 	v := coverage.Gate{Source: p.Source, Only: p.only, Scopes: p.Scopes, Optional: p.Optional, Resource: p.MetadataURL()}
 	for _, issuer := range p.view.Issuers {
@@ -76,12 +99,12 @@ func (p *passage) gateView() coverage.Gate {
 	for i, rule := range p.Require {
 		words := ruleInWords(rule)
 		if matchers := p.view.Rules[i]; len(matchers) > 0 {
-			words += " for " + inWordsSets(matchers, "")
+			words += " for " + setsInWords(matchers, "")
 		}
 		v.Rules = append(v.Rules, words)
 	}
 	for _, anonymous := range p.view.Anonymous {
-		words := inWordsSets(caddyhttp.MatcherSets{anonymous.Matchers}, "")
+		words := setsInWords(caddyhttp.MatcherSets{anonymous.Matchers}, "")
 		if len(anonymous.Matchers) == 1 && anonymous.Paths != nil {
 			words = "path " + strings.Join(anonymous.Paths, " ") // Caddy has folded the case of the others
 		}
@@ -91,25 +114,4 @@ func (p *passage) gateView() coverage.Gate {
 		v.Anonymous = append(v.Anonymous, "preflights from "+strings.Join(p.CORS, " "))
 	}
 	return v
-}
-
-// ruleInWords says what a rule asks for.
-func ruleInWords(r *gate.Rule) string {
-	switch {
-	case len(r.Scopes) > 0:
-		return "scope " + strings.Join(r.Scopes, " ")
-	case len(r.AnyScope) > 0:
-		return "any_scope " + strings.Join(r.AnyScope, " ")
-	case len(r.Roles) > 0:
-		return "role " + strings.Join(r.Roles, " ")
-	case len(r.Groups) > 0:
-		return "group " + strings.Join(r.Groups, " ")
-	case r.Claim != "":
-		return "claim " + r.Claim + " " + strings.Join(r.Values, " ")
-	case r.Expression != "":
-		return "expression " + r.Expression
-	case len(r.ACR) > 0:
-		return "acr " + strings.Join(r.ACR, " ")
-	}
-	return "max_age " + time.Duration(r.MaxAge).String()
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
-	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 )
 
 // warnings lists what looks wrong about a site that has a `protect`, each with the file and the line of the directive.
@@ -27,22 +25,22 @@ func (s *siteCoverage) warnings() []string {
 	}
 	for i := range s.backends {
 		b := &s.backends[i]
-		if g := b.flow.asksForToken(); g != nil {
+		if g := b.asksForToken(); g != nil {
 			say(g, "a matcher behind this protect asks for Authorization, from which it has taken the token: ask oauth_scope or oauth_claim, or "+
 				"write `upstream_token relay` where %s should get the token", b)
 		}
-		if b.kind == "file_server" || b.kind == forwardAuth || len(s.gates) == 0 || b.flow.asked != "" {
+		if b.kind == "file_server" || b.kind == forwardAuth || len(s.gates) == 0 || b.asked != "" {
 			continue // files are open more often than not, and who else asks knows why
 		}
-		passages := b.flow.passages()
-		verdict, why := b.flow.verdict(passages)
+		passages := b.passages()
+		verdict, why := b.verdict(passages)
 		switch {
 		case verdict == verdictConditional && !slices.ContainsFunc(passages, func(p passage) bool { return len(p.only) == 0 }):
-			say(&passages[0].guard, "%s, but %s answers other requests too, and nobody asks those for a token: put both into one "+
+			say(passages[0].guard, "%s, but as far as can be told %s answers other requests too, and nobody asks those for a token: put both into one "+
 				"`handle` block, and refuse what no block is for", why, b)
-		case verdict == verdictOpen && !b.flow.onError:
+		case verdict == verdictOpen && !b.onError:
 			say(&s.gates[0], "the site of this protect has a route that needs no token: %s answers whoever comes%s; where that is meant, "+
-				"`protect` with `optional` before it keeps forged identity headers away", b, forPaths(b.flow.conditions))
+				"`protect` with `optional` before it keeps forged identity headers away", b, forPaths(b.conditions))
 		case verdict == verdictOpen:
 			if g := s.guards(b.upstreams); g != nil {
 				say(g, "the error routes of the site hand requests on to %s, which this protect guards: those that it refused as well", b)
@@ -56,11 +54,10 @@ func (s *siteCoverage) warnings() []string {
 func (f *flow) asksForToken() *guard {
 	for i := range f.conditions {
 		c := &f.conditions[i]
-		if c.passed == 0 || c.passed > len(f.gates) {
+		if c.behind == 0 || !slices.ContainsFunc(c.sets, readsBearer) {
 			continue
 		}
-		g := &f.gates[c.passed-1]
-		if (g.UpstreamToken == "" || g.UpstreamToken == gate.StripToken) && slices.ContainsFunc(c.sets, readsBearer) {
+		if g := &f.gates[c.behind-1]; g.view.TakesToken {
 			return g
 		}
 	}
@@ -100,8 +97,8 @@ func (s *siteCoverage) guards(upstreams []string) *guard {
 		if !slices.ContainsFunc(b.upstreams, func(u string) bool { return slices.Contains(upstreams, u) }) {
 			continue
 		}
-		for _, p := range b.flow.passages() {
-			return &p.guard
+		for _, p := range b.passages() {
+			return p.guard
 		}
 	}
 	return nil
@@ -111,7 +108,8 @@ func (s *siteCoverage) guards(upstreams []string) *guard {
 func (g *guard) neverMatches() string {
 	for i := range g.conditions {
 		c := &g.conditions[i]
-		for _, pattern := range pathsOf(c.sets) {
+		patterns, _ := pathsOf(c.sets)
+		for _, pattern := range patterns {
 			if c.stripped != "" && isBelow(pattern, c.stripped) {
 				return fmt.Sprintf("its path %s is asked for after handle_path has taken %s away: leave the matcher out, or write the path without it",
 					pattern, c.stripped)
@@ -128,19 +126,6 @@ func (g *guard) neverMatches() string {
 		}
 	}
 	return ""
-}
-
-// pathsOf lists the path patterns of matcher sets.
-func pathsOf(sets caddyhttp.MatcherSets) []string {
-	var patterns []string
-	for _, set := range sets {
-		for _, matcher := range set {
-			if path, ok := matcher.(*caddyhttp.MatchPath); ok {
-				patterns = append(patterns, *path...)
-			}
-		}
-	}
-	return patterns
 }
 
 // isBelow reports whether a pattern is for a path or what is below it.

@@ -55,7 +55,7 @@ func (i *describedIssuer) warnings(sites []*siteCoverage) []string {
 
 // unreached says why requests for the issuer's endpoints or metadata do not reach an oauth_server; empty: they do, as far as
 // that can be told.
-func (p *serverPlace) unreached(issuer *url.URL) string {
+func (p *placedServer) unreached(issuer *url.URL) string {
 	if p.dead {
 		return "oauth_server is never reached: a handler before it answers every request"
 	}
@@ -63,7 +63,7 @@ func (p *serverPlace) unreached(issuer *url.URL) string {
 	for _, path := range []string{base + "/oauth/token", "/.well-known/oauth-authorization-server" + base} {
 		for i := range p.conditions {
 			c := &p.conditions[i]
-			if len(c.sets) > 0 && !c.opaque && !slices.ContainsFunc(c.sets, func(set caddyhttp.MatcherSet) bool { return mayMatchPath(set, path) }) {
+			if len(c.sets) > 0 && !slices.ContainsFunc(c.sets, func(set caddyhttp.MatcherSet) bool { return mayMatchPath(set, path) }) {
 				return fmt.Sprintf("oauth_server is not reached by every request for %s, since it stands behind %s", path, c.inWords())
 			}
 		}
@@ -78,12 +78,8 @@ func mayMatchPath(set caddyhttp.MatcherSet, path string) bool {
 	for _, matcher := range set {
 		switch m := matcher.(type) {
 		case *caddyhttp.MatchHost:
-		case *caddyhttp.MatchPath:
-			if matches, err := m.MatchWithError(r); !matches || err != nil {
-				return false
-			}
-		case *caddyhttp.MatchPathRE:
-			if matches, err := m.MatchWithError(r); !matches || err != nil {
+		case *caddyhttp.MatchPath, *caddyhttp.MatchPathRE:
+			if matches, err := m.(caddyhttp.RequestMatcherWithError).MatchWithError(r); !matches || err != nil {
 				return false
 			}
 		case *caddyhttp.MatchNot, *caddyhttp.MatchExpression, *caddyhttp.MatchProtocol, *caddyhttp.MatchRemoteIP, *caddyhttp.MatchClientIP:

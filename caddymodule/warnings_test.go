@@ -18,7 +18,7 @@ var openShapes = []struct {
 	want       []string // line and words, as in "2 …"
 }{
 	{"nothing wrong", "handle /api/* {\nprotect\nreverse_proxy up:1\n}\nhandle {\nrespond 404\n}", nil},
-	{"a part is protected", "protect /api/*\nreverse_proxy up:1", []string{"1 path /api/* only, but reverse_proxy to up:1 answers other requests too"}},
+	{"a part is protected", "protect /api/*\nreverse_proxy up:1", []string{"1 path /api/* only, but as far as can be told reverse_proxy to up:1 answers other requests too"}},
 	{"a part of the methods", "@w method POST\nprotect @w\nreverse_proxy up:1", []string{"2 method POST only"}},
 	{"a request without a path", "protect /*\nreverse_proxy up:1", []string{"1 path /* only"}},
 	{"below handle_path", "handle_path /x/* {\nprotect /x/*\nreverse_proxy up:1\n}", []string{
@@ -34,7 +34,7 @@ var openShapes = []struct {
 	{"behind the answer", "route {\nreverse_proxy up:1\nprotect\n}", []string{
 		"3 is never reached", "3 reverse_proxy to up:1 answers whoever comes",
 	}},
-	{"php", "protect /api/*\nphp_fastcgi up:1", []string{"1 path /api/* only, but php_fastcgi to up:1"}},
+	{"php", "protect /api/*\nphp_fastcgi up:1", []string{"1 path /api/* only, but as far as can be told php_fastcgi to up:1"}},
 	{"error routes lead on", "handle /api/* {\nprotect\nreverse_proxy up:1\n}\nhandle_errors {\nreverse_proxy up:1\n}", []string{
 		"2 error routes of the site hand requests on to reverse_proxy to up:1",
 	}},

@@ -12,6 +12,8 @@ type View struct {
 	Rules []caddyhttp.MatcherSets
 	// Anonymous are the requests that need no token.
 	Anonymous []AnonymousView
+	// TakesToken: who comes behind the gate sees no token in the Authorization header.
+	TakesToken bool
 }
 
 // IssuerView is an issuer whose tokens pass, and for whom they must be meant.
@@ -29,7 +31,7 @@ type AnonymousView struct {
 
 // View returns what the gate, once provisioned, makes of its settings.
 func (p *Protect) View() View {
-	v := View{Resource: p.resource}
+	v := View{Resource: p.resource, TakesToken: p.UpstreamToken == "" || p.UpstreamToken == StripToken}
 	for _, issuer := range p.issuers {
 		v.Issuers = append(v.Issuers, IssuerView{Name: issuer.name, URL: issuer.url, Audience: issuer.audience, Own: issuer.external == nil})
 	}

@@ -1,0 +1,112 @@
+package caddymodule
+
+import (
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// site is what a server does for the same hosts.
+type siteCoverage struct {
+	hosts    []string // none: any
+	listen   []string // the addresses of the server
+	scheme   string   // of the first of them, as its port
+	port     string
+	backends []backend
+	gates    []guard
+	servers  []placedServer
+}
+
+// site returns the site that a handler is part of.
+func (w *walk) site(f flow) *siteCoverage {
+	hosts := hostsOf(f.conditions)
+	for _, s := range w.sites {
+		if slices.Equal(s.hosts, hosts) {
+			return s
+		}
+	}
+	s := &siteCoverage{hosts: hosts, listen: w.server.Listen}
+	s.scheme, s.port = listens(w.app, w.server)
+	w.sites = append(w.sites, s)
+	return s
+}
+
+// hostsOf returns the hosts of the site that the conditions belong to.
+func hostsOf(conditions []condition) (hosts []string) {
+	for _, c := range conditions {
+		for _, set := range c.sets {
+			for _, matcher := range set {
+				if host, ok := matcher.(*caddyhttp.MatchHost); ok {
+					hosts = append(hosts, *host...)
+				}
+			}
+		}
+		if len(hosts) > 0 {
+			break
+		}
+	}
+	return hosts
+}
+
+// listens returns the scheme and the port under which clients reach a server.
+func listens(app *caddyhttp.App, server *caddyhttp.Server) (scheme, port string) {
+	scheme = "http"
+	for _, listener := range server.Listen {
+		address, err := caddy.ParseNetworkAddress(listener)
+		if err != nil || address.IsUnixNetwork() {
+			continue
+		}
+		plain := app.HTTPPort
+		if plain == 0 {
+			plain = caddyhttp.DefaultHTTPPort
+		}
+		if len(server.TLSConnPolicies) > 0 && int(address.StartPort) != plain {
+			scheme = "https"
+		}
+		return scheme, strconv.FormatUint(uint64(address.StartPort), 10)
+	}
+	return scheme, ""
+}
+
+// authority is a host with the port, unless that is the scheme's own.
+func (s *siteCoverage) authority(host string) string {
+	if s.port == "" || s.port == map[string]string{"http": "80", "https": "443"}[s.scheme] {
+		if strings.Contains(host, ":") {
+			return "[" + host + "]"
+		}
+		return host
+	}
+	return net.JoinHostPort(host, s.port)
+}
+
+// String names the site for people.
+func (s *siteCoverage) String() string {
+	names := make([]string, 0, len(s.hosts))
+	for _, host := range s.hosts {
+		names = append(names, s.scheme+"://"+s.authority(host))
+	}
+	if len(names) == 0 {
+		names = s.listen
+	}
+	return strings.Join(names, " ")
+}
+
+// hasHost reports whether a host is one of the site's.
+func (s *siteCoverage) hasHost(host string) bool {
+	return slices.ContainsFunc(s.hosts, func(own string) bool { return strings.EqualFold(own, host) })
+}
+
+// mayHave reports whether a site may serve a host. One that says nothing about its hosts may serve each.
+func (s *siteCoverage) mayHave(host string) bool {
+	return len(s.hosts) == 0 || s.hasHost(host) || slices.ContainsFunc(s.hosts, func(own string) bool {
+		if rest, wild := strings.CutPrefix(own, "*."); wild {
+			_, parent, _ := strings.Cut(host, ".")
+			return strings.EqualFold(rest, parent)
+		}
+		return strings.ContainsAny(own, "{*")
+	})
+}
