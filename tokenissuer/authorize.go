@@ -276,11 +276,11 @@ func (is *Issuer) Deny(ctx context.Context, r *AuthorizationRequest, s *Session)
 	if err := is.reserveGrant(ctx, oauth.AuthorizationCode, s.User.ID); err != nil {
 		return err
 	}
-	switch err := is.Store.DecideRequest(ctx, r.ID, beforeTokens(now.Add(2*sealLifetime))); {
-	case errors.Is(err, store.ErrSpent):
-		return oauth.NewError(oauth.InvalidRequest, oauth.ReasonDecided)
+	switch outcome, err := is.Store.DecideRequest(ctx, r.ID, beforeTokens(now.Add(2*sealLifetime))); {
 	case err != nil:
 		return oauth.Unavailable("store_unavailable", err)
+	case outcome != store.Done:
+		return oauth.NewError(oauth.InvalidRequest, oauth.ReasonDecided)
 	}
 	return oauth.NewError(oauth.Denied, "denied_by_user")
 }

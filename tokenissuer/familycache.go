@@ -2,6 +2,7 @@ package tokenissuer
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -102,10 +103,10 @@ func (m *FamilyCache) forget(id string) {
 	}
 }
 
-// remembered returns a family and its user as they were seen last; nil when nothing is known, or when something is that
-// speaks against them.
-func (is *Issuer) remembered(id string) (*store.TokenFamily, *store.User) {
-	if is.Families == nil {
+// remembered returns the family of a genuine credential and its user as they were seen last; nil when nothing is known, or when
+// something is that speaks against them.
+func (is *Issuer) remembered(id string, genuine bool) (*store.TokenFamily, *store.User) {
+	if !genuine || is.Families == nil {
 		return nil, nil
 	}
 	known, ok := is.Families.families.GetIfPresent(id)
@@ -118,10 +119,25 @@ func (is *Issuer) remembered(id string) (*store.TokenFamily, *store.User) {
 	return &known.family, &known.user
 }
 
+// storedFamily returns the family of a genuine credential, whatever its state; nil when there is none. For one that is not genuine
+// it asks as well, so that its timing does not reveal which.
+func (is *Issuer) storedFamily(ctx context.Context, id string, genuine bool) (*store.TokenFamily, error) {
+	f, err := is.Store.Family(ctx, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, oauth.Unavailable("store_unavailable", err)
+	case !genuine:
+		return nil, nil
+	}
+	return f, nil
+}
+
 // rotated remembers what a family is after a rotation that succeeded.
 func (m *FamilyCache) rotated(f *store.TokenFamily, user *store.User, r store.Rotation) {
 	next := *f
-	next.Generation, next.RotatedAt, next.RotatedBy = f.Generation+1, asStored(r.At), r.By
+	next.Generation, next.RotatedAt, next.RotatedBy = f.Generation+1, r.At, r.By
 	m.put(&next, user)
 }
 

@@ -81,7 +81,7 @@ var behind = []struct {
 	{"families dropped", func(f *flow, _ Tokens, _ oauth.Secret) {
 		_, err := f.store.DropFamilies(f.tb.Context(), f.clock().Add(400*24*time.Hour))
 		f.must(err)
-	}, "refresh_token_revoked", "code_expired"},
+	}, "refresh_token_unknown", "code_unknown"},
 	{"verifiers guessed", func(f *flow, _ Tokens, code oauth.Secret) {
 		for range 5 {
 			f.must(f.store.CountCodeFailure(f.tb.Context(), code.Reveal()[:22]))
@@ -120,9 +120,6 @@ func TestWhatIsRememberedGivesNothing(t *testing.T) {
 				check("refresh", c.refresh, err)
 				if c.refresh == oauth.ReasonRefreshReused {
 					c.refresh = "refresh_token_revoked"
-				}
-				if c.name == "families dropped" {
-					c.refresh = "refresh_token_unknown"
 				}
 			}
 			_, err := f.redeem("conf", code)

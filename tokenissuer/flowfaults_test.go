@@ -59,6 +59,14 @@ func (s *faultyStore) run(step string, do func() error) error {
 	return err
 }
 
+// outcome is run for a step that has an outcome.
+func (s *faultyStore) outcome(step string, do func() (store.Outcome, error)) (outcome store.Outcome, err error) {
+	if err = s.run(step, func() error { outcome, err = do(); return err }); err != nil {
+		return 0, err
+	}
+	return outcome, nil
+}
+
 // asked returns the steps since the last call.
 func (s *faultyStore) asked() []string {
 	s.mu.Lock()
@@ -77,8 +85,8 @@ func canceled() context.Context {
 
 // The steps of a store that can fail, each under its own name.
 
-func (s *faultyStore) AddFamily(ctx context.Context, f *store.TokenFamily) error {
-	return s.run("AddFamily", func() error { return s.Store.AddFamily(ctx, f) })
+func (s *faultyStore) AddFamily(ctx context.Context, f *store.TokenFamily) (store.Outcome, error) {
+	return s.outcome("AddFamily", func() (store.Outcome, error) { return s.Store.AddFamily(ctx, f) })
 }
 
 func (s *faultyStore) Family(ctx context.Context, id string) (f *store.TokenFamily, err error) {
@@ -86,20 +94,25 @@ func (s *faultyStore) Family(ctx context.Context, id string) (f *store.TokenFami
 	return f, err
 }
 
-func (s *faultyStore) RedeemCode(ctx context.Context, id string, generation int64, at, expires time.Time, maxFailures int) error {
-	return s.run("RedeemCode", func() error { return s.Store.RedeemCode(ctx, id, generation, at, expires, maxFailures) })
+func (s *faultyStore) RedeemCode(ctx context.Context, id string, r store.Redemption) (outcome store.Outcome, f *store.TokenFamily, err error) {
+	outcome, err = s.outcome("RedeemCode", func() (store.Outcome, error) { outcome, f, err = s.Store.RedeemCode(ctx, id, r); return outcome, err })
+	return outcome, f, err
 }
 
 func (s *faultyStore) CountCodeFailure(ctx context.Context, id string) error {
 	return s.run("CountCodeFailure", func() error { return s.Store.CountCodeFailure(ctx, id) })
 }
 
-func (s *faultyStore) RotateRefreshToken(ctx context.Context, id string, generation int64, r store.Rotation) error {
-	return s.run("RotateRefreshToken", func() error { return s.Store.RotateRefreshToken(ctx, id, generation, r) })
+func (s *faultyStore) RotateRefreshToken(ctx context.Context, id string, generation int64, r store.Rotation) (outcome store.Outcome, f *store.TokenFamily, err error) {
+	outcome, err = s.outcome("RotateRefreshToken", func() (store.Outcome, error) {
+		outcome, f, err = s.Store.RotateRefreshToken(ctx, id, generation, r)
+		return outcome, err
+	})
+	return outcome, f, err
 }
 
-func (s *faultyStore) TouchFamily(ctx context.Context, id string, at time.Time) error {
-	return s.run("TouchFamily", func() error { return s.Store.TouchFamily(ctx, id, at) })
+func (s *faultyStore) TouchFamily(ctx context.Context, id string, at time.Time) (store.Outcome, error) {
+	return s.outcome("TouchFamily", func() (store.Outcome, error) { return s.Store.TouchFamily(ctx, id, at) })
 }
 
 func (s *faultyStore) EndFamilies(ctx context.Context, which store.FamilyFilter, end store.Ending) (ended []store.Revocation, err error) {
@@ -112,8 +125,8 @@ func (s *faultyStore) FamiliesOf(ctx context.Context, userID string, expireAfter
 	return list, err
 }
 
-func (s *faultyStore) DecideRequest(ctx context.Context, id string, expires time.Time) error {
-	return s.run("DecideRequest", func() error { return s.Store.DecideRequest(ctx, id, expires) })
+func (s *faultyStore) DecideRequest(ctx context.Context, id string, expires time.Time) (store.Outcome, error) {
+	return s.outcome("DecideRequest", func() (store.Outcome, error) { return s.Store.DecideRequest(ctx, id, expires) })
 }
 
 func (s *faultyStore) Consent(ctx context.Context, userID, clientID string) (scopes oauth.Scopes, err error) {

@@ -15,89 +15,98 @@ const maxCodeFailures = 5
 // exchangeAuthorizationCode redeems an authorization code (RFC 6749 §4.1.3, RFC 7636 §4.6). The order is a safeguard:
 // nothing is said to another client, and a replay is a replay whatever else the request says.
 func (is *Issuer) exchangeAuthorizationCode(ctx context.Context, client *store.Client, r TokenRequest) (Grant, error) {
+	// 1. The parameters.
 	if r.Code.IsEmpty() {
 		return Grant{}, oauth.MissingParameter("code")
 	}
-	// 1. The code is ours, and this client's. What is remembered of its family is enough for a code that is good; for any
-	// other, ours or not, the store is asked.
+	// 2. The family. What is remembered of it is enough for a code that is good; for any other, ours or not, the store is asked.
 	id, genuine := is.Master.ReadCode(r.Code)
-	if genuine {
-		if f, user := is.remembered(id); f != nil && redeemable(f, client, r, is.Now()) {
-			return is.redemption(ctx, f, client, user), nil
-		}
-	}
-	f, err := is.Store.Family(ctx, id)
-	switch {
-	case err != nil && !errors.Is(err, store.ErrNotFound):
-		return Grant{}, oauth.Unavailable("store_unavailable", err)
-	case err != nil || !genuine || f.Code.ExpiresAt.IsZero():
-		return Grant{}, oauth.NewError(oauth.InvalidGrant, "code_unknown")
-	case f.ClientID != client.ID:
-		return Grant{}, oauth.NewError(oauth.InvalidGrant, "code_of_another_client")
-	}
-	// 2. It was not used before. If it was, somebody has stolen it, or what it gave.
-	if !f.Code.SpentAt.IsZero() {
-		return Grant{}, is.replayed(ctx, f)
-	}
-	// 3. It is alive.
 	now := is.Now()
-	if !f.RevokedAt.IsZero() || now.After(f.Code.ExpiresAt) {
-		return Grant{}, oauth.NewError(oauth.InvalidGrant, "code_expired")
+	f, user := is.remembered(id, genuine)
+	refusal := checkCode(f, client, r, now)
+	if refusal != nil {
+		var err error
+		if f, err = is.storedFamily(ctx, id, genuine); err != nil {
+			return Grant{}, err
+		}
+		user, refusal = nil, checkCode(f, client, r, now)
 	}
-	// 4. It comes back from where it was sent, by whom it was asked for.
-	if err := is.checkBinding(ctx, f, r); err != nil {
-		return Grant{}, err
+	// 3. The code is this client's, lives, and comes back from where it was sent, by whom it was asked for.
+	switch {
+	case errors.Is(refusal, errCodeReplayed):
+		return Grant{}, is.replayed(ctx, f)
+	case errors.Is(refusal, errVerifierWrong):
+		return Grant{}, is.countWrongVerifier(ctx, f)
+	case refusal != nil:
+		return Grant{}, refusal
 	}
-	// 5. Its user still is who they were.
-	user, err := is.standingUser(ctx, f, nil)
+	// 4. Its user still is who they were.
+	user, err := is.standingUser(ctx, f, user)
 	if err != nil {
 		return Grant{}, err
 	}
-	return is.redemption(ctx, f, client, user), nil
-}
-
-// redeemable reports whether the request would redeem the family's code, were the family as it is here: what
-// exchangeAuthorizationCode asks for, without a word about what is missing.
-func redeemable(f *store.TokenFamily, client *store.Client, r TokenRequest, now time.Time) bool {
-	return f.ClientID == client.ID && !f.Code.ExpiresAt.IsZero() && f.Code.SpentAt.IsZero() && f.RevokedAt.IsZero() &&
-		!now.After(f.Code.ExpiresAt) && checkBinding(f.Code, r) == nil
-}
-
-// redemption is the grant of a code that may be redeemed.
-func (is *Issuer) redemption(ctx context.Context, f *store.TokenFamily, client *store.Client, user *store.User) Grant {
-	now := is.Now()
-	lifetimes := is.lifetimes(client)
+	// 5. The tokens, on ONE step of the store. It asks again, atomically, what was asked of the family and its user.
 	redeemed := *f
-	redeemed.Code.SpentAt, redeemed.RotatedAt = asStored(now), asStored(now)
-	redeemed.ExpiresAt = now.Add(lifetimes.AuthorizationCode)
+	redeemed.Code.SpentAt, redeemed.RotatedAt = now, now
+	redeemed.ExpiresAt = now.Add(is.lifetimes(client).AuthorizationCode)
 	if f.Code.Refreshable {
-		redeemed.Generation, redeemed.ExpiresAt = 1, f.CreatedAt.Add(lifetimes.Refresh)
+		redeemed.Generation, redeemed.ExpiresAt = 1, f.CreatedAt.Add(is.lifetimes(client).Refresh)
 	}
-	return is.grantOf(&redeemed, client, user, func() error {
-		err := is.Store.RedeemCode(ctx, f.ID, redeemed.Generation, now, redeemed.ExpiresAt, maxCodeFailures)
-		if err == nil {
-			is.Families.put(&redeemed, user)
-			return nil
-		}
-		is.Families.forget(f.ID)
-		if errors.Is(err, store.ErrSpent) {
-			return is.lostCode(ctx, f.ID)
-		}
-		return oauth.Unavailable("store_unavailable", err)
-	})
+	return is.grantOf(&redeemed, client, user, func() error { return is.redeem(ctx, &redeemed, user) }), nil
 }
 
-// lostCode says why a code could not be redeemed: a request beside this one did it, which is a replay as well, or it was
-// ended.
-func (is *Issuer) lostCode(ctx context.Context, id string) error {
-	f, err := is.family(ctx, id)
+// redeem spends the code of a family, which is then as given.
+func (is *Issuer) redeem(ctx context.Context, redeemed *store.TokenFamily, user *store.User) error {
+	outcome, f, err := is.Store.RedeemCode(ctx, redeemed.ID, store.Redemption{
+		At: redeemed.Code.SpentAt, Generation: redeemed.Generation, ExpiresAt: redeemed.ExpiresAt, MaxFailures: maxCodeFailures,
+	})
+	if err == nil && outcome == store.Done {
+		is.Families.put(redeemed, user)
+		return nil
+	}
+	is.Families.forget(redeemed.ID)
 	switch {
 	case err != nil:
-		return err
-	case f != nil && !f.Code.SpentAt.IsZero():
+		return oauth.Unavailable("store_unavailable", err)
+	case outcome == store.Replayed: // a request beside this one was first
 		return is.replayed(ctx, f)
 	}
-	return oauth.NewError(oauth.InvalidGrant, "code_expired")
+	return codeRefused(outcome)
+}
+
+// What checkCode says of a code that leads to a further step.
+var (
+	errCodeReplayed = errors.New("the code was redeemed before")
+	// errVerifierWrong: the verifier is not the one of the challenge, or there were too many others before.
+	errVerifierWrong = errors.New("the code verifier is wrong")
+)
+
+// checkCode holds a code against the family that it is of; nil: there is none.
+func checkCode(f *store.TokenFamily, client *store.Client, r TokenRequest, now time.Time) error {
+	outcome := f.Redeemable(now, maxCodeFailures)
+	switch {
+	case outcome == store.Missing:
+		return codeRefused(outcome)
+	case f.ClientID != client.ID:
+		return oauth.NewError(oauth.InvalidGrant, "code_of_another_client")
+	case outcome == store.Replayed:
+		return errCodeReplayed
+	case outcome != store.Done && outcome != store.TooManyFailures:
+		return codeRefused(outcome)
+	}
+	return checkBinding(f.Code, r)
+}
+
+// codeRefused is the refusal of a code for what its family is.
+func codeRefused(outcome store.Outcome) error {
+	reason := "code_expired"
+	switch outcome {
+	case store.Missing:
+		reason = "code_unknown"
+	case store.UserChanged:
+		reason = "user_changed"
+	}
+	return oauth.NewError(oauth.InvalidGrant, reason)
 }
 
 // replayed ends the family of a code that was used twice (RFC 6749 §4.1.2).
@@ -110,12 +119,8 @@ func (is *Issuer) replayed(ctx context.Context, f *store.TokenFamily) error {
 	return oauth.NewError(oauth.InvalidGrant, oauth.ReasonCodeReplayed)
 }
 
-// checkBinding holds the request against what the code is bound to, and counts a wrong verifier.
-func (is *Issuer) checkBinding(ctx context.Context, f *store.TokenFamily, r TokenRequest) error {
-	err := checkBinding(f.Code, r)
-	if !errors.Is(err, errVerifierWrong) {
-		return err
-	}
+// countWrongVerifier counts a wrong verifier of a code.
+func (is *Issuer) countWrongVerifier(ctx context.Context, f *store.TokenFamily) error {
 	is.Families.forget(f.ID) // with fewer failures than it has now
 	if err := is.Store.CountCodeFailure(ctx, f.ID); err != nil {
 		return oauth.Unavailable("store_unavailable", err)
@@ -123,10 +128,7 @@ func (is *Issuer) checkBinding(ctx context.Context, f *store.TokenFamily, r Toke
 	return oauth.NewError(oauth.InvalidGrant, "code_verifier_wrong")
 }
 
-// errVerifierWrong: the verifier is not the one of the challenge, or there were too many others before.
-var errVerifierWrong = errors.New("the code verifier is wrong")
-
-// check holds the request against the binding: the redirect URI byte for byte, and the code challenge.
+// checkBinding holds the request against the binding: the redirect URI byte for byte, and the code challenge.
 func checkBinding(bound store.CodeBinding, r TokenRequest) error {
 	switch {
 	case r.RedirectURI == "" && bound.Challenge == "":

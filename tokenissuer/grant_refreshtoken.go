@@ -16,78 +16,51 @@ import (
 // used, gives the same successor again, so that a lost answer or two racing tabs lose nothing. Later it is a reuse: one of
 // two holders has stolen it, nobody knows which, and the family ends.
 func (is *Issuer) exchangeRefreshToken(ctx context.Context, client *store.Client, r TokenRequest) (Grant, error) {
+	// 1. The parameters.
 	if r.RefreshToken.IsEmpty() {
 		return Grant{}, oauth.MissingParameter("refresh_token")
 	}
-	// 1. The token is ours. What is remembered of its family is enough for a token that is good; for any other, ours or not,
-	// the store is asked.
+	// 2. The family. What is remembered of it is enough for a token that is good; for any other, ours or not, the store is asked.
 	id, generation, genuine := is.Master.ReadRefreshToken(r.RefreshToken)
-	if genuine {
-		if f, user := is.remembered(id); f != nil && f.Generation == generation {
-			if grant, err := is.refreshOf(ctx, client, &r, f, user, generation); err == nil {
-				return grant, nil
-			}
-		}
-	}
-	f, err := is.Store.Family(ctx, id)
-	switch {
-	case err != nil && !errors.Is(err, store.ErrNotFound):
-		return Grant{}, oauth.Unavailable("store_unavailable", err)
-	case err != nil || !genuine || generation > f.Generation:
-		return Grant{}, oauth.NewError(oauth.InvalidGrant, "refresh_token_unknown")
-	}
-	return is.refreshOf(ctx, client, &r, f, nil, generation)
-}
-
-// refreshOf is the rest of the walk for a token of a family. The user is the one who was remembered with it; nil: nothing
-// was.
-func (is *Issuer) refreshOf(ctx context.Context, client *store.Client, r *TokenRequest, f *store.TokenFamily, user *store.User, generation int64) (Grant, error) {
-	if f.ClientID != client.ID {
-		return Grant{}, oauth.NewError(oauth.InvalidGrant, "refresh_token_of_another_client")
-	}
-	// 2. The family lives.
-	now := is.Now()
-	lifetimes := is.lifetimes(client)
-	if !f.RevokedAt.IsZero() {
-		return Grant{}, oauth.NewError(oauth.InvalidGrant, "refresh_token_revoked")
-	}
-	if !now.Before(f.ExpiresAt) || now.After(f.RotatedAt.Add(lifetimes.RefreshIdle)) {
-		return Grant{}, oauth.NewError(oauth.InvalidGrant, "refresh_token_expired")
-	}
-	// 3. The token is the newest, or the one before it within the grace.
-	use := refreshUse{by: is.Master.RequesterDigest(f.ID, r.Client.Address, userAgentFamily(r.UserAgent)), lifetimes: lifetimes, revokePrevious: client.RevokePrevious}
-	// A thief who holds the access token as well sees it end when its owner refreshes, and could repeat in time.
-	use.lifetimes.SameAddress = lifetimes.SameAddress || client.RevokePrevious
-	again := generation < f.Generation
-	if again {
-		if err := is.repeat(ctx, f, generation, &use); err != nil {
+	use := is.refreshUseOf(client, &r, id, generation)
+	f, user := is.remembered(id, genuine)
+	scopes, refusal := use.check(f)
+	if refusal != nil || f.Generation != generation {
+		var err error
+		if f, err = is.storedFamily(ctx, id, genuine); err != nil {
 			return Grant{}, err
 		}
+		user = nil
+		scopes, refusal = use.check(f)
+	}
+	// 3. The token is this client's, of a family that lives, and the newest, or the one before it within the grace. The scope is
+	// no wider.
+	if refusal != nil {
+		return Grant{}, is.refused(ctx, f, refusal)
 	}
 	// 4. Its user still is who they were.
 	user, err := is.standingUser(ctx, f, user)
 	if err != nil {
 		return Grant{}, err
 	}
-	// 5. The scope is no wider.
-	scopes, err := narrowed(f.Scopes, client, r.Scope)
-	if err != nil {
-		return Grant{}, err
-	}
+	// 5. The tokens, on ONE step of the store. It asks again, atomically, what was asked of the family and its user. The token
+	// before the newest has taken it already.
 	grant := is.grantOf(f, client, user, nil)
 	grant.Scopes, grant.Generation, grant.repetition = scopes, generation+1, &use.repetition
-	if !again {
-		grant.consume = func() error { return is.rotate(ctx, f, user, &use) }
+	if !use.again {
+		grant.consume = func() error { return is.rotate(ctx, f, user, use) }
 	}
 	return grant, nil
 }
 
-// refreshUse is the use of a refresh token: by whom, under which rules, and what came of it.
+// refreshUse is the use of a refresh token: of which client and generation, when, by whom, under which rules, and what came of it.
 type refreshUse struct {
-	by        string
-	lifetimes store.Lifetimes
-	// revokePrevious: the access tokens issued before it end with it.
-	revokePrevious bool
+	client     *store.Client
+	generation int64
+	scope      string
+	now        time.Time
+	by         string
+	lifetimes  store.Lifetimes
 	repetition
 }
 
@@ -97,14 +70,52 @@ type repetition struct {
 	from  string
 }
 
-// repeat notes that a token is used again. Nil: it gives its successor once more.
-func (is *Issuer) repeat(ctx context.Context, f *store.TokenFamily, generation int64, use *refreshUse) error {
-	if !repeatable(f, generation, use.lifetimes.RefreshGrace, is.Now()) {
-		return is.reused(ctx, f, oauth.ReasonRefreshReused)
+func (is *Issuer) refreshUseOf(client *store.Client, r *TokenRequest, familyID string, generation int64) *refreshUse {
+	use := &refreshUse{
+		client: client, generation: generation, scope: r.Scope, now: is.Now(), lifetimes: is.lifetimes(client),
+		by: is.Master.RequesterDigest(familyID, r.Client.Address, userAgentFamily(r.UserAgent)),
 	}
-	use.repetition = repetition{again: true, from: elsewhere(f.RotatedBy, use.by)}
-	if use.from != "" && use.lifetimes.SameAddress {
-		return is.reused(ctx, f, oauth.ReasonRepeatedElsewhere)
+	// A thief who holds the access token as well sees it end when its owner refreshes, and could repeat in time.
+	use.lifetimes.SameAddress = use.lifetimes.SameAddress || client.RevokePrevious
+	return use
+}
+
+// theftError is the reason for which a refresh token counts as stolen.
+type theftError string
+
+// Error says the reason.
+func (reason theftError) Error() string { return string(reason) }
+
+// check holds a refresh token against the family that it is of; nil: there is none. It returns the scopes of the access token.
+func (u *refreshUse) check(f *store.TokenFamily) (oauth.Scopes, error) {
+	u.repetition = repetition{}
+	outcome := f.Rotatable(u.generation, u.now)
+	switch {
+	case outcome == store.Missing:
+		return nil, refreshRefused(outcome)
+	case f.ClientID != u.client.ID:
+		return nil, oauth.NewError(oauth.InvalidGrant, "refresh_token_of_another_client")
+	case outcome != store.Done && outcome != store.Replayed:
+		return nil, refreshRefused(outcome)
+	case u.now.After(f.RotatedAt.Add(u.lifetimes.RefreshIdle)):
+		return nil, refreshRefused(store.Expired)
+	}
+	if outcome == store.Replayed {
+		if err := u.repeat(f); err != nil {
+			return nil, err
+		}
+	}
+	return narrowed(f.Scopes, u.client, u.scope)
+}
+
+// repeat notes that the token is used again. Nil: it gives its successor once more.
+func (u *refreshUse) repeat(f *store.TokenFamily) error {
+	if !repeatable(f, u.generation, u.lifetimes.RefreshGrace, u.now) {
+		return theftError(oauth.ReasonRefreshReused)
+	}
+	u.repetition = repetition{again: true, from: elsewhere(f.RotatedBy, u.by)}
+	if u.from != "" && u.lifetimes.SameAddress {
+		return theftError(oauth.ReasonRepeatedElsewhere)
 	}
 	return nil
 }
@@ -113,22 +124,31 @@ func (is *Issuer) repeat(ctx context.Context, f *store.TokenFamily, generation i
 // successor.
 func (is *Issuer) rotate(ctx context.Context, f *store.TokenFamily, user *store.User, use *refreshUse) error {
 	r := store.Rotation{At: is.Now(), By: use.by}
-	if use.revokePrevious {
+	if use.client.RevokePrevious {
 		end, refreshed := is.ending(), *f
 		refreshed.RotatedAt = end.At // the last of them may be issued a moment later, by a repeat
 		r.Ended = []store.Revocation{tokensUpTo(&refreshed, f.Generation, end)}
 	}
-	err := is.Store.RotateRefreshToken(ctx, f.ID, f.Generation, r)
-	if err == nil {
+	outcome, found, err := is.Store.RotateRefreshToken(ctx, f.ID, f.Generation, r)
+	if err == nil && outcome == store.Done {
 		is.Revocations.Add(r.Ended...)
 		is.Families.rotated(f, user, r)
 		return nil
 	}
 	is.Families.forget(f.ID)
-	if !errors.Is(err, store.ErrSpent) {
+	switch {
+	case err != nil:
 		return oauth.Unavailable("store_unavailable", err)
+	case outcome != store.Replayed:
+		return refreshRefused(outcome)
 	}
-	return is.lostRotation(ctx, f, use)
+	use.now = is.Now()
+	if err := use.repeat(found); err != nil {
+		return is.refused(ctx, found, err)
+	}
+	// The step has not asked for the user, and the one who was remembered may be another by now.
+	_, err = is.standingUser(ctx, found, nil)
+	return err
 }
 
 // tokensUpTo is the revocation of the access tokens that came with the family's refresh tokens up to that generation.
@@ -136,27 +156,18 @@ func tokensUpTo(f *store.TokenFamily, generation int64, end store.Ending) store.
 	return store.Revocation{Kind: store.RevokeGenerations, ID: f.ID, IssuedUntil: time.Unix(generation, 0), ExpiresAt: f.RevokedUntil(end)}
 }
 
-// lostRotation says why the newest refresh token could not be used up. Nil: another request has just used it.
-func (is *Issuer) lostRotation(ctx context.Context, seen *store.TokenFamily, use *refreshUse) error {
-	f, err := is.family(ctx, seen.ID)
-	switch {
-	case err != nil:
-		return err
-	case f == nil:
-		return oauth.NewError(oauth.InvalidGrant, "refresh_token_revoked")
-	case f.Generation < seen.Generation: // the store was put back to an older state
-		return oauth.NewError(oauth.InvalidGrant, "refresh_token_unknown")
-	case f.Generation == seen.Generation && !is.Now().Before(f.ExpiresAt):
-		return oauth.NewError(oauth.InvalidGrant, "refresh_token_expired")
-	case f.Generation == seen.Generation: // the token still is the newest: it is the user who does not stand
-		return oauth.NewError(oauth.InvalidGrant, "user_changed")
+// refreshRefused is the refusal of a refresh token for what its family is.
+func refreshRefused(outcome store.Outcome) error {
+	reason := "refresh_token_revoked"
+	switch outcome {
+	case store.Missing:
+		reason = "refresh_token_unknown"
+	case store.Expired:
+		reason = "refresh_token_expired"
+	case store.UserChanged:
+		reason = "user_changed"
 	}
-	if err := is.repeat(ctx, f, seen.Generation, use); err != nil {
-		return err
-	}
-	// No step has asked for the user, and the one who was remembered may be another by now.
-	_, err = is.standingUser(ctx, f, nil)
-	return err
+	return oauth.NewError(oauth.InvalidGrant, reason)
 }
 
 // repeatable reports whether a token that was used gives its successor once more.
@@ -164,12 +175,16 @@ func repeatable(f *store.TokenFamily, generation int64, grace time.Duration, now
 	return generation == f.Generation-1 && grace > 0 && !now.After(f.RotatedAt.Add(grace))
 }
 
-// reused ends the family of a refresh token that was used twice.
-func (is *Issuer) reused(ctx context.Context, f *store.TokenFamily, reason string) error {
+// refused is the answer to a refresh token that is refused. A family of which one was stolen ends first.
+func (is *Issuer) refused(ctx context.Context, f *store.TokenFamily, refusal error) error {
+	var theft theftError
+	if !errors.As(refusal, &theft) {
+		return refusal
+	}
 	if err := is.endFamilies(ctx, store.FamilyFilter{ID: f.ID}); err != nil {
 		return err
 	}
-	return oauth.NewError(oauth.InvalidGrant, reason)
+	return oauth.NewError(oauth.InvalidGrant, string(theft))
 }
 
 // narrowed returns the scopes of the access token: those asked for, when the family has them all, else all of the

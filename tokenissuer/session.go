@@ -54,16 +54,21 @@ func (is *Issuer) addFamily(ctx context.Context, f *store.TokenFamily, user *sto
 	return is.storeFamily(ctx, f, user)
 }
 
-// storeFamily stores a family of a user. That the user has changed meanwhile is an invalid_grant, and that the request was decided
-// before an invalid_request.
+// errSessionEnded is why storeFamily stores nothing that depends on a session which has ended.
+var errSessionEnded = oauth.NewError(oauth.InvalidGrant, "user_changed")
+
+// storeFamily stores a family of a user. That the user, or what else it depends on, has changed meanwhile is an invalid_grant, and
+// that the request was decided before an invalid_request.
 func (is *Issuer) storeFamily(ctx context.Context, f *store.TokenFamily, user *store.User) error {
-	switch err := is.Store.AddFamily(ctx, f); {
-	case errors.Is(err, store.ErrStale):
-		return oauth.NewError(oauth.InvalidGrant, "user_changed")
-	case errors.Is(err, store.ErrSpent):
-		return oauth.NewError(oauth.InvalidRequest, oauth.ReasonDecided)
+	switch outcome, err := is.Store.AddFamily(ctx, f); {
 	case err != nil:
 		return oauth.Unavailable("store_unavailable", err)
+	case outcome == store.Revoked:
+		return errSessionEnded
+	case outcome == store.Replayed:
+		return oauth.NewError(oauth.InvalidRequest, oauth.ReasonDecided)
+	case outcome != store.Done:
+		return oauth.NewError(oauth.InvalidGrant, "user_changed")
 	}
 	is.Families.put(f, user)
 	return nil
@@ -89,12 +94,12 @@ func (is *Issuer) Session(ctx context.Context, cookie oauth.Secret) (*Session, e
 		return nil, err
 	}
 	if now.Sub(f.RotatedAt) > store.SessionTouch {
-		err := is.Store.TouchFamily(ctx, f.ID, now)
-		if errors.Is(err, store.ErrSpent) {
-			return nil, nil // it was ended since it was read
-		}
+		outcome, err := is.Store.TouchFamily(ctx, f.ID, now)
 		if err != nil {
 			return nil, oauth.Unavailable("store_unavailable", err)
+		}
+		if outcome != store.Done {
+			return nil, nil // it was ended since it was read
 		}
 	}
 	return &Session{Family: f, User: user}, nil

@@ -73,8 +73,11 @@ func (is *Issuer) IssueForUser(ctx context.Context, admin *store.User, t *access
 	}
 	return is.Issue(is.grantOf(f, client, target, func() error {
 		err := is.addFamily(ctx, f, target)
-		if err != nil && oauth.AsError(err).Code == oauth.InvalidGrant {
-			return is.notCreated(ctx, t)
+		switch {
+		case errors.Is(err, errSessionEnded): // the family of the admin's token
+			return errAdminsTokenRevoked()
+		case err != nil && oauth.AsError(err).Code == oauth.InvalidGrant:
+			return oauth.NewError(oauth.UserInactive, "user_changed")
 		}
 		return err
 	}))
@@ -90,15 +93,12 @@ func (is *Issuer) standingFamily(ctx context.Context, t *accesstoken.AccessToken
 	case err != nil:
 		return "", oauth.Unavailable("store_unavailable", err)
 	case !f.RevokedAt.IsZero():
-		return "", oauth.NewError(oauth.InvalidToken, "token_revoked").WithDescription("The access token was revoked")
+		return "", errAdminsTokenRevoked()
 	}
 	return f.ID, nil
 }
 
-// notCreated says why no token was created: the admin's own has ended, or the target has changed since it was read.
-func (is *Issuer) notCreated(ctx context.Context, admins *accesstoken.AccessToken) error {
-	if _, err := is.standingFamily(ctx, admins); err != nil {
-		return err
-	}
-	return oauth.NewError(oauth.UserInactive, "user_changed")
+// errAdminsTokenRevoked refuses an admin whose own token's family has ended.
+func errAdminsTokenRevoked() error {
+	return oauth.NewError(oauth.InvalidToken, "token_revoked").WithDescription("The access token was revoked")
 }

@@ -84,8 +84,8 @@ func TestHousekeepingDropsFamilies(t *testing.T) {
 	expired := now.Add(-store.MaxLifetime - clockMargin)
 	add := func(id string, expires time.Time) {
 		f := &store.TokenFamily{ID: id, UserID: "u-ada", UserDeclared: true, ClientID: "conf", CreatedAt: expires, ExpiresAt: expires}
-		if err := st.AddFamily(t.Context(), f); err != nil {
-			t.Fatal(err)
+		if outcome, err := st.AddFamily(t.Context(), f); outcome != store.Done {
+			t.Fatal(outcome, err)
 		}
 	}
 	gone := make([]string, many)

@@ -17,28 +17,28 @@ import (
 const decidedRequestRetention = time.Hour
 
 // AddFamily stores a family and decides the request that it comes from.
-func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) error {
-	fail := func(err error) error { return fmt.Errorf("adding family: %w", err) }
+func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) (store.Outcome, error) {
 	if err := s.lock(ctx); err != nil {
-		return fail(err)
+		return 0, fmt.Errorf("adding family: %w", err)
 	}
 	defer s.mu.Unlock()
-	if !s.userStands(family) || !s.othersStand(family) {
-		return fail(store.ErrStale)
+	switch {
+	case !s.sessionStands(family):
+		return store.Revoked, nil
+	case !s.userStands(family) || !s.actorStands(family):
+		return store.UserChanged, nil
 	}
 	if _, exists := s.families.Get(family.ID); exists {
-		return fail(errors.New("there is a family of this id"))
+		return 0, errors.New("adding family: there is a family of this id")
 	}
-	if id := family.Code.RequestID; id != "" {
-		if err := s.decide(id, family.ExpiresAt.Add(decidedRequestRetention)); err != nil {
-			return fail(err)
-		}
+	if id := family.Code.RequestID; id != "" && !s.decide(id, family.ExpiresAt.Add(decidedRequestRetention)) {
+		return store.Replayed, nil
 	}
 	kept := cloneFamily(*family)
 	kept.Preconditions = store.Preconditions{}
 	s.putFamily(kept)
 	s.expiries.add(expiry{at: family.ExpiresAt, id: family.ID})
-	return nil
+	return store.Done, nil
 }
 
 // userStands reports whether the family's user is in the state in which the family was granted.
@@ -50,13 +50,17 @@ func (s *Store) userStands(f *store.TokenFamily) bool {
 	return err == nil && found.user.IsActive() && found.user.Version == f.UserVersion
 }
 
-// othersStand reports whether the session and the actor, where there are some, have not ended.
-func (s *Store) othersStand(f *store.TokenFamily) bool {
-	if id := f.Preconditions.SessionID; id != "" {
-		if session, known := s.family(id); !known || !session.RevokedAt.IsZero() {
-			return false
-		}
+// sessionStands reports whether the session in which the family was approved, if there is one, has not ended.
+func (s *Store) sessionStands(f *store.TokenFamily) bool {
+	if f.Preconditions.SessionID == "" {
+		return true
 	}
+	session, known := s.family(f.Preconditions.SessionID)
+	return known && session.RevokedAt.IsZero()
+}
+
+// actorStands reports whether the stored actor, if there is one, is in the state in which it was read.
+func (s *Store) actorStands(f *store.TokenFamily) bool {
 	if f.Preconditions.ActorVersion == "" {
 		return true
 	}
@@ -106,77 +110,79 @@ func (s *Store) FamiliesOf(ctx context.Context, userID string, expireAfter time.
 }
 
 // RedeemCode spends the family's code.
-func (s *Store) RedeemCode(ctx context.Context, id string, generation int64, at, expires time.Time, maxFailures int) error {
-	return s.spend(ctx, "redeeming code", id, func(f *store.TokenFamily) bool {
-		if !hasCode(f) || !f.Code.SpentAt.IsZero() || at.After(f.Code.ExpiresAt) || !f.RevokedAt.IsZero() || f.Code.Failures >= maxFailures || !s.userStands(f) {
-			return false
-		}
-		f.Code.SpentAt, f.RotatedAt = at, at
-		f.Generation, f.ExpiresAt = generation, expires
-		s.expiries.add(expiry{at: expires, id: id})
-		return true
-	})
-}
-
-// hasCode reports whether the family ever had a code. A failure that was counted makes none.
-func hasCode(f *store.TokenFamily) bool {
-	code := f.Code
-	code.Failures = 0
-	return code != store.CodeBinding{}
+func (s *Store) RedeemCode(ctx context.Context, id string, r store.Redemption) (store.Outcome, *store.TokenFamily, error) {
+	return s.spend(ctx, "redeeming code", id,
+		func(f *store.TokenFamily) store.Outcome { return f.Redeemable(r.At, r.MaxFailures) },
+		func(f *store.TokenFamily) {
+			f.Code.SpentAt, f.RotatedAt = r.At, r.At
+			f.Generation, f.ExpiresAt = r.Generation, r.ExpiresAt
+			s.expiries.add(expiry{at: r.ExpiresAt, id: id})
+		})
 }
 
 // CountCodeFailure counts a wrong verifier.
 func (s *Store) CountCodeFailure(ctx context.Context, id string) error {
-	_, err := s.changeFamily(ctx, "counting code failure", id, func(f *store.TokenFamily) bool {
+	if err := s.lock(ctx); err != nil {
+		return fmt.Errorf("counting code failure: %w", err)
+	}
+	defer s.mu.Unlock()
+	if f, known := s.family(id); known {
 		f.Code.Failures++
-		return true
-	})
-	return err
+		s.putFamily(f)
+	}
+	return nil
 }
 
 // RotateRefreshToken makes the next generation the newest.
-func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation int64, r store.Rotation) error {
-	return s.spend(ctx, "rotating refresh token", id, func(f *store.TokenFamily) bool {
-		if f.Generation != generation || !r.At.Before(f.ExpiresAt) || !f.RevokedAt.IsZero() || !s.userStands(f) {
-			return false
-		}
-		f.Generation, f.RotatedAt, f.RotatedBy = generation+1, r.At, r.By
-		s.record(r.Ended...)
-		return true
-	})
+func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation int64, r store.Rotation) (store.Outcome, *store.TokenFamily, error) {
+	return s.spend(ctx, "rotating refresh token", id,
+		func(f *store.TokenFamily) store.Outcome { return f.Rotatable(generation, r.At) },
+		func(f *store.TokenFamily) {
+			f.Generation, f.RotatedAt, f.RotatedBy = generation+1, r.At, r.By
+			s.record(r.Ended...)
+		})
 }
 
-// TouchFamily notes when a session was last seen.
-func (s *Store) TouchFamily(ctx context.Context, id string, at time.Time) error {
-	return s.spend(ctx, "touching family", id, func(f *store.TokenFamily) bool {
-		if at.After(f.RotatedAt) {
-			f.RotatedAt = at
-		}
-		return f.RevokedAt.IsZero()
-	})
-}
-
-// spend is changeFamily for what can be done once: ErrSpent when edit refuses or there is no such family.
-func (s *Store) spend(ctx context.Context, step, id string, edit func(*store.TokenFamily) bool) error {
-	done, err := s.changeFamily(ctx, step, id, edit)
-	if err == nil && !done {
-		return fmt.Errorf("%s: %w", step, store.ErrSpent)
-	}
-	return err
-}
-
-// changeFamily replaces a family by a changed copy unless edit refuses, and reports whether it did.
-func (s *Store) changeFamily(ctx context.Context, step, id string, edit func(*store.TokenFamily) bool) (bool, error) {
+// spend takes a single-use step of a family, unless the family or its user speaks against it.
+func (s *Store) spend(ctx context.Context, step, id string, judge func(*store.TokenFamily) store.Outcome,
+	take func(*store.TokenFamily),
+) (store.Outcome, *store.TokenFamily, error) {
 	if err := s.lock(ctx); err != nil {
-		return false, fmt.Errorf("%s: %w", step, err)
+		return 0, nil, fmt.Errorf("%s: %w", step, err)
 	}
 	defer s.mu.Unlock()
 	f, known := s.family(id)
-	if !known || !edit(&f) {
-		return false, nil
+	if !known {
+		return store.Missing, nil, nil
 	}
+	outcome := judge(&f)
+	if outcome == store.Done && !s.userStands(&f) {
+		outcome = store.UserChanged
+	}
+	if outcome != store.Done {
+		copied := cloneFamily(f)
+		return outcome, &copied, nil
+	}
+	take(&f)
 	s.putFamily(f)
-	return true, nil
+	return store.Done, nil, nil
+}
+
+// TouchFamily notes when a session was last seen.
+func (s *Store) TouchFamily(ctx context.Context, id string, at time.Time) (store.Outcome, error) {
+	if err := s.lock(ctx); err != nil {
+		return 0, fmt.Errorf("touching family: %w", err)
+	}
+	defer s.mu.Unlock()
+	f, known := s.family(id)
+	if !known || !f.RevokedAt.IsZero() {
+		return store.Revoked, nil
+	}
+	if at.After(f.RotatedAt) {
+		f.RotatedAt = at
+		s.putFamily(f)
+	}
+	return store.Done, nil
 }
 
 // putFamily stores a family, and lists it among its user's for as long as it is not revoked. The caller holds the lock.
@@ -206,22 +212,22 @@ func cloneFamily(f store.TokenFamily) store.TokenFamily {
 }
 
 // DecideRequest records that an authorization request was decided.
-func (s *Store) DecideRequest(ctx context.Context, requestID string, expires time.Time) error {
-	fail := func(err error) error { return fmt.Errorf("deciding request: %w", err) }
+func (s *Store) DecideRequest(ctx context.Context, requestID string, expires time.Time) (store.Outcome, error) {
 	if err := s.lock(ctx); err != nil {
-		return fail(err)
+		return 0, fmt.Errorf("deciding request: %w", err)
 	}
 	defer s.mu.Unlock()
-	if err := s.decide(requestID, expires); err != nil {
-		return fail(err)
+	if !s.decide(requestID, expires) {
+		return store.Replayed, nil
 	}
-	return nil
+	return store.Done, nil
 }
 
-func (s *Store) decide(requestID string, expires time.Time) error {
-	if err := s.decided.Add(requestID, nil, cache.NoExpiration); err != nil {
-		return store.ErrSpent
+// decide reports whether the request is decided now, and was not before. The caller holds the lock.
+func (s *Store) decide(requestID string, expires time.Time) bool {
+	if s.decided.Add(requestID, nil, cache.NoExpiration) != nil {
+		return false
 	}
 	s.expiries.add(expiry{at: expires, id: requestID, request: true})
-	return nil
+	return true
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
 var now = time.Unix(1_700_000_000, 0)
@@ -77,10 +78,10 @@ func TestDroppedFamiliesLeaveNothing(t *testing.T) {
 	const families = 1500
 	for i := range families {
 		id := fmt.Sprint(i)
-		err := s.AddFamily(t.Context(), family(id, "ada"))
+		err := storetest.Done(s.AddFamily(t.Context(), family(id, "ada")))
 		switch i % 3 {
 		case 1:
-			err = errors.Join(err, s.RedeemCode(t.Context(), id, 1, now, now.Add(24*time.Hour), 5))
+			err = errors.Join(err, storetest.Used(s.RedeemCode(t.Context(), id, store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(24 * time.Hour), MaxFailures: 5})))
 		case 2:
 			_, endErr := s.EndFamilies(t.Context(), store.FamilyFilter{ID: id}, store.Ending{At: now, Until: now})
 			err = errors.Join(err, endErr)
@@ -139,10 +140,10 @@ func TestNothingIsBornAfterTheEnd(t *testing.T) {
 				group.Go(func() {
 					for n := range each {
 						id := fmt.Sprint(i, " ", n)
-						if err := s.AddFamily(t.Context(), family(id, "ada")); err != nil && !errors.Is(err, store.ErrStale) {
+						if err := storetest.Done(s.AddFamily(t.Context(), family(id, "ada"))); err != nil && !errors.Is(err, storetest.Refused(store.UserChanged)) {
 							t.Error(err)
 						}
-						if err := s.RotateRefreshToken(t.Context(), id, 0, store.Rotation{At: now}); err != nil && !errors.Is(err, store.ErrSpent) {
+						if err := storetest.Used(s.RotateRefreshToken(t.Context(), id, 0, store.Rotation{At: now})); err != nil && !errors.As(err, new(storetest.Refused)) {
 							t.Error(err)
 						}
 					}
@@ -178,7 +179,7 @@ func TestNothingIsBornAfterTheEnd(t *testing.T) {
 func TestFamiliesAreCopied(t *testing.T) {
 	s := withUser(t, "ada")
 	mine := family("f", "ada")
-	if err := s.AddFamily(t.Context(), mine); err != nil {
+	if err := storetest.Done(s.AddFamily(t.Context(), mine)); err != nil {
 		t.Fatal(err)
 	}
 	granted := oauth.Scopes{"public"}
@@ -231,7 +232,7 @@ func TestEndFamiliesOfAnother(t *testing.T) {
 			s := withUser(t, "ada")
 			other := family("g", "bob")
 			other.UserDeclared = true
-			if err := errors.Join(s.AddFamily(t.Context(), family("f", "ada")), s.AddFamily(t.Context(), other)); err != nil {
+			if err := errors.Join(storetest.Done(s.AddFamily(t.Context(), family("f", "ada"))), storetest.Done(s.AddFamily(t.Context(), other))); err != nil {
 				t.Fatal(err)
 			}
 			ended, err := s.EndFamilies(t.Context(), c.which, end)
@@ -253,11 +254,11 @@ func BenchmarkFamiliesOf(b *testing.B) {
 	for i := range 100_000 {
 		f := family(fmt.Sprint(i), fmt.Sprint("user ", i))
 		f.UserDeclared = true
-		if err := s.AddFamily(b.Context(), f); err != nil {
+		if err := storetest.Done(s.AddFamily(b.Context(), f)); err != nil {
 			b.Fatal(err)
 		}
 	}
-	if err := s.AddFamily(b.Context(), family("f", "ada")); err != nil {
+	if err := storetest.Done(s.AddFamily(b.Context(), family("f", "ada"))); err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {

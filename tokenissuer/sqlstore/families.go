@@ -53,21 +53,6 @@ func isDecided(err error) bool {
 	return errors.As(err, &refusal) && refusal.Code == "23505" && refusal.TableName == "decided_requests"
 }
 
-// userStands is the condition that a family's user is declared, or stored, active and in the family's version. Whoever
-// changes a user ends the families in the same step, so it adds nothing to revoked_at but what somebody has done to the
-// table by hand.
-const userStands = `(user_declared OR EXISTS (SELECT 1 FROM users WHERE users.id = families.user_id
-		AND CAST(users.version AS TEXT) = families.user_version AND users.status = 'active' AND users.password_hash <> ''))`
-
-// The single-use steps, and the one that counts against them.
-const (
-	redeemCode = `UPDATE families SET code_spent_at = $1, rotated_at = $1, generation = $2, expires_at = $3
-		WHERE id = $4 AND has_code AND code_spent_at IS NULL AND code_expires_at >= $1 AND revoked_at IS NULL AND code_failures < $5 AND ` + userStands
-	rotateRefreshToken = `UPDATE families SET generation = generation + 1, rotated_at = $1, rotated_by = $4
-		WHERE id = $2 AND generation = $3 AND expires_at > $1 AND revoked_at IS NULL AND ` + userStands
-	decideRequest = `INSERT INTO decided_requests (id, expires_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`
-)
-
 // addStandInFamily writes the row that is read in place of a family that does not exist, once. It has what most families
 // have, but no end, so that it is never dropped, and it is revoked, so that no step and no filter ever hits it.
 func (s *Store) addStandInFamily(ctx context.Context) error {
@@ -90,34 +75,58 @@ func (s *Store) addStandInFamily(ctx context.Context) error {
 }
 
 // AddFamily stores a family and decides the request that it comes from.
-func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) error {
+func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) (store.Outcome, error) {
 	values, err := familyValues(family)
 	if err != nil {
-		return fmt.Errorf("adding family: %w", err)
+		return 0, fmt.Errorf("adding family: %w", err)
 	}
 	request, remember := family.Code.RequestID, micros(family.ExpiresAt.Add(decidedRequestRetention))
+	approvedIn := family.Preconditions.SessionID
+	add := func(ctx context.Context, tx querier, statement *sql.Stmt, values []any) error {
+		err := mustHit(statement.ExecContext(ctx, values...))
+		if errors.Is(err, store.ErrNotFound) {
+			return whyUnborn(ctx, tx, approvedIn)
+		}
+		return err
+	}
 	const name = "adding family"
 	if request == "" {
-		return s.statement(ctx, name, func(ctx context.Context, tx session) error {
-			return mustStand(tx.prepared(ctx, s.addFamily).ExecContext(ctx, values...))
-		})
+		return outcomeOf(s.statement(ctx, name, func(ctx context.Context, tx session) error {
+			return add(ctx, tx, tx.prepared(ctx, s.addFamily), values)
+		}))
 	}
 	if s.addDecided != nil {
 		values = append(values, request, remember)
-		return s.statement(ctx, name, func(ctx context.Context, tx session) error {
-			err := mustStand(tx.prepared(ctx, s.addDecided).ExecContext(ctx, values...))
+		return outcomeOf(s.statement(ctx, name, func(ctx context.Context, tx session) error {
+			err := add(ctx, tx, tx.prepared(ctx, s.addDecided), values)
 			if isDecided(err) {
-				return store.ErrSpent
+				return refusal{outcome: store.Replayed}
 			}
 			return err
-		})
+		}))
 	}
-	return s.step(ctx, name, func(ctx context.Context, tx session) error {
-		if err := mustStand(tx.prepared(ctx, s.addFamily).ExecContext(ctx, values...)); err != nil {
+	return outcomeOf(s.step(ctx, name, func(ctx context.Context, tx session) error {
+		if err := add(ctx, tx, tx.prepared(ctx, s.addFamily), values); err != nil {
 			return err
 		}
 		return mustBeFirst(tx.prepared(ctx, s.decideRequest).ExecContext(ctx, request, remember))
-	})
+	}))
+}
+
+// whyUnborn says why a family was not stored, as whyRefused does of other steps.
+func whyUnborn(ctx context.Context, tx querier, approvedIn string) error {
+	if approvedIn == "" {
+		return refusal{outcome: store.UserChanged}
+	}
+	var lives bool
+	err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM families WHERE id = $1 AND revoked_at IS NULL)`, possible(approvedIn)).Scan(&lives)
+	switch {
+	case err != nil:
+		return err
+	case lives:
+		return refusal{outcome: store.UserChanged}
+	}
+	return refusal{outcome: store.Revoked}
 }
 
 func familyValues(f *store.TokenFamily) ([]any, error) {
@@ -142,16 +151,19 @@ func hasCode(f *store.TokenFamily) bool {
 }
 
 // scanFamily reads a row of familyColumns.
-func scanFamily(row scanner) (*store.TokenFamily, error) {
+func scanFamily(row scanner) (*store.TokenFamily, error) { return scanFamilyAnd(row) }
+
+// scanFamilyAnd reads a row of familyColumns, and what else is in it.
+func scanFamilyAnd(row scanner, more ...any) (*store.TokenFamily, error) {
 	var f store.TokenFamily
 	var scopes string
 	var auth, created, expires, revoked, codeExpires, spent, rotated sql.Null[int64]
 	var hasCode bool // all that it says is in the other columns too
 	var lifetime int64
-	err := row.Scan(&f.ID, &f.UserID, &f.UserVersion, &f.UserDeclared, &f.ClientID, &f.Origin, &scopes, &f.Actor.Subject,
+	err := row.Scan(append([]any{&f.ID, &f.UserID, &f.UserVersion, &f.UserDeclared, &f.ClientID, &f.Origin, &scopes, &f.Actor.Subject,
 		&f.Actor.ClientID, &f.Note, &auth, &created, &expires, &revoked, &f.Code.RequestID, &f.Code.RedirectURI,
 		&f.Code.Challenge, &f.Code.Refreshable, &codeExpires, &spent, &f.Code.Failures, &f.Generation,
-		&rotated, &hasCode, &lifetime, &f.RotatedBy)
+		&rotated, &hasCode, &lifetime, &f.RotatedBy}, more...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -187,53 +199,4 @@ func (s *Store) FamiliesOf(ctx context.Context, userID string, expireAfter time.
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
 	})
 	return list, nil
-}
-
-// RedeemCode spends the family's code.
-func (s *Store) RedeemCode(ctx context.Context, id string, generation int64, at, expires time.Time, maxFailures int) error {
-	return s.spend(ctx, "redeeming code", s.redeemCode, micros(at), generation, micros(expires), id, maxFailures)
-}
-
-// RotateRefreshToken makes the next generation the newest.
-func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation int64, r store.Rotation) error {
-	const name = "rotating refresh token"
-	if len(r.Ended) == 0 {
-		return s.spend(ctx, name, s.rotateRefreshToken, micros(r.At), id, generation, r.By)
-	}
-	ended := slices.Clone(r.Ended)
-	return s.announcedStep(ctx, name, func(ctx context.Context, tx session) error {
-		if err := mustBeFirst(tx.prepared(ctx, s.rotateRefreshToken).ExecContext(ctx, micros(r.At), id, generation, r.By)); err != nil {
-			return err
-		}
-		return s.record(ctx, tx, ended...)
-	})
-}
-
-// DecideRequest records that an authorization request was decided.
-func (s *Store) DecideRequest(ctx context.Context, requestID string, expires time.Time) error {
-	return s.spend(ctx, "deciding request", s.decideRequest, requestID, micros(expires))
-}
-
-// spend runs the one conditional statement of a single-use step. Who hits no row was not the first.
-func (s *Store) spend(ctx context.Context, name string, statement *sql.Stmt, args ...any) error {
-	return s.statement(ctx, name, func(ctx context.Context, tx session) error {
-		return mustBeFirst(tx.prepared(ctx, statement).ExecContext(ctx, args...))
-	})
-}
-
-// CountCodeFailure counts a wrong verifier.
-func (s *Store) CountCodeFailure(ctx context.Context, id string) error {
-	return s.statement(ctx, "counting code failure", func(ctx context.Context, tx session) error {
-		_, err := tx.ExecContext(ctx, `UPDATE families SET code_failures = code_failures + 1 WHERE id = $1`, id)
-		return err
-	})
-}
-
-// TouchFamily notes when a session was last seen.
-func (s *Store) TouchFamily(ctx context.Context, id string, at time.Time) error {
-	return s.statement(ctx, "touching family", func(ctx context.Context, tx session) error {
-		return mustBeFirst(tx.ExecContext(ctx, `UPDATE families
-			SET rotated_at = CASE WHEN rotated_at IS NULL OR rotated_at < $1 THEN $1 ELSE rotated_at END
-			WHERE id = $2 AND revoked_at IS NULL`, micros(at), id))
-	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
 // stage is how far a family has come, or the revocation of a token.
@@ -145,15 +146,19 @@ func (w scribe) live(ctx context.Context, id string, rotations int, end bool) er
 	now := time.Now()
 	f := newFamily(id, "ada")
 	f.UserDeclared, f.Generation = true, 0
-	if err := w.take(id, born, func() error { return w.store.AddFamily(ctx, f) }); err != nil {
+	if err := w.take(id, born, func() error { return storetest.Done(w.store.AddFamily(ctx, f)) }); err != nil {
 		return err
 	}
-	err := w.take(id, redeemed, func() error { return w.store.RedeemCode(ctx, id, 1, now, now.Add(time.Hour), 5) })
+	err := w.take(id, redeemed, func() error {
+		return storetest.Used(w.store.RedeemCode(ctx, id, store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5}))
+	})
 	if err != nil {
 		return err
 	}
 	for n := range rotations {
-		err := w.take(id, redeemed+stage(n)+1, func() error { return w.store.RotateRefreshToken(ctx, id, int64(n)+1, store.Rotation{At: now}) })
+		err := w.take(id, redeemed+stage(n)+1, func() error {
+			return storetest.Used(w.store.RotateRefreshToken(ctx, id, int64(n)+1, store.Rotation{At: now}))
+		})
 		if err != nil {
 			return err
 		}

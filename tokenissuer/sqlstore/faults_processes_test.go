@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
 const (
@@ -40,20 +41,24 @@ func race(name string) (err error) {
 		born := newFamily(fmt.Sprint(name, " ", i), "ada")
 		born.UserDeclared, born.Code.RequestID = true, id
 		steps := map[string]func() error{
-			"request": func() error { return s.AddFamily(ctx, born) },
-			"code":    func() error { return s.RedeemCode(ctx, id, 1, now, now.Add(time.Hour), 5) },
+			"request": func() error { return storetest.Done(s.AddFamily(ctx, born)) },
+			"code": func() error {
+				return storetest.Used(s.RedeemCode(ctx, id, store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5}))
+			},
 		}
 		order := []string{"request", "code"}
 		for g := range racedRefreshes {
 			step := fmt.Sprint("refresh token ", g+1)
 			order = append(order, step)
-			steps[step] = func() error { return s.RotateRefreshToken(ctx, id, int64(g)+1, store.Rotation{At: now}) }
+			steps[step] = func() error {
+				return storetest.Used(s.RotateRefreshToken(ctx, id, int64(g)+1, store.Rotation{At: now}))
+			}
 		}
 		for _, step := range order {
 			switch err := steps[step](); {
 			case err == nil:
 				won = append(won, racedStep(step, i))
-			case !errors.Is(err, store.ErrSpent):
+			case !errors.Is(err, storetest.Refused(store.Replayed)):
 				return err
 			}
 		}
@@ -74,7 +79,7 @@ func TestF9ProcessesRace(t *testing.T) {
 	for i := range raced {
 		f := newFamily(racedFamily(i), "ada")
 		f.UserDeclared, f.Generation, f.Code.RequestID = true, 0, ""
-		must(t, s.AddFamily(t.Context(), f))
+		must(t, storetest.Done(s.AddFamily(t.Context(), f)))
 	}
 	program, err := os.Executable()
 	must(t, err)

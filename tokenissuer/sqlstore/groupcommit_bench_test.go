@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
 // oneByOne is the runner that groupCommit is held against: a transaction for each step.
@@ -83,7 +84,7 @@ func manyFamilies(b *testing.B, s *Store) []int64 {
 			for i := first; i < len(generations); i += 64 {
 				f := newFamily(fmt.Sprint("family ", i), "declared")
 				f.UserDeclared, f.Generation = true, 0
-				if err := s.AddFamily(b.Context(), f); err != nil {
+				if err := storetest.Done(s.AddFamily(b.Context(), f)); err != nil {
 					b.Error(err)
 				}
 			}
@@ -103,7 +104,7 @@ func benchmarkRotation(b *testing.B, s *Store, generations []int64, callers int)
 	for first := range callers {
 		group.Go(func() {
 			for i := first; left.Add(-1) >= 0; i = (i + callers*97) % len(generations) {
-				if err := s.RotateRefreshToken(b.Context(), fmt.Sprint("family ", i), generations[i], store.Rotation{At: time.Now()}); err != nil {
+				if err := storetest.Used(s.RotateRefreshToken(b.Context(), fmt.Sprint("family ", i), generations[i], store.Rotation{At: time.Now()})); err != nil {
 					b.Error(err)
 					return
 				}

@@ -121,13 +121,13 @@ func TestGroupCommitNeighbours(t *testing.T) {
 		job{do: mark(100, nil), single: true},
 		job{do: mark(3, nil), single: true},
 		job{do: panicking},
-		job{do: func(context.Context, session) error { return store.ErrSpent }, single: true},
+		job{do: func(context.Context, session) error { return store.ErrNotFound }, single: true},
 		job{do: mark(100, nil)},
 		job{do: mark(5, nil)},
 	)
 	release()
 	must(t, <-held)
-	for i, want := range []error{nil, refused, nil, nil, errPanicked, store.ErrSpent, nil, nil} {
+	for i, want := range []error{nil, refused, nil, nil, errPanicked, store.ErrNotFound, nil, nil} {
 		err := <-results[i]
 		if constraint := i == 2 || i == 6; constraint && (err == nil || !strings.Contains(err.Error(), "CHECK")) || !constraint && !errors.Is(err, want) {
 			t.Errorf("step %d returned %v, want %v", i, err, want)
@@ -148,10 +148,10 @@ func TestGroupCommitFailedCommit(t *testing.T) {
 		must(t, err)
 		return addSecret(ctx, tx, "nobody", store.ClientSecret{})
 	}
-	results := g.lineUp(t.Context(), job{do: mark(1, nil)}, job{do: orphan}, job{do: mark(2, store.ErrSpent)}, job{do: mark(3, nil), single: true})
+	results := g.lineUp(t.Context(), job{do: mark(1, nil)}, job{do: orphan}, job{do: mark(2, store.ErrNotFound)}, job{do: mark(3, nil), single: true})
 	release()
 	for i, result := range append(results, held) {
-		if err := <-result; err == nil || errors.Is(err, store.ErrSpent) || !strings.Contains(err.Error(), "committing") {
+		if err := <-result; err == nil || errors.Is(err, store.ErrNotFound) || !strings.Contains(err.Error(), "committing") {
 			t.Errorf("step %d returned %v", i, err)
 		}
 	}

@@ -93,7 +93,7 @@ func (s *Store) ReplaceSigningKeys(ctx context.Context, changes ...store.KeyChan
 	}
 	err := s.changeKeys(ctx, "replacing signing keys", func(ctx context.Context, tx session) error {
 		for _, c := range changes {
-			err := mustStand(tx.ExecContext(ctx, `UPDATE signing_keys SET private = $1, sealed_with = $2, binding = $3, active_from = $4
+			err := mustHit(tx.ExecContext(ctx, `UPDATE signing_keys SET private = $1, sealed_with = $2, binding = $3, active_from = $4
 				WHERE id = $5 AND private = $6 AND sealed_with = $7 AND COALESCE(active_from, 0) = $8 AND revoked_at IS NULL`,
 				c.Becomes.Private, c.Becomes.SealedWith, c.Becomes.Binding, micros(c.Becomes.ActiveFrom),
 				c.Was.ID, c.Was.Private, c.Was.SealedWith, micros(c.Was.ActiveFrom).V))
@@ -103,7 +103,7 @@ func (s *Store) ReplaceSigningKeys(ctx context.Context, changes ...store.KeyChan
 		}
 		return nil
 	})
-	if errors.Is(err, store.ErrStale) {
+	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
 	if err == nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
 // addDeclared adds a living family for each id.
@@ -18,7 +19,7 @@ func addDeclared(t *testing.T, s *Store, ids ...string) {
 	for _, id := range ids {
 		f := newFamily(id, "declared")
 		f.UserDeclared, f.TokenLifetime = true, time.Minute
-		must(t, s.AddFamily(t.Context(), f))
+		must(t, storetest.Done(s.AddFamily(t.Context(), f)))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
 // openThrough opens a database of the shared server by way of a proxy.
@@ -43,7 +44,7 @@ func TestF12AnswerOfTheCommitLost(t *testing.T) {
 		again  error // of the same step once more
 		done   func() (bool, error)
 	}{
-		{"AddFamily", []byte("f-1"), func() error { return s.AddFamily(t.Context(), aFamily("f-1")) }, nil, func() (bool, error) {
+		{"AddFamily", []byte("f-1"), func() error { return storetest.Done(s.AddFamily(t.Context(), aFamily("f-1"))) }, nil, func() (bool, error) {
 			f, err := s.Family(t.Context(), "f-1")
 			return f != nil, err
 		}},
@@ -252,11 +253,11 @@ func TestF11Failover(t *testing.T) {
 				default:
 				}
 				id := fmt.Sprintf("family-%d-%d", w, i)
-				if s.AddFamily(t.Context(), aFamily(id)) != nil {
+				if storetest.Done(s.AddFamily(t.Context(), aFamily(id))) != nil {
 					continue
 				}
 				generation := int64(1)
-				if s.RotateRefreshToken(t.Context(), id, 1, store.Rotation{At: time.Now()}) == nil {
+				if storetest.Used(s.RotateRefreshToken(t.Context(), id, 1, store.Rotation{At: time.Now()})) == nil {
 					generation = 2
 				}
 				mu.Lock()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
 // waitForRows waits until so many of the database's sessions wait for what others hold.
@@ -117,8 +118,8 @@ func TestTheEndOfABusySession(t *testing.T) {
 				f := newFamily(fmt.Sprint("family ", n, " ", i), "declared")
 				f.UserDeclared, f.Preconditions.SessionID = true, "session"
 				late := over.Load()
-				switch err := busy.AddFamily(context.WithoutCancel(t.Context()), f); {
-				case errors.Is(err, store.ErrStale):
+				switch err := storetest.Done(busy.AddFamily(context.WithoutCancel(t.Context()), f)); {
+				case errors.Is(err, storetest.Refused(store.Revoked)):
 					return
 				case err != nil || late:
 					t.Errorf("adding to a session, which is over: %v, returned %v", late, err)
@@ -157,7 +158,7 @@ func TestAChangedUserWaitsWithoutTheFeed(t *testing.T) {
 			must(t, s.AddUser(t.Context(), newUser("ada"), true))
 			created := newFamily("created", "declared")
 			created.UserDeclared, created.Actor.Subject, created.Preconditions.ActorVersion = true, "ada", "1"
-			must(t, errors.Join(s.AddFamily(t.Context(), newFamily("own", "ada")), s.AddFamily(t.Context(), created)))
+			must(t, errors.Join(storetest.Done(s.AddFamily(t.Context(), newFamily("own", "ada"))), storetest.Done(s.AddFamily(t.Context(), created))))
 			addDeclared(t, s, "beside")
 			holder := heldFamily(t, other, "created", "note = 'held'")
 			result := inBackground(t, func(ctx context.Context) error { return step(ctx, s) })

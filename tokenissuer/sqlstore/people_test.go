@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
 // passwordHash is of the scheme that new hashes have.
@@ -42,7 +43,7 @@ func ending() store.Ending {
 func TestPeopleStepsAreWhole(t *testing.T) {
 	s := openAt(t, newPath(t))
 	must(t, s.AddUser(t.Context(), newUser("ada"), true))
-	must(t, s.AddFamily(t.Context(), newFamily("family", "ada")))
+	must(t, storetest.Done(s.AddFamily(t.Context(), newFamily("family", "ada"))))
 	must(t, s.PutConsent(t.Context(), "ada", "app", oauth.Scopes{"read"}, time.Now()))
 	for _, statement := range []string{
 		`DROP TABLE counters`,
@@ -55,7 +56,7 @@ func TestPeopleStepsAreWhole(t *testing.T) {
 	locked := store.UserLocked
 	for name, step := range map[string]func() error{
 		"AddUser":   func() error { return s.AddUser(t.Context(), newUser("eve"), true) },
-		"AddFamily": func() error { return s.AddFamily(t.Context(), newFamily("other", "ada")) },
+		"AddFamily": func() error { return storetest.Done(s.AddFamily(t.Context(), newFamily("other", "ada"))) },
 		"ChangeUser": func() error {
 			_, err := s.ChangeUser(t.Context(), "ada", store.UserChange{Status: &locked}, ending())
 			return err
@@ -114,10 +115,10 @@ func TestTM1StandInsOfPeopleAreNobody(t *testing.T) {
 		}
 	}
 	for name, err := range map[string]error{
-		"redeemed": s.RedeemCode(t.Context(), standIn, 1, time.Now(), time.Now(), 3),
-		"rotated":  s.RotateRefreshToken(t.Context(), standIn, 0, store.Rotation{At: time.Now()}),
+		"redeemed": storetest.Used(s.RedeemCode(t.Context(), standIn, store.Redemption{At: time.Now(), Generation: 1, ExpiresAt: time.Now(), MaxFailures: 3})),
+		"rotated":  storetest.Used(s.RotateRefreshToken(t.Context(), standIn, 0, store.Rotation{At: time.Now()})),
 	} {
-		if !errors.Is(err, store.ErrSpent) {
+		if !errors.Is(err, storetest.Refused(store.Missing)) {
 			t.Errorf("the stand-in was %s: %v", name, err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
 // childName is the environment variable that makes the test binary one of the processes of TestF9ManyProcesses, and
@@ -100,10 +101,10 @@ func child(name string) (err error) {
 			return err
 		}
 		request := fmt.Sprint("request ", i)
-		switch err := s.DecideRequest(ctx, request, now.Add(time.Hour)); {
+		switch err := storetest.Done(s.DecideRequest(ctx, request, now.Add(time.Hour))); {
 		case err == nil:
 			told.Won = append(told.Won, request)
-		case !errors.Is(err, store.ErrSpent):
+		case !errors.Is(err, storetest.Refused(store.Replayed)):
 			return err
 		}
 		secret := store.ClientSecret{Digest: oauth.NewClientSecret().Digest(), CreatedAt: now}

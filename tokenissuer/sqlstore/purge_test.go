@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
 // eachDatabase runs a test on a store of each kind.
@@ -45,10 +46,10 @@ var allLitter = []litter{
 // living adds a family that is refreshed while others are dropped.
 func living(t testing.TB, s *Store) {
 	t.Helper()
-	must(t, s.AddFamily(t.Context(), &store.TokenFamily{
+	must(t, storetest.Done(s.AddFamily(t.Context(), &store.TokenFamily{
 		ID: "living", UserID: "ada", UserDeclared: true, UserVersion: "1", ClientID: "app", Origin: oauth.AuthorizationCode,
 		Generation: 1, CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour), RotatedAt: time.Now(),
-	}))
+	})))
 }
 
 // scatter puts expired rows into a table.
@@ -74,7 +75,7 @@ func refresh(s *Store, generation int64) *refresher {
 	r.ended.Go(func() {
 		for ; ctx.Err() == nil; generation++ {
 			begun := time.Now()
-			if err := s.RotateRefreshToken(context.Background(), "living", generation, store.Rotation{At: begun}); err != nil {
+			if err := storetest.Used(s.RotateRefreshToken(context.Background(), "living", generation, store.Rotation{At: begun})); err != nil {
 				r.failed = err
 				return
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
 // bothDatabases runs a test on each.
@@ -79,7 +80,7 @@ func TestRevocationsShareATransaction(t *testing.T) {
 	s := openPostgres(t, pgtest.Shared(t).Database(t))
 	f := newFamily("living", "declared")
 	f.UserDeclared, f.TokenLifetime = true, time.Minute
-	must(t, s.AddFamily(t.Context(), f))
+	must(t, storetest.Done(s.AddFamily(t.Context(), f)))
 	before, err := s.progress(t.Context(), Marks{})
 	must(t, err)
 	release := heldFeed(t, s)
@@ -273,19 +274,19 @@ func TestCredentialsOfAUserWhoDoesNotStand(t *testing.T) {
 				must(t, s.AddUser(t.Context(), newUser("ada"), true))
 				declared := newFamily("declared", "ada")
 				declared.UserDeclared = true
-				must(t, errors.Join(s.AddFamily(t.Context(), newFamily("f", "ada")), s.AddFamily(t.Context(), newFamily("g", "ada")), s.AddFamily(t.Context(), declared)))
-				must(t, s.RotateRefreshToken(t.Context(), "f", 1, store.Rotation{At: time.Now()}))
+				must(t, errors.Join(storetest.Done(s.AddFamily(t.Context(), newFamily("f", "ada"))), storetest.Done(s.AddFamily(t.Context(), newFamily("g", "ada"))), storetest.Done(s.AddFamily(t.Context(), declared))))
+				must(t, storetest.Used(s.RotateRefreshToken(t.Context(), "f", 1, store.Rotation{At: time.Now()})))
 				_, err := s.write.ExecContext(t.Context(), change)
 				must(t, err)
 				for step, err := range map[string]error{
-					"rotate": s.RotateRefreshToken(t.Context(), "f", 2, store.Rotation{At: time.Now()}),
-					"redeem": s.RedeemCode(t.Context(), "g", 1, time.Now(), time.Now().Add(time.Hour), 5),
+					"rotate": storetest.Used(s.RotateRefreshToken(t.Context(), "f", 2, store.Rotation{At: time.Now()})),
+					"redeem": storetest.Used(s.RedeemCode(t.Context(), "g", store.Redemption{At: time.Now(), Generation: 1, ExpiresAt: time.Now().Add(time.Hour), MaxFailures: 5})),
 				} {
-					if !errors.Is(err, store.ErrSpent) {
+					if !errors.Is(err, storetest.Refused(store.UserChanged)) {
 						t.Errorf("%s: %v", step, err)
 					}
 				}
-				must(t, s.RotateRefreshToken(t.Context(), "declared", 1, store.Rotation{At: time.Now()}))
+				must(t, storetest.Used(s.RotateRefreshToken(t.Context(), "declared", 1, store.Rotation{At: time.Now()})))
 			})
 		})
 	}

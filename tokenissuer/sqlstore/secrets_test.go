@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
 // filesHold reports whether any file of the database holds the bytes.
@@ -88,9 +89,9 @@ func TestT22NoCredentialOfPeopleIsStored(t *testing.T) {
 	ada := newUser("ada")
 	ada.PasswordHash = hash
 	must(t, s.AddUser(t.Context(), ada, true))
-	must(t, s.AddFamily(t.Context(), newFamily("family", "ada")))
-	must(t, s.RedeemCode(t.Context(), "family", 1, time.Now(), time.Now().Add(time.Hour), 3))
-	must(t, s.RotateRefreshToken(t.Context(), "family", 1, store.Rotation{At: time.Now()}))
+	must(t, storetest.Done(s.AddFamily(t.Context(), newFamily("family", "ada"))))
+	must(t, storetest.Used(s.RedeemCode(t.Context(), "family", store.Redemption{At: time.Now(), Generation: 1, ExpiresAt: time.Now().Add(time.Hour), MaxFailures: 3})))
+	must(t, storetest.Used(s.RotateRefreshToken(t.Context(), "family", 1, store.Rotation{At: time.Now()})))
 	if filesHold(t, path, []byte(password.Reveal())) {
 		t.Error("a file holds the password")
 	}

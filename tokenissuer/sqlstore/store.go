@@ -40,7 +40,7 @@ func (o Options) warn(format string, args ...any) {
 
 // failed reports an error, unless it is an answer or the caller has left.
 func (o Options) failed(err error) {
-	if o.Failed != nil && !store.IsAnswer(err) && !errors.Is(err, sql.ErrNoRows) && !errors.Is(err, context.Canceled) {
+	if o.Failed != nil && !errors.As(err, new(refusal)) && !store.IsAnswer(err) && !errors.Is(err, sql.ErrNoRows) && !errors.Is(err, context.Canceled) {
 		o.Failed(err)
 	}
 }
@@ -292,12 +292,12 @@ func (s *Store) run(ctx context.Context, j job) error {
 	return nil
 }
 
-// mustHit, mustAdd, mustBeFirst and mustStand turn a conditional statement that hit no row into what that means.
+// They turn a conditional statement that hit no row into what that means.
 var (
 	mustHit     = hitOr(store.ErrNotFound)
 	mustAdd     = hitOr(store.ErrTaken)
-	mustBeFirst = hitOr(store.ErrSpent)
-	mustStand   = hitOr(store.ErrStale)
+	mustBeFirst = hitOr(refusal{outcome: store.Replayed})
+	mustLive    = hitOr(refusal{outcome: store.Revoked})
 )
 
 func hitOr(missed error) func(sql.Result, error) error {

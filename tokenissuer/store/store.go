@@ -13,10 +13,6 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrTaken is returned when an id is already in use, by a client or by a user, or an e-mail address by another user.
 	ErrTaken = errors.New("the id is already taken")
-	// ErrSpent is returned when a single-use step has been taken by somebody else, or its record was ended before.
-	ErrSpent = errors.New("already spent")
-	// ErrStale is returned when the user is not in the state any more in which it was read.
-	ErrStale = errors.New("the user has changed")
 	// ErrInUse is returned for removing an organisation that has users.
 	ErrInUse = errors.New("it still has users")
 )
@@ -39,7 +35,7 @@ func (RemovedError) Is(target error) bool { return target == ErrTaken }
 // IsAnswer reports whether an error is one of these, which say how things stand. Any other says that the store could not do
 // what it was asked for.
 func IsAnswer(err error) bool {
-	for _, answer := range []error{ErrNotFound, ErrTaken, ErrSpent, ErrStale, ErrInUse} {
+	for _, answer := range []error{ErrNotFound, ErrTaken, ErrInUse} {
 		if errors.Is(err, answer) {
 			return true
 		}
@@ -157,33 +153,32 @@ type Ending struct {
 	Until time.Time
 }
 
-// FamilyStore keeps the token families: codes, refresh tokens and sessions are their states.
+// FamilyStore keeps the token families: codes, refresh tokens and sessions are their states. A step that is not Done has changed
+// nothing, and an error comes with the zero Outcome.
 type FamilyStore interface {
-	// AddFamily stores a family. ErrStale, and nothing is stored, unless the user is declared or is stored, active and of
-	// the family's UserVersion; nor when Standing names a session that was revoked, or an actor who is not active and of
-	// that version any more. Who ends a user, a session or an admin may rely on it that nothing is born afterwards. ErrSpent when
-	// Code.RequestID is not empty and was decided before; else it is decided now, and stays so for an hour beyond the
-	// family's ExpiresAt.
-	AddFamily(ctx context.Context, family *TokenFamily) error
+	// AddFamily stores a family. Revoked when Preconditions name a session that was ended or is none; else UserChanged unless the
+	// user is declared or is stored, active and of the family's UserVersion, and so is the actor whom Preconditions name. Callers that
+	// end a user, a session or an admin can rely on it that nothing is born afterwards. Replayed when Code.RequestID is not
+	// empty and was decided before; else it is decided now, and stays so for an hour beyond the family's ExpiresAt.
+	AddFamily(ctx context.Context, family *TokenFamily) (Outcome, error)
 	// Family returns a family, whatever its state, as it was after some step that was acknowledged before the call or
-	// runs beside it. ErrNotFound when there is none. It does the same work either way.
+	// runs beside it. ErrNotFound when there is none. Its timing does not reveal which.
 	Family(ctx context.Context, id string) (*TokenFamily, error)
-	// RedeemCode spends the family's code: it sets Code.SpentAt and RotatedAt to at, Generation to generation and ExpiresAt to
-	// expires. Of concurrent calls exactly one succeeds; the others, and any call for a family that does not exist, was
-	// revoked, never had a code, whose code expired before at or has had maxFailures wrong verifiers, get ErrSpent and change nothing; so does one whose user
-	// is not declared and, whatever became of the family, not stored, active and of its UserVersion any more.
-	RedeemCode(ctx context.Context, id string, generation int64, at, expires time.Time, maxFailures int) error
+	// RedeemCode spends the family's code: it sets Code.SpentAt and RotatedAt to r.At, Generation and ExpiresAt. Of concurrent calls
+	// exactly one is Done. Any other outcome is that of TokenFamily.Redeemable, or UserChanged for a family that may be redeemed
+	// but for its user, who is not declared and not stored, active and of its UserVersion any more; and it comes with the family as
+	// it is, nil when there is none.
+	RedeemCode(ctx context.Context, id string, r Redemption) (Outcome, *TokenFamily, error)
 	// CountCodeFailure adds one to Code.Failures. Nothing happens when there is no such family.
 	CountCodeFailure(ctx context.Context, id string) error
-	// RotateRefreshToken moves Generation from generation to the next and sets RotatedAt and RotatedBy, and
-	// records r.Ended in the same step. Of concurrent calls with one
-	// generation exactly one succeeds; the others, and any call for a family that does not exist, has expired by r.At, was revoked
-	// or whose user does not stand any more, as with RedeemCode, get ErrSpent and change nothing.
-	RotateRefreshToken(ctx context.Context, id string, generation int64, r Rotation) error
-	// TouchFamily sets RotatedAt of a family, and never moves it back. ErrSpent when there is no such family or it was
-	// revoked. Of a touch and an end beside it one is first: an end that comes after the touch keeps its revocation for as
-	// long as the tokens live that may be issued because of it.
-	TouchFamily(ctx context.Context, id string, at time.Time) error
+	// RotateRefreshToken moves Generation from generation to the next, sets RotatedAt and RotatedBy, and records r.Ended, in one
+	// step. Of concurrent calls with one generation exactly one is Done. Any other outcome is that of TokenFamily.Rotatable, or
+	// UserChanged, and comes with the family, as with RedeemCode.
+	RotateRefreshToken(ctx context.Context, id string, generation int64, r Rotation) (Outcome, *TokenFamily, error)
+	// TouchFamily sets RotatedAt of a family, and never moves it back. Revoked when it was ended or there is no such family. Of a
+	// touch and an end beside it one is first: an end that comes after the touch keeps its revocation for as long as the tokens
+	// live that may be issued because of it.
+	TouchFamily(ctx context.Context, id string, at time.Time) (Outcome, error)
 	// EndFamilies revokes the families that match and records a revocation of each, in one step, and returns those
 	// revocations. Families that were revoked before keep their time and are not among them, except that of which.ID: its
 	// revocation is recorded and returned whatever its state, and also when there is no such family. A family of that id
@@ -191,24 +186,14 @@ type FamilyStore interface {
 	EndFamilies(ctx context.Context, which FamilyFilter, end Ending) ([]Revocation, error)
 	// FamiliesOf lists the user's families that are not revoked and expire after that time, newest first.
 	FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) ([]*TokenFamily, error)
-	// DecideRequest records that an authorization request was decided. ErrSpent when it was before.
-	DecideRequest(ctx context.Context, requestID string, expires time.Time) error
+	// DecideRequest records that an authorization request was decided. Replayed when it was before.
+	DecideRequest(ctx context.Context, requestID string, expires time.Time) (Outcome, error)
 	// Consent returns what a user has allowed a client; ErrNotFound when nothing.
 	Consent(ctx context.Context, userID, clientID string) (oauth.Scopes, error)
 	// PutConsent replaces what a user has allowed a client.
 	PutConsent(ctx context.Context, userID, clientID string, scopes oauth.Scopes, at time.Time) error
 	// DropConsent forgets what a user has allowed a client.
 	DropConsent(ctx context.Context, userID, clientID string) error
-}
-
-// Rotation is the use of a refresh token.
-type Rotation struct {
-	// At is when it is used.
-	At time.Time
-	// By is for TokenFamily.RotatedBy.
-	By string
-	// Ended is recorded in the same step.
-	Ended []Revocation
 }
 
 // FamilyFilter says which families are meant: those that match every member that is set. Without ID, UserID, ClientID and

@@ -22,6 +22,7 @@ var codeChecks = []check{
 	{"A63RequestDecidedOnce", requestDecidedOnce},
 	{"A63RequestDecidedOnceInARace", requestDecidedOnceInARace},
 	{"RequestNamesAreBytes", requestNamesAreBytes},
+	{"RefusalsTell", refusalsTell},
 }
 
 // maxFailures is how many wrong verifiers a code may see in these tests.
@@ -30,7 +31,7 @@ const maxFailures = 5
 // redeem spends the code of a family in the way of the n-th caller, who is told apart by all that it sets.
 func redeem(t *testing.T, s store.FamilyStore, id string, n int) error {
 	f := redeemed(&store.TokenFamily{}, n)
-	return s.RedeemCode(t.Context(), id, f.Generation, f.RotatedAt, f.ExpiresAt, maxFailures)
+	return use(t.Context(), s, id, store.Redemption{At: f.RotatedAt, Generation: f.Generation, ExpiresAt: f.ExpiresAt, MaxFailures: maxFailures})
 }
 
 // redeemed returns the family as the n-th caller leaves it.
@@ -64,29 +65,29 @@ func redeemCode(t *testing.T, s store.Store) {
 	addFamilies(t, s, edge, expired)
 	must(t, redeem(t, s, edge.ID, 3))
 	sameFamily(t, readFamily(t, s, edge.ID), redeemed(edge, 3))
-	mustBe(t, redeem(t, s, expired.ID, 3), store.ErrSpent)
+	mustBe(t, redeem(t, s, expired.ID, 3), Refused(store.Expired))
 	sameFamily(t, readFamily(t, s, expired.ID), expired)
 }
 
-// codeRedeemedAgain (T49): the second caller gets ErrSpent and changes nothing, however much time has passed and
+// codeRedeemedAgain (T49): the second caller gets Replayed and changes nothing, however much time has passed and
 // whatever has become of the family; the record tells it who came before.
 func codeRedeemedAgain(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("f"))
 	must(t, redeem(t, s, "f", 1))
 	want := redeemed(family("f"), 1)
 	for _, later := range []int{1, 2, 30, 86400} {
-		mustBe(t, redeem(t, s, "f", later), store.ErrSpent)
+		mustBe(t, redeem(t, s, "f", later), Refused(store.Replayed))
 		sameFamily(t, readFamily(t, s, "f"), want)
 	}
-	must(t, s.RotateRefreshToken(t.Context(), "f", 1, store.Rotation{At: now.Add(time.Hour)}))
+	must(t, rotate(t, s, "f", 1, store.Rotation{At: now.Add(time.Hour)}))
 	want.Generation, want.RotatedAt = 2, now.Add(time.Hour)
-	mustBe(t, redeem(t, s, "f", 2), store.ErrSpent)
+	mustBe(t, redeem(t, s, "f", 2), Refused(store.Replayed))
 	sameFamily(t, readFamily(t, s, "f"), want)
 
 	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, theEnd)
 	must(t, err)
 	want.RevokedAt = theEnd.At
-	mustBe(t, redeem(t, s, "f", 3), store.ErrSpent)
+	mustBe(t, redeem(t, s, "f", 3), Refused(store.Replayed))
 	sameFamily(t, readFamily(t, s, "f"), want)
 }
 
@@ -97,7 +98,7 @@ func codeRedeemedOnceInARace(t *testing.T, s store.Store) {
 		id := fmt.Sprint("f", round)
 		addFamilies(t, s, family(id))
 		errs := race(50, func(i int) error { return redeem(t, s, id, i) })
-		oneWinner(t, errs, store.ErrSpent)
+		oneWinner(t, errs, Refused(store.Replayed))
 		sameFamily(t, readFamily(t, s, id), redeemed(family(id), slices.Index(errs, nil)))
 	}
 }
@@ -119,7 +120,7 @@ func manyCodesInARace(t *testing.T, stores ...store.Store) {
 	})
 	for code := range codes {
 		id := fmt.Sprint("f", code)
-		oneWinner(t, errs[code][:], store.ErrSpent)
+		oneWinner(t, errs[code][:], Refused(store.Replayed))
 		sameFamily(t, readFamily(t, stores[code%len(stores)], id), redeemed(family(id), slices.Index(errs[code][:], nil)))
 	}
 }
@@ -127,11 +128,11 @@ func manyCodesInARace(t *testing.T, stores ...store.Store) {
 // redeemCodeNeverHad: a family without a code has none to spend, also when somebody has tried verifiers on it.
 func redeemCodeNeverHad(t *testing.T, s store.Store) {
 	addFamilies(t, s, refreshed("f"))
-	mustBe(t, redeem(t, s, "f", 2), store.ErrSpent)
+	mustBe(t, redeem(t, s, "f", 2), Refused(store.Missing))
 	sameFamily(t, readFamily(t, s, "f"), refreshed("f"))
 	must(t, s.CountCodeFailure(t.Context(), "f"))
 	before := readFamily(t, s, "f")
-	mustBe(t, redeem(t, s, "f", 2), store.ErrSpent)
+	mustBe(t, redeem(t, s, "f", 2), Refused(store.Missing))
 	sameFamily(t, readFamily(t, s, "f"), before)
 }
 
@@ -140,7 +141,7 @@ func redeemCodeOfARevokedFamily(t *testing.T, s store.Store) {
 	addFamilies(t, s, family("f"))
 	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{UserID: "ada"}, theEnd)
 	must(t, err)
-	mustBe(t, redeem(t, s, "f", 1), store.ErrSpent)
+	mustBe(t, redeem(t, s, "f", 1), Refused(store.Revoked))
 	want := family("f")
 	want.RevokedAt = theEnd.At
 	sameFamily(t, readFamily(t, s, "f"), want)
@@ -156,10 +157,10 @@ func codeFailuresReachTheLimit(t *testing.T, s store.Store) {
 		want.Code.Failures++
 		sameFamily(t, readFamily(t, s, "f"), want)
 	}
-	mustBe(t, redeem(t, s, "f", 1), store.ErrSpent)
+	mustBe(t, redeem(t, s, "f", 1), Refused(store.TooManyFailures))
 	sameFamily(t, readFamily(t, s, "f"), want)
 	must(t, s.CountCodeFailure(t.Context(), "f"))
-	mustBe(t, redeem(t, s, "f", 1), store.ErrSpent) // more than the limit is the limit, too
+	mustBe(t, redeem(t, s, "f", 1), Refused(store.TooManyFailures)) // more than the limit is the limit, too
 	want.Code.Failures++
 	sameFamily(t, readFamily(t, s, "f"), want)
 
@@ -192,15 +193,17 @@ func codeFailuresInARace(t *testing.T, s store.Store) {
 		})
 		won := errs[maxFailures] == nil
 		must(t, errors.Join(errs[:maxFailures]...))
+		again := store.Replayed
 		if !won {
-			mustBe(t, errs[maxFailures], store.ErrSpent)
+			again = store.TooManyFailures
+			mustBe(t, errs[maxFailures], Refused(again))
 		}
 		f := readFamily(t, s, id)
 		if f.Code.Failures != maxFailures || f.Code.SpentAt.IsZero() == won {
 			t.Fatalf("%d failures are counted of %d, and the code, whose caller won: %v, was spent at %v",
 				f.Code.Failures, maxFailures, won, f.Code.SpentAt)
 		}
-		mustBe(t, redeem(t, s, id, 2), store.ErrSpent)
+		mustBe(t, redeem(t, s, id, 2), Refused(again))
 	}
 }
 
@@ -212,22 +215,22 @@ func requestDecidedOnce(t *testing.T, s store.Store) {
 		"approved": func(id, request string) error {
 			f := family(id)
 			f.Code.RequestID = request
-			return s.AddFamily(t.Context(), f)
+			return Done(s.AddFamily(t.Context(), f))
 		},
-		"refused": func(_, request string) error { return s.DecideRequest(t.Context(), request, expires) },
+		"refused": func(_, request string) error { return Done(s.DecideRequest(t.Context(), request, expires)) },
 	}
 	for first, decideFirst := range decide {
 		for second, decideAgain := range decide {
 			name := first + ", then " + second
 			must(t, decideFirst("first "+name, name))
-			mustBe(t, decideAgain("second "+name, name), store.ErrSpent)
+			mustBe(t, decideAgain("second "+name, name), Refused(store.Replayed))
 			noFamily(t, s, "second "+name)
-			mustBe(t, decideAgain("third "+name, name), store.ErrSpent)
+			mustBe(t, decideAgain("third "+name, name), Refused(store.Replayed))
 		}
 	}
 	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{UserID: "ada"}, theEnd)
 	must(t, err)
-	mustBe(t, decide["approved"]("late", "approved, then refused"), store.ErrSpent) // revoked, and still decided
+	mustBe(t, decide["approved"]("late", "approved, then refused"), Refused(store.Replayed)) // revoked, and still decided
 	noFamily(t, s, "late")
 	for _, id := range []string{"a", "b"} {
 		must(t, decide["approved"](id, ""))
@@ -240,13 +243,13 @@ func requestDecidedOnceInARace(t *testing.T, s store.Store) {
 		request := fmt.Sprint("request ", round)
 		errs := race(racers, func(i int) error {
 			if i%4 == 0 {
-				return s.DecideRequest(t.Context(), request, now.Add(time.Hour))
+				return Done(s.DecideRequest(t.Context(), request, now.Add(time.Hour)))
 			}
 			f := family(fmt.Sprint(round, " ", i))
 			f.Code.RequestID = request
-			return s.AddFamily(t.Context(), f)
+			return Done(s.AddFamily(t.Context(), f))
 		})
-		oneWinner(t, errs, store.ErrSpent)
+		oneWinner(t, errs, Refused(store.Replayed))
 		for i, err := range errs {
 			if err != nil || i%4 == 0 {
 				noFamily(t, s, fmt.Sprint(round, " ", i))
@@ -261,7 +264,7 @@ func requestDecidedOnceInARace(t *testing.T, s store.Store) {
 func requestNamesAreBytes(t *testing.T, s store.Store) {
 	for i, id := range oddIDs {
 		if i%2 == 0 {
-			must(t, s.DecideRequest(t.Context(), id, now.Add(time.Hour)))
+			must(t, Done(s.DecideRequest(t.Context(), id, now.Add(time.Hour))))
 			continue
 		}
 		f := family(fmt.Sprint("f", i))
@@ -269,6 +272,6 @@ func requestNamesAreBytes(t *testing.T, s store.Store) {
 		addFamilies(t, s, f)
 	}
 	for _, id := range oddIDs {
-		mustBe(t, s.DecideRequest(t.Context(), id, now.Add(time.Hour)), store.ErrSpent)
+		mustBe(t, Done(s.DecideRequest(t.Context(), id, now.Add(time.Hour))), Refused(store.Replayed))
 	}
 }

@@ -59,9 +59,9 @@ func dropFamilies(t *testing.T, s store.Store) {
 	for _, want := range []*store.TokenFamily{edge, late, endedLate, spent, failed} {
 		sameFamily(t, readFamily(t, s, want.ID), want)
 	}
-	mustBe(t, redeem(t, s, "spent", 2), store.ErrSpent)
-	mustBe(t, s.RotateRefreshToken(t.Context(), "ended late", 1, store.Rotation{At: now}), store.ErrSpent)
-	must(t, s.RotateRefreshToken(t.Context(), "late", 1, store.Rotation{At: now}))
+	mustBe(t, redeem(t, s, "spent", 2), Refused(store.Replayed))
+	mustBe(t, rotate(t, s, "ended late", 1, store.Rotation{At: now}), Refused(store.Revoked))
+	must(t, rotate(t, s, "late", 1, store.Rotation{At: now}))
 	list, err := s.FamiliesOf(t.Context(), "ada", time.Time{})
 	must(t, err)
 	if len(list) != 4 {
@@ -88,26 +88,26 @@ func dropFamiliesForgetsRequests(t *testing.T, s store.Store) {
 	approve := func(id string, expires time.Time) error {
 		f := family(id + oauth.NewID())
 		f.Code.RequestID, f.Code.ExpiresAt, f.ExpiresAt = id, expires, expires
-		return s.AddFamily(t.Context(), f)
+		return Done(s.AddFamily(t.Context(), f))
 	}
-	refuse := func(id string, expires time.Time) error { return s.DecideRequest(t.Context(), id, expires) }
+	refuse := func(id string, expires time.Time) error { return Done(s.DecideRequest(t.Context(), id, expires)) }
 	must(t, approve("approved early", early))
 	must(t, approve("approved late", late))
 	must(t, refuse("refused early", early))
 	must(t, refuse("refused late", late))
 	drop(t, s, early, 10) // not before it
 	for _, id := range []string{"approved early", "approved late", "refused early", "refused late"} {
-		mustBe(t, refuse(id, late), store.ErrSpent)
+		mustBe(t, refuse(id, late), Refused(store.Replayed))
 	}
 	drop(t, s, now.Add(50*time.Hour), 10)
 	for _, id := range []string{"approved late", "refused late"} {
-		mustBe(t, refuse(id, late), store.ErrSpent)
-		mustBe(t, approve(id, late), store.ErrSpent)
+		mustBe(t, refuse(id, late), Refused(store.Replayed))
+		mustBe(t, approve(id, late), Refused(store.Replayed))
 	}
 	must(t, refuse("approved early", late))
 	must(t, approve("refused early", late))
-	mustBe(t, approve("approved early", late), store.ErrSpent)
-	mustBe(t, refuse("refused early", late), store.ErrSpent)
+	mustBe(t, approve("approved early", late), Refused(store.Replayed))
+	mustBe(t, refuse("refused early", late), Refused(store.Replayed))
 }
 
 // dropFamiliesBitByBit: a caller that goes on for as long as there may be more has it all in the end, families and
@@ -131,7 +131,7 @@ func dropFamiliesBitByBit(t *testing.T, s store.Store) {
 		if f.ExpiresAt = now; lives(n) {
 			f.ExpiresAt = now.Add(100 * time.Hour)
 		}
-		return s.AddFamily(t.Context(), f)
+		return Done(s.AddFamily(t.Context(), f))
 	})
 	calls := drop(t, s, now.Add(50*time.Hour), 2*families)
 	list, err := s.FamiliesOf(t.Context(), "ada", time.Time{})
@@ -140,11 +140,11 @@ func dropFamiliesBitByBit(t *testing.T, s store.Store) {
 		t.Errorf("after %d calls %d families are left, want %d", calls, len(list), kept)
 	}
 	each(func(n int) error {
-		err := s.DecideRequest(t.Context(), fmt.Sprint("request of f", n), now)
+		err := Done(s.DecideRequest(t.Context(), fmt.Sprint("request of f", n), now))
 		if !lives(n) {
 			return err
 		}
-		if !errors.Is(err, store.ErrSpent) {
+		if !errors.Is(err, Refused(store.Replayed)) {
 			return errors.New("its request was forgotten")
 		}
 		_, err = s.Family(t.Context(), fmt.Sprint("f", n))

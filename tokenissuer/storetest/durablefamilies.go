@@ -62,7 +62,7 @@ func usersSurviveClose(t *testing.T, open func() store.Store) {
 	heir.Email = user("removed").Email
 	must(t, s.AddUser(t.Context(), heir, false))
 	addFamilies(t, s, familyOf(before[0], "of a user from before"))
-	mustBe(t, s.AddFamily(t.Context(), familyOf(user("changed"), "of no version")), store.ErrStale)
+	mustBe(t, Done(s.AddFamily(t.Context(), familyOf(user("changed"), "of no version"))), Refused(store.UserChanged))
 	_, err = s.ChangeUser(t.Context(), "as added", store.UserChange{}, theEnd)
 	must(t, err)
 	if u := readUser(t, s, "as added"); u.Version == before[0].Version {
@@ -90,12 +90,12 @@ func familiesSurviveClose(t *testing.T, open func() store.Store) {
 	}
 	for rotated.Generation < 4 {
 		rotated.RotatedAt = now.Add(time.Duration(rotated.Generation) * time.Minute)
-		must(t, s.RotateRefreshToken(t.Context(), "rotated", rotated.Generation, store.Rotation{At: rotated.RotatedAt}))
+		must(t, rotate(t, s, "rotated", rotated.Generation, store.Rotation{At: rotated.RotatedAt}))
 		rotated.Generation++
 	}
-	must(t, s.TouchFamily(t.Context(), "touched", now))
+	must(t, Done(s.TouchFamily(t.Context(), "touched", now)))
 	touched.RotatedAt = now
-	must(t, s.DecideRequest(t.Context(), "refused", now.AddDate(0, 0, 1)))
+	must(t, Done(s.DecideRequest(t.Context(), "refused", now.AddDate(0, 0, 1))))
 	drop(t, s, now, 10)
 	_, position := follow(t, s, 0)
 	end(t, s, store.FamilyFilter{ID: "ended"})
@@ -116,20 +116,22 @@ func familiesSurviveClose(t *testing.T, open func() store.Store) {
 		}
 	}
 	stand()
-	for _, id := range []string{"spent", "limit", "ended", "changed"} {
-		mustBe(t, redeem(t, s, id, 2), store.ErrSpent)
+	for id, refusal := range map[string]store.Outcome{
+		"spent": store.Replayed, "limit": store.TooManyFailures, "ended": store.Revoked, "changed": store.Revoked,
+	} {
+		mustBe(t, redeem(t, s, id, 2), Refused(refusal))
 	}
-	for _, generation := range []int64{1, 3, 5} {
-		mustBe(t, s.RotateRefreshToken(t.Context(), "rotated", generation, store.Rotation{At: now}), store.ErrSpent)
+	for generation, refusal := range map[int64]store.Outcome{1: store.Replayed, 3: store.Replayed, 5: store.Missing} {
+		mustBe(t, rotate(t, s, "rotated", generation, store.Rotation{At: now}), Refused(refusal))
 	}
-	mustBe(t, s.RotateRefreshToken(t.Context(), "ended", 0, store.Rotation{At: now}), store.ErrSpent)
-	mustBe(t, s.DecideRequest(t.Context(), "refused", now), store.ErrSpent)
-	mustBe(t, s.DecideRequest(t.Context(), unspent.Code.RequestID, now), store.ErrSpent)
-	mustBe(t, s.AddFamily(t.Context(), familyOf(bob, "late")), store.ErrStale)
+	mustBe(t, rotate(t, s, "ended", 0, store.Rotation{At: now}), Refused(store.Revoked))
+	mustBe(t, Done(s.DecideRequest(t.Context(), "refused", now)), Refused(store.Replayed))
+	mustBe(t, Done(s.DecideRequest(t.Context(), unspent.Code.RequestID, now)), Refused(store.Replayed))
+	mustBe(t, Done(s.AddFamily(t.Context(), familyOf(bob, "late"))), Refused(store.UserChanged))
 	stand()
 	must(t, redeem(t, s, "unspent", 3))
 	must(t, redeem(t, s, "failed", 3))
-	must(t, s.RotateRefreshToken(t.Context(), "rotated", 4, store.Rotation{At: now}))
+	must(t, rotate(t, s, "rotated", 4, store.Rotation{At: now}))
 	must(t, s.Close())
 }
 
@@ -147,22 +149,22 @@ func familiesSeenByTheNeighbour(t *testing.T, a, b store.Store) {
 		}
 		addFamilies(t, here, want)
 		seen()
-		mustBe(t, there.DecideRequest(t.Context(), want.Code.RequestID, now), store.ErrSpent)
+		mustBe(t, Done(there.DecideRequest(t.Context(), want.Code.RequestID, now)), Refused(store.Replayed))
 		must(t, redeem(t, here, want.ID, 1))
 		redeemed(want, 1)
 		seen()
-		mustBe(t, redeem(t, there, want.ID, 2), store.ErrSpent)
-		must(t, there.RotateRefreshToken(t.Context(), want.ID, 1, store.Rotation{At: now.Add(time.Hour)}))
+		mustBe(t, redeem(t, there, want.ID, 2), Refused(store.Replayed))
+		must(t, rotate(t, there, want.ID, 1, store.Rotation{At: now.Add(time.Hour)}))
 		want.Generation, want.RotatedAt = 2, now.Add(time.Hour)
 		seen()
-		mustBe(t, here.RotateRefreshToken(t.Context(), want.ID, 1, store.Rotation{At: now}), store.ErrSpent)
+		mustBe(t, rotate(t, here, want.ID, 1, store.Rotation{At: now}), Refused(store.Replayed))
 		ended, err := here.ChangeUser(t.Context(), u.ID, store.UserChange{}, theEnd)
 		must(t, err)
 		sameEndings(t, there, ended, want.ID)
 		want.RevokedAt = theEnd.At
 		seen()
-		mustBe(t, there.RotateRefreshToken(t.Context(), want.ID, 2, store.Rotation{At: now}), store.ErrSpent)
-		mustBe(t, there.AddFamily(t.Context(), familyOf(u, "late")), store.ErrStale)
+		mustBe(t, rotate(t, there, want.ID, 2, store.Rotation{At: now}), Refused(store.Revoked))
+		mustBe(t, Done(there.AddFamily(t.Context(), familyOf(u, "late"))), Refused(store.UserChanged))
 	}
 }
 

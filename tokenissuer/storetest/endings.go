@@ -174,7 +174,7 @@ func endFamiliesWhateverTheirState(t *testing.T, s store.Store) {
 	failed := family("failed")
 	addFamilies(t, s, family("unspent"), family("spent"), refreshed("rotated"), expired, failed, family("before"))
 	must(t, redeem(t, s, "spent", 1))
-	must(t, s.RotateRefreshToken(t.Context(), "rotated", 1, store.Rotation{At: now}))
+	must(t, rotate(t, s, "rotated", 1, store.Rotation{At: now}))
 	must(t, s.CountCodeFailure(t.Context(), "failed"))
 	earlier := store.Ending{At: now.Add(-time.Hour), Until: now.Add(time.Hour)}
 	ended, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "before"}, earlier)
@@ -322,7 +322,7 @@ func revocationsAreKeptAsLongAsTokensLive(t *testing.T, s store.Store) {
 		f.TokenLifetime = lifetime
 		addFamilies(t, s, f)
 		sameFamily(t, readFamily(t, s, id), f)
-		must(t, s.RotateRefreshToken(t.Context(), id, 1, store.Rotation{At: now.Add(3 * time.Minute)}))
+		must(t, rotate(t, s, id, 1, store.Rotation{At: now.Add(3 * time.Minute)}))
 		rotated := readFamily(t, s, id)
 		want := endOf(id, rotated.RevokedUntil(theEnd))
 		ended := end(t, s, store.FamilyFilter{ID: id})

@@ -58,7 +58,7 @@ func refreshed(id string) *store.TokenFamily {
 func addFamilies(t *testing.T, s store.FamilyStore, families ...*store.TokenFamily) {
 	t.Helper()
 	for _, f := range families {
-		if err := s.AddFamily(t.Context(), f); err != nil {
+		if err := Done(s.AddFamily(t.Context(), f)); err != nil {
 			t.Fatalf("adding family %q: %v", f.ID, err)
 		}
 	}
@@ -115,16 +115,10 @@ func sameFamilies(t *testing.T, got []*store.TokenFamily, want ...*store.TokenFa
 // familyUnknown: there is nothing behind an id that nobody added, and a step on it leaves nothing behind.
 func familyUnknown(t *testing.T, s store.Store) {
 	noFamily(t, s, "f")
-	mustBeUnknown := func(err error) {
-		t.Helper()
-		if !errors.Is(err, store.ErrSpent) && !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("got error %v, want that there is no such family", err)
-		}
-	}
-	mustBeUnknown(s.RedeemCode(t.Context(), "f", 1, now, now.Add(time.Hour), 5))
-	mustBeUnknown(s.RotateRefreshToken(t.Context(), "f", 0, store.Rotation{At: now}))
+	mustBe(t, redeem(t, s, "f", 1), Refused(store.Missing))
+	mustBe(t, rotate(t, s, "f", 0, store.Rotation{At: now}), Refused(store.Missing))
 	must(t, s.CountCodeFailure(t.Context(), "f"))
-	mustBeUnknown(s.TouchFamily(t.Context(), "f", now))
+	mustBe(t, Done(s.TouchFamily(t.Context(), "f", now)), Refused(store.Revoked))
 	list, err := s.FamiliesOf(t.Context(), "ada", time.Time{})
 	must(t, err)
 	sameFamilies(t, list)
@@ -174,7 +168,7 @@ func familyIDsAreBytes(t *testing.T, s store.Store) {
 		}
 	}
 	// A step hits the family that it names and no other.
-	must(t, s.RedeemCode(t.Context(), "%", 1, now, now.Add(time.Hour), 5))
+	must(t, Used(s.RedeemCode(t.Context(), "%", store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5})))
 	must(t, s.CountCodeFailure(t.Context(), "_"))
 	for _, id := range []string{"app", "caf\u00e9", "strasse", "1", "a_p"} {
 		for _, which := range []store.FamilyFilter{{ID: id}, {UserID: id}, {ClientID: id}} {
@@ -209,7 +203,7 @@ func familyAddedOnce(t *testing.T, s store.Store) {
 	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, theEnd)
 	must(t, err)
 	second := refreshed("f")
-	if err := s.AddFamily(t.Context(), second); err == nil {
+	if err := Done(s.AddFamily(t.Context(), second)); err == nil {
 		t.Error("a second family of the id was added")
 	}
 	want := family("f")
@@ -232,9 +226,9 @@ func familyHandedOutStaysAsItWas(t *testing.T, s store.Store) {
 	list, err := s.FamiliesOf(t.Context(), "ada", now)
 	must(t, err)
 	must(t, s.CountCodeFailure(t.Context(), "f"))
-	must(t, s.RedeemCode(t.Context(), "f", 1, now, now.Add(time.Hour), 5))
-	must(t, s.RotateRefreshToken(t.Context(), "f", 1, store.Rotation{At: now.Add(time.Second)}))
-	must(t, s.TouchFamily(t.Context(), "f", now.Add(time.Minute)))
+	must(t, Used(s.RedeemCode(t.Context(), "f", store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5})))
+	must(t, rotate(t, s, "f", 1, store.Rotation{At: now.Add(time.Second)}))
+	must(t, Done(s.TouchFamily(t.Context(), "f", now.Add(time.Minute))))
 	_, err = s.EndFamilies(t.Context(), store.FamilyFilter{UserID: "ada"}, theEnd)
 	must(t, err)
 	sameFamily(t, before, family("f"))
@@ -260,10 +254,10 @@ func familyIsReadAfterItsLastStep(t *testing.T, s store.Store) {
 	errs := race(4, func(i int) error {
 		if i == 0 {
 			defer over.Store(true)
-			err := s.RedeemCode(t.Context(), "f", 1, at(1), after(1).ExpiresAt, 5)
+			err := Used(s.RedeemCode(t.Context(), "f", store.Redemption{At: at(1), Generation: 1, ExpiresAt: after(1).ExpiresAt, MaxFailures: 5}))
 			for generation := int64(1); err == nil && generation < steps; generation++ {
 				acknowledged.Store(generation)
-				err = s.RotateRefreshToken(t.Context(), "f", generation, store.Rotation{At: at(generation + 1)})
+				err = rotate(t, s, "f", generation, store.Rotation{At: at(generation + 1)})
 			}
 			return err
 		}

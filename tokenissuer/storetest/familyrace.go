@@ -112,7 +112,7 @@ func bornBeside(t *testing.T, ending, adding store.Store, u *store.User, round s
 		}
 		for {
 			id := fmt.Sprint(round, " ", i, " ", len(births[i]))
-			if err := adding.AddFamily(t.Context(), familyOf(u, id)); err != nil {
+			if err := Done(adding.AddFamily(t.Context(), familyOf(u, id))); err != nil {
 				refused[i] = id
 				return err
 			}
@@ -125,7 +125,7 @@ func bornBeside(t *testing.T, ending, adding store.Store, u *store.User, round s
 	must(t, errs[callers])
 	must(t, noneLives())
 	for i, err := range errs[:callers] {
-		mustBe(t, err, store.ErrStale)
+		mustBe(t, err, Refused(store.UserChanged))
 		noFamily(t, ending, refused[i])
 	}
 	born, revoked := slices.Concat(births[:]...), make([]string, 0, len(ended))
@@ -192,7 +192,7 @@ func rotationBesideTheEnd(t *testing.T, ending, rotating store.Store, rounds int
 			for {
 				late := acknowledged.Load()
 				at := now.Add(time.Duration(want.Generation) * time.Second)
-				if err := rotating.RotateRefreshToken(t.Context(), want.ID, want.Generation, store.Rotation{At: at}); err != nil {
+				if err := rotate(t, rotating, want.ID, want.Generation, store.Rotation{At: at}); err != nil {
 					return err
 				}
 				if late {
@@ -203,7 +203,7 @@ func rotationBesideTheEnd(t *testing.T, ending, rotating store.Store, rounds int
 			}
 		})
 		must(t, errs[0])
-		mustBe(t, errs[1], store.ErrSpent)
+		mustBe(t, errs[1], Refused(store.Revoked))
 		want.RevokedAt = theEnd.At
 		for _, s := range []store.Store{ending, rotating} {
 			sameFamily(t, readFamily(t, s, want.ID), want)
@@ -228,14 +228,16 @@ func redemptionBesideTheEnd(t *testing.T, s store.Store) {
 			return redeem(t, s, want.ID, 1)
 		})
 		must(t, errs[0])
+		refusal := store.Missing // there never was a refresh token
 		if errs[1] == nil {
 			redeemed(want, 1)
+			refusal = store.Revoked
 		} else {
-			mustBe(t, errs[1], store.ErrSpent)
+			mustBe(t, errs[1], Refused(store.Revoked))
 		}
 		want.RevokedAt = theEnd.At
 		sameFamily(t, readFamily(t, s, want.ID), want)
-		mustBe(t, s.RotateRefreshToken(t.Context(), want.ID, 1, store.Rotation{At: now}), store.ErrSpent)
+		mustBe(t, rotate(t, s, want.ID, 1, store.Rotation{At: now}), Refused(refusal))
 		if t.Failed() {
 			return
 		}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -59,42 +60,40 @@ func familyOfAStaleUser(t *testing.T, s store.Store) {
 		if c.fresh {
 			u = readUser(t, s, u.ID)
 		}
-		refusedAsStale(t, s, c.name, familyOf(u, c.name))
+		refusedAs(t, s, store.UserChanged, c.name, familyOf(u, c.name))
 	}
 	u := addUser(t, s, user("ada"))
 	for _, version := range []string{"", u.Version + " ", "x" + u.Version, "another"} {
 		f := familyOf(u, "version "+version)
 		f.UserVersion = version
-		refusedAsStale(t, s, "version "+version, f)
+		refusedAs(t, s, store.UserChanged, "version "+version, f)
 	}
 	unknown := familyOf(u, "of nobody")
 	unknown.UserID = "nobody"
-	refusedAsStale(t, s, "unknown", unknown)
+	refusedAs(t, s, store.UserChanged, "unknown", unknown)
 	unknown.UserVersion = ""
-	refusedAsStale(t, s, "unknown, without a version", unknown)
+	refusedAs(t, s, store.UserChanged, "unknown, without a version", unknown)
 	disabledFromBirth := user("born disabled")
 	disabledFromBirth.Status = disabled
-	refusedAsStale(t, s, "born disabled", familyOf(addUser(t, s, disabledFromBirth), "born disabled"))
+	refusedAs(t, s, store.UserChanged, "born disabled", familyOf(addUser(t, s, disabledFromBirth), "born disabled"))
 	invited := user("invited")
 	invited.PasswordHash = none
-	refusedAsStale(t, s, "invited", familyOf(addUser(t, s, invited), "invited"))
+	refusedAs(t, s, store.UserChanged, "invited", familyOf(addUser(t, s, invited), "invited"))
 
 	addFamilies(t, s, familyOf(u, "good")) // and of a user as it is now there is one
 	must(t, change(store.UserChange{Status: &active})(u.ID))
 	addFamilies(t, s, familyOf(readUser(t, s, u.ID), "good again"))
 }
 
-// refusedAsStale ends the test unless the family is refused and nothing of it stays.
-func refusedAsStale(t *testing.T, s store.Store, name string, f *store.TokenFamily) {
+// refusedAs ends the test unless the family is refused for that reason and nothing of it stays.
+func refusedAs(t *testing.T, s store.Store, why store.Outcome, name string, f *store.TokenFamily) {
 	t.Helper()
 	f.Code.RequestID = "of " + name
-	if err := s.AddFamily(t.Context(), f); err == nil {
-		t.Fatalf("%s: a family was born", name)
-	} else {
-		mustBe(t, err, store.ErrStale)
+	if err := Done(s.AddFamily(t.Context(), f)); !errors.Is(err, Refused(why)) {
+		t.Fatalf("%s: adding the family returned %v, want %v", name, err, why)
 	}
 	noFamily(t, s, f.ID)
-	if err := s.DecideRequest(t.Context(), f.Code.RequestID, now.Add(time.Hour)); err != nil {
+	if err := Done(s.DecideRequest(t.Context(), f.Code.RequestID, now.Add(time.Hour))); err != nil {
 		t.Fatalf("%s: the request is decided: %v", name, err)
 	}
 }
@@ -130,7 +129,7 @@ func familiesListed(t *testing.T, s store.Store) {
 	edge.ExpiresAt, late.ExpiresAt = limit, limit.Add(-time.Millisecond)
 	addFamilies(t, s, coded, newest, revoked, foreign, edge, oldest, spent, late)
 	spent.Code.SpentAt, spent.RotatedAt, spent.Generation, spent.ExpiresAt = now, now, 1, limit.Add(time.Millisecond)
-	must(t, s.RedeemCode(t.Context(), "c", 1, now, spent.ExpiresAt, 5))
+	must(t, Used(s.RedeemCode(t.Context(), "c", store.Redemption{At: now, Generation: 1, ExpiresAt: spent.ExpiresAt, MaxFailures: 5})))
 	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "revoked"}, theEnd)
 	must(t, err)
 	list, err := s.FamiliesOf(t.Context(), "ada", limit)

@@ -22,13 +22,11 @@ var lifeChecks = []check{
 }
 
 // sentinels are the errors that are answers.
-var sentinels = []error{
-	store.ErrNotFound, store.ErrTaken, store.ErrSpent, store.ErrStale, store.ErrInUse,
-}
+var sentinels = []error{store.ErrNotFound, store.ErrTaken, store.ErrInUse}
 
-// isAnswer reports whether an error is one of the sentinels.
+// isAnswer reports whether an error is one of the sentinels, or a refusal.
 func isAnswer(err error) bool {
-	return slices.ContainsFunc(sentinels, func(sentinel error) bool { return errors.Is(err, sentinel) })
+	return errors.As(err, new(Refused)) || slices.ContainsFunc(sentinels, func(sentinel error) bool { return errors.Is(err, sentinel) })
 }
 
 // populated is what populate has put into a store, as it was read back.
@@ -187,16 +185,16 @@ func (p populated) approved() *store.TokenFamily {
 
 func (p populated) familyCalls(s store.Store) []call {
 	return []call{
-		{"AddFamily", func(ctx context.Context) error { return s.AddFamily(ctx, p.approved()) }},
+		{"AddFamily", func(ctx context.Context) error { return Done(s.AddFamily(ctx, p.approved())) }},
 		{"Family", func(ctx context.Context) error { _, err := s.Family(ctx, "coded"); return err }},
 		{"RedeemCode", func(ctx context.Context) error {
-			return s.RedeemCode(ctx, "coded", 1, now, now.AddDate(0, 1, 0), maxFailures)
+			return Used(s.RedeemCode(ctx, "coded", store.Redemption{At: now, Generation: 1, ExpiresAt: now.AddDate(0, 1, 0), MaxFailures: maxFailures}))
 		}},
 		{"CountCodeFailure", func(ctx context.Context) error { return s.CountCodeFailure(ctx, "coded") }},
 		{"RotateRefreshToken", func(ctx context.Context) error {
-			return s.RotateRefreshToken(ctx, "refreshed", 1, store.Rotation{At: now})
+			return Used(s.RotateRefreshToken(ctx, "refreshed", 1, store.Rotation{At: now}))
 		}},
-		{"TouchFamily", func(ctx context.Context) error { return s.TouchFamily(ctx, "refreshed", now) }},
+		{"TouchFamily", func(ctx context.Context) error { return Done(s.TouchFamily(ctx, "refreshed", now)) }},
 		{"EndFamilies", func(ctx context.Context) error {
 			_, err := s.EndFamilies(ctx, store.FamilyFilter{ClientID: "app"}, theEnd)
 			return err
@@ -204,7 +202,7 @@ func (p populated) familyCalls(s store.Store) []call {
 		{"FamiliesOf", func(ctx context.Context) error { _, err := s.FamiliesOf(ctx, "ada", now); return err }},
 		{"Declarations", func(ctx context.Context) error { _, _, err := s.Declarations(ctx); return err }},
 		{"PutDeclarations", func(ctx context.Context) error { return s.PutDeclarations(ctx, nil, nil) }},
-		{"DecideRequest", func(ctx context.Context) error { return s.DecideRequest(ctx, "refused", now.AddDate(0, 0, 1)) }},
+		{"DecideRequest", func(ctx context.Context) error { return Done(s.DecideRequest(ctx, "refused", now.AddDate(0, 0, 1))) }},
 		{"Consent", func(ctx context.Context) error { _, err := s.Consent(ctx, "ada", "app"); return err }},
 		{"PutConsent", func(ctx context.Context) error {
 			return errors.Join(s.PutConsent(ctx, "ada", "app", nil, now), s.PutConsent(ctx, "ada", "new", p.consent, now))
@@ -230,10 +228,10 @@ func cancelledCallsDoNothing(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("new client")))
 	must(t, s.AddUser(t.Context(), user("new user"), false))
 	must(t, s.AddOrganisation(t.Context(), organisation("new organisation")))
-	must(t, s.DecideRequest(t.Context(), "refused", now.AddDate(0, 0, 1)))
+	must(t, Done(s.DecideRequest(t.Context(), "refused", now.AddDate(0, 0, 1))))
 	addFamilies(t, s, p.approved())
 	must(t, redeem(t, s, "coded", 1))
-	must(t, s.RotateRefreshToken(t.Context(), "refreshed", 1, store.Rotation{At: now}))
+	must(t, rotate(t, s, "refreshed", 1, store.Rotation{At: now}))
 }
 
 // cancelledCallersBesideOthers (T64): callers that give up in the middle take nothing from those who do not, and what
@@ -257,7 +255,7 @@ func cancelledCallersBesideOthers(t *testing.T, s store.Store) {
 			case i%4 < 2:
 				return s.CountCodeFailure(given(i), id)
 			default:
-				return s.AddFamily(given(i), family(fmt.Sprint(id, " ", i)))
+				return Done(s.AddFamily(given(i), family(fmt.Sprint(id, " ", i))))
 			}
 		})
 		cancel()

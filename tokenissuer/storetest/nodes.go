@@ -129,7 +129,7 @@ func sizes(t *testing.T, s store.Store) {
 	}
 	delete(requests, "")
 	for i := range 5 {
-		must(t, s.DecideRequest(t.Context(), fmt.Sprint("request ", i), now.Add(time.Hour)))
+		must(t, Done(s.DecideRequest(t.Context(), fmt.Sprint("request ", i), now.Add(time.Hour))))
 	}
 	want(store.Sizes{Families: 2, Revocations: 4, Requests: int64(5 + len(requests)), Clients: 3, Users: 1})
 }

@@ -29,7 +29,7 @@ func rotateRefreshToken(t *testing.T, s store.Store) {
 		for generation := range int64(20) {
 			want.Generation, want.RotatedAt = generation+2, now.Add(time.Duration(generation%7)*time.Minute)
 			want.RotatedBy = fmt.Sprint("by ", generation)
-			must(t, s.RotateRefreshToken(t.Context(), want.ID, generation+1, store.Rotation{At: want.RotatedAt, By: want.RotatedBy}))
+			must(t, rotate(t, s, want.ID, generation+1, store.Rotation{At: want.RotatedAt, By: want.RotatedBy}))
 			sameFamily(t, readFamily(t, s, want.ID), want)
 		}
 	}
@@ -39,10 +39,10 @@ func rotateRefreshToken(t *testing.T, s store.Store) {
 	edge, expired := refreshed("edge"), refreshed("expired")
 	edge.ExpiresAt, expired.ExpiresAt = now.Add(time.Microsecond), now
 	addFamilies(t, s, edge, expired)
-	must(t, s.RotateRefreshToken(t.Context(), "edge", 1, store.Rotation{At: now}))
+	must(t, rotate(t, s, "edge", 1, store.Rotation{At: now}))
 	edge.Generation, edge.RotatedAt = 2, now
 	sameFamily(t, readFamily(t, s, "edge"), edge)
-	mustBe(t, s.RotateRefreshToken(t.Context(), "expired", 1, store.Rotation{At: now}), store.ErrSpent)
+	mustBe(t, rotate(t, s, "expired", 1, store.Rotation{At: now}), Refused(store.Expired))
 	sameFamily(t, readFamily(t, s, "expired"), expired)
 }
 
@@ -54,8 +54,8 @@ func rotationThatEnds(t *testing.T, s store.Store) {
 			Kind: store.RevokeToken, ID: id, IssuedUntil: now, ExpiresAt: now.Add(time.Hour),
 		}}}
 	}
-	errs := race(racers, func(i int) error { return s.RotateRefreshToken(t.Context(), "f", 1, ended(fmt.Sprint(i))) })
-	oneWinner(t, errs, store.ErrSpent)
+	errs := race(racers, func(i int) error { return rotate(t, s, "f", 1, ended(fmt.Sprint(i))) })
+	oneWinner(t, errs, Refused(store.Replayed))
 	all := recorded(t, s)
 	if len(all) != 1 {
 		t.Fatalf("%d revocations were recorded, want 1", len(all))
@@ -70,20 +70,24 @@ func rotationThatEnds(t *testing.T, s store.Store) {
 	sameFamily(t, readFamily(t, s, "f"), want)
 }
 
-// rotationOfAnotherGeneration (T84): a generation that was rotated before, or never came to be, gets ErrSpent and
-// changes nothing. The record tells the caller which generation is the newest.
+// rotationOfAnotherGeneration (T84): a generation that was rotated before is Replayed, and one that never came to be is Missing. Neither
+// changes anything.
 func rotationOfAnotherGeneration(t *testing.T, s store.Store) {
 	want := refreshed("f")
 	addFamilies(t, s, want)
 	for want.Generation < 5 {
 		want.RotatedAt = now.Add(time.Duration(want.Generation) * time.Minute)
-		must(t, s.RotateRefreshToken(t.Context(), "f", want.Generation, store.Rotation{At: want.RotatedAt}))
+		must(t, rotate(t, s, "f", want.Generation, store.Rotation{At: want.RotatedAt}))
 		want.Generation++
 		for _, other := range []int64{-1, 0, 1, want.Generation - 1, want.Generation + 1, 1 << 40} {
 			if other == want.Generation {
 				continue
 			}
-			mustBe(t, s.RotateRefreshToken(t.Context(), "f", other, store.Rotation{At: now.Add(time.Hour)}), store.ErrSpent)
+			refusal := store.Replayed
+			if other > want.Generation {
+				refusal = store.Missing
+			}
+			mustBe(t, rotate(t, s, "f", other, store.Rotation{At: now}), Refused(refusal))
 			sameFamily(t, readFamily(t, s, "f"), want)
 		}
 	}
@@ -99,9 +103,9 @@ func rotatedOnceInARace(t *testing.T, stores ...store.Store) {
 	for want.Generation <= rounds {
 		at := func(i int) time.Time { return now.Add(time.Duration(want.Generation*callers+int64(i)) * time.Second) }
 		errs := race(callers, func(i int) error {
-			return stores[i%len(stores)].RotateRefreshToken(t.Context(), "f", want.Generation, store.Rotation{At: at(i)})
+			return rotate(t, stores[i%len(stores)], "f", want.Generation, store.Rotation{At: at(i)})
 		})
-		oneWinner(t, errs, store.ErrSpent)
+		oneWinner(t, errs, Refused(store.Replayed))
 		for i, err := range errs {
 			if err == nil {
 				want.RotatedAt = at(i)
@@ -119,12 +123,12 @@ func rotatedOnceInARace(t *testing.T, stores ...store.Store) {
 func rotationOfARevokedFamily(t *testing.T, s store.Store) {
 	want := refreshed("f")
 	addFamilies(t, s, want)
-	must(t, s.RotateRefreshToken(t.Context(), "f", 1, store.Rotation{At: now}))
+	must(t, rotate(t, s, "f", 1, store.Rotation{At: now}))
 	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, theEnd)
 	must(t, err)
 	want.Generation, want.RotatedAt, want.RevokedAt = 2, now, theEnd.At
-	for _, generation := range []int64{0, 1, 2, 3} {
-		mustBe(t, s.RotateRefreshToken(t.Context(), "f", generation, store.Rotation{At: now.Add(time.Hour)}), store.ErrSpent)
+	for _, generation := range []int64{0, 1, 2} {
+		mustBe(t, rotate(t, s, "f", generation, store.Rotation{At: now.Add(time.Hour)}), Refused(store.Revoked))
 		sameFamily(t, readFamily(t, s, "f"), want)
 	}
 }
@@ -136,13 +140,13 @@ func touchFamily(t *testing.T, s store.Store) {
 	addFamilies(t, s, want, unseen, family("other"))
 	for _, minutes := range []int{1, 5, 3, 5, -60, 4, 6} {
 		at := now.Add(time.Duration(minutes) * time.Minute)
-		must(t, s.TouchFamily(t.Context(), "f", at))
+		must(t, Done(s.TouchFamily(t.Context(), "f", at)))
 		if at.After(want.RotatedAt) {
 			want.RotatedAt = at
 		}
 		sameFamily(t, readFamily(t, s, "f"), want)
 	}
-	must(t, s.TouchFamily(t.Context(), "unseen", now))
+	must(t, Done(s.TouchFamily(t.Context(), "unseen", now)))
 	unseen.RotatedAt = now
 	sameFamily(t, readFamily(t, s, "unseen"), unseen)
 	sameFamily(t, readFamily(t, s, "other"), family("other"))
@@ -151,9 +155,9 @@ func touchFamily(t *testing.T, s store.Store) {
 	must(t, err)
 	want.RevokedAt = theEnd.At
 	for _, at := range []time.Time{now.Add(24 * time.Hour), now.Add(-24 * time.Hour)} {
-		mustBe(t, s.TouchFamily(t.Context(), "f", at), store.ErrSpent)
+		mustBe(t, Done(s.TouchFamily(t.Context(), "f", at)), Refused(store.Revoked))
 	}
-	mustBe(t, s.TouchFamily(t.Context(), "nothing", now), store.ErrSpent)
+	mustBe(t, Done(s.TouchFamily(t.Context(), "nothing", now)), Refused(store.Revoked))
 	sameFamily(t, readFamily(t, s, "f"), want)
 	noFamily(t, s, "nothing")
 }
@@ -174,13 +178,13 @@ func touchBesideTheEnd(t *testing.T, ending, touching store.Store, rounds int) {
 				ended, err = ending.EndFamilies(t.Context(), store.FamilyFilter{ID: want.ID}, theEnd)
 				return err
 			}
-			return touching.TouchFamily(t.Context(), want.ID, now)
+			return Done(touching.TouchFamily(t.Context(), want.ID, now))
 		})
 		must(t, errs[0])
 		if errs[1] == nil {
 			want.RotatedAt = now
 		} else {
-			mustBe(t, errs[1], store.ErrSpent)
+			mustBe(t, errs[1], Refused(store.Revoked))
 		}
 		if len(ended) != 1 {
 			t.Fatalf("the end of one family returned %v", ended)
@@ -188,7 +192,7 @@ func touchBesideTheEnd(t *testing.T, ending, touching store.Store, rounds int) {
 		sameRevocation(t, ended[0], endOf(want.ID, want.RevokedUntil(theEnd)))
 		want.RevokedAt = theEnd.At
 		sameFamily(t, readFamily(t, touching, want.ID), want)
-		mustBe(t, touching.TouchFamily(t.Context(), want.ID, now.Add(time.Hour)), store.ErrSpent)
+		mustBe(t, Done(touching.TouchFamily(t.Context(), want.ID, now.Add(time.Hour))), Refused(store.Revoked))
 		if t.Failed() {
 			return
 		}
@@ -200,9 +204,9 @@ func touchFamilyInARace(t *testing.T, s store.Store) {
 	addFamilies(t, s, refreshed("f"))
 	for _, err := range race(racers, func(i int) error {
 		if i == 0 {
-			return s.RotateRefreshToken(t.Context(), "f", 1, store.Rotation{At: now})
+			return rotate(t, s, "f", 1, store.Rotation{At: now})
 		}
-		return s.TouchFamily(t.Context(), "f", now.Add(-time.Duration(i)*time.Second))
+		return Done(s.TouchFamily(t.Context(), "f", now.Add(-time.Duration(i)*time.Second)))
 	}) {
 		must(t, err)
 	}
@@ -210,7 +214,7 @@ func touchFamilyInARace(t *testing.T, s store.Store) {
 	want.Generation, want.RotatedAt = 2, now
 	sameFamily(t, readFamily(t, s, "f"), want)
 	for _, err := range race(racers, func(i int) error {
-		return s.TouchFamily(t.Context(), "f", now.Add(time.Duration(i)*time.Second))
+		return Done(s.TouchFamily(t.Context(), "f", now.Add(time.Duration(i)*time.Second)))
 	}) {
 		must(t, err)
 	}

@@ -68,11 +68,11 @@ func familyOfASessionThatEnded(t *testing.T, s store.Store) {
 	_, err := s.ChangeUser(t.Context(), "bob", store.UserChange{}, theEnd)
 	must(t, err)
 	for _, ended := range []string{"by id", "of another client", "of bob", "unknown", "liv", "live ", "LIVE", "%"} {
-		refusedAsStale(t, s, "in the session "+ended, approvedIn(ended, "in "+ended))
+		refusedAs(t, s, store.Revoked, "in the session "+ended, approvedIn(ended, "in "+ended))
 	}
 	addFamilies(t, s, approvedIn("live", "after"), approvedIn("beside", "in the one beside"))
 	end(t, s, store.FamilyFilter{UserID: "ada"})
-	refusedAsStale(t, s, "everywhere", approvedIn("live", "everywhere"))
+	refusedAs(t, s, store.Revoked, "everywhere", approvedIn("live", "everywhere"))
 	addFamilies(t, s, family("without a session"))
 }
 
@@ -106,11 +106,11 @@ func familyOfAStaleActor(t *testing.T, s store.Store) {
 		if c.fresh {
 			actor = readUser(t, s, actor.ID)
 		}
-		refusedAsStale(t, s, c.name, createdBy(actor, c.name))
+		refusedAs(t, s, store.UserChanged, c.name, createdBy(actor, c.name))
 	}
 	boss := addUser(t, s, user("boss"))
-	refusedAsStale(t, s, "unknown", createdBy(&store.User{ID: "nobody", Version: boss.Version}, "of nobody"))
-	refusedAsStale(t, s, "another version", createdBy(&store.User{ID: "boss", Version: boss.Version + " "}, "another version"))
+	refusedAs(t, s, store.UserChanged, "unknown", createdBy(&store.User{ID: "nobody", Version: boss.Version}, "of nobody"))
+	refusedAs(t, s, store.UserChanged, "another version", createdBy(&store.User{ID: "boss", Version: boss.Version + " "}, "another version"))
 	target := addUser(t, s, user("target"))
 	twice := createdBy(boss, "target and actor")
 	twice.UserID, twice.UserVersion, twice.UserDeclared = target.ID, target.Version, false
@@ -143,7 +143,7 @@ func standingIsNotKept(t *testing.T, s store.Store) {
 	// The end of the session alone does not end what was approved in it: the core says what does.
 	end(t, s, store.FamilyFilter{ID: "live"})
 	sameFamily(t, readFamily(t, s, "approved"), kept(approvedIn("live", "approved")))
-	must(t, s.RedeemCode(t.Context(), "approved", 1, now, now.Add(time.Hour), 5))
+	must(t, Used(s.RedeemCode(t.Context(), "approved", store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5})))
 }
 
 // actorsFamiliesEndWithTheActor (M24): who is changed or removed takes along what they have created for others, in the
@@ -226,7 +226,7 @@ func familyBornBesideTheEndOfItsSession(t *testing.T, s store.Store) {
 	for round := range standingRounds {
 		id := fmt.Sprint("session ", round)
 		addFamilies(t, s, session(id))
-		bornBesideTheEnd(t, s, fmt.Sprint("round ", round), func(name string) *store.TokenFamily { return approvedIn(id, name) },
+		bornBesideTheEnd(t, s, fmt.Sprint("round ", round), store.Revoked, func(name string) *store.TokenFamily { return approvedIn(id, name) },
 			func() ([]store.Revocation, error) {
 				return s.EndFamilies(t.Context(), store.FamilyFilter{UserID: "ada"}, theEnd)
 			})
@@ -238,7 +238,7 @@ func familyBornBesideTheEndOfItsSession(t *testing.T, s store.Store) {
 func familyBornBesideTheEndOfItsActor(t *testing.T, s store.Store) {
 	for round := range standingRounds {
 		boss := addUser(t, s, user(fmt.Sprint("boss ", round)))
-		bornBesideTheEnd(t, s, fmt.Sprint("round ", round), func(name string) *store.TokenFamily { return createdBy(boss, name) },
+		bornBesideTheEnd(t, s, fmt.Sprint("round ", round), store.UserChanged, func(name string) *store.TokenFamily { return createdBy(boss, name) },
 			func() ([]store.Revocation, error) {
 				if round%2 == 0 {
 					return s.RemoveUser(t.Context(), boss.ID, theEnd)
@@ -250,7 +250,7 @@ func familyBornBesideTheEndOfItsActor(t *testing.T, s store.Store) {
 
 // bornBesideTheEnd lets several callers add families until they are refused, beside one who ends what the families stand
 // on. What was born has ended, and what was refused is not there.
-func bornBesideTheEnd(t *testing.T, s store.Store, round string, next func(name string) *store.TokenFamily, end func() ([]store.Revocation, error)) {
+func bornBesideTheEnd(t *testing.T, s store.Store, round string, why store.Outcome, next func(name string) *store.TokenFamily, end func() ([]store.Revocation, error)) {
 	t.Helper()
 	const callers = 3
 	var births [callers][]string
@@ -264,7 +264,7 @@ func bornBesideTheEnd(t *testing.T, s store.Store, round string, next func(name 
 		}
 		for {
 			id, late := fmt.Sprint(round, " ", i, " ", len(births[i])), over.Load()
-			if err := s.AddFamily(t.Context(), next(id)); err != nil {
+			if err := Done(s.AddFamily(t.Context(), next(id))); err != nil {
 				refused[i] = id
 				return err
 			}
@@ -276,8 +276,8 @@ func bornBesideTheEnd(t *testing.T, s store.Store, round string, next func(name 
 	})
 	must(t, errs[callers])
 	for i, err := range errs[:callers] {
-		if !errors.Is(err, store.ErrStale) {
-			t.Fatalf("%s: got error %v, want %v", round, err, store.ErrStale)
+		if !errors.Is(err, Refused(why)) {
+			t.Fatalf("%s: got error %v, want %v", round, err, why)
 		}
 		noFamily(t, s, refused[i])
 	}

@@ -191,7 +191,7 @@ func bequeath(t *testing.T, s store.Store, u *store.User) (living []string) {
 	session.Origin, session.Code = store.BrowserSession, store.CodeBinding{}
 	spent, unspent := of("spent"), of("unspent")
 	addFamilies(t, s, spent, unspent, expired, other, session, of("ended before"))
-	must(t, s.RedeemCode(t.Context(), spent.ID, 1, now, now.Add(time.Hour), 5))
+	must(t, Used(s.RedeemCode(t.Context(), spent.ID, store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5})))
 	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: u.ID + " ended before"},
 		store.Ending{At: now.Add(-time.Hour), Until: theEnd.Until})
 	must(t, err)

@@ -85,7 +85,7 @@ func sameUser(t *testing.T, got, want *store.User) {
 // userUnknown: there is nobody behind an id and an address that nobody added, and a step on it leaves nothing behind.
 func userUnknown(t *testing.T, s store.Store) {
 	ctx := t.Context()
-	must(t, s.AddFamily(ctx, family("f"))) // "ada" is declared: no stored user
+	must(t, Done(s.AddFamily(ctx, family("f")))) // "ada" is declared: no stored user
 	_, err := s.User(ctx, "ada")
 	mustBe(t, err, store.ErrNotFound)
 	_, err = s.UserByEmail(ctx, "ada@example.com")
