@@ -9,8 +9,10 @@ import (
 
 func init() {
 	httpcaddyfile.RegisterHandlerDirective("oauth_server", parseServer)
-	// Nobody writes an `order` line: the issuer's endpoints come before the gate.
-	httpcaddyfile.RegisterDirectiveOrder("oauth_server", httpcaddyfile.Before, "protect")
+	// Nobody writes an `order` line: the issuer's endpoints come first, then the gate, then whatever else asks who
+	// somebody is.
+	httpcaddyfile.RegisterDirectiveOrder("oauth_server", httpcaddyfile.Before, "basic_auth")
+	httpcaddyfile.RegisterDirectiveOrder("protect", httpcaddyfile.Before, "basic_auth")
 }
 
 // parseServer reads the directive `oauth_server`.

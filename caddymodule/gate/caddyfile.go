@@ -14,11 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 )
 
-func init() {
-	httpcaddyfile.RegisterHandlerDirective("protect", parseProtect)
-	// Nobody writes an `order` line: the gate comes before whatever else asks who somebody is.
-	httpcaddyfile.RegisterDirectiveOrder("protect", httpcaddyfile.Before, "basic_auth")
-}
+func init() { httpcaddyfile.RegisterHandlerDirective("protect", parseProtect) }
 
 // parseProtect reads the directive `protect`.
 //
