@@ -118,24 +118,20 @@ func (s *Store) markFamilies(ctx context.Context, tx session, which store.Family
 func markRevoked(ctx context.Context, tx session, which store.FamilyFilter, end store.Ending) ([]store.Revocation, error) {
 	conditions, args := familyConditions(which)
 	args = append(args, micros(end.At))
-	rows, err := tx.QueryContext(ctx, fmt.Sprintf(`UPDATE families SET revoked_at = $%d
-		WHERE revoked_at IS NULL AND %s RETURNING id, created_at, rotated_at, token_lifetime`, len(args), conditions), args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // rows.Err has told whatever went wrong
-	return scanAll(rows, func(row scanner) (store.Revocation, error) {
+	text := fmt.Sprintf(`UPDATE families SET revoked_at = $%d
+		WHERE revoked_at IS NULL AND %s RETURNING id, created_at, rotated_at, token_lifetime`, len(args), conditions)
+	return queryAll(ctx, tx, text, args, func(row scanner) (store.Revocation, error) {
 		f, err := scanEnded(row)
 		return endOf(f, end), err
 	})
 }
 
-// scanEnded reads a family that was just revoked, as far as its revocation depends on it, and what else is in the row.
-func scanEnded(row scanner, more ...any) (*store.TokenFamily, error) {
+// scanEnded reads a family that was just revoked, as far as its revocation depends on it.
+func scanEnded(row scanner) (*store.TokenFamily, error) {
 	var f store.TokenFamily
 	var created, rotated sql.Null[int64]
 	var lifetime int64
-	err := row.Scan(append([]any{&f.ID, &created, &rotated, &lifetime}, more...)...)
+	err := row.Scan(&f.ID, &created, &rotated, &lifetime)
 	f.CreatedAt, f.RotatedAt, f.TokenLifetime = timeOf(created), timeOf(rotated), time.Duration(lifetime)*time.Microsecond
 	return &f, err
 }

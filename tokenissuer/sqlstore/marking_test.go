@@ -2,10 +2,11 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,64 +115,33 @@ func TestAHeldFamilyIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestADatabaseThatPassesOverNoRow: one that does not know the statement waits for the row, as every other step does.
-func TestADatabaseThatPassesOverNoRow(t *testing.T) {
+// TestIDsThatPostgresCannotStore are refused before they share a transaction, where they would fail their neighbours.
+func TestIDsThatPostgresCannotStore(t *testing.T) {
 	s := openPostgres(t, pgtest.Shared(t).Database(t))
-	addDeclared(t, s, "a", "b")
-	for _, statement := range []string{
-		`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-			IF current_query() LIKE '%SKIP LOCKED%' THEN RAISE EXCEPTION 'not here' USING ERRCODE = '0A000'; END IF; RETURN NEW; END $$`,
-		`CREATE TRIGGER early BEFORE UPDATE ON families FOR EACH ROW EXECUTE FUNCTION refuse()`,
-	} {
-		_, err := s.write.ExecContext(t.Context(), statement)
-		must(t, err)
-	}
 	release := heldFeed(t, s)
-	results := queueBehind(t, s, endStep(s, "a"), revokeStep(s, revocation("token")), endStep(s, "b"), endStep(s, "unknown"))
+	results := queueBehind(t, s, revokeStep(s, revocation("beside")))
+	for name, id := range map[string]string{"NUL": "no\x00text", "not UTF-8": "no\xfftext", "too long": strings.Repeat("a", maxRecordedID+1)} {
+		for kind, step := range map[string]func(context.Context) error{
+			"token": revokeStep(s, revocation("good"), revocation(id)), "family": endStep(s, id),
+		} {
+			if err := step(t.Context()); !errors.Is(err, errNotStorable) {
+				t.Errorf("%s, %s: %v", name, kind, err)
+			}
+		}
+	}
 	release()
-	for _, result := range results {
-		must(t, <-result)
+	must(t, errors.Join(<-results[0], <-results[1]))
+	// The longest one has its place, also when it cannot be compressed.
+	var longest []byte
+	for i := range maxRecordedID/sha256.Size + 1 {
+		digest := sha256.Sum256(fmt.Append(nil, i))
+		longest = append(longest, digest[:]...)
 	}
-	if found := recorded(t, s); len(found) != 5 {
-		t.Errorf("the feed has %v", found)
+	for i := range longest {
+		longest[i] = 1 + longest[i]&0x7e
 	}
-	for _, id := range []string{"a", "b"} {
-		if f, err := s.Family(t.Context(), id); err != nil || f.RevokedAt.IsZero() {
-			t.Errorf("%q is %+v (%v)", id, f, err)
-		}
-	}
-}
-
-// TestRefusedRevocationsAreFoundByHalves: what the database refuses is found among many in a few transactions, and fails alone.
-func TestRefusedRevocationsAreFoundByHalves(t *testing.T) {
-	const callers = 64
-	s := openPostgres(t, pgtest.Shared(t).Database(t))
-	before, err := s.progress(t.Context(), Marks{})
-	must(t, err)
-	refused := []int{5, 40}
-	var steps []func(context.Context) error
-	for i := range callers {
-		step := revokeStep(s, revocation(fmt.Sprint("token ", i)))
-		if slices.Contains(refused, i) {
-			step = endStep(s, fmt.Sprint("no\x00text ", i))
-		}
-		steps = append(steps, step)
-	}
-	release := heldFeed(t, s)
-	results := queueBehind(t, s, steps...)
-	release()
-	must(t, <-results[0])
-	for i, result := range results[1:] {
-		if err := <-result; (err != nil) != slices.Contains(refused, i) {
-			t.Errorf("step %d returned %v", i, err)
-		}
-	}
-	if found := recorded(t, s); len(found) != 1+callers-len(refused) {
+	must(t, s.Revoke(t.Context(), revocation(string(longest[:maxRecordedID]))))
+	if found := recorded(t, s); len(found) != 3 {
 		t.Errorf("the feed has %d", len(found))
-	}
-	after, err := s.progress(t.Context(), Marks{})
-	must(t, err)
-	if moved := after.Revocations - before.Revocations; moved > 13 {
-		t.Errorf("it took %d transactions", moved)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -43,8 +42,8 @@ func inBackground(t *testing.T, step func(context.Context) error) <-chan error {
 	return result
 }
 
-// TestOneCallerWaitsForAHeldFamily: of those who end families that are held, one waits in the database, without the feed.
-func TestOneCallerWaitsForAHeldFamily(t *testing.T) {
+// TestWhoEndsAHeldFamilyWaitsWithoutTheFeed: whoever ends families that are held waits for their rows only.
+func TestWhoEndsAHeldFamilyWaitsWithoutTheFeed(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	s, other := openPostgres(t, dsn), openPostgres(t, dsn)
 	addDeclared(t, s, "held", "too")
@@ -55,10 +54,11 @@ func TestOneCallerWaitsForAHeldFamily(t *testing.T) {
 	for _, id := range []string{"held", "too", "too"} {
 		results = append(results, inBackground(t, endStep(s, id)))
 	}
+	waitForRows(t, s, 4)
 	for i, node := range []*Store{s, other, s, other} {
 		must(t, node.Revoke(t.Context(), revocation(fmt.Sprint("token ", i))))
 	}
-	waitForRows(t, s, 1)
+	waitForRows(t, s, 4)
 	for _, result := range results {
 		unanswered(t, result)
 	}
@@ -177,27 +177,5 @@ func TestAChangedUserWaitsWithoutTheFeed(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestOnlyTheMarkingOfFamiliesTellsOfTheDatabase: that another statement was refused as not supported, as one is whose plan a
-// migration has spoilt, changes nothing for good.
-func TestOnlyTheMarkingOfFamiliesTellsOfTheDatabase(t *testing.T) {
-	s := openPostgres(t, pgtest.Shared(t).Database(t))
-	for _, statement := range []string{
-		`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not now' USING ERRCODE = '0A000'; END $$`,
-		`CREATE TRIGGER early BEFORE INSERT ON revocations FOR EACH ROW WHEN (NEW.id = 'poison') EXECUTE FUNCTION refuse()`,
-	} {
-		_, err := s.write.ExecContext(t.Context(), statement)
-		must(t, err)
-	}
-	for name, step := range map[string]func(context.Context) error{"a client": revokeStep(s, revocation("poison")), "a family": endStep(s, "poison")} {
-		if err := step(t.Context()); err == nil || !strings.Contains(err.Error(), "not now") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	must(t, s.Close()) // the line has ended
-	if s.steps.(*transactions).waits {
-		t.Error("from now on the line would wait for rows")
 	}
 }

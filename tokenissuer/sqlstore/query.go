@@ -53,11 +53,14 @@ func (s session) prepared(ctx context.Context, statement *sql.Stmt) *sql.Stmt {
 // possible returns the key of a query, or one that nobody has when it is no text: PostgreSQL takes neither bytes that are
 // no UTF-8 nor NUL, and refuses the query instead of finding nothing. It is asked all the same, with the same work.
 func possible(key string) string {
-	if !utf8.ValidString(key) || strings.ContainsRune(key, 0) {
+	if !isText(key) {
 		return standIn
 	}
 	return key
 }
+
+// isText reports whether PostgreSQL takes the string as text.
+func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 // handle is a pool of connections for queries.
 type handle struct {
@@ -163,6 +166,16 @@ func askAll[T any](ctx context.Context, q query, args []any, scan func(scanner) 
 		return nil, err
 	}
 	return list, nil
+}
+
+// queryAll is askAll within a step.
+func queryAll[T any](ctx context.Context, tx session, text string, args []any, scan func(scanner) (T, error)) ([]T, error) {
+	rows, err := tx.QueryContext(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // rows.Err has told whatever went wrong
+	return scanAll(rows, scan)
 }
 
 // scanner is a row to read: *sql.Row or *sql.Rows.

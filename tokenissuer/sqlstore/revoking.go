@@ -1,20 +1,18 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/gatehouse-auth/gatehouse/internal/failpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// recording is what a job records: revocations, or the end of a family.
+// recording is what a job records, alone or with others: revocations, or the end of a family.
 type recording struct {
 	revocations []store.Revocation
 
@@ -28,16 +26,33 @@ func (r *recording) endedBefore() store.Revocation {
 	return store.Revocation{Kind: store.RevokeFamily, ID: r.family, ExpiresAt: r.end.Until}
 }
 
-// recordAll is advanceFeed, tagFeed with the tag $5, and recordRevocation for each row of the lists $1 to $4.
+// isStorable reports whether PostgreSQL can store every id of the recording: it takes no NUL and only UTF-8, and the index of
+// the feed holds no more than 2.7 KB.
+func (r *recording) isStorable() bool {
+	storable := func(id string) bool { return isText(id) && len(id) <= maxRecordedID }
+	return storable(r.family) && !slices.ContainsFunc(r.revocations, func(r store.Revocation) bool { return !storable(r.ID) })
+}
+
+// maxRecordedID is the longest id of a revocation in bytes.
+const maxRecordedID = 2000
+
+var (
+	errNotStorable = errors.New("PostgreSQL cannot store the id: it must be UTF-8 without NUL, and no longer than 2000 bytes")
+	// errHeld: nothing has happened, because another transaction holds the family's row.
+	errHeld = errors.New("another transaction holds the family")
+)
+
+// recordAll is advanceFeed, tagFeed with the tag $5, and recordRevocation for each row of the lists $1 to $4, the rows of one
+// id merged as orWiden does: a statement inserts a row once.
 const recordAll = `WITH taken AS (` + advanceFeed + `),
 	tagged AS (INSERT INTO feed_tags (slot, position, tag) SELECT position % $6, position, $5 FROM taken` + orTagAnew + `)
 	INSERT INTO revocations (kind, id, issued_until, expires_at, position)
-	SELECT r.kind, r.id, r.issued_until, r.expires_at, taken.position
-	FROM taken, unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS r (kind, id, issued_until, expires_at)` + orWiden
+	SELECT r.kind, r.id, CASE WHEN COUNT(r.issued_until) = COUNT(*) THEN MAX(r.issued_until) END, MAX(r.expires_at), taken.position
+	FROM taken, unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS r (kind, id, issued_until, expires_at)
+	GROUP BY r.kind, r.id, taken.position` + orWiden
 
 // recordTogether puts revocations into the feed in one statement, all at one position.
 func recordTogether(ctx context.Context, tx querier, revocations []store.Revocation) error {
-	revocations = widest(revocations)
 	kinds, ids := make([]string, len(revocations)), make([]string, len(revocations))
 	issued, expires := make([]*int64, len(revocations)), make([]*int64, len(revocations))
 	for i, r := range revocations {
@@ -57,80 +72,22 @@ func orNull(n sql.Null[int64]) *int64 {
 	return &n.V
 }
 
-// widest makes one of the revocations of one id, as orWiden does: a statement changes a row once.
-func widest(revocations []store.Revocation) []store.Revocation {
-	list := slices.Clone(revocations)
-	slices.SortStableFunc(list, func(a, b store.Revocation) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
-	})
-	merged := list[:0]
-	for _, r := range list {
-		last := len(merged) - 1
-		if last < 0 || merged[last].Kind != r.Kind || merged[last].ID != r.ID {
-			merged = append(merged, r)
-			continue
-		}
-		held := &merged[last]
-		if !held.IssuedUntil.IsZero() && (r.IssuedUntil.IsZero() || r.IssuedUntil.After(held.IssuedUntil)) {
-			held.IssuedUntil = r.IssuedUntil
-		}
-		if r.ExpiresAt.After(held.ExpiresAt) {
-			held.ExpiresAt = r.ExpiresAt
-		}
-	}
-	return merged
-}
-
-// record hands the job to the queue. While somebody else holds the row of its family, as a slow transaction or a node that was
-// cut off may, the job leaves the queue: who waited for the row there would hold up everybody behind. One caller waits for it
-// beside the queue, the others come again.
+// record runs the job in a transaction with those of other callers: each transaction holds the feed's counter from the taking of
+// a position to the commit, so that all of them, on every node, follow each other. A job whose family somebody else holds leaves
+// the batch and waits for the row in a transaction of its own, as any other step does; nobody waits behind it.
 func (t *transactions) record(ctx context.Context, j job) error {
-	for {
-		err := t.revoking.run(ctx, j)
-		if errors.Is(err, errHeld) {
-			err = t.recordAlone(ctx, j)
-		}
-		if !errors.Is(err, errHeld) {
-			return err
-		}
-		if ended := pause(ctx, conflictPause); ended != nil {
-			return fmt.Errorf("%w: %w", err, ended)
-		}
+	if !j.records.isStorable() {
+		return errNotStorable // in the batch it would fail the others too
 	}
-}
-
-// recordAlone waits for the family's row in a transaction of its own, which takes the feed's counter when it has the row. Who
-// only comes again finds the row of a busy session held nearly every time: each family that is added to it holds the row. One
-// caller of a node waits, so that rows which are held for long cost no more than one connection. errHeld, when another one
-// does, or when the server has had enough of the statement.
-func (t *transactions) recordAlone(ctx context.Context, j job) error {
-	select {
-	case t.patient <- struct{}{}:
-	default:
-		return errHeld
-	}
-	defer func() { <-t.patient }()
-	alone := []*call{{job: j}}
-	err := t.again(ctx, func() error { return t.recordOnce(ctx, endWaiting, alone) })
-	if isTakingTooLong(err) {
-		return errHeld
-	}
-	if err == nil {
-		failpoint.Hit("after commit", j.name)
+	err := t.revoking.run(ctx, j)
+	if errors.Is(err, errHeld) {
+		return t.runAlone(ctx, j)
 	}
 	return err
 }
 
-// isTakingTooLong reports whether the server has ended a statement because of its own limits. Nothing has happened.
-func isTakingTooLong(err error) bool {
-	var refusal *pgconn.PgError
-	return errors.As(err, &refusal) && (refusal.Code == "57014" || refusal.Code == "55P03")
-}
-
-// recordLine records, in one transaction, what the first call and those behind it have to record. A step of its own would
-// hold the feed's counter from the taking of a position to the commit, and all of them, on whatever node, would follow each
-// other.
-func (t *transactions) recordLine(first *call) {
+// recordBatch records, in one transaction, what the first call and those behind it have to record.
+func (t *transactions) recordBatch(first *call) {
 	var m members
 	outcome := errStopped
 	defer func() { m.answer(outcome) }() // deferred, so that nobody waits for ever
@@ -139,120 +96,97 @@ func (t *transactions) recordLine(first *call) {
 			failpoint.Hit("before", c.name)
 		}
 	}
+	if len(m.ran) == 0 {
+		outcome = nil // they have all left
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), t.queue.patience)
 	defer cancel()
-	outcome = t.recordCalls(ctx, m.ran)
+	outcome = t.again(ctx, func() error { return t.recordCalls(ctx, m.ran) })
 }
 
-// recordCalls records everything or nothing, unless it is what one of them has brought that the database refuses: then each
-// half is on its own, down to the one. The error of a call that was on its own is in the call.
+// recordCalls records what the calls have to record, in one transaction. The error of a call whose family is held is errHeld.
 func (t *transactions) recordCalls(ctx context.Context, calls []*call) error {
-	if len(calls) == 0 {
-		return nil // they have all left
-	}
-	try := func() error { return t.again(ctx, func() error { return t.recordOnce(ctx, t.marking(), calls) }) }
-	err := try()
-	if !t.waits && errors.Is(err, errMarking) && isNotUnderstood(err) {
-		t.waits = true // the database cannot pass over rows
-		err = try()
-	}
-	if len(calls) == 1 || !isOfOne(err) {
-		return err
-	}
-	for half := range slices.Chunk(calls, (len(calls)+1)/2) {
-		if err := t.recordCalls(ctx, half); err != nil {
-			for _, c := range half {
-				c.err = err
-			}
-		}
-	}
-	return nil
-}
-
-// marking is the statement with which the queue revokes families.
-func (t *transactions) marking() string {
-	if t.waits {
-		return endWaiting
-	}
-	return endFree
-}
-
-// isOfOne reports whether the database has refused a value, and not the statement. Nothing has happened.
-func isOfOne(err error) bool {
-	var refusal *pgconn.PgError
-	if !errors.As(err, &refusal) || len(refusal.Code) != 5 {
-		return false
-	}
-	class := refusal.Code[:2]
-	return class == "22" || class == "23" || class == "54" // no such text, against a constraint, too long
-}
-
-// recordOnce revokes families with the statement marking. It leaves out the calls for those that the statement has passed over:
-// their error is errHeld.
-func (t *transactions) recordOnce(ctx context.Context, marking string, calls []*call) error {
 	var revocations []store.Revocation
-	families := false
+	ends := make(map[string]*recording) // the first one for each family, which the others find ended
 	for _, c := range calls {
 		c.err = nil // a run before this one may have left one
 		revocations = append(revocations, c.records.revocations...)
-		families = families || c.records.family != ""
+		if id := c.records.family; id != "" && ends[id] == nil {
+			ends[id] = c.records
+		}
 	}
-	record := func(tx querier, all []store.Revocation) error {
-		if len(all) == 0 {
+	record := func(tx querier) error {
+		if len(revocations) == 0 {
 			return nil // all are held
 		}
-		err := recordTogether(ctx, tx, all)
-		if err == nil {
-			for _, c := range calls {
-				if c.err == nil {
-					failpoint.Hit("after step", c.name)
-				}
+		err := recordTogether(ctx, tx, revocations)
+		for _, c := range calls {
+			if err == nil && c.err == nil {
+				failpoint.Hit("after step", c.name)
 			}
 		}
 		return err
 	}
-	if !families {
-		return record(t.db, revocations)
+	if len(ends) == 0 {
+		return record(t.db) // one statement needs no BEGIN
 	}
 	return t.inTransaction(ctx, func(tx session) error {
-		ended, err := endCalls(ctx, tx, marking, calls)
+		ended, held, err := endTogether(ctx, tx, ends)
 		if err != nil {
 			return err
 		}
-		return record(tx, append(revocations, ended...))
+		for _, c := range calls {
+			r := c.records
+			if r.family == "" {
+				continue
+			}
+			if held[r.family] {
+				c.err = errHeld
+				continue
+			}
+			r.ended = r.endedBefore()
+			if f := ended[r.family]; f != nil && ends[r.family] == r {
+				r.ended = endOf(f, r.end)
+			}
+			revocations = append(revocations, r.ended)
+		}
+		return record(tx)
 	})
 }
 
-// endCalls revokes the families of calls and returns what is to be recorded of them. Of several calls for one family the
-// first one ends it.
-func endCalls(ctx context.Context, tx session, marking string, calls []*call) ([]store.Revocation, error) {
-	first := make(map[string]*recording, len(calls))
-	for _, c := range calls {
-		if r := c.records; r.family != "" && first[r.family] == nil {
-			first[r.family] = r
-		}
+// endFree revokes each family of $1 at the time beside it in $2, unless it was before or another transaction holds its row.
+const endFree = `WITH free AS (SELECT id FROM families WHERE id = ANY($1::text[]) AND revoked_at IS NULL FOR UPDATE SKIP LOCKED)
+	UPDATE families SET revoked_at = e.revoked_at FROM free, unnest($1::text[], $2::bigint[]) AS e (id, revoked_at)
+	WHERE families.id = free.id AND e.id = free.id
+	RETURNING families.id, families.created_at, families.rotated_at, families.token_lifetime`
+
+// endTogether revokes the families that nobody else holds. It returns those that it has revoked, and which are held.
+func endTogether(ctx context.Context, tx session, ends map[string]*recording) (
+	ended map[string]*store.TokenFamily, held map[string]bool, err error,
+) {
+	ids := slices.Sorted(maps.Keys(ends))
+	times := make([]int64, len(ids))
+	for i, id := range ids {
+		times[i] = ends[id].end.At.UnixMicro()
 	}
-	found, err := markTogether(ctx, tx, marking, first)
+	list, err := queryAll(ctx, tx, endFree, []any{ids, times}, func(row scanner) (*store.TokenFamily, error) { return scanEnded(row) })
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errMarking, err)
+		return nil, nil, fmt.Errorf("ending families: %w", err)
 	}
-	var ended []store.Revocation
-	for _, c := range calls {
-		r := c.records
-		if r.family == "" {
-			continue
-		}
-		f, marked := found[r.family]
-		switch {
-		case marked && f.held:
-			c.err = errHeld
-			continue
-		case marked && first[r.family] == r:
-			r.ended = endOf(f.TokenFamily, r.end)
-		default:
-			r.ended = r.endedBefore()
-		}
-		ended = append(ended, r.ended)
+	ended, held = make(map[string]*store.TokenFamily, len(list)), make(map[string]bool)
+	for _, f := range list {
+		ended[f.ID] = f
 	}
-	return ended, nil
+	if len(ended) == len(ids) {
+		return ended, nil, nil
+	}
+	living, err := queryAll(ctx, tx, `SELECT id FROM families WHERE id = ANY($1::text[]) AND revoked_at IS NULL`, []any{ids}, scanName)
+	if err != nil {
+		return nil, nil, fmt.Errorf("looking for families that are held: %w", err)
+	}
+	for _, id := range living {
+		held[id] = true
+	}
+	return ended, held, nil
 }

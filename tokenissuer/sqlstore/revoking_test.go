@@ -75,7 +75,7 @@ func revokeStep(s *Store, list ...store.Revocation) func(context.Context) error 
 }
 
 // TestRevocationsShareATransaction: whoever waits for the feed is recorded in one transaction, with the widest of what was
-// said of one id. What the database refuses of one harms no neighbour.
+// said of one id.
 func TestRevocationsShareATransaction(t *testing.T) {
 	s := openPostgres(t, pgtest.Shared(t).Database(t))
 	f := newFamily("living", "declared")
@@ -88,10 +88,10 @@ func TestRevocationsShareATransaction(t *testing.T) {
 	late.ExpiresAt = late.ExpiresAt.Add(time.Hour)
 	early.IssuedUntil, late.IssuedUntil = time.Now().Add(time.Minute), time.Now()
 	results := queueBehind(t, s, revokeStep(s, early), revokeStep(s, late), endStep(s, "living"), endStep(s, "living"),
-		endStep(s, "unknown"), revokeStep(s, revocation("a"), revocation("b")), revokeStep(s, revocation("no\x00text")), revokeStep(s, revocation("c")))
+		endStep(s, "unknown"), revokeStep(s, revocation("a"), revocation("b")), revokeStep(s, revocation("c")))
 	release()
 	for i, result := range results {
-		if err := <-result; (err != nil) != (i == 7) {
+		if err := <-result; err != nil {
 			t.Errorf("step %d returned %v", i, err)
 		}
 	}
@@ -112,7 +112,7 @@ func TestRevocationsShareATransaction(t *testing.T) {
 	}
 	after, err := s.progress(t.Context(), Marks{})
 	must(t, err)
-	if moved := after.Revocations - before.Revocations; moved < 2 || moved > 9 {
+	if moved := after.Revocations - before.Revocations; moved != 2 {
 		t.Errorf("the feed moved by %d", moved)
 	}
 }

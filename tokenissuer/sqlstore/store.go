@@ -68,7 +68,8 @@ type statements struct {
 	progressed, feedPage                                     query
 	addFamily, decideRequest, redeemCode, rotateRefreshToken *sql.Stmt
 	addDecided                                               *sql.Stmt // nil: it takes two statements
-	endFamilyByID, advanceFeed, tagFeed, recordRevocation    *sql.Stmt // nil where recordTogether does it
+	endFamilyByID                                            *sql.Stmt
+	advanceFeed, tagFeed, recordRevocation                   *sql.Stmt // nil where recordTogether does it
 }
 
 // work is what one step does in a session, which is not its own to end. It may run again when the database asks for it,
@@ -80,8 +81,7 @@ type job struct {
 	name   string
 	do     work
 	single bool
-	// records is all that the job does, when that is to record revocations: a runner may do it in its own way. Nil: it does
-	// something else.
+	// records is what the job records when it does nothing else: a runner may do that for several jobs together.
 	records *recording
 }
 
@@ -173,6 +173,7 @@ func (s *Store) prepare(ctx context.Context) error {
 		{&s.decideRequest, s.write, decideRequest},
 		{&s.redeemCode, s.write, redeemCode},
 		{&s.rotateRefreshToken, s.write, rotateRefreshToken},
+		{&s.endFamilyByID, s.write, endFamilyByID},
 	}
 	queries := []*query{&s.clientByID, &s.userByID, &s.userByEmail, &s.familyByID}
 	if s.dialect.concurrent {
@@ -180,7 +181,7 @@ func (s *Store) prepare(ctx context.Context) error {
 		// closed, for which forsake would wait where the server is silent: the queries of the feed are not.
 		list = append(list, preparation{&s.addDecided, s.write, fmt.Sprintf(insertDecided, fmt.Sprintf(insertFamily, s.dialect.shareLock))})
 	} else {
-		list = append(list, preparation{&s.endFamilyByID, s.write, endFamilyByID}, preparation{&s.advanceFeed, s.write, advanceFeed},
+		list = append(list, preparation{&s.advanceFeed, s.write, advanceFeed},
 			preparation{&s.tagFeed, s.write, tagFeed}, preparation{&s.recordRevocation, s.write, recordRevocation})
 		queries = append(queries, &s.progressed, &s.feedPage)
 	}

@@ -23,18 +23,14 @@ const (
 type transactions struct {
 	db    *sql.DB
 	queue *queue
-	// revoking is where those wait who record revocations; see recordLine.
+	// revoking is where those wait who record revocations; see record.
 	revoking *writeQueue
-	// patient has room for the one caller who waits for a family's row; see recordAlone.
-	patient chan struct{}
-	// waits: the database has no statement that passes over rows which others hold. The queue's own goroutine alone uses it.
-	waits bool
 }
 
 // newTransactions starts the queue.
 func newTransactions(db *sql.DB, q *queue) *transactions {
-	t := &transactions{db: db, queue: q, patient: make(chan struct{}, 1)}
-	t.revoking = newWriteQueue(t.recordLine)
+	t := &transactions{db: db, queue: q}
+	t.revoking = newWriteQueue(t.recordBatch)
 	return t
 }
 
@@ -51,7 +47,12 @@ func (t *transactions) run(ctx context.Context, j job) error {
 	if j.records != nil {
 		return t.record(ctx, j)
 	}
-	err = t.again(ctx, func() error { return t.once(ctx, j) })
+	return t.runAlone(ctx, j)
+}
+
+// runAlone runs the step in a transaction of its own.
+func (t *transactions) runAlone(ctx context.Context, j job) error {
+	err := t.again(ctx, func() error { return t.once(ctx, j) })
 	if err == nil {
 		failpoint.Hit("after commit", j.name)
 	}
@@ -96,12 +97,6 @@ func (t *transactions) inTransaction(ctx context.Context, do func(session) error
 func isConflict(err error) bool {
 	var refusal *pgconn.PgError
 	return errors.As(err, &refusal) && (refusal.Code == "40001" || refusal.Code == "40P01")
-}
-
-// isNotUnderstood reports whether the database refuses a statement because it is of another make, or too old.
-func isNotUnderstood(err error) bool {
-	var refusal *pgconn.PgError
-	return errors.As(err, &refusal) && (refusal.Code == "0A000" || refusal.Code == "42601")
 }
 
 // dropReadOnly lets go of the connections to a server that has become a standby.

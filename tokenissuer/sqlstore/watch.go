@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"sync"
 	"time"
 
@@ -41,6 +42,12 @@ func (p *postgres) watch(ctx context.Context, changed func()) {
 		}
 		_ = pause(ctx, reconnectPause) // ended: so does the loop
 	}
+}
+
+// isNotUnderstood reports whether the database refuses a statement because it is of another make.
+func isNotUnderstood(err error) bool {
+	var refusal *pgconn.PgError
+	return errors.As(err, &refusal) && (refusal.Code == "0A000" || refusal.Code == "42601")
 }
 
 // listen listens on a connection of its own until that is lost.
