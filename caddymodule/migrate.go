@@ -7,7 +7,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
 )
 
 // MigrateStore brings the schema of the store up to date, for `caddy oauth migrate`, and returns which database that was. The
@@ -30,7 +30,7 @@ func (a *App) MigrateStore() (place string, err error) {
 // make a new one, while the database that was meant, of another user or at another path, stays as it is.
 func storePlace(s node.Settings) (string, error) {
 	if s.Store == node.Postgres {
-		return sqlstore.PostgresPlace(oauth.NewSecret(s.DSN))
+		return postgres.Place(oauth.NewSecret(s.DSN))
 	}
 	if _, err := os.Stat(s.Path); err != nil {
 		return "", fmt.Errorf("there is no database to migrate: %w", err)

@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
 )
 
 // StoreConfig says where state is kept.
@@ -104,7 +105,7 @@ func (c *StoreConfig) parsePlace(d *caddyfile.Dispenser, value string) error {
 	}
 	warnSubstituted(d, "connection string", value, 2)
 	if !setting.IsPlaceholder(value) {
-		if err := sqlstore.ParsePostgres(oauth.NewSecret(value)); err != nil {
+		if err := postgres.Parse(oauth.NewSecret(value)); err != nil {
 			return d.WrapErr(err)
 		}
 	}
@@ -186,7 +187,7 @@ func (c *StoreConfig) readPostgres(s *node.Settings) (err error) {
 		}
 		return errBraces // the error may quote a part of the password
 	}
-	if err := sqlstore.ParsePostgres(oauth.NewSecret(s.DSN)); err != nil {
+	if err := postgres.Parse(oauth.NewSecret(s.DSN)); err != nil {
 		return fmt.Errorf("store postgres: %w", err)
 	}
 	s.Pool = c.Pool

@@ -32,7 +32,7 @@ const (
 
 // ofPostgres is the slack of nodes that share a database, as docs/reliability.md promises it: gates hear of a revocation within
 // five seconds. A statement that a dead node has sent may be under way for as long as PostgreSQL lets it run, which the store
-// sets (serverPatience). On a machine that is busy both take longer; at the end, when there is time, nothing is stale.
+// sets (serverTimeout). On a machine that is busy both take longer; at the end, when there is time, nothing is stale.
 var ofPostgres = slack{late: 5 * time.Second, stale: 5 * time.Second}
 
 // run is one run of the rig: nodes that die, and clients that keep books.

@@ -72,10 +72,16 @@ var rooms = map[string]room{
 		without: slices.Concat(wire, database),
 	},
 	"tokenissuer/sqlstore": {
-		own:     []string{"internal/failpoint", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"},
-		others:  []string{"github.com/jackc/pgx/v5", "github.com/pressly/goose/v3", "modernc.org/sqlite"},
+		own: []string{
+			"internal/failpoint", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/sqlstore/postgres", "tokenissuer/sqlstore/sqlite",
+			"tokenissuer/sqlstore/writequeue", "tokenissuer/store",
+		},
+		others:  []string{"github.com/jackc/pgx/v5", "github.com/pressly/goose/v3"},
 		without: slices.Concat(wire, []string{"github.com/patrickmn/go-cache"}),
 	},
+	"tokenissuer/sqlstore/postgres":   {own: []string{"tokenissuer/oauth"}, others: []string{"github.com/jackc/pgx/v5"}, without: wire},
+	"tokenissuer/sqlstore/sqlite":     {others: []string{"modernc.org/sqlite"}, without: wire},
+	"tokenissuer/sqlstore/writequeue": {without: slices.Concat(wire, database)},
 	"tokenissuer/storetest": {
 		own: []string{"tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"}, without: slices.Concat(wire, database), tests: true,
 	},
@@ -128,7 +134,7 @@ var rooms = map[string]room{
 	"caddymodule/node": {
 		own: []string{
 			"tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/memstore", "tokenissuer/oauth", "tokenissuer/passwords",
-			"tokenissuer/sqlstore", "tokenissuer/store",
+			"tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store",
 		},
 		others: []string{
 			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/prometheus/client_golang", "go.uber.org/zap",
@@ -140,7 +146,7 @@ var rooms = map[string]room{
 			"caddymodule/coverage", "caddymodule/floodgate", "caddymodule/logfilter", "caddymodule/node",
 			"internal/failpoint", "internal/headroom",
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint", "tokenissuer/endpoint/pages", "tokenissuer/keys",
-			"tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/sqlstore", "tokenissuer/store",
+			"tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store",
 			"tokenissuer/trust",
 		},
 		others: []string{

@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -78,7 +79,7 @@ func (n *Node) Open() error {
 		timeout = serverTimeout
 	}
 	err := n.tryOpen(timeout)
-	if err != nil && n.settings.Store == Postgres && sqlstore.IsUnreachable(err) {
+	if err != nil && n.settings.Store == Postgres && postgres.IsUnreachable(err) {
 		n.log().Error("the database is away: everything that needs it answers 503 until it comes back", zap.Error(err))
 		n.startup.trying = true
 		n.runs.Go(n.keepTrying)

@@ -18,8 +18,8 @@ import (
 // oneByOne is the runner that groupCommit is held against: a transaction for each step.
 type oneByOne struct{ *groupCommit }
 
-func (o oneByOne) run(ctx context.Context, j job) error {
-	tx, err := o.db.BeginTx(ctx, nil)
+func (o oneByOne) Run(ctx context.Context, j job) error {
+	tx, err := o.database.Write.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}

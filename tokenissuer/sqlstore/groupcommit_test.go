@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/writequeue"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -71,7 +71,7 @@ func (g *group) sameMarks(t *testing.T, want ...int) {
 // start hands the job to the writer and returns where its result will be.
 func (g *group) start(ctx context.Context, j job) <-chan error {
 	result := make(chan error, 1)
-	go func() { result <- g.run(ctx, j) }()
+	go func() { result <- g.Run(ctx, j) }()
 	return result
 }
 
@@ -91,7 +91,7 @@ func (g *group) hold(ctx context.Context) (result <-chan error, release func()) 
 func (g *group) lineUp(ctx context.Context, jobs ...job) []<-chan error {
 	results := make([]<-chan error, len(jobs))
 	for i, j := range jobs {
-		before := len(g.queue)
+		before := g.Waiting()
 		results[i] = g.start(ctx, j)
 		g.await(before + 1)
 	}
@@ -100,7 +100,7 @@ func (g *group) lineUp(ctx context.Context, jobs ...job) []<-chan error {
 
 // await returns when that many wait.
 func (g *group) await(waiting int) {
-	for len(g.queue) != waiting {
+	for g.Waiting() != waiting {
 		runtime.Gosched()
 	}
 }
@@ -156,7 +156,7 @@ func TestGroupCommitFailedCommit(t *testing.T) {
 		}
 	}
 	g.sameMarks(t)
-	must(t, g.run(t.Context(), job{do: mark(4, nil)}))
+	must(t, g.Run(t.Context(), job{do: mark(4, nil)}))
 	g.sameMarks(t, 4)
 }
 
@@ -200,14 +200,14 @@ func TestGroupCommitPanickingStatement(t *testing.T) {
 // TestGroupCommitFailedBegin closes the handle while the writer waits for its connection. Whoever queued fails at once.
 func TestGroupCommitFailedBegin(t *testing.T) {
 	g := newGroup(t)
-	conn, err := g.db.Conn(t.Context())
+	conn, err := g.database.Write.Conn(t.Context())
 	must(t, err)
 	results := []<-chan error{g.start(t.Context(), job{do: mark(1, nil)})}
-	for g.db.Stats().WaitCount == 0 { // until the writer asks for the connection
+	for g.database.Write.Stats().WaitCount == 0 { // until the writer asks for the connection
 		runtime.Gosched()
 	}
 	results = append(results, g.lineUp(t.Context(), job{do: mark(2, nil)}, job{do: mark(3, nil)})...)
-	must(t, g.db.Close())
+	must(t, g.database.Write.Close())
 	must(t, conn.Close())
 	first := <-results[0]
 	if first == nil || !strings.Contains(first.Error(), "beginning") {
@@ -229,99 +229,18 @@ func TestGroupCommitContextEnds(t *testing.T) {
 	queued := g.lineUp(ctx, job{do: mark(1, nil)})[0]
 	behind := g.lineUp(t.Context(), job{do: mark(2, nil)})[0]
 	cancel()
-	if err := <-begun; !errors.Is(err, errUnknown) || !errors.Is(err, context.Canceled) {
+	if err := <-begun; !errors.Is(err, writequeue.ErrUnknown) || !errors.Is(err, context.Canceled) {
 		t.Errorf("the caller of a step that had begun got %v", err)
 	}
-	if err := <-queued; !errors.Is(err, context.Canceled) || errors.Is(err, errUnknown) {
+	if err := <-queued; !errors.Is(err, context.Canceled) || errors.Is(err, writequeue.ErrUnknown) {
 		t.Errorf("the caller of a step that had not begun got %v", err)
 	}
-	if err := g.run(ctx, job{do: mark(3, nil)}); !errors.Is(err, context.Canceled) || errors.Is(err, errUnknown) {
+	if err := g.Run(ctx, job{do: mark(3, nil)}); !errors.Is(err, context.Canceled) || errors.Is(err, writequeue.ErrUnknown) {
 		t.Errorf("a caller that came too late got %v", err)
 	}
 	release()
 	must(t, <-behind)
 	g.sameMarks(t, 0, 2) // an interrupted statement would have cost the neighbour its step
-}
-
-// TestGroupCommitIsBounded fills the queue. Who comes then waits outside, and a transaction takes no more than its share.
-func TestGroupCommitIsBounded(t *testing.T) {
-	g := newGroup(t)
-	held, release := g.hold(t.Context())
-	var mu sync.Mutex
-	sizes := make(map[*sql.Tx]int)
-	results := make([]<-chan error, maxQueued)
-	for i := range results {
-		results[i] = g.start(t.Context(), job{do: func(_ context.Context, tx session) error {
-			mu.Lock()
-			defer mu.Unlock()
-			sizes[tx.in.Tx]++
-			return nil
-		}})
-	}
-	g.await(maxQueued)
-	ctx, cancel := context.WithCancel(t.Context())
-	outside := g.start(ctx, job{do: mark(1, nil)})
-	cancel()
-	if err := <-outside; !errors.Is(err, context.Canceled) {
-		t.Errorf("the caller who found no place got %v", err)
-	}
-	release()
-	must(t, <-held)
-	for _, result := range results {
-		must(t, <-result)
-	}
-	g.sameMarks(t, 0)
-	largest := 0
-	for _, size := range sizes {
-		largest = max(largest, size)
-	}
-	if largest != maxBatch {
-		t.Errorf("the largest transaction has %d steps, want %d", largest, maxBatch)
-	}
-}
-
-// TestGroupCommitClose: what has begun is committed and acknowledged, who waits is told, and nobody hangs.
-func TestGroupCommitClose(t *testing.T) {
-	g := newGroup(t)
-	held, release := g.hold(t.Context())
-	results := g.lineUp(t.Context(), job{do: mark(1, nil)}, job{do: mark(2, nil), single: true})
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		g.close()
-	}()
-	<-g.closing
-	release()
-	must(t, <-held)
-	<-closed
-	for i, result := range append(results, g.start(t.Context(), job{do: mark(3, nil)})) {
-		if err := <-result; !errors.Is(err, errClosed) {
-			t.Errorf("step %d returned %v", i, err)
-		}
-	}
-	g.close()
-	g.sameMarks(t, 0)
-}
-
-// TestGroupCommitStoppedWriter ends the goroutine from inside of a step, as a test's own t.Fatal would. Everybody is
-// told.
-func TestGroupCommitStoppedWriter(t *testing.T) {
-	g := newGroup(t)
-	held, release := g.hold(t.Context())
-	results := g.lineUp(t.Context(), job{do: func(context.Context, session) error {
-		runtime.Goexit()
-		return nil
-	}}, job{do: mark(1, nil)})
-	release()
-	for i, c := range []struct {
-		result <-chan error
-		want   error
-	}{{held, errStopped}, {results[0], errStopped}, {results[1], errClosed}} {
-		if err := <-c.result; !errors.Is(err, c.want) {
-			t.Errorf("step %d returned %v, want %v", i, err, c.want)
-		}
-	}
-	g.sameMarks(t)
 }
 
 // TestGroupCommitCrowd has callers of every kind meet. Each mark that was acknowledged is there once, none that was
@@ -344,10 +263,10 @@ func TestGroupCommitCrowd(t *testing.T) {
 				if random.IntN(4) == 0 {
 					go cancel()
 				}
-				switch err := g.run(ctx, j); {
+				switch err := g.Run(ctx, j); {
 				case err == nil:
 					acknowledged[n]++
-				case errors.Is(err, errUnknown):
+				case errors.Is(err, writequeue.ErrUnknown):
 					unknown[n]++
 				case !errors.Is(err, refused) && !errors.Is(err, context.Canceled):
 					t.Error(err)
@@ -357,7 +276,7 @@ func TestGroupCommitCrowd(t *testing.T) {
 		})
 	}
 	crowd.Wait()
-	must(t, g.run(t.Context(), job{do: mark(99, nil)})) // whatever has begun is committed before this
+	must(t, g.Run(t.Context(), job{do: mark(99, nil)})) // whatever has begun is committed before this
 	var found [100]int
 	for _, n := range g.marks(t) {
 		found[n]++

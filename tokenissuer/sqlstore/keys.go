@@ -154,7 +154,7 @@ func (s *Store) DropSigningKey(ctx context.Context, id string) error {
 // erase clears what a key was out of the database's files. The key has changed whatever comes now, so a failure is not the
 // caller's.
 func (s *Store) erase(ctx context.Context, id string) {
-	if err := s.dialect.erase(ctx, s.write); err != nil {
+	if err := s.dialect.erase(ctx); err != nil {
 		s.options.warn("the former state of signing key %s may stay in the database's files until the store is closed: %v", id, err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/gatehouse-auth/gatehouse/internal/failpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/sqlite"
 )
 
 //go:embed migrations/*.sql
@@ -47,7 +49,7 @@ func (s *Store) migrateTo(ctx context.Context, files fs.FS) error {
 	for tries := 0; ; {
 		current, target, err := provider.GetVersions(ctx)
 		switch {
-		case err != nil && tries < maxVersionTries && ctx.Err() == nil && !IsUnreachable(err):
+		case err != nil && tries < maxVersionTries && ctx.Err() == nil && !postgres.IsUnreachable(err):
 			tries++ // somebody else made the table of versions just now
 			continue
 		case err != nil:
@@ -100,4 +102,42 @@ func (s *Store) checkNewer(ctx context.Context, db *sql.DB, current, target int6
 	}
 	s.options.warn("the database has schema version %d, which is newer than this build's %d and works with it", current, target)
 	return nil
+}
+
+// checkBefore looks at the schema and changes nothing. It is done when nothing is to be migrated, and refuses what cannot
+// be: a schema that others look after, and one in which this role may not make tables.
+func (s *Store) checkBefore(ctx context.Context, db *sql.DB, provider *goose.Provider) (done bool, err error) {
+	current, err := schemaVersion(ctx, db)
+	if err != nil {
+		return false, fmt.Errorf("reading the schema version: %w", err)
+	}
+	sources := provider.ListSources()
+	target := sources[len(sources)-1].Version
+	switch {
+	case current == target:
+		return true, nil
+	case current < target && s.options.KeepSchema:
+		return false, fmt.Errorf("the database has schema version %d and this build needs %d: run `caddy oauth migrate`", current, target)
+	case current == 0 && s.dialect.concurrent:
+		var may bool
+		err := db.QueryRowContext(ctx, `SELECT has_schema_privilege(current_schema(), 'CREATE')`).Scan(&may)
+		if err == nil && !may {
+			return false, errors.New("the role may not create tables in the schema: let one that may run `caddy oauth migrate`, " +
+				"or GRANT CREATE ON SCHEMA public TO this one")
+		}
+	}
+	return false, nil // what cannot be asked will be seen
+}
+
+// schemaVersion is 0 in a database that nobody has migrated yet.
+func schemaVersion(ctx context.Context, db *sql.DB) (version int64, err error) {
+	err = db.QueryRowContext(ctx, `SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version WHERE is_applied`).Scan(&version)
+	switch code := postgres.Code(err); {
+	case code == "42P01", sqlite.IsMissingTable(err):
+		return 0, nil
+	case code == "42501":
+		return 0, fmt.Errorf("the role may not read the tables: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public "+
+			"TO it, as their owner: %w", err)
+	}
+	return version, err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
 )
 
 // openPostgres opens a database of pgtest, with any warning being a failure. It has more patience than a node: the contract
@@ -21,7 +22,7 @@ func openPostgresWith(t testing.TB, dsn string, pool int) *Store {
 	t.Helper()
 	s, err := tryOpening(t, dsn+slowConnect, pool)
 	must(t, err)
-	s.read.queue.patience = time.Minute
+	s.read.queue.timeout = time.Minute
 	return s
 }
 
@@ -32,7 +33,7 @@ const slowConnect = "&connect_timeout=60"
 func openHasty(t testing.TB, dsn string) (s *Store) {
 	t.Helper()
 	inTime(t, "opening", func() (err error) {
-		if s, err = tryOpening(t, dsn, 8); !IsUnreachable(err) {
+		if s, err = tryOpening(t, dsn, 8); !postgres.IsUnreachable(err) {
 			must(t, err)
 		}
 		return err

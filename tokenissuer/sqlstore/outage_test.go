@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
@@ -110,16 +111,16 @@ func TestSilentConnectionsAreReplaced(t *testing.T) {
 	s := openPostgresWith(t, pgtest.Via(server.Database(t), proxy.Addr()), 24)
 	addClient(t, s, "acme")
 	inTime(t, "answers", func() error {
-		s.read.queue.patience = time.Minute
+		s.read.queue.timeout = time.Minute
 		onEach(t, s.read.db, func() error { // prepares a statement there
 			_, err := s.Client(t.Context(), "acme")
 			return err
 		})
 		proxy.HalfDead()
 		// As long as they were used just now nobody asks whether they are there.
-		idle := time.NewTimer(idleAfter)
+		idle := time.NewTimer(postgres.IdleAfter)
 		<-idle.C
-		s.read.queue.patience = patience
+		s.read.queue.timeout = postgres.RequestTimeout
 		_, first := s.Client(t.Context(), "acme")
 		_, second := s.Client(t.Context(), "acme")
 		return errors.Join(first, second)
@@ -127,7 +128,7 @@ func TestSilentConnectionsAreReplaced(t *testing.T) {
 	proxy.HalfDead()
 	closing := time.Now()
 	must(t, s.Close())
-	if took := time.Since(closing); machine.Fair(took) > 2*closeWithin { // and not five seconds for each connection that has a statement
+	if took := time.Since(closing); machine.Fair(took) > 2*time.Second { // and not five seconds for each connection that has a statement
 		t.Errorf("closing took %s", took)
 	}
 }
@@ -139,10 +140,10 @@ func TestAFirstHostThatIsSilent(t *testing.T) {
 	dsn := server.Database(t)
 	both := pgtest.Via(dsn, dead.Addr()+","+server.Addr())
 	s := openHasty(t, both)
-	s.read.queue.patience = time.Minute
+	s.read.queue.timeout = time.Minute
 	addClient(t, s, "acme")
 	dead.Blackhole()
-	s.read.queue.patience = patience
+	s.read.queue.timeout = postgres.RequestTimeout
 	inTime(t, "reaches the second", func() error {
 		forsake(s.write)
 		_, err := s.Client(t.Context(), "acme")
@@ -154,7 +155,7 @@ func TestAFirstHostThatIsSilent(t *testing.T) {
 func TestRequestHasOnePatience(t *testing.T) {
 	s, proxy := openThrough(t)
 	addClient(t, s, "acme")
-	s.read.queue.patience = patience
+	s.read.queue.timeout = postgres.RequestTimeout
 	proxy.Blackhole()
 	ctx, began := WithTimeout(t.Context()), time.Now()
 	var err error
@@ -164,7 +165,7 @@ func TestRequestHasOnePatience(t *testing.T) {
 			t.Fatal("answered by silence")
 		}
 	}
-	if took := time.Since(began); !errors.Is(err, errImpatient) || machine.Fair(took) > patience+time.Second { // one for all that comes after it
+	if took := time.Since(began); !errors.Is(err, errImpatient) || machine.Fair(took) > postgres.RequestTimeout+time.Second { // one for all that comes after it
 		t.Errorf("after %s: %v", took, err)
 	}
 	proxy.Restore()
@@ -177,8 +178,8 @@ func TestRequestHasOnePatience(t *testing.T) {
 // TestF15ListenerThatIsLost: who listens hears that something may have been missed as soon as there is a connection again,
 // also when the old one never said that it was dead.
 func TestF15ListenerThatIsLost(t *testing.T) {
-	defer func(before, within time.Duration) { silence, notifyWithin = before, within }(silence, notifyWithin)
-	silence, notifyWithin = time.Second, nodesNotifyWithin
+	defer func(before, within time.Duration) { silence, notifyTimeout = before, within }(silence, notifyTimeout)
+	silence, notifyTimeout = time.Second, nodesNotifyTimeout
 	for _, c := range []struct {
 		name string
 		lose func(*faultproxy.Proxy)
@@ -233,11 +234,11 @@ func TestF11Failover(t *testing.T) {
 	standby := primary.Standby(t, true)
 	dsn := primary.Database(t)
 	s := openHasty(t, pgtest.Via(dsn, primary.Addr()+","+standby.Addr()))
-	s.read.queue.patience = time.Minute
+	s.read.queue.timeout = time.Minute
 	addClient(t, s, "acme")
-	s.read.queue.patience = patience
+	s.read.queue.timeout = postgres.RequestTimeout
 	_, err := OpenPostgres(t.Context(), oauth.NewSecret(pgtest.Via(dsn, standby.Addr())), 8, Options{})
-	if err == nil || !IsUnreachable(err) {
+	if err == nil || !postgres.IsUnreachable(err) {
 		t.Errorf("opening a server that takes no writes: %v", err)
 	}
 	var mu sync.Mutex
@@ -280,7 +281,7 @@ func TestF11Failover(t *testing.T) {
 	eventually(t, "families are added", func() bool { return count() > before+50 })
 	close(stopped)
 	writers.Wait()
-	s.read.queue.patience = time.Minute
+	s.read.queue.timeout = time.Minute
 	for id, generation := range acknowledged {
 		f, err := s.Family(t.Context(), id)
 		if err != nil || f.Generation < generation {
@@ -301,7 +302,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 
 // TestF10NobodyWaitsLongerThanPromised: other tests bear with a busy machine, and would not see it.
 func TestF10NobodyWaitsLongerThanPromised(t *testing.T) {
-	if patience > 2*time.Second || nodesNotifyWithin > 2*time.Second || nodesLockPatience > 2*time.Second {
-		t.Errorf("a request waits for %v, a listener for %v, a writer for %v", patience, nodesNotifyWithin, nodesLockPatience)
+	if postgres.RequestTimeout > 2*time.Second || nodesNotifyTimeout > 2*time.Second || nodesLockTimeout > 2*time.Second {
+		t.Errorf("a request waits for %v, a listener for %v, a writer for %v", postgres.RequestTimeout, nodesNotifyTimeout, nodesLockTimeout)
 	}
 }

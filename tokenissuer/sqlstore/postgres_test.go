@@ -14,6 +14,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
@@ -132,7 +133,7 @@ func TestF22OldAndNewBuildOnOneSchema(t *testing.T) {
 				return
 			}
 			must(t, err)
-			again.read.queue.patience = time.Minute
+			again.read.queue.timeout = time.Minute
 			t.Cleanup(func() { must(t, again.Close()) })
 			addClient(t, again, "started-later")
 			must(t, again.RemoveClient(t.Context(), "runs-on", revocation("runs-on")))
@@ -195,8 +196,8 @@ func TestRolesThatMayNot(t *testing.T) {
 			_ = s.Close()
 			t.Fatal("opened")
 		}
-		if !strings.Contains(err.Error(), want) || IsUnreachable(err) {
-			t.Errorf("got %v, unreachable: %t", err, IsUnreachable(err))
+		if !strings.Contains(err.Error(), want) || postgres.IsUnreachable(err) {
+			t.Errorf("got %v, unreachable: %t", err, postgres.IsUnreachable(err))
 		}
 	}
 	refused("may not create tables")
@@ -266,14 +267,14 @@ func TestF13TheQueueIsBounded(t *testing.T) {
 	for range room {
 		must(t, <-answers)
 	}
-	s.read.queue.patience = 100 * time.Millisecond
+	s.read.queue.timeout = 100 * time.Millisecond
 	release = holdPool(t, s)
 	if _, err := s.Client(t.Context(), "acme"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("who lost patience got %v", err)
 	}
 	must(t, s.askFeed(t.Context()))
 	release()
-	s.read.queue.patience = time.Minute
+	s.read.queue.timeout = time.Minute
 	if _, err := s.Client(t.Context(), "acme"); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
@@ -341,8 +342,8 @@ func TestMigrationThatTakesTooLong(t *testing.T) {
 	})
 	close(ctx.passed)
 	err := <-ended
-	if err == nil || !strings.Contains(err.Error(), "caddy oauth migrate") || !IsUnreachable(err) {
-		t.Errorf("got %v, tried again: %v", err, IsUnreachable(err))
+	if err == nil || !strings.Contains(err.Error(), "caddy oauth migrate") || !postgres.IsUnreachable(err) {
+		t.Errorf("got %v, tried again: %v", err, postgres.IsUnreachable(err))
 	}
 }
 

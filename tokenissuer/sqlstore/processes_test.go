@@ -33,12 +33,12 @@ const (
 )
 
 // What a node has, which TestMain changes.
-var nodesLockPatience, nodesServerPatience, nodesNotifyWithin = lockTimeout, serverTimeout, notifyWithin
+var nodesLockTimeout, nodesServerTimeout, nodesNotifyTimeout = lockTimeout, serverTimeout, notifyTimeout
 
 func TestMain(m *testing.M) {
 	// How long a step waits for another process, a server for a node and a notification for its server have tests of their
 	// own. The others are not about how fast a busy machine is.
-	lockTimeout, serverTimeout, notifyWithin = time.Minute, 2*time.Minute, time.Minute
+	lockTimeout, serverTimeout, notifyTimeout = time.Minute, 2*time.Minute, time.Minute
 	if name := os.Getenv(childName); name != "" {
 		end(child(name))
 	}

@@ -93,7 +93,7 @@ func (q query) rows(ctx context.Context, args []any) (*sql.Rows, error) {
 }
 
 // ask runs a query and reads the answer. Every query goes through here, so that none waits longer than the
-// queue's patience, unless its caller says how long it waits, and no more wait than there is room for.
+// queue's timeout, unless its caller says how long it waits, and no more wait than there is room for.
 func ask(ctx context.Context, q query, args []any, read func(*sql.Rows) error) error {
 	err := q.ask(ctx, args, read)
 	if err != nil {

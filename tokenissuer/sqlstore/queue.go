@@ -6,6 +6,8 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
 )
 
 // errCrowded: everybody would wait longer if one more did.
@@ -15,22 +17,22 @@ var errCrowded = errors.New("too many wait for the database")
 var errImpatient = errors.New("the request has waited for the database for too long")
 
 // requestTimeout is how long all queries and steps of one request may wait, together.
-const requestTimeout = patience + patience/4
+const requestTimeout = postgres.RequestTimeout + postgres.RequestTimeout/4
 
-type patienceKey struct{}
+type timeoutKey struct{}
 
 // WithTimeout returns the context of a request whose queries and steps wait, all together, little longer than one alone
 // may. Without it a request that asks a silent database several times would hang several times as long.
 func WithTimeout(ctx context.Context) context.Context {
 	left := new(atomic.Int64)
 	left.Store(int64(requestTimeout))
-	return context.WithValue(ctx, patienceKey{}, left)
+	return context.WithValue(ctx, timeoutKey{}, left)
 }
 
 // Wait returns a context in which a request waits for a query that others ask too: for that long, and for no longer than
-// it has patience left. The function ends the wait, which counts as one of its own.
+// it has time left. The function ends the wait, which counts as one of its own.
 func Wait(ctx context.Context, limit time.Duration) (context.Context, func()) {
-	left, bounded := ctx.Value(patienceKey{}).(*atomic.Int64)
+	left, bounded := ctx.Value(timeoutKey{}).(*atomic.Int64)
 	if bounded {
 		limit = min(limit, time.Duration(left.Load()))
 	}
@@ -47,13 +49,13 @@ func Wait(ctx context.Context, limit time.Duration) (context.Context, func()) {
 // queue bounds who asks a database that many ask at a time: how many, those who wait for a connection included, and
 // for how long. A nil queue bounds nothing.
 type queue struct {
-	room     int64
-	patience time.Duration
-	inside   atomic.Int64
+	room    int64
+	timeout time.Duration
+	inside  atomic.Int64
 }
 
-// enter lets a query or a step in, with a context that ends when its patience does, and not when the caller goes: to
-// break off costs the connection. A caller whose context has a deadline has a patience of its own; see WithPatience too.
+// enter lets a query or a step in, with a context that ends when its time does, and not when the caller goes: to
+// break off costs the connection. A caller whose context has a deadline has a timeout of its own; see WithTimeout too.
 func (q *queue) enter(ctx context.Context) (context.Context, func(), error) {
 	if q == nil {
 		return ctx, func() {}, nil
@@ -65,12 +67,12 @@ func (q *queue) enter(ctx context.Context) (context.Context, func(), error) {
 		q.inside.Add(-1)
 		return nil, nil, errCrowded
 	}
-	left, bounded := ctx.Value(patienceKey{}).(*atomic.Int64)
+	left, bounded := ctx.Value(timeoutKey{}).(*atomic.Int64)
 	if bounded && left.Load() <= 0 {
 		q.inside.Add(-1)
 		return nil, nil, errImpatient
 	}
-	limit := q.patience
+	limit := q.timeout
 	if bounded {
 		limit = min(limit, time.Duration(left.Load()))
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gatehouse-auth/gatehouse/internal/failpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/writequeue"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -79,41 +80,40 @@ func (t *transactions) record(ctx context.Context, j job) error {
 	if !j.records.isStorable() {
 		return errNotStorable // in the batch it would fail the others too
 	}
-	err := t.revoking.run(ctx, j)
+	err := t.revoking.Run(ctx, j)
 	if errors.Is(err, errHeld) {
 		return t.runAlone(ctx, j)
 	}
 	return err
 }
 
-// recordBatch records, in one transaction, what the first call and those behind it have to record.
-func (t *transactions) recordBatch(first *call) {
-	var m members
-	outcome := errStopped
-	defer func() { m.answer(outcome) }() // deferred, so that nobody waits for ever
-	for c := first; c != nil; c = t.revoking.next(len(m.ran)) {
-		if m.take(c) {
-			failpoint.Hit("before", c.name)
-		}
+// recordBatch records, in one transaction, what all the calls of a batch have to record.
+func (t *transactions) recordBatch(b *writequeue.Batch[job]) error {
+	for c := b.Next(); c != nil; c = b.Next() {
+		failpoint.Hit("before", c.Step.name)
 	}
-	if len(m.ran) == 0 {
-		outcome = nil // they have all left
-		return
+	if len(b.Calls()) == 0 {
+		return nil // they have all left
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), t.queue.patience)
+	ctx, cancel := context.WithTimeout(context.Background(), t.queue.timeout)
 	defer cancel()
-	outcome = t.again(ctx, func() error { return t.recordCalls(ctx, m.ran) })
+	err := t.again(ctx, func() error { return t.recordCalls(ctx, b.Calls()) })
+	if err == nil {
+		hitAfterCommit(b)
+	}
+	return err
 }
 
 // recordCalls records what the calls have to record, in one transaction. The error of a call whose family is held is errHeld.
-func (t *transactions) recordCalls(ctx context.Context, calls []*call) error {
+func (t *transactions) recordCalls(ctx context.Context, calls []*writequeue.Call[job]) error {
 	var revocations []store.Revocation
 	ends := make(map[string]*recording) // the first one for each family, which the others find ended
 	for _, c := range calls {
-		c.err = nil // a run before this one may have left one
-		revocations = append(revocations, c.records.revocations...)
-		if id := c.records.family; id != "" && ends[id] == nil {
-			ends[id] = c.records
+		c.Err = nil // a run before this one may have left one
+		r := c.Step.records
+		revocations = append(revocations, r.revocations...)
+		if r.family != "" && ends[r.family] == nil {
+			ends[r.family] = r
 		}
 	}
 	record := func(tx querier) error {
@@ -122,8 +122,8 @@ func (t *transactions) recordCalls(ctx context.Context, calls []*call) error {
 		}
 		err := recordTogether(ctx, tx, revocations)
 		for _, c := range calls {
-			if err == nil && c.err == nil {
-				failpoint.Hit("after step", c.name)
+			if err == nil && c.Err == nil {
+				failpoint.Hit("after step", c.Step.name)
 			}
 		}
 		return err
@@ -137,12 +137,12 @@ func (t *transactions) recordCalls(ctx context.Context, calls []*call) error {
 			return err
 		}
 		for _, c := range calls {
-			r := c.records
+			r := c.Step.records
 			if r.family == "" {
 				continue
 			}
 			if held[r.family] {
-				c.err = errHeld
+				c.Err = errHeld
 				continue
 			}
 			r.ended = r.endedBefore()
@@ -181,7 +181,10 @@ func endTogether(ctx context.Context, tx session, ends map[string]*recording) (
 	if len(ended) == len(ids) {
 		return ended, nil, nil
 	}
-	living, err := queryAll(ctx, tx, `SELECT id FROM families WHERE id = ANY($1::text[]) AND revoked_at IS NULL`, []any{ids}, scanName)
+	living, err := queryAll(ctx, tx, `SELECT id FROM families WHERE id = ANY($1::text[]) AND revoked_at IS NULL`, []any{ids}, func(row scanner) (id string, err error) {
+		err = row.Scan(&id)
+		return id, err
+	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("looking for families that are held: %w", err)
 	}

@@ -40,10 +40,10 @@ func queueBehind(t *testing.T, s *Store, steps ...func(context.Context) error) [
 		return result
 	}
 	results := []<-chan error{begin(func(ctx context.Context) error { return s.Revoke(ctx, revocation("first")) })}
-	eventually(t, "the first waits for the counter", func() bool { return s.write.Stats().InUse >= 2 && len(line.queue) == 0 })
+	eventually(t, "the first waits for the counter", func() bool { return s.write.Stats().InUse >= 2 && line.Waiting() == 0 })
 	for i, step := range steps {
 		results = append(results, begin(step))
-		eventually(t, "the next one waits", func() bool { return len(line.queue) == i+1 })
+		eventually(t, "the next one waits", func() bool { return line.Waiting() == i+1 })
 	}
 	return results
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -169,7 +168,7 @@ func TestReadersDoNotWait(t *testing.T) {
 func asANode(t *testing.T) {
 	t.Helper()
 	lock, server := lockTimeout, serverTimeout
-	lockTimeout, serverTimeout = nodesLockPatience, nodesServerPatience
+	lockTimeout, serverTimeout = nodesLockTimeout, nodesServerTimeout
 	t.Cleanup(func() { lockTimeout, serverTimeout = lock, server })
 }
 
@@ -210,38 +209,6 @@ func TestManyWriters(t *testing.T) {
 	if len(list) != 320 {
 		t.Errorf("%d clients are stored, want 320", len(list))
 	}
-}
-
-// TestAwaitLockAsksOften: another process that commits without a pause lets go for some microseconds between two
-// commits, which SQLite's own way of waiting, ten queries a second, seldom meets.
-func TestAwaitLockAsksOften(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tries, start := 0, time.Now()
-		locked := func() error { tries++; return errLogInUse }
-		if err := awaitLock(nil, locked); !errors.Is(err, errLogInUse) || tries < 1000 || time.Since(start) != lockTimeout {
-			t.Errorf("after %d tries in %v got %v", tries, time.Since(start), err)
-		}
-		tries = 0
-		if err := awaitLock(nil, func() error {
-			if tries == 3 {
-				return nil
-			}
-			return locked()
-		}); err != nil || tries != 3 {
-			t.Errorf("after %d tries got %v", tries, err)
-		}
-		tries = 0
-		stop := make(chan struct{})
-		close(stop)
-		if err := awaitLock(stop, locked); !errors.Is(err, errLogInUse) || tries != 1 {
-			t.Errorf("stopped, after %d tries got %v", tries, err)
-		}
-		tries = 0
-		broken := errors.New("broken")
-		if err := awaitLock(nil, func() error { tries++; return broken }); !errors.Is(err, broken) || tries != 1 {
-			t.Errorf("another failure was tried %d times and gave %v", tries, err)
-		}
-	})
 }
 
 // TestStepsAreWhole breaks the second half of each step. The first half must not stay.

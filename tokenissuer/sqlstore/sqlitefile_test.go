@@ -125,25 +125,3 @@ func TestK5NoRegularFile(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
 	refused(t, filepath.Join(dir, "file", "gatehouse.db"), "not a directory")
 }
-
-// TestK5ForeignOwner asks as another user than the one who owns file and directory. Root's directories are trusted,
-// its files are not ours.
-func TestK5ForeignOwner(t *testing.T) {
-	path := newPath(t)
-	must(t, openAt(t, path).Close())
-	stranger := os.Geteuid() + 1
-	if _, err := tightenFile(path, stranger, Options{}); err == nil || !strings.Contains(err.Error(), "belongs to user") {
-		t.Errorf("a stranger's file gave %v", err)
-	}
-	err := prepareDirectory(path, stranger, Options{})
-	if trusted := os.Geteuid() == 0; trusted != (err == nil) {
-		t.Errorf("another user's directory gave %v", err)
-	}
-	if os.Geteuid() == 0 { // only root can give a directory away
-		must(t, os.Chown(filepath.Dir(path), 12345, -1))
-		refused(t, path, "belongs to user 12345")
-		must(t, os.Chown(filepath.Dir(path), 0, -1))
-		must(t, os.Chown(path, 12345, -1))
-		refused(t, path, "belongs to user 12345")
-	}
-}

@@ -17,6 +17,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/gatehouse-auth/gatehouse/internal/failpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -62,16 +63,6 @@ type Store struct {
 	statements
 }
 
-// statements are prepared for the hot path: queries on the handles for reading, steps on the writing one.
-type statements struct {
-	clientByID, userByID, userByEmail, familyByID            query
-	progressed, feedPage                                     query
-	addFamily, decideRequest, redeemCode, rotateRefreshToken *sql.Stmt
-	addDecided                                               *sql.Stmt // nil: it takes two statements
-	endFamilyByID                                            *sql.Stmt
-	advanceFeed, tagFeed, recordRevocation                   *sql.Stmt // nil where recordTogether does it
-}
-
 // work is what one step does in a session, which is not its own to end. It may run again when the database asks for it,
 // and the last run counts.
 type work func(ctx context.Context, tx session) error
@@ -98,9 +89,9 @@ func (j job) runIn(ctx context.Context, tx session) error {
 // runner runs steps: all that a job does, or nothing of it, and nil means that it is durable. Whether steps share a
 // transaction is the dialect's choice.
 type runner interface {
-	run(ctx context.Context, j job) error
-	// close waits for what has begun and fails the rest. A second call does nothing.
-	close()
+	Run(ctx context.Context, j job) error
+	// Close waits for what has begun and fails the rest. A second call does nothing.
+	Close()
 }
 
 // dialect is all that differs between databases once they are open.
@@ -108,7 +99,7 @@ type dialect struct {
 	// goose is the dialect's name in the migration library.
 	goose goose.Dialect
 	// erase makes what has been overwritten or deleted leave the database's files.
-	erase func(ctx context.Context, db *sql.DB) error
+	erase func(ctx context.Context) error
 	// shareLock is what stands behind a SELECT whose answer must hold until the commit; empty where steps run one
 	// after the other.
 	shareLock string
@@ -118,7 +109,7 @@ type dialect struct {
 	// migrating opens a handle for the migrations alone; nil: they use the writing handle.
 	migrating func() *sql.DB
 	// notify tells other nodes of changes, and watch hears of theirs; nil: there is nobody to tell.
-	notify *notifier
+	notify *postgres.Notifier
 	watch  func(ctx context.Context, changed func())
 	// hurry keeps the handles from waiting for a server when they are closed; nil: they do not.
 	hurry func()
@@ -132,69 +123,7 @@ type dialect struct {
 	// backup copies the database into a new file; nil: its own tools do.
 	backup func(ctx context.Context, path string) error
 	// newRunner starts what runs the steps once the schema is there. The Store closes it.
-	newRunner func(ctx context.Context, write *sql.DB, options Options) (runner, error)
-}
-
-// open brings the schema up to date and prepares the statements of the hot path. The Store owns the handles, also when
-// open fails.
-func open(ctx context.Context, s *Store) (*Store, error) {
-	s.read.options, s.feed.options = s.options, s.options
-	for _, next := range []func(context.Context) error{
-		s.migrate, s.start, s.addStandIn, s.addStandInUser, s.addStandInFamily, s.prepare,
-	} {
-		if err := next(ctx); err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-	}
-	return s, nil
-}
-
-// start lets steps begin.
-func (s *Store) start(ctx context.Context) (err error) {
-	s.steps, err = s.dialect.newRunner(ctx, s.write, s.options)
-	return err
-}
-
-// preparation is where a statement of a handle is to stand.
-type preparation struct {
-	statement **sql.Stmt
-	handle    *sql.DB
-	text      string
-}
-
-// prepare fills statements.
-func (s *Store) prepare(ctx context.Context) error {
-	s.clientByID = s.text(selectClients + whereClient)
-	s.userByID, s.userByEmail = s.text(selectUsers+whereUser), s.text(selectUsers+whereEmail)
-	s.familyByID = s.text(selectFamily)
-	s.progressed, s.feedPage = s.background(selectProgress), s.background(selectFeed+`> $1 ORDER BY position LIMIT $2`)
-	list := []preparation{
-		{&s.addFamily, s.write, fmt.Sprintf(insertFamily, s.dialect.shareLock)},
-		{&s.decideRequest, s.write, decideRequest},
-		{&s.redeemCode, s.write, redeemCode},
-		{&s.rotateRefreshToken, s.write, rotateRefreshToken},
-		{&s.endFamilyByID, s.write, endFamilyByID},
-	}
-	queries := []*query{&s.clientByID, &s.userByID, &s.userByEmail, &s.familyByID}
-	if s.dialect.concurrent {
-		// The driver keeps what is asked often prepared by itself. What is prepared here is given back before its connection is
-		// closed, for which forsake would wait where the server is silent: the queries of the feed are not.
-		list = append(list, preparation{&s.addDecided, s.write, fmt.Sprintf(insertDecided, fmt.Sprintf(insertFamily, s.dialect.shareLock))})
-	} else {
-		list = append(list, preparation{&s.advanceFeed, s.write, advanceFeed},
-			preparation{&s.tagFeed, s.write, tagFeed}, preparation{&s.recordRevocation, s.write, recordRevocation})
-		queries = append(queries, &s.progressed, &s.feedPage)
-	}
-	for _, q := range queries {
-		list = append(list, preparation{&q.stmt, q.on.db, q.text})
-	}
-	for _, p := range list {
-		var err error
-		if *p.statement, err = p.handle.PrepareContext(ctx, p.text); err != nil {
-			return fmt.Errorf("preparing %.40q: %w", p.text, err)
-		}
-	}
-	return nil
+	newRunner func(ctx context.Context) (runner, error)
 }
 
 // Ping reports whether the database answers a reader and lets a writer write: on a full disk, or with a standby that does not
@@ -231,9 +160,9 @@ func (s *Store) Close() error {
 		s.endLater()
 	}
 	if s.steps != nil {
-		s.steps.close()
+		s.steps.Close()
 	}
-	s.dialect.notify.close()
+	s.dialect.notify.Close()
 	if s.dialect.hurry != nil {
 		s.dialect.hurry()
 	}
@@ -275,7 +204,7 @@ func (s *Store) announcedStep(ctx context.Context, name string, do work) error {
 func (s *Store) announced(ctx context.Context, j job) error {
 	err := s.run(ctx, j)
 	if err == nil {
-		s.dialect.notify.tell()
+		s.dialect.notify.Tell()
 	}
 	return err
 }
@@ -286,7 +215,7 @@ func (s *Store) statement(ctx context.Context, name string, do work) error {
 }
 
 func (s *Store) run(ctx context.Context, j job) error {
-	if err := s.steps.run(ctx, j); err != nil {
+	if err := s.steps.Run(ctx, j); err != nil {
 		s.options.failed(err)
 		return fmt.Errorf("%s: %w", j.name, err)
 	}

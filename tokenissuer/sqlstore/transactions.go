@@ -3,12 +3,11 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/gatehouse-auth/gatehouse/internal/failpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/writequeue"
 )
 
 const (
@@ -24,21 +23,21 @@ type transactions struct {
 	db    *sql.DB
 	queue *queue
 	// revoking is where those wait who record revocations; see record.
-	revoking *writeQueue
+	revoking *writequeue.Queue[job]
 }
 
 // newTransactions starts the queue.
 func newTransactions(db *sql.DB, q *queue) *transactions {
 	t := &transactions{db: db, queue: q}
-	t.revoking = newWriteQueue(t.recordBatch)
+	t.revoking = writequeue.New(t.recordBatch)
 	return t
 }
 
-func (t *transactions) close() { t.revoking.close() }
+func (t *transactions) Close() { t.revoking.Close() }
 
-// run runs the step. It goes on when the caller has gone: to break off would cost the connection, and would leave open
+// Run runs the step. It goes on when the caller has gone: to break off would cost the connection, and would leave open
 // whether the step happened.
-func (t *transactions) run(ctx context.Context, j job) error {
+func (t *transactions) Run(ctx context.Context, j job) error {
 	ctx, leave, err := t.queue.enter(ctx)
 	if err != nil {
 		return err
@@ -67,7 +66,7 @@ func (t *transactions) again(ctx context.Context, try func() error) error {
 			t.dropReadOnly(err)
 			return err
 		}
-		if err := pause(ctx, conflictPause); err != nil {
+		if err := postgres.Pause(ctx, conflictPause); err != nil {
 			return err
 		}
 	}
@@ -95,14 +94,13 @@ func (t *transactions) inTransaction(ctx context.Context, do func(session) error
 // isConflict reports whether the database has taken a transaction back because of another one: it could not be put in an
 // order with it, or each waited for the other. Nothing has happened, and it may go well the next time.
 func isConflict(err error) bool {
-	var refusal *pgconn.PgError
-	return errors.As(err, &refusal) && (refusal.Code == "40001" || refusal.Code == "40P01")
+	code := postgres.Code(err)
+	return code == "40001" || code == "40P01"
 }
 
 // dropReadOnly lets go of the connections to a server that has become a standby.
 func (t *transactions) dropReadOnly(err error) {
-	var refusal *pgconn.PgError
-	if errors.As(err, &refusal) && refusal.Code == "25006" {
+	if postgres.Code(err) == "25006" {
 		forsake(t.db)
 	}
 }

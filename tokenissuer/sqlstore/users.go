@@ -12,10 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -231,10 +230,7 @@ func (r userColumns) update(ctx context.Context, tx session, userID string) erro
 }
 
 // isTwice reports whether a statement failed because something that is there once would be there twice.
-func isTwice(err error) bool {
-	var refusal *pgconn.PgError
-	return errors.As(err, &refusal) && refusal.Code == "23505"
-}
+func isTwice(err error) bool { return postgres.Code(err) == "23505" }
 
 // RehashPassword replaces the hash old. A user that is gone has it no more than one whose password was changed.
 func (s *Store) RehashPassword(ctx context.Context, userID string, old, hash oauth.Secret) error {

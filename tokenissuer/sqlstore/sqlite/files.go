@@ -1,4 +1,4 @@
-package sqlstore
+package sqlite
 
 import (
 	"errors"
@@ -17,23 +17,23 @@ var filesMu sync.Mutex
 // prepareFiles makes sure that the database, its log and its directory belong to uid and are closed to others, before
 // SQLite reads or writes a byte: signing keys lie in there. SQLite gives the files that it makes beside the database
 // the database's own mode, whatever the umask.
-func prepareFiles(path string, uid int, options Options) error {
+func prepareFiles(path string, uid int, warn Warn) error {
 	filesMu.Lock()
 	defer filesMu.Unlock()
-	if err := prepareDirectory(path, uid, options); err != nil {
+	if err := prepareDirectory(path, uid, warn); err != nil {
 		return err
 	}
 	// The log is looked at first: a process that starts at the same time writes the database before its log.
-	wal, err := tightenFile(path+"-wal", uid, options)
+	wal, err := tightenFile(path+"-wal", uid, warn)
 	if err != nil {
 		return err
 	}
 	for _, suffix := range []string{"-shm", "-journal"} {
-		if _, err := tightenFile(path+suffix, uid, options); err != nil {
+		if _, err := tightenFile(path+suffix, uid, warn); err != nil {
 			return err
 		}
 	}
-	size, err := tightenFile(path, uid, options)
+	size, err := tightenFile(path, uid, warn)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func prepareFiles(path string, uid int, options Options) error {
 		// SQLite would throw the log away, and with it everything that was acknowledged and not moved yet.
 		return fmt.Errorf("there is a write-ahead log and its database is missing or empty: restore the database, or move %s-wal away", path)
 	case size == 0:
-		options.warn("%s was empty: starting with nothing in it", path)
+		warn("%s was empty: starting with nothing in it", path)
 	case size == missing:
 		return createFile(path)
 	}
@@ -51,7 +51,7 @@ func prepareFiles(path string, uid int, options Options) error {
 
 // prepareDirectory creates the directory as 0700, or tightens it when it holds nothing but this database. A directory
 // that is shared with other things is left as it is, and refused if others may put files there.
-func prepareDirectory(path string, uid int, options Options) error {
+func prepareDirectory(path string, uid int, warn Warn) error {
 	dir := filepath.Dir(path)
 	info, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -90,11 +90,11 @@ func prepareDirectory(path string, uid int, options Options) error {
 	}
 	switch {
 	case owner == uid && alone:
-		return tighten(dir, mode, 0o700, options)
+		return tighten(dir, mode, 0o700, warn)
 	case mode&0o022 != 0:
 		return fmt.Errorf("others can write to the directory %s (mode %04o): use a directory of its own for the database", dir, mode)
 	}
-	options.warn("others can list the directory %s (mode %04o), which holds more than the database: better use one of its own", dir, mode)
+	warn("others can list the directory %s (mode %04o), which holds more than the database: better use one of its own", dir, mode)
 	return nil
 }
 
@@ -118,7 +118,7 @@ func holdsOnly(dir, name string) (bool, error) {
 const missing = -1
 
 // tightenFile closes a file to others, and returns its size or missing.
-func tightenFile(path string, uid int, options Options) (int64, error) {
+func tightenFile(path string, uid int, warn Warn) (int64, error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return missing, nil
@@ -136,7 +136,7 @@ func tightenFile(path string, uid int, options Options) (int64, error) {
 		return 0, fmt.Errorf("%s belongs to user %d: it must belong to user %d, who runs this process", path, owner, uid)
 	}
 	if mode := info.Mode().Perm(); mode&^0o600 != 0 && permissionsMatter {
-		err := tighten(path, mode, 0o600, options)
+		err := tighten(path, mode, 0o600, warn)
 		if errors.Is(err, fs.ErrNotExist) { // another process has just closed the database
 			return missing, nil
 		}
@@ -147,11 +147,11 @@ func tightenFile(path string, uid int, options Options) (int64, error) {
 	return info.Size(), nil
 }
 
-func tighten(path string, from, to fs.FileMode, options Options) error {
+func tighten(path string, from, to fs.FileMode, warn Warn) error {
 	if err := os.Chmod(path, to); err != nil {
 		return err
 	}
-	options.warn("%s was open to others: its mode was %04o and is %04o now", path, from, to)
+	warn("%s was open to others: its mode was %04o and is %04o now", path, from, to)
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package sqlstore
+package postgres
 
 import (
 	"errors"
@@ -30,16 +30,16 @@ var misreadings = []string{
 	`both "sslcert" and "sslkey" are required`, "failed to read service",
 }
 
-// ParsePostgres reads a connection string, a URL or in key=value form, without connecting. What it leaves out comes from
+// Parse reads a connection string, a URL or in key=value form, without connecting. What it leaves out comes from
 // the PG… environment variables, as with psql. The error tells no part of it.
-func ParsePostgres(dsn oauth.Secret) error {
-	_, err := parsePostgres(dsn)
+func Parse(dsn oauth.Secret) error {
+	_, err := parse(dsn)
 	return err
 }
 
-// PostgresPlace says to which database of which servers a connection string leads, and nothing else of it.
-func PostgresPlace(dsn oauth.Secret) (string, error) {
-	config, err := parsePostgres(dsn)
+// Place says to which database of which servers a connection string leads, and nothing else of it.
+func Place(dsn oauth.Secret) (string, error) {
+	config, err := parse(dsn)
 	if err != nil {
 		return "", err
 	}
@@ -50,7 +50,7 @@ func PostgresPlace(dsn oauth.Secret) (string, error) {
 	return fmt.Sprintf("database %s on %s", database, strings.Join(places(config), ", ")), nil
 }
 
-func parsePostgres(dsn oauth.Secret) (*pgx.ConnConfig, error) {
+func parse(dsn oauth.Secret) (*pgx.ConnConfig, error) {
 	if dsn.IsEmpty() {
 		return nil, errors.New("the connection string is empty")
 	}
@@ -66,7 +66,7 @@ func parsePostgres(dsn oauth.Secret) (*pgx.ConnConfig, error) {
 	}
 	if config.ConnectTimeout == 0 {
 		// A request that finds the first host dead still reaches the last one.
-		config.ConnectTimeout = patience / time.Duration(hosts(config))
+		config.ConnectTimeout = RequestTimeout / time.Duration(hosts(config))
 	}
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "gatehouse"

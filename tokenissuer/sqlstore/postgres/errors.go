@@ -1,0 +1,42 @@
+package postgres
+
+import (
+	"context"
+	"crypto/tls"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Code returns the SQLSTATE of what the server has refused; empty when it has refused nothing.
+func Code(err error) string {
+	var refusal *pgconn.PgError
+	if errors.As(err, &refusal) {
+		return refusal.Code
+	}
+	return ""
+}
+
+// IsUnreachable reports whether an opening failed because the database could not be asked just then, so that it is worth
+// trying again: unlike a wrong password, or a schema of another version.
+func IsUnreachable(err error) bool {
+	if code := Code(err); code != "" {
+		switch code[:min(2, len(code))] {
+		case "08", "53", "57", "40": // connection, resources, operator intervention (starting up), conflict
+			return true
+		}
+		return code == "25006" // read-only: a standby that is about to be promoted
+	}
+	var uncertified *tls.CertificateVerificationError
+	if errors.As(err, &uncertified) {
+		return false
+	}
+	var failure *pgconn.ConnectError
+	var network net.Error
+	return errors.As(err, &failure) || errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn) ||
+		errors.Is(err, pgconn.ErrConnClosed) // the server went away between two queries
+}
