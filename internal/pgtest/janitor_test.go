@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 
 // endLikeThis starts a server, says where, and ends this process without a word to the server.
 func endLikeThis(how string) {
-	s, err := create(nil, nil)
+	s, err := create(nil, onDisk, nil)
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)

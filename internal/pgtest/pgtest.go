@@ -1,6 +1,6 @@
 // Package pgtest starts real PostgreSQL servers for tests, from the programs of Debian's package, each in a directory of
-// its own and on a port of 127.0.0.1 that stays its own while it is down. They sync to the disk as in production, because
-// what survives a crash is what many of the tests are about.
+// its own and on a port of 127.0.0.1 that stays its own while it is down. All but the shared one sync to the disk as in production,
+// because what survives a crash is what many of the tests are about.
 //
 //	server := pgtest.Shared(t)              // one for all tests of a package that do not disturb it
 //	dsn := server.Database(t)               // empty, and gone after the test
@@ -59,7 +59,7 @@ var serial atomic.Int64
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	notInShort(t)
-	s, err := create(t, settings)
+	s, err := create(t, onDisk, settings)
 	if err != nil {
 		t.Fatalf("PostgreSQL: %v", err)
 	}
@@ -72,15 +72,15 @@ var shared struct {
 	server *Server
 }
 
-// Shared is the server that the tests of one binary share, started when the first of them asks. It ends with the process.
-// Who disturbs it disturbs the others.
+// Shared is the server that the tests of one binary share, started when the first of them asks. Its disk is in memory, where the
+// machine has room. It ends with the process. Who disturbs it disturbs the others.
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	notInShort(t)
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.server == nil {
-		s, err := create(t, nil)
+		s, err := create(t, inMemory, nil)
 		if err != nil {
 			t.Fatalf("PostgreSQL: %v", err)
 		}
@@ -98,12 +98,12 @@ func notInShort(t testing.TB) {
 }
 
 // create copies the template and starts a server on the copy.
-func create(t testing.TB, settings []string) (*Server, error) {
+func create(t testing.TB, on func() (*host, error), settings []string) (*Server, error) {
 	from, err := template()
 	if err != nil {
 		return nil, err
 	}
-	s, err := newServer(t)
+	s, err := newServer(t, on)
 	if err != nil {
 		return nil, err
 	}
@@ -120,8 +120,8 @@ func create(t testing.TB, settings []string) (*Server, error) {
 }
 
 // newServer makes an empty directory and reserves a port.
-func newServer(t testing.TB) (*Server, error) {
-	h, err := theHost()
+func newServer(t testing.TB, on func() (*host, error)) (*Server, error) {
+	h, err := on()
 	if err != nil {
 		return nil, err
 	}

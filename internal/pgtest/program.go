@@ -2,7 +2,7 @@ package pgtest
 
 // ForProgram starts a server for a program that is no test, such as the benchmark. Of its methods only those that take no
 // test and fail none are for it: NewDatabase, DSN, Addr, Close.
-func ForProgram(settings ...string) (*Server, error) { return create(nil, settings) }
+func ForProgram(settings ...string) (*Server, error) { return create(nil, onDisk, settings) }
 
 // NewDatabase creates an empty database, which lives as long as the server, and returns its DSN.
 func (s *Server) NewDatabase() (string, error) {

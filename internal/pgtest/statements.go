@@ -110,7 +110,7 @@ func (s *Server) accepts() bool {
 // Settings of the primary hold for the standby too.
 func (s *Server) Standby(t testing.TB, synchronous bool) *Server {
 	t.Helper()
-	standby, err := newServer(t)
+	standby, err := newServer(t, onDisk)
 	if err != nil {
 		t.Fatalf("PostgreSQL: %v", err)
 	}

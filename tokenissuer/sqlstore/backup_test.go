@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -73,7 +72,7 @@ func TestBackupRefuses(t *testing.T) {
 	if _, err := os.Stat(half); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what failed left a file: %v", err)
 	}
-	server := openPostgres(t, pgtest.Shared(t).Database(t))
+	server := openPostgres(t, sharedDatabase(t))
 	if err := server.Backup(t.Context(), half); !errors.Is(err, ErrNoBackup) {
 		t.Errorf("PostgreSQL: %v", err)
 	}

@@ -1,12 +1,14 @@
 package sqlstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
 
@@ -134,12 +136,22 @@ func tryOpenings(t *testing.T, f fault, next func() string) (refused int) {
 		path := next()
 		d := watchDisk(t, filepath.Dir(path))
 		hit = 0
-		d.refuseBy(f.after(count, &hit))
-		s, err := OpenSQLite(t.Context(), path, Options{})
+		// Where the table of versions cannot be made the library tries again three times, a second apart.
+		ctx, cancel := context.WithCancel(t.Context())
+		refuse := f.after(count, &hit)
+		d.refuseBy(func(o operation) int32 {
+			code := refuse(o)
+			if hit == 1 && f.lasts {
+				time.AfterFunc(100*time.Millisecond, cancel)
+			}
+			return code
+		})
+		s, err := OpenSQLite(ctx, path, Options{})
 		if err == nil {
 			err = errors.Join(s.Revoke(t.Context(), revocation("app")), s.Close())
 		}
 		d.refuseBy(nil)
+		cancel()
 		if err != nil {
 			refused++
 		}

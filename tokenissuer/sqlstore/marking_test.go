@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
@@ -52,7 +51,7 @@ func TestAHeldFamilyDelaysNobodyElse(t *testing.T) {
 		{"the other one ends it", "revoked_at = 1", (*sql.Tx).Commit},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dsn := pgtest.Shared(t).Database(t)
+			dsn := sharedDatabase(t)
 			s, other := openPostgres(t, dsn), openPostgres(t, dsn)
 			addDeclared(t, s, "held", "beside", "later")
 			holder := heldFamily(t, other, "held", c.change)
@@ -96,7 +95,7 @@ func TestAHeldFamilyDelaysNobodyElse(t *testing.T) {
 
 // TestAHeldFamilyIsGivenUp: who has no more time is not told that the family has ended, and nothing has happened to it.
 func TestAHeldFamilyIsGivenUp(t *testing.T) {
-	dsn := pgtest.Shared(t).Database(t)
+	dsn := sharedDatabase(t)
 	s, other := openPostgres(t, dsn), openPostgres(t, dsn)
 	addDeclared(t, s, "held")
 	holder := heldFamily(t, other, "held", "note = 'held'")
@@ -117,7 +116,7 @@ func TestAHeldFamilyIsGivenUp(t *testing.T) {
 
 // TestIDsThatPostgresCannotStore are refused before they share a transaction, where they would fail their neighbours.
 func TestIDsThatPostgresCannotStore(t *testing.T) {
-	s := openPostgres(t, pgtest.Shared(t).Database(t))
+	s := openPostgres(t, sharedDatabase(t))
 	release := heldFeed(t, s)
 	results := queueBehind(t, s, revokeStep(s, revocation("beside")))
 	for name, id := range map[string]string{"NUL": "no\x00text", "not UTF-8": "no\xfftext", "too long": strings.Repeat("a", maxRecordedID+1)} {

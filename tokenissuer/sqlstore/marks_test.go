@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -20,7 +19,7 @@ func onEachDialect(t *testing.T, test func(t *testing.T, open func() *Store)) {
 		test(t, func() *Store { return openAt(t, path) })
 	})
 	t.Run("postgres", func(t *testing.T) {
-		dsn := pgtest.Shared(t).Database(t)
+		dsn := sharedDatabase(t)
 		test(t, func() *Store { return openPostgres(t, dsn) })
 	})
 }

@@ -3,12 +3,37 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
 )
+
+// sharedDatabase is a database of the shared server with the schema of this build, empty: a copy of one that was migrated once. That
+// each start makes the same of nothing is for other tests.
+func sharedDatabase(t testing.TB) string {
+	t.Helper()
+	server := pgtest.Shared(t)
+	migrated.Lock()
+	if migrated.dsn == "" {
+		dsn, err := server.NewDatabase()
+		must(t, err)
+		s, err := OpenPostgres(unhurried(t), oauth.NewSecret(dsn+slowConnect), LeastPostgresPool, Options{})
+		must(t, err)
+		must(t, s.Close())
+		migrated.dsn = dsn
+	}
+	migrated.Unlock()
+	return server.Copy(t, migrated.dsn)
+}
+
+var migrated struct {
+	sync.Mutex
+	dsn string
+}
 
 // openPostgres opens a database of pgtest, with any warning being a failure. It has more patience than a node: the contract
 // is not about how fast a busy machine is.

@@ -22,7 +22,7 @@ func openThrough(t *testing.T) (*Store, *faultproxy.Proxy) {
 	t.Helper()
 	server := pgtest.Shared(t)
 	proxy := faultproxy.Start(t, server.Addr())
-	return openPostgres(t, pgtest.Via(server.Database(t), proxy.Addr())), proxy
+	return openPostgres(t, pgtest.Via(sharedDatabase(t), proxy.Addr())), proxy
 }
 
 // aFamily is one of a declared user.
@@ -108,7 +108,7 @@ func inTime(t testing.TB, what string, try func() error) {
 func TestSilentConnectionsAreReplaced(t *testing.T) {
 	server := pgtest.Shared(t)
 	proxy := faultproxy.Start(t, server.Addr())
-	s := openPostgresWith(t, pgtest.Via(server.Database(t), proxy.Addr()), 24)
+	s := openPostgresWith(t, pgtest.Via(sharedDatabase(t), proxy.Addr()), 24)
 	addClient(t, s, "acme")
 	inTime(t, "answers", func() error {
 		s.read.queue.timeout = time.Minute
@@ -137,7 +137,7 @@ func TestSilentConnectionsAreReplaced(t *testing.T) {
 func TestAFirstHostThatIsSilent(t *testing.T) {
 	server := pgtest.Shared(t)
 	dead := faultproxy.Start(t, server.Addr())
-	dsn := server.Database(t)
+	dsn := sharedDatabase(t)
 	both := pgtest.Via(dsn, dead.Addr()+","+server.Addr())
 	s := openHasty(t, both)
 	s.read.queue.timeout = time.Minute
@@ -178,8 +178,8 @@ func TestRequestHasOnePatience(t *testing.T) {
 // TestF15ListenerThatIsLost: who listens hears that something may have been missed as soon as there is a connection again,
 // also when the old one never said that it was dead.
 func TestF15ListenerThatIsLost(t *testing.T) {
-	defer func(before, within time.Duration) { silence, notifyTimeout = before, within }(silence, notifyTimeout)
-	silence, notifyTimeout = time.Second, nodesNotifyTimeout
+	defer func(before, timeout time.Duration) { silence, notifyTimeout = before, timeout }(silence, notifyTimeout)
+	silence, notifyTimeout = 100*time.Millisecond, 500*time.Millisecond
 	for _, c := range []struct {
 		name string
 		lose func(*faultproxy.Proxy)
@@ -193,7 +193,7 @@ func TestF15ListenerThatIsLost(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := pgtest.Shared(t)
-			proxy, dsn := faultproxy.Start(t, server.Addr()), server.Database(t)
+			proxy, dsn := faultproxy.Start(t, server.Addr()), sharedDatabase(t)
 			s, other := openPostgres(t, pgtest.Via(dsn, proxy.Addr())), openPostgres(t, dsn)
 			ctx, cancel := context.WithCancel(t.Context())
 			heard, ended := make(chan struct{}, 1000), make(chan struct{})

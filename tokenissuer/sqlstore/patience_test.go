@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
@@ -44,7 +43,7 @@ func inBackground(t *testing.T, step func(context.Context) error) <-chan error {
 
 // TestWhoEndsAHeldFamilyWaitsWithoutTheFeed: whoever ends families that are held waits for their rows only.
 func TestWhoEndsAHeldFamilyWaitsWithoutTheFeed(t *testing.T) {
-	dsn := pgtest.Shared(t).Database(t)
+	dsn := sharedDatabase(t)
 	s, other := openPostgres(t, dsn), openPostgres(t, dsn)
 	addDeclared(t, s, "held", "too")
 	holder := heldFamily(t, other, "held", "note = 'held'")
@@ -77,7 +76,7 @@ func TestWhoEndsAHeldFamilyWaitsWithoutTheFeed(t *testing.T) {
 // TestTheEndOfABusyFamilyComesInItsTurn: somebody else wants the row that it waits for, too, and then keeps it. Who only looked
 // from time to time whether the row is free would come after that one.
 func TestTheEndOfABusyFamilyComesInItsTurn(t *testing.T) {
-	dsn := pgtest.Shared(t).Database(t)
+	dsn := sharedDatabase(t)
 	s, other := openPostgres(t, dsn), openPostgres(t, dsn)
 	addDeclared(t, s, "busy")
 	holder := heldFamily(t, other, "busy", "note = 'held'")
@@ -105,7 +104,7 @@ func TestTheEndOfABusyFamilyComesInItsTurn(t *testing.T) {
 // them, and none is added after it.
 func TestTheEndOfABusySession(t *testing.T) {
 	const callers = 8
-	dsn := pgtest.Shared(t).Database(t)
+	dsn := sharedDatabase(t)
 	s, busy := openPostgres(t, dsn), openPostgresWith(t, dsn, callers+LeastPostgresPool)
 	addDeclared(t, s, "session")
 	var crowd sync.WaitGroup
@@ -153,7 +152,7 @@ func TestAChangedUserWaitsWithoutTheFeed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dsn := pgtest.Shared(t).Database(t)
+			dsn := sharedDatabase(t)
 			s, other := openPostgres(t, dsn), openPostgres(t, dsn)
 			must(t, s.AddUser(t.Context(), newUser("ada"), true))
 			created := newFamily("created", "declared")

@@ -19,26 +19,20 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
 
-// TestPostgres opens copies of one empty database, as TestSQLite does.
 func TestPostgres(t *testing.T) {
-	server := pgtest.Shared(t)
-	empty := server.Database(t)
-	must(t, openPostgres(t, empty).Close())
-	storetest.Run(t, func(t *testing.T) store.Store { return openPostgres(t, server.Copy(t, empty)) })
+	storetest.Run(t, func(t *testing.T) store.Store { return openPostgres(t, sharedDatabase(t)) })
 }
 
 func TestPostgresDurable(t *testing.T) {
-	server := pgtest.Shared(t)
 	storetest.RunDurable(t, func(t *testing.T) func() store.Store {
-		dsn := server.Database(t)
+		dsn := sharedDatabase(t)
 		return func() store.Store { return openPostgres(t, dsn) }
 	})
 }
 
 // TestPostgresTwoNodes: two nodes on one database, asked in turn, are one store.
 func TestPostgresTwoNodes(t *testing.T) {
-	server := pgtest.Shared(t)
-	dsn := server.Database(t)
+	dsn := sharedDatabase(t)
 	a, b := openPostgres(t, dsn), openPostgres(t, dsn)
 	secret := addClient(t, a, "acme")
 	got, err := b.Client(t.Context(), "acme")
@@ -57,7 +51,7 @@ func TestPostgresTwoNodes(t *testing.T) {
 // TestS20SettingsOfEveryConnection: durability does not rest on how the database is set up.
 func TestS20SettingsOfEveryConnection(t *testing.T) {
 	asANode(t)
-	dsn := pgtest.Shared(t).Database(t)
+	dsn := sharedDatabase(t)
 	admin, err := sql.Open("pgx", dsn)
 	must(t, err)
 	t.Cleanup(func() { _ = admin.Close() })
@@ -121,7 +115,7 @@ func TestF22OldAndNewBuildOnOneSchema(t *testing.T) {
 		{"a change of which nobody knows", ``, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dsn := pgtest.Shared(t).Database(t)
+			dsn := sharedDatabase(t)
 			old := openPostgres(t, dsn)
 			must(t, old.migrateTo(t.Context(), later(column, c.declared)))
 			addClient(t, old, "runs-on")
@@ -209,7 +203,7 @@ func TestRolesThatMayNot(t *testing.T) {
 
 // TestWatch: a node hears of another's revocation without asking.
 func TestWatch(t *testing.T) {
-	dsn := pgtest.Shared(t).Database(t)
+	dsn := sharedDatabase(t)
 	a, b := openPostgres(t, dsn), openPostgres(t, dsn)
 	ctx, cancel := context.WithCancel(t.Context())
 	heard, ended := make(chan struct{}, 100), make(chan struct{})
@@ -247,7 +241,7 @@ func TestWatch(t *testing.T) {
 // when their patience ends. What no request waits for has connections of its own.
 func TestF13TheQueueIsBounded(t *testing.T) {
 	const room = 10
-	s := openPostgres(t, pgtest.Shared(t).Database(t))
+	s := openPostgres(t, sharedDatabase(t))
 	addClient(t, s, "acme")
 	s.read.queue.room = room
 	release := holdPool(t, s)
@@ -304,7 +298,7 @@ func (s *Store) askFeed(ctx context.Context) error {
 
 // TestF14ConflictsRunAgain: a step that the database takes back because of another one runs again, a few times.
 func TestF14ConflictsRunAgain(t *testing.T) {
-	s := openPostgres(t, pgtest.Shared(t).Database(t))
+	s := openPostgres(t, sharedDatabase(t))
 	conflict := `DO $$ BEGIN RAISE EXCEPTION 'conflict' USING ERRCODE = '40001'; END $$`
 	for _, c := range []struct {
 		name      string
@@ -329,7 +323,7 @@ func TestF14ConflictsRunAgain(t *testing.T) {
 
 // TestMigrationThatTakesTooLong: a node that has no time for a migration names the command that has.
 func TestMigrationThatTakesTooLong(t *testing.T) {
-	dsn := pgtest.Shared(t).Database(t)
+	dsn := sharedDatabase(t)
 	s, observer := openPostgres(t, dsn), openPostgres(t, dsn)
 	ctx := deadline{Context: t.Context(), passed: make(chan struct{})}
 	ended := make(chan error, 1)

@@ -19,7 +19,7 @@ import (
 // eachDatabase runs a test on a store of each kind.
 func eachDatabase(t *testing.T, test func(t *testing.T, s *Store)) {
 	t.Run("SQLite", func(t *testing.T) { test(t, openAt(t, newPath(t))) })
-	t.Run("PostgreSQL", func(t *testing.T) { test(t, openPostgres(t, pgtest.Shared(t).Database(t))) })
+	t.Run("PostgreSQL", func(t *testing.T) { test(t, openPostgres(t, sharedDatabase(t))) })
 }
 
 // litter is a table with rows that housekeeping takes out, and how.
@@ -183,7 +183,7 @@ func BenchmarkF26Purge(b *testing.B) {
 		open func(b *testing.B) *Store
 	}{
 		{"SQLite", func(b *testing.B) *Store { return openAt(b, diskPath(b)) }},
-		{"PostgreSQL", func(b *testing.B) *Store { return openPostgres(b, pgtest.Shared(b).Database(b)) }},
+		{"PostgreSQL", func(b *testing.B) *Store { return openPostgres(b, pgtest.Start(b).Database(b)) }},
 	} {
 		for _, l := range allLitter[:2] {
 			b.Run(database.name+"/"+l.table, func(b *testing.B) {

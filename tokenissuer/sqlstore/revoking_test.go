@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
@@ -17,7 +16,7 @@ import (
 // bothDatabases runs a test on each.
 func bothDatabases(t *testing.T, test func(t *testing.T, s *Store)) {
 	t.Run("SQLite", func(t *testing.T) { test(t, openAt(t, newPath(t))) })
-	t.Run("PostgreSQL", func(t *testing.T) { test(t, openPostgres(t, pgtest.Shared(t).Database(t))) })
+	t.Run("PostgreSQL", func(t *testing.T) { test(t, openPostgres(t, sharedDatabase(t))) })
 }
 
 // heldFeed keeps everybody from taking a position until release is called.
@@ -77,7 +76,7 @@ func revokeStep(s *Store, list ...store.Revocation) func(context.Context) error 
 // TestRevocationsShareATransaction: whoever waits for the feed is recorded in one transaction, with the widest of what was
 // said of one id.
 func TestRevocationsShareATransaction(t *testing.T) {
-	s := openPostgres(t, pgtest.Shared(t).Database(t))
+	s := openPostgres(t, sharedDatabase(t))
 	f := newFamily("living", "declared")
 	f.UserDeclared, f.TokenLifetime = true, time.Minute
 	must(t, storetest.Done(s.AddFamily(t.Context(), f)))
@@ -119,7 +118,7 @@ func TestRevocationsShareATransaction(t *testing.T) {
 
 // TestRevocationsShareOneTrip: without a refusal all who wait take one position.
 func TestRevocationsShareOneTrip(t *testing.T) {
-	s := openPostgres(t, pgtest.Shared(t).Database(t))
+	s := openPostgres(t, sharedDatabase(t))
 	release := heldFeed(t, s)
 	results := queueBehind(t, s, revokeStep(s, revocation("a")), endStep(s, "b"), revokeStep(s, revocation("c")))
 	release()
@@ -135,7 +134,7 @@ func TestRevocationsShareOneTrip(t *testing.T) {
 
 // TestRevocationsFailTogether: when the transaction cannot be committed, nobody is told that theirs was recorded.
 func TestRevocationsFailTogether(t *testing.T) {
-	s := openPostgres(t, pgtest.Shared(t).Database(t))
+	s := openPostgres(t, sharedDatabase(t))
 	for _, statement := range []string{
 		`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'the commit fails' USING ERRCODE = 'XX000'; END $$`,
 		`CREATE CONSTRAINT TRIGGER late AFTER INSERT ON revocations DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.id = 'poison') EXECUTE FUNCTION refuse()`,
@@ -170,7 +169,7 @@ func TestFollowersMissNothing(t *testing.T) {
 		followersMissNothing(t, openAt(t, path), openAt(t, path))
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
-		dsn := pgtest.Shared(t).Database(t)
+		dsn := sharedDatabase(t)
 		followersMissNothing(t, openPostgres(t, dsn), openPostgres(t, dsn))
 	})
 }

@@ -174,7 +174,8 @@ func asANode(t *testing.T) {
 
 // TestForeignWriter lets another handle keep the file locked. The wait ends, and the step has not happened.
 func TestForeignWriter(t *testing.T) {
-	asANode(t)
+	defer func(before time.Duration) { lockTimeout = before }(lockTimeout)
+	lockTimeout = 100 * time.Millisecond
 	path := newPath(t)
 	s, foreign := openAt(t, path), openAt(t, path)
 	tx, err := foreign.write.BeginTx(t.Context(), nil)
@@ -183,7 +184,7 @@ func TestForeignWriter(t *testing.T) {
 		t.Error("a step succeeded under a foreign lock")
 	}
 	must(t, tx.Rollback())
-	addClient(t, s, "app")
+	inTime(t, "a step", func() error { return s.AddClient(t.Context(), newClient("app", oauth.NewClientSecret())) })
 }
 
 // TestManyWriters has 16 writers in each of two handles on one file. None is turned away.

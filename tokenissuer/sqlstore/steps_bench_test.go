@@ -70,7 +70,7 @@ func addBenchFamilies(b *testing.B, s *Store, count int) {
 // BenchmarkDurableSteps measures each step with callers that wait for the last one, on both databases: /trip is how many
 // there are for each time that one caller could write one row durably, one after the other, in the same run.
 func BenchmarkDurableSteps(b *testing.B) {
-	server := pgtest.Shared(b)
+	server := pgtest.Start(b) // on the disk, unlike the shared one
 	for name, open := range map[string]func(*testing.B) *Store{
 		"SQLite":     func(b *testing.B) *Store { return openAt(b, diskPath(b)) },
 		"PostgreSQL": func(b *testing.B) *Store { return openPostgresWith(b, server.Database(b), 16) },
