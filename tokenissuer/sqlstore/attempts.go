@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// countFailures is one statement, so that no failure is lost between nodes: who comes second waits for the row, and
-// adds to what the first has left.
+// countFailures is one statement, so that no failure is lost between nodes: a second caller waits for the row and
+// adds to what the first has written.
 const countFailures = `INSERT INTO attempts (bucket, failures, ends_at) VALUES ($1, $2, $3)
 	ON CONFLICT (bucket) DO UPDATE SET
 	failures = CASE WHEN attempts.failures > 0 AND attempts.ends_at > $4 THEN attempts.failures ELSE 0 END + excluded.failures,

@@ -40,7 +40,7 @@ func (s *Store) Declarations(ctx context.Context) (declared []store.Declaration,
 func (s *Store) PutDeclarations(ctx context.Context, declared []store.Declaration, ended []store.EndedDeclaration) error {
 	declared, ended = slices.Clone(declared), slices.Clone(ended)
 	return s.step(ctx, "storing declarations", func(ctx context.Context, tx session) error {
-		// Who holds the counter is alone here, so that two nodes do not mix their lists.
+		// The counter serves as a lock, so that two nodes do not mix their lists.
 		if _, err := advance(ctx, tx, "declarations"); err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 var (
 	// errLost: the database took the transaction back on its own, as when the disk is full.
 	errLost = errors.New("the transaction was rolled back")
-	// errPanicked: nobody knows how far the step came.
+	// errPanicked: the step may have run in part.
 	errPanicked = errors.New("the step panicked")
 )
 
@@ -52,8 +52,8 @@ func newGroupCommit(ctx context.Context, database *sqlite.Database, options Opti
 	return g, nil
 }
 
-// transact runs one transaction. An error means that nothing has happened, or that nobody knows; with either, no transaction is
-// left.
+// transact runs one transaction. An error means that nothing has happened, or that the outcome is unknown; the transaction has
+// ended in either case.
 func (g *groupCommit) transact(b *writequeue.Batch[job]) error {
 	var tx *transaction
 	err := g.database.AwaitLock(g.Closing(), func() error {
@@ -62,7 +62,7 @@ func (g *groupCommit) transact(b *writequeue.Batch[job]) error {
 		return err
 	})
 	if err != nil {
-		for b.Next() != nil { // they would wait as long for the same
+		for b.Next() != nil { // the other calls would wait as long for the same lock
 		}
 		return fmt.Errorf("beginning the transaction: %w", err)
 	}
@@ -75,7 +75,7 @@ func (g *groupCommit) transact(b *writequeue.Batch[job]) error {
 		done = done || c.Err == nil
 	}
 	if !done {
-		return nil // who only looked, or was too late, needs no commit
+		return nil // no step has changed anything
 	}
 	if err := g.database.Lasts(); err != nil {
 		return fmt.Errorf("before the commit: %w", err)
@@ -87,7 +87,7 @@ func (g *groupCommit) transact(b *writequeue.Batch[job]) error {
 	return nil
 }
 
-// hitAfterCommit tells the crash tests which steps are durable and not answered yet.
+// hitAfterCommit hits the failpoint of each step that is durable and not answered yet.
 func hitAfterCommit(b *writequeue.Batch[job]) {
 	for _, c := range b.Calls() {
 		if c.Err == nil {

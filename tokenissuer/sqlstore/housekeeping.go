@@ -109,7 +109,7 @@ func (p *dropPace) took(d time.Duration, full bool) {
 	p.rows.Store(min(max(fitting, rows/2, leastDropped), rows+rows/2, maxDropped))
 }
 
-// Sizes tells how many records there are. Stand-ins are none.
+// Sizes returns how many records there are, without the stand-ins.
 func (s *Store) Sizes(ctx context.Context) (sizes store.Sizes, err error) {
 	for _, table := range []struct {
 		name     string
@@ -128,7 +128,7 @@ func (s *Store) Sizes(ctx context.Context) (sizes store.Sizes, err error) {
 	return sizes, nil
 }
 
-// rows tells how many rows a table has. A large one is not counted when the database has an estimate of it.
+// rows returns how many rows a table has: for a large one the estimate of the database, where there is one.
 func (s *Store) rows(ctx context.Context, table string) (n int64, err error) {
 	if s.dialect.estimate != "" {
 		// A database of another make may have no such table: then it counts.

@@ -41,8 +41,8 @@ func scanKey(row scanner) (key store.StoredKey, err error) {
 	return key, err
 }
 
-// changeKeys is a step that changes the keys. It counts first: who holds the counter is alone here, so that nothing comes
-// between a query and what follows from its answer, and nobody sees the new number without the change.
+// changeKeys is a step that changes the keys. It advances the version first, and so locks its row: no other change comes
+// between a query and what follows from its answer, and the new version becomes visible with the change.
 func (s *Store) changeKeys(ctx context.Context, name string, do work) error {
 	return s.announcedStep(ctx, name, func(ctx context.Context, tx session) error {
 		if _, err := advance(ctx, tx, "signing_keys"); err != nil {

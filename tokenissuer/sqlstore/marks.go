@@ -21,7 +21,7 @@ type Marks struct {
 // Progress is how far a database has come, compared with what was seen of it.
 type Progress struct {
 	Marks
-	// Identity tells this database from every other. A copy of it has the same, until one of the two is distrusted.
+	// Identity distinguishes this database from every other. A copy of it has the same, until one of the two is distrusted.
 	Identity string
 	// Behind: the database was put back to an older state. It has come less far than was seen, or has come there again in
 	// another way.
@@ -56,7 +56,7 @@ func scanProgress(row scanner, seen Marks) (now Progress, err error) {
 	return now, nil
 }
 
-// Progress tells how far the database has come, and whether it still has what was seen, here or by this Store itself.
+// Progress returns how far the database has come, and reports whether it still has what was seen, by the caller or by this Store.
 func (s *Store) Progress(ctx context.Context, seen Marks) (Progress, error) {
 	now, err := s.progress(ctx, seen)
 	if err == nil && now.Identity == "" {
@@ -88,7 +88,7 @@ func (s *Store) addIdentity(ctx context.Context) error {
 
 // Distrust answers for a database that was put back to a state from before seen: it revokes the keys of those ids, stores
 // the fresh one, moves the counters far beyond seen, and gives the database another identity, in one step. The counters move
-// so far that whoever followed the feed before reads it anew; and a copy of a database that others still use is no longer
+// so far that nodes which have read the feed before read it anew; and a copy of a database that others still use is no longer
 // taken for that one. Distrust does nothing, and returns false, when the database has what was seen: then another node was first.
 func (s *Store) Distrust(ctx context.Context, seen Marks, fresh store.StoredKey, ids []string, at time.Time) (done bool, err error) {
 	lost := s.feedCursor.hasLost()

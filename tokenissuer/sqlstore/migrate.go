@@ -22,7 +22,7 @@ var migrationFiles embed.FS
 // migrate brings the schema to the version of this build.
 //
 // Processes that start at the same time may migrate at the same time. Each migration is a transaction, so one of them
-// wins and the others fail on what is there already; they look again for as long as somebody makes progress.
+// wins and the others fail on what is there already; they look again for as long as one makes progress.
 func (s *Store) migrate(ctx context.Context) error {
 	files, err := fs.Sub(migrationFiles, "migrations")
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Store) migrateTo(ctx context.Context, files fs.FS) error {
 		current, target, err := provider.GetVersions(ctx)
 		switch {
 		case err != nil && tries < maxVersionTries && ctx.Err() == nil && !postgres.IsUnreachable(err):
-			tries++ // somebody else made the table of versions just now
+			tries++ // another process has just made the table of versions
 			continue
 		case err != nil:
 			return fmt.Errorf("reading the schema version: %w", err)
@@ -129,7 +129,7 @@ func (s *Store) checkBefore(ctx context.Context, db *sql.DB, provider *goose.Pro
 	return false, nil // what cannot be asked will be seen
 }
 
-// schemaVersion is 0 in a database that nobody has migrated yet.
+// schemaVersion returns 0 for a database without a schema.
 func schemaVersion(ctx context.Context, db *sql.DB) (version int64, err error) {
 	err = db.QueryRowContext(ctx, `SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version WHERE is_applied`).Scan(&version)
 	switch code := postgres.Code(err); {

@@ -70,8 +70,8 @@ func (s *Store) RemoveOrganisation(ctx context.Context, id string) error {
 	})
 }
 
-// holdOrganisation changes nothing but holds the organisation's row in every dialect, so that nobody joins what
-// somebody else removes. ErrNotFound when there is none.
+// holdOrganisation changes nothing but holds the organisation's row in every dialect, so that no user joins an
+// organisation that is being removed. ErrNotFound when there is none.
 func holdOrganisation(ctx context.Context, tx session, id string) error {
 	return mustHit(tx.ExecContext(ctx, `UPDATE organisations SET name = name WHERE id = $1`, possible(id)))
 }

@@ -50,7 +50,7 @@ func (s session) prepared(ctx context.Context, statement *sql.Stmt) *sql.Stmt {
 	return own
 }
 
-// possible returns the key of a query, or one that nobody has when it is no text: PostgreSQL takes neither bytes that are
+// possible returns the key of a query, or one that no row has when it is no text: PostgreSQL takes neither bytes that are
 // no UTF-8 nor NUL, and refuses the query instead of finding nothing. It is asked all the same, with the same work.
 func possible(key string) string {
 	if !isText(key) {
@@ -105,7 +105,7 @@ func ask(ctx context.Context, q query, args []any, read func(*sql.Rows) error) e
 	return err
 }
 
-// forsake lets go of the connections that nobody uses now, so that new ones are made.
+// forsake closes the idle connections, so that new ones are made.
 func forsake(db *sql.DB) {
 	db.SetMaxIdleConns(-1)
 	db.SetMaxIdleConns(db.Stats().MaxOpenConnections)
@@ -121,7 +121,7 @@ func (q query) ask(ctx context.Context, args []any, read func(*sql.Rows) error) 
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rows.Close() }() // rows.Err has told whatever went wrong
+	defer func() { _ = rows.Close() }() // rows.Err returns what went wrong
 	if err := read(rows); err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func queryAll[T any](ctx context.Context, tx session, text string, args []any, s
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = rows.Close() }() // rows.Err has told whatever went wrong
+	defer func() { _ = rows.Close() }() // rows.Err returns what went wrong
 	return scanAll(rows, scan)
 }
 

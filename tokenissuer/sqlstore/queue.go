@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
 )
 
-// errCrowded: everybody would wait longer if one more did.
+// errCrowded: the queue is full.
 var errCrowded = errors.New("too many wait for the database")
 
 // errImpatient: the request has waited long enough, for earlier queries.
@@ -46,8 +46,8 @@ func Wait(ctx context.Context, limit time.Duration) (context.Context, func()) {
 	}
 }
 
-// queue bounds who asks a database that many ask at a time: how many, those who wait for a connection included, and
-// for how long. A nil queue bounds nothing.
+// queue bounds how many queries and steps a database has at a time, those that wait for a connection included, and how long each
+// takes. A nil queue bounds nothing.
 type queue struct {
 	room    int64
 	timeout time.Duration

@@ -74,8 +74,8 @@ func orNull(n sql.Null[int64]) *int64 {
 }
 
 // record runs the job in a transaction with those of other callers: each transaction holds the feed's counter from the taking of
-// a position to the commit, so that all of them, on every node, follow each other. A job whose family somebody else holds leaves
-// the batch and waits for the row in a transaction of its own, as any other step does; nobody waits behind it.
+// a position to the commit, so that all of them, on every node, follow each other. A job whose family's row is locked leaves
+// the batch and waits for the row in a transaction of its own, as any other step does; no other job waits behind it.
 func (t *transactions) record(ctx context.Context, j job) error {
 	if !j.records.isStorable() {
 		return errNotStorable // in the batch it would fail the others too
@@ -93,7 +93,7 @@ func (t *transactions) recordBatch(b *writequeue.Batch[job]) error {
 		failpoint.Hit("before", c.Step.name)
 	}
 	if len(b.Calls()) == 0 {
-		return nil // they have all left
+		return nil // all callers have given up
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), t.queue.timeout)
 	defer cancel()
@@ -161,7 +161,7 @@ const endFree = `WITH free AS (SELECT id FROM families WHERE id = ANY($1::text[]
 	WHERE families.id = free.id AND e.id = free.id
 	RETURNING families.id, families.created_at, families.rotated_at, families.token_lifetime`
 
-// endTogether revokes the families that nobody else holds. It returns those that it has revoked, and which are held.
+// endTogether revokes the families whose rows are not locked. It returns those that it has revoked, and the ids of locked ones.
 func endTogether(ctx context.Context, tx session, ends map[string]*recording) (
 	ended map[string]*store.TokenFamily, held map[string]bool, err error,
 ) {

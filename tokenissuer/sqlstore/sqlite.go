@@ -47,7 +47,7 @@ func OpenSQLite(ctx context.Context, path string, options Options) (*Store, erro
 		return fail(err)
 	}
 	if !database.Checked {
-		// Until somebody restores a backup, whoever meets the damage gets an error.
+		// Queries that meet the damage fail until a backup is restored.
 		s.later(func(ctx context.Context) {
 			if err := database.CheckAll(ctx); err != nil && ctx.Err() == nil {
 				options.warn("%v", sqlite.Explain(err))

@@ -23,11 +23,11 @@ import (
 
 var _ store.Store = (*Store)(nil)
 
-// Options are what an opening may be told. The zero value works.
+// Options are optional settings of a Store.
 type Options struct {
-	// Warn is told what was found wrong and put right, at the opening and later, by any goroutine; nil: nobody is.
+	// Warn, if not nil, is called by any goroutine with what was found wrong, at the opening and later.
 	Warn func(message string)
-	// Failed is told of every query and step that failed for a reason of the database's, by any goroutine; nil: nobody is.
+	// Failed, if not nil, is called by any goroutine for every query and step that fails because of the database.
 	Failed func(err error)
 	// KeepSchema leaves the schema alone: one that is not up to date is refused.
 	KeepSchema bool
@@ -108,12 +108,12 @@ type dialect struct {
 	concurrent bool
 	// migrating opens a handle for the migrations alone; nil: they use the writing handle.
 	migrating func() *sql.DB
-	// notify tells other nodes of changes, and watch hears of theirs; nil: there is nobody to tell.
+	// notify notifies other nodes of changes, and watch waits for their notifications; nil: no other node uses the database.
 	notify *postgres.Notifier
 	watch  func(ctx context.Context, changed func())
 	// hurry keeps the handles from waiting for a server when they are closed; nil: they do not.
 	hurry func()
-	// place names where a row is, for as long as nobody changes it, and placeAmong is the condition that it is one of those
+	// place names where a row is, until the row changes, and placeAmong is the condition that it is one of those
 	// that a SELECT gives, which is run once.
 	place, placeAmong string
 	// clock asks for the time, in microseconds; empty: it is this process's.
@@ -188,7 +188,7 @@ func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 }
 
 // step runs one step of the protocol: everything in do, or nothing. A nil error means that it is durable. An error of
-// the commit may leave open whether it happened; nobody treats it as success.
+// the commit may leave open whether it happened; it is never treated as success.
 //
 // When ctx ends, step may return while do still runs. So do shares nothing with the caller but what the caller leaves
 // alone after an error, and it uses the context that it is given.

@@ -22,7 +22,7 @@ const (
 type transactions struct {
 	db    *sql.DB
 	queue *queue
-	// revoking is where those wait who record revocations; see record.
+	// revoking batches the jobs that record revocations; see record.
 	revoking *writequeue.Queue[job]
 }
 

@@ -31,7 +31,7 @@ var misreadings = []string{
 }
 
 // Parse reads a connection string, a URL or in key=value form, without connecting. What it leaves out comes from
-// the PG… environment variables, as with psql. The error tells no part of it.
+// the PG… environment variables, as with psql. The error quotes no part of it.
 func Parse(dsn oauth.Secret) error {
 	_, err := parse(dsn)
 	return err

@@ -81,8 +81,8 @@ func (s *Server) within(ctx context.Context, ask func(context.Context) error) er
 	return ask(ctx)
 }
 
-// Notifier tells other nodes that there is something new. It is no part of the step that it tells of: a step need not
-// wait for it, and who misses it asks a second later anyway.
+// Notifier notifies other nodes that something is new. A notification is no part of the step that it is about: the step does not
+// wait for it, and a node that misses it asks a second later anyway.
 type Notifier struct {
 	db      *sql.DB
 	timeout time.Duration
@@ -97,7 +97,7 @@ func (s *Server) Notifier(db *sql.DB) *Notifier {
 	return &Notifier{db: db, timeout: s.options.NotifyTimeout, pending: make(chan struct{}, 1), stopped: make(chan struct{})}
 }
 
-// Tell says that something is new. Many calls at a time become one notification. A nil Notifier does nothing.
+// Tell notifies the other nodes. Many calls at a time become one notification. A nil Notifier does nothing.
 func (n *Notifier) Tell() {
 	if n == nil {
 		return

@@ -35,7 +35,7 @@ const (
 	oldest = 150000
 )
 
-// Options are what a Server is told.
+// Options are the settings of a Server.
 type Options struct {
 	Warn func(format string, args ...any)
 	// ServerTimeout is how long the server lets a transaction do nothing, and a statement of a request run. A node that is cut

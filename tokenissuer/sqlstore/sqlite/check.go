@@ -55,7 +55,7 @@ func (d *Database) tables(ctx context.Context) (names []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = rows.Close() }() // rows.Err has told whatever went wrong
+	defer func() { _ = rows.Close() }() // rows.Err returns what went wrong
 	for rows.Next() {
 		var name string
 		if err := rows.Scan(&name); err != nil {

@@ -18,10 +18,10 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
-// Warn is told what was found wrong and put right.
+// Warn is called with what was found wrong.
 type Warn func(format string, args ...any)
 
-// Options are what the opening of a database is told.
+// Options are the settings of an opening.
 type Options struct {
 	Warn Warn
 	// LockTimeout is how long a writer waits for another process's.

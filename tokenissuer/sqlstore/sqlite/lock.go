@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// errLogInUse: somebody reads an older state, or writes.
+// errLogInUse: another connection reads an older state, or writes.
 var errLogInUse = errors.New("the write-ahead log is in use")
 
 // lockPoll is how often a writer asks whether another process's has ended. SQLite's own waiting sleeps a tenth of a second between

@@ -8,7 +8,7 @@ import "io/fs"
 // the user's profile has from the start.
 const permissionsMatter = false
 
-// ownerOf has nobody to name.
+// ownerOf returns otherwise: files have no user id here.
 func ownerOf(_ fs.FileInfo, otherwise int) int { return otherwise }
 
 // syncDirectory does nothing: directories cannot be opened for that here.

@@ -9,12 +9,12 @@ import (
 const (
 	// keptLog is the size to which the write-ahead log shrinks when it starts over: what a busy minute needs.
 	keptLog = 8 << 20
-	// largeLog is the size of the log at which the operator is told. It means that for long nothing could be moved into
-	// the database, because somebody reads an older state.
+	// largeLog is the size of the log at which the operator is warned. It means that for long nothing could be moved into
+	// the database, because a process reads an older state.
 	largeLog = 64 << 20
 )
 
-// errMoved: SQLite itself would write on into files that nobody finds again.
+// errMoved: SQLite itself would go on writing into files that have no name any more.
 var errMoved = errors.New("the database is not where it was opened")
 
 // Lasts returns an error when a commit would not last. It is asked amid a transaction, when the log exists, and by one goroutine

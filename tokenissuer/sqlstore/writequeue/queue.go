@@ -1,6 +1,6 @@
-// Package writequeue lets callers who write at the same time share a transaction, where what costs is its commit: one goroutine
-// runs the steps of all who wait in one transaction, and answers them after it. Nobody waits for company: a step that is alone is
-// run at once, and those that arrive meanwhile share the next transaction.
+// Package writequeue lets callers that write at the same time share a transaction, because the commit is what costs. One goroutine
+// runs the steps of all waiting callers in one transaction, and answers them after it. A step never waits for others to join it:
+// a single one runs at once, and those that arrive meanwhile share the next transaction.
 package writequeue
 
 import (
@@ -16,7 +16,7 @@ import (
 const (
 	// maxBatch is how many steps share a transaction, so that the first of them does not wait long for the last.
 	maxBatch = 256
-	// maxQueued is how many steps wait for their turn. Who comes then waits for a place, as long as its context lets it.
+	// maxQueued is how many steps wait for their turn. A further caller waits for a place until its context ends.
 	maxQueued = 4 * maxBatch
 	// maxYield is how long after its beginning a batch still lets others arrive.
 	maxYield = 2 * time.Millisecond
@@ -26,11 +26,11 @@ var (
 	errClosed = errors.New("the store is closed")
 	// errStopped is what a step's neighbours get when it ends the goroutine of the queue.
 	errStopped = errors.New("the writer has stopped")
-	// ErrUnknown: whether the step happened will be decided after its caller has gone.
+	// ErrUnknown: the caller gave up while the step ran, so its outcome is unknown.
 	ErrUnknown = errors.New("gave up waiting, nobody knows whether it happened")
 )
 
-// Queue is where callers wait, each with a step of type S. One goroutine takes them out.
+// Queue runs the steps of concurrent callers, which are of type S, in batches.
 type Queue[S any] struct {
 	waiting chan *Call[S]
 	once    sync.Once
@@ -39,7 +39,7 @@ type Queue[S any] struct {
 	transact       func(*Batch[S]) error
 }
 
-// Call is a step with a caller who waits.
+// Call is a step whose caller waits.
 type Call[S any] struct {
 	Step S
 	// Err is the step's own result, which transact sets. Nil: it has succeeded, if the transaction does.
@@ -47,13 +47,13 @@ type Call[S any] struct {
 	// Context never ends: an interrupted statement would take the neighbours' steps with it.
 	Context context.Context
 
-	// taken is set once, by the queue when the step begins or by a caller who gives up before that.
+	// taken is set once: by the queue when the step begins, or by its caller who gives up before that.
 	taken  atomic.Bool
 	answer chan error // has room, so that the queue waits for no caller
 }
 
-// New starts a queue. Its goroutine calls transact for each batch. An error of transact is the answer to everybody in the batch;
-// without one, each gets the error of its own call.
+// New starts a queue. Its goroutine calls transact for each batch. Run returns an error of transact to all
+// callers in the batch; without one, each gets the Err of its own call.
 func New[S any](transact func(*Batch[S]) error) *Queue[S] {
 	q := &Queue[S]{
 		waiting: make(chan *Call[S], maxQueued), closing: make(chan struct{}), ended: make(chan struct{}), transact: transact,
@@ -62,8 +62,8 @@ func New[S any](transact func(*Batch[S]) error) *Queue[S] {
 	return q
 }
 
-// Close lets the transaction that is under way end. Those who still wait then get an error, and so does everybody who comes
-// later. A second Close does nothing.
+// Close lets the transaction that is under way end. Calls of Run that still wait return an error, and so do later
+// ones. A second Close does nothing.
 func (q *Queue[S]) Close() {
 	q.once.Do(func() { close(q.closing) })
 	<-q.ended
@@ -110,7 +110,7 @@ func (q *Queue[S]) Run(ctx context.Context, step S) error {
 	}
 }
 
-// take reports whether the caller of take is the one who decides over the step: the queue, or who gives it up.
+// take reports whether it is the first call of take: the queue then runs the step, or its caller gives it up.
 func (c *Call[S]) take() bool { return c.taken.CompareAndSwap(false, true) }
 
 func (q *Queue[S]) serve() {
@@ -141,7 +141,7 @@ type Batch[S any] struct {
 	began time.Time
 }
 
-// run calls transact and answers everybody, whatever that does.
+// run calls transact and answers all callers, also when transact ends the goroutine.
 func (b *Batch[S]) run() {
 	outcome := errStopped
 	defer func() {
@@ -158,7 +158,7 @@ func (b *Batch[S]) run() {
 // Calls are those that Next has returned.
 func (b *Batch[S]) Calls() []*Call[S] { return b.calls }
 
-// Next adds the call that waits next to the batch; nil when nobody waits, the batch is large enough or the queue is being closed.
+// Next adds the call that waits next to the batch; nil when none waits, the batch is full or the queue is being closed.
 func (b *Batch[S]) Next() *Call[S] {
 	for c := b.next(); c != nil; c = b.next() {
 		if c.take() { // else its caller has given up
@@ -169,9 +169,9 @@ func (b *Batch[S]) Next() *Call[S] {
 	return nil
 }
 
-// NextOrYield is Next, and lets those who could run now arrive first: on a machine that is busy, each of them would else have a
-// transaction to itself. With nobody who could run it costs nothing. Nobody is waited for in this way beyond maxYield: on a
-// machine where everybody could run, each turn takes long.
+// NextOrYield is Next, but yields the processor once when no call waits, so that callers which are ready to run can join: on a busy
+// machine each of them would else have a transaction to itself. It costs nothing when no goroutine is ready. It stops yielding
+// maxYield after the batch began, because each yield takes long when many goroutines are ready.
 func (b *Batch[S]) NextOrYield() *Call[S] {
 	if c := b.Next(); c != nil || time.Since(b.began) > maxYield {
 		return c
