@@ -31,7 +31,7 @@ func (a *App) about() []zap.Field {
 		return append(fields, zap.Int("trusted_issuers", len(a.trusted)))
 	}
 	s := a.settings.node
-	return append(fields, zap.String("issuer", a.settings.issuer), zap.String("store", s.Store), zap.String("algorithm", string(s.Algorithm)))
+	return append(fields, zap.String("issuer", a.settings.URL), zap.String("store", s.Store), zap.String("algorithm", string(s.Algorithm)))
 }
 
 // announce logs one line about what serves. Clients are those of the configuration and, unless the store cannot be
@@ -41,7 +41,7 @@ func (a *App) announce() {
 		a.logger.Info("serving as a gate for tokens of others", a.about()...)
 		return
 	}
-	clients := int64(len(a.settings.declared.Clients()))
+	clients := int64(len(a.settings.Declared.Clients()))
 	ctx, cancel := context.WithTimeout(a.life, glanceTimeout)
 	defer cancel()
 	if stored, err := a.node.CountRows(ctx); err == nil {

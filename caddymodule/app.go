@@ -143,14 +143,14 @@ func (a *App) provisionIssuer() error {
 			warnGuessable(a.logger, a.Sources["client "+client.ID], client.ID, secret)
 		}
 	}
-	for _, client := range a.settings.declared.Clients() {
+	for _, client := range a.settings.Declared.Clients() {
 		if err := client.CheckRedirects(); err != nil {
 			a.logger.Warn(a.at(fmt.Errorf("client %q: %w", client.ID, err), "client", client.ID).Error())
 		}
 	}
 	a.node = node.Acquire(a.settings.node, a.settings.sealer)
 	a.issuer = a.newIssuer()
-	a.registry = &tokenissuer.Registry{Issuer: a.issuer, Declared: a.settings.declared} // its store joins in serve
+	a.registry = &tokenissuer.Registry{Issuer: a.issuer, Declared: a.settings.Declared} // its store joins in serve
 	var err error
 	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit, tally{}, a.settings.brand); err != nil {
 		return err
@@ -167,37 +167,23 @@ func (a *App) provisionIssuer() error {
 }
 
 // issues reports whether there is an issuer of our own. Without one the app is a gate for tokens of others.
-func (a *App) issues() bool { return a.settings.issuer != "" }
+func (a *App) issues() bool { return a.settings.URL != "" }
 
 // newIssuer puts the configuration and the node together. Store and master key join in Start.
 func (a *App) newIssuer() *tokenissuer.Issuer {
 	return &tokenissuer.Issuer{
-		URL:             a.settings.issuer,
-		Audience:        a.settings.audience,
-		Lifetimes:       a.settings.lifetimes,
-		Scopes:          a.settings.scopes,
-		Roles:           a.settings.roles,
-		Declared:        a.settings.declared,
-		Authenticated:   tokenissuer.NewClientCache(),   // of this configuration: it may declare clients
-		Usernames:       tokenissuer.NewUsernameCache(), // likewise: it may declare users
-		Families:        tokenissuer.NewFamilyCache(),   // likewise
-		Keys:            a.node.Keys,
-		Hasher:          a.node.Passwords,
-		DeclaredSchemes: a.settings.schemes,
-		SessionScopes:   a.SessionScopes,
-		PasswordGrant:   a.PasswordGrant,
-		PKCERequired:    a.PKCE == oauth.PKCERequired,
-		Origins:         tokenissuer.NewOrigins(a.clients, a.node.StoreTime),
-		Revocations:     a.node.Revocations,
-		Refresh:         a.node.Refresh,
-		Verifier:        a.node.Verifier,
-		Attempts:        a.node.Attempts,
-		ClientLimit:     a.settings.clientLimit,
-		AccountLimit:    a.settings.accountLimit,
-		GrantLimit:      a.settings.grantLimit,
-		RevocationLimit: a.settings.revocationLimit,
-		AddressLimit:    a.settings.addressLimit,
-		Now:             a.node.StoreTime,
+		Settings:      a.settings.Settings,
+		Authenticated: tokenissuer.NewClientCache(),   // of this configuration: it may declare clients
+		Usernames:     tokenissuer.NewUsernameCache(), // likewise: it may declare users
+		Families:      tokenissuer.NewFamilyCache(),   // likewise
+		Keys:          a.node.Keys,
+		Hasher:        a.node.Passwords,
+		Origins:       tokenissuer.NewOrigins(a.clients, a.node.StoreTime),
+		Revocations:   a.node.Revocations,
+		Refresh:       a.node.Refresh,
+		Verifier:      a.node.Verifier,
+		Attempts:      a.node.Attempts,
+		Now:           a.node.StoreTime,
 	}
 }
 
@@ -217,7 +203,7 @@ func (a *App) ownIssuer() *gate.OwnIssuer {
 		return nil
 	}
 	return &gate.OwnIssuer{
-		Issuer: a.issuer, Handler: a.handler, Verifier: a.node.Verifier, Node: a.node, Declared: a.settings.declared, IsServing: a.isServing,
+		Issuer: a.issuer, Handler: a.handler, Verifier: a.node.Verifier, Node: a.node, Declared: a.settings.Declared, IsServing: a.isServing,
 	}
 }
 
@@ -236,7 +222,7 @@ func (a *App) Gates() *gate.Shared { return a.gates }
 // CheckScopes refuses scopes that no token can hold. What other issuers know nobody here can tell.
 func (a *App) CheckScopes(names oauth.Scopes) error {
 	if a.issues() && len(a.trusted) == 0 {
-		return a.settings.scopes.Check(names)
+		return a.settings.Scopes.Check(names)
 	}
 	return oauth.CheckScopeNames(names)
 }

@@ -28,7 +28,7 @@ func (g *gatehouse) otherNode(dsn string) *tokenissuer.Issuer {
 	}
 	issuer := here.newIssuer()
 	issuer.Store, issuer.Master, issuer.Hasher, issuer.Attempts = other.Store(), other.MasterKey(), other.Passwords, other.Attempts
-	issuer.Directory = store.OverlayDirectory{Declared: here.settings.declared, Stored: other.Store()}
+	issuer.Directory = store.OverlayDirectory{Declared: here.settings.Declared, Stored: other.Store()}
 	return issuer
 }
 

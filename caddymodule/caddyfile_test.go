@@ -245,7 +245,7 @@ func readApp(t *testing.T, config []byte) {
 		t.Fatalf("the app's own JSON is not the app's: %v", err)
 	}
 	settings, err := app.read()
-	if err == nil && (settings.issuer == "" || slices.Contains(settings.audience, "")) {
+	if err == nil && (settings.URL == "" || slices.Contains(settings.Audience, "")) {
 		t.Fatalf("accepted without issuer or audience: %s", parsed.AppsRaw["oauth"])
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 func init() { httpcaddyfile.RegisterGlobalOption("oauth", parseGlobalOption) }
@@ -51,26 +50,21 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}.parse(d, "unknown oauth option %q")
 }
 
-// settings is a configuration that has been read: values of tokenissuer.
+// settings is a configuration that has been read.
 type settings struct {
-	node      node.Settings
-	sealer    *keys.Sealer
-	issuer    string
-	audience  []string
-	lifetimes store.Lifetimes
-	scopes    oauth.ScopeCatalogue
-	roles     store.RoleCatalogue
-	declared  store.StaticDirectory
-	schemes   []string // of the declared users' password hashes
-	brand     pages.Brand
-	trusted   []*trustedIssuer
-
-	clientLimit, accountLimit, addressLimit, grantLimit, revocationLimit, gateLimit tokenissuer.Limit
+	tokenissuer.Settings // of our own issuer; without a URL there is none
+	node                 node.Settings
+	sealer               *keys.Sealer
+	brand                pages.Brand
+	trusted              []*trustedIssuer
+	gateLimit            tokenissuer.Limit
 }
 
 // read turns the configuration into values, and says what is wrong with it.
 func (a *App) read() (settings, error) {
-	var s settings
+	s := settings{Settings: tokenissuer.Settings{
+		SessionScopes: a.SessionScopes, PasswordGrant: a.PasswordGrant, PKCERequired: a.PKCE == oauth.PKCERequired,
+	}}
 	if a.Issuer == "" && len(a.Trust) > 0 {
 		return s, errors.Join(a.checkGateOnly(), a.readTrust(&s), a.readLimits(&s), a.readRoles(&s))
 	}

@@ -80,8 +80,8 @@ func TestReadLimits(t *testing.T) {
 		{"clients off", `,"limits":{"client":{"off":true}}`, none, perMinute(10), perMinute(30)},
 	} {
 		s := readMembers(t, test.members)
-		if s.clientLimit != test.client || s.accountLimit != test.account || s.addressLimit != test.address {
-			t.Errorf("%s: %v, %v, %v", test.name, s.clientLimit, s.accountLimit, s.addressLimit)
+		if s.ClientLimit != test.client || s.AccountLimit != test.account || s.AddressLimit != test.address {
+			t.Errorf("%s: %v, %v, %v", test.name, s.ClientLimit, s.AccountLimit, s.AddressLimit)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (a *App) describedIssuer() *describedIssuer {
 		return nil
 	}
 	return &describedIssuer{
-		URL: a.settings.issuer, Audience: a.settings.audience[0], Scopes: a.settings.scopes.Names(),
+		URL: a.settings.URL, Audience: a.settings.Audience[0], Scopes: a.settings.Scopes.Names(),
 		Metadata: endpoint.ResourceMetadataURL(a.issuer), Source: a.Sources["issuer"],
 		KeysInTheClear: (a.Keys == nil || a.Keys.EncryptWith == "") && a.settings.node.Store != node.Memory,
 	}

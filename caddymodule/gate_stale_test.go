@@ -25,7 +25,7 @@ func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	another := &tokenissuer.Issuer{
-		URL: is.URL, Audience: is.Audience, Lifetimes: is.Lifetimes, Scopes: is.Scopes, Directory: is.Directory, Keys: ks, Master: is.Master, JTIMAC: is.JTIMAC,
+		Settings: is.Settings, Directory: is.Directory, Keys: ks, Master: is.Master, JTIMAC: is.JTIMAC,
 		Verifier: accesstoken.NewVerifier(is.URL, ks, is.Revocations, time.Minute, node.Clock), Now: node.Clock,
 	}
 	unheard, err := (&tokenissuer.Registry{Issuer: another, Stored: g.app().node.Store()}).MintServerToken(t.Context(), "conf", "public", 0)

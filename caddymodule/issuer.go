@@ -41,22 +41,22 @@ func (a *App) readIssuer(s *settings) error {
 		return a.at(errors.New("issuer is missing: add `issuer https://…` to the oauth block, or `trust …` for a gate that issues nothing"), "oauth")
 	}
 	var err error
-	if s.issuer, err = setting.Resolve("issuer", a.Issuer); err == nil {
-		err = checkIssuer(s.issuer)
+	if s.URL, err = setting.Resolve("issuer", a.Issuer); err == nil {
+		err = checkIssuer(s.URL)
 	}
 	if err != nil {
 		return a.at(err, "issuer")
 	}
-	s.node.Issuer = s.issuer
+	s.node.Issuer = s.URL
 	for _, configured := range a.Audience {
 		audience, err := setting.Resolve("audience", configured)
 		if err != nil {
 			return a.at(err, "audience", configured)
 		}
-		s.audience = append(s.audience, audience)
+		s.Audience = append(s.Audience, audience)
 	}
-	if len(s.audience) == 0 {
-		s.audience = []string{s.issuer}
+	if len(s.Audience) == 0 {
+		s.Audience = []string{s.URL}
 	}
 	return nil
 }

@@ -178,11 +178,11 @@ func (a *App) readLimits(s *settings) (err error) {
 		otherwise  tokenissuer.Limit
 		limit      *tokenissuer.Limit
 	}{
-		{"client", c.Client, defaultClientLimit, &s.clientLimit},
-		{"login_account", c.LoginAccount, defaultAccountLimit, &s.accountLimit},
-		{"login_ip", c.LoginAddress, defaultAddressLimit, &s.addressLimit},
-		{"grants", c.Grants, defaultGrantLimit, &s.grantLimit},
-		{"revocations", c.Revocations, defaultRevocationLimit, &s.revocationLimit},
+		{"client", c.Client, defaultClientLimit, &s.ClientLimit},
+		{"login_account", c.LoginAccount, defaultAccountLimit, &s.AccountLimit},
+		{"login_ip", c.LoginAddress, defaultAddressLimit, &s.AddressLimit},
+		{"grants", c.Grants, defaultGrantLimit, &s.GrantLimit},
+		{"revocations", c.Revocations, defaultRevocationLimit, &s.RevocationLimit},
 		{"gate", c.Gate, defaultGateLimit, &s.gateLimit},
 	} {
 		if *l.limit, err = l.configured.read(l.otherwise); err != nil {

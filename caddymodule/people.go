@@ -191,7 +191,7 @@ func (c *UserConfig) parsePassword(d *caddyfile.Dispenser) error {
 func (a *App) readDirectory(s *settings) error {
 	var all store.Declarations
 	var err error
-	if all.Clients, err = a.readClients(s.scopes); err != nil {
+	if all.Clients, err = a.readClients(s.Scopes); err != nil {
 		return err
 	}
 	for _, c := range a.Organisations {
@@ -199,11 +199,11 @@ func (a *App) readDirectory(s *settings) error {
 	}
 	for _, c := range a.Users {
 		concerns := "password"
-		user, err := c.read(s.roles, setting.Resolve)
+		user, err := c.read(s.Roles, setting.Resolve)
 		switch {
 		case err != nil:
-		case c.Role != "" && !s.roles.Has(user.Role):
-			concerns, err = "role", s.roles.Check(user.Role)
+		case c.Role != "" && !s.Roles.Has(user.Role):
+			concerns, err = "role", s.Roles.Check(user.Role)
 		case c.Organisation != "" && !a.hasOrganisation(c.Organisation):
 			concerns, err = "organisation", fmt.Errorf("organisation %q is not declared: add `organisation %s`", c.Organisation, c.Organisation)
 		}
@@ -211,9 +211,9 @@ func (a *App) readDirectory(s *settings) error {
 			return a.at(fmt.Errorf("user %q: %w", c.ID, err), concerns, "of user", c.ID)
 		}
 		all.Users = append(all.Users, user)
-		s.schemes = append(s.schemes, passwords.SchemeOf(user.PasswordHash))
+		s.DeclaredSchemes = append(s.DeclaredSchemes, passwords.SchemeOf(user.PasswordHash))
 	}
-	s.declared, err = store.NewStaticDirectory(all)
+	s.Declared, err = store.NewStaticDirectory(all)
 	return err
 }
 

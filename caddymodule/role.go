@@ -45,9 +45,9 @@ func (a *App) parseRole(d *caddyfile.Dispenser) error {
 
 // readRoles reads which roles there are.
 func (a *App) readRoles(s *settings) error {
-	s.roles = store.NewRoleCatalogue(a.Roles...)
+	s.Roles = store.NewRoleCatalogue(a.Roles...)
 	for _, role := range a.Roles {
-		if err := s.roles.Validate(role); err != nil {
+		if err := s.Roles.Validate(role); err != nil {
 			return a.at(err, "role", string(role.Name))
 		}
 	}

@@ -73,12 +73,12 @@ func (a *App) readScopes(s *settings) error {
 		}
 		seen[scope.Name] = true
 	}
-	s.scopes = oauth.NewScopeCatalogue(a.Scopes...)
+	s.Scopes = oauth.NewScopeCatalogue(a.Scopes...)
 	for _, name := range a.SessionScopes {
 		if name == oauth.ScopeRefreshToken || name == oauth.ScopeOfflineAccess {
 			return a.at(fmt.Errorf("session_scopes %s: a session needs no refresh token", name), "session_scopes", name)
 		}
-		if err := s.scopes.Check(oauth.Scopes{name}); err != nil {
+		if err := s.Scopes.Check(oauth.Scopes{name}); err != nil {
 			return a.at(fmt.Errorf("session_scopes: %w", err), "session_scopes", name)
 		}
 	}

@@ -147,14 +147,14 @@ func isUnavailable(err error) bool {
 func (a *App) checkStored(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(a.life, timeout)
 	defer cancel()
-	for _, u := range a.settings.declared.Users() {
+	for _, u := range a.settings.Declared.Users() {
 		if _, err := a.node.Store().Client(ctx, u.ID); err == nil {
 			return fmt.Errorf("user %q: a client in the store has this id", u.ID)
 		} else if !errors.Is(err, store.ErrNotFound) {
 			return oauth.Unavailable("store_unavailable", err)
 		}
 	}
-	for _, c := range a.settings.declared.Clients() {
+	for _, c := range a.settings.Declared.Clients() {
 		if _, err := a.node.Store().User(ctx, c.ID); err == nil {
 			return fmt.Errorf("client %q: a user in the store has this id", c.ID)
 		} else if !errors.Is(err, store.ErrNotFound) {
@@ -169,7 +169,7 @@ func (a *App) serve() {
 	a.serving.Do(func() {
 		st := a.node.Store()
 		a.issuer.Store, a.issuer.Master, a.issuer.JTIMAC = st, a.node.MasterKey(), a.node.JTIMAC()
-		a.issuer.Directory = store.OverlayDirectory{Declared: a.settings.declared, Stored: st}
+		a.issuer.Directory = store.OverlayDirectory{Declared: a.settings.Declared, Stored: st}
 		a.registry.Stored = st
 		close(a.started)
 	})

@@ -128,7 +128,7 @@ func (c *TokensConfig) lifetimes() (store.Lifetimes, error) {
 
 func (a *App) readTokens(s *settings) error {
 	own, err := a.Tokens.lifetimes()
-	s.lifetimes = own.Or(store.DefaultLifetimes)
+	s.Lifetimes = own.Or(store.DefaultLifetimes)
 	return err
 }
 

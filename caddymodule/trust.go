@@ -141,8 +141,8 @@ func (a *App) readTrust(s *settings) error {
 		switch {
 		case err != nil:
 			err = fmt.Errorf("trust %s: %w", c.Name, err)
-		case t.settings.Issuer == s.issuer:
-			err = fmt.Errorf("trust %s: %s is our own issuer: `protect` calls it self", c.Name, s.issuer)
+		case t.settings.Issuer == s.URL:
+			err = fmt.Errorf("trust %s: %s is our own issuer: `protect` calls it self", c.Name, s.URL)
 		case same >= 0:
 			err = fmt.Errorf("trust %s: trust %s has the same issuer", c.Name, s.trusted[same].name)
 		case slices.ContainsFunc(s.trusted, func(o *trustedIssuer) bool { return o.name == t.name }):

@@ -106,10 +106,13 @@ func newAuthority(tb testing.TB) *authority {
 		),
 	}
 	a.Issuer = &Issuer{
-		URL: tokentest.Issuer, Audience: []string{tokentest.Audience}, Lifetimes: store.DefaultLifetimes,
-		Scopes:    oauth.NewScopeCatalogue(oauth.Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
+		Settings: Settings{
+			URL: tokentest.Issuer, Audience: []string{tokentest.Audience}, Lifetimes: store.DefaultLifetimes,
+			Scopes:      oauth.NewScopeCatalogue(oauth.Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
+			ClientLimit: Limit{Failures: 20, Window: time.Minute},
+		},
 		Directory: a.directory, Authenticated: NewClientCache(), Store: a.store, Keys: a.keySetState, Master: testMaster(tb), JTIMAC: accesstoken.NewJTIMAC(testMaster(tb)), Hasher: passwords.NewHasher(), Revocations: a.revocations,
-		Verifier: a.verifier, Attempts: a.attempts, ClientLimit: Limit{Failures: 20, Window: time.Minute}, Now: a.gate.Now,
+		Verifier: a.verifier, Attempts: a.attempts, Now: a.gate.Now,
 	}
 	return a
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Issuer is the authorization server (RFC 6749 §1.1). Its fields are set once, before use.
-type Issuer struct {
+// Settings are what an operator decides about an issuer.
+type Settings struct {
 	// URL is the issuer identifier (RFC 8414 §2). It never comes from a request.
 	URL string
 	// Audience is what goes into aud; never empty.
@@ -25,10 +25,33 @@ type Issuer struct {
 	Scopes oauth.ScopeCatalogue
 	// Roles are the roles that users can have.
 	Roles store.RoleCatalogue
-	// Directory answers who exists.
-	Directory store.Directory
 	// Declared are the clients of the configuration. Directory knows them as well; here nobody has to be asked for them.
 	Declared store.StaticDirectory
+	// DeclaredSchemes are the PasswordSchemes of users that no store keeps.
+	DeclaredSchemes []string
+	// PKCERequired refuses authorization requests of every client that have no code_challenge.
+	PKCERequired bool
+	// SessionScopes are held by the tokens of sessions, and of the password grant without a client, beside trusted and
+	// public.
+	SessionScopes oauth.Scopes
+	// PasswordGrant is how the password grant works; nil: it is off.
+	PasswordGrant *PasswordRules
+	// ClientLimit bounds failed client authentications.
+	ClientLimit Limit
+	// AccountLimit bounds failed sign-ins to one account, AddressLimit those from one address.
+	AccountLimit, AddressLimit Limit
+	// GrantLimit bounds how many families one user gets in each way, and how many tokens one admin creates for others.
+	GrantLimit Limit
+	// RevocationLimit bounds how many of the tokens that it got for itself a client ends one by one. Beyond it, ending one ends
+	// those that were issued before as well.
+	RevocationLimit Limit
+}
+
+// Issuer is the authorization server (RFC 6749 §1.1). Its fields are set once, before use.
+type Issuer struct {
+	Settings
+	// Directory answers who exists.
+	Directory store.Directory
 	// Authenticated remembers for a moment which clients have proved who they are; see AuthenticateClient.
 	Authenticated *ClientCache
 	// Usernames remembers for a while what users are called; nil: the directory is asked each time.
@@ -49,17 +72,8 @@ type Issuer struct {
 	JTIMAC *accesstoken.JTIMAC
 	// Origins are those whose pages may read answers; nil: no page of another origin may.
 	Origins *Origins
-	// PKCERequired refuses authorization requests of every client that have no code_challenge.
-	PKCERequired bool
 	// Passwords verify.
 	Hasher *passwords.Hasher
-	// SessionScopes are held by the tokens of sessions, and of the password grant without a client, beside trusted and
-	// public.
-	SessionScopes oauth.Scopes
-	// DeclaredSchemes are the PasswordSchemes of users that no store keeps.
-	DeclaredSchemes []string
-	// PasswordGrant is how the password grant works; nil: it is off.
-	PasswordGrant *PasswordRules
 	// Revocations learn at once what this process revokes.
 	Revocations *accesstoken.RevocationSet
 	// Refresh brings Revocations up to what the store holds now; nil: they always are.
@@ -68,15 +82,6 @@ type Issuer struct {
 	Verifier *accesstoken.Verifier
 	// Attempts count failed client authentications and sign-ins; nil: nobody counts.
 	Attempts store.AttemptCounter
-	// ClientLimit bounds failed client authentications.
-	ClientLimit Limit
-	// AccountLimit bounds failed sign-ins to one account, AddressLimit those from one address.
-	AccountLimit, AddressLimit Limit
-	// GrantLimit bounds how many families one user gets in each way, and how many tokens one admin creates for others.
-	GrantLimit Limit
-	// RevocationLimit bounds how many of the tokens that it got for itself a client ends one by one. Beyond it, ending one ends
-	// those that were issued before as well.
-	RevocationLimit Limit
 	// Now is the clock by which codes, sign-ins and refresh tokens are judged: the same on every node. Access tokens are
 	// judged by the Verifier's, which is this node's, and are born by the earlier of the two.
 	Now func() time.Time

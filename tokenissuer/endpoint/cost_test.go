@@ -55,9 +55,13 @@ func newCounter(tb testing.TB, algorithm oauth.Algorithm) *counter {
 	conf.SetDefaults()
 	c.must(st.AddClient(tb.Context(), conf))
 	c.issuer = &tokenissuer.Issuer{
-		URL: costIssuer, Audience: []string{costIssuer}, Lifetimes: store.DefaultLifetimes, Directory: st,
+		Settings: tokenissuer.Settings{
+			URL: costIssuer, Audience: []string{costIssuer}, Lifetimes: store.DefaultLifetimes,
+			ClientLimit: tokenissuer.Limit{Failures: 20, Window: time.Minute},
+		},
+		Directory:     st,
 		Authenticated: tokenissuer.NewClientCache(), Store: st, Keys: ks, Master: master, JTIMAC: accesstoken.NewJTIMAC(master), Revocations: revocations,
-		Attempts: memstore.NewAttempts(1000), ClientLimit: tokenissuer.Limit{Failures: 20, Window: time.Minute}, Now: time.Now,
+		Attempts: memstore.NewAttempts(1000), Now: time.Now,
 		Verifier: accesstoken.NewVerifier(costIssuer, ks, revocations, time.Hour, time.Now),
 	}
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.InfoLevel)

@@ -116,7 +116,8 @@ func (p Plan) issuer(ctx context.Context, st store.Store) (*tokenissuer.Issuer, 
 	lifetimes := store.DefaultLifetimes
 	lifetimes.Code = codeLife
 	return &tokenissuer.Issuer{
-		URL: p.Issuer, Audience: []string{p.Issuer}, Lifetimes: lifetimes, Directory: st, Store: st, Master: master, JTIMAC: accesstoken.NewJTIMAC(master),
+		Settings:  tokenissuer.Settings{URL: p.Issuer, Audience: []string{p.Issuer}, Lifetimes: lifetimes},
+		Directory: st, Store: st, Master: master, JTIMAC: accesstoken.NewJTIMAC(master),
 		Keys: new(keys.Set), Revocations: accesstoken.NewRevocationSet(), Now: time.Now, Authenticated: tokenissuer.NewClientCache(),
 	}, client, nil
 }
