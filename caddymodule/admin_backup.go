@@ -3,7 +3,6 @@ package caddymodule
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"path/filepath"
 
@@ -48,7 +47,7 @@ func writeBackup(t *Target, r *http.Request) (int, any, error) {
 
 func backupCommand(admin *adminClient) *cobra.Command {
 	return command("backup FILE", "Writes a copy of the SQLite store into a new file, while Caddy runs", cobra.ExactArgs(1),
-		func(args []string, _ io.Reader, _ io.Writer) error {
+		func(_ *cobra.Command, args []string) error {
 			path, err := filepath.Abs(args[0])
 			if err != nil {
 				return err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -127,18 +128,43 @@ func plainError(address string, err error) error {
 	return err
 }
 
-// runner is what a command does: it writes to out and returns an error for the operator.
-type runner func(args []string, in io.Reader, out io.Writer) error
-
 // command builds a command. A mistake in its use shows the usage; a failure of what it does shows only the failure.
-func command(use, short string, args cobra.PositionalArgs, run runner) *cobra.Command {
+func command(use, short string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cmd.SilenceUsage = true
-			return run(args, cmd.InOrStdin(), cmd.OutOrStdout())
+			return run(cmd, args)
 		},
 	}
+}
+
+// queryCommand builds a command that prints what it is answered: as JSON with --json, otherwise by show.
+func queryCommand[T any](use, short string, args cobra.PositionalArgs, ask func(cmd *cobra.Command, args []string, answer *T) error,
+	show func(out io.Writer, answer *T) error,
+) *cobra.Command {
+	var asJSON bool
+	cmd := command(use, short, args, func(cmd *cobra.Command, args []string) error {
+		var answer T
+		if err := ask(cmd, args, &answer); err != nil {
+			return err
+		}
+		if asJSON {
+			return printJSON(cmd.OutOrStdout(), answer)
+		}
+		return show(cmd.OutOrStdout(), &answer)
+	})
+	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON")
+	return cmd
+}
+
+// listCommand builds a command that lists what is at a path, one row per item below the headings, which tabs separate.
+func listCommand[T any](admin *adminClient, short, path, headings string, row func(*T) []string) *cobra.Command {
+	return queryCommand("list", short, cobra.NoArgs,
+		func(_ *cobra.Command, _ []string, items *[]T) error {
+			return admin.call(http.MethodGet, path, nil, items)
+		},
+		func(out io.Writer, items *[]T) error { return printList(out, headings, *items, row) })
 }
 
 // group builds a command that only holds others. A word that is none of them is an error, and not a call for help: a
@@ -161,22 +187,34 @@ func adminPath(kind, id string) string {
 	return "/oauth/" + kind + "/" + escaped
 }
 
-// change is a command that changes one thing and has nothing to show.
-func change(admin *adminClient, use, short, method, kind, below string) *cobra.Command {
-	return command(use, short, cobra.ExactArgs(1), func(args []string, _ io.Reader, _ io.Writer) error {
+// changeCommand builds a command that changes one thing and has nothing to show.
+func changeCommand(admin *adminClient, use, short, method, kind, below string) *cobra.Command {
+	return command(use, short, cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error {
 		return admin.call(method, adminPath(kind, args[0])+below, nil, nil)
 	})
 }
 
-// printRows writes names and values, but for values that are empty.
-func printRows(out io.Writer, rows [][2]string) error {
+// printTable writes rows in columns.
+func printTable(out io.Writer, rows ...[]string) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		if row[1] != "" {
-			_, _ = fmt.Fprintf(table, "%s\t%s\n", row[0], row[1])
-		}
+		_, _ = fmt.Fprintln(table, strings.Join(row, "\t"))
 	}
 	return table.Flush()
+}
+
+// printList writes one row per item below the headings, which tabs separate.
+func printList[T any](out io.Writer, headings string, items []T, row func(*T) []string) error {
+	rows := [][]string{{headings}}
+	for i := range items {
+		rows = append(rows, row(&items[i]))
+	}
+	return printTable(out, rows...)
+}
+
+// printRows writes names and values, and leaves out what has no value.
+func printRows(out io.Writer, rows [][]string) error {
+	return printTable(out, slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "" })...)
 }
 
 // moment prints a time, and nothing for none.
@@ -194,10 +232,4 @@ func printJSON(out io.Writer, value any) error {
 	}
 	_, err := fmt.Fprintln(out)
 	return err
-}
-
-// jsonFlag adds --json to a command that lists or shows.
-func jsonFlag(cmd *cobra.Command, asJSON *bool) *cobra.Command {
-	cmd.Flags().BoolVar(asJSON, "json", false, "Print JSON")
-	return cmd
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/spf13/cobra"
@@ -18,18 +17,16 @@ import (
 func clientCommand(admin *adminClient) *cobra.Command {
 	return group("client", "Manages clients",
 		clientAdd(admin), clientUpdateCommand(admin), clientList(admin), clientShow(admin), clientRotateSecret(admin),
-		change(admin, "disable ID", "Refuses a client, and revokes its tokens", http.MethodPost, "clients", "/disable"),
-		change(admin, "enable ID", "Lets a disabled client in again", http.MethodPost, "clients", "/enable"),
-		change(admin, "remove ID", "Deletes a client, and revokes its tokens", http.MethodDelete, "clients", ""),
+		changeCommand(admin, "disable ID", "Refuses a client, and revokes its tokens", http.MethodPost, "clients", "/disable"),
+		changeCommand(admin, "enable ID", "Lets a disabled client in again", http.MethodPost, "clients", "/enable"),
+		changeCommand(admin, "remove ID", "Deletes a client, and revokes its tokens", http.MethodDelete, "clients", ""),
 	)
 }
 
 func clientAdd(admin *adminClient) *cobra.Command {
 	var id string
-	var asJSON bool
-	var cmd *cobra.Command
-	cmd = command("add --name NAME", "Registers a client and prints its secret, once", cobra.NoArgs,
-		func(_ []string, _ io.Reader, out io.Writer) error {
+	cmd := queryCommand("add --name NAME", "Registers a client and prints its secret, once", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string, added *clientView) error {
 			request, err := clientMembers(cmd)
 			if err != nil {
 				return err
@@ -37,16 +34,12 @@ func clientAdd(admin *adminClient) *cobra.Command {
 			if id != "" {
 				request["id"] = id
 			}
-			var added clientView
-			if err := admin.call(http.MethodPost, "/oauth/clients", request, &added); err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(out, added)
-			}
-			_, _ = fmt.Fprintf(out, "client_id      %s\n", added.ID)
+			return admin.call(http.MethodPost, "/oauth/clients", request, added)
+		},
+		func(out io.Writer, added *clientView) error {
+			_, err := fmt.Fprintf(out, "client_id      %s\n", added.ID)
 			if added.Secret == "" {
-				return nil
+				return err
 			}
 			_, err = fmt.Fprintf(out, "client_secret  %s\n\nThis is the only time that the secret is shown.\n", added.Secret)
 			return err
@@ -54,27 +47,18 @@ func clientAdd(admin *adminClient) *cobra.Command {
 	cmd.Flags().StringVar(&id, "id", "", "Client id (default: generated)")
 	addClientFlags(cmd)
 	_ = cmd.MarkFlagRequired("name")
-	return jsonFlag(cmd, &asJSON)
+	return cmd
 }
 
 func clientUpdateCommand(admin *adminClient) *cobra.Command {
-	var asJSON bool
-	var cmd *cobra.Command
-	cmd = command("update ID", "Changes what is named of a client, and nothing else", cobra.ExactArgs(1),
-		func(args []string, _ io.Reader, out io.Writer) error {
+	cmd := queryCommand("update ID", "Changes what is named of a client, and nothing else", cobra.ExactArgs(1),
+		func(cmd *cobra.Command, args []string, updated *clientView) error {
 			request, err := clientMembers(cmd)
 			if err != nil {
 				return err
 			}
-			var updated clientView
-			if err := admin.call(http.MethodPatch, adminPath("clients", args[0]), request, &updated); err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(out, updated)
-			}
-			return updated.print(out)
-		})
+			return admin.call(http.MethodPatch, adminPath("clients", args[0]), request, updated)
+		}, printClient)
 	cmd.Long = `Changes what is named of a client. What is repeated replaces the whole list, and
 an empty value, as in --redirect-uri "", empties it.
 
@@ -82,7 +66,7 @@ No token ends by it: access tokens keep their scopes until they expire, and a
 refresh leaves out those that the client may not have any more. To end them,
 use "caddy oauth token revoke --client ID".`
 	addClientFlags(cmd)
-	return jsonFlag(cmd, &asJSON)
+	return cmd
 }
 
 // addClientFlags adds a flag for each member of a client that an operator can set.
@@ -143,24 +127,9 @@ func listFlag(cmd *cobra.Command, name string) []string {
 }
 
 func clientList(admin *adminClient) *cobra.Command {
-	var asJSON bool
-	cmd := command("list", "Lists the clients", cobra.NoArgs, func(_ []string, _ io.Reader, out io.Writer) error {
-		var clients []clientView
-		if err := admin.call(http.MethodGet, "/oauth/clients", nil, &clients); err != nil {
-			return err
-		}
-		if asJSON {
-			return printJSON(out, clients)
-		}
-		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		_, _ = fmt.Fprintln(table, "ID\tNAME\tTYPE\tGRANTS\tSCOPES\tSOURCE\tSTATE")
-		for _, c := range clients {
-			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-				c.ID, c.Name, c.Type, joined(c.Grants), strings.Join(c.Scopes, " "), c.Source, c.state())
-		}
-		return table.Flush()
+	return listCommand(admin, "Lists the clients", "/oauth/clients", "ID\tNAME\tTYPE\tGRANTS\tSCOPES\tSOURCE\tSTATE", func(c *clientView) []string {
+		return []string{c.ID, c.Name, string(c.Type), joined(c.Grants), strings.Join(c.Scopes, " "), c.Source, c.state()}
 	})
-	return jsonFlag(cmd, &asJSON)
 }
 
 func (v *clientView) state() string {
@@ -179,33 +148,24 @@ func joined(grants []oauth.GrantType) string {
 }
 
 func clientShow(admin *adminClient) *cobra.Command {
-	var asJSON bool
-	cmd := command("show ID", "Shows a client", cobra.ExactArgs(1), func(args []string, _ io.Reader, out io.Writer) error {
-		var c clientView
-		if err := admin.call(http.MethodGet, adminPath("clients", args[0]), nil, &c); err != nil {
-			return err
-		}
-		if asJSON {
-			return printJSON(out, c)
-		}
-		return c.print(out)
-	})
-	return jsonFlag(cmd, &asJSON)
+	return queryCommand("show ID", "Shows a client", cobra.ExactArgs(1),
+		func(_ *cobra.Command, args []string, c *clientView) error {
+			return admin.call(http.MethodGet, adminPath("clients", args[0]), nil, c)
+		}, printClient)
 }
 
-// print writes the client for people.
-func (v *clientView) print(out io.Writer) error {
-	rows := [][2]string{
-		{"id", v.ID}, {"name", v.Name}, {"type", string(v.Type)}, {"grants", joined(v.Grants)},
-		{"scopes", strings.Join(v.Scopes, " ")}, {"redirect URIs", strings.Join(v.RedirectURIs, " ")}, {"CORS origins", strings.Join(v.CORSOrigins, " ")},
-		{"pkce", v.PKCE},
+func printClient(out io.Writer, c *clientView) error {
+	rows := [][]string{
+		{"id", c.ID}, {"name", c.Name}, {"type", string(c.Type)}, {"grants", joined(c.Grants)},
+		{"scopes", strings.Join(c.Scopes, " ")}, {"redirect URIs", strings.Join(c.RedirectURIs, " ")}, {"CORS origins", strings.Join(c.CORSOrigins, " ")},
+		{"pkce", c.PKCE},
 	}
-	for _, name := range slices.Sorted(maps.Keys(v.Tokens)) {
-		rows = append(rows, [2]string{"lifetime", name + " " + v.Tokens[name]})
+	for _, name := range slices.Sorted(maps.Keys(c.Tokens)) {
+		rows = append(rows, []string{"lifetime", name + " " + c.Tokens[name]})
 	}
-	rows = append(rows, [2]string{"source", v.Source}, [2]string{"state", v.state()}, [2]string{"created", moment(v.CreatedAt)})
-	for _, s := range v.Secrets {
-		rows = append(rows, [2]string{"secret", s.life()})
+	rows = append(rows, []string{"source", c.Source}, []string{"state", c.state()}, []string{"created", moment(c.CreatedAt)})
+	for _, s := range c.Secrets {
+		rows = append(rows, []string{"secret", s.life()})
 	}
 	return printRows(out, rows)
 }
@@ -223,36 +183,30 @@ func (s secretView) life() string {
 }
 
 func clientRotateSecret(admin *adminClient) *cobra.Command {
-	var overlap string
-	var asJSON bool
-	cmd := command("rotate-secret ID", "Makes a new secret and prints it, once", cobra.ExactArgs(1),
-		func(args []string, _ io.Reader, out io.Writer) error {
+	var overlap, old string
+	cmd := queryCommand("rotate-secret ID", "Makes a new secret and prints it, once", cobra.ExactArgs(1),
+		func(_ *cobra.Command, args []string, rotated *clientSecret) error {
 			lasts, err := caddy.ParseDuration(overlap)
 			if err != nil {
 				return fmt.Errorf("%q is no duration: write it as 90s, 15m, 2h or 28d", overlap)
 			}
-			var before clientView // a public client may have no secret yet
+			var before clientView
 			if err := admin.call(http.MethodGet, adminPath("clients", args[0]), nil, &before); err != nil {
 				return err
 			}
-			var rotated clientSecret
-			request := map[string]string{"overlap": overlap}
-			if err := admin.call(http.MethodPost, adminPath("clients", args[0])+"/rotate-secret", request, &rotated); err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(out, rotated)
-			}
-			old := " The old one is good for another " + overlap + "."
 			switch {
-			case len(before.Secrets) == 0:
-				old = ""
+			case len(before.Secrets) == 0: // a public client may have no secret yet
 			case lasts == 0:
 				old = " The old one has ended."
+			default:
+				old = " The old one is good for another " + overlap + "."
 			}
-			_, err = fmt.Fprintf(out, "client_secret  %s\n\nThis is the only time that the secret is shown.%s\n", rotated.Secret, old)
+			return admin.call(http.MethodPost, adminPath("clients", args[0])+"/rotate-secret", map[string]string{"overlap": overlap}, rotated)
+		},
+		func(out io.Writer, rotated *clientSecret) error {
+			_, err := fmt.Fprintf(out, "client_secret  %s\n\nThis is the only time that the secret is shown.%s\n", rotated.Secret, old)
 			return err
 		})
 	cmd.Flags().StringVar(&overlap, "overlap", "24h", "How long the old secret stays good; 0s ends it now")
-	return jsonFlag(cmd, &asJSON)
+	return cmd
 }

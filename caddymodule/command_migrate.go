@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/spf13/cobra"
@@ -20,7 +19,7 @@ type migrator interface {
 // nodes that leave the schema alone do not start before it has run.
 func migrateCommand(admin *adminClient) *cobra.Command {
 	return command("migrate", "Brings the schema of the store that --config names up to date", cobra.NoArgs,
-		func(_ []string, _ io.Reader, out io.Writer) error {
+		func(cmd *cobra.Command, _ []string) error {
 			app, err := loadApp(admin.config, admin.adapter)
 			if err != nil {
 				return err
@@ -29,7 +28,7 @@ func migrateCommand(admin *adminClient) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(out, "The schema is up to date: %s.\n", place)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The schema is up to date: %s.\n", place)
 			return err
 		})
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -14,31 +13,25 @@ import (
 
 // routesCommand prints what protects the routes that answer from a backend.
 func routesCommand(admin *adminClient) *cobra.Command {
-	var asJSON bool
-	return jsonFlag(command("routes", "Shows every route to an upstream, what protects it, and what is open", cobra.NoArgs,
-		func(_ []string, _ io.Reader, out io.Writer) error {
-			var routes []coverage.Route
-			if err := admin.call(http.MethodGet, "/oauth/routes", nil, &routes); err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(out, routes)
-			}
-			if len(routes) == 0 {
+	return queryCommand("routes", "Shows every route to an upstream, what protects it, and what is open", cobra.NoArgs,
+		func(_ *cobra.Command, _ []string, routes *[]coverage.Route) error {
+			return admin.call(http.MethodGet, "/oauth/routes", nil, routes)
+		},
+		func(out io.Writer, routes *[]coverage.Route) error {
+			if len(*routes) == 0 {
 				_, err := fmt.Fprintln(out, "no route to an upstream")
 				return err
 			}
-			table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-			_, _ = fmt.Fprintln(table, "SITE\tPATH\tUPSTREAM\tVERDICT\tNEEDS\tWHERE")
-			for _, r := range routes {
+			rows := [][]string{{"SITE\tPATH\tUPSTREAM\tVERDICT\tNEEDS\tWHERE"}}
+			for _, r := range *routes {
 				route := strings.Join([]string{r.Site, pathOf(&r), upstreamOf(&r), r.Verdict}, "\t")
 				for _, need := range needsOf(&r) {
-					_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", route, need[0], need[1])
+					rows = append(rows, []string{route, need[0], need[1]})
 					route = "\t\t\t" // what else is needed stands below
 				}
 			}
-			return table.Flush()
-		}), &asJSON)
+			return printTable(out, rows...)
+		})
 }
 
 // pathOf says which requests come to the route.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -26,21 +25,15 @@ func tokenCommand(admin *adminClient) *cobra.Command {
 func tokenMint(admin *adminClient) *cobra.Command {
 	var client, user, lifetime string
 	var scopes []string
-	var asJSON bool
-	var cmd *cobra.Command
-	cmd = command("mint --client ID [--user ID]", "Issues a token for a client, a server token unless it is to act for a user, and prints it", cobra.NoArgs,
-		func(_ []string, _ io.Reader, out io.Writer) error {
-			var minted mintedToken
+	cmd := queryCommand("mint --client ID [--user ID]", "Issues a token for a client, a server token unless it is to act for a user, and prints it", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string, minted *mintedToken) error {
 			request := map[string]string{"client": client, "scope": strings.Join(scopes, " "), "lifetime": lifetime}
 			if cmd.Flags().Changed("user") { // an empty one is refused: it would make a server token
 				request["user"] = user
 			}
-			if err := admin.call(http.MethodPost, "/oauth/tokens", request, &minted); err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(out, minted)
-			}
+			return admin.call(http.MethodPost, "/oauth/tokens", request, minted)
+		},
+		func(out io.Writer, minted *mintedToken) error {
 			_, err := fmt.Fprintln(out, minted.AccessToken)
 			return err
 		})
@@ -50,30 +43,22 @@ func tokenMint(admin *adminClient) *cobra.Command {
 	flags.StringArrayVar(&scopes, "scope", nil, "Scope of the token; repeat it for more (default: public)")
 	flags.StringVar(&lifetime, "lifetime", "", "How long the token lives, as in 15m (default: the client's)")
 	_ = cmd.MarkFlagRequired("client")
-	return jsonFlag(cmd, &asJSON)
+	return cmd
 }
 
 func tokenExplain(admin *adminClient) *cobra.Command {
-	var asJSON bool
 	var audience []string
-	cmd := command("explain", "Reads a token from standard input and says which checks it passes", noToken,
-		func(_ []string, in io.Reader, out io.Writer) error {
-			token, err := io.ReadAll(io.LimitReader(in, 4*accesstoken.MaxTokenBytes))
+	cmd := queryCommand("explain", "Reads a token from standard input and says which checks it passes", noToken,
+		func(cmd *cobra.Command, _ []string, x *explanation) error {
+			token, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), 4*accesstoken.MaxTokenBytes))
 			if err != nil {
 				return err
 			}
 			request := map[string]any{"token": strings.TrimSpace(string(token)), "audience": audience}
-			var x explanation
-			if err := admin.call(http.MethodPost, "/oauth/tokens/explain", request, &x); err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(out, x)
-			}
-			return x.print(out)
-		})
+			return admin.call(http.MethodPost, "/oauth/tokens/explain", request, x)
+		}, printExplanation)
 	cmd.Flags().StringArrayVar(&audience, "audience", nil, "Audience of the route in question (default: that of the trust, or of our own issuer)")
-	return jsonFlag(cmd, &asJSON)
+	return cmd
 }
 
 // noToken refuses arguments and does not repeat them.
@@ -84,8 +69,8 @@ func noToken(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// print says in words how the token fares.
-func (x *explanation) print(out io.Writer) error {
+// printExplanation says in words how the token fares.
+func printExplanation(out io.Writer, x *explanation) error {
 	verdict := "The gate refuses this token."
 	switch {
 	case x.Accepted:
@@ -101,7 +86,7 @@ func (x *explanation) print(out io.Writer) error {
 		_, _ = fmt.Fprintf(out, "It is %s.\n", x.What)
 	}
 	_, _ = fmt.Fprintln(out)
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var findings [][]string
 	for _, f := range x.Findings {
 		promise := f.Promise
 		if f.Reason != "" {
@@ -110,9 +95,9 @@ func (x *explanation) print(out io.Writer) error {
 		if f.Note != "" {
 			promise += " (" + f.Note + ")"
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", f.Check, f.Outcome, promise)
+		findings = append(findings, []string{f.Check, string(f.Outcome), promise})
 	}
-	if err := table.Flush(); err != nil {
+	if err := printTable(out, findings...); err != nil {
 		return err
 	}
 	if x.Unverified != nil {
@@ -126,7 +111,7 @@ func (x *explanation) print(out io.Writer) error {
 		return err
 	}
 	_, _ = fmt.Fprintln(out)
-	return printRows(out, [][2]string{
+	return printRows(out, [][]string{
 		{"subject", x.Subject}, {"actor", x.Actor}, {"client", x.ClientID}, {"scope", x.Scope}, {"jti", x.ID}, {"family", x.Family},
 		{"key", x.KeyID}, {"issued", moment(x.IssuedAt)}, {"expires", moment(x.ExpiresAt)},
 	})
@@ -135,7 +120,7 @@ func (x *explanation) print(out io.Writer) error {
 // print shows the claims, each marked by its place as one that nobody has verified.
 func (u *unverified) print(out io.Writer) error {
 	_, _ = fmt.Fprint(out, "\nIt says, and nobody has verified it:\n\n")
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	for _, part := range []struct {
 		name   string
 		object jsontext.Value
@@ -147,10 +132,10 @@ func (u *unverified) print(out io.Writer) error {
 			if seconds, err := strconv.ParseInt(value, 10, 40); err == nil && slices.Contains([]string{"iat", "exp", "nbf", "auth_time"}, name) {
 				value += " (" + moment(time.Unix(seconds, 0)) + ")"
 			}
-			_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\n", part.name, accesstoken.Printable(name), value)
+			rows = append(rows, []string{"  " + part.name, accesstoken.Printable(name), value})
 		}
 	}
-	return table.Flush()
+	return printTable(out, rows...)
 }
 
 func tokenRevoke(admin *adminClient) *cobra.Command {
@@ -163,7 +148,7 @@ func tokenRevoke(admin *adminClient) *cobra.Command {
 	values := make([]string, len(kinds))
 	var force bool
 	cmd := command("revoke (--jti ID | --family ID | --user ID [--force] | --client ID)", "Revokes access tokens", cobra.NoArgs,
-		func(_ []string, _ io.Reader, _ io.Writer) error {
+		func(*cobra.Command, []string) error {
 			request := make(map[string]any)
 			for i, kind := range kinds {
 				if values[i] != "" {

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -18,35 +17,30 @@ import (
 func userCommand(admin *adminClient) *cobra.Command {
 	return group("user", "Manages users",
 		userAdd(admin), userList(admin), userShow(admin), userUpdateCommand(admin), userSetPassword(admin), userSetRole(admin),
-		change(admin, "disable ID|EMAIL", "Refuses a user, and ends every token and session", http.MethodPost, "users", "/disable"),
-		change(admin, "enable ID|EMAIL", "Lets a disabled or locked user in again", http.MethodPost, "users", "/enable"),
-		change(admin, "lock ID|EMAIL", "Refuses a user whose account somebody else may use, and ends every token and session",
+		changeCommand(admin, "disable ID|EMAIL", "Refuses a user, and ends every token and session", http.MethodPost, "users", "/disable"),
+		changeCommand(admin, "enable ID|EMAIL", "Lets a disabled or locked user in again", http.MethodPost, "users", "/enable"),
+		changeCommand(admin, "lock ID|EMAIL", "Refuses a user whose account somebody else may use, and ends every token and session",
 			http.MethodPost, "users", "/lock"),
-		change(admin, "remove ID|EMAIL", "Deletes a user, and ends every token and session", http.MethodDelete, "users", ""),
+		changeCommand(admin, "remove ID|EMAIL", "Deletes a user, and ends every token and session", http.MethodDelete, "users", ""),
 	)
 }
 
 func userAdd(admin *adminClient) *cobra.Command {
 	var n newUser
 	var role string
-	var fromInput, asJSON bool
-	var cmd *cobra.Command
-	cmd = command("add --email ADDRESS [--org ID] [--role ROLE]", "Registers a user", cobra.NoArgs,
-		func(_ []string, in io.Reader, out io.Writer) (err error) {
+	var fromInput bool
+	cmd := queryCommand("add --email ADDRESS [--org ID] [--role ROLE]", "Registers a user", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string, added *userView) (err error) {
 			n.Role = store.Role(role)
 			if fromInput {
-				if n.Password, err = readPassword(in, cmd.ErrOrStderr()); err != nil {
+				if n.Password, err = readPassword(cmd.InOrStdin(), cmd.ErrOrStderr()); err != nil {
 					return err
 				}
 			}
-			var added userView
-			if err := admin.call(http.MethodPost, "/oauth/users", n, &added); err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(out, added)
-			}
-			_, err = fmt.Fprintf(out, "user  %s\n", added.ID)
+			return admin.call(http.MethodPost, "/oauth/users", n, added)
+		},
+		func(out io.Writer, added *userView) error {
+			_, err := fmt.Fprintf(out, "user  %s\n", added.ID)
 			if err == nil && !added.HasPassword {
 				_, err = fmt.Fprintf(out, "\nThe user cannot sign in before a password is set: caddy oauth user set-password %s --password-stdin\n", added.ID)
 			}
@@ -63,34 +57,26 @@ func userAdd(admin *adminClient) *cobra.Command {
 	passwordFlag(cmd, &fromInput)
 	_ = cmd.MarkFlagRequired("email")
 	cmd.MarkFlagsMutuallyExclusive("password-stdin", "password-hash")
-	return jsonFlag(cmd, &asJSON)
+	return cmd
 }
 
 func userList(admin *adminClient) *cobra.Command {
 	var organisation string
-	var asJSON bool
-	var cmd *cobra.Command
-	cmd = command("list", "Lists the users", cobra.NoArgs, func(_ []string, _ io.Reader, out io.Writer) error {
-		path := "/oauth/users"
-		if cmd.Flags().Changed("org") { // an empty one is refused: it would list everybody
-			path += "?" + url.Values{"organisation": {organisation}}.Encode()
-		}
-		var users []userView
-		if err := admin.call(http.MethodGet, path, nil, &users); err != nil {
-			return err
-		}
-		if asJSON {
-			return printJSON(out, users)
-		}
-		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		_, _ = fmt.Fprintln(table, "ID\tEMAIL\tNAME\tORGANISATION\tROLE\tSOURCE\tSTATE")
-		for _, u := range users {
-			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", u.ID, u.Email, u.Name, u.Organisation, u.roleInWords(), u.Source, u.state())
-		}
-		return table.Flush()
-	})
+	cmd := queryCommand("list", "Lists the users", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string, users *[]userView) error {
+			path := "/oauth/users"
+			if cmd.Flags().Changed("org") { // an empty one is refused: it would list everybody
+				path += "?" + url.Values{"organisation": {organisation}}.Encode()
+			}
+			return admin.call(http.MethodGet, path, nil, users)
+		},
+		func(out io.Writer, users *[]userView) error {
+			return printList(out, "ID\tEMAIL\tNAME\tORGANISATION\tROLE\tSOURCE\tSTATE", *users, func(u *userView) []string {
+				return []string{u.ID, u.Email, u.Name, u.Organisation, u.roleInWords(), u.Source, u.state()}
+			})
+		})
 	cmd.Flags().StringVar(&organisation, "org", "", "Organisation whose users to list (default: all)")
-	return jsonFlag(cmd, &asJSON)
+	return cmd
 }
 
 // roleInWords is the user's role, with what became of it.
@@ -110,31 +96,25 @@ func (v *userView) state() string {
 }
 
 func userShow(admin *adminClient) *cobra.Command {
-	var asJSON bool
-	cmd := command("show ID|EMAIL", "Shows a user", cobra.ExactArgs(1), func(args []string, _ io.Reader, out io.Writer) error {
-		var u userView
-		if err := admin.call(http.MethodGet, adminPath("users", args[0]), nil, &u); err != nil {
-			return err
-		}
-		if asJSON {
-			return printJSON(out, u)
-		}
-		return printRows(out, [][2]string{
-			{"id", u.ID}, {"e-mail", u.Email}, {"name", u.Name}, {"organisation", u.Organisation}, {"role", u.roleInWords()},
-			{"groups", strings.Join(u.Groups, ", ")},
-			{"source", u.Source}, {"state", u.state()}, {"created", moment(u.CreatedAt)},
+	return queryCommand("show ID|EMAIL", "Shows a user", cobra.ExactArgs(1),
+		func(_ *cobra.Command, args []string, u *userView) error {
+			return admin.call(http.MethodGet, adminPath("users", args[0]), nil, u)
+		},
+		func(out io.Writer, u *userView) error {
+			return printRows(out, [][]string{
+				{"id", u.ID}, {"e-mail", u.Email}, {"name", u.Name}, {"organisation", u.Organisation}, {"role", u.roleInWords()},
+				{"groups", strings.Join(u.Groups, ", ")},
+				{"source", u.Source}, {"state", u.state()}, {"created", moment(u.CreatedAt)},
+			})
 		})
-	})
-	return jsonFlag(cmd, &asJSON)
 }
 
 func userUpdateCommand(admin *adminClient) *cobra.Command {
 	var name, email, role, status, organisation string
 	var groups []string
-	var asJSON bool
-	var cmd *cobra.Command
-	cmd = command("update ID|EMAIL", "Changes what is named of a user; another role, status, organisation or other groups end every token and session",
-		cobra.ExactArgs(1), func(args []string, _ io.Reader, out io.Writer) error {
+	cmd := queryCommand("update ID|EMAIL", "Changes what is named of a user; another role, status, organisation or other groups end every token and session",
+		cobra.ExactArgs(1),
+		func(cmd *cobra.Command, args []string, u *userView) error {
 			request := make(map[string]any)
 			for flag, value := range map[string]string{"name": name, "email": email, "role": role, "status": status} {
 				if cmd.Flags().Changed(flag) {
@@ -150,12 +130,9 @@ func userUpdateCommand(admin *adminClient) *cobra.Command {
 			if len(request) == 0 {
 				return errors.New("name what to change: --name, --email, --role, --status, --org or --group")
 			}
-			var u userView
-			if err := admin.call(http.MethodPatch, adminPath("users", args[0]), request, &u); err != nil || !asJSON {
-				return err
-			}
-			return printJSON(out, u)
-		})
+			return admin.call(http.MethodPatch, adminPath("users", args[0]), request, u)
+		},
+		func(io.Writer, *userView) error { return nil })
 	flags := cmd.Flags()
 	flags.StringVar(&name, "name", "", `Name, as people know the user ("": the address)`)
 	flags.StringVar(&email, "email", "", "E-mail address to sign in with")
@@ -163,15 +140,14 @@ func userUpdateCommand(admin *adminClient) *cobra.Command {
 	flags.StringVar(&status, "status", "", "active, disabled or locked")
 	flags.StringVar(&organisation, "org", "", `Organisation the user belongs to ("": none)`)
 	flags.StringArrayVar(&groups, "group", nil, `Group the user belongs to, in place of all groups so far; repeat it for more ("": none)`)
-	return jsonFlag(cmd, &asJSON)
+	return cmd
 }
 
 func userSetPassword(admin *adminClient) *cobra.Command {
 	var fromInput bool
-	var cmd *cobra.Command
-	cmd = command("set-password ID|EMAIL --password-stdin", "Gives a user another password, and ends every token and session",
-		cobra.ExactArgs(1), func(args []string, in io.Reader, _ io.Writer) error {
-			password, err := readPassword(in, cmd.ErrOrStderr())
+	cmd := command("set-password ID|EMAIL --password-stdin", "Gives a user another password, and ends every token and session",
+		cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+			password, err := readPassword(cmd.InOrStdin(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -184,7 +160,7 @@ func userSetPassword(admin *adminClient) *cobra.Command {
 
 func userSetRole(admin *adminClient) *cobra.Command {
 	return command("set-role ID|EMAIL ROLE", "Gives a user another role, and ends every token and session", cobra.ExactArgs(2),
-		func(args []string, _ io.Reader, _ io.Writer) error {
+		func(_ *cobra.Command, args []string) error {
 			return admin.call(http.MethodPost, adminPath("users", args[0])+"/role", map[string]string{"role": args[1]}, nil)
 		})
 }

@@ -98,49 +98,45 @@ func (t *Target) issuerStatus(ctx context.Context) *issuerStatus {
 
 // statusCommand prints how a node stands. A node that is not ready makes it fail, for whoever asks in a script.
 func statusCommand(admin *adminClient) *cobra.Command {
-	var asJSON bool
-	return jsonFlag(command("status", "Shows whether this node can serve, and how it stands", cobra.NoArgs,
-		func(_ []string, _ io.Reader, out io.Writer) error {
-			var s nodeStatus
-			if err := admin.call(http.MethodGet, "/oauth/status", nil, &s); err != nil {
-				return err
-			}
-			show := func() error { return printRows(out, s.rows()) }
-			if asJSON {
-				show = func() error { return printJSON(out, s) }
-			}
-			if err := show(); err != nil {
-				return err
-			}
-			if !s.Ready {
-				return errors.New("the node is not ready")
-			}
-			return nil
-		}), &asJSON)
+	ready := false
+	cmd := queryCommand("status", "Shows whether this node can serve, and how it stands", cobra.NoArgs,
+		func(_ *cobra.Command, _ []string, s *nodeStatus) error {
+			err := admin.call(http.MethodGet, "/oauth/status", nil, s)
+			ready = s.Ready
+			return err
+		},
+		func(out io.Writer, s *nodeStatus) error { return printRows(out, s.rows()) })
+	cmd.PostRunE = func(*cobra.Command, []string) error {
+		if !ready {
+			return errors.New("the node is not ready")
+		}
+		return nil
+	}
+	return cmd
 }
 
 // rows are what the command prints.
-func (s nodeStatus) rows() [][2]string {
-	rows := [][2]string{{"ready", yesOrNo(s.Ready)}}
+func (s nodeStatus) rows() [][]string {
+	rows := [][]string{{"ready", yesOrNo(s.Ready)}}
 	for _, reason := range s.Reasons {
-		rows = append(rows, [2]string{"because", reason})
+		rows = append(rows, []string{"because", reason})
 	}
 	if s.Own != nil {
 		rows = append(rows, s.Own.rows()...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Trust)) {
-		rows = append(rows, [2]string{"trust " + name, cmp.Or(s.Trust[name], "good")})
+		rows = append(rows, []string{"trust " + name, cmp.Or(s.Trust[name], "good")})
 	}
 	rows = append(rows, s.TrustKeys.rows()...)
-	return append(rows, [2]string{"open streams", strconv.Itoa(s.Streams)})
+	return append(rows, []string{"open streams", strconv.Itoa(s.Streams)})
 }
 
-func (s *issuerStatus) rows() (rows [][2]string) {
+func (s *issuerStatus) rows() (rows [][]string) {
 	read := "never read"
 	if s.Staleness != nil {
 		read = fmt.Sprintf("read %.0f s ago", *s.Staleness)
 	}
-	rows = append(rows, [][2]string{
+	rows = append(rows, [][]string{
 		{"issuer", s.Issuer}, {"store", s.Store},
 		{"revocations", fmt.Sprintf("%d, %s", s.Revocations, read)},
 		{"keys", inWordsOf(s.Keys)},
@@ -149,7 +145,7 @@ func (s *issuerStatus) rows() (rows [][2]string) {
 		{"housekeeper", yesOrNo(s.Housekeeper)},
 	}...)
 	for _, table := range slices.Sorted(maps.Keys(s.Stored)) {
-		rows = append(rows, [2]string{"stored " + table, strconv.FormatInt(s.Stored[table], 10)})
+		rows = append(rows, []string{"stored " + table, strconv.FormatInt(s.Stored[table], 10)})
 	}
 	return rows
 }

@@ -24,11 +24,11 @@ func (t *Target) trustKeys() trustKeys {
 }
 
 // rows has a line for each key, and one when they could not be fetched again.
-func (k trustKeys) rows() (rows [][2]string) {
+func (k trustKeys) rows() (rows [][]string) {
 	for _, name := range slices.Sorted(maps.Keys(k)) {
 		report := k[name]
 		if report.Failed != "" {
-			rows = append(rows, [2]string{"trust " + name + " keys", "the last fetch failed: " + report.Failed})
+			rows = append(rows, []string{"trust " + name + " keys", "the last fetch failed: " + report.Failed})
 		}
 		for _, key := range report.Keys {
 			said := "unusable: " + key.Unusable
@@ -43,7 +43,7 @@ func (k trustKeys) rows() (rows [][2]string) {
 			if key.ID != "" {
 				keyID = accesstoken.Printable(key.ID)
 			}
-			rows = append(rows, [2]string{"trust " + name + " key " + keyID, said})
+			rows = append(rows, []string{"trust " + name + " key " + keyID, said})
 		}
 	}
 	return rows
