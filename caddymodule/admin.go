@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"mime"
@@ -44,13 +45,13 @@ func newAdminAPI() *adminAPI {
 		{"store", backupOperations},
 	} {
 		for pattern, op := range kind.operations {
-			a.mux.HandleFunc(pattern, serveOperation(kind.what, op))
+			a.mux.HandleFunc(pattern, serve(kind.what, onIssuer(op)))
 		}
 	}
-	a.mux.HandleFunc("POST /oauth/tokens/explain", serveTarget("token", explainToken))
+	a.mux.HandleFunc("POST /oauth/tokens/explain", serve("token", withBody(explainToken)))
+	a.mux.HandleFunc("GET /oauth/status", serve("node", showStatus))
+	a.mux.HandleFunc("GET /oauth/routes", serve("route", showRoutes))
 	a.mux.HandleFunc("GET /oauth/ready", serveReady)
-	a.mux.HandleFunc("GET /oauth/status", serveStatus)
-	a.mux.HandleFunc("GET /oauth/routes", serveRoutes)
 	a.mux.HandleFunc("/", a.refuse)
 	return a
 }
@@ -86,9 +87,9 @@ var (
 	errNoStore  = errors.New("the database is away: try again when it is back")
 )
 
-// serveOperation runs an operation on the issuer of the running configuration. What is the kind of thing that it is about.
-func serveOperation(what string, op operation) http.HandlerFunc {
-	return serveTarget(what, func(t *Target, r *http.Request) (int, any, error) {
+// onIssuer is an operation that needs an issuer and its store.
+func onIssuer(op operation) operation {
+	return func(t *Target, r *http.Request) (int, any, error) {
 		if t.Issuer == nil {
 			return 0, nil, errGateOnly
 		}
@@ -100,11 +101,11 @@ func serveOperation(what string, op operation) http.HandlerFunc {
 			return 0, nil, errNoStore
 		}
 		return op(t, r.WithContext(sqlstore.WithTimeout(r.Context())))
-	})
+	}
 }
 
-// serveTarget runs an operation on the running configuration, which may be without an issuer.
-func serveTarget(what string, op operation) http.HandlerFunc {
+// serve runs an operation on the running configuration. What is the kind of thing that it is about.
+func serve(what string, op operation) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		t := newestTarget()
 		if t == nil {
@@ -148,7 +149,7 @@ func adminStatus(err error) int {
 	return http.StatusServiceUnavailable
 }
 
-// FormatBound puts an error that is the operator's to mend into a sentence.
+// inWords puts an error that the operator can mend into a sentence.
 func inWords(what string, err error) error {
 	var own *oauth.Error
 	var nobody nobodyMeant
@@ -185,13 +186,53 @@ func writeAdmin(w http.ResponseWriter, status int, answer any) {
 
 const maxAdminBody = 64 << 10
 
-// readAdmin reads the body of a request strictly: a misspelled member would otherwise be an option left out.
-func readAdmin(r *http.Request, into any) error {
-	err := json.UnmarshalRead(http.MaxBytesReader(nil, r.Body, maxAdminBody), into, json.RejectUnknownMembers(true))
-	if err != nil {
-		return tokenissuer.InvalidInput(fmt.Errorf("the request: %w", err))
+// withBody is an operation that reads the request's body, strictly: a misspelled member would otherwise be an option left out.
+func withBody[T any](op func(*Target, *http.Request, T) (int, any, error)) operation {
+	return func(t *Target, r *http.Request) (int, any, error) {
+		var body T
+		err := json.UnmarshalRead(http.MaxBytesReader(nil, r.Body, maxAdminBody), &body, json.RejectUnknownMembers(true))
+		if err != nil {
+			return 0, nil, tokenissuer.InvalidInput(fmt.Errorf("the request: %w", err))
+		}
+		return op(t, r, body)
 	}
-	return nil
+}
+
+// changeNamed is an operation that changes the one thing that the path names, and records that under its kind of id.
+func changeNamed(what, idField string, change func(*tokenissuer.Registry, context.Context, string) error) operation {
+	return func(t *Target, r *http.Request) (int, any, error) {
+		id := r.PathValue("id")
+		if err := change(t.Registry, r.Context(), id); err != nil {
+			return 0, nil, err
+		}
+		t.record(what, zap.String(idField, id))
+		return http.StatusNoContent, nil, nil
+	}
+}
+
+// listed answers with what an operator sees of each item; an empty list is [], not null.
+func listed[T, V any](items []T, err error, view func(T) V) (int, any, error) {
+	views := make([]V, 0, len(items))
+	for _, item := range items {
+		views = append(views, view(item))
+	}
+	return http.StatusOK, views, err
+}
+
+// namedMember is a member of a request to change something.
+type namedMember struct {
+	name  string
+	given bool
+}
+
+// given lists the members that the request has, for the audit log.
+func given(members []namedMember) (names []string) {
+	for _, m := range members {
+		if m.given {
+			names = append(names, m.name)
+		}
+	}
+	return names
 }
 
 // source says where something comes from, and whether it can be changed here.

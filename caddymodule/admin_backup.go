@@ -6,28 +6,26 @@ import (
 	"net/http"
 	"path/filepath"
 
-	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
-var backupOperations = map[string]operation{"POST /oauth/backup": writeBackup}
+var backupOperations = map[string]operation{"POST /oauth/backup": withBody(writeBackup)}
 
 // backer is a store that can write a copy of itself; see sqlstore.Store.
 type backer interface {
 	Backup(ctx context.Context, path string) error
 }
 
+// newBackup is the request to back the store up.
+type newBackup struct {
+	Path string `json:"path"`
+}
+
 // writeBackup writes a copy of the store on this machine. It holds all that the store does, sealed keys as sealed keys.
-func writeBackup(t *Target, r *http.Request) (int, any, error) {
-	var request struct {
-		Path string `json:"path"`
-	}
-	if err := readAdmin(r, &request); err != nil {
-		return 0, nil, err
-	}
+func writeBackup(t *Target, r *http.Request, request newBackup) (int, any, error) {
 	if !filepath.IsAbs(request.Path) {
 		return 0, nil, tokenissuer.InvalidInput(errors.New("the path of the new file must be absolute"))
 	}
@@ -43,15 +41,4 @@ func writeBackup(t *Target, r *http.Request) (int, any, error) {
 	}
 	t.record("backup written", zap.String("path", request.Path))
 	return http.StatusNoContent, nil, nil
-}
-
-func backupCommand(admin *adminClient) *cobra.Command {
-	return command("backup FILE", "Writes a copy of the SQLite store into a new file, while Caddy runs", cobra.ExactArgs(1),
-		func(_ *cobra.Command, args []string) error {
-			path, err := filepath.Abs(args[0])
-			if err != nil {
-				return err
-			}
-			return admin.call(http.MethodPost, "/oauth/backup", map[string]string{"path": path}, nil)
-		})
 }

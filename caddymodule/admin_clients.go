@@ -14,13 +14,13 @@ import (
 
 var clientOperations = map[string]operation{
 	"GET /oauth/clients":                     listClients,
-	"POST /oauth/clients":                    addClient,
+	"POST /oauth/clients":                    withBody(addClient),
 	"GET /oauth/clients/{id}":                showClient,
-	"PATCH /oauth/clients/{id}":              updateClient,
-	"DELETE /oauth/clients/{id}":             removeClient,
-	"POST /oauth/clients/{id}/rotate-secret": rotateSecret,
-	"POST /oauth/clients/{id}/disable":       disableClient,
-	"POST /oauth/clients/{id}/enable":        enableClient,
+	"PATCH /oauth/clients/{id}":              withBody(updateClient),
+	"DELETE /oauth/clients/{id}":             changeNamed("client removed", "client_id", (*tokenissuer.Registry).RemoveClient),
+	"POST /oauth/clients/{id}/rotate-secret": withBody(rotateSecret),
+	"POST /oauth/clients/{id}/disable":       changeNamed("client disabled", "client_id", (*tokenissuer.Registry).DisableClient),
+	"POST /oauth/clients/{id}/enable":        changeNamed("client enabled", "client_id", (*tokenissuer.Registry).EnableClient),
 }
 
 // clientView is what an operator sees of a client.
@@ -71,11 +71,7 @@ func pkceOf(c *store.Client) string {
 
 func listClients(t *Target, r *http.Request) (int, any, error) {
 	clients, err := t.Registry.Clients(r.Context())
-	views := make([]clientView, 0, len(clients))
-	for _, c := range clients {
-		views = append(views, viewOf(c))
-	}
-	return http.StatusOK, views, err
+	return listed(clients, err, viewOf)
 }
 
 func showClient(t *Target, r *http.Request) (int, any, error) {
@@ -88,48 +84,13 @@ func showClient(t *Target, r *http.Request) (int, any, error) {
 
 // newClient is the request to add a client.
 type newClient struct {
-	ID             string            `json:"id,omitzero"`
-	Name           string            `json:"name,omitzero"`
-	Type           store.ClientType  `json:"type,omitzero"`
-	Grants         []oauth.GrantType `json:"grants,omitempty"`
-	Scopes         []string          `json:"scopes,omitempty"`
-	RedirectURIs   []string          `json:"redirect_uris,omitempty"`
-	CORSOrigins    []string          `json:"cors_origins,omitempty"`
-	FirstParty     bool              `json:"first_party,omitzero"`
-	PKCE           string            `json:"pkce,omitzero"`
-	RevokePrevious bool              `json:"revoke_previous_access_token,omitzero"`
-	Tokens         jsontext.Value    `json:"tokens,omitzero"`
+	ID string `json:"id"`
+	clientMembers
 }
 
-func addClient(t *Target, r *http.Request) (int, any, error) {
-	var n newClient
-	if err := readAdmin(r, &n); err != nil {
-		return 0, nil, err
-	}
-	if err := oauth.CheckPKCE(n.PKCE); err != nil {
-		return 0, nil, tokenissuer.InvalidInput(err)
-	}
-	lifetimes, err := t.lifetimes(n.Tokens)
-	if err != nil {
-		return 0, nil, err
-	}
-	client, secret, err := t.Registry.AddClient(r.Context(), store.Client{
-		ID: n.ID, Name: n.Name, Type: n.Type, Grants: n.Grants, Scopes: n.Scopes,
-		RedirectURIs: n.RedirectURIs, CORSOrigins: n.CORSOrigins, FirstParty: n.FirstParty, PKCERequired: n.PKCE == oauth.PKCERequired,
-		RevokePrevious: n.RevokePrevious, Lifetimes: lifetimes,
-	})
-	if err != nil {
-		return 0, nil, err
-	}
-	t.record("client added", zap.String("client_id", client.ID))
-	view := viewOf(client)
-	view.Secret = secret.Reveal()
-	return http.StatusCreated, view, nil
-}
-
-// clientUpdate is the request to change a client: the members that are there. A list replaces the former one, and tokens
-// all of the client's own lifetimes.
-type clientUpdate struct {
+// clientMembers are what an operator can set of a client: the members that are there. In an update a list replaces the
+// former one, and tokens all of the client's own lifetimes.
+type clientMembers struct {
 	Name           *string            `json:"name"`
 	Type           *store.ClientType  `json:"type"`
 	Grants         *[]oauth.GrantType `json:"grants"`
@@ -142,62 +103,51 @@ type clientUpdate struct {
 	Tokens         jsontext.Value     `json:"tokens"`
 }
 
-// change is the core's form of the update, with the names of its members.
-func (u *clientUpdate) change(t *Target) (change store.ClientChange, names []string, err error) {
-	change = store.ClientChange{
-		Name: u.Name, Type: u.Type, Grants: u.Grants, Scopes: (*oauth.Scopes)(u.Scopes), RedirectURIs: u.RedirectURIs,
-		CORSOrigins: u.CORSOrigins, FirstParty: u.FirstParty, RevokePrevious: u.RevokePrevious,
+// hasTokens reports whether there are lifetimes; null is like none.
+func (m *clientMembers) hasTokens() bool { return len(m.Tokens) > 0 && m.Tokens.Kind() != 'n' }
+
+// change is the core's form of the members.
+func (m *clientMembers) change(t *Target) (store.ClientChange, error) {
+	change := store.ClientChange{
+		Name: m.Name, Type: m.Type, Grants: m.Grants, Scopes: (*oauth.Scopes)(m.Scopes), RedirectURIs: m.RedirectURIs,
+		CORSOrigins: m.CORSOrigins, FirstParty: m.FirstParty, RevokePrevious: m.RevokePrevious,
 	}
-	if u.PKCE != nil {
-		if err := oauth.CheckPKCE(*u.PKCE); err != nil {
-			return change, nil, tokenissuer.InvalidInput(err)
+	if m.PKCE != nil {
+		if err := oauth.CheckPKCE(*m.PKCE); err != nil {
+			return change, tokenissuer.InvalidInput(err)
 		}
-		required := *u.PKCE == oauth.PKCERequired
+		required := *m.PKCE == oauth.PKCERequired
 		change.PKCERequired = &required
 	}
-	if isGiven(u.Tokens) {
-		lifetimes, err := t.lifetimes(u.Tokens)
+	if m.hasTokens() {
+		lifetimes, err := t.ReadLifetimes(m.Tokens)
 		if err != nil {
-			return change, nil, err
+			return change, tokenissuer.InvalidInput(err)
 		}
 		change.Lifetimes = &lifetimes
 	}
-	for _, member := range []struct {
-		name  string
-		given bool
-	}{
-		{"name", u.Name != nil}, {"type", u.Type != nil}, {"grants", u.Grants != nil}, {"scopes", u.Scopes != nil},
-		{"redirect_uris", u.RedirectURIs != nil}, {"cors_origins", u.CORSOrigins != nil}, {"first_party", u.FirstParty != nil}, {"pkce", u.PKCE != nil},
-		{"revoke_previous_access_token", u.RevokePrevious != nil},
-		{"tokens", isGiven(u.Tokens)},
-	} {
-		if member.given {
-			names = append(names, member.name)
-		}
-	}
-	return change, names, nil
+	return change, nil
 }
 
-// isGiven reports whether a member of a request is there; null is like none.
-func isGiven(member jsontext.Value) bool { return len(member) > 0 && member.Kind() != 'n' }
-
-// lifetimes reads the lifetimes of a client, if any are given.
-func (t *Target) lifetimes(member jsontext.Value) (l store.Lifetimes, err error) {
-	if isGiven(member) {
-		l, err = t.ReadLifetimes(member)
-	}
+func addClient(t *Target, r *http.Request, n newClient) (int, any, error) {
+	change, err := n.change(t)
 	if err != nil {
-		return l, tokenissuer.InvalidInput(err)
-	}
-	return l, nil
-}
-
-func updateClient(t *Target, r *http.Request) (int, any, error) {
-	var u clientUpdate
-	if err := readAdmin(r, &u); err != nil {
 		return 0, nil, err
 	}
-	change, names, err := u.change(t)
+	asked := store.Client{ID: n.ID}
+	change.Apply(&asked)
+	client, secret, err := t.Registry.AddClient(r.Context(), asked)
+	if err != nil {
+		return 0, nil, err
+	}
+	t.record("client added", zap.String("client_id", client.ID))
+	view := viewOf(client)
+	view.Secret = secret.Reveal()
+	return http.StatusCreated, view, nil
+}
+
+func updateClient(t *Target, r *http.Request, m clientMembers) (int, any, error) {
+	change, err := m.change(t)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -205,38 +155,21 @@ func updateClient(t *Target, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	t.record("client updated", zap.String("client_id", client.ID), zap.Strings("changed", names))
+	t.record("client updated", zap.String("client_id", client.ID), zap.Strings("changed", given([]namedMember{
+		{"name", m.Name != nil}, {"type", m.Type != nil}, {"grants", m.Grants != nil}, {"scopes", m.Scopes != nil},
+		{"redirect_uris", m.RedirectURIs != nil}, {"cors_origins", m.CORSOrigins != nil}, {"first_party", m.FirstParty != nil},
+		{"pkce", m.PKCE != nil}, {"revoke_previous_access_token", m.RevokePrevious != nil}, {"tokens", m.hasTokens()},
+	})))
 	return http.StatusOK, viewOf(client), nil
 }
 
-func removeClient(t *Target, r *http.Request) (int, any, error) {
-	return t.changeClient(r, "client removed", t.Registry.RemoveClient(r.Context(), r.PathValue("id")))
+// rotation is the request to give a client another secret.
+type rotation struct {
+	Overlap string `json:"overlap"` // how long the old ones stay good; empty: they end
 }
 
-func disableClient(t *Target, r *http.Request) (int, any, error) {
-	return t.changeClient(r, "client disabled", t.Registry.DisableClient(r.Context(), r.PathValue("id")))
-}
-
-func enableClient(t *Target, r *http.Request) (int, any, error) {
-	return t.changeClient(r, "client enabled", t.Registry.EnableClient(r.Context(), r.PathValue("id")))
-}
-
-// changeClient records a change that went well.
-func (t *Target) changeClient(r *http.Request, what string, err error) (int, any, error) {
-	if err == nil {
-		t.record(what, zap.String("client_id", r.PathValue("id")))
-	}
-	return http.StatusNoContent, nil, err
-}
-
-func rotateSecret(t *Target, r *http.Request) (int, any, error) {
-	var request struct {
-		Overlap string `json:"overlap,omitzero"`
-	}
-	if err := readAdmin(r, &request); err != nil {
-		return 0, nil, err
-	}
-	overlap, err := optionalDuration(request.Overlap)
+func rotateSecret(t *Target, r *http.Request, asked rotation) (int, any, error) {
+	overlap, err := optionalDuration(asked.Overlap)
 	if err != nil {
 		return 0, nil, err
 	}

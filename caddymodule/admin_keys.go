@@ -15,8 +15,8 @@ import (
 
 var keyOperations = map[string]operation{
 	"GET /oauth/keys":         listKeys,
-	"POST /oauth/keys/rotate": rotateKeys,
-	"POST /oauth/keys/revoke": revokeKey,
+	"POST /oauth/keys/rotate": withBody(rotateKeys),
+	"POST /oauth/keys/revoke": withBody(revokeKey),
 }
 
 // keyView is what an operator sees of a signing key.
@@ -37,24 +37,16 @@ func viewOfKey(k store.StoredKey, state keys.State) keyView {
 // listKeys shows what is stored, with what this node does with it.
 func listKeys(t *Target, r *http.Request) (int, any, error) {
 	stored, err := t.Node.KeyRing().List(r.Context())
-	if err != nil {
-		return 0, nil, err
-	}
-	views := make([]keyView, 0, len(stored))
-	for _, k := range stored {
-		views = append(views, viewOfKey(k.StoredKey, k.State))
-	}
-	return http.StatusOK, views, nil
+	return listed(stored, err, func(k keys.ListedKey) keyView { return viewOfKey(k.StoredKey, k.State) })
+}
+
+// newKey is the request to add a signing key.
+type newKey struct {
+	Now bool `json:"now"`
 }
 
 // rotateKeys publishes a new key, which signs in ten minutes, or now.
-func rotateKeys(t *Target, r *http.Request) (int, any, error) {
-	var request struct {
-		Now bool `json:"now,omitzero"`
-	}
-	if err := readAdmin(r, &request); err != nil {
-		return 0, nil, err
-	}
+func rotateKeys(t *Target, r *http.Request, request newKey) (int, any, error) {
 	ring := t.Node.KeyRing()
 	key, err := ring.Rotate(r.Context(), request.Now)
 	if err != nil {
@@ -65,14 +57,13 @@ func rotateKeys(t *Target, r *http.Request) (int, any, error) {
 	return http.StatusCreated, viewOfKey(key, ring.StateOf(key)), nil
 }
 
+// revokedKey is the request to revoke one.
+type revokedKey struct {
+	ID string `json:"kid"`
+}
+
 // revokeKey ends whatever a key has signed.
-func revokeKey(t *Target, r *http.Request) (int, any, error) {
-	var request struct {
-		ID string `json:"kid"`
-	}
-	if err := readAdmin(r, &request); err != nil {
-		return 0, nil, err
-	}
+func revokeKey(t *Target, r *http.Request, request revokedKey) (int, any, error) {
 	if request.ID == "" {
 		return 0, nil, tokenissuer.InvalidInput(errors.New("name the key to revoke: kid"))
 	}

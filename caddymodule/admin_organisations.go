@@ -6,13 +6,14 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var organisationOperations = map[string]operation{
 	"GET /oauth/organisations":         listOrganisations,
-	"POST /oauth/organisations":        addOrganisation,
-	"DELETE /oauth/organisations/{id}": removeOrganisation,
+	"POST /oauth/organisations":        withBody(addOrganisation),
+	"DELETE /oauth/organisations/{id}": changeNamed("organisation removed", "organisation", (*tokenissuer.Registry).RemoveOrganisation),
 }
 
 // organisationView is what an operator sees of an organisation.
@@ -29,11 +30,7 @@ func viewOfOrganisation(o *store.Organisation) organisationView {
 
 func listOrganisations(t *Target, r *http.Request) (int, any, error) {
 	organisations, err := t.Registry.Organisations(r.Context())
-	views := make([]organisationView, 0, len(organisations))
-	for _, o := range organisations {
-		views = append(views, viewOfOrganisation(o))
-	}
-	return http.StatusOK, views, err
+	return listed(organisations, err, viewOfOrganisation)
 }
 
 // newOrganisation is the request to add an organisation.
@@ -42,24 +39,11 @@ type newOrganisation struct {
 	Name string `json:"name,omitzero"`
 }
 
-func addOrganisation(t *Target, r *http.Request) (int, any, error) {
-	var n newOrganisation
-	if err := readAdmin(r, &n); err != nil {
-		return 0, nil, err
-	}
+func addOrganisation(t *Target, r *http.Request, n newOrganisation) (int, any, error) {
 	organisation, err := t.Registry.AddOrganisation(r.Context(), store.Organisation{ID: n.ID, Name: n.Name})
 	if err != nil {
 		return 0, nil, err
 	}
 	t.record("organisation added", zap.String("organisation", organisation.ID))
 	return http.StatusCreated, viewOfOrganisation(organisation), nil
-}
-
-func removeOrganisation(t *Target, r *http.Request) (int, any, error) {
-	id := r.PathValue("id")
-	if err := t.Registry.RemoveOrganisation(r.Context(), id); err != nil {
-		return 0, nil, err
-	}
-	t.record("organisation removed", zap.String("organisation", id))
-	return http.StatusNoContent, nil, nil
 }

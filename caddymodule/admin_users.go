@@ -17,12 +17,12 @@ import (
 
 var userOperations = map[string]operation{
 	"GET /oauth/users":                listUsers,
-	"POST /oauth/users":               addUser,
+	"POST /oauth/users":               withBody(addUser),
 	"GET /oauth/users/{id}":           showUser,
-	"PATCH /oauth/users/{id}":         updateUser,
+	"PATCH /oauth/users/{id}":         withBody(updateUser),
 	"DELETE /oauth/users/{id}":        removeUser,
-	"POST /oauth/users/{id}/password": setPassword,
-	"POST /oauth/users/{id}/role":     setRole,
+	"POST /oauth/users/{id}/password": withBody(setPassword),
+	"POST /oauth/users/{id}/role":     withBody(setRole),
 	"POST /oauth/users/{id}/disable":  setStatus(store.UserDisabled, "user disabled"),
 	"POST /oauth/users/{id}/lock":     setStatus(store.UserLocked, "user locked"),
 	"POST /oauth/users/{id}/enable":   setStatus(store.UserActive, "user enabled"),
@@ -58,11 +58,7 @@ func listUsers(t *Target, r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	users, err := t.Registry.Users(r.Context(), organisation)
-	views := make([]userView, 0, len(users))
-	for _, u := range users {
-		views = append(views, t.viewOfUser(u))
-	}
-	return http.StatusOK, views, err
+	return listed(users, err, t.viewOfUser)
 }
 
 // organisationAsked reads the filter of a list; empty: there is none. Anything else in the query is refused, for a
@@ -107,11 +103,7 @@ type newPassword struct {
 
 var errTwoPasswords = tokenissuer.InvalidInput(errors.New("give password or password_hash, not both"))
 
-func addUser(t *Target, r *http.Request) (int, any, error) {
-	var n newUser
-	if err := readAdmin(r, &n); err != nil {
-		return 0, nil, err
-	}
+func addUser(t *Target, r *http.Request, n newUser) (int, any, error) {
 	if n.Password != "" && n.Hash != "" {
 		return 0, nil, errTwoPasswords
 	}
@@ -143,11 +135,7 @@ type userUpdate struct {
 	Groups       *[]string         `json:"groups,omitzero"`
 }
 
-func updateUser(t *Target, r *http.Request) (int, any, error) {
-	var u userUpdate
-	if err := readAdmin(r, &u); err != nil {
-		return 0, nil, err
-	}
+func updateUser(t *Target, r *http.Request, u userUpdate) (int, any, error) {
 	user, err := t.Registry.UserNamed(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return 0, nil, err
@@ -170,19 +158,10 @@ func updateUser(t *Target, r *http.Request) (int, any, error) {
 
 // fields are what was changed, for the audit log, which names people by their ids alone.
 func (u *userUpdate) fields() (fields []zap.Field) {
-	var changed []string
-	for _, m := range []struct {
-		name string
-		is   bool
-	}{
+	fields = append(fields, zap.Strings("changed", given([]namedMember{
 		{"name", u.Name != nil}, {"email", u.Email != nil}, {"role", u.Role != nil}, {"status", u.Status != nil},
 		{"organisation", u.Organisation != nil}, {"groups", u.Groups != nil},
-	} {
-		if m.is {
-			changed = append(changed, m.name)
-		}
-	}
-	fields = append(fields, zap.Strings("changed", changed))
+	})))
 	if u.Role != nil {
 		fields = append(fields, zap.String("role", string(*u.Role)))
 	}
@@ -202,11 +181,7 @@ func removeUser(t *Target, r *http.Request) (int, any, error) {
 	return t.changeUser(r, "user removed", t.Registry.RemoveUser)
 }
 
-func setPassword(t *Target, r *http.Request) (int, any, error) {
-	var n newPassword
-	if err := readAdmin(r, &n); err != nil {
-		return 0, nil, err
-	}
+func setPassword(t *Target, r *http.Request, n newPassword) (int, any, error) {
 	return t.changeUser(r, "user password set", func(ctx context.Context, id string) error {
 		switch {
 		case n.Password != "" && n.Hash != "":
@@ -218,13 +193,12 @@ func setPassword(t *Target, r *http.Request) (int, any, error) {
 	})
 }
 
-func setRole(t *Target, r *http.Request) (int, any, error) {
-	var request struct {
-		Role store.Role `json:"role"`
-	}
-	if err := readAdmin(r, &request); err != nil {
-		return 0, nil, err
-	}
+// newRole is the request to give a user another role.
+type newRole struct {
+	Role store.Role `json:"role"`
+}
+
+func setRole(t *Target, r *http.Request, request newRole) (int, any, error) {
 	return t.changeUser(r, "user role set", func(ctx context.Context, id string) error {
 		return t.Registry.SetRole(ctx, id, request.Role)
 	}, zap.String("role", string(request.Role)))

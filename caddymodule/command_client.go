@@ -27,7 +27,7 @@ func clientAdd(admin *adminClient) *cobra.Command {
 	var id string
 	cmd := queryCommand("add --name NAME", "Registers a client and prints its secret, once", cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string, added *clientView) error {
-			request, err := clientMembers(cmd)
+			request, err := clientRequest(cmd)
 			if err != nil {
 				return err
 			}
@@ -53,7 +53,7 @@ func clientAdd(admin *adminClient) *cobra.Command {
 func clientUpdateCommand(admin *adminClient) *cobra.Command {
 	cmd := queryCommand("update ID", "Changes what is named of a client, and nothing else", cobra.ExactArgs(1),
 		func(cmd *cobra.Command, args []string, updated *clientView) error {
-			request, err := clientMembers(cmd)
+			request, err := clientRequest(cmd)
 			if err != nil {
 				return err
 			}
@@ -69,43 +69,57 @@ use "caddy oauth token revoke --client ID".`
 	return cmd
 }
 
-// addClientFlags adds a flag for each member of a client that an operator can set.
-func addClientFlags(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.String("name", "", "Name, as people know the client")
-	flags.String("type", "", "confidential (default), public or native")
-	flags.StringArray("grant", nil, "Grant the client may use; repeat it for more (default: what suits the type)")
-	flags.StringArray("scope", nil, "Scope the client may hold; repeat it for more (default: public)")
-	flags.StringArray("redirect-uri", nil, "Redirect URI; repeat it for more")
-	flags.StringArray("cors-origin", nil, "Origin whose pages may call the token endpoint, beside those of a public client's redirect URIs; repeat it for more")
-	flags.Bool("first-party", false, "The client needs no consent")
-	flags.Bool("revoke-previous-access-token", false, "A refresh ends the previous access token")
-	flags.String("pkce", "", `"required": authorization requests need a code_challenge, as those of public and native clients always do`)
-	flags.StringArray("lifetime", nil, "Own lifetime as NAME=DURATION, such as client_credentials=10m; repeat it for more")
+// clientFlags has a flag for each member of a client that an operator can set. A list is a flag that can be repeated.
+var clientFlags = []struct {
+	name, member string
+	none         any
+	help         string
+}{
+	{"name", "name", "", "Name, as people know the client"},
+	{"type", "type", "", "confidential (default), public or native"},
+	{"grant", "grants", []string(nil), "Grant the client may use; repeat it for more (default: what suits the type)"},
+	{"scope", "scopes", []string(nil), "Scope the client may hold; repeat it for more (default: public)"},
+	{"redirect-uri", "redirect_uris", []string(nil), "Redirect URI; repeat it for more"},
+	{"cors-origin", "cors_origins", []string(nil), "Origin whose pages may call the token endpoint, beside those of a public client's redirect URIs; repeat it for more"},
+	{"first-party", "first_party", false, "The client needs no consent"},
+	{"revoke-previous-access-token", "revoke_previous_access_token", false, "A refresh ends the previous access token"},
+	{"pkce", "pkce", "", `"required": authorization requests need a code_challenge, as those of public and native clients always do`},
+	{"lifetime", "tokens", []string(nil), "Own lifetime as NAME=DURATION, such as client_credentials=10m; repeat it for more"},
 }
 
-// clientMembers is the request that the flags which were given make.
-func clientMembers(cmd *cobra.Command) (map[string]any, error) {
+func addClientFlags(cmd *cobra.Command) {
+	for _, f := range clientFlags {
+		switch none := f.none.(type) {
+		case string:
+			cmd.Flags().String(f.name, none, f.help)
+		case bool:
+			cmd.Flags().Bool(f.name, none, f.help)
+		case []string:
+			cmd.Flags().StringArray(f.name, none, f.help)
+		}
+	}
+}
+
+// clientRequest is the request that the flags which were given make.
+func clientRequest(cmd *cobra.Command) (map[string]any, error) {
 	flags, request := cmd.Flags(), make(map[string]any)
-	for _, name := range []string{"name", "type", "pkce"} {
-		if flags.Changed(name) {
-			request[name], _ = flags.GetString(name)
+	for _, f := range clientFlags {
+		if !flags.Changed(f.name) {
+			continue
 		}
-	}
-	for flag, member := range map[string]string{"first-party": "first_party", "revoke-previous-access-token": "revoke_previous_access_token"} {
-		if flags.Changed(flag) {
-			request[member], _ = flags.GetBool(flag)
-		}
-	}
-	for flag, member := range map[string]string{"grant": "grants", "scope": "scopes", "redirect-uri": "redirect_uris", "cors-origin": "cors_origins"} {
-		if flags.Changed(flag) {
-			request[member] = listFlag(cmd, flag)
+		switch f.none.(type) {
+		case string:
+			request[f.member], _ = flags.GetString(f.name)
+		case bool:
+			request[f.member], _ = flags.GetBool(f.name)
+		case []string:
+			request[f.member] = listFlag(cmd, f.name)
 		}
 	}
 	if !flags.Changed("lifetime") {
 		return request, nil
 	}
-	lifetimes := make(map[string]any)
+	lifetimes := make(map[string]any) // in place of the list
 	for _, text := range listFlag(cmd, "lifetime") {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok {

@@ -15,15 +15,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// serveStatus tells the operator how this node stands, whatever state the issuer is in.
-func serveStatus(w http.ResponseWriter, r *http.Request) {
-	t := newestTarget()
-	if t == nil {
-		writeAdminError(w, http.StatusServiceUnavailable, errNoApp)
-		return
-	}
-	writeAdmin(w, http.StatusOK, t.status(r.Context()))
+// showStatus says how this node stands, whatever state the issuer is in.
+func showStatus(t *Target, r *http.Request) (int, any, error) {
+	return http.StatusOK, t.status(r.Context()), nil
 }
+
+// showRoutes says what protects what. It needs no store, and no issuer.
+func showRoutes(t *Target, _ *http.Request) (int, any, error) { return http.StatusOK, t.Routes(), nil }
 
 // nodeStatus is how a node stands.
 type nodeStatus struct {
