@@ -33,27 +33,35 @@ func (*adminAPI) CaddyModule() caddy.ModuleInfo {
 // operation does what a request asks for and returns what to answer with; nil answers 204.
 type operation func(*Target, *http.Request) (status int, answer any, err error)
 
-// newAdminAPI lists what an operator can do. GET shows no secret and no hash.
 func newAdminAPI() *adminAPI {
 	a := &adminAPI{mux: http.NewServeMux()}
+	for pattern, handler := range operations() {
+		a.mux.HandleFunc(pattern, handler)
+	}
+	a.mux.HandleFunc("/", a.refuse)
+	return a
+}
+
+// operations lists what an operator can do. GET shows no secret and no hash.
+func operations() map[string]http.HandlerFunc {
+	all := map[string]http.HandlerFunc{
+		"POST /oauth/tokens/explain": serve("token", withBody(explainToken)),
+		"GET /oauth/status":          serve("node", showStatus),
+		"GET /oauth/routes":          serve("route", showRoutes),
+		"GET /oauth/ready":           serveReady,
+	}
 	for _, kind := range []struct {
 		what       string // there may be none of
 		operations map[string]operation
 	}{
 		{"client", clientOperations}, {"organisation", organisationOperations}, {"user", userOperations}, {"client", tokenOperations},
-		{"signing key", keyOperations},
-		{"store", backupOperations},
+		{"signing key", keyOperations}, {"store", backupOperations},
 	} {
 		for pattern, op := range kind.operations {
-			a.mux.HandleFunc(pattern, serve(kind.what, onIssuer(op)))
+			all[pattern] = serve(kind.what, onIssuer(op))
 		}
 	}
-	a.mux.HandleFunc("POST /oauth/tokens/explain", serve("token", withBody(explainToken)))
-	a.mux.HandleFunc("GET /oauth/status", serve("node", showStatus))
-	a.mux.HandleFunc("GET /oauth/routes", serve("route", showRoutes))
-	a.mux.HandleFunc("GET /oauth/ready", serveReady)
-	a.mux.HandleFunc("/", a.refuse)
-	return a
+	return all
 }
 
 // refuse answers what is none of the operations: a method that the path does not have, or a path that nobody has.

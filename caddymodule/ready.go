@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/caddyserver/caddy/v2"
@@ -41,26 +40,4 @@ func (a *App) hasStarted() bool {
 	default:
 		return false
 	}
-}
-
-var errNoApp = errors.New("no oauth app is running: is there an oauth block in the configuration? If there is, it is still starting")
-
-// readiness is what the operator is told.
-type readiness struct {
-	Ready   bool     `json:"ready"`
-	Reasons []string `json:"reasons,omitzero"` // why it is not
-}
-
-// serveReady is isReady for the operator, with the reasons. It answers whatever state the issuer is in.
-func serveReady(w http.ResponseWriter, _ *http.Request) {
-	reasons := []string{errNoApp.Error()}
-	if t := newestTarget(); t != nil {
-		reasons = t.Unreadiness()
-	}
-	status := http.StatusOK
-	if len(reasons) > 0 {
-		w.Header().Set("Retry-After", "2")
-		status = http.StatusServiceUnavailable
-	}
-	writeAdmin(w, status, readiness{len(reasons) == 0, reasons})
 }

@@ -1,18 +1,10 @@
 package caddymodule
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"maps"
 	"net/http"
-	"slices"
-	"strconv"
-	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
 // showStatus says how this node stands, whatever state the issuer is in.
@@ -34,7 +26,7 @@ type nodeStatus struct {
 	// about one failed; empty: nothing.
 	Trust map[string]string `json:"trust,omitzero"`
 	// TrustKeys says which keys of a trusted issuer are used, and why others are not.
-	TrustKeys trustKeys `json:"trust_keys,omitzero"`
+	TrustKeys map[string]trust.KeysReport `json:"trust_keys,omitzero"`
 }
 
 // issuerStatus is how an issuer stands.
@@ -55,16 +47,16 @@ type issuerStatus struct {
 }
 
 func (t *Target) status(ctx context.Context) nodeStatus {
-	s := nodeStatus{Reasons: t.Unreadiness(), Streams: t.OpenStreams(), TrustKeys: t.trustKeys()}
+	s := nodeStatus{Reasons: t.Unreadiness(), Streams: t.OpenStreams()}
 	s.Ready = len(s.Reasons) == 0
 	if t.Issuer != nil {
 		s.Own = t.issuerStatus(ctx)
 	}
 	if len(t.Trusted) > 0 {
-		s.Trust = make(map[string]string, len(t.Trusted))
+		s.Trust, s.TrustKeys = make(map[string]string), make(map[string]trust.KeysReport)
 	}
 	for _, other := range t.Trusted {
-		s.Trust[other.Name] = ""
+		s.Trust[other.Name], s.TrustKeys[other.Name] = "", other.Issuer.Keys()
 		if err := other.Issuer.Trouble(); err != nil {
 			s.Trust[other.Name] = err.Error()
 		}
@@ -92,76 +84,4 @@ func (t *Target) issuerStatus(ctx context.Context) *issuerStatus {
 		s.Stored = rows
 	}
 	return s
-}
-
-// statusCommand prints how a node stands. A node that is not ready makes it fail, for whoever asks in a script.
-func statusCommand(admin *adminClient) *cobra.Command {
-	ready := false
-	cmd := queryCommand("status", "Shows whether this node can serve, and how it stands", cobra.NoArgs,
-		func(_ *cobra.Command, _ []string, s *nodeStatus) error {
-			err := admin.call(http.MethodGet, "/oauth/status", nil, s)
-			ready = s.Ready
-			return err
-		},
-		func(out io.Writer, s *nodeStatus) error { return printRows(out, s.rows()) })
-	cmd.PostRunE = func(*cobra.Command, []string) error {
-		if !ready {
-			return errors.New("the node is not ready")
-		}
-		return nil
-	}
-	return cmd
-}
-
-// rows are what the command prints.
-func (s nodeStatus) rows() [][]string {
-	rows := [][]string{{"ready", yesOrNo(s.Ready)}}
-	for _, reason := range s.Reasons {
-		rows = append(rows, []string{"because", reason})
-	}
-	if s.Own != nil {
-		rows = append(rows, s.Own.rows()...)
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Trust)) {
-		rows = append(rows, []string{"trust " + name, cmp.Or(s.Trust[name], "good")})
-	}
-	rows = append(rows, s.TrustKeys.rows()...)
-	return append(rows, []string{"open streams", strconv.Itoa(s.Streams)})
-}
-
-func (s *issuerStatus) rows() (rows [][]string) {
-	read := "never read"
-	if s.Staleness != nil {
-		read = fmt.Sprintf("read %.0f s ago", *s.Staleness)
-	}
-	rows = append(rows, [][]string{
-		{"issuer", s.Issuer}, {"store", s.Store},
-		{"revocations", fmt.Sprintf("%d, %s", s.Revocations, read)},
-		{"keys", inWordsOf(s.Keys)},
-		{"store's clock", fmt.Sprintf("%+.3f s", s.ClockSkew)},
-		{"verified tokens", strconv.Itoa(s.Verified)},
-		{"housekeeper", yesOrNo(s.Housekeeper)},
-	}...)
-	for _, table := range slices.Sorted(maps.Keys(s.Stored)) {
-		rows = append(rows, []string{"stored " + table, strconv.FormatInt(s.Stored[table], 10)})
-	}
-	return rows
-}
-
-func yesOrNo(is bool) string {
-	if is {
-		return "yes"
-	}
-	return "no"
-}
-
-// inWordsOf lists counts by name, but for those of nothing.
-func inWordsOf(counts map[string]int) string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		if n := counts[name]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, name))
-		}
-	}
-	return strings.Join(parts, ", ")
 }

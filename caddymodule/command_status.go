@@ -1,0 +1,116 @@
+package caddymodule
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
+)
+
+// statusCommand prints how a node stands. A node that is not ready makes it fail, for whoever asks in a script.
+func statusCommand(admin *adminClient) *cobra.Command {
+	ready := false
+	cmd := queryCommand("status", "Shows whether this node can serve, and how it stands", cobra.NoArgs,
+		func(_ *cobra.Command, _ []string, s *nodeStatus) error {
+			err := admin.call(http.MethodGet, "/oauth/status", nil, s)
+			ready = s.Ready
+			return err
+		},
+		func(out io.Writer, s *nodeStatus) error { return printRows(out, s.rows()) })
+	cmd.PostRunE = func(*cobra.Command, []string) error {
+		if !ready {
+			return errors.New("the node is not ready")
+		}
+		return nil
+	}
+	return cmd
+}
+
+// rows are what the command prints.
+func (s nodeStatus) rows() [][]string {
+	rows := [][]string{{"ready", yesOrNo(s.Ready)}}
+	for _, reason := range s.Reasons {
+		rows = append(rows, []string{"because", reason})
+	}
+	if s.Own != nil {
+		rows = append(rows, s.Own.rows()...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Trust)) {
+		rows = append(rows, []string{"trust " + name, cmp.Or(s.Trust[name], "good")})
+	}
+	rows = append(rows, trustKeyRows(s.TrustKeys)...)
+	return append(rows, []string{"open streams", strconv.Itoa(s.Streams)})
+}
+
+func (s *issuerStatus) rows() (rows [][]string) {
+	read := "never read"
+	if s.Staleness != nil {
+		read = fmt.Sprintf("read %.0f s ago", *s.Staleness)
+	}
+	rows = append(rows, [][]string{
+		{"issuer", s.Issuer}, {"store", s.Store},
+		{"revocations", fmt.Sprintf("%d, %s", s.Revocations, read)},
+		{"keys", inWordsOf(s.Keys)},
+		{"store's clock", fmt.Sprintf("%+.3f s", s.ClockSkew)},
+		{"verified tokens", strconv.Itoa(s.Verified)},
+		{"housekeeper", yesOrNo(s.Housekeeper)},
+	}...)
+	for _, table := range slices.Sorted(maps.Keys(s.Stored)) {
+		rows = append(rows, []string{"stored " + table, strconv.FormatInt(s.Stored[table], 10)})
+	}
+	return rows
+}
+
+func yesOrNo(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "no"
+}
+
+// inWordsOf lists counts by name, but for those of nothing.
+func inWordsOf(counts map[string]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		if n := counts[name]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, name))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// trustKeyRows has a line for each key of each trusted issuer, and one when they could not be fetched again.
+func trustKeyRows(reports map[string]trust.KeysReport) (rows [][]string) {
+	for _, name := range slices.Sorted(maps.Keys(reports)) {
+		report := reports[name]
+		if report.Failed != "" {
+			rows = append(rows, []string{"trust " + name + " keys", "the last fetch failed: " + report.Failed})
+		}
+		for _, key := range report.Keys {
+			said := "unusable: " + key.Unusable
+			if key.Unusable == "" {
+				var algorithms []string
+				for _, algorithm := range key.Algorithms {
+					algorithms = append(algorithms, string(algorithm))
+				}
+				said = key.Type + " for " + strings.Join(algorithms, ", ")
+			}
+			keyID := "without a kid"
+			if key.ID != "" {
+				keyID = accesstoken.Printable(key.ID)
+			}
+			rows = append(rows, []string{"trust " + name + " key " + keyID, said})
+		}
+	}
+	return rows
+}
