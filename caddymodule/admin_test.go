@@ -234,7 +234,7 @@ func TestG99ErrorsOfTheAdminAPI(t *testing.T) {
 		{asJSON, "POST", "/oauth/clients", `{"name":"x","redirect_uris":["/x"]}`, 400, ""},
 		{asJSON, "POST", "/oauth/clients", `{"name":"x","id":"a\u0000b"}`, 400, ""},
 		{asJSON, "POST", "/oauth/clients", `{"name":"` + strings.Repeat("x", 256) + `"}`, 400, ""},
-		{asJSON, "POST", "/oauth/clients", `{"name":"` + strings.Repeat("x", maxAdminBody) + `"}`, 413, ""},
+		{asJSON, "POST", "/oauth/clients", `{"name":"` + strings.Repeat("x", 64<<10) + `"}`, 413, ""},
 		{asJSON, "POST", "/oauth/clients/conf/rotate-secret", `{"overlap":"soon"}`, 400, ""},
 		{asJSON, "POST", "/oauth/tokens", `{}`, 404, ""},
 		{asJSON, "POST", "/oauth/tokens", `{"client":"nobody"}`, 404, ""},

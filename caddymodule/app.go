@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
@@ -87,7 +88,7 @@ type App struct {
 	// barred: what the configuration declares contradicts the store, so nothing is served.
 	barred atomic.Bool
 	// target is what operators ask; nil before Start.
-	target *Target
+	target *admin.Target
 	// life ends with Stop.
 	life    context.Context
 	endLife context.CancelFunc
@@ -235,7 +236,7 @@ func (a *App) Stop() error {
 			a.gates.Release()
 		}
 	}
-	withdrawTarget(a.target)
+	admin.Withdraw(a.target)
 	return nil
 }
 

@@ -6,22 +6,25 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // newTarget returns what operators can ask about the configuration.
-func (a *App) newTarget() *Target {
-	t := &Target{
-		Logger: a.logger, Issuer: a.issuer, Registry: a.registry, Node: a.node, Flood: a.gates.Floodgate(),
-		IsServing: a.isServing, Unreadiness: a.unreadiness, OpenStreams: gate.OpenStreams,
+func (a *App) newTarget() *admin.Target {
+	t := &admin.Target{
+		Logger: a.logger, Issuer: a.issuer, Registry: a.registry, Node: a.node,
+		IsServing: a.isServing, Unreadiness: a.unreadiness, OpenStreams: gate.OpenStreams, HeldRefusals: a.gates.Floodgate().Held,
 		Routes:        func() []coverage.Route { return a.covered.Load().Routes },
 		ReadLifetimes: readLifetimes,
 		CountMinted:   func() { tokensIssued.WithLabelValues(byOperator).Inc() },
 	}
 	for _, other := range a.trusted {
-		t.Trusted = append(t.Trusted, targetIssuer{other.name, other.settings.Issuer, other.audience, other.issuer})
+		t.Trusted = append(t.Trusted, admin.TrustedIssuer{
+			Name: other.name, URL: other.settings.Issuer, Audience: other.audience, Issuer: other.issuer,
+		})
 	}
 	return t
 }

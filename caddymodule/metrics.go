@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
@@ -41,7 +42,7 @@ const byOperator = "operator"
 
 // registerMetrics offers the metrics in a configuration's registry.
 func registerMetrics(registry prometheus.Registerer) error {
-	own := []prometheus.Collector{tokensIssued, refusals, refreshReuse, repeatsElsewhere, codeReplays, stateCollector{}}
+	own := []prometheus.Collector{tokensIssued, refusals, refreshReuse, repeatsElsewhere, codeReplays, admin.Metrics{}}
 	for _, c := range slices.Concat(own, gate.Metrics(), node.Metrics()) {
 		if err := registry.Register(c); err != nil {
 			var again prometheus.AlreadyRegisteredError

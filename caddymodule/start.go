@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/internal/headroom"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -35,7 +36,7 @@ func (a *App) Start() error {
 	a.startTrust()
 	a.target = a.newTarget()
 	if !a.issues() {
-		addTarget(a.target)
+		admin.Add(a.target)
 		a.announce()
 		return nil
 	}
@@ -52,7 +53,7 @@ func (a *App) Start() error {
 	if err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
-	addTarget(a.target)
+	admin.Add(a.target)
 	if !a.away.Load() {
 		a.node.Go(a.announce) // what asks the store ends before the store is closed
 	}
@@ -62,7 +63,7 @@ func (a *App) Start() error {
 // replacesGood reports whether the configuration that runs has another node, and a good one. It goes on then: nothing is
 // won by giving it up for a database that cannot be asked, as when its address was mistyped.
 func (a *App) replacesGood() bool {
-	runs := newestTarget()
+	runs := admin.Newest()
 	return runs != nil && runs.Node != nil && runs.Node != a.node && runs.Node.IsOpen()
 }
 
@@ -119,7 +120,7 @@ func (a *App) settleLater() {
 		case <-time.After(reconcilePause):
 		}
 		err := a.checkStored(reconcileTimeout)
-		if a.life.Err() != nil || newestTarget() != a.target {
+		if a.life.Err() != nil || admin.Newest() != a.target {
 			continue // another configuration has settled, or takes its place back when that fails
 		}
 		if err == nil {

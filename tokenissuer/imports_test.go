@@ -103,6 +103,17 @@ var rooms = map[string]room{
 		others:  []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"},
 		without: []string{"github.com/patrickmn/go-cache"},
 	},
+	"caddymodule/admin": {
+		own: []string{
+			"caddymodule/coverage", "caddymodule/node",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/sqlstore",
+			"tokenissuer/store", "tokenissuer/trust",
+		},
+		others: []string{
+			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/prometheus/client_golang",
+			"github.com/spf13/cobra", "go.uber.org/zap", "golang.org/x/term",
+		},
+	},
 	"caddymodule/coverage":  {without: slices.Concat(database, []string{"github.com/patrickmn/go-cache"})},
 	"caddymodule/floodgate": {without: slices.Concat(wire, database)},
 	"caddymodule/setting": {
@@ -142,7 +153,7 @@ var rooms = map[string]room{
 	},
 	"caddymodule": {
 		own: []string{
-			"caddymodule/caller", "caddymodule/gate", "caddymodule/identity", "caddymodule/requestpath", "caddymodule/setting",
+			"caddymodule/admin", "caddymodule/caller", "caddymodule/gate", "caddymodule/identity", "caddymodule/requestpath", "caddymodule/setting",
 			"caddymodule/coverage", "caddymodule/floodgate", "caddymodule/logfilter", "caddymodule/node",
 			"internal/failpoint", "internal/headroom",
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint", "tokenissuer/endpoint/pages", "tokenissuer/keys",
@@ -151,9 +162,8 @@ var rooms = map[string]room{
 		},
 		others: []string{
 			"cel.dev/cel-go", "github.com/caddyserver/caddy/v2", "github.com/caddyserver/certmagic", "github.com/go-json-experiment/json", "github.com/prometheus/client_golang",
-			"github.com/spf13/cobra",
 			"go.uber.org/zap",
-			"golang.org/x/net", "golang.org/x/term",
+			"golang.org/x/net",
 		},
 	},
 	// In a build without its tag it is empty.

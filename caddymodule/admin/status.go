@@ -1,11 +1,15 @@
-package caddymodule
+package admin
 
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
+
+// countTimeout bounds the counting of records.
+const countTimeout = time.Second
 
 // showStatus says how this node stands, whatever state the issuer is in.
 func showStatus(t *Target, r *http.Request) (int, any, error) {
@@ -78,7 +82,7 @@ func (t *Target) issuerStatus(ctx context.Context) *issuerStatus {
 	for state, n := range of.Keys {
 		s.Keys[string(state)] = n
 	}
-	ctx, cancel := context.WithTimeout(ctx, glanceTimeout)
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	if rows, err := t.Node.CountRows(ctx); err == nil { // else those of before are better than none
 		s.Stored = rows

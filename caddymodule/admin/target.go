@@ -1,4 +1,4 @@
-package caddymodule
+package admin
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/floodgate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -24,15 +23,13 @@ type Target struct {
 	Registry *tokenissuer.Registry
 	Node     *node.Node
 	// Trusted are the other issuers whose tokens some route can take.
-	Trusted []targetIssuer
-	// Flood is nil where floods of bad tokens are not held back.
-	Flood *floodgate.Gate
+	Trusted []TrustedIssuer
 	// IsServing reports whether the issuer has its store, and waits a moment for it.
 	IsServing func(context.Context) bool
 	// Unreadiness lists why this node cannot serve; none: it can.
 	Unreadiness func() []string
-	// OpenStreams returns how many streams end with their token.
-	OpenStreams func() int
+	// OpenStreams returns how many streams end with their token, HeldRefusals how many refusals of bad tokens are held back.
+	OpenStreams, HeldRefusals func() int
 	// Routes returns what protects each route.
 	Routes func() []coverage.Route
 	// ReadLifetimes reads the lifetimes of a client in the form that the configuration has for them.
@@ -41,8 +38,8 @@ type Target struct {
 	CountMinted func()
 }
 
-// targetIssuer is an issuer that a configuration trusts.
-type targetIssuer struct {
+// TrustedIssuer is an issuer that a configuration trusts.
+type TrustedIssuer struct {
 	Name, URL string
 	Audience  []string
 	Issuer    *trust.Issuer
@@ -55,22 +52,22 @@ var running struct {
 	list []*Target
 }
 
-// addTarget makes t the configuration that operators ask about.
-func addTarget(t *Target) {
+// Add makes t the configuration that operators ask about.
+func Add(t *Target) {
 	running.mu.Lock()
 	defer running.mu.Unlock()
 	running.list = append(running.list, t)
 }
 
-// withdrawTarget takes t back. It is a no-op for a target that was not added.
-func withdrawTarget(t *Target) {
+// Withdraw takes t back. It is a no-op for a target that was not added.
+func Withdraw(t *Target) {
 	running.mu.Lock()
 	defer running.mu.Unlock()
 	running.list = slices.DeleteFunc(running.list, func(other *Target) bool { return other == t })
 }
 
-// newestTarget returns the configuration that started last, or nil.
-func newestTarget() *Target {
+// Newest returns the configuration that started last, or nil.
+func Newest() *Target {
 	running.mu.Lock()
 	defer running.mu.Unlock()
 	if len(running.list) == 0 {

@@ -1,4 +1,4 @@
-package caddymodule
+package admin
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
@@ -6,9 +6,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
-// stateCollector tells how the configuration that runs now stands. It asks when somebody scrapes, and waits for the store for as
-// long as readiness does.
-type stateCollector struct{}
+// Metrics are the gauges of the configuration that runs. They are asked for when somebody scrapes, and wait for the store for
+// as long as readiness does.
+type Metrics struct{}
 
 func gauge(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("gatehouse_"+name, help, labels, nil)
@@ -22,16 +22,16 @@ var (
 )
 
 // Describe lists the metrics.
-func (stateCollector) Describe(descriptions chan<- *prometheus.Desc) {
+func (Metrics) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{readyDesc, streamsDesc, heldDesc, trustDesc} {
 		descriptions <- d
 	}
 	node.Describe(descriptions)
 }
 
-// Collect tells their values, and nothing while none runs.
-func (stateCollector) Collect(metrics chan<- prometheus.Metric) {
-	t := newestTarget()
+// Collect sends their values, and nothing while no configuration runs.
+func (Metrics) Collect(metrics chan<- prometheus.Metric) {
+	t := Newest()
 	if t == nil {
 		return
 	}
@@ -40,7 +40,7 @@ func (stateCollector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	send(readyDesc, oneIf(len(t.Unreadiness()) == 0))
 	send(streamsDesc, float64(t.OpenStreams()))
-	send(heldDesc, float64(t.Flood.Held()))
+	send(heldDesc, float64(t.HeldRefusals()))
 	for _, other := range t.Trusted {
 		send(trustDesc, oneIf(other.Issuer.Trouble() == nil), other.Name)
 	}

@@ -1,4 +1,4 @@
-package caddymodule
+package admin
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ type readiness struct {
 // issuer is in.
 func serveReady(w http.ResponseWriter, _ *http.Request) {
 	reasons := []string{errNoApp.Error()}
-	if t := newestTarget(); t != nil {
+	if t := Newest(); t != nil {
 		reasons = t.Unreadiness()
 	}
 	status := http.StatusOK

@@ -1,4 +1,4 @@
-package caddymodule
+package admin
 
 import (
 	"context"
@@ -115,7 +115,7 @@ func onIssuer(op operation) operation {
 // serve runs an operation on the running configuration. What is the kind of thing that it is about.
 func serve(what string, op operation) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		t := newestTarget()
+		t := Newest()
 		if t == nil {
 			writeAdminError(w, http.StatusServiceUnavailable, errNoApp)
 			return
