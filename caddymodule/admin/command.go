@@ -39,7 +39,7 @@ in the file of --config, or in the Caddyfile of the working directory.
 What the Caddyfile declares is listed as well, with the source "config", and
 cannot be changed from here.`,
 		CobraFunc: func(cmd *cobra.Command) {
-			admin := new(adminClient)
+			admin := new(apiClient)
 			flags := cmd.PersistentFlags()
 			flags.StringVar(&admin.address, "address", "", "Address of the admin endpoint, if not the default")
 			flags.StringVarP(&admin.config, "config", "c", "", "Configuration file to learn the address from")
@@ -52,11 +52,11 @@ cannot be changed from here.`,
 	})
 }
 
-// adminClient calls the admin endpoint.
-type adminClient struct{ address, config, adapter string }
+// apiClient calls the admin endpoint.
+type apiClient struct{ address, config, adapter string }
 
 // call sends a request with a JSON body, or none when it is nil, and decodes the answer into answer unless that is nil.
-func (c *adminClient) call(method, path string, body, answer any) error {
+func (c *apiClient) call(method, path string, body, answer any) error {
 	address, err := c.endpoint()
 	if err != nil {
 		return fmt.Errorf("finding the admin endpoint: %w", err)
@@ -88,7 +88,7 @@ func (c *adminClient) call(method, path string, body, answer any) error {
 
 // endpoint is the address of the admin endpoint, found as `caddy reload` finds it: without --address and --config also in the
 // Caddyfile of the working directory.
-func (c *adminClient) endpoint() (string, error) {
+func (c *apiClient) endpoint() (string, error) {
 	if c.address != "" {
 		return c.address, nil
 	}
@@ -159,7 +159,7 @@ func queryCommand[T any](use, short string, args cobra.PositionalArgs, ask func(
 }
 
 // listCommand builds a command that lists what is at a path, one row per item below the headings, which tabs separate.
-func listCommand[T any](admin *adminClient, short, path, headings string, row func(*T) []string) *cobra.Command {
+func listCommand[T any](admin *apiClient, short, path, headings string, row func(*T) []string) *cobra.Command {
 	return queryCommand("list", short, cobra.NoArgs,
 		func(_ *cobra.Command, _ []string, items *[]T) error {
 			return admin.call(http.MethodGet, path, nil, items)
@@ -177,9 +177,9 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 
 func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
-// adminPath is where the endpoint has a thing of that kind and id. It keeps an id that is only dots from being taken for
+// idPath is where the endpoint has a thing of that kind and id. It keeps an id that is only dots from being taken for
 // a way up.
-func adminPath(kind, id string) string {
+func idPath(kind, id string) string {
 	escaped := url.PathEscape(id)
 	if strings.Trim(id, ".") == "" {
 		escaped = strings.ReplaceAll(id, ".", "%2E")
@@ -188,9 +188,9 @@ func adminPath(kind, id string) string {
 }
 
 // changeCommand builds a command that changes one thing and has nothing to show.
-func changeCommand(admin *adminClient, use, short, method, kind, below string) *cobra.Command {
+func changeCommand(admin *apiClient, use, short, method, kind, below string) *cobra.Command {
 	return command(use, short, cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error {
-		return admin.call(method, adminPath(kind, args[0])+below, nil, nil)
+		return admin.call(method, idPath(kind, args[0])+below, nil, nil)
 	})
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func backupCommand(admin *adminClient) *cobra.Command {
+func backupCommand(admin *apiClient) *cobra.Command {
 	return command("backup FILE", "Writes a copy of the SQLite store into a new file, while Caddy runs", cobra.ExactArgs(1),
 		func(_ *cobra.Command, args []string) error {
 			path, err := filepath.Abs(args[0])

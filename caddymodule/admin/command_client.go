@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-func clientCommand(admin *adminClient) *cobra.Command {
+func clientCommand(admin *apiClient) *cobra.Command {
 	return group("client", "Manages clients",
 		clientAdd(admin), clientUpdateCommand(admin), clientList(admin), clientShow(admin), clientRotateSecret(admin),
 		changeCommand(admin, "disable ID", "Refuses a client, and revokes its tokens", http.MethodPost, "clients", "/disable"),
@@ -23,7 +23,7 @@ func clientCommand(admin *adminClient) *cobra.Command {
 	)
 }
 
-func clientAdd(admin *adminClient) *cobra.Command {
+func clientAdd(admin *apiClient) *cobra.Command {
 	var id string
 	cmd := queryCommand("add --name NAME", "Registers a client and prints its secret, once", cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string, added *clientView) error {
@@ -50,14 +50,14 @@ func clientAdd(admin *adminClient) *cobra.Command {
 	return cmd
 }
 
-func clientUpdateCommand(admin *adminClient) *cobra.Command {
+func clientUpdateCommand(admin *apiClient) *cobra.Command {
 	cmd := queryCommand("update ID", "Changes what is named of a client, and nothing else", cobra.ExactArgs(1),
 		func(cmd *cobra.Command, args []string, updated *clientView) error {
 			request, err := clientRequest(cmd)
 			if err != nil {
 				return err
 			}
-			return admin.call(http.MethodPatch, adminPath("clients", args[0]), request, updated)
+			return admin.call(http.MethodPatch, idPath("clients", args[0]), request, updated)
 		}, printClient)
 	cmd.Long = `Changes what is named of a client. What is repeated replaces the whole list, and
 an empty value, as in --redirect-uri "", empties it.
@@ -140,7 +140,7 @@ func listFlag(cmd *cobra.Command, name string) []string {
 	return slices.DeleteFunc(values, func(text string) bool { return text == "" })
 }
 
-func clientList(admin *adminClient) *cobra.Command {
+func clientList(admin *apiClient) *cobra.Command {
 	return listCommand(admin, "Lists the clients", "/oauth/clients", "ID\tNAME\tTYPE\tGRANTS\tSCOPES\tSOURCE\tSTATE", func(c *clientView) []string {
 		return []string{c.ID, c.Name, string(c.Type), joined(c.Grants), strings.Join(c.Scopes, " "), c.Source, c.state()}
 	})
@@ -161,10 +161,10 @@ func joined(grants []oauth.GrantType) string {
 	return strings.Join(names, " ")
 }
 
-func clientShow(admin *adminClient) *cobra.Command {
+func clientShow(admin *apiClient) *cobra.Command {
 	return queryCommand("show ID", "Shows a client", cobra.ExactArgs(1),
 		func(_ *cobra.Command, args []string, c *clientView) error {
-			return admin.call(http.MethodGet, adminPath("clients", args[0]), nil, c)
+			return admin.call(http.MethodGet, idPath("clients", args[0]), nil, c)
 		}, printClient)
 }
 
@@ -196,7 +196,7 @@ func (s secretView) life() string {
 	}
 }
 
-func clientRotateSecret(admin *adminClient) *cobra.Command {
+func clientRotateSecret(admin *apiClient) *cobra.Command {
 	var overlap, old string
 	cmd := queryCommand("rotate-secret ID", "Makes a new secret and prints it, once", cobra.ExactArgs(1),
 		func(_ *cobra.Command, args []string, rotated *clientSecret) error {
@@ -205,7 +205,7 @@ func clientRotateSecret(admin *adminClient) *cobra.Command {
 				return fmt.Errorf("%q is no duration: write it as 90s, 15m, 2h or 28d", overlap)
 			}
 			var before clientView
-			if err := admin.call(http.MethodGet, adminPath("clients", args[0]), nil, &before); err != nil {
+			if err := admin.call(http.MethodGet, idPath("clients", args[0]), nil, &before); err != nil {
 				return err
 			}
 			switch {
@@ -215,7 +215,7 @@ func clientRotateSecret(admin *adminClient) *cobra.Command {
 			default:
 				old = " The old one is good for another " + overlap + "."
 			}
-			return admin.call(http.MethodPost, adminPath("clients", args[0])+"/rotate-secret", map[string]string{"overlap": overlap}, rotated)
+			return admin.call(http.MethodPost, idPath("clients", args[0])+"/rotate-secret", map[string]string{"overlap": overlap}, rotated)
 		},
 		func(out io.Writer, rotated *clientSecret) error {
 			_, err := fmt.Fprintf(out, "client_secret  %s\n\nThis is the only time that the secret is shown.%s\n", rotated.Secret, old)

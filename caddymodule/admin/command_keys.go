@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func keysCommand(admin *adminClient) *cobra.Command {
+func keysCommand(admin *apiClient) *cobra.Command {
 	return group("keys", "Shows, rotates and revokes the signing keys", keysList(admin), keysRotate(admin), keysRevoke(admin))
 }
 
-func keysList(admin *adminClient) *cobra.Command {
+func keysList(admin *apiClient) *cobra.Command {
 	return listCommand(admin, "Lists the signing keys, and those that were revoked", "/oauth/keys",
 		"KID\tALGORITHM\tSTATE\tCREATED\tSIGNS FROM\tREVOKED\tENCRYPTED WITH", func(k *keyView) []string {
 			return []string{
@@ -20,7 +20,7 @@ func keysList(admin *adminClient) *cobra.Command {
 		})
 }
 
-func keysRotate(admin *adminClient) *cobra.Command {
+func keysRotate(admin *apiClient) *cobra.Command {
 	var now bool
 	cmd := queryCommand("rotate [--now]", "Publishes a new signing key, which signs ten minutes later", cobra.NoArgs,
 		func(_ *cobra.Command, _ []string, key *keyView) error {
@@ -33,7 +33,7 @@ func keysRotate(admin *adminClient) *cobra.Command {
 	return cmd
 }
 
-func keysRevoke(admin *adminClient) *cobra.Command {
+func keysRevoke(admin *apiClient) *cobra.Command {
 	return command("revoke KID", "Withdraws a signing key: whatever it has signed is refused from now on", cobra.ExactArgs(1),
 		func(_ *cobra.Command, args []string) error {
 			return admin.call(http.MethodPost, "/oauth/keys/revoke", map[string]string{"kid": args[0]}, nil)

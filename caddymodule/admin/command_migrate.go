@@ -17,7 +17,7 @@ type migrator interface {
 
 // migrateCommand brings the schema of a configuration's store up to date. Unlike the others it works on the store itself:
 // nodes that leave the schema alone do not start before it has run.
-func migrateCommand(admin *adminClient) *cobra.Command {
+func migrateCommand(admin *apiClient) *cobra.Command {
 	return command("migrate", "Brings the schema of the store that --config names up to date", cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string) error {
 			app, err := loadApp(admin.config, admin.adapter)

@@ -8,12 +8,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func organisationCommand(admin *adminClient) *cobra.Command {
+func organisationCommand(admin *apiClient) *cobra.Command {
 	return group("org", "Manages organisations", organisationAdd(admin), organisationList(admin),
 		changeCommand(admin, "remove ID", "Deletes an organisation that has no users", http.MethodDelete, "organisations", ""))
 }
 
-func organisationAdd(admin *adminClient) *cobra.Command {
+func organisationAdd(admin *apiClient) *cobra.Command {
 	var n newOrganisation
 	cmd := queryCommand("add ID --name NAME", "Registers an organisation", cobra.ExactArgs(1),
 		func(_ *cobra.Command, args []string, added *organisationView) error {
@@ -29,7 +29,7 @@ func organisationAdd(admin *adminClient) *cobra.Command {
 	return cmd
 }
 
-func organisationList(admin *adminClient) *cobra.Command {
+func organisationList(admin *apiClient) *cobra.Command {
 	return listCommand(admin, "Lists the organisations", "/oauth/organisations", "ID\tNAME\tSOURCE\tCREATED", func(o *organisationView) []string {
 		return []string{o.ID, o.Name, o.Source, moment(o.CreatedAt)}
 	})

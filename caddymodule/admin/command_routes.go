@@ -12,7 +12,7 @@ import (
 )
 
 // routesCommand prints what protects the routes that answer from a backend.
-func routesCommand(admin *adminClient) *cobra.Command {
+func routesCommand(admin *apiClient) *cobra.Command {
 	return queryCommand("routes", "Shows every route to an upstream, what protects it, and what is open", cobra.NoArgs,
 		func(_ *cobra.Command, _ []string, routes *[]coverage.Route) error {
 			return admin.call(http.MethodGet, "/oauth/routes", nil, routes)

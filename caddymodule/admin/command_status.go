@@ -18,7 +18,7 @@ import (
 )
 
 // statusCommand prints how a node stands. A node that is not ready makes it fail, for whoever asks in a script.
-func statusCommand(admin *adminClient) *cobra.Command {
+func statusCommand(admin *apiClient) *cobra.Command {
 	ready := false
 	cmd := queryCommand("status", "Shows whether this node can serve, and how it stands", cobra.NoArgs,
 		func(_ *cobra.Command, _ []string, s *nodeStatus) error {

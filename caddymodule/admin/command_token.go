@@ -18,11 +18,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 )
 
-func tokenCommand(admin *adminClient) *cobra.Command {
+func tokenCommand(admin *apiClient) *cobra.Command {
 	return group("token", "Mints, explains and revokes access tokens", tokenMint(admin), tokenExplain(admin), tokenRevoke(admin))
 }
 
-func tokenMint(admin *adminClient) *cobra.Command {
+func tokenMint(admin *apiClient) *cobra.Command {
 	var client, user, lifetime string
 	var scopes []string
 	cmd := queryCommand("mint --client ID [--user ID]", "Issues a token for a client, a server token unless it is to act for a user, and prints it", cobra.NoArgs,
@@ -46,7 +46,7 @@ func tokenMint(admin *adminClient) *cobra.Command {
 	return cmd
 }
 
-func tokenExplain(admin *adminClient) *cobra.Command {
+func tokenExplain(admin *apiClient) *cobra.Command {
 	var audience []string
 	cmd := queryCommand("explain", "Reads a token from standard input and says which checks it passes", noToken,
 		func(cmd *cobra.Command, _ []string, x *explanation) error {
@@ -138,7 +138,7 @@ func (u *unverified) print(out io.Writer) error {
 	return printTable(out, rows...)
 }
 
-func tokenRevoke(admin *adminClient) *cobra.Command {
+func tokenRevoke(admin *apiClient) *cobra.Command {
 	kinds := []struct{ name, help string }{
 		{"jti", "Id of one token"},
 		{"family", "Id of a token family (sid): everything that descends from one sign-in"},

@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-func userCommand(admin *adminClient) *cobra.Command {
+func userCommand(admin *apiClient) *cobra.Command {
 	return group("user", "Manages users",
 		userAdd(admin), userList(admin), userShow(admin), userUpdateCommand(admin), userSetPassword(admin), userSetRole(admin),
 		changeCommand(admin, "disable ID|EMAIL", "Refuses a user, and ends every token and session", http.MethodPost, "users", "/disable"),
@@ -25,7 +25,7 @@ func userCommand(admin *adminClient) *cobra.Command {
 	)
 }
 
-func userAdd(admin *adminClient) *cobra.Command {
+func userAdd(admin *apiClient) *cobra.Command {
 	var n newUser
 	var role string
 	var fromInput bool
@@ -60,7 +60,7 @@ func userAdd(admin *adminClient) *cobra.Command {
 	return cmd
 }
 
-func userList(admin *adminClient) *cobra.Command {
+func userList(admin *apiClient) *cobra.Command {
 	var organisation string
 	cmd := queryCommand("list", "Lists the users", cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string, users *[]userView) error {
@@ -95,10 +95,10 @@ func (v *userView) state() string {
 	return string(v.Status)
 }
 
-func userShow(admin *adminClient) *cobra.Command {
+func userShow(admin *apiClient) *cobra.Command {
 	return queryCommand("show ID|EMAIL", "Shows a user", cobra.ExactArgs(1),
 		func(_ *cobra.Command, args []string, u *userView) error {
-			return admin.call(http.MethodGet, adminPath("users", args[0]), nil, u)
+			return admin.call(http.MethodGet, idPath("users", args[0]), nil, u)
 		},
 		func(out io.Writer, u *userView) error {
 			return printRows(out, [][]string{
@@ -109,7 +109,7 @@ func userShow(admin *adminClient) *cobra.Command {
 		})
 }
 
-func userUpdateCommand(admin *adminClient) *cobra.Command {
+func userUpdateCommand(admin *apiClient) *cobra.Command {
 	var name, email, role, status, organisation string
 	var groups []string
 	cmd := queryCommand("update ID|EMAIL", "Changes what is named of a user; another role, status, organisation or other groups end every token and session",
@@ -130,7 +130,7 @@ func userUpdateCommand(admin *adminClient) *cobra.Command {
 			if len(request) == 0 {
 				return errors.New("name what to change: --name, --email, --role, --status, --org or --group")
 			}
-			return admin.call(http.MethodPatch, adminPath("users", args[0]), request, u)
+			return admin.call(http.MethodPatch, idPath("users", args[0]), request, u)
 		},
 		func(io.Writer, *userView) error { return nil })
 	flags := cmd.Flags()
@@ -143,7 +143,7 @@ func userUpdateCommand(admin *adminClient) *cobra.Command {
 	return cmd
 }
 
-func userSetPassword(admin *adminClient) *cobra.Command {
+func userSetPassword(admin *apiClient) *cobra.Command {
 	var fromInput bool
 	cmd := command("set-password ID|EMAIL --password-stdin", "Gives a user another password, and ends every token and session",
 		cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
@@ -151,16 +151,16 @@ func userSetPassword(admin *adminClient) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return admin.call(http.MethodPost, adminPath("users", args[0])+"/password", newPassword{Password: password}, nil)
+			return admin.call(http.MethodPost, idPath("users", args[0])+"/password", newPassword{Password: password}, nil)
 		})
 	passwordFlag(cmd, &fromInput)
 	_ = cmd.MarkFlagRequired("password-stdin")
 	return cmd
 }
 
-func userSetRole(admin *adminClient) *cobra.Command {
+func userSetRole(admin *apiClient) *cobra.Command {
 	return command("set-role ID|EMAIL ROLE", "Gives a user another role, and ends every token and session", cobra.ExactArgs(2),
 		func(_ *cobra.Command, args []string) error {
-			return admin.call(http.MethodPost, adminPath("users", args[0])+"/role", map[string]string{"role": args[1]}, nil)
+			return admin.call(http.MethodPost, idPath("users", args[0])+"/role", map[string]string{"role": args[1]}, nil)
 		})
 }

@@ -25,5 +25,5 @@ func serveReady(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "2")
 		status = http.StatusServiceUnavailable
 	}
-	writeAdmin(w, status, readiness{len(reasons) == 0, reasons})
+	writeAnswer(w, status, readiness{len(reasons) == 0, reasons})
 }

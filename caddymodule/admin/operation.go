@@ -1,0 +1,110 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/go-json-experiment/json"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+)
+
+// operation does what a request asks for and returns what to answer with; nil answers 204.
+type operation func(*Target, *http.Request) (status int, answer any, err error)
+
+// onIssuer is an operation that needs an issuer and its store.
+func onIssuer(op operation) operation {
+	return func(t *Target, r *http.Request) (int, any, error) {
+		if t.Issuer == nil {
+			return 0, nil, errGateOnly
+		}
+		if !t.Node.Enter() {
+			return 0, nil, errClosing
+		}
+		defer t.Node.Leave()
+		if !t.IsServing(r.Context()) {
+			return 0, nil, errNoStore
+		}
+		return op(t, r.WithContext(sqlstore.WithTimeout(r.Context())))
+	}
+}
+
+const maxBody = 64 << 10
+
+// withBody is an operation that reads the request's body, strictly: a misspelled member would otherwise be an option left out.
+func withBody[T any](op func(*Target, *http.Request, T) (int, any, error)) operation {
+	return func(t *Target, r *http.Request) (int, any, error) {
+		var body T
+		err := json.UnmarshalRead(http.MaxBytesReader(nil, r.Body, maxBody), &body, json.RejectUnknownMembers(true))
+		if err != nil {
+			return 0, nil, tokenissuer.InvalidInput(fmt.Errorf("the request: %w", err))
+		}
+		return op(t, r, body)
+	}
+}
+
+// changeNamed is an operation that changes the one thing that the path names, and records that under its kind of id.
+func changeNamed(what, idField string, change func(*tokenissuer.Registry, context.Context, string) error) operation {
+	return func(t *Target, r *http.Request) (int, any, error) {
+		id := r.PathValue("id")
+		if err := change(t.Registry, r.Context(), id); err != nil {
+			return 0, nil, err
+		}
+		t.record(what, zap.String(idField, id))
+		return http.StatusNoContent, nil, nil
+	}
+}
+
+// listed answers with what an operator sees of each item; an empty list is [], not null.
+func listed[T, V any](items []T, err error, view func(T) V) (int, any, error) {
+	views := make([]V, 0, len(items))
+	for _, item := range items {
+		views = append(views, view(item))
+	}
+	return http.StatusOK, views, err
+}
+
+// namedMember is a member of a request to change something.
+type namedMember struct {
+	name  string
+	given bool
+}
+
+// given lists the members that the request has, for the audit log.
+func given(members []namedMember) (names []string) {
+	for _, m := range members {
+		if m.given {
+			names = append(names, m.name)
+		}
+	}
+	return names
+}
+
+// source says where something comes from, and whether it can be changed here.
+func source(declared bool) string {
+	if declared {
+		return "config"
+	}
+	return "store"
+}
+
+func optionalDuration(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := caddy.ParseDuration(text)
+	if err != nil {
+		return 0, tokenissuer.InvalidInput(fmt.Errorf("%q is no duration: write it as 90s, 15m, 2h or 28d", text))
+	}
+	return d, nil
+}
+
+// record writes the audit line of an operator's change.
+func (t *Target) record(what string, about ...zap.Field) {
+	t.Logger.Named("audit").Info(what, append(about, zap.String("by", "operator"))...)
+}
