@@ -42,8 +42,8 @@ const byOperator = "operator"
 
 // registerMetrics offers the metrics in a configuration's registry.
 func registerMetrics(registry prometheus.Registerer) error {
-	own := []prometheus.Collector{tokensIssued, refusals, refreshReuse, repeatsElsewhere, codeReplays, admin.Metrics{}}
-	for _, c := range slices.Concat(own, gate.Metrics(), node.Metrics()) {
+	own := []prometheus.Collector{tokensIssued, refusals, refreshReuse, repeatsElsewhere, codeReplays}
+	for _, c := range slices.Concat(own, admin.Metrics(), gate.Metrics(), node.Metrics()) {
 		if err := registry.Register(c); err != nil {
 			var again prometheus.AlreadyRegisteredError
 			if !errors.As(err, &again) {

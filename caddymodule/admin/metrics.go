@@ -6,9 +6,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
-// Metrics are the gauges of the configuration that runs. They are asked for when somebody scrapes, and wait for the store for
-// as long as readiness does.
-type Metrics struct{}
+// Metrics returns the gauges of the configuration that runs.
+func Metrics() []prometheus.Collector { return []prometheus.Collector{gauges{}} }
+
+// gauges are asked for when somebody scrapes, and wait for the store for as long as readiness does.
+type gauges struct{}
 
 func gauge(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("gatehouse_"+name, help, labels, nil)
@@ -22,7 +24,7 @@ var (
 )
 
 // Describe lists the metrics.
-func (Metrics) Describe(descriptions chan<- *prometheus.Desc) {
+func (gauges) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{readyDesc, streamsDesc, heldDesc, trustDesc} {
 		descriptions <- d
 	}
@@ -30,7 +32,7 @@ func (Metrics) Describe(descriptions chan<- *prometheus.Desc) {
 }
 
 // Collect sends their values, and nothing while no configuration runs.
-func (Metrics) Collect(metrics chan<- prometheus.Metric) {
+func (gauges) Collect(metrics chan<- prometheus.Metric) {
 	t := Newest()
 	if t == nil {
 		return
