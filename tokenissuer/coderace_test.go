@@ -14,33 +14,6 @@ import (
 
 const racers = 64
 
-// TestT51CodeRedeemedOnceInARace: the 63 that come too late are replays, so what the winner got dies too.
-func TestT51CodeRedeemedOnceInARace(t *testing.T) {
-	f := newFlow(t)
-	for range 10 {
-		code := f.code("conf", parameters("refresh_token"))
-		all := make([]Tokens, racers)
-		errs := tokentest.Together(racers, func(i int) (err error) {
-			all[i], err = f.redeem("conf", code)
-			return err
-		})
-		if n := wins(t, errs, oauth.InvalidGrant); n != 1 {
-			t.Fatalf("%d redemptions of one code", n)
-		}
-		for i, err := range errs {
-			if err != nil {
-				if !all[i].AccessToken.IsEmpty() || !all[i].RefreshToken.IsEmpty() {
-					t.Error("tokens come with the error")
-				}
-				continue
-			}
-			f.dead(all[i])
-			_, err := f.refresh("conf", all[i].RefreshToken)
-			tokentest.WantCode(t, err, oauth.InvalidGrant)
-		}
-	}
-}
-
 // TestT51WhoComesTooLateIsAReplay, though the code was not spent yet when the request was looked at.
 func TestT51WhoComesTooLateIsAReplay(t *testing.T) {
 	f := newFlow(t)

@@ -297,13 +297,6 @@ func wins(tb testing.TB, errs []error, code oauth.ErrorCode) (n int) {
 	return n
 }
 
-// mint is the token that ada, with conf, creates for a user of her organisation.
-func (f *flow) mint(name string) (Tokens, error) {
-	f.tb.Helper()
-	admin, token := f.admin("ada", "trusted public")
-	return f.IssueForUser(f.tb.Context(), admin, token, "u-"+name)
-}
-
 // admin is an admin with an access token of the scope for conf.
 func (f *flow) admin(name, scope string) (*store.User, *accesstoken.AccessToken) {
 	f.tb.Helper()

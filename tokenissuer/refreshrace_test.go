@@ -7,49 +7,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
-
-// TestT87ParallelRefreshesHaveOneSuccessor: tabs that race all keep their user signed in.
-func TestT87ParallelRefreshesHaveOneSuccessor(t *testing.T) {
-	f := newFlow(t)
-	next := f.tokens("conf", "refresh_token")
-	family := next.Claims.FamilyID
-	for round := range 10 {
-		all := make([]Tokens, racers)
-		errs := tokentest.Together(racers, func(i int) (err error) {
-			all[i], err = f.refresh("conf", next.RefreshToken)
-			return err
-		})
-		if n := wins(t, errs, oauth.InvalidGrant); n != racers {
-			t.Fatalf("%d of %d were served", n, racers)
-		}
-		for _, tokens := range all {
-			if tokens.RefreshToken.Reveal() != all[0].RefreshToken.Reveal() {
-				t.Fatal("two successors of one token")
-			}
-			f.alive(tokens)
-		}
-		stored, err := f.store.Family(t.Context(), family)
-		f.must(err)
-		if stored.Generation != int64(round+2) {
-			t.Fatalf("generation %d in round %d", stored.Generation, round)
-		}
-		next = all[0]
-	}
-}
-
-// TestT87WithoutGraceOneWins, and the others are a reuse.
-func TestT87WithoutGraceOneWins(t *testing.T) {
-	f := newFlow(t)
-	f.Lifetimes.RefreshGrace = store.NoGrace
-	first := f.tokens("conf", "refresh_token")
-	errs := tokentest.Together(racers, func(int) error { _, err := f.refresh("conf", first.RefreshToken); return err })
-	if n := wins(t, errs, oauth.InvalidGrant); n != 1 {
-		t.Errorf("%d were served", n)
-	}
-	f.dead(first)
-}
 
 // TestT87WhoComesSecondGetsTheSameSuccessor, though the token was the newest when the request was looked at; unless the
 // successor was used meanwhile, or the family ended.
@@ -75,42 +33,6 @@ func TestT87WhoComesSecondGetsTheSameSuccessor(t *testing.T) {
 	f.store.meanwhile("RotateRefreshToken", func() { f.must(f.registry.RevokeFamily(t.Context(), first.Claims.FamilyID)) })
 	_, err = f.refresh("conf", first.RefreshToken)
 	wantReason(t, err, oauth.InvalidGrant, "refresh_token_revoked")
-}
-
-func TestT88ARevokedFamilyStaysRevoked(t *testing.T) {
-	f := newFlow(t)
-	first := f.tokens("conf", "refresh_token")
-	f.must(f.registry.RevokeFamily(t.Context(), first.Claims.FamilyID))
-	_, err := f.refresh("conf", first.RefreshToken)
-	tokentest.WantCode(t, err, oauth.InvalidGrant)
-	f.Issuer = f.node()
-	_, err = f.refresh("conf", first.RefreshToken)
-	tokentest.WantCode(t, err, oauth.InvalidGrant)
-	f.dead(first)
-}
-
-// TestT89RevocationRacesRefresh: once the revocation is acknowledged no access token of the family is accepted, however
-// late it was made.
-func TestT89RevocationRacesRefresh(t *testing.T) {
-	f := newFlow(t)
-	for range 200 {
-		first := f.tokens("conf", "refresh_token")
-		var next Tokens
-		errs := tokentest.Together(2, func(i int) (err error) {
-			if i == 0 {
-				return f.registry.RevokeFamily(t.Context(), first.Claims.FamilyID)
-			}
-			next, err = f.refresh("conf", first.RefreshToken)
-			return err
-		})
-		f.must(errs[0])
-		f.dead(first)
-		if errs[1] == nil {
-			f.dead(next)
-		}
-		_, err := f.refresh("conf", first.RefreshToken)
-		tokentest.WantCode(t, err, oauth.InvalidGrant)
-	}
 }
 
 func TestT89RevocationRacesRedemption(t *testing.T) {

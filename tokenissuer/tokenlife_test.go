@@ -3,129 +3,14 @@ package tokenissuer_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/crypto/bcrypt"
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
-
-// TestT79ASignInBringsTheHashUpToDate: the old hash is gone, the user's state is the same, and nothing that was granted
-// ends.
-func TestT79ASignInBringsTheHashUpToDate(t *testing.T) {
-	legacy, err := bcrypt.GenerateFromPassword([]byte(userPassword), bcrypt.MinCost)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, hash := range map[string]oauth.Secret{"bcrypt": oauth.NewSecret(string(legacy)), "weak argon2id": cheapHash()} {
-		t.Run(name, func(t *testing.T) {
-			f := newFlow(t)
-			f.must(f.registry.SetPasswordHash(t.Context(), "u-ada", hash))
-			tokens, before := f.tokens("conf", "refresh_token"), f.user("ada")
-			_, err := f.signInFor("", "ada@acme.example", "wrong password")
-			tokentest.WantCode(t, err, oauth.InvalidGrant)
-			if f.user("ada").PasswordHash.Reveal() != hash.Reveal() {
-				t.Fatal("a wrong password was hashed")
-			}
-			_, err = f.signInFor("", "ada@acme.example", userPassword)
-			f.must(err)
-			after := f.user("ada")
-			if got := after.PasswordHash.Reveal(); !strings.HasPrefix(got, "$argon2id$v=19$m=19456,t=2,p=1$") || after.Version != before.Version {
-				t.Errorf("%s, version %s, was %s", passwords.SchemeOf(after.PasswordHash), after.Version, before.Version)
-			}
-			_, err = f.signInFor("", "ada@acme.example", userPassword)
-			f.must(err)
-			if f.user("ada").PasswordHash.Reveal() != after.PasswordHash.Reveal() {
-				t.Error("a hash that is up to date was made again")
-			}
-			f.alive(tokens)
-			_, err = f.refresh("conf", tokens.RefreshToken)
-			f.must(err)
-			schemes, err := f.store.Store.PasswordSchemes(t.Context())
-			f.must(err)
-			if name == "bcrypt" && strings.Contains(strings.Join(schemes, " "), "$2a$") {
-				t.Errorf("the old hash is still there: %v", schemes)
-			}
-		})
-	}
-}
-
-// TestT101WhatEveryGrantAnswers: what the wire makes its body of.
-func TestT101WhatEveryGrantAnswers(t *testing.T) {
-	f := newFlow(t)
-	f.wait(700 * time.Millisecond)
-	code := f.tokens("conf", "trusted public refresh_token")
-	next, err := f.refresh("conf", code.RefreshToken)
-	f.must(err)
-	password, err := f.signInFor("conf", "ada@acme.example", userPassword)
-	f.must(err)
-	server, err := f.exchange(TokenRequest{GrantType: oauth.ClientCredentials, Client: f.credentials("conf")})
-	f.must(err)
-	minted, err := f.mint("grace")
-	f.must(err)
-	for name, v := range map[string]struct {
-		tokens  Tokens
-		expires time.Duration
-		scope   string
-		refresh bool
-	}{
-		"authorization_code": {code, 6 * time.Hour, "trusted public refresh_token", true}, "refresh_token": {next, 6 * time.Hour, "trusted public refresh_token", true},
-		"password": {password, 28 * day, "public", false}, "client_credentials": {server, 2 * time.Hour, "public", false}, "admin-created": {minted, 28 * day, "trusted public", true},
-	} {
-		got := v.tokens
-		if got.AccessToken.IsEmpty() || got.ExpiresIn != v.expires || got.Scopes.String() != v.scope || got.RefreshToken.IsEmpty() == v.refresh || !got.CreatedAt.Equal(tokentest.Start) || !got.CreatedAt.Equal(got.Claims.IssuedAt) {
-			t.Errorf("%s: %+v", name, got)
-		}
-		if got.Claims.IsServerToken() != (name == "client_credentials") {
-			t.Errorf("%s: %+v", name, got.Claims)
-		}
-	}
-}
-
-func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
-	for name, which := range map[string]func(first, next Tokens) oauth.Secret{
-		"access token": func(_, next Tokens) oauth.Secret { return next.AccessToken }, "newest refresh token": func(_, next Tokens) oauth.Secret { return next.RefreshToken }, "used refresh token": func(first, _ Tokens) oauth.Secret { return first.RefreshToken },
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFlow(t)
-			first, stranger := f.tokens("pub", "refresh_token"), f.tokens("pub", "refresh_token")
-			next, err := f.refresh("pub", first.RefreshToken)
-			f.must(err)
-			token := which(first, next)
-			_, err = f.RevokeFor(t.Context(), f.client("conf"), token)
-			tokentest.WantCode(t, err, oauth.TokenNotYours)
-			f.store.fail("EndFamilies", false)
-			_, err = f.RevokeFor(t.Context(), f.client("pub"), token)
-			tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
-			f.alive(next)
-			f.store.fail("", false)
-			found, err := f.RevokeFor(t.Context(), f.client("pub"), token)
-			f.must(err)
-			if found == nil || found.FamilyID != next.Claims.FamilyID {
-				t.Errorf("%+v", found)
-			}
-			f.dead(first)
-			f.dead(next)
-			_, err = f.refresh("pub", next.RefreshToken)
-			tokentest.WantCode(t, err, oauth.InvalidGrant)
-			if again, err := f.RevokeFor(t.Context(), f.client("pub"), token); again != nil || err != nil {
-				t.Errorf("a second time: %+v, %v", again, err)
-			}
-			f.alive(stranger)
-		})
-	}
-	f := newFlow(t)
-	tokens := f.tokens("conf", "refresh_token")
-	f.store.fail("Family", false)
-	_, err := f.RevokeFor(t.Context(), f.client("conf"), tokens.RefreshToken)
-	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable) // never a 200
-}
 
 // TestT95AnExpiredAccessTokenEndsItsFamily: who signs out late holds a refresh token that is good for months.
 func TestT95AnExpiredAccessTokenEndsItsFamily(t *testing.T) {
@@ -243,62 +128,6 @@ func TestT89WhatAnotherNodeHasEnded(t *testing.T) {
 			_, err = here.Verifier.VerifyForIssuer(tokens.AccessToken.Reveal())
 			tokentest.WantCode(t, err, oauth.InvalidToken)
 		})
-	}
-}
-
-func TestT106IntrospectionOfAFamily(t *testing.T) {
-	f := newFlow(t)
-	first := f.tokens("conf", "trusted refresh_token")
-	look := func(client string, token oauth.Secret) *Introspection {
-		t.Helper()
-		got, err := f.Introspect(t.Context(), Asker{ClientID: client}, token)
-		f.must(err)
-		return got
-	}
-	if got := look("conf", first.AccessToken); got == nil || got.Access.ID != first.Claims.ID || got.Username != "ada@acme.example" || got.Family != nil {
-		t.Errorf("access token: %+v", got)
-	}
-	got := look("conf", first.RefreshToken)
-	if got == nil || got.Access != nil || got.Family.ID != first.Claims.FamilyID || got.Username != "ada@acme.example" || !got.ExpiresAt.Equal(tokentest.Start.Add(30*day)) {
-		t.Errorf("refresh token: %+v", got)
-	}
-	next, err := f.refresh("conf", first.RefreshToken)
-	f.must(err)
-	server, err := f.exchange(TokenRequest{GrantType: oauth.ClientCredentials, Client: f.credentials("conf")})
-	f.must(err)
-	if got := look("conf", server.AccessToken); got == nil || got.Username != "" || !got.Access.IsServerToken() {
-		t.Errorf("server token: %+v", got)
-	}
-	for name, v := range map[string]struct {
-		client string
-		token  oauth.Secret
-	}{
-		"another client's used refresh token": {"other", first.RefreshToken}, "another client's refresh token": {"other", next.RefreshToken}, "another client's access token": {"other", next.AccessToken},
-		"code": {"conf", f.code("conf", parameters(""))}, "nothing": {"conf", oauth.Secret{}},
-	} {
-		if got := look(v.client, v.token); got != nil {
-			t.Errorf("%s: %+v", name, got)
-		}
-	}
-	if got := look("conf", first.RefreshToken); got == nil {
-		t.Error("a refresh token that would be served again is inactive")
-	}
-	f.Refresh = nil
-	f.store.fail("Family", false)
-	_, err = f.Introspect(t.Context(), Asker{ClientID: "conf"}, next.RefreshToken)
-	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
-	f.store.fail("", false)
-	f.wait(31 * time.Second)
-	if got := look("conf", first.RefreshToken); got != nil {
-		t.Errorf("used, after the grace: %+v", got)
-	}
-	f.wait(30*day - 31*time.Second)
-	if got := look("conf", next.RefreshToken); got != nil {
-		t.Errorf("idle for 30 days: %+v", got)
-	}
-	f.must(f.registry.SetRole(t.Context(), "u-ada", store.RoleMember))
-	if got := look("conf", next.RefreshToken); got != nil {
-		t.Errorf("the user has changed: %+v", got)
 	}
 }
 

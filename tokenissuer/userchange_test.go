@@ -1,7 +1,6 @@
 package tokenissuer_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 
@@ -11,40 +10,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// userChanges are what happens to a user after which nothing that was granted before is worth anything.
-var userChanges = map[string]func(f *flow, ctx context.Context) error{
-	"disabled": func(f *flow, ctx context.Context) error {
-		return f.registry.SetUserStatus(ctx, "u-grace", store.UserDisabled)
-	},
-	"locked": func(f *flow, ctx context.Context) error {
-		return f.registry.SetUserStatus(ctx, "u-grace", store.UserLocked)
-	},
-	"disabled and active": disabledAndActive,
-	"deleted":             func(f *flow, ctx context.Context) error { return f.registry.RemoveUser(ctx, "u-grace") },
-	"password changed": func(f *flow, ctx context.Context) error {
-		return f.registry.SetPassword(ctx, "u-grace", oauth.NewSecret("another long password"))
-	},
-	"password set again": func(f *flow, ctx context.Context) error {
-		return f.registry.SetPasswordHash(ctx, "u-grace", cheapHash())
-	},
-	"role changed": func(f *flow, ctx context.Context) error { return f.registry.SetRole(ctx, "u-grace", store.RoleMember) },
-	"role set again": func(f *flow, ctx context.Context) error {
-		return f.registry.SetRole(ctx, "u-grace", store.RoleGroupManager)
-	},
-	"revoked by an admin":   func(f *flow, ctx context.Context) error { return f.registry.RevokeUser(ctx, "u-grace") },
-	"signed out everywhere": func(f *flow, ctx context.Context) error { return f.SignOutEverywhere(ctx, f.user("grace")) },
-	"declared elsewhere": func(f *flow, _ context.Context) error {
-		return f.declare(store.User{ID: "u-grace", Email: "grace@acme.example", Organisation: "rival", Role: store.RoleGroupManager, PasswordHash: cheapHash()})
-	},
-}
-
-func disabledAndActive(f *flow, ctx context.Context) error {
-	if err := f.registry.SetUserStatus(ctx, "u-grace", store.UserDisabled); err != nil {
-		return err
-	}
-	return f.registry.SetUserStatus(ctx, "u-grace", store.UserActive)
-}
-
 // declare lays a configuration with one user over the store. It remembers no families, as a new configuration.
 func (f *flow) declare(u store.User) error {
 	u.SetDefaults(store.RoleCatalogue{})
@@ -52,52 +17,6 @@ func (f *flow) declare(u store.User) error {
 	f.registry.Declared = declared
 	f.Directory, f.Families = store.OverlayDirectory{Declared: declared, Stored: f.store}, NewFamilyCache()
 	return err
-}
-
-// TestT61T91T96M25NothingOutlivesItsUsersState: codes, refresh tokens, sessions and access tokens, those that an admin
-// has created included.
-func TestT61T91T96M25NothingOutlivesItsUsersState(t *testing.T) {
-	for name, change := range userChanges {
-		t.Run(name, func(t *testing.T) {
-			f := newFlow(t)
-			tokens, err := f.redeem("conf", f.codeOf("grace", "conf", parameters("refresh_token")))
-			f.must(err)
-			minted, err := f.mint("grace")
-			f.must(err)
-			code := f.codeOf("grace", "conf", parameters(""))
-			s, cookie := f.open("grace")
-			before := f.user("grace")
-			neighbour := f.tokens("conf", "refresh_token")
-
-			f.must(change(f, t.Context()))
-
-			_, err = f.redeem("conf", code)
-			tokentest.WantCode(t, err, oauth.InvalidGrant)
-			for _, held := range []Tokens{tokens, minted} {
-				_, err = f.refresh("conf", held.RefreshToken)
-				tokentest.WantCode(t, err, oauth.InvalidGrant)
-			}
-			if f.signedIn(cookie) {
-				t.Error("the session lives")
-			}
-			if name != "declared elsewhere" { // the families have ended with the change; Settle ends what a configuration changes
-				f.dead(tokens)
-				f.dead(minted)
-			}
-			// What was read before the change makes nothing any more.
-			if name != "revoked by an admin" && name != "signed out everywhere" && name != "declared elsewhere" {
-				r, err := f.read("conf", parameters(""))
-				f.must(err)
-				_, err = f.Approve(t.Context(), &r, f.client("conf"), s, r.Scopes)
-				tokentest.WantCode(t, err, oauth.InvalidGrant)
-				_, _, err = f.OpenSession(t.Context(), before, "", "")
-				tokentest.WantCode(t, err, oauth.InvalidGrant)
-			}
-			f.alive(neighbour)
-			_, err = f.refresh("conf", neighbour.RefreshToken)
-			f.must(err)
-		})
-	}
 }
 
 // TestT91AChangeRacesARefresh: whatever comes first, after the change is acknowledged nothing lives.
