@@ -26,7 +26,7 @@ var (
 	errClosed = errors.New("the store is closed")
 	// errStopped is what a step's neighbours get when it ends the goroutine of the queue.
 	errStopped = errors.New("the writer has stopped")
-	// ErrUnknown: the caller gave up while the step ran, so its outcome is unknown.
+	// ErrUnknown is returned to a caller who gives up while the step runs: its outcome is unknown.
 	ErrUnknown = errors.New("gave up waiting, nobody knows whether it happened")
 )
 
