@@ -49,7 +49,7 @@ func (u *userDoor) sizes() store.Sizes {
 }
 
 // onEachStore runs a test on the stores that need no server.
-func onEachStore(t *testing.T, test func(t *testing.T, store ...string)) {
+func onEachStore(t *testing.T, test func(t *testing.T, onDisk ...string)) {
 	t.Run("memory", func(t *testing.T) { test(t) })
 	t.Run("SQLite", func(t *testing.T) { test(t, onDiskPeople...) })
 }
@@ -57,9 +57,9 @@ func onEachStore(t *testing.T, test func(t *testing.T, store ...string)) {
 // TestT140SilentAuthorizationsLeaveABoundedNumberOfRecords: whoever is signed in to a client that asks nobody needs no more than a loop
 // of redirects. What was granted within the limit, and everybody else, goes on.
 func TestT140SilentAuthorizationsLeaveABoundedNumberOfRecords(t *testing.T) {
-	onEachStore(t, func(t *testing.T, store ...string) {
+	onEachStore(t, func(t *testing.T, onDisk ...string) {
 		now := setClock(t)
-		u := openUsers(t, append(grantLimit(), store...)...)
+		u := openUsers(t, append(grantLimit(), onDisk...)...)
 		r := requestOf("first")
 		r.scope = "trusted public refresh_token"
 		u.code(r, ada)
@@ -107,9 +107,9 @@ func TestT140SilentAuthorizationsLeaveABoundedNumberOfRecords(t *testing.T) {
 
 // TestT141DecisionsOnTheConsentPageAreBounded: yes and no count together, and one that was refused was not decided.
 func TestT141DecisionsOnTheConsentPageAreBounded(t *testing.T) {
-	onEachStore(t, func(t *testing.T, store ...string) {
+	onEachStore(t, func(t *testing.T, onDisk ...string) {
 		now := setClock(t)
-		u := openUsers(t, append(grantLimit("grants 20/1m per user"), store...)...)
+		u := openUsers(t, append(grantLimit("grants 20/1m per user"), onDisk...)...)
 		r := requestOf("pub")
 		u.code(r, ada)
 		now.advance(time.Minute)
@@ -140,9 +140,9 @@ func TestT141DecisionsOnTheConsentPageAreBounded(t *testing.T) {
 // TestT142SignInsAreBounded: who knows a password opens sessions and gets tokens, so many in a minute, and ending them makes no room
 // for more.
 func TestT142SignInsAreBounded(t *testing.T) {
-	onEachStore(t, func(t *testing.T, store ...string) {
+	onEachStore(t, func(t *testing.T, onDisk ...string) {
 		now := setClock(t)
-		u := openUsers(t, append(append(grantLimit("grants 5/1m per user"), passwordRefresh...), store...)...)
+		u := openUsers(t, append(append(grantLimit("grants 5/1m per user"), passwordRefresh...), onDisk...)...)
 		before := u.sizes()
 		r := requestOf("conf")
 		var last tokens
@@ -194,9 +194,9 @@ func TestT142SignInsAreBounded(t *testing.T) {
 
 // TestT143EndedServerTokensLeaveABoundedNumberOfRecords: a client can always end a token of its own.
 func TestT143EndedServerTokensLeaveABoundedNumberOfRecords(t *testing.T) {
-	onEachStore(t, func(t *testing.T, store ...string) {
+	onEachStore(t, func(t *testing.T, onDisk ...string) {
 		now := setClock(t)
-		u := openUsers(t, append(append(grantLimit(), passwordRefresh...), store...)...)
+		u := openUsers(t, append(append(grantLimit(), passwordRefresh...), onDisk...)...)
 		r := requestOf("conf")
 		users := u.gives(r.asPassword(ada, peoplePassword))
 		serverToken := func() string {
@@ -243,7 +243,7 @@ func TestT143EndedServerTokensLeaveABoundedNumberOfRecords(t *testing.T) {
 			t.Error("a token that was issued afterwards is dead")
 		}
 		// What was recorded is what another node, or this one after a restart, goes by.
-		list, _, err := u.app().node.Store().Revocations(t.Context(), 0)
+		list, _, err := u.app().node.Store().Revocations(t.Context(), store.FeedPosition{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,9 +266,9 @@ func TestT143EndedServerTokensLeaveABoundedNumberOfRecords(t *testing.T) {
 // TestT144EndedTokensOfBeforeARefreshLeaveABoundedNumberOfRecords: refreshing takes no grant, so a client that tidies up after every
 // refresh could go on for ever.
 func TestT144EndedTokensOfBeforeARefreshLeaveABoundedNumberOfRecords(t *testing.T) {
-	onEachStore(t, func(t *testing.T, store ...string) {
+	onEachStore(t, func(t *testing.T, onDisk ...string) {
 		setClock(t)
-		u := openUsers(t, append(append(grantLimit(), passwordRefresh...), store...)...)
+		u := openUsers(t, append(append(grantLimit(), passwordRefresh...), onDisk...)...)
 		r := requestOf("conf")
 		before := u.sizes()
 		first, second := u.gives(r.asPassword(ada, peoplePassword)), u.gives(r.asPassword(ada, peoplePassword))

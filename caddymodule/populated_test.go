@@ -213,7 +213,7 @@ func (o oldStore) readsWell(t *testing.T, sealed bool) {
 			t.Errorf("the key %s is sealed with %q", k.ID, k.SealedWith)
 		}
 	}
-	revocations, _, err := s.Revocations(ctx, 0)
+	revocations, _, err := s.Revocations(ctx, store.FeedPosition{})
 	must(err)
 	if !slices.ContainsFunc(revocations, func(r store.Revocation) bool { return r.Kind == store.RevokeToken && r.ID == "old-jti" }) {
 		t.Errorf("the revocations are %v", revocations)

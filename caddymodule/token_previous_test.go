@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestT133TheTokenOfBeforeARefreshEndsAlone: clients tidy up what they have replaced, and go on with what they have got.
@@ -97,7 +98,7 @@ func TestT134ARefreshEndsTheTokenOfBefore(t *testing.T) {
 		r := requestOf("other")
 		first := u.userTokens(r, ada)
 		u.gives(r.refresh(first.RefreshToken))
-		list, _, err := u.app().node.Store().Revocations(u.t.Context(), 0)
+		list, _, err := u.app().node.Store().Revocations(u.t.Context(), store.FeedPosition{})
 		if err != nil {
 			u.t.Fatal(err)
 		}

@@ -150,10 +150,10 @@ func (s *fakeStore) Revoke(_ context.Context, r ...store.Revocation) error {
 	return nil
 }
 
-func (s *fakeStore) Revocations(_ context.Context, after int64) ([]store.Revocation, int64, error) {
+func (s *fakeStore) Revocations(_ context.Context, after store.FeedPosition) ([]store.Revocation, store.FeedPosition, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.list[after:]), int64(len(s.list)), s.fault
+	return slices.Clone(s.list[after.At:]), store.FeedPosition{At: int64(len(s.list))}, s.fault
 }
 
 func (s *fakeStore) Family(context.Context, string) (*store.TokenFamily, error) {

@@ -73,7 +73,7 @@ func (f *flow) node() *Issuer {
 	f.must(ks.Replace([]*keys.SigningKey{flowKey()}, oauth.EdDSA))
 	master, err := keys.LoadMasterKey(f.tb.Context(), f.store, nil, f.clock())
 	f.must(err)
-	known, _, err := f.store.Revocations(f.tb.Context(), 0)
+	known, _, err := f.store.Revocations(f.tb.Context(), store.FeedPosition{})
 	f.must(err)
 	revocations := accesstoken.NewRevocationSet()
 	revocations.Add(known...)

@@ -51,13 +51,13 @@ func TestT95AnExpiredAccessTokenEndsItsFamily(t *testing.T) {
 	tokentest.WantCode(t, err, oauth.InvalidGrant)
 	_, err = f.refresh("pub", stranger.RefreshToken)
 	f.must(err)
-	_, before, err := f.store.Revocations(t.Context(), 0)
+	_, before, err := f.store.Revocations(t.Context(), store.FeedPosition{})
 	f.must(err)
 	if again, err := f.RevokeFor(t.Context(), f.client("pub"), tokens.AccessToken); again != nil || err != nil {
 		t.Errorf("a second time: %+v, %v", again, err)
 	}
-	if _, after, err := f.store.Revocations(t.Context(), 0); err != nil || after != before {
-		t.Errorf("which writes something: %d became %d (%v)", before, after, err)
+	if _, after, err := f.store.Revocations(t.Context(), store.FeedPosition{}); err != nil || after != before {
+		t.Errorf("which writes something: %+v became %+v (%v)", before, after, err)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestT89AnExpiredTokenOfWhatAnotherNodeHasEnded(t *testing.T) {
 	f.must(err)
 	here := f.node()
 	here.Refresh = func(ctx context.Context) error {
-		known, _, err := f.store.Revocations(ctx, 0)
+		known, _, err := f.store.Revocations(ctx, store.FeedPosition{})
 		here.Revocations.Add(known...)
 		return err
 	}
@@ -108,7 +108,7 @@ func TestT89WhatAnotherNodeHasEnded(t *testing.T) {
 			tokens, here := f.tokens("pub", "refresh_token"), f.node()
 			away := errors.New("away")
 			here.Refresh = func(ctx context.Context) error {
-				known, _, err := f.store.Revocations(ctx, 0)
+				known, _, err := f.store.Revocations(ctx, store.FeedPosition{})
 				here.Revocations.Add(known...)
 				return errors.Join(err, away)
 			}

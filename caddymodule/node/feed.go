@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -67,7 +68,9 @@ func (n *Node) follow(ctx context.Context) {
 type revocationFeed struct {
 	mu       timedLock
 	store    store.RevocationStore
-	position int64
+	position store.FeedPosition
+	// lost is what the store had, and has not any more; nil: nothing, or it has been answered for.
+	lost atomic.Pointer[sqlstore.Marks]
 	// failing tells how the last poll ended, and is follow's for as long as that runs.
 	failing bool
 	// refreshes are those of requests; see Node.Refresh.
@@ -133,6 +136,9 @@ func (n *Node) readPage(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	n.Revocations.Add(revocations...)
+	if next.Lost {
+		n.feed.lost.Store(&sqlstore.Marks{Revocations: n.feed.position.End, Tag: n.feed.position.Tag})
+	}
 	n.feed.position = next
 	if len(revocations) >= store.FeedPage {
 		return true, nil

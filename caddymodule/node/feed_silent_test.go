@@ -20,7 +20,7 @@ type silentFeed struct {
 	inside, most atomic.Int64
 }
 
-func (f *silentFeed) Revocations(ctx context.Context, after int64) ([]store.Revocation, int64, error) {
+func (f *silentFeed) Revocations(ctx context.Context, after store.FeedPosition) ([]store.Revocation, store.FeedPosition, error) {
 	inside := f.inside.Add(1)
 	defer f.inside.Add(-1)
 	for most := f.most.Load(); inside > most && !f.most.CompareAndSwap(most, inside); {
@@ -30,7 +30,7 @@ func (f *silentFeed) Revocations(ctx context.Context, after int64) ([]store.Revo
 		return nil, after, nil
 	}
 	<-ctx.Done()
-	return nil, 0, ctx.Err()
+	return nil, after, ctx.Err()
 }
 
 // TestF16NobodyWaitsForTheFeedTwice: while the database is silent, whoever asks for the state of the moment is told within the

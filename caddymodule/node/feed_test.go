@@ -19,21 +19,21 @@ type longFeed struct {
 
 var errNoPage = errors.New("the page cannot be read")
 
-func (f *longFeed) Revocations(ctx context.Context, after int64) (list []store.Revocation, next int64, err error) {
+func (f *longFeed) Revocations(ctx context.Context, after store.FeedPosition) (list []store.Revocation, next store.FeedPosition, err error) {
 	deadline, _ := ctx.Deadline()
 	f.deadlines = append(f.deadlines, deadline)
-	if after == f.failing {
+	if after.At == f.failing {
 		f.failing = -1
-		return nil, 0, errNoPage
+		return nil, after, errNoPage
 	}
 	size := store.FeedPage
-	if after == f.pages-1 {
+	if after.At == f.pages-1 {
 		size = 1
 	}
 	for i := range size {
-		list = append(list, store.Revocation{Kind: store.RevokeToken, ID: fmt.Sprint(after, i), ExpiresAt: Clock().Add(time.Hour)})
+		list = append(list, store.Revocation{Kind: store.RevokeToken, ID: fmt.Sprint(after.At, i), ExpiresAt: Clock().Add(time.Hour)})
 	}
-	return list, after + 1, nil
+	return list, store.FeedPosition{At: after.At + 1}, nil
 }
 
 // TestS12LongFeedInPages: each page has its own time, what was read stays read when a page fails, and the set is fresh only
@@ -70,7 +70,7 @@ type strangersFeed struct {
 
 type requestKey struct{}
 
-func (f *strangersFeed) Revocations(ctx context.Context, after int64) ([]store.Revocation, int64, error) {
+func (f *strangersFeed) Revocations(ctx context.Context, after store.FeedPosition) ([]store.Revocation, store.FeedPosition, error) {
 	f.carried = ctx.Value(requestKey{})
 	return nil, after, ctx.Err()
 }

@@ -37,7 +37,7 @@ func TestF17WhatHasExpiredGoesByBothClocks(t *testing.T) {
 			if !n.Revocations.Revoked(&accesstoken.AccessToken{FamilyID: "lives"}) || n.Revocations.Len() != 1 {
 				t.Errorf("%d revocations are left in memory", n.Revocations.Len())
 			}
-			if left, _, err := n.store.Revocations(t.Context(), 0); err != nil || len(left) != 1 || left[0].ID != "lives" {
+			if left, _, err := n.store.Revocations(t.Context(), store.FeedPosition{}); err != nil || len(left) != 1 || left[0].ID != "lives" {
 				t.Errorf("in the store are left %v (%v)", left, err)
 			}
 		})

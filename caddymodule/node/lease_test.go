@@ -37,7 +37,7 @@ func TestF26OneHousekeeper(t *testing.T) {
 	}
 	stored := func(want int) {
 		t.Helper()
-		list, _, err := first.store.Revocations(t.Context(), 0)
+		list, _, err := first.store.Revocations(t.Context(), store.FeedPosition{})
 		if err != nil || len(list) != want {
 			t.Errorf("%d revocations are stored, want %d (%v)", len(list), want, err)
 		}

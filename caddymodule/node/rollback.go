@@ -97,7 +97,7 @@ func (n *Node) checkMarks(ctx context.Context) error {
 // was a copy.
 func (n *Node) compareMarks(ctx context.Context, s positions) error {
 	for range maxLooks {
-		now, err := s.Progress(ctx, n.rollbackDetector.seen)
+		now, err := n.progress(ctx, s)
 		switch {
 		case err != nil:
 			return err
@@ -113,6 +113,15 @@ func (n *Node) compareMarks(ctx context.Context, s positions) error {
 		}
 	}
 	return errUnsettled
+}
+
+// progress compares the database with what was seen of it, by the feed too.
+func (n *Node) progress(ctx context.Context, s positions) (sqlstore.Progress, error) {
+	seen := &n.rollbackDetector.seen
+	if lost := n.feed.lost.Swap(nil); lost != nil {
+		seen.Revocations, seen.Tag = lost.Revocations, lost.Tag
+	}
+	return s.Progress(ctx, *seen)
 }
 
 // errUnsettled: whatever is done, the database has lost something.
@@ -226,7 +235,7 @@ func (n *Node) keepMarks() {
 	defer n.keyring.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), lastMarksTimeout)
 	defer cancel()
-	now, err := s.Progress(ctx, n.rollbackDetector.seen)
+	now, err := n.progress(ctx, s)
 	if err != nil || now.Behind || now.Identity != n.rollbackDetector.identity {
 		return
 	}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"database/sql"
 	"os"
 	"testing"
 	"testing/synctest"
@@ -70,5 +71,54 @@ func TestK11AMarkerIsNotPutBack(t *testing.T) {
 	next.seen.Revocations++
 	if err := next.write(); err != nil || content() == before {
 		t.Errorf("%v: it still is %s", err, before)
+	}
+}
+
+// TestK11LostBetweenTwoLooks: a request has read a revocation that a failover loses, before the node has taken note of it, and
+// another one has taken its place in the feed. What the feed has seen is enough to notice it, also when the node stops before.
+func TestK11LostBetweenTwoLooks(t *testing.T) {
+	settings := onDisk(t)
+	n := opened(t, settings)
+	n.stop() // nobody looks but the test
+	n.runs.Wait()
+	revoke := func(id string) {
+		t.Helper()
+		err := n.store.Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: id, ExpiresAt: time.Now().Add(time.Hour)})
+		if err == nil {
+			err = n.Refresh(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	revoke("early")
+	if err := n.syncKeys(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	revoke("lost")
+	db, err := sql.Open("sqlite", settings.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	for _, statement := range []string{
+		`DELETE FROM revocations WHERE position = (SELECT position FROM counters WHERE name = 'revocations')`,
+		`DELETE FROM feed_tags WHERE position = (SELECT position FROM counters WHERE name = 'revocations')`,
+		`UPDATE counters SET position = position - 1 WHERE name = 'revocations'`,
+	} {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	revoke("in its place")
+	kept, former := n.rollbackDetector.kept, n.Keys.List()[0].ID
+	if n.keepMarks(); n.rollbackDetector.kept != kept {
+		t.Errorf("the marker has gone from %+v to %+v", kept, n.rollbackDetector.kept)
+	}
+	if err := n.syncKeys(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if list := n.Keys.List(); len(list) != 1 || list[0].ID == former {
+		t.Errorf("the older key is trusted still: %v", list)
 	}
 }

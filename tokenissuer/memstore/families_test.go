@@ -166,7 +166,7 @@ func TestNothingIsBornAfterTheEnd(t *testing.T) {
 			if len(s.live) != 0 {
 				t.Errorf("%d families outlive their user's end", len(s.live["ada"]))
 			}
-			feed, _, err := s.Revocations(t.Context(), 0)
+			feed, _, err := s.Revocations(t.Context(), store.FeedPosition{})
 			if err != nil || len(feed) != s.families.ItemCount() || len(feed) != len(ended) {
 				t.Errorf("%d families were stored, %d ended, %d are in the feed (%v)",
 					s.families.ItemCount(), len(ended), len(feed), err)
@@ -236,11 +236,11 @@ func TestEndFamiliesOfAnother(t *testing.T) {
 				t.Fatal(err)
 			}
 			ended, err := s.EndFamilies(t.Context(), c.which, end)
-			feed, position, feedErr := s.Revocations(t.Context(), 0)
+			feed, position, feedErr := s.Revocations(t.Context(), store.FeedPosition{})
 			if err := errors.Join(err, feedErr); err != nil {
 				t.Fatal(err)
 			}
-			if len(ended) != c.ends || len(feed) != c.ends || (position > 0) != (c.ends > 0) {
+			if len(ended) != c.ends || len(feed) != c.ends || (position.At > 0) != (c.ends > 0) {
 				t.Errorf("%d ended, %d in the feed, want %d", len(ended), len(feed), c.ends)
 			}
 			checkIndexes(t, s)

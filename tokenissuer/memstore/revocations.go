@@ -73,21 +73,22 @@ func widest(a, b store.Revocation) store.Revocation {
 
 // Revocations lists what was recorded after position. A position that this store has not reached comes from a store
 // before a restart, and gets everything.
-func (s *Store) Revocations(ctx context.Context, after int64) ([]store.Revocation, int64, error) {
+func (s *Store) Revocations(ctx context.Context, after store.FeedPosition) ([]store.Revocation, store.FeedPosition, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if err := s.usable(ctx); err != nil {
-		return nil, 0, fmt.Errorf("reading revocations: %w", err)
+		return nil, store.FeedPosition{}, fmt.Errorf("reading revocations: %w", err)
 	}
-	if after == s.position {
-		return nil, after, nil
+	next := store.FeedPosition{At: s.position}
+	if after.At == s.position {
+		return nil, next, nil
 	}
-	if after > s.position {
-		after = 0
+	if after.At > s.position {
+		after.At = 0
 	}
 	var found []recorded
 	for _, item := range s.revocations.Items() {
-		if r := item.Object.(recorded); r.position > after {
+		if r := item.Object.(recorded); r.position > after.At {
 			found = append(found, r)
 		}
 	}
@@ -98,5 +99,5 @@ func (s *Store) Revocations(ctx context.Context, after int64) ([]store.Revocatio
 	for i, r := range found {
 		list[i] = r.Revocation
 	}
-	return list, s.position, nil
+	return list, next, nil
 }

@@ -26,7 +26,7 @@ func TestExpiredRevocationsLeave(t *testing.T) {
 		}
 		listed := func(want int) {
 			t.Helper()
-			if list, _, err := s.Revocations(t.Context(), 0); err != nil || len(list) != want {
+			if list, _, err := s.Revocations(t.Context(), store.FeedPosition{}); err != nil || len(list) != want {
 				t.Fatalf("%d revocations are listed, want %d (%v)", len(list), want, err)
 			}
 		}

@@ -68,7 +68,7 @@ func BenchmarkRevocationsNothingNew(b *testing.B) {
 	s := openAt(b, diskPath(b))
 	must(b, s.Revoke(b.Context(), revocation("app")))
 	for b.Loop() {
-		if _, _, err := s.Revocations(b.Context(), 1); err != nil {
+		if _, _, err := s.Revocations(b.Context(), store.FeedPosition{At: 1, End: 1}); err != nil {
 			b.Fatal(err)
 		}
 	}

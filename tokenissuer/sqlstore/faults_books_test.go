@@ -52,7 +52,7 @@ const tokenPrefix = "token "
 // audit compares the books with what a Store says. What was acknowledged must be there, what was only begun may, and
 // nothing may be there in part.
 func (b books) audit(ctx context.Context, s *Store) error {
-	list, _, err := s.Revocations(ctx, 0)
+	list, _, err := s.Revocations(ctx, store.FeedPosition{})
 	if err != nil {
 		return err
 	}

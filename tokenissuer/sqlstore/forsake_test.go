@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestF16SilentConnectionsAreForsakenAtOnce: a query that the server does not answer takes no longer than it may because of
@@ -27,7 +28,7 @@ func TestF16SilentConnectionsAreForsakenAtOnce(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if _, _, err := s.Revocations(ctx, 0); !errors.Is(err, context.DeadlineExceeded) {
+	if _, _, err := s.Revocations(ctx, store.FeedPosition{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the feed of a silent server: %v", err)
 	}
 	if took := time.Since(began); machine.Fair(took) > 2*time.Second { // and not five for each connection

@@ -2,6 +2,8 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
@@ -26,12 +28,16 @@ type Progress struct {
 	// Behind: the database was put back to an older state. It has come less far than was seen, or has come there again in
 	// another way.
 	Behind bool
-
-	gone bool // what the caller has seen
 }
 
-// markGap is how far Distrust moves the counters. Half of it is more than a node can have fallen behind another.
-const markGap = 1 << 20
+const (
+	// keptTags is how many of the latest positions of the feed have their tag. At the highest rate of revocations it is that
+	// of half a minute.
+	keptTags = 1 << 14
+	// markGap is how far Distrust moves the counters. It is more than keptTags, and more than a database can have come since
+	// a backup was made of it.
+	markGap = 1 << 20
+)
 
 // selectProgress reads everything at one moment. $1 and $2 are the slot and the position of the feed of which the tag is asked.
 var selectProgress = fmt.Sprintf(`SELECT r.position, k.position,
@@ -52,11 +58,11 @@ func scanProgress(row scanner, seen Marks) (now Progress, err error) {
 		now.Identity = strconv.FormatInt(identity, 36)
 	}
 	kept := now.Revocations-seen.Revocations < keptTags
-	now.gone = now.Revocations < seen.Revocations || now.Keys < seen.Keys || seen.Tag != 0 && kept && tag != seen.Tag
+	now.Behind = now.Revocations < seen.Revocations || now.Keys < seen.Keys || seen.Tag != 0 && kept && tag != seen.Tag
 	return now, nil
 }
 
-// Progress returns how far the database has come, and reports whether it still has what was seen, by the caller or by this Store.
+// Progress returns how far the database has come, and reports whether it still has what was seen.
 func (s *Store) Progress(ctx context.Context, seen Marks) (Progress, error) {
 	now, err := s.progress(ctx, seen)
 	if err == nil && now.Identity == "" {
@@ -67,7 +73,6 @@ func (s *Store) Progress(ctx context.Context, seen Marks) (Progress, error) {
 	if err != nil {
 		return Progress{}, fmt.Errorf("reading how far the database has come: %w", err)
 	}
-	now.Behind = now.gone || s.feedCursor.hasLost() != Marks{}
 	return now, nil
 }
 
@@ -91,41 +96,34 @@ func (s *Store) addIdentity(ctx context.Context) error {
 // so far that nodes which have read the feed before read it anew; and a copy of a database that others still use is no longer
 // taken for that one. Distrust does nothing, and returns false, when the database has what was seen: then another node was first.
 func (s *Store) Distrust(ctx context.Context, seen Marks, fresh store.StoredKey, ids []string, at time.Time) (done bool, err error) {
-	lost := s.feedCursor.hasLost()
 	err = s.changeKeys(ctx, "distrusting older keys", func(ctx context.Context, tx session) (err error) {
 		// changeKeys holds the counters of all other nodes off.
-		if done, err = lacks(ctx, tx, seen, lost); err != nil || !done {
+		if done, err = lacks(ctx, tx, seen); err != nil || !done {
 			return err
 		}
 		if err := insertKey(ctx, tx, fresh); err != nil {
 			return err
 		}
-		return s.distrust(ctx, tx, max(seen.Revocations, lost.Revocations), seen.Keys, ids, at)
+		return s.distrust(ctx, tx, seen, ids, at)
 	})
 	if err != nil {
 		return false, err
 	}
-	s.feedCursor.forgive(lost)
 	for _, id := range ids {
 		s.erase(ctx, id)
 	}
 	return done, nil
 }
 
-// lacks reports whether the database has lost any of what was seen. The caller has just counted a change of the keys.
-func lacks(ctx context.Context, tx session, seen ...Marks) (bool, error) {
-	for _, m := range seen {
-		m.Keys++
-		now, err := scanProgress(tx.QueryRowContext(ctx, selectProgress, progressArgs(m)...), m)
-		if err != nil || now.gone {
-			return now.gone, err
-		}
-	}
-	return false, nil
+// lacks reports whether the database has lost what was seen. The caller has just counted a change of the keys.
+func lacks(ctx context.Context, tx session, seen Marks) (bool, error) {
+	seen.Keys++
+	now, err := scanProgress(tx.QueryRowContext(ctx, selectProgress, progressArgs(seen)...), seen)
+	return now.Behind, err
 }
 
-func (s *Store) distrust(ctx context.Context, tx session, position, version int64, ids []string, at time.Time) error {
-	for name, least := range map[string]int64{"signing_keys": version + markGap, "revocations": position + markGap} {
+func (s *Store) distrust(ctx context.Context, tx session, seen Marks, ids []string, at time.Time) error {
+	for name, least := range map[string]int64{"signing_keys": seen.Keys + markGap, "revocations": seen.Revocations + markGap} {
 		_, err := tx.ExecContext(ctx, `UPDATE counters SET position = $1 WHERE name = $2 AND position < $1`, least, name)
 		if err != nil {
 			return err
@@ -146,4 +144,17 @@ func (s *Store) distrust(ctx context.Context, tx session, position, version int6
 		tx.in.position = 0 // one that was taken before is far behind now
 	}
 	return s.record(ctx, tx, revocations...)
+}
+
+// tagFeed gives the feed's newest position $2 its tag $3, in the slot $1. The caller holds the counter.
+const (
+	tagFeed   = `INSERT INTO feed_tags (slot, position, tag) VALUES ($1, $2, $3)` + orTagAnew
+	orTagAnew = ` ON CONFLICT (slot) DO UPDATE SET position = excluded.position, tag = excluded.tag`
+)
+
+// randomNumber is never 0.
+func randomNumber() int64 {
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return int64(binary.BigEndian.Uint64(random[:])>>1) | 1
 }

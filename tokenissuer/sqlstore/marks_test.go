@@ -101,10 +101,15 @@ func TestK11MarksMove(t *testing.T) {
 		if revoked.Revocations <= start.Revocations || revoked.Tag == start.Tag || added.Keys <= revoked.Keys {
 			t.Errorf("the marks are %+v, %+v, %+v", start, revoked, added)
 		}
-		if _, position, err := s.Revocations(t.Context(), 0); err != nil || position != added.Revocations {
-			t.Errorf("the feed is at %d, %v, want %d", position, err, added.Revocations)
+		if _, position, err := s.Revocations(t.Context(), store.FeedPosition{}); err != nil || position.At != added.Revocations {
+			t.Errorf("the feed is at %d, %v, want %d", position.At, err, added.Revocations)
 		}
 	})
+}
+
+// whoSaw is the position of whoever has read the feed to its end, and seen these marks there.
+func whoSaw(m Marks) store.FeedPosition {
+	return store.FeedPosition{At: m.Revocations, End: m.Revocations, Tag: m.Tag}
 }
 
 // putBack takes the counters back to before seen, and everything after away, as a backup would.
@@ -172,7 +177,7 @@ func TestK11Distrust(t *testing.T) {
 		if again := progressOf(t, stores[1], seen); again != now || now.Identity == former.Identity {
 			t.Errorf("the database is %q and %q, and was %q", now.Identity, again.Identity, former.Identity)
 		}
-		for _, from := range []int64{0, backup.Revocations, seen.Revocations} {
+		for _, from := range []store.FeedPosition{{}, whoSaw(backup), whoSaw(seen)} {
 			list, _, err := stores[1].Revocations(t.Context(), from)
 			must(t, err)
 			var ids []string
@@ -181,7 +186,7 @@ func TestK11Distrust(t *testing.T) {
 			}
 			slices.Sort(ids)
 			if want := []string{"client after the backup", "client early", "key gone meanwhile", "key next", "key old"}; !slices.Equal(ids, want) {
-				t.Errorf("from %d the feed has %q, want %q", from, ids, want)
+				t.Errorf("from %+v the feed has %q, want %q", from, ids, want)
 			}
 		}
 	})

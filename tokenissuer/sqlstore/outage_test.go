@@ -50,7 +50,7 @@ func TestF12AnswerOfTheCommitLost(t *testing.T) {
 			return f != nil, err
 		}},
 		{"Revoke", []byte("gone"), func() error { return s.Revoke(t.Context(), revocation("gone")) }, nil, func() (bool, error) {
-			list, _, err := s.Revocations(t.Context(), 0)
+			list, _, err := s.Revocations(t.Context(), store.FeedPosition{})
 			return len(list) == 1, err
 		}},
 		{"AddClient", []byte("commit\x00"), func() error {

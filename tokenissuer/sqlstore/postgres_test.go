@@ -41,7 +41,7 @@ func TestPostgresTwoNodes(t *testing.T) {
 		t.Errorf("the other node reads %+v", got)
 	}
 	must(t, a.Revoke(t.Context(), revocation("acme")))
-	list, _, err := b.Revocations(t.Context(), 0)
+	list, _, err := b.Revocations(t.Context(), store.FeedPosition{})
 	must(t, err)
 	if len(list) != 1 || list[0].ID != "acme" {
 		t.Errorf("the other node's feed is %v", list)
@@ -292,7 +292,7 @@ func holdPool(t *testing.T, s *Store) (release func()) {
 
 // askFeed asks what the gate depends on.
 func (s *Store) askFeed(ctx context.Context) error {
-	_, _, err := s.Revocations(ctx, 0)
+	_, _, err := s.Revocations(ctx, store.FeedPosition{})
 	return err
 }
 

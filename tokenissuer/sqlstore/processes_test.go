@@ -115,7 +115,7 @@ func child(name string) (err error) {
 			return err
 		}
 	}
-	list, _, err := s.Revocations(ctx, 0)
+	list, _, err := s.Revocations(ctx, store.FeedPosition{})
 	told.Seen = len(list)
 	return errors.Join(err, json.NewEncoder(os.Stdout).Encode(told))
 }
@@ -174,9 +174,9 @@ func TestF9ManyProcesses(t *testing.T) {
 			t.Errorf("%q has %d secrets, want %d", id, len(c.Secrets), want)
 		}
 	}
-	list, position, err := s.Revocations(t.Context(), 0)
+	list, position, err := s.Revocations(t.Context(), store.FeedPosition{})
 	must(t, err)
-	if len(list) != processes*perChild+1 || position != processes*perChild {
-		t.Errorf("%d revocations at position %d, want %d at %d", len(list), position, processes*perChild+1, processes*perChild)
+	if len(list) != processes*perChild+1 || position.At != processes*perChild {
+		t.Errorf("%d revocations at position %d, want %d at %d", len(list), position.At, processes*perChild+1, processes*perChild)
 	}
 }

@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -75,38 +74,37 @@ func advance(ctx context.Context, tx session, counter string) (position int64, e
 	return position, nil
 }
 
-// Revocations lists what was recorded after position, in pages of at least tokenissuer.FeedPage. A position that this
-// database has not reached comes from the time before it was put back to an older state, and so does one that is behind by
-// more than is possible (see Distrust): they get everything. So does whoever asks when the database has lost what this
-// Store has seen of it.
-func (s *Store) Revocations(ctx context.Context, after int64) ([]store.Revocation, int64, error) {
-	list, position, err := s.revocations(ctx, after)
+// Revocations lists what was recorded after a position, in pages of at least store.FeedPage. Everything follows when the
+// database lacks what the caller has seen, because it was put back to an older state; and when the feed has gone on so far that
+// nobody can tell, as Distrust makes it do.
+func (s *Store) Revocations(ctx context.Context, after store.FeedPosition) ([]store.Revocation, store.FeedPosition, error) {
+	list, next, err := s.revocations(ctx, after)
 	if err != nil {
-		return nil, 0, fmt.Errorf("reading revocations: %w", err)
+		return nil, store.FeedPosition{}, fmt.Errorf("reading revocations: %w", err)
 	}
-	return list, position, nil
+	return list, next, nil
 }
 
-func (s *Store) revocations(ctx context.Context, after int64) ([]store.Revocation, int64, error) {
+func (s *Store) revocations(ctx context.Context, after store.FeedPosition) ([]store.Revocation, store.FeedPosition, error) {
 	// The counter is read first: everything up to it has been committed, so the rows that follow cannot lack any of it. What
 	// comes in between is given twice.
-	now, err := s.follow(ctx)
+	now, err := s.progress(ctx, Marks{Revocations: after.End, Tag: after.Tag})
 	if err != nil {
-		return nil, 0, err
+		return nil, store.FeedPosition{}, err
 	}
-	var list []store.Revocation
-	var page int64
-	if now.anew || after != now.Revocations {
-		tooFar := now.Revocations-after > markGap/2 && after != now.page
-		if now.anew || after > now.Revocations || tooFar {
-			after = 0
-		}
-		if list, page, err = s.readFeed(ctx, after); err != nil {
-			return nil, 0, err
-		}
+	next := store.FeedPosition{At: now.Revocations, End: now.Revocations, Tag: now.Tag, Lost: now.Behind}
+	from := after.At
+	if now.Behind || from > now.Revocations || now.Revocations-after.End >= keptTags {
+		from = 0
 	}
-	s.feedCursor.reached(now.Marks, page)
-	return list, cmp.Or(page, now.Revocations), nil
+	if from == now.Revocations {
+		return nil, next, nil
+	}
+	list, page, err := s.readFeed(ctx, from)
+	if page != 0 {
+		next.At = page
+	}
+	return list, next, err
 }
 
 const selectFeed = `SELECT kind, id, issued_until, expires_at, position FROM revocations WHERE position `

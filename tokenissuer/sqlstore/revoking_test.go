@@ -50,7 +50,7 @@ func queueBehind(t *testing.T, s *Store, steps ...func(context.Context) error) [
 // recorded is what is in the feed, by id.
 func recorded(t *testing.T, s *Store) map[string]store.Revocation {
 	t.Helper()
-	list, _, err := s.Revocations(t.Context(), 0)
+	list, _, err := s.Revocations(t.Context(), store.FeedPosition{})
 	must(t, err)
 	found := make(map[string]store.Revocation, len(list))
 	for _, r := range list {
@@ -125,10 +125,10 @@ func TestRevocationsShareOneTrip(t *testing.T) {
 	for _, result := range results {
 		must(t, <-result)
 	}
-	list, position, err := s.Revocations(t.Context(), 1)
+	list, position, err := s.Revocations(t.Context(), store.FeedPosition{At: 1})
 	must(t, err)
-	if len(list) != 3 || position != 2 {
-		t.Errorf("behind the first are %v, up to position %d", list, position)
+	if len(list) != 3 || position.At != 2 {
+		t.Errorf("behind the first are %v, up to position %d", list, position.At)
 	}
 }
 
@@ -200,7 +200,7 @@ func followersMissNothing(t *testing.T, nodes ...*Store) {
 	}
 	done := make(chan struct{})
 	go func() { crowd.Wait(); close(done) }()
-	seen, position := make(map[string]bool), int64(0)
+	seen, position := make(map[string]bool), store.FeedPosition{}
 	for last := false; !last; {
 		select {
 		case <-done:
@@ -212,8 +212,8 @@ func followersMissNothing(t *testing.T, nodes ...*Store) {
 		mu.Unlock()
 		list, next, err := nodes[0].Revocations(t.Context(), position)
 		must(t, err)
-		if next < position {
-			t.Fatalf("the feed went back from %d to %d", position, next)
+		if next.At < position.At {
+			t.Fatalf("the feed went back from %d to %d", position.At, next.At)
 		}
 		position = next
 		for _, r := range list {
@@ -221,7 +221,7 @@ func followersMissNothing(t *testing.T, nodes ...*Store) {
 		}
 		for _, id := range before {
 			if !seen[id] {
-				t.Fatalf("%q was acknowledged, and is not among what was seen up to %d", id, position)
+				t.Fatalf("%q was acknowledged, and is not among what was seen up to %d", id, position.At)
 			}
 		}
 	}
@@ -248,14 +248,14 @@ func TestStepsOfOneTransactionShareAPosition(t *testing.T) {
 			t.Errorf("step %d returned %v", i, err)
 		}
 	}
-	list, position, err := g.store.Revocations(t.Context(), 0)
+	list, position, err := g.store.Revocations(t.Context(), store.FeedPosition{})
 	must(t, err)
-	if len(list) != 2 || list[0].ID != "b" || list[1].ID != "d" || position != 1 {
-		t.Errorf("the feed has %v up to %d", list, position)
+	if len(list) != 2 || list[0].ID != "b" || list[1].ID != "d" || position.At != 1 {
+		t.Errorf("the feed has %v up to %d", list, position.At)
 	}
 	must(t, g.store.Revoke(t.Context(), revocation("e")))
-	if list, position, err = g.store.Revocations(t.Context(), 1); err != nil || len(list) != 1 || position != 2 {
-		t.Errorf("behind them are %v up to %d (%v)", list, position, err)
+	if list, position, err = g.store.Revocations(t.Context(), store.FeedPosition{At: 1}); err != nil || len(list) != 1 || position.At != 2 {
+		t.Errorf("behind them are %v up to %d (%v)", list, position.At, err)
 	}
 }
 

@@ -48,15 +48,13 @@ func (o Options) failed(err error) {
 
 // Store is a tokenissuer.Store in an SQL database. Open one with OpenSQLite or OpenPostgres.
 type Store struct {
-	dialect dialect
-	options Options
-	write   *sql.DB
-	read    handle // for requests
-	feed    handle // for what no request waits for
-	steps   runner // nil until the schema is there
-	// followed is what was seen of the feed.
-	feedCursor feedCursor
-	dropping   dropPaces
+	dialect  dialect
+	options  Options
+	write    *sql.DB
+	read     handle // for requests
+	feed     handle // for what no request waits for
+	steps    runner // nil until the schema is there
+	dropping dropPaces
 	// endLater ends what later has begun; nil: nothing.
 	endLater func()
 

@@ -210,6 +210,17 @@ type FamilyFilter struct {
 	Origins []oauth.GrantType
 }
 
+// FeedPosition is how far a caller has read the feed of revocations. The zero value is its beginning.
+type FeedPosition struct {
+	// At is where the caller goes on.
+	At int64
+	// End and Tag are where the feed ended when it was read last. By them a store that can be put back to an older state
+	// notices that it was; any other leaves them 0.
+	End, Tag int64
+	// Lost: what the caller had seen is not in the store any more. The whole feed follows.
+	Lost bool
+}
+
 // FeedPage is how many revocations a store may hold back for the next question; see RevocationStore.Revocations.
 const FeedPage = 20000
 
@@ -217,11 +228,10 @@ const FeedPage = 20000
 type RevocationStore interface {
 	// Revoke records the revocations. Recording one again widens it, and never narrows it.
 	Revoke(ctx context.Context, revocations ...Revocation) error
-	// Revocations lists what was recorded after position, and the position to ask from next time. Position 0 asks
-	// for everything, and so does a position that the store never gave, as after a restore: the position returned may
-	// be a smaller one. Nothing that was acknowledged is ever missed by a caller that goes on from the returned position;
-	// when FeedPage or more are returned, there may be more already.
-	Revocations(ctx context.Context, after int64) (revocations []Revocation, position int64, err error)
+	// Revocations lists what was recorded after a position, and returns the position to ask from next time. A position that the
+	// store does not know any more, as after a restore, asks for everything. A caller that goes on from the returned position
+	// never misses what was acknowledged; when FeedPage or more are returned, there may be more already.
+	Revocations(ctx context.Context, after FeedPosition) (revocations []Revocation, next FeedPosition, err error)
 }
 
 // DeclarationStore remembers what the configuration declared, so that what it declares no more can be ended.

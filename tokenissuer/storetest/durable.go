@@ -69,7 +69,7 @@ func survivesClose(t *testing.T, open func() store.Store) {
 	must(t, s.RotateClientSecret(t.Context(), "rotated", secret("new", now), now.Add(time.Minute)))
 	must(t, s.DisableClient(t.Context(), "disabled", revocation("disabled")))
 	must(t, s.RemoveClient(t.Context(), "removed", revocation("removed")))
-	_, position := follow(t, s, 0)
+	_, position := follow(t, s, store.FeedPosition{})
 	must(t, s.Revoke(t.Context(), revocation("late")))
 	must(t, s.Close())
 

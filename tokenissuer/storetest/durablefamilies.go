@@ -97,7 +97,7 @@ func familiesSurviveClose(t *testing.T, open func() store.Store) {
 	touched.RotatedAt = now
 	must(t, Done(s.DecideRequest(t.Context(), "refused", now.AddDate(0, 0, 1))))
 	drop(t, s, now, 10)
-	_, position := follow(t, s, 0)
+	_, position := follow(t, s, store.FeedPosition{})
 	end(t, s, store.FamilyFilter{ID: "ended"})
 	_, err := s.ChangeUser(t.Context(), "bob", store.UserChange{}, theEnd)
 	must(t, err)

@@ -271,7 +271,7 @@ func endFamiliesWidens(t *testing.T, s store.Store) {
 func endFamiliesIsInTheFeed(t *testing.T, s store.Store) {
 	u, gone := addUser(t, s, user("changed")), addUser(t, s, user("removed"))
 	addFamilies(t, s, family("a"), family("b"), familyOf(u, "c"), familyOf(gone, "d"))
-	_, position := follow(t, s, 0)
+	_, position := follow(t, s, store.FeedPosition{})
 	var got map[string]bool
 	next := func(want ...string) {
 		t.Helper()

@@ -59,7 +59,7 @@ func watch(t *testing.T, s store.Store, user string, families int, end func() er
 		if n, err := living(); err != nil || n != 0 {
 			return fmt.Errorf("the end has begun, and %d families of %q live (%w)", n, user, err)
 		}
-		revoked, _, err := s.Revocations(t.Context(), 0)
+		revoked, _, err := s.Revocations(t.Context(), store.FeedPosition{})
 		for i := range families {
 			id := fmt.Sprint(user, " family ", i)
 			if !slices.ContainsFunc(revoked, func(r store.Revocation) bool { return name(r) == "family "+id }) {

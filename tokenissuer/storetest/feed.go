@@ -17,12 +17,12 @@ var feedChecks = []check{
 }
 
 // follow returns the names of what was recorded after position, and the next position.
-func follow(t *testing.T, s store.RevocationStore, after int64) (map[string]bool, int64) {
+func follow(t *testing.T, s store.RevocationStore, after store.FeedPosition) (map[string]bool, store.FeedPosition) {
 	t.Helper()
 	list, position, err := s.Revocations(t.Context(), after)
 	must(t, err)
-	if position < after {
-		t.Fatalf("the position went back from %d to %d", after, position)
+	if position.At < after.At {
+		t.Fatalf("the position went back from %d to %d", after.At, position.At)
 	}
 	names := make(map[string]bool, len(list))
 	for _, r := range list {
@@ -44,7 +44,7 @@ func sameNames(t *testing.T, got map[string]bool, want ...string) {
 
 // feedGoesOn: from its position a reader gets what is new and nothing else.
 func feedGoesOn(t *testing.T, s store.Store) {
-	got, position := follow(t, s, 0)
+	got, position := follow(t, s, store.FeedPosition{})
 	sameNames(t, got)
 	must(t, s.Revoke(t.Context(), revocation("a"), revocation("b")))
 	got, position = follow(t, s, position)
@@ -54,7 +54,7 @@ func feedGoesOn(t *testing.T, s store.Store) {
 	must(t, s.Revoke(t.Context(), revocation("c")))
 	got, position = follow(t, s, position)
 	sameNames(t, got, "client c")
-	got, _ = follow(t, s, 0)
+	got, _ = follow(t, s, store.FeedPosition{})
 	sameNames(t, got, "client a", "client b", "client c")
 	got, _ = follow(t, s, position)
 	sameNames(t, got)
@@ -64,7 +64,7 @@ func feedGoesOn(t *testing.T, s store.Store) {
 func feedRepeatsWhatIsRecordedAgain(t *testing.T, s store.Store) {
 	must(t, s.Revoke(t.Context(), revocation("a")))
 	must(t, s.Revoke(t.Context(), revocation("b")))
-	_, position := follow(t, s, 0)
+	_, position := follow(t, s, store.FeedPosition{})
 	wider := revocation("a")
 	wider.ExpiresAt = wider.ExpiresAt.AddDate(0, 0, 1)
 	must(t, s.Revoke(t.Context(), wider))
@@ -81,7 +81,7 @@ func feedCarriesEveryStep(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("a")))
 	must(t, s.AddClient(t.Context(), client("b")))
 	must(t, s.Revoke(t.Context(), revocation("c")))
-	_, position := follow(t, s, 0)
+	_, position := follow(t, s, store.FeedPosition{})
 	must(t, s.DisableClient(t.Context(), "a", revocation("a")))
 	got, position := follow(t, s, position)
 	sameNames(t, got, "client a")
@@ -94,10 +94,10 @@ func feedCarriesEveryStep(t *testing.T, s store.Store) {
 // put back or a memory was lost. Its reader must not wait there while new revocations pass below.
 func feedOfAnotherStore(t *testing.T, s store.Store) {
 	must(t, s.Revoke(t.Context(), revocation("a")))
-	list, position, err := s.Revocations(t.Context(), 1<<40)
+	list, position, err := s.Revocations(t.Context(), store.FeedPosition{At: 1 << 40, End: 1 << 40, Tag: 1})
 	must(t, err)
-	if len(list) != 1 || position >= 1<<40 {
-		t.Fatalf("a reader from another time got %v and position %d, want everything and the store's own position", list, position)
+	if len(list) != 1 || position.At >= 1<<40 {
+		t.Fatalf("a reader from another time got %v and position %d, want everything and the store's own position", list, position.At)
 	}
 	must(t, s.Revoke(t.Context(), revocation("b")))
 	got, _ := follow(t, s, position)
@@ -124,14 +124,14 @@ func feedMissesNothingInARace(t *testing.T, s store.Store) {
 				return nil
 			})...)
 		}
-		position := int64(0)
+		position := store.FeedPosition{}
 		for last := false; ; {
 			list, next, err := s.Revocations(t.Context(), position)
 			if err != nil {
 				return err
 			}
-			if next < position {
-				return fmt.Errorf("the position went back from %d to %d", position, next)
+			if next.At < position.At {
+				return fmt.Errorf("the position went back from %d to %d", position.At, next.At)
 			}
 			for _, r := range list {
 				if r.ExpiresAt.Before(seen[name(r)].ExpiresAt) {

@@ -117,7 +117,7 @@ func (p populated) calls(s store.Store) []call {
 		}},
 		{"DropSigningKey", func(ctx context.Context) error { return s.DropSigningKey(ctx, p.key.ID) }},
 		{"Revoke", func(ctx context.Context) error { return s.Revoke(ctx, revocation("revoked")) }},
-		{"Revocations", func(ctx context.Context) error { _, _, err := s.Revocations(ctx, 0); return err }},
+		{"Revocations", func(ctx context.Context) error { _, _, err := s.Revocations(ctx, store.FeedPosition{}); return err }},
 		{"DropRevocations", func(ctx context.Context) error { _, err := s.DropRevocations(ctx, now.AddDate(0, 0, 2)); return err }},
 	}, nodeCalls(s))
 }

@@ -118,7 +118,7 @@ func dropRevocations(t *testing.T, s store.Store) {
 	early, late := revocation("early"), revocation("late")
 	early.ExpiresAt = now.Add(time.Hour)
 	must(t, s.Revoke(t.Context(), early, late))
-	_, position, err := s.Revocations(t.Context(), 0)
+	_, position, err := s.Revocations(t.Context(), store.FeedPosition{})
 	must(t, err)
 	if more, err := s.DropRevocations(t.Context(), now.Add(2*time.Hour)); more || err != nil {
 		t.Fatalf("after one of two was dropped there may be more: %v, %v", more, err)

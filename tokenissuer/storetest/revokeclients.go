@@ -94,7 +94,7 @@ func inTheSameStep(t *testing.T, s store.Store, end func(id string) error, ended
 					return err
 				}
 			}
-			list, _, err := s.Revocations(t.Context(), 0)
+			list, _, err := s.Revocations(t.Context(), store.FeedPosition{})
 			for _, r := range list {
 				if r.Kind == store.RevokeClient && r.ID == id {
 					return nil

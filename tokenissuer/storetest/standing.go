@@ -165,7 +165,7 @@ func actorsFamiliesEndWithTheActor(t *testing.T, s store.Store) {
 		stays := []*store.TokenFamily{familyOf(other, name+" of another user"), createdBy(other, name+" by another actor"), family(name + " of ada")}
 		addFamilies(t, s, own, forOneself, createdBy(boss, name+" first"), createdBy(boss, name+" second"))
 		addFamilies(t, s, stays...)
-		_, position := follow(t, s, 0)
+		_, position := follow(t, s, store.FeedPosition{})
 		ended, err := step(boss.ID)
 		must(t, err)
 		want := []string{own.ID, forOneself.ID, name + " first", name + " second"}
@@ -205,7 +205,7 @@ func endFamiliesByActor(t *testing.T, s store.Store) {
 	for _, f := range all {
 		sameFamily(t, readFamily(t, s, f.ID), f)
 	}
-	_, position := follow(t, s, 0)
+	_, position := follow(t, s, store.FeedPosition{})
 	sameEndings(t, s, end(t, s, store.FamilyFilter{ActorID: "boss", Origins: []oauth.GrantType{coded}}), "coded")
 	sameEndings(t, s, end(t, s, store.FamilyFilter{ActorID: "boss"}), "minted")
 	sameEndings(t, s, end(t, s, store.FamilyFilter{ActorID: "boss"})) // nothing is left to end

@@ -177,7 +177,7 @@ func sameTime(a, b time.Time) bool {
 // recorded returns all that was revoked, by kind and id.
 func recorded(t *testing.T, s store.RevocationStore) map[string]store.Revocation {
 	t.Helper()
-	list, _, err := s.Revocations(t.Context(), 0)
+	list, _, err := s.Revocations(t.Context(), store.FeedPosition{})
 	must(t, err)
 	byName := make(map[string]store.Revocation, len(list))
 	for _, r := range list {

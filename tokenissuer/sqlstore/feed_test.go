@@ -22,7 +22,7 @@ func loseLast(t *testing.T, s *Store) {
 	}
 }
 
-func idsFrom(t *testing.T, s *Store, after int64) (ids []string, next int64) {
+func idsFrom(t *testing.T, s *Store, after store.FeedPosition) (ids []string, next store.FeedPosition) {
 	t.Helper()
 	list, next, err := s.Revocations(t.Context(), after)
 	must(t, err)
@@ -44,8 +44,8 @@ func TestK11FailoverThatLostARevocation(t *testing.T) {
 				must(t, a.Revoke(t.Context(), revocation("early")))
 				noted := marksOf(t, b)
 				must(t, a.Revoke(t.Context(), revocation("lost")))
-				_, position := idsFrom(t, b, 0)
-				_, _ = idsFrom(t, c, 0)
+				_, position := idsFrom(t, b, store.FeedPosition{})
+				_, _ = idsFrom(t, c, store.FeedPosition{})
 				seen := marksOf(t, c)
 				loseLast(t, a)
 				want := []string{"early"}
@@ -54,20 +54,21 @@ func TestK11FailoverThatLostARevocation(t *testing.T) {
 					must(t, a.Revoke(t.Context(), revocation(id)))
 					want = append(want, id)
 				}
-				if got, next := idsFrom(t, b, position); !slices.Equal(got, want) || next != position-1+int64(since) {
-					t.Errorf("the node hears of %q up to %d, want %q", got, next, want)
+				if got, next := idsFrom(t, b, position); !slices.Equal(got, want) || next.At != position.At-1+int64(since) || !next.Lost {
+					t.Errorf("the node hears of %q up to %+v, want %q", got, next, want)
 				}
-				if got, _ := idsFrom(t, a, 0); !slices.Equal(got, want) || progressOf(t, a, noted).Behind {
+				if got, _ := idsFrom(t, a, store.FeedPosition{}); !slices.Equal(got, want) || progressOf(t, a, noted).Behind {
 					t.Errorf("who has not seen what was lost gets %q", got)
 				}
 				// One has it from the feed and another one from its marks, which outlive a process.
-				if !progressOf(t, b, noted).Behind || !progressOf(t, open(), seen).Behind {
+				lost := Marks{position.End, position.Tag, noted.Keys}
+				if !progressOf(t, b, lost).Behind || !progressOf(t, open(), seen).Behind {
 					t.Fatal("nobody notices")
 				}
 				for i, n := range []struct {
 					s    *Store
 					seen Marks
-				}{{b, noted}, {c, seen}, {b, noted}} {
+				}{{b, lost}, {c, seen}, {b, lost}} {
 					done, err := n.s.Distrust(t.Context(), n.seen, newKey(fmt.Sprint("fresh ", i)), []string{"old"}, time.Now())
 					if err != nil || done != (i == 0) || progressOf(t, n.s, n.seen).Behind {
 						t.Errorf("answer %d: done is %v, %v", i, done, err)
@@ -89,7 +90,7 @@ func TestK11TheFeedIsReadAgainAfterAFailure(t *testing.T) {
 	s := openAt(t, newPath(t))
 	must(t, s.Revoke(t.Context(), revocation("early")))
 	must(t, s.Revoke(t.Context(), revocation("lost")))
-	_, position := idsFrom(t, s, 0)
+	_, position := idsFrom(t, s, store.FeedPosition{})
 	loseLast(t, s)
 	must(t, s.Revoke(t.Context(), revocation("new")))
 	rename := func(from, to string) {
@@ -111,7 +112,7 @@ func TestS12WhoWasAwayForLong(t *testing.T) {
 	onEachDialect(t, func(t *testing.T, open func() *Store) {
 		a, b := open(), open()
 		must(t, a.Revoke(t.Context(), revocation("early")))
-		_, position := idsFrom(t, b, 0)
+		_, position := idsFrom(t, b, store.FeedPosition{})
 		if got, _ := idsFrom(t, b, position); len(got) > 0 {
 			t.Errorf("it gets %q again", got)
 		}
@@ -144,7 +145,7 @@ func TestS12FeedInPages(t *testing.T) {
 		}
 		must(t, s.Revoke(t.Context(), revocation("the last")))
 		seen := make(map[string]bool)
-		pages, position := 0, int64(5) // of before the counter was moved
+		pages, position := 0, store.FeedPosition{At: 5, End: 5} // of before the counter was moved
 		for more := true; more && pages < 10; pages++ {
 			list, next, err := s.Revocations(t.Context(), position)
 			must(t, err)
@@ -159,8 +160,8 @@ func TestS12FeedInPages(t *testing.T) {
 		if len(seen) != steps*each+1 || pages != 2 {
 			t.Errorf("%d pages brought %d of %d", pages, len(seen), steps*each+1)
 		}
-		if list, next, err := s.Revocations(t.Context(), position); len(list) > 0 || next != position || err != nil {
-			t.Errorf("then come %d, up to %d of %d, %v", len(list), next, position, err)
+		if list, next, err := s.Revocations(t.Context(), position); len(list) > 0 || next.At != position.At || err != nil {
+			t.Errorf("then come %d, up to %d of %d, %v", len(list), next.At, position.At, err)
 		}
 	})
 }
