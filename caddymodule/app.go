@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
@@ -96,7 +97,7 @@ type App struct {
 	// http is the app whose routes are guarded, once one of our handlers has met it.
 	http    *caddyhttp.App
 	ctx     caddy.Context
-	covered atomic.Pointer[examinedRoutes] // nil before Start
+	covered atomic.Pointer[coverage.Result] // nil before Start
 
 	gates *gate.Shared
 }

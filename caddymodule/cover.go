@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 )
@@ -29,25 +30,25 @@ func (a *App) cover() {
 			a.logger.Error("panic while looking at the routes", zap.Any("panic", reason), zap.ByteString("stack", debug.Stack()))
 		}
 	}()
-	a.covered.Store(new(examinedRoutes))
+	a.covered.Store(new(coverage.Result))
 	if a.http == nil { // there is neither `protect` nor `oauth_server`
 		if app, err := a.ctx.AppIfConfigured("http"); err == nil {
 			a.http = app.(*caddyhttp.App)
 		}
 	}
-	found := examineRoutes(a.http, a.describedIssuer())
+	found := coverage.Examine(a.http, a.coveredIssuer())
 	a.covered.Store(found)
 	for _, warning := range found.Warnings {
 		a.logger.Warn(warning)
 	}
 }
 
-// describedIssuer is what the routes are examined for; nil: there is no issuer of our own.
-func (a *App) describedIssuer() *describedIssuer {
+// coveredIssuer is what the routes are examined for; nil: there is no issuer of our own.
+func (a *App) coveredIssuer() *coverage.Issuer {
 	if !a.issues() {
 		return nil
 	}
-	return &describedIssuer{
+	return &coverage.Issuer{
 		URL: a.settings.URL, Audience: a.settings.Audience[0], Scopes: a.settings.Scopes.Names(),
 		Metadata: endpoint.ResourceMetadataURL(a.issuer), Source: a.Sources["issuer"],
 		KeysInTheClear: (a.Keys == nil || a.Keys.EncryptWith == "") && a.settings.node.Store != node.Memory,

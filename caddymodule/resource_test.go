@@ -291,22 +291,6 @@ func (c metadataClient) read(location string, into any) {
 	}
 }
 
-// TestCommonPath: what path patterns have in common, part by part.
-func TestCommonPath(t *testing.T) {
-	for _, test := range []struct {
-		want     string
-		patterns []string
-	}{
-		{"", nil}, {"", []string{"*"}}, {"", []string{"/*"}}, {"/orders", []string{"/orders/*"}}, {"", []string{"/orders*"}}, {"/orders", []string{"/orders"}},
-		{"/a", []string{"/a/b*"}}, {"/a/b", []string{"/a/b/*", "/a/b"}}, {"/a", []string{"/a/b/*", "/a/c/*"}}, {"", []string{"/a/*", "/b/*"}},
-		{"/a", []string{"/a/*/c"}}, {"", []string{"*.php"}}, {"/a", []string{"/a/{http.x}/*"}}, {"/a%20b", []string{"/a b/*"}}, {"/a", []string{"/a/?"}},
-	} {
-		if got := commonPath(test.patterns); got != test.want {
-			t.Errorf("%q: %q, want %q", test.patterns, got, test.want)
-		}
-	}
-}
-
 // TestCheckResource: a resource identifier is a URL that nothing but itself is written as.
 func TestCheckResource(t *testing.T) {
 	for _, good := range []string{"https://a.example", "https://a.example/", "https://a.example/b", "https://a.example/b/", "http://127.0.0.1:1/b", "https://a.example:8443/b"} {

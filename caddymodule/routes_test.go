@@ -7,11 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
-
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 )
 
 // shapes are sites with what is to be found out about them: each handler that answers from a backend as its paths and its
@@ -147,35 +143,4 @@ func (g *gatehouse) reachedWithoutToken(host string) (reached []string) {
 		}
 	}
 	return reached
-}
-
-// TestG83WhatGoesOn: behind routes that have error routes of their own, which only JSON can have, come requests that failed
-// before they reached a gate inside; and Caddy goes on behind early hints.
-func TestG83WhatGoesOn(t *testing.T) {
-	route := func(handlers ...caddyhttp.MiddlewareHandler) caddyhttp.Route {
-		return caddyhttp.Route{Handlers: handlers}
-	}
-	gated := func(errors *caddyhttp.HTTPErrorConfig) caddyhttp.Route {
-		return route(&caddyhttp.Subroute{Routes: caddyhttp.RouteList{route(new(gate.Protect))}, Errors: errors})
-	}
-	answer := func(status caddyhttp.WeakString) caddyhttp.Route {
-		return route(&caddyhttp.StaticResponse{StatusCode: status})
-	}
-	for name, test := range map[string]struct {
-		before caddyhttp.Route
-		want   string
-	}{
-		"no error routes":         {gated(nil), verdictProtected},
-		"error routes go on":      {gated(new(caddyhttp.HTTPErrorConfig)), verdictOpen},
-		"error routes all answer": {gated(&caddyhttp.HTTPErrorConfig{Routes: caddyhttp.RouteList{answer("502")}}), verdictProtected},
-		"an answer":               {answer(""), verdictUnreached},
-		"early hints":             {answer("103"), verdictOpen},
-		"perhaps early hints":     {answer("{http.vars.status}"), verdictOpen},
-	} {
-		sites := walkServer(new(caddyhttp.App), &caddyhttp.Server{Routes: caddyhttp.RouteList{test.before, route(new(reverseproxy.Handler))}})
-		b := &sites[len(sites)-1].backends[0]
-		if got, _ := b.verdict(b.passages()); got != test.want {
-			t.Errorf("%s: %s, want %s", name, got, test.want)
-		}
-	}
 }

@@ -114,7 +114,10 @@ var rooms = map[string]room{
 			"github.com/spf13/cobra", "go.uber.org/zap", "golang.org/x/term",
 		},
 	},
-	"caddymodule/coverage":  {without: slices.Concat(database, []string{"github.com/patrickmn/go-cache"})},
+	"caddymodule/coverage": {
+		own:    []string{"caddymodule/gate", "tokenissuer/endpoint", "tokenissuer/oauth"},
+		others: []string{"github.com/caddyserver/caddy/v2"},
+	},
 	"caddymodule/floodgate": {without: slices.Concat(wire, database)},
 	"caddymodule/setting": {
 		others:  []string{"github.com/caddyserver/caddy/v2"},

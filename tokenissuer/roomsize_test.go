@@ -17,9 +17,7 @@ const (
 
 // largeRooms and largeFiles are those beyond that, and why they still are.
 var (
-	largeRooms = map[string]string{
-		"caddymodule": "its rooms (gate, coverage, admin) are yet to be built",
-	}
+	largeRooms = map[string]string{}
 	largeFiles = map[string]string{}
 )
 

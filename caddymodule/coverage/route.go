@@ -1,4 +1,3 @@
-// Package coverage finds out what protects the routes of a configuration.
 package coverage
 
 // Route is a handler that answers from a backend, as the operator sees it.

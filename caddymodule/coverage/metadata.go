@@ -1,4 +1,4 @@
-package caddymodule
+package coverage
 
 import (
 	"net/url"
@@ -16,12 +16,12 @@ import (
 type document struct {
 	endpoint.ResourceMetadata
 	at    *url.URL // the metadata URL (RFC 9728 §3.1)
-	sites []*siteCoverage
+	sites []*site
 	gates []*gate.Protect
 }
 
-// metadataServer is an `oauth_server`, which serves the metadata of what the gates of its site guard.
-type metadataServer interface {
+// MetadataServer is an `oauth_server`, which serves the metadata of what the gates of its site guard.
+type MetadataServer interface {
 	caddyhttp.MiddlewareHandler
 	// Publish has it serve the metadata of these resources, in the place of those before.
 	Publish(resources []endpoint.ResourceMetadata)
@@ -31,13 +31,13 @@ type metadataServer interface {
 
 // describe makes the metadata of all guarded routes, hands them to each `oauth_server` that clients will ask for them, and
 // tells each `protect` where its own are. Everything in them comes from the configuration.
-func describe(sites []*siteCoverage, issuer *describedIssuer) {
+func describe(sites []*site, issuer *Issuer) {
 	documents := documentsOf(sites, issuer)
 	served := make(map[*document]bool)
-	servers := make(map[metadataServer][]placedServer)
+	servers := make(map[MetadataServer][]placedServer)
 	for _, s := range sites {
 		for _, place := range s.servers {
-			servers[place.metadataServer] = append(servers[place.metadataServer], place)
+			servers[place.MetadataServer] = append(servers[place.MetadataServer], place)
 		}
 	}
 	for server, places := range servers {
@@ -75,7 +75,7 @@ func (d *document) isServedAt(place placedServer) bool {
 }
 
 // documentsOf makes one document for each resource, in the order in which the routes stand.
-func documentsOf(sites []*siteCoverage, issuer *describedIssuer) []*document {
+func documentsOf(sites []*site, issuer *Issuer) []*document {
 	var documents []*document
 	for _, s := range sites {
 		for i := range s.gates {
@@ -97,7 +97,7 @@ func documentsOf(sites []*siteCoverage, issuer *describedIssuer) []*document {
 }
 
 // add puts what a gate asks for into the document.
-func (d *document) add(s *siteCoverage, g *guard, issuer *describedIssuer) {
+func (d *document) add(s *site, g *guard, issuer *Issuer) {
 	if !slices.Contains(d.sites, s) {
 		d.sites = append(d.sites, s)
 	}
@@ -121,12 +121,12 @@ func (d *document) add(s *siteCoverage, g *guard, issuer *describedIssuer) {
 
 // describesItself reports whether the issuer's own document is the one: that of its audience, of which nobody else issues
 // tokens.
-func (i *describedIssuer) describesItself(g *guard, resource string) bool {
+func (i *Issuer) describesItself(g *guard, resource string) bool {
 	return i != nil && resource == i.Audience && !slices.ContainsFunc(g.view.Issuers, func(i gate.IssuerView) bool { return !i.Own })
 }
 
 // resourceOf is the resource identifier of what a gate guards; empty: there is none.
-func (i *describedIssuer) resourceOf(s *siteCoverage, g *guard) string {
+func (i *Issuer) resourceOf(s *site, g *guard) string {
 	if g.view.Resource != "" {
 		return g.view.Resource
 	}
@@ -144,7 +144,7 @@ func (i *describedIssuer) resourceOf(s *siteCoverage, g *guard) string {
 // originOf is scheme and host under which clients know a site. Behind another proxy it has not the scheme and the port that
 // Caddy listens with, so that a URL of the configuration with one of its hosts comes first: our own resource's, or an audience.
 // It is empty when none of them has a host. Own tells that it is our own resource's.
-func (i *describedIssuer) originOf(s *siteCoverage, g *guard) (origin string, own bool) {
+func (i *Issuer) originOf(s *site, g *guard) (origin string, own bool) {
 	if g.takesOwn() && len(g.Audience) == 0 {
 		if u, err := url.Parse(i.Metadata); err == nil && s.mayHave(u.Hostname()) {
 			return u.Scheme + "://" + u.Host, true

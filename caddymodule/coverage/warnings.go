@@ -1,4 +1,4 @@
-package caddymodule
+package coverage
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 )
 
 // warnings lists what looks wrong about a site that has a `protect`, each with the file and the line of the directive.
-func (s *siteCoverage) warnings() []string {
+func (s *site) warnings() []string {
 	var list []string
 	say := func(g *guard, format string, args ...any) {
 		if text := g.where() + fmt.Sprintf(format, args...); !slices.Contains(list, text) {
@@ -35,13 +35,13 @@ func (s *siteCoverage) warnings() []string {
 		passages := b.passages()
 		verdict, why := b.verdict(passages)
 		switch {
-		case verdict == verdictConditional && !slices.ContainsFunc(passages, func(p passage) bool { return len(p.only) == 0 }):
+		case verdict == Conditional && !slices.ContainsFunc(passages, func(p passage) bool { return len(p.only) == 0 }):
 			say(passages[0].guard, "%s, but as far as can be told %s answers other requests too, and nobody asks those for a token: put both into one "+
 				"`handle` block, and refuse what no block is for", why, b)
-		case verdict == verdictOpen && !b.onError:
+		case verdict == Open && !b.onError:
 			say(&s.gates[0], "the site of this protect has a route that needs no token: %s answers whoever comes%s; where that is meant, "+
 				"`protect` with `optional` before it keeps forged identity headers away", b, forPaths(b.conditions))
-		case verdict == verdictOpen:
+		case verdict == Open:
 			if g := s.guards(b.upstreams); g != nil {
 				say(g, "the error routes of the site hand requests on to %s, which this protect guards: those that it refused as well", b)
 			}
@@ -91,7 +91,7 @@ func (g *guard) where() string {
 }
 
 // guards returns a gate that stands before one of the upstreams, or nil.
-func (s *siteCoverage) guards(upstreams []string) *guard {
+func (s *site) guards(upstreams []string) *guard {
 	for i := range s.backends {
 		b := &s.backends[i]
 		if !slices.ContainsFunc(b.upstreams, func(u string) bool { return slices.Contains(upstreams, u) }) {

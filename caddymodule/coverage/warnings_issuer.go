@@ -1,4 +1,4 @@
-package caddymodule
+package coverage
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // warnings lists what looks wrong about how the issuer is served and keeps its keys, each with file and line.
-func (i *describedIssuer) warnings(sites []*siteCoverage) []string {
+func (i *Issuer) warnings(sites []*site) []string {
 	if i == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package caddymodule
+package coverage
 
 import (
 	"net/http"
@@ -21,7 +21,7 @@ import (
 type walk struct {
 	app     *caddyhttp.App
 	server  *caddyhttp.Server
-	sites   []*siteCoverage
+	sites   []*site
 	invoked []string // named routes that are being walked
 	count   int      // of conditions and rewrites, so that each has a number of its own
 }
@@ -65,12 +65,12 @@ func (g *guard) takesOwn() bool {
 // placedServer is an `oauth_server` on the way.
 type placedServer struct {
 	flow
-	metadataServer
-	site *siteCoverage
+	MetadataServer
+	site *site
 }
 
 // walkServer walks one server, and returns its sites.
-func walkServer(app *caddyhttp.App, server *caddyhttp.Server) []*siteCoverage {
+func walkServer(app *caddyhttp.App, server *caddyhttp.Server) []*site {
 	w := &walk{app: app, server: server}
 	w.routes(server.Routes, flow{})
 	if server.Errors != nil {
@@ -134,7 +134,7 @@ func (w *walk) handler(handler caddyhttp.MiddlewareHandler, f flow) flow {
 		s := w.site(f)
 		s.gates = append(s.gates, g)
 		f.gates = append(slices.Clip(f.gates), g)
-	case metadataServer:
+	case MetadataServer:
 		s := w.site(f)
 		s.servers = append(s.servers, placedServer{f, h, s})
 	case *caddyhttp.Subroute:

@@ -1,4 +1,4 @@
-package caddymodule
+package coverage
 
 import (
 	"maps"
@@ -6,13 +6,11 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
-
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 )
 
-// describedIssuer is the issuer of a configuration.
-type describedIssuer struct {
+// Issuer is the issuer of a configuration.
+type Issuer struct {
 	URL      string
 	Audience string   // of its tokens, the first
 	Scopes   []string // that it knows
@@ -24,26 +22,26 @@ type describedIssuer struct {
 	Source string
 }
 
-// examinedRoutes is what protects the routes of a configuration.
-type examinedRoutes struct {
-	Routes []coverage.Route
+// Result is what protects the routes of a configuration.
+type Result struct {
+	Routes []Route
 	// Warnings are what looks wrong, each with file and line where a Caddyfile has them.
 	Warnings []string
 	// Gates is how many `protect` there are.
 	Gates int
 }
 
-// examineRoutes finds out what protects the routes and what looks wrong, and tells the handlers where their metadata are. App is nil
+// Examine finds out what protects the routes and what looks wrong, and tells the handlers where their metadata are. App is nil
 // when there are no routes, issuer when there is none of our own. Everything must have been provisioned.
-func examineRoutes(app *caddyhttp.App, issuer *describedIssuer) *examinedRoutes {
-	var sites []*siteCoverage
+func Examine(app *caddyhttp.App, issuer *Issuer) *Result {
+	var sites []*site
 	if app != nil {
 		for _, name := range slices.Sorted(maps.Keys(app.Servers)) {
 			sites = append(sites, walkServer(app, app.Servers[name])...)
 		}
 	}
 	describe(sites, issuer)
-	found, gates := new(examinedRoutes), make(map[*gate.Protect]bool)
+	found, gates := new(Result), make(map[*gate.Protect]bool)
 	for _, s := range sites {
 		for i := range s.gates {
 			gates[s.gates[i].Protect] = true

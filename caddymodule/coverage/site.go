@@ -1,4 +1,4 @@
-package caddymodule
+package coverage
 
 import (
 	"net"
@@ -11,7 +11,7 @@ import (
 )
 
 // site is what a server does for the same hosts.
-type siteCoverage struct {
+type site struct {
 	hosts    []string // none: any
 	listen   []string // the addresses of the server
 	scheme   string   // of the first of them, as its port
@@ -22,14 +22,14 @@ type siteCoverage struct {
 }
 
 // site returns the site that a handler is part of.
-func (w *walk) site(f flow) *siteCoverage {
+func (w *walk) site(f flow) *site {
 	hosts := hostsOf(f.conditions)
 	for _, s := range w.sites {
 		if slices.Equal(s.hosts, hosts) {
 			return s
 		}
 	}
-	s := &siteCoverage{hosts: hosts, listen: w.server.Listen}
+	s := &site{hosts: hosts, listen: w.server.Listen}
 	s.scheme, s.port = listens(w.app, w.server)
 	w.sites = append(w.sites, s)
 	return s
@@ -73,7 +73,7 @@ func listens(app *caddyhttp.App, server *caddyhttp.Server) (scheme, port string)
 }
 
 // authority is a host with the port, unless that is the scheme's own.
-func (s *siteCoverage) authority(host string) string {
+func (s *site) authority(host string) string {
 	if s.port == "" || s.port == map[string]string{"http": "80", "https": "443"}[s.scheme] {
 		if strings.Contains(host, ":") {
 			return "[" + host + "]"
@@ -84,7 +84,7 @@ func (s *siteCoverage) authority(host string) string {
 }
 
 // String names the site for people.
-func (s *siteCoverage) String() string {
+func (s *site) String() string {
 	names := make([]string, 0, len(s.hosts))
 	for _, host := range s.hosts {
 		names = append(names, s.scheme+"://"+s.authority(host))
@@ -96,12 +96,12 @@ func (s *siteCoverage) String() string {
 }
 
 // hasHost reports whether a host is one of the site's.
-func (s *siteCoverage) hasHost(host string) bool {
+func (s *site) hasHost(host string) bool {
 	return slices.ContainsFunc(s.hosts, func(own string) bool { return strings.EqualFold(own, host) })
 }
 
 // mayHave reports whether a site may serve a host. One that says nothing about its hosts may serve each.
-func (s *siteCoverage) mayHave(host string) bool {
+func (s *site) mayHave(host string) bool {
 	return len(s.hosts) == 0 || s.hasHost(host) || slices.ContainsFunc(s.hosts, func(own string) bool {
 		if rest, wild := strings.CutPrefix(own, "*."); wild {
 			_, parent, _ := strings.Cut(host, ".")

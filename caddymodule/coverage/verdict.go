@@ -1,20 +1,18 @@
-package caddymodule
+package coverage
 
 import (
 	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
-	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 )
 
 // Verdicts about a handler that answers from a backend.
 const (
-	verdictProtected   = "protected"   // no request reaches it that a `protect` has not let through
-	verdictConditional = "conditional" // some may, or nobody can tell
-	verdictOpen        = "open"        // no `protect` stands before it
-	verdictUnreached   = "unreached"   // no request reaches it at all
+	Protected   = "protected"   // no request reaches it that a `protect` has not let through
+	Conditional = "conditional" // some may, or nobody can tell
+	Open        = "open"        // no `protect` stands before it
+	Unreached   = "unreached"   // no request reaches it at all
 )
 
 // passage is a gate on the way to a backend.
@@ -48,13 +46,13 @@ func (f *flow) passages() []passage {
 func (f *flow) verdict(passages []passage) (verdict, why string) {
 	switch {
 	case f.dead:
-		return verdictUnreached, "a handler before it answers every request"
+		return Unreached, "a handler before it answers every request"
 	case len(passages) == 0 && f.onError:
-		return verdictOpen, "requests that failed come here, those that were refused among them"
+		return Open, "requests that failed come here, those that were refused among them"
 	case len(passages) == 0 && f.asked != "":
-		return verdictOpen, f.asked + " asks who is calling"
+		return Open, f.asked + " asks who is calling"
 	case len(passages) == 0:
-		return verdictOpen, ""
+		return Open, ""
 	}
 	for _, p := range passages {
 		switch {
@@ -63,16 +61,16 @@ func (f *flow) verdict(passages []passage) (verdict, why string) {
 		case p.Optional:
 			why = "a token is optional"
 		default:
-			return verdictProtected, ""
+			return Protected, ""
 		}
 	}
-	return verdictConditional, why
+	return Conditional, why
 }
 
 // view is a backend as the operator sees it.
-func (s *siteCoverage) view(b *backend) coverage.Route {
+func (s *site) view(b *backend) Route {
 	passages := b.passages()
-	v := coverage.Route{Site: s.String(), Paths: clientPaths(b.conditions), Handler: b.kind, Upstreams: b.upstreams, ErrorRoute: b.onError}
+	v := Route{Site: s.String(), Paths: clientPaths(b.conditions), Handler: b.kind, Upstreams: b.upstreams, ErrorRoute: b.onError}
 	v.Verdict, v.Why = b.verdict(passages)
 	for i := range b.conditions {
 		if c := &b.conditions[i]; !isHostAlone(c.sets) && (len(c.sets) > 0 || c.group == "") {
@@ -80,14 +78,14 @@ func (s *siteCoverage) view(b *backend) coverage.Route {
 		}
 	}
 	for _, p := range passages {
-		v.Gates = append(v.Gates, p.gateView())
+		v.Gates = append(v.Gates, p.gate())
 	}
 	return v
 }
 
 // gate is a gate as the operator sees it.
-func (p *passage) gateView() coverage.Gate {
-	v := coverage.Gate{Source: p.Source, Only: p.only, Scopes: p.Scopes, Optional: p.Optional, Resource: p.MetadataURL()}
+func (p *passage) gate() Gate {
+	v := Gate{Source: p.Source, Only: p.only, Scopes: p.Scopes, Optional: p.Optional, Resource: p.MetadataURL()}
 	for _, issuer := range p.view.Issuers {
 		v.Issuers = append(v.Issuers, issuer.Name)
 		for _, audience := range issuer.Audience {
