@@ -47,7 +47,7 @@ func (n *Node) askStore() error {
 	return h.trouble
 }
 
-// reasons lists, for the operator, why nothing can be served; none: it can.
+// Unreadiness lists, for the operator, why nothing can be served; none: it can.
 func (n *Node) Unreadiness() []string {
 	var reasons []string
 	if err := n.askStore(); err != nil {
@@ -76,18 +76,18 @@ func (n *Node) lastRead() string {
 type Status struct {
 	// Store is the kind of its store.
 	Store string
-	// revocations are those in memory, staleness is how long ago they were known to be complete; negative: never.
+	// Revocations are those in memory, Staleness is how long ago they were known to be complete; negative: never.
 	Revocations int
 	Staleness   time.Duration
-	// keys counts the signing keys.
+	// Keys counts the signing keys.
 	Keys map[keys.State]int
 	// ClockSkew is how far the store's clock is ahead of this node's.
 	ClockSkew time.Duration
-	// verified is how many access tokens need no signature check any more.
+	// Verified is how many access tokens need no signature check any more.
 	Verified int
-	// housekeeper: this node drops what has expired from the store.
+	// Housekeeper: this node drops what has expired from the store.
 	Housekeeper bool
-	// rows is how many records the store holds, by table, as the housekeeper counted last. Nil: this node does not know.
+	// Rows is how many records the store holds, by table, as the housekeeper counted last. Nil: this node does not know.
 	Rows map[string]int64
 }
 

@@ -26,20 +26,20 @@ const (
 
 // Settings decide whether two configurations can share a node.
 type Settings struct {
-	// store is one of SQLite, Postgres and Memory.
+	// Store is one of SQLite, Postgres and Memory.
 	Store string
-	// path is SQLite's file.
+	// Path is SQLite's file.
 	Path string
 	// DSN is the connection string of PostgreSQL. It may hold a password.
 	DSN string
-	// pool bounds the connections to PostgreSQL.
+	// Pool bounds the connections to PostgreSQL.
 	Pool int
 	// KeepSchema leaves the schema alone: somebody else migrates.
 	KeepSchema bool
 	Issuer     string
-	// algorithm signs.
+	// Algorithm is that of the signing keys.
 	Algorithm oauth.Algorithm
-	// rotation is the time between two signing keys; 0: keys are not rotated.
+	// Rotation is the time between two signing keys; 0: keys are not rotated.
 	Rotation time.Duration
 	// MaxStaleness is how old the knowledge of revocations may be before tokens are refused.
 	MaxStaleness time.Duration
@@ -63,7 +63,7 @@ func keyOf(settings Settings, sealer *keys.Sealer) poolKey {
 }
 
 // Acquire returns the node of these settings and this sealer, which is nil when keys are stored in the clear. It makes one
-// when no configuration has it. Each Acquire needs a release. It opens nothing: `caddy validate` comes this far.
+// when no configuration has it. Each Acquire needs a Release. It opens nothing: `caddy validate` comes this far.
 func Acquire(settings Settings, sealer *keys.Sealer) *Node {
 	pooled, _, _ := nodes.LoadOrNew(keyOf(settings, sealer), func() (caddy.Destructor, error) { // which does not fail
 		return newNode(settings, sealer), nil
@@ -85,10 +85,10 @@ func InUse() (n int) {
 
 const shutdownTimeout = 10 * time.Second
 
-// Node is the part of an issuer that is made of state.
+// Node is the state of an issuer: it outlives a reload. It is safe for concurrent use.
 type Node struct {
-	// keys, revocations and verifier judge access tokens; attempts and passwords bound guessing and hashing. They are there
-	// from the beginning, and filled when the node opens.
+	// Keys, Revocations and Verifier judge access tokens; Attempts and Passwords bound guessing and hashing. They are there
+	// from the beginning. Open fills them.
 	Keys        *keys.Set
 	Revocations *accesstoken.RevocationSet
 	Verifier    *accesstoken.Verifier
@@ -154,7 +154,7 @@ func (n *Node) StoreTime() time.Time { return n.time.Now() }
 // MasterKey returns the master key of a node that is open.
 func (n *Node) MasterKey() *keys.MasterKey { return n.master }
 
-// JTIMAC returns the key of the tags in the ids of access tokens, of a node that is open.
+// JTIMAC returns what makes and checks the MAC in the ids of access tokens, of a node that is open.
 func (n *Node) JTIMAC() *accesstoken.JTIMAC { return n.jtiMAC }
 
 // IsClosing reports whether the node lets nobody in any more.

@@ -27,7 +27,7 @@ const (
 	// retryTimeout bounds each further attempt, and retryPause is the time between two.
 	retryTimeout = time.Minute
 	retryPause   = 500 * time.Millisecond
-	// migrateTimeout bounds migrate, which may have to rewrite a large table.
+	// migrateTimeout bounds Migrate, which may have to rewrite a large table.
 	migrateTimeout = time.Hour
 )
 
