@@ -13,16 +13,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 )
 
-const forwardToRoutes = `	header X-Auth-Role "{header.X-Auth-Role}of the site"
-	handle /echo/* {
-		protect {
-			anonymous /echo/pub/*
-			optional
-			forward_to response
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /ask/* {
+var forwardToRoutes = `	header X-Auth-Role "{header.X-Auth-Role}of the site"
+` +
+	gated("/echo/*", "anonymous /echo/pub/*", "optional", "forward_to response") +
+	`	handle /ask/* {
 		protect orders.read {
 			forward_to response
 			upstream_token strip
@@ -42,33 +36,17 @@ const forwardToRoutes = `	header X-Auth-Role "{header.X-Auth-Role}of the site"
 		}
 		respond 204
 	}
-	handle /off/* {
-		protect {
-			forward off
-			forward_to response
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /down/* {
-		protect {
-			forward_to response
-		}
-		reverse_proxy 127.0.0.1:1
-	}
-	handle /packed/* {
+` +
+	gated("/off/*", "forward off", "forward_to response") + gatedDown("/down/*", "forward_to response") +
+	`	handle /packed/* {
 		encode
 		protect {
 			forward_to response
 		}
 		respond "packed"
 	}
-	handle /request/* {
-		protect {
-			forward_to request
-		}
-		reverse_proxy UPSTREAM
-	}
-`
+` +
+	gated("/request/*", "forward_to request")
 
 // impostor is an upstream that says who is calling, in all ways that there are.
 func impostor(connection net.Conn, r *recorded) {

@@ -26,47 +26,11 @@ import (
 
 const assertionHeader = "X-Gate-Assertion"
 
-const assertingRoutes = `	handle /any/* {
-		protect {
-			forward assertion x-gate-assertion https://orders.example
-			anonymous /any/pub/*
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /beside/* {
-		protect {
-			forward assertion X-Gate-Assertion
-			forward X-User sub
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /alone/* {
-		protect {
-			forward off
-			forward assertion X-Gate-Assertion
-			optional
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle_path /stripped/* {
-		protect {
-			forward assertion X-Gate-Assertion https://orders.example
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /down/* {
-		protect {
-			forward assertion X-Gate-Assertion
-		}
-		reverse_proxy 127.0.0.1:1
-	}
-	handle {
-		protect
-		reverse_proxy UPSTREAM
-	}
-	handle_errors {
-		reverse_proxy UPSTREAM
-	}`
+var assertingRoutes = gated("/any/*", "forward assertion x-gate-assertion https://orders.example", "anonymous /any/pub/*") +
+	gated("/beside/*", "forward assertion X-Gate-Assertion", "forward X-User sub") +
+	gated("/alone/*", "forward off", "forward assertion X-Gate-Assertion", "optional") +
+	gatedBelow("/stripped/*", "forward assertion X-Gate-Assertion https://orders.example") +
+	gatedDown("/down/*", "forward assertion X-Gate-Assertion") + gated("") + errorsProxied
 
 func withoutErrorRoutes(routes string) string {
 	return strings.Replace(routes, "	handle_errors {\n		reverse_proxy UPSTREAM\n	}", "", 1)
@@ -151,8 +115,7 @@ func TestG94AssertionReachesTheUpstream(t *testing.T) {
 	}
 	seen = g.passed(t, g.request("GET", "/beside/x", bearer(token)))
 	g.asserts(t, seen, g.url)
-	seen.has(t, "X-User", "u-ada")
-	seen.has(t, identity.Subject)
+	seen.has(t, "X-User", "u-ada").has(t, identity.Subject)
 	seen = g.passed(t, g.request("GET", "/alone/x", bearer(token)))
 	g.asserts(t, seen, g.url)
 	seen.has(t, identity.Subject)
@@ -205,19 +168,8 @@ func TestG94InboundAssertionIsStripped(t *testing.T) {
 
 // TestG25AssertionAsBearer: an upstream that turns bad has nothing that it could use against us or anybody else.
 func TestG25AssertionAsBearer(t *testing.T) {
-	g := startGate(t, siteWith("", strings.Replace(withoutErrorRoutes(assertingRoutes), "	handle {\n		protect\n", `	handle /orders/* {
-		protect {
-			audience https://orders.example http://ADDR
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /cookie/* {
-		protect {
-			token_from cookie app
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle {
+	g := startGate(t, siteWith("", strings.Replace(withoutErrorRoutes(assertingRoutes), "	handle {\n		protect\n", gated("/orders/*", "audience https://orders.example http://ADDR")+gated("/cookie/*", "token_from cookie app")+
+		`	handle {
 		protect
 `, 1)))
 	token := g.user("u-ada", "acme", "admin", "public", "trusted")

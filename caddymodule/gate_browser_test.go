@@ -16,35 +16,10 @@ import (
 
 // Browsers at the gate: who is sent to sign in and comes back, and whose session goes on without anybody noticing.
 
-const browserRoutes = `	handle_path /app/* {
-		protect {
-			token_from cookie accessToken
-			challenge browser
-			anonymous /pub/*
-			require /orders/* scope orders.read
-			require /admins/* role admin
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /optional/* {
-		protect {
-			token_from cookie accessToken
-			challenge browser
-			optional
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /api/* {
-		protect {
-			token_from cookie accessToken
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /header/* {
-		protect
-		reverse_proxy UPSTREAM
-	}
-	handle {
+var browserRoutes = gatedBelow("/app/*", "token_from cookie accessToken", "challenge browser", "anonymous /pub/*", "require /orders/* scope orders.read", "require /admins/* role admin") +
+	gated("/optional/*", "token_from cookie accessToken", "challenge browser", "optional") +
+	gated("/api/*", "token_from cookie accessToken") + gated("/header/*") +
+	`	handle {
 		respond 404
 	}`
 
@@ -92,11 +67,7 @@ func TestS14TheSessionsTokenIsACredentialWhereTheRouteTakesIt(t *testing.T) {
 		t.Errorf("%d %v", p.status, p.header)
 	}
 	seen := g.upstream.one(t)
-	seen.has(t, "Cookie")
-	seen.has(t, "Authorization")
-	seen.has(t, identity.Subject, "u-ada")
-	seen.has(t, identity.Organisation, "acme")
-	seen.has(t, identity.Role, "admin")
+	seen.has(t, "Cookie").has(t, "Authorization").has(t, identity.Subject, "u-ada").has(t, identity.Organisation, "acme").has(t, identity.Role, "admin")
 	seen.has(t, identity.Client, store.BuiltInClientID)
 	if p := b.fetch(http.MethodPost, "/api/x", "", "Sec-Fetch-Site", "same-origin"); p.status != http.StatusOK {
 		t.Errorf("POST: %d", p.status)
@@ -148,8 +119,7 @@ func TestA72ASessionStaysFresh(t *testing.T) {
 				t.Fatalf("%d %s", p.status, p.body)
 			}
 			seen := g.upstream.one(t)
-			seen.has(t, identity.Subject, "u-ada")
-			seen.has(t, "Cookie")
+			seen.has(t, identity.Subject, "u-ada").has(t, "Cookie")
 			cookies := p.header.Values("Set-Cookie")
 			if !test.renewed {
 				if len(cookies) != 1 || p.header.Get("Cache-Control") != "public, max-age=60" || p.header.Get("Cdn-Cache-Control") == "" {
@@ -416,15 +386,7 @@ func TestPlaceholdersOfAPerson(t *testing.T) {
 // TestChallengeBrowserAfterALongTime: a rule asks for a recent sign-in, and a browser can have one.
 func TestChallengeBrowserAfterALongTime(t *testing.T) {
 	c := setClock(t)
-	g := startSignIn(t, `	handle {
-		protect {
-			token_from cookie accessToken
-			challenge browser
-			require /bank/* max_age 60s
-			require /vault/* acr gold
-		}
-		reverse_proxy UPSTREAM
-	}`)
+	g := startSignIn(t, gated("", "token_from cookie accessToken", "challenge browser", "require /bank/* max_age 60s", "require /vault/* acr gold"))
 	b := g.visitor(t, "grace@acme.example")
 	if p := b.navigate("/bank/x"); p.status != http.StatusOK {
 		t.Fatalf("just signed in: %d %s", p.status, p.body)

@@ -9,25 +9,11 @@ import (
 
 // What a refusal tells the client, so that it comes back with enough, and what it tells the audit log.
 
-const challengeRoutes = `	@post method POST
+var challengeRoutes = `	@post method POST
 	@search path_regexp ^/mcp/search
-	handle /mcp/* {
-		protect mcp.read {
-			require @post scope mcp.write
-			require /mcp/admin/* any_scope mcp.admin mcp.owner
-			require @search scope refresh_token
-			require /mcp/acme/* claim org acme
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /plain/* {
-		protect mcp.read {
-			require role admin
-			require /plain/staff/* group staff
-			require /plain/calls/* expression "{http.auth.user.org} == 'acme'"
-		}
-		reverse_proxy UPSTREAM
-	}`
+` +
+	gated("/mcp/* mcp.read", "require @post scope mcp.write", "require /mcp/admin/* any_scope mcp.admin mcp.owner", "require @search scope refresh_token", "require /mcp/acme/* claim org acme") +
+	gated("/plain/* mcp.read", "require role admin", "require /plain/staff/* group staff", `require /plain/calls/* expression "{http.auth.user.org} == 'acme'"`)
 
 func challengeSite() string {
 	scopes := "scope mcp.read \"Read\" {\n\t\t\tserver_tokens\n\t\t}\n\t\tscope mcp.write \"Write\" {\n\t\t\tserver_tokens\n\t\t}\n\t\tscope mcp.admin \"Administer\"\n\t\tscope mcp.owner \"Own\"\n"
@@ -133,23 +119,12 @@ func TestG150TheAuditLineOfARefusal(t *testing.T) {
 // TestG92ForwardAddsToTheDefaults: `forward +` leaves the identity headers as they are, and its header is taken from clients in every
 // spelling, as theirs are.
 func TestG92ForwardAddsToTheDefaults(t *testing.T) {
-	g := startBoth(t, siteWith("\t\texpected_underscore_headers X_Auth_Email\n\t\texpected_dot_headers X.Auth.Email", `	handle /more/* {
-		protect {
-			forward + X-Auth-Email email
-			forward + x-auth-session sid
-			anonymous /more/pub/*
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle {
-		protect
-		reverse_proxy UPSTREAM
-	}`))
+	g := startBoth(t, siteWith("\t\texpected_underscore_headers X_Auth_Email\n\t\texpected_dot_headers X.Auth.Email", gated("/more/*", "forward + X-Auth-Email email", "forward + x-auth-session sid", "anonymous /more/pub/*")+
+		gated("")))
 	f := g.forger()
 	token := g.watched(f.claiming(map[string]any{"email": "ada@acme.example", "scope": "public"}))
 	seen := g.passed(t, g.request("GET", "/more/x", bearer(token), "X-Auth-Email: admin@acme.example", "X-Auth-Subject: admin"))
-	seen.ours(t, "conf")
-	seen.has(t, "X-Auth-Email", "ada@acme.example")
+	seen.ours(t, "conf").has(t, "X-Auth-Email", "ada@acme.example")
 	for _, spelling := range []string{"X-Auth-Email", "x-auth-email", "X_Auth_Email", "X.Auth.Email"} {
 		g.passed(t, g.request("GET", "/more/x", bearer(g.server("public")), spelling+": admin")).has(t, "X-Auth-Email")
 		g.passed(t, g.request("GET", "/more/pub/x", spelling+": admin")).has(t, "X-Auth-Email")

@@ -111,17 +111,8 @@ func TestG37To40Claims(t *testing.T) {
 }
 
 func TestG39AudienceOfARoute(t *testing.T) {
-	g := startBoth(t, siteWith("", `	handle /own/* {
-		protect {
-			audience https://orders.test https://stock.test
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /any/* {
-		protect
-		reverse_proxy UPSTREAM
-	}
-	handle {
+	g := startBoth(t, siteWith("", gated("/own/*", "audience https://orders.test https://stock.test")+gated("/any/*")+
+		`	handle {
 		respond 404
 	}`))
 	f := g.forger()

@@ -16,41 +16,10 @@ import (
 
 // The token in a cookie: when it is one, what it needs beside it, and where it ends.
 
-const cookieRoutes = `	handle /strip/* {
-		protect {
-			token_from cookie app_token
-			upstream_token strip
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /optional/* {
-		protect {
-			token_from cookie app_token
-			optional
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /header/* {
-		protect {
-			token_from header
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /tcp/* {
-		protect {
-			token_from cookie app_token
-			upgrade tcp
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle {
-		protect {
-			token_from cookie app_token
-			anonymous /pub/*
-			require /orders/* scope orders.read
-		}
-		reverse_proxy UPSTREAM
-	}`
+var cookieRoutes = gated("/strip/*", "token_from cookie app_token", "upstream_token strip") +
+	gated("/optional/*", "token_from cookie app_token", "optional") + gated("/header/*", "token_from header") +
+	gated("/tcp/*", "token_from cookie app_token", "upgrade tcp") +
+	gated("", "token_from cookie app_token", "anonymous /pub/*", "require /orders/* scope orders.read")
 
 func TestG85TokenInACookie(t *testing.T) {
 	c := setClock(t)
@@ -166,17 +135,13 @@ func TestG57ATokenInACookieStopsHere(t *testing.T) {
 	token := g.server("public")
 	cookie := "Cookie: a=1; app_token=" + token + "; session=s; b=2"
 	seen := g.passed(t, g.request("GET", "/x", cookie))
-	seen.has(t, "Cookie", "a=1; b=2")
-	seen.has(t, "Authorization")
-	seen.has(t, identity.Subject, "conf")
+	seen.has(t, "Cookie", "a=1; b=2").has(t, "Authorization").has(t, identity.Subject, "conf")
 	seen = g.passed(t, g.request("GET", "/x", cookie, bearer(token)))
-	seen.has(t, "Cookie", "a=1; b=2")
-	seen.has(t, "Authorization")
+	seen.has(t, "Cookie", "a=1; b=2").has(t, "Authorization")
 	seen = g.passed(t, g.request("GET", "/x", cookie, "Authorization: Basic YTpi"))
 	seen.has(t, "Authorization", "Basic YTpi")
 	seen = g.passed(t, g.request("GET", "/strip/x", cookie, bearer(token)))
-	seen.has(t, "Cookie", "a=1; b=2")
-	seen.has(t, "Authorization")
+	seen.has(t, "Cookie", "a=1; b=2").has(t, "Authorization")
 	g.passed(t, g.request("GET", "/pub/x", cookie)).has(t, "Cookie", "a=1; b=2")
 }
 
@@ -287,8 +252,7 @@ func TestG96WebSocketCredentials(t *testing.T) {
 			}
 			w.echoes(t)
 			seen := g.upstream.one(t)
-			seen.has(t, identity.Subject, "conf")
-			seen.has(t, "Cookie")
+			seen.has(t, identity.Subject, "conf").has(t, "Cookie")
 		})
 	}
 	// Of another protocol nothing is left but a GET, unless the route allows it.
@@ -297,13 +261,7 @@ func TestG96WebSocketCredentials(t *testing.T) {
 }
 
 func TestG42RoleOfARoute(t *testing.T) {
-	g := startBoth(t, siteWith("", `	handle {
-		protect {
-			require role admin group_manager
-			require /admins/* role admin
-		}
-		reverse_proxy UPSTREAM
-	}`))
+	g := startBoth(t, siteWith("", gated("", "require role admin group_manager", "require /admins/* role admin")))
 	for role, want := range map[string][2]int{
 		"admin": {200, 200}, "group_manager": {200, 403}, "business_manager": {403, 403}, "member": {403, 403},
 		"Admin": {403, 403}, "admin ": {403, 403}, "admin group_manager": {403, 403},

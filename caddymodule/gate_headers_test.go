@@ -22,26 +22,26 @@ import (
 var identityNames = []string{identity.Subject, identity.Client, identity.Scope, identity.Organisation, identity.Role, identity.Groups}
 
 // ours checks that the upstream heard of a user what we say, and nothing else.
-func (r *recorded) ours(t *testing.T, subject string) {
+func (r *recorded) ours(t *testing.T, subject string) *recorded {
 	t.Helper()
-	r.has(t, identity.Subject, subject)
-	r.has(t, identity.Client, "conf")
-	r.has(t, identity.Scope, "public")
-	r.has(t, identity.Organisation)
-	r.has(t, identity.Role)
-	for name := range r.Trailer {
-		t.Errorf("trailer %s reached the upstream", name)
-	}
+	r.has(t, identity.Subject, subject).has(t, identity.Client, "conf").has(t, identity.Scope, "public").has(t, identity.Organisation)
+	return r.has(t, identity.Role).withoutTrailers(t)
 }
 
-func (r *recorded) anonymous(t *testing.T) {
+func (r *recorded) anonymous(t *testing.T) *recorded {
 	t.Helper()
 	for _, name := range identityNames {
 		r.has(t, name)
 	}
+	return r.withoutTrailers(t)
+}
+
+func (r *recorded) withoutTrailers(t *testing.T) *recorded {
+	t.Helper()
 	for name := range r.Trailer {
 		t.Errorf("trailer %s reached the upstream", name)
 	}
+	return r
 }
 
 // spoofs are lines by which a client claims to be somebody.
@@ -77,22 +77,7 @@ func TestG47ClientNamesItself(t *testing.T) {
 // them. When he expects these, it is we who drop them.
 func TestG48SpellingsThatCaddyLetsThrough(t *testing.T) {
 	g := startBoth(t, siteWith(`		expected_underscore_headers X_Auth_Subject X-Auth_Subject X_auth_role X_Auth.Subject X_Other X_*
-		expected_dot_headers X.Auth.Subject X.auth-Role X.Other X.*`, `	handle /own/* {
-		protect {
-			forward X-Who sub
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /pub/* {
-		protect {
-			anonymous /pub/*
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle {
-		protect
-		reverse_proxy UPSTREAM
-	}`))
+		expected_dot_headers X.Auth.Subject X.auth-Role X.Other X.*`, gated("/own/*", "forward X-Who sub")+gated("/pub/*", "anonymous /pub/*")+gated("")))
 	token := g.server("public")
 	seen := g.passed(t, g.request("GET", "/x", bearer(token), "X_Other: kept", "X.Other: kept"))
 	seen.has(t, "X-Other", "kept", "kept") // so they do come through
@@ -134,9 +119,7 @@ func TestG49ConnectionNamesIdentity(t *testing.T) {
 	for _, trick := range connectionTricks {
 		t.Run(strings.Join(trick, " / "), func(t *testing.T) {
 			seen := g.passed(t, g.request("GET", "/any/x", append([]string{bearer(token)}, trick...)...))
-			seen.ours(t, "conf")
-			seen.has(t, "Authorization", "Bearer "+token)
-			seen.has(t, "X-Forwarded-For", "127.0.0.1")
+			seen.ours(t, "conf").has(t, "Authorization", "Bearer "+token).has(t, "X-Forwarded-For", "127.0.0.1")
 			for _, line := range seen.Header["Connection"] {
 				for word := range strings.SplitSeq(line, ",") {
 					if option := strings.TrimSpace(word); !slices.Contains([]string{"keep-alive", "close", "Upgrade", "TE"}, option) {
@@ -196,10 +179,7 @@ func TestG50UpgradeWithIdentity(t *testing.T) {
 				t.Errorf("%q %v", echo, err)
 			}
 			seen := g.upstream.one(t)
-			seen.ours(t, "conf")
-			seen.has(t, "Authorization", "Bearer "+token)
-			seen.has(t, "Connection", "Upgrade")
-			seen.has(t, "HTTP2-Settings")
+			seen.ours(t, "conf").has(t, "Authorization", "Bearer "+token).has(t, "Connection", "Upgrade").has(t, "HTTP2-Settings")
 		})
 	}
 	for _, lines := range [][]string{{}, {"Authorization: Bearer bad"}, {"Sec-WebSocket-Protocol: bearer, " + token}, {"Cookie: accessToken=" + token}} {
@@ -209,21 +189,8 @@ func TestG50UpgradeWithIdentity(t *testing.T) {
 }
 
 func TestG51Trailers(t *testing.T) {
-	g := startBoth(t, siteWith("\t\tprotocols h1 h2c", `	handle /errors/* {
-		protect trusted
-		reverse_proxy UPSTREAM
-	}
-	handle /down/* {
-		protect
-		reverse_proxy 127.0.0.1:1
-	}
-	handle {
-		protect {
-			anonymous /pub/*
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle_errors {
+	g := startBoth(t, siteWith("\t\tprotocols h1 h2c", gated("/errors/* trusted")+gatedDown("/down/*")+gated("", "anonymous /pub/*")+
+		`	handle_errors {
 		reverse_proxy UPSTREAM {
 			header_up X-User {http.auth.user.id}
 		}
@@ -248,8 +215,7 @@ func TestG51Trailers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := g.passed(t, chunked("/x", c.trailers, append(c.lines, bearer(token))...))
-			seen.ours(t, "conf")
-			seen.has(t, "Trailer")
+			seen.ours(t, "conf").has(t, "Trailer")
 			if seen.Body != "hello" {
 				t.Errorf("body %q", seen.Body)
 			}
@@ -258,8 +224,7 @@ func TestG51Trailers(t *testing.T) {
 			for _, target := range []string{"/errors/x", "/down/x", "/a;b"} {
 				_, _, _ = g.asked(t, chunked(target, c.trailers, append(c.lines, bearer(token), "X-Auth-Role: admin")...))
 				seen := g.upstream.one(t)
-				seen.anonymous(t)
-				seen.has(t, "Trailer")
+				seen.anonymous(t).has(t, "Trailer")
 				if target != "/down/x" {
 					seen.has(t, "X-User", "")
 				}
@@ -283,55 +248,17 @@ func TestG52ClaimThatIsNotThere(t *testing.T) {
 	seen := g.passed(t, g.request("GET", "/any/x", append(spoofed, bearer(g.user("u-1", "", "", "public")))...))
 	seen.ours(t, "u-1")
 	seen = g.passed(t, g.request("GET", "/any/x", append(spoofed, bearer(g.user("u-1", "acme", "member")))...))
-	seen.has(t, identity.Scope)
-	seen.has(t, identity.Organisation, "acme")
-	seen.has(t, identity.Role, "member")
+	seen.has(t, identity.Scope).has(t, identity.Organisation, "acme").has(t, identity.Role, "member")
 	f := g.forger()
 	empty := g.watched(f.claiming(map[string]any{"org": "", "role": "", "scope": ""}))
 	seen = g.passed(t, g.request("GET", "/any/x", append(spoofed, bearer(empty))...))
-	seen.has(t, identity.Subject, "conf")
-	seen.has(t, identity.Organisation)
-	seen.has(t, identity.Role)
-	seen.has(t, identity.Scope)
+	seen.has(t, identity.Subject, "conf").has(t, identity.Organisation).has(t, identity.Role).has(t, identity.Scope)
 }
 
 func TestG53StrippedOnEveryPath(t *testing.T) {
-	g := startBoth(t, siteWith("", `	handle /mixed/* {
-		protect {
-			anonymous /mixed/pub/*
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /optional/* {
-		protect {
-			optional
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /off/* {
-		protect {
-			forward off
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /lenient/* {
-		protect {
-			paths lenient
-			anonymous /lenient/pub/*
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /down/* {
-		protect
-		reverse_proxy 127.0.0.1:1
-	}
-	handle {
-		protect trusted
-		reverse_proxy UPSTREAM
-	}
-	handle_errors {
-		reverse_proxy UPSTREAM
-	}`))
+	g := startBoth(t, siteWith("", gated("/mixed/*", "anonymous /mixed/pub/*")+gated("/optional/*", "optional")+gated("/off/*", "forward off")+
+		gated("/lenient/*", "paths lenient", "anonymous /lenient/pub/*")+gatedDown("/down/*")+gated(" trusted")+
+		errorsProxied))
 	token := g.server("public")
 	for _, spoof := range spoofs {
 		for _, trick := range connectionTricks[:7] {
@@ -353,8 +280,7 @@ func TestG53StrippedOnEveryPath(t *testing.T) {
 			seen := g.upstream.one(t)
 			seen.anonymous(t)
 			if target != "/down/x" { // from behind us Caddy gives its error routes the credentials that it was sent
-				seen.has(t, "Authorization")
-				seen.has(t, "Cookie", "a=1")
+				seen.has(t, "Authorization").has(t, "Cookie", "a=1")
 			}
 		}
 		seen := g.passed(t, g.request("OPTIONS", "/mixed/x", spoof, bearer(token), "Origin: https://evil.test"))
@@ -365,20 +291,8 @@ func TestG53StrippedOnEveryPath(t *testing.T) {
 }
 
 func TestG54ClaimsThatWouldSplitAHeader(t *testing.T) {
-	g := startBoth(t, siteWith("", `	handle /own/* {
-		protect {
-			forward X-Org org
-			forward X-Aud aud
-			forward X-List list
-			forward X-Object object
-			forward X-Number number
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle {
-		protect
-		reverse_proxy UPSTREAM
-	}`))
+	g := startBoth(t, siteWith("", gated("/own/*", "forward X-Org org", "forward X-Aud aud", "forward X-List list", "forward X-Object object", "forward X-Number number")+
+		gated("")))
 	f := g.forger()
 	for value, want := range map[string]string{
 		"acme\r\nX-Auth-Role: admin":    "acme%0D%0AX-Auth-Role:%20admin",
@@ -418,10 +332,7 @@ func TestG54ClaimsThatWouldSplitAHeader(t *testing.T) {
 	seen := g.passed(t, g.request("GET", "/own/x", bearer(g.watched(f.claiming(map[string]any{
 		"aud": []string{f.issuer, "a, b\r\nc"}, "list": []any{"x y", 1, true}, "object": map[string]any{"a": 1}, "number": 12.5,
 	})))))
-	seen.has(t, "X-Aud", f.issuer+" a%2C%20b%0D%0Ac")
-	seen.has(t, "X-List", "x%20y 1 true")
-	seen.has(t, "X-Object")
-	seen.has(t, "X-Number", "12.5")
+	seen.has(t, "X-Aud", f.issuer+" a%2C%20b%0D%0Ac").has(t, "X-List", "x%20y 1 true").has(t, "X-Object").has(t, "X-Number", "12.5")
 }
 
 // TestG55PlaceholdersAreText: what a user may choose is never replaced, neither by us nor by what stands behind us.
@@ -446,9 +357,7 @@ func TestG55PlaceholdersAreText(t *testing.T) {
 		for _, name := range []string{identity.Subject, identity.Organisation, identity.Role} {
 			seen.has(t, name, value)
 		}
-		seen.has(t, "X-User", value)
-		seen.has(t, "X-Org", value)
-		seen.has(t, "X-None", "")
+		seen.has(t, "X-User", value).has(t, "X-Org", value).has(t, "X-None", "")
 		if _, _, body := g.asked(t, g.request("GET", "/say", bearer(token), "X-Secret: s")); body != value+" of "+value {
 			t.Errorf("said %q, want %q twice", body, value)
 		}
@@ -471,10 +380,7 @@ func TestPlaceholdersOfTheUser(t *testing.T) {
 	}`))
 	spoofed := []string{"X-User: admin", "X-Org: admin", "X-Client: admin"}
 	seen := g.passed(t, g.request("GET", "/x", append(spoofed, bearer(g.user("u-1", "acme", "member", "public", "trusted")))...))
-	seen.has(t, "X-User", "u-1")
-	seen.has(t, "X-Org", "acme")
-	seen.has(t, "X-Client", "conf")
-	seen.has(t, "X-Scope", "public trusted")
+	seen.has(t, "X-User", "u-1").has(t, "X-Org", "acme").has(t, "X-Client", "conf").has(t, "X-Scope", "public trusted")
 	seen = g.passed(t, g.request("GET", "/pub/x", spoofed...))
 	for _, name := range []string{"X-User", "X-Org", "X-Client", "X-Scope"} {
 		seen.has(t, name, "")
@@ -504,32 +410,14 @@ func TestG56ForwardingFromAnybody(t *testing.T) {
 			name, _, _ := strings.Cut(line, ":")
 			seen.has(t, name)
 		}
-		seen.has(t, "X-Forwarded-For", "127.0.0.1")
-		seen.has(t, "X-Forwarded-Proto", "http")
-		seen.has(t, "X-Forwarded-Host", g.addr)
+		seen.has(t, "X-Forwarded-For", "127.0.0.1").has(t, "X-Forwarded-Proto", "http").has(t, "X-Forwarded-Host", g.addr)
 	}
 }
 
 func TestG56ForwardingFromATrustedProxy(t *testing.T) {
-	const routes = `	handle /trusting/* {
-		protect {
-			trust_headers X-HTTP-Method-Override
-			trust_headers x-original-url
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /down/* {
-		protect
-		reverse_proxy 127.0.0.1:1
-	}
-	handle {
-		protect {
-			anonymous /pub/*
-			require /x/* scope trusted
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle_errors 502 {
+	routes := gated("/trusting/*", "trust_headers X-HTTP-Method-Override", "trust_headers x-original-url") +
+		gatedDown("/down/*") + gated("", "anonymous /pub/*", "require /x/* scope trusted") +
+		`	handle_errors 502 {
 		reverse_proxy UPSTREAM
 	}`
 	const trusted = "\t\ttrusted_proxies static 127.0.0.0/8 ::1"
@@ -550,9 +438,7 @@ func TestG56ForwardingFromATrustedProxy(t *testing.T) {
 			seen.has(t, name, value)
 		}
 	}
-	seen.has(t, "X-Forwarded-For", "10.0.0.1, 127.0.0.1")
-	seen.has(t, "X-Forwarded-Proto", "https")
-	seen.has(t, "X-Forwarded-Host", "shop.test")
+	seen.has(t, "X-Forwarded-For", "10.0.0.1, 127.0.0.1").has(t, "X-Forwarded-Proto", "https").has(t, "X-Forwarded-Host", "shop.test")
 
 	// The proxy passes on what its clients say: of the headers by which they would choose method and path nothing is left, nor on
 	// an error route, unless the route trusts them.
@@ -584,21 +470,9 @@ func TestG56ForwardingFromATrustedProxy(t *testing.T) {
 }
 
 func TestG57CredentialsTowardsTheUpstream(t *testing.T) {
-	g := startBoth(t, siteWith("", `	handle /strip/* {
-		protect {
-			upstream_token strip
-			anonymous /strip/pub/*
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /relay/* {
-		protect {
-			upstream_token relay
-			anonymous /relay/pub/*
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /gates/* {
+	g := startBoth(t, siteWith("", gated("/strip/*", "upstream_token strip", "anonymous /strip/pub/*")+
+		gated("/relay/*", "upstream_token relay", "anonymous /relay/pub/*")+
+		`	handle /gates/* {
 		route {
 			protect
 			protect {
@@ -608,12 +482,8 @@ func TestG57CredentialsTowardsTheUpstream(t *testing.T) {
 			reverse_proxy UPSTREAM
 		}
 	}
-	handle {
-		protect {
-			anonymous /pub/*
-		}
-		reverse_proxy UPSTREAM
-	}`))
+`+
+		gated("", "anonymous /pub/*")))
 	token := g.server("public")
 	const basic = "Authorization: Basic Y29uZjp4"
 	for _, target := range []string{"/x", "/pub/x", "/strip/x", "/relay/pub/x"} {
@@ -635,8 +505,7 @@ func TestG57CredentialsTowardsTheUpstream(t *testing.T) {
 	g.passed(t, g.request("GET", "/relay/pub/x", basic)).has(t, "Authorization", "Basic Y29uZjp4")
 	g.passed(t, g.request("GET", "/strip/pub/x", basic)).has(t, "Authorization")
 	seen := g.passed(t, g.request("GET", "/strip/x", bearer(token)))
-	seen.has(t, "Authorization")
-	seen.has(t, identity.Subject, "conf")
+	seen.has(t, "Authorization").has(t, identity.Subject, "conf")
 	g.passed(t, g.request("GET", "/strip/pub/x", bearer(token))).has(t, "Authorization")
 	g.passed(t, g.request("GET", "/strip/x", bearer(token), "Connection: Authorization")).has(t, "Authorization")
 

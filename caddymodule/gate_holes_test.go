@@ -18,12 +18,8 @@ import (
 // one request without a token ended the process.
 func TestG84AnErrorRouteBehindTheGateEnds(t *testing.T) {
 	for _, inside := range []string{"protect", "protect {\n optional\n}"} {
-		g := startBoth(t, siteWith("", `
-	handle /x/* {
-		protect
-		reverse_proxy UPSTREAM
-	}
-	handle_errors {
+		g := startBoth(t, siteWith("", gated("/x/*")+
+			`	handle_errors {
 		`+inside+`
 		reverse_proxy UPSTREAM
 	}
@@ -39,20 +35,13 @@ func TestG84AnErrorRouteBehindTheGateEnds(t *testing.T) {
 
 // TestG65RulesOnAQueryThatMatchersCannotRead: Caddy takes a malformed query for one that does not match.
 func TestG65RulesOnAQueryThatMatchersCannotRead(t *testing.T) {
-	g := startBoth(t, siteWith("", `
-	@admin query admin=1
+	g := startBoth(t, siteWith("", `	@admin query admin=1
 	@plain {
 		path /pub/*
 		not query admin=1
 	}
-	handle {
-		protect {
-			require @admin scope trusted
-			anonymous @plain
-		}
-		reverse_proxy UPSTREAM
-	}
-`))
+`+
+		gated("", "require @admin scope trusted", "anonymous @plain")))
 	token := g.server("public")
 	for target, want := range map[string]int{
 		"/x?a=1": 200, "/x?admin=1": 403, "/x?admin=1&%zz": 403, "/x?admin=1;": 403, "/x?%zz": 403,
@@ -72,16 +61,7 @@ func TestG65RulesOnAQueryThatMatchersCannotRead(t *testing.T) {
 // TestG64RulesOnPathsWithAndWithoutASlash: an absolute-form target without a path is "/" to the upstream, and many
 // upstreams take a path with a slash at its end for the one without.
 func TestG64RulesOnPathsWithAndWithoutASlash(t *testing.T) {
-	g := startBoth(t, siteWith("", `
-	handle {
-		protect {
-			require / scope trusted
-			require /orders/export scope trusted
-			require /orders/admin/* scope trusted
-		}
-		reverse_proxy UPSTREAM
-	}
-`))
+	g := startBoth(t, siteWith("", gated("", "require / scope trusted", "require /orders/export scope trusted", "require /orders/admin/* scope trusted")))
 	token := g.server("public")
 	for _, target := range []string{
 		"/", "http://" + g.addr, "http://" + g.addr + "?x", "/orders/export", "/orders/export/", "/orders/admin", "/orders/admin/",
@@ -102,14 +82,7 @@ func TestG64RulesOnPathsWithAndWithoutASlash(t *testing.T) {
 // TestG64ATargetWithoutAPathIsTheRoot: what needs no token at "/" needs none without a path either, and what needs one
 // does.
 func TestG64ATargetWithoutAPathIsTheRoot(t *testing.T) {
-	g := startBoth(t, siteWith("", `
-	handle {
-		protect {
-			anonymous /
-		}
-		reverse_proxy UPSTREAM
-	}
-`))
+	g := startBoth(t, siteWith("", gated("", "anonymous /")))
 	for target, want := range map[string]int{"/": 200, "http://" + g.addr: 200, "http://" + g.addr + "?x": 200, "/x": 401} {
 		if status, _, body := g.asked(t, g.request("GET", target)); status != want {
 			t.Errorf("%s: %d %s, want %d", target, status, body, want)
@@ -122,12 +95,7 @@ func TestG64ATargetWithoutAPathIsTheRoot(t *testing.T) {
 // it issues then must not live on for hours.
 func TestT16TokensOfTheMomentAfterDisabling(t *testing.T) {
 	c := setClock(t)
-	g := startGate(t, siteWith("", `
-	handle {
-		protect
-		reverse_proxy UPSTREAM
-	}
-`))
+	g := startGate(t, siteWith("", gated("")))
 	registry := g.app().registry
 	client, _, err := registry.AddClient(t.Context(), store.Client{ID: "late"})
 	if err != nil {
@@ -158,17 +126,7 @@ func TestT16TokensOfTheMomentAfterDisabling(t *testing.T) {
 // TestG57CredentialsKeptBackFromErrorRoutes: when the upstream of an anonymous request fails, error routes got the
 // request with everything that had been kept back from the upstream, and the error log got the query.
 func TestG57CredentialsKeptBackFromErrorRoutes(t *testing.T) {
-	g := startBoth(t, siteWith("", `
-	handle /pub/* {
-		protect {
-			anonymous /pub/*
-		}
-		reverse_proxy 127.0.0.1:1
-	}
-	handle_errors {
-		reverse_proxy UPSTREAM
-	}
-`))
+	g := startBoth(t, siteWith("", gatedDown("/pub/*", "anonymous /pub/*")+errorsProxied))
 	const forged, secret = "forged.by.nobody", "QUERYSECRET"
 	for _, target := range []string{"/pub/x", "/pub/x?access_token=" + secret} {
 		status, _, _ := g.asked(t, g.request("GET", target, bearer(forged), "Cookie: accessToken="+secret+"; theme=dark"))
@@ -187,12 +145,7 @@ func TestG57CredentialsKeptBackFromErrorRoutes(t *testing.T) {
 // TestF17AClockThatJumpsAheadRevivesNothing: a look at the clock an hour ahead deleted revocations for good.
 func TestF17AClockThatJumpsAheadRevivesNothing(t *testing.T) {
 	c := setClock(t)
-	g := startGate(t, siteWith("", `
-	handle {
-		protect
-		reverse_proxy UPSTREAM
-	}
-`))
+	g := startGate(t, siteWith("", gated("")))
 	token := g.server("public")
 	status, _, body := g.do(http.MethodPost, "/oauth/revoke", "token="+token+"&client_id=conf&client_secret="+confSecret,
 		"Content-Type", "application/x-www-form-urlencoded")
@@ -217,14 +170,7 @@ func TestF17AClockThatJumpsAheadRevivesNothing(t *testing.T) {
 // for the old audience went on to accept the token.
 func TestT95RevocationAsksForNoAudience(t *testing.T) {
 	audience := func(name string) string {
-		return strings.Replace(siteWith("", `
-	handle {
-		protect {
-			audience https://old.example
-		}
-		reverse_proxy UPSTREAM
-	}
-`), "oauth {\n", fmt.Sprintf("oauth {\n\t\taudience https://%s.example\n", name), 1)
+		return strings.Replace(siteWith("", gated("", "audience https://old.example")), "oauth {\n", fmt.Sprintf("oauth {\n\t\taudience https://%s.example\n", name), 1)
 	}
 	g := startGate(t, audience("old"))
 	token := g.server("public")
@@ -249,14 +195,7 @@ func TestG78AnonymousForEverythingIsRefused(t *testing.T) {
 	for _, matcher := range []string{"@open {\n}", "@open path *", "@open path /*", "@open path /a /*"} {
 		g := &gatehouse{t: t, vars: strings.NewReplacer("ADDR", freeAddr(t), "ADMIN", freeAddr(t), "UPSTREAM", "127.0.0.1:1",
 			"SECRET", confSecret, "LOG", t.TempDir()+"/log", "DIR", t.TempDir())}
-		err := g.tryReload(siteWith("", matcher+`
-	handle {
-		protect {
-			anonymous @open
-		}
-		reverse_proxy UPSTREAM
-	}
-`))
+		err := g.tryReload(siteWith("", matcher+"\n"+gated("", "anonymous @open")))
 		if err == nil || !strings.Contains(err.Error(), "would protect nothing") {
 			t.Errorf("%q: %v", matcher, err)
 		}
@@ -272,19 +211,8 @@ func TestG64NotAnonymousInAnyReading(t *testing.T) {
 		not method GET
 		not header X-Key *
 	}
-	handle {
-		protect {
-			anonymous @most
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle_path /two/* {
-		protect {
-			anonymous @plain
-		}
-		reverse_proxy UPSTREAM
-	}
-`))
+`+
+		gated("", "anonymous @most")+gatedBelow("/two/*", "anonymous @plain")))
 	for request, want := range map[string]int{
 		"GET /": 200, "GET /orders/": 200, "GET /administrator": 200, "HEAD /orders": 200,
 		"GET /admin/": 401, "GET /admin/x": 401, "GET /admin": 401, "HEAD /admin": 401, "GET /Admin": 401, "GET /exact": 401, "GET /exact/": 401,

@@ -152,10 +152,7 @@ const accessCookie = "accessToken"
 
 // TestS15FilterOfARouteUnderProtect: the gate's own route, with the filter as the documents show it.
 func TestS15FilterOfARouteUnderProtect(t *testing.T) {
-	text := strings.Replace(siteWith("\t\tlog_credentials", `	handle {
-		protect
-		reverse_proxy UPSTREAM
-	}`), "http://ADDR {\n\tlog\n", "http://ADDR {\n\tlog access {\n\t\toutput file DIR/access.log\n\t\tformat filter {\n\t\t\tfields {\n\t\t\t\trequest>uri oauth\n\t\t\t\trequest>headers oauth\n\t\t\t\tresp_headers>Location oauth\n\t\t\t}\n\t\t}\n\t}\n", 1)
+	text := strings.Replace(siteWith("\t\tlog_credentials", gated("")), "http://ADDR {\n\tlog\n", "http://ADDR {\n\tlog access {\n\t\toutput file DIR/access.log\n\t\tformat filter {\n\t\t\tfields {\n\t\t\t\trequest>uri oauth\n\t\t\t\trequest>headers oauth\n\t\t\t\tresp_headers>Location oauth\n\t\t\t}\n\t\t}\n\t}\n", 1)
 	g := startGate(t, withFilteredLog(text))
 	token := g.server("public")
 	g.passed(t, g.request("GET", "/x?code=s3cret-code&page=1", bearer(token), "Cookie: a=s3cret-cookie", "Referer: /?id_token_hint=s3cret-hint&state=kept", "User-Agent: known"))

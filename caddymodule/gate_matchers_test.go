@@ -7,7 +7,7 @@ import (
 )
 
 // matched is a site whose matchers ask who is calling, and answer with what they found.
-const matched = `	@read oauth_scope orders.read
+var matched = `	@read oauth_scope orders.read
 	@both oauth_scope trusted orders.read
 	@lines {
 		oauth_scope trusted
@@ -73,13 +73,9 @@ const matched = `	@read oauth_scope orders.read
 			reverse_proxy UPSTREAM
 		}
 	}
-	handle /rules/* {
-		protect {
-			require @admin scope trusted
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle_errors {
+` +
+	gated("/rules/*", "require @admin scope trusted") +
+	`	handle_errors {
 		header @read +X-Found read
 		header @none +X-Found none
 		header X-Id "{http.auth.user.id}"

@@ -372,16 +372,8 @@ func TestG68Preflights(t *testing.T) {
 		header Origin *
 		header Access-Control-Request-Method *
 	}
-	handle /cors/* {
-		protect trusted {
-			anonymous @preflight
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle {
-		protect trusted
-		reverse_proxy UPSTREAM
-	}`))
+`+
+		gated("/cors/* trusted", "anonymous @preflight")+gated(" trusted")))
 	preflight := []string{"Origin: https://app.test", "Access-Control-Request-Method: PUT"}
 	for _, lines := range [][]string{nil, preflight, preflight[:1]} {
 		g.refused(t, g.request("OPTIONS", "/x", lines...), 401)

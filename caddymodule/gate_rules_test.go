@@ -174,17 +174,7 @@ func TestG70ExpressionsSeeThePathThatIsForwarded(t *testing.T) {
 // TestG84StepUp: who has to sign in anew or in another way is told so, and what is asked for (RFC 9470 §3).
 func TestG84StepUp(t *testing.T) {
 	now := setClock(t)
-	g := startGate(t, siteWith("", `	handle {
-		protect {
-			require /gold/* acr gold urn:example:platinum
-			require /fresh/* max_age 5m
-			require /hurry/* max_age 1m
-			require /both/* acr gold
-			require /both/* max_age 1h
-			require /both/very/* max_age 1m
-		}
-		reverse_proxy UPSTREAM
-	}`))
+	g := startGate(t, siteWith("", gated("", "require /gold/* acr gold urn:example:platinum", "require /fresh/* max_age 5m", "require /hurry/* max_age 1m", "require /both/* acr gold", "require /both/* max_age 1h", "require /both/very/* max_age 1m")))
 	f := g.forger()
 	user := func(age time.Duration, acr any) string {
 		return g.watched(f.claiming(map[string]any{"sub": "u-1", "acr": acr, "auth_time": node.Clock().Add(-age).Unix()}))

@@ -476,8 +476,7 @@ func extendedConnect(t *testing.T, over socketKind) {
 			if seen.has(t, identity.Subject, "conf"); test.want != "200" || seen.Method != http.MethodGet {
 				t.Errorf("%s: the upstream was sent\n%s", name, seen.Raw)
 			}
-			seen.has(t, identity.Role)
-			seen.has(t, ":protocol")
+			seen.has(t, identity.Role).has(t, ":protocol")
 		}
 		if s.close(); test.want == "200" {
 			u.gone(t, "/socket")

@@ -23,28 +23,10 @@ import (
 
 const ordersAudience = "https://orders.example"
 
-const swappingRoutes = `	handle /any/* {
-		protect {
-			upstream_token swap https://orders.example
-			anonymous /any/pub/*
-			token_from cookie app
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /optional/* {
-		protect {
-			upstream_token swap https://stock.example
-			optional
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /strip/* {
-		protect {
-			upstream_token strip
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /retried/* {
+var swappingRoutes = gated("/any/*", "upstream_token swap https://orders.example", "anonymous /any/pub/*", "token_from cookie app") +
+	gated("/optional/*", "upstream_token swap https://stock.example", "optional") +
+	gated("/strip/*", "upstream_token strip") +
+	`	handle /retried/* {
 		protect {
 			upstream_token swap https://orders.example
 		}
@@ -54,38 +36,11 @@ const swappingRoutes = `	handle /any/* {
 			fail_duration 30s
 		}
 	}
-	handle /down/* {
-		protect {
-			upstream_token swap https://orders.example
-		}
-		reverse_proxy 127.0.0.1:1
-	}
-	handle /down-strip/* {
-		protect {
-			upstream_token strip
-		}
-		reverse_proxy 127.0.0.1:1
-	}
-	handle /orders/* {
-		protect {
-			audience https://orders.example
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /behind/* {
-		protect {
-			audience https://orders.example
-			upstream_token swap https://behind.example
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle {
-		protect
-		reverse_proxy UPSTREAM
-	}
-	handle_errors {
-		reverse_proxy UPSTREAM
-	}`
+` +
+	gatedDown("/down/*", "upstream_token swap https://orders.example") +
+	gatedDown("/down-strip/*", "upstream_token strip") + gated("/orders/*", "audience https://orders.example") +
+	gated("/behind/*", "audience https://orders.example", "upstream_token swap https://behind.example") + gated("") +
+	errorsProxied
 
 // swapped is the one credential of a request that an upstream got: a token of ours for that audience.
 func (g *gateway) swapped(t *testing.T, r *recorded, original, audience string) (string, jwt.MapClaims) {
@@ -177,21 +132,9 @@ func TestG57ClientsTokenNeverReachesTheUpstream(t *testing.T) {
 	}
 }
 
-const signingRoutes = `	handle /asserted/* {
-		protect {
-			issuer self corp
-			forward assertion X-Gate-Assertion https://orders.example
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /swapped/* {
-		protect {
-			issuer self corp
-			upstream_token swap https://orders.example
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /any/* {
+var signingRoutes = gated("/asserted/*", "issuer self corp", "forward assertion X-Gate-Assertion https://orders.example") +
+	gated("/swapped/*", "issuer self corp", "upstream_token swap https://orders.example") +
+	`	handle /any/* {
 `
 
 // TestG57G94NothingPassesWhileNobodyCanSign: a node that has not read its store yet knows the callers of another issuer, and cannot
@@ -263,22 +206,9 @@ func TestSwapOfAnotherIssuersToken(t *testing.T) {
 	p := startProvider(t)
 	caddyfile := strings.Replace(trustSite, "\n\toauth_server\n", `
 	oauth_server
-	handle /swap/* {
-		protect {
-			issuer self corp
-			upstream_token swap https://orders.example
-			forward assertion X-Gate-Assertion https://orders.example
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /behind/* {
-		protect {
-			audience https://orders.example
-			upstream_token swap https://behind.example
-		}
-		reverse_proxy UPSTREAM
-	}
-`, 1)
+`+
+		gated("/swap/*", "issuer self corp", "upstream_token swap https://orders.example", "forward assertion X-Gate-Assertion https://orders.example")+
+		gated("/behind/*", "audience https://orders.example", "upstream_token swap https://behind.example"), 1)
 	g := &trustGate{startBoth(t, trusting(p, caddyfile)), p}
 	g.awaitKeys()
 	theirs := g.watched(g.forger().claiming(map[string]any{"sub": "u-ada", "client_id": "conf", "sid": "family-of-u-ada", "org": "acme"}))

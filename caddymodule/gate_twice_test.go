@@ -105,8 +105,7 @@ func TestG149TwoGatesOnAWay(t *testing.T) {
 				return
 			}
 			seen := g.upstream.one(t)
-			seen.has(t, "Authorization", test.relayed...)
-			seen.has(t, identity.Subject, "conf")
+			seen.has(t, "Authorization", test.relayed...).has(t, identity.Subject, "conf")
 		})
 	}
 }

@@ -17,25 +17,9 @@ import (
 // Protocols that a client may switch to. In a tunnel nobody asks the gate any more.
 
 // upgradeRoutes are one route of each kind that lets a request through.
-const upgradeRoutes = `	handle /anonymous/* {
-		protect {
-			anonymous /anonymous/*
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /optional/* {
-		protect {
-			optional
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /docker/* {
-		protect {
-			upgrade tcp
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /asking/* {
+var upgradeRoutes = gated("/anonymous/*", "anonymous /anonymous/*") + gated("/optional/*", "optional") +
+	gated("/docker/*", "upgrade tcp") +
+	`	handle /asking/* {
 		protect {
 			anonymous /asking/*
 		}
@@ -44,10 +28,8 @@ const upgradeRoutes = `	handle /anonymous/* {
 			header_up Upgrade h2c
 		}
 	}
-	handle {
-		protect
-		reverse_proxy UPSTREAM
-	}`
+` +
+	gated("")
 
 // eagerUpstream switches to whatever is asked for, HTTP/2 without HTTP2-Settings included, as Hypercorn does. Inside HTTP/2
 // it serves every request, and tells of it on tunnelled.
@@ -101,8 +83,7 @@ func TestG50OtherUpgradesAreOrdinaryRequests(t *testing.T) {
 		} {
 			t.Run(name+" at "+target, func(t *testing.T) {
 				seen := g.ordinary(t, g.request("GET", target, append(lines, more...)...), tunnelled)
-				seen.has(t, "Upgrade")
-				seen.has(t, "HTTP2-Settings")
+				seen.has(t, "Upgrade").has(t, "HTTP2-Settings")
 				if more != nil {
 					seen.ours(t, "conf")
 				} else {
@@ -227,17 +208,7 @@ func TestG50NobodyAsked(t *testing.T) {
 
 // TestG50ARefusalIsNoTunnel: error routes may have an upstream too, which gets an ordinary request of whoever was refused.
 func TestG50ARefusalIsNoTunnel(t *testing.T) {
-	g := startGate(t, siteWith("", `	handle /down/* {
-		protect
-		reverse_proxy 127.0.0.1:1
-	}
-	handle {
-		protect
-		reverse_proxy UPSTREAM
-	}
-	handle_errors {
-		reverse_proxy UPSTREAM
-	}`))
+	g := startGate(t, siteWith("", gatedDown("/down/*")+gated("")+errorsProxied))
 	g.upstream.answer = websocketUpstream
 	for _, request := range []string{
 		g.request("GET", "/x", webSocket...), g.request("GET", "/x", "Connection: Upgrade", "Upgrade: h2c"),

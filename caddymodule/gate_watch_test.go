@@ -188,7 +188,7 @@ func (g *gateway) passed(t *testing.T, request string) *recorded {
 
 // has fails unless the request has exactly these values under a name; no value means that the header is absent in every
 // spelling.
-func (r *recorded) has(t *testing.T, name string, values ...string) {
+func (r *recorded) has(t *testing.T, name string, values ...string) *recorded {
 	t.Helper()
 	var got []string
 	for spelling, found := range r.Header {
@@ -199,6 +199,7 @@ func (r *recorded) has(t *testing.T, name string, values ...string) {
 	if !slices.Equal(got, values) {
 		t.Errorf("%s: %q, want %q, in:\n%s", name, got, values, r.Raw)
 	}
+	return r
 }
 
 // setClock gives every node that is made from now on a clock that stands still until the test moves it: what is decided to

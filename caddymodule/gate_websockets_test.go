@@ -51,11 +51,8 @@ func overEachSocket(t *testing.T, test func(*testing.T, socketKind)) {
 func TestG147ErrorRoutesSeeTheGetOfAWebSocket(t *testing.T) { overEachSocket(t, failingSocket) }
 
 func failingSocket(t *testing.T, over socketKind) {
-	g := watchedGate(t, startGatehouseAt(t, freeTLSAddr(t), siteWith("\t\tprotocols h1 h2c", `	handle {
-		protect
-		reverse_proxy 127.0.0.1:1
-	}
-	handle_errors {
+	g := watchedGate(t, startGatehouseAt(t, freeTLSAddr(t), siteWith("\t\tprotocols h1 h2c", gatedDown("")+
+		`	handle_errors {
 		@get method GET
 		handle @get {
 			reverse_proxy UPSTREAM {
@@ -74,8 +71,7 @@ func failingSocket(t *testing.T, over socketKind) {
 	if seen.Method != http.MethodGet {
 		t.Errorf("the error route got %s", seen.Method)
 	}
-	seen.has(t, "Upgrade")
-	seen.has(t, "Authorization")
+	seen.has(t, "Upgrade").has(t, "Authorization")
 	seen.has(t, "X-Caller", "conf") // as whenever something behind the gate fails
 	g.eventually("the log says why", func() bool { return strings.Contains(g.logs(), "connection refused") })
 }

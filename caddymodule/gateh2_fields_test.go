@@ -41,8 +41,7 @@ func TestG49FieldsOfTheConnectionOverHTTP2(t *testing.T) {
 					continue
 				}
 				seen := g.upstream.one(t)
-				seen.ours(t, "conf")
-				seen.has(t, "Authorization", credential)
+				seen.ours(t, "conf").has(t, "Authorization", credential)
 				for _, absent := range []string{"Upgrade", "Proxy", "HTTP2-Settings", "Transfer-Encoding", "Keep-Alive", "Proxy-Connection"} {
 					seen.has(t, absent)
 				}
@@ -73,11 +72,8 @@ func TestG51TrailersOfRPCs(t *testing.T) {
 	go func() { _ = server.Serve(listener) }()
 	defer func() { _ = server.Close() }()
 
-	g := startGate(t, speakingH2(siteWith("", `	handle /one/* {
-		protect
-		reverse_proxy UPSTREAM
-	}
-	handle {
+	g := startGate(t, speakingH2(siteWith("", gated("/one/*")+
+		`	handle {
 		protect {
 			anonymous /pub/*
 		}

@@ -14,14 +14,8 @@ import (
 // TestG70TheGateJudgesWhatGoesOn: where the path is changed before the gate, the gate judges the changed one, and where it is
 // changed behind it, that is what the operator made of a request which was judged as it came.
 func TestG70TheGateJudgesWhatGoesOn(t *testing.T) {
-	g := startBoth(t, siteWith("", `	handle_path /x/* {
-		protect {
-			anonymous /public/*
-			require /api/* scope trusted
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /after/* {
+	g := startBoth(t, siteWith("", gatedBelow("/x/*", "anonymous /public/*", "require /api/* scope trusted")+
+		`	handle /after/* {
 		route {
 			protect {
 				anonymous /after/public/*
@@ -175,8 +169,7 @@ func TestG82AnotherAuthentication(t *testing.T) {
 				if c.subject == "" {
 					r.anonymous(t)
 				} else {
-					r.has(t, identity.Subject, c.subject)
-					r.has(t, identity.Role)
+					r.has(t, identity.Subject, c.subject).has(t, identity.Role)
 				}
 			}
 		})
@@ -207,30 +200,8 @@ func TestG93HeadersThatNoClaimGoesInto(t *testing.T) {
 
 // TestG95ProxyHeaderOnEveryWay: CGI programs take it for the proxy that they should use.
 func TestG95ProxyHeaderOnEveryWay(t *testing.T) {
-	g := startBoth(t, siteWith("", `	handle /pub/* {
-		protect {
-			anonymous /pub/*
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /optional/* {
-		protect {
-			optional
-			forward off
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /down/* {
-		protect
-		reverse_proxy 127.0.0.1:1
-	}
-	handle {
-		protect
-		reverse_proxy UPSTREAM
-	}
-	handle_errors {
-		reverse_proxy UPSTREAM
-	}`))
+	g := startBoth(t, siteWith("", gated("/pub/*", "anonymous /pub/*")+gated("/optional/*", "optional", "forward off")+gatedDown("/down/*")+
+		gated("")+errorsProxied))
 	token := g.server("public")
 	for _, proxy := range []string{"Proxy: http://evil.test:8080", "proxy: a", "PROXY:a", "pRoXy: "} {
 		for _, target := range []string{"/x", "/pub/x", "/optional/x", "/down/x", "/bad", "/a;b"} {

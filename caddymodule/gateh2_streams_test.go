@@ -49,8 +49,7 @@ func TestG73StreamsOfOneConnection(t *testing.T) {
 		if r.Target == "/any/with" {
 			r.ours(t, "conf")
 		} else {
-			r.anonymous(t)
-			r.has(t, "Authorization")
+			r.anonymous(t).has(t, "Authorization")
 		}
 	}
 	if len(targets) != 2 || targets["/any/with"] != 2 || targets["/mixed/pub/x"] != 1 {

@@ -178,8 +178,7 @@ func TestNginxAsksTheGate(t *testing.T) {
 			if test.target == "/status" {
 				seen.anonymous(t)
 			} else {
-				seen.has(t, "X-Auth-Subject", "conf")
-				seen.has(t, "X-Auth-Client", "conf")
+				seen.has(t, "X-Auth-Subject", "conf").has(t, "X-Auth-Client", "conf")
 			}
 			seen.has(t, "Authorization")
 		})
@@ -316,11 +315,9 @@ func TestNginxG48FakedIdentity(t *testing.T) {
 				case "/status":
 					seen.anonymous(t)
 				case "/orders/1":
-					seen.has(t, "X-Auth-Subject", "conf")
-					seen.has(t, "X-Auth-Role")
+					seen.has(t, "X-Auth-Subject", "conf").has(t, "X-Auth-Role")
 				default:
-					seen.has(t, "X-Auth-Subject", "u-ada")
-					seen.has(t, "X-Auth-Role", "admin")
+					seen.has(t, "X-Auth-Subject", "u-ada").has(t, "X-Auth-Role", "admin")
 				}
 			}
 		})
@@ -399,8 +396,7 @@ func TestNginxG50PassesNoOtherUpgrade(t *testing.T) {
 				nginx.request("GET", "/status", lines...), nginx.request("GET", "/orders/1", append(lines, bearer(g.server("orders.read")))...),
 			} {
 				seen := nginx.ordinary(t, request, tunnelled)
-				seen.has(t, "Upgrade")
-				seen.has(t, "HTTP2-Settings")
+				seen.has(t, "Upgrade").has(t, "HTTP2-Settings")
 			}
 		})
 	}
