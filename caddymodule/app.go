@@ -174,18 +174,22 @@ func (a *App) issues() bool { return a.settings.URL != "" }
 // newIssuer puts the configuration and the node together. Store and master key join in Start.
 func (a *App) newIssuer() *tokenissuer.Issuer {
 	return &tokenissuer.Issuer{
-		Settings:      a.settings.Settings,
-		Authenticated: tokenissuer.NewClientCache(),   // of this configuration: it may declare clients
-		Usernames:     tokenissuer.NewUsernameCache(), // likewise: it may declare users
-		Families:      tokenissuer.NewFamilyCache(),   // likewise
-		Keys:          a.node.Keys,
-		Hasher:        a.node.Passwords,
-		Origins:       tokenissuer.NewOrigins(a.clients, a.node.StoreTime),
-		Revocations:   a.node.Revocations,
-		Refresh:       a.node.Refresh,
-		Verifier:      a.node.Verifier,
-		Attempts:      a.node.Attempts,
-		Now:           a.node.StoreTime,
+		Records: tokenissuer.Records{
+			Authenticated: tokenissuer.NewClientCache(),   // of this configuration: it may declare clients
+			Usernames:     tokenissuer.NewUsernameCache(), // likewise: it may declare users
+			Families:      tokenissuer.NewFamilyCache(),   // likewise
+			Revocations:   a.node.Revocations,
+			Refresh:       a.node.Refresh,
+			Now:           a.node.StoreTime,
+		},
+		Credentials: tokenissuer.Credentials{
+			Keys:     a.node.Keys,
+			Verifier: a.node.Verifier,
+		},
+		Settings: a.settings.Settings,
+		Hasher:   a.node.Passwords,
+		Origins:  tokenissuer.NewOrigins(a.clients, a.node.StoreTime),
+		Attempts: a.node.Attempts,
 	}
 }
 

@@ -25,8 +25,14 @@ func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	another := &tokenissuer.Issuer{
-		Settings: is.Settings, Directory: is.Directory, Keys: ks, Master: is.Master, JTIMAC: is.JTIMAC,
-		Verifier: accesstoken.NewVerifier(is.URL, ks, is.Revocations, time.Minute, node.Clock), Now: node.Clock,
+		Records: tokenissuer.Records{Directory: is.Directory, Now: node.Clock},
+		Credentials: tokenissuer.Credentials{
+			Keys:     ks,
+			Master:   is.Master,
+			JTIMAC:   is.JTIMAC,
+			Verifier: accesstoken.NewVerifier(is.URL, ks, is.Revocations, time.Minute, node.Clock),
+		},
+		Settings: is.Settings,
 	}
 	unheard, err := (&tokenissuer.Registry{Issuer: another, Stored: g.app().node.Store()}).MintServerToken(t.Context(), "conf", "public", 0)
 	if err != nil {

@@ -29,8 +29,13 @@ func BenchmarkTM1ClientRefusals(b *testing.B) {
 		b.Fatal(err)
 	}
 	issuer := &tokenissuer.Issuer{
-		Store: st, Directory: store.OverlayDirectory{Declared: declared, Stored: st},
-		Authenticated: tokenissuer.NewClientCache(), Revocations: accesstoken.NewRevocationSet(), Now: time.Now,
+		Records: tokenissuer.Records{
+			Store:         st,
+			Directory:     store.OverlayDirectory{Declared: declared, Stored: st},
+			Authenticated: tokenissuer.NewClientCache(),
+			Revocations:   accesstoken.NewRevocationSet(),
+			Now:           time.Now,
+		},
 	}
 	registry := &tokenissuer.Registry{Issuer: issuer, Declared: declared, Stored: st}
 	add := func(client store.Client) {

@@ -24,7 +24,8 @@ func BenchmarkTM2SignInRefusals(b *testing.B) {
 	}
 	defer func() { _ = st.Close() }()
 	issuer := &tokenissuer.Issuer{
-		Store: st, Directory: st, Revocations: accesstoken.NewRevocationSet(), Hasher: passwords.NewHasher(), Now: time.Now,
+		Records: tokenissuer.Records{Store: st, Directory: st, Revocations: accesstoken.NewRevocationSet(), Now: time.Now},
+		Hasher:  passwords.NewHasher(),
 	}
 	registry := &tokenissuer.Registry{Issuer: issuer, Stored: st}
 	if _, err := registry.AddOrganisation(b.Context(), store.Organisation{ID: "acme"}); err != nil {

@@ -161,7 +161,8 @@ func newTargets(tb testing.TB, st store.Store) *targets {
 	}
 	all := &targets{Store: st}
 	all.issuer = &tokenissuer.Issuer{
-		Directory: store.OverlayDirectory{Declared: declared, Stored: all}, Attempts: memstore.NewAttempts(100), Now: time.Now,
+		Records:  tokenissuer.Records{Directory: store.OverlayDirectory{Declared: declared, Stored: all}, Now: time.Now},
+		Attempts: memstore.NewAttempts(100),
 	}
 	return all
 }

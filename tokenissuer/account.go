@@ -82,37 +82,37 @@ func (a *Application) with(f *store.TokenFamily) *Application {
 }
 
 // RevokeApplication takes back what a user has allowed a client: its tokens, its codes, and the consent.
-func (is *Issuer) RevokeApplication(ctx context.Context, user *store.User, clientID string) error {
+func (k *Records) RevokeApplication(ctx context.Context, user *store.User, clientID string) error {
 	if clientID == "" {
 		return oauth.MissingParameter("application")
 	}
-	if err := is.Store.DropConsent(ctx, user.ID, clientID); err != nil {
+	if err := k.Store.DropConsent(ctx, user.ID, clientID); err != nil {
 		return oauth.Unavailable("store_unavailable", err)
 	}
-	return is.endFamilies(ctx, store.FamilyFilter{
+	return k.endFamilies(ctx, store.FamilyFilter{
 		UserID: user.ID, ClientID: clientID, Origins: []oauth.GrantType{oauth.AuthorizationCode, oauth.PasswordGrant, store.AdminCreated},
 	})
 }
 
 // EndSessionOf ends one of a user's sessions. Another user's is left alone, as if it did not exist.
-func (is *Issuer) EndSessionOf(ctx context.Context, user *store.User, sessionID string) error {
-	f, err := is.family(ctx, sessionID)
+func (k *Records) EndSessionOf(ctx context.Context, user *store.User, sessionID string) error {
+	f, err := k.family(ctx, sessionID)
 	if err != nil || f == nil || f.UserID != user.ID || f.Origin != store.BrowserSession {
 		return err
 	}
-	return is.endFamilies(ctx, store.FamilyFilter{ID: f.ID})
+	return k.endFamilies(ctx, store.FamilyFilter{ID: f.ID})
 }
 
 // SignOutEverywhere ends everything that acts for the user, and what the user has created for others.
-func (is *Issuer) SignOutEverywhere(ctx context.Context, user *store.User) error {
-	return is.endPerson(ctx, user.ID)
+func (k *Records) SignOutEverywhere(ctx context.Context, user *store.User) error {
+	return k.endPerson(ctx, user.ID)
 }
 
 // endPerson ends every family of a user, and every one of which the user is the actor. Those go first, so that a session in
 // which this failed lives and can repeat it; and once more when nothing is left that could create others.
-func (is *Issuer) endPerson(ctx context.Context, id string) error {
+func (k *Records) endPerson(ctx context.Context, id string) error {
 	for _, which := range []store.FamilyFilter{{ActorID: id}, {UserID: id}, {ActorID: id}} {
-		if err := is.endFamilies(ctx, which); err != nil {
+		if err := k.endFamilies(ctx, which); err != nil {
 			return err
 		}
 	}

@@ -104,11 +104,11 @@ func (is *Issuer) ReadAuthorization(client *store.Client, target RedirectTarget,
 
 // checkChallenge holds the request to S256, which a client without a secret must use (RFC 9700 §2.1.1), and any other where
 // the operator says so.
-func (is *Issuer) checkChallenge(client *store.Client, p AuthorizationParameters) error {
+func (se *Settings) checkChallenge(client *store.Client, p AuthorizationParameters) error {
 	switch {
 	case p.CodeChallenge == "" && p.CodeChallengeMethod != "":
 		return oauth.MissingParameter("code_challenge")
-	case p.CodeChallenge == "" && (client.IsPublic() || client.PKCERequired || is.PKCERequired):
+	case p.CodeChallenge == "" && (client.IsPublic() || client.PKCERequired || se.PKCERequired):
 		return oauth.NewError(oauth.InvalidRequest, "code_challenge_missing").WithDescription("Missing required parameter: code_challenge.")
 	case p.CodeChallenge == "":
 		return nil
@@ -201,14 +201,14 @@ func (r *AuthorizationRequest) asksForSignIn(authTime, now time.Time) bool {
 
 // hasConsent reports whether the user need not be asked: the client is the operator's own, or a confidential one that was
 // allowed as much before. A client without a secret is always asked about, because anybody can use its id.
-func (is *Issuer) hasConsent(ctx context.Context, r *AuthorizationRequest, client *store.Client, user *store.User) (bool, error) {
+func (k *Records) hasConsent(ctx context.Context, r *AuthorizationRequest, client *store.Client, user *store.User) (bool, error) {
 	if client.FirstParty {
 		return true, nil
 	}
 	if client.IsPublic() {
 		return false, nil
 	}
-	allowed, err := is.Store.Consent(ctx, user.ID, client.ID)
+	allowed, err := k.Store.Consent(ctx, user.ID, client.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
@@ -251,8 +251,8 @@ func refreshDeclined(asked, allowed oauth.Scopes) bool {
 }
 
 // remember keeps what the user has said of the scopes that were asked about. What was said of others before stays.
-func (is *Issuer) remember(ctx context.Context, user *store.User, client *store.Client, asked, allowed oauth.Scopes, now time.Time) error {
-	before, err := is.Store.Consent(ctx, user.ID, client.ID)
+func (k *Records) remember(ctx context.Context, user *store.User, client *store.Client, asked, allowed oauth.Scopes, now time.Time) error {
+	before, err := k.Store.Consent(ctx, user.ID, client.ID)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
@@ -260,7 +260,7 @@ func (is *Issuer) remember(ctx context.Context, user *store.User, client *store.
 		return nil // as when nobody was asked
 	}
 	others := slices.DeleteFunc(slices.Clone(before), asked.Has)
-	return is.Store.PutConsent(ctx, user.ID, client.ID, append(others, allowed...), now)
+	return k.Store.PutConsent(ctx, user.ID, client.ID, append(others, allowed...), now)
 }
 
 // beforeTokens is the expiry of a record of which no access token has come: records are kept for MaxLifetime beyond their expiry,

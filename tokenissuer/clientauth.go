@@ -207,9 +207,9 @@ func (c *ClientCache) Forget(id string) {
 }
 
 // builtInClient may hold what acts for a user and what the operator adds. Other scopes are for the clients that have them.
-func (is *Issuer) builtInClient() *store.Client {
+func (se *Settings) builtInClient() *store.Client {
 	scopes := oauth.Scopes{oauth.ScopeTrusted, oauth.ScopePublic}
-	for _, name := range is.SessionScopes {
+	for _, name := range se.SessionScopes {
 		if !scopes.Has(name) && !oauth.AsksForRefresh(name) {
 			scopes = append(scopes, name)
 		}

@@ -39,15 +39,15 @@ var exchanges = map[oauth.GrantType]func(*Issuer, context.Context, *store.Client
 }
 
 // serves reports whether Exchange knows the grant type.
-func (is *Issuer) serves(g oauth.GrantType) bool {
-	return exchanges[g] != nil && (g != oauth.PasswordGrant || is.PasswordGrant != nil)
+func (se *Settings) serves(g oauth.GrantType) bool {
+	return exchanges[g] != nil && (g != oauth.PasswordGrant || se.PasswordGrant != nil)
 }
 
 // ServedGrants lists the grant types that Exchange knows, for the metadata (RFC 8414 §2).
-func (is *Issuer) ServedGrants() []oauth.GrantType {
+func (se *Settings) ServedGrants() []oauth.GrantType {
 	var served []oauth.GrantType
 	for _, g := range oauth.KnownGrants {
-		if is.serves(g) {
+		if se.serves(g) {
 			served = append(served, g)
 		}
 	}
@@ -110,7 +110,7 @@ func (is *Issuer) exchangingClient(ctx context.Context, r TokenRequest) (*store.
 }
 
 // mayExchange reports whether the client may use the grant type. Our own client can do no more than what it is let in for.
-func (is *Issuer) mayExchange(client *store.Client, g oauth.GrantType) bool {
+func (se *Settings) mayExchange(client *store.Client, g oauth.GrantType) bool {
 	if client.ID == store.BuiltInClientID {
 		return true
 	}

@@ -105,15 +105,15 @@ func (m *FamilyCache) forget(id string) {
 
 // remembered returns the family of a genuine credential and its user as they were seen last; nil when nothing is known, or when
 // something is that speaks against them.
-func (is *Issuer) remembered(id string, genuine bool) (*store.TokenFamily, *store.User) {
-	if !genuine || is.Families == nil {
+func (k *Records) remembered(id string, genuine bool) (*store.TokenFamily, *store.User) {
+	if !genuine || k.Families == nil {
 		return nil, nil
 	}
-	known, ok := is.Families.families.GetIfPresent(id)
+	known, ok := k.Families.families.GetIfPresent(id)
 	if !ok {
 		return nil, nil
 	}
-	if is.Revocations.RevokedFamily(&known.family, known.user.Organisation) {
+	if k.Revocations.RevokedFamily(&known.family, known.user.Organisation) {
 		return nil, nil
 	}
 	return &known.family, &known.user
@@ -121,8 +121,8 @@ func (is *Issuer) remembered(id string, genuine bool) (*store.TokenFamily, *stor
 
 // storedFamily returns the family of a genuine credential, whatever its state; nil when there is none. For one that is not genuine
 // it asks as well, so that its timing does not reveal which.
-func (is *Issuer) storedFamily(ctx context.Context, id string, genuine bool) (*store.TokenFamily, error) {
-	f, err := is.Store.Family(ctx, id)
+func (k *Records) storedFamily(ctx context.Context, id string, genuine bool) (*store.TokenFamily, error) {
+	f, err := k.Store.Family(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, nil
@@ -145,11 +145,11 @@ func (m *FamilyCache) rotated(f *store.TokenFamily, user *store.User, r store.Ro
 func asStored(at time.Time) time.Time { return at.UTC().Truncate(time.Microsecond) }
 
 // standingUser returns the user who was remembered with a family, or else asks for the one who may still stand for it.
-func (is *Issuer) standingUser(ctx context.Context, f *store.TokenFamily, remembered *store.User) (*store.User, error) {
+func (k *Records) standingUser(ctx context.Context, f *store.TokenFamily, remembered *store.User) (*store.User, error) {
 	if remembered != nil {
 		return remembered, nil
 	}
-	user, err := is.livingUser(ctx, f)
+	user, err := k.livingUser(ctx, f)
 	if err == nil && user == nil {
 		err = oauth.NewError(oauth.InvalidGrant, "user_changed")
 	}

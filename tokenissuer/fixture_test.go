@@ -106,13 +106,15 @@ func newAuthority(tb testing.TB) *authority {
 		),
 	}
 	a.Issuer = &Issuer{
+		Records:     Records{Directory: a.directory, Authenticated: NewClientCache(), Store: a.store, Revocations: a.revocations, Now: a.gate.Now},
+		Credentials: Credentials{Keys: a.keySetState, Master: testMaster(tb), JTIMAC: accesstoken.NewJTIMAC(testMaster(tb)), Verifier: a.verifier},
 		Settings: Settings{
 			URL: tokentest.Issuer, Audience: []string{tokentest.Audience}, Lifetimes: store.DefaultLifetimes,
 			Scopes:      oauth.NewScopeCatalogue(oauth.Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
 			ClientLimit: Limit{Failures: 20, Window: time.Minute},
 		},
-		Directory: a.directory, Authenticated: NewClientCache(), Store: a.store, Keys: a.keySetState, Master: testMaster(tb), JTIMAC: accesstoken.NewJTIMAC(testMaster(tb)), Hasher: passwords.NewHasher(), Revocations: a.revocations,
-		Verifier: a.verifier, Attempts: a.attempts, Now: a.gate.Now,
+		Hasher:   passwords.NewHasher(),
+		Attempts: a.attempts,
 	}
 	return a
 }

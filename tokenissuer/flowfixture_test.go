@@ -79,14 +79,27 @@ func (f *flow) node() *Issuer {
 	revocations.Add(known...)
 	revocations.MarkFresh(f.clock())
 	return &Issuer{
+		Records: Records{
+			Directory:     f.store,
+			Authenticated: NewClientCache(),
+			Families:      NewFamilyCache(),
+			Store:         f.store,
+			Revocations:   revocations,
+			Now:           f.clock,
+		},
+		Credentials: Credentials{
+			Keys:     ks,
+			Master:   master,
+			JTIMAC:   accesstoken.NewJTIMAC(master),
+			Verifier: accesstoken.NewVerifier(tokentest.Issuer, ks, revocations, 5*time.Minute, f.clock),
+		},
 		Settings: Settings{
 			URL: tokentest.Issuer, Audience: []string{tokentest.Issuer}, Lifetimes: store.DefaultLifetimes, PasswordGrant: new(PasswordRules),
 			Scopes:       oauth.NewScopeCatalogue(oauth.Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
 			AccountLimit: Limit{Failures: 10, Window: time.Minute}, AddressLimit: Limit{Failures: 30, Window: time.Minute},
 		},
-		Directory: f.store, Authenticated: NewClientCache(), Families: NewFamilyCache(), Store: f.store, Keys: ks, Master: master, JTIMAC: accesstoken.NewJTIMAC(master), Hasher: passwords.NewHasher(),
-		Revocations: revocations, Attempts: memstore.NewAttempts(1000),
-		Now: f.clock, Verifier: accesstoken.NewVerifier(tokentest.Issuer, ks, revocations, 5*time.Minute, f.clock),
+		Hasher:   passwords.NewHasher(),
+		Attempts: memstore.NewAttempts(1000),
 	}
 }
 

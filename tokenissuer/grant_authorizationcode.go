@@ -56,20 +56,20 @@ func (is *Issuer) exchangeAuthorizationCode(ctx context.Context, client *store.C
 }
 
 // redeem spends the code of a family, which is then as given.
-func (is *Issuer) redeem(ctx context.Context, redeemed *store.TokenFamily, user *store.User) error {
-	outcome, f, err := is.Store.RedeemCode(ctx, redeemed.ID, store.Redemption{
+func (k *Records) redeem(ctx context.Context, redeemed *store.TokenFamily, user *store.User) error {
+	outcome, f, err := k.Store.RedeemCode(ctx, redeemed.ID, store.Redemption{
 		At: redeemed.Code.SpentAt, Generation: redeemed.Generation, ExpiresAt: redeemed.ExpiresAt, MaxFailures: maxCodeFailures,
 	})
 	if err == nil && outcome == store.Done {
-		is.Families.put(redeemed, user)
+		k.Families.put(redeemed, user)
 		return nil
 	}
-	is.Families.forget(redeemed.ID)
+	k.Families.forget(redeemed.ID)
 	switch {
 	case err != nil:
 		return oauth.Unavailable("store_unavailable", err)
 	case outcome == store.Replayed: // a request beside this one was first
-		return is.replayed(ctx, f)
+		return k.replayed(ctx, f)
 	}
 	return codeRefused(outcome)
 }
@@ -110,9 +110,9 @@ func codeRefused(outcome store.Outcome) error {
 }
 
 // replayed ends the family of a code that was used twice (RFC 6749 §4.1.2).
-func (is *Issuer) replayed(ctx context.Context, f *store.TokenFamily) error {
+func (k *Records) replayed(ctx context.Context, f *store.TokenFamily) error {
 	if f.RevokedAt.IsZero() {
-		if err := is.endFamilies(ctx, store.FamilyFilter{ID: f.ID}); err != nil {
+		if err := k.endFamilies(ctx, store.FamilyFilter{ID: f.ID}); err != nil {
 			return err
 		}
 	}
@@ -120,9 +120,9 @@ func (is *Issuer) replayed(ctx context.Context, f *store.TokenFamily) error {
 }
 
 // countWrongVerifier counts a wrong verifier of a code.
-func (is *Issuer) countWrongVerifier(ctx context.Context, f *store.TokenFamily) error {
-	is.Families.forget(f.ID) // with fewer failures than it has now
-	if err := is.Store.CountCodeFailure(ctx, f.ID); err != nil {
+func (k *Records) countWrongVerifier(ctx context.Context, f *store.TokenFamily) error {
+	k.Families.forget(f.ID) // with fewer failures than it has now
+	if err := k.Store.CountCodeFailure(ctx, f.ID); err != nil {
 		return oauth.Unavailable("store_unavailable", err)
 	}
 	return oauth.NewError(oauth.InvalidGrant, "code_verifier_wrong")

@@ -42,17 +42,17 @@ func (is *Issuer) exchangePassword(ctx context.Context, client *store.Client, r 
 }
 
 // grantOf is the grant that a family gives, with the durable step on which it depends.
-func (is *Issuer) grantOf(f *store.TokenFamily, client *store.Client, user *store.User, consume func() error) Grant {
+func (se *Settings) grantOf(f *store.TokenFamily, client *store.Client, user *store.User, consume func() error) Grant {
 	return Grant{
 		Type: f.Origin, Client: client, User: user, Scopes: f.Scopes, FamilyID: f.ID, Generation: f.Generation,
-		Actor: f.Actor, AuthTime: f.AuthTime, Lifetime: is.tokenLifetime(f, client), consume: consume,
+		Actor: f.Actor, AuthTime: f.AuthTime, Lifetime: se.tokenLifetime(f, client), consume: consume,
 	}
 }
 
 // tokenLifetime is how long an access token of the family lives: never longer than those that came of it before were
 // allowed to, because so long is a revocation of it kept.
-func (is *Issuer) tokenLifetime(f *store.TokenFamily, client *store.Client) time.Duration {
-	lifetime := is.lifetimes(client).For(f.Origin)
+func (se *Settings) tokenLifetime(f *store.TokenFamily, client *store.Client) time.Duration {
+	lifetime := se.lifetimes(client).For(f.Origin)
 	if f.TokenLifetime > 0 {
 		lifetime = min(lifetime, f.TokenLifetime)
 	}

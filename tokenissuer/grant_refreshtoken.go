@@ -122,32 +122,32 @@ func (u *refreshUse) repeat(f *store.TokenFamily) error {
 
 // rotate uses the newest refresh token of a family up. When another request has done so at the same time, both get the same
 // successor.
-func (is *Issuer) rotate(ctx context.Context, f *store.TokenFamily, user *store.User, use *refreshUse) error {
-	r := store.Rotation{At: is.Now(), By: use.by}
+func (k *Records) rotate(ctx context.Context, f *store.TokenFamily, user *store.User, use *refreshUse) error {
+	r := store.Rotation{At: k.Now(), By: use.by}
 	if use.client.RevokePrevious {
-		end, refreshed := is.ending(), *f
+		end, refreshed := k.ending(), *f
 		refreshed.RotatedAt = end.At // the last of them may be issued a moment later, by a repeat
 		r.Ended = []store.Revocation{tokensUpTo(&refreshed, f.Generation, end)}
 	}
-	outcome, found, err := is.Store.RotateRefreshToken(ctx, f.ID, f.Generation, r)
+	outcome, found, err := k.Store.RotateRefreshToken(ctx, f.ID, f.Generation, r)
 	if err == nil && outcome == store.Done {
-		is.Revocations.Add(r.Ended...)
-		is.Families.rotated(f, user, r)
+		k.Revocations.Add(r.Ended...)
+		k.Families.rotated(f, user, r)
 		return nil
 	}
-	is.Families.forget(f.ID)
+	k.Families.forget(f.ID)
 	switch {
 	case err != nil:
 		return oauth.Unavailable("store_unavailable", err)
 	case outcome != store.Replayed:
 		return refreshRefused(outcome)
 	}
-	use.now = is.Now()
+	use.now = k.Now()
 	if err := use.repeat(found); err != nil {
-		return is.refused(ctx, found, err)
+		return k.refused(ctx, found, err)
 	}
 	// The step has not asked for the user, and the one who was remembered may be another by now.
-	_, err = is.standingUser(ctx, found, nil)
+	_, err = k.standingUser(ctx, found, nil)
 	return err
 }
 
@@ -176,12 +176,12 @@ func repeatable(f *store.TokenFamily, generation int64, grace time.Duration, now
 }
 
 // refused is the answer to a refresh token that is refused. A family of which one was stolen ends first.
-func (is *Issuer) refused(ctx context.Context, f *store.TokenFamily, refusal error) error {
+func (k *Records) refused(ctx context.Context, f *store.TokenFamily, refusal error) error {
 	var theft theftError
 	if !errors.As(refusal, &theft) {
 		return refusal
 	}
-	if err := is.endFamilies(ctx, store.FamilyFilter{ID: f.ID}); err != nil {
+	if err := k.endFamilies(ctx, store.FamilyFilter{ID: f.ID}); err != nil {
 		return err
 	}
 	return oauth.NewError(oauth.InvalidGrant, string(theft))

@@ -50,6 +50,21 @@ type Settings struct {
 // Issuer is the authorization server (RFC 6749 §1.1). Its fields are set once, before use.
 type Issuer struct {
 	Settings
+	Records
+	Credentials
+
+	// Origins are those whose pages may read answers; nil: no page of another origin may.
+	Origins *Origins
+	// Hasher verifies passwords.
+	Hasher *passwords.Hasher
+	// Attempts count failed client authentications and sign-ins; nil: nobody counts.
+	Attempts store.AttemptCounter
+
+	schemes schemesInUse
+}
+
+// Records are what is kept: who exists, which families live and what was revoked.
+type Records struct {
 	// Directory answers who exists.
 	Directory store.Directory
 	// Authenticated remembers for a moment which clients have proved who they are; see AuthenticateClient.
@@ -60,6 +75,17 @@ type Issuer struct {
 	Store IssuerStore
 	// Families remembers those that were seen lately; nil: the store is asked each time.
 	Families *FamilyCache
+	// Revocations learn at once what this process revokes.
+	Revocations *accesstoken.RevocationSet
+	// Refresh brings Revocations up to what the store holds now; nil: they always are.
+	Refresh func(context.Context) error
+	// Now is the clock by which codes, sign-ins and refresh tokens are judged: the same on every node. Access tokens are
+	// judged by the Verifier's, which is this node's, and are born by the earlier of the two.
+	Now func() time.Time
+}
+
+// Credentials are what tokens, codes and cookies are made with, and verified.
+type Credentials struct {
 	// Keys sign.
 	Keys *keys.Set
 	// Assertions sign what upstreams are told of requests; nil: nobody asks for it, and JWKS lists no keys of theirs.
@@ -70,30 +96,41 @@ type Issuer struct {
 	Master *keys.MasterKey
 	// JTIMAC signs access tokens with a MAC in their jti; nil: they have none.
 	JTIMAC *accesstoken.JTIMAC
-	// Origins are those whose pages may read answers; nil: no page of another origin may.
-	Origins *Origins
-	// Passwords verify.
-	Hasher *passwords.Hasher
-	// Revocations learn at once what this process revokes.
-	Revocations *accesstoken.RevocationSet
-	// Refresh brings Revocations up to what the store holds now; nil: they always are.
-	Refresh func(context.Context) error
 	// Verifier reads our own tokens; it is told of every token from its birth.
 	Verifier *accesstoken.Verifier
-	// Attempts count failed client authentications and sign-ins; nil: nobody counts.
-	Attempts store.AttemptCounter
-	// Now is the clock by which codes, sign-ins and refresh tokens are judged: the same on every node. Access tokens are
-	// judged by the Verifier's, which is this node's, and are born by the earlier of the two.
-	Now func() time.Time
-
-	schemes schemesInUse
 }
 
 // IssuerStore is what an issuer asks of a store.
 type IssuerStore interface {
-	store.RevocationStore
-	store.FamilyStore
-	// RehashPassword and PasswordSchemes are those of UserStore.
+	familyStore
+	consentStore
+	passwordStore
+	// Revoke is that of RevocationStore.
+	Revoke(ctx context.Context, revocations ...store.Revocation) error
+}
+
+// familyStore is what codes, refresh tokens and sessions ask of a store.FamilyStore.
+type familyStore interface {
+	AddFamily(ctx context.Context, family *store.TokenFamily) (store.Outcome, error)
+	Family(ctx context.Context, id string) (*store.TokenFamily, error)
+	RedeemCode(ctx context.Context, id string, r store.Redemption) (store.Outcome, *store.TokenFamily, error)
+	CountCodeFailure(ctx context.Context, id string) error
+	RotateRefreshToken(ctx context.Context, id string, generation int64, r store.Rotation) (store.Outcome, *store.TokenFamily, error)
+	TouchFamily(ctx context.Context, id string, at time.Time) (store.Outcome, error)
+	EndFamilies(ctx context.Context, which store.FamilyFilter, end store.Ending) ([]store.Revocation, error)
+	FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) ([]*store.TokenFamily, error)
+}
+
+// consentStore is what authorization requests ask of a store.FamilyStore.
+type consentStore interface {
+	DecideRequest(ctx context.Context, requestID string, expires time.Time) (store.Outcome, error)
+	Consent(ctx context.Context, userID, clientID string) (oauth.Scopes, error)
+	PutConsent(ctx context.Context, userID, clientID string, scopes oauth.Scopes, at time.Time) error
+	DropConsent(ctx context.Context, userID, clientID string) error
+}
+
+// passwordStore is what a sign-in asks of a store.UserStore.
+type passwordStore interface {
 	RehashPassword(ctx context.Context, userID string, old, hash oauth.Secret) error
 	PasswordSchemes(ctx context.Context) ([]string, error)
 }
@@ -233,4 +270,4 @@ func (is *Issuer) birth() time.Time {
 }
 
 // lifetimes are the client's own, and the issuer's where it has none.
-func (is *Issuer) lifetimes(c *store.Client) store.Lifetimes { return c.Lifetimes.Or(is.Lifetimes) }
+func (se *Settings) lifetimes(c *store.Client) store.Lifetimes { return c.Lifetimes.Or(se.Lifetimes) }

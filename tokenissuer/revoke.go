@@ -60,11 +60,11 @@ func (is *Issuer) serverTokensUpTo(t *accesstoken.AccessToken) store.Revocation 
 
 // familyOf returns the family of an access token, whatever its state; nil when the token has outlived its record, and for a
 // refresh token, whose family has just been read.
-func (is *Issuer) familyOf(ctx context.Context, t *accesstoken.AccessToken) (*store.TokenFamily, error) {
+func (k *Records) familyOf(ctx context.Context, t *accesstoken.AccessToken) (*store.TokenFamily, error) {
 	if t.ID == "" {
 		return nil, nil
 	}
-	f, err := is.Store.Family(ctx, t.FamilyID)
+	f, err := k.Store.Family(ctx, t.FamilyID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, nil
@@ -99,11 +99,11 @@ func (is *Issuer) RevokingClient(ctx context.Context, a ClientAuthentication, to
 
 // catchUp learns of all that was revoked until now. What another node has ended must not be accepted here after this one has
 // said that it is over, too.
-func (is *Issuer) catchUp(ctx context.Context) error {
-	if is.Refresh == nil {
+func (k *Records) catchUp(ctx context.Context) error {
+	if k.Refresh == nil {
 		return nil
 	}
-	if err := is.Refresh(ctx); err != nil {
+	if err := k.Refresh(ctx); err != nil {
 		return oauth.Unavailable("store_unavailable", err)
 	}
 	return nil
@@ -181,14 +181,14 @@ func (is *Issuer) RevocationOf(kind store.RevocationKind, id string) store.Revoc
 
 // Revoke records revocations and, once they are durable, applies them here. It is temporarily_unavailable, and nothing is
 // promised, when the store cannot record them.
-func (is *Issuer) Revoke(ctx context.Context, revocations ...store.Revocation) error {
+func (k *Records) Revoke(ctx context.Context, revocations ...store.Revocation) error {
 	if slices.ContainsFunc(revocations, func(r store.Revocation) bool { return r.ID == "" }) {
 		return errors.New("a revocation needs an id")
 	}
-	if err := is.Store.Revoke(ctx, revocations...); err != nil {
+	if err := k.Store.Revoke(ctx, revocations...); err != nil {
 		return oauth.Unavailable("store_unavailable", err)
 	}
-	is.Revocations.Add(revocations...)
+	k.Revocations.Add(revocations...)
 	return nil
 }
 

@@ -56,25 +56,25 @@ func (is *Issuer) OpenReturn(pending oauth.Secret) (string, error) {
 
 // FormToken proves that a form was made by us, for this browser and what the names say: the page, the user, the pending
 // request. It is not guessable, and worth nothing in another browser (RFC 9700 §4.7). No two are the same.
-func (is *Issuer) FormToken(browser oauth.Secret, names ...string) oauth.Secret {
+func (c *Credentials) FormToken(browser oauth.Secret, names ...string) oauth.Secret {
 	nonce := oauth.NewID()
-	return oauth.NewSecret(nonce + is.formMAC(nonce, browser, names))
+	return oauth.NewSecret(nonce + c.formMAC(nonce, browser, names))
 }
 
-func (is *Issuer) formMAC(nonce string, browser oauth.Secret, names []string) string {
+func (c *Credentials) formMAC(nonce string, browser oauth.Secret, names []string) string {
 	digest := sha256.Sum256([]byte(strings.Join(names, "\x00")))
-	return keys.MAC(is.Master.Forms, nonce+"\x00"+browser.Reveal()+"\x00"+string(digest[:]))
+	return keys.MAC(c.Master.Forms, nonce+"\x00"+browser.Reveal()+"\x00"+string(digest[:]))
 }
 
 // OpenFormToken returns what tells the form from every other, and whether the token is genuine. It compares in constant
 // time.
-func (is *Issuer) OpenFormToken(token, browser oauth.Secret, names ...string) (nonce string, genuine bool) {
+func (c *Credentials) OpenFormToken(token, browser oauth.Secret, names ...string) (nonce string, genuine bool) {
 	text := token.Reveal()
 	if browser.IsEmpty() || len(text) != oauth.IDLength+keys.MACLength {
 		return "", false
 	}
 	nonce = text[:oauth.IDLength]
-	return nonce, hmac.Equal([]byte(is.formMAC(nonce, browser, names)), []byte(text[oauth.IDLength:]))
+	return nonce, hmac.Equal([]byte(c.formMAC(nonce, browser, names)), []byte(text[oauth.IDLength:]))
 }
 
 // NewBrowser returns the secret by which a browser is recognised before anybody has signed in.

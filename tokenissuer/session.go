@@ -59,8 +59,8 @@ var errSessionEnded = oauth.NewError(oauth.InvalidGrant, "user_changed")
 
 // storeFamily stores a family of a user. That the user, or what else it depends on, has changed meanwhile is an invalid_grant, and
 // that the request was decided before an invalid_request.
-func (is *Issuer) storeFamily(ctx context.Context, f *store.TokenFamily, user *store.User) error {
-	switch outcome, err := is.Store.AddFamily(ctx, f); {
+func (k *Records) storeFamily(ctx context.Context, f *store.TokenFamily, user *store.User) error {
+	switch outcome, err := k.Store.AddFamily(ctx, f); {
 	case err != nil:
 		return oauth.Unavailable("store_unavailable", err)
 	case outcome == store.Revoked:
@@ -70,7 +70,7 @@ func (is *Issuer) storeFamily(ctx context.Context, f *store.TokenFamily, user *s
 	case outcome != store.Done:
 		return oauth.NewError(oauth.InvalidGrant, "user_changed")
 	}
-	is.Families.put(f, user)
+	k.Families.put(f, user)
 	return nil
 }
 
@@ -106,8 +106,8 @@ func (is *Issuer) Session(ctx context.Context, cookie oauth.Secret) (*Session, e
 }
 
 // SessionID returns the id of the session that a cookie is of, whether it lives or not; "" when the cookie is not ours.
-func (is *Issuer) SessionID(cookie oauth.Secret) string {
-	id, genuine := is.Master.ReadSession(cookie)
+func (c *Credentials) SessionID(cookie oauth.Secret) string {
+	id, genuine := c.Master.ReadSession(cookie)
 	if !genuine {
 		return ""
 	}
@@ -130,41 +130,41 @@ func (is *Issuer) SessionToken(s *Session) (Tokens, error) {
 // SignOut ends the session and, with it, every application's access to the user: all families but other browsers'
 // sessions and tokens that an admin has created. The session ends after them: while it lives, a sign-out that failed can
 // be repeated. What was approved in the session meanwhile ends last, for from then on nothing can be.
-func (is *Issuer) SignOut(ctx context.Context, s *Session) error {
+func (k *Records) SignOut(ctx context.Context, s *Session) error {
 	applications := store.FamilyFilter{UserID: s.User.ID, Origins: []oauth.GrantType{oauth.AuthorizationCode, oauth.PasswordGrant}}
-	if err := is.endFamilies(ctx, applications); err != nil {
+	if err := k.endFamilies(ctx, applications); err != nil {
 		return err
 	}
-	if err := is.EndSession(ctx, s); err != nil {
+	if err := k.EndSession(ctx, s); err != nil {
 		return err
 	}
-	return is.endFamilies(ctx, applications)
+	return k.endFamilies(ctx, applications)
 }
 
 // EndSession ends a session alone, as a new sign-in in the same browser does with the one before.
-func (is *Issuer) EndSession(ctx context.Context, s *Session) error {
-	return is.endFamilies(ctx, store.FamilyFilter{ID: s.Family.ID})
+func (k *Records) EndSession(ctx context.Context, s *Session) error {
+	return k.endFamilies(ctx, store.FamilyFilter{ID: s.Family.ID})
 }
 
 // endFamilies ends families durably, and then here at once.
-func (is *Issuer) endFamilies(ctx context.Context, which store.FamilyFilter) error {
-	ended, err := is.Store.EndFamilies(ctx, which, is.ending())
+func (k *Records) endFamilies(ctx context.Context, which store.FamilyFilter) error {
+	ended, err := k.Store.EndFamilies(ctx, which, k.ending())
 	if err != nil {
 		return oauth.Unavailable("store_unavailable", err)
 	}
-	is.Revocations.Add(ended...)
+	k.Revocations.Add(ended...)
 	return nil
 }
 
 // ending is now, with revocations kept as long as any access token can live.
-func (is *Issuer) ending() store.Ending {
-	now := is.Now()
+func (k *Records) ending() store.Ending {
+	now := k.Now()
 	return store.Ending{At: now, Until: now.Add(store.MaxLifetime + store.RevocationMargin)}
 }
 
 // family returns a family that has not been ended; nil when there is none.
-func (is *Issuer) family(ctx context.Context, id string) (*store.TokenFamily, error) {
-	f, err := is.Store.Family(ctx, id)
+func (k *Records) family(ctx context.Context, id string) (*store.TokenFamily, error) {
+	f, err := k.Store.Family(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, nil
@@ -178,8 +178,8 @@ func (is *Issuer) family(ctx context.Context, id string) (*store.TokenFamily, er
 
 // livingUser returns the family's user if tokens may still act for them: active, in the same state as when the family
 // was born, and with nothing revoked meanwhile. Otherwise it is nil.
-func (is *Issuer) livingUser(ctx context.Context, f *store.TokenFamily) (*store.User, error) {
-	user, err := is.Directory.User(ctx, f.UserID)
+func (k *Records) livingUser(ctx context.Context, f *store.TokenFamily) (*store.User, error) {
+	user, err := k.Directory.User(ctx, f.UserID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, nil
@@ -187,7 +187,7 @@ func (is *Issuer) livingUser(ctx context.Context, f *store.TokenFamily) (*store.
 		return nil, oauth.Unavailable("directory_unavailable", err)
 	case !user.IsActive(), user.Version != f.UserVersion, user.Declared != f.UserDeclared:
 		return nil, nil
-	case is.Revocations.RevokedFamily(f, user.Organisation):
+	case k.Revocations.RevokedFamily(f, user.Organisation):
 		return nil, nil
 	}
 	return user, nil

@@ -165,8 +165,8 @@ func TestSwapSignsOnce(t *testing.T) {
 	var wait, there sync.WaitGroup
 	var asked atomic.Int64
 	there.Add(64)
-	now := a.Now
-	a.Now = func() time.Time { // each asks for the time first, and nobody goes on before all are there
+	now := a.Issuer.Now
+	a.Issuer.Now = func() time.Time { // each asks for the time first, and nobody goes on before all are there
 		if asked.Add(1) <= 64 {
 			there.Done()
 			there.Wait()

@@ -36,22 +36,22 @@ func NewUsernameCache() *UsernameCache {
 }
 
 // username returns the e-mail address of a user, empty when there is none of that id.
-func (is *Issuer) username(ctx context.Context, userID string) (string, error) {
-	now := is.Now()
-	if is.Usernames != nil {
-		if known, ok := is.Usernames.names.GetIfPresent(userID); ok && now.Before(known.until) {
+func (k *Records) username(ctx context.Context, userID string) (string, error) {
+	now := k.Now()
+	if k.Usernames != nil {
+		if known, ok := k.Usernames.names.GetIfPresent(userID); ok && now.Before(known.until) {
 			return known.name, nil
 		}
 	}
-	user, err := is.Directory.User(ctx, userID)
+	user, err := k.Directory.User(ctx, userID)
 	if errors.Is(err, store.ErrNotFound) {
 		return "", nil
 	}
 	if err != nil {
 		return "", oauth.Unavailable("directory_unavailable", err)
 	}
-	if is.Usernames != nil {
-		is.Usernames.names.Set(userID, rememberedName{user.Email, now.Add(usernameCacheTTL)})
+	if k.Usernames != nil {
+		k.Usernames.names.Set(userID, rememberedName{user.Email, now.Add(usernameCacheTTL)})
 	}
 	return user.Email, nil
 }

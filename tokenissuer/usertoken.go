@@ -34,8 +34,8 @@ func (is *Issuer) OrganisationAdmin(ctx context.Context, t *accesstoken.AccessTo
 
 // mayCreateTokens reports whether a user may create tokens for others of the organisation. A user who belongs to none has
 // nobody to create them for.
-func (is *Issuer) mayCreateTokens(user *store.User) bool {
-	return user.IsActive() && user.Organisation != "" && is.Roles.ManagesAny(user.Role)
+func (se *Settings) mayCreateTokens(user *store.User) bool {
+	return user.IsActive() && user.Organisation != "" && se.Roles.ManagesAny(user.Role)
 }
 
 // IssueForUser gives an organisation's admin a token that acts for a user of a role that the admin's manages. A user of
@@ -85,8 +85,8 @@ func (is *Issuer) IssueForUser(ctx context.Context, admin *store.User, t *access
 
 // standingFamily returns the family of an admin's token, which must stand while another is created with it: whoever ends the
 // admin's access can rely on nothing being created afterwards. A token may outlive its family's record; then it is empty.
-func (is *Issuer) standingFamily(ctx context.Context, t *accesstoken.AccessToken) (id string, err error) {
-	f, err := is.Store.Family(ctx, t.FamilyID)
+func (k *Records) standingFamily(ctx context.Context, t *accesstoken.AccessToken) (id string, err error) {
+	f, err := k.Store.Family(ctx, t.FamilyID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return "", nil

@@ -94,9 +94,9 @@ func (n *Node) keepHouse(t *testing.T) {
 // issuer returns an issuer of the node.
 func (n *Node) issuer() *tokenissuer.Issuer {
 	return &tokenissuer.Issuer{
-		Settings: tokenissuer.Settings{URL: n.settings.Issuer, Audience: []string{n.settings.Issuer}, Lifetimes: store.DefaultLifetimes},
-		Keys:     n.Keys, Revocations: n.Revocations, Verifier: n.Verifier, Refresh: n.Refresh, Now: n.StoreTime,
-		Store: n.Store(), Master: n.MasterKey(), JTIMAC: n.JTIMAC(),
+		Records:     tokenissuer.Records{Revocations: n.Revocations, Refresh: n.Refresh, Now: n.StoreTime, Store: n.Store()},
+		Credentials: tokenissuer.Credentials{Keys: n.Keys, Verifier: n.Verifier, Master: n.MasterKey(), JTIMAC: n.JTIMAC()},
+		Settings:    tokenissuer.Settings{URL: n.settings.Issuer, Audience: []string{n.settings.Issuer}, Lifetimes: store.DefaultLifetimes},
 	}
 }
 

@@ -55,14 +55,18 @@ func newCounter(tb testing.TB, algorithm oauth.Algorithm) *counter {
 	conf.SetDefaults()
 	c.must(st.AddClient(tb.Context(), conf))
 	c.issuer = &tokenissuer.Issuer{
+		Records: tokenissuer.Records{Directory: st, Authenticated: tokenissuer.NewClientCache(), Store: st, Revocations: revocations, Now: time.Now},
+		Credentials: tokenissuer.Credentials{
+			Keys:     ks,
+			Master:   master,
+			JTIMAC:   accesstoken.NewJTIMAC(master),
+			Verifier: accesstoken.NewVerifier(costIssuer, ks, revocations, time.Hour, time.Now),
+		},
 		Settings: tokenissuer.Settings{
 			URL: costIssuer, Audience: []string{costIssuer}, Lifetimes: store.DefaultLifetimes,
 			ClientLimit: tokenissuer.Limit{Failures: 20, Window: time.Minute},
 		},
-		Directory:     st,
-		Authenticated: tokenissuer.NewClientCache(), Store: st, Keys: ks, Master: master, JTIMAC: accesstoken.NewJTIMAC(master), Revocations: revocations,
-		Attempts: memstore.NewAttempts(1000), Now: time.Now,
-		Verifier: accesstoken.NewVerifier(costIssuer, ks, revocations, time.Hour, time.Now),
+		Attempts: memstore.NewAttempts(1000),
 	}
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.InfoLevel)
 	audit := NewAudit(zap.New(core), func(*http.Request) string { return "192.0.2.1" })

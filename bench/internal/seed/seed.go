@@ -116,9 +116,15 @@ func (p Plan) issuer(ctx context.Context, st store.Store) (*tokenissuer.Issuer, 
 	lifetimes := store.DefaultLifetimes
 	lifetimes.Code = codeLife
 	return &tokenissuer.Issuer{
-		Settings:  tokenissuer.Settings{URL: p.Issuer, Audience: []string{p.Issuer}, Lifetimes: lifetimes},
-		Directory: st, Store: st, Master: master, JTIMAC: accesstoken.NewJTIMAC(master),
-		Keys: new(keys.Set), Revocations: accesstoken.NewRevocationSet(), Now: time.Now, Authenticated: tokenissuer.NewClientCache(),
+		Records: tokenissuer.Records{
+			Directory:     st,
+			Store:         st,
+			Revocations:   accesstoken.NewRevocationSet(),
+			Now:           time.Now,
+			Authenticated: tokenissuer.NewClientCache(),
+		},
+		Credentials: tokenissuer.Credentials{Master: master, JTIMAC: accesstoken.NewJTIMAC(master), Keys: new(keys.Set)},
+		Settings:    tokenissuer.Settings{URL: p.Issuer, Audience: []string{p.Issuer}, Lifetimes: lifetimes},
 	}, client, nil
 }
 
