@@ -1,12 +1,12 @@
 // Package caddymodule puts Gatehouse into Caddy: configuration in, HTTP handlers out.
 //
 // app.go is the app `oauth`. config.go reads its configuration, of which each block has a file: issuer.go, store.go, keys.go,
-// tokens.go, scope.go, client.go, role.go, people.go, trust.go, introspection.go, limits.go, brand.go. package node holds the state that outlives a reload. server.go
-// is the handler `oauth_server`, which serves the issuer's endpoints. protect.go has the settings of the handler
-// `protect` and decide.go its walk: it guards the request (identity.go, headernames.go, path.go, method.go, cookies.go),
-// finds the issuer of its token (issuers.go, trusted.go) and has it verified, asks the rules (rules.go, rule_*.go), and tells
-// the upstream who is calling (forward.go, assertion.go, tokenexchange.go). cover.go asks package coverage what the routes leave
-// open. app_target.go hands package admin what operators ask: the admin API and the command line.
+// tokens.go, scope.go, client.go, role.go, people.go, trust.go, introspection.go, limits.go, brand.go. server.go is the handler
+// `oauth_server`, which serves the issuer's endpoints. start.go begins and ends a configuration.
+//
+// What a configuration is made of stands below, each in a package: node outlives a reload, gate is the handler `protect`, coverage
+// looks at the routes, admin is the admin API and the command line. App hands each of them what it needs: app.go the gates,
+// cover.go the routes, app_target.go the operator.
 package caddymodule
 
 import _ "github.com/gatehouse-auth/gatehouse/caddymodule/logfilter" // the log filter `oauth`

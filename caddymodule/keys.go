@@ -119,8 +119,7 @@ func (a *App) readKeys(s *settings) (err error) {
 			return fmt.Errorf("keys: rotate %s: %w", s.node.Rotation, errRotation)
 		}
 	}
-	if s.sealer, err = c.newSealer(s.URL); s.sealer != nil {
-	}
+	s.sealer, err = c.newSealer(s.URL)
 	return a.at(err, "encrypt_with")
 }
 

@@ -17,7 +17,9 @@ var (
 // TestDocumentationNamesWhatThereIs: the maps of the code name files and methods that exist. A file without a package is in the one
 // that was named last.
 func TestDocumentationNamesWhatThereIs(t *testing.T) {
-	for path, room := range map[string]string{filepath.Join("..", "docs", "flows.md"): "", "doc.go": "tokenissuer"} {
+	for path, room := range map[string]string{
+		filepath.Join("..", "docs", "flows.md"): "", filepath.Join("..", "docs", "how-it-works.md"): "", "doc.go": "tokenissuer",
+	} {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ type Names struct {
 	lengths, starts uint64
 }
 
+// NewNames returns the set of these names.
 func NewNames(names ...string) Names {
 	var s Names
 	for _, name := range names {
@@ -57,6 +58,7 @@ func startBit(name string) uint64 {
 	return 1 << (foldedByte[name[0]] & 63)
 }
 
+// Fold returns the one spelling that stands for all spellings of a name which an upstream may take for the same.
 func Fold(name string) string {
 	folded := []byte(name)
 	for i, c := range folded {

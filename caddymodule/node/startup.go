@@ -31,7 +31,7 @@ const (
 	migrateTimeout = time.Hour
 )
 
-// ErrAway: the database cannot be asked now, and the node goes on trying.
+// ErrAway is returned while the database cannot be asked; the node goes on trying.
 var ErrAway = errors.New("the database is away")
 
 // startup is how far a node has come with opening its store.

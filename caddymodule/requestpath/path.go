@@ -97,8 +97,6 @@ func escapedByte(s string) (byte, bool) {
 	return high<<4 | low, isHigh && isLow
 }
 
-const hexDigits = "0123456789ABCDEF"
-
 // hexValue is the value of a hexadecimal digit in either case.
 func hexValue(c byte) (byte, bool) {
 	switch {

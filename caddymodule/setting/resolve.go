@@ -26,6 +26,7 @@ func Resolve(name, text string) (string, error) {
 	return value, nil
 }
 
+// ResolveAll is Resolve for each of several.
 func ResolveAll(what string, configured []string) ([]string, error) {
 	var values []string
 	for _, text := range configured {

@@ -7,19 +7,19 @@ import "time"
 type Outcome uint8
 
 const (
-	// Done: the step has happened.
+	// Done says that the step has happened.
 	Done Outcome = iota + 1
-	// Missing: there is no such family, it never had a code, or the refresh token of that generation was never issued.
+	// Missing says that there is no such family, it never had a code, or the refresh token of that generation was never issued.
 	Missing
-	// Replayed: somebody has taken the step before.
+	// Replayed says that somebody has taken the step before.
 	Replayed
-	// Revoked: the family was ended.
+	// Revoked says that the family was ended.
 	Revoked
-	// Expired: the code or the family has expired.
+	// Expired says that the code or the family has expired.
 	Expired
-	// TooManyFailures: the code has had too many wrong verifiers.
+	// TooManyFailures says that the code has had too many wrong verifiers.
 	TooManyFailures
-	// UserChanged: the user, or whoever else the family depends on, is not what it was when the family was granted.
+	// UserChanged says that the user, or whoever else the family depends on, is not what it was when the family was granted.
 	UserChanged
 )
 
