@@ -14,6 +14,8 @@ const (
 	userEmail    = "ada@acme.example"
 	quickEmail   = "ben@acme.example"
 	userPassword = "correct-horse-battery-staple"
+	// tokenAnswerBytes is about how long the answer to client_credentials is.
+	tokenAnswerBytes = 560
 	// userHash is the argon2id hash of userPassword, at the costs of new ones: 19 MiB, 2 passes.
 	userHash = "$argon2id$v=19$m=19456,t=2,p=1$yXa/aZkhUX8piebebAAWpQ$HznGJ7IpMFKJ97enetQiFCNU3xnfnVJQbbPZM8/VJRQ"
 	// quickHash is its bcrypt hash at the least cost.
@@ -32,13 +34,16 @@ type words struct {
 	QuickEmail, QuickHash  string
 	Trusted                []string // other issuers; ProtectedExternal takes the first
 	ExternalAudience       string
+	TokenAnswer            string
 }
 
 // sites are the addresses of one server, a site on a port of its own for each thing that is compared.
 type sites struct {
 	Admin                                        string
 	Bare                                         string // reverse_proxy
+	Told                                         string // the same, which tells the upstream what protect tells it
 	Respond, SameAnswer                          string // respond 401; the last with all that our refusal says
+	Answer                                       string // respond 200 with as many bytes as a token response has
 	Issuer, Protected, Silent, ProtectedExternal string // ours alone
 	Mixed                                        string // ours alone: the issuer and a gate for everybody's tokens
 }
@@ -49,9 +54,25 @@ http://{{.Bare}} {
 	bind 127.0.0.1
 	reverse_proxy {{.Upstream}}
 }
+http://{{.Told}} {
+	bind 127.0.0.1
+	request_header X-Auth-Subject {{.Client}}
+	request_header X-Auth-Client {{.Client}}
+	request_header X-Auth-Scope public
+	reverse_proxy {{.Upstream}}
+}
 http://{{.Respond}} {
 	bind 127.0.0.1
 	respond 401
+}
+http://{{.Answer}} {
+	bind 127.0.0.1
+	header {
+		Content-Type application/json
+		Cache-Control no-store
+		Pragma no-cache
+	}
+	respond "{{.TokenAnswer}}" 200
 }
 http://{{.SameAnswer}} {
 	bind 127.0.0.1

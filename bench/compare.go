@@ -53,7 +53,10 @@ type outcome struct {
 	costs []cost
 }
 
-func (o *outcome) rate() float64 { return stats.MedianOf(o.costs, rateOf) }
+func (o *outcome) rate() float64 { return o.middle(rateOf) }
+
+// middle is the median of a part over the rounds.
+func (o *outcome) middle(part func(cost) float64) float64 { return stats.MedianOf(o.costs, part) }
 
 // outcomes are those of one comparison.
 type outcomes []*outcome

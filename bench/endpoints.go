@@ -12,7 +12,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/bench/internal/stats"
 )
 
-// issue asks for tokens. The goals are for two processors.
+// issue asks for tokens, beside an answer of the same length that takes no work, and what one signature takes. The rates are for
+// two processors.
 func (b *bench) issue() {
 	goals := []struct {
 		algorithm string
@@ -25,10 +26,14 @@ func (b *bench) issue() {
 		if goal.algorithm == "RS256" {
 			one.requests = max(100, b.requests/4)
 		}
-		sides = append(sides, one, one.again())
+		answer := side{name: "respond, beside " + goal.algorithm, on: ours, load: clientCredentials(ours.Answer), requests: one.requests}
+		one.against = answer.name
+		sides = append(sides, answer, one, one.again())
 	}
 	outs := b.compare(sides...)
 	for _, goal := range goals {
+		least := outs.named("respond, beside "+goal.algorithm).middle(cpuOf) + costOfSignature(goal.algorithm).sign
+		b.atMost("client_credentials, "+goal.algorithm+": CPU per request", 1.15, outs.named(goal.algorithm).middle(cpuOf)/least, 3, "of respond and one signature")
 		b.atLeast("client_credentials, "+goal.algorithm, goal.rate, outs.named(goal.algorithm).rate(), 0, "a second")
 	}
 }

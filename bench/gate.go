@@ -4,10 +4,11 @@ import (
 	"fmt"
 
 	"github.com/gatehouse-auth/gatehouse/bench/internal/load"
+	"github.com/gatehouse-auth/gatehouse/bench/internal/stats"
 )
 
-// proxy compares a Caddy without Gatehouse, a bare reverse_proxy beside Gatehouse, and one behind protect. All get the same
-// tokens, which were seen before.
+// proxy compares a Caddy without Gatehouse, one that tells the upstream by `request_header` what protect tells it, a bare
+// reverse_proxy beside Gatehouse, and one behind protect. All get the same tokens, which were seen before.
 func (b *bench) proxy() {
 	bare, another, ours := b.bareCaddy(0), b.bareCaddy(0), b.ours(setup{})
 	tokens := b.obtain(ours, b.tokens)
@@ -24,15 +25,19 @@ func (b *bench) proxy() {
 		if count > 1 {
 			sides = append(sides, side{name: name("bare Caddy", count), on: bare, load: orders(bare.Bare, tokens[:count])})
 		}
-		sides = append(sides, side{
-			name: name("protect", count), against: name("bare Caddy", count), on: ours, load: orders(ours.Protected, tokens[:count]),
-		})
+		told := side{name: name("bare Caddy, same headers", count), against: name("bare Caddy", count), on: bare, load: orders(bare.Told, tokens[:count])}
+		protected := side{name: name("protect", count), against: told.name, on: ours, load: orders(ours.Protected, tokens[:count])}
+		sides = append(sides, told, protected)
 	}
 	outs := b.compare(sides...)
 	for _, count := range counts {
 		goal := fmt.Sprintf("warm tokens, ES256, %d in turn: ", count)
-		b.atMost(goal+"CPU per request", 1.03, outs.ratio(name("protect", count), cpuOf), 3, "of bare")
-		b.atMost(goal+"p99", 1.05, outs.ratio(name("protect", count), p99Of), 3, "of bare")
+		protected, told, alone := outs.named(name("protect", count)), outs.named(name("bare Caddy, same headers", count)), outs.named(name("bare Caddy", count))
+		b.atMost(goal+"CPU per request", 1.05, stats.RatioOf(protected.costs, told.costs, cpuOf), 3, "of bare with the same headers")
+		b.atMost(goal+"CPU per request", 1.12, stats.RatioOf(protected.costs, alone.costs, cpuOf), 3, "of bare")
+		b.atMost(goal+"allocations", 6, protected.middle(mallocsOf)-told.middle(mallocsOf), 1, "more than bare with the same headers")
+		b.atMost(goal+"bytes", 1024, protected.middle(bytesOf)-told.middle(bytesOf), 0, "more than bare with the same headers")
+		b.atMost(goal+"p99", 1.05, stats.RatioOf(protected.costs, told.costs, p99Of), 3, "of bare with the same headers")
 	}
 }
 
@@ -105,5 +110,8 @@ func (b *bench) external() {
 	outs := b.compare(sides...)
 	for _, goal := range externalGoals {
 		b.atLeast("external tokens at first sight, "+goal.algorithm+": throughput", goal.first, outs.ratio(goal.algorithm+" at first sight", rateOf), 3, "of bare")
+		first, warm := outs.named(goal.algorithm+" at first sight"), outs.named(fmt.Sprintf("%s warm, tokens in turn: %d", goal.algorithm, min(1000, b.tokens)))
+		b.atMost("external tokens at first sight, "+goal.algorithm+": CPU beside the signature", 10,
+			first.middle(cpuOf)-warm.middle(cpuOf)-costOfSignature(goal.algorithm).verify, 1, "µs")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"text/template"
 	"time"
 
@@ -97,7 +98,7 @@ func (b *bench) newServer(program string, gogc int) *server {
 	})
 	srv.program.Dir, srv.program.GOGC = dir, cmp.Or(gogc, b.gogc)
 	for _, addr := range []*string{
-		&srv.Admin, &srv.Bare, &srv.Respond, &srv.SameAnswer, &srv.Issuer, &srv.Protected, &srv.Silent, &srv.ProtectedExternal, &srv.Mixed,
+		&srv.Admin, &srv.Bare, &srv.Told, &srv.Respond, &srv.Answer, &srv.SameAnswer, &srv.Issuer, &srv.Protected, &srv.Silent, &srv.ProtectedExternal, &srv.Mixed,
 	} {
 		*addr = must(proc.FreeAddress())
 	}
@@ -113,7 +114,8 @@ func (b *bench) words(srv *server) words {
 	return words{
 		sites: srv.sites, Upstream: b.upstream.Addr,
 		Client: clientID, Portal: portalID, Secret: clientSecret, Callback: callback,
-		Email: userEmail, Hash: userHash, QuickEmail: quickEmail, QuickHash: quickHash,
+		TokenAnswer: strings.Repeat("x", tokenAnswerBytes),
+		Email:       userEmail, Hash: userHash, QuickEmail: quickEmail, QuickHash: quickHash,
 	}
 }
 
