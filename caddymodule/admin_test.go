@@ -3,7 +3,6 @@ package caddymodule
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -35,16 +34,8 @@ func (g *gatehouse) operateAs(contentType, method, path, body string) (int, http
 	if contentType != "" {
 		request.Header.Set("Content-Type", contentType)
 	}
-	response, err := (&http.Client{Transport: oneShot(new(net.Dialer)), Timeout: patience}).Do(request)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	return response.StatusCode, response.Header, string(text)
+	a := answerTo(g.t, &http.Client{Transport: oneShot(new(net.Dialer)), Timeout: patience}, request)
+	return a.status, a.header, a.body
 }
 
 // must is operate with the status that it must have.

@@ -55,7 +55,7 @@ func TestT72OneCountForAllNodes(t *testing.T) {
 	g := startGatehouse(t, caddyfile)
 	node := g.otherNode(dsn)
 	for i := range 3 {
-		g.refused(passwordGrant("ada@acme.example", "wrong password"), http.StatusBadRequest, "invalid_grant")
+		g.refused(nobodysClient.asPassword("ada@acme.example", "wrong password"), http.StatusBadRequest, "invalid_grant")
 		b := g.browser()
 		if p := b.signIn(b.open("/oauth/login"), "ADA@acme.example", "wrong password"); p.status != http.StatusOK {
 			t.Fatalf("guess %d on the page: %d", i, p.status)
@@ -67,11 +67,11 @@ func TestT72OneCountForAllNodes(t *testing.T) {
 	if code := guessAt(t, node, "Ada@Acme.example"); code != oauth.InvalidGrant {
 		t.Fatalf("the tenth guess: %s", code)
 	}
-	g.refused(passwordGrant("ada@acme.example", peoplePassword), http.StatusTooManyRequests, "temporarily_unavailable")
+	g.refused(nobodysClient.asPassword("ada@acme.example", peoplePassword), http.StatusTooManyRequests, "temporarily_unavailable")
 	if code := guessAt(t, node, "ada@acme.example"); code != oauth.RateLimited {
 		t.Errorf("then the other node: %s", code)
 	}
-	g.obtain(passwordGrant("grace@acme.example", peoplePassword))
+	g.obtain(nobodysClient.asPassword("grace@acme.example", peoplePassword))
 }
 
 // TestT73ParallelGuessesOnTwoNodes: of two hundred who guess at once, half at each of two nodes, no more guesses are
@@ -100,7 +100,7 @@ func TestT73ParallelGuessesOnTwoNodes(t *testing.T) {
 	for range each {
 		guesses.Go(func() {
 			insist(func() oauth.ErrorCode {
-				status, _, body := g.post("/oauth/token", passwordGrant("ada@acme.example", "wrong password"))
+				status, _, body := g.post("/oauth/token", nobodysClient.asPassword("ada@acme.example", "wrong password"))
 				if status == http.StatusTooManyRequests {
 					return oauth.RateLimited
 				}

@@ -1,10 +1,10 @@
 package caddymodule
 
 import (
-	"io"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -343,19 +343,13 @@ func TestA42HostAndForwardedHeadersChangeNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		request.Host = host
-		for i := 0; i+1 < len(headers); i += 2 {
-			request.Header.Add(headers[i], headers[i+1])
+		for pair := range slices.Chunk(headers, 2) {
+			request.Header.Add(pair[0], pair[1])
 		}
 		for _, c := range b.jar.Cookies(request.URL) {
 			request.AddCookie(c)
 		}
-		response, err := (&http.Client{CheckRedirect: b.client.CheckRedirect}).Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _ := io.ReadAll(response.Body)
-		_ = response.Body.Close()
-		return page{response.StatusCode, response.Header, string(text)}
+		return answerTo(t, &http.Client{CheckRedirect: stays}, request)
 	}
 	forwarded := []string{
 		"X-Forwarded-Host", "evil.tld", "X-Forwarded-Proto", "https", "X-Forwarded-Port", "666", "X-Forwarded-Prefix", "/evil",

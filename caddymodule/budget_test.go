@@ -48,16 +48,16 @@ func (u *userDoor) sizes() store.Sizes {
 	return sizes
 }
 
-// onEachStore runs a test on the stores that need no server.
-func onEachStore(t *testing.T, test func(t *testing.T, onDisk ...string)) {
-	t.Run("memory", func(t *testing.T) { test(t) })
-	t.Run("SQLite", func(t *testing.T) { test(t, onDiskPeople...) })
+// onEachStore runs a test on the stores that need no server: in memory as often as its row says, on a disk a quarter as often.
+func onEachStore(t *testing.T, rounds int, test func(t *testing.T, rounds int, onDisk ...string)) {
+	t.Run("memory", func(t *testing.T) { test(t, rounds) })
+	t.Run("SQLite", func(t *testing.T) { test(t, rounds/4, onDiskPeople...) })
 }
 
 // TestT140SilentAuthorizationsLeaveABoundedNumberOfRecords: whoever is signed in to a client that asks nobody needs no more than a loop
 // of redirects. What was granted within the limit, and everybody else, goes on.
 func TestT140SilentAuthorizationsLeaveABoundedNumberOfRecords(t *testing.T) {
-	onEachStore(t, func(t *testing.T, onDisk ...string) {
+	onEachStore(t, 1500, func(t *testing.T, rounds int, onDisk ...string) {
 		now := setClock(t)
 		u := openUsers(t, append(grantLimit(), onDisk...)...)
 		r := requestOf("first")
@@ -68,7 +68,7 @@ func TestT140SilentAuthorizationsLeaveABoundedNumberOfRecords(t *testing.T) {
 		u.awaitHousekeeping()
 		var code string
 		codes := 0
-		for i := range 1500 {
+		for i := range rounds {
 			r.state = fmt.Sprint("state ", i)
 			p := b.open(r.path())
 			if got := p.location().Query().Get("code"); got != "" {
@@ -107,7 +107,7 @@ func TestT140SilentAuthorizationsLeaveABoundedNumberOfRecords(t *testing.T) {
 
 // TestT141DecisionsOnTheConsentPageAreBounded: yes and no count together, and one that was refused was not decided.
 func TestT141DecisionsOnTheConsentPageAreBounded(t *testing.T) {
-	onEachStore(t, func(t *testing.T, onDisk ...string) {
+	onEachStore(t, 100, func(t *testing.T, rounds int, onDisk ...string) {
 		now := setClock(t)
 		u := openUsers(t, append(grantLimit("grants 20/1m per user"), onDisk...)...)
 		r := requestOf("pub")
@@ -124,7 +124,7 @@ func TestT141DecisionsOnTheConsentPageAreBounded(t *testing.T) {
 			}
 		}
 		asked := b.open(r.path())
-		for range 100 {
+		for range rounds {
 			for _, decision := range []string{"deny", "allow"} {
 				b.errorToClient(t, b.decide(asked, decision), r, "temporarily_unavailable", tooManyGrants)
 			}
@@ -140,7 +140,7 @@ func TestT141DecisionsOnTheConsentPageAreBounded(t *testing.T) {
 // TestT142SignInsAreBounded: who knows a password opens sessions and gets tokens, so many in a minute, and ending them makes no room
 // for more.
 func TestT142SignInsAreBounded(t *testing.T) {
-	onEachStore(t, func(t *testing.T, onDisk ...string) {
+	onEachStore(t, 5, func(t *testing.T, _ int, onDisk ...string) {
 		now := setClock(t)
 		u := openUsers(t, append(append(grantLimit("grants 5/1m per user"), passwordRefresh...), onDisk...)...)
 		before := u.sizes()
@@ -194,7 +194,7 @@ func TestT142SignInsAreBounded(t *testing.T) {
 
 // TestT143EndedServerTokensLeaveABoundedNumberOfRecords: a client can always end a token of its own.
 func TestT143EndedServerTokensLeaveABoundedNumberOfRecords(t *testing.T) {
-	onEachStore(t, func(t *testing.T, onDisk ...string) {
+	onEachStore(t, 500, func(t *testing.T, rounds int, onDisk ...string) {
 		now := setClock(t)
 		u := openUsers(t, append(append(grantLimit(), passwordRefresh...), onDisk...)...)
 		r := requestOf("conf")
@@ -223,7 +223,7 @@ func TestT143EndedServerTokensLeaveABoundedNumberOfRecords(t *testing.T) {
 			t.Error("within the limit a token ended with another")
 		}
 		u.wait(now, 2*time.Second) // within the minute
-		for i := range 500 {
+		for i := range rounds {
 			if i%50 == 0 {
 				u.wait(now, time.Second)
 			}
@@ -266,7 +266,7 @@ func TestT143EndedServerTokensLeaveABoundedNumberOfRecords(t *testing.T) {
 // TestT144EndedTokensOfBeforeARefreshLeaveABoundedNumberOfRecords: refreshing takes no grant, so a client that tidies up after every
 // refresh could go on for ever.
 func TestT144EndedTokensOfBeforeARefreshLeaveABoundedNumberOfRecords(t *testing.T) {
-	onEachStore(t, func(t *testing.T, onDisk ...string) {
+	onEachStore(t, 300, func(t *testing.T, rounds int, onDisk ...string) {
 		setClock(t)
 		u := openUsers(t, append(append(grantLimit(), passwordRefresh...), onDisk...)...)
 		r := requestOf("conf")
@@ -274,7 +274,7 @@ func TestT144EndedTokensOfBeforeARefreshLeaveABoundedNumberOfRecords(t *testing.
 		first, second := u.gives(r.asPassword(ada, peoplePassword)), u.gives(r.asPassword(ada, peoplePassword))
 		bystander := u.gives(r.asPassword(ada, peoplePassword))
 		bystanders := u.gives(r.refresh(bystander.RefreshToken))
-		for i := range 300 {
+		for i := range rounds {
 			for _, held := range []*tokens{&first, &second} {
 				old := held.AccessToken
 				*held = u.gives(r.refresh(held.RefreshToken))

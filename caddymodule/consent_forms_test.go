@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -367,16 +366,14 @@ func TestA75A76ConsentIsRemembered(t *testing.T) {
 		}
 	})
 	t.Run("taken back", func(t *testing.T) {
-		_, fields := formIn(t, b.open("/oauth/account"))
-		fields.Set("application", "conf")
-		b.send("/oauth/account", fields)
+		b.change("application", "conf")
 		if !asks("trusted public") {
 			t.Error("consent outlives its removal")
 		}
 	})
 }
 
-// TestA83BetweenPageAndDecision: what has changed meanwhile counts.
+// TestA83BetweenPageAndDecision: what has changed meanwhile counts. What an operator does to a user is in token_userends_test.go.
 func TestA83BetweenPageAndDecision(t *testing.T) {
 	g := startPeople(t)
 	registry := g.app().registry
@@ -386,46 +383,12 @@ func TestA83BetweenPageAndDecision(t *testing.T) {
 		p := b.signIn(b.open(conf.path()), email, peoplePassword)
 		return b, b.open(p.header.Get("Location"))
 	}
-	signInAgain := func(t *testing.T, b *browser, p page) {
-		t.Helper()
-		if p.status != http.StatusSeeOther || p.location().Path != "/oauth/login" || p.location().Host != "" {
-			t.Fatalf("%d %q", p.status, p.header.Get("Location"))
-		}
-		if p = b.open(p.header.Get("Location")); !strings.Contains(p.body, `name="password"`) {
-			t.Fatalf("no sign-in page: %d", p.status)
-		}
-		if b.isSignedIn() {
-			t.Error("still signed in")
-		}
-	}
-	for name, change := range map[string]func(id string) error{
-		"disabled": func(id string) error { return registry.SetUserStatus(t.Context(), id, store.UserDisabled) },
-		"locked":   func(id string) error { return registry.SetUserStatus(t.Context(), id, store.UserLocked) },
-		"password": func(id string) error {
-			return registry.SetPasswordHash(t.Context(), id, oauth.NewSecret(peopleHash()))
-		},
-		"role":    func(id string) error { return registry.SetRole(t.Context(), id, store.RoleAdmin) },
-		"revoked": func(id string) error { return registry.RevokeUser(t.Context(), id) },
-		"removed": func(id string) error { return registry.RemoveUser(t.Context(), id) },
-	} {
-		t.Run("the user "+name, func(t *testing.T) {
-			email := name + "@acme.example"
-			id := g.addUser(email, "acme", store.RoleMember)
-			b, page := startAs(email)
-			if err := change(id); err != nil {
-				t.Fatal(err)
-			}
-			signInAgain(t, b, b.decide(page, "allow"))
-		})
-	}
 	t.Run("the session has ended", func(t *testing.T) {
 		b, page := startAs("ada@acme.example")
 		elsewhere := g.consented("ada@acme.example")
-		_, fields := formIn(t, elsewhere.open("/oauth/account"))
-		fields.Set("everywhere", "yes")
-		elsewhere.send("/oauth/account", fields)
+		elsewhere.change("everywhere", "yes")
 		answer := b.decide(page, "allow")
-		signInAgain(t, b, answer)
+		b.signsInAgain(t, answer)
 		// The request is still there, and signing in again goes on with it: the page before decided nothing.
 		p := b.signIn(b.open(answer.header.Get("Location")), "ada@acme.example", peoplePassword)
 		if p.location().Path == "/oauth/consent" {
@@ -437,7 +400,7 @@ func TestA83BetweenPageAndDecision(t *testing.T) {
 		b, page := startAs("ben@acme.example")
 		site, _ := url.Parse(g.url)
 		b.jar.SetCookies(site, []*http.Cookie{{Name: "session", MaxAge: -1}})
-		signInAgain(t, b, b.decide(page, "allow"))
+		b.signsInAgain(t, b.decide(page, "allow"))
 	})
 	for name, change := range map[string]func(id string) error{
 		"disabled": func(id string) error { return registry.DisableClient(t.Context(), id) },

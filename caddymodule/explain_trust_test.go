@@ -116,7 +116,7 @@ func TestCommandTokenExplainAsksNobody(t *testing.T) {
 		w.WriteHeader(http.StatusInternalServerError)
 	})
 	g := startTrustGate(t, p, gateOnly(trustSite), "introspection "+p.url+providerIntrospect+" {", "\tclient gateway gateway-secret", "}")
-	g.await("the first fetch has failed", func() bool {
+	g.eventually("the first fetch has failed", func() bool {
 		out, err := g.run(g.forger().good(), "token", "explain")
 		return err == nil && strings.Contains(out, "the last fetch failed: ")
 	})

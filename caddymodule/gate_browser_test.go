@@ -206,8 +206,7 @@ func TestA72RequestsOfOnePageAllPass(t *testing.T) {
 func TestA71AnEndedSessionIsNotRenewed(t *testing.T) {
 	for name, end := range map[string]func(g *gateway, b *browser, user string){
 		"signed out": func(_ *gateway, b *browser, _ string) {
-			action, fields := formIn(b.t, b.open("/oauth/logout"))
-			if p := b.send(action, fields); p.status >= 400 {
+			if p := b.signOut(); p.status >= 400 {
 				b.t.Fatalf("signing out: %d %s", p.status, p.body)
 			}
 		},

@@ -276,7 +276,7 @@ func TestG89TheProviderIsAway(t *testing.T) {
 	t.Run("it comes back", func(t *testing.T) {
 		p.start()
 		now.advance(time.Minute)
-		g.await("its tokens pass again", func() bool { return g.shown("/any/x", unseen.good()) == http.StatusOK })
+		g.eventually("its tokens pass again", func() bool { return g.shown("/any/x", unseen.good()) == http.StatusOK })
 	})
 }
 
@@ -295,7 +295,7 @@ func TestG89AColdStartWithoutASnapshot(t *testing.T) {
 			g.refused(t, g.request("GET", "/any/x", bearer("not-a-token")), 401, 503)
 			p.start()
 			now.advance(time.Minute)
-			g.await("its tokens pass", func() bool { return g.shown("/any/x", g.forger().good()) == http.StatusOK })
+			g.eventually("its tokens pass", func() bool { return g.shown("/any/x", g.forger().good()) == http.StatusOK })
 		})
 	}
 }
@@ -372,7 +372,7 @@ func TestStatusOfAGateThatIssuesNothing(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"keys": append(p.jwks(), unfit)})
 	})
 	g.restart(trusting(p, gateOnly(trustSite)))
-	g.await("the keys are known", func() bool {
+	g.eventually("the keys are known", func() bool {
 		keys := toldStatus(t, g.ok("status", "--json")).TrustKeys["corp"]
 		return keys.JWKSURI == p.url+providerJWKS && len(keys.Keys) == 2 && keys.Keys[0].Unusable == "" && keys.Keys[1].Unusable != ""
 	})

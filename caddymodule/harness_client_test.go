@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +29,56 @@ type answerFirst struct{ net.Conn }
 func (c answerFirst) Write(p []byte) (int, error) {
 	_, _ = c.Conn.Write(p)
 	return len(p), nil
+}
+
+// answer is a response.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// location is where an answer leads.
+func (a answer) location() *url.URL {
+	u, _ := url.Parse(a.header.Get("Location"))
+	return u
+}
+
+// stays makes a client follow no redirect by itself.
+func stays(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// sentBy sends a request and reads the answer; headers are name, value, name, value, …
+func sentBy(t *testing.T, client *http.Client, method, target, body string, headers ...string) answer {
+	t.Helper()
+	request, err := http.NewRequest(method, target, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pair := range slices.Chunk(headers, 2) {
+		request.Header.Add(pair[0], pair[1])
+	}
+	return answerTo(t, client, request)
+}
+
+// answerTo is the answer to a request.
+func answerTo(t *testing.T, client *http.Client, request *http.Request) answer {
+	t.Helper()
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read(t, response)
+}
+
+// read reads the whole of an answer.
+func read(t *testing.T, response *http.Response) answer {
+	t.Helper()
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{response.StatusCode, response.Header, string(text)}
 }
 
 // TestAnAnswerBeforeTheEndOfTheRequestIsRead, although the connection is reset in the middle of the body.

@@ -256,29 +256,10 @@ func (g *gatehouse) get(path, token string) (int, http.Header, string) {
 // do sends a request; headers are name, value, name, value, …
 func (g *gatehouse) do(method, path, body string, headers ...string) (int, http.Header, string) {
 	g.t.Helper()
-	request, err := http.NewRequest(method, g.url+path, strings.NewReader(body))
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	for pair := range slices.Chunk(headers, 2) {
-		request.Header.Add(pair[0], pair[1])
-	}
 	transport := oneShot(new(net.Dialer))
 	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
-	response, err := (&http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Timeout:       patience,
-	}).Do(request)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	return response.StatusCode, response.Header, string(text)
+	a := sentBy(g.t, &http.Client{Transport: transport, CheckRedirect: stays, Timeout: patience}, method, g.url+path, body, headers...)
+	return a.status, a.header, a.body
 }
 
 // raw writes bytes on a connection of its own and reads one response. Lines end with \n in the text and with \r\n on

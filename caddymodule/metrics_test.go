@@ -62,7 +62,7 @@ func TestMetricsCountDecisions(t *testing.T) {
 	token := g.token()
 	g.counted(t, "client credentials", func() { g.token() }, map[string]float64{`gatehouse_tokens_issued_total{grant="client_credentials"}`: 1})
 	g.counted(t, "password grant at the alias", func() {
-		if status, _, body := g.post("/legacy/token", passwordGrant("ada@acme.example", peoplePassword)); status != http.StatusOK {
+		if status, _, body := g.post("/legacy/token", nobodysClient.asPassword("ada@acme.example", peoplePassword)); status != http.StatusOK {
 			t.Fatalf("%d %s", status, body)
 		}
 	}, map[string]float64{`gatehouse_tokens_issued_total{grant="password"}`: 1})

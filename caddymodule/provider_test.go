@@ -345,16 +345,6 @@ func (g *gateway) awaitKeys() {
 	})
 }
 
-// await polls until something has become true.
-func (g *trustGate) await(what string, is func() bool) {
-	g.t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			g.t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 // shown sends a token to a path and returns the status.
 func (g *trustGate) shown(path, token string) int {
 	g.t.Helper()

@@ -37,6 +37,13 @@ func (b *browser) change(name, value string) page {
 	return b.send(action, fields)
 }
 
+// signOut signs out by the form.
+func (b *browser) signOut() page {
+	b.t.Helper()
+	action, fields := formIn(b.t, b.open("/oauth/logout"))
+	return b.send(action, fields)
+}
+
 // holdChanged holds the answer to a form of the account page.
 func holdChanged(t *testing.T, p page, next string) {
 	t.Helper()

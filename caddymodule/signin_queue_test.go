@@ -2,13 +2,10 @@ package caddymodule
 
 import (
 	"context"
-	"encoding/base64"
 	"net/http"
 	"runtime"
 	"sync"
 	"testing"
-
-	"golang.org/x/crypto/argon2"
 )
 
 // TestT121OneAccountClosesSignInForNobody: somebody proves a password without end, over many connections. Everybody else signs
@@ -17,10 +14,7 @@ func TestT121OneAccountClosesSignInForNobody(t *testing.T) {
 	before := runtime.GOMAXPROCS(2) // one slot
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
 	// Cheap, so that a machine under load makes one in time, and yet forty of them take longer than anybody waits.
-	salt := []byte("0123456789abcdef")
-	encode := base64.RawStdEncoding.EncodeToString
-	hash := "$argon2id$v=19$m=8192,t=1,p=1$" + encode(salt) + "$" + encode(argon2.IDKey([]byte(peoplePassword), salt, 1, 8192, 1, 32))
-	u := openUsers(t, "user u-max {\n\t\t\temail max@acme.example\n\t\t\tpassword HASH", "user u-max {\n\t\t\temail max@acme.example\n\t\t\tpassword "+hash)
+	u := openUsers(t, "user u-max {\n\t\t\temail max@acme.example\n\t\t\tpassword HASH", "user u-max {\n\t\t\temail max@acme.example\n\t\t\tpassword "+cheapHash(8192))
 	r := requestOf("conf")
 	flood, done := context.WithCancel(t.Context())
 	var crowd sync.WaitGroup

@@ -3,7 +3,6 @@ package caddymodule
 import (
 	"encoding/base64"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -425,16 +424,7 @@ func TestT22NoSecretIsStored(t *testing.T) {
 		}
 	}
 	admin := func(path string) string {
-		response, err := http.Get("http://" + d.admin + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = response.Body.Close() }()
-		text, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
+		return sentBy(t, http.DefaultClient, http.MethodGet, "http://"+d.admin+path, "").body
 	}
 	autosaved, err := os.ReadFile(caddy.ConfigAutosavePath)
 	if err != nil {

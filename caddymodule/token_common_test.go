@@ -65,7 +65,7 @@ func openDoor(t *testing.T, caddyfile string) *door {
 	t.Helper()
 	d := &door{gatehouse: startGatehouse(t, caddyfile), client: &http.Client{
 		Transport:     &http.Transport{DisableCompression: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		CheckRedirect: stays,
 		Timeout:       patience,
 	}}
 	t.Cleanup(d.client.CloseIdleConnections)
@@ -87,38 +87,15 @@ func (d *door) from(address string) *door {
 	return &other
 }
 
-// answer is a response.
-type answer struct {
-	status int
-	header http.Header
-	body   string
-}
-
 const urlEncoded = "application/x-www-form-urlencoded"
 
 // send sends a request; headers are name, value, …. A body without a Content-Type is a urlencoded form.
 func (d *door) send(t *testing.T, method, path, body string, headers ...string) answer {
 	t.Helper()
-	request, err := http.NewRequest(method, d.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
+	if named := slices.ContainsFunc(headers, func(h string) bool { return strings.EqualFold(h, "Content-Type") }); body != "" && !named {
+		headers = append(slices.Clone(headers), "Content-Type", urlEncoded)
 	}
-	for pair := range slices.Chunk(headers, 2) {
-		request.Header.Add(pair[0], pair[1])
-	}
-	if body != "" && request.Header["Content-Type"] == nil {
-		request.Header.Set("Content-Type", urlEncoded)
-	}
-	response, err := d.client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer{response.StatusCode, response.Header, string(text)}
+	return sentBy(t, d.client, method, d.url+path, body, headers...)
 }
 
 // ask sends a form to an endpoint.

@@ -6,14 +6,10 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
 // Which grants give which tokens, at which paths, and what of them is stored.
@@ -64,55 +60,6 @@ func TestT92WhoGetsARefreshToken(t *testing.T) {
 	for _, scope := range []string{"", "public"} {
 		a := u.ask(t, "/oauth/token", with(r.refresh(""), "grant_type", "client_credentials", "scope", scope).Encode())
 		issued(t, a) // with exactly the members of a server token
-	}
-}
-
-// TestT101SuccessBodyOfEveryGrant: tokensIn holds each to the order of its members and to its claims.
-func TestT101SuccessBodyOfEveryGrant(t *testing.T) {
-	setClock(t)
-	u := openUsers(t, passwordRefresh...)
-	r := requestOf("conf")
-	byCode := u.userTokens(r, ada)
-	for name, test := range map[string]struct {
-		form     url.Values
-		lifetime int
-	}{
-		"authorization_code": {r.exchange(u.code(r, ada)), 21600}, "refresh_token": {r.refresh(byCode.RefreshToken), 21600},
-		"password": {r.asPassword(ada, peoplePassword), 2419200},
-	} {
-		u.sub(name, func(u *userDoor) {
-			want := `","token_type":"Bearer","expires_in":` + strconv.Itoa(test.lifetime) + `,"refresh_token":"`
-			end := `","scope":"trusted public","created_at":` + strconv.FormatInt(node.Clock().Unix(), 10) + "}"
-			a := u.ask(u.t, "/oauth/token", test.form.Encode())
-			u.holdUnaudited(u.t, a, granted())
-			u.tokensIn(a)
-			if !strings.Contains(a.body, want) || !strings.HasSuffix(strings.TrimSpace(a.body), end) {
-				u.t.Errorf("the body lacks %s or %s", want, end)
-			}
-		})
-	}
-}
-
-// TestT102RefusalsOfUserGrants: denied holds each body to its two members and the contract's texts.
-func TestT102RefusalsOfUserGrants(t *testing.T) {
-	u := openUsers(t)
-	r := requestOf("conf")
-	for name, grant := range map[string]url.Values{
-		"authorization_code": with(r.exchange("x"), "state", "s"), "refresh_token": with(r.refresh("x"), "state", "s"),
-		"password": with(r.asPassword("x@acme.example", wrongPassword), "state", "s"),
-	} {
-		u.sub(name, func(u *userDoor) {
-			u.denied(grant, badGrant(""))
-			u.denied(with(grant, "client_secret", "wrong"), badClient("client_authentication_failed"))
-			for _, parameter := range []string{"code", "refresh_token", "password"} {
-				if grant.Has(parameter) {
-					u.denied(with(grant, parameter, ""), missing(parameter))
-				}
-			}
-			u.decisions(u.t)
-			a := u.ask(u.t, "/oauth/token", with(grant, "client_id", "", "client_secret", "").Encode(), basic("conf:wrong")...)
-			u.hold(u.t, a, badBasic("client_authentication_failed"))
-		})
 	}
 }
 

@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"encoding/base64"
-	"io"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -115,16 +114,8 @@ func TestF31NoLogHoldsACredential(t *testing.T) {
 		credentials["token "+string(rune('a'+i))] = parts[0] + "." + parts[1] // with or without its signature
 		credentials["signature "+string(rune('a'+i))] = parts[2]
 	}
-	metrics, err := http.Get("http://" + d.admin + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = metrics.Body.Close() }()
-	measured, err := io.ReadAll(metrics.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	places := map[string]string{"the log": d.logs(), "the metrics": string(measured)}
+	measured := sentBy(t, http.DefaultClient, http.MethodGet, "http://"+d.admin+"/metrics", "").body
+	places := map[string]string{"the log": d.logs(), "the metrics": measured}
 	if others, _ := filepath.Glob(filepath.Join(filepath.Dir(d.logFile), "*.log*")); len(others) != 1 {
 		t.Errorf("logs %v", others)
 	}

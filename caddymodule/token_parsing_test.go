@@ -575,8 +575,9 @@ func TestT99TheOrderOfChecks(t *testing.T) {
 	}
 }
 
-// TestT100ChallengesOnlyWhereTheyBelong: with a challenge on a 400 common clients lose the typed error.
-func TestT100ChallengesOnlyWhereTheyBelong(t *testing.T) {
+// TestT100T102ChallengesOnlyWhereTheyBelong: with a challenge on a 400 common clients lose the typed error. What an error body is, is
+// held by each refusal of these files.
+func TestT100T102ChallengesOnlyWhereTheyBelong(t *testing.T) {
 	d := openDoor(t, patient)
 	d.run(t, []tokenCase{
 		{"401 to Basic", ccGrant, basic("conf:wrong"), badBasic("client_authentication_failed")},
@@ -589,7 +590,7 @@ func TestT100ChallengesOnlyWhereTheyBelong(t *testing.T) {
 	})
 }
 
-// TestT101TheSuccessBody; T102, the error bodies, is held by every refusal of these files.
+// TestT101TheSuccessBody of a client's own token. Those of a user's are held by tokensIn, for every grant.
 func TestT101TheSuccessBody(t *testing.T) {
 	d := openDoor(t, strings.Replace(patient, "client other other-SECRET {", "client other other-SECRET {\n\t\t\ttokens {\n\t\t\t\tclient_credentials 10s\n\t\t\t}", 1))
 	for _, e := range encodings {

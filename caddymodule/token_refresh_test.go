@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // The refresh exchange, row by row.
@@ -219,98 +217,6 @@ func TestT84AndT85ReuseEndsTheFamily(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestT90OtherCredentialsAreNoRefreshTokens(t *testing.T) {
-	setClock(t) // the code's minute does not pass
-	u := openUsers(t)
-	r := requestOf("conf")
-	got, code := u.userTokens(r, ada), u.code(r, ada)
-	for name, wrong := range map[string]string{
-		"access token": got.AccessToken, "code": code, "session cookie": u.browserOf(ada).cookie("session"),
-		"device cookie": u.browserOf(ada).cookie("gatehouse_device"), "family": u.familyOf(got.AccessToken).ID,
-	} {
-		u.sub(name, func(u *userDoor) { u.denied(r.refresh(wrong), badGrant("refresh_token_unknown")) })
-	}
-	for name, wrong := range map[string]string{"refresh token": got.RefreshToken, "code": code} {
-		u.sub(name+" as bearer", func(u *userDoor) {
-			for _, path := range []string{"/api/x", "/oauth/token/info"} {
-				a := u.send(u.t, "GET", path, "", "Authorization", "Bearer "+wrong)
-				if a.status != http.StatusUnauthorized || !strings.Contains(a.header.Get("Www-Authenticate"), `error="invalid_token"`) {
-					u.t.Errorf("%s: %d %s", path, a.status, a.header)
-				}
-			}
-			u.upstream.none(u.t)
-		})
-	}
-	u.gives(r.exchange(code)) // none of this has used it up
-	u.sub("of a deleted client", func(u *userDoor) {
-		r := requestOf("conf")
-		r.clientID = "doomed"
-		r.secret = u.register(u.t, store.Client{
-			ID: r.clientID, Grants: []oauth.GrantType{oauth.AuthorizationCode, oauth.RefreshTokenGrant},
-			Scopes: oauth.Scopes{"public", "trusted"}, RedirectURIs: []string{r.redirectURI},
-		})
-		doomed := u.userTokens(r, ada)
-		if err := u.app().registry.RemoveClient(u.t.Context(), r.clientID); err != nil {
-			u.t.Fatal(err)
-		}
-		u.denied(r.refresh(doomed.RefreshToken), badClient("client_authentication_failed"))
-		u.denied(requestOf("other").refresh(doomed.RefreshToken), badGrant("refresh_token_of_another_client"))
-		u.gone(doomed.AccessToken)
-	})
-	u.gives(r.refresh(got.RefreshToken))
-}
-
-// TestT91UserHasChangedSinceTheTokens: tokens carry role and organisation, so they end with them.
-func TestT91UserHasChangedSinceTheTokens(t *testing.T) {
-	u := openUsers(t, passwordRefresh...)
-	r := requestOf("conf")
-	registry := u.app().registry
-	for name, change := range map[string]func(id string) error{
-		"nothing": nil,
-		"disabled": func(id string) error {
-			return registry.SetUserStatus(t.Context(), id, store.UserDisabled)
-		},
-		"disabled and enabled": func(id string) error {
-			if err := registry.SetUserStatus(t.Context(), id, store.UserDisabled); err != nil {
-				return err
-			}
-			return registry.SetUserStatus(t.Context(), id, store.UserActive)
-		},
-		"role": func(id string) error { return registry.SetRole(t.Context(), id, store.RoleGroupManager) },
-		"password": func(id string) error {
-			return registry.SetPasswordHash(t.Context(), id, oauth.NewSecret(peopleHash()))
-		},
-		"removed": func(id string) error { return registry.RemoveUser(t.Context(), id) },
-	} {
-		u.sub(name, func(u *userDoor) {
-			email := strings.ReplaceAll(name, " ", "-") + "@acme.example"
-			id := u.addUser(email, "acme", store.RoleMember)
-			byCode, byPassword := u.userTokens(r, email), u.gives(r.asPassword(email, peoplePassword))
-			if change == nil {
-				u.gives(r.refresh(byCode.RefreshToken))
-				u.gives(r.refresh(byPassword.RefreshToken))
-				return
-			}
-			if err := change(id); err != nil {
-				u.t.Fatal(err)
-			}
-			u.gone(byCode.AccessToken, byPassword.AccessToken)
-			u.denied(r.refresh(byCode.RefreshToken), badGrant("refresh_token_revoked"))
-			u.denied(r.refresh(byPassword.RefreshToken), badGrant("refresh_token_revoked"))
-		})
-	}
-	// A declared user changes with the configuration. The organisation is the one that the admin's tokens speak for.
-	u.sub("organisation", func(u *userDoor) {
-		moved, stays := u.userTokens(r, maxim), u.userTokens(r, ada)
-		u.reload(peopleSite(append([]string{"organisation acme\n\t\t\trole member", "organisation rival\n\t\t\trole member"}, passwordRefresh...)...))
-		u.denied(r.refresh(moved.RefreshToken), badGrant(""))
-		if u.alive(moved.AccessToken) {
-			u.t.Error("the access token names the old organisation and lives on")
-		}
-		u.gives(r.refresh(stays.RefreshToken))
-	})
 }
 
 func TestT93OnlyTheRefreshTokenItselfIsOne(t *testing.T) {

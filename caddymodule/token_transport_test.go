@@ -33,13 +33,13 @@ func (d *door) dial(t *testing.T, limit time.Duration) net.Conn {
 }
 
 // responses reads so many answers on a connection and those that come after them, until it is closed or nothing more comes for
-// half a second. One that says that it is the last is followed by the end of the connection.
+// a tenth of a second. One that says that it is the last is followed by the end of the connection.
 func responses(connection net.Conn, least int) (answers []answer, closed bool) {
 	reader, last := bufio.NewReader(connection), false
 	for {
 		_ = connection.SetReadDeadline(time.Now().Add(patience))
 		if len(answers) >= least && !last {
-			_ = connection.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
+			_ = connection.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 		}
 		if _, err := reader.Peek(1); err != nil {
 			var timeout net.Error

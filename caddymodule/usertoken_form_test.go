@@ -124,14 +124,6 @@ func TestM31OnlyPost(t *testing.T) {
 	d.created(d.admin, mintRequest{id: "u-grace", headers: map[string]string{"X-HTTP-Method-Override": "DELETE"}})
 }
 
-func TestM34EarlyData(t *testing.T) {
-	d := openAdmin(t)
-	for _, value := range []string{"1", "0", "true"} {
-		d.refused(d.admin, mintRequest{id: "u-grace", headers: map[string]string{"Early-Data": value}}, plainRefusal(425, "invalid_request", "early_data"))
-	}
-	d.mintFor("u-grace")
-}
-
 // TestM36NoCrossOriginAccess: no web page of another origin reads an answer, nor may it ask.
 func TestM36NoCrossOriginAccess(t *testing.T) {
 	d := openAdmin(t)
@@ -148,13 +140,17 @@ func TestM36NoCrossOriginAccess(t *testing.T) {
 	}
 }
 
-// TestM37EveryErrorIsADocument goes through the codes of the contract, and in its order: of two faults the earlier row
+// TestM2M4M6M34M37EveryErrorIsADocument goes through the codes of the contract, and in its order: of two faults the earlier row
 // of the walk decides.
-func TestM37EveryErrorIsADocument(t *testing.T) {
+func TestM2M4M6M34M37EveryErrorIsADocument(t *testing.T) {
 	d := openAdmin(t)
 	d.stored(store.User{ID: "u-off", Organisation: "acme", Role: store.RoleGroupManager, Status: store.UserDisabled})
 	server, member, public := d.token(), d.operatorToken("conf", "u-max", "trusted"), d.operatorToken("conf", "u-ada", "public")
 	d.remember("access token", server)
+	const needsTrusted = `, error="insufficient_scope", error_description="Access to this resource requires scope \"trusted\".", scope="trusted"`
+	early := func(value string) mintRequest {
+		return mintRequest{id: "u", body: "{", headers: map[string]string{"Early-Data": value, "Content-Type": "text/plain"}}
+	}
 	wrongMedia, wrongAccept := map[string]string{"Content-Type": "text/plain", "Accept": "text/html"}, map[string]string{"Accept": "text/html"}
 	for _, step := range []struct {
 		name  string
@@ -162,12 +158,17 @@ func TestM37EveryErrorIsADocument(t *testing.T) {
 		r     mintRequest
 		want  mintRefusal
 	}{
-		{"early data", "", mintRequest{id: "u", body: "{", headers: map[string]string{"Early-Data": "1", "Content-Type": "text/plain"}}, plainRefusal(425, "invalid_request", "early_data")},
+		{"early data", "", early("1"), plainRefusal(425, "invalid_request", "early_data")},
+		{"early data 0", d.admin, early("0"), plainRefusal(425, "invalid_request", "early_data")},
+		{"early data, no number", d.admin, early("true"), plainRefusal(425, "invalid_request", "early_data")},
 		{"no token", "", mintRequest{id: "u", body: "{", headers: wrongMedia}, tokenRefusal(401, "unauthorized", "")},
+		{"no token, and nothing else wrong", "", mintRequest{id: "u-grace"}, tokenRefusal(401, "unauthorized", "")},
+		{"Basic", "", mintRequest{id: "u-grace", headers: map[string]string{"Authorization": "Basic Y29uZjp4"}}, tokenRefusal(401, "unauthorized", "")},
 		{"bad token", "x", mintRequest{id: "u", body: "{", headers: wrongMedia}, invalidToken},
-		{"server token", server, mintRequest{id: "u", body: "{", headers: wrongMedia}, plainRefusal(403, "user_context_required", "")},
-		{"no trusted", public, mintRequest{id: "u", body: "{", headers: wrongMedia}, tokenRefusal(403, "insufficient_scope",
-			`, error="insufficient_scope", error_description="Access to this resource requires scope \"trusted\".", scope="trusted"`)},
+		{"server token", server, mintRequest{id: "u", body: "{", headers: wrongMedia}, plainRefusal(403, "user_context_required", "server_token")},
+		{"no trusted", public, mintRequest{id: "u", body: "{", headers: wrongMedia}, tokenRefusal(403, "insufficient_scope", needsTrusted)},
+		{"orders.read", d.operatorToken("conf", "u-ada", "public orders.read"), mintRequest{id: "u-grace"}, tokenRefusal(403, "insufficient_scope", needsTrusted)},
+		{"refresh_token", d.operatorToken("conf", "u-ada", "refresh_token"), mintRequest{id: "u-grace"}, tokenRefusal(403, "insufficient_scope", needsTrusted)},
 		{"no admin", member, mintRequest{id: "u", body: "{", headers: wrongMedia}, adminRequired},
 		{"media type", d.admin, mintRequest{id: "u", body: "{", headers: wrongMedia}, plainRefusal(415, "unsupported_media_type", "")},
 		{"accept", d.admin, mintRequest{id: "u", body: "{", headers: wrongAccept}, plainRefusal(406, "not_acceptable", "")},

@@ -114,51 +114,23 @@ func TestM23Claims(t *testing.T) {
 	}
 }
 
-// TestM25WhatEndsACreatedToken: every change to the target does, at once; so does a reload that declares it otherwise.
-func TestM25WhatEndsACreatedToken(t *testing.T) {
+// TestM25AReloadEndsACreatedToken when it declares the target otherwise.
+func TestM25AReloadEndsACreatedToken(t *testing.T) {
 	d := openAdmin(t)
-	registry, ctx := d.app().registry, t.Context()
-	for name, change := range map[string]func(id string) error{
-		"demoted":          func(id string) error { return registry.SetRole(ctx, id, store.RoleMember) },
-		"promoted":         func(id string) error { return registry.SetRole(ctx, id, store.RoleAdmin) },
-		"disabled":         func(id string) error { return registry.SetUserStatus(ctx, id, store.UserDisabled) },
-		"locked":           func(id string) error { return registry.SetUserStatus(ctx, id, store.UserLocked) },
-		"another password": func(id string) error { return registry.SetPasswordHash(ctx, id, oauth.NewSecret(peopleHash())) },
-		"deleted":          func(id string) error { return registry.RemoveUser(ctx, id) },
-	} {
-		d.sub(name, func(d *adminDoor) {
-			id := "u-" + strings.ReplaceAll(name, " ", "-")
-			d.manager(id)
-			minted := d.mintFor(id)
-			rotated := d.gives(requestOf("conf").refresh(d.mintFor(id).RefreshToken))
-			if !d.alive(minted.AccessToken) || !d.alive(rotated.AccessToken) {
-				d.t.Fatal("dead before the change")
-			}
-			if err := change(id); err != nil {
-				d.t.Fatal(err)
-			}
-			d.gone(minted.AccessToken, rotated.AccessToken)
-			for _, token := range []string{minted.RefreshToken, rotated.RefreshToken} {
-				d.denied(requestOf("conf").refresh(token), badGrant(""))
-			}
-		})
+	stays, moved, demoted := d.mintFor("u-grace"), d.mintFor("u-ben"), d.mintFor("u-grace")
+	text := strings.ReplaceAll(people, "HASH", peopleHash())
+	text = strings.Replace(text, "organisation acme\n\t\t\trole business_manager", "organisation rival\n\t\t\trole business_manager", 1)
+	d.reload(text)
+	d.gone(moved.AccessToken)
+	d.denied(requestOf("conf").refresh(moved.RefreshToken), badGrant(""))
+	if !d.alive(stays.AccessToken) {
+		t.Error("the token of a user who stays is dead")
 	}
-	d.sub("declared otherwise", func(d *adminDoor) {
-		stays, moved, demoted := d.mintFor("u-grace"), d.mintFor("u-ben"), d.mintFor("u-grace")
-		text := strings.ReplaceAll(people, "HASH", peopleHash())
-		text = strings.Replace(text, "organisation acme\n\t\t\trole business_manager", "organisation rival\n\t\t\trole business_manager", 1)
-		d.reload(text)
-		d.gone(moved.AccessToken)
-		d.denied(requestOf("conf").refresh(moved.RefreshToken), badGrant(""))
-		if !d.alive(stays.AccessToken) {
-			d.t.Error("the token of a user who stays is dead")
-		}
-		d.refused(d.admin, mintRequest{id: "u-ben"}, userNotFound)
-		d.reload(strings.Replace(text, "role group_manager", "role member", 1))
-		d.gone(demoted.AccessToken, stays.AccessToken)
-		d.denied(requestOf("conf").refresh(demoted.RefreshToken), badGrant(""))
-		d.refused(d.admin, mintRequest{id: "u-grace"}, roleNotAllowed)
-	})
+	d.refused(d.admin, mintRequest{id: "u-ben"}, userNotFound)
+	d.reload(strings.Replace(text, "role group_manager", "role member", 1))
+	d.gone(demoted.AccessToken, stays.AccessToken)
+	d.denied(requestOf("conf").refresh(demoted.RefreshToken), badGrant(""))
+	d.refused(d.admin, mintRequest{id: "u-grace"}, roleNotAllowed)
 }
 
 // TestM26TheRefreshTokenIsTheAdminsClients: nobody else's, and presenting it does the family no harm.
@@ -203,9 +175,7 @@ func TestM27EndingsAreIndependent(t *testing.T) {
 		}
 	}
 	d.sub("the target signs out", func(d *adminDoor) {
-		b := d.browserOf("grace@acme.example")
-		action, fields := formIn(d.t, b.open("/oauth/logout"))
-		b.send(action, fields)
+		d.browserOf("grace@acme.example").signOut()
 		d.gone(own.AccessToken)
 		if !d.alive(minted.AccessToken) {
 			d.t.Error("the created token ended with the target's own")
@@ -238,10 +208,8 @@ func TestM27EndingsAreIndependent(t *testing.T) {
 			d.t.Errorf("status %d, alive %t", status, d.alive(minted.AccessToken))
 		}
 	})
-	d.sub("all of the user", func(d *adminDoor) {
-		if err := d.app().registry.RevokeUser(d.t.Context(), "u-grace"); err != nil {
-			d.t.Fatal(err)
-		}
+	d.sub("the target signs out everywhere", func(d *adminDoor) {
+		holdChanged(d.t, d.browserOf("grace@acme.example").change("everywhere", "1"), "/oauth/logout")
 		d.gone(own.AccessToken, minted.AccessToken)
 		d.denied(r.refresh(own.RefreshToken), badGrant(""))
 		d.denied(r.refresh(minted.RefreshToken), badGrant(""))

@@ -1,0 +1,121 @@
+package caddymodule
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// endings are what an operator does to a user after which nothing of what was issued before is worth anything.
+func (g *gatehouse) endings() map[string]func(id string) error {
+	registry, ctx := g.app().registry, context.Background()
+	return map[string]func(id string) error{
+		"disabled": func(id string) error { return registry.SetUserStatus(ctx, id, store.UserDisabled) },
+		"locked":   func(id string) error { return registry.SetUserStatus(ctx, id, store.UserLocked) },
+		"disabled-and-enabled": func(id string) error {
+			if err := registry.SetUserStatus(ctx, id, store.UserDisabled); err != nil {
+				return err
+			}
+			return registry.SetUserStatus(ctx, id, store.UserActive)
+		},
+		"another-password": func(id string) error {
+			return registry.SetPassword(ctx, id, oauth.NewSecret("another "+peoplePassword))
+		},
+		"demoted":  func(id string) error { return registry.SetRole(ctx, id, store.RoleMember) },
+		"promoted": func(id string) error { return registry.SetRole(ctx, id, store.RoleAdmin) },
+		"revoked":  func(id string) error { return registry.RevokeUser(ctx, id) },
+		"removed":  func(id string) error { return registry.RemoveUser(ctx, id) },
+	}
+}
+
+// unrevoked is a token of an admin that no revocation of the user's families hits.
+func (d *adminDoor) unrevoked(id, organisation string) string {
+	return d.issue(tokenissuer.Grant{
+		Type: oauth.AuthorizationCode, User: &store.User{ID: id, Organisation: organisation, Role: store.RoleAdmin},
+		Scopes: oauth.Scopes{"trusted", "public"}, FamilyID: "none of the user's",
+	})
+}
+
+// TestT61T91A71A83M24M25WhatEndsAUserEndsAllOfTheirs: a code that is not redeemed yet, the tokens of every grant and what they were
+// refreshed to, the session, a consent page that is open, what an admin created for them, and what they created as an admin.
+func TestT61T91A71A83M24M25WhatEndsAUserEndsAllOfTheirs(t *testing.T) {
+	d := openAdmin(t, passwordRefresh...)
+	r := requestOf("conf")
+	bystander, waiting := d.mintFor("u-grace"), r.exchange(d.code(r, ada))
+	for name, end := range d.endings() {
+		d.sub(name, func(d *adminDoor) {
+			manager, admin := name+"@acme.example", name+"-admin@acme.example"
+			id, adminID := d.addUser(manager, "acme", store.RoleGroupManager), d.addUser(admin, "acme", store.RoleAdmin)
+			own := d.userTokens(r, admin)
+			session := d.browserOf(admin).cookie("accessToken")
+			ofClient := []tokens{
+				d.userTokens(r, manager), d.gives(r.asPassword(manager, peoplePassword)), d.mintFor(id), d.gives(r.refresh(d.mintFor(id).RefreshToken)),
+				own, d.created(own.AccessToken, mintRequest{id: "u-grace"}),
+				d.gives(r.refresh(d.created(own.AccessToken, mintRequest{id: "u-grace"}).RefreshToken)),
+			}
+			inSession := d.gives(nobodysClient.refreshAlone(d.created(session, mintRequest{id: "u-grace"}).RefreshToken))
+			living := []string{session, inSession.AccessToken}
+			for _, held := range ofClient {
+				living = append(living, held.AccessToken)
+			}
+			for i, token := range living {
+				if !d.alive(token) {
+					d.t.Fatalf("token %d is dead before the end", i)
+				}
+			}
+			code, b := d.code(r, manager), d.browserOf(manager)
+			page := b.consentFor(d.t, r)
+
+			for _, id := range []string{id, adminID} {
+				if err := end(id); err != nil {
+					d.t.Fatal(err)
+				}
+			}
+
+			d.gone(living...)
+			for _, held := range ofClient {
+				d.denied(r.refresh(held.RefreshToken), badGrant("refresh_token_revoked"))
+			}
+			d.denied(nobodysClient.refreshAlone(inSession.RefreshToken), badGrant("refresh_token_revoked"))
+			d.denied(r.exchange(code), badGrant("code_expired"))
+			d.refused(own.AccessToken, mintRequest{id: "u-grace"}, revokedToken)
+			b.signsInAgain(d.t, b.decide(page, "allow"))
+			if name == "another-password" {
+				for password, want := range map[string]int{peoplePassword: http.StatusOK, "another " + peoplePassword: http.StatusSeeOther} {
+					if p := d.browser().signInPage(manager, password); p.status != want {
+						d.t.Errorf("signing in: %d, want %d", p.status, want)
+					}
+				}
+			}
+		})
+	}
+	d.gives(r.refresh(bystander.RefreshToken))
+	d.gives(waiting)
+	// A declared user changes with the configuration. The organisation is the one that the admin's tokens speak for.
+	d.sub("declared in another organisation", func(d *adminDoor) {
+		code, moved, stays := d.code(r, maxim), d.userTokens(r, maxim), d.userTokens(r, ada)
+		d.reload(peopleSite(append([]string{"organisation acme\n\t\t\trole member", "organisation rival\n\t\t\trole member"}, passwordRefresh...)...))
+		d.denied(r.exchange(code), badGrant(""))
+		d.denied(r.refresh(moved.RefreshToken), badGrant(""))
+		if d.alive(moved.AccessToken) {
+			d.t.Error("the access token names the old organisation and lives on")
+		}
+		d.gives(r.refresh(stays.RefreshToken))
+	})
+}
+
+// signsInAgain wants an answer to lead to the sign-in page, and nobody to be signed in.
+func (b *browser) signsInAgain(t *testing.T, p page) {
+	t.Helper()
+	if p.status != http.StatusSeeOther || p.location().Path != "/oauth/login" || p.location().Host != "" {
+		t.Fatalf("%d %q", p.status, p.header.Get("Location"))
+	}
+	p = b.open(p.header.Get("Location"))
+	if _, fields := formIn(t, p); !fields.Has("password") || b.isSignedIn() {
+		t.Errorf("no sign-in page, or still signed in: %d", p.status)
+	}
+}
