@@ -171,23 +171,6 @@ func TestA64A67TheDecisionIsAboutTheSealedRequest(t *testing.T) {
 			}
 		}
 	})
-	for name, c := range map[string]struct {
-		unticked []string
-		want     string
-	}{
-		"none": {nil, "trusted public refresh_token"}, "the first": {[]string{"scope_0"}, "public refresh_token"}, "the last": {[]string{"scope_2"}, "trusted public"},
-		"two": {[]string{"scope_0", "scope_2"}, "public"},
-	} {
-		t.Run("A67 unticked "+name, func(t *testing.T) {
-			fields := form()
-			for _, box := range c.unticked {
-				fields.Del(box)
-			}
-			if got := granted(t, fields); got != c.want {
-				t.Errorf("scope %q, want %q", got, c.want)
-			}
-		})
-	}
 	t.Run("A67 unticked all", func(t *testing.T) {
 		fields := form()
 		for _, box := range []string{"scope_0", "scope_1", "scope_2"} {

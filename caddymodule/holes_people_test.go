@@ -217,7 +217,7 @@ func TestT105SessionsHoldNoScopeOfMachines(t *testing.T) {
 }
 
 // TestA67StaySignedInUnticked: a user took out the scope that asks for a refresh token, and the client got one all the
-// same.
+// same. What is granted otherwise is what was left ticked.
 func TestA67StaySignedInUnticked(t *testing.T) {
 	g := startPeople(t)
 	b, r := g.signedIn("max@acme.example"), requestOf("conf")

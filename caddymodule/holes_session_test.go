@@ -11,10 +11,7 @@ import (
 // the domain can place its own user's token in it. Who is signed in here stays who they are.
 func TestG91ATossedCookieDoesNotSwapTheSession(t *testing.T) {
 	g := startPeople(t, "protect trusted", "protect trusted {\n\t\t\ttoken_from cookie accessToken\n\t\t}")
-	ada, max := g.browser(), g.browser()
-	for b, email := range map[*browser]string{ada: "ada@acme.example", max: "max@acme.example"} {
-		b.signIn(b.open("/oauth/login"), email, peoplePassword)
-	}
+	ada, max := g.signedIn("ada@acme.example"), g.signedIn("max@acme.example")
 	tossed := "session=" + ada.cookie("session") + "; accessToken=" + max.cookie("accessToken")
 	status, header, body := g.do(http.MethodGet, "/api/x", "", "Cookie", tossed)
 	if status != http.StatusOK {
@@ -42,10 +39,7 @@ func TestG91ATossedCookieDoesNotSwapTheSession(t *testing.T) {
 // again, and nobody is somebody else.
 func TestG123OfSeveralCookiesTheOwnOneCounts(t *testing.T) {
 	g := startBoth(t, peopleSite("protect trusted", "protect trusted {\n\t\t\ttoken_from cookie accessToken\n\t\t\tchallenge browser\n\t\t}"))
-	ada, max := g.browser(), g.browser()
-	for b, email := range map[*browser]string{ada: "ada@acme.example", max: "max@acme.example"} {
-		b.signIn(b.open("/oauth/login"), email, peoplePassword)
-	}
+	ada, max := g.signedIn("ada@acme.example"), g.signedIn("max@acme.example")
 	of := func(b *browser, name string) string { return name + "=" + b.cookie(name) + "; " }
 	session, token, named := of(ada, "session"), of(ada, "accessToken"), of(ada, "gatehouse_token")
 	tossed, theirSession, theirName := of(max, "accessToken"), of(max, "session"), of(max, "gatehouse_token")

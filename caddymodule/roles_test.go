@@ -105,14 +105,12 @@ func TestM40ARoleThatIsDeclaredNoMore(t *testing.T) {
 		t.Errorf("the operator sees %s", body)
 	}
 	for email, want := range map[string]string{"ada@acme.example": "Owner of the shop", "max@acme.example": "chief"} {
-		b := d.browser()
-		b.signIn(b.open("/oauth/login"), email, peoplePassword)
+		b := d.signedIn(email)
 		if p := b.open("/oauth/account"); !strings.Contains(p.body, "<dt>Role</dt><dd><bdi>"+want+"</bdi>") {
 			t.Errorf("%s does not see %q: %s", email, want, p.body)
 		}
 	}
-	b := d.browser()
-	b.signIn(b.open("/oauth/login"), "old@acme.example", peoplePassword)
+	b := d.signedIn("old@acme.example")
 	if p := b.open("/oauth/account"); p.status != http.StatusOK || strings.Contains(p.body, "<dt>Role</dt>") {
 		t.Errorf("a role that is none: %d %s", p.status, p.body)
 	}
@@ -202,8 +200,7 @@ func TestM39WithoutAnOrganisation(t *testing.T) {
 		if seen := d.upstream.one(t); seen.Header[identity.Organisation] != nil || seen.Header.Get(identity.Role) == "" {
 			t.Errorf("the upstream is told %v", seen.Header)
 		}
-		b := d.browser()
-		b.signIn(b.open("/oauth/login"), email, peoplePassword)
+		b := d.signedIn(email)
 		if p := b.open("/oauth/account"); p.status != http.StatusOK || strings.Contains(p.body, "Organisation") {
 			t.Errorf("the account page: %d %s", p.status, p.body)
 		}

@@ -18,6 +18,38 @@ func oneSlot(t *testing.T) {
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
 }
 
+// crowd has forty ask without end, until the test is over, and returns when it has begun for half of them.
+func (u *userDoor) crowd(ask func(i, n int) (status int), begun func(status int) bool) {
+	flood, done := context.WithCancel(u.t.Context())
+	var crowd sync.WaitGroup
+	u.t.Cleanup(func() { done(); crowd.Wait() })
+	began := make(chan struct{}, 40)
+	for i := range cap(began) {
+		crowd.Go(func() {
+			for n, told := 0, false; flood.Err() == nil; n++ {
+				if status := ask(i, n); begun(status) && !told {
+					told = true
+					began <- struct{}{}
+				}
+			}
+		})
+	}
+	for range cap(began) / 2 {
+		<-began
+	}
+}
+
+// patiently asks again after a 503: on a machine that is starved even the next turn may come too late. Among strangers a turn comes
+// once in forty times, so that it nearly always would.
+func patiently(status func() int) (last int) {
+	for range 5 {
+		if last = status(); last != http.StatusServiceUnavailable {
+			break
+		}
+	}
+	return last
+}
+
 // TestA140ManyAddressesAndAccountsHoldUpNoKnownBrowser: guesses come without end, each from another address at another account.
 // Somebody whose browser has signed in before signs in beside them.
 func TestA140ManyAddressesAndAccountsHoldUpNoKnownBrowser(t *testing.T) {
@@ -27,33 +59,48 @@ func TestA140ManyAddressesAndAccountsHoldUpNoKnownBrowser(t *testing.T) {
 	if p := b.signIn(b.open("/oauth/login"), ada, peoplePassword); p.status != http.StatusSeeOther {
 		t.Fatal(p.status)
 	}
-	flood, done := context.WithCancel(t.Context())
-	var crowd sync.WaitGroup
-	defer func() { done(); crowd.Wait() }()
-	busy := make(chan struct{}, 40)
-	for i := range cap(busy) {
-		crowd.Go(func() {
-			from := u.from(fmt.Sprintf("127.1.0.%d", i+1))
-			for n, told := 0, false; flood.Err() == nil; n++ {
-				email := fmt.Sprintf("u%d-%d@nowhere.example", i, n)
-				if a := from.ask(t, "/oauth/token", requestOf("conf").asPassword(email, "wrong").Encode()); a.status == http.StatusServiceUnavailable && !told {
-					told = true
-					busy <- struct{}{}
-				}
-			}
-		})
-	}
-	for range cap(busy) / 2 {
-		<-busy
-	}
+	u.crowd(func(i, n int) int {
+		email := fmt.Sprintf("u%d-%d@nowhere.example", i, n)
+		return u.from(fmt.Sprintf("127.1.0.%d", i+1)).ask(t, "/oauth/token", requestOf("conf").asPassword(email, "wrong").Encode()).status
+	}, func(status int) bool { return status == http.StatusServiceUnavailable })
 	for range 5 {
-		// On a machine that is starved even the next turn may come too late. Among the strangers a turn comes once in forty times.
-		status := http.StatusServiceUnavailable
-		for tries := 0; tries < 10 && status == http.StatusServiceUnavailable; tries++ {
-			status = b.signInPage(ada, peoplePassword).status
-		}
-		if status != http.StatusSeeOther {
+		if status := patiently(func() int { return b.signInPage(ada, peoplePassword).status }); status != http.StatusSeeOther {
 			t.Errorf("in a known browser: %d", status)
+		}
+	}
+}
+
+// TestT121OneAccountClosesSignInForNobody: somebody proves a password without end, over many connections. Everybody else signs
+// in beside that, from the same address too: with the password grant, on the page, and again for prompt=login.
+func TestT121OneAccountClosesSignInForNobody(t *testing.T) {
+	oneSlot(t)
+	// Cheap, so that a machine under load makes one in time, and yet forty of them take longer than anybody waits.
+	u := openUsers(t, "user u-max {\n\t\t\temail max@acme.example\n\t\t\tpassword HASH", "user u-max {\n\t\t\temail max@acme.example\n\t\t\tpassword "+cheapHash(8192))
+	r := requestOf("conf")
+	u.crowd(func(int, int) int {
+		status := u.ask(t, "/oauth/token", r.asPassword(maxim, peoplePassword).Encode()).status
+		if status != http.StatusOK && status != http.StatusServiceUnavailable && status != http.StatusTooManyRequests {
+			t.Errorf("the crowd: %d", status)
+		}
+		return status
+	}, func(int) bool { return true })
+	for i, email := range []string{ada, "grace@acme.example", "ben@acme.example"} {
+		b := u.browserAt(fmt.Sprintf("127.0.0.1%d", i))
+		form := r.asPassword(email, peoplePassword).Encode()
+		for name, test := range map[string]struct {
+			ask  func() int
+			want int
+		}{
+			"from the same address": {func() int { return u.ask(t, "/oauth/token", form).status }, http.StatusOK},
+			"from another address":  {func() int { return u.from("127.0.0.7").ask(t, "/oauth/token", form).status }, http.StatusOK},
+			"on the page":           {func() int { return b.signIn(b.open("/oauth/login"), email, peoplePassword).status }, http.StatusSeeOther},
+		} {
+			if status := patiently(test.ask); status != test.want {
+				t.Errorf("%s %s: %d", email, name, status)
+			}
+		}
+		if status := patiently(func() int { return b.signIn(b.ask(r.with("prompt", "login")), email, peoplePassword).status }); status != http.StatusSeeOther {
+			t.Errorf("%s again: %d", email, status)
 		}
 	}
 }

@@ -262,43 +262,52 @@ func TestT62ClientOrConsentIsGone(t *testing.T) {
 	}
 }
 
-func TestT63OnlyTheCodeItselfIsOne(t *testing.T) {
+// TestT63T93OnlyTheCredentialItselfIsOne: what looks like a code or a refresh token is refused, and harms nobody.
+func TestT63T93OnlyTheCredentialItselfIsOne(t *testing.T) {
 	setClock(t) // the code's minute does not pass
 	u := openUsers(t)
 	r := requestOf("conf")
-	code := u.code(r, ada)
-	if !regexp.MustCompile(`^[0-9A-Za-z]{43,}$`).MatchString(code) {
-		t.Errorf("the code has another form, or fewer than 256 bits: %d characters", len(code))
-	}
-	near := []string{code[:len(code)-1], code[1:], code + "A", "A" + code, code + "=", code + "==", " " + code, code + " ", code[:22], code + code}
-	for i := range code {
-		if other := swapCase(code[i]); other != code[i] {
-			near = append(near, code[:i]+string(other)+code[i+1:])
+	first := u.userTokens(r, ada)
+	second, code := u.gives(r.refresh(first.RefreshToken)), u.code(r, ada)
+	for name, test := range map[string]struct {
+		is   string
+		form func(string) url.Values
+	}{"code": {code, r.exchange}, "refresh_token": {second.RefreshToken, r.refresh}} {
+		if !regexp.MustCompile(`^[0-9A-Za-z]{43,}$`).MatchString(test.is) {
+			t.Errorf("the %s has another form, or fewer than 256 bits: %d characters", name, len(test.is))
 		}
-		near = append(near, code[:i]+"_"+code[i+1:])
-	}
-	for range 200 {
-		guess := make([]byte, len(code))
-		_, _ = rand.Read(guess)
-		for i := range guess {
-			guess[i] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"[guess[i]%62]
+		for _, wrong := range likenesses(test.is) {
+			u.denied(with(test.form(wrong), name, wrong), badGrant(name+"_unknown"))
 		}
-		near = append(near, string(guess), code[:22]+string(guess[22:]))
-	}
-	for _, wrong := range near {
-		u.denied(with(r.exchange(wrong), "code", wrong), badGrant("code_unknown"))
 	}
 	if other := u.code(r, ada); other == code {
 		t.Error("two codes are the same")
 	}
+	if !u.alive(first.AccessToken) || !u.alive(second.AccessToken) {
+		t.Error("a likeness ended the family")
+	}
 	u.gives(r.exchange(code))
+	u.gives(r.refresh(second.RefreshToken))
 }
 
-func swapCase(c byte) byte {
-	if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' {
-		return c ^ 0x20
+// likenesses are texts that look like a credential: so few that the audit log tells of each, which it does not beyond a thousand a second.
+func likenesses(is string) []string {
+	near := []string{is[:len(is)-1], is[1:], is + "A", "A" + is, is + "=", is + "==", " " + is, is + " ", is[:22], is + is, strings.ToUpper(is), strings.ToLower(is)}
+	for i := range is {
+		if other := is[i] ^ 0x20; 'A' <= other && other <= 'z' { // the same letter in the other case
+			near = append(near, is[:i]+string(other)+is[i+1:])
+		}
+		near = append(near, is[:i]+"_"+is[i+1:])
 	}
-	return c
+	for range 100 {
+		guess := make([]byte, len(is))
+		_, _ = rand.Read(guess)
+		for i := range guess {
+			guess[i] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"[guess[i]%62]
+		}
+		near = append(near, string(guess), is[:22]+string(guess[22:]))
+	}
+	return near
 }
 
 // TestT65T90OtherCredentialsAreNeitherCodesNorRefreshTokens, nor is one of these the other, or a bearer.

@@ -86,9 +86,9 @@ func TestTokenAliasServesTwoGrants(t *testing.T) {
 	u.gives(r.exchange(code))
 }
 
-// TestT94NoCredentialIsStored runs every flow on a store in a file, and then looks for every credential in all that the
+// TestT94A87NoCredentialIsStored runs every flow on a store in a file, and then looks for every credential in all that the
 // process wrote: database, write-ahead log, Caddy's own files, log.
-func TestT94NoCredentialIsStored(t *testing.T) {
+func TestT94A87NoCredentialIsStored(t *testing.T) {
 	u := openUsers(t, append(onDiskPeople, passwordRefresh...)...)
 	for _, id := range []string{"conf", "pub", "nat", "legacy", "first"} {
 		r := requestOf(id)
@@ -118,6 +118,13 @@ func TestT94NoCredentialIsStored(t *testing.T) {
 	const another = "another password of the member"
 	u.remember("new password", another)
 	u.must(http.StatusNoContent, "POST", "/oauth/users/"+member+"/password", `{"password":"`+another+`"}`)
+	visitor := u.browser()
+	for _, p := range []page{visitor.open(conf.path()), u.browserOf(ada).consentFor(t, conf)} {
+		_, form := formIn(t, p)
+		u.remember("form token", form.Get("form_token"))
+		u.remember("pending request", form.Get("pending"))
+	}
+	u.browsers["a visitor"] = visitor
 	for _, b := range u.browsers {
 		for _, name := range []string{"session", "accessToken", "gatehouse_browser", "gatehouse_device"} {
 			u.remember("cookie "+name, b.cookie(name))

@@ -231,20 +231,6 @@ func TestT106Introspection(t *testing.T) {
 			active(t, ask(form, "Content-Type", contentType), token)
 		}
 	})
-	t.Run("wrong hint", func(t *testing.T) {
-		for _, hint := range []string{"refresh_token", "access_token", "nonsense"} {
-			active(t, ask("token_type_hint="+hint+"&token="+token+"&"+asConf), token)
-		}
-	})
-	t.Run("a user's token", func(t *testing.T) {
-		users := d.issue(tokenissuer.Grant{
-			Type: oauth.AuthorizationCode, User: &store.User{ID: "u-ada", Organisation: "acme", Role: "admin"},
-			FamilyID: "f-1", Scopes: oauth.Scopes{"trusted", "public"},
-		})
-		if body := active(t, ask("token="+users+"&"+asConf), users); body["sub"] != "u-ada" {
-			t.Errorf("sub %v", body["sub"])
-		}
-	})
 	t.Run("inactive, whatever the reason", func(t *testing.T) {
 		short := d.issue(tokenissuer.Grant{Scopes: oauth.Scopes{"public"}, Lifetime: time.Second})
 		theirs := d.issue(tokenissuer.Grant{Client: &store.Client{ID: "other"}, Scopes: oauth.Scopes{"public"}})

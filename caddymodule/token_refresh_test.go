@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -217,28 +216,4 @@ func TestT84AndT85ReuseEndsTheFamily(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestT93OnlyTheRefreshTokenItselfIsOne(t *testing.T) {
-	u := openUsers(t)
-	r := requestOf("conf")
-	first := u.userTokens(r, ada)
-	second := u.gives(r.refresh(first.RefreshToken))
-	token := second.RefreshToken
-	if !regexp.MustCompile(`^[0-9A-Za-z]{43,}$`).MatchString(token) {
-		t.Errorf("the refresh token has another form, or fewer than 256 bits: %d characters", len(token))
-	}
-	near := []string{token[:len(token)-1], token[1:], token + "A", token + "=", " " + token, token + " ", strings.ToUpper(token), strings.ToLower(token)}
-	for i := range token {
-		if other := swapCase(token[i]); other != token[i] {
-			near = append(near, token[:i]+string(other)+token[i+1:])
-		}
-	}
-	for _, wrong := range near {
-		u.denied(r.refresh(wrong), badGrant("refresh_token_unknown"))
-	}
-	if !u.alive(first.AccessToken) || !u.alive(second.AccessToken) {
-		t.Error("a likeness ended the family")
-	}
-	u.gives(r.refresh(token))
 }

@@ -99,8 +99,8 @@ func TestT50AndT53CodeOfAnotherClientHarmsNobody(t *testing.T) {
 
 // TestT51CodeRedeemedOnceInARace: the losers are replays, and take with them what the winner got.
 func TestT51CodeRedeemedOnceInARace(t *testing.T) {
-	onEachStore(t, 0, func(t *testing.T, _ int, store ...string) {
-		u := openUsers(t, store...)
+	onEachStore(t, 0, func(t *testing.T, _ int, onDisk ...string) {
+		u := openUsers(t, onDisk...)
 		for _, r := range []request{requestOf("conf"), requestOf("pub")} {
 			var won []tokens
 			for _, a := range u.atOnce(64, r.exchange(u.code(r, ada))) {
@@ -121,9 +121,9 @@ func TestT51CodeRedeemedOnceInARace(t *testing.T) {
 
 // TestT87RefreshInARaceGivesOneSuccessor: racing tabs lose nothing, and gain no second token.
 func TestT87RefreshInARaceGivesOneSuccessor(t *testing.T) {
-	onEachStore(t, 0, func(t *testing.T, _ int, store ...string) {
+	onEachStore(t, 0, func(t *testing.T, _ int, onDisk ...string) {
 		setClock(t) // the grace does not pass
-		u := openUsers(t, store...)
+		u := openUsers(t, onDisk...)
 		r := requestOf("conf")
 		first := u.userTokens(r, ada)
 		successors := make(map[string]bool)

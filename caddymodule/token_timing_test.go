@@ -1,20 +1,25 @@
 package caddymodule
 
 import (
+	"errors"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/bcrypt"
+
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// BenchmarkTM1ClientRefusals shows what the time of a refusal tells about a client: unknown, wrong secret, disabled,
-// public, and declared in the configuration should cost the same. Compare the medians of several runs (-count).
-func BenchmarkTM1ClientRefusals(b *testing.B) {
+// BenchmarkTM1TM2Refusals shows what the time of a refusal tells. About a client: unknown, wrong secret, disabled, public, and declared
+// in the configuration should cost the same. About an account: unknown, wrong password under argon2id and under bcrypt, locked, and
+// invited. Compare the medians of several runs (-count).
+func BenchmarkTM1TM2Refusals(b *testing.B) {
 	st, err := sqlstore.OpenSQLite(b.Context(), filepath.Join(b.TempDir(), "x.db"), sqlstore.Options{})
 	if err != nil {
 		b.Fatal(err)
@@ -30,29 +35,34 @@ func BenchmarkTM1ClientRefusals(b *testing.B) {
 	}
 	issuer := &tokenissuer.Issuer{
 		Records: tokenissuer.Records{
-			Store:         st,
-			Directory:     store.OverlayDirectory{Declared: declared, Stored: st},
-			Authenticated: tokenissuer.NewClientCache(),
-			Revocations:   accesstoken.NewRevocationSet(),
-			Now:           time.Now,
+			Store: st, Directory: store.OverlayDirectory{Declared: declared, Stored: st},
+			Authenticated: tokenissuer.NewClientCache(), Revocations: accesstoken.NewRevocationSet(), Now: time.Now,
 		},
+		Hasher: passwords.NewHasher(),
 	}
 	registry := &tokenissuer.Registry{Issuer: issuer, Declared: declared, Stored: st}
-	add := func(client store.Client) {
-		if _, _, err := registry.AddClient(b.Context(), client); err != nil {
-			b.Fatal(err)
-		}
+	_, err = registry.AddOrganisation(b.Context(), store.Organisation{ID: "acme"})
+	for _, client := range []store.Client{{ID: "present1"}, {ID: "disabled"}, {ID: "public01", Type: store.PublicClient, RedirectURIs: []string{"https://public.example/cb"}}} {
+		_, _, added := registry.AddClient(b.Context(), client)
+		err = errors.Join(err, added)
 	}
-	add(store.Client{ID: "present1"})
-	add(store.Client{ID: "disabled"})
-	add(store.Client{ID: "public01", Type: store.PublicClient, RedirectURIs: []string{"https://public.example/cb"}})
-	if err := registry.DisableClient(b.Context(), "disabled"); err != nil {
+	old, hashed := bcrypt.GenerateFromPassword([]byte(peoplePassword), 10)
+	current := passwords.Hash(oauth.NewSecret(peoplePassword))
+	for name, hash := range map[string]oauth.Secret{"argon2id": current, "bcrypt": oauth.NewSecret(string(old)), "locked": current, "invited": {}} {
+		user := store.User{ID: name, Email: name + "@acme.example", Organisation: "acme", PasswordHash: hash}
+		if name == "locked" {
+			user.Status = store.UserLocked
+		}
+		_, added := registry.AddUser(b.Context(), user, oauth.Secret{})
+		err = errors.Join(err, added)
+	}
+	if err := errors.Join(err, hashed, registry.DisableClient(b.Context(), "disabled")); err != nil {
 		b.Fatal(err)
 	}
 	for _, refusal := range []struct{ name, id string }{
 		{"unknown", "nobody00"}, {"wrong secret", "present1"}, {"disabled", "disabled"}, {"public", "public01"}, {"declared", "declared"},
 	} {
-		b.Run(refusal.name, func(b *testing.B) {
+		b.Run("client/"+refusal.name, func(b *testing.B) {
 			wrong := tokenissuer.ClientAuthentication{
 				Address:  "192.0.2.1",
 				Readings: []tokenissuer.ClientCredential{{ID: refusal.id, Secret: oauth.NewSecret("0123456789abcdefghijABCDEFGHIJ0123456789abc")}},
@@ -60,6 +70,16 @@ func BenchmarkTM1ClientRefusals(b *testing.B) {
 			for b.Loop() {
 				if _, err := issuer.AuthenticateClient(b.Context(), wrong); err == nil {
 					b.Fatal("a wrong secret was accepted")
+				}
+			}
+		})
+	}
+	for _, account := range []string{"unknown", "argon2id", "bcrypt", "locked", "invited"} {
+		b.Run("account/"+account, func(b *testing.B) {
+			attempt := tokenissuer.SignInAttempt{Email: account + "@acme.example", Password: oauth.NewSecret(wrongPassword), Address: "192.0.2.1"}
+			for b.Loop() {
+				if _, err := issuer.SignIn(b.Context(), attempt); oauth.AsError(err).Reason != "sign_in_failed" {
+					b.Fatal(err)
 				}
 			}
 		})

@@ -125,59 +125,47 @@ func TestT131ARepeatFromElsewhere(t *testing.T) {
 			u.decisions(u.t)
 			return u.ask(u.t, "/oauth/token", r.refresh(token).Encode(), "X-Forwarded-For", address, "User-Agent", agent)
 		}
-		u.sub("warned of, "+name, func(u *userDoor) {
-			r := requestOf("conf")
-			first := u.userTokens(r, ada)
-			second := u.tokensIn(ask(u, r, first.RefreshToken, test.address, test.agent))
-			served := map[string]float64{}
-			if test.from != "" {
-				served[`gatehouse_refresh_repeats_elsewhere_total{result="served"}`] = 1
-			}
-			before := u.measured()
-			again := u.tokensIn(ask(u, r, first.RefreshToken, test.otherAddress, test.otherAgent))
-			line, after := u.audited(), u.measured()
-			if again.RefreshToken != second.RefreshToken {
-				u.t.Error("another successor")
-			}
-			level, from := "info", any(nil)
-			if test.from != "" {
-				level, from = "warn", test.from
-			}
-			if line["level"] != level || line["repeated_from"] != from || line["repeated"] != true {
-				u.t.Errorf("audited %v", line)
-			}
-			const metric = `gatehouse_refresh_repeats_elsewhere_total{result="served"}`
-			if after[metric]-before[metric] != served[metric] {
-				u.t.Errorf("%s grew by %v", metric, after[metric]-before[metric])
-			}
-			if by := u.familyOf(first.AccessToken).RotatedBy; len(by) != 16 || strings.Contains(by, ".") {
-				u.t.Errorf("the family remembers %q", by)
-			}
-		})
-		u.sub("refused, "+name, func(u *userDoor) {
-			r := requestOf("other")
-			first := u.userTokens(r, ada)
-			second := u.tokensIn(ask(u, r, first.RefreshToken, test.address, test.agent))
-			before := u.measured()
-			a := ask(u, r, first.RefreshToken, test.otherAddress, test.otherAgent)
-			if test.from == "" {
-				if u.tokensIn(a).RefreshToken != second.RefreshToken {
-					u.t.Error("another successor")
+		for result, client := range map[string]string{"served": "conf", "refused": "other"} {
+			u.sub(result+", "+name, func(u *userDoor) {
+				r := requestOf(client)
+				first := u.userTokens(r, ada)
+				second := u.tokensIn(ask(u, r, first.RefreshToken, test.address, test.agent))
+				before := u.measured()
+				a := ask(u, r, first.RefreshToken, test.otherAddress, test.otherAgent)
+				line, after := u.audited(), u.measured()
+				level, from, counted := "info", any(nil), 0.0
+				if test.from != "" {
+					level, from, counted = "warn", test.from, 1
 				}
-				return
-			}
-			u.holdUnaudited(u.t, a, badGrant(""))
-			if line := u.audited(); line["level"] != "warn" || line["reason"] != "refresh_token_repeated_elsewhere" {
-				u.t.Errorf("audited %v", line)
-			}
-			after := u.measured()
-			for _, metric := range []string{`gatehouse_refresh_repeats_elsewhere_total{result="refused"}`, "gatehouse_refresh_reuse_total"} {
-				if after[metric]-before[metric] != 1 {
-					u.t.Errorf("%s grew by %v", metric, after[metric]-before[metric])
+				metrics := []string{`gatehouse_refresh_repeats_elsewhere_total{result="` + result + `"}`}
+				isRefused := result == "refused" && test.from != ""
+				if isRefused {
+					metrics, from = append(metrics, "gatehouse_refresh_reuse_total"), nil
 				}
-			}
-			u.gone(first.AccessToken, second.AccessToken)
-			u.denied(r.refresh(second.RefreshToken), badGrant("refresh_token_revoked"))
-		})
+				for _, metric := range metrics {
+					if after[metric]-before[metric] != counted {
+						u.t.Errorf("%s grew by %v", metric, after[metric]-before[metric])
+					}
+				}
+				if line["level"] != level || line["repeated_from"] != from || (line["repeated"] == true) == isRefused {
+					u.t.Errorf("audited %v", line)
+				}
+				if by := u.familyOf(first.AccessToken).RotatedBy; len(by) != 16 || strings.Contains(by, ".") {
+					u.t.Errorf("the family remembers %q", by)
+				}
+				if !isRefused {
+					if u.tokensIn(a).RefreshToken != second.RefreshToken {
+						u.t.Error("another successor")
+					}
+					return
+				}
+				u.holdUnaudited(u.t, a, badGrant(""))
+				if line["reason"] != "refresh_token_repeated_elsewhere" {
+					u.t.Errorf("audited %v", line)
+				}
+				u.gone(first.AccessToken, second.AccessToken)
+				u.denied(r.refresh(second.RefreshToken), badGrant("refresh_token_revoked"))
+			})
+		}
 	}
 }
