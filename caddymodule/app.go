@@ -173,6 +173,8 @@ func (a *App) issues() bool { return a.settings.URL != "" }
 
 // newIssuer puts the configuration and the node together. Store and master key join in Start.
 func (a *App) newIssuer() *tokenissuer.Issuer {
+	limits := a.settings.Limits
+	limits.Attempts = a.node.Attempts
 	return &tokenissuer.Issuer{
 		Records: tokenissuer.Records{
 			Authenticated: tokenissuer.NewClientCache(),   // of this configuration: it may declare clients
@@ -189,7 +191,7 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 		Settings: a.settings.Settings,
 		Hasher:   a.node.Passwords,
 		Origins:  tokenissuer.NewOrigins(a.clients, a.node.StoreTime),
-		Attempts: a.node.Attempts,
+		Limits:   limits,
 	}
 }
 

@@ -53,6 +53,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // settings is a configuration that has been read.
 type settings struct {
 	tokenissuer.Settings // of our own issuer; without a URL there is none
+	tokenissuer.Limits   // likewise; the node counts
 	node                 node.Settings
 	sealer               *keys.Sealer
 	brand                pages.Brand

@@ -161,8 +161,8 @@ func newTargets(tb testing.TB, st store.Store) *targets {
 	}
 	all := &targets{Store: st}
 	all.issuer = &tokenissuer.Issuer{
-		Records:  tokenissuer.Records{Directory: store.OverlayDirectory{Declared: declared, Stored: all}, Now: time.Now},
-		Attempts: memstore.NewAttempts(100),
+		Records: tokenissuer.Records{Directory: store.OverlayDirectory{Declared: declared, Stored: all}, Now: time.Now},
+		Limits:  tokenissuer.Limits{Attempts: memstore.NewAttempts(100)},
 	}
 	return all
 }

@@ -3,7 +3,6 @@ package tokenissuer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -54,14 +53,14 @@ func (is *Issuer) AuthenticateClient(ctx context.Context, a ClientAuthentication
 		return nil, errNoClient
 	}
 	now := is.Now()
-	if err := is.checkAttempts(ctx, &a, now); err != nil {
+	if err := is.checkClient(ctx, &a, now); err != nil {
 		return nil, err
 	}
 	client, err := is.provenClient(ctx, &a, now)
 	if err != nil || client != nil {
 		return client, err
 	}
-	return nil, is.countFailure(ctx, &a, now)
+	return nil, is.countClientFailure(ctx, &a, now)
 }
 
 // provenClient tries every reading, first against memory and then against the directory. It returns nil when none is
@@ -118,46 +117,6 @@ func proves(client *store.Client, r ClientCredential, now time.Time) bool {
 		return client.IsPublic()
 	}
 	return matches
-}
-
-// addressFactor is how many times a client's failures an address may have in all.
-const addressFactor = 10
-
-// buckets are what a failure is counted in, with the failures that each allows. The first is of the address and the
-// client id: a service with a stale secret locks out neither its neighbours behind the same address nor the owner of the
-// id elsewhere. The second is of the address alone, and wider, so that trying many ids is bounded too; its name is the
-// beginning of the first one's, because every request pays for them. They are put into room.
-func (is *Issuer) buckets(a *ClientAuthentication, room *[2]bucket) []bucket {
-	wide := is.ClientLimit
-	wide.Failures *= addressFactor
-	id := a.clientID()
-	name := "client\x00" + a.Address + "\x00" + id
-	*room = [2]bucket{{name, is.ClientLimit}, {name[:len(name)-len("\x00")-len(id)], wide}}
-	return is.limited(room[:]...)
-}
-
-func (is *Issuer) checkAttempts(ctx context.Context, a *ClientAuthentication, now time.Time) error {
-	var room [2]bucket
-	return is.checkBuckets(ctx, is.buckets(a, &room), "client_throttled", now)
-}
-
-// countFailure counts one failure, whatever the number of readings, and returns the refusal.
-func (is *Issuer) countFailure(ctx context.Context, a *ClientAuthentication, now time.Time) error {
-	var room [2]bucket
-	refusal := oauth.NewError(oauth.InvalidClient, "client_authentication_failed").WithCause(fmt.Errorf("client %.64q", a.clientID()))
-	for _, b := range is.buckets(a, &room) {
-		// Requests that ran side by side passed the check before any was counted; the count decides again.
-		if n, until := is.Attempts.Fail(ctx, b.name, b.limit.Window, now); n > b.limit.Failures {
-			refusal = throttled("client_throttled", until, now)
-		}
-	}
-	return refusal
-}
-
-func throttled(reason string, until, now time.Time) *oauth.Error {
-	e := oauth.NewError(oauth.RateLimited, reason)
-	e.RetryAfter = until.Sub(now)
-	return e
 }
 
 // clientCacheTTL is how long a success is remembered: the longest that another node's change to a client goes unseen.

@@ -110,11 +110,10 @@ func newAuthority(tb testing.TB) *authority {
 		Credentials: Credentials{Keys: a.keySetState, Master: testMaster(tb), JTIMAC: accesstoken.NewJTIMAC(testMaster(tb)), Verifier: a.verifier},
 		Settings: Settings{
 			URL: tokentest.Issuer, Audience: []string{tokentest.Audience}, Lifetimes: store.DefaultLifetimes,
-			Scopes:      oauth.NewScopeCatalogue(oauth.Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
-			ClientLimit: Limit{Failures: 20, Window: time.Minute},
+			Scopes: oauth.NewScopeCatalogue(oauth.Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
 		},
-		Hasher:   passwords.NewHasher(),
-		Attempts: a.attempts,
+		Hasher: passwords.NewHasher(),
+		Limits: Limits{ClientLimit: Limit{Failures: 20, Window: time.Minute}, Attempts: a.attempts},
 	}
 	return a
 }

@@ -95,11 +95,13 @@ func (f *flow) node() *Issuer {
 		},
 		Settings: Settings{
 			URL: tokentest.Issuer, Audience: []string{tokentest.Issuer}, Lifetimes: store.DefaultLifetimes, PasswordGrant: new(PasswordRules),
-			Scopes:       oauth.NewScopeCatalogue(oauth.Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
-			AccountLimit: Limit{Failures: 10, Window: time.Minute}, AddressLimit: Limit{Failures: 30, Window: time.Minute},
+			Scopes: oauth.NewScopeCatalogue(oauth.Scope{Name: "reports", Words: "Read reports", ServerTokens: true}),
 		},
-		Hasher:   passwords.NewHasher(),
-		Attempts: memstore.NewAttempts(1000),
+		Hasher: passwords.NewHasher(),
+		Limits: Limits{
+			AccountLimit: Limit{Failures: 10, Window: time.Minute}, AddressLimit: Limit{Failures: 30, Window: time.Minute},
+			Attempts: memstore.NewAttempts(1000),
+		},
 	}
 }
 

@@ -36,15 +36,6 @@ type Settings struct {
 	SessionScopes oauth.Scopes
 	// PasswordGrant is how the password grant works; nil: it is off.
 	PasswordGrant *PasswordRules
-	// ClientLimit bounds failed client authentications.
-	ClientLimit Limit
-	// AccountLimit bounds failed sign-ins to one account, AddressLimit those from one address.
-	AccountLimit, AddressLimit Limit
-	// GrantLimit bounds how many families one user gets in each way, and how many tokens one admin creates for others.
-	GrantLimit Limit
-	// RevocationLimit bounds how many of the tokens that it got for itself a client ends one by one. Beyond it, ending one ends
-	// those that were issued before as well.
-	RevocationLimit Limit
 }
 
 // Issuer is the authorization server (RFC 6749 §1.1). Its fields are set once, before use.
@@ -52,13 +43,12 @@ type Issuer struct {
 	Settings
 	Records
 	Credentials
+	Limits
 
 	// Origins are those whose pages may read answers; nil: no page of another origin may.
 	Origins *Origins
 	// Hasher verifies passwords.
 	Hasher *passwords.Hasher
-	// Attempts count failed client authentications and sign-ins; nil: nobody counts.
-	Attempts store.AttemptCounter
 
 	schemes schemesInUse
 }
@@ -140,12 +130,6 @@ type passwordStore interface {
 type PasswordRules struct {
 	// Refresh gives refresh tokens too, to clients that may use them. Default: the grant gives access tokens only.
 	Refresh bool `json:"refresh_tokens,omitempty"`
-}
-
-// Limit allows so many failures, or whatever it counts, in a window. The zero value sets no limit.
-type Limit struct {
-	Failures int
-	Window   time.Duration
 }
 
 // Tokens are what the token endpoint hands out (RFC 6749 §5.1).

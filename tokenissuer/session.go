@@ -48,7 +48,7 @@ func (is *Issuer) newFamily(user *store.User, client *store.Client, origin oauth
 
 // addFamily stores a family of a user, unless the user, or the admin who creates it, has had too many: then it is rate_limited.
 func (is *Issuer) addFamily(ctx context.Context, f *store.TokenFamily, user *store.User) error {
-	if err := is.reserveGrant(ctx, f.Origin, cmp.Or(f.Actor.Subject, f.UserID)); err != nil {
+	if err := is.reserveGrant(ctx, f.Origin, cmp.Or(f.Actor.Subject, f.UserID), is.Now()); err != nil {
 		return err
 	}
 	return is.storeFamily(ctx, f, user)

@@ -65,40 +65,8 @@ func (is *Issuer) SignIn(ctx context.Context, a SignInAttempt) (*store.User, err
 	if err != nil {
 		return nil, err
 	}
-	for _, b := range proofs {
-		is.Attempts.Fail(ctx, b.name, b.limit.Window, now)
-	}
+	is.countProof(ctx, proofs, now)
 	return user, nil
-}
-
-// provedLimit bounds how often one account can prove its password, so that who knows a password can neither hash nor open
-// sessions without end.
-var provedLimit = Limit{Failures: 600, Window: time.Minute}
-
-// proofBuckets are what a proved password is counted in: of the account at this address, and of the account anywhere.
-func (is *Issuer) proofBuckets(email, address string) []bucket {
-	if is.AccountLimit.Failures == 0 {
-		return nil
-	}
-	return is.limited(bucket{"proved\x00" + email + "\x00" + address, provedLimit}, bucket{"proved\x00" + email, provedLimit})
-}
-
-// checkProofs refuses an account that has been proved too often, before anything is hashed. It tells so only to an address
-// that has proved the account itself: to others the answer would say that the account exists.
-func (is *Issuer) checkProofs(ctx context.Context, proofs []bucket, now time.Time) error {
-	if !is.hasProved(ctx, proofs, now) {
-		return nil
-	}
-	return is.checkBuckets(ctx, proofs, "sign_in_throttled", now)
-}
-
-// hasProved reports whether the address has proved the account's password lately.
-func (is *Issuer) hasProved(ctx context.Context, proofs []bucket, now time.Time) bool {
-	if len(proofs) == 0 {
-		return false
-	}
-	n, _ := is.Attempts.Failures(ctx, proofs[0].name, now)
-	return n > 0
 }
 
 // provePassword compares the password with the user's. A user that does not exist costs the same: under every scheme
@@ -134,18 +102,6 @@ func (is *Issuer) rehash(ctx context.Context, user *store.User, password oauth.S
 		return
 	}
 	_ = is.Store.RehashPassword(ctx, user.ID, user.PasswordHash, passwords.Hash(password)) // see above
-}
-
-// signInBuckets are what the attempt is counted in: for the account, and for the address.
-func (is *Issuer) signInBuckets(email, device, from string) (account, address []bucket) {
-	if email != "" {
-		name := "account\x00" + email
-		if device != "" {
-			name += "\x00" + device
-		}
-		account = is.limited(bucket{name, is.AccountLimit})
-	}
-	return account, is.limited(bucket{"sign-in\x00" + from, is.AddressLimit})
 }
 
 // device is what the cookie of a known device holds.

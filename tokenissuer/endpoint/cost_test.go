@@ -64,9 +64,8 @@ func newCounter(tb testing.TB, algorithm oauth.Algorithm) *counter {
 		},
 		Settings: tokenissuer.Settings{
 			URL: costIssuer, Audience: []string{costIssuer}, Lifetimes: store.DefaultLifetimes,
-			ClientLimit: tokenissuer.Limit{Failures: 20, Window: time.Minute},
 		},
-		Attempts: memstore.NewAttempts(1000),
+		Limits: tokenissuer.Limits{ClientLimit: tokenissuer.Limit{Failures: 20, Window: time.Minute}, Attempts: memstore.NewAttempts(1000)},
 	}
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.InfoLevel)
 	audit := NewAudit(zap.New(core), func(*http.Request) string { return "192.0.2.1" })
