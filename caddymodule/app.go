@@ -211,7 +211,9 @@ func (a *App) ownIssuer() *gate.OwnIssuer {
 		return nil
 	}
 	return &gate.OwnIssuer{
-		Issuer: a.issuer, Handler: a.handler, Verifier: a.node.Verifier, Node: a.node, Declared: a.settings.Declared, IsServing: a.isServing,
+		Settings:  &a.issuer.Settings,
+		Upstreams: tokenissuer.NewUpstreamTokens(a.issuer.URL, &a.issuer.Credentials, a.issuer.Now),
+		Handler:   a.handler, Verifier: a.node.Verifier, Node: a.node, IsServing: a.isServing,
 	}
 }
 

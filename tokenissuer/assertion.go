@@ -17,7 +17,7 @@ const (
 	AssertionLifetime = time.Minute
 )
 
-// AssertionKeys sign what upstreams are told about requests. They are no signing keys of the store: every node derives the
+// AssertionKeys sign what upstreams are told of requests. They are no signing keys of the store: every node derives the
 // same ones from the master key and the number of the epoch, so they need no storage and rotate by themselves. The zero
 // value is ready; it may be used by many goroutines.
 type AssertionKeys struct{ known atomic.Pointer[assertionKeys] }
@@ -38,18 +38,19 @@ type AssertedRequest struct {
 
 // Assert tells an upstream, in a JWT that nobody else can make, who is calling. It is good for a minute, for that upstream
 // and that request. It is temporarily_unavailable while the master key is not there.
-func (is *Issuer) Assert(t *accesstoken.AccessToken, r AssertedRequest) (oauth.Secret, error) {
-	keys, err := is.assertionKeys()
+func (u *UpstreamTokens) Assert(t *accesstoken.AccessToken, r AssertedRequest) (oauth.Secret, error) {
+	now := u.now()
+	keys, err := u.credentials.Assertions.at(now, u.credentials.Master)
 	if err != nil {
 		return oauth.Secret{}, err
 	}
-	now := is.Now().Truncate(time.Second)
+	now = now.Truncate(time.Second)
 	told := &accesstoken.AccessToken{
-		Issuer: is.URL, Subject: t.Subject, Audience: []string{r.Audience}, ClientID: t.ClientID, Scopes: t.Scopes, ID: oauth.NewID(),
+		Issuer: u.url, Subject: t.Subject, Audience: []string{r.Audience}, ClientID: t.ClientID, Scopes: t.Scopes, ID: oauth.NewID(),
 		IssuedAt: now, ExpiresAt: assertionEnd(t, now),
 		FamilyID: t.FamilyID, Organisation: t.Organisation, Role: t.Role, AuthTime: t.AuthTime,
 	}
-	if t.Issuer == is.URL { // those of others are no groups of ours, and may not fit
+	if t.Issuer == u.url { // those of others are no groups of ours, and may not fit
 		told.WithGroups(t.Claim(accesstoken.ClaimGroups))
 	}
 	claims := accesstoken.NewUpstreamClaims(told)
@@ -92,36 +93,36 @@ func targetHash(target string) string {
 
 // JWKS returns the public keys as a JWK Set (RFC 7517 §5): those of access tokens, and where assertions are made theirs.
 // The next epoch's is there a whole epoch ahead, the one before stays for another.
-func (is *Issuer) JWKS() ([]byte, error) {
-	if is.Assertions == nil {
-		return is.Keys.JWKS()
+func (c *Credentials) JWKS(now time.Time) ([]byte, error) {
+	if c.Assertions == nil {
+		return c.Keys.JWKS()
 	}
-	ks, err := is.assertionKeys()
+	ks, err := c.Assertions.at(now, c.Master)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := is.Keys.JWKS(); err != nil {
+	if _, err := c.Keys.JWKS(); err != nil {
 		return nil, err
 	}
-	return keys.MarshalJWKS(append(is.Keys.List(), ks.previous, ks.current, ks.next))
+	return keys.MarshalJWKS(append(c.Keys.List(), ks.previous, ks.current, ks.next))
 }
 
-// assertionKeys returns those of now, by the clock that all nodes share.
-func (is *Issuer) assertionKeys() (*assertionKeys, error) {
-	if is.Master == nil || is.Assertions == nil {
+// at returns those of a moment by the clock that all nodes share. Without a master key, and for a nil AssertionKeys, there are none.
+func (k *AssertionKeys) at(now time.Time, master *keys.MasterKey) (*assertionKeys, error) {
+	if master == nil || k == nil {
 		return nil, oauth.Unavailable("keys_not_loaded", nil)
 	}
-	epoch := is.Now().Unix() / int64(keys.AssertionEpoch/time.Second)
-	if keys := is.Assertions.known.Load(); keys != nil && keys.epoch == epoch {
+	epoch := now.Unix() / int64(keys.AssertionEpoch/time.Second)
+	if keys := k.known.Load(); keys != nil && keys.epoch == epoch {
 		return keys, nil
 	}
 	ks := &assertionKeys{epoch: epoch}
 	for i, key := range []**keys.SigningKey{&ks.previous, &ks.current, &ks.next} {
 		var err error
-		if *key, err = is.Master.AssertionKey(epoch - 1 + int64(i)); err != nil {
+		if *key, err = master.AssertionKey(epoch - 1 + int64(i)); err != nil {
 			return nil, oauth.AsError(err)
 		}
 	}
-	is.Assertions.known.Store(ks)
+	k.known.Store(ks)
 	return ks, nil
 }

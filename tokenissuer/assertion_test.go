@@ -24,7 +24,8 @@ import (
 func assertingAuthority(tb testing.TB) *authority {
 	tb.Helper()
 	a := newAuthority(tb)
-	a.Assertions, a.Swaps = new(AssertionKeys), NewExchangedTokenCache()
+	a.UseAssertions()
+	a.UseExchange()
 	return a
 }
 
@@ -98,7 +99,7 @@ func (a *authority) assert(tb testing.TB, t *accesstoken.AccessToken) oauth.Secr
 
 func (a *authority) jwks(tb testing.TB) []byte {
 	tb.Helper()
-	jwks, err := a.JWKS()
+	jwks, err := a.JWKS(a.gate.Now())
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -196,7 +197,7 @@ func TestG25AssertionIsNoAccessToken(t *testing.T) {
 		t.Errorf("revoked: %+v, %v", found, err)
 	}
 	// Whoever is sloppy about typ does not know the key, and whoever signs an access token with it finds nobody who does.
-	asserting, err := a.assertionKeys()
+	asserting, err := a.Assertions.at(a.gate.Now(), a.Master)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +300,7 @@ func TestNoAssertionWithoutAMasterKey(t *testing.T) {
 	a.Master = nil
 	_, err := a.Assert(a.personsToken(), ordersRequest)
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
-	_, err = a.JWKS()
+	_, err = a.JWKS(a.gate.Now())
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }
 

@@ -87,6 +87,7 @@ func digestsOf(secrets ...string) []store.ClientSecret {
 type authority struct {
 	*gate
 	*Issuer
+	*UpstreamTokens
 	directory *fakeDirectory
 	attempts  *fakeAttempts
 	store     *fakeStore
@@ -115,6 +116,7 @@ func newAuthority(tb testing.TB) *authority {
 		Hasher: passwords.NewHasher(),
 		Limits: Limits{ClientLimit: Limit{Failures: 20, Window: time.Minute}, Attempts: a.attempts},
 	}
+	a.UpstreamTokens = NewUpstreamTokens(a.URL, &a.Credentials, a.gate.Now)
 	return a
 }
 

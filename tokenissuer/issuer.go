@@ -80,8 +80,6 @@ type Credentials struct {
 	Keys *keys.Set
 	// Assertions sign what upstreams are told of requests; nil: nobody asks for it, and JWKS lists no keys of theirs.
 	Assertions *AssertionKeys
-	// Swaps remembers the tokens that were made for upstreams; nil: there are none.
-	Swaps *ExchangedTokenCache
 	// Master makes codes, refresh tokens and cookies.
 	Master *keys.MasterKey
 	// JTIMAC signs access tokens with a MAC in their jti; nil: they have none.
@@ -197,8 +195,8 @@ func consuming(step func() error) <-chan error {
 }
 
 // sign makes the tokens of a grant whose step is taken care of.
-func (is *Issuer) sign(g Grant, key *keys.SigningKey, t *accesstoken.AccessToken, claims []byte) (Tokens, error) {
-	signed, err := is.JTIMAC.Sign(key, claims)
+func (c *Credentials) sign(g Grant, key *keys.SigningKey, t *accesstoken.AccessToken, claims []byte) (Tokens, error) {
+	signed, err := c.JTIMAC.Sign(key, claims)
 	if err != nil {
 		return Tokens{}, oauth.AsError(err)
 	}
@@ -206,12 +204,12 @@ func (is *Issuer) sign(g Grant, key *keys.SigningKey, t *accesstoken.AccessToken
 	if len(signed.Text) > accesstoken.MaxTokenBytes {
 		return Tokens{}, oauth.NewError(oauth.ServerError, "token_too_long").WithCause(errors.New("the claims do not fit a token of 8 KiB"))
 	}
-	is.Verifier.Remember(signed.Text, t)
+	c.Verifier.Remember(signed.Text, t)
 	tokens := Tokens{
 		AccessToken: oauth.NewSecret(signed.Text), ExpiresIn: t.ExpiresAt.Sub(t.IssuedAt), Scopes: g.Scopes, CreatedAt: t.IssuedAt, Claims: t,
 	}
 	if g.Generation > 0 {
-		tokens.RefreshToken = is.Master.RefreshToken(g.FamilyID, g.Generation)
+		tokens.RefreshToken = c.Master.RefreshToken(g.FamilyID, g.Generation)
 	}
 	return tokens, nil
 }
@@ -221,7 +219,7 @@ func (is *Issuer) claimsOf(g Grant) (*accesstoken.AccessToken, error) {
 	if lifetime == 0 {
 		lifetime = is.lifetimes(g.Client).For(g.Type)
 	}
-	now := is.birth()
+	now := is.birth(is.Now())
 	t := &accesstoken.AccessToken{
 		Issuer: is.URL, Subject: g.Client.ID, Audience: is.Audience, ClientID: g.Client.ID, Scopes: g.Scopes, ID: is.JTIMAC.NewID(g.Generation),
 		IssuedAt: now, ExpiresAt: now.Add(lifetime),
@@ -243,11 +241,10 @@ func (is *Issuer) claimsOf(g Grant) (*accesstoken.AccessToken, error) {
 	return t, nil
 }
 
-// birth is when a token that is made now was issued. Whoever revokes what was issued until now goes at least by the shared
+// birth is when a token was issued that is made now, by the shared clock. Whoever revokes what was issued until now goes at least by the shared
 // clock, so no token may seem younger than that says; and none may be from the future of this node's, which verifies it.
-func (is *Issuer) birth() time.Time {
-	now := is.Now()
-	if here := is.Verifier.Now(); here.Before(now) {
+func (c *Credentials) birth(now time.Time) time.Time {
+	if here := c.Verifier.Now(); here.Before(now) {
 		now = here
 	}
 	return now.Truncate(time.Second)

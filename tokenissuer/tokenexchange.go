@@ -19,9 +19,40 @@ const ExchangedTokenLifetime = 5 * time.Minute
 // maxSwappedBytes bounds what is remembered of swapped tokens.
 const maxSwappedBytes = 32 << 20
 
-// ExchangedTokenCache remembers the tokens that were swapped for others, so that one is signed for a client's token and an audience.
-type ExchangedTokenCache struct {
-	tokens *otter.Cache[swapKey, *swappedToken]
+// UpstreamTokens tell upstreams who is calling: in an assertion about one request, and in an access token that takes the place of
+// the client's.
+type UpstreamTokens struct {
+	credentials *Credentials
+	url         string
+	now         func() time.Time
+	// exchanged are the tokens that took the place of others, so that one is signed for a client's token and an audience; nil: none
+	// are made.
+	exchanged *otter.Cache[swapKey, *swappedToken]
+}
+
+// NewUpstreamTokens returns those of the issuer with that URL, credentials and clock.
+func NewUpstreamTokens(url string, credentials *Credentials, now func() time.Time) *UpstreamTokens {
+	return &UpstreamTokens{credentials: credentials, url: url, now: now}
+}
+
+// UseAssertions has Assert sign, and JWKS publish its keys. It is called before any of the two.
+func (u *UpstreamTokens) UseAssertions() {
+	if u.credentials.Assertions == nil {
+		u.credentials.Assertions = new(AssertionKeys)
+	}
+}
+
+// UseExchange has ExchangeForUpstream make tokens. It is called before that is.
+func (u *UpstreamTokens) UseExchange() {
+	if u.exchanged != nil {
+		return
+	}
+	u.exchanged = otter.Must(&otter.Options[swapKey, *swappedToken]{
+		MaximumWeight: maxSwappedBytes,
+		Weigher: func(_ swapKey, s *swappedToken) uint32 {
+			return s.source.Size() + uint32(len(s.token.Reveal())) //nolint:gosec // at most MaxTokenBytes
+		},
+	})
 }
 
 // swapKey is what a swapped token was made for. The issuer is in it because two may introspect the same opaque text.
@@ -39,16 +70,6 @@ type swappedToken struct {
 	expiresAt time.Time
 }
 
-// NewExchangedTokenCache returns an empty cache.
-func NewExchangedTokenCache() *ExchangedTokenCache {
-	return &ExchangedTokenCache{otter.Must(&otter.Options[swapKey, *swappedToken]{
-		MaximumWeight: maxSwappedBytes,
-		Weigher: func(_ swapKey, s *swappedToken) uint32 {
-			return s.source.Size() + uint32(len(s.token.Reveal())) //nolint:gosec // at most MaxTokenBytes
-		},
-	})}
-}
-
 // TokenExchange says what a client's token is to be swapped for.
 type TokenExchange struct {
 	// Shown is the client's token as it stands, and Token what it says. It has just been verified.
@@ -64,22 +85,22 @@ type TokenExchange struct {
 // (as RFC 8693 has it, delegated). It ends with the client's token, and after five minutes at the latest. One is signed
 // for a client's token and an audience, until a fifth of its life is left. The client's token is verified by the caller,
 // every time.
-func (is *Issuer) ExchangeForUpstream(s TokenExchange) (oauth.Secret, error) {
-	if is.Swaps == nil {
+func (u *UpstreamTokens) ExchangeForUpstream(s TokenExchange) (oauth.Secret, error) {
+	if u.exchanged == nil {
 		return oauth.Secret{}, oauth.NewError(oauth.ServerError, "swaps_not_kept")
 	}
-	now := is.birth()
+	now := u.credentials.birth(u.now())
 	key := swapKey{oauth.DigestOf(s.Shown.Reveal()), s.Token.Issuer, s.Audience}
-	if known, ok := is.Swaps.tokens.GetIfPresent(key); ok && is.isCurrent(known, s.Token, now) {
+	if known, ok := u.exchanged.GetIfPresent(key); ok && u.isCurrent(known, s.Token, now) {
 		return known.token, nil
 	}
 	var failed error
-	swapped, _ := is.Swaps.tokens.Compute(key, func(known *swappedToken, found bool) (*swappedToken, otter.ComputeOp) {
-		if found && is.isCurrent(known, s.Token, now) { // somebody else was faster
+	swapped, _ := u.exchanged.Compute(key, func(known *swappedToken, found bool) (*swappedToken, otter.ComputeOp) {
+		if found && u.isCurrent(known, s.Token, now) { // somebody else was faster
 			return known, otter.CancelOp
 		}
 		var fresh *swappedToken
-		if fresh, failed = is.swap(s, now); failed != nil {
+		if fresh, failed = u.swap(s, now); failed != nil {
 			return nil, otter.CancelOp
 		}
 		return fresh, otter.WriteOp
@@ -92,20 +113,20 @@ func (is *Issuer) ExchangeForUpstream(s TokenExchange) (oauth.Secret, error) {
 
 // isCurrent reports whether a swapped token can be given again: it has some life left, unless a new one would have no more,
 // its key is good, and the client's token still says the same. An opaque one may not.
-func (is *Issuer) isCurrent(s *swappedToken, source *accesstoken.AccessToken, now time.Time) bool {
+func (u *UpstreamTokens) isCurrent(s *swappedToken, source *accesstoken.AccessToken, now time.Time) bool {
 	near := s.expiresAt.Add(-s.expiresAt.Sub(s.issuedAt) / 5)
 	endsWithSource := !source.ExpiresAt.IsZero() && !source.ExpiresAt.Truncate(time.Second).After(s.expiresAt)
 	if !now.Before(near) && !endsWithSource || !now.Before(s.expiresAt) {
 		return false
 	}
-	if _, err := is.Keys.Find(s.keyID, ""); err != nil {
+	if _, err := u.credentials.Keys.Find(s.keyID, ""); err != nil {
 		return false
 	}
 	return s.source == source || s.source.SaysTheSame(source)
 }
 
 // swap makes a token.
-func (is *Issuer) swap(s TokenExchange, now time.Time) (*swappedToken, error) {
+func (u *UpstreamTokens) swap(s TokenExchange, now time.Time) (*swappedToken, error) {
 	expires := now.Add(ExchangedTokenLifetime)
 	if end := s.Token.ExpiresAt.Truncate(time.Second); !end.IsZero() && end.Before(expires) {
 		expires = end
@@ -113,15 +134,15 @@ func (is *Issuer) swap(s TokenExchange, now time.Time) (*swappedToken, error) {
 	if !now.Before(expires) { // it was let in because clocks differ, and nothing of it is left
 		return nil, oauth.NewError(oauth.InvalidToken, "token_expired").WithDescription("The access token expired")
 	}
-	key, err := is.Keys.Signing(is.Now())
+	key, err := u.credentials.Keys.Signing(u.now())
 	if err != nil {
 		return nil, err
 	}
-	claims, err := is.swappedClaims(s, now, expires)
+	claims, err := u.swappedClaims(s, now, expires)
 	if err != nil {
 		return nil, err
 	}
-	signed, err := is.JTIMAC.Sign(key, claims)
+	signed, err := u.credentials.JTIMAC.Sign(key, claims)
 	if err != nil {
 		return nil, oauth.AsError(err)
 	}
@@ -133,10 +154,10 @@ func (is *Issuer) swap(s TokenExchange, now time.Time) (*swappedToken, error) {
 
 // swappedClaims are the client's token's. What another issuer calls a subject, a client or an organisation is nobody of
 // ours, and its sessions are not ours to end.
-func (is *Issuer) swappedClaims(s TokenExchange, now, expires time.Time) ([]byte, error) {
+func (u *UpstreamTokens) swappedClaims(s TokenExchange, now, expires time.Time) ([]byte, error) {
 	t := s.Token
 	swapped := &accesstoken.AccessToken{
-		Issuer: is.URL, Subject: t.Subject, Audience: []string{s.Audience}, ClientID: t.ClientID, Scopes: t.Scopes, ID: is.JTIMAC.NewID(0),
+		Issuer: u.url, Subject: t.Subject, Audience: []string{s.Audience}, ClientID: t.ClientID, Scopes: t.Scopes, ID: u.credentials.JTIMAC.NewID(0),
 		IssuedAt: now, ExpiresAt: expires,
 		FamilyID: t.FamilyID, Organisation: t.Organisation, Role: t.Role, AuthTime: t.AuthTime,
 	}

@@ -78,15 +78,8 @@ func (p *Protect) readAssertion() error {
 	}
 	p.assertion = &AssertionConfig{header, audience}
 	p.shared.addIdentityHeader(header)
-	p.shared.own.useAssertions()
+	p.shared.own.Upstreams.UseAssertions()
 	return nil
-}
-
-// useAssertions publishes the keys that sign assertions. It is called while the configuration is provisioned.
-func (o *OwnIssuer) useAssertions() {
-	if o.Assertions == nil {
-		o.Assertions = new(tokenissuer.AssertionKeys)
-	}
 }
 
 // assert adds the assertion to what the upstream is told. Where it cannot be signed, or is too long for an upstream, the
@@ -98,7 +91,7 @@ func (p *Protect) assert(r *http.Request, d *decision) error {
 	if !p.shared.isServing(r.Context()) {
 		return oauth.Unavailable("not_started", nil)
 	}
-	signed, err := p.shared.own.Assert(d.token, tokenissuer.AssertedRequest{
+	signed, err := p.shared.own.Upstreams.Assert(d.token, tokenissuer.AssertedRequest{
 		Audience: p.assertion.Audience, Method: upstreamMethod(r), Target: upstreamTarget(r),
 	})
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 func benchmarkedGate(token *accesstoken.AccessToken) *Protect {
 	verifier := verdict(func(string, []string) (*accesstoken.AccessToken, error) { return token, nil })
 	own := &OwnIssuer{
-		Issuer: new(tokenissuer.Issuer), Verifier: verifier, Node: openNode{}, IsServing: func(context.Context) bool { return true },
+		Settings: new(tokenissuer.Settings), Verifier: verifier, Node: openNode{}, IsServing: func(context.Context) bool { return true },
 	}
 	shared, err := NewShared(zap.NewNop(), endpoint.NewAudit(zap.NewNop(), caller.Address), time.Now, own, nil, tokenissuer.Limit{})
 	if err != nil {

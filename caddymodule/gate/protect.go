@@ -136,7 +136,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	refusal := endpoint.Challenge{Realm: p.realm(), Scope: oauth.Scopes(oauth.ResourceScopes(p.Scopes)).String()}
 	// The metadata that we serve is that of the issuer's audience; for another one it would mislead (RFC 9728 §3.3).
 	if len(p.Audience) == 0 && p.own != nil {
-		refusal.ResourceMetadata = endpoint.ResourceMetadataURL(p.shared.own.Issuer)
+		refusal.ResourceMetadata = endpoint.ResourceMetadataURL(p.shared.own.Settings)
 	}
 	p.refusal = refusal.Prepare()
 	return nil

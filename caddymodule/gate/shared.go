@@ -16,7 +16,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
@@ -42,12 +41,11 @@ type Shared struct {
 
 // OwnIssuer is our own issuer, as gates use it.
 type OwnIssuer struct {
-	*tokenissuer.Issuer
-	Handler  *endpoint.Handler
-	Verifier OwnVerifier
-	Node     Node
-	// Declared are the clients and users of the configuration.
-	Declared store.StaticDirectory
+	*tokenissuer.Settings
+	Upstreams *tokenissuer.UpstreamTokens
+	Handler   *endpoint.Handler
+	Verifier  OwnVerifier
+	Node      Node
 	// IsServing reports whether the issuer has its store, and waits a moment for it when it has not.
 	IsServing func(context.Context) bool
 }

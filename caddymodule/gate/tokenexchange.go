@@ -71,9 +71,7 @@ func (p *Protect) readSwap() (err error) {
 			}
 		}
 	}
-	if p.shared.own.Swaps == nil {
-		p.shared.own.Swaps = tokenissuer.NewExchangedTokenCache()
-	}
+	p.shared.own.Upstreams.UseExchange()
 	return nil
 }
 
@@ -125,7 +123,7 @@ func (p *Protect) swap(r *http.Request, d *decision) error {
 	if err != nil {
 		return err
 	}
-	d.swapped, err = p.shared.own.ExchangeForUpstream(tokenissuer.TokenExchange{Shown: d.shown, Token: d.token, Trust: name, Audience: p.swapFor})
+	d.swapped, err = p.shared.own.Upstreams.ExchangeForUpstream(tokenissuer.TokenExchange{Shown: d.shown, Token: d.token, Trust: name, Audience: p.swapFor})
 	return err
 }
 

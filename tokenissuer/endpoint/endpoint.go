@@ -77,10 +77,10 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, tally Tally, brand pag
 	if h.pages, err = pages.New(brand); err != nil {
 		return nil, err
 	}
-	if h.metadata, err = serverMetadata(issuer, h.pages.Languages()); err != nil {
+	if h.metadata, err = serverMetadata(&issuer.Settings, h.pages.Languages()); err != nil {
 		return nil, err
 	}
-	if h.resource, err = resourceMetadata(issuer); err != nil {
+	if h.resource, err = resourceMetadata(&issuer.Settings); err != nil {
 		return nil, err
 	}
 	json, page := (*Handler).Refuse, (*Handler).refusePage
@@ -102,7 +102,7 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, tally Tally, brand pag
 	}
 	resource := route{metadataEndpoint, methodsGet, (*Handler).serveResourceMetadata, json, sharedWithAll}
 	h.routes[wellKnownResource] = resource
-	if location, err := url.Parse(ResourceMetadataURL(issuer)); err == nil {
+	if location, err := url.Parse(ResourceMetadataURL(&issuer.Settings)); err == nil {
 		h.routes[location.EscapedPath()] = resource
 	}
 	for path := range h.routes {

@@ -15,7 +15,7 @@ import (
 const publicMaxAge = "public, max-age=300"
 
 // serverMetadata is the authorization server metadata (RFC 8414 §2). Every URL comes from the configuration.
-func serverMetadata(issuer *tokenissuer.Issuer, languages []string) ([]byte, error) {
+func serverMetadata(issuer *tokenissuer.Settings, languages []string) ([]byte, error) {
 	base := strings.TrimSuffix(issuer.URL, "/")
 	secretMethods := []string{"client_secret_basic", "client_secret_post"}
 	return json.Marshal(struct {
@@ -57,7 +57,7 @@ func serverMetadata(issuer *tokenissuer.Issuer, languages []string) ([]byte, err
 
 // ResourceMetadataURL is where a client that was refused finds the metadata of what it asked for (RFC 9728 §3.1): at
 // the audience when that is a URL, else at the issuer.
-func ResourceMetadataURL(issuer *tokenissuer.Issuer) string {
+func ResourceMetadataURL(issuer *tokenissuer.Settings) string {
 	u, err := url.Parse(issuer.Audience[0])
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 		if u, err = url.Parse(issuer.URL); err != nil {
@@ -87,7 +87,7 @@ func (m ResourceMetadata) document() ([]byte, error) {
 }
 
 // resourceMetadata is that of the issuer's audience.
-func resourceMetadata(issuer *tokenissuer.Issuer) ([]byte, error) {
+func resourceMetadata(issuer *tokenissuer.Settings) ([]byte, error) {
 	return ResourceMetadata{issuer.Audience[0], []string{issuer.URL}, oauth.ResourceScopes(issuer.Scopes.Names())}.document()
 }
 
@@ -101,7 +101,7 @@ func (h *Handler) serveResourceMetadata(w http.ResponseWriter, _ *http.Request) 
 
 // jwks publishes the public keys (RFC 7517 §5).
 func (h *Handler) jwks(w http.ResponseWriter, _ *http.Request) error {
-	keys, err := h.issuer.JWKS()
+	keys, err := h.issuer.JWKS(h.issuer.Now())
 	if err != nil {
 		return err
 	}
