@@ -67,16 +67,6 @@ func (g *gatehouse) gate(token string) int {
 	return status
 }
 
-// eventually waits for a condition.
-func (g *gatehouse) eventually(what string, condition func() bool) {
-	g.t.Helper()
-	for deadline := time.Now().Add(patience); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			g.t.Fatalf("waited in vain until %s", what)
-		}
-	}
-}
-
 // TestG99ClientLifecycle walks a client through everything that the admin API does to one.
 func TestG99ClientLifecycle(t *testing.T) {
 	for name, caddyfile := range map[string]string{"memory": site, "sqlite": durableSite} {

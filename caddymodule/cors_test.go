@@ -37,7 +37,7 @@ var corsRoutes = `	handle /api/* {
 	gated("/owncookie/*", "cors https://spa.example", "token_from cookie app_token") + gated("/closed/*")
 
 func TestG68PreflightsThatNeedNoToken(t *testing.T) {
-	g := startGate(t, siteWith("trusted_proxies static 127.0.0.1/32", corsRoutes))
+	g := startBoth(t, siteWith("\t\ttrusted_proxies static 127.0.0.1/32", corsRoutes))
 	token := g.server("public")
 	origin, method := "Origin: "+spa, "Access-Control-Request-Method: PUT"
 	for name, test := range map[string]struct {
@@ -70,7 +70,7 @@ func TestG68PreflightsThatNeedNoToken(t *testing.T) {
 		"another method":            {"GET", "/api/x", []string{origin, method}, false},
 		"a POST":                    {"POST", "/api/x", []string{origin, method, "Content-Length: 0"}, false},
 		"an upgrade":                {"OPTIONS", "/api/x", []string{origin, method, "Connection: Upgrade", "Upgrade: websocket"}, false},
-		"a body":                    {"OPTIONS", "/api/x", []string{origin, method, "Content-Length: 1", "", "x"}, false},
+		"a body":                    {"OPTIONS", "/api/x", []string{origin, method, "Content-Length: 5", "", "x"}, false},
 		"a body in pieces":          {"OPTIONS", "/api/x", []string{origin, method, "Transfer-Encoding: chunked", "", "0\r\n"}, false},
 		"another method by header":  {"OPTIONS", "/bearer/x", []string{origin, method, "X-HTTP-Method-Override: DELETE"}, false},
 		"a header that goes away":   {"OPTIONS", "/api/x", []string{origin, method, "X-HTTP-Method-Override: DELETE"}, true},
@@ -84,6 +84,9 @@ func TestG68PreflightsThatNeedNoToken(t *testing.T) {
 				lines = lines[1:]
 			}
 			request := g.request(test.method, test.target, lines...)
+			if g.others = transports; strings.Contains(test.lines[len(test.lines)-1], "0\r\n") { // HTTP/3 does not tell of a body in pieces
+				g.others = nil
+			}
 			if test.passes {
 				g.passed(t, request).anonymous(t)
 				return
@@ -104,36 +107,6 @@ func TestG68PreflightsThatNeedNoToken(t *testing.T) {
 			seen.anonymous(t).has(t, "Authorization").has(t, "Cookie", "theme=dark").has(t, "Access-Control-Request-Method", "PUT")
 		}
 	})
-}
-
-// TestG68PreflightsOverHTTP2: what is asked there is the same.
-func TestG68PreflightsOverHTTP2(t *testing.T) {
-	g := startGate(t, siteWith("protocols h1 h2c", corsRoutes))
-	for name, test := range map[string]struct {
-		path    string
-		further []string
-		data    []string
-		want    int
-	}{
-		"a preflight":        {"/api/x", []string{"origin", spa, "access-control-request-method", "PUT"}, nil, 200},
-		"two origins":        {"/api/x", []string{"origin", spa, "origin", spa, "access-control-request-method", "PUT"}, nil, 401},
-		"without a method":   {"/api/x", []string{"origin", spa}, nil, 401},
-		"a body":             {"/api/x", []string{"origin", spa, "access-control-request-method", "PUT"}, []string{"x"}, 401},
-		"without the option": {"/closed/x", []string{"origin", spa, "access-control-request-method", "PUT"}, nil, 401},
-	} {
-		t.Run(name, func(t *testing.T) {
-			status, header, _ := g.h2(t, g.fields("OPTIONS", test.path, test.further...), test.data...)
-			if status != test.want {
-				t.Errorf("status %d, want %d", status, test.want)
-			}
-			if seen := g.upstream.seen(); (len(seen) == 1) != (test.want == 200) {
-				t.Errorf("the upstream saw %d requests", len(seen))
-			}
-			if test.want == 401 && test.path == "/api/x" {
-				readableBy(t, header, map[bool]string{true: spa}[name != "two origins"], name != "two origins")
-			}
-		})
-	}
 }
 
 // readableBy holds an answer to whom it lets read: the origin, or nobody when that is empty.
@@ -244,33 +217,6 @@ func TestPagesReadThatTheGateCannotCheck(t *testing.T) {
 		t.Error("no Retry-After")
 	}
 	readableBy(t, header, spa, false)
-}
-
-// TestPagesReadWhyAStreamDidNotBegin: a token that ends before the upstream has answered is a refusal, and readable.
-func TestPagesReadWhyAStreamDidNotBegin(t *testing.T) {
-	g := startGate(t, siteWith("", corsRoutes))
-	token := g.server("public")
-	asked := make(chan struct{})
-	g.upstream.answer = func(connection net.Conn, _ *recorded) {
-		close(asked)
-		_, _ = io.Copy(io.Discard, connection) // until the gate gives up
-	}
-	revoked := make(chan struct{})
-	go func() {
-		defer close(revoked)
-		<-asked
-		g.revokeOverTheWire(token)
-	}()
-	status, header, body := g.raw(g.request("GET", "/api/x", bearer(token), "Origin: "+spa, "Accept: text/event-stream"))
-	select {
-	case <-revoked:
-	case <-time.After(patience):
-		t.Fatal("the upstream was not asked and the token revoked within a minute")
-	}
-	if status != http.StatusUnauthorized {
-		t.Fatalf("%d %s", status, body)
-	}
-	readableBy(t, header, spa, true)
 }
 
 func (g *gateway) revokeOverTheWire(token string) {

@@ -83,9 +83,7 @@ func told(answer string) []string {
 func (g *gateway) answers(t *testing.T, request string) string {
 	t.Helper()
 	connection, err := net.Dial("tcp", g.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer func() { _ = connection.Close() }()
 	_ = connection.SetDeadline(time.Now().Add(patience))
 	_, _ = io.WriteString(connection, request)
@@ -157,9 +155,7 @@ func TestForwardToTheResponse(t *testing.T) {
 		w := g.dial(t, g.request("GET", "/echo/x", bearer(token), "Connection: Upgrade", "Upgrade: websocket"))
 		for w.status == http.StatusEarlyHints {
 			head, err := readHead(w.reader)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if len(told(head)) > 0 && !strings.Contains(head, " 101 ") {
 				t.Errorf("early: %s", head)
 			}

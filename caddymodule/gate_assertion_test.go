@@ -82,9 +82,7 @@ func (g *gateway) asserts(t *testing.T, r *recorded, audience string) jwt.MapCla
 		t.Fatalf("%d assertions in:\n%s", len(values), r.Raw)
 	}
 	claims, err := g.readJWT(t, values[0], keys.AssertionType, audience)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	hash := sha256.Sum256([]byte(r.Target))
 	if claims["htm"] != r.Method || claims["htp"] != b64(hash[:]) {
 		t.Errorf("the assertion is for %s and hash %s, and not for %s %s", claims["htm"], claims["htp"], r.Method, r.Target)

@@ -35,9 +35,7 @@ func TestG72TheRestOfABodyIsNoRequest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			connection, err := net.Dial("tcp", g.addr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer func() { _ = connection.Close() }()
 			_ = connection.SetDeadline(time.Now().Add(patience))
 			head := g.request("POST", test.path, bearer(token), fmt.Sprintf("Content-Length: %d", test.length))
@@ -46,9 +44,7 @@ func TestG72TheRestOfABodyIsNoRequest(t *testing.T) {
 			}
 			reader := bufio.NewReader(connection)
 			response, err := http.ReadResponse(reader, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			_, _ = io.Copy(io.Discard, response.Body)
 			_ = response.Body.Close()
 			if !response.Close {

@@ -17,7 +17,7 @@ import (
 
 // floodSite holds back what comes beyond ten failures of one address. Its clock stands still in most tests, so that no
 // failure is ever forgiven, and whoever has passed has passed just now.
-const floodSite = `{
+var floodSite = `{
 	admin ADMIN
 	skip_install_trust
 	log {
@@ -41,32 +41,8 @@ const floodSite = `{
 }
 http://ADDR {
 	oauth_server
-	handle /api/* {
-		protect
-		reverse_proxy UPSTREAM
-	}
-	handle /scoped/* {
-		protect orders.write
-		reverse_proxy UPSTREAM
-	}
-	handle /optional/* {
-		protect {
-			optional
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /browser/* {
-		protect {
-			token_from cookie accessToken
-			challenge browser
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle {
-		respond 404
-	}
-}
-`
+` + gated("/api/*") + gated("/scoped/* orders.write") + gated("/optional/*", "optional") +
+	gated("/browser/*", "token_from cookie accessToken", "challenge browser") + handled("handle", "respond 404") + "}\n"
 
 // floodScene is a node, and what its floodgate has counted since the scene began.
 type floodScene struct {
@@ -395,9 +371,7 @@ func TestG81HeldRefusalsDoNotHoldUpAShutdown(t *testing.T) {
 	if status := <-slow; status != 200 {
 		t.Errorf("the slow request: %d", status)
 	}
-	if err := <-reloaded; err != nil {
-		t.Fatal(err)
-	}
+	check(t, <-reloaded)
 	if s.app().gates.Floodgate() != old.gates.Floodgate() {
 		t.Error("the flood is forgotten with a reload")
 	}

@@ -40,11 +40,7 @@ func (s *floodScene) holdMany(n int) (release func()) {
 			left <- struct{}{}
 		}()
 	}
-	for deadline := time.Now().Add(patience); flood.Held() < n; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.t.Fatalf("only %d answers are held", flood.Held())
-		}
-	}
+	s.eventually("so many answers are held", func() bool { return flood.Held() >= n })
 	return func() {
 		close(gone)
 		for range n {
@@ -62,8 +58,6 @@ func TestG81AStreamWaitsForNobody(t *testing.T) {
 	app := s.app()
 	s.fillLane(t)
 	done, err := app.gates.AdmitSignature(t.Context()) // as a stream asks, outside of a request
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	done(true)
 }

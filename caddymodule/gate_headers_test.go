@@ -1,15 +1,10 @@
 package caddymodule
 
 import (
-	"bufio"
-	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
@@ -36,8 +31,10 @@ func (r *recorded) anonymous(t *testing.T) *recorded {
 	return r.withoutTrailers(t)
 }
 
+// withoutTrailers is what no upstream gets, whoever calls.
 func (r *recorded) withoutTrailers(t *testing.T) *recorded {
 	t.Helper()
+	r.has(t, "Proxy")
 	for name := range r.Trailer {
 		t.Errorf("trailer %s reached the upstream", name)
 	}
@@ -51,10 +48,11 @@ var spoofs = []string{
 	"X_Auth_Subject: admin", "X.Auth.Subject: admin", "X-Auth_Subject: admin", "x.auth.subject: admin", "x_auth-subject: admin",
 	"X_Auth.Subject: admin", "X_AUTH_ROLE: admin", "X.Auth-Organisation: acme", "x-auth_scope: trusted", "X~Auth~Subject: admin",
 	"X-Auth!Subject: admin", "X+Auth+Role: admin", "X'Auth|Role: admin",
+	"Proxy: http://evil.test:8080", "pROXY: a", "proxy: ", // which CGI programs take for the proxy that they should use
 }
 
-func TestG47ClientNamesItself(t *testing.T) {
-	g := startBoth(t, siteWith("\t\tprotocols h1 h2c", "\tprotect\n\treverse_proxy UPSTREAM"))
+func TestG47G95ClientNamesItself(t *testing.T) {
+	g := startBoth(t, siteWith("", gated("")))
 	token := g.server("public")
 	for _, spoof := range spoofs {
 		g.passed(t, g.request("GET", "/any/x", bearer(token), spoof)).ours(t, "conf")
@@ -63,13 +61,8 @@ func TestG47ClientNamesItself(t *testing.T) {
 	g.passed(t, g.request("GET", "/any/x", append([]string{bearer(token)}, spoofs...)...)).ours(t, "conf")
 	g.passed(t, g.request("GET", "/any/x", append(spoofs[:len(spoofs):len(spoofs)], bearer(token))...)).ours(t, "conf")
 	g.refused(t, g.request("GET", "/any/x", spoofs...), 401)
-	for _, spoof := range spoofs {
-		name, value, _ := strings.Cut(strings.ToLower(spoof), ":")
-		status, _, _ := g.h2(t, g.fields("GET", "/any/x", "authorization", "Bearer "+token, name, strings.TrimSpace(value)))
-		if status != 200 {
-			t.Fatalf("%s over HTTP/2: %d", spoof, status)
-		}
-		g.upstream.one(t).ours(t, "conf")
+	for _, name := range []string{"X-Auth-Subjects", "X-Auth-Subjec", "XAuth-Subject", "X--Auth-Subject", "X-Auth-Rolf"} { // others' names
+		g.passed(t, g.request("GET", "/any/x", bearer(token), name+": kept")).has(t, name, "kept")
 	}
 }
 
@@ -114,7 +107,7 @@ var connectionTricks = [][]string{
 }
 
 func TestG49ConnectionNamesIdentity(t *testing.T) {
-	g := startGate(t, siteWith("\t\tprotocols h1 h2c", "\tprotect {\n\t\tupstream_token relay\n\t}\n\treverse_proxy UPSTREAM"))
+	g := startGate(t, siteWith("", gated("", "upstream_token relay")))
 	token := g.server("public")
 	for _, trick := range connectionTricks {
 		t.Run(strings.Join(trick, " / "), func(t *testing.T) {
@@ -130,14 +123,6 @@ func TestG49ConnectionNamesIdentity(t *testing.T) {
 			old := strings.Replace(g.request("GET", "/any/x", append([]string{bearer(token)}, trick...)...), "HTTP/1.1", "HTTP/1.0", 1)
 			g.passed(t, old).ours(t, "conf")
 		})
-	}
-	// HTTP/2 has no Connection header: who sends one is refused or not listened to.
-	for _, name := range []string{"connection", "proxy-connection", "keep-alive"} {
-		status, _, _ := g.h2(t, g.fields("GET", "/any/x", "authorization", "Bearer "+token, name, "x-auth-subject"))
-		if status == 200 {
-			g.upstream.one(t).ours(t, "conf")
-		}
-		g.upstream.none(t)
 	}
 }
 
@@ -156,40 +141,23 @@ func TestG50UpgradeWithIdentity(t *testing.T) {
 		"with h2c's settings": {"Connection: Upgrade, HTTP2-Settings", "Upgrade: websocket", "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			lines = append(lines, bearer(token), "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")
-			connection, err := net.Dial("tcp", g.addr)
-			if err != nil {
-				t.Fatal(err)
+			w := g.dial(t, g.request("GET", "/any/socket", append(lines, bearer(token), "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")...))
+			if w.status != 101 {
+				t.Fatalf("status %d", w.status)
 			}
-			defer func() { _ = connection.Close() }()
-			_ = connection.SetDeadline(time.Now().Add(patience))
-			_, _ = io.WriteString(connection, g.request("GET", "/any/socket", lines...))
-			reader := bufio.NewReader(connection)
-			response, err := http.ReadResponse(reader, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = response.Body.Close()
-			if response.StatusCode != 101 {
-				t.Fatalf("status %d", response.StatusCode)
-			}
-			_, _ = io.WriteString(connection, "ping")
-			echo := make([]byte, 4)
-			if _, err := io.ReadFull(reader, echo); err != nil || string(echo) != "ping" {
-				t.Errorf("%q %v", echo, err)
-			}
+			w.echoes(t)
 			seen := g.upstream.one(t)
 			seen.ours(t, "conf").has(t, "Authorization", "Bearer "+token).has(t, "Connection", "Upgrade").has(t, "HTTP2-Settings")
 		})
 	}
 	for _, lines := range [][]string{{}, {"Authorization: Bearer bad"}, {"Sec-WebSocket-Protocol: bearer, " + token}, {"Cookie: accessToken=" + token}} {
 		g.tokens = nil
-		g.refused(t, g.request("GET", "/any/socket", append(lines, "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")...), 401)
+		g.refused(t, g.request("GET", "/any/socket", append(lines, webSocket...)...), 401)
 	}
 }
 
 func TestG51Trailers(t *testing.T) {
-	g := startBoth(t, siteWith("\t\tprotocols h1 h2c", gated("/errors/* trusted")+gatedDown("/down/*")+gated("", "anonymous /pub/*")+
+	g := startBoth(t, siteWith("", gated("/errors/* trusted")+gatedDown("/down/*")+gated("", "anonymous /pub/*")+
 		`	handle_errors {
 		reverse_proxy UPSTREAM {
 			header_up X-User {http.auth.user.id}
@@ -231,15 +199,6 @@ func TestG51Trailers(t *testing.T) {
 			}
 		})
 	}
-	for _, name := range []string{"x-auth-subject", "x_auth_subject", "x-auth-role"} {
-		for _, announced := range []string{"x-auth-subject", "x-auth-role, foo", "foo"} {
-			status, _, _ := g.h2(t, g.fields("POST", "/x", "authorization", "Bearer "+token, "trailer", announced), "hello", "trailer "+name+": admin")
-			if status != 200 {
-				t.Errorf("HTTP/2: %d", status)
-			}
-			g.upstream.one(t).ours(t, "conf")
-		}
-	}
 }
 
 func TestG52ClaimThatIsNotThere(t *testing.T) {
@@ -255,7 +214,7 @@ func TestG52ClaimThatIsNotThere(t *testing.T) {
 	seen.has(t, identity.Subject, "conf").has(t, identity.Organisation).has(t, identity.Role).has(t, identity.Scope)
 }
 
-func TestG53StrippedOnEveryPath(t *testing.T) {
+func TestG53G95StrippedOnEveryPath(t *testing.T) {
 	g := startBoth(t, siteWith("", gated("/mixed/*", "anonymous /mixed/pub/*")+gated("/optional/*", "optional")+gated("/off/*", "forward off")+
 		gated("/lenient/*", "paths lenient", "anonymous /lenient/pub/*")+gatedDown("/down/*")+gated(" trusted")+
 		errorsProxied))
@@ -472,17 +431,7 @@ func TestG56ForwardingFromATrustedProxy(t *testing.T) {
 func TestG57CredentialsTowardsTheUpstream(t *testing.T) {
 	g := startBoth(t, siteWith("", gated("/strip/*", "upstream_token strip", "anonymous /strip/pub/*")+
 		gated("/relay/*", "upstream_token relay", "anonymous /relay/pub/*")+
-		`	handle /gates/* {
-		route {
-			protect
-			protect {
-				upstream_token relay
-				anonymous /gates/pub/*
-			}
-			reverse_proxy UPSTREAM
-		}
-	}
-`+
+		inOrder("/gates/*", protect(), protect("upstream_token relay", "anonymous /gates/pub/*"), "reverse_proxy UPSTREAM")+
 		gated("", "anonymous /pub/*")))
 	token := g.server("public")
 	const basic = "Authorization: Basic Y29uZjp4"
@@ -524,6 +473,7 @@ func TestG57CredentialsTowardsTheUpstream(t *testing.T) {
 		"accesstoken=x":                         {"accesstoken=x"},
 		"a=1; b=2;c=3":                          {"a=1; b=2;c=3"},
 		"gatehouse_device=s; accessToken=x; s=": {"s="},
+		"accessToken=x; ;":                      nil,
 	} {
 		g.passed(t, g.request("GET", "/x", bearer(token), "Cookie: "+cookie)).has(t, "Cookie", want...)
 		g.passed(t, g.request("GET", "/pub/x", "Cookie: "+cookie)).has(t, "Cookie", want...)
@@ -534,36 +484,4 @@ func TestG57CredentialsTowardsTheUpstream(t *testing.T) {
 	if seen.Target != "/pub/x?a=1&b=%20" {
 		t.Errorf("target %s", seen.Target)
 	}
-}
-
-func TestG58UpstreamSetsOurCookies(t *testing.T) {
-	g := startGate(t, site)
-	token := g.server("public")
-	g.upstream.answer = func(connection net.Conn, r *recorded) {
-		_, _ = io.WriteString(connection, "HTTP/1.1 103 Early Hints\r\nSet-Cookie: accessToken=early\r\nLink: </x>\r\n\r\n")
-		_, _ = fmt.Fprint(connection, "HTTP/1.1 200 OK\r\nSet-Cookie: accessToken=evil; Path=/\r\nset-cookie: theme=dark\r\nSet-Cookie: gatehouse_browser=evil\r\nSet-Cookie: gatehouse_device=evil\r\n"+
-			"Set-Cookie: session=evil\r\nSet-Cookie: =accessToken=evil\r\nSet-Cookie:  accessToken = evil\r\nSet-Cookie: mine=1; HttpOnly\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
-	}
-	for _, request := range []string{g.request("GET", "/any/x", bearer(token)), g.request("GET", "/mixed/pub/x"), g.request("GET", "/optional/x")} {
-		connection, err := net.Dial("tcp", g.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.WriteString(connection, strings.Replace(request, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1))
-		_ = connection.SetDeadline(time.Now().Add(patience))
-		text, _ := io.ReadAll(connection)
-		_ = connection.Close()
-		if strings.Contains(string(text), "evil") || strings.Contains(string(text), "early") ||
-			!strings.Contains(string(text), "theme=dark") || !strings.Contains(string(text), "mine=1; HttpOnly") {
-			t.Errorf("answer:\n%s", text)
-		}
-		g.upstream.one(t)
-	}
-}
-
-func TestG95ProxyHeader(t *testing.T) {
-	g := startBoth(t, site)
-	token := g.server("public")
-	g.passed(t, g.request("GET", "/any/x", bearer(token), "Proxy: http://evil.test:8080")).has(t, "Proxy")
-	g.passed(t, g.request("GET", "/mixed/pub/x", "pROXY: http://evil.test:8080")).has(t, "Proxy")
 }

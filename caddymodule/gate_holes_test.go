@@ -33,64 +33,6 @@ func TestG84AnErrorRouteBehindTheGateEnds(t *testing.T) {
 	}
 }
 
-// TestG65RulesOnAQueryThatMatchersCannotRead: Caddy takes a malformed query for one that does not match.
-func TestG65RulesOnAQueryThatMatchersCannotRead(t *testing.T) {
-	g := startBoth(t, siteWith("", `	@admin query admin=1
-	@plain {
-		path /pub/*
-		not query admin=1
-	}
-`+
-		gated("", "require @admin scope trusted", "anonymous @plain")))
-	token := g.server("public")
-	for target, want := range map[string]int{
-		"/x?a=1": 200, "/x?admin=1": 403, "/x?admin=1&%zz": 403, "/x?admin=1;": 403, "/x?%zz": 403,
-	} {
-		if status, _, body := g.asked(t, g.request("GET", target, bearer(token))); status != want {
-			t.Errorf("%s: %d %s, want %d", target, status, body, want)
-		}
-	}
-	for target, want := range map[string]int{"/pub/x?a=1": 200, "/pub/x?admin=1": 401, "/pub/x?admin=1&%zz": 401} {
-		if status, _, body := g.asked(t, g.request("GET", target)); status != want {
-			t.Errorf("%s without a token: %d %s, want %d", target, status, body, want)
-		}
-	}
-	g.upstream.seen()
-}
-
-// TestG64RulesOnPathsWithAndWithoutASlash: an absolute-form target without a path is "/" to the upstream, and many
-// upstreams take a path with a slash at its end for the one without.
-func TestG64RulesOnPathsWithAndWithoutASlash(t *testing.T) {
-	g := startBoth(t, siteWith("", gated("", "require / scope trusted", "require /orders/export scope trusted", "require /orders/admin/* scope trusted")))
-	token := g.server("public")
-	for _, target := range []string{
-		"/", "http://" + g.addr, "http://" + g.addr + "?x", "/orders/export", "/orders/export/", "/orders/admin", "/orders/admin/",
-		"/orders/admin/x", "/orders%2fexport/", "/orders/ad%6Din",
-	} {
-		if status, _, body := g.asked(t, g.request("GET", target, bearer(token))); status != http.StatusForbidden {
-			t.Errorf("%s: %d %s, want 403", target, status, body)
-		}
-	}
-	g.upstream.none(t)
-	for _, target := range []string{"/orders", "/orders/exports", "/orders/administration"} {
-		if status, _, body := g.asked(t, g.request("GET", target, bearer(token))); status != http.StatusOK {
-			t.Errorf("%s: %d %s, want 200", target, status, body)
-		}
-	}
-}
-
-// TestG64ATargetWithoutAPathIsTheRoot: what needs no token at "/" needs none without a path either, and what needs one
-// does.
-func TestG64ATargetWithoutAPathIsTheRoot(t *testing.T) {
-	g := startBoth(t, siteWith("", gated("", "anonymous /")))
-	for target, want := range map[string]int{"/": 200, "http://" + g.addr: 200, "http://" + g.addr + "?x": 200, "/x": 401} {
-		if status, _, body := g.asked(t, g.request("GET", target)); status != want {
-			t.Errorf("%s: %d %s, want %d", target, status, body, want)
-		}
-	}
-	g.upstream.seen()
-}
-
 // TestT16TokensOfTheMomentAfterDisabling: another node remembers a client for a second after it was disabled, and what
 // it issues then must not live on for hours.
 func TestT16TokensOfTheMomentAfterDisabling(t *testing.T) {
@@ -98,25 +40,17 @@ func TestT16TokensOfTheMomentAfterDisabling(t *testing.T) {
 	g := startGate(t, siteWith("", gated("")))
 	registry := g.app().registry
 	client, _, err := registry.AddClient(t.Context(), store.Client{ID: "late"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	issue := func() string { return g.issue(tokenissuer.Grant{Client: client, Scopes: oauth.Scopes{"public"}}) }
-	if err := registry.DisableClient(t.Context(), client.ID); err != nil {
-		t.Fatal(err)
-	}
+	check(t, registry.DisableClient(t.Context(), client.ID))
 	c.advance(2 * time.Second)
 	if status, _, body := g.raw(g.request("GET", "/x", bearer(issue()))); status != http.StatusUnauthorized {
 		t.Errorf("issued two seconds later: %d %s", status, body)
 	}
 	g.upstream.none(t)
-	if err := registry.EnableClient(t.Context(), client.ID); err != nil {
-		t.Fatal(err)
-	}
+	check(t, registry.EnableClient(t.Context(), client.ID))
 	c.advance(10 * time.Second)
-	if err := g.app().node.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, g.app().node.Refresh(t.Context()))
 	if status, _, body := g.raw(g.request("GET", "/x", bearer(issue()))); status != http.StatusOK {
 		t.Errorf("issued after it was enabled: %d %s", status, body)
 	}
@@ -157,9 +91,7 @@ func TestF17AClockThatJumpsAheadRevivesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.advance(-3 * time.Hour)
-	if err := g.app().node.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, g.app().node.Refresh(t.Context()))
 	if status, _, body := g.raw(g.request("GET", "/x", bearer(token))); status != http.StatusUnauthorized {
 		t.Errorf("the revoked token: %d %s", status, body)
 	}
@@ -202,25 +134,56 @@ func TestG78AnonymousForEverythingIsRefused(t *testing.T) {
 	}
 }
 
-// TestG64NotAnonymousInAnyReading: what `not` keeps from being anonymous was anonymous with or without the slash at its end, and
-// by HEAD.
-func TestG64NotAnonymousInAnyReading(t *testing.T) {
-	g := startGate(t, siteWith("", `	@most not path /admin/* /exact
-	@plain {
-		path /health /pub/*
-		not method GET
-		not header X-Key *
-	}
-`+
-		gated("", "anonymous @most")+gatedBelow("/two/*", "anonymous @plain")))
-	for request, want := range map[string]int{
-		"GET /": 200, "GET /orders/": 200, "GET /administrator": 200, "HEAD /orders": 200,
-		"GET /admin/": 401, "GET /admin/x": 401, "GET /admin": 401, "HEAD /admin": 401, "GET /Admin": 401, "GET /exact": 401, "GET /exact/": 401,
-		"POST /two/health": 200, "POST /two/pub/x": 200, "POST /two/pub/": 200, "GET /two/pub/x": 401, "HEAD /two/pub/x": 401, "POST /two/other": 401,
+// TestG64G65InEveryReading: Caddy takes a malformed query for one that does not match. A target in absolute form without a path is "/" to
+// the upstream, and many upstreams take a path with a slash at its end for the one without. HEAD is a GET.
+func TestG64G65InEveryReading(t *testing.T) {
+	for name, test := range map[string]struct {
+		routes             string
+		withToken, without map[string]int
+	}{
+		"a query that matchers cannot read": {
+			"\t@admin query admin=1\n\t@plain {\n\t\tpath /pub/*\n\t\tnot query admin=1\n\t}\n" + gated("", "require @admin scope trusted", "anonymous @plain"),
+			map[string]int{"GET /x?a=1": 200, "GET /x?admin=1": 403, "GET /x?admin=1&%zz": 403, "GET /x?admin=1;": 403, "GET /x?%zz": 403},
+			map[string]int{"GET /pub/x?a=1": 200, "GET /pub/x?admin=1": 401, "GET /pub/x?admin=1&%zz": 401},
+		},
+		"rules on paths with and without a slash": {
+			gated("", "require / scope trusted", "require /orders/export scope trusted", "require /orders/admin/* scope trusted"),
+			map[string]int{
+				"GET /": 403, "GET http://ADDR": 403, "GET http://ADDR?x": 403, "GET /orders/export": 403, "GET /orders/export/": 403, "GET /orders/admin": 403,
+				"GET /orders/admin/": 403, "GET /orders/admin/x": 403, "GET /orders%2fexport/": 403, "GET /orders/ad%6Din": 403,
+				"GET /orders": 200, "GET /orders/exports": 200, "GET /orders/administration": 200,
+			}, nil,
+		},
+		"a target without a path is the root": {
+			gated("", "anonymous /"), nil, map[string]int{"GET /": 200, "GET http://ADDR": 200, "GET http://ADDR?x": 200, "GET /x": 401},
+		},
+		"what `not` keeps from being anonymous": {
+			"\t@most not path /admin/* /exact\n\t@plain {\n\t\tpath /health /pub/*\n\t\tnot method GET\n\t\tnot header X-Key *\n\t}\n" +
+				gated("", "anonymous @most") + gatedBelow("/two/*", "anonymous @plain"), nil,
+			map[string]int{
+				"GET /": 200, "GET /orders/": 200, "GET /administrator": 200, "HEAD /orders": 200, "GET /admin/": 401, "GET /admin/x": 401, "GET /admin": 401,
+				"HEAD /admin": 401, "GET /Admin": 401, "GET /exact": 401, "GET /exact/": 401, "POST /two/health": 200, "POST /two/pub/x": 200,
+				"POST /two/pub/": 200, "GET /two/pub/x": 401, "HEAD /two/pub/x": 401, "POST /two/other": 401,
+			},
+		},
 	} {
-		method, path, _ := strings.Cut(request, " ")
-		if status, _, _ := g.do(method, path, ""); status != want {
-			t.Errorf("%s: %d, want %d", request, status, want)
+		t.Run(name, func(t *testing.T) {
+			g := startBoth(t, siteWith("", test.routes))
+			g.answersWith(t, test.withToken, bearer(g.server("public")))
+			g.answersWith(t, test.without)
+		})
+	}
+}
+
+// answersWith asks for each method and target, and compares the status.
+func (g *gateway) answersWith(t *testing.T, statuses map[string]int, lines ...string) {
+	t.Helper()
+	for asked, want := range statuses {
+		method, target, _ := strings.Cut(strings.ReplaceAll(asked, "ADDR", g.addr), " ")
+		all := append([]string{"Connection: close", "Content-Length: 0"}, lines...)
+		if status, _, body := g.asked(t, g.request(method, target, all...)); status != want {
+			t.Errorf("%s: %d %s, want %d", asked, status, body, want)
 		}
 	}
+	g.upstream.seen()
 }

@@ -185,8 +185,6 @@ func TestS15FilterTakesNoOptions(t *testing.T) {
 func readLog(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return string(text)
 }

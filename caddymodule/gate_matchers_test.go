@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -20,67 +21,27 @@ var matched = `	@read oauth_scope orders.read
 	}
 	@cel expression oauth_scope('orders.read') && oauth_claim('org', 'acme')
 	@none not oauth_scope public
-	handle /m/* {
-		route {
-			protect {
-				optional
-				anonymous /m/open/*
-			}
-			header @read +X-Found read
-			header @both +X-Found both
-			header @lines +X-Found lines
-			header @admin +X-Found admin
-			header @managers +X-Found managers
-			header @cel +X-Found cel
-			header @none +X-Found none
-			reverse_proxy UPSTREAM
-		}
-	}
-	handle /unprotected/* {
-		header @read +X-Found read
-		header @none +X-Found none
-		reverse_proxy UPSTREAM
-	}
-	handle /before/* {
-		protect
-		header @read +X-Found read
-		header @none +X-Found none
-		reverse_proxy UPSTREAM
-	}
-	handle /nested/* {
-		protect
-		handle @admin {
-			header X-Found admin
-			reverse_proxy UPSTREAM
-		}
-		handle @read {
-			header X-Found read
-			reverse_proxy UPSTREAM
-		}
-		handle {
-			respond 403
-		}
-	}
-	handle /twice/* {
-		route {
-			protect
-			protect {
-				token_from cookie second
-				anonymous /twice/open/*
-			}
-			header @admin +X-Found admin
-			header X-Id "{http.auth.user.id}"
-			reverse_proxy UPSTREAM
-		}
-	}
 ` +
+	inOrder("/m/*", slices.Concat([]string{protect("optional", "anonymous /m/open/*")}, found("read", "both", "lines", "admin", "managers", "cel", "none"), proxied)...) +
+	handled("handle /unprotected/*", append(found("read", "none"), proxied...)...) +
+	handled("handle /before/*", append(found("read", "none"), "protect", proxied[0])...) +
+	handled("handle /nested/*", "protect", "handle @admin {\nheader X-Found admin\nreverse_proxy UPSTREAM\n}", "handle @read {\nheader X-Found read\nreverse_proxy UPSTREAM\n}",
+		"handle {\nrespond 403\n}") +
+	inOrder("/twice/*", "protect", protect("token_from cookie second", "anonymous /twice/open/*"), "header @admin +X-Found admin", toldID, proxied[0]) +
 	gated("/rules/*", "require @admin scope trusted") +
-	`	handle_errors {
-		header @read +X-Found read
-		header @none +X-Found none
-		header X-Id "{http.auth.user.id}"
-		respond "{err.status_code}"
-	}`
+	handled("handle_errors", append(found("read", "none"), toldID, `respond "{err.status_code}"`)...)
+
+const toldID = `header X-Id "{http.auth.user.id}"`
+
+var proxied = []string{"reverse_proxy UPSTREAM"}
+
+// found tells of those matchers that match.
+func found(names ...string) (directives []string) {
+	for _, name := range names {
+		directives = append(directives, "header @"+name+" +X-Found "+name)
+	}
+	return directives
+}
 
 func TestG41MatchersOfTheCaller(t *testing.T) {
 	g := startGate(t, siteWith("", matched))

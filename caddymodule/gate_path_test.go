@@ -32,65 +32,78 @@ var publicAside = siteWith("", `	route {
 // lenientAside is the same for an upstream that needs odd paths.
 var lenientAside = strings.Replace(publicAside, "anonymous /public/*", "anonymous /public/*\n\t\t\tpaths lenient", 1)
 
-var (
-	g59to61 = []string{
-		"/public/../api/x", "/public/%2e%2e/api/x", "/public/..%2fapi/x", "/public/%2E%2E/api/x", "/public/.%2e/api/x",
-		"/api/%2e%2e/public", "/api/./x", "//api/x", "/api//x", "/./api/x", "/api/..", "/api/.", "/../api/x", "/api/x/..", "///",
-		"/public/../../api/x", "/public//../api/x", "/public/%2e/x", "/public/x%2f..%2f..%2fapi",
-		"/api;a/x", "/public/..;/api/x", "/api;/x", "/public/x;y", "/public;/x", "/api/x;jsessionid=1", "/api/x;",
-	}
-	g63 = []string{
-		"/api%5cx", `/api\x`, "/api/x%00", "/api/%c0%ae%c0%ae/x", "/public/%c0%ae%c0%ae/api/x", "/public/%252e%252e/api/x", "/api/%252fx",
-		"/public/%EF%BC%8E%EF%BC%8E/api/x", "/public/..%EF%BC%8Fapi/x", "/api/x%0a", "/api/x%0d%0aX:y", "/api/%01", "/api/x%7f", "/api/%ff",
-		"/public/%25%32%65%25%32%65/api/x", "/public/%e2%80%a5/api/x", "/api%3bx/y", "/public/%c2%a0..%c2%a0/x",
-		"/public/..%5c..%5capi", "/public/%ed%a0%80", "/public/.%e2%80%8b./api", "/public/%25255c",
-	}
-	g98 = []string{
-		"/..;/api/s", "/x/..;/api/s", "/;a/api/s", "/api;a=b/s", `/\api/s`, `/x\..\api/s`, "/x/%252e%252e/api/s", "/.%00/api/s", "/api%00/s",
-		"/public/..;/api/s", "/public/%252e%252e/api/s", "/public/..%5capi/s", "/public/%2e%2e;x/api/s", "/public/.%00./api/s",
-		"/api/s%2f..%2f..%2fpublic%2fa", "/api/s/..%2f..%2fpublic/a",
-	}
-)
+// ambiguousPaths are paths that could be read in two ways, by the reason that the audit log gives.
+var ambiguousPaths = map[string][]string{
+	"path_backslash": {
+		"/api%5cx", `/api\x`, "/public/..%5c..%5capi", `/\api/s`, `/x\..\api/s`, "/public/..%5capi/s", "/api%5Cx", "/public%ef%bc%bc..",
+	},
+	"path_control_byte": {
+		"/api/x%00", "/api/x%0a", "/api/x%0d%0aX:y", "/api/%01", "/api/x%7f", "/.%00/api/s", "/api%00/s", "/public/.%00./api/s", "/api/x%0d%0a",
+		"/api/x%c2%85",
+	},
+	"path_dot_segment": {
+		"/public/../api/x", "/public/%2e%2e/api/x", "/public/..%2fapi/x", "/public/%2E%2E/api/x", "/public/.%2e/api/x", "/api/%2e%2e/public", "/api/./x",
+		"/./api/x", "/api/..", "/api/.", "/../api/x", "/api/x/..", "/public/../../api/x", "/public/%2e/x", "/public/x%2f..%2f..%2fapi",
+		"/public/%EF%BC%8E%EF%BC%8E/api/x", "/public/%e2%80%a5/api/x", "/public/%c2%a0..%c2%a0/x", "/public/.%e2%80%8b./api",
+		"/api/s%2f..%2f..%2fpublic%2fa", "/api/s/..%2f..%2fpublic/a", "/public/%2E./api/x", "/public%2f..%2fapi/x", "/public/..", "/public/%2e",
+		"/public/.../api", "/public/..%20/api/x", "/public/.%e2%80%8b./api/x", "/public/../api/x?a=/public", "/..", "/api/%2e%2e%2f%2e%2e%2fpub",
+		"/public/%ef%bc%8e%ef%bc%8e/", "/public/．．/api", "/public/.．/api", "/public/%e2%80%a4%e2%80%a4/", "/public/%e2%80%a5/api", "/public/…/api",
+		"/public/x#/../api", "/public/x%3f/../api",
+	},
+	"path_double_encoding": {
+		"/public/%252e%252e/api/x", "/api/%252fx", "/public/%25%32%65%25%32%65/api/x", "/public/%25255c", "/x/%252e%252e/api/s",
+		"/public/%252e%252e/api/s", "/public/%252e%252e/api", "/public/.%252e/api", "/public/a%252eb", "/public/%252fapi", "/public/x%255capi",
+		"/public/x%253b", "/public/x%2500", "/public/%25252e%25252e/api", "/public/%25%2532%2565/api", "/public/%25c0%25ae/api",
+		"/public/%25u002e%25u002e/", "/public/%ef%bc%852e/api",
+	},
+	"path_empty_segment": {
+		"//api/x", "/api//x", "///", "/public//../api/x", "/api/x//", "//", "/%2fapi/x", "/api%2f%2fx", "/api%2F/x",
+	},
+	"path_invalid_utf8": {
+		"/api/%c0%ae%c0%ae/x", "/public/%c0%ae%c0%ae/api/x", "/api/%ff", "/public/%ed%a0%80", "/public/%c0%ae%c0%ae/api", "/public/%e0%80%ae",
+		"/public/%ff",
+	},
+	"path_lookalike_slash": {
+		"/public/..%EF%BC%8Fapi/x", "/public／api", "/public%e2%88%95api", "/public%e2%a7%b8api",
+	},
+	"path_semicolon": {
+		"/api;a/x", "/public/..;/api/x", "/api;/x", "/public/x;y", "/public;/x", "/api/x;jsessionid=1", "/api/x;", "/api%3bx/y", "/..;/api/s",
+		"/x/..;/api/s", "/;a/api/s", "/api;a=b/s", "/public/..;/api/s", "/public/%2e%2e;x/api/s", "/public/..%3b/api/x", "/public/x%3Ba=b", "/;/api/x",
+		"/public/x;", "/public/..%ef%bc%9b/x",
+	},
+}
 
-// ambiguous refuses every path on every site, whoever asks.
-func ambiguous(t *testing.T, paths []string) {
-	for name, configuration := range map[string]string{"everything denied": everythingDenied, "public aside": publicAside} {
+// TestG59To61G63G98AmbiguousPaths are refused on every site, whoever asks: those with dot segments and parameters, those with
+// backslashes and encodings, and those that Caddy matches in its own way. An upstream that needs odd paths gets them under all rules.
+func TestG59To61G63G98AmbiguousPaths(t *testing.T) {
+	for name, configuration := range map[string]string{"everything denied": everythingDenied, "public aside": publicAside, "lenient": lenientAside} {
 		t.Run(name, func(t *testing.T) {
 			g := startBoth(t, configuration)
 			public, trusted := g.server("public"), g.user("u-1", "", "", "trusted", "public")
-			for _, path := range paths {
-				for _, lines := range [][]string{nil, {bearer(public)}, {bearer(trusted)}} {
-					g.refused(t, g.request("GET", path, lines...), 400)
+			for reason, paths := range ambiguousPaths {
+				g.reload(speakingH2(configuration)) // of more than a thousand refusals in a second few are audited
+				for _, path := range paths {
+					if name == "lenient" {
+						g.refused(t, g.request("GET", path), 401)
+						g.refused(t, g.request("GET", path, bearer(public)), 403)
+						g.passed(t, g.request("GET", path, bearer(trusted)))
+						continue
+					}
+					g.because(t, g.request("GET", path), 400, reason)
+					g.because(t, g.request("GET", path, bearer(trusted)), 400, reason)
+					g.because(t, g.request("POST", "http://"+g.addr+path, bearer(trusted)), 400, reason)
 				}
-				g.refused(t, g.request("POST", "http://"+g.addr+path, bearer(trusted)), 400)
 			}
-			g.passed(t, g.request("GET", "/api/x", bearer(trusted)))
+			g.refused(t, g.request("GET", "/api"), 401)
+			for _, path := range []string{"/api", "/api/x"} {
+				g.passed(t, g.request("GET", path, bearer(trusted)))
+			}
+			if name == "lenient" {
+				g.passed(t, g.request("GET", "/public/x"))
+				g.passed(t, g.request("GET", "/other", bearer(public)))
+			}
 		})
 	}
-	t.Run("lenient", func(t *testing.T) {
-		g := startBoth(t, lenientAside)
-		public, trusted := g.server("public"), g.user("u-1", "", "", "trusted", "public")
-		for _, path := range paths {
-			g.refused(t, g.request("GET", path), 401)
-			g.refused(t, g.request("GET", path, bearer(public)), 403)
-			g.passed(t, g.request("GET", path, bearer(trusted)))
-		}
-		g.passed(t, g.request("GET", "/public/x"))
-		g.passed(t, g.request("GET", "/other", bearer(public)))
-	})
-}
-
-func TestG59To61DotSegmentsAndParameters(t *testing.T) { ambiguous(t, g59to61) }
-func TestG63BackslashesAndEncodings(t *testing.T)      { ambiguous(t, g63) }
-func TestG98PathsThatCaddyMatchesInItsOwnWay(t *testing.T) {
-	ambiguous(t, g98)
-	t.Run("/api itself", func(t *testing.T) {
-		for _, configuration := range []string{everythingDenied, publicAside, lenientAside} {
-			g := startBoth(t, configuration)
-			g.refused(t, g.request("GET", "/api"), 401)
-			g.passed(t, g.request("GET", "/api", bearer(g.user("u-1", "", "", "trusted"))))
-		}
-	})
 }
 
 func TestG62OtherSpellingsOfThePath(t *testing.T) {
@@ -254,22 +267,14 @@ func TestG66Authority(t *testing.T) {
 	g := startGate(t, siteWith("\t\tprotocols h1 h2c", "\tprotect trusted\n\treverse_proxy UPSTREAM"))
 	public, trusted := g.server("public"), g.user("u-1", "", "", "trusted")
 	for name, fields := range map[string][][2]string{
-		"authority and host":   {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}, {"host", "evil.test"}},
-		"evil authority":       {{":method", "GET"}, {":scheme", "http"}, {":authority", "evil.test"}, {":path", "/x"}, {"host", g.addr}},
-		"host alone":           {{":method", "GET"}, {":scheme", "http"}, {":path", "/x"}, {"host", g.addr}},
 		"two paths":            {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}, {":path", "/y"}},
 		"two authorities":      {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":authority", "evil.test"}, {":path", "/x"}},
-		"path without slash":   {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "x"}},
-		"absolute path":        {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "http://evil.test/x"}},
-		"empty path":           {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", ""}},
-		"asterisk":             {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "*"}},
 		"options asterisk":     {{":method", "OPTIONS"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "*"}},
 		"another scheme":       {{":method", "GET"}, {":scheme", "https"}, {":authority", g.addr}, {":path", "/x"}},
 		"late pseudo header":   {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {"x", "y"}, {":path", "/x"}},
 		"unknown pseudo":       {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}, {":x-auth-subject", "admin"}},
 		"upper-case name":      {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}, {"X-Auth-Subject", "admin"}},
 		"line in a value":      {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}, {"x", "y\r\nX-Auth-Subject: admin"}},
-		"line in the path":     {{":method", "GET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x HTTP/1.1\r\nX-Auth-Subject: admin\r\n\r\n"}},
 		"line in the method":   {{":method", "GET /y HTTP/1.1\r\nx: y\r\n\r\nGET"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}},
 		"lower-case method":    {{":method", "get"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}},
 		"transfer encoding":    {{":method", "POST"}, {":scheme", "http"}, {":authority", g.addr}, {":path", "/x"}, {"transfer-encoding", "chunked"}},
@@ -504,9 +509,7 @@ type answered struct {
 func (g *gateway) exchange(t *testing.T, text string, least int) []answered {
 	t.Helper()
 	connection, err := net.Dial("tcp", g.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer func() { _ = connection.Close() }()
 	_ = connection.SetDeadline(time.Now().Add(patience))
 	_, _ = io.WriteString(connection, text)

@@ -215,9 +215,7 @@ func TestF20AnotherIssuer(t *testing.T) {
 func (g *gateway) claimsOf(t *testing.T, token string) string {
 	t.Helper()
 	claims, err := g.app().node.Verifier.Verify(token, []string{g.url, g.url + "/second"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return claims.Issuer
 }
 
@@ -232,9 +230,7 @@ func TestF18ProtectAppearsWithAReload(t *testing.T) {
 			cuts++
 			response, err = client.Get(g.url + "/x")
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		_ = response.Body.Close()
 		return response.StatusCode
 	}

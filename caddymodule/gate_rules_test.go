@@ -273,8 +273,6 @@ func TestG83RulesThatCannotWork(t *testing.T) {
 func adapted(t *testing.T, caddyfile string) string {
 	t.Helper()
 	config, err := adapt(caddyfile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return string(config)
 }

@@ -1,11 +1,8 @@
 package caddymodule
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"net/http"
-	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,48 +13,13 @@ import (
 // user has signed in pass no rule about that.
 func TestG42RolesOfAnotherIssuer(t *testing.T) {
 	setClock(t)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	point, err := key.PublicKey.Bytes() // 4, x and y
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"keys":[{"kty":"EC","crv":"P-256","use":"sig","alg":"ES256","kid":"k1","x":"` + b64(point[1:33]) + `","y":"` + b64(point[33:]) + `"}]}`))
-	}))
-	t.Cleanup(keys.Close)
-	g := startGate(t, `{
-	admin ADMIN
-	log {
-		output file LOG
-		level DEBUG
-	}
-	oauth {
-		trust corp `+keys.URL+` {
-			audience https://api.example
-			jwks_uri `+keys.URL+`/keys
-			allow_private_network
-		}
-	}
-}
-
-http://ADDR {
-	protect {
-		issuer corp
-		require /role/* role admin
-		require /claim/* expression "oauth_claim('role', 'admin') && oauth_claim('groups', '/staff')"
-		require /acr/* acr phr
-		require /fresh/* max_age 1m
-	}
-	reverse_proxy UPSTREAM
-}
-`)
-	f := &forger{key: key, kid: "k1", alg: "ES256", issuer: keys.URL}
+	p := startProvider(t)
+	globals, _, _ := strings.Cut(trustSite, "\nhttp://ADDR {")
+	g := startTrustGate(t, p, globals+"\nhttp://ADDR {\n"+gated("", "issuer corp", "require /role/* role admin", "require /acr/* acr phr", "require /fresh/* max_age 1m",
+		`require /claim/* expression "oauth_claim('role', 'admin') && oauth_claim('groups', '/staff')"`)+"}\n")
+	f := g.forger()
 	of := func(claims map[string]any) string {
-		for name, value := range map[string]any{"aud": "https://api.example", "client_id": "app", "sub": "u-1"} {
+		for name, value := range map[string]any{"client_id": "app", "sub": "u-1"} {
 			if _, set := claims[name]; !set {
 				claims[name] = value
 			}

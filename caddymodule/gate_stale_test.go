@@ -17,13 +17,9 @@ func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 	now := setClock(t)
 	g := startGate(t, site)
 	key, err := keys.NewSigningKey(oauth.EdDSA, node.Clock())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	ks, is := new(keys.Set), g.app().issuer
-	if err := ks.Replace([]*keys.SigningKey{key}, oauth.EdDSA); err != nil {
-		t.Fatal(err)
-	}
+	check(t, ks.Replace([]*keys.SigningKey{key}, oauth.EdDSA))
 	another := &tokenissuer.Issuer{
 		Records: tokenissuer.Records{Directory: is.Directory, Now: node.Clock},
 		Credentials: tokenissuer.Credentials{
@@ -35,9 +31,7 @@ func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 		Settings: is.Settings,
 	}
 	unheard, err := (&tokenissuer.Registry{Issuer: another, Stored: g.app().node.Store()}).MintServerToken(t.Context(), "conf", "public", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	known, request := g.server("public"), g.request("GET", "/any/x", bearer(g.watched(unheard.AccessToken.Reveal())))
 	g.silenceFeed()
 	is.Revocations.MarkFresh(node.Clock())

@@ -32,6 +32,7 @@ const streamRoutes = `	handle /keep/* {
 	}
 	handle {
 		protect {
+			cors https://spa.example
 			token_from cookie app_token
 			anonymous /pub/*
 		}
@@ -53,9 +54,7 @@ type wire struct {
 func (g *gateway) dial(t *testing.T, request string) *wire {
 	t.Helper()
 	connection, err := net.Dial("tcp", g.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = connection.Close() })
 	_ = connection.SetDeadline(time.Now().Add(patience))
 	_, _ = io.WriteString(connection, request)
@@ -151,58 +150,120 @@ func (g *gateway) kill(t *testing.T, token string) {
 	g.revoke(t, g.claims(t, token), store.RevokeToken)
 }
 
+// streamEnds are how the life of a token comes to its end while a stream goes on, and the reason that is given.
+var streamEnds = map[string]struct {
+	reason string
+	how    func(g *gateway, t *testing.T, c *testClock, token string)
+}{
+	"expired": {"token_expired", func(_ *gateway, _ *testing.T, c *testClock, _ string) { c.advance(time.Minute + time.Second) }},
+	"revoked": {"token_revoked", func(g *gateway, t *testing.T, _ *testClock, token string) { g.kill(t, token) }},
+	"its key is": {"token_revoked", func(g *gateway, t *testing.T, _ *testClock, token string) {
+		g.revoke(t, g.claims(t, token), store.RevokeKey)
+	}},
+	"revoked on another node": {"token_revoked", func(g *gateway, t *testing.T, _ *testClock, token string) { // the feed is what tells us
+		claims := g.claims(t, token)
+		check(t, g.app().node.Store().Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: claims.ID, ExpiresAt: claims.ExpiresAt}))
+	}},
+}
+
+// TestG71StreamsEndWithTheirToken, of every kind and over every version, one by one: the connection and its other streams go on.
 func TestG71StreamsEndWithTheirToken(t *testing.T) {
-	for kind, stream := range streamKinds {
-		for name, end := range map[string]struct {
-			reason string
-			how    func(g *gateway, c *testClock, token string)
-		}{
-			"expired": {"token_expired", func(_ *gateway, c *testClock, _ string) { c.advance(time.Minute + time.Second) }},
-			"revoked": {"token_revoked", func(g *gateway, _ *testClock, token string) { g.kill(t, token) }},
-			"its key is": {"token_revoked", func(g *gateway, _ *testClock, token string) {
-				g.revoke(t, g.claims(t, token), store.RevokeKey)
-			}},
-			"on another node": {"token_revoked", func(g *gateway, _ *testClock, _ string) { // the feed is what tells us
-				revocation := g.app().issuer.RevocationOf(store.RevokeClient, "conf")
-				if err := g.app().node.Store().Revoke(t.Context(), revocation); err != nil {
-					t.Fatal(err)
+	for name, end := range streamEnds {
+		t.Run(name, func(t *testing.T) {
+			c := setClock(t)
+			g := watchedGate(t, startGatehouseAt(t, freeTLSAddr(t), speakingH2(siteWith("", streamRoutes))))
+			u := g.streams()
+			dies, lives := g.issuedFor(time.Minute), g.user("u-1", "acme", "member", "public")
+			tokens := map[string]string{"/dies": dies, "/keep/x": dies, "/lives": lives}
+			paths := []string{"/dies", "/keep/x", "/lives"}
+			if name == "its key is" { // which has signed the other token too
+				paths = paths[:2]
+			}
+			var ended, refusedAgain []func()
+			for kind, stream := range streamKinds {
+				for _, path := range paths {
+					w := g.dial(t, g.request("GET", path, append([]string{bearer(tokens[path])}, stream.lines...)...))
+					stream.runs(w, t)
+					ended = append(ended, func() {
+						if path != "/dies" && kind == "websocket" {
+							w.echoes(t)
+						} else if path == "/dies" && strings.HasSuffix(w.closed(t), "0\r\n\r\n") {
+							t.Errorf("%s: the answer looks complete", kind)
+						}
+					})
 				}
-			}},
-		} {
-			t.Run(kind+", "+name, func(t *testing.T) {
-				c := setClock(t)
-				g := startGate(t, siteWith("", streamRoutes))
-				u := g.streams()
-				dies, lives := g.issuedFor(time.Minute), g.user("u-1", "acme", "member", "public")
-				w := g.dial(t, g.request("GET", "/dies", append([]string{bearer(dies)}, stream.lines...)...))
-				kept := g.dial(t, g.request("GET", "/keep/x", append([]string{bearer(dies)}, stream.lines...)...))
-				stream.runs(w, t)
-				stream.runs(kept, t)
-				g.audited()
-				end.how(g, c, dies)
-				if rest := w.closed(t); strings.HasSuffix(rest, "0\r\n\r\n") {
-					t.Error("the answer looks complete")
+			}
+			for _, dial := range []func(*gateway, *testing.T) *h2Wire{(*gateway).dialH2, (*gateway).dialTLS} {
+				w := dial(g, t)
+				var streams []uint32
+				for i, path := range paths {
+					streams = append(streams, uint32(2*i+1))
+					w.heads(streams[i], true, g.fields("GET", path, "authorization", "Bearer "+tokens[path]))
 				}
-				u.gone(t, "/dies")
-				line := g.awaitAudit(t, "stream closed at the gate")
-				if line["reason"] != end.reason || line["path"] != "/dies" {
-					t.Errorf("audit line: %v", line)
+				w.begun(t, streams...)
+				ended = append(ended, func() {
+					if answers := w.answers(1); len(answers) != 1 || answers[1] == nil || !answers[1].reset {
+						t.Errorf("ended: %+v", answers)
+					}
+				})
+				refusedAgain = append(refusedAgain, func() {
+					w.heads(7, true, g.fields("GET", "/again", "authorization", "Bearer "+dies))
+					if again := w.answers(1)[7]; again == nil || again.status != http.StatusUnauthorized {
+						t.Errorf("the same connection with the same token: %+v", again)
+					}
+				})
+			}
+			w := g.dialH3(t, nil, nil)
+			for _, path := range paths {
+				s, err := w.opened(t.Context(), g.securely("GET", path, "accept", "text/event-stream", "authorization", "Bearer "+tokens[path]))
+				check(t, err)
+				_ = s.Close()
+				if head := s.head(); head.status != http.StatusOK {
+					t.Fatalf("%s: %+v", path, head)
 				}
-				if kind == "websocket" {
-					kept.echoes(t) // `streams keep` does
+				if kind, data, err := s.frame(); err != nil || kind != h3Data || !strings.HasPrefix(string(data), "data: first") {
+					t.Fatalf("%s: %q, %v", path, data, err)
 				}
-				if name != "expired" && name != "revoked" {
-					return
-				}
-				other := g.dial(t, g.request("GET", "/lives", append([]string{bearer(lives)}, stream.lines...)...))
-				stream.runs(other, t)
-				c.advance(store.Leeway)
-				g.raw(g.request("GET", "/dies", bearer(dies), "Connection: close")) // and who comes back is refused
-				if lines := g.audited(); len(lines) == 0 || lines[len(lines)-1]["reason"] != end.reason {
-					t.Errorf("audit lines: %v", lines)
+				ended = append(ended, func() {
+					if path != "/dies" {
+						_ = s.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+					}
+					if answer := s.answer(); path == "/dies" && !answer.reset || path != "/dies" && (answer.ended || answer.code != 0) {
+						t.Errorf("%s: %+v", path, answer)
+					}
+				})
+			}
+			refusedAgain = append(refusedAgain, func() {
+				again, err := w.ask(t.Context(), g.securely("GET", "/again", "authorization", "Bearer "+dies), nil)
+				if err != nil || again.status != http.StatusUnauthorized {
+					t.Errorf("the same connection with the same token: %+v, %v", again, err)
 				}
 			})
-		}
+			const died = 6 // three over HTTP/1.1, two over HTTP/2, one over HTTP/3
+			g.audited()
+			end.how(g, t, c, dies)
+			for _, check := range ended {
+				check()
+			}
+			for range died {
+				u.gone(t, "/dies")
+			}
+			told := 0
+			g.eventually("the audit log tells of each", func() bool {
+				for _, line := range g.audited() {
+					if told++; line["msg"] != "stream closed at the gate" || line["reason"] != end.reason || line["path"] != "/dies" {
+						t.Errorf("audit line: %v", line)
+					}
+				}
+				return told >= died
+			})
+			c.advance(store.Leeway)
+			for _, check := range refusedAgain {
+				check()
+			}
+			g.upstream.seen()
+			g.because(t, g.request("GET", "/dies", bearer(dies), "Connection: close"), 401, end.reason)
+		})
 	}
 }
 
@@ -258,7 +319,7 @@ func TestG71AClientThatDoesNotRead(t *testing.T) {
 				_, _ = io.WriteString(connection, head)
 				chunk, err := bytes.Repeat([]byte("data: x\n\n"), 8192), error(nil)
 				for err == nil {
-					_ = connection.SetWriteDeadline(time.Now().Add(time.Second))
+					_ = connection.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
 					_, err = connection.Write(chunk)
 				}
 				if errors.Is(err, os.ErrDeadlineExceeded) { // every buffer on the way is full
@@ -291,7 +352,8 @@ func await(t *testing.T, c <-chan struct{}, what string) {
 	}
 }
 
-// TestG71AStreamThatHasNotBegun is refused like any other request, once its token is no longer good.
+// TestG71AStreamThatHasNotBegun is refused like any other request, once its token is no longer good, and the page of another origin that
+// may ask can read why.
 func TestG71AStreamThatHasNotBegun(t *testing.T) {
 	for kind, lines := range map[string][]string{"websocket": webSocket, "events": {"Accept: text/event-stream"}} {
 		t.Run(kind, func(t *testing.T) {
@@ -307,7 +369,8 @@ func TestG71AStreamThatHasNotBegun(t *testing.T) {
 				<-asked
 				g.kill(t, token)
 			}()
-			w := g.dial(t, g.request("GET", "/x", append(lines, bearer(token))...))
+			w := g.dial(t, g.request("GET", "/x", append(lines, bearer(token), "Origin: "+spa)...))
+			readableBy(t, w.header, spa, true)
 			if w.status != http.StatusUnauthorized || !strings.Contains(w.header.Get("Www-Authenticate"), "The access token was revoked") {
 				t.Errorf("%d %v", w.status, w.header)
 			}
@@ -355,9 +418,7 @@ func TestG71StreamsSurviveAReload(t *testing.T) {
 			w := g.dial(t, g.request("GET", "/x", append([]string{bearer(token)}, stream.lines...)...))
 			stream.runs(w, t)
 			for i := range 3 {
-				if err := g.tryReload(strings.Replace(configuration, "stream_close_delay 1h", "stream_close_delay "+itoa(i+1)+"h", 1)); err != nil {
-					t.Fatal(err)
-				}
+				check(t, g.tryReload(strings.Replace(configuration, "stream_close_delay 1h", "stream_close_delay "+itoa(i+1)+"h", 1)))
 			}
 			if kind == "websocket" {
 				w.echoes(t)
@@ -376,9 +437,7 @@ func TestG71StreamsEndWithTheirIssuer(t *testing.T) {
 	u := g.streams()
 	w := g.dial(t, g.request("GET", "/x", append([]string{bearer(g.server("public"))}, webSocket...)...))
 	w.echoes(t)
-	if err := g.tryReload(strings.Replace(configuration, "oauth {\n", "oauth {\n\t\trevocation {\n\t\t\tmax_staleness 1m\n\t\t}\n", 1)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, g.tryReload(strings.Replace(configuration, "oauth {\n", "oauth {\n\t\trevocation {\n\t\t\tmax_staleness 1m\n\t\t}\n", 1)))
 	w.closed(t)
 	u.gone(t, "/x")
 }
@@ -423,11 +482,7 @@ func TestG71NothingRunsWithoutStreams(t *testing.T) {
 
 func awaitNoSweep(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); isSweeping(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the sweep goes on")
-		}
-	}
+	eventually(t, "nobody looks at streams", func() bool { return !isSweeping() })
 }
 
 // isSweeping reports whether the goroutine runs that looks at open streams.

@@ -2,8 +2,6 @@ package caddymodule
 
 import (
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -56,9 +54,7 @@ func (g *gateway) swapped(t *testing.T, r *recorded, original, audience string) 
 		t.Fatalf("no bearer token:\n%s", r.Raw)
 	}
 	claims, err := g.readJWT(t, token, "at+jwt", audience)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if life := claims["exp"].(float64) - claims["iat"].(float64); life > 300 || claims["aud"] != audience {
 		t.Errorf("it lives for %v seconds and is for %v", life, claims["aud"])
 	}
@@ -187,9 +183,7 @@ func TestG43SwappedTokenEndsWithTheClients(t *testing.T) {
 		token := g.user("u-"+string(kind), "acme", "admin", "public")
 		swapped, claims := g.swapped(t, g.passed(t, g.request("GET", "/any/x", bearer(token))), token, ordersAudience)
 		g.passed(t, g.request("GET", "/orders/x", bearer(swapped)))
-		if err := g.app().issuer.Revoke(t.Context(), g.app().issuer.RevocationOf(kind, id(claims))); err != nil {
-			t.Fatal(err)
-		}
+		check(t, g.app().issuer.Revoke(t.Context(), g.app().issuer.RevocationOf(kind, id(claims))))
 		for path, credential := range map[string]string{"/any/x": token, "/orders/x": swapped, "/behind/x": swapped} {
 			status, _, _ := g.raw(g.request("GET", path, bearer(credential)))
 			if seen := g.upstream.one(t); seen.Header[identity.Subject] != nil || status == http.StatusSwitchingProtocols {
@@ -259,14 +253,9 @@ func TestSwapUnderLoad(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 16 {
 		wait.Go(func() {
-			connection, err := net.Dial("tcp", g.addr)
-			if err != nil {
+			if _, err := attempt(g.addr, g.request("GET", "/any/x", bearer(token), "Connection: close")); err != nil {
 				t.Error(err)
-				return
 			}
-			defer func() { _ = connection.Close() }()
-			_, _ = io.WriteString(connection, g.request("GET", "/any/x", bearer(token), "Connection: close"))
-			_, _ = io.Copy(io.Discard, connection)
 		})
 	}
 	wait.Wait()

@@ -22,9 +22,7 @@ func TestG34ForgedTokensFallAtTheirTag(t *testing.T) {
 	parts, others := strings.Split(genuine, "."), strings.Split(second, ".")
 	payload := func(part string) string {
 		text, err := base64.RawURLEncoding.DecodeString(part)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return string(text)
 	}
 	edited := strings.Replace(payload(parts[1]), `"conf"`, `"root"`, 1)

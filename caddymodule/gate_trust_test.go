@@ -310,9 +310,7 @@ func TestG90OpaqueTokens(t *testing.T) {
 		text := changed(map[string]any{
 			"active": true, "sub": "ada", "client_id": "app", "aud": g.url, "scope": "public", "exp": node.Clock().Unix() + 3600, "department": "sales",
 		}, changes)
-		if err := json.Unmarshal([]byte(text), &members); err != nil {
-			t.Fatal(err)
-		}
+		check(t, json.Unmarshal([]byte(text), &members))
 		return members
 	}
 	opaque := g.watched(p.knows("opaque-8f14e45fceea167a5a36dedd4bea2543", said(nil)))

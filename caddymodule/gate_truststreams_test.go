@@ -53,9 +53,7 @@ func TestG71StreamsEndWithTheTrustInTheirIssuer(t *testing.T) {
 				w.echoes(t)
 				reload := func(site string) {
 					t.Helper()
-					if err := g.tryReload(trusting(p, site)); err != nil {
-						t.Fatal(err)
-					}
+					check(t, g.tryReload(trusting(p, site)))
 				}
 				reload(strings.Replace(site, "level DEBUG", "level INFO", 1))
 				w.echoes(t)

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
@@ -10,73 +11,14 @@ import (
 // TestG149TwoGatesOnAWay: the second gate sees a token that the first one has verified in the Authorization header, and its
 // `upstream_token` counts. Anything else stays with the first gate, and the second refuses.
 func TestG149TwoGatesOnAWay(t *testing.T) {
-	g := startGate(t, siteWith("", `	handle /relay/* {
-		route {
-			protect
-			protect {
-				upstream_token relay
-			}
-			reverse_proxy UPSTREAM
-		}
+	two := func(path, first, second string) string {
+		settings := func(text string) []string { return strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) }
+		return inOrder(path, protect(settings(first)...), protect(settings(second)...), "reverse_proxy UPSTREAM")
 	}
-	handle /strip/* {
-		route {
-			protect {
-				upstream_token relay
-			}
-			protect
-			reverse_proxy UPSTREAM
-		}
-	}
-	handle /optional/* {
-		route {
-			protect {
-				optional
-			}
-			protect
-			reverse_proxy UPSTREAM
-		}
-	}
-	handle /anonymous/* {
-		route {
-			protect {
-				anonymous /anonymous/*
-			}
-			protect
-			reverse_proxy UPSTREAM
-		}
-	}
-	handle /cookie/* {
-		route {
-			protect {
-				token_from cookie app_token
-			}
-			protect {
-				token_from cookie app_token
-			}
-			reverse_proxy UPSTREAM
-		}
-	}
-	handle /swap/* {
-		route {
-			protect {
-				upstream_token swap https://orders.example
-			}
-			protect
-			reverse_proxy UPSTREAM
-		}
-	}
-	handle /swapped/* {
-		route {
-			protect {
-				upstream_token swap https://orders.example
-			}
-			protect {
-				audience https://orders.example
-			}
-			reverse_proxy UPSTREAM
-		}
-	}`))
+	const cookies, swaps = "token_from cookie app_token", "upstream_token swap https://orders.example"
+	g := startGate(t, siteWith("", two("/relay/*", "", "upstream_token relay")+two("/strip/*", "upstream_token relay", "")+
+		two("/optional/*", "optional", "")+two("/anonymous/*", "anonymous /anonymous/*", "")+two("/cookie/*", cookies, cookies)+
+		two("/swap/*", swaps, "")+two("/swapped/*", swaps, "audience https://orders.example")))
 	token := g.server("public")
 	header, cookie := bearer(token), "Cookie: app_token="+token
 	for name, test := range map[string]struct {

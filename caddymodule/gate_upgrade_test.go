@@ -110,13 +110,9 @@ func (g *gateway) ordinary(t *testing.T, request string, tunnelled <-chan string
 	}
 	if w.status == http.StatusSwitchingProtocols {
 		inside, err := new(http2.Transport).NewClientConn(tunnel{w}) //nolint:staticcheck // as above
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		attack, err := http.NewRequest(http.MethodGet, "http://"+g.addr+"/admin", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		attack.Header.Set(identity.Subject, "admin")
 		if response, err := inside.RoundTrip(attack); err == nil {
 			_ = response.Body.Close()
@@ -260,9 +256,7 @@ func TestG50AProxyThatAsksUs(t *testing.T) {
 // TestG50ProtocolsInJSON: those in which HTTP goes on can be allowed by JSON neither.
 func TestG50ProtocolsInJSON(t *testing.T) {
 	config, err := adapt(configVars(t).Replace(siteWith("", "	protect {\n		upgrade tcp\n	}\n	reverse_proxy UPSTREAM")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if err := validateJSON(t, config); err != nil {
 		t.Error(err)
 	}

@@ -144,9 +144,7 @@ type h2Stream struct{ *h2Wire }
 func (s *h2Stream) frame(t *testing.T) http2.Frame {
 	t.Helper()
 	frame, err := s.framer.ReadFrame()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return frame
 }
 
@@ -170,9 +168,7 @@ func socketInH3(g *gateway, t *testing.T, protocol string, fields ...string) *so
 	t.Helper()
 	w := g.dialH3(t, nil, nil)
 	s, err := w.opened(t.Context(), g.connecting("https", protocol, fields))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	head := s.head()
 	return &socketOver{
 		status: strconv.Itoa(head.status),

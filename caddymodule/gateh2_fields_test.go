@@ -66,9 +66,7 @@ func TestG51TrailersOfRPCs(t *testing.T) {
 		w.Header().Set("Grpc-Status", "0")
 	})}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	go func() { _ = server.Serve(listener) }()
 	defer func() { _ = server.Close() }()
 
@@ -114,19 +112,25 @@ func TestG51TrailersOfRPCs(t *testing.T) {
 	}
 }
 
-// TestG58SetCookieOverHTTP2: neither the answer nor a hint before it sets a cookie of ours, in any spelling.
-func TestG58SetCookieOverHTTP2(t *testing.T) {
+// TestG58UpstreamSetsOurCookies: neither the answer nor a hint before it sets a cookie of ours, in any spelling, over HTTP/1.1 and HTTP/2.
+func TestG58UpstreamSetsOurCookies(t *testing.T) {
 	g := startGate(t, speakingH2(site))
-	token := g.server("public")
 	g.upstream.answer = func(connection net.Conn, _ *recorded) {
 		_, _ = io.WriteString(connection, "HTTP/1.1 103 Early Hints\r\nSet-Cookie: accessToken=early\r\nLink: </x>\r\n\r\n")
 		_, _ = fmt.Fprint(connection, "HTTP/1.1 200 OK\r\nSet-Cookie: accessToken=evil; Path=/\r\nset-cookie: theme=dark\r\nSET-COOKIE: session=evil\r\nSet-Cookie: =accessToken=evil\r\n"+
 			"Set-Cookie:  accessToken = evil\r\nSet-Cookie: gatehouse_browser=evil\r\nSet-Cookie: gatehouse_device=evil\r\nSet-Cookie:accessToken=evil\r\n"+
 			"Set-Cookie:\taccessToken\t=evil\r\nSet-Cookie: mine=1; HttpOnly\r\nTrailer: Set-Cookie\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n2\r\nok\r\n0\r\nSet-Cookie: accessToken=evil\r\n\r\n")
 	}
-	for _, fields := range [][][2]string{
-		g.fields("GET", "/any/x", "authorization", "Bearer "+token), g.fields("GET", "/mixed/pub/x"), g.fields("GET", "/optional/x"),
+	for _, request := range []string{
+		g.request("GET", "/any/x", bearer(g.server("public")), "Connection: close"), g.request("GET", "/mixed/pub/x", "Connection: close"),
+		g.request("GET", "/optional/x", "Connection: close"),
 	} {
+		text := g.answers(t, request)
+		if strings.Contains(text, "evil") || strings.Contains(text, "early") || !strings.Contains(text, "theme=dark") || !strings.Contains(text, "mine=1; HttpOnly") {
+			t.Errorf("answer:\n%s", text)
+		}
+		g.upstream.one(t)
+		fields, _, _ := g.inH2(request)
 		status, header, body := g.h2(t, fields)
 		cookies := strings.Join(header.Values("Set-Cookie"), "\n")
 		if status != http.StatusOK || body != "ok" || strings.Contains(cookies, "evil") || strings.Contains(cookies, "early") ||
@@ -190,9 +194,15 @@ func TestG72LengthsOverHTTP2(t *testing.T) {
 	// upstream is not waited for.
 	g := startGate(t, speakingH2(strings.Replace(site, "http://ADDR {\n\tlog\n", "http://ADDR {\n", 1)))
 	token := g.server("public")
-	for i, length := range []string{"2", "0", "1000", "-1", "+5", "0x5", "5, 5", "5 ", "05", "5;a=b", "99999999999999999999"} {
+	for i, lengths := range [][]string{
+		{"2"}, {"0"}, {"1000"}, {"-1"}, {"+5"}, {"0x5"}, {"5, 5"}, {"5 "}, {"05"}, {"5;a=b"}, {"99999999999999999999"}, {"0", "5"}, {"5", "0"}, nil,
+	} {
 		target := "/any/" + itoa(i)
-		status, _, _ := g.h2(t, g.fields("POST", target, "authorization", "Bearer "+token, "content-length", length), "hello")
+		fields := g.fields("POST", target, "authorization", "Bearer "+token)
+		for _, length := range lengths {
+			fields = append(fields, [2]string{"content-length", length})
+		}
+		status, _, _ := g.h2(t, fields, "hello")
 		for _, r := range g.upstream.seen() {
 			if r.Target != target { // one that was broken off, of which the upstream hears when it has been answered
 				continue
@@ -200,7 +210,7 @@ func TestG72LengthsOverHTTP2(t *testing.T) {
 			told := strings.Join(r.Header["Content-Length"], ",")
 			whole, none := r.Body == "hello" && (told == "" || told == "5"), r.Body == "" && (told == "" || told == "0")
 			if status == http.StatusOK && !whole && !none {
-				t.Errorf("length %q: forwarded as %q with the body %q", length, told, r.Body)
+				t.Errorf("lengths %q: forwarded as %q with the body %q", lengths, told, r.Body)
 			}
 		}
 	}

@@ -3,11 +3,8 @@ package caddymodule
 import (
 	"net/http"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
-
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Several requests on one connection: each is judged by itself, and each ends by itself.
@@ -97,59 +94,6 @@ func (w *h2Wire) granted(stream uint32) (bytes uint32) {
 			if f.IsAck() {
 				return bytes
 			}
-		}
-	}
-}
-
-// streamEnds are how the life of a token comes to its end while a stream goes on, and the reason that is given.
-var streamEnds = map[string]struct {
-	reason string
-	how    func(g *gateway, t *testing.T, c *testClock, token string)
-}{
-	"expired": {"token_expired", func(_ *gateway, _ *testing.T, c *testClock, _ string) { c.advance(time.Minute + time.Second) }},
-	"revoked": {"token_revoked", func(g *gateway, t *testing.T, _ *testClock, token string) { g.kill(t, token) }},
-	"revoked on another node": {"token_revoked", func(g *gateway, t *testing.T, _ *testClock, token string) {
-		claims := g.claims(t, token)
-		if err := g.app().node.Store().Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: claims.ID, ExpiresAt: claims.ExpiresAt}); err != nil {
-			t.Fatal(err)
-		}
-	}},
-}
-
-// TestG71StreamsOverHTTP2 end one by one: the connection and its other streams go on.
-func TestG71StreamsOverHTTP2(t *testing.T) {
-	for name, end := range streamEnds {
-		for kind, accept := range map[string][]string{"events": {"accept", "text/event-stream"}, "an endless answer, with TLS": nil} {
-			dial := (*gateway).dialH2
-			if accept == nil {
-				dial = (*gateway).dialTLS
-			}
-			t.Run(kind+", "+name, func(t *testing.T) {
-				c := setClock(t)
-				g := watchedGate(t, startGatehouseAt(t, freeTLSAddr(t), speakingH2(siteWith("", streamRoutes))))
-				u := g.streams()
-				dies, lives := g.issuedFor(time.Minute), g.user("u-1", "acme", "member", "public")
-				w := dial(g, t)
-				w.heads(1, true, g.fields("GET", "/dies", append(accept, "authorization", "Bearer "+dies)...))
-				w.heads(3, true, g.fields("GET", "/lives", append(accept, "authorization", "Bearer "+lives)...))
-				w.heads(5, true, g.fields("GET", "/keep/x", append(accept, "authorization", "Bearer "+dies)...))
-				w.begun(t, 1, 3, 5)
-				g.audited()
-				end.how(g, t, c, dies)
-				answers := w.answers(1)
-				if dead := answers[1]; dead == nil || !dead.reset || len(answers) != 1 {
-					t.Errorf("ended: %+v", answers)
-				}
-				u.gone(t, "/dies")
-				if line := g.awaitAudit(t, "stream closed at the gate"); line["reason"] != end.reason || line["path"] != "/dies" {
-					t.Errorf("audit line: %v", line)
-				}
-				c.advance(store.Leeway)
-				w.heads(7, true, g.fields("GET", "/again", append(accept, "authorization", "Bearer "+dies)...))
-				if again := w.answers(1)[7]; again == nil || again.status != http.StatusUnauthorized {
-					t.Errorf("the same connection with the same token: %+v", again)
-				}
-			})
 		}
 	}
 }

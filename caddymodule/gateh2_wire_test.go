@@ -28,9 +28,7 @@ type h2Wire struct {
 func (g *gateway) dialH2(t *testing.T) *h2Wire {
 	t.Helper()
 	connection, err := net.Dial("tcp", g.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return speakH2(t, connection)
 }
 
@@ -40,9 +38,7 @@ func (g *gateway) dialTLS(t *testing.T) *h2Wire {
 	config := clientTLS()
 	config.NextProtos = []string{http2.NextProtoTLS}
 	connection, err := tls.Dial("tcp", g.tlsAddr, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if spoken := connection.ConnectionState().NegotiatedProtocol; spoken != http2.NextProtoTLS {
 		t.Fatalf("the server speaks %q", spoken)
 	}

@@ -31,9 +31,7 @@ func (g *gateway) early(t *testing.T, sessions tls.ClientSessionCache, fields []
 	w = g.dialH3(t, sessions, func(socket net.PacketConn) net.PacketConn { return &heldSocket{socket, held} })
 	t.Cleanup(release)
 	stream, err := w.opened(t.Context(), fields)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if body != "" {
 		_, _ = stream.Write(h3Frame(nil, h3Data, []byte(body)))
 	}

@@ -44,13 +44,9 @@ func h3Client(sessions tls.ClientSessionCache) *tls.Config {
 func (g *gateway) dialH3(t *testing.T, sessions tls.ClientSessionCache, wrap func(net.PacketConn) net.PacketConn) *h3Wire {
 	t.Helper()
 	address, err := net.ResolveUDPAddr("udp", g.tlsAddr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	socket, err := net.ListenPacket("udp", ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = socket.Close() })
 	client := &quic.Transport{Conn: orderedSocket{socket}}
 	if wrap != nil {
@@ -60,9 +56,7 @@ func (g *gateway) dialH3(t *testing.T, sessions tls.ClientSessionCache, wrap fun
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	connection, err := client.DialEarly(ctx, address, h3Client(sessions), &quic.Config{HandshakeIdleTimeout: patience, MaxIdleTimeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	w := &h3Wire{connection}
 	t.Cleanup(func() { _ = w.CloseWithError(0, "") })
 	w.begin()
@@ -183,9 +177,7 @@ func (g *gateway) h3(t *testing.T, fields [][2]string, data ...string) (int, htt
 	w := g.dialH3(t, nil, nil)
 	g.keptH3 = w
 	answer, err := w.ask(t.Context(), fields, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return answer.status, answer.header, answer.body
 }
 

@@ -163,6 +163,29 @@ func (g *gatehouse) logs() string {
 	return string(text)
 }
 
+// eventually waits for a condition.
+func (g *gatehouse) eventually(what string, condition func() bool) {
+	g.t.Helper()
+	eventually(g.t, what, condition)
+}
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !condition(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// check ends the test when there is an error.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // awaitServing waits until the store is open. A database that answers late counts as one that is away, for which no start
 // waits.
 func (g *gatehouse) awaitServing() {

@@ -27,9 +27,7 @@ const otherProxies = "../docs/other-proxies.md"
 func documented(t *testing.T, language string) []string {
 	t.Helper()
 	text, err := os.ReadFile(otherProxies)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var blocks []string
 	for _, block := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
 		blocks = append(blocks, block[1])
@@ -81,9 +79,7 @@ func runNginx(g *gateway, gate, config string, more ...string) string {
 	text := fmt.Sprintf("daemon off;\nmaster_process off;\npid %[1]s/pid;\nevents {}\nhttp {\naccess_log off;\nclient_body_temp_path %[1]s/body;\n"+
 		"proxy_temp_path %[1]s/proxy;\nfastcgi_temp_path %[1]s/fastcgi;\nuwsgi_temp_path %[1]s/uwsgi;\nscgi_temp_path %[1]s/scgi;\n%[2]s\n%[3]s}\n",
 		dir, strings.Join(more, "\n"), server)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(file, []byte(text), 0o600))
 	var said bytes.Buffer
 	command := exec.Command(program, "-e", "stderr", "-p", dir, "-c", file)
 	command.Stderr = &said
