@@ -15,18 +15,18 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 )
 
-// anonymousRule says which requests need no token. Its matchers are Caddy's, which fold case and clean paths; a request
-// passes only when its path is canonical and the patterns match it byte for byte as well.
+// anonymousRule decides which requests need no token. Caddy's matchers fold case and clean paths, so a request also needs
+// a canonical path that matches the patterns byte for byte.
 type anonymousRule struct {
 	matchers caddyhttp.MatcherSets
-	patterns [][]string // the path patterns of each set as they were written; nil: the set has none
-	// readQuery says of each set whether some matcher may read the query.
+	patterns [][]string // path patterns of each set as configured; nil: the set has none
+	// readQuery reports for each set whether a matcher may read the query.
 	readQuery []bool
 }
 
 func newAnonymousRule(ctx caddy.Context, p *Protect) (anonymousRule, error) {
 	var rule anonymousRule
-	// The patterns are read before the matchers are loaded, because Caddy folds their case then.
+	// Read the patterns before the matchers are loaded: loading lower-cases them.
 	for _, set := range p.Anonymous {
 		var patterns []string
 		if raw, ok := set["path"]; ok {
@@ -48,8 +48,8 @@ func newAnonymousRule(ctx caddy.Context, p *Protect) (anonymousRule, error) {
 	return rule, err
 }
 
-// asksForToken reports whether a matcher of the set, however deep, asks who is calling. There is no token yet, so that a `not`
-// in front of it would let everybody pass.
+// asksForToken reports whether a matcher of the set, at any depth, depends on the caller. No token has been verified when
+// these matchers run, so a `not` around such a matcher would let every request pass.
 func asksForToken(set caddy.ModuleMap) bool {
 	for name, raw := range set {
 		for _, asks := range []string{"oauth_scope", "oauth_claim", caller.PlaceholderPrefix} {
@@ -80,8 +80,8 @@ func (a *anonymousRule) allows(r *http.Request, exam requestpath.Exam) bool {
 	return false
 }
 
-// holdsInEveryReading reports whether each `not` of a set holds for whatever an upstream may take the request for: what is kept
-// from being anonymous at /admin/* is kept from it at /admin too.
+// holdsInEveryReading reports whether each `not` of a set holds for every reading of the request: what is excluded at
+// /admin/* is excluded at /admin too.
 func holdsInEveryReading(set caddyhttp.MatcherSet, r *http.Request, exam requestpath.Exam) bool {
 	for _, matcher := range set {
 		not, ok := matcher.(*caddyhttp.MatchNot)

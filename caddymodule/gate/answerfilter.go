@@ -12,49 +12,48 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 )
 
-// answerFilter is between whoever answers a request and the client. It keeps an upstream from setting our cookies: it drops
-// their Set-Cookie lines from every response head, informational ones too. It adds what we have to say ourselves, and keeps
-// everything else. The answer becomes a tunnel only when the client has asked for one. Deadlines reach the writer below through
-// Unwrap.
+// answerFilter wraps the client's ResponseWriter. It drops Set-Cookie lines with our cookie names from every response
+// head, 1xx included, and adds our own headers to the final one. It permits a protocol switch only if the client asked
+// for it. Deadlines reach the wrapped writer through Unwrap.
 type answerFilter struct {
 	caddyhttp.ResponseWriterWrapper
 	// upgrade is the protocol that the client may switch to; empty: there is none.
 	upgrade string
-	// names are those of our cookies.
-	names []string
-	// renewed are Set-Cookie lines of ours, which go with the final head.
+	// cookieNames are the names of our cookies, which an upstream must not set.
+	cookieNames []string
+	// renewed are our own Set-Cookie lines for the final head.
 	renewed []string
-	// private: the answer is for whom a cookie stands, and for no shared cache.
+	// private: a cookie authenticated the request, so shared caches must not store the answer.
 	private bool
-	// told is who is calling, where the answer says so.
-	told upstreamIdentity
-	// page is whoever of another origin may read the answer.
-	page foreignPage
-	// body is the client's; nil: there is none to watch.
+	// identity holds the identity headers of the answer, for `forward_to response`.
+	identity responseIdentity
+	// cors holds the CORS headers of the answer.
+	cors corsGrant
+	// body is the client's request body; nil: there is none to watch.
 	body        *watchedBody
 	wroteHeader bool
 }
 
 // newAnswerFilter wraps w for an upstream that must not set cookies of these names.
 func newAnswerFilter(w http.ResponseWriter, names []string) *answerFilter {
-	return &answerFilter{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, names: names}
+	return &answerFilter{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, cookieNames: names}
 }
 
-// refusing wraps w for an answer that tells nobody who is calling: error routes may have an upstream too.
+// refusing wraps w for an answer without identity headers. An error route may have an upstream too.
 func (p *Protect) refusing(w http.ResponseWriter) *answerFilter {
 	f := newAnswerFilter(w, p.cookies.issuer)
-	f.told = p.tell(nil)
+	f.identity = p.responseIdentity(nil)
 	return f
 }
 
-// filter cleans the header just before it is sent. After that the map may be read by the server at the same time.
+// filter removes forbidden headers just before the head is sent. Afterwards the server may read the map concurrently.
 func (f *answerFilter) filter(h http.Header) {
-	f.told.clean(h)
-	identity.DropCookies(h, f.names)
+	f.identity.clean(h)
+	identity.DropCookies(h, f.cookieNames)
 }
 
-// WriteHeader filters every head. Only a final one ends the filtering: 1xx may come any number of times before it, but
-// for 101, after which there is no HTTP any more.
+// WriteHeader filters every head. Any number of 1xx responses may precede the final one; 101 is final, since HTTP ends
+// with it.
 func (f *answerFilter) WriteHeader(status int) {
 	if status == http.StatusSwitchingProtocols && (f.upgrade == "" || !strings.EqualFold(f.Header().Get("Upgrade"), f.upgrade)) {
 		f.upgrade = ""
@@ -70,26 +69,26 @@ func (f *answerFilter) WriteHeader(status int) {
 	f.ResponseWriterWrapper.WriteHeader(status)
 }
 
-// Write filters when it is the first to be called, for then it sends the head.
+// Write filters first if it is the call that sends the head.
 func (f *answerFilter) Write(p []byte) (int, error) {
 	f.begin()
 	return f.ResponseWriterWrapper.Write(p)
 }
 
-// ReadFrom is Write for a reader, with sendfile where the writer below has it.
+// ReadFrom is like Write and uses sendfile where the wrapped writer supports it.
 func (f *answerFilter) ReadFrom(r io.Reader) (int64, error) {
 	f.begin()
 	return f.ResponseWriterWrapper.ReadFrom(r)
 }
 
-// FlushError filters as well, because a flush before the first byte sends the head too. http.ResponseController calls
-// it before it would unwrap us.
+// FlushError filters first, because a flush before the first byte sends the head. http.ResponseController calls it before
+// unwrapping.
 func (f *answerFilter) FlushError() error {
 	f.begin()
 	return http.NewResponseController(f.ResponseWriter).Flush()
 }
 
-// Hijack gives the connection away for a protocol that the client has asked for.
+// Hijack takes over the connection for the protocol that the client asked for.
 func (f *answerFilter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if f.upgrade == "" {
 		return nil, nil, errNotAsked
@@ -97,7 +96,7 @@ func (f *answerFilter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(f.ResponseWriter).Hijack()
 }
 
-// begin is for everything that sends the final head.
+// begin prepares the final head. Every method that sends it calls begin first.
 func (f *answerFilter) begin() {
 	if f.wroteHeader {
 		return
@@ -106,20 +105,20 @@ func (f *answerFilter) begin() {
 	h := f.Header()
 	f.filter(h)
 	f.body.end(h)
-	f.told.write(h)
-	f.page.allow(h)
+	f.identity.write(h)
+	f.cors.allow(h)
 	if f.private {
 		identity.KeepPrivate(h)
 	}
 	identity.SetCookies(h, f.renewed)
 }
 
-// finish is for after the next handler: what an upstream has as trailers is in the header only now. Our own cookies are written
-// once more, for a writer that holds the head back.
+// finish runs after the next handler. Trailers of an upstream are in the header only now. The cookies are written again
+// for a writer that has buffered the head.
 func (f *answerFilter) finish(err error) {
 	h := f.Header()
-	f.told.finish(h, err)
-	identity.DropCookies(h, f.names)
+	f.identity.finish(h, err)
+	identity.DropCookies(h, f.cookieNames)
 	if f.wroteHeader && err == nil {
 		identity.SetCookies(h, f.renewed)
 	}

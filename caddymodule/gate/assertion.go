@@ -14,13 +14,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// AssertionConfig is `forward assertion`: a short-lived JWT of our issuer's in which an upstream that trusts nobody on the
-// way reads who is calling. It stands beside the identity headers, and replaces none.
+// AssertionConfig is `forward assertion`: a short-lived JWT, signed by our issuer, that names the caller. It is for
+// upstreams that do not trust the hops in between, and is sent in addition to the identity headers.
 type AssertionConfig struct {
 	// Header is the header's name. Headers that mean something to HTTP or to a proxy are refused.
 	Header string `json:"header"`
-	// Audience is the upstream that the assertion is for. Give each upstream its own, or one of them can show another what
-	// it was sent. Default: the first audience of the route.
+	// Audience is the upstream that the assertion is for. Use a different one for each upstream, or one upstream can
+	// replay it to another. Default: the first audience of the route.
 	Audience string `json:"audience,omitempty"`
 }
 
@@ -42,7 +42,7 @@ func (p *Protect) parseAssertion(h httpcaddyfile.Helper, args []string) error {
 	return checkUpstreamAudience(h, "forward assertion", args[1])
 }
 
-// checkUpstreamAudience refuses an audience that is none, or that a request would fill.
+// checkUpstreamAudience refuses an empty audience and one with a placeholder of the request.
 func checkUpstreamAudience(h httpcaddyfile.Helper, option, audience string) error {
 	if audience == "" {
 		return h.Errf("%s: the audience is empty; is a variable unset?", option)
@@ -50,7 +50,7 @@ func checkUpstreamAudience(h httpcaddyfile.Helper, option, audience string) erro
 	return setting.RefuseRequest(h.Dispenser, audience)
 }
 
-// readAssertion checks the settings, and has every `protect` take the header from clients.
+// readAssertion checks the settings and adds the header to those that every `protect` removes from client requests.
 func (p *Protect) readAssertion() error {
 	if p.Assertion == nil {
 		return nil
@@ -82,8 +82,8 @@ func (p *Protect) readAssertion() error {
 	return nil
 }
 
-// assert adds the assertion to what the upstream is told. Where it cannot be signed, or is too long for an upstream, the
-// request is refused: an upstream that insists on it would refuse it too, and one that does not would take it for anonymous.
+// assert adds the assertion to the identity fields. It fails the request if the assertion cannot be signed or is too
+// long: without it, an upstream could take the request for anonymous.
 func (p *Protect) assert(r *http.Request, d *decision) error {
 	if p.assertion == nil {
 		return nil
@@ -104,8 +104,7 @@ func (p *Protect) assert(r *http.Request, d *decision) error {
 	return nil
 }
 
-// upstreamMethod is the method with which a request reaches an upstream: reverse_proxy makes a GET of a WebSocket that
-// came over HTTP/2 or 3.
+// upstreamMethod returns the method that the upstream sees: reverse_proxy turns a WebSocket over HTTP/2 or 3 into a GET.
 func upstreamMethod(r *http.Request) string {
 	if isWebSocketConnect(r) {
 		return http.MethodGet
@@ -113,7 +112,7 @@ func upstreamMethod(r *http.Request) string {
 	return r.Method
 }
 
-// upstreamTarget is what a request that is handed on asks for, as it stands in the request line.
+// upstreamTarget returns the request target that the upstream sees.
 func upstreamTarget(r *http.Request) string {
 	location := *r.URL
 	location.RawQuery = endpoint.WithoutQueryToken(location.RawQuery)

@@ -58,8 +58,8 @@ func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 			return nil, err
 		}
 	}
-	if p.undeclared != nil && !p.takesOthers() {
-		return nil, p.undeclared
+	if p.roleError != nil && !p.acceptsExternal() {
+		return nil, p.roleError
 	}
 	if err := errors.Join(p.checkBrowser(), p.checkBesideCORS()); err != nil {
 		return nil, h.Errf("%v", err)
@@ -94,7 +94,7 @@ func (p *Protect) parseOptional(h httpcaddyfile.Helper) error {
 	return nil
 }
 
-// parseChoice reads one of two words.
+// parseChoice reads an option that takes one of two words.
 func parseChoice(h httpcaddyfile.Helper, value *string, first, second string) error {
 	option := h.Val()
 	if err := setting.Once(h.Dispenser, option, *value != ""); err != nil {
@@ -109,8 +109,8 @@ func parseChoice(h httpcaddyfile.Helper, value *string, first, second string) er
 	return nil
 }
 
-// parseMatcher reads a matcher, which must be looked for before any argument: the other way round it would be taken for
-// one, and the rule would hold for every request.
+// parseMatcher reads a matcher. Call it before reading arguments: a matcher read as an argument would leave a rule that
+// applies to every request.
 func parseMatcher(h httpcaddyfile.Helper) (caddyhttp.RawMatcherSets, bool, error) {
 	if h.CountRemainingArgs() == 0 {
 		return nil, false, h.ArgErr()
@@ -129,8 +129,8 @@ func parseMatcher(h httpcaddyfile.Helper) (caddyhttp.RawMatcherSets, bool, error
 	return caddyhttp.RawMatcherSets{set}, true, nil
 }
 
-// refuseMatchers refuses a matcher among scopes. It would be taken for the name of one, and the scopes before it would
-// be asked of every request.
+// refuseMatchers refuses a matcher among scopes. It would be read as a scope, and the scopes before it would be required
+// of every request.
 func refuseMatchers(h httpcaddyfile.Helper, scopes []string) error {
 	for _, name := range scopes {
 		if name == "*" || strings.HasPrefix(name, "@") || strings.HasPrefix(name, "/") {
@@ -155,7 +155,7 @@ func (p *Protect) parseAnonymous(h httpcaddyfile.Helper) error {
 	return nil
 }
 
-// parseTokenFrom reads where a token is taken from. The header is always one place.
+// parseTokenFrom reads where tokens may come from. The Authorization header is always accepted.
 func (p *Protect) parseTokenFrom(h httpcaddyfile.Helper) error {
 	args := h.RemainingArgs()
 	switch {
@@ -191,7 +191,7 @@ func (p *Protect) parseForward(h httpcaddyfile.Helper) error {
 	return p.checkForwardOff(h)
 }
 
-// addForward adds a header, beside the default ones or in their place.
+// addForward adds a header to the default ones, or in their place.
 func (p *Protect) addForward(h httpcaddyfile.Helper, beside bool, args []string) error {
 	switch {
 	case identity.Forbidden(args[0]):
@@ -224,7 +224,7 @@ func (p *Protect) parseTrustHeaders(h httpcaddyfile.Helper) error {
 	return nil
 }
 
-// readTrustHeaders refuses headers that pass without it, and those that are nobody's to send.
+// readTrustHeaders refuses names that are not overriding headers.
 func (p *Protect) readTrustHeaders() error {
 	p.trustedHeaders = nil
 	for _, name := range p.TrustHeaders {

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// ruleKinds are the kinds of `require`, for error texts.
+// ruleKinds lists the kinds of `require` for error texts.
 const ruleKinds = "scope, any_scope, role, group, claim, expression, acr or max_age"
 
 // parseRule reads one `require`; see parseProtect for the grammar.
@@ -36,14 +36,14 @@ func (p *Protect) parseRule(h httpcaddyfile.Helper) error {
 	if err != nil {
 		return err
 	}
-	if err := checkRoles(rolesOf(h), rule.Roles); err != nil && p.undeclared == nil {
-		p.undeclared = h.Errf("%v", err)
+	if err := checkRoles(rolesOf(h), rule.Roles); err != nil && p.roleError == nil {
+		p.roleError = h.Errf("%v", err)
 	}
 	p.Require = append(p.Require, rule)
 	return nil
 }
 
-// readValues reads the rules that have a list of texts.
+// readValues reads the rules whose argument is a list of strings.
 func (r *Rule) readValues(h httpcaddyfile.Helper, kind string, values []string) (err error) {
 	switch kind {
 	case "scope":
@@ -53,7 +53,7 @@ func (r *Rule) readValues(h httpcaddyfile.Helper, kind string, values []string) 
 		r.AnyScope, err = values, refuseMatchers(h, values)
 		return err
 	case "role":
-		r.Roles = values // parseProtect checks them: whose roles they are a line below may say
+		r.Roles = values // parseProtect checks them: a later line may name the issuers
 	case "group":
 		r.Groups = values
 		return setting.RefusePlaceholders(h.Dispenser, values)
@@ -74,7 +74,7 @@ func (r *Rule) readValues(h httpcaddyfile.Helper, kind string, values []string) 
 	return nil
 }
 
-// readMaxAge reads a duration. Zero would ask for a sign-in that has not yet been when the request is made.
+// readMaxAge reads a duration. Zero could never be met: the sign-in would have to be as recent as the request.
 func (r *Rule) readMaxAge(h httpcaddyfile.Helper) error {
 	d, err := setting.Duration(h.Dispenser)
 	if err != nil {
@@ -89,8 +89,8 @@ func (r *Rule) readMaxAge(h httpcaddyfile.Helper) error {
 	return nil
 }
 
-// readExpression reads CEL as Caddy's own matcher does: one token as it is meant, several as they are written, quotes and
-// all.
+// readExpression reads CEL as Caddy's own matcher does: a single token unquoted, several tokens verbatim with their
+// quotes.
 func (r *Rule) readExpression(h httpcaddyfile.Helper) error {
 	r.Source = setting.Source(h.Dispenser)
 	if h.CountRemainingArgs() > 1 {
@@ -107,8 +107,7 @@ func (r *Rule) readExpression(h httpcaddyfile.Helper) error {
 	return nil
 }
 
-// rolesOf returns the roles that the global options of a Caddyfile declare, of which the names matter here. They have been read
-// before its sites.
+// rolesOf returns the roles that the global options declare. Caddy parses those before the sites.
 func rolesOf(h httpcaddyfile.Helper) store.RoleCatalogue {
 	var block struct {
 		Roles []struct {
@@ -116,7 +115,7 @@ func rolesOf(h httpcaddyfile.Helper) store.RoleCatalogue {
 		} `json:"roles"`
 	}
 	if option, ok := h.Option("oauth").(httpcaddyfile.App); ok {
-		_ = json.Unmarshal(option.Value, &block) // the parser of the oauth block has written it
+		_ = json.Unmarshal(option.Value, &block) // the parser of the oauth block wrote it
 	}
 	var declared []store.RoleDeclaration
 	for _, role := range block.Roles {
@@ -125,7 +124,7 @@ func rolesOf(h httpcaddyfile.Helper) store.RoleCatalogue {
 	return store.NewRoleCatalogue(declared...)
 }
 
-// checkRoles refuses names that no role has: nobody could ever pass.
+// checkRoles refuses undeclared roles: such a rule could never be met.
 func checkRoles(roles store.RoleCatalogue, names []string) error {
 	for _, name := range names {
 		if err := roles.Check(store.Role(name)); err != nil {

@@ -16,10 +16,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// anyOrigin is the one word of `cors` that is no origin.
+// anyOrigin is the `cors` argument that allows every origin.
 const anyOrigin = "*"
 
-// preflightUpstream is the setting that leaves preflights to the upstream.
+// preflightUpstream is the `preflight` value that leaves preflights to the upstream.
 const preflightUpstream = "upstream"
 
 // parseCORS reads the origins whose pages may read answers.
@@ -57,12 +57,12 @@ func (p *Protect) checkPreflight() error {
 	return nil
 }
 
-// readCORS checks the origins, which may have come from JSON.
+// readCORS checks the origins; they may come from JSON.
 func (p *Protect) readCORS() error {
 	return errors.Join(checkForeignOrigins(p.CORS), p.checkBesideCORS(), p.checkPreflight())
 }
 
-// checkForeignOrigins refuses what no browser ever sends, and so what would never match.
+// checkForeignOrigins refuses values that no browser sends as an Origin, and `null`.
 func checkForeignOrigins(origins []string) error {
 	for _, origin := range origins {
 		switch {
@@ -80,8 +80,8 @@ func checkForeignOrigins(origins []string) error {
 	return nil
 }
 
-// checkBesideCORS refuses to let every page read what we say to a cookie, and to answer the preflights of a proxy that asks us:
-// it would take the answer for a yes, and we see nothing of the body that its own request has.
+// checkBesideCORS refuses `cors *` together with a token cookie, and `cors` together with `forward_to response`: the
+// proxy that asks would take the answer to a preflight as permission, and we cannot see the body of its request.
 func (p *Protect) checkBesideCORS() error {
 	switch {
 	case len(p.CORS) > 0 && p.ForwardTo == forwardToResponse:
@@ -93,22 +93,22 @@ func (p *Protect) checkBesideCORS() error {
 	return nil
 }
 
-// allowsOrigin reports whether pages of an origin are let in by `cors`.
+// allowsOrigin reports whether `cors` allows an origin.
 func (p *Protect) allowsOrigin(origin string) bool {
 	return slices.Contains(p.CORS, origin) || origin != "" && slices.Contains(p.CORS, anyOrigin)
 }
 
-// only returns the value of a header that is there once; "" for any other.
-func only(values []string) string {
+// single returns the value of a header that occurs exactly once, or "".
+func single(values []string) string {
 	if len(values) != 1 {
 		return ""
 	}
 	return values[0]
 }
 
-// isPreflight reports whether a request is a preflight that needs no token: a browser sends it before the request itself, and
-// never with credentials (Fetch §4.8). Whoever answers a preflight does nothing else, so what could make an upstream do
-// more is none: an upgrade, a body, or the wish to be read as another method.
+// isPreflight reports whether a request is a CORS preflight, which needs no token: browsers send it without credentials
+// (Fetch §4.8). A request that could make an upstream do more than answer a preflight is none: one with an upgrade, a
+// body, or a method override.
 func (p *Protect) isPreflight(r *http.Request, exam requestpath.Exam) bool {
 	if len(p.CORS) == 0 || r.Method != http.MethodOptions || !exam.Canonical {
 		return false
@@ -116,13 +116,13 @@ func (p *Protect) isPreflight(r *http.Request, exam requestpath.Exam) bool {
 	if isUpgrade(r) || announcesBody(r) || overridesMethod(r.Header) {
 		return false
 	}
-	wanted := only(r.Header["Access-Control-Request-Method"])
+	wanted := single(r.Header["Access-Control-Request-Method"])
 	isMethod := wanted != "" && !strings.ContainsFunc(wanted, func(c rune) bool { return !identity.IsTokenRune(c) })
-	return isMethod && p.allowsOrigin(only(r.Header["Origin"]))
+	return isMethod && p.allowsOrigin(single(r.Header["Origin"]))
 }
 
-// announcesBody reports whether the head of a request says that a body follows. Over HTTP/3 every request has a body of unknown
-// length for all that the server knows, and only Content-Length announces one; what else comes is dropped by dropBody.
+// announcesBody reports whether the request head announces a body. Over HTTP/3 the server gives every request a body of
+// unknown length and only Content-Length announces one; dropBody drops any other.
 func announcesBody(r *http.Request) bool {
 	if r.ProtoMajor == 3 && r.ContentLength < 0 {
 		return r.Header["Content-Length"] != nil
@@ -130,17 +130,18 @@ func announcesBody(r *http.Request) bool {
 	return r.ContentLength != 0
 }
 
-// dropBody makes a request one without a body, in place.
+// dropBody removes the body of a request, in place.
 func dropBody(r *http.Request) { r.Body, r.ContentLength = http.NoBody, 0 }
 
-// answerPreflight lets the page send what it has asked about. Whether that passes is decided when it comes.
+// answerPreflight allows the method and headers that the page asked for. The request itself is authorized when it
+// arrives.
 func (p *Protect) answerPreflight(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	p.foreignPage(r).allow(h)
-	delete(h, "Access-Control-Expose-Headers") // of which a preflight has none
+	p.corsGrant(r).allow(h)
+	delete(h, "Access-Control-Expose-Headers") // not for a preflight
 	h.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
 	h.Set("Access-Control-Allow-Methods", r.Header.Get("Access-Control-Request-Method"))
-	if names := only(r.Header["Access-Control-Request-Headers"]); names != "" && !strings.ContainsFunc(names, isNoNameList) {
+	if names := single(r.Header["Access-Control-Request-Headers"]); names != "" && !strings.ContainsFunc(names, isNoNameList) {
 		h.Set("Access-Control-Allow-Headers", names)
 	}
 	h.Set("Access-Control-Max-Age", endpoint.PreflightMaxAge)
@@ -149,8 +150,8 @@ func (p *Protect) answerPreflight(w http.ResponseWriter, r *http.Request) {
 
 func isNoNameList(c rune) bool { return !identity.IsTokenRune(c) && c != ',' && c != ' ' }
 
-// methodOverrides are the headers by which a client asks an upstream to read another method. They are there where the route
-// trusts them, and a trusted proxy may pass on what its own clients send.
+// methodOverrides are the headers that make an upstream read another method. They can be present where the route trusts
+// them, since a trusted proxy may relay what its clients send.
 var methodOverrides = identity.NewNames(identity.OverridingMethod...)
 
 func overridesMethod(h http.Header) bool {
@@ -162,22 +163,22 @@ func overridesMethod(h http.Header) bool {
 	return false
 }
 
-// foreignPage is a page of another origin that may read an answer. The zero value: there is none.
-type foreignPage struct {
-	// passed: the answer is somebody else's, who may have said already which page may read it.
-	passed bool
-	// varies: another origin would get another answer.
+// corsGrant describes the CORS headers of one answer. The zero value grants nothing.
+type corsGrant struct {
+	// fromUpstream: the answer is the upstream's, whose own CORS headers win.
+	fromUpstream bool
+	// varies: the answer depends on the Origin.
 	varies bool
-	// origin is what is allowed, as it is written in the answer; empty: nothing is.
+	// origin is the value of Access-Control-Allow-Origin; empty: none.
 	origin string
-	// credentials: the page may read answers to cookies as well.
+	// credentials: the page may read answers to requests with cookies.
 	credentials bool
 }
 
-// foreignPage returns who may read the answer to the request.
-func (p *Protect) foreignPage(r *http.Request) foreignPage {
-	page := foreignPage{varies: len(p.CORS) > 0}
-	origin := only(r.Header["Origin"])
+// corsGrant returns which page may read the answer to the request.
+func (p *Protect) corsGrant(r *http.Request) corsGrant {
+	page := corsGrant{varies: len(p.CORS) > 0}
+	origin := single(r.Header["Origin"])
 	switch {
 	case !page.varies || !p.allowsOrigin(origin):
 	case slices.Contains(p.CORS, anyOrigin):
@@ -188,9 +189,9 @@ func (p *Protect) foreignPage(r *http.Request) foreignPage {
 	return page
 }
 
-// allow lets the page read an answer, and see in it why it was refused and when it may come back.
-func (f foreignPage) allow(h http.Header) {
-	if f.passed && len(h["Access-Control-Allow-Origin"]) > 0 {
+// allow sets the CORS headers, including those that expose the challenge and Retry-After.
+func (f corsGrant) allow(h http.Header) {
+	if f.fromUpstream && len(h["Access-Control-Allow-Origin"]) > 0 {
 		return
 	}
 	if f.varies {
@@ -199,7 +200,7 @@ func (f foreignPage) allow(h http.Header) {
 	if f.origin == "" {
 		return
 	}
-	h["Access-Control-Allow-Origin"] = []string{f.origin} // in place of what an error route has set: two values count as none
+	h["Access-Control-Allow-Origin"] = []string{f.origin} // replaces what an error route has set: browsers reject two values
 	h.Add("Access-Control-Expose-Headers", endpoint.ExposedHeaders)
 	switch {
 	case f.credentials:

@@ -13,17 +13,17 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// credential is the one token that a request shows.
+// credential is the access token of a request and where it came from.
 type credential struct {
 	token oauth.Secret
-	// cookie: it came in a cookie, which browsers send along whoever made them send the request.
+	// cookie: it came in a cookie, which browsers also send with requests that another site caused.
 	cookie bool
 }
 
-// checkTokenCookie refuses names that no cookie can have, or that mean something else.
+// checkTokenCookie refuses names that are no cookie names, and names of our cookies that hold no access token.
 func checkTokenCookie(name string) error {
 	switch {
-	case !httpguts.ValidHeaderFieldName(name): // both are a token of RFC 9110 §5.6.2
+	case !httpguts.ValidHeaderFieldName(name): // cookie and header names are both tokens (RFC 9110 §5.6.2)
 		return fmt.Errorf("token_from cookie %q: a cookie cannot have this name", name)
 	case slices.Contains(append(endpoint.CookieNames("https://"), endpoint.CookieNames("http://")...), name) && name != sessionTokenCookie:
 		return fmt.Errorf("token_from cookie %s: this cookie of the issuer's holds no access token: use %s", name, sessionTokenCookie)
@@ -31,10 +31,10 @@ func checkTokenCookie(name string) error {
 	return nil
 }
 
-// credential returns the token of a request: that of the Authorization header or, where the route takes one, of the
-// cookie. Without either it is unauthorized. Two tokens are an invalid_request, and so are two cookies of the name: one of
-// them may come from another host of the same site, and nobody knows which. Of the issuer's own cookie it is known: the one of
-// the browser's session counts, and the others are none. A cookie without a value is none.
+// credential returns the token of a request: from the Authorization header or, if configured, from the cookie. Without
+// either it returns tokenMissing. Two different tokens are an invalid_request, and so are two cookies of that name,
+// because one may have been set by another host of the same site. If it is the issuer's own cookie, the value that
+// belongs to the browser's session counts and the others are ignored. An empty cookie counts as absent.
 func (p *Protect) credential(r *http.Request) (credential, error) {
 	if p.TokenCookie == "" {
 		token, err := endpoint.Credential(r)
@@ -48,8 +48,8 @@ func (p *Protect) credential(r *http.Request) (credential, error) {
 	if len(cookies) == 1 && cookies[0] == "" {
 		cookies = nil
 	}
-	if p.takesSessions() && (len(cookies) > 1 || present && len(cookies) == 1 && isBrowser(r)) {
-		cookies = p.ownCookie(r, cookies)
+	if p.usesSessionCookie() && (len(cookies) > 1 || present && len(cookies) == 1 && isBrowser(r)) {
+		cookies = p.sessionTokenOf(r, cookies)
 	}
 	switch {
 	case len(cookies) > 1:
@@ -60,7 +60,7 @@ func (p *Protect) credential(r *http.Request) (credential, error) {
 		return credential{}, tokenMissing
 	case endpoint.QueryCarriesToken(r.URL.RawQuery):
 		return credential{}, tokenTwice
-	case present: // whoever can set the header needs no cookie to be believed
+	case present: // cross-site requests cannot set the header
 		return credential{token: header}, nil
 	}
 	return credential{token: oauth.NewSecret(cookies[0]), cookie: true}, nil
@@ -71,18 +71,18 @@ var (
 	tokenMissing = oauth.NewError(oauth.Unauthorized, "token_missing")
 )
 
-// checkOrigin refuses a token in a cookie where another site could have made the browser send it along and gain from it:
-// with a method that changes something, and with an upgrade, whose answer no same-origin policy keeps from that site.
-// SameSite=Lax is not enough, because every host of the same domain is the same site.
+// checkOrigin refuses a token in a cookie if another site could have caused the request and gain from it: a request with
+// an unsafe method, or an upgrade, whose answer the same-origin policy does not protect. SameSite=Lax is not enough,
+// because all hosts of a domain are the same site.
 func (p *Protect) checkOrigin(r *http.Request, shown credential) error {
-	if !shown.cookie || isSafe(r) || p.isOwnPage(r) {
+	if !shown.cookie || isSafe(r) || p.isSameOrigin(r) {
 		return nil
 	}
 	return oauth.NewError(oauth.AccessDenied, "origin_unproven").
 		WithDescription("With an access token in a cookie, this request must come from a page of the same origin.")
 }
 
-// isSafe reports whether a request changes nothing (RFC 9110 §9.2.1) and opens no connection that outlives it.
+// isSafe reports whether a request changes nothing (RFC 9110 §9.2.1) and asks for no upgrade.
 func isSafe(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
@@ -91,15 +91,15 @@ func isSafe(r *http.Request) bool {
 	return false
 }
 
-// isUpgrade reports whether a request asks for another protocol, in any version of HTTP.
+// isUpgrade reports whether a request asks for another protocol, in any HTTP version.
 func isUpgrade(r *http.Request) bool {
 	return len(r.Header["Upgrade"]) > 0 || r.Method == http.MethodConnect
 }
 
-// isOwnPage reports whether the browser says that a page of this origin made it send the request. A page of another site
-// cannot change what browsers say. Silence proves nothing, and of two statements that contradict each other neither does.
-// The origin of a page with the policy no-referrer is null, for which Sec-Fetch-Site has to speak.
-func (p *Protect) isOwnPage(r *http.Request) bool {
+// isSameOrigin reports whether Sec-Fetch-Site and Origin prove that a page of this origin sent the request. Pages cannot
+// forge these headers. Absent or contradictory headers prove nothing. A page with the policy no-referrer sends the Origin
+// null; then Sec-Fetch-Site decides.
+func (p *Protect) isSameOrigin(r *http.Request) bool {
 	site, origin := r.Header["Sec-Fetch-Site"], r.Header["Origin"]
 	if len(site) > 1 || len(origin) > 1 {
 		return false
@@ -114,27 +114,27 @@ func (p *Protect) isOwnPage(r *http.Request) bool {
 	return p.origin.includes(r.Host, origin[0])
 }
 
-// ownOrigin is where the issuer's own pages are.
-type ownOrigin struct {
+// issuerOrigin is the origin of the issuer's own pages.
+type issuerOrigin struct {
 	scheme, origin string
 }
 
-func newOwnOrigin(issuer string) (ownOrigin, error) {
+func newIssuerOrigin(issuer string) (issuerOrigin, error) {
 	u, err := url.Parse(issuer)
 	if err != nil {
-		return ownOrigin{}, err
+		return issuerOrigin{}, err
 	}
-	return ownOrigin{u.Scheme, oauth.OriginOf(u)}, nil
+	return issuerOrigin{u.Scheme, oauth.OriginOf(u)}, nil
 }
 
-// originAt is the origin of a host, which may have a port.
+// originAt returns the origin of a host with an optional port.
 func originAt(scheme, host string) string {
 	return oauth.OriginOf(&url.URL{Scheme: scheme, Host: host})
 }
 
-// includes reports whether an origin is the issuer's or that of a request's own host. Plain HTTP is an origin of ours on
-// loopback alone.
-func (o ownOrigin) includes(host, origin string) bool {
+// includes reports whether an origin is the issuer's or that of the request's host. Plain HTTP counts only if the issuer
+// itself uses it, on loopback.
+func (o issuerOrigin) includes(host, origin string) bool {
 	if origin == o.origin || origin == originAt("https", host) {
 		return true
 	}
@@ -142,4 +142,4 @@ func (o ownOrigin) includes(host, origin string) bool {
 }
 
 // isHost reports whether a request's host is the issuer's.
-func (o ownOrigin) isHost(host string) bool { return originAt(o.scheme, host) == o.origin }
+func (o issuerOrigin) isHost(host string) bool { return originAt(o.scheme, host) == o.origin }

@@ -15,14 +15,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// ServeHTTP guards the request, decides, and hands on a copy that says who is calling.
+// ServeHTTP authorizes the request and passes a copy with the caller's identity to the next handler.
 func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
 	p.shared.identityGuard().Clean(r.Header, trusted, p.trustedHeaders...)
 	caller.RestoreShown(r)
-	r.Trailer = nil // likewise: an error route would pass on an identity header that is announced as a trailer
+	r.Trailer = nil // error routes would forward an identity header that arrives as a trailer
 	queryToken := endpoint.QueryCarriesToken(r.URL.RawQuery)
-	if queryToken { // access logs hold the query; the audit line does not
+	if queryToken { // keep the token out of the access log; the audit log omits the query
 		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 	}
 	r = withPath(r)
@@ -37,20 +37,20 @@ func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if d.preflight {
 		dropBody(r)
 	}
-	p.accept(r, d.token)
-	p.keepBack(r, &d)
+	p.recordPassed(r, d.token)
+	p.stripCredentials(r, &d)
 	err = p.pass(w, r, d, next)
-	// Caddy's error log would hold the query as well, and its error routes would see a CONNECT where a WebSocket is a GET.
+	// Caddy's error log would contain the query, and its error routes would see CONNECT instead of the WebSocket's GET.
 	if err != nil && (queryToken || isWebSocketConnect(r)) {
 		return p.serveError(w, r, err)
 	}
 	if err != nil {
-		dropUpgrade(r) // error routes answer, and open no tunnel
+		dropUpgrade(r) // an error route must not open a tunnel
 	}
 	return err
 }
 
-// withPath gives a request without a path, as an absolute-form target can be, the path that an upstream will read: "/".
+// withPath sets the path of a request that has none, as with an absolute-form target, to "/": upstreams read it so.
 func withPath(r *http.Request) *http.Request {
 	if r.URL.Path != "" || r.URL.Opaque != "" {
 		return r
@@ -61,16 +61,15 @@ func withPath(r *http.Request) *http.Request {
 	return &withPath
 }
 
-// keepBack takes from the client's request, in place, the credentials that nothing behind us may see: our own cookies,
-// the token unless it is to be relayed, and a bearer token that nobody has verified, as anonymous requests may carry: an
-// upstream may take one that comes through the gate for good. In place, because error routes get this request. D is the decision to
-// let it pass; nil: it is refused.
-func (p *Protect) keepBack(r *http.Request, d *decision) {
+// stripCredentials removes from the request, in place, the credentials that later handlers must not see: our cookies, the
+// token unless it is relayed, and an unverified bearer token, which an upstream might trust because it came through the
+// gate. It edits in place because error routes receive this request. A nil decision means that the request was refused.
+func (p *Protect) stripCredentials(r *http.Request, d *decision) {
 	verified := d != nil && d.token != nil
 	strip := p.UpstreamToken == StripToken || p.UpstreamToken == swapToken
 	switch {
 	case strip, p.UpstreamToken == relayToken && verified:
-	case verified && !d.cookie: // it was in the header
+	case verified && !d.cookie: // it came in the header
 		strip = true
 	default:
 		_, strip, _ = endpoint.BearerToken(r)
@@ -79,51 +78,50 @@ func (p *Protect) keepBack(r *http.Request, d *decision) {
 		r.Header.Del("Authorization")
 	}
 	if strip && verified && !d.cookie && p.UpstreamToken != swapToken {
-		caller.RememberShown(r, d.shown)
+		caller.RememberShown(r, d.rawToken)
 	}
 	identity.WithoutCookies(r.Header, p.cookies.hidden...)
 }
 
-// handOn returns the copy of a request that goes on: with the identity, and without a token in the query. It reuses u's
-// allocation, which must not be in use.
-func handOn(u *identity.Request, r *http.Request, fields []identity.Field) *http.Request {
+// upstreamCopy returns the copy of a request for the next handler, with the identity headers and without a token in the
+// query. It reuses u's allocation, which must not be in use.
+func upstreamCopy(u *identity.Request, r *http.Request, fields []identity.Field) *http.Request {
 	upstream := u.Copy(r, fields)
 	if endpoint.QueryCarriesToken(upstream.URL.RawQuery) {
 		location := *upstream.URL
 		location.RawQuery = endpoint.WithoutQueryToken(location.RawQuery)
-		upstream.URL, upstream.RequestURI = &location, location.RequestURI() // the latter is what reverse_proxy logs
+		upstream.URL, upstream.RequestURI = &location, location.RequestURI() // reverse_proxy logs RequestURI
 	}
 	return upstream
 }
 
-// decision is what was found out about a request.
+// decision is the result of decide, as far as it got.
 type decision struct {
-	token  *accesstoken.AccessToken // nil: an anonymous request, or one that was refused before there was one
-	fields []identity.Field         // what the upstream is told
+	token  *accesstoken.AccessToken // nil: anonymous, or refused before verification
+	fields []identity.Field         // the identity headers for the upstream
 	// upgrade is the protocol that the client may switch to; empty: there is none.
 	upgrade string
-	// crossing is where the request goes through, once it is known that it will; nil: it is yet to be made.
+	// requestState is allocated once the request is known to pass; nil: not yet.
 	requestState *requestState
-	// preflight: a browser asks whether a page may send a request.
+	// preflight: the request is a CORS preflight.
 	preflight bool
-	// shown is the token as it stands for itself.
-	shown oauth.Secret
-	// verified: the token is good, whether or not it may do this. Then missing is what it lacks.
+	// rawToken is the token as the client sent it, or as it was renewed.
+	rawToken oauth.Secret
+	// verified: the token is valid, even if it lacks a permission. Missing names that permission.
 	verified bool
 	missing  string
-	// needs are the scopes that the request needs, for the challenge; empty: those of the route.
+	// needs lists the scopes that the request needs, for the challenge; empty: those of the route.
 	needs string
 	// cookie: the token came in a cookie, or from a browser's session.
 	cookie bool
-	// signedIn: the browser's session was asked for a fresh token and gave one. Renewed are the Set-Cookie lines for it.
+	// signedIn: the browser's session yielded a fresh token. Renewed are its Set-Cookie lines.
 	signedIn bool
 	renewed  []string
-	// swapped goes to the upstream in the place of the client's token; empty: none does.
-	swapped oauth.Secret
+	// exchanged replaces the client's token in the upstream request; empty: none does.
+	exchanged oauth.Secret
 }
 
-// decide reports whether a request may pass, and what is to be known about it then. A panic on the way is a refusal like
-// any other: whoever cannot be judged does not pass.
+// decide authenticates and authorizes a request. A panic refuses the request.
 func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -131,16 +129,16 @@ func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, er
 			err = oauth.NewError(oauth.ServerError, "panic")
 		}
 	}()
-	caller.Remember(r, nil) // an earlier gate's
-	// 1. The request can be read in one way only.
+	caller.Remember(r, nil) // forget the caller that an earlier gate set
+	// 1. Refuse a request that can be read in two ways.
 	exam := requestpath.Examine(r.URL)
-	if err := p.admissible(r, exam); err != nil {
+	if err := p.checkRequest(r, exam); err != nil {
 		return d, err
 	}
 	if d.upgrade, err = p.admitUpgrade(r); err != nil {
 		return d, err
 	}
-	// 2. Its token, unless it needs none.
+	// 2. Verify the token, unless the request needs none.
 	if d.preflight = p.isPreflight(r, exam); d.preflight || p.anonymous.allows(r, exam) {
 		return d, nil
 	}
@@ -153,12 +151,12 @@ func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, er
 	}
 	d.verified = true
 	caller.Remember(r, d.token)
-	// 3. The rules.
-	if d.missing, err = p.allowed(r, exam, d.token); err != nil {
+	// 3. Check the rules.
+	if d.missing, err = p.checkPermissions(r, exam, d.token); err != nil {
 		d.needs = p.scopesNeeded(r, exam, d.token)
 		return d, err
 	}
-	// 4. What the upstream is told.
+	// 4. Prepare the identity headers, the assertion and the exchanged token.
 	d.requestState = new(requestState)
 	if d.fields, err = p.identityFields(d.requestState.fields[:0], d.token); err != nil {
 		return d, err
@@ -166,11 +164,11 @@ func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, er
 	if err := p.assert(r, &d); err != nil {
 		return d, err
 	}
-	return d, p.swap(r, &d)
+	return d, p.exchange(r, &d)
 }
 
-// admissible refuses what can be read in two ways, what an attacker can replay, and methods that are none.
-func (p *Protect) admissible(r *http.Request, exam requestpath.Exam) error {
+// checkRequest refuses unregistered methods, ambiguous paths, and early data, which an attacker can replay.
+func (p *Protect) checkRequest(r *http.Request, exam requestpath.Exam) error {
 	if !requestMethodAllowed(r) {
 		return endpoint.MethodNotAllowed(allowHeader)
 	}
@@ -180,26 +178,27 @@ func (p *Protect) admissible(r *http.Request, exam requestpath.Exam) error {
 	return endpoint.RefuseEarlyData(r)
 }
 
-// allowed asks for the scopes of the route, and then every rule. What is missing is said for the audit log.
-func (p *Protect) allowed(r *http.Request, exam requestpath.Exam, token *accesstoken.AccessToken) (missing string, err error) {
+// checkPermissions checks the route's scopes and then every rule. It also returns what the token lacks, for the audit
+// log.
+func (p *Protect) checkPermissions(r *http.Request, exam requestpath.Exam, token *accesstoken.AccessToken) (missing string, err error) {
 	if missing := token.Scopes.Missing(p.Scopes...); missing != "" {
 		return "scope " + missing, oauth.MissingScope(missing)
 	}
 	if len(p.Require) == 0 {
 		return "", nil
 	}
-	rule, err := p.asks(r, exam, token)
+	rule, err := p.checkRules(r, exam, token)
 	if err == nil {
 		return "", nil
 	}
 	return rule.missing(token), err
 }
 
-// accept counts and records the decision.
-func (p *Protect) accept(r *http.Request, token *accesstoken.AccessToken) {
+// recordPassed counts and audits a request that passed.
+func (p *Protect) recordPassed(r *http.Request, token *accesstoken.AccessToken) {
 	countPassed(token)
 	p.notePassed(r, token)
-	if endpoint.QueryCarriesToken(r.URL.RawQuery) { // anonymous, and no access log has it
+	if endpoint.QueryCarriesToken(r.URL.RawQuery) { // an anonymous request, which the access log skips
 		p.audit.Accepted(r, "request passed the gate")
 		return
 	}

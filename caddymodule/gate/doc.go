@@ -1,9 +1,9 @@
-// Package gate is `protect`: it lets a request pass only with an access token of an issuer that the route trusts, and tells the
+// Package gate is the `protect` handler: it passes only requests with an access token of a trusted issuer, and tells the
 // upstream who is calling.
 //
-// Read decide.go first: ServeHTTP and decide show the whole way of a request. Each step has a file: credential.go (where the token
-// is), issuers.go (whose it is, and what that issuer's keys say of it), rules.go and rule_*.go (what the route asks for), forward.go,
-// assertion.go and tokenexchange.go (what the upstream is told), refusal.go (what a refused client is told), gatewriter.go and
-// answerfilter.go (the answer), streams.go (answers that outlast their token), signin.go (browsers). What all gates of a
-// configuration share is in shared.go, the settings are in protect.go and caddyfile.go.
+// Read decide.go first: ServeHTTP and decide show the path of a request. Each step has a file: credential.go (where the
+// token is), issuers.go (which issuer verifies it), rules.go and rule_*.go (the rules of the route), forward.go,
+// assertion.go and tokenexchange.go (the upstream's headers), refusal.go (the answer to a refused client), gatewriter.go
+// and answerfilter.go (the answer), streams.go (responses that outlive their token), signin.go (browsers). State shared
+// by all gates of a configuration is in shared.go; the settings are in protect.go and caddyfile.go.
 package gate

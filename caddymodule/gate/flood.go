@@ -19,17 +19,15 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// floodgates hold what is known of floods of bad tokens, by their limit. It outlives a reload, or a flood could be shown
-// to a fresh gate whenever somebody changes a route.
+// floodgates holds one flood gate for each limit. The pool outlives a reload, which must not reset the counts.
 var floodgates = caddy.NewUsagePool()
 
-// pooledFloodgate is one in the pool. Nothing runs in it, so nothing is to be ended.
+// pooledFloodgate adapts a flood gate to the pool. It has no goroutines to stop.
 type pooledFloodgate struct{ *floodgate.Gate }
 
-// Destruct does nothing.
 func (pooledFloodgate) Destruct() error { return nil }
 
-// takeFloodgate takes the floodgate of a limit from the pool, or makes it; nil: there is no limit.
+// takeFloodgate returns the flood gate of a limit from the pool and creates it if needed. Without a limit it returns nil.
 func takeFloodgate(limit tokenissuer.Limit, now func() time.Time) (*floodgate.Gate, error) {
 	if limit == (tokenissuer.Limit{}) {
 		return nil, nil //nolint:nilnil // a nil Gate holds nothing back
@@ -43,8 +41,8 @@ func takeFloodgate(limit tokenissuer.Limit, now func() time.Time) (*floodgate.Ga
 	return pooled.(pooledFloodgate).Gate, nil
 }
 
-// Source returns where a request comes from: by Caddy's own judgement of which proxies speak for clients. It is nobody
-// where there is no request, as when a stream is looked at.
+// sourceOf returns the client's address prefix, as Caddy's trusted_proxies determine it. It returns 0 without a request,
+// as when a stream is rechecked.
 func (s *Shared) sourceOf(ctx context.Context) floodgate.Source {
 	address, err := netip.ParseAddr(caller.IP(ctx))
 	if err != nil {
@@ -53,11 +51,11 @@ func (s *Shared) sourceOf(ctx context.Context) floodgate.Source {
 	return s.flood.Source(address)
 }
 
-// busyRetry is when a client should come back whose token could not be verified because of all the others.
+// busyRetry is the Retry-After of a request whose signature was not verified because of overload.
 const busyRetry = time.Second
 
-// AdmitSignature is the tokenissuer.Admission of a request. A stream that is looked at again waits for nobody: its token was
-// good, no client chooses how often that is, and a flood must neither end it nor keep others from being ended.
+// AdmitSignature is the tokenissuer.Admission of a request. A recheck of a stream never waits: its token was valid,
+// clients do not control how often it happens, and a flood must neither end the stream nor delay the end of others.
 func (s *Shared) AdmitSignature(ctx context.Context) (done func(good bool), err error) {
 	if ctx.Value(caddyhttp.VarsCtxKey) == nil {
 		return func(bool) {}, nil
@@ -77,12 +75,12 @@ func (s *Shared) AdmitSignature(ctx context.Context) (done func(good bool), err 
 	return done, nil
 }
 
-// credentialReasons are why a request is invalid because of what it brings as a token.
+// credentialReasons are the reasons of an invalid_request that blame the credential.
 var credentialReasons = []string{"authorization_header_duplicate", "bearer_malformed", "token_twice", "cookie_twice"}
 
-// isFailure reports whether a refusal counts against its source: a credential was shown, and it is none. A request without a
-// token does not count: browsers, crawlers and clients that look for the metadata send it first as a matter of course, and it
-// costs no more than Caddy's own refusals. A good token that may not do this does not count either, nor a fault of ours.
+// isFailure reports whether a refusal counts against its source: the request had a bad credential. Requests without a
+// token do not count: browsers, crawlers and clients that look for the metadata send them routinely, and they cost no
+// more than Caddy's own refusals. Valid tokens without permission and our own faults do not count either.
 func isFailure(d decision, refusal error) bool {
 	e := oauth.AsError(refusal)
 	switch e.Code {
@@ -94,9 +92,9 @@ func isFailure(d decision, refusal error) bool {
 	return false
 }
 
-// holdBack counts a failure. It keeps the answer back when its source sends too many of them while others are to be protected
-// from that, and reports whether the connection is to be closed with it.
-func (p *Protect) holdBack(r *http.Request, d decision, refusal error) (closing bool) {
+// holdRefusal counts a failure. If its source sends too many of them during a flood, it delays the answer, and it reports
+// whether to close the connection afterwards.
+func (p *Protect) holdRefusal(r *http.Request, d decision, refusal error) (closing bool) {
 	if p.shared.flood == nil || !isFailure(d, refusal) {
 		return false
 	}
@@ -108,7 +106,7 @@ func (p *Protect) holdBack(r *http.Request, d decision, refusal error) (closing 
 	if verdict.Hold == 0 {
 		return false
 	}
-	held := p.shared.flood.Hold(verdict.Hold, isDear(r), r.Context().Done(), p.shared.released)
+	held := p.shared.flood.Hold(verdict.Hold, isCostlyToHold(r), r.Context().Done(), p.shared.released)
 	if held {
 		refusalsHeld.Inc()
 	}
@@ -118,8 +116,7 @@ func (p *Protect) holdBack(r *http.Request, d decision, refusal error) (closing 
 	return closing
 }
 
-// notePassed tells the floodgate of a request that came through. Who was let in without a token has shown nothing for which its
-// connection could have credit.
+// notePassed tells the flood gate about a request that passed. An anonymous one earns its connection nothing.
 func (p *Protect) notePassed(r *http.Request, token *accesstoken.AccessToken) {
 	flood := p.shared.flood
 	if flood.Passed() && token != nil {
@@ -127,17 +124,18 @@ func (p *Protect) notePassed(r *http.Request, token *accesstoken.AccessToken) {
 	}
 }
 
-// isDear reports whether a refusal that is held back takes more than its client's own place: a connection of a proxy, which may
-// have no more of them for others, or the memory in which HTTP/2 and 3 keep a body of up to a megabyte that nobody reads.
-func isDear(r *http.Request) bool {
-	return speaksForOthers(r) || r.ProtoMajor > 1 && r.ContentLength != 0
+// isCostlyToHold reports whether delaying a refusal occupies more than the client's own connection: a proxy's connection,
+// or the memory in which HTTP/2 and 3 keep up to a megabyte of unread body.
+func isCostlyToHold(r *http.Request) bool {
+	return fromTrustedProxy(r) || r.ProtoMajor > 1 && r.ContentLength != 0
 }
 
-// mayClose reports whether the connection of a request is its client's alone. HTTP/3 has no header that closes one.
-func mayClose(r *http.Request) bool { return !speaksForOthers(r) && r.ProtoMajor < 3 }
+// mayClose reports whether the connection serves only this client. HTTP/3 has no header that closes one.
+func mayClose(r *http.Request) bool { return !fromTrustedProxy(r) && r.ProtoMajor < 3 }
 
-// speaksForOthers reports whether a request comes from a trusted proxy, whose connections carry the requests of others too.
-func speaksForOthers(r *http.Request) bool {
+// fromTrustedProxy reports whether a request comes from a trusted proxy, whose connections carry requests of several
+// clients.
+func fromTrustedProxy(r *http.Request) bool {
 	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
 	return trusted
 }

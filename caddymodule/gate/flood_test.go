@@ -27,7 +27,7 @@ func TestG81WhatIsDearToHold(t *testing.T) {
 			r.ProtoMajor = test.version
 			r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), nil, nil)
 			caddyhttp.SetVar(r.Context(), caddyhttp.TrustedProxyVarKey, test.trusted)
-			if got := isDear(r); got != test.want {
+			if got := isCostlyToHold(r); got != test.want {
 				t.Errorf("%v", got)
 			}
 		})

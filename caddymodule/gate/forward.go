@@ -11,25 +11,26 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// ForwardedClaim is a claim that the upstream is told in a header.
+// ForwardedClaim maps a claim to a header of the upstream request.
 type ForwardedClaim struct {
 	// Header is the header's name. Headers that mean something to HTTP or to a proxy are refused.
 	Header string `json:"header"`
 	// Claim is the claim's name on the wire: sub, client_id, scope, org, role, groups, or any other.
 	Claim string `json:"claim"`
 
-	// oursOnly: the upstream is told of tokens of our own issuer alone.
-	oursOnly bool
+	// ownTokensOnly: forward the claim only from tokens of our own issuer.
+	ownTokensOnly bool
 }
 
-// defaultForward is what an upstream is told unless `forward` says otherwise.
+// defaultForward lists the headers that are set unless `forward` says otherwise.
 var defaultForward = []ForwardedClaim{
 	{Header: identity.Subject, Claim: "sub"}, {Header: identity.Client, Claim: "client_id"}, {Header: identity.Scope, Claim: "scope"},
 	{Header: identity.Organisation, Claim: "org"}, {Header: identity.Role, Claim: "role"},
-	{Header: identity.Groups, Claim: "groups", oursOnly: true}, // what others call groups may be of any size
+	{Header: identity.Groups, Claim: "groups", ownTokensOnly: true}, // other issuers' groups may be of any size
 }
 
-// readForwarding settles what the upstream is told, and has every `protect` take those headers from clients.
+// readForwarding determines the identity headers and adds them to those that every `protect` removes from client
+// requests.
 func (p *Protect) readForwarding() error {
 	switch {
 	case p.ForwardOff && (len(p.Forward) > 0 || p.ForwardDefaults):
@@ -39,11 +40,11 @@ func (p *Protect) readForwarding() error {
 	case p.ForwardDefaults || len(p.Forward) == 0:
 		p.forward = slices.Clip(defaultForward)
 		if slices.ContainsFunc(p.issuers, func(i routeIssuer) bool { return i.external != nil }) {
-			// Two issuers may call two people the same.
+			// Two issuers may use the same subject.
 			p.forward = append(p.forward, ForwardedClaim{Header: identity.Issuer, Claim: "iss"})
 		}
 	}
-	seen := make(map[string]bool) // in one spelling
+	seen := make(map[string]bool) // keys are folded
 	for _, f := range p.forward {
 		seen[identity.Fold(f.Header)] = true
 	}
@@ -64,12 +65,11 @@ func (p *Protect) readForwarding() error {
 	return nil
 }
 
-// identityFields says who is calling, each field only when there is a value. A value that would be too long for an
-// upstream refuses the request: to leave it out would say something else than the token. The fields are appended to some
-// that there are.
+// identityFields appends an identity header for each claim that has a value. It fails if a value is too long for an
+// upstream: omitting it would change what the token says.
 func (p *Protect) identityFields(fields []identity.Field, token *accesstoken.AccessToken) ([]identity.Field, error) {
 	for _, f := range p.forward {
-		if f.oursOnly && (p.own == nil || token.Issuer != p.own.url) {
+		if f.ownTokensOnly && (p.own == nil || token.Issuer != p.own.url) {
 			continue
 		}
 		value := claimValue(token, f)
@@ -83,7 +83,7 @@ func (p *Protect) identityFields(fields []identity.Field, token *accesstoken.Acc
 	return fields, nil
 }
 
-// claimValue encodes a claim for a header. X-Auth-Groups has commas between its values.
+// claimValue encodes a claim for a header. Values in X-Auth-Groups are separated by commas, others by spaces.
 func claimValue(token *accesstoken.AccessToken, f ForwardedClaim) string {
 	if text, isOne := token.Text(f.Claim); isOne {
 		return identity.Encode(text)

@@ -9,23 +9,23 @@ import (
 
 const forwardToResponse = "response"
 
-// upstreamIdentity is what an answer says of who is calling, for another proxy that asks us. Whoever answers behind us cannot
-// say it in our place. The zero value says nothing and changes nothing.
-type upstreamIdentity struct {
+// responseIdentity holds the identity headers of a response, for another proxy that asks us. Handlers behind the gate
+// cannot set them. The zero value does nothing.
+type responseIdentity struct {
 	guard  *identity.Guard
 	fields []identity.Field
 }
 
-// tell returns what the answer of this route says. Without fields it says nothing, whatever the upstream does.
-func (p *Protect) tell(fields []identity.Field) upstreamIdentity {
+// responseIdentity returns the identity headers for this route's responses. Without fields it only removes them.
+func (p *Protect) responseIdentity(fields []identity.Field) responseIdentity {
 	if p.ForwardTo != forwardToResponse {
-		return upstreamIdentity{}
+		return responseIdentity{}
 	}
-	return upstreamIdentity{p.shared.identityGuard(), fields}
+	return responseIdentity{p.shared.identityGuard(), fields}
 }
 
-// clean deletes every spelling of every identity header, and of those that are announced as trailers.
-func (t upstreamIdentity) clean(h http.Header) {
+// clean deletes identity headers in every spelling, also from trailers.
+func (t responseIdentity) clean(h http.Header) {
 	if t.guard == nil {
 		return
 	}
@@ -37,16 +37,15 @@ func (t upstreamIdentity) clean(h http.Header) {
 }
 
 // write sets the identity headers.
-func (t upstreamIdentity) write(h http.Header) {
+func (t responseIdentity) write(h http.Header) {
 	for _, field := range t.fields {
 		h[field.Name] = []string{field.Value}
 	}
 }
 
-// finish is for after the next handler: what it left in the header would follow as trailers. The fields are written once
-// more, because a writer that holds the head back still has to send them; with an error no head has been written, and Caddy
-// makes another answer of it.
-func (t upstreamIdentity) finish(h http.Header, err error) {
+// finish runs after the next handler and removes headers that it left as trailers. It writes the fields again for a
+// writer that has buffered the head, except after an error, which Caddy answers anew.
+func (t responseIdentity) finish(h http.Header, err error) {
 	if t.clean(h); err == nil {
 		t.write(h)
 	}

@@ -13,59 +13,59 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 )
 
-// requestState is all that one request needs on its way through, in one allocation. It is never used for another: handlers may
-// keep the request and its header for as long as they like.
+// requestState is the state of one request on its way through the gate, in one allocation. It is never reused: handlers
+// may keep the request and its header.
 type requestState struct {
 	writer   gateWriter
 	upstream identity.Request
-	fields   [7]identity.Field // as many as handedOn has values
+	fields   [7]identity.Field // room for the default headers and the issuer
 }
 
-// pass hands a request on and watches over its answer.
+// pass calls the next handler and ends a stream when its token is no longer valid.
 func (p *Protect) pass(w http.ResponseWriter, r *http.Request, d decision, next caddyhttp.Handler) error {
 	if d.requestState == nil {
 		d.requestState = new(requestState)
 	}
 	g := &d.requestState.writer
-	g.ResponseWriter, g.names = w, p.cookies.issuer
+	g.ResponseWriter, g.cookieNames = w, p.cookies.issuer
 	g.upgrade = d.upgrade
 	if !d.preflight {
-		g.page = p.foreignPage(r)
-		g.page.passed = true
+		g.cors = p.corsGrant(r)
+		g.cors.fromUpstream = true
 	}
-	g.renewed, g.private, g.told = d.renewed, d.cookie, p.tell(d.fields)
-	upstream := handOn(&d.requestState.upstream, r, d.fields)
+	g.renewed, g.private, g.identity = d.renewed, d.cookie, p.responseIdentity(d.fields)
+	upstream := upstreamCopy(&d.requestState.upstream, r, d.fields)
 	d.authorize(upstream)
 	if d.token == nil || p.Streams == keepStreams {
 		return g.serve(next, upstream)
 	}
 	ctx, cancel := context.WithCancel(r.Context())
-	g.stream.gate, g.stream.token, g.stream.shown, g.stream.writer, g.stream.cancel = p, d.token, d.shown, w, cancel
+	g.stream.gate, g.stream.token, g.stream.rawToken, g.stream.writer, g.stream.cancel = p, d.token, d.rawToken, w, cancel
 	g.watched = true
 	if isStreamRequest(r) {
 		streams.enter(&g.stream)
 	}
 	defer func() {
 		if reason := streams.leave(&g.stream); reason != nil && g.wroteHeader {
-			p.audit.Refused(r, "stream closed at the gate", reason, p.calling(d)...)
+			p.audit.Refused(r, "stream closed at the gate", reason, p.auditFields(d)...)
 		}
 	}()
-	*upstream = *upstream.WithContext(ctx) // without another copy on the heap
+	*upstream = *upstream.WithContext(ctx) // avoids another allocation
 	err := g.serve(next, upstream)
 	switch reason := g.stream.reason(); {
 	case reason == nil:
 		return err
 	case !g.wroteHeader:
-		clear(w.Header()) // of what the upstream wanted to say
+		clear(w.Header()) // discard the upstream's headers
 		return p.refuse(w, r, d, reason)
 	case g.hijacked:
 		return nil
 	}
-	panic(http.ErrAbortHandler) // the client learns that the answer is not complete
+	panic(http.ErrAbortHandler) // tells the client that the answer is incomplete
 }
 
-// gateWriter is what goes from the next handler to the client. It is where an ordinary answer is told from a stream: one that
-// is flushed, that comes in more than one piece, or that is no HTTP any more.
+// gateWriter writes the next handler's response to the client. It detects streams: responses that are flushed, written in
+// more than one call, or hijacked.
 type gateWriter struct {
 	answerFilter
 	stream   stream
@@ -74,7 +74,7 @@ type gateWriter struct {
 	hijacked bool
 }
 
-// serve has the next handler answer.
+// serve calls the next handler.
 func (g *gateWriter) serve(next caddyhttp.Handler, r *http.Request) error {
 	g.body = watchBody(r)
 	err := next.ServeHTTP(g, r)
@@ -85,28 +85,28 @@ func (g *gateWriter) serve(next caddyhttp.Handler, r *http.Request) error {
 	return err
 }
 
-// errStreamEnded is for handlers that go on writing when their request has ended.
+// errStreamEnded is returned to handlers that write after their stream was ended.
 var errStreamEnded = errors.New("the access token of this stream is no longer good")
 
-// flows says that the answer is a stream, and that its head is on its way.
-func (g *gateWriter) flows() {
+// markStreaming records that the response is a stream and that its head is being sent.
+func (g *gateWriter) markStreaming() {
 	if g.watched {
-		g.stream.begun.Store(true)
+		g.stream.headSent.Store(true)
 		streams.enter(&g.stream)
 	}
 }
 
-// WriteHeader keeps back the head of a stream that has ended before: reverse_proxy answers 499, as if the client had left.
+// WriteHeader drops the head of a stream that was already ended: reverse_proxy answers 499, as if the client had left.
 func (g *gateWriter) WriteHeader(status int) {
 	if g.stream.reason() == nil {
 		g.answerFilter.WriteHeader(status)
 	}
 }
 
-// Write is part of a stream from the second time on.
+// Write treats the response as a stream from its second call on.
 func (g *gateWriter) Write(p []byte) (int, error) {
 	if g.pieces++; g.pieces > 1 {
-		g.flows()
+		g.markStreaming()
 	}
 	if g.stream.reason() != nil {
 		return 0, errStreamEnded
@@ -114,29 +114,29 @@ func (g *gateWriter) Write(p []byte) (int, error) {
 	return g.answerFilter.Write(p)
 }
 
-// ReadFrom may take as long as it likes.
+// ReadFrom treats the response as a stream, since it may take any time.
 func (g *gateWriter) ReadFrom(r io.Reader) (int64, error) {
-	if g.flows(); g.stream.reason() != nil {
+	if g.markStreaming(); g.stream.reason() != nil {
 		return 0, errStreamEnded
 	}
 	return g.answerFilter.ReadFrom(r)
 }
 
-// FlushError shows a stream: who writes an answer at once need not flush it.
+// FlushError treats the response as a stream: other responses need no flush.
 func (g *gateWriter) FlushError() error {
-	if g.flows(); g.stream.reason() != nil {
+	if g.markStreaming(); g.stream.reason() != nil {
 		return errStreamEnded
 	}
 	return g.answerFilter.FlushError()
 }
 
-// Hijack gives the connection away, but for the right to close it.
+// Hijack hands over the connection, which the gate can still close.
 func (g *gateWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := g.answerFilter.Hijack()
 	if err == nil {
 		g.hijacked = true
-		g.stream.closes(conn)
-		g.flows()
+		g.stream.setConn(conn)
+		g.markStreaming()
 	}
 	return conn, buffered, err
 }

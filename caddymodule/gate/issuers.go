@@ -19,7 +19,7 @@ import (
 // Self names our own issuer in a list of issuers.
 const Self = "self"
 
-// parseIssuers reads whose tokens pass.
+// parseIssuers reads the names of the issuers whose tokens pass.
 func (p *Protect) parseIssuers(h httpcaddyfile.Helper) error {
 	names := h.RemainingArgs()
 	if len(names) == 0 {
@@ -34,22 +34,22 @@ func (p *Protect) parseIssuers(h httpcaddyfile.Helper) error {
 	return nil
 }
 
-// takesOthers reports whether tokens of other issuers pass: nobody here can tell which roles those know.
-func (p *Protect) takesOthers() bool {
+// acceptsExternal reports whether tokens of other issuers pass. Their roles are unknown here.
+func (p *Protect) acceptsExternal() bool {
 	return slices.ContainsFunc(p.Issuers, func(name string) bool { return name != Self })
 }
 
-// routeIssuer is one issuer whose tokens a route takes. External is nil for our own.
+// routeIssuer is an issuer whose tokens a route accepts. External is nil for our own.
 type routeIssuer struct {
 	name     string
 	url      string
 	audience []string
 	external *trust.Issuer
 	now      func() time.Time // of external
-	life     context.Context  // of external: it ends when no configuration has it any more
+	life     context.Context  // of external: done once no configuration trusts it
 }
 
-// readIssuers settles whose tokens the route takes, and for whom they must be meant.
+// readIssuers resolves the accepted issuers and audiences.
 func (p *Protect) readIssuers() error {
 	names := p.Issuers
 	if len(names) == 0 {
@@ -99,19 +99,18 @@ func (s *Shared) routeIssuer(name string) (routeIssuer, error) {
 	return routeIssuer{name: name, url: t.URL, audience: t.Audience, external: t.Issuer, now: s.now, life: t.Life}, nil
 }
 
-// OwnVerifier is what an accesstoken.Verifier does for the gate.
+// OwnVerifier is the part of accesstoken.Verifier that gates use.
 type OwnVerifier interface {
-	// Recall is the verdict on a token that was verified before.
+	// Recall returns the cached verdict on a token that was verified before.
 	Recall(token string, audiences []string) (t *accesstoken.AccessToken, known bool, err error)
-	// VerifyAdmitted is that on any token; it asks before it verifies a signature.
+	// VerifyAdmitted verifies any token. It calls admit before it verifies a signature.
 	VerifyAdmitted(token string, audiences []string, admit accesstoken.Admission) (*accesstoken.AccessToken, error)
-	// Generation changes with every change of the keys and of the revocations.
+	// Generation changes with every change of the keys or revocations.
 	Generation() uint64
 }
 
-// verifyToken finds out whose a token is and has that issuer's keys judge it. What the token says of its issuer only
-// chooses whom to ask: a token is good only with a key of the issuer that it names. An issuer that has judged it before
-// knows it again, and then nothing of it is read, and nothing waits.
+// verifyToken verifies a token with the keys of its issuer. The iss claim only selects the issuer; the signature must be
+// by a key of that issuer. A token that an issuer verified before is found in its cache, without parsing or waiting.
 func (p *Protect) verifyToken(ctx context.Context, token string) (*accesstoken.AccessToken, error) {
 	for i := range p.issuers {
 		if t, known, err := p.issuers[i].recall(ctx, p, token); known {
@@ -125,7 +124,7 @@ func (p *Protect) verifyToken(ctx context.Context, token string) (*accesstoken.A
 	return issuer.verify(ctx, p, token)
 }
 
-// issuerOf returns the issuer that a token says it is of, or the one that can be asked about what is no JWT.
+// issuerOf returns the issuer that a token names, or the issuer with introspection if it is not a JWT.
 func (p *Protect) issuerOf(token string) (*routeIssuer, error) {
 	if len(p.issuers) == 1 {
 		return &p.issuers[0], nil
@@ -142,7 +141,7 @@ func (p *Protect) issuerOf(token string) (*routeIssuer, error) {
 
 var issuerUnknown = oauth.NewError(oauth.InvalidToken, "issuer_unknown")
 
-// recall is the issuer's verdict on a token that it has judged before. It allocates nothing.
+// recall returns the issuer's cached verdict on a token. It does not allocate.
 func (i *routeIssuer) recall(ctx context.Context, p *Protect, token string) (t *accesstoken.AccessToken, known bool, err error) {
 	if i.external != nil {
 		return i.external.Recall(token, i.audience)
@@ -165,10 +164,10 @@ func (i *routeIssuer) verify(ctx context.Context, p *Protect, token string) (*ac
 	return p.verifier.VerifyAdmitted(token, i.audience, admit)
 }
 
-// standing reports whether anything may have changed about the tokens of an issuer: the time by its verifier's clock, and the
-// generation of what is known. An error: nothing can be said any more.
-func (p *Protect) standing(issuer string) (time.Time, uint64, error) {
-	closed := oauth.Unavailable("issuer_closed", nil) // nobody would tell us of revocations and withdrawn keys
+// clockAndGeneration returns the time by the issuer's clock and the generation of its keys and revocations. It fails once
+// neither is kept up to date.
+func (p *Protect) clockAndGeneration(issuer string) (time.Time, uint64, error) {
+	closed := oauth.Unavailable("issuer_closed", nil) // revocations and key withdrawals no longer arrive
 	for i := range p.issuers {
 		known := &p.issuers[i]
 		if known.external == nil || known.url != issuer {
@@ -186,7 +185,7 @@ func (p *Protect) standing(issuer string) (time.Time, uint64, error) {
 	return own.Node.Now(), own.Verifier.Generation(), nil
 }
 
-// mayWait reports whether a verdict about tokens of an issuer may need a question to somebody else.
-func (p *Protect) mayWait(issuer string) bool {
+// isExternal reports whether an issuer is external: verifying its tokens may need a network request.
+func (p *Protect) isExternal(issuer string) bool {
 	return slices.ContainsFunc(p.issuers, func(i routeIssuer) bool { return i.external != nil && i.url == issuer })
 }

@@ -7,9 +7,9 @@ import (
 )
 
 // allowedMethods are the methods of the IANA HTTP Method Registry, the common ones first, without TRACE (it echoes
-// credentials), CONNECT (it makes a tunnel, in which nobody asks us any more) and PRI (it only guards the HTTP/2 preface).
-// Method names are case-sensitive (RFC 9110 §9.1), while some upstreams read `get` as GET: rules by method hold only
-// because whatever is not in this list is refused.
+// credentials), CONNECT (it opens a tunnel past the gate) and PRI (it only guards the HTTP/2 preface). Method names are
+// case-sensitive (RFC 9110 §9.1), but some upstreams read `get` as GET, so anything else must be refused for rules by
+// method to hold.
 var allowedMethods = []string{
 	"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS",
 	"ACL", "BASELINE-CONTROL", "BIND", "CHECKIN", "CHECKOUT", "COPY", "LABEL", "LINK", "LOCK", "MERGE", "MKACTIVITY",
@@ -26,15 +26,15 @@ func methodAllowed(method string) bool {
 	return slices.Contains(allowedMethods, method)
 }
 
-// requestMethodAllowed is methodAllowed for a whole request: it also lets the extended CONNECT of a WebSocket pass.
+// requestMethodAllowed is like methodAllowed and also allows the extended CONNECT of a WebSocket.
 func requestMethodAllowed(r *http.Request) bool {
 	return methodAllowed(r.Method) || isWebSocketConnect(r)
 }
 
-// isWebSocketConnect recognises a WebSocket over HTTP/2 (RFC 8441) or HTTP/3 (RFC 9220). It arrives with the method
-// CONNECT and an ordinary path; net/http puts `:protocol` among the headers, where no client can (a colon is no token
-// character), and quic-go into r.Proto. reverse_proxy turns exactly these two into a GET with `Upgrade: websocket`. Any
-// other protocol it would forward as a CONNECT, so those stay refused.
+// isWebSocketConnect reports whether a request is a WebSocket over HTTP/2 (RFC 8441) or HTTP/3 (RFC 9220). It arrives
+// with the method CONNECT and an ordinary path. net/http puts `:protocol` among the headers, where no client can put it
+// (a colon is not a token character); quic-go puts it into r.Proto. reverse_proxy turns exactly these two into a GET with
+// `Upgrade: websocket`. It would forward any other protocol as a CONNECT, so those are refused.
 func isWebSocketConnect(r *http.Request) bool {
 	if r.Method != http.MethodConnect {
 		return false

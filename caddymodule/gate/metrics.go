@@ -7,8 +7,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 )
 
-// Metrics are the metrics of all gates. The counters belong to the process: they go on when a configuration is loaded. No
-// label comes from a client.
+// Metrics returns the collectors of all gates. The counters survive a reload. No label value comes from a client.
 func Metrics() []prometheus.Collector {
 	return []prometheus.Collector{gateDecisions, refusalsHeld, refusalsClosed, laneWaits}
 }
@@ -18,7 +17,6 @@ var gateDecisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Help: "Requests that the gate decided about, by the result.",
 }, []string{"result"})
 
-// What floods of bad tokens meet.
 var (
 	refusalsHeld = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "gatehouse_gate_held_refusals_total",
@@ -36,7 +34,7 @@ var (
 	laneGivenUp  = laneWaits.WithLabelValues("given_up")
 )
 
-// What the gate decides. The counters are looked up once, because every request adds to one of them.
+// Looked up once, because every request increments one of them.
 var (
 	gatePassed      = gateDecisions.WithLabelValues("passed")
 	gateAnonymous   = gateDecisions.WithLabelValues("anonymous")
@@ -55,7 +53,6 @@ func countPassed(token *accesstoken.AccessToken) {
 	gatePassed.Inc()
 }
 
-// countRefused counts a request that the gate refused.
 func countRefused(refusal error) {
 	switch status := endpoint.StatusOf(refusal); {
 	case status >= 500:

@@ -18,93 +18,94 @@ import (
 
 func init() { caddy.RegisterModule(new(Protect)) }
 
-// Protect lets a request pass only with an access token of an issuer that the route trusts, and tells the next handler who
-// is calling. Without any setting a valid token of our own issuer is required.
+// Protect is a handler that passes only requests with an access token of a trusted issuer, and tells the next handler who
+// is calling. By default it requires a valid token of our own issuer.
 type Protect struct {
-	// Issuers are whose tokens pass: `self`, and names of `trust` blocks. Default: self.
+	// Issuers lists the issuers whose tokens pass: `self`, and names of `trust` blocks. Default: self.
 	Issuers []string `json:"issuers,omitempty"`
 	// Scopes that every token must hold.
 	Scopes []string `json:"scopes,omitempty"`
-	// Audience that tokens must be meant for: one of these, whoever issued them. Default: of our own tokens the issuer's
-	// audience, of another issuer's that of its `trust`.
+	// Audience lists audiences; a token must be meant for one of them, whoever issued it. Default: for our own tokens the
+	// issuer's audience, for another issuer's that of its `trust`.
 	Audience []string `json:"audience,omitempty"`
-	// Require lists further rules; all that concern a request must hold.
+	// Require lists further rules. A request must satisfy all that apply to it.
 	Require []*Rule `json:"require,omitempty"`
-	// Anonymous requests need no token. Nothing is said of them to the upstream. The path patterns match case-sensitively
-	// here, and never a path that could be read in two ways.
+	// Anonymous requests need no token, and carry no identity to the upstream. Path patterns match case-sensitively here,
+	// and never match a path that can be read in two ways.
 	Anonymous caddyhttp.RawMatcherSets `json:"anonymous,omitempty" caddy:"namespace=http.matchers"`
-	// Optional lets requests without a token pass; a token that is there must be good.
+	// Optional lets requests without a token pass; a token that is present must be valid.
 	Optional bool `json:"optional,omitempty"`
-	// TokenCookie is the name of a cookie whose value is taken for an access token too. It needs no such cookie: the
-	// Authorization header is always looked at. `accessToken` is the cookie of the issuer's own sign-in; with it, browsers
-	// that are signed in are given a fresh token whenever theirs is used up. Requests that change something or open a
-	// WebSocket must then come from a page of the same origin. Default: no cookie is a credential.
+	// TokenCookie is the name of a cookie that may hold an access token. The Authorization header is accepted in any
+	// case. `accessToken` is the cookie of the issuer's own sign-in; with it, signed-in browsers get a fresh token before
+	// theirs expires. Requests that change something or open a WebSocket must then come from a page of the same origin.
+	// Default: no cookie is a credential.
 	TokenCookie string `json:"token_cookie,omitempty"`
-	// Forward says which claims the upstream is told in which headers, in place of the default identity headers unless
+	// Forward maps claims to headers of the upstream request. It replaces the default identity headers unless
 	// ForwardDefaults is set.
 	Forward []ForwardedClaim `json:"forward,omitempty"`
-	// ForwardDefaults has the default identity headers beside those of Forward.
+	// ForwardDefaults sends the default identity headers in addition to those of Forward.
 	ForwardDefaults bool `json:"forward_defaults,omitempty"`
-	// ForwardOff tells the upstream nothing.
+	// ForwardOff sends no identity to the upstream.
 	ForwardOff bool `json:"forward_off,omitempty"`
-	// ForwardTo is `request` (default: only the upstream is told) or `response`: the answer has the identity headers as well,
-	// for another proxy that asks us whether a request may pass. Clients see them when nobody takes them away.
+	// ForwardTo is `request` (default: only the upstream gets the identity headers) or `response`: the response has them
+	// as well, for another proxy that asks whether a request may pass. That proxy must remove them from what clients see.
 	ForwardTo string `json:"forward_to,omitempty"`
-	// Assertion tells the upstream in a signed header who is calling.
+	// Assertion sends the upstream a signed header that names the caller.
 	Assertion *AssertionConfig `json:"assertion,omitempty"`
-	// UpstreamToken is `strip` (the Authorization header does not go on), `relay` (it does), or `swap`: the upstream gets a token of
-	// our issuer's that is meant for SwapAudience alone. Default: tokens do not go on; a header of another scheme than Bearer does.
+	// UpstreamToken is `strip` (remove the Authorization header), `relay` (pass it on), or `swap` (replace it by a token
+	// of our issuer for SwapAudience alone). Default: remove tokens, but pass on a header of another scheme than Bearer.
 	UpstreamToken string `json:"upstream_token,omitempty"`
-	// SwapAudience is whom a swapped token is meant for.
+	// SwapAudience is the audience of the token that replaces the client's.
 	SwapAudience string `json:"swap_audience,omitempty"`
-	// CORS lists the origins whose pages may read answers, and whose preflight requests are answered without a token. `*` stands for
-	// all. Default: none. Where an upstream says itself who may read its answer, that holds.
+	// CORS lists the origins whose pages may read responses, and whose preflight requests are answered without a token.
+	// `*` allows all. Default: none. CORS headers of the upstream take precedence.
 	CORS []string `json:"cors,omitempty"`
-	// CORSPreflight is "upstream" when the upstream answers preflight requests. Default: the gate does.
+	// CORSPreflight is "upstream" when the upstream answers preflight requests. Default: the gate answers them.
 	CORSPreflight string `json:"cors_preflight,omitempty"`
-	// Resource is the resource identifier of what is guarded (RFC 9728 §1.2). Default: made of the site's own address and
-	// the path that the route matches.
+	// Resource is the resource identifier of the protected resource (RFC 9728 §1.2). Default: the site's address and the
+	// path that the route matches.
 	Resource string `json:"resource,omitempty"`
-	// Challenge is `api` (default: whoever brings no good token gets a 401) or `browser` (who would look at a page is sent to
-	// the sign-in page, and comes back). It needs the TokenCookie `accessToken`, and works on the issuer's host alone.
+	// Challenge is `api` (default: a request without a valid token gets a 401) or `browser` (page navigations are
+	// redirected to the sign-in page and back). `browser` needs the TokenCookie `accessToken`, and works on the issuer's
+	// host alone.
 	Challenge string `json:"challenge,omitempty"`
-	// TrustHeaders lists headers by which an upstream reads another method or path (X-HTTP-Method-Override, X-Original-URL and
-	// their like) that are passed on when a trusted proxy sends them. Rules do not look at them. Default: none passes.
+	// TrustHeaders lists headers that override method or path (X-HTTP-Method-Override, X-Original-URL and the like) and
+	// are passed on if a trusted proxy sends them. Rules ignore them. Default: none passes.
 	TrustHeaders []string `json:"trust_headers,omitempty"`
-	// Upgrade lists protocols that clients may switch to beside WebSocket. What goes on in them nobody asks us about. Those in
-	// which HTTP goes on are refused, h2c first of all. Default: a request that asks for another protocol than WebSocket is
-	// passed on as an ordinary one.
+	// Upgrade lists protocols that clients may switch to besides WebSocket. The gate does not see what is sent over them.
+	// Protocols that carry HTTP are refused, h2c among them. Default: a request for any other protocol is passed on as an
+	// ordinary one.
 	Upgrade []string `json:"upgrade,omitempty"`
-	// Streams is `close` (default: a WebSocket, an event stream or another long answer ends when its token expires or is
-	// revoked) or `keep` (who was let in once stays as long as the connection does).
+	// Streams is `close` (default: a WebSocket, an event stream or another long response ends when its token expires or
+	// is revoked) or `keep` (it lasts as long as the connection).
 	Streams string `json:"streams,omitempty"`
-	// Paths is `strict` (default: a path that could be read in two ways is answered with 400) or `lenient` (such a path
-	// passes, under every rule and never anonymous). Leave it strict unless the upstream needs such paths.
+	// Paths is `strict` (default: a path that can be read in two ways is answered with 400) or `lenient` (such a path
+	// passes under every rule, but never anonymously). Leave it strict unless the upstream needs such paths.
 	Paths string `json:"paths,omitempty"`
-	// Source is where in a Caddyfile the directive stands, as file:line. It is for warnings and errors alone.
+	// Source is the directive's position in the Caddyfile, as file:line, for warnings and errors.
 	Source string `json:"source,omitempty"`
 
-	// undeclared is an error of the Caddyfile: a rule names a role that is not one of ours.
-	undeclared error
-	shared     *Shared
-	logger     *zap.Logger
-	audit      *endpoint.Audit
-	issuers    []routeIssuer
-	own        *routeIssuer // of issuers; nil: tokens of ours do not pass
-	anonymous  anonymousRule
-	forward    []ForwardedClaim
-	assertion  *AssertionConfig // as it was read; nil: none
-	swapFor    string           // SwapAudience as it was read
-	origin     ownOrigin
+	// roleError reports a role in a rule that is not declared. It counts only if all issuers are ours.
+	roleError        error
+	shared           *Shared
+	logger           *zap.Logger
+	audit            *endpoint.Audit
+	issuers          []routeIssuer
+	own              *routeIssuer // element of issuers; nil: our own tokens do not pass
+	anonymous        anonymousRule
+	forward          []ForwardedClaim
+	assertion        *AssertionConfig // resolved; nil: none
+	exchangeAudience string           // SwapAudience, resolved
+	origin           issuerOrigin
 	// trustedHeaders are the TrustHeaders in canonical form.
 	trustedHeaders []string
 	warnHost       sync.Once
 	cookies        ownCookies
 	refusal        *endpoint.PreparedChallenge
 	resource       string // resolved
-	// described is the refusal that names the route's own metadata, once all routes are known.
-	described atomic.Pointer[endpoint.PreparedChallenge]
-	verifier  OwnVerifier
+	// withMetadata is the challenge that names the route's own metadata; nil until all routes are known.
+	withMetadata atomic.Pointer[endpoint.PreparedChallenge]
+	verifier     OwnVerifier
 }
 
 // CaddyModule returns the module's id.
@@ -112,7 +113,7 @@ func (*Protect) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.handlers.oauth_protect", New: func() caddy.Module { return new(Protect) }}
 }
 
-// Provision finds the issuer and reads the rules.
+// Provision resolves the settings.
 func (p *Protect) Provision(ctx caddy.Context) error {
 	p.logger = ctx.Logger()
 	var err error
@@ -134,7 +135,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 		}
 	}
 	refusal := endpoint.Challenge{Realm: p.realm(), Scope: oauth.Scopes(oauth.ResourceScopes(p.Scopes)).String()}
-	// The metadata that we serve is that of the issuer's audience; for another one it would mislead (RFC 9728 §3.3).
+	// Our metadata document describes the issuer's audience; for another one it would mislead (RFC 9728 §3.3).
 	if len(p.Audience) == 0 && p.own != nil {
 		refusal.ResourceMetadata = endpoint.ResourceMetadataURL(p.shared.own.Settings)
 	}
@@ -142,7 +143,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// realm names who protects: our issuer, or what the route is an audience of.
+// realm returns the realm of challenges: our issuer's URL, or the route's audience.
 func (p *Protect) realm() string {
 	if url := p.shared.issuerURL(); url != "" {
 		return url
@@ -172,15 +173,15 @@ func (p *Protect) readRules(ctx caddy.Context) error {
 	return err
 }
 
-// checkRoles refuses roles that nobody can have. What other issuers know nobody here can tell.
+// checkRoles refuses undeclared roles, unless other issuers' tokens pass: their roles are unknown here.
 func (p *Protect) checkRoles(names []string) error {
-	if p.takesOthers() {
+	if p.acceptsExternal() {
 		return nil
 	}
 	return checkRoles(p.shared.own.Roles, names)
 }
 
-// checkScopes refuses scopes that no token of ours can hold. What other issuers know nobody here can tell.
+// checkScopes refuses scopes that no token of ours can have. The scopes of other issuers are unknown here.
 func (p *Protect) checkScopes(names []string) error {
 	if len(p.issuers) > 1 || p.own == nil {
 		return oauth.CheckScopeNames(names)
@@ -188,17 +189,17 @@ func (p *Protect) checkScopes(names []string) error {
 	return p.shared.own.Scopes.Check(names)
 }
 
-// ownCookies are the names of cookies that are kept between the browser and us.
+// ownCookies holds the names of cookies that are between the browser and us.
 type ownCookies struct {
-	// issuer has those of our own sign-in, which no upstream sees or sets.
+	// issuer has the names used by our sign-in. Upstreams neither see nor set these.
 	issuer []string
-	// hidden has those and the one that may carry a token. An upstream does not see it; who else but one should set it?
+	// hidden also has TokenCookie. Upstreams do not see it, but may set it.
 	hidden []string
 }
 
-// readBrowsers settles what concerns browsers alone.
+// readBrowsers checks the settings that concern browsers.
 func (p *Protect) readBrowsers() (err error) {
-	if p.shared.own != nil { // else an application may call its own cookies so
+	if p.shared.own != nil { // without our issuer, applications may use these names
 		p.cookies.issuer = endpoint.CookieNames(p.shared.own.URL)
 	}
 	p.cookies.hidden = p.cookies.issuer
@@ -211,11 +212,11 @@ func (p *Protect) readBrowsers() (err error) {
 	if err := errors.Join(p.checkBrowser(), p.checkSessions()); err != nil {
 		return err
 	}
-	p.origin, err = newOwnOrigin(p.shared.issuerURL())
+	p.origin, err = newIssuerOrigin(p.shared.issuerURL())
 	return err
 }
 
-// Settings that differ from the default.
+// Values of settings other than the default.
 const (
 	StripToken       = "strip"
 	relayToken       = "relay"

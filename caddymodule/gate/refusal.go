@@ -13,22 +13,22 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 )
 
-// refuse answers a refused request, or lets the site's own handle_errors do so.
+// refuse answers a refused request, directly or through the site's handle_errors.
 func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err error) error {
 	countRefused(err)
-	if p.holdBack(r, d, err) {
+	if p.holdRefusal(r, d, err) {
 		w.Header().Set("Connection", "close")
 	}
 	if p.signIn(w, r, &d, err) {
 		return nil
 	}
 	answer := p.refusing(w)
-	answer.page = p.foreignPage(r)
-	defer answer.told.clean(w.Header()) // of what an upstream would have follow as trailers
+	answer.cors = p.corsGrant(r)
+	defer answer.identity.clean(w.Header()) // remove what an upstream would send as trailers
 	if d.token != nil {
 		answer.renewed = d.renewed
 	}
-	p.audit.Refused(r, "request refused at the gate", err, p.calling(d)...)
+	p.audit.Refused(r, "request refused at the gate", err, p.auditFields(d)...)
 	status := p.challenge().SetHeaders(answer, err, d.needs)
 	if bodyOutstanding(r) {
 		answer.Header().Set("Connection", "close")
@@ -38,16 +38,16 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err
 		return nil
 	}
 	caller.Remember(r, nil)
-	if errorRoutesOf(r) == nil { // an error of Caddy's, with its trace, would be made for nobody
+	if errorRoutesOf(r) == nil { // avoids creating a Caddy error, with its trace, for nothing
 		return own(answer, r)
 	}
-	p.keepBack(r, nil)
+	p.stripCredentials(r, nil)
 	return p.errorRoutes(answer, r, caddyhttp.Error(status, err), own)
 }
 
-// calling is who is refused, and what they lack, for the audit log. Without a verified token it is nothing: what another one says
-// anybody may have written into it.
-func (p *Protect) calling(d decision) []zap.Field {
+// auditFields returns the audit fields of the caller and what the token lacks. It returns nil without a verified token,
+// because anybody can forge an unverified one.
+func (p *Protect) auditFields(d decision) []zap.Field {
 	if !d.verified || d.token == nil {
 		return nil
 	}
@@ -62,10 +62,10 @@ func (p *Protect) calling(d decision) []zap.Field {
 	return fields
 }
 
-// serveError answers for what failed behind us, where Caddy itself must not: its log would hold a token in the query, and its error
-// routes would not see the GET that a WebSocket over HTTP/2 or 3 is.
+// serveError answers an error of the next handler where Caddy must not: Caddy's log would contain a token in the query,
+// and its error routes would not see a WebSocket over HTTP/2 or 3 as a GET.
 func (p *Protect) serveError(w http.ResponseWriter, r *http.Request, err error) error {
-	failure, ok := err.(caddyhttp.HandlerError) //nolint:errorlint // Caddy asks the same way
+	failure, ok := err.(caddyhttp.HandlerError) //nolint:errorlint
 	if !ok {
 		failure = caddyhttp.Error(http.StatusInternalServerError, err)
 	}
@@ -75,15 +75,15 @@ func (p *Protect) serveError(w http.ResponseWriter, r *http.Request, err error) 
 	}
 	p.logger.Error("request failed behind the gate", fields...)
 	answer := p.refusing(w)
-	defer answer.told.clean(w.Header())
+	defer answer.identity.clean(w.Header())
 	return p.errorRoutes(answer, r, failure, func(w http.ResponseWriter, _ *http.Request) error {
 		w.WriteHeader(failure.StatusCode)
 		return nil
 	})
 }
 
-// errorRoutesOf are the site's error routes for a request; nil: there are none. A request that is on an error route already
-// has none: routes that fail on their way would lead back here without end.
+// errorRoutesOf returns the site's error routes; nil: none. A request that is already on an error route has none, or
+// failing routes would recurse.
 func errorRoutesOf(r *http.Request) *caddyhttp.HTTPErrorConfig {
 	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if !ok || server.Errors == nil || len(server.Errors.Routes) == 0 || r.Context().Value(caddyhttp.ErrorCtxKey) != nil {
@@ -92,21 +92,21 @@ func errorRoutesOf(r *http.Request) *caddyhttp.HTTPErrorConfig {
 	return server.Errors
 }
 
-// errorRoutes runs the site's error routes as Caddy does, and own where they give no answer.
+// errorRoutes runs the site's error routes as Caddy does. If they give no answer, own does.
 func (p *Protect) errorRoutes(w http.ResponseWriter, r *http.Request, failure caddyhttp.HandlerError, own caddyhttp.HandlerFunc) error {
 	errorRoutes := errorRoutesOf(r)
 	if errorRoutes == nil {
 		return own(w, r)
 	}
-	// As Caddy does it: error routes see the request as it came, without rewrites.
+	// As Caddy does: error routes see the original request, without rewrites.
 	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
 		r.Method, r.RequestURI = original.Method, original.RequestURI
 		location := *original.URL
 		r.URL = &location
 	}
-	dropUpgrade(r) // a refusal is an answer, and no tunnel
-	r = errorRoutes.WithError(handOn(new(identity.Request), r, nil), failure)
-	// Routes that match the host and then nothing else end in an answer without a body, and that is where ours belongs.
+	dropUpgrade(r) // a refusal must not open a tunnel
+	r = errorRoutes.WithError(upstreamCopy(new(identity.Request), r, nil), failure)
+	// Routes that match only the host end in an answer without a body. Ours replaces it.
 	answer := caddyhttp.NewResponseRecorder(w, new(bytes.Buffer), func(status int, _ http.Header) bool {
 		return status == failure.StatusCode
 	})
@@ -121,8 +121,8 @@ func (p *Protect) errorRoutes(w http.ResponseWriter, r *http.Request, failure ca
 	}
 }
 
-// bodyOutstanding reports whether a refused request has a body that net/http would read a part of before it sends the
-// answer, in the hope of another request on the connection. Who is refused waits for no body, and we read none.
+// bodyOutstanding reports whether a refused request has a body of which net/http would read a part before it sends the
+// answer, to keep the connection reusable. A refusal must not wait for the body.
 func bodyOutstanding(r *http.Request) bool {
 	const small = 64 << 10
 	return r.ProtoMajor == 1 && (r.ContentLength < 0 || r.ContentLength > small || r.ContentLength > 0 && r.Header["Expect"] != nil)

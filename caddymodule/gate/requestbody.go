@@ -7,16 +7,15 @@ import (
 	"sync/atomic"
 )
 
-// watchedBody notices whether a client's body was read to its end. net/http does so too, and closes a connection on which
-// the rest of a body is still to come; but it looks at the request's own body, which Caddy has replaced by then. Without
-// this, what follows on the connection would be read as another request: somebody else's, behind a proxy that shares its
-// connections.
+// watchedBody records whether a client's body was read to its end. If it was not, the connection must be closed, or the
+// rest of the body would be read as another request: somebody else's, behind a proxy that shares connections. net/http
+// checks this on the request's original body, which Caddy has replaced by then.
 type watchedBody struct {
 	io.ReadCloser
-	read atomic.Bool
+	reachedEOF atomic.Bool
 }
 
-// watchBody watches over the body of a request over HTTP/1; nil: there is none, or it is not on a connection of its own.
+// watchBody wraps the body of an HTTP/1 request. It returns nil if the request has none or is not HTTP/1.
 func watchBody(r *http.Request) *watchedBody {
 	if r.ProtoMajor != 1 || r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		return nil
@@ -26,18 +25,18 @@ func watchBody(r *http.Request) *watchedBody {
 	return b
 }
 
-// Read notices the end.
+// Read records the end of the body.
 func (b *watchedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if errors.Is(err, io.EOF) {
-		b.read.Store(true)
+		b.reachedEOF.Store(true)
 	}
 	return n, err
 }
 
-// end has the connection closed after an answer to a request whose body has not come to its end.
+// end requests that the connection be closed if the body was not read to its end.
 func (b *watchedBody) end(h http.Header) {
-	if b != nil && !b.read.Load() {
+	if b != nil && !b.reachedEOF.Load() {
 		h.Set("Connection", "close")
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// parseResource reads the resource identifier of what is guarded.
+// parseResource reads the resource identifier.
 func (p *Protect) parseResource(h httpcaddyfile.Helper) error {
 	if err := setting.TextOrPlaceholder(h.Dispenser, &p.Resource); err != nil {
 		return err
@@ -38,8 +38,8 @@ func (p *Protect) readResource() (err error) {
 	return CheckResource(p.resource)
 }
 
-// CheckResource holds a resource identifier to RFC 9728 §1.2: an https URL without a fragment. A query would be one more way
-// to write the same, and is of no use.
+// CheckResource validates a resource identifier (RFC 9728 §1.2): an https URL without a fragment. A query is refused too:
+// it would only be another spelling.
 func CheckResource(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -51,9 +51,9 @@ func CheckResource(text string) error {
 	return fmt.Errorf("resource %q must be https, or on a loopback host", text)
 }
 
-// challenge is what a request is told that this route refuses.
+// challenge returns the challenge for requests that this route refuses.
 func (p *Protect) challenge() *endpoint.PreparedChallenge {
-	if found := p.described.Load(); found != nil {
+	if found := p.withMetadata.Load(); found != nil {
 		return found
 	}
 	return p.refusal

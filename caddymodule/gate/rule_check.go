@@ -12,8 +12,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// examination is one token before the rules of one route.
-type examination struct {
+// ruleInput is what the rules of a route are checked against.
+type ruleInput struct {
 	gate     *Protect
 	token    *accesstoken.AccessToken
 	exam     requestpath.Exam
@@ -21,20 +21,20 @@ type examination struct {
 	readings []*http.Request // see allReadings
 }
 
-// allReadings lists the readings of the request. They are made when the first rule asks for them: most rules never do.
-func (e *examination) allReadings() []*http.Request {
+// allReadings returns the readings of the request. It computes them on first use: most rules need none.
+func (e *ruleInput) allReadings() []*http.Request {
 	if e.readings == nil {
 		e.readings = readingsOf(e.request, e.exam)
 	}
 	return e.readings
 }
 
-// asks holds a token against every rule that concerns the request in any of its readings, and returns the first one that refuses it.
-// A request with an ambiguous path falls under every rule.
-func (p *Protect) asks(r *http.Request, exam requestpath.Exam, token *accesstoken.AccessToken) (*Rule, error) {
-	e := examination{gate: p, token: token, exam: exam, request: r}
+// checkRules checks the token against every rule that applies to some reading of the request, and returns the first rule
+// that refuses it. With an ambiguous path, every rule applies.
+func (p *Protect) checkRules(r *http.Request, exam requestpath.Exam, token *accesstoken.AccessToken) (*Rule, error) {
+	e := ruleInput{gate: p, token: token, exam: exam, request: r}
 	for _, rule := range p.Require {
-		if !e.concernedBy(rule) {
+		if !e.applies(rule) {
 			continue
 		}
 		if err := rule.check(&e); err != nil {
@@ -44,16 +44,16 @@ func (p *Protect) asks(r *http.Request, exam requestpath.Exam, token *accesstoke
 	return nil, nil
 }
 
-// scopesNeeded lists the scopes that a token needs for the request: those of the route, and those of every rule that concerns it.
-// Of a rule for one of several it lists those that the token holds, so that a client which asks for what is listed keeps them;
-// when it holds none, or there is no token, all. It is empty where the route's own are all there are.
+// scopesNeeded lists the scopes that the request needs: those of the route and of every applicable rule. For a rule that
+// accepts one of several scopes it lists those that the token has, so that a client which requests the list keeps them,
+// or all if the token has none. It returns "" if no rule has scopes.
 func (p *Protect) scopesNeeded(r *http.Request, exam requestpath.Exam, token *accesstoken.AccessToken) string {
 	if !slices.ContainsFunc(p.Require, func(rule *Rule) bool { return len(rule.Scopes)+len(rule.AnyScope) > 0 }) {
 		return ""
 	}
-	e, needed := examination{gate: p, exam: exam, request: r}, slices.Clone(p.Scopes)
+	e, needed := ruleInput{gate: p, exam: exam, request: r}, slices.Clone(p.Scopes)
 	for _, rule := range p.Require {
-		if len(rule.Scopes)+len(rule.AnyScope) == 0 || !e.concernedBy(rule) {
+		if len(rule.Scopes)+len(rule.AnyScope) == 0 || !e.applies(rule) {
 			continue
 		}
 		several := rule.AnyScope
@@ -65,12 +65,12 @@ func (p *Protect) scopesNeeded(r *http.Request, exam requestpath.Exam, token *ac
 	return oauth.Scopes(oauth.ResourceScopes(needed)).String()
 }
 
-func (e *examination) concernedBy(rule *Rule) bool {
-	return e.exam.Ambiguous || len(rule.matchers) == 0 || rule.concerns(e.allReadings())
+func (e *ruleInput) applies(rule *Rule) bool {
+	return e.exam.Ambiguous || len(rule.matchers) == 0 || rule.appliesTo(e.allReadings())
 }
 
-// check holds a token against the rule.
-func (r *Rule) check(e *examination) error {
+// check returns an error if the token does not satisfy the rule.
+func (r *Rule) check(e *ruleInput) error {
 	t := e.token
 	switch {
 	case len(r.Scopes) > 0:
@@ -101,8 +101,8 @@ func (r *Rule) check(e *examination) error {
 	return nil
 }
 
-// missing says what a token lacks that the rule has refused, in the words of the Caddyfile, for the audit log. It leaves out the
-// values of a claim, which may say who somebody is, and the text of an expression: either may come from a {$VARIABLE}.
+// missing describes, in the words of the Caddyfile, what the token lacks, for the audit log. It omits claim values, which
+// may be personal, and the text of an expression: either may come from a {$VARIABLE}.
 func (r *Rule) missing(t *accesstoken.AccessToken) string {
 	switch {
 	case len(r.Scopes) > 0:
@@ -123,5 +123,5 @@ func (r *Rule) missing(t *accesstoken.AccessToken) string {
 	return "max_age " + time.Duration(r.MaxAge).String()
 }
 
-// isOwn reports whether the token is one of our own issuer's.
-func (e *examination) isOwn() bool { return e.gate.own != nil && e.token.Issuer == e.gate.own.url }
+// isOwn reports whether our own issuer issued the token.
+func (e *ruleInput) isOwn() bool { return e.gate.own != nil && e.token.Issuer == e.gate.own.url }

@@ -11,14 +11,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// expression is Caddy's own matcher `expression`, asked of a request whose token was verified.
+// expression is Caddy's `expression` matcher, evaluated after the token is verified.
 type expression struct {
 	program   caddyhttp.MatchExpression
 	readsPath bool // it may read the path
 	readQuery bool // it may read the query
 }
 
-// newExpression compiles an expression.
 func newExpression(ctx caddy.Context, text, source string) (*expression, error) {
 	e := &expression{
 		program:   caddyhttp.MatchExpression{Expr: text},
@@ -35,15 +34,16 @@ func newExpression(ctx caddy.Context, text, source string) (*expression, error) 
 	return nil, fmt.Errorf("require expression, at %s: %w", source, err)
 }
 
-// mentions reports whether an expression has one of the words anywhere, in any case.
+// mentions reports whether an expression contains one of the words, ignoring case.
 func mentions(expression string, words ...string) bool {
 	expression = strings.ToLower(expression)
 	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(expression, word) })
 }
 
-// check refuses a request for which the expression is false in some reading, or cannot be evaluated, or was not told what
-// an upstream may read: Caddy takes a malformed query for an empty one, and an ambiguous path for one of its readings.
-func (x *expression) check(e *examination) error {
+// check refuses a request if the expression is false in some reading or cannot be evaluated. It also refuses if the
+// expression may depend on something that Caddy and the upstream read differently: Caddy takes a malformed query for an
+// empty one, and an ambiguous path for one of its readings.
+func (x *expression) check(e *ruleInput) error {
 	if x.readsPath && e.exam.Ambiguous || x.readQuery && isQueryMalformed(e.request.URL.RawQuery) {
 		return oauth.NewError(oauth.AccessDenied, "expression_failed")
 	}

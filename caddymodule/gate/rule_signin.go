@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// checkACR refuses values that a challenge could not list: they are separated by spaces there, in quotes (RFC 9470 §3).
+// checkACR refuses values that a challenge cannot list: it quotes them and separates them by spaces (RFC 9470 §3).
 func checkACR(values []string) error {
 	for _, value := range values {
 		if strings.HasPrefix(value, "@") || strings.HasPrefix(value, "/") || value == "*" {
@@ -26,7 +26,7 @@ func checkACR(values []string) error {
 	return nil
 }
 
-// checkMaxAge refuses what a challenge could not say, and what nobody could ever meet. Zero is not set.
+// checkMaxAge refuses negative values and fractions of a second, which a challenge cannot express. Zero means unset.
 func checkMaxAge(age caddy.Duration) error {
 	if d := time.Duration(age); d < 0 || d%time.Second != 0 {
 		return fmt.Errorf("max_age %s: use whole seconds, at least one", d)
@@ -34,8 +34,8 @@ func checkMaxAge(age caddy.Duration) error {
 	return nil
 }
 
-// checkSignIn holds the sign-in behind a token against the rule. A token that acts for no user has none behind it.
-func (r *Rule) checkSignIn(e *examination) error {
+// checkSignIn checks the rule against the sign-in behind the token. A token that acts for no user has none.
+func (r *Rule) checkSignIn(e *ruleInput) error {
 	t := e.token
 	if len(r.ACR) > 0 {
 		if t.IsServerToken() || !caller.HasClaim(t, "acr", r.ACR) {
@@ -50,11 +50,11 @@ func (r *Rule) checkSignIn(e *examination) error {
 	return nil
 }
 
-// maxAhead is how far in the future a sign-in may lie, as the issuing of a token may.
+// maxAhead is how far auth_time may lie in the future; the same limit holds for iat.
 const maxAhead = time.Minute
 
-// isRecent reports whether a time is no longer ago than maxAge, and no lie.
-func (e *examination) isRecent(at time.Time, maxAge time.Duration) bool {
+// isRecent reports whether a time is at most maxAge ago and not too far in the future.
+func (e *ruleInput) isRecent(at time.Time, maxAge time.Duration) bool {
 	now, leeway := e.gate.shared.now(), accesstoken.TrustedLeeway
 	if e.isOwn() {
 		now, leeway = e.gate.shared.own.Node.Now(), store.Leeway
@@ -62,9 +62,9 @@ func (e *examination) isRecent(at time.Time, maxAge time.Duration) bool {
 	return !at.Add(maxAge+leeway).Before(now) && !at.After(now.Add(maxAhead))
 }
 
-// withSignIn adds to a refusal of the sign-in what the other rules ask of it, so that the user signs in once and not once
-// for each rule.
-func (e *examination) withSignIn(err error) error {
+// withSignIn adds to an insufficient-authentication error the requirements of the other rules, so that the user signs in
+// once and not once for each rule.
+func (e *ruleInput) withSignIn(err error) error {
 	refusal := oauth.AsError(err)
 	if refusal.Code != oauth.InsufficientAuthentication {
 		return err
@@ -72,7 +72,7 @@ func (e *examination) withSignIn(err error) error {
 	whole := *refusal
 	for _, rule := range e.gate.Require {
 		maxAge := time.Duration(rule.MaxAge)
-		if len(rule.ACR) == 0 && maxAge == 0 || !e.concernedBy(rule) {
+		if len(rule.ACR) == 0 && maxAge == 0 || !e.applies(rule) {
 			continue
 		}
 		if whole.ACRValues == nil {

@@ -14,35 +14,35 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 )
 
-// Rule is one `require`: what a token must have, for the requests that it is for. Exactly one of Scopes, AnyScope, Roles, Groups,
-// Claim, Expression, ACR and MaxAge is set.
+// Rule is one `require`: what a token must have for the matching requests. Exactly one of Scopes, AnyScope, Roles,
+// Groups, Claim, Expression, ACR and MaxAge is set.
 type Rule struct {
-	// MatcherSets are the requests the rule is for; none: all.
+	// MatcherSets select the requests that the rule applies to; none: all.
 	MatcherSets caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
-	// Scopes must all be held.
+	// Scopes lists scopes that the token must all have.
 	Scopes []string `json:"scopes,omitempty"`
-	// AnyScope: at least one must be held.
+	// AnyScope lists scopes of which the token must have at least one.
 	AnyScope []string `json:"any_scope,omitempty"`
-	// Roles: the user must have one of them. Each must be declared. A server token of ours acts for no user and has none.
+	// Roles lists declared roles of which the user must have one. A server token of ours acts for no user and has none.
 	Roles []string `json:"roles,omitempty"`
-	// Groups: the user must belong to one of them. A token of ours says so only with the scope groups.
+	// Groups lists groups; the user must belong to one of them. Our tokens list groups only with the scope groups.
 	Groups []string `json:"groups,omitempty"`
-	// Claim must have one of Values. A claim that is absent has none.
+	// Claim is the name of a claim that must have one of Values. An absent claim has none.
 	Claim string `json:"claim,omitempty"`
-	// Values that Claim may have; texts of a string, a number or a boolean.
+	// Values are the accepted values of Claim, as the text of a string, a number or a boolean.
 	Values []string `json:"values,omitempty"`
-	// Expression is in CEL, as Caddy's matcher `expression` has it, and must be true. The placeholders {http.auth.user.*}
-	// are those of the token.
+	// Expression is a CEL expression, as in Caddy's matcher `expression`, that must be true. The placeholders
+	// {http.auth.user.*} describe the token.
 	Expression string `json:"expression,omitempty"`
-	// ACR are authentication context classes: the user must have signed in by one of them (RFC 9470 §4).
+	// ACR lists authentication context classes; the user must have signed in with one of them (RFC 9470 §4).
 	ACR []string `json:"acr,omitempty"`
-	// MaxAge is how long ago the user may have signed in, in whole seconds (RFC 9470 §4).
+	// MaxAge is the maximum time since the sign-in, in whole seconds (RFC 9470 §4).
 	MaxAge caddy.Duration `json:"max_age,omitempty"`
-	// Source is where in a Caddyfile an expression stands, as file:line. It is for errors alone.
+	// Source is the position of an expression in the Caddyfile, as file:line, for errors.
 	Source string `json:"source,omitempty"`
 
 	matchers   caddyhttp.MatcherSets
-	readQuery  bool // some matcher may read the query
+	readQuery  bool // a matcher may read the query
 	expression *expression
 }
 
@@ -73,7 +73,7 @@ func (r *Rule) provision(ctx caddy.Context) error {
 	return err
 }
 
-// mayReadQuery reports whether a matcher of the set may look at the query: all but those that are known not to.
+// mayReadQuery reports whether a matcher of the set may read the query: any but those known not to.
 func mayReadQuery(set caddy.ModuleMap) bool {
 	for name := range set {
 		switch name {
@@ -86,8 +86,8 @@ func mayReadQuery(set caddy.ModuleMap) bool {
 	return false
 }
 
-// isQueryMalformed reports whether Caddy's matchers cannot read a query. They take it for one that does not match, while
-// an upstream may read it well enough.
+// isQueryMalformed reports whether Caddy's matchers cannot parse a query. They treat it as no match, while an upstream
+// may still parse it.
 func isQueryMalformed(query string) bool {
 	if query == "" {
 		return false
@@ -109,9 +109,9 @@ func loadMatchers(ctx caddy.Context, owner any, field string, raw caddyhttp.RawM
 	return sets, sets.FromInterface(loaded)
 }
 
-// readingsOf lists what an upstream may take a request for: with an encoded slash a path has two readings; many servers
-// take a path with and without a slash at its end for the same; HEAD is answered as GET is, so that rules for GET are
-// for HEAD too; and a WebSocket over HTTP/2 or 3 reaches the upstream as a GET.
+// readingsOf lists the requests that an upstream may take r for. With an encoded slash, a path has two readings. Many
+// servers ignore a trailing slash. HEAD is handled like GET, so rules for GET apply to HEAD too. A WebSocket over HTTP/2
+// or 3 reaches the upstream as a GET.
 func readingsOf(r *http.Request, exam requestpath.Exam) []*http.Request {
 	readings := []*http.Request{r}
 	more := func(change func(*http.Request)) {
@@ -141,7 +141,7 @@ func readingsOf(r *http.Request, exam requestpath.Exam) []*http.Request {
 	return readings
 }
 
-// toggleSlash adds a slash at the end of a request's path, or takes it away.
+// toggleSlash adds a trailing slash to a request's path, or removes it.
 func toggleSlash(r *http.Request) {
 	location := *r.URL
 	if path, ok := strings.CutSuffix(location.Path, "/"); ok {
@@ -155,9 +155,9 @@ func toggleSlash(r *http.Request) {
 	r.URL = &location
 }
 
-// concerns reports whether the rule is for the request, in any of its readings. An error of a matcher counts as yes, and
-// so does a query that a matcher cannot read.
-func (r *Rule) concerns(readings []*http.Request) bool {
+// appliesTo reports whether the rule applies to the request in any of its readings. It does if a matcher fails or cannot
+// parse the query.
+func (r *Rule) appliesTo(readings []*http.Request) bool {
 	if len(r.matchers) == 0 || r.readQuery && isQueryMalformed(readings[0].URL.RawQuery) {
 		return true
 	}

@@ -19,7 +19,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
-// Shared is what all gates of one configuration share. The oauth block makes it, and closes it with the configuration.
+// Shared is the state that all gates of one configuration share. The oauth block creates it, and closes it with the
+// configuration.
 type Shared struct {
 	logger *zap.Logger
 	audit  *endpoint.Audit
@@ -27,15 +28,16 @@ type Shared struct {
 	own    *OwnIssuer // nil: only tokens of other issuers pass
 	others []TrustedIssuer
 
-	flood *floodgate.Gate // nil: floods of bad tokens are not held back
+	flood *floodgate.Gate // nil: refusals are not delayed
 	limit tokenissuer.Limit
-	// released is closed when the servers shut down: refusals that are held back are given at once then.
+	// released is closed when the servers shut down. Delayed refusals are then sent at once.
 	released chan struct{}
 	release  func()
 
-	identityHeaders []string // what any `protect` of this configuration sets beyond the defaults
-	qualifiers      []string // with which the ids of trusted issuers begin in the tokens that a `protect` swaps
-	// identityGuard takes all of them from clients. It is made by the first request, when every `protect` is known.
+	identityHeaders  []string // names that any `protect` of this configuration sets beyond the defaults
+	reservedPrefixes []string // prefixes of external ids in exchanged tokens: the names of their trusts
+	// identityGuard removes all identity headers from client requests. The first request creates it, when every `protect`
+	// is known.
 	identityGuard func() *identity.Guard
 }
 
@@ -46,33 +48,34 @@ type OwnIssuer struct {
 	Handler   *endpoint.Handler
 	Verifier  OwnVerifier
 	Node      Node
-	// IsServing reports whether the issuer has its store, and waits a moment for it when it has not.
+	// IsServing reports whether the issuer has its store. It waits briefly if not.
 	IsServing func(context.Context) bool
 }
 
-// Node is what outlives a reload, as far as gates use it.
+// Node is the part of the node that gates use.
 type Node interface {
-	// Enter counts a request that may use the store. It is false once the node is closing; else Leave follows.
+	// Enter registers a request that may use the store. It returns false once the node is closing; after true, call
+	// Leave.
 	Enter() bool
 	Leave()
-	// IsClosing reports whether no configuration uses the node any more: it learns of no revocation then.
+	// IsClosing reports whether no configuration uses the node any more. It then receives no revocations.
 	IsClosing() bool
-	// Now is the time by the node's own clock.
+	// Now returns the time by the node's clock.
 	Now() time.Time
 }
 
-// TrustedIssuer is an issuer of somebody else's, as `protect` may name it.
+// TrustedIssuer is an external issuer that `protect` may name.
 type TrustedIssuer struct {
 	Name     string
 	URL      string
 	Audience []string
 	Issuer   *trust.Issuer
-	// Life ends when no configuration trusts the issuer any more.
+	// Life is done once no configuration trusts the issuer.
 	Life context.Context
 }
 
-// NewShared returns what the gates of a configuration share. Without an issuer of our own, own is nil. Bad tokens beyond the
-// limit are held back; without one they are not.
+// NewShared returns the shared state of a configuration's gates. Own is nil without an issuer of our own. With a zero
+// limit, refusals are never delayed.
 func NewShared(logger *zap.Logger, audit *endpoint.Audit, now func() time.Time, own *OwnIssuer, others []TrustedIssuer, limit tokenissuer.Limit) (*Shared, error) {
 	s := &Shared{logger: logger, audit: audit, now: now, own: own, others: others, limit: limit, released: make(chan struct{})}
 	s.release = sync.OnceFunc(func() { close(s.released) })
@@ -82,13 +85,13 @@ func NewShared(logger *zap.Logger, audit *endpoint.Audit, now func() time.Time, 
 	return s, err
 }
 
-// Release answers the refusals that are held back.
+// Release sends the delayed refusals.
 func (s *Shared) Release() { s.release() }
 
-// Released is closed once refusals are held back no more, because the servers shut down.
+// Released returns a channel that is closed once refusals are no longer delayed, because the servers shut down.
 func (s *Shared) Released() <-chan struct{} { return s.released }
 
-// Close gives the flood gate back.
+// Close releases the flood gate.
 func (s *Shared) Close() error {
 	if s.flood == nil {
 		return nil
@@ -97,18 +100,18 @@ func (s *Shared) Close() error {
 	return err
 }
 
-// Floodgate returns what holds back floods of bad tokens; nil: nothing does.
+// Floodgate returns the gate that limits floods of bad tokens; nil: there is none.
 func (s *Shared) Floodgate() *floodgate.Gate { return s.flood }
 
-// host is the oauth block, as far as its gates know it.
+// host is the part of the oauth block that gates use.
 type host interface {
-	// Gates returns what they share.
+	// Gates returns the shared state.
 	Gates() *Shared
-	// NoteHTTP notes the HTTP app whose routes they guard.
+	// NoteHTTP records the HTTP app whose routes the gates protect.
 	NoteHTTP(ctx caddy.Context)
 }
 
-// sharedOf returns what the gates of the configuration share, for the directive that needs it, which stands at the source.
+// sharedOf returns the shared state of the configuration. Directive and source, its position, are for errors.
 func sharedOf(ctx caddy.Context, directive, source string) (*Shared, error) {
 	app, err := setting.App(ctx, directive, source)
 	if err != nil {
@@ -130,13 +133,13 @@ func (s *Shared) issuerURL() string {
 	return s.own.URL
 }
 
-// isServing reports whether our own issuer has its store, and waits a moment for it when it has not. False is a 503.
+// isServing reports whether our own issuer has its store. It waits briefly if not. False means 503.
 func (s *Shared) isServing(ctx context.Context) bool { return s.own.IsServing(ctx) }
 
-// addIdentityHeader records a header that a `protect` sets. It is called while the configuration is provisioned.
+// addIdentityHeader records a header that a `protect` sets. Call it only during provisioning.
 func (s *Shared) addIdentityHeader(name string) { s.identityHeaders = append(s.identityHeaders, name) }
 
-// releaseWith has the refusals that are held back answered when the server begins to shut down, which waits for them.
+// releaseWith sends the delayed refusals when the server begins to shut down, because the shutdown waits for them.
 func (s *Shared) releaseWith(ctx caddy.Context) {
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
 		server.RegisterOnShutdown(s.release)

@@ -16,24 +16,24 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
-// sessionTokenCookie is the cookie in which a browser that has signed in at the issuer holds its access token.
+// sessionTokenCookie is the cookie in which a browser keeps the access token of its session with our issuer.
 const sessionTokenCookie = "accessToken"
 
-// takesSessions reports whether browsers that are signed in at the issuer may come without a good token.
-func (p *Protect) takesSessions() bool { return p.TokenCookie == sessionTokenCookie }
+// usesSessionCookie reports whether signed-in browsers may come without a valid access token and get a fresh one.
+func (p *Protect) usesSessionCookie() bool { return p.TokenCookie == sessionTokenCookie }
 
-// checkBrowser refuses a setting under which people would sign in again and again: nothing but the issuer's cookie comes
-// with a navigation after they have signed in.
+// checkBrowser refuses `challenge browser` without the session cookie: no other token comes with the navigation after the
+// sign-in, so people would be asked to sign in again and again.
 func (p *Protect) checkBrowser() error {
-	if p.Challenge == challengeBrowser && !p.takesSessions() {
+	if p.Challenge == challengeBrowser && !p.usesSessionCookie() {
 		return fmt.Errorf("challenge browser needs `token_from cookie %s`: a browser that has signed in brings no other token", sessionTokenCookie)
 	}
 	return nil
 }
 
-// checkSessions refuses a route to which nobody's session could lead.
+// checkSessions refuses a route that no session can satisfy.
 func (p *Protect) checkSessions() error {
-	if !p.takesSessions() {
+	if !p.usesSessionCookie() {
 		return nil
 	}
 	if p.own == nil {
@@ -52,10 +52,11 @@ func (p *Protect) checkSessions() error {
 	return nil
 }
 
-// authenticate finds out on whose behalf a request comes. It fills in the decision as far as it gets.
+// authenticate verifies the token of a request, or gets one from the browser's session. It fills in the decision as far
+// as it gets.
 func (p *Protect) authenticate(w http.ResponseWriter, r *http.Request, d *decision) error {
 	shown, err := p.credential(r)
-	if err != nil && (errorCode(err) != oauth.Unauthorized || !p.takesSessions()) {
+	if err != nil && (errorCode(err) != oauth.Unauthorized || !p.usesSessionCookie()) {
 		return err
 	}
 	absent := err != nil
@@ -68,36 +69,36 @@ func (p *Protect) authenticate(w http.ResponseWriter, r *http.Request, d *decisi
 		return err
 	}
 	d.cookie = shown.cookie
-	d.shown = shown.token
+	d.rawToken = shown.token
 	d.token, err = p.verifyToken(r.Context(), shown.token.Reveal())
-	if shown.cookie && p.takesSessions() && !d.signedIn {
-		if err == nil && p.isForeign(r, d.token) {
-			d.token, err = nil, tokenForeign
+	if shown.cookie && p.usesSessionCookie() && !d.signedIn {
+		if err == nil && p.isOfAnotherSession(r, d.token) {
+			d.token, err = nil, tokenOfAnotherSession
 		}
 		err = p.renew(w, r, d, err)
 	}
 	return err
 }
 
-// isForeign reports whether a token in the issuer's cookie is not of the session that the browser has, or not even of the
-// issuer. The name of that cookie has no prefix which keeps it to this host: any host of the same domain can place a token of
-// somebody else's in it. A program that sends a token in a cookie without more has put it there itself.
-func (p *Protect) isForeign(r *http.Request, t *accesstoken.AccessToken) bool {
+// isOfAnotherSession reports whether a token in the issuer's cookie does not belong to the browser's session, or is not
+// ours at all. The cookie's name has no __Host- prefix, so any host of the same domain can set it to somebody else's
+// token. A program without a session that sends a token in a cookie chose it itself.
+func (p *Protect) isOfAnotherSession(r *http.Request, t *accesstoken.AccessToken) bool {
 	id := p.shared.own.Handler.TokenSession(r)
 	return t.Issuer != p.own.url || (id != "" || isBrowser(r)) && (id == "" || t.FamilyID != id)
 }
 
-// isBrowser reports whether a request comes from a browser, which keeps cookies that other hosts have set. No page can take
-// away what browsers say of themselves.
+// isBrowser reports whether a request comes from a browser, which keeps cookies that other hosts have set. Pages cannot
+// remove the headers checked here.
 func isBrowser(r *http.Request) bool {
 	h := r.Header
 	return len(h["Sec-Fetch-Site"])+len(h["Sec-Fetch-Mode"])+len(h["Sec-Fetch-Dest"]) > 0 ||
 		slices.ContainsFunc(h["User-Agent"], func(agent string) bool { return strings.HasPrefix(agent, "Mozilla/") })
 }
 
-// ownCookie returns of several tokens in cookies of the issuer's name the one of the browser's session; none when there is
-// none of it. Nothing is believed yet of what they say.
-func (p *Protect) ownCookie(r *http.Request, values []string) []string {
+// sessionTokenOf returns, of several cookie values, the one that claims to be of the browser's session; nil: none does.
+// The claim is not verified yet.
+func (p *Protect) sessionTokenOf(r *http.Request, values []string) []string {
 	id := p.shared.own.Handler.TokenSession(r)
 	if id == "" {
 		return nil
@@ -110,14 +111,14 @@ func (p *Protect) ownCookie(r *http.Request, values []string) []string {
 	return nil
 }
 
-// maxTokenCookies is how many cookies of the issuer's name are looked at.
+// maxTokenCookies is how many cookies of the issuer's name are inspected.
 const maxTokenCookies = 16
 
-var tokenForeign = oauth.NewError(oauth.InvalidToken, "token_of_another_session")
+var tokenOfAnotherSession = oauth.NewError(oauth.InvalidToken, "token_of_another_session")
 
 func errorCode(err error) oauth.ErrorCode { return oauth.AsError(err).Code }
 
-// sessionCredential is the credential of a request that shows none: a fresh token, when the browser is signed in.
+// sessionCredential returns a fresh token of the browser's session, for a request without a credential.
 func (p *Protect) sessionCredential(w http.ResponseWriter, r *http.Request, d *decision) (credential, error) {
 	switch serving := p.shared.isServing(r.Context()); {
 	case !serving && p.Optional:
@@ -137,9 +138,9 @@ func (p *Protect) sessionCredential(w http.ResponseWriter, r *http.Request, d *d
 	return credential{token: token, cookie: true}, nil
 }
 
-// renew replaces a token in a browser's cookie that is no good any more, or is about to be, by a fresh one of the
-// browser's session. The session alone decides: it ends with the sign-out and with the user. A token that is still good
-// passes whatever becomes of that, so that the requests of one page which are under way at the same time all do.
+// renew replaces a token in the session cookie that is invalid or near its end by a fresh one of the browser's session.
+// The session alone decides: it ends with the sign-out and with the user. A token that is still valid passes even if the
+// renewal fails, so that concurrent requests of one page all pass.
 func (p *Protect) renew(w http.ResponseWriter, r *http.Request, d *decision, verdict error) error {
 	if verdict != nil && errorCode(verdict) != oauth.InvalidToken {
 		return verdict
@@ -159,17 +160,17 @@ func (p *Protect) renew(w http.ResponseWriter, r *http.Request, d *decision, ver
 		d.renewed = nil
 		return nil
 	}
-	d.token, d.shown = token, fresh
+	d.token, d.rawToken = token, fresh
 	return err
 }
 
-// isNearEnd reports whether a token is in the last tenth of its life.
+// isNearEnd reports whether a token is in the last tenth of its lifetime.
 func (p *Protect) isNearEnd(t *accesstoken.AccessToken) bool {
 	return p.shared.own.Node.Now().After(t.ExpiresAt.Add(-t.ExpiresAt.Sub(t.IssuedAt) / 10))
 }
 
-// sessionToken returns a fresh token of the browser's session; empty: it has none. The cookie for it is kept in the
-// decision: it must not meet what an upstream may set.
+// sessionToken returns a fresh token of the browser's session; empty: there is no session. It keeps the cookies for the
+// token in the decision, apart from those that an upstream may set.
 func (p *Protect) sessionToken(w http.ResponseWriter, r *http.Request, d *decision) (oauth.Secret, error) {
 	node := p.shared.own.Node
 	if !node.Enter() {
@@ -185,7 +186,7 @@ func (p *Protect) sessionToken(w http.ResponseWriter, r *http.Request, d *decisi
 	return token, nil
 }
 
-// scratchWriter takes the header lines of an answer that is not written yet.
+// scratchWriter collects headers apart from those of the response.
 type scratchWriter struct {
 	http.ResponseWriter
 	header http.Header
@@ -193,13 +194,13 @@ type scratchWriter struct {
 
 func (s scratchWriter) Header() http.Header { return s.header }
 
-// signIn sends a browser that wants to show a page to the sign-in page, and reports whether it did. Who is signed in or has a
-// good token is not sent there, nor who brings a token in the header: it would change nothing, and they would come back
-// and be sent again. Who signed in too long ago for a rule is sent there all the same.
+// signIn redirects a browser navigation to the sign-in page, and reports whether it did. It does not redirect a browser
+// that is signed in, or one with a valid token or a token in the header: the sign-in would change nothing, and the
+// browser would loop. It does redirect if the sign-in is too old for a rule.
 func (p *Protect) signIn(w http.ResponseWriter, r *http.Request, d *decision, refusal error) bool {
-	byHeader := !d.shown.IsEmpty() && !d.cookie
+	byHeader := !d.rawToken.IsEmpty() && !d.cookie
 	known := d.signedIn || d.token != nil
-	if p.Challenge != challengeBrowser || known && !p.mendedBySignIn(d, refusal) || byHeader || endpoint.StatusOf(refusal) != http.StatusUnauthorized || !isNavigation(r) {
+	if p.Challenge != challengeBrowser || known && !p.passesAfterSignIn(d, refusal) || byHeader || endpoint.StatusOf(refusal) != http.StatusUnauthorized || !isNavigation(r) {
 		return false
 	}
 	if !p.origin.isHost(r.Host) {
@@ -214,7 +215,7 @@ func (p *Protect) signIn(w http.ResponseWriter, r *http.Request, d *decision, re
 		p.logger.Error("sealing the way back from the sign-in page", zap.Error(err))
 		return false
 	}
-	p.audit.Refused(r, "browser sent to the sign-in page", refusal, p.calling(*d)...)
+	p.audit.Refused(r, "browser sent to the sign-in page", refusal, p.auditFields(*d)...)
 	header := w.Header()
 	header.Set("Location", location)
 	header.Set("Cache-Control", "no-store")
@@ -224,16 +225,16 @@ func (p *Protect) signIn(w http.ResponseWriter, r *http.Request, d *decision, re
 	return true
 }
 
-// mendedBySignIn reports whether a browser that is signed in would pass if it signed in again: its token is of our own session,
-// and nothing but the age of that sign-in is wrong.
-func (p *Protect) mendedBySignIn(d *decision, refusal error) bool {
+// passesAfterSignIn reports whether a signed-in browser would pass after signing in again: its token is of our session,
+// and only the age of the sign-in is refused.
+func (p *Protect) passesAfterSignIn(d *decision, refusal error) bool {
 	e := oauth.AsError(refusal)
 	return e.Code == oauth.InsufficientAuthentication && e.MaxAge > 0 && len(e.ACRValues) == 0 &&
-		d.token != nil && d.cookie && p.takesSessions() && d.token.Issuer == p.shared.own.URL
+		d.token != nil && d.cookie && p.usesSessionCookie() && d.token.Issuer == p.shared.own.URL
 }
 
-// signInURL is where the browser signs in and comes back from: to the address that it asked for, without the rewrites of
-// routes before us and without a token in the query.
+// signInURL returns the URL of the sign-in page, with the address to return to: the original one, without rewrites and
+// without a token in the query.
 func (p *Protect) signInURL(r *http.Request) (string, error) {
 	address := *r.URL
 	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
@@ -246,8 +247,8 @@ func (p *Protect) signInURL(r *http.Request) (string, error) {
 	return p.shared.own.Handler.SignInURL(&http.Request{URL: &address})
 }
 
-// isNavigation reports whether a browser sends the request in order to show a page: by what current ones say of it, and
-// for those that say nothing by the media types that they would like. A page in a frame is none: it could not sign in there.
+// isNavigation reports whether a browser requests a page to display. Current browsers say so in Sec-Fetch headers; for
+// others, Accept decides. A page in a frame does not count: the sign-in page cannot be framed.
 func isNavigation(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead || isUpgrade(r) {
 		return false
@@ -259,7 +260,7 @@ func isNavigation(r *http.Request) bool {
 	return slices.Equal(mode, []string{"navigate"}) && (len(destination) == 0 || slices.Equal(destination, []string{"document"}))
 }
 
-// namesHTML reports whether a line of Accept names text/html itself. Programs ask for anything, or for what they read.
+// namesHTML reports whether a line of Accept names text/html itself. Programs accept anything, or what they parse.
 func namesHTML(line string) bool {
 	for element := range strings.SplitSeq(line, ",") {
 		media, _, _ := strings.Cut(element, ";")

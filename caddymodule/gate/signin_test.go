@@ -13,7 +13,7 @@ func TestChallengeBrowserSparesWhoIsSignedIn(t *testing.T) {
 	r := readRequest(t, "GET /x HTTP/1.1", "Host: h", "Accept: text/html")
 	refusal := oauth.NewError(oauth.InvalidToken, "identity_too_long")
 	for name, d := range map[string]decision{
-		"a good token": {token: new(accesstoken.AccessToken), shown: oauth.NewSecret("t"), cookie: true}, "a session": {signedIn: true},
+		"a good token": {token: new(accesstoken.AccessToken), rawToken: oauth.NewSecret("t"), cookie: true}, "a session": {signedIn: true},
 	} {
 		if p.signIn(nil, r, &d, refusal) {
 			t.Errorf("%s: sent to sign in", name)

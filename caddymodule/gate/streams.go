@@ -16,36 +16,36 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// stream is a request that passed with a token, and may go on for longer than the token is good. Its zero value is of no
-// use; it is ready once gate, token, shown, writer and cancel are set.
+// stream is a request that passed with a token, and whose response may outlive that token. It is usable once gate, token,
+// rawToken, writer and cancel are set.
 type stream struct {
-	gate   *Protect
-	token  *accesstoken.AccessToken
-	shown  oauth.Secret
-	writer http.ResponseWriter
-	cancel context.CancelFunc
+	gate     *Protect
+	token    *accesstoken.AccessToken
+	rawToken oauth.Secret
+	writer   http.ResponseWriter
+	cancel   context.CancelFunc
 
-	entered atomic.Bool
-	begun   atomic.Bool // the answer is on its way
-	ended   atomic.Pointer[error]
+	entered  atomic.Bool
+	headSent atomic.Bool // the head of the response is being sent
+	ended    atomic.Pointer[error]
 
-	mu   sync.Mutex
-	conn net.Conn // once the connection is the handler's
-	left bool     // the handler is through
+	mu       sync.Mutex
+	conn     net.Conn // set once the handler has hijacked the connection
+	returned bool     // the handler has returned
 
-	// The mutex of openStreams guards these two.
-	gone bool // it is not watched any more
-	seen bool // it is one sweep old
-	// inOvertime: the token was let in by the leeway alone.
-	inOvertime bool
-	// What only one goroutine at a time looks at: the sweep, or that of askAside.
-	asking     atomic.Bool
-	askedAt    time.Time
-	goodAt     time.Time
+	// Guarded by the mutex of openStreams.
+	removed bool // no longer watched
+	swept   bool // at least one sweep old
+	// admittedInLeeway: the token had expired and passed only by the leeway.
+	admittedInLeeway bool
+	// Used by one goroutine at a time: the sweep, or that of recheckAsync.
+	rechecking atomic.Bool
+	checkedAt  time.Time
+	validAt    time.Time
 	generation uint64
 }
 
-// isStreamRequest reports whether the answer to a request can only be a stream.
+// isStreamRequest reports whether the response to a request can only be a stream.
 func isStreamRequest(r *http.Request) bool {
 	if isUpgrade(r) {
 		return true
@@ -58,7 +58,7 @@ func isStreamRequest(r *http.Request) bool {
 	return false
 }
 
-// reason says why the stream was ended; nil: it was not.
+// reason returns why the stream was ended; nil: it was not.
 func (s *stream) reason() error {
 	if reason := s.ended.Load(); reason != nil {
 		return *reason
@@ -66,8 +66,8 @@ func (s *stream) reason() error {
 	return nil
 }
 
-// closes tells the stream which connection is its own.
-func (s *stream) closes(conn net.Conn) {
+// setConn records the hijacked connection, and setConn it if the stream has ended.
+func (s *stream) setConn(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.conn = conn
@@ -76,17 +76,17 @@ func (s *stream) closes(conn net.Conn) {
 	}
 }
 
-// longAgo is a deadline that has passed whatever the clock says.
+// longAgo is a deadline in the past by any clock.
 var longAgo = time.Unix(1, 0)
 
-// end cuts the stream off. The context alone would not do: who is waiting for a client that does not read never looks at
-// it. An answer that has not begun is left to the gate, which has something to say. It is called until the handler is
-// through, because writers on the way may put off a deadline.
+// end cuts the stream off. Canceling the context is not enough: a handler blocked on a client that does not read never
+// checks it. If the head is not sent yet, the gate answers instead. Call end until the handler returns, because wrapping
+// writers may reset a deadline.
 func (s *stream) end(reason error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.left {
-		return // the connection may have another request by now
+	if s.returned {
+		return // the connection may serve another request by now
 	}
 	if s.reason() == nil {
 		s.ended.Store(&reason)
@@ -95,16 +95,17 @@ func (s *stream) end(reason error) {
 	if s.conn != nil {
 		_ = s.conn.Close()
 	}
-	if s.conn != nil || !s.begun.Load() {
+	if s.conn != nil || !s.headSent.Load() {
 		return
 	}
-	controller := http.NewResponseController(undermost(s.writer))
-	_ = controller.SetWriteDeadline(longAgo) // ErrNotSupported: then the context has to do
+	controller := http.NewResponseController(serverWriter(s.writer))
+	_ = controller.SetWriteDeadline(longAgo) // on ErrNotSupported the context has to do
 	_ = controller.SetReadDeadline(longAgo)
 }
 
-// undermost returns the server's own writer. It takes deadlines from any goroutine; Caddy's wrappers do not.
-func undermost(w http.ResponseWriter) http.ResponseWriter {
+// serverWriter unwraps the server's own writer. Its deadlines may be set from any goroutine; Caddy's wrappers do not
+// allow that.
+func serverWriter(w http.ResponseWriter) http.ResponseWriter {
 	for {
 		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
 		if !ok {
@@ -114,9 +115,10 @@ func undermost(w http.ResponseWriter) http.ResponseWriter {
 	}
 }
 
-// ask says why the stream's token is no longer good; nil: it is, or is not to be asked about yet. The gate's own verdict
-// counts, whenever it may have changed: with the time, with a revocation, and with the revocations getting old.
-func (s *stream) ask() (err error) {
+// recheck returns why the stream's token is no longer valid; nil: it is valid, or no recheck is due. It repeats the
+// gate's verification whenever the verdict may have changed: with time, with a revocation, and with stale revocation
+// data.
+func (s *stream) recheck() (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			s.gate.logger.Error("panic while asking about a stream", zap.Any("panic", reason), zap.ByteString("stack", debug.Stack()))
@@ -126,114 +128,116 @@ func (s *stream) ask() (err error) {
 	if s.reason() != nil {
 		return s.reason()
 	}
-	now, generation, err := s.gate.standing(s.token.Issuer)
+	now, generation, err := s.gate.clockAndGeneration(s.token.Issuer)
 	if err != nil {
 		return err
 	}
 	if err := s.checkEnd(now); err != nil {
 		return err
 	}
-	if s.isSettled(now, generation) {
+	if s.isCurrent(now, generation) {
 		return nil
 	}
-	s.askedAt, s.generation = now, generation
-	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	s.checkedAt, s.generation = now, generation
+	ctx, cancel := context.WithTimeout(context.Background(), recheckTimeout)
 	defer cancel()
-	_, err = s.gate.verifyToken(ctx, s.shown.Reveal())
-	return s.weigh(err, now)
+	_, err = s.gate.verifyToken(ctx, s.rawToken.Reveal())
+	return s.tolerateOutage(err, now)
 }
 
-// begin notes whether the token is past its end already.
-func (s *stream) begin() {
-	if now, _, err := s.gate.standing(s.token.Issuer); err == nil {
-		s.inOvertime = s.token.CheckEnd(now) != nil
+// noteLeeway records whether the token has already expired.
+func (s *stream) noteLeeway() {
+	if now, _, err := s.gate.clockAndGeneration(s.token.Issuer); err == nil {
+		s.admittedInLeeway = s.token.CheckEnd(now) != nil
 	}
 }
 
-// checkEnd ends a stream with its token and not later: leeway is for clocks that differ when a request comes, and no time
-// to go on in. Who came in by it may stay for as long as the gate lets others in with that token.
+// checkEnd returns an error once the token has expired. The leeway compensates for clock differences when a request
+// arrives, and does not extend a stream. A stream whose token passed only by the leeway lasts until the gate would refuse
+// the token.
 func (s *stream) checkEnd(now time.Time) error {
-	if s.inOvertime {
+	if s.admittedInLeeway {
 		return nil
 	}
 	return s.token.CheckEnd(now)
 }
 
-// isSettled reports whether nothing can have changed since the last verdict.
-func (s *stream) isSettled(now time.Time, generation uint64) bool {
-	age := now.Sub(s.askedAt)
-	return generation == s.generation && 0 <= age && age < askAgain && now.Before(s.token.ExpiresAt)
+// isCurrent reports whether nothing can have changed since the last verdict.
+func (s *stream) isCurrent(now time.Time, generation uint64) bool {
+	age := now.Sub(s.checkedAt)
+	return generation == s.generation && 0 <= age && age < recheckInterval && now.Before(s.token.ExpiresAt)
 }
 
-// weigh lets a stream go on for a while when its issuer cannot be asked: one that restarts is no reason to cut off everybody
-// who is connected. Our own issuer's tokens have max_staleness for that.
-func (s *stream) weigh(verdict error, now time.Time) error {
-	if verdict == nil || s.goodAt.IsZero() {
-		s.goodAt = now
+// tolerateOutage lets a stream continue for a while if its issuer is unreachable: a restart of the issuer must not cut
+// off everybody. For our own issuer's tokens, max_staleness does this.
+func (s *stream) tolerateOutage(verdict error, now time.Time) error {
+	if verdict == nil || s.validAt.IsZero() {
+		s.validAt = now
 	}
 	if verdict == nil {
 		return nil
 	}
-	if s.gate.mayWait(s.token.Issuer) && errorCode(verdict) == oauth.TemporarilyUnavailable && now.Sub(s.goodAt) < awayTimeout {
-		return s.token.CheckOwnEnd(now) // which nobody has to be asked about
+	if s.gate.isExternal(s.token.Issuer) && errorCode(verdict) == oauth.TemporarilyUnavailable && now.Sub(s.validAt) < awayTimeout {
+		return s.token.CheckOwnEnd(now) // needs no answer from the issuer
 	}
 	return verdict
 }
 
-// askAside is ask for a token whose issuer has to be asked in turn: the other streams do not wait for it.
-func (s *stream) askAside() {
-	now, generation, err := s.gate.standing(s.token.Issuer)
+// recheckAsync is recheck in its own goroutine, for a token whose issuer may be asked over the network: other streams do
+// not wait for it.
+func (s *stream) recheckAsync() {
+	now, generation, err := s.gate.clockAndGeneration(s.token.Issuer)
 	if err == nil {
-		if over := s.checkEnd(now); over != nil { // whoever is being asked, and however long that takes
+		if over := s.checkEnd(now); over != nil { // do not wait for a recheck that is under way
 			go s.end(over)
 			return
 		}
 	}
-	if s.asking.Swap(true) {
+	if s.rechecking.Swap(true) {
 		return
 	}
-	if err == nil && s.isSettled(now, generation) {
-		s.asking.Store(false)
+	if err == nil && s.isCurrent(now, generation) {
+		s.rechecking.Store(false)
 		return
 	}
 	go func() {
-		defer s.asking.Store(false)
-		if err := s.ask(); err != nil {
+		defer s.rechecking.Store(false)
+		if err := s.recheck(); err != nil {
 			s.end(err)
 		}
 	}()
 }
 
 const (
-	// sweepInterval and the time of one sweep are how late a stream is closed, after the process has learned why. It is
-	// first looked at when it is one interval old: an application that signs a user out must get its answer through.
-	sweepInterval = 100 * time.Millisecond
-	askAgain      = time.Second
-	// askTimeout is how long another issuer may take to say what it thinks of an opaque token.
-	askTimeout = 5 * time.Second
-	// awayTimeout is how long a stream goes on while nobody can say what its issuer thinks of its token.
+	// sweepInterval plus the duration of a sweep bounds how late a stream is closed once the process knows the reason. A
+	// stream is first checked after one interval: an application that signs a user out must get its response through.
+	sweepInterval   = 100 * time.Millisecond
+	recheckInterval = time.Second
+	// recheckTimeout bounds the introspection of an opaque token.
+	recheckTimeout = 5 * time.Second
+	// awayTimeout is how long a stream continues while its issuer is unreachable.
 	awayTimeout = 5 * time.Minute
 )
 
-// streams are the open streams of this process. They outlive a reload, and so does this.
+// streams holds the open streams of this process. It survives reloads, as they do.
 var streams openStreams
 
-// openStreams ends streams whose token is no longer good. One goroutine looks at all of them, while there are any.
+// openStreams ends streams whose token is no longer valid. While there are any, one goroutine checks them all.
 type openStreams struct {
 	mu       sync.Mutex
 	open     map[*stream]struct{}
 	sweeping bool
 }
 
-// enter adds a stream. It may be called again, by any goroutine.
+// enter adds a stream. Further calls for it do nothing. It is safe for concurrent use.
 func (o *openStreams) enter(s *stream) {
 	if s.entered.Swap(true) {
 		return
 	}
-	s.begin()
+	s.noteLeeway()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if s.gone {
+	if s.removed {
 		return
 	}
 	if o.open == nil {
@@ -246,33 +250,32 @@ func (o *openStreams) enter(s *stream) {
 	}
 }
 
-// OpenStreams returns how many requests that may outlive their token are watched.
+// OpenStreams returns the number of watched streams.
 func OpenStreams() int { return streams.count() }
 
-// count is how many streams are watched.
 func (o *openStreams) count() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.open)
 }
 
-// leave ends the watch when the handler is through, and says why the stream was ended, if it was.
+// leave stops watching a stream whose handler has returned, and returns why the stream was ended, if it was.
 func (o *openStreams) leave(s *stream) error {
 	defer s.cancel()
-	if !s.entered.Swap(true) { // an ordinary answer, and from now on it can be nothing else
+	if !s.entered.Swap(true) { // an ordinary response; a later enter does nothing
 		return nil
 	}
 	o.mu.Lock()
-	s.gone = true // for an enter that is just waiting for the lock
+	s.removed = true // for a concurrent enter that waits for the lock
 	delete(o.open, s)
 	o.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.left = true
+	s.returned = true
 	return s.reason()
 }
 
-// sweep asks about every stream again and again, until none is left.
+// sweep checks every stream periodically until none is left.
 func (o *openStreams) sweep() {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
@@ -282,24 +285,24 @@ func (o *openStreams) sweep() {
 			return
 		}
 		for _, s := range due {
-			if s.gate.mayWait(s.token.Issuer) {
-				s.askAside()
-			} else if err := s.ask(); err != nil {
+			if s.gate.isExternal(s.token.Issuer) {
+				s.recheckAsync()
+			} else if err := s.recheck(); err != nil {
 				go s.end(err)
 			}
 		}
 	}
 }
 
-// due lists the streams that are one sweep old, and says whether the sweep goes on.
+// due lists the streams that are at least one sweep old, and reports whether to go on sweeping.
 func (o *openStreams) due() (due []*stream, more bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for s := range o.open {
-		if s.seen {
+		if s.swept {
 			due = append(due, s)
 		}
-		s.seen = true
+		s.swept = true
 	}
 	o.sweeping = len(o.open) > 0
 	return due, o.sweeping

@@ -15,10 +15,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// swapToken is the value of `upstream_token` that has a token made for the upstream.
+// swapToken is the `upstream_token` value that exchanges the client's token for one for the upstream.
 const swapToken = "swap"
 
-// parseUpstreamToken reads what becomes of the client's token.
+// parseUpstreamToken reads the `upstream_token` option.
 func (p *Protect) parseUpstreamToken(h httpcaddyfile.Helper) error {
 	if err := setting.Once(h.Dispenser, "upstream_token", p.UpstreamToken != ""); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (p *Protect) checkUpstreamToken() error {
 	return nil
 }
 
-// readSwap checks the settings.
+// readSwap checks the settings of the token exchange.
 func (p *Protect) readSwap() (err error) {
 	if err := p.checkUpstreamToken(); err != nil || p.UpstreamToken != swapToken {
 		return err
@@ -58,7 +58,7 @@ func (p *Protect) readSwap() (err error) {
 	if p.shared.own == nil {
 		return errors.New("upstream_token swap needs an issuer of our own, whose token the upstream gets: add `issuer https://…` to the oauth block")
 	}
-	if p.swapFor, err = setting.Resolve("upstream_token swap: audience", p.SwapAudience); err != nil {
+	if p.exchangeAudience, err = setting.Resolve("upstream_token swap: audience", p.SwapAudience); err != nil {
 		return err
 	}
 	if err := p.checkSwapAudience(); err != nil {
@@ -66,7 +66,7 @@ func (p *Protect) readSwap() (err error) {
 	}
 	for _, i := range p.issuers {
 		if i.external != nil {
-			if err := p.shared.qualify(i.name); err != nil {
+			if err := p.shared.reserveIDPrefix(i.name); err != nil {
 				return err
 			}
 		}
@@ -75,22 +75,22 @@ func (p *Protect) readSwap() (err error) {
 	return nil
 }
 
-// checkSwapAudience refuses an audience with which the upstream could come back as the client.
+// checkSwapAudience refuses an audience that would let the upstream act as the client.
 func (p *Protect) checkSwapAudience() error {
-	if p.swapFor == p.shared.own.URL || slices.Contains(p.shared.own.Audience, p.swapFor) {
-		return fmt.Errorf("upstream_token swap %s: this is our issuer's own audience, and the upstream could act as the client everywhere: name the upstream alone", p.swapFor)
+	if p.exchangeAudience == p.shared.own.URL || slices.Contains(p.shared.own.Audience, p.exchangeAudience) {
+		return fmt.Errorf("upstream_token swap %s: this is our issuer's own audience, and the upstream could act as the client everywhere: name the upstream alone", p.exchangeAudience)
 	}
 	for _, i := range p.issuers {
-		if slices.Contains(i.audience, p.swapFor) {
-			return fmt.Errorf("upstream_token swap %s: this route takes tokens for that audience itself: name the upstream alone", p.swapFor)
+		if slices.Contains(i.audience, p.exchangeAudience) {
+			return fmt.Errorf("upstream_token swap %s: this route takes tokens for that audience itself: name the upstream alone", p.exchangeAudience)
 		}
 	}
 	return nil
 }
 
-// qualify keeps the ids that subjects and clients of a trusted issuer have in swapped tokens, which begin with its name and
-// a colon, from being those of somebody of ours. It is called while the configuration is provisioned.
-func (s *Shared) qualify(trust string) error {
+// reserveIDPrefix reserves the prefix "<trust>:", with which the ids of an external issuer's subjects and clients begin
+// in exchanged tokens. It fails if a declared client or user has such an id. Call it only during provisioning.
+func (s *Shared) reserveIDPrefix(trust string) error {
 	prefix := trust + ":"
 	for _, c := range s.own.Declared.Clients() {
 		if strings.HasPrefix(c.ID, prefix) {
@@ -102,17 +102,18 @@ func (s *Shared) qualify(trust string) error {
 			return fmt.Errorf("upstream_token swap: user %q could be taken for one of trust %s: give it another id", u.ID, trust)
 		}
 	}
-	s.qualifiers = append(s.qualifiers, prefix)
+	s.reservedPrefixes = append(s.reservedPrefixes, prefix)
 	return nil
 }
 
-// isQualified reports whether an id looks like one of a trusted issuer's.
-func (s *Shared) isQualified(id string) bool {
-	return slices.ContainsFunc(s.qualifiers, func(prefix string) bool { return strings.HasPrefix(id, prefix) })
+// isReserved reports whether an id has the prefix of a trusted issuer.
+func (s *Shared) isReserved(id string) bool {
+	return slices.ContainsFunc(s.reservedPrefixes, func(prefix string) bool { return strings.HasPrefix(id, prefix) })
 }
 
-// swap gets the token for the upstream. Where there is none the request is refused: the client's own never takes its place.
-func (p *Protect) swap(r *http.Request, d *decision) error {
+// exchange gets the token for the upstream. If it fails, the request is refused; the client's token is never sent
+// instead.
+func (p *Protect) exchange(r *http.Request, d *decision) error {
 	if p.UpstreamToken != swapToken {
 		return nil
 	}
@@ -123,15 +124,15 @@ func (p *Protect) swap(r *http.Request, d *decision) error {
 	if err != nil {
 		return err
 	}
-	d.swapped, err = p.shared.own.Upstreams.ExchangeForUpstream(tokenissuer.TokenExchange{Shown: d.shown, Token: d.token, Trust: name, Audience: p.swapFor})
+	d.exchanged, err = p.shared.own.Upstreams.ExchangeForUpstream(tokenissuer.TokenExchange{Shown: d.rawToken, Token: d.token, Trust: name, Audience: p.exchangeAudience})
 	return err
 }
 
-// trustOf returns the name of the trust that a token is of; empty: it is ours. A stored id of ours that looks like one of
-// another issuer's is nobody's in a swapped token.
+// trustOf returns the name of the trust that issued a token; empty: our own issuer. It fails for a stored id of ours that
+// begins with a reserved prefix.
 func (p *Protect) trustOf(t *accesstoken.AccessToken) (string, error) {
 	if t.Issuer == p.shared.own.URL {
-		if !t.IsExchanged() && (p.shared.isQualified(t.Subject) || p.shared.isQualified(t.ClientID)) {
+		if !t.IsExchanged() && (p.shared.isReserved(t.Subject) || p.shared.isReserved(t.ClientID)) {
 			return "", oauth.NewError(oauth.ServerError, "subject_ambiguous").
 				WithCause(fmt.Errorf("subject %q or client %q could be taken for one of a trusted issuer's: give it another id", t.Subject, t.ClientID))
 		}
@@ -145,9 +146,9 @@ func (p *Protect) trustOf(t *accesstoken.AccessToken) (string, error) {
 	return "", oauth.NewError(oauth.ServerError, "issuer_unknown")
 }
 
-// authorize puts the swapped token into the copy of a request that goes on, which has its own header.
+// authorize sets the exchanged token in the upstream request, which has its own header map.
 func (d *decision) authorize(upstream *http.Request) {
-	if !d.swapped.IsEmpty() {
-		upstream.Header["Authorization"] = []string{"Bearer " + d.swapped.Reveal()}
+	if !d.exchanged.IsEmpty() {
+		upstream.Header["Authorization"] = []string{"Bearer " + d.exchanged.Reveal()}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// webSocketProtocol is the one protocol that every route lets clients switch to.
+// webSocketProtocol is the protocol that every route lets clients switch to.
 const webSocketProtocol = "websocket"
 
 // parseUpgrade reads the protocols that clients may switch to beside WebSocket.
@@ -31,20 +31,19 @@ func (p *Protect) parseUpgrade(h httpcaddyfile.Helper) error {
 	return nil
 }
 
-// httpInside are the beginnings of the protocols in which HTTP goes on: a client would make further requests, with any path
-// and any header, and nobody would ask the gate about them.
-var httpInside = []string{"h2", "h3", "http", "spdy", "tls"}
+// httpProtocols are prefixes of protocols that carry HTTP: over them, a client could send further requests past the gate.
+var httpProtocols = []string{"h2", "h3", "http", "spdy", "tls"}
 
-// checkUpgrades refuses what is no protocol (RFC 9110 §7.8), and those in which HTTP goes on.
+// checkUpgrades refuses invalid protocol names (RFC 9110 §7.8), and protocols that carry HTTP.
 func checkUpgrades(protocols []string) error {
 	for _, protocol := range protocols {
 		name, version, versioned := strings.Cut(protocol, "/")
 		isInside := func(start string) bool { return strings.HasPrefix(strings.ToLower(name), start) }
 		switch {
-		// The name and the version are tokens (RFC 9110 §7.8), as the names of headers are.
+		// Name and version are tokens, like header names (RFC 9110 §7.8).
 		case !httpguts.ValidHeaderFieldName(name), versioned && !httpguts.ValidHeaderFieldName(version):
 			return fmt.Errorf("upgrade %q: write a protocol as clients name it in Upgrade, like tcp", protocol)
-		case slices.ContainsFunc(httpInside, isInside):
+		case slices.ContainsFunc(httpProtocols, isInside):
 			return fmt.Errorf("upgrade %s: in this protocol a client could make further requests past the gate; "+
 				"for HTTP/2 between Caddy and the upstream write `versions h2c` in the transport of reverse_proxy", protocol)
 		}
@@ -52,7 +51,7 @@ func checkUpgrades(protocols []string) error {
 	return nil
 }
 
-// readUpgrades checks the protocols, which may have come from JSON.
+// readUpgrades checks the protocols; they may come from JSON.
 func (p *Protect) readUpgrades() error { return checkUpgrades(p.Upgrade) }
 
 // allowsUpgrade reports whether clients may switch to a protocol on this route.
@@ -61,10 +60,9 @@ func (p *Protect) allowsUpgrade(protocol string) bool {
 	return same(webSocketProtocol) || slices.ContainsFunc(p.Upgrade, same)
 }
 
-// admitUpgrade returns the protocol that a request over HTTP/1.1 asks for, where the route lets clients switch to it; ""
-// where there is none. A request that asks for anything else becomes an ordinary one, in place, as RFC 9110 §7.8 has it for a
-// server that does not switch: some clients ask for h2c in every request. Only a proxy that asks us and then passes on its
-// own request would still pass on Upgrade, so that the request is refused there.
+// admitUpgrade returns the allowed protocol that an HTTP/1.1 request asks for, or "". For any other protocol it removes
+// the upgrade from the request, in place, as RFC 9110 §7.8 allows: some clients ask for h2c in every request. With
+// forward_to response it refuses instead, because the proxy that asks would still pass on its own request with Upgrade.
 func (p *Protect) admitUpgrade(r *http.Request) (string, error) {
 	lines, asks := r.Header["Upgrade"]
 	switch {
@@ -81,8 +79,8 @@ func (p *Protect) admitUpgrade(r *http.Request) (string, error) {
 	return "", nil
 }
 
-// dropUpgrade makes an ordinary request of one that asks for another protocol, in place. HTTP2-Settings is gone already, by the
-// identity guard. A WebSocket over HTTP/2 or 3 becomes the GET that an upstream would see.
+// dropUpgrade removes the wish to upgrade from a request, in place. The identity guard has already removed
+// HTTP2-Settings. A WebSocket over HTTP/2 or 3 becomes the GET that an upstream would see.
 func dropUpgrade(r *http.Request) {
 	delete(r.Header, "Upgrade")
 	isAsking := func(option string) bool { return option == "Upgrade" }
@@ -98,5 +96,5 @@ func dropUpgrade(r *http.Request) {
 	}
 }
 
-// errNotAsked is for handlers that take the connection all the same.
+// errNotAsked is returned to handlers that hijack the connection although no upgrade was admitted.
 var errNotAsked = errors.New("the client did not ask for this protocol, or its route does not allow it: see `upgrade` in protect")

@@ -2,34 +2,34 @@ package gate
 
 import "github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-// View is what a gate makes of its settings, for those who describe a configuration.
+// View describes a provisioned gate.
 type View struct {
-	// Issuers are whose tokens pass.
+	// Issuers are the issuers whose tokens pass.
 	Issuers []IssuerView
-	// Resource is the resource identifier that is set; empty: none is.
+	// Resource is the configured resource identifier; empty: none.
 	Resource string
-	// Rules has the matchers of each rule of Require.
+	// Rules has the matchers of each rule.
 	Rules []caddyhttp.MatcherSets
 	// Anonymous are the requests that need no token.
 	Anonymous []AnonymousView
-	// TakesToken: who comes behind the gate sees no token in the Authorization header.
+	// TakesToken: later handlers see no token in the Authorization header.
 	TakesToken bool
 }
 
-// IssuerView is an issuer whose tokens pass, and for whom they must be meant.
+// IssuerView is an accepted issuer and its accepted audiences.
 type IssuerView struct {
 	Name, URL string
 	Audience  []string
-	Own       bool // the issuer of this configuration
+	Own       bool // our own issuer
 }
 
-// AnonymousView is a matcher set whose requests need no token, and its path patterns as they were written; nil: it has none.
+// AnonymousView is a matcher set whose requests need no token, with its path patterns as configured; nil: it has none.
 type AnonymousView struct {
 	Matchers caddyhttp.MatcherSet
 	Paths    []string
 }
 
-// View returns what the gate, once provisioned, makes of its settings.
+// View describes the gate. Call it after Provision.
 func (p *Protect) View() View {
 	v := View{Resource: p.resource, TakesToken: p.UpstreamToken == "" || p.UpstreamToken == StripToken}
 	for _, issuer := range p.issuers {
@@ -44,13 +44,12 @@ func (p *Protect) View() View {
 	return v
 }
 
-// Describe has every refusal from now on name the metadata of what is guarded (RFC 9728 §5.1). Where they are is known once all
-// routes are.
+// Describe sets the metadata URL that refusals name (RFC 9728 §5.1). It is known once all routes are.
 func (p *Protect) Describe(metadataURL string) {
 	c := p.refusal.Challenge()
 	c.ResourceMetadata = metadataURL
-	p.described.Store(c.Prepare())
+	p.withMetadata.Store(c.Prepare())
 }
 
-// MetadataURL is where refusals say that the metadata are; empty: they name none.
+// MetadataURL returns the metadata URL that refusals name; empty: none.
 func (p *Protect) MetadataURL() string { return p.challenge().Challenge().ResourceMetadata }
