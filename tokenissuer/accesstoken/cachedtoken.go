@@ -12,44 +12,45 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 )
 
-// cachedToken is a verified token, the key that its signature was verified with, if it was, and the generation of
-// revocations and keys at which it was last found alive.
+// cachedToken is a verified token, the key that verified its signature, if any, and the generation of revocations and
+// keys at which it was last found valid.
 //
-// Most tokens are kept packed: what many of them share stands in one place, and their own texts behind each other in one, in a
-// third of the bytes that an AccessToken takes with its texts. A token that is shown again is unpacked, and stays so for a while.
+// Most tokens are stored packed: values that many tokens share are stored once, and a token's own texts are concatenated
+// in one string, which takes a third of the memory of an AccessToken. A token that is used again is unpacked and stays so
+// for a while.
 type cachedToken struct {
 	key        *keys.VerificationKey
 	generation atomic.Uint64
-	// common has what the token shares with others; nil: it cannot be packed, and whole is never empty.
-	common *AccessToken
-	own    string // the texts of ownTexts, one behind the other
-	ends   [ownTexts - 1]uint8
-	times  [3]uint32 // iat, exp and auth_time in Unix seconds; 0: none
-	whole  atomic.Pointer[AccessToken]
-	// alone: what is common was nobody else's when this token came, so it is weighed with it.
-	alone bool
+	// common holds the shared values; nil: the token cannot be packed, and whole is always set.
+	common  *AccessToken
+	ownText string // the texts of ownTexts, concatenated
+	ends    [ownTexts - 1]uint8
+	times   [3]uint32 // iat, exp and auth_time in Unix seconds; 0: none
+	whole   atomic.Pointer[AccessToken]
+	// weighsCommon: the token was the first to use common, so its weight includes it.
+	weighsCommon bool
 }
 
 const (
-	// ownTexts are jti, sub where it is not the client_id, sid, org and client_id.
+	// ownTexts counts jti, sub (unless it is the client_id), sid, org and client_id.
 	ownTexts = 5
-	// maxCommonBytes bounds the texts that tokens share, so that none is much heavier than it is weighed.
+	// maxCommonBytes bounds the shared texts, so that a token's weight is not far off.
 	maxCommonBytes = 512
 )
 
-// packToken packs a token if nothing is lost by it.
+// packToken packs a token if that loses nothing.
 func (c *tokenCache) packToken(t *AccessToken, key *keys.VerificationKey) *cachedToken {
 	packed := &cachedToken{key: key}
-	if !packed.take(t) {
+	if !packed.pack(t) {
 		packed.whole.Store(t)
 		return packed
 	}
-	packed.common, packed.alone = c.common.of(t)
+	packed.common, packed.weighsCommon = c.common.intern(t)
 	return packed
 }
 
-// take takes over what is the token's own. False: that, or what it shares, does not fit.
-func (c *cachedToken) take(t *AccessToken) bool {
+// pack stores the token's own values. It returns false if they, or the shared ones, do not fit.
+func (c *cachedToken) pack(t *AccessToken) bool {
 	if t.extra != nil || t.nested != nil || t.endless || !t.Actor.IsZero() || t.earlierActors != nil || t.commonBytes() > maxCommonBytes {
 		return false
 	}
@@ -77,20 +78,20 @@ func (c *cachedToken) take(t *AccessToken) bool {
 		}
 		texts = append(texts, text...)
 		if i < len(c.ends) {
-			c.ends[i] = uint8(len(texts)) //nolint:gosec // no more than the buffer
+			c.ends[i] = uint8(len(texts)) //nolint:gosec // at most len(buffer)
 		}
 	}
-	c.own = string(texts)
+	c.ownText = string(texts)
 	return true
 }
 
-// unpacked is the token as it was.
+// unpacked returns the token that was packed.
 func (c *cachedToken) unpacked() *AccessToken {
 	t := new(AccessToken)
 	*t = *c.common
-	t.ID, t.Subject = c.own[:c.ends[0]], c.own[c.ends[0]:c.ends[1]]
-	t.FamilyID, t.Organisation = c.own[c.ends[1]:c.ends[2]], c.own[c.ends[2]:c.ends[3]]
-	t.ClientID = c.own[c.ends[3]:]
+	t.ID, t.Subject = c.ownText[:c.ends[0]], c.ownText[c.ends[0]:c.ends[1]]
+	t.FamilyID, t.Organisation = c.ownText[c.ends[1]:c.ends[2]], c.ownText[c.ends[2]:c.ends[3]]
+	t.ClientID = c.ownText[c.ends[3]:]
 	if t.Subject == "" {
 		t.Subject = t.ClientID
 	}
@@ -102,7 +103,7 @@ func (c *cachedToken) unpacked() *AccessToken {
 	return t
 }
 
-// commonBytes is how long the texts are that the token shares with others.
+// commonBytes returns the length of the texts that the token shares with others.
 func (t *AccessToken) commonBytes() int {
 	n := len(t.Issuer) + len(t.KeyID) + len(t.Role)
 	for _, list := range [][]string{t.Audience, t.Scopes} {
@@ -113,16 +114,16 @@ func (t *AccessToken) commonBytes() int {
 	return n
 }
 
-// commonTexts finds what tokens share: issuer, audience, scopes, key and role. There are few of these; where there are more, they
-// push each other out, and some tokens have them for themselves.
+// commonTexts deduplicates issuer, audience, scopes, key and role. Few combinations occur; colliding ones replace each
+// other, and some tokens then do not share theirs.
 type commonTexts struct {
 	seed  maphash.Seed
 	slots [256]atomic.Pointer[AccessToken]
 }
 
-// of returns a token that has the same, and nothing else. Its texts are its own: those of a token that was just issued may be
-// part of the request. Alone: no other token had it before.
-func (c *commonTexts) of(t *AccessToken) (common *AccessToken, alone bool) {
+// intern returns a token with t's shared values only. It clones the texts, because those intern a token just issued may be
+// part intern the request. Alone reports that no earlier token had these values.
+func (c *commonTexts) intern(t *AccessToken) (common *AccessToken, alone bool) {
 	slot := &c.slots[c.hash(t)%uint64(len(c.slots))]
 	if known := slot.Load(); known != nil && known.hasInCommon(t) {
 		return known, false
@@ -161,18 +162,18 @@ func cloneTexts(texts []string) []string {
 	return clones
 }
 
-// maxUnpacked is how many tokens are kept unpacked, in 8 MiB.
+// maxUnpacked is how many tokens are kept unpacked; they take 8 MiB.
 const maxUnpacked = 20 << 10
 
-// unpackedTokens keeps the tokens unpacked that were shown again: when there are too many, the one that was unpacked first is
-// no longer. The zero value has none.
+// unpackedTokens tracks the tokens that are unpacked. When there are too many, it drops the unpacked form of the oldest.
+// The zero value is empty.
 type unpackedTokens struct {
 	mu     sync.Mutex
-	tokens []*cachedToken // a ring, once it is full
+	tokens []*cachedToken // a ring buffer once it is full
 	next   int
 }
 
-// token returns what a cached token says. Only the first time since it was packed costs an allocation.
+// token returns the AccessToken of a cached token. It allocates only if the token is packed.
 func (c *tokenCache) token(cached *cachedToken) *AccessToken {
 	if t := cached.whole.Load(); t != nil {
 		return t

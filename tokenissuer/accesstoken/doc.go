@@ -1,3 +1,3 @@
-// Package accesstoken makes and verifies access tokens (RFC 9068): claims, signature, cache of verified tokens, revocations, and what an operator is
-// told of a token.
+// Package accesstoken issues and verifies access tokens (RFC 9068): claims, signature, the cache of verified tokens,
+// revocations, and the explanations of tokens for operators.
 package accesstoken

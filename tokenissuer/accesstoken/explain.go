@@ -11,37 +11,37 @@ import (
 const (
 	CheckPassed = "passed"
 	CheckFailed = "failed"
-	// CheckNotReached is the outcome of a check that could not be made: what it reads is not there.
+	// CheckNotReached is the outcome of a check whose input an earlier failure left unavailable.
 	CheckNotReached = "not reached"
 )
 
-// Finding is what one check says of a token.
+// Finding is the result of one check.
 type Finding struct {
 	Check   string `json:"check"`
 	Promise string `json:"promise"`
 	// Outcome is CheckPassed, CheckFailed or CheckNotReached.
 	Outcome string `json:"outcome"`
-	// Reason is the audit log's word for the failure.
+	// Reason is the failure's reason in the audit log.
 	Reason string `json:"reason,omitempty"`
-	// Note says what else an operator should know.
+	// Note is a remark for the operator.
 	Note string `json:"note,omitempty"`
 }
 
-// Explanation tells how a token fares.
+// Explanation is the result of every check of a token.
 type Explanation struct {
 	// Accepted reports whether Verify accepts the token.
 	Accepted bool `json:"accepted"`
-	// Undecided tells that only the token's issuer knows, whom nobody asks for an explanation.
+	// Undecided means that only the token's issuer can decide, which Explain does not ask.
 	Undecided bool      `json:"undecided,omitempty"`
 	Findings  []Finding `json:"findings"`
-	// Claims are what a token says whose signature is good; nil for any other, since anybody can write anything.
+	// Claims are set only if the signature is valid: anybody can write unsigned claims.
 	Claims *AccessToken `json:"-"`
 }
 
-// Explain runs the checks of Verify on a token, past the cache, and says which pass and which fail. Checks that need
-// something that an earlier one could not provide are not reached; the others run, so that one look shows every fault.
+// Explain runs the checks of Verify on a token, without the cache, and returns their outcomes. It continues after a
+// failure, so that one run shows every fault. A check whose input is missing is not reached.
 func (v *Verifier) Explain(token string, audiences []string) Explanation {
-	c := &candidate{verifier: v, token: token, audience: audience{wanted: audiences}}
+	c := &unverifiedToken{verifier: v, token: token, audience: audience{wanted: audiences}}
 	x := Explanation{Accepted: true}
 	record := func(s step, reachable bool) bool {
 		f := c.finding(s, reachable)
@@ -50,7 +50,7 @@ func (v *Verifier) Explain(token string, audiences []string) Explanation {
 		x.Findings = append(x.Findings, f)
 		return passed
 	}
-	for _, s := range verification {
+	for _, s := range verificationSteps {
 		if s.name == "tag" && v.macs.Load() == nil {
 			continue
 		}
@@ -60,7 +60,7 @@ func (v *Verifier) Explain(token string, audiences []string) Explanation {
 		}
 	}
 	record(step{"revocation", "neither the token nor its family, user, client, organisation or key is revoked",
-		func(c *candidate) error {
+		func(c *unverifiedToken) error {
 			if err := v.checkFresh(v.now()); err != nil {
 				return err
 			}
@@ -69,8 +69,8 @@ func (v *Verifier) Explain(token string, audiences []string) Explanation {
 	return x
 }
 
-// finding makes a check, if what it reads is there.
-func (c *candidate) finding(s step, reachable bool) Finding {
+// finding runs a check if its input is available.
+func (c *unverifiedToken) finding(s step, reachable bool) Finding {
 	f := Finding{Check: s.name, Promise: c.verifier.rules.promise(s), Outcome: CheckNotReached}
 	if !reachable {
 		return f
@@ -85,7 +85,7 @@ func (c *candidate) finding(s step, reachable bool) Finding {
 	return f
 }
 
-// promise is what a check asks of an issuer's tokens. Less is asked of those of others.
+// promise returns what a check demands of an issuer's tokens. It demands less of external issuers.
 func (r *tokenRules) promise(s step) string {
 	if !r.trusted {
 		return s.promise
@@ -111,8 +111,8 @@ func (r *tokenRules) promise(s step) string {
 	return s.promise
 }
 
-// reaches reports whether what a check reads is there.
-func (c *candidate) reaches(check string) bool {
+// reaches reports whether the input of a check is available.
+func (c *unverifiedToken) reaches(check string) bool {
 	switch check {
 	case "tag", "form":
 		return true
@@ -127,9 +127,9 @@ func (c *candidate) reaches(check string) bool {
 	}
 }
 
-// ExplainStranger says of a JWT that names none of the known issuers what is wrong with it.
+// ExplainStranger explains a JWT that names no known issuer.
 func ExplainStranger(token string, known []string) Explanation {
-	f := (&candidate{verifier: new(Verifier), token: token}).finding(stepForm, true)
+	f := (&unverifiedToken{verifier: new(Verifier), token: token}).finding(stepForm, true)
 	if f.Outcome == CheckPassed {
 		f = Finding{
 			Check: "issuer", Promise: "iss is an issuer that is known here: " + strings.Join(known, ", "),

@@ -8,16 +8,16 @@ import (
 func countSignatures(t *testing.T) *int {
 	t.Helper()
 	counted := new(int)
-	for i := range verification {
-		if verification[i].name != "signature" {
+	for i := range verificationSteps {
+		if verificationSteps[i].name != "signature" {
 			continue
 		}
-		look := verification[i].run
-		verification[i].run = func(c *candidate) error {
+		look := verificationSteps[i].run
+		verificationSteps[i].run = func(c *unverifiedToken) error {
 			*counted++
 			return look(c)
 		}
-		t.Cleanup(func() { verification[i].run = look })
+		t.Cleanup(func() { verificationSteps[i].run = look })
 		return counted
 	}
 	t.Fatal("there is no step that looks at signatures")

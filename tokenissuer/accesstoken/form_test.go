@@ -90,9 +90,9 @@ func TestG33HostileFormsCostLittle(t *testing.T) {
 	braces := base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte("{"), 6000))
 	nested := tokentest.Encode(testkeys.Header(key)) + "." + tokentest.Encode(`{"x":`+strings.Repeat("[", 5900)) + "." + tokentest.Encode("x")
 	for name, v := range map[string]struct {
-		token  string
-		most   int64
-		reason string
+		token   string
+		peakLen int64
+		reason  string
 	}{
 		"a million dots":       {strings.Repeat(".", 1_000_000), 16 << 10, "token_too_long"},
 		"8 KiB of dots":        {strings.Repeat(".", MaxTokenBytes), 16 << 10, "token_malformed"},
@@ -103,8 +103,8 @@ func TestG33HostileFormsCostLittle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g.refuses(t, v.token, v.reason)
-			if n := allocatedBytes(func() { _, _ = g.verifier.Verify(v.token, g.audiences) }); n > v.most {
-				t.Errorf("%d bytes allocated, want at most %d", n, v.most)
+			if n := allocatedBytes(func() { _, _ = g.verifier.Verify(v.token, g.audiences) }); n > v.peakLen {
+				t.Errorf("%d bytes allocated, want at most %d", n, v.peakLen)
 			}
 		})
 	}

@@ -7,17 +7,17 @@ import (
 	"sync/atomic"
 )
 
-// maxSeenHeaders is how many headers are remembered. An issuer has about one a key.
+// maxSeenHeaders bounds the cache. An issuer uses about one header for each key.
 const maxSeenHeaders = 64
 
-// headerCache remembers the headers of good tokens as they are spelled, so that they are not read each time. A header that is
-// well formed says nothing yet: everything in it is judged for every token.
+// headerCache caches parsed headers of tokens with a valid signature, by their spelling. Every token's header is still
+// checked; the cache only saves the parsing.
 type headerCache struct {
 	mu    sync.Mutex
-	known atomic.Pointer[map[string]*joseHeader] // never changed
+	known atomic.Pointer[map[string]*joseHeader] // the map is immutable
 }
 
-// seenHeaders are of all issuers: how a header is to be read does not depend on whose it is.
+// seenHeaders serves all issuers, because parsing does not depend on the issuer.
 var seenHeaders headerCache
 
 func (c *headerCache) find(part string) *joseHeader {
@@ -27,8 +27,7 @@ func (c *headerCache) find(part string) *joseHeader {
 	return nil
 }
 
-// add remembers a header of a token whose signature is good. When there are too many it begins anew: somebody writes each
-// of his headers differently.
+// add caches the header of a token with a valid signature. A full cache is emptied: some issuer varies its headers.
 func (c *headerCache) add(part string, header *joseHeader) {
 	if c.find(part) != nil {
 		return
@@ -39,6 +38,6 @@ func (c *headerCache) add(part string, header *joseHeader) {
 	if known := c.known.Load(); known != nil && len(*known) < maxSeenHeaders {
 		maps.Copy(next, *known)
 	}
-	next[strings.Clone(part)] = header // the part would keep the whole token
+	next[strings.Clone(part)] = header // a substring would retain the whole token
 	c.known.Store(&next)
 }

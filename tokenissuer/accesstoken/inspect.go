@@ -12,16 +12,16 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Inspection is what a text is and what it says of itself. Nobody has verified any of it.
+// Inspection describes a text and what it claims. Nothing in it is verified.
 type Inspection struct {
-	// What it is, in words for an operator.
+	// What describes the kind of text for an operator.
 	What string
-	// Header and Claims are the JSON objects of a JWT; nil where there is none that can be read.
+	// Header and Claims are the JSON objects of a JWT; nil if they cannot be parsed.
 	Header, Claims jsontext.Value
 }
 
-// Inspect says what an operator has at hand, whoever has made it. It is more lenient than the gate, verifies nothing and
-// repeats nothing of a text that may be a secret.
+// Inspect describes any text that an operator has at hand. It is more lenient than the gate, verifies nothing, and does
+// not repeat text that may be a secret.
 func Inspect(text string) Inspection {
 	first, rest, _ := strings.Cut(text, ".")
 	header := readObject(first)
@@ -32,7 +32,7 @@ func Inspect(text string) Inspection {
 		Encryption string `json:"enc"`
 	}
 	if header != nil {
-		_ = json.Unmarshal(header, &named) // members of another type stay empty
+		_ = json.Unmarshal(header, &named) // members of other types stay empty
 	}
 	switch parts := strings.Count(text, ".") + 1; {
 	case text == "":
@@ -59,24 +59,23 @@ func Inspect(text string) Inspection {
 	return Inspection{What: "no token: it has characters that no token has"}
 }
 
-// readObject decodes a part of a JWT, with padding or without; nil when it is no JSON object.
+// readObject decodes a part of a JWT, with or without padding. It returns nil if that is not a JSON object.
 func readObject(part string) jsontext.Value {
 	text, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(part, "="))
 	if err != nil || len(text) == 0 || len(text) > MaxTokenBytes || tooDeep(text) {
 		return nil
 	}
 	object := jsontext.Value(text)
-	if !object.IsValid() || object.Compact() != nil || object.Kind() != '{' { // nor one with a name that is there twice
+	if !object.IsValid() || object.Compact() != nil || object.Kind() != '{' { // IsValid also refuses duplicate names
 		return nil
 	}
 	return object
 }
 
-// maxPrintable bounds what is shown of one unverified text.
+// maxPrintable bounds the output of Printable, in bytes of its argument.
 const maxPrintable = 200
 
-// Printable is a text that nobody has verified, for a terminal: what could move the cursor or hide itself is escaped, and
-// what is long is cut.
+// Printable escapes unverified text for a terminal, so that it cannot move the cursor or hide, and truncates it.
 func Printable(text string) string {
 	var b strings.Builder
 	for i, r := range text {

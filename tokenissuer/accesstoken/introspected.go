@@ -10,21 +10,20 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Introspected is what another issuer says of a token of its own that is active (RFC 7662 §2.2). It is shared between
-// requests and never changed.
+// Introspected is another issuer's statement that one of its tokens is active (RFC 7662 §2.2). It is immutable.
 type Introspected struct {
 	token     *AccessToken
 	notBefore *int64
 }
 
-// introspectedRules are those of claims that come from the issuer itself, at the time of the question.
+// introspectedRules apply to claims that come fresh from the issuer itself.
 var introspectedRules = tokenRules{leeway: TrustedLeeway, trusted: true, undated: true, complete: func(p *payload, _ string) bool {
 	return p.Subject != ""
 }}
 
-// ParseIntrospection reads an issuer's answer about a token. Until is how long the answer stands, and the end of a token
-// whose end it does not tell. The error is an *Error: invalid_token for a token that is inactive, not for access or not
-// said to be for anybody, and temporarily_unavailable for what is no answer.
+// ParseIntrospection parses an introspection response. Until is the expiry of the response, and of a token without exp.
+// The error is an *Error: invalid_token for a token that is inactive, not an access token or without audience, and
+// temporarily_unavailable for a malformed response.
 func ParseIntrospection(data []byte, tokens TrustedTokens, until time.Time) (*Introspected, error) {
 	if err := checkActive(data); err != nil {
 		return nil, err
@@ -50,7 +49,7 @@ func ParseIntrospection(data []byte, tokens TrustedTokens, until time.Time) (*In
 
 func answerMalformed(cause error) error { return oauth.Unavailable("introspection_malformed", cause) }
 
-// checkActive wants the JSON boolean true: a text or a number is none, whatever it looks like.
+// checkActive requires the JSON boolean true; strings and numbers do not count.
 func checkActive(data []byte) error {
 	var answer struct {
 		Active jsontext.Value `json:"active"`
@@ -68,8 +67,8 @@ func checkActive(data []byte) error {
 	return nil
 }
 
-// completeAnswer refuses answers about what is no access token of the issuer, and adds what such an answer may leave out.
-// Who the token is for may not be left out: everybody could then show us what was meant for somebody else.
+// completeAnswer refuses responses about anything but an access token of the issuer, and fills in claims that a response
+// may omit. It requires aud: without it, a client could use a token here that was meant for somebody else.
 func (p *payload) completeAnswer(issuer string) error {
 	others, err := p.others()
 	if err != nil {
@@ -99,13 +98,13 @@ func (p *payload) completeAnswer(issuer string) error {
 	return nil
 }
 
-// isBearer reports whether the type of a token, if it is told, is the one that RFC 6750 registers.
+// isBearer reports whether token_type, if present, is the one of RFC 6750.
 func (o otherClaims) isBearer() bool {
 	kind := "Bearer"
 	return o.read("token_type", &kind) == nil && strings.EqualFold(kind, "Bearer")
 }
 
-// Verify returns the token if it is good now, for one of the audiences. The error is an invalid_token.
+// Verify returns the token if it is valid now for one of the audiences. The error is an invalid_token.
 func (i *Introspected) Verify(audiences []string, now time.Time) (*AccessToken, error) {
 	if err := i.CheckExpiry(now); err != nil {
 		return nil, err
@@ -119,13 +118,13 @@ func (i *Introspected) Verify(audiences []string, now time.Time) (*AccessToken, 
 	return i.token, nil
 }
 
-// CheckExpiry refuses a token that has ended.
+// CheckExpiry returns an invalid_token if the token has expired.
 func (i *Introspected) CheckExpiry(now time.Time) error {
 	return i.token.checkExpiry(now, TrustedLeeway)
 }
 
-// ExpiresAt is when the token ends.
+// ExpiresAt returns the token's expiry.
 func (i *Introspected) ExpiresAt() time.Time { return i.token.ExpiresAt }
 
-// Size estimates the bytes that it takes in memory.
+// Size estimates the memory that it uses, in bytes.
 func (i *Introspected) Size() uint32 { return i.token.Size() }

@@ -15,60 +15,60 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// The MAC in a token's jti is 72 bits of an HMAC over everything else that is signed, header and claims as they are
-// spelled in the token. Claims sets of ours begin with jti, whose first part has one length: so the MAC has one place,
-// which is found without reading anything, and it fills whole groups of base64url.
+// The MAC in a token's jti is 72 bits of an HMAC over everything else that is signed, in its base64url form. Our claims
+// sets begin with jti, whose first part has a fixed length. So the MAC has a fixed position, is found without parsing,
+// and fills whole groups of base64url.
 const (
-	macLength = 12
-	macStart  = (len(claimsOpening) + oauth.IDLength) / 3 * 4 // in the second part of a token
-	macSpan   = macLength / 3 * 4
-	macBytes  = macLength / 4 * 3
-	macPlace  = "AAAAAAAAAAAA" // where the MAC will be
+	macLength      = 12
+	macStart       = (len(claimsOpening) + oauth.IDLength) / 3 * 4 // in the second part of a token
+	macSpan        = macLength / 3 * 4
+	macBytes       = macLength / 4 * 3
+	macPlaceholder = "AAAAAAAAAAAA" // reserves room for the MAC
 )
 
 // claimsOpening is how the claims set of every token of ours begins.
 const claimsOpening = `{"jti":"`
 
-// Both would be negative if the MAC were not of whole groups.
+// Compile errors unless the MAC fills whole groups.
 const (
 	_ = -uint((len(claimsOpening) + oauth.IDLength) % 3)
-	_ = -uint(len(macPlace) - macLength)
+	_ = -uint(len(macPlaceholder) - macLength)
 )
 
-// JTIMAC makes and checks the MACs in the jti of an issuer's access tokens, with a key that all of its nodes derive from the
-// master key. A MAC accepts nothing. It is checked before the signature, so that a forged token costs no public-key
+// JTIMAC computes and checks the MACs in the jti of an issuer's access tokens. All nodes derive its key from the master
+// key. A valid MAC proves nothing; it is checked before the signature so that forged tokens cost no public-key
 // cryptography.
 type JTIMAC struct {
 	macs sync.Pool // of *jtiHMAC
-	// requiredFrom is when the last token without a MAC has expired; zero: nobody knows.
+	// requiredFrom is when the last token without a MAC expires; zero: unknown.
 	requiredFrom time.Time
 }
 
-// jtiHMAC is an HMAC with the room for its result.
+// jtiHMAC is an HMAC with a buffer for its result.
 type jtiHMAC struct {
 	hash.Hash
 	sum [sha256.Size]byte
 }
 
-// NewJTIMAC returns the JTIMAC of a master key.
 func NewJTIMAC(master *keys.MasterKey) *JTIMAC {
 	key, requiredFrom := master.JTIMAC()
 	t := &JTIMAC{requiredFrom: requiredFrom}
 	t.macs.New = func() any {
 		m := &jtiHMAC{Hash: hmac.New(sha256.New, key)}
-		m.Reset() // from now on it begins with the key taken in
+		m.Reset() // computes the key's inner state once
 		return m
 	}
 	return t
 }
 
-// areRequired reports whether no living token of ours can be without a MAC.
-func (t *JTIMAC) areRequired(now time.Time) bool {
+// required reports whether every valid token of ours must have a MAC.
+func (t *JTIMAC) required(now time.Time) bool {
 	return !t.requiredFrom.IsZero() && !now.Before(t.requiredFrom)
 }
 
-// of returns the MAC of a token, in base64url once and twice. The parts are what is signed before the MAC and after it.
-func (t *JTIMAC) of(before, after string) (mac [macLength]byte, spelled [macSpan]byte) {
+// compute returns the MAC compute a token, encoded once as in the jti and twice as in the token. Before and after are the
+// signed text around it.
+func (t *JTIMAC) compute(before, after string) (mac [macLength]byte, spelled [macSpan]byte) {
 	m := t.macs.Get().(*jtiHMAC) //nolint:forcetypeassert // New makes no other
 	m.Reset()
 	_, _ = m.Write(oauth.BytesOf(before)) // never fails
@@ -80,34 +80,34 @@ func (t *JTIMAC) of(before, after string) (mac [macLength]byte, spelled [macSpan
 	return mac, spelled
 }
 
-// check reports whether a token says just what one that we have signed says. It says nothing of the signature.
+// check reports whether the MAC matches the rest of the token. It does not check the signature.
 func (t *JTIMAC) check(token string) bool {
 	first, last := strings.IndexByte(token, '.'), strings.LastIndexByte(token, '.')
 	start := first + 1 + macStart
 	if first < 0 || start+macSpan > last {
 		return false
 	}
-	_, spelled := t.of(token[:start], token[start+macSpan:last])
+	_, spelled := t.compute(token[:start], token[start+macSpan:last])
 	return subtle.ConstantTimeCompare(spelled[:], oauth.BytesOf(token[start:start+macSpan])) == 1
 }
 
-// put writes the MAC into what is about to be signed, whose jti ends with macPlace, and returns it.
-func (t *JTIMAC) put(unsigned []byte) (mac string) {
+// insert replaces macPlaceholder in the unsigned token by the MAC, and returns the MAC as it is in the jti.
+func (t *JTIMAC) insert(unsigned []byte) (mac string) {
 	text := oauth.Written(unsigned)
 	start := strings.IndexByte(text, '.') + 1 + macStart
-	short, spelled := t.of(text[:start], text[start+macSpan:])
+	short, spelled := t.compute(text[:start], text[start+macSpan:])
 	copy(unsigned[start:], spelled[:])
 	return string(short[:])
 }
 
-// SignedToken is a token that was signed a moment ago.
+// SignedToken is a newly signed token.
 type SignedToken struct {
 	// Text is the token in the compact serialisation.
 	Text string
-	mac  string // empty: it has none, and jti ends before it
+	mac  string // empty: jti has no MAC
 }
 
-// ID is the jti of the token, whose claims were written with another.
+// ID returns the final jti, given the one in the claims that were signed.
 func (s *SignedToken) ID(written string) string {
 	if s.mac == "" {
 		return written
@@ -115,23 +115,23 @@ func (s *SignedToken) ID(written string) string {
 	return written[:oauth.IDLength] + s.mac + written[oauth.IDLength+macLength:]
 }
 
-// generationMark stands before the generation in a jti. It is in no id and in no MAC.
+// generationMark precedes the generation in a jti. It occurs in no id and no MAC.
 const generationMark = "."
 
-// GenerationOf returns with which of its family's refresh tokens the token of that jti came; 0: with none, or it was issued by a
-// build that did not say.
+// GenerationOf returns the generation of the refresh token that was issued with the token of that jti. It returns 0 if
+// there was none, or if an older build issued the token.
 func GenerationOf(jti string) int64 {
 	_, digits, _ := strings.Cut(jti, generationMark)
-	generation, _ := strconv.ParseInt(digits, 10, 64) // 0 when it is none
+	generation, _ := strconv.ParseInt(digits, 10, 64) // 0 on an error
 	return generation
 }
 
-// NewID returns the jti of a token that is about to be signed, with a place for its MAC. Of a token that comes with a
-// refresh token the generation of that stands at the end.
+// NewID returns the jti for a token that is about to be signed, with a placeholder for its MAC and the generation of the
+// refresh token issued with it, if any.
 func (t *JTIMAC) NewID(generation int64) string {
 	id := oauth.NewID()
 	if t != nil {
-		id += macPlace
+		id += macPlaceholder
 	}
 	if generation > 0 {
 		id += generationMark + strconv.FormatInt(generation, 10)
@@ -139,11 +139,11 @@ func (t *JTIMAC) NewID(generation int64) string {
 	return id
 }
 
-// Sign returns a token of claims whose jti is a NewID. A nil JTIMAC makes tokens without MACs.
+// Sign signs claims whose jti is a NewID. A nil JTIMAC signs without a MAC.
 func (t *JTIMAC) Sign(key *keys.SigningKey, claims []byte) (s SignedToken, err error) {
 	unsigned := key.Unsigned(claims)
 	if t != nil {
-		s.mac = t.put(unsigned)
+		s.mac = t.insert(unsigned)
 	}
 	s.Text, err = key.Finish(unsigned)
 	return s, err

@@ -64,11 +64,11 @@ func TestEveryChangedCharacterIsRefused(t *testing.T) {
 func TestAMACAcceptsNothing(t *testing.T) {
 	g := newMACGate(t)
 	claims := g.claims("jti", "")
-	claims = claimsOpening + oauth.NewID() + macPlace + `",` + claims[1:]
+	claims = claimsOpening + oauth.NewID() + macPlaceholder + `",` + claims[1:]
 	for _, algorithm := range testkeys.Algorithms {
 		ours := g.signing[algorithm]
 		unsigned := ours.Unsigned([]byte(claims))
-		g.macs.put(unsigned)
+		g.macs.insert(unsigned)
 		forged := testkeys.SignInput(testkeys.Foreign()[algorithm], string(unsigned))
 		for range 3 {
 			got, err := g.verifier.Verify(forged, g.audiences)
@@ -167,11 +167,11 @@ func TestUpgradeToMACs(t *testing.T) {
 		t.Fatal(err)
 	}
 	off := loadMaster(t, st, tokentest.Start)
-	if NewJTIMAC(off).areRequired(tokentest.Start.AddDate(50, 0, 0)) {
+	if NewJTIMAC(off).required(tokentest.Start.AddDate(50, 0, 0)) {
 		t.Error("MACs are required though nobody has noted since when there are any")
 	}
 	st.write = nil
-	if early := loadMaster(t, st, tokentest.Start.AddDate(-2, 0, 0)); NewJTIMAC(early).areRequired(tokentest.Start.AddDate(50, 0, 0)) {
+	if early := loadMaster(t, st, tokentest.Start.AddDate(-2, 0, 0)); NewJTIMAC(early).required(tokentest.Start.AddDate(50, 0, 0)) {
 		t.Error("a clock that stood before the master key's birth says since when there are MACs")
 	}
 	first := NewJTIMAC(loadMaster(t, st, tokentest.Start))
@@ -202,7 +202,7 @@ func TestUpgradeToMACs(t *testing.T) {
 func TestMACsOfANewStore(t *testing.T) {
 	st := memstore.New()
 	for _, at := range []time.Time{tokentest.Start, tokentest.Start.AddDate(1, 0, 0)} {
-		if macs := NewJTIMAC(loadMaster(t, st, at)); !macs.requiredFrom.Equal(tokentest.Start) || !macs.areRequired(tokentest.Start) {
+		if macs := NewJTIMAC(loadMaster(t, st, at)); !macs.requiredFrom.Equal(tokentest.Start) || !macs.required(tokentest.Start) {
 			t.Errorf("required from %v", macs.requiredFrom)
 		}
 	}
@@ -221,12 +221,12 @@ func loadMaster(tb testing.TB, st store.KeyStore, now time.Time) *keys.MasterKey
 func FuzzJTIMAC(f *testing.F) {
 	macs := NewJTIMAC(testkeys.Master(f, 7, tokentest.Start))
 	key := testkeys.Fixed(f)[oauth.ES256]
-	genuineClaims := []byte(claimsOpening + strings.Repeat("a", oauth.IDLength) + macPlace + `","iss":"` + tokentest.Issuer + `"}`)
+	genuineClaims := []byte(claimsOpening + strings.Repeat("a", oauth.IDLength) + macPlaceholder + `","iss":"` + tokentest.Issuer + `"}`)
 	unsigned := key.Unsigned(genuineClaims)
-	tag := macs.put(unsigned)
+	tag := macs.insert(unsigned)
 	genuine := string(unsigned)
 	genuineHeader, _, _ := strings.Cut(genuine, ".")
-	payload := strings.Replace(string(genuineClaims), macPlace, tag, 1)
+	payload := strings.Replace(string(genuineClaims), macPlaceholder, tag, 1)
 	jti := strings.Repeat("a", oauth.IDLength)
 	f.Add(genuineHeader, []byte(payload))
 	for _, claims := range []string{

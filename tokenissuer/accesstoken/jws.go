@@ -10,10 +10,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// MaxTokenBytes is the longest access token that is looked at.
+// MaxTokenBytes is the maximum length of an access token.
 const MaxTokenBytes = 8 << 10
 
-// jws is a compact JWS (RFC 7515 §7.1) whose form is sound and whose signature nobody has checked.
+// jws is a well-formed compact JWS (RFC 7515 §7.1) whose signature is not verified.
 type jws struct {
 	header       *joseHeader
 	signingInput string
@@ -21,7 +21,7 @@ type jws struct {
 	signature    []byte
 }
 
-// joseHeader holds the members we understand (RFC 7515 §4.1). Names are case-sensitive, duplicates an error.
+// joseHeader holds the header parameters of RFC 7515 §4.1. Names are case-sensitive; duplicates are an error.
 type joseHeader struct {
 	Algorithm string         `json:"alg"`
 	Type      string         `json:"typ"`
@@ -33,8 +33,8 @@ type joseHeader struct {
 	media string // mediaType of Type
 }
 
-// parseJWS takes a token apart. Length and dots are judged before any byte is decoded, so that a hostile token costs
-// next to nothing. Only canonical base64url is read: one token has one spelling.
+// parseJWS parses a token. It checks length and dots before it decodes anything, so that hostile input is cheap. It
+// accepts only canonical base64url, so each token has one spelling.
 func parseJWS(token string) (*jws, error) {
 	j := new(jws)
 	if err := j.parse(token, nil); err != nil {
@@ -43,7 +43,7 @@ func parseJWS(token string) (*jws, error) {
 	return j, nil
 }
 
-// checkParts judges length and dots. What fails here is not even worth a digest.
+// checkParts checks length and dots, before the token is even hashed.
 func checkParts(token string) error {
 	switch {
 	case len(token) > MaxTokenBytes:
@@ -54,7 +54,7 @@ func checkParts(token string) error {
 	return nil
 }
 
-// parse is parseJWS with a buffer in which payload and signature are put, as far as there is room.
+// parse is like parseJWS, but stores payload and signature in buffer as far as they fit.
 func (j *jws) parse(token string, buffer []byte) error {
 	if err := checkParts(token); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (j *jws) parse(token string, buffer []byte) error {
 	return err
 }
 
-// parseHeader reads the first part of a token.
+// parseHeader parses the first part of a token.
 func parseHeader(part string) (*joseHeader, error) {
 	text, err := oauth.DecodeBase64URL(nil, part)
 	if err != nil {
@@ -90,7 +90,7 @@ func parseHeader(part string) (*joseHeader, error) {
 	if err := json.Unmarshal(text, h); err != nil || text[0] != '{' {
 		return nil, errHeaderMalformed
 	}
-	// An extension that we do not understand must not be ignored (RFC 7515 §4.1.11); we understand none. An unencoded
+	// An extension that we do not understand must not be ignored (RFC 7515 §4.1.11), and we understand none. An unencoded
 	// payload (RFC 7797) would change what is signed.
 	if h.Critical != nil || h.Base64 != nil {
 		return nil, errHeaderExtension
@@ -99,7 +99,7 @@ func parseHeader(part string) (*joseHeader, error) {
 	return h, nil
 }
 
-// mediaType is typ in lower case, without the prefix that may be left out (RFC 7515 §4.1.9).
+// mediaType returns typ in lower case, without the optional prefix (RFC 7515 §4.1.9).
 func mediaType(typ string) string {
 	typ = strings.ToLower(typ)
 	if subtype, prefixed := strings.CutPrefix(typ, "application/"); prefixed && subtype != "" {
@@ -108,11 +108,11 @@ func mediaType(typ string) string {
 	return typ
 }
 
-// maxDepth is how deep the JSON in a token may nest. No claim we know nests more than once; a decoder would pay for
-// every level that a hostile token opens.
+// maxDepth bounds the nesting of JSON in a token. Claims nest little, and a decoder pays for every level that a hostile
+// token opens.
 const maxDepth = 16
 
-// tooDeep counts the brackets outside strings.
+// tooDeep reports whether JSON nests deeper than maxDepth.
 func tooDeep(data []byte) bool {
 	depth, quoted := 0, false
 	for i := 0; i < len(data); i++ {
@@ -133,7 +133,7 @@ func tooDeep(data []byte) bool {
 	return false
 }
 
-// verify checks the signature under a key. The header's alg must be the key's; it selects nothing (RFC 8725 §3.1).
+// verify verifies the signature with a key. The header's alg must be the key's; it selects nothing (RFC 8725 §3.1).
 func (j *jws) verify(key *keys.VerificationKey) error {
 	if err := j.checkAlgorithm(key); err != nil {
 		return err

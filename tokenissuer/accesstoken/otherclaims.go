@@ -10,10 +10,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// claimMembers are the members of a claim that is an object, in no order.
+// claimMembers are the members of a claim that is an object, unordered.
 type claimMembers []claimMember
 
-// claimMember has texts, or members of its own.
+// claimMember has either texts or nested members.
 type claimMember struct {
 	name    string
 	texts   []string
@@ -29,8 +29,8 @@ func (m claimMembers) member(name string) claimMember {
 	return claimMember{}
 }
 
-// find follows a path. At each step the longest beginning counts that is the name of an object, and what the rest names there:
-// whatever a name looks like, a path has one meaning.
+// find resolves a path. At each step the longest prefix that names an object wins, so every path has one meaning even if
+// names contain dots.
 func (m claimMembers) find(path string) []string {
 	for end := strings.LastIndexByte(path, '.'); end > 0; end = strings.LastIndexByte(path[:end], '.') {
 		inner, rest := m.member(path[:end]).members, path[end+1:]
@@ -45,7 +45,7 @@ func (m claimMembers) find(path string) []string {
 	return nil
 }
 
-// size estimates the bytes in memory.
+// size estimates the memory used, in bytes.
 func (m claimMembers) size() int {
 	const header = 16
 	n := 0
@@ -58,9 +58,9 @@ func (m claimMembers) size() int {
 	return n
 }
 
-// readExtra reads the claims that payload has no field for. Nulls, and arrays of anything but texts, numbers and booleans, are left
-// out: nothing can be required of them or forwarded. A name that differs from one of ours in case alone is an error:
-// there are readers behind us that would take it for ours.
+// readExtra parses the claims that payload has no field for. It omits nulls, and arrays with other elements than strings,
+// numbers and booleans: rules cannot require them, and they cannot be forwarded. It fails for a name that differs from a
+// registered one only in case, because other readers would confuse the two.
 func (t *AccessToken) readExtra(raw jsontext.Value) error {
 	if len(raw) == 0 {
 		return nil

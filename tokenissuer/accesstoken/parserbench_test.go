@@ -28,8 +28,8 @@ func (*parsedClaims) GetAudience() (jwt.ClaimStrings, error)  { return nil, nil 
 
 // verifyByParser is what Verify would be with golang-jwt's parser behind the strict reading: it decodes header and claims and
 // verifies the signature; whatever else the steps check they check of what it has read.
-func (c *candidate) verifyByParser(parser *jwt.Parser, public any) error {
-	for _, step := range verification {
+func (c *unverifiedToken) verifyByParser(parser *jwt.Parser, public any) error {
+	for _, step := range verificationSteps {
 		var err error
 		switch step.name {
 		case "signature":
@@ -54,11 +54,11 @@ func BenchmarkFirstSightByParser(b *testing.B) {
 	for _, algorithm := range testkeys.Algorithms {
 		g := newMACGate(b)
 		token, _ := g.issue(b, algorithm)
-		c := &candidate{verifier: g.verifier, token: token, audience: audience{wanted: g.audiences}, buffer: make([]byte, 0, MaxTokenBytes)}
+		c := &unverifiedToken{verifier: g.verifier, token: token, audience: audience{wanted: g.audiences}, buffer: make([]byte, 0, MaxTokenBytes)}
 		b.Run(string(algorithm)+"/Ours", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				*c = candidate{verifier: c.verifier, token: c.token, audience: c.audience, buffer: c.buffer}
+				*c = unverifiedToken{verifier: c.verifier, token: c.token, audience: c.audience, buffer: c.buffer}
 				if _, err := c.verify(); err != nil {
 					b.Fatal(err)
 				}
@@ -69,7 +69,7 @@ func BenchmarkFirstSightByParser(b *testing.B) {
 		b.Run(string(algorithm)+"/Parser", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				*c = candidate{verifier: c.verifier, token: c.token, audience: c.audience, buffer: c.buffer}
+				*c = unverifiedToken{verifier: c.verifier, token: c.token, audience: c.audience, buffer: c.buffer}
 				if err := c.verifyByParser(parser, public); err != nil {
 					b.Fatal(err)
 				}

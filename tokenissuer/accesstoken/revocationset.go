@@ -12,24 +12,24 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// RevocationSet answers on every request whether a token is revoked. It lives in memory and is fed by the store.
-// The zero value is not usable; see NewRevocationSet.
+// RevocationSet reports on every request whether a token is revoked. It is in memory and is fed by the store. It is safe
+// for concurrent use. Create one with NewRevocationSet.
 type RevocationSet struct {
 	mu      sync.RWMutex
 	entries map[revocationKey]revocationEntry
-	most    int // entries that there were at once since the map was made
+	peakLen int // largest len(entries) since the map was made
 
 	generation atomic.Uint64
-	freshAt    atomic.Int64 // Unix seconds of the last successful look at the store
+	freshAt    atomic.Int64 // Unix seconds of the last successful poll of the store
 }
 
-// revocationKey is a digest, so that an entry costs the same whatever the id's length.
+// revocationKey is a digest, so that all entries have the same size.
 type revocationKey [16]byte
 
-// revocationEntry holds Unix seconds. Times before 1970 and after 2106 do not occur.
+// revocationEntry holds Unix seconds, clamped to the years 1970 to 2106.
 type revocationEntry struct{ issuedUntil, expiresAt uint32 }
 
-// NewRevocationSet returns an empty set that has never been fresh.
+// NewRevocationSet returns an empty set whose age is infinite.
 func NewRevocationSet() *RevocationSet {
 	s := &RevocationSet{entries: make(map[revocationKey]revocationEntry)}
 	s.freshAt.Store(math.MinInt64)
@@ -41,10 +41,10 @@ func keyOf(kind store.RevocationKind, id string) revocationKey {
 	return revocationKey(digest[:16])
 }
 
-// addedAtOnce is how many entries go into the set, or out of it, before the gate gets its turn.
+// addedAtOnce is how many entries are added or removed while holding the lock.
 const addedAtOnce = 256
 
-// Add puts revocations into the set. Of two for one id the wider wins.
+// Add adds revocations. Of two for the same id, the later times win.
 func (s *RevocationSet) Add(revocations ...store.Revocation) {
 	if len(revocations) == 0 {
 		return
@@ -52,7 +52,7 @@ func (s *RevocationSet) Add(revocations ...store.Revocation) {
 	for some := range slices.Chunk(revocations, addedAtOnce) {
 		s.add(some)
 	}
-	// The generation moves after the entries are in place: who sees the new one sees the entries too.
+	// Only now: whoever sees the new generation must see the entries too.
 	s.generation.Add(1)
 }
 
@@ -71,14 +71,14 @@ func (s *RevocationSet) add(revocations []store.Revocation) {
 		old := s.entries[keys[i]]
 		s.entries[keys[i]] = revocationEntry{max(old.issuedUntil, entry.issuedUntil), max(old.expiresAt, entry.expiresAt)}
 	}
-	s.most = max(s.most, len(s.entries))
+	s.peakLen = max(s.peakLen, len(s.entries))
 }
 
 func clampSeconds(t time.Time) uint32 {
 	return uint32(min(max(t.Unix(), 0), math.MaxUint32))
 }
 
-// Revoked reports whether the token is revoked by any of its names.
+// Revoked reports whether the token, or anything it belongs to, is revoked.
 func (s *RevocationSet) Revoked(t *AccessToken) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -91,7 +91,7 @@ func (s *RevocationSet) Revoked(t *AccessToken) bool {
 	}
 	origin := t.Origin()
 	if origin.Issuer != t.Issuer {
-		origin.ID = "" // what another issuer calls its tokens
+		origin.ID = "" // another issuer's jti means nothing here
 	}
 	issued := clampSeconds(origin.IssuedAt)
 	return s.hits(store.RevokeToken, t.ID, issued) || s.hits(store.RevokeToken, origin.ID, issued) ||
@@ -103,7 +103,7 @@ func (s *RevocationSet) Revoked(t *AccessToken) bool {
 		s.hits(store.RevokeKey, t.KeyID, issued)
 }
 
-// RevokedFamily reports whether a family of tokens is revoked, with its user, its client or the user's organisation.
+// RevokedFamily reports whether the family, its user, its client or the user's organisation is revoked.
 func (s *RevocationSet) RevokedFamily(f *store.TokenFamily, organisation string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -112,7 +112,7 @@ func (s *RevocationSet) RevokedFamily(f *store.TokenFamily, organisation string)
 		s.hits(store.RevokeClient, f.ClientID, born) || s.hits(store.RevokeOrganisation, organisation, born)
 }
 
-// hitsActor reports whether somebody who acts with the token was revoked: what an admin has created ends with the admin.
+// hitsActor reports whether an actor of the token is revoked: tokens that an admin obtained end with the admin.
 func (s *RevocationSet) hitsActor(t *AccessToken, issued uint32) bool {
 	return slices.ContainsFunc(t.ActorChain(), func(a store.Actor) bool { return s.hits(store.RevokeUser, a.Subject, issued) })
 }
@@ -125,22 +125,22 @@ func (s *RevocationSet) hits(kind store.RevocationKind, id string, issued uint32
 	return ok && issued <= entry.issuedUntil
 }
 
-// Len is how many entries the set holds.
+// Len returns the number of entries.
 func (s *RevocationSet) Len() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return len(s.entries)
 }
 
-// Generation changes whenever something is added. Whoever found a token not revoked at a generation need not ask
-// again while it stands.
+// Generation changes whenever entries are added. A token that was not revoked at a generation is still not revoked while
+// the generation is the same.
 func (s *RevocationSet) Generation() uint64 { return s.generation.Load() }
 
-// MarkFresh records that at that time the set held all that the store had.
+// MarkFresh records that the set was complete at that time.
 func (s *RevocationSet) MarkFresh(at time.Time) { s.freshAt.Store(at.Unix()) }
 
-// Age is how long ago the set was last known to be complete. A time in the future, as after a clock was set back, says
-// nothing, and counts as never.
+// Age returns the time since the set was last known to be complete. A time in the future, as after a clock was set back,
+// counts as never.
 func (s *RevocationSet) Age(now time.Time) time.Duration {
 	fresh := s.freshAt.Load()
 	age := time.Duration(now.Unix()-fresh) * time.Second
@@ -150,7 +150,7 @@ func (s *RevocationSet) Age(now time.Time) time.Duration {
 	return age
 }
 
-// Expire drops entries whose last token has expired, and returns how many are left. The gate goes on meanwhile.
+// Expire removes entries whose last token has expired, and returns how many are left. It does not block Revoked for long.
 func (s *RevocationSet) Expire(now time.Time) int {
 	limit := clampSeconds(now)
 	for doomed := range slices.Chunk(s.expired(limit), addedAtOnce) {
@@ -158,14 +158,14 @@ func (s *RevocationSet) Expire(now time.Time) int {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.most > leastShrunk && len(s.entries) < s.most/4 {
-		// A map keeps the room that it once had.
-		s.entries, s.most = maps.Collect(maps.All(s.entries)), len(s.entries)
+	if s.peakLen > leastShrunk && len(s.entries) < s.peakLen/4 {
+		// Maps never shrink.
+		s.entries, s.peakLen = maps.Collect(maps.All(s.entries)), len(s.entries)
 	}
 	return len(s.entries)
 }
 
-// leastShrunk is the size from which on a set that has become much smaller gives its memory back.
+// leastShrunk is the size above which a set that has become much smaller is reallocated.
 const leastShrunk = 1 << 16
 
 func (s *RevocationSet) expired(limit uint32) (doomed []revocationKey) {
@@ -179,7 +179,7 @@ func (s *RevocationSet) expired(limit uint32) (doomed []revocationKey) {
 	return doomed
 }
 
-// drop looks again: an entry may have been widened since.
+// drop checks again: an entry may have been extended since.
 func (s *RevocationSet) drop(doomed []revocationKey, limit uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -47,7 +47,7 @@ const (
 
 func TestRFCVectorsAreAccepted(t *testing.T) {
 	bilbo, figure13 := wycheproofJWS(t, 345)
-	for _, v := range []struct{ name, key, token, alone string }{
+	for _, v := range []struct{ name, key, token, weighsCommon string }{
 		{"RFC 7515 A.2 RS256", tokentest.RFC7515A2Key, rfc7515A2Token, "RS256"},
 		{"RFC 7515 A.3 ES256", tokentest.RFC7515A3Key, rfc7515A3Token, "ES256"},
 		{"RFC 8037 A.4 and A.5 Ed25519", tokentest.RFC8037Key, rfc8037Token, "EdDSA"},
@@ -58,7 +58,7 @@ func TestRFCVectorsAreAccepted(t *testing.T) {
 				t.Error(err)
 			}
 			for _, a := range testkeys.Algorithms {
-				if err := acceptsJWS([]byte(v.key), v.token, []oauth.Algorithm{a}); (err == nil) != (string(a) == v.alone) {
+				if err := acceptsJWS([]byte(v.key), v.token, []oauth.Algorithm{a}); (err == nil) != (string(a) == v.weighsCommon) {
 					t.Errorf("%s alone: %v", a, err)
 				}
 			}

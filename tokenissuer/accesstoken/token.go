@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// AccessToken is a verified access token (RFC 9068 §2.2). It is shared between requests and never changed.
+// AccessToken is a verified access token (RFC 9068 §2.2). It is immutable, so requests can share it.
 type AccessToken struct {
 	Issuer   string
 	Subject  string
@@ -20,33 +20,32 @@ type AccessToken struct {
 	ClientID string
 	Scopes   oauth.Scopes
 	ID       string // jti
-	// IssuedAt is zero, and ExpiresAt when its issuer is asked again, where another issuer was asked about the token and did
-	// not say.
+	// IssuedAt is zero, and ExpiresAt the time of the next introspection, if an introspection response omitted them.
 	IssuedAt  time.Time
 	ExpiresAt time.Time
-	// KeyID is the kid of the key that signed it; empty: the token names none, as those of another issuer may.
+	// KeyID is the kid of the signing key; empty: the token has no kid, as another issuer's may.
 	KeyID string
 
-	// FamilyID (sid), Organisation (org), Role and AuthTime are set on user tokens only. Another issuer may name several
-	// organisations or roles: then these two are empty, and Claim has them.
+	// FamilyID (sid), Organisation (org), Role and AuthTime are set on user tokens only. If another issuer names several
+	// organisations or roles, the field is empty and Claim returns them.
 	FamilyID     string
 	Organisation string
 	Role         string
 	AuthTime     time.Time
 	// Actor (act) is the admin who obtained the token for the user (RFC 8693 §4.1).
 	Actor store.Actor
-	// earlierActors are those before Actor, the latest first.
+	// earlierActors are the actors before Actor, the latest first.
 	earlierActors []store.Actor
 
-	// extra holds the other claims, by name, each as its texts, and nested those that are objects.
+	// extra holds the other claims as texts, by name; nested holds those that are objects.
 	extra  map[string][]string
 	nested claimMembers
-	// endless: ExpiresAt is not the token's own.
+	// endless: the token has no exp, and ExpiresAt is not its own.
 	endless bool
 }
 
-// IsServerToken reports whether the token acts for a client alone. User ids and client ids are never equal, so equality
-// decides, whatever the name looks like.
+// IsServerToken reports whether the token acts for a client alone. User ids and client ids are disjoint, so equality
+// decides.
 func (t *AccessToken) IsServerToken() bool { return t.Subject == t.ClientID }
 
 // HasAudience reports whether the token is meant for one of the audiences.
@@ -61,10 +60,10 @@ func (t *AccessToken) HasAudience(audiences []string) bool {
 	return false
 }
 
-// Claim returns the texts of a claim by its name on the wire: one for a string, number or boolean, one for each
-// element of an array. Scope gives one text for each scope, and act the sub of the actor. A name that no claim has is a path
-// into objects, with dots between the names, as in realm_access.roles. It returns nil when the claim is absent, empty or
-// another object.
+// Claim returns the texts of a claim by its name on the wire: one for a string, number or boolean, and one for each
+// element of an array. Scope has one text for each scope, and act the sub of the actor. If there is no claim of that
+// name, the name is taken as a path into objects, separated by dots, as in realm_access.roles. Claim returns nil if the
+// claim is absent, empty or an object.
 func (t *AccessToken) Claim(name string) []string {
 	if one, ok := t.Text(name); ok {
 		return text(one)
@@ -81,8 +80,8 @@ func (t *AccessToken) Claim(name string) []string {
 	return t.nested.find(name)
 }
 
-// Text is Claim, without an allocation in most cases, for the claims that have one text at most; it is empty for one that is
-// absent. Not ok: the claim may have several.
+// Text is Claim for claims that have at most one text; empty means absent. It returns false for a claim that may have
+// several. It rarely allocates.
 func (t *AccessToken) Text(name string) (one string, ok bool) {
 	switch name {
 	case "iss":
@@ -111,7 +110,7 @@ func (t *AccessToken) Text(name string) (one string, ok bool) {
 	return "", false
 }
 
-// secondsText writes a time as claims have it; empty: there is none.
+// secondsText formats a time as a claim; zero becomes "".
 func secondsText(at time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -126,7 +125,7 @@ func text(s string) []string {
 	return []string{s}
 }
 
-// payload is the claims set as it stands in the token (RFC 9068 §2.2). Pointers tell absent from zero.
+// payload is the claims set on the wire (RFC 9068 §2.2). Pointers distinguish absent from zero.
 type payload struct {
 	Issuer       string      `json:"iss,omitzero"`
 	Subject      string      `json:"sub,omitzero"`
@@ -150,7 +149,7 @@ type payload struct {
 type actorClaim struct {
 	Subject  string `json:"sub"`
 	ClientID string `json:"client_id"`
-	// Before is who acted before.
+	// Before is the previous actor.
 	Before *actorClaim `json:"act,omitzero"`
 }
 
@@ -162,10 +161,9 @@ func (a *actorClaim) chain() (actors []store.Actor) {
 	return actors
 }
 
-// stringList is one string or an array of strings on the wire, as aud is (RFC 7519 §4.1.3).
+// stringList is a string or an array of strings on the wire, like aud (RFC 7519 §4.1.3).
 type stringList []string
 
-// UnmarshalJSONFrom reads either form.
 func (a *stringList) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	if d.PeekKind() == '"' {
 		var one string
@@ -178,19 +176,18 @@ func (a *stringList) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return json.UnmarshalDecode(d, (*[]string)(a))
 }
 
-// oneOrMany is a string in our own tokens, and may be an array of strings in those of others.
+// oneOrMany is a string in our tokens, and a string or an array of strings in those of others.
 type oneOrMany struct {
 	values stringList
 	array  bool
 }
 
-// UnmarshalJSONFrom reads either form.
 func (o *oneOrMany) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	o.array = d.PeekKind() == '['
 	return json.UnmarshalDecode(d, &o.values)
 }
 
-// scope is a string on the wire (RFC 9068 §2.2.3). Anything else grants nothing.
+// scope is a string on the wire (RFC 9068 §2.2.3). Any other type grants nothing.
 type scope string
 
 // UnmarshalJSONFrom reads a string and skips every other value.
@@ -201,8 +198,8 @@ func (s *scope) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return json.UnmarshalDecode(d, (*string)(s))
 }
 
-// AppendClaims writes the claims set of a token that we issue, as payload reads it. It is appended by hand, because every
-// token is paid for here. It fails for texts that are not UTF-8.
+// AppendClaims appends the claims set of a token that we issue to b. It is written by hand because it runs for every
+// token issued. It fails for texts that are not UTF-8.
 func AppendClaims(b []byte, t *AccessToken) ([]byte, error) {
 	var failed error
 	member := func(name, value string) {
@@ -219,7 +216,7 @@ func AppendClaims(b []byte, t *AccessToken) ([]byte, error) {
 	member("jti", t.ID) // claimsOpening
 	member("iss", t.Issuer)
 	member("sub", t.Subject)
-	if len(t.Audience) == 1 { // RFC 7519 §4.1.3: one audience may stand alone
+	if len(t.Audience) == 1 { // one audience may be a string (RFC 7519 §4.1.3)
 		member("aud", t.Audience[0])
 	} else if len(t.Audience) > 0 && failed == nil {
 		b = append(b, `,"aud":[`...)
@@ -261,25 +258,25 @@ func AppendClaims(b []byte, t *AccessToken) ([]byte, error) {
 		b = append(b, `,"act":`...)
 		member("sub", t.Actor.Subject)
 		member("client_id", t.Actor.ClientID)
-		b[open] = '{' // likewise
+		b[open] = '{' // replaces the first comma
 		b = append(b, '}')
 	}
 	if failed != nil {
 		return nil, fmt.Errorf("writing claims: %w", failed)
 	}
-	b[start] = '{' // in place of the first comma
+	b[start] = '{' // replaces the first comma
 	return append(b, '}'), nil
 }
 
-// registeredClaims are the names that payload has fields for.
+// registeredClaims are the claims that payload has fields for.
 var registeredClaims = []string{
 	"iss", "sub", "aud", "client_id", "scope", "iat", "exp", "nbf", "jti", "sid", "org", "role", "auth_time", "act",
 }
 
-// ClaimGroups is the claim that names the groups of a token's user, always as an array.
+// ClaimGroups is the claim with the user's groups, always an array.
 const ClaimGroups = "groups"
 
-// WithGroups gives a token of ours the claim.
+// WithGroups sets the groups of a token that we issue.
 func (t *AccessToken) WithGroups(groups []string) {
 	if len(groups) > 0 {
 		t.extra = map[string][]string{ClaimGroups: groups}

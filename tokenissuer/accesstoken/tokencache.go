@@ -10,13 +10,13 @@ import (
 const (
 	maxCachedTokens = 65536
 	maxCachedBytes  = 64 << 20
-	// leastWeight makes one weight keep both bounds: no more tokens than maxCachedTokens can be this light.
+	// leastWeight makes one weight enforce both limits: at most maxCachedTokens tokens fit.
 	leastWeight = maxCachedBytes / maxCachedTokens
 )
 
-// tokenCache holds tokens whose signature and claims were verified, by digest. Only verified tokens enter, so bad
-// tokens cannot fill it; and its admission policy (W-TinyLFU) prefers what is asked often, so a flood of good tokens
-// that are used once cannot push out those in use.
+// tokenCache holds tokens whose signature and claims were verified, by digest. Only verified tokens enter, so bad tokens
+// cannot fill it. Its admission policy (W-TinyLFU) prefers frequent keys, so a flood of valid tokens that are used once
+// does not evict those in use.
 type tokenCache struct {
 	tokens   *otter.Cache[[sha256.Size]byte, *cachedToken]
 	common   commonTexts
@@ -41,10 +41,10 @@ func (c *tokenCache) put(digest [sha256.Size]byte, token *cachedToken) { c.token
 
 func (c *tokenCache) drop(digest [sha256.Size]byte) { c.tokens.Invalidate(digest) }
 
-// weight is at least what the token takes, packed or not.
+// weight is an upper bound of the token's size, packed or not.
 func (c *cachedToken) weight() uint32 {
 	switch {
-	case c.alone:
+	case c.weighsCommon:
 		return leastWeight + c.common.Size()
 	case c.common != nil:
 		return leastWeight
@@ -52,7 +52,7 @@ func (c *cachedToken) weight() uint32 {
 	return max(leastWeight, c.whole.Load().Size())
 }
 
-// Size estimates the token's bytes in memory: a fixed part for the structures and the cache's own, and every text.
+// Size estimates the token's memory in bytes: a fixed part for the structures and the cache, plus every text.
 func (t *AccessToken) Size() uint32 {
 	const fixed, header = 512, 16
 	n := fixed + len(t.Issuer) + len(t.Subject) + len(t.ClientID) + len(t.ID) + len(t.FamilyID) + len(t.Organisation) + len(t.Role) +
@@ -72,5 +72,5 @@ func (t *AccessToken) Size() uint32 {
 		}
 	}
 	n += t.nested.size()
-	return uint32(n) //nolint:gosec // a token has at most 8 KiB, so n is far below 2^32
+	return uint32(n) //nolint:gosec // a token has at most 8 KiB
 }

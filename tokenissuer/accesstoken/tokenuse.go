@@ -11,21 +11,21 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// useClaims are those in which issuers say in a word what a token is for, and accessUses the words of access tokens. A
-// token that goes with proof of a key (DPoP) has none of these.
+// useClaims are claims that name a token's use, and accessUses their values for access tokens. A token that needs proof
+// of a key (DPoP) has none of these values.
 var (
 	useClaims  = []string{"typ", "token_use", "token_type", "tokenType", "tokenName", "tty"}
 	accessUses = []string{"bearer", "access", "access_token", "access-token", "at", keys.AccessTokenType}
 )
 
-// accessClaims are those that only access tokens have, of Okta, Entra and Auth0; signInClaims those that bind an ID token
-// to a sign-in (OpenID Connect Core §2 and §3.3.2.11, FAPI 1.0 Part 2 §5.1).
+// accessClaims occur only in access tokens, those of Okta, Entra and Auth0. signInClaims bind an ID token to a sign-in
+// (OpenID Connect Core §2 and §3.3.2.11, FAPI 1.0 Part 2 §5.1).
 var (
 	accessClaims = []string{"cid", "appid", "azpacr", "scp", "gty"}
 	signInClaims = []string{"nonce", "at_hash", "c_hash", "s_hash"}
 )
 
-// otherClaims are the claims that payload has no field for, as they stand in the token.
+// otherClaims holds the claims that payload has no field for, undecoded.
 type otherClaims map[string]jsontext.Value
 
 func (p *payload) others() (o otherClaims, err error) {
@@ -35,7 +35,7 @@ func (p *payload) others() (o otherClaims, err error) {
 	return o, err
 }
 
-// has reports whether one of the claims is there.
+// has reports whether one of the claims is present and not null.
 func (o otherClaims) has(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		value, there := o[name]
@@ -43,7 +43,7 @@ func (o otherClaims) has(names ...string) bool {
 	})
 }
 
-// read reads a claim, if it is there.
+// read decodes a claim if it is present.
 func (o otherClaims) read(name string, into any) error {
 	if value, there := o[name]; there {
 		return json.Unmarshal(value, into)
@@ -51,10 +51,10 @@ func (o otherClaims) read(name string, into any) error {
 	return nil
 }
 
-// checkUse refuses claims by which a token is for something else than access, and tokens that are bound to a key
-// (RFC 7800): whoever presents one as a bearer token proves nothing. Said is whether the claims name access in a word.
+// checkUse refuses tokens whose claims say that they are not access tokens, and tokens that are bound to a key (RFC
+// 7800), which the bearer does not prove to have. Said reports whether a claim names access as the use.
 func (o otherClaims) checkUse() (said bool, err error) {
-	if o.has("events") { // of logout tokens and other security events (RFC 8417)
+	if o.has("events") { // logout tokens and other security event tokens (RFC 8417)
 		return false, oauth.NewError(oauth.InvalidToken, "not_an_access_token")
 	}
 	if o.has("cnf") {
@@ -73,9 +73,9 @@ func (o otherClaims) checkUse() (said bool, err error) {
 	return said, nil
 }
 
-// translate gives claims that issuers of before RFC 9068 spell in their own way the names of RFC 9068, and refuses tokens
-// that are for something else than access. Without the typ of RFC 9068 a token must show in another way that it is an
-// access token: ID tokens have the same typ, issuer and key, and often the same audience.
+// translate maps claims of issuers that predate RFC 9068 to its names, and refuses tokens that are not access tokens.
+// Without the typ of RFC 9068, the claims must show that it is one: ID tokens share typ, issuer and key, and often the
+// audience.
 func (p *payload) translate(typ string) error {
 	others, err := p.others()
 	if err != nil {
@@ -95,7 +95,7 @@ func (p *payload) translate(typ string) error {
 	return nil
 }
 
-// rename reads what RFC 9068 calls client_id and scope where it has another name.
+// rename sets client_id and scope from their names before RFC 9068.
 func (p *payload) rename(others otherClaims) error {
 	for _, name := range []string{"azp", "cid", "appid"} {
 		if p.ClientID != "" {

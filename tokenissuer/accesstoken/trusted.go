@@ -12,18 +12,18 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TrustedLeeway is how far another issuer's clock may be from ours.
+// TrustedLeeway is the tolerated clock difference to other issuers.
 const TrustedLeeway = 30 * time.Second
 
-// Values of typ that access tokens have. An issuer that does not follow RFC 9068 writes JWT or nothing, and its tokens
-// are taken for access tokens only when they say so in another way.
+// Values of typ in access tokens. An issuer that does not follow RFC 9068 writes JWT or nothing; its tokens must show in
+// another way that they are access tokens.
 const (
 	TypeAccessToken = keys.AccessTokenType // RFC 9068 §2.1
 	TypeJWT         = "JWT"
-	TypeNone        = "none" // in the configuration, for a header without typ
+	TypeNone        = "none" // in the configuration, for a missing typ
 )
 
-// CheckTokenType refuses a typ that no access token has.
+// CheckTokenType returns an error for other values of typ.
 func CheckTokenType(name string) error {
 	switch name {
 	case TypeAccessToken, TypeJWT, TypeNone:
@@ -32,23 +32,23 @@ func CheckTokenType(name string) error {
 	return fmt.Errorf("typ %q is not that of an access token: use %s, %s or %s", name, TypeAccessToken, TypeJWT, TypeNone)
 }
 
-// TrustedTokens says what the tokens of another issuer look like.
+// TrustedTokens describes the tokens of another issuer.
 type TrustedTokens struct {
 	// Issuer is its issuer identifier.
 	Issuer string
-	// Types are the values of typ; none: at+jwt.
+	// Types are the accepted values of typ; default: at+jwt.
 	Types []string
-	// RolesClaim is the claim with a user's roles, or a path to it as for AccessToken.Claim; empty: role.
+	// RolesClaim is the claim with a user's roles, or a path to it as in AccessToken.Claim; default: role.
 	RolesClaim string
-	// ClientAudience: a token that is not at+jwt, and has no aud at all, is meant for its client.
+	// ClientAudience: a token without aud is meant for its client, unless it is at+jwt.
 	ClientAudience bool
 }
 
-// NewTrustedVerifier returns a Verifier of another issuer's tokens.
+// NewTrustedVerifier returns a Verifier for another issuer's tokens.
 func NewTrustedVerifier(tokens TrustedTokens, ks KeySource, now func() time.Time) *Verifier {
 	rules := tokenRules{leeway: TrustedLeeway, trusted: true, rolesClaim: tokens.RolesClaim, clientAudience: tokens.ClientAudience, complete: func(p *payload, typ string) bool {
 		if typ == keys.AccessTokenType {
-			return ownRules.complete(p, typ) // RFC 9068 §2.2 requires the same of everybody
+			return ownRules.complete(p, typ) // RFC 9068 §2.2 requires the same of all issuers
 		}
 		return p.Subject != ""
 	}}
@@ -61,9 +61,8 @@ func NewTrustedVerifier(tokens TrustedTokens, ks KeySource, now func() time.Time
 	return &Verifier{issuer: tokens.Issuer, source: ks, rules: rules, now: now, cache: newTokenCache()}
 }
 
-// ClaimedIssuer returns the issuer that a token names, for choosing whom to ask about it; nothing else may be decided by
-// it, for nobody has checked it. The second result is false for an opaque token, which is no JWT at all. What has the look
-// of a JWT and is none has an empty issuer.
+// ClaimedIssuer returns the iss claim of a token, unverified; use it only to select the verifier. IsJWT is false for an
+// opaque token. A text that looks like a JWT but is malformed has an empty issuer.
 func ClaimedIssuer(token string) (issuer string, isJWT bool) {
 	claims, err := readClaimed(token)
 	if err != nil {
@@ -72,7 +71,7 @@ func ClaimedIssuer(token string) (issuer string, isJWT bool) {
 	return claims.Issuer, true
 }
 
-// ClaimedFamily returns the token family that a token claims to be of, before anything about it is believed; "" for none.
+// ClaimedFamily returns the sid claim of a token, unverified; "" if there is none.
 func ClaimedFamily(token string) string {
 	claims, err := readClaimed(token)
 	if err != nil {
@@ -81,17 +80,17 @@ func ClaimedFamily(token string) string {
 	return claims.FamilyID
 }
 
-// claimed is what a token says of itself. The other claims are only read, for a name that is there twice.
+// claimed holds unverified claims. Other claims are parsed only to detect duplicate names.
 type claimed struct {
 	Issuer   string `json:"iss"`
 	FamilyID string `json:"sid"`
 }
 
-// readClaimed reads the claims of a JWT, none of which is believed. The error is that it is no JWT; of one whose claims cannot
-// be read there are none.
+// readClaimed returns unverified claims of a JWT. It returns an error for a text that is not a JWT, and no claims if they
+// are malformed.
 func readClaimed(token string) (claims claimed, err error) {
-	c := candidates.Get().(*candidate) //nolint:forcetypeassert // New makes no other
-	defer c.done()
+	c := tokenPool.Get().(*unverifiedToken) //nolint:forcetypeassert // New makes no other
+	defer c.release()
 	if err := c.form.parse(token, c.buffer); err != nil {
 		return claims, err
 	}
@@ -101,23 +100,23 @@ func readClaimed(token string) (claims claimed, err error) {
 	return claims, nil
 }
 
-// looksLikeJWT reports whether a token has parts, and the first begins as the base64url of an object does: e, and then y or w
-// for a quote or white space after the brace. Opaque tokens that are base64 begin so by chance, but have no parts.
+// looksLikeJWT reports whether a token has three parts, the first of which begins like the base64url of a JSON object:
+// "e", then "y" or "w" for a quote or white space after the brace. Opaque base64 tokens may begin so, but have no dots.
 func looksLikeJWT(token string) bool {
 	return (strings.HasPrefix(token, "ey") || strings.HasPrefix(token, "ew")) && strings.Count(token, ".") >= 2
 }
 
-// misleading are the header parameters that could lead a reader to another key, to another payload or to another meaning, in
-// lower case: RFC 7515 §4.1, RFC 7516 §4.1, RFC 7518 §4, RFC 7519 §5.3 and RFC 7797 §3, and the nonce without whose digest a
-// token of Microsoft Graph has another signature.
+// misleading lists header parameters, in lower case, that could select another key, another payload or another meaning:
+// RFC 7515 §4.1, RFC 7516 §4.1, RFC 7518 §4, RFC 7519 §5.3 and RFC 7797 §3, and the nonce that Microsoft Graph replaces
+// by its digest before it signs.
 var misleading = map[string]bool{
 	"alg": true, "kid": true, "typ": true, "jku": true, "jwk": true, "x5u": true, "x5c": true, "x5t": true, "x5t#s256": true,
 	"cty": true, "crit": true, "b64": true, "enc": true, "zip": true, "epk": true, "apu": true, "apv": true, "iv": true, "tag": true,
 	"p2s": true, "p2c": true, "iss": true, "sub": true, "aud": true, "nonce": true,
 }
 
-// harmless reports whether a header's further members can be ignored, as RFC 7515 §4 asks for those that nobody understands:
-// many issuers have some of their own. Issuers of before RFC 9068 write thumbprints of their certificates there.
+// harmless reports whether the additional header parameters can be ignored, as RFC 7515 §4 requires for unknown ones:
+// many issuers have some of their own. Issuers that predate RFC 9068 add certificate thumbprints.
 func harmless(others jsontext.Value, typ string) bool {
 	var members map[string]jsontext.Value
 	if json.Unmarshal(others, &members) != nil {
@@ -132,8 +131,7 @@ func harmless(others jsontext.Value, typ string) bool {
 	return true
 }
 
-// checkKey asks whether the key that a token was verified with is still its issuer's: there, the same under its name, and
-// fresh enough to be taken.
+// checkKey returns an error unless the issuer still has the key that verified the token, unchanged and recently fetched.
 func (v *Verifier) checkKey(known *cachedToken, t *AccessToken) error {
 	key, err := v.source.Find(t.KeyID, known.key.Algorithm)
 	if err != nil {
@@ -145,7 +143,7 @@ func (v *Verifier) checkKey(known *cachedToken, t *AccessToken) error {
 	return nil
 }
 
-// CheckOwnEnd refuses another issuer's token that is over by its own word, which stands while the issuer cannot be asked.
+// CheckOwnEnd checks another issuer's token by its own exp, for as long as the issuer is unreachable.
 func (t *AccessToken) CheckOwnEnd(now time.Time) error {
 	if t.endless {
 		return nil
@@ -153,7 +151,7 @@ func (t *AccessToken) CheckOwnEnd(now time.Time) error {
 	return t.checkExpiry(now, TrustedLeeway)
 }
 
-// takeRoles takes the roles from another claim. What role says counts no more.
+// takeRoles replaces the roles by those of another claim.
 func (t *AccessToken) takeRoles(claim string) {
 	roles := t.Claim(claim)
 	t.Role = ""
@@ -161,7 +159,7 @@ func (t *AccessToken) takeRoles(claim string) {
 	t.setOrAdd("role", &t.Role, roles)
 }
 
-// setOrAdd sets a field that has one value; several are kept among the other claims.
+// setOrAdd sets a field to a single value, or adds several values to the other claims.
 func (t *AccessToken) setOrAdd(name string, field *string, values []string) {
 	switch len(values) {
 	case 0:

@@ -13,35 +13,35 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// candidates are used again and again: each has room for the longest token.
-var candidates = sync.Pool{New: func() any { return &candidate{buffer: make([]byte, 0, MaxTokenBytes)} }}
+// tokenPool reuses buffers that are large enough for the longest token.
+var tokenPool = sync.Pool{New: func() any { return &unverifiedToken{buffer: make([]byte, 0, MaxTokenBytes)} }}
 
-// done puts a candidate back of which nothing is of use any more. Nothing that a verification returns lies in it.
-func (c *candidate) done() {
-	*c = candidate{buffer: c.buffer}
+// release returns t to the pool. The results of a verification do not refer to its buffer.
+func (c *unverifiedToken) release() {
+	*c = unverifiedToken{buffer: c.buffer}
 	if c.buffer != nil {
-		candidates.Put(c)
+		tokenPool.Put(c)
 	}
 }
 
-// candidate is a token on its way through the verification.
-type candidate struct {
+// unverifiedToken is the token being verified, and what the checks have found so far.
+type unverifiedToken struct {
 	verifier *Verifier
 	token    string
 	audience audience
-	admit    Admission // nil: everything is admitted
-	expired  bool      // it may have expired
-	hasMAC   bool      // the token says what one of ours says
+	admit    Admission // nil: admit all
+	expired  bool      // expiry is not checked
+	hasMAC   bool      // jti has a valid MAC of ours
 
-	jws     *jws // nil, or form
+	jws     *jws // nil before readForm, then &form
 	form    jws
-	buffer  []byte // in which form is put
+	buffer  []byte // memory for form
 	key     *keys.VerificationKey
 	payload payload
 	claims  *AccessToken
 }
 
-// What floods are refused with is made once.
+// Allocated once, so that refusing a flood is cheap.
 var (
 	errTokenTooLong      = oauth.NewError(oauth.InvalidToken, "token_too_long")
 	errTokenMalformed    = oauth.NewError(oauth.InvalidToken, "token_malformed")
@@ -53,7 +53,6 @@ var (
 	errClaimsMalformed   = oauth.NewError(oauth.InvalidToken, "claims_malformed")
 	errIssuerWrong       = oauth.NewError(oauth.InvalidToken, "issuer_wrong")
 	errAudienceWrong     = oauth.NewError(oauth.InvalidToken, "audience_wrong")
-	// ErrTokenExpired is the verdict on a token that is too old.
 	ErrTokenExpired      = oauth.NewError(oauth.InvalidToken, "token_expired").WithDescription("The access token expired")
 	errTokenFromFuture   = oauth.NewError(oauth.InvalidToken, "token_from_future")
 	errLifetimeTooLong   = oauth.NewError(oauth.InvalidToken, "lifetime_too_long")
@@ -61,32 +60,32 @@ var (
 	errSignatureWrong    = oauth.NewError(oauth.InvalidToken, "signature_wrong")
 )
 
-// step is one check; name and promise are for Explain.
+// step is one check. Explain reports its name and promise.
 type step struct {
 	name    string
 	promise string
-	run     func(*candidate) error
+	run     func(*unverifiedToken) error
 }
 
-var stepForm = step{"form", "three parts of canonical base64url, at most 8 KiB, with a strict JSON header", (*candidate).readForm}
+var stepForm = step{"form", "three parts of canonical base64url, at most 8 KiB, with a strict JSON header", (*unverifiedToken).readForm}
 
-// verification lists the checks in order. Everything cheap stands before the signature, so that a flood of bad tokens
-// costs no cryptography; everything that reads a claim for a decision stands after the claims were read strictly.
-var verification = []step{
-	{"tag", "jti holds the tag that this issuer puts into what it signs", (*candidate).checkMAC},
+// verificationSteps lists the checks in order. Cheap checks precede the signature, so that a flood of bad tokens costs no
+// cryptography. Checks that use claims follow readClaims, which parses them strictly.
+var verificationSteps = []step{
+	{"tag", "jti holds the tag that this issuer puts into what it signs", (*unverifiedToken).checkMAC},
 	stepForm,
-	{"type", "typ is that of an access token (at+jwt), and the header holds nothing but alg, typ and kid", (*candidate).checkHeader},
-	{"key", "kid names one of this issuer's keys, and alg is that key's", (*candidate).findKey},
-	{"claims", "iss, sub, aud, client_id, iat, exp and jti are present and well formed", (*candidate).readClaims},
-	{"issuer", "iss is this issuer", (*candidate).checkIssuer},
-	{"audience", "aud holds an audience of this route", (*candidate).checkAudience},
-	{"time", "the token is not expired, not from the future and not longer-lived than any we issue", (*candidate).checkTime},
-	{"signature", "the signature was made by that key", (*candidate).checkSignature},
+	{"type", "typ is that of an access token (at+jwt), and the header holds nothing but alg, typ and kid", (*unverifiedToken).checkHeader},
+	{"key", "kid names one of this issuer's keys, and alg is that key's", (*unverifiedToken).findKey},
+	{"claims", "iss, sub, aud, client_id, iat, exp and jti are present and well formed", (*unverifiedToken).readClaims},
+	{"issuer", "iss is this issuer", (*unverifiedToken).checkIssuer},
+	{"audience", "aud holds an audience of this route", (*unverifiedToken).checkAudience},
+	{"time", "the token is not expired, not from the future and not longer-lived than any we issue", (*unverifiedToken).checkTime},
+	{"signature", "the signature was made by that key", (*unverifiedToken).checkSignature},
 }
 
-// verify runs the checks, up to the first that fails.
-func (c *candidate) verify() (*AccessToken, error) {
-	for _, step := range verification {
+// verify runs the checks up to the first that fails.
+func (c *unverifiedToken) verify() (*AccessToken, error) {
+	for _, step := range verificationSteps {
 		if err := step.run(c); err != nil {
 			return nil, err
 		}
@@ -94,19 +93,20 @@ func (c *candidate) verify() (*AccessToken, error) {
 	return c.claims, nil
 }
 
-// checkMAC refuses a token without our MAC in its jti, at the price of a digest. What it lets pass is no better for it.
-func (c *candidate) checkMAC() error {
+// checkMAC refuses a token without our MAC in its jti, for the price of a digest. A token that passes is not trusted more
+// for it.
+func (c *unverifiedToken) checkMAC() error {
 	macs := c.verifier.macs.Load()
 	if macs == nil || strings.Count(c.token, ".") != 2 {
 		return nil
 	}
-	if c.hasMAC = macs.check(c.token); !c.hasMAC && macs.areRequired(c.verifier.now()) {
+	if c.hasMAC = macs.check(c.token); !c.hasMAC && macs.required(c.verifier.now()) {
 		return errMACWrong
 	}
 	return nil
 }
 
-func (c *candidate) readForm() error {
+func (c *unverifiedToken) readForm() error {
 	if err := c.form.parse(c.token, c.buffer); err != nil {
 		return err
 	}
@@ -114,9 +114,9 @@ func (c *candidate) readForm() error {
 	return nil
 }
 
-// checkHeader holds the header to what the issuer writes (RFC 9068 §2.1, RFC 8725 §3.11). Our own header has three members;
-// a key or a reference to one (jwk, jku, x5u, …) is refused unread.
-func (c *candidate) checkHeader() error {
+// checkHeader accepts only the header that the issuer writes (RFC 9068 §2.1, RFC 8725 §3.11). Ours has three members. It
+// refuses embedded or referenced keys (jwk, jku, x5u, …) unread.
+func (c *unverifiedToken) checkHeader() error {
 	rules, others := c.verifier.rules, c.jws.header.Others
 	typ := c.jws.header.media
 	if !slices.Contains(rules.types, typ) || len(others) > 0 && (!rules.trusted || !harmless(others, typ)) {
@@ -125,11 +125,11 @@ func (c *candidate) checkHeader() error {
 	return nil
 }
 
-func (c *candidate) findKey() (err error) {
+func (c *unverifiedToken) findKey() (err error) {
 	v := c.verifier
 	c.key, err = v.source.Find(c.jws.header.KeyID, oauth.Algorithm(c.jws.header.Algorithm))
 	if err != nil && v.revocations != nil && oauth.AsError(err).Code == oauth.InvalidToken && v.revocations.Age(v.now()) > keysAge {
-		return oauth.Unavailable("keys_stale", err) // it may be one that another node signs with since
+		return oauth.Unavailable("keys_stale", err) // another node may have just begun to use it
 	}
 	if err != nil {
 		return err
@@ -137,12 +137,12 @@ func (c *candidate) findKey() (err error) {
 	return c.jws.checkAlgorithm(c.key)
 }
 
-func (c *candidate) readClaims() error {
+func (c *unverifiedToken) readClaims() error {
 	if len(c.jws.payload) == 0 || c.jws.payload[0] != '{' || tooDeep(c.jws.payload) {
 		return errClaimsMalformed
 	}
 	if err := json.Unmarshal(c.jws.payload, &c.payload); err != nil {
-		c.buffer = nil // the cause may show what is in it
+		c.buffer = nil // the cause may refer to it
 		return errClaimsMalformed.WithCause(err)
 	}
 	typ := c.jws.header.media
@@ -156,25 +156,25 @@ func (c *candidate) readClaims() error {
 	}
 	kid := c.key.ID
 	if c.jws.header.KeyID == "" {
-		kid = "" // of a token that is shown again, the key is looked up as this one's was
+		kid = "" // recalls must look up the key by the same kid
 	}
 	claims, err := c.verifier.tokenOf(&c.payload, kid, typ)
 	c.claims = claims
 	return err
 }
 
-func (c *candidate) checkIssuer() error {
+func (c *unverifiedToken) checkIssuer() error {
 	if c.claims.Issuer != c.verifier.issuer {
 		return errIssuerWrong
 	}
 	return nil
 }
 
-func (c *candidate) checkAudience() error {
+func (c *unverifiedToken) checkAudience() error {
 	return c.audience.check(c.claims)
 }
 
-func (c *candidate) checkTime() error {
+func (c *unverifiedToken) checkTime() error {
 	now := c.verifier.now()
 	t := c.claims
 	if err := c.verifier.checkExpiry(t, now); err != nil && !c.expired {
@@ -189,8 +189,8 @@ func (c *candidate) checkTime() error {
 	return nil
 }
 
-// checkSignature asks for leave before it verifies: nothing else here costs so much.
-func (c *candidate) checkSignature() error {
+// checkSignature calls admit first: this is by far the most expensive check.
+func (c *unverifiedToken) checkSignature() error {
 	if c.admit == nil {
 		return c.jws.verify(c.key)
 	}
@@ -205,11 +205,11 @@ func (c *candidate) checkSignature() error {
 	return err
 }
 
-// maxUnixTime keeps times within what time.Time can add and subtract: the year 9999.
+// maxUnixTime is the end of the year 9999: larger times overflow time.Time's arithmetic.
 const maxUnixTime = 253402300799
 
-// tokenOf builds the token from claims that nobody has judged yet. Texts that most tokens share are taken from the
-// issuer, so that the cache holds them once.
+// tokenOf builds the token from claims that are not verified yet. Strings that most tokens share are taken from the
+// verifier, so that the cache stores them once.
 func (v *Verifier) tokenOf(p *payload, kid, typ string) (*AccessToken, error) {
 	if p.Issuer == "" || !v.rules.complete(p, typ) {
 		return nil, errClaimsMalformed
@@ -251,7 +251,7 @@ func (v *Verifier) tokenOf(p *payload, kid, typ string) (*AccessToken, error) {
 		t.takeRoles(v.rules.rolesClaim)
 	}
 	if actors := p.Actor.chain(); len(actors) > 0 {
-		t.Actor, t.earlierActors = actors[0], append(t.earlierActors, actors[1:]...) // none at all is nil
+		t.Actor, t.earlierActors = actors[0], append(t.earlierActors, actors[1:]...) // append keeps nil if there are none
 	}
 	if t.Issuer == v.issuer {
 		t.Issuer = v.issuer
@@ -267,7 +267,7 @@ func (v *Verifier) tokenOf(p *payload, kid, typ string) (*AccessToken, error) {
 	return t, nil
 }
 
-// unixTime is zero for a time that nobody has named.
+// unixTime converts a time claim; nil becomes the zero time.
 func unixTime(at *int64) time.Time {
 	if at == nil {
 		return time.Time{}

@@ -10,26 +10,26 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// UpstreamClaims goes on with a claims set that AppendClaims has written, for what is told to upstreams alone.
+// UpstreamClaims extends a claims set of AppendClaims with claims for upstreams.
 type UpstreamClaims struct {
 	b      []byte
 	failed error
 }
 
-// NewUpstreamClaims begins with the claims of t, whose actors are left to the caller.
+// NewUpstreamClaims begins with the claims of t. The caller adds the actors.
 func NewUpstreamClaims(t *AccessToken) *UpstreamClaims {
 	b, err := AppendClaims(make([]byte, 0, 768), t)
 	if err != nil {
 		return &UpstreamClaims{failed: err}
 	}
-	return &UpstreamClaims{b: b[:len(b)-1]} // the brace
+	return &UpstreamClaims{b: b[:len(b)-1]} // drop the closing brace
 }
 
 func (c *UpstreamClaims) name(name string) {
 	c.b = append(append(append(c.b, `,"`...), name...), `":`...)
 }
 
-// quote writes a text. It fails for one that is not UTF-8.
+// quote appends a string. It fails if that is not UTF-8.
 func (c *UpstreamClaims) quote(value string) {
 	if c.failed == nil {
 		c.b, c.failed = jsontext.AppendQuote(c.b, value)
@@ -50,7 +50,7 @@ func (c *UpstreamClaims) Number(name string, value int64) {
 	c.b = strconv.AppendInt(c.b, value, 10)
 }
 
-// List adds a claim that has several values; one value is a text, and AppendClaims has written it.
+// List adds a claim with several values. It ignores a single value, which AppendClaims has written.
 func (c *UpstreamClaims) List(name string, values []string) {
 	if len(values) < 2 {
 		return
@@ -63,7 +63,7 @@ func (c *UpstreamClaims) List(name string, values []string) {
 	c.b = append(c.b, ']')
 }
 
-// Actors adds act, the current actor outermost and those before it nested in it (RFC 8693 §4.1).
+// Actors adds act, with the current actor outermost (RFC 8693 §4.1).
 func (c *UpstreamClaims) Actors(chain []store.Actor) {
 	for i, actor := range chain {
 		if i == 0 {
@@ -88,7 +88,7 @@ func (c *UpstreamClaims) JSON() ([]byte, error) {
 	return append(c.b, '}'), nil
 }
 
-// ActorChain are all who act for the token's subject, the current one first.
+// ActorChain returns everybody who acts for the subject, the current actor first.
 func (t *AccessToken) ActorChain() []store.Actor {
 	if t.Actor.IsZero() {
 		return nil
