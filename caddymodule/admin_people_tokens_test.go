@@ -125,31 +125,6 @@ func TestT68OneIDForAClientOrAUser(t *testing.T) {
 	}
 }
 
-// TestT68ServerTokenWhateverItsName: the token of a client that is called like a role or a user's e-mail address acts for
-// nobody.
-func TestT68ServerTokenWhateverItsName(t *testing.T) {
-	g := startGatehouse(t, staffed)
-	for _, id := range []string{"admin", "ada@acme.example"} {
-		added := g.must(http.StatusCreated, "POST", "/oauth/clients", fmt.Sprintf(`{"id":%q,"name":"x"}`, id))
-		_, token := g.tokenFor(id, member(t, added, "client_secret"))
-		if g.gate(token) != http.StatusOK {
-			t.Fatal("the gate refuses it")
-		}
-		seen := g.upstream.one(t)
-		if got := seen.Header["X-Auth-Subject"]; !slices.Equal(got, []string{id}) {
-			t.Errorf("the subject is %q", got)
-		}
-		for _, name := range []string{"X-Auth-Role", "X-Auth-Organisation"} {
-			if got, there := seen.Header[name]; there {
-				t.Errorf("%s: %q", name, got)
-			}
-		}
-		if status, _, body := g.get("/oauth/token/info", token); status != http.StatusOK || !strings.Contains(body, `"resource_owner_id":null`) {
-			t.Errorf("token info: %d %s", status, body)
-		}
-	}
-}
-
 // TestG99MintForAUser: an operator's token acts for the user whom it names, and never for nobody by mistake.
 func TestG99MintForAUser(t *testing.T) {
 	g := startGatehouse(t, staffed)

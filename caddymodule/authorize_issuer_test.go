@@ -1,15 +1,8 @@
 package caddymodule
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -24,7 +17,7 @@ func behind(t *testing.T, scheme, path string) *gatehouse {
 	t.Helper()
 	changes := []string{"issuer http://ADDR", "issuer " + scheme + "://ADDR" + path}
 	if scheme == "https" {
-		certificate, key := selfSigned(t)
+		certificate, key := certificateFiles(t)
 		changes = append(changes, "http://ADDR {\n", "https://ADDR {\n\ttls "+certificate+" "+key+"\n",
 			"admin ADMIN\n", "admin ADMIN\n\tauto_https off\n")
 	}
@@ -33,36 +26,17 @@ func behind(t *testing.T, scheme, path string) *gatehouse {
 	return g
 }
 
-// selfSigned makes a certificate for 127.0.0.1. Caddy's own, of `tls internal`, come from a goroutine that races with its
-// start, which the race detector sees.
-func selfSigned(t *testing.T) (certificate, key string) {
+// certificateFiles are the tests' certificate and its key in files. Caddy's own, of `tls internal`, come from a goroutine that races
+// with its start, which the race detector sees.
+func certificateFiles(t *testing.T) (certificate, key string) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoded, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
-	certificate, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for path, block := range map[string]*pem.Block{
-		certificate: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: encoded},
-	} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+	for name, text := range testCertificate() {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return certificate, key
+	return filepath.Join(dir, "certificate"), filepath.Join(dir, "key")
 }
 
 // trusting is a browser that takes any certificate.

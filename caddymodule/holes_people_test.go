@@ -71,9 +71,12 @@ func (b *browser) withholdForm(action string, fields url.Values) (finish func() 
 }
 
 // signedIn is a browser in which somebody has signed in.
-func (g *gatehouse) signedIn(email string) *browser {
+func (g *gatehouse) signedIn(email string) *browser { return g.signedInAt("", email) }
+
+// signedInAt is signedIn from another loopback address.
+func (g *gatehouse) signedInAt(address, email string) *browser {
 	g.t.Helper()
-	b := g.browser()
+	b := g.browserAt(address)
 	if p := b.signIn(b.open("/oauth/login"), email, peoplePassword); p.status != http.StatusSeeOther {
 		g.t.Fatalf("sign-in: %d %s", p.status, p.body)
 	}

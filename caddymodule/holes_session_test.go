@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 )
@@ -99,34 +98,6 @@ func TestG123OfSeveralCookiesTheOwnOneCounts(t *testing.T) {
 				t.Errorf("the upstream is told %q", subject)
 			}
 		})
-	}
-}
-
-// TestT95TokensWithoutAClientAreRevokedByTheirHolder: nobody can authenticate as their client.
-func TestT95TokensWithoutAClientAreRevokedByTheirHolder(t *testing.T) {
-	g := startPeople(t, "password_grant", "password_grant {\n\t\t\trefresh_tokens\n\t\t}")
-	grant := url.Values{"grant_type": {"password"}, "email": {"ada@acme.example"}, "password": {peoplePassword}, "scope": {"trusted"}}
-	for name, token := range map[string]func(tokens) string{
-		"access": func(got tokens) string { return got.AccessToken }, "refresh": func(got tokens) string { return got.RefreshToken },
-	} {
-		got := g.obtain(grant)
-		if status, _, body := g.post("/oauth/revoke", url.Values{"token": {token(got)}}); status != http.StatusOK {
-			t.Errorf("%s: %d %s", name, status, body)
-		}
-		if g.alive(got.AccessToken) {
-			t.Errorf("%s: the token lives on", name)
-		}
-		g.refused(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {got.RefreshToken}}, http.StatusBadRequest, "invalid_grant")
-	}
-	// A client's token still needs the client.
-	theirs := g.userTokens(requestOf("conf"), "ada@acme.example")
-	for _, token := range []string{theirs.AccessToken, theirs.RefreshToken, "nonsense"} {
-		if status, _, body := g.post("/oauth/revoke", url.Values{"token": {token}}); status != http.StatusUnauthorized || member(t, body, "error") != "invalid_client" {
-			t.Errorf("without its client: %d %s", status, body)
-		}
-	}
-	if !g.alive(theirs.AccessToken) {
-		t.Error("somebody else's token is dead")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
@@ -232,20 +233,32 @@ func (b *browser) cookie(name string) string {
 	return ""
 }
 
-// formIn returns where the first form of a page goes, and its fields as they stand: ticked boxes, no buttons.
-func formIn(t *testing.T, p page) (action string, fields url.Values) {
+// nodes are all nodes of a page.
+func nodes(t *testing.T, p page) iter.Seq[*html.Node] {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(p.body))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return root.Descendants()
+}
+
+// attributesOf are the attributes of an element, by name.
+func attributesOf(n *html.Node) map[string]string {
+	attributes := make(map[string]string)
+	for _, a := range n.Attr {
+		attributes[a.Key] = a.Val
+	}
+	return attributes
+}
+
+// formIn returns where the first form of a page goes, and its fields as they stand: ticked boxes, no buttons.
+func formIn(t *testing.T, p page) (action string, fields url.Values) {
+	t.Helper()
 	fields = make(url.Values)
 	found := false
-	for n := range root.Descendants() {
-		attributes := make(map[string]string)
-		for _, a := range n.Attr {
-			attributes[a.Key] = a.Val
-		}
+	for n := range nodes(t, p) {
+		attributes := attributesOf(n)
 		switch {
 		case n.Data == "form" && !found:
 			action, found = attributes["action"], true
@@ -387,7 +400,10 @@ func (r request) exchange(code string) url.Values {
 
 // refresh is the form that refreshes.
 func (r request) refresh(token string) url.Values {
-	values := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}, "client_id": {r.clientID}}
+	values := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}}
+	if r.clientID != "" {
+		values.Set("client_id", r.clientID)
+	}
 	if r.secret != "" {
 		values.Set("client_secret", r.secret)
 	}

@@ -5,24 +5,14 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-
-	"golang.org/x/net/html"
 )
 
 // buttons are the values of a page's buttons of that name.
 func buttons(t *testing.T, p page, name string) []string {
 	t.Helper()
-	root, err := html.Parse(strings.NewReader(p.body))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var values []string
-	for n := range root.Descendants() {
-		attributes := make(map[string]string)
-		for _, a := range n.Attr {
-			attributes[a.Key] = a.Val
-		}
-		if n.Data == "button" && attributes["name"] == name {
+	for n := range nodes(t, p) {
+		if attributes := attributesOf(n); n.Data == "button" && attributes["name"] == name {
 			values = append(values, attributes["value"])
 		}
 	}

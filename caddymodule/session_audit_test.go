@@ -57,21 +57,7 @@ func TestPeopleAreAuditedOnce(t *testing.T) {
 			if p := c.do(); p.status >= 500 {
 				t.Fatalf("%d %s", p.status, p.body)
 			}
-			lines := d.decisions(t)
-			if c.want == nil {
-				if len(lines) != 0 {
-					t.Errorf("lines %v", lines)
-				}
-				return
-			}
-			if len(lines) != 1 {
-				t.Fatalf("%d lines: %v", len(lines), lines)
-			}
-			for name, want := range c.want {
-				if lines[0][name] != want {
-					t.Errorf("%s is %v, want %v: %v", name, lines[0][name], want, lines[0])
-				}
-			}
+			d.leaves(t, c.want)
 		})
 	}
 	g.notLogged(t, peoplePassword, "evil.tld", conf.state)

@@ -55,10 +55,7 @@ func patiently(status func() int) (last int) {
 func TestA140ManyAddressesAndAccountsHoldUpNoKnownBrowser(t *testing.T) {
 	oneSlot(t)
 	u := openUsers(t)
-	b := u.browserAt("127.0.0.9")
-	if p := b.signIn(b.open("/oauth/login"), ada, peoplePassword); p.status != http.StatusSeeOther {
-		t.Fatal(p.status)
-	}
+	b := u.signedInAt("127.0.0.9", ada)
 	u.crowd(func(i, n int) int {
 		email := fmt.Sprintf("u%d-%d@nowhere.example", i, n)
 		return u.from(fmt.Sprintf("127.1.0.%d", i+1)).ask(t, "/oauth/token", requestOf("conf").asPassword(email, "wrong").Encode()).status
@@ -110,10 +107,7 @@ func TestA141WhoFindsNoSlotIsCounted(t *testing.T) {
 	oneSlot(t)
 	now := setClock(t)
 	u := openUsers(t, "\t\t\tlogin off\n", "\t\t\tlogin 2/1m per account\n\t\t\tlogin 3/1m per ip\n")
-	known := u.browserAt("127.0.0.9")
-	if p := known.signIn(known.open("/oauth/login"), ada, peoplePassword); p.status != http.StatusSeeOther {
-		t.Fatal(p.status)
-	}
+	known := u.signedInAt("127.0.0.9", ada)
 	grant := func(from, email string) int {
 		return u.from(from).ask(t, "/oauth/token", requestOf("conf").asPassword(email, peoplePassword).Encode()).status
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -139,6 +140,35 @@ func (d *door) decisions(t *testing.T) []map[string]any {
 		}
 	}
 	return lines
+}
+
+// leaves wants one audit line since the last look, with these members, and returns it; nil: it wants none.
+func (d *door) leaves(t *testing.T, want map[string]any) map[string]any {
+	t.Helper()
+	lines := d.decisions(t)
+	if want == nil && len(lines) == 0 {
+		return nil
+	}
+	if want == nil || len(lines) != 1 {
+		t.Fatalf("%d lines, want one: %t: %v", len(lines), want != nil, lines)
+	}
+	for member, value := range want {
+		if lines[0][member] != value {
+			t.Errorf("%s: %v, want %v, in %v", member, lines[0][member], value, lines[0])
+		}
+	}
+	return lines[0]
+}
+
+// looksLike wants an answer to be another one but for its date: whoever is refused learns nothing from the difference.
+func (a answer) looksLike(t *testing.T, other answer) {
+	t.Helper()
+	a.header, other.header = a.header.Clone(), other.header.Clone()
+	a.header.Del("Date")
+	other.header.Del("Date")
+	if !reflect.DeepEqual(a, other) {
+		t.Errorf("answered %d %s %v\nand another %d %s %v", a.status, a.body, a.header, other.status, other.body, other.header)
+	}
 }
 
 // outcome is what must come of a request.

@@ -41,9 +41,15 @@ func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
 		"unknown hint":                  {r, func(_, second tokens) string { return second.RefreshToken }, []string{"token_type_hint", "x"}},
 		"public client, access token":   {pub, func(_, second tokens) string { return second.AccessToken }, nil},
 		"public client's refresh token": {pub, func(_, second tokens) string { return second.RefreshToken }, nil},
+		"no client, access token":       {nobodysClient, func(_, second tokens) string { return second.AccessToken }, nil},
+		"no client, refresh token":      {nobodysClient, func(_, second tokens) string { return second.RefreshToken }, nil},
 	} {
 		u.sub(name, func(u *userDoor) {
-			first, bystander := u.userTokens(test.r, ada), u.userTokens(test.r, ada)
+			obtain := func() tokens { return u.userTokens(test.r, ada) }
+			if test.r.clientID == "" { // nobody can authenticate as their client: who holds one may end it
+				obtain = func() tokens { return u.gives(test.r.asPassword(ada, peoplePassword)) }
+			}
+			first, bystander := obtain(), obtain()
 			second := u.gives(test.r.refresh(first.RefreshToken))
 			if !u.alive(second.AccessToken) {
 				u.t.Fatal("a fresh token is dead")
@@ -51,8 +57,13 @@ func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
 			u.revoked(u.t, u.revoke(test.r, test.pick(first, second), test.more...), true)
 			u.gone(first.AccessToken, second.AccessToken)
 			u.denied(test.r.refresh(second.RefreshToken), badGrant("refresh_token_revoked"))
-			u.revoked(u.t, u.revoke(test.r, second.AccessToken), false)
-			u.revoked(u.t, u.revoke(test.r, second.RefreshToken), false)
+			for _, ended := range []string{second.AccessToken, second.RefreshToken} {
+				if a := u.revoke(test.r, ended); test.r.clientID == "" { // whose it was is not known any more
+					u.hold(u.t, a, badClient("client_credentials_missing"))
+				} else {
+					u.revoked(u.t, a, false)
+				}
+			}
 			if !u.alive(bystander.AccessToken) {
 				u.t.Error("another family died")
 			}
@@ -130,7 +141,7 @@ func TestT96T132WhatEndsEverythingOfAUser(t *testing.T) {
 			u.gone(byCode.AccessToken, other.AccessToken, byPassword.AccessToken, session)
 			u.denied(r.refresh(byCode.RefreshToken), badGrant("refresh_token_revoked"))
 			u.denied(requestOf("other").refresh(other.RefreshToken), badGrant("refresh_token_revoked"))
-			u.denied(nobodysClient.refreshAlone(byPassword.RefreshToken), badGrant("refresh_token_revoked"))
+			u.denied(nobodysClient.refresh(byPassword.RefreshToken), badGrant("refresh_token_revoked"))
 			u.denied(r.exchange(unused), badGrant("code_expired"))
 			// The old cookie opens nothing, even if the browser kept it.
 			if a := u.send(u.t, "GET", "/oauth/account", "", "Cookie", "session="+cookie); a.status != http.StatusSeeOther {

@@ -139,7 +139,7 @@ func TestT64StoreFailsAmidAGrant(t *testing.T) {
 		u.denied(r.refresh(first.RefreshToken), down)
 		u.denied(r.asPassword(ada, peoplePassword), unavailable(""))
 		u.denied(nobodysClient.asPassword(ada, peoplePassword), unavailable(""))
-		u.denied(nobodysClient.refreshAlone(first.RefreshToken), down)
+		u.denied(nobodysClient.refresh(first.RefreshToken), down)
 		if !u.alive(first.AccessToken) {
 			u.t.Error("the gate refuses what was not revoked")
 		}

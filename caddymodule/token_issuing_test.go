@@ -72,7 +72,7 @@ func TestTokenAliasServesTwoGrants(t *testing.T) {
 	got := u.gives(r.asPassword(ada, peoplePassword), alias)
 	got = u.gives(r.refresh(got.RefreshToken), alias)
 	u.gives(r.refresh(got.RefreshToken))
-	u.gives(nobodysClient.refreshAlone(u.gives(nobodysClient.asPassword(ada, peoplePassword), alias).RefreshToken), alias)
+	u.gives(nobodysClient.refresh(u.gives(nobodysClient.asPassword(ada, peoplePassword), alias).RefreshToken), alias)
 
 	code := u.code(r, ada)
 	elsewhere := outcome{status: 400, code: "unsupported_grant_type", reason: "grant_type_not_at_alias"}

@@ -3,7 +3,9 @@ package caddymodule
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -57,7 +59,7 @@ func TestT61T91A71A83M24M25WhatEndsAUserEndsAllOfTheirs(t *testing.T) {
 				own, d.created(own.AccessToken, mintRequest{id: "u-grace"}),
 				d.gives(r.refresh(d.created(own.AccessToken, mintRequest{id: "u-grace"}).RefreshToken)),
 			}
-			inSession := d.gives(nobodysClient.refreshAlone(d.created(session, mintRequest{id: "u-grace"}).RefreshToken))
+			inSession := d.gives(nobodysClient.refresh(d.created(session, mintRequest{id: "u-grace"}).RefreshToken))
 			living := []string{session, inSession.AccessToken}
 			for _, held := range ofClient {
 				living = append(living, held.AccessToken)
@@ -80,7 +82,7 @@ func TestT61T91A71A83M24M25WhatEndsAUserEndsAllOfTheirs(t *testing.T) {
 			for _, held := range ofClient {
 				d.denied(r.refresh(held.RefreshToken), badGrant("refresh_token_revoked"))
 			}
-			d.denied(nobodysClient.refreshAlone(inSession.RefreshToken), badGrant("refresh_token_revoked"))
+			d.denied(nobodysClient.refresh(inSession.RefreshToken), badGrant("refresh_token_revoked"))
 			d.denied(r.exchange(code), badGrant("code_expired"))
 			d.refused(own.AccessToken, mintRequest{id: "u-grace"}, revokedToken)
 			b.signsInAgain(d.t, b.decide(page, "allow"))
@@ -95,17 +97,64 @@ func TestT61T91A71A83M24M25WhatEndsAUserEndsAllOfTheirs(t *testing.T) {
 	}
 	d.gives(r.refresh(bystander.RefreshToken))
 	d.gives(waiting)
-	// A declared user changes with the configuration. The organisation is the one that the admin's tokens speak for.
-	d.sub("declared in another organisation", func(d *adminDoor) {
-		code, moved, stays := d.code(r, maxim), d.userTokens(r, maxim), d.userTokens(r, ada)
-		d.reload(peopleSite(append([]string{"organisation acme\n\t\t\trole member", "organisation rival\n\t\t\trole member"}, passwordRefresh...)...))
-		d.denied(r.exchange(code), badGrant(""))
-		d.denied(r.refresh(moved.RefreshToken), badGrant(""))
-		if d.alive(moved.AccessToken) {
-			d.t.Error("the access token names the old organisation and lives on")
-		}
-		d.gives(r.refresh(stays.RefreshToken))
-	})
+}
+
+// TestT61T91M25WhatIsDeclaredOtherwiseEnds: an operator who takes a user or a client out of the Caddyfile, or gives a user another
+// role or organisation there, expects that their tokens, those that an admin created for them too, stop working with the reload, and
+// not with their own end weeks later. Whoever stays as they were notices nothing.
+func TestT61T91M25WhatIsDeclaredOtherwiseEnds(t *testing.T) {
+	now := setClock(t)
+	d := openAdmin(t)
+	r := requestOf("conf")
+	stays, waiting := d.userTokens(r, ada), d.code(r, ada)
+	ended := map[string]tokens{
+		"another role": d.userTokens(r, "grace@acme.example"), "created for another role": d.mintFor("u-grace"),
+		"removed": d.userTokens(r, "ben@acme.example"), "created for one who is removed": d.mintFor("u-ben"),
+		"another organisation": d.userTokens(r, maxim),
+	}
+	ofClient, code := d.userTokens(requestOf("pub"), ada), d.code(r, maxim)
+
+	text := peopleSite("organisation acme\n\t\t\trole member", "organisation rival\n\t\t\trole member")
+	text = strings.Replace(text, "role group_manager", "role member", 1)
+	d.reload(cutBlock(t, cutBlock(t, text, "user u-ben {"), "client pub {"))
+
+	for name, held := range ended {
+		d.sub(name, func(d *adminDoor) {
+			if d.alive(held.AccessToken) {
+				d.t.Error("the access token lives on")
+			}
+			d.denied(r.refresh(held.RefreshToken), badGrant(""))
+		})
+	}
+	if d.alive(ofClient.AccessToken) {
+		t.Error("the token of a client that is removed lives on")
+	}
+	d.denied(r.exchange(code), badGrant(""))
+	d.refused(d.admin, mintRequest{id: "u-ben"}, userNotFound)
+	d.refused(d.admin, mintRequest{id: "u-grace"}, roleNotAllowed)
+	if !d.alive(stays.AccessToken) || !d.browserOf(ada).isSignedIn() {
+		t.Error("the token, or the session, of a user who stays is dead")
+	}
+	d.gives(r.refresh(stays.RefreshToken))
+	d.gives(r.exchange(waiting))
+
+	// A user who comes back starts anew, but not in the same second.
+	d.wait(now, 2*time.Second)
+	d.reload(peopleSite())
+	if d.alive(ended["removed"].AccessToken) || !d.alive(d.userTokens(r, "ben@acme.example").AccessToken) {
+		t.Error("the old token of a user who came back lives again, or the new one is dead")
+	}
+}
+
+// cutBlock takes a block out of a Caddyfile.
+func cutBlock(t *testing.T, text, head string) string {
+	t.Helper()
+	start := strings.Index(text, "\t\t"+head)
+	if start < 0 {
+		t.Fatalf("no block %q", head)
+	}
+	length := strings.Index(text[start:], "\n\t\t}\n")
+	return text[:start] + text[start+length+len("\n\t\t}\n"):]
 }
 
 // signsInAgain wants an answer to lead to the sign-in page, and nobody to be signed in.

@@ -257,8 +257,3 @@ func (u *userDoor) createdByAdmin(adminToken, userID string) tokens {
 	}
 	return u.tokensIn(a)
 }
-
-// refreshAlone is the form that refreshes without a client.
-func (request) refreshAlone(token string) url.Values {
-	return with(request{}.refresh(token), "client_id", "")
-}

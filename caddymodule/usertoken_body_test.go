@@ -9,18 +9,6 @@ import (
 
 // How the document is read: rows M11 to M15 and M20.
 
-func TestM11PathAndBodyNameOneUser(t *testing.T) {
-	d := openAdmin(t)
-	conflict := bodyRefusal(409, "id_conflict", "/data/id")
-	for _, pair := range [][2]string{
-		{"u-grace", "u-ben"}, {"u-ben", "u-grace"}, {"u-grace", "U-GRACE"}, {"u-grace", "u-grace "}, {"u-grace", "u-grac"},
-		{"u-grace", "u-rita"}, {"u-rita", "u-grace"}, {"u-nobody", "u-grace"}, {"u-grace", "u-nobody"}, {"u-grace", "u%2Dgrace"},
-	} {
-		d.refused(d.admin, mintRequest{id: pair[0], body: reference(pair[1])}, conflict)
-	}
-	d.mintFor("u-grace")
-}
-
 // bodyCases are the bodies that are refused, for the user u-grace.
 var bodyCases = map[string]map[string]struct {
 	body string
@@ -119,9 +107,15 @@ func utf16Of(text string) string {
 	return b.String()
 }
 
-// TestM12M13M14TheBodyNamesOneUserInOneWay; row M20, which bodies are too much, is in it too.
-func TestM12M13M14TheBodyNamesOneUserInOneWay(t *testing.T) {
+// TestM11To14TheBodyNamesOneUserInOneWay; row M20, which bodies are too much, is in it too.
+func TestM11To14TheBodyNamesOneUserInOneWay(t *testing.T) {
 	d := openAdmin(t)
+	for _, pair := range [][2]string{
+		{"u-grace", "u-ben"}, {"u-ben", "u-grace"}, {"u-grace", "U-GRACE"}, {"u-grace", "u-grace "}, {"u-grace", "u-grac"},
+		{"u-grace", "u-rita"}, {"u-rita", "u-grace"}, {"u-nobody", "u-grace"}, {"u-grace", "u-nobody"}, {"u-grace", "u%2Dgrace"},
+	} {
+		d.refused(d.admin, mintRequest{id: pair[0], body: reference(pair[1])}, bodyRefusal(409, "id_conflict", "/data/id"))
+	}
 	for row, bodies := range bodyCases {
 		for name, c := range bodies {
 			d.sub(row+" "+name, func(d *adminDoor) { d.refused(d.admin, mintRequest{id: "u-grace", body: c.body}, c.want) })
