@@ -9,23 +9,23 @@ import (
 	"syscall"
 )
 
-// addressGuard decides what may be dialled. Without it, whoever has a say in an issuer's DNS or metadata could have us
-// talk to what only we can reach.
+// addressGuard decides which addresses may be dialled. Without it, somebody who controls an issuer's DNS or metadata
+// could make us connect to hosts that only we can reach.
 type addressGuard struct {
-	// private opens the addresses that a house gives out itself.
+	// private allows loopback, private and link-local addresses.
 	private bool
 }
 
-// specialRange is a range that is not on the public internet. An inner one is opened by allow_private_network; the others
-// are nobody's identity provider.
+// specialRange is a range that is not on the public internet. allow_private_network allows an inner one; no identity
+// provider is in the others.
 type specialRange struct {
 	prefix netip.Prefix
 	what   string
 	inner  bool
 }
 
-// specialRanges are those of the IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890) that are not globally
-// reachable, multicast, and where clouds keep their secrets.
+// specialRanges lists the ranges of the IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890) that are not
+// globally reachable, multicast, and the addresses of cloud metadata services.
 var specialRanges = []specialRange{
 	{netip.MustParsePrefix("169.254.169.254/32"), "a cloud's metadata", false},
 	{netip.MustParsePrefix("169.254.170.0/24"), "a cloud's metadata", false},
@@ -58,14 +58,15 @@ var specialRanges = []specialRange{
 }
 
 var (
-	// globalUnicast is all of IPv6 that has been given out to the internet.
+	// globalUnicast is the part of IPv6 that is allocated to the internet.
 	globalUnicast = netip.MustParsePrefix("2000::/3")
-	// nat64 has an IPv4 address in its last four bytes (RFC 6052 §2.1). A network without IPv4 reaches the internet by it.
+	// nat64 addresses contain an IPv4 address in their last four bytes (RFC 6052 §2.1). A network without IPv4 uses them
+	// to reach the internet.
 	nat64 = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// checkURL holds a URL to https. Plain http is for a test on one's own machine; control sees to it that it goes nowhere
-// else.
+// checkURL requires https. It allows plain http with allow_private_network, for tests; control restricts that to
+// loopback.
 func (g addressGuard) checkURL(u *url.URL) error {
 	switch {
 	case u.Host == "" || u.Opaque != "" || u.User != nil:
@@ -76,7 +77,7 @@ func (g addressGuard) checkURL(u *url.URL) error {
 	return fmt.Errorf("%s must be https", u)
 }
 
-// parseURL reads a URL that may be asked.
+// parseURL parses and checks a URL.
 func (g addressGuard) parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -85,14 +86,14 @@ func (g addressGuard) parseURL(text string) (*url.URL, error) {
 	return u, g.checkURL(u)
 }
 
-// schemeKey is the key of the scheme in a context: a dialler is told the address, not what will be spoken.
+// schemeKey is the context key of the URL's scheme, which control needs and a dialer is not told.
 type schemeKey struct{}
 
 func withScheme(ctx context.Context, scheme string) context.Context {
 	return context.WithValue(ctx, schemeKey{}, scheme)
 }
 
-// control is called for every address before it is connected to.
+// control is called with every resolved address before it is connected to.
 func (g addressGuard) control(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	dialled, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -107,7 +108,7 @@ func (g addressGuard) control(ctx context.Context, _, address string, _ syscall.
 
 var errAddress = errors.New("address refused")
 
-// check refuses an address that is special.
+// check returns an error for a special address.
 func (g addressGuard) check(ip netip.Addr) error {
 	if nat64.Contains(ip) {
 		bytes := ip.As16()

@@ -11,23 +11,23 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// placeLife is how long we go by metadata that was read before.
+// placeLife is how long discovered metadata is used.
 const placeLife = time.Hour
 
-// place is where an issuer's keys are, and when that was found out.
+// place is the discovered URL of the keys.
 type place struct {
 	uri     string
 	foundAt time.Time
 }
 
-// metadata is what we read of an issuer's (RFC 8414 §2, OpenID Connect Discovery §3). Names are case-sensitive, duplicates an
-// error.
+// metadata holds the metadata members that we use (RFC 8414 §2, OpenID Connect Discovery §3). Names are case-sensitive;
+// duplicates are an error.
 type metadata struct {
 	Issuer  string `json:"issuer"`
 	JWKSURI string `json:"jwks_uri"`
 }
 
-// locate says where the keys are: where the operator says, or else the issuer's metadata.
+// locate returns the URL of the keys: the configured one, or the one in the issuer's metadata.
 func (k *remoteKeys) locate(ctx context.Context) (string, error) {
 	if k.settings.JWKSURI != "" {
 		return k.settings.JWKSURI, nil
@@ -44,8 +44,8 @@ func (k *remoteKeys) locate(ctx context.Context) (string, error) {
 	return uri, nil
 }
 
-// discover asks for the metadata in both of the places where it may be, at once: an issuer that has it in one of them may
-// be slow to say that it is not in the other.
+// discover requests the metadata at both well-known URLs concurrently: an issuer that has it at one may be slow to answer
+// at the other.
 func (k *remoteKeys) discover(ctx context.Context) (uri string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -82,8 +82,8 @@ func (k *remoteKeys) discover(ctx context.Context) (uri string, err error) {
 	return "", fmt.Errorf("discovery: %w", errors.Join(failed...))
 }
 
-// metadataPlaces are the well-known URLs of an issuer: RFC 8414 §3.1 puts the name before the path, OpenID Connect Discovery
-// §4 behind it. Both drop a slash at the end.
+// metadataPlaces returns the well-known URLs of an issuer: RFC 8414 §3.1 inserts the name before the path, OpenID Connect
+// Discovery §4 appends it. Both drop a trailing slash.
 func metadataPlaces(issuer string) ([]string, error) {
 	u, err := url.Parse(issuer)
 	if err != nil {
@@ -97,8 +97,8 @@ func metadataPlaces(issuer string) ([]string, error) {
 	}, nil
 }
 
-// readMetadata returns jwks_uri of metadata that is the issuer's own (RFC 8414 §3.3). Keys that are somewhere else are
-// believed to an operator, not to a document: whoever can change it could name his own.
+// readMetadata returns the jwks_uri of metadata that names the issuer (RFC 8414 §3.3). Only the operator may name another
+// host for the keys: whoever can change the metadata could otherwise supply his own.
 func (k *remoteKeys) readMetadata(document []byte) (string, error) {
 	var m metadata
 	if err := json.Unmarshal(document, &m); err != nil {
@@ -116,7 +116,7 @@ func (k *remoteKeys) readMetadata(document []byte) (string, error) {
 	return m.JWKSURI, nil
 }
 
-// checkPlace refuses keys from anywhere but where the operator says, or from the issuer's own origin if he says nothing.
+// checkPlace refuses keys from any URL but the configured one or, without one, from another origin than the issuer's.
 func (k *remoteKeys) checkPlace(uri string) error {
 	if k.settings.JWKSURI != "" {
 		if uri != k.settings.JWKSURI {

@@ -9,8 +9,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Explain says how Verify judges a token by what is known now. It asks the issuer nothing: neither for a key that is missed
-// nor about an opaque token.
+// Explain explains how Verify decides with the keys known now. It contacts nobody: it neither fetches a missing key nor
+// introspects a token.
 func (i *Issuer) Explain(token string, audiences []string) accesstoken.Explanation {
 	if i.introspector != nil && isOpaque(token) {
 		return i.introspector.explain(token)
@@ -33,7 +33,7 @@ func (i *Issuer) Explain(token string, audiences []string) accesstoken.Explanati
 	return x
 }
 
-// note says why a key is not there.
+// note explains why a key is missing.
 func (k *knowledge) note() string {
 	note := "keys are not fetched for an explanation; a request with this token may cause it"
 	if k.failed != nil {
@@ -42,7 +42,7 @@ func (k *knowledge) note() string {
 	return note
 }
 
-// explain says what Verify would do with an opaque token.
+// explain explains what Verify would do with an opaque token.
 func (i *introspector) explain(token string) accesstoken.Explanation {
 	form := accesstoken.Finding{
 		Check: "form", Promise: "letters, digits and -._~+/ with = at the end alone, at most 8 KiB", Outcome: accesstoken.CheckPassed,
@@ -66,8 +66,8 @@ func (i *introspector) explain(token string) accesstoken.Explanation {
 	}
 }
 
-// Trouble says what is wrong with the issuer, for its operator; nil: nothing that we know of. It is more than Ready asks: an
-// issuer that failed to answer the last question about a token can still be asked the next one.
+// Trouble returns what is wrong with the issuer, for its operator; nil: nothing known. It includes the last failed
+// introspection, which Ready ignores because the next one may succeed.
 func (i *Issuer) Trouble() error {
 	if err := i.Ready(); err != nil || i.introspector == nil {
 		return err
@@ -75,13 +75,13 @@ func (i *Issuer) Trouble() error {
 	return i.introspector.trouble()
 }
 
-// failedQuestion is a question about a token that the issuer did not answer.
+// failedQuestion is an introspection request that failed.
 type failedQuestion struct {
 	at  time.Time
-	err *oauth.Error // without secrets
+	err *oauth.Error // contains no secrets
 }
 
-// trouble says how the last question failed; nil: it was answered, or there was none.
+// trouble returns how the last introspection failed; nil: it succeeded, or there was none.
 func (i *introspector) trouble() error {
 	failed := i.failed.Load()
 	if failed == nil {
@@ -91,6 +91,6 @@ func (i *introspector) trouble() error {
 	if cause := errors.Unwrap(failed.err); cause != nil {
 		why = cause.Error()
 	}
-	age := max(i.now().Sub(failed.at), 0) // a clock may have been set back
+	age := max(i.now().Sub(failed.at), 0) // the clock may have been set back
 	return fmt.Errorf("introspection failed %.0f s ago: %s", age.Seconds(), why)
 }

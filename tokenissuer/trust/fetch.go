@@ -13,18 +13,19 @@ import (
 )
 
 const (
-	// fetchTimeout is for a whole question: redirects and the last byte of the answer too.
+	// fetchTimeout bounds a whole request, with its redirects and the body.
 	fetchTimeout = 5 * time.Second
-	// maxAnswer is how long an answer may be. A longer one is an error: half a key set is another key set.
+	// maxAnswer is the maximum body size in bytes. A longer body is an error: half a key set is another key set.
 	maxAnswer    = 1 << 20
 	maxRedirects = 3
-	// pingAfter is how long an HTTP/2 connection may say nothing before it is asked whether it lives, and pingTimeout how long
-	// that answer may take. What died without a word would have every question wait for its end, for a quarter of an hour.
+	// pingAfter is how long an HTTP/2 connection may be silent before it is pinged, and pingTimeout how long the answer
+	// may take. Otherwise a connection that died silently would block every request until TCP gives up, after a quarter
+	// of an hour.
 	pingAfter, pingTimeout = 5 * time.Second, 2 * time.Second
 	userAgent              = "Gatehouse (+https://github.com/gatehouse-auth/gatehouse)"
 )
 
-// client asks the endpoints of one issuer, and nobody else.
+// client sends requests to the endpoints of one issuer.
 type client struct {
 	http      *http.Client
 	transport *http.Transport
@@ -45,7 +46,7 @@ func newClient(private bool) *client {
 		TLSHandshakeTimeout:    fetchTimeout,
 		ForceAttemptHTTP2:      true,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
-		DisableCompression:     true, // maxAnswer counts what is read
+		DisableCompression:     true, // maxAnswer applies to the bytes read
 		MaxIdleConnsPerHost:    16,
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
@@ -54,7 +55,7 @@ func newClient(private bool) *client {
 	return c
 }
 
-// do sends a request and reads the whole answer, whatever its status. The body is nil whenever there is an error.
+// do sends a request and reads the whole body, whatever the status. The body is nil if there is an error.
 func (c *client) do(ctx context.Context, request *http.Request) (status int, header http.Header, body []byte, err error) {
 	if err := c.guard.checkURL(request.URL); err != nil {
 		return 0, nil, nil, err
@@ -85,7 +86,7 @@ func (c *client) do(ctx context.Context, request *http.Request) (status int, hea
 	return response.StatusCode, response.Header, body, nil
 }
 
-// get asks for a document. Only a 200 has one.
+// get fetches a document. Any status but 200 is an error.
 func (c *client) get(ctx context.Context, address, accept string) (http.Header, []byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -102,8 +103,8 @@ func (c *client) get(ctx context.Context, address, accept string) (http.Header, 
 	return header, body, nil
 }
 
-// sameOrigin lets a redirect go where the question went: to another place it could carry our credentials, and the operator
-// named this one.
+// sameOrigin allows only redirects to the same origin: the request may carry our credentials, and the operator named this
+// origin.
 func sameOrigin(next *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return fmt.Errorf("more than %d redirects", maxRedirects)
@@ -114,7 +115,7 @@ func sameOrigin(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// originOf is scheme, host and port (RFC 6454 §4).
+// originOf returns scheme, host and port (RFC 6454 §4).
 func originOf(u *url.URL) string {
 	port := u.Port()
 	switch {

@@ -23,22 +23,22 @@ import (
 )
 
 const (
-	// defaultCacheFor is how long a good answer stands, and maxRefusal how long a bad one does, at most.
+	// defaultCacheFor is how long an active response is cached, and maxRefusal bounds it for an inactive one.
 	defaultCacheFor = 30 * time.Second
 	maxRefusal      = 5 * time.Second
-	// failurePause is how long an issuer that has failed is left alone.
+	// failurePause is how long an issuer is not asked again after a failure.
 	failurePause = time.Second
-	// maxQuestions are asked at once, half of them for one source. So many others wait for slotPatience at most: each of them
-	// takes memory, even when its client has hung up.
+	// maxQuestions bounds the concurrent requests; one source gets at most half of them. Up to maxWaiting more wait, for
+	// at most slotTimeout: each takes memory, even when its client has disconnected.
 	maxQuestions = 64
 	maxWaiting   = 8192
 	slotTimeout  = 2 * time.Second
-	// warnInterval is how long after a warning about an issuer there is none.
+	// warnInterval is the minimum time between two warnings about an issuer.
 	warnInterval = time.Minute
 )
 
-// introspector asks an issuer about opaque tokens (RFC 7662). What the issuer says of a token is cached for a short time;
-// whether that is good enough for a request is asked every time.
+// introspector introspects opaque tokens at their issuer (RFC 7662). It caches responses for a short time, and checks
+// expiry and audience for every request.
 type introspector struct {
 	settings Introspection
 	issuer   string
@@ -47,18 +47,18 @@ type introspector struct {
 	now      func() time.Time
 	warn     func(message string, err error)
 
-	space   [sha256.Size]byte // what the answers depend on beside the token
+	space   [sha256.Size]byte // hash of what responses depend on besides the token
 	answers *answerCache
-	// waits are for the turn of a source with a token, and questions for what the issuer says of a token.
+	// waits deduplicates callers by token and source, questions deduplicates requests by token.
 	waits, questions singleflight.Group
 
 	queue    *fairqueue.Queue
 	patience time.Duration
-	wait     time.Duration // for an answer, in all
-	pause    atomic.Int64  // until when the issuer is left alone, in nanoseconds since 1970
-	warned   atomic.Int64  // when the last warning was given, likewise
+	wait     time.Duration // total time to wait for a response
+	pause    atomic.Int64  // do not ask the issuer before this time, in Unix nanoseconds
+	warned   atomic.Int64  // time of the last warning, in Unix nanoseconds
 
-	failed atomic.Pointer[failedQuestion] // nil: the last question was answered, or there was none
+	failed atomic.Pointer[failedQuestion] // nil: the last introspection succeeded, or there was none
 }
 
 func newIntrospector(settings *Introspection, tokens accesstoken.TrustedTokens, c *client, now func() time.Time) *introspector {
@@ -73,14 +73,14 @@ func newIntrospector(settings *Introspection, tokens accesstoken.TrustedTokens, 
 	return i
 }
 
-// key is what an answer is found by: no two tokens share one, and no issuer, endpoint or client takes that of another.
+// key returns the cache key of a token. It differs between tokens, issuers, endpoints and clients.
 func (i *introspector) key(token string) [sha256.Size]byte {
 	text := make([]byte, 0, 256)
 	return sha256.Sum256(append(append(text, i.space[:]...), token...))
 }
 
-// verify returns the token if its issuer says that it is active and it is good now for one of the audiences. The error is
-// an *tokenissuer.Error: invalid_token, or temporarily_unavailable when the issuer does not say.
+// verify returns the token if its issuer says that it is active, and it is valid now for one of the audiences. The error
+// is an *oauth.Error: invalid_token, or temporarily_unavailable if the issuer does not answer.
 func (i *introspector) verify(ctx context.Context, token string, audiences []string, source string) (*accesstoken.AccessToken, error) {
 	if len(token) > accesstoken.MaxTokenBytes || !oauth.IsB64Token(token) {
 		return nil, oauth.NewError(oauth.InvalidToken, "token_malformed")
@@ -92,7 +92,7 @@ func (i *introspector) verify(ctx context.Context, token string, audiences []str
 	return said.Verify(audiences, i.now())
 }
 
-// recall is verify for a token that the issuer has spoken of not long ago. Known is false, and the error nil, when it has not.
+// recall is verify for a token with a cached response. Otherwise it returns known false and a nil error.
 func (i *introspector) recall(token string, audiences []string) (t *accesstoken.AccessToken, known bool, err error) {
 	now := i.now()
 	said, err := i.answers.get(i.key(token), now)
@@ -103,9 +103,9 @@ func (i *introspector) recall(token string, audiences []string) (t *accesstoken.
 	return t, true, err
 }
 
-// said is what the issuer says of the token. Whoever asks while the same question is under way gets its answer. The question
-// lives on when its client hangs up: others may wait for it. They wait for a turn only with those of their own source, or a
-// source that floods could hold up a token that others show too.
+// said returns the issuer's statement about the token. Concurrent callers share one request, which continues when a
+// client disconnects. A caller waits in the queue only with callers of its own source; otherwise a flooding source could
+// delay a token that others also use.
 func (i *introspector) said(ctx context.Context, token, source string) (*accesstoken.Introspected, error) {
 	key := i.key(token)
 	if said, err := i.answers.get(key, i.now()); said != nil || err != nil {
@@ -128,7 +128,7 @@ func (i *introspector) said(ctx context.Context, token, source string) (*accesst
 	}
 }
 
-// find asks, once it is the source's turn.
+// find waits for the source's turn in the queue and then asks.
 func (i *introspector) find(key [sha256.Size]byte, token, source string) (any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), i.patience)
 	defer cancel()
@@ -141,7 +141,7 @@ func (i *introspector) find(key [sha256.Size]byte, token, source string) (any, e
 	return said, err
 }
 
-// question asks, unless the answer has come or the issuer has failed meanwhile.
+// question asks the issuer, unless a response or a pause has arrived in the meantime.
 func (i *introspector) question(key [sha256.Size]byte, token string) (*accesstoken.Introspected, error) {
 	if said, err := i.answers.get(key, i.now()); said != nil || err != nil {
 		return said, err
@@ -164,10 +164,11 @@ func (i *introspector) question(key [sha256.Size]byte, token string) (*accesstok
 	return said, nil
 }
 
-// ask puts the question (RFC 7662 §2.1). The client authenticates as RFC 6749 §2.3.1 says, with both halves form-encoded.
+// ask sends the introspection request (RFC 7662 §2.1). It authenticates as in RFC 6749 §2.3.1, with id and secret
+// form-encoded.
 func (i *introspector) ask(token string, at time.Time) (*accesstoken.Introspected, error) {
 	form := url.Values{"token": {token}, "token_type_hint": {"access_token"}}
-	ctx := context.Background() // the client has its own timeout
+	ctx := context.Background() // i.client has its own timeout
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, i.settings.Endpoint, strings.NewReader(form.Encode()))
 	if err != nil {
 		return nil, failure{err, true}
@@ -189,16 +190,16 @@ func (i *introspector) ask(token string, at time.Time) (*accesstoken.Introspecte
 	return said, err
 }
 
-// pausing are the statuses that have nothing to do with the token that was asked about: our credentials are wrong, we ask
-// too much, or what stands before the issuer does not reach it. With any other, whoever knows of a token that its issuer
-// stumbles over could have everybody refused: 403 is how a filter before an issuer answers what looks like an attack.
+// pausing lists statuses that do not depend on the token: our credentials are wrong, we ask too often, or a proxy does
+// not reach the issuer. Any other status must not pause: somebody who knows a token that makes the issuer fail could have
+// all tokens refused. A web application firewall answers 403 to what looks like an attack.
 var pausing = map[int]bool{
 	http.StatusUnauthorized: true, http.StatusTooManyRequests: true,
 	http.StatusBadGateway: true, http.StatusServiceUnavailable: true, http.StatusGatewayTimeout: true,
 }
 
-// isGeneral reports whether the issuer cannot be reached, or takes too long: others would wait for the same. One that hangs up
-// or answers strangely may do so because of the token, and does it soon.
+// isGeneral reports whether the issuer is unreachable or too slow, as it would be for any token. A closed connection or a
+// malformed response may be due to the token, and costs little time.
 func isGeneral(err error) bool {
 	if slow, ok := errors.AsType[net.Error](err); ok && slow.Timeout() {
 		return true
@@ -207,14 +208,14 @@ func isGeneral(err error) bool {
 	return ok && op.Op == "dial"
 }
 
-// failure is a question without an answer. General: it would have been so with any token.
+// failure is an introspection without a usable response. General: it would have failed with any token.
 type failure struct {
 	error
 	general bool
 }
 
-// refuse settles what a token gets that was not found good. An issuer that fails is left alone for a moment, at least with
-// this token, and the operator is told.
+// refuse decides and caches the error for a token that is not active. After a failure it pauses the issuer, or at least
+// this token, and warns the operator.
 func (i *introspector) refuse(key [sha256.Size]byte, token string, at time.Time, err error) error {
 	e, judged := errors.AsType[*oauth.Error](err)
 	if judged && e.Code == oauth.InvalidToken {
@@ -237,14 +238,14 @@ func (i *introspector) refuse(key [sha256.Size]byte, token string, at time.Time,
 	return e
 }
 
-// unavailable says when to come back.
+// unavailable returns the error with Retry-After.
 func unavailable(reason string, cause error) *oauth.Error {
 	e := oauth.NewError(oauth.TemporarilyUnavailable, reason).WithCause(cause)
 	e.RetryAfter = failurePause
 	return e
 }
 
-// paused refuses while the issuer is left alone. A clock that was set back has forgotten why.
+// paused returns an error while the issuer must not be asked. It ignores a pause from before the clock was set back.
 func (i *introspector) paused() error {
 	left := time.Unix(0, i.pause.Load()).Sub(i.now())
 	if left <= 0 || left > failurePause {
@@ -253,7 +254,7 @@ func (i *introspector) paused() error {
 	return unavailable("introspection_paused", nil)
 }
 
-// tell warns the operator, who hears of it again after a while only.
+// tell warns the operator, at most once in warnInterval.
 func (i *introspector) tell(err error) {
 	now, last := i.now(), i.warned.Load()
 	since := now.Sub(time.Unix(0, last))
@@ -263,7 +264,7 @@ func (i *introspector) tell(err error) {
 	i.warn("a trusted issuer does not answer questions about tokens", err)
 }
 
-// withoutSecrets is an error without the token and our secret: it may quote what the issuer wrote, and that what we sent.
+// withoutSecrets removes the token and our secret from an error: it may quote the response, which may quote the request.
 func (i *introspector) withoutSecrets(err error, token string) error {
 	if err == nil {
 		return nil
@@ -279,10 +280,10 @@ func (i *introspector) withoutSecrets(err error, token string) error {
 	return brief(errors.New(text))
 }
 
-// inPointer spells a text as a JSON Pointer does (RFC 6901 §3), which is how errors name a place in an answer.
+// inPointer escapes a text as in a JSON Pointer (RFC 6901 §3), by which errors name a place in a response.
 var inPointer = strings.NewReplacer("~", "~0", "/", "~1")
 
-// credentials are what Basic authentication shows.
+// credentials returns the credentials for HTTP Basic authentication.
 func (i *introspector) credentials() string {
 	pair := url.QueryEscape(i.settings.ClientID) + ":" + url.QueryEscape(i.settings.ClientSecret.Reveal())
 	return base64.StdEncoding.EncodeToString([]byte(pair))

@@ -14,31 +14,31 @@ const (
 	maxAnswers     = 65536
 	maxAnswerBytes = 64 << 20
 	maxRefusals    = 16384
-	// leastWeight makes one weight keep both bounds: no more answers than maxAnswers can be this light.
+	// leastWeight makes one weight enforce both limits: at most maxAnswers responses fit.
 	leastWeight = maxAnswerBytes / maxAnswers
 )
 
-// answerCache holds what an issuer has said of tokens. Refusals have a place of their own, so that a flood of bad tokens
-// pushes no good one out. Both hold pointers, as the cache of verified tokens does: each other kind of value is a quarter of a
-// megabyte of the program.
+// answerCache caches introspection responses. Refusals have their own cache, so that a flood of bad tokens does not evict
+// good ones. Both caches hold pointers like the cache of verified tokens, because each further instantiation of otter
+// adds a quarter of a megabyte to the binary.
 type answerCache struct {
 	answers  *otter.Cache[[sha256.Size]byte, *answer]
 	refusals *otter.Cache[[sha256.Size]byte, *refusal]
 }
 
-// answer is about an active token.
+// answer is the response for an active token.
 type answer struct {
 	period
 	said *accesstoken.Introspected
 }
 
-// refusal is about a token that is not good, or of which the issuer could not say anything.
+// refusal is the error for a token that is inactive, or whose introspection failed.
 type refusal struct {
 	period
 	err *oauth.Error
 }
 
-// period is when something stands. A clock that was set back is not in it either.
+// period is when a cached value is valid. It excludes times before the value was stored, as after a clock was set back.
 type period struct{ from, until time.Time }
 
 func (p period) holds(now time.Time) bool { return !now.Before(p.from) && now.Before(p.until) }
@@ -53,7 +53,7 @@ func newAnswerCache() *answerCache {
 	}
 }
 
-// get returns what stands at that time; two nils: nothing does.
+// get returns the cached value valid at that time, or two nils.
 func (c *answerCache) get(key [sha256.Size]byte, now time.Time) (*accesstoken.Introspected, error) {
 	if a, ok := c.answers.GetIfPresent(key); ok {
 		if a.holds(now) {
@@ -70,7 +70,7 @@ func (c *answerCache) get(key [sha256.Size]byte, now time.Time) (*accesstoken.In
 	return nil, nil
 }
 
-// put keeps an answer, but never beyond the token's end.
+// put caches a response, at most until the token expires.
 func (c *answerCache) put(key [sha256.Size]byte, said *accesstoken.Introspected, from time.Time, life time.Duration) {
 	until := from.Add(life)
 	if end := said.ExpiresAt(); end.Before(until) {

@@ -10,56 +10,56 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Settings say whom to trust, and how its keys are found.
+// Settings describe a trusted issuer.
 type Settings struct {
 	// Issuer is the issuer identifier: what iss must be, byte for byte.
 	Issuer string
-	// JWKSURI is where the keys are. Empty: discovered (RFC 8414 §3, OpenID Connect Discovery §4).
+	// JWKSURI is the URL of the keys. Default: discovered (RFC 8414 §3, OpenID Connect Discovery §4).
 	JWKSURI string
-	// Algorithms narrow what keys may be used for; empty: all that we know.
+	// Algorithms restricts the algorithms; default: all that we support.
 	Algorithms []oauth.Algorithm
-	// Types are the values of typ that its access tokens have; empty: at+jwt (RFC 9068 §2.1).
+	// Types are the values of typ of its access tokens; default: at+jwt (RFC 9068 §2.1).
 	Types []string
-	// RolesClaim is the claim with the roles, or a path to it; empty: role.
+	// RolesClaim is the claim with the roles, or a path to it; default: role.
 	RolesClaim string
-	// ClientAudience: a token that is not at+jwt, and has no aud, is meant for its client.
+	// ClientAudience: a token without aud is meant for its client, unless it is at+jwt.
 	ClientAudience bool
-	// AllowPrivateNetwork opens loopback, private and link-local addresses, and plain http on loopback.
+	// AllowPrivateNetwork allows loopback, private and link-local addresses, and plain http on loopback.
 	AllowPrivateNetwork bool
-	// MaxStale is how old keys may get that cannot be fetched again; zero: 24 hours.
+	// MaxStale is how long keys are used that cannot be fetched again; zero: 24 hours.
 	MaxStale time.Duration
-	// Introspection asks the issuer about opaque tokens (RFC 7662); nil: they are refused.
+	// Introspection configures the introspection of opaque tokens (RFC 7662); nil: they are refused.
 	Introspection *Introspection
 }
 
-// Introspection is how the issuer is asked about opaque tokens.
+// Introspection configures the introspection endpoint.
 type Introspection struct {
-	// Endpoint is the URL.
+	// Endpoint is its URL.
 	Endpoint string
-	// ClientID and ClientSecret are how we authenticate, by HTTP Basic.
+	// ClientID and ClientSecret are our credentials for HTTP Basic authentication.
 	ClientID     string
 	ClientSecret oauth.Secret
-	// CacheFor is how long an answer stands at most; zero: 30 seconds.
+	// CacheFor is the maximum time that a response is cached; zero: 30 seconds.
 	CacheFor time.Duration
 }
 
-// Options are what an Issuer needs of its surroundings.
+// Options are the dependencies of an Issuer.
 type Options struct {
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
-	// Warn is told what an operator should know, in a sentence without secrets; nil: nobody is.
+	// Warn reports problems to the operator, without secrets; nil: they are dropped.
 	Warn func(message string, err error)
 }
 
-// Snapshots keep the last good key set beyond the process. They may be slow and may fail.
+// Snapshots store the last good key set for later processes. The methods may be slow and may fail.
 type Snapshots interface {
-	// Load returns what was saved under the name; fs.ErrNotExist when nothing was.
+	// Load returns the data last saved under the name, or fs.ErrNotExist.
 	Load(ctx context.Context, name string) ([]byte, error)
-	// Save replaces it.
+	// Save replaces the data.
 	Save(ctx context.Context, name string, data []byte) error
 }
 
-// Issuer judges the tokens of one external issuer.
+// Issuer verifies the tokens of one external issuer. It is safe for concurrent use.
 type Issuer struct {
 	settings     Settings
 	keys         *remoteKeys
@@ -68,7 +68,7 @@ type Issuer struct {
 	patience     time.Duration // how long a token waits for its key
 }
 
-// New returns an Issuer. It opens nothing.
+// New returns an Issuer. It makes no requests.
 func New(settings Settings, options Options) (*Issuer, error) {
 	if options.Now == nil {
 		options.Now = time.Now
@@ -94,12 +94,12 @@ func New(settings Settings, options Options) (*Issuer, error) {
 	return i, nil
 }
 
-// tokens says what the issuer's tokens look like.
+// tokens describes the issuer's tokens.
 func (s *Settings) tokens() accesstoken.TrustedTokens {
 	return accesstoken.TrustedTokens{Issuer: s.Issuer, Types: s.Types, RolesClaim: s.RolesClaim, ClientAudience: s.ClientAudience}
 }
 
-// addresses are the URLs that an operator gave.
+// addresses returns the configured URLs.
 func (s *Settings) addresses() []string {
 	list := []string{s.Issuer}
 	if s.JWKSURI != "" {
@@ -111,7 +111,7 @@ func (s *Settings) addresses() []string {
 	return list
 }
 
-// UseSnapshots sets where the key set is kept. It may be called again, at any time.
+// UseSnapshots sets the storage for key sets; nil: none. It may be called at any time, and again.
 func (i *Issuer) UseSnapshots(s Snapshots) {
 	if s == nil {
 		i.keys.shelf.Store(nil)
@@ -123,13 +123,13 @@ func (i *Issuer) UseSnapshots(s Snapshots) {
 // Run keeps the keys fresh until ctx ends.
 func (i *Issuer) Run(ctx context.Context) { i.keys.run(ctx) }
 
-// Introspects reports whether the issuer is asked about opaque tokens.
+// Introspects reports whether opaque tokens are introspected.
 func (i *Issuer) Introspects() bool { return i.introspector != nil }
 
 // Generation changes whenever the keys do.
 func (i *Issuer) Generation() uint64 { return i.keys.Generation() }
 
-// Ready says why no token can be judged now; nil: tokens can. An issuer that is asked about tokens can always be asked.
+// Ready returns nil if tokens can be verified now, or else the reason. An issuer with introspection is always ready.
 func (i *Issuer) Ready() error {
 	if i.introspector != nil {
 		return nil
@@ -137,15 +137,15 @@ func (i *Issuer) Ready() error {
 	return i.keys.usable(i.keys.known.Load())
 }
 
-// Verify returns the token if the issuer made it for one of the audiences and it is good now. The error is an
-// *tokenissuer.Error: invalid_token, or temporarily_unavailable when nobody can say. A token whose key is known is judged at
-// once. One whose key is missed may wait for a fetch, for five seconds at most.
+// Verify returns the token if the issuer issued it for one of the audiences and it is valid now. The error is an
+// *oauth.Error: invalid_token, or temporarily_unavailable if that cannot be decided. If the key is known, Verify does not
+// block; otherwise it waits up to five seconds for a fetch.
 func (i *Issuer) Verify(ctx context.Context, token string, audiences []string) (*accesstoken.AccessToken, error) {
 	return i.VerifyAdmitted(ctx, token, audiences, "", nil)
 }
 
-// Recall is Verify for a token that was judged before. Known is false, and the error nil, when nothing is known of the token,
-// or what is known needs a key that has to be fetched first.
+// Recall is Verify for a token that was verified before. It returns known false and a nil error for any other token, and
+// if a key must be fetched first.
 func (i *Issuer) Recall(token string, audiences []string) (t *accesstoken.AccessToken, known bool, err error) {
 	t, known, err = i.verifier.Recall(token, audiences)
 	switch {
@@ -157,9 +157,9 @@ func (i *Issuer) Recall(token string, audiences []string) (t *accesstoken.Access
 	return t, known, err
 }
 
-// VerifyAdmitted is Verify that asks admit immediately before a signature has to be verified. What it gives is held no longer
-// than that: never while a key is fetched. Opaque tokens have no signature. Questions about them are asked in turns by source,
-// which says where the token comes from, such as an address.
+// VerifyAdmitted is Verify, and calls admit immediately before it verifies a signature. It does not hold the admission
+// while it fetches a key. Opaque tokens have no signature; their introspection is queued fairly by source, such as a
+// client address.
 func (i *Issuer) VerifyAdmitted(ctx context.Context, token string, audiences []string, source string, admit accesstoken.Admission) (*accesstoken.AccessToken, error) {
 	if len(token) > accesstoken.MaxTokenBytes {
 		return nil, oauth.NewError(oauth.InvalidToken, "token_too_long")
@@ -176,10 +176,10 @@ func (i *Issuer) VerifyAdmitted(ctx context.Context, token string, audiences []s
 	}
 	quiet := i.keys.quiet(known)
 	if quiet && oauth.AsError(err).Code == oauth.InvalidToken {
-		return nil, err // a flood ends here: the token is not taken apart once more
+		return nil, err // keeps a flood cheap: the token is not parsed again
 	}
 	if !i.claims(token) {
-		return nil, oauth.NewError(oauth.InvalidToken, "issuer_wrong") // no key of this issuer could mend that
+		return nil, oauth.NewError(oauth.InvalidToken, "issuer_wrong") // no key of this issuer could change that
 	}
 	if quiet {
 		return nil, err
@@ -187,12 +187,12 @@ func (i *Issuer) VerifyAdmitted(ctx context.Context, token string, audiences []s
 	return i.judgeLater(ctx, func() (*accesstoken.AccessToken, error) { return i.verifier.VerifyAdmitted(token, audiences, admit) })
 }
 
-// judgeLater asks again as often as something has come that may bring the key.
+// judgeLater judges again whenever a snapshot or a fetch may have brought the key.
 func (i *Issuer) judgeLater(ctx context.Context, judge func() (*accesstoken.AccessToken, error)) (*accesstoken.AccessToken, error) {
 	ctx, cancel := context.WithTimeout(ctx, i.patience)
 	defer cancel()
 	recalled, fetched := i.keys.demand()
-	// The key may have come between the first look at the token and the question for it, which then is for nothing.
+	// The key may have arrived before demand was called, which then brings nothing.
 	if t, err := judge(); err == nil || !lacksKey(err) {
 		return t, err
 	}
@@ -203,7 +203,7 @@ func (i *Issuer) judgeLater(ctx context.Context, judge func() (*accesstoken.Acce
 		case <-fetched:
 			fetched = nil
 		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.Canceled) { // the client has left, which is no fault of the issuer's
+			if errors.Is(ctx.Err(), context.Canceled) { // the client disconnected; the issuer is not to blame
 				return nil, oauth.Unavailable("keys_awaited", ctx.Err())
 			}
 			return nil, i.keys.unavailable(i.keys.known.Load(), "keys_awaited")
@@ -215,7 +215,8 @@ func (i *Issuer) judgeLater(ctx context.Context, judge func() (*accesstoken.Acce
 	}
 }
 
-// isOpaque reports whether a token is no JWT. Nearly every JWT has the look of one, and those are not taken apart again.
+// isOpaque reports whether a token is not a JWT. Nearly every JWT has the prefix checked first, which avoids parsing it
+// again.
 func isOpaque(token string) bool {
 	if strings.HasPrefix(token, "eyJ") && strings.Count(token, ".") >= 2 {
 		return false

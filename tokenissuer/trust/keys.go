@@ -12,17 +12,17 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// defaultMaxStale is how old keys may get that cannot be fetched again.
+// defaultMaxStale is the default of Settings.MaxStale.
 const defaultMaxStale = 24 * time.Hour
 
-// Reasons why a token cannot be judged with the keys that there are. A fetch may mend each of them.
+// Reasons why no key is found that a fetch may resolve.
 const (
 	reasonUnknown   = "key_unknown"
 	reasonNotLoaded = "keys_not_loaded"
 	reasonStale     = "keys_stale"
 )
 
-// remoteKeys are the keys of one external issuer, as far as they are known: the tokenissuer.KeySource of its tokens.
+// remoteKeys caches the keys of one external issuer. It is the accesstoken.KeySource for its tokens.
 type remoteKeys struct {
 	settings Settings
 	client   *client
@@ -32,33 +32,33 @@ type remoteKeys struct {
 
 	known      atomic.Pointer[knowledge]
 	generation atomic.Uint64
-	settled    chan time.Duration // when a fetch has ended: how long it is until the next
+	settled    chan time.Duration // receives the time until the next fetch whenever a fetch ends
 
-	mu       sync.Mutex // guards what follows, and the writing of known
+	mu       sync.Mutex // guards the fields below, and writes to known
 	fetching bool
-	fetched  chan struct{} // closed when the fetch that was begun last has ended
-	demanded time.Time     // when a token made us fetch last
-	rest     time.Duration // for how long no token does so again
-	failures int           // since the last good fetch
-	ended    bool          // Run has
+	fetched  chan struct{} // closed when the latest fetch ends
+	demanded time.Time     // time of the last fetch that a token caused
+	rest     time.Duration // minimum time until a token may cause another
+	failures int           // since the last successful fetch
+	ended    bool          // Run has returned
 
-	place place // where the keys are; only the fetch that is under way touches it
+	place place // used only by the running fetch
 }
 
-// knowledge is one state of what is known, never changed.
+// knowledge is one immutable state of what is known.
 type knowledge struct {
-	set *keySet // nil: none yet
-	// current reports whether the last fetch succeeded. If it did not, a kid that is missing here may still be a key of the issuer.
+	set *keySet // nil: no keys yet
+	// current reports whether the last fetch succeeded. If not, an unknown kid may still belong to the issuer.
 	current bool
-	failed  error     // why the last fetch was not
-	retryAt time.Time // when the next one is planned
+	failed  error     // why the last fetch failed
+	retryAt time.Time // when the next fetch is due
 }
 
-// keySet is what an issuer published, read.
+// keySet is a parsed key set.
 type keySet struct {
 	published []keys.PublishedKey
-	byID      map[string][]*keys.VerificationKey // each once for every algorithm; "" has those without a kid
-	// only has the key for an algorithm of which there is one alone; nil: there are several.
+	byID      map[string][]*keys.VerificationKey // one entry for each algorithm of a key; "" has the keys without kid
+	// only maps an algorithm to its key if exactly one has it; nil: several do.
 	only      map[oauth.Algorithm]*keys.VerificationKey
 	uri       string
 	document  []byte
@@ -74,8 +74,8 @@ func newRemoteKeys(settings Settings, c *client, options Options) *remoteKeys {
 	return k
 }
 
-// Find returns the key of that kid for that algorithm, at once. A token without a kid means the one key that its algorithm can
-// be used with; there is no search by trial.
+// Find returns the key with that kid for that algorithm, without blocking. For a token without kid it returns the only
+// key for its algorithm; it never tries several.
 func (k *remoteKeys) Find(kid string, algorithm oauth.Algorithm) (*keys.VerificationKey, error) {
 	known := k.known.Load()
 	if err := k.usable(known); err != nil {
@@ -91,7 +91,7 @@ func (k *remoteKeys) Find(kid string, algorithm oauth.Algorithm) (*keys.Verifica
 	return nil, oauth.NewError(oauth.InvalidToken, reason)
 }
 
-// find says why there is no such key, or not one alone.
+// find returns the key, or the reason why there is no unique one.
 func (s *keySet) find(kid string, algorithm oauth.Algorithm) (key *keys.VerificationKey, reason string) {
 	if kid == "" {
 		if key, known := s.only[algorithm]; key != nil || !known {
@@ -114,7 +114,7 @@ func (s *keySet) find(kid string, algorithm oauth.Algorithm) (key *keys.Verifica
 // Generation changes whenever the keys do.
 func (k *remoteKeys) Generation() uint64 { return k.generation.Load() }
 
-// usable asks whether any token can be judged with what is known.
+// usable returns an error if the known keys are missing or stale.
 func (k *remoteKeys) usable(known *knowledge) error {
 	switch {
 	case known.set == nil:
@@ -125,14 +125,14 @@ func (k *remoteKeys) usable(known *knowledge) error {
 	return nil
 }
 
-// unavailable says when to come back: after the next fetch.
+// unavailable returns an error whose Retry-After is the next fetch.
 func (k *remoteKeys) unavailable(known *knowledge, reason string) error {
 	e := oauth.Unavailable(reason, known.failed)
 	e.RetryAfter = min(max(known.retryAt.Sub(k.now()), time.Second), maxRetry)
 	return e
 }
 
-// lacksKey reports whether a refusal may be mended by a fetch.
+// lacksKey reports whether a fetch may resolve the error.
 func lacksKey(err error) bool {
 	switch oauth.AsError(err).Reason {
 	case reasonUnknown, reasonNotLoaded, reasonStale:
@@ -141,14 +141,14 @@ func lacksKey(err error) bool {
 	return false
 }
 
-// settle takes in how a fetch ended. A bad one leaves the keys as they are, until they are stale.
+// settle stores the result of a fetch. A failed one leaves the keys in use until they are stale.
 func (k *remoteKeys) settle(set *keySet, life time.Duration, err error) {
 	k.mu.Lock()
 	before := k.known.Load()
 	next := &knowledge{set: set, current: true}
 	if err == nil {
 		k.failures = 0
-		life = min(life, max(k.settings.MaxStale/2, time.Second)) // or they would be stale before they are fetched again
+		life = min(life, max(k.settings.MaxStale/2, time.Second)) // fetch again before the keys are stale
 	} else {
 		next = &knowledge{set: before.set, failed: err}
 		life = retryAfter(k.failures)
@@ -167,12 +167,12 @@ func (k *remoteKeys) settle(set *keySet, life time.Duration, err error) {
 	switch {
 	case err == nil:
 		k.keep(set, changed)
-	case before.failed == nil || before.failed.Error() != err.Error(): // else it is known
+	case before.failed == nil || before.failed.Error() != err.Error(): // warn once for repeated failures
 		k.warn("the keys of a trusted issuer cannot be fetched", err)
 	}
 }
 
-// restore takes in keys that were kept, unless there are others already.
+// restore uses the keys of a snapshot unless there are keys already.
 func (k *remoteKeys) restore(set *keySet) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -183,7 +183,7 @@ func (k *remoteKeys) restore(set *keySet) {
 	}
 }
 
-// replace changes what is known, and reports whether that changes the keys. The caller holds mu.
+// replace sets what is known, and reports whether the keys changed. The caller holds mu.
 func (k *remoteKeys) replace(next *knowledge) (changed bool) {
 	before := k.known.Swap(next)
 	if changed = !before.set.equal(next.set); changed {
@@ -192,7 +192,7 @@ func (k *remoteKeys) replace(next *knowledge) (changed bool) {
 	return changed
 }
 
-// equal reports whether the same keys are in both sets.
+// equal reports whether both sets have the same keys.
 func (s *keySet) equal(other *keySet) bool {
 	if s == nil || other == nil || len(s.byID) != len(other.byID) {
 		return s == other
@@ -205,7 +205,7 @@ func (s *keySet) equal(other *keySet) bool {
 	return true
 }
 
-// readKeySet holds a document to the rules for keys: the parser's, and the operator's list of algorithms.
+// readKeySet parses a key set and applies the configured list of algorithms.
 func (k *remoteKeys) readKeySet(document []byte, uri string, fetchedAt time.Time) (*keySet, error) {
 	algorithms := k.settings.Algorithms
 	if len(algorithms) == 0 {
@@ -232,7 +232,7 @@ func (k *remoteKeys) readKeySet(document []byte, uri string, fetchedAt time.Time
 	return set, nil
 }
 
-// guarded runs what touches other people's data or code. It panics in nobody's request, and the process goes on.
+// guarded runs code that handles foreign data, and turns a panic into an error.
 func guarded(run func() error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -243,7 +243,7 @@ func guarded(run func() error) (err error) {
 	return run()
 }
 
-// maxErrorText is how much of an error is kept: it may quote what somebody else wrote.
+// maxErrorText bounds an error's text, which may quote foreign data.
 const maxErrorText = 1 << 10
 
 func brief(err error) error {

@@ -11,13 +11,14 @@ import (
 )
 
 const (
-	// coolDown is how long tokens with unknown kids make us fetch no second time, whatever their number.
+	// coolDown is the minimum time between two fetches that tokens with unknown kids cause.
 	coolDown = 30 * time.Second
-	// shortCoolDown takes its place when a fetch has brought other keys: an issuer that rotates its keys may do so again.
+	// shortCoolDown replaces coolDown after a fetch has brought other keys: an issuer that is rotating its keys may do so
+	// again.
 	shortCoolDown = 250 * time.Millisecond
-	// An issuer says how long its keys may be kept (RFC 9111 §5.2.2.1), within these bounds.
+	// Bounds for the lifetime that the issuer's Cache-Control gives its keys (RFC 9111 §5.2.2.1).
 	minLife, defaultLife, maxLife = time.Minute, 5 * time.Minute, 15 * time.Minute
-	// After a failure we try again soon, and then less often.
+	// Bounds for the delay after failures, which doubles each time.
 	minRetry, maxRetry = 5 * time.Second, time.Minute
 )
 
@@ -39,7 +40,7 @@ func (k *remoteKeys) run(ctx context.Context) {
 	}
 }
 
-// end lets go of connections, those of a fetch that is under way too.
+// end closes idle connections, and has a running fetch close its own.
 func (k *remoteKeys) end() {
 	k.mu.Lock()
 	k.ended = true
@@ -47,16 +48,16 @@ func (k *remoteKeys) end() {
 	k.client.transport.CloseIdleConnections()
 }
 
-// refresh fetches the keys, unless that is being done.
+// refresh starts a fetch unless one is running.
 func (k *remoteKeys) refresh() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.begin()
 }
 
-// demand is for a token whose key is missed: it returns what is closed when the key may have come. That is what was kept of
-// an earlier process, nil when nothing is to be had there, and a fetch. Tokens have us fetch once in a coolDown; the others
-// get the last fetch, which may have ended.
+// demand handles a token whose key is missing. It returns two channels that are closed when the key may have arrived:
+// from the snapshot of an earlier process (nil if there is none to wait for), and from a fetch. Tokens cause at most one
+// fetch in coolDown; other callers get the last fetch, which may have ended.
 func (k *remoteKeys) demand() (recalled, fetched <-chan struct{}) {
 	recalled = k.recall()
 	k.mu.Lock()
@@ -68,7 +69,7 @@ func (k *remoteKeys) demand() (recalled, fetched <-chan struct{}) {
 	return recalled, k.fetched
 }
 
-// quiet reports whether demand would bring nothing that was not known already.
+// quiet reports whether demand could bring nothing new.
 func (k *remoteKeys) quiet(known *knowledge) bool {
 	if recalled := k.recall(); recalled != nil {
 		select {
@@ -82,7 +83,7 @@ func (k *remoteKeys) quiet(known *knowledge) bool {
 	return known == k.known.Load() && !k.fetching && k.coolsDown(k.now())
 }
 
-// coolsDown reports whether a token made us fetch not long ago. A clock that was set back has forgotten it.
+// coolsDown reports whether a token caused a fetch recently. It ignores one from before the clock was set back.
 func (k *remoteKeys) coolsDown(now time.Time) bool {
 	since := now.Sub(k.demanded)
 	return since >= 0 && since < k.rest
@@ -97,7 +98,7 @@ func (k *remoteKeys) begin() {
 	go k.fetch(k.fetched)
 }
 
-// fetch asks for the keys. It has a life of its own: a client that hangs up takes nobody else's answer away.
+// fetch fetches the keys. It does not depend on the request that caused it: other requests may wait for it too.
 func (k *remoteKeys) fetch(done chan<- struct{}) {
 	defer close(done)
 	ctx, cancel := context.WithTimeout(context.Background(), k.client.timeout)
@@ -116,7 +117,7 @@ func (k *remoteKeys) fetch(done chan<- struct{}) {
 	}
 }
 
-// plan tells run when the next fetch is due. The caller holds mu.
+// plan schedules the next fetch. The caller holds mu.
 func (k *remoteKeys) plan(pause time.Duration) {
 	select {
 	case <-k.settled:
@@ -125,7 +126,7 @@ func (k *remoteKeys) plan(pause time.Duration) {
 	k.settled <- pause
 }
 
-// ask finds out where the keys are and reads them.
+// ask locates and downloads the keys.
 func (k *remoteKeys) ask(ctx context.Context) (*keySet, time.Duration, error) {
 	before := k.place
 	uri, err := k.locate(ctx)
@@ -140,13 +141,13 @@ func (k *remoteKeys) ask(ctx context.Context) (*keySet, time.Duration, error) {
 			return set, lifeOf(header), nil
 		}
 	}
-	if k.place == before { // they may have moved; what was found just now is for the next fetch, which has more time
+	if k.place == before { // the keys may have moved: discover again at the next fetch, unless this one just did
 		k.place = place{}
 	}
 	return nil, 0, err
 }
 
-// lifeOf is how long an answer may be kept.
+// lifeOf returns how long a response may be cached.
 func lifeOf(header http.Header) time.Duration {
 	life := defaultLife
 	for directive := range strings.SplitSeq(strings.Join(header.Values("Cache-Control"), ","), ",") {
@@ -157,7 +158,7 @@ func lifeOf(header http.Header) time.Duration {
 		case "max-age":
 			seconds, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 31)
 			if err != nil {
-				return minLife // whatever it means, it is not for long
+				return minLife // malformed: assume the minimum
 			}
 			life = min(max(time.Duration(seconds)*time.Second, minLife), maxLife)
 		}
@@ -165,13 +166,12 @@ func lifeOf(header http.Header) time.Duration {
 	return life
 }
 
-// retryAfter is how long to wait after that many failures and one.
+// retryAfter returns the delay before the next attempt, given the number of earlier failures.
 func retryAfter(failures int) time.Duration {
 	return min(minRetry<<min(failures, 10), maxRetry)
 }
 
-// early takes up to a fifth off, by chance: many nodes that began together do not ask together, and keys are fetched again
-// before they are old.
+// early subtracts up to a fifth at random, so that nodes that started together do not fetch together.
 func early(d time.Duration) time.Duration {
 	off, err := rand.Int(rand.Reader, big.NewInt(int64(d)/5))
 	if err != nil {

@@ -7,29 +7,29 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// KeysReport says what is known of an issuer's keys.
+// KeysReport describes the known keys of an issuer.
 type KeysReport struct {
-	// JWKSURI is where they were found, and FetchedAt when; both are empty while nothing is known.
+	// JWKSURI is where they were found, and FetchedAt when; both are empty if no keys are known.
 	JWKSURI   string    `json:"jwks_uri,omitzero"`
 	FetchedAt time.Time `json:"fetched_at,omitzero"`
-	// Failed says why the last fetch brought no keys; empty: it did, or there was none.
+	// Failed is the error of the last fetch; empty: it succeeded, or there was none.
 	Failed string      `json:"fetch_failed,omitzero"`
 	Keys   []KeyReport `json:"keys"`
 }
 
-// KeyReport says what a published key is good for.
+// KeyReport describes a published key.
 type KeyReport struct {
-	// ID is the kid; empty: it has none.
+	// ID is the kid; empty: none.
 	ID string `json:"kid,omitzero"`
-	// Type is the kty with the crv behind it.
+	// Type is the kty, with the crv if there is one.
 	Type string `json:"type"`
-	// Algorithms are what it may be used for.
+	// Algorithms lists what it may be used for.
 	Algorithms []oauth.Algorithm `json:"algorithms,omitzero"`
-	// Unusable says why there are none.
+	// Unusable explains why Algorithms is empty.
 	Unusable string `json:"unusable,omitzero"`
 }
 
-// Keys says which of the issuer's keys are used, and why the others are not.
+// Keys reports which of the issuer's keys are used, and why others are not.
 func (i *Issuer) Keys() KeysReport {
 	known := i.keys.known.Load()
 	r := KeysReport{Keys: []KeyReport{}}
@@ -47,7 +47,7 @@ func (s *keySet) report() []KeyReport {
 	for i, published := range s.published {
 		r := KeyReport{ID: published.ID, Type: published.Type}
 		for _, key := range published.Keys {
-			// A token names no key that has no kid, so it must be the only one for its algorithm.
+			// A key without kid is usable only if it is the only one for its algorithm.
 			if key.ID != "" || s.only[key.Algorithm] == key {
 				r.Algorithms = append(r.Algorithms, key.Algorithm)
 			}

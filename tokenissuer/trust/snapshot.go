@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// keepEvery is how old what is kept may get while fetches are good: from its date a later process counts staleness.
+	// keepEvery is the maximum age of a snapshot while fetches succeed: a later process derives staleness from its date.
 	keepEvery = time.Hour
-	// keepTimeout is for one reading and one writing.
+	// keepTimeout bounds one load and one save.
 	keepTimeout = 5 * time.Second
 	maxSnapshot = maxAnswer + 8<<10
-	// clockSkew is how far ahead the clock of a node may be that shares the storage with us.
+	// clockSkew is the tolerated clock difference to nodes that share the storage.
 	clockSkew = time.Minute
 )
 
-// snapshot is a key set as it is kept.
+// snapshot is the stored form of a key set.
 type snapshot struct {
 	Issuer    string         `json:"issuer"`
 	JWKSURI   string         `json:"jwks_uri"`
@@ -32,24 +32,25 @@ type snapshot struct {
 	JWKS      jsontext.Value `json:"jwks"`
 }
 
-// shelf is a place to keep snapshots in, and what was done with it.
+// shelf is the snapshot storage and the state of its use.
 type shelf struct {
 	snapshots Snapshots
 
 	mu      sync.Mutex
-	read    <-chan struct{} // closed when it was read, or took too long; nil: nobody has begun to
+	read    <-chan struct{} // closed when the load has ended or timed out; nil: not started
 	keeping bool
 	keptAt  time.Time
-	missed  bool // something was to be kept meanwhile
+	missed  bool // a set arrived while another was being saved
 }
 
-// snapshotName is the name of what is kept of an issuer.
+// snapshotName returns the name under which an issuer's keys are stored.
 func snapshotName(s Settings) string {
 	digest := sha256.Sum256([]byte(s.Issuer + "\n" + s.JWKSURI))
 	return hex.EncodeToString(digest[:])
 }
 
-// recall begins to read what was kept, once, if it is needed. It returns what is closed when that has ended.
+// recall starts to load the snapshot, once, if no keys are known yet. It returns a channel that is closed when the load
+// ends.
 func (k *remoteKeys) recall() <-chan struct{} {
 	s := k.shelf.Load()
 	if s == nil || k.known.Load().set != nil {
@@ -86,7 +87,7 @@ func (k *remoteKeys) load(ctx context.Context, snapshots Snapshots) error {
 	return nil
 }
 
-// readSnapshot believes what was kept no more than what is fetched.
+// readSnapshot parses a snapshot, with the same checks as a fetched key set.
 func (k *remoteKeys) readSnapshot(data []byte) (*keySet, error) {
 	if len(data) > maxSnapshot {
 		return nil, fmt.Errorf("it is longer than %d bytes", maxSnapshot)
@@ -111,7 +112,7 @@ func (k *remoteKeys) readSnapshot(data []byte) (*keySet, error) {
 	return k.readKeySet(s.JWKS, s.JWKSURI, s.FetchedAt)
 }
 
-// keep writes a set down in the background: if its keys are new, and often enough for its date to be true.
+// keep saves a set in the background if its keys changed or the snapshot is old.
 func (k *remoteKeys) keep(set *keySet, changed bool) {
 	s := k.shelf.Load()
 	if s == nil {
@@ -132,7 +133,7 @@ func (k *remoteKeys) keep(set *keySet, changed bool) {
 		err := guarded(func() error { return k.write(s.snapshots, set) })
 		s.mu.Lock()
 		if err != nil || s.missed {
-			s.keptAt = time.Time{} // the next good fetch tries again
+			s.keptAt = time.Time{} // retry after the next fetch
 		}
 		s.keeping, s.missed = false, false
 		s.mu.Unlock()
