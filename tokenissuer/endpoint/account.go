@@ -10,7 +10,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// account shows a user which applications may act for them and where they are signed in, and ends what they choose.
+// account serves the account page: the applications that may act for the user, and the user's sessions. Its forms end
+// either.
 func (h *Handler) account(w http.ResponseWriter, r *http.Request) error {
 	v, err := h.visitOf(w, r)
 	if err != nil {
@@ -37,7 +38,7 @@ func (h *Handler) account(w http.ResponseWriter, r *http.Request) error {
 	return h.changeAccount(w, r, v, f)
 }
 
-// changeAccount ends one application's access, one session, or everything.
+// changeAccount ends one application's access, one session, or all of them.
 func (h *Handler) changeAccount(w http.ResponseWriter, r *http.Request, v visit, f form) error {
 	user := v.session.User
 	var next string
@@ -66,12 +67,12 @@ func (h *Handler) changeAccount(w http.ResponseWriter, r *http.Request, v visit,
 	return nil
 }
 
-// doneQuery in the address of the account page says what the form before has done.
+// doneQuery is the query of the account page that names the change just made.
 const doneQuery = "done="
 
 func doneURL(d pages.Done) string { return accountPath + "?" + doneQuery + string(d) }
 
-// doneBefore is what the page says in a notice: one of the sentences there are, whatever a link says.
+// doneBefore returns the notice for the change just made. Only known notices count, whatever the link says.
 func doneBefore(r *http.Request) pages.Done {
 	for _, d := range []pages.Done{pages.ApplicationRemoved, pages.SessionEnded} {
 		if r.URL.RawQuery == doneQuery+string(d) {
@@ -104,7 +105,7 @@ func (h *Handler) showAccount(w http.ResponseWriter, r *http.Request, v visit) e
 	return h.show(w, r, http.StatusOK, "", page)
 }
 
-// organisationName is the name of a user's organisation, or its id when the name cannot be told now.
+// organisationName returns the name of the user's organisation, or its id if the name is unavailable.
 func (h *Handler) organisationName(r *http.Request, user *store.User) string {
 	if user.Organisation == "" {
 		return ""
@@ -116,8 +117,8 @@ func (h *Handler) organisationName(r *http.Request, user *store.User) string {
 	return organisation.Name
 }
 
-// roleOf is what the configuration calls a user's role, or the role, for which the pages may have words; empty for a role
-// that is not declared.
+// roleOf returns the configured words for a user's role, or else the role, for which the pages may have words. It returns
+// "" for an undeclared role.
 func (h *Handler) roleOf(user *store.User) string {
 	switch words := h.issuer.Roles.Words(user.Role); {
 	case !h.issuer.Roles.Has(user.Role):
@@ -128,7 +129,7 @@ func (h *Handler) roleOf(user *store.User) string {
 	return string(user.Role)
 }
 
-// logout is the sign-out page, and where its form goes. A link alone signs nobody out: anybody can place one.
+// logout serves the sign-out page and its form. GET signs nobody out: any site can place a link.
 func (h *Handler) logout(w http.ResponseWriter, r *http.Request) error {
 	v, err := h.visitOf(w, r)
 	if err != nil {

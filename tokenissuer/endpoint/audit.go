@@ -13,28 +13,27 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Audit writes one line for each decision, with a reason and without a credential. A flood of refusals is thinned out,
-// so that nobody can fill a disk by being refused.
+// Audit writes one log line for each decision, with its reason and without credentials. It samples floods of refusals, so
+// that they cannot fill a disk.
 type Audit struct {
 	accepted *zap.Logger
 	refused  *zap.Logger
-	crowded  map[string]*zap.Logger // by the reason: none hides another
+	crowded  map[string]*zap.Logger // by reason, so that each is sampled separately
 	address  func(*http.Request) string
 }
 
-// Refusals in a second that are all written; of those beyond, one in thinning is.
+// Each second, the first refusalsInFull refusals of a message are written, and then one in thinning.
 const (
 	refusalsInFull = 1000
 	thinning       = 1000
-	// crowdedPause is how long no second line says that there are too many requests: the metrics count them.
+	// crowdedPause is the minimum time between two lines about overload with the same reason. Metrics count them all.
 	crowdedPause = time.Minute
 )
 
-// crowdedReasons are those of refusals because too much is asked for at once.
+// crowdedReasons are the reasons of refusals due to overload.
 var crowdedReasons = []string{oauth.ReasonVerificationBusy, oauth.ReasonIntrospectionBusy, oauth.ReasonHashingBusy}
 
-// NewAudit writes to logger. Address says where a request comes from; it is asked because proxies that the operator
-// trusts may speak for clients.
+// NewAudit returns an Audit that writes to logger. Address returns the client's address; trusted proxies may supply it.
 func NewAudit(logger *zap.Logger, address func(*http.Request) string) *Audit {
 	crowded := make(map[string]*zap.Logger)
 	for _, reason := range crowdedReasons {
@@ -45,22 +44,23 @@ func NewAudit(logger *zap.Logger, address func(*http.Request) string) *Audit {
 	}
 }
 
-// thinned writes the first lines of each message within some time, and then one in so many, or none.
+// thinned samples lines by message: it writes the first ones in each interval, and then one in thereafter, or none if
+// that is 0.
 func thinned(within time.Duration, first, thereafter int) zap.Option {
 	return zap.WrapCore(func(core zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(core, within, first, thereafter)
 	})
 }
 
-// Address returns where a request comes from.
+// Address returns the client's address.
 func (a *Audit) Address(r *http.Request) string { return a.address(r) }
 
-// Accepted records a decision in the request's favour.
+// Accepted records that a request was granted.
 func (a *Audit) Accepted(r *http.Request, message string, fields ...zap.Field) {
 	a.decided(zapcore.InfoLevel, r, message, fields)
 }
 
-// Suspected is Accepted, as a warning: it was in order, and may be a thief's all the same.
+// Suspected is Accepted at warn level, for a valid request that may be a thief's.
 func (a *Audit) Suspected(r *http.Request, message string, fields ...zap.Field) {
 	a.decided(zapcore.WarnLevel, r, message, fields)
 }
@@ -71,8 +71,8 @@ func (a *Audit) decided(level zapcore.Level, r *http.Request, message string, fi
 	}
 }
 
-// Passed records at debug level that the gate let a request pass, with its token or, when it is nil, without one. It is
-// the one decision that is not written by default: an access log has these requests already.
+// Passed records at debug level that the gate passed a request, with its token or, if t is nil, without one. It is not
+// logged by default, because access logs have these requests already.
 func (a *Audit) Passed(r *http.Request, t *accesstoken.AccessToken) {
 	entry := a.accepted.Check(zapcore.DebugLevel, "request passed the gate")
 	if entry == nil {
@@ -85,8 +85,8 @@ func (a *Audit) Passed(r *http.Request, t *accesstoken.AccessToken) {
 	entry.Write(fields...)
 }
 
-// Refused records a refusal: a client's mistake at info, a stolen credential at warn, a fault of ours at error. That a client left
-// while we worked is no fault of ours, nor that too many came at once, or anybody could raise alarms.
+// Refused records a refusal: a client's mistake at info, a stolen credential at warn, our own fault at error. Disconnects
+// and overload are not at error, since clients could raise alarms with them.
 func (a *Audit) Refused(r *http.Request, message string, err error, fields ...zap.Field) {
 	e := oauth.AsError(err)
 	level, logger := zapcore.InfoLevel, a.refused
@@ -124,10 +124,10 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 	entry.Write(fields...)
 }
 
-// requestFields is how many request adds.
+// requestFields is the number of fields that request adds.
 const requestFields = 3
 
-// request adds which request it was. The path is written without its query, which may hold a credential.
+// request appends fields that identify the request. It omits the query, which may contain a credential.
 func (a *Audit) request(fields []zap.Field, r *http.Request) []zap.Field {
 	return append(fields, zap.String("address", a.address(r)), zap.String("method", r.Method), zap.String("path", r.URL.EscapedPath()))
 }

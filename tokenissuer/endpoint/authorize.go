@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// maxQuery bounds the parameters of an authorization request, so that the sealed request fits an address.
+// maxQuery bounds the parameters of an authorization request in bytes, so that the sealed request fits into a URL.
 const maxQuery = 8 << 10
 
 // authorize is the authorization endpoint (RFC 6749 §3.1).
@@ -26,7 +26,7 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// 1. Who asks, and where the answer may go. Until both are known, every error is a page.
+	// 1. Client and redirect URI. Until both are verified, errors are shown on a page.
 	if p.repeated("client_id") || p.repeated("redirect_uri") {
 		return invalidRequest("parameter_duplicate")
 	}
@@ -37,18 +37,18 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) error {
 	if !p.repeated("state") && storable(p.get("state")) {
 		target = target.WithState(p.get("state"))
 	}
-	// 2. The request itself. From here on errors go back to the client.
+	// 2. The request itself. From here on, errors are sent to the client.
 	request, err := h.issuer.ReadAuthorization(client, target, p.authorization())
 	if err != nil {
 		return h.redirectError(w, r, client, target, err)
 	}
-	// A form of the client's sent the browser here with POST, so that it kept its cookies back. Coming again with GET, it
-	// sends them. The parameters are written anew: a body may hold bytes that no address can.
+	// The client's page sent a cross-site POST, without cookies. A GET of the same parameters has them. Encode the
+	// parameters again: a body may contain bytes that a URL cannot.
 	if r.Method == http.MethodPost && r.Header.Get("Sec-Fetch-Site") == "cross-site" && len(r.Header["Cookie"]) == 0 {
 		seeOther(w, h.prefix+authorizePath+"?"+url.Values(p).Encode())
 		return nil
 	}
-	// 3. What it needs.
+	// 3. The next step.
 	v, err := h.visitOf(w, r)
 	if err != nil {
 		return h.redirectError(w, r, client, target, err)
@@ -56,7 +56,7 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) error {
 	return h.advance(w, r, walk{visit: v, request: &request, client: client, target: target})
 }
 
-// authorizationText returns the parameters as they were sent: those of the query or, of a POST, those of the body alone.
+// authorizationText returns the raw parameters: the query or, for POST, the body alone.
 func (h *Handler) authorizationText(w http.ResponseWriter, r *http.Request) (string, error) {
 	text := r.URL.RawQuery
 	if r.Method == http.MethodPost {
@@ -82,12 +82,12 @@ func (h *Handler) authorizationText(w http.ResponseWriter, r *http.Request) (str
 	return text, nil
 }
 
-// parameters are those of an authorization request. Unlike a form they may hold a name twice: where an error goes
+// parameters are those of an authorization request. Unlike a form, they may contain duplicates: where an error is sent
 // depends on which.
 type parameters map[string][]string
 
-// readParameters reads a query, or a body like one. A semicolon is malformed, because some readers split at it; but the
-// state is the client's own text, which it may write with semicolons and must get back as it was.
+// readParameters parses a query or an urlencoded body. It refuses semicolons, because some readers split at them, except
+// in state, which must be returned to the client unchanged.
 func readParameters(text string) (parameters, error) {
 	if strings.Count(text, "&") >= 2*maxParameters {
 		return nil, invalidRequest("form_malformed")
@@ -101,14 +101,14 @@ func readParameters(text string) (parameters, error) {
 		}
 		text = strings.Join(pairs, "&")
 	}
-	values, err := url.ParseQuery(text) // which refuses the other semicolons
+	values, err := url.ParseQuery(text) // refuses the other semicolons
 	if err != nil {
 		return nil, invalidRequest("form_malformed")
 	}
 	return parameters(values), nil
 }
 
-// get returns a parameter, or "" when it is absent, empty or there twice.
+// get returns a parameter, or "" if it is absent, empty or repeated.
 func (p parameters) get(name string) string {
 	if len(p[name]) != 1 {
 		return ""
@@ -118,7 +118,7 @@ func (p parameters) get(name string) string {
 
 func (p parameters) repeated(name string) bool { return len(p[name]) > 1 }
 
-// authorization reads what is known. Every parameter that is known may be there once, and holds text.
+// authorization returns the known parameters. Each may occur once, and must be text.
 func (p parameters) authorization() tokenissuer.AuthorizationParameters {
 	a := tokenissuer.AuthorizationParameters{
 		ResponseType: p.get("response_type"), ResponseMode: p.get("response_mode"), Scope: p.get("scope"),
@@ -141,7 +141,7 @@ func (p parameters) authorization() tokenissuer.AuthorizationParameters {
 	return a
 }
 
-// walk is an authorization request on its way: who asks, who is there, and where the answer goes.
+// walk is the state of an authorization request between the pages.
 type walk struct {
 	visit   visit
 	request *tokenissuer.AuthorizationRequest
@@ -149,15 +149,15 @@ type walk struct {
 	target  tokenissuer.RedirectTarget
 }
 
-// advance is the one place from which every page of the flow goes on: to the sign-in page, to the consent page, or back
-// to the client.
+// advance performs the next step of the flow: the sign-in page, the consent page, or the redirect to the client. Every
+// page continues here.
 func (h *Handler) advance(w http.ResponseWriter, r *http.Request, k walk) error {
 	step, err := h.issuer.NextStep(r.Context(), k.request, k.client, k.visit.session)
 	if err != nil {
 		return h.redirectError(w, r, k.client, k.target, err)
 	}
 	if step == tokenissuer.GrantNow {
-		// Browsers fetch pages ahead of their user, and HEAD is no visit: neither is a wish to sign in somewhere.
+		// A prefetch or a HEAD is not a user's decision to sign in.
 		if r.Method == http.MethodHead || strings.Contains(r.Header.Get("Sec-Purpose"), "prefetch") {
 			return httpError{status: http.StatusForbidden, err: invalidRequest("not_a_visit")}
 		}
@@ -172,13 +172,13 @@ func (h *Handler) advance(w http.ResponseWriter, r *http.Request, k walk) error 
 		path, show = consentPath, h.showConsent
 	}
 	if r.Method == http.MethodPost && r.URL.EscapedPath() != h.prefix+authorizePath {
-		seeOther(w, h.url(path, pending)) // so that going back or reloading sends no form again
+		seeOther(w, h.url(path, pending)) // reloading or going back then resubmits no form
 		return nil
 	}
 	return show(w, r, k, pending)
 }
 
-// approve sends the browser back with a code.
+// approve redirects the browser to the client with a code.
 func (h *Handler) approve(w http.ResponseWriter, r *http.Request, k walk, allowed oauth.Scopes) error {
 	code, err := h.issuer.Approve(r.Context(), k.request, k.client, k.visit.session, allowed)
 	if err != nil {
@@ -186,7 +186,7 @@ func (h *Handler) approve(w http.ResponseWriter, r *http.Request, k walk, allowe
 		switch {
 		case e.Reason == oauth.ReasonDecided:
 			return decided
-		case e.Code == oauth.InvalidGrant: // the user has changed: whoever it is now must sign in
+		case e.Code == oauth.InvalidGrant: // the user has changed and must sign in again
 			k.visit.session = nil
 			return h.advance(w, r, k)
 		}
@@ -201,7 +201,7 @@ func (h *Handler) approve(w http.ResponseWriter, r *http.Request, k walk, allowe
 
 var decided = httpError{status: http.StatusForbidden, err: oauth.NewError(oauth.InvalidRequest, oauth.ReasonDecided)}
 
-// redirectError sends an error to the client (RFC 6749 §4.1.2.1).
+// redirectError redirects the browser to the client with an error (RFC 6749 §4.1.2.1).
 func (h *Handler) redirectError(w http.ResponseWriter, r *http.Request, client *store.Client, target tokenissuer.RedirectTarget, err error) error {
 	e := oauth.AsError(err)
 	h.tally.Refused(authorizationEndpoint, e)
@@ -210,7 +210,7 @@ func (h *Handler) redirectError(w http.ResponseWriter, r *http.Request, client *
 	return nil
 }
 
-// seeOther sends a browser on with GET, whatever brought it here (RFC 9700 §4.12).
+// seeOther redirects with 303, so that the browser uses GET in any case (RFC 9700 §4.12).
 func seeOther(w http.ResponseWriter, location string) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	w.Header().Set("Location", location)

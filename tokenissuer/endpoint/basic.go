@@ -11,26 +11,26 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// credentials are the id and secret that a client shows, in the core's own type. They prove nothing yet.
+// credentials are an unverified client id and secret.
 type credentials = tokenissuer.ClientCredential
 
-// presented is how the client of a request says who it is. Readings are what its credentials can mean: the client is
-// authenticated when one of them is right, and has failed once when none is. PublicID is set instead when there is a
-// client_id without a secret. UsedHeader reports whether an Authorization header came: only then does a 401 carry a
-// challenge (RFC 6749 §5.2).
+// presented is the client authentication of a request. Readings are the possible meanings of its credentials: the client
+// is authenticated if one is right, and has failed once if none is. For a client_id without a secret, PublicID is set
+// instead. UsedHeader reports whether there is an Authorization header, since only then may a 401 carry a challenge (RFC
+// 6749 §5.2).
 type presented struct {
 	Readings   []credentials
 	PublicID   string
 	UsedHeader bool
 }
 
-// twoMechanisms is the sentence of the wire contract for RFC 6749 §2.3: one method of authentication a request.
+// twoMechanisms is the error_description for RFC 6749 §2.3: only one authentication method per request.
 const twoMechanisms = "The request utilizes more than one mechanism for authenticating the client."
 
 // clientCredentials reads the client authentication of a request (RFC 6749 §2.3.1): HTTP Basic, or client_id and
-// client_secret in the body. Without any of them it returns no reading and no PublicID, and the endpoint decides.
-// UsedHeader is right whatever the error. An Authorization header of another scheme, or an empty one, is ignored: many
-// HTTP clients send a default header with every request, such as a Bearer token that may have expired.
+// client_secret in the body. If there is none, it returns no reading and no PublicID, and the endpoint decides.
+// UsedHeader is correct even with an error. It ignores an Authorization header that is empty or of another scheme: many
+// HTTP clients send a default header with every request, such as an expired Bearer token.
 func clientCredentials(r *http.Request, f form) (presented, error) {
 	headers := r.Header["Authorization"]
 	id, secret := f.get("client_id"), f.secret("client_secret")
@@ -58,8 +58,8 @@ func clientCredentials(r *http.Request, f form) (presented, error) {
 	return p, nil
 }
 
-// basicCredentials adds what a Basic header says to p. A client_id in the body must name the same client: only the
-// readings that agree with it are kept, so that nobody is authenticated as one client and served as another.
+// basicCredentials adds the readings of a Basic header to p. It drops those that disagree with a client_id in the body,
+// so that nobody authenticates as one client and is served as another.
 func basicCredentials(p presented, header, id string) (presented, error) {
 	readings, err := parseBasic(header)
 	if err != nil {
@@ -73,11 +73,10 @@ func basicCredentials(p presented, header, id string) (presented, error) {
 	return p, nil
 }
 
-// parseBasic returns what an Authorization header of scheme Basic can mean. RFC 6749 §2.3.1 has id and secret
-// form-encoded before they are joined, and many clients do not do it; so the form-decoded reading comes first, and
-// the raw one follows when it differs. Base64 must be the canonical one, with its padding: it re-encodes to the same
-// text. A reading that no directory could hold is left out. An empty secret is no secret: the client is a public one, or
-// proves nothing.
+// parseBasic returns the possible readings of a Basic header. RFC 6749 §2.3.1 requires id and secret to be form-encoded,
+// but many clients do not encode them; so the decoded reading comes first, and the raw one follows if it differs. Base64
+// must be canonical, with padding. It omits readings that cannot be stored. An empty secret counts as none: the client is
+// public, or unauthenticated.
 func parseBasic(header string) ([]credentials, error) {
 	const prefix = len("Basic ")
 	if len(header) < prefix || !hasScheme(header, "Basic") || header[prefix-1] != ' ' {
@@ -112,10 +111,10 @@ func parseBasic(header string) ([]credentials, error) {
 
 var strictBase64 = base64.StdEncoding.Strict()
 
-// decodeCanonical decodes a text that is the one encoding of its bytes. Strict refuses stray bits, but Go's decoder skips
-// line ends anywhere, so those are refused here.
+// decodeCanonical decodes base64 and reports whether it is the canonical encoding. Strict refuses stray bits, but Go's
+// decoder ignores line ends, so they are refused here.
 func decodeCanonical(encoded string) (decoded string, canonical bool) {
-	var room [256]byte // for more than credentials usually need
+	var room [256]byte // enough for usual credentials
 	buffer := room[:]
 	if n := strictBase64.DecodedLen(len(encoded)); n > len(buffer) {
 		buffer = make([]byte, n)
@@ -124,8 +123,8 @@ func decodeCanonical(encoded string) (decoded string, canonical bool) {
 	return string(buffer[:n]), err == nil && !strings.ContainsAny(encoded, "\r\n")
 }
 
-// hasScheme reports whether an Authorization header is of the scheme, in any case (RFC 9110 §11.1). What follows the
-// scheme may be anything that does not make it another one, so that its reader can refuse it.
+// hasScheme reports whether an Authorization header has the scheme, ignoring case (RFC 9110 §11.1). Anything may follow
+// that is not part of the scheme's name; the scheme's parser refuses what is malformed.
 func hasScheme(header, scheme string) bool {
 	n := len(scheme)
 	if len(header) < n || !strings.EqualFold(header[:n], scheme) {
@@ -134,7 +133,7 @@ func hasScheme(header, scheme string) bool {
 	return len(header) == n || !isTokenChar(header[n])
 }
 
-// isTokenChar reports whether c can be part of a scheme's name: the tchar of RFC 9110 §5.6.2.
+// isTokenChar reports whether c may occur in a scheme's name: tchar of RFC 9110 §5.6.2.
 func isTokenChar(c byte) bool {
 	switch {
 	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
@@ -143,7 +142,7 @@ func isTokenChar(c byte) bool {
 	return strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
 }
 
-// invalidClient is the refusal of client credentials, with reason as the audit log's word for it.
+// invalidClient returns an invalid_client error; reason is for the audit log.
 func invalidClient(reason string) *oauth.Error {
 	return oauth.NewError(oauth.InvalidClient, reason)
 }

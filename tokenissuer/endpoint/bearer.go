@@ -8,11 +8,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// BearerToken returns the token in the Authorization header of r (RFC 6750 §2.1), and whether the request carries a
-// bearer credential at all. No header and a header of another scheme are none: such a request gets the challenge
-// without an error attribute (§3.1). The header must be one, and hold the scheme in any case, exactly one space and
-// one b64token; nothing is trimmed. What is not of that shape is an invalid_request, and a byte which no ASCII text
-// has is an invalid_token. Neither the query nor the body nor a cookie is looked at.
+// BearerToken returns the token in the Authorization header of r (RFC 6750 §2.1). Present reports whether the request has
+// a bearer credential. Without the header, or with another scheme, it has none, and gets the challenge without an error
+// attribute (§3.1). The header must occur once, with the scheme in any case, exactly one space and a b64token; nothing is
+// trimmed. A header of another form is an invalid_request, and one with a non-ASCII byte an invalid_token. BearerToken
+// ignores query, body and cookies.
 func BearerToken(r *http.Request) (token oauth.Secret, present bool, err error) {
 	headers := r.Header["Authorization"]
 	switch {
@@ -21,7 +21,7 @@ func BearerToken(r *http.Request) (token oauth.Secret, present bool, err error) 
 	case len(headers) == 0 || headers[0] == "":
 		return oauth.Secret{}, false, nil
 	case !isTokenChar(headers[0][0]):
-		// HTTP/2 keeps leading white space, and a hop that does not would make a credential of what was none here.
+		// HTTP/2 preserves leading white space, which another hop may strip, making this a credential.
 		return oauth.Secret{}, true, invalidRequest("bearer_malformed")
 	case !hasScheme(headers[0], "Bearer"):
 		return oauth.Secret{}, false, nil
@@ -37,11 +37,11 @@ func BearerToken(r *http.Request) (token oauth.Secret, present bool, err error) 
 	return oauth.Secret{}, true, invalidRequest("bearer_malformed")
 }
 
-// queryToken is the name of the query parameter that RFC 6750 §2.3 once allowed for a token and OAuth 2.1 forbids.
+// queryToken is the query parameter for a token that RFC 6750 §2.3 allowed and OAuth 2.1 forbids.
 const queryToken = "access_token"
 
-// QueryCarriesToken reports whether a raw query has a parameter whose name decodes to access_token. A semicolon parts
-// parameters here like an ampersand, because an upstream may read it so.
+// QueryCarriesToken reports whether a raw query has a parameter whose decoded name is access_token. It splits at
+// semicolons too, because an upstream may.
 func QueryCarriesToken(rawQuery string) bool {
 	if !strings.Contains(rawQuery, "%") && !strings.Contains(rawQuery, queryToken) {
 		return false
@@ -56,9 +56,8 @@ func QueryCarriesToken(rawQuery string) bool {
 	return false
 }
 
-// WithoutQueryToken returns a raw query without the parameters that QueryCarriesToken looks for, so that no upstream
-// takes one as a credential. Each goes with the separator before it, or after it when it is the first; every other
-// byte is kept, in its place.
+// WithoutQueryToken removes these parameters from a raw query, so that no upstream uses one as a credential. Each is
+// removed with the separator before it, or after it for the first one; all other bytes stay.
 func WithoutQueryToken(rawQuery string) string {
 	if !QueryCarriesToken(rawQuery) {
 		return rawQuery
@@ -79,7 +78,7 @@ func WithoutQueryToken(rawQuery string) string {
 	return kept.String()
 }
 
-// cutPair cuts a raw query around its first separator, which is "" when there is none.
+// cutPair splits a raw query at its first separator, which is "" if there is none.
 func cutPair(rawQuery string) (pair, separator, after string) {
 	i := strings.IndexAny(rawQuery, "&;")
 	if i < 0 {
@@ -88,7 +87,7 @@ func cutPair(rawQuery string) (pair, separator, after string) {
 	return rawQuery[:i], rawQuery[i : i+1], rawQuery[i+1:]
 }
 
-// isQueryToken reports whether a pair's name decodes to access_token.
+// isQueryToken reports whether the decoded name of a pair is access_token.
 func isQueryToken(pair string) bool {
 	name, _, _ := strings.Cut(pair, "=")
 	if name == queryToken {
@@ -101,9 +100,9 @@ func isQueryToken(pair string) bool {
 	return err == nil && decoded == queryToken
 }
 
-// Credential returns the one access token of a request. No token is unauthorized; a token in the header and another in
-// the query is an invalid_request, and a token in the query alone is no token (RFC 6750 §2: one method only; OAuth 2.1
-// §5.1 has no query method).
+// Credential returns the one access token of a request. Without one it returns an unauthorized error. It refuses a token
+// in the header together with one in the query, and ignores a token in the query alone (RFC 6750 §2: one method only;
+// OAuth 2.1 §5.1 has no query method).
 func Credential(r *http.Request) (oauth.Secret, error) {
 	token, present, err := BearerToken(r)
 	switch {

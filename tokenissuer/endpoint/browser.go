@@ -11,14 +11,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// visit is a browser's request to one of the pages: which browser it is, and who is signed in.
+// visit is a browser's request to a page, with the browser's id and session.
 type visit struct {
 	browser oauth.Secret
-	session *tokenissuer.Session // nil: nobody
+	session *tokenissuer.Session // nil: not signed in
 }
 
-// owner names in form tokens who is signed in, so that nobody decides on a page that was made for somebody else. The
-// sign-in form belongs to the browser alone: other tabs may have signed in meanwhile.
+// owner returns the user that a form token is bound to, so that nobody submits a page made for somebody else. The sign-in
+// form is bound to the browser alone, because another tab may have signed in since.
 func (v visit) owner(action string) string {
 	if v.session == nil || action == loginPath {
 		return ""
@@ -26,8 +26,8 @@ func (v visit) owner(action string) string {
 	return v.session.User.ID
 }
 
-// visitOf reads the cookies of a request to a page. A browser that has none yet gets one: it is all that is kept of a
-// visitor who does not sign in, and the browser keeps it.
+// visitOf reads the cookies of a request to a page. It sets the browser cookie if there is none; nothing is stored on the
+// server before a sign-in.
 func (h *Handler) visitOf(w http.ResponseWriter, r *http.Request) (visit, error) {
 	v := visit{browser: readCookie(r, h.cookies.browser)}
 	if len(v.browser.Reveal()) != len(oauth.NewID()) {
@@ -39,7 +39,7 @@ func (h *Handler) visitOf(w http.ResponseWriter, r *http.Request) (visit, error)
 	return v, err
 }
 
-// session returns who is signed in; nil: nobody.
+// session returns the session of the request; nil: not signed in.
 func (h *Handler) session(r *http.Request) (*tokenissuer.Session, error) {
 	cookie := h.sessionCookie(r)
 	if cookie.IsEmpty() {
@@ -48,9 +48,8 @@ func (h *Handler) session(r *http.Request) (*tokenissuer.Session, error) {
 	return h.issuer.Session(r.Context(), cookie)
 }
 
-// TokenSession returns the id of the session that an accessToken cookie of the request must be of: that of its session
-// cookie or, in a browser that was closed meanwhile, what the cookie says that came with the token. It is "" when there is
-// neither.
+// TokenSession returns the id of the session to which an accessToken cookie of the request must belong: that of the
+// session cookie or, if the browser was restarted, of the cookie set with the token. It returns "" without either.
 func (h *Handler) TokenSession(r *http.Request) string {
 	if cookie := h.sessionCookie(r); !cookie.IsEmpty() {
 		return h.issuer.SessionID(cookie)
@@ -58,8 +57,8 @@ func (h *Handler) TokenSession(r *http.Request) string {
 	return readCookie(r, h.cookies.token).Reveal()
 }
 
-// SessionToken returns a fresh access token for a browser that is signed in, and sets it as its accessToken cookie. The
-// token is empty when nobody is signed in.
+// SessionToken returns a fresh access token for a signed-in browser, and sets the accessToken cookie. It returns an empty
+// token if the browser is not signed in.
 func (h *Handler) SessionToken(w http.ResponseWriter, r *http.Request) (oauth.Secret, error) {
 	session, err := h.session(r)
 	if session == nil || err != nil {
@@ -74,11 +73,11 @@ func (h *Handler) SessionToken(w http.ResponseWriter, r *http.Request) (oauth.Se
 	return tokens.AccessToken, nil
 }
 
-// SignInURL is where a browser goes to sign in, and from where it comes back to the page that it asked for. Only the
-// path and the query are taken from the request: whatever its Host, the browser comes back to the issuer's.
+// SignInURL returns the URL of the sign-in page, from which the browser returns to the requested page. It uses only the
+// path and query of the request: whatever its Host, the browser returns to the issuer's host.
 func (h *Handler) SignInURL(r *http.Request) (string, error) {
 	path := r.URL.RequestURI()
-	if !strings.HasPrefix(path, "/") { // behind the origin, the target `http:@evil.example/` would name another host
+	if !strings.HasPrefix(path, "/") { // after the origin, the target `http:@evil.example/` would name another host
 		return "", errors.New("the request has no path to come back to")
 	}
 	pending, err := h.issuer.SealReturn(path)
@@ -88,7 +87,7 @@ func (h *Handler) SignInURL(r *http.Request) (string, error) {
 	return h.url(loginPath, pending), nil
 }
 
-// url is the address of one of our pages, with the pending request when there is one.
+// url returns the URL of one of our pages, with the sealed pending request if there is one.
 func (h *Handler) url(path string, pending oauth.Secret) string {
 	location := h.prefix + path
 	if !pending.IsEmpty() {
@@ -97,9 +96,9 @@ func (h *Handler) url(path string, pending oauth.Secret) string {
 	return location
 }
 
-// checkForm refuses a form that was not sent from a page of ours, by the browser and the user for whom the page was made
-// (RFC 9700 §4.7), and returns what tells the form from every other. Browsers say where a request comes from, and a page
-// of another site cannot change what they say; the token proves the rest.
+// checkForm refuses a form that was not sent from our page, by the same browser and user as the page was made for (RFC
+// 9700 §4.7). It returns the form's nonce. The origin that browsers send cannot be forged by other sites; the form token
+// proves the rest.
 func (h *Handler) checkForm(r *http.Request, v visit, f form, action string) (nonce string, err error) {
 	nonce, genuine := h.issuer.OpenFormToken(f.secret("form_token"), v.browser, action, v.owner(action), f.get("pending"))
 	if !genuine || !h.isSameOrigin(r) {
@@ -108,15 +107,15 @@ func (h *Handler) checkForm(r *http.Request, v visit, f form, action string) (no
 	return nonce, nil
 }
 
-// formToken is what checkForm asks for.
+// formToken returns the token that checkForm requires.
 func (h *Handler) formToken(v visit, action string, pending oauth.Secret) string {
 	return h.issuer.FormToken(v.browser, action, v.owner(action), pending.Reveal()).Reveal()
 }
 
 var forged = httpError{status: http.StatusForbidden, err: oauth.NewError(oauth.InvalidRequest, "form_forged")}
 
-// isSameOrigin reports whether the browser says that the request comes from a page of ours. Our pages have the policy
-// no-referrer, under which a browser's own forms have the origin "null"; then Sec-Fetch-Site alone decides.
+// isSameOrigin reports whether the browser says that the request comes from our page. Our pages have the policy
+// no-referrer, so browsers send the Origin "null"; then Sec-Fetch-Site decides.
 func (h *Handler) isSameOrigin(r *http.Request) bool {
 	site, origin := r.Header.Values("Sec-Fetch-Site"), r.Header.Values("Origin")
 	if len(site) > 1 || len(origin) > 1 {

@@ -9,30 +9,29 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Challenge is what a protected resource tells a request that it refuses (RFC 6750 §3).
+// Challenge describes the WWW-Authenticate header of a protected resource's refusals (RFC 6750 §3).
 type Challenge struct {
-	// Realm names the issuer.
+	// Realm is the issuer's URL.
 	Realm string
-	// ResourceMetadata is the URL of RFC 9728 §5.1; empty: none.
+	// ResourceMetadata is the resource_metadata URL (RFC 9728 §5.1); empty: none.
 	ResourceMetadata string
-	// Scope is what the resource needs; empty: any token of the audience, or a scope that the refusal names.
+	// Scope lists the scopes that the resource needs; empty: none, or those that the error names.
 	Scope string
 }
 
-// PreparedChallenge is the Challenge of a resource that refuses often: what the common refusals say is made once. It belongs to
-// the resource, so that many resources take nothing from each other, and goes with it.
+// PreparedChallenge is a Challenge that caches the headers of common refusals. Each resource has its own.
 type PreparedChallenge struct {
 	challenge Challenge
 	lines     prepared[string]
 }
 
-// Prepare returns one.
+// Prepare returns a PreparedChallenge of c.
 func (c Challenge) Prepare() *PreparedChallenge { return &PreparedChallenge{challenge: c} }
 
-// Challenge returns what it was prepared from.
+// Challenge returns the Challenge it was prepared from.
 func (c *PreparedChallenge) Challenge() Challenge { return c.challenge }
 
-// SetHeaders is that of the Challenge. Scope is what this request needs; empty: what the resource needs.
+// SetHeaders is like Challenge.SetHeaders. A scope that is not empty replaces that of the resource.
 func (c *PreparedChallenge) SetHeaders(w http.ResponseWriter, err error, scope string) int {
 	status, e := setStatusHeaders(w, err), oauth.AsError(err)
 	build := func() string {
@@ -50,18 +49,18 @@ func (c *PreparedChallenge) SetHeaders(w http.ResponseWriter, err error, scope s
 	return status
 }
 
-// SetHeaders sets the headers of a refusal and returns its status. A request without a token gets a challenge without
-// an error (RFC 6750 §3.1); only answers about the credential carry a challenge at all.
+// SetHeaders sets the headers of a refusal and returns its status. A request without a token gets a challenge without an
+// error (RFC 6750 §3.1); errors that are not about the credential get no challenge.
 func (c Challenge) SetHeaders(w http.ResponseWriter, err error) int {
 	status := setStatusHeaders(w, err)
 	setChallenge(w, c.line(status, oauth.AsError(err)))
 	return status
 }
 
-// setChallenge sets the headers that refusals have whatever their status. The line is the challenge; empty: there is none.
+// setChallenge sets the headers of every refusal. An empty line means no challenge.
 func setChallenge(w http.ResponseWriter, line string) {
 	header := w.Header()
-	// One array for this answer alone: the site's own handlers may change lines in their places.
+	// Do not share the array between responses: other handlers may edit header values in place.
 	lines := []string{"no-store", "no-cache", "Accept", line}
 	header["Cache-Control"], header["Pragma"] = lines[0:1:1], lines[1:2:2]
 	if header["Vary"] == nil {
@@ -74,7 +73,7 @@ func setChallenge(w http.ResponseWriter, line string) {
 	}
 }
 
-// line is the challenge; empty: this refusal has none.
+// line returns the challenge, or "" if the error gets none.
 func (c Challenge) line(status int, e *oauth.Error) string {
 	value := append(make([]byte, 0, 256), "Bearer realm="...)
 	value = appendQuoted(value, c.Realm)
@@ -96,8 +95,8 @@ func (c Challenge) line(status int, e *oauth.Error) string {
 	return string(appendStepUp(value, e))
 }
 
-// appendStepUp says what sign-in is asked for (RFC 9470 §3). A part of a second is rounded down: a token that is as fresh
-// as we say must pass.
+// appendStepUp appends the required sign-in (RFC 9470 §3). It rounds max_age down, so that a token obtained with it
+// passes.
 func appendStepUp(value []byte, e *oauth.Error) []byte {
 	if len(e.ACRValues) > 0 {
 		value = appendQuoted(append(value, ", acr_values="...), strings.Join(e.ACRValues, " "))
@@ -108,8 +107,8 @@ func appendStepUp(value []byte, e *oauth.Error) []byte {
 	return value
 }
 
-// scopeFor is the scope parameter: all that is needed, not only what is missing, so that a client which asks for it and nothing
-// else succeeds. Where that is not known, it is what this refusal found missing.
+// scopeFor returns the scope parameter: everything the resource needs, so that a client which requests exactly that
+// succeeds. If that is unknown, it returns what the error names.
 func (c Challenge) scopeFor(e *oauth.Error) string {
 	if c.Scope != "" {
 		return c.Scope
@@ -117,7 +116,7 @@ func (c Challenge) scopeFor(e *oauth.Error) string {
 	return e.Scope
 }
 
-// Write answers a refused request, as JSON:API document when the client prefers that, else as OAuth JSON.
+// Write answers a refused request with a JSON:API document if the client prefers that, or else OAuth JSON.
 func (c Challenge) Write(w http.ResponseWriter, r *http.Request, err error) {
 	status := c.SetHeaders(w, err)
 	WriteRefusal(w, r, status, err)
@@ -133,7 +132,7 @@ func WriteRefusal(w http.ResponseWriter, r *http.Request, status int, err error)
 	writeOAuthJSON(w, status, e)
 }
 
-// prefersJSONAPI reports whether Accept names JSON:API with at least the weight that it gives to JSON (RFC 9110 §12.5.1).
+// prefersJSONAPI reports whether Accept gives JSON:API at least the weight of JSON (RFC 9110 §12.5.1).
 func prefersJSONAPI(accept []string) bool {
 	document, plain := 0.0, 0.0
 	for _, line := range accept {
@@ -153,7 +152,7 @@ func prefersJSONAPI(accept []string) bool {
 	return document > 0 && document >= plain
 }
 
-// weight returns the q parameter, 1 when there is none and 0 when it is malformed.
+// weight returns the q parameter: 1 if absent, 0 if malformed.
 func weight(parameters string) float64 {
 	for parameter := range strings.SplitSeq(parameters, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// consent is the consent page, and where its form goes.
+// consent serves the consent page and its form.
 func (h *Handler) consent(w http.ResponseWriter, r *http.Request) error {
 	v, err := h.visitOf(w, r)
 	if err != nil {
@@ -35,7 +35,7 @@ func (h *Handler) consent(w http.ResponseWriter, r *http.Request) error {
 		return err
 	case p.request == nil:
 		return errPendingMissing
-	case v.session == nil: // it has ended while the page was open: nothing is decided
+	case v.session == nil: // the session ended while the page was open
 		return h.advance(w, r, p.walk(v))
 	}
 	if _, err := h.checkForm(r, v, f, consentPath); err != nil {
@@ -46,7 +46,7 @@ func (h *Handler) consent(w http.ResponseWriter, r *http.Request) error {
 
 var errPendingMissing = invalidRequest("pending_missing")
 
-// decide carries out what the user has chosen.
+// decide carries out the user's decision.
 func (h *Handler) decide(w http.ResponseWriter, r *http.Request, k walk, f form) error {
 	switch f.get("decision") {
 	case "allow":
@@ -79,7 +79,7 @@ func ticked(scopes oauth.Scopes, f form) oauth.Scopes {
 	return allowed
 }
 
-// showConsent asks the user.
+// showConsent shows the consent page.
 func (h *Handler) showConsent(w http.ResponseWriter, r *http.Request, k walk, pending oauth.Secret) error {
 	user := k.visit.session.User
 	page := pages.Consent{
@@ -91,7 +91,7 @@ func (h *Handler) showConsent(w http.ResponseWriter, r *http.Request, k walk, pe
 	return h.show(w, r, http.StatusOK, k.request.UILocales, page, k.target.Origin())
 }
 
-// scopesInWords leaves the built-in words to the pages, which have them in every language.
+// scopesInWords returns the scopes with the operator's words. The pages add the built-in words in the user's language.
 func (h *Handler) scopesInWords(scopes oauth.Scopes) []pages.Scope {
 	list := make([]pages.Scope, len(scopes))
 	for i, name := range scopes {

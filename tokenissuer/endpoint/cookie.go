@@ -10,19 +10,19 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// accessTokenCookie holds the user token of a browser that is signed in.
+// accessTokenCookie holds the access token of a signed-in browser.
 const accessTokenCookie = "accessToken"
 
-// cookies are the names of ours, and whether they are for https alone. Browsers keep a name with the prefix __Host- to
-// the host that set it, over https; on plain-HTTP loopback they would refuse it.
+// cookies are the names of our cookies. Browsers bind a cookie with the prefix __Host- to its host and to https; on
+// plain-HTTP loopback they would refuse it.
 type cookies struct {
 	session string
-	// token names the session that accessToken is of, for as long as accessToken lives. Other hosts of the same domain can set
-	// accessToken, and not this one.
+	// token holds the id of the session that accessToken belongs to. Other hosts of the domain can set accessToken, but
+	// not this cookie.
 	token string
-	// browser recognises a browser before anybody has signed in: forms and pending requests belong to it.
+	// browser identifies a browser before the sign-in. Forms and pending requests are bound to it.
 	browser string
-	// device recognises a browser after: see tokenissuer.Issuer.Device.
+	// device identifies a browser in which a user has signed in: see tokenissuer.Issuer.Device.
 	device string
 	secure bool
 }
@@ -37,7 +37,7 @@ func newCookies(issuerURL string) cookies {
 	}
 }
 
-// CookieNames lists the cookies of an issuer's own, which no upstream sees or sets.
+// CookieNames returns the names of an issuer's cookies, which upstreams neither see nor set.
 func CookieNames(issuerURL string) []string {
 	c := newCookies(issuerURL)
 	return []string{accessTokenCookie, c.session, c.token, c.browser, c.device}
@@ -45,11 +45,11 @@ func CookieNames(issuerURL string) []string {
 
 const (
 	maxCookie    = 4096
-	deviceMaxAge = 400 * 24 * time.Hour // the longest that browsers keep one
+	deviceMaxAge = 400 * 24 * time.Hour // the maximum in browsers
 )
 
-// readCookie returns the value of the one cookie of that name. Two of a name are none: somebody else may have set one of
-// them, and nobody knows which (RFC 6265 §5.4 gives no order to rely on).
+// readCookie returns the value of the only cookie of that name. If there are two, it returns none: one may be from
+// another host, and RFC 6265 §5.4 defines no usable order.
 func readCookie(r *http.Request, name string) oauth.Secret {
 	found := readCookies(r, name)
 	if len(found) != 1 {
@@ -58,10 +58,10 @@ func readCookie(r *http.Request, name string) oauth.Secret {
 	return found[0]
 }
 
-// maxCookies is how many cookies of one name are looked at.
+// maxCookies is how many cookies of one name are considered.
 const maxCookies = 8
 
-// readCookies returns the values of the first cookies of that name, those that are too long left out.
+// readCookies returns the values of the first cookies of that name, without overlong ones.
 func readCookies(r *http.Request, name string) (found []oauth.Secret) {
 	for _, line := range r.Header["Cookie"] {
 		for pair := range strings.SplitSeq(line, ";") {
@@ -75,8 +75,9 @@ func readCookies(r *http.Request, name string) (found []oauth.Secret) {
 	return found
 }
 
-// sessionCookie returns the session cookie of a request. Of several it is the one that is ours, and of several of ours the one
-// whose access token the browser has: on plain-HTTP loopback other applications of the same host may set one too.
+// sessionCookie returns the session cookie of a request. Of several it returns the one with a valid MAC or, if there are
+// several of these, the one that the token cookie names: on plain-HTTP loopback, other applications on the same host may
+// set it too.
 func (h *Handler) sessionCookie(r *http.Request) oauth.Secret {
 	var ours []oauth.Secret
 	for _, cookie := range readCookies(r, h.cookies.session) {
@@ -94,22 +95,22 @@ func (h *Handler) sessionCookie(r *http.Request) oauth.Secret {
 	return ours[0]
 }
 
-// setCookie sets one of our cookies. A maxAge of 0 ends with the browser, a negative one at once.
+// set sets one of our cookies. With maxAge 0 it lasts until the browser closes; a negative maxAge deletes it.
 func (c cookies) set(w http.ResponseWriter, name string, value oauth.Secret, maxAge time.Duration) {
-	cookie := http.Cookie{ //nolint:gosec // Secure but with a plain-HTTP issuer, which is on loopback
+	cookie := http.Cookie{ //nolint:gosec // not Secure only for an issuer on plain-HTTP loopback
 		Name: name, Value: value.Reveal(), Path: "/", MaxAge: int(maxAge / time.Second),
 		HttpOnly: true, Secure: c.secure, SameSite: http.SameSiteLaxMode,
 	}
 	w.Header().Add("Set-Cookie", cookie.String())
 }
 
-// setToken sets the access token of a session, and the cookie that says whose it is.
+// setToken sets the access token of a session, and the cookie that names the session.
 func (c cookies) setToken(w http.ResponseWriter, s *tokenissuer.Session, t tokenissuer.Tokens) {
 	c.set(w, accessTokenCookie, t.AccessToken, t.ExpiresIn)
 	c.set(w, c.token, oauth.NewSecret(s.Family.ID), t.ExpiresIn)
 }
 
-// end makes a browser forget that somebody was signed in.
+// end deletes the cookies of a session.
 func (c cookies) end(w http.ResponseWriter) {
 	for _, name := range []string{c.session, accessTokenCookie, c.token} {
 		c.set(w, name, oauth.Secret{}, -time.Second)

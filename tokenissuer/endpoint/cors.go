@@ -2,27 +2,27 @@ package endpoint
 
 import "net/http"
 
-// sharing says which pages of other origins may read an endpoint's answers (Fetch §3.3). Never with credentials: a browser sends
-// none along, and no cookie of ours counts at these endpoints.
+// sharing says which origins may read an endpoint's responses (Fetch §3.3), always without credentials: these endpoints
+// ignore cookies.
 type sharing int
 
 const (
-	// unshared endpoints are pages for people, and what only servers call.
+	// unshared is for pages, and for endpoints that only servers call.
 	unshared sharing = iota
-	// sharedWithAll are documents that are public.
+	// sharedWithAll is for public documents.
 	sharedWithAll
-	// sharedWithClients are endpoints that applications in browsers call: see tokenissuer.Origins.
+	// sharedWithClients is for endpoints that browser applications call: see tokenissuer.Origins.
 	sharedWithClients
 )
 
 const (
-	// ExposedHeaders are those of an answer that a page needs: why it was refused, and when it may come back.
+	// ExposedHeaders are the response headers that browser applications need.
 	ExposedHeaders = "WWW-Authenticate, Retry-After"
-	// PreflightMaxAge is how long, in seconds, a browser may remember the answer to a preflight.
+	// PreflightMaxAge is the Access-Control-Max-Age of preflights, in seconds.
 	PreflightMaxAge = "600"
 )
 
-// share lets a page of another origin read the answer, errors too, and answers its preflight. It reports whether it has
+// share sets the CORS headers of a response, including errors, and answers preflights. It reports whether it has
 // answered.
 func (h *Handler) share(w http.ResponseWriter, r *http.Request, found route) (answered bool) {
 	origins := r.Header["Origin"]
@@ -55,7 +55,7 @@ func letRead(w http.ResponseWriter, r *http.Request, origin, methods string) (an
 		return false
 	}
 	header.Set("Access-Control-Allow-Methods", methods)
-	header.Set("Access-Control-Allow-Headers", "Authorization, *") // the asterisk does not stand for it
+	header.Set("Access-Control-Allow-Headers", "Authorization, *") // the asterisk does not cover Authorization
 	header.Set("Access-Control-Max-Age", PreflightMaxAge)
 	w.WriteHeader(http.StatusNoContent)
 	return true

@@ -1,9 +1,9 @@
-// Package endpoint is the wire of Gatehouse: it reads HTTP requests into the values of tokenissuer, and writes what
-// tokenissuer decides as HTTP responses.
+// Package endpoint serves OAuth over HTTP: it parses requests into values of tokenissuer, and writes its results as HTTP
+// responses.
 //
-// Handler serves the issuer's endpoints; endpoint.go has its routes, and each route has the file of its name: token.go
-// (RFC 6749 §3.2), revoke.go (RFC 7009), introspect.go (RFC 7662), tokeninfo.go, metadata.go (RFC 8414, RFC 9728,
-// RFC 7517). form.go and multipart.go are the only readers of a body, basic.go of client credentials, bearer.go of an
-// access token. errors.go is the only writer of errors: there stands the status of each code, and its form as OAuth
-// JSON, as Bearer challenge and as JSON:API document. audit.go writes the one log line of each decision.
+// Handler serves the issuer's endpoints; endpoint.go has its routes, and each route has a file of its name: token.go (RFC
+// 6749 §3.2), revoke.go (RFC 7009), introspect.go (RFC 7662), tokeninfo.go, metadata.go (RFC 8414, RFC 9728, RFC 7517).
+// form.go and multipart.go are the only readers of a body, basic.go of client credentials, bearer.go of an access token.
+// errors.go is the only writer of errors: it maps each code to a status and writes OAuth JSON, Bearer challenges and
+// JSON:API documents. audit.go writes one log line for each decision.
 package endpoint

@@ -12,15 +12,15 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Handler serves the issuer's endpoints. Paths are compared exactly, on the path as the client sent it.
+// Handler serves the issuer's endpoints. It compares paths byte for byte, as the client sent them.
 type Handler struct {
 	issuer   *tokenissuer.Issuer
 	audit    *Audit
 	tally    Tally
 	routes   map[string]route
-	places   [][]string // the paths of the routes, as readings have them
-	below    []string   // where everything is ours
-	prefix   string     // the issuer's own path, usually ""
+	places   [][]string // the routes' paths, as segments
+	below    []string   // the prefix under which every path is ours
+	prefix   string     // the path of the issuer's URL, usually ""
 	origin   string
 	cookies  cookies
 	pages    *pages.Pages
@@ -28,16 +28,16 @@ type Handler struct {
 	resource []byte
 }
 
-// route is what a path answers to.
+// route describes an endpoint.
 type route struct {
-	name    string // for whoever counts
-	methods string // as Allow lists them; GET includes HEAD
+	name    string // for metrics
+	methods string // as in Allow; GET includes HEAD
 	serve   func(*Handler, http.ResponseWriter, *http.Request) error
 	refuse  func(*Handler, http.ResponseWriter, *http.Request, error)
 	sharing sharing
 }
 
-// allows reports whether the method is among them.
+// allows reports whether the route has the method.
 func (found route) allows(method string) bool {
 	for allowed := range strings.SplitSeq(found.methods, ", ") {
 		if allowed == method {
@@ -64,7 +64,8 @@ const (
 	methodsPage = "GET, HEAD, POST"
 )
 
-// NewHandler returns the endpoints of an issuer, with pages that show the brand. It fails when the issuer's URL is none.
+// NewHandler returns the endpoints of an issuer, whose pages show the brand. It fails if the issuer's URL or the logo is
+// invalid.
 func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, tally Tally, brand pages.Brand) (*Handler, error) {
 	u, err := url.Parse(issuer.URL)
 	if err != nil {
@@ -97,7 +98,7 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, tally Tally, brand pag
 		h.prefix + logoutPath:          {"logout", methodsPage, (*Handler).logout, page, unshared},
 		h.prefix + accountPath:         {"account", methodsPage, (*Handler).account, page, unshared},
 		wellKnownServer:                metadata,
-		wellKnownServer + h.prefix:     metadata, // RFC 8414 §3.1: the issuer's path stands behind
+		wellKnownServer + h.prefix:     metadata, // RFC 8414 §3.1: the issuer's path follows
 		h.prefix + wellKnownServer:     metadata,
 	}
 	resource := route{metadataEndpoint, methodsGet, (*Handler).serveResourceMetadata, json, sharedWithAll}
@@ -112,7 +113,7 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, tally Tally, brand pag
 	return h, nil
 }
 
-// routeOf returns what the path of a request answers to.
+// routeOf returns the route for the path of a request.
 func (h *Handler) routeOf(r *http.Request) (route, bool) {
 	path := r.URL.EscapedPath()
 	if found, ok := h.routes[path]; ok {
@@ -124,9 +125,9 @@ func (h *Handler) routeOf(r *http.Request) (route, bool) {
 	return route{name: unknownEndpoint, refuse: (*Handler).Refuse}, false
 }
 
-// Owns reports whether the request is for the issuer: its endpoints, everything else under its paths, and whatever somebody
-// behind us could read as one of them, so that none of it, and no credential in it, ever reaches an upstream. The query and the
-// host do not matter.
+// Owns reports whether the request is for the issuer: its endpoints, everything else under its paths, and any path that
+// an upstream could read as one of them. Such a request, and the credentials in it, must not reach an upstream. Owns
+// ignores query and host.
 func (h *Handler) Owns(r *http.Request) bool {
 	if _, ok := h.routeOf(r); ok {
 		return true
@@ -135,14 +136,14 @@ func (h *Handler) Owns(r *http.Request) bool {
 	return ok && (own == "/oauth" || strings.HasPrefix(own, "/oauth/")) || h.isNear(r.URL)
 }
 
-// isNear reports whether a path can be read as one of ours.
+// isNear reports whether an upstream could read a path as one of ours.
 func (h *Handler) isNear(u *url.URL) bool {
 	return mayMention(u, "oauth") && readingsOf(u, func(read reading) bool {
 		return read.isBelow(h.below) || slices.ContainsFunc(h.places, read.isAt)
 	})
 }
 
-// ServeHTTP answers a request that the handler owns.
+// ServeHTTP answers a request for which Owns is true.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begin(w, r)
 	found, known := h.routeOf(r)
@@ -154,8 +155,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ServeTokenAlias answers at a second path of the token endpoint, which is for the refresh exchange and the password
-// grant alone.
+// ServeTokenAlias serves the alias of the token endpoint, which supports the refresh_token and password grants alone.
 func (h *Handler) ServeTokenAlias(w http.ResponseWriter, r *http.Request) {
 	begin(w, r)
 	found := route{tokenEndpoint, methodsPost, (*Handler).tokenAlias, (*Handler).Refuse, sharedWithClients}
@@ -167,8 +167,7 @@ func (h *Handler) ServeTokenAlias(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ServeUnavailable answers a request that the handler owns, or one for its alias, while nothing can be asked: with the
-// form of the endpoint's refusals, for a client that reads nothing else.
+// ServeUnavailable answers a request for the issuer, or for its alias, with 503 in the form of that endpoint's errors.
 func (h *Handler) ServeUnavailable(w http.ResponseWriter, r *http.Request, reason string) {
 	begin(w, r)
 	found, _ := h.routeOf(r)
@@ -178,9 +177,9 @@ func (h *Handler) ServeUnavailable(w http.ResponseWriter, r *http.Request, reaso
 	h.refuse(w, r, found, oauth.Unavailable(reason, nil))
 }
 
-// begin sets what every answer has, and bounds the request's body.
+// begin sets the headers of every response, and bounds the request's body.
 func begin(w http.ResponseWriter, r *http.Request) {
-	// Not shared between answers: Caddy's `header` writes into what it replaces text in.
+	// Not shared between responses: Caddy's `header` handler edits values in place.
 	header, lines := w.Header(), &[...]string{"no-store", "no-cache", "nosniff"}
 	header["Cache-Control"] = lines[0:1:1]
 	header["Pragma"] = lines[1:2:2]
@@ -188,12 +187,12 @@ func begin(w http.ResponseWriter, r *http.Request) {
 	boundBody(w, r)
 }
 
-// boundBody bounds what a body can do to its connection. It has to come within bodyTimeout even when nobody reads it,
-// because the server waits for it before it answers. A chunked one is the last thing on its connection: beside a
-// Content-Length it must be (RFC 9112 §6.1), and net/http hides whether there was one.
+// boundBody limits how long a body may take, even if nobody reads it: the server waits for it before it answers. After a
+// chunked body over HTTP/1 it closes the connection: that is required if there was a Content-Length too (RFC 9112 §6.1),
+// which net/http hides.
 func boundBody(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
-		_ = setBodyDeadline(w, time.Now().Add(bodyTimeout)) // ErrNotSupported: then the server's own limits hold
+		_ = setBodyDeadline(w, time.Now().Add(bodyTimeout)) // on ErrNotSupported the server's own limits apply
 	}
 	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 		w.Header().Set("Connection", "close")
@@ -217,14 +216,14 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, found route, kno
 	return found.serve(h, w, r)
 }
 
-// Refuse answers with an error: once to the client and once to the log.
+// Refuse logs an error and answers with it.
 func (h *Handler) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	h.audit.Refused(r, "endpoint request refused", err)
 	writeOAuthError(w, r, err, h.issuer.URL)
 }
 
-// RefuseEarlyData is the error for a request in TLS early data, which an attacker can replay. Whatever the Early-Data
-// header says, it is there (RFC 8470 §5.1: several and invalid ones count as 1). GET and HEAD change nothing and pass.
+// RefuseEarlyData returns an error for a request in TLS early data, which an attacker can replay. Any Early-Data header
+// counts, whatever its value (RFC 8470 §5.1). GET and HEAD are safe and pass.
 func RefuseEarlyData(r *http.Request) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return nil
@@ -235,7 +234,7 @@ func RefuseEarlyData(r *http.Request) error {
 	return nil
 }
 
-// MethodNotAllowed is the refusal of a method; allow lists those that are (RFC 9110 §15.5.6).
+// MethodNotAllowed returns the error for a wrong method; allow lists the right ones (RFC 9110 §15.5.6).
 func MethodNotAllowed(allow string) error {
 	return httpError{
 		status: http.StatusMethodNotAllowed, allow: allow,

@@ -15,18 +15,18 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// Codes that only the wire knows.
+// Codes that only HTTP has.
 const (
 	notFound oauth.ErrorCode = "not_found"
 )
 
-// rendering is how a code looks on the wire: its status, and its name where the wire has another one.
+// rendering is the status of a code, and its name on the wire.
 type rendering struct {
 	status int
-	oauth  string // the error member of OAuth JSON, when it is not the code itself
+	oauth  string // the error member of OAuth JSON; empty: the code itself
 }
 
-// renderings is the one table from code to status. A code that is not in it is a 400.
+// renderings maps codes to status. A code that is not listed is a 400.
 var renderings = map[oauth.ErrorCode]rendering{
 	oauth.InvalidClient:          {status: http.StatusUnauthorized},
 	oauth.Unauthorized:           {status: http.StatusUnauthorized},
@@ -47,7 +47,7 @@ var renderings = map[oauth.ErrorCode]rendering{
 	oauth.InsufficientAuthentication: {status: http.StatusUnauthorized},
 }
 
-// retryAfter is what a client is told when an outage has no known end.
+// retryAfter is the Retry-After of an outage of unknown duration.
 const retryAfter = 2 * time.Second
 
 // StatusOf returns the HTTP status of an error.
@@ -69,14 +69,13 @@ func wireName(code oauth.ErrorCode) string {
 	return string(code)
 }
 
-// bearerError marks an error of a request that authenticates with an access token, on an endpoint whose other errors
-// are about clients.
+// bearerError marks an error about an access token at an endpoint whose other errors are about clients.
 type bearerError struct{ err *oauth.Error }
 
 func (e bearerError) Error() string { return e.err.Error() }
 func (e bearerError) Unwrap() error { return e.err }
 
-// clientError tells the audit log which client a refusal concerns.
+// clientError adds the client to an error, for the audit log.
 type clientError struct {
 	error
 	clientID string
@@ -84,7 +83,7 @@ type clientError struct {
 
 func (e clientError) Unwrap() error { return e.error }
 
-// forClient adds the client, when it is known, to an error.
+// forClient adds the client, if it is known, to an error.
 func forClient(err error, client *store.Client) error {
 	if client == nil {
 		return err
@@ -92,8 +91,8 @@ func forClient(err error, client *store.Client) error {
 	return clientError{err, client.ID}
 }
 
-// writeOAuthError writes an error as OAuth JSON (RFC 6749 §5.2). Only a 401 to a request that used the Authorization
-// header has a challenge: with one on a 400 common clients lose the typed error.
+// writeOAuthError writes an error as OAuth JSON (RFC 6749 §5.2). It adds a challenge only to a 401 for a request with an
+// Authorization header: with a challenge on a 400, common clients ignore the error code.
 func writeOAuthError(w http.ResponseWriter, r *http.Request, err error, realm string) {
 	if bearer, ok := errors.AsType[bearerError](err); ok {
 		Challenge{Realm: realm}.Write(w, r, bearer.err)
@@ -106,7 +105,6 @@ func writeOAuthError(w http.ResponseWriter, r *http.Request, err error, realm st
 	writeOAuthJSON(w, setStatusHeaders(w, err), e)
 }
 
-// writeOAuthJSON writes status and body of an error in the form of RFC 6749 §5.2.
 func writeOAuthJSON(w http.ResponseWriter, status int, e *oauth.Error) {
 	var body []byte
 	if isCommon(e) {
@@ -121,8 +119,8 @@ func writeOAuthJSON(w http.ResponseWriter, status int, e *oauth.Error) {
 	writeEncoded(w, status, jsonUTF8, body)
 }
 
-// oauthJSON is the body of an error; nil: a text is not UTF-8. The two members are appended by hand, because a flood of
-// refusals is paid for here.
+// oauthJSON returns the body of an error, or nil if a text is not UTF-8. It is written by hand to keep floods of refusals
+// cheap.
 func oauthJSON(e *oauth.Error) []byte {
 	body := make([]byte, 0, 256)
 	body = append(body, `{"error":`...)
@@ -137,8 +135,8 @@ func oauthJSON(e *oauth.Error) []byte {
 	return append(body, '}')
 }
 
-// setStatusHeaders sets the headers that belong to a status, and returns the status: Allow, and when a client may come
-// back (RFC 9110 §10.2.3), in whole seconds, rounded up.
+// setStatusHeaders sets the headers that belong to the error's status, and returns the status: Allow, and Retry-After in
+// whole seconds, rounded up (RFC 9110 §10.2.3).
 func setStatusHeaders(w http.ResponseWriter, err error) int {
 	if h, ok := errors.AsType[httpError](err); ok && h.allow != "" {
 		w.Header().Set("Allow", h.allow)
@@ -177,13 +175,12 @@ func writeUnencodable(w http.ResponseWriter) {
 }
 
 func writeEncoded(w http.ResponseWriter, status int, contentType []string, body []byte) {
-	w.Header()["Content-Type"] = slices.Clone(contentType) // a site's handlers may change lines in their places
+	w.Header()["Content-Type"] = slices.Clone(contentType) // cloned, because other handlers may edit header values in place
 	w.WriteHeader(status)
-	_, _ = w.Write(body) //nolint:gosec // JSON, sent as JSON; the client is gone when this fails
+	_, _ = w.Write(body) //nolint:gosec // JSON, sent as JSON; a failure means that the client has disconnected
 }
 
-// quote makes text a quoted-string (RFC 9110 §5.6.4) of visible ASCII: what could end or escape the string is dropped
-// or escaped.
+// quote returns text as a quoted-string (RFC 9110 §5.6.4) of visible ASCII; other characters are dropped.
 func quote(text string) string { return string(appendQuoted(nil, text)) }
 
 func appendQuoted(b []byte, text string) []byte {

@@ -17,34 +17,33 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Limits of a request body. They are far above what any client of ours sends, and far below what could hurt.
+// Limits of a request body, far above what clients send and far below what could do harm.
 const (
 	maxBody       = 64 << 10
 	maxParameters = 32
 	bodyTimeout   = 10 * time.Second
 )
 
-// httpError is a refusal which HTTP answers before OAuth has a word for it (405, 413, 415, 425). The writer takes
-// the status from here, and code and description from the error within.
+// httpError is an error with a status of its own (405, 413, 415, 425); code and description are those of the wrapped
+// error.
 type httpError struct {
 	status int
 	err    *oauth.Error
-	allow  string // the methods of a 405
+	allow  string // for a 405
 }
 
-// Error returns the text of the error within: for logs, never for clients.
+// Error returns the text of the wrapped error, for logs only.
 func (e httpError) Error() string { return e.err.Error() }
 
-// Unwrap returns the error within.
 func (e httpError) Unwrap() error { return e.err }
 
-// form is what a request's parameters say, each name at most once. net/http's own forms would not do: FormValue
-// reads the query too, and ParseForm leaves a usable map behind after an error.
+// form holds a request's parameters, each name at most once. It replaces net/http's forms: FormValue also reads the
+// query, and ParseForm leaves a usable map after an error.
 type form struct{ parameters []parameter }
 
 type parameter struct{ name, value string }
 
-// get returns the value of a parameter, or "" when it is absent or empty: RFC 6749 §3.1 makes no difference.
+// get returns a parameter, or "" if it is absent or empty, which RFC 6749 §3.1 treats alike.
 func (f form) get(name string) string {
 	for _, p := range f.parameters {
 		if p.name == name {
@@ -54,14 +53,14 @@ func (f form) get(name string) string {
 	return ""
 }
 
-// secret returns the value of a parameter that is a credential.
+// secret returns a parameter that is a credential.
 func (f form) secret(name string) oauth.Secret { return oauth.NewSecret(f.get(name)) }
 
-// Format writes "[form]" whatever the verb, because the values hold credentials.
+// Format writes "[form]" for every verb, because the values contain credentials.
 func (form) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "[form]") }
 
-// add takes one decoded parameter, or says why the whole request is refused. RFC 6749 §3.2: a parameter must not be
-// sent twice, which holds for unknown ones and for equal values too.
+// add adds a decoded parameter, or returns why the whole request is refused. A parameter must not be repeated (RFC 6749
+// §3.2), even if it is unknown or the values are equal.
 func (f *form) add(name, value string) error {
 	if len(f.parameters) == maxParameters {
 		return invalidRequest("parameters_too_many")
@@ -81,8 +80,8 @@ func (f *form) add(name, value string) error {
 	return nil
 }
 
-// validName holds names to letters, digits, "_", "." and "-" (RFC 6749 §8.2). Whatever looks like an array or an
-// operator of some framework (`scope[]`, `grant_type[$ne]`) is refused with it.
+// validName reports whether a name consists of letters, digits, "_", "." and "-" (RFC 6749 §8.2). This refuses the array
+// and operator syntax of frameworks (`scope[]`, `grant_type[$ne]`).
 func validName(name string) bool {
 	for i := range len(name) {
 		c := name[i]
@@ -95,10 +94,9 @@ func validName(name string) bool {
 	return name != ""
 }
 
-// validValue refuses controls and bytes that are not UTF-8. Two kinds of parameter are let through, because their
-// own readers know the better answer: client_id and client_secret as they are, since a wrong credential is 401 and
-// not 400, and the controls but NUL in scope, since a malformed scope is invalid_scope. What nobody reads is ignored
-// (RFC 6749 §3.2), and so are the controls in it.
+// validValue refuses control characters and invalid UTF-8. Their own readers judge client_id and client_secret, because
+// wrong credentials are 401 and not 400, and control characters other than NUL in scope, because a malformed scope is
+// invalid_scope. In unknown parameters, which are ignored (RFC 6749 §3.2), control characters are allowed.
 func validValue(name, value string) bool {
 	switch name {
 	case "client_id", "client_secret":
@@ -117,19 +115,18 @@ func validValue(name, value string) bool {
 	return utf8.ValidString(value)
 }
 
-// pageTexts are the parameters of our own pages, beside those of an OAuth request, whose values are looked up. The others are
-// compared with what we have made.
+// pageTexts are the parameters of our own pages that are looked up in the store.
 var pageTexts = []string{"application", "session"}
 
-// storable reports whether text can equal anything in a directory: a database column holds neither NUL nor bytes that
-// are not UTF-8, and asking for them would be an error there instead of a miss.
+// storable reports whether text can be in the store: a database column holds neither NUL nor invalid UTF-8, and a query
+// for them would fail instead of finding nothing.
 func storable(text string) bool {
 	return strings.IndexByte(text, 0) < 0 && utf8.ValidString(text)
 }
 
-// parseForm reads the parameters in the body of r: urlencoded, multipart/form-data or a JSON object. It is the
-// only reader of the body, reads it once and never looks at the query. One fault refuses the whole request. After a
-// refusal that leaves bytes of the body unread the connection is closed.
+// parseForm reads the parameters in the body of r: urlencoded, multipart/form-data or a JSON object. It is the only
+// reader of the body, reads it once, and ignores the query. One fault refuses the whole request. If a refusal leaves part
+// of the body unread, the connection is closed.
 func parseForm(w http.ResponseWriter, r *http.Request) (form, error) {
 	if r.ContentLength > maxBody {
 		return form{}, tooLarge(w)
@@ -170,7 +167,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err == nil && len(body) <= maxBody {
 		return body, nil
 	}
-	// A tighter limit may stand before us.
+	// A caller may have set a lower limit.
 	if _, limited := errors.AsType[*http.MaxBytesError](err); limited || len(body) > maxBody {
 		return nil, tooLarge(w)
 	}
@@ -178,15 +175,15 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return nil, invalidRequest("body_incomplete").WithCause(err)
 }
 
-// firstRead is the most that is set aside for a body before a byte of it has come. Most bodies are shorter.
+// firstRead is the initial buffer size. Most bodies are shorter.
 const firstRead = 512
 
-// readAll reads a body to its end, or to the first byte beyond maxBody. Memory grows with the bytes that came, never with
-// the length that was promised; but a short body gets no more than it says.
+// readAll reads a body up to its end, or up to the first byte beyond maxBody. It allocates for the bytes received, not
+// for the announced length; a shorter announced length limits the first buffer.
 func readAll(from io.Reader, promised int64) ([]byte, error) {
 	room := int64(firstRead)
 	if promised >= 0 {
-		room = min(promised+1, room) // with the byte that tells the end
+		room = min(promised+1, room) // one more byte to detect the end
 	}
 	body := make([]byte, 0, room)
 	for {
@@ -203,8 +200,8 @@ func readAll(from io.Reader, promised int64) ([]byte, error) {
 	}
 }
 
-// parseURLEncoded reads pairs as a form or a query carries them (WHATWG URL §5.1). A semicolon is malformed, because
-// some readers split at it, and so is a percent sign without two hex digits.
+// parseURLEncoded parses a form or a query (WHATWG URL §5.1). It refuses semicolons, because some readers split at them,
+// and a percent sign without two hex digits.
 func parseURLEncoded(text string) (form, error) {
 	if strings.Contains(text, ";") {
 		return form{}, invalidRequest("form_malformed")
@@ -227,15 +224,15 @@ func parseURLEncoded(text string) (form, error) {
 	return f, nil
 }
 
-// textMembers are the members that an OAuth request in JSON can have. Each of them is a string.
+// textMembers are the members of an OAuth request in JSON. Each must be a string.
 var textMembers = []string{
 	"grant_type", "client_id", "client_secret", "scope", "code", "redirect_uri", "code_verifier", "refresh_token",
 	"email", "username", "password", "token", "token_type_hint",
 }
 
-// parseJSON reads one object. Members that we know are strings, null is absent, and members that we do not know may be
-// anything: what is no string there counts as absent. The decoder refuses invalid UTF-8, lone surrogates, duplicate names
-// and a depth beyond 10,000 by itself. Its errors quote the body, so none of them becomes a cause.
+// parseJSON parses a JSON object. Known members must be strings; null counts as absent. Unknown members may have any
+// type, and count as absent unless they are strings. The decoder refuses invalid UTF-8, lone surrogates, duplicate names
+// and nesting beyond 10,000. Its errors quote the body, so they are not kept as a cause.
 func parseJSON(body []byte) (form, error) {
 	malformed := invalidRequest("json_malformed")
 	d := jsontext.NewDecoder(bytes.NewBuffer(body))
@@ -285,12 +282,12 @@ func parseJSON(body []byte) (form, error) {
 	return f, nil
 }
 
-// invalidRequest is the refusal of a malformed request, with reason as the audit log's word for it.
+// invalidRequest returns an invalid_request error; reason is for the audit log.
 func invalidRequest(reason string) *oauth.Error {
 	return oauth.NewError(oauth.InvalidRequest, reason)
 }
 
-// tooLarge is the refusal of a body beyond maxBody. The connection goes with it, rather than the rest being read.
+// tooLarge returns the error for a body beyond maxBody. It closes the connection instead of reading the rest.
 func tooLarge(w http.ResponseWriter) error {
 	w.Header().Set("Connection", "close")
 	return httpError{status: http.StatusRequestEntityTooLarge, err: invalidRequest("body_too_large")}

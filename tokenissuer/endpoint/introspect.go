@@ -9,8 +9,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// introspect is the introspection endpoint (RFC 7662 §2). The caller proves which client it is, with its secret or
-// with an access token other than the one that it asks about, and learns of that client's tokens only.
+// introspect is the introspection endpoint (RFC 7662 §2). The caller authenticates as a client, with its secret or with
+// another access token than the one in question. It learns only of that client's tokens.
 func (h *Handler) introspect(w http.ResponseWriter, r *http.Request) error {
 	f, err := parseForm(w, r)
 	if err != nil {
@@ -36,11 +36,11 @@ func (h *Handler) introspect(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// introspectionRoom is more than the usual answer needs.
+// introspectionRoom is the capacity for a usual response.
 const introspectionRoom = 512
 
-// introspectionOf is the answer (RFC 7662 §2.2). A refresh token has no token type, since it opens nothing, and no expiry,
-// which every use moves. Its iat is its family's: its own would say when it was last refreshed.
+// introspectionOf returns the response (RFC 7662 §2.2). For a refresh token it omits token_type, since it gives no
+// access, and exp, which every use extends. Its iat is its family's: its own would reveal the last refresh.
 func (h *Handler) introspectionOf(found *tokenissuer.Introspection) object {
 	o := newObject(introspectionRoom)
 	o.boolean("active", found != nil)
@@ -75,7 +75,7 @@ func (h *Handler) introspectionOf(found *tokenissuer.Introspection) object {
 	return o
 }
 
-// introspectionCaller returns who asks. A public client cannot prove itself with its id alone.
+// introspectionCaller returns the authenticated caller. A public client cannot authenticate with its id alone.
 func (h *Handler) introspectionCaller(r *http.Request, f form) (tokenissuer.Asker, error) {
 	token, present, err := BearerToken(r)
 	if err != nil {

@@ -27,7 +27,7 @@ type jsonAPIError struct {
 	Source *jsonAPISource `json:"source,omitzero"`
 }
 
-// jsonAPISource says where in the request the fault is: at a value that exists (RFC 6901).
+// jsonAPISource points to the value at fault, which must exist (RFC 6901).
 type jsonAPISource struct {
 	Pointer string `json:"pointer"`
 }
@@ -46,7 +46,7 @@ func writeJSONAPIError(w http.ResponseWriter, status int, e *oauth.Error, source
 	})
 }
 
-// pointedError is an error with the place of the value that caused it.
+// pointedError is an error with a JSON pointer to the value at fault.
 type pointedError struct {
 	error
 	pointer string
@@ -54,7 +54,7 @@ type pointedError struct {
 
 func (e pointedError) Unwrap() error { return e.error }
 
-// documentError is a fault of a JSON:API document.
+// documentError returns an error about a JSON:API document.
 func documentError(status int, code oauth.ErrorCode, pointer, description string) error {
 	err := oauth.NewError(code, string(code)).WithDescription(description)
 	return pointedError{httpError{status: status, err: err}, pointer}
@@ -72,7 +72,7 @@ func invalidMember(name, pointer string) error {
 	return documentError(http.StatusBadRequest, "invalid_member", pointer, "The member "+name+" must be "+kind+".")
 }
 
-// refuseJSONAPI answers with a JSON:API document, whatever Accept says, and with a challenge where the credential is at
+// refuseJSONAPI answers with a JSON:API document, whatever Accept says, and with a challenge if the credential is at
 // fault (RFC 6750 §3).
 func (h *Handler) refuseJSONAPI(w http.ResponseWriter, r *http.Request, err error) {
 	h.audit.Refused(r, "token for a member refused", err)
@@ -81,7 +81,7 @@ func (h *Handler) refuseJSONAPI(w http.ResponseWriter, r *http.Request, err erro
 	w.Header().Set("Vary", "Accept")
 	switch status {
 	case http.StatusBadRequest, http.StatusMethodNotAllowed:
-		// A fault of the request's form says nothing about the credential.
+		// A malformed request says nothing about the credential.
 		if e.Reason != "authorization_header_duplicate" && e.Reason != "token_twice" && e.Reason != "bearer_malformed" {
 			w.Header().Del("Www-Authenticate")
 		}

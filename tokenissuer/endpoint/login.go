@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// login is the sign-in page, and where its form goes.
+// login serves the sign-in page and its form.
 func (h *Handler) login(w http.ResponseWriter, r *http.Request) error {
 	v, err := h.visitOf(w, r)
 	if err != nil {
@@ -44,30 +44,29 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) error {
 	return h.signIn(w, r, v, pending, f, nonce)
 }
 
-// pending is what a browser is about to do once it has signed in: an authorization request, a page of this site, or
-// nothing.
+// pending is what follows the sign-in: an authorization request, a page of this site, or nothing.
 type pending struct {
 	sealed   oauth.Secret
 	request  *tokenissuer.AuthorizationRequest // nil: none
 	client   *store.Client
 	target   tokenissuer.RedirectTarget
-	returnTo string // the path of the page
+	returnTo string // the path of the page; empty: none
 }
 
 func (p pending) walk(v visit) walk {
 	return walk{visit: v, request: p.request, client: p.client, target: p.target}
 }
 
-// pendingInQuery returns the sealed request of a page's address.
+// pendingInQuery returns the sealed pending request in the URL of a page.
 func pendingInQuery(r *http.Request) oauth.Secret {
 	p, err := readParameters(r.URL.RawQuery)
 	if err != nil {
 		return oauth.NewSecret("malformed")
 	}
-	return oauth.NewSecret(strings.Join(p["pending"], " ")) // two open as little as a broken one
+	return oauth.NewSecret(strings.Join(p["pending"], " ")) // two values are as invalid as a damaged one
 }
 
-// pendingOf opens what a browser has brought along.
+// pendingOf opens a sealed pending request.
 func (h *Handler) pendingOf(r *http.Request, v visit, sealed oauth.Secret) (pending, error) {
 	p := pending{sealed: sealed}
 	if sealed.IsEmpty() {
@@ -83,7 +82,7 @@ func (h *Handler) pendingOf(r *http.Request, v visit, sealed oauth.Secret) (pend
 	return p, err
 }
 
-// signIn proves the password and goes on with what was pending.
+// signIn verifies the password and continues with the pending request.
 func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, v visit, p pending, f form, nonce string) error {
 	user, err := h.issuer.SignIn(r.Context(), tokenissuer.SignInAttempt{
 		Email: f.get("email"), Password: f.secret("password"), Address: h.audit.Address(r),
@@ -112,7 +111,7 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, v visit, p pend
 	return nil
 }
 
-// openSession signs the browser in. The session that it had before ends; nothing of its cookie goes on.
+// openSession signs the browser in. It ends the browser's previous session and issues new cookies.
 func (h *Handler) openSession(w http.ResponseWriter, r *http.Request, v visit, user *store.User, nonce string) (*tokenissuer.Session, error) {
 	session, cookie, err := h.issuer.OpenSession(r.Context(), user, browserName(r.UserAgent()), nonce)
 	if err != nil {
@@ -141,7 +140,7 @@ func (h *Handler) openSession(w http.ResponseWriter, r *http.Request, v visit, u
 	return session, nil
 }
 
-// signInFailed shows the page again, with the request kept and a word about the attempt.
+// signInFailed shows the sign-in page again, with the pending request and a notice.
 func (h *Handler) signInFailed(w http.ResponseWriter, r *http.Request, k walk, sealed oauth.Secret, email string, err error) error {
 	e := oauth.AsError(err)
 	notice := map[oauth.ErrorCode]pages.Notice{
@@ -153,7 +152,7 @@ func (h *Handler) signInFailed(w http.ResponseWriter, r *http.Request, k walk, s
 	}
 	h.tally.Refused(loginEndpoint, e)
 	h.audit.Refused(r, "sign-in refused", h.forAccount(r, err, email))
-	status := http.StatusOK // a page, and no failure of HTTP's
+	status := http.StatusOK // pages with an error notice are a 200
 	if e.Code != oauth.InvalidGrant {
 		status = setStatusHeaders(w, err)
 	}
@@ -162,7 +161,7 @@ func (h *Handler) signInFailed(w http.ResponseWriter, r *http.Request, k walk, s
 	return h.show(w, r, status, k.locales(), page, h.formTargets(k, sealed)...)
 }
 
-// switchAccount in the address of the sign-in page says that somebody wants to sign in as somebody else.
+// switchAccount in the query of the sign-in page means that the user wants to sign in with another account.
 const switchAccount = "switch"
 
 func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request, k walk, sealed oauth.Secret) error {
@@ -187,7 +186,7 @@ func (h *Handler) signInPage(k walk, sealed oauth.Secret) pages.SignIn {
 	return page
 }
 
-// locales are the languages that the client asked for.
+// locales returns the languages that the client requested.
 func (k walk) locales() string {
 	if k.request == nil {
 		return ""
@@ -195,18 +194,19 @@ func (k walk) locales() string {
 	return k.request.UILocales
 }
 
-// formTargets are where a form on the page may lead in the end, beside our own pages: browsers hold redirects to it too.
+// formTargets returns the origins to which a form of the page may finally redirect, besides ours: browsers check
+// redirects too.
 func (h *Handler) formTargets(k walk, sealed oauth.Secret) []string {
 	switch {
 	case k.request != nil:
 		return []string{k.target.Origin()}
 	case !sealed.IsEmpty():
-		return []string{h.origin} // a page behind the gate, which may lead anywhere
+		return []string{h.origin} // a page behind the gate, which may redirect anywhere
 	}
 	return nil
 }
 
-// accountError tells the audit log which account a refusal concerns.
+// accountError adds the account to an error, for the audit log.
 type accountError struct {
 	error
 	account string
@@ -214,7 +214,7 @@ type accountError struct {
 
 func (e accountError) Unwrap() error { return e.error }
 
-// forAccount adds the account to an error, when there is one: people type their passwords into the field for the address.
+// forAccount adds the account to an error if it exists: people type passwords into the e-mail field.
 func (h *Handler) forAccount(r *http.Request, err error, typed string) error {
 	email, addressErr := store.CanonicalEmail(typed)
 	if addressErr != nil {
@@ -226,7 +226,7 @@ func (h *Handler) forAccount(r *http.Request, err error, typed string) error {
 	return accountError{err, email}
 }
 
-// browserName tells a person which browser a session is in.
+// browserName describes a session's browser for its user.
 func browserName(userAgent string) string {
 	name := firstIn(userAgent, [][2]string{
 		{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"}, {"curl/", "curl"},
@@ -237,7 +237,7 @@ func browserName(userAgent string) string {
 	return strings.TrimPrefix(strings.TrimSuffix(name+" · "+system, " · "), " · ")
 }
 
-// firstIn returns the name of the first mark that stands in text.
+// firstIn returns the name of the first mark that text contains.
 func firstIn(text string, marks [][2]string) string {
 	for _, mark := range marks {
 		if strings.Contains(text, mark[0]) {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxPartHeaders limits the headers of all parts of a multipart body together.
+// maxPartHeaders bounds the headers of all parts together, in bytes.
 const maxPartHeaders = 8 << 10
 
 // The media types of a form.
@@ -17,15 +17,15 @@ const (
 	mediaJSON       = "application/json"
 )
 
-// media is what the Content-Type of a request says of its body.
+// media is a parsed Content-Type.
 type media struct {
 	name     string // in lower case
 	boundary string // of a multipart body
-	ascii    bool   // the charset is one whose other half is not UTF-8
+	ascii    bool   // text must be ASCII: its charset agrees with UTF-8 only there
 }
 
-// mediaType reads the Content-Type of a request. No other parameter but the boundary and a charset that we can read is
-// known, so that no proxy in front can read the body in another way than we do.
+// mediaType parses the Content-Type of a request. It refuses other parameters than a boundary and a known charset, so
+// that no proxy can read the body differently.
 func mediaType(headers []string) (media, error) {
 	if len(headers) == 1 && headers[0] == mediaURLEncoded {
 		return media{name: mediaURLEncoded}, nil
@@ -53,14 +53,14 @@ func mediaType(headers []string) (media, error) {
 	return m, nil
 }
 
-// check refuses a body that is not what its charset says. What a form has escaped are bytes of that charset too.
+// check refuses a body outside its charset, also in escaped bytes of a form.
 func (m media) check(body []byte) error {
 	if !m.ascii {
 		return nil
 	}
 	text := string(body)
 	if m.name == mediaURLEncoded {
-		if plain, err := url.QueryUnescape(text); err == nil { // else its parser refuses it
+		if plain, err := url.QueryUnescape(text); err == nil { // on an error, the parser refuses it
 			text = plain
 		}
 	}
@@ -70,9 +70,8 @@ func (m media) check(body []byte) error {
 	return nil
 }
 
-// charset reads the parameters of a media type, which may have no other than a charset, and reports whether its text may
-// hold ASCII alone. Apache HttpClient and others name ISO-8859-1 or US-ASCII unless told otherwise; their ASCII is that of
-// UTF-8, and what they would make of the rest is not ours to guess.
+// charset checks the parameters of a media type, which may be only a charset. Ascii reports that the text must be ASCII.
+// Apache HttpClient and others send ISO-8859-1 or US-ASCII by default, which agree with UTF-8 in ASCII alone.
 func charset(params map[string]string) (ascii, known bool) {
 	for name, value := range params {
 		if name != "charset" {
@@ -93,8 +92,8 @@ func isASCII(text string) bool {
 	return !strings.ContainsFunc(text, func(c rune) bool { return c >= utf8.RuneSelf })
 }
 
-// parseContentType reads the one media type that a request or a part must have. The continuations of RFC 2231
-// (`boundary*0=`) and bytes outside printable ASCII are refused: readers differ in what they make of them.
+// parseContentType parses a Content-Type that must occur once. It refuses the continuations of RFC 2231 (`boundary*0=`)
+// and bytes outside printable ASCII, which readers interpret differently.
 func parseContentType(headers []string) (string, map[string]string, error) {
 	switch len(headers) {
 	case 0:
@@ -111,15 +110,14 @@ func parseContentType(headers []string) (string, map[string]string, error) {
 	return media, params, nil
 }
 
-// validBoundary holds the boundary to RFC 2046 §5.1.1, without the space that it allows within.
+// validBoundary checks a boundary by RFC 2046 §5.1.1, but allows no spaces.
 func validBoundary(boundary string) bool {
 	const letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	return boundary != "" && len(boundary) <= 70 && strings.Trim(boundary, letters+"'()+_,-./:=?") == ""
 }
 
-// parseMultipart reads simple fields (RFC 7578), as `curl -F` sends them. The body is in memory already and is cut at
-// the boundary: nothing may stand before the first one or after the last, and lines end in CRLF. mime/multipart is
-// more forgiving than a token endpoint should be.
+// parseMultipart parses simple fields (RFC 7578), as `curl -F` sends them. It allows nothing before the first boundary or
+// after the last, and requires CRLF. mime/multipart is more lenient than a token endpoint should be.
 func parseMultipart(body, boundary string) (form, error) {
 	malformed := invalidRequest("multipart_malformed")
 	delimiter := "\r\n--" + boundary
@@ -157,15 +155,14 @@ func parseMultipart(body, boundary string) (form, error) {
 	}
 }
 
-// fieldName reads the headers of one part. It returns the name of its field, and whether its value must be ASCII. A part
-// that is more than a field of plain text is refused: a file, a multipart within, an encoding that changes its bytes
-// (RFC 7578 §4.7).
+// fieldName parses the headers of one part. It returns the field's name, and whether the value must be ASCII. It refuses
+// everything but plain text: files, nested multiparts, and encodings that change the bytes (RFC 7578 §4.7).
 func fieldName(header string) (field string, ascii bool, err error) {
 	var dispositions, types, encodings []string
 	for line := range strings.SplitSeq(header, "\r\n") {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok || !validName(name) || strings.ContainsAny(value, "\r\n\x00") {
-			return "", false, invalidRequest("multipart_malformed") // a folded line has no valid name either
+			return "", false, invalidRequest("multipart_malformed") // includes folded lines, which have no valid name
 		}
 		switch strings.ToLower(name) {
 		case "content-disposition":

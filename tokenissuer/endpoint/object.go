@@ -7,21 +7,20 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// object is a JSON object that is written by hand, member by member, because every answer with a token is paid for here.
-// Names are ours and need no quoting.
+// object builds a JSON object by hand, because this code runs for every issued token. Names need no quoting.
 type object struct {
 	b      []byte
 	failed error
 }
 
-// newObject returns an empty object with room for so many bytes.
+// newObject returns an empty object with this capacity in bytes.
 func newObject(room int) object { return object{b: make([]byte, 0, room)} }
 
 func (o *object) name(name string) {
 	o.b = append(append(append(o.b, `,"`...), name...), `":`...)
 }
 
-// text adds a string. The whole answer fails when it is not UTF-8.
+// text adds a string. If it is not UTF-8, writeObject fails.
 func (o *object) text(name, value string) {
 	o.name(name)
 	o.quote(value)
@@ -33,7 +32,7 @@ func (o *object) quote(value string) {
 	}
 }
 
-// plain adds a string of which every character stands for itself, as those of our own tokens do.
+// plain adds a string that needs no quoting, such as our tokens.
 func (o *object) plain(name, value string) {
 	o.name(name)
 	o.b = append(append(append(o.b, '"'), value...), '"')
@@ -49,7 +48,7 @@ func (o *object) boolean(name string, value bool) {
 	o.b = strconv.AppendBool(o.b, value)
 }
 
-// list adds strings: one alone, or an array, as aud has it (RFC 7519 §4.1.3).
+// list adds a string, or an array if there are several values, as for aud (RFC 7519 §4.1.3).
 func (o *object) list(name string, values []string) {
 	o.name(name)
 	if len(values) == 1 {
@@ -59,7 +58,7 @@ func (o *object) list(name string, values []string) {
 	o.elements(values)
 }
 
-// array adds strings, in an array whatever their number.
+// array adds an array of strings.
 func (o *object) array(name string, values []string) {
 	o.name(name)
 	o.elements(values)
@@ -76,12 +75,12 @@ func (o *object) elements(values []string) {
 	o.b = append(o.b, ']')
 }
 
-// writeObject answers with an object that has at least one member.
+// writeObject writes a response of an object with at least one member.
 func writeObject(w http.ResponseWriter, status int, contentType []string, o object) {
 	if o.failed != nil {
 		writeUnencodable(w)
 		return
 	}
-	o.b[0] = '{' // in place of the first comma
+	o.b[0] = '{' // replaces the first comma
 	writeEncoded(w, status, contentType, append(o.b, '}'))
 }

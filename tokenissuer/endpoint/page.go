@@ -10,12 +10,12 @@ import (
 
 const htmlUTF8 = "text/html; charset=utf-8"
 
-// form is what every form of a page carries.
+// form returns the common fields of a page's forms.
 func (h *Handler) form(v visit, path string, pending oauth.Secret) pages.Form {
 	return pages.Form{Action: h.prefix + path, Token: h.formToken(v, path, pending), Pending: pending.Reveal()}
 }
 
-// show writes a page. Form targets are where its forms may lead beside our own pages.
+// show writes a page. Form targets are the origins to which its forms may redirect, besides ours.
 func (h *Handler) show(w http.ResponseWriter, r *http.Request, status int, locales string, page pages.Page, formTargets ...string) error {
 	language := h.pages.Language(locales, r.Header["Accept-Language"])
 	body, err := h.pages.Render(language, page)
@@ -29,11 +29,11 @@ func (h *Handler) show(w http.ResponseWriter, r *http.Request, status int, local
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Content-Language", string(language))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) //nolint:gosec // html/template has escaped it; the browser is gone when this fails
+	_, _ = w.Write(body) //nolint:gosec // html/template has escaped it; a failure means that the browser has disconnected
 	return nil
 }
 
-// refusePage answers a request to a page with an error: a page of its own, or JSON for somebody who asks for that.
+// refusePage answers a request to a page with an error page, or with JSON if Accept prefers it.
 func (h *Handler) refusePage(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("Vary", "Accept")
 	if prefersJSON(r.Header["Accept"]) {
@@ -52,7 +52,7 @@ func (h *Handler) refusePage(w http.ResponseWriter, r *http.Request, err error) 
 	}
 }
 
-// problems are the reasons that have words of their own.
+// problems maps error reasons to pages with their own text.
 var problems = map[string]pages.ProblemCode{
 	"client_id_missing":         pages.BadClient,
 	"client_unknown":            pages.BadClient,
@@ -83,8 +83,8 @@ func problemOf(err error, status int) pages.ProblemCode {
 	return pages.BadRequest
 }
 
-// prefersJSON reports whether Accept gives JSON more weight than HTML (RFC 9110 §12.5.1). Ranges with a wildcard count for
-// neither, so that who says nothing gets a page.
+// prefersJSON reports whether Accept gives JSON more weight than HTML (RFC 9110 §12.5.1). Wildcards count for neither, so
+// the default is a page.
 func prefersJSON(accept []string) bool {
 	var json, html float64
 	for item := range strings.SplitSeq(strings.ToLower(strings.Join(accept, ",")), ",") {

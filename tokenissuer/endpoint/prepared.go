@@ -7,15 +7,15 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// prepared keeps parts of the answers that floods get, so that each is made once. What it is asked for comes from the code
-// alone, so it is little; should it ever be more than maxPrepared, it begins anew.
+// prepared caches parts of responses that floods receive. Its keys come from the code alone, so there are few; should
+// there be more than maxPrepared, it starts anew.
 type prepared[T any] struct {
 	kept atomic.Pointer[map[refusalKey]T]
 }
 
 const maxPrepared = 64
 
-// get returns what is kept under the key, or makes and keeps it.
+// get returns the cached value, or builds and caches it.
 func (p *prepared[T]) get(key refusalKey, build func() T) T {
 	before := p.kept.Load()
 	if before != nil {
@@ -28,7 +28,7 @@ func (p *prepared[T]) get(key refusalKey, build func() T) T {
 		next = maps.Clone(*before)
 	}
 	next[key] = value
-	p.kept.CompareAndSwap(before, &next) // else another request has kept something, and this one is made again
+	p.kept.CompareAndSwap(before, &next) // if another request was faster, the value is built again next time
 	return value
 }
 
@@ -36,13 +36,13 @@ func (p *prepared[T]) get(key refusalKey, build func() T) T {
 type refusalKey struct {
 	code     oauth.ErrorCode
 	sentence string
-	scope    string // of the challenge; empty: that of the route
+	scope    string // of the challenge; empty: the route's
 }
 
 var preparedBodies prepared[[]byte]
 
-// isCommon reports whether an error says nothing of its request to the client: those of tokens that are bad, and of requests that
-// have none. Their sentences are constants.
+// isCommon reports whether an error's response does not depend on the request: errors about missing and invalid tokens.
+// Their descriptions are constants.
 func isCommon(e *oauth.Error) bool {
 	return (e.Code == oauth.InvalidToken || e.Code == oauth.Unauthorized) && e.Scope == "" && len(e.ACRValues) == 0 && e.MaxAge == 0
 }

@@ -6,14 +6,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// readyPath is where a balancer asks whether this node can serve, below the issuer's own path.
+// readyPath is the path of the readiness check for load balancers, relative to the issuer's path.
 const readyPath = "/oauth/ready"
 
-// IsReadiness reports whether a request asks for this issuer's readiness. It is no route: it is served where the operator
-// wants it, and elsewhere there is nothing at its path.
+// IsReadiness reports whether a request is for the readiness check. It is not in the routes, because the operator chooses
+// where it is served.
 func (h *Handler) IsReadiness(r *http.Request) bool { return r.URL.EscapedPath() == h.prefix+readyPath }
 
-// ServeReadiness tells anybody whether this node can serve, and nothing of why it cannot.
+// ServeReadiness reports whether this node can serve requests, and not why it cannot.
 func (h *Handler) ServeReadiness(w http.ResponseWriter, r *http.Request, ready bool) {
 	begin(w, r)
 	found := route{name: "ready", methods: methodsGet, refuse: (*Handler).Refuse}

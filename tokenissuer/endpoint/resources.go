@@ -11,11 +11,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Resources serves the metadata of protected resources (RFC 9728), each at the URL that follows from its identifier.
+// Resources serves the metadata of protected resources (RFC 9728), each at the URL derived from its identifier.
 type Resources struct {
 	audit *Audit
 	tally Tally
-	// documents are by path. Of several with one path, the first is for hosts that none of them is for.
+	// documents are keyed by path. Of several with the same path, the first is the default for other hosts.
 	documents map[string][]resourceDocument
 }
 
@@ -24,8 +24,8 @@ type resourceDocument struct {
 	body []byte
 }
 
-// MetadataURL is where the metadata of a resource are: the well-known path stands between the host and the path of its
-// identifier (RFC 9728 §3.1).
+// MetadataURL returns the URL of a resource's metadata: the well-known path is inserted before the path of its identifier
+// (RFC 9728 §3.1).
 func MetadataURL(resource string) (*url.URL, error) {
 	u, err := url.Parse(resource)
 	if err != nil {
@@ -41,7 +41,7 @@ func MetadataURL(resource string) (*url.URL, error) {
 	return url.Parse(u.Scheme + "://" + u.Host + wellKnownResource + path)
 }
 
-// NewResources returns what serves the metadata of these resources. Those that have no metadata URL are left out.
+// NewResources returns a handler for the metadata of these resources. It skips those without a valid metadata URL.
 func NewResources(audit *Audit, tally Tally, resources []ResourceMetadata) *Resources {
 	rs := &Resources{audit: audit, tally: tally, documents: make(map[string][]resourceDocument)}
 	for _, resource := range resources {
@@ -50,7 +50,7 @@ func NewResources(audit *Audit, tally Tally, resources []ResourceMetadata) *Reso
 			continue
 		}
 		body, err := resource.document()
-		if err != nil { // a text that is not UTF-8
+		if err != nil { // a text is not UTF-8
 			continue
 		}
 		path := location.EscapedPath()
@@ -59,8 +59,8 @@ func NewResources(audit *Audit, tally Tally, resources []ResourceMetadata) *Reso
 	return rs
 }
 
-// IsResourceMetadata reports whether a request is for a path at which metadata of resources are, or would be, or which somebody
-// behind us could read as one.
+// IsResourceMetadata reports whether a request is for the well-known path of resource metadata, or for a path that an
+// upstream could read as one.
 func IsResourceMetadata(r *http.Request) bool {
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), wellKnownResource)
 	if ok && (rest == "" || rest[0] == '/') {
@@ -71,12 +71,12 @@ func IsResourceMetadata(r *http.Request) bool {
 
 var resourcePlace = readingOf(wellKnownResource)
 
-// Has reports whether there are metadata at the path of a request.
+// Has reports whether there is a document for the path of a request.
 func (rs *Resources) Has(r *http.Request) bool {
 	return rs != nil && rs.documents[r.URL.EscapedPath()] != nil
 }
 
-// ServeHTTP answers a request for metadata.
+// ServeHTTP serves the document.
 func (rs *Resources) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begin(w, r)
 	if rs.Has(r) && shareWithAll(w, r, methodsGet) {
@@ -108,7 +108,7 @@ func pathUnknown() error {
 	return httpError{status: http.StatusNotFound, err: oauth.NewError(notFound, "path_unknown").WithDescription("There is nothing at this path.")}
 }
 
-// hostname is a Host header without its port.
+// hostname returns a Host header without its port.
 func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		return name

@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// revoke is the revocation endpoint (RFC 7009 §2). A token that is unknown or dead is a success: nothing is left to do.
+// revoke is the revocation endpoint (RFC 7009 §2). An unknown or invalid token is a success.
 func (h *Handler) revoke(w http.ResponseWriter, r *http.Request) error {
 	f, err := parseForm(w, r)
 	if err != nil {

@@ -8,23 +8,23 @@ import (
 	"strings"
 )
 
-// reading is what a lenient server or proxy may take a path for.
+// reading is a path as a lenient server or proxy may parse it.
 type reading struct {
-	segments []string // decoded, in lower case, without empty ones
-	// climbs: there was a dot segment that takes away segments before it. Servers differ in which, so that none is.
+	segments []string // decoded, lower-cased, without empty ones
+	// climbs: the path has dot segments that remove others. Servers differ in which, so all segments are kept.
 	climbs bool
 }
 
-// maxDecoded is how often a path is decoded. No chain of proxies decodes as often.
+// maxDecoded is how often a path is decoded, more than any chain of proxies does.
 const maxDecoded = 4
 
-// segmentParameters are what some servers cut off a segment: parameters (RFC 3986 §3.3), and whatever follows an encoded NUL, question
-// mark or number sign.
+// segmentParameters matches what some servers cut off a segment: parameters (RFC 3986 §3.3), and anything after an
+// encoded NUL, question mark or number sign.
 var segmentParameters = regexp.MustCompile(`[;?#\x00][^/\\]*`)
 
-// readingsOf calls found with what servers may take a path for, until it returns true, and reports whether it did. They may decode
-// the path, once or several times, before or after they cut off parameters; take a backslash for a slash; ignore case, empty
-// segments, white space, and dots at the end of a segment.
+// readingsOf calls found with each reading of a path until it returns true, and reports whether it did. A server may
+// decode the path once or several times, before or after it cuts off parameters; treat a backslash as a slash; and ignore
+// case, empty segments, white space, and dots at the end of a segment.
 func readingsOf(u *url.URL, found func(reading) bool) bool {
 	text := u.EscapedPath()
 	if u.Opaque != "" { // GET x:oauth/token
@@ -47,7 +47,7 @@ func readingsOf(u *url.URL, found func(reading) bool) bool {
 	return false
 }
 
-// unescape decodes the escapes of a path once, and leaves a stray percent sign alone.
+// unescape decodes percent-encoding once, and keeps a stray percent sign.
 func unescape(text string) string {
 	if !strings.Contains(text, "%") {
 		return text
@@ -69,7 +69,7 @@ func unescape(text string) string {
 	}
 }
 
-// read splits a path that has been decoded.
+// read splits a decoded path.
 func read(path string) (r reading) {
 	path = strings.ReplaceAll(segmentParameters.ReplaceAllString(path, ""), `\`, "/")
 	for segment := range strings.SplitSeq(strings.ToLower(path), "/") {
@@ -84,7 +84,7 @@ func read(path string) (r reading) {
 	return r
 }
 
-// readingOf is how a path of ours reads.
+// readingOf returns the segments of one of our paths.
 func readingOf(path string) []string {
 	decoded, err := url.PathUnescape(path)
 	if err != nil {
@@ -93,18 +93,17 @@ func readingOf(path string) []string {
 	return read(decoded).segments
 }
 
-// isAt reports whether a path is for what is at these segments. With a dot segment that climbs it may be, once they come in their
-// order.
+// isAt reports whether a path may be the one with these segments. If it climbs, it suffices that they occur in order.
 func (r reading) isAt(segments []string) bool {
 	return r.climbs && r.passes(segments) || slices.Equal(r.segments, segments)
 }
 
-// isBelow reports likewise whether a path is for what is at or below these segments.
+// isBelow reports whether a path may be at or below these segments. If it climbs, it suffices that they occur in order.
 func (r reading) isBelow(segments []string) bool {
 	return r.climbs && r.passes(segments) || len(r.segments) >= len(segments) && slices.Equal(r.segments[:len(segments)], segments)
 }
 
-// passes reports whether the segments come in their order, whatever stands between them.
+// passes reports whether the segments occur in order, with any others between them.
 func (r reading) passes(segments []string) bool {
 	rest := r.segments
 	for _, segment := range segments {
@@ -117,19 +116,19 @@ func (r reading) passes(segments []string) bool {
 	return true
 }
 
-// Spellings are the paths that somebody behind us could read as one path. The zero value has none.
+// Spellings are the paths that an upstream could read as one given path. The zero value is empty.
 type Spellings struct{ segments []string }
 
-// SpellingsOf returns the spellings of a path. Those of the root are none.
+// SpellingsOf returns the spellings of a path. There are none for the root.
 func SpellingsOf(path string) Spellings { return Spellings{readingOf(path)} }
 
-// Has reports whether the path of u is one of them. The query and the host do not matter.
+// Has reports whether the path of u is one of them. It ignores query and host.
 func (s Spellings) Has(u *url.URL) bool {
 	last := len(s.segments) - 1
 	return last >= 0 && mayMention(u, s.segments[last]) && readingsOf(u, func(read reading) bool { return read.isAt(s.segments) })
 }
 
-// mayMention is a cheap look at a path before its readings: whether any of them can have the word, which is in lower case.
+// mayMention is a cheap check before readingsOf: it reports whether any reading may contain the lower-case word.
 func mayMention(u *url.URL, word string) bool {
 	text := u.Path
 	if u.Opaque != "" {
@@ -152,5 +151,5 @@ func mayMention(u *url.URL, word string) bool {
 	return false
 }
 
-// isStripped reports whether read drops a character within a segment.
+// isStripped reports whether read removes the character from a segment.
 func isStripped(c rune) bool { return c <= ' ' || c == 0x7f }

@@ -6,28 +6,28 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Tally counts what a Handler decides. Every request calls it, from any goroutine, so it must not wait for anything. What
-// it is told is one of few words each time, and never a client's.
+// Tally receives counts of a Handler's decisions. Every request calls it, so it must be safe for concurrent use and must
+// not block. Its arguments come from small fixed sets, and never from a client.
 type Tally interface {
-	// Issued is told of tokens that were handed out, and by what: a grant type, AdminCreated or BrowserSession.
+	// Issued counts issued tokens by grant type, AdminCreated or BrowserSession.
 	Issued(by oauth.GrantType)
-	// RepeatedElsewhere is told that a refresh token was repeated in time, but not from where it was used, and served again.
+	// RepeatedElsewhere counts refresh tokens that were repeated in time, but from another place than the first use.
 	RepeatedElsewhere()
-	// Refused is told of a refusal, and which endpoint refused.
+	// Refused counts a refusal by endpoint and error.
 	Refused(endpoint string, err *oauth.Error)
 }
 
-// The names of endpoints, for whoever counts.
+// Endpoint names in metrics.
 const (
 	tokenEndpoint         = "token"
 	authorizationEndpoint = "authorize"
 	loginEndpoint         = "login"
 	metadataEndpoint      = "metadata"
 	memberEndpoint        = "member_token"
-	unknownEndpoint       = "unknown" // a path of ours at which there is nothing
+	unknownEndpoint       = "unknown" // a path of ours without a route
 )
 
-// refuse counts a refusal and answers it in the endpoint's own form.
+// refuse counts a refusal and answers it in the endpoint's form.
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, found route, err error) {
 	h.tally.Refused(found.name, oauth.AsError(err))
 	found.refuse(h, w, r, err)

@@ -19,7 +19,7 @@ func (h *Handler) token(w http.ResponseWriter, r *http.Request) error {
 	return h.exchange(w, r, f)
 }
 
-// tokenAlias is the token endpoint for two grants only.
+// tokenAlias is the token endpoint for the refresh_token and password grants alone.
 func (h *Handler) tokenAlias(w http.ResponseWriter, r *http.Request) error {
 	f, err := parseForm(w, r)
 	if err != nil {
@@ -62,10 +62,10 @@ func (h *Handler) exchange(w http.ResponseWriter, r *http.Request, f form) error
 	return nil
 }
 
-// issuedFields is how many issued adds at most.
+// issuedFields is the maximum number of fields that issued adds.
 const issuedFields = 7
 
-// issued adds of tokens what the audit log may know.
+// issued appends the audit fields of issued tokens.
 func issued(fields []zap.Field, tokens tokenissuer.Tokens) []zap.Field {
 	t := tokens.Claims
 	fields = append(fields,
@@ -80,7 +80,7 @@ func issued(fields []zap.Field, tokens tokenissuer.Tokens) []zap.Field {
 	return fields
 }
 
-// responseOf is the success body (RFC 6749 §5.1), its members in the order of the wire contract.
+// responseOf returns the success body (RFC 6749 §5.1), with its members in the documented order.
 func responseOf(tokens tokenissuer.Tokens) object {
 	access, refresh, scope := tokens.AccessToken.Reveal(), tokens.RefreshToken.Reveal(), tokens.Scopes.String()
 	o := newObject(responseFrame + len(access) + len(refresh) + len(scope))
@@ -95,11 +95,11 @@ func responseOf(tokens tokenissuer.Tokens) object {
 	return o
 }
 
-// responseFrame is more than all but the texts of a token response need.
+// responseFrame is the capacity for all but the texts of a token response.
 const responseFrame = 160
 
-// clientAuthentication reads what the request presents. A fault in it is carried along, because the order of checks
-// judges the client only after the grant type.
+// clientAuthentication reads the client authentication. It passes on an error, because the client is checked only after
+// the grant type.
 func (h *Handler) clientAuthentication(r *http.Request, f form) tokenissuer.ClientAuthentication {
 	p, err := clientCredentials(r, f)
 	return tokenissuer.ClientAuthentication{

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// tokenInfo tells the bearer of a token what it holds.
+// tokenInfo answers with a description of the bearer's own token.
 func (h *Handler) tokenInfo(w http.ResponseWriter, r *http.Request) error {
 	token, err := Credential(r)
 	if err != nil {

@@ -17,20 +17,19 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// The operation by which an organisation's admin obtains a token for a member has the version of the API in its path.
+// The path of the operation by which an organisation's admin obtains a token for a member.
 const (
 	adminPrefix = "/api/v1/organisations/"
 	adminUsers  = adminPrefix + "me/users/"
 	adminSuffix = "/access_tokens"
-	// maxDocument is the longest body: it holds two short members.
+	// maxDocument is the maximum body size in bytes; a body has two short members.
 	maxDocument = 16 << 10
 )
 
-// isAdminOperation reports whether a path is of that operation, or so near to it that no upstream may see it: written
-// so, or read so by an upstream that decodes, that ignores case, empty segments or the parameters of a segment, or that
-// resolves dots.
+// isAdminOperation reports whether a path is that operation's, or could be read as it by an upstream that decodes,
+// ignores case, empty segments or parameters, or resolves dot segments.
 func (h *Handler) isAdminOperation(u *url.URL) bool {
-	if !mayMention(u, adminSuffix[1:]) { // nearly every path there is
+	if !mayMention(u, adminSuffix[1:]) { // rules out nearly every path
 		return false
 	}
 	if isUsersTokens(u.EscapedPath(), h.prefix) {
@@ -51,11 +50,11 @@ func isUsersTokens(spelling, prefix string) bool {
 	return ok && strings.Contains(rest, "/users/") && strings.Contains(rest, adminSuffix)
 }
 
-// userToken gives an organisation's admin a token for a member. The order of checks is part of the contract: nothing is
-// said about a user to somebody who is no admin.
+// userToken issues a token for a member to an organisation's admin. The order of checks is part of the interface: nobody
+// but an admin learns anything about a user.
 func (h *Handler) userToken(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Vary", "Accept")
-	// 1. Who asks: an admin, by the directory of this moment.
+	// 1. Authenticate the admin by the current directory.
 	token, err := Credential(r)
 	if err != nil {
 		return err
@@ -68,16 +67,16 @@ func (h *Handler) userToken(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return forMint(err, t, "")
 	}
-	// 2. In which form.
+	// 2. Check the media types.
 	if err := checkMedia(r); err != nil {
 		return forMint(err, t, "")
 	}
-	// 3. For whom: body and path say the same.
+	// 3. Read the member's id, which body and path must agree on.
 	id, err := h.targetOf(w, r)
 	if err != nil {
 		return forMint(err, t, "")
 	}
-	// 4. The token.
+	// 4. Issue the token.
 	tokens, err := h.issuer.IssueForUser(r.Context(), admin, t, id)
 	if err != nil {
 		return forMint(err, t, id)
@@ -89,8 +88,8 @@ func (h *Handler) userToken(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// mintError tells the audit log who wanted a token for whom. Admin is who asked as one; target is empty where the
-// request was refused before it named somebody.
+// mintError adds the admin and the member to an error, for the audit log. Target is empty if the request was refused
+// before it named a member.
 type mintError struct {
 	error
 	admin, target string
@@ -102,7 +101,7 @@ func forMint(err error, t *accesstoken.AccessToken, target string) error {
 	return mintError{forClient(err, &store.Client{ID: t.ClientID}), t.Subject, target}
 }
 
-// targetOf returns the id that path and body agree on.
+// targetOf returns the member's id in path and body.
 func (h *Handler) targetOf(w http.ResponseWriter, r *http.Request) (string, error) {
 	body, err := readDocument(w, r)
 	if err != nil {
@@ -118,7 +117,7 @@ func (h *Handler) targetOf(w http.ResponseWriter, r *http.Request) (string, erro
 	if err != nil || adminUsers+raw+adminSuffix != own || raw == "" || strings.Contains(raw, "/") || !storable(id) {
 		return "", oauth.NewError(oauth.UserNotFound, "path_unknown")
 	}
-	// What needs no encoding is not encoded, so that an id is spelled as it is read. Beyond that encoders differ.
+	// Unreserved characters must not be encoded; for others, encoders differ.
 	if needlessEscape.MatchString(raw) {
 		return "", oauth.NewError(oauth.UserNotFound, "path_not_canonical")
 	}
@@ -128,11 +127,11 @@ func (h *Handler) targetOf(w http.ResponseWriter, r *http.Request) (string, erro
 	return id, nil
 }
 
-// needlessEscape is an escaped unreserved character (RFC 3986 §2.3).
+// needlessEscape matches an escaped unreserved character (RFC 3986 §2.3).
 var needlessEscape = regexp.MustCompile(`(?i)%(2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AE])`)
 
-// checkMedia holds the request to JSON:API 1.1 §5: its media type without parameters but profile; and an answer of that
-// type must be acceptable. That a charset is named is tolerated.
+// checkMedia checks the media types by JSON:API 1.1 §5: Content-Type must have no parameters but profile, and Accept must
+// allow the type. It tolerates a charset of UTF-8.
 func checkMedia(r *http.Request) error {
 	lines := r.Header["Content-Type"]
 	if len(lines) != 1 || !isDocumentType(lines[0]) {
@@ -159,8 +158,7 @@ func isDocumentType(contentType string) bool {
 	return true
 }
 
-// acceptsDocument reports whether some element of Accept allows a document: a wildcard, or its type without parameters
-// that we do not support.
+// acceptsDocument reports whether Accept allows the document: a wildcard, or its type without unsupported parameters.
 func acceptsDocument(accept []string) bool {
 	all := strings.Join(accept, ",")
 	if strings.TrimSpace(all) == "" {
@@ -193,10 +191,10 @@ func readDocument(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return readBody(w, r)
 }
 
-// parseUserReference reads {"data":{"id":…,"type":"users"}} strictly: no name twice, none that differs from ours in case
-// alone, nothing behind it. Further members are not looked at.
+// parseUserReference parses {"data":{"id":…,"type":"users"}} strictly: it refuses duplicate names, names that differ from
+// ours only in case, and trailing data. It ignores other members.
 func parseUserReference(body []byte) (id string, err error) {
-	// It points at nothing: there may be no value in what is no document.
+	// Without a pointer: a malformed document has no values to point to.
 	malformed := httpError{status: http.StatusBadRequest, err: oauth.NewError("invalid_json", "invalid_json").
 		WithDescription("The body is no JSON object, or names a member twice.")}
 	var top map[string]jsontext.Value
@@ -232,8 +230,8 @@ func parseUserReference(body []byte) (id string, err error) {
 	return values["id"], nil
 }
 
-// hasVariant reports whether an object has a member whose name differs from name in case alone, which a laxer reader
-// would take for it.
+// hasVariant reports whether an object has a member whose name differs from name only in case: a lenient reader could
+// take it for name.
 func hasVariant(members map[string]jsontext.Value, name string) bool {
 	for other := range members {
 		if other != name && strings.EqualFold(other, name) {
@@ -243,12 +241,12 @@ func hasVariant(members map[string]jsontext.Value, name string) bool {
 	return false
 }
 
-// tooDeep bounds the nesting of a document before it is parsed.
+// tooDeep reports whether a document nests too deeply to parse.
 func tooDeep(body []byte) bool {
 	d := jsontext.NewDecoder(strings.NewReader(string(body)))
 	for {
 		if _, err := d.ReadToken(); err != nil {
-			return false // the parser will find it
+			return false // the parser reports it
 		}
 		if d.StackDepth() > 32 {
 			return true

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/text/language"
 )
 
-// What a reader may ask for: more languages than anybody reads, and the longest tag of RFC 5646 §4.4.1 with room for a
-// weight. What lies beyond is not looked at.
+// Limits of a language preference: more languages than anybody reads, and the longest tag of RFC 5646 §4.4.1 with a
+// weight. The rest is ignored.
 const (
 	maxTags = 20
 	maxTag  = 64
 )
 
-// Languages lists the languages that there are texts in, the default first (RFC 8414 §2, ui_locales_supported).
+// Languages returns the available languages, the default first (RFC 8414 §2, ui_locales_supported).
 func (p *Pages) Languages() []string {
 	names := make([]string, len(p.languages))
 	for i, lang := range p.languages {
@@ -24,9 +24,8 @@ func (p *Pages) Languages() []string {
 	return names
 }
 
-// Language returns the language to answer in: the first one that there is of the parameter ui_locales (OpenID Connect
-// Core §3.1.2.1), which the application sends, then of the Accept-Language header (RFC 9110 §12.5.4), which the browser
-// sends, then the default one. It never fails: a part that cannot be read is passed over.
+// Language returns the language for a response: the first available one of ui_locales (OpenID Connect Core §3.1.2.1),
+// then of Accept-Language (RFC 9110 §12.5.4), then the default. It ignores malformed parts.
 func (p *Pages) Language(uiLocales string, acceptLanguage []string) Language {
 	for _, tag := range slices.Concat(parseLocales(uiLocales), parseAccept(acceptLanguage)) {
 		if _, i, confidence := p.matcher.Match(tag); confidence >= language.High {
@@ -36,7 +35,7 @@ func (p *Pages) Language(uiLocales string, acceptLanguage []string) Language {
 	return p.languages[0]
 }
 
-// parseLocales reads tags that are separated by spaces, the preferred one first.
+// parseLocales parses space-separated tags in order of preference.
 func parseLocales(list string) []language.Tag {
 	var tags []language.Tag
 	for item := range items(list, " ") {
@@ -47,7 +46,7 @@ func parseLocales(list string) []language.Tag {
 	return tags
 }
 
-// parseAccept reads tags and their weights item by item, since the library gives up the whole header for one bad item.
+// parseAccept parses each item separately, because the library refuses the whole header for one bad item.
 func parseAccept(values []string) []language.Tag {
 	type weighted struct {
 		tag    language.Tag
@@ -76,7 +75,7 @@ func parseAccept(values []string) []language.Tag {
 	return tags
 }
 
-// items are the first parts of a list but for those that are too long.
+// items yields the first maxTags items of a list, except overlong ones.
 func items(list, separator string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		seen := 0

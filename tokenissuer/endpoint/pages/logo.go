@@ -10,10 +10,10 @@ import (
 	"io"
 )
 
-// maxLogo is how large a logo may be, in bytes: every page carries it.
+// maxLogo is the maximum size of a logo in bytes: every page contains it.
 const maxLogo = 64 << 10
 
-// formats says of each media type what its files look like.
+// formats maps a media type to a check of a file's content.
 var formats = map[string]func(data []byte) bool{
 	"image/png":  func(data []byte) bool { return bytes.HasPrefix(data, []byte("\x89PNG\r\n\x1a\n")) },
 	"image/jpeg": func(data []byte) bool { return bytes.HasPrefix(data, []byte("\xff\xd8\xff")) },
@@ -23,7 +23,7 @@ var formats = map[string]func(data []byte) bool{
 	"image/svg+xml": isSVG,
 }
 
-// dataURL embeds the logo. An SVG in an img element runs no script and loads nothing, whatever is in it.
+// dataURL returns the logo as a data URL. An SVG in an img element runs no scripts and loads nothing.
 func (l *Logo) dataURL() (template.URL, error) {
 	recognise, known := formats[l.MediaType]
 	switch {

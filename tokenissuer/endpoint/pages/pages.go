@@ -1,46 +1,46 @@
-// Package pages is what people see: sign-in, consent, account, and what went wrong. It turns values into HTML, in the
-// language of the reader, and knows no request. Every text stands in texts/, one file a language.
+// Package pages renders what people see: sign-in, consent, account and error pages. It turns values into HTML in the
+// reader's language, and knows nothing of requests. The texts are in texts/, one file for each language.
 package pages
 
 import "time"
 
-// Brand is how the operator's name and mark appear.
+// Brand is the operator's name and logo.
 type Brand struct {
-	// Name stands at the top of each page. Default: Gatehouse.
+	// Name is at the top of each page. Default: Gatehouse.
 	Name string
-	// Logo is shown beside it; nil: none.
+	// Logo is shown beside the name; nil: none.
 	Logo *Logo
 }
 
-// Logo is an image that is embedded into the page, so that no page loads anything.
+// Logo is an image embedded into each page, so that pages load nothing.
 type Logo struct {
 	MediaType string
 	Data      []byte
 }
 
-// Form is what every form carries.
+// Form holds the common fields of all forms.
 type Form struct {
-	// Action is where it goes.
+	// Action is the form's target.
 	Action string
-	// Token proves that the form came from us, to this browser (the field `form_token`).
+	// Token proves that the form came from us, for this browser (the field `form_token`).
 	Token string
 	// Pending is the sealed authorization request, or empty (the field `pending`).
 	Pending string
 }
 
-// Notice is what a page says about the attempt before.
+// Notice is a message about the previous attempt.
 type Notice string
 
-// What a sign-in page can say.
+// The notices of the sign-in page.
 const (
 	NoNotice Notice = ""
-	// WrongCredentials says that address and password do not belong together, and not which of them is wrong.
+	// WrongCredentials does not reveal whether address or password is wrong.
 	WrongCredentials Notice = "wrong_credentials"
-	// TooManyAttempts asks for a pause.
+	// TooManyAttempts asks the user to wait.
 	TooManyAttempts Notice = "too_many_attempts"
-	// Busy says that the server cannot look at a password now.
+	// Busy means that the server cannot verify a password now.
 	Busy Notice = "busy"
-	// SignInAgain explains why somebody who is signed in is asked for the password.
+	// SignInAgain explains why a signed-in user is asked for the password.
 	SignInAgain Notice = "sign_in_again"
 )
 
@@ -48,48 +48,48 @@ const (
 type SignIn struct {
 	Form   Form
 	Notice Notice
-	// RetryAfter goes with TooManyAttempts and Busy.
+	// RetryAfter is for TooManyAttempts and Busy.
 	RetryAfter time.Duration
-	// Email fills the field.
+	// Email prefills the field.
 	Email string
-	// ClientName is the application that asks; empty: none does.
+	// ClientName is the requesting application; empty: none.
 	ClientName string
 }
 
-// Consent asks whether an application may act (the field `decision` is `allow` or `deny`). Each scope is a checkbox
-// `scope_N`, N counting from 0, ticked from the start.
+// Consent asks whether an application may act for the user (the field `decision` is `allow` or `deny`). Each scope has a
+// checkbox `scope_N`, N counting from 0, initially ticked.
 type Consent struct {
 	Form       Form
 	ClientName string
 	ClientID   string
-	// Host is where the answer goes: a host, with its port unless that is the scheme's, or a private scheme.
+	// Host is where the answer is sent: a host, with a port unless it is the scheme's default, or a private scheme.
 	Host   string
 	Scopes []Scope
-	// User and Email are who is signed in.
+	// User and Email identify the signed-in user.
 	User, Email string
-	// SwitchURL leads to the sign-in page for another account.
+	// SwitchURL is the sign-in page for another account.
 	SwitchURL string
-	// AccountURL leads to the account page, where access can be taken back.
+	// AccountURL is the account page, where access can be revoked.
 	AccountURL string
 }
 
-// Scope is a scope and what it allows, in words. Without words the page says the built-in ones, or the name.
+// Scope is a scope with a description. Without Words, the page uses the built-in words, or the name.
 type Scope struct{ Name, Words string }
 
-// Done is what the account page says about the change before.
+// Done is a message about the previous change on the account page.
 type Done string
 
-// What can have been done.
+// The messages of the account page.
 const (
 	NothingDone Done = ""
-	// ApplicationRemoved says that an application may act for the user no more.
+	// ApplicationRemoved: an application may no longer act for the user.
 	ApplicationRemoved Done = "application"
-	// SessionEnded says that the user is signed out of another browser.
+	// SessionEnded: the user is signed out of another browser.
 	SessionEnded Done = "session"
 )
 
-// Account shows a person's applications and sessions. Each can be ended by a form with a field `application` or
-// `session` that holds its id, and all by one with `everywhere`.
+// Account shows a user's applications and sessions. A form with the field `application` or `session` ends the one with
+// that id, and one with `everywhere` ends all.
 type Account struct {
 	Form         Form
 	Done         Done
@@ -98,7 +98,7 @@ type Account struct {
 	Role         string
 	Applications []Application
 	Sessions     []Session
-	// SignOutURL leads to the sign-out page.
+	// SignOutURL is the sign-out page.
 	SignOutURL string
 }
 
@@ -107,66 +107,65 @@ type Application struct {
 	ID, Name string
 	Scopes   []Scope
 	Since    time.Time
-	// LastUsed is when it last renewed its token.
+	// LastUsed is when it last refreshed its token.
 	LastUsed time.Time
 }
 
 // Session is a browser in which the user is signed in.
 type Session struct {
 	ID string
-	// Note is the browser in words.
+	// Note describes the browser.
 	Note     string
 	Since    time.Time
 	LastSeen time.Time
-	// Current is the browser that asks.
+	// Current: this is the browser of the request.
 	Current bool
 }
 
-// SignOut asks whether to sign out (a form without further fields), or says that it is done.
+// SignOut asks whether to sign out (a form without further fields), or confirms it.
 type SignOut struct {
 	Form Form
-	// Done: nobody is signed in any more.
+	// Done: the user is signed out.
 	Done bool
-	// Email is who is signed in.
+	// Email identifies the signed-in user.
 	Email string
-	// SignInURL leads back.
+	// SignInURL is the sign-in page.
 	SignInURL string
 }
 
-// Problem says why a request cannot go on. Title and words follow from the code; see the texts `problem.*`.
+// Problem is an error page. Code selects title and text; see the texts `problem.*`.
 type Problem struct {
 	Code ProblemCode
-	// Detail is a sentence in English for whoever builds the application; empty: none.
+	// Detail is a sentence in English for the application's developer; empty: none.
 	Detail string
-	// RetryAfter goes with what passes.
+	// RetryAfter is for temporary problems.
 	RetryAfter time.Duration
-	// AccountURL leads to the account page, for whom nothing else is left to do here.
+	// AccountURL is the account page, for problems that end a visit.
 	AccountURL string
 }
 
-// ProblemCode names what went wrong.
+// ProblemCode identifies a problem.
 type ProblemCode string
 
-// The problems there are.
 const (
-	// BadClient: the application is unknown, or the address that it wants the answer at is not its own.
+	// BadClient: the application is unknown, or its redirect URI is not registered.
 	BadClient ProblemCode = "bad_client"
 	// BadRequest: the request is malformed.
 	BadRequest ProblemCode = "bad_request"
-	// Expired: the sign-in took too long, or its address was damaged or is another browser's.
+	// Expired: the sign-in took too long, or its URL is damaged or another browser's.
 	Expired ProblemCode = "expired"
-	// Forged: the form did not come from a page of ours in this browser.
+	// Forged: the form did not come from our page in this browser.
 	Forged ProblemCode = "forged"
-	// Decided: this request was answered before.
+	// Decided: this request was answered already.
 	Decided ProblemCode = "decided"
 	// NotFound: there is no such page.
 	NotFound ProblemCode = "not_found"
-	// NotAllowed: the page cannot be asked like this.
+	// NotAllowed: the method is not allowed.
 	NotAllowed ProblemCode = "not_allowed"
 	// Throttled: too many attempts.
 	Throttled ProblemCode = "throttled"
-	// Unavailable: the service cannot answer now.
+	// Unavailable: the service is temporarily unavailable.
 	Unavailable ProblemCode = "unavailable"
-	// Internal: a fault of ours.
+	// Internal: a server error.
 	Internal ProblemCode = "internal"
 )

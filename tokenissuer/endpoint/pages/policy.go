@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// policy returns the Content-Security-Policy (CSP Level 3) up to the targets of forms: nothing is loaded and nothing
-// runs, the one style sheet is known by its digest, images are those that the page brings along, nobody may frame it.
+// policy returns the Content-Security-Policy (CSP Level 3) without form targets: it allows no scripts and no loading,
+// only the style sheet with this digest and embedded images, and no framing.
 func policy(style []byte) string {
 	digest := sha256.Sum256(style)
 	return strings.Join([]string{
@@ -23,11 +23,11 @@ func policy(style []byte) string {
 	}, "; ")
 }
 
-// ContentSecurityPolicy returns the value of the header of that name. Browsers hold not only a form's action against
-// form-action but every redirect that follows, so a page whose form ends at an application needs the application's
-// origin, such as https://app.example.com, or its private scheme, such as com.example.app:, as a target. Whatever is
-// neither is left out. An application may send the browser on, from its callback to where its pages are, and that is
-// held against the policy as well: beside an origin stands every other one of its scheme.
+// ContentSecurityPolicy returns the value of that header. Browsers apply form-action to a form's action and to every
+// redirect that follows. So a page whose form ends at an application needs the application's origin, such as
+// https://app.example.com, or its private scheme, such as com.example.app:, as a target. Other targets are ignored. An
+// application may redirect further, from its callback to another host; so the policy allows the origin's whole scheme
+// too.
 func (p *Pages) ContentSecurityPolicy(formTargets ...string) string {
 	value := p.policy
 	for _, target := range formTargets {
@@ -43,13 +43,13 @@ var (
 	namedHost     = regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?(:[0-9]{1,5})?$`)
 )
 
-// notPrivate are schemes that say nothing about where a form goes, or that run what they carry.
+// notPrivate lists schemes that name no application, or whose content is executed.
 var notPrivate = []string{
 	"http:", "https:", "ws:", "wss:", "javascript:", "data:", "blob:", "filesystem:", "file:", "about:", "vbscript:",
 }
 
-// formSource returns a target as a source expression of the policy, or "" for what is no target. It is put together
-// from what was recognised, so that nothing else gets into the header.
+// formSource returns a target as a source expression, or "" if it is invalid. It is built from validated parts only, so
+// that nothing else gets into the header.
 func formSource(target string) string {
 	target = strings.ToLower(target)
 	if privateScheme.MatchString(target) && !slices.Contains(notPrivate, target) {
@@ -60,7 +60,7 @@ func formSource(target string) string {
 		return ""
 	}
 	if strings.HasPrefix(u.Host, "[") {
-		return u.Scheme + ":" // alone: a source expression cannot name an IPv6 address, and a browser skips one that does
+		return u.Scheme + ":" // a source expression cannot name an IPv6 address; browsers ignore one that does
 	}
 	if !namedHost.MatchString(u.Host) {
 		return ""

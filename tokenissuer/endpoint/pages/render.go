@@ -13,16 +13,16 @@ import (
 //go:embed *.html style.css texts/*.json
 var files embed.FS
 
-// defaultName stands on the pages of an operator who has given none.
+// defaultName is the brand's default name.
 const defaultName = "Gatehouse"
 
-// Page is one of the types of this package that can be rendered: SignIn, Consent, Account, SignOut, Problem.
+// Page is a page of this package: SignIn, Consent, Account, SignOut or Problem.
 type Page interface {
-	// template is the file, without .html, that the page is made of.
+	// template returns the name of the page's file, without .html.
 	template() string
-	// heading is the key of the text that is the title and the h1.
+	// heading returns the key of the text for title and h1.
 	heading() string
-	// failed reports whether the title has to say that something went wrong with the form that was sent.
+	// failed reports whether the submitted form had an error, which the title then mentions.
 	failed() bool
 }
 
@@ -57,23 +57,22 @@ type Pages struct {
 	style     template.CSS
 	templates map[string]*template.Template
 	texts     map[Language]texts
-	// languages begins with the default one; matcher knows them in the same order.
+	// languages has the default first; matcher has the same order.
 	languages []Language
 	matcher   language.Matcher
-	// policy is the Content-Security-Policy but for the targets of forms.
+	// policy is the Content-Security-Policy without form targets.
 	policy string
 }
 
-// brand is a Brand that has been checked.
+// brand is a validated Brand.
 type brand struct {
 	name string
 	logo template.URL
-	// mark: the name is the default one, and our own mark stands beside it.
+	// mark: show our own mark beside the default name.
 	mark bool
 }
 
-// New returns the pages of a brand. It refuses a logo that cannot be embedded: one that is not PNG, JPEG, WebP or SVG,
-// or that is larger than 64 KiB.
+// New returns the pages of a brand. It refuses a logo that is not PNG, JPEG, WebP or SVG, or larger than 64 KiB.
 func New(b Brand) (*Pages, error) {
 	p := &Pages{brand: brand{name: b.Name}}
 	if b.Name == "" {
@@ -90,7 +89,7 @@ func New(b Brand) (*Pages, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.style = template.CSS(style) //nolint:gosec // it is our own file, and the policy needs it byte for byte
+	p.style = template.CSS(style) //nolint:gosec // our own file, which the policy's digest covers byte for byte
 	p.policy = policy(style)
 	if err := p.loadTexts(); err != nil {
 		return nil, err
@@ -98,7 +97,7 @@ func New(b Brand) (*Pages, error) {
 	return p, p.parseTemplates()
 }
 
-// parseTemplates joins each page's file to the layout.
+// parseTemplates combines each page's file with the layout.
 func (p *Pages) parseTemplates() error {
 	p.templates = make(map[string]*template.Template)
 	for _, page := range []Page{SignIn{}, Consent{}, Account{}, SignOut{}, Problem{}} {
@@ -112,8 +111,8 @@ func (p *Pages) parseTemplates() error {
 	return nil
 }
 
-// Render returns the HTML of a page in a language; one that there is not is the default one. It fails for a Notice, a
-// Done or a ProblemCode that this package does not name.
+// Render returns the HTML of a page in a language, or in the default one if it is unavailable. It fails for an unknown
+// Notice, Done or ProblemCode.
 func (p *Pages) Render(lang Language, page Page) ([]byte, error) {
 	if _, known := p.texts[lang]; !known {
 		lang = p.languages[0]
@@ -126,7 +125,7 @@ func (p *Pages) Render(lang Language, page Page) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// view is what the templates see: a page, and the words for it.
+// view is the data of the templates: a page and the texts of its language.
 type view struct {
 	texts
 	pages    *Pages
@@ -134,25 +133,25 @@ type view struct {
 	Page     Page
 }
 
-// Name is the page's template, by which the style sheet tells the pages apart.
+// Name returns the page's template name, which the style sheet uses.
 func (v view) Name() string { return v.Page.template() }
 
-// Brand is the operator's name.
+// Brand returns the operator's name.
 func (v view) Brand() string { return v.pages.brand.name }
 
-// Logo is the operator's image, or empty.
+// Logo returns the operator's logo, or "".
 func (v view) Logo() template.URL { return v.pages.brand.logo }
 
-// Mark reports whether to draw our own mark.
+// Mark reports whether to show our own mark.
 func (v view) Mark() bool { return v.pages.brand.mark }
 
-// Style is the style sheet.
+// Style returns the style sheet.
 func (v view) Style() template.CSS { return v.pages.style }
 
-// Heading is the page's h1.
+// Heading returns the page's h1.
 func (v view) Heading() (string, error) { return v.Text(v.Page.heading()) }
 
-// Title is what the browser's tab says: an error first, because a screen reader begins with it.
+// Title returns the page's title. Errors come first, because screen readers begin with it.
 func (v view) Title() (string, error) {
 	title, err := v.Heading()
 	if err != nil {
@@ -164,20 +163,19 @@ func (v view) Title() (string, error) {
 	return v.fill("title.page", "{title}", title, "{brand}", v.Brand()), nil
 }
 
-// Failed reports whether a notice is about something that went wrong.
+// Failed reports whether a notice is an error.
 func (n Notice) Failed() bool { return n != NoNotice && n != SignInAgain }
 
-// Mismatch reports whether the fields themselves are wrong.
+// Mismatch reports whether the entered values are wrong.
 func (n Notice) Mismatch() bool { return n == WrongCredentials }
 
-// Waits reports whether a notice is followed by when to try again.
+// Waits reports whether a notice says when to try again.
 func (n Notice) Waits() bool { return n == TooManyAttempts || n == Busy }
 
-// Waits reports whether a problem passes by itself, so that the page says when to try again.
+// Waits reports whether a problem is temporary, so that the page says when to try again.
 func (c ProblemCode) Waits() bool { return c == Throttled || c == Unavailable }
 
-// WayOn is the address of the account page for problems that end a visit: what the page itself advises happens elsewhere,
-// at the application or in the browser's history. Empty: none.
+// WayOn returns the URL of the account page for problems that end a visit; "" for others.
 func (p Problem) WayOn() string {
 	switch p.Code {
 	case Expired, Forged, Decided, NotFound:
@@ -186,8 +184,8 @@ func (p Problem) WayOn() string {
 	return ""
 }
 
-// Day is a date.
+// Day formats a date.
 func (v view) Day(t time.Time) moment { return v.date("date.day", t) }
 
-// Moment is a date and a time of day.
+// Moment formats a date and time.
 func (v view) Moment(t time.Time) moment { return v.date("date.moment", t) }

@@ -12,16 +12,16 @@ import (
 	"golang.org/x/text/language"
 )
 
-// Language is a language that there are texts in, as the tag of BCP 47. The zero value is the default one.
+// Language is a supported language, as a BCP 47 tag. The zero value is the default.
 type Language string
 
-// defaultLanguage is what a reader gets who asks for nothing that there is.
+// defaultLanguage is used if none of the reader's languages is available.
 const defaultLanguage Language = "en"
 
-// texts are the words of one language by key. A placeholder stands in braces: {count}.
+// texts maps keys to the texts of one language. Placeholders are in braces: {count}.
 type texts map[string]string
 
-// loadTexts reads every file in texts/: one more language is one more file.
+// loadTexts reads all files in texts/. To add a language, add a file.
 func (p *Pages) loadTexts() error {
 	entries, err := files.ReadDir("texts")
 	if err != nil {
@@ -44,7 +44,7 @@ func (p *Pages) loadTexts() error {
 	return p.orderLanguages()
 }
 
-// orderLanguages puts the default language first, where the matcher looks for it.
+// orderLanguages puts the default language first, as the matcher expects.
 func (p *Pages) orderLanguages() error {
 	slices.SortFunc(p.languages, func(a, b Language) int {
 		switch {
@@ -69,7 +69,7 @@ func (p *Pages) orderLanguages() error {
 	return nil
 }
 
-// Text is the words of a key.
+// Text returns the text of a key.
 func (t texts) Text(key string) (string, error) {
 	if words, ok := t[key]; ok {
 		return words, nil
@@ -77,19 +77,19 @@ func (t texts) Text(key string) (string, error) {
 	return "", fmt.Errorf("there is no text %q", key)
 }
 
-// fill returns the words of a key with values in the place of placeholders.
+// fill returns the text of a key with its placeholders replaced.
 func (t texts) fill(key string, oldnew ...string) string {
 	return strings.NewReplacer(oldnew...).Replace(t[key])
 }
 
-// sentence is a text around a value that has its own element.
+// sentence is a text around a value that gets its own element.
 type sentence struct{ Before, Value, ISO, After string }
 
-// moment is a point in time as people and as programs read it.
+// moment is a time, formatted for people and for programs.
 type moment struct{ words, iso string }
 
-// Sentence is the words of a key, which have one placeholder, around a value: a string or a moment. The value stays
-// apart, so that the template sets it off from the words and its direction of writing does not move them.
+// Sentence splits the text of a key at its one placeholder, around a string or a moment. The value stays separate, so
+// that the template can isolate its writing direction.
 func (t texts) Sentence(key string, value any) (sentence, error) {
 	words, err := t.Text(key)
 	if err != nil {
@@ -109,7 +109,7 @@ func (t texts) Sentence(key string, value any) (sentence, error) {
 	return sentence{}, fmt.Errorf("the text %q: no words for a %T", key, value)
 }
 
-// InWords returns the scopes, each with the built-in words where it comes without any.
+// InWords returns the scopes with the built-in words for those without.
 func (t texts) InWords(scopes []Scope) []Scope {
 	described := slices.Clone(scopes)
 	for i, s := range described {
@@ -120,7 +120,7 @@ func (t texts) InWords(scopes []Scope) []Scope {
 	return described
 }
 
-// Role is a role in words, or its name.
+// Role returns a role in words, or its name.
 func (t texts) Role(name string) string {
 	if words, ok := t["role."+name]; ok {
 		return words
@@ -128,7 +128,7 @@ func (t texts) Role(name string) string {
 	return name
 }
 
-// date renders a point in time, in UTC, the only time zone that we know of a reader.
+// date formats a time in UTC, since the reader's time zone is unknown.
 func (t texts) date(key string, at time.Time) moment {
 	at = at.UTC()
 	return moment{
@@ -138,7 +138,7 @@ func (t texts) date(key string, at time.Time) moment {
 	}
 }
 
-// Retry says when to try again, rounded up: never earlier than it helps.
+// Retry says when to try again, rounded up.
 func (t texts) Retry(after time.Duration) string {
 	seconds := int64(after / time.Second)
 	if after%time.Second > 0 {
