@@ -15,40 +15,40 @@ import (
 const (
 	// maxAttempts is how many buckets of failed attempts a node remembers.
 	maxAttempts = 65536
-	// countPause is how long a node counts alone after the store has failed, so that no sign-in waits for it twice.
+	// countPause is how long a node counts alone after the store has failed, so that no sign-in waits for the timeout twice.
 	countPause = 2 * time.Second
-	// countLanes is how many counts of one node are under way at most.
-	countLanes = 256
+	// countLocks bounds how many counts of one node are under way.
+	countLocks = 256
 )
 
-// CountTimeout is how long a sign-in waits for the count of all nodes. Tests that look at the sum of several nodes make it long.
+// CountTimeout bounds how long a sign-in waits for the count of all nodes. Tests that need the sum of several nodes raise it.
 var CountTimeout = 500 * time.Millisecond
 
-// newAttempts returns the node's counter of failed attempts. Only a database that several nodes share needs to count.
+// newAttempts returns the node's counter of failed attempts. It counts in the store only when several nodes can share that.
 func (n *Node) newAttempts() store.AttemptCounter {
 	alone := memstore.NewAttempts(maxAttempts)
 	if n.settings.Store != Postgres {
 		return alone
 	}
-	return newSharedAttempts(alone, func() store.AttemptStore { return n.Store() }, n.now)
+	return newSharedAttempts(alone, func() store.AttemptStore { return n.Store() }, n.clock.now)
 }
 
-// sharedAttempts counts failed sign-ins and client authentications for all nodes together, in the store. While the store does not answer, each node
-// counts alone, on top of what it has heard: an outage lets nobody guess without end.
+// sharedAttempts counts failed sign-ins and client authentications for all nodes together, in the store. While the store does not
+// answer, each node counts alone, on top of the store's last answer, so that guesses stay bounded during an outage.
 type sharedAttempts struct {
 	store func() store.AttemptStore // nil while there is none
 	now   func() time.Time
-	// timeout is how long a count may take.
+	// timeout bounds one count.
 	timeout time.Duration
 
-	told  *memstore.Attempts // what the store has said last
-	alone *memstore.Attempts // what it was not told
-	// forgiving is held while something is taken back of what was counted alone, so that it is taken back once.
+	told  *memstore.Attempts // the store's last answers
+	alone *memstore.Attempts // failures that the store does not know of
+	// forgiving makes sure that a failure counted alone is taken back once.
 	forgiving sync.Mutex
 
-	// lanes let the counts of one bucket go to the store one after the other. It could not take them otherwise, and those
-	// who wait for one row would have all connections; and so what was said last is what holds.
-	lanes [countLanes]chan struct{}
+	// locks serialise the counts of one bucket, chosen by its hash. The counts wait for the same row anyway, and would otherwise
+	// take all connections while they wait. It also keeps the store's answers in order.
+	locks [countLocks]timedLock
 	seed  maphash.Seed
 
 	failedAt atomic.Int64 // when the store failed last, in Unix nanoseconds; 0: never
@@ -58,20 +58,20 @@ func newSharedAttempts(alone *memstore.Attempts, store func() store.AttemptStore
 	a := &sharedAttempts{
 		store: store, now: now, timeout: CountTimeout, told: memstore.NewAttempts(maxAttempts), alone: alone, seed: maphash.MakeSeed(),
 	}
-	for i := range a.lanes {
-		a.lanes[i] = make(chan struct{}, 1)
+	for i := range a.locks {
+		a.locks[i] = newTimedLock()
 	}
 	return a
 }
 
-// isShared reports whether all nodes count a bucket together: those of failed sign-ins and failed client authentications. The rest
-// bounds what costs a node something, or is too frequent to be asked of a database: what succeeds.
+// isShared reports whether all nodes count a bucket together: the buckets of failed sign-ins and failed client authentications. The
+// others bound the work of one node, or count successes, which are too frequent for a database.
 func isShared(bucket string) bool {
 	kind, _, _ := strings.Cut(bucket, "\x00")
 	return kind == "account" || kind == "sign-in" || kind == "client"
 }
 
-// Failures returns what this node knows of the bucket. There may be more: who relies on it counts.
+// Failures returns the failures that this node knows of. The store may know of more; Fail returns the sum.
 func (a *sharedAttempts) Failures(ctx context.Context, bucket string, now time.Time) (n int, until time.Time) {
 	told, until := a.told.Failures(ctx, bucket, now)
 	alone, end := a.alone.Failures(ctx, bucket, now)
@@ -97,7 +97,7 @@ func (a *sharedAttempts) Fail(ctx context.Context, bucket string, window time.Du
 	return told + alone, later(until, end)
 }
 
-// Forgive takes one failure back: where it was counted, or a bucket that is full here could be emptied there.
+// Forgive takes one failure back, from where it was counted.
 func (a *sharedAttempts) Forgive(ctx context.Context, bucket string, now time.Time) {
 	if !a.forgiveAlone(ctx, bucket, now) {
 		a.count(ctx, bucket, 0, now, -1)
@@ -114,20 +114,19 @@ func (a *sharedAttempts) forgiveAlone(ctx context.Context, bucket string, now ti
 	return true
 }
 
-// count lets the store count, and reports whether it did. Who guesses and hangs up is counted like who waits.
+// count counts in the store, and reports whether that succeeded. It ignores the end of the request, so that a client that guesses and
+// disconnects is counted too.
 func (a *sharedAttempts) count(ctx context.Context, bucket string, window time.Duration, now time.Time, by int) (n int, until time.Time, ok bool) {
 	if !isShared(bucket) {
 		return 0, time.Time{}, false
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.timeout)
 	defer cancel()
-	lane := a.lanes[maphash.String(a.seed, bucket)%countLanes]
-	select {
-	case lane <- struct{}{}:
-		defer func() { <-lane }()
-	case <-ctx.Done():
+	lock := a.locks[maphash.String(a.seed, bucket)%countLocks]
+	if err := lock.LockWithin(ctx); err != nil {
 		return 0, time.Time{}, false
 	}
+	defer lock.Unlock()
 	store := a.store()
 	if store == nil || a.isPausing() {
 		return 0, time.Time{}, false

@@ -11,30 +11,30 @@ import (
 	"go.uber.org/zap"
 )
 
-// coalescedRefresh lets requests that all want the state of the moment in which they ask share the readings of it. Each gets
-// the result of a reading that began after it had asked: who comes while one is under way waits for the next, with all
-// others who do. One goroutine reads, for as long as somebody has asked for another reading. The zero value is ready.
+// coalescedRefresh lets concurrent callers share readings. Each caller gets the result of a reading that began after its call:
+// callers that arrive during a reading share the next one. One goroutine reads for as long as another reading is asked for. The
+// zero value is ready to use.
 type coalescedRefresh struct {
-	mu    sync.Mutex
-	busy  bool        // the goroutine is there
-	comes *refreshRun // the one that has not begun; nil: nobody waits for one
+	mu   sync.Mutex
+	busy bool        // the goroutine runs
+	next *refreshRun // the reading that has not begun; nil: nobody waits for one
 }
 
-// refreshRun is one that several wait for.
+// refreshRun is a reading that several callers wait for.
 type refreshRun struct {
 	read func() error
 	done chan struct{}
 	err  error // once it is done
 }
 
-// errRefreshFailed: the reading has panicked.
+// errRefreshFailed is returned when the reading has panicked.
 var errRefreshFailed = errors.New("the reading was broken off")
 
-// do returns the result of a read that began after the call, or the error of ctx when that ends before. The read goes on
-// then, since others wait for it: it must bound itself.
+// do returns the result of a read that began after the call, or the error of ctx when that ends first. The read goes on then,
+// since other callers may wait for it; it must bound itself.
 func (s *coalescedRefresh) do(ctx context.Context, read func() error) error {
 	if err := ctx.Err(); err != nil {
-		return err // nobody would wait
+		return err
 	}
 	r := s.join(read)
 	select {
@@ -45,44 +45,44 @@ func (s *coalescedRefresh) do(ctx context.Context, read func() error) error {
 	}
 }
 
-// join returns the reading that has not begun.
+// join returns the reading that has not begun yet.
 func (s *coalescedRefresh) join(read func() error) *refreshRun {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.comes == nil {
-		s.comes = &refreshRun{read: read, done: make(chan struct{})}
+	if s.next == nil {
+		s.next = &refreshRun{read: read, done: make(chan struct{})}
 	}
 	if !s.busy {
 		s.busy = true
 		go s.run()
 	}
-	return s.comes
+	return s.next
 }
 
-// run reads until nobody waits for another reading.
+// run reads until no caller waits for another reading.
 func (s *coalescedRefresh) run() {
 	for {
-		runtime.Gosched() // requests that are about to ask may share this one; without any nothing is waited for
+		runtime.Gosched() // requests that are about to ask may share this reading
 		r := s.begin()
 		if r == nil {
 			return
 		}
-		r.err = unbroken(r.read)
+		r.err = recovered(r.read)
 		close(r.done)
 	}
 }
 
-// begin lets nobody join any more. It returns nil when there is nothing to read.
+// begin returns the next reading, which nobody can join any more, or nil when there is nothing to read.
 func (s *coalescedRefresh) begin() *refreshRun {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.comes
-	s.comes, s.busy = nil, r != nil
+	r := s.next
+	s.next, s.busy = nil, r != nil
 	return r
 }
 
-// unbroken turns a panic into an error: no request is there to break off in the reader's stead.
-func unbroken(read func() error) (err error) {
+// recovered turns a panic into an error: the goroutine belongs to no request that the panic could end.
+func recovered(read func() error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			caddy.Log().Error("panic while reading for several", zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))

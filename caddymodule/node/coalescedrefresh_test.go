@@ -43,7 +43,7 @@ func TestSharedReadingSeesWhatWasThereBefore(t *testing.T) {
 		if n := readings.Load(); n != 2 || first != 0 {
 			t.Errorf("%d readings for %d who asked, the first one's state is %d", n, others+1, first)
 		}
-		if s.busy || s.comes != nil {
+		if s.busy || s.next != nil {
 			t.Error("somebody seems to read still")
 		}
 	})

@@ -7,31 +7,32 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const (
 	feedInterval = time.Second
-	// feedTimeout is how long a request waits for the feed, and how long what it waits for may take; pollTimeout is how long
-	// anybody waits for one page of it.
+	// feedTimeout bounds how long a request waits for the feed, and the reading that it waits for. pollTimeout bounds the reading
+	// of one page.
 	feedTimeout = 2 * time.Second
 	pollTimeout = 3 * time.Second
 )
 
-// watcher is a store that tells when another node has changed something; see sqlstore.Store.
+// watcher is a store that reports when another node has changed something; see sqlstore.Store.
 type watcher interface {
 	Watch(ctx context.Context, changed func())
 }
 
-// follow keeps the revocations up to date until ctx ends: whenever the store hints that something is new, and once a second
-// whatever it hints.
+// follow keeps the revocations and keys up to date until ctx ends. It asks the store once a second, and whenever the store hints
+// that something is new.
 func (n *Node) follow(ctx context.Context) {
 	hinted := make(chan struct{}, 1)
 	hint := func() {
 		select {
 		case hinted <- struct{}{}:
-		default: // one is waiting already
+		default: // a hint is waiting already
 		}
 	}
 	if w, ok := n.store.(watcher); ok {
@@ -46,17 +47,17 @@ func (n *Node) follow(ctx context.Context) {
 		case <-poll.C:
 		case <-hinted:
 		}
-		more, err := n.readPage(ctx)
+		more, err := n.feed.readPage(ctx)
 		if ctx.Err() != nil {
-			return // and the error says nothing about the store
+			return // the error says nothing about the store
 		}
 		if err != nil && !n.feed.failing {
-			n.log().Error("reading revocations: tokens are still checked against what is known", zap.Error(err))
+			log().Error("reading revocations: tokens are still checked against what is known", zap.Error(err))
 		}
 		n.feed.failing = err != nil
 		if err == nil {
-			n.measureTime(ctx, n.store)
-			_ = n.syncKeys(ctx) // it has told what is wrong
+			n.clock.compare(ctx, n.store)
+			_ = n.syncKeys(ctx) // which has logged what is wrong
 		}
 		if more {
 			hint()
@@ -64,28 +65,32 @@ func (n *Node) follow(ctx context.Context) {
 	}
 }
 
-// revocationFeed is where the node stands in the store's feed.
+// revocationFeed reads the store's revocations into the set of a node.
 type revocationFeed struct {
-	mu       timedLock
-	store    store.RevocationStore
+	set   *accesstoken.RevocationSet
+	now   func() time.Time
+	store store.RevocationStore // set before anything is read
+
+	mu       timedLock // guards position
 	position store.FeedPosition
-	// lost is what the store had, and has not any more; nil: nothing, or it has been answered for.
+	// lost is what the store once had and has no longer; nil when it lacks nothing. The rollback detector takes it.
 	lost atomic.Pointer[sqlstore.Marks]
-	// failing tells how the last poll ended, and is follow's for as long as that runs.
+	// failing reports whether the last poll failed. It belongs to follow while that runs.
 	failing bool
-	// refreshes are those of requests; see Node.Refresh.
+	// refreshes are shared by the requests that ask at the same time; see Node.Refresh.
 	refreshes coalescedRefresh
 }
 
-// timedLock is a lock for which nobody has to wait longer than they want.
+func newFeed(set *accesstoken.RevocationSet, now func() time.Time) *revocationFeed {
+	return &revocationFeed{set: set, now: now, mu: newTimedLock()}
+}
+
+// timedLock is a mutex whose LockWithin honours a context.
 type timedLock chan struct{}
 
 func newTimedLock() timedLock { return make(timedLock, 1) }
 
-// Lock waits for as long as it takes.
-func (l timedLock) Lock() { l <- struct{}{} }
-
-// LockWithin waits until ctx ends.
+// LockWithin waits for the lock until ctx ends.
 func (l timedLock) LockWithin(ctx context.Context) error {
 	select {
 	case l <- struct{}{}:
@@ -95,54 +100,54 @@ func (l timedLock) LockWithin(ctx context.Context) error {
 	}
 }
 
-// Unlock lets the next one in.
+// Unlock releases the lock.
 func (l timedLock) Unlock() { <-l }
 
 // Refresh takes what the store has recorded since the last time into the set. When it returns nil, the set holds every
-// revocation that was acknowledged before the call, on whatever node. Requests that ask at the same time ask the store once,
-// and each waits for as long as it has patience, whoever else does.
+// revocation that was acknowledged before the call, on any node. Requests that ask at the same time share one question to the
+// store. Each of them waits until its own context ends.
 func (n *Node) Refresh(ctx context.Context) error {
 	waiting, stop := sqlstore.Wait(ctx, feedTimeout)
 	defer stop()
 	return n.feed.refreshes.do(waiting, func() error {
-		// Nothing of the request that asked first, which may use up its patience: others wait for this too.
+		// The context of the request that asked first may end too early for the others that share this reading.
 		ctx, cancel := context.WithTimeout(context.Background(), feedTimeout)
 		defer cancel()
-		return n.catchUp(ctx)
+		return n.feed.catchUp(ctx)
 	})
 }
 
-// catchUp reads the feed to its end. What it has read stays read when ctx ends before.
-func (n *Node) catchUp(ctx context.Context) error {
+// catchUp reads the feed to its end. The pages that were read before ctx ends stay in the set.
+func (f *revocationFeed) catchUp(ctx context.Context) error {
 	for {
-		if more, err := n.readPage(ctx); err != nil || !more {
+		if more, err := f.readPage(ctx); err != nil || !more {
 			return err
 		}
 	}
 }
 
-// readPage takes one page of the feed into the set, and reports whether there may be more. The set is as fresh as the question
-// for the last page: what was recorded again meanwhile, or for the first time, comes after what was read.
-func (n *Node) readPage(ctx context.Context) (more bool, err error) {
+// readPage takes one page of the feed into the set, and reports whether there may be more. After the last page the set is as
+// fresh as the question for that page was: whatever is recorded later comes after what was read.
+func (f *revocationFeed) readPage(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	if err := n.feed.mu.LockWithin(ctx); err != nil {
+	if err := f.mu.LockWithin(ctx); err != nil {
 		return false, err
 	}
-	defer n.feed.mu.Unlock()
-	asked := n.now()
-	revocations, next, err := n.feed.store.Revocations(ctx, n.feed.position)
+	defer f.mu.Unlock()
+	asked := f.now()
+	revocations, next, err := f.store.Revocations(ctx, f.position)
 	if err != nil {
 		return false, err
 	}
-	n.Revocations.Add(revocations...)
+	f.set.Add(revocations...)
 	if next.Lost {
-		n.feed.lost.Store(&sqlstore.Marks{Revocations: n.feed.position.End, Tag: n.feed.position.Tag})
+		f.lost.Store(&sqlstore.Marks{Revocations: f.position.End, Tag: f.position.Tag})
 	}
-	n.feed.position = next
+	f.position = next
 	if len(revocations) >= store.FeedPage {
 		return true, nil
 	}
-	n.Revocations.MarkFresh(asked)
+	f.set.MarkFresh(asked)
 	return false, nil
 }

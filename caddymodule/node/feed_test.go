@@ -43,13 +43,13 @@ func TestS12LongFeedInPages(t *testing.T) {
 	feed := &longFeed{pages: 3, failing: 2}
 	n.feed.store = feed
 	isFresh := func() bool { return n.Revocations.Age(Clock()) < time.Minute }
-	if more, err := n.readPage(t.Context()); !more || err != nil || isFresh() {
+	if more, err := n.feed.readPage(t.Context()); !more || err != nil || isFresh() {
 		t.Errorf("after the first page: more is %v, %v, fresh is %v", more, err, isFresh())
 	}
-	if err := n.catchUp(t.Context()); !errors.Is(err, errNoPage) || isFresh() {
+	if err := n.feed.catchUp(t.Context()); !errors.Is(err, errNoPage) || isFresh() {
 		t.Errorf("after the page that failed: %v, fresh is %v", err, isFresh())
 	}
-	if err := n.catchUp(t.Context()); err != nil || !isFresh() {
+	if err := n.feed.catchUp(t.Context()); err != nil || !isFresh() {
 		t.Errorf("at the end: %v, fresh is %v", err, isFresh())
 	}
 	if n := n.Revocations.Len(); n != 2*store.FeedPage+1 || len(feed.deadlines) != 4 {

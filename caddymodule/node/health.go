@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const (
@@ -18,7 +19,7 @@ const (
 	healthTimeout = 2 * time.Second
 )
 
-// health is what the store answered when it was asked last whether it can be.
+// health is the store's last answer to whether it can be read and written.
 type health struct {
 	mu      sync.Mutex
 	asked   time.Time // zero: never
@@ -27,27 +28,30 @@ type health struct {
 
 var errNotOpen = errors.New("it is not open yet")
 
-// askStore says why the store cannot be asked or written to; nil: it can. However many ask, the store is asked once a second.
+// askStore returns why the store cannot be read or written, or nil. It asks the store once a second at most.
 func (n *Node) askStore() error {
 	store := n.Store()
 	if store == nil {
 		return errNotOpen
 	}
-	h := &n.health
+	return n.health.ask(store, n.clock.now)
+}
+
+func (h *health) ask(store store.Store, clock func() time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now := n.now()
+	now := clock()
 	if age := now.Sub(h.asked); !h.asked.IsZero() && 0 <= age && age < healthTTL {
 		return h.trouble
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
 	defer cancel()
 	h.trouble = store.Ping(ctx)
-	h.asked = n.now()
+	h.asked = clock()
 	return h.trouble
 }
 
-// Unreadiness lists, for the operator, why nothing can be served; none: it can.
+// Unreadiness lists, for the operator, why nothing can be served. It returns nothing when the node is ready.
 func (n *Node) Unreadiness() []string {
 	var reasons []string
 	if err := n.askStore(); err != nil {
@@ -58,21 +62,20 @@ func (n *Node) Unreadiness() []string {
 	case oauth.AsError(err).Reason == "keys_not_loaded":
 		reasons = append(reasons, "keys: none is loaded")
 	default:
-		reasons = append(reasons, fmt.Sprintf("revocations: last read %s, and max_staleness is %s", n.lastRead(), n.settings.MaxStaleness))
+		reasons = append(reasons, fmt.Sprintf("revocations: last read %s, and max_staleness is %s", lastRead(n.Revocations.Age(n.Now())), n.settings.MaxStaleness))
 	}
 	return reasons
 }
 
-// lastRead says when the knowledge of revocations was complete.
-func (n *Node) lastRead() string {
-	age := n.Revocations.Age(n.now())
+// lastRead words how long ago the revocations were complete.
+func lastRead(age time.Duration) string {
 	if age == math.MaxInt64 {
 		return "never"
 	}
 	return age.String() + " ago"
 }
 
-// Status is how a node stands.
+// Status describes a node.
 type Status struct {
 	// Store is the kind of its store.
 	Store string
@@ -91,35 +94,16 @@ type Status struct {
 	Rows map[string]int64
 }
 
-// Status tells how the node stands, without a question to the store.
+// Status returns how the node stands, without a question to the store.
 func (n *Node) Status() Status {
 	s := Status{
 		Store:       n.settings.Store,
-		Revocations: n.Revocations.Len(), Staleness: n.Revocations.Age(n.now()), Keys: n.keyStates(), ClockSkew: n.time.skew(),
+		Revocations: n.Revocations.Len(), Staleness: n.Revocations.Age(n.Now()), Keys: n.keyring.states(), ClockSkew: n.clock.skew(),
 		Verified: n.Verifier.Remembered(),
 	}
 	if s.Staleness == math.MaxInt64 {
 		s.Staleness = -1
 	}
-	s.Housekeeper, s.Rows = n.lease.report()
+	s.Housekeeper, s.Rows = n.housekeeper.report()
 	return s
-}
-
-// keyStates counts the signing keys that this node has, and the stored ones that it refuses.
-func (n *Node) keyStates() map[keys.State]int {
-	now := n.time.Now()
-	states := map[keys.State]int{keys.StatePublished: 0, keys.StateSigning: 0, keys.StateSuperseded: 0}
-	states[keys.StateRefused] = int(n.keyring.refused.Load())
-	signing, err := n.Keys.Signing(now)
-	for _, key := range n.Keys.List() {
-		switch {
-		case err == nil && key.ID == signing.ID:
-			states[keys.StateSigning]++
-		case key.ActiveFrom.After(now):
-			states[keys.StatePublished]++
-		default:
-			states[keys.StateSuperseded]++
-		}
-	}
-	return states
 }

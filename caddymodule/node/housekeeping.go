@@ -14,14 +14,14 @@ import (
 
 const (
 	expireInterval = time.Minute
-	// maxBatches is how many batches of each kind one round drops. The store chooses how many records a batch has, from eight
-	// to some hundred: in every minute that is more than a busy issuer makes.
+	// maxBatches is how many batches of each kind one round drops. The store chooses the size of a batch, from eight to a few
+	// hundred records, so that a round drops more than a busy issuer adds in a minute.
 	maxBatches = 8000
-	// batchPause lets those who wait for the store in between two batches.
+	// batchPause between two batches lets requests use the store.
 	batchPause = 5 * time.Millisecond
 
-	// housekeepingLease is the name of the task, leaseLength how long a node has it that is not heard of again. A round ends
-	// before its lease does.
+	// housekeepingLease is the name of the lease. leaseLength is how long a node keeps it after its last round; maxRound is
+	// shorter, so that a round ends before its lease.
 	housekeepingLease = "housekeeping"
 	leaseLength       = 2 * time.Minute
 	maxRound          = 90 * time.Second
@@ -31,12 +31,14 @@ const (
 	sizesTimeout  = 30 * time.Second
 )
 
-// clockMargin is how long a record is kept after no rule asks for it any more. A clock that jumped ahead and comes back
-// must find it still there.
+// clockMargin is how long a record is kept after it has expired, in case a clock had jumped ahead and is set back.
 const clockMargin = 24 * time.Hour
 
-// lease is what a node knows of the housekeeping, which one of the nodes on a store does at a time.
-type lease struct {
+// housekeeper drops from the store what has expired, and counts the rest. One of the nodes that share a store does it at a time:
+// the one that has the lease.
+type housekeeper struct {
+	store  store.Store // set before the first round
+	clock  *sharedClock
 	holder string // this node's name in leases
 
 	mu        sync.Mutex
@@ -45,15 +47,17 @@ type lease struct {
 	countedAt time.Time // zero: never
 }
 
-func newLease() lease { return lease{holder: oauth.NewID()} }
+func newHousekeeper(clock *sharedClock) *housekeeper {
+	return &housekeeper{clock: clock, holder: oauth.NewID()}
+}
 
-// housekeep drops what no rule asks for any more until the node is closed.
+// housekeep keeps house once a minute until ctx ends.
 func (n *Node) housekeep(ctx context.Context) {
 	expire := time.NewTicker(expireInterval)
 	defer expire.Stop()
 	for {
 		if err := n.KeepHouse(ctx); err != nil && ctx.Err() == nil {
-			n.log().Warn("housekeeping: trying again in a minute", zap.Error(err))
+			log().Warn("housekeeping: trying again in a minute", zap.Error(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -63,60 +67,50 @@ func (n *Node) housekeep(ctx context.Context) {
 	}
 }
 
-// KeepHouse is one round of housekeeping: what is in memory goes on every node, what is in the store on the one that has the
-// lease.
+// KeepHouse is one round of housekeeping. Every node drops what has expired from its memory; the one that has the lease drops it
+// from the store.
 func (n *Node) KeepHouse(ctx context.Context) error {
-	n.Revocations.Expire(n.earliest().Add(-clockMargin))
+	n.Revocations.Expire(n.clock.earliest().Add(-clockMargin))
 	round, cancel := context.WithTimeout(ctx, maxRound)
 	defer cancel()
-	leads, err := n.lead(round)
+	leads, err := n.housekeeper.lead(round)
 	if err == nil && leads {
-		err = errors.Join(n.keepKeys(round), n.sweep(round), n.countRecords(ctx))
+		err = errors.Join(n.keepKeys(round), n.housekeeper.sweep(round), n.housekeeper.countAgain(ctx))
 	}
 	return err
 }
 
-// earliest is the earlier of this node's time and the store's. Families and keys were born by the store's clock, revocations
-// by either: nothing goes before both say so.
-func (n *Node) earliest() time.Time {
-	shared, here := n.time.Now(), n.now()
-	if here.Before(shared) {
-		return here
-	}
-	return shared
-}
-
-// lead asks for the lease, and remembers whether this node has it.
-func (n *Node) lead(ctx context.Context) (bool, error) {
+// lead asks for the lease, and reports whether this node has it.
+func (h *housekeeper) lead(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
-	now := n.time.Now()
-	leads, err := n.store.Lease(ctx, housekeepingLease, n.lease.holder, now.Add(leaseLength), now)
-	n.lease.mu.Lock()
-	defer n.lease.mu.Unlock()
-	n.lease.leads = leads
+	now := h.clock.Now()
+	leads, err := h.store.Lease(ctx, housekeepingLease, h.holder, now.Add(leaseLength), now)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.leads = leads
 	return leads, err
 }
 
-// expired is a kind of records, and what of it goes.
+// expired is a kind of records, and which of them are dropped.
 type expired struct {
 	drop   func(context.Context, time.Time) (more bool, err error)
 	before time.Time
 }
 
-// sweep drops attempts whose window is over, revocations that can hit no token any more, and families of which no token
-// lives: the access tokens of a family may outlive it by as much as a token can live.
-func (n *Node) sweep(ctx context.Context) error {
-	before := n.earliest().Add(-clockMargin)
+// sweep drops attempts whose window is over, revocations that match no valid token any more, and families without a valid token:
+// an access token may outlive its family by store.MaxLifetime.
+func (h *housekeeper) sweep(ctx context.Context) error {
+	before := h.clock.earliest().Add(-clockMargin)
 	return dropInTurn(ctx, []expired{
-		{n.store.DropAttempts, before},
-		{n.store.DropRevocations, before},
-		{n.store.DropFamilies, before.Add(-store.MaxLifetime)},
+		{h.store.DropAttempts, before},
+		{h.store.DropRevocations, before},
+		{h.store.DropFamilies, before.Add(-store.MaxLifetime)},
 	})
 }
 
-// dropInTurn drops a batch of each kind in turn, until nothing is left or the round is over: the next one goes on. So a kind
-// of which more comes than a round can drop keeps no other from its turn, and neither does one that fails.
+// dropInTurn drops a batch of each kind in turn, until nothing is left or the round is over. The next round goes on. A kind that
+// grows faster than it can be dropped does not keep the others from their turn, nor does one that fails.
 func dropInTurn(ctx context.Context, kinds []expired) error {
 	var failed error
 	for range maxBatches {
@@ -149,26 +143,28 @@ func dropBatch(ctx context.Context, drop func(context.Context, time.Time) (bool,
 	return drop(ctx, before)
 }
 
-// countRecords learns now and then how many records the store holds.
-func (n *Node) countRecords(ctx context.Context) error {
-	now := n.now()
-	if n.lease.countedSince(now.Add(-sizesInterval)) {
+// countAgain counts the records in the store, unless that was done a while ago.
+func (h *housekeeper) countAgain(ctx context.Context) error {
+	if h.countedSince(h.clock.now().Add(-sizesInterval)) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, sizesTimeout)
 	defer cancel()
-	_, err := n.CountRows(ctx)
+	_, err := h.count(ctx)
 	return err
 }
 
 // CountRows asks the store how many records it holds, by table. Large numbers are estimates.
 func (n *Node) CountRows(ctx context.Context) (map[string]int64, error) {
-	st := n.Store()
-	if st == nil {
+	if !n.IsOpen() {
 		return nil, ErrAway
 	}
-	now := n.now()
-	sizes, err := st.Sizes(ctx)
+	return n.housekeeper.count(ctx)
+}
+
+func (h *housekeeper) count(ctx context.Context) (map[string]int64, error) {
+	now := h.clock.now()
+	sizes, err := h.store.Sizes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -176,25 +172,25 @@ func (n *Node) CountRows(ctx context.Context) (map[string]int64, error) {
 		"families": sizes.Families, "revocations": sizes.Revocations, "requests": sizes.Requests,
 		"clients": sizes.Clients, "users": sizes.Users,
 	}
-	n.lease.mu.Lock()
-	defer n.lease.mu.Unlock()
-	n.lease.rows, n.lease.countedAt = rows, now
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.rows, h.countedAt = rows, now
 	return rows, nil
 }
 
-func (k *lease) countedSince(then time.Time) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.countedAt.After(then)
+func (h *housekeeper) countedSince(then time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.countedAt.After(then)
 }
 
 // report reports whether this node is the housekeeper, and if so how many records of each kind there were when they were
 // counted last.
-func (k *lease) report() (leads bool, stored map[string]int64) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !k.leads {
+func (h *housekeeper) report() (leads bool, stored map[string]int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.leads {
 		return false, nil
 	}
-	return true, k.rows
+	return true, h.rows
 }

@@ -12,7 +12,7 @@ import (
 // storeAhead lets the store's clock be ahead of the node's by so much.
 func (n *Node) storeAhead(by time.Duration) {
 	now := Clock()
-	n.time.set(now, now.Add(by), now)
+	n.clock.set(now, now.Add(by), now)
 }
 
 // TestF17WhatHasExpiredGoesByBothClocks: revocations carry the time of either clock, so none leaves the node's memory or the

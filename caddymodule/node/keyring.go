@@ -8,70 +8,107 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// keepTimeout bounds a round of what is done for the keys.
+// keepTimeout bounds one round of maintaining the keys.
 const keepTimeout = 10 * time.Second
 
-// keyring is how far a node knows the keys of its store.
+// keyring keeps the keys of a node as its store has them.
 type keyring struct {
+	keys     *keys.Set
+	sealer   *keys.Sealer // nil: keys are stored in the clear
+	settings Settings
+	clock    *sharedClock
+	store    store.KeyStore // set before anything is read
+
+	// master and jtiMAC are read once, when the node opens.
+	master *keys.MasterKey
+	jtiMAC *accesstoken.JTIMAC
+
 	mu      sync.Mutex
-	version int64 // of the keys in memory; 0: not known
-	failing bool
+	version int64        // of the keys in memory; 0: not known
+	failing atomic.Bool  // the last sync has failed
 	refused atomic.Int64 // how many stored signing keys are not used
 }
 
-// KeyRing is for a node that has opened.
-func (n *Node) KeyRing() *keys.Ring { return n.keyRingOf(n.store) }
+// KeyRing returns the key ring of a node that is open.
+func (n *Node) KeyRing() *keys.Ring { return n.keyring.ring() }
 
-func (n *Node) keyRingOf(store store.KeyStore) *keys.Ring {
+func (k *keyring) ring() *keys.Ring {
 	return &keys.Ring{
-		Store: store, Sealer: n.keySeal, Algorithm: n.settings.Algorithm, Keys: n.Keys, Rotation: n.settings.Rotation,
-		Now: n.time.Now, Earliest: n.earliest, Warn: n.warnOfKey,
+		Store: k.store, Sealer: k.sealer, Algorithm: k.settings.Algorithm, Keys: k.keys, Rotation: k.settings.Rotation,
+		Now: k.clock.Now, Earliest: k.clock.earliest, Warn: warnOfKey,
 	}
 }
 
-// syncKeys takes over the keys of the store when they have changed. While it cannot, the keys that this node has stay.
-func (n *Node) syncKeys(ctx context.Context) error {
-	n.keyring.mu.Lock()
-	defer n.keyring.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
-	defer cancel()
-	err := n.readNewKeys(ctx)
-	if err != nil && !n.keyring.failing && n.life.Err() == nil {
-		n.log().Error("reading signing keys: going on with those that are known", zap.Error(err))
+// load reads the signing keys and the master key, and makes the first ones.
+func (k *keyring) load(ctx context.Context) error {
+	if err := k.loadKeys(ctx); err != nil {
+		return k.explainUnbound(err)
 	}
-	n.keyring.failing = err != nil
-	return err
-}
-
-func (n *Node) readNewKeys(ctx context.Context) error {
-	// The version comes first: what changes in between is read twice, and never missed.
-	version, err := n.store.KeysVersion(ctx)
-	if err != nil {
-		return err
-	}
-	if err := n.checkMarks(ctx); err != nil || version == n.keyring.version {
-		return err
-	}
-	ring, refused := n.KeyRing(), int64(0)
-	ring.Warn = func(err error) {
-		refused++
-		n.warnOfKey(err)
-	}
-	err = ring.Refresh(ctx)
-	n.keyring.refused.Store(refused)
-	if err != nil {
-		return err
-	}
-	n.keyring.version = version
+	k.noteSealed()
+	k.jtiMAC = accesstoken.NewJTIMAC(k.master)
 	return nil
 }
 
-// KeysChanged is called after a change that is durable. A failure is no longer the caller's: the keys are read again
-// within a second.
+func (k *keyring) loadKeys(ctx context.Context) error {
+	if err := k.seal(ctx); err != nil {
+		return err
+	}
+	loaded, err := keys.LoadSigningKeys(ctx, k.store, k.sealer, k.settings.Algorithm, k.clock.Now())
+	if err != nil {
+		return err
+	}
+	if err := k.keys.Replace(loaded, k.settings.Algorithm); err != nil {
+		return err
+	}
+	k.master, err = keys.LoadMasterKey(ctx, k.store, k.sealer, k.clock.Now())
+	return err
+}
+
+// sync reads the keys of the store when they have changed. When it fails, the node keeps the keys that it has.
+func (k *keyring) sync(ctx context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	// The version comes first: what changes in between is read twice, and never missed.
+	version, err := k.store.KeysVersion(ctx)
+	if err != nil || version == k.version {
+		return err
+	}
+	ring, refused := k.ring(), int64(0)
+	ring.Warn = func(err error) {
+		refused++
+		warnOfKey(err)
+	}
+	err = ring.Refresh(ctx)
+	k.refused.Store(refused)
+	if err != nil {
+		return err
+	}
+	k.version = version
+	return nil
+}
+
+// syncKeys checks that the database was not put back to an older state, and reads the keys that have changed. It logs the first
+// failure of several.
+func (n *Node) syncKeys(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
+	defer cancel()
+	err := n.rollback.check(ctx)
+	if err == nil {
+		err = n.keyring.sync(ctx)
+	}
+	if failed := n.keyring.failing.Swap(err != nil); err != nil && !failed && n.life.Err() == nil {
+		log().Error("reading signing keys: going on with those that are known", zap.Error(err))
+	}
+	return err
+}
+
+// KeysChanged makes a durable change of the keys known to this node. It returns no error: the keys are read again within a
+// second.
 func (n *Node) KeysChanged(ctx context.Context) { _ = n.syncKeys(ctx) }
 
 // keepKeys publishes the next key when it is time, and drops those that nobody needs any more.
@@ -80,13 +117,52 @@ func (n *Node) keepKeys(ctx context.Context) error {
 	defer cancel()
 	done, err := n.KeyRing().Maintain(ctx)
 	if next := done.Published; next != nil {
-		n.log().Info("the next signing key is published", zap.String("kid", next.ID), zap.Time("signs_from", next.ActiveFrom))
+		log().Info("the next signing key is published", zap.String("kid", next.ID), zap.Time("signs_from", next.ActiveFrom))
 	}
 	for _, id := range done.Dropped {
-		n.log().Info("a signing key was dropped: no living token was signed with it", zap.String("kid", id))
+		log().Info("a signing key was dropped: no living token was signed with it", zap.String("kid", id))
 	}
 	if done.Published != nil || len(done.Dropped) > 0 {
 		n.KeysChanged(ctx)
 	}
 	return err
+}
+
+// replacement returns a fresh signing key, which is not stored, and the ids of the keys that it would replace: all that are not
+// revoked.
+func (k *keyring) replacement(ctx context.Context) (fresh store.StoredKey, older []string, err error) {
+	list, err := k.ring().List(ctx)
+	if err != nil {
+		return fresh, nil, err
+	}
+	for _, key := range list {
+		if key.RevokedAt.IsZero() {
+			older = append(older, key.ID)
+		}
+	}
+	key, err := keys.NewSigningKey(k.settings.Algorithm, k.clock.Now())
+	if err != nil {
+		return fresh, nil, err
+	}
+	fresh, err = key.Stored(k.sealer)
+	return fresh, older, err
+}
+
+// states counts the signing keys that this node has, and the stored ones that it refuses.
+func (k *keyring) states() map[keys.State]int {
+	now := k.clock.Now()
+	states := map[keys.State]int{keys.StatePublished: 0, keys.StateSigning: 0, keys.StateSuperseded: 0}
+	states[keys.StateRefused] = int(k.refused.Load())
+	signing, err := k.keys.Signing(now)
+	for _, key := range k.keys.List() {
+		switch {
+		case err == nil && key.ID == signing.ID:
+			states[keys.StateSigning]++
+		case key.ActiveFrom.After(now):
+			states[keys.StatePublished]++
+		default:
+			states[keys.StateSuperseded]++
+		}
+	}
+	return states
 }

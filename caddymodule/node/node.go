@@ -1,10 +1,7 @@
 package node
 
 import (
-	"context"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -73,7 +70,7 @@ func Acquire(settings Settings, sealer *keys.Sealer) *Node {
 
 // Release closes the node if nobody else has acquired it.
 func (n *Node) Release() error {
-	_, err := nodes.Delete(keyOf(n.settings, n.keySeal))
+	_, err := nodes.Delete(keyOf(n.settings, n.keyring.sealer))
 	return err
 }
 
@@ -82,8 +79,6 @@ func InUse() (n int) {
 	nodes.Range(func(any, any) bool { n++; return true })
 	return n
 }
-
-const shutdownTimeout = 10 * time.Second
 
 // Node is the state of an issuer: it outlives a reload. It is safe for concurrent use.
 type Node struct {
@@ -95,111 +90,71 @@ type Node struct {
 	Attempts    store.AttemptCounter
 	Passwords   *passwords.Hasher
 
-	settings Settings
-	keySeal  *keys.Sealer
-	now      func() time.Time
-
-	lease  lease
-	health health
-
-	// time is the store's, by which codes, sign-ins and refresh tokens are judged.
-	time *sharedClock
-
-	startup          startup
-	store            store.Store         // set once the node has opened
-	master           *keys.MasterKey     // likewise
-	jtiMAC           *accesstoken.JTIMAC // of master
-	feed             revocationFeed      // likewise
-	keyring          keyring
-	rollbackDetector rollbackDetector
-
-	// life ends with the node, and what runs in it is waited for.
-	life context.Context
-	stop context.CancelFunc
-	runs sync.WaitGroup
-
-	inFlight atomic.Int64
-	closing  atomic.Bool
+	lifetime
+	storeHandle
+	clock       *sharedClock
+	feed        *revocationFeed
+	keyring     *keyring
+	rollback    *rollbackDetector
+	housekeeper *housekeeper
 }
 
 // newNode prepares a node.
 func newNode(settings Settings, sealer *keys.Sealer) *Node {
-	e := &Node{
-		settings: settings, keySeal: sealer, now: Clock,
+	clock := newSharedClock(Clock)
+	n := &Node{
 		Keys:        new(keys.Set),
 		Revocations: accesstoken.NewRevocationSet(),
 		Passwords:   passwords.NewHasher(),
+		lifetime:    newLifetime(),
+		storeHandle: storeHandle{settings: settings, done: make(chan struct{})},
+		clock:       clock,
+		housekeeper: newHousekeeper(clock),
 	}
-	e.Attempts, e.lease = e.newAttempts(), newLease()
-	e.time = newSharedClock(e.now)
-	e.startup.done, e.feed.mu = make(chan struct{}), newTimedLock()
-	e.life, e.stop = context.WithCancel(context.Background())
-	e.Verifier = accesstoken.NewVerifier(settings.Issuer, e.Keys, e.Revocations, settings.MaxStaleness, e.now)
-	return e
+	n.feed = newFeed(n.Revocations, clock.now)
+	n.keyring = &keyring{keys: n.Keys, sealer: sealer, settings: settings, clock: clock}
+	n.rollback = &rollbackDetector{feed: n.feed, keyring: n.keyring, clock: clock, marker: marker{database: absolute(settings.Path)}}
+	n.Attempts = n.newAttempts()
+	n.Verifier = accesstoken.NewVerifier(settings.Issuer, n.Keys, n.Revocations, settings.MaxStaleness, clock.now)
+	return n
 }
 
-// log returns the logger of the configuration that runs now: the node outlives the one that made it, and with that one
-// its log file is closed.
-func (*Node) log() *zap.Logger { return caddy.Log().Named("oauth") }
+// log returns the logger of the running configuration. The node outlives the configuration that made it, whose log file is
+// closed with it.
+func log() *zap.Logger { return caddy.Log().Named("oauth") }
 
 // Clock is the time source of every node. Tests replace it before they load a configuration.
 var Clock = time.Now
 
 // Now returns this node's time, by which access tokens are judged.
-func (n *Node) Now() time.Time { return n.now() }
+func (n *Node) Now() time.Time { return n.clock.now() }
 
 // StoreTime returns the store's time, by which codes, sign-ins and refresh tokens are judged.
-func (n *Node) StoreTime() time.Time { return n.time.Now() }
+func (n *Node) StoreTime() time.Time { return n.clock.Now() }
 
 // MasterKey returns the master key of a node that is open.
-func (n *Node) MasterKey() *keys.MasterKey { return n.master }
+func (n *Node) MasterKey() *keys.MasterKey { return n.keyring.master }
 
 // JTIMAC returns what makes and checks the MAC in the ids of access tokens, of a node that is open.
-func (n *Node) JTIMAC() *accesstoken.JTIMAC { return n.jtiMAC }
+func (n *Node) JTIMAC() *accesstoken.JTIMAC { return n.keyring.jtiMAC }
 
-// IsClosing reports whether the node lets nobody in any more.
-func (n *Node) IsClosing() bool { return n.closing.Load() }
-
-// IsIdle reports whether no request is under way.
-func (n *Node) IsIdle() bool { return n.inFlight.Load() == 0 }
-
-// Go runs f. The store stays open until f returns.
-func (n *Node) Go(f func()) { n.runs.Go(f) }
-
-// Enter counts a request that may use the store, until Leave. It is false once the node is closing.
-func (n *Node) Enter() bool {
-	n.inFlight.Add(1)
-	if n.closing.Load() {
-		n.inFlight.Add(-1)
-		return false
-	}
-	return true
-}
-
-// Leave ends what Enter has begun.
-func (n *Node) Leave() { n.inFlight.Add(-1) }
-
-// Destruct closes the node when no configuration uses it any more. Requests of the old configuration may still be
-// under way: the store stays open until they are through, or for ten seconds.
+// Destruct closes the node when no configuration uses it any more. Requests of the former configuration may still be under way:
+// the store stays open until they have ended, for ten seconds at most.
 func (n *Node) Destruct() error {
-	n.closing.Store(true)
-	n.stop()
-	n.runs.Wait()
+	n.end()
 	if !n.IsOpen() {
 		return nil
 	}
 	busy := !n.IsIdle()
-	n.keepMarks()
+	n.rollback.keepMarks()
 	if !busy {
 		return n.store.Close()
 	}
 	go func() {
-		for deadline := time.Now().Add(shutdownTimeout); !n.IsIdle() && time.Now().Before(deadline); {
-			time.Sleep(10 * time.Millisecond)
-		}
-		n.keepMarks() // of what they have revoked
+		n.awaitIdle(shutdownTimeout)
+		n.rollback.keepMarks() // of what those requests have revoked
 		if err := n.store.Close(); err != nil {
-			n.log().Error("closing the store", zap.Error(err))
+			log().Error("closing the store", zap.Error(err))
 		}
 	}()
 	return nil

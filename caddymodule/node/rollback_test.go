@@ -29,7 +29,7 @@ func (silentMarks) Distrust(context.Context, sqlstore.Marks, store.StoredKey, []
 // then by a second.
 func TestK11AStopWaitsForNoDatabase(t *testing.T) {
 	n := prepared(t, Settings{})
-	n.store = silentMarks{memstore.New()}
+	n.rollback.store = silentMarks{memstore.New()}
 	for _, test := range []struct {
 		name string
 		away bool
@@ -39,7 +39,7 @@ func TestK11AStopWaitsForNoDatabase(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n.feed.failing = test.away
 				began := time.Now()
-				n.keepMarks()
+				n.rollback.keepMarks()
 				if took := time.Since(began); took != test.want {
 					t.Errorf("it takes %s, want %s", took, test.want)
 				}
@@ -51,25 +51,26 @@ func TestK11AStopWaitsForNoDatabase(t *testing.T) {
 // TestK11AMarkerIsNotPutBack by a node that closes when another has come farther.
 func TestK11AMarkerIsNotPutBack(t *testing.T) {
 	n := opened(t, onDisk(t))
-	n.keyring.mu.Lock()
-	defer n.keyring.mu.Unlock()
+	n.rollback.mu.Lock()
+	defer n.rollback.mu.Unlock()
 	content := func() string {
 		t.Helper()
-		content, err := os.ReadFile(n.rollbackDetector.path())
+		content, err := os.ReadFile(n.rollback.marker.path())
 		if err != nil {
 			t.Fatal(err)
 		}
 		return string(content)
 	}
 	before := content()
-	former := n.rollbackDetector
-	former.seen.Revocations--
-	if err := former.write(); err != nil || content() != before {
+	marks := n.rollback.seen
+	former := n.rollback.marker
+	marks.Revocations--
+	if err := former.write(marks); err != nil || content() != before {
 		t.Errorf("%v: it was %s and is %s", err, before, content())
 	}
-	next := n.rollbackDetector
-	next.seen.Revocations++
-	if err := next.write(); err != nil || content() == before {
+	next := n.rollback.marker
+	marks.Revocations += 2
+	if err := next.write(marks); err != nil || content() == before {
 		t.Errorf("%v: it still is %s", err, before)
 	}
 }
@@ -111,9 +112,9 @@ func TestK11LostBetweenTwoLooks(t *testing.T) {
 		}
 	}
 	revoke("in its place")
-	kept, former := n.rollbackDetector.kept, n.Keys.List()[0].ID
-	if n.keepMarks(); n.rollbackDetector.kept != kept {
-		t.Errorf("the marker has gone from %+v to %+v", kept, n.rollbackDetector.kept)
+	kept, former := n.rollback.marker.kept, n.Keys.List()[0].ID
+	if n.rollback.keepMarks(); n.rollback.marker.kept != kept {
+		t.Errorf("the marker has gone from %+v to %+v", kept, n.rollback.marker.kept)
 	}
 	if err := n.syncKeys(t.Context()); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // sealedPrefix begins the names of the files by which a machine remembers that the keys of an issuer were sealed and bound
@@ -20,19 +19,19 @@ import (
 const sealedPrefix = "sealed-"
 
 // sealedFile is the file for one key-encryption key.
-func (n *Node) sealedFile(keyID string) string {
-	digest := sha256.Sum256([]byte(keyID + " " + n.settings.Issuer))
+func (k *keyring) sealedFile(keyID string) string {
+	digest := sha256.Sum256([]byte(keyID + " " + k.settings.Issuer))
 	return filepath.Join(markerDirectory(), sealedPrefix+hex.EncodeToString(digest[:8]))
 }
 
-// sealedBefore returns the file that remembers that the keys were sealed under one of the key-encryption keys; empty: there
-// is none.
-func (n *Node) sealedBefore() string {
-	if n.keySeal == nil || n.settings.Store == Memory {
+// sealedBefore returns the file that remembers that the keys were sealed under one of the key-encryption keys, or "" when there is
+// none.
+func (k *keyring) sealedBefore() string {
+	if k.sealer == nil || k.settings.Store == Memory {
 		return ""
 	}
-	for _, id := range n.keySeal.IDs() {
-		if path := n.sealedFile(id); isThere(path) {
+	for _, id := range k.sealer.IDs() {
+		if path := k.sealedFile(id); isThere(path) {
 			return path
 		}
 	}
@@ -44,25 +43,25 @@ func isThere(path string) bool {
 	return !errors.Is(err, os.ErrNotExist)
 }
 
-// sealKeys brings the keys of the store into the form of today, and tells what it has found.
-func (n *Node) sealKeys(ctx context.Context, store store.KeyStore) error {
-	found, err := keys.Seal(ctx, store, n.keySeal, n.sealedBefore() != "")
+// seal brings the keys of the store into the current form, and logs what it has found.
+func (k *keyring) seal(ctx context.Context) error {
+	found, err := keys.Seal(ctx, k.store, k.sealer, k.sealedBefore() != "")
 	if found.InClear > 0 && err == nil {
-		n.log().Warn("keys that were stored in the clear are encrypted now. If encrypt_with was set before, somebody has replaced them: "+
+		log().Warn("keys that were stored in the clear are encrypted now. If encrypt_with was set before, somebody has replaced them: "+
 			"rotate the signing keys with `caddy oauth keys rotate --now`, and revoke these", zap.Int("keys", found.InClear))
 	}
 	if found.Rebound > 0 && err == nil {
-		n.log().Info("keys that an earlier build encrypted are bound to their issuer and times now", zap.Int("keys", found.Rebound))
+		log().Info("keys that an earlier build encrypted are bound to their issuer and times now", zap.Int("keys", found.Rebound))
 	}
 	for _, refused := range found.Refused {
-		n.warnOfKey(refused)
+		warnOfKey(refused)
 	}
 	return err
 }
 
-// refusedKeys adds to an error about keys that are not bound what to do when they are the operator's own.
-func (n *Node) refusedKeys(err error) error {
-	path := n.sealedBefore()
+// explainUnbound adds to an error about keys that are not bound what to do when they are the operator's own.
+func (k *keyring) explainUnbound(err error) error {
+	path := k.sealedBefore()
 	if !errors.Is(err, keys.ErrUnbound) || path == "" {
 		return err
 	}
@@ -70,17 +69,17 @@ func (n *Node) refusedKeys(err error) error {
 }
 
 // noteSealed remembers that the keys are sealed and bound.
-func (n *Node) noteSealed() {
-	if n.keySeal == nil || n.settings.Store == Memory {
+func (k *keyring) noteSealed() {
+	if k.sealer == nil || k.settings.Store == Memory {
 		return
 	}
-	id := n.keySeal.IDs()[0]
-	path := n.sealedFile(id)
+	id := k.sealer.IDs()[0]
+	path := k.sealedFile(id)
 	if isThere(path) {
 		return
 	}
 	note := fmt.Sprintf("The keys of %s are encrypted under key-encryption key %s.\n"+
-		"While this file is here, keys that are not are refused: see \"Encryption\" in docs/operations.md.\n", n.settings.Issuer, id)
+		"While this file is here, keys that are not are refused: see \"Encryption\" in docs/operations.md.\n", k.settings.Issuer, id)
 	err := os.MkdirAll(markerDirectory(), 0o700)
 	if err == nil {
 		err = os.WriteFile(path, []byte(note), 0o600)
@@ -89,17 +88,17 @@ func (n *Node) noteSealed() {
 		err = syncDirectory(markerDirectory())
 	}
 	if err != nil {
-		n.log().Error("it cannot be noted that keys are encrypted: had somebody replaced them all by keys in the clear, the next start would take them",
+		log().Error("it cannot be noted that keys are encrypted: had somebody replaced them all by keys in the clear, the next start would take them",
 			zap.Error(err))
 	}
 }
 
-// warnOfKey tells of a stored key that is not used as it stands there.
-func (n *Node) warnOfKey(err error) {
+// warnOfKey logs that a stored key is not used as it stands there.
+func warnOfKey(err error) {
 	if errors.Is(err, keys.ErrRefused) {
-		n.log().Error("a stored key is refused: it was written or changed without the key-encryption key, or by a node of an older build or with another "+
+		log().Error("a stored key is refused: it was written or changed without the key-encryption key, or by a node of an older build or with another "+
 			"encrypt_with. It is not used; `caddy oauth keys list` shows it, `caddy oauth keys revoke` takes it out", zap.Error(err))
 		return
 	}
-	n.log().Error("a signing key cannot be opened: this node goes on with those that it has, and would not start again", zap.Error(err))
+	log().Error("a signing key cannot be opened: this node goes on with those that it has, and would not start again", zap.Error(err))
 }

@@ -11,32 +11,31 @@ import (
 )
 
 const (
-	// maxSkew is how far a node's clock may be from the store's before somebody is told.
+	// maxSkew is how far a node's clock may be from the store's before that is logged.
 	maxSkew = store.Leeway
 	// skewInterval is how often the two are compared.
 	skewInterval = 10 * time.Second
-	// skewPrecision is how long the store may take to tell the time: longer, and the answer says too little.
+	// skewPrecision bounds the time that the store may take to answer: a slower answer is too imprecise.
 	skewPrecision = time.Second
 )
 
-// sharedClock is the store's time, the same on every node: codes, sessions and refresh tokens are judged by it, so that it
-// does not matter on which node they were made. It never goes back: what has expired stays expired when somebody sets this
-// node's clock back.
+// sharedClock is the store's time, the same on every node. Codes, sessions and refresh tokens are judged by it, whichever node
+// has issued them. It never goes back: what has expired stays expired when this node's clock is set back.
 type sharedClock struct {
 	now     func() time.Time // of this node
 	machine func() time.Time // the machine's monotonic clock
 
 	mu     sync.Mutex
 	offset time.Duration // of the store's clock
-	// told is what was answered last; zero: nothing since the clocks were compared. At is when that was, by the machine's
-	// monotonic clock.
+	// told is the last time that Now has returned since the clocks were compared; zero: none. at is when that was, by the
+	// machine's monotonic clock.
 	told, at time.Time
 	// compared is when the clocks were compared last, by the machine's monotonic clock; read is what this node's said then.
 	compared, read time.Time
 	alarmed        bool
 }
 
-// MonotonicClock is where a sharedClock has its monotonic clock from. Tests whose clock stands still stop it too.
+// MonotonicClock is the monotonic clock of a sharedClock. Tests that stop Clock stop it too.
 var MonotonicClock = time.Now
 
 func newSharedClock(now func() time.Time) *sharedClock {
@@ -49,7 +48,7 @@ func (c *sharedClock) Now() time.Time {
 	defer c.mu.Unlock()
 	told, at := c.now().Round(0).Add(c.offset), c.machine() // a wall time: Round takes the monotonic reading off
 	if !c.told.IsZero() {
-		// What has passed by the monotonic clock has passed, whatever was done to the wall clock.
+		// At least as much time has passed as by the monotonic clock, even if the wall clock was set back.
 		if least := c.told.Add(at.Sub(c.at)); told.Before(least) {
 			told = least
 		}
@@ -58,7 +57,7 @@ func (c *sharedClock) Now() time.Time {
 	return told
 }
 
-// isDue reports whether it is time to compare the clocks again: after a while, and at once when somebody has set this node's.
+// isDue reports whether it is time to compare the clocks again: after skewInterval, and at once when this node's clock was set.
 func (c *sharedClock) isDue() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,8 +66,8 @@ func (c *sharedClock) isDue() bool {
 	return c.compared.IsZero() || passed >= skewInterval || jumped.Abs() > skewPrecision
 }
 
-// set takes over what the store said between two readings of this node's clock. It returns how far the store's clock is
-// ahead, and whether that has become, or is no longer, too far.
+// set takes over the store's time, which was read between the times before and after of this node's clock. It returns how far the
+// store's clock is ahead, and whether that has become too far, or is no longer.
 func (c *sharedClock) set(before, store, after time.Time) (skew time.Duration, changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,23 +94,33 @@ type clocked interface {
 	Clock(ctx context.Context) (time.Time, error)
 }
 
-// measureTime compares this node's clock with the store's now and then.
-func (n *Node) measureTime(ctx context.Context, store store.Store) {
+// earliest returns the earlier of this node's time and the store's. Families and keys are dated by the store's clock,
+// revocations by either: nothing is dropped before both clocks say so.
+func (c *sharedClock) earliest() time.Time {
+	shared, here := c.Now(), c.now()
+	if here.Before(shared) {
+		return here
+	}
+	return shared
+}
+
+// compare compares this node's clock with the store's now and then, and logs when the two have drifted apart.
+func (c *sharedClock) compare(ctx context.Context, store store.Store) {
 	source, ok := store.(clocked)
-	if !ok || !n.time.isDue() {
+	if !ok || !c.isDue() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
-	before := n.now()
+	before := c.now()
 	told, err := source.Clock(ctx)
 	if err != nil || told.IsZero() {
 		return
 	}
-	switch skew, changed := n.time.set(before, told, n.now()); {
+	switch skew, changed := c.set(before, told, c.now()); {
 	case changed && skew.Abs() > maxSkew:
-		n.log().Error("this node's clock and the database's are too far apart: set them by NTP", zap.Duration("database_ahead", skew))
+		log().Error("this node's clock and the database's are too far apart: set them by NTP", zap.Duration("database_ahead", skew))
 	case changed:
-		n.log().Info("this node's clock and the database's agree again", zap.Duration("database_ahead", skew))
+		log().Info("this node's clock and the database's agree again", zap.Duration("database_ahead", skew))
 	}
 }

@@ -9,8 +9,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
@@ -21,8 +19,8 @@ import (
 const (
 	// fileTimeout bounds the opening of a file, which is checked for damage from one end to the other.
 	fileTimeout = 2 * time.Minute
-	// serverTimeout bounds the first attempt to open a database of a server. What that takes longer, or what fails because the
-	// server is away, goes on while Caddy serves everything else.
+	// serverTimeout bounds the first attempt to open a database of a server. When it takes longer, or the server is away, the
+	// attempts go on while Caddy serves everything else.
 	serverTimeout = 3 * time.Second
 	// retryTimeout bounds each further attempt, and retryPause is the time between two.
 	retryTimeout = time.Minute
@@ -31,47 +29,51 @@ const (
 	migrateTimeout = time.Hour
 )
 
-// ErrAway is returned while the database cannot be asked; the node goes on trying.
+// ErrAway is returned while the database cannot be reached. The node goes on trying.
 var ErrAway = errors.New("the database is away")
 
-// startup is how far a node has come with opening its store.
-type startup struct {
+// storeHandle is the store that the settings name, and how far the node has come with opening it.
+type storeHandle struct {
+	settings Settings
+
 	mu     sync.Mutex
 	trying bool          // in the background
 	done   chan struct{} // closed once the node is open
+
+	store  store.Store // set once the node is open
+	health health
 }
 
-// IsOpen reports whether the store, the keys and the revocations are there.
-func (n *Node) IsOpen() bool {
+// IsOpen reports whether the store is open, and the keys and revocations are loaded.
+func (h *storeHandle) IsOpen() bool {
 	select {
-	case <-n.startup.done:
+	case <-h.done:
 		return true
 	default:
 		return false
 	}
 }
 
-// Opened is closed once the node is open.
-func (n *Node) Opened() <-chan struct{} { return n.startup.done }
+// Opened returns a channel that is closed once the node is open.
+func (h *storeHandle) Opened() <-chan struct{} { return h.done }
 
 // Store returns the store of a node that is open, and nil for any other.
-func (n *Node) Store() store.Store {
-	if !n.IsOpen() {
+func (h *storeHandle) Store() store.Store {
+	if !h.IsOpen() {
 		return nil
 	}
-	return n.store
+	return h.store
 }
 
-// Open opens the store, loads the keys, and starts the revocation feed and the housekeeping. A node that is open
-// already stays as it is. The error is ErrAway when the database of a server cannot be asked now: then the node opens by
-// itself as soon as it can.
+// Open opens the store, loads the keys, and starts the revocation feed and the housekeeping. It does nothing when the node is
+// open already. It returns ErrAway when a database server cannot be reached: the node then opens by itself as soon as it can.
 func (n *Node) Open() error {
-	n.startup.mu.Lock()
-	defer n.startup.mu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	switch {
 	case n.IsOpen():
 		return nil
-	case n.startup.trying:
+	case n.trying:
 		return ErrAway
 	}
 	timeout := fileTimeout
@@ -80,8 +82,8 @@ func (n *Node) Open() error {
 	}
 	err := n.tryOpen(timeout)
 	if err != nil && n.settings.Store == Postgres && postgres.IsUnreachable(err) {
-		n.log().Error("the database is away: everything that needs it answers 503 until it comes back", zap.Error(err))
-		n.startup.trying = true
+		log().Error("the database is away: everything that needs it answers 503 until it comes back", zap.Error(err))
+		n.trying = true
 		n.runs.Go(n.keepTrying)
 		return fmt.Errorf("%w: %w", ErrAway, err)
 	}
@@ -99,12 +101,12 @@ func (n *Node) keepTrying() {
 		}
 		err := n.tryOpen(retryTimeout)
 		if err == nil {
-			n.log().Info("the database is there")
+			log().Info("the database is there")
 			return
 		}
 		if text := err.Error(); text != said && n.life.Err() == nil {
 			said = text
-			n.log().Error("opening the database: trying again", zap.Error(err))
+			log().Error("opening the database: trying again", zap.Error(err))
 		}
 	}
 }
@@ -113,7 +115,7 @@ func (n *Node) keepTrying() {
 func (n *Node) tryOpen(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(n.life, timeout)
 	defer cancel()
-	store, err := n.openStore(ctx)
+	store, err := openStore(ctx, n.settings)
 	if err != nil {
 		return err
 	}
@@ -121,38 +123,36 @@ func (n *Node) tryOpen(timeout time.Duration) error {
 		return errors.Join(err, store.Close())
 	}
 	n.store = store
-	close(n.startup.done)
+	close(n.done)
 	n.runs.Go(func() { n.follow(n.life) })
 	n.runs.Go(func() { n.housekeep(n.life) })
 	return nil
 }
 
-func (n *Node) openStore(ctx context.Context) (store.Store, error) {
+func openStore(ctx context.Context, settings Settings) (store.Store, error) {
 	options := sqlstore.Options{
-		Warn: func(message string) { n.log().Warn(message) }, KeepSchema: n.settings.KeepSchema,
+		Warn: func(message string) { log().Warn(message) }, KeepSchema: settings.KeepSchema,
 		Failed: func(error) { storeErrors.Inc() },
 	}
-	switch n.settings.Store {
+	switch settings.Store {
 	case Memory:
-		n.log().Warn("the memory store forgets clients, users, keys, sessions and revocations when the process ends: use it for demos and tests only")
+		log().Warn("the memory store forgets clients, users, keys, sessions and revocations when the process ends: use it for demos and tests only")
 		return memstore.New(), nil
 	case Postgres:
-		return sqlstore.OpenPostgres(ctx, oauth.NewSecret(n.settings.DSN), n.settings.Pool, options)
+		return sqlstore.OpenPostgres(ctx, oauth.NewSecret(settings.DSN), settings.Pool, options)
 	}
-	if err := checkEmptied(n.settings.Path); err != nil {
+	if err := checkEmptied(settings.Path); err != nil {
 		return nil, err
 	}
-	return sqlstore.OpenSQLite(ctx, n.settings.Path, options)
+	return sqlstore.OpenSQLite(ctx, settings.Path, options)
 }
 
-// Migrate opens the store, which is what migrates it, and closes it again.
+// Migrate opens the store, which migrates it, and closes it again.
 func Migrate(settings Settings) error {
 	settings.KeepSchema = false
-	e := newNode(settings, nil)
-	defer e.stop()
-	ctx, cancel := context.WithTimeout(e.life, migrateTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), migrateTimeout)
 	defer cancel()
-	store, err := e.openStore(ctx)
+	store, err := openStore(ctx, settings)
 	if err != nil {
 		return err
 	}
@@ -161,32 +161,15 @@ func Migrate(settings Settings) error {
 
 // load reads what a node keeps in memory.
 func (n *Node) load(ctx context.Context, store store.Store) error {
-	n.measureTime(ctx, store)
-	if err := n.loadKeys(ctx, store); err != nil {
-		return n.refusedKeys(err)
-	}
-	n.noteSealed()
-	n.jtiMAC = accesstoken.NewJTIMAC(n.master)
-	n.Verifier.UseJTIMAC(n.jtiMAC)
-	n.feed.store = store
-	if err := n.catchUp(ctx); err != nil {
+	n.feed.store, n.keyring.store, n.housekeeper.store = store, store, store
+	n.rollback.store, _ = store.(markedStore)
+	n.clock.compare(ctx, store)
+	if err := n.keyring.load(ctx); err != nil {
 		return err
 	}
-	return n.checkRestored(ctx)
-}
-
-// loadKeys reads the signing keys and the master key, and makes the first ones.
-func (n *Node) loadKeys(ctx context.Context, store store.KeyStore) error {
-	if err := n.sealKeys(ctx, store); err != nil {
+	n.Verifier.UseJTIMAC(n.keyring.jtiMAC)
+	if err := n.feed.catchUp(ctx); err != nil {
 		return err
 	}
-	loaded, err := keys.LoadSigningKeys(ctx, store, n.keySeal, n.settings.Algorithm, n.time.Now())
-	if err != nil {
-		return err
-	}
-	if err := n.Keys.Replace(loaded, n.settings.Algorithm); err != nil {
-		return err
-	}
-	n.master, err = keys.LoadMasterKey(ctx, store, n.keySeal, n.time.Now())
-	return err
+	return n.rollback.check(ctx)
 }
