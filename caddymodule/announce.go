@@ -42,12 +42,12 @@ func (a *App) announce() {
 		return
 	}
 	clients := int64(len(a.settings.Declared.Clients()))
-	ctx, cancel := context.WithTimeout(a.life, glanceTimeout)
+	ctx, cancel := context.WithTimeout(a.life.ctx, glanceTimeout)
 	defer cancel()
 	if stored, err := a.node.CountRows(ctx); err == nil {
 		clients += stored["clients"]
 	}
-	if a.life.Err() != nil {
+	if a.life.hasEnded() {
 		return // another configuration has taken its place
 	}
 	a.logger.Info("serving", append(a.about(), zap.Int64("clients", clients))...)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
@@ -79,20 +78,11 @@ type App struct {
 	issuer   *tokenissuer.Issuer
 	handler  *endpoint.Handler
 	registry *tokenissuer.Registry
-	// started is closed once the issuer has its store.
-	started chan struct{}
-	serving sync.Once
-	// away: the database is, and nobody knows for how long.
-	away atomic.Bool
-	// unchecked is why the store could not be asked when it was open already; Start does not wait for it again.
+	life     *lifecycle // nil when Provision has failed
+	// unchecked is why the store could not be asked in Provision, when it was open already; Start does not ask it again.
 	unchecked error
-	// barred: what the configuration declares contradicts the store, so nothing is served.
-	barred atomic.Bool
 	// target is what operators ask; nil before Start.
 	target *admin.Target
-	// life ends with Stop.
-	life    context.Context
-	endLife context.CancelFunc
 
 	// http is the app whose routes are guarded, once one of our handlers has met it.
 	http    *caddyhttp.App
@@ -121,8 +111,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := a.provisionTrust(ctx); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
-	a.started = make(chan struct{})
-	a.life, a.endLife = context.WithCancel(context.Background())
+	a.life = newLifecycle()
 	if a.issues() {
 		if err := a.provisionIssuer(); err != nil {
 			return fmt.Errorf("oauth: %w", err)
@@ -197,12 +186,10 @@ func (a *App) newIssuer() *tokenissuer.Issuer {
 
 // clients lists the clients, declared and stored, once there is a store.
 func (a *App) clients(ctx context.Context) ([]*store.Client, error) {
-	select {
-	case <-a.started:
-		return a.registry.Clients(ctx)
-	default:
+	if !a.life.hasStarted() {
 		return nil, oauth.Unavailable("not_started", nil)
 	}
+	return a.registry.Clients(ctx)
 }
 
 // ownIssuer is our own issuer for the gates; nil: there is none.
@@ -213,7 +200,7 @@ func (a *App) ownIssuer() *gate.OwnIssuer {
 	return &gate.OwnIssuer{
 		Settings:  &a.issuer.Settings,
 		Upstreams: tokenissuer.NewUpstreamTokens(a.issuer.URL, &a.issuer.Credentials, a.issuer.Now),
-		Handler:   a.handler, Verifier: a.node.Verifier, Node: a.node, IsServing: a.isServing,
+		Handler:   a.handler, Verifier: a.node.Verifier, Node: a.node, IsServing: a.life.isServing,
 	}
 }
 
@@ -237,10 +224,10 @@ func (a *App) CheckScopes(names oauth.Scopes) error {
 	return oauth.CheckScopeNames(names)
 }
 
-// Stop ends the app's place as the running one. Its requests go on: Cleanup lets go of what they need.
+// Stop ends what the configuration does in the background. Its requests go on: Cleanup releases what they need.
 func (a *App) Stop() error {
-	if a.endLife != nil { // else Provision has failed
-		a.endLife()
+	if a.life != nil {
+		a.life.stop()
 		if a.gates != nil {
 			a.gates.Release()
 		}
@@ -249,7 +236,7 @@ func (a *App) Stop() error {
 	return nil
 }
 
-// Cleanup lets go of the node and of the trusted issuers. It accepts an app whose Provision failed half-way.
+// Cleanup releases the node and the trusted issuers. It accepts an app whose Provision failed half-way.
 func (a *App) Cleanup() error {
 	a.coverValidated()
 	released := a.releaseTrust()

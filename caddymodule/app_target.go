@@ -16,7 +16,7 @@ import (
 func (a *App) newTarget() *admin.Target {
 	t := &admin.Target{
 		Logger: a.logger, Issuer: a.issuer, Registry: a.registry, Node: a.node,
-		IsServing: a.isServing, Unreadiness: a.unreadiness, OpenStreams: gate.OpenStreams, HeldRefusals: a.gates.Floodgate().Held,
+		IsServing: a.life.isServing, Unreadiness: a.unreadiness, OpenStreams: gate.OpenStreams, HeldRefusals: a.gates.Floodgate().Held,
 		Routes:        func() []coverage.Route { return a.covered.Load().Routes },
 		ReadLifetimes: readLifetimes,
 		CountMinted:   func() { tokensIssued.WithLabelValues(byOperator).Inc() },

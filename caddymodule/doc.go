@@ -2,7 +2,7 @@
 //
 // app.go is the app `oauth`. config.go reads its configuration, of which each block has a file: issuer.go, store.go, keys.go,
 // tokens.go, scope.go, client.go, role.go, people.go, trust.go, introspection.go, limits.go, brand.go. server.go is the handler
-// `oauth_server`, which serves the issuer's endpoints. start.go begins and ends a configuration.
+// `oauth_server`, which serves the issuer's endpoints. start.go begins to serve, and lifecycle.go is how far that has come.
 //
 // What a configuration is made of stands below, each in a package: node outlives a reload, gate is the handler `protect`, coverage
 // looks at the routes, admin is the admin API and the command line. App hands each of them what it needs: app.go the gates,

@@ -190,7 +190,7 @@ func check(t *testing.T, err error) {
 // waits.
 func (g *gatehouse) awaitServing() {
 	g.t.Helper()
-	g.eventually("the store is there", func() bool { return g.app().node.IsOpen() && g.app().isServing(g.t.Context()) })
+	g.eventually("the store is there", func() bool { return g.app().node.IsOpen() && g.app().life.isServing(g.t.Context()) })
 }
 
 // awaitHousekeeping waits until the first round of housekeeping is over, which a node begins by itself.

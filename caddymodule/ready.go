@@ -6,7 +6,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// isReady tells a balancer whether this node can serve. It is false from the moment in which Caddy is told to stop, while
+// isReady reports, for a balancer, whether this node can serve. It returns false as soon as Caddy is told to stop, while
 // requests are still served: see Caddy's shutdown_delay.
 func (a *App) isReady(r *http.Request) bool {
 	if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
@@ -17,7 +17,7 @@ func (a *App) isReady(r *http.Request) bool {
 	return len(a.unreadiness()) == 0
 }
 
-// unreadiness lists, for the operator, why this node cannot serve; none: it can.
+// unreadiness lists, for the operator, why this node cannot serve. It returns nothing when it can.
 func (a *App) unreadiness() []string {
 	var reasons []string
 	if caddy.Exiting() || a.node != nil && a.node.IsClosing() {
@@ -26,18 +26,8 @@ func (a *App) unreadiness() []string {
 	if !a.issues() { // one issuer that is away concerns the routes that take its tokens, and no others
 		return reasons
 	}
-	if !a.hasStarted() {
+	if !a.life.hasStarted() {
 		reasons = append(reasons, "the issuer has not started yet")
 	}
 	return append(reasons, a.node.Unreadiness()...)
-}
-
-// hasStarted reports whether requests are let in.
-func (a *App) hasStarted() bool {
-	select {
-	case <-a.started:
-		return true
-	default:
-		return false
-	}
 }

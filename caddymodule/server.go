@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
@@ -16,7 +17,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
-func init() { caddy.RegisterModule(new(Server)) }
+func init() {
+	caddy.RegisterModule(new(Server))
+	httpcaddyfile.RegisterHandlerDirective("oauth_server", parseServer)
+	// Without an `order` line the issuer's endpoints come first, then the gate, then any other authentication. Both lines stand
+	// here because their order counts: each directive is put right before basic_auth.
+	httpcaddyfile.RegisterDirectiveOrder("oauth_server", httpcaddyfile.Before, "basic_auth")
+	httpcaddyfile.RegisterDirectiveOrder("protect", httpcaddyfile.Before, "basic_auth")
+}
 
 // Server serves the issuer's endpoints, and the metadata of what `protect` guards, and hands every other request on. Without
 // an issuer of our own it serves the metadata alone.
@@ -40,6 +48,49 @@ type Server struct {
 // CaddyModule returns the module's id.
 func (*Server) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.handlers.oauth_server", New: func() caddy.Module { return new(Server) }}
+}
+
+// parseServer reads the directive `oauth_server`.
+//
+//	oauth_server [<matcher>] {
+//		token_alias <path>
+//		ready
+//	}
+func parseServer(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	h.Next() // the name of the directive
+	if h.NextArg() {
+		return nil, h.ArgErr()
+	}
+	s := &Server{Source: setting.Source(h.Dispenser)}
+	for h.NextBlock(0) {
+		if err := s.parseOption(h); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *Server) parseOption(h httpcaddyfile.Helper) error {
+	switch option := h.Val(); option {
+	case "token_alias":
+		if err := setting.Text(h.Dispenser, &s.TokenAlias); err != nil {
+			return err
+		}
+		if err := checkAlias(s.TokenAlias); err != nil {
+			return h.Errf("%v", err)
+		}
+	case "ready":
+		if err := setting.Once(h.Dispenser, option, s.Ready); err != nil {
+			return err
+		}
+		if h.NextArg() {
+			return h.ArgErr()
+		}
+		s.Ready = true
+	default:
+		return h.Errf("unknown oauth_server option %q", option)
+	}
+	return nil
 }
 
 // Provision finds the issuer.
@@ -108,7 +159,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhtt
 		return nil
 	}
 	defer s.app.node.Leave()
-	if !s.app.isServing(r.Context()) {
+	if !s.app.life.isServing(r.Context()) {
 		s.app.handler.ServeUnavailable(w, r, "not_started")
 		return nil
 	}

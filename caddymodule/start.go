@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	// checkTimeout bounds what Start asks the store, glanceTimeout what is only nice to know.
+	// checkTimeout bounds the questions of Start to the store, glanceTimeout those that it can go without.
 	checkTimeout  = 3 * time.Second
 	glanceTimeout = time.Second
-	// reconcileTimeout bounds each further attempt at what Start could not do, and reconcilePause is the time between two.
+	// reconcileTimeout bounds each later attempt at what Start could not do. reconcilePause is the time between two attempts.
 	reconcileTimeout = time.Minute
 	reconcilePause   = 500 * time.Millisecond
 )
 
-// gcRoom is how much garbage a process may make before it is collected, however little it keeps.
+// gcRoom is how much a process may allocate before its garbage is collected, however small its heap is.
 const gcRoom = 32 << 20
 
-// Start opens the store, unless the configuration before used the same one, and begins to serve. A database of a server
-// that is away just now is no error: the app begins to serve when it comes.
+// Start opens the store, unless the previous configuration used the same one, and begins to serve. It returns no error when a
+// database server cannot be reached: the app begins to serve as soon as it can.
 func (a *App) Start() error {
 	headroom.Keep(gcRoom)
 	headroom.GiveBack()
@@ -43,7 +43,7 @@ func (a *App) Start() error {
 	err := a.node.Open()
 	switch {
 	case errors.Is(err, node.ErrAway) && !a.replacesGood():
-		a.away.Store(true)
+		a.life.away.Store(true)
 		a.logger.Warn("not serving yet: the database is away", a.about()...)
 		go a.beginLater()
 		err = nil
@@ -54,14 +54,14 @@ func (a *App) Start() error {
 		return fmt.Errorf("oauth: %w", err)
 	}
 	admin.Add(a.target)
-	if !a.away.Load() {
-		a.node.Go(a.announce) // what asks the store ends before the store is closed
+	if !a.life.away.Load() {
+		a.node.Go(a.announce) // it asks the store, which must not be closed meanwhile
 	}
 	return nil
 }
 
-// replacesGood reports whether the configuration that runs has another node, and a good one. It goes on then: nothing is
-// won by giving it up for a database that cannot be asked, as when its address was mistyped.
+// replacesGood reports whether the running configuration has another node, which is open. That configuration then stays: it is
+// better than one whose database cannot be reached, perhaps because its address was mistyped.
 func (a *App) replacesGood() bool {
 	runs := admin.Newest()
 	return runs != nil && runs.Node != nil && runs.Node != a.node && runs.Node.IsOpen()
@@ -70,10 +70,10 @@ func (a *App) replacesGood() bool {
 // beginLater begins when the node has opened.
 func (a *App) beginLater() {
 	select {
-	case <-a.life.Done():
+	case <-a.life.ctx.Done():
 	case <-a.node.Opened():
-		if a.life.Err() != nil {
-			return // both at once
+		if a.life.hasEnded() {
+			return // both have happened
 		}
 		if err := a.begin(); err != nil {
 			a.logger.Error("not serving: mend the configuration and load it again", zap.Error(err))
@@ -83,8 +83,8 @@ func (a *App) beginLater() {
 	}
 }
 
-// begin lets requests in, and settles what has changed since the last configuration. While the database does not answer,
-// the gate serves with what the node knows, and the rest is done when it does.
+// begin lets requests in, and ends what the previous configuration declared and this one does not. While the database does not
+// answer, the gate serves with what the node knows, and the rest is done later.
 func (a *App) begin() error {
 	err := a.unchecked
 	if err == nil {
@@ -97,31 +97,31 @@ func (a *App) begin() error {
 	if err == nil {
 		err = a.settle(checkTimeout)
 	}
-	if err != nil && a.life.Err() == nil {
+	if err != nil && !a.life.hasEnded() {
 		a.logger.Error("the store does not answer: what this configuration declares no more is ended as soon as it does", zap.Error(err))
 		go a.settleLater()
 	}
 	return nil
 }
 
-// settle ends what is declared no more.
+// settle ends what an earlier configuration has declared and this one does not.
 func (a *App) settle(timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(a.life, timeout)
+	ctx, cancel := context.WithTimeout(a.life.ctx, timeout)
 	defer cancel()
 	return a.registry.Reconcile(ctx)
 }
 
-// settleLater tries until it has settled or the configuration is left.
+// settleLater tries until it has settled or the configuration has ended.
 func (a *App) settleLater() {
 	for {
 		select {
-		case <-a.life.Done():
+		case <-a.life.ctx.Done():
 			return
 		case <-time.After(reconcilePause):
 		}
 		err := a.checkStored(reconcileTimeout)
-		if a.life.Err() != nil || admin.Newest() != a.target {
-			continue // another configuration has settled, or takes its place back when that fails
+		if a.life.hasEnded() || admin.Newest() != a.target {
+			continue // another configuration runs; this one may come back when that fails
 		}
 		if err == nil {
 			err = a.settle(reconcileTimeout)
@@ -131,7 +131,7 @@ func (a *App) settleLater() {
 			a.logger.Info("what is declared no more was ended")
 			return
 		case !isUnavailable(err):
-			a.barred.Store(true)
+			a.life.barred.Store(true)
 			a.logger.Error("not serving any more: mend the configuration and load it again", zap.Error(err))
 			return
 		}
@@ -143,10 +143,10 @@ func isUnavailable(err error) bool {
 	return errors.As(err, &own) && own.Code == oauth.TemporarilyUnavailable
 }
 
-// checkStored refuses a declaration that gives a stored client's id to a user, or a stored user's to a client: tokens of
-// the one would pass for tokens of the other. It is temporarily_unavailable when the store does not answer.
+// checkStored refuses a declared user with the id of a stored client, and a declared client with the id of a stored user: tokens
+// of the one would pass for tokens of the other. It returns temporarily_unavailable when the store does not answer.
 func (a *App) checkStored(timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(a.life, timeout)
+	ctx, cancel := context.WithTimeout(a.life.ctx, timeout)
 	defer cancel()
 	for _, u := range a.settings.Declared.Users() {
 		if _, err := a.node.Store().Client(ctx, u.ID); err == nil {
@@ -165,40 +165,12 @@ func (a *App) checkStored(timeout time.Duration) error {
 	return nil
 }
 
-// serve lets requests in. It may be called again.
+// serve gives the issuer its store, and lets requests in.
 func (a *App) serve() {
-	a.serving.Do(func() {
+	a.life.start(func() {
 		st := a.node.Store()
 		a.issuer.Store, a.issuer.Master, a.issuer.JTIMAC = st, a.node.MasterKey(), a.node.JTIMAC()
 		a.issuer.Directory = store.OverlayDirectory{Declared: a.settings.Declared, Stored: st}
 		a.registry.Stored = st
-		close(a.started)
 	})
-}
-
-// startTimeout is how long a request waits for Start. Caddy starts apps in no order, so during a reload requests may
-// arrive before the store is open, which takes milliseconds. Tests that hold a request to waiting for nothing make it long.
-var startTimeout = 2 * time.Second
-
-// isServing reports whether the issuer has its store, and waits a moment for it when it has not. False is a 503.
-func (a *App) isServing(ctx context.Context) bool {
-	if a.barred.Load() {
-		return false
-	}
-	select {
-	case <-a.started:
-		return true
-	default:
-	}
-	if a.away.Load() {
-		return false
-	}
-	patience, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	select {
-	case <-a.started:
-		return true
-	case <-patience.Done():
-		return false
-	}
 }

@@ -44,7 +44,7 @@ func TestI4CollisionFoundLate(t *testing.T) {
 	o.reload(strings.Replace(good, "user u-max {", "user late {", 1))
 	o.proxy.Restore()
 	o.eventually("the contradiction shows", func() bool { return strings.Contains(o.logs(), "a client in the store has this id") })
-	o.eventually("nothing is served", func() bool { return !o.app().isServing(t.Context()) })
+	o.eventually("nothing is served", func() bool { return !o.app().life.isServing(t.Context()) })
 	for name, a := range map[string]answer{
 		"token": o.ask(t, "/oauth/token", ccGrant+"&"+asConf),
 		"keys":  o.send(t, http.MethodGet, "/oauth/jwks", ""),
