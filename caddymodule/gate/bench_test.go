@@ -64,6 +64,7 @@ func (d *discard) WriteHeader(int)             {}
 // BenchmarkOrdinaryRequest is a request with a short answer, as the gate's own share of it.
 func BenchmarkOrdinaryRequest(b *testing.B) {
 	p := benchmarkedGate(&accesstoken.AccessToken{Subject: "u-ada", ClientID: "portal", ExpiresAt: time.Now().Add(time.Hour)})
+	p.UpstreamToken = relayToken // or the same request would come without one the next time
 	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		_, cancel := context.WithCancel(r.Context()) // as http.Transport does
 		cancel()
