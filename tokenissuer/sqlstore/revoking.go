@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gatehouse-auth/gatehouse/internal/failpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/writequeue"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -27,21 +28,8 @@ func (r *recording) endedBefore() store.Revocation {
 	return store.Revocation{Kind: store.RevokeFamily, ID: r.family, ExpiresAt: r.end.Until}
 }
 
-// isStorable reports whether PostgreSQL can store every id of the recording: it takes no NUL and only UTF-8, and the index of
-// the feed holds no more than 2.7 KB.
-func (r *recording) isStorable() bool {
-	storable := func(id string) bool { return isText(id) && len(id) <= maxRecordedID }
-	return storable(r.family) && !slices.ContainsFunc(r.revocations, func(r store.Revocation) bool { return !storable(r.ID) })
-}
-
-// maxRecordedID is the longest id of a revocation in bytes.
-const maxRecordedID = 2000
-
-var (
-	errNotStorable = errors.New("PostgreSQL cannot store the id: it must be UTF-8 without NUL, and no longer than 2000 bytes")
-	// errHeld: nothing has happened, because another transaction holds the family's row.
-	errHeld = errors.New("another transaction holds the family")
-)
+// errHeld: nothing has happened, because another transaction holds the family's row.
+var errHeld = errors.New("another transaction holds the family")
 
 // recordAll is advanceFeed, tagFeed with the tag $5, and recordRevocation for each row of the lists $1 to $4, the rows of one
 // id merged as orWiden does: a statement inserts a row once.
@@ -77,9 +65,6 @@ func orNull(n sql.Null[int64]) *int64 {
 // a position to the commit, so that all of them, on every node, follow each other. A job whose family's row is locked leaves
 // the batch and waits for the row in a transaction of its own, as any other step does; no other job waits behind it.
 func (t *transactions) record(ctx context.Context, j job) error {
-	if !j.records.isStorable() {
-		return errNotStorable // in the batch it would fail the others too
-	}
 	err := t.revoking.Run(ctx, j)
 	if errors.Is(err, errHeld) {
 		return t.runAlone(ctx, j)
@@ -98,6 +83,15 @@ func (t *transactions) recordBatch(b *writequeue.Batch[job]) error {
 	ctx, cancel := context.WithTimeout(context.Background(), t.queue.timeout)
 	defer cancel()
 	err := t.again(ctx, func() error { return t.recordCalls(ctx, b.Calls()) })
+	if len(b.Calls()) > 1 && postgres.RefusesValue(err) { // an id of one of them, which the others have nothing to do with
+		for _, c := range b.Calls() {
+			alone := []*writequeue.Call[job]{c}
+			if err := t.again(ctx, func() error { return t.recordCalls(ctx, alone) }); err != nil {
+				c.Err = err
+			}
+		}
+		err = nil
+	}
 	if err == nil {
 		hitAfterCommit(b)
 	}

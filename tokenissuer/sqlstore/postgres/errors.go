@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -18,6 +19,13 @@ func Code(err error) string {
 		return refusal.Code
 	}
 	return ""
+}
+
+// RefusesValue reports whether the server has refused a value, and not the statement: a text that its encoding does not have, or one
+// that is too long for an index. Nothing has happened then.
+func RefusesValue(err error) bool {
+	code := Code(err)
+	return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "23") || strings.HasPrefix(code, "54")
 }
 
 // IsUnreachable reports whether an opening failed because the database could not be asked just then, so that it is worth
