@@ -6,7 +6,7 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
-	_ "crypto/sha512" // of the algorithms with 384 and 512 in their names
+	_ "crypto/sha512" // for the algorithms with 384 and 512 in their names
 	"fmt"
 	"slices"
 
@@ -15,8 +15,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// methodOf returns golang-jwt's implementation of the algorithm. Those of RSASSA-PSS are made anew, because its own take a salt
-// of any length, and RFC 7518 §3.5 wants that of the hash.
+// methodOf returns golang-jwt's implementation of the algorithm. For RSASSA-PSS it makes a copy that requires a salt as
+// long as the hash (RFC 7518 §3.5); golang-jwt's own accepts any length.
 func methodOf(a oauth.Algorithm) jwt.SigningMethod {
 	switch a {
 	case oauth.ES256:
@@ -47,7 +47,7 @@ func saltedByTheHash(m *jwt.SigningMethodRSAPSS) jwt.SigningMethod {
 	return &jwt.SigningMethodRSAPSS{SigningMethodRSA: m.SigningMethodRSA, Options: &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}}
 }
 
-// algorithmsOf lists what a key of this type and curve may be used for; none: the key is of no use here.
+// algorithmsOf returns the algorithms for a key of this type and curve; none: the key is unsupported.
 func algorithmsOf(public crypto.PublicKey) []oauth.Algorithm {
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:
@@ -67,7 +67,7 @@ func algorithmsOf(public crypto.PublicKey) []oauth.Algorithm {
 	return nil
 }
 
-// checkKey holds a public key against the algorithm that it is to be bound to.
+// checkKey returns an error if the public key does not fit the algorithm.
 func checkKey(public crypto.PublicKey, algorithm oauth.Algorithm) error {
 	if !slices.Contains(algorithmsOf(public), algorithm) {
 		return fmt.Errorf("a %T is no key for %s", public, algorithm)

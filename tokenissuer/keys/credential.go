@@ -16,9 +16,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// The credentials of a token family are made of its id, for refresh tokens the generation, and a MAC over both. Nothing
-// of them is stored, nobody can make one up, and every one that was ever issued is recognised, so that its second use is.
-// All are base62, so that no encoding changes them.
+// A token family's credentials consist of its id, for refresh tokens the generation, and a MAC over both. They are not
+// stored, cannot be forged, and remain recognisable for ever, so that a second use is detected. All are base62, so no
+// encoding changes them.
 const (
 	generationLength = 6 // 62^6 refreshes of one family
 	// MACLength is the length of a MAC: 256 bits.
@@ -34,7 +34,7 @@ func (k *MasterKey) Code(familyID string) oauth.Secret {
 	return oauth.NewSecret(familyID + MAC(k.codes, familyID))
 }
 
-// ReadCode returns the family that a code claims to be of, and whether it is its code.
+// ReadCode returns the family id in a code, and whether the code is genuine.
 func (k *MasterKey) ReadCode(code oauth.Secret) (familyID string, genuine bool) {
 	return readMAC(k.codes, code.Reveal(), codeLength, oauth.IDLength)
 }
@@ -44,7 +44,7 @@ func (k *MasterKey) Session(familyID string) oauth.Secret {
 	return oauth.NewSecret(familyID + MAC(k.sessions, familyID))
 }
 
-// ReadSession returns the family that a cookie claims to be of, and whether it is its cookie.
+// ReadSession returns the family id in a session cookie, and whether the cookie is genuine.
 func (k *MasterKey) ReadSession(cookie oauth.Secret) (familyID string, genuine bool) {
 	return readMAC(k.sessions, cookie.Reveal(), sessionLength, oauth.IDLength)
 }
@@ -55,7 +55,7 @@ func (k *MasterKey) RefreshToken(familyID string, generation int64) oauth.Secret
 	return oauth.NewSecret(named + MAC(k.refresh, named))
 }
 
-// ReadRefreshToken returns the family and generation that a refresh token claims to be of, and whether it is theirs.
+// ReadRefreshToken returns the family id and generation in a refresh token, and whether the token is genuine.
 func (k *MasterKey) ReadRefreshToken(token oauth.Secret) (familyID string, generation int64, genuine bool) {
 	named, genuine := readMAC(k.refresh, token.Reveal(), refreshLength, oauth.IDLength+generationLength)
 	if !genuine {
@@ -67,8 +67,8 @@ func (k *MasterKey) ReadRefreshToken(token oauth.Secret) (familyID string, gener
 	return named[:oauth.IDLength], generation, true
 }
 
-// readMAC takes a credential apart into what it names and the MAC of that, and compares in constant time. A text of
-// another length names nothing.
+// readMAC splits a credential into the named text and its MAC, and verifies the MAC in constant time. A credential of
+// another length is not genuine.
 func readMAC(key []byte, text string, length, namedLength int) (named string, genuine bool) {
 	if len(text) != length {
 		return "", false
@@ -77,14 +77,14 @@ func readMAC(key []byte, text string, length, namedLength int) (named string, ge
 	return named, hmac.Equal([]byte(MAC(key, named)), []byte(text[namedLength:]))
 }
 
-// MAC returns the HMAC-SHA256 of a text in base62.
+// MAC returns the HMAC-SHA256 of text in base62.
 func MAC(key []byte, text string) string {
 	h := hmac.New(sha256.New, key)
 	h.Write([]byte(text))
 	return base62Bytes(h.Sum(nil))
 }
 
-// base62Bytes writes 32 bytes as one number of 43 digits.
+// base62Bytes encodes 32 bytes as a number of 43 digits.
 func base62Bytes(sum []byte) string {
 	var words [4]uint64
 	for i := range words {
@@ -116,7 +116,7 @@ func base62Number(n uint64, length int) string {
 	return string(digits)
 }
 
-// AssertionKey derives the key of an epoch.
+// AssertionKey derives the signing key of an epoch.
 func (k *MasterKey) AssertionKey(epoch int64) (*SigningKey, error) {
 	label := "upstream assertion, epoch " + strconv.FormatInt(epoch, 10)
 	seed, err := hkdf.Key(sha256.New, k.assertions, nil, label, ed25519.SeedSize)
@@ -132,7 +132,8 @@ func (k *MasterKey) AssertionKey(epoch int64) (*SigningKey, error) {
 	return key, nil
 }
 
-// RequesterDigest returns what store.TokenFamily.RotatedBy says of a request from an address, by a family of user agents.
+// RequesterDigest returns the store.TokenFamily.RotatedBy of a request, from its address and the product family of its
+// user agent.
 func (k *MasterKey) RequesterDigest(familyID, address, userAgent string) string {
 	h := hmac.New(sha256.New, k.rotators)
 	text := make([]byte, 0, 256)
@@ -149,7 +150,7 @@ func (k *MasterKey) RequesterDigest(familyID, address, userAgent string) string 
 	return base64.RawURLEncoding.EncodeToString(digests)
 }
 
-// AssertionType is the typ of an assertion. No access token has it, and no verifier of access tokens may take it.
+// AssertionType is the typ of an assertion. It keeps assertions from being accepted as access tokens.
 const AssertionType = "gateway-assertion+jwt"
 
 // AssertionEpoch is how long one key signs assertions.

@@ -1,3 +1,4 @@
-// Package keys holds the keys of an issuer: the signing keys, which are made, encrypted, rotated and published as a JWK Set, and the master key,
-// from which authorization codes, refresh tokens, session cookies and sealed state are derived.
+// Package keys holds the keys of an issuer: the signing keys, which it generates, encrypts, rotates and publishes as a
+// JWK Set, and the master key, from which it derives authorization codes, refresh tokens, session cookies and sealed
+// state.
 package keys

@@ -22,11 +22,11 @@ import (
 
 const (
 	minRSABits     = 2048  // RFC 7518 §3.3
-	maxRSABits     = 8192  // a larger key is a way to make us slow
-	minRSAExponent = 65537 // small exponents invite padding forgeries
+	maxRSABits     = 8192  // larger keys make verification slow
+	minRSAExponent = 65537 // small exponents make padding forgeries easier
 )
 
-// jwk is a public key on the wire (RFC 7517 §4). Members that it has no field for are not read.
+// jwk is a public key on the wire (RFC 7517 §4). Other members are ignored.
 type jwk struct {
 	KeyType   string   `json:"kty"`
 	Use       string   `json:"use,omitzero"`
@@ -41,22 +41,21 @@ type jwk struct {
 	D         string   `json:"d,omitzero"` // private
 }
 
-// PublishedKey is one key of a JWK Set, and what it is good for.
+// PublishedKey is a key of a JWK Set, and its possible uses.
 type PublishedKey struct {
-	// ID is the kid; empty: the key has none.
+	// ID is the kid; empty: none.
 	ID string
-	// Type is the kty with the crv behind it, as in "EC P-256".
+	// Type is the kty with the crv, as in "EC P-256".
 	Type string
-	// Keys has the key once for each algorithm that it may be used for.
+	// Keys has the key once for each algorithm.
 	Keys []*VerificationKey
-	// Unusable says why there are none.
+	// Unusable explains why Keys is empty.
 	Unusable error
 }
 
-// parseJWK reads one public key (RFC 7517 §4) for signatures. It is bound to its alg, or, if that is absent, once to each of the
-// algorithms that are for its type and curve. Refused are keys whose use, key_ops or alg say that they are for something
-// else, symmetric keys, RSA keys under 2048 bits or with an exponent under 65537, and points off the curve. A private key
-// is read for its public half.
+// parseJWK parses a public key for signatures (RFC 7517 §4). It binds the key to its alg or, without one, once to each
+// algorithm for its type and curve. It refuses keys with another purpose by use, key_ops or alg, symmetric keys, RSA keys
+// under 2048 bits or with an exponent under 65537, and points off the curve. Of a private key it reads the public half.
 func parseJWK(data []byte, algorithms []oauth.Algorithm) ([]*VerificationKey, error) {
 	var k jwk
 	if err := json.Unmarshal(data, &k); err != nil {
@@ -99,9 +98,9 @@ func (k *jwk) verificationKeys(algorithms []oauth.Algorithm) ([]*VerificationKey
 	return list, nil
 }
 
-// ParseJWKS reads a JWK Set (RFC 7517 §5), whose keys may be used for these algorithms. A symmetric key, a private one, a kid
-// that occurs twice, and a key that is listed twice, as for two algorithms, refuse the whole set: there is no telling what
-// was meant. Other keys that cannot be used say why, and a set without one that can is an error.
+// ParseJWKS parses a JWK Set (RFC 7517 §5) for these algorithms. It refuses the whole set if it has a symmetric or
+// private key, a duplicate kid, or a duplicate key, because its intent is then unclear. Other unusable keys are returned
+// with the reason; a set without any usable key is an error.
 func ParseJWKS(data []byte, algorithms []oauth.Algorithm) ([]PublishedKey, error) {
 	var set struct {
 		Keys []jsontext.Value `json:"keys"`
@@ -148,7 +147,7 @@ func ParseJWKS(data []byte, algorithms []oauth.Algorithm) ([]PublishedKey, error
 	return list, nil
 }
 
-// noUsableKey says of the first keys why they cannot be used.
+// noUsableKey returns an error that explains why the first keys are unusable.
 func noUsableKey(list []PublishedKey) error {
 	const enough = 3
 	failed := errors.New("the set holds no key that can be used")
@@ -161,7 +160,7 @@ func noUsableKey(list []PublishedKey) error {
 	return failed
 }
 
-// curves are those of ECDSA (RFC 7518 §6.2.1.1), and how many bytes a coordinate has.
+// curves are those of ECDSA (RFC 7518 §6.2.1.1), with the length of a coordinate in bytes.
 var curves = map[string]struct {
 	elliptic.Curve
 	size int
@@ -224,7 +223,7 @@ func publicJWK(public crypto.PublicKey) (jwk, error) {
 	return jwk{}, fmt.Errorf("a %T has no JWK", public)
 }
 
-// thumbprint is the kid: the SHA-256 JWK thumbprint (RFC 7638 §3) over the required members in lexical order.
+// thumbprint returns the kid: the SHA-256 JWK thumbprint (RFC 7638 §3).
 func thumbprint(public crypto.PublicKey) (string, error) {
 	k, err := publicJWK(public)
 	if err != nil {

@@ -11,42 +11,42 @@ import (
 )
 
 const (
-	// Lead is the least time for which a key is published before it signs, when it is not wanted at once. Whoever keeps
-	// the published keys for at most half as long has it in time.
+	// Lead is the minimum time between a key's publication and its first signature, unless it is needed at once. Caches
+	// with half that lifetime get the key in time.
 	Lead = 10 * time.Minute
-	// maxLead is that of a key that comes on schedule.
+	// maxLead is the lead of a scheduled key.
 	maxLead = 24 * time.Hour
 
-	// LeastRotation is the shortest time between two keys on schedule.
+	// LeastRotation is the minimum rotation interval.
 	LeastRotation = time.Hour
 )
 
-// Ring looks after the signing keys of a store, for one of the nodes that share it. Nobody leads: every node derives
-// from what is stored, and the time, which key signs. So it does no harm when two nodes do the same thing at once: two
-// keys are published, and all agree on the one that signs.
+// Ring maintains the signing keys of a store on one node. There is no leader: every node derives the signing key from the
+// stored keys and the time. Two nodes may do the same work at once: they then publish two keys and agree on the one that
+// signs.
 type Ring struct {
 	Store     store.KeyStore
 	Sealer    *Sealer // nil: keys are stored in the clear
 	Algorithm oauth.Algorithm
-	// Keys are what this node signs and verifies with.
+	// Keys is the set that this node signs and verifies with.
 	Keys *Set
-	// Rotation is how long a key signs before the next one does; 0: until somebody asks for another.
+	// Rotation is how long a key signs; 0: until Rotate is called.
 	Rotation time.Duration
-	// Now is the same on every node.
+	// Now returns a time that all nodes agree on.
 	Now func() time.Time
-	// Earliest is the earlier of Now and this node's own clock: a key is dropped when both say that it has outlived its
-	// tokens. Nil: Now.
+	// Earliest returns the earlier of Now and this node's own clock. A key is dropped only when both say that all its
+	// tokens have expired. Nil: Now.
 	Earliest func() time.Time
-	// Warn is told of every stored key that cannot be opened, or is refused (ErrRefused), while the others are used; nil:
-	// nobody is.
+	// Warn is called for every stored key that cannot be opened or is refused (ErrRefused) while others are used; nil:
+	// not at all.
 	Warn func(error)
 }
 
-// errNoKeyLeft: somebody else than a node has taken them out.
+// errNoKeyLeft: the keys were deleted from the store, which no node does.
 var errNoKeyLeft = errors.New("the store holds no signing key of the algorithm any more")
 
-// Refresh brings Keys up to what the store holds. A key that is in use stays in use when its stored form cannot be opened
-// any more. When the store cannot be read, or has lost its keys, nothing changes.
+// Refresh updates Keys from the store. It keeps a key in use whose stored form can no longer be opened. If the store
+// cannot be read, or has lost its keys, it changes nothing.
 func (r *Ring) Refresh(ctx context.Context) error {
 	stored, err := signingKeysOf(ctx, r.Store)
 	if err != nil {
@@ -54,7 +54,7 @@ func (r *Ring) Refresh(ctx context.Context) error {
 	}
 	keys := r.open(alive(stored))
 	if !hasAlgorithm(keys, r.Algorithm) && slices.ContainsFunc(stored, r.wasRevoked) {
-		// All were revoked, as by a node that signs with another algorithm.
+		// A node with another algorithm has revoked them all.
 		if err := addFirstKey(ctx, r.Store, r.Sealer, r.Algorithm, r.Now(), r.Now()); err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func (r *Ring) wasRevoked(stored store.StoredKey) bool {
 	return stored.Algorithm == r.Algorithm && !stored.RevokedAt.IsZero()
 }
 
-// open opens what it can, and takes keys that are in use for those that it cannot.
+// open opens the stored keys. For one that cannot be opened it returns the key in use.
 func (r *Ring) open(stored []store.StoredKey) []*SigningKey {
 	var keys []*SigningKey
 	for _, s := range stored {
@@ -95,14 +95,14 @@ func (r *Ring) warn(err error) {
 	}
 }
 
-// Upkeep is what Maintain has done.
+// Upkeep is the result of Maintain.
 type Upkeep struct {
-	Published *store.StoredKey // the next key, without its private part; nil: it is not time
-	Dropped   []string         // ids of keys that no token needs any more
+	Published *store.StoredKey // the next key, without its private part; nil: not due
+	Dropped   []string         // ids of keys whose tokens have all expired
 }
 
-// Maintain publishes the next key when it is time, seals what is not sealed under the key-encryption key of now, and drops
-// keys that no living token was signed with. It may run on several nodes at once.
+// Maintain publishes the next key when it is due, seals keys under the current key-encryption key, and drops keys whose
+// tokens have all expired. Several nodes may run it at once.
 func (r *Ring) Maintain(ctx context.Context) (done Upkeep, err error) {
 	found, err := Seal(ctx, r.Store, r.Sealer, true)
 	if err != nil {
@@ -138,19 +138,19 @@ func (r *Ring) Maintain(ctx context.Context) (done Upkeep, err error) {
 	return done, nil
 }
 
-// lead is how long the next key is published before it signs.
+// lead returns how long the next key is published before it signs.
 func (r *Ring) lead() time.Duration {
 	return max(min(r.Rotation/10, maxLead), Lead)
 }
 
-// isDue reports whether the last of the algorithm's keys has signed for so long that the next one is to be published.
+// isDue reports whether it is time to publish the algorithm's next key.
 func (r *Ring) isDue(stored []store.StoredKey, now time.Time) bool {
 	last := lastOf(alive(stored), r.Algorithm)
 	return r.Rotation > 0 && last != nil && !now.Before(last.SignsFrom().Add(r.Rotation-r.lead()))
 }
 
-// isOutlived reports whether no living token can have been signed with the key. The last key of an algorithm never is: some
-// node may be configured to sign with it.
+// isOutlived reports whether all tokens that the key signed have expired. It is false for the last key of an algorithm,
+// because some node may be configured to sign with it.
 func isOutlived(key store.StoredKey, all []store.StoredKey, now time.Time) bool {
 	if !key.RevokedAt.IsZero() {
 		return now.After(key.RevokedAt.Add(store.KeyRetention))
@@ -163,7 +163,7 @@ func isOutlived(key store.StoredKey, all []store.StoredKey, now time.Time) bool 
 	return false
 }
 
-// Rotate publishes a new key, which signs after Lead, or at once, and returns it without its private part. Nodes learn of
+// Rotate publishes a new key and returns it without its private part. The key signs at once or after Lead. Nodes receive
 // it by Refresh.
 func (r *Ring) Rotate(ctx context.Context, atOnce bool) (store.StoredKey, error) {
 	if atOnce {
@@ -172,8 +172,8 @@ func (r *Ring) Rotate(ctx context.Context, atOnce bool) (store.StoredKey, error)
 	return r.add(ctx, Lead)
 }
 
-// Revoke withdraws a key and returns the revocation that was recorded. When the key is the one that signs, one that takes
-// its place at once is stored before. ErrNotFound when no signing key has that id.
+// Revoke revokes a key and returns the recorded revocation. If the key is the one that signs, Revoke first stores a
+// replacement. It returns ErrNotFound if no signing key has that id.
 func (r *Ring) Revoke(ctx context.Context, id string) (store.Revocation, error) {
 	stored, err := signingKeysOf(ctx, r.Store)
 	if err != nil {
@@ -195,7 +195,7 @@ func (r *Ring) Revoke(ctx context.Context, id string) (store.Revocation, error) 
 	return revocation, nil
 }
 
-// add stores a new key that signs after so long, and returns it without its private part.
+// add stores a new key that signs after the delay, and returns it without its private part.
 func (r *Ring) add(ctx context.Context, after time.Duration) (stored store.StoredKey, err error) {
 	now := r.Now()
 	key, err := NewSigningKey(r.Algorithm, now)
@@ -213,20 +213,21 @@ func (r *Ring) add(ctx context.Context, after time.Duration) (stored store.Store
 	return stored, nil
 }
 
-// State is what a signing key does.
+// State is the state of a signing key.
 type State string
 
 // The states of a signing key, in the order of its life.
 const (
-	StatePublished  State = "published"  // it is yet to sign
+	StatePublished  State = "published"  // does not sign yet
 	StateSigning    State = "signing"    // it signs
-	StateSuperseded State = "superseded" // it verifies what it has signed
+	StateSuperseded State = "superseded" // only verifies
 	StateRevoked    State = "revoked"
-	// StateRefused is a key that anybody may have put there who can write to the store: it is not used. See ErrRefused.
+	// StateRefused is a key that anybody with write access to the store may have put there. It is not used. See
+	// ErrRefused.
 	StateRefused State = "refused"
 )
 
-// StateOf returns what a good stored key does now, by the keys that this node has.
+// StateOf returns the state of a stored key, by the keys of this node.
 func (r *Ring) StateOf(stored store.StoredKey) State {
 	now := r.Now()
 	signing, err := r.Keys.Signing(now)
@@ -241,13 +242,13 @@ func (r *Ring) StateOf(stored store.StoredKey) State {
 	return StateSuperseded
 }
 
-// ListedKey is a stored key without its private part, and what it does now.
+// ListedKey is a stored key without its private part, and its state.
 type ListedKey struct {
 	store.StoredKey
 	State State
 }
 
-// List returns the stored signing keys, revoked and refused ones too, oldest first.
+// List returns the stored signing keys, oldest first, including revoked and refused ones.
 func (r *Ring) List(ctx context.Context) ([]ListedKey, error) {
 	stored, err := signingKeysOf(ctx, r.Store)
 	list := make([]ListedKey, 0, len(stored))

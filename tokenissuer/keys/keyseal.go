@@ -20,23 +20,23 @@ import (
 
 const keyEncryptionKeyBytes = 32
 
-// Sealer encrypts stored keys with AES-256-GCM under a key-encryption key, and binds everything that their rows say to it:
-// see bind. It opens what was sealed under older key-encryption keys too.
+// Sealer encrypts stored keys with AES-256-GCM under a key-encryption key, and authenticates the other columns of their
+// rows: see bind. It also opens what was sealed under older key-encryption keys.
 type Sealer struct {
 	keyEncryptionKey
 	older  []keyEncryptionKey
 	issuer string
 }
 
-// keyEncryptionKey is one that seals or has sealed.
+// keyEncryptionKey is the current key-encryption key or an older one.
 type keyEncryptionKey struct {
-	// ID names the key-encryption key without telling it: the first 16 hex digits of its SHA-256.
+	// ID identifies the key without revealing it: the first 16 hex digits of its SHA-256.
 	ID   string
 	aead cipher.AEAD
 }
 
-// NewSealer takes the issuer whose keys are sealed, and key-encryption keys of 32 bytes, as base64 or hex text: the one
-// that seals, and older ones. Raw bytes are not taken: a passphrase of 32 characters would pass for a key.
+// NewSealer returns a Sealer for the keys of an issuer. The key-encryption keys are 32 bytes as base64 or hex: the
+// current one and older ones. Raw bytes are refused, since a passphrase of 32 characters would be accepted as a key.
 func NewSealer(issuer string, secret oauth.Secret, older ...oauth.Secret) (*Sealer, error) {
 	first, err := newKeyEncryptionKey(secret)
 	if err != nil {
@@ -53,7 +53,7 @@ func NewSealer(issuer string, secret oauth.Secret, older ...oauth.Secret) (*Seal
 	return s, nil
 }
 
-// IDs names the key-encryption keys: the one that seals, and then the older ones.
+// IDs returns the ids of the key-encryption keys, the current one first.
 func (s *Sealer) IDs() []string {
 	ids := []string{s.ID}
 	for _, key := range s.older {
@@ -90,11 +90,12 @@ func decodeKeyEncryptionKey(text string) ([]byte, error) {
 	return nil, errors.New("a key-encryption key has 32 bytes: make one with `openssl rand -base64 32`")
 }
 
-// bindingVersion begins what a binding is about. Whoever changes the list in aboutKey changes the version.
+// bindingVersion begins the authenticated data of a binding. Change it with the list in aboutKey.
 const bindingVersion = "gatehouse stored key 1"
 
-// aboutKey returns what a binding is about: all that decides which key it is, whose, and when it signs. RevokedAt is not
-// part of it: a revoked key has no private part left. Each part comes after its length, so that no two rows give the same.
+// aboutKey returns the authenticated data of a binding: everything that decides which key it is, whose, and when it
+// signs. It omits RevokedAt, because a revoked key has no private part. Each part has a length prefix, so that no two
+// rows give the same data.
 func (s *Sealer) aboutKey(stored store.StoredKey) []byte {
 	var about []byte
 	for _, part := range []string{
@@ -107,7 +108,7 @@ func (s *Sealer) aboutKey(stored store.StoredKey) []byte {
 	return about
 }
 
-// storedTime is a time in microseconds, as stores keep it; empty for the zero time.
+// storedTime formats a time in microseconds, the precision of stores; zero becomes "".
 func storedTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -131,21 +132,21 @@ func (k *keyEncryptionKey) decrypt(sealed, about []byte) ([]byte, error) {
 	return k.aead.Open(nil, sealed[:size], sealed[size:], about)
 }
 
-// seal returns the stored key with this private part, sealed and bound. Builds that know of no binding open it as well: they
-// have the kid alone as additional data.
+// seal returns the stored key with this private part, sealed and bound. Builds without bindings can open it too: its
+// additional data is the kid alone.
 func (s *Sealer) seal(stored store.StoredKey, plain []byte) store.StoredKey {
 	stored.Private, stored.SealedWith = s.encrypt(plain, []byte(stored.ID)), s.ID
 	return s.bind(stored)
 }
 
-// bind returns the sealed key with a Binding for what its row says now: AES-GCM of no text, with the row as additional data.
+// bind returns the sealed key with a Binding of its row: AES-GCM of an empty text, with the row as additional data.
 func (s *Sealer) bind(stored store.StoredKey) store.StoredKey {
 	stored.Binding = s.encrypt(nil, s.aboutKey(stored))
 	return stored
 }
 
-// open returns the private part of a stored key. With a key-encryption key it takes bound keys alone, and every error is an
-// ErrRefused. A nil sealer takes those that are not sealed.
+// open returns the private part of a stored key. A Sealer opens bound keys only, and its errors wrap ErrRefused. A nil
+// Sealer opens only keys that are not sealed.
 func (s *Sealer) open(stored store.StoredKey) ([]byte, error) {
 	switch {
 	case s == nil && stored.SealedWith == "":
@@ -168,7 +169,7 @@ func (s *Sealer) open(stored store.StoredKey) ([]byte, error) {
 	return key.private(stored)
 }
 
-// private decrypts the private part of a key and nothing else of its row is looked at.
+// private decrypts the private part of a key, without checking its row.
 func (k *keyEncryptionKey) private(stored store.StoredKey) ([]byte, error) {
 	plain, err := k.decrypt(stored.Private, []byte(stored.ID))
 	if err != nil {
@@ -177,7 +178,7 @@ func (k *keyEncryptionKey) private(stored store.StoredKey) ([]byte, error) {
 	return plain, nil
 }
 
-// keyFor finds the key-encryption key under which a key is sealed.
+// keyFor returns the key-encryption key that sealed a key.
 func (s *Sealer) keyFor(stored store.StoredKey) (*keyEncryptionKey, error) {
 	for _, key := range append([]keyEncryptionKey{s.keyEncryptionKey}, s.older...) {
 		if key.ID == stored.SealedWith {
@@ -192,8 +193,8 @@ func (s *Sealer) keyFor(stored store.StoredKey) (*keyEncryptionKey, error) {
 		ErrRefused, stored.SealedWith, configured, strings.Join(s.IDs(), " and "))
 }
 
-// refuses reports whether a stored key is not used because it is not bound to the key-encryption key. Revoked ones are never
-// refused: they are marks.
+// refuses reports whether a stored key must not be used because it is not bound. Revoked keys are never refused: they
+// hold no key.
 func (s *Sealer) refuses(stored store.StoredKey) bool {
 	if s == nil || !stored.RevokedAt.IsZero() {
 		return false
@@ -202,7 +203,7 @@ func (s *Sealer) refuses(stored store.StoredKey) bool {
 	return err != nil
 }
 
-// accepts leaves out the keys that are refused.
+// accepts returns the keys that are not refused.
 func (s *Sealer) accepts(stored []store.StoredKey) []store.StoredKey {
 	return keysWhere(stored, func(k store.StoredKey) bool { return !s.refuses(k) })
 }

@@ -9,22 +9,22 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Set holds the issuer's keys: one signs, all verify, those that are yet to sign too. The zero value holds none. It may be
-// replaced while in use.
+// Set holds the issuer's keys: one signs; all verify, including those that do not sign yet. The zero value is empty. It
+// is safe for concurrent use.
 type Set struct {
 	keySetState atomic.Pointer[keySetState]
 	generation  atomic.Uint64
 }
 
-// keySetState is one state of a Set, never changed.
+// keySetState is an immutable state of a Set.
 type keySetState struct {
-	signers []*SigningKey // of the algorithm, in the order in which they begin to sign
-	others  []*SigningKey // those of other algorithms, likewise
+	signers []*SigningKey // of the algorithm, ordered by when they begin to sign
+	others  []*SigningKey // of other algorithms, in the same order
 	byID    map[string]*SigningKey
 	jwks    []byte
 }
 
-// Replace sets the keys. Those of the algorithm sign, one after the other; without one nothing can be signed.
+// Replace sets the keys. Those of the algorithm sign, one after the other; without one, Signing fails.
 func (s *Set) Replace(list []*SigningKey, algorithm oauth.Algorithm) error {
 	next := &keySetState{byID: make(map[string]*SigningKey, len(list))}
 	for _, key := range list {
@@ -52,15 +52,14 @@ func (s *Set) Replace(list []*SigningKey, algorithm oauth.Algorithm) error {
 // Generation changes whenever the keys are replaced.
 func (s *Set) Generation() uint64 { return s.generation.Load() }
 
-// compareTurns orders keys by when they begin to sign. Of two that begin together, as when two nodes rotate at once, every
-// node takes the same one for the later.
+// compareTurns orders keys by when they begin to sign. Ties, as when two nodes rotate at once, are ordered the same on
+// every node.
 func compareTurns(from time.Time, id string, otherFrom time.Time, otherID string) int {
 	return cmp.Or(from.Compare(otherFrom), cmp.Compare(id, otherID))
 }
 
-// Signing returns the key that signs at that time: of the algorithm's, the one that began last. While the algorithm is new
-// and its first key is only published, another one's goes on signing. A clock that was set back to before every key finds
-// the first one.
+// Signing returns the key that signs at that time: of the algorithm's keys, the one that began last. If none of them
+// signs yet, a key of another algorithm does. If the clock was set back to before every key, the first one signs.
 func (s *Set) Signing(now time.Time) (*SigningKey, error) {
 	k := s.keySetState.Load()
 	if k == nil || len(k.signers) == 0 {
@@ -84,7 +83,7 @@ func lastActive(keys []*SigningKey, now time.Time) *SigningKey {
 	return nil
 }
 
-// Find returns the key of that kid; there is no search by trial. What the token says of its algorithm chooses nothing.
+// Find returns the key with that kid; it never tries several. The token's algorithm is ignored.
 func (s *Set) Find(kid string, _ oauth.Algorithm) (*VerificationKey, error) {
 	k := s.keySetState.Load()
 	if k == nil {
@@ -96,7 +95,7 @@ func (s *Set) Find(kid string, _ oauth.Algorithm) (*VerificationKey, error) {
 	return nil, oauth.NewError(oauth.InvalidToken, "key_unknown")
 }
 
-// signingKey returns the key of that id with its private half, or nil.
+// signingKey returns the key with that id and its private half, or nil.
 func (s *Set) signingKey(id string) *SigningKey {
 	if k := s.keySetState.Load(); k != nil {
 		return k.byID[id]

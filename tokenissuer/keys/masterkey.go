@@ -15,13 +15,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// masterAlgorithm marks the master key among the stored keys. Nothing is ever signed with it.
+// masterAlgorithm marks the master key among the stored keys. It signs nothing.
 const masterAlgorithm oauth.Algorithm = "HKDF-SHA256"
 
 const masterKeyBytes = 32
 
-// MasterKey is the issuer's symmetric secret, the same on every node. It signs and seals nothing itself: each purpose has
-// a key of its own, derived from it (RFC 5869), so that no value made for one purpose passes for another's.
+// MasterKey is the issuer's symmetric secret, the same on every node. For each purpose it derives a key of its own (RFC
+// 5869), so that a value made for one purpose is invalid for any other.
 type MasterKey struct {
 	codes      []byte
 	refresh    []byte
@@ -30,17 +30,17 @@ type MasterKey struct {
 	assertions []byte
 	jtiMAC     []byte
 
-	// Forms is the key of the MACs in the forms of our pages; see MAC.
+	// Forms is the key of the MACs in our pages' forms; see MAC.
 	Forms []byte
-	// Requests seals authorization requests, Returns the paths that a sign-in goes back to, Devices the cookies of browsers that have
-	// signed in before.
+	// Requests seals authorization requests, Returns the paths to return to after a sign-in, and Devices the cookies of
+	// browsers that have signed in before.
 	Requests, Returns, Devices cipher.AEAD
 
 	jtiMACRequiredFrom time.Time
 }
 
-// JTIMAC returns the key of the MAC at the end of the jti of our access tokens, and when the last token without one has expired;
-// zero: nobody knows.
+// JTIMAC returns the key of the MACs in the jti of our access tokens, and when the last token without one expires; zero:
+// unknown.
 func (k *MasterKey) JTIMAC() (key []byte, requiredFrom time.Time) {
 	return k.jtiMAC, k.jtiMACRequiredFrom
 }
@@ -83,8 +83,8 @@ func newMasterKey(secret []byte) (*MasterKey, error) {
 	return k, nil
 }
 
-// LoadMasterKey returns the issuer's master key, and makes it when the store has read well and holds none. As with
-// signing keys, one that cannot be opened is an error and never replaced: every session and refresh token hangs on it.
+// LoadMasterKey returns the issuer's master key. It creates one only if the store was read without error and has none. A
+// key that cannot be opened is an error and is never replaced: all sessions and refresh tokens depend on it.
 func LoadMasterKey(ctx context.Context, st store.KeyStore, sealer *Sealer, now time.Time) (*MasterKey, error) {
 	stored, secret, err := openMasterKey(ctx, st, sealer)
 	if errors.Is(err, store.ErrNotFound) {
@@ -104,9 +104,9 @@ func LoadMasterKey(ctx context.Context, st store.KeyStore, sealer *Sealer, now t
 	return key, nil
 }
 
-// openMasterKey returns the stored master key with its secret. One that is refused is as good as none, unless there is no
-// other: then the error says so, also for a refused key of another algorithm, which may be the changed master key. ErrNotFound
-// when there is none at all.
+// openMasterKey returns the stored master key and its secret. It ignores refused keys if there is another one. Otherwise
+// it returns their error, even for a refused key of another algorithm, which may be a modified master key. It returns
+// ErrNotFound if there is none.
 func openMasterKey(ctx context.Context, st store.KeyStore, sealer *Sealer) (store.StoredKey, []byte, error) {
 	all, err := st.SigningKeys(ctx)
 	if err != nil {
@@ -146,15 +146,14 @@ func addMasterKey(ctx context.Context, st store.KeyStore, sealer *Sealer, now ti
 	return nil
 }
 
-// upgradeTime is how long an upgrade of all nodes may take, until each of them puts a MAC into the jti of what it signs.
+// upgradeTime is how long an upgrade of all nodes may take until each signs with a MAC in the jti.
 const upgradeTime = 7 * 24 * time.Hour
 
-// macsRequiredFrom returns when the last token of ours without a MAC in its jti has expired; zero: nobody knows. ActiveFrom of a
-// master key is when the first node started that makes such MACs. Master keys of earlier builds have none.
+// macsRequiredFrom returns when the last token without a MAC in its jti expires; zero: unknown. ActiveFrom of a master
+// key is when the first node began to write such MACs. Master keys of earlier builds have none.
 func macsRequiredFrom(ctx context.Context, st store.KeyStore, sealer *Sealer, master store.StoredKey, now time.Time) time.Time {
 	if master.ActiveFrom.IsZero() {
-		// A clock that stands before the key's birth, as of a machine that has just been switched on, would require MACs too
-		// early for ever.
+		// A clock before the key's creation, as on a machine just switched on, would require MACs too early for good.
 		active := master
 		active.ActiveFrom = now
 		if sealer != nil {
@@ -164,12 +163,12 @@ func macsRequiredFrom(ctx context.Context, st store.KeyStore, sealer *Sealer, ma
 			return time.Time{}
 		}
 		if _, err := st.ReplaceSigningKeys(ctx, store.KeyChange{Was: master, Becomes: active}); err != nil {
-			return time.Time{} // the next start tries again; until then every token's signature is verified, as ever
+			return time.Time{} // the next start tries again; until then MACs are optional
 		}
 		master.ActiveFrom = now // or a little earlier, if another node was faster
 	}
 	if master.ActiveFrom.Equal(master.CreatedAt) {
-		return master.CreatedAt // there never was another node
+		return master.CreatedAt // there never was an earlier build
 	}
 	return master.ActiveFrom.Add(upgradeTime + store.MaxLifetime + store.Leeway)
 }

@@ -9,20 +9,19 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// ErrRefused is wrapped by the errors about stored keys that are not bound to the key-encryption key. Anybody who can
-// write to the store may have put them there, so nothing is signed, verified or derived with them, and they keep no good key
-// from being used.
+// ErrRefused is wrapped by errors about stored keys that are not bound to the key-encryption key. Anybody with write
+// access to the store may have put them there, so they are not used. They do not prevent the use of other keys.
 var ErrRefused = errors.New("the key is refused")
 
-// ErrUnbound is an ErrRefused: the key does not even claim to be bound. So are those that builds before bindings stored.
+// ErrUnbound wraps ErrRefused: the key has no binding, as those that builds before bindings stored.
 var ErrUnbound = fmt.Errorf("%w: it is not bound to its row", ErrRefused)
 
-// keyForm is how a key is stored. Whatever is not bound could have been written, or changed, without the key-encryption key.
+// keyForm is how a key is stored. Only a bound key cannot have been written or changed without the key-encryption key.
 type keyForm int
 
 const (
 	keyInClear keyForm = iota
-	keySealed          // as builds did that knew of no Binding
+	keySealed          // by builds without bindings
 	keyBound
 )
 
@@ -36,22 +35,22 @@ func formOf(k store.StoredKey) keyForm {
 	return keyBound
 }
 
-// Sealing is what Seal has found and done.
+// Sealing is the result of Seal.
 type Sealing struct {
-	// InClear and Rebound are how many keys were sealed that were stored in the clear, and bound that builds before bindings had sealed.
+	// InClear counts the keys that were stored in the clear, and Rebound those sealed without a binding. Both are now
+	// sealed and bound.
 	InClear, Rebound int
-	// Refused has an ErrRefused for each key that is not revoked and could not be bound.
+	// Refused has an ErrRefused for each unrevoked key that could not be bound.
 	Refused []error
 }
 
-// maxSealTries is how often Seal begins again because other nodes have changed the keys meanwhile.
+// maxSealTries is how often Seal retries after concurrent changes by other nodes.
 const maxSealTries = 10
 
-// Seal brings the stored keys into the form of today, sealed and bound under the sealer's key-encryption key of now, all in
-// one step. A form is only taken while none better has been seen: keys in the clear while none is sealed, keys that are
-// sealed and not bound while none is bound. So whoever can write to the store cannot add a key in a form that needs no
-// key-encryption key. settled says that this sealer's keys are known to be bound, which a store that has lost them all cannot
-// say. It does nothing when sealer is nil.
+// Seal seals and binds the stored keys under the current key-encryption key, in one step. It trusts a weaker form only
+// while there is no stronger one: keys in the clear while none is sealed, and unbound keys while none is bound. So write
+// access to the store is not enough to add a key in a weaker form. Settled reports that the keys are already known to be
+// bound, which a store that has lost them cannot show. Seal does nothing if sealer is nil.
 func Seal(ctx context.Context, st store.KeyStore, sealer *Sealer, settled bool) (Sealing, error) {
 	if sealer == nil {
 		return Sealing{}, nil
@@ -76,13 +75,13 @@ func Seal(ctx context.Context, st store.KeyStore, sealer *Sealer, settled bool) 
 	return Sealing{}, errors.New("sealing the stored keys: others change them again and again")
 }
 
-// changes returns the rows to replace, and what Seal reports.
+// changes returns the rows to replace, and the result of Seal.
 func (s *Sealer) changes(stored []store.StoredKey, settled bool) (found Sealing, changes []store.KeyChange) {
 	least := keyInClear
 	for _, k := range stored {
 		form := formOf(k)
 		if _, err := s.open(k); err != nil {
-			form = min(form, keySealed) // anybody can claim a binding
+			form = min(form, keySealed) // an unverified binding proves nothing
 		}
 		least = max(least, form)
 	}
@@ -107,7 +106,7 @@ func (s *Sealer) changes(stored []store.StoredKey, settled bool) (found Sealing,
 	return found, changes
 }
 
-// plain returns the private part of a key, whose form is at least that one.
+// plain returns the private part of a key whose form must be at least this one.
 func (s *Sealer) plain(stored store.StoredKey, least keyForm) ([]byte, error) {
 	switch form := formOf(stored); {
 	case form < least:

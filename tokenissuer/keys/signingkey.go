@@ -17,11 +17,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// rsaBits is the size of RSA keys that we generate.
+// rsaBits is the size of generated RSA keys.
 const rsaBits = 2048
 
-// VerificationKey is a public key that is bound to one algorithm. The token's alg is compared with it and selects
-// nothing (RFC 8725 §3.1).
+// VerificationKey is a public key bound to one algorithm. The token's alg must match and selects nothing (RFC 8725 §3.1).
 type VerificationKey struct {
 	// ID is the kid.
 	ID        string
@@ -29,7 +28,7 @@ type VerificationKey struct {
 	public    crypto.PublicKey
 }
 
-// Equal reports whether two keys are the same key for the same algorithm under the same kid.
+// Equal reports whether kid, algorithm and public key are equal.
 func (k *VerificationKey) Equal(other *VerificationKey) bool {
 	public, ok := k.public.(interface{ Equal(crypto.PublicKey) bool })
 	return ok && k.ID == other.ID && k.Algorithm == other.Algorithm && public.Equal(other.public)
@@ -39,15 +38,15 @@ func (k *VerificationKey) Equal(other *VerificationKey) bool {
 type SigningKey struct {
 	VerificationKey
 	CreatedAt time.Time
-	// ActiveFrom is when the key begins to sign. Until then it is published.
+	// ActiveFrom is when the key begins to sign. It is published before.
 	ActiveFrom time.Time
 
 	private crypto.Signer
-	header  string // the constant JOSE header, base64url, with its dot
+	header  string // the JOSE header in base64url, with its dot
 }
 
-// NewSigningKey generates a key, which signs from now on. The kid does not begin with a hyphen: an
-// operator who names it on a command line means no option.
+// NewSigningKey generates a key that signs from now on. Its kid does not begin with a hyphen, so that it cannot be taken
+// for a command line option.
 func NewSigningKey(algorithm oauth.Algorithm, now time.Time) (*SigningKey, error) {
 	for {
 		key, err := newSigningKey(algorithm, now)
@@ -76,7 +75,7 @@ func newSigningKey(algorithm oauth.Algorithm, now time.Time) (*SigningKey, error
 	return signingKeyOf(private, algorithm, now)
 }
 
-// signingKeyOf binds a private key to its algorithm and derives kid and header.
+// signingKeyOf binds a private key to an algorithm and derives kid and header.
 func signingKeyOf(private crypto.Signer, algorithm oauth.Algorithm, created time.Time) (*SigningKey, error) {
 	if _, err := oauth.ParseAlgorithm(string(algorithm)); err != nil {
 		return nil, err
@@ -97,7 +96,7 @@ func signingKeyOf(private crypto.Signer, algorithm oauth.Algorithm, created time
 	}, nil
 }
 
-// joseHeaderOf is the first part of everything that a key signs, with the dot behind it.
+// joseHeaderOf returns the encoded header of the key's tokens, with its dot.
 func joseHeaderOf(algorithm oauth.Algorithm, typ, kid string) string {
 	header := `{"alg":"` + string(algorithm) + `","typ":"` + typ + `","kid":"` + kid + `"}`
 	return base64.RawURLEncoding.EncodeToString([]byte(header)) + "."
@@ -106,7 +105,7 @@ func joseHeaderOf(algorithm oauth.Algorithm, typ, kid string) string {
 // Sign returns the compact serialisation of a token with these claims (RFC 7515 §3.1).
 func (k *SigningKey) Sign(claims []byte) (string, error) { return k.Finish(k.Unsigned(claims)) }
 
-// Unsigned returns header and claims as they are signed, with room for the signature.
+// Unsigned returns the signing input, with capacity for the signature.
 func (k *SigningKey) Unsigned(claims []byte) []byte {
 	encoding := base64.RawURLEncoding
 	token := make([]byte, 0, len(k.header)+encoding.EncodedLen(len(claims))+1+encoding.EncodedLen(k.signatureLength()))
@@ -114,7 +113,7 @@ func (k *SigningKey) Unsigned(claims []byte) []byte {
 	return encoding.AppendEncode(token, claims)
 }
 
-// Finish signs what Unsigned has returned, and returns the whole token. It may write behind the bytes that it is given.
+// Finish signs the result of Unsigned and returns the token. It may write beyond the length of its argument.
 func (k *SigningKey) Finish(token []byte) (string, error) {
 	signature, err := methodOf(k.Algorithm).Sign(oauth.Written(token), k.private)
 	if err != nil {
@@ -124,15 +123,15 @@ func (k *SigningKey) Finish(token []byte) (string, error) {
 	return oauth.Written(base64.RawURLEncoding.AppendEncode(token, signature)), nil
 }
 
-// signatureLength is how many bytes a signature of the key has.
+// signatureLength returns the length of a signature in bytes.
 func (k *SigningKey) signatureLength() int {
 	if public, ok := k.public.(*rsa.PublicKey); ok {
 		return public.Size()
 	}
-	return 64 // of ES256 (RFC 7518 §3.4) and Ed25519 (RFC 8032 §5.1.6)
+	return 64 // ES256 (RFC 7518 §3.4) and Ed25519 (RFC 8032 §5.1.6)
 }
 
-// Stored returns the key as a store keeps it, sealed when there is a sealer.
+// Stored returns the key for a store, sealed unless sealer is nil.
 func (k *SigningKey) Stored(sealer *Sealer) (store.StoredKey, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(k.private)
 	if err != nil {
@@ -145,9 +144,8 @@ func (k *SigningKey) Stored(sealer *Sealer) (store.StoredKey, error) {
 	return stored, nil
 }
 
-// LoadSigningKey opens a stored key. It fails for a key that is sealed under a key-encryption key that the sealer does not
-// know, damaged, revoked, or not what its id and algorithm say; and with ErrRefused for one that is not bound to the
-// key-encryption key when there is one.
+// LoadSigningKey opens a stored key. It fails if the key is sealed under an unknown key-encryption key, damaged, revoked,
+// or does not match its id and algorithm. With a sealer, it fails with ErrRefused for an unbound key.
 func LoadSigningKey(stored store.StoredKey, sealer *Sealer) (*SigningKey, error) {
 	fail := func(err error) (*SigningKey, error) {
 		return nil, fmt.Errorf("loading signing key %s: %w", stored.ID, err)

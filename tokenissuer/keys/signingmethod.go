@@ -13,29 +13,28 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// deterministicES256 is golang-jwt's ES256, but that it derives the number which each signature needs from key and text
-// (RFC 6979) instead of drawing it: so RFC 8725 §3.2 wants it, since a number that can be guessed gives the key away, and
-// it costs a quarter less. Whoever verifies sees no difference.
+// deterministicES256 is golang-jwt's ES256 with deterministic nonces (RFC 6979), as RFC 8725 §3.2 recommends: a
+// predictable nonce reveals the key. It is a quarter faster. Verifiers see no difference.
 type deterministicES256 struct{ *jwt.SigningMethodECDSA }
 
-// Sign returns r and s side by side (RFC 7518 §3.4).
+// Sign returns r and s concatenated (RFC 7518 §3.4).
 func (deterministicES256) Sign(signingString string, key any) ([]byte, error) {
 	private, ok := key.(*ecdsa.PrivateKey)
 	if !ok {
 		return nil, jwt.ErrInvalidKeyType
 	}
 	digest := oauth.DigestOf(signingString)
-	der, err := private.Sign(nil, digest[:], crypto.SHA256) // nil: nothing is drawn
+	der, err := private.Sign(nil, digest[:], crypto.SHA256) // a nil reader selects RFC 6979
 	if err != nil {
 		return nil, err
 	}
 	return joinedSignature(der)
 }
 
-// errSignatureForm is met by nobody: what it is about was made a moment ago.
+// errSignatureForm cannot occur: the signature was just made.
 var errSignatureForm = errors.New("the signature is no ECDSA-Sig-Value of P-256")
 
-// joinedSignature takes r and s out of an ECDSA-Sig-Value (RFC 3279 §2.2.3) of P-256.
+// joinedSignature extracts r and s from an ECDSA-Sig-Value (RFC 3279 §2.2.3) of P-256.
 func joinedSignature(der []byte) ([]byte, error) {
 	var value struct{ R, S *big.Int }
 	rest, err := asn1.Unmarshal(der, &value)

@@ -10,10 +10,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// LoadSigningKeys returns every key of the store that was not revoked, and creates the first one of the algorithm when the
-// store has read well and holds none. Keys that are refused are left out. When no other is left, the error is theirs, an
-// ErrRefused: a fresh key in their place would orphan every token and hide the fault. Without a sealer one key that cannot
-// be opened fails them all. Call Seal before.
+// LoadSigningKeys returns the stored keys that are not revoked, and creates the algorithm's first one if the store was
+// read without error and has none. It skips refused keys. If only refused ones are left, it returns their error, an
+// ErrRefused: a new key would orphan every token and hide the fault. Without a sealer, one key that cannot be opened is
+// an error. Call Seal first.
 func LoadSigningKeys(ctx context.Context, st store.KeyStore, sealer *Sealer, algorithm oauth.Algorithm, now time.Time) ([]*SigningKey, error) {
 	keys, refused, err := openSigningKeys(ctx, st, sealer)
 	if err == nil && len(keys) == 0 {
@@ -25,10 +25,10 @@ func LoadSigningKeys(ctx context.Context, st store.KeyStore, sealer *Sealer, alg
 	if hasAlgorithm(keys, algorithm) {
 		return keys, nil
 	}
-	// Only now, with every stored key opened, is it known that the key is missing and not merely damaged.
+	// Create a key only now: the stored keys have all been opened, so it is missing and not just damaged.
 	from := now
 	if len(keys) > 0 {
-		from = now.Add(Lead) // another algorithm signs until everybody has had time to fetch this one
+		from = now.Add(Lead) // another algorithm signs until caches have this key
 	}
 	if err := addFirstKey(ctx, st, sealer, algorithm, now, from); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func hasAlgorithm(keys []*SigningKey, algorithm oauth.Algorithm) bool {
 	return slices.ContainsFunc(keys, func(k *SigningKey) bool { return k.Algorithm == algorithm })
 }
 
-// openSigningKeys returns every key of the store that was neither revoked nor refused, and why others are refused.
+// openSigningKeys returns the stored keys that are neither revoked nor refused, and the error of refused ones.
 func openSigningKeys(ctx context.Context, st store.KeyStore, sealer *Sealer) (keys []*SigningKey, refused, err error) {
 	stored, err := signingKeysOf(ctx, st)
 	if err != nil {
@@ -61,8 +61,7 @@ func openSigningKeys(ctx context.Context, st store.KeyStore, sealer *Sealer) (ke
 	return keys, refused, nil
 }
 
-// addFirstKey stores a key of the algorithm unless there is one already, however many nodes do. Keys that are refused are
-// none.
+// addFirstKey stores a key of the algorithm unless there is one that is not refused. Several nodes may call it at once.
 func addFirstKey(ctx context.Context, st store.KeyStore, sealer *Sealer, algorithm oauth.Algorithm, now, from time.Time) error {
 	others, err := signingKeysOf(ctx, st)
 	if err != nil {
@@ -70,7 +69,7 @@ func addFirstKey(ctx context.Context, st store.KeyStore, sealer *Sealer, algorit
 	}
 	add := st.AddFirstSigningKey
 	if slices.ContainsFunc(others, func(s store.StoredKey) bool { return s.Algorithm == algorithm && sealer.refuses(s) }) {
-		add = st.AddSigningKey // several nodes may store one each, which does no harm
+		add = st.AddSigningKey // several nodes may store one each, which is harmless
 	}
 	key, err := NewSigningKey(algorithm, now)
 	if err != nil {
@@ -87,7 +86,7 @@ func addFirstKey(ctx context.Context, st store.KeyStore, sealer *Sealer, algorit
 	return nil
 }
 
-// signingKeysOf returns the stored keys that sign, or did, revoked ones too, oldest first.
+// signingKeysOf returns the stored signing keys, oldest first, including revoked ones.
 func signingKeysOf(ctx context.Context, st store.KeyStore) ([]store.StoredKey, error) {
 	stored, err := st.SigningKeys(ctx)
 	if err != nil {
@@ -96,17 +95,17 @@ func signingKeysOf(ctx context.Context, st store.KeyStore) ([]store.StoredKey, e
 	return onlySigning(stored), nil
 }
 
-// onlySigning leaves the master key out.
+// onlySigning returns all but the master key.
 func onlySigning(stored []store.StoredKey) []store.StoredKey {
 	return keysWhere(stored, func(s store.StoredKey) bool { return s.Algorithm != masterAlgorithm })
 }
 
-// alive leaves revoked keys out.
+// alive returns the keys that are not revoked.
 func alive(stored []store.StoredKey) []store.StoredKey {
 	return keysWhere(stored, func(s store.StoredKey) bool { return s.RevokedAt.IsZero() })
 }
 
-// activeAt leaves out the keys that are yet to sign.
+// activeAt returns the keys that have begun to sign.
 func activeAt(stored []store.StoredKey, now time.Time) []store.StoredKey {
 	return keysWhere(stored, func(s store.StoredKey) bool { return !s.SignsFrom().After(now) })
 }
@@ -126,7 +125,7 @@ func compareStored(a, b store.StoredKey) int {
 	return compareTurns(a.SignsFrom(), a.ID, b.SignsFrom(), b.ID)
 }
 
-// lastOf returns the key of an algorithm that begins to sign after all others, or nil.
+// lastOf returns the key of an algorithm that begins to sign last, or nil.
 func lastOf(stored []store.StoredKey, algorithm oauth.Algorithm) *store.StoredKey {
 	var last *store.StoredKey
 	for i, s := range stored {
