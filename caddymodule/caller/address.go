@@ -9,7 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// Address returns the network that a request comes from.
+// Address returns the client's network; see Network.
 func Address(r *http.Request) string {
 	text := IP(r.Context())
 	if text == "" {
@@ -21,18 +21,17 @@ func Address(r *http.Request) string {
 	return Network(text)
 }
 
-// IP returns the address that a request comes from, by Caddy's own judgement of which proxies speak for clients. It is
-// empty where there is no request, as when a stream is looked at.
+// IP returns the client's address, as Caddy's trusted_proxies determine it. It returns "" without a request, as when a
+// stream is rechecked.
 func IP(ctx context.Context) string {
 	text, _ := caddyhttp.GetVar(ctx, caddyhttp.ClientIPVarKey).(string)
 	return text
 }
 
-// Network returns what an address stands for: an IPv6 address for its /64, which is what one host usually has, any other for
-// itself.
+// Network returns the /64 of an IPv6 address, which one host usually has, and any other address unchanged.
 func Network(text string) string {
 	address, err := netip.ParseAddr(text)
-	if err != nil || address.Is4() { // of which there is one spelling
+	if err != nil || address.Is4() { // has only one spelling
 		return text
 	}
 	address = address.Unmap().WithZone("")

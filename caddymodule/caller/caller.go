@@ -1,5 +1,5 @@
-// Package caller is what the rest of Caddy knows of who is calling: the matchers oauth_scope and oauth_claim, expressions, and
-// the placeholders {http.auth.user.*}. A gate puts it in.
+// Package caller makes the verified token available to the rest of Caddy: the matchers oauth_scope and oauth_claim,
+// expressions, and the placeholders {http.auth.user.*}. Gates set it.
 package caller
 
 import (
@@ -14,23 +14,22 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// current is what a request's matchers, expressions and placeholders know of who is calling. There is one for each request,
-// whatever number of gates it passes: the last gate counts. It sits behind the request's replacer, and among its variables,
-// where it is found sooner, under a name that no configuration can write.
+// current holds the token that a request's matchers, expressions and placeholders see. Each request has one; the last
+// gate's token counts. It is reachable through the request's replacer and, faster, through its variables, under a name
+// that no configuration can contain.
 type current struct {
 	token *accesstoken.AccessToken
-	// shown is the verified token as it stood in the Authorization header, for a gate behind the one that has kept it back.
+	// shown is the verified token of the Authorization header, kept for a later gate of the request.
 	shown oauth.Secret
 }
 
-// callerKey is asked of the replacer and of the variables by ourselves alone.
+// callerKey is the name in replacer and variables. Only this package uses it.
 const callerKey = "oauth.caller\x00"
 
-// PlaceholderPrefix is where Caddy keeps what it knows of the user.
+// PlaceholderPrefix is Caddy's prefix of placeholders about the user.
 const PlaceholderPrefix = "http.auth.user."
 
-// Remember lets the matchers, expressions and placeholders of this request know the verified token; nil: there is
-// none, and an earlier gate's is forgotten.
+// Remember sets the token that matchers, expressions and placeholders of this request see; nil: none.
 func Remember(r *http.Request, token *accesstoken.AccessToken) {
 	replacer, vars, ok := knownOf(r)
 	if !ok {
@@ -42,12 +41,12 @@ func Remember(r *http.Request, token *accesstoken.AccessToken) {
 		vars[callerKey] = c
 		replacer.Map(c.replace)
 	}
-	if c.token = token; token != nil { // what another authentication has written there would be read in its place
+	if c.token = token; token != nil { // values that other authentication has written would take precedence
 		replacer.DeleteByPrefix(PlaceholderPrefix)
 	}
 }
 
-// RememberShown keeps a verified token for a further gate of this request. Nobody else can get at it.
+// RememberShown keeps a verified token for later gates of this request. Nothing else can read it.
 func RememberShown(r *http.Request, shown oauth.Secret) {
 	if replacer, vars, ok := knownOf(r); ok {
 		if c := callerOf(replacer, vars); c != nil {
@@ -56,7 +55,7 @@ func RememberShown(r *http.Request, shown oauth.Secret) {
 	}
 }
 
-// RestoreShown gives the request the Authorization header back that an earlier gate has kept from whoever stands behind it.
+// RestoreShown restores the Authorization header that an earlier gate removed.
 func RestoreShown(r *http.Request) {
 	replacer, vars, ok := knownOf(r)
 	if !ok || r.Header["Authorization"] != nil {
@@ -67,14 +66,14 @@ func RestoreShown(r *http.Request) {
 	}
 }
 
-// knownOf returns what Caddy keeps for a request. Whatever it makes for one has both.
+// knownOf returns the request's replacer and variables. Every request from Caddy has both.
 func knownOf(r *http.Request) (replacer *caddy.Replacer, vars map[string]any, ok bool) {
 	replacer, hasReplacer := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	vars, hasVars := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
 	return replacer, vars, hasReplacer && hasVars
 }
 
-// Token returns the token that a gate of this request has verified; nil: there is none.
+// Token returns the token that a gate of this request verified; nil: none.
 func Token(r *http.Request) *accesstoken.AccessToken {
 	replacer, vars, ok := knownOf(r)
 	if !ok {
@@ -86,8 +85,8 @@ func Token(r *http.Request) *accesstoken.AccessToken {
 	return nil
 }
 
-// callerOf returns the caller of a request; nil: no gate has asked yet. The replacer is asked only when something else has
-// the name among the variables: it answers with the first caller that it was ever given, so there must be no second.
+// callerOf returns the caller of a request; nil: no gate has run yet. It asks the replacer only if something else uses
+// the name among the variables: the replacer returns the first caller it was given, so there must be only one.
 func callerOf(replacer *caddy.Replacer, vars map[string]any) *current {
 	value, known := vars[callerKey]
 	c, _ := value.(*current)
@@ -98,10 +97,9 @@ func callerOf(replacer *caddy.Replacer, vars map[string]any) *current {
 	return c
 }
 
-// replace gives the rest of Caddy the token: {http.auth.user.id}, {http.auth.user.organisation} and
-// {http.auth.user.CLAIM}, as role, client_id and scope. Values are claims as they are; nothing in them is ever replaced
-// again. Without a token they are empty: an unknown placeholder would reach an upstream as it is written, and look like a
-// name.
+// replace implements the placeholders {http.auth.user.id}, {http.auth.user.organisation} and {http.auth.user.CLAIM}, such
+// as role, client_id and scope. Claim values are not expanded further. Without a token they are empty: Caddy leaves
+// unknown placeholders as they are, and an upstream could take that text for a name.
 func (c *current) replace(key string) (any, bool) {
 	if key == callerKey {
 		return c, true
@@ -120,16 +118,16 @@ func (c *current) replace(key string) (any, bool) {
 		claim = "org"
 	}
 	separator := " "
-	if claim == "groups" { // a name may have spaces, and none of ours has a comma
+	if claim == "groups" { // a group name may have spaces, but ours have no comma
 		separator = ","
 	}
 	return strings.Join(c.token.Claim(claim), separator), true
 }
 
-// String keeps a caller out of whatever prints it.
+// String keeps the caller out of printed variables.
 func (c *current) String() string { return "" }
 
-// HasClaim reports whether a claim has one of the values; of an array, whether one element has.
+// HasClaim reports whether a claim, or an element of it, is one of the values.
 func HasClaim(t *accesstoken.AccessToken, name string, values []string) bool {
 	if text, isOne := t.Text(name); isOne {
 		return text != "" && slices.Contains(values, text)

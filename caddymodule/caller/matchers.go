@@ -21,12 +21,12 @@ func init() {
 	caddy.RegisterModule(MatchClaim{})
 }
 
-// MatchScope matches requests whose token holds all of these scopes. The token is the one that a `protect` of the same
-// request has verified. Where there is none it matches nothing: on routes without `protect`, before it, and for requests
-// that it lets pass without a token. Under a `not` that is the other way round.
+// MatchScope matches requests whose token has all of these scopes. The token is the one that a `protect` of the same
+// request verified. Without a token it does not match: on routes without `protect`, before it, and for anonymous
+// requests. So a `not` around it matches there.
 type MatchScope []string
 
-// scopeChecker is the oauth block, which knows what scopes tokens can hold.
+// scopeChecker is the oauth block, which knows the scopes that tokens can have.
 type scopeChecker interface {
 	CheckScopes(names oauth.Scopes) error
 }
@@ -36,7 +36,7 @@ func (MatchScope) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.matchers.oauth_scope", New: func() caddy.Module { return new(MatchScope) }}
 }
 
-// Provision refuses scopes that no token can hold.
+// Provision refuses scopes that no token can have.
 func (m MatchScope) Provision(ctx caddy.Context) error {
 	app, err := setting.App(ctx, "oauth_scope", "")
 	if err != nil {
@@ -79,7 +79,7 @@ func (m MatchScope) MatchWithError(r *http.Request) (bool, error) {
 	return token != nil && len(m) > 0 && token.Scopes.Missing(m...) == "", nil
 }
 
-// CELLibrary gives expressions the function of that name, as in oauth_scope('orders.read', 'orders.write').
+// CELLibrary provides the function of that name, as in oauth_scope('orders.read', 'orders.write').
 func (MatchScope) CELLibrary(ctx caddy.Context) (cel.Library, error) {
 	return celLibrary("oauth_scope", func(names []string) (caddyhttp.RequestMatcherWithError, error) {
 		m := MatchScope(names)
@@ -87,8 +87,8 @@ func (MatchScope) CELLibrary(ctx caddy.Context) (cel.Library, error) {
 	})
 }
 
-// MatchClaim matches requests whose token has all of these claims, each with one of its values, byte for byte; of an
-// array, one element has. The token is found as by MatchScope, with the same trap.
+// MatchClaim matches requests whose token has all of these claims, each with one of its values, byte for byte; an array
+// needs one such element. It finds the token like MatchScope, with the same caveat for `not`.
 type MatchClaim map[string][]string
 
 // CaddyModule returns the module's id.
@@ -96,7 +96,7 @@ func (MatchClaim) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.matchers.oauth_claim", New: func() caddy.Module { return new(MatchClaim) }}
 }
 
-// Provision refuses what no token can meet.
+// Provision refuses conditions that no token can meet.
 func (m MatchClaim) Provision(ctx caddy.Context) error {
 	if _, err := setting.App(ctx, "oauth_claim", ""); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (m MatchClaim) MatchWithError(r *http.Request) (bool, error) {
 	return true, nil
 }
 
-// CELLibrary gives expressions the function of that name, as in oauth_claim('role', 'admin', 'group_manager').
+// CELLibrary provides the function of that name, as in oauth_claim('role', 'admin', 'group_manager').
 func (MatchClaim) CELLibrary(ctx caddy.Context) (cel.Library, error) {
 	return celLibrary("oauth_claim", func(args []string) (caddyhttp.RequestMatcherWithError, error) {
 		m := MatchClaim{args[0]: args[1:]}
@@ -156,7 +156,7 @@ func (MatchClaim) CELLibrary(ctx caddy.Context) (cel.Library, error) {
 	})
 }
 
-// celLibrary makes a function of texts, at least one, out of a matcher.
+// celLibrary makes a CEL function of one or more strings from a matcher.
 func celLibrary(name string, matcher func([]string) (caddyhttp.RequestMatcherWithError, error)) (cel.Library, error) {
 	return caddyhttp.CELMatcherImpl(name, name+"_request_list", []*cel.Type{cel.ListType(cel.StringType)},
 		func(data ref.Val) (caddyhttp.RequestMatcherWithError, error) {
@@ -172,7 +172,7 @@ func celLibrary(name string, matcher func([]string) (caddyhttp.RequestMatcherWit
 		})
 }
 
-// refuseBlock refuses a block where there is nothing to set.
+// refuseBlock returns an error if a block follows.
 func refuseBlock(d *caddyfile.Dispenser) error {
 	if d.NextBlock(0) {
 		return d.Errf("there is nothing to set here: %s", d.Val())

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// WithoutCookies removes the cookies of these names from the Cookie lines of a header, and keeps every other byte. The
-// lines are replaced and not written to, because copies of the request share them.
+// WithoutCookies removes the cookies of these names from the Cookie lines of a header, and keeps every other byte. It
+// replaces the lines, because copies of the request share them.
 func WithoutCookies(h http.Header, names ...string) {
 	lines := h["Cookie"]
 	if !slices.ContainsFunc(lines, func(line string) bool { return mentionsCookie(line, names) }) {
@@ -26,7 +26,7 @@ func WithoutCookies(h http.Header, names ...string) {
 	h["Cookie"] = kept
 }
 
-// mentionsCookie is the quick look that spares most requests the splitting.
+// mentionsCookie is a cheap check that spares most requests the parsing.
 func mentionsCookie(line string, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return strings.Contains(line, name) })
 }
@@ -39,7 +39,7 @@ func withoutCookiesInLine(line string, names []string) string {
 	for i, pair := range strings.Split(line, ";") {
 		switch {
 		case slices.Contains(names, cookieName(pair)):
-		case i > 0 && len(kept) == 0: // what stood between this one and the one before it goes with that one
+		case i > 0 && len(kept) == 0: // drop the separator between this cookie and the removed one
 			kept = append(kept, strings.TrimLeft(pair, " \t"))
 		default:
 			kept = append(kept, pair)
@@ -48,9 +48,8 @@ func withoutCookiesInLine(line string, names []string) string {
 	return strings.Join(kept, ";")
 }
 
-// cookieName is the name under which a cookie arrives at the next reader of `name=value; …`. A cookie without a name,
-// `=name=value`, is stored by browsers with an empty name and sent back as `name=value` (RFC 6265bis §5.4): it counts
-// as what it comes back as.
+// cookieName returns the name under which the next reader finds a cookie. Browsers store `=name=value` with an empty name
+// and send it back as `name=value` (RFC 6265bis §5.4), so its name is the latter's.
 func cookieName(pair string) string {
 	pair, _, _ = strings.Cut(pair, ";")
 	name, _ := splitCookie(pair)
@@ -62,7 +61,7 @@ func splitCookie(pair string) (name, value string) {
 	return strings.TrimRight(name, " \t"), strings.Trim(value, " \t")
 }
 
-// CookieValues returns the values of all cookies of a name, under which any reader could find them.
+// CookieValues returns the values of all cookies that a reader could find under the name.
 func CookieValues(h http.Header, name string) []string {
 	var values []string
 	for _, line := range h["Cookie"] {
@@ -78,8 +77,7 @@ func CookieValues(h http.Header, name string) []string {
 	return values
 }
 
-// DropCookies takes the Set-Cookie lines of these names from an answer, and from the trailers that net/http keeps beside its
-// head.
+// DropCookies removes the Set-Cookie lines with these names from a response, and from its trailers.
 func DropCookies(h http.Header, names []string) {
 	dropCookieLines(h, "Set-Cookie", names)
 	dropCookieLines(h, http.TrailerPrefix+"Set-Cookie", names)
@@ -98,8 +96,8 @@ func dropCookieLines(h http.Header, key string, names []string) {
 	}
 }
 
-// SetCookies adds Set-Cookie lines of ours to an answer, which no cache may keep then. Some caches listen to headers of
-// their own instead of Cache-Control (RFC 9213).
+// SetCookies adds our Set-Cookie lines to a response and forbids caching. Some caches obey their own headers instead of
+// Cache-Control (RFC 9213).
 func SetCookies(h http.Header, lines []string) {
 	if len(lines) == 0 {
 		return
@@ -113,8 +111,8 @@ func SetCookies(h http.Header, lines []string) {
 	}
 }
 
-// KeepPrivate keeps shared caches from an answer to a token in a cookie, as RFC 9111 §3.5 does for one in the Authorization
-// header: unless the upstream has allowed it in words that hold there too.
+// KeepPrivate keeps shared caches from storing a response to a token in a cookie, as RFC 9111 §3.5 does for the
+// Authorization header, unless the upstream allowed it explicitly.
 func KeepPrivate(h http.Header) {
 	lines := h["Cache-Control"]
 	for _, line := range lines {

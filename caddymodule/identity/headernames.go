@@ -2,13 +2,13 @@ package identity
 
 import "strings"
 
-// Names is a set of header names that finds a name in every spelling which some server takes for it. CGI and
-// everything that descends from it (FastCGI, WSGI, Rack) writes X-Auth-Subject, X_Auth_Subject and x.auth.subject as the
-// one variable HTTP_X_AUTH_SUBJECT. So names are compared lower-cased, with all but letters and digits read as a hyphen.
+// Names is a set of header names that matches every spelling which some server treats as equal. CGI and its descendants
+// (FastCGI, WSGI, Rack) map X-Auth-Subject, X_Auth_Subject and x.auth.subject to the variable HTTP_X_AUTH_SUBJECT. So
+// names are compared in lower case, with everything but letters and digits read as a hyphen.
 type Names struct {
 	folded []string
-	// Most headers are passed over without a comparison: bit n of lengths: there is a name of n bytes; bit n of starts: one
-	// begins with a byte of which these are the lowest six bits.
+	// Filters that avoid most comparisons. Bit n of lengths: some name has n bytes. Bit n of starts: some name begins
+	// with a byte whose lowest six bits are n.
 	lengths, starts uint64
 }
 
@@ -47,10 +47,10 @@ func isSpelling(name, folded string) bool {
 	return true
 }
 
-// lengthBit gives names of 63 bytes and more one bit together.
+// lengthBit maps all lengths from 63 to the same bit.
 func lengthBit(name string) uint64 { return 1 << min(len(name), 63) }
 
-// startBit gives the empty name, which is in no set, some bit.
+// startBit maps the empty name, which is in no set, to any bit.
 func startBit(name string) uint64 {
 	if name == "" {
 		return 0
@@ -58,7 +58,7 @@ func startBit(name string) uint64 {
 	return 1 << (foldedByte[name[0]] & 63)
 }
 
-// Fold returns the one spelling that stands for all spellings of a name which an upstream may take for the same.
+// Fold returns the canonical form of all spellings of a name.
 func Fold(name string) string {
 	folded := []byte(name)
 	for i, c := range folded {
@@ -81,9 +81,9 @@ var foldedByte = func() (table [256]byte) {
 	return table
 }()
 
-// unforwardable are the headers which frame a message, belong to one connection, carry credentials, tell an upstream where a
-// request came from, or say which answer is asked for and what an answer is (RFC 9110, RFC 9111; with `forward_to response` it
-// has the claims too). A claim in one of them would be a claim that steers the proxy, its upstream or a cache.
+// unforwardable headers frame a message, belong to one connection, carry credentials, describe where a request came from,
+// or control content and caching (RFC 9110, RFC 9111; with `forward_to response` claims are in responses too). A claim in
+// one of them could control the proxy, the upstream or a cache.
 var unforwardable = NewNames(
 	"Host", "Connection", "Transfer-Encoding", "TE", "Trailer", "Upgrade", "Keep-Alive", "Expect", "HTTP2-Settings",
 	"Authorization", "Cookie", "Set-Cookie", "Proxy", "Via", "Early-Data", "Max-Forwards", "Alt-Svc",
@@ -92,8 +92,8 @@ var unforwardable = NewNames(
 	"Allow", "Age", "ETag", "Expires", "Last-Modified", "Location", "Retry-After", "Vary", "WWW-Authenticate", "Authentication-Info",
 )
 
-// Forbidden reports whether `forward` must not write a claim into the header name: into none that means something
-// to HTTP or to a proxy, in any spelling, and into none that is no header name at all (RFC 9110 §5.1).
+// Forbidden reports whether `forward` must not write to a header: because it has a meaning in HTTP or for proxies, in any
+// spelling, or because the name is invalid (RFC 9110 §5.1).
 func Forbidden(name string) bool {
 	if name == "" || strings.ContainsFunc(name, func(c rune) bool { return !IsTokenRune(c) }) {
 		return true
@@ -107,7 +107,7 @@ func Forbidden(name string) bool {
 	return unforwardable.Has(name) || forwardingNames.Has(name) || overridingNames.Has(name)
 }
 
-// IsTokenRune is tchar of RFC 9110 §5.6.2.
+// IsTokenRune reports whether c is a tchar of RFC 9110 §5.6.2.
 func IsTokenRune(c rune) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
 		strings.ContainsRune("!#$%&'*+-.^_`|~", c)

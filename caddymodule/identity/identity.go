@@ -1,5 +1,5 @@
-// Package identity tells an upstream who is calling, in headers that no client can fake: it takes their every spelling from
-// requests, and writes them anew.
+// Package identity tells an upstream who is calling, in headers that clients cannot forge: it removes them from requests
+// in every spelling, and sets them anew.
 package identity
 
 import (
@@ -16,39 +16,38 @@ const (
 	Organisation = "X-Auth-Organisation"
 	Role         = "X-Auth-Role"
 	Groups       = "X-Auth-Groups"
-	// Issuer is there on routes that take tokens of other issuers.
+	// Issuer is set on routes that accept tokens of other issuers.
 	Issuer = "X-Auth-Issuer"
 )
 
-// MaxBytes is the longest encoded value of an identity header. A longer one is refused by whoever sets it, for
-// it would be the upstream that chokes on it.
+// MaxBytes is the maximum length of an encoded identity header. A longer value must be refused, since upstreams may fail
+// on it.
 const MaxBytes = 4096
 
 // Field is one identity header. Name is in canonical form.
 type Field struct{ Name, Value string }
 
-// Guard takes away what a client must not be able to say. It is immutable after NewGuard.
+// Guard removes the headers that clients must not set. It is immutable.
 type Guard struct {
 	identity Names
-	// foreign has those and what only a trusted proxy may say.
+	// foreign also has the headers that only a trusted proxy may set.
 	foreign Names
 }
 
-// NewGuard builds the guard from all identity headers that any route of the configuration can set. The six
-// default ones and the issuer's are always among them, because an upstream that listens to them does so behind every route.
+// NewGuard returns a Guard for all identity headers that any route of the configuration sets. It includes the default
+// ones and the issuer's, because an upstream that trusts them does so behind every route.
 func NewGuard(names []string) *Guard {
-	// Proxy becomes HTTP_PROXY in a CGI program, which takes it for its own proxy (CVE-2016-5385). HTTP2-Settings belongs
-	// to one connection only (RFC 7540 §3.2.1); once Connection names it no more, reverse_proxy would pass it on.
+	// CGI programs receive Proxy as HTTP_PROXY and may use it as their proxy (CVE-2016-5385). HTTP2-Settings belongs to
+	// one connection (RFC 7540 §3.2.1), but reverse_proxy forwards it if Connection does not name it.
 	all := []string{Subject, Client, Scope, Organisation, Role, Groups, Issuer, "Proxy", "HTTP2-Settings"}
 	all = append(append(all, names...), Overriding...)
 	return &Guard{NewNames(all...), NewNames(append(all, forwardingNames.folded...)...)}
 }
 
-// Clean works in place on the header of the request that the client sent, because Caddy's error routes get that one. It
-// deletes every spelling of every identity header, and reduces Connection to the words that a proxy itself understands:
-// reverse_proxy deletes what Connection names after our handler ran, so a client could delete an identity header. From a
-// peer that is no trusted proxy it takes the forwarding headers as well; of one that is, it keeps the overriding headers that
-// the route trusts, which are in canonical form.
+// Clean edits the header of the client's request in place, because Caddy's error routes use that one. It deletes identity
+// headers in every spelling. It reduces Connection to options that proxies understand: reverse_proxy later deletes the
+// headers that Connection names, which could be identity headers. From an untrusted peer it also deletes the forwarding
+// headers. For a trusted one it keeps the overriding headers in kept, which are in canonical form.
 func (g *Guard) Clean(h http.Header, trusted bool, kept ...string) {
 	names := &g.foreign
 	if trusted {
@@ -70,10 +69,10 @@ func (g *Guard) Clean(h http.Header, trusted bool, kept ...string) {
 	}
 }
 
-// Takes reports whether the header is taken from whoever sends it.
+// Takes reports whether the guard removes the header.
 func (g *Guard) Takes(name string) bool { return g.identity.Has(name) }
 
-// ConnectionOptions joins what may remain of all Connection lines, each option once.
+// ConnectionOptions joins the allowed options of all Connection lines, without duplicates.
 func ConnectionOptions(lines []string) string {
 	var kept []string
 	for _, line := range lines {
@@ -87,7 +86,7 @@ func ConnectionOptions(lines []string) string {
 	return strings.Join(kept, ", ")
 }
 
-// connectionOption gives the usual spelling of an option that may stay in Connection, or "".
+// connectionOption returns the canonical spelling of an allowed option, or "".
 func connectionOption(word string) string {
 	for _, option := range [...]string{"keep-alive", "close", "Upgrade", "TE"} {
 		if len(word) == len(option) && strings.EqualFold(word, option) {
@@ -97,21 +96,19 @@ func connectionOption(word string) string {
 	return ""
 }
 
-// forwardingNames are the headers by which a proxy tells where the request came from and where it entered. reverse_proxy
-// sets X-Forwarded-For, -Proto and -Host itself; these it passes on as they came.
+// forwardingNames are headers that describe the client's side of a proxy. reverse_proxy sets X-Forwarded-For, -Proto and
+// -Host itself, but passes these on.
 var forwardingNames = NewNames("Forwarded", "X-Forwarded-Prefix", "X-Forwarded-Port", "X-Real-Ip")
 
-// Request is a request that goes on to the upstream, and the values of its identity headers: as many as there are by default,
-// and one more.
+// Request is the request for the upstream, with room for the values of the default identity headers and one more.
 type Request struct {
 	http.Request
 	values [8]string
 }
 
-// Copy returns the request that goes on to the upstream: a copy of r with its own header map, the identity set, and no
-// trailers, for a client could announce an identity header as a trailer and send it after everything was checked. r and
-// its header stay as they are; the copied map shares its value slices with r, so they are replaced, never written to. The copy
-// reuses u's allocation, which must not be in use.
+// Copy returns the request for the upstream: a copy of r with its own header map, the identity set, and no trailers, in
+// which a client could send identity headers later. It does not change r. Both maps share value slices, so replace values
+// instead of editing them. Copy reuses u's allocation, which must not be in use.
 func (u *Request) Copy(r *http.Request, identity []Field) *http.Request {
 	r2 := &u.Request
 	*r2 = *r
@@ -134,9 +131,9 @@ func (u *Request) Copy(r *http.Request, identity []Field) *http.Request {
 	return r2
 }
 
-// Encode writes one claim value for a header: every byte that is not visible ASCII, and `%` and `,`, becomes %XX
-// with upper-case digits (RFC 3986 §2.1), so that a value ends neither its line nor its place in a list, and an upstream
-// gets it back by percent-decoding. Braces stay as they are, since no replacer ever sees the value.
+// Encode encodes a claim for a header: every byte that is not visible ASCII, and `%` and `,`, becomes %XX with upper-case
+// digits (RFC 3986 §2.1). So a value cannot end its line or list element, and percent-decoding restores it. Braces are
+// kept, because no replacer sees the value.
 func Encode(value string) string {
 	odd := 0
 	for i := range len(value) {
@@ -162,8 +159,7 @@ const upperHex = "0123456789ABCDEF"
 
 func isIdentityByte(c byte) bool { return '!' <= c && c <= '~' && c != '%' && c != ',' }
 
-// EncodeList writes a claim with several values as a scope is written: encoded, with one space between them, or another
-// separator. Empty values are left out.
+// EncodeList encodes the values and joins them with the separator, without empty ones.
 func EncodeList(values []string, separator byte) string {
 	var list strings.Builder
 	size := 0

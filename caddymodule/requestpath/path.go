@@ -1,4 +1,4 @@
-// Package requestpath finds out whether a path can be read in one way only: by the gate, by Caddy's matchers and by the
+// Package requestpath reports whether a path has only one reading: for the gate, for Caddy's matchers and for the
 // upstream alike.
 package requestpath
 
@@ -12,17 +12,17 @@ import (
 	"unicode/utf8"
 )
 
-// Exam is what Examine found out about the path that an upstream will be sent.
+// Exam is the result of Examine.
 type Exam struct {
-	Ambiguous    bool   // two honest servers could read two different resources in it: `paths strict` refuses it
-	Reason       string // why it is ambiguous, for the audit log: "path_dot_segment", …
-	EncodedSlash bool   // it holds %2F, so the rules of both readings apply and it is never anonymous
-	Canonical    bool   // it has one spelling only, and this is it: the only kind of path that may be anonymous
+	Ambiguous    bool   // servers could read two different resources in it: `paths strict` refuses it
+	Reason       string // reason for the audit log: "path_dot_segment", …
+	EncodedSlash bool   // has %2F: the rules of both readings apply, and it is never anonymous
+	Canonical    bool   // is its only spelling, as anonymous requests require
 }
 
-// Examine reads the bytes that reverse_proxy writes into its request line (u.EscapedPath) and what they decode to
-// (u.Path), and nothing else: the query and the fragment are no part of a path. Caddy's own matchers clean and lower-case
-// a path before they compare it and forward it as it came, so what they match is not what an upstream serves.
+// Examine examines the path that reverse_proxy sends (u.EscapedPath) and its decoded form (u.Path). Caddy's matchers
+// clean and lower-case a path for the comparison, but forward it unchanged, so they may match something else than the
+// upstream serves.
 func Examine(u *url.URL) Exam {
 	if u.RawPath == "" && u.Opaque == "" && isPlainPath(u.Path) {
 		return Exam{Canonical: true}
@@ -37,8 +37,8 @@ func Examine(u *url.URL) Exam {
 	}
 }
 
-// isPlainPath is the fast exit for the paths that nearly every request has: absolute, ASCII, nothing in it that would
-// have to be escaped, and no segment that is empty or starts with a dot.
+// isPlainPath is the fast path for most requests: absolute, ASCII, nothing that needs escaping, no empty segment and none
+// that begins with a dot.
 func isPlainPath(p string) bool {
 	if p == "" || p[0] != '/' {
 		return false
@@ -54,7 +54,7 @@ func isPlainPath(p string) bool {
 	return true
 }
 
-// plainPathByte holds RFC 3986's pchar without the percent sign and the semicolon, and the slash.
+// plainPathByte is RFC 3986's pchar without percent sign and semicolon, plus the slash.
 var plainPathByte = func() (table [256]bool) {
 	for c := range table {
 		table[c] = isUnreserved(byte(c)) || strings.IndexByte("/!$&'()*+,=:@", byte(c)) >= 0
@@ -67,9 +67,9 @@ func isUnreserved(c byte) bool {
 		c == '-' || c == '.' || c == '_' || c == '~'
 }
 
-// scanEscapes reports whether an escaped path holds an encoded slash, and whether it holds an escape which keeps it from
-// being canonical: that of an unreserved character (RFC 3986 §6.2.2.2 calls the two spellings equivalent), or %3F and
-// %23, at which an upstream that decodes too early would cut the path off.
+// scanEscapes reports whether an escaped path has an encoded slash, and whether it has an escape that makes it
+// non-canonical: one of an unreserved character (RFC 3986 §6.2.2.2), or %3F or %23, where an upstream that decodes too
+// early would cut the path.
 func scanEscapes(raw string) (encodedSlash, needless bool) {
 	for i := 0; i+2 < len(raw); i++ {
 		if raw[i] != '%' {
@@ -97,7 +97,7 @@ func escapedByte(s string) (byte, bool) {
 	return high<<4 | low, isHigh && isLow
 }
 
-// hexValue is the value of a hexadecimal digit in either case.
+// hexValue returns the value of a hexadecimal digit in either case.
 func hexValue(c byte) (byte, bool) {
 	switch {
 	case '0' <= c && c <= '9':
@@ -110,15 +110,15 @@ func hexValue(c byte) (byte, bool) {
 	return 0, false
 }
 
-// pathFault gives the reason for which a path is ambiguous, or "". It looks at the decoded path, where %2F is a slash:
-// so a dot segment or an empty one is found beside an encoded slash too.
+// pathFault returns why a path is ambiguous, or "". It checks the decoded path, where %2F is a slash, so it also finds
+// dot segments and empty segments next to one.
 func pathFault(u *url.URL) string {
 	switch {
-	case u.Opaque != "": // `GET x:api/s`: forwarded as `api/s`, while the path that matchers look at is empty
+	case u.Opaque != "": // `GET x:api/s` is forwarded as `api/s`, but matchers see an empty path
 		return "path_opaque"
 	case u.Path == "": // authority form
 		return ""
-	case u.Path == "*": // only OPTIONS may have it, which the server answers itself; a rule for /* would not concern it
+	case u.Path == "*": // only for OPTIONS, which the server answers itself; rules for /* would not apply
 		return "path_asterisk"
 	case u.Path[0] != '/':
 		return "path_relative"
@@ -126,9 +126,9 @@ func pathFault(u *url.URL) string {
 	return decodedFault(u.Path, false)
 }
 
-// decodedFault walks over a decoded path that starts with a slash. Characters which compatibility normalisation (NFKC)
-// or a best-fit table turns into a dot, a slash, a backslash, a semicolon or a percent sign count as what they turn into.
-// again says that the path has been decoded twice, and then any further escape is a fault.
+// decodedFault checks a decoded path that begins with a slash. Characters that compatibility normalisation (NFKC) or a
+// best-fit table maps to a dot, slash, backslash, semicolon or percent sign count as these. Again means that the path was
+// decoded twice; then any further escape is a fault.
 func decodedFault(p string, again bool) string {
 	escaped, empty, dots, other := false, true, false, false
 	for i := 1; i < len(p); {
@@ -168,7 +168,7 @@ func decodedFault(p string, again bool) string {
 			escaped, other = escaped || ok, true
 		case strings.ContainsRune(".\uff0e\ufe52\u2024\u2025\u2026", r):
 			dots = true
-		case unicode.IsSpace(r), unicode.Is(unicode.Cf, r): // some servers trim these: `.. ` is as good as `..` to them
+		case unicode.IsSpace(r), unicode.Is(unicode.Cf, r): // some servers trim these: `.. ` is like `..` to them
 		default:
 			other = true
 		}
@@ -183,12 +183,12 @@ func decodedFault(p string, again bool) string {
 	return ""
 }
 
-// isUnicodeEscape recognises what follows the percent sign in the %uXXXX escapes of old Windows servers.
+// isUnicodeEscape reports whether s begins like a %uXXXX escape of old Windows servers, after the percent sign.
 func isUnicodeEscape(s string) bool {
 	return len(s) >= 5 && (s[0] == 'u' || s[0] == 'U') && strings.Trim(s[1:5], "0123456789abcdefABCDEF") == ""
 }
 
-// decodeAgain decodes the escapes in a path that has been decoded once, and leaves a stray percent sign alone.
+// decodeAgain decodes a path a second time, and keeps a stray percent sign.
 func decodeAgain(p string) string {
 	var b strings.Builder
 	for i := 0; i < len(p); i++ {
@@ -203,10 +203,10 @@ func decodeAgain(p string) string {
 	return b.String()
 }
 
-// OtherReading gives the request as a server sees it that does not take %2F for a separator: r has it decoded to a
-// slash in URL.Path, the copy has U+FFFD there, which is no separator, one character (as `?` in a pattern wants it), and
-// in nobody's pattern. Rules are asked about both. Without an encoded slash it is r itself. Placeholders such as
-// {http.request.uri.path} stay bound to the request that Caddy received.
+// OtherReading returns the request as a server reads it that does not treat %2F as a separator. In r, URL.Path has a
+// slash there; the copy has U+FFFD, a single character (as `?` in a pattern requires) that is in nobody's pattern. Rules
+// are checked for both. Without an encoded slash it returns r. Placeholders such as {http.request.uri.path} still refer
+// to the original request.
 func OtherReading(r *http.Request) *http.Request {
 	raw := r.URL.EscapedPath()
 	if encodedSlash, _ := scanEscapes(raw); !encodedSlash {
@@ -215,7 +215,7 @@ func OtherReading(r *http.Request) *http.Request {
 	raw = encodedSlashes.Replace(raw)
 	decoded, err := url.PathUnescape(raw)
 	if err != nil {
-		return r // cannot be: EscapedPath gives valid escapes only
+		return r // cannot happen: EscapedPath returns valid escapes only
 	}
 	r2, u2 := *r, *r.URL
 	u2.Path, u2.RawPath = decoded, raw
@@ -225,16 +225,16 @@ func OtherReading(r *http.Request) *http.Request {
 
 var encodedSlashes = strings.NewReplacer("%2f", "%EF%BF%BD", "%2F", "%EF%BF%BD")
 
-// MatchesExactly asks Caddy's `path` patterns, as they were written, about a path without folding case: /PUB/x must
-// not be anonymous because /pub/* is. Only a canonical path can match. Patterns with an escape or a placeholder never
-// do: in Caddy they mean something else, and to be refused is the safe side.
+// MatchesExactly reports whether the path matches one of Caddy's `path` patterns as configured, without folding case:
+// /PUB/x must not be anonymous because of /pub/*. Only canonical paths match. Patterns with an escape or placeholder
+// never match, since they mean something else in Caddy and refusing is safe.
 func MatchesExactly(patterns []string, u *url.URL) bool {
 	return Examine(u).Canonical && slices.ContainsFunc(patterns, func(pattern string) bool {
 		return !strings.ContainsAny(pattern, "%{") && matchesPattern(pattern, u.Path)
 	})
 }
 
-// matchesPattern gives wildcards the meaning that caddyhttp.MatchPath gives them.
+// matchesPattern treats wildcards like caddyhttp.MatchPath.
 func matchesPattern(pattern, p string) bool {
 	stars := strings.Count(pattern, "*")
 	first, last := strings.HasPrefix(pattern, "*"), strings.HasSuffix(pattern, "*")

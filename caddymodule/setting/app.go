@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// App returns the configuration's oauth block, for the directive that needs it, which stands at the source.
+// App returns the configuration's oauth block. Directive and source, its position, are for errors.
 func App(ctx caddy.Context, directive, source string) (any, error) {
 	app, err := ctx.AppIfConfigured("oauth")
 	if errors.Is(err, caddy.ErrNotConfigured) {

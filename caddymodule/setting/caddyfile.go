@@ -1,5 +1,5 @@
-// Package setting reads single settings: from the words of a Caddyfile, with errors that name file and line, and from a
-// configuration that has been loaded, with {env.NAME} and {file./path} replaced. The oauth block and the directives share it.
+// Package setting reads single settings, for the oauth block and the directives: from a Caddyfile, with errors that name
+// file and line, and from a loaded configuration, with {env.NAME} and {file./path} replaced.
 package setting
 
 import (
@@ -22,7 +22,7 @@ func OneArg(d *caddyfile.Dispenser) (string, error) {
 	return value, nil
 }
 
-// Once refuses a setting that is there already.
+// Once returns an error if the setting occurred before.
 func Once(d *caddyfile.Dispenser, name string, isSet bool) error {
 	if isSet {
 		return d.Errf("%s is set twice", name)
@@ -30,7 +30,7 @@ func Once(d *caddyfile.Dispenser, name string, isSet bool) error {
 	return nil
 }
 
-// Text reads a setting that is one text.
+// Text reads a setting with one argument.
 func Text(d *caddyfile.Dispenser, value *string) (err error) {
 	if err := Once(d, d.Val(), *value != ""); err != nil {
 		return err
@@ -39,9 +39,9 @@ func Text(d *caddyfile.Dispenser, value *string) (err error) {
 	return err
 }
 
-// RefuseRequest refuses placeholders that a request would fill.
+// RefuseRequest returns an error for a placeholder of the request.
 func RefuseRequest(d *caddyfile.Dispenser, value string) error {
-	if strings.Contains(value, "{http.request.uri.path.file.") { // what Caddy makes of it
+	if strings.Contains(value, "{http.request.uri.path.file.") { // Caddy expands {file.NAME} to this
 		return d.Errf("in a site block {file.NAME} is a part of the request's path: use {env.NAME} or {file./path}")
 	}
 	if strings.Contains(value, "{http.") {
@@ -50,18 +50,18 @@ func RefuseRequest(d *caddyfile.Dispenser, value string) error {
 	return nil
 }
 
-// IsPlaceholder reports whether a value is known only when the server starts.
+// IsPlaceholder reports whether a value has a placeholder, so that it is known only at the start.
 func IsPlaceholder(value string) bool {
 	return strings.Contains(value, "{") && strings.Contains(value, "}")
 }
 
-// IsReference reports whether a value is a placeholder and nothing beside it, so that no part of a secret is written out.
+// IsReference reports whether a value is exactly one placeholder, so that no part of a secret is in the configuration.
 func IsReference(value string) bool {
 	return strings.HasPrefix(value, "{") && strings.HasSuffix(value, "}") && strings.Count(value, "{") == 1
 }
 
-// Reference reports whether a secret of an owner is a reference, which is kept as it is for Provision to resolve. It
-// refuses one that is nearly a reference, or that a request would fill.
+// Reference reports whether a secret is a reference, which Provision will resolve. It returns an error for a malformed
+// reference, and for a placeholder of the request.
 func Reference(d *caddyfile.Dispenser, owner, what, value string) (bool, error) {
 	if value == "" {
 		return false, d.Errf("%s: the %s is empty; is a variable unset?", owner, what)
@@ -81,12 +81,12 @@ func Reference(d *caddyfile.Dispenser, owner, what, value string) (bool, error) 
 	return false, nil
 }
 
-// LooksLikePlaceholder is the error for a placeholder that somebody has written without its braces.
+// LooksLikePlaceholder returns the error for a placeholder without its braces.
 func LooksLikePlaceholder(d *caddyfile.Dispenser, owner, value string) error {
 	return d.Errf("%s: %q looks like a placeholder without its braces: write {%s}", owner, value, value)
 }
 
-// Duration reads a setting that is one duration, in Caddy's notation: 90s, 15m, 2h or 28d.
+// Duration reads a duration in Caddy's notation: 90s, 15m, 2h or 28d.
 func Duration(d *caddyfile.Dispenser) (time.Duration, error) {
 	value, err := OneArg(d)
 	if err != nil {
@@ -95,7 +95,7 @@ func Duration(d *caddyfile.Dispenser) (time.Duration, error) {
 	return DurationOf(d, value)
 }
 
-// DurationOf is Duration for a word that has been read.
+// DurationOf parses a duration that was already read.
 func DurationOf(d *caddyfile.Dispenser, value string) (time.Duration, error) {
 	duration, err := caddy.ParseDuration(value)
 	if err != nil {
@@ -104,7 +104,7 @@ func DurationOf(d *caddyfile.Dispenser, value string) (time.Duration, error) {
 	return duration, nil
 }
 
-// RefusePlaceholders refuses placeholders where nothing replaces them: what they name would never be compared.
+// RefusePlaceholders returns an error for placeholders in values where nothing replaces them.
 func RefusePlaceholders(d *caddyfile.Dispenser, values []string) error {
 	for _, value := range values {
 		for _, prefix := range []string{"{http.", "{env.", "{file."} {
@@ -116,7 +116,7 @@ func RefusePlaceholders(d *caddyfile.Dispenser, values []string) error {
 	return nil
 }
 
-// Audience reads whom tokens must be meant for; several lines add up.
+// Audience reads audiences; several lines add up.
 func Audience(d *caddyfile.Dispenser, audience *[]string) error {
 	values := d.RemainingArgs()
 	if len(values) == 0 {
@@ -134,7 +134,7 @@ func Audience(d *caddyfile.Dispenser, audience *[]string) error {
 	return nil
 }
 
-// TextOrPlaceholder reads a text that may be a placeholder, but not one that a request would fill.
+// TextOrPlaceholder reads a text that may be a placeholder, but not one of the request.
 func TextOrPlaceholder(d *caddyfile.Dispenser, value *string) error {
 	if err := Text(d, value); err != nil {
 		return err

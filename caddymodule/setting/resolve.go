@@ -7,8 +7,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// Resolve replaces {env.*}, {file.*} and the like in a setting. Nothing, and a placeholder that gives nothing, is an
-// error; so is one that a request would fill, because then a client could choose the value.
+// Resolve replaces {env.*}, {file.*} and the like in a setting. It fails if the result is empty, and for a placeholder of
+// the request, because then a client could choose the value.
 func Resolve(name, text string) (string, error) {
 	if text == "" {
 		return "", fmt.Errorf("%s is missing", name)
@@ -26,7 +26,7 @@ func Resolve(name, text string) (string, error) {
 	return value, nil
 }
 
-// ResolveAll is Resolve for each of several.
+// ResolveAll resolves each of several settings.
 func ResolveAll(what string, configured []string) ([]string, error) {
 	var values []string
 	for _, text := range configured {

@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// Source tells where in a Caddyfile the word stands that was read last, as file:line.
+// Source returns the position of the last token in the Caddyfile, as file:line.
 func Source(d *caddyfile.Dispenser) string {
 	if d.File() == "" {
 		return ""
@@ -15,8 +15,7 @@ func Source(d *caddyfile.Dispenser) string {
 	return fmt.Sprintf("%s:%d", d.File(), d.Line())
 }
 
-// At adds to an error where its cause stands. A configuration in JSON has no such places, and an error that says where
-// something stands already knows better.
+// At adds a position to an error, unless it is empty, as with JSON, or the error already has one.
 func At(err error, source string) error {
 	if err == nil || source == "" || strings.Contains(err.Error(), ", at ") {
 		return err
