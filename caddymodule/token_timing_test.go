@@ -68,7 +68,7 @@ func BenchmarkTM1TM2Refusals(b *testing.B) {
 				Readings: []tokenissuer.ClientCredential{{ID: refusal.id, Secret: oauth.NewSecret("0123456789abcdefghijABCDEFGHIJ0123456789abc")}},
 			}
 			for b.Loop() {
-				if _, err := issuer.AuthenticateClient(b.Context(), wrong); err == nil {
+				if _, err := issuer.Clients().AuthenticateClient(b.Context(), wrong); err == nil {
 					b.Fatal("a wrong secret was accepted")
 				}
 			}

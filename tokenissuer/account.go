@@ -47,7 +47,7 @@ func (is *Issuer) AccountOf(ctx context.Context, user *store.User) (Account, err
 		}
 	}
 	for id, application := range byClient {
-		application.Client, err = is.client(ctx, id)
+		application.Client, err = is.Clients().find(ctx, id)
 		if errors.Is(err, store.ErrNotFound) {
 			continue // a client that was removed can do nothing any more
 		}

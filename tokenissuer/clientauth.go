@@ -36,6 +36,16 @@ func (a *ClientAuthentication) clientID() string {
 	return a.PublicID
 }
 
+// Clients are the clients that an issuer knows, declared, stored and its own.
+type Clients struct {
+	settings *Settings
+	records  *Records
+	limits   *Limits
+}
+
+// Clients returns the issuer's clients.
+func (is *Issuer) Clients() Clients { return Clients{&is.Settings, &is.Records, &is.Limits} }
+
 // errNoClient is the invalid_client for a request that names no client at all.
 var errNoClient error = oauth.NewError(oauth.InvalidClient, "client_credentials_missing")
 
@@ -45,38 +55,38 @@ var errNoClient error = oauth.NewError(oauth.InvalidClient, "client_credentials_
 // A client that succeeded is remembered for a second, and a declared one is known, so that the usual request asks no store.
 // A refusal is never decided from memory: it always asks the directory once, whether the client exists or not, so its time
 // tells nothing, and a secret that another node has just made is honoured at once.
-func (is *Issuer) AuthenticateClient(ctx context.Context, a ClientAuthentication) (*store.Client, error) {
+func (c Clients) AuthenticateClient(ctx context.Context, a ClientAuthentication) (*store.Client, error) {
 	if a.Malformed != nil {
 		return nil, a.Malformed
 	}
 	if len(a.Readings) == 0 && a.PublicID == "" {
 		return nil, errNoClient
 	}
-	now := is.Now()
-	if err := is.checkClient(ctx, &a, now); err != nil {
+	now := c.records.Now()
+	if err := c.limits.checkClient(ctx, &a, now); err != nil {
 		return nil, err
 	}
-	client, err := is.provenClient(ctx, &a, now)
+	client, err := c.provenClient(ctx, &a, now)
 	if err != nil || client != nil {
 		return client, err
 	}
-	return nil, is.countClientFailure(ctx, &a, now)
+	return nil, c.limits.countClientFailure(ctx, &a, now)
 }
 
 // provenClient tries every reading, first against memory and then against the directory. It returns nil when none is
 // right.
-func (is *Issuer) provenClient(ctx context.Context, a *ClientAuthentication, now time.Time) (*store.Client, error) {
+func (c Clients) provenClient(ctx context.Context, a *ClientAuthentication, now time.Time) (*store.Client, error) {
 	readings := a.Readings
 	if len(readings) == 0 {
 		readings = []ClientCredential{{ID: a.PublicID}}
 	}
 	for _, r := range readings {
-		if client := is.knownClient(r.ID, now); proves(client, r, now) {
+		if client := c.knownClient(r.ID, now); proves(client, r, now) {
 			return client, nil
 		}
 	}
 	for _, r := range readings {
-		client, err := is.Directory.Client(ctx, r.ID)
+		client, err := c.records.Directory.Client(ctx, r.ID)
 		if errors.Is(err, store.ErrNotFound) {
 			client = &nobody
 		} else if err != nil {
@@ -84,7 +94,7 @@ func (is *Issuer) provenClient(ctx context.Context, a *ClientAuthentication, now
 		}
 		if proves(client, r, now) {
 			if !client.IsPublic() {
-				is.Authenticated.remember(client, now)
+				c.records.Authenticated.remember(client, now)
 			}
 			return client, nil
 		}
@@ -93,11 +103,11 @@ func (is *Issuer) provenClient(ctx context.Context, a *ClientAuthentication, now
 }
 
 // knownClient returns a client for which nobody has to be asked, or nobody.
-func (is *Issuer) knownClient(id string, now time.Time) *store.Client {
-	if declared := is.Declared.LookupClient(id); declared != nil {
+func (c Clients) knownClient(id string, now time.Time) *store.Client {
+	if declared := c.settings.Declared.LookupClient(id); declared != nil {
 		return declared
 	}
-	if client := is.Authenticated.recall(id, now); client != nil {
+	if client := c.records.Authenticated.recall(id, now); client != nil {
 		return client
 	}
 	return &nobody
@@ -176,10 +186,10 @@ func (se *Settings) builtInClient() *store.Client {
 	return &store.Client{ID: store.BuiltInClientID, Name: "Gatehouse", Type: store.PublicClient, Scopes: scopes, Declared: true}
 }
 
-// client returns a client that may be our own. ErrNotFound when there is none.
-func (is *Issuer) client(ctx context.Context, id string) (*store.Client, error) {
+// find returns a client that may be our own. ErrNotFound when there is none.
+func (c Clients) find(ctx context.Context, id string) (*store.Client, error) {
 	if id == store.BuiltInClientID {
-		return is.builtInClient(), nil
+		return c.settings.builtInClient(), nil
 	}
-	return is.Directory.Client(ctx, id)
+	return c.records.Directory.Client(ctx, id)
 }

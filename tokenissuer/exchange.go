@@ -86,7 +86,7 @@ func (is *Issuer) Exchange(ctx context.Context, r TokenRequest) (Tokens, *store.
 // exchangingClient returns the client that the request proved to come from. The password grant needs none, and neither
 // does refreshing a token that came to be without one; a client that is named must be right all the same.
 func (is *Issuer) exchangingClient(ctx context.Context, r TokenRequest) (*store.Client, error) {
-	client, err := is.AuthenticateClient(ctx, r.Client)
+	client, err := is.Clients().AuthenticateClient(ctx, r.Client)
 	if !errors.Is(err, errNoClient) {
 		return client, err
 	}

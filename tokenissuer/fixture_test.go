@@ -88,6 +88,7 @@ type authority struct {
 	*gate
 	*Issuer
 	*UpstreamTokens
+	IssuedTokens
 	directory *fakeDirectory
 	attempts  *fakeAttempts
 	store     *fakeStore
@@ -117,6 +118,7 @@ func newAuthority(tb testing.TB) *authority {
 		Limits: Limits{ClientLimit: Limit{Failures: 20, Window: time.Minute}, Attempts: a.attempts},
 	}
 	a.UpstreamTokens = NewUpstreamTokens(a.URL, &a.Credentials, a.gate.Now)
+	a.IssuedTokens = a.Issuer.IssuedTokens()
 	return a
 }
 

@@ -48,6 +48,7 @@ var cheapHash = sync.OnceValue(func() oauth.Secret {
 // flow is an Issuer on a store in memory, with the clients of the catalogue's fixture, two organisations and their users.
 type flow struct {
 	*Issuer
+	IssuedTokens
 	tb       testing.TB
 	store    *faultyStore
 	registry *Registry
@@ -61,6 +62,7 @@ func newFlow(tb testing.TB) *flow {
 	tb.Helper()
 	f := &flow{tb: tb, time: tokentest.NewClock(), redirectURI: callback, store: &faultyStore{Store: memstore.New()}}
 	f.Issuer = f.node()
+	f.IssuedTokens = f.Issuer.IssuedTokens()
 	f.registry = &Registry{Issuer: f.Issuer, Stored: f.store}
 	f.populate()
 	return f

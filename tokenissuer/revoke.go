@@ -11,13 +11,22 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
+// IssuedTokens ends tokens that were issued, and says what they are, for the clients that got them.
+type IssuedTokens struct {
+	Clients
+	credentials *Credentials
+}
+
+// IssuedTokens returns what ends and describes the issuer's tokens.
+func (is *Issuer) IssuedTokens() IssuedTokens { return IssuedTokens{is.Clients(), &is.Credentials} }
+
 // RevokeFor ends a token, access or refresh, at its client's request (RFC 7009 §2). A token that is not ours, unknown or
 // dead already is no error: nothing is left to do. Another client's token is refused and stays as it is. A token with a
 // family takes the family with it, also an access token that has expired: who signs out late still has a refresh token. An
 // access token issued before the last refresh ends alone, as far as revokeAlone goes: clients revoke what they have replaced. The
 // result says what was found, for the audit log; nil: nothing.
-func (is *Issuer) RevokeFor(ctx context.Context, client *store.Client, token oauth.Secret) (*accesstoken.AccessToken, error) {
-	t, err := is.revocable(ctx, token)
+func (it IssuedTokens) RevokeFor(ctx context.Context, client *store.Client, token oauth.Secret) (*accesstoken.AccessToken, error) {
+	t, err := it.revocable(ctx, token)
 	if t == nil || err != nil {
 		return nil, err
 	}
@@ -25,18 +34,18 @@ func (is *Issuer) RevokeFor(ctx context.Context, client *store.Client, token oau
 		return nil, oauth.NewError(oauth.TokenNotYours, "token_of_another_client")
 	}
 	if t.FamilyID == "" {
-		return t, is.revokeAlone(ctx, t, is.RevocationLimit, is.serverTokensUpTo(t))
+		return t, it.revokeAlone(ctx, t, it.limits.RevocationLimit, it.serverTokensUpTo(t))
 	}
-	f, err := is.familyOf(ctx, t)
+	f, err := it.records.familyOf(ctx, t)
 	switch {
 	case err != nil:
 		return nil, err
 	case f != nil && !f.RevokedAt.IsZero():
-		return nil, is.catchUp(ctx)
+		return nil, it.records.catchUp(ctx)
 	case f != nil && hasSuperseded(f, t):
-		return t, is.revokeAlone(ctx, t, supersededLimit, tokensUpTo(f, accesstoken.GenerationOf(t.ID), is.ending()))
+		return t, it.revokeAlone(ctx, t, supersededLimit, tokensUpTo(f, accesstoken.GenerationOf(t.ID), it.records.ending()))
 	}
-	return t, is.endFamilies(ctx, store.FamilyFilter{ID: t.FamilyID})
+	return t, it.records.endFamilies(ctx, store.FamilyFilter{ID: t.FamilyID})
 }
 
 // supersededLimit is how many access tokens of before a refresh one user of a client ends one by one. They may live for weeks, and
@@ -45,17 +54,17 @@ var supersededLimit = Limit{Failures: 60, Window: time.Hour}
 
 // revokeAlone ends a token and no other. Beyond the limit it records wider instead, which ends the token and those issued before
 // it: ending a token is never refused, and the number of records is bounded all the same.
-func (is *Issuer) revokeAlone(ctx context.Context, t *accesstoken.AccessToken, most Limit, wider store.Revocation) error {
+func (it IssuedTokens) revokeAlone(ctx context.Context, t *accesstoken.AccessToken, most Limit, wider store.Revocation) error {
 	b := bucket{"alone\x00" + t.ClientID + "\x00" + t.Subject, most}
-	if is.reserve(ctx, is.limited(b), "revocations_throttled", is.Now()) != nil {
-		return is.Revoke(ctx, wider)
+	if it.limits.reserve(ctx, it.limits.limited(b), "revocations_throttled", it.records.Now()) != nil {
+		return it.records.Revoke(ctx, wider)
 	}
-	return is.Revoke(ctx, store.Revocation{Kind: store.RevokeToken, ID: t.ID, ExpiresAt: t.ExpiresAt.Add(store.RevocationMargin)})
+	return it.records.Revoke(ctx, store.Revocation{Kind: store.RevokeToken, ID: t.ID, ExpiresAt: t.ExpiresAt.Add(store.RevocationMargin)})
 }
 
 // serverTokensUpTo is the revocation of a server token and of those that its client got before it.
-func (is *Issuer) serverTokensUpTo(t *accesstoken.AccessToken) store.Revocation {
-	return store.Revocation{Kind: store.RevokeServerTokens, ID: t.ClientID, IssuedUntil: t.IssuedAt, ExpiresAt: is.ending().Until}
+func (it IssuedTokens) serverTokensUpTo(t *accesstoken.AccessToken) store.Revocation {
+	return store.Revocation{Kind: store.RevokeServerTokens, ID: t.ClientID, IssuedUntil: t.IssuedAt, ExpiresAt: it.records.ending().Until}
 }
 
 // familyOf returns the family of an access token, whatever its state; nil when the token has outlived its record, and for a
@@ -82,19 +91,19 @@ func hasSuperseded(f *store.TokenFamily, t *accesstoken.AccessToken) bool {
 
 // RevokingClient returns the client at whose request a token is to end. A token that belongs to no application can be
 // ended by whoever holds it; for every other one the client proves who it is.
-func (is *Issuer) RevokingClient(ctx context.Context, a ClientAuthentication, token oauth.Secret) (*store.Client, error) {
-	client, err := is.AuthenticateClient(ctx, a)
+func (it IssuedTokens) RevokingClient(ctx context.Context, a ClientAuthentication, token oauth.Secret) (*store.Client, error) {
+	client, err := it.AuthenticateClient(ctx, a)
 	if !errors.Is(err, errNoClient) {
 		return client, err
 	}
-	t, tokenErr := is.revocable(ctx, token)
+	t, tokenErr := it.revocable(ctx, token)
 	if tokenErr != nil {
 		return nil, tokenErr
 	}
 	if t == nil || t.ClientID != store.BuiltInClientID {
 		return nil, err
 	}
-	return is.builtInClient(), nil
+	return it.settings.builtInClient(), nil
 }
 
 // catchUp learns of all that was revoked until now. What another node has ended must not be accepted here after this one has
@@ -111,19 +120,19 @@ func (k *Records) catchUp(ctx context.Context) error {
 
 // revocable returns what a token, access or refresh, is; nil when there is nothing to revoke. Of a refresh token only
 // client, subject and family are known.
-func (is *Issuer) revocable(ctx context.Context, token oauth.Secret) (*accesstoken.AccessToken, error) {
-	f, genuine, err := is.refreshable(ctx, token)
+func (it IssuedTokens) revocable(ctx context.Context, token oauth.Secret) (*accesstoken.AccessToken, error) {
+	f, genuine, err := it.refreshable(ctx, token)
 	switch {
 	case err != nil:
 		return nil, err
 	case f != nil:
 		return &accesstoken.AccessToken{ClientID: f.ClientID, Subject: f.UserID, FamilyID: f.ID}, nil
 	case genuine:
-		return nil, is.catchUp(ctx)
+		return nil, it.records.catchUp(ctx)
 	}
-	t, err := is.Verifier.VerifyForIssuer(token.Reveal())
+	t, err := it.credentials.Verifier.VerifyForIssuer(token.Reveal())
 	if errors.Is(err, accesstoken.ErrTokenExpired) {
-		t, err = is.outlived(ctx, token)
+		t, err = it.outlived(ctx, token)
 	}
 	if err != nil && oauth.AsError(err).Code == oauth.InvalidToken {
 		return nil, nil
@@ -134,17 +143,17 @@ func (is *Issuer) revocable(ctx context.Context, token oauth.Secret) (*accesstok
 // outlived returns what an expired access token is whose family has not ended; nil for any other, of which nothing is left to
 // end. What belongs to no application has no client that would have to prove who it is: a token that has lain in a log for
 // months must not be enough to sign somebody out.
-func (is *Issuer) outlived(ctx context.Context, token oauth.Secret) (*accesstoken.AccessToken, error) {
-	t, err := is.Verifier.ReadExpired(token.Reveal())
+func (it IssuedTokens) outlived(ctx context.Context, token oauth.Secret) (*accesstoken.AccessToken, error) {
+	t, err := it.credentials.Verifier.ReadExpired(token.Reveal())
 	if err != nil || t.FamilyID == "" || t.ClientID == store.BuiltInClientID {
 		return nil, err
 	}
-	f, err := is.family(ctx, t.FamilyID)
+	f, err := it.records.family(ctx, t.FamilyID)
 	switch {
 	case err != nil:
 		return nil, err
 	case f == nil: // younger tokens of it may be good here until this node has heard of its end
-		return nil, is.catchUp(ctx)
+		return nil, it.records.catchUp(ctx)
 	case hasSuperseded(f, t):
 		return nil, nil
 	}
@@ -153,12 +162,12 @@ func (is *Issuer) outlived(ctx context.Context, token oauth.Secret) (*accesstoke
 
 // refreshable returns the family of a refresh token that was issued and whose family has not ended; nil for any other, of
 // which genuine says whether it was issued.
-func (is *Issuer) refreshable(ctx context.Context, token oauth.Secret) (f *store.TokenFamily, genuine bool, err error) {
-	id, _, genuine := is.Master.ReadRefreshToken(token)
+func (it IssuedTokens) refreshable(ctx context.Context, token oauth.Secret) (f *store.TokenFamily, genuine bool, err error) {
+	id, _, genuine := it.credentials.Master.ReadRefreshToken(token)
 	if !genuine {
 		return nil, false, nil
 	}
-	f, err = is.family(ctx, id)
+	f, err = it.records.family(ctx, id)
 	return f, true, err
 }
 
@@ -219,18 +228,18 @@ func (a Asker) mayKnow(clientID, subject string) bool {
 // Introspect looks at a token, access or refresh (RFC 7662 §2.2). It returns nil for a token that is inactive, whatever
 // the reason, and for one of which the asker may know nothing. Unlike the gate, which goes on for a while with what it
 // knows, it answers from the store's state of this moment, and is temporarily_unavailable without it.
-func (is *Issuer) Introspect(ctx context.Context, asker Asker, token oauth.Secret) (*Introspection, error) {
-	if err := is.catchUp(ctx); err != nil {
+func (it IssuedTokens) Introspect(ctx context.Context, asker Asker, token oauth.Secret) (*Introspection, error) {
+	if err := it.records.catchUp(ctx); err != nil {
 		return nil, err
 	}
-	f, _, err := is.refreshable(ctx, token)
+	f, _, err := it.refreshable(ctx, token)
 	if err != nil {
 		return nil, err
 	}
 	if f != nil {
-		return is.introspectRefresh(ctx, asker, f, token)
+		return it.introspectRefresh(ctx, asker, f, token)
 	}
-	t, err := is.Verifier.VerifyForIssuer(token.Reveal())
+	t, err := it.credentials.Verifier.VerifyForIssuer(token.Reveal())
 	if err != nil {
 		if oauth.AsError(err).Code == oauth.InvalidToken {
 			return nil, nil
@@ -242,7 +251,7 @@ func (is *Issuer) Introspect(ctx context.Context, asker Asker, token oauth.Secre
 	}
 	result := &Introspection{Access: t}
 	if !t.IsServerToken() {
-		result.Username, err = is.username(ctx, t.Subject)
+		result.Username, err = it.records.username(ctx, t.Subject)
 	}
 	if err != nil {
 		return nil, err
@@ -253,22 +262,22 @@ func (is *Issuer) Introspect(ctx context.Context, asker Asker, token oauth.Secre
 // introspectRefresh looks at a refresh token of a family that has not ended. What would be served is active: the newest one,
 // and within the grace the one before it, or a thief who holds that one could see when its owner refreshes. A client without
 // a secret learns nothing of refresh tokens, because anybody can use its id.
-func (is *Issuer) introspectRefresh(ctx context.Context, asker Asker, f *store.TokenFamily, token oauth.Secret) (*Introspection, error) {
+func (it IssuedTokens) introspectRefresh(ctx context.Context, asker Asker, f *store.TokenFamily, token oauth.Secret) (*Introspection, error) {
 	if !asker.mayKnow(f.ClientID, f.UserID) {
 		return nil, nil
 	}
-	now := is.Now()
-	client := is.Authenticated.recall(f.ClientID, now) // it has just proved who it is, or shown a token
+	now := it.records.Now()
+	client := it.records.Authenticated.recall(f.ClientID, now) // it has just proved who it is, or shown a token
 	if client == nil {
 		var err error
-		if client, err = is.client(ctx, f.ClientID); errors.Is(err, store.ErrNotFound) {
+		if client, err = it.find(ctx, f.ClientID); errors.Is(err, store.ErrNotFound) {
 			return nil, nil
 		} else if err != nil {
 			return nil, oauth.Unavailable("directory_unavailable", err)
 		}
 	}
-	lifetimes := is.lifetimes(client)
-	_, generation, _ := is.Master.ReadRefreshToken(token)
+	lifetimes := it.settings.lifetimes(client)
+	_, generation, _ := it.credentials.Master.ReadRefreshToken(token)
 	if client.IsPublic() || generation != f.Generation && !repeatable(f, generation, lifetimes.RefreshGrace, now) {
 		return nil, nil
 	}
@@ -276,7 +285,7 @@ func (is *Issuer) introspectRefresh(ctx context.Context, asker Asker, f *store.T
 	if f.ExpiresAt.Before(expires) {
 		expires = f.ExpiresAt
 	}
-	user, err := is.livingUser(ctx, f)
+	user, err := it.records.livingUser(ctx, f)
 	if user == nil || err != nil || !now.Before(expires) {
 		return nil, err
 	}

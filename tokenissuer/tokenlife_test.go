@@ -80,7 +80,7 @@ func TestT89AnExpiredTokenOfWhatAnotherNodeHasEnded(t *testing.T) {
 	if _, err := here.Verifier.VerifyForIssuer(younger.AccessToken.Reveal()); err != nil {
 		t.Fatalf("this node knows already: %v", err)
 	}
-	_, err = here.RevokeFor(t.Context(), f.client("pub"), expired.AccessToken)
+	_, err = here.IssuedTokens().RevokeFor(t.Context(), f.client("pub"), expired.AccessToken)
 	f.must(err)
 	_, err = here.Verifier.VerifyForIssuer(younger.AccessToken.Reveal())
 	tokentest.WantCode(t, err, oauth.InvalidToken)
@@ -119,11 +119,11 @@ func TestT89WhatAnotherNodeHasEnded(t *testing.T) {
 			}
 			// The family of an access token is ended, and recorded, once more, without a look at the feed.
 			if name == "refresh token" {
-				_, err = here.RevokeFor(t.Context(), f.client("pub"), which(tokens))
+				_, err = here.IssuedTokens().RevokeFor(t.Context(), f.client("pub"), which(tokens))
 				tokentest.WantCode(t, err, oauth.TemporarilyUnavailable) // never a 200
 			}
 			away = nil
-			_, err = here.RevokeFor(t.Context(), f.client("pub"), which(tokens))
+			_, err = here.IssuedTokens().RevokeFor(t.Context(), f.client("pub"), which(tokens))
 			f.must(err)
 			_, err = here.Verifier.VerifyForIssuer(tokens.AccessToken.Reveal())
 			tokentest.WantCode(t, err, oauth.InvalidToken)

@@ -52,7 +52,7 @@ func (is *Issuer) IssueForUser(ctx context.Context, admin *store.User, t *access
 	case !target.IsActive():
 		return Tokens{}, oauth.NewError(oauth.UserInactive, "target_inactive")
 	}
-	client, err := is.client(ctx, t.ClientID)
+	client, err := is.Clients().find(ctx, t.ClientID)
 	switch {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return Tokens{}, oauth.Unavailable("directory_unavailable", err)

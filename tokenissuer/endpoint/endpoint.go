@@ -15,6 +15,7 @@ import (
 // Handler serves the issuer's endpoints. It compares paths byte for byte, as the client sent them.
 type Handler struct {
 	issuer   *tokenissuer.Issuer
+	issued   tokenissuer.IssuedTokens
 	audit    *Audit
 	tally    Tally
 	routes   map[string]route
@@ -72,7 +73,7 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, tally Tally, brand pag
 		return nil, err
 	}
 	h := &Handler{
-		issuer: issuer, audit: audit, tally: tally, prefix: strings.TrimSuffix(u.EscapedPath(), "/"), origin: oauth.OriginOf(u),
+		issuer: issuer, issued: issuer.IssuedTokens(), audit: audit, tally: tally, prefix: strings.TrimSuffix(u.EscapedPath(), "/"), origin: oauth.OriginOf(u),
 		cookies: newCookies(issuer.URL),
 	}
 	if h.pages, err = pages.New(brand); err != nil {

@@ -24,7 +24,7 @@ func (h *Handler) introspect(w http.ResponseWriter, r *http.Request) error {
 	if token.IsEmpty() {
 		return oauth.MissingParameter("token")
 	}
-	found, err := h.issuer.Introspect(r.Context(), asker, token)
+	found, err := h.issued.Introspect(r.Context(), asker, token)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (h *Handler) introspectionCaller(r *http.Request, f form) (tokenissuer.Aske
 		}
 		return tokenissuer.Asker{ClientID: t.ClientID, Bearer: t}, nil
 	}
-	client, err := h.issuer.AuthenticateClient(r.Context(), h.clientAuthentication(r, f))
+	client, err := h.issued.AuthenticateClient(r.Context(), h.clientAuthentication(r, f))
 	if err != nil {
 		return tokenissuer.Asker{}, err
 	}

@@ -15,14 +15,14 @@ func (h *Handler) revoke(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	token := f.secret("token")
-	client, err := h.issuer.RevokingClient(r.Context(), h.clientAuthentication(r, f), token)
+	client, err := h.issued.RevokingClient(r.Context(), h.clientAuthentication(r, f), token)
 	if err != nil {
 		return err
 	}
 	if token.IsEmpty() {
 		return forClient(oauth.MissingParameter("token"), client)
 	}
-	revoked, err := h.issuer.RevokeFor(r.Context(), client, token)
+	revoked, err := h.issued.RevokeFor(r.Context(), client, token)
 	if err != nil {
 		return forClient(err, client)
 	}
