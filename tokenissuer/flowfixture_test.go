@@ -210,7 +210,7 @@ func (f *flow) pending(clientID string, p AuthorizationParameters) Authorization
 	f.tb.Helper()
 	r, err := f.read(clientID, p)
 	f.must(err)
-	_, err = f.SealRequest(&r, NewBrowser())
+	_, err = f.SealRequest(&r, NewBrowser(), f.clock())
 	f.must(err)
 	return r
 }

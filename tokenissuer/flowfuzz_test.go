@@ -107,7 +107,7 @@ func FuzzSealedRequest(f *testing.F) {
 	client.RedirectURIs = []string{"https://client.example/cb"}
 	a.directory.put(&client)
 	request := AuthorizationRequest{ID: "r", ClientID: "conf", RedirectURI: client.RedirectURIs[0], State: "s", Scopes: oauth.Scopes{oauth.ScopePublic}, At: tokentest.Start}
-	back, err := a.SealReturn("/oauth/account")
+	back, err := a.SealReturn("/oauth/account", a.gate.Now())
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func FuzzSealedRequest(f *testing.F) {
 		}
 		changed := request
 		changed.State = state
-		sealed, err := a.SealRequest(&changed, oauth.NewSecret(browser))
+		sealed, err := a.SealRequest(&changed, oauth.NewSecret(browser), a.gate.Now())
 		if err != nil { // a state that is not UTF-8 is refused before
 			return
 		}

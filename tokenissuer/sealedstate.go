@@ -20,11 +20,11 @@ type requestUnderSeal struct {
 
 // SealRequest wraps a request for its way through the browser that owns the secret. It can be opened for ten minutes, on
 // every node. A request that has no ID gets one.
-func (is *Issuer) SealRequest(r *AuthorizationRequest, browser oauth.Secret) (oauth.Secret, error) {
+func (c *Credentials) SealRequest(r *AuthorizationRequest, browser oauth.Secret, now time.Time) (oauth.Secret, error) {
 	if r.ID == "" {
 		r.ID = oauth.NewID()
 	}
-	return seal(is.Master.Requests, browser.Reveal(), requestUnderSeal{*r, r.At.UnixMicro()}, is.Now())
+	return seal(c.Master.Requests, browser.Reveal(), requestUnderSeal{*r, r.At.UnixMicro()}, now)
 }
 
 // OpenRequest is the reverse of SealRequest. The client and its redirect URI are looked at again: they may have gone
@@ -42,16 +42,16 @@ func (is *Issuer) OpenRequest(ctx context.Context, pending, browser oauth.Secret
 
 // SealReturn wraps the path of a page that a browser comes back to after signing in. It is absolute, so that nothing but
 // a path can come of it.
-func (is *Issuer) SealReturn(path string) (oauth.Secret, error) {
+func (c *Credentials) SealReturn(path string, now time.Time) (oauth.Secret, error) {
 	if !strings.HasPrefix(path, "/") {
 		return oauth.Secret{}, oauth.NewError(oauth.InvalidRequest, "return_path_relative")
 	}
-	return seal(is.Master.Returns, "", path, is.Now())
+	return seal(c.Master.Returns, "", path, now)
 }
 
 // OpenReturn is the reverse of SealReturn.
-func (is *Issuer) OpenReturn(pending oauth.Secret) (string, error) {
-	return unseal[string](is.Master.Returns, "", pending, is.Now())
+func (c *Credentials) OpenReturn(pending oauth.Secret, now time.Time) (string, error) {
+	return unseal[string](c.Master.Returns, "", pending, now)
 }
 
 // FormToken proves that a form was made by us, for this browser and what the names say: the page, the user, the pending
@@ -79,3 +79,33 @@ func (c *Credentials) OpenFormToken(token, browser oauth.Secret, names ...string
 
 // NewBrowser returns the secret by which a browser is recognised before anybody has signed in.
 func NewBrowser() oauth.Secret { return oauth.NewSecret(oauth.NewID()) }
+
+// device is what the cookie of a known device holds.
+type device struct {
+	ID      string `json:"id"`
+	UserID  string `json:"user"`
+	Version string `json:"version"`
+}
+
+// Device returns the cookie for a browser in which the user has just signed in. It is no credential: it gives the
+// browser a count of failures of its own, until the user has another password, role or status.
+func (c *Credentials) Device(user *store.User, now time.Time) (oauth.Secret, error) {
+	return seal(c.Master.Devices, "", device{oauth.NewID(), user.ID, user.Version}, now)
+}
+
+// deviceSkew is by how much a device may seem older than its user, because clocks of nodes differ. An id is free for another
+// owner only weeks after it was removed.
+const deviceSkew = time.Hour
+
+// deviceOf returns the id of a device that is known to the user; "" for any other, for one of an earlier owner of the user's
+// id, and when nobody is the user.
+func (c *Credentials) deviceOf(cookie oauth.Secret, user *store.User) string {
+	if cookie.IsEmpty() || user.ID == "" {
+		return ""
+	}
+	d, since, err := unsealAny[device](c.Master.Devices, "", cookie)
+	if err != nil || d.UserID != user.ID || d.Version != user.Version || since.Add(deviceSkew).Before(user.CreatedAt) {
+		return ""
+	}
+	return d.ID
+}

@@ -20,7 +20,7 @@ func (f *flow) pendingRequest() (r AuthorizationRequest, pending, browser oauth.
 	r, err := f.read("conf", p)
 	f.must(err)
 	browser = NewBrowser()
-	pending, err = f.SealRequest(&r, browser)
+	pending, err = f.SealRequest(&r, browser, f.clock())
 	f.must(err)
 	return r, pending, browser
 }
@@ -120,19 +120,19 @@ func TestA60AFormOpensOneSession(t *testing.T) {
 
 func TestAReturnIsOursForTenMinutes(t *testing.T) {
 	f := newFlow(t)
-	sealed, err := f.SealReturn("/oauth/account?x=1")
+	sealed, err := f.SealReturn("/oauth/account?x=1", f.clock())
 	f.must(err)
-	if path, err := f.OpenReturn(sealed); err != nil || path != "/oauth/account?x=1" {
+	if path, err := f.OpenReturn(sealed, f.clock()); err != nil || path != "/oauth/account?x=1" {
 		t.Errorf("%q, %v", path, err)
 	}
 	_, pending, _ := f.pendingRequest()
 	for name, wrong := range map[string]oauth.Secret{"path": oauth.NewSecret("/oauth/account"), "request": pending, "empty": {}} {
-		if path, err := f.OpenReturn(wrong); err == nil {
+		if path, err := f.OpenReturn(wrong, f.clock()); err == nil {
 			t.Errorf("%s: %q", name, path)
 		}
 	}
 	f.wait(10*time.Minute + time.Second)
-	if _, err := f.OpenReturn(sealed); err == nil {
+	if _, err := f.OpenReturn(sealed, f.clock()); err == nil {
 		t.Error("it opens after ten minutes")
 	}
 }

@@ -104,36 +104,6 @@ func (is *Issuer) rehash(ctx context.Context, user *store.User, password oauth.S
 	_ = is.Store.RehashPassword(ctx, user.ID, user.PasswordHash, passwords.Hash(password)) // see above
 }
 
-// device is what the cookie of a known device holds.
-type device struct {
-	ID      string `json:"id"`
-	UserID  string `json:"user"`
-	Version string `json:"version"`
-}
-
-// Device returns the cookie for a browser in which the user has just signed in. It is no credential: it gives the
-// browser a count of failures of its own, until the user has another password, role or status.
-func (is *Issuer) Device(user *store.User) (oauth.Secret, error) {
-	return seal(is.Master.Devices, "", device{oauth.NewID(), user.ID, user.Version}, is.Now())
-}
-
-// deviceSkew is by how much a device may seem older than its user, because clocks of nodes differ. An id is free for another
-// owner only weeks after it was removed.
-const deviceSkew = time.Hour
-
-// deviceOf returns the id of a device that is known to the user; "" for any other, for one of an earlier owner of the user's
-// id, and when nobody is the user.
-func (is *Issuer) deviceOf(cookie oauth.Secret, user *store.User) string {
-	if cookie.IsEmpty() || user.ID == "" {
-		return ""
-	}
-	d, since, err := unsealAny[device](is.Master.Devices, "", cookie)
-	if err != nil || d.UserID != user.ID || d.Version != user.Version || since.Add(deviceSkew).Before(user.CreatedAt) {
-		return ""
-	}
-	return d.ID
-}
-
 // schemesTTL is how long the list of schemes in use is remembered.
 const schemesTTL = time.Minute
 

@@ -163,7 +163,7 @@ func (h *Handler) advance(w http.ResponseWriter, r *http.Request, k walk) error 
 		}
 		return h.approve(w, r, k, k.request.Scopes)
 	}
-	pending, err := h.issuer.SealRequest(k.request, k.visit.browser)
+	pending, err := h.issuer.SealRequest(k.request, k.visit.browser, h.issuer.Now())
 	if err != nil {
 		return h.redirectError(w, r, k.client, k.target, err)
 	}

@@ -80,7 +80,7 @@ func (h *Handler) SignInURL(r *http.Request) (string, error) {
 	if !strings.HasPrefix(path, "/") { // after the origin, the target `http:@evil.example/` would name another host
 		return "", errors.New("the request has no path to come back to")
 	}
-	pending, err := h.issuer.SealReturn(path)
+	pending, err := h.issuer.SealReturn(path, h.issuer.Now())
 	if err != nil {
 		return "", err
 	}

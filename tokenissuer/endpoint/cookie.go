@@ -22,7 +22,7 @@ type cookies struct {
 	token string
 	// browser identifies a browser before the sign-in. Forms and pending requests are bound to it.
 	browser string
-	// device identifies a browser in which a user has signed in: see tokenissuer.Issuer.Device.
+	// device identifies a browser in which a user has signed in: see tokenissuer.Credentials.Device.
 	device string
 	secure bool
 }

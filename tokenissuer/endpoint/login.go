@@ -72,7 +72,7 @@ func (h *Handler) pendingOf(r *http.Request, v visit, sealed oauth.Secret) (pend
 	if sealed.IsEmpty() {
 		return p, nil
 	}
-	returnTo, err := h.issuer.OpenReturn(sealed)
+	returnTo, err := h.issuer.OpenReturn(sealed, h.issuer.Now())
 	if err == nil {
 		p.returnTo = returnTo
 		return p, nil
@@ -129,7 +129,7 @@ func (h *Handler) openSession(w http.ResponseWriter, r *http.Request, v visit, u
 	if err != nil {
 		return nil, err
 	}
-	device, err := h.issuer.Device(user)
+	device, err := h.issuer.Device(user, h.issuer.Now())
 	if err != nil {
 		return nil, err
 	}
