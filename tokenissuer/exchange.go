@@ -98,11 +98,14 @@ func (is *Issuer) exchangingClient(ctx context.Context, r TokenRequest) (*store.
 		if !genuine {
 			return nil, err
 		}
-		f, storeErr := is.Store.Family(ctx, id)
-		if storeErr != nil && !errors.Is(storeErr, store.ErrNotFound) {
-			return nil, oauth.Unavailable("store_unavailable", storeErr)
+		f, _ := is.remembered(id, genuine) // of which client it is never changes
+		if f == nil {
+			var storeErr error
+			if f, storeErr = is.storedFamily(ctx, id, genuine); storeErr != nil {
+				return nil, storeErr
+			}
 		}
-		if storeErr == nil && f.ClientID == store.BuiltInClientID && (f.Origin != oauth.PasswordGrant || is.PasswordGrant != nil) {
+		if f != nil && f.ClientID == store.BuiltInClientID && (f.Origin != oauth.PasswordGrant || is.PasswordGrant != nil) {
 			return is.builtInClient(), nil
 		}
 	}

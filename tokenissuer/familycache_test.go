@@ -153,3 +153,17 @@ func TestASuccessorIsRepeatedForStandingUsersOnly(t *testing.T) {
 		wantReason(t, err, oauth.InvalidGrant, "user_changed")
 	}
 }
+
+// TestARefreshWithoutAClientIsOneStep: the family that was remembered says that the token came to be without one.
+func TestARefreshWithoutAClientIsOneStep(t *testing.T) {
+	f := newFlow(t)
+	f.PasswordGrant = &PasswordRules{Refresh: true}
+	tokens, err := f.signInFor("", "ada@acme.example", userPassword)
+	f.must(err)
+	f.store.asked()
+	_, err = f.exchange(TokenRequest{GrantType: oauth.RefreshTokenGrant, RefreshToken: tokens.RefreshToken})
+	f.must(err)
+	if asked := f.store.asked(); !slices.Equal(asked, []string{"RotateRefreshToken"}) {
+		t.Errorf("the store was asked for %v", asked)
+	}
+}
