@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Connection is that of a source. The zero value is none, and has no credit.
+// Connection identifies a connection of a source. The zero value has no credit.
 type Connection uint64
 
-// Connection returns what stands for the connection of a source whose other end has an address.
+// Connection returns the identifier of a source's connection from a remote address.
 func (g *Gate) Connection(s Source, remote string) Connection {
 	if g == nil || s == 0 {
 		return 0
@@ -18,19 +18,19 @@ func (g *Gate) Connection(s Source, remote string) Connection {
 }
 
 const (
-	// creditPrice is how many good requests answer one failure at once that comes over the same connection: an answer that
-	// is held back there keeps the good ones waiting behind it. So up to a third of what comes over it may fail.
+	// creditPrice is how many valid requests over a connection pay for one failure that is answered at once: a delayed
+	// answer would block the valid requests behind it. So up to a third of a connection's requests may fail.
 	creditPrice = 2
-	// mostCredit is as much as a connection can have.
+	// mostCredit is the maximum credit of a connection.
 	mostCredit = 64
-	// maxConnections is how many the table holds, in 192 KiB.
+	// maxConnections is the size of the table; it takes 192 KiB.
 	maxConnections = 1 << 13
-	// idle is how long after its last good request a connection may have to give its place to another.
+	// idle is how long after its last valid request a connection may be replaced.
 	idle = 10 * time.Second
 )
 
-// credits has what came over connections while there was a flood. A connection that finds its set full takes the place of one
-// that is idle, or of the one with the least credit.
+// credits records the valid requests of connections during a flood. In a full set, a new connection replaces an idle one,
+// or the one with the least credit.
 type credits struct {
 	sets  [maxConnections / ways][ways]credit
 	locks [stripes]sync.Mutex
@@ -39,10 +39,10 @@ type credits struct {
 type credit struct {
 	connection Connection
 	left       int
-	earned     int64 // when it was last earned
+	earned     int64 // time of the last valid request
 }
 
-// worth is what speaks for keeping it.
+// worth is the entry's value when one must be replaced.
 func (c *credit) worth(now int64) int {
 	if now-c.earned > int64(idle) {
 		return 0
@@ -50,7 +50,7 @@ func (c *credit) worth(now int64) int {
 	return c.left
 }
 
-// earn adds what a good request is worth.
+// earn adds the credit of one valid request.
 func (c *credits) earn(connection Connection, now int64) {
 	set, lock := c.set(connection)
 	defer lock.Unlock()
@@ -70,7 +70,7 @@ func (c *credits) earn(connection Connection, now int64) {
 	at.left, at.earned = min(at.left+1, mostCredit), now
 }
 
-// spend takes the price of a failure, and reports whether there was as much.
+// spend deducts the price of a failure, and reports whether there was enough credit.
 func (c *credits) spend(connection Connection) bool {
 	set, lock := c.set(connection)
 	defer lock.Unlock()
@@ -90,7 +90,7 @@ func (c *credits) set(connection Connection) (*[ways]credit, *sync.Mutex) {
 	return &c.sets[at], lock
 }
 
-// PassedOn says on which connection a good token came, while Passed asks for that.
+// PassedOn records a valid token on a connection. Call it if Passed returns true.
 func (g *Gate) PassedOn(c Connection) {
 	if g == nil {
 		return

@@ -8,40 +8,41 @@ import (
 	"time"
 )
 
-// Limit is the budget of one source: so many failures at once, which come back evenly within the window.
+// Limit is the budget of one source: the number of failures, refilled evenly within the window.
 type Limit struct {
 	Failures int
 	Window   time.Duration
 }
 
 const (
-	// recently is how long ago something passed that is to be protected, and alarmed how long after a failure beyond a
-	// budget the lanes are in use.
+	// recently is how long a valid request keeps protection active; alarmed is how long the lanes are in use after a
+	// failure beyond a budget.
 	recently = 500 * time.Millisecond
 	alarmed  = time.Second
-	// globalShare is the budget of all sources together, in those of one. Only failures within their own source's budget
-	// count there: it is for floods that come from everywhere. With it used up, a source has handful failures left.
+	// globalShare is the budget of all sources together, as a multiple of one source's. It counts only failures within a
+	// source's own budget: it is for floods from everywhere. Once it is used up, each source may still fail handful
+	// times.
 	globalShare = 10
 	handful     = 5
 )
 
-// Gate is the state of all of it. It is shared by all requests. Nil lets everything through.
+// Gate limits floods of failures. It is safe for concurrent use. A nil Gate limits nothing.
 type Gate struct {
 	now   func() time.Time
 	begun time.Time
 	seed  maphash.Seed
 	timer func(time.Duration) (expired <-chan time.Time, stop func() bool)
 
-	price   int64 // what a failure costs of a budget, in nanoseconds until it has come back
+	price   int64 // what a failure costs, in nanoseconds until it is refilled
 	sources table
 	all     account
 
-	// passed is set by whatever passes and taken by failures, so that the warm path of good requests reads a word that hardly
-	// ever changes, and looks at no clock.
+	// passed is set by valid requests and cleared by failures, so that valid requests read a word that rarely changes,
+	// and no clock.
 	passed   atomic.Bool
 	passedAt atomic.Int64
 	overAt   atomic.Int64
-	// flooded is overAt without a clock: it is set with it, and taken back by what passes when that is long ago.
+	// flooded mirrors overAt, for reading without a clock. Passed clears it when overAt is long ago.
 	flooded atomic.Bool
 	credits credits
 
@@ -58,13 +59,13 @@ func New(limit Limit, now func() time.Time) *Gate {
 	}
 	allowance := g.price * int64(limit.Failures)
 	g.sources.sets, g.sources.allowance = make([][ways]entry, maxSources/ways), allowance
-	g.all.allowance = allowance // where a failure costs a share of the price
+	g.all.allowance = allowance // in units of a share of the price
 	g.passedAt.Store(never)
 	g.overAt.Store(never)
 	return g
 }
 
-// never is a time that is long ago for everybody.
+// never is a time before all others.
 const never = -1 << 62
 
 func newTimer(d time.Duration) (<-chan time.Time, func() bool) {
@@ -72,13 +73,13 @@ func newTimer(d time.Duration) (<-chan time.Time, func() bool) {
 	return t.C, t.Stop
 }
 
-// clock is how long the gate is there, in nanoseconds.
+// clock returns the gate's age in nanoseconds.
 func (g *Gate) clock() int64 { return int64(g.now().Sub(g.begun)) }
 
-// Source is where a request comes from. The zero value is nobody, whose failures are not counted.
+// Source identifies the origin of a request. Failures of the zero value are not counted.
 type Source uint64
 
-// Source returns the source that an address stands for: an IPv6 address stands for its /64, which is what one host has.
+// Source returns the source of an address. An IPv6 address counts as its /64, which one host usually has.
 func (g *Gate) Source(address netip.Addr) Source {
 	if g == nil || !address.IsValid() {
 		return 0
@@ -92,8 +93,7 @@ func (g *Gate) Source(address netip.Addr) Source {
 	return Source(max(1, maphash.Bytes(g.seed, whole)))
 }
 
-// Passed says that somebody came through who is to be protected. Flooded: it should also be said over which connection; see
-// PassedOn.
+// Passed records a valid request. If it returns true, call PassedOn with the connection.
 func (g *Gate) Passed() (flooded bool) {
 	if g == nil {
 		return false
@@ -104,7 +104,7 @@ func (g *Gate) Passed() (flooded bool) {
 	return g.flooded.Load()
 }
 
-// isValued reports whether something has passed recently.
+// isValued reports whether a valid request passed recently.
 func (g *Gate) isValued(now int64) bool {
 	if g.passed.Load() && g.passed.Swap(false) {
 		g.passedAt.Store(now)
@@ -113,31 +113,31 @@ func (g *Gate) isValued(now int64) bool {
 	return now-g.passedAt.Load() < int64(recently)
 }
 
-// pressed reports whether there is both a flood and somebody to protect from it.
+// pressed reports whether there are both a flood and valid requests.
 func (g *Gate) pressed(now int64) bool {
 	return now-g.overAt.Load() < int64(alarmed) && g.isValued(now)
 }
 
-// Verdict is what becomes of the answer to a failure. The zero value: it is given at once.
+// Verdict says how to answer a failure. The zero value: at once.
 type Verdict struct {
-	// Hold is how long the answer is held back.
+	// Hold is how long to delay the answer.
 	Hold time.Duration
-	// Close: the connection is closed with the answer.
+	// Close: close the connection after the answer.
 	Close bool
-	// Tell: somebody should be told of this source. It is set once a minute for a source.
+	// Tell: report this source to the operator. It is set once a minute for a source.
 	Tell bool
 }
 
 const (
 	leastHold = 100 * time.Millisecond
 	mostHold  = time.Second
-	// growth and closing are how many budgets beyond its own a source has used when its answers are held the longest, and
-	// when its connections are closed.
+	// Excess over its budget, in budgets, at which a source's answers are delayed the longest, and at which its
+	// connections are closed.
 	growth  = 2
 	closing = 4
 )
 
-// Fail counts a failure that came over a connection, and says what becomes of its answer.
+// Fail counts a failure over a connection, and returns how to answer it.
 func (g *Gate) Fail(s Source, c Connection) Verdict {
 	if g == nil || s == 0 {
 		return Verdict{}
@@ -165,13 +165,13 @@ func (g *Gate) Fail(s Source, c Connection) Verdict {
 	}
 }
 
-// jitter keeps answers that were held back at once from being given at once: a quarter of the time is by chance.
+// jitter varies a delay by a quarter at random, so that delayed answers are not all sent at once.
 func (g *Gate) jitter(d time.Duration, s Source, now int64) time.Duration {
 	chance := maphash.Comparable(g.seed, [2]uint64{uint64(s), uint64(now)}) //nolint:gosec // a time is as good as any number
 	return d - time.Duration(chance%uint64(d/4))                            //nolint:gosec // at least 100 ms
 }
 
-// isOver reports whether a source has used up its budget.
+// isOver reports whether a source has exhausted its budget.
 func (g *Gate) isOver(s Source, now int64) bool {
 	return s != 0 && g.sources.debt(s, now) > g.sources.allowance
 }

@@ -3,13 +3,13 @@ package floodgate
 import "time"
 
 const (
-	// maxHeld answers are held back at once. Each is a request that waits, with the memory that its connection takes anyway.
+	// maxHeld bounds the delayed answers. Each is a waiting request, with its connection's memory.
 	maxHeld = 1024
-	// maxHeldDear is how many may be held when one more comes that takes more than that.
+	// maxHeldDear is the bound above which costly answers are not delayed.
 	maxHeldDear = 64
 )
 
-// Held is how many answers are held back now.
+// Held returns the number of delayed answers.
 func (g *Gate) Held() int {
 	if g == nil {
 		return 0
@@ -17,9 +17,9 @@ func (g *Gate) Held() int {
 	return int(g.held.Load())
 }
 
-// Hold waits for as long as an answer is to be held back, but not beyond the end of one of the channels: the client has left,
-// or the server is about to. False: so many are held already that this one is not. It should be given at once, and the
-// connection closed with it. Dear: while it is held, somebody else's connection or much memory is.
+// Hold waits for the delay, or until one of the channels is closed because the client disconnects or the server stops. It
+// returns false at once if too many answers are delayed already; then close the connection after the answer. Dear means
+// that the delay occupies another client's connection or much memory.
 func (g *Gate) Hold(d time.Duration, dear bool, gone, released <-chan struct{}) bool {
 	most := int64(maxHeld)
 	if dear {

@@ -14,10 +14,10 @@ const (
 	laneTimeout = 2 * time.Second
 )
 
-// ErrBusy says that the lane is full, or that it took too long to get through.
+// ErrBusy means that the lane is full, or that waiting in it took too long.
 var ErrBusy = errors.New("too many signatures wait to be verified")
 
-// lane lets a few through at a time, in the order in which they came.
+// lane admits a few callers at a time, in order of arrival.
 type lane struct {
 	slots   chan struct{}
 	waiting atomic.Int64
@@ -29,7 +29,7 @@ func newLane(wide int) lane {
 	return lane{slots: slots, leave: func(bool) { <-slots }}
 }
 
-// Waiting is how many signatures wait in the lanes now.
+// Waiting returns the number of signatures that wait in the lanes.
 func (g *Gate) Waiting() int {
 	if g == nil {
 		return 0
@@ -37,12 +37,12 @@ func (g *Gate) Waiting() int {
 	return int(g.fast.waiting.Load() + g.slow.waiting.Load())
 }
 
-// free is the leave of who needed no lane.
+// free is a no-op release.
 func free(bool) {}
 
-// Admit waits until a costly check for the source may begin, and returns what has to be called when it is through. Nobody waits
-// while there is no flood or nobody to protect from it. Waited reports whether somebody did. The error is ErrBusy, or that of
-// the context.
+// Admit waits until a costly check for the source may begin, and returns a function to call when it is done. It waits
+// only if there are both a flood and valid requests. Waited reports whether it did. The error is ErrBusy or the
+// context's.
 func (g *Gate) Admit(ctx context.Context, s Source) (leave func(good bool), waited bool, err error) {
 	if g == nil {
 		return free, false, nil

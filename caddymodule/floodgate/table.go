@@ -11,28 +11,28 @@ const (
 	maxSources = 1 << 16
 	ways       = 8
 	stripes    = 64
-	// ceiling is the most that a source can owe, in budgets: it is within its own again after as many windows.
+	// ceiling is the most that a source can owe, in budgets: it is within its budget again after as many windows.
 	ceiling = 8
 	// tellPause is how long nobody is told of a source again, and tells of how many sources they are told in that time.
 	tellPause = time.Minute
 	tells     = 60
 )
 
-// table has the account of each source that has failed not long ago.
+// table has an entry for each source that failed recently.
 type table struct {
 	allowance int64
 	sets      [][ways]entry
 	locks     [stripes]sync.Mutex
 }
 
-// entry is one source's. Clear is when all that it owes has come back; what it owes is the time until then.
+// entry is the account of one source. Clear is when it owes nothing any more; its debt is the time until then.
 type entry struct {
 	source Source
 	clear  int64
-	told   int64 // when somebody was told of it
+	told   int64 // time of the last report
 }
 
-// charge adds the price of a failure, and returns what the source owes then.
+// charge adds the price of a failure, and returns the source's debt.
 func (t *table) charge(s Source, now, price int64) int64 {
 	set, lock := t.set(s)
 	defer lock.Unlock()
@@ -45,7 +45,7 @@ func (t *table) charge(s Source, now, price int64) int64 {
 	return e.clear - now
 }
 
-// debt is what the source owes.
+// debt returns what the source owes.
 func (t *table) debt(s Source, now int64) int64 {
 	set, lock := t.set(s)
 	defer lock.Unlock()
@@ -55,7 +55,7 @@ func (t *table) debt(s Source, now int64) int64 {
 	return 0
 }
 
-// tell reports whether somebody should be told of the source now.
+// tell reports whether to report the source to the operator now.
 func (t *table) tell(s Source, now int64) bool {
 	set, lock := t.set(s)
 	defer lock.Unlock()
@@ -67,7 +67,7 @@ func (t *table) tell(s Source, now int64) bool {
 	return true
 }
 
-// set returns where the source is, and the lock of that place, which is held.
+// set returns the source's set and its mutex, locked.
 func (t *table) set(s Source) (*[ways]entry, *sync.Mutex) {
 	at := uint64(s) % uint64(len(t.sets))
 	lock := &t.locks[at%stripes]
@@ -98,17 +98,17 @@ func cheapest(set *[ways]entry) *entry {
 	return least
 }
 
-// account is what all sources owe together.
+// account is the debt of all sources together.
 type account struct {
 	allowance int64
 
 	mu     sync.Mutex
 	clear  int64
-	told   int // of so many sources
+	told   int // number of sources reported
 	toldIn int64
 }
 
-// charge adds the price of a failure, and reports whether more is owed than there is.
+// charge adds the price of a failure, and reports whether the budget is exceeded.
 func (a *account) charge(now, price int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -116,7 +116,7 @@ func (a *account) charge(now, price int64) bool {
 	return a.clear-now > a.allowance
 }
 
-// tell reports whether somebody may be told of one more source now.
+// tell reports whether one more source may be reported now.
 func (a *account) tell(now int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

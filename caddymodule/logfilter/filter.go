@@ -1,4 +1,4 @@
-// Package logfilter is `oauth` of Caddy's `format filter`: it takes the credentials of OAuth out of access logs.
+// Package logfilter is `oauth` of Caddy's `format filter`: it removes OAuth credentials from access logs.
 package logfilter
 
 import (
@@ -11,9 +11,9 @@ import (
 
 func init() { caddy.RegisterModule(Filter{}) }
 
-// Filter takes the credentials of OAuth out of a field of Caddy's logs: codes, tokens, secrets, assertions, passwords
-// and cookies. It is for texts, as request>uri, for arrays of them, for whole header objects, as request>headers, and for
-// the whole of request. What is no credential stays readable.
+// Filter removes OAuth credentials from a field of Caddy's logs: codes, tokens, secrets, assertions, passwords and
+// cookies. It works on strings, as request>uri, on arrays of them, on whole header objects, as request>headers, and on
+// the whole request. Everything else stays readable.
 type Filter struct{}
 
 // CaddyModule returns the module's id.
@@ -35,7 +35,7 @@ func (*Filter) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// Filter returns a field that adds what in would add, without credentials.
+// Filter returns the field in, without credentials.
 func (Filter) Filter(in zapcore.Field) zapcore.Field {
 	return zap.Inline(zapcore.ObjectMarshalerFunc(func(enc zapcore.ObjectEncoder) error {
 		in.AddTo(redactingEncoder{enc})
@@ -43,8 +43,8 @@ func (Filter) Filter(in zapcore.Field) zapcore.Field {
 	}))
 }
 
-// redactingEncoder hands everything on to another encoder, texts without their credentials. The name of a field counts: it
-// may be that of a header.
+// redactingEncoder forwards to another encoder and removes credentials from strings. A field's name matters: it may be
+// that of a header.
 type redactingEncoder struct{ zapcore.ObjectEncoder }
 
 func (e redactingEncoder) AddString(key, value string) {
@@ -67,7 +67,7 @@ func (e redactingEncoder) AddObject(key string, value zapcore.ObjectMarshaler) e
 	return e.ObjectEncoder.AddObject(key, redactedObject{value})
 }
 
-// AddReflected adds a mark: what the encoder would make of the value, nobody here can tell.
+// AddReflected writes a placeholder, because the encoding of the value is unknown.
 func (e redactingEncoder) AddReflected(key string, value any) error {
 	if value == nil {
 		return e.ObjectEncoder.AddReflected(key, nil)
@@ -76,14 +76,14 @@ func (e redactingEncoder) AddReflected(key string, value any) error {
 	return nil
 }
 
-// redactedObject is an object without credentials.
+// redactedObject removes credentials from an object.
 type redactedObject struct{ zapcore.ObjectMarshaler }
 
 func (o redactedObject) MarshalLogObject(enc zapcore.ObjectEncoder) error {
 	return o.ObjectMarshaler.MarshalLogObject(redactingEncoder{enc})
 }
 
-// redactedArray is an array without credentials. Its elements count as values of the field key.
+// redactedArray removes credentials from an array. Its elements are treated like values of the field key.
 type redactedArray struct {
 	key   string
 	array zapcore.ArrayMarshaler

@@ -8,11 +8,11 @@ import (
 	"unicode"
 )
 
-// redacted stands in logs where a credential was.
+// redacted replaces a credential.
 const redacted = "REDACTED"
 
-// credentialNames are the parameters whose values give access, in lower case and without `_` and `-`: those of OAuth and its
-// neighbours, and the sealed ones of our own pages.
+// credentialNames are the parameters that hold credentials, in lower case and without `_` and `-`: those of OAuth and
+// related protocols, and the sealed parameters of our pages.
 var credentialNames = map[string]bool{
 	"accesstoken": true, "actortoken": true, "assertion": true, "authorization": true, "bearertoken": true,
 	"clientassertion": true, "clientsecret": true, "code": true, "codeverifier": true, "devicecode": true, "formtoken": true,
@@ -21,33 +21,33 @@ var credentialNames = map[string]bool{
 	"samlresponse": true, "secret": true, "subjecttoken": true, "token": true, "usercode": true,
 }
 
-// plainName gives the spelling of credentialNames.
+// plainName converts a name to the form of credentialNames.
 var plainName = strings.NewReplacer("_", "", "-", "")
 
-// scheme begins the value of an Authorization.
+// scheme matches the beginning of an Authorization value.
 var scheme = regexp.MustCompile(`^\s*["']?(?i:bearer|basic|dpop|digest|negotiate)\s+`)
 
-// credentialShapes are what credentials look like that stand under no name. A text without the sign has none of the shape: most have
-// not, and a look costs less than the expression.
+// credentialShapes match credentials without a name. A text without the sign cannot match; checking for it is cheaper
+// than the expression.
 var credentialShapes = []struct {
 	sign    string
 	pattern *regexp.Regexp
 	with    string
 }{
-	// A compact JWS or JWE (RFC 7515 §7.1, RFC 7516 §7.1), whole or broken off, with its dots as they are or escaped, however
-	// often.
+	// A compact JWS or JWE (RFC 7515 §7.1, RFC 7516 §7.1), complete or truncated, with its dots escaped any number of
+	// times.
 	{"eyJ", regexp.MustCompile(`eyJ[A-Za-z0-9_=-]*(?:(?:\.|%(?:25)*2[eE])[A-Za-z0-9_=-]*)+`), redacted},
-	// An Authorization, with all that comes after it, in a text that quotes one.
+	// An Authorization header quoted in a text, with everything after it.
 	{":", regexp.MustCompile(`(?is)(authorization["']?\s*:).*`), "${1} " + redacted},
-	// A member of a JSON object that gives access, likewise.
+	// A JSON member with a credential, quoted in a text.
 	{":", regexp.MustCompile(`(?is)((?:token|secret|password|assertion|["'](?:code|code_verifier|device_code|user_code))\\*["']\s*:).*`), "${1} " + redacted},
-	// A credential behind its scheme in the middle of a text. No word that follows `bearer` is as long.
+	// A credential after its scheme within a text. It is longer than any word that may follow `bearer`.
 	{" ", regexp.MustCompile(`(?i)\b(bearer|basic|dpop)( +)[A-Za-z0-9._~+/-]{16,}=*`), "${1}${2}" + redacted},
-	// What stands before the host of a URL.
+	// The userinfo of a URL.
 	{"@", regexp.MustCompile(`((?:^|:)//)[^/?#\s"]*@`), "${1}" + redacted + "@"},
 }
 
-// redactField takes credentials out of the value of a field. The field's name may be that of a header.
+// redactField removes credentials from the value of a field, whose name may be that of a header.
 func redactField(name, value string) string {
 	if value == "" {
 		return ""
@@ -57,7 +57,7 @@ func redactField(name, value string) string {
 		return redactCookies(value)
 	case name == "setcookie":
 		return redactSetCookie(value)
-	case strings.HasSuffix(name, "authenticate"): // a challenge has the same schemes, and no credential
+	case strings.HasSuffix(name, "authenticate"): // a challenge has the same schemes, but no credential
 		return redactText(value)
 	case scheme.MatchString(value):
 		return scheme.FindString(value) + redacted
@@ -67,7 +67,7 @@ func redactField(name, value string) string {
 	return redactText(value)
 }
 
-// redactCookies keeps the names of cookies. A value is always a credential of somebody's.
+// redactCookies keeps only the names of cookies.
 func redactCookies(line string) string {
 	pairs := strings.Split(line, ";")
 	for i, pair := range pairs {
@@ -80,7 +80,7 @@ func redactCookies(line string) string {
 	return strings.Join(pairs, ";")
 }
 
-// redactSetCookie keeps the name of a cookie, and its attributes.
+// redactSetCookie keeps a cookie's name and attributes.
 func redactSetCookie(line string) string {
 	cookie, attributes, more := strings.Cut(line, ";")
 	if line = redactCookies(cookie); more {
@@ -89,13 +89,13 @@ func redactSetCookie(line string) string {
 	return line
 }
 
-// redactText takes credentials out of any text: a path, a URL, whole or not, or words with such things among them. It reads
-// no grammar, because whatever a strict reader stops at, another one goes on from.
+// redactText removes credentials from any text: a path, a complete or partial URL, or words with such parts. It does not
+// parse a grammar, because a lenient reader goes on where a strict one stops.
 func redactText(text string) string {
 	return redactDeep(text, maxEscapes)
 }
 
-// maxEscapes is how often a text may be escaped in itself before nobody looks any further, and all of it goes.
+// maxEscapes is how many levels of escaping are examined. A text with more is removed entirely.
 const maxEscapes = 6
 
 func redactDeep(text string, depth int) string {
@@ -114,8 +114,8 @@ func redactDeep(text string, depth int) string {
 	return strings.Join(parts, "&")
 }
 
-// redactPart takes credentials out of what stands between two ampersands. A value reaches to the end of the part: what
-// separates it from something else for one reader belongs to it for another.
+// redactPart removes credentials from the text between two ampersands. A value extends to the end of the part, because
+// readers differ in the other separators.
 func redactPart(part string, depth int) string {
 	plain, rest := part, ""
 	if i := credentialAt(part); i >= 0 {
@@ -130,7 +130,7 @@ func redactPart(part string, depth int) string {
 	return redacted
 }
 
-// credentialAt finds the first parameter whose value gives access, and returns where its equals sign is; -1: there is none.
+// credentialAt returns the index of the equals sign of the first parameter with a credential, or -1.
 func credentialAt(part string) int {
 	name := 0
 	for i := range len(part) {
@@ -147,13 +147,13 @@ func credentialAt(part string) int {
 	return -1
 }
 
-// hides reports whether something is in a text in an escaped form that would have to go.
+// hides reports whether a text contains a credential in escaped form.
 func hides(text string, depth int) bool {
 	decoded := unescape(text)
 	return decoded != text && (depth == 0 || redactDeep(decoded, depth-1) != decoded)
 }
 
-// isCredential reports whether the value of a parameter gives access. Of a name that cannot be decoded nobody knows.
+// isCredential reports whether the value of a parameter is a credential. A name that cannot be decoded counts as one.
 func isCredential(name string) bool {
 	for range maxEscapes {
 		decoded := unescape(name)
@@ -165,7 +165,7 @@ func isCredential(name string) bool {
 	if strings.Contains(name, "%") {
 		return true
 	}
-	words := strings.FieldsFunc(name, func(c rune) bool { return strings.ContainsRune("[].", c) }) // as some frameworks nest them
+	words := strings.FieldsFunc(name, func(c rune) bool { return strings.ContainsRune("[].", c) }) // nested names of some frameworks
 	return slices.ContainsFunc(words, func(word string) bool {
 		return givesAccess(plainName.Replace(strings.ToLower(strings.TrimFunc(word, isNoLetter))))
 	})
@@ -173,14 +173,13 @@ func isCredential(name string) bool {
 
 func isNoLetter(c rune) bool { return !unicode.IsLetter(c) }
 
-// givesAccess reports whether a plain name is that of a credential: one of those that are known, or another token, secret or
-// password of an application's.
+// givesAccess reports whether a plain name is that of a credential: a known one, or any other token, secret or password.
 func givesAccess(name string) bool {
 	return credentialNames[name] || strings.Contains(name, "password") ||
 		slices.ContainsFunc([]string{"token", "secret", "assertion"}, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
-// unescape decodes what is percent-encoded well, and leaves everything else as it is.
+// unescape decodes valid percent-encoding and keeps everything else.
 func unescape(text string) string {
 	if !strings.Contains(text, "%") {
 		return text
