@@ -42,7 +42,9 @@ func (a *App) Start() error {
 	}
 	err := a.node.Open()
 	switch {
-	case errors.Is(err, node.ErrAway) && !a.replacesGood():
+	// A running configuration with an open node stays: it is better than one whose database cannot be reached, perhaps because
+	// its address was mistyped.
+	case errors.Is(err, node.ErrAway) && !admin.ReplacesOpenNode(a.target):
 		a.life.away.Store(true)
 		a.logger.Warn("not serving yet: the database is away", a.about()...)
 		go a.beginLater()
@@ -58,13 +60,6 @@ func (a *App) Start() error {
 		a.node.Go(a.announce) // it asks the store, which must not be closed meanwhile
 	}
 	return nil
-}
-
-// replacesGood reports whether the running configuration has another node, which is open. That configuration then stays: it is
-// better than one whose database cannot be reached, perhaps because its address was mistyped.
-func (a *App) replacesGood() bool {
-	runs := admin.Newest()
-	return runs != nil && runs.Node != nil && runs.Node != a.node && runs.Node.IsOpen()
 }
 
 // beginLater begins when the node has opened.
@@ -120,7 +115,7 @@ func (a *App) settleLater() {
 		case <-time.After(reconcilePause):
 		}
 		err := a.checkStored(reconcileTimeout)
-		if a.life.hasEnded() || admin.Newest() != a.target {
+		if a.life.hasEnded() || !admin.IsNewest(a.target) {
 			continue // another configuration runs; this one may come back when that fails
 		}
 		if err == nil {

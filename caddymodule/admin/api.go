@@ -91,7 +91,7 @@ var (
 // serve runs an operation on the running configuration. What is the kind of thing that it is about.
 func serve(what string, op operation) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		t := Newest()
+		t := newest()
 		if t == nil {
 			writeError(w, http.StatusServiceUnavailable, errNoApp)
 			return

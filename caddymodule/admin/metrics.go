@@ -33,7 +33,7 @@ func (gauges) Describe(descriptions chan<- *prometheus.Desc) {
 
 // Collect sends their values, and nothing while no configuration runs.
 func (gauges) Collect(metrics chan<- prometheus.Metric) {
-	t := Newest()
+	t := newest()
 	if t == nil {
 		return
 	}

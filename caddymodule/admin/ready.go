@@ -17,7 +17,7 @@ type readiness struct {
 // issuer is in.
 func serveReady(w http.ResponseWriter, _ *http.Request) {
 	reasons := []string{errNoApp.Error()}
-	if t := Newest(); t != nil {
+	if t := newest(); t != nil {
 		reasons = t.Unreadiness()
 	}
 	status := http.StatusOK

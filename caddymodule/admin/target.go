@@ -66,8 +66,17 @@ func Withdraw(t *Target) {
 	running.list = slices.DeleteFunc(running.list, func(other *Target) bool { return other == t })
 }
 
-// Newest returns the configuration that started last, or nil.
-func Newest() *Target {
+// IsNewest reports whether t is the configuration that started last; nil: whether none runs.
+func IsNewest(t *Target) bool { return newest() == t }
+
+// ReplacesOpenNode reports whether the configuration that t is to replace has another node, and an open one.
+func ReplacesOpenNode(t *Target) bool {
+	runs := newest()
+	return runs != nil && runs.Node != nil && runs.Node != t.Node && runs.Node.IsOpen()
+}
+
+// newest returns the configuration that started last, or nil. No other package gets it: a Target can mint tokens.
+func newest() *Target {
 	running.mu.Lock()
 	defer running.mu.Unlock()
 	if len(running.list) == 0 {
