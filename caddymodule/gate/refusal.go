@@ -65,7 +65,7 @@ func (p *Protect) auditFields(d decision) []zap.Field {
 // serveError answers an error of the next handler where Caddy must not: Caddy's log would contain a token in the query,
 // and its error routes would not see a WebSocket over HTTP/2 or 3 as a GET.
 func (p *Protect) serveError(w http.ResponseWriter, r *http.Request, err error) error {
-	failure, ok := err.(caddyhttp.HandlerError) //nolint:errorlint
+	failure, ok := err.(caddyhttp.HandlerError) //nolint:errorlint // as Caddy does
 	if !ok {
 		failure = caddyhttp.Error(http.StatusInternalServerError, err)
 	}

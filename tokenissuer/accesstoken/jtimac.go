@@ -50,6 +50,7 @@ type jtiHMAC struct {
 	sum [sha256.Size]byte
 }
 
+// NewJTIMAC returns the JTIMAC of a master key.
 func NewJTIMAC(master *keys.MasterKey) *JTIMAC {
 	key, requiredFrom := master.JTIMAC()
 	t := &JTIMAC{requiredFrom: requiredFrom}

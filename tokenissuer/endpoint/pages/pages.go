@@ -147,6 +147,7 @@ type Problem struct {
 // ProblemCode identifies a problem.
 type ProblemCode string
 
+// The problems.
 const (
 	// BadClient: the application is unknown, or its redirect URI is not registered.
 	BadClient ProblemCode = "bad_client"
