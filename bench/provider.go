@@ -44,8 +44,7 @@ type externalKey struct {
 // startProvider makes a key for each algorithm and publishes them until the scenario ends; its answers take a while.
 func (b *bench) startProvider(delay time.Duration) *provider {
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))
-	p := &provider{issuer: "http://" + listener.Addr().String(), delay: delay}
-	p.keys = map[string]externalKey{"RS256": rsaKey(), "ES256": ecdsaKey(), "EdDSA": ed25519Key()}
+	p := &provider{issuer: "http://" + listener.Addr().String(), delay: delay, keys: externalKeys()}
 	var set struct {
 		Keys []map[string]any `json:"keys"`
 	}
@@ -66,6 +65,11 @@ func (b *bench) startProvider(delay time.Duration) *provider {
 }
 
 func encodeBytes(text []byte) string { return base64.RawURLEncoding.EncodeToString(text) }
+
+// externalKeys makes a key for each algorithm.
+func externalKeys() map[string]externalKey {
+	return map[string]externalKey{"RS256": rsaKey(), "ES256": ecdsaKey(), "EdDSA": ed25519Key()}
+}
 
 func rsaKey() externalKey {
 	key := must(rsa.GenerateKey(rand.Reader, 2048))

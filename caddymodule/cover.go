@@ -43,7 +43,7 @@ func (a *App) cover() {
 	}
 }
 
-// coveredIssuer is what the routes are examined for; nil: there is no issuer of our own.
+// coveredIssuer returns the issuer whose routes are examined; nil: this configuration has none.
 func (a *App) coveredIssuer() *coverage.Issuer {
 	if !a.issues() {
 		return nil

@@ -472,8 +472,8 @@ func TestG71NothingRunsWithoutStreams(t *testing.T) {
 	u := g.streams()
 	w := g.dial(t, g.request("GET", "/x", append([]string{bearer(token)}, webSocket...)...))
 	w.echoes(t)
-	if n := gate.OpenStreams(); n != 1 {
-		t.Errorf("%d streams, want 1", n)
+	if n := gate.OpenStreams(); n != 1 || !isSweeping() {
+		t.Errorf("%d streams, want 1, which is looked at: %v", n, isSweeping())
 	}
 	_ = w.Close()
 	u.gone(t, "/x")

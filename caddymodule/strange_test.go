@@ -51,8 +51,11 @@ func TestI1StrangeIDsAreNoOutage(t *testing.T) {
 				}
 			}
 			for _, kind := range []string{"jti", "family", "user", "client", "organisation"} {
-				if status, _, body := g.operate(http.MethodPost, "/oauth/revocations", `{"`+kind+`":"a\u0000b"}`); status != http.StatusBadRequest {
-					t.Errorf("revoking a %s: %d %s", kind, status, body)
+				for _, id := range []string{`a\u0000b`, strings.Repeat("a", 256)} {
+					status, _, body := g.operate(http.MethodPost, "/oauth/revocations", `{"`+kind+`":"`+id+`"}`)
+					if status != http.StatusBadRequest {
+						t.Errorf("revoking a %s of %d bytes: %d %s", kind, len(id), status, body)
+					}
 				}
 			}
 		})

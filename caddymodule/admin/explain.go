@@ -48,7 +48,7 @@ func explainToken(t *Target, r *http.Request, request explanationRequest) (int, 
 	}
 	x.What = about
 	if x.Claims == nil {
-		t.inspect(&x, token)
+		t.inspect(r.Context(), &x, token)
 	}
 	if c := x.Claims; c != nil {
 		x.Subject, x.ClientID, x.Scope, x.ID, x.KeyID = c.Subject, c.ClientID, c.Scopes.String(), c.ID, c.KeyID
@@ -78,9 +78,9 @@ func readToken(text string) (token, about string) {
 }
 
 // inspect adds what a text is, and what it says, when no signature was verified.
-func (t *Target) inspect(x *explanation, token string) {
+func (t *Target) inspect(ctx context.Context, x *explanation, token string) {
 	found := accesstoken.Inspect(token)
-	if t.Issuer != nil {
+	if t.Issuer != nil && t.IsServing(ctx) { // before, it has no master key to know its own credentials by
 		if what, family := t.Issuer.InspectCredential(oauth.NewSecret(token)); what != "" {
 			found.What, x.Family = what, family
 		}

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"go.uber.org/zap"
 
@@ -92,10 +89,11 @@ func (n *newRevocation) target() (kind store.RevocationKind, id string, err erro
 	switch {
 	case id == "":
 		return "", "", errors.New("name what to revoke: jti, family, user, client or organisation")
-	case strings.ContainsFunc(id, unicode.IsControl) || !utf8.ValidString(id):
-		return "", "", errors.New("the id has control characters: no id has")
 	case n.Force && kind != store.RevokeUser:
 		return "", "", errors.New("force belongs to user")
+	}
+	if err := store.ValidateID(id); err != nil {
+		return "", "", fmt.Errorf("the id: %w", err)
 	}
 	return kind, id, nil
 }

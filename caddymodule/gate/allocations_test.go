@@ -36,7 +36,7 @@ func TestOrdinaryRequestAllocates(t *testing.T) {
 			}
 		}, ordinary},
 		{"streams keep", func(p *Protect) { p.Streams = keepStreams }, ordinary - 2},
-		{"strip", func(p *Protect) { p.UpstreamToken = StripToken }, ordinary},
+		{"strip", func(p *Protect) { p.UpstreamToken = stripToken }, ordinary},
 		{"forward off", func(p *Protect) { p.forward = nil }, ordinary - 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestOrdinaryRequestAllocates(t *testing.T) {
 			w := &discard{make(http.Header)}
 			ctx, cancel := context.WithCancel(t.Context()) // as http.Server does
 			defer cancel()
-			r := caddyhttp.PrepareRequest(ordinaryRequest(t).WithContext(ctx), caddy.NewReplacer(), w, new(caddyhttp.Server))
+			r := caddyhttp.PrepareRequest(ordinaryRequest().WithContext(ctx), caddy.NewReplacer(), w, new(caddyhttp.Server))
 			credential := r.Header["Authorization"]
 			sent, passed := 0, 0
 			next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {

@@ -72,7 +72,7 @@ func BenchmarkOrdinaryRequest(b *testing.B) {
 		_, err := w.Write([]byte("ok"))
 		return err
 	})
-	w, body := &discard{make(http.Header)}, ordinaryRequest(b)
+	w, body := &discard{make(http.Header)}, ordinaryRequest()
 	b.ReportAllocs()
 	for b.Loop() {
 		ctx, cancel := context.WithCancel(b.Context()) // as http.Server does

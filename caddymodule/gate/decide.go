@@ -66,7 +66,7 @@ func withPath(r *http.Request) *http.Request {
 // gate. It edits in place because error routes receive this request. A nil decision means that the request was refused.
 func (p *Protect) stripCredentials(r *http.Request, d *decision) {
 	verified := d != nil && d.token != nil
-	strip := p.UpstreamToken == StripToken || p.UpstreamToken == swapToken
+	strip := p.UpstreamToken == stripToken || p.UpstreamToken == swapToken
 	switch {
 	case strip, p.UpstreamToken == relayToken && verified:
 	case verified && !d.cookie: // it came in the header

@@ -22,7 +22,7 @@ func TestG77AVerdictThatIsNone(t *testing.T) {
 			p.refusal = endpoint.Challenge{Realm: "test"}.Prepare()
 			p.verifier = verdict(func(string, []string) (*accesstoken.AccessToken, error) { return nil, err })
 			w := httptest.NewRecorder()
-			request := caddyhttp.PrepareRequest(ordinaryRequest(t), caddy.NewReplacer(), w, new(caddyhttp.Server))
+			request := caddyhttp.PrepareRequest(ordinaryRequest(), caddy.NewReplacer(), w, new(caddyhttp.Server))
 			if err := p.ServeHTTP(w, request, caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error {
 				t.Error("it passed")
 				return nil

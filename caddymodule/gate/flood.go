@@ -54,7 +54,7 @@ func (s *Shared) sourceOf(ctx context.Context) floodgate.Source {
 // busyRetry is the Retry-After of a request whose signature was not verified because of overload.
 const busyRetry = time.Second
 
-// AdmitSignature is the tokenissuer.Admission of a request. A recheck of a stream never waits: its token was valid,
+// AdmitSignature is the accesstoken.Admission of a request. A recheck of a stream never waits: its token was valid,
 // clients do not control how often it happens, and a flood must neither end the stream nor delay the end of others.
 func (s *Shared) AdmitSignature(ctx context.Context) (done func(good bool), err error) {
 	if ctx.Value(caddyhttp.VarsCtxKey) == nil {

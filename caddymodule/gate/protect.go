@@ -218,7 +218,7 @@ func (p *Protect) readBrowsers() (err error) {
 
 // Values of settings other than the default.
 const (
-	StripToken       = "strip"
+	stripToken       = "strip"
 	relayToken       = "relay"
 	lenientPaths     = "lenient"
 	challengeBrowser = "browser"

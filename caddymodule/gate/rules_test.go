@@ -2,6 +2,7 @@ package gate
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
@@ -11,7 +12,7 @@ import (
 // answer. A rule for GET was not asked about it.
 func TestG67RulesSeeTheGetBehindAConnect(t *testing.T) {
 	exam := requestpath.Exam{Canonical: true}
-	r := readRequest(t, "GET /a/x HTTP/1.1", "Host: h")
+	r := httptest.NewRequest(http.MethodGet, "/a/x", nil)
 	r.Method, r.ProtoMajor, r.Header = http.MethodConnect, 2, http.Header{":protocol": {"websocket"}}
 	for _, reading := range readingsOf(r, exam) {
 		if reading.Method == http.MethodGet && reading.Header.Get("Upgrade") == "websocket" {

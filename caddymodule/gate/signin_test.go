@@ -1,6 +1,8 @@
 package gate
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
@@ -10,7 +12,8 @@ import (
 // TestChallengeBrowserSparesWhoIsSignedIn: whatever the refusal is about, signing in again would not mend it.
 func TestChallengeBrowserSparesWhoIsSignedIn(t *testing.T) {
 	p := &Protect{Challenge: challengeBrowser, TokenCookie: sessionTokenCookie}
-	r := readRequest(t, "GET /x HTTP/1.1", "Host: h", "Accept: text/html")
+	r := httptest.NewRequest(http.MethodGet, "/x", nil)
+	r.Header.Set("Accept", "text/html")
 	refusal := oauth.NewError(oauth.InvalidToken, "identity_too_long")
 	for name, d := range map[string]decision{
 		"a good token": {token: new(accesstoken.AccessToken), rawToken: oauth.NewSecret("t"), cookie: true}, "a session": {signedIn: true},

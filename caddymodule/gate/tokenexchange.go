@@ -41,7 +41,7 @@ func (p *Protect) parseUpstreamToken(h httpcaddyfile.Helper) error {
 }
 
 func (p *Protect) checkUpstreamToken() error {
-	if !slices.Contains([]string{"", StripToken, relayToken, swapToken}, p.UpstreamToken) {
+	if !slices.Contains([]string{"", stripToken, relayToken, swapToken}, p.UpstreamToken) {
 		return fmt.Errorf("upstream_token %q: use strip, relay or swap <audience>", p.UpstreamToken)
 	}
 	if p.SwapAudience != "" && p.UpstreamToken != swapToken {

@@ -31,7 +31,7 @@ type AnonymousView struct {
 
 // View describes the gate. Call it after Provision.
 func (p *Protect) View() View {
-	v := View{Resource: p.resource, TakesToken: p.UpstreamToken == "" || p.UpstreamToken == StripToken}
+	v := View{Resource: p.resource, TakesToken: p.UpstreamToken == "" || p.UpstreamToken == stripToken}
 	for _, issuer := range p.issuers {
 		v.Issuers = append(v.Issuers, IssuerView{Name: issuer.name, URL: issuer.url, Audience: issuer.audience, Own: issuer.external == nil})
 	}

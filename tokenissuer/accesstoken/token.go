@@ -61,9 +61,9 @@ func (t *AccessToken) HasAudience(audiences []string) bool {
 }
 
 // Claim returns the texts of a claim by its name on the wire: one for a string, number or boolean, and one for each
-// element of an array. Scope has one text for each scope, and act the sub of the actor. If there is no claim of that
-// name, the name is taken as a path into objects, separated by dots, as in realm_access.roles. Claim returns nil if the
-// claim is absent, empty or an object.
+// element of an array. The scope claim has one text for each scope, the act claim
+// the subject of the actor. A name that no claim has is a path into objects, separated by dots, as in realm_access.roles.
+// Claim returns nil if the claim is absent, empty or an object.
 func (t *AccessToken) Claim(name string) []string {
 	if one, ok := t.Text(name); ok {
 		return text(one)

@@ -81,8 +81,8 @@ func (s *Server) within(ctx context.Context, ask func(context.Context) error) er
 	return ask(ctx)
 }
 
-// Notifier notifies other nodes that something is new. A notification is no part of the step that it is about: the step does not
-// wait for it, and a node that misses it asks a second later anyway.
+// Notifier tells other nodes that something is new. A step does not wait for its notification, and a node that misses it asks a
+// second later anyway.
 type Notifier struct {
 	db      *sql.DB
 	timeout time.Duration
