@@ -1,4 +1,4 @@
-package keys_test
+package keys
 
 import (
 	"context"
@@ -10,56 +10,77 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// day is as in the lifetimes of keys.
-const day = store.Day
-
-// faultyStore is a store of which one step with keys can fail.
-type faultyStore struct {
+// FaultyStore is the store of the package's tests, in memory: a test stands between a node and its keys.
+type FaultyStore struct {
 	*memstore.Store
+	// Before runs before each step. Its error is the step's.
+	Before func(step string) error
+	// Read changes what SigningKeys finds.
+	Read func([]store.StoredKey) ([]store.StoredKey, error)
 
-	mu   sync.Mutex
-	step string
+	mu    sync.Mutex
+	asked map[string]int
 }
 
-// fail makes a step fail; none, when it has no name.
-func (s *faultyStore) fail(step string) {
+func NewFaultyStore() *FaultyStore { return &FaultyStore{Store: memstore.New()} }
+
+// Fail makes a step fail; none, when it has no name.
+func (s *FaultyStore) Fail(step string) {
+	s.Before = func(name string) error {
+		if name == step {
+			return fmt.Errorf("%s: the disk is full", step)
+		}
+		return nil
+	}
+}
+
+// Asked returns how often a step was tried.
+func (s *FaultyStore) Asked(step string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.step = step
+	return s.asked[step]
 }
 
-func (s *faultyStore) run(step string, do func() error) error {
+func (s *FaultyStore) run(step string, do func() error) error {
 	s.mu.Lock()
-	fails := s.step == step
+	if s.asked == nil {
+		s.asked = make(map[string]int)
+	}
+	s.asked[step]++
 	s.mu.Unlock()
-	if fails {
-		return fmt.Errorf("%s: the disk is full", step)
+	if s.Before != nil {
+		if err := s.Before(step); err != nil {
+			return err
+		}
 	}
 	return do()
 }
 
-func (s *faultyStore) SigningKeys(ctx context.Context) (keys []store.StoredKey, err error) {
+func (s *FaultyStore) SigningKeys(ctx context.Context) (keys []store.StoredKey, err error) {
 	err = s.run("SigningKeys", func() error { keys, err = s.Store.SigningKeys(ctx); return err })
+	if err == nil && s.Read != nil {
+		return s.Read(keys)
+	}
 	return keys, err
 }
 
-func (s *faultyStore) AddFirstSigningKey(ctx context.Context, key store.StoredKey) error {
+func (s *FaultyStore) AddFirstSigningKey(ctx context.Context, key store.StoredKey) error {
 	return s.run("AddFirstSigningKey", func() error { return s.Store.AddFirstSigningKey(ctx, key) })
 }
 
-func (s *faultyStore) AddSigningKey(ctx context.Context, key store.StoredKey) error {
+func (s *FaultyStore) AddSigningKey(ctx context.Context, key store.StoredKey) error {
 	return s.run("AddSigningKey", func() error { return s.Store.AddSigningKey(ctx, key) })
 }
 
-func (s *faultyStore) ReplaceSigningKeys(ctx context.Context, changes ...store.KeyChange) (done bool, err error) {
+func (s *FaultyStore) ReplaceSigningKeys(ctx context.Context, changes ...store.KeyChange) (done bool, err error) {
 	err = s.run("ReplaceSigningKeys", func() error { done, err = s.Store.ReplaceSigningKeys(ctx, changes...); return err })
 	return done, err
 }
 
-func (s *faultyStore) RevokeSigningKey(ctx context.Context, id string, at time.Time, tokens store.Revocation) error {
+func (s *FaultyStore) RevokeSigningKey(ctx context.Context, id string, at time.Time, tokens store.Revocation) error {
 	return s.run("RevokeSigningKey", func() error { return s.Store.RevokeSigningKey(ctx, id, at, tokens) })
 }
 
-func (s *faultyStore) DropSigningKey(ctx context.Context, id string) error {
+func (s *FaultyStore) DropSigningKey(ctx context.Context, id string) error {
 	return s.run("DropSigningKey", func() error { return s.Store.DropSigningKey(ctx, id) })
 }

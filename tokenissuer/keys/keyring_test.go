@@ -1,10 +1,9 @@
 package keys_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +13,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
+
+// day is as in the lifetimes of keys.
+const day = store.Day
 
 // ring is a Ring of a node that has just started, with a clock that the test moves.
 type ring struct {
@@ -255,25 +257,6 @@ func TestK1AnotherAlgorithmIsPublishedFirst(t *testing.T) {
 	}
 }
 
-// meeting is a KeyStore whose readers wait for each other, as often as there are rounds.
-type meeting struct {
-	store.KeyStore
-	mu      sync.Mutex
-	missing int
-	all     chan struct{}
-}
-
-func (s *meeting) SigningKeys(ctx context.Context) ([]store.StoredKey, error) {
-	keys, err := s.KeyStore.SigningKeys(ctx)
-	s.mu.Lock()
-	if s.missing--; s.missing == 0 {
-		close(s.all)
-	}
-	s.mu.Unlock()
-	<-s.all
-	return keys, err
-}
-
 // TestK2TwoNodesRotateAtOnce: each publishes a key. All nodes agree on the one that signs, every one verifies, and the next
 // rotation is the last one's. Nobody holds a lock, so that there is none to lose.
 func TestK2TwoNodesRotateAtOnce(t *testing.T) {
@@ -285,7 +268,15 @@ func TestK2TwoNodesRotateAtOnce(t *testing.T) {
 	}
 	first := nodes[0].signing()
 	now = tokentest.Start.Add(89 * day)
-	meet := &meeting{KeyStore: st, missing: n, all: make(chan struct{})}
+	var readers atomic.Int64
+	all := make(chan struct{})
+	meet := &FaultyStore{Store: st, Read: func(keys []store.StoredKey) ([]store.StoredKey, error) { // waits until every node has read
+		if readers.Add(1) == n {
+			close(all)
+		}
+		<-all
+		return keys, nil
+	}}
 	published := make([]string, n)
 	for _, err := range tokentest.Together(n, func(i int) error {
 		nodes[i].Store = meet

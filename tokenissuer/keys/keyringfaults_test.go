@@ -1,7 +1,6 @@
 package keys_test
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -15,26 +14,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
-
-// oddKeys is a KeyStore whose rows a test changes as a damaged disk or a careless hand would.
-type oddKeys struct {
-	store.KeyStore
-	change func([]store.StoredKey) ([]store.StoredKey, error)
-	added  int
-}
-
-func (s *oddKeys) SigningKeys(ctx context.Context) ([]store.StoredKey, error) {
-	keys, err := s.KeyStore.SigningKeys(ctx)
-	if err == nil && s.change != nil {
-		keys, err = s.change(keys)
-	}
-	return keys, err
-}
-
-func (s *oddKeys) AddFirstSigningKey(ctx context.Context, key store.StoredKey) error {
-	s.added++
-	return s.KeyStore.AddFirstSigningKey(ctx, key)
-}
 
 // TestK4ARunningNodeKeepsItsLastGoodKeys whatever becomes of the stored ones, and never mints others in their place.
 func TestK4ARunningNodeKeepsItsLastGoodKeys(t *testing.T) {
@@ -77,23 +56,24 @@ func TestK4ARunningNodeKeepsItsLastGoodKeys(t *testing.T) {
 		{"unreadable", func([]store.StoredKey) ([]store.StoredKey, error) { return nil, errors.New("disk on fire") }, true, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			now, store := tokentest.Start, &oddKeys{KeyStore: memstore.New()}
+			now, store := tokentest.Start, NewFaultyStore()
 			n := newRing(t, store, &now)
 			_, err := n.Rotate(t.Context(), false)
 			n.must(err)
 			n.refresh()
 			before, signing := n.published(), n.signing()
-			store.change, store.added = c.change, 0
+			added := store.Asked("AddFirstSigningKey")
+			store.Read = c.change
 			if err := n.Refresh(t.Context()); (err != nil) != c.fails || len(n.warnings) != c.warnings {
 				t.Errorf("refreshing gives %v and the warnings %v", err, n.warnings)
 			}
 			if got := n.published(); !maps.Equal(got, before) || n.signing() != signing {
 				t.Errorf("%s signs of %v, before %s of %v", n.signing(), got, signing, before)
 			}
-			if store.added > 0 {
+			if store.Asked("AddFirstSigningKey") != added {
 				t.Error("a fresh key was added")
 			}
-			store.change = nil
+			store.Read = nil
 			if n.refresh(); !maps.Equal(n.published(), before) {
 				t.Errorf("mended, the keys are %v", n.published())
 			}
@@ -333,7 +313,7 @@ func TestK9TheLastKeyOfANodesAlgorithm(t *testing.T) {
 // TestKeyStepsThatFail: who is told that nothing happened can try again.
 func TestKeyStepsThatFail(t *testing.T) {
 	for _, step := range []string{"SigningKeys", "AddSigningKey", "RevokeSigningKey", "DropSigningKey", "ReplaceSigningKeys"} {
-		now, st := tokentest.Start, &faultyStore{Store: memstore.New()}
+		now, st := tokentest.Start, NewFaultyStore()
 		n := newRing(t, st, &now)
 		now = now.Add(time.Second)
 		second, err := n.Rotate(t.Context(), true)
@@ -344,7 +324,7 @@ func TestKeyStepsThatFail(t *testing.T) {
 		n.must(err)
 		n.Sealer = sealerOver(t, firstKEK, secondKEK)
 		now = now.Add(2*store.MaxLifetime + day)
-		st.fail(step)
+		st.Fail(step)
 		_, kept := n.Maintain(t.Context())
 		_, rotated := n.Rotate(t.Context(), true)
 		_, revoked := n.Revoke(t.Context(), second.ID)
@@ -360,7 +340,7 @@ func TestKeyStepsThatFail(t *testing.T) {
 				t.Errorf("%s fails: %s gives %v", step, name, got.err)
 			}
 		}
-		st.fail("")
+		st.Fail("")
 		if got := n.states()[second.ID] == StateRevoked; got != (revoked == nil) {
 			t.Errorf("%s fails: the key is revoked: %t, and the answer was %v", step, got, revoked)
 		}

@@ -2,7 +2,6 @@ package keys
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"slices"
@@ -79,41 +78,52 @@ func TestK6SealedKeysOpenUnderTheirKEKOnly(t *testing.T) {
 }
 
 func TestK6AWrongKEKFailsTheStart(t *testing.T) {
-	store := &fakeKeys{rows: []store.StoredKey{stored(t, sharedKeys()[oauth.ES256], sealer(t, firstKEK))}}
+	st := NewFaultyStore()
+	if err := st.AddSigningKey(t.Context(), stored(t, sharedKeys()[oauth.ES256], sealer(t, firstKEK))); err != nil {
+		t.Fatal(err)
+	}
 	for _, s := range []*Sealer{sealer(t, otherKEK), nil} {
-		if _, err := LoadSigningKeys(context.Background(), store, s, oauth.ES256, tokentest.Start); err == nil || store.added != 0 {
-			t.Errorf("err %v, added %d", err, store.added)
+		if _, err := LoadSigningKeys(t.Context(), st, s, oauth.ES256, tokentest.Start); err == nil || st.Asked("AddFirstSigningKey") != 0 {
+			t.Errorf("err %v, added %d", err, st.Asked("AddFirstSigningKey"))
 		}
 	}
 }
 
 func TestK6AKEKConfiguredLaterSealsWhatIsThere(t *testing.T) {
-	store := &fakeKeys{}
-	before, err := LoadSigningKeys(context.Background(), store, nil, oauth.ES256, tokentest.Start)
+	st := NewFaultyStore()
+	sealedWith := func() string {
+		t.Helper()
+		rows, err := st.SigningKeys(t.Context())
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("%v, %v", rows, err)
+		}
+		return rows[0].SealedWith
+	}
+	before, err := LoadSigningKeys(t.Context(), st, nil, oauth.ES256, tokentest.Start)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if store.rows[0].SealedWith != "" {
+	if sealedWith() != "" {
 		t.Fatal("sealed without a KEK")
 	}
 	s := sealer(t, firstKEK)
-	if _, err := Seal(context.Background(), store, s, false); err != nil {
+	if _, err := Seal(t.Context(), st, s, false); err != nil {
 		t.Fatal(err)
 	}
-	after, err := LoadSigningKeys(context.Background(), store, s, oauth.ES256, tokentest.Start)
+	after, err := LoadSigningKeys(t.Context(), st, s, oauth.ES256, tokentest.Start)
 	if err != nil || after[0].ID != before[0].ID {
 		t.Fatalf("%v, %v", after, err)
 	}
-	if store.rows[0].SealedWith != s.ID || store.sealed != 1 {
-		t.Errorf("sealed with %q, %d times", store.rows[0].SealedWith, store.sealed)
+	if sealedWith() != s.ID || st.Asked("ReplaceSigningKeys") != 1 {
+		t.Errorf("sealed with %q, %d times", sealedWith(), st.Asked("ReplaceSigningKeys"))
 	}
-	if _, err := Seal(context.Background(), store, s, false); err != nil || store.sealed != 1 {
-		t.Errorf("%v, sealed %d times", err, store.sealed)
+	if _, err := Seal(t.Context(), st, s, false); err != nil || st.Asked("ReplaceSigningKeys") != 1 {
+		t.Errorf("%v, sealed %d times", err, st.Asked("ReplaceSigningKeys"))
 	}
-	if _, err := LoadSigningKeys(context.Background(), store, nil, oauth.ES256, tokentest.Start); err == nil {
+	if _, err := LoadSigningKeys(t.Context(), st, nil, oauth.ES256, tokentest.Start); err == nil {
 		t.Error("the sealed key opens without a KEK")
 	}
-	first, err := LoadSigningKeys(context.Background(), &fakeKeys{}, s, oauth.EdDSA, tokentest.Start)
+	first, err := LoadSigningKeys(t.Context(), NewFaultyStore(), s, oauth.EdDSA, tokentest.Start)
 	if err != nil || len(first) != 1 {
 		t.Fatalf("%v, %v", first, err)
 	}

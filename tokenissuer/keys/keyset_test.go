@@ -1,7 +1,6 @@
 package keys
 
 import (
-	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -10,12 +9,10 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"maps"
 	"math/big"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,53 +20,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
-
-// fakeKeys is a KeyStore of which only what loading asks for works, and notes what it is asked to do.
-type fakeKeys struct {
-	store.KeyStore
-	mu     sync.Mutex
-	rows   []store.StoredKey
-	added  int
-	sealed int
-	read   error
-	write  error
-}
-
-func (s *fakeKeys) SigningKeys(context.Context) ([]store.StoredKey, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.rows), s.read
-}
-
-func (s *fakeKeys) AddFirstSigningKey(_ context.Context, key store.StoredKey) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.added++
-	if s.write != nil {
-		return s.write
-	}
-	if !slices.ContainsFunc(s.rows, func(k store.StoredKey) bool { return k.Algorithm == key.Algorithm }) {
-		s.rows = append(s.rows, key)
-	}
-	return nil
-}
-
-func (s *fakeKeys) ReplaceSigningKeys(_ context.Context, changes ...store.KeyChange) (bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sealed++
-	if s.write != nil {
-		return false, s.write
-	}
-	for _, c := range changes {
-		for i, k := range s.rows {
-			if k.ID == c.Was.ID {
-				s.rows[i] = c.Becomes
-			}
-		}
-	}
-	return true, nil
-}
 
 func stored(t *testing.T, key *SigningKey, sealer *Sealer) store.StoredKey {
 	t.Helper()
@@ -115,39 +65,41 @@ func TestK4AFaultyStoreNeverGetsAFreshKey(t *testing.T) {
 		// Whatever the algorithm that is asked for, and whether or not a good key stands beside the bad one.
 		for _, algorithm := range oauth.OwnAlgorithms {
 			for _, rows := range [][]store.StoredKey{{bad}, {good, bad}, {bad, good}} {
-				store := &fakeKeys{rows: rows}
-				keys, err := LoadSigningKeys(context.Background(), store, nil, algorithm, tokentest.Start)
+				st := NewFaultyStore()
+				st.Read = func([]store.StoredKey) ([]store.StoredKey, error) { return slices.Clone(rows), nil }
+				keys, err := LoadSigningKeys(t.Context(), st, nil, algorithm, tokentest.Start)
 				if err == nil || keys != nil {
 					t.Errorf("%s, %s: loaded %d keys", name, algorithm, len(keys))
 				}
-				if store.added != 0 || len(store.rows) != len(rows) {
+				if st.Asked("AddFirstSigningKey")+st.Asked("AddSigningKey") != 0 {
 					t.Errorf("%s, %s: a fresh key was added", name, algorithm)
 				}
 			}
 		}
 	}
 	for _, algorithm := range oauth.OwnAlgorithms {
-		store := &fakeKeys{read: errors.New("disk on fire")}
-		_, err := LoadSigningKeys(context.Background(), store, nil, algorithm, tokentest.Start)
+		st := NewFaultyStore()
+		st.Fail("SigningKeys")
+		_, err := LoadSigningKeys(t.Context(), st, nil, algorithm, tokentest.Start)
 		tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
-		if store.added != 0 {
+		if st.Asked("AddFirstSigningKey") != 0 {
 			t.Error("an unreadable store got a fresh key")
 		}
 	}
 }
 
 func TestAnEmptyStoreGetsItsFirstKeyOnce(t *testing.T) {
-	store := &fakeKeys{}
-	first, err := LoadSigningKeys(context.Background(), store, nil, oauth.ES256, tokentest.Start)
+	st := NewFaultyStore()
+	first, err := LoadSigningKeys(t.Context(), st, nil, oauth.ES256, tokentest.Start)
 	if err != nil || len(first) != 1 || first[0].Algorithm != oauth.ES256 {
 		t.Fatalf("%v, %v", first, err)
 	}
-	again, err := LoadSigningKeys(context.Background(), store, nil, oauth.ES256, tokentest.Start)
-	if err != nil || len(again) != 1 || again[0].ID != first[0].ID || store.added != 1 {
-		t.Fatalf("%v, %v, added %d", again, err, store.added)
+	again, err := LoadSigningKeys(t.Context(), st, nil, oauth.ES256, tokentest.Start)
+	if err != nil || len(again) != 1 || again[0].ID != first[0].ID || st.Asked("AddFirstSigningKey") != 1 {
+		t.Fatalf("%v, %v, added %d", again, err, st.Asked("AddFirstSigningKey"))
 	}
 	// Another algorithm keeps the old key for what it has signed.
-	both, err := LoadSigningKeys(context.Background(), store, nil, oauth.EdDSA, tokentest.Start.Add(time.Hour))
+	both, err := LoadSigningKeys(t.Context(), st, nil, oauth.EdDSA, tokentest.Start.Add(time.Hour))
 	if err != nil || len(both) != 2 || both[0].ID != first[0].ID || both[1].Algorithm != oauth.EdDSA {
 		t.Fatalf("%v, %v", both, err)
 	}
@@ -164,27 +116,23 @@ func TestAnEmptyStoreGetsItsFirstKeyOnce(t *testing.T) {
 	if list := set.List(); len(list) != 2 || list[0].ID != first[0].ID {
 		t.Errorf("list %v", list)
 	}
-	store = &fakeKeys{write: errors.New("read-only")}
-	_, err = LoadSigningKeys(context.Background(), store, nil, oauth.ES256, tokentest.Start)
+	st = NewFaultyStore()
+	st.Fail("AddFirstSigningKey")
+	_, err = LoadSigningKeys(t.Context(), st, nil, oauth.ES256, tokentest.Start)
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	// Of two nodes that add a first key at once one wins; the other uses the winner's.
 	winner := stored(t, sharedKeys()[oauth.ES256], nil)
-	race := &racingKeys{fakeKeys: fakeKeys{}, winner: winner}
-	keys, err := LoadSigningKeys(context.Background(), race, nil, oauth.ES256, tokentest.Start)
+	race := NewFaultyStore()
+	race.Before = func(step string) error {
+		if step != "AddFirstSigningKey" {
+			return nil
+		}
+		return race.Store.AddFirstSigningKey(t.Context(), winner)
+	}
+	keys, err := LoadSigningKeys(t.Context(), race, nil, oauth.ES256, tokentest.Start)
 	if err != nil || len(keys) != 1 || keys[0].ID != winner.ID {
 		t.Errorf("%v, %v", keys, err)
 	}
-}
-
-// racingKeys is a store where another node adds its key just before ours.
-type racingKeys struct {
-	fakeKeys
-	winner store.StoredKey
-}
-
-func (s *racingKeys) AddFirstSigningKey(ctx context.Context, key store.StoredKey) error {
-	_ = s.fakeKeys.AddFirstSigningKey(ctx, s.winner)
-	return s.fakeKeys.AddFirstSigningKey(ctx, key)
 }
 
 func TestKeySetWithoutKeysIsUnavailable(t *testing.T) {
@@ -362,7 +310,7 @@ func TestK13OnlyThreeAlgorithmsCanBeConfigured(t *testing.T) {
 		if _, err := NewSigningKey(oauth.Algorithm(name), tokentest.Start); err == nil {
 			t.Errorf("a key was made for %q", name)
 		}
-		if _, err := LoadSigningKeys(context.Background(), &fakeKeys{}, nil, oauth.Algorithm(name), tokentest.Start); err == nil {
+		if _, err := LoadSigningKeys(t.Context(), NewFaultyStore(), nil, oauth.Algorithm(name), tokentest.Start); err == nil {
 			t.Errorf("keys were loaded for %q", name)
 		}
 	}

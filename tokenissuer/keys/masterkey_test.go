@@ -111,13 +111,13 @@ func TestK6TheMasterKeyIsSealed(t *testing.T) {
 
 func TestNoMasterKeyWhileTheStoreFails(t *testing.T) {
 	for _, step := range []string{"SigningKeys", "AddFirstSigningKey", "ReplaceSigningKeys"} {
-		store := &faultyStore{Store: memstore.New()}
+		store := NewFaultyStore()
 		if step == "ReplaceSigningKeys" {
 			if _, err := LoadMasterKey(t.Context(), store, nil, tokentest.Start); err != nil {
 				t.Fatal(err)
 			}
 		}
-		store.fail(step)
+		store.Fail(step)
 		sealer := sealerOf(t, firstKEK)
 		_, err := Seal(t.Context(), store, sealer, false)
 		var key *MasterKey

@@ -392,14 +392,14 @@ func TestK17EverythingIsSealedOnce(t *testing.T) {
 		"sealed by earlier build": {asEarlierBuilds(sealed.rows()), Sealing{Rebound: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			faulty := &faultyStore{Store: memstore.New()}
+			faulty := NewFaultyStore()
 			s := &keyShelf{KeyStore: faulty, tb: t, now: tokentest.Start, seal: sealerOf(t, firstKEK)}
 			s.put(c.rows...)
-			faulty.fail("ReplaceSigningKeys")
+			faulty.Fail("ReplaceSigningKeys")
 			if _, _, _, err := s.open(false); err == nil || !slices.EqualFunc(s.rows(), sorted(c.rows), sameRow) {
 				t.Fatalf("%v, and the rows are %v", err, s.rows())
 			}
-			faulty.fail("")
+			faulty.Fail("")
 			found, ids, master, err := s.open(false)
 			if err != nil || found.InClear != c.want.InClear || found.Rebound != c.want.Rebound || len(found.Refused) > 0 {
 				t.Fatalf("%+v, %v", found, err)
