@@ -54,14 +54,14 @@ func registerMetrics(registry prometheus.Registerer) error {
 	return nil
 }
 
-// tally is the endpoints' Tally.
-type tally struct{}
+// counters is the endpoints' Counters.
+type counters struct{}
 
 // serverTokensIssued is looked up once: no other tokens are asked for as often.
 var serverTokensIssued = tokensIssued.WithLabelValues(string(oauth.ClientCredentials))
 
 // Issued counts tokens.
-func (tally) Issued(by oauth.GrantType) {
+func (counters) Issued(by oauth.GrantType) {
 	if by == oauth.ClientCredentials {
 		serverTokensIssued.Inc()
 		return
@@ -70,10 +70,10 @@ func (tally) Issued(by oauth.GrantType) {
 }
 
 // RepeatedElsewhere counts a refresh token that was served again to somebody else, perhaps.
-func (tally) RepeatedElsewhere() { repeatsElsewhere.WithLabelValues("served").Inc() }
+func (counters) RepeatedElsewhere() { repeatsElsewhere.WithLabelValues("served").Inc() }
 
 // Refused counts a refusal, and those that are alarms once more.
-func (tally) Refused(endpoint string, err *oauth.Error) {
+func (counters) Refused(endpoint string, err *oauth.Error) {
 	refusals.WithLabelValues(endpoint, string(err.Code)).Inc()
 	switch err.Reason {
 	case oauth.ReasonRepeatedElsewhere:
@@ -87,4 +87,4 @@ func (tally) Refused(endpoint string, err *oauth.Error) {
 }
 
 // Interface guard.
-var _ endpoint.Tally = tally{}
+var _ endpoint.Counters = counters{}

@@ -158,7 +158,7 @@ var rooms = map[string]room{
 		own: []string{
 			"caddymodule/admin", "caddymodule/caller", "caddymodule/gate", "caddymodule/identity", "caddymodule/requestpath", "caddymodule/setting",
 			"caddymodule/coverage", "caddymodule/floodgate", "caddymodule/logfilter", "caddymodule/node",
-			"internal/failpoint", "internal/headroom",
+			"internal/failpoint", "internal/gctuning",
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint", "tokenissuer/endpoint/pages", "tokenissuer/keys",
 			"tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store",
 			"tokenissuer/trust",
@@ -172,7 +172,7 @@ var rooms = map[string]room{
 	// In a build without its tag it is empty.
 	"internal/failpoint": {without: slices.Concat(wire, database)},
 	"internal/fairqueue": {without: slices.Concat(wire, database)},
-	"internal/headroom":  {without: slices.Concat(wire, database)},
+	"internal/gctuning":  {without: slices.Concat(wire, database)},
 	"rig": {
 		own:    []string{"caddymodule", "internal/machine", "internal/faultproxy", "internal/loopback", "internal/pgtest"},
 		others: []string{"github.com/caddyserver/caddy/v2", "golang.org/x/crypto/bcrypt", "golang.org/x/net/html"},

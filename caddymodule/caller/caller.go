@@ -46,8 +46,8 @@ func Remember(r *http.Request, token *accesstoken.AccessToken) {
 	}
 }
 
-// RememberShown keeps a verified token for later gates of this request. Nothing else can read it.
-func RememberShown(r *http.Request, shown oauth.Secret) {
+// KeepBearer keeps a verified token for later gates of this request. Nothing else can read it.
+func KeepBearer(r *http.Request, shown oauth.Secret) {
 	if replacer, vars, ok := knownOf(r); ok {
 		if c := callerOf(replacer, vars); c != nil {
 			c.shown = shown
@@ -55,8 +55,8 @@ func RememberShown(r *http.Request, shown oauth.Secret) {
 	}
 }
 
-// RestoreShown restores the Authorization header that an earlier gate removed.
-func RestoreShown(r *http.Request) {
+// RestoreBearer restores the Authorization header that an earlier gate removed.
+func RestoreBearer(r *http.Request) {
 	replacer, vars, ok := knownOf(r)
 	if !ok || r.Header["Authorization"] != nil {
 		return

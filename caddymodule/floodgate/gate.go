@@ -124,8 +124,8 @@ type Verdict struct {
 	Hold time.Duration
 	// Close: close the connection after the answer.
 	Close bool
-	// Tell: report this source to the operator. It is set once a minute for a source.
-	Tell bool
+	// Report: report this source to the operator. It is set once a minute for a source.
+	Report bool
 }
 
 const (
@@ -161,7 +161,7 @@ func (g *Gate) Fail(s Source, c Connection) Verdict {
 	hold := leastHold + time.Duration(float64(mostHold-leastHold)*float64(grown)/float64(growth*allowance))
 	return Verdict{
 		Hold: g.jitter(hold, s, now), Close: excess >= closing*allowance,
-		Tell: excess > 0 && g.sources.tell(s, now) && g.all.tell(now),
+		Report: excess > 0 && g.sources.mayReport(s, now) && g.all.mayReport(now),
 	}
 }
 

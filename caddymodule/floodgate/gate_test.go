@@ -180,7 +180,7 @@ func TestFailuresFromEverywhere(t *testing.T) {
 	s.atOnce(t, "a handful", v)
 	v = s.fails(stranger(100), 1)
 	held(t, "more than a handful", v, 75*time.Millisecond, 100*time.Millisecond)
-	if v.Close || v.Tell {
+	if v.Close || v.Report {
 		t.Errorf("%+v", v)
 	}
 	s.wait(2*usual.Window + time.Second)
@@ -191,7 +191,7 @@ func TestToldOnceAMinute(t *testing.T) {
 	s := newScene()
 	told := func(source Source, times int) (n int) {
 		for range times {
-			if s.fails(source, 1).Tell {
+			if s.fails(source, 1).Report {
 				n++
 			}
 		}

@@ -55,8 +55,8 @@ func (t *table) debt(s Source, now int64) int64 {
 	return 0
 }
 
-// tell reports whether to report the source to the operator now.
-func (t *table) tell(s Source, now int64) bool {
+// mayReport reports whether to report the source to the operator now.
+func (t *table) mayReport(s Source, now int64) bool {
 	set, lock := t.set(s)
 	defer lock.Unlock()
 	e := find(set, s)
@@ -116,8 +116,8 @@ func (a *account) charge(now, price int64) bool {
 	return a.clear-now > a.allowance
 }
 
-// tell reports whether one more source may be reported now.
-func (a *account) tell(now int64) bool {
+// mayReport reports whether one more source may be reported now.
+func (a *account) mayReport(now int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if minute := now / int64(tellPause); minute != a.toldIn {

@@ -19,7 +19,7 @@ import (
 func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
 	p.shared.identityGuard().Clean(r.Header, trusted, p.trustedHeaders...)
-	caller.RestoreShown(r)
+	caller.RestoreBearer(r)
 	r.Trailer = nil // error routes would forward an identity header that arrives as a trailer
 	queryToken := endpoint.QueryCarriesToken(r.URL.RawQuery)
 	if queryToken { // keep the token out of the access log; the audit log omits the query
@@ -78,7 +78,7 @@ func (p *Protect) stripCredentials(r *http.Request, d *decision) {
 		r.Header.Del("Authorization")
 	}
 	if strip && verified && !d.cookie && p.UpstreamToken != swapToken {
-		caller.RememberShown(r, d.rawToken)
+		caller.KeepBearer(r, d.rawToken)
 	}
 	identity.WithoutCookies(r.Header, p.cookies.hidden...)
 }

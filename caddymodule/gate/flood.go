@@ -100,7 +100,7 @@ func (p *Protect) holdRefusal(r *http.Request, d decision, refusal error) (closi
 	}
 	source := p.shared.sourceOf(r.Context())
 	verdict := p.shared.flood.Fail(source, p.shared.flood.Connection(source, r.RemoteAddr))
-	if verdict.Tell {
+	if verdict.Report {
 		p.shared.logger.Warn("too many bad tokens from one address: its refusals are held back", zap.String("address", caller.Address(r)))
 	}
 	if verdict.Hold == 0 {

@@ -204,7 +204,7 @@ var decided = httpError{status: http.StatusForbidden, err: oauth.NewError(oauth.
 // redirectError redirects the browser to the client with an error (RFC 6749 §4.1.2.1).
 func (h *Handler) redirectError(w http.ResponseWriter, r *http.Request, client *store.Client, target tokenissuer.RedirectTarget, err error) error {
 	e := oauth.AsError(err)
-	h.tally.Refused(authorizationEndpoint, e)
+	h.counters.Refused(authorizationEndpoint, e)
 	h.audit.Refused(r, "authorization request refused", forClient(err, client))
 	seeOther(w, target.Error(wireName(e.Code), e.Description))
 	return nil

@@ -68,7 +68,7 @@ func (h *Handler) SessionToken(w http.ResponseWriter, r *http.Request) (oauth.Se
 	if err != nil {
 		return oauth.Secret{}, err
 	}
-	h.tally.Issued(store.BrowserSession)
+	h.counters.Issued(store.BrowserSession)
 	h.cookies.setToken(w, session, tokens)
 	return tokens.AccessToken, nil
 }

@@ -69,7 +69,7 @@ func newCounter(tb testing.TB, algorithm oauth.Algorithm) *counter {
 	}
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.InfoLevel)
 	audit := NewAudit(zap.New(core), func(*http.Request) string { return "192.0.2.1" })
-	c.Handler, err = NewHandler(c.issuer, audit, noTally{}, pages.Brand{})
+	c.Handler, err = NewHandler(c.issuer, audit, noCounters{}, pages.Brand{})
 	c.must(err)
 	return c
 }
@@ -81,12 +81,12 @@ func (c *counter) must(err error) {
 	}
 }
 
-type noTally struct{}
+type noCounters struct{}
 
-func (noTally) RepeatedElsewhere() {}
+func (noCounters) RepeatedElsewhere() {}
 
-func (noTally) Issued(oauth.GrantType)           {}
-func (noTally) Refused(_ string, _ *oauth.Error) {}
+func (noCounters) Issued(oauth.GrantType)           {}
+func (noCounters) Refused(_ string, _ *oauth.Error) {}
 
 // thriftyWriter is a ResponseWriter that is used again for the next request, and keeps the body of the last answer.
 type thriftyWriter struct {

@@ -17,7 +17,7 @@ type Handler struct {
 	issuer   *tokenissuer.Issuer
 	issued   tokenissuer.IssuedTokens
 	audit    *Audit
-	tally    Tally
+	counters Counters
 	routes   map[string]route
 	places   [][]string // the routes' paths, as segments
 	below    []string   // the prefix under which every path is ours
@@ -67,13 +67,13 @@ const (
 
 // NewHandler returns the endpoints of an issuer, whose pages show the brand. It fails if the issuer's URL or the logo is
 // invalid.
-func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, tally Tally, brand pages.Brand) (*Handler, error) {
+func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, counters Counters, brand pages.Brand) (*Handler, error) {
 	u, err := url.Parse(issuer.URL)
 	if err != nil {
 		return nil, err
 	}
 	h := &Handler{
-		issuer: issuer, issued: issuer.IssuedTokens(), audit: audit, tally: tally, prefix: strings.TrimSuffix(u.EscapedPath(), "/"), origin: oauth.OriginOf(u),
+		issuer: issuer, issued: issuer.IssuedTokens(), audit: audit, counters: counters, prefix: strings.TrimSuffix(u.EscapedPath(), "/"), origin: oauth.OriginOf(u),
 		cookies: newCookies(issuer.URL),
 	}
 	if h.pages, err = pages.New(brand); err != nil {

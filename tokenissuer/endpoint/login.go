@@ -133,7 +133,7 @@ func (h *Handler) openSession(w http.ResponseWriter, r *http.Request, v visit, u
 	if err != nil {
 		return nil, err
 	}
-	h.tally.Issued(store.BrowserSession)
+	h.counters.Issued(store.BrowserSession)
 	h.cookies.set(w, h.cookies.session, cookie, 0)
 	h.cookies.setToken(w, session, tokens)
 	h.cookies.set(w, h.cookies.device, device, deviceMaxAge)
@@ -150,7 +150,7 @@ func (h *Handler) signInFailed(w http.ResponseWriter, r *http.Request, k walk, s
 	if notice == pages.NoNotice {
 		return err
 	}
-	h.tally.Refused(loginEndpoint, e)
+	h.counters.Refused(loginEndpoint, e)
 	h.audit.Refused(r, "sign-in refused", h.forAccount(r, err, email))
 	status := http.StatusOK // pages with an error notice are a 200
 	if e.Code != oauth.InvalidGrant {

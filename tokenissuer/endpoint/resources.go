@@ -13,8 +13,8 @@ import (
 
 // Resources serves the metadata of protected resources (RFC 9728), each at the URL derived from its identifier.
 type Resources struct {
-	audit *Audit
-	tally Tally
+	audit    *Audit
+	counters Counters
 	// documents are keyed by path. Of several with the same path, the first is the default for other hosts.
 	documents map[string][]resourceDocument
 }
@@ -42,8 +42,8 @@ func MetadataURL(resource string) (*url.URL, error) {
 }
 
 // NewResources returns a handler for the metadata of these resources. It skips those without a valid metadata URL.
-func NewResources(audit *Audit, tally Tally, resources []ResourceMetadata) *Resources {
-	rs := &Resources{audit: audit, tally: tally, documents: make(map[string][]resourceDocument)}
+func NewResources(audit *Audit, counters Counters, resources []ResourceMetadata) *Resources {
+	rs := &Resources{audit: audit, counters: counters, documents: make(map[string][]resourceDocument)}
 	for _, resource := range resources {
 		location, err := MetadataURL(resource.Resource)
 		if err != nil {
@@ -83,7 +83,7 @@ func (rs *Resources) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := rs.serve(w, r); err != nil {
-		rs.tally.Refused(metadataEndpoint, oauth.AsError(err))
+		rs.counters.Refused(metadataEndpoint, oauth.AsError(err))
 		rs.audit.Refused(r, "endpoint request refused", err)
 		writeOAuthJSON(w, setStatusHeaders(w, err), oauth.AsError(err))
 	}

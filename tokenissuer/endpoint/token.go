@@ -49,11 +49,11 @@ func (h *Handler) exchange(w http.ResponseWriter, r *http.Request, f form) error
 	if err != nil {
 		return forClient(err, client)
 	}
-	h.tally.Issued(oauth.GrantType(f.get("grant_type")))
+	h.counters.Issued(oauth.GrantType(f.get("grant_type")))
 	var room [issuedFields + 2]zap.Field
 	fields := append(issued(room[:0], tokens), zap.String("grant_type", f.get("grant_type")))
 	if tokens.RepeatedFrom != "" {
-		h.tally.RepeatedElsewhere()
+		h.counters.RepeatedElsewhere()
 		h.audit.Suspected(r, "token issued", append(fields, zap.String("repeated_from", tokens.RepeatedFrom))...)
 	} else {
 		h.audit.Accepted(r, "token issued", fields...)

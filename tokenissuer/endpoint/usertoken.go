@@ -81,7 +81,7 @@ func (h *Handler) userToken(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return forMint(err, t, id)
 	}
-	h.tally.Issued(store.AdminCreated)
+	h.counters.Issued(store.AdminCreated)
 	h.audit.Accepted(r, "token created by an admin", append(issued(nil, tokens),
 		zap.String("admin", admin.ID), zap.String("organisation", admin.Organisation))...)
 	writeObject(w, http.StatusCreated, jsonAPI, responseOf(tokens))

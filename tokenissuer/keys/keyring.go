@@ -52,7 +52,7 @@ func (r *Ring) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	keys := r.open(alive(stored))
+	keys := r.open(unrevoked(stored))
 	if !hasAlgorithm(keys, r.Algorithm) && slices.ContainsFunc(stored, r.wasRevoked) {
 		// A node with another algorithm has revoked them all.
 		if err := addFirstKey(ctx, r.Store, r.Sealer, r.Algorithm, r.Now(), r.Now()); err != nil {
@@ -61,7 +61,7 @@ func (r *Ring) Refresh(ctx context.Context) error {
 		if stored, err = signingKeysOf(ctx, r.Store); err != nil {
 			return err
 		}
-		keys = r.open(alive(stored))
+		keys = r.open(unrevoked(stored))
 	}
 	if !hasAlgorithm(keys, r.Algorithm) {
 		return errNoKeyLeft
@@ -145,7 +145,7 @@ func (r *Ring) lead() time.Duration {
 
 // isDue reports whether it is time to publish the algorithm's next key.
 func (r *Ring) isDue(stored []store.StoredKey, now time.Time) bool {
-	last := lastOf(alive(stored), r.Algorithm)
+	last := lastOf(unrevoked(stored), r.Algorithm)
 	return r.Rotation > 0 && last != nil && !now.Before(last.SignsFrom().Add(r.Rotation-r.lead()))
 }
 
@@ -155,7 +155,7 @@ func isOutlived(key store.StoredKey, all []store.StoredKey, now time.Time) bool 
 	if !key.RevokedAt.IsZero() {
 		return now.After(key.RevokedAt.Add(store.KeyRetention))
 	}
-	for _, next := range alive(all) {
+	for _, next := range unrevoked(all) {
 		if next.Algorithm == key.Algorithm && now.After(next.SignsFrom().Add(store.KeyRetention)) && compareStored(next, key) > 0 {
 			return true
 		}
@@ -183,7 +183,7 @@ func (r *Ring) Revoke(ctx context.Context, id string) (store.Revocation, error) 
 		return store.Revocation{}, store.ErrNotFound
 	}
 	now := r.Now()
-	if last := lastOf(activeAt(alive(r.Sealer.accepts(stored)), now), r.Algorithm); last != nil && last.ID == id {
+	if last := lastOf(activeAt(unrevoked(r.Sealer.accepts(stored)), now), r.Algorithm); last != nil && last.ID == id {
 		if _, err := r.add(ctx, 0); err != nil {
 			return store.Revocation{}, err
 		}

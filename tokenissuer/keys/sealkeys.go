@@ -88,7 +88,7 @@ func (s *Sealer) changes(stored []store.StoredKey, settled bool) (found Sealing,
 	if settled {
 		least = keyBound
 	}
-	for _, k := range alive(stored) {
+	for _, k := range unrevoked(stored) {
 		plain, err := s.plain(k, least)
 		switch {
 		case err != nil:

@@ -47,7 +47,7 @@ func openSigningKeys(ctx context.Context, st store.KeyStore, sealer *Sealer) (ke
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, s := range alive(stored) {
+	for _, s := range unrevoked(stored) {
 		key, err := LoadSigningKey(s, sealer)
 		switch {
 		case errors.Is(err, ErrRefused):
@@ -100,8 +100,8 @@ func onlySigning(stored []store.StoredKey) []store.StoredKey {
 	return keysWhere(stored, func(s store.StoredKey) bool { return s.Algorithm != masterAlgorithm })
 }
 
-// alive returns the keys that are not revoked.
-func alive(stored []store.StoredKey) []store.StoredKey {
+// unrevoked returns the keys that are not revoked.
+func unrevoked(stored []store.StoredKey) []store.StoredKey {
 	return keysWhere(stored, func(s store.StoredKey) bool { return s.RevokedAt.IsZero() })
 }
 

@@ -233,7 +233,7 @@ func newGate(tb testing.TB, p *provider, edits ...func(*Settings)) *gate {
 		tb.Fatal(err)
 	}
 	g.keys.client.bearWithMachine()
-	g.patience = time.Minute
+	g.keyTimeout = time.Minute
 	if g.introspector != nil {
 		g.introspector.wait = time.Minute
 	}

@@ -110,7 +110,7 @@ func TestG80OneFetchForAll(t *testing.T) {
 		_, _ = w.Write([]byte(jwks(key.jwk())))
 	})
 	g := newGate(t, p, atKeys)
-	g.keys.client.timeout, g.patience = time.Minute, time.Minute
+	g.keys.client.timeout, g.keyTimeout = time.Minute, time.Minute
 	hasty, hangUp := context.WithCancel(t.Context())
 	first := make(chan error, 1)
 	go func() {
@@ -143,7 +143,7 @@ func TestNobodyWaitsForLong(t *testing.T) {
 		_, _ = w.Write([]byte(jwks(key.jwk())))
 	})
 	g := newGate(t, p, atKeys)
-	g.keys.client.timeout, g.patience = time.Minute, 10*time.Millisecond
+	g.keys.client.timeout, g.keyTimeout = time.Minute, 10*time.Millisecond
 	g.refuses(t, key.token(p.URL, nil), oauth.TemporarilyUnavailable, "keys_awaited")
 	close(answer)
 	tokentest.Eventually(t, "the answer is taken in", func() bool { return g.Ready() == nil })

@@ -52,11 +52,11 @@ type introspector struct {
 	// waits deduplicates callers by token and source, questions deduplicates requests by token.
 	waits, questions singleflight.Group
 
-	queue    *fairqueue.Queue
-	patience time.Duration
-	wait     time.Duration // total time to wait for a response
-	pause    atomic.Int64  // do not ask the issuer before this time, in Unix nanoseconds
-	warned   atomic.Int64  // time of the last warning, in Unix nanoseconds
+	queue       *fairqueue.Queue
+	slotTimeout time.Duration
+	wait        time.Duration // total time to wait for a response
+	pause       atomic.Int64  // do not ask the issuer before this time, in Unix nanoseconds
+	warned      atomic.Int64  // time of the last warning, in Unix nanoseconds
 
 	failed atomic.Pointer[failedQuestion] // nil: the last introspection succeeded, or there was none
 }
@@ -64,7 +64,7 @@ type introspector struct {
 func newIntrospector(settings *Introspection, tokens accesstoken.TrustedTokens, c *client, now func() time.Time) *introspector {
 	i := &introspector{
 		settings: *settings, issuer: tokens.Issuer, tokens: tokens, client: c, now: now, warn: func(string, error) {},
-		answers: newAnswerCache(), queue: fairqueue.New(maxQuestions, maxWaiting), patience: slotTimeout, wait: fetchTimeout,
+		answers: newAnswerCache(), queue: fairqueue.New(maxQuestions, maxWaiting), slotTimeout: slotTimeout, wait: fetchTimeout,
 	}
 	if i.settings.CacheFor <= 0 {
 		i.settings.CacheFor = defaultCacheFor
@@ -130,7 +130,7 @@ func (i *introspector) said(ctx context.Context, token, source string) (*accesst
 
 // find waits for the source's turn in the queue and then asks.
 func (i *introspector) find(key [sha256.Size]byte, token, source string) (any, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), i.patience)
+	ctx, cancel := context.WithTimeout(context.Background(), i.slotTimeout)
 	defer cancel()
 	leave, err := i.queue.Enter(ctx, fairqueue.Share{Name: source, Most: maxQuestions / 2})
 	if err != nil {

@@ -144,7 +144,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 func TestAFloodOfTokensIsAskedInTurn(t *testing.T) {
 	const flood = 400
 	a := newAsker(t)
-	a.introspector.patience = 20 * time.Millisecond
+	a.introspector.slotTimeout = 20 * time.Millisecond
 	var busy, inactive atomic.Int64
 	var waiting sync.WaitGroup
 	defer waiting.Wait()
@@ -183,7 +183,7 @@ func TestAFloodOfTokensIsAskedInTurn(t *testing.T) {
 // is asked about next, also when they show it as well.
 func TestG140TheNextTurnIsAnotherSources(t *testing.T) {
 	a := newAsker(t)
-	a.introspector.patience, a.introspector.wait = time.Minute, time.Minute
+	a.introspector.slotTimeout, a.introspector.wait = time.Minute, time.Minute
 	answer := make(chan struct{})
 	a.replies(func(w http.ResponseWriter, r *http.Request) {
 		if r.PostFormValue("token") != "shared" {
@@ -218,7 +218,7 @@ func TestG140TheNextTurnIsAnotherSources(t *testing.T) {
 // TestThoseWhoWaitForTheirTurnGetIt: a slot that comes free is taken.
 func TestThoseWhoWaitForTheirTurnGetIt(t *testing.T) {
 	a := newAsker(t)
-	a.introspector.patience = time.Minute
+	a.introspector.slotTimeout = time.Minute
 	a.introspector.queue = fairqueue.New(2, maxWaiting)
 	var waiting sync.WaitGroup
 	for n := range 50 {
@@ -234,7 +234,7 @@ func TestThoseWhoWaitForTheirTurnGetIt(t *testing.T) {
 // TestWhoWaitsDoesNotAskAnIssuerThatHasFailedMeanwhile: the whole queue would do so, one after the other.
 func TestWhoWaitsDoesNotAskAnIssuerThatHasFailedMeanwhile(t *testing.T) {
 	a := newAsker(t)
-	a.introspector.patience = time.Minute
+	a.introspector.slotTimeout = time.Minute
 	a.introspector.queue = fairqueue.New(1, maxWaiting)
 	come := make(chan struct{})
 	release := sync.OnceFunc(func() { close(come) })

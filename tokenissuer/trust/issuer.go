@@ -65,7 +65,7 @@ type Issuer struct {
 	keys         *remoteKeys
 	verifier     *accesstoken.Verifier
 	introspector *introspector // nil: opaque tokens are refused
-	patience     time.Duration // how long a token waits for its key
+	keyTimeout   time.Duration // how long a token waits for its key
 }
 
 // New returns an Issuer. It makes no requests.
@@ -84,7 +84,7 @@ func New(settings Settings, options Options) (*Issuer, error) {
 	}
 	keys := newRemoteKeys(settings, c, options)
 	i := &Issuer{
-		settings: settings, keys: keys, patience: fetchTimeout,
+		settings: settings, keys: keys, keyTimeout: fetchTimeout,
 		verifier: accesstoken.NewTrustedVerifier(settings.tokens(), keys, options.Now),
 	}
 	if settings.Introspection != nil {
@@ -114,10 +114,10 @@ func (s *Settings) addresses() []string {
 // UseSnapshots sets the storage for key sets; nil: none. It may be called at any time, and again.
 func (i *Issuer) UseSnapshots(s Snapshots) {
 	if s == nil {
-		i.keys.shelf.Store(nil)
+		i.keys.snapshotCache.Store(nil)
 		return
 	}
-	i.keys.shelf.Store(&shelf{snapshots: s})
+	i.keys.snapshotCache.Store(&snapshotCache{snapshots: s})
 }
 
 // Run keeps the keys fresh until ctx ends.
@@ -184,16 +184,16 @@ func (i *Issuer) VerifyAdmitted(ctx context.Context, token string, audiences []s
 	if quiet {
 		return nil, err
 	}
-	return i.judgeLater(ctx, func() (*accesstoken.AccessToken, error) { return i.verifier.VerifyAdmitted(token, audiences, admit) })
+	return i.verifyWhenFetched(ctx, func() (*accesstoken.AccessToken, error) { return i.verifier.VerifyAdmitted(token, audiences, admit) })
 }
 
-// judgeLater judges again whenever a snapshot or a fetch may have brought the key.
-func (i *Issuer) judgeLater(ctx context.Context, judge func() (*accesstoken.AccessToken, error)) (*accesstoken.AccessToken, error) {
-	ctx, cancel := context.WithTimeout(ctx, i.patience)
+// verifyWhenFetched verifies again whenever a snapshot or a fetch may have brought the key.
+func (i *Issuer) verifyWhenFetched(ctx context.Context, verify func() (*accesstoken.AccessToken, error)) (*accesstoken.AccessToken, error) {
+	ctx, cancel := context.WithTimeout(ctx, i.keyTimeout)
 	defer cancel()
 	recalled, fetched := i.keys.demand()
 	// The key may have arrived before demand was called, which then brings nothing.
-	if t, err := judge(); err == nil || !lacksKey(err) {
+	if t, err := verify(); err == nil || !lacksKey(err) {
 		return t, err
 	}
 	for {
@@ -208,7 +208,7 @@ func (i *Issuer) judgeLater(ctx context.Context, judge func() (*accesstoken.Acce
 			}
 			return nil, i.keys.unavailable(i.keys.known.Load(), "keys_awaited")
 		}
-		t, err := judge()
+		t, err := verify()
 		if err == nil || !lacksKey(err) || recalled == nil && fetched == nil {
 			return t, err
 		}

@@ -24,11 +24,11 @@ const (
 
 // remoteKeys caches the keys of one external issuer. It is the accesstoken.KeySource for its tokens.
 type remoteKeys struct {
-	settings Settings
-	client   *client
-	now      func() time.Time
-	warn     func(message string, err error)
-	shelf    atomic.Pointer[shelf]
+	settings      Settings
+	client        *client
+	now           func() time.Time
+	warn          func(message string, err error)
+	snapshotCache atomic.Pointer[snapshotCache]
 
 	known      atomic.Pointer[knowledge]
 	generation atomic.Uint64

@@ -204,7 +204,7 @@ func TestASnapshotComesBeforeAnAnswer(t *testing.T) {
 	})
 	next := g.after(t, kept, 0)
 	next.keys.client.timeout = time.Minute
-	next.patience = time.Minute
+	next.keyTimeout = time.Minute
 	next.accepts(t, key.token(g.provider.URL, nil)) // would not come back
 	close(hang)
 }
@@ -225,7 +225,7 @@ func TestSnapshotsKeepTheirDate(t *testing.T) {
 		if written {
 			writes++
 		}
-		tokentest.Eventually(t, name, func() bool { return kept.saved() >= writes && !g.keys.shelf.Load().busy() })
+		tokentest.Eventually(t, name, func() bool { return kept.saved() >= writes && !g.keys.snapshotCache.Load().busy() })
 		if n := kept.saved(); n != writes {
 			t.Errorf("%s: %d writes, not %d", name, n, writes)
 		}
@@ -245,7 +245,7 @@ func TestSnapshotsKeepTheirDate(t *testing.T) {
 	}
 }
 
-func (s *shelf) busy() bool {
+func (s *snapshotCache) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.keeping

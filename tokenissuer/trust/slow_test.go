@@ -135,7 +135,7 @@ func TestG90NobodyWaitsForLong(t *testing.T) {
 // TestG90TheQueueIsBounded: when too many wait already, nobody joins them.
 func TestG90TheQueueIsBounded(t *testing.T) {
 	a := newAsker(t)
-	a.introspector.patience, a.introspector.queue = time.Minute, fairqueue.New(1, 1)
+	a.introspector.slotTimeout, a.introspector.queue = time.Minute, fairqueue.New(1, 1)
 	leave, err := a.introspector.queue.Enter(t.Context())
 	if err != nil {
 		t.Fatal(err)

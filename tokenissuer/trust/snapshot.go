@@ -32,8 +32,8 @@ type snapshot struct {
 	JWKS      jsontext.Value `json:"jwks"`
 }
 
-// shelf is the snapshot storage and the state of its use.
-type shelf struct {
+// snapshotCache is the snapshot storage and the state of its use.
+type snapshotCache struct {
 	snapshots Snapshots
 
 	mu      sync.Mutex
@@ -52,7 +52,7 @@ func snapshotName(s Settings) string {
 // recall starts to load the snapshot, once, if no keys are known yet. It returns a channel that is closed when the load
 // ends.
 func (k *remoteKeys) recall() <-chan struct{} {
-	s := k.shelf.Load()
+	s := k.snapshotCache.Load()
 	if s == nil || k.known.Load().set != nil {
 		return nil
 	}
@@ -114,7 +114,7 @@ func (k *remoteKeys) readSnapshot(data []byte) (*keySet, error) {
 
 // keep saves a set in the background if its keys changed or the snapshot is old.
 func (k *remoteKeys) keep(set *keySet, changed bool) {
-	s := k.shelf.Load()
+	s := k.snapshotCache.Load()
 	if s == nil {
 		return
 	}

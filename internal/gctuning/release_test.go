@@ -1,4 +1,4 @@
-package headroom
+package gctuning
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestGiveBackWaitsForRest(t *testing.T) {
+func TestReleaseWhenIdleWaitsForRest(t *testing.T) {
 	const mib = 1 << 20
 	type look struct {
 		allocated, spare, live uint64 // MiB, allocated since the look before
@@ -38,17 +38,17 @@ func TestGiveBackWaitsForRest(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r, now, allocated := &rester{}, time.Unix(1_800_000_000, 0), uint64(0)
+			r, now, allocated := &idleDetector{}, time.Unix(1_800_000_000, 0), uint64(0)
 			for i, l := range test.looks {
-				now = now.Add(l.after + lookInterval)
+				now = now.Add(l.after + checkInterval)
 				allocated += l.allocated * mib
 				u := usage{allocated: allocated, spare: l.spare * mib, live: l.live * mib}
-				got := r.look(u, now)
+				got := r.check(u, now)
 				if got != l.want {
 					t.Errorf("look %d: %v", i, got)
 				}
 				if got {
-					r.gaveBack(u, now)
+					r.didRelease(u, now)
 				}
 			}
 		})
@@ -58,7 +58,7 @@ func TestGiveBackWaitsForRest(t *testing.T) {
 // rest makes garbage until the memory of it has gone back. On a busy machine a burst takes so long that its middle can pass for
 // rest: what is left over after that is too little to be given back, and it takes another burst.
 func rest() {
-	GiveBack()
+	ReleaseWhenIdle()
 	for deadline := time.Now().Add(5 * time.Minute); !burst(); {
 		if time.Now().After(deadline) {
 			println("spare is", usageNow().spare, "released is", released())

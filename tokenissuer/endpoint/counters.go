@@ -6,9 +6,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Tally receives counts of a Handler's decisions. Every request calls it, so it must be safe for concurrent use and must
+// Counters receives counts of a Handler's decisions. Every request calls it, so it must be safe for concurrent use and must
 // not block. Its arguments come from small fixed sets, and never from a client.
-type Tally interface {
+type Counters interface {
 	// Issued counts issued tokens by grant type, AdminCreated or BrowserSession.
 	Issued(by oauth.GrantType)
 	// RepeatedElsewhere counts refresh tokens that were repeated in time, but from another place than the first use.
@@ -29,6 +29,6 @@ const (
 
 // refuse counts a refusal and answers it in the endpoint's form.
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, found route, err error) {
-	h.tally.Refused(found.name, oauth.AsError(err))
+	h.counters.Refused(found.name, oauth.AsError(err))
 	found.refuse(h, w, r, err)
 }

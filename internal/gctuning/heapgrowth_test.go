@@ -1,4 +1,4 @@
-package headroom
+package gctuning
 
 import (
 	"errors"
@@ -13,9 +13,9 @@ import (
 
 const room = 32 << 20
 
-// TestMain lets a test have a process of its own: the percentage belongs to the process, and Keep counts once.
+// TestMain lets a test have a process of its own: the percentage belongs to the process, and AllowGrowth counts once.
 func TestMain(m *testing.M) {
-	switch os.Getenv("HEADROOM_PROCESS") {
+	switch os.Getenv("GCTUNING_PROCESS") {
 	case "small":
 		small()
 	case "large":
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-func TestKeep(t *testing.T) {
+func TestAllowGrowth(t *testing.T) {
 	for _, process := range []struct {
 		name string
 		env  []string
@@ -49,7 +49,7 @@ func TestKeep(t *testing.T) {
 					cmd.Env = append(cmd.Env, variable)
 				}
 			}
-			cmd.Env = append(append(cmd.Env, "HEADROOM_PROCESS="+process.name), process.env...)
+			cmd.Env = append(append(cmd.Env, "GCTUNING_PROCESS="+process.name), process.env...)
 			out, err := cmd.Output()
 			var failure *exec.ExitError
 			if errors.As(err, &failure) {
@@ -89,7 +89,7 @@ func until(good func(int) bool) {
 }
 
 func small() {
-	Keep(room)
+	AllowGrowth(room)
 	if _, chosen := os.LookupEnv("GOGC"); chosen {
 		runtime.GC()
 		if percent() != 150 {
@@ -112,16 +112,16 @@ func small() {
 }
 
 func large() {
-	Keep(room)
+	AllowGrowth(room)
 	kept := make([]byte, 64<<20)
 	until(func(p int) bool { return p == 100 })
 	runtime.KeepAlive(kept)
 	os.Stdout.WriteString("100 for a large heap")
 }
 
-// other changes the percentage after Keep did. What is kept grows, so that Keep would change it again, and again.
+// other changes the percentage after AllowGrowth did. What is kept grows, so that AllowGrowth would change it again, and again.
 func other() {
-	Keep(room)
+	AllowGrowth(room)
 	debug.SetGCPercent(50)
 	kept := make([]byte, 20<<20)
 	for range 10 {
