@@ -19,6 +19,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -77,7 +78,7 @@ type App struct {
 
 	issuer   *tokenissuer.Issuer
 	handler  *endpoint.Handler
-	registry *tokenissuer.Registry
+	registry *registry.Registry
 	life     *lifecycle // nil when Provision has failed
 	// unchecked is why the store could not be asked in Provision, when it was open already; Start does not ask it again.
 	unchecked error
@@ -141,7 +142,7 @@ func (a *App) provisionIssuer() error {
 	}
 	a.node = node.Acquire(a.settings.node, a.settings.sealer)
 	a.issuer = a.newIssuer()
-	a.registry = &tokenissuer.Registry{Issuer: a.issuer, Declared: a.settings.Declared} // its store joins in serve
+	a.registry = &registry.Registry{Issuer: a.issuer, Declared: a.settings.Declared} // its store joins in serve
 	var err error
 	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit, counters{}, a.settings.brand); err != nil {
 		return err

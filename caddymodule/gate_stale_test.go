@@ -9,6 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 )
 
 // TestG79G89AKeyThatAStaleNodeHasNotHeardOf: a node that is cut off cannot know a key with which another one signs since. The
@@ -30,7 +31,7 @@ func TestG79G89AKeyThatAStaleNodeHasNotHeardOf(t *testing.T) {
 		},
 		Settings: is.Settings,
 	}
-	unheard, err := (&tokenissuer.Registry{Issuer: another, Stored: g.app().node.Store()}).MintServerToken(t.Context(), "conf", "public", 0)
+	unheard, err := (&registry.Registry{Issuer: another, Stored: g.app().node.Store()}).MintServerToken(t.Context(), "conf", "public", 0)
 	check(t, err)
 	known, request := g.server("public"), g.request("GET", "/any/x", bearer(g.watched(unheard.AccessToken.Reveal())))
 	g.silenceFeed()

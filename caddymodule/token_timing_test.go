@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -40,7 +41,7 @@ func BenchmarkTM1TM2Refusals(b *testing.B) {
 		},
 		Hasher: passwords.NewHasher(),
 	}
-	registry := &tokenissuer.Registry{Issuer: issuer, Declared: declared, Stored: st}
+	registry := &registry.Registry{Issuer: issuer, Declared: declared, Stored: st}
 	_, err = registry.AddOrganisation(b.Context(), store.Organisation{ID: "acme"})
 	for _, client := range []store.Client{{ID: "present1"}, {ID: "disabled"}, {ID: "public01", Type: store.PublicClient, RedirectURIs: []string{"https://public.example/cb"}}} {
 		_, _, added := registry.AddClient(b.Context(), client)

@@ -89,7 +89,7 @@ func (k *Records) RevokeApplication(ctx context.Context, user *store.User, clien
 	if err := k.Store.DropConsent(ctx, user.ID, clientID); err != nil {
 		return oauth.Unavailable("store_unavailable", err)
 	}
-	return k.endFamilies(ctx, store.FamilyFilter{
+	return k.EndFamilies(ctx, store.FamilyFilter{
 		UserID: user.ID, ClientID: clientID, Origins: []oauth.GrantType{oauth.AuthorizationCode, oauth.PasswordGrant, store.AdminCreated},
 	})
 }
@@ -100,19 +100,19 @@ func (k *Records) EndSessionOf(ctx context.Context, user *store.User, sessionID 
 	if err != nil || f == nil || f.UserID != user.ID || f.Origin != store.BrowserSession {
 		return err
 	}
-	return k.endFamilies(ctx, store.FamilyFilter{ID: f.ID})
+	return k.EndFamilies(ctx, store.FamilyFilter{ID: f.ID})
 }
 
 // SignOutEverywhere ends everything that acts for the user, and what the user has created for others.
 func (k *Records) SignOutEverywhere(ctx context.Context, user *store.User) error {
-	return k.endPerson(ctx, user.ID)
+	return k.EndPerson(ctx, user.ID)
 }
 
-// endPerson ends every family of a user, and every one of which the user is the actor. Those go first, so that a session in
+// EndPerson ends every family of a user, and every one of which the user is the actor. Those go first, so that a session in
 // which this failed lives and can repeat it; and once more when nothing is left that could create others.
-func (k *Records) endPerson(ctx context.Context, id string) error {
+func (k *Records) EndPerson(ctx context.Context, id string) error {
 	for _, which := range []store.FamilyFilter{{ActorID: id}, {UserID: id}, {ActorID: id}} {
-		if err := k.endFamilies(ctx, which); err != nil {
+		if err := k.EndFamilies(ctx, which); err != nil {
 			return err
 		}
 	}

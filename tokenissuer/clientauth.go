@@ -129,9 +129,9 @@ func proves(client *store.Client, r ClientCredential, now time.Time) bool {
 	return matches
 }
 
-// clientCacheTTL is how long a success is remembered: the longest that another node's change to a client goes unseen.
+// ClientCacheTTL is how long a success is remembered: the longest that another node's change to a client goes unseen.
 const (
-	clientCacheTTL   = time.Second
+	ClientCacheTTL   = time.Second
 	maxCachedClients = 8192
 )
 
@@ -165,7 +165,7 @@ func (c *ClientCache) remember(client *store.Client, now time.Time) {
 	if _, known := c.clients[client.ID]; !known && len(c.clients) >= maxCachedClients {
 		clear(c.clients)
 	}
-	c.clients[client.ID] = rememberedClient{client: client, until: now.Add(clientCacheTTL)}
+	c.clients[client.ID] = rememberedClient{client: client, until: now.Add(ClientCacheTTL)}
 }
 
 // Forget makes the next request of the client ask the directory. Whoever changes a client calls it.

@@ -259,7 +259,7 @@ func TestTheMemoryOfClientsIsBounded(t *testing.T) {
 	if c.recall(last, now) == nil {
 		t.Error("the client that came last is not remembered")
 	}
-	if c.recall(last, now.Add(clientCacheTTL)) != nil {
+	if c.recall(last, now.Add(ClientCacheTTL)) != nil {
 		t.Error("a client is remembered for longer than it may be")
 	}
 	if c.Forget(last); c.recall(last, now) != nil {

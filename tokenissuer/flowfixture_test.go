@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -51,7 +52,7 @@ type flow struct {
 	IssuedTokens
 	tb       testing.TB
 	store    *faultyStore
-	registry *Registry
+	registry *registry.Registry
 	// redirectURI is what authorization requests name.
 	redirectURI string
 
@@ -63,7 +64,7 @@ func newFlow(tb testing.TB) *flow {
 	f := &flow{tb: tb, time: tokentest.NewClock(), redirectURI: callback, store: &faultyStore{Store: memstore.New()}}
 	f.Issuer = f.node()
 	f.IssuedTokens = f.Issuer.IssuedTokens()
-	f.registry = &Registry{Issuer: f.Issuer, Stored: f.store}
+	f.registry = &registry.Registry{Issuer: f.Issuer, Stored: f.store}
 	f.populate()
 	return f
 }

@@ -112,7 +112,7 @@ func codeRefused(outcome store.Outcome) error {
 // replayed ends the family of a code that was used twice (RFC 6749 §4.1.2).
 func (k *Records) replayed(ctx context.Context, f *store.TokenFamily) error {
 	if f.RevokedAt.IsZero() {
-		if err := k.endFamilies(ctx, store.FamilyFilter{ID: f.ID}); err != nil {
+		if err := k.EndFamilies(ctx, store.FamilyFilter{ID: f.ID}); err != nil {
 			return err
 		}
 	}

@@ -125,7 +125,7 @@ func (u *refreshUse) repeat(f *store.TokenFamily) error {
 func (k *Records) rotate(ctx context.Context, f *store.TokenFamily, user *store.User, use *refreshUse) error {
 	r := store.Rotation{At: k.Now(), By: use.by}
 	if use.client.RevokePrevious {
-		end, refreshed := k.ending(), *f
+		end, refreshed := k.Ending(), *f
 		refreshed.RotatedAt = end.At // the last of them may be issued a moment later, by a repeat
 		r.Ended = []store.Revocation{tokensUpTo(&refreshed, f.Generation, end)}
 	}
@@ -181,7 +181,7 @@ func (k *Records) refused(ctx context.Context, f *store.TokenFamily, refusal err
 	if !errors.As(refusal, &theft) {
 		return refusal
 	}
-	if err := k.endFamilies(ctx, store.FamilyFilter{ID: f.ID}); err != nil {
+	if err := k.EndFamilies(ctx, store.FamilyFilter{ID: f.ID}); err != nil {
 		return err
 	}
 	return oauth.NewError(oauth.InvalidGrant, string(theft))

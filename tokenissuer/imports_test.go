@@ -38,8 +38,8 @@ var database = []string{"database/sql", "database/sql/driver", "modernc.org/sqli
 var core = slices.Concat(wire, database, []string{"github.com/patrickmn/go-cache"})
 
 // rooms are the packages that have a rule; a package that is not listed fails the test, so that a new one gets one. A package
-// may name those below it alone: tokenissuer, accesstoken, keys, store, passwords, oauth; trust stands beside tokenissuer, and
-// the stores stand above store.
+// may name those below it alone: registry, tokenissuer, accesstoken, keys, store, passwords, oauth; trust stands beside
+// tokenissuer, and the stores stand above store.
 var rooms = map[string]room{
 	"tokenissuer/oauth": {without: core},
 	"tokenissuer/passwords": {
@@ -66,6 +66,9 @@ var rooms = map[string]room{
 		own:     []string{"tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"},
 		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2"},
 		without: core,
+	},
+	"tokenissuer/registry": {
+		own: []string{"tokenissuer", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"}, without: core,
 	},
 	"tokenissuer/memstore": {
 		own: []string{"tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"}, others: []string{"github.com/patrickmn/go-cache"},
@@ -106,8 +109,8 @@ var rooms = map[string]room{
 	"caddymodule/admin": {
 		own: []string{
 			"caddymodule/coverage", "caddymodule/node",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/sqlstore",
-			"tokenissuer/store", "tokenissuer/trust",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/registry",
+			"tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{
 			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/prometheus/client_golang",
@@ -160,7 +163,7 @@ var rooms = map[string]room{
 			"caddymodule/coverage", "caddymodule/floodgate", "caddymodule/logfilter", "caddymodule/node",
 			"internal/failpoint", "internal/gctuning",
 			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint", "tokenissuer/endpoint/pages", "tokenissuer/keys",
-			"tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store",
+			"tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/registry", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store",
 			"tokenissuer/trust",
 		},
 		others: []string{

@@ -8,6 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -22,17 +23,17 @@ func newRollout(t *testing.T) rollout {
 }
 
 // node is one with a configuration that declares these.
-func (r rollout) node(all store.Declarations) *Registry {
+func (r rollout) node(all store.Declarations) *registry.Registry {
 	r.tb.Helper()
 	declared, err := store.NewStaticDirectory(all)
 	r.must(err)
 	is := r.flow.node()
 	is.Directory = store.OverlayDirectory{Declared: declared, Stored: r.store}
-	return &Registry{Issuer: is, Declared: declared, Stored: r.store}
+	return &registry.Registry{Issuer: is, Declared: declared, Stored: r.store}
 }
 
 // settled is a node that has taken its configuration over, a while after whatever was before.
-func (r rollout) settled(all store.Declarations) *Registry {
+func (r rollout) settled(all store.Declarations) *registry.Registry {
 	r.tb.Helper()
 	r.wait(10 * time.Second)
 	g := r.node(all)
@@ -50,7 +51,7 @@ func (r rollout) verdict(what string, tokens Tokens, lives bool) {
 }
 
 // server is a server token that a node issues.
-func (r rollout) server(g *Registry, clientID string) Tokens {
+func (r rollout) server(g *registry.Registry, clientID string) Tokens {
 	r.tb.Helper()
 	tokens, err := g.MintServerToken(r.tb.Context(), clientID, "public", 0)
 	r.must(err)
@@ -58,7 +59,7 @@ func (r rollout) server(g *Registry, clientID string) Tokens {
 }
 
 // signIn opens a session of a user on a node and returns a token of it.
-func (r rollout) signIn(g *Registry, userID string) Tokens {
+func (r rollout) signIn(g *registry.Registry, userID string) Tokens {
 	r.tb.Helper()
 	user, err := g.Issuer.Directory.User(r.tb.Context(), userID)
 	r.must(err)
@@ -70,7 +71,7 @@ func (r rollout) signIn(g *Registry, userID string) Tokens {
 }
 
 // mintFor is a token that an admin creates on a node.
-func (r rollout) mintFor(g *Registry, adminID, userID string) Tokens {
+func (r rollout) mintFor(g *registry.Registry, adminID, userID string) Tokens {
 	r.tb.Helper()
 	own := r.signIn(g, adminID)
 	admin, err := g.Issuer.Directory.User(r.tb.Context(), adminID)

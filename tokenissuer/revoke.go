@@ -43,9 +43,9 @@ func (it IssuedTokens) RevokeFor(ctx context.Context, client *store.Client, toke
 	case f != nil && !f.RevokedAt.IsZero():
 		return nil, it.records.catchUp(ctx)
 	case f != nil && hasSuperseded(f, t):
-		return t, it.revokeAlone(ctx, t, supersededLimit, tokensUpTo(f, accesstoken.GenerationOf(t.ID), it.records.ending()))
+		return t, it.revokeAlone(ctx, t, supersededLimit, tokensUpTo(f, accesstoken.GenerationOf(t.ID), it.records.Ending()))
 	}
-	return t, it.records.endFamilies(ctx, store.FamilyFilter{ID: t.FamilyID})
+	return t, it.records.EndFamilies(ctx, store.FamilyFilter{ID: t.FamilyID})
 }
 
 // supersededLimit is how many access tokens of before a refresh one user of a client ends one by one. They may live for weeks, and
@@ -64,7 +64,7 @@ func (it IssuedTokens) revokeAlone(ctx context.Context, t *accesstoken.AccessTok
 
 // serverTokensUpTo is the revocation of a server token and of those that its client got before it.
 func (it IssuedTokens) serverTokensUpTo(t *accesstoken.AccessToken) store.Revocation {
-	return store.Revocation{Kind: store.RevokeServerTokens, ID: t.ClientID, IssuedUntil: t.IssuedAt, ExpiresAt: it.records.ending().Until}
+	return store.Revocation{Kind: store.RevokeServerTokens, ID: t.ClientID, IssuedUntil: t.IssuedAt, ExpiresAt: it.records.Ending().Until}
 }
 
 // familyOf returns the family of an access token, whatever its state; nil when the token has outlived its record, and for a

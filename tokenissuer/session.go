@@ -132,23 +132,23 @@ func (is *Issuer) SessionToken(s *Session) (Tokens, error) {
 // be repeated. What was approved in the session meanwhile ends last, for from then on nothing can be.
 func (k *Records) SignOut(ctx context.Context, s *Session) error {
 	applications := store.FamilyFilter{UserID: s.User.ID, Origins: []oauth.GrantType{oauth.AuthorizationCode, oauth.PasswordGrant}}
-	if err := k.endFamilies(ctx, applications); err != nil {
+	if err := k.EndFamilies(ctx, applications); err != nil {
 		return err
 	}
 	if err := k.EndSession(ctx, s); err != nil {
 		return err
 	}
-	return k.endFamilies(ctx, applications)
+	return k.EndFamilies(ctx, applications)
 }
 
 // EndSession ends a session alone, as a new sign-in in the same browser does with the one before.
 func (k *Records) EndSession(ctx context.Context, s *Session) error {
-	return k.endFamilies(ctx, store.FamilyFilter{ID: s.Family.ID})
+	return k.EndFamilies(ctx, store.FamilyFilter{ID: s.Family.ID})
 }
 
-// endFamilies ends families durably, and then here at once.
-func (k *Records) endFamilies(ctx context.Context, which store.FamilyFilter) error {
-	ended, err := k.Store.EndFamilies(ctx, which, k.ending())
+// EndFamilies ends families durably, and then here at once.
+func (k *Records) EndFamilies(ctx context.Context, which store.FamilyFilter) error {
+	ended, err := k.Store.EndFamilies(ctx, which, k.Ending())
 	if err != nil {
 		return oauth.Unavailable("store_unavailable", err)
 	}
@@ -156,8 +156,8 @@ func (k *Records) endFamilies(ctx context.Context, which store.FamilyFilter) err
 	return nil
 }
 
-// ending is now, with revocations kept as long as any access token can live.
-func (k *Records) ending() store.Ending {
+// Ending is now, with revocations kept as long as any access token can live.
+func (k *Records) Ending() store.Ending {
 	now := k.Now()
 	return store.Ending{At: now, Until: now.Add(store.MaxLifetime + store.RevocationMargin)}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -110,7 +111,7 @@ func TestWhatTheConfigurationDeclaresIsLeftAlone(t *testing.T) {
 		"password": f.registry.SetPassword(ctx, "u-decl", oauth.NewSecret("another long password")), "hash": f.registry.SetPasswordHash(ctx, "u-decl", cheapHash()),
 		"role": f.registry.SetRole(ctx, "u-decl", store.RoleAdmin), "status": f.registry.SetUserStatus(ctx, "u-decl", store.UserDisabled), "remove": f.registry.RemoveUser(ctx, "u-decl"),
 	} {
-		if !errors.Is(err, ErrDeclared) {
+		if !errors.Is(err, registry.ErrDeclared) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -35,6 +35,13 @@ func NewUsernameCache() *UsernameCache {
 	return &UsernameCache{otter.Must(&otter.Options[string, rememberedName]{MaximumSize: maxUsernames})}
 }
 
+// Forget has the directory asked again what a user is called. Whoever changes the user calls it.
+func (c *UsernameCache) Forget(userID string) {
+	if c != nil {
+		c.names.Invalidate(userID)
+	}
+}
+
 // username returns the e-mail address of a user, empty when there is none of that id.
 func (k *Records) username(ctx context.Context, userID string) (string, error) {
 	now := k.Now()

@@ -8,6 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -69,25 +70,25 @@ func TestUsersThatCannotBeRegistered(t *testing.T) {
 	} {
 		u := good
 		edit(&u)
-		if _, err := f.registry.AddUser(t.Context(), u, oauth.Secret{}); !IsInvalidInput(err) {
+		if _, err := f.registry.AddUser(t.Context(), u, oauth.Secret{}); !registry.IsInvalidInput(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for name, password := range map[string]string{"short": "1234567", "long": strings.Repeat("a", 1025), "NUL": "12345678\x00"} {
-		if _, err := f.registry.AddUser(t.Context(), good, oauth.NewSecret(password)); !IsInvalidInput(err) {
+		if _, err := f.registry.AddUser(t.Context(), good, oauth.NewSecret(password)); !registry.IsInvalidInput(err) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := f.registry.SetPassword(t.Context(), "u-ada", oauth.NewSecret(password)); !IsInvalidInput(err) {
+		if err := f.registry.SetPassword(t.Context(), "u-ada", oauth.NewSecret(password)); !registry.IsInvalidInput(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := f.registry.SetRole(t.Context(), "u-ada", "root"); !IsInvalidInput(err) {
+	if err := f.registry.SetRole(t.Context(), "u-ada", "root"); !registry.IsInvalidInput(err) {
 		t.Errorf("role: %v", err)
 	}
-	if err := f.registry.SetUserStatus(t.Context(), "u-ada", "x"); !IsInvalidInput(err) {
+	if err := f.registry.SetUserStatus(t.Context(), "u-ada", "x"); !registry.IsInvalidInput(err) {
 		t.Errorf("status: %v", err)
 	}
-	if err := f.registry.SetPasswordHash(t.Context(), "u-ada", oauth.NewSecret("x")); !IsInvalidInput(err) {
+	if err := f.registry.SetPasswordHash(t.Context(), "u-ada", oauth.NewSecret("x")); !registry.IsInvalidInput(err) {
 		t.Errorf("hash: %v", err)
 	}
 	if err := f.registry.SetRole(t.Context(), "u-nobody", store.RoleAdmin); !errors.Is(err, store.ErrNotFound) {
@@ -139,7 +140,7 @@ func TestOrganisationsAndTheirUsers(t *testing.T) {
 	if err := f.registry.RemoveOrganisation(ctx, "acme"); !errors.Is(err, store.ErrInUse) {
 		t.Errorf("%v", err)
 	}
-	if err := f.registry.RemoveOrganisation(ctx, "declared"); !errors.Is(err, ErrDeclared) {
+	if err := f.registry.RemoveOrganisation(ctx, "declared"); !errors.Is(err, registry.ErrDeclared) {
 		t.Errorf("%v", err)
 	}
 	for _, id := range []string{"acme", "declared"} {
@@ -147,7 +148,7 @@ func TestOrganisationsAndTheirUsers(t *testing.T) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
-	if _, err := f.registry.AddOrganisation(ctx, store.Organisation{ID: "a\n"}); !IsInvalidInput(err) {
+	if _, err := f.registry.AddOrganisation(ctx, store.Organisation{ID: "a\n"}); !registry.IsInvalidInput(err) {
 		t.Errorf("%v", err)
 	}
 	_, err = f.registry.AddUser(ctx, store.User{ID: "u-of-declared", Email: "of@acme.example", Organisation: "declared"}, oauth.Secret{})
@@ -216,7 +217,7 @@ func TestAnOperatorMintsAUserToken(t *testing.T) {
 			return err
 		},
 	} {
-		if err := mint(); !IsInvalidInput(err) {
+		if err := mint(); !registry.IsInvalidInput(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -26,15 +26,15 @@ func (is *Issuer) OrganisationAdmin(ctx context.Context, t *accesstoken.AccessTo
 		return nil, oauth.Unavailable("directory_unavailable", err)
 	}
 	// Who acts for somebody else must not act for them once more.
-	if err != nil || !is.mayCreateTokens(admin) || !t.Actor.IsZero() {
+	if err != nil || !is.MayCreateTokens(admin) || !t.Actor.IsZero() {
 		return nil, oauth.NewError(oauth.AdminRequired, "caller_is_no_admin")
 	}
 	return admin, nil
 }
 
-// mayCreateTokens reports whether a user may create tokens for others of the organisation. A user who belongs to none has
+// MayCreateTokens reports whether a user may create tokens for others of the organisation. A user who belongs to none has
 // nobody to create them for.
-func (se *Settings) mayCreateTokens(user *store.User) bool {
+func (se *Settings) MayCreateTokens(user *store.User) bool {
 	return user.IsActive() && user.Organisation != "" && se.Roles.ManagesAny(user.Role)
 }
 
@@ -81,6 +81,19 @@ func (is *Issuer) IssueForUser(ctx context.Context, admin *store.User, t *access
 		}
 		return err
 	}))
+}
+
+// IssueUnasked issues a token that acts for a user without asking either user or client, for an operator. There is no refresh
+// token. A lifetime of 0 is the client's own.
+func (is *Issuer) IssueUnasked(ctx context.Context, client *store.Client, user *store.User, scopes oauth.Scopes, lifetime time.Duration) (Tokens, error) {
+	f := is.newFamily(user, client, oauth.AuthorizationCode, time.Time{})
+	f.Scopes, f.ExpiresAt = scopes, is.Now().Add(max(lifetime, is.lifetimes(client).AuthorizationCode))
+	if lifetime > 0 {
+		f.TokenLifetime = lifetime
+	}
+	grant := is.grantOf(f, client, user, func() error { return is.storeFamily(ctx, f, user) })
+	grant.Lifetime = f.TokenLifetime
+	return is.Issue(grant)
 }
 
 // standingFamily returns the family of an admin's token, which must stand while another is created with it: whoever ends the

@@ -10,8 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -120,10 +120,10 @@ func statusOf(err error) int {
 		return http.StatusRequestEntityTooLarge
 	case errors.Is(err, store.ErrNotFound):
 		return http.StatusNotFound
-	case errors.Is(err, store.ErrTaken), errors.Is(err, tokenissuer.ErrDeclared), errors.Is(err, store.ErrInUse),
+	case errors.Is(err, store.ErrTaken), errors.Is(err, registry.ErrDeclared), errors.Is(err, store.ErrInUse),
 		errors.Is(err, errGateOnly): // 404 would say that the one that was asked for is not there
 		return http.StatusConflict
-	case tokenissuer.IsInvalidInput(err):
+	case registry.IsInvalidInput(err):
 		return http.StatusBadRequest
 	case errors.As(err, &own) && own.Code != oauth.ServerError && own.Code != oauth.TemporarilyUnavailable:
 		return http.StatusBadRequest

@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
@@ -27,15 +27,15 @@ type newBackup struct {
 // writeBackup writes a copy of the store on this machine. It holds all that the store does, sealed keys as sealed keys.
 func writeBackup(t *Target, r *http.Request, request newBackup) (int, any, error) {
 	if !filepath.IsAbs(request.Path) {
-		return 0, nil, tokenissuer.InvalidInput(errors.New("the path of the new file must be absolute"))
+		return 0, nil, registry.InvalidInput(errors.New("the path of the new file must be absolute"))
 	}
 	store, ok := t.Node.Store().(backer)
 	if !ok {
-		return 0, nil, tokenissuer.InvalidInput(errors.New("the store does not last: there is nothing to back up"))
+		return 0, nil, registry.InvalidInput(errors.New("the store does not last: there is nothing to back up"))
 	}
 	if err := store.Backup(r.Context(), request.Path); err != nil {
 		if errors.Is(err, sqlstore.ErrNoBackup) {
-			err = tokenissuer.InvalidInput(err)
+			err = registry.InvalidInput(err)
 		}
 		return 0, nil, err
 	}

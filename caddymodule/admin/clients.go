@@ -7,8 +7,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -17,10 +17,10 @@ var clientOperations = map[string]operation{
 	"POST /oauth/clients":                    withBody(addClient),
 	"GET /oauth/clients/{id}":                showClient,
 	"PATCH /oauth/clients/{id}":              withBody(updateClient),
-	"DELETE /oauth/clients/{id}":             changeNamed("client removed", "client_id", (*tokenissuer.Registry).RemoveClient),
+	"DELETE /oauth/clients/{id}":             changeNamed("client removed", "client_id", (*registry.Registry).RemoveClient),
 	"POST /oauth/clients/{id}/rotate-secret": withBody(rotateSecret),
-	"POST /oauth/clients/{id}/disable":       changeNamed("client disabled", "client_id", (*tokenissuer.Registry).DisableClient),
-	"POST /oauth/clients/{id}/enable":        changeNamed("client enabled", "client_id", (*tokenissuer.Registry).EnableClient),
+	"POST /oauth/clients/{id}/disable":       changeNamed("client disabled", "client_id", (*registry.Registry).DisableClient),
+	"POST /oauth/clients/{id}/enable":        changeNamed("client enabled", "client_id", (*registry.Registry).EnableClient),
 }
 
 // clientView is what an operator sees of a client.
@@ -114,7 +114,7 @@ func (m *clientMembers) change(t *Target) (store.ClientChange, error) {
 	}
 	if m.PKCE != nil {
 		if err := oauth.CheckPKCE(*m.PKCE); err != nil {
-			return change, tokenissuer.InvalidInput(err)
+			return change, registry.InvalidInput(err)
 		}
 		required := *m.PKCE == oauth.PKCERequired
 		change.PKCERequired = &required
@@ -122,7 +122,7 @@ func (m *clientMembers) change(t *Target) (store.ClientChange, error) {
 	if m.hasTokens() {
 		lifetimes, err := t.ReadLifetimes(m.Tokens)
 		if err != nil {
-			return change, tokenissuer.InvalidInput(err)
+			return change, registry.InvalidInput(err)
 		}
 		change.Lifetimes = &lifetimes
 	}

@@ -7,9 +7,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -65,7 +65,7 @@ type revokedKey struct {
 // revokeKey ends whatever a key has signed.
 func revokeKey(t *Target, r *http.Request, request revokedKey) (int, any, error) {
 	if request.ID == "" {
-		return 0, nil, tokenissuer.InvalidInput(errors.New("name the key to revoke: kid"))
+		return 0, nil, registry.InvalidInput(errors.New("name the key to revoke: kid"))
 	}
 	revocation, err := t.Node.KeyRing().Revoke(r.Context(), request.ID)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
@@ -42,14 +42,14 @@ func withBody[T any](op func(*Target, *http.Request, T) (int, any, error)) opera
 		var body T
 		err := json.UnmarshalRead(http.MaxBytesReader(nil, r.Body, maxBody), &body, json.RejectUnknownMembers(true))
 		if err != nil {
-			return 0, nil, tokenissuer.InvalidInput(fmt.Errorf("the request: %w", err))
+			return 0, nil, registry.InvalidInput(fmt.Errorf("the request: %w", err))
 		}
 		return op(t, r, body)
 	}
 }
 
 // changeNamed is an operation that changes the one thing that the path names, and records that under its kind of id.
-func changeNamed(what, idField string, change func(*tokenissuer.Registry, context.Context, string) error) operation {
+func changeNamed(what, idField string, change func(*registry.Registry, context.Context, string) error) operation {
 	return func(t *Target, r *http.Request) (int, any, error) {
 		id := r.PathValue("id")
 		if err := change(t.Registry, r.Context(), id); err != nil {
@@ -99,7 +99,7 @@ func optionalDuration(text string) (time.Duration, error) {
 	}
 	d, err := caddy.ParseDuration(text)
 	if err != nil {
-		return 0, tokenissuer.InvalidInput(fmt.Errorf("%q is no duration: write it as 90s, 15m, 2h or 28d", text))
+		return 0, registry.InvalidInput(fmt.Errorf("%q is no duration: write it as 90s, 15m, 2h or 28d", text))
 	}
 	return d, nil
 }

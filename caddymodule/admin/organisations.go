@@ -6,14 +6,14 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 var organisationOperations = map[string]operation{
 	"GET /oauth/organisations":         listOrganisations,
 	"POST /oauth/organisations":        withBody(addOrganisation),
-	"DELETE /oauth/organisations/{id}": changeNamed("organisation removed", "organisation", (*tokenissuer.Registry).RemoveOrganisation),
+	"DELETE /oauth/organisations/{id}": changeNamed("organisation removed", "organisation", (*registry.Registry).RemoveOrganisation),
 }
 
 // organisationView is what an operator sees of an organisation.

@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
@@ -20,7 +21,7 @@ type Target struct {
 	Logger *zap.Logger
 	// Issuer, Registry and Node are nil in a gate for tokens of others. Issuer and Registry have their store once IsServing.
 	Issuer   *tokenissuer.Issuer
-	Registry *tokenissuer.Registry
+	Registry *registry.Registry
 	Node     *node.Node
 	// Trusted are the other issuers whose tokens some route can take.
 	Trusted []TrustedIssuer

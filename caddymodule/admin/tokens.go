@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -29,7 +30,7 @@ type newToken struct {
 func mintToken(t *Target, r *http.Request, request newToken) (int, any, error) {
 	lifetime, err := optionalDuration(request.Lifetime)
 	if err == nil && request.Lifetime != "" && lifetime == 0 {
-		err = tokenissuer.InvalidInput(errors.New("token lifetime 0s: use 1s to 35d"))
+		err = registry.InvalidInput(errors.New("token lifetime 0s: use 1s to 35d"))
 	}
 	if err != nil {
 		return 0, nil, err
@@ -101,7 +102,7 @@ func (n *newRevocation) target() (kind store.RevocationKind, id string, err erro
 func addRevocation(t *Target, r *http.Request, request newRevocation) (int, any, error) {
 	kind, id, err := request.target()
 	if err != nil {
-		return 0, nil, tokenissuer.InvalidInput(err)
+		return 0, nil, registry.InvalidInput(err)
 	}
 	if kind == store.RevokeUser && !request.Force {
 		switch user, err := t.Registry.UserNamed(r.Context(), id); {

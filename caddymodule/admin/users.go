@@ -10,8 +10,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/registry"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -66,11 +66,11 @@ func listUsers(t *Target, r *http.Request) (int, any, error) {
 func organisationAsked(u *url.URL) (string, error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return "", tokenissuer.InvalidInput(errors.New("the query is malformed"))
+		return "", registry.InvalidInput(errors.New("the query is malformed"))
 	}
 	for name, values := range query {
 		if name != "organisation" || len(values) != 1 || values[0] == "" {
-			return "", tokenissuer.InvalidInput(errors.New("the list takes one filter: ?organisation=ID"))
+			return "", registry.InvalidInput(errors.New("the list takes one filter: ?organisation=ID"))
 		}
 	}
 	return query.Get("organisation"), nil
@@ -101,7 +101,7 @@ type newPassword struct {
 	Hash     string `json:"password_hash,omitzero"`
 }
 
-var errTwoPasswords = tokenissuer.InvalidInput(errors.New("give password or password_hash, not both"))
+var errTwoPasswords = registry.InvalidInput(errors.New("give password or password_hash, not both"))
 
 func addUser(t *Target, r *http.Request, n newUser) (int, any, error) {
 	if n.Password != "" && n.Hash != "" {

@@ -1,4 +1,4 @@
-package tokenissuer
+package registry
 
 import (
 	"context"
@@ -99,7 +99,7 @@ func (g *Registry) endDeclaredClient(ctx context.Context, d store.Declaration, a
 // tokens of the id are to end, as when nobody has it any more: a family of a declared user may be born beside its end.
 // Again: they were ended before, and what the one who has the id now may have created is spared.
 func (g *Registry) endDeclaredUser(ctx context.Context, d store.Declaration, again bool) (whole bool, err error) {
-	if err := g.Issuer.endFamilies(ctx, store.FamilyFilter{UserID: d.ID, UserVersion: d.Version}); err != nil {
+	if err := g.Issuer.EndFamilies(ctx, store.FamilyFilter{UserID: d.ID, UserVersion: d.Version}); err != nil {
 		return false, err
 	}
 	heir, err := store.OverlayDirectory{Declared: g.Declared, Stored: g.Stored}.User(ctx, d.ID)
@@ -107,8 +107,8 @@ func (g *Registry) endDeclaredUser(ctx context.Context, d store.Declaration, aga
 	if err != nil {
 		return false, err
 	}
-	if !again || gone || !g.Issuer.mayCreateTokens(heir) {
-		if err := g.Issuer.endFamilies(ctx, store.FamilyFilter{ActorID: d.ID}); err != nil {
+	if !again || gone || !g.Issuer.MayCreateTokens(heir) {
+		if err := g.Issuer.EndFamilies(ctx, store.FamilyFilter{ActorID: d.ID}); err != nil {
 			return false, err
 		}
 	}

@@ -1,4 +1,4 @@
-package tokenissuer
+package registry
 
 import (
 	"cmp"
@@ -153,9 +153,7 @@ func (g *Registry) UpdateUser(ctx context.Context, id string, change store.UserC
 		return invalidInput{err}
 	}
 	err = g.changeUser(ctx, id, change)
-	if g.Issuer.Usernames != nil {
-		g.Issuer.Usernames.names.Invalidate(id)
-	}
+	g.Issuer.Usernames.Forget(id)
 	if change.Organisation != nil && errors.Is(err, store.ErrNotFound) {
 		return invalidInput{fmt.Errorf("there is no organisation %q: add it first", *change.Organisation)}
 	}
@@ -189,7 +187,7 @@ func (g *Registry) endUser(ctx context.Context, id string, step func(store.Endin
 	if g.Declared.LookupUser(id) != nil {
 		return ErrDeclared
 	}
-	ended, err := step(g.Issuer.ending())
+	ended, err := step(g.Issuer.Ending())
 	if err != nil {
 		return err
 	}
@@ -250,7 +248,7 @@ func (g *Registry) RevokeAnybody(ctx context.Context, id string) error {
 	if err := g.Issuer.Revoke(ctx, g.Issuer.RevocationOf(store.RevokeUser, id)); err != nil {
 		return err
 	}
-	return g.Issuer.endPerson(ctx, id)
+	return g.Issuer.EndPerson(ctx, id)
 }
 
 // isKnown reports whether a token of ours may name a user: one who exists, was removed, was declared until lately, or has
@@ -278,5 +276,5 @@ func (g *Registry) isKnown(ctx context.Context, id string) (bool, error) {
 
 // RevokeFamily ends a token family.
 func (g *Registry) RevokeFamily(ctx context.Context, id string) error {
-	return g.Issuer.endFamilies(ctx, store.FamilyFilter{ID: id})
+	return g.Issuer.EndFamilies(ctx, store.FamilyFilter{ID: id})
 }

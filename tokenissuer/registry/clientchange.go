@@ -1,4 +1,4 @@
-package tokenissuer
+package registry
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package tokenissuer
+package registry
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -18,13 +19,13 @@ var ErrDeclared = errors.New("it is declared in the configuration: change it the
 // Registry changes at run time which clients, users and organisations exist. What the configuration declares it lists and
 // leaves alone.
 type Registry struct {
-	Issuer   *Issuer
+	Issuer   *tokenissuer.Issuer
 	Declared store.StaticDirectory
-	Stored   RegistryStore
+	Stored   Store
 }
 
-// RegistryStore is what a registry asks of a store.
-type RegistryStore interface {
+// Store is what a registry asks of a store.
+type Store interface {
 	store.ClientStore
 	store.UserStore
 	store.DeclarationStore
@@ -147,7 +148,7 @@ func (g *Registry) end(ctx context.Context, id string, step func(context.Context
 	}
 	tokens := g.Issuer.RevocationOf(store.RevokeClient, id)
 	// A node that remembers the client serves it for a moment more. What it issues then is revoked as well.
-	tokens.IssuedUntil = tokens.IssuedUntil.Add(clientCacheTTL + store.Leeway)
+	tokens.IssuedUntil = tokens.IssuedUntil.Add(tokenissuer.ClientCacheTTL + store.Leeway)
 	err := step(ctx, id, tokens)
 	g.Issuer.Authenticated.Forget(id)
 	g.Issuer.Origins.Forget()
@@ -178,39 +179,31 @@ func (g *Registry) changeable(ctx context.Context, id string) (*store.Client, er
 
 // MintServerToken issues a token for a client without asking it, for the operator's own use. The scopes are held to the
 // same rules as at the token endpoint. A lifetime of 0 is the client's own.
-func (g *Registry) MintServerToken(ctx context.Context, clientID, scope string, lifetime time.Duration) (Tokens, error) {
+func (g *Registry) MintServerToken(ctx context.Context, clientID, scope string, lifetime time.Duration) (tokenissuer.Tokens, error) {
 	client, scopes, err := g.mintable(ctx, clientID, scope, lifetime, func(s oauth.Scope) bool { return s.ServerTokens })
 	if err != nil {
-		return Tokens{}, err
+		return tokenissuer.Tokens{}, err
 	}
-	return g.Issuer.Issue(Grant{Type: oauth.ClientCredentials, Client: client, Scopes: scopes, Lifetime: lifetime})
+	return g.Issuer.Issue(tokenissuer.Grant{Type: oauth.ClientCredentials, Client: client, Scopes: scopes, Lifetime: lifetime})
 }
 
 // MintUserToken is MintServerToken for a token that acts for a user. There is no refresh token.
-func (g *Registry) MintUserToken(ctx context.Context, clientID, userID, scope string, lifetime time.Duration) (Tokens, error) {
+func (g *Registry) MintUserToken(ctx context.Context, clientID, userID, scope string, lifetime time.Duration) (tokenissuer.Tokens, error) {
 	client, scopes, err := g.mintable(ctx, clientID, scope, lifetime, oauth.AnyScope)
 	if err != nil {
-		return Tokens{}, err
+		return tokenissuer.Tokens{}, err
 	}
 	user, err := g.UserNamed(ctx, userID)
 	if errors.Is(err, store.ErrNotFound) {
-		return Tokens{}, invalidInput{fmt.Errorf("there is no user %q", userID)}
+		return tokenissuer.Tokens{}, invalidInput{fmt.Errorf("there is no user %q", userID)}
 	}
 	if err != nil {
-		return Tokens{}, err
+		return tokenissuer.Tokens{}, err
 	}
 	if !user.IsActive() {
-		return Tokens{}, invalidInput{errors.New("the user is not active, or has no password yet")}
+		return tokenissuer.Tokens{}, invalidInput{errors.New("the user is not active, or has no password yet")}
 	}
-	is := g.Issuer
-	f := is.newFamily(user, client, oauth.AuthorizationCode, time.Time{})
-	f.Scopes, f.ExpiresAt = scopes, is.Now().Add(max(lifetime, is.lifetimes(client).AuthorizationCode))
-	if lifetime > 0 {
-		f.TokenLifetime = lifetime
-	}
-	grant := is.grantOf(f, client, user, func() error { return is.storeFamily(ctx, f, user) })
-	grant.Lifetime = f.TokenLifetime
-	return is.Issue(grant)
+	return g.Issuer.IssueUnasked(ctx, client, user, scopes, lifetime)
 }
 
 // mintable checks what an operator asks a token for.
