@@ -7,26 +7,26 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// condition is what a route asks of a request before it runs. The routes for the answers of a handler ask for something that is no
-// part of the request: their condition has neither matchers nor a group.
+// condition is what a route demands of a request. The routes that handle a handler's response depend on that
+// response, not on the request: their condition has neither matchers nor a group.
 type condition struct {
 	location        // as the matchers see it
-	id       int    // two conditions of one id are the same
-	behind   int    // so many gates stand before it
+	id       int    // conditions with the same id are the same
+	behind   int    // number of gates before it
 	group    string // of the routes in one group, a request runs the first that matches
 	sets     caddyhttp.MatcherSets
 }
 
-// impliedBy reports whether every request that has met all the others has met this one. It says no in doubt, and asks two
-// things only: whether it is one of them, as when a gate and a backend are in the same block, and whether a single one of them
-// has matchers that let no other request through.
+// impliedBy reports whether every request that meets all the others meets c. In doubt it returns false. It recognises
+// two cases: c is one of the others, as when a gate and a backend are in the same block, or the matchers of one of
+// the others are narrower than c's.
 func (c *condition) impliedBy(others []condition) bool {
 	return slices.ContainsFunc(others, func(o condition) bool {
 		return o.id == c.id || c.group == "" && o.number == c.number && cover(c.sets, o.sets)
 	})
 }
 
-// excludedBy reports whether no request that has met all the others can have met this one. It says no in doubt.
+// excludedBy reports whether no request that meets all the others can meet c. In doubt it returns false.
 func (c *condition) excludedBy(others []condition) bool {
 	return !slices.ContainsFunc(others, func(o condition) bool { return o.id == c.id }) &&
 		slices.ContainsFunc(others, func(o condition) bool {
@@ -34,8 +34,8 @@ func (c *condition) excludedBy(others []condition) bool {
 		})
 }
 
-// cover reports whether every request that the narrow sets let through is let through by the wide ones. Only matchers for path and
-// method are compared: what others look at may change on the way, and a gate changes headers and query itself.
+// cover reports whether wide matches every request that narrow matches. It compares matchers of paths and methods
+// only: other properties of a request may change on the way, and a gate itself changes headers and query.
 func cover(wide, narrow caddyhttp.MatcherSets) bool {
 	return every(narrow, func(n caddyhttp.MatcherSet) bool {
 		return slices.ContainsFunc(wide, func(w caddyhttp.MatcherSet) bool {
@@ -63,7 +63,7 @@ func matcherCovers(wide, narrow any) bool {
 	return false
 }
 
-// differ reports whether no request is let through by both: each two of their sets have matchers that exclude each other.
+// differ reports whether no request is matched by both: each set of a excludes each set of b.
 func differ(a, b caddyhttp.MatcherSets) bool {
 	return every(a, func(a caddyhttp.MatcherSet) bool {
 		return every(b, func(b caddyhttp.MatcherSet) bool {
@@ -88,19 +88,20 @@ func matcherExcludes(a, b any) bool {
 	return false
 }
 
-// every reports whether something holds for each of at least one.
+// every reports whether list is not empty and holds is true for all of it.
 func every[T any](list []T, holds func(T) bool) bool {
 	return len(list) > 0 && !slices.ContainsFunc(list, func(item T) bool { return !holds(item) })
 }
 
-// plainPattern takes a path pattern apart that is one exact path, or the beginning of paths with a star behind it.
+// plainPattern splits a path pattern that is an exact path, or a prefix followed by a star. Ok reports whether it is
+// one.
 func plainPattern(pattern string) (literal string, isPrefix, ok bool) {
 	literal, isPrefix = strings.CutSuffix(pattern, "*")
 	return literal, isPrefix, !strings.ContainsAny(literal, "*?[\\{%") && !strings.Contains(literal, "//")
 }
 
-// patternCovers reports whether every path that a pattern matches is matched by a wider one. `/*` does not cover `*`: a
-// request for an absolute URL may have no path at all.
+// patternCovers reports whether wide matches every path that narrow matches. `/*` does not cover `*`: a request for
+// an absolute URL may have no path at all.
 func patternCovers(wide, narrow string) bool {
 	literal, isPrefix, ok := plainPattern(wide)
 	inner, _, alsoPlain := plainPattern(narrow)

@@ -12,27 +12,27 @@ import (
 // Issuer is the issuer of a configuration.
 type Issuer struct {
 	URL      string
-	Audience string   // of its tokens, the first
-	Scopes   []string // that it knows
+	Audience string   // the first audience of its tokens
+	Scopes   []string // all that are declared
 	// Metadata is the URL of the metadata of its own resource (RFC 9728 §3.1).
 	Metadata string
-	// KeysInTheClear: signing keys are stored, and not encrypted.
+	// KeysInTheClear: signing keys are stored unencrypted.
 	KeysInTheClear bool
-	// Source is where in a Caddyfile the issuer is named, as file:line.
+	// Source is where a Caddyfile names the issuer, as file:line.
 	Source string
 }
 
 // Result is what protects the routes of a configuration.
 type Result struct {
 	Routes []Route
-	// Warnings are what looks wrong, each with file and line where a Caddyfile has them.
+	// Warnings are likely mistakes, each with file and line if the configuration is a Caddyfile.
 	Warnings []string
-	// Gates is how many `protect` there are.
+	// Gates is the number of `protect` handlers.
 	Gates int
 }
 
-// Examine finds out what protects the routes and what looks wrong, and tells the handlers where their metadata are. App is nil
-// when there are no routes, issuer when there is none of our own. Everything must have been provisioned.
+// Examine determines what protects the routes, reports likely mistakes, and tells the handlers where their metadata
+// are. App is nil if there are no routes, and issuer if the configuration has none. All modules must be provisioned.
 func Examine(app *caddyhttp.App, issuer *Issuer) *Result {
 	var sites []*site
 	if app != nil {

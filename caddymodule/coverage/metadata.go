@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// document is the metadata of a resource, and the hosts of the site that it is for.
+// document is the metadata of a resource, with the sites and gates that it describes.
 type document struct {
 	endpoint.ResourceMetadata
 	at    *url.URL // the metadata URL (RFC 9728 §3.1)
@@ -20,17 +20,17 @@ type document struct {
 	gates []*gate.Protect
 }
 
-// MetadataServer is an `oauth_server`, which serves the metadata of what the gates of its site guard.
+// MetadataServer is an `oauth_server`. It serves the metadata of the resources that the gates of its site guard.
 type MetadataServer interface {
 	caddyhttp.MiddlewareHandler
-	// Publish has it serve the metadata of these resources, in the place of those before.
+	// Publish replaces the resources whose metadata it serves.
 	Publish(resources []endpoint.ResourceMetadata)
-	// Where is where it stands in a Caddyfile, as file:line; empty: in none.
+	// Where returns its position in the Caddyfile, as file:line; empty: it has none.
 	Where() string
 }
 
-// describe makes the metadata of all guarded routes, hands them to each `oauth_server` that clients will ask for them, and
-// tells each `protect` where its own are. Everything in them comes from the configuration.
+// describe makes the metadata of all guarded routes, passes them to each `oauth_server` that clients will ask for
+// them, and tells each `protect` the URL of its own. Everything in them comes from the configuration.
 func describe(sites []*site, issuer *Issuer) {
 	documents := documentsOf(sites, issuer)
 	served := make(map[*document]bool)
@@ -56,14 +56,14 @@ func describe(sites []*site, issuer *Issuer) {
 		}
 	}
 	for p, documents := range described {
-		// A named route that several sites invoke has several, and on a site without an oauth_server nobody serves any.
+		// A named route that several sites invoke has several. A site without an oauth_server serves none.
 		if len(documents) == 1 && served[documents[0]] {
 			p.Describe(documents[0].at.String())
 		}
 	}
 }
 
-// isServedAt reports whether clients that look for the metadata come to this `oauth_server`.
+// isServedAt reports whether requests for the metadata reach this `oauth_server`.
 func (d *document) isServedAt(place placedServer) bool {
 	for _, c := range place.conditions {
 		patterns, _ := pathsOf(c.sets)
@@ -74,7 +74,7 @@ func (d *document) isServedAt(place placedServer) bool {
 	return slices.Contains(d.sites, place.site) || place.site.hasHost(d.at.Hostname())
 }
 
-// documentsOf makes one document for each resource, in the order in which the routes stand.
+// documentsOf returns one document for each resource, in the order of the routes.
 func documentsOf(sites []*site, issuer *Issuer) []*document {
 	var documents []*document
 	for _, s := range sites {
@@ -96,7 +96,7 @@ func documentsOf(sites []*site, issuer *Issuer) []*document {
 	return documents
 }
 
-// add puts what a gate asks for into the document.
+// add adds the issuers and scopes of a gate to the document.
 func (d *document) add(s *site, g *guard, issuer *Issuer) {
 	if !slices.Contains(d.sites, s) {
 		d.sites = append(d.sites, s)
@@ -119,13 +119,13 @@ func (d *document) add(s *site, g *guard, issuer *Issuer) {
 	d.Scopes = oauth.ResourceScopes(d.Scopes)
 }
 
-// describesItself reports whether the issuer's own document is the one: that of its audience, of which nobody else issues
-// tokens.
+// describesItself reports whether the issuer's own document describes the resource: it is the issuer's audience, and
+// the gate accepts tokens of no other issuer.
 func (i *Issuer) describesItself(g *guard, resource string) bool {
 	return i != nil && resource == i.Audience && !slices.ContainsFunc(g.view.Issuers, func(i gate.IssuerView) bool { return !i.Own })
 }
 
-// resourceOf is the resource identifier of what a gate guards; empty: there is none.
+// resourceOf returns the identifier of the resource that a gate guards; empty: there is none.
 func (i *Issuer) resourceOf(s *site, g *guard) string {
 	if g.view.Resource != "" {
 		return g.view.Resource
@@ -141,9 +141,9 @@ func (i *Issuer) resourceOf(s *site, g *guard) string {
 	return origin + below
 }
 
-// originOf is scheme and host under which clients know a site. Behind another proxy it has not the scheme and the port that
-// Caddy listens with, so that a URL of the configuration with one of its hosts comes first: our own resource's, or an audience.
-// It is empty when none of them has a host. Own tells that it is our own resource's.
+// originOf returns the scheme and host under which clients know a site; empty: unknown. Behind another proxy, scheme
+// and port differ from those that Caddy listens on. A configured URL with one of the site's hosts therefore takes
+// precedence: that of the issuer's own resource, or an audience. Own reports whether it is the former.
 func (i *Issuer) originOf(s *site, g *guard) (origin string, own bool) {
 	if g.takesOwn() && len(g.Audience) == 0 {
 		if u, err := url.Parse(i.Metadata); err == nil && s.mayHave(u.Hostname()) {
@@ -165,7 +165,7 @@ func (i *Issuer) originOf(s *site, g *guard) (origin string, own bool) {
 	return "", false
 }
 
-// commonPath is the path that stands before all that path patterns match; empty: there is nothing in common.
+// commonPath returns the longest path below which all paths that match the patterns are; empty: there is none.
 func commonPath(patterns []string) string {
 	var common []string
 	for i, pattern := range patterns {

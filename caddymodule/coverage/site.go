@@ -10,18 +10,18 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// site is what a server does for the same hosts.
+// site holds what one server does for one list of hosts.
 type site struct {
 	hosts    []string // none: any
 	listen   []string // the addresses of the server
-	scheme   string   // of the first of them, as its port
+	scheme   string   // of the first address, like port
 	port     string
 	backends []backend
 	gates    []guard
 	servers  []placedServer
 }
 
-// site returns the site that a handler is part of.
+// site returns the site of a flow.
 func (w *walk) site(f flow) *site {
 	hosts := hostsOf(f.conditions)
 	for _, s := range w.sites {
@@ -35,7 +35,7 @@ func (w *walk) site(f flow) *site {
 	return s
 }
 
-// hostsOf returns the hosts of the site that the conditions belong to.
+// hostsOf returns the hosts of the outermost condition that has any.
 func hostsOf(conditions []condition) (hosts []string) {
 	for _, c := range conditions {
 		for _, set := range c.sets {
@@ -72,7 +72,7 @@ func listens(app *caddyhttp.App, server *caddyhttp.Server) (scheme, port string)
 	return scheme, ""
 }
 
-// authority is a host with the port, unless that is the scheme's own.
+// authority returns a host with the site's port, unless that is the default of its scheme.
 func (s *site) authority(host string) string {
 	if s.port == "" || s.port == map[string]string{"http": "80", "https": "443"}[s.scheme] {
 		if strings.Contains(host, ":") {
@@ -83,7 +83,7 @@ func (s *site) authority(host string) string {
 	return net.JoinHostPort(host, s.port)
 }
 
-// String names the site for people.
+// String returns the site's URLs, or its addresses if it has no hosts.
 func (s *site) String() string {
 	names := make([]string, 0, len(s.hosts))
 	for _, host := range s.hosts {
@@ -100,7 +100,7 @@ func (s *site) hasHost(host string) bool {
 	return slices.ContainsFunc(s.hosts, func(own string) bool { return strings.EqualFold(own, host) })
 }
 
-// mayHave reports whether a site may serve a host. One that says nothing about its hosts may serve each.
+// mayHave reports whether a site may serve a host. One without hosts may serve any.
 func (s *site) mayHave(host string) bool {
 	return len(s.hosts) == 0 || s.hasHost(host) || slices.ContainsFunc(s.hosts, func(own string) bool {
 		if rest, wild := strings.CutPrefix(own, "*."); wild {

@@ -9,8 +9,8 @@ import (
 
 // Verdicts about a handler that answers from a backend.
 const (
-	Protected   = "protected"   // no request reaches it that a `protect` has not let through
-	Conditional = "conditional" // some may, or nobody can tell
+	Protected   = "protected"   // every request has passed a `protect`
+	Conditional = "conditional" // some requests may not have, or it is unknown
 	Open        = "open"        // no `protect` stands before it
 	Unreached   = "unreached"   // no request reaches it at all
 )
@@ -18,10 +18,10 @@ const (
 // passage is a gate on the way to a backend.
 type passage struct {
 	*guard
-	only []string // what makes some requests pass beside it; none: all pass through it
+	only []string // conditions of the requests that the gate checks; none: it checks all
 }
 
-// passages lists the gates that stand before a handler for some requests at least.
+// passages returns the gates that stand before a handler for at least some requests.
 func (f *flow) passages() []passage {
 	var list []passage
 	for i := range f.gates {
@@ -42,7 +42,7 @@ func (f *flow) passages() []passage {
 	return list
 }
 
-// verdict says what the passages are worth, and why they are not worth more.
+// verdict returns the verdict on a handler behind these passages, and the reason if it is not Protected.
 func (f *flow) verdict(passages []passage) (verdict, why string) {
 	switch {
 	case f.dead:
@@ -67,7 +67,7 @@ func (f *flow) verdict(passages []passage) (verdict, why string) {
 	return Conditional, why
 }
 
-// view is a backend as the operator sees it.
+// view returns the Route of a backend.
 func (s *site) view(b *backend) Route {
 	passages := b.passages()
 	v := Route{Site: s.String(), Paths: clientPaths(b.conditions), Handler: b.kind, Upstreams: b.upstreams, ErrorRoute: b.onError}
@@ -83,7 +83,7 @@ func (s *site) view(b *backend) Route {
 	return v
 }
 
-// gate is a gate as the operator sees it.
+// gate returns the Gate of a passage.
 func (p *passage) gate() Gate {
 	v := Gate{Source: p.Source, Only: p.only, Scopes: p.Scopes, Optional: p.Optional, Resource: p.MetadataURL()}
 	for _, issuer := range p.view.Issuers {

@@ -16,37 +16,37 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 )
 
-// walk goes through the routes of a server in the order in which a request does, and notes what it meets: handlers that
-// answer from a backend, and ours.
+// walk visits the routes of a server in the order in which a request does, and records its gates, backends and
+// metadata servers.
 type walk struct {
 	app     *caddyhttp.App
 	server  *caddyhttp.Server
 	sites   []*site
 	invoked []string // named routes that are being walked
-	count   int      // of conditions and rewrites, so that each has a number of its own
+	count   int      // number of conditions and rewrites so far, which gives each a unique number
 }
 
-// flow is what is known of the requests that come to a handler.
+// flow describes the requests that reach a handler.
 type flow struct {
 	location
-	conditions []condition // of the routes around the handler, outermost first: every request has met them all
-	gates      []guard     // stand before it, each for the requests that have met its conditions too
-	dead       bool        // there are no requests: a handler before has answered every one
-	onError    bool        // they have failed, and are on an error route
-	asked      string      // what has asked who is calling, and is no `protect`
+	conditions []condition // of the enclosing routes, outermost first: every request meets them all
+	gates      []guard     // before it, each for the requests that also meet its conditions
+	dead       bool        // a handler before it answers every request
+	onError    bool        // the requests have failed and are on an error route
+	asked      string      // directive before it, other than `protect`, that authenticates
 }
 
-// location says which path and method handlers see.
+// location identifies the path and method that handlers see.
 type location struct {
-	number    int    // another one wherever path or method may have been changed
-	stripped  string // what was taken from the front of the client's path
-	rewritten bool   // beyond that, nobody can tell what the client's path was
+	number    int    // differs wherever path or method may have changed
+	stripped  string // prefix removed from the client's path
+	rewritten bool   // the client's path is unknown
 }
 
-// backend is a handler that answers from somewhere else.
+// backend is a handler that answers from somewhere else, such as an upstream or files.
 type backend struct {
 	flow
-	kind      string // as the directive is called
+	kind      string // name of the directive
 	upstreams []string
 }
 
@@ -57,7 +57,7 @@ type guard struct {
 	view gate.View
 }
 
-// takesOwn reports whether tokens of our own issuer pass.
+// takesOwn reports whether the gate accepts tokens of our own issuer.
 func (g *guard) takesOwn() bool {
 	return slices.ContainsFunc(g.view.Issuers, func(i gate.IssuerView) bool { return i.Own })
 }
@@ -75,13 +75,13 @@ func walkServer(app *caddyhttp.App, server *caddyhttp.Server) []*site {
 	w.routes(server.Routes, flow{})
 	if server.Errors != nil {
 		failed := w.failed(flow{})
-		failed.rewritten = false // Caddy puts the request back as it came
+		failed.rewritten = false // Caddy restores the original request
 		w.routes(server.Errors.Routes, failed)
 	}
 	return w.sites
 }
 
-// routes walks a list of routes and returns what goes on behind it.
+// routes walks a list of routes and returns the flow after it.
 func (w *walk) routes(routes caddyhttp.RouteList, f flow) flow {
 	for i := range routes {
 		f = w.route(&routes[i], f)
@@ -89,7 +89,8 @@ func (w *walk) routes(routes caddyhttp.RouteList, f flow) flow {
 	return f
 }
 
-// route walks one route. Requests that it does not match skip it, and so do those that a route of its group has had.
+// route walks one route. It is skipped by requests that it does not match, and by those that an earlier route of its
+// group handled.
 func (w *walk) route(route *caddyhttp.Route, f flow) flow {
 	everyRequest := len(route.MatcherSets) == 0 && route.Group == ""
 	inner := f
@@ -100,7 +101,7 @@ func (w *walk) route(route *caddyhttp.Route, f flow) flow {
 	ends := route.Terminal || inner.dead
 	switch {
 	case ends:
-		f.dead = f.dead || everyRequest // else who has not matched goes on
+		f.dead = f.dead || everyRequest // otherwise requests that do not match continue
 		return f
 	case everyRequest:
 		return inner
@@ -112,14 +113,14 @@ func (w *walk) route(route *caddyhttp.Route, f flow) flow {
 	return f
 }
 
-// under returns the flow of those requests that meet a condition.
+// under returns the flow of those requests that also meet a condition.
 func (w *walk) under(c condition, f flow) flow {
 	c.id, c.location, c.behind = w.next(), f.location, len(f.gates)
 	f.conditions = append(slices.Clip(f.conditions), c)
 	return f
 }
 
-// handlers walks the handlers of a route. What it returns is dead when one of them answers every request.
+// handlers walks the handlers of a route. The flow that it returns is dead if one of them answers every request.
 func (w *walk) handlers(handlers []caddyhttp.MiddlewareHandler, f flow) flow {
 	for _, handler := range handlers {
 		f = w.handler(handler, f)
@@ -148,7 +149,7 @@ func (w *walk) handler(handler caddyhttp.MiddlewareHandler, f flow) flow {
 		f.dead = f.dead || !h.PassThru
 	case *intercept.Intercept:
 		answered := f
-		answered.location = w.rewritten() // by whatever stands behind: the answer comes back from there
+		answered.location = w.rewritten() // later handlers may have rewritten it before the response
 		w.answers(h.HandleResponse, answered)
 	case *caddyhttp.StaticResponse:
 		f.dead = f.dead || isFinal(h.StatusCode)
@@ -166,8 +167,8 @@ func (w *walk) handler(handler caddyhttp.MiddlewareHandler, f flow) flow {
 	return f
 }
 
-// subroute walks routes inside of a route. Behind error routes that do not all answer come requests that failed before any of the
-// gates inside.
+// subroute walks the routes of a subroute. Unless its error routes answer every request, some that failed before any
+// of its gates continue after it.
 func (w *walk) subroute(h *caddyhttp.Subroute, f flow) flow {
 	behind := w.routes(h.Routes, f)
 	if h.Errors == nil {
@@ -180,12 +181,12 @@ func (w *walk) subroute(h *caddyhttp.Subroute, f flow) flow {
 	return f
 }
 
-// isFinal reports whether a status surely ends the answer. Caddy goes on behind 103.
+// isFinal reports whether a static response with this status ends the request. Caddy continues after 103.
 func isFinal(status caddyhttp.WeakString) bool {
 	return !strings.Contains(string(status), "{") && status.Int() != http.StatusEarlyHints
 }
 
-// invoke walks a named route as if it stood here.
+// invoke walks a named route as part of the route that invokes it.
 func (w *walk) invoke(name string, f flow) flow {
 	route := w.server.NamedRoutes[name]
 	switch {
@@ -193,7 +194,7 @@ func (w *walk) invoke(name string, f flow) flow {
 		f.dead = true // Caddy answers with an error
 		return f
 	case slices.Contains(w.invoked, name):
-		f.location = w.rewritten() // it invokes itself
+		f.location = w.rewritten() // recursive
 		return f
 	}
 	w.invoked = append(w.invoked, name)
@@ -201,10 +202,10 @@ func (w *walk) invoke(name string, f flow) flow {
 	return w.route(route, f)
 }
 
-// forwardAuth is a reverse_proxy that asks somebody else whether the request may go on.
+// forwardAuth is a reverse_proxy that asks another service whether the request may continue.
 const forwardAuth = "forward_auth"
 
-// proxy notes a reverse_proxy. One that looks at the answer, as forward_auth does, may let the request go on.
+// proxy records a reverse_proxy. One that handles responses, such as forward_auth, may let the request continue.
 func (w *walk) proxy(h *reverseproxy.Handler, f flow) flow {
 	b := backend{flow: f, kind: "reverse_proxy"}
 	switch {
@@ -224,8 +225,8 @@ func (w *walk) proxy(h *reverseproxy.Handler, f flow) flow {
 	return w.answers(h.HandleResponse, f)
 }
 
-// answers walks the routes for the answers of a handler. Which of them run nobody can tell, nor whether any does, so that no gate
-// among them stands before what comes behind.
+// answers walks the routes that handle responses. Which of them run, if any, depends on the response, so that gates
+// among them do not count for later handlers.
 func (w *walk) answers(handlers []caddyhttp.ResponseHandler, f flow) flow {
 	for _, handler := range handlers {
 		if inner := w.routes(handler.Routes, w.under(condition{}, f)); inner.number != f.number {
@@ -235,7 +236,7 @@ func (w *walk) answers(handlers []caddyhttp.ResponseHandler, f flow) flow {
 	return f
 }
 
-// failed is where requests are that failed anywhere on the way: those that a `protect` refused are among them.
+// failed returns the flow of requests that failed anywhere on the way, including those that a `protect` refused.
 func (w *walk) failed(f flow) flow {
 	f.onError, f.dead = true, false
 	f.location = w.rewritten()
@@ -247,7 +248,8 @@ func (w *walk) backend(b backend) {
 	s.backends = append(s.backends, b)
 }
 
-// rewrite is the location behind a rewrite. Only of a prefix that it takes away is it known what the client's path was.
+// rewrite returns the location after a rewrite. The client's path stays known only if the rewrite does nothing but
+// strip a prefix.
 func (w *walk) rewrite(h *rewrite.Rewrite, before location) location {
 	after, prefix := w.rewritten(), h.StripPathPrefix
 	prefixAlone := prefix != "" && h.Method == "" && h.URI == "" && h.StripPathSuffix == "" && len(h.URISubstring) == 0 &&
@@ -258,10 +260,10 @@ func (w *walk) rewrite(h *rewrite.Rewrite, before location) location {
 	return after
 }
 
-// rewritten is the location behind a handler that may have changed path and method.
+// rewritten returns the location after a handler that may have changed path and method.
 func (w *walk) rewritten() location { return location{number: w.next(), rewritten: true} }
 
-// keepsLocation reports whether a handler is one of Caddy's that leave path and method alone.
+// keepsLocation reports whether a handler is one of Caddy's that change neither path nor method.
 func keepsLocation(handler caddyhttp.MiddlewareHandler) bool {
 	module, ok := handler.(caddy.Module)
 	return ok && slices.Contains([]string{

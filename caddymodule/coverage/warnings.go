@@ -8,7 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// warnings lists what looks wrong about a site that has a `protect`, each with the file and the line of the directive.
+// warnings lists likely mistakes on a site with a `protect`, each with file and line of the directive.
 func (s *site) warnings() []string {
 	var list []string
 	say := func(g *guard, format string, args ...any) {
@@ -30,7 +30,7 @@ func (s *site) warnings() []string {
 				"write `upstream_token relay` where %s should get the token", b)
 		}
 		if b.kind == "file_server" || b.kind == forwardAuth || len(s.gates) == 0 || b.asked != "" {
-			continue // files are open more often than not, and who else asks knows why
+			continue // files are usually public, and another directive authenticates on purpose
 		}
 		passages := b.passages()
 		verdict, why := b.verdict(passages)
@@ -50,7 +50,7 @@ func (s *site) warnings() []string {
 	return list
 }
 
-// asksForToken returns a gate that takes the client's token away before a matcher asks for it; nil: there is none.
+// asksForToken returns a gate that removes the token before a matcher looks for it, or nil.
 func (f *flow) asksForToken() *guard {
 	for i := range f.conditions {
 		c := &f.conditions[i]
@@ -64,7 +64,7 @@ func (f *flow) asksForToken() *guard {
 	return nil
 }
 
-// readsBearer reports whether a set has a matcher for an Authorization header that may hold a bearer token.
+// readsBearer reports whether a set has a matcher for an Authorization header that can hold a bearer token.
 func readsBearer(set caddyhttp.MatcherSet) bool {
 	return slices.ContainsFunc(set, func(matcher any) bool {
 		switch m := matcher.(type) {
@@ -82,7 +82,7 @@ func readsBearer(set caddyhttp.MatcherSet) bool {
 	})
 }
 
-// where is the beginning of what is said about a gate.
+// where returns the prefix of warnings about a gate.
 func (g *guard) where() string {
 	if g.Source == "" {
 		return "" // the configuration came as JSON
@@ -104,7 +104,7 @@ func (s *site) guards(upstreams []string) *guard {
 	return nil
 }
 
-// neverMatches says why no request can come to a gate, as far as that can be told.
+// neverMatches returns the reason why no request can reach a gate, as far as it can be known; empty: none.
 func (g *guard) neverMatches() string {
 	for i := range g.conditions {
 		c := &g.conditions[i]
@@ -128,7 +128,7 @@ func (g *guard) neverMatches() string {
 	return ""
 }
 
-// isBelow reports whether a pattern is for a path or what is below it.
+// isBelow reports whether a pattern is for a path or anything below it.
 func isBelow(pattern, path string) bool {
 	rest, ok := strings.CutPrefix(pattern, strings.ToLower(path))
 	return ok && (rest == "" || rest[0] == '/' || rest[0] == '*')
@@ -141,7 +141,7 @@ func forPaths(conditions []condition) string {
 	return ""
 }
 
-// String names a backend for people.
+// String returns the directive and the upstreams.
 func (b *backend) String() string {
 	if len(b.upstreams) == 0 {
 		return b.kind

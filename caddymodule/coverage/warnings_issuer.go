@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// warnings lists what looks wrong about how the issuer is served and keeps its keys, each with file and line.
+// warnings lists likely mistakes in how the issuer is served and keeps its keys, each with file and line.
 func (i *Issuer) warnings(sites []*site) []string {
 	if i == nil {
 		return nil
@@ -53,8 +53,8 @@ func (i *Issuer) warnings(sites []*site) []string {
 	return list
 }
 
-// unreached says why requests for the issuer's endpoints or metadata do not reach an oauth_server; empty: they do, as far as
-// that can be told.
+// unreached returns the reason why requests for the issuer's endpoints or metadata do not reach an oauth_server, as
+// far as it can be known; empty: none.
 func (p *placedServer) unreached(issuer *url.URL) string {
 	if p.dead {
 		return "oauth_server is never reached: a handler before it answers every request"
@@ -71,7 +71,7 @@ func (p *placedServer) unreached(issuer *url.URL) string {
 	return ""
 }
 
-// mayMatchPath reports whether every request for a path is one of a matcher set, whose host matchers are somebody else's to judge.
+// mayMatchPath reports whether a matcher set matches every request for a path. Host matchers are checked elsewhere.
 func mayMatchPath(set caddyhttp.MatcherSet, path string) bool {
 	r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}, Header: http.Header{}}
 	r = r.WithContext(context.WithValue(context.Background(), caddy.ReplacerCtxKey, caddy.NewEmptyReplacer()))
@@ -83,7 +83,7 @@ func mayMatchPath(set caddyhttp.MatcherSet, path string) bool {
 				return false
 			}
 		case *caddyhttp.MatchNot, *caddyhttp.MatchExpression, *caddyhttp.MatchProtocol, *caddyhttp.MatchRemoteIP, *caddyhttp.MatchClientIP:
-			// They may be meant to keep some clients out.
+			// Such matchers may deliberately exclude some clients.
 		default:
 			return false
 		}

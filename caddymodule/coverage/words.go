@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 )
 
-// inWords says which requests meet the condition.
+// inWords describes the requests that meet the condition.
 func (c *condition) inWords() string {
 	switch {
 	case len(c.sets) > 0:
@@ -23,8 +23,8 @@ func (c *condition) inWords() string {
 	return "some answers of a backend"
 }
 
-// setsInWords says which requests matcher sets are for, with the path as the client sends it. Of headers, queries and
-// variables it names only which they are: their values may be secrets.
+// setsInWords describes the requests that matcher sets match, with the path as the client sends it. It names headers,
+// queries and variables without their values, which may be secrets.
 func setsInWords(sets caddyhttp.MatcherSets, stripped string) string {
 	var alternatives []string
 	for _, set := range sets {
@@ -32,7 +32,7 @@ func setsInWords(sets caddyhttp.MatcherSets, stripped string) string {
 		for _, matcher := range set {
 			parts = append(parts, matcherInWords(matcher, stripped))
 		}
-		slices.Sort(parts) // they come out of a map
+		slices.Sort(parts) // the order of a map
 		alternatives = append(alternatives, strings.Join(parts, ", "))
 	}
 	return strings.Join(alternatives, " or ")
@@ -69,7 +69,7 @@ func matcherInWords(matcher any, stripped string) string {
 	return "another matcher"
 }
 
-// clientPatterns are path patterns for the path as the client sends it.
+// clientPatterns returns path patterns for the path as the client sends it.
 func clientPatterns(patterns []string, stripped string) []string {
 	all := make([]string, len(patterns))
 	for i, pattern := range patterns {
@@ -78,8 +78,8 @@ func clientPatterns(patterns []string, stripped string) []string {
 	return all
 }
 
-// clientPaths returns the path patterns of the innermost condition that has some, as clients send the path. Behind a rewrite
-// nobody can tell, so the one before it counts.
+// clientPaths returns the path patterns of the innermost condition that has any, as clients send the path. Conditions
+// after a rewrite do not count, because the client's path is unknown there.
 func clientPaths(conditions []condition) []string {
 	for _, c := range slices.Backward(conditions) {
 		if c.rewritten {
@@ -92,7 +92,7 @@ func clientPaths(conditions []condition) []string {
 	return nil
 }
 
-// pathsOf lists the path patterns of matcher sets, and reports whether each set has some.
+// pathsOf returns the path patterns of matcher sets, and reports whether each set has some.
 func pathsOf(sets caddyhttp.MatcherSets) (patterns []string, all bool) {
 	all = len(sets) > 0
 	for _, set := range sets {
@@ -107,14 +107,14 @@ func pathsOf(sets caddyhttp.MatcherSets) (patterns []string, all bool) {
 	return patterns, all
 }
 
-// isHostAlone reports whether nothing but a host is asked for.
+// isHostAlone reports whether the sets match nothing but hosts.
 func isHostAlone(sets caddyhttp.MatcherSets) bool {
 	return every(sets, func(set caddyhttp.MatcherSet) bool {
 		return every(set, func(matcher any) bool { _, ok := matcher.(*caddyhttp.MatchHost); return ok })
 	})
 }
 
-// ruleInWords says what a rule asks for.
+// ruleInWords describes what a rule requires.
 func ruleInWords(r *gate.Rule) string {
 	switch {
 	case len(r.Scopes) > 0:

@@ -205,10 +205,10 @@ func TestToldOnceAMinute(t *testing.T) {
 		t.Errorf("a minute later told %d times", n)
 	}
 	all := 0
-	for i := range 3 * tells {
+	for i := range 3 * maxReports {
 		all += told(s.source(fmt.Sprintf("198.51.100.%d", i)), 30)
 	}
-	if all > tells {
+	if all > maxReports {
 		t.Errorf("told of %d sources in a minute", all)
 	}
 }

@@ -13,9 +13,9 @@ const (
 	stripes    = 64
 	// ceiling is the most that a source can owe, in budgets: it is within its budget again after as many windows.
 	ceiling = 8
-	// tellPause is how long nobody is told of a source again, and tells of how many sources they are told in that time.
-	tellPause = time.Minute
-	tells     = 60
+	// reportPause is the least time between two reports of a source, and maxReports how many sources may be reported in that time.
+	reportPause = time.Minute
+	maxReports  = 60
 )
 
 // table has an entry for each source that failed recently.
@@ -60,7 +60,7 @@ func (t *table) mayReport(s Source, now int64) bool {
 	set, lock := t.set(s)
 	defer lock.Unlock()
 	e := find(set, s)
-	if e == nil || now-e.told < int64(tellPause) {
+	if e == nil || now-e.told < int64(reportPause) {
 		return false
 	}
 	e.told = now
@@ -120,9 +120,9 @@ func (a *account) charge(now, price int64) bool {
 func (a *account) mayReport(now int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if minute := now / int64(tellPause); minute != a.toldIn {
+	if minute := now / int64(reportPause); minute != a.toldIn {
 		a.told, a.toldIn = 0, minute
 	}
 	a.told++
-	return a.told <= tells
+	return a.told <= maxReports
 }

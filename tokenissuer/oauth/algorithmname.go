@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Algorithm is a signature algorithm (RFC 7518 §3.1, RFC 8037 §3.1). Symmetric ones, and "none", are never among them:
-// the former would make every verifier an issuer, the latter everybody.
+// Algorithm is a signature algorithm (RFC 7518 §3.1, RFC 8037 §3.1). Symmetric algorithms and "none" are not
+// supported: with the former every verifier could issue tokens, with the latter anybody.
 type Algorithm string
 
 // The algorithms. Our own tokens are signed with the first three.
@@ -27,16 +27,16 @@ const (
 )
 
 var (
-	// OwnAlgorithms are those of our own tokens.
+	// OwnAlgorithms can sign our own tokens.
 	OwnAlgorithms = []Algorithm{ES256, RS256, EdDSA}
-	// TrustedAlgorithms are those of the tokens of trusted issuers.
+	// TrustedAlgorithms can sign tokens of trusted issuers.
 	TrustedAlgorithms = append(slices.Clone(OwnAlgorithms), ES384, ES512, RS384, RS512, PS256, PS384, PS512)
 )
 
-// ParseAlgorithm reads the name of an algorithm of OwnAlgorithms.
+// ParseAlgorithm returns the algorithm of OwnAlgorithms with this name.
 func ParseAlgorithm(name string) (Algorithm, error) { return parseAlgorithm(name, OwnAlgorithms) }
 
-// ParseTrustedAlgorithm reads the name of an algorithm of TrustedAlgorithms.
+// ParseTrustedAlgorithm returns the algorithm of TrustedAlgorithms with this name.
 func ParseTrustedAlgorithm(name string) (Algorithm, error) {
 	return parseAlgorithm(name, TrustedAlgorithms)
 }
@@ -49,7 +49,7 @@ func parseAlgorithm(name string, known []Algorithm) (Algorithm, error) {
 	return "", fmt.Errorf("algorithm %q is not supported: use %s or %s", name, AlgorithmNames(known[:last]), known[last])
 }
 
-// AlgorithmNames writes a list of algorithms with commas between them, for a message.
+// AlgorithmNames joins the names of algorithms with commas, for a message.
 func AlgorithmNames(list []Algorithm) string {
 	names := make([]string, len(list))
 	for i, a := range list {

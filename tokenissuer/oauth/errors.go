@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// ErrorCode names a failure in the words of the RFCs (RFC 6749 §5.2, RFC 6750 §3.1, RFC 7009 §2.2.1).
-// The edge maps a code to a status; the core never speaks of status.
+// ErrorCode is an error code of the RFCs (RFC 6749 §5.2, RFC 6750 §3.1, RFC 7009 §2.2.1). HTTP statuses are assigned
+// outside of the core.
 type ErrorCode string
 
-// The codes a client can meet.
+// The codes that clients can receive.
 const (
 	InvalidRequest       ErrorCode = "invalid_request"
 	InvalidClient        ErrorCode = "invalid_client"
@@ -18,19 +18,19 @@ const (
 	UnsupportedGrantType ErrorCode = "unsupported_grant_type"
 	InvalidScope         ErrorCode = "invalid_scope"
 	InvalidToken         ErrorCode = "invalid_token"
-	// Unauthorized is a request that needs a token and has none (RFC 6750 §3.1: no error is named to it).
+	// Unauthorized: a request lacks the token it needs. The response names no error (RFC 6750 §3.1).
 	Unauthorized ErrorCode = "unauthorized"
-	// AccessDenied is a good token that a rule other than scope turns away.
+	// AccessDenied: the token is valid, but a rule other than a scope refuses it.
 	AccessDenied      ErrorCode = "access_denied"
 	InsufficientScope ErrorCode = "insufficient_scope"
-	// InsufficientAuthentication is a good token whose user has to sign in anew, or in another way (RFC 9470 §3).
+	// InsufficientAuthentication: the token is valid, but its user must sign in again or in another way (RFC 9470 §3).
 	InsufficientAuthentication ErrorCode = "insufficient_user_authentication"
 
 	ServerError            ErrorCode = "server_error"
 	TemporarilyUnavailable ErrorCode = "temporarily_unavailable"
-	// RateLimited reaches clients as temporarily_unavailable, with another status.
+	// RateLimited is sent as temporarily_unavailable, with another status.
 	RateLimited ErrorCode = "rate_limited"
-	// Denied is a user's no (RFC 6749 §4.1.2.1). It reaches clients as access_denied.
+	// Denied: the user refused consent (RFC 6749 §4.1.2.1). It is sent as access_denied.
 	Denied ErrorCode = "denied_by_user"
 	// The errors of an authorization request (RFC 6749 §4.1.2.1, OpenID Connect Core §3.1.2.6).
 	UnsupportedResponseType ErrorCode = "unsupported_response_type"
@@ -38,56 +38,56 @@ const (
 	ConsentRequired         ErrorCode = "consent_required"
 	RequestNotSupported     ErrorCode = "request_not_supported"
 	RequestURINotSupported  ErrorCode = "request_uri_not_supported"
-	// The refusals of the operation by which an organisation's admin obtains tokens.
+	// The refusals of the operation by which an organisation's administrator obtains tokens.
 	UserContextRequired  ErrorCode = "user_context_required"
 	AdminRequired        ErrorCode = "admin_required"
 	UserNotFound         ErrorCode = "user_not_found"
 	TargetRoleNotAllowed ErrorCode = "target_role_not_allowed"
 	UserInactive         ErrorCode = "user_inactive"
-	// TokenNotYours reaches clients as unauthorized_client, with another status (RFC 7009 §2.1).
+	// TokenNotYours is sent as unauthorized_client, with another status (RFC 7009 §2.1).
 	TokenNotYours ErrorCode = "token_of_another_client"
 )
 
-// Reasons that somebody beyond the log looks for.
+// Reasons that are used beyond the log.
 const (
 	// ReasonCodeReplayed and ReasonRefreshReused mean that a credential was used twice and its family has ended.
 	ReasonCodeReplayed  = "code_replayed"
 	ReasonRefreshReused = "refresh_token_reused"
-	// ReasonRepeatedElsewhere: a refresh token was repeated within the grace, but not from where it was used, and its family has
-	// ended because of store.Lifetimes.SameAddress.
+	// ReasonRepeatedElsewhere: a refresh token was repeated within the grace period but from another place, and
+	// store.Lifetimes.SameAddress ended its family.
 	ReasonRepeatedElsewhere = "refresh_token_repeated_elsewhere"
 	// ReasonDecided: the authorization request was answered before.
 	ReasonDecided = "request_decided"
-	// ReasonVerificationBusy, ReasonIntrospectionBusy and ReasonHashingBusy mean that more is asked for at once than is done at
-	// a time. Clients can bring that about, so it is no fault of ours.
+	// ReasonVerificationBusy, ReasonIntrospectionBusy and ReasonHashingBusy: a limit of concurrent work is reached.
+	// Clients can cause that, so it is not counted as a fault of the server.
 	ReasonVerificationBusy  = "verification_busy"
 	ReasonIntrospectionBusy = "introspection_busy"
 	ReasonHashingBusy       = "password_hashing_busy"
 )
 
-// Error is the one error type of Gatehouse. Code and Description go to the client. Reason is the audit line's word
-// for what happened. The cause is for the log and goes no further.
+// Error is the error type of all packages. Code and Description are for the client, Reason is for the audit log, and
+// the cause is for the log only.
 type Error struct {
 	Code        ErrorCode
 	Description string // a sentence for the client: only %x20-21 / %x23-5B / %x5D-7E (RFC 6749 §5.2)
 	Reason      string // snake_case, stable, for the audit log: "client_throttled", "key_unknown"
-	// RetryAfter tells a client that was throttled or met an outage when to come back; zero: unknown.
+	// RetryAfter tells a throttled client, or one that met an outage, when to try again; zero: unknown.
 	RetryAfter time.Duration
-	// Scope is what an insufficient_scope found missing.
+	// Scope is the missing scope of an insufficient_scope.
 	Scope string
-	// ACRValues and MaxAge say which sign-in an insufficient_user_authentication asks for: one of these
-	// authentication context classes, and one that is no older; nil and zero: of any class, and of any age.
+	// ACRValues and MaxAge are what an insufficient_user_authentication demands: one of these authentication context
+	// classes, and a sign-in no older than that; nil and zero: no demand.
 	ACRValues []string
 	MaxAge    time.Duration
 	cause     error
 }
 
-// NewError returns an Error with the code's standard sentence. Reason is the audit log's word for the case.
+// NewError returns an Error with the code's standard description. Reason identifies the case in the audit log.
 func NewError(code ErrorCode, reason string) *Error {
 	return &Error{Code: code, Description: descriptions[code], Reason: reason}
 }
 
-// Error returns code, reason and cause: a text for logs, never for clients.
+// Error returns code, reason and cause. The text is for logs, not for clients.
 func (e *Error) Error() string {
 	text := string(e.Code)
 	if e.Reason != "" {
@@ -109,14 +109,14 @@ func (e *Error) WithCause(cause error) *Error {
 	return &c
 }
 
-// WithDescription returns a copy of e with another sentence for the client.
+// WithDescription returns a copy of e with another description.
 func (e *Error) WithDescription(sentence string) *Error {
 	c := *e
 	c.Description = sentence
 	return &c
 }
 
-// AsError returns err as an Error. Whatever is not one of ours is a server_error, with err as its cause.
+// AsError returns err as an Error. An error of another type becomes a server_error with err as its cause.
 func AsError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -124,38 +124,39 @@ func AsError(err error) *Error {
 	return NewError(ServerError, "internal_error").WithCause(err)
 }
 
-// MissingParameter is the invalid_request for a required parameter that is absent or empty.
+// MissingParameter returns the invalid_request for a required parameter that is absent or empty.
 func MissingParameter(name string) *Error {
 	return NewError(InvalidRequest, "parameter_missing").WithDescription("Missing required parameter: " + name + ".")
 }
 
-// MissingScope is the insufficient_scope for a scope that the token lacks.
+// MissingScope returns the insufficient_scope for a scope that the token lacks.
 func MissingScope(name string) *Error {
 	e := NewError(InsufficientScope, "scope_missing").WithDescription(`Access to this resource requires scope "` + name + `".`)
 	e.Scope = name
 	return e
 }
 
-// InsufficientACR is the insufficient_user_authentication for a sign-in of none of the wanted classes.
+// InsufficientACR returns the insufficient_user_authentication for a sign-in of none of the wanted classes.
 func InsufficientACR(values []string) *Error {
 	e := NewError(InsufficientAuthentication, "acr_insufficient")
 	e.ACRValues = values
 	return e
 }
 
-// SignInTooOld is the insufficient_user_authentication for a sign-in that is older than maxAge, or of unknown age.
+// SignInTooOld returns the insufficient_user_authentication for a sign-in that is older than maxAge, or of unknown
+// age.
 func SignInTooOld(maxAge time.Duration) *Error {
 	e := NewError(InsufficientAuthentication, "sign_in_too_old").WithDescription("More recent authentication is required.")
 	e.MaxAge = maxAge
 	return e
 }
 
-// Unavailable is the temporarily_unavailable for a store, key or feed that cannot be asked now.
+// Unavailable returns the temporarily_unavailable for a store, key or feed that cannot be reached.
 func Unavailable(reason string, cause error) *Error {
 	return NewError(TemporarilyUnavailable, reason).WithCause(cause)
 }
 
-// descriptions are the sentences of the wire contract, one a code.
+// descriptions are the standard descriptions, one for each code.
 var descriptions = map[ErrorCode]string{
 	InvalidRequest:       "The request is missing a required parameter, includes an unsupported parameter value, or is otherwise malformed.",
 	InvalidClient:        "Client authentication failed due to unknown client, no client authentication included, or unsupported authentication method.",

@@ -17,10 +17,10 @@ const (
 	PasswordGrant     GrantType = "password"
 )
 
-// KnownGrants are the grant types for which a client can be registered.
+// KnownGrants are the grant types a client can be registered for.
 var KnownGrants = []GrantType{ClientCredentials, AuthorizationCode, RefreshTokenGrant, PasswordGrant}
 
-// Validate refuses grant types for which no client can be registered.
+// Validate refuses grant types that no client can be registered for.
 func (g GrantType) Validate() error {
 	if !slices.Contains(KnownGrants, g) {
 		return fmt.Errorf("unknown grant %q: use %s", g, joinGrants(KnownGrants))

@@ -7,16 +7,17 @@ import (
 	"strings"
 )
 
-// OriginOf returns the origin of a URL as browsers send it: scheme and host, with a port unless it is the scheme's own (RFC 6454 §6.2).
+// OriginOf returns the origin of a URL as browsers send it: scheme and host, with a port unless it is the scheme's
+// default (RFC 6454 §6.2).
 func OriginOf(u *url.URL) string {
 	ownPort := map[string]string{"https": ":443", "http": ":80"}[u.Scheme]
 	return u.Scheme + "://" + strings.TrimSuffix(strings.ToLower(u.Host), ownPort)
 }
 
-// serialized is an origin as browsers send it, but for a port that is the scheme's own.
+// serialized matches an origin as browsers send it, and also one with the scheme's default port.
 var serialized = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?$`)
 
-// ValidateOrigin refuses what no browser ever sends as an Origin, and so what would never match.
+// ValidateOrigin refuses text that no browser sends as an Origin and that would therefore never match.
 func ValidateOrigin(origin string) error {
 	u, err := url.Parse(origin)
 	if err != nil || !serialized.MatchString(origin) || OriginOf(u) != origin {

@@ -15,7 +15,7 @@ const (
 	challengeLength = 43
 )
 
-// ChallengeMethodS256 is the only one: plain would send the verifier itself (RFC 9700 §2.1.1).
+// ChallengeMethodS256 is the only supported method: plain would reveal the verifier (RFC 9700 §2.1.1).
 const ChallengeMethodS256 = "S256"
 
 // VerifierMatches reports whether the verifier's SHA-256 is the challenge (RFC 7636 §4.6).
@@ -38,10 +38,10 @@ func IsChallenge(text string) bool {
 	return err == nil && len(text) == challengeLength
 }
 
-// PKCERequired is the one word of the setting `pkce`.
+// PKCERequired is the only value of the setting `pkce`.
 const PKCERequired = "required"
 
-// CheckPKCE refuses any other.
+// CheckPKCE refuses any other value.
 func CheckPKCE(setting string) error {
 	if setting != "" && setting != PKCERequired {
 		return fmt.Errorf("pkce %q: use required, or leave it out", setting)

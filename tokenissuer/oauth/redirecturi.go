@@ -10,8 +10,9 @@ import (
 	"unicode"
 )
 
-// WithoutPort takes the port from an http URI on a loopback host, and reports whether it is one. "localhost" is one too,
-// although RFC 8252 §8.3 advises against it: many applications know no other name, and browsers resolve it to loopback.
+// WithoutPort removes the port from an http URI on a loopback host, and reports whether it is such a URI. "localhost"
+// counts although RFC 8252 §8.3 advises against it: many applications know no other name, and browsers resolve it to
+// loopback.
 func WithoutPort(uri string) (portless string, loopback bool) {
 	for _, origin := range []string{"http://127.0.0.1", "http://[::1]", "http://localhost"} {
 		rest, ok := strings.CutPrefix(uri, origin)
@@ -47,9 +48,9 @@ func IsLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && address.IsLoopback()
 }
 
-// CheckRedirectURI refuses what could never be a safe target: relative, with a wildcard, which nothing would match, with
-// a fragment (RFC 6749 §3.1.2), with credentials, with parameters that the answer itself sets, or of a scheme that runs code
-// or leads to no application.
+// CheckRedirectURI refuses unsafe targets: relative URIs, wildcards (which would match nothing), fragments (RFC 6749
+// §3.1.2), credentials, parameters that the response itself sets, and schemes that run code or lead to no
+// application.
 func CheckRedirectURI(uri string) error {
 	u, err := url.Parse(uri)
 	if err != nil || !u.IsAbs() {

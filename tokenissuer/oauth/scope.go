@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Scopes known from the start.
+// Built-in scopes.
 const (
 	// ScopePublic is granted when a request names no scope.
 	ScopePublic = "public"
-	// ScopeTrusted acts for a user; a server token never holds it.
+	// ScopeTrusted acts for a user. Server tokens never hold it.
 	ScopeTrusted = "trusted"
 	// ScopeRefreshToken asks for a refresh token.
 	ScopeRefreshToken = "refresh_token"
-	// ScopeOfflineAccess is the alias of ScopeRefreshToken (OpenID Connect Core §11).
+	// ScopeOfflineAccess is an alias of ScopeRefreshToken (OpenID Connect Core §11).
 	ScopeOfflineAccess = "offline_access"
 	// ScopeGroups puts the user's groups into the token.
 	ScopeGroups = "groups"
@@ -25,11 +25,11 @@ const (
 	maxScopeBytes = 2048
 )
 
-// Scopes is a list of scope names (RFC 6749 §3.3) in the order of the request, each once.
+// Scopes is a list of distinct scope names (RFC 6749 §3.3), in the order of the request.
 type Scopes []string
 
-// ParseScopes reads a list of scopes: names separated by spaces. Order is kept, duplicates are dropped. A
-// character outside RFC 6749 §3.3, or more than 100 names or 2 KiB, is invalid_scope.
+// ParseScopes parses a list of scopes: names separated by spaces. It keeps their order and drops duplicates. A
+// character that RFC 6749 §3.3 excludes, or more than 100 names or 2 KiB, is an invalid_scope.
 func ParseScopes(text string) (Scopes, error) {
 	if len(text) > maxScopeBytes {
 		return nil, NewError(InvalidScope, "scope_too_long")
@@ -50,7 +50,7 @@ func ParseScopes(text string) (Scopes, error) {
 	return scopes, nil
 }
 
-// RequestedScopes reads the scope parameter of a request, in which any white space of ASCII may separate the names.
+// RequestedScopes parses the scope parameter of a request, in which any ASCII white space may separate the names.
 func RequestedScopes(text string) (Scopes, error) {
 	return ParseScopes(strings.Map(func(c rune) rune {
 		if '\t' <= c && c <= '\r' {
@@ -60,7 +60,7 @@ func RequestedScopes(text string) (Scopes, error) {
 	}, text))
 }
 
-// validScopeName holds a name against scope-token = 1*( %x21 / %x23-5B / %x5D-7E ) of RFC 6749 §3.3.
+// validScopeName reports whether a name is a scope-token = 1*( %x21 / %x23-5B / %x5D-7E ) of RFC 6749 §3.3.
 func validScopeName(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; c < 0x21 || c > 0x7e || c == '"' || c == '\\' {
@@ -70,13 +70,13 @@ func validScopeName(name string) bool {
 	return name != ""
 }
 
-// String joins the names with single spaces, as the scope parameter and claim have it.
+// String joins the names with single spaces, as in the scope parameter and claim.
 func (s Scopes) String() string { return strings.Join(s, " ") }
 
 // Has reports whether name is among the scopes, byte for byte.
 func (s Scopes) Has(name string) bool { return slices.Contains(s, name) }
 
-// Missing returns the first of names that the scopes lack, or "".
+// Missing returns the first of names that s lacks, or "".
 func (s Scopes) Missing(names ...string) string {
 	for _, name := range names {
 		if !s.Has(name) {
@@ -88,18 +88,18 @@ func (s Scopes) Missing(names ...string) string {
 
 // Scope declares a scope that the issuer knows.
 type Scope struct {
-	// Name as it stands in requests and tokens (RFC 6749 §3.3).
+	// Name is its name in requests and tokens (RFC 6749 §3.3).
 	Name string `json:"name"`
 	// Words tell a person what the scope allows.
 	Words string `json:"words,omitempty"`
-	// ServerTokens lets a server token, which acts for no user, hold the scope. Default: only `public` may be held by them.
+	// ServerTokens lets a server token, which acts for no user, hold the scope. By default they can hold only `public`.
 	ServerTokens bool `json:"server_tokens,omitempty"`
 }
 
-// ScopeCatalogue is what the issuer knows of scopes, by name. The zero value knows the scopes known from the start.
+// ScopeCatalogue holds the issuer's scopes by name. The zero value has the built-in scopes.
 type ScopeCatalogue struct{ declared map[string]Scope }
 
-// builtinScopes are known to every catalogue; a declaration of the same name replaces one.
+// builtinScopes are in every catalogue. A declaration of the same name replaces one.
 var builtinScopes = []Scope{
 	{Name: ScopePublic, Words: "Read public data", ServerTokens: true},
 	{Name: ScopeTrusted, Words: "Act on your behalf"},
@@ -108,7 +108,7 @@ var builtinScopes = []Scope{
 	{Name: ScopeGroups, Words: "See which groups you belong to"},
 }
 
-// NewScopeCatalogue returns a catalogue of the scopes known from the start and those declared.
+// NewScopeCatalogue returns a catalogue of the built-in and the declared scopes.
 func NewScopeCatalogue(declared ...Scope) ScopeCatalogue {
 	c := ScopeCatalogue{declared: make(map[string]Scope, len(declared))}
 	for _, s := range declared {
@@ -131,7 +131,7 @@ func (c ScopeCatalogue) Find(name string) (Scope, bool) {
 	return Scope{}, false
 }
 
-// Names lists every known scope, those known from the start first, the others sorted.
+// Names returns the names of all scopes: the built-in ones first, the others sorted.
 func (c ScopeCatalogue) Names() []string {
 	names := make([]string, 0, len(builtinScopes)+len(c.declared))
 	for _, s := range builtinScopes {
@@ -147,12 +147,12 @@ func (c ScopeCatalogue) Names() []string {
 	return names
 }
 
-// ActsForUser reports whether a scope makes sense only with a user, so that no server token can ever hold it.
+// ActsForUser reports whether a scope requires a user, so that no server token can hold it.
 func ActsForUser(name string) bool {
 	return name == ScopeTrusted || name == ScopeRefreshToken || name == ScopeOfflineAccess
 }
 
-// Check refuses scopes that nobody declared.
+// Check refuses scopes that are not declared.
 func (c ScopeCatalogue) Check(scopes Scopes) error {
 	for _, name := range scopes {
 		if _, known := c.Find(name); !known {
@@ -162,7 +162,7 @@ func (c ScopeCatalogue) Check(scopes Scopes) error {
 	return nil
 }
 
-// CheckScopeNames refuses what can be no scope (RFC 6749 §3.3).
+// CheckScopeNames refuses malformed names (RFC 6749 §3.3).
 func CheckScopeNames(names []string) error {
 	for _, name := range names {
 		if parsed, err := ParseScopes(name); err != nil || len(parsed) != 1 {
@@ -172,9 +172,9 @@ func CheckScopeNames(names []string) error {
 	return nil
 }
 
-// Grantable checks the scope parameter of a request against the client's ceiling: every name known, allowed for the
-// client and accepted by allowed. No name at all means public. What is granted holds nothing of the parameter, which is a
-// piece of the whole request: it would stay in memory for as long as a token that is remembered.
+// Grantable checks the scope parameter of a request: every name must be known, allowed for the client and accepted by
+// allowed. No name means `public`. The result shares no memory with the parameter, which would keep the whole request
+// in memory for as long as the token is cached.
 func (c ScopeCatalogue) Grantable(text string, ceiling Scopes, allowed func(Scope) bool) (Scopes, error) {
 	scopes, err := RequestedScopes(text)
 	if err != nil {
@@ -197,16 +197,16 @@ func (c ScopeCatalogue) Grantable(text string, ceiling Scopes, allowed func(Scop
 		}
 	}
 	if slices.Equal(scopes, ceiling) {
-		return slices.Clip(ceiling), nil // one list for all tokens of a client that asks for the same
+		return slices.Clip(ceiling), nil // tokens of a client that requests the same share the list
 	}
 	return scopes, nil
 }
 
-// AsksForRefresh reports whether a scope asks for a refresh token.
+// AsksForRefresh reports whether a scope requests a refresh token.
 func AsksForRefresh(name string) bool { return name == ScopeRefreshToken || name == ScopeOfflineAccess }
 
-// ResourceScopes returns those of the names that are about resources, each once. Scopes that ask for a refresh token are between
-// a client and its issuer: no resource needs them, and no challenge and no metadata of a resource names them.
+// ResourceScopes returns the distinct names that concern resources. Scopes that request a refresh token concern only
+// a client and its issuer, so that no challenge and no metadata of a resource name them.
 func ResourceScopes(names []string) []string {
 	var scopes []string
 	for _, name := range names {
@@ -217,9 +217,9 @@ func ResourceScopes(names []string) []string {
 	return scopes
 }
 
-// AnyScope accepts every scope, as tokens that act for a user do.
+// AnyScope accepts every scope, as for tokens that act for a user.
 func AnyScope(Scope) bool { return true }
 
-// DeclaredWords are the words that a declaration gives a scope; empty where it gives none, and for a scope that is
-// known from the start and not declared.
+// DeclaredWords returns the description in a scope's declaration; empty if it has none, and for built-in scopes that
+// are not declared.
 func (c ScopeCatalogue) DeclaredWords(name string) string { return c.declared[name].Words }

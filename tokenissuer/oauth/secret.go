@@ -7,14 +7,14 @@ import (
 	"io"
 )
 
-// Secret is a credential on its way through the program: a client secret, a token, a code. It prints as "[secret]"
-// under every verb and encoder, so that no log line and no error text can carry it. Reveal is the one way out.
-// Secrets are compared by what they reveal, never with == or reflect.DeepEqual.
+// Secret is a credential: a client secret, a token, a code. It prints as "[secret]" under every verb and encoder, so
+// that no log line or error text can contain it. Reveal returns the credential. Compare secrets by what they reveal,
+// never with == or reflect.DeepEqual.
 type Secret struct {
-	// The text is held by address: where fmt may not ask our methods (in an unexported field, under %p and %w) it
-	// prints the fields themselves, and of an address only the number.
+	// A pointer, because fmt does not call methods for unexported fields, %p and %w. It prints the fields themselves there,
+	// and of a pointer only the address.
 	text *string
-	_    [0]func() // no ==, which would compare addresses
+	_    [0]func() // forbids ==, which would compare addresses
 }
 
 // NewSecret wraps a credential.
@@ -22,7 +22,7 @@ func NewSecret(value string) Secret {
 	if value == "" {
 		return Secret{}
 	}
-	held := value // the parameter itself would be put on the heap before it was looked at
+	held := value // a copy, so that the parameter does not escape for empty values
 	return Secret{text: &held}
 }
 
@@ -37,8 +37,8 @@ func (s Secret) Reveal() string {
 // IsEmpty reports whether there is no credential.
 func (s Secret) IsEmpty() bool { return s.text == nil }
 
-// Digest is the SHA-256 of the credential: all that a store keeps of it. Generated credentials have at least 190
-// bits, so a slow hash would add nothing but a way to exhaust the server.
+// Digest returns the SHA-256 of the credential, which is all that a store keeps. Generated credentials have at least
+// 190 bits, so a slow hash would only help to exhaust the server.
 func (s Secret) Digest() [sha256.Size]byte { return DigestOf(s.Reveal()) }
 
 // String returns "[secret]".
@@ -53,10 +53,11 @@ func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[secret]")
 // MarshalText returns "[secret]"; encoding/json and zap use it.
 func (Secret) MarshalText() ([]byte, error) { return []byte("[secret]"), nil }
 
-// Base62 are the digits of all that we make up: each is spelled alike in a URL, a form, a header and JSON.
+// Base62 are the characters of generated credentials and ids. They need no escaping in a URL, a form, a header or
+// JSON.
 const Base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// Lengths of what randomText makes: 5.95 bits a character.
+// Lengths of generated texts, at 5.95 bits a character.
 const (
 	IDLength     = 22 // 130 bits: ids, jti
 	secretLength = 43 // 256 bits: client secrets
@@ -65,11 +66,11 @@ const (
 // NewID returns a fresh base62 identifier of 130 bits.
 func NewID() string { return randomText(IDLength) }
 
-// NewClientSecret returns a fresh base62 secret of 256 bits. Base62 has the same bytes in every encoding a client
-// may use (RFC 6749 §2.3.1).
+// NewClientSecret returns a fresh base62 secret of 256 bits. Clients may encode it in different ways (RFC 6749
+// §2.3.1), which all yield the same bytes.
 func NewClientSecret() Secret { return NewSecret(randomText(secretLength)) }
 
-// randomText returns n base62 characters from crypto/rand. Bytes of 248 and above are thrown away, so that all 62
+// randomText returns n base62 characters from crypto/rand. It discards bytes of 248 and above, so that all 62
 // characters are equally likely.
 func randomText(n int) string {
 	text := make([]byte, 0, n)

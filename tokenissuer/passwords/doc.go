@@ -1,2 +1,2 @@
-// Package passwords hashes and verifies passwords, and shares the processor out among those who sign in.
+// Package passwords hashes and verifies passwords, and limits how many are hashed at a time.
 package passwords

@@ -12,46 +12,46 @@ import (
 const (
 	// hashTimeout is how long a sign-in waits for its turn to hash.
 	hashTimeout = 100 * time.Millisecond
-	// maxHashWaiting is how many sign-ins wait: more than the slots of any machine are through with in that time.
+	// maxHashWaiting is the number of sign-ins that wait: more than any machine can finish in that time.
 	maxHashWaiting = 1024
 )
 
-// Hasher says whose turn it is to hash a password, in order to set it or to verify it. No more are hashed at once than it has
-// slots, because each takes 20 MiB and 20 ms. The zero value is not usable; see NewHasher.
+// Hasher limits how many passwords are hashed at a time, and decides whose is next. Each hash takes 20 MiB and 20 ms.
+// The zero value is not usable; see NewHasher.
 type Hasher struct {
 	slots int
 	queue *fairqueue.Queue
 }
 
-// NewHasher returns a Hasher with half as many slots as Go uses processors: while somebody guesses passwords, the
-// other half serves everybody else.
+// NewHasher returns a Hasher with half as many slots as Go uses processors, so that password guessing leaves the
+// other half to other requests.
 func NewHasher() *Hasher { return newHasher(max(1, runtime.GOMAXPROCS(0)/2)) }
 
 func newHasher(slots int) *Hasher {
 	return &Hasher{slots: slots, queue: fairqueue.New(slots, maxHashWaiting)}
 }
 
-// Attempt is for whom a password is hashed. The zero value is the operator, whose turn is always next.
+// Attempt identifies for whom a password is hashed. The zero value is the operator, who is always next.
 type Attempt struct {
 	Account, Address string
 	// Known: the browser has signed in to the account before.
 	Known bool
 }
 
-// Enter takes a slot, and waits for one for a tenth of a second. The caller must give it back with leave.
+// Enter waits up to a tenth of a second for a slot. The caller must release it with leave.
 func (p *Hasher) Enter(ctx context.Context, h Attempt) (leave func(), err error) {
-	patience, cancel := context.WithTimeout(ctx, hashTimeout)
+	ctx, cancel := context.WithTimeout(ctx, hashTimeout)
 	defer cancel()
-	leave, err = p.queue.Enter(patience, p.shares(h)...)
+	leave, err = p.queue.Enter(ctx, p.shares(h)...)
 	if err != nil {
 		return nil, oauth.Unavailable(oauth.ReasonHashingBusy, err)
 	}
 	return leave, nil
 }
 
-// shares are what h takes turns by. The account comes first, because many people may sign in from one address; known browsers
-// and strangers come last, and of those the fewer go first. So somebody who signs in once waits for the hash that is running and
-// for nobody's queue, and in a browser that is known not for strangers either, however many accounts and addresses they have.
+// shares returns what the queue balances by. The account comes first, because many people may sign in from one
+// address. Whether the browser is known comes last. Somebody who signs in once therefore waits for the running hash
+// only, and in a known browser never for strangers, however many accounts and addresses they use.
 func (p *Hasher) shares(h Attempt) []fairqueue.Share {
 	if h == (Attempt{}) {
 		return nil

@@ -23,19 +23,19 @@ type argon2Params struct {
 	threads      uint8
 }
 
-// currentArgon2 is what new hashes cost: the second choice of OWASP's password storage advice, 19 MiB and about 20 ms.
+// currentArgon2 is the cost of new hashes: 19 MiB and about 20 ms, the second option of OWASP's advice on password storage.
 var currentArgon2 = argon2Params{memory: 19456, time: 2, threads: 1}
 
 const (
 	argon2SaltBytes = 16
 	argon2KeyBytes  = 32
-	// maxBcryptBytes is what bcrypt reads of a password.
+	// maxBcryptBytes is how many bytes of a password bcrypt uses.
 	maxBcryptBytes = 72
-	// MaxBytes is the longest password that is looked at.
+	// MaxBytes is the length of the longest accepted password.
 	MaxBytes = 1024
 )
 
-// Hash returns the hash of a new password, when it is its turn. It refuses passwords that cannot be used.
+// Hash waits for a slot and returns the hash of a new password. It refuses unusable passwords; see Validate.
 func (p *Hasher) Hash(ctx context.Context, password oauth.Secret) (oauth.Secret, error) {
 	if err := Validate(password); err != nil {
 		return oauth.Secret{}, err
@@ -48,7 +48,7 @@ func (p *Hasher) Hash(ctx context.Context, password oauth.Secret) (oauth.Secret,
 	return Hash(password), nil
 }
 
-// Validate refuses passwords that are shorter than 8 bytes or cannot be typed again.
+// Validate refuses passwords of fewer than 8 or more than MaxBytes bytes, and those that contain NUL.
 func Validate(password oauth.Secret) error {
 	if n := len(password.Reveal()); n < 8 || n > MaxBytes || strings.ContainsRune(password.Reveal(), 0) {
 		return fmt.Errorf("use a password of 8 to %d bytes without NUL", MaxBytes)
@@ -56,8 +56,8 @@ func Validate(password oauth.Secret) error {
 	return nil
 }
 
-// Hash returns the argon2id hash of a password in the PHC form, with a fresh salt, at the cost of CurrentScheme. It waits for no
-// turn; see Hasher.
+// Hash returns the argon2id hash of a password in PHC form, with a fresh salt, at the cost of CurrentScheme. It does
+// not wait for a slot; see Hasher.
 func Hash(password oauth.Secret) oauth.Secret {
 	salt := make([]byte, argon2SaltBytes)
 	_, _ = rand.Read(salt) // never fails
@@ -77,8 +77,8 @@ func (a argon2Params) scheme() string {
 // CurrentScheme is the scheme of new hashes; see SchemeOf.
 func CurrentScheme() string { return currentArgon2.scheme() }
 
-// SchemeOf returns how a hash was made, with its costs: what stands before the salt. Two hashes of one scheme take
-// the same time.
+// SchemeOf returns the algorithm and costs of a hash: everything before the salt. Hashes of the same scheme take the
+// same time.
 func SchemeOf(hash oauth.Secret) string {
 	text := hash.Reveal()
 	if isBcrypt(text) {
@@ -96,21 +96,21 @@ func isBcrypt(hash string) bool {
 	return len(hash) == 60 && (strings.HasPrefix(hash, "$2a$") || strings.HasPrefix(hash, "$2b$") || strings.HasPrefix(hash, "$2y$"))
 }
 
-// IsOutdated reports whether a hash is cheaper to guess than a new one. One that an operator has made dearer stays.
+// IsOutdated reports whether a hash is cheaper to guess than a new one. Hashes with higher costs stay.
 func IsOutdated(hash oauth.Secret) bool {
 	h, err := parseArgon2(hash.Reveal())
 	work := func(a argon2Params) uint64 { return uint64(a.memory) * uint64(a.time) }
 	return err != nil || h.params.memory < currentArgon2.memory || work(h.params) < work(currentArgon2)
 }
 
-// The costs that a hash made elsewhere may have, so that one sign-in cannot exhaust the server.
+// The highest costs of an imported hash, so that one sign-in cannot exhaust the server.
 const (
 	maxArgon2Memory = 256 << 10 // KiB
 	maxArgon2Time   = 16
 	maxBcryptCost   = 16
 )
 
-// ValidateHash refuses a hash, made elsewhere, that is malformed or costs too much to verify.
+// ValidateHash refuses imported hashes that are malformed or too expensive to verify.
 func ValidateHash(hash oauth.Secret) error {
 	text := hash.Reveal()
 	if isBcrypt(text) {
@@ -124,7 +124,7 @@ func ValidateHash(hash oauth.Secret) error {
 	return err
 }
 
-// argon2Hash is a hash taken apart.
+// argon2Hash is a parsed hash.
 type argon2Hash struct {
 	params argon2Params
 	salt   []byte
@@ -170,12 +170,13 @@ func parseArgon2Params(text string) (argon2Params, error) {
 	return argon2Params{memory: uint32(values[0]), time: uint32(values[1]), threads: uint8(values[2])}, nil //nolint:gosec // bounded above
 }
 
-// Verify compares a password with a hash of whatever scheme. It does all of the hash's work for every password.
+// Verify reports whether a password has a hash, of any supported scheme. It does the full work of the hash for every
+// password.
 func Verify(password, hash oauth.Secret) bool {
 	text := hash.Reveal()
 	if isBcrypt(text) {
 		given := []byte(password.Reveal())
-		// What bcrypt would not read does not count as equal.
+		// bcrypt would ignore the rest, so longer passwords never match.
 		whole := len(given) <= maxBcryptBytes
 		return bcrypt.CompareHashAndPassword([]byte(text), given[:min(len(given), maxBcryptBytes)]) == nil && whole
 	}
@@ -187,7 +188,8 @@ func Verify(password, hash oauth.Secret) bool {
 	return subtle.ConstantTimeCompare(key, h.key) == 1
 }
 
-// Spend does the work of verifying a password under a scheme, for nobody.
+// Spend does the work of Verify under a scheme and discards the result, so that unknown accounts take as long as
+// known ones.
 func Spend(password oauth.Secret, scheme string) {
 	if len(scheme) == len("$2b$12") && strings.HasPrefix(scheme, "$2") {
 		Verify(password, oauth.NewSecret(scheme+"$"+strings.Repeat("a", 53)))
