@@ -76,10 +76,10 @@ func WantRefusal[T any](tb testing.TB, got *T, err error, reasons ...string) {
 	}
 }
 
-// Eventually waits for what happens in the background, for at most a minute.
+// Eventually waits for what happens in the background, for at most two minutes.
 func Eventually(tb testing.TB, what string, happened func() bool) {
 	tb.Helper()
-	for end := time.Now().Add(time.Minute); !happened(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !happened(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			tb.Fatalf("in vain: %s", what)
 		}

@@ -82,8 +82,8 @@ func manyFamilies(b *testing.B, s *Store) []int64 {
 	for first := range 64 {
 		group.Go(func() {
 			for i := first; i < len(generations); i += 64 {
-				f := newFamily(fmt.Sprint("family ", i), "declared")
-				f.UserDeclared, f.Generation = true, 0
+				f := declaredFamily(fmt.Sprint("family ", i))
+				f.Generation = 0
 				if err := storetest.Done(s.AddFamily(b.Context(), f)); err != nil {
 					b.Error(err)
 				}

@@ -16,8 +16,8 @@ import (
 func addDeclared(t *testing.T, s *Store, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
-		f := newFamily(id, "declared")
-		f.UserDeclared, f.TokenLifetime = true, time.Minute
+		f := declaredFamily(id)
+		f.TokenLifetime = time.Minute
 		must(t, storetest.Done(s.AddFamily(t.Context(), f)))
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
+	"github.com/gatehouse-auth/gatehouse/internal/machine"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
@@ -66,6 +68,14 @@ func openHasty(t testing.TB, dsn string) (s *Store) {
 	return s
 }
 
+// openThrough opens a database of the shared server by way of a proxy.
+func openThrough(t *testing.T) (*Store, *faultproxy.Proxy) {
+	t.Helper()
+	server := pgtest.Shared(t)
+	proxy := faultproxy.Start(t, server.Addr())
+	return openPostgres(t, pgtest.Via(sharedDatabase(t), proxy.Addr())), proxy
+}
+
 func tryOpening(t testing.TB, dsn string, pool int) (*Store, error) {
 	t.Helper()
 	s, err := OpenPostgres(unhurried(t), oauth.NewSecret(dsn), pool, Options{Warn: func(message string) { t.Errorf("warning: %s", message) }})
@@ -73,6 +83,33 @@ func tryOpening(t testing.TB, dsn string, pool int) (*Store, error) {
 		t.Cleanup(func() { must(t, s.Close()) })
 	}
 	return s, err
+}
+
+// inTime tries what a node has so much time for that it succeeds at the first try on a machine that is not busy. A try that fails fails
+// the test, unless the machine had too many threads to run meanwhile: then most of some more have to succeed.
+func inTime(t testing.TB, what string, try func() error) {
+	t.Helper()
+	const tooMany = 2 // threads for each processor
+	succeeded := 0
+	for failed := 0; failed < 3; {
+		began := time.Now()
+		err := try()
+		took := time.Since(began)
+		switch share := float64(took) / float64(machine.Fair(took)); {
+		case err == nil && failed == 0:
+			return
+		case err == nil:
+			if succeeded++; succeeded == 3 {
+				return
+			}
+		case share < tooMany:
+			t.Fatalf("%s: %v", what, err)
+		default:
+			failed++
+			t.Logf("%s, with %.1f threads for each processor: %v", what, share, err)
+		}
+	}
+	t.Fatalf("%s: 3 times in vain, %d times not", what, succeeded)
 }
 
 // unhurried is for openings. By its deadline their steps have more patience than those of requests.

@@ -11,28 +11,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
-
-// openThrough opens a database of the shared server by way of a proxy.
-func openThrough(t *testing.T) (*Store, *faultproxy.Proxy) {
-	t.Helper()
-	server := pgtest.Shared(t)
-	proxy := faultproxy.Start(t, server.Addr())
-	return openPostgres(t, pgtest.Via(sharedDatabase(t), proxy.Addr())), proxy
-}
-
-// aFamily is one of a declared user.
-func aFamily(id string) *store.TokenFamily {
-	now := time.Now()
-	return &store.TokenFamily{
-		ID: id, UserID: "u-ada", UserVersion: "1", UserDeclared: true, ClientID: "conf", Origin: oauth.AuthorizationCode,
-		Scopes: oauth.Scopes{oauth.ScopePublic}, CreatedAt: now, ExpiresAt: now.Add(time.Hour), Generation: 1, RotatedAt: now,
-	}
-}
 
 // TestF12AnswerOfTheCommitLost: a step whose answer was lost is an error, and has happened once. A step of one statement
 // commits with it, so there the answer is to the one that has the id among its values.
@@ -45,7 +29,7 @@ func TestF12AnswerOfTheCommitLost(t *testing.T) {
 		again  error // of the same step once more
 		done   func() (bool, error)
 	}{
-		{"AddFamily", []byte("f-1"), func() error { return storetest.Done(s.AddFamily(t.Context(), aFamily("f-1"))) }, nil, func() (bool, error) {
+		{"AddFamily", []byte("f-1"), func() error { return storetest.Done(s.AddFamily(t.Context(), declaredFamily("f-1"))) }, nil, func() (bool, error) {
 			f, err := s.Family(t.Context(), "f-1")
 			return f != nil, err
 		}},
@@ -74,33 +58,6 @@ func TestF12AnswerOfTheCommitLost(t *testing.T) {
 			}
 		})
 	}
-}
-
-// inTime tries what a node has so much time for that it succeeds at the first try on a machine that is not busy. A try that fails fails
-// the test, unless the machine had too many threads to run meanwhile: then most of some more have to succeed.
-func inTime(t testing.TB, what string, try func() error) {
-	t.Helper()
-	const tooMany = 2 // threads for each processor
-	succeeded := 0
-	for failed := 0; failed < 3; {
-		began := time.Now()
-		err := try()
-		took := time.Since(began)
-		switch share := float64(took) / float64(machine.Fair(took)); {
-		case err == nil && failed == 0:
-			return
-		case err == nil:
-			if succeeded++; succeeded == 3 {
-				return
-			}
-		case share < tooMany:
-			t.Fatalf("%s: %v", what, err)
-		default:
-			failed++
-			t.Logf("%s, with %.1f threads for each processor: %v", what, share, err)
-		}
-	}
-	t.Fatalf("%s: 3 times in vain, %d times not", what, succeeded)
 }
 
 // TestSilentConnectionsAreReplaced: when a host or a firewall dies, no connection says so. The first query that meets
@@ -254,7 +211,7 @@ func TestF11Failover(t *testing.T) {
 				default:
 				}
 				id := fmt.Sprintf("family-%d-%d", w, i)
-				if storetest.Done(s.AddFamily(t.Context(), aFamily(id))) != nil {
+				if storetest.Done(s.AddFamily(t.Context(), declaredFamily(id))) != nil {
 					continue
 				}
 				generation := int64(1)
@@ -268,17 +225,17 @@ func TestF11Failover(t *testing.T) {
 		})
 	}
 	count := func() int { mu.Lock(); defer mu.Unlock(); return len(acknowledged) }
-	eventually(t, "families are added", func() bool { return count() > 50 })
+	tokentest.Eventually(t, "families are added", func() bool { return count() > 50 })
 	primary.Kill()
 	standby.Promote()
 	promoted, before := time.Now(), count()
-	eventually(t, "the writer is found", func() bool { return count() > before })
+	tokentest.Eventually(t, "the writer is found", func() bool { return count() > before })
 	took := time.Since(promoted)
 	t.Logf("writing %s after the promotion, which waited for the old primary's end", took)
 	if machine.Fair(took) > 2*time.Second { // row F11
 		t.Errorf("the writer is found %s after the promotion", took)
 	}
-	eventually(t, "families are added", func() bool { return count() > before+50 })
+	tokentest.Eventually(t, "families are added", func() bool { return count() > before+50 })
 	close(stopped)
 	writers.Wait()
 	s.read.queue.timeout = time.Minute
@@ -289,15 +246,6 @@ func TestF11Failover(t *testing.T) {
 		}
 	}
 	t.Logf("%d acknowledged families, %d of them before", len(acknowledged), before)
-}
-
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
 }
 
 // TestF10NobodyWaitsLongerThanPromised: other tests bear with a busy machine, and would not see it.

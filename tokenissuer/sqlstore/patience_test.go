@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
@@ -15,7 +16,7 @@ import (
 // waitForRows waits until so many of the database's sessions wait for what others hold.
 func waitForRows(t *testing.T, s *Store, sessions int) {
 	t.Helper()
-	eventually(t, fmt.Sprint(sessions, " sessions wait"), func() bool {
+	tokentest.Eventually(t, fmt.Sprint(sessions, " sessions wait"), func() bool {
 		var n int
 		must(t, askOne(t.Context(), s.background(`SELECT COUNT(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND wait_event_type = 'Lock'`), nil, &n))
@@ -114,8 +115,8 @@ func TestTheEndOfABusySession(t *testing.T) {
 	for n := range callers {
 		crowd.Go(func() {
 			for i := 0; !stop.Load(); i++ {
-				f := newFamily(fmt.Sprint("family ", n, " ", i), "declared")
-				f.UserDeclared, f.Preconditions.SessionID = true, "session"
+				f := declaredFamily(fmt.Sprint("family ", n, " ", i))
+				f.Preconditions.SessionID = "session"
 				late := over.Load()
 				switch err := storetest.Done(busy.AddFamily(context.WithoutCancel(t.Context()), f)); {
 				case errors.Is(err, storetest.Refused(store.Revoked)):
@@ -128,7 +129,7 @@ func TestTheEndOfABusySession(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "the session is busy", func() bool { return added.Load() >= 4*callers })
+	tokentest.Eventually(t, "the session is busy", func() bool { return added.Load() >= 4*callers })
 	must(t, endStep(s, "session")(t.Context()))
 	over.Store(true)
 	crowd.Wait()
@@ -155,8 +156,8 @@ func TestAChangedUserWaitsWithoutTheFeed(t *testing.T) {
 			dsn := sharedDatabase(t)
 			s, other := openPostgres(t, dsn), openPostgres(t, dsn)
 			must(t, s.AddUser(t.Context(), newUser("ada"), true))
-			created := newFamily("created", "declared")
-			created.UserDeclared, created.Actor.Subject, created.Preconditions.ActorVersion = true, "ada", "1"
+			created := declaredFamily("created")
+			created.Actor.Subject, created.Preconditions.ActorVersion = "ada", "1"
 			must(t, errors.Join(storetest.Done(s.AddFamily(t.Context(), newFamily("own", "ada"))), storetest.Done(s.AddFamily(t.Context(), created))))
 			addDeclared(t, s, "beside")
 			holder := heldFamily(t, other, "created", "note = 'held'")

@@ -35,6 +35,13 @@ func newFamily(id, userID string) *store.TokenFamily {
 	}
 }
 
+// declaredFamily is one of a user whom the configuration declares.
+func declaredFamily(id string) *store.TokenFamily {
+	f := newFamily(id, "declared")
+	f.UserDeclared = true
+	return f
+}
+
 func ending() store.Ending {
 	return store.Ending{At: time.Now(), Until: time.Now().Add(time.Hour)}
 }

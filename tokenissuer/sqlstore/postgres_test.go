@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -252,7 +253,7 @@ func TestF13TheQueueIsBounded(t *testing.T) {
 			answers <- err
 		}()
 	}
-	eventually(t, "the queue is full", func() bool { return s.read.queue.inside.Load() == room })
+	tokentest.Eventually(t, "the queue is full", func() bool { return s.read.queue.inside.Load() == room })
 	if _, err := s.Client(t.Context(), "acme"); !errors.Is(err, errCrowded) {
 		t.Errorf("who found no room got %v", err)
 	}
@@ -328,7 +329,7 @@ func TestMigrationThatTakesTooLong(t *testing.T) {
 	ctx := deadline{Context: t.Context(), passed: make(chan struct{})}
 	ended := make(chan error, 1)
 	go func() { ended <- s.migrateTo(ctx, later("SELECT pg_sleep(600)", "")) }()
-	eventually(t, "the migration is under way", func() bool {
+	tokentest.Eventually(t, "the migration is under way", func() bool {
 		var running int
 		must(t, observer.write.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%pg_sleep%'`).Scan(&running))

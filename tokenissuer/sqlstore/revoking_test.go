@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/storetest"
 )
@@ -39,10 +40,10 @@ func queueBehind(t *testing.T, s *Store, steps ...func(context.Context) error) [
 		return result
 	}
 	results := []<-chan error{begin(func(ctx context.Context) error { return s.Revoke(ctx, revocation("first")) })}
-	eventually(t, "the first waits for the counter", func() bool { return s.write.Stats().InUse >= 2 && line.Waiting() == 0 })
+	tokentest.Eventually(t, "the first waits for the counter", func() bool { return s.write.Stats().InUse >= 2 && line.Waiting() == 0 })
 	for i, step := range steps {
 		results = append(results, begin(step))
-		eventually(t, "the next one waits", func() bool { return line.Waiting() == i+1 })
+		tokentest.Eventually(t, "the next one waits", func() bool { return line.Waiting() == i+1 })
 	}
 	return results
 }
@@ -77,8 +78,8 @@ func revokeStep(s *Store, list ...store.Revocation) func(context.Context) error 
 // said of one id.
 func TestRevocationsShareATransaction(t *testing.T) {
 	s := openPostgres(t, sharedDatabase(t))
-	f := newFamily("living", "declared")
-	f.UserDeclared, f.TokenLifetime = true, time.Minute
+	f := declaredFamily("living")
+	f.TokenLifetime = time.Minute
 	must(t, storetest.Done(s.AddFamily(t.Context(), f)))
 	before, err := s.progress(t.Context(), Marks{})
 	must(t, err)

@@ -45,8 +45,8 @@ var durableSteps = []durableStep{
 func benchFamily(n int) string { return fmt.Sprintf("%08x-%d", uint32(n)*2654435761, n) }
 
 func newBenchFamily(n int, request string) *store.TokenFamily {
-	f := newFamily(benchFamily(n), "declared")
-	f.UserDeclared, f.Generation = true, 1
+	f := declaredFamily(benchFamily(n))
+	f.Generation = 1
 	f.Code = store.CodeBinding{RequestID: request, RedirectURI: "https://app.example/", ExpiresAt: time.Now().Add(time.Minute)}
 	return f
 }
