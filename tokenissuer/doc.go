@@ -8,7 +8,8 @@
 // others (RFC 7662). assertion.go and tokenexchange.go make what an upstream is told. Two rooms stand above it:
 // registry is the operator's side, and endpoint is the wire.
 //
-// The rooms below it, each importing only those after it: accesstoken makes and verifies access tokens, keys holds what they are
-// signed with, store says what is kept and what a store has to do, passwords hashes, oauth has the words that all of them use.
+// The rooms below it, each importing only those after it: accesstoken makes and verifies access tokens, beside it idtoken makes
+// ID tokens and says what applications are told of a user, keys holds what both are signed with, store says what is kept and what
+// a store has to do, passwords hashes, oauth has the words that all of them use.
 // Package trust stands beside it, for the tokens of other issuers; memstore and sqlstore are the stores.
 package tokenissuer

@@ -62,8 +62,13 @@ var rooms = map[string]room{
 		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2"},
 		without: core,
 	},
+	"tokenissuer/idtoken": {
+		own:     []string{"tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/store"},
+		others:  []string{"github.com/go-json-experiment/json"},
+		without: core,
+	},
 	"tokenissuer": {
-		own:     []string{"tokenissuer/accesstoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"},
+		own:     []string{"tokenissuer/accesstoken", "tokenissuer/idtoken", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"},
 		others:  []string{"github.com/go-json-experiment/json", "github.com/maypok86/otter/v2"},
 		without: core,
 	},

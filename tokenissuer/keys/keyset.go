@@ -95,6 +95,20 @@ func (s *Set) Find(kid string, _ oauth.Algorithm) (*VerificationKey, error) {
 	return nil, oauth.NewError(oauth.InvalidToken, "key_unknown")
 }
 
+// FindHeader returns the key that signs tokens of the typ with this encoded JOSE header; nil: none does.
+func (s *Set) FindHeader(typ, header string) (*VerificationKey, error) {
+	k := s.keySetState.Load()
+	if k == nil {
+		return nil, oauth.Unavailable("keys_not_loaded", nil)
+	}
+	for _, key := range k.byID {
+		if joseHeaderOf(key.Algorithm, typ, key.ID) == header+"." {
+			return &key.VerificationKey, nil
+		}
+	}
+	return nil, nil
+}
+
 // signingKey returns the key with that id and its private half, or nil.
 func (s *Set) signingKey(id string) *SigningKey {
 	if k := s.keySetState.Load(); k != nil {

@@ -102,14 +102,21 @@ func joseHeaderOf(algorithm oauth.Algorithm, typ, kid string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(header)) + "."
 }
 
-// Sign returns the compact serialisation of a token with these claims (RFC 7515 §3.1).
+// Sign returns the compact serialisation of an access token with these claims (RFC 7515 §3.1).
 func (k *SigningKey) Sign(claims []byte) (string, error) { return k.Finish(k.Unsigned(claims)) }
 
-// Unsigned returns the signing input, with capacity for the signature.
-func (k *SigningKey) Unsigned(claims []byte) []byte {
+// SignAs is Sign for a token of another typ.
+func (k *SigningKey) SignAs(typ string, claims []byte) (string, error) {
+	return k.Finish(k.unsigned(joseHeaderOf(k.Algorithm, typ, k.ID), claims))
+}
+
+// Unsigned returns the signing input of an access token, with capacity for the signature.
+func (k *SigningKey) Unsigned(claims []byte) []byte { return k.unsigned(k.header, claims) }
+
+func (k *SigningKey) unsigned(header string, claims []byte) []byte {
 	encoding := base64.RawURLEncoding
-	token := make([]byte, 0, len(k.header)+encoding.EncodedLen(len(claims))+1+encoding.EncodedLen(k.signatureLength()))
-	token = append(token, k.header...)
+	token := make([]byte, 0, len(header)+encoding.EncodedLen(len(claims))+1+encoding.EncodedLen(k.signatureLength()))
+	token = append(token, header...)
 	return encoding.AppendEncode(token, claims)
 }
 

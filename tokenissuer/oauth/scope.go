@@ -20,6 +20,16 @@ const (
 	ScopeGroups = "groups"
 )
 
+// Scopes of OpenID Connect (Core §5.4), known where the issuer is an OpenID provider.
+const (
+	// ScopeOpenID asks for an ID token.
+	ScopeOpenID  = "openid"
+	ScopeProfile = "profile"
+	ScopeEmail   = "email"
+	ScopePhone   = "phone"
+	ScopeAddress = "address"
+)
+
 const (
 	maxScopes     = 100
 	maxScopeBytes = 2048
