@@ -30,7 +30,7 @@ func (a *App) about() []zap.Field {
 	if !a.issues() {
 		return append(fields, zap.Int("trusted_issuers", len(a.trusted)))
 	}
-	s := a.settings.node
+	s := a.settings.Node
 	return append(fields, zap.String("issuer", a.settings.URL), zap.String("store", s.Store), zap.String("algorithm", string(s.Algorithm)))
 }
 

@@ -2,20 +2,24 @@ package caddymodule
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -23,56 +27,19 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-func init() { caddy.RegisterModule(new(App)) }
+func init() {
+	caddy.RegisterModule(new(App))
+	httpcaddyfile.RegisterGlobalOption("oauth", parseGlobalOption)
+}
 
 // App is the issuer: who it is, which clients and people it knows, where it keeps its state. The handlers `oauth_server` and
 // `protect` use it.
 type App struct {
-	// Issuer is the issuer identifier (RFC 8414 §2): the URL under which clients reach the `oauth_server`. It must be
-	// https, or http on a loopback host. Without it nothing is issued, and nothing else but Trust may be set. Changing it
-	// invalidates every token.
-	Issuer string `json:"issuer,omitempty"`
-	// Audience is what access tokens are meant for (RFC 9068 §3). Default: the issuer.
-	Audience []string `json:"audience,omitempty"`
-	// Store is where clients, people, sign-ins, keys and revocations are kept. Default: SQLite in Caddy's data directory.
-	Store *StoreConfig `json:"store,omitempty"`
-	// Keys are the signing keys' settings.
-	Keys *KeysConfig `json:"keys,omitempty"`
-	// Tokens are the lifetimes of tokens and codes.
-	Tokens *TokensConfig `json:"tokens,omitempty"`
-	// PKCE is "required" when confidential clients need a code_challenge too (RFC 9700 §2.1.1). Default: each of them as
-	// its own setting says.
-	PKCE string `json:"pkce,omitempty"`
-	// PasswordGrant turns the password grant on. Default: it is off.
-	PasswordGrant *tokenissuer.PasswordRules `json:"password_grant,omitempty"`
-	// SessionScopes are held by the tokens of browser sessions, and of the password grant without a client, beside trusted
-	// and public. Default: none.
-	SessionScopes []string `json:"session_scopes,omitempty"`
-	// Scopes declares scopes beyond public, trusted and refresh_token, or gives those other words.
-	Scopes []oauth.Scope `json:"scopes,omitempty"`
-	// Clients declares clients. They cannot be changed at run time; those added at run time are in the store.
-	Clients []ClientConfig `json:"clients,omitempty"`
-	// Roles declares the roles that users can have. Default: admin, who manages group_manager and business_manager, those two,
-	// and member.
-	Roles []store.RoleDeclaration `json:"roles,omitempty"`
-	// Organisations declares organisations, likewise.
-	Organisations []OrganisationConfig `json:"organisations,omitempty"`
-	// Users declares users, likewise.
-	Users []UserConfig `json:"users,omitempty"`
-	// Trust lists other issuers, whose tokens `protect` can take. Without an Issuer of our own the app does nothing else.
-	Trust []TrustConfig `json:"trust,omitempty"`
-	// Revocation says how revocations reach the gate.
-	Revocation *RevocationConfig `json:"revocation,omitempty"`
-	// Limits bound failed attempts.
-	Limits *LimitsConfig `json:"limits,omitempty"`
-	// Brand is whose name the pages show.
-	Brand *BrandConfig `json:"brand,omitempty"`
-	// Sources are where in a Caddyfile settings stand, as file:line, by their names. They are for errors alone.
-	Sources map[string]string `json:"sources,omitempty"`
+	configuration.Block
 
 	logger   *zap.Logger
 	audit    *endpoint.Audit
-	settings settings
+	settings configuration.Settings
 	node     *node.Node // nil without an Issuer
 	trusted  []*trustedIssuer
 
@@ -98,6 +65,21 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "oauth", New: func() caddy.Module { return new(App) }}
 }
 
+// parseGlobalOption reads the global option `oauth`, whose grammar stands at the parsers of its lines. Several blocks, as
+// imported files have them, become one.
+func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
+	app := new(App)
+	if earlier, ok := existing.(httpcaddyfile.App); ok {
+		if err := json.Unmarshal(earlier.Value, app); err != nil {
+			return nil, d.WrapErr(err)
+		}
+	}
+	if err := app.UnmarshalCaddyfile(d); err != nil {
+		return nil, err
+	}
+	return httpcaddyfile.App{Name: "oauth", Value: caddyconfig.JSON(app, nil)}, nil
+}
+
 // Provision reads the configuration. It works offline: `caddy validate` runs it.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.logger = ctx, ctx.Logger()
@@ -106,7 +88,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("oauth: %w", err)
 	}
 	var err error
-	if a.settings, err = a.read(); err != nil {
+	if a.settings, err = a.Read(); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
 	if err := a.provisionTrust(ctx); err != nil {
@@ -118,7 +100,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 			return fmt.Errorf("oauth: %w", err)
 		}
 	}
-	if a.gates, err = gate.NewShared(a.logger, a.audit, node.Clock, a.ownIssuer(), a.trustedIssuers(), a.settings.gateLimit); err != nil {
+	if a.gates, err = gate.NewShared(a.logger, a.audit, node.Clock, a.ownIssuer(), a.trustedIssuers(), a.settings.GateLimit); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
 	return nil
@@ -126,25 +108,12 @@ func (a *App) Provision(ctx caddy.Context) error {
 
 // provisionIssuer makes our own issuer.
 func (a *App) provisionIssuer() error {
-	if a.Store != nil && a.Store.tellsPassword() {
-		a.logger.Warn("the password of the database stands in the configuration, which Caddy keeps in the clear and shows at its " +
-			"admin endpoint: give the connection string as {env.NAME} or {file./path}")
-	}
-	for _, client := range a.Clients {
-		if secret, err := setting.Resolve("secret", client.Secret); err == nil {
-			warnGuessable(a.logger, a.Sources["client "+client.ID], client.ID, secret)
-		}
-	}
-	for _, client := range a.settings.Declared.Clients() {
-		if err := client.CheckRedirects(); err != nil {
-			a.logger.Warn(a.at(fmt.Errorf("client %q: %w", client.ID, err), "client", client.ID).Error())
-		}
-	}
-	a.node = node.Acquire(a.settings.node, a.settings.sealer)
+	a.Warn(a.logger, a.settings)
+	a.node = node.Acquire(a.settings.Node, a.settings.Sealer)
 	a.issuer = a.newIssuer()
 	a.registry = &registry.Registry{Issuer: a.issuer, Declared: a.settings.Declared} // its store joins in serve
 	var err error
-	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit, counters{}, a.settings.brand); err != nil {
+	if a.handler, err = endpoint.NewHandler(a.issuer, a.audit, counters{}, a.settings.Brand); err != nil {
 		return err
 	}
 	// Apps start in no order, so the new configuration's listeners may be open before Start has run. When the one that
@@ -209,7 +178,7 @@ func (a *App) ownIssuer() *gate.OwnIssuer {
 func (a *App) trustedIssuers() []gate.TrustedIssuer {
 	var list []gate.TrustedIssuer
 	for _, t := range a.trusted {
-		list = append(list, gate.TrustedIssuer{Name: t.name, URL: t.settings.Issuer, Audience: t.audience, Issuer: t.issuer, Life: t.pooled.life})
+		list = append(list, gate.TrustedIssuer{Name: t.Name, URL: t.Settings.Issuer, Audience: t.Audience, Issuer: t.issuer, Life: t.pooled.life})
 	}
 	return list
 }

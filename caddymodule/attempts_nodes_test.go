@@ -19,7 +19,7 @@ func (g *gatehouse) otherNode(dsn string) *tokenissuer.Issuer {
 	g.t.Helper()
 	g.awaitServing()
 	here := g.app()
-	settings := here.settings.node
+	settings := here.settings.Node
 	settings.DSN, settings.Rotation = dsn, settings.Rotation+time.Hour
 	other := node.Acquire(settings, nil)
 	g.t.Cleanup(func() { _ = other.Release() })

@@ -244,7 +244,7 @@ func readApp(t *testing.T, config []byte) {
 	if err := caddy.StrictUnmarshalJSON(parsed.AppsRaw["oauth"], app); err != nil {
 		t.Fatalf("the app's own JSON is not the app's: %v", err)
 	}
-	settings, err := app.read()
+	settings, err := app.Read()
 	if err == nil && (settings.URL == "" || slices.Contains(settings.Audience, "")) {
 		t.Fatalf("accepted without issuer or audience: %s", parsed.AppsRaw["oauth"])
 	}

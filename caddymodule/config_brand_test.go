@@ -47,13 +47,13 @@ func TestReadBrand(t *testing.T) {
 		"svg": "image/svg+xml", "SVG": "image/svg+xml", "png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "webp": "image/webp",
 	} {
 		path := filepath.Join(dir, "logo."+suffix)
-		content := make([]byte, maxLogo)
+		content := make([]byte, 64<<10)
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		s := readMembers(t, `,"brand":{"name":"Acme","logo":"`+path+`"}`)
-		if want := (pages.Brand{Name: "Acme", Logo: &pages.Logo{MediaType: media, Data: content}}); !reflect.DeepEqual(s.brand, want) {
-			t.Errorf("%s: %q, %s", suffix, s.brand.Name, s.brand.Logo.MediaType)
+		if want := (pages.Brand{Name: "Acme", Logo: &pages.Logo{MediaType: media, Data: content}}); !reflect.DeepEqual(s.Brand, want) {
+			t.Errorf("%s: %q, %s", suffix, s.Brand.Name, s.Brand.Logo.MediaType)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
@@ -92,22 +93,20 @@ func TestTheFloodgateWithoutAnIssuer(t *testing.T) {
 		limits string
 		want   tokenissuer.Limit
 	}{
-		"default": {"", defaultGateLimit},
+		"default": {"", configuration.DefaultGateLimit},
 		"set":     {"limits {\ngate 7/2s per ip\n}\n", tokenissuer.Limit{Failures: 7, Window: 2 * time.Second}},
 		"off":     {"limits {\ngate off\n}\n", tokenissuer.Limit{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &App{Trust: []TrustConfig{{Name: "corp", Issuer: "https://id.example", Audience: []string{"a"}}}}
+			a := &App{Block: configuration.Block{Trust: []configuration.Trust{{Name: "corp", Issuer: "https://id.example", Audience: []string{"a"}}}}}
 			if test.limits != "" {
-				d := caddyfile.NewTestDispenser(test.limits)
-				d.Next()
-				if err := a.parseLimits(d); err != nil {
+				if err := a.UnmarshalCaddyfile(caddyfile.NewTestDispenser("oauth {\n" + test.limits + "}\n")); err != nil {
 					t.Fatal(err)
 				}
 			}
-			s, err := a.read()
-			if err != nil || s.gateLimit != test.want {
-				t.Errorf("%+v, %v", s.gateLimit, err)
+			s, err := a.Read()
+			if err != nil || s.GateLimit != test.want {
+				t.Errorf("%+v, %v", s.GateLimit, err)
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
@@ -88,7 +89,7 @@ func refusedFiles(t *testing.T) string {
 	dir := t.TempDir()
 	for name, content := range map[string]string{
 		"empty": "", "short": "tooshort", "pem": "-----BEGIN PRIVATE KEY-----\nMC4CAQ==", "plain": "correct-horse\n",
-		"text.png": "no image", "page.svg": "<html/>", "large.svg": "<svg>" + strings.Repeat(" ", maxLogo) + "</svg>",
+		"text.png": "no image", "page.svg": "<html/>", "large.svg": "<svg>" + strings.Repeat(" ", 64<<10) + "</svg>",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -189,13 +190,13 @@ func TestProvisionRefusesJSON(t *testing.T) {
 }
 
 // readMembers reads an app of those members beside the issuer.
-func readMembers(t *testing.T, members string) settings {
+func readMembers(t *testing.T, members string) configuration.Settings {
 	t.Helper()
 	app := new(App)
 	if err := json.Unmarshal([]byte(`{"issuer":"https://a.example"`+members+`}`), app); err != nil {
 		t.Fatal(err)
 	}
-	s, err := app.read()
+	s, err := app.Read()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +230,7 @@ func TestCleanupAcceptsHalfProvisioned(t *testing.T) {
 	if err := new(App).Cleanup(); err != nil {
 		t.Error(err)
 	}
-	app := &App{Issuer: "nonsense"}
+	app := &App{Block: configuration.Block{Issuer: "nonsense"}}
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
 	defer cancel()
 	if err := app.Provision(ctx); err == nil {

@@ -51,7 +51,7 @@ func (a *App) coveredIssuer() *coverage.Issuer {
 	return &coverage.Issuer{
 		URL: a.settings.URL, Audience: a.settings.Audience[0], Scopes: a.settings.Scopes.Names(),
 		Metadata: endpoint.ResourceMetadataURL(&a.issuer.Settings), Source: a.Sources["issuer"],
-		KeysInTheClear: (a.Keys == nil || a.Keys.EncryptWith == "") && a.settings.node.Store != node.Memory,
+		KeysInTheClear: (a.Keys == nil || a.Keys.EncryptWith == "") && a.settings.Node.Store != node.Memory,
 	}
 }
 

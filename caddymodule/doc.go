@@ -1,10 +1,9 @@
 // Package caddymodule puts Gatehouse into Caddy: configuration in, HTTP handlers out.
 //
-// app.go is the app `oauth`. config.go reads its configuration, of which each block has a file: issuer.go, store.go, keys.go,
-// tokens.go, scope.go, client.go, role.go, people.go, trust.go, introspection.go, limits.go, brand.go. server.go is the handler
-// `oauth_server`, which serves the issuer's endpoints. start.go begins to serve, and lifecycle.go is how far that has come.
+// app.go is the app `oauth`. server.go is the handler `oauth_server`, which serves the issuer's endpoints. start.go begins to
+// serve, and lifecycle.go is how far that has come.
 //
-// What a configuration is made of stands below, each in a package: node outlives a reload, gate is the handler `protect`, coverage
+// What a configuration is made of stands below, each in a package: configuration reads it, node outlives a reload, gate is the handler `protect`, coverage
 // looks at the routes, admin is the admin API and the command line. App hands each of them what it needs: app.go the gates,
 // cover.go the routes, app_target.go the operator.
 package caddymodule

@@ -7,6 +7,7 @@ import (
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/internal/machine"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 
 // run turns the floodgate off, which many attacks would open by their number alone; tests of it set a limit. It gives the tests a data directory of their own: a node remembers there how far its database had come.
 func run(m *testing.M) int {
-	defaultGateLimit = tokenissuer.Limit{}
+	configuration.DefaultGateLimit = tokenissuer.Limit{}
 	home, err := os.MkdirTemp("", "gatehouse-home-")
 	if err == nil {
 		defer func() { _ = os.RemoveAll(home) }()

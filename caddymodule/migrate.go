@@ -13,17 +13,17 @@ import (
 // MigrateStore brings the schema of the store up to date, for `caddy oauth migrate`, and returns which database that was. The
 // app has been read and not provisioned.
 func (a *App) MigrateStore() (place string, err error) {
-	settings, err := a.read()
+	settings, err := a.Read()
 	if err != nil {
 		return "", err
 	}
-	if settings.node.Store == node.Memory {
+	if settings.Node.Store == node.Memory {
 		return "", errors.New("the memory store has no schema")
 	}
-	if place, err = storePlace(settings.node); err != nil {
+	if place, err = storePlace(settings.Node); err != nil {
 		return "", err
 	}
-	return place, node.Migrate(settings.node)
+	return place, node.Migrate(settings.Node)
 }
 
 // storePlace says which database is meant, and nothing secret of it. A file that does not exist is refused: opening it would

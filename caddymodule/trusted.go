@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/certmagic"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
@@ -20,11 +21,9 @@ var trustedIssuers = caddy.NewUsagePool()
 
 // trustedIssuer is an issuer that a configuration trusts.
 type trustedIssuer struct {
-	name     string
-	audience []string
-	settings trust.Settings
-	issuer   *trust.Issuer // once it is provisioned, likewise
-	pooled   *pooledIssuer
+	configuration.TrustedIssuer
+	issuer *trust.Issuer
+	pooled *pooledIssuer
 }
 
 // pooledIssuer is a trust.Issuer that runs once some configuration has started.
@@ -51,22 +50,21 @@ func (p *pooledIssuer) Destruct() error {
 
 // provisionTrust takes the trusted issuers from the pool, or makes them. It opens nothing.
 func (a *App) provisionTrust(ctx caddy.Context) error {
-	for _, t := range a.settings.trusted {
-		value, _, err := trustedIssuers.LoadOrNew(t.key(), func() (caddy.Destructor, error) {
-			issuer, err := trust.New(t.settings, trust.Options{Now: node.Clock, Warn: warnOf(t.name)})
+	for _, t := range a.settings.Trusted {
+		value, _, err := trustedIssuers.LoadOrNew(key(t), func() (caddy.Destructor, error) {
+			issuer, err := trust.New(t.Settings, trust.Options{Now: node.Clock, Warn: warnOf(t.Name)})
 			if err != nil {
 				return nil, err
 			}
-			p := &pooledIssuer{name: t.name, issuer: issuer}
+			p := &pooledIssuer{name: t.Name, issuer: issuer}
 			p.life, p.stop = context.WithCancel(context.Background())
 			return p, nil
 		})
 		if err != nil {
-			return fmt.Errorf("trust %s: %w", t.name, err)
+			return fmt.Errorf("trust %s: %w", t.Name, err)
 		}
-		t.pooled = value.(*pooledIssuer)
-		t.issuer = t.pooled.issuer
-		a.trusted = append(a.trusted, t)
+		pooled := value.(*pooledIssuer)
+		a.trusted = append(a.trusted, &trustedIssuer{TrustedIssuer: t, issuer: pooled.issuer, pooled: pooled})
 	}
 	return nil
 }
@@ -83,16 +81,16 @@ func (a *App) startTrust() {
 func (a *App) releaseTrust() error {
 	var failed error
 	for _, t := range a.trusted {
-		_, err := trustedIssuers.Delete(t.key())
+		_, err := trustedIssuers.Delete(key(t.TrustedIssuer))
 		failed = errors.Join(failed, err)
 	}
 	return failed
 }
 
-// key is the name in the pool: every setting that makes a difference to the issuer itself.
-func (t *trustedIssuer) key() string {
-	s := t.settings
-	parts := []any{t.name, s.Issuer, s.JWKSURI, s.Algorithms, s.Types, s.AllowPrivateNetwork, s.MaxStale, s.RolesClaim, s.ClientAudience}
+// key is the name of an issuer in the pool: every setting that makes a difference to the issuer itself.
+func key(t configuration.TrustedIssuer) string {
+	s := t.Settings
+	parts := []any{t.Name, s.Issuer, s.JWKSURI, s.Algorithms, s.Types, s.AllowPrivateNetwork, s.MaxStale, s.RolesClaim, s.ClientAudience}
 	if i := s.Introspection; i != nil {
 		parts = append(parts, i.Endpoint, i.ClientID, i.ClientSecret.Reveal(), i.CacheFor)
 	}

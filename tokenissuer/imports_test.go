@@ -162,19 +162,24 @@ var rooms = map[string]room{
 			"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/prometheus/client_golang", "go.uber.org/zap",
 		},
 	},
+	"caddymodule/configuration": {
+		own: []string{
+			"caddymodule/gate", "caddymodule/node", "caddymodule/setting",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint/pages", "tokenissuer/keys", "tokenissuer/oauth", "tokenissuer/passwords",
+			"tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust",
+		},
+		others: []string{"github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "go.uber.org/zap"},
+	},
 	"caddymodule": {
 		own: []string{
-			"caddymodule/admin", "caddymodule/caller", "caddymodule/gate", "caddymodule/identity", "caddymodule/requestpath", "caddymodule/setting",
-			"caddymodule/coverage", "caddymodule/floodgate", "caddymodule/logfilter", "caddymodule/node",
+			"caddymodule/admin", "caddymodule/caller", "caddymodule/configuration", "caddymodule/coverage", "caddymodule/gate",
+			"caddymodule/logfilter", "caddymodule/node", "caddymodule/setting",
 			"internal/failpoint", "internal/gctuning",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint", "tokenissuer/endpoint/pages", "tokenissuer/keys",
-			"tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/registry", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store",
-			"tokenissuer/trust",
+			"tokenissuer", "tokenissuer/endpoint", "tokenissuer/oauth", "tokenissuer/registry", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres",
+			"tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{
-			"cel.dev/cel-go", "github.com/caddyserver/caddy/v2", "github.com/caddyserver/certmagic", "github.com/go-json-experiment/json", "github.com/prometheus/client_golang",
-			"go.uber.org/zap",
-			"golang.org/x/net",
+			"github.com/caddyserver/caddy/v2", "github.com/caddyserver/certmagic", "github.com/prometheus/client_golang", "go.uber.org/zap",
 		},
 	},
 	// In a build without its tag it is empty.

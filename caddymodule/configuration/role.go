@@ -1,4 +1,4 @@
-package caddymodule
+package configuration
 
 import (
 	"slices"
@@ -11,13 +11,13 @@ import (
 
 // parseRole reads `role <name> [<words>] [manages <role>...]`. Whether the roles that it manages are declared is known only
 // when every block has been read.
-func (a *App) parseRole(d *caddyfile.Dispenser) error {
+func (b *Block) parseRole(d *caddyfile.Dispenser) error {
 	args := d.RemainingArgs()
 	if len(args) == 0 {
 		return d.ArgErr()
 	}
 	role := store.RoleDeclaration{Name: store.Role(args[0])}
-	taken := slices.ContainsFunc(a.Roles, func(other store.RoleDeclaration) bool { return other.Name == role.Name })
+	taken := slices.ContainsFunc(b.Roles, func(other store.RoleDeclaration) bool { return other.Name == role.Name })
 	if err := setting.Once(d, "role "+args[0], taken); err != nil {
 		return err
 	}
@@ -38,17 +38,17 @@ func (a *App) parseRole(d *caddyfile.Dispenser) error {
 			role.Manages = append(role.Manages, store.Role(name))
 		}
 	}
-	a.note(d, "role", args[0])
-	a.Roles = append(a.Roles, role)
+	b.note(d, "role", args[0])
+	b.Roles = append(b.Roles, role)
 	return nil
 }
 
 // readRoles reads which roles there are.
-func (a *App) readRoles(s *settings) error {
-	s.Roles = store.NewRoleCatalogue(a.Roles...)
-	for _, role := range a.Roles {
+func (b *Block) readRoles(s *Settings) error {
+	s.Roles = store.NewRoleCatalogue(b.Roles...)
+	for _, role := range b.Roles {
 		if err := s.Roles.Validate(role); err != nil {
-			return a.at(err, "role", string(role.Name))
+			return b.at(err, "role", string(role.Name))
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package caddymodule
+package configuration
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 )
 
 // parseScope reads `scope <name> [<words>] { server_tokens }`.
-func (a *App) parseScope(d *caddyfile.Dispenser) error {
+func (b *Block) parseScope(d *caddyfile.Dispenser) error {
 	args := d.RemainingArgs()
 	if len(args) == 0 || len(args) > 2 {
 		return d.ArgErr()
@@ -23,7 +23,7 @@ func (a *App) parseScope(d *caddyfile.Dispenser) error {
 	if err := checkScope(scope); err != nil {
 		return d.Errf("%v", err)
 	}
-	taken := slices.ContainsFunc(a.Scopes, func(other oauth.Scope) bool { return other.Name == scope.Name })
+	taken := slices.ContainsFunc(b.Scopes, func(other oauth.Scope) bool { return other.Name == scope.Name })
 	if err := setting.Once(d, "scope "+scope.Name, taken); err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (a *App) parseScope(d *caddyfile.Dispenser) error {
 		}
 		return nil
 	}}.parse(d, "unknown scope option %q")
-	a.Scopes = append(a.Scopes, scope)
+	b.Scopes = append(b.Scopes, scope)
 	return err
 }
 
@@ -52,19 +52,19 @@ func checkScope(scope oauth.Scope) error {
 
 // parseSessionScopes reads what the tokens of sessions hold. Which scopes there are is known only when every block has been
 // read.
-func (a *App) parseSessionScopes(d *caddyfile.Dispenser) error {
-	before := len(a.SessionScopes)
-	err := checkedList(&a.SessionScopes, nil)(d)
-	for _, name := range a.SessionScopes[before:] {
-		a.note(d, "session_scopes", name)
+func (b *Block) parseSessionScopes(d *caddyfile.Dispenser) error {
+	before := len(b.SessionScopes)
+	err := checkedList(&b.SessionScopes, nil)(d)
+	for _, name := range b.SessionScopes[before:] {
+		b.note(d, "session_scopes", name)
 	}
 	return err
 }
 
 // readScopes reads which scopes there are, and which of them sessions have.
-func (a *App) readScopes(s *settings) error {
+func (b *Block) readScopes(s *Settings) error {
 	seen := make(map[string]bool)
-	for _, scope := range a.Scopes {
+	for _, scope := range b.Scopes {
 		if err := checkScope(scope); err != nil {
 			return err
 		}
@@ -73,13 +73,13 @@ func (a *App) readScopes(s *settings) error {
 		}
 		seen[scope.Name] = true
 	}
-	s.Scopes = oauth.NewScopeCatalogue(a.Scopes...)
-	for _, name := range a.SessionScopes {
+	s.Scopes = oauth.NewScopeCatalogue(b.Scopes...)
+	for _, name := range b.SessionScopes {
 		if name == oauth.ScopeRefreshToken || name == oauth.ScopeOfflineAccess {
-			return a.at(fmt.Errorf("session_scopes %s: a session needs no refresh token", name), "session_scopes", name)
+			return b.at(fmt.Errorf("session_scopes %s: a session needs no refresh token", name), "session_scopes", name)
 		}
 		if err := s.Scopes.Check(oauth.Scopes{name}); err != nil {
-			return a.at(fmt.Errorf("session_scopes: %w", err), "session_scopes", name)
+			return b.at(fmt.Errorf("session_scopes: %w", err), "session_scopes", name)
 		}
 	}
 	return nil

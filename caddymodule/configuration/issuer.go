@@ -1,4 +1,4 @@
-package caddymodule
+package configuration
 
 import (
 	"errors"
@@ -13,45 +13,45 @@ import (
 )
 
 // parseIssuer reads `issuer <url>`.
-func (a *App) parseIssuer(d *caddyfile.Dispenser) error {
-	if err := setting.TextOrPlaceholder(d, &a.Issuer); err != nil {
+func (b *Block) parseIssuer(d *caddyfile.Dispenser) error {
+	if err := setting.TextOrPlaceholder(d, &b.Issuer); err != nil {
 		return err
 	}
-	if !setting.IsPlaceholder(a.Issuer) {
-		if err := checkIssuer(a.Issuer); err != nil {
+	if !setting.IsPlaceholder(b.Issuer) {
+		if err := checkIssuer(b.Issuer); err != nil {
 			return d.Errf("%v", err)
 		}
 	}
-	a.note(d, "issuer")
+	b.note(d, "issuer")
 	return nil
 }
 
 // Audience reads `audience <audience>...`.
-func (a *App) parseAudience(d *caddyfile.Dispenser) error {
-	before := len(a.Audience)
-	err := setting.Audience(d, &a.Audience)
-	for _, value := range a.Audience[before:] {
-		a.note(d, "audience", value)
+func (b *Block) parseAudience(d *caddyfile.Dispenser) error {
+	before := len(b.Audience)
+	err := setting.Audience(d, &b.Audience)
+	for _, value := range b.Audience[before:] {
+		b.note(d, "audience", value)
 	}
 	return err
 }
 
-func (a *App) readIssuer(s *settings) error {
-	if a.Issuer == "" {
-		return a.at(errors.New("issuer is missing: add `issuer https://…` to the oauth block, or `trust …` for a gate that issues nothing"), "oauth")
+func (b *Block) readIssuer(s *Settings) error {
+	if b.Issuer == "" {
+		return b.at(errors.New("issuer is missing: add `issuer https://…` to the oauth block, or `trust …` for a gate that issues nothing"), "oauth")
 	}
 	var err error
-	if s.URL, err = setting.Resolve("issuer", a.Issuer); err == nil {
+	if s.URL, err = setting.Resolve("issuer", b.Issuer); err == nil {
 		err = checkIssuer(s.URL)
 	}
 	if err != nil {
-		return a.at(err, "issuer")
+		return b.at(err, "issuer")
 	}
-	s.node.Issuer = s.URL
-	for _, configured := range a.Audience {
+	s.Node.Issuer = s.URL
+	for _, configured := range b.Audience {
 		audience, err := setting.Resolve("audience", configured)
 		if err != nil {
-			return a.at(err, "audience", configured)
+			return b.at(err, "audience", configured)
 		}
 		s.Audience = append(s.Audience, audience)
 	}

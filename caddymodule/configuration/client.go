@@ -1,4 +1,4 @@
-package caddymodule
+package configuration
 
 import (
 	"encoding/hex"
@@ -14,8 +14,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// ClientConfig declares a client.
-type ClientConfig struct {
+// Client declares a client.
+type Client struct {
 	// ID is the client_id.
 	ID string `json:"id"`
 	// Secret is the client secret as {env.NAME} or {file./path}: Caddy stores what stands here.
@@ -46,7 +46,7 @@ type ClientConfig struct {
 	// clients always need one. Default: a confidential client may leave it out, unless the app says otherwise.
 	PKCE string `json:"pkce,omitempty"`
 	// Tokens are the client's own lifetimes.
-	Tokens *TokensConfig `json:"tokens,omitempty"`
+	Tokens *Tokens `json:"tokens,omitempty"`
 }
 
 // parseClient reads a client; what can be said of it without starting the server is said here, with its line.
@@ -63,14 +63,14 @@ type ClientConfig struct {
 //		revoke_previous_access_token
 //		tokens { … }
 //	}
-func (a *App) parseClient(d *caddyfile.Dispenser) error {
+func (b *Block) parseClient(d *caddyfile.Dispenser) error {
 	args := d.RemainingArgs()
 	if len(args) == 0 || len(args) > 2 {
 		return d.ArgErr()
 	}
-	c, first := ClientConfig{ID: args[0]}, *d
-	a.note(d, "client", c.ID)
-	if err := a.refuseTaken(d, "client", c.ID); err != nil {
+	c, first := Client{ID: args[0]}, *d
+	b.note(d, "client", c.ID)
+	if err := b.refuseTaken(d, "client", c.ID); err != nil {
 		return err
 	}
 	if len(args) == 2 {
@@ -78,7 +78,7 @@ func (a *App) parseClient(d *caddyfile.Dispenser) error {
 			return err
 		}
 	}
-	if err := c.options(a).parse(d, "unknown client option %q"); err != nil {
+	if err := c.options(b).parse(d, "unknown client option %q"); err != nil {
 		return err
 	}
 	client, err := c.read(standIn)
@@ -88,11 +88,11 @@ func (a *App) parseClient(d *caddyfile.Dispenser) error {
 	if err != nil { // of the client as a whole: the line is its first
 		return first.Errf("client %s: %v", c.ID, err)
 	}
-	a.Clients = append(a.Clients, c)
+	b.Clients = append(b.Clients, c)
 	return nil
 }
 
-func (c *ClientConfig) options(a *App) options {
+func (c *Client) options(b *Block) options {
 	ours := func(check func(string) error) func(string) error {
 		return func(value string) error {
 			if err := check(value); err != nil {
@@ -105,7 +105,7 @@ func (c *ClientConfig) options(a *App) options {
 		"name":                         checkedText(&c.Name, nil),
 		"type":                         checkedText(&c.Type, ours(func(name string) error { return store.ClientType(name).Validate() })),
 		"grants":                       checkedList(&c.Grants, ours(func(name string) error { return oauth.GrantType(name).Validate() })),
-		"scopes":                       func(d *caddyfile.Dispenser) error { return c.parseScopes(d, a) },
+		"scopes":                       func(d *caddyfile.Dispenser) error { return c.parseScopes(d, b) },
 		"redirect_uris":                checkedList(&c.RedirectURIs, ours(oauth.ValidateRedirectURI)),
 		"cors_origins":                 checkedList(&c.CORSOrigins, ours(oauth.ValidateOrigin)),
 		"first_party":                  flag(&c.FirstParty),
@@ -117,12 +117,12 @@ func (c *ClientConfig) options(a *App) options {
 
 // parseScopes notes where scopes stand that are not known from the start: which of them are declared is known only when every
 // block has been read.
-func (c *ClientConfig) parseScopes(d *caddyfile.Dispenser, a *App) error {
+func (c *Client) parseScopes(d *caddyfile.Dispenser, b *Block) error {
 	before := len(c.Scopes)
 	err := checkedList(&c.Scopes, nil)(d)
 	for _, name := range c.Scopes[before:] {
 		if _, known := (oauth.ScopeCatalogue{}).Find(name); !known {
-			a.note(d, "scope", name, "of client", c.ID)
+			b.note(d, "scope", name, "of client", c.ID)
 		}
 	}
 	return err
@@ -136,7 +136,7 @@ func isPEM(text string) bool { return strings.Contains(text, "-----BEGIN") }
 
 // parseSecret keeps a placeholder as it is, for Provision to resolve. A secret that is written out is kept as its
 // SHA-256: Caddy shows its configuration to its administrators and saves it to disk.
-func (c *ClientConfig) parseSecret(d *caddyfile.Dispenser, secret string) error {
+func (c *Client) parseSecret(d *caddyfile.Dispenser, secret string) error {
 	owner := "client " + c.ID
 	if isPEM(secret) {
 		return d.Errf("%s: %v", owner, errPEM)
@@ -160,25 +160,25 @@ func (c *ClientConfig) parseSecret(d *caddyfile.Dispenser, secret string) error 
 }
 
 // readClients reads the declared clients.
-func (a *App) readClients(scopes oauth.ScopeCatalogue) ([]*store.Client, error) {
-	if err := oauth.CheckPKCE(a.PKCE); err != nil {
+func (b *Block) readClients(scopes oauth.ScopeCatalogue) ([]*store.Client, error) {
+	if err := oauth.CheckPKCE(b.PKCE); err != nil {
 		return nil, err
 	}
-	clients := make([]*store.Client, 0, len(a.Clients))
-	for _, c := range a.Clients {
+	clients := make([]*store.Client, 0, len(b.Clients))
+	for _, c := range b.Clients {
 		client, err := c.read(setting.Resolve)
 		for i := 0; err == nil && i < len(client.Scopes); i++ {
-			err = a.at(scopes.Check(client.Scopes[i:i+1]), "scope", client.Scopes[i], "of client", c.ID)
+			err = b.at(scopes.Check(client.Scopes[i:i+1]), "scope", client.Scopes[i], "of client", c.ID)
 		}
 		if err != nil {
-			return nil, a.at(fmt.Errorf("client %q: %w", c.ID, err), "client", c.ID)
+			return nil, b.at(fmt.Errorf("client %q: %w", c.ID, err), "client", c.ID)
 		}
 		clients = append(clients, client)
 	}
 	return clients, nil
 }
 
-func (c *ClientConfig) read(lookup lookup) (*store.Client, error) {
+func (c *Client) read(lookup lookup) (*store.Client, error) {
 	client := &store.Client{
 		ID: c.ID, Name: c.Name, Type: store.ClientType(c.Type), Scopes: c.Scopes, PKCERequired: c.PKCE == oauth.PKCERequired,
 		RedirectURIs: c.RedirectURIs, CORSOrigins: c.CORSOrigins, FirstParty: c.FirstParty, RevokePrevious: c.RevokePreviousAccessToken,
@@ -199,7 +199,7 @@ func (c *ClientConfig) read(lookup lookup) (*store.Client, error) {
 }
 
 // readSecret reads the one secret of a declared client.
-func (c *ClientConfig) readSecret(lookup lookup) ([]store.ClientSecret, error) {
+func (c *Client) readSecret(lookup lookup) ([]store.ClientSecret, error) {
 	var declared store.ClientSecret
 	switch {
 	case c.Secret != "" && c.SecretSHA256 != "":

@@ -1,4 +1,4 @@
-package caddymodule
+package configuration
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 )
 
-// BrandConfig is how the pages that people see name whose they are.
-type BrandConfig struct {
+// Brand is how the pages that people see name whose they are.
+type Brand struct {
 	// Name stands at the top of each page. Default: Gatehouse.
 	Name string `json:"name,omitempty"`
 	// Logo is an image file: .svg, .png, .jpg or .webp, of at most 64 KiB. It is read when the configuration is loaded, so
@@ -31,31 +31,31 @@ var logoTypes = map[string]string{
 }
 
 // parseBrand reads `brand [<name>] { logo <file> }`.
-func (a *App) parseBrand(d *caddyfile.Dispenser) error {
-	if err := setting.Once(d, "brand", a.Brand != nil); err != nil {
+func (b *Block) parseBrand(d *caddyfile.Dispenser) error {
+	if err := setting.Once(d, "brand", b.Brand != nil); err != nil {
 		return err
 	}
-	a.Brand = new(BrandConfig)
+	b.Brand = new(Brand)
 	args := d.RemainingArgs()
 	if len(args) > 1 {
 		return d.ArgErr()
 	}
 	if len(args) == 1 {
-		if a.Brand.Name = args[0]; a.Brand.Name == "" {
+		if b.Brand.Name = args[0]; b.Brand.Name == "" {
 			return d.Errf("the brand is empty; is a variable unset?")
 		}
 	}
 	first := *d
-	err := options{"logo": a.parseLogo}.parse(d, "unknown brand option %q")
-	if err == nil && *a.Brand == (BrandConfig{}) {
+	err := options{"logo": b.parseLogo}.parse(d, "unknown brand option %q")
+	if err == nil && *b.Brand == (Brand{}) {
 		err = first.ArgErr()
 	}
 	return err
 }
 
-func (a *App) parseLogo(d *caddyfile.Dispenser) error {
-	a.note(d, "logo")
-	logo := &a.Brand.Logo
+func (b *Block) parseLogo(d *caddyfile.Dispenser) error {
+	b.note(d, "logo")
+	logo := &b.Brand.Logo
 	if err := setting.TextOrPlaceholder(d, logo); err != nil || setting.IsPlaceholder(*logo) { // its suffix is known only when the server starts
 		return err
 	}
@@ -66,19 +66,19 @@ func (a *App) parseLogo(d *caddyfile.Dispenser) error {
 }
 
 // readBrand reads the logo's file.
-func (a *App) readBrand(s *settings) error {
-	if a.Brand == nil {
+func (b *Block) readBrand(s *Settings) error {
+	if b.Brand == nil {
 		return nil
 	}
-	s.brand.Name = a.Brand.Name
-	if a.Brand.Logo == "" {
+	s.Brand.Name = b.Brand.Name
+	if b.Brand.Logo == "" {
 		return nil
 	}
-	path, err := setting.Resolve("logo", a.Brand.Logo)
+	path, err := setting.Resolve("logo", b.Brand.Logo)
 	if err == nil {
-		s.brand.Logo, err = readLogo(path)
+		s.Brand.Logo, err = readLogo(path)
 	}
-	return a.at(err, "logo")
+	return b.at(err, "logo")
 }
 
 // logoType returns the media type of a logo.

@@ -1,4 +1,4 @@
-package caddymodule
+package configuration
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// KeysConfig says how tokens are signed.
-type KeysConfig struct {
+// Keys says how tokens are signed.
+type Keys struct {
 	// Algorithm signs new tokens: ES256 (default), RS256 or EdDSA. Tokens signed before with another one stay good.
 	Algorithm string `json:"algorithm,omitempty"`
 	// EncryptWith is the key-encryption key: 32 bytes as base64 or hex, under which signing keys are stored. Give it as
@@ -43,8 +43,8 @@ var (
 //		rotate       <duration> | off
 //		encrypt_with <key> [<old>...]
 //	}
-func (a *App) parseKeys(d *caddyfile.Dispenser) error {
-	c := orNew(&a.Keys)
+func (b *Block) parseKeys(d *caddyfile.Dispenser) error {
+	c := orNew(&b.Keys)
 	return options{
 		"algorithm": checkedText(&c.Algorithm, func(name string) error {
 			_, err := oauth.ParseAlgorithm(name)
@@ -52,13 +52,13 @@ func (a *App) parseKeys(d *caddyfile.Dispenser) error {
 		}),
 		"rotate": c.parseRotate,
 		"encrypt_with": func(d *caddyfile.Dispenser) error {
-			a.note(d, "encrypt_with")
+			b.note(d, "encrypt_with")
 			return c.parseEncryptWith(d)
 		},
 	}.parseAlone(d, "unknown keys option %q")
 }
 
-func (c *KeysConfig) parseRotate(d *caddyfile.Dispenser) error {
+func (c *Keys) parseRotate(d *caddyfile.Dispenser) error {
 	if err := setting.Once(d, "rotate", c.Rotate != nil); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (c *KeysConfig) parseRotate(d *caddyfile.Dispenser) error {
 }
 
 // parseEncryptWith reads the key-encryption key of now, and older ones behind it.
-func (c *KeysConfig) parseEncryptWith(d *caddyfile.Dispenser) error {
+func (c *Keys) parseEncryptWith(d *caddyfile.Dispenser) error {
 	if err := setting.Once(d, "encrypt_with", c.EncryptWith != ""); err != nil {
 		return err
 	}
@@ -103,28 +103,28 @@ func (c *KeysConfig) parseEncryptWith(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-func (a *App) readKeys(s *settings) (err error) {
-	c := a.Keys
+func (b *Block) readKeys(s *Settings) (err error) {
+	c := b.Keys
 	if c == nil {
-		c = new(KeysConfig)
+		c = new(Keys)
 	}
-	s.node.Algorithm, s.node.Rotation = oauth.ES256, defaultRotation
+	s.Node.Algorithm, s.Node.Rotation = oauth.ES256, defaultRotation
 	if c.Algorithm != "" {
-		if s.node.Algorithm, err = oauth.ParseAlgorithm(c.Algorithm); err != nil {
+		if s.Node.Algorithm, err = oauth.ParseAlgorithm(c.Algorithm); err != nil {
 			return fmt.Errorf("keys: %w", err)
 		}
 	}
 	if c.Rotate != nil {
-		if s.node.Rotation = time.Duration(*c.Rotate); s.node.Rotation != 0 && s.node.Rotation < keys.LeastRotation {
-			return fmt.Errorf("keys: rotate %s: %w", s.node.Rotation, errRotation)
+		if s.Node.Rotation = time.Duration(*c.Rotate); s.Node.Rotation != 0 && s.Node.Rotation < keys.LeastRotation {
+			return fmt.Errorf("keys: rotate %s: %w", s.Node.Rotation, errRotation)
 		}
 	}
-	s.sealer, err = c.newSealer(s.URL)
-	return a.at(err, "encrypt_with")
+	s.Sealer, err = c.newSealer(s.URL)
+	return b.at(err, "encrypt_with")
 }
 
 // newSealer returns what encrypts the issuer's keys; nil: nothing does.
-func (c *KeysConfig) newSealer(issuer string) (*keys.Sealer, error) {
+func (c *Keys) newSealer(issuer string) (*keys.Sealer, error) {
 	if c.EncryptWith == "" {
 		if len(c.DecryptWith) > 0 {
 			return nil, errors.New("keys: decrypt_with needs encrypt_with: keys that were encrypted stay so")

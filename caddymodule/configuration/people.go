@@ -1,4 +1,4 @@
-package caddymodule
+package configuration
 
 import (
 	"errors"
@@ -14,16 +14,16 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// OrganisationConfig declares an organisation.
-type OrganisationConfig struct {
+// Organisation declares an organisation.
+type Organisation struct {
 	// ID is what tokens name it by (`org`).
 	ID string `json:"id"`
 	// Name is shown to people. Default: the id.
 	Name string `json:"name,omitempty"`
 }
 
-// UserConfig declares a user.
-type UserConfig struct {
+// User declares a user.
+type User struct {
 	// ID is what tokens name the user by (`sub`). It must not be a client's.
 	ID string `json:"id"`
 	// Email is the address to sign in with, in lower case. Required.
@@ -45,10 +45,10 @@ type UserConfig struct {
 
 // refuseTaken refuses an id that a client or a user has already. The two must not share one: a token whose subject is
 // its client acts for no user.
-func (a *App) refuseTaken(d *caddyfile.Dispenser, kind, id string) error {
+func (b *Block) refuseTaken(d *caddyfile.Dispenser, kind, id string) error {
 	taken := map[string]bool{
-		"client": slices.ContainsFunc(a.Clients, func(c ClientConfig) bool { return c.ID == id }),
-		"user":   slices.ContainsFunc(a.Users, func(u UserConfig) bool { return u.ID == id }),
+		"client": slices.ContainsFunc(b.Clients, func(c Client) bool { return c.ID == id }),
+		"user":   slices.ContainsFunc(b.Users, func(u User) bool { return u.ID == id }),
 	}
 	if err := setting.Once(d, kind+" "+id, taken[kind]); err != nil {
 		return err
@@ -60,13 +60,13 @@ func (a *App) refuseTaken(d *caddyfile.Dispenser, kind, id string) error {
 }
 
 // parseOrganisation reads `organisation <id> [<name>]`.
-func (a *App) parseOrganisation(d *caddyfile.Dispenser) error {
+func (b *Block) parseOrganisation(d *caddyfile.Dispenser) error {
 	args := d.RemainingArgs()
 	if len(args) == 0 || len(args) > 2 {
 		return d.ArgErr()
 	}
-	c := OrganisationConfig{ID: args[0]}
-	if err := setting.Once(d, "organisation "+c.ID, a.hasOrganisation(c.ID)); err != nil {
+	c := Organisation{ID: args[0]}
+	if err := setting.Once(d, "organisation "+c.ID, b.hasOrganisation(c.ID)); err != nil {
 		return err
 	}
 	if len(args) == 2 {
@@ -77,15 +77,15 @@ func (a *App) parseOrganisation(d *caddyfile.Dispenser) error {
 	if err := c.read().Validate(); err != nil {
 		return d.Errf("organisation %s: %v", c.ID, err)
 	}
-	a.Organisations = append(a.Organisations, c)
+	b.Organisations = append(b.Organisations, c)
 	return nil
 }
 
-func (a *App) hasOrganisation(id string) bool {
-	return slices.ContainsFunc(a.Organisations, func(c OrganisationConfig) bool { return c.ID == id })
+func (b *Block) hasOrganisation(id string) bool {
+	return slices.ContainsFunc(b.Organisations, func(c Organisation) bool { return c.ID == id })
 }
 
-func (c *OrganisationConfig) read() *store.Organisation {
+func (c *Organisation) read() *store.Organisation {
 	organisation := &store.Organisation{ID: c.ID, Name: c.Name}
 	if organisation.Name == "" {
 		organisation.Name = c.ID
@@ -104,18 +104,18 @@ func (c *OrganisationConfig) read() *store.Organisation {
 //		role         <role>
 //		groups       <group>...
 //	}
-func (a *App) parseUser(d *caddyfile.Dispenser) error {
+func (b *Block) parseUser(d *caddyfile.Dispenser) error {
 	var id string
 	if !d.AllArgs(&id) {
 		return d.ArgErr()
 	}
-	if err := a.refuseTaken(d, "user", id); err != nil {
+	if err := b.refuseTaken(d, "user", id); err != nil {
 		return err
 	}
-	c, first := UserConfig{ID: id}, *d
+	c, first := User{ID: id}, *d
 	noted := func(read func(*caddyfile.Dispenser) error) func(*caddyfile.Dispenser) error {
 		return func(d *caddyfile.Dispenser) error {
-			a.note(d, d.Val(), "of user", id)
+			b.note(d, d.Val(), "of user", id)
 			return read(d)
 		}
 	}
@@ -135,17 +135,17 @@ func (a *App) parseUser(d *caddyfile.Dispenser) error {
 	if _, err := c.read(store.RoleCatalogue{}, anyHash); err != nil { // of the user as a whole: the line is its first
 		return first.Errf("user %s: %v", id, err)
 	}
-	for _, other := range a.Users {
+	for _, other := range b.Users {
 		if other.Email == c.Email {
 			return first.Errf("user %s: user %s has the same e-mail address", id, other.ID)
 		}
 	}
-	a.Users = append(a.Users, c)
+	b.Users = append(b.Users, c)
 	return nil
 }
 
 // parseGroups reads `groups <group>...`. Several lines add up.
-func (c *UserConfig) parseGroups(d *caddyfile.Dispenser) error {
+func (c *User) parseGroups(d *caddyfile.Dispenser) error {
 	if err := checkedList(&c.Groups, nil)(d); err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (c *UserConfig) parseGroups(d *caddyfile.Dispenser) error {
 }
 
 // parseEmail asks for the one spelling in which an address is looked up, so that the configuration shows what is used.
-func (c *UserConfig) parseEmail(d *caddyfile.Dispenser) error {
+func (c *User) parseEmail(d *caddyfile.Dispenser) error {
 	if err := setting.Text(d, &c.Email); err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (c *UserConfig) parseEmail(d *caddyfile.Dispenser) error {
 
 // parsePassword keeps a reference as it is, for Provision to resolve, and a hash too. A password that is written out is
 // refused, and not repeated.
-func (c *UserConfig) parsePassword(d *caddyfile.Dispenser) error {
+func (c *User) parsePassword(d *caddyfile.Dispenser) error {
 	if err := setting.Text(d, &c.PasswordHash); err != nil {
 		return err
 	}
@@ -188,27 +188,27 @@ func (c *UserConfig) parsePassword(d *caddyfile.Dispenser) error {
 }
 
 // readDirectory reads who is declared: clients, organisations and users.
-func (a *App) readDirectory(s *settings) error {
+func (b *Block) readDirectory(s *Settings) error {
 	var all store.Declarations
 	var err error
-	if all.Clients, err = a.readClients(s.Scopes); err != nil {
+	if all.Clients, err = b.readClients(s.Scopes); err != nil {
 		return err
 	}
-	for _, c := range a.Organisations {
+	for _, c := range b.Organisations {
 		all.Organisations = append(all.Organisations, c.read())
 	}
-	for _, c := range a.Users {
+	for _, c := range b.Users {
 		concerns := "password"
 		user, err := c.read(s.Roles, setting.Resolve)
 		switch {
 		case err != nil:
 		case c.Role != "" && !s.Roles.Has(user.Role):
 			concerns, err = "role", s.Roles.Check(user.Role)
-		case c.Organisation != "" && !a.hasOrganisation(c.Organisation):
+		case c.Organisation != "" && !b.hasOrganisation(c.Organisation):
 			concerns, err = "organisation", fmt.Errorf("organisation %q is not declared: add `organisation %s`", c.Organisation, c.Organisation)
 		}
 		if err != nil {
-			return a.at(fmt.Errorf("user %q: %w", c.ID, err), concerns, "of user", c.ID)
+			return b.at(fmt.Errorf("user %q: %w", c.ID, err), concerns, "of user", c.ID)
 		}
 		all.Users = append(all.Users, user)
 		s.DeclaredSchemes = append(s.DeclaredSchemes, passwords.SchemeOf(user.PasswordHash))
@@ -221,7 +221,7 @@ func (a *App) readDirectory(s *settings) error {
 var errNoPassword = errors.New("a declared user needs a password: give the hash that `caddy hash-password` prints")
 
 // read returns the user, with the hash that is written out or that the reference gives.
-func (c *UserConfig) read(roles store.RoleCatalogue, lookup lookup) (*store.User, error) {
+func (c *User) read(roles store.RoleCatalogue, lookup lookup) (*store.User, error) {
 	user := &store.User{
 		ID: c.ID, Email: c.Email, Name: c.Name, Organisation: c.Organisation, Role: store.Role(c.Role), Groups: c.Groups,
 	}

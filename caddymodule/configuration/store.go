@@ -1,4 +1,4 @@
-package caddymodule
+package configuration
 
 import (
 	"errors"
@@ -18,8 +18,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
 )
 
-// StoreConfig says where state is kept.
-type StoreConfig struct {
+// Store says where state is kept.
+type Store struct {
 	// Type is `sqlite` (default: durable, one node), `postgres` (durable, any number of nodes) or `memory` (demos and
 	// tests: all is lost at exit).
 	Type string `json:"type,omitempty"`
@@ -47,15 +47,15 @@ const defaultPool = 16
 //		migrate off
 //	}
 //	store memory
-func (a *App) parseStore(d *caddyfile.Dispenser) error {
-	if err := setting.Once(d, "store", a.Store != nil); err != nil {
+func (b *Block) parseStore(d *caddyfile.Dispenser) error {
+	if err := setting.Once(d, "store", b.Store != nil); err != nil {
 		return err
 	}
 	args := d.RemainingArgs()
 	if len(args) == 0 {
 		return d.ArgErr()
 	}
-	c := &StoreConfig{Type: args[0]}
+	c := &Store{Type: args[0]}
 	known, most := options{"migrate": c.parseMigrate}, 2
 	switch c.Type {
 	case node.SQLite:
@@ -80,13 +80,13 @@ func (a *App) parseStore(d *caddyfile.Dispenser) error {
 			return err
 		}
 	}
-	a.Store = c
-	a.note(d, "store")
+	b.Store = c
+	b.note(d, "store")
 	return known.parse(d, "store "+c.Type+" has no option %q")
 }
 
 // parsePlace reads a path or a connection string.
-func (c *StoreConfig) parsePlace(d *caddyfile.Dispenser, value string) error {
+func (c *Store) parsePlace(d *caddyfile.Dispenser, value string) error {
 	err := setting.RefuseRequest(d, value)
 	if c.Type == node.SQLite {
 		if c.Path = value; value == "" {
@@ -112,7 +112,7 @@ func (c *StoreConfig) parsePlace(d *caddyfile.Dispenser, value string) error {
 	return nil
 }
 
-func (c *StoreConfig) parsePool(d *caddyfile.Dispenser) error {
+func (c *Store) parsePool(d *caddyfile.Dispenser) error {
 	value, err := setting.OneArg(d)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (c *StoreConfig) parsePool(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-func (c *StoreConfig) parseMigrate(d *caddyfile.Dispenser) error {
+func (c *Store) parseMigrate(d *caddyfile.Dispenser) error {
 	value, err := setting.OneArg(d)
 	if err == nil && value != "off" {
 		err = d.Errf("migrate %q: use off, or leave it out", value)
@@ -132,15 +132,15 @@ func (c *StoreConfig) parseMigrate(d *caddyfile.Dispenser) error {
 	return err
 }
 
-func (a *App) readStore(s *settings) error {
-	config := a.Store
+func (b *Block) readStore(s *Settings) error {
+	config := b.Store
 	if config == nil {
-		config = new(StoreConfig)
+		config = new(Store)
 	}
-	return a.at(config.read(&s.node), "store")
+	return b.at(config.read(&s.Node), "store")
 }
 
-func (c *StoreConfig) read(s *node.Settings) error {
+func (c *Store) read(s *node.Settings) error {
 	s.Store, s.KeepSchema = c.Type, c.KeepSchema
 	switch c.Type {
 	case "", node.SQLite:
@@ -149,7 +149,7 @@ func (c *StoreConfig) read(s *node.Settings) error {
 	case node.Postgres:
 		return c.readPostgres(s)
 	case node.Memory:
-		if *c != (StoreConfig{Type: node.Memory}) {
+		if *c != (Store{Type: node.Memory}) {
 			return errors.New("store memory has no path, no dsn and no other setting")
 		}
 		return nil
@@ -157,7 +157,7 @@ func (c *StoreConfig) read(s *node.Settings) error {
 	return fmt.Errorf("unknown store %q: use sqlite, postgres or memory", c.Type)
 }
 
-func (c *StoreConfig) readSQLite(s *node.Settings) (err error) {
+func (c *Store) readSQLite(s *node.Settings) (err error) {
 	if c.DSN != "" || c.Pool != 0 {
 		return errors.New("store sqlite has no dsn and no pool: they are for postgres")
 	}
@@ -174,7 +174,7 @@ func (c *StoreConfig) readSQLite(s *node.Settings) (err error) {
 var errBraces = errors.New("store postgres: what stands in braces gives nothing: use {env.NAME} or {file./path}, and write braces " +
 	"of a password as %7B and %7D")
 
-func (c *StoreConfig) readPostgres(s *node.Settings) (err error) {
+func (c *Store) readPostgres(s *node.Settings) (err error) {
 	if c.Path != "" {
 		return errors.New("store postgres has no path: that is for sqlite")
 	}
@@ -208,7 +208,7 @@ var (
 )
 
 // tellsPassword reports whether a password of the database stands in the configuration itself, or a part of one.
-func (c *StoreConfig) tellsPassword() bool {
+func (c *Store) tellsPassword() bool {
 	const elsewhere = "{}"
 	dsn := kept.ReplaceAllLiteralString(c.DSN, elsewhere)
 	if _, rest, isURL := strings.Cut(dsn, "://"); isURL {

@@ -1,4 +1,4 @@
-package caddymodule
+package configuration
 
 import (
 	"github.com/caddyserver/caddy/v2"

@@ -1,4 +1,4 @@
-package caddymodule
+package configuration
 
 import (
 	"github.com/caddyserver/caddy/v2"
@@ -10,8 +10,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
-// IntrospectionConfig is how an issuer is asked about tokens (RFC 7662).
-type IntrospectionConfig struct {
+// Introspection is how an issuer is asked about tokens (RFC 7662).
+type Introspection struct {
 	// Endpoint is the introspection endpoint.
 	Endpoint string `json:"endpoint"`
 	// ClientID is what we are called there.
@@ -28,7 +28,7 @@ type IntrospectionConfig struct {
 //		client <id> <secret>
 //		cache  <duration>
 //	}
-func (c *TrustConfig) parseIntrospection(d *caddyfile.Dispenser) error {
+func (c *Trust) parseIntrospection(d *caddyfile.Dispenser) error {
 	if err := setting.Once(d, "introspection", c.Introspection != nil); err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (c *TrustConfig) parseIntrospection(d *caddyfile.Dispenser) error {
 	return err
 }
 
-func (c *IntrospectionConfig) parseClient(d *caddyfile.Dispenser) error {
+func (c *Introspection) parseClient(d *caddyfile.Dispenser) error {
 	if err := setting.Once(d, "client", c.ClientID != ""); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (c *IntrospectionConfig) parseClient(d *caddyfile.Dispenser) error {
 	return err
 }
 
-func (c *TrustConfig) readIntrospection(lookup lookup) (i *trust.Introspection, err error) {
+func (c *Trust) readIntrospection(lookup lookup) (i *trust.Introspection, err error) {
 	if c.Introspection == nil {
 		return nil, nil
 	}

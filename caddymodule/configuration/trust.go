@@ -1,4 +1,4 @@
-package caddymodule
+package configuration
 
 import (
 	"errors"
@@ -18,8 +18,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
-// TrustConfig is an issuer of somebody else's, whose tokens a `protect` may take.
-type TrustConfig struct {
+// Trust is an issuer of somebody else's, whose tokens a `protect` may take.
+type Trust struct {
 	// Name is what `protect` calls it.
 	Name string `json:"name"`
 	// Issuer is its issuer identifier: what iss must be in its tokens, byte for byte.
@@ -43,7 +43,7 @@ type TrustConfig struct {
 	// MaxStale is how long its tokens are taken while its keys cannot be fetched again. Default: 24 hours.
 	MaxStale caddy.Duration `json:"max_stale,omitempty"`
 	// Introspection asks the issuer about tokens that are no JWT. Default: such tokens are refused.
-	Introspection *IntrospectionConfig `json:"introspection,omitempty"`
+	Introspection *Introspection `json:"introspection,omitempty"`
 	// AllowPrivateNetwork lets the issuer be at a loopback, private or link-local address, and on loopback without TLS.
 	AllowPrivateNetwork bool `json:"allow_private_network,omitempty"`
 }
@@ -68,18 +68,18 @@ const audienceFromClient = "client_id"
 //		}
 //		allow_private_network
 //	}
-func (a *App) parseTrust(d *caddyfile.Dispenser) error {
-	var c TrustConfig
+func (b *Block) parseTrust(d *caddyfile.Dispenser) error {
+	var c Trust
 	if !d.Args(&c.Name, &c.Issuer) || d.NextArg() {
 		return d.Errf("write it as `trust <name> <issuer> { … }`")
 	}
 	if err := checkTrustName(c.Name); err != nil {
 		return d.Errf("%v", err)
 	}
-	if slices.ContainsFunc(a.Trust, func(other TrustConfig) bool { return other.Name == c.Name }) {
+	if slices.ContainsFunc(b.Trust, func(other Trust) bool { return other.Name == c.Name }) {
 		return d.Errf("trust %s is there twice", c.Name)
 	}
-	a.note(d, "trust", c.Name)
+	b.note(d, "trust", c.Name)
 	first := *d
 	err := options{
 		"audience": func(d *caddyfile.Dispenser) error { return setting.Audience(d, &c.Audience) },
@@ -103,12 +103,12 @@ func (a *App) parseTrust(d *caddyfile.Dispenser) error {
 	if _, err := c.read(standIn); err != nil { // of the issuer as a whole: the line is its first
 		return first.Errf("trust %s: %v", c.Name, err)
 	}
-	a.Trust = append(a.Trust, c)
+	b.Trust = append(b.Trust, c)
 	return nil
 }
 
 // parseRolesClaim reads the name of a claim, or a path to one.
-func (c *TrustConfig) parseRolesClaim(d *caddyfile.Dispenser) error {
+func (c *Trust) parseRolesClaim(d *caddyfile.Dispenser) error {
 	if err := setting.Text(d, &c.RolesClaim); err != nil {
 		return err
 	}
@@ -133,37 +133,44 @@ func parsePositive(d *caddyfile.Dispenser, value *caddy.Duration) error {
 	return err
 }
 
+// TrustedIssuer are one of them, as it was read.
+type TrustedIssuer struct {
+	Name     string
+	Audience []string
+	Settings trust.Settings
+}
+
 // readTrust reads whom we trust. No two may be the same.
-func (a *App) readTrust(s *settings) error {
-	for _, c := range a.Trust {
+func (b *Block) readTrust(s *Settings) error {
+	for _, c := range b.Trust {
 		t, err := c.read(setting.Resolve)
-		same := slices.IndexFunc(s.trusted, func(o *trustedIssuer) bool { return o.settings.Issuer == t.settings.Issuer })
+		same := slices.IndexFunc(s.Trusted, func(o TrustedIssuer) bool { return o.Settings.Issuer == t.Settings.Issuer })
 		switch {
 		case err != nil:
 			err = fmt.Errorf("trust %s: %w", c.Name, err)
-		case t.settings.Issuer == s.URL:
+		case t.Settings.Issuer == s.URL:
 			err = fmt.Errorf("trust %s: %s is our own issuer: `protect` calls it self", c.Name, s.URL)
 		case same >= 0:
-			err = fmt.Errorf("trust %s: trust %s has the same issuer", c.Name, s.trusted[same].name)
-		case slices.ContainsFunc(s.trusted, func(o *trustedIssuer) bool { return o.name == t.name }):
+			err = fmt.Errorf("trust %s: trust %s has the same issuer", c.Name, s.Trusted[same].Name)
+		case slices.ContainsFunc(s.Trusted, func(o TrustedIssuer) bool { return o.Name == t.Name }):
 			err = fmt.Errorf("trust %s is there twice", c.Name)
 		}
 		if err != nil {
-			return a.at(err, "trust", c.Name)
+			return b.at(err, "trust", c.Name)
 		}
-		s.trusted = append(s.trusted, t)
+		s.Trusted = append(s.Trusted, t)
 	}
 	return nil
 }
 
-func (c *TrustConfig) read(lookup lookup) (t *trustedIssuer, err error) {
-	t = &trustedIssuer{name: c.Name, settings: trust.Settings{
+func (c *Trust) read(lookup lookup) (t TrustedIssuer, err error) {
+	t = TrustedIssuer{Name: c.Name, Settings: trust.Settings{
 		AllowPrivateNetwork: c.AllowPrivateNetwork, Types: c.Types, RolesClaim: c.RolesClaim, ClientAudience: c.AudienceFrom != "",
 	}}
 	if err := checkTrustName(c.Name); err != nil {
 		return t, err
 	}
-	if t.settings.Issuer, err = c.readURL("issuer", c.Issuer, lookup); err != nil {
+	if t.Settings.Issuer, err = c.readURL("issuer", c.Issuer, lookup); err != nil {
 		return t, err
 	}
 	if len(c.Audience) == 0 {
@@ -174,10 +181,10 @@ func (c *TrustConfig) read(lookup lookup) (t *trustedIssuer, err error) {
 		if err != nil {
 			return t, err
 		}
-		t.audience = append(t.audience, audience)
+		t.Audience = append(t.Audience, audience)
 	}
 	if c.JWKSURI != "" {
-		if t.settings.JWKSURI, err = c.readURL("jwks_uri", c.JWKSURI, lookup); err != nil {
+		if t.Settings.JWKSURI, err = c.readURL("jwks_uri", c.JWKSURI, lookup); err != nil {
 			return t, err
 		}
 	}
@@ -186,7 +193,7 @@ func (c *TrustConfig) read(lookup lookup) (t *trustedIssuer, err error) {
 		if err != nil {
 			return t, err
 		}
-		t.settings.Algorithms = append(t.settings.Algorithms, algorithm)
+		t.Settings.Algorithms = append(t.Settings.Algorithms, algorithm)
 	}
 	for _, name := range c.Types {
 		if err := accesstoken.CheckTokenType(name); err != nil {
@@ -196,10 +203,10 @@ func (c *TrustConfig) read(lookup lookup) (t *trustedIssuer, err error) {
 	if err := checkAudienceFrom(c.AudienceFrom); err != nil {
 		return t, err
 	}
-	if t.settings.MaxStale, err = positive("max_stale", c.MaxStale); err != nil {
+	if t.Settings.MaxStale, err = positive("max_stale", c.MaxStale); err != nil {
 		return t, err
 	}
-	t.settings.Introspection, err = c.readIntrospection(lookup)
+	t.Settings.Introspection, err = c.readIntrospection(lookup)
 	return t, err
 }
 
@@ -220,7 +227,7 @@ func checkTrustName(name string) error {
 }
 
 // readURL returns a URL of the issuer's, which checkTrustedURL accepts.
-func (c *TrustConfig) readURL(what, configured string, lookup lookup) (string, error) {
+func (c *Trust) readURL(what, configured string, lookup lookup) (string, error) {
 	location, err := lookup(what, configured)
 	if err != nil {
 		return "", err

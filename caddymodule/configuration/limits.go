@@ -1,4 +1,4 @@
-package caddymodule
+package configuration
 
 import (
 	"errors"
@@ -15,8 +15,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 )
 
-// RevocationConfig says how revocations reach the gate.
-type RevocationConfig struct {
+// Revocation says how revocations reach the gate.
+type Revocation struct {
 	// MaxStaleness is how old the gate's knowledge of revocations may become, when the store cannot be read, before it
 	// answers 503. Default 5m.
 	MaxStaleness caddy.Duration `json:"max_staleness,omitempty"`
@@ -28,11 +28,11 @@ const (
 )
 
 // parseRevocation reads `revocation { max_staleness <duration> }`.
-func (a *App) parseRevocation(d *caddyfile.Dispenser) error {
-	return options{"max_staleness": orNew(&a.Revocation).parseMaxStaleness}.parseAlone(d, "unknown revocation option %q")
+func (b *Block) parseRevocation(d *caddyfile.Dispenser) error {
+	return options{"max_staleness": orNew(&b.Revocation).parseMaxStaleness}.parseAlone(d, "unknown revocation option %q")
 }
 
-func (c *RevocationConfig) parseMaxStaleness(d *caddyfile.Dispenser) error {
+func (c *Revocation) parseMaxStaleness(d *caddyfile.Dispenser) error {
 	err := parseOnce(d, &c.MaxStaleness)
 	if staleness := time.Duration(c.MaxStaleness); err == nil && staleness < leastStaleness {
 		err = d.Errf("max_staleness %s: use at least %s, for the store is read once a second", staleness, leastStaleness)
@@ -40,41 +40,41 @@ func (c *RevocationConfig) parseMaxStaleness(d *caddyfile.Dispenser) error {
 	return err
 }
 
-func (a *App) readRevocation(s *settings) error {
-	s.node.MaxStaleness = defaultStaleness
-	if a.Revocation != nil && a.Revocation.MaxStaleness != 0 {
-		s.node.MaxStaleness = time.Duration(a.Revocation.MaxStaleness)
+func (b *Block) readRevocation(s *Settings) error {
+	s.Node.MaxStaleness = defaultStaleness
+	if b.Revocation != nil && b.Revocation.MaxStaleness != 0 {
+		s.Node.MaxStaleness = time.Duration(b.Revocation.MaxStaleness)
 	}
-	if s.node.MaxStaleness < leastStaleness {
+	if s.Node.MaxStaleness < leastStaleness {
 		return fmt.Errorf("max_staleness: use at least %s, for the store is read once a second", leastStaleness)
 	}
 	return nil
 }
 
-// LimitsConfig bounds failed attempts, and what leaves records in the store.
-type LimitsConfig struct {
+// Limits bounds failed attempts, and what leaves records in the store.
+type Limits struct {
 	// Client bounds failed client authentications from one address as one client. Default 20 a minute.
-	Client *LimitConfig `json:"client,omitempty"`
+	Client *Limit `json:"client,omitempty"`
 	// LoginAccount bounds failed sign-ins to one account, on the sign-in page and with the password grant together.
 	// Default 10 a minute. A browser that has signed in to the account before has a count of its own.
-	LoginAccount *LimitConfig `json:"login_account,omitempty"`
+	LoginAccount *Limit `json:"login_account,omitempty"`
 	// LoginAddress bounds failed sign-ins from one address, whatever the accounts. Default 30 a minute.
-	LoginAddress *LimitConfig `json:"login_ip,omitempty"`
+	LoginAddress *Limit `json:"login_ip,omitempty"`
 	// Grants bounds how often one user is granted access in one way: by authorization requests, by the password grant, by signing
 	// in with a browser; and how many tokens one admin creates for members. Each leaves records in the store. Default 60 a
 	// minute.
-	Grants *LimitConfig `json:"grants,omitempty"`
+	Grants *Limit `json:"grants,omitempty"`
 	// Revocations bounds how many of the tokens that it got for itself a client revokes one by one, each of which leaves a record
 	// in the store. Beyond it, revoking one ends those that were issued before as well. Default 60 a minute.
-	Revocations *LimitConfig `json:"revocations,omitempty"`
+	Revocations *Limit `json:"revocations,omitempty"`
 	// Gate bounds the bad tokens that one address shows to `protect`. Beyond it, and only while others come through with good
 	// ones, its refusals are held back, and then its connections are closed with them. Good tokens from there pass as ever.
 	// Default 600 in 3 seconds.
-	Gate *LimitConfig `json:"gate,omitempty"`
+	Gate *Limit `json:"gate,omitempty"`
 }
 
-// LimitConfig is a number of failures, grants or revocations in a time.
-type LimitConfig struct {
+// Limit is a number of failures, grants or revocations in a time.
+type Limit struct {
 	// Off sets no limit.
 	Off bool `json:"off,omitempty"`
 	// Failures is how many there may be in a window.
@@ -90,7 +90,7 @@ var (
 	defaultAddressLimit    = tokenissuer.Limit{Failures: 30, Window: time.Minute}
 	defaultGrantLimit      = tokenissuer.Limit{Failures: 60, Window: time.Minute}
 	defaultRevocationLimit = tokenissuer.Limit{Failures: 60, Window: time.Minute}
-	defaultGateLimit       = tokenissuer.Limit{Failures: 600, Window: 3 * time.Second}
+	DefaultGateLimit       = tokenissuer.Limit{Failures: 600, Window: 3 * time.Second}
 )
 
 // parseLimits reads:
@@ -103,8 +103,8 @@ var (
 //		revocations <revocations>/<window> per client | off
 //		gate        <failures>/<window> per ip | off
 //	}
-func (a *App) parseLimits(d *caddyfile.Dispenser) error {
-	c := orNew(&a.Limits)
+func (b *Block) parseLimits(d *caddyfile.Dispenser) error {
+	c := orNew(&b.Limits)
 	return options{
 		"client":      oneLimit(&c.Client, "20/1m", "ip"),
 		"login":       c.parseLogin,
@@ -115,7 +115,7 @@ func (a *App) parseLimits(d *caddyfile.Dispenser) error {
 }
 
 // oneLimit is a limit that is set by one line, as in the example.
-func oneLimit(limit **LimitConfig, example, per string) func(*caddyfile.Dispenser) error {
+func oneLimit(limit **Limit, example, per string) func(*caddyfile.Dispenser) error {
 	return func(d *caddyfile.Dispenser) (err error) {
 		name := d.Val()
 		if err := setting.Once(d, "limits "+name, *limit != nil); err != nil {
@@ -126,14 +126,14 @@ func oneLimit(limit **LimitConfig, example, per string) func(*caddyfile.Dispense
 	}
 }
 
-func (c *LimitsConfig) parseLogin(d *caddyfile.Dispenser) error {
+func (c *Limits) parseLogin(d *caddyfile.Dispenser) error {
 	limit, per, err := parseLimit(d, "write limits as `login 10/1m per account` and `login 30/1m per ip`, or as `login off`", "account", "ip")
 	if err != nil {
 		return err
 	}
 	for _, login := range []struct {
 		per   string
-		limit **LimitConfig
+		limit **Limit
 	}{{"account", &c.LoginAccount}, {"ip", &c.LoginAddress}} {
 		if per != "" && per != login.per { // off is for both
 			continue
@@ -147,10 +147,10 @@ func (c *LimitsConfig) parseLogin(d *caddyfile.Dispenser) error {
 }
 
 // parseLimit reads `<number>/<window> per …`, or `off`, which is per nothing in particular.
-func parseLimit(d *caddyfile.Dispenser, usage string, known ...string) (limit *LimitConfig, per string, err error) {
+func parseLimit(d *caddyfile.Dispenser, usage string, known ...string) (limit *Limit, per string, err error) {
 	args := d.RemainingArgs()
 	if len(args) == 1 && args[0] == "off" {
-		return &LimitConfig{Off: true}, "", nil
+		return &Limit{Off: true}, "", nil
 	}
 	if len(args) != 3 || !strings.Contains(args[0], "/") || args[1] != "per" || !slices.Contains(known, args[2]) {
 		return nil, "", d.Errf("%s", usage)
@@ -164,17 +164,17 @@ func parseLimit(d *caddyfile.Dispenser, usage string, known ...string) (limit *L
 	if err != nil || duration < time.Second {
 		return nil, "", d.Errf("%q is no window: write it as 30s, 1m or 1h", window)
 	}
-	return &LimitConfig{Failures: failures, Window: caddy.Duration(duration)}, args[2], nil
+	return &Limit{Failures: failures, Window: caddy.Duration(duration)}, args[2], nil
 }
 
-func (a *App) readLimits(s *settings) (err error) {
-	c := a.Limits
+func (b *Block) readLimits(s *Settings) (err error) {
+	c := b.Limits
 	if c == nil {
-		c = new(LimitsConfig)
+		c = new(Limits)
 	}
 	for _, l := range []struct {
 		name       string
-		configured *LimitConfig
+		configured *Limit
 		otherwise  tokenissuer.Limit
 		limit      *tokenissuer.Limit
 	}{
@@ -183,7 +183,7 @@ func (a *App) readLimits(s *settings) (err error) {
 		{"login_ip", c.LoginAddress, defaultAddressLimit, &s.AddressLimit},
 		{"grants", c.Grants, defaultGrantLimit, &s.GrantLimit},
 		{"revocations", c.Revocations, defaultRevocationLimit, &s.RevocationLimit},
-		{"gate", c.Gate, defaultGateLimit, &s.gateLimit},
+		{"gate", c.Gate, DefaultGateLimit, &s.GateLimit},
 	} {
 		if *l.limit, err = l.configured.read(l.otherwise); err != nil {
 			return fmt.Errorf("limits %s: %w", l.name, err)
@@ -192,7 +192,7 @@ func (a *App) readLimits(s *settings) (err error) {
 	return nil
 }
 
-func (c *LimitConfig) read(otherwise tokenissuer.Limit) (tokenissuer.Limit, error) {
+func (c *Limit) read(otherwise tokenissuer.Limit) (tokenissuer.Limit, error) {
 	switch {
 	case c == nil:
 		return otherwise, nil

@@ -1,20 +1,23 @@
-package caddymodule
+package configuration
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TokensConfig holds lifetimes: of access tokens by the grant that they come from, 1s to 35 days, and of what they are
+// Tokens holds lifetimes: of access tokens by the grant that they come from, 1s to 35 days, and of what they are
 // refreshed or exchanged with.
-type TokensConfig struct {
+type Tokens struct {
 	// AuthorizationCode: default 6h. It is also the life of a browser session's own token.
 	AuthorizationCode caddy.Duration `json:"authorization_code,omitempty"`
 	// ClientCredentials: default 2h.
@@ -44,7 +47,7 @@ type TokensConfig struct {
 //		refresh | refresh_idle | code <duration>
 //		refresh_grace <duration> [same_address] | 0
 //	}
-func tokensOption(tokens **TokensConfig) func(*caddyfile.Dispenser) error {
+func tokensOption(tokens **Tokens) func(*caddyfile.Dispenser) error {
 	return func(d *caddyfile.Dispenser) error {
 		c := orNew(tokens)
 		return options{
@@ -55,7 +58,7 @@ func tokensOption(tokens **TokensConfig) func(*caddyfile.Dispenser) error {
 	}
 }
 
-func (c *TokensConfig) lifetime(value *caddy.Duration) func(*caddyfile.Dispenser) error {
+func (c *Tokens) lifetime(value *caddy.Duration) func(*caddyfile.Dispenser) error {
 	return func(d *caddyfile.Dispenser) error {
 		name := d.Val()
 		if err := parseOnce(d, value); err != nil {
@@ -69,7 +72,7 @@ func (c *TokensConfig) lifetime(value *caddy.Duration) func(*caddyfile.Dispenser
 }
 
 // parseRefreshGrace reads a duration, of which 0 says something, and who may repeat a refresh within it.
-func (c *TokensConfig) parseRefreshGrace(d *caddyfile.Dispenser) error {
+func (c *Tokens) parseRefreshGrace(d *caddyfile.Dispenser) error {
 	if err := setting.Once(d, "refresh_grace", c.RefreshGrace != nil); err != nil {
 		return err
 	}
@@ -89,7 +92,7 @@ func (c *TokensConfig) parseRefreshGrace(d *caddyfile.Dispenser) error {
 	return c.check(d)
 }
 
-func (c *TokensConfig) check(d *caddyfile.Dispenser) error {
+func (c *Tokens) check(d *caddyfile.Dispenser) error {
 	if _, err := c.lifetimes(); err != nil {
 		return d.Errf("%v", err)
 	}
@@ -97,7 +100,7 @@ func (c *TokensConfig) check(d *caddyfile.Dispenser) error {
 }
 
 // lifetimes returns the core's form of what is set, and refuses what is out of bounds.
-func (c *TokensConfig) lifetimes() (store.Lifetimes, error) {
+func (c *Tokens) lifetimes() (store.Lifetimes, error) {
 	if c == nil {
 		return store.Lifetimes{}, nil
 	}
@@ -126,17 +129,26 @@ func (c *TokensConfig) lifetimes() (store.Lifetimes, error) {
 	return l, l.Validate()
 }
 
-func (a *App) readTokens(s *settings) error {
-	own, err := a.Tokens.lifetimes()
+// ReadLifetimes reads a `tokens` block in JSON.
+func ReadLifetimes(block jsontext.Value) (store.Lifetimes, error) {
+	var c Tokens
+	if err := json.Unmarshal(block, &c, json.RejectUnknownMembers(true)); err != nil {
+		return store.Lifetimes{}, fmt.Errorf("the request: %w", err)
+	}
+	return c.lifetimes()
+}
+
+func (b *Block) readTokens(s *Settings) error {
+	own, err := b.Tokens.lifetimes()
 	s.Lifetimes = own.Or(store.DefaultLifetimes)
 	return err
 }
 
 // parsePasswordGrant reads `password_grant { refresh_tokens }`.
-func (a *App) parsePasswordGrant(d *caddyfile.Dispenser) error {
-	if err := setting.Once(d, "password_grant", a.PasswordGrant != nil); err != nil {
+func (b *Block) parsePasswordGrant(d *caddyfile.Dispenser) error {
+	if err := setting.Once(d, "password_grant", b.PasswordGrant != nil); err != nil {
 		return err
 	}
-	a.PasswordGrant = new(tokenissuer.PasswordRules)
-	return options{"refresh_tokens": flag(&a.PasswordGrant.Refresh)}.parseAlone(d, "unknown password_grant option %q")
+	b.PasswordGrant = new(tokenissuer.PasswordRules)
+	return options{"refresh_tokens": flag(&b.PasswordGrant.Refresh)}.parseAlone(d, "unknown password_grant option %q")
 }

@@ -1,0 +1,169 @@
+// Package configuration is the `oauth` block: its JSON, its lines of a Caddyfile, and the settings that come of them.
+//
+// block.go is the block as a whole. Each block and line within it has a file, which holds its struct, whose comments are its
+// documentation, its parser and its checks: an error names file and line.
+package configuration
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// Block is the `oauth` block: who the issuer is, which clients and people it knows, where it keeps its state.
+type Block struct {
+	// Issuer is the issuer identifier (RFC 8414 §2): the URL under which clients reach the `oauth_server`. It must be
+	// https, or http on a loopback host. Without it nothing is issued, and nothing else but Trust may be set. Changing it
+	// invalidates every token.
+	Issuer string `json:"issuer,omitempty"`
+	// Audience is what access tokens are meant for (RFC 9068 §3). Default: the issuer.
+	Audience []string `json:"audience,omitempty"`
+	// Store is where clients, people, sign-ins, keys and revocations are kept. Default: SQLite in Caddy's data directory.
+	Store *Store `json:"store,omitempty"`
+	// Keys are the signing keys' settings.
+	Keys *Keys `json:"keys,omitempty"`
+	// Tokens are the lifetimes of tokens and codes.
+	Tokens *Tokens `json:"tokens,omitempty"`
+	// PKCE is "required" when confidential clients need a code_challenge too (RFC 9700 §2.1.1). Default: each of them as
+	// its own setting says.
+	PKCE string `json:"pkce,omitempty"`
+	// PasswordGrant turns the password grant on. Default: it is off.
+	PasswordGrant *tokenissuer.PasswordRules `json:"password_grant,omitempty"`
+	// SessionScopes are held by the tokens of browser sessions, and of the password grant without a client, beside trusted
+	// and public. Default: none.
+	SessionScopes []string `json:"session_scopes,omitempty"`
+	// Scopes declares scopes beyond public, trusted and refresh_token, or gives those other words.
+	Scopes []oauth.Scope `json:"scopes,omitempty"`
+	// Clients declares clients. They cannot be changed at run time; those added at run time are in the store.
+	Clients []Client `json:"clients,omitempty"`
+	// Roles declares the roles that users can have. Default: admin, who manages group_manager and business_manager, those two,
+	// and member.
+	Roles []store.RoleDeclaration `json:"roles,omitempty"`
+	// Organisations declares organisations, likewise.
+	Organisations []Organisation `json:"organisations,omitempty"`
+	// Users declares users, likewise.
+	Users []User `json:"users,omitempty"`
+	// Trust lists other issuers, whose tokens `protect` can take. Without an Issuer of our own the app does nothing else.
+	Trust []Trust `json:"trust,omitempty"`
+	// Revocation says how revocations reach the gate.
+	Revocation *Revocation `json:"revocation,omitempty"`
+	// Limits bound failed attempts.
+	Limits *Limits `json:"limits,omitempty"`
+	// Brand is whose name the pages show.
+	Brand *Brand `json:"brand,omitempty"`
+	// Sources are where in a Caddyfile settings stand, as file:line, by their names. They are for errors alone.
+	Sources map[string]string `json:"sources,omitempty"`
+}
+
+// UnmarshalCaddyfile reads one block.
+func (b *Block) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the name of the option
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	b.note(d, "oauth")
+	return options{
+		"issuer": b.parseIssuer, "audience": b.parseAudience, "store": b.parseStore, "keys": b.parseKeys, "tokens": tokensOption(&b.Tokens),
+		"password_grant": b.parsePasswordGrant, "pkce": checkedText(&b.PKCE, oauth.CheckPKCE), "session_scopes": b.parseSessionScopes,
+		"scope": b.parseScope, "client": b.parseClient, "role": b.parseRole, "organisation": b.parseOrganisation, "user": b.parseUser,
+		"trust": b.parseTrust, "revocation": b.parseRevocation, "limits": b.parseLimits, "brand": b.parseBrand,
+	}.parse(d, "unknown oauth option %q")
+}
+
+// Settings is a configuration that has been read.
+type Settings struct {
+	tokenissuer.Settings // of our own issuer; without a URL there is none
+	tokenissuer.Limits   // likewise; the node counts
+	Node                 node.Settings
+	Sealer               *keys.Sealer
+	Brand                pages.Brand
+	Trusted              []TrustedIssuer
+	GateLimit            tokenissuer.Limit
+}
+
+// Read turns the configuration into values, and says what is wrong with it.
+func (b *Block) Read() (Settings, error) {
+	s := Settings{Settings: tokenissuer.Settings{
+		SessionScopes: b.SessionScopes, PasswordGrant: b.PasswordGrant, PKCERequired: b.PKCE == oauth.PKCERequired,
+	}}
+	if b.Issuer == "" && len(b.Trust) > 0 {
+		return s, errors.Join(b.checkGateOnly(), b.readTrust(&s), b.readLimits(&s), b.readRoles(&s))
+	}
+	steps := []func(*Settings) error{
+		b.readIssuer, b.readTrust, b.readStore, b.readKeys, b.readTokens, b.readScopes, b.readRoles, b.readDirectory, b.readRevocation, b.readLimits, b.readBrand,
+	}
+	for _, step := range steps {
+		if err := step(&s); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// Warn says of an issuer's configuration what could be better.
+func (b *Block) Warn(logger *zap.Logger, s Settings) {
+	if b.Store != nil && b.Store.tellsPassword() {
+		logger.Warn("the password of the database stands in the configuration, which Caddy keeps in the clear and shows at its " +
+			"admin endpoint: give the connection string as {env.NAME} or {file./path}")
+	}
+	for _, client := range b.Clients {
+		if secret, err := setting.Resolve("secret", client.Secret); err == nil {
+			warnGuessable(logger, b.Sources["client "+client.ID], client.ID, secret)
+		}
+	}
+	for _, client := range s.Declared.Clients() {
+		if err := client.CheckRedirects(); err != nil {
+			logger.Warn(b.at(fmt.Errorf("client %q: %w", client.ID, err), "client", client.ID).Error())
+		}
+	}
+}
+
+// checkGateOnly refuses settings that only an issuer has.
+func (b *Block) checkGateOnly() error {
+	for _, set := range []struct {
+		name string
+		is   bool
+	}{
+		{"audience", len(b.Audience) > 0}, {"store", b.Store != nil}, {"keys", b.Keys != nil}, {"tokens", b.Tokens != nil},
+		{"password_grant", b.PasswordGrant != nil}, {"pkce", b.PKCE != ""}, {"session_scopes", len(b.SessionScopes) > 0}, {"scope", len(b.Scopes) > 0},
+		{"client", len(b.Clients) > 0}, {"organisation", len(b.Organisations) > 0}, {"user", len(b.Users) > 0},
+		{"limits other than for the gate", b.Limits != nil && *b.Limits != Limits{Gate: b.Limits.Gate}}, {"brand", b.Brand != nil}, {"revocation", b.Revocation != nil},
+	} {
+		if set.is {
+			return b.at(fmt.Errorf("%s needs an issuer: add `issuer https://…` to the oauth block", set.name), "oauth")
+		}
+	}
+	return nil
+}
+
+// note keeps where a setting stands, of which more is known when all blocks have been read or the server starts. The words
+// name the setting; of several places the first counts.
+func (b *Block) note(d *caddyfile.Dispenser, words ...string) {
+	name, source := strings.Join(words, " "), setting.Source(d)
+	if _, noted := b.Sources[name]; noted || source == "" {
+		return
+	}
+	if b.Sources == nil {
+		b.Sources = make(map[string]string)
+	}
+	b.Sources[name] = source
+}
+
+// at adds to an error where a setting stands that was noted.
+func (b *Block) at(err error, words ...string) error {
+	return setting.At(err, b.Sources[strings.Join(words, " ")])
+}
+
+// Interface guard.
+var _ caddyfile.Unmarshaler = (*Block)(nil)
