@@ -69,9 +69,6 @@ func (j *jws) parse(token string, buffer []byte) error {
 		return errTokenMalformed
 	}
 	j.signingInput, j.payload, j.signature = token[:last], payload, signature
-	if j.header = seenHeaders.find(token[:first]); j.header != nil {
-		return nil
-	}
 	var err error
 	j.header, err = parseHeader(token[:first])
 	return err
