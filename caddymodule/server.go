@@ -14,6 +14,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
@@ -40,7 +41,7 @@ type Server struct {
 	Source string `json:"source,omitempty"`
 
 	app   *App
-	alias endpoint.Spellings // of TokenAlias
+	alias requests.Spellings // of TokenAlias
 	// documents are the metadata of the guarded routes of its site, once all routes are known.
 	documents atomic.Pointer[endpoint.Resources]
 }
@@ -118,7 +119,7 @@ func (s *Server) check() error {
 	if alias, err := url.Parse(s.TokenAlias); err != nil || s.app.handler.Owns(&http.Request{URL: alias}) {
 		return fmt.Errorf("token_alias %s: the issuer answers there already", s.TokenAlias)
 	}
-	s.alias = endpoint.SpellingsOf(s.TokenAlias)
+	s.alias = requests.SpellingsOf(s.TokenAlias)
 	return nil
 }
 

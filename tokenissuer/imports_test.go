@@ -94,9 +94,14 @@ var rooms = map[string]room{
 		own: []string{"tokenissuer/oauth", "tokenissuer/passwords", "tokenissuer/store"}, without: slices.Concat(wire, database), tests: true,
 	},
 	"tokenissuer/endpoint": {
-		own:     []string{"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint/pages", "tokenissuer/oauth", "tokenissuer/store"},
+		own:     []string{"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint/pages", "tokenissuer/endpoint/requests", "tokenissuer/oauth", "tokenissuer/store"},
 		others:  []string{"github.com/go-json-experiment/json", "go.uber.org/zap"},
 		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache"}),
+	},
+	"tokenissuer/endpoint/requests": {
+		own:     []string{"tokenissuer", "tokenissuer/oauth"},
+		others:  []string{"github.com/go-json-experiment/json"},
+		without: slices.Concat(database, []string{"github.com/caddyserver/caddy/v2", "github.com/patrickmn/go-cache", "go.uber.org/zap"}),
 	},
 	"tokenissuer/endpoint/pages": {
 		others:  []string{"golang.org/x/text"},
@@ -145,8 +150,8 @@ var rooms = map[string]room{
 	"caddymodule/gate": {
 		own: []string{
 			"caddymodule/caller", "caddymodule/floodgate", "caddymodule/identity", "caddymodule/requestpath", "caddymodule/setting",
-			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint", "tokenissuer/oauth", "tokenissuer/sqlstore", "tokenissuer/store",
-			"tokenissuer/trust",
+			"tokenissuer", "tokenissuer/accesstoken", "tokenissuer/endpoint", "tokenissuer/endpoint/requests", "tokenissuer/oauth",
+			"tokenissuer/sqlstore", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{
 			"cel.dev/cel-go", "github.com/caddyserver/caddy/v2", "github.com/go-json-experiment/json", "github.com/prometheus/client_golang",
@@ -175,8 +180,8 @@ var rooms = map[string]room{
 			"caddymodule/admin", "caddymodule/caller", "caddymodule/configuration", "caddymodule/coverage", "caddymodule/gate",
 			"caddymodule/logfilter", "caddymodule/node", "caddymodule/setting",
 			"internal/failpoint", "internal/gctuning",
-			"tokenissuer", "tokenissuer/endpoint", "tokenissuer/oauth", "tokenissuer/registry", "tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres",
-			"tokenissuer/store", "tokenissuer/trust",
+			"tokenissuer", "tokenissuer/endpoint", "tokenissuer/endpoint/requests", "tokenissuer/oauth", "tokenissuer/registry",
+			"tokenissuer/sqlstore", "tokenissuer/sqlstore/postgres", "tokenissuer/store", "tokenissuer/trust",
 		},
 		others: []string{
 			"github.com/caddyserver/caddy/v2", "github.com/caddyserver/certmagic", "github.com/prometheus/client_golang", "go.uber.org/zap",

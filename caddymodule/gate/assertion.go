@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -115,6 +115,6 @@ func upstreamMethod(r *http.Request) string {
 // upstreamTarget returns the request target that the upstream sees.
 func upstreamTarget(r *http.Request) string {
 	location := *r.URL
-	location.RawQuery = endpoint.WithoutQueryToken(location.RawQuery)
+	location.RawQuery = requests.WithoutQueryToken(location.RawQuery)
 	return location.RequestURI()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -37,10 +38,10 @@ func checkTokenCookie(name string) error {
 // belongs to the browser's session counts and the others are ignored. An empty cookie counts as absent.
 func (p *Protect) credential(r *http.Request) (credential, error) {
 	if p.TokenCookie == "" {
-		token, err := endpoint.Credential(r)
+		token, err := requests.Credential(r)
 		return credential{token: token}, err
 	}
-	header, present, err := endpoint.BearerToken(r)
+	header, present, err := requests.BearerToken(r)
 	if err != nil {
 		return credential{}, err
 	}
@@ -58,7 +59,7 @@ func (p *Protect) credential(r *http.Request) (credential, error) {
 		return credential{}, tokenTwice
 	case !present && len(cookies) == 0:
 		return credential{}, tokenMissing
-	case endpoint.QueryCarriesToken(r.URL.RawQuery):
+	case requests.QueryCarriesToken(r.URL.RawQuery):
 		return credential{}, tokenTwice
 	case present: // cross-site requests cannot set the header
 		return credential{token: header}, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/requestpath"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -21,7 +21,7 @@ func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	p.shared.identityGuard().Clean(r.Header, trusted, p.trustedHeaders...)
 	caller.RestoreBearer(r)
 	r.Trailer = nil // error routes would forward an identity header that arrives as a trailer
-	queryToken := endpoint.QueryCarriesToken(r.URL.RawQuery)
+	queryToken := requests.QueryCarriesToken(r.URL.RawQuery)
 	if queryToken { // keep the token out of the access log; the audit log omits the query
 		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 	}
@@ -72,7 +72,7 @@ func (p *Protect) stripCredentials(r *http.Request, d *decision) {
 	case verified && !d.cookie: // it came in the header
 		strip = true
 	default:
-		_, strip, _ = endpoint.BearerToken(r)
+		_, strip, _ = requests.BearerToken(r)
 	}
 	if strip {
 		r.Header.Del("Authorization")
@@ -87,9 +87,9 @@ func (p *Protect) stripCredentials(r *http.Request, d *decision) {
 // query. It reuses u's allocation, which must not be in use.
 func upstreamCopy(u *identity.Request, r *http.Request, fields []identity.Field) *http.Request {
 	upstream := u.Copy(r, fields)
-	if endpoint.QueryCarriesToken(upstream.URL.RawQuery) {
+	if requests.QueryCarriesToken(upstream.URL.RawQuery) {
 		location := *upstream.URL
-		location.RawQuery = endpoint.WithoutQueryToken(location.RawQuery)
+		location.RawQuery = requests.WithoutQueryToken(location.RawQuery)
 		upstream.URL, upstream.RequestURI = &location, location.RequestURI() // reverse_proxy logs RequestURI
 	}
 	return upstream
@@ -170,12 +170,12 @@ func (p *Protect) decide(w http.ResponseWriter, r *http.Request) (d decision, er
 // checkRequest refuses unregistered methods, ambiguous paths, and early data, which an attacker can replay.
 func (p *Protect) checkRequest(r *http.Request, exam requestpath.Exam) error {
 	if !requestMethodAllowed(r) {
-		return endpoint.MethodNotAllowed(allowHeader)
+		return requests.MethodNotAllowed(allowHeader)
 	}
 	if exam.Ambiguous && p.Paths != lenientPaths {
 		return oauth.NewError(oauth.InvalidRequest, exam.Reason).WithDescription("The path of the request is ambiguous.")
 	}
-	return endpoint.RefuseEarlyData(r)
+	return requests.RefuseEarlyData(r)
 }
 
 // checkPermissions checks the route's scopes and then every rule. It also returns what the token lacks, for the audit
@@ -198,7 +198,7 @@ func (p *Protect) checkPermissions(r *http.Request, exam requestpath.Exam, token
 func (p *Protect) recordPassed(r *http.Request, token *accesstoken.AccessToken) {
 	countPassed(token)
 	p.notePassed(r, token)
-	if endpoint.QueryCarriesToken(r.URL.RawQuery) { // an anonymous request, which the access log skips
+	if requests.QueryCarriesToken(r.URL.RawQuery) { // an anonymous request, which the access log skips
 		p.audit.Accepted(r, "request passed the gate")
 		return
 	}

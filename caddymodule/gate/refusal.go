@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/identity"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 )
 
 // refuse answers a refused request, directly or through the site's handle_errors.
@@ -70,7 +71,7 @@ func (p *Protect) serveError(w http.ResponseWriter, r *http.Request, err error) 
 		failure = caddyhttp.Error(http.StatusInternalServerError, err)
 	}
 	fields := []zap.Field{zap.String("path", r.URL.EscapedPath()), zap.Int("status", failure.StatusCode)}
-	if !endpoint.QueryCarriesToken(r.URL.RawQuery) {
+	if !requests.QueryCarriesToken(r.URL.RawQuery) {
 		fields = append(fields, zap.Error(err))
 	}
 	p.logger.Error("request failed behind the gate", fields...)

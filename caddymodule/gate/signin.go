@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
@@ -132,7 +133,7 @@ func (p *Protect) sessionCredential(w http.ResponseWriter, r *http.Request, d *d
 		return credential{}, err
 	case err != nil, token.IsEmpty():
 		return credential{}, tokenMissing
-	case endpoint.QueryCarriesToken(r.URL.RawQuery):
+	case requests.QueryCarriesToken(r.URL.RawQuery):
 		return credential{}, tokenTwice
 	}
 	return credential{token: token, cookie: true}, nil
@@ -240,7 +241,7 @@ func (p *Protect) signInURL(r *http.Request) (string, error) {
 	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
 		address = *withPath(&original).URL
 	}
-	address.RawQuery = endpoint.WithoutQueryToken(address.RawQuery)
+	address.RawQuery = requests.WithoutQueryToken(address.RawQuery)
 	if !strings.HasPrefix(address.RequestURI(), "/") {
 		return "", errors.New("the request has no path to come back to")
 	}

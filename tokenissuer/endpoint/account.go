@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -28,7 +29,7 @@ func (h *Handler) account(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return h.showAccount(w, r, v)
 	}
-	f, err := parseForm(w, r)
+	f, err := requests.ParseForm(w, r)
 	if err != nil {
 		return err
 	}
@@ -39,25 +40,25 @@ func (h *Handler) account(w http.ResponseWriter, r *http.Request) error {
 }
 
 // changeAccount ends one application's access, one session, or all of them.
-func (h *Handler) changeAccount(w http.ResponseWriter, r *http.Request, v visit, f form) error {
+func (h *Handler) changeAccount(w http.ResponseWriter, r *http.Request, v visit, f requests.Form) error {
 	user := v.session.User
 	var next string
 	var err error
 	var what zap.Field
 	switch {
-	case f.get("application") != "":
-		what, next = zap.String("application", f.get("application")), doneURL(pages.ApplicationRemoved)
-		err = h.issuer.RevokeApplication(r.Context(), user, f.get("application"))
-	case f.get("session") != "":
-		what, next = zap.String("session", f.get("session")), doneURL(pages.SessionEnded)
-		err = h.issuer.EndSessionOf(r.Context(), user, f.get("session"))
-	case f.get("everywhere") != "":
+	case f.Get("application") != "":
+		what, next = zap.String("application", f.Get("application")), doneURL(pages.ApplicationRemoved)
+		err = h.issuer.RevokeApplication(r.Context(), user, f.Get("application"))
+	case f.Get("session") != "":
+		what, next = zap.String("session", f.Get("session")), doneURL(pages.SessionEnded)
+		err = h.issuer.EndSessionOf(r.Context(), user, f.Get("session"))
+	case f.Get("everywhere") != "":
 		what, next = zap.Bool("everywhere", true), logoutPath
 		if err = h.issuer.SignOutEverywhere(r.Context(), user); err == nil {
 			h.cookies.end(w)
 		}
 	default:
-		return invalidRequest("account_change_unknown")
+		return requests.Invalid("account_change_unknown")
 	}
 	if err != nil {
 		return err
@@ -145,7 +146,7 @@ func (h *Handler) logout(w http.ResponseWriter, r *http.Request) error {
 		}
 		return h.show(w, r, http.StatusOK, "", page)
 	}
-	f, err := parseForm(w, r)
+	f, err := requests.ParseForm(w, r)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -28,13 +29,13 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) error {
 	}
 	// 1. Client and redirect URI. Until both are verified, errors are shown on a page.
 	if p.repeated("client_id") || p.repeated("redirect_uri") {
-		return invalidRequest("parameter_duplicate")
+		return requests.Invalid("parameter_duplicate")
 	}
 	client, target, err := h.issuer.ResolveRedirect(r.Context(), p.get("client_id"), p.get("redirect_uri"))
 	if err != nil {
 		return forClient(err, client)
 	}
-	if !p.repeated("state") && storable(p.get("state")) {
+	if !p.repeated("state") && requests.Storable(p.get("state")) {
 		target = target.WithState(p.get("state"))
 	}
 	// 2. The request itself. From here on, errors are sent to the client.
@@ -60,24 +61,24 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) error {
 func (h *Handler) authorizationText(w http.ResponseWriter, r *http.Request) (string, error) {
 	text := r.URL.RawQuery
 	if r.Method == http.MethodPost {
-		media, err := mediaType(r.Header["Content-Type"])
+		media, err := requests.ParseMediaType(r.Header["Content-Type"])
 		if err != nil {
 			return "", err
 		}
-		if media.name != mediaURLEncoded {
-			return "", invalidRequest("media_type_unsupported")
+		if media.Name != requests.URLEncoded {
+			return "", requests.Invalid("media_type_unsupported")
 		}
-		body, err := readBody(w, r)
+		body, err := requests.ReadBody(w, r)
 		if err != nil {
 			return "", err
 		}
-		if err := media.check(body); err != nil {
+		if err := media.Check(body); err != nil {
 			return "", err
 		}
 		text = string(body)
 	}
 	if len(text) > maxQuery {
-		return "", invalidRequest("parameters_too_long")
+		return "", requests.Invalid("parameters_too_long")
 	}
 	return text, nil
 }
@@ -89,8 +90,8 @@ type parameters map[string][]string
 // readParameters parses a query or an urlencoded body. It refuses semicolons, because some readers split at them, except
 // in state, which must be returned to the client unchanged.
 func readParameters(text string) (parameters, error) {
-	if strings.Count(text, "&") >= 2*maxParameters {
-		return nil, invalidRequest("form_malformed")
+	if strings.Count(text, "&") >= 2*requests.MaxParameters {
+		return nil, requests.Invalid("form_malformed")
 	}
 	if strings.Contains(text, ";") {
 		pairs := strings.Split(text, "&")
@@ -103,7 +104,7 @@ func readParameters(text string) (parameters, error) {
 	}
 	values, err := url.ParseQuery(text) // refuses the other semicolons
 	if err != nil {
-		return nil, invalidRequest("form_malformed")
+		return nil, requests.Invalid("form_malformed")
 	}
 	return parameters(values), nil
 }
@@ -133,9 +134,9 @@ func (p parameters) authorization() tokenissuer.AuthorizationParameters {
 	} {
 		switch {
 		case p.repeated(name):
-			a.Malformed = invalidRequest("parameter_duplicate")
-		case name == "state" && !storable(p.get(name)), !utf8.ValidString(p.get(name)):
-			a.Malformed = invalidRequest("parameter_value_invalid")
+			a.Malformed = requests.Invalid("parameter_duplicate")
+		case name == "state" && !requests.Storable(p.get(name)), !utf8.ValidString(p.get(name)):
+			a.Malformed = requests.Invalid("parameter_value_invalid")
 		}
 	}
 	return a
@@ -159,7 +160,7 @@ func (h *Handler) advance(w http.ResponseWriter, r *http.Request, k walk) error 
 	if step == tokenissuer.GrantNow {
 		// A prefetch or a HEAD is not a user's decision to sign in.
 		if r.Method == http.MethodHead || strings.Contains(r.Header.Get("Sec-Purpose"), "prefetch") {
-			return httpError{status: http.StatusForbidden, err: invalidRequest("not_a_visit")}
+			return requests.Error{Status: http.StatusForbidden, Err: requests.Invalid("not_a_visit")}
 		}
 		return h.approve(w, r, k, k.request.Scopes)
 	}
@@ -199,7 +200,7 @@ func (h *Handler) approve(w http.ResponseWriter, r *http.Request, k walk, allowe
 	return nil
 }
 
-var decided = httpError{status: http.StatusForbidden, err: oauth.NewError(oauth.InvalidRequest, oauth.ReasonDecided)}
+var decided = requests.Error{Status: http.StatusForbidden, Err: oauth.NewError(oauth.InvalidRequest, oauth.ReasonDecided)}
 
 // redirectError redirects the browser to the client with an error (RFC 6749 §4.1.2.1).
 func (h *Handler) redirectError(w http.ResponseWriter, r *http.Request, client *store.Client, target tokenissuer.RedirectTarget, err error) error {

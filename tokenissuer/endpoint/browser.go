@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -99,8 +100,8 @@ func (h *Handler) url(path string, pending oauth.Secret) string {
 // checkForm refuses a form that was not sent from our page, by the same browser and user as the page was made for (RFC
 // 9700 §4.7). It returns the form's nonce. The origin that browsers send cannot be forged by other sites; the form token
 // proves the rest.
-func (h *Handler) checkForm(r *http.Request, v visit, f form, action string) (nonce string, err error) {
-	nonce, genuine := h.issuer.OpenFormToken(f.secret("form_token"), v.browser, action, v.owner(action), f.get("pending"))
+func (h *Handler) checkForm(r *http.Request, v visit, f requests.Form, action string) (nonce string, err error) {
+	nonce, genuine := h.issuer.OpenFormToken(f.Secret("form_token"), v.browser, action, v.owner(action), f.Get("pending"))
 	if !genuine || !h.isSameOrigin(r) {
 		return "", forged
 	}
@@ -112,7 +113,7 @@ func (h *Handler) formToken(v visit, action string, pending oauth.Secret) string
 	return h.issuer.FormToken(v.browser, action, v.owner(action), pending.Reveal()).Reveal()
 }
 
-var forged = httpError{status: http.StatusForbidden, err: oauth.NewError(oauth.InvalidRequest, "form_forged")}
+var forged = requests.Error{Status: http.StatusForbidden, Err: oauth.NewError(oauth.InvalidRequest, "form_forged")}
 
 // isSameOrigin reports whether the browser says that the request comes from our page. Our pages have the policy
 // no-referrer, so browsers send the Origin "null"; then Sec-Fetch-Site decides.

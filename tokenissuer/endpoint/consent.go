@@ -6,6 +6,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -25,11 +26,11 @@ func (h *Handler) consent(w http.ResponseWriter, r *http.Request) error {
 		}
 		return h.advance(w, r, p.walk(v))
 	}
-	f, err := parseForm(w, r)
+	f, err := requests.ParseForm(w, r)
 	if err != nil {
 		return err
 	}
-	p, err := h.pendingOf(r, v, f.secret("pending"))
+	p, err := h.pendingOf(r, v, f.Secret("pending"))
 	switch {
 	case err != nil:
 		return err
@@ -44,11 +45,11 @@ func (h *Handler) consent(w http.ResponseWriter, r *http.Request) error {
 	return h.decide(w, r, p.walk(v), f)
 }
 
-var errPendingMissing = invalidRequest("pending_missing")
+var errPendingMissing = requests.Invalid("pending_missing")
 
 // decide carries out the user's decision.
-func (h *Handler) decide(w http.ResponseWriter, r *http.Request, k walk, f form) error {
-	switch f.get("decision") {
+func (h *Handler) decide(w http.ResponseWriter, r *http.Request, k walk, f requests.Form) error {
+	switch f.Get("decision") {
 	case "allow":
 		step, err := h.issuer.NextStep(r.Context(), k.request, k.client, k.visit.session)
 		if err != nil {
@@ -65,14 +66,14 @@ func (h *Handler) decide(w http.ResponseWriter, r *http.Request, k walk, f form)
 		}
 		return h.redirectError(w, r, k.client, k.target, err)
 	}
-	return invalidRequest("decision_unknown")
+	return requests.Invalid("decision_unknown")
 }
 
 // ticked returns the scopes whose boxes are ticked.
-func ticked(scopes oauth.Scopes, f form) oauth.Scopes {
+func ticked(scopes oauth.Scopes, f requests.Form) oauth.Scopes {
 	var allowed oauth.Scopes
 	for i, name := range scopes {
-		if f.get("scope_"+strconv.Itoa(i)) != "" {
+		if f.Get("scope_"+strconv.Itoa(i)) != "" {
 			allowed = append(allowed, name)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/memstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -116,7 +117,7 @@ type call struct {
 func (c *counter) newCall(path, form string) *call {
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form))
 	r.Header["Authorization"] = []string{"Basic " + base64.StdEncoding.EncodeToString([]byte("conf:"+costSecret))}
-	r.Header["Content-Type"] = []string{mediaURLEncoded}
+	r.Header["Content-Type"] = []string{requests.URLEncoded}
 	body := strings.NewReader(form)
 	r.Body = io.NopCloser(body)
 	return &call{handler: c.Handler, request: r, form: form, body: body, writer: thriftyWriter{header: make(http.Header)}}

@@ -3,7 +3,7 @@
 //
 // Handler serves the issuer's endpoints; endpoint.go has its routes, and each route has a file of its name: token.go (RFC
 // 6749 §3.2), revoke.go (RFC 7009), introspect.go (RFC 7662), tokeninfo.go, metadata.go (RFC 8414, RFC 9728, RFC 7517).
-// form.go and multipart.go are the only readers of a body, basic.go of client credentials, bearer.go of an access token.
+// Package requests, below it, is the only reader of bodies, client credentials and access tokens.
 // errors.go is the only writer of errors: it maps each code to a status and writes OAuth JSON, Bearer challenges and
 // JSON:API documents. audit.go writes one log line for each decision.
 package endpoint

@@ -5,10 +5,10 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -108,9 +108,9 @@ func NewHandler(issuer *tokenissuer.Issuer, audit *Audit, counters Counters, bra
 		h.routes[location.EscapedPath()] = resource
 	}
 	for path := range h.routes {
-		h.places = append(h.places, readingOf(path))
+		h.places = append(h.places, requests.SegmentsOf(path))
 	}
-	h.below = readingOf(h.prefix + "/oauth")
+	h.below = requests.SegmentsOf(h.prefix + "/oauth")
 	return h, nil
 }
 
@@ -139,8 +139,8 @@ func (h *Handler) Owns(r *http.Request) bool {
 
 // isNear reports whether an upstream could read a path as one of ours.
 func (h *Handler) isNear(u *url.URL) bool {
-	return mayMention(u, "oauth") && readingsOf(u, func(read reading) bool {
-		return read.isBelow(h.below) || slices.ContainsFunc(h.places, read.isAt)
+	return requests.MayMention(u, "oauth") && requests.PathReadings(u, func(read requests.PathReading) bool {
+		return read.IsBelow(h.below) || slices.ContainsFunc(h.places, read.IsAt)
 	})
 }
 
@@ -185,23 +185,7 @@ func begin(w http.ResponseWriter, r *http.Request) {
 	header["Cache-Control"] = lines[0:1:1]
 	header["Pragma"] = lines[1:2:2]
 	header["X-Content-Type-Options"] = lines[2:3:3]
-	boundBody(w, r)
-}
-
-// boundBody limits how long a body may take, even if nobody reads it: the server waits for it before it answers. After a
-// chunked body over HTTP/1 it closes the connection: that is required if there was a Content-Length too (RFC 9112 §6.1),
-// which net/http hides.
-func boundBody(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength != 0 {
-		_ = setBodyDeadline(w, time.Now().Add(bodyTimeout)) // on ErrNotSupported the server's own limits apply
-	}
-	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
-		w.Header().Set("Connection", "close")
-	}
-}
-
-func setBodyDeadline(w http.ResponseWriter, at time.Time) error {
-	return http.NewResponseController(w).SetReadDeadline(at)
+	requests.BoundBody(w, r)
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, found route, known bool) error {
@@ -209,9 +193,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, found route, kno
 		return pathUnknown()
 	}
 	if !found.allows(r.Method) {
-		return MethodNotAllowed(found.methods)
+		return requests.MethodNotAllowed(found.methods)
 	}
-	if err := RefuseEarlyData(r); err != nil {
+	if err := requests.RefuseEarlyData(r); err != nil {
 		return err
 	}
 	return found.serve(h, w, r)
@@ -221,24 +205,4 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, found route, kno
 func (h *Handler) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	h.audit.Refused(r, "endpoint request refused", err)
 	writeOAuthError(w, r, err, h.issuer.URL)
-}
-
-// RefuseEarlyData returns an error for a request in TLS early data, which an attacker can replay. Any Early-Data header
-// counts, whatever its value (RFC 8470 §5.1). GET and HEAD are safe and pass.
-func RefuseEarlyData(r *http.Request) error {
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		return nil
-	}
-	if (r.TLS != nil && !r.TLS.HandshakeComplete) || r.Header["Early-Data"] != nil {
-		return httpError{status: http.StatusTooEarly, err: oauth.NewError(oauth.InvalidRequest, "early_data")}
-	}
-	return nil
-}
-
-// MethodNotAllowed returns the error for a wrong method; allow lists the right ones (RFC 9110 §15.5.6).
-func MethodNotAllowed(allow string) error {
-	return httpError{
-		status: http.StatusMethodNotAllowed, allow: allow,
-		err: oauth.NewError(oauth.InvalidRequest, "method_not_allowed"),
-	}
 }

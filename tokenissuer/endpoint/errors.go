@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -52,8 +53,8 @@ const retryAfter = 2 * time.Second
 
 // StatusOf returns the HTTP status of an error.
 func StatusOf(err error) int {
-	if h, ok := errors.AsType[httpError](err); ok {
-		return h.status
+	if h, ok := errors.AsType[requests.Error](err); ok {
+		return h.Status
 	}
 	if r, ok := renderings[oauth.AsError(err).Code]; ok {
 		return r.status
@@ -138,8 +139,8 @@ func oauthJSON(e *oauth.Error) []byte {
 // setStatusHeaders sets the headers that belong to the error's status, and returns the status: Allow, and Retry-After in
 // whole seconds, rounded up (RFC 9110 §10.2.3).
 func setStatusHeaders(w http.ResponseWriter, err error) int {
-	if h, ok := errors.AsType[httpError](err); ok && h.allow != "" {
-		w.Header().Set("Allow", h.allow)
+	if h, ok := errors.AsType[requests.Error](err); ok && h.Allow != "" {
+		w.Header().Set("Allow", h.Allow)
 	}
 	status := StatusOf(err)
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {

@@ -6,13 +6,14 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // introspect is the introspection endpoint (RFC 7662 §2). The caller authenticates as a client, with its secret or with
 // another access token than the one in question. It learns only of that client's tokens.
 func (h *Handler) introspect(w http.ResponseWriter, r *http.Request) error {
-	f, err := parseForm(w, r)
+	f, err := requests.ParseForm(w, r)
 	if err != nil {
 		return err
 	}
@@ -20,7 +21,7 @@ func (h *Handler) introspect(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	token := f.secret("token")
+	token := f.Secret("token")
 	if token.IsEmpty() {
 		return oauth.MissingParameter("token")
 	}
@@ -76,13 +77,13 @@ func (h *Handler) introspectionOf(found *tokenissuer.Introspection) object {
 }
 
 // introspectionCaller returns the authenticated caller. A public client cannot authenticate with its id alone.
-func (h *Handler) introspectionCaller(r *http.Request, f form) (tokenissuer.Asker, error) {
-	token, present, err := BearerToken(r)
+func (h *Handler) introspectionCaller(r *http.Request, f requests.Form) (tokenissuer.Asker, error) {
+	token, present, err := requests.BearerToken(r)
 	if err != nil {
 		return tokenissuer.Asker{}, err
 	}
-	if present && (f.get("client_id") != "" || !f.secret("client_secret").IsEmpty()) {
-		return tokenissuer.Asker{}, invalidRequest("client_authentication_twice").WithDescription(twoMechanisms)
+	if present && (f.Get("client_id") != "" || !f.Secret("client_secret").IsEmpty()) {
+		return tokenissuer.Asker{}, requests.Invalid("client_authentication_twice").WithDescription(requests.TwoMechanisms)
 	}
 	if present {
 		t, err := h.issuer.Verifier.Verify(token.Reveal(), h.issuer.Audience)

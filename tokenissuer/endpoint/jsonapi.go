@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -57,7 +58,7 @@ func (e pointedError) Unwrap() error { return e.error }
 // documentError returns an error about a JSON:API document.
 func documentError(status int, code oauth.ErrorCode, pointer, description string) error {
 	err := oauth.NewError(code, string(code)).WithDescription(description)
-	return pointedError{httpError{status: status, err: err}, pointer}
+	return pointedError{requests.Error{Status: status, Err: err}, pointer}
 }
 
 func missingMember(name, parent string) error {

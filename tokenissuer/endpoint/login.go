@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -29,11 +30,11 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) error {
 		}
 		return h.showSignIn(w, r, pending.walk(v), pending.sealed)
 	}
-	f, err := parseForm(w, r)
+	f, err := requests.ParseForm(w, r)
 	if err != nil {
 		return err
 	}
-	pending, err := h.pendingOf(r, v, f.secret("pending"))
+	pending, err := h.pendingOf(r, v, f.Secret("pending"))
 	if err != nil {
 		return err
 	}
@@ -83,18 +84,18 @@ func (h *Handler) pendingOf(r *http.Request, v visit, sealed oauth.Secret) (pend
 }
 
 // signIn verifies the password and continues with the pending request.
-func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, v visit, p pending, f form, nonce string) error {
+func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, v visit, p pending, f requests.Form, nonce string) error {
 	user, err := h.issuer.SignIn(r.Context(), tokenissuer.SignInAttempt{
-		Email: f.get("email"), Password: f.secret("password"), Address: h.audit.Address(r),
+		Email: f.Get("email"), Password: f.Secret("password"), Address: h.audit.Address(r),
 		Device: readCookie(r, h.cookies.device),
 	})
 	if err != nil {
-		return h.signInFailed(w, r, p.walk(v), p.sealed, f.get("email"), err)
+		return h.signInFailed(w, r, p.walk(v), p.sealed, f.Get("email"), err)
 	}
 	session, err := h.openSession(w, r, v, user, nonce)
 	if err != nil {
 		if oauth.AsError(err).Code == oauth.RateLimited {
-			return h.signInFailed(w, r, p.walk(v), p.sealed, f.get("email"), err)
+			return h.signInFailed(w, r, p.walk(v), p.sealed, f.Get("email"), err)
 		}
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -66,10 +67,10 @@ func IsResourceMetadata(r *http.Request) bool {
 	if ok && (rest == "" || rest[0] == '/') {
 		return true
 	}
-	return mayMention(r.URL, "oauth") && readingsOf(r.URL, func(read reading) bool { return read.isBelow(resourcePlace) })
+	return requests.MayMention(r.URL, "oauth") && requests.PathReadings(r.URL, func(read requests.PathReading) bool { return read.IsBelow(resourcePlace) })
 }
 
-var resourcePlace = readingOf(wellKnownResource)
+var resourcePlace = requests.SegmentsOf(wellKnownResource)
 
 // Has reports whether there is a document for the path of a request.
 func (rs *Resources) Has(r *http.Request) bool {
@@ -95,7 +96,7 @@ func (rs *Resources) serve(w http.ResponseWriter, r *http.Request) error {
 		return pathUnknown()
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return MethodNotAllowed(methodsGet)
+		return requests.MethodNotAllowed(methodsGet)
 	}
 	found := documents[0]
 	if i := slices.IndexFunc(documents, func(d resourceDocument) bool { return strings.EqualFold(d.host, hostname(r.Host)) }); i >= 0 {
@@ -105,7 +106,7 @@ func (rs *Resources) serve(w http.ResponseWriter, r *http.Request) error {
 }
 
 func pathUnknown() error {
-	return httpError{status: http.StatusNotFound, err: oauth.NewError(notFound, "path_unknown").WithDescription("There is nothing at this path.")}
+	return requests.Error{Status: http.StatusNotFound, Err: oauth.NewError(notFound, "path_unknown").WithDescription("There is nothing at this path.")}
 }
 
 // hostname returns a Host header without its port.

@@ -5,16 +5,17 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // revoke is the revocation endpoint (RFC 7009 §2). An unknown or invalid token is a success.
 func (h *Handler) revoke(w http.ResponseWriter, r *http.Request) error {
-	f, err := parseForm(w, r)
+	f, err := requests.ParseForm(w, r)
 	if err != nil {
 		return err
 	}
-	token := f.secret("token")
+	token := f.Secret("token")
 	client, err := h.issued.RevokingClient(r.Context(), h.clientAuthentication(r, f), token)
 	if err != nil {
 		return err

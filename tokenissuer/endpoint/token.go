@@ -7,12 +7,13 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // token is the token endpoint (RFC 6749 §3.2).
 func (h *Handler) token(w http.ResponseWriter, r *http.Request) error {
-	f, err := parseForm(w, r)
+	f, err := requests.ParseForm(w, r)
 	if err != nil {
 		return err
 	}
@@ -21,37 +22,37 @@ func (h *Handler) token(w http.ResponseWriter, r *http.Request) error {
 
 // tokenAlias is the token endpoint for the refresh_token and password grants alone.
 func (h *Handler) tokenAlias(w http.ResponseWriter, r *http.Request) error {
-	f, err := parseForm(w, r)
+	f, err := requests.ParseForm(w, r)
 	if err != nil {
 		return err
 	}
-	switch oauth.GrantType(f.get("grant_type")) {
+	switch oauth.GrantType(f.Get("grant_type")) {
 	case "", oauth.RefreshTokenGrant, oauth.PasswordGrant:
 		return h.exchange(w, r, f)
 	}
 	return oauth.NewError(oauth.UnsupportedGrantType, "grant_type_not_at_alias")
 }
 
-func (h *Handler) exchange(w http.ResponseWriter, r *http.Request, f form) error {
+func (h *Handler) exchange(w http.ResponseWriter, r *http.Request, f requests.Form) error {
 	tokens, client, err := h.issuer.Exchange(r.Context(), tokenissuer.TokenRequest{
-		GrantType:    oauth.GrantType(f.get("grant_type")),
+		GrantType:    oauth.GrantType(f.Get("grant_type")),
 		Client:       h.clientAuthentication(r, f),
-		Scope:        f.get("scope"),
-		Code:         f.secret("code"),
-		RedirectURI:  f.get("redirect_uri"),
-		CodeVerifier: f.secret("code_verifier"),
-		RefreshToken: f.secret("refresh_token"),
-		Email:        f.get("email"),
-		Username:     f.get("username"),
-		Password:     f.secret("password"),
+		Scope:        f.Get("scope"),
+		Code:         f.Secret("code"),
+		RedirectURI:  f.Get("redirect_uri"),
+		CodeVerifier: f.Secret("code_verifier"),
+		RefreshToken: f.Secret("refresh_token"),
+		Email:        f.Get("email"),
+		Username:     f.Get("username"),
+		Password:     f.Secret("password"),
 		UserAgent:    r.UserAgent(),
 	})
 	if err != nil {
 		return forClient(err, client)
 	}
-	h.counters.Issued(oauth.GrantType(f.get("grant_type")))
+	h.counters.Issued(oauth.GrantType(f.Get("grant_type")))
 	var room [issuedFields + 2]zap.Field
-	fields := append(issued(room[:0], tokens), zap.String("grant_type", f.get("grant_type")))
+	fields := append(issued(room[:0], tokens), zap.String("grant_type", f.Get("grant_type")))
 	if tokens.RepeatedFrom != "" {
 		h.counters.RepeatedElsewhere()
 		h.audit.Suspected(r, "token issued", append(fields, zap.String("repeated_from", tokens.RepeatedFrom))...)
@@ -100,8 +101,8 @@ const responseFrame = 160
 
 // clientAuthentication reads the client authentication. It passes on an error, because the client is checked only after
 // the grant type.
-func (h *Handler) clientAuthentication(r *http.Request, f form) tokenissuer.ClientAuthentication {
-	p, err := clientCredentials(r, f)
+func (h *Handler) clientAuthentication(r *http.Request, f requests.Form) tokenissuer.ClientAuthentication {
+	p, err := requests.ReadClientCredentials(r, f)
 	return tokenissuer.ClientAuthentication{
 		Readings: p.Readings, PublicID: p.PublicID, Address: h.audit.Address(r), Malformed: err,
 	}

@@ -6,12 +6,13 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // tokenInfo answers with a description of the bearer's own token.
 func (h *Handler) tokenInfo(w http.ResponseWriter, r *http.Request) error {
-	token, err := Credential(r)
+	token, err := requests.Credential(r)
 	if err != nil {
 		return bearerError{oauth.AsError(err)}
 	}

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -29,19 +30,19 @@ const (
 // isAdminOperation reports whether a path is that operation's, or could be read as it by an upstream that decodes,
 // ignores case, empty segments or parameters, or resolves dot segments.
 func (h *Handler) isAdminOperation(u *url.URL) bool {
-	if !mayMention(u, adminSuffix[1:]) { // rules out nearly every path
+	if !requests.MayMention(u, adminSuffix[1:]) { // rules out nearly every path
 		return false
 	}
 	if isUsersTokens(u.EscapedPath(), h.prefix) {
 		return true
 	}
-	prefix := readingOf(h.prefix)
-	climbing := slices.Concat(prefix, readingOf(adminPrefix+"users"+adminSuffix))
-	return readingsOf(u, func(read reading) bool {
-		if read.climbs {
-			return read.passes(climbing)
+	prefix := requests.SegmentsOf(h.prefix)
+	climbing := slices.Concat(prefix, requests.SegmentsOf(adminPrefix+"users"+adminSuffix))
+	return requests.PathReadings(u, func(read requests.PathReading) bool {
+		if read.Climbs {
+			return read.Passes(climbing)
 		}
-		return read.isBelow(prefix) && isUsersTokens("/"+strings.Join(read.segments[len(prefix):], "/"), "")
+		return read.IsBelow(prefix) && isUsersTokens("/"+strings.Join(read.Segments[len(prefix):], "/"), "")
 	})
 }
 
@@ -55,7 +56,7 @@ func isUsersTokens(spelling, prefix string) bool {
 func (h *Handler) userToken(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Vary", "Accept")
 	// 1. Authenticate the admin by the current directory.
-	token, err := Credential(r)
+	token, err := requests.Credential(r)
 	if err != nil {
 		return err
 	}
@@ -114,7 +115,7 @@ func (h *Handler) targetOf(w http.ResponseWriter, r *http.Request) (string, erro
 	own := strings.TrimPrefix(r.URL.EscapedPath(), h.prefix)
 	raw := strings.TrimSuffix(strings.TrimPrefix(own, adminUsers), adminSuffix)
 	id, err := url.PathUnescape(raw)
-	if err != nil || adminUsers+raw+adminSuffix != own || raw == "" || strings.Contains(raw, "/") || !storable(id) {
+	if err != nil || adminUsers+raw+adminSuffix != own || raw == "" || strings.Contains(raw, "/") || !requests.Storable(id) {
 		return "", oauth.NewError(oauth.UserNotFound, "path_unknown")
 	}
 	// Unreserved characters must not be encoded; for others, encoders differ.
@@ -135,11 +136,11 @@ var needlessEscape = regexp.MustCompile(`(?i)%(2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6
 func checkMedia(r *http.Request) error {
 	lines := r.Header["Content-Type"]
 	if len(lines) != 1 || !isDocumentType(lines[0]) {
-		return httpError{status: http.StatusUnsupportedMediaType, err: oauth.NewError("unsupported_media_type", "media_type_unsupported").
+		return requests.Error{Status: http.StatusUnsupportedMediaType, Err: oauth.NewError("unsupported_media_type", "media_type_unsupported").
 			WithDescription("Send the request as application/vnd.api+json without parameters.")}
 	}
 	if !acceptsDocument(r.Header["Accept"]) {
-		return httpError{status: http.StatusNotAcceptable, err: oauth.NewError("not_acceptable", "not_acceptable").
+		return requests.Error{Status: http.StatusNotAcceptable, Err: oauth.NewError("not_acceptable", "not_acceptable").
 			WithDescription("The answer is application/vnd.api+json.")}
 	}
 	return nil
@@ -185,17 +186,17 @@ func acceptsDocument(accept []string) bool {
 
 func readDocument(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > maxDocument {
-		return nil, tooLarge(w)
+		return nil, requests.TooLarge(w)
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxDocument)
-	return readBody(w, r)
+	return requests.ReadBody(w, r)
 }
 
 // parseUserReference parses {"data":{"id":…,"type":"users"}} strictly: it refuses duplicate names, names that differ from
 // ours only in case, and trailing data. It ignores other members.
 func parseUserReference(body []byte) (id string, err error) {
 	// Without a pointer: a malformed document has no values to point to.
-	malformed := httpError{status: http.StatusBadRequest, err: oauth.NewError("invalid_json", "invalid_json").
+	malformed := requests.Error{Status: http.StatusBadRequest, Err: oauth.NewError("invalid_json", "invalid_json").
 		WithDescription("The body is no JSON object, or names a member twice.")}
 	var top map[string]jsontext.Value
 	if tooDeep(body) || json.Unmarshal(body, &top) != nil || top == nil || hasVariant(top, "data") {
@@ -219,7 +220,7 @@ func parseUserReference(body []byte) (id string, err error) {
 			return "", missingMember(name, "/data")
 		}
 		var text string
-		if raw.Kind() != '"' || json.Unmarshal(raw, &text) != nil || text == "" || !storable(text) {
+		if raw.Kind() != '"' || json.Unmarshal(raw, &text) != nil || text == "" || !requests.Storable(text) {
 			return "", invalidMember(name, "/data/"+name)
 		}
 		values[name] = text

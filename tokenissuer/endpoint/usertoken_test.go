@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -85,7 +86,7 @@ func FuzzJSONAPIBody(f *testing.F) {
 			t.Fatalf("got %q, Go reads %+v", id, data)
 		}
 		inPath, err := url.PathUnescape(strings.TrimSuffix(strings.TrimPrefix(sent, adminUsers), adminSuffix))
-		if err != nil || inPath != id || strings.Count(sent, "/") != strings.Count(adminUsers+adminSuffix, "/") || !storable(id) || id == "" {
+		if err != nil || inPath != id || strings.Count(sent, "/") != strings.Count(adminUsers+adminSuffix, "/") || !requests.Storable(id) || id == "" {
 			t.Fatalf("%s is the path of %q, %v", sent, id, err)
 		}
 		if len(body) > maxDocument {

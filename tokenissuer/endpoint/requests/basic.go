@@ -1,4 +1,4 @@
-package endpoint
+package requests
 
 import (
 	"encoding/base64"
@@ -14,41 +14,41 @@ import (
 // credentials are an unverified client id and secret.
 type credentials = tokenissuer.ClientCredential
 
-// presented is the client authentication of a request. Readings are the possible meanings of its credentials: the client
+// ClientCredentials is the client authentication of a request. Readings are the possible meanings of its credentials: the client
 // is authenticated if one is right, and has failed once if none is. For a client_id without a secret, PublicID is set
 // instead. UsedHeader reports whether there is an Authorization header, since only then may a 401 carry a challenge (RFC
 // 6749 §5.2).
-type presented struct {
+type ClientCredentials struct {
 	Readings   []credentials
 	PublicID   string
 	UsedHeader bool
 }
 
-// twoMechanisms is the error_description for RFC 6749 §2.3: only one authentication method per request.
-const twoMechanisms = "The request utilizes more than one mechanism for authenticating the client."
+// TwoMechanisms is the error_description for RFC 6749 §2.3: only one authentication method per request.
+const TwoMechanisms = "The request utilizes more than one mechanism for authenticating the client."
 
-// clientCredentials reads the client authentication of a request (RFC 6749 §2.3.1): HTTP Basic, or client_id and
+// ReadClientCredentials reads the client authentication of a request (RFC 6749 §2.3.1): HTTP Basic, or client_id and
 // client_secret in the body. If there is none, it returns no reading and no PublicID, and the endpoint decides.
 // UsedHeader is correct even with an error. It ignores an Authorization header that is empty or of another scheme: many
 // HTTP clients send a default header with every request, such as an expired Bearer token.
-func clientCredentials(r *http.Request, f form) (presented, error) {
+func ReadClientCredentials(r *http.Request, f Form) (ClientCredentials, error) {
 	headers := r.Header["Authorization"]
-	id, secret := f.get("client_id"), f.secret("client_secret")
-	p := presented{UsedHeader: len(headers) > 0}
+	id, secret := f.Get("client_id"), f.Secret("client_secret")
+	p := ClientCredentials{UsedHeader: len(headers) > 0}
 
 	switch {
 	case len(headers) > 1:
-		return p, invalidRequest("authorization_header_duplicate")
+		return p, Invalid("authorization_header_duplicate")
 	case len(headers) == 1 && hasScheme(headers[0], "Basic"):
 		if !secret.IsEmpty() {
-			return p, invalidRequest("client_authentication_twice").WithDescription(twoMechanisms)
+			return p, Invalid("client_authentication_twice").WithDescription(TwoMechanisms)
 		}
 		return basicCredentials(p, headers[0], id)
 	case id == "" && secret.IsEmpty():
 		return p, nil
 	case id == "":
 		return p, invalidClient("client_id_missing")
-	case !storable(id) || !storable(secret.Reveal()):
+	case !Storable(id) || !Storable(secret.Reveal()):
 		return p, invalidClient("client_credentials_malformed")
 	case secret.IsEmpty():
 		p.PublicID = id
@@ -60,7 +60,7 @@ func clientCredentials(r *http.Request, f form) (presented, error) {
 
 // basicCredentials adds the readings of a Basic header to p. It drops those that disagree with a client_id in the body,
 // so that nobody authenticates as one client and is served as another.
-func basicCredentials(p presented, header, id string) (presented, error) {
+func basicCredentials(p ClientCredentials, header, id string) (ClientCredentials, error) {
 	readings, err := parseBasic(header)
 	if err != nil {
 		return p, err
@@ -90,7 +90,7 @@ func parseBasic(header string) ([]credentials, error) {
 
 	readings := make([]credentials, 0, 2)
 	add := func(id, secret string) {
-		if storable(id) && storable(secret) {
+		if Storable(id) && Storable(secret) {
 			readings = append(readings, credentials{ID: id, Secret: oauth.NewSecret(secret)})
 		}
 	}

@@ -1,4 +1,4 @@
-package endpoint
+package requests
 
 import (
 	stdjson "encoding/json"
@@ -25,7 +25,7 @@ func post(contentType, body string) *http.Request {
 
 // parse parses a body and returns the parameters as a map, which stands for no duplicates.
 func parse(contentType, body string) (map[string]string, error) {
-	f, err := parseForm(httptest.NewRecorder(), post(contentType, body))
+	f, err := ParseForm(httptest.NewRecorder(), post(contentType, body))
 	if err != nil {
 		return nil, err
 	}
@@ -73,11 +73,11 @@ func encode(media string, pairs ...[2]string) (contentType, body string) {
 		for _, p := range pairs {
 			parts = append(parts, url.QueryEscape(p[0])+"="+url.QueryEscape(p[1]))
 		}
-		return mediaURLEncoded, strings.Join(parts, "&")
+		return URLEncoded, strings.Join(parts, "&")
 	}
 }
 
-var encodings = []string{mediaURLEncoded, mediaMultipart, mediaJSON}
+var encodings = []string{URLEncoded, mediaMultipart, mediaJSON}
 
 func inEachEncoding(t *testing.T, pairs [][2]string, check func(*testing.T, map[string]string, error)) {
 	t.Helper()
@@ -100,7 +100,7 @@ func TestT147TheValueOfAnUnknownParameterIsNotJudged(t *testing.T) {
 		})
 	}
 	for _, value := range []string{"\xff", "\xc0\xaf", "\xed\xa0\x80"} {
-		for _, media := range []string{mediaURLEncoded, mediaMultipart} {
+		for _, media := range []string{URLEncoded, mediaMultipart} {
 			contentType, body := encode(media, [2]string{"note", value})
 			_, err := parse(contentType, body)
 			wantRefusal(t, err, oauth.InvalidRequest, "parameter_value_invalid")
@@ -109,20 +109,20 @@ func TestT147TheValueOfAnUnknownParameterIsNotJudged(t *testing.T) {
 }
 
 func TestF31FormDoesNotPrint(t *testing.T) {
-	f := form{parameters: []parameter{{"client_secret", "hunter2"}}}
+	f := Form{parameters: []parameter{{"client_secret", "hunter2"}}}
 	if text := fmt.Sprintf("%v %+v %#v %s %q", f, f, f, f, f); strings.Contains(text, "hunter2") {
 		t.Error(text)
 	}
 }
 
 func BenchmarkParseForm(b *testing.B) {
-	_, body := encode(mediaURLEncoded, [2]string{"grant_type", "refresh_token"}, [2]string{"client_id", oauth.NewID()},
+	_, body := encode(URLEncoded, [2]string{"grant_type", "refresh_token"}, [2]string{"client_id", oauth.NewID()},
 		[2]string{"client_secret", oauth.NewClientSecret().Reveal()}, [2]string{"refresh_token", oauth.NewClientSecret().Reveal()})
-	r, w := post(mediaURLEncoded, ""), httptest.NewRecorder()
+	r, w := post(URLEncoded, ""), httptest.NewRecorder()
 	b.ReportAllocs()
 	for b.Loop() {
 		r.Body = io.NopCloser(strings.NewReader(body))
-		if _, err := parseForm(w, r); err != nil {
+		if _, err := ParseForm(w, r); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package endpoint
+package requests
 
 import (
 	"bufio"
@@ -19,23 +19,23 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// serve answers one connection with boundBody and parseForm behind net/http, in the bubble's own time.
+// serve answers one connection with BoundBody and ParseForm behind net/http, in the bubble's own time.
 func serve(t *testing.T) net.Conn {
 	t.Helper()
 	client, peer := net.Pipe()
 	listener := &oneConn{conns: make(chan net.Conn, 1)}
 	listener.conns <- peer
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		boundBody(w, r)
-		f, err := parseForm(w, r)
-		var refused httpError
+		BoundBody(w, r)
+		f, err := ParseForm(w, r)
+		var refused Error
 		switch {
 		case errors.As(err, &refused):
-			w.WriteHeader(refused.status)
+			w.WriteHeader(refused.Status)
 		case err != nil:
 			w.WriteHeader(http.StatusBadRequest)
 		}
-		if wait, err := time.ParseDuration(f.get("wait")); err == nil {
+		if wait, err := time.ParseDuration(f.Get("wait")); err == nil {
 			select {
 			case <-time.After(wait):
 			case <-r.Context().Done():
@@ -132,11 +132,11 @@ func TestT42SlowBodyIsCut(t *testing.T) {
 		})
 	})
 	t.Run("cut short", func(t *testing.T) {
-		r := post(mediaURLEncoded, "")
+		r := post(URLEncoded, "")
 		r.Body = io.NopCloser(io.MultiReader(strings.NewReader("a=b"), readerFunc(func([]byte) (int, error) {
 			return 0, io.ErrUnexpectedEOF
 		})))
-		_, err := parseForm(httptest.NewRecorder(), r)
+		_, err := ParseForm(httptest.NewRecorder(), r)
 		wantRefusal(t, err, oauth.InvalidRequest, "body_incomplete")
 		if !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Error("the cause is lost")

@@ -1,4 +1,4 @@
-package endpoint
+package requests
 
 import (
 	"net/http"

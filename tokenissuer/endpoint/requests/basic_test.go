@@ -1,4 +1,4 @@
-package endpoint
+package requests
 
 import (
 	"encoding/base64"
@@ -27,13 +27,13 @@ func readings(list []credentials) (texts []string) {
 // TestT5TheClientIDChoosesAReading: of the two readings of a Basic header, the one that has the id of the body is meant.
 func TestT5TheClientIDChoosesAReading(t *testing.T) {
 	for body, want := range map[string]string{"client_id=a+b": "a b:s", "client_id=a%2Bb": "a+b:s"} {
-		r := post(mediaURLEncoded, body)
+		r := post(URLEncoded, body)
 		r.Header.Set("Authorization", basicHeader("a+b", "s"))
-		f, err := parseForm(httptest.NewRecorder(), r)
+		f, err := ParseForm(httptest.NewRecorder(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p, err := clientCredentials(r, f); err != nil || !slices.Equal(readings(p.Readings), []string{want}) {
+		if p, err := ReadClientCredentials(r, f); err != nil || !slices.Equal(readings(p.Readings), []string{want}) {
 			t.Errorf("%s: %q, %v", body, readings(p.Readings), err)
 		}
 	}

@@ -1,4 +1,4 @@
-package endpoint
+package requests
 
 import (
 	"bytes"
@@ -20,31 +20,17 @@ import (
 // Limits of a request body, far above what clients send and far below what could do harm.
 const (
 	maxBody       = 64 << 10
-	maxParameters = 32
-	bodyTimeout   = 10 * time.Second
+	MaxParameters = 32
 )
 
-// httpError is an error with a status of its own (405, 413, 415, 425); code and description are those of the wrapped
-// error.
-type httpError struct {
-	status int
-	err    *oauth.Error
-	allow  string // for a 405
-}
-
-// Error returns the text of the wrapped error, for logs only.
-func (e httpError) Error() string { return e.err.Error() }
-
-func (e httpError) Unwrap() error { return e.err }
-
-// form holds a request's parameters, each name at most once. It replaces net/http's forms: FormValue also reads the
+// Form holds a request's parameters, each name at most once. It replaces net/http's forms: FormValue also reads the
 // query, and ParseForm leaves a usable map after an error.
-type form struct{ parameters []parameter }
+type Form struct{ parameters []parameter }
 
 type parameter struct{ name, value string }
 
-// get returns a parameter, or "" if it is absent or empty, which RFC 6749 §3.1 treats alike.
-func (f form) get(name string) string {
+// Get returns a parameter, or "" if it is absent or empty, which RFC 6749 §3.1 treats alike.
+func (f Form) Get(name string) string {
 	for _, p := range f.parameters {
 		if p.name == name {
 			return p.value
@@ -53,28 +39,28 @@ func (f form) get(name string) string {
 	return ""
 }
 
-// secret returns a parameter that is a credential.
-func (f form) secret(name string) oauth.Secret { return oauth.NewSecret(f.get(name)) }
+// Secret returns a parameter that is a credential.
+func (f Form) Secret(name string) oauth.Secret { return oauth.NewSecret(f.Get(name)) }
 
 // Format writes "[form]" for every verb, because the values contain credentials.
-func (form) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "[form]") }
+func (Form) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "[form]") }
 
 // add adds a decoded parameter, or returns why the whole request is refused. A parameter must not be repeated (RFC 6749
 // §3.2), even if it is unknown or the values are equal.
-func (f *form) add(name, value string) error {
-	if len(f.parameters) == maxParameters {
-		return invalidRequest("parameters_too_many")
+func (f *Form) add(name, value string) error {
+	if len(f.parameters) == MaxParameters {
+		return Invalid("parameters_too_many")
 	}
 	if !validName(name) {
-		return invalidRequest("parameter_name_invalid")
+		return Invalid("parameter_name_invalid")
 	}
 	for _, p := range f.parameters {
 		if p.name == name {
-			return invalidRequest("parameter_duplicate")
+			return Invalid("parameter_duplicate")
 		}
 	}
 	if !validValue(name, value) {
-		return invalidRequest("parameter_value_invalid")
+		return Invalid("parameter_value_invalid")
 	}
 	f.parameters = append(f.parameters, parameter{name, value})
 	return nil
@@ -102,7 +88,7 @@ func validValue(name, value string) bool {
 	case "client_id", "client_secret":
 		return true
 	case "scope":
-		return storable(value)
+		return Storable(value)
 	}
 	if !slices.Contains(textMembers, name) && !slices.Contains(pageTexts, name) {
 		return utf8.ValidString(value)
@@ -118,40 +104,40 @@ func validValue(name, value string) bool {
 // pageTexts are the parameters of our own pages that are looked up in the store.
 var pageTexts = []string{"application", "session"}
 
-// storable reports whether text can be in the store: a database column holds neither NUL nor invalid UTF-8, and a query
+// Storable reports whether text can be in the store: a database column holds neither NUL nor invalid UTF-8, and a query
 // for them would fail instead of finding nothing.
-func storable(text string) bool {
+func Storable(text string) bool {
 	return strings.IndexByte(text, 0) < 0 && utf8.ValidString(text)
 }
 
-// parseForm reads the parameters in the body of r: urlencoded, multipart/form-data or a JSON object. It is the only
+// ParseForm reads the parameters in the body of r: urlencoded, multipart/form-data or a JSON object. It is the only
 // reader of the body, reads it once, and ignores the query. One fault refuses the whole request. If a refusal leaves part
 // of the body unread, the connection is closed.
-func parseForm(w http.ResponseWriter, r *http.Request) (form, error) {
+func ParseForm(w http.ResponseWriter, r *http.Request) (Form, error) {
 	if r.ContentLength > maxBody {
-		return form{}, tooLarge(w)
+		return Form{}, TooLarge(w)
 	}
 	for _, encoding := range r.Header["Content-Encoding"] {
 		if !strings.EqualFold(encoding, "identity") {
 			w.Header().Set("Connection", "close")
-			err := invalidRequest("content_encoding_unsupported")
-			return form{}, httpError{status: http.StatusUnsupportedMediaType, err: err}
+			err := Invalid("content_encoding_unsupported")
+			return Form{}, Error{Status: http.StatusUnsupportedMediaType, Err: err}
 		}
 	}
-	media, err := mediaType(r.Header["Content-Type"])
+	media, err := ParseMediaType(r.Header["Content-Type"])
 	if err != nil {
-		return form{}, err
+		return Form{}, err
 	}
-	body, err := readBody(w, r)
+	body, err := ReadBody(w, r)
 	if err != nil {
-		return form{}, err
+		return Form{}, err
 	}
-	_ = setBodyDeadline(w, time.Time{}) // see boundBody
-	if err := media.check(body); err != nil {
-		return form{}, err
+	_ = setBodyDeadline(w, time.Time{}) // see BoundBody
+	if err := media.Check(body); err != nil {
+		return Form{}, err
 	}
 
-	switch media.name {
+	switch media.Name {
 	case mediaMultipart:
 		return parseMultipart(string(body), media.boundary)
 	case mediaJSON:
@@ -161,18 +147,18 @@ func parseForm(w http.ResponseWriter, r *http.Request) (form, error) {
 	}
 }
 
-// readBody reads the whole body.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// ReadBody reads the whole body.
+func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := readAll(r.Body, r.ContentLength)
 	if err == nil && len(body) <= maxBody {
 		return body, nil
 	}
 	// A caller may have set a lower limit.
 	if _, limited := errors.AsType[*http.MaxBytesError](err); limited || len(body) > maxBody {
-		return nil, tooLarge(w)
+		return nil, TooLarge(w)
 	}
 	w.Header().Set("Connection", "close")
-	return nil, invalidRequest("body_incomplete").WithCause(err)
+	return nil, Invalid("body_incomplete").WithCause(err)
 }
 
 // firstRead is the initial buffer size. Most bodies are shorter.
@@ -202,11 +188,11 @@ func readAll(from io.Reader, promised int64) ([]byte, error) {
 
 // parseURLEncoded parses a form or a query (WHATWG URL §5.1). It refuses semicolons, because some readers split at them,
 // and a percent sign without two hex digits.
-func parseURLEncoded(text string) (form, error) {
+func parseURLEncoded(text string) (Form, error) {
 	if strings.Contains(text, ";") {
-		return form{}, invalidRequest("form_malformed")
+		return Form{}, Invalid("form_malformed")
 	}
-	f := form{parameters: make([]parameter, 0, min(strings.Count(text, "&")+1, maxParameters))}
+	f := Form{parameters: make([]parameter, 0, min(strings.Count(text, "&")+1, MaxParameters))}
 	for pair := range strings.SplitSeq(text, "&") {
 		if pair == "" {
 			continue
@@ -215,10 +201,10 @@ func parseURLEncoded(text string) (form, error) {
 		name, nameErr := url.QueryUnescape(name)
 		value, valueErr := url.QueryUnescape(value)
 		if nameErr != nil || valueErr != nil {
-			return form{}, invalidRequest("form_malformed")
+			return Form{}, Invalid("form_malformed")
 		}
 		if err := f.add(name, value); err != nil {
-			return form{}, err
+			return Form{}, err
 		}
 	}
 	return f, nil
@@ -233,23 +219,23 @@ var textMembers = []string{
 // parseJSON parses a JSON object. Known members must be strings; null counts as absent. Unknown members may have any
 // type, and count as absent unless they are strings. The decoder refuses invalid UTF-8, lone surrogates, duplicate names
 // and nesting beyond 10,000. Its errors quote the body, so they are not kept as a cause.
-func parseJSON(body []byte) (form, error) {
-	malformed := invalidRequest("json_malformed")
+func parseJSON(body []byte) (Form, error) {
+	malformed := Invalid("json_malformed")
 	d := jsontext.NewDecoder(bytes.NewBuffer(body))
 	if d.PeekKind() != '{' {
-		return form{}, malformed
+		return Form{}, malformed
 	}
 	if _, err := d.ReadToken(); err != nil {
-		return form{}, malformed
+		return Form{}, malformed
 	}
-	var f form
+	var f Form
 	for d.PeekKind() != '}' {
 		token, err := d.ReadToken()
 		if errors.Is(err, jsontext.ErrDuplicateName) {
-			return form{}, invalidRequest("parameter_duplicate")
+			return Form{}, Invalid("parameter_duplicate")
 		}
 		if err != nil {
-			return form{}, malformed
+			return Form{}, malformed
 		}
 		name, value := token.String(), ""
 		switch d.PeekKind() {
@@ -259,7 +245,7 @@ func parseJSON(body []byte) (form, error) {
 			}
 		case '{', '[', '0', 't', 'f':
 			if slices.Contains(textMembers, name) {
-				return form{}, invalidRequest("json_member_no_string").WithDescription(
+				return Form{}, Invalid("json_member_no_string").WithDescription(
 					malformed.Description + " The member " + name + " must be a string.")
 			}
 			err = d.SkipValue()
@@ -267,28 +253,17 @@ func parseJSON(body []byte) (form, error) {
 			err = d.SkipValue()
 		}
 		if err != nil {
-			return form{}, malformed
+			return Form{}, malformed
 		}
 		if err := f.add(name, value); err != nil {
-			return form{}, err
+			return Form{}, err
 		}
 	}
 	if _, err := d.ReadToken(); err != nil {
-		return form{}, malformed
+		return Form{}, malformed
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return form{}, malformed // something follows the object
+		return Form{}, malformed // something follows the object
 	}
 	return f, nil
-}
-
-// invalidRequest returns an invalid_request error; reason is for the audit log.
-func invalidRequest(reason string) *oauth.Error {
-	return oauth.NewError(oauth.InvalidRequest, reason)
-}
-
-// tooLarge returns the error for a body beyond maxBody. It closes the connection instead of reading the rest.
-func tooLarge(w http.ResponseWriter) error {
-	w.Header().Set("Connection", "close")
-	return httpError{status: http.StatusRequestEntityTooLarge, err: invalidRequest("body_too_large")}
 }

@@ -1,4 +1,4 @@
-package endpoint
+package requests
 
 import (
 	stdjson "encoding/json"
@@ -29,8 +29,8 @@ func FuzzParseForm(f *testing.F) {
 		"", "&&&", "a=1;b=2", "code=%zz", "=x", "a=b&a=b", "scope=public+trusted&x=%2B", "scope[a]=b", "client_id=%ff&client_secret=%00",
 		"%63ode=a&code=b", "a", "a=b=c", "+=a",
 	} {
-		f.Add(mediaURLEncoded, body)
-		f.Add(mediaURLEncoded+"; charset=us-ascii", body)
+		f.Add(URLEncoded, body)
+		f.Add(URLEncoded+"; charset=us-ascii", body)
 	}
 	for _, body := range []string{
 		`{}`, `{"a":"b"}`, `{"a":null}`, `{"a":"\ud83d\ude00"}`, `{"a":"\ud800"}`, `{"a":"b","\u0061":"c"}`, `{"a":"b"} x`, "{\"a\":\"\xff\"}",
@@ -52,7 +52,7 @@ func FuzzParseForm(f *testing.F) {
 	f.Fuzz(func(t *testing.T, contentType, body string) {
 		r := post("", body)
 		r.Header["Content-Type"] = []string{contentType}
-		got, err := parseForm(httptest.NewRecorder(), r)
+		got, err := ParseForm(httptest.NewRecorder(), r)
 		if err != nil {
 			var e *oauth.Error
 			if !errors.As(err, &e) || e.Code != oauth.InvalidRequest || e.Reason == "" || got.parameters != nil {
@@ -69,7 +69,7 @@ func FuzzParseForm(f *testing.F) {
 				t.Fatalf("accepted %q=%q", p.name, p.value)
 			}
 		}
-		if len(values) != len(got.parameters) || len(values) > maxParameters || len(body) > maxBody {
+		if len(values) != len(got.parameters) || len(values) > MaxParameters || len(body) > maxBody {
 			t.Fatalf("%d names, %d parameters, %d bytes", len(values), len(got.parameters), len(body))
 		}
 		if media, params, _ := mime.ParseMediaType(contentType); params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
@@ -98,7 +98,7 @@ func reference(t *testing.T, contentType, body string) map[string]string {
 	}
 	values := map[string]string{}
 	switch media {
-	case mediaURLEncoded:
+	case URLEncoded:
 		query, err := url.ParseQuery(body)
 		if err != nil {
 			t.Fatal(err)

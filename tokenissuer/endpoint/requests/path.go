@@ -1,4 +1,4 @@
-package endpoint
+package requests
 
 import (
 	"net/url"
@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// reading is a path as a lenient server or proxy may parse it.
-type reading struct {
-	segments []string // decoded, lower-cased, without empty ones
+// PathReading is a path as a lenient server or proxy may parse it.
+type PathReading struct {
+	Segments []string // decoded, lower-cased, without empty ones
 	// climbs: the path has dot segments that remove others. Servers differ in which, so all segments are kept.
-	climbs bool
+	Climbs bool
 }
 
 // maxDecoded is how often a path is decoded, more than any chain of proxies does.
@@ -22,10 +22,10 @@ const maxDecoded = 4
 // encoded NUL, question mark or number sign.
 var segmentParameters = regexp.MustCompile(`[;?#\x00][^/\\]*`)
 
-// readingsOf calls found with each reading of a path until it returns true, and reports whether it did. A server may
+// PathReadings calls found with each reading of a path until it returns true, and reports whether it did. A server may
 // decode the path once or several times, before or after it cuts off parameters; treat a backslash as a slash; and ignore
 // case, empty segments, white space, and dots at the end of a segment.
-func readingsOf(u *url.URL, found func(reading) bool) bool {
+func PathReadings(u *url.URL, found func(PathReading) bool) bool {
 	text := u.EscapedPath()
 	if u.Opaque != "" { // GET x:oauth/token
 		text = u.Opaque
@@ -70,42 +70,42 @@ func unescape(text string) string {
 }
 
 // read splits a decoded path.
-func read(path string) (r reading) {
+func read(path string) (r PathReading) {
 	path = strings.ReplaceAll(segmentParameters.ReplaceAllString(path, ""), `\`, "/")
 	for segment := range strings.SplitSeq(strings.ToLower(path), "/") {
 		segment = strings.Join(strings.FieldsFunc(segment, isStripped), "")
 		switch name := strings.TrimRight(segment, "."); {
 		case name != "":
-			r.segments = append(r.segments, name)
+			r.Segments = append(r.Segments, name)
 		case len(segment) > 1:
-			r.climbs = true
+			r.Climbs = true
 		}
 	}
 	return r
 }
 
-// readingOf returns the segments of one of our paths.
-func readingOf(path string) []string {
+// SegmentsOf returns the segments of one of our paths.
+func SegmentsOf(path string) []string {
 	decoded, err := url.PathUnescape(path)
 	if err != nil {
 		decoded = path
 	}
-	return read(decoded).segments
+	return read(decoded).Segments
 }
 
-// isAt reports whether a path may be the one with these segments. If it climbs, it suffices that they occur in order.
-func (r reading) isAt(segments []string) bool {
-	return r.climbs && r.passes(segments) || slices.Equal(r.segments, segments)
+// IsAt reports whether a path may be the one with these segments. If it climbs, it suffices that they occur in order.
+func (r PathReading) IsAt(segments []string) bool {
+	return r.Climbs && r.Passes(segments) || slices.Equal(r.Segments, segments)
 }
 
-// isBelow reports whether a path may be at or below these segments. If it climbs, it suffices that they occur in order.
-func (r reading) isBelow(segments []string) bool {
-	return r.climbs && r.passes(segments) || len(r.segments) >= len(segments) && slices.Equal(r.segments[:len(segments)], segments)
+// IsBelow reports whether a path may be at or below these segments. If it climbs, it suffices that they occur in order.
+func (r PathReading) IsBelow(segments []string) bool {
+	return r.Climbs && r.Passes(segments) || len(r.Segments) >= len(segments) && slices.Equal(r.Segments[:len(segments)], segments)
 }
 
-// passes reports whether the segments occur in order, with any others between them.
-func (r reading) passes(segments []string) bool {
-	rest := r.segments
+// Passes reports whether the segments occur in order, with any others between them.
+func (r PathReading) Passes(segments []string) bool {
+	rest := r.Segments
 	for _, segment := range segments {
 		i := slices.Index(rest, segment)
 		if i < 0 {
@@ -120,16 +120,16 @@ func (r reading) passes(segments []string) bool {
 type Spellings struct{ segments []string }
 
 // SpellingsOf returns the spellings of a path. There are none for the root.
-func SpellingsOf(path string) Spellings { return Spellings{readingOf(path)} }
+func SpellingsOf(path string) Spellings { return Spellings{SegmentsOf(path)} }
 
 // Has reports whether the path of u is one of them. It ignores query and host.
 func (s Spellings) Has(u *url.URL) bool {
 	last := len(s.segments) - 1
-	return last >= 0 && mayMention(u, s.segments[last]) && readingsOf(u, func(read reading) bool { return read.isAt(s.segments) })
+	return last >= 0 && MayMention(u, s.segments[last]) && PathReadings(u, func(read PathReading) bool { return read.IsAt(s.segments) })
 }
 
-// mayMention is a cheap check before readingsOf: it reports whether any reading may contain the lower-case word.
-func mayMention(u *url.URL, word string) bool {
+// MayMention is a cheap check before PathReadings: it reports whether any reading may contain the lower-case word.
+func MayMention(u *url.URL, word string) bool {
 	text := u.Path
 	if u.Opaque != "" {
 		text = u.Opaque

@@ -1,4 +1,4 @@
-package endpoint
+package requests
 
 import (
 	"net/http"
@@ -17,12 +17,12 @@ func BearerToken(r *http.Request) (token oauth.Secret, present bool, err error) 
 	headers := r.Header["Authorization"]
 	switch {
 	case len(headers) > 1:
-		return oauth.Secret{}, true, invalidRequest("authorization_header_duplicate")
+		return oauth.Secret{}, true, Invalid("authorization_header_duplicate")
 	case len(headers) == 0 || headers[0] == "":
 		return oauth.Secret{}, false, nil
 	case !isTokenChar(headers[0][0]):
 		// HTTP/2 preserves leading white space, which another hop may strip, making this a credential.
-		return oauth.Secret{}, true, invalidRequest("bearer_malformed")
+		return oauth.Secret{}, true, Invalid("bearer_malformed")
 	case !hasScheme(headers[0], "Bearer"):
 		return oauth.Secret{}, false, nil
 	}
@@ -34,7 +34,7 @@ func BearerToken(r *http.Request) (token oauth.Secret, present bool, err error) 
 	case strings.ContainsFunc(rest, func(c rune) bool { return c >= 0x7f }):
 		return oauth.Secret{}, true, oauth.NewError(oauth.InvalidToken, "bearer_bytes_invalid")
 	}
-	return oauth.Secret{}, true, invalidRequest("bearer_malformed")
+	return oauth.Secret{}, true, Invalid("bearer_malformed")
 }
 
 // queryToken is the query parameter for a token that RFC 6750 §2.3 allowed and OAuth 2.1 forbids.
@@ -111,7 +111,7 @@ func Credential(r *http.Request) (oauth.Secret, error) {
 	case !present:
 		return token, oauth.NewError(oauth.Unauthorized, "token_missing")
 	case QueryCarriesToken(r.URL.RawQuery):
-		return token, invalidRequest("token_twice")
+		return token, Invalid("token_twice")
 	}
 	return token, nil
 }

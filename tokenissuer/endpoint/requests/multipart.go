@@ -1,4 +1,4 @@
-package endpoint
+package requests
 
 import (
 	"mime"
@@ -12,60 +12,60 @@ const maxPartHeaders = 8 << 10
 
 // The media types of a form.
 const (
-	mediaURLEncoded = "application/x-www-form-urlencoded"
-	mediaMultipart  = "multipart/form-data"
-	mediaJSON       = "application/json"
+	URLEncoded     = "application/x-www-form-urlencoded"
+	mediaMultipart = "multipart/form-data"
+	mediaJSON      = "application/json"
 )
 
-// media is a parsed Content-Type.
-type media struct {
-	name     string // in lower case
+// Media is a parsed Content-Type.
+type Media struct {
+	Name     string // in lower case
 	boundary string // of a multipart body
 	ascii    bool   // text must be ASCII: its charset agrees with UTF-8 only there
 }
 
-// mediaType parses the Content-Type of a request. It refuses other parameters than a boundary and a known charset, so
+// ParseMediaType parses the Content-Type of a request. It refuses other parameters than a boundary and a known charset, so
 // that no proxy can read the body differently.
-func mediaType(headers []string) (media, error) {
-	if len(headers) == 1 && headers[0] == mediaURLEncoded {
-		return media{name: mediaURLEncoded}, nil
+func ParseMediaType(headers []string) (Media, error) {
+	if len(headers) == 1 && headers[0] == URLEncoded {
+		return Media{Name: URLEncoded}, nil
 	}
 	name, params, err := parseContentType(headers)
 	if err != nil {
-		return media{}, err
+		return Media{}, err
 	}
-	m := media{name: name}
+	m := Media{Name: name}
 	switch name {
-	case mediaURLEncoded, mediaJSON:
+	case URLEncoded, mediaJSON:
 	case mediaMultipart:
 		m.boundary = params["boundary"]
 		if !validBoundary(m.boundary) {
-			return media{}, invalidRequest("multipart_malformed")
+			return Media{}, Invalid("multipart_malformed")
 		}
 		delete(params, "boundary")
 	default:
-		return media{}, invalidRequest("content_type_unsupported")
+		return Media{}, Invalid("content_type_unsupported")
 	}
 	var known bool
 	if m.ascii, known = charset(params); !known {
-		return media{}, invalidRequest("charset_unsupported")
+		return Media{}, Invalid("charset_unsupported")
 	}
 	return m, nil
 }
 
-// check refuses a body outside its charset, also in escaped bytes of a form.
-func (m media) check(body []byte) error {
+// Check refuses a body outside its charset, also in escaped bytes of a form.
+func (m Media) Check(body []byte) error {
 	if !m.ascii {
 		return nil
 	}
 	text := string(body)
-	if m.name == mediaURLEncoded {
+	if m.Name == URLEncoded {
 		if plain, err := url.QueryUnescape(text); err == nil { // on an error, the parser refuses it
 			text = plain
 		}
 	}
 	if !isASCII(text) {
-		return invalidRequest("charset_unsupported")
+		return Invalid("charset_unsupported")
 	}
 	return nil
 }
@@ -97,15 +97,15 @@ func isASCII(text string) bool {
 func parseContentType(headers []string) (string, map[string]string, error) {
 	switch len(headers) {
 	case 0:
-		return "", nil, invalidRequest("content_type_missing")
+		return "", nil, Invalid("content_type_missing")
 	case 1:
 	default:
-		return "", nil, invalidRequest("content_type_duplicate")
+		return "", nil, Invalid("content_type_duplicate")
 	}
 	odd := func(c rune) bool { return c == '*' || c < ' ' || c > '~' }
 	media, params, err := mime.ParseMediaType(headers[0])
 	if err != nil || strings.ContainsFunc(headers[0], odd) {
-		return "", nil, invalidRequest("content_type_malformed")
+		return "", nil, Invalid("content_type_malformed")
 	}
 	return media, params, nil
 }
@@ -118,39 +118,39 @@ func validBoundary(boundary string) bool {
 
 // parseMultipart parses simple fields (RFC 7578), as `curl -F` sends them. It allows nothing before the first boundary or
 // after the last, and requires CRLF. mime/multipart is more lenient than a token endpoint should be.
-func parseMultipart(body, boundary string) (form, error) {
-	malformed := invalidRequest("multipart_malformed")
+func parseMultipart(body, boundary string) (Form, error) {
+	malformed := Invalid("multipart_malformed")
 	delimiter := "\r\n--" + boundary
 	rest, ok := strings.CutPrefix(body, delimiter[len("\r\n"):])
 	if !ok {
-		return form{}, malformed
+		return Form{}, malformed
 	}
-	var f form
+	var f Form
 	for headers := 0; ; {
 		switch rest {
 		case "--", "--\r\n":
 			return f, nil
 		}
 		if rest, ok = strings.CutPrefix(rest, "\r\n"); !ok {
-			return form{}, malformed
+			return Form{}, malformed
 		}
 		var part string
 		if part, rest, ok = strings.Cut(rest, delimiter); !ok {
-			return form{}, malformed // truncated
+			return Form{}, malformed // truncated
 		}
 		header, value, ok := strings.Cut(part, "\r\n\r\n")
 		if headers += len(header); !ok || headers > maxPartHeaders {
-			return form{}, malformed
+			return Form{}, malformed
 		}
 		name, ascii, err := fieldName(header)
 		if err != nil {
-			return form{}, err
+			return Form{}, err
 		}
 		if ascii && !isASCII(value) {
-			return form{}, invalidRequest("charset_unsupported")
+			return Form{}, Invalid("charset_unsupported")
 		}
 		if err := f.add(name, value); err != nil {
-			return form{}, err
+			return Form{}, err
 		}
 	}
 }
@@ -162,7 +162,7 @@ func fieldName(header string) (field string, ascii bool, err error) {
 	for line := range strings.SplitSeq(header, "\r\n") {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok || !validName(name) || strings.ContainsAny(value, "\r\n\x00") {
-			return "", false, invalidRequest("multipart_malformed") // includes folded lines, which have no valid name
+			return "", false, Invalid("multipart_malformed") // includes folded lines, which have no valid name
 		}
 		switch strings.ToLower(name) {
 		case "content-disposition":
@@ -173,7 +173,7 @@ func fieldName(header string) (field string, ascii bool, err error) {
 			encodings = append(encodings, strings.ToLower(strings.TrimSpace(value)))
 		}
 	}
-	unsupported := invalidRequest("multipart_part_unsupported")
+	unsupported := Invalid("multipart_part_unsupported")
 	if types != nil {
 		name, params, err := parseContentType(types)
 		if err != nil {
@@ -194,7 +194,7 @@ func fieldName(header string) (field string, ascii bool, err error) {
 	}
 	disposition, params, err := parseContentType(dispositions)
 	if err != nil {
-		return "", false, invalidRequest("multipart_malformed")
+		return "", false, Invalid("multipart_malformed")
 	}
 	if name, named := params["name"]; named && len(params) == 1 && disposition == "form-data" {
 		return name, ascii, nil
