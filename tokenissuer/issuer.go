@@ -29,6 +29,8 @@ type Settings struct {
 	Declared store.StaticDirectory
 	// DeclaredSchemes are the PasswordSchemes of users that no store keeps.
 	DeclaredSchemes []string
+	// OpenID makes the issuer an OpenID provider (OpenID Connect Core).
+	OpenID bool
 	// PKCERequired refuses authorization requests of every client that have no code_challenge.
 	PKCERequired bool
 	// SessionScopes are held by the tokens of sessions, and of the password grant without a client, beside trusted and

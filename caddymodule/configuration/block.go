@@ -40,6 +40,8 @@ type Block struct {
 	PKCE string `json:"pkce,omitempty"`
 	// PasswordGrant turns the password grant on. Default: it is off.
 	PasswordGrant *tokenissuer.PasswordRules `json:"password_grant,omitempty"`
+	// OpenID makes the issuer an OpenID provider (OpenID Connect Core). Default: it is none.
+	OpenID *OpenID `json:"openid,omitempty"`
 	// SessionScopes are held by the tokens of browser sessions, and of the password grant without a client, beside trusted
 	// and public. Default: none.
 	SessionScopes []string `json:"session_scopes,omitempty"`
@@ -75,7 +77,7 @@ func (b *Block) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	b.note(d, "oauth")
 	return options{
 		"issuer": b.parseIssuer, "audience": b.parseAudience, "store": b.parseStore, "keys": b.parseKeys, "tokens": tokensOption(&b.Tokens),
-		"password_grant": b.parsePasswordGrant, "pkce": checkedText(&b.PKCE, oauth.CheckPKCE), "session_scopes": b.parseSessionScopes,
+		"password_grant": b.parsePasswordGrant, "pkce": checkedText(&b.PKCE, oauth.CheckPKCE), "session_scopes": b.parseSessionScopes, "openid": b.parseOpenID,
 		"scope": b.parseScope, "client": b.parseClient, "role": b.parseRole, "organisation": b.parseOrganisation, "user": b.parseUser,
 		"trust": b.parseTrust, "revocation": b.parseRevocation, "limits": b.parseLimits, "brand": b.parseBrand,
 	}.parse(d, "unknown oauth option %q")
@@ -95,7 +97,7 @@ type Settings struct {
 // Read turns the configuration into values, and says what is wrong with it.
 func (b *Block) Read() (Settings, error) {
 	s := Settings{Settings: tokenissuer.Settings{
-		SessionScopes: b.SessionScopes, PasswordGrant: b.PasswordGrant, PKCERequired: b.PKCE == oauth.PKCERequired,
+		SessionScopes: b.SessionScopes, PasswordGrant: b.PasswordGrant, PKCERequired: b.PKCE == oauth.PKCERequired, OpenID: b.OpenID != nil,
 	}}
 	if b.Issuer == "" && len(b.Trust) > 0 {
 		return s, errors.Join(b.checkGateOnly(), b.readTrust(&s), b.readLimits(&s), b.readRoles(&s))
@@ -136,7 +138,7 @@ func (b *Block) checkGateOnly() error {
 		is   bool
 	}{
 		{"audience", len(b.Audience) > 0}, {"store", b.Store != nil}, {"keys", b.Keys != nil}, {"tokens", b.Tokens != nil},
-		{"password_grant", b.PasswordGrant != nil}, {"pkce", b.PKCE != ""}, {"session_scopes", len(b.SessionScopes) > 0}, {"scope", len(b.Scopes) > 0},
+		{"password_grant", b.PasswordGrant != nil}, {"pkce", b.PKCE != ""}, {"openid", b.OpenID != nil}, {"session_scopes", len(b.SessionScopes) > 0}, {"scope", len(b.Scopes) > 0},
 		{"client", len(b.Clients) > 0}, {"organisation", len(b.Organisations) > 0}, {"user", len(b.Users) > 0},
 		{"limits other than for the gate", b.Limits != nil && *b.Limits != Limits{Gate: b.Limits.Gate}}, {"brand", b.Brand != nil}, {"revocation", b.Revocation != nil},
 	} {

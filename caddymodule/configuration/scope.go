@@ -72,8 +72,14 @@ func (b *Block) readScopes(s *Settings) error {
 			return fmt.Errorf("scope %q is declared twice", scope.Name)
 		}
 		seen[scope.Name] = true
+		if s.OpenID && scope.ServerTokens && oauth.IsOpenIDScope(scope.Name) {
+			return b.at(fmt.Errorf("scope %q acts for a user where openid is on: a server token cannot hold it", scope.Name), "openid")
+		}
 	}
 	s.Scopes = oauth.NewScopeCatalogue(b.Scopes...)
+	if s.OpenID {
+		s.Scopes = s.Scopes.WithOpenID()
+	}
 	for _, name := range b.SessionScopes {
 		if name == oauth.ScopeRefreshToken || name == oauth.ScopeOfflineAccess {
 			return b.at(fmt.Errorf("session_scopes %s: a session needs no refresh token", name), "session_scopes", name)

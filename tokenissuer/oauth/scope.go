@@ -107,7 +107,10 @@ type Scope struct {
 }
 
 // ScopeCatalogue holds the issuer's scopes by name. The zero value has the built-in scopes.
-type ScopeCatalogue struct{ declared map[string]Scope }
+type ScopeCatalogue struct {
+	declared map[string]Scope
+	openID   bool
+}
 
 // builtinScopes are in every catalogue. A declaration of the same name replaces one.
 var builtinScopes = []Scope{
@@ -116,6 +119,22 @@ var builtinScopes = []Scope{
 	{Name: ScopeRefreshToken, Words: "Stay signed in"},
 	{Name: ScopeOfflineAccess, Words: "Stay signed in"},
 	{Name: ScopeGroups, Words: "See which groups you belong to"},
+}
+
+// openIDScopes are in the catalogues of OpenID providers, likewise; providerScopes are both.
+var openIDScopes = []Scope{
+	{Name: ScopeOpenID, Words: "Know who you are"},
+	{Name: ScopeProfile, Words: "See your name, language and picture"},
+	{Name: ScopeEmail, Words: "See your e-mail address"},
+	{Name: ScopePhone, Words: "See your phone number"},
+	{Name: ScopeAddress, Words: "See your postal address"},
+}
+
+var providerScopes = slices.Concat(builtinScopes, openIDScopes)
+
+// IsOpenIDScope reports whether a scope is one of OpenID Connect's own, which act for a user where the issuer is an OpenID provider.
+func IsOpenIDScope(name string) bool {
+	return slices.ContainsFunc(openIDScopes, func(s Scope) bool { return s.Name == name })
 }
 
 // NewScopeCatalogue returns a catalogue of the built-in and the declared scopes.
@@ -128,12 +147,26 @@ func NewScopeCatalogue(declared ...Scope) ScopeCatalogue {
 	return c
 }
 
+// WithOpenID returns a catalogue that has the scopes of OpenID Connect too.
+func (c ScopeCatalogue) WithOpenID() ScopeCatalogue {
+	c.openID = true
+	return c
+}
+
+// builtin returns the scopes that need no declaration.
+func (c ScopeCatalogue) builtin() []Scope {
+	if c.openID {
+		return providerScopes
+	}
+	return builtinScopes
+}
+
 // Find returns the scope of that name.
 func (c ScopeCatalogue) Find(name string) (Scope, bool) {
 	if s, ok := c.declared[name]; ok {
 		return s, true
 	}
-	for _, s := range builtinScopes {
+	for _, s := range c.builtin() {
 		if s.Name == name {
 			return s, true
 		}
@@ -143,8 +176,8 @@ func (c ScopeCatalogue) Find(name string) (Scope, bool) {
 
 // Names returns the names of all scopes: the built-in ones first, the others sorted.
 func (c ScopeCatalogue) Names() []string {
-	names := make([]string, 0, len(builtinScopes)+len(c.declared))
-	for _, s := range builtinScopes {
+	var names []string
+	for _, s := range c.builtin() {
 		names = append(names, s.Name)
 	}
 	own := len(names)
@@ -165,7 +198,11 @@ func ActsForUser(name string) bool {
 // Check refuses scopes that are not declared.
 func (c ScopeCatalogue) Check(scopes Scopes) error {
 	for _, name := range scopes {
-		if _, known := c.Find(name); !known {
+		_, known := c.Find(name)
+		switch {
+		case !known && IsOpenIDScope(name):
+			return fmt.Errorf("unknown scope %q: add `openid` to the oauth block, or declare it first", name)
+		case !known:
 			return fmt.Errorf("unknown scope %q: declare it first", name)
 		}
 	}

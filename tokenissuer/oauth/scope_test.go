@@ -101,6 +101,16 @@ func TestScopeCatalogue(t *testing.T) {
 			t.Errorf("%s is %+v", name, s)
 		}
 	}
+	if _, ok := c.Find(ScopeOpenID); ok {
+		t.Error("openid is known without being turned on")
+	}
+	provider := c.WithOpenID()
+	if got, want := provider.Names(), []string{ScopePublic, ScopeTrusted, ScopeRefreshToken, ScopeOfflineAccess, ScopeGroups, ScopeOpenID, ScopeProfile, ScopeEmail, ScopePhone, ScopeAddress, "ant", "zebra"}; !slices.Equal(got, want) {
+		t.Errorf("names of a provider %q, want %q", got, want)
+	}
+	if s, ok := provider.Find(ScopeEmail); !ok || s.ServerTokens {
+		t.Errorf("email is %+v", s)
+	}
 	var zero ScopeCatalogue
 	if _, ok := zero.Find("zebra"); ok || len(zero.Names()) != 5 {
 		t.Error("the zero value knows more than the start")
