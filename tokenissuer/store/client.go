@@ -60,6 +60,11 @@ type Client struct {
 	// PKCERequired refuses authorization requests without a code_challenge (RFC 7636). Clients without a secret always
 	// need one.
 	PKCERequired bool
+	// PKCEOptional lets a confidential client leave the code_challenge out of a request that has the scope openid and a nonce,
+	// also where the issuer requires one.
+	PKCEOptional bool
+	// OpenID is how the client takes part in OpenID Connect.
+	OpenID ClientOpenID
 	// Lifetimes are the client's own; zero members fall back to the issuer's.
 	Lifetimes Lifetimes
 	// Disabled clients are refused as if they did not exist.
@@ -152,6 +157,15 @@ func (c *Client) Validate() error {
 		if err := oauth.ValidateOrigin(origin); err != nil {
 			return fmt.Errorf("cors_origins %w", err)
 		}
+	}
+	if c.PKCEOptional && c.IsPublic() {
+		return errors.New("pkce optional is for confidential clients: only the code_challenge protects the code of a client without a secret")
+	}
+	if c.PKCEOptional && c.PKCERequired {
+		return errors.New("PKCE cannot be both required and optional")
+	}
+	if err := c.OpenID.Validate(); err != nil {
+		return err
 	}
 	return c.Lifetimes.Validate()
 }

@@ -12,6 +12,8 @@ type ClientChange struct {
 	CORSOrigins    *[]string
 	FirstParty     *bool
 	PKCERequired   *bool
+	PKCEOptional   *bool
+	OpenID         *ClientOpenID
 	RevokePrevious *bool
 	Lifetimes      *Lifetimes
 }
@@ -26,6 +28,8 @@ func (change ClientChange) Apply(c *Client) {
 	setTo(&c.CORSOrigins, change.CORSOrigins)
 	setTo(&c.FirstParty, change.FirstParty)
 	setTo(&c.PKCERequired, change.PKCERequired)
+	setTo(&c.PKCEOptional, change.PKCEOptional)
+	setTo(&c.OpenID, change.OpenID)
 	setTo(&c.RevokePrevious, change.RevokePrevious)
 	setTo(&c.Lifetimes, change.Lifetimes)
 }

@@ -24,6 +24,12 @@ type TokenFamily struct {
 	// Origin is the grant that made it; the lifetime of its access tokens follows from it.
 	Origin oauth.GrantType
 	Scopes oauth.Scopes
+	// SessionID is the session of the browser in which it was approved, which is the sid of its ID tokens; empty: there was none.
+	SessionID string
+	// Claims is the request for single claims, as package idtoken writes it; empty: there was none.
+	Claims string
+	// Audience are the resources for which it was asked (RFC 8707); empty: the issuer's own audience.
+	Audience []string
 	// Actor is the admin who created it, when it was one.
 	Actor Actor
 	// Note is what a person may recognise it by on the account page: the browser of a session.
@@ -37,8 +43,12 @@ type TokenFamily struct {
 	// RevokedAt is when it was ended; zero: it was not.
 	RevokedAt time.Time
 
-	// Standing is what must hold at the moment in which the family is stored. Stores ask about it and do not keep it.
+	// Preconditions must hold at the moment in which the family is stored. Stores ask about them and do not keep them.
 	Preconditions Preconditions
+
+	// TellsLogout says that the client is to be told when the session SessionID ends, which Preconditions name too. Stores keep a
+	// record of that beside the session, and not here; see LogoutStore.
+	TellsLogout bool
 
 	// Code is what its authorization code is bound to; the zero value: it never had one.
 	Code CodeBinding
@@ -81,6 +91,8 @@ type CodeBinding struct {
 	RedirectURI string
 	// Challenge is the S256 code_challenge; empty: none was sent.
 	Challenge string
+	// Nonce is that of the authorization request, exactly as it was sent (OpenID Connect Core 1.0 §3.1.2.1); empty: none was.
+	Nonce string
 	// Refreshable: the exchange gives a refresh token.
 	Refreshable bool
 	ExpiresAt   time.Time

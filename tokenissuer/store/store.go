@@ -51,6 +51,7 @@ type Store interface {
 	ClientStore
 	UserStore
 	FamilyStore
+	LogoutStore
 	KeyStore
 	RevocationStore
 	DeclarationStore
@@ -95,7 +96,7 @@ type UserStore interface {
 	// AddUser registers a user; Declared and Version are not kept. ErrTaken when the id belongs to a client or a user, or the
 	// address to a user, and RemovedError as for AddClient. ErrNotFound when the organisation is not stored, unless organisationDeclared.
 	AddUser(ctx context.Context, user *User, organisationDeclared bool) error
-	// ChangeUser makes the change and, unless it KeepsTokens, moves the user's version on and ends every family of the user, and
+	// ChangeUser makes the change, sets UpdatedAt to end.At and, unless the change KeepsTokens, moves the user's version on and ends every family of the user, and
 	// every one of which the user is the actor, all in one step. It returns the revocations that it recorded. ErrNotFound when
 	// there is no such user, or the organisation is not stored and not declared. ErrTaken when another user has the address.
 	ChangeUser(ctx context.Context, userID string, change UserChange, end Ending) ([]Revocation, error)
@@ -103,7 +104,7 @@ type UserStore interface {
 	// happens and the result is nil. The version stays.
 	RehashPassword(ctx context.Context, userID string, old, hash oauth.Secret) error
 	// RemoveUser deletes the user with its consents and ends the same families as ChangeUser, in one step. The id stays
-	// taken until end.Until. It returns the revocations that it recorded. ErrNotFound when there is no such user.
+	// taken until end.Until, and for ever with end.KeepsID. It returns the revocations that it recorded. ErrNotFound when there is no such user.
 	RemoveUser(ctx context.Context, userID string, end Ending) ([]Revocation, error)
 	// HadUser reports whether the id is a stored user's, or was one's who has been removed.
 	HadUser(ctx context.Context, userID string) (bool, error)
@@ -128,10 +129,17 @@ type UserChange struct {
 	OrganisationDeclared bool
 	// Name, and Email in its canonical form, are what the user is called.
 	Name, Email *string
+	// EmailVerified is that of the new address when Email changes it; without it, a new address is not verified.
+	EmailVerified *bool
+	// Profile replaces the whole profile.
+	Profile *Profile
 }
 
 // Apply makes the change to u.
 func (c UserChange) Apply(u *User) {
+	if c.Email != nil && *c.Email != u.Email {
+		u.EmailVerified = false
+	}
 	setTo(&u.PasswordHash, c.Password)
 	setTo(&u.Role, c.Role)
 	setTo(&u.Status, c.Status)
@@ -139,11 +147,16 @@ func (c UserChange) Apply(u *User) {
 	setTo(&u.Organisation, c.Organisation)
 	setTo(&u.Name, c.Name)
 	setTo(&u.Email, c.Email)
+	setTo(&u.EmailVerified, c.EmailVerified)
+	if c.Profile != nil {
+		u.Profile = c.Profile.clone()
+	}
 }
 
-// KeepsTokens reports whether the change is of what the user is called and of nothing else. Tokens and sessions go on then.
+// KeepsTokens reports whether the change is of what applications are told about the user and of nothing else. Tokens and sessions
+// go on then.
 func (c UserChange) KeepsTokens() bool {
-	return (c.Name != nil || c.Email != nil) && c.Password == nil && c.Role == nil && c.Status == nil && c.Groups == nil && c.Organisation == nil
+	return (c.Name != nil || c.Email != nil || c.EmailVerified != nil || c.Profile != nil) && c.Password == nil && c.Role == nil && c.Status == nil && c.Groups == nil && c.Organisation == nil
 }
 
 // Ending is when families end, and until when a revocation is kept of which the family does not say more: longer than any
@@ -151,6 +164,8 @@ func (c UserChange) KeepsTokens() bool {
 type Ending struct {
 	At    time.Time
 	Until time.Time
+	// KeepsID: the id of a user who is removed is never given to another, because applications know users by it.
+	KeepsID bool
 }
 
 // FeedPosition is how far a caller has read the feed of revocations. The zero value is its beginning.
@@ -210,7 +225,7 @@ type Housekeeper interface {
 	Lease(ctx context.Context, name, holder string, until, now time.Time) (bool, error)
 	// DropRevocations deletes those that expired before then. A store may have dropped them already.
 	DropRevocations(ctx context.Context, expiredBefore time.Time) (more bool, err error)
-	// DropFamilies deletes families that expired before then, and decided requests that did.
+	// DropFamilies deletes families that expired before then, and decided requests and session clients that did.
 	DropFamilies(ctx context.Context, expiredBefore time.Time) (more bool, err error)
 	// DropAttempts deletes the counts of windows that ended before then.
 	DropAttempts(ctx context.Context, endedBefore time.Time) (more bool, err error)

@@ -42,6 +42,8 @@ type User struct {
 	// Email is the address to sign in with, as CanonicalEmail gives it; no two users share one.
 	Email string
 	Name  string
+	// Profile is what else applications may be told of the user; nil: nothing.
+	Profile *Profile
 	// Organisation is the id of the user's organisation; empty: the user belongs to none.
 	Organisation string
 	// Role is empty for a user who has none.
@@ -55,8 +57,12 @@ type User struct {
 	// worth nothing once it differs. Stores keep it themselves.
 	Version   string
 	CreatedAt time.Time
+	// UpdatedAt is when the user was changed last; zero: not since CreatedAt.
+	UpdatedAt time.Time
 	// Declared users come from the configuration and cannot be changed at run time.
 	Declared bool
+	// EmailVerified says that Email is known to be the user's own. A change of the address takes it away.
+	EmailVerified bool
 }
 
 // IsActive reports whether tokens may act for the user now.
@@ -90,6 +96,9 @@ func (u *User) Validate() error {
 	}
 	if err := validateName(u.Name); err != nil {
 		return fmt.Errorf("user name: %w", err)
+	}
+	if err := u.Profile.Validate(); err != nil {
+		return err
 	}
 	if err := ValidateGroups(u.Groups); err != nil {
 		return err

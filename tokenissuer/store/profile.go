@@ -1,0 +1,132 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Profile is what applications may be told of a user beside the name and the e-mail address (OpenID Connect Core 1.0 §5.1). Every
+// member is optional. Its JSON form is that of the standard claims. A Profile that the directory has handed out is never changed.
+type Profile struct {
+	GivenName         string `json:"given_name,omitempty"`
+	FamilyName        string `json:"family_name,omitempty"`
+	PreferredUsername string `json:"preferred_username,omitempty"`
+	// Locale is a language tag, as de or en-GB (BCP 47).
+	Locale string `json:"locale,omitempty"`
+	// Zoneinfo is the name of a time zone, as Europe/Berlin.
+	Zoneinfo string `json:"zoneinfo,omitempty"`
+	// Picture is an https URL.
+	Picture string `json:"picture,omitempty"`
+	Phone   string `json:"phone_number,omitempty"`
+	// PhoneVerified says that Phone is known to be the user's own.
+	PhoneVerified bool    `json:"phone_number_verified,omitempty"`
+	Address       Address `json:"address,omitzero"`
+}
+
+// Address is a postal address (OpenID Connect Core 1.0 §5.1.1).
+type Address struct {
+	// Formatted is the whole address as it is written on a letter. It and StreetAddress may have several lines.
+	Formatted     string `json:"formatted,omitempty"`
+	StreetAddress string `json:"street_address,omitempty"`
+	Locality      string `json:"locality,omitempty"`
+	Region        string `json:"region,omitempty"`
+	PostalCode    string `json:"postal_code,omitempty"`
+	Country       string `json:"country,omitempty"`
+}
+
+// IsZero reports whether no member has a value.
+func (a Address) IsZero() bool { return a == Address{} }
+
+// IsZero reports whether there is none, or no member has a value.
+func (p *Profile) IsZero() bool { return p == nil || *p == Profile{} }
+
+// clone returns a copy, or nil when no member has a value.
+func (p *Profile) clone() *Profile {
+	if p.IsZero() {
+		return nil
+	}
+	copied := *p
+	return &copied
+}
+
+const (
+	maxPictureURL = 2048 // bytes
+	maxAddress    = 1024 // bytes of a member that may have several lines
+)
+
+var (
+	// languageTag is the outer form of a tag (RFC 5646 §2.1). Which subtags there are changes over the years.
+	languageTag = regexp.MustCompile(`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`)
+	// zoneName is the form of the names in the IANA time zone database, which not every machine has.
+	zoneName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$`)
+)
+
+// Validate says which member cannot be kept, and why. A nil Profile is valid.
+func (p *Profile) Validate() error {
+	if p == nil {
+		return nil
+	}
+	for _, member := range []struct {
+		name, value string
+		lines       bool
+	}{
+		{name: "given_name", value: p.GivenName},
+		{name: "family_name", value: p.FamilyName},
+		{name: "preferred_username", value: p.PreferredUsername},
+		{name: "locale", value: p.Locale},
+		{name: "zoneinfo", value: p.Zoneinfo},
+		{name: "phone_number", value: p.Phone},
+		{name: "address formatted", value: p.Address.Formatted, lines: true},
+		{name: "address street_address", value: p.Address.StreetAddress, lines: true},
+		{name: "address locality", value: p.Address.Locality},
+		{name: "address region", value: p.Address.Region},
+		{name: "address postal_code", value: p.Address.PostalCode},
+		{name: "address country", value: p.Address.Country},
+	} {
+		validate := validateName
+		if member.lines {
+			validate = validateLines
+		}
+		if err := validate(member.value); err != nil {
+			return fmt.Errorf("%s: %w", member.name, err)
+		}
+	}
+	switch {
+	case p.Locale != "" && !languageTag.MatchString(p.Locale):
+		return fmt.Errorf("locale %q: write a language tag like de or en-GB", p.Locale)
+	case p.Zoneinfo != "" && !zoneName.MatchString(p.Zoneinfo):
+		return fmt.Errorf("zoneinfo %q: write the name of a time zone like Europe/Berlin", p.Zoneinfo)
+	case p.PhoneVerified && p.Phone == "":
+		return errors.New("phone_number_verified needs a phone_number")
+	}
+	return validatePicture(p.Picture)
+}
+
+// validateLines is validateName for text that may have several lines.
+func validateLines(text string) error {
+	control := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\r' }
+	if len(text) > maxAddress || strings.ContainsFunc(text, control) || !utf8.ValidString(text) {
+		return fmt.Errorf("use at most %d bytes of text without control characters", maxAddress)
+	}
+	if text != "" && strings.TrimSpace(text) == "" {
+		return errors.New("write more than spaces, or leave it out")
+	}
+	return nil
+}
+
+// validatePicture refuses what a page of an application could not show, or should not ask for.
+func validatePicture(text string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || len(text) > maxPictureURL {
+		return fmt.Errorf("picture %.64q: write an https URL of at most %d bytes, without credentials", text, maxPictureURL)
+	}
+	return nil
+}
