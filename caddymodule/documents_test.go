@@ -60,7 +60,7 @@ var (
 func TestEveryRowHasATest(t *testing.T) {
 	tested := map[string]bool{}
 	err := filepath.WalkDir("..", func(path string, _ os.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
+		if err != nil || !strings.HasSuffix(path, "_test.go") && filepath.Base(filepath.Dir(path)) != "storetest" {
 			return err
 		}
 		source, err := os.ReadFile(path)

@@ -2,11 +2,13 @@ package caddymodule
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -196,6 +198,7 @@ func (o oldStore) readsWell(t *testing.T, sealed bool) {
 	must(err)
 	for _, c := range clients {
 		if len(c.Secrets) != 2 || len(c.Grants) != 4 || len(c.RedirectURIs) != 1 || c.CreatedAt.IsZero() || c.PKCERequired != (c.ID == "old-strict") ||
+			c.PKCEOptional || !reflect.DeepEqual(c.OpenID, store.ClientOpenID{}) ||
 			c.RevokePrevious != (c.ID == "old-swift") || len(c.CORSOrigins) != map[bool]int{true: 1}[c.ID == "old-page"] {
 			t.Errorf("the client is read as %+v", c)
 		}
@@ -205,6 +208,13 @@ func (o oldStore) readsWell(t *testing.T, sealed bool) {
 	}
 	if err := s.AddClient(ctx, &store.Client{ID: "old-gone"}); err == nil {
 		t.Error("the id of a removed client is given again")
+	}
+	if o.version >= 11 {
+		if err := s.AddClient(ctx, &store.Client{ID: "old-left", CreatedAt: time.Now()}); !errors.As(err, new(store.RemovedError)) {
+			t.Errorf("the id of a user who was removed lately is given again: %v", err)
+		}
+		must(s.AddClient(ctx, &store.Client{ID: "old-free", CreatedAt: time.Now()}))
+		must(s.RemoveClient(ctx, "old-free", o.app().issuer.RevocationOf(store.RevokeClient, "old-free")))
 	}
 	keys, err := s.SigningKeys(ctx)
 	must(err)
@@ -233,7 +243,7 @@ func (o oldStore) readsWell(t *testing.T, sealed bool) {
 	consent, err := s.Consent(ctx, "old-ada", "old-app")
 	must(err)
 	for _, u := range users {
-		if u.Name == "" || u.Version != "1" || len(u.Groups) != map[bool]int{true: 1}[u.ID == "old-gil"] {
+		if u.Name == "" || u.EmailVerified || u.Profile != nil || !u.UpdatedAt.IsZero() || u.Version != "1" || len(u.Groups) != map[bool]int{true: 1}[u.ID == "old-gil"] {
 			t.Errorf("the user is read as %+v", u)
 		}
 	}

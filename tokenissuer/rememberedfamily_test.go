@@ -39,6 +39,9 @@ func fillFields(t *testing.T, v reflect.Value, n *int64) (texts []*string) {
 			f.SetBool(true)
 		case reflect.Int, reflect.Int64:
 			f.SetInt(*n)
+		case reflect.Pointer:
+			f.Set(reflect.New(f.Type().Elem()))
+			texts = append(texts, fillFields(t, f.Elem(), n)...)
 		case reflect.Struct:
 			texts = append(texts, fillFields(t, f, n)...)
 		default:
@@ -61,13 +64,13 @@ func TestARememberedFamilyIsAsItWas(t *testing.T) {
 	if !reflect.DeepEqual(r.family, family) || !reflect.DeepEqual(r.user, want) {
 		t.Errorf("got  %+v\n%+v\nwant %+v\n%+v", r.family, r.user, family, want)
 	}
-	before := fmt.Sprintf("%+v", *r)
+	before := fmt.Sprintf("%+v %+v", *r, *r.user.Profile)
 	for _, text := range texts {
 		for i := range unsafe.Slice(unsafe.StringData(*text), len(*text)) {
 			*(*byte)(unsafe.Add(unsafe.Pointer(unsafe.StringData(*text)), i)) = '-'
 		}
 	}
-	if after := fmt.Sprintf("%+v", *r); after != before {
+	if after := fmt.Sprintf("%+v %+v", *r, *r.user.Profile); after != before {
 		t.Errorf("the request is over, and what is remembered became %s", after)
 	}
 	if r := newRememberedFamily(new(store.TokenFamily), new(store.User)); !reflect.DeepEqual(*r, rememberedFamily{weight: leastFamilyWeight}) {

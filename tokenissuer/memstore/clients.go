@@ -141,5 +141,7 @@ func clone(c *store.Client) *store.Client {
 	copied.Grants = slices.Clone(c.Grants)
 	copied.Scopes = slices.Clone(c.Scopes)
 	copied.RedirectURIs = slices.Clone(c.RedirectURIs)
+	copied.CORSOrigins = slices.Clone(c.CORSOrigins)
+	copied.OpenID.PostLogoutRedirectURIs = slices.Clone(c.OpenID.PostLogoutRedirectURIs)
 	return &copied
 }

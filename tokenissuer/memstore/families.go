@@ -35,7 +35,10 @@ func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) (store
 		return store.Replayed, nil
 	}
 	kept := cloneFamily(*family)
-	kept.Preconditions = store.Preconditions{}
+	kept.Preconditions, kept.TellsLogout = store.Preconditions{}, false
+	if session, known := s.family(family.SessionID); family.TellsLogout && known {
+		s.logouts.add(store.Logout{SessionID: session.ID, ClientID: family.ClientID, UserID: session.UserID})
+	}
 	s.putFamily(kept)
 	s.expiries.add(expiry{at: family.ExpiresAt, id: family.ID})
 	return store.Done, nil
@@ -207,7 +210,7 @@ func (s *Store) unlist(f store.TokenFamily) {
 }
 
 func cloneFamily(f store.TokenFamily) store.TokenFamily {
-	f.Scopes = slices.Clone(f.Scopes)
+	f.Scopes, f.Audience = slices.Clone(f.Scopes), slices.Clone(f.Audience)
 	return f
 }
 

@@ -30,6 +30,7 @@ func (s *Store) endFamilies(which store.FamilyFilter, end store.Ending) []store.
 		if f, known := s.family(id); known && f.RevokedAt.IsZero() {
 			f.RevokedAt = end.At
 			s.putFamily(f)
+			s.logouts.end(id, end.At)
 			until = f.RevokedUntil(end)
 		}
 		ended = append(ended, store.Revocation{Kind: store.RevokeFamily, ID: id, ExpiresAt: until})
@@ -110,6 +111,7 @@ func (s *Store) drop(e expiry, expiredBefore time.Time) {
 	if f, known := s.family(e.id); known && f.ExpiresAt.Before(expiredBefore) {
 		s.unlist(f)
 		s.families.Delete(f.ID)
+		s.logouts.forget(f.ID)
 	}
 }
 

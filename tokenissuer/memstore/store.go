@@ -49,6 +49,7 @@ type Store struct {
 
 	declarations []store.Declaration
 	ended        []store.EndedDeclaration
+	logouts      logouts
 	leases       map[string]lease
 	attempts     *Attempts
 }
@@ -68,6 +69,7 @@ func New() *Store {
 		revocations:   newCache(),
 		live:          make(map[string]map[string]struct{}),
 		leases:        make(map[string]lease),
+		logouts:       newLogouts(),
 		attempts:      NewAttempts(maxBuckets),
 	}
 }

@@ -87,7 +87,7 @@ func (s *Store) AddUser(ctx context.Context, user *store.User, organisationDecla
 		return fail(err)
 	}
 	added := *user
-	added.Groups = slices.Clone(user.Groups)
+	added.Groups, added.Profile = slices.Clone(user.Groups), user.Profile.Clone()
 	added.Declared = false // only the configuration declares
 	s.putUser(added, 1)
 	return nil
@@ -106,7 +106,7 @@ func (s *Store) ChangeUser(ctx context.Context, userID string, change store.User
 	}
 	changed := *old.user
 	change.Apply(&changed)
-	changed.Groups = slices.Clone(changed.Groups)
+	changed.Groups, changed.UpdatedAt = slices.Clone(changed.Groups), end.At
 	if change.Organisation != nil {
 		if _, stored := s.organisations.Get(changed.Organisation); !stored && !change.OrganisationDeclared && changed.Organisation != "" {
 			return fail(fmt.Errorf("organisation %q: %w", changed.Organisation, store.ErrNotFound))
@@ -181,7 +181,7 @@ func (s *Store) HadUser(ctx context.Context, userID string) (bool, error) {
 	return known && found.(subject).user, nil
 }
 
-// RemoveUser deletes the user with its consents and ends every family. Its id stays taken for a while.
+// RemoveUser deletes the user with its consents and ends every family. Its id stays taken, for a while or for ever.
 func (s *Store) RemoveUser(ctx context.Context, userID string, end store.Ending) ([]store.Revocation, error) {
 	fail := func(err error) ([]store.Revocation, error) { return nil, fmt.Errorf("removing user: %w", err) }
 	if err := s.lock(ctx); err != nil {
@@ -195,7 +195,11 @@ func (s *Store) RemoveUser(ctx context.Context, userID string, end store.Ending)
 	s.users.Delete(userID)
 	s.emails.Delete(removed.user.Email)
 	s.consents.Delete(userID)
-	s.subjects.Set(userID, subject{user: true, freeAt: end.Until}, cache.NoExpiration)
+	former := subject{user: true, freeAt: end.Until}
+	if end.KeepsID {
+		former.freeAt = time.Time{} // as if somebody had it
+	}
+	s.subjects.Set(userID, former, cache.NoExpiration)
 	return s.endFamiliesOf(userID, end), nil
 }
 

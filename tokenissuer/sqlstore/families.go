@@ -24,7 +24,7 @@ const decidedRequestRetention = time.Hour
 const familyColumns = `id, user_id, user_version, user_declared, client_id, origin, scopes, actor_subject,
 	actor_client_id, note, auth_time, created_at, expires_at, revoked_at, code_request_id, code_redirect_uri,
 	code_challenge, code_refreshable, code_expires_at, code_spent_at, code_failures, generation,
-	rotated_at, has_code, token_lifetime, rotated_by`
+	rotated_at, has_code, token_lifetime, rotated_by, session_id, code_nonce, claims, audience`
 
 // selectFamily reads the family $1, or the stand-in $2 when there is none, with the same work.
 const selectFamily = `SELECT ` + familyColumns + ` FROM families
@@ -35,17 +35,17 @@ const selectFamily = `SELECT ` + familyColumns + ` FROM families
 // asked about: in PostgreSQL, where steps run beside each other, it must be held until the commit, so that nobody
 // changes the user between the query and the insert without seeing the family.
 const insertFamily = `INSERT INTO families (` + familyColumns + `)
-	SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $27, $28
+	SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $27, $28, $29, $30, $31, $32
 	WHERE ($4 OR EXISTS (SELECT 1 FROM users WHERE id = $2 AND CAST(version AS TEXT) = $3
 		AND status = 'active' AND password_hash <> ''%[1]s))
 	AND ($25 = '' OR EXISTS (SELECT 1 FROM families WHERE id = $25 AND revoked_at IS NULL%[1]s))
 	AND ($26 = '' OR EXISTS (SELECT 1 FROM users WHERE id = $8 AND CAST(version AS TEXT) = $26
 		AND status = 'active' AND password_hash <> ''%[1]s))`
 
-// insertDecided stores a family as the %s does, and decides the request $29 with it. One that was decided before breaks the
+// insertDecided stores a family as the %s does, and decides the request $33 with it. One that was decided before breaks the
 // statement, and with it the family.
 const insertDecided = `WITH born AS (%s RETURNING id)
-	INSERT INTO decided_requests (id, expires_at) SELECT $29, $30 FROM born`
+	INSERT INTO decided_requests (id, expires_at) SELECT $33, $34 FROM born`
 
 // isDecided reports whether insertDecided found that the request was decided before.
 func isDecided(err error) bool {
@@ -82,6 +82,7 @@ func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) (store
 	}
 	request, remember := family.Code.RequestID, micros(family.ExpiresAt.Add(decidedRequestRetention))
 	approvedIn := family.Preconditions.SessionID
+	tells := []any{family.SessionID, family.ClientID}
 	add := func(ctx context.Context, tx querier, statement *sql.Stmt, values []any) error {
 		err := mustHit(statement.ExecContext(ctx, values...))
 		if errors.Is(err, store.ErrNotFound) {
@@ -90,6 +91,17 @@ func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) (store
 		return err
 	}
 	const name = "adding family"
+	if family.TellsLogout {
+		return outcomeOf(s.step(ctx, name, func(ctx context.Context, tx session) error {
+			if err := add(ctx, tx, tx.prepared(ctx, s.addFamily), values); err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, insertSessionClient, tells...); err != nil || request == "" {
+				return err
+			}
+			return mustBeFirst(tx.prepared(ctx, s.decideRequest).ExecContext(ctx, request, remember))
+		}))
+	}
 	if request == "" {
 		return outcomeOf(s.statement(ctx, name, func(ctx context.Context, tx session) error {
 			return add(ctx, tx, tx.prepared(ctx, s.addFamily), values)
@@ -134,13 +146,27 @@ func familyValues(f *store.TokenFamily) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	audience, err := audienceText(f.Audience)
+	if err != nil {
+		return nil, err
+	}
 	return []any{
 		f.ID, f.UserID, f.UserVersion, f.UserDeclared, f.ClientID, string(f.Origin), string(scopes), f.Actor.Subject,
 		f.Actor.ClientID, f.Note, micros(f.AuthTime), micros(f.CreatedAt), micros(f.ExpiresAt), micros(f.RevokedAt),
 		f.Code.RequestID, f.Code.RedirectURI, f.Code.Challenge, f.Code.Refreshable,
 		micros(f.Code.ExpiresAt), micros(f.Code.SpentAt), f.Code.Failures, f.Generation, micros(f.RotatedAt), hasCode(f),
 		f.Preconditions.SessionID, f.Preconditions.ActorVersion, f.TokenLifetime.Microseconds(), f.RotatedBy,
+		f.SessionID, f.Code.Nonce, f.Claims, audience,
 	}, nil
+}
+
+// audienceText is the list as it is stored: most families have none, and then it is empty.
+func audienceText(audience []string) (string, error) {
+	if len(audience) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(audience)
+	return string(text), err
 }
 
 // hasCode reports whether the family has a code. A failure that was counted makes none.
@@ -160,14 +186,19 @@ func scanFamilyAnd(row scanner, more ...any) (*store.TokenFamily, error) {
 	var auth, created, expires, revoked, codeExpires, spent, rotated sql.Null[int64]
 	var hasCode bool // all that it says is in the other columns too
 	var lifetime int64
+	var audience string
 	err := row.Scan(append([]any{&f.ID, &f.UserID, &f.UserVersion, &f.UserDeclared, &f.ClientID, &f.Origin, &scopes, &f.Actor.Subject,
 		&f.Actor.ClientID, &f.Note, &auth, &created, &expires, &revoked, &f.Code.RequestID, &f.Code.RedirectURI,
 		&f.Code.Challenge, &f.Code.Refreshable, &codeExpires, &spent, &f.Code.Failures, &f.Generation,
-		&rotated, &hasCode, &lifetime, &f.RotatedBy}, more...)...)
+		&rotated, &hasCode, &lifetime, &f.RotatedBy, &f.SessionID, &f.Code.Nonce, &f.Claims, &audience}, more...)...)
 	if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal([]byte(scopes), &f.Scopes); err != nil {
+	err = json.Unmarshal([]byte(scopes), &f.Scopes)
+	if audience != "" {
+		err = errors.Join(err, json.Unmarshal([]byte(audience), &f.Audience))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("family %q is damaged: %w", f.ID, err)
 	}
 	f.AuthTime, f.CreatedAt, f.ExpiresAt, f.RevokedAt = timeOf(auth), timeOf(created), timeOf(expires), timeOf(revoked)

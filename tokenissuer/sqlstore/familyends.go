@@ -31,7 +31,10 @@ func isOne(which store.FamilyFilter) bool {
 
 // endFamilyByID revokes the family $1, unless it was before.
 const endFamilyByID = `UPDATE families SET revoked_at = $2 WHERE revoked_at IS NULL AND id = $1
-	RETURNING id, created_at, rotated_at, token_lifetime`
+	RETURNING ` + endedColumns
+
+// endedColumns are those of scanEnded.
+const endedColumns = `id, created_at, rotated_at, token_lifetime, origin`
 
 // endFamily revokes one family. Its revocation is recorded whatever its state, and also when there is none.
 func (s *Store) endFamily(ctx context.Context, id string, end store.Ending) ([]store.Revocation, error) {
@@ -45,6 +48,9 @@ func (s *Store) endFamily(ctx context.Context, id string, end store.Ending) ([]s
 			return err
 		default:
 			r.ended = endOf(f, end)
+			if err := makeDue(ctx, tx, end.At, f); err != nil {
+				return err
+			}
 		}
 		return s.record(ctx, tx, r.ended)
 	}})
@@ -87,22 +93,28 @@ func (s *Store) endFamilies(ctx context.Context, tx session, end store.Ending, f
 }
 
 // markFamilies revokes the families that match and returns what is to be recorded of them.
-func (s *Store) markFamilies(ctx context.Context, tx session, which store.FamilyFilter, end store.Ending) ([]store.Revocation, error) {
+func (s *Store) markFamilies(ctx context.Context, tx session, which store.FamilyFilter, end store.Ending) (ended []store.Revocation, err error) {
 	if which.ID == "" && which.UserID == "" && which.ClientID == "" && which.ActorID == "" {
 		return nil, nil
 	}
-	ended, err := markRevoked(ctx, tx, which, end)
+	families, err := markRevoked(ctx, tx, which, end)
 	if err != nil {
 		return nil, err
 	}
-	if s.dialect.concurrent && len(ended) > 0 {
+	if s.dialect.concurrent && len(families) > 0 {
 		// A family may have been added beside the statement, which does not see it. Whoever adds one holds the row of the
 		// session that it comes from, and that row is ours now: so a second look sees all that there will ever be.
 		more, err := markRevoked(ctx, tx, which, end)
 		if err != nil {
 			return nil, err
 		}
-		ended = append(ended, more...)
+		families = append(families, more...)
+	}
+	if err := makeDue(ctx, tx, end.At, families...); err != nil {
+		return nil, err
+	}
+	for _, f := range families {
+		ended = append(ended, endOf(f, end))
 	}
 	if which.ID != "" && len(ended) == 0 {
 		meant, err := isMeant(ctx, tx, which)
@@ -115,23 +127,20 @@ func (s *Store) markFamilies(ctx context.Context, tx session, which store.Family
 }
 
 // markRevoked marks the families that match, as far as one statement sees them.
-func markRevoked(ctx context.Context, tx session, which store.FamilyFilter, end store.Ending) ([]store.Revocation, error) {
+func markRevoked(ctx context.Context, tx session, which store.FamilyFilter, end store.Ending) ([]*store.TokenFamily, error) {
 	conditions, args := familyConditions(which)
 	args = append(args, micros(end.At))
 	text := fmt.Sprintf(`UPDATE families SET revoked_at = $%d
-		WHERE revoked_at IS NULL AND %s RETURNING id, created_at, rotated_at, token_lifetime`, len(args), conditions)
-	return queryAll(ctx, tx, text, args, func(row scanner) (store.Revocation, error) {
-		f, err := scanEnded(row)
-		return endOf(f, end), err
-	})
+		WHERE revoked_at IS NULL AND %s RETURNING `+endedColumns, len(args), conditions)
+	return queryAll(ctx, tx, text, args, scanEnded)
 }
 
-// scanEnded reads a family that was just revoked, as far as its revocation depends on it.
+// scanEnded reads a family that was just revoked, as far as what follows depends on it.
 func scanEnded(row scanner) (*store.TokenFamily, error) {
 	var f store.TokenFamily
 	var created, rotated sql.Null[int64]
 	var lifetime int64
-	err := row.Scan(&f.ID, &created, &rotated, &lifetime)
+	err := row.Scan(&f.ID, &created, &rotated, &lifetime, &f.Origin)
 	f.CreatedAt, f.RotatedAt, f.TokenLifetime = timeOf(created), timeOf(rotated), time.Duration(lifetime)*time.Microsecond
 	return &f, err
 }

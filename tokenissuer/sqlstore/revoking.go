@@ -142,6 +142,9 @@ func (t *transactions) recordCalls(ctx context.Context, calls []*writequeue.Call
 			r.ended = r.endedBefore()
 			if f := ended[r.family]; f != nil && ends[r.family] == r {
 				r.ended = endOf(f, r.end)
+				if err := makeDue(ctx, tx, r.end.At, f); err != nil {
+					return err
+				}
 			}
 			revocations = append(revocations, r.ended)
 		}
@@ -153,7 +156,7 @@ func (t *transactions) recordCalls(ctx context.Context, calls []*writequeue.Call
 const endFree = `WITH free AS (SELECT id FROM families WHERE id = ANY($1::text[]) AND revoked_at IS NULL FOR UPDATE SKIP LOCKED)
 	UPDATE families SET revoked_at = e.revoked_at FROM free, unnest($1::text[], $2::bigint[]) AS e (id, revoked_at)
 	WHERE families.id = free.id AND e.id = free.id
-	RETURNING families.id, families.created_at, families.rotated_at, families.token_lifetime`
+	RETURNING families.id, families.created_at, families.rotated_at, families.token_lifetime, families.origin`
 
 // endTogether revokes the families whose rows are not locked. It returns those that it has revoked, and the ids of locked ones.
 func endTogether(ctx context.Context, tx session, ends map[string]*recording) (
@@ -164,7 +167,7 @@ func endTogether(ctx context.Context, tx session, ends map[string]*recording) (
 	for i, id := range ids {
 		times[i] = ends[id].end.At.UnixMicro()
 	}
-	list, err := queryAll(ctx, tx, endFree, []any{ids, times}, func(row scanner) (*store.TokenFamily, error) { return scanEnded(row) })
+	list, err := queryAll(ctx, tx, endFree, []any{ids, times}, scanEnded)
 	if err != nil {
 		return nil, nil, fmt.Errorf("ending families: %w", err)
 	}

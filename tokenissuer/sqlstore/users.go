@@ -18,7 +18,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-const selectUsers = `SELECT id, email, name, organisation, role, status, password_hash, version, created_at, group_names FROM users`
+const selectUsers = `SELECT id, email, name, organisation, role, status, password_hash, version, created_at, group_names,
+	email_verified, profile, updated_at FROM users`
 
 // whereUser and whereEmail select the user of the id or the address $1, or the stand-in $2 when there is none, with the
 // same work.
@@ -83,19 +84,24 @@ func scanUser(row scanner) (*store.User, error) {
 	var u store.User
 	var hash string
 	var version int64
-	var created sql.Null[int64]
-	var groups []byte
-	err := row.Scan(&u.ID, &u.Email, &u.Name, &u.Organisation, &u.Role, &u.Status, &hash, &version, &created, &groups)
+	var created, updated sql.Null[int64]
+	var groups, profile []byte
+	err := row.Scan(&u.ID, &u.Email, &u.Name, &u.Organisation, &u.Role, &u.Status, &hash, &version, &created, &groups,
+		&u.EmailVerified, &profile, &updated)
 	if err == nil && len(groups) > len("[]") {
 		err = json.Unmarshal(groups, &u.Groups)
 	}
+	if err == nil && len(profile) > 0 {
+		err = json.Unmarshal(profile, &u.Profile)
+	}
+	u.UpdatedAt = timeOf(updated)
 	u.PasswordHash, u.Version, u.CreatedAt = oauth.NewSecret(hash), strconv.FormatInt(version, 10), timeOf(created)
 	return &u, err
 }
 
 // AddUser registers a user. The id of a removed user stays taken for a while, like that of a removed client; the address does not.
 func (s *Store) AddUser(ctx context.Context, user *store.User, organisationDeclared bool) error {
-	u, groups := *user, groupNames(user.Groups)
+	u, groups, profile := *user, groupNames(user.Groups), profileText(user.Profile)
 	return s.step(ctx, "adding user", func(ctx context.Context, tx session) error {
 		if !organisationDeclared {
 			if err := holdOrganisation(ctx, tx, u.Organisation); err != nil {
@@ -106,10 +112,12 @@ func (s *Store) AddUser(ctx context.Context, user *store.User, organisationDecla
 			return err
 		}
 		return mustAdd(tx.ExecContext(ctx, `INSERT INTO users (id, email, name, organisation, role, status,
-			password_hash, password_scheme, version, created_at, group_names) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $10)
+			password_hash, password_scheme, version, created_at, group_names, email_verified, profile, updated_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $10, $11, $12, $13)
 			ON CONFLICT (email) DO NOTHING`,
 			u.ID, u.Email, u.Name, u.Organisation, string(u.Role), string(u.Status),
-			u.PasswordHash.Reveal(), passwords.SchemeOf(u.PasswordHash), micros(u.CreatedAt), groups))
+			u.PasswordHash.Reveal(), passwords.SchemeOf(u.PasswordHash), micros(u.CreatedAt), groups,
+			u.EmailVerified, profile, micros(u.UpdatedAt)))
 	})
 }
 
@@ -119,6 +127,15 @@ func groupNames(groups []string) string {
 		return "[]"
 	}
 	text, _ := json.Marshal(groups) // texts can always be written
+	return string(text)
+}
+
+// profileText is a profile as it is stored: empty when no member has a value.
+func profileText(p *store.Profile) string {
+	if p.IsZero() {
+		return ""
+	}
+	text, _ := json.Marshal(p) // texts can always be written
 	return string(text)
 }
 
@@ -168,6 +185,7 @@ func (s *Store) HadUser(ctx context.Context, userID string) (bool, error) {
 // ChangeUser makes the change and ends every family of the user: what was granted before it is worth nothing after it.
 func (s *Store) ChangeUser(ctx context.Context, userID string, change store.UserChange, end store.Ending) ([]store.Revocation, error) {
 	row := columnsOf(change)
+	row.updated = micros(end.At)
 	return s.endingStep(ctx, "changing user", func(ctx context.Context, tx session) ([]store.Revocation, error) {
 		// The user's row comes first: from here on no family of the old version is born.
 		if err := row.update(ctx, tx, userID); err != nil {
@@ -182,9 +200,11 @@ func (s *Store) ChangeUser(ctx context.Context, userID string, change store.User
 
 // userColumns are what a change of a user writes; what is not valid stays.
 type userColumns struct {
-	hash, scheme, role, status, groups, organisation, name, email sql.Null[string]
-	organisationDeclared                                          bool
-	moves                                                         int64 // of the version
+	hash, scheme, role, status, groups, organisation, name, email, profile sql.Null[string]
+	emailVerified                                                          sql.Null[bool]
+	updated                                                                sql.Null[int64]
+	organisationDeclared                                                   bool
+	moves                                                                  int64 // of the version
 }
 
 func columnsOf(c store.UserChange) userColumns {
@@ -199,6 +219,10 @@ func columnsOf(c store.UserChange) userColumns {
 	if c.Groups != nil {
 		row.groups = sql.Null[string]{V: groupNames(*c.Groups), Valid: true}
 	}
+	if c.Profile != nil {
+		row.profile = sql.Null[string]{V: profileText(c.Profile), Valid: true}
+	}
+	row.emailVerified = nullable(c.EmailVerified)
 	row.role, row.status = nullable((*string)(c.Role)), nullable((*string)(c.Status))
 	row.organisation, row.name, row.email = nullable(c.Organisation), nullable(c.Name), nullable(c.Email)
 	return row
@@ -208,8 +232,10 @@ func (r userColumns) update(ctx context.Context, tx session, userID string) erro
 	err := mustHit(tx.ExecContext(ctx, `UPDATE users SET password_hash = COALESCE($1, password_hash),
 		password_scheme = COALESCE($2, password_scheme), role = COALESCE($3, role), status = COALESCE($4, status),
 		group_names = COALESCE($5, group_names), organisation = COALESCE($6, organisation), name = COALESCE($7, name),
-		version = version + $8 WHERE id = $9`,
-		r.hash, r.scheme, r.role, r.status, r.groups, r.organisation, r.name, r.moves, possible(userID)))
+		version = version + $8, profile = COALESCE($9, profile), updated_at = $10,
+		email_verified = COALESCE($11, email_verified AND email = COALESCE($12, email)) WHERE id = $13`,
+		r.hash, r.scheme, r.role, r.status, r.groups, r.organisation, r.name, r.moves, r.profile, r.updated,
+		r.emailVerified, r.email, possible(userID)))
 	if err != nil {
 		return err
 	}
@@ -242,7 +268,7 @@ func (s *Store) RehashPassword(ctx context.Context, userID string, old, hash oau
 	})
 }
 
-// RemoveUser deletes the user with its consents and ends every family. Its id stays taken.
+// RemoveUser deletes the user with its consents and ends every family. Its id stays taken, for a while or for ever.
 func (s *Store) RemoveUser(ctx context.Context, userID string, end store.Ending) ([]store.Revocation, error) {
 	return s.endingStep(ctx, "removing user", func(ctx context.Context, tx session) ([]store.Revocation, error) {
 		if err := mustHit(tx.ExecContext(ctx, `DELETE FROM users WHERE id = $1`, possible(userID))); err != nil {
@@ -251,8 +277,10 @@ func (s *Store) RemoveUser(ctx context.Context, userID string, end store.Ending)
 		if _, err := tx.ExecContext(ctx, `DELETE FROM consents WHERE user_id = $1`, userID); err != nil {
 			return nil, err
 		}
-		if err := freeSubject(ctx, tx, userID, end.Until); err != nil {
-			return nil, err
+		if !end.KeepsID {
+			if err := freeSubject(ctx, tx, userID, end.Until); err != nil {
+				return nil, err
+			}
 		}
 		return s.endFamiliesOf(ctx, tx, userID, end)
 	})

@@ -45,8 +45,8 @@ func (a Address) IsZero() bool { return a == Address{} }
 // IsZero reports whether there is none, or no member has a value.
 func (p *Profile) IsZero() bool { return p == nil || *p == Profile{} }
 
-// clone returns a copy, or nil when no member has a value.
-func (p *Profile) clone() *Profile {
+// Clone returns a copy, or nil when no member has a value.
+func (p *Profile) Clone() *Profile {
 	if p.IsZero() {
 		return nil
 	}

@@ -149,7 +149,7 @@ func (c UserChange) Apply(u *User) {
 	setTo(&u.Email, c.Email)
 	setTo(&u.EmailVerified, c.EmailVerified)
 	if c.Profile != nil {
-		u.Profile = c.Profile.clone()
+		u.Profile = c.Profile.Clone()
 	}
 }
 

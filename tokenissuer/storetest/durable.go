@@ -19,6 +19,7 @@ func RunDurable(t *testing.T, start func(t *testing.T) (open func() store.Store)
 		{"SurvivesClose", survivesClose},
 		{"UsersSurviveClose", usersSurviveClose},
 		{"T88FamiliesSurviveClose", familiesSurviveClose},
+		{"T162LogoutsSurviveClose", logoutsSurviveClose},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -38,6 +39,7 @@ func RunDurable(t *testing.T, start func(t *testing.T) (open func() store.Store)
 		{"A71TouchBesideTheEndAtTheNeighbour", func(t *testing.T, a, b store.Store) { touchBesideTheEnd(t, a, b, neighbourRounds) }},
 		{"M28FamilyBornBesideAChangeAtTheNeighbour", func(t *testing.T, a, b store.Store) { familyBornBesideAChange(t, a, b, neighbourRounds) }},
 		{"M28FamilyBornBesideARemovalAtTheNeighbour", func(t *testing.T, a, b store.Store) { familyBornBesideARemoval(t, a, b, neighbourRounds) }},
+		{"T160ApprovedBesideTheEndAtTheNeighbour", func(t *testing.T, a, b store.Store) { approvedBesideTheEndIsTold(t, a, b) }},
 		{"LeasedOnceBetweenNeighbours", func(t *testing.T, a, b store.Store) { leasedOnceInARace(t, a, b) }},
 		{"T72AttemptsCountedByNeighbours", attemptsOfNeighbours},
 		{"T73AttemptsInARaceOfNeighbours", func(t *testing.T, a, b store.Store) { sharedAttemptsRace(t, a, b) }},

@@ -26,7 +26,7 @@ func usersSurviveClose(t *testing.T, open func() store.Store) {
 	}
 	_, err := s.ChangeUser(t.Context(), "changed", store.UserChange{Status: &locked, Password: &password}, theEnd)
 	must(t, err)
-	changed.Status, changed.PasswordHash = locked, password
+	changed.Status, changed.PasswordHash, changed.UpdatedAt = locked, password, theEnd.At
 	must(t, s.RehashPassword(t.Context(), "rehashed", rehashed.PasswordHash, password))
 	rehashed.PasswordHash = password
 	_, err = s.RemoveUser(t.Context(), "removed", theEnd)

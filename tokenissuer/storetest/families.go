@@ -29,12 +29,13 @@ func family(id string) *store.TokenFamily {
 	return &store.TokenFamily{
 		ID: id, UserID: "ada", UserVersion: "version of ada", UserDeclared: true, ClientID: "app",
 		Origin: oauth.AuthorizationCode, Scopes: oauth.Scopes{"trusted", "read:<things>'&"},
-		Actor:    store.Actor{Subject: "boß 🧑‍💼", ClientID: `"back" office`},
-		Note:     "Firefox auf Ünix '\"\\ 🌍",
+		Actor: store.Actor{Subject: "boß 🧑‍💼", ClientID: `"back" office`},
+		Note:  "Firefox auf Ünix '\"\\ 🌍", SessionID: "session of " + id, Claims: `{"userinfo":{"é'":null}}`,
+		Audience: []string{"https://api.example/é?a='1'", "urn:things"},
 		AuthTime: now.Add(-time.Hour), CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(time.Hour),
 		Code: store.CodeBinding{
 			RequestID: "request of " + id, RedirectURI: "https://app.example/cb?a='1'&b=%22é\"",
-			Challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM", Refreshable: true, ExpiresAt: now.Add(2 * time.Minute),
+			Challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM", Nonce: "n-0S6_WzA2Mj 'é\"", Refreshable: true, ExpiresAt: now.Add(2 * time.Minute),
 		},
 	}
 }

@@ -48,7 +48,7 @@ func createdBy(actor *store.User, id string) *store.TokenFamily {
 // kept is the family as a store has it.
 func kept(f *store.TokenFamily) *store.TokenFamily {
 	stored := *f
-	stored.Preconditions = store.Preconditions{}
+	stored.Preconditions, stored.TellsLogout = store.Preconditions{}, false
 	return &stored
 }
 

@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -25,7 +26,7 @@ const racers = 32
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	for _, part := range [][]check{
 		clientChecks, secretChecks, revokeClientChecks, userChecks, userChangeChecks, organisationChecks,
-		familyChecks, familyUserChecks, standingChecks, codeChecks, refreshChecks, endingChecks, familyRaceChecks, dropChecks,
+		familyChecks, familyUserChecks, standingChecks, codeChecks, refreshChecks, endingChecks, logoutChecks, familyRaceChecks, dropChecks,
 		keyChecks, revocationChecks, feedChecks, declarationChecks, leaseChecks, sizeChecks, sharedAttemptChecks, strangeChecks, lifeChecks,
 	} {
 		for _, c := range part {
@@ -65,7 +66,11 @@ func client(id string) *store.Client {
 		RedirectURIs: []string{"https://app.example/callback?a=1&b=<2>", "com.example.app:/back"},
 		CORSOrigins:  []string{"https://app.example", "http://localhost:3000"},
 		FirstParty:   true,
-		PKCERequired: true, RevokePrevious: true,
+		PKCERequired: true, PKCEOptional: true, RevokePrevious: true,
+		OpenID: store.ClientOpenID{
+			IDTokenAlgorithm: oauth.EdDSA, PostLogoutRedirectURIs: []string{"https://app.example/bye?é='\"", "com.example.app:/bye"},
+			BackchannelLogoutURI: "https://app.example/backchannel?a=1", BackchannelLogoutSessionRequired: true,
+		},
 		Lifetimes: store.Lifetimes{
 			AuthorizationCode: 90 * time.Minute, ClientCredentials: time.Second, Password: 24 * time.Hour, AdminCreated: time.Hour,
 		},
@@ -144,7 +149,7 @@ func oneWinner(t *testing.T, errs []error, sentinel error) {
 func sameClient(t *testing.T, got, want *store.Client) {
 	t.Helper()
 	if got.ID != want.ID || got.Name != want.Name || got.Type != want.Type || got.FirstParty != want.FirstParty || got.PKCERequired != want.PKCERequired ||
-		got.RevokePrevious != want.RevokePrevious ||
+		got.RevokePrevious != want.RevokePrevious || got.PKCEOptional != want.PKCEOptional || !reflect.DeepEqual(got.OpenID, want.OpenID) ||
 		got.Lifetimes != want.Lifetimes || got.Disabled != want.Disabled || got.Declared != want.Declared ||
 		!slices.Equal(got.Grants, want.Grants) || !slices.Equal(got.Scopes, want.Scopes) ||
 		!slices.Equal(got.RedirectURIs, want.RedirectURIs) || !slices.Equal(got.CORSOrigins, want.CORSOrigins) || !sameTime(got.CreatedAt, want.CreatedAt) {

@@ -78,6 +78,7 @@ func changeUserChangesWhatIsSet(t *testing.T, s store.Store) {
 			t.Errorf("%s: a user without families ended %v", c.name, ended)
 		}
 		c.change.Apply(want)
+		want.UpdatedAt = theEnd.At
 		got := signIn(t, s, want)
 		if slices.Contains(versions, got.Version) {
 			t.Errorf("%s: the version is %q, which it was before: %q", c.name, got.Version, versions)
@@ -98,15 +99,16 @@ func changeUserOfWhatTheUserIsCalled(t *testing.T, s store.Store) {
 	f := familyOf(u, "f")
 	addFamilies(t, s, f)
 	want, name, email := user("ada"), "Ada Lovelace", "lovelace@example.com"
-	for _, change := range []store.UserChange{{Name: &name}, {Email: &email}, {Email: &email}, {Name: &name, Email: &email}} {
+	first, yes, no := want.Email, true, false
+	for _, change := range []store.UserChange{
+		{Name: &name}, {Email: &email}, {Email: &email}, {Name: &name, Email: &email},
+		{EmailVerified: &yes}, {Email: &email}, {Email: &first}, {Email: &email, EmailVerified: &yes}, {EmailVerified: &no},
+		{Profile: &store.Profile{GivenName: "Ada", Locale: "en"}}, {Name: &name}, {Profile: new(store.Profile)},
+	} {
 		ended, err := s.ChangeUser(t.Context(), "ada", change, theEnd)
 		must(t, err)
-		if change.Name != nil {
-			want.Name = name
-		}
-		if change.Email != nil {
-			want.Email = email
-		}
+		change.Apply(want)
+		want.UpdatedAt = theEnd.At
 		if got := signIn(t, s, want); got.Version != u.Version || len(ended) != 0 {
 			t.Errorf("%+v moved the version from %s to %s and ended %v", change, u.Version, got.Version, ended)
 		}
@@ -154,7 +156,7 @@ func changeUserToAnAddressInARace(t *testing.T, s store.Store) {
 	for i, err := range errs {
 		want := user(fmt.Sprint("u", i))
 		if err == nil {
-			want.Email = email
+			want.Email, want.EmailVerified, want.UpdatedAt = email, false, theEnd.At
 		}
 		signIn(t, s, want)
 	}
@@ -174,7 +176,7 @@ func changeUserToAnOrganisation(t *testing.T, s store.Store) {
 	for _, change := range []store.UserChange{{Organisation: &declared, OrganisationDeclared: true}, {Organisation: &stored}} {
 		_, err := s.ChangeUser(t.Context(), "ada", change, theEnd)
 		must(t, err)
-		want.Organisation = *change.Organisation
+		want.Organisation, want.UpdatedAt = *change.Organisation, theEnd.At
 		signIn(t, s, want)
 	}
 	mustBe(t, s.RemoveOrganisation(t.Context(), "globex"), store.ErrInUse)
@@ -293,7 +295,7 @@ func changeUserInARace(t *testing.T, s store.Store) {
 	})
 	must(t, errors.Join(errs...))
 	want := user("ada")
-	want.PasswordHash, want.Role, want.Status = password, role, status
+	want.PasswordHash, want.Role, want.Status, want.UpdatedAt = password, role, status, theEnd.At
 	got := readUser(t, s, "ada")
 	sameUser(t, got, want)
 	if !slices.Contains(versions[:], got.Version) {
@@ -332,7 +334,7 @@ func rehashPasswordLosesToAChange(t *testing.T, s store.Store) {
 	version := readUser(t, s, "ada").Version
 	must(t, s.RehashPassword(t.Context(), "ada", old, hash("m=8,t=1,p=1", "rehashed")))
 	want := user("ada")
-	want.PasswordHash = changed
+	want.PasswordHash, want.UpdatedAt = changed, theEnd.At
 	got := signIn(t, s, want)
 	if got.Version != version {
 		t.Errorf("the version moved from %q to %q", version, got.Version)

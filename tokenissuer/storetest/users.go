@@ -3,6 +3,7 @@ package storetest
 import (
 	"encoding/base64"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -32,6 +33,14 @@ func user(id string) *store.User {
 		ID: id, Email: id + "@example.com", Name: "Zoë “" + id + "” O'Hara 🦊", Organisation: "acme",
 		Role: store.RoleGroupManager, Status: store.UserActive, Groups: []string{"staff of " + id, `"Zürich", \ 🦊`, "{}"},
 		PasswordHash: hash("m=19456,t=2,p=1", id), CreatedAt: now.Add(-3 * time.Hour),
+		UpdatedAt: now.Add(-2 * time.Hour), EmailVerified: true,
+		Profile: &store.Profile{
+			GivenName: "Zoë 🦊", FamilyName: "O'Hara", PreferredUsername: id, Locale: "de-CH", Zoneinfo: "Europe/Zurich",
+			Picture: "https://pictures.example/zoë?a=1", Phone: "+41 44 555 01 23", PhoneVerified: true,
+			Address: store.Address{
+				Formatted: "Bahnhofstraße 1\n8001 Zürich", StreetAddress: "Bahnhofstraße 1", Locality: "Zürich", Region: "ZH", PostalCode: "8001", Country: "CH",
+			},
+		},
 	}
 }
 
@@ -74,7 +83,8 @@ func sameUser(t *testing.T, got, want *store.User) {
 	t.Helper()
 	if got.ID != want.ID || got.Email != want.Email || got.Name != want.Name || got.Organisation != want.Organisation ||
 		got.Role != want.Role || got.Status != want.Status || !slices.Equal(got.Groups, want.Groups) || got.Declared != want.Declared ||
-		got.PasswordHash.Reveal() != want.PasswordHash.Reveal() || !sameTime(got.CreatedAt, want.CreatedAt) {
+		got.PasswordHash.Reveal() != want.PasswordHash.Reveal() || !sameTime(got.CreatedAt, want.CreatedAt) ||
+		!sameTime(got.UpdatedAt, want.UpdatedAt) || got.EmailVerified != want.EmailVerified || !reflect.DeepEqual(got.Profile, want.Profile) {
 		t.Errorf("user is\n%+v (%s), want\n%+v (%s)", got, got.PasswordHash.Reveal(), want, want.PasswordHash.Reveal())
 	}
 	if got.Version == "" {
@@ -184,7 +194,7 @@ func userIDsAreBytes(t *testing.T, s store.Store) {
 		}
 		want := user(id)
 		if id == "%" {
-			want.Status = locked
+			want.Status, want.UpdatedAt = locked, theEnd.At
 		}
 		sameUser(t, readUser(t, s, id), want)
 	}
@@ -337,7 +347,7 @@ func userIsNotTheArgument(t *testing.T, s store.Store) {
 	_, err := s.ChangeUser(t.Context(), "ada", store.UserChange{Role: &role, Password: &password}, theEnd)
 	must(t, err)
 	want := user("ada")
-	want.Role, want.PasswordHash = role, password
+	want.Role, want.PasswordHash, want.UpdatedAt = role, password, theEnd.At
 	role, password = "scribble", oauth.Secret{}
 	sameUser(t, readUser(t, s, "ada"), want)
 }
