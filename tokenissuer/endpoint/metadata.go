@@ -1,9 +1,13 @@
 package endpoint
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -91,27 +95,30 @@ func resourceMetadata(issuer *tokenissuer.Settings) ([]byte, error) {
 	return ResourceMetadata{issuer.Audience[0], []string{issuer.URL}, oauth.ResourceScopes(issuer.Scopes.Names())}.document()
 }
 
-func (h *Handler) serveMetadata(w http.ResponseWriter, _ *http.Request) error {
-	return writePublic(w, "application/json", h.metadata)
+func (h *Handler) serveMetadata(w http.ResponseWriter, r *http.Request) error {
+	return writePublic(w, r, "application/json", h.metadata)
 }
 
-func (h *Handler) serveResourceMetadata(w http.ResponseWriter, _ *http.Request) error {
-	return writePublic(w, "application/json", h.resource)
+func (h *Handler) serveResourceMetadata(w http.ResponseWriter, r *http.Request) error {
+	return writePublic(w, r, "application/json", h.resource)
 }
 
 // jwks publishes the public keys (RFC 7517 §5).
-func (h *Handler) jwks(w http.ResponseWriter, _ *http.Request) error {
+func (h *Handler) jwks(w http.ResponseWriter, r *http.Request) error {
 	keys, err := h.issuer.JWKS(h.issuer.Now())
 	if err != nil {
 		return err
 	}
-	return writePublic(w, "application/jwk-set+json", keys)
+	return writePublic(w, r, "application/jwk-set+json", keys)
 }
 
-func writePublic(w http.ResponseWriter, mediaType string, body []byte) error {
+// writePublic answers with a document that clients may keep, or with 304 if they have it. Equal documents have equal tags on every node.
+func writePublic(w http.ResponseWriter, r *http.Request, mediaType string, body []byte) error {
+	digest := sha256.Sum256(body)
+	w.Header().Set("ETag", `"`+base64.RawURLEncoding.EncodeToString(digest[:12])+`"`)
 	w.Header().Set("Cache-Control", publicMaxAge)
 	w.Header().Del("Pragma")
 	w.Header().Set("Content-Type", mediaType)
-	_, _ = w.Write(body) // the client is gone when this fails
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
 	return nil
 }

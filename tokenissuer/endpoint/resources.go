@@ -102,7 +102,7 @@ func (rs *Resources) serve(w http.ResponseWriter, r *http.Request) error {
 	if i := slices.IndexFunc(documents, func(d resourceDocument) bool { return strings.EqualFold(d.host, hostname(r.Host)) }); i >= 0 {
 		found = documents[i]
 	}
-	return writePublic(w, "application/json", found.body)
+	return writePublic(w, r, "application/json", found.body)
 }
 
 func pathUnknown() error {
