@@ -62,6 +62,9 @@ func newRememberedFamily(family *store.TokenFamily, user *store.User) *remembere
 	r := &rememberedFamily{family: *family, user: *user}
 	f, u := &r.family, &r.user
 	u.PasswordHash = oauth.Secret{} // no token needs it
+	if f.Claims == "" {
+		u.Profile = nil // only a request for single claims puts it into a token
+	}
 	for _, at := range [...]*time.Time{
 		&f.AuthTime, &f.CreatedAt, &f.ExpiresAt, &f.RevokedAt, &f.RotatedAt, &f.Code.ExpiresAt, &f.Code.SpentAt, &u.CreatedAt, &u.UpdatedAt,
 	} {
