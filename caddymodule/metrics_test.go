@@ -172,8 +172,8 @@ func TestMetricsTellTheState(t *testing.T) {
 	for name, want := range map[string]float64{
 		"gatehouse_ready": 1, "gatehouse_store_up": 1, "gatehouse_revocations": 0, "gatehouse_open_streams": 0, "gatehouse_housekeeper": 1,
 		`gatehouse_keys{state="signing"}`: 1, `gatehouse_keys{state="published"}`: 0, `gatehouse_keys{state="superseded"}`: 0,
-		`gatehouse_keys{state="refused"}`: 0,
-		"gatehouse_clock_skew_seconds":    0, "gatehouse_verified_tokens": 1,
+		`gatehouse_keys{state="refused"}`: 0, `gatehouse_signing_keys{algorithm="ES256"}`: 1,
+		"gatehouse_clock_skew_seconds": 0, "gatehouse_verified_tokens": 1,
 		`gatehouse_stored_rows{table="clients"}`: 0, `gatehouse_stored_rows{table="families"}`: 0, `gatehouse_stored_rows{table="requests"}`: 0,
 		`gatehouse_stored_rows{table="revocations"}`: 0, `gatehouse_stored_rows{table="users"}`: 0,
 	} {

@@ -21,15 +21,16 @@ func keysList(admin *apiClient) *cobra.Command {
 }
 
 func keysRotate(admin *apiClient) *cobra.Command {
-	var now bool
-	cmd := queryCommand("rotate [--now]", "Publishes a new signing key, which signs ten minutes later", cobra.NoArgs,
+	var asked newKey
+	cmd := queryCommand("rotate [--algorithm ALGORITHM] [--now]", "Publishes a new signing key, which signs ten minutes later", cobra.NoArgs,
 		func(_ *cobra.Command, _ []string, key *keyView) error {
-			return admin.call(http.MethodPost, "/oauth/keys/rotate", map[string]bool{"now": now}, key)
+			return admin.call(http.MethodPost, "/oauth/keys/rotate", asked, key)
 		},
 		func(out io.Writer, key *keyView) error {
-			return printRows(out, [][]string{{"kid", key.ID}, {"signs from", moment(key.ActiveFrom)}})
+			return printRows(out, [][]string{{"kid", key.ID}, {"algorithm", string(key.Algorithm)}, {"signs from", moment(key.ActiveFrom)}})
 		})
-	cmd.Flags().BoolVar(&now, "now", false, "Sign with it at once: who keeps the published keys for a while refuses its tokens until then")
+	cmd.Flags().StringVar((*string)(&asked.Algorithm), "algorithm", "", "Of the keys for ID tokens, rotate that of this algorithm; without it the key for access tokens")
+	cmd.Flags().BoolVar(&asked.Now, "now", false, "Sign with it at once: who keeps the published keys for a while refuses its tokens until then")
 	return cmd
 }
 

@@ -61,6 +61,7 @@ func (s *issuerStatus) rows() (rows [][]string) {
 		{"issuer", s.Issuer}, {"store", s.Store},
 		{"revocations", fmt.Sprintf("%d, %s", s.Revocations, read)},
 		{"keys", inWordsOf(s.Keys)},
+		{"signing keys", s.signingKeys()},
 		{"store's clock", fmt.Sprintf("%+.3f s", s.ClockSkew)},
 		{"verified tokens", strconv.Itoa(s.Verified)},
 		{"housekeeper", yesOrNo(s.Housekeeper)},
@@ -69,6 +70,15 @@ func (s *issuerStatus) rows() (rows [][]string) {
 		rows = append(rows, []string{"stored " + table, strconv.FormatInt(s.Stored[table], 10)})
 	}
 	return rows
+}
+
+// signingKeys lists the keys that sign, each behind its algorithm.
+func (s *issuerStatus) signingKeys() string {
+	var parts []string
+	for _, algorithm := range slices.Sorted(maps.Keys(s.Signing)) {
+		parts = append(parts, string(algorithm)+" "+cmp.Or(s.Signing[algorithm], "none"))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func yesOrNo(is bool) string {

@@ -1,8 +1,11 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -42,17 +45,23 @@ func listKeys(t *Target, r *http.Request) (int, any, error) {
 
 // newKey is the request to add a signing key.
 type newKey struct {
-	Now bool `json:"now"`
+	// Algorithm is one of those that the issuer signs with; empty: that of access tokens.
+	Algorithm oauth.Algorithm `json:"algorithm,omitzero"`
+	Now       bool            `json:"now"`
 }
 
 // rotateKeys publishes a new key, which signs in ten minutes, or now.
 func rotateKeys(t *Target, r *http.Request, request newKey) (int, any, error) {
 	ring := t.Node.KeyRing()
-	key, err := ring.Rotate(r.Context(), request.Now)
+	algorithm := cmp.Or(request.Algorithm, ring.Algorithms[0])
+	if !slices.Contains(ring.Algorithms, algorithm) {
+		return 0, nil, registry.InvalidInput(fmt.Errorf("algorithm %q is not signed with here: use %s", algorithm, oauth.AlgorithmNames(ring.Algorithms)))
+	}
+	key, err := ring.Rotate(r.Context(), algorithm, request.Now)
 	if err != nil {
 		return 0, nil, err
 	}
-	t.record("signing key added", zap.String("kid", key.ID), zap.Time("active_from", key.ActiveFrom))
+	t.record("signing key added", zap.String("kid", key.ID), zap.String("algorithm", string(algorithm)), zap.Time("active_from", key.ActiveFrom))
 	t.Node.KeysChanged(r.Context())
 	return http.StatusCreated, viewOfKey(key, ring.StateOf(key)), nil
 }

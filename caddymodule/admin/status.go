@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
 
@@ -41,6 +42,8 @@ type issuerStatus struct {
 	// Staleness is how long ago the revocations were known to be complete, in seconds; nil: never.
 	Staleness *float64       `json:"revocation_staleness_seconds"`
 	Keys      map[string]int `json:"keys"`
+	// Signing are the kids of the keys that sign, by algorithm.
+	Signing map[oauth.Algorithm]string `json:"signing_keys"`
 	// ClockSkew is how far the store's clock is ahead, in seconds.
 	ClockSkew   float64 `json:"clock_skew_seconds"`
 	Verified    int     `json:"verified_tokens"`
@@ -72,7 +75,7 @@ func (t *Target) issuerStatus(ctx context.Context) *issuerStatus {
 	of := t.Node.Status()
 	s := &issuerStatus{
 		Issuer: t.Issuer.URL, Store: of.Store, Revocations: of.Revocations,
-		Keys: make(map[string]int), ClockSkew: of.ClockSkew.Seconds(), Verified: of.Verified,
+		Keys: make(map[string]int), Signing: of.Signing, ClockSkew: of.ClockSkew.Seconds(), Verified: of.Verified,
 		Housekeeper: of.Housekeeper, Stored: of.Rows,
 	}
 	if of.Staleness >= 0 {

@@ -84,6 +84,8 @@ type Status struct {
 	Staleness   time.Duration
 	// Keys counts the signing keys.
 	Keys map[keys.State]int
+	// Signing are the kids of the keys that sign, by algorithm; empty: there is none.
+	Signing map[oauth.Algorithm]string
 	// ClockSkew is how far the store's clock is ahead of this node's.
 	ClockSkew time.Duration
 	// Verified is how many access tokens need no signature check any more.
@@ -98,7 +100,7 @@ type Status struct {
 func (n *Node) Status() Status {
 	s := Status{
 		Store:       n.settings.Store,
-		Revocations: n.Revocations.Len(), Staleness: n.Revocations.Age(n.Now()), Keys: n.keyring.states(), ClockSkew: n.clock.skew(),
+		Revocations: n.Revocations.Len(), Staleness: n.Revocations.Age(n.Now()), Keys: n.keyring.states(), Signing: n.keyring.signing(), ClockSkew: n.clock.skew(),
 		Verified: n.Verifier.Remembered(),
 	}
 	if s.Staleness == math.MaxInt64 {

@@ -50,7 +50,7 @@ func TestF17AStoreClockAheadDropsNoKey(t *testing.T) {
 	const weeks = store.MaxLifetime + 5*24*time.Hour
 	c := setClock(t)
 	n := kept(t, onDisk(t))
-	if _, err := n.KeyRing().Rotate(t.Context(), true); err != nil {
+	if _, err := n.KeyRing().Rotate(t.Context(), n.settings.Algorithm, true); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {

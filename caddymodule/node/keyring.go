@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/accesstoken"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -39,7 +40,7 @@ func (n *Node) KeyRing() *keys.Ring { return n.keyring.ring() }
 
 func (k *keyring) ring() *keys.Ring {
 	return &keys.Ring{
-		Store: k.store, Sealer: k.sealer, Algorithm: k.settings.Algorithm, Keys: k.keys, Rotation: k.settings.Rotation,
+		Store: k.store, Sealer: k.sealer, Algorithms: k.settings.algorithms(), Keys: k.keys, Rotation: k.settings.Rotation,
 		Now: k.clock.Now, Earliest: k.clock.earliest, Warn: warnOfKey,
 	}
 }
@@ -58,11 +59,11 @@ func (k *keyring) loadKeys(ctx context.Context) error {
 	if err := k.seal(ctx); err != nil {
 		return err
 	}
-	loaded, err := keys.LoadSigningKeys(ctx, k.store, k.sealer, k.settings.Algorithm, k.clock.Now())
+	loaded, err := keys.LoadSigningKeys(ctx, k.store, k.sealer, k.clock.Now(), k.settings.algorithms()...)
 	if err != nil {
 		return err
 	}
-	if err := k.keys.Replace(loaded, k.settings.Algorithm); err != nil {
+	if err := k.keys.Replace(loaded, k.settings.algorithms()...); err != nil {
 		return err
 	}
 	k.master, err = keys.LoadMasterKey(ctx, k.store, k.sealer, k.clock.Now())
@@ -116,19 +117,20 @@ func (n *Node) keepKeys(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
 	defer cancel()
 	done, err := n.KeyRing().Maintain(ctx)
-	if next := done.Published; next != nil {
-		log().Info("the next signing key is published", zap.String("kid", next.ID), zap.Time("signs_from", next.ActiveFrom))
+	for _, next := range done.Published {
+		log().Info("the next signing key is published", zap.String("kid", next.ID), zap.String("algorithm", string(next.Algorithm)),
+			zap.Time("signs_from", next.ActiveFrom))
 	}
 	for _, id := range done.Dropped {
 		log().Info("a signing key was dropped: no living token was signed with it", zap.String("kid", id))
 	}
-	if done.Published != nil || len(done.Dropped) > 0 {
+	if len(done.Published) > 0 || len(done.Dropped) > 0 {
 		n.KeysChanged(ctx)
 	}
 	return err
 }
 
-// replacement returns a fresh signing key, which is not stored, and the ids of the keys that it would replace: all that are not
+// replacement returns a fresh signing key of the issuer's algorithm, which is not stored, and the ids of the keys that it would replace: all that are not
 // revoked.
 func (k *keyring) replacement(ctx context.Context) (fresh store.StoredKey, older []string, err error) {
 	list, err := k.ring().List(ctx)
@@ -153,16 +155,20 @@ func (k *keyring) states() map[keys.State]int {
 	now := k.clock.Now()
 	states := map[keys.State]int{keys.StatePublished: 0, keys.StateSigning: 0, keys.StateSuperseded: 0}
 	states[keys.StateRefused] = int(k.refused.Load())
-	signing, err := k.keys.Signing(now)
 	for _, key := range k.keys.List() {
-		switch {
-		case err == nil && key.ID == signing.ID:
-			states[keys.StateSigning]++
-		case key.ActiveFrom.After(now):
-			states[keys.StatePublished]++
-		default:
-			states[keys.StateSuperseded]++
-		}
+		states[k.keys.StateOf(key, now)]++
 	}
 	return states
+}
+
+// signing returns the kids of the keys that sign, by algorithm; an algorithm without a key has none.
+func (k *keyring) signing() map[oauth.Algorithm]string {
+	now, kids := k.clock.Now(), make(map[oauth.Algorithm]string)
+	for _, algorithm := range k.settings.algorithms() {
+		kids[algorithm] = ""
+		if key, err := k.keys.SigningWith(algorithm, now); err == nil {
+			kids[algorithm] = key.ID
+		}
+	}
+	return kids
 }

@@ -22,6 +22,7 @@ var (
 	stalenessDesc   = gauge("revocation_staleness_seconds", "How long ago the revocations in memory were known to be complete; +Inf: never.")
 	verifiedDesc    = gauge("verified_tokens", "Access tokens whose verification is remembered.")
 	keysDesc        = gauge("keys", "Signing keys, by what they do.", "state")
+	signingDesc     = gauge("signing_keys", "Whether a key signs with the algorithm: 1 or 0.", "algorithm")
 	skewDesc        = gauge("clock_skew_seconds", "How far the store's clock is ahead of this node's.")
 	keeperDesc      = gauge("housekeeper", "Whether this node drops what has expired from the store: 1 or 0.")
 	rowsDesc        = gauge("stored_rows", "Records in the store, told by the node that is the housekeeper. Large numbers are estimates.", "table")
@@ -32,7 +33,7 @@ func Metrics() []prometheus.Collector { return []prometheus.Collector{storeError
 
 // Describe lists the gauges of a node.
 func Describe(descriptions chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{storeUpDesc, revocationsDesc, stalenessDesc, verifiedDesc, keysDesc, skewDesc, keeperDesc, rowsDesc} {
+	for _, d := range []*prometheus.Desc{storeUpDesc, revocationsDesc, stalenessDesc, verifiedDesc, keysDesc, signingDesc, skewDesc, keeperDesc, rowsDesc} {
 		descriptions <- d
 	}
 }
@@ -53,6 +54,9 @@ func (n *Node) Collect(metrics chan<- prometheus.Metric) {
 	send(verifiedDesc, float64(s.Verified))
 	for state, keys := range s.Keys {
 		send(keysDesc, float64(keys), string(state))
+	}
+	for algorithm, kid := range s.Signing {
+		send(signingDesc, oneIf(kid != ""), string(algorithm))
 	}
 	send(skewDesc, s.ClockSkew.Seconds())
 	send(keeperDesc, oneIf(s.Housekeeper))

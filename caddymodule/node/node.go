@@ -34,12 +34,25 @@ type Settings struct {
 	// KeepSchema leaves the schema alone: somebody else migrates.
 	KeepSchema bool
 	Issuer     string
-	// Algorithm is that of the signing keys.
+	// Algorithm is that of the keys that sign access tokens.
 	Algorithm oauth.Algorithm
+	// OpenID keeps keys of all other algorithms beside them, for ID tokens.
+	OpenID bool
 	// Rotation is the time between two signing keys; 0: keys are not rotated.
 	Rotation time.Duration
 	// MaxStaleness is how old the knowledge of revocations may be before tokens are refused.
 	MaxStaleness time.Duration
+}
+
+// algorithms are those that are signed with, the issuer's own first.
+func (s Settings) algorithms() []oauth.Algorithm {
+	list := []oauth.Algorithm{s.Algorithm}
+	for _, algorithm := range oauth.OwnAlgorithms {
+		if s.OpenID && algorithm != s.Algorithm {
+			list = append(list, algorithm)
+		}
+	}
+	return list
 }
 
 // nodes are those in use, by poolKey: a configuration with the same settings goes on with the same database handle, keys,

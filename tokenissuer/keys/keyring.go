@@ -3,6 +3,7 @@ package keys
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -25,9 +26,10 @@ const (
 // stored keys and the time. Two nodes may do the same work at once: they then publish two keys and agree on the one that
 // signs.
 type Ring struct {
-	Store     store.KeyStore
-	Sealer    *Sealer // nil: keys are stored in the clear
-	Algorithm oauth.Algorithm
+	Store  store.KeyStore
+	Sealer *Sealer // nil: keys are stored in the clear
+	// Algorithms are those that are signed with, the issuer's own first. Each has keys of its own, which take turns.
+	Algorithms []oauth.Algorithm
 	// Keys is the set that this node signs and verifies with.
 	Keys *Set
 	// Rotation is how long a key signs; 0: until Rotate is called.
@@ -53,9 +55,12 @@ func (r *Ring) Refresh(ctx context.Context) error {
 		return err
 	}
 	keys := r.open(unrevoked(stored))
-	if !hasAlgorithm(keys, r.Algorithm) && slices.ContainsFunc(stored, r.wasRevoked) {
-		// A node with another algorithm has revoked them all.
-		if err := addFirstKey(ctx, r.Store, r.Sealer, r.Algorithm, r.Now(), r.Now()); err != nil {
+	for _, algorithm := range r.Algorithms {
+		if hasAlgorithm(keys, algorithm) || !slices.ContainsFunc(stored, wasRevoked(algorithm)) {
+			continue
+		}
+		// A node that does not sign with it has revoked them all.
+		if err := addFirstKey(ctx, r.Store, r.Sealer, algorithm, r.Now(), r.Now()); err != nil {
 			return err
 		}
 		if stored, err = signingKeysOf(ctx, r.Store); err != nil {
@@ -63,14 +68,16 @@ func (r *Ring) Refresh(ctx context.Context) error {
 		}
 		keys = r.open(unrevoked(stored))
 	}
-	if !hasAlgorithm(keys, r.Algorithm) {
-		return errNoKeyLeft
+	for _, algorithm := range r.Algorithms {
+		if !hasAlgorithm(keys, algorithm) {
+			return fmt.Errorf("%w: %s", errNoKeyLeft, algorithm)
+		}
 	}
-	return r.Keys.Replace(keys, r.Algorithm)
+	return r.Keys.Replace(keys, r.Algorithms...)
 }
 
-func (r *Ring) wasRevoked(stored store.StoredKey) bool {
-	return stored.Algorithm == r.Algorithm && !stored.RevokedAt.IsZero()
+func wasRevoked(algorithm oauth.Algorithm) func(store.StoredKey) bool {
+	return func(s store.StoredKey) bool { return s.Algorithm == algorithm && !s.RevokedAt.IsZero() }
 }
 
 // open opens the stored keys. For one that cannot be opened it returns the key in use.
@@ -97,11 +104,11 @@ func (r *Ring) warn(err error) {
 
 // Upkeep is the result of Maintain.
 type Upkeep struct {
-	Published *store.StoredKey // the next key, without its private part; nil: not due
-	Dropped   []string         // ids of keys whose tokens have all expired
+	Published []store.StoredKey // the next key of each algorithm that was due, without its private part
+	Dropped   []string          // ids of keys whose tokens have all expired
 }
 
-// Maintain publishes the next key when it is due, seals keys under the current key-encryption key, and drops keys whose
+// Maintain publishes the next key of each algorithm when it is due, seals keys under the current key-encryption key, and drops keys whose
 // tokens have all expired. Several nodes may run it at once.
 func (r *Ring) Maintain(ctx context.Context) (done Upkeep, err error) {
 	found, err := Seal(ctx, r.Store, r.Sealer, true)
@@ -116,12 +123,15 @@ func (r *Ring) Maintain(ctx context.Context) (done Upkeep, err error) {
 		return done, err
 	}
 	stored, now := r.Sealer.accepts(stored), r.Now()
-	if r.isDue(stored, now) {
-		next, err := r.add(ctx, r.lead())
+	for _, algorithm := range r.Algorithms {
+		if !r.isDue(stored, algorithm, now) {
+			continue
+		}
+		next, err := r.add(ctx, algorithm, r.lead())
 		if err != nil {
 			return done, err
 		}
-		done.Published = &next
+		done.Published = append(done.Published, next)
 	}
 	if r.Earliest != nil {
 		now = r.Earliest()
@@ -144,8 +154,8 @@ func (r *Ring) lead() time.Duration {
 }
 
 // isDue reports whether it is time to publish the algorithm's next key.
-func (r *Ring) isDue(stored []store.StoredKey, now time.Time) bool {
-	last := lastOf(unrevoked(stored), r.Algorithm)
+func (r *Ring) isDue(stored []store.StoredKey, algorithm oauth.Algorithm, now time.Time) bool {
+	last := lastOf(unrevoked(stored), algorithm)
 	return r.Rotation > 0 && last != nil && !now.Before(last.SignsFrom().Add(r.Rotation-r.lead()))
 }
 
@@ -163,28 +173,30 @@ func isOutlived(key store.StoredKey, all []store.StoredKey, now time.Time) bool 
 	return false
 }
 
-// Rotate publishes a new key and returns it without its private part. The key signs at once or after Lead. Nodes receive
-// it by Refresh.
-func (r *Ring) Rotate(ctx context.Context, atOnce bool) (store.StoredKey, error) {
+// Rotate publishes a new key of the algorithm, which is one of Algorithms, and returns it without its private part. The key signs
+// at once or after Lead. Nodes receive it by Refresh.
+func (r *Ring) Rotate(ctx context.Context, algorithm oauth.Algorithm, atOnce bool) (store.StoredKey, error) {
 	if atOnce {
-		return r.add(ctx, 0)
+		return r.add(ctx, algorithm, 0)
 	}
-	return r.add(ctx, Lead)
+	return r.add(ctx, algorithm, Lead)
 }
 
-// Revoke revokes a key and returns the recorded revocation. If the key is the one that signs, Revoke first stores a
-// replacement. It returns ErrNotFound if no signing key has that id.
+// Revoke revokes a key and returns the recorded revocation. If the key is the one that signs with its algorithm, Revoke first
+// stores a replacement of the same algorithm. It returns ErrNotFound if no signing key has that id.
 func (r *Ring) Revoke(ctx context.Context, id string) (store.Revocation, error) {
 	stored, err := signingKeysOf(ctx, r.Store)
 	if err != nil {
 		return store.Revocation{}, err
 	}
-	if !slices.ContainsFunc(stored, func(s store.StoredKey) bool { return s.ID == id }) {
+	i := slices.IndexFunc(stored, func(s store.StoredKey) bool { return s.ID == id })
+	if i < 0 {
 		return store.Revocation{}, store.ErrNotFound
 	}
-	now := r.Now()
-	if last := lastOf(activeAt(unrevoked(r.Sealer.accepts(stored)), now), r.Algorithm); last != nil && last.ID == id {
-		if _, err := r.add(ctx, 0); err != nil {
+	now, algorithm := r.Now(), stored[i].Algorithm
+	last := lastOf(activeAt(unrevoked(r.Sealer.accepts(stored)), now), algorithm)
+	if last != nil && last.ID == id && slices.Contains(r.Algorithms, algorithm) {
+		if _, err := r.add(ctx, algorithm, 0); err != nil {
 			return store.Revocation{}, err
 		}
 	}
@@ -196,9 +208,9 @@ func (r *Ring) Revoke(ctx context.Context, id string) (store.Revocation, error) 
 }
 
 // add stores a new key that signs after the delay, and returns it without its private part.
-func (r *Ring) add(ctx context.Context, after time.Duration) (stored store.StoredKey, err error) {
+func (r *Ring) add(ctx context.Context, algorithm oauth.Algorithm, after time.Duration) (stored store.StoredKey, err error) {
 	now := r.Now()
-	key, err := NewSigningKey(r.Algorithm, now)
+	key, err := NewSigningKey(algorithm, now)
 	if err != nil {
 		return store.StoredKey{}, err
 	}
@@ -229,17 +241,10 @@ const (
 
 // StateOf returns the state of a stored key, by the keys of this node.
 func (r *Ring) StateOf(stored store.StoredKey) State {
-	now := r.Now()
-	signing, err := r.Keys.Signing(now)
-	switch {
-	case !stored.RevokedAt.IsZero():
+	if !stored.RevokedAt.IsZero() {
 		return StateRevoked
-	case err == nil && signing.ID == stored.ID:
-		return StateSigning
-	case stored.SignsFrom().After(now):
-		return StatePublished
 	}
-	return StateSuperseded
+	return r.Keys.stateOf(stored.ID, stored.Algorithm, stored.SignsFrom(), r.Now())
 }
 
 // ListedKey is a stored key without its private part, and its state.

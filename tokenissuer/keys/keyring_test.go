@@ -29,7 +29,7 @@ func newRing(tb testing.TB, store store.KeyStore, clock *time.Time) *ring {
 	tb.Helper()
 	n := &ring{tb: tb, clock: clock}
 	n.Ring = &Ring{
-		Store: store, Algorithm: oauth.EdDSA, Keys: new(Set), Rotation: 90 * day, Now: func() time.Time { return *clock },
+		Store: store, Algorithms: []oauth.Algorithm{oauth.EdDSA}, Keys: new(Set), Rotation: 90 * day, Now: func() time.Time { return *clock },
 		Warn: func(err error) { n.warnings = append(n.warnings, err) },
 	}
 	n.start()
@@ -39,9 +39,9 @@ func newRing(tb testing.TB, store store.KeyStore, clock *time.Time) *ring {
 // start loads the keys as an opening does.
 func (n *ring) start() {
 	n.tb.Helper()
-	keys, err := LoadSigningKeys(n.tb.Context(), n.Store, n.Sealer, n.Algorithm, n.Now())
+	keys, err := LoadSigningKeys(n.tb.Context(), n.Store, n.Sealer, n.Now(), n.Algorithms...)
 	n.must(err)
-	n.must(n.Keys.Replace(keys, n.Algorithm))
+	n.must(n.Keys.Replace(keys, n.Algorithms...))
 }
 
 func (n *ring) must(err error) {
@@ -179,7 +179,7 @@ func TestK1Schedule(t *testing.T) {
 			}
 			now = tokentest.Start.Add(c.publish)
 			done := n.maintain()
-			if done.Published == nil || done.Published.ActiveFrom != now.Add(c.lag) || len(done.Published.Private) > 0 {
+			if len(done.Published) != 1 || done.Published[0].ActiveFrom != now.Add(c.lag) || len(done.Published[0].Private) > 0 {
 				t.Fatalf("published %+v", done.Published)
 			}
 			if again := n.maintain(); again.Published != nil {
@@ -187,11 +187,11 @@ func TestK1Schedule(t *testing.T) {
 			}
 			n.refresh()
 			now = now.Add(c.lag - time.Second)
-			if n.signing() != first || n.states()[done.Published.ID] != StatePublished {
+			if n.signing() != first || n.states()[done.Published[0].ID] != StatePublished {
 				t.Errorf("%s signs early: %v", n.signing(), n.states())
 			}
 			now = now.Add(time.Second)
-			if n.signing() != done.Published.ID || n.states()[first] != StateSuperseded || n.states()[done.Published.ID] != StateSigning {
+			if n.signing() != done.Published[0].ID || n.states()[first] != StateSuperseded || n.states()[done.Published[0].ID] != StateSigning {
 				t.Errorf("%s signs: %v", n.signing(), n.states())
 			}
 		})
@@ -210,13 +210,13 @@ func TestK1RotatedByHand(t *testing.T) {
 	n := newRing(t, memstore.New(), &now)
 	first := n.signing()
 	now = now.Add(time.Second)
-	next, err := n.Rotate(t.Context(), false)
+	next, err := n.Rotate(t.Context(), oauth.EdDSA, false)
 	n.must(err)
 	n.refresh()
 	if !n.published()[next.ID] || n.signing() != first {
 		t.Errorf("published %v, %s signs", n.published(), n.signing())
 	}
-	urgent, err := n.Rotate(t.Context(), true)
+	urgent, err := n.Rotate(t.Context(), oauth.EdDSA, true)
 	n.must(err)
 	n.refresh()
 	if n.signing() != urgent.ID {
@@ -240,7 +240,7 @@ func TestK1AnotherAlgorithmIsPublishedFirst(t *testing.T) {
 	n := newRing(t, store, &now)
 	first := n.signing()
 	now = now.Add(day)
-	n.Algorithm = oauth.ES256
+	n.Algorithms = []oauth.Algorithm{oauth.ES256}
 	n.start()
 	if n.signing() != first || len(n.published()) != 2 {
 		t.Errorf("%s signs, published %v", n.signing(), n.published())
@@ -282,7 +282,7 @@ func TestK2TwoNodesRotateAtOnce(t *testing.T) {
 		nodes[i].Store = meet
 		done, err := nodes[i].Maintain(t.Context())
 		if err == nil {
-			published[i] = done.Published.ID
+			published[i] = done.Published[0].ID
 		}
 		nodes[i].Store = st
 		return err
@@ -327,7 +327,7 @@ func TestSigningCostsNothing(t *testing.T) {
 	now := tokentest.Start
 	n := newRing(t, memstore.New(), &now)
 	for range 5 {
-		_, err := n.Rotate(t.Context(), false)
+		_, err := n.Rotate(t.Context(), oauth.EdDSA, false)
 		n.must(err)
 	}
 	n.refresh()

@@ -58,7 +58,7 @@ func TestK4ARunningNodeKeepsItsLastGoodKeys(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			now, store := tokentest.Start, NewFaultyStore()
 			n := newRing(t, store, &now)
-			_, err := n.Rotate(t.Context(), false)
+			_, err := n.Rotate(t.Context(), oauth.EdDSA, false)
 			n.must(err)
 			n.refresh()
 			before, signing := n.published(), n.signing()
@@ -106,11 +106,11 @@ func TestK6TheKeyEncryptionKeyChanges(t *testing.T) {
 		if _, err := Seal(t.Context(), store, sealer, false); err != nil {
 			return nil, nil, err
 		}
-		keys, err := LoadSigningKeys(t.Context(), store, sealer, oauth.EdDSA, now)
+		keys, err := LoadSigningKeys(t.Context(), store, sealer, now, oauth.EdDSA)
 		if err != nil {
 			return nil, nil, err
 		}
-		n := &ring{tb: t, clock: &now, Ring: &Ring{Store: store, Sealer: sealer, Algorithm: oauth.EdDSA, Keys: new(Set), Now: func() time.Time { return now }}}
+		n := &ring{tb: t, clock: &now, Ring: &Ring{Store: store, Sealer: sealer, Algorithms: []oauth.Algorithm{oauth.EdDSA}, Keys: new(Set), Now: func() time.Time { return now }}}
 		n.Warn = func(err error) { n.warnings = append(n.warnings, err) }
 		n.must(n.Keys.Replace(keys, oauth.EdDSA))
 		master, err := LoadMasterKey(t.Context(), store, sealer, now)
@@ -154,7 +154,7 @@ func TestK6TheKeyEncryptionKeyChanges(t *testing.T) {
 		t.Errorf("the old node signs with %s and warns %v", old.signing(), old.warnings)
 	}
 	// What a node that seals with the old one adds meanwhile is sealed again by the housekeeping of one that knows both.
-	added, err := old.Rotate(t.Context(), false)
+	added, err := old.Rotate(t.Context(), oauth.EdDSA, false)
 	old.must(err)
 	if got := sealedWith(); len(got) != 2 {
 		t.Fatalf("sealed with %v", got)
@@ -172,7 +172,7 @@ func TestK6TheKeyEncryptionKeyChanges(t *testing.T) {
 // a node that knows both can open it.
 func TestK6ManySealAtOnce(t *testing.T) {
 	store := memstore.New()
-	first, err := LoadSigningKeys(t.Context(), store, sealerOf(t, firstKEK), oauth.EdDSA, tokentest.Start)
+	first, err := LoadSigningKeys(t.Context(), store, sealerOf(t, firstKEK), tokentest.Start, oauth.EdDSA)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestK6ManySealAtOnce(t *testing.T) {
 			if _, err := Seal(t.Context(), store, sealer, false); err != nil {
 				return err
 			}
-			_, err := LoadSigningKeys(t.Context(), store, sealer, oauth.EdDSA, tokentest.Start)
+			_, err := LoadSigningKeys(t.Context(), store, sealer, tokentest.Start, oauth.EdDSA)
 			return err
 		}) {
 			if err != nil {
@@ -194,7 +194,7 @@ func TestK6ManySealAtOnce(t *testing.T) {
 			}
 		}
 	}
-	keys, err := LoadSigningKeys(t.Context(), store, sealerOver(t, firstKEK, secondKEK), oauth.EdDSA, tokentest.Start)
+	keys, err := LoadSigningKeys(t.Context(), store, sealerOver(t, firstKEK, secondKEK), tokentest.Start, oauth.EdDSA)
 	if err != nil || len(keys) != 1 || keys[0].ID != first[0].ID {
 		t.Errorf("%v, %v", keys, err)
 	}
@@ -208,9 +208,9 @@ func TestK9ARevokedKey(t *testing.T) {
 	n.must(err)
 	first := n.signing()
 	now = now.Add(time.Second)
-	second, err := n.Rotate(t.Context(), true)
+	second, err := n.Rotate(t.Context(), oauth.EdDSA, true)
 	n.must(err)
-	pending, err := n.Rotate(t.Context(), false)
+	pending, err := n.Rotate(t.Context(), oauth.EdDSA, false)
 	n.must(err)
 	n.refresh()
 	other.refresh()
@@ -281,7 +281,7 @@ func TestK9ARevokedKey(t *testing.T) {
 func TestF17AClockAheadDropsNoKey(t *testing.T) {
 	now, st := tokentest.Start, memstore.New()
 	n := newRing(t, st, &now)
-	_, err := n.Rotate(t.Context(), true)
+	_, err := n.Rotate(t.Context(), oauth.EdDSA, true)
 	n.must(err)
 	n.Rotation = 0
 	ahead := store.MaxLifetime + 2*day
@@ -301,7 +301,7 @@ func TestK9TheLastKeyOfANodesAlgorithm(t *testing.T) {
 	now, store := tokentest.Start, memstore.New()
 	n := newRing(t, store, &now)
 	first := n.signing()
-	other := &Ring{Store: store, Algorithm: oauth.ES256, Keys: new(Set), Now: n.Now}
+	other := &Ring{Store: store, Algorithms: []oauth.Algorithm{oauth.ES256}, Keys: new(Set), Now: n.Now}
 	_, err := other.Revoke(t.Context(), first)
 	n.must(err)
 	n.refresh()
@@ -316,7 +316,7 @@ func TestKeyStepsThatFail(t *testing.T) {
 		now, st := tokentest.Start, NewFaultyStore()
 		n := newRing(t, st, &now)
 		now = now.Add(time.Second)
-		second, err := n.Rotate(t.Context(), true)
+		second, err := n.Rotate(t.Context(), oauth.EdDSA, true)
 		n.must(err)
 		n.Rotation = 0
 		n.Sealer = sealerOf(t, secondKEK)
@@ -326,7 +326,7 @@ func TestKeyStepsThatFail(t *testing.T) {
 		now = now.Add(2*store.MaxLifetime + day)
 		st.Fail(step)
 		_, kept := n.Maintain(t.Context())
-		_, rotated := n.Rotate(t.Context(), true)
+		_, rotated := n.Rotate(t.Context(), oauth.EdDSA, true)
 		_, revoked := n.Revoke(t.Context(), second.ID)
 		for name, got := range map[string]struct {
 			err   error

@@ -83,7 +83,7 @@ func TestK6AWrongKEKFailsTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range []*Sealer{sealer(t, otherKEK), nil} {
-		if _, err := LoadSigningKeys(t.Context(), st, s, oauth.ES256, tokentest.Start); err == nil || st.Asked("AddFirstSigningKey") != 0 {
+		if _, err := LoadSigningKeys(t.Context(), st, s, tokentest.Start, oauth.ES256); err == nil || st.Asked("AddFirstSigningKey") != 0 {
 			t.Errorf("err %v, added %d", err, st.Asked("AddFirstSigningKey"))
 		}
 	}
@@ -99,7 +99,7 @@ func TestK6AKEKConfiguredLaterSealsWhatIsThere(t *testing.T) {
 		}
 		return rows[0].SealedWith
 	}
-	before, err := LoadSigningKeys(t.Context(), st, nil, oauth.ES256, tokentest.Start)
+	before, err := LoadSigningKeys(t.Context(), st, nil, tokentest.Start, oauth.ES256)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestK6AKEKConfiguredLaterSealsWhatIsThere(t *testing.T) {
 	if _, err := Seal(t.Context(), st, s, false); err != nil {
 		t.Fatal(err)
 	}
-	after, err := LoadSigningKeys(t.Context(), st, s, oauth.ES256, tokentest.Start)
+	after, err := LoadSigningKeys(t.Context(), st, s, tokentest.Start, oauth.ES256)
 	if err != nil || after[0].ID != before[0].ID {
 		t.Fatalf("%v, %v", after, err)
 	}
@@ -120,10 +120,10 @@ func TestK6AKEKConfiguredLaterSealsWhatIsThere(t *testing.T) {
 	if _, err := Seal(t.Context(), st, s, false); err != nil || st.Asked("ReplaceSigningKeys") != 1 {
 		t.Errorf("%v, sealed %d times", err, st.Asked("ReplaceSigningKeys"))
 	}
-	if _, err := LoadSigningKeys(t.Context(), st, nil, oauth.ES256, tokentest.Start); err == nil {
+	if _, err := LoadSigningKeys(t.Context(), st, nil, tokentest.Start, oauth.ES256); err == nil {
 		t.Error("the sealed key opens without a KEK")
 	}
-	first, err := LoadSigningKeys(t.Context(), NewFaultyStore(), s, oauth.EdDSA, tokentest.Start)
+	first, err := LoadSigningKeys(t.Context(), NewFaultyStore(), s, tokentest.Start, oauth.EdDSA)
 	if err != nil || len(first) != 1 {
 		t.Fatalf("%v, %v", first, err)
 	}

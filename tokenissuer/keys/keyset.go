@@ -9,37 +9,38 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// Set holds the issuer's keys: one signs; all verify, including those that do not sign yet. The zero value is empty. It
+// Set holds the issuer's keys: one of each algorithm signs; all verify, including those that do not sign yet. The zero value is empty. It
 // is safe for concurrent use.
 type Set struct {
 	keySetState atomic.Pointer[keySetState]
 	generation  atomic.Uint64
 }
 
-// keySetState is an immutable state of a Set.
+// keySetState is an immutable state of a Set. Each list is ordered by when its keys begin to sign.
 type keySetState struct {
-	signers []*SigningKey // of the algorithm, ordered by when they begin to sign
-	others  []*SigningKey // of other algorithms, in the same order
+	signers map[oauth.Algorithm][]*SigningKey // of each algorithm that is signed with
+	own     []*SigningKey                     // of the issuer's algorithm
+	others  []*SigningKey                     // of all other algorithms
 	byID    map[string]*SigningKey
 	jwks    []byte
 }
 
-// Replace sets the keys. Those of the algorithm sign, one after the other; without one, Signing fails.
-func (s *Set) Replace(list []*SigningKey, algorithm oauth.Algorithm) error {
-	next := &keySetState{byID: make(map[string]*SigningKey, len(list))}
-	for _, key := range list {
+// Replace sets the keys. Those of each algorithm sign, one after the other. The first algorithm, which there always is, is the
+// issuer's; without a key of it, Signing fails.
+func (s *Set) Replace(list []*SigningKey, algorithms ...oauth.Algorithm) error {
+	next := &keySetState{byID: make(map[string]*SigningKey, len(list)), signers: make(map[oauth.Algorithm][]*SigningKey)}
+	for _, key := range slices.SortedFunc(slices.Values(list), func(a, b *SigningKey) int {
+		return compareTurns(a.ActiveFrom, a.ID, b.ActiveFrom, b.ID)
+	}) {
 		next.byID[key.ID] = key
-		if key.Algorithm == algorithm {
-			next.signers = append(next.signers, key)
-		} else {
+		if slices.Contains(algorithms, key.Algorithm) {
+			next.signers[key.Algorithm] = append(next.signers[key.Algorithm], key)
+		}
+		if key.Algorithm != algorithms[0] {
 			next.others = append(next.others, key)
 		}
 	}
-	for _, group := range [][]*SigningKey{next.signers, next.others} {
-		slices.SortFunc(group, func(a, b *SigningKey) int {
-			return compareTurns(a.ActiveFrom, a.ID, b.ActiveFrom, b.ID)
-		})
-	}
+	next.own = next.signers[algorithms[0]]
 	var err error
 	if next.jwks, err = MarshalJWKS(list); err != nil {
 		return err
@@ -58,20 +59,50 @@ func compareTurns(from time.Time, id string, otherFrom time.Time, otherID string
 	return cmp.Or(from.Compare(otherFrom), cmp.Compare(id, otherID))
 }
 
-// Signing returns the key that signs at that time: of the algorithm's keys, the one that began last. If none of them
-// signs yet, a key of another algorithm does. If the clock was set back to before every key, the first one signs.
+// Signing returns the key that signs access tokens at that time: of the issuer's algorithm, the one that began last. If none of
+// them signs yet, a key of another algorithm does. If the clock was set back to before every key, the first one signs.
 func (s *Set) Signing(now time.Time) (*SigningKey, error) {
 	k := s.keySetState.Load()
-	if k == nil || len(k.signers) == 0 {
+	if k == nil || len(k.own) == 0 {
 		return nil, oauth.Unavailable("keys_not_loaded", nil)
 	}
-	if key := lastActive(k.signers, now); key != nil {
+	if key := lastActive(k.own, now); key != nil {
 		return key, nil
 	}
 	if key := lastActive(k.others, now); key != nil {
 		return key, nil
 	}
-	return k.signers[0], nil
+	return k.own[0], nil
+}
+
+// SigningWith returns the key that signs with an algorithm at that time: the one that began last, or else the first one. So
+// an algorithm that is new to the issuer can be used at once, by clients that have asked for it.
+func (s *Set) SigningWith(algorithm oauth.Algorithm, now time.Time) (*SigningKey, error) {
+	k := s.keySetState.Load()
+	if k == nil || len(k.signers[algorithm]) == 0 {
+		return nil, oauth.Unavailable("keys_not_loaded", nil)
+	}
+	if key := lastActive(k.signers[algorithm], now); key != nil {
+		return key, nil
+	}
+	return k.signers[algorithm][0], nil
+}
+
+// StateOf returns the state of one of the keys at that time.
+func (s *Set) StateOf(key *SigningKey, now time.Time) State {
+	return s.stateOf(key.ID, key.Algorithm, key.ActiveFrom, now)
+}
+
+func (s *Set) stateOf(id string, algorithm oauth.Algorithm, from, now time.Time) State {
+	own, err1 := s.Signing(now)
+	same, err2 := s.SigningWith(algorithm, now)
+	switch {
+	case err1 == nil && own.ID == id, err2 == nil && same.ID == id:
+		return StateSigning
+	case from.After(now):
+		return StatePublished
+	}
+	return StateSuperseded
 }
 
 func lastActive(keys []*SigningKey, now time.Time) *SigningKey {

@@ -67,7 +67,7 @@ func TestK4AFaultyStoreNeverGetsAFreshKey(t *testing.T) {
 			for _, rows := range [][]store.StoredKey{{bad}, {good, bad}, {bad, good}} {
 				st := NewFaultyStore()
 				st.Read = func([]store.StoredKey) ([]store.StoredKey, error) { return slices.Clone(rows), nil }
-				keys, err := LoadSigningKeys(t.Context(), st, nil, algorithm, tokentest.Start)
+				keys, err := LoadSigningKeys(t.Context(), st, nil, tokentest.Start, algorithm)
 				if err == nil || keys != nil {
 					t.Errorf("%s, %s: loaded %d keys", name, algorithm, len(keys))
 				}
@@ -80,7 +80,7 @@ func TestK4AFaultyStoreNeverGetsAFreshKey(t *testing.T) {
 	for _, algorithm := range oauth.OwnAlgorithms {
 		st := NewFaultyStore()
 		st.Fail("SigningKeys")
-		_, err := LoadSigningKeys(t.Context(), st, nil, algorithm, tokentest.Start)
+		_, err := LoadSigningKeys(t.Context(), st, nil, tokentest.Start, algorithm)
 		tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 		if st.Asked("AddFirstSigningKey") != 0 {
 			t.Error("an unreadable store got a fresh key")
@@ -90,16 +90,16 @@ func TestK4AFaultyStoreNeverGetsAFreshKey(t *testing.T) {
 
 func TestAnEmptyStoreGetsItsFirstKeyOnce(t *testing.T) {
 	st := NewFaultyStore()
-	first, err := LoadSigningKeys(t.Context(), st, nil, oauth.ES256, tokentest.Start)
+	first, err := LoadSigningKeys(t.Context(), st, nil, tokentest.Start, oauth.ES256)
 	if err != nil || len(first) != 1 || first[0].Algorithm != oauth.ES256 {
 		t.Fatalf("%v, %v", first, err)
 	}
-	again, err := LoadSigningKeys(t.Context(), st, nil, oauth.ES256, tokentest.Start)
+	again, err := LoadSigningKeys(t.Context(), st, nil, tokentest.Start, oauth.ES256)
 	if err != nil || len(again) != 1 || again[0].ID != first[0].ID || st.Asked("AddFirstSigningKey") != 1 {
 		t.Fatalf("%v, %v, added %d", again, err, st.Asked("AddFirstSigningKey"))
 	}
 	// Another algorithm keeps the old key for what it has signed.
-	both, err := LoadSigningKeys(t.Context(), st, nil, oauth.EdDSA, tokentest.Start.Add(time.Hour))
+	both, err := LoadSigningKeys(t.Context(), st, nil, tokentest.Start.Add(time.Hour), oauth.EdDSA)
 	if err != nil || len(both) != 2 || both[0].ID != first[0].ID || both[1].Algorithm != oauth.EdDSA {
 		t.Fatalf("%v, %v", both, err)
 	}
@@ -118,7 +118,7 @@ func TestAnEmptyStoreGetsItsFirstKeyOnce(t *testing.T) {
 	}
 	st = NewFaultyStore()
 	st.Fail("AddFirstSigningKey")
-	_, err = LoadSigningKeys(t.Context(), st, nil, oauth.ES256, tokentest.Start)
+	_, err = LoadSigningKeys(t.Context(), st, nil, tokentest.Start, oauth.ES256)
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	// Of two nodes that add a first key at once one wins; the other uses the winner's.
 	winner := stored(t, sharedKeys()[oauth.ES256], nil)
@@ -129,7 +129,7 @@ func TestAnEmptyStoreGetsItsFirstKeyOnce(t *testing.T) {
 		}
 		return race.Store.AddFirstSigningKey(t.Context(), winner)
 	}
-	keys, err := LoadSigningKeys(t.Context(), race, nil, oauth.ES256, tokentest.Start)
+	keys, err := LoadSigningKeys(t.Context(), race, nil, tokentest.Start, oauth.ES256)
 	if err != nil || len(keys) != 1 || keys[0].ID != winner.ID {
 		t.Errorf("%v, %v", keys, err)
 	}
@@ -310,7 +310,7 @@ func TestK13OnlyThreeAlgorithmsCanBeConfigured(t *testing.T) {
 		if _, err := NewSigningKey(oauth.Algorithm(name), tokentest.Start); err == nil {
 			t.Errorf("a key was made for %q", name)
 		}
-		if _, err := LoadSigningKeys(t.Context(), NewFaultyStore(), nil, oauth.Algorithm(name), tokentest.Start); err == nil {
+		if _, err := LoadSigningKeys(t.Context(), NewFaultyStore(), nil, tokentest.Start, oauth.Algorithm(name)); err == nil {
 			t.Errorf("keys were loaded for %q", name)
 		}
 	}

@@ -53,7 +53,7 @@ func TestOneMasterKeyForAllNodes(t *testing.T) {
 		t.Fatalf("%d keys, %v", len(keys), err)
 	}
 	// It signs nothing, and the signing keys are loaded beside it.
-	signing, err := LoadSigningKeys(t.Context(), store, nil, oauth.EdDSA, tokentest.Start)
+	signing, err := LoadSigningKeys(t.Context(), store, nil, tokentest.Start, oauth.EdDSA)
 	if err != nil || len(signing) != 1 || signing[0].ID == keys[0].ID {
 		t.Errorf("%v, %v", signing, err)
 	}

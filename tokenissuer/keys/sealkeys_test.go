@@ -72,7 +72,7 @@ func (s *keyShelf) open(settled bool) (Sealing, []string, *MasterKey, error) {
 	if err != nil {
 		return found, nil, nil, err
 	}
-	keys, err := LoadSigningKeys(ctx, s, s.seal, oauth.EdDSA, s.now)
+	keys, err := LoadSigningKeys(ctx, s, s.seal, s.now, oauth.EdDSA)
 	if err != nil {
 		return found, nil, nil, err
 	}
@@ -177,7 +177,7 @@ func (s *keyShelf) ring(clock *time.Time) *ring {
 	s.tb.Helper()
 	n := &ring{tb: s.tb, clock: clock}
 	n.Ring = &Ring{
-		Store: s, Sealer: s.seal, Algorithm: oauth.EdDSA, Keys: new(Set), Rotation: 90 * day, Now: func() time.Time { return *clock },
+		Store: s, Sealer: s.seal, Algorithms: []oauth.Algorithm{oauth.EdDSA}, Keys: new(Set), Rotation: 90 * day, Now: func() time.Time { return *clock },
 		Warn: func(err error) { n.warnings = append(n.warnings, err) },
 	}
 	n.start()
@@ -289,18 +289,18 @@ func TestK20AKeyInThePlaceOfTheFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.put(row)
-	keys, err := LoadSigningKeys(t.Context(), s, s.seal, oauth.ES256, tokentest.Start)
+	keys, err := LoadSigningKeys(t.Context(), s, s.seal, tokentest.Start, oauth.ES256)
 	if err != nil || len(keys) != 2 || slices.ContainsFunc(keys, func(k *SigningKey) bool { return k.ID == row.ID }) {
 		t.Errorf("%v, %v", keys, err)
 	}
-	if again, err := LoadSigningKeys(t.Context(), s, s.seal, oauth.ES256, tokentest.Start); err != nil || len(again) != 2 {
+	if again, err := LoadSigningKeys(t.Context(), s, s.seal, tokentest.Start, oauth.ES256); err != nil || len(again) != 2 {
 		t.Errorf("the second start: %v, %v", again, err)
 	}
 
 	now := tokentest.Start.Add(time.Second)
 	n := s.ring(&now)
 	s.put(signingOf(inClear(t)))
-	other := &Ring{Store: s, Sealer: s.seal, Algorithm: oauth.ES256, Keys: new(Set), Now: n.Now}
+	other := &Ring{Store: s, Sealer: s.seal, Algorithms: []oauth.Algorithm{oauth.ES256}, Keys: new(Set), Now: n.Now}
 	if _, err := other.Revoke(t.Context(), ids[0]); err != nil {
 		t.Fatal(err)
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// LoadSigningKeys returns the stored keys that are not revoked, and creates the algorithm's first one if the store was
+// LoadSigningKeys returns the stored keys that are not revoked, and creates the first one of each algorithm if the store was
 // read without error and has none. It skips refused keys. If only refused ones are left, it returns their error, an
 // ErrRefused: a new key would orphan every token and hide the fault. Without a sealer, one key that cannot be opened is
 // an error. Call Seal first.
-func LoadSigningKeys(ctx context.Context, st store.KeyStore, sealer *Sealer, algorithm oauth.Algorithm, now time.Time) ([]*SigningKey, error) {
+func LoadSigningKeys(ctx context.Context, st store.KeyStore, sealer *Sealer, now time.Time, algorithms ...oauth.Algorithm) ([]*SigningKey, error) {
 	keys, refused, err := openSigningKeys(ctx, st, sealer)
 	if err == nil && len(keys) == 0 {
 		err = refused
@@ -22,16 +22,23 @@ func LoadSigningKeys(ctx context.Context, st store.KeyStore, sealer *Sealer, alg
 	if err != nil {
 		return nil, err
 	}
-	if hasAlgorithm(keys, algorithm) {
-		return keys, nil
-	}
-	// Create a key only now: the stored keys have all been opened, so it is missing and not just damaged.
+	// Create keys only now: the stored keys have all been opened, so one is missing and not just damaged.
 	from := now
 	if len(keys) > 0 {
-		from = now.Add(Lead) // another algorithm signs until caches have this key
+		from = now.Add(Lead) // another algorithm signs access tokens until caches have these keys
 	}
-	if err := addFirstKey(ctx, st, sealer, algorithm, now, from); err != nil {
-		return nil, err
+	added := false
+	for _, algorithm := range algorithms {
+		if hasAlgorithm(keys, algorithm) {
+			continue
+		}
+		if err := addFirstKey(ctx, st, sealer, algorithm, now, from); err != nil {
+			return nil, err
+		}
+		added = true
+	}
+	if !added {
+		return keys, nil
 	}
 	keys, _, err = openSigningKeys(ctx, st, sealer)
 	return keys, err

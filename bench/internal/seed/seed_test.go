@@ -51,7 +51,7 @@ func TestWhatIsRealWorksAndTheRestWeighs(t *testing.T) {
 					t.Fatalf("a cookie is of no session: %v", err)
 				}
 			}
-			loaded, err := keys.LoadSigningKeys(ctx, st, nil, oauth.ES256, time.Now())
+			loaded, err := keys.LoadSigningKeys(ctx, st, nil, time.Now(), oauth.ES256)
 			if err == nil {
 				err = issuer.Keys.Replace(loaded, oauth.ES256)
 			}
