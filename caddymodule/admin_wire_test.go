@@ -106,15 +106,15 @@ type (
 		TrustKeys map[string]trust.KeysReport `json:"trust_keys"`
 	}
 	issuerStatus struct {
-		Issuer      string            `json:"issuer"`
-		Store       string            `json:"store"`
-		Revocations int               `json:"revocations"`
-		Staleness   *float64          `json:"revocation_staleness_seconds"`
-		Keys        map[string]int    `json:"keys"`
-		Signing     map[string]string `json:"signing_keys"`
-		ClockSkew   float64           `json:"clock_skew_seconds"`
-		Verified    int               `json:"verified_tokens"`
-		Housekeeper bool              `json:"housekeeper"`
-		Stored      map[string]int64  `json:"stored_rows"`
+		Issuer      string                     `json:"issuer"`
+		Store       string                     `json:"store"`
+		Revocations int                        `json:"revocations"`
+		Staleness   *float64                   `json:"revocation_staleness_seconds"`
+		Keys        map[string]int             `json:"keys"`
+		Signing     map[oauth.Algorithm]string `json:"signing_keys"`
+		ClockSkew   float64                    `json:"clock_skew_seconds"`
+		Verified    int                        `json:"verified_tokens"`
+		Housekeeper bool                       `json:"housekeeper"`
+		Stored      map[string]int64           `json:"stored_rows"`
 	}
 )

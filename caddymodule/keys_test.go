@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -138,6 +139,73 @@ func TestK1TheHousekeepingRotates(t *testing.T) {
 			t.Errorf("the log lacks %q", line)
 		}
 	}
+}
+
+// TestK26K31OpenIDAddsKeys at the reload that turns it on, and changes nothing of access tokens. Each algorithm is rotated and revoked
+// by itself, and says so everywhere.
+func TestK26K31OpenIDAddsKeys(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	before := g.token()
+	own := kidOf(t, before)
+	if kids := g.signingKeys(); len(kids) != 1 || kids["ES256"] != own || len(g.keyViews()) != 1 {
+		t.Fatalf("without openid %v sign of %+v", kids, g.keyViews())
+	}
+	openid := strings.Replace(durableSite, "issuer http", "openid\n\t\tissuer http", 1)
+	g.reload(openid)
+	kids := g.signingKeys()
+	if len(kids) != 3 || kids["ES256"] != own || kidOf(t, g.token()) != own || g.gate(before) != 200 {
+		t.Errorf("with openid %v sign, and %s access tokens", kids, kidOf(t, g.token()))
+	}
+	for algorithm, kid := range kids {
+		if !strings.Contains(g.kids(), kid) || g.keyViews()[kid].Algorithm != algorithm || g.measured()[`gatehouse_signing_keys{algorithm="`+string(algorithm)+`"}`] != 1 {
+			t.Errorf("the key %s of %s: %+v, published are %s", kid, algorithm, g.keyViews()[kid], g.kids())
+		}
+	}
+
+	next := decoded[keyView](t, g.ok("keys", "rotate", "--algorithm", "RS256", "--now", "--json"))
+	if next.Algorithm != "RS256" || next.State != keys.StateSigning {
+		t.Errorf("rotated: %+v", next)
+	}
+	if out := g.ok("keys", "rotate"); !strings.Contains(out, "ES256") {
+		t.Errorf("rotated without an algorithm:\n%s", out)
+	}
+	g.ok("keys", "revoke", kids["EdDSA"])
+	after := g.signingKeys()
+	if after["ES256"] != own || after["RS256"] != next.ID || after["EdDSA"] == kids["EdDSA"] || g.gate(before) != 200 {
+		t.Errorf("%v, before %v", after, kids)
+	}
+	if out := g.ok("status"); !strings.Contains(out, "ES256 "+own+", EdDSA "+after["EdDSA"]+", RS256 "+next.ID) {
+		t.Errorf("status:\n%s", out)
+	}
+	if _, err := g.run("", "keys", "rotate", "--algorithm", "PS256"); err == nil || !strings.Contains(err.Error(), "use ES256, RS256, EdDSA") {
+		t.Errorf("an algorithm that is not signed with: %v", err)
+	}
+
+	g.reload(durableSite)
+	if kids := g.signingKeys(); len(kids) != 1 || kids["ES256"] != own || !strings.Contains(g.kids(), next.ID) {
+		t.Errorf("turned off again %v sign, published are %s", kids, g.kids())
+	}
+	if _, err := g.run("", "keys", "rotate", "--algorithm", "RS256"); err == nil || !strings.Contains(err.Error(), "use ES256") {
+		t.Errorf("rotating an algorithm that is not signed with: %v", err)
+	}
+}
+
+// TestK29AnotherAlgorithmWhereOpenIDIsOn: its key is published already, so it signs access tokens from the reload on.
+func TestK29AnotherAlgorithmWhereOpenIDIsOn(t *testing.T) {
+	openid := strings.Replace(durableSite, "issuer http", "openid\n\t\tissuer http", 1)
+	g := startGatehouse(t, openid)
+	before, kids := g.token(), g.signingKeys()
+	g.reload(strings.Replace(openid, "issuer http", "keys {\n\t\t\talgorithm RS256\n\t\t}\n\t\tissuer http", 1))
+	after := g.token()
+	if kid := kidOf(t, after); kid != kids["RS256"] || len(g.keyViews()) != 3 || g.gate(after) != 200 || g.gate(before) != 200 {
+		t.Errorf("%s signs, of %v; all are %+v", kid, kids, g.keyViews())
+	}
+}
+
+// signingKeys is what `caddy oauth status` says of the keys that sign.
+func (g *gatehouse) signingKeys() map[oauth.Algorithm]string {
+	g.t.Helper()
+	return toldStatus(g.t, g.ok("status", "--json")).Own.Signing
 }
 
 // behind changes the database behind the back of the running server, as another node would count.

@@ -108,7 +108,7 @@ func (b *Block) readKeys(s *Settings) (err error) {
 	if c == nil {
 		c = new(Keys)
 	}
-	s.Node.Algorithm, s.Node.Rotation = oauth.ES256, defaultRotation
+	s.Node.Algorithm, s.Node.Rotation, s.Node.OpenID = oauth.ES256, defaultRotation, s.OpenID
 	if c.Algorithm != "" {
 		if s.Node.Algorithm, err = oauth.ParseAlgorithm(c.Algorithm); err != nil {
 			return fmt.Errorf("keys: %w", err)
